@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The subcommands: each a file cmd_NAME.c. They report what fails themselves and return the exit code. */
+#ifndef XPROF_COMMANDS_H
+#define XPROF_COMMANDS_H
+
+#include "options.h"
+#include "util.h"
+
+enum xp_exit xp_cmd_record(const struct xp_options *options);
+enum xp_exit xp_cmd_list(const struct xp_options *options);
+enum xp_exit xp_cmd_dump(const struct xp_options *options);
+enum xp_exit xp_cmd_check(const struct xp_options *options);
+enum xp_exit xp_cmd_recover(const struct xp_options *options);
+enum xp_exit xp_cmd_doctor(const struct xp_options *options);
+enum xp_exit xp_cmd_help(const struct xp_options *options);
+enum xp_exit xp_cmd_version(const struct xp_options *options);
+
+#endif

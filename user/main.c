@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* Dispatch only. */
+#include <errno.h>
+
+#include "commands.h"
+
+static enum xp_exit (*const commands[XP_COMMANDS])(const struct xp_options *) = {
+	[XP_CMD_RECORD] = xp_cmd_record, [XP_CMD_LIST] = xp_cmd_list,	    [XP_CMD_DUMP] = xp_cmd_dump,
+	[XP_CMD_CHECK] = xp_cmd_check,	 [XP_CMD_RECOVER] = xp_cmd_recover, [XP_CMD_DOCTOR] = xp_cmd_doctor,
+	[XP_CMD_HELP] = xp_cmd_help,	 [XP_CMD_VERSION] = xp_cmd_version,
+};
+
+int main(int argc, char **argv)
+{
+	struct xp_options options;
+	enum xp_exit code;
+	int err;
+
+	err = xp_options_parse(&options, argc, argv);
+	if (err == -EINVAL) {
+		code = XP_EXIT_USAGE;
+	} else if (err) {
+		xp_error("out of memory");
+		code = XP_EXIT_FAILED;
+	} else {
+		if (options.quiet)
+			xp_log_level = XP_LOG_QUIET;
+		else if (options.verbose)
+			xp_log_level = XP_LOG_VERBOSE;
+		code = commands[options.command](&options);
+	}
+	xp_options_free(&options);
+	return code;
+}

@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The command line: one table of commands and one of options. getopt_long, --help, the man page and the shell
+ * completions are all made from these tables, so they cannot disagree.
+ */
+#ifndef XPROF_OPTIONS_H
+#define XPROF_OPTIONS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+enum xp_command {
+	XP_CMD_RECORD,
+	XP_CMD_LIST,
+	XP_CMD_DUMP,
+	XP_CMD_CHECK,
+	XP_CMD_RECOVER,
+	XP_CMD_DOCTOR,
+	XP_CMD_HELP,
+	XP_CMD_VERSION,
+	XP_COMMANDS, /* their number; in parsing also: none */
+};
+
+struct xp_command_info {
+	const char *name;
+	const char *synopsis;	 /* what follows the name and the options */
+	const char *summary;	 /* one line of `xprof help` */
+	const char *description; /* a paragraph of `xprof help NAME` and the man page */
+	unsigned int operands_min;
+	unsigned int operands_max;
+	bool operands_files; /* completion: offer file names */
+};
+
+enum xp_option_type {
+	XP_OPTION_FLAG,	     /* bool */
+	XP_OPTION_DURATION,  /* uint64_t in ns; a number without a unit is seconds */
+	XP_OPTION_SIZE,	     /* uint64_t in bytes, a power of two, at least a page */
+	XP_OPTION_NUMBER,    /* unsigned int, one of the choices */
+	XP_OPTION_CHOICE,    /* int, the index of the choice */
+	XP_OPTION_FILE,	     /* const char * */
+	XP_OPTION_DIRECTORY, /* const char * */
+	XP_OPTION_PIDS,	     /* struct xp_pid_list, adds to it */
+	XP_OPTION_PATTERNS,  /* struct xp_text_list, adds to it */
+};
+
+struct xp_option {
+	const char *name;
+	char short_name;      /* 0: none */
+	const char *argument; /* its name in help; NULL: takes none */
+	const char *choices;  /* NUMBER and CHOICE: separated by '|' */
+	enum xp_option_type type;
+	unsigned int commands; /* 1u << enum xp_command, or'ed */
+	size_t offset;	       /* of the member of struct xp_options that it sets */
+	const char *group;     /* heading in help */
+	const char *help;      /* a sentence */
+};
+
+struct xp_pid_list {
+	pid_t *pids; /* each once, in the order given */
+	size_t count;
+};
+
+struct xp_text_list {
+	const char **texts;
+	size_t count;
+};
+
+enum xp_uprobes {
+	XP_UPROBES_AUTO,   /* multi where the kernel has it, single otherwise */
+	XP_UPROBES_MULTI,  /* one BPF link for many offsets, Linux 6.6 */
+	XP_UPROBES_SINGLE, /* one perf event per offset */
+};
+
+/* Texts point into argv. What is not set is 0, false or NULL, except where a default is named. */
+struct xp_options {
+	enum xp_command command;
+	bool help; /* handled by the parser: the command becomes help */
+	bool verbose;
+	bool quiet;
+
+	/* record: exactly one target */
+	struct xp_pid_list pids; /* -p */
+	const char *exec_path;	 /* --exec: every process that runs this file */
+	char **child_argv;	 /* -- CMD: NULL-terminated part of argv, NULL when not given */
+	bool follow;
+
+	uint64_t duration_ns;	/* 0: until stopped */
+	const char *output_dir; /* default xprof.out */
+	bool dry_run;
+	bool strict;
+
+	struct xp_text_list functions; /* --functions: globs in the order given, '!' in front excludes */
+	unsigned int args;	       /* 0: only what entry sleds with arguments give; 1..6 */
+	uint64_t min_duration_ns;      /* shorter calls are dropped; 0: none */
+	unsigned int fdr_version;      /* 1 (default) or 5 */
+	enum xp_uprobes uprobes;
+	uint64_t buffer_bytes; /* of each CPU's ring, default 4 MiB */
+
+	/* list */
+	bool sleds;
+
+	/* list, dump, check, recover, doctor, help */
+	char **operands; /* part of argv */
+	size_t operand_count;
+};
+
+extern const struct xp_command_info xp_command_table[XP_COMMANDS];
+extern const struct xp_option xp_option_table[];
+extern const size_t xp_option_count;
+
+/*
+ * Fills *options from argv. On a usage error (-EINVAL) the message is printed already. -ENOMEM is possible.
+ * In every case the caller frees with xp_options_free(), which leaves argv alone.
+ */
+int xp_options_parse(struct xp_options *options, int argc, char **argv);
+void xp_options_free(struct xp_options *options);
+
+/* The command of this name, XP_COMMANDS when there is none. */
+enum xp_command xp_command_find(const char *name);
+
+/* Texts to values. 0, -EINVAL not of the form, -ERANGE too large. */
+int xp_duration_parse(const char *text, uint64_t *ns);
+int xp_size_parse(const char *text, uint64_t *bytes);
+
+#endif

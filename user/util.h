@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Small things that every module may use: messages, sizes, clean names. */
+#ifndef XPROF_UTIL_H
+#define XPROF_UTIL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#define XP_ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
+#define XP_MIN(a, b) ((a) < (b) ? (a) : (b))
+#define XP_MAX(a, b) ((a) > (b) ? (a) : (b))
+
+/* Exit codes of every subcommand. */
+enum xp_exit {
+	XP_EXIT_OK = 0,
+	XP_EXIT_FAILED = 1,
+	XP_EXIT_USAGE = 2,
+	XP_EXIT_ENVIRONMENT = 3, /* privilege, kernel feature */
+	XP_EXIT_LOST = 4,	 /* data lost under --strict */
+};
+
+enum xp_log_level {
+	XP_LOG_QUIET = 0,  /* errors only: -q */
+	XP_LOG_NORMAL = 1, /* + warnings, notices */
+	XP_LOG_VERBOSE = 2, /* + what is done: -v */
+};
+extern enum xp_log_level xp_log_level;
+
+/* One line to stderr, "xprof: " before it. */
+void xp_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void xp_warn(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void xp_info(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void xp_debug(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* Writes all of it, -errno otherwise. */
+int xp_write_all(int fd, const void *data, size_t size);
+int xp_pwrite_all(int fd, const void *data, size_t size, uint64_t offset);
+
+/* Copies text to a terminal-safe and file-safe form: control characters and bytes that are no UTF-8 become '?'. */
+void xp_clean_text(char *to, size_t to_size, const char *from);
+
+#endif
