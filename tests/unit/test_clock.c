@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "clock.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <bpf/bpf.h>
+#include <linux/bpf.h>
+
+#include <cmocka.h>
+
+/* ---- arithmetic ---- */
+
+static void intersection_narrows(void **state)
+{
+	struct xp_clock_interval base = { 100, 200 };
+
+	(void)state;
+	assert_int_equal(xp_clock_intersect(&base, (struct xp_clock_interval){ 90, 150 }), 0);
+	assert_int_equal(base.low, 100);
+	assert_int_equal(base.high, 150);
+	assert_int_equal(xp_clock_intersect(&base, (struct xp_clock_interval){ 140, 400 }), 0);
+	assert_int_equal(base.low, 140);
+	assert_int_equal(base.high, 150);
+	assert_int_equal(xp_clock_intersect(&base, (struct xp_clock_interval){ 150, 150 }), 0);
+	assert_int_equal(base.low, 150);
+	assert_int_equal(base.high, 150);
+}
+
+static void intersection_of_strangers_fails(void **state)
+{
+	struct xp_clock_interval base = { 100, 200 };
+
+	(void)state;
+	assert_int_equal(xp_clock_intersect(&base, (struct xp_clock_interval){ 201, 300 }), -ERANGE);
+	assert_int_equal(xp_clock_intersect(&base, (struct xp_clock_interval){ 0, 99 }), -ERANGE);
+	assert_int_equal(base.low, 100);
+	assert_int_equal(base.high, 200);
+}
+
+/* A counter may have counted more than the TSC shows: the TSC can be reset, a base is then "negative". */
+static void intersection_wraps(void **state)
+{
+	struct xp_clock_interval base = xp_clock_bracket(1000, 1010, 1030);
+
+	(void)state;
+	assert_true(base.low == UINT64_MAX - 9 && base.high == 20);
+	assert_int_equal(xp_clock_intersect(&base, (struct xp_clock_interval){ UINT64_MAX - 4, 30 }), 0);
+	assert_true(base.low == UINT64_MAX - 4 && base.high == 20);
+	assert_int_equal(xp_clock_intersect(&base, (struct xp_clock_interval){ 21, 22 }), -ERANGE);
+}
+
+static void frequencies(void **state)
+{
+	(void)state;
+	assert_int_equal(xp_clock_frequency(2600000000, 1000000000), 2600000000);
+	assert_int_equal(xp_clock_frequency(26000001, 10000000), 2600000100);
+	assert_int_equal(xp_clock_frequency(2, 3), 666666667);
+	assert_int_equal(xp_clock_frequency(UINT64_MAX, 1000000000), UINT64_MAX);
+	assert_int_equal(xp_clock_frequency(UINT64_MAX, 999999999), 0);
+	assert_int_equal(xp_clock_frequency(1, 0), 0);
+	/* clocks_calc_mult_shift() of 2 GHz: ns = ticks * 2^30 >> 31. */
+	assert_int_equal(xp_clock_frequency_perf(1u << 30, 31), 2000000000);
+	assert_int_equal(xp_clock_frequency_perf(0, 31), 0);
+	assert_int_equal(xp_clock_frequency_perf(1, 64), 0);
+}
+
+static void cpuinfo_flags(void **state)
+{
+	const char *both = "processor\t: 0\nflags\t\t: fpu constant_tsc nonstop_tsc\nbugs\t: x\n"
+			   "processor\t: 1\nflags\t\t: nonstop_tsc constant_tsc\n";
+	const char *one = "flags\t: fpu constant_tsc\nflags\t: fpu\n";
+
+	(void)state;
+	assert_true(xp_clock_cpuinfo_has(both, "constant_tsc"));
+	assert_true(xp_clock_cpuinfo_has(both, "nonstop_tsc"));
+	assert_false(xp_clock_cpuinfo_has(both, "fpu"));
+	assert_false(xp_clock_cpuinfo_has(both, "x"));
+	assert_false(xp_clock_cpuinfo_has(one, "constant_tsc"));
+	assert_false(xp_clock_cpuinfo_has("flags : not_constant_tsc constant_tsc2\n", "constant_tsc"));
+	assert_false(xp_clock_cpuinfo_has("flags_of: constant_tsc\n", "constant_tsc"));
+	assert_true(xp_clock_cpuinfo_has("flags: constant_tsc", "constant_tsc"));
+	assert_false(xp_clock_cpuinfo_has("", "constant_tsc"));
+}
+
+static void record_times(void **state)
+{
+	struct xp_clock_cpu cpus[2] = { { .base = 1000 }, { .base = (uint64_t)-50 } };
+	struct xp_clock clock = {
+		.cpus = cpus,
+		.cpu_count = 2,
+		.hz = 3000000000,
+		.mono_hz = 3000000000,
+		.mono = { .tsc = 900000000000, .ns = 200000000000 },
+		.real = { .tsc = 900000000000, .ns = 1700000000000000000 },
+	};
+
+	(void)state;
+	assert_int_equal(xp_clock_tsc(&clock, 0, 5), 1005);
+	assert_int_equal(xp_clock_tsc(&clock, 1, 80), 30);
+	assert_int_equal(xp_clock_tsc(&clock, 0, XP_TIME_KTIME | 200000000000), 900000000000);
+	assert_int_equal(xp_clock_tsc(&clock, 9, XP_TIME_KTIME | 200000000007), 900000000021);
+	/* Before the pair as well. */
+	assert_int_equal(xp_clock_tsc(&clock, 0, XP_TIME_KTIME | 199999999993), 899999999979);
+	/* 100 years of ns: the product does not fit into 64 bits. */
+	assert_int_equal(xp_clock_tsc(&clock, 0, XP_TIME_KTIME | (200000000000 + 3155760000000000000)),
+			 900000000000 + 9467280000000000000u);
+	assert_int_equal(xp_clock_wall_ns(&clock, 900000000003), 1700000000000000001);
+	assert_int_equal(xp_clock_wall_ns(&clock, 899999999997), 1699999999999999999);
+	assert_int_equal(xp_clock_ns(&clock, 3000000000), 1000000000);
+	assert_int_equal(xp_clock_ns(&clock, UINT64_MAX), 6148914691236517205);
+	assert_int_equal(xp_clock_ticks(&clock, 5000), 15000);
+	assert_int_equal(xp_clock_ticks(&clock, UINT64_MAX), UINT64_MAX);
+	assert_string_equal(xp_clock_source(&clock), "ktime");
+	assert_int_equal(xp_clock_counter_fd(&clock, -1), -1);
+	assert_int_equal(xp_clock_counter_fd(&clock, 2), -1);
+}
+
+/* ---- on this machine ---- */
+
+static struct xp_clock *open_or_skip(void)
+{
+	struct xp_clock *clock = NULL;
+
+	if (geteuid()) {
+		print_message("skipped: the counters of all CPUs need root\n");
+		skip();
+	}
+	assert_int_equal(xp_clock_open(&clock), 0);
+	if (strcmp(xp_clock_source(clock), "msr/tsc")) {
+		xp_clock_free(clock);
+		print_message("skipped: this machine has no msr PMU\n");
+		skip();
+	}
+	return clock;
+}
+
+static void visit(int cpu)
+{
+	cpu_set_t one;
+
+	CPU_ZERO(&one);
+	CPU_SET(cpu, &one);
+	assert_int_equal(sched_setaffinity(0, sizeof(one), &one), 0);
+}
+
+/* Later than the calibration, and on each CPU: the counter read between two rdtsc lies between them. */
+static void bases_are_right(void **state)
+{
+	struct xp_clock *clock = open_or_skip();
+	cpu_set_t all;
+
+	(void)state;
+	assert_int_equal(sched_getaffinity(0, sizeof(all), &all), 0);
+	usleep(100000);
+	for (unsigned int i = 0; i < clock->cpu_count; i++) {
+		uint64_t error = clock->cpus[i].error_tsc;
+
+		if (!clock->cpus[i].calibrated)
+			continue;
+		assert_int_not_equal(error, 0);
+		assert_true(xp_clock_ns(clock, error) < 100000);
+		visit(i);
+		for (int round = 0; round < 1000; round++) {
+			uint64_t before, count = 0, after, tsc;
+
+			before = xp_clock_now_tsc();
+			assert_int_equal(read(xp_clock_counter_fd(clock, i), &count, sizeof(count)), sizeof(count));
+			after = xp_clock_now_tsc();
+			tsc = xp_clock_tsc(clock, i, count);
+			assert_true(tsc >= before - error && tsc <= after + error);
+		}
+	}
+	assert_int_equal(sched_setaffinity(0, sizeof(all), &all), 0);
+	xp_clock_free(clock);
+}
+
+/* return (u32)bpf_perf_event_read(map, cpu); as a program that can be run on a CPU of choice. */
+static int load_reader(int map_fd)
+{
+	const struct bpf_insn code[] = {
+		{ .code = BPF_LD | BPF_DW | BPF_IMM, .dst_reg = 1, .src_reg = BPF_PSEUDO_MAP_FD, .imm = map_fd },
+		{ 0 },
+		{ .code = BPF_ALU | BPF_MOV | BPF_K, .dst_reg = 2, .imm = -1 }, /* BPF_F_CURRENT_CPU */
+		{ .code = BPF_JMP | BPF_CALL, .imm = BPF_FUNC_perf_event_read },
+		{ .code = BPF_JMP | BPF_EXIT },
+	};
+
+	return bpf_prog_load(BPF_PROG_TYPE_RAW_TRACEPOINT, "read_tsc", "GPL", code, sizeof(code) / sizeof(code[0]),
+			     NULL);
+}
+
+/* What BPF programs read is what the bases are for. The low 32 bits are all that a test run returns. */
+static void bpf_reads_the_same(void **state)
+{
+	struct xp_clock *clock = open_or_skip();
+	int map_fd, prog_fd;
+
+	(void)state;
+	map_fd = bpf_map_create(BPF_MAP_TYPE_PERF_EVENT_ARRAY, "tsc", 4, 4, clock->cpu_count, NULL);
+	assert_true(map_fd >= 0);
+	prog_fd = load_reader(map_fd);
+	assert_true(prog_fd >= 0);
+	for (unsigned int i = 0; i < clock->cpu_count; i++) {
+		int fd = xp_clock_counter_fd(clock, i);
+		LIBBPF_OPTS(bpf_test_run_opts, run, .flags = BPF_F_TEST_RUN_ON_CPU, .cpu = i);
+
+		if (fd < 0)
+			continue;
+		assert_int_equal(bpf_map_update_elem(map_fd, &i, &fd, BPF_ANY), 0);
+		for (int round = 0; round < 100; round++) {
+			uint64_t before, after;
+			uint32_t tsc;
+
+			before = xp_clock_now_tsc() - clock->cpus[i].error_tsc;
+			assert_int_equal(bpf_prog_test_run_opts(prog_fd, &run), 0);
+			after = xp_clock_now_tsc() + clock->cpus[i].error_tsc;
+			tsc = run.retval + (uint32_t)clock->cpus[i].base;
+			assert_true(tsc - (uint32_t)before <= after - before);
+		}
+	}
+	close(prog_fd);
+	close(map_fd);
+	xp_clock_free(clock);
+}
+
+static void ktime_agrees(void **state)
+{
+	struct xp_clock *clock = open_or_skip();
+
+	(void)state;
+	for (int round = 0; round < 4; round++) {
+		struct timespec now;
+		uint64_t before, after, tsc, slack;
+
+		usleep(150000);
+		assert_int_equal(xp_clock_update(clock), 0);
+		before = xp_clock_now_tsc();
+		clock_gettime(CLOCK_MONOTONIC, &now);
+		after = xp_clock_now_tsc();
+		slack = xp_clock_ticks(clock, xp_clock_ktime_error_ns(clock) + 1000);
+		tsc = xp_clock_tsc(clock, 0, XP_TIME_KTIME | (now.tv_sec * XP_NS_PER_S + now.tv_nsec));
+		assert_true(tsc >= before - slack && tsc <= after + slack);
+		clock_gettime(CLOCK_REALTIME, &now);
+		tsc = xp_clock_now_tsc();
+		assert_true(xp_clock_wall_ns(clock, tsc) - (now.tv_sec * XP_NS_PER_S + now.tv_nsec) + 10000000 <
+			    20000000);
+	}
+	assert_true(xp_clock_ktime_error_ns(clock) < 1000000);
+	xp_clock_free(clock);
+}
+
+/* As after a CPU was offline: the counter stands still, and is given up once. */
+static void stopped_counter_is_given_up(void **state)
+{
+	struct xp_clock *clock = open_or_skip();
+	uint64_t base = clock->cpus[0].base;
+
+	(void)state;
+	clock->cpus[0].base -= clock->hz; /* the same sight as a count that is a second behind */
+	assert_int_equal(xp_clock_update(clock), 1);
+	assert_int_equal(xp_clock_counter_fd(clock, 0), -1);
+	assert_int_equal(clock->cpus[0].base, base - clock->hz);
+	assert_int_equal(xp_clock_update(clock), 0);
+	xp_clock_free(clock);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(intersection_narrows), cmocka_unit_test(intersection_of_strangers_fails),
+		cmocka_unit_test(intersection_wraps),	cmocka_unit_test(frequencies),
+		cmocka_unit_test(cpuinfo_flags),	cmocka_unit_test(record_times),
+		cmocka_unit_test(bases_are_right),	cmocka_unit_test(bpf_reads_the_same),
+		cmocka_unit_test(ktime_agrees),		cmocka_unit_test(stopped_counter_is_given_up),
+	};
+
+	return cmocka_run_group_tests_name("clock", tests, NULL, NULL);
+}
