@@ -1,0 +1,382 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * From a spool to the log: one pass over the frames for the sums that the layout needs first, one to place the chunks.
+ *
+ * On a full disk the log takes over the spool's blocks: what has been read into the window is punched out of the spool
+ * before the log grows. The log may need a little more than the spool did, since its buffers begin and end within
+ * blocks; when the disk has less than that left, the spool's tail is given up for it.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include "spool_format.h"
+#include "spool_threads.h"
+#include "util.h"
+
+#define WINDOW_BYTES (1u << 20)
+#define BUFFERS_PER_THREAD_MAX 16
+
+/* The part of the spool that is in memory. */
+struct window {
+	int fd;
+	uint64_t end; /* of what may be read */
+	uint64_t start;
+	size_t bytes;
+	uint64_t punched; /* the spool has no blocks from its header to here */
+	uint8_t *data;
+};
+
+/* Makes the window begin at pos and fills it. What it held already is kept: the spool may not have it any more. */
+static int window_move(struct window *window, uint64_t pos)
+{
+	size_t keep = 0;
+
+	if (pos >= window->start && pos < window->start + window->bytes) {
+		keep = window->start + window->bytes - pos;
+		memmove(window->data, window->data + (pos - window->start), keep);
+	}
+	window->start = pos;
+	window->bytes = keep;
+	while (window->bytes < WINDOW_BYTES && pos + window->bytes < window->end) {
+		size_t want = XP_MIN(WINDOW_BYTES - window->bytes, window->end - pos - window->bytes);
+		ssize_t n = pread(window->fd, window->data + window->bytes, want, (off_t)(pos + window->bytes));
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return -errno;
+		if (!n)
+			break; /* the file has become shorter */
+		window->bytes += n;
+	}
+	return 0;
+}
+
+/* Up to bytes bytes at pos, at most WINDOW_BYTES, in *data; *got says how many there are. */
+static int window_get(struct window *window, uint64_t pos, size_t bytes, uint8_t **data, size_t *got)
+{
+	*got = 0;
+	if (pos >= window->end)
+		return 0;
+	bytes = XP_MIN(bytes, window->end - pos);
+	if (pos < window->start || pos + bytes > window->start + window->bytes) {
+		int err = window_move(window, pos);
+
+		if (err)
+			return err;
+		bytes = XP_MIN(bytes, window->bytes);
+	}
+	*data = window->data + (pos - window->start);
+	*got = bytes;
+	return 0;
+}
+
+/*
+ * The frame at pos and, if wanted, its chunk. 1: there is one, 0: the spool ends here, be it in the middle of a frame.
+ * A chunk that is wanted has been checked.
+ */
+static int frame_get(struct window *window, uint64_t pos, struct xp_spool_frame *frame, uint8_t **chunk,
+		     struct xp_fdr_chunk_stats *stats)
+{
+	uint8_t *data;
+	size_t got;
+	int err;
+
+	err = window_get(window, pos, sizeof(*frame), &data, &got);
+	if (err || got < sizeof(*frame))
+		return err;
+	memcpy(frame, data, sizeof(*frame));
+	if (frame->magic != XP_SPOOL_FRAME_MAGIC || frame->check != xp_spool_frame_check(frame) ||
+	    frame->chunk_bytes < XP_FDR_METADATA_BYTES || frame->chunk_bytes > XP_SPOOL_CHUNK_MAX)
+		return 0;
+	pos += sizeof(*frame);
+	if (!chunk)
+		return window->end - pos >= frame->chunk_bytes;
+	err = window_get(window, pos, frame->chunk_bytes, chunk, &got);
+	if (err || got < frame->chunk_bytes)
+		return err;
+	return !xp_fdr_chunk_scan(*chunk, got, stats) && xp_fdr_chunk_tsc(*chunk) == frame->first_tsc;
+}
+
+static uint64_t frame_bytes(const struct xp_spool_frame *frame)
+{
+	return sizeof(*frame) + frame->chunk_bytes;
+}
+
+struct layout_run {
+	struct window window;
+	struct xp_spool_threads threads;
+	bool has_typed;
+	struct xp_fdr_layout *layout;
+};
+
+/* Sums up what the first window->end bytes hold; window->end becomes the end of the last whole frame. */
+static int add_up(struct layout_run *run, bool trusted)
+{
+	uint64_t pos = XP_SPOOL_HEADER_BYTES;
+	struct xp_spool_frame frame;
+	uint8_t *chunk;
+	int more;
+
+	xp_spool_threads_clear(&run->threads);
+	run->has_typed = false;
+	for (;;) {
+		more = frame_get(&run->window, pos, &frame, trusted ? NULL : &chunk, NULL);
+		if (more <= 0)
+			break;
+		more = xp_spool_threads_add(&run->threads, &frame);
+		if (more)
+			break;
+		run->has_typed |= frame.flags & XP_SPOOL_FRAME_TYPED;
+		pos += frame_bytes(&frame);
+	}
+	run->window.end = pos;
+	return more;
+}
+
+/* What the log may take beyond the spool's own blocks: each buffer two blocks that it does not fill, and the first. */
+static uint64_t slack_bytes(const struct xp_spool_threads *threads, uint64_t block_bytes)
+{
+	uint64_t blocks = 4 + threads->count / 16;
+
+	for (size_t i = 0; i < threads->count; i++)
+		blocks += 2 * XP_MIN(threads->all[i].chunks, (uint64_t)BUFFERS_PER_THREAD_MAX);
+	return blocks * block_bytes;
+}
+
+/* Gives up the spool's tail when the disk has not even the slack left. */
+static int make_room(struct layout_run *run, bool trusted)
+{
+	struct statvfs fs;
+	uint64_t free_bytes, slack;
+
+	if (fstatvfs(run->window.fd, &fs))
+		return 0; /* then the writes will tell */
+	free_bytes = (uint64_t)(geteuid() ? fs.f_bavail : fs.f_bfree) * fs.f_frsize;
+	slack = slack_bytes(&run->threads, XP_MAX(fs.f_frsize, 4096ul));
+	if (free_bytes >= slack)
+		return 0;
+	if (run->window.end - XP_SPOOL_HEADER_BYTES <= slack - free_bytes)
+		return 0;
+	run->window.end -= slack - free_bytes;
+	return add_up(run, trusted);
+}
+
+/* The layout found no space: the blocks of what is in the window, or before it, are free to go. */
+static int give_blocks(void *arg)
+{
+	struct layout_run *run = arg;
+	struct window *window = &run->window;
+	uint64_t end = window->start + window->bytes;
+	/* Blocks go only as a whole: the one in which the last range ended goes now. */
+	uint64_t from = XP_MAX(window->punched & ~(uint64_t)0xffff, (uint64_t)XP_SPOOL_HEADER_BYTES);
+
+	if (window->end < end)
+		end = window->end;
+	/* The tail behind the last frame that is used has gone nowhere else. */
+	if (!window->punched && ftruncate(window->fd, (off_t)window->end))
+		return -errno;
+	if (end <= window->punched)
+		return -ENOSPC;
+	if (fallocate(window->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)from, (off_t)(end - from)))
+		return -errno;
+	window->punched = end;
+	return 0;
+}
+
+static int place_chunks(struct layout_run *run, struct xp_spool_result *result)
+{
+	uint64_t pos = XP_SPOOL_HEADER_BYTES;
+	struct xp_spool_frame frame;
+	uint8_t *chunk;
+	int err;
+
+	while (pos < run->window.end) {
+		ssize_t index;
+
+		err = frame_get(&run->window, pos, &frame, &chunk, &result->stats);
+		if (err <= 0)
+			return err ? err : -EBADMSG;
+		index = xp_spool_threads_find(&run->threads, frame.tid);
+		if (index < 0)
+			return -EBADMSG;
+		err = xp_fdr_layout_chunk(run->layout, index, chunk, frame.chunk_bytes);
+		if (err)
+			return err;
+		pos += frame_bytes(&frame);
+	}
+	return xp_fdr_layout_finish(run->layout);
+}
+
+static int layout_begin(struct layout_run *run, int fd, const struct xp_spool_header *header, uint16_t version)
+{
+	struct xp_fdr_layout_options options = {
+		.header = { .version = version,
+			    .constant_tsc = header->tsc_flags & XP_SPOOL_CONSTANT_TSC,
+			    .nonstop_tsc = header->tsc_flags & XP_SPOOL_NONSTOP_TSC,
+			    .cycle_hz = header->cycle_hz },
+		.pid = header->pid,
+		.start_tsc = header->start_tsc,
+		.wall_ns = header->wall_ns,
+	};
+	struct xp_fdr_thread *threads;
+	int err;
+
+	threads = calloc(run->threads.count + 1, sizeof(*threads));
+	if (!threads)
+		return -ENOMEM;
+	for (size_t i = 0; i < run->threads.count; i++) {
+		const struct xp_spool_thread *from = &run->threads.all[i];
+
+		threads[i] = (struct xp_fdr_thread){
+			.pid = header->pid,
+			.tid = from->tid,
+			.chunk_bytes = from->chunk_bytes,
+			.chunk_bytes_max = from->chunk_bytes_max,
+			.name = from->name,
+			.first_tsc = from->first_tsc,
+		};
+	}
+	err = xp_fdr_layout_new(&run->layout, fd, &options, threads, run->threads.count, give_blocks, run);
+	free(threads);
+	return err;
+}
+
+static bool is_terminated(const char *text, size_t size)
+{
+	return memchr(text, 0, size);
+}
+
+static int header_read(int fd, struct xp_spool_header *header)
+{
+	ssize_t n = pread(fd, header, sizeof(*header), 0);
+
+	if (n < 0)
+		return -errno;
+	if (n != sizeof(*header) || memcmp(header->magic, XP_SPOOL_MAGIC, sizeof(header->magic)) ||
+	    header->version != XP_SPOOL_VERSION || header->check != xp_spool_header_check(header))
+		return -EBADMSG;
+	/* The check sum says that nothing broke, not that nobody forged it. */
+	if (!is_terminated(header->comm, sizeof(header->comm)) || !is_terminated(header->exe, sizeof(header->exe)) ||
+	    !is_terminated(header->final_name, sizeof(header->final_name)) ||
+	    !xp_spool_name_valid(header->final_name) || !header->cycle_hz ||
+	    (header->fdr_version != 1 && header->fdr_version != 5))
+		return -EBADMSG;
+	return 0;
+}
+
+/* Writes the log to fd. */
+static int layout_write(struct layout_run *run, int fd, const struct xp_spool_header *header,
+			struct xp_spool_result *result)
+{
+	struct stat st;
+	int err;
+
+	result->fdr_version = run->has_typed ? 5 : header->fdr_version;
+	result->threads = run->threads.count;
+	err = layout_begin(run, fd, header, result->fdr_version);
+	if (!err)
+		err = place_chunks(run, result);
+	if (!err && fstat(fd, &st))
+		err = -errno;
+	if (!err)
+		result->file_bytes = st.st_size;
+	xp_fdr_layout_free(run->layout);
+	return err;
+}
+
+/* Under sudo, the log belongs to whom the directory belongs. Where that cannot be, it stays root's: no reason to fail.
+ */
+static void give_to_owner(int fd, int dir_fd)
+{
+	struct stat dir;
+
+	if (!geteuid() && !fstat(dir_fd, &dir) && fchown(fd, dir.st_uid, dir.st_gid))
+		return;
+}
+
+/* Writes the log under a temporary name and, when it is whole, gives it its final one. */
+static int log_make(struct layout_run *run, int dir_fd, const struct xp_spool_header *header,
+		    struct xp_spool_result *result)
+{
+	char temporary[sizeof(header->final_name) + sizeof(".part")];
+	int err, fd;
+
+	snprintf(temporary, sizeof(temporary), "%s.part", header->final_name);
+	if (unlinkat(dir_fd, temporary, 0) && errno != ENOENT) /* left by a crash */
+		return -errno;
+	fd = openat(dir_fd, temporary, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+	if (fd < 0)
+		return -errno;
+	give_to_owner(fd, dir_fd);
+	err = layout_write(run, fd, header, result);
+	if (close(fd) && !err)
+		err = -errno;
+	if (!err && renameat(dir_fd, temporary, dir_fd, header->final_name))
+		err = -errno;
+	if (err)
+		unlinkat(dir_fd, temporary, 0);
+	return err;
+}
+
+int xp_spool_lay_out(int dir_fd, const char *name, int fd, bool trusted, struct xp_spool_result *result)
+{
+	struct layout_run run = { .window = { .fd = fd } };
+	struct xp_spool_header header;
+	struct stat st;
+	int err;
+
+	memset(result, 0, sizeof(*result));
+	err = header_read(fd, &header);
+	if (err)
+		return err;
+	if (fstat(fd, &st))
+		return -errno;
+	strcpy(result->final_name, header.final_name);
+	strcpy(result->exe, header.exe);
+	strcpy(result->comm, header.comm);
+	result->pid = header.pid;
+	run.window.end = st.st_size;
+	run.window.data = malloc(WINDOW_BYTES);
+	err = run.window.data ? add_up(&run, trusted) : -ENOMEM;
+	if (!err)
+		err = make_room(&run, trusted);
+	if (!err && (uint64_t)st.st_size > run.window.end)
+		result->dropped_bytes = st.st_size - run.window.end;
+	if (!err)
+		err = log_make(&run, dir_fd, &header, result);
+	if (!err && unlinkat(dir_fd, name, 0))
+		err = -errno;
+	xp_spool_threads_clear(&run.threads);
+	free(run.window.data);
+	return err;
+}
+
+int xp_spool_recover(int dir_fd, const char *name, struct xp_spool_result *result)
+{
+	struct stat st;
+	int err = 0;
+	int fd;
+
+	/* O_NONBLOCK: a FIFO of that name must not hold us. */
+	fd = openat(dir_fd, name, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	if (fstat(fd, &st))
+		err = -errno;
+	else if (!S_ISREG(st.st_mode))
+		err = -EBADMSG;
+	else if (flock(fd, LOCK_EX | LOCK_NB))
+		err = errno == EWOULDBLOCK ? -EBUSY : -errno;
+	if (!err)
+		err = xp_spool_lay_out(dir_fd, name, fd, false, result);
+	close(fd);
+	return err;
+}
