@@ -1,24 +1,41 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# xprof: `sudo make demo` and `sudo make test` do all the set-up; see README.md.
+# `sudo make demo` and `sudo make test` do all the set-up; see README.md. `make V=1` shows the commands.
+
+VERSION := 0.1.0
 
 PREFIX ?= /usr/local
 DESTDIR ?=
 DEPS ?= 1
 V ?= 0
-
 O := .output
-VERSION := 0.1.0
 
-CC ?= gcc
-CLANG ?= clang
-BPFTOOL ?= bpftool
-PKG_CONFIG ?= pkg-config
+ifeq ($(origin CC),default)
+CC := gcc
+endif
+PYTHON ?= /usr/bin/python3
+INSTALL ?= install
+
+# The first of $(1) that runs: names and places differ (clang-19, /usr/sbin outside PATH, Ubuntu's bpftool per kernel).
+first_that_runs = $(shell for tool in $(1); do "$$tool" $(2) >/dev/null 2>&1 && echo "$$tool" && break; done)
+ifndef CLANG
+CLANG := $(or $(call first_that_runs,clang clang-19 clang-18 clang-17 clang-16 clang-15 clang-14,--version),clang)
+endif
+ifndef BPFTOOL
+BPFTOOL := $(or $(call first_that_runs,bpftool /usr/sbin/bpftool $(wildcard /usr/lib/linux-tools*/*bpftool \
+	   /usr/lib/linux-tools/*/bpftool),version),bpftool)
+endif
 
 CFLAGS ?= -O2 -g
-XP_CFLAGS := -std=gnu11 -Wall -Wextra -Wshadow -Wmissing-prototypes -Wstrict-prototypes -Iinclude -Iuser -I$(O) \
-	     -D_GNU_SOURCE -DXPROF_VERSION='"$(VERSION)"' $(CFLAGS)
-XP_LDLIBS := -lbpf -ldw -lelf -lz -ljansson $(LDLIBS)
+XP_WARNINGS := -Wall -Wextra -Wshadow -Wmissing-prototypes -Wstrict-prototypes
+XP_CFLAGS = -std=gnu11 $(XP_WARNINGS) -Iinclude -Iuser -I$(O) -D_GNU_SOURCE -DXPROF_VERSION='"$(VERSION)"' \
+	    -pthread $(CFLAGS)
+XP_LDLIBS := -lbpf -ldw -lelf -lz -ljansson -liberty -pthread $(LDLIBS)
 BPF_CFLAGS := -target bpf -mcpu=v3 -O2 -g -Wall -Wextra -Wno-unused-parameter -Iinclude -Ivmlinux -Ibpf -D__TARGET_ARCH_x86
+FUZZ_CFLAGS = $(XP_CFLAGS) -Wno-missing-prototypes -fno-omit-frame-pointer
+# Sleds without XRay's runtime: xprof needs none. older clangs spell the flag in another way.
+NO_RUNTIME = $(shell $(CLANG) -fno-xray-link-deps -E -x c /dev/null >/dev/null 2>&1 && echo -fno-xray-link-deps \
+	     || echo -fnoxray-link-deps)
+EXAMPLE_FLAGS = -O2 -g -fxray-instrument -fxray-instruction-threshold=1 $(NO_RUNTIME) -pthread
 
 ifeq ($(V),1)
 Q :=
@@ -29,24 +46,35 @@ say = @printf '  %-8s %s\n' $(1) $(patsubst $(O)/%,%,$(2));
 MAKEFLAGS += --no-print-directory
 endif
 
-BPF_SRCS := $(wildcard bpf/*.bpf.c)
-BPF_OBJS := $(BPF_SRCS:bpf/%.c=$(O)/bpf/%.o)
-USER_SRCS := $(wildcard user/*.c)
-USER_OBJS := $(USER_SRCS:user/%.c=$(O)/user/%.o)
-LIB_OBJS := $(filter-out $(O)/user/main.o,$(USER_OBJS))
-UNIT_SRCS := $(wildcard tests/unit/*.c)
-UNIT_BINS := $(UNIT_SRCS:tests/unit/%.c=$(O)/tests/unit/%)
+BPF_OBJS := $(patsubst bpf/%.c,$(O)/bpf/%.o,$(wildcard bpf/*.bpf.c))
+USER_OBJS := $(patsubst user/%.c,$(O)/user/%.o,$(wildcard user/*.c))
+UNIT_BINS := $(patsubst tests/unit/%.c,$(O)/tests/unit/%,$(wildcard tests/unit/*.c))
+FUZZ_OBJS := $(patsubst user/%.c,$(O)/fuzz/user/%.o,$(filter-out user/main.c,$(wildcard user/*.c)))
+FUZZ_BINS := $(patsubst tests/fuzz/%.c,$(O)/tests/fuzz/%,$(wildcard tests/fuzz/fuzz_*.c))
+EXAMPLES := $(patsubst examples/%.c,$(O)/examples/%,$(wildcard examples/*.c)) \
+	    $(patsubst examples/%.cpp,$(O)/examples/%,$(wildcard examples/*.cpp))
+DOCS := $(O)/doc/xprof.1 $(O)/doc/xprof.bash $(O)/doc/xprof.zsh
 
 .PHONY: all
-all: xprof
+all: xprof $(DOCS)
 
 .DELETE_ON_ERROR:
 .SECONDARY:
 
-$(O)/bpf $(O)/user $(O)/tests/unit:
+$(sort $(dir $(BPF_OBJS) $(USER_OBJS) $(UNIT_BINS) $(FUZZ_OBJS) $(FUZZ_BINS) $(EXAMPLES) $(DOCS))):
 	$(Q)mkdir -p $@
 
-$(O)/bpf/%.bpf.o: bpf/%.bpf.c | $(O)/bpf
+# A file that changes when the version or the flags do, so that objects made with others are made anew.
+flags := $(CC) $(XP_CFLAGS) | $(CLANG) $(BPF_CFLAGS)
+ifneq ($(file <$(O)/flags),$(flags))
+$(shell mkdir -p $(O))
+$(file >$(O)/flags,$(flags))
+endif
+$(O)/flags: ;
+
+# BPF programs and their skeleton
+
+$(O)/bpf/%.bpf.o: bpf/%.bpf.c $(O)/flags | $(O)/bpf/
 	$(call say,BPF,$@)
 	$(Q)$(CLANG) $(BPF_CFLAGS) -MMD -MP -c $< -o $@
 
@@ -58,14 +86,16 @@ $(O)/xprof.skel.h: $(O)/xprof.bpf.o
 	$(call say,SKEL,$@)
 	$(Q)$(BPFTOOL) gen skeleton $< name xprof_bpf > $@
 
-$(O)/user/%.o: user/%.c | $(O)/user
+# The program
+
+$(O)/user/%.o: user/%.c $(O)/flags | $(O)/user/
 	$(call say,CC,$@)
 	$(Q)$(CC) $(XP_CFLAGS) -MMD -MP -c $< -o $@
 
 # The skeleton must exist before the first compilation; -MMD keeps it right from then on.
-$(USER_OBJS): | $(O)/xprof.skel.h
+$(USER_OBJS) $(FUZZ_OBJS): | $(O)/xprof.skel.h
 
-$(O)/libxprof.a: $(LIB_OBJS)
+$(O)/libxprof.a: $(filter-out $(O)/user/main.o,$(USER_OBJS))
 	$(call say,AR,$@)
 	$(Q)rm -f $@ && $(AR) rcs $@ $^
 
@@ -73,15 +103,108 @@ xprof: $(O)/user/main.o $(O)/libxprof.a
 	$(call say,LD,$@)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(XP_LDLIBS)
 
-$(O)/tests/unit/%: tests/unit/%.c $(O)/libxprof.a | $(O)/tests/unit
+# Man page and completions, made from the option table
+
+$(O)/doc/gen: doc/gen.c $(O)/user/options.o $(O)/user/util.o | $(O)/doc/
+	$(call say,CC,$@)
+	$(Q)$(CC) $(XP_CFLAGS) -MMD -MP -o $@ $(filter %.c %.o,$^)
+
+$(O)/doc/xprof.1: $(O)/doc/gen doc/xprof.1.in
+	$(call say,DOC,$@)
+	$(Q)$(O)/doc/gen man < doc/xprof.1.in > $@
+
+$(O)/doc/xprof.%: $(O)/doc/gen
+	$(call say,DOC,$@)
+	$(Q)$(O)/doc/gen $* > $@
+
+# Tests
+
+$(O)/tests/unit/%: tests/unit/%.c $(O)/libxprof.a | $(O)/tests/unit/
 	$(call say,TEST,$@)
 	$(Q)$(CC) $(XP_CFLAGS) -MMD -MP -MF $@.d -o $@ $< $(O)/libxprof.a $(XP_LDLIBS) -lcmocka
 
-.PHONY: unit-bins
-unit-bins: $(UNIT_BINS)
+$(O)/fuzz/user/%.o: user/%.c $(O)/flags | $(O)/fuzz/user/
+	$(call say,FUZZCC,$@)
+	$(Q)$(CLANG) $(FUZZ_CFLAGS) -fsanitize=fuzzer-no-link,address -MMD -MP -c $< -o $@
+
+$(O)/fuzz/libxprof.a: $(FUZZ_OBJS)
+	$(call say,AR,$@)
+	$(Q)rm -f $@ && $(AR) rcs $@ $^
+
+$(O)/tests/fuzz/%: tests/fuzz/%.c $(O)/fuzz/libxprof.a | $(O)/tests/fuzz/
+	$(call say,FUZZ,$@)
+	$(Q)$(CLANG) $(FUZZ_CFLAGS) -fsanitize=fuzzer,address -MMD -MP -MF $@.d -o $@ $< $(O)/fuzz/libxprof.a $(XP_LDLIBS)
+
+.PHONY: unit fuzz
+unit: $(UNIT_BINS)
+fuzz: $(FUZZ_BINS)
+
+# What root has built under sudo is handed to the user behind it, whose next `make` must be able to replace it.
+hand_over = $(if $(SUDO_UID),chown -R "$(SUDO_UID):$(SUDO_GID)" $(O) xprof;)
+
+.PHONY: deps
+deps:
+	$(Q)DEPS=$(DEPS) ./packages.sh build demo test
+
+# Tools that a package brings are looked for when make starts, so the work is left to a second one. TESTS: arguments
+# of pytest, such as TESTS="tests/cli -k help".
+.PHONY: test run-tests
+TESTS ?= tests
+test:
+	$(Q)DEPS=$(DEPS) ./packages.sh build test
+	$(Q)$(MAKE) run-tests
+
+run-tests: all unit fuzz $(EXAMPLES)
+	$(Q)O=$(O) CLANG=$(CLANG) $(PYTHON) -B -m pytest $(TESTS); status=$$?; $(hand_over) exit $$status
+
+.PHONY: demo run-demo
+demo:
+	$(Q)DEPS=$(DEPS) ./packages.sh build demo
+	$(Q)$(MAKE) run-demo
+
+run-demo: all $(EXAMPLES)
+	$(Q)O=$(O) examples/demo; status=$$?; $(hand_over) exit $$status
+
+.PHONY: bench
+bench:
+	$(Q)DEPS=$(DEPS) ./packages.sh build test bench
+	$(Q)$(MAKE) all $(EXAMPLES)
+	$(Q)tests/bench/run
+
+# Examples
+
+$(O)/examples/%: examples/%.c | $(O)/examples/
+	$(call say,EXAMPLE,$@)
+	$(Q)$(CLANG) $(EXAMPLE_FLAGS) -o $@ $<
+
+$(O)/examples/%: examples/%.cpp | $(O)/examples/
+	$(call say,EXAMPLE,$@)
+	$(Q)$(subst clang,clang++,$(CLANG)) $(EXAMPLE_FLAGS) -o $@ $<
+
+.PHONY: examples
+examples: $(EXAMPLES)
+
+# Installation
+
+bindir := $(PREFIX)/bin
+mandir := $(PREFIX)/share/man/man1
+bashdir := $(PREFIX)/share/bash-completion/completions
+zshdir := $(PREFIX)/share/zsh/site-functions
+
+.PHONY: install uninstall
+install: all
+	$(Q)$(INSTALL) -d "$(DESTDIR)$(bindir)" "$(DESTDIR)$(mandir)" "$(DESTDIR)$(bashdir)" "$(DESTDIR)$(zshdir)"
+	$(Q)$(INSTALL) -m 755 xprof "$(DESTDIR)$(bindir)/xprof"
+	$(Q)$(INSTALL) -m 644 $(O)/doc/xprof.1 "$(DESTDIR)$(mandir)/xprof.1"
+	$(Q)$(INSTALL) -m 644 $(O)/doc/xprof.bash "$(DESTDIR)$(bashdir)/xprof"
+	$(Q)$(INSTALL) -m 644 $(O)/doc/xprof.zsh "$(DESTDIR)$(zshdir)/_xprof"
+
+uninstall:
+	$(Q)rm -f "$(DESTDIR)$(bindir)/xprof" "$(DESTDIR)$(mandir)/xprof.1" "$(DESTDIR)$(bashdir)/xprof" \
+		"$(DESTDIR)$(zshdir)/_xprof"
 
 .PHONY: clean
 clean:
 	$(Q)rm -rf $(O) xprof
 
--include $(wildcard $(O)/*/*.d $(O)/tests/unit/*.d)
+-include $(wildcard $(O)/*/*.d $(O)/*/*/*.d)

@@ -22,8 +22,8 @@ enum xp_exit {
 };
 
 enum xp_log_level {
-	XP_LOG_QUIET = 0,  /* errors only: -q */
-	XP_LOG_NORMAL = 1, /* + warnings, notices */
+	XP_LOG_QUIET = 0,   /* errors only: -q */
+	XP_LOG_NORMAL = 1,  /* + warnings, notices */
 	XP_LOG_VERBOSE = 2, /* + what is done: -v */
 };
 extern enum xp_log_level xp_log_level;

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * What all BPF programs share: the maps, the clock, the one way to reserve room in a ring, and the loss counters.
+ * Uprobe programs are preemptible: another task may run the same program on the same CPU in the middle of one run.
+ * So there is no per-CPU scratch memory here, and the counters are added to atomically.
+ */
+#ifndef XPROF_COMMON_BPF_H
+#define XPROF_COMMON_BPF_H
+
+#include "vmlinux.h"
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
+#include "xprof/record.h"
+
+struct ring {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 4096);
+};
+
+/* One ring per CPU; the loader sets max_entries and puts rings of the wanted size in. */
+extern struct rings {
+	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__array(values, struct ring);
+} rings SEC(".maps");
+
+/* One counter of the msr PMU's tsc event per CPU. */
+extern struct tsc_counters {
+	__uint(type, BPF_MAP_TYPE_PERF_EVENT_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, __u32);
+} tsc_counters SEC(".maps");
+
+extern struct counters {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct xp_bpf_counters);
+} counters SEC(".maps");
+
+/* Followed processes: thread group id -> 1. */
+extern struct targets {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 65536);
+	__type(key, __u32);
+	__type(value, __u32);
+} targets SEC(".maps");
+
+static __always_inline struct xp_bpf_counters *counters_here(void)
+{
+	__u32 zero = 0;
+
+	return bpf_map_lookup_elem(&counters, &zero);
+}
+
+static __always_inline __u64 now(void)
+{
+	__u64 count = bpf_perf_event_read(&tsc_counters, BPF_F_CURRENT_CPU);
+
+	/* Errors come as negative numbers; a CPU that came online during the recording has no counter. */
+	if (count > -4096ull)
+		return bpf_ktime_get_ns() | XP_TIME_KTIME;
+	return count;
+}
+
+static __always_inline void count_lost(enum xp_rec_kind kind)
+{
+	struct xp_bpf_counters *c = counters_here();
+
+	if (c)
+		__sync_fetch_and_add(&c->lost[kind & (XP_REC_KINDS - 1)], 1);
+}
+
+/* Room for a record of size bytes (a constant) in this CPU's ring; NULL, and counted as lost, when there is none. */
+#define reserve(size, kind)                                                                                            \
+	({                                                                                                             \
+		__u32 cpu_ = bpf_get_smp_processor_id();                                                               \
+		void *ring_ = bpf_map_lookup_elem(&rings, &cpu_);                                                      \
+		void *room_ = ring_ ? bpf_ringbuf_reserve(ring_, size, 0) : NULL;                                      \
+		if (!room_)                                                                                            \
+			count_lost(kind);                                                                              \
+		room_;                                                                                                 \
+	})
+
+#endif

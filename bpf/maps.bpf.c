@@ -1,0 +1,8 @@
+// SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
+/* The maps of common.bpf.h. */
+#include "common.bpf.h"
+
+struct rings rings SEC(".maps");
+struct tsc_counters tsc_counters SEC(".maps");
+struct counters counters SEC(".maps");
+struct targets targets SEC(".maps");

@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
+/*
+ * Programs on uprobes at XRay sleds, one per kind of sled: stamp, reserve, fill, submit. What a program has to know of
+ * its sled is in the uprobe's cookie (record.h). The reader polls, so a record never wakes it.
+ */
+#include "common.bpf.h"
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";
+
+/* Set by the loader: record only processes in `targets`, because the uprobes are on every process of a binary. */
+const volatile bool only_targets = false;
+/* Set by the loader: arguments that a record of an entry with arguments holds, 1..XP_ARGS_MAX. */
+const volatile __u32 args_count = 1;
+/* Set by the loader: payload bytes of an event that are kept. */
+const volatile __u32 payload_max = XP_EVENT_PAYLOAD_MAX;
+
+static __always_inline bool wanted(__u32 pid)
+{
+	return !only_targets || bpf_map_lookup_elem(&targets, &pid);
+}
+
+static __always_inline void fill(struct xp_rec *rec, __u64 time, __u64 pid_tgid, __u64 sp, __u32 fn,
+				 enum xp_rec_kind kind)
+{
+	rec->time = time;
+	rec->pid = pid_tgid >> 32;
+	rec->tid = pid_tgid;
+	rec->word = xp_rec_word(fn, kind);
+	rec->sp = sp >> 3;
+}
+
+static __always_inline int record_call(struct pt_regs *ctx, enum xp_rec_kind kind)
+{
+	__u64 sp = ctx->sp;
+	__u64 time = now();
+	__u64 pid_tgid = bpf_get_current_pid_tgid();
+	struct xp_rec *rec;
+
+	if (!wanted(pid_tgid >> 32))
+		return 0;
+	rec = reserve(sizeof(*rec), kind);
+	if (!rec)
+		return 0;
+	fill(rec, time, pid_tgid, sp, bpf_get_attach_cookie(ctx), kind);
+	bpf_ringbuf_submit(rec, BPF_RB_NO_WAKEUP);
+	return 0;
+}
+
+SEC("uprobe")
+int sled_entry(struct pt_regs *ctx)
+{
+	return record_call(ctx, XP_REC_ENTRY);
+}
+
+SEC("uprobe")
+int sled_exit(struct pt_regs *ctx)
+{
+	return record_call(ctx, XP_REC_EXIT);
+}
+
+SEC("uprobe")
+int sled_tail_exit(struct pt_regs *ctx)
+{
+	return record_call(ctx, XP_REC_TAIL_EXIT);
+}
+
+#define FLAGS_CF (1 << 0)
+#define FLAGS_PF (1 << 2)
+#define FLAGS_ZF (1 << 6)
+#define FLAGS_SF (1 << 7)
+#define FLAGS_OF (1 << 11)
+
+/* Whether a jump with this condition code (Intel SDM, volume 2, appendix B.1.4) is taken. */
+static __always_inline bool condition_holds(__u32 condition, __u64 flags)
+{
+	bool sign_differs = !(flags & FLAGS_SF) != !(flags & FLAGS_OF);
+	bool holds;
+
+	switch (condition >> 1) {
+	case 0:
+		holds = flags & FLAGS_OF;
+		break;
+	case 1:
+		holds = flags & FLAGS_CF;
+		break;
+	case 2:
+		holds = flags & FLAGS_ZF;
+		break;
+	case 3:
+		holds = flags & (FLAGS_CF | FLAGS_ZF);
+		break;
+	case 4:
+		holds = flags & FLAGS_SF;
+		break;
+	case 5:
+		holds = flags & FLAGS_PF;
+		break;
+	case 6:
+		holds = sign_differs;
+		break;
+	default:
+		holds = sign_differs || flags & FLAGS_ZF;
+		break;
+	}
+	return holds != (condition & 1);
+}
+
+/*
+ * clang before 19 puts a tail exit sled before a conditional jump too. The sled runs whether or not the jump is taken;
+ * only when it is, the function has been left.
+ */
+SEC("uprobe")
+int sled_tail_exit_conditional(struct pt_regs *ctx)
+{
+	struct xp_bpf_counters *c;
+
+	if (condition_holds(XP_COOKIE_CONDITION(bpf_get_attach_cookie(ctx)), ctx->flags))
+		return record_call(ctx, XP_REC_TAIL_EXIT);
+	c = counters_here();
+	if (c)
+		__sync_fetch_and_add(&c->not_taken, 1);
+	return 0;
+}
+
+SEC("uprobe")
+int sled_entry_args(struct pt_regs *ctx)
+{
+	/* Read at the top: later, clang merges the loads into a modified context pointer, which the verifier refuses.
+	 */
+	__u64 di = ctx->di, si = ctx->si, dx = ctx->dx, cx = ctx->cx, r8 = ctx->r8, r9 = ctx->r9, sp = ctx->sp;
+	__u64 time = now();
+	__u64 pid_tgid = bpf_get_current_pid_tgid();
+	struct xp_rec_args *rec;
+
+	if (!wanted(pid_tgid >> 32))
+		return 0;
+	rec = reserve(sizeof(*rec), XP_REC_ENTRY_ARGS);
+	if (!rec)
+		return 0;
+	fill(&rec->rec, time, pid_tgid, sp, bpf_get_attach_cookie(ctx), XP_REC_ENTRY_ARGS);
+	rec->count = args_count;
+	rec->pad = 0;
+	rec->args[0] = di;
+	rec->args[1] = si;
+	rec->args[2] = dx;
+	rec->args[3] = cx;
+	rec->args[4] = r8;
+	rec->args[5] = r9;
+	bpf_ringbuf_submit(rec, BPF_RB_NO_WAKEUP);
+	return 0;
+}
+
+/* The registers in the order of their numbers in x86 instructions. */
+#define REGISTERS(ctx)                                                                                                 \
+	{                                                                                                              \
+		(ctx)->ax, (ctx)->cx, (ctx)->dx, (ctx)->bx, (ctx)->sp, (ctx)->bp, (ctx)->si, (ctx)->di, (ctx)->r8,     \
+		    (ctx)->r9, (ctx)->r10, (ctx)->r11, (ctx)->r12, (ctx)->r13, (ctx)->r14, (ctx)->r15                  \
+	}
+
+/* One size class of an event: the ring takes only rooms whose size the verifier knows. */
+#define RECORD_EVENT(room_bytes)                                                                                       \
+	do {                                                                                                           \
+		struct xp_rec_event *rec = reserve(sizeof(*rec) + (room_bytes), kind);                                 \
+                                                                                                                       \
+		if (!rec)                                                                                              \
+			return 0;                                                                                      \
+		fill(&rec->rec, time, pid_tgid, sp, bpf_get_attach_cookie(ctx), kind);                                 \
+		rec->type = type;                                                                                      \
+		rec->size_user = size_user;                                                                            \
+		rec->size = size;                                                                                      \
+		if (size > (room_bytes) || bpf_probe_read_user(rec->payload, size, (const void *)address)) {           \
+			rec->size = 0;                                                                                 \
+			faulted = true;                                                                                \
+		}                                                                                                      \
+		bpf_ringbuf_submit(rec, BPF_RB_NO_WAKEUP);                                                             \
+	} while (0)
+
+static __always_inline int record_event(struct pt_regs *ctx, enum xp_rec_kind kind, __u16 type, __u64 address,
+					__u64 size_user)
+{
+	__u64 sp = ctx->sp;
+	__u64 time = now();
+	__u64 pid_tgid = bpf_get_current_pid_tgid();
+	__u32 size = size_user < payload_max ? size_user : payload_max;
+	struct xp_bpf_counters *c;
+	bool faulted = false;
+
+	if (!wanted(pid_tgid >> 32))
+		return 0;
+	if (size <= 64)
+		RECORD_EVENT(64);
+	else if (size <= 512)
+		RECORD_EVENT(512);
+	else
+		RECORD_EVENT(XP_EVENT_PAYLOAD_MAX);
+
+	if (!faulted && size == size_user)
+		return 0;
+	c = counters_here();
+	if (!c)
+		return 0;
+	if (faulted)
+		__sync_fetch_and_add(&c->faulted[kind], 1);
+	else
+		__sync_fetch_and_add(&c->truncated[kind], 1);
+	return 0;
+}
+
+SEC("uprobe")
+int sled_custom_event(struct pt_regs *ctx)
+{
+	__u64 registers[16] = REGISTERS(ctx);
+	__u64 cookie = bpf_get_attach_cookie(ctx);
+
+	return record_event(ctx, XP_REC_CUSTOM_EVENT, 0, registers[XP_COOKIE_OPERAND(cookie, 0)],
+			    registers[XP_COOKIE_OPERAND(cookie, 1)]);
+}
+
+SEC("uprobe")
+int sled_typed_event(struct pt_regs *ctx)
+{
+	__u64 registers[16] = REGISTERS(ctx);
+	__u64 cookie = bpf_get_attach_cookie(ctx);
+
+	return record_event(ctx, XP_REC_TYPED_EVENT, registers[XP_COOKIE_OPERAND(cookie, 0)],
+			    registers[XP_COOKIE_OPERAND(cookie, 1)], registers[XP_COOKIE_OPERAND(cookie, 2)]);
+}

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
+/*
+ * What happens to the followed processes: exec, fork, exit, and changes of the list of loaded objects. These records
+ * are rare and wake the loader, which has uprobes to attach; they travel in the same rings and on the same clock as
+ * the function events, so the loader sees them in order.
+ */
+#include "common.bpf.h"
+
+/* Set by the loader: children of a followed process are followed too. */
+const volatile bool follow_children = false;
+/* Set by the loader with --exec: processes that execute the file with this inode number are followed; 0 is none. */
+const volatile __u64 exec_inode = 0;
+/* Set by the loader while it traces a command that starts: stop (for its tracer) when the objects are loaded. */
+__u32 stop_at_link_map = 0;
+
+#define SIGSTOP 19
+
+static __always_inline bool followed(__u32 pid)
+{
+	return bpf_map_lookup_elem(&targets, &pid);
+}
+
+static __always_inline void follow(__u32 pid)
+{
+	__u32 one = 1;
+
+	bpf_map_update_elem(&targets, &pid, &one, BPF_ANY);
+}
+
+static __always_inline void record_task(struct task_struct *task, __u32 ppid, enum xp_rec_kind kind)
+{
+	struct xp_rec_task *rec = reserve(sizeof(*rec), kind);
+
+	if (!rec)
+		return;
+	rec->rec.time = now();
+	rec->rec.pid = task->tgid;
+	rec->rec.tid = task->pid;
+	rec->rec.word = xp_rec_word(0, kind);
+	rec->rec.sp = 0;
+	rec->ppid = ppid;
+	rec->exit_code = task->exit_code;
+	bpf_probe_read_kernel(rec->comm, sizeof(rec->comm), task->comm);
+	bpf_ringbuf_submit(rec, BPF_RB_FORCE_WAKEUP);
+}
+
+SEC("tp_btf/sched_process_exec")
+int BPF_PROG(task_exec, struct task_struct *task, pid_t old_pid, struct linux_binprm *binprm)
+{
+	__u32 pid = task->tgid;
+
+	if (exec_inode && binprm->file->f_inode->i_ino == exec_inode)
+		follow(pid);
+	if (followed(pid))
+		record_task(task, 0, XP_REC_EXEC);
+	return 0;
+}
+
+SEC("tp_btf/sched_process_fork")
+int BPF_PROG(task_fork, struct task_struct *parent, struct task_struct *child)
+{
+	/* Before the child's first instruction, so none of its events is missed. */
+	if (!follow_children || parent->tgid == child->tgid || !followed(parent->tgid))
+		return 0;
+	follow(child->tgid);
+	record_task(child, parent->tgid, XP_REC_FORK);
+	return 0;
+}
+
+SEC("tp_btf/sched_process_exit")
+int BPF_PROG(task_exit, struct task_struct *task)
+{
+	__u32 pid = task->tgid;
+
+	if (!followed(pid))
+		return 0;
+	if (task->signal->live.counter) {
+		record_task(task, 0, XP_REC_EXIT_THREAD);
+		return 0;
+	}
+	record_task(task, 0, XP_REC_EXIT_PROCESS);
+	bpf_map_delete_elem(&targets, &pid);
+	return 0;
+}
+
+/* On _dl_debug_state(), which dynamic linkers call before and after they change the list of loaded objects. */
+SEC("uprobe")
+int link_map_changed(struct pt_regs *ctx)
+{
+	__u64 pid_tgid = bpf_get_current_pid_tgid();
+	struct xp_rec *rec;
+
+	if (!followed(pid_tgid >> 32))
+		return 0;
+	if (stop_at_link_map)
+		bpf_send_signal(SIGSTOP);
+	rec = reserve(sizeof(*rec), XP_REC_LINK_MAP);
+	if (!rec)
+		return 0;
+	rec->time = now();
+	rec->pid = pid_tgid >> 32;
+	rec->tid = pid_tgid;
+	rec->word = xp_rec_word(0, XP_REC_LINK_MAP);
+	rec->sp = 0;
+	bpf_ringbuf_submit(rec, BPF_RB_FORCE_WAKEUP);
+	return 0;
+}
