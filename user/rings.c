@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "rings.h"
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <errno.h>
+#include <linux/bpf.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "util.h"
+
+#define OFFLINE_RING_BYTES (256u << 10)
+
+static void ring_close(struct xp_ring *ring)
+{
+	size_t page = sysconf(_SC_PAGESIZE);
+
+	if (ring->consumer)
+		munmap(ring->consumer, page);
+	if (ring->producer)
+		munmap((void *)ring->producer, page + 2 * (ring->mask + 1));
+	if (ring->map_fd >= 0)
+		close(ring->map_fd);
+}
+
+static int ring_open(struct xp_ring *ring, unsigned int cpu, int outer_fd, uint64_t bytes)
+{
+	size_t page = sysconf(_SC_PAGESIZE);
+	void *map;
+
+	ring->mask = bytes - 1;
+	ring->map_fd = bpf_map_create(BPF_MAP_TYPE_RINGBUF, "xprof_ring", 0, 0, bytes, NULL);
+	if (ring->map_fd < 0)
+		return -errno;
+	map = mmap(NULL, page, PROT_READ | PROT_WRITE, MAP_SHARED, ring->map_fd, 0);
+	if (map == MAP_FAILED)
+		return -errno;
+	ring->consumer = map;
+	map = mmap(NULL, page + 2 * bytes, PROT_READ, MAP_SHARED, ring->map_fd, page);
+	if (map == MAP_FAILED)
+		return -errno;
+	ring->producer = map;
+	ring->data = (uint8_t *)map + page;
+	if (bpf_map_update_elem(outer_fd, &cpu, &ring->map_fd, BPF_ANY))
+		return -errno;
+	return 0;
+}
+
+static bool cpu_online(unsigned int cpu)
+{
+	char path[64];
+	char digit = '1';
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/sys/devices/system/cpu/cpu%u/online", cpu);
+	file = fopen(path, "re");
+	if (!file) /* a CPU that cannot go offline has no such file; one that does not exist has no directory */
+		return cpu == 0 ||
+		       (snprintf(path, sizeof(path), "/sys/devices/system/cpu/cpu%u", cpu) > 0 && !access(path, F_OK));
+	if (fread(&digit, 1, 1, file) != 1)
+		digit = '0';
+	fclose(file);
+	return digit == '1';
+}
+
+int xp_rings_open(struct xp_rings **result, int outer_fd, uint64_t bytes)
+{
+	int cpus = libbpf_num_possible_cpus();
+	struct xp_rings *rings;
+	int err;
+
+	if (cpus < 0)
+		return cpus;
+	rings = calloc(1, sizeof(*rings));
+	if (!rings)
+		return -ENOMEM;
+	rings->rings = calloc(cpus, sizeof(*rings->rings));
+	if (!rings->rings) {
+		free(rings);
+		return -ENOMEM;
+	}
+	for (int cpu = 0; cpu < cpus; cpu++)
+		rings->rings[cpu].map_fd = -1;
+	rings->count = cpus;
+	for (int cpu = 0; cpu < cpus; cpu++) {
+		err = ring_open(&rings->rings[cpu], cpu, outer_fd,
+				cpu_online(cpu) ? bytes : XP_MIN(bytes, OFFLINE_RING_BYTES));
+		if (err) {
+			xp_rings_free(rings);
+			return err;
+		}
+	}
+	*result = rings;
+	return 0;
+}
+
+void xp_rings_free(struct xp_rings *rings)
+{
+	if (!rings)
+		return;
+	for (unsigned int cpu = 0; cpu < rings->count; cpu++)
+		ring_close(&rings->rings[cpu]);
+	free(rings->rings);
+	free(rings);
+}
+
+void xp_ring_snapshot(struct xp_ring *ring)
+{
+	ring->end = __atomic_load_n(ring->producer, __ATOMIC_ACQUIRE);
+}
+
+/* Bytes that a record with a body of `size` takes in the ring. */
+static uint64_t room_bytes(uint32_t size)
+{
+	return ((uint64_t)size + BPF_RINGBUF_HDR_SZ + 7) & ~7ull;
+}
+
+enum xp_ring_state xp_ring_peek(struct xp_ring *ring, const struct xp_rec **rec, size_t *size)
+{
+	while (ring->position < ring->end) {
+		const uint8_t *head = ring->data + (ring->position & ring->mask);
+		uint32_t word = __atomic_load_n((const uint32_t *)head, __ATOMIC_ACQUIRE);
+		uint32_t length = word & ~(BPF_RINGBUF_BUSY_BIT | BPF_RINGBUF_DISCARD_BIT);
+
+		if (word & BPF_RINGBUF_BUSY_BIT)
+			return XP_RING_BUSY;
+		if (room_bytes(length) > ring->end - ring->position)
+			return XP_RING_BROKEN;
+		if (word & BPF_RINGBUF_DISCARD_BIT) {
+			ring->position += room_bytes(length);
+			continue;
+		}
+		*rec = (const struct xp_rec *)(head + BPF_RINGBUF_HDR_SZ);
+		*size = length;
+		return XP_RING_RECORD;
+	}
+	return XP_RING_EMPTY;
+}
+
+void xp_ring_publish(struct xp_ring *ring)
+{
+	if (ring->published == ring->position)
+		return;
+	__atomic_store_n(ring->consumer, ring->position, __ATOMIC_RELEASE);
+	ring->published = ring->position;
+}
+
+void xp_ring_consume(struct xp_ring *ring, size_t size)
+{
+	ring->position += room_bytes(size);
+	/* The producer reads *consumer at each reserve: a write for each record would bounce its cache line. */
+	if (ring->position - ring->published > ring->mask / 16)
+		xp_ring_publish(ring);
+}
