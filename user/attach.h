@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Uprobes: puts BPF programs on file offsets and takes them away. One BPF link for all offsets where the kernel has
+ * uprobe_multi (6.6), one perf event per offset otherwise.
+ */
+#ifndef XPROF_ATTACH_H
+#define XPROF_ATTACH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+/* BPF_TRACE_UPROBE_MULTI: Linux 6.6, commit 89ae89f53d20; Debian 12's headers do not have it. */
+#define XP_TRACE_UPROBE_MULTI 48
+
+struct xp_uprobe {
+	uint64_t offset; /* in the file */
+	uint64_t cookie;
+};
+
+struct xp_attach;
+
+/* multi: use uprobe_multi links. -ENOMEM. */
+int xp_attach_new(struct xp_attach **attach, bool multi);
+/* Detaches everything. */
+void xp_attach_free(struct xp_attach *attach);
+
+/*
+ * Puts the program on all of probes, in the file behind file_fd, for the process pid, or for every process when pid is
+ * 0. All or nothing. Errors are the kernel's: -ESRCH the process is gone, -EMFILE too many perf events for
+ * RLIMIT_NOFILE (which is raised first), -EINVAL or -EOPNOTSUPP the kernel refuses a probe there.
+ */
+int xp_attach_uprobes(struct xp_attach *attach, int program_fd, int file_fd, pid_t pid, const struct xp_uprobe *probes,
+		      size_t count);
+
+/* Takes all away. On return no program runs any more. */
+void xp_attach_detach_all(struct xp_attach *attach);
+
+#endif

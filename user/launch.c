@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "launch.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ptrace.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static void child(char **argv, int go_fd, int error_fd)
+{
+	sigset_t none;
+	int err;
+	char byte;
+
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+	/* xprof is on the line when this returns, or dead. */
+	if (read(go_fd, &byte, 1) != 1)
+		_exit(127);
+	execvp(argv[0], argv);
+	err = errno;
+	if (write(error_fd, &err, sizeof(err)) != sizeof(err))
+		_exit(126);
+	_exit(127);
+}
+
+/* Its next stop, 0 when it has ended, -EINTR when xprof is told to stop. */
+static int wait_stop(struct xp_launch *launch)
+{
+	sigset_t signals;
+	int status = 0;
+	pid_t pid;
+
+	sigemptyset(&signals);
+	sigaddset(&signals, SIGCHLD);
+	sigaddset(&signals, SIGTERM);
+	while ((pid = waitpid(launch->pid, &status, WNOHANG)) != launch->pid) {
+		if (pid < 0 && errno != EINTR)
+			return -errno;
+		if (!pid && sigwaitinfo(&signals, NULL) == SIGTERM)
+			return -EINTR;
+	}
+	if (WIFSTOPPED(status))
+		return status;
+	launch->status = status;
+	launch->ended = true;
+	launch->traced = false;
+	return 0;
+}
+
+/* Waits until the new program stands at its beginning, or execvp() has said why it cannot. */
+static int reach_exec(struct xp_launch *launch, int error_fd, const char *name, char *why, size_t why_size)
+{
+	for (;;) {
+		int status = wait_stop(launch);
+		int err;
+
+		if (status < 0)
+			return status;
+		if (!status) {
+			if (read(error_fd, &err, sizeof(err)) != sizeof(err))
+				err = ECHILD;
+			snprintf(why, why_size, "cannot run %s: %s%s", name, strerror(err),
+				 err == ENOENT ? "; give a path or a name in $PATH" : "");
+			return -err;
+		}
+		if (status >> 8 == (SIGTRAP | PTRACE_EVENT_EXEC << 8))
+			return 0;
+		if (ptrace(PTRACE_CONT, launch->pid, 0, status >> 16 ? 0 : WSTOPSIG(status)))
+			return -errno;
+	}
+}
+
+int xp_launch_start(struct xp_launch *launch, char **argv, char *why, size_t why_size)
+{
+	int go[2], error[2];
+	int err = 0;
+
+	memset(launch, 0, sizeof(*launch));
+	if (pipe2(go, O_CLOEXEC))
+		return -errno;
+	if (pipe2(error, O_CLOEXEC)) {
+		err = -errno;
+		close(go[0]);
+		close(go[1]);
+		return err;
+	}
+	launch->pid = fork();
+	if (!launch->pid) {
+		close(go[1]);
+		child(argv, go[0], error[1]);
+	}
+	if (launch->pid < 0)
+		err = -errno;
+	close(go[0]);
+	close(error[1]);
+	if (!err && ptrace(PTRACE_SEIZE, launch->pid, 0, PTRACE_O_TRACEEXEC)) {
+		err = -errno;
+		snprintf(why, why_size, "cannot hold the new process with ptrace: %s; is kernel.yama.ptrace_scope 3?",
+			 strerror(-err));
+	}
+	if (!err) {
+		launch->traced = true;
+		if (write(go[1], "", 1) != 1)
+			err = -errno;
+	}
+	close(go[1]);
+	if (!err)
+		err = reach_exec(launch, error[0], argv[0], why, why_size);
+	close(error[0]);
+	return err;
+}
+
+int xp_launch_next(struct xp_launch *launch)
+{
+	int deliver = 0;
+
+	for (;;) {
+		int status;
+
+		if (ptrace(PTRACE_CONT, launch->pid, 0, deliver) && errno != ESRCH)
+			return -errno;
+		status = wait_stop(launch);
+		if (status <= 0)
+			return status;
+		if (status >> 16 == PTRACE_EVENT_EXEC) {
+			launch->stops = 0;
+			return 2;
+		}
+		if (WSTOPSIG(status) == SIGSTOP && !(status >> 16)) {
+			launch->stops++;
+			return 1;
+		}
+		/* An event of ptrace carries no signal of the program; its other signals it gets. */
+		deliver = status >> 16 ? 0 : WSTOPSIG(status);
+	}
+}
+
+int xp_launch_release(struct xp_launch *launch)
+{
+	if (!launch->traced)
+		return 0;
+	launch->traced = false;
+	return ptrace(PTRACE_DETACH, launch->pid, 0, 0) ? -errno : 0;
+}
+
+void xp_launch_poll(struct xp_launch *launch)
+{
+	if (!launch->ended && waitpid(launch->pid, &launch->status, WNOHANG) == launch->pid)
+		launch->ended = true;
+}
+
+void xp_launch_wait(struct xp_launch *launch)
+{
+	while (!launch->ended) {
+		if (waitpid(launch->pid, &launch->status, 0) == launch->pid)
+			launch->ended = true;
+		else if (errno != EINTR)
+			return;
+	}
+}
+
+int xp_launch_exit_code(const struct xp_launch *launch)
+{
+	if (WIFSIGNALED(launch->status))
+		return 128 + WTERMSIG(launch->status);
+	return WEXITSTATUS(launch->status);
+}

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "object.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <fnmatch.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "demangle.h"
+#include "util.h"
+#include "xprof/record.h"
+
+bool xp_function_wanted(const char *const *patterns, size_t count, const char *name)
+{
+	bool wanted = !count || patterns[0][0] == '!';
+	char *demangled;
+
+	if (!count || !name)
+		return wanted;
+	demangled = xp_demangle(name);
+	for (size_t i = 0; i < count; i++) {
+		bool excludes = patterns[i][0] == '!';
+		const char *pattern = patterns[i] + excludes;
+
+		if (!fnmatch(pattern, name, 0) || (demangled && !fnmatch(pattern, demangled, 0)))
+			wanted = !excludes;
+	}
+	free(demangled);
+	return wanted;
+}
+
+static int select_sleds(const struct xp_objects *objects, struct xp_object *object)
+{
+	const struct xp_sled_table *table = object->table;
+	uint32_t decided = 0; /* function id, of the sled before */
+	bool wanted = false;
+
+	object->selected = malloc(table->sled_count * sizeof(*object->selected));
+	if (!object->selected)
+		return -ENOMEM;
+	for (size_t i = 0; i < table->sled_count; i++) {
+		const struct xp_sled *sled = &table->sleds[i];
+
+		if (sled->function_id != decided) {
+			decided = sled->function_id;
+			wanted = xp_function_wanted(objects->patterns, objects->pattern_count,
+						    table->functions[decided - 1].name);
+		}
+		if (!wanted)
+			continue;
+		if (sled->intact)
+			object->selected[object->selected_count++] = i;
+		else
+			object->patched_in_file++;
+	}
+	return 0;
+}
+
+static struct xp_object *find(const struct xp_objects *objects, const struct stat *st)
+{
+	for (struct xp_object *object = objects->first; object; object = object->next)
+		if (object->inode == st->st_ino && object->dev == st->st_dev && object->size == st->st_size &&
+		    object->changed.tv_sec == st->st_ctim.tv_sec && object->changed.tv_nsec == st->st_ctim.tv_nsec)
+			return object;
+	return NULL;
+}
+
+static void object_free(struct xp_object *object)
+{
+	if (!object)
+		return;
+	if (object->fd >= 0)
+		close(object->fd);
+	xp_sled_table_free(object->table);
+	free(object->selected);
+	free(object->path);
+	free(object);
+}
+
+static int read_table(struct xp_objects *objects, struct xp_object *object, int fd, bool *malformed, char *why,
+		      size_t why_size)
+{
+	int err = xp_sled_table_open(&object->table, fd, why, why_size);
+
+	if (err == -ENOMEM)
+		return err;
+	if (err) {
+		object->table = NULL;
+		*malformed = err == -EINVAL;
+		return 0;
+	}
+	if (object->table->function_count > XP_FN_MAX - objects->fn_end)
+		return -ENOSPC;
+	object->fn_base = objects->fn_end;
+	objects->fn_end += object->table->function_count;
+	object->fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+	if (object->fd < 0)
+		return -errno;
+	return select_sleds(objects, object);
+}
+
+int xp_objects_add(struct xp_objects *objects, struct xp_object **result, int fd, const char *path, bool *malformed,
+		   char *why, size_t why_size)
+{
+	struct xp_object *object;
+	struct stat st;
+	int err = -ENOMEM;
+
+	*malformed = false;
+	if (fstat(fd, &st))
+		return -errno;
+	*result = find(objects, &st);
+	if (*result)
+		return 0;
+	object = calloc(1, sizeof(*object));
+	if (!object)
+		return -ENOMEM;
+	object->fd = -1;
+	object->dev = st.st_dev;
+	object->inode = st.st_ino;
+	object->size = st.st_size;
+	object->changed = st.st_ctim;
+	object->path = strdup(path);
+	if (!object->path)
+		goto fail;
+	err = read_table(objects, object, fd, malformed, why, why_size);
+	if (err)
+		goto fail;
+	object->next = objects->first;
+	objects->first = object;
+	*result = object;
+	return 0;
+
+fail:
+	object_free(object);
+	return err;
+}
+
+void xp_objects_free(struct xp_objects *objects)
+{
+	struct xp_object *object, *next;
+
+	for (object = objects->first; object; object = next) {
+		next = object->next;
+		object_free(object);
+	}
+	objects->first = NULL;
+}

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The instrumented objects of a recording: executables and shared objects with XRay sleds, each file once, however
+ * many processes map it. An object gets a range of function numbers of the recording (record.h) when it is first seen
+ * and keeps it to the end.
+ */
+#ifndef XPROF_OBJECT_H
+#define XPROF_OBJECT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/stat.h>
+
+#include "elf_xray.h"
+
+struct xp_object {
+	struct xp_object *next;
+	dev_t dev; /* as fstat has it */
+	ino_t inode;
+	struct timespec changed;
+	off_t size;
+	char *path; /* as the first process saw it */
+	int fd;	    /* keeps the inode, and is what uprobes are attached through; -1 when there is no table */
+	struct xp_sled_table *table; /* NULL: not instrumented, or malformed */
+	uint32_t fn_base;	     /* function id i of the table is number fn_base + i */
+	uint32_t *selected;	     /* indices of the sleds to attach: --functions, intact in the file */
+	size_t selected_count;
+	size_t patched_in_file; /* wanted, but not the bytes of an unpatched sled */
+};
+
+struct xp_objects {
+	struct xp_object *first;     /* newest first */
+	uint32_t fn_end;	     /* the next object's fn_base */
+	const char *const *patterns; /* --functions, borrowed */
+	size_t pattern_count;
+};
+
+/*
+ * The object behind an open file, which stays the caller's; path is how the user knows it. Files without sleds are
+ * remembered too (table NULL). *malformed, when not NULL, is set and a sentence put in why the first time that a broken
+ * instrumentation map is met. -ENOMEM, -ENOSPC (more than 2^28 functions), errors of fstat.
+ */
+int xp_objects_add(struct xp_objects *objects, struct xp_object **object, int fd, const char *path, bool *malformed,
+		   char *why, size_t why_size);
+void xp_objects_free(struct xp_objects *objects);
+
+/*
+ * Whether a function is wanted: the patterns are globs on the demangled or the mangled name, in their order, the last
+ * that matches decides; '!' in front excludes. When the first one excludes, all others are wanted; otherwise none.
+ */
+bool xp_function_wanted(const char *const *patterns, size_t count, const char *name);
+
+#endif

@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "programs.h"
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "attach.h"
+#include "util.h"
+#include "xprof.skel.h"
+
+static int print_libbpf(enum libbpf_print_level level, const char *format, va_list args)
+{
+	if (xp_log_level < XP_LOG_VERBOSE || level == LIBBPF_DEBUG)
+		return 0;
+	return vfprintf(stderr, format, args);
+}
+
+static bool is_uprobe(const struct bpf_program *program)
+{
+	return !strcmp(bpf_program__section_name(program), "uprobe");
+}
+
+static int configure(struct xprof_bpf *skeleton, const struct xp_programs_options *options, unsigned int cpus)
+{
+	struct bpf_program *program;
+	int err;
+
+	skeleton->rodata->only_targets = options->only_targets;
+	skeleton->rodata->follow_children = options->follow_children;
+	skeleton->rodata->exec_inode = options->exec_inode;
+	skeleton->rodata->args_count = options->args;
+	err = bpf_map__set_max_entries(skeleton->maps.rings, cpus);
+	if (!err)
+		err = bpf_map__set_max_entries(skeleton->maps.tsc_counters, cpus);
+	bpf_object__for_each_program(program, skeleton->obj) if (!err && options->uprobe_multi && is_uprobe(program))
+	    err = bpf_program__set_expected_attach_type(program, XP_TRACE_UPROBE_MULTI);
+	return err;
+}
+
+int xp_programs_open(struct xp_programs *programs, const struct xp_programs_options *options)
+{
+	int cpus = libbpf_num_possible_cpus();
+	struct xprof_bpf *skeleton;
+	int err;
+
+	memset(programs, 0, sizeof(*programs));
+	if (cpus < 0)
+		return cpus;
+	libbpf_set_print(print_libbpf);
+	skeleton = xprof_bpf__open();
+	if (!skeleton)
+		return -errno;
+	err = configure(skeleton, options, cpus);
+	if (!err)
+		err = xprof_bpf__load(skeleton);
+	if (err) {
+		xprof_bpf__destroy(skeleton);
+		return err;
+	}
+	programs->skeleton = skeleton;
+	programs->cpus = cpus;
+	return 0;
+}
+
+void xp_programs_close(struct xp_programs *programs)
+{
+	xprof_bpf__destroy(programs->skeleton);
+	programs->skeleton = NULL;
+}
+
+int xp_programs_set_clock(struct xp_programs *programs, const struct xp_clock *clock)
+{
+	int map = bpf_map__fd(programs->skeleton->maps.tsc_counters);
+
+	for (unsigned int cpu = 0; cpu < programs->cpus; cpu++) {
+		int fd = xp_clock_counter_fd(clock, cpu);
+
+		if (fd >= 0 && bpf_map_update_elem(map, &cpu, &fd, BPF_ANY))
+			return -errno;
+		if (fd < 0 && bpf_map_delete_elem(map, &cpu) && errno != ENOENT)
+			return -errno;
+	}
+	return 0;
+}
+
+int xp_programs_attach_tasks(struct xp_programs *programs)
+{
+	struct xprof_bpf *skeleton = programs->skeleton;
+
+	skeleton->links.task_exec = bpf_program__attach(skeleton->progs.task_exec);
+	if (!skeleton->links.task_exec)
+		return -errno;
+	skeleton->links.task_fork = bpf_program__attach(skeleton->progs.task_fork);
+	if (!skeleton->links.task_fork)
+		return -errno;
+	skeleton->links.task_exit = bpf_program__attach(skeleton->progs.task_exit);
+	return skeleton->links.task_exit ? 0 : -errno;
+}
+
+int xp_programs_add_target(struct xp_programs *programs, pid_t pid)
+{
+	uint32_t key = pid, one = 1;
+
+	return bpf_map_update_elem(bpf_map__fd(programs->skeleton->maps.targets), &key, &one, BPF_ANY) ? -errno : 0;
+}
+
+void xp_programs_remove_target(struct xp_programs *programs, pid_t pid)
+{
+	uint32_t key = pid;
+
+	bpf_map_delete_elem(bpf_map__fd(programs->skeleton->maps.targets), &key);
+}
+
+void xp_programs_stop_at_link_map(struct xp_programs *programs, bool stop)
+{
+	__atomic_store_n(&programs->skeleton->bss->stop_at_link_map, stop, __ATOMIC_RELEASE);
+}
+
+int xp_programs_sled_fd(const struct xp_programs *programs, enum xp_rec_kind kind, bool conditional)
+{
+	const struct xprof_bpf *skeleton = programs->skeleton;
+	struct bpf_program *program;
+
+	switch (kind) {
+	case XP_REC_ENTRY:
+		program = skeleton->progs.sled_entry;
+		break;
+	case XP_REC_EXIT:
+		program = skeleton->progs.sled_exit;
+		break;
+	case XP_REC_TAIL_EXIT:
+		program = conditional ? skeleton->progs.sled_tail_exit_conditional : skeleton->progs.sled_tail_exit;
+		break;
+	case XP_REC_ENTRY_ARGS:
+		program = skeleton->progs.sled_entry_args;
+		break;
+	case XP_REC_CUSTOM_EVENT:
+		program = skeleton->progs.sled_custom_event;
+		break;
+	case XP_REC_TYPED_EVENT:
+		program = skeleton->progs.sled_typed_event;
+		break;
+	default:
+		return -EINVAL;
+	}
+	return bpf_program__fd(program);
+}
+
+int xp_programs_link_map_fd(const struct xp_programs *programs)
+{
+	return bpf_program__fd(programs->skeleton->progs.link_map_changed);
+}
+
+int xp_programs_rings_fd(const struct xp_programs *programs)
+{
+	return bpf_map__fd(programs->skeleton->maps.rings);
+}
+
+int xp_programs_counters(const struct xp_programs *programs, struct xp_bpf_counters *counters)
+{
+	uint32_t zero = 0;
+
+	return bpf_map_lookup_elem(bpf_map__fd(programs->skeleton->maps.counters), &zero, counters) ? -errno : 0;
+}
+
+uint64_t xp_programs_missed(const struct xp_programs *programs)
+{
+	struct bpf_program *program;
+	uint64_t missed = 0;
+
+	bpf_object__for_each_program(program, programs->skeleton->obj)
+	{
+		struct bpf_prog_info info = { 0 };
+		uint32_t size = sizeof(info);
+
+		if (is_uprobe(program) && !bpf_obj_get_info_by_fd(bpf_program__fd(program), &info, &size))
+			missed += info.recursion_misses;
+	}
+	return missed;
+}

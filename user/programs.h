@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The BPF side of a recording: loads the programs and maps, attaches the process tracepoints, reads the counters. */
+#ifndef XPROF_PROGRAMS_H
+#define XPROF_PROGRAMS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "clock.h"
+#include "xprof/record.h"
+
+struct xprof_bpf; /* bpftool's skeleton */
+
+struct xp_programs_options {
+	bool uprobe_multi; /* programs for uprobe_multi links; otherwise for perf events */
+	bool only_targets; /* uprobes are on all processes of a binary: record only the targets */
+	bool follow_children;
+	uint64_t exec_inode; /* --exec: processes that run this file become targets; 0: none */
+	unsigned int args;   /* 1..XP_ARGS_MAX */
+};
+
+struct xp_programs {
+	struct xprof_bpf *skeleton;
+	unsigned int cpus; /* possible */
+};
+
+/* Loads. Errors are libbpf's (negative errno); its own messages appear with -v. The caller frees. */
+int xp_programs_open(struct xp_programs *programs, const struct xp_programs_options *options);
+/* Detaches and unloads everything; safe on a zeroed struct. */
+void xp_programs_close(struct xp_programs *programs);
+
+/* Puts the clock's counters into the map that programs read the TSC from; again after xp_clock_update() said so. */
+int xp_programs_set_clock(struct xp_programs *programs, const struct xp_clock *clock);
+/* exec, fork and exit of targets. */
+int xp_programs_attach_tasks(struct xp_programs *programs);
+
+int xp_programs_add_target(struct xp_programs *programs, pid_t pid);
+void xp_programs_remove_target(struct xp_programs *programs, pid_t pid);
+
+/* While set, a target gets SIGSTOP (meant for its tracer) whenever its list of loaded objects changes. */
+void xp_programs_stop_at_link_map(struct xp_programs *programs, bool stop);
+
+/* The program for a sled; the descriptor stays the programs'. */
+int xp_programs_sled_fd(const struct xp_programs *programs, enum xp_rec_kind kind, bool conditional);
+int xp_programs_link_map_fd(const struct xp_programs *programs);
+int xp_programs_rings_fd(const struct xp_programs *programs);
+
+/* Reads the counters of all CPUs into counters[programs->cpus]. */
+int xp_programs_counters(const struct xp_programs *programs, struct xp_bpf_counters *counters);
+/* Runs that the kernel skipped because the program was already running on that CPU: events lost before any program. */
+uint64_t xp_programs_missed(const struct xp_programs *programs);
+
+#endif

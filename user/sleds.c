@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "sleds.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "util.h"
+
+#define WINDOW_BYTES (64u << 10)
+#define BREAKPOINT 0xcc
+
+enum verdict {
+	VERDICT_INTACT,
+	VERDICT_PATCHED,
+	VERDICT_UNREADABLE,
+};
+
+/* The memory of a process, read in large pieces. */
+struct memory {
+	int fd;
+	uint64_t start;
+	size_t bytes;
+	uint8_t window[WINDOW_BYTES];
+};
+
+static bool memory_read(struct memory *memory, uint8_t *to, uint64_t address, size_t size)
+{
+	if (address < memory->start || address + size > memory->start + memory->bytes) {
+		ssize_t n = pread(memory->fd, memory->window, sizeof(memory->window), address);
+
+		if (n < (ssize_t)size) {
+			memory->bytes = 0;
+			return false;
+		}
+		memory->start = address;
+		memory->bytes = n;
+	}
+	memcpy(to, memory->window + (address - memory->start), size);
+	return true;
+}
+
+/*
+ * A breakpoint in front is another profiler's uprobe on the sled, which is welcome beside ours: uprobes of one place
+ * share one breakpoint. (A debugger's looks the same, and the kernel keeps that one as it is.)
+ */
+static enum verdict judge(struct memory *memory, const struct xp_sled *sled, uint64_t address)
+{
+	static const uint8_t first[XP_SLED_KINDS] = { 0xeb, 0xc3, 0xeb, 0xeb, 0xeb, 0xeb };
+	uint8_t bytes[XP_SLED_BYTES_MAX] = { 0 };
+	/* An event sled is the longest; the others are 11 bytes, and a mapping may end behind them. */
+	size_t size = sled->kind == XP_SLED_TYPED_EVENT ? 22 : sled->kind == XP_SLED_CUSTOM_EVENT ? 17 : 11;
+
+	if (!memory_read(memory, bytes, address, size))
+		return VERDICT_UNREADABLE;
+	if (bytes[0] == BREAKPOINT)
+		bytes[0] = first[sled->kind];
+	return xp_sled_intact(sled->kind, bytes) ? VERDICT_INTACT : VERDICT_PATCHED;
+}
+
+static bool maps_object(const struct xp_mapping *mapping, const struct xp_object *object, pid_t pid)
+{
+	struct stat st;
+	int fd;
+	bool same;
+
+	if (mapping->inode != object->inode)
+		return false;
+	/* Device numbers of /proc/PID/maps differ from fstat's on overlayfs and btrfs: ask the file itself. */
+	fd = xp_mapping_open(pid, mapping);
+	if (fd < 0)
+		return false;
+	same = !fstat(fd, &st) && st.st_ino == object->inode && st.st_dev == object->dev;
+	close(fd);
+	return same;
+}
+
+/* Lowers the verdicts of the selected sleds by what the memory of process pid shows. */
+static int judge_process(const struct xp_object *object, pid_t pid, uint8_t *verdicts)
+{
+	struct xp_mappings mappings;
+	struct memory *memory;
+	char path[64];
+	int err = xp_mappings_read(&mappings, pid);
+
+	if (err)
+		return err;
+	memory = calloc(1, sizeof(*memory));
+	if (!memory) {
+		xp_mappings_free(&mappings);
+		return -ENOMEM;
+	}
+	snprintf(path, sizeof(path), "/proc/%d/mem", pid);
+	memory->fd = open(path, O_RDONLY | O_CLOEXEC);
+	for (size_t m = 0; m < mappings.count && memory->fd >= 0; m++) {
+		const struct xp_mapping *mapping = &mappings.list[m];
+
+		if (!maps_object(mapping, object, pid))
+			continue;
+		for (size_t i = 0; i < object->selected_count; i++) {
+			const struct xp_sled *sled = &object->table->sleds[object->selected[i]];
+			uint64_t into = sled->file_offset - mapping->file_offset;
+			enum verdict verdict;
+
+			if (sled->file_offset < mapping->file_offset || into >= mapping->end - mapping->start)
+				continue;
+			verdict = judge(memory, sled, mapping->start + into);
+			verdicts[i] = XP_MAX(verdicts[i], verdict);
+		}
+	}
+	if (memory->fd >= 0)
+		close(memory->fd);
+	free(memory);
+	xp_mappings_free(&mappings);
+	return 0;
+}
+
+static int judge_all_processes(const struct xp_object *object, uint8_t *verdicts)
+{
+	DIR *dir = opendir("/proc");
+	struct dirent *entry;
+	int err = 0;
+
+	if (!dir)
+		return -errno;
+	while (!err && (entry = readdir(dir))) {
+		if (!isdigit((unsigned char)entry->d_name[0]))
+			continue;
+		err = judge_process(object, atoi(entry->d_name), verdicts);
+		/* It ended meanwhile, or does not let itself be looked at because it just does so. */
+		if (err == -ESRCH || err == -EACCES || err == -EPERM || err == -E2BIG)
+			err = 0;
+	}
+	closedir(dir);
+	return err;
+}
+
+/* The programs that serve sleds: those of the kinds, and the one for conditional tail exits. */
+enum group {
+	GROUP_CONDITIONAL = XP_SLED_KINDS,
+	GROUPS,
+};
+
+static enum group group_of(const struct xp_sled *sled, bool all_args)
+{
+	if (sled->kind == XP_SLED_TAIL_EXIT && sled->conditional)
+		return GROUP_CONDITIONAL;
+	if (sled->kind == XP_SLED_ENTRY && all_args)
+		return (enum group)XP_SLED_ENTRY_ARGS;
+	return (enum group)sled->kind;
+}
+
+static struct xp_uprobe uprobe_of(const struct xp_object *object, const struct xp_sled *sled)
+{
+	uint64_t cookie = object->fn_base + sled->function_id;
+
+	for (int i = 0; i < 3; i++)
+		cookie |= (uint64_t)(sled->operands[i] & 0xf) << (32 + 4 * i);
+	cookie |= (uint64_t)(sled->condition & 0xf) << 48;
+	return (struct xp_uprobe){ sled->file_offset, cookie };
+}
+
+static int attach_group(struct xp_attach *attach, const struct xp_programs *programs, const struct xp_object *object,
+			pid_t pid, bool all_args, enum group group, const uint8_t *verdicts, struct xp_uprobe *probes,
+			size_t *attached)
+{
+	int program_fd =
+	    xp_programs_sled_fd(programs, group == GROUP_CONDITIONAL ? XP_REC_TAIL_EXIT : (enum xp_rec_kind)group,
+				group == GROUP_CONDITIONAL);
+	size_t count = 0;
+	int err;
+
+	for (size_t i = 0; i < object->selected_count; i++) {
+		const struct xp_sled *sled = &object->table->sleds[object->selected[i]];
+
+		if (verdicts[i] == VERDICT_INTACT && group_of(sled, all_args) == group)
+			probes[count++] = uprobe_of(object, sled);
+	}
+	if (!count)
+		return 0;
+	err = xp_attach_uprobes(attach, program_fd, object->fd, pid, probes, count);
+	if (!err)
+		*attached += count;
+	return err;
+}
+
+int xp_sleds_attach(struct xp_attach *attach, const struct xp_programs *programs, const struct xp_object *object,
+		    pid_t pid, bool all_args, struct xp_sled_result *result)
+{
+	uint8_t *verdicts = calloc(object->selected_count + 1, sizeof(*verdicts));
+	struct xp_uprobe *probes = malloc((object->selected_count + 1) * sizeof(*probes));
+	int err = -ENOMEM;
+
+	*result = (struct xp_sled_result){ .patched = object->patched_in_file };
+	if (!verdicts || !probes)
+		goto out;
+	err = pid ? judge_process(object, pid, verdicts) : judge_all_processes(object, verdicts);
+	for (size_t i = 0; i < object->selected_count; i++) {
+		result->patched += verdicts[i] == VERDICT_PATCHED;
+		result->unreadable += verdicts[i] == VERDICT_UNREADABLE;
+	}
+	for (enum group group = 0; group < GROUPS && !err; group++)
+		err = attach_group(attach, programs, object, pid, all_args, group, verdicts, probes, &result->attached);
+out:
+	free(verdicts);
+	free(probes);
+	return err;
+}
+
+size_t xp_sleds_overwritten(const struct xp_object *object, pid_t pid)
+{
+	uint8_t *verdicts = calloc(object->selected_count + 1, sizeof(*verdicts));
+	size_t overwritten = 0;
+
+	if (!verdicts || judge_process(object, pid, verdicts))
+		goto out;
+	for (size_t i = 0; i < object->selected_count; i++)
+		overwritten += verdicts[i] == VERDICT_PATCHED;
+out:
+	free(verdicts);
+	return overwritten;
+}

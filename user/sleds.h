@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The sleds of one object in one process, or in all that map it: checks that their bytes in memory are those of
+ * unpatched sleds, and puts the programs on them.
+ *
+ * The check matters: a uprobe on a sled that XRay's own runtime has patched makes its target jump into nowhere when
+ * the uprobe is taken away again, for the kernel then restores the first byte of the file.
+ */
+#ifndef XPROF_SLEDS_H
+#define XPROF_SLEDS_H
+
+#include <stddef.h>
+#include <sys/types.h>
+
+#include "attach.h"
+#include "object.h"
+#include "programs.h"
+#include "target.h"
+
+struct xp_sled_result {
+	size_t attached;
+	size_t patched;	   /* refused: other bytes, in the file or in the memory of a process */
+	size_t unreadable; /* refused: the memory could not be read */
+};
+
+/*
+ * Attaches object's selected sleds in process pid, or in every process (pid 0). all_args: entry sleds record
+ * arguments (--args). 0, or the error of xp_attach_uprobes(); refused sleds are no error.
+ */
+int xp_sleds_attach(struct xp_attach *attach, const struct xp_programs *programs, const struct xp_object *object,
+		    pid_t pid, bool all_args, struct xp_sled_result *result);
+
+/*
+ * How many of the object's selected sleds in process pid have other bytes than a probe on an unpatched sled gives:
+ * XRay's runtime has patched them since, and their events stopped.
+ */
+size_t xp_sleds_overwritten(const struct xp_object *object, pid_t pid);
+
+#endif

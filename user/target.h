@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A process to be traced, as /proc shows it: whether it can be traced at all, and what it has mapped. Everything read
+ * here is under the target's control and may change or vanish at any moment.
+ */
+#ifndef XPROF_TARGET_H
+#define XPROF_TARGET_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct xp_target_info {
+	char comm[16];
+	char exe[4096];	     /* as readlink(/proc/PID/exe) has it, " (deleted)" included */
+	uint64_t start_time; /* clock ticks after boot: with the pid, it names a process for good */
+};
+
+/*
+ * Whether pid can be traced, and what it is. 0, or with a sentence and its remedy in why:
+ * -ESRCH no such process or a zombie, -EINVAL a kernel thread, xprof itself, or a thread's id, -ENOEXEC a 32-bit
+ * process, -EACCES /proc does not show it.
+ */
+int xp_target_check(pid_t pid, struct xp_target_info *info, char *why, size_t why_size);
+
+/* The start time alone, 0 when there is no such process. */
+uint64_t xp_target_start_time(pid_t pid);
+
+/* comm of a thread; "" when it is gone. */
+void xp_target_thread_name(pid_t pid, pid_t tid, char name[16]);
+
+/* One executable mapping of a file. */
+struct xp_mapping {
+	uint64_t start;
+	uint64_t end;
+	uint64_t file_offset;
+	uint64_t dev; /* makedev(major, minor) */
+	uint64_t inode;
+	char *path; /* as the target sees it, octal escapes undone */
+};
+
+struct xp_mappings {
+	struct xp_mapping *list; /* in address order */
+	size_t count;
+};
+
+/* At most this many executable file mappings are looked at in a process. */
+#define XP_MAPPINGS_MAX 65536
+
+/* The executable file mappings of pid. -ESRCH gone, -E2BIG more than XP_MAPPINGS_MAX, -ENOMEM. The caller frees. */
+int xp_mappings_read(struct xp_mappings *mappings, pid_t pid);
+/* The same from the text of /proc/PID/maps, for tests. Lines that are none are skipped. */
+int xp_mappings_parse(struct xp_mappings *mappings, char *text);
+void xp_mappings_free(struct xp_mappings *mappings);
+
+/*
+ * Opens the file behind a mapping: the very inode, whatever the path means now or in another mount namespace.
+ * A descriptor, or -errno.
+ */
+int xp_mapping_open(pid_t pid, const struct xp_mapping *mapping);
+
+#endif
