@@ -21,6 +21,7 @@ const struct xp_command_info xp_command_table[XP_COMMANDS] = {
 			       "-fxray-instrument, and writes one FDR log for each process. It ends after --duration, "
 			       "with the target, or at the first SIGINT or SIGTERM; a second signal aborts.",
 		.operands_max = UINT_MAX,
+		.operands = XP_OPERAND_CHILD,
 	},
 	[XP_CMD_LIST] = {
 		.name = "list",
@@ -30,7 +31,7 @@ const struct xp_command_info xp_command_table[XP_COMMANDS] = {
 			       "a file whose name is a number is written ./NUMBER.",
 		.operands_min = 1,
 		.operands_max = UINT_MAX,
-		.operands_files = true,
+		.operands = XP_OPERAND_FILE,
 	},
 	[XP_CMD_DUMP] = {
 		.name = "dump",
@@ -39,7 +40,7 @@ const struct xp_command_info xp_command_table[XP_COMMANDS] = {
 		.description = "Prints any FDR log of versions 1 to 5 as text, those of XRay's own runtime included.",
 		.operands_min = 1,
 		.operands_max = UINT_MAX,
-		.operands_files = true,
+		.operands = XP_OPERAND_FILE,
 	},
 	[XP_CMD_CHECK] = {
 		.name = "check",
@@ -49,7 +50,7 @@ const struct xp_command_info xp_command_table[XP_COMMANDS] = {
 			       "checks every file.",
 		.operands_min = 1,
 		.operands_max = UINT_MAX,
-		.operands_files = true,
+		.operands = XP_OPERAND_FILE,
 	},
 	[XP_CMD_RECOVER] = {
 		.name = "recover",
@@ -59,7 +60,7 @@ const struct xp_command_info xp_command_table[XP_COMMANDS] = {
 			       "was killed or the disk was full.",
 		.operands_min = 1,
 		.operands_max = UINT_MAX,
-		.operands_files = true,
+		.operands = XP_OPERAND_FILE,
 	},
 	[XP_CMD_DOCTOR] = {
 		.name = "doctor",
@@ -68,6 +69,7 @@ const struct xp_command_info xp_command_table[XP_COMMANDS] = {
 		.description = "Checks privilege, kernel, BPF, the clock and memory limits; with PID also whether that "
 			       "process can be recorded.",
 		.operands_max = 1,
+		.operands = XP_OPERAND_PROCESS,
 	},
 	[XP_CMD_HELP] = {
 		.name = "help",
@@ -75,6 +77,7 @@ const struct xp_command_info xp_command_table[XP_COMMANDS] = {
 		.summary = "explain a command",
 		.description = "Without COMMAND: the list of commands.",
 		.operands_max = 1,
+		.operands = XP_OPERAND_COMMAND,
 	},
 	[XP_CMD_VERSION] = {
 		.name = "version",

@@ -23,6 +23,15 @@ enum xp_command {
 	XP_COMMANDS, /* their number; in parsing also: none */
 };
 
+/* What stands behind the options. */
+enum xp_operand_kind {
+	XP_OPERAND_NONE,
+	XP_OPERAND_FILE,
+	XP_OPERAND_PROCESS,
+	XP_OPERAND_COMMAND, /* of xprof */
+	XP_OPERAND_CHILD,   /* a command to start */
+};
+
 struct xp_command_info {
 	const char *name;
 	const char *synopsis;	 /* what follows the name and the options */
@@ -30,7 +39,7 @@ struct xp_command_info {
 	const char *description; /* a paragraph of `xprof help NAME` and the man page */
 	unsigned int operands_min;
 	unsigned int operands_max;
-	bool operands_files; /* completion: offer file names */
+	enum xp_operand_kind operands;
 };
 
 enum xp_option_type {

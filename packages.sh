@@ -1,0 +1,106 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-2-Clause
+# The packages that xprof needs, and their installation by apt where they are missing.
+#
+# Usage: packages.sh PURPOSE...     (DEPS=0: install nothing, only say what is missing)
+set -u
+
+# purpose, then names of which one suffices: Debian 12 and 13 and Ubuntu 24.04 differ. The first that apt knows is
+# installed. "optional" at the end: do without where no name is known.
+list='
+build	gcc
+build	make
+build	libc6-dev
+build	clang
+build	bpftool linux-tools-generic
+build	libbpf-dev
+build	libelf-dev
+build	libdw-dev
+build	libiberty-dev
+build	zlib1g-dev
+build	libjansson-dev
+demo	g++
+demo	llvm
+test	g++
+test	libcmocka-dev
+test	python3
+test	python3-pytest
+test	groff-base
+test	zsh optional
+test	llvm
+test	libclang-rt-dev libclang-rt-14-dev libclang-rt-18-dev libclang-rt-19-dev
+test	clang-14 clang-17 optional
+test	llvm-14 llvm-17 optional
+test	libclang-rt-14-dev libclang-rt-17-dev optional
+test	clang-19 clang-18 optional
+test	llvm-19 llvm-18 optional
+test	libclang-rt-19-dev libclang-rt-18-dev optional
+bench	linux-perf linux-tools-generic optional
+bench	bpftrace optional
+'
+
+installed()
+{
+	[[ $(dpkg-query -W -f='${db:Status-Status}' "$1" 2>/dev/null) == installed ]]
+}
+
+known()
+{
+	[[ -n $(apt-cache --quiet=0 policy "$1" 2>/dev/null | grep -v '(none)' | grep Candidate:) ]]
+}
+
+# Prints the alternatives of each line that none of the installed packages meets.
+missing()
+{
+	local purpose names name found
+	while read -r purpose names; do
+		[[ " $* " == *" $purpose "* ]] || continue
+		found=
+		for name in ${names% optional}; do
+			installed "$name" && found=1 && break
+		done
+		[[ $found ]] || echo "$names"
+	done <<<"$list"
+}
+
+# Prints the first known name of each line; complains of lines of which none is known.
+choose()
+{
+	local names name
+	while read -r names; do
+		for name in ${names% optional}; do
+			known "$name" && echo "$name" && continue 2
+		done
+		[[ $names == *" optional" ]] || echo "packages.sh: apt knows none of: $names" >&2
+	done
+}
+
+if ! command -v dpkg-query >/dev/null; then
+	echo "packages.sh: no Debian package system here; see the list in this file for what is needed" >&2
+	exit 0
+fi
+absent=$(missing "$@")
+if [[ -z $absent ]]; then
+	exit 0
+fi
+if [[ ${DEPS:-1} == 0 ]]; then
+	echo "packages.sh: not installed (one name of each line): " >&2
+	sed 's/^/  /; s/ optional$/  (optional)/' <<<"$absent" >&2
+	exit 0
+fi
+# Only a machine that has never fetched them has no package lists.
+if [[ $(id -u) == 0 ]] && ! known gcc; then
+	apt-get update -qq || exit 1
+fi
+mapfile -t packages < <(choose <<<"$absent")
+if ((${#packages[@]} == 0)); then
+	exit 0
+fi
+if [[ $(id -u) != 0 ]]; then
+	echo "packages.sh: missing; run: sudo apt-get install ${packages[*]}" >&2
+	exit 1
+fi
+echo "packages.sh: installing ${packages[*]}"
+DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${packages[@]}" ||
+	{ apt-get update -qq && DEBIAN_FRONTEND=noninteractive \
+		apt-get install -y -qq --no-install-recommends "${packages[@]}"; }
