@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The Makefile, the list of packages, the generated kernel types."""
+import os
+import pathlib
+import re
+import shutil
+
+import pytest
+
+import house
+
+
+def make(*args, **options):
+    environment = {k: v for k, v in os.environ.items() if not k.startswith(("MAKE", "MFLAGS")) and k != "CLANG"}
+    output = os.environ.get("O", ".output")
+    return house.run(["make", f"O={output}", *args], cwd=options.pop("cwd", house.REPO), env=environment, timeout=110, **options)
+
+
+def test_second_make_does_nothing(xprof):
+    before = xprof.path.stat().st_mtime_ns
+    done = make()
+    assert done.returncode == 0, done.stderr
+    assert done.stdout in ("", "make: Nothing to be done for 'all'.\n")
+    assert xprof.path.stat().st_mtime_ns == before
+
+
+def test_install_and_uninstall(xprof, tmp_path):
+    done = make("install", f"DESTDIR={tmp_path}", "PREFIX=/opt/x")
+    assert done.returncode == 0, done.stderr
+    files = sorted(str(p.relative_to(tmp_path)) for p in tmp_path.rglob("*") if p.is_file())
+    assert files == [
+        "opt/x/bin/xprof",
+        "opt/x/share/bash-completion/completions/xprof",
+        "opt/x/share/man/man1/xprof.1",
+        "opt/x/share/zsh/site-functions/_xprof",
+    ]
+    installed = house.run([tmp_path / files[0], "version"])
+    assert installed.stdout == xprof("version").stdout
+    assert make("uninstall", f"DESTDIR={tmp_path}", "PREFIX=/opt/x").returncode == 0
+    assert not [p for p in tmp_path.rglob("*") if p.is_file()]
+
+
+def test_verbose_make_shows_commands():
+    done = make("-n", "-W", "user/main.c", "V=1")
+    assert re.search(r"^gcc .*-c user/main.c", done.stdout, re.M)
+
+
+def test_objects_follow_the_version():
+    """An object that holds the version is made anew when the version changes, though no source did."""
+    assert "-DXPROF_VERSION" in (house.OUTPUT / "flags").read_text()
+    done = make("-n", "-W", os.environ.get("O", ".output") + "/flags")
+    assert "user/cmd_version.c" in done.stdout
+
+
+def test_packages_are_all_here_or_named(tmp_path):
+    """DEPS=0 installs nothing and names what is missing: with an empty dpkg database that is everything."""
+    for tool in ("dpkg-query", "apt-get"):
+        script = tmp_path / tool
+        script.write_text(f"#!/bin/sh\ntouch {tmp_path}/{tool}.called\nexit 1\n")
+        script.chmod(0o755)
+    environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}", "DEPS": "0"}
+    done = house.run([house.REPO / "packages.sh", "build", "test"], env=environment)
+    assert done.returncode == 0
+    assert not (tmp_path / "apt-get.called").exists()
+    named = {line.split()[0] for line in done.stderr.splitlines()[1:]}
+    assert {"gcc", "clang", "libbpf-dev", "libdw-dev", "libcmocka-dev", "python3-pytest"} <= named
+    assert "bpftrace" not in named
+
+
+def test_packages_install_nothing_when_all_is_here(tmp_path):
+    done = house.run(["bash", "-c", "apt-get() { echo called; }; dpkg-query() { echo installed; }; "
+                      f"export -f apt-get dpkg-query; {house.REPO}/packages.sh build test demo bench"])
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_kernel_types_regenerate():
+    """The script gives the file that is in the tree, from this kernel's BTF."""
+    if not os.path.exists("/sys/kernel/btf/vmlinux"):
+        pytest.skip("this kernel has no BTF")
+    if not shutil.which("bpftool"):
+        pytest.skip("bpftool is not in PATH")
+    done = house.run([house.REPO / "vmlinux" / "regenerate"])
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == (house.REPO / "vmlinux" / "vmlinux.h").read_text()
+
+
+SOURCES = ["Makefile", "*.sh", "bpf/*", "user/*", "include/*/*", "vmlinux/*", "doc/*.c", "doc/*.in", "examples/*",
+           "tests/*/*.c", "tests/*/*.py", "tests/*.py"]
+
+
+def test_every_source_names_its_licence():
+    missing = [
+        str(path.relative_to(house.REPO))
+        for pattern in SOURCES
+        for path in house.REPO.glob(pattern)
+        if path.is_file() and not any("SPDX-License-Identifier: " in line for line in head(path))
+    ]
+    assert missing == []
+
+
+def head(path: pathlib.Path):
+    with path.open(encoding="utf-8") as file:
+        return [file.readline() for _ in range(2)]

@@ -1,0 +1,228 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The command line: help, usage errors, exit codes, completion, man page."""
+import pathlib
+import re
+import shutil
+import subprocess
+
+import pytest
+
+import house
+
+GOLDEN = pathlib.Path(__file__).with_name("golden")
+COMMANDS = ["record", "list", "dump", "check", "recover", "doctor", "help", "version"]
+
+
+def one_line(text):
+    lines = text.splitlines()
+    assert len(lines) == 1, text
+    return lines[0]
+
+
+def options_in_help(xprof, name):
+    options = re.findall(r"^  (?:-.,|   ) (--[a-z-]+)", xprof("help", name).stdout, re.M)
+    assert "--help" in options
+    return options
+
+
+@pytest.mark.parametrize("name", ["", *COMMANDS])
+def test_help_golden(xprof, name):
+    done = xprof("help", *([name] if name else []))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == (GOLDEN / f"help-{name or 'xprof'}.txt").read_text()
+
+
+@pytest.mark.parametrize("args", [["--help"], ["-h"], ["help"], ["help", "--help"]])
+def test_help_without_command(xprof, args):
+    assert xprof(*args).stdout == (GOLDEN / "help-xprof.txt").read_text()
+
+
+@pytest.mark.parametrize("args", [["record", "--help"], ["record", "-h"], ["record", "-p", "1", "-h"]])
+def test_help_of_command(xprof, args):
+    done = xprof(*args)
+    assert done.returncode == 0
+    assert done.stdout == (GOLDEN / "help-record.txt").read_text()
+
+
+def test_help_width(xprof):
+    for name in COMMANDS:
+        for line in xprof("help", name).stdout.splitlines():
+            assert len(line) <= 80 or line.startswith("Usage:"), line
+
+
+def test_child_keeps_its_own_help(xprof):
+    """What follows -- is the command's: its --help and its -d are none of ours."""
+    done = xprof("record", "--output", "", "--", "ls", "--help")
+    assert done.returncode == 2
+    assert "--output" in done.stderr
+
+
+@pytest.mark.parametrize("args", [["version"], ["--version"], ["-V"]])
+def test_version(xprof, args):
+    done = xprof(*args)
+    assert done.returncode == 0
+    assert re.fullmatch(r"xprof \d+\.\d+\.\d+ \(libbpf 1\.\d+\)\n", done.stdout)
+
+
+@pytest.mark.parametrize(
+    "args, message",
+    [
+        ([], "no command; see 'xprof help'"),
+        (["recrod"], "unknown command 'recrod'; did you mean 'record'?"),
+        (["chekc"], "unknown command 'chekc'; did you mean 'check'?"),
+        (["frobnicate"], "unknown command 'frobnicate'; see 'xprof help'"),
+        (["x" * 200], f"unknown command '{'x' * 200}'; see 'xprof help'"),
+        (["-p", "1"], "unknown option '-p'; options follow the command, see 'xprof help'"),
+        (["help", "frobnicate"], "there is no command 'frobnicate'; see 'xprof help'"),
+        (["record"], "no target; give exactly one of -p PID, --exec PATH or -- CMD [ARG...]"),
+        (["record", "--"], "no target; give exactly one of -p PID, --exec PATH or -- CMD [ARG...]"),
+        (["record", "-p", "1", "--", "ls"], "more than one target; give exactly one of -p PID, --exec PATH or -- CMD [ARG...]"),
+        (["record", "-p", "1", "--exec", "/bin/ls"], "more than one target; give exactly one of -p PID, --exec PATH or -- CMD [ARG...]"),
+        (["record", "ls"], "unexpected 'ls'; a process is given by -p PID, a command to start by -- CMD [ARG...]"),
+        (["record", "-p", "1", "2"], "unexpected '2'; a process is given by -p PID, a command to start by -- CMD [ARG...]"),
+        (["record", "-a"], "unknown option '-a'; see 'xprof help record'"),
+        (["record", "-p"], "option '-p' needs a value; see 'xprof help record'"),
+        (["record", "--args"], "option '--args' needs a value; see 'xprof help record'"),
+        (["record", "--bogus"], "unknown or ambiguous option '--bogus'; see 'xprof help record'"),
+        (["record", "--strict=1"], "option '--strict' takes no argument"),
+        (["record", "-p", "1", "-v", "-q"], "--verbose and --quiet exclude each other"),
+        (["list"], "'xprof list' needs PID|FILE...; see 'xprof help list'"),
+        (["list", "-d", "1", "x"], "unknown option '-d'; see 'xprof help list'"),
+        (["dump"], "'xprof dump' needs FILE...; see 'xprof help dump'"),
+        (["check"], "'xprof check' needs FILE|DIR...; see 'xprof help check'"),
+        (["recover"], "'xprof recover' needs DIR...; see 'xprof help recover'"),
+        (["doctor", "1", "2"], "unexpected '2'; see 'xprof help doctor'"),
+        (["version", "1"], "unexpected '1'; see 'xprof help version'"),
+    ],
+)
+def test_usage_error(xprof, args, message):
+    done = xprof(*args)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert one_line(done.stderr).endswith(message)
+
+
+@pytest.mark.parametrize("text", ["", "0", "-1", "x", "1x", "1,", ",1", "1,,2", " 1", "2147483648", "99999999999999999999", "1 2"])
+def test_bad_pid(xprof, text):
+    done = xprof("record", "-p", text)
+    assert done.returncode == 2
+    assert "--pid takes numbers of processes" in one_line(done.stderr)
+
+
+@pytest.mark.parametrize("text", ["", "x", "10x", "s", ".", "1.", ".5", "1.2.3", "-1", "+1", " 1", "1 s", "1e3", "99999999999999999999", "5124095576030431h"])
+def test_bad_duration(xprof, text):
+    done = xprof("record", "-p", "1", "-d", text)
+    assert done.returncode == 2
+    assert "--duration takes a time such as 10s, 500ms, 5us or 2m" in one_line(done.stderr)
+
+
+@pytest.mark.parametrize("text", ["", "0", "x", "5M", "4MM", "2K", "2G", "1T", "-4M", "4.0M", "18446744073709551616"])
+def test_bad_buffer(xprof, text):
+    done = xprof("record", "-p", "1", "--buffer", text)
+    assert done.returncode == 2
+    assert "--buffer takes a power of two from 4K to 1G" in one_line(done.stderr)
+
+
+@pytest.mark.parametrize(
+    "option, text, choices",
+    [
+        ("--args", "0", "1|2|3|4|5|6"),
+        ("--args", "7", "1|2|3|4|5|6"),
+        ("--args", "", "1|2|3|4|5|6"),
+        ("--args", "1|2", "1|2|3|4|5|6"),
+        ("--fdr-version", "2", "1|5"),
+        ("--uprobes", "many", "auto|multi|single"),
+        ("--uprobes", "mult", "auto|multi|single"),
+    ],
+)
+def test_bad_choice(xprof, option, text, choices):
+    done = xprof("record", "-p", "1", option, text)
+    assert done.returncode == 2
+    assert one_line(done.stderr).endswith(f"{option} takes one of {choices}, not '{text}'")
+
+
+@pytest.mark.parametrize("text", ["", "!"])
+def test_bad_pattern(xprof, text):
+    done = xprof("record", "-p", "1", "--functions", text)
+    assert done.returncode == 2
+    assert "--functions takes a pattern" in one_line(done.stderr)
+
+
+def test_output_full(xprof):
+    with open("/dev/full", "w", encoding="ascii") as full:
+        done = xprof("help", stdout=full)
+    assert done.returncode == 1
+    assert "No space left" in one_line(done.stderr)
+
+
+# Completion
+
+
+def complete(*words):
+    """What bash offers for the last of the words."""
+    script = house.OUTPUT / "doc" / "xprof.bash"
+    quoted = " ".join(f"'{w}'" for w in words)
+    return house.run(
+        ["bash", "--norc", "-c", f"source {script}; COMP_WORDS=({quoted}); COMP_CWORD={len(words) - 1}; _xprof; "
+         'printf "%s\\n" "${COMPREPLY[@]}"'],
+        cwd=house.REPO / "tests" / "cli",
+    ).stdout.split()
+
+
+@pytest.mark.parametrize(
+    "words, offered",
+    [
+        (["xprof", "re"], ["record", "recover"]),
+        (["xprof", "record", "--uprobes", ""], ["auto", "multi", "single"]),
+        (["xprof", "record", "--uprobes", "="], ["auto", "multi", "single"]),
+        (["xprof", "record", "--uprobes", "=", "s"], ["single"]),
+        (["xprof", "record", "--f"], ["--follow", "--functions", "--fdr-version"]),
+        (["xprof", "record", "--fdr-version", ""], ["1", "5"]),
+        (["xprof", "record", "-o", "gold"], ["golden"]),
+        (["xprof", "record", "-o", "test_cli"], []),
+        (["xprof", "list", "--s"], ["--sleds"]),
+        (["xprof", "check", "test_cl"], ["test_cli.py"]),
+        (["xprof", "help", "ver"], ["version"]),
+        (["xprof", "record", "--", "llvm-xr--", "test_cl"], ["test_cli.py"]),
+        (["xprof", "version", ""], []),
+    ],
+)
+def test_bash_completion(xprof, words, offered):
+    assert complete(*words) == offered
+
+
+def test_bash_completion_has_every_option(xprof):
+    for name in COMMANDS:
+        in_help = set(options_in_help(xprof, name))
+        offered = set(complete("xprof", name, "--")) - {"--"}
+        assert offered == in_help, name
+
+
+def test_bash_completion_of_processes(xprof):
+    assert "1" in complete("xprof", "record", "-p", "1")
+
+
+def test_zsh_completion(xprof):
+    if not shutil.which("zsh"):
+        pytest.skip("zsh is not installed")
+    done = house.run(["zsh", "-n", house.OUTPUT / "doc" / "xprof.zsh"])
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+# Man page
+
+
+def test_man_page_without_warnings(xprof):
+    if not shutil.which("groff"):
+        pytest.skip("groff is not installed")
+    done = house.run(["groff", "-man", "-Tutf8", "-ww", "-z", house.OUTPUT / "doc" / "xprof.1"])
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_man_page_has_every_option(xprof):
+    page = (house.OUTPUT / "doc" / "xprof.1").read_text().replace("\\-", "-")
+    for name in COMMANDS:
+        assert f".SS xprof {name} " in page
+        for option in options_in_help(xprof, name):
+            assert f"{option}\\fR" in page, option
+    assert "@" not in page
