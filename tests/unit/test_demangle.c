@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "demangle.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static void test_names(void **state)
+{
+	static const char *const cases[][2] = {
+		{ "_Z3fooi", "foo(int)" },
+		{ "_ZN2ns1SC2Ei", "ns::S::S(int)" },
+		{ "_ZN12_GLOBAL__N_14workEv.cold", "(anonymous namespace)::work() [clone .cold]" },
+		{ "_ZSt4sortIPiEvT_S1_", "void std::sort<int*>(int*, int*)" },
+		{ "_ZN4core3fmt5write17h0123456789abcdefE", "core::fmt::write" }, /* Rust, legacy: without the hash */
+		{ "_RNvC5crate4main", "crate::main" },				  /* Rust, v0 */
+		{ "main", NULL },
+		{ "", NULL },
+		{ "_", NULL },
+		{ "_Z", NULL },
+		{ "_Zx", NULL },
+		{ "_start", NULL },
+		{ "i", NULL }, /* int, if it were a type */
+		{ "_R", NULL },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		char *name = xp_demangle(cases[i][0]);
+
+		if (cases[i][1])
+			assert_string_equal(name ? name : "(none)", cases[i][1]);
+		else
+			assert_null(name);
+		free(name);
+	}
+}
+
+/* Each parameter is a pair of the one before: 2^30 times "int", were it written out. */
+static void test_explosion(void **state)
+{
+	char symbol[1024] = "_Z1f1pIiiE";
+	char *name;
+
+	(void)state;
+	for (unsigned int i = 0; i < 30; i++) {
+		/* Substitutions: S_ is p, S0_ its first use, then one for each parameter. */
+		char digit = i < 10 ? '0' + i : 'A' + i - 10;
+
+		snprintf(symbol + strlen(symbol), sizeof(symbol) - strlen(symbol), "S_IS%c_S%c_E", digit, digit);
+	}
+	name = xp_demangle(symbol);
+	assert_non_null(name);
+	assert_int_equal(strlen(name), XP_DEMANGLED_BYTES_MAX);
+	assert_string_equal(name + XP_DEMANGLED_BYTES_MAX - 3, "...");
+	free(name);
+}
+
+/* What makes the demangler recurse must not exhaust the stack. */
+static void test_deep(void **state)
+{
+	static const char *const starts[] = { "_Z1f", "_ZN", "_RNvC", "_R" };
+	static const char *const repeated[] = { "P", "N", "F", "1aI", "X", "L_Z", "IS_" };
+	static char symbol[100000];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(starts) / sizeof(starts[0]); i++) {
+		for (size_t j = 0; j < sizeof(repeated) / sizeof(repeated[0]); j++) {
+			for (size_t bytes = 1000; bytes <= 99000; bytes += 14000) {
+				size_t used = strlen(starts[i]);
+
+				memcpy(symbol, starts[i], used + 1);
+				for (; used < bytes; used += strlen(repeated[j]))
+					strcpy(symbol + used, repeated[j]);
+				free(xp_demangle(symbol));
+			}
+		}
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_names),
+		cmocka_unit_test(test_explosion),
+		cmocka_unit_test(test_deep),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
