@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "side_elf.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static uint8_t *write_side_elf(const char *const *names, size_t count, size_t *size)
+{
+	int fd = memfd_create("side", 0);
+	uint8_t *file;
+
+	assert_true(fd >= 0);
+	assert_int_equal(xp_side_elf_write(fd, names, count), 0);
+	*size = lseek(fd, 0, SEEK_END);
+	file = malloc(*size);
+	assert_non_null(file);
+	assert_int_equal(pread(fd, file, *size, 0), *size);
+	close(fd);
+	return file;
+}
+
+/* The header of the section of this name, checked to lie within the file. */
+static const Elf64_Shdr *find_section(const uint8_t *file, size_t size, const char *name)
+{
+	const Elf64_Ehdr *header = (const void *)file;
+	const Elf64_Shdr *sections = (const void *)(file + header->e_shoff);
+	const char *names = (const char *)file + sections[header->e_shstrndx].sh_offset;
+
+	assert_int_equal(header->e_shoff % 8, 0);
+	assert_int_equal(header->e_shoff + header->e_shnum * sizeof(*sections), size);
+	for (size_t i = 1; i < header->e_shnum; i++) {
+		if (strcmp(names + sections[i].sh_name, name))
+			continue;
+		assert_true(sections[i].sh_type == SHT_NOBITS || sections[i].sh_offset + sections[i].sh_size <= size);
+		return &sections[i];
+	}
+	fail_msg("no section %s", name);
+	return NULL;
+}
+
+/* ELF header and map of two functions, byte for byte: text at 0x1000, 16 bytes a function, the map behind it. */
+static void test_golden(void **state)
+{
+	static const uint8_t header[24] = {
+		0x7f, 'E', 'L', 'F', 2, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, /* 64-bit, little-endian, System V */
+		3,    0,   62,	0,   1, 0, 0, 0,			 /* ET_DYN, x86-64 */
+	};
+	static const uint8_t map[64] = { /* 0x1000 - 0x1020, 0x1000 - 0x1028, entry, always, version 2 */
+					 0xe0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xd8, 0xff, 0xff, 0xff, 0xff,
+					 0xff, 0xff, 0xff, 0, 1, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+					 /* 0x1010 - 0x1040, 0x1010 - 0x1048 */
+					 0xd0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xc8, 0xff, 0xff, 0xff, 0xff,
+					 0xff, 0xff, 0xff, 0, 1, 2
+	};
+	static const char strings[] = "\0_Z3onev\0two";
+	const char *const names[] = { "_Z3onev", "two" };
+	const Elf64_Shdr *section;
+	size_t size;
+	uint8_t *file = write_side_elf(names, 2, &size);
+
+	(void)state;
+	assert_memory_equal(file, header, sizeof(header));
+	section = find_section(file, size, "xray_instr_map");
+	assert_int_equal(section->sh_addr, 0x1020);
+	assert_int_equal(section->sh_size, sizeof(map));
+	assert_memory_equal(file + section->sh_offset, map, sizeof(map));
+	section = find_section(file, size, ".strtab");
+	assert_int_equal(section->sh_size, sizeof(strings));
+	assert_memory_equal(file + section->sh_offset, strings, sizeof(strings));
+	section = find_section(file, size, ".text");
+	assert_int_equal(section->sh_type, SHT_NOBITS);
+	assert_int_equal(section->sh_addr, 0x1000);
+	assert_int_equal(section->sh_size, 0x20);
+	free(file);
+}
+
+static void test_symbols(void **state)
+{
+	const char *const names[] = { "_Z3onev", NULL, "", "four" };
+	const char *const expected[] = { "_Z3onev", "fn_2", "fn_3", "four" };
+	const Elf64_Shdr *symtab, *strtab;
+	const Elf64_Sym *symbols;
+	size_t size;
+	uint8_t *file = write_side_elf(names, 4, &size);
+
+	(void)state;
+	symtab = find_section(file, size, ".symtab");
+	strtab = find_section(file, size, ".strtab");
+	symbols = (const void *)(file + symtab->sh_offset);
+	assert_int_equal(symtab->sh_offset % 8, 0);
+	assert_int_equal(symtab->sh_size, 5 * sizeof(*symbols));
+	assert_int_equal(symtab->sh_info, 1);
+	for (size_t i = 0; i < 4; i++) {
+		assert_string_equal((char *)file + strtab->sh_offset + symbols[i + 1].st_name, expected[i]);
+		assert_int_equal(symbols[i + 1].st_value, 0x1000 + 16 * i);
+		assert_int_equal(symbols[i + 1].st_size, 16);
+		assert_int_equal(symbols[i + 1].st_info, ELF64_ST_INFO(STB_GLOBAL, STT_FUNC));
+	}
+	free(file);
+}
+
+static void test_errors(void **state)
+{
+	const char *const names[] = { "one" };
+	int fd = open("/dev/full", O_WRONLY);
+
+	(void)state;
+	assert_int_equal(xp_side_elf_write(-1, names, 0), -EINVAL);
+	assert_int_equal(xp_side_elf_write(-1, names, 0x10000000), -EINVAL);
+	assert_int_equal(xp_side_elf_write(-1, names, 1), -EBADF);
+	assert_true(fd >= 0);
+	assert_int_equal(xp_side_elf_write(fd, names, 1), -ENOSPC);
+	close(fd);
+}
+
+/* st_name has 32 bits: 4097 times the same MiB of name is too much, and is found out before memory is asked for. */
+static void test_too_long(void **state)
+{
+	size_t bytes = 1 << 20;
+	char *name = malloc(bytes);
+	const char *names[4097];
+
+	(void)state;
+	assert_non_null(name);
+	memset(name, 'a', bytes - 1);
+	name[bytes - 1] = 0;
+	for (size_t i = 0; i < 4097; i++)
+		names[i] = name;
+	assert_int_equal(xp_side_elf_write(-1, names, 4097), -EFBIG);
+	free(name);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_golden),
+		cmocka_unit_test(test_symbols),
+		cmocka_unit_test(test_errors),
+		cmocka_unit_test(test_too_long),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
