@@ -49,6 +49,7 @@ endif
 BPF_OBJS := $(patsubst bpf/%.c,$(O)/bpf/%.o,$(wildcard bpf/*.bpf.c))
 USER_OBJS := $(patsubst user/%.c,$(O)/user/%.o,$(wildcard user/*.c))
 UNIT_BINS := $(patsubst tests/unit/%.c,$(O)/tests/unit/%,$(wildcard tests/unit/*.c))
+FORMAT_BINS := $(patsubst tests/format/%.c,$(O)/tests/format/%,$(wildcard tests/format/*.c))
 FUZZ_OBJS := $(patsubst user/%.c,$(O)/fuzz/user/%.o,$(filter-out user/main.c,$(wildcard user/*.c)))
 FUZZ_BINS := $(patsubst tests/fuzz/%.c,$(O)/tests/fuzz/%,$(wildcard tests/fuzz/fuzz_*.c))
 EXAMPLES := $(patsubst examples/%.c,$(O)/examples/%,$(wildcard examples/*.c)) \
@@ -61,7 +62,7 @@ all: xprof $(DOCS)
 .DELETE_ON_ERROR:
 .SECONDARY:
 
-$(sort $(dir $(BPF_OBJS) $(USER_OBJS) $(UNIT_BINS) $(FUZZ_OBJS) $(FUZZ_BINS) $(EXAMPLES) $(DOCS))):
+$(sort $(dir $(BPF_OBJS) $(USER_OBJS) $(UNIT_BINS) $(FORMAT_BINS) $(FUZZ_OBJS) $(FUZZ_BINS) $(EXAMPLES) $(DOCS))):
 	$(Q)mkdir -p $@
 
 # A file that changes when the version or the flags do, so that objects made with others are made anew.
@@ -123,6 +124,11 @@ $(O)/tests/unit/%: tests/unit/%.c $(O)/libxprof.a | $(O)/tests/unit/
 	$(call say,TEST,$@)
 	$(Q)$(CC) $(XP_CFLAGS) -MMD -MP -MF $@.d -o $@ $< $(O)/libxprof.a $(XP_LDLIBS) -lcmocka
 
+# Programs that the format tests run.
+$(O)/tests/format/%: tests/format/%.c $(O)/libxprof.a | $(O)/tests/format/
+	$(call say,TEST,$@)
+	$(Q)$(CC) $(XP_CFLAGS) -MMD -MP -MF $@.d -o $@ $< $(O)/libxprof.a $(XP_LDLIBS)
+
 $(O)/fuzz/user/%.o: user/%.c $(O)/flags | $(O)/fuzz/user/
 	$(call say,FUZZCC,$@)
 	$(Q)$(CLANG) $(FUZZ_CFLAGS) -fsanitize=fuzzer-no-link,address -MMD -MP -c $< -o $@
@@ -136,7 +142,7 @@ $(O)/tests/fuzz/%: tests/fuzz/%.c $(O)/fuzz/libxprof.a | $(O)/tests/fuzz/
 	$(Q)$(CLANG) $(FUZZ_CFLAGS) -fsanitize=fuzzer,address -MMD -MP -MF $@.d -o $@ $< $(O)/fuzz/libxprof.a $(XP_LDLIBS)
 
 .PHONY: unit fuzz
-unit: $(UNIT_BINS)
+unit: $(UNIT_BINS) $(FORMAT_BINS)
 fuzz: $(FUZZ_BINS)
 
 # What root has built under sudo is handed to the user behind it, whose next `make` must be able to replace it.

@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* What the command line becomes. Messages and exit codes are tested from outside. */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "options.h"
+#include "util.h"
+
+#define PARSE(options, ...)                                                                                            \
+	parse(options, (char *[]){ (char *)"xprof", __VA_ARGS__, NULL },                                               \
+	      sizeof((char *[]){ (char *)"xprof", __VA_ARGS__ }) / sizeof(char *))
+
+static int parse(struct xp_options *options, char **argv, size_t argc)
+{
+	return xp_options_parse(options, (int)argc, argv);
+}
+
+static void test_defaults(void **state)
+{
+	struct xp_options o;
+
+	(void)state;
+	assert_int_equal(PARSE(&o, "record", "-p", "7"), 0);
+	assert_int_equal(o.command, XP_CMD_RECORD);
+	assert_int_equal(o.pids.count, 1);
+	assert_int_equal(o.pids.pids[0], 7);
+	assert_string_equal(o.output_dir, "xprof.out");
+	assert_int_equal(o.buffer_bytes, 4 << 20);
+	assert_int_equal(o.fdr_version, 1);
+	assert_int_equal(o.uprobes, XP_UPROBES_AUTO);
+	assert_int_equal(o.duration_ns, 0);
+	assert_int_equal(o.min_duration_ns, 0);
+	assert_int_equal(o.args, 0);
+	assert_int_equal(o.functions.count, 0);
+	assert_null(o.child_argv);
+	assert_null(o.exec_path);
+	assert_false(o.follow || o.strict || o.dry_run || o.verbose || o.quiet);
+	xp_options_free(&o);
+}
+
+static void test_everything(void **state)
+{
+	struct xp_options o;
+
+	(void)state;
+	assert_int_equal(PARSE(&o, "record", "-p", "7,8,7", "-p9", "--pid=8", "-d1.5", "-o", "out", "-v", "--functions",
+			       "a*", "--functions=!b", "--args", "6", "--min-duration", "5us", "--fdr-version=5",
+			       "--follow", "--dry-run", "--strict", "--uprobes", "single", "--buffer", "1MiB"),
+			 0);
+	assert_int_equal(o.pids.count, 3);
+	assert_int_equal(o.pids.pids[0], 7);
+	assert_int_equal(o.pids.pids[1], 8);
+	assert_int_equal(o.pids.pids[2], 9);
+	assert_int_equal(o.duration_ns, 1500000000);
+	assert_string_equal(o.output_dir, "out");
+	assert_int_equal(o.functions.count, 2);
+	assert_string_equal(o.functions.texts[0], "a*");
+	assert_string_equal(o.functions.texts[1], "!b");
+	assert_int_equal(o.args, 6);
+	assert_int_equal(o.min_duration_ns, 5000);
+	assert_int_equal(o.fdr_version, 5);
+	assert_int_equal(o.uprobes, XP_UPROBES_SINGLE);
+	assert_int_equal(o.buffer_bytes, 1 << 20);
+	assert_true(o.follow && o.strict && o.dry_run && o.verbose && !o.quiet);
+	xp_options_free(&o);
+}
+
+static void test_child(void **state)
+{
+	struct xp_options o;
+
+	(void)state;
+	assert_int_equal(PARSE(&o, "record", "-q", "--", "ls", "-d", "--", "--help"), 0);
+	assert_true(o.quiet);
+	assert_false(o.help);
+	assert_int_equal(o.duration_ns, 0);
+	assert_int_equal(o.operand_count, 0);
+	assert_string_equal(o.child_argv[0], "ls");
+	assert_string_equal(o.child_argv[1], "-d");
+	assert_string_equal(o.child_argv[2], "--");
+	assert_string_equal(o.child_argv[3], "--help");
+	assert_null(o.child_argv[4]);
+	xp_options_free(&o);
+}
+
+static void test_operands(void **state)
+{
+	struct xp_options o;
+
+	(void)state;
+	assert_int_equal(PARSE(&o, "list", "1", "--sleds", "-q", "./2"), 0);
+	assert_int_equal(o.command, XP_CMD_LIST);
+	assert_true(o.sleds && o.quiet);
+	assert_int_equal(o.operand_count, 2);
+	assert_string_equal(o.operands[0], "1");
+	assert_string_equal(o.operands[1], "./2");
+	xp_options_free(&o);
+
+	assert_int_equal(PARSE(&o, "dump", "--", "-x"), 0);
+	assert_int_equal(o.operand_count, 1);
+	assert_string_equal(o.operands[0], "-x");
+	xp_options_free(&o);
+}
+
+static void test_help(void **state)
+{
+	struct xp_options o;
+
+	(void)state;
+	assert_int_equal(PARSE(&o, "list", "-h"), 0);
+	assert_int_equal(o.command, XP_CMD_HELP);
+	assert_int_equal(o.operand_count, 1);
+	assert_string_equal(o.operands[0], "list");
+	xp_options_free(&o);
+}
+
+static void test_duration(void **state)
+{
+	static const struct {
+		const char *text;
+		uint64_t ns;
+	} good[] = {
+		{ "0", 0 },
+		{ "10", 10000000000 },
+		{ "10s", 10000000000 },
+		{ "500ms", 500000000 },
+		{ "5us", 5000 },
+		{ "7ns", 7 },
+		{ "2m", 120000000000 },
+		{ "1h", 3600000000000 },
+		{ "0.25s", 250000000 },
+		{ "1.5us", 1500 },
+		{ "1.0000000019s", 1000000001 },
+		{ "0.1ns", 0 },
+		{ "18446744073709551615ns", UINT64_MAX },
+		{ "18446744073.709551615", UINT64_MAX },
+	};
+	static const char *const large[] = { "18446744073709551616ns", "18446744073.709551616", "5124095576030432h",
+					     "99999999999999999999999" };
+	uint64_t ns;
+
+	(void)state;
+	for (size_t i = 0; i < XP_ARRAY_SIZE(good); i++) {
+		assert_int_equal(xp_duration_parse(good[i].text, &ns), 0);
+		assert_int_equal(ns, good[i].ns);
+	}
+	for (size_t i = 0; i < XP_ARRAY_SIZE(large); i++)
+		assert_int_equal(xp_duration_parse(large[i], &ns), -ERANGE);
+	assert_int_equal(xp_duration_parse("", &ns), -EINVAL);
+	assert_int_equal(xp_duration_parse("1.", &ns), -EINVAL);
+	assert_int_equal(xp_duration_parse(".1", &ns), -EINVAL);
+	assert_int_equal(xp_duration_parse("1 s", &ns), -EINVAL);
+	assert_int_equal(xp_duration_parse("1S", &ns), -EINVAL);
+}
+
+static void test_size(void **state)
+{
+	static const struct {
+		const char *text;
+		uint64_t bytes;
+	} good[] = {
+		{ "4096", 4096 },  { "4K", 4096 },    { "4k", 4096 },
+		{ "4M", 4 << 20 }, { "1G", 1 << 30 }, { "4KiB", 4096 },
+		{ "17", 17 },	   { "0", 0 },	      { "17179869183G", UINT64_MAX - (1 << 30) + 1 },
+	};
+	static const char *const bad[] = { "", "K", "4B", "4KB", "4Ki", "-4", "4.0K", "4 K", "4KiBs" };
+	uint64_t bytes;
+
+	(void)state;
+	for (size_t i = 0; i < XP_ARRAY_SIZE(good); i++) {
+		assert_int_equal(xp_size_parse(good[i].text, &bytes), 0);
+		assert_int_equal(bytes, good[i].bytes);
+	}
+	for (size_t i = 0; i < XP_ARRAY_SIZE(bad); i++)
+		assert_int_equal(xp_size_parse(bad[i], &bytes), -EINVAL);
+	assert_int_equal(xp_size_parse("17179869184G", &bytes), -ERANGE);
+}
+
+/* The table itself: what the parser relies on. */
+static void test_table(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < xp_option_count; i++) {
+		const struct xp_option *a = &xp_option_table[i];
+		size_t length = strlen(a->help);
+
+		assert_int_equal(a->type == XP_OPTION_FLAG, a->argument == NULL);
+		assert_int_equal(a->type == XP_OPTION_NUMBER || a->type == XP_OPTION_CHOICE, a->choices != NULL);
+		assert_true(a->commands && a->commands < 1u << XP_COMMANDS);
+		assert_int_equal(a->help[length - 1], '.');
+		for (size_t j = i + 1; j < xp_option_count; j++) {
+			const struct xp_option *b = &xp_option_table[j];
+
+			assert_string_not_equal(a->name, b->name);
+			assert_true(!a->short_name || a->short_name != b->short_name);
+		}
+	}
+	for (unsigned int i = 0; i < XP_COMMANDS; i++)
+		assert_int_equal(xp_command_find(xp_command_table[i].name), i);
+	assert_int_equal(xp_command_find("nonsense"), XP_COMMANDS);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_defaults), cmocka_unit_test(test_everything), cmocka_unit_test(test_child),
+		cmocka_unit_test(test_operands), cmocka_unit_test(test_help),	    cmocka_unit_test(test_duration),
+		cmocka_unit_test(test_size),	 cmocka_unit_test(test_table),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
