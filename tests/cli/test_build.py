@@ -73,6 +73,28 @@ def test_packages_install_nothing_when_all_is_here(tmp_path):
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
+def test_packages_chosen_by_what_apt_knows(tmp_path):
+    """Of alternatives the first that apt knows is installed; optional ones that it does not know are left out."""
+    fakes = {
+        "id": "echo 0",
+        "dpkg-query": '[ "$3" = gcc ] && echo installed',
+        "apt-cache": 'case $3 in bpftool | clang-14 | clang-19) echo "  Candidate: (none)" ;; zsh) ;; *) echo "  Candidate: 1" ;; esac',
+        "apt-get": f'echo "$@" >> {tmp_path}/log',
+    }
+    for tool, body in fakes.items():
+        script = tmp_path / tool
+        script.write_text(f"#!/bin/sh\n{body}\n")
+        script.chmod(0o755)
+    environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}", "DEPS": "1"}
+    done = house.run([house.REPO / "packages.sh", "build", "test"], env=environment)
+    assert (done.returncode, done.stderr) == (0, "")
+    (line,) = (tmp_path / "log").read_text().splitlines()
+    installed = line.split()
+    assert installed[0] == "install" and "--no-install-recommends" in installed
+    assert {"linux-tools-generic", "clang-17", "clang-18", "libbpf-dev"} <= set(installed)
+    assert not {"bpftool", "clang-14", "clang-19", "zsh", "gcc", "optional"} & set(installed)
+
+
 def test_kernel_types_regenerate():
     """The script gives the file that is in the tree, from this kernel's BTF."""
     if not os.path.exists("/sys/kernel/btf/vmlinux"):
