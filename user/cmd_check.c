@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * `xprof check FILE|DIR...`: a line for each file, "ok" with counts, or the first violation of its format and of the
+ * rules of the tools that read it. In a directory, files of unknown formats are passed over.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "commands.h"
+#include "file_view.h"
+#include "formats.h"
+#include "spool.h"
+
+struct tally {
+	unsigned int known;
+	bool failed;
+};
+
+static void check_view(const struct xp_format *format, const struct xp_file_view *view, const char *name,
+		       struct tally *tally)
+{
+	struct xp_report report = { 0 };
+	int err = format->check(view->bytes, view->size, &report);
+
+	tally->known++;
+	if (err) {
+		xp_error("%s: cannot check it: %s", name, strerror(-err));
+		tally->failed = true;
+		return;
+	}
+	for (unsigned int i = 0; i < report.finding_count; i++)
+		printf("%s: 0x%" PRIx64 ": %s\n", name, report.findings[i].offset, report.findings[i].text);
+	if (report.finding_count)
+		tally->failed = true;
+	else
+		printf("%s: ok, %s\n", name, report.summary);
+}
+
+static void cannot_read(const char *name, int err, struct tally *tally)
+{
+	xp_error("%s: cannot read it: %s", name, err == -EINVAL ? "not a regular file" : strerror(-err));
+	tally->failed = true;
+}
+
+static bool has_suffix(const char *name, const char *suffix)
+{
+	size_t length = strlen(name), suffix_length = strlen(suffix);
+
+	return length >= suffix_length && !strcmp(name + length - suffix_length, suffix);
+}
+
+static void check_entry(int dir_fd, const char *dir_name, const char *entry, struct tally *tally)
+{
+	const struct xp_format *format;
+	struct xp_file_view view;
+	char path[4096 + 256], name[sizeof(path)];
+	int err;
+
+	snprintf(path, sizeof(path), "%s/%s", dir_name, entry);
+	xp_clean_text(name, sizeof(name), path);
+	if (has_suffix(entry, XP_SPOOL_SUFFIX)) {
+		xp_error("%s: the recording was cut off; `xprof recover` makes the log of it", name);
+		tally->known++;
+		tally->failed = true;
+		return;
+	}
+	err = xp_file_view_open(&view, dir_fd, entry);
+	if (err == -EISDIR || err == -EINVAL)
+		return;
+	if (err) {
+		cannot_read(name, err, tally);
+		return;
+	}
+	format = xp_format_find(view.bytes, view.size);
+	if (format)
+		check_view(format, &view, name, tally);
+	xp_file_view_close(&view);
+}
+
+static void check_directory(const char *path, const char *name, struct tally *tally)
+{
+	struct dirent **entries;
+	unsigned int before = tally->known;
+	int count, dir_fd;
+
+	dir_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (dir_fd < 0) {
+		cannot_read(name, -errno, tally);
+		return;
+	}
+	count = scandirat(dir_fd, ".", &entries, NULL, alphasort);
+	if (count < 0) {
+		cannot_read(name, -errno, tally);
+		close(dir_fd);
+		return;
+	}
+	for (int i = 0; i < count; i++) {
+		check_entry(dir_fd, path, entries[i]->d_name, tally);
+		free(entries[i]);
+	}
+	free(entries);
+	close(dir_fd);
+	if (tally->known == before) {
+		char names[128];
+
+		xp_error("%s: no file in it that xprof can check (%s)", name, xp_format_names(names, sizeof(names)));
+		tally->failed = true;
+	}
+}
+
+static void check_operand(const char *path, struct tally *tally)
+{
+	const struct xp_format *format;
+	struct xp_file_view view;
+	char name[4096], names[128];
+	int err;
+
+	xp_clean_text(name, sizeof(name), path);
+	err = xp_file_view_open(&view, AT_FDCWD, path);
+	if (err == -EISDIR) {
+		check_directory(path, name, tally);
+		return;
+	}
+	if (err) {
+		cannot_read(name, err, tally);
+		return;
+	}
+	format = xp_format_find(view.bytes, view.size);
+	if (format) {
+		check_view(format, &view, name, tally);
+	} else {
+		xp_error("%s: not a file that xprof can check (%s)", name, xp_format_names(names, sizeof(names)));
+		tally->failed = true;
+	}
+	xp_file_view_close(&view);
+}
+
+enum xp_exit xp_cmd_check(const struct xp_options *options)
+{
+	struct tally tally = { 0 };
+
+	for (size_t i = 0; i < options->operand_count; i++)
+		check_operand(options->operands[i], &tally);
+	if (fflush(stdout)) {
+		xp_error("cannot write to the standard output: %s", strerror(errno));
+		return XP_EXIT_FAILED;
+	}
+	return tally.failed ? XP_EXIT_FAILED : XP_EXIT_OK;
+}

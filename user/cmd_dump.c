@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* `xprof dump FILE...`: files of every known format as text. */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include "commands.h"
+#include "file_view.h"
+#include "formats.h"
+
+static enum xp_exit dump_view(const struct xp_file_view *view, const char *name)
+{
+	const struct xp_format *format = xp_format_find(view->bytes, view->size);
+	struct xp_finding finding;
+	char names[128];
+	int err;
+
+	if (!format) {
+		xp_error("%s: not a file that xprof can read (%s)", name, xp_format_names(names, sizeof(names)));
+		return XP_EXIT_FAILED;
+	}
+	err = format->dump(view->bytes, view->size, stdout, &finding);
+	if (!err && fflush(stdout))
+		err = -errno;
+	if (!err)
+		return XP_EXIT_OK;
+	fflush(stdout); /* what was read stands before the message */
+	if (err == -EBADMSG)
+		xp_error("%s: 0x%" PRIx64 ": %s", name, finding.offset, finding.text);
+	else
+		xp_error("%s: cannot print it: %s", name, strerror(-err));
+	return XP_EXIT_FAILED;
+}
+
+enum xp_exit xp_cmd_dump(const struct xp_options *options)
+{
+	enum xp_exit result = XP_EXIT_OK;
+
+	for (size_t i = 0; i < options->operand_count; i++) {
+		struct xp_file_view view;
+		char name[1024];
+		int err;
+
+		xp_clean_text(name, sizeof(name), options->operands[i]);
+		err = xp_file_view_open(&view, AT_FDCWD, options->operands[i]);
+		if (err) {
+			xp_error("%s: cannot read it: %s", name,
+				 err == -EINVAL ? "not a regular file" : strerror(-err));
+			result = XP_EXIT_FAILED;
+			continue;
+		}
+		if (dump_view(&view, name))
+			result = XP_EXIT_FAILED;
+		xp_file_view_close(&view);
+	}
+	return result;
+}
