@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* `xprof recover DIR...`: the logs of recordings that were cut off, from the spools that they left. */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "commands.h"
+#include "spool.h"
+
+static const char *reason(int err)
+{
+	switch (err) {
+	case -EBUSY:
+		return "its recording is still running";
+	case -EBADMSG:
+		return "it is no spool of this version of xprof, or it is damaged";
+	case -ENOSPC:
+		return "the disk is full; free some space and try again";
+	default:
+		return strerror(-err);
+	}
+}
+
+static void recover_entry(int dir_fd, const char *dir_name, const char *entry, bool *failed)
+{
+	static struct xp_spool_result result;
+	char final_name[sizeof(result.final_name)], exe[sizeof(result.exe)], name[512];
+	int err;
+
+	xp_clean_text(name, sizeof(name), entry);
+	err = xp_spool_recover(dir_fd, entry, &result);
+	if (err) {
+		xp_error("%s/%s: cannot recover it: %s", dir_name, name, reason(err));
+		*failed = true;
+		return;
+	}
+	xp_clean_text(final_name, sizeof(final_name), result.final_name);
+	xp_clean_text(exe, sizeof(exe), result.exe);
+	xp_info("%s/%s: %u threads, %" PRIu64 " function records, %" PRIu64 " events", dir_name, final_name,
+		result.threads, result.stats.functions, result.stats.events);
+	if (result.dropped_bytes)
+		xp_info("  %" PRIu64 " bytes at the end of its spool were not whole", result.dropped_bytes);
+	xp_info("  llvm-xray account -instr_map='%s' '%s/%s'", exe, dir_name, final_name);
+}
+
+static int is_spool(const struct dirent *entry)
+{
+	size_t length = strlen(entry->d_name);
+	size_t suffix = strlen(XP_SPOOL_SUFFIX);
+
+	return length > suffix && !strcmp(entry->d_name + length - suffix, XP_SPOOL_SUFFIX);
+}
+
+static void recover_directory(const char *path, bool *failed)
+{
+	struct dirent **entries = NULL;
+	char name[4096];
+	int count, dir_fd;
+
+	xp_clean_text(name, sizeof(name), path);
+	dir_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	count = dir_fd < 0 ? -1 : scandirat(dir_fd, ".", &entries, is_spool, alphasort);
+	if (count < 0) {
+		xp_error("%s: cannot read the directory: %s", name, strerror(errno));
+		*failed = true;
+	}
+	if (!count)
+		xp_info("%s: nothing to recover", name);
+	for (int i = 0; i < count; i++) {
+		recover_entry(dir_fd, name, entries[i]->d_name, failed);
+		free(entries[i]);
+	}
+	free(entries);
+	if (dir_fd >= 0)
+		close(dir_fd);
+}
+
+enum xp_exit xp_cmd_recover(const struct xp_options *options)
+{
+	bool failed = false;
+
+	for (size_t i = 0; i < options->operand_count; i++)
+		recover_directory(options->operands[i], &failed);
+	return failed ? XP_EXIT_FAILED : XP_EXIT_OK;
+}
