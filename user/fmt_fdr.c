@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: BSD-2-Clause */
+// SPDX-License-Identifier: BSD-2-Clause
 /* The encoder of one thread's records, and walks over the chunks that it makes: see fmt_fdr.h. */
 #include "fmt_fdr.h"
 

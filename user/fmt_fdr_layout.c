@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: BSD-2-Clause */
+// SPDX-License-Identifier: BSD-2-Clause
 /*
  * The layout of an FDR log: places the chunks of all threads, in the order in which they come, in the final file.
  *

@@ -50,7 +50,7 @@ struct xp_spool_result {
 struct xp_spool;
 
 /*
- * A new file of mode 0600 in the directory dir_fd, which stays open for xp_spool_finish(). -EEXIST when there is one.
+ * A new file of mode 0600 in the directory dir_fd, of which the spool keeps a duplicate. -EEXIST when there is one.
  * -EINVAL when info cannot be written to an FDR log or final_name is no plain file name.
  */
 int xp_spool_create(struct xp_spool **spool, int dir_fd, const char *name, const struct xp_spool_info *info);

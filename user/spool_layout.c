@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: BSD-2-Clause */
+// SPDX-License-Identifier: BSD-2-Clause
 /*
  * From a spool to the log: one pass over the frames for the sums that the layout needs first, one to place the chunks.
  *
