@@ -1,0 +1,358 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "outdir.h"
+#include "progress.h"
+#include "util.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+/* Each test has an empty directory of its own as the current one. */
+static char place[] = "/tmp/xprof-outdir-XXXXXX";
+static char why[1024];
+
+static int set_up(void **state)
+{
+	(void)state;
+	strcpy(place, "/tmp/xprof-outdir-XXXXXX");
+	unsetenv("SUDO_UID");
+	unsetenv("SUDO_GID");
+	return !mkdtemp(place) || chdir(place);
+}
+
+static int tear_down(void **state)
+{
+	char command[128];
+
+	(void)state;
+	snprintf(command, sizeof(command), "chmod -R u+w %s; rm -rf %s", place, place);
+	return chdir("/") || system(command);
+}
+
+static void put(const char *path, const char *text)
+{
+	FILE *file = fopen(path, "w");
+
+	assert_non_null(file);
+	fputs(text, file);
+	assert_int_equal(fclose(file), 0);
+}
+
+static bool exists(const char *path)
+{
+	struct stat st;
+
+	return !lstat(path, &st);
+}
+
+/* What is there holds this text. */
+static void assert_text(const char *path, const char *text)
+{
+	char buf[64] = "";
+	int fd = open(path, O_RDONLY);
+
+	assert_true(fd >= 0);
+	assert_true(read(fd, buf, sizeof(buf) - 1) >= 0);
+	close(fd);
+	assert_string_equal(buf, text);
+}
+
+static void create(const struct xp_outdir *dir, const char *name)
+{
+	int fd = openat(dir->fd, name, O_WRONLY | O_CREAT | O_EXCL, 0600);
+
+	assert_true(fd >= 0);
+	close(fd);
+}
+
+static void assert_refused(const char *path, int err, const char *reason)
+{
+	struct xp_outdir dir;
+
+	assert_int_equal(xp_outdir_open(&dir, path, why, sizeof(why)), err);
+	if (!strstr(why, reason))
+		fail_msg("\"%s\" does not say \"%s\"", why, reason);
+	assert_int_equal(dir.fd, -1);
+}
+
+static void record(const char *path, const char *manifest)
+{
+	struct xp_outdir dir;
+	int fd;
+
+	assert_int_equal(xp_outdir_open(&dir, path, why, sizeof(why)), 0);
+	fd = openat(dir.fd, "manifest.json", O_WRONLY | O_CREAT | O_EXCL, 0644);
+	assert_int_equal(xp_write_all(fd, manifest, strlen(manifest)), 0);
+	close(fd);
+	assert_int_equal(xp_outdir_close(&dir, true), 0);
+}
+
+static void recordings_follow_each_other(void **state)
+{
+	struct stat st;
+
+	(void)state;
+	umask(022);
+	record("out", "1");
+	assert_int_equal(stat("out", &st), 0);
+	assert_int_equal(st.st_mode & 07777, 0755);
+	assert_false(exists("out.old"));
+	record("out/", "2");
+	record("./out", "3");
+	assert_text("out/manifest.json", "3");
+	assert_text("out.old/manifest.json", "2");
+}
+
+static void absolute_and_nested_paths(void **state)
+{
+	char path[128];
+
+	(void)state;
+	assert_int_equal(mkdir("a", 0755), 0);
+	record("a/out//", "1");
+	assert_text("a/out/manifest.json", "1");
+	snprintf(path, sizeof(path), "%s/b", place);
+	record(path, "2");
+	assert_text("b/manifest.json", "2");
+}
+
+static void cut_off_recordings_count(void **state)
+{
+	(void)state;
+	mkdir("out", 0755);
+	put("out/a.1.fdr.spool", "s");
+	record("out", "1");
+	assert_text("out.old/a.1.fdr.spool", "s");
+	record("out", "2");
+	assert_false(exists("out.old/a.1.fdr.spool"));
+	assert_text("out.old/manifest.json", "1");
+}
+
+static void foreign_things_stay(void **state)
+{
+	(void)state;
+	mkdir("out", 0755);
+	put("out/notes.txt", "n");
+	assert_refused("out", -EEXIST, "is no recording");
+	assert_text("out/notes.txt", "n");
+
+	put("file", "f");
+	assert_refused("file", -EEXIST, "is a file, not a directory");
+	assert_text("file", "f");
+
+	assert_int_equal(symlink("out", "link"), 0);
+	assert_refused("link", -EEXIST, "is a symbolic link");
+
+	/* A link of that name inside makes no recording of it. */
+	assert_int_equal(symlink("/etc/passwd", "out/manifest.json"), 0);
+	assert_refused("out", -EEXIST, "is no recording");
+}
+
+static void foreign_things_in_old_stay(void **state)
+{
+	(void)state;
+	record("out", "1");
+	record("out", "2");
+	put("out.old/notes.txt", "n");
+	assert_refused("out", -EEXIST,
+		       "out.old, which would have to make way, holds something that is not xprof's (notes.txt)");
+	assert_text("out.old/notes.txt", "n");
+	assert_text("out.old/manifest.json", "1");
+	assert_text("out/manifest.json", "2");
+
+	unlink("out.old/notes.txt");
+	mkdir("out.old/a.fdr", 0755);
+	assert_refused("out", -EEXIST, "(a.fdr)");
+	rmdir("out.old/a.fdr");
+	rename("out.old/manifest.json", "out.old/a.fdr");
+	assert_refused("out", -EEXIST, "is no recording");
+	assert_text("out.old/a.fdr", "1");
+
+	assert_int_equal(system("rm -r out.old; echo x > out.old"), 0);
+	assert_refused("out", -EEXIST, "out.old is a file");
+	assert_text("out/manifest.json", "2");
+}
+
+static void empty_directory_is_replaced(void **state)
+{
+	(void)state;
+	mkdir("out", 0700);
+	record("out", "1");
+	assert_false(exists("out.old"));
+	mkdir("out.old", 0700);
+	record("out", "2");
+	assert_text("out.old/manifest.json", "1");
+}
+
+static void failed_recording_leaves_nothing(void **state)
+{
+	struct xp_outdir dir;
+
+	(void)state;
+	assert_int_equal(xp_outdir_open(&dir, "out", why, sizeof(why)), 0);
+	create(&dir, "a.1.fdr.spool");
+	assert_int_equal(xp_outdir_close(&dir, false), 0);
+	assert_false(exists("out"));
+	assert_int_equal(dir.fd, -1);
+	assert_int_equal(xp_outdir_close(&dir, false), 0);
+
+	/* Nor an empty one. */
+	assert_int_equal(xp_outdir_open(&dir, "out", why, sizeof(why)), 0);
+	assert_int_equal(xp_outdir_close(&dir, true), 0);
+	assert_false(exists("out"));
+}
+
+static void failed_recording_puts_the_older_back(void **state)
+{
+	struct xp_outdir dir;
+
+	(void)state;
+	record("out", "1");
+	assert_int_equal(xp_outdir_open(&dir, "out", why, sizeof(why)), 0);
+	assert_text("out.old/manifest.json", "1");
+	assert_int_equal(xp_outdir_close(&dir, false), 0);
+	assert_text("out/manifest.json", "1");
+	assert_false(exists("out.old"));
+}
+
+/* Whatever happens to the names in between: files go where the descriptor points, and nothing foreign is removed. */
+static void swapped_directory(void **state)
+{
+	struct xp_outdir dir;
+
+	(void)state;
+	assert_int_equal(xp_outdir_open(&dir, "out", why, sizeof(why)), 0);
+	assert_int_equal(rename("out", "away"), 0);
+	mkdir("out", 0755);
+	put("out/manifest.json", "theirs");
+	create(&dir, "a.fdr");
+	assert_true(exists("away/a.fdr"));
+	assert_int_not_equal(xp_outdir_close(&dir, false), 0);
+	assert_text("out/manifest.json", "theirs");
+}
+
+static void bad_names(void **state)
+{
+	char text[PATH_MAX + 2];
+
+	(void)state;
+	assert_refused("", -EINVAL, "empty");
+	assert_refused(".", -EINVAL, "needs a name of its own");
+	assert_refused("a/..", -EINVAL, "needs a name of its own");
+	assert_refused("/", -EINVAL, "needs a name of its own");
+	assert_refused("a/out", -ENOENT, "a does not exist");
+	put("file", "f");
+	assert_refused("file/out", -ENOTDIR, "file: cannot make a directory there: Not a directory");
+	memset(text, 'x', sizeof(text));
+	text[NAME_MAX + 1] = 0;
+	assert_refused(text, -ENAMETOOLONG, "too long");
+	text[NAME_MAX] = 0;
+	record(text, "1");
+	assert_refused(text, -ENAMETOOLONG, "too long for an older recording's");
+	text[NAME_MAX] = 'x';
+	text[sizeof(text) - 1] = 0;
+	assert_refused(text, -ENAMETOOLONG, "too long");
+	/* /proc says ENOENT to everybody's mkdir. */
+	assert_refused("/proc/out", -ENOENT, "cannot make the output directory");
+}
+
+static void not_writable(void **state)
+{
+	(void)state;
+	if (!geteuid()) {
+		/* Root may write everywhere; as nobody. */
+		assert_int_equal(chmod(place, 0755), 0);
+		assert_int_equal(seteuid(65534), 0);
+		assert_refused("out", -EACCES, "you may not write there");
+		assert_int_equal(seteuid(0), 0);
+		return;
+	}
+	chmod(place, 0555);
+	assert_refused("out", -EACCES, "you may not write there");
+}
+
+static void goes_to_the_user_behind_sudo(void **state)
+{
+	struct xp_outdir dir;
+	struct stat st;
+	uid_t uid;
+	gid_t gid;
+
+	(void)state;
+	if (geteuid()) {
+		print_message("skipped: only root can give files away\n");
+		skip();
+	}
+	assert_false(xp_outdir_owner(&uid, &gid));
+	setenv("SUDO_UID", "12345", 1);
+	assert_false(xp_outdir_owner(&uid, &gid));
+	setenv("SUDO_GID", "54321", 1);
+	assert_int_equal(xp_outdir_open(&dir, "out", why, sizeof(why)), 0);
+	create(&dir, "manifest.json");
+	create(&dir, "a.fdr");
+	put("outside", "o");
+	assert_int_equal(linkat(AT_FDCWD, "outside", dir.fd, "b.fdr", 0), 0);
+	assert_int_equal(fstat(dir.fd, &st), 0);
+	assert_int_equal(st.st_uid, 0);
+	assert_int_equal(xp_outdir_close(&dir, true), 0);
+	for (int i = 0; i < 3; i++) {
+		assert_int_equal(lstat((const char *[]){ "out", "out/manifest.json", "out/a.fdr" }[i], &st), 0);
+		assert_int_equal(st.st_uid, 12345);
+		assert_int_equal(st.st_gid, 54321);
+	}
+	assert_int_equal(lstat("outside", &st), 0);
+	assert_int_equal(st.st_uid, 0);
+
+	for (size_t i = 0; i < 6; i++) {
+		setenv("SUDO_UID", (const char *[]){ "", "-1", "4294967295", "12x", " 1", "99999999999999999999" }[i],
+		       1);
+		assert_false(xp_outdir_owner(&uid, &gid));
+	}
+}
+
+static void progress_line(void **state)
+{
+	char text[128];
+
+	(void)state;
+	xp_progress_text(text, sizeof(text), 12340000000, 999, 1000000000, 0);
+	assert_string_equal(text, "12.3 s  999 events/s  0 lost");
+	xp_progress_text(text, sizeof(text), 0, 5000, 500000000, 7);
+	assert_string_equal(text, "0.0 s  10.0 k events/s  7 lost");
+	xp_progress_text(text, sizeof(text), 1000000000, 2345678, 1000000000, UINT64_MAX);
+	assert_string_equal(text, "1.0 s  2.3 M events/s  18446744073709551615 lost");
+	xp_progress_text(text, sizeof(text), 0, 5, 0, 0);
+	assert_string_equal(text, "0.0 s  0 events/s  0 lost");
+}
+
+#define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(recordings_follow_each_other),
+		TEST(absolute_and_nested_paths),
+		TEST(cut_off_recordings_count),
+		TEST(foreign_things_stay),
+		TEST(foreign_things_in_old_stay),
+		TEST(empty_directory_is_replaced),
+		TEST(failed_recording_leaves_nothing),
+		TEST(failed_recording_puts_the_older_back),
+		TEST(swapped_directory),
+		TEST(bad_names),
+		TEST(not_writable),
+		TEST(goes_to_the_user_behind_sudo),
+		cmocka_unit_test(progress_line),
+	};
+
+	return cmocka_run_group_tests_name("outdir", tests, NULL, NULL);
+}

@@ -1,0 +1,418 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "outdir.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "util.h"
+
+#define OLD_SUFFIX ".old"
+#define DIR_FLAGS (O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
+
+static int __attribute__((format(printf, 4, 5))) refuse(char *why, size_t why_size, int err, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(why, why_size, format, args);
+	va_end(args);
+	return err;
+}
+
+/* ---- what is in a directory ---- */
+
+static bool ends_with(const char *name, const char *suffix)
+{
+	size_t length = strlen(name), suffix_length = strlen(suffix);
+
+	return length > suffix_length && !strcmp(name + length - suffix_length, suffix);
+}
+
+/* The names that recordings have in their directories. */
+static bool is_ours(const char *name)
+{
+	return !strcmp(name, "manifest.json") || ends_with(name, ".fdr") || ends_with(name, ".xray.so") ||
+	       ends_with(name, ".spool") || ends_with(name, ".part");
+}
+
+/* What makes a directory a recording: one that is complete has a manifest, one that was cut off has spools. */
+static bool is_mark(const char *name)
+{
+	return !strcmp(name, "manifest.json") || ends_with(name, ".spool");
+}
+
+/* Calls visit for each entry until one returns non-zero, and returns that, or -errno. */
+static int each_entry(int dir_fd, int (*visit)(int dir_fd, const char *name, void *arg), void *arg)
+{
+	/* A descriptor of its own: fdopendir() takes it over, and the position in the directory belongs to it. */
+	int fd = openat(dir_fd, ".", DIR_FLAGS);
+	struct dirent *entry;
+	DIR *dir;
+	int ret = 0;
+
+	if (fd < 0)
+		return -errno;
+	dir = fdopendir(fd);
+	if (!dir) {
+		ret = -errno;
+		close(fd);
+		return ret;
+	}
+	while (!ret) {
+		errno = 0;
+		entry = readdir(dir);
+		if (!entry) {
+			ret = -errno;
+			break;
+		}
+		if (strcmp(entry->d_name, ".") && strcmp(entry->d_name, ".."))
+			ret = visit(dir_fd, entry->d_name, arg);
+	}
+	closedir(dir);
+	return ret;
+}
+
+struct contents {
+	size_t entries;
+	size_t marks;
+	size_t foreign;
+	char foreign_name[NAME_MAX + 1]; /* one of them */
+};
+
+static int take_stock(int dir_fd, const char *name, void *arg)
+{
+	struct contents *contents = arg;
+	struct stat st;
+	bool regular = !fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) && S_ISREG(st.st_mode);
+
+	contents->entries++;
+	contents->marks += regular && is_mark(name);
+	if (!regular || !is_ours(name)) {
+		contents->foreign++;
+		snprintf(contents->foreign_name, sizeof(contents->foreign_name), "%s", name);
+	}
+	return 0;
+}
+
+static int read_contents(int dir_fd, struct contents *contents)
+{
+	memset(contents, 0, sizeof(*contents));
+	return each_entry(dir_fd, take_stock, contents);
+}
+
+static int remove_file(int dir_fd, const char *name, void *arg)
+{
+	(void)arg;
+	return is_ours(name) && unlinkat(dir_fd, name, 0) && errno != ENOENT ? -errno : 0;
+}
+
+/* Removes the files of a recording and its directory. */
+static int remove_recording(int parent_fd, const char *name, int dir_fd)
+{
+	int err = each_entry(dir_fd, remove_file, NULL);
+
+	if (!err && unlinkat(parent_fd, name, AT_REMOVEDIR))
+		err = -errno;
+	return err;
+}
+
+/* ---- what stands in the way ---- */
+
+/* Opens the directory `name` and takes stock of it. 1: there is nothing of that name. */
+static int look_at(int parent_fd, const char *name, const char *shown, int *dir_fd, struct contents *contents,
+		   char *why, size_t why_size)
+{
+	struct stat st;
+	int err;
+
+	if (fstatat(parent_fd, name, &st, AT_SYMLINK_NOFOLLOW))
+		return errno == ENOENT ? 1 : refuse(why, why_size, -errno, "%s: %s", shown, strerror(errno));
+	if (!S_ISDIR(st.st_mode))
+		return refuse(why, why_size, -EEXIST,
+			      "%s is %s, not a directory: move it away, or choose another name with -o", shown,
+			      S_ISLNK(st.st_mode) ? "a symbolic link" : "a file");
+	*dir_fd = openat(parent_fd, name, DIR_FLAGS);
+	if (*dir_fd < 0)
+		return refuse(why, why_size, -errno, "%s: cannot open the directory: %s", shown, strerror(errno));
+	err = read_contents(*dir_fd, contents);
+	if (err) {
+		close(*dir_fd);
+		return refuse(why, why_size, err, "%s: cannot read the directory: %s", shown, strerror(-err));
+	}
+	return 0;
+}
+
+/* Removes NAME.old if it is a recording and nothing else. */
+static int clear_old(const struct xp_outdir *outdir, const char *old, char *why, size_t why_size)
+{
+	char shown[PATH_MAX + sizeof(OLD_SUFFIX)];
+	struct contents contents;
+	int dir_fd, err;
+
+	snprintf(shown, sizeof(shown), "%s%s", outdir->path, OLD_SUFFIX);
+	err = look_at(outdir->parent_fd, old, shown, &dir_fd, &contents, why, why_size);
+	if (err)
+		return err > 0 ? 0 : err;
+	if (contents.foreign)
+		err = refuse(why, why_size, -EEXIST,
+			     "%s, which would have to make way, holds something that is not xprof's (%s): move it "
+			     "away, or choose another directory with -o",
+			     shown, contents.foreign_name);
+	else if (contents.entries && !contents.marks)
+		err = refuse(why, why_size, -EEXIST,
+			     "%s, which would have to make way, is no recording (no manifest.json): move it away, or "
+			     "choose another directory with -o",
+			     shown);
+	else
+		err = remove_recording(outdir->parent_fd, old, dir_fd);
+	close(dir_fd);
+	if (err && !why[0])
+		refuse(why, why_size, err, "%s: cannot remove this older recording: %s", shown, strerror(-err));
+	return err;
+}
+
+/* Makes the place free: a recording there becomes NAME.old, an empty directory goes. */
+static int clear_place(struct xp_outdir *outdir, char *why, size_t why_size)
+{
+	char old[NAME_MAX + 1 + sizeof(OLD_SUFFIX)];
+	struct contents contents;
+	int dir_fd, err;
+
+	err = look_at(outdir->parent_fd, outdir->name, outdir->path, &dir_fd, &contents, why, why_size);
+	if (err)
+		return err > 0 ? 0 : err;
+	close(dir_fd);
+	if (!contents.entries) {
+		if (unlinkat(outdir->parent_fd, outdir->name, AT_REMOVEDIR))
+			return refuse(why, why_size, -errno, "%s: cannot replace this empty directory: %s",
+				      outdir->path, strerror(errno));
+		return 0;
+	}
+	if (!contents.marks)
+		return refuse(why, why_size, -EEXIST,
+			      "%s exists and is no recording of xprof (no manifest.json): choose another directory "
+			      "with -o",
+			      outdir->path);
+	snprintf(old, sizeof(old), "%s%s", outdir->name, OLD_SUFFIX);
+	if (strlen(old) > NAME_MAX)
+		return refuse(why, why_size, -ENAMETOOLONG, "%s: the name is too long for an older recording's",
+			      outdir->path);
+	err = clear_old(outdir, old, why, why_size);
+	if (err)
+		return err;
+	/* Not over something that has come since: only a free place or an empty directory can be renamed to. */
+	if (renameat(outdir->parent_fd, outdir->name, outdir->parent_fd, old))
+		return refuse(why, why_size, -errno, "%s: cannot rename the older recording to %s: %s", outdir->path,
+			      old, strerror(errno));
+	memcpy(outdir->older, old, strlen(old) + 1);
+	return 0;
+}
+
+/* ---- opening ---- */
+
+static int open_parent(struct xp_outdir *outdir, char *why, size_t why_size)
+{
+	char parent[PATH_MAX];
+	size_t length = strlen(outdir->path);
+	char *slash;
+
+	if (!length)
+		return refuse(why, why_size, -EINVAL, "the output directory's name is empty");
+	memcpy(parent, outdir->path, length + 1);
+	while (length > 1 && parent[length - 1] == '/')
+		parent[--length] = 0;
+	slash = strrchr(parent, '/');
+	if (strlen(slash ? slash + 1 : parent) > NAME_MAX)
+		return refuse(why, why_size, -ENAMETOOLONG, "the output directory's name is too long");
+	snprintf(outdir->name, sizeof(outdir->name), "%.*s", NAME_MAX, slash ? slash + 1 : parent);
+	if (!outdir->name[0] || !strcmp(outdir->name, ".") || !strcmp(outdir->name, ".."))
+		return refuse(why, why_size, -EINVAL,
+			      "%s: the output directory is made anew and needs a name of its own: try -o xprof.out",
+			      outdir->path);
+	if (slash)
+		slash[slash == parent] = 0; /* "/name": the root directory */
+	/* What stands before the name is the user's word, links and all. */
+	outdir->parent_fd = open(slash ? parent : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (outdir->parent_fd >= 0)
+		return 0;
+	if (errno == ENOENT)
+		return refuse(why, why_size, -ENOENT,
+			      "%s does not exist: make it first, or choose another directory "
+			      "with -o",
+			      slash ? parent : ".");
+	return refuse(why, why_size, -errno, "%s: cannot make a directory there: %s", slash ? parent : ".",
+		      strerror(errno));
+}
+
+static int refuse_mkdir(const struct xp_outdir *outdir, int err, char *why, size_t why_size)
+{
+	const char *reason = strerror(-err);
+
+	if (err == -EACCES || err == -EPERM)
+		reason = "you may not write there";
+	else if (err == -EROFS)
+		reason = "the file system is read-only";
+	return refuse(why, why_size, err, "%s: cannot make the output directory, %s: choose another with -o",
+		      outdir->path, reason);
+}
+
+/* Between mkdir and open the parent's owner may have put another directory there. */
+static int check_made(const struct xp_outdir *outdir, char *why, size_t why_size)
+{
+	struct contents contents;
+	struct stat st;
+	int err = fstat(outdir->fd, &st) ? -errno : read_contents(outdir->fd, &contents);
+
+	if (err)
+		return refuse_mkdir(outdir, err, why, why_size);
+	if (st.st_uid != geteuid() || contents.entries)
+		return refuse(why, why_size, -EEXIST,
+			      "%s: somebody else has put another directory in its place: choose one with -o that only "
+			      "you can write to",
+			      outdir->path);
+	return 0;
+}
+
+static int make(struct xp_outdir *outdir, char *why, size_t why_size)
+{
+	int err;
+
+	if (mkdirat(outdir->parent_fd, outdir->name, 0755))
+		return refuse_mkdir(outdir, -errno, why, why_size);
+	outdir->fd = openat(outdir->parent_fd, outdir->name, DIR_FLAGS);
+	if (outdir->fd >= 0)
+		return check_made(outdir, why, why_size);
+	err = -errno;
+	unlinkat(outdir->parent_fd, outdir->name, AT_REMOVEDIR);
+	return refuse_mkdir(outdir, err, why, why_size);
+}
+
+static void put_older_back(struct xp_outdir *outdir)
+{
+	if (outdir->older[0])
+		renameat(outdir->parent_fd, outdir->older, outdir->parent_fd, outdir->name);
+	outdir->older[0] = 0;
+}
+
+static void close_fds(struct xp_outdir *outdir)
+{
+	if (outdir->fd >= 0)
+		close(outdir->fd);
+	if (outdir->parent_fd >= 0)
+		close(outdir->parent_fd);
+	outdir->fd = -1;
+	outdir->parent_fd = -1;
+}
+
+int xp_outdir_open(struct xp_outdir *outdir, const char *path, char *why, size_t why_size)
+{
+	int err;
+
+	*outdir = (struct xp_outdir){ .fd = -1, .parent_fd = -1 };
+	why[0] = 0;
+	if (strlen(path) >= sizeof(outdir->path))
+		return refuse(why, why_size, -ENAMETOOLONG, "the output directory's name is too long");
+	strcpy(outdir->path, path);
+	err = open_parent(outdir, why, why_size);
+	if (!err)
+		err = clear_place(outdir, why, why_size);
+	if (!err)
+		err = make(outdir, why, why_size);
+	if (err) {
+		put_older_back(outdir);
+		close_fds(outdir);
+	}
+	return err;
+}
+
+/* ---- closing ---- */
+
+static bool parse_id(const char *text, unsigned int *id)
+{
+	unsigned long value;
+	char *end;
+
+	if (!text || text[0] < '0' || text[0] > '9')
+		return false;
+	errno = 0;
+	value = strtoul(text, &end, 10);
+	/* (uid_t)-1 means "no change" to chown. */
+	if (errno || *end || value >= (unsigned int)-1)
+		return false;
+	*id = value;
+	return true;
+}
+
+bool xp_outdir_owner(uid_t *uid, gid_t *gid)
+{
+	return geteuid() == 0 && parse_id(getenv("SUDO_UID"), uid) && parse_id(getenv("SUDO_GID"), gid);
+}
+
+struct owner {
+	uid_t uid;
+	gid_t gid;
+};
+
+static int give_file(int dir_fd, const char *name, void *arg)
+{
+	const struct owner *owner = arg;
+	struct stat st;
+	int err = 0;
+	int fd = openat(dir_fd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+
+	if (fd < 0)
+		return -errno;
+	/* A second name may be one outside: such a file was not made here. */
+	if (fstat(fd, &st))
+		err = -errno;
+	else if (S_ISREG(st.st_mode) && st.st_nlink == 1 && fchown(fd, owner->uid, owner->gid))
+		err = -errno;
+	close(fd);
+	return err;
+}
+
+/* The files first: as long as the directory is root's, nobody else can change what is in it. */
+static int give_away(const struct xp_outdir *outdir)
+{
+	struct owner owner;
+	int err;
+
+	if (!xp_outdir_owner(&owner.uid, &owner.gid))
+		return 0;
+	err = each_entry(outdir->fd, give_file, &owner);
+	if (!err && fchown(outdir->fd, owner.uid, owner.gid))
+		err = -errno;
+	if (err)
+		xp_error("%s: cannot give the files to user %u: %s", outdir->path, owner.uid, strerror(-err));
+	return err;
+}
+
+int xp_outdir_close(struct xp_outdir *outdir, bool keep)
+{
+	struct contents contents;
+	int err;
+
+	if (outdir->fd < 0)
+		return 0;
+	err = read_contents(outdir->fd, &contents);
+	if (!err && keep && contents.entries) {
+		err = give_away(outdir);
+		goto out;
+	}
+	if (!err)
+		err = remove_recording(outdir->parent_fd, outdir->name, outdir->fd);
+	if (err)
+		xp_error("%s: cannot remove the directory of this failed recording: %s", outdir->path, strerror(-err));
+	else
+		put_older_back(outdir);
+out:
+	close_fds(outdir);
+	return err;
+}

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* One line on a terminal that says how a recording goes; nothing where stderr is no terminal, or with -q. */
+#ifndef XPROF_PROGRESS_H
+#define XPROF_PROGRESS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct xp_progress {
+	bool shown;
+	uint64_t begin_ns; /* CLOCK_MONOTONIC */
+	uint64_t last_ns;
+	uint64_t last_seen;
+};
+
+void xp_progress_begin(struct xp_progress *progress);
+/* seen and lost: events since the beginning of the recording. To be called about once a second. */
+void xp_progress_show(struct xp_progress *progress, uint64_t seen, uint64_t lost);
+/* Erases the line. */
+void xp_progress_end(struct xp_progress *progress);
+
+/* The line's text, for tests: elapsed time, rate since the last call, losses. */
+void xp_progress_text(char *text, size_t size, uint64_t elapsed_ns, uint64_t events, uint64_t span_ns, uint64_t lost);
+
+#endif
