@@ -1,0 +1,341 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The shadow stack, --min-duration and the accounting of one thread's records. */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "thread.h"
+
+/* What came out, as text: e<id> x<id> t<id> a<id>(args) c"payload" y<type>"payload". */
+struct world {
+	struct xp_thread_options options;
+	struct xp_thread *thread;
+	char log[1 << 20];
+	size_t used;
+	unsigned int chunks;
+	unsigned int synthesized[16];
+	int sink_error;
+	uint64_t tsc;
+};
+
+static uint64_t le(const uint8_t *p, int bytes)
+{
+	uint64_t value = 0;
+
+	for (int i = bytes; i-- > 0;)
+		value = value << 8 | p[i];
+	return value;
+}
+
+static void say(struct world *world, const char *format, unsigned long long a, unsigned long long b)
+{
+	assert_true(world->used + 64 < sizeof(world->log));
+	world->used += snprintf(world->log + world->used, 64, format, a, b);
+}
+
+static int sink(void *arg, struct xp_thread *thread)
+{
+	struct world *world = arg;
+	const uint8_t *p = thread->enc.buf, *end = p + thread->enc.len;
+
+	world->chunks++;
+	while (p < end) {
+		if (!(p[0] & 1)) {
+			uint32_t word = le(p, 4);
+
+			say(world, (const char *[]){ "e%llu ", "x%llu ", "t%llu ", "a%llu " }[word >> 1 & 7], word >> 4,
+			    0);
+			p += 8;
+			continue;
+		}
+		if (p[0] >> 1 == XP_FDR_CALL_ARGUMENT)
+			say(world, "(%llu) ", le(p + 1, 8), 0);
+		if (p[0] >> 1 == XP_FDR_CUSTOM_EVENT || p[0] >> 1 == XP_FDR_TYPED_EVENT) {
+			say(world, "ev%llu ", le(p + 1, 4), 0);
+			p += le(p + 1, 4);
+		}
+		p += 16;
+	}
+	return world->sink_error;
+}
+
+static void synthesized(void *arg, uint32_t fn_id)
+{
+	struct world *world = arg;
+
+	world->synthesized[fn_id]++;
+}
+
+static int setup_min(void **state, uint64_t min_ticks)
+{
+	struct world *world = calloc(1, sizeof(*world));
+
+	world->options = (struct xp_thread_options){ min_ticks, sink, world, synthesized };
+	assert_int_equal(xp_thread_new(&world->thread, &world->options, 7), 0);
+	*state = world;
+	return 0;
+}
+
+static int setup(void **state)
+{
+	return setup_min(state, 0);
+}
+
+static int setup_threshold(void **state)
+{
+	return setup_min(state, 100);
+}
+
+static int teardown(void **state)
+{
+	struct world *world = *state;
+
+	xp_thread_free(world->thread);
+	free(world);
+	return 0;
+}
+
+/* A record of function fn at stack slot sp, ticks after the one before. */
+static int feed(struct world *world, enum xp_rec_kind kind, uint32_t fn, uint32_t sp, uint64_t ticks)
+{
+	struct xp_rec_args rec = { .rec = { .word = xp_rec_word(fn, kind), .sp = sp }, .count = 2, .args = { 11, 22 } };
+
+	world->tsc += ticks;
+	return xp_thread_call(world->thread, &rec.rec, fn, 0, world->tsc);
+}
+
+static void enter(struct world *world, uint32_t fn, uint32_t sp)
+{
+	assert_int_equal(feed(world, XP_REC_ENTRY, fn, sp, 10), 0);
+}
+
+static void leave(struct world *world, uint32_t fn, uint32_t sp)
+{
+	assert_int_equal(feed(world, XP_REC_EXIT, fn, sp, 10), 0);
+}
+
+static void assert_log(struct world *world, const char *expected)
+{
+	const struct xp_counts *counts = &world->thread->counts;
+
+	assert_int_equal(xp_thread_flush(world->thread), 0);
+	assert_string_equal(world->log, expected);
+	assert_int_equal(counts->seen, counts->written + xp_counts_filtered(counts) + counts->unstored);
+}
+
+static void writes_nested_calls(void **state)
+{
+	struct world *world = *state;
+
+	enter(world, 1, 100);
+	enter(world, 2, 90);
+	leave(world, 2, 90);
+	assert_int_equal(feed(world, XP_REC_TAIL_EXIT, 1, 100, 5), 0);
+	enter(world, 3, 100);
+	leave(world, 3, 100);
+	assert_log(world, "e1 e2 x2 t1 e3 x3 ");
+	assert_int_equal(world->thread->counts.written, 6);
+	assert_int_equal(world->thread->counts.synthesized, 0);
+}
+
+static void writes_arguments(void **state)
+{
+	struct world *world = *state;
+
+	assert_int_equal(feed(world, XP_REC_ENTRY_ARGS, 4, 100, 5), 0);
+	leave(world, 4, 100);
+	assert_log(world, "a4 (11) (22) x4 ");
+}
+
+static void drops_exits_of_calls_from_before(void **state)
+{
+	struct world *world = *state;
+
+	leave(world, 5, 80);
+	enter(world, 1, 90);
+	leave(world, 1, 90);
+	leave(world, 6, 100);
+	assert_log(world, "e1 x1 ");
+	assert_int_equal(world->thread->counts.filtered[XP_FILTER_UNMATCHED_EXIT], 2);
+}
+
+static void closes_frames_that_a_throw_left(void **state)
+{
+	struct world *world = *state;
+
+	enter(world, 1, 100);
+	enter(world, 2, 90);
+	enter(world, 3, 80);
+	leave(world, 1, 100);
+	assert_log(world, "e1 e2 e3 x3 x2 x1 ");
+	assert_int_equal(world->thread->counts.synthesized, 2);
+	assert_int_equal(world->synthesized[2], 1);
+	assert_int_equal(world->synthesized[3], 1);
+	assert_int_equal(world->thread->counts.written, 4);
+}
+
+/* setjmp in a loop whose function never ends: frames must not pile up. */
+static void closes_a_frame_whose_slot_is_used_again(void **state)
+{
+	struct world *world = *state;
+
+	enter(world, 1, 100);
+	for (int i = 0; i < 3; i++) {
+		enter(world, 2, 90);
+		enter(world, 3, 80);
+	}
+	assert_int_equal(world->thread->depth, 3);
+	assert_log(world, "e1 e2 e3 x3 x2 e2 e3 x3 x2 e2 e3 ");
+}
+
+static void tells_recursive_calls_apart_by_their_slot(void **state)
+{
+	struct world *world = *state;
+
+	/* The inner call's exit was lost: the outer one's must not be taken for it. */
+	enter(world, 1, 100);
+	enter(world, 1, 90);
+	leave(world, 1, 100);
+	assert_log(world, "e1 e1 x1 x1 ");
+	assert_int_equal(world->thread->depth, 0);
+	assert_int_equal(world->thread->counts.synthesized, 1);
+}
+
+/* A signal handler on a stack above the thread's own. */
+static void bears_another_stack(void **state)
+{
+	struct world *world = *state;
+
+	enter(world, 1, 100);
+	enter(world, 2, 90);
+	enter(world, 3, 5000);
+	leave(world, 3, 5000);
+	leave(world, 2, 90);
+	leave(world, 1, 100);
+	assert_log(world, "e1 e2 e3 x3 x2 x1 ");
+	assert_int_equal(world->thread->counts.synthesized, 0);
+}
+
+static void leaves_open_calls_open(void **state)
+{
+	struct world *world = *state;
+
+	enter(world, 1, 100);
+	enter(world, 2, 90);
+	assert_log(world, "e1 e2 ");
+}
+
+static void drops_short_leaf_calls(void **state)
+{
+	struct world *world = *state;
+
+	enter(world, 1, 100); /* long */
+	enter(world, 2, 90);  /* short leaf */
+	leave(world, 2, 90);
+	assert_int_equal(feed(world, XP_REC_ENTRY, 3, 90, 10), 0); /* long leaf */
+	assert_int_equal(feed(world, XP_REC_EXIT, 3, 90, 100), 0);
+	leave(world, 1, 100);
+	assert_log(world, "e1 e3 x3 x1 ");
+	assert_int_equal(world->thread->counts.filtered[XP_FILTER_MIN_DURATION], 2);
+}
+
+/* A caller becomes a leaf when its callees are gone, as in XRay's own FDR mode. */
+static void drops_short_callers_of_dropped_calls(void **state)
+{
+	struct world *world = *state;
+
+	enter(world, 9, 110);
+	assert_int_equal(feed(world, XP_REC_ENTRY, 1, 100, 200), 0);
+	enter(world, 2, 90);
+	leave(world, 2, 90);
+	leave(world, 1, 100);
+	leave(world, 9, 110);
+	assert_log(world, "e9 x9 ");
+	assert_int_equal(world->thread->counts.filtered[XP_FILTER_MIN_DURATION], 4);
+}
+
+static void keeps_short_calls_around_an_event(void **state)
+{
+	struct world *world = *state;
+	struct xp_rec_event event = { .rec.word = xp_rec_word(1, XP_REC_CUSTOM_EVENT), .size = 0 };
+
+	enter(world, 1, 100);
+	assert_int_equal(xp_thread_event(world->thread, &event, 0, world->tsc), 0);
+	leave(world, 1, 100);
+	assert_log(world, "e1 ev1 x1 ");
+}
+
+static void filters_calls_beyond_the_deepest(void **state)
+{
+	struct world *world = *state;
+
+	for (uint32_t i = 0; i < XP_FRAMES_MAX + 3; i++)
+		assert_int_equal(feed(world, XP_REC_ENTRY, 1, 0x40000000 - i, 1), 0);
+	for (uint32_t i = XP_FRAMES_MAX + 3; i-- > XP_FRAMES_MAX;)
+		assert_int_equal(feed(world, XP_REC_EXIT, 1, 0x40000000 - i, 1), 0);
+	assert_int_equal(world->thread->counts.filtered[XP_FILTER_TOO_DEEP], 6);
+	assert_int_equal(world->thread->depth, XP_FRAMES_MAX);
+	world->used = 0;
+}
+
+static int drop(void *arg, struct xp_thread *thread)
+{
+	(void)thread;
+	return ((struct world *)arg)->sink_error;
+}
+
+static void splits_into_chunks_and_counts_what_is_not_stored(void **state)
+{
+	struct world *world = *state;
+	int err = 0;
+
+	world->options.sink = drop;
+	for (int i = 0; i < 3000 && !err; i++) {
+		world->sink_error = i < 2000 ? 0 : -ENOSPC;
+		err = feed(world, XP_REC_ENTRY, 1, 100 - i, 10);
+	}
+	assert_int_equal(err, -ENOSPC);
+	assert_true(world->thread->counts.unstored > 0);
+	assert_int_equal(world->thread->counts.seen, world->thread->counts.written + world->thread->counts.unstored);
+}
+
+static void never_goes_back_in_time(void **state)
+{
+	struct world *world = *state;
+
+	world->tsc = 1000;
+	enter(world, 1, 100);
+	world->tsc = 500;
+	leave(world, 1, 100);
+	assert_int_equal(world->thread->clamped, 1);
+	assert_int_equal(world->thread->last_tsc, 1010);
+	assert_log(world, "e1 x1 ");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(writes_nested_calls, setup, teardown),
+		cmocka_unit_test_setup_teardown(writes_arguments, setup, teardown),
+		cmocka_unit_test_setup_teardown(drops_exits_of_calls_from_before, setup, teardown),
+		cmocka_unit_test_setup_teardown(closes_frames_that_a_throw_left, setup, teardown),
+		cmocka_unit_test_setup_teardown(closes_a_frame_whose_slot_is_used_again, setup, teardown),
+		cmocka_unit_test_setup_teardown(tells_recursive_calls_apart_by_their_slot, setup, teardown),
+		cmocka_unit_test_setup_teardown(bears_another_stack, setup, teardown),
+		cmocka_unit_test_setup_teardown(leaves_open_calls_open, setup, teardown),
+		cmocka_unit_test_setup_teardown(drops_short_leaf_calls, setup_threshold, teardown),
+		cmocka_unit_test_setup_teardown(drops_short_callers_of_dropped_calls, setup_threshold, teardown),
+		cmocka_unit_test_setup_teardown(keeps_short_calls_around_an_event, setup_threshold, teardown),
+		cmocka_unit_test_setup_teardown(filters_calls_beyond_the_deepest, setup, teardown),
+		cmocka_unit_test_setup_teardown(splits_into_chunks_and_counts_what_is_not_stored, setup, teardown),
+		cmocka_unit_test_setup_teardown(never_goes_back_in_time, setup, teardown),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
