@@ -517,6 +517,7 @@ static void test_names(void **state)
 	for (size_t function = 0x10; function <= 0x60; function += 0x10)
 		tiny_sled(&elf, 0x100, function, 0, 2);
 	tiny_symbol(&elf, "whole", 0x02, 0x5200, 0x20); /* covers 0x5210 from before */
+	tiny_symbol(&elf, "mark", 0x10, 0x5220, 0x10);	/* has no type, though global */
 	tiny_symbol(&elf, "local", 0x02, 0x5220, 0x10);
 	tiny_symbol(&elf, "weak", 0x22, 0x5220, 0x10);
 	tiny_symbol(&elf, "global", 0x12, 0x5220, 0x10);
@@ -545,6 +546,31 @@ static void test_dynamic_names(void **state)
 	tiny_example(&elf, 1, 2);
 	tiny_put(&elf, tiny_section_header(TINY_S_SYMTAB) + 4, 11, 4);
 	assert_example(&elf, 2);
+}
+
+/* .dynsym names only what .symtab leaves without a name. */
+static void test_both_tables(void **state)
+{
+	size_t header = tiny_section_header(TINY_S_RELA);
+	struct xp_sled_table *table;
+	struct tiny_elf elf;
+
+	(void)state;
+	tiny_init(&elf, 1);
+	tiny_sled(&elf, 0x100, 0x10, 0, 2);
+	tiny_sled(&elf, 0x100, 0x20, 0, 2);
+	tiny_symbol(&elf, "static", 0x02, 0x5210, 0x10);
+	tiny_symbol(&elf, "dynamic", 0x12, 0x5210, 0x10);
+	tiny_symbol(&elf, "export", 0x12, 0x5220, 0x10);
+	/* The last two go to a table of their own, in the relocations' place. */
+	tiny_section_bytes(&elf, TINY_S_SYMTAB, 2 * 24);
+	tiny_section(&elf, TINY_S_RELA, 22, 11, 2, 0, TINY_SYMTAB + 2 * 24, 2 * 24);
+	tiny_put(&elf, header + 40, TINY_S_STRTAB, 4);
+	tiny_put(&elf, header + 56, 24, 8);
+	table = read_good(&elf);
+	assert_string_equal(table->functions[0].name, "static");
+	assert_string_equal(table->functions[1].name, "export");
+	xp_sled_table_free(table);
 }
 
 static void test_broken_names(void **state)
@@ -756,6 +782,7 @@ int main(void)
 		cmocka_unit_test(test_too_many_sleds),
 		cmocka_unit_test(test_names),
 		cmocka_unit_test(test_dynamic_names),
+		cmocka_unit_test(test_both_tables),
 		cmocka_unit_test(test_broken_names),
 		cmocka_unit_test(test_build_id),
 		cmocka_unit_test(test_open),
