@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* Writes the side ELF of instrumented files, in which their functions have consecutive ids: side_elf_gen OUT FILE... */
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "elf_xray.h"
+#include "side_elf.h"
+
+static const char **names;
+static size_t count;
+
+/* The table is kept to the end, since it owns the names. */
+static int add_file(const char *path)
+{
+	struct xp_sled_table *table;
+	char why[200];
+	int fd = open(path, O_RDONLY);
+
+	if (fd < 0 || xp_sled_table_open(&table, fd, why, sizeof(why))) {
+		fprintf(stderr, "side_elf_gen: %s: %s\n", path, fd < 0 ? "cannot open it" : why);
+		return 1;
+	}
+	close(fd);
+	names = realloc(names, (count + table->function_count) * sizeof(*names));
+	if (!names)
+		return 1;
+	for (size_t i = 0; i < table->function_count; i++)
+		names[count++] = table->functions[i].name;
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	int fd;
+
+	if (argc < 3)
+		return 2;
+	for (int i = 2; i < argc; i++)
+		if (add_file(argv[i]))
+			return 1;
+	fd = open(argv[1], O_WRONLY | O_CREAT | O_TRUNC, 0644);
+	if (fd < 0 || xp_side_elf_write(fd, names, count) || close(fd)) {
+		perror(argv[1]);
+		return 1;
+	}
+	return 0;
+}

@@ -1,0 +1,314 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* xprof list: the instrumented functions, or all sleds, of processes and files. */
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "commands.h"
+#include "demangle.h"
+#include "elf_xray.h"
+#include "target.h"
+
+#define WHY_BYTES 256
+#define HOW_TO_BUILD "build with clang -fxray-instrument (add -fxray-instruction-threshold=1 for all functions)"
+
+/* What is common to the objects of one operand. */
+struct listing {
+	bool sleds;	  /* one line each */
+	uint32_t fn_base; /* in a process, ids go on from one object to the next */
+	size_t objects;
+};
+
+static const char *const register_names[16] = { "rax", "rcx", "rdx", "rbx", "rsp", "rbp", "rsi", "rdi",
+						"r8",  "r9",  "r10", "r11", "r12", "r13", "r14", "r15" };
+static const char *const condition_names[16] = { "o", "no", "b", "ae", "e", "ne", "be", "a",
+						 "s", "ns", "p", "np", "l", "ge", "le", "g" };
+
+static void print_text(const char *text)
+{
+	char clean[XP_DEMANGLED_BYTES_MAX];
+
+	xp_clean_text(clean, sizeof(clean), text);
+	fputs(clean, stdout);
+}
+
+static void print_name(const char *name)
+{
+	char *demangled = name ? xp_demangle(name) : NULL;
+
+	print_text(demangled ? demangled : name ? name : "-");
+	free(demangled);
+}
+
+static void print_heading(const struct listing *listing, const char *path, const struct xp_sled_table *table)
+{
+	if (listing->objects)
+		putchar('\n');
+	fputs("# ", stdout);
+	print_text(path);
+	printf(": %zu functions, %zu sleds, map version %u", table->function_count, table->sled_count,
+	       table->map_version);
+	if (table->build_id_bytes)
+		fputs(", build id ", stdout);
+	for (size_t i = 0; i < table->build_id_bytes; i++)
+		printf("%02x", table->build_id[i]);
+	putchar('\n');
+}
+
+static void print_functions(const struct listing *listing, const struct xp_sled_table *table)
+{
+	size_t sled = 0;
+
+	printf("#%7s %6s %6s %6s %6s %6s %6s  %-18s %s\n", "id", "entry", "exit", "tail", "args", "custom", "typed",
+	       "address", "name");
+	for (size_t i = 0; i < table->function_count; i++) {
+		size_t kinds[XP_SLED_KINDS] = { 0 };
+
+		for (; sled < table->sled_count && table->sleds[sled].function_id == i + 1; sled++)
+			kinds[table->sleds[sled].kind]++;
+		printf("%8zu", listing->fn_base + i + 1);
+		for (size_t kind = 0; kind < XP_SLED_KINDS; kind++)
+			printf(" %6zu", kinds[kind]);
+		printf("  0x%016" PRIx64 " ", table->functions[i].vaddr);
+		print_name(table->functions[i].name);
+		putchar('\n');
+	}
+}
+
+static void print_details(const struct xp_sled *sled)
+{
+	const uint8_t *operands = sled->operands;
+
+	if (sled->conditional)
+		printf("if=%s ", condition_names[sled->condition]);
+	if (!sled->intact)
+		return;
+	if (sled->kind == XP_SLED_CUSTOM_EVENT)
+		printf("data=%s size=%s ", register_names[operands[0]], register_names[operands[1]]);
+	if (sled->kind == XP_SLED_TYPED_EVENT)
+		printf("type=%s data=%s size=%s ", register_names[operands[0]], register_names[operands[1]],
+		       register_names[operands[2]]);
+}
+
+static void print_sleds(const struct listing *listing, const struct xp_sled_table *table)
+{
+	printf("#%7s %-6s %-18s %-18s %-7s %s\n", "id", "kind", "address", "offset", "bytes", "details, name");
+	for (size_t i = 0; i < table->sled_count; i++) {
+		const struct xp_sled *sled = &table->sleds[i];
+
+		printf("%8u %-6s 0x%016" PRIx64 " 0x%016" PRIx64 " %-7s ", listing->fn_base + sled->function_id,
+		       xp_sled_kind_name(sled->kind), sled->vaddr, sled->file_offset,
+		       sled->intact ? "intact" : "other");
+		print_details(sled);
+		print_name(table->functions[sled->function_id - 1].name);
+		putchar('\n');
+	}
+}
+
+static void list_object(struct listing *listing, const char *path, const struct xp_sled_table *table)
+{
+	print_heading(listing, path, table);
+	if (listing->sleds)
+		print_sleds(listing, table);
+	else
+		print_functions(listing, table);
+	listing->fn_base += table->function_count;
+	listing->objects++;
+}
+
+static enum xp_exit list_file(struct listing *listing, const char *path)
+{
+	struct xp_sled_table *table;
+	char why[WHY_BYTES];
+	int fd, err;
+
+	/* O_NONBLOCK: a FIFO must not keep us waiting for its writer. */
+	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	if (fd < 0) {
+		xp_error("%s: cannot open it: %s", path, strerror(errno));
+		return XP_EXIT_FAILED;
+	}
+	err = xp_sled_table_open(&table, fd, why, sizeof(why));
+	close(fd);
+	if (err) {
+		xp_error("%s: %s%s", path, why, err == -ENOENT ? "; " HOW_TO_BUILD : "");
+		return XP_EXIT_FAILED;
+	}
+	list_object(listing, path, table);
+	xp_sled_table_free(table);
+	return XP_EXIT_OK;
+}
+
+/*
+ * map_files/ needs a capability that an owner of the process lacks; its path may lead to the same file, or to another
+ * one that took its place (-ESTALE).
+ */
+static int open_mapping(pid_t pid, const struct xp_mapping *mapping)
+{
+	char path[PATH_MAX];
+	struct stat st;
+	int fd = xp_mapping_open(pid, mapping);
+
+	if (fd != -EPERM && fd != -EACCES)
+		return fd;
+	if ((size_t)snprintf(path, sizeof(path), "/proc/%d/root%s", pid, mapping->path) >= sizeof(path))
+		return fd;
+	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	if (fd < 0)
+		return -errno;
+	if (!fstat(fd, &st) && st.st_ino == mapping->inode && st.st_dev == mapping->dev)
+		return fd;
+	close(fd);
+	return -ESTALE;
+}
+
+/* Files without sleds are what most mappings are; only what is broken or hidden deserves a word. */
+static int list_mapping(struct listing *listing, pid_t pid, const struct xp_mapping *mapping)
+{
+	struct xp_sled_table *table;
+	char why[WHY_BYTES];
+	int err, fd = open_mapping(pid, mapping);
+
+	if (fd < 0) {
+		xp_warn("%s: cannot open the file that process %d has mapped: %s; try with sudo", mapping->path, pid,
+			strerror(-fd));
+		return -EACCES;
+	}
+	err = xp_sled_table_open(&table, fd, why, sizeof(why));
+	close(fd);
+	if (err == -ENOENT || err == -ENOEXEC)
+		return 0;
+	if (err) {
+		xp_warn("%s: %s", mapping->path, why);
+		return err;
+	}
+	list_object(listing, mapping->path, table);
+	xp_sled_table_free(table);
+	return 0;
+}
+
+static bool same_file(const struct xp_mapping *a, const struct xp_mapping *b)
+{
+	return a->inode == b->inode && a->dev == b->dev;
+}
+
+static bool seen_before(const struct xp_mappings *mappings, size_t index)
+{
+	for (size_t i = 0; i < index; i++)
+		if (same_file(&mappings->list[i], &mappings->list[index]))
+			return true;
+	return false;
+}
+
+/* The executable goes first, so that its ids are those of llvm-xray. */
+static size_t find_executable(const struct xp_mappings *mappings, pid_t pid)
+{
+	char path[64];
+	struct stat st;
+
+	snprintf(path, sizeof(path), "/proc/%d/exe", pid);
+	if (stat(path, &st))
+		return 0;
+	for (size_t i = 0; i < mappings->count; i++)
+		if (mappings->list[i].inode == st.st_ino && mappings->list[i].dev == st.st_dev)
+			return i;
+	return 0;
+}
+
+static enum xp_exit list_mappings(struct listing *listing, pid_t pid, const struct xp_mappings *mappings)
+{
+	size_t executable = find_executable(mappings, pid);
+	int err = mappings->count ? list_mapping(listing, pid, &mappings->list[executable]) : 0;
+
+	for (size_t i = 0; i < mappings->count; i++) {
+		int its_err;
+
+		if (same_file(&mappings->list[i], &mappings->list[executable]) || seen_before(mappings, i))
+			continue;
+		its_err = list_mapping(listing, pid, &mappings->list[i]);
+		err = err ? err : its_err;
+	}
+	if (listing->objects)
+		return err ? XP_EXIT_FAILED : XP_EXIT_OK;
+	if (err == -EACCES)
+		return XP_EXIT_ENVIRONMENT;
+	if (!err)
+		xp_error("process %d: no XRay sleds in its program or its shared objects; " HOW_TO_BUILD, pid);
+	return XP_EXIT_FAILED;
+}
+
+static enum xp_exit list_process(struct listing *listing, pid_t pid)
+{
+	struct xp_mappings mappings = { 0 };
+	struct xp_target_info info;
+	char why[WHY_BYTES];
+	enum xp_exit code;
+	int err;
+
+	err = xp_target_check(pid, &info, why, sizeof(why));
+	if (err) {
+		xp_error("%s", why);
+		return err == -EACCES ? XP_EXIT_ENVIRONMENT : XP_EXIT_FAILED;
+	}
+	err = xp_mappings_read(&mappings, pid);
+	if (err == -EACCES || err == -EPERM) {
+		xp_error("process %d: not permitted to read its mappings; try with sudo", pid);
+		return XP_EXIT_ENVIRONMENT;
+	}
+	if (err) {
+		xp_error("process %d: cannot read its mappings: %s", pid, strerror(-err));
+		return XP_EXIT_FAILED;
+	}
+	code = list_mappings(listing, pid, &mappings);
+	xp_mappings_free(&mappings);
+	return code;
+}
+
+/* 0 when the operand is no number and so a file's name; -1 when it is no process id either. */
+static pid_t operand_pid(const char *operand)
+{
+	unsigned long number;
+	char *end;
+
+	if (!isdigit((unsigned char)operand[0]))
+		return 0;
+	errno = 0;
+	number = strtoul(operand, &end, 10);
+	if (*end)
+		return 0;
+	return errno || !number || number > INT_MAX ? -1 : (pid_t)number;
+}
+
+static enum xp_exit list_operand(const struct xp_options *options, const char *operand, bool first)
+{
+	struct listing listing = { .sleds = options->sleds, .objects = !first };
+	pid_t pid = operand_pid(operand);
+
+	if (pid < 0) {
+		xp_error("%s is no process id (for a file of that name, write ./%s)", operand, operand);
+		return XP_EXIT_FAILED;
+	}
+	return pid ? list_process(&listing, pid) : list_file(&listing, operand);
+}
+
+enum xp_exit xp_cmd_list(const struct xp_options *options)
+{
+	enum xp_exit code = XP_EXIT_OK;
+
+	for (size_t i = 0; i < options->operand_count; i++) {
+		enum xp_exit its_code = list_operand(options, options->operands[i], i == 0);
+
+		code = code ? code : its_code;
+	}
+	if (fflush(stdout) || ferror(stdout)) {
+		xp_error("cannot write to standard output: %s", strerror(errno));
+		return XP_EXIT_FAILED;
+	}
+	return code;
+}
