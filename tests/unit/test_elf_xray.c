@@ -660,7 +660,7 @@ static void test_open(void **state)
 	assert_string_equal(table->functions[1].name, "_ZN2ns6secondEv");
 	assert_int_equal(table->build_id_bytes, 8);
 	xp_sled_table_free(table);
-	assert_int_equal(ftruncate(fd, 0x900), 0);
+	assert_int_equal(ftruncate(fd, TINY_SHDR), 0);
 	assert_int_not_equal(xp_sled_table_open(&table, fd, why, sizeof(why)), 0);
 	assert_null(table);
 	close(fd);

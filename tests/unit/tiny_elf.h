@@ -7,6 +7,7 @@
 #ifndef XPROF_TESTS_TINY_ELF_H
 #define XPROF_TESTS_TINY_ELF_H
 
+#include <assert.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -18,9 +19,9 @@ enum {
 	TINY_MAP = 0x400,
 	TINY_RELA = 0x600,
 	TINY_SYMTAB = 0x700,
-	TINY_STRTAB = 0x800,
-	TINY_SHSTRTAB = 0x8c0,
-	TINY_SHDR = 0x900,
+	TINY_STRTAB = 0x880,
+	TINY_SHSTRTAB = 0x980,
+	TINY_SHDR = 0x9c0,
 	TINY_BYTES = 0xc00,
 	/* Sizes. */
 	TINY_PHDR_BYTES = 56,
@@ -154,6 +155,7 @@ static inline void tiny_raw_sled(struct tiny_elf *elf, uint64_t address, uint64_
 {
 	size_t at = TINY_MAP + 32 * elf->sleds++;
 
+	assert(at + 32 <= TINY_RELA);
 	tiny_put(elf, at, address, 8);
 	tiny_put(elf, at + 8, function, 8);
 	elf->bytes[at + 16] = kind;
@@ -178,6 +180,7 @@ static inline void tiny_relocation(struct tiny_elf *elf, uint64_t offset, uint32
 {
 	size_t at = TINY_RELA + 24 * elf->relocations++;
 
+	assert(at + 24 <= TINY_SYMTAB);
 	tiny_put(elf, at, offset, 8);
 	tiny_put(elf, at + 8, type, 8);
 	tiny_put(elf, at + 16, addend, 8);
@@ -189,6 +192,7 @@ static inline void tiny_symbol(struct tiny_elf *elf, const char *name, uint8_t i
 {
 	size_t at = TINY_SYMTAB + 24 * elf->symbols++;
 
+	assert(at + 24 <= TINY_STRTAB && TINY_STRTAB + elf->strings + strlen(name) < TINY_SHSTRTAB);
 	tiny_put(elf, at, elf->strings, 4);
 	elf->bytes[at + 4] = info;
 	tiny_put(elf, at + 6, TINY_S_TEXT, 2);
