@@ -144,6 +144,13 @@ static int read_number(const char *path, const char *format, unsigned int *value
 	return n == 1 ? 0 : -EINVAL;
 }
 
+static int event_numbers(unsigned int *type, unsigned int *config)
+{
+	int err = read_number(MSR_PMU "/type", "%u", type);
+
+	return err ? err : read_number(MSR_PMU "/events/tsc", "event=%x", config);
+}
+
 static int counter_open(unsigned int type, unsigned int config, unsigned int cpu)
 {
 	struct perf_event_attr attr = {
@@ -163,6 +170,20 @@ static int counter_read(int fd, uint64_t *count)
 	if (n < 0)
 		return -errno;
 	return n == sizeof(*count) ? 0 : -EIO;
+}
+
+int xp_clock_probe(void)
+{
+	unsigned int type, config;
+	uint64_t count;
+	int err = event_numbers(&type, &config);
+	int fd = err ? err : counter_open(type, config, XP_MAX(sched_getcpu(), 0));
+
+	if (fd < 0)
+		return fd;
+	err = counter_read(fd, &count);
+	close(fd);
+	return err;
 }
 
 /*
@@ -238,7 +259,7 @@ static int counters_open(struct xp_clock *clock)
 	if (!old || !one)
 		goto out;
 	err = 0;
-	if (read_number(MSR_PMU "/type", "%u", &type) || read_number(MSR_PMU "/events/tsc", "event=%x", &config))
+	if (event_numbers(&type, &config))
 		goto out;
 	if (sched_getaffinity(0, set_size, old)) {
 		err = -errno;
@@ -325,14 +346,12 @@ static char *read_text(const char *path)
 	return text;
 }
 
-static void read_cpu_flags(struct xp_clock *clock)
+void xp_clock_cpu_flags(bool *constant_tsc, bool *nonstop_tsc)
 {
 	char *cpuinfo = read_text("/proc/cpuinfo");
 
-	if (!cpuinfo)
-		return;
-	clock->constant_tsc = xp_clock_cpuinfo_has(cpuinfo, "constant_tsc");
-	clock->nonstop_tsc = xp_clock_cpuinfo_has(cpuinfo, "nonstop_tsc");
+	*constant_tsc = cpuinfo && xp_clock_cpuinfo_has(cpuinfo, "constant_tsc");
+	*nonstop_tsc = cpuinfo && xp_clock_cpuinfo_has(cpuinfo, "nonstop_tsc");
 	free(cpuinfo);
 }
 
@@ -376,7 +395,7 @@ int xp_clock_open(struct xp_clock **clock_out)
 	clock->cpu_count = cpu_count;
 	for (int i = 0; i < cpu_count; i++)
 		clock->cpus[i].fd = -1;
-	read_cpu_flags(clock);
+	xp_clock_cpu_flags(&clock->constant_tsc, &clock->nonstop_tsc);
 	err = take_pair(CLOCK_MONOTONIC_RAW, &clock->raw);
 	if (!err)
 		err = counters_open(clock);

@@ -120,6 +120,10 @@ uint64_t xp_clock_error_ns(const struct xp_clock *clock);
 /* TSCs converted from CLOCK_MONOTONIC were right to +-this so far. */
 uint64_t xp_clock_ktime_error_ns(const struct xp_clock *clock);
 /* Flags of /proc/cpuinfo, true only when every CPU there has them. */
+void xp_clock_cpu_flags(bool *constant_tsc, bool *nonstop_tsc);
+/* Whether this machine has a counter that can be opened and read: 0 or -errno, -ENOENT without the msr PMU. */
+int xp_clock_probe(void);
+/* The flags as they were when the clock was opened. */
 bool xp_clock_constant_tsc(const struct xp_clock *clock);
 bool xp_clock_nonstop_tsc(const struct xp_clock *clock);
 

@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "preflight.h"
+
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static void kernel_versions(void **state)
+{
+	unsigned int major, minor;
+
+	(void)state;
+	assert_true(xp_kernel_version_parse("6.18.44-cloud", &major, &minor));
+	assert_int_equal(major, 6);
+	assert_int_equal(minor, 18);
+	assert_true(xp_kernel_version_parse("5.15", &major, &minor));
+	assert_int_equal(minor, 15);
+	assert_false(xp_kernel_version_parse("linux", &major, &minor));
+	assert_false(xp_kernel_version_parse("6", &major, &minor));
+	assert_false(xp_kernel_version_parse("", &major, &minor));
+}
+
+static void lockdown_modes(void **state)
+{
+	char mode[16];
+
+	(void)state;
+	xp_lockdown_parse("none [integrity] confidentiality", mode, sizeof(mode));
+	assert_string_equal(mode, "integrity");
+	xp_lockdown_parse("none integrity [confidentiality]\n", mode, sizeof(mode));
+	assert_string_equal(mode, "confidentiality");
+	xp_lockdown_parse("none", mode, sizeof(mode));
+	assert_string_equal(mode, "");
+	xp_lockdown_parse("[none", mode, sizeof(mode));
+	assert_string_equal(mode, "");
+}
+
+static const struct xp_check_result *result_of(const struct xp_preflight *preflight, const char *name)
+{
+	for (size_t i = 0; i < preflight->count; i++)
+		if (!strcmp(preflight->results[i].name, name))
+			return &preflight->results[i];
+	fail_msg("no check %s", name);
+	return NULL;
+}
+
+static void results_are_whole(void **state)
+{
+	struct xp_preflight preflight;
+
+	(void)state;
+	xp_preflight_run(&preflight);
+	assert_true(preflight.count > 10);
+	for (size_t i = 0; i < preflight.count; i++) {
+		const struct xp_check_result *result = &preflight.results[i];
+
+		assert_true(result->name[0] && result->need[0] && result->detail[0]);
+		assert_true(result->state != XP_CHECK_MISSING || (result->remedy && result->remedy[0]));
+		assert_true(result->state != XP_CHECK_OK || !result->remedy);
+	}
+	/* The same facts, seen another way. */
+	assert_int_equal(result_of(&preflight, "BTF")->state == XP_CHECK_OK, !access("/sys/kernel/btf/vmlinux", R_OK));
+	assert_int_equal(result_of(&preflight, "uprobe_multi")->state == XP_CHECK_OK, preflight.has_uprobe_multi);
+	assert_int_equal(result_of(&preflight, "TSC counter")->state == XP_CHECK_OK, preflight.has_tsc);
+	assert_int_equal(result_of(&preflight, "uprobes")->state == XP_CHECK_OK, preflight.has_uprobe);
+}
+
+/* Nothing that a probe opened stays open. */
+static void no_descriptor_leaks(void **state)
+{
+	struct xp_preflight preflight;
+	int before = dup(0), after;
+
+	(void)state;
+	close(before);
+	xp_preflight_run(&preflight);
+	after = dup(0);
+	close(after);
+	assert_int_equal(after, before);
+}
+
+static void kernels_from_6_6_have_uprobe_multi(void **state)
+{
+	struct xp_preflight preflight;
+	unsigned int major, minor;
+
+	(void)state;
+	xp_preflight_run(&preflight);
+	if (!preflight.privileged) {
+		print_message("skipped: only root can try\n");
+		skip();
+	}
+	assert_true(xp_kernel_version_parse(result_of(&preflight, "kernel")->detail, &major, &minor));
+	assert_int_equal(preflight.has_uprobe_multi, major > 6 || (major == 6 && minor >= 6));
+}
+
+/* A user without privilege gets one message, and it says sudo. */
+static void without_privilege(void **state)
+{
+	char text[4096] = "";
+	ssize_t n;
+	int pipe_fds[2], status;
+	pid_t child;
+
+	(void)state;
+	assert_int_equal(pipe(pipe_fds), 0);
+	child = fork();
+	if (!child) {
+		struct xp_preflight preflight;
+		enum xp_exit code;
+
+		dup2(pipe_fds[1], STDERR_FILENO);
+		if (!geteuid() && setresuid(65534, 65534, 65534))
+			_exit(99);
+		xp_preflight_run(&preflight);
+		code = xp_preflight_require(&preflight);
+		_exit(preflight.privileged ? 98 : code);
+	}
+	close(pipe_fds[1]);
+	for (size_t used = 0; (n = read(pipe_fds[0], text + used, sizeof(text) - 1 - used)) > 0;)
+		used += n;
+	close(pipe_fds[0]);
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_true(WIFEXITED(status));
+	assert_int_equal(WEXITSTATUS(status), XP_EXIT_ENVIRONMENT);
+	assert_non_null(strstr(text, "privilege: user "));
+	assert_non_null(strstr(text, "sudo"));
+	assert_null(strstr(text, "uprobe"));
+}
+
+/* Each missing thing is named once, with its remedy; what is merely slower is not. */
+static void requirements(void **state)
+{
+	struct xp_preflight preflight = {
+		.results = {
+			{ .name = "a", .need = "x", .state = XP_CHECK_OK },
+			{ .name = "b", .need = "y", .state = XP_CHECK_DEGRADED },
+			{ .name = "c", .need = "z", .state = XP_CHECK_UNTESTED },
+		},
+		.count = 3,
+	};
+
+	(void)state;
+	assert_int_equal(xp_preflight_require(&preflight), XP_EXIT_OK);
+	preflight.results[1].state = XP_CHECK_MISSING;
+	preflight.results[1].remedy = "do it (this line belongs to the test)";
+	assert_int_equal(xp_preflight_require(&preflight), XP_EXIT_ENVIRONMENT);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(kernel_versions),
+		cmocka_unit_test(lockdown_modes),
+		cmocka_unit_test(results_are_whole),
+		cmocka_unit_test(no_descriptor_leaks),
+		cmocka_unit_test(kernels_from_6_6_have_uprobe_multi),
+		cmocka_unit_test(without_privilege),
+		cmocka_unit_test(requirements),
+	};
+
+	return cmocka_run_group_tests_name("preflight", tests, NULL, NULL);
+}

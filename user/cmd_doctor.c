@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* xprof doctor: what this machine, and a process, can be recorded with, and how to enable the rest. */
+#include <dirent.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "commands.h"
+#include "elf_xray.h"
+#include "preflight.h"
+#include "target.h"
+
+/* ---- the machine ---- */
+
+static void print_checks(const struct xp_preflight *preflight)
+{
+	for (size_t i = 0; i < preflight->count; i++) {
+		const struct xp_check_result *result = &preflight->results[i];
+
+		printf("%-9s %-14s %s\n", xp_check_state_name(result->state), result->name, result->detail);
+		if (result->state == XP_CHECK_MISSING || result->state == XP_CHECK_DEGRADED)
+			printf("%-9s %-14s needed for %s%s%s\n", "", "", result->need, result->remedy ? ": " : "",
+			       result->remedy ? result->remedy : "");
+	}
+}
+
+/* ---- analyzers ---- */
+
+static const struct analyzer {
+	const char *name;
+	bool versions; /* Debian's NAME-14, NAME-19 too */
+	const char *reads;
+	const char *remedy;
+} analyzers[] = {
+	{ "llvm-xray", true, "XRay logs", "apt install llvm" },
+	{ "perf", false, "perf.data", "apt install linux-perf (Ubuntu: linux-tools-generic)" },
+	{ "google-pprof", false, "CPU profiles", "apt install google-perftools" },
+	{ "go", false, "CPU profiles, by go tool pprof", "apt install golang-go" },
+};
+
+static bool is_digits(const char *text)
+{
+	return *text && !text[strspn(text, "0123456789")];
+}
+
+/* llvm-xray-19 is llvm-xray's when versions count. */
+static bool is_analyzer(const struct analyzer *analyzer, const char *name)
+{
+	size_t length = strlen(analyzer->name);
+
+	if (strncmp(name, analyzer->name, length))
+		return false;
+	return !name[length] || (analyzer->versions && name[length] == '-' && is_digits(name + length + 1));
+}
+
+/* Prints those of one directory of PATH. Nothing is run: where a link leads tells its version as well. */
+static size_t find_in(const struct analyzer *analyzer, const char *dir_path)
+{
+	DIR *dir = opendir(dir_path);
+	struct dirent *entry;
+	size_t found = 0;
+
+	if (!dir)
+		return 0;
+	while ((entry = readdir(dir))) {
+		char path[PATH_MAX], real[PATH_MAX], clean[PATH_MAX];
+
+		if (!is_analyzer(analyzer, entry->d_name) ||
+		    (size_t)snprintf(path, sizeof(path), "%s/%s", dir_path, entry->d_name) >= sizeof(path) ||
+		    access(path, X_OK) || !realpath(path, real))
+			continue;
+		xp_clean_text(clean, sizeof(clean), strcmp(path, real) ? real : path);
+		printf("%-9s %-14s %s\n", "ok", entry->d_name, clean);
+		found++;
+	}
+	closedir(dir);
+	return found;
+}
+
+/* Directories that have been looked at: /bin and /usr/bin are often the same. */
+struct seen {
+	struct {
+		dev_t dev;
+		ino_t inode;
+	} dirs[64];
+	size_t count;
+};
+
+static bool is_new(struct seen *seen, const char *dir_path)
+{
+	struct stat st;
+
+	if (stat(dir_path, &st) || seen->count == XP_ARRAY_SIZE(seen->dirs))
+		return false;
+	for (size_t i = 0; i < seen->count; i++)
+		if (seen->dirs[i].dev == st.st_dev && seen->dirs[i].inode == st.st_ino)
+			return false;
+	seen->dirs[seen->count].dev = st.st_dev;
+	seen->dirs[seen->count++].inode = st.st_ino;
+	return true;
+}
+
+static void print_analyzer(const struct analyzer *analyzer)
+{
+	const char *path = getenv("PATH");
+	char *dirs = strdup(path ? path : ""), *rest = dirs, *dir;
+	struct seen seen = { 0 };
+	size_t found = 0;
+
+	/* An empty entry means the current directory, which is nobody's idea of an installed program. */
+	while (dirs && (dir = strsep(&rest, ":")))
+		if (*dir == '/' && is_new(&seen, dir))
+			found += find_in(analyzer, dir);
+	free(dirs);
+	if (!found)
+		printf("%-9s %-14s reads %s: %s\n", "missing", analyzer->name, analyzer->reads, analyzer->remedy);
+}
+
+/* ---- a process ---- */
+
+static size_t print_objects(pid_t pid, const struct xp_mappings *mappings)
+{
+	size_t instrumented = 0;
+
+	for (size_t i = 0; i < mappings->count; i++) {
+		const struct xp_mapping *mapping = &mappings->list[i];
+		struct xp_sled_table *table;
+		char why[256], clean[PATH_MAX];
+		int err, fd = xp_mapping_open(pid, mapping);
+
+		if (i && mapping->inode == mapping[-1].inode && mapping->dev == mapping[-1].dev) {
+			if (fd >= 0)
+				close(fd);
+			continue;
+		}
+		xp_clean_text(clean, sizeof(clean), mapping->path);
+		if (fd < 0) {
+			printf("%-9s %-14s %s: %s\n", "untested", "object", clean, strerror(-fd));
+			continue;
+		}
+		err = xp_sled_table_open(&table, fd, why, sizeof(why));
+		close(fd);
+		if (err)
+			continue;
+		printf("%-9s %-14s %s: %zu functions, %zu sleds\n", "ok", "object", clean, table->function_count,
+		       table->sled_count);
+		xp_sled_table_free(table);
+		instrumented++;
+	}
+	return instrumented;
+}
+
+static enum xp_exit print_process(const char *operand)
+{
+	struct xp_mappings mappings;
+	struct xp_target_info info;
+	char why[512], clean[64];
+	long pid;
+	int err;
+
+	errno = 0;
+	pid = is_digits(operand) ? strtol(operand, NULL, 10) : 0;
+	if (errno || pid <= 0 || pid > INT_MAX) {
+		xp_error("'%s' is not a process id; see 'xprof help doctor'", operand);
+		return XP_EXIT_USAGE;
+	}
+	err = xp_target_check(pid, &info, why, sizeof(why));
+	if (err) {
+		xp_error("%s", why);
+		return XP_EXIT_FAILED;
+	}
+	xp_clean_text(clean, sizeof(clean), info.comm);
+	printf("\n%-9s %-14s %ld (%s)\n", "ok", "process", pid, clean);
+	err = xp_mappings_read(&mappings, pid);
+	if (err) {
+		xp_error("process %ld: cannot read what it has mapped: %s", pid, strerror(-err));
+		return XP_EXIT_FAILED;
+	}
+	if (!print_objects(pid, &mappings)) {
+		printf("%-9s %-14s no XRay sleds found: build with clang -fxray-instrument\n", "missing", "object");
+		err = -ENOENT;
+	}
+	xp_mappings_free(&mappings);
+	return err ? XP_EXIT_FAILED : XP_EXIT_OK;
+}
+
+enum xp_exit xp_cmd_doctor(const struct xp_options *options)
+{
+	struct xp_preflight preflight;
+	enum xp_exit code = XP_EXIT_OK;
+
+	xp_preflight_run(&preflight);
+	print_checks(&preflight);
+	putchar('\n');
+	for (size_t i = 0; i < XP_ARRAY_SIZE(analyzers); i++)
+		print_analyzer(&analyzers[i]);
+	if (options->operand_count)
+		code = print_process(options->operands[0]);
+	for (size_t i = 0; i < preflight.count; i++)
+		if (preflight.results[i].state == XP_CHECK_MISSING && code == XP_EXIT_OK)
+			code = XP_EXIT_ENVIRONMENT;
+	if (fflush(stdout) || ferror(stdout)) {
+		xp_error("cannot write to standard output: %s", strerror(errno));
+		return XP_EXIT_FAILED;
+	}
+	return code;
+}
