@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-static volatile unsigned long sink;
+static volatile unsigned long sink, rests;
 
 __attribute__((noinline)) static unsigned long fib(unsigned int n)
 {
@@ -18,12 +18,13 @@ __attribute__((noinline)) static unsigned long fib(unsigned int n)
 __attribute__((noinline)) static void rest(void)
 {
 	usleep(20000);
+	rests++; /* something after the call, or the compiler jumps to usleep and this function has no exit */
 }
 
 __attribute__((noinline)) static void work(unsigned int n)
 {
-	sink = fib(n);
 	rest();
+	sink = fib(n);
 }
 
 static void *worker(void *arg)
