@@ -139,6 +139,14 @@ fail:
 	return err;
 }
 
+struct xp_object *xp_objects_find(const struct xp_objects *objects, uint32_t fn)
+{
+	for (struct xp_object *object = objects->first; object; object = object->next)
+		if (object->table && fn > object->fn_base && fn - object->fn_base <= object->table->function_count)
+			return object;
+	return NULL;
+}
+
 void xp_objects_free(struct xp_objects *objects)
 {
 	struct xp_object *object, *next;

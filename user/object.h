@@ -43,6 +43,8 @@ struct xp_objects {
  */
 int xp_objects_add(struct xp_objects *objects, struct xp_object **object, int fd, const char *path, bool *malformed,
 		   char *why, size_t why_size);
+/* The object that has this function number; NULL: none. */
+struct xp_object *xp_objects_find(const struct xp_objects *objects, uint32_t fn);
 void xp_objects_free(struct xp_objects *objects);
 
 /*

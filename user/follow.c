@@ -1,0 +1,383 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What is attached when a traced process appears or changes. */
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "link_map.h"
+#include "record.h"
+#include "util.h"
+
+static bool same_file(const struct stat *a, const struct stat *b)
+{
+	return a->st_ino == b->st_ino && a->st_dev == b->st_dev;
+}
+
+static pid_t probe_pid(const struct xp_recording *rec, pid_t pid)
+{
+	return rec->all_processes ? 0 : pid;
+}
+
+static struct xp_attached *find_attached(struct xp_recording *rec, const struct xp_object *object, pid_t pid)
+{
+	for (size_t i = 0; i < rec->attached_count; i++)
+		if (rec->attached[i].object == object && rec->attached[i].pid == pid)
+			return &rec->attached[i];
+	return NULL;
+}
+
+static int attach_object(struct xp_recording *rec, struct xp_object *object, pid_t pid, struct xp_sled_result *sleds)
+{
+	struct xp_attached *attached = find_attached(rec, object, probe_pid(rec, pid));
+	uint64_t begin = xp_clock_now_tsc();
+	int err;
+
+	if (attached) {
+		*sleds = attached->sleds;
+		return 0;
+	}
+	attached = realloc(rec->attached, (rec->attached_count + 1) * sizeof(*attached));
+	if (!attached)
+		return -ENOMEM;
+	rec->attached = attached;
+	err = xp_sleds_attach(rec->attach, &rec->programs, object, probe_pid(rec, pid), rec->options->args, sleds);
+	rec->attach_ns += xp_clock_ns(rec->clock, xp_clock_now_tsc() - begin);
+	if (err == -EMFILE)
+		snprintf(rec->why, sizeof(rec->why),
+			 "too many open files for one probe a sled; raise `ulimit -n`, choose fewer functions with "
+			 "--functions, or use a kernel with uprobe_multi (6.6)");
+	else if (err)
+		snprintf(rec->why, sizeof(rec->why),
+			 "the kernel refuses probes on %s: %s; `xprof doctor` tells what "
+			 "is missing",
+			 object->path, strerror(-err));
+	if (err)
+		return err;
+	rec->attached[rec->attached_count++] = (struct xp_attached){ object, probe_pid(rec, pid), *sleds };
+	xp_debug("%s: %zu sleds attached in process %d, %zu refused", object->path, sleds->attached, pid,
+		 sleds->patched + sleds->unreadable);
+	return 0;
+}
+
+static void warn_refused(const struct xp_object *object, pid_t pid, const struct xp_sled_result *sleds)
+{
+	if (sleds->patched)
+		xp_warn("%s: %zu of %zu sleds in process %d are patched already (by XRay's own runtime, or in the file)"
+			" and are left alone, since a probe there would crash it; run the program without "
+			"XRAY_OPTIONS=patch_premain=true, or let it call __xray_unpatch()",
+			object->path, sleds->patched, object->selected_count + object->patched_in_file, pid);
+	if (sleds->unreadable)
+		xp_warn("%s: %zu sleds in process %d cannot be read and are left alone", object->path,
+			sleds->unreadable, pid);
+}
+
+static int add_object(struct xp_recording *rec, struct xp_process *process, struct xp_object *object, bool main)
+{
+	struct xp_sled_result sleds = { 0 };
+	int err;
+
+	for (size_t i = 0; i < process->range_count; i++)
+		if (process->ranges[i].object == object)
+			return 0;
+	/* The executable comes first, whatever --functions says, so that its ids are those of its own map. */
+	if (!main && !object->selected_count && !object->patched_in_file)
+		return 0;
+	err = attach_object(rec, object, process->pid, &sleds);
+	if (err)
+		return err;
+	warn_refused(object, process->pid, &sleds);
+	if (main)
+		process->main_object = object;
+	return XP_MIN(xp_process_add_object(process, object, &sleds), 0);
+}
+
+/* Puts the probe on a dynamic linker that tells of changes. Without it, objects loaded later are not noticed. */
+static int add_linker(struct xp_recording *rec, const struct stat *st, int fd, pid_t pid)
+{
+	struct xp_uprobe probe = { 0 };
+	struct xp_linker *linkers;
+
+	pid = probe_pid(rec, pid);
+	for (size_t i = 0; i < rec->linker_count; i++)
+		if (rec->linkers[i].inode == st->st_ino && rec->linkers[i].dev == st->st_dev &&
+		    rec->linkers[i].pid == pid)
+			return 0;
+	if (!rec->attach || xp_link_map_offset(fd, &probe.offset))
+		return 0;
+	linkers = realloc(rec->linkers, (rec->linker_count + 1) * sizeof(*linkers));
+	if (!linkers)
+		return -ENOMEM;
+	rec->linkers = linkers;
+	linkers[rec->linker_count++] = (struct xp_linker){ st->st_dev, st->st_ino, pid };
+	return xp_attach_uprobes(rec->attach, xp_programs_link_map_fd(&rec->programs), fd, pid, &probe, 1);
+}
+
+static int look_at(struct xp_recording *rec, struct xp_process *process, const struct xp_mapping *mapping,
+		   const struct stat *exe, bool main)
+{
+	struct xp_object *object;
+	bool malformed;
+	struct stat st;
+	int fd = xp_mapping_open(process->pid, mapping);
+	int err = 0;
+
+	if (fd < 0) /* unmapped meanwhile */
+		return 0;
+	if (fstat(fd, &st) || same_file(&st, exe) != main)
+		goto out;
+	if (rec->options->exec_path && !same_file(&st, &rec->exec_file))
+		goto out;
+	if (xp_link_map_is_linker(mapping->path)) {
+		process->stops_when_loaded = strstr(mapping->path, "musl") ? 1 : 2;
+		err = add_linker(rec, &st, fd, process->pid);
+	}
+	if (!err)
+		err = xp_objects_add(&rec->objects, &object, fd, mapping->path, &malformed, rec->why, sizeof(rec->why));
+	if (err == -ENOSPC)
+		snprintf(rec->why, sizeof(rec->why), "more than %u functions in all: choose fewer objects", XP_FN_MAX);
+	if (err)
+		goto out;
+	if (malformed)
+		xp_warn("%s: %s; its sleds are left alone", mapping->path, rec->why);
+	if (object->table)
+		err = add_object(rec, process, object, main);
+out:
+	close(fd);
+	return err;
+}
+
+int xp_follow_scan(struct xp_recording *rec, struct xp_process *process)
+{
+	struct xp_mappings mappings;
+	struct stat exe = { 0 };
+	char path[64];
+	int err = xp_mappings_read(&mappings, process->pid);
+
+	if (err == -ESRCH)
+		return 0; /* its end is reported otherwise */
+	if (err) {
+		snprintf(rec->why, sizeof(rec->why), "cannot read the mappings of process %d: %s", process->pid,
+			 strerror(-err));
+		return err;
+	}
+	snprintf(path, sizeof(path), "/proc/%d/exe", process->pid);
+	if (stat(path, &exe))
+		memset(&exe, 0, sizeof(exe));
+	for (int main = 1; main >= 0; main--)
+		for (size_t i = 0; i < mappings.count && !err; i++)
+			err = look_at(rec, process, &mappings.list[i], &exe, main);
+	xp_mappings_free(&mappings);
+	return err == -ESRCH ? 0 : err;
+}
+
+int xp_follow_add(struct xp_recording *rec, struct xp_process **process, pid_t pid, uint64_t tsc)
+{
+	struct xp_target_info info;
+	int err = xp_target_check(pid, &info, rec->why, sizeof(rec->why));
+
+	if (err)
+		return err;
+	err = xp_processes_add(&rec->processes, process, pid, &info, tsc);
+	/* First of all: what happens to the process while it is looked at must not go unnoticed. */
+	if (!err && rec->attach)
+		err = xp_programs_add_target(&rec->programs, pid);
+	if (!err)
+		err = xp_follow_scan(rec, *process);
+	return err;
+}
+
+int xp_follow_adopt(struct xp_recording *rec, const struct xp_rec *record, const char *comm, uint64_t tsc)
+{
+	struct xp_process *process = xp_processes_find(&rec->processes, record->pid);
+	struct xp_object *object = xp_objects_find(&rec->objects, xp_rec_fn(record));
+	const struct xp_attached *attached = object ? find_attached(rec, object, 0) : NULL;
+	struct xp_target_info info = { 0 };
+	int err = 0;
+
+	if (!process) {
+		snprintf(info.comm, sizeof(info.comm), "%s", comm);
+		err = xp_processes_add(&rec->processes, &process, record->pid, &info, tsc);
+	}
+	if (!err && attached)
+		err = xp_process_add_object(process, object, &attached->sleds);
+	return XP_MIN(err, 0);
+}
+
+/* A followed process runs a new program. */
+static int on_exec(struct xp_recording *rec, const struct xp_rec_task *task, uint64_t tsc)
+{
+	pid_t pid = task->rec.pid;
+	struct xp_process *process = xp_processes_find(&rec->processes, pid);
+	int err;
+
+	/* The image was made when the program was already there: this is the record of its start. */
+	if (process && process->begin_tsc > tsc)
+		return 0;
+	if (process) {
+		err = xp_process_end(process);
+		if (err)
+			return err;
+	}
+	err = xp_follow_add(rec, &process, pid, tsc);
+	if (err == -ESRCH || err == -EACCES) /* gone already: its records are here all the same */
+		return rec->all_processes ? xp_follow_adopt(rec, &task->rec, task->comm, tsc) : 0;
+	if (err == -ENOEXEC || err == -EINVAL) {
+		xp_warn("%s", rec->why);
+		return 0;
+	}
+	return err;
+}
+
+static int on_fork(struct xp_recording *rec, const struct xp_rec_task *task, uint64_t tsc)
+{
+	struct xp_process *parent = xp_processes_find(&rec->processes, task->ppid);
+	struct xp_target_info info = { 0 };
+	struct xp_process *child;
+	int err;
+
+	if (!parent)
+		return 0;
+	memcpy(info.comm, parent->comm, sizeof(info.comm));
+	memcpy(info.exe, parent->exe, sizeof(info.exe));
+	info.start_time = xp_target_start_time(task->rec.pid);
+	err = xp_processes_add(&rec->processes, &child, task->rec.pid, &info, tsc);
+	if (err)
+		return err;
+	child->main_object = parent->main_object;
+	return xp_process_copy_objects(child, parent);
+}
+
+int xp_follow_task(struct xp_recording *rec, const struct xp_rec *record, size_t size, uint64_t tsc)
+{
+	const struct xp_rec_task *task = (const struct xp_rec_task *)record;
+	enum xp_rec_kind kind = xp_rec_kind(record);
+	struct xp_process *process;
+
+	if (kind != XP_REC_LINK_MAP && size < sizeof(*task))
+		return -EBADMSG;
+	process = xp_processes_find(&rec->processes, record->pid);
+	switch (kind) {
+	case XP_REC_EXEC:
+		return on_exec(rec, task, tsc);
+	case XP_REC_FORK:
+		return on_fork(rec, task, tsc);
+	case XP_REC_EXIT_THREAD:
+		return xp_processes_end_thread(&rec->processes, record->tid);
+	case XP_REC_EXIT_PROCESS:
+		return process ? xp_process_end(process) : 0;
+	case XP_REC_LINK_MAP:
+		return process ? xp_follow_scan(rec, process) : 0;
+	default:
+		return -EBADMSG;
+	}
+}
+
+/* The probes of --exec are there before any process, so that one that starts later is recorded from its beginning. */
+static int attach_exec_file(struct xp_recording *rec)
+{
+	const char *path = rec->options->exec_path;
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	struct xp_sled_result sleds = { 0 };
+	struct xp_object *object;
+	bool malformed;
+	int err;
+
+	if (fd < 0) {
+		err = -errno;
+		snprintf(rec->why, sizeof(rec->why), "--exec %s: %s", path, strerror(-err));
+		return err;
+	}
+	err = fstat(fd, &rec->exec_file)
+		  ? -errno
+		  : xp_objects_add(&rec->objects, &object, fd, path, &malformed, rec->why, sizeof(rec->why));
+	close(fd);
+	if (err)
+		return err;
+	if (!object->table)
+		return -ENOENT;
+	err = attach_object(rec, object, 0, &sleds);
+	if (!err)
+		warn_refused(object, 0, &sleds);
+	return err;
+}
+
+int xp_follow_exec_file(struct xp_recording *rec)
+{
+	struct dirent *entry;
+	DIR *dir;
+	int err = attach_exec_file(rec);
+
+	if (err)
+		return err;
+	dir = opendir("/proc");
+	if (!dir)
+		return -errno;
+	while (!err && (entry = readdir(dir))) {
+		struct xp_process *process;
+		struct stat st;
+		char path[300];
+
+		if (!isdigit((unsigned char)entry->d_name[0]))
+			continue;
+		snprintf(path, sizeof(path), "/proc/%s/exe", entry->d_name);
+		if (stat(path, &st) || !same_file(&st, &rec->exec_file))
+			continue;
+		err = xp_follow_add(rec, &process, atoi(entry->d_name), xp_clock_now_tsc());
+		if (err == -ESRCH)
+			err = 0;
+	}
+	closedir(dir);
+	return err;
+}
+
+void xp_follow_check(struct xp_recording *rec)
+{
+	for (struct xp_process *process = rec->processes.first; process; process = process->next)
+		if (process->live && xp_target_start_time(process->pid) != process->start_time)
+			xp_process_end(process);
+}
+
+/*
+ * Whether the started program has its objects by now. glibc calls _dl_debug_state() before and after it maps them, musl
+ * only after. A wrapper (env, nice, a shell) without sleds is followed on, up to the program that it executes.
+ */
+static bool launched(const struct xp_recording *rec, const struct xp_process *process)
+{
+	bool loaded = rec->launch.stops >= process->stops_when_loaded;
+
+	/* With --follow the wrapper's children count too, and are not held. */
+	return loaded && (process->range_count || rec->options->follow);
+}
+
+int xp_follow_launch(struct xp_recording *rec)
+{
+	struct xp_process *process;
+	bool said = false;
+	int event = 2;
+	int err;
+
+	xp_programs_stop_at_link_map(&rec->programs, true);
+	while (event > 0) {
+		if (event == 2)
+			err = xp_follow_add(rec, &process, rec->launch.pid, xp_clock_now_tsc());
+		else
+			err = xp_follow_scan(rec, process);
+		if (err)
+			return err;
+		if (launched(rec, process))
+			break;
+		if (rec->launch.stops >= process->stops_when_loaded && !said) {
+			xp_info("%s has no XRay sleds; waiting for it to execute a program that has", process->comm);
+			said = true;
+		}
+		event = xp_launch_next(&rec->launch);
+	}
+	xp_programs_stop_at_link_map(&rec->programs, false);
+	return event < 0 ? event : xp_launch_release(&rec->launch);
+}

@@ -1,0 +1,466 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "process.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "side_elf.h"
+#include "util.h"
+
+static int store_chunk(void *arg, struct xp_thread *thread);
+static void count_synthesized(void *arg, uint32_t fn_id);
+
+int xp_processes_init(struct xp_processes *processes)
+{
+	processes->last = &processes->first;
+	processes->thread_room = 1024;
+	processes->threads = calloc(processes->thread_room, sizeof(*processes->threads));
+	return processes->threads ? 0 : -ENOMEM;
+}
+
+static void process_free(struct xp_process *process)
+{
+	xp_spool_free(process->spool);
+	free(process->ranges);
+	free(process->synthesized);
+	free(process->summaries);
+	free(process);
+}
+
+void xp_processes_free(struct xp_processes *processes)
+{
+	struct xp_process *process, *next;
+
+	for (size_t i = 0; i < processes->thread_room && processes->threads; i++) {
+		struct xp_thread *thread, *after;
+
+		for (thread = processes->threads[i]; thread; thread = after) {
+			after = thread->next;
+			xp_thread_free(thread);
+		}
+	}
+	free(processes->threads);
+	for (process = processes->first; process; process = next) {
+		next = process->next;
+		process_free(process);
+	}
+}
+
+struct xp_process *xp_processes_find(struct xp_processes *processes, pid_t pid)
+{
+	struct xp_process *found = NULL;
+
+	for (struct xp_process *process = processes->first; process; process = process->next)
+		if (process->pid == pid && process->live)
+			found = process;
+	return found;
+}
+
+int xp_processes_add(struct xp_processes *processes, struct xp_process **result, pid_t pid,
+		     const struct xp_target_info *info, uint64_t tsc)
+{
+	struct xp_process *process = calloc(1, sizeof(*process));
+
+	if (!process)
+		return -ENOMEM;
+	process->all = processes;
+	process->pid = pid;
+	process->image = 1;
+	for (struct xp_process *other = processes->first; other; other = other->next) {
+		if (other->pid != pid)
+			continue;
+		process->image = other->image + 1;
+		if (other->live)
+			xp_process_end(other);
+	}
+	memcpy(process->comm, info->comm, sizeof(process->comm));
+	snprintf(process->exe, sizeof(process->exe), "%s", info->exe);
+	process->start_time = info->start_time;
+	process->begin_tsc = tsc;
+	process->live = true;
+	process->thread_options = (struct xp_thread_options){
+		.min_ticks = processes->min_ticks,
+		.sink = store_chunk,
+		.synthesized = count_synthesized,
+		.arg = process,
+	};
+	*processes->last = process;
+	processes->last = &process->next;
+	*result = process;
+	return 0;
+}
+
+static bool has_typed_sleds(const struct xp_sled_table *table)
+{
+	for (size_t i = 0; i < table->sled_count; i++)
+		if (table->sleds[i].kind == XP_SLED_TYPED_EVENT)
+			return true;
+	return false;
+}
+
+int xp_process_add_object(struct xp_process *process, struct xp_object *object, const struct xp_sled_result *sleds)
+{
+	struct xp_range *ranges;
+
+	for (size_t i = 0; i < process->range_count; i++)
+		if (process->ranges[i].object == object)
+			return 1;
+	if (object->table->function_count > XP_FN_MAX - process->function_count)
+		return -ENOSPC;
+	ranges = realloc(process->ranges, (process->range_count + 1) * sizeof(*ranges));
+	if (!ranges)
+		return -ENOMEM;
+	process->ranges = ranges;
+	ranges[process->range_count++] = (struct xp_range){ object, process->function_count, *sleds, 0 };
+	process->function_count += object->table->function_count;
+	process->has_typed = process->has_typed || has_typed_sleds(object->table);
+	return 0;
+}
+
+int xp_process_copy_objects(struct xp_process *process, const struct xp_process *parent)
+{
+	int err = 0;
+
+	for (size_t i = 0; i < parent->range_count && err >= 0; i++)
+		err = xp_process_add_object(process, parent->ranges[i].object, &parent->ranges[i].sleds);
+	return XP_MIN(err, 0);
+}
+
+/* The function's id in the process's log, 0 when it has none. */
+static uint32_t log_id(const struct xp_process *process, uint32_t fn)
+{
+	for (size_t i = 0; i < process->range_count; i++) {
+		const struct xp_range *range = &process->ranges[i];
+		uint32_t id = fn - range->object->fn_base;
+
+		if (fn > range->object->fn_base && id <= range->object->table->function_count)
+			return range->fdr_base + id;
+	}
+	return 0;
+}
+
+static struct xp_thread **thread_slot(const struct xp_processes *processes, pid_t tid)
+{
+	return &processes->threads[(uint32_t)tid % processes->thread_room];
+}
+
+static int grow_threads(struct xp_processes *processes)
+{
+	size_t room = processes->thread_room;
+	struct xp_thread **old = processes->threads;
+	struct xp_thread **threads = calloc(4 * room, sizeof(*threads));
+
+	if (!threads)
+		return -ENOMEM;
+	processes->threads = threads;
+	processes->thread_room = 4 * room;
+	for (size_t i = 0; i < room; i++) {
+		struct xp_thread *thread, *next;
+
+		for (thread = old[i]; thread; thread = next) {
+			struct xp_thread **slot = thread_slot(processes, thread->tid);
+
+			next = thread->next;
+			thread->next = *slot;
+			*slot = thread;
+		}
+	}
+	free(old);
+	return 0;
+}
+
+static struct xp_thread *find_thread(const struct xp_processes *processes, pid_t tid)
+{
+	struct xp_thread *thread = *thread_slot(processes, tid);
+
+	while (thread && thread->tid != tid)
+		thread = thread->next;
+	return thread;
+}
+
+static int add_thread(struct xp_processes *processes, struct xp_process *process, pid_t tid, struct xp_thread **result)
+{
+	int err;
+
+	if (processes->thread_count >= processes->thread_room) {
+		err = grow_threads(processes);
+		if (err)
+			return err;
+	}
+	err = xp_thread_new(result, &process->thread_options, tid);
+	if (err)
+		return err;
+	xp_target_thread_name(process->pid, tid, (*result)->name);
+	if (!(*result)->name[0])
+		memcpy((*result)->name, process->comm, sizeof(process->comm));
+	(*result)->process = process;
+	(*result)->next = *thread_slot(processes, tid);
+	*thread_slot(processes, tid) = *result;
+	processes->thread_count++;
+	return 0;
+}
+
+static void summarize(struct xp_process *process, const struct xp_thread *thread)
+{
+	struct xp_thread_summary *summaries;
+
+	xp_counts_add(&process->counts, &thread->counts);
+	process->clamped += thread->clamped;
+	process->thread_count++;
+	if (process->summary_count == XP_THREAD_SUMMARIES_MAX)
+		return;
+	summaries = realloc(process->summaries, (process->summary_count + 1) * sizeof(*summaries));
+	if (!summaries)
+		return; /* the sum above has it all the same */
+	process->summaries = summaries;
+	summaries[process->summary_count] = (struct xp_thread_summary){ .tid = thread->tid, .counts = thread->counts };
+	memcpy(summaries[process->summary_count++].name, thread->name, sizeof(thread->name));
+}
+
+/* Takes the thread out of its place in the hash and ends it. */
+static int end_thread(struct xp_processes *processes, struct xp_thread **place)
+{
+	struct xp_thread *thread = *place;
+	int err = xp_thread_flush(thread);
+
+	*place = thread->next;
+	processes->thread_count--;
+	for (size_t i = 0; i < XP_ARRAY_SIZE(processes->recent); i++)
+		if (processes->recent[i] == thread)
+			processes->recent[i] = NULL;
+	summarize(thread->process, thread);
+	xp_thread_free(thread);
+	return err;
+}
+
+int xp_processes_end_thread(struct xp_processes *processes, pid_t tid)
+{
+	struct xp_thread **place = thread_slot(processes, tid);
+
+	while (*place && (*place)->tid != tid)
+		place = &(*place)->next;
+	return *place ? end_thread(processes, place) : 0;
+}
+
+int xp_process_end(struct xp_process *process)
+{
+	struct xp_processes *processes = process->all;
+	int err = 0;
+
+	if (!process->live)
+		return 0;
+	process->live = false;
+	for (size_t i = 0; i < processes->thread_room; i++) {
+		struct xp_thread **place = &processes->threads[i];
+
+		while (*place) {
+			if ((*place)->process != process) {
+				place = &(*place)->next;
+				continue;
+			}
+			err = end_thread(processes, place) ?: err;
+		}
+	}
+	return err;
+}
+
+int xp_processes_flush(struct xp_processes *processes)
+{
+	int err = 0;
+
+	for (size_t i = 0; i < processes->thread_room; i++)
+		for (struct xp_thread *thread = processes->threads[i]; thread; thread = thread->next)
+			err = xp_thread_flush(thread) ?: err;
+	return err;
+}
+
+static int thread_of(struct xp_processes *processes, const struct xp_rec *rec, struct xp_thread **thread)
+{
+	struct xp_process *process;
+
+	*thread = find_thread(processes, rec->tid);
+	if (*thread && (*thread)->process->pid == (pid_t)rec->pid)
+		return 0;
+	process = xp_processes_find(processes, rec->pid);
+	if (!process)
+		return -ENOENT;
+	if (*thread) /* of a process that ended without our seeing it */
+		xp_processes_end_thread(processes, rec->tid);
+	return add_thread(processes, process, rec->tid, thread);
+}
+
+int xp_processes_record(struct xp_processes *processes, const struct xp_rec *rec, uint16_t cpu, uint64_t tsc)
+{
+	/* Consecutive records of a CPU are mostly of one thread. */
+	struct xp_thread **recent = &processes->recent[cpu % XP_ARRAY_SIZE(processes->recent)];
+	struct xp_thread *thread = *recent;
+	uint32_t fn_id;
+
+	if (!thread || thread->tid != (pid_t)rec->tid || thread->process->pid != (pid_t)rec->pid) {
+		int err = thread_of(processes, rec, &thread);
+
+		if (err)
+			return err;
+		*recent = thread;
+	}
+	fn_id = log_id(thread->process, xp_rec_fn(rec));
+	if (!fn_id)
+		return -ENOENT;
+	if (xp_rec_kind(rec) == XP_REC_CUSTOM_EVENT || xp_rec_kind(rec) == XP_REC_TYPED_EVENT)
+		return xp_thread_event(thread, (const struct xp_rec_event *)rec, cpu, tsc);
+	return xp_thread_call(thread, rec, fn_id, cpu, tsc);
+}
+
+static void count_synthesized(void *arg, uint32_t fn_id)
+{
+	struct xp_process *process = arg;
+
+	/* Objects may still join: sized by what there is, grown when they do. */
+	if (fn_id >= process->synthesized_room) {
+		uint32_t room = process->function_count + 1;
+		uint32_t *counts = realloc(process->synthesized, room * sizeof(*counts));
+
+		if (!counts)
+			return; /* the sum is counted elsewhere */
+		memset(counts + process->synthesized_room, 0, (room - process->synthesized_room) * sizeof(*counts));
+		process->synthesized = counts;
+		process->synthesized_room = room;
+	}
+	process->synthesized[fn_id]++;
+}
+
+/* <comm>.<pid>, made fit for a file name; a later image of the same pid gets a number. */
+static void base_name(const struct xp_process *process, char *name, size_t size)
+{
+	char comm[16];
+
+	snprintf(comm, sizeof(comm), "%s", process->comm[0] ? process->comm : "unnamed");
+	for (char *p = comm; *p; p++)
+		if (!isalnum((unsigned char)*p) && !strchr("+-_.", *p))
+			*p = '_';
+	if (comm[0] == '.' || comm[0] == '-')
+		comm[0] = '_';
+	if (process->image == 1)
+		snprintf(name, size, "%s.%d", comm, process->pid);
+	else
+		snprintf(name, size, "%s.%d.%u", comm, process->pid, process->image);
+}
+
+static int open_spool(struct xp_process *process)
+{
+	const struct xp_processes *processes = process->all;
+	char base[48], log_name[64], spool_name[64];
+	struct xp_spool_info info = {
+		.pid = process->pid,
+		.fdr_version = processes->fdr_version,
+		.constant_tsc = xp_clock_constant_tsc(processes->clock),
+		.nonstop_tsc = xp_clock_nonstop_tsc(processes->clock),
+		.cycle_hz = xp_clock_hz(processes->clock),
+		.start_tsc = processes->start_tsc,
+		.wall_ns = xp_clock_wall_ns(processes->clock, processes->start_tsc),
+		.comm = process->comm,
+		.exe = process->exe,
+		.final_name = log_name,
+	};
+
+	base_name(process, base, sizeof(base));
+	snprintf(log_name, sizeof(log_name), "%s.fdr", base);
+	snprintf(spool_name, sizeof(spool_name), "%s" XP_SPOOL_SUFFIX, base);
+	return xp_spool_create(&process->spool, processes->dir_fd, spool_name, &info);
+}
+
+static int store_chunk(void *arg, struct xp_thread *thread)
+{
+	struct xp_process *process = arg;
+
+	if (!process->error && !process->spool)
+		process->error = open_spool(process);
+	if (!process->error)
+		process->error = xp_spool_append(process->spool, thread->tid, thread->name, &thread->enc);
+	return process->error;
+}
+
+/* Names of all function ids of the log, for the side ELF. */
+static int write_side_elf(struct xp_process *process)
+{
+	const char **names = calloc(process->function_count, sizeof(*names));
+	char name[64], base[48];
+	int fd, err;
+
+	if (!names)
+		return -ENOMEM;
+	for (size_t i = 0; i < process->range_count; i++) {
+		const struct xp_range *range = &process->ranges[i];
+
+		for (size_t f = 0; f < range->object->table->function_count; f++)
+			names[range->fdr_base + f] = range->object->table->functions[f].name;
+	}
+	base_name(process, base, sizeof(base));
+	snprintf(name, sizeof(name), "%s.xray.so", base);
+	fd = openat(process->all->dir_fd, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
+	if (fd < 0) {
+		err = -errno;
+		goto out;
+	}
+	err = xp_side_elf_write(fd, names, process->function_count);
+	if (close(fd) && !err)
+		err = -errno;
+	if (err)
+		unlinkat(process->all->dir_fd, name, 0);
+	else
+		memcpy(process->side_name, name, sizeof(name));
+out:
+	free(names);
+	return err;
+}
+
+/* llvm-xray reads the program's own map when it is the only one and has no typed events. */
+static bool needs_side_elf(const struct xp_process *process)
+{
+	return process->range_count && (process->range_count > 1 || process->has_typed || !process->main_object ||
+					process->ranges[0].object != process->main_object);
+}
+
+/* What was accepted by the spool and did not come through (a full disk) was not written after all. */
+static void reconcile(struct xp_process *process, const struct xp_spool_result *result)
+{
+	uint64_t in_log = result->stats.functions + result->stats.events;
+	uint64_t expected = process->counts.written + process->counts.synthesized;
+
+	if (in_log >= expected)
+		return;
+	process->counts.unstored += XP_MIN(expected - in_log, process->counts.written);
+	process->counts.written -= XP_MIN(expected - in_log, process->counts.written);
+}
+
+int xp_process_finish(struct xp_process *process)
+{
+	struct xp_spool_result result;
+	int err;
+
+	xp_process_end(process);
+	if (process->log_name[0])
+		return process->error;
+	if (!process->spool && !process->error)
+		process->error = open_spool(process);
+	if (!process->spool)
+		return process->error;
+	err = xp_spool_finish(process->spool, &result);
+	xp_spool_free(process->spool);
+	process->spool = NULL;
+	if (!err) {
+		snprintf(process->log_name, sizeof(process->log_name), "%s", result.final_name);
+		process->log_bytes = result.file_bytes;
+		process->log_version = result.fdr_version;
+		reconcile(process, &result);
+		if (needs_side_elf(process))
+			err = write_side_elf(process);
+	}
+	process->error = process->error ?: err;
+	return process->error;
+}

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The traced processes and their threads: which record belongs to whom, and where it goes. A process that executes a
+ * new program becomes a new struct xp_process (an image): its functions have other ids, its log is another file.
+ */
+#ifndef XPROF_PROCESS_H
+#define XPROF_PROCESS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "clock.h"
+#include "object.h"
+#include "sleds.h"
+#include "spool.h"
+#include "target.h"
+#include "thread.h"
+
+/* An instrumented object in a process, and its function ids in the process's log. */
+struct xp_range {
+	struct xp_object *object;
+	uint32_t fdr_base; /* function id i of the object is fdr_base + i in the log: the executable has 0 */
+	struct xp_sled_result sleds;
+	size_t overwritten; /* sleds that XRay's runtime patched during the recording */
+};
+
+/* A thread that is over, or not, for the manifest. */
+struct xp_thread_summary {
+	pid_t tid;
+	char name[16];
+	struct xp_counts counts;
+};
+#define XP_THREAD_SUMMARIES_MAX 1000
+
+struct xp_process {
+	struct xp_process *next;
+	struct xp_processes *all;
+	pid_t pid;
+	unsigned int image; /* 1, and one more at each exec */
+	char comm[16];
+	char exe[4096];
+	uint64_t start_time; /* xp_target_info */
+	uint64_t begin_tsc;
+	bool live;	       /* this image still runs */
+	bool has_typed;	       /* typed event sleds, which llvm-xray's reader of instrumentation maps refuses */
+	int stops_when_loaded; /* calls of _dl_debug_state() after which all its objects are loaded; 0: static */
+	struct xp_thread_options thread_options;
+
+	const struct xp_object *main_object; /* the executable, when it is instrumented */
+	struct xp_range *ranges;
+	size_t range_count;
+	uint32_t function_count;
+
+	struct xp_spool *spool;		      /* opened with the first chunk */
+	char log_name[XP_SPOOL_NAME_MAX + 1]; /* of the finished log; "" before */
+	uint64_t log_bytes;		      /* its size, holes included */
+	unsigned int log_version;
+	char side_name[64]; /* of the side ELF; "" when none is needed */
+	int error;	    /* of the spool or the files: something of the log is missing */
+
+	struct xp_counts counts; /* of threads that are over; of all after xp_process_finish() */
+	uint64_t clamped;
+	uint32_t *synthesized; /* exits per function id; NULL before the first */
+	uint32_t synthesized_room;
+	uint32_t thread_count;
+	struct xp_thread_summary *summaries;
+	size_t summary_count;
+};
+
+struct xp_processes {
+	struct xp_process *first; /* in the order of their appearance */
+	struct xp_process **last;
+	struct xp_thread **threads; /* hash by tid, live ones */
+	size_t thread_room;
+	size_t thread_count;
+
+	/* Set by the caller before the first process. */
+	const struct xp_clock *clock;
+	int dir_fd;
+	unsigned int fdr_version; /* wanted */
+	uint64_t start_tsc;
+	uint64_t min_ticks; /* --min-duration */
+
+	struct xp_thread *recent[256]; /* by CPU: the thread of its last record */
+};
+
+/* -ENOMEM. The members for the caller to set are set already. */
+int xp_processes_init(struct xp_processes *processes);
+void xp_processes_free(struct xp_processes *processes);
+
+/* The image of pid that runs now; NULL when it is not known. */
+struct xp_process *xp_processes_find(struct xp_processes *processes, pid_t pid);
+/* A new image; the one before it of the same pid is ended. -ENOMEM. */
+int xp_processes_add(struct xp_processes *processes, struct xp_process **process, pid_t pid,
+		     const struct xp_target_info *info, uint64_t tsc);
+/* Gives the process an object that it did not have; 1 when it has it already, -ENOSPC when ids run out. */
+int xp_process_add_object(struct xp_process *process, struct xp_object *object, const struct xp_sled_result *sleds);
+/* A forked child's copy of its parent's objects. */
+int xp_process_copy_objects(struct xp_process *process, const struct xp_process *parent);
+
+/*
+ * A function record or an event. -ENOENT: the process is not known, or has no such function (the caller counts it as
+ * filtered); other errors are those of the spool or -ENOMEM, and the record is accounted for.
+ */
+int xp_processes_record(struct xp_processes *processes, const struct xp_rec *rec, uint16_t cpu, uint64_t tsc);
+/* A thread is over. */
+int xp_processes_end_thread(struct xp_processes *processes, pid_t tid);
+/* The image is over: its threads' chunks go to its spool. */
+int xp_process_end(struct xp_process *process);
+/* Gives the memory of all threads' chunks back, through the spools. */
+int xp_processes_flush(struct xp_processes *processes);
+
+/* Ends the process if it still lives and makes its files. 0 or the first error, which is kept in process->error. */
+int xp_process_finish(struct xp_process *process);
+
+#endif

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * One recording, the only module that knows all others:
+ * open -> preflight -> attach -> run -> drain -> finish. Shared by record.c (that sequence), follow.c (what to attach
+ * when a process appears or changes) and summary.c (what is said of it at the end).
+ */
+#ifndef XPROF_RECORD_H_USER
+#define XPROF_RECORD_H_USER
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "attach.h"
+#include "clock.h"
+#include "launch.h"
+#include "merge.h"
+#include "object.h"
+#include "options.h"
+#include "outdir.h"
+#include "process.h"
+#include "programs.h"
+#include "rings.h"
+
+/* Where an object's sleds have probes: in a process, or in all (pid 0). */
+struct xp_attached {
+	const struct xp_object *object;
+	pid_t pid;
+	struct xp_sled_result sleds;
+};
+
+/* Where a dynamic linker has its probe. */
+struct xp_linker {
+	dev_t dev;
+	ino_t inode;
+	pid_t pid;
+};
+
+struct xp_recording {
+	const struct xp_options *options;
+
+	struct xp_clock *clock;
+	struct xp_programs programs;
+	struct xp_attach *attach; /* NULL with --dry-run: nothing is attached, only judged */
+	struct xp_rings *rings;
+	struct xp_merge *merge;
+	struct xp_objects objects;
+	struct xp_processes processes;
+	struct xp_launch launch; /* pid 0 without CMD */
+	struct xp_outdir outdir;
+
+	bool multi;	       /* uprobe_multi links */
+	bool all_processes;    /* probes are on every process that maps an object: --follow, --exec */
+	struct stat exec_file; /* --exec */
+	struct xp_attached *attached;
+	size_t attached_count;
+	struct xp_linker *linkers;
+	size_t linker_count;
+
+	uint64_t start_tsc;
+	uint64_t end_tsc;
+	uint64_t attach_ns; /* spent on attaching, and on detaching */
+	uint64_t detach_ns;
+	uint64_t other_process; /* records of processes that are no targets, or of functions that they do not have */
+	struct xp_bpf_counters *lost; /* [programs.cpus], read at the end */
+	uint64_t missed;
+	char why[1024]; /* the last refusal, in a sentence */
+};
+
+/* follow.c */
+
+/*
+ * Makes the program that pid runs an image to be traced, attaches what it has mapped, and lets the BPF side know of the
+ * process. *process is set when it succeeds. Errors: -ENOMEM and those of attaching; rec->why has the sentence.
+ */
+int xp_follow_add(struct xp_recording *rec, struct xp_process **process, pid_t pid, uint64_t tsc);
+/* Looks for objects that the process has mapped since. */
+int xp_follow_scan(struct xp_recording *rec, struct xp_process *process);
+/* exec, fork, exit, changed list of objects. */
+int xp_follow_task(struct xp_recording *rec, const struct xp_rec *record, size_t size, uint64_t tsc);
+/* Attaches the file of --exec in all processes, and adds those that already run it. */
+int xp_follow_exec_file(struct xp_recording *rec);
+/*
+ * A record of a process, or of a function in it, that is not known because the process was gone before it could be
+ * looked at: makes the process known, and the object that the function is in. comm: its name.
+ */
+int xp_follow_adopt(struct xp_recording *rec, const struct xp_rec *record, const char *comm, uint64_t tsc);
+/* Ends the processes that are gone though no record said so. */
+void xp_follow_check(struct xp_recording *rec);
+/* Holds the started program until its objects are attached, and lets it go. */
+int xp_follow_launch(struct xp_recording *rec);
+
+/* summary.c */
+
+struct xp_totals {
+	struct xp_counts counts; /* of all processes; filtered does not have other_process */
+	uint64_t seen;		 /* by the BPF side: counts.seen + other_process + lost_ring */
+	uint64_t filtered;	 /* all reasons */
+	uint64_t lost_ring;	 /* no room in a ring, or a program skipped by the kernel */
+	uint64_t lost;		 /* lost_ring + what could not be stored */
+	size_t processes;
+	size_t threads;
+};
+void xp_recording_totals(const struct xp_recording *rec, struct xp_totals *totals);
+/* To stderr: figures, files, and the next command to type for each. */
+void xp_summary_print(const struct xp_recording *rec, const struct xp_totals *totals);
+/* manifest.json. */
+int xp_summary_manifest(struct xp_recording *rec, const struct xp_totals *totals);
+
+/* record.c: the whole recording; an exit code. */
+int xp_record(const struct xp_options *options);
+
+#endif
