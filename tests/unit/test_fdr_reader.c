@@ -358,6 +358,9 @@ static void several_buffers(void **state)
 			put_at(16, (l.size - first) / 2, 8);
 		assert_good();
 		assert_int_equal(o.records[o.count - 1].tid, 2);
+		for (size_t i = 0; i < o.count; i++)
+			if (!o.records[i].is_function && o.records[i].kind == XP_FDR_NEW_BUFFER)
+				assert_false(o.records[i].has_cpu);
 	}
 }
 
