@@ -170,6 +170,37 @@ static uint32_t frame_at(const struct xp_thread *thread, uint32_t slot)
 	return thread->depth;
 }
 
+/* Slots that are farther apart belong to different stacks: 8 MiB, the usual size of one. */
+#define STACK_SLOTS (1 << 20)
+
+static bool far_apart(uint32_t a, uint32_t b)
+{
+	int32_t distance = (int32_t)(a - b);
+
+	return distance > STACK_SLOTS || distance < -STACK_SLOTS;
+}
+
+/*
+ * The frame whose place a call at this slot takes, so that it and those above it were left; depth when there is none.
+ * Those above must be left too: one that stands higher on the same stack is a caller of the new call, and one on
+ * another stack may be interrupted by it, when it is the first on its stack (a signal handler).
+ */
+static uint32_t frame_replaced(const struct xp_thread *thread, uint32_t slot)
+{
+	const struct xp_frame *frames = thread->frames;
+	bool switched = false;
+
+	for (uint32_t i = thread->depth; i-- > 0;) {
+		if (frames[i].slot == slot)
+			return switched && i && far_apart(frames[i - 1].slot, slot) ? thread->depth : i;
+		if (far_apart(frames[i].slot, slot))
+			switched = true;
+		else if ((int32_t)(frames[i].slot - slot) > 0)
+			break;
+	}
+	return thread->depth;
+}
+
 static int put_entry(struct xp_thread *thread, const struct xp_rec *rec, uint32_t fn_id, uint16_t cpu, uint64_t tsc)
 {
 	const struct xp_rec_args *args = (const struct xp_rec_args *)rec;
@@ -187,7 +218,7 @@ static int entry(struct xp_thread *thread, const struct xp_rec *rec, uint32_t fn
 
 	/* A deeper call stands at a lower address; anything else is a left frame or another stack. */
 	if (thread->depth && (int32_t)(rec->sp - thread->frames[thread->depth - 1].slot) >= 0)
-		err = synthesize_exits(thread, frame_at(thread, rec->sp), cpu, tsc);
+		err = synthesize_exits(thread, frame_replaced(thread, rec->sp), cpu, tsc);
 	if (!err && thread->depth == XP_FRAMES_MAX) {
 		thread->too_deep++;
 		return filtered(thread, XP_FILTER_TOO_DEEP);

@@ -7,8 +7,9 @@
  *    occupies, the frames above were left by a throw or a longjmp (or their exits were lost): exits are synthesized
  *    for them, with the same TSC, and counted;
  *  - calls that are open at the end stay open.
- * The slot of the return address identifies a call: two live calls cannot share it. It is compared for equality only,
- * so switching between stacks (signal stacks, coroutines) does no harm.
+ * The slot of the return address identifies a call: two live calls cannot share it. A call is matched by equality
+ * only; order and distance of slots merely protect callers and other stacks (signal stacks, coroutines) from being
+ * taken for frames that were left.
  */
 #ifndef XPROF_THREAD_H
 #define XPROF_THREAD_H

@@ -222,6 +222,41 @@ static void bears_another_stack(void **state)
 	assert_int_equal(world->thread->counts.synthesized, 0);
 }
 
+/* 2 and 4 were left by throws; 3 still runs when 5 stands where 2 stood. */
+static void keeps_the_caller_of_a_call_at_a_left_place(void **state)
+{
+	struct world *world = *state;
+
+	enter(world, 1, 100);
+	enter(world, 2, 60);
+	enter(world, 3, 90);
+	enter(world, 4, 40);
+	enter(world, 5, 60);
+	leave(world, 5, 60);
+	leave(world, 3, 90);
+	leave(world, 1, 100);
+	assert_log(world, "e1 e2 e3 e4 e5 x5 x4 x3 x2 x1 ");
+	assert_int_equal(world->synthesized[3], 0);
+}
+
+/* 2 is a signal handler on a stack of its own, out of which it jumps. */
+static void keeps_what_a_handler_interrupts(void **state)
+{
+	const uint32_t handler = 50u << 20;
+	struct world *world = *state;
+
+	enter(world, 1, 100);
+	enter(world, 2, handler);
+	enter(world, 3, 90);
+	enter(world, 2, handler);
+	enter(world, 4, 80);
+	leave(world, 4, 80);
+	leave(world, 3, 90);
+	leave(world, 1, 100);
+	assert_log(world, "e1 e2 e3 e2 e4 x4 x2 x3 x2 x1 ");
+	assert_int_equal(world->synthesized[3], 0);
+}
+
 static void leaves_open_calls_open(void **state)
 {
 	struct world *world = *state;
@@ -328,6 +363,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(closes_a_frame_whose_slot_is_used_again, setup, teardown),
 		cmocka_unit_test_setup_teardown(tells_recursive_calls_apart_by_their_slot, setup, teardown),
 		cmocka_unit_test_setup_teardown(bears_another_stack, setup, teardown),
+		cmocka_unit_test_setup_teardown(keeps_the_caller_of_a_call_at_a_left_place, setup, teardown),
+		cmocka_unit_test_setup_teardown(keeps_what_a_handler_interrupts, setup, teardown),
 		cmocka_unit_test_setup_teardown(leaves_open_calls_open, setup, teardown),
 		cmocka_unit_test_setup_teardown(drops_short_leaf_calls, setup_threshold, teardown),
 		cmocka_unit_test_setup_teardown(drops_short_callers_of_dropped_calls, setup_threshold, teardown),
