@@ -69,7 +69,8 @@ int xp_spool_flush(struct xp_spool *spool);
 /*
  * Lays out the log under a temporary name, gives it its final name and, when root does it, the directory's owner, and
  * removes the spool. When that fails the spool
- * stays, for xp_spool_recover(). On a full disk the spool gives its blocks to the log as it goes.
+ * stays, for xp_spool_recover(). On a full disk the spool gives its blocks to the log as it goes; if others then take
+ * what it has freed, what was given is lost.
  * An error that xp_spool_append() has reported does not make this fail.
  */
 int xp_spool_finish(struct xp_spool *spool, struct xp_spool_result *result);

@@ -156,6 +156,7 @@ static int make_room(struct layout_run *run, bool trusted)
 {
 	struct statvfs fs;
 	uint64_t free_bytes, slack;
+	int err;
 
 	if (fstatvfs(run->window.fd, &fs))
 		return 0; /* then the writes will tell */
@@ -166,7 +167,10 @@ static int make_room(struct layout_run *run, bool trusted)
 	if (run->window.end - XP_SPOOL_HEADER_BYTES <= slack - free_bytes)
 		return 0;
 	run->window.end -= slack - free_bytes;
-	return add_up(run, trusted);
+	err = add_up(run, trusted);
+	if (!err && ftruncate(run->window.fd, (off_t)run->window.end))
+		err = -errno;
+	return err;
 }
 
 /* The layout found no space: the blocks of what is in the window, or before it, are free to go. */
@@ -180,9 +184,6 @@ static int give_blocks(void *arg)
 
 	if (window->end < end)
 		end = window->end;
-	/* The tail behind the last frame that is used has gone nowhere else. */
-	if (!window->punched && ftruncate(window->fd, (off_t)window->end))
-		return -errno;
 	if (end <= window->punched)
 		return -ENOSPC;
 	if (fallocate(window->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)from, (off_t)(end - from)))
@@ -279,6 +280,10 @@ static int layout_write(struct layout_run *run, int fd, const struct xp_spool_he
 	struct stat st;
 	int err;
 
+	/* Until now it held what was added up last; from now on, what give_blocks() may take. */
+	err = window_move(&run->window, XP_SPOOL_HEADER_BYTES);
+	if (err)
+		return err;
 	result->fdr_version = run->has_typed ? 5 : header->fdr_version;
 	result->threads = run->threads.count;
 	err = layout_begin(run, fd, header, result->fdr_version);

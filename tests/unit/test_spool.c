@@ -1,0 +1,612 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* The spool: what goes in comes out as a log, after a crash and on a full disk too. */
+#include "spool.h"
+#include "spool_format.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/mount.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "fmt_fdr_reader.h"
+#include "fmt_fdr_rules.h"
+
+#define CHUNK_BYTES (16u << 10)
+#define DISK_BYTES (8u << 20)
+
+static char place[] = "/tmp/xprof-test-spool-XXXXXX";
+static int dir; /* a small disk when root runs the tests */
+static bool small_disk;
+static struct xp_spool_result result;
+
+static const struct xp_spool_info info = {
+	.pid = 500,
+	.fdr_version = 1,
+	.constant_tsc = true,
+	.cycle_hz = 1000000000,
+	.start_tsc = 1000,
+	.wall_ns = 5000000000,
+	.comm = "program",
+	.exe = "/usr/bin/program",
+	.final_name = "program.500.fdr",
+};
+
+/* ---- a disk of its own ---- */
+
+static int make_disk(void **state)
+{
+	char options[32];
+
+	(void)state;
+	if (!mkdtemp(place))
+		return -1;
+	snprintf(options, sizeof(options), "size=%u", DISK_BYTES);
+	/* In a mount namespace of this process, so that nothing is left behind. */
+	small_disk = !unshare(CLONE_NEWNS) && !mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) &&
+		     !mount("none", place, "tmpfs", 0, options);
+	signal(SIGXFSZ, SIG_IGN);
+	return 0;
+}
+
+static int drop_disk(void **state)
+{
+	(void)state;
+	if (small_disk)
+		umount2(place, MNT_DETACH);
+	return rmdir(place);
+}
+
+static int open_dir(void **state)
+{
+	(void)state;
+	dir = open(place, O_RDONLY | O_DIRECTORY);
+	return dir < 0;
+}
+
+static int empty_dir(void **state)
+{
+	static const char *const names[] = { "s.spool", "program.500.fdr", "program.500.fdr.part", "filler", "x" };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		unlinkat(dir, names[i], 0);
+	close(dir);
+	return 0;
+}
+
+static bool exists(const char *name)
+{
+	return !faccessat(dir, name, F_OK, AT_SYMLINK_NOFOLLOW);
+}
+
+/* ---- writing ---- */
+
+static uint8_t chunk[CHUNK_BYTES];
+static struct xp_fdr_enc enc;
+
+/* A chunk of records of the functions first, first + 1, ... */
+static void fill(uint32_t first, uint32_t count)
+{
+	xp_fdr_enc_begin(&enc, chunk, sizeof(chunk), 1, 2000 + first);
+	for (uint32_t i = 0; i < count; i++)
+		assert_int_equal(xp_fdr_enc_function(&enc, 1, 2000 + first + i, first + i, XP_FDR_ENTER), 0);
+}
+
+static struct xp_spool *create(const struct xp_spool_info *with)
+{
+	struct xp_spool *spool;
+
+	assert_int_equal(xp_spool_create(&spool, dir, "s.spool", with), 0);
+	return spool;
+}
+
+/* ---- reading ---- */
+
+#define TIDS 64
+
+struct contents {
+	uint16_t version;
+	uint32_t threads;
+	uint64_t functions;
+	uint64_t events;
+	uint32_t next[TIDS]; /* function ids come in order */
+};
+
+static struct contents contents;
+
+/* Reads the log, which must be right in every respect. */
+static void read_log(const char *name)
+{
+	struct xp_fdr_rules *rules;
+	struct xp_fdr_violation violation;
+	struct xp_fdr_reader reader;
+	struct xp_fdr_record record;
+	struct stat st;
+	uint8_t *bytes;
+	int fd, more;
+
+	memset(&contents, 0, sizeof(contents));
+	fd = openat(dir, name, O_RDONLY);
+	assert_true(fd >= 0);
+	assert_int_equal(fstat(fd, &st), 0);
+	assert_int_equal(st.st_mode & 07777, 0600);
+	assert_int_equal(st.st_size, result.file_bytes);
+	bytes = mmap(NULL, st.st_size, PROT_READ, MAP_SHARED, fd, 0);
+	assert_ptr_not_equal(bytes, MAP_FAILED);
+	assert_int_equal(xp_fdr_reader_init(&reader, bytes, st.st_size, &violation), 0);
+	assert_int_equal(xp_fdr_rules_new(&rules, &reader), 0);
+	while ((more = xp_fdr_reader_next(&reader, &record, &violation)) == 1) {
+		assert_int_equal(xp_fdr_rules_record(rules, &record), 0);
+		if (record.is_function) {
+			assert_int_equal(record.function.fn_id, contents.next[record.tid % TIDS]++);
+			contents.functions++;
+		} else if (record.kind == XP_FDR_CUSTOM_EVENT || record.kind == XP_FDR_TYPED_EVENT) {
+			contents.events++;
+		}
+	}
+	if (more || !xp_fdr_rules_finish(rules, &violation))
+		fail_msg("0x%llx: %s", (unsigned long long)violation.offset, violation.text);
+	contents.version = reader.header.version;
+	contents.threads = xp_fdr_rules_threads(rules);
+	xp_fdr_rules_free(rules);
+	munmap(bytes, st.st_size);
+	close(fd);
+}
+
+static void finish(struct xp_spool *spool)
+{
+	assert_int_equal(xp_spool_finish(spool, &result), 0);
+	xp_spool_free(spool);
+	assert_string_equal(result.final_name, "program.500.fdr");
+	assert_string_equal(result.exe, "/usr/bin/program");
+	assert_string_equal(result.comm, "program");
+	assert_int_equal(result.pid, 500);
+	assert_false(exists("s.spool"));
+	assert_false(exists("program.500.fdr.part"));
+	read_log("program.500.fdr");
+	assert_int_equal(contents.functions, result.stats.functions);
+	assert_int_equal(contents.version, result.fdr_version);
+}
+
+/* Three threads, several chunks each, far more than the buffer holds. */
+static void append_much(struct xp_spool *spool, uint32_t chunks)
+{
+	for (uint32_t i = 0; i < chunks; i++)
+		for (int tid = 1; tid <= 3; tid++) {
+			fill(2000 * i, 2000);
+			assert_int_equal(xp_spool_append(spool, tid, "worker", &enc), 0);
+		}
+}
+
+/* ---- tests ---- */
+
+static void whole(void **state)
+{
+	struct xp_spool *spool = create(&info);
+
+	(void)state;
+	append_much(spool, 40);
+	finish(spool);
+	assert_int_equal(contents.version, 1);
+	assert_int_equal(contents.threads, 3);
+	assert_int_equal(result.threads, 3);
+	assert_int_equal(contents.functions, 3 * 40 * 2000);
+	assert_int_equal(contents.events, 3); /* the names */
+	assert_int_equal(result.dropped_bytes, 0);
+}
+
+static void nothing_at_all(void **state)
+{
+	(void)state;
+	finish(create(&info));
+	assert_int_equal(contents.threads, 1);
+	assert_int_equal(result.threads, 0);
+	assert_int_equal(contents.functions, 0);
+}
+
+static void typed_events_make_it_version_5(void **state)
+{
+	struct xp_spool *spool = create(&info);
+
+	(void)state;
+	fill(0, 10);
+	assert_int_equal(xp_spool_append(spool, 1, "a", &enc), 0);
+	xp_fdr_enc_begin(&enc, chunk, sizeof(chunk), 1, 3000);
+	assert_int_equal(xp_fdr_enc_typed(&enc, 1, 3000, 1, "x", 1), 0);
+	assert_int_equal(xp_fdr_enc_custom(&enc, 1, 3001, "x", 1), 0);
+	assert_int_equal(xp_spool_append(spool, 1, "a", &enc), 0);
+	finish(spool);
+	assert_int_equal(contents.version, 5);
+	assert_int_equal(contents.events, 1 + 2);
+	assert_int_equal(result.stats.events, 2);
+}
+
+static void one_tid_is_one_thread(void **state)
+{
+	struct xp_spool *spool = create(&info);
+
+	(void)state;
+	for (uint32_t i = 0; i < 100; i++) {
+		fill(10 * i, 10);
+		assert_int_equal(xp_spool_append(spool, 7, i % 2 ? "second" : "first", &enc), 0);
+		fill(10 * i, 10);
+		assert_int_equal(xp_spool_append(spool, -7 - (int)i, NULL, &enc), 0);
+	}
+	assert_int_equal(xp_spool_finish(spool, &result), 0);
+	xp_spool_free(spool);
+	assert_int_equal(result.threads, 101);
+	assert_int_equal(result.stats.functions, 2000);
+}
+
+static void what_cannot_be(void **state)
+{
+	static const char *const bad_names[] = { "", ".", "..", "a/b", "/x", NULL };
+	struct xp_spool_info other = info;
+	struct xp_spool *spool;
+	char long_name[XP_SPOOL_NAME_MAX + 2];
+
+	(void)state;
+	memset(long_name, 'n', sizeof(long_name));
+	long_name[sizeof(long_name) - 1] = 0;
+	for (size_t i = 0; i < sizeof(bad_names) / sizeof(bad_names[0]); i++) {
+		other.final_name = bad_names[i];
+		assert_int_equal(xp_spool_create(&spool, dir, "s.spool", &other), -EINVAL);
+		assert_null(spool);
+	}
+	other.final_name = long_name;
+	assert_int_equal(xp_spool_create(&spool, dir, "s.spool", &other), -EINVAL);
+	other = info;
+	other.cycle_hz = 0;
+	assert_int_equal(xp_spool_create(&spool, dir, "s.spool", &other), -EINVAL);
+	other = info;
+	other.fdr_version = 3;
+	assert_int_equal(xp_spool_create(&spool, dir, "s.spool", &other), -EINVAL);
+	assert_false(exists("s.spool"));
+
+	assert_int_equal(symlinkat("x", dir, "s.spool"), 0);
+	assert_int_equal(xp_spool_create(&spool, dir, "s.spool", &info), -EEXIST);
+	assert_false(exists("x"));
+	assert_int_equal(xp_spool_recover(dir, "s.spool", &result), -ELOOP);
+	assert_int_equal(unlinkat(dir, "s.spool", 0), 0);
+
+	spool = create(&info);
+	enc.len = 15;
+	assert_int_equal(xp_spool_append(spool, 1, "a", &enc), -EINVAL);
+	enc.len = XP_SPOOL_CHUNK_MAX + 1;
+	assert_int_equal(xp_spool_append(spool, 1, "a", &enc), -EINVAL);
+	finish(spool);
+}
+
+/* The temporary and the final name may be links that somebody else put there. */
+static void links_in_the_way(void **state)
+{
+	struct xp_spool *spool = create(&info);
+
+	(void)state;
+	assert_int_equal(symlinkat("x", dir, "program.500.fdr"), 0);
+	assert_int_equal(symlinkat("x", dir, "program.500.fdr.part"), 0);
+	append_much(spool, 1);
+	finish(spool);
+	assert_false(exists("x"));
+}
+
+/* ---- after a crash ---- */
+
+/* A spool as a crash leaves it: what xp_spool_free() closes was flushed at the last moment. */
+static void leave_spool(uint32_t chunks)
+{
+	struct xp_spool *spool = create(&info);
+
+	append_much(spool, chunks);
+	assert_int_equal(xp_spool_flush(spool), 0);
+	assert_int_equal(xp_spool_recover(dir, "s.spool", &result), -EBUSY);
+	xp_spool_free(spool);
+	assert_true(exists("s.spool"));
+}
+
+static void recovered(void **state)
+{
+	(void)state;
+	leave_spool(10);
+	assert_int_equal(xp_spool_recover(dir, "s.spool", &result), 0);
+	assert_false(exists("s.spool"));
+	read_log("program.500.fdr");
+	assert_int_equal(contents.functions, 3 * 10 * 2000);
+	assert_int_equal(result.stats.functions, 3 * 10 * 2000);
+	assert_int_equal(result.dropped_bytes, 0);
+}
+
+static void cut(off_t size)
+{
+	int fd = openat(dir, "s.spool", O_RDWR);
+
+	assert_int_equal(ftruncate(fd, size), 0);
+	close(fd);
+}
+
+static void write_at(off_t offset, const void *data, size_t size)
+{
+	int fd = openat(dir, "s.spool", O_RDWR);
+
+	assert_int_equal(pwrite(fd, data, size, offset), size);
+	close(fd);
+}
+
+#define FRAME_BYTES (48 + 16 + 2000 * 8)
+
+/* The last frame is not whole, wherever it was cut. */
+static void recovered_after_truncation(void **state)
+{
+	static const int cuts[] = { 1, 8, 15999, 16000, 16001, 16016, 16040, 16063 };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cuts) / sizeof(cuts[0]); i++) {
+		leave_spool(2);
+		cut(XP_SPOOL_HEADER_BYTES + 6 * FRAME_BYTES - cuts[i]);
+		assert_int_equal(xp_spool_recover(dir, "s.spool", &result), 0);
+		read_log("program.500.fdr");
+		assert_int_equal(contents.functions, 5 * 2000);
+		assert_int_equal(result.dropped_bytes, FRAME_BYTES - cuts[i]);
+	}
+}
+
+static void recovered_with_damage(void **state)
+{
+	/* In the fourth frame: its magic, length, check sum, first record, a record in the middle. */
+	static const int places[] = { 0, 8, 40, 48, 48 + 16 + 8 * 700 };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
+		leave_spool(2);
+		write_at(XP_SPOOL_HEADER_BYTES + 3 * FRAME_BYTES + places[i], "\xff\xff\xff\xff", 4);
+		assert_int_equal(xp_spool_recover(dir, "s.spool", &result), 0);
+		read_log("program.500.fdr");
+		assert_int_equal(contents.functions, 3 * 2000);
+		assert_int_equal(result.dropped_bytes, 3 * FRAME_BYTES);
+	}
+}
+
+static void not_a_spool(void **state)
+{
+	struct xp_spool_header header;
+	int fd;
+
+	(void)state;
+	assert_int_equal(xp_spool_recover(dir, "s.spool", &result), -ENOENT);
+	assert_int_equal(mkfifoat(dir, "s.spool", 0600), 0);
+	assert_int_equal(xp_spool_recover(dir, "s.spool", &result), -EBADMSG);
+	assert_int_equal(unlinkat(dir, "s.spool", 0), 0);
+
+	leave_spool(1);
+	cut(100);
+	assert_int_equal(xp_spool_recover(dir, "s.spool", &result), -EBADMSG);
+	cut(0);
+	assert_int_equal(xp_spool_recover(dir, "s.spool", &result), -EBADMSG);
+	assert_true(exists("s.spool"));
+	assert_int_equal(unlinkat(dir, "s.spool", 0), 0);
+
+	/* A forged header whose check sum is right. */
+	leave_spool(1);
+	fd = openat(dir, "s.spool", O_RDWR);
+	assert_int_equal(pread(fd, &header, sizeof(header), 0), sizeof(header));
+	close(fd);
+	strcpy(header.final_name, "../escaped");
+	header.check = xp_spool_header_check(&header);
+	write_at(0, &header, sizeof(header));
+	assert_int_equal(xp_spool_recover(dir, "s.spool", &result), -EBADMSG);
+	memset(header.final_name, 'a', sizeof(header.final_name));
+	header.check = xp_spool_header_check(&header);
+	write_at(0, &header, sizeof(header));
+	assert_int_equal(xp_spool_recover(dir, "s.spool", &result), -EBADMSG);
+	assert_true(exists("s.spool"));
+}
+
+/* The crash was in xp_spool_finish(). */
+static void recovered_over_a_part(void **state)
+{
+	int fd;
+
+	(void)state;
+	leave_spool(2);
+	fd = openat(dir, "program.500.fdr.part", O_CREAT | O_WRONLY, 0600);
+	assert_int_equal(write(fd, "rubbish", 7), 7);
+	close(fd);
+	assert_int_equal(xp_spool_recover(dir, "s.spool", &result), 0);
+	read_log("program.500.fdr");
+	assert_int_equal(contents.functions, 6 * 2000);
+	assert_false(exists("program.500.fdr.part"));
+}
+
+static void log_belongs_to_the_directorys_owner(void **state)
+{
+	struct stat st;
+
+	(void)state;
+	if (geteuid())
+		skip();
+	assert_int_equal(fchown(dir, 1234, 2345), 0);
+	leave_spool(1);
+	assert_int_equal(xp_spool_recover(dir, "s.spool", &result), 0);
+	assert_int_equal(fchown(dir, 0, 0), 0);
+	assert_int_equal(fstatat(dir, "program.500.fdr", &st, 0), 0);
+	assert_int_equal(st.st_uid, 1234);
+	assert_int_equal(st.st_gid, 2345);
+}
+
+/* ---- full disks ---- */
+
+static void fill_disk(size_t leave_bytes)
+{
+	static const uint8_t zeros[4096];
+	int fd = openat(dir, "filler", O_CREAT | O_RDWR, 0600);
+	off_t size;
+
+	while (write(fd, zeros, sizeof(zeros)) == sizeof(zeros))
+		;
+	size = lseek(fd, 0, SEEK_END);
+	assert_true(size > (off_t)leave_bytes);
+	assert_int_equal(ftruncate(fd, size - (off_t)leave_bytes), 0);
+	close(fd);
+}
+
+/* The spool fills the disk: the log gets all that fits. */
+static void disk_full_while_recording(void **state)
+{
+	uint64_t accepted = 0;
+	struct xp_spool *spool;
+	int err = 0;
+
+	(void)state;
+	if (!small_disk)
+		skip();
+	for (int version = 1; version <= 5; version += 4) {
+		struct xp_spool_info other = info;
+
+		other.fdr_version = version;
+		spool = create(&other);
+		accepted = 0;
+		for (uint32_t i = 0; i < 10000; i++) {
+			fill(accepted, 2000);
+			err = xp_spool_append(spool, 1, "w", &enc);
+			if (err)
+				break;
+			accepted += 2000;
+		}
+		assert_int_equal(err, -ENOSPC);
+		fill(0, 1);
+		assert_int_equal(xp_spool_append(spool, 2, "w", &enc), -ENOSPC); /* and no gap */
+		finish(spool);
+		assert_in_range(contents.functions, accepted - 50000, accepted);
+		assert_int_equal(contents.next[2], 0);
+		assert_true(result.file_bytes > 7u << 20);
+		assert_int_equal(unlinkat(dir, "program.500.fdr", 0), 0);
+	}
+}
+
+/* Others have filled the disk: nothing is lost, since the log takes the spool's blocks. */
+static void disk_full_at_the_end(void **state)
+{
+	(void)state;
+	if (!small_disk)
+		skip();
+	for (int version = 1; version <= 5; version += 4) {
+		struct xp_spool_info other = info;
+		struct xp_spool *spool;
+
+		other.fdr_version = version;
+		spool = create(&other);
+		append_much(spool, 70);
+		assert_int_equal(xp_spool_flush(spool), 0);
+		fill_disk(400 << 10);
+		finish(spool);
+		assert_int_equal(contents.functions, 3 * 70 * 2000);
+		assert_int_equal(result.dropped_bytes, 0);
+		assert_int_equal(unlinkat(dir, "program.500.fdr", 0), 0);
+		assert_int_equal(unlinkat(dir, "filler", 0), 0);
+	}
+}
+
+/* Not a byte is left: the spool's tail makes room. */
+static void disk_entirely_full_at_the_end(void **state)
+{
+	struct xp_spool *spool;
+
+	(void)state;
+	if (!small_disk)
+		skip();
+	spool = create(&info);
+	append_much(spool, 70);
+	assert_int_equal(xp_spool_flush(spool), 0);
+	fill_disk(0);
+	finish(spool);
+	assert_in_range(contents.functions, 3 * 70 * 2000 - 80000, 3 * 70 * 2000 - 1);
+	assert_in_range(result.dropped_bytes, 1, 80000 * 8);
+}
+
+/* A file may not become longer: the spool keeps what is there, and says so. */
+static void file_size_limit(void **state)
+{
+	struct rlimit before, limit;
+	struct xp_spool *spool;
+	uint64_t accepted = 0;
+	int err = 0;
+
+	(void)state;
+	spool = create(&info);
+	assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+	limit = before;
+	limit.rlim_cur = 1 << 20;
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+	while (!err && accepted < 1000000) {
+		fill(accepted, 2000);
+		err = xp_spool_append(spool, 1, "w", &enc);
+		accepted += err ? 0 : 2000;
+	}
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+	assert_int_equal(err, -EFBIG);
+	finish(spool);
+	assert_int_equal(contents.functions, ((1 << 20) - XP_SPOOL_HEADER_BYTES) / FRAME_BYTES * 2000);
+}
+
+/* The log cannot be made: the spool stays, whole, and can be recovered. */
+static void failed_finish_keeps_the_spool(void **state)
+{
+	struct rlimit before, limit;
+	struct xp_spool *spool = create(&info);
+
+	(void)state;
+	append_much(spool, 10);
+	assert_int_equal(xp_spool_flush(spool), 0);
+	assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+	limit = before;
+	limit.rlim_cur = 100000;
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+	assert_int_equal(xp_spool_finish(spool, &result), -EFBIG);
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+	xp_spool_free(spool);
+	assert_true(exists("s.spool"));
+	assert_false(exists("program.500.fdr"));
+	assert_false(exists("program.500.fdr.part"));
+	assert_int_equal(xp_spool_recover(dir, "s.spool", &result), 0);
+	read_log("program.500.fdr");
+	assert_int_equal(contents.functions, 3 * 10 * 2000);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, open_dir, empty_dir)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(whole),
+		TEST(nothing_at_all),
+		TEST(typed_events_make_it_version_5),
+		TEST(one_tid_is_one_thread),
+		TEST(what_cannot_be),
+		TEST(links_in_the_way),
+		TEST(recovered),
+		TEST(recovered_after_truncation),
+		TEST(recovered_with_damage),
+		TEST(not_a_spool),
+		TEST(recovered_over_a_part),
+		TEST(log_belongs_to_the_directorys_owner),
+		TEST(disk_full_while_recording),
+		TEST(disk_full_at_the_end),
+		TEST(disk_entirely_full_at_the_end),
+		TEST(file_size_limit),
+		TEST(failed_finish_keeps_the_spool),
+	};
+
+	return cmocka_run_group_tests(tests, make_disk, drop_disk);
+}
