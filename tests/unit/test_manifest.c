@@ -1,0 +1,339 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "manifest.h"
+#include "util.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <jansson.h>
+
+#include <cmocka.h>
+
+static char place[32];
+static int dir_fd;
+
+static int set_up(void **state)
+{
+	(void)state;
+	strcpy(place, "/tmp/xprof-manifest-XXXXXX");
+	if (!mkdtemp(place))
+		return -1;
+	dir_fd = open(place, O_RDONLY | O_DIRECTORY);
+	return dir_fd < 0;
+}
+
+static int tear_down(void **state)
+{
+	(void)state;
+	unlinkat(dir_fd, XP_MANIFEST_NAME, 0);
+	close(dir_fd);
+	/* Fails, and the test with it, when something else is left. */
+	return rmdir(place);
+}
+
+static json_t *read_back(void)
+{
+	int fd = openat(dir_fd, XP_MANIFEST_NAME, O_RDONLY);
+	json_error_t error;
+	json_t *json;
+
+	assert_true(fd >= 0);
+	json = json_loadfd(fd, JSON_REJECT_DUPLICATES, &error);
+	close(fd);
+	if (!json)
+		fail_msg("line %d: %s", error.line, error.text);
+	return json;
+}
+
+/* The value at a path as "processes.0.comm". */
+static json_t *at(json_t *json, const char *path)
+{
+	char copy[128], *rest = copy, *step;
+
+	snprintf(copy, sizeof(copy), "%s", path);
+	while ((step = strsep(&rest, ".")))
+		json = json_is_array(json) ? json_array_get(json, atoi(step)) : json_object_get(json, step);
+	if (!json)
+		fail_msg("no %s", path);
+	return json;
+}
+
+static json_int_t number(json_t *json, const char *path)
+{
+	assert_true(json_is_integer(at(json, path)));
+	return json_integer_value(at(json, path));
+}
+
+static const char *text(json_t *json, const char *path)
+{
+	assert_true(json_is_string(at(json, path)));
+	return json_string_value(at(json, path));
+}
+
+static char *const argv_two[] = { "xprof", "record\n\xff\xc3\xa9", NULL };
+static const uint8_t build_id[] = { 0x01, 0xab, 0xff };
+static const uint32_t synthesized[] = { 0, 0, 7, 0, 1 };
+static const char *const notices[] = { "a notice" };
+
+static struct xp_manifest minimal(void)
+{
+	return (struct xp_manifest){
+		.argv = argv_two,
+		.start_wall_ns = 1700000000123456789,
+		.duration_ns = 2500000000,
+		.clock = { .source = "msr/tsc",
+			   .hz = 2600000000,
+			   .start_tsc = 1ull << 62,
+			   .error_bound_ns = 130,
+			   .constant_tsc = true,
+			   .records_by_ktime = 3 },
+		.attach_method = "uprobe_multi",
+		.attach_ns = 12500000,
+	};
+}
+
+static void head_is_written(void **state)
+{
+	struct xp_manifest manifest = minimal();
+	json_t *json;
+
+	(void)state;
+	manifest.notices = notices;
+	manifest.notice_count = 1;
+	assert_int_equal(xp_manifest_write(dir_fd, &manifest), 0);
+	json = read_back();
+	assert_int_equal(number(json, "manifest_version"), 1);
+	assert_string_equal(text(json, "xprof_version"), XPROF_VERSION);
+	assert_int_equal(json_array_size(at(json, "command")), 2);
+	assert_string_equal(text(json, "command.1"), "record??\xc3\xa9");
+	assert_string_equal(text(json, "started"), "2023-11-14T22:13:20.123456789Z");
+	assert_true(json_real_value(at(json, "duration_s")) == 2.5);
+	assert_string_equal(text(json, "kernel.machine"), "x86_64");
+	assert_string_equal(text(json, "clock.source"), "msr/tsc");
+	assert_int_equal(number(json, "clock.hz"), 2600000000);
+	assert_int_equal(number(json, "clock.start_tsc"), 1ll << 62);
+	assert_int_equal(number(json, "clock.error_bound_ns"), 130);
+	assert_int_equal(number(json, "clock.records_by_ktime"), 3);
+	assert_true(json_is_true(at(json, "clock.constant_tsc")));
+	assert_true(json_is_false(at(json, "clock.nonstop_tsc")));
+	assert_string_equal(text(json, "attach.method"), "uprobe_multi");
+	assert_true(json_real_value(at(json, "attach.attach_ms")) == 12.5);
+	assert_string_equal(text(json, "notices.0"), "a notice");
+	assert_int_equal(json_array_size(at(json, "processes")), 0);
+	json_decref(json);
+}
+
+static void totals_add_up(void **state)
+{
+	struct xp_bpf_counters cpus[3] = {
+		[1] = { .lost = { [XP_REC_ENTRY] = 5, [XP_REC_EXIT] = 2, [XP_REC_FORK] = 1 },
+			.truncated = { [XP_REC_CUSTOM_EVENT] = 4 } },
+		[2] = { .faulted = { [XP_REC_TYPED_EVENT] = 6 }, .not_taken = 9 },
+	};
+	struct xp_manifest manifest = minimal();
+	json_t *json;
+
+	(void)state;
+	manifest.cpus = cpus;
+	manifest.cpu_count = 3;
+	manifest.missed = 10;
+	manifest.other_process = 20;
+	manifest.counts = (struct xp_counts){ .seen = 100, .written = 80, .unstored = 5, .synthesized = 8 };
+	manifest.counts.filtered[XP_FILTER_UNMATCHED_EXIT] = 14;
+	manifest.counts.filtered[XP_FILTER_MIN_DURATION] = 1;
+	assert_int_equal(xp_manifest_write(dir_fd, &manifest), 0);
+	json = read_back();
+	assert_int_equal(number(json, "totals.seen"), 137);
+	assert_int_equal(number(json, "totals.written"), 80);
+	assert_int_equal(number(json, "totals.filtered.total"), 35);
+	assert_int_equal(number(json, "totals.filtered.unmatched_exit"), 14);
+	assert_int_equal(number(json, "totals.filtered.min_duration"), 1);
+	assert_int_equal(number(json, "totals.filtered.other_process"), 20);
+	assert_int_equal(number(json, "totals.lost.total"), 22);
+	assert_int_equal(number(json, "totals.lost.ring"), 7);
+	assert_int_equal(number(json, "totals.lost.missed"), 10);
+	assert_int_equal(number(json, "totals.lost.unstored"), 5);
+	assert_int_equal(number(json, "totals.seen"), number(json, "totals.written") +
+							  number(json, "totals.filtered.total") +
+							  number(json, "totals.lost.total"));
+	assert_int_equal(json_array_size(at(json, "totals.lost.cpus")), 1);
+	assert_int_equal(json_object_size(at(json, "totals.lost.cpus.0")), 4);
+	assert_int_equal(number(json, "totals.lost.cpus.0.cpu"), 1);
+	assert_int_equal(number(json, "totals.lost.cpus.0.entry"), 5);
+	assert_int_equal(number(json, "totals.lost.cpus.0.exit"), 2);
+	assert_int_equal(number(json, "totals.lost.cpus.0.fork"), 1);
+	assert_int_equal(number(json, "totals.truncated"), 4);
+	assert_int_equal(number(json, "totals.faulted"), 6);
+	assert_int_equal(number(json, "totals.not_taken"), 9);
+	assert_int_equal(number(json, "totals.synthesized_exits"), 8);
+	json_decref(json);
+}
+
+static void processes_and_files(void **state)
+{
+	const struct xp_manifest_object object = { .path = "/bin/\x1b[31mx",
+						   .build_id = build_id,
+						   .build_id_bytes = sizeof(build_id),
+						   .functions = 12,
+						   .sleds_attached = 30,
+						   .sleds_patched = 2,
+						   .sleds_unreadable = 1,
+						   .sleds_overwritten = 3,
+						   .first_id = 1 };
+	const struct xp_manifest_thread thread = { .tid = 43, .name = "w", .counts = { .seen = 9, .written = 9 } };
+	const struct xp_manifest_process processes[2] = {
+		{ .pid = 42,
+		  .image = 2,
+		  .comm = "a",
+		  .exe = "/bin/a",
+		  .start_ns = 500000000,
+		  .log_name = "a.42.fdr",
+		  .counts = { .seen = UINT64_MAX },
+		  .synthesized = synthesized,
+		  .synthesized_room = XP_ARRAY_SIZE(synthesized),
+		  .objects = &object,
+		  .object_count = 1,
+		  .threads = &thread,
+		  .thread_count = 1,
+		  .thread_total = 5 },
+		{ .pid = 44, .image = 1, .comm = "", .exe = "", .error = -ENOSPC },
+	};
+	const struct xp_manifest_file file = { "a.42.fdr", "fdr", 4096 };
+	struct xp_manifest manifest = minimal();
+	json_t *json;
+
+	(void)state;
+	manifest.processes = processes;
+	manifest.process_count = 2;
+	manifest.files = &file;
+	manifest.file_count = 1;
+	assert_int_equal(xp_manifest_write(dir_fd, &manifest), 0);
+	json = read_back();
+	assert_int_equal(number(json, "processes.0.pid"), 42);
+	assert_int_equal(number(json, "processes.0.image"), 2);
+	assert_string_equal(text(json, "processes.0.log"), "a.42.fdr");
+	assert_true(json_real_value(at(json, "processes.0.start_s")) == 0.5);
+	/* JSON readers have signed integers. */
+	assert_int_equal(number(json, "processes.0.seen"), INT64_MAX);
+	assert_string_equal(text(json, "processes.0.objects.0.path"), "/bin/?[31mx");
+	assert_string_equal(text(json, "processes.0.objects.0.build_id"), "01abff");
+	assert_int_equal(number(json, "processes.0.objects.0.functions"), 12);
+	assert_int_equal(number(json, "processes.0.objects.0.first_id"), 1);
+	assert_int_equal(number(json, "processes.0.objects.0.sleds_attached"), 30);
+	assert_int_equal(number(json, "processes.0.objects.0.sleds_refused.patched"), 2);
+	assert_int_equal(number(json, "processes.0.objects.0.sleds_refused.unreadable"), 1);
+	assert_int_equal(number(json, "processes.0.objects.0.sleds_overwritten"), 3);
+	assert_int_equal(json_array_size(at(json, "processes.0.synthesized_by_function")), 2);
+	assert_int_equal(number(json, "processes.0.synthesized_by_function.0.id"), 2);
+	assert_int_equal(number(json, "processes.0.synthesized_by_function.0.exits"), 7);
+	assert_int_equal(number(json, "processes.0.synthesized_by_function.1.id"), 4);
+	assert_int_equal(number(json, "processes.0.threads.0.tid"), 43);
+	assert_string_equal(text(json, "processes.0.threads.0.name"), "w");
+	assert_int_equal(number(json, "processes.0.threads.0.written"), 9);
+	assert_int_equal(number(json, "processes.0.thread_count"), 5);
+	assert_int_equal(number(json, "processes.0.threads_omitted"), 4);
+	assert_null(json_object_get(at(json, "processes.0"), "error"));
+	assert_string_equal(text(json, "processes.1.error"), "No space left on device");
+	assert_null(json_object_get(at(json, "processes.1"), "log"));
+	assert_string_equal(text(json, "files.0.name"), "a.42.fdr");
+	assert_string_equal(text(json, "files.0.kind"), "fdr");
+	assert_int_equal(number(json, "files.0.bytes"), 4096);
+	json_decref(json);
+}
+
+static void threads_are_capped(void **state)
+{
+	static struct xp_manifest_thread threads[XP_MANIFEST_THREADS_MAX + 1];
+	struct xp_manifest_process process = { .comm = "", .exe = "", .threads = threads };
+	struct xp_manifest manifest = minimal();
+	json_t *json;
+
+	(void)state;
+	for (size_t i = 0; i < XP_ARRAY_SIZE(threads); i++)
+		threads[i] = (struct xp_manifest_thread){ .tid = i + 1, .name = "t" };
+	process.thread_count = XP_ARRAY_SIZE(threads);
+	process.thread_total = 5000;
+	manifest.processes = &process;
+	manifest.process_count = 1;
+	assert_int_equal(xp_manifest_write(dir_fd, &manifest), 0);
+	json = read_back();
+	assert_int_equal(json_array_size(at(json, "processes.0.threads")), XP_MANIFEST_THREADS_MAX);
+	assert_int_equal(number(json, "processes.0.threads_omitted"), 5000 - XP_MANIFEST_THREADS_MAX);
+	json_decref(json);
+}
+
+static void stale_leftover_is_replaced(void **state)
+{
+	struct xp_manifest manifest = minimal();
+	struct stat st;
+
+	(void)state;
+	/* A link left there must not lead elsewhere. */
+	assert_int_equal(symlinkat("target", dir_fd, XP_MANIFEST_NAME ".part"), 0);
+	assert_int_equal(xp_manifest_write(dir_fd, &manifest), 0);
+	assert_int_equal(xp_manifest_write(dir_fd, &manifest), 0);
+	assert_int_equal(fstatat(dir_fd, XP_MANIFEST_NAME, &st, AT_SYMLINK_NOFOLLOW), 0);
+	assert_true(S_ISREG(st.st_mode));
+}
+
+/* A full disk, as RLIMIT_FSIZE plays it: an error, and neither a torn file nor a leftover. */
+static void write_error_leaves_nothing(void **state)
+{
+	struct xp_manifest manifest = minimal();
+	int status;
+	pid_t child;
+
+	(void)state;
+	child = fork();
+	if (!child) {
+		struct rlimit limit = { 100, 100 };
+
+		signal(SIGXFSZ, SIG_IGN);
+		setrlimit(RLIMIT_FSIZE, &limit);
+		_exit(xp_manifest_write(dir_fd, &manifest) == -EFBIG ? 0 : 1);
+	}
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(status, 0);
+	assert_int_equal(faccessat(dir_fd, XP_MANIFEST_NAME, F_OK, 0), -1);
+	assert_int_equal(xp_manifest_write(-1, &manifest), -EBADF);
+}
+
+static void iso_times(void **state)
+{
+	char buf[XP_ISO_TIME_BYTES];
+
+	(void)state;
+	xp_iso_time(buf, 0);
+	assert_string_equal(buf, "1970-01-01T00:00:00.000000000Z");
+	xp_iso_time(buf, 951782400000000007);
+	assert_string_equal(buf, "2000-02-29T00:00:00.000000007Z");
+	xp_iso_time(buf, UINT64_MAX);
+	assert_string_equal(buf, "2554-07-21T23:34:33.709551615Z");
+}
+
+#define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(head_is_written),
+		TEST(totals_add_up),
+		TEST(processes_and_files),
+		TEST(threads_are_capped),
+		TEST(stale_leftover_is_replaced),
+		TEST(write_error_leaves_nothing),
+		cmocka_unit_test(iso_times),
+	};
+
+	return cmocka_run_group_tests_name("manifest", tests, NULL, NULL);
+}

@@ -1,0 +1,434 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "manifest.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/utsname.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <jansson.h>
+
+#include "util.h"
+
+#define TEMPORARY XP_MANIFEST_NAME ".part"
+#define NS_PER_S 1000000000ull
+
+void xp_iso_time(char text[XP_ISO_TIME_BYTES], uint64_t wall_ns)
+{
+	time_t seconds = wall_ns / NS_PER_S;
+	struct tm tm;
+
+	gmtime_r(&seconds, &tm);
+	snprintf(text, XP_ISO_TIME_BYTES, "%04d-%02d-%02dT%02d:%02d:%02d.%09lluZ", tm.tm_year + 1900, tm.tm_mon + 1,
+		 tm.tm_mday, tm.tm_hour, tm.tm_min, tm.tm_sec, wall_ns % NS_PER_S);
+}
+
+/* ---- values ---- */
+
+static json_t *text_value(const char *text)
+{
+	size_t size = strlen(text) + 1;
+	char *clean = malloc(size);
+	json_t *value;
+
+	if (!clean)
+		return NULL;
+	xp_clean_text(clean, size, text);
+	value = json_string(clean);
+	free(clean);
+	return value;
+}
+
+static json_t *number_value(uint64_t number)
+{
+	return json_integer((json_int_t)XP_MIN(number, (uint64_t)INT64_MAX));
+}
+
+/*
+ * An object under construction. All can only fail for want of memory: the first failure is kept, and done() gives
+ * nothing then, which makes the object that was to hold this one fail in turn.
+ */
+struct section {
+	json_t *json;
+	bool failed;
+};
+
+static struct section begin(void)
+{
+	return (struct section){ .json = json_object() };
+}
+
+static json_t *done(struct section *section)
+{
+	if (!section->failed)
+		return section->json;
+	json_decref(section->json);
+	return NULL;
+}
+
+/* Takes value over, which may be NULL for a failure. */
+static void put(struct section *section, const char *key, json_t *value)
+{
+	section->failed |= json_object_set_new(section->json, key, value) != 0;
+}
+
+static void put_text(struct section *section, const char *key, const char *text)
+{
+	put(section, key, text_value(text));
+}
+
+static void put_number(struct section *section, const char *key, uint64_t number)
+{
+	put(section, key, number_value(number));
+}
+
+static void put_bool(struct section *section, const char *key, bool value)
+{
+	put(section, key, json_boolean(value));
+}
+
+/* A list of count values; the index goes to item(). */
+static json_t *list(size_t count, json_t *(*item)(const void *arg, size_t index), const void *arg)
+{
+	json_t *array = json_array();
+
+	for (size_t i = 0; i < count; i++)
+		if (json_array_append_new(array, item(arg, i))) {
+			json_decref(array);
+			return NULL;
+		}
+	return array;
+}
+
+/* ---- counts ---- */
+
+static const char *const kind_names[XP_REC_KINDS] = {
+	[XP_REC_ENTRY] = "entry",
+	[XP_REC_EXIT] = "exit",
+	[XP_REC_TAIL_EXIT] = "tail_exit",
+	[XP_REC_ENTRY_ARGS] = "entry_args",
+	[XP_REC_CUSTOM_EVENT] = "custom_event",
+	[XP_REC_TYPED_EVENT] = "typed_event",
+	[XP_REC_EXEC] = "exec",
+	[XP_REC_FORK] = "fork",
+	[XP_REC_EXIT_THREAD] = "exit_thread",
+	[XP_REC_EXIT_PROCESS] = "exit_process",
+	[XP_REC_LINK_MAP] = "link_map",
+};
+
+/* The kinds that stand for something in the target's program; the rest are xprof's own and no events. */
+static bool is_event(int kind)
+{
+	return kind <= XP_REC_TYPED_EVENT;
+}
+
+static json_t *filtered_value(const struct xp_counts *counts, const uint64_t *other_process)
+{
+	struct section section = begin();
+
+	put_number(&section, "total", xp_counts_filtered(counts) + (other_process ? *other_process : 0));
+	for (int i = 0; i < XP_FILTERS; i++)
+		put_number(&section, xp_filter_name((enum xp_filter)i), counts->filtered[i]);
+	if (other_process)
+		put_number(&section, "other_process", *other_process);
+	return done(&section);
+}
+
+/* Of a process or a thread: what is lost before xprof knows whose it is stands in the totals. */
+static void put_counts(struct section *section, const struct xp_counts *counts)
+{
+	struct section lost = begin();
+
+	put_number(section, "seen", counts->seen);
+	put_number(section, "written", counts->written);
+	put(section, "filtered", filtered_value(counts, NULL));
+	put_number(&lost, "total", counts->unstored);
+	put_number(&lost, "unstored", counts->unstored);
+	put(section, "lost", done(&lost));
+	put_number(section, "synthesized_exits", counts->synthesized);
+}
+
+static json_t *lost_cpu_value(unsigned int cpu, const struct xp_bpf_counters *counters)
+{
+	struct section section = begin();
+
+	put_number(&section, "cpu", cpu);
+	for (int kind = 0; kind < XP_REC_KINDS; kind++)
+		if (kind_names[kind] && counters->lost[kind])
+			put_number(&section, kind_names[kind], counters->lost[kind]);
+	return done(&section);
+}
+
+static bool lost_any(const struct xp_bpf_counters *counters)
+{
+	for (int kind = 0; kind < XP_REC_KINDS; kind++)
+		if (counters->lost[kind])
+			return true;
+	return false;
+}
+
+/* Only the CPUs that lost something, and of those the kinds that they lost. */
+static json_t *lost_cpus_value(const struct xp_manifest *manifest)
+{
+	json_t *array = json_array();
+
+	for (size_t cpu = 0; cpu < manifest->cpu_count; cpu++)
+		if (lost_any(&manifest->cpus[cpu]) &&
+		    json_array_append_new(array, lost_cpu_value(cpu, &manifest->cpus[cpu]))) {
+			json_decref(array);
+			return NULL;
+		}
+	return array;
+}
+
+struct sums {
+	uint64_t ring; /* events lost in rings */
+	uint64_t truncated;
+	uint64_t faulted;
+	uint64_t not_taken;
+};
+
+static struct sums sum_cpus(const struct xp_manifest *manifest)
+{
+	struct sums sums = { 0 };
+
+	for (size_t cpu = 0; cpu < manifest->cpu_count; cpu++) {
+		const struct xp_bpf_counters *counters = &manifest->cpus[cpu];
+
+		for (int kind = 0; kind < XP_REC_KINDS; kind++) {
+			sums.ring += is_event(kind) ? counters->lost[kind] : 0;
+			sums.truncated += counters->truncated[kind];
+			sums.faulted += counters->faulted[kind];
+		}
+		sums.not_taken += counters->not_taken;
+	}
+	return sums;
+}
+
+static json_t *totals_value(const struct xp_manifest *manifest)
+{
+	const struct xp_counts *counts = &manifest->counts;
+	struct sums sums = sum_cpus(manifest);
+	struct section section = begin(), lost = begin();
+	uint64_t before = sums.ring + manifest->missed; /* lost before xprof saw them */
+
+	put_number(&lost, "total", before + counts->unstored);
+	put_number(&lost, "ring", sums.ring);
+	put_number(&lost, "missed", manifest->missed);
+	put_number(&lost, "unstored", counts->unstored);
+	put(&lost, "cpus", lost_cpus_value(manifest));
+
+	put_number(&section, "seen", counts->seen + manifest->other_process + before);
+	put_number(&section, "written", counts->written);
+	put(&section, "filtered", filtered_value(counts, &manifest->other_process));
+	put(&section, "lost", done(&lost));
+	put_number(&section, "truncated", sums.truncated);
+	put_number(&section, "faulted", sums.faulted);
+	put_number(&section, "not_taken", sums.not_taken);
+	put_number(&section, "synthesized_exits", counts->synthesized);
+	return done(&section);
+}
+
+/* ---- processes ---- */
+
+static json_t *hex_value(const uint8_t *bytes, size_t count)
+{
+	char text[2 * 64 + 1] = "";
+
+	for (size_t i = 0; i < XP_MIN(count, (size_t)64); i++)
+		snprintf(text + 2 * i, 3, "%02x", bytes[i]);
+	return json_string(text);
+}
+
+static json_t *object_value(const void *arg, size_t index)
+{
+	const struct xp_manifest_object *object = (const struct xp_manifest_object *)arg + index;
+	struct section section = begin(), refused = begin();
+
+	put_number(&refused, "patched", object->sleds_patched);
+	put_number(&refused, "unreadable", object->sleds_unreadable);
+
+	put_text(&section, "path", object->path);
+	if (object->build_id_bytes)
+		put(&section, "build_id", hex_value(object->build_id, object->build_id_bytes));
+	put_number(&section, "functions", object->functions);
+	put_number(&section, "first_id", object->first_id);
+	put_number(&section, "sleds_attached", object->sleds_attached);
+	put(&section, "sleds_refused", done(&refused));
+	put_number(&section, "sleds_overwritten", object->sleds_overwritten);
+	return done(&section);
+}
+
+static json_t *thread_value(const void *arg, size_t index)
+{
+	const struct xp_manifest_thread *thread = (const struct xp_manifest_thread *)arg + index;
+	struct section section = begin();
+
+	put_number(&section, "tid", thread->tid);
+	put_text(&section, "name", thread->name);
+	put_counts(&section, &thread->counts);
+	return done(&section);
+}
+
+static json_t *synthesized_value(const struct xp_manifest_process *process)
+{
+	json_t *array = json_array();
+
+	for (size_t id = 0; process->synthesized && id < process->synthesized_room; id++) {
+		struct section section;
+
+		if (!process->synthesized[id])
+			continue;
+		section = begin();
+		put_number(&section, "id", id);
+		put_number(&section, "exits", process->synthesized[id]);
+		if (json_array_append_new(array, done(&section))) {
+			json_decref(array);
+			return NULL;
+		}
+	}
+	return array;
+}
+
+static json_t *process_value(const void *arg, size_t index)
+{
+	const struct xp_manifest_process *process = (const struct xp_manifest_process *)arg + index;
+	size_t threads = XP_MIN(process->thread_count, (size_t)XP_MANIFEST_THREADS_MAX);
+	struct section section = begin();
+
+	put_number(&section, "pid", process->pid);
+	put_number(&section, "image", process->image);
+	put_text(&section, "comm", process->comm);
+	put_text(&section, "exe", process->exe);
+	put(&section, "start_s", json_real((double)process->start_ns / NS_PER_S));
+	if (process->log_name && process->log_name[0])
+		put_text(&section, "log", process->log_name);
+	if (process->error)
+		put_text(&section, "error", strerror(-process->error));
+	put_counts(&section, &process->counts);
+	put(&section, "synthesized_by_function", synthesized_value(process));
+	put(&section, "objects", list(process->object_count, object_value, process->objects));
+	put_number(&section, "thread_count", process->thread_total);
+	put(&section, "threads", list(threads, thread_value, process->threads));
+	put_number(&section, "threads_omitted", process->thread_total > threads ? process->thread_total - threads : 0);
+	return done(&section);
+}
+
+/* ---- the rest ---- */
+
+static json_t *kernel_value(void)
+{
+	struct section section = begin();
+	struct utsname names;
+
+	if (!uname(&names)) {
+		put_text(&section, "release", names.release);
+		put_text(&section, "version", names.version);
+		put_text(&section, "machine", names.machine);
+	}
+	return done(&section);
+}
+
+static json_t *clock_value(const struct xp_manifest_clock *clock)
+{
+	struct section section = begin();
+
+	put_text(&section, "source", clock->source);
+	put_number(&section, "hz", clock->hz);
+	put_number(&section, "start_tsc", clock->start_tsc);
+	put_number(&section, "error_bound_ns", clock->error_bound_ns);
+	put_number(&section, "ktime_error_ns", clock->ktime_error_ns);
+	put_bool(&section, "constant_tsc", clock->constant_tsc);
+	put_bool(&section, "nonstop_tsc", clock->nonstop_tsc);
+	put_number(&section, "records_by_ktime", clock->records_by_ktime);
+	return done(&section);
+}
+
+static json_t *attach_value(const struct xp_manifest *manifest)
+{
+	struct section section = begin();
+
+	put_text(&section, "method", manifest->attach_method);
+	put(&section, "attach_ms", json_real(manifest->attach_ns / 1e6));
+	put(&section, "detach_ms", json_real(manifest->detach_ns / 1e6));
+	return done(&section);
+}
+
+static json_t *file_value(const void *arg, size_t index)
+{
+	const struct xp_manifest_file *file = (const struct xp_manifest_file *)arg + index;
+	struct section section = begin();
+
+	put_text(&section, "name", file->name);
+	put_text(&section, "kind", file->kind);
+	put_number(&section, "bytes", file->bytes);
+	return done(&section);
+}
+
+static json_t *text_item(const void *arg, size_t index)
+{
+	return text_value(((const char *const *)arg)[index]);
+}
+
+static json_t *manifest_value(const struct xp_manifest *manifest)
+{
+	char started[XP_ISO_TIME_BYTES];
+	struct section section = begin();
+	size_t argc = 0;
+
+	while (manifest->argv[argc])
+		argc++;
+	xp_iso_time(started, manifest->start_wall_ns);
+	put_number(&section, "manifest_version", XP_MANIFEST_VERSION);
+	put_text(&section, "xprof_version", XPROF_VERSION);
+	put(&section, "command", list(argc, text_item, manifest->argv));
+	put_text(&section, "started", started);
+	put(&section, "duration_s", json_real((double)manifest->duration_ns / NS_PER_S));
+	put(&section, "kernel", kernel_value());
+	put(&section, "clock", clock_value(&manifest->clock));
+	put(&section, "attach", attach_value(manifest));
+	put(&section, "totals", totals_value(manifest));
+	put(&section, "processes", list(manifest->process_count, process_value, manifest->processes));
+	put(&section, "files", list(manifest->file_count, file_value, manifest->files));
+	put(&section, "notices", list(manifest->notice_count, text_item, manifest->notices));
+	return done(&section);
+}
+
+/* ---- the file ---- */
+
+static int write_file(int dir_fd, const char *text)
+{
+	int fd, err;
+
+	if (unlinkat(dir_fd, TEMPORARY, 0) && errno != ENOENT)
+		return -errno;
+	fd = openat(dir_fd, TEMPORARY, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
+	if (fd < 0)
+		return -errno;
+	err = xp_write_all(fd, text, strlen(text));
+	if (!err)
+		err = xp_write_all(fd, "\n", 1);
+	if (close(fd) && !err)
+		err = -errno;
+	if (!err && renameat(dir_fd, TEMPORARY, dir_fd, XP_MANIFEST_NAME))
+		err = -errno;
+	if (err)
+		unlinkat(dir_fd, TEMPORARY, 0);
+	return err;
+}
+
+int xp_manifest_write(int dir_fd, const struct xp_manifest *manifest)
+{
+	json_t *json = manifest_value(manifest);
+	/* 15 digits: 17 would show a duration's nanoseconds as what a double makes of them. */
+	char *text = json ? json_dumps(json, JSON_INDENT(2) | JSON_REAL_PRECISION(15)) : NULL;
+	int err = text ? write_file(dir_fd, text) : -ENOMEM;
+
+	free(text);
+	json_decref(json);
+	return err;
+}

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * manifest.json: what was recorded, how, and what is missing from it. The caller fills the structures below, whose
+ * pointers stay its own, and calls xp_manifest_write(). Texts may hold anything: they are cleaned here (xp_clean_text).
+ *
+ * In the file: names end in their unit, times are ISO 8601 in UTC, build ids hexadecimal. For totals, processes and
+ * threads seen = written + filtered.total + lost.total. Numbers are integers below 2^63 (JSON readers that hold them as
+ * doubles are exact up to 2^53).
+ */
+#ifndef XPROF_MANIFEST_H
+#define XPROF_MANIFEST_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "thread.h"
+#include "xprof/record.h"
+
+#define XP_MANIFEST_NAME "manifest.json"
+/* Of the file's layout: goes up when a member changes its meaning or vanishes. */
+#define XP_MANIFEST_VERSION 1
+/* More threads than this of one process are only counted. */
+#define XP_MANIFEST_THREADS_MAX 1000
+
+struct xp_manifest_clock {
+	const char *source; /* xp_clock_source() */
+	uint64_t hz;
+	uint64_t start_tsc;
+	uint64_t error_bound_ns;
+	uint64_t ktime_error_ns; /* of the records timed by CLOCK_MONOTONIC */
+	bool constant_tsc;
+	bool nonstop_tsc;
+	uint64_t records_by_ktime; /* timed by CLOCK_MONOTONIC, not by the TSC counter */
+};
+
+struct xp_manifest_object {
+	const char *path;
+	const uint8_t *build_id;
+	size_t build_id_bytes; /* 0: none */
+	size_t functions;
+	size_t sleds_attached;
+	size_t sleds_patched;	  /* refused: other bytes than an unpatched sled's */
+	size_t sleds_unreadable;  /* refused: memory that could not be read */
+	size_t sleds_overwritten; /* patched by XRay's runtime during the recording */
+	uint32_t first_id;	  /* of its functions, in the process's log */
+};
+
+struct xp_manifest_thread {
+	pid_t tid;
+	const char *name;
+	struct xp_counts counts;
+};
+
+struct xp_manifest_process {
+	pid_t pid;
+	unsigned int image; /* 1, and one more at each exec */
+	const char *comm;
+	const char *exe;
+	uint64_t start_ns;    /* after the recording's start */
+	const char *log_name; /* NULL or "": none */
+	int error;	      /* -errno: something of the log is missing; 0: nothing */
+	struct xp_counts counts;
+	const uint32_t *synthesized; /* [synthesized_room] exits without a record, index: function id; NULL: none */
+	size_t synthesized_room;
+	const struct xp_manifest_object *objects;
+	size_t object_count;
+	const struct xp_manifest_thread *threads; /* those known one by one */
+	size_t thread_count;
+	size_t thread_total; /* all that there were */
+};
+
+struct xp_manifest_file {
+	const char *name; /* in the directory */
+	const char *kind; /* "fdr", "side-elf" */
+	uint64_t bytes;
+};
+
+struct xp_manifest {
+	char *const *argv; /* NULL-terminated */
+	uint64_t start_wall_ns;
+	uint64_t duration_ns;
+	struct xp_manifest_clock clock;
+
+	const char *attach_method; /* "uprobe_multi", "perf_uprobe" */
+	uint64_t attach_ns;
+	uint64_t detach_ns;
+
+	struct xp_counts counts;	    /* of all processes */
+	uint64_t other_process;		    /* filtered: of no traced process */
+	uint64_t missed;		    /* lost: the kernel did not run a program */
+	const struct xp_bpf_counters *cpus; /* [cpu_count], lost in rings and more */
+	size_t cpu_count;
+
+	const struct xp_manifest_process *processes;
+	size_t process_count;
+	const struct xp_manifest_file *files;
+	size_t file_count;
+	const char *const *notices; /* sentences */
+	size_t notice_count;
+};
+
+/* Writes the file into the directory; it appears when it is whole. 0 or -errno; prints nothing. */
+int xp_manifest_write(int dir_fd, const struct xp_manifest *manifest);
+
+/* ns since 1970 as 2001-02-03T04:05:06.000000007Z. */
+#define XP_ISO_TIME_BYTES 40
+void xp_iso_time(char text[XP_ISO_TIME_BYTES], uint64_t wall_ns);
+
+#endif
