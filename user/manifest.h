@@ -105,7 +105,7 @@ struct xp_manifest {
 int xp_manifest_write(int dir_fd, const struct xp_manifest *manifest);
 
 /* ns since 1970 as 2001-02-03T04:05:06.000000007Z. */
-#define XP_ISO_TIME_BYTES 40
+#define XP_ISO_TIME_BYTES 96
 void xp_iso_time(char text[XP_ISO_TIME_BYTES], uint64_t wall_ns);
 
 #endif

@@ -18,6 +18,7 @@ static void count_synthesized(void *arg, uint32_t fn_id);
 int xp_processes_init(struct xp_processes *processes)
 {
 	processes->last = &processes->first;
+	processes->stop_tsc = UINT64_MAX;
 	processes->thread_room = 1024;
 	processes->threads = calloc(processes->thread_room, sizeof(*processes->threads));
 	return processes->threads ? 0 : -ENOMEM;
@@ -131,17 +132,16 @@ int xp_process_copy_objects(struct xp_process *process, const struct xp_process 
 	return XP_MIN(err, 0);
 }
 
-/* The function's id in the process's log, 0 when it has none. */
-static uint32_t log_id(const struct xp_process *process, uint32_t fn)
+/* The range that holds this function number, NULL when the process has no such function. */
+static const struct xp_range *range_of(const struct xp_process *process, uint32_t fn)
 {
 	for (size_t i = 0; i < process->range_count; i++) {
-		const struct xp_range *range = &process->ranges[i];
-		uint32_t id = fn - range->object->fn_base;
+		const struct xp_object *object = process->ranges[i].object;
 
-		if (fn > range->object->fn_base && id <= range->object->table->function_count)
-			return range->fdr_base + id;
+		if (fn > object->fn_base && fn - object->fn_base <= object->table->function_count)
+			return &process->ranges[i];
 	}
-	return 0;
+	return NULL;
 }
 
 static struct xp_thread **thread_slot(const struct xp_processes *processes, pid_t tid)
@@ -299,7 +299,7 @@ int xp_processes_record(struct xp_processes *processes, const struct xp_rec *rec
 	/* Consecutive records of a CPU are mostly of one thread. */
 	struct xp_thread **recent = &processes->recent[cpu % XP_ARRAY_SIZE(processes->recent)];
 	struct xp_thread *thread = *recent;
-	uint32_t fn_id;
+	const struct xp_range *range;
 
 	if (!thread || thread->tid != (pid_t)rec->tid || thread->process->pid != (pid_t)rec->pid) {
 		int err = thread_of(processes, rec, &thread);
@@ -308,12 +308,15 @@ int xp_processes_record(struct xp_processes *processes, const struct xp_rec *rec
 			return err;
 		*recent = thread;
 	}
-	fn_id = log_id(thread->process, xp_rec_fn(rec));
-	if (!fn_id)
+	range = range_of(thread->process, xp_rec_fn(rec));
+	if (!range)
 		return -ENOENT;
+	/* Sleds are attached and detached one kind after the other: in between, calls would lack their exits. */
+	if (tsc < range->sleds.begin_tsc || tsc > processes->stop_tsc)
+		return xp_thread_outside(thread);
 	if (xp_rec_kind(rec) == XP_REC_CUSTOM_EVENT || xp_rec_kind(rec) == XP_REC_TYPED_EVENT)
 		return xp_thread_event(thread, (const struct xp_rec_event *)rec, cpu, tsc);
-	return xp_thread_call(thread, rec, fn_id, cpu, tsc);
+	return xp_thread_call(thread, rec, xp_rec_fn(rec) - range->object->fn_base + range->fdr_base, cpu, tsc);
 }
 
 static void count_synthesized(void *arg, uint32_t fn_id)

@@ -82,6 +82,7 @@ struct xp_processes {
 	unsigned int fdr_version; /* wanted */
 	uint64_t start_tsc;
 	uint64_t min_ticks; /* --min-duration */
+	uint64_t stop_tsc;  /* the recording's end: what comes later is filtered; UINT64_MAX while it runs */
 
 	struct xp_thread *recent[256]; /* by CPU: the thread of its last record */
 };

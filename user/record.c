@@ -45,6 +45,7 @@ static int sink(void *arg, const struct xp_rec *record, size_t size, unsigned in
 	enum xp_rec_kind kind = xp_rec_kind(record);
 	int err;
 
+	rec->by_ktime += record->time >> 63;
 	if (kind >= XP_REC_EXEC)
 		return xp_follow_task(rec, record, size, tsc);
 	if (kind == XP_REC_ENTRY_ARGS && size < sizeof(struct xp_rec_args))
@@ -168,7 +169,7 @@ static int next_poll_ms(int poll_ms, int fill)
 /* Until a signal, the end of the time, the end of all targets, or an error. */
 static int run(struct xp_recording *rec, int signal_fd)
 {
-	uint64_t begin = xp_clock_now_tsc();
+	uint64_t begin = rec->run_tsc = xp_clock_now_tsc();
 	uint64_t end =
 	    rec->options->duration_ns ? begin + xp_clock_ticks(rec->clock, rec->options->duration_ns) : UINT64_MAX;
 	uint64_t next_housekeeping = begin;
@@ -334,6 +335,7 @@ static int detach(struct xp_recording *rec)
 {
 	uint64_t begin = xp_clock_now_tsc();
 
+	rec->processes.stop_tsc = begin;
 	xp_attach_detach_all(rec->attach);
 	rec->detach_ns = xp_clock_ns(rec->clock, xp_clock_now_tsc() - begin);
 	return xp_merge_drain(rec->merge, sink, rec);
@@ -358,7 +360,6 @@ static int finish(struct xp_recording *rec)
 	int first = 0;
 
 	xp_clock_update(rec->clock);
-	rec->end_tsc = xp_clock_now_tsc();
 	for (struct xp_process *process = rec->processes.first; process; process = process->next) {
 		int err;
 

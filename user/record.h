@@ -58,9 +58,10 @@ struct xp_recording {
 	size_t linker_count;
 
 	uint64_t start_tsc;
-	uint64_t end_tsc;
+	uint64_t run_tsc;   /* when everything was attached; the end is processes.stop_tsc */
 	uint64_t attach_ns; /* spent on attaching, and on detaching */
 	uint64_t detach_ns;
+	uint64_t by_ktime;	/* records that CLOCK_MONOTONIC stamped, not the TSC counter */
 	uint64_t other_process; /* records of processes that are no targets, or of functions that they do not have */
 	struct xp_bpf_counters *lost; /* [programs.cpus], read at the end */
 	uint64_t missed;
@@ -105,7 +106,7 @@ void xp_recording_totals(const struct xp_recording *rec, struct xp_totals *total
 /* To stderr: figures, files, and the next command to type for each. */
 void xp_summary_print(const struct xp_recording *rec, const struct xp_totals *totals);
 /* manifest.json. */
-int xp_summary_manifest(struct xp_recording *rec, const struct xp_totals *totals);
+int xp_summary_manifest(const struct xp_recording *rec, const struct xp_totals *totals);
 
 /* record.c: the whole recording; an exit code. */
 int xp_record(const struct xp_options *options);

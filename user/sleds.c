@@ -207,6 +207,7 @@ int xp_sleds_attach(struct xp_attach *attach, const struct xp_programs *programs
 	}
 	for (enum group group = 0; group < GROUPS && !err; group++)
 		err = attach_group(attach, programs, object, pid, all_args, group, verdicts, probes, &result->attached);
+	result->begin_tsc = xp_clock_now_tsc();
 out:
 	free(verdicts);
 	free(probes);

@@ -10,6 +10,7 @@
 #define XPROF_SLEDS_H
 
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 #include "attach.h"
@@ -19,8 +20,9 @@
 
 struct xp_sled_result {
 	size_t attached;
-	size_t patched;	   /* refused: other bytes, in the file or in the memory of a process */
-	size_t unreadable; /* refused: the memory could not be read */
+	size_t patched;	    /* refused: other bytes, in the file or in the memory of a process */
+	size_t unreadable;  /* refused: the memory could not be read */
+	uint64_t begin_tsc; /* from when on all of them were attached */
 };
 
 /*

@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* What is said of a recording at its end. */
+#include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
+#include "manifest.h"
 #include "record.h"
 #include "util.h"
 
@@ -30,6 +34,11 @@ void xp_recording_totals(const struct xp_recording *rec, struct xp_totals *total
 	totals->seen = totals->counts.seen + rec->other_process + totals->lost_ring;
 }
 
+static uint64_t duration_ns(const struct xp_recording *rec)
+{
+	return xp_clock_ns(rec->clock, rec->processes.stop_tsc - rec->run_tsc);
+}
+
 /* The file that names the functions of a log: the side ELF where there is one, the program otherwise. */
 static void print_next(const struct xp_recording *rec, const struct xp_process *process)
 {
@@ -49,17 +58,160 @@ void xp_summary_print(const struct xp_recording *rec, const struct xp_totals *to
 		return;
 	xp_info("%.1f s, %zu process%s, %zu thread%s: %" PRIu64 " events seen = %" PRIu64 " written + %" PRIu64
 		" filtered + %" PRIu64 " lost",
-		xp_clock_ns(rec->clock, rec->end_tsc - rec->start_tsc) / 1e9, totals->processes,
-		totals->processes == 1 ? "" : "es", totals->threads, totals->threads == 1 ? "" : "s", totals->seen,
-		totals->counts.written, totals->filtered, totals->lost);
+		duration_ns(rec) / 1e9, totals->processes, totals->processes == 1 ? "" : "es", totals->threads,
+		totals->threads == 1 ? "" : "s", totals->seen, totals->counts.written, totals->filtered, totals->lost);
 	for (const struct xp_process *process = rec->processes.first; process; process = process->next)
 		if (process->log_name[0])
 			print_next(rec, process);
 }
 
-int xp_summary_manifest(struct xp_recording *rec, const struct xp_totals *totals)
+/* What the kernel has of xprof's command line, whatever getopt has done to argv. NULL-terminated; one block to free. */
+static char **command_line(char *text, size_t size)
 {
-	(void)rec;
-	(void)totals;
+	FILE *file = fopen("/proc/self/cmdline", "re");
+	size_t used = file ? fread(text, 1, size - 1, file) : 0;
+	size_t count = 0;
+	char **argv;
+
+	if (file)
+		fclose(file);
+	text[used] = 0;
+	for (size_t i = 0; i < used; i++)
+		count += !text[i];
+	argv = calloc(count + 2, sizeof(*argv));
+	if (!argv)
+		return NULL;
+	count = 0;
+	for (size_t i = 0; i < used; i += strlen(text + i) + 1)
+		argv[count++] = text + i;
+	return argv;
+}
+
+static struct xp_manifest_object manifest_object(const struct xp_range *range)
+{
+	const struct xp_sled_table *table = range->object->table;
+
+	return (struct xp_manifest_object){
+		.path = range->object->path,
+		.build_id = table->build_id,
+		.build_id_bytes = table->build_id_bytes,
+		.functions = table->function_count,
+		.sleds_attached = range->sleds.attached,
+		.sleds_patched = range->sleds.patched,
+		.sleds_unreadable = range->sleds.unreadable,
+		.sleds_overwritten = range->overwritten,
+		.first_id = range->fdr_base + 1,
+	};
+}
+
+/* Allocates objects and threads for the caller to free. */
+static int manifest_process(const struct xp_recording *rec, const struct xp_process *process,
+			    struct xp_manifest_process *out)
+{
+	struct xp_manifest_object *objects = calloc(process->range_count + 1, sizeof(*objects));
+	struct xp_manifest_thread *threads = calloc(process->summary_count + 1, sizeof(*threads));
+
+	*out = (struct xp_manifest_process){
+		.pid = process->pid,
+		.image = process->image,
+		.comm = process->comm,
+		.exe = process->exe,
+		.start_ns = process->begin_tsc > rec->start_tsc
+				? xp_clock_ns(rec->clock, process->begin_tsc - rec->start_tsc)
+				: 0,
+		.log_name = process->log_name,
+		.error = process->error,
+		.counts = process->counts,
+		.synthesized = process->synthesized,
+		.synthesized_room = process->synthesized_room,
+		.objects = objects,
+		.object_count = process->range_count,
+		.threads = threads,
+		.thread_count = process->summary_count,
+		.thread_total = process->thread_count,
+	};
+	if (!objects || !threads)
+		return -ENOMEM;
+	for (size_t i = 0; i < process->range_count; i++)
+		objects[i] = manifest_object(&process->ranges[i]);
+	for (size_t i = 0; i < process->summary_count; i++)
+		threads[i] = (struct xp_manifest_thread){ process->summaries[i].tid, process->summaries[i].name,
+							  process->summaries[i].counts };
 	return 0;
+}
+
+static uint64_t file_bytes(const struct xp_recording *rec, const char *name)
+{
+	struct stat st;
+
+	return fstatat(rec->outdir.fd, name, &st, AT_SYMLINK_NOFOLLOW) ? 0 : st.st_size;
+}
+
+static size_t list_files(const struct xp_recording *rec, struct xp_manifest_file *files)
+{
+	size_t count = 0;
+
+	for (const struct xp_process *process = rec->processes.first; process; process = process->next) {
+		if (process->log_name[0])
+			files[count++] = (struct xp_manifest_file){ process->log_name, "fdr", process->log_bytes };
+		if (process->side_name[0])
+			files[count++] = (struct xp_manifest_file){ process->side_name, "side-elf",
+								    file_bytes(rec, process->side_name) };
+	}
+	return count;
+}
+
+int xp_summary_manifest(const struct xp_recording *rec, const struct xp_totals *totals)
+{
+	struct xp_manifest_process *processes = calloc(totals->processes + 1, sizeof(*processes));
+	struct xp_manifest_file *files = calloc(2 * totals->processes + 1, sizeof(*files));
+	size_t text_bytes = 128 << 10, count = 0;
+	char *text = malloc(text_bytes);
+	char **argv = text ? command_line(text, text_bytes) : NULL;
+	struct xp_manifest manifest = {
+		.argv = argv,
+		.start_wall_ns = xp_clock_wall_ns(rec->clock, rec->start_tsc),
+		.duration_ns = duration_ns(rec),
+		.clock = {
+			.source = xp_clock_source(rec->clock),
+			.hz = xp_clock_hz(rec->clock),
+			.start_tsc = rec->start_tsc,
+			.error_bound_ns = xp_clock_error_ns(rec->clock),
+			.ktime_error_ns = xp_clock_ktime_error_ns(rec->clock),
+			.constant_tsc = xp_clock_constant_tsc(rec->clock),
+			.nonstop_tsc = xp_clock_nonstop_tsc(rec->clock),
+			.records_by_ktime = rec->by_ktime,
+		},
+		.attach_method = rec->multi ? "uprobe_multi" : "perf_uprobe",
+		.attach_ns = rec->attach_ns,
+		.detach_ns = rec->detach_ns,
+		.counts = totals->counts,
+		.other_process = rec->other_process,
+		.missed = rec->missed,
+		.cpus = rec->lost,
+		.cpu_count = rec->programs.cpus,
+		.processes = processes,
+		.files = files,
+	};
+	int err = -ENOMEM;
+
+	if (!processes || !files || !argv)
+		goto out;
+	err = 0;
+	for (const struct xp_process *process = rec->processes.first; process && !err; process = process->next)
+		err = manifest_process(rec, process, &processes[count++]);
+	manifest.process_count = count;
+	manifest.file_count = list_files(rec, files);
+	if (!err)
+		err = xp_manifest_write(rec->outdir.fd, &manifest);
+out:
+	for (size_t i = 0; i < count; i++) {
+		free((void *)processes[i].objects);
+		free((void *)processes[i].threads);
+	}
+	free(processes);
+	free(files);
+	free(argv);
+	free(text);
+	return err;
 }

@@ -13,6 +13,7 @@ const char *xp_filter_name(enum xp_filter filter)
 		[XP_FILTER_UNMATCHED_EXIT] = "unmatched_exit",
 		[XP_FILTER_MIN_DURATION] = "min_duration",
 		[XP_FILTER_TOO_DEEP] = "too_deep",
+		[XP_FILTER_OUTSIDE] = "outside",
 	};
 
 	return names[filter];
@@ -126,6 +127,12 @@ static int filtered(struct xp_thread *thread, enum xp_filter filter)
 {
 	thread->counts.filtered[filter]++;
 	return 0;
+}
+
+int xp_thread_outside(struct xp_thread *thread)
+{
+	thread->counts.seen++;
+	return filtered(thread, XP_FILTER_OUTSIDE);
 }
 
 static int synthesize_exits(struct xp_thread *thread, uint32_t depth, uint16_t cpu, uint64_t tsc)

@@ -26,6 +26,7 @@ enum xp_filter {
 	XP_FILTER_UNMATCHED_EXIT, /* its call began before the recording, or its entry was lost */
 	XP_FILTER_MIN_DURATION,	  /* entry and exit of a call shorter than --min-duration */
 	XP_FILTER_TOO_DEEP,	  /* more than XP_FRAMES_MAX calls deep */
+	XP_FILTER_OUTSIDE,	  /* while the sleds were being attached or detached */
 	XP_FILTERS,
 };
 const char *xp_filter_name(enum xp_filter filter);
@@ -106,6 +107,9 @@ void xp_thread_free(struct xp_thread *thread);
  */
 int xp_thread_call(struct xp_thread *thread, const struct xp_rec *rec, uint32_t fn_id, uint16_t cpu, uint64_t tsc);
 int xp_thread_event(struct xp_thread *thread, const struct xp_rec_event *event, uint16_t cpu, uint64_t tsc);
+
+/* Counts a record that came while the sleds were being attached or detached. Returns 0. */
+int xp_thread_outside(struct xp_thread *thread);
 
 /* Gives the current chunk to the sink and its memory back: at the end, when idle, or when memory is short. */
 int xp_thread_flush(struct xp_thread *thread);
