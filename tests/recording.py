@@ -1,0 +1,200 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Recordings made by the tests: to run them, and to read what they left with the tools that users have."""
+import collections
+import functools
+import json
+import pathlib
+import re
+import signal
+import subprocess
+import time
+
+import house
+
+READY_S = 20
+END_S = 100
+
+ENTER, EXIT, TAIL, ENTER_ARGS = "function-enter", "function-exit", "function-tail-exit", "function-enter-arg"
+FUNCTION_KINDS = {ENTER, EXIT, TAIL, ENTER_ARGS}
+
+RECORD = re.compile(
+    r"- \{ type: \d+, func-id: (?P<id>\d+), function: (?P<quote>'?)(?P<name>.*?)(?P=quote)"
+    r"(?:, args: \[ ?(?P<args>[^\]]*?) ?\])?, cpu: (?P<cpu>\d+),"
+    r" thread: (?P<thread>-?\d+),(?: process: (?P<process>-?\d+),)? kind: (?P<kind>[a-z-]+), tsc: (?P<tsc>\d+)"
+    r"(?:, data: (?P<data>.*))? \}$"
+)
+SEEN = re.compile(r"(\d+) events seen = (\d+) written \+ (\d+) filtered \+ (\d+) lost")
+
+
+class Record:
+    __slots__ = ("id", "name", "args", "cpu", "thread", "kind", "tsc")
+
+    def __init__(self, match):
+        self.id = int(match["id"])
+        self.name = match["name"]
+        self.args = [int(a) for a in match["args"].split(",")] if match["args"] else []
+        self.cpu = int(match["cpu"])
+        self.thread = int(match["thread"])
+        self.kind = match["kind"]
+        self.tsc = int(match["tsc"])
+
+
+def read_log(path, instr_map=None, version=None):
+    """The records of an XRay log of any mode, as llvm-xray reads it."""
+    tool = house.LlvmXray(version or house.LLVM_VERSIONS[-1])
+    names = ["-symbolize", f"-instr_map={instr_map}"] if instr_map else []
+    done = tool("convert", "-f", "yaml", *names, path)
+    assert done.returncode == 0, f"{tool.path} convert {path}:\n{done.stderr}"
+    records = [Record(m) for m in map(RECORD.search, done.stdout.splitlines()) if m]
+    listed = done.stdout.count("func-id:")
+    assert len(records) == listed, f"{listed - len(records)} lines of llvm-xray's are not understood"
+    return records
+
+
+def calls(records):
+    """How often each function was entered and left: {(function, kind): count}."""
+    return collections.Counter((r.name, r.kind) for r in records if r.kind in FUNCTION_KINDS)
+
+
+def calls_by_thread(records):
+    """The same for each thread, without the threads' numbers: they differ from run to run."""
+    threads = collections.defaultdict(list)
+    for record in records:
+        threads[record.thread].append(record)
+    return sorted(sorted(calls(r).items()) for r in threads.values())
+
+
+def runtime_records(program, directory, *args):
+    """What XRay's own runtime records of the program, in its basic mode, which neither drops nor forgets a call."""
+    done = house.run(
+        [program, *args],
+        cwd=directory,
+        env={
+            "XRAY_OPTIONS": "patch_premain=true xray_mode=xray-basic xray_logfile_base=truth.",
+            "XRAY_BASIC_OPTIONS": "func_duration_threshold_us=0 max_stack_depth=1024 thread_buffer_size=4096",
+        },
+    )
+    assert done.returncode == 0, done.stderr
+    (log,) = pathlib.Path(directory).glob("truth.*")
+    return read_log(log, program)
+
+
+def printed_calls(output):
+    """What the program counted itself: {function: calls}."""
+    return {m[1]: int(m[2]) for m in re.finditer(r"^calls (.+) (\d+)$", output, re.M)}
+
+
+class Log:
+    """One program's log, and what the manifest says of the program."""
+
+    def __init__(self, directory, entry):
+        self.entry = entry
+        self.pid = entry["pid"]
+        self.path = directory / entry["log"]
+        side = self.path.with_suffix(".xray.so")
+        self.side = side if side.exists() else None
+        self.instr_map = self.side or entry["exe"]
+
+    def records(self, version=None):
+        return read_log(self.path, self.instr_map, version)
+
+    def calls(self):
+        return calls(self.records())
+
+    def synthesized(self, records):
+        """Exits in the log that no record stands for: {function: count}."""
+        names = {r.id: r.name for r in records}
+        return {names[one["id"]]: one["exits"] for one in self.entry["synthesized_by_function"]}
+
+
+class Recording:
+    """A finished recording: xprof's status and messages, and the command's output with `-- CMD`."""
+
+    def __init__(self, directory, status, messages, output):
+        self.directory = directory
+        self.status = status
+        self.messages = messages
+        self.output = output
+
+    @functools.cached_property
+    def manifest(self):
+        path = self.directory / "manifest.json"
+        assert path.exists(), f"xprof ended with status {self.status} and no manifest:\n{self.messages}"
+        return json.loads(path.read_text())
+
+    @property
+    def totals(self):
+        return self.manifest["totals"]
+
+    @property
+    def logs(self):
+        return [Log(self.directory, p) for p in self.manifest["processes"] if p.get("log")]
+
+    def log(self):
+        """The only one."""
+        logs = self.logs
+        assert len(logs) == 1, f"{len(logs)} logs instead of one:\n{self.messages}"
+        return logs[0]
+
+    def ok(self):
+        """Itself; it must have ended well, lost nothing, and its numbers must add up."""
+        assert self.status == 0, f"xprof ended with status {self.status}:\n{self.messages}"
+        self.adds_up()
+        assert self.totals["lost"]["total"] == 0, f"records were lost:\n{self.totals}\n{self.messages}"
+        return self
+
+    def adds_up(self):
+        """seen = written + filtered + lost, in the sum, for each process and thread, and in the summary."""
+        processes = self.manifest["processes"]
+        for part in [self.totals, *processes, *(t for p in processes for t in p["threads"])]:
+            assert part["seen"] == part["written"] + part["filtered"]["total"] + part["lost"]["total"], part
+            reasons = {k: v for k, v in part["filtered"].items() if k != "total"}
+            assert part["filtered"]["total"] == sum(reasons.values()), part
+        totals = self.totals
+        summary = (totals["seen"], totals["written"], totals["filtered"]["total"], totals["lost"]["total"])
+        found = SEEN.search(self.messages)
+        assert found and tuple(map(int, found.groups())) == summary, f"{summary} and the summary:\n{self.messages}"
+        return self
+
+
+class Session:
+    """A running `xprof record`."""
+
+    def __init__(self, xprof, directory, args):
+        self.directory = directory
+        self.messages_path = directory.parent / f"{directory.name}.messages"
+        with open(self.messages_path, "wb") as messages:
+            self.process = subprocess.Popen(
+                [xprof.path, "record", "-o", directory, *map(str, args)],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=messages,
+                text=True,
+            )
+
+    def messages(self):
+        return self.messages_path.read_text(errors="replace")
+
+    def wait_attached(self):
+        wait_until(
+            lambda: "xprof: recording " in self.messages() or self.process.poll() is not None,
+            lambda: f"xprof does not attach:\n{self.messages()}",
+        )
+        assert self.process.poll() is None, f"xprof ended:\n{self.messages()}"
+        return self
+
+    def stop(self):
+        """As ^C does."""
+        self.process.send_signal(signal.SIGINT)
+        return self.finish()
+
+    def finish(self):
+        output, _ = self.process.communicate(timeout=END_S)
+        return Recording(self.directory, self.process.returncode, self.messages(), output)
+
+
+def wait_until(condition, message, limit_s=READY_S):
+    end = time.monotonic() + limit_s
+    while not condition():
+        assert time.monotonic() < end, message() if callable(message) else message
+        time.sleep(0.01)
