@@ -208,6 +208,7 @@ int xp_fdr_chunk_scan(const uint8_t *chunk, size_t len, struct xp_fdr_chunk_stat
 		} else {
 			takes_arguments = false;
 			seen.events += is_event(p);
+			seen.typed += is_metadata(p, XP_FDR_TYPED_EVENT);
 		}
 		pos += bytes;
 	}
@@ -215,6 +216,7 @@ int xp_fdr_chunk_scan(const uint8_t *chunk, size_t len, struct xp_fdr_chunk_stat
 		stats->functions += seen.functions;
 		stats->arguments += seen.arguments;
 		stats->events += seen.events;
+		stats->typed += seen.typed;
 	}
 	return 0;
 }

@@ -115,6 +115,7 @@ struct xp_fdr_chunk_stats {
 	uint64_t functions; /* function records of every kind */
 	uint64_t arguments; /* CallArgument records */
 	uint64_t events;    /* custom and typed */
+	uint64_t typed;	    /* of these, the typed ones */
 };
 
 /*

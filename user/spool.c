@@ -32,6 +32,16 @@ bool xp_spool_name_valid(const char *name)
 	       strcmp(name, "..");
 }
 
+bool xp_spool_final_name_valid(const char *final_name, const char *name)
+{
+	size_t length;
+
+	if (!xp_spool_name_valid(final_name))
+		return false;
+	length = strlen(final_name);
+	return strncmp(name, final_name, length) || (name[length] && strcmp(name + length, XP_SPOOL_PART));
+}
+
 static void copy_text(char *to, size_t to_size, const char *from)
 {
 	size_t len = from ? strnlen(from, to_size - 1) : 0;
@@ -72,7 +82,7 @@ int xp_spool_create(struct xp_spool **out, int dir_fd, const char *name, const s
 	int err = 0;
 
 	*out = NULL;
-	if (!xp_spool_name_valid(name) || !xp_spool_name_valid(info->final_name) || !info->cycle_hz ||
+	if (!xp_spool_name_valid(name) || !xp_spool_final_name_valid(info->final_name, name) || !info->cycle_hz ||
 	    (info->fdr_version != 1 && info->fdr_version != 5))
 		return -EINVAL;
 	spool = calloc(1, sizeof(*spool));

@@ -63,8 +63,13 @@ static inline uint32_t xp_spool_frame_check(const struct xp_spool_frame *frame)
 	return crc32(0, (const Bytef *)frame, offsetof(struct xp_spool_frame, check));
 }
 
+#define XP_SPOOL_PART ".part" /* of the log's name while it is made */
+
 /* A plain file name: not empty, no '/', not "." or "..", not too long. */
 bool xp_spool_name_valid(const char *name);
+/* A log's name that its spool of this name may have: neither this one nor, with XP_SPOOL_PART, that of the log's part.
+ */
+bool xp_spool_final_name_valid(const char *final_name, const char *name);
 
 /*
  * Lays out the whole frames of the spool fd, called name, in dir_fd. trusted: its chunks are known to be well formed.

@@ -85,6 +85,7 @@ static int window_get(struct window *window, uint64_t pos, size_t bytes, uint8_t
 static int frame_get(struct window *window, uint64_t pos, struct xp_spool_frame *frame, uint8_t **chunk,
 		     struct xp_fdr_chunk_stats *stats)
 {
+	uint64_t typed_before;
 	uint8_t *data;
 	size_t got;
 	int err;
@@ -102,7 +103,10 @@ static int frame_get(struct window *window, uint64_t pos, struct xp_spool_frame 
 	err = window_get(window, pos, frame->chunk_bytes, chunk, &got);
 	if (err || got < frame->chunk_bytes)
 		return err;
-	return !xp_fdr_chunk_scan(*chunk, got, stats) && xp_fdr_chunk_tsc(*chunk) == frame->first_tsc;
+	/* Typed events that the frame does not announce would come into a log of version 1. */
+	typed_before = stats->typed;
+	return !xp_fdr_chunk_scan(*chunk, got, stats) && xp_fdr_chunk_tsc(*chunk) == frame->first_tsc &&
+	       (stats->typed == typed_before || frame->flags & XP_SPOOL_FRAME_TYPED);
 }
 
 static uint64_t frame_bytes(const struct xp_spool_frame *frame)
@@ -121,6 +125,7 @@ struct layout_run {
 static int add_up(struct layout_run *run, bool trusted)
 {
 	uint64_t pos = XP_SPOOL_HEADER_BYTES;
+	struct xp_fdr_chunk_stats stats = { 0 };
 	struct xp_spool_frame frame;
 	uint8_t *chunk;
 	int more;
@@ -128,7 +133,7 @@ static int add_up(struct layout_run *run, bool trusted)
 	xp_spool_threads_clear(&run->threads);
 	run->has_typed = false;
 	for (;;) {
-		more = frame_get(&run->window, pos, &frame, trusted ? NULL : &chunk, NULL);
+		more = frame_get(&run->window, pos, &frame, trusted ? NULL : &chunk, &stats);
 		if (more <= 0)
 			break;
 		more = xp_spool_threads_add(&run->threads, &frame);
@@ -255,7 +260,7 @@ static bool is_terminated(const char *text, size_t size)
 	return memchr(text, 0, size);
 }
 
-static int header_read(int fd, struct xp_spool_header *header)
+static int header_read(int fd, const char *name, struct xp_spool_header *header)
 {
 	ssize_t n = pread(fd, header, sizeof(*header), 0);
 
@@ -267,7 +272,7 @@ static int header_read(int fd, struct xp_spool_header *header)
 	/* The check sum says that nothing broke, not that nobody forged it. */
 	if (!is_terminated(header->comm, sizeof(header->comm)) || !is_terminated(header->exe, sizeof(header->exe)) ||
 	    !is_terminated(header->final_name, sizeof(header->final_name)) ||
-	    !xp_spool_name_valid(header->final_name) || !header->cycle_hz ||
+	    !xp_spool_final_name_valid(header->final_name, name) || !header->cycle_hz ||
 	    (header->fdr_version != 1 && header->fdr_version != 5))
 		return -EBADMSG;
 	return 0;
@@ -311,10 +316,10 @@ static void give_to_owner(int fd, int dir_fd)
 static int log_make(struct layout_run *run, int dir_fd, const struct xp_spool_header *header,
 		    struct xp_spool_result *result)
 {
-	char temporary[sizeof(header->final_name) + sizeof(".part")];
+	char temporary[sizeof(header->final_name) + sizeof(XP_SPOOL_PART)];
 	int err, fd;
 
-	snprintf(temporary, sizeof(temporary), "%s.part", header->final_name);
+	snprintf(temporary, sizeof(temporary), "%s" XP_SPOOL_PART, header->final_name);
 	if (unlinkat(dir_fd, temporary, 0) && errno != ENOENT) /* left by a crash */
 		return -errno;
 	fd = openat(dir_fd, temporary, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
@@ -339,7 +344,7 @@ int xp_spool_lay_out(int dir_fd, const char *name, int fd, bool trusted, struct 
 	int err;
 
 	memset(result, 0, sizeof(*result));
-	err = header_read(fd, &header);
+	err = header_read(fd, name, &header);
 	if (err)
 		return err;
 	if (fstat(fd, &st))

@@ -239,6 +239,7 @@ static void scan_counts(void **state)
 	assert_int_equal(stats.functions, 103);
 	assert_int_equal(stats.arguments, 2);
 	assert_int_equal(stats.events, 2);
+	assert_int_equal(stats.typed, 1);
 }
 
 static void scan_rejects(void **state)

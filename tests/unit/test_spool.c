@@ -252,7 +252,7 @@ static void one_tid_is_one_thread(void **state)
 
 static void what_cannot_be(void **state)
 {
-	static const char *const bad_names[] = { "", ".", "..", "a/b", "/x", NULL };
+	static const char *const bad_names[] = { "", ".", "..", "a/b", "/x", "s.spool", NULL };
 	struct xp_spool_info other = info;
 	struct xp_spool *spool;
 	char long_name[XP_SPOOL_NAME_MAX + 2];
@@ -267,6 +267,8 @@ static void what_cannot_be(void **state)
 	}
 	other.final_name = long_name;
 	assert_int_equal(xp_spool_create(&spool, dir, "s.spool", &other), -EINVAL);
+	other.final_name = "s";
+	assert_int_equal(xp_spool_create(&spool, dir, "s.part", &other), -EINVAL);
 	other = info;
 	other.cycle_hz = 0;
 	assert_int_equal(xp_spool_create(&spool, dir, "s.spool", &other), -EINVAL);

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * Fuzzes the recovery of a spool. The check sums are made right, so that what they protect is reached: somebody may
+ * forge them too.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "fmt_fdr_reader.h"
+#include "spool_format.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+#define CHECK(condition)                                                                                               \
+	do {                                                                                                           \
+		if (!(condition))                                                                                      \
+			abort();                                                                                       \
+	} while (0)
+
+/* The input is a spool without the zeros behind its header's first HEADER_BYTES. */
+#define HEADER_BYTES 384
+
+static int dir;
+
+static void repair_frames(uint8_t *frames, size_t bytes)
+{
+	struct xp_spool_frame frame;
+
+	while (bytes >= sizeof(frame)) {
+		memcpy(&frame, frames, sizeof(frame));
+		frame.check = xp_spool_frame_check(&frame);
+		memcpy(frames, &frame, sizeof(frame));
+		frames += sizeof(frame);
+		bytes -= sizeof(frame);
+		if (frame.chunk_bytes > bytes)
+			return;
+		frames += frame.chunk_bytes;
+		bytes -= frame.chunk_bytes;
+	}
+}
+
+static void write_spool(const uint8_t *data, size_t size)
+{
+	uint8_t *bytes = calloc(1, XP_SPOOL_HEADER_BYTES + size);
+	struct xp_spool_header header = { 0 };
+	int fd;
+
+	CHECK(bytes);
+	memcpy(&header, data, HEADER_BYTES);
+	header.check = xp_spool_header_check(&header);
+	memcpy(bytes, &header, sizeof(header));
+	size -= HEADER_BYTES;
+	memcpy(bytes + XP_SPOOL_HEADER_BYTES, data + HEADER_BYTES, size);
+	repair_frames(bytes + XP_SPOOL_HEADER_BYTES, size);
+	fd = openat(dir, "s", O_CREAT | O_EXCL | O_WRONLY, 0600);
+	CHECK(fd >= 0);
+	CHECK(write(fd, bytes, XP_SPOOL_HEADER_BYTES + size) == (ssize_t)(XP_SPOOL_HEADER_BYTES + size));
+	close(fd);
+	free(bytes);
+}
+
+/* The log's grammar is right whatever the spool held; only the deltas of its events are taken as they are. */
+static void check_log(const struct xp_spool_result *result)
+{
+	struct xp_fdr_chunk_stats stats = { 0 };
+	struct xp_fdr_violation violation;
+	struct xp_fdr_reader reader;
+	struct xp_fdr_record record;
+	uint8_t *bytes = malloc(result->file_bytes);
+	int fd = openat(dir, result->final_name, O_RDONLY);
+	int more;
+
+	CHECK(fd >= 0 && bytes && read(fd, bytes, result->file_bytes) == (ssize_t)result->file_bytes);
+	CHECK(!xp_fdr_reader_init(&reader, bytes, result->file_bytes, &violation));
+	while ((more = xp_fdr_reader_next(&reader, &record, &violation)) == 1)
+		stats.functions += record.is_function;
+	CHECK(!more || strstr(violation.text, "delta"));
+	CHECK(more || stats.functions == result->stats.functions);
+	close(fd);
+	free(bytes);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	char directory[] = "/tmp/xprof-fuzz-spool-XXXXXX";
+	static struct xp_spool_result result;
+	int err;
+
+	if (size < HEADER_BYTES)
+		return 0;
+	/* A new one each time: the fuzzer does not say when it ends. */
+	CHECK(mkdtemp(directory));
+	dir = open(directory, O_RDONLY | O_DIRECTORY);
+	CHECK(dir >= 0);
+	write_spool(data, size);
+	err = xp_spool_recover(dir, "s", &result);
+	CHECK(faccessat(dir, "s", F_OK, 0) == (err ? 0 : -1));
+	if (err) {
+		CHECK(err == -EBADMSG || err == -EFBIG);
+		unlinkat(dir, "s", 0);
+	} else {
+		CHECK(xp_spool_name_valid(result.final_name));
+		if (result.file_bytes < 16u << 20)
+			check_log(&result);
+		unlinkat(dir, result.final_name, 0);
+	}
+	close(dir);
+	CHECK(!rmdir(directory));
+	return 0;
+}

@@ -1,0 +1,83 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""Writes the seeds of fuzz_fdr_reader and fuzz_spool: `seed_fdr.py tests/fuzz/corpus`."""
+import pathlib
+import struct
+import sys
+
+
+class Log:
+    """An FDR log with a record of every kind that its version has."""
+
+    def __init__(self, version, big):
+        self.version, self.big = version, big
+        self.order = ">" if big else "<"
+
+    def pack(self, form, *values):
+        return struct.pack(self.order + form, *values)
+
+    def metadata(self, kind, form="", *values):
+        first = 0x80 | kind if self.big else kind << 1 | 1
+        return (bytes([first]) + self.pack(form, *values)).ljust(16, b"\0")
+
+    def function(self, kind, fn_id, delta):
+        return self.pack("II", kind << 28 | fn_id if self.big else fn_id << 4 | kind << 1, delta)
+
+    def custom(self, text):
+        form, values = {4: ("iQH", (200, 1)), 5: ("ii", (10,))}.get(self.version, ("iQ", (200,)))
+        return self.metadata(5, form, len(text), *values) + text
+
+    def body(self):
+        yield self.metadata(2, "HQ", 1, 100)
+        yield self.function(3, 7, 10)
+        yield self.metadata(6, "Q", 2**64 - 1)
+        yield self.function(0, 8, 10)
+        yield self.custom(b"text")
+        if self.version == 5:
+            yield self.metadata(8, "iiH", 3, 4, 9) + b"\0\xff\n"
+        yield self.metadata(3, "Q", 2**40)
+        yield self.function(2, 8, 10)
+        yield self.function(1, 7, 10)
+
+    def buffer(self, tid):
+        head = self.metadata(0, "i", tid) + self.metadata(4, "QI", 1700000000, 5)
+        if self.version > 2:
+            head += self.metadata(9, "i", 42)
+        records = head + b"".join(self.body())
+        if self.version > 1:
+            return self.metadata(7, "Q", len(records)) + records
+        return records + self.metadata(1) + self.metadata(5, "iQ", 8, 100) + bytes(8)
+
+    def bytes(self):
+        buffers = [self.buffer(1), self.buffer(2)]
+        size = len(buffers[0]) if self.version == 1 else 0
+        flags = 3 << 30 if self.big else 3
+        return self.pack("HHIQQQ", self.version, 1, flags, 10**9, size, 0) + b"".join(buffers)
+
+
+def frame(tid, chunk, typed):
+    return struct.pack("<IiIIQ16sII", 0x4D524658, tid, len(chunk), typed, 100, b"worker", 0, 0) + chunk
+
+
+def spool(version, typed):
+    """As spool_format.h says, the header cut off behind its first bytes; the check sums are the target's to make."""
+    header = struct.pack("<8sIiQQQHHI16s256s", b"XPSPOOL", 1, 42, 10**9, 50, 10**18, version, 3, 0, b"comm", b"log.fdr")
+    chunk = b"".join(Log(5 if typed else 1, False).body())
+    frames = [frame(1, chunk, typed), frame(2, chunk, typed), frame(1, chunk, typed)]
+    return header.ljust(384, b"\0") + b"".join(frames)
+
+
+def main():
+    corpus = pathlib.Path(sys.argv[1])
+    for version in range(1, 6):
+        for big in (False, True):
+            path = corpus / "fdr_reader" / f"v{version}-{'big' if big else 'little'}"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(Log(version, big).bytes())
+    for version, typed in ((1, 0), (5, 0), (1, 1)):
+        path = corpus / "spool" / f"v{version}{'-typed' if typed else ''}"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(spool(version, typed))
+
+
+main()
