@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "util.h"
 
@@ -47,6 +48,8 @@ struct xp_fdr_rules {
 	size_t room;
 	uint32_t *slots; /* hash table: index + 1, 0 where free */
 	size_t slot_count;
+	uint64_t hash_key; /* random, so that no file can be made to collide */
+	uint64_t hash_factor;
 };
 
 static __attribute__((format(printf, 3, 4))) int violate(struct xp_fdr_rules *rules, uint64_t offset,
@@ -73,6 +76,10 @@ int xp_fdr_rules_new(struct xp_fdr_rules **out, const struct xp_fdr_reader *read
 		return -ENOMEM;
 	rules->big_endian = reader->big_endian;
 	rules->lowest_tsc = UINT64_MAX;
+	if (getentropy(&rules->hash_key, sizeof(rules->hash_key)) ||
+	    getentropy(&rules->hash_factor, sizeof(rules->hash_factor)))
+		rules->hash_factor = (uintptr_t)rules;
+	rules->hash_factor |= 1;
 	if (reader->big_endian)
 		violate(rules, 0, "The log is big-endian, whose bit fields llvm-xray does not read");
 	if (!reader->header.cycle_hz)
@@ -82,8 +89,12 @@ int xp_fdr_rules_new(struct xp_fdr_rules **out, const struct xp_fdr_reader *read
 
 static size_t slot_of(const struct xp_fdr_rules *rules, int32_t pid, int32_t tid)
 {
-	uint64_t key = (uint64_t)(uint32_t)pid << 32 | (uint32_t)tid;
-	size_t slot = key * 0x9e3779b97f4a7c15u >> 32 & (rules->slot_count - 1);
+	uint64_t key = ((uint64_t)(uint32_t)pid << 32 | (uint32_t)tid) ^ rules->hash_key;
+	size_t slot;
+
+	key = (key ^ key >> 32) * rules->hash_factor;
+	key = (key ^ key >> 29) * 0x9e3779b97f4a7c15u;
+	slot = key >> 32 & (rules->slot_count - 1);
 
 	while (rules->slots[slot]) {
 		const struct thread *thread = &rules->threads[rules->slots[slot] - 1];

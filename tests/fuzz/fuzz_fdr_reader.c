@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* Fuzzes the reader of FDR logs, the rules of llvm-xray, and what dump prints. */
+#include <errno.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fmt_fdr_reader.h"
+#include "formats.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+#define CHECK(condition)                                                                                               \
+	do {                                                                                                           \
+		if (!(condition))                                                                                      \
+			abort();                                                                                       \
+	} while (0)
+
+/* The records follow each other and lie in the file. Returns whether the log is well formed. */
+static bool read_records(const uint8_t *data, size_t size)
+{
+	struct xp_fdr_violation violation;
+	struct xp_fdr_reader reader;
+	struct xp_fdr_record record;
+	uint64_t next = XP_FDR_HEADER_BYTES;
+	int more = xp_fdr_reader_init(&reader, data, size, &violation);
+
+	if (more)
+		return false;
+	while ((more = xp_fdr_reader_next(&reader, &record, &violation)) == 1) {
+		CHECK(record.offset >= next && record.offset < size && xp_fdr_record_name(&record)[0]);
+		next = record.offset + (record.is_function ? XP_FDR_FUNCTION_BYTES : XP_FDR_METADATA_BYTES);
+		CHECK(next <= size);
+		if (record.is_function)
+			CHECK(record.has_cpu && record.function.fn_id <= XP_FDR_FUNCTION_ID_MAX);
+		else if (record.kind == XP_FDR_CUSTOM_EVENT || record.kind == XP_FDR_TYPED_EVENT)
+			CHECK(record.event.data == data + next && record.event.bytes <= size - next);
+		else if (record.kind == XP_FDR_END_OF_BUFFER)
+			CHECK(record.rest.data == data + next && record.rest.bytes <= size - next);
+	}
+	CHECK(!more || (more == -EBADMSG && violation.offset <= size && violation.text[0]));
+	return !more;
+}
+
+/* dump and check must agree with the reader. */
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct xp_report report = { 0 };
+	struct xp_finding finding;
+	char *text;
+	size_t length;
+	FILE *out;
+	bool good;
+
+	if (!xp_format_fdr.probe(data, size))
+		return 0;
+	good = read_records(data, size);
+	CHECK(!xp_format_fdr.check(data, size, &report));
+	CHECK(report.finding_count <= 1 && (good || report.finding_count));
+	CHECK(!report.finding_count || (strlen(report.findings[0].text) && report.findings[0].offset <= size));
+	out = open_memstream(&text, &length);
+	CHECK(out);
+	CHECK(xp_format_fdr.dump(data, size, out, &finding) == (good ? 0 : -EBADMSG));
+	CHECK(!fclose(out));
+	for (size_t i = 0; i < length; i++)
+		CHECK(text[i] == '\n' || (text[i] >= 0x20 && text[i] < 0x7f));
+	free(text);
+	return 0;
+}
