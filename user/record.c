@@ -126,16 +126,11 @@ static bool any_live(const struct xp_recording *rec)
 	return false;
 }
 
-static uint64_t lost_in_rings(const struct xp_recording *rec)
+static void read_losses(struct xp_recording *rec)
 {
-	uint64_t lost = 0;
-
+	rec->missed = xp_programs_missed(&rec->programs);
 	if (xp_programs_counters(&rec->programs, rec->lost))
-		return 0;
-	for (unsigned int cpu = 0; cpu < rec->programs.cpus; cpu++)
-		for (int kind = 0; kind <= XP_REC_TYPED_EVENT; kind++)
-			lost += rec->lost[cpu].lost[kind];
-	return lost;
+		xp_debug("cannot read the BPF side's counters");
 }
 
 static int housekeeping(struct xp_recording *rec, struct xp_progress *progress)
@@ -149,8 +144,7 @@ static int housekeeping(struct xp_recording *rec, struct xp_progress *progress)
 	/* What a crash of xprof may cost: about a second. */
 	if (!err)
 		err = xp_processes_flush(&rec->processes);
-	rec->missed = xp_programs_missed(&rec->programs);
-	lost_in_rings(rec);
+	read_losses(rec);
 	xp_recording_totals(rec, &totals);
 	xp_progress_show(progress, totals.seen, totals.lost);
 	return err;
@@ -335,7 +329,9 @@ static int detach(struct xp_recording *rec)
 {
 	uint64_t begin = xp_clock_now_tsc();
 
+	/* What is lost from here on belongs to the recording no more than what is recorded: see `outside`. */
 	rec->processes.stop_tsc = begin;
+	read_losses(rec);
 	xp_attach_detach_all(rec->attach);
 	rec->detach_ns = xp_clock_ns(rec->clock, xp_clock_now_tsc() - begin);
 	return xp_merge_drain(rec->merge, sink, rec);
@@ -371,8 +367,6 @@ static int finish(struct xp_recording *rec)
 				 strerror(-err), storage_remedy(err));
 		first = first ?: err;
 	}
-	rec->missed = xp_programs_missed(&rec->programs);
-	lost_in_rings(rec);
 	return first;
 }
 
