@@ -1,0 +1,399 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""FDR logs: what the encoder, the spool and the layout make is what llvm-xray reads, by every subcommand and without -k
+or -d; and what XRay's own runtime makes is what xprof reads."""
+import collections
+import json
+import os
+import re
+import signal
+import struct
+import subprocess
+
+import pytest
+
+import house
+
+SHAPES = ("none", "small", "threads", "uneven", "wraps", "args", "events", "typed", "open", "chunks")
+GENERATOR = house.OUTPUT / "tests" / "format" / "fdr_gen"
+
+# Functions 1 to 4 of the generator's logs.
+MAP_SOURCE = r"""
+#define F __attribute__((noinline, xray_always_instrument))
+F int one(int a) { return a + 1; }
+F int two(int a) { return a + 2; }
+F int three(int a) { return a + 3; }
+F int four(int a) { return a + 4; }
+int main(void) { return one(1) + two(2) + three(3) + four(4); }
+"""
+NAMES = {1: "one", 2: "two", 3: "three", 4: "four"}
+
+
+@pytest.fixture(scope="module")
+def instr_map(program):
+    return program.text("fdr_map", MAP_SOURCE, "-O1", house.no_runtime())
+
+
+class Made:
+    """A log of the generator and what it should hold."""
+
+    def __init__(self, shape, version, directory):
+        done = house.run([GENERATOR, shape, version, directory])
+        assert done.returncode == 0, done.stderr
+        self.path = directory / "log.fdr"
+        self.truth = json.loads(done.stdout)
+        self.entries = {int(k): v for k, v in self.truth["entries"].items() if v}
+        self.exits = {int(k): v for k, v in self.truth["exits"].items() if v}
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """made(shape, version) -> Made, once for each."""
+    logs = {}
+
+    def make(shape, version):
+        if (shape, version) not in logs:
+            logs[shape, version] = Made(shape, version, tmp_path_factory.mktemp(f"{shape}-{version}-"))
+        return logs[shape, version]
+
+    return make
+
+
+@pytest.fixture(params=(1, 5), ids=lambda v: f"v{v}")
+def fdr_version(request):
+    return request.param
+
+
+@pytest.fixture(params=SHAPES)
+def log(request, made, fdr_version):
+    return made(request.param, fdr_version)
+
+
+def good(done):
+    assert done.returncode == 0, done.stderr[-2000:]
+    return done.stdout
+
+
+# llvm-xray
+
+
+def test_account(log, llvm_xray, instr_map):
+    """Counts of closed calls."""
+    rows = good(llvm_xray("account", f"-instr_map={instr_map}", "-f", "csv", log.path)).splitlines()
+    found = {int(row.split(",")[0]): (int(row.split(",")[1]), row) for row in rows[1:]}
+    assert {fn_id: count for fn_id, (count, _) in found.items()} == log.exits
+    for fn_id, (_, row) in found.items():
+        assert NAMES[fn_id] in row
+
+
+def test_stack(log, llvm_xray, instr_map):
+    done = llvm_xray("stack", f"-instr_map={instr_map}", log.path)
+    if not log.entries:
+        assert "No instrumented calls were accounted" in done.stderr  # nothing to show is an error to it
+        return
+    assert "Unique Stacks" in good(done)
+
+
+def test_graph(log, llvm_xray, instr_map):
+    out = good(llvm_xray("graph", f"-instr_map={instr_map}", log.path))
+    assert set(re.findall(r'^F\d+ \[label="(\w+)"', out, re.M)) == {NAMES[i] for i in log.exits or log.entries}
+
+
+RECORD = re.compile(r"^  - \{ type: (\d+), func-id: (\d+),.* thread: (\d+),.* kind: ([\w-]+),.* tsc: (\d+)", re.M)
+ARGUMENTS = re.compile(r" args: \[ ([^\]]*) \]")
+KINDS = {"function-enter": "entries", "function-enter-arg": "entries", "function-exit": "exits",
+         "function-tail-exit": "exits"}
+
+
+def test_convert_yaml(log, llvm_xray):
+    out = good(llvm_xray("convert", "-f", "yaml", log.path))
+    found = {"entries": collections.Counter(), "exits": collections.Counter()}
+    events = 0
+    for _, fn_id, _, kind, _ in RECORD.findall(out):
+        if kind in KINDS:
+            found[KINDS[kind]][int(fn_id)] += 1
+        else:
+            events += 1
+    assert found["entries"] == log.entries
+    assert found["exits"] == log.exits
+    assert events == log.truth["events"] + max(log.truth["threads"], 1)  # and the threads' names
+    assert sum(len(m.split(",")) for m in ARGUMENTS.findall(out)) == log.truth["arguments"]
+
+
+def test_convert_trace_event(log, llvm_xray, instr_map):
+    out = good(llvm_xray("convert", "-f", "trace_event", "-symbolize", f"-instr_map={instr_map}", log.path))
+    phases = collections.Counter(e["ph"] for e in json.loads(out)["traceEvents"])
+    assert phases["B"] == sum(log.entries.values())
+    assert phases["E"] == sum(log.exits.values())
+
+
+def test_fdr_dump(log, llvm_xray):
+    out = good(llvm_xray("fdr-dump", log.path))
+    assert len(re.findall("<Function Enter", out)) == sum(log.entries.values())
+    assert len(re.findall("<Function (?:Tail )?Exit", out)) == sum(log.exits.values())
+
+
+@pytest.mark.parametrize("shape", ("small", "wraps", "args", "events", "typed", "chunks"))
+def test_dump_agrees_with_llvm(shape, made, fdr_version, llvm_xray, xprof):
+    """Every function record's thread, id, kind and TSC."""
+    path = made(shape, fdr_version).path
+    theirs = collections.Counter(
+        (int(tid), int(fn_id), kind.removeprefix("function-").replace("enter-arg", "enter-args"), int(tsc))
+        for _, fn_id, tid, kind, tsc in RECORD.findall(good(llvm_xray("convert", "-f", "yaml", path)))
+        if kind in KINDS)
+    ours = collections.Counter()
+    for line in good(xprof("dump", path)).splitlines():
+        fields = line.split()
+        if "function" in fields:
+            ours[int(fields[1]), int(fields[7]), fields[5], int(fields[3])] += 1
+    assert ours == theirs
+    assert ours
+
+
+@pytest.mark.time_limit(300)
+def test_ten_million_records(made, llvm_xray, instr_map, xprof):
+    """A thread of 10 million records: every subcommand, that of an older llvm-xray account only."""
+    log = made("long", 1)
+    assert re.search(r": ok, .* 1 threads, 16 buffers, 10000000 function records", good(xprof("check", log.path)))
+    out = good(llvm_xray("account", f"-instr_map={instr_map}", "-f", "csv", log.path, timeout=120))
+    assert [int(row.split(",")[1]) for row in out.splitlines()[1:]] == [1250000] * 4
+    if llvm_xray.version != house.LLVM_VERSIONS[-1]:
+        return
+    for args in (["stack"], ["graph"], ["convert", "-f", "yaml"], ["convert", "-f", "trace_event"], ["fdr-dump"]):
+        more = [] if args == ["fdr-dump"] else [f"-instr_map={instr_map}"]
+        done = llvm_xray(*args, *more, log.path, timeout=120, stdout=subprocess.DEVNULL)
+        assert done.returncode == 0, (args, done.stderr[-2000:])
+
+
+# The form of the files
+
+
+def buffers_per_thread(dump):
+    tids = [line.split()[1] for line in dump.splitlines() if line.endswith(" NewBuffer")]
+    return collections.Counter(tids)
+
+
+def test_at_most_16_buffers(log, fdr_version, xprof):
+    buffers = buffers_per_thread(good(xprof("dump", log.path)))
+    assert len(buffers) == max(log.truth["threads"], 1)
+    assert max(buffers.values()) <= (16 if log.truth["version"] == 1 else 1)
+
+
+def test_typed_events_need_version_5(made):
+    assert made("typed", 1).truth["version"] == 5
+    assert made("events", 1).truth["version"] == 1
+
+
+def test_rests_of_buffers_take_no_disk(made):
+    stat = made("uneven", 1).path.stat()
+    assert stat.st_blocks * 512 < 0.6 * stat.st_size
+    assert stat.st_size < 4 * made("uneven", 5).path.stat().st_size
+
+
+# check, dump and recover
+
+
+def test_check(log, xprof):
+    out = good(xprof("check", log.path))
+    records = sum(log.entries.values()) + sum(log.exits.values())
+    threads = max(log.truth["threads"], 1)
+    assert out == f"{log.path}: ok, XRay FDR log of version {log.truth['version']}: {threads} threads, " + (
+        f"{sum(buffers_per_thread(good(xprof('dump', log.path))).values())} buffers, {records} function records, "
+        f"{log.truth['arguments']} arguments, {log.truth['events'] + threads} events\n")
+
+
+def test_check_names_the_first_violation(made, xprof, tmp_path):
+    data = bytearray(made("small", 5).path.read_bytes())
+    data[0x70] = 0xFF
+    bad = tmp_path / "bad.fdr"
+    bad.write_bytes(data)
+    done = xprof("check", bad)
+    assert done.returncode == 1
+    assert done.stdout == f"{bad}: 0x70: Metadata record of the unknown kind 127\n"
+    done = xprof("dump", bad)
+    assert done.returncode == 1
+    assert "NewCPUId" in done.stdout.splitlines()[-1]
+    assert f"{bad}: 0x70: Metadata record of the unknown kind 127" in done.stderr
+
+
+def test_check_of_a_directory(made, xprof, tmp_path):
+    (tmp_path / "sym").mkdir()
+    (tmp_path / "manifest.json").write_text("{}")
+    done = xprof("check", tmp_path)
+    assert done.returncode == 1
+    assert "no file in it that xprof can check" in done.stderr
+    for name in ("a.fdr", "b.fdr"):
+        (tmp_path / name).write_bytes(made("small", 1).path.read_bytes())
+    assert re.fullmatch(r".*/a\.fdr: ok, .*\n.*/b\.fdr: ok, .*\n", good(xprof("check", tmp_path)))
+    (tmp_path / "a.fdr").write_bytes(made("small", 1).path.read_bytes()[:-1])
+    done = xprof("check", tmp_path)
+    assert done.returncode == 1
+    assert "a.fdr: 0x10: " in done.stdout
+    assert "b.fdr: ok" in done.stdout
+
+
+@pytest.mark.parametrize("command", ("check", "dump"))
+def test_not_a_known_file(command, xprof, tmp_path):
+    other = tmp_path / "na\x1b[31mme"
+    other.write_text("hello")
+    for path, words in ((other, "not a file that xprof can"), (tmp_path / "none", "No such file"),
+                        ("/dev/null", "not a regular file")):
+        done = xprof(command, path)
+        assert done.returncode == 1
+        assert words in done.stderr
+        assert "\x1b" not in done.stderr + done.stdout
+
+
+def test_dump_to_a_full_disk(made, xprof):
+    with open("/dev/full", "w") as full:
+        done = xprof("dump", made("small", 1).path, stdout=full)
+    assert done.returncode == 1
+    assert "No space left" in done.stderr
+
+
+def test_payload_is_escaped(xprof, tmp_path):
+    payload = b'\x1b[31m"\\\n\xff ok'
+    body = (struct.pack("<BI11x", 1, 5) + struct.pack("<BQI3x", 9, 0, 0) + struct.pack("<BHQ5x", 5, 0, 1)
+            + struct.pack("<BiI7x", 11, len(payload), 0) + payload)
+    path = tmp_path / "log"
+    path.write_bytes(struct.pack("<HHIQQQ", 5, 1, 3, 1000, 0, 0) + struct.pack("<BQ7x", 15, len(body)) + body)
+    assert good(xprof("dump", path)).splitlines()[-1].endswith(r'CustomEvent 12 bytes "\x1b[31m\"\\\x0a\xff ok"')
+
+
+def test_recover(xprof, llvm_xray, instr_map, tmp_path):
+    done = house.run([GENERATOR, "killed", 1, tmp_path])
+    assert done.returncode == -signal.SIGKILL
+    assert [p.name for p in tmp_path.iterdir()] == ["log.spool"]
+    done = xprof("check", tmp_path)
+    assert done.returncode == 1
+    assert "xprof recover" in done.stderr
+    assert "8 function records" in xprof("recover", tmp_path).stderr
+    assert [p.name for p in tmp_path.iterdir()] == ["log.fdr"]
+    good(xprof("check", tmp_path))
+    good(llvm_xray("account", f"-instr_map={instr_map}", tmp_path / "log.fdr"))
+    done = xprof("recover", tmp_path)
+    assert "nothing to recover" in done.stderr
+    assert done.returncode == 0
+
+
+def test_recover_of_something_else(xprof, tmp_path):
+    (tmp_path / "x.spool").write_text("hello")
+    done = xprof("recover", tmp_path)
+    assert done.returncode == 1
+    assert "no spool" in done.stderr
+    assert (tmp_path / "x.spool").exists()
+
+
+def test_large_file_takes_little_memory(xprof, tmp_path):
+    """5 GiB, mostly a hole."""
+    event = 1 << 30
+    head = (struct.pack("<BI11x", 1, 5) + struct.pack("<BQI3x", 9, 0, 0) + struct.pack("<BHQ5x", 5, 0, 1)
+            + b"\x03".ljust(16, b"\0"))
+    size = len(head) + 5 * event
+    path = tmp_path / "large.fdr"
+    with open(path, "wb") as out:
+        out.write(struct.pack("<HHIQQQ", 1, 1, 3, 1000, size, 0) + head)
+        for i in range(5):
+            out.seek(32 + len(head) + i * event)
+            out.write(struct.pack("<BiQ3x", 11, event - 16, 1))
+        out.truncate(32 + size)
+    assert "ok, " in good(xprof("check", path))
+    quiet = [(os.POSIX_SPAWN_OPEN, 1, "/dev/null", os.O_WRONLY, 0)]
+    pid = os.posix_spawn(xprof.path, [str(xprof.path), "check", str(path)], os.environ, file_actions=quiet)
+    _, status, usage = os.wait4(pid, 0)
+    assert os.waitstatus_to_exitcode(status) == 0
+    assert usage.ru_maxrss < 32 << 10
+
+
+# XRay's own runtime
+
+RUNTIME_SOURCE = r"""
+#include <thread>
+#include <vector>
+#include <xray/xray_interface.h>
+#include <xray/xray_log_interface.h>
+#define F __attribute__((noinline, xray_always_instrument))
+#define N __attribute__((xray_never_instrument))
+F int leaf(int a) { asm volatile(""); return a + 1; }
+F int middle(int a) { asm volatile(""); return leaf(a) + 2; }
+F void events() {
+	asm volatile("");
+#ifdef CUSTOM
+	static const char text[] = "custom";
+	__xray_customevent(text, sizeof(text));
+#endif
+#ifdef TYPED
+	static const char data[] = "typed";
+	__xray_typedevent(7, data, sizeof(data));
+#endif
+}
+N void work() { for (int i = 0; i < 500; i++) { middle(i); events(); } }
+N int main(int argc, char **argv) {
+	__xray_log_select_mode("xray-fdr");
+	__xray_log_init_mode("xray-fdr", "func_duration_threshold_us=0");
+	__xray_patch();
+	std::vector<std::thread> threads;
+	for (int i = 1; i < argc; i++)
+		threads.emplace_back(work);
+	work();
+	for (auto &thread : threads)
+		thread.join();
+	__xray_log_finalize();
+	__xray_log_flushLog();
+}
+"""
+
+
+@pytest.fixture(params=house.clang_versions() or [None], ids=lambda v: f"clang-{v}")
+def runtime_log(request, program, tmp_path):
+    """runtime_log("-DCUSTOM", threads=3) -> the log that XRay's own runtime writes."""
+    if request.param is None:
+        pytest.skip("no clang with an llvm-xray of its version here")
+
+    def make(*flags, threads=0):
+        path = program.text("fdr_runtime", RUNTIME_SOURCE, "-O1", *flags, clang=f"clang-{request.param}", suffix=".cc")
+        base = f"{tmp_path}/xray-log."
+        options = f"patch_premain=false xray_logfile_base={base}"
+        done = house.run([path, *["x"] * threads], env={"XRAY_OPTIONS": options})
+        if done.returncode < 0:
+            pytest.skip(f"XRay's runtime dies of signal {-done.returncode} here")
+        logs = list(tmp_path.glob("xray-log.*"))
+        if not logs:
+            pytest.skip("XRay's runtime writes no log here")
+        return logs[0]
+
+    return make
+
+
+def test_log_of_the_runtime(runtime_log, xprof, llvm_xray):
+    path = runtime_log()
+    out = good(xprof("check", path))
+    assert re.search(r": ok, XRay FDR log of version 5: 1 threads, \d+ buffers, 3000 function records", out)
+    names = collections.Counter(line.split()[5] for line in good(xprof("dump", path)).splitlines()[2:])
+    theirs = good(llvm_xray("fdr-dump", path))
+    assert names["enter"] == len(re.findall("<Function Enter", theirs)) == 1500
+    assert names["exit"] + names["tail-exit"] == len(re.findall("<Function (?:Tail )?Exit", theirs)) == 1500
+    assert names["NewBuffer"] == len(re.findall("<Thread ID", theirs))
+
+
+def test_log_of_the_runtime_with_custom_events(runtime_log, xprof):
+    path = runtime_log("-DCUSTOM")
+    assert re.search(r": ok, .* 500 events", good(xprof("check", path)))
+    assert good(xprof("dump", path)).count(r'CustomEvent 7 bytes "custom\x00"') == 500
+
+
+def test_log_of_the_runtime_with_typed_events(runtime_log, xprof):
+    """Its extents are too short."""
+    path = runtime_log("-DTYPED")
+    done = xprof("check", path)
+    assert done.returncode == 1
+    assert "typed events" in done.stdout
+    assert r'TypedEvent type 7 6 bytes "typed\x00"' in xprof("dump", path).stdout
+
+
+def test_log_of_the_runtime_with_threads(runtime_log, xprof):
+    """llvm-xray account rejects it, and so does check; the format is right, so that dump reads all of it."""
+    path = runtime_log(threads=3)
+    done = xprof("check", path)
+    assert done.returncode == 1
+    assert re.search(r": 0x[0-9a-f]+: llvm-xray: ", done.stdout)
+    assert len(buffers_per_thread(good(xprof("dump", path)))) == 4
