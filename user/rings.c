@@ -113,46 +113,10 @@ void xp_ring_snapshot(struct xp_ring *ring)
 	ring->end = __atomic_load_n(ring->producer, __ATOMIC_ACQUIRE);
 }
 
-/* Bytes that a record with a body of `size` takes in the ring. */
-static uint64_t room_bytes(uint32_t size)
-{
-	return ((uint64_t)size + BPF_RINGBUF_HDR_SZ + 7) & ~7ull;
-}
-
-enum xp_ring_state xp_ring_peek(struct xp_ring *ring, const struct xp_rec **rec, size_t *size)
-{
-	while (ring->position < ring->end) {
-		const uint8_t *head = ring->data + (ring->position & ring->mask);
-		uint32_t word = __atomic_load_n((const uint32_t *)head, __ATOMIC_ACQUIRE);
-		uint32_t length = word & ~(BPF_RINGBUF_BUSY_BIT | BPF_RINGBUF_DISCARD_BIT);
-
-		if (word & BPF_RINGBUF_BUSY_BIT)
-			return XP_RING_BUSY;
-		if (room_bytes(length) > ring->end - ring->position)
-			return XP_RING_BROKEN;
-		if (word & BPF_RINGBUF_DISCARD_BIT) {
-			ring->position += room_bytes(length);
-			continue;
-		}
-		*rec = (const struct xp_rec *)(head + BPF_RINGBUF_HDR_SZ);
-		*size = length;
-		return XP_RING_RECORD;
-	}
-	return XP_RING_EMPTY;
-}
-
 void xp_ring_publish(struct xp_ring *ring)
 {
 	if (ring->published == ring->position)
 		return;
 	__atomic_store_n(ring->consumer, ring->position, __ATOMIC_RELEASE);
 	ring->published = ring->position;
-}
-
-void xp_ring_consume(struct xp_ring *ring, size_t size)
-{
-	ring->position += room_bytes(size);
-	/* The producer reads *consumer at each reserve: a write for each record would bounce its cache line. */
-	if (ring->position - ring->published > ring->mask / 16)
-		xp_ring_publish(ring);
 }

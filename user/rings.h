@@ -10,6 +10,7 @@
 #ifndef XPROF_RINGS_H
 #define XPROF_RINGS_H
 
+#include <linux/bpf.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -48,11 +49,47 @@ enum xp_ring_state {
 
 /* Looks how far the producer is: what comes later is left for the next snapshot. */
 void xp_ring_snapshot(struct xp_ring *ring);
-/* The next record, which stays in the ring until xp_ring_consume(). */
-enum xp_ring_state xp_ring_peek(struct xp_ring *ring, const struct xp_rec **rec, size_t *size);
-/* Leaves the record behind that xp_ring_peek() gave, `size` bytes long. */
-void xp_ring_consume(struct xp_ring *ring, size_t size);
 /* Gives what was consumed back to the producer; xp_ring_consume() does it by itself from time to time. */
 void xp_ring_publish(struct xp_ring *ring);
+
+/* What is done for each record is here, to be inlined. */
+
+/* Bytes that a record with a body of `size` takes in the ring. */
+static inline uint64_t xp_ring_room(uint32_t size)
+{
+	return ((uint64_t)size + BPF_RINGBUF_HDR_SZ + 7) & ~7ull;
+}
+
+/* The next record, which stays in the ring until xp_ring_consume(). */
+static inline enum xp_ring_state xp_ring_peek(struct xp_ring *ring, const struct xp_rec **rec, size_t *size)
+{
+	while (ring->position < ring->end) {
+		const uint8_t *head = ring->data + (ring->position & ring->mask);
+		uint32_t word = __atomic_load_n((const uint32_t *)head, __ATOMIC_ACQUIRE);
+		uint32_t length = word & ~(BPF_RINGBUF_BUSY_BIT | BPF_RINGBUF_DISCARD_BIT);
+
+		if (word & BPF_RINGBUF_BUSY_BIT)
+			return XP_RING_BUSY;
+		if (xp_ring_room(length) > ring->end - ring->position)
+			return XP_RING_BROKEN;
+		if (word & BPF_RINGBUF_DISCARD_BIT) {
+			ring->position += xp_ring_room(length);
+			continue;
+		}
+		*rec = (const struct xp_rec *)(head + BPF_RINGBUF_HDR_SZ);
+		*size = length;
+		return XP_RING_RECORD;
+	}
+	return XP_RING_EMPTY;
+}
+
+/* Leaves the record behind that xp_ring_peek() gave, `size` bytes long. */
+static inline void xp_ring_consume(struct xp_ring *ring, size_t size)
+{
+	ring->position += xp_ring_room(size);
+	/* The producer reads *consumer at each reserve: a write for each record would bounce its cache line. */
+	if (ring->position - ring->published > ring->mask / 16)
+		xp_ring_publish(ring);
+}
 
 #endif
