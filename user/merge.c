@@ -8,6 +8,7 @@
 /* How often a busy record is looked at before the pass gives up: some microseconds, its program needs tens of ns. */
 #define BUSY_SPINS 200
 
+/* The next record of a ring. */
 struct head {
 	uint64_t tsc;
 	const struct xp_rec *rec;
@@ -18,7 +19,8 @@ struct head {
 struct xp_merge {
 	struct xp_rings *rings;
 	const struct xp_clock *clock;
-	struct head *heap; /* the rings that have a record, the oldest first */
+	struct head *heads; /* [rings->count] */
+	struct head **heap; /* those of rings that have a record, the oldest first; moved by pointer, as they change */
 	unsigned int heap_count;
 	uint64_t blocked_since; /* TSC at which a pass was first ended by a busy record; 0: the last one was not */
 	uint64_t late;
@@ -30,11 +32,14 @@ int xp_merge_new(struct xp_merge **result, struct xp_rings *rings, const struct 
 
 	if (!merge)
 		return -ENOMEM;
+	merge->heads = calloc(rings->count, sizeof(*merge->heads));
 	merge->heap = calloc(rings->count, sizeof(*merge->heap));
-	if (!merge->heap) {
-		free(merge);
+	if (!merge->heads || !merge->heap) {
+		xp_merge_free(merge);
 		return -ENOMEM;
 	}
+	for (unsigned int cpu = 0; cpu < rings->count; cpu++)
+		merge->heads[cpu].cpu = cpu;
 	merge->rings = rings;
 	merge->clock = clock;
 	*result = merge;
@@ -45,23 +50,25 @@ void xp_merge_free(struct xp_merge *merge)
 {
 	if (!merge)
 		return;
+	free(merge->heads);
 	free(merge->heap);
 	free(merge);
 }
 
-/* Puts head at place i or below, where it is older than all below it. */
-static void sift_down(struct xp_merge *merge, unsigned int i, struct head head)
+/* Lets head sink from the top to where it is older than all below it. */
+static void sift_down(struct xp_merge *merge, struct head *head)
 {
-	struct head *heap = merge->heap;
+	struct head **heap = merge->heap;
+	unsigned int i = 0;
 
 	for (;;) {
 		unsigned int child = 2 * i + 1;
 
 		if (child >= merge->heap_count)
 			break;
-		if (child + 1 < merge->heap_count && heap[child + 1].tsc < heap[child].tsc)
+		if (child + 1 < merge->heap_count && heap[child + 1]->tsc < heap[child]->tsc)
 			child++;
-		if (head.tsc <= heap[child].tsc)
+		if (head->tsc <= heap[child]->tsc)
 			break;
 		heap[i] = heap[child];
 		i = child;
@@ -69,20 +76,20 @@ static void sift_down(struct xp_merge *merge, unsigned int i, struct head head)
 	heap[i] = head;
 }
 
-static void heap_push(struct xp_merge *merge, struct head head)
+static void heap_push(struct xp_merge *merge, struct head *head)
 {
 	unsigned int i = merge->heap_count++;
 
-	while (i && head.tsc < merge->heap[(i - 1) / 2].tsc) {
+	while (i && head->tsc < merge->heap[(i - 1) / 2]->tsc) {
 		merge->heap[i] = merge->heap[(i - 1) / 2];
 		i = (i - 1) / 2;
 	}
 	merge->heap[i] = head;
 }
 
-static enum xp_ring_state next_head(struct xp_merge *merge, unsigned int cpu, struct head *head)
+static enum xp_ring_state next_head(struct xp_merge *merge, struct head *head)
 {
-	struct xp_ring *ring = &merge->rings->rings[cpu];
+	struct xp_ring *ring = &merge->rings->rings[head->cpu];
 	enum xp_ring_state state;
 
 	for (unsigned int spin = 0;; spin++) {
@@ -94,8 +101,7 @@ static enum xp_ring_state next_head(struct xp_merge *merge, unsigned int cpu, st
 	if (state == XP_RING_RECORD) {
 		if (head->size < sizeof(struct xp_rec))
 			return XP_RING_BROKEN;
-		head->cpu = cpu;
-		head->tsc = xp_clock_tsc(merge->clock, cpu, head->rec->time);
+		head->tsc = xp_clock_tsc(merge->clock, head->cpu, head->rec->time);
 	}
 	return state;
 }
@@ -131,12 +137,12 @@ static int merge_until(struct xp_merge *merge, uint64_t mark, unsigned int fulle
 {
 	bool blocked = false;
 	uint64_t last = 0;
-	struct head head;
 	int err = 0;
 
 	merge->heap_count = 0;
 	for (unsigned int cpu = 0; cpu < merge->rings->count; cpu++) {
-		enum xp_ring_state state = next_head(merge, cpu, &head);
+		struct head *head = &merge->heads[cpu];
+		enum xp_ring_state state = next_head(merge, head);
 
 		if (state == XP_RING_BROKEN)
 			return -EBADMSG;
@@ -148,20 +154,18 @@ static int merge_until(struct xp_merge *merge, uint64_t mark, unsigned int fulle
 		if (state == XP_RING_RECORD)
 			heap_push(merge, head);
 	}
-	while (merge->heap_count && merge->heap[0].tsc < mark && !err) {
+	while (merge->heap_count && merge->heap[0]->tsc < mark && !err) {
+		struct head *head = merge->heap[0];
 		enum xp_ring_state state;
-		struct xp_ring *ring;
 
-		head = merge->heap[0];
-		ring = &merge->rings->rings[head.cpu];
-		err = sink(arg, head.rec, head.size, head.cpu, head.tsc);
-		if (blocked && head.tsc < last)
+		err = sink(arg, head->rec, head->size, head->cpu, head->tsc);
+		if (blocked && head->tsc < last)
 			merge->late++;
-		last = head.tsc;
-		xp_ring_consume(ring, head.size);
-		state = next_head(merge, head.cpu, &head);
+		last = head->tsc;
+		xp_ring_consume(&merge->rings->rings[head->cpu], head->size);
+		state = next_head(merge, head);
 		if (state == XP_RING_RECORD) {
-			sift_down(merge, 0, head);
+			sift_down(merge, head);
 			continue;
 		}
 		if (state == XP_RING_BROKEN)
@@ -173,7 +177,7 @@ static int merge_until(struct xp_merge *merge, uint64_t mark, unsigned int fulle
 		}
 		merge->heap_count--;
 		if (merge->heap_count)
-			sift_down(merge, 0, merge->heap[merge->heap_count]);
+			sift_down(merge, merge->heap[merge->heap_count]);
 	}
 	if (!blocked)
 		merge->blocked_since = 0;
