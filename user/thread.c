@@ -220,7 +220,6 @@ static int put_entry(struct xp_thread *thread, const struct xp_rec *rec, uint32_
 
 static int entry(struct xp_thread *thread, const struct xp_rec *rec, uint32_t fn_id, uint16_t cpu, uint64_t tsc)
 {
-	struct xp_frame_mark mark;
 	int err = 0;
 
 	/* A deeper call stands at a lower address; anything else is a left frame or another stack. */
@@ -235,14 +234,14 @@ static int entry(struct xp_thread *thread, const struct xp_rec *rec, uint32_t fn
 	if (err)
 		return account(thread, err);
 
-	mark = (struct xp_frame_mark){ xp_fdr_enc_mark(&thread->enc), 0, tsc, thread->chunk_number };
+	if (thread->marks)
+		thread->marks[thread->depth] =
+		    (struct xp_frame_mark){ xp_fdr_enc_mark(&thread->enc), 0, tsc, thread->chunk_number };
 	err = put_entry(thread, rec, fn_id, cpu, tsc);
 	if (account(thread, err))
 		return err;
-	if (thread->marks) {
-		mark.end = thread->enc.len;
-		thread->marks[thread->depth] = mark;
-	}
+	if (thread->marks)
+		thread->marks[thread->depth].end = thread->enc.len;
 	thread->frames[thread->depth++] = (struct xp_frame){ fn_id, rec->sp };
 	return 0;
 }
