@@ -77,14 +77,19 @@ static int block_signals(const struct xp_recording *rec)
 		return -errno;
 	if (rec->options->child_argv)
 		sigdelset(&signals, SIGINT);
-	signal(SIGPIPE, SIG_IGN);
+	/* Failed writes are heard of by EPIPE and EFBIG. Blocked, not ignored: that the command would inherit. */
+	sigemptyset(&writes);
+	sigaddset(&writes, SIGPIPE);
+	sigaddset(&writes, SIGXFSZ);
+	if (sigprocmask(SIG_BLOCK, &writes, NULL))
+		return -errno;
 	return signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
 /* From here on a second signal ends xprof at once; the spools stay for `xprof recover`. */
 static void unblock_signals(void)
 {
-	sigset_t signals;
+	sigset_t signals, writes;
 
 	sigemptyset(&signals);
 	sigaddset(&signals, SIGINT);
