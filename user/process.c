@@ -454,9 +454,9 @@ int xp_process_finish(struct xp_process *process)
 	if (!process->spool)
 		return process->error;
 	err = xp_spool_finish(process->spool, &result);
-	xp_spool_free(process->spool);
-	process->spool = NULL;
 	if (!err) {
+		xp_spool_free(process->spool);
+		process->spool = NULL;
 		snprintf(process->log_name, sizeof(process->log_name), "%s", result.final_name);
 		process->log_bytes = result.file_bytes;
 		process->log_version = result.fdr_version;

@@ -53,7 +53,7 @@ struct xp_process {
 	size_t range_count;
 	uint32_t function_count;
 
-	struct xp_spool *spool;		      /* opened with the first chunk */
+	struct xp_spool *spool;		      /* opened with the first chunk, until the log is made of it */
 	char log_name[XP_SPOOL_NAME_MAX + 1]; /* of the finished log; "" before */
 	uint64_t log_bytes;		      /* its size, holes included */
 	unsigned int log_version;

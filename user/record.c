@@ -367,7 +367,11 @@ static int finish(struct xp_recording *rec)
 		if (!process->range_count)
 			continue;
 		err = xp_process_finish(process);
-		if (err)
+		if (err && process->spool)
+			xp_error("the log of process %d (%s) cannot be made: %s; when that is remedied, run "
+				 "`xprof recover %s`",
+				 process->pid, process->comm, strerror(-err), rec->outdir.path);
+		else if (err)
 			xp_error("the log of process %d (%s) is not complete: %s%s", process->pid, process->comm,
 				 strerror(-err), storage_remedy(err));
 		first = first ?: err;
