@@ -39,13 +39,11 @@ static int adopt(struct xp_recording *rec, const struct xp_rec *record, uint64_t
 	return err ? xp_follow_adopt(rec, record, "unknown", tsc) : 0;
 }
 
-static int sink(void *arg, const struct xp_rec *record, size_t size, unsigned int cpu, uint64_t tsc)
+static int take(struct xp_recording *rec, const struct xp_rec *record, size_t size, unsigned int cpu, uint64_t tsc)
 {
-	struct xp_recording *rec = arg;
 	enum xp_rec_kind kind = xp_rec_kind(record);
 	int err;
 
-	rec->by_ktime += record->time >> 63;
 	if (kind >= XP_REC_EXEC)
 		return xp_follow_task(rec, record, size, tsc);
 	if (kind == XP_REC_ENTRY_ARGS && size < sizeof(struct xp_rec_args))
@@ -63,10 +61,22 @@ static int sink(void *arg, const struct xp_rec *record, size_t size, unsigned in
 	return err;
 }
 
+static int sink(void *arg, const struct xp_rec *record, size_t size, unsigned int cpu, uint64_t tsc)
+{
+	struct xp_recording *rec = arg;
+	int err = take(rec, record, size, cpu, tsc);
+
+	rec->by_ktime += record->time >> 63;
+	/* What was refused on the way (an object without sleds) does not explain a later error. */
+	if (!err)
+		rec->why[0] = 0;
+	return err;
+}
+
 /* SIGINT of the terminal is the command's, when there is one: xprof ends when it does. */
 static int block_signals(const struct xp_recording *rec)
 {
-	sigset_t signals;
+	sigset_t signals, writes;
 
 	sigemptyset(&signals);
 	sigaddset(&signals, SIGINT);
@@ -89,7 +99,7 @@ static int block_signals(const struct xp_recording *rec)
 /* From here on a second signal ends xprof at once; the spools stay for `xprof recover`. */
 static void unblock_signals(void)
 {
-	sigset_t signals, writes;
+	sigset_t signals;
 
 	sigemptyset(&signals);
 	sigaddset(&signals, SIGINT);
@@ -460,6 +470,7 @@ static int record_all(struct xp_recording *rec, int signal_fd, bool *stored)
 		return XP_EXIT_OK;
 	}
 	say_recording(rec);
+	rec->why[0] = 0;
 	*stored = true;
 	err = run(rec, signal_fd);
 	if (err)
