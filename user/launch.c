@@ -52,6 +52,18 @@ static int wait_stop(struct xp_launch *launch)
 	return 0;
 }
 
+static const char *exec_remedy(int err)
+{
+	switch (err) {
+	case ENOENT:
+		return "; give a path or a name in $PATH";
+	case EACCES:
+		return "; is it an executable file (chmod +x)?";
+	default:
+		return "";
+	}
+}
+
 /* Waits until the new program stands at its beginning, or execvp() has said why it cannot. */
 static int reach_exec(struct xp_launch *launch, int error_fd, const char *name, char *why, size_t why_size)
 {
@@ -64,8 +76,7 @@ static int reach_exec(struct xp_launch *launch, int error_fd, const char *name, 
 		if (!status) {
 			if (read(error_fd, &err, sizeof(err)) != sizeof(err))
 				err = ECHILD;
-			snprintf(why, why_size, "cannot run %s: %s%s", name, strerror(err),
-				 err == ENOENT ? "; give a path or a name in $PATH" : "");
+			snprintf(why, why_size, "cannot run %s: %s%s", name, strerror(err), exec_remedy(err));
 			return -err;
 		}
 		if (status >> 8 == (SIGTRAP | PTRACE_EVENT_EXEC << 8))
