@@ -6,16 +6,17 @@ import pytest
 
 import house
 import recording
+import victim
 
 
 @pytest.fixture
 def record(xprof, tmp_path):
-    """Starts recordings that end with the test: record("-p", pid) -> recording.Session."""
+    """Starts recordings that end with the test: record("-p", pid) -> recording.Session. program: in place of xprof."""
     sessions = []
     numbers = itertools.count(1)
 
-    def start_one(*args):
-        session = recording.Session(xprof, tmp_path / f"out{next(numbers)}", args)
+    def start_one(*args, directory=None, program=None):
+        session = recording.Session(program or xprof, directory or tmp_path / f"out{next(numbers)}", args)
         sessions.append(session)
         return session
 
@@ -48,3 +49,20 @@ def clang(request):
     if request.param is None:
         pytest.skip("no clang with an llvm-xray of its version here")
     return request.param
+
+
+@pytest.fixture
+def busy(program, start, tmp_path):
+    """Starts live/programs/victim.c: busy(threads=8, pause_us=0) -> victim.Busy that works already."""
+    numbers = itertools.count(1)
+
+    def start_one(threads=8, pause_us=0, path=None, *args):
+        path = path or program("live/programs/victim.c", "-O2", house.no_runtime())
+        progress = tmp_path / f"progress{next(numbers)}"
+        target = victim.Busy(start([path, threads, pause_us, progress, *args]), path, progress)
+        recording.wait_until(progress.exists, "the target does not start")
+        target.assert_works()
+        return target
+
+    return start_one
+

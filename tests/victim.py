@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Targets that notice when they are harmed, and what must not remain of a recording."""
+import json
+import os
+import pathlib
+import re
+import shlex
+import shutil
+
+import house
+import recording
+
+OUR_PROGRAMS = re.compile(r"(sled_|task_(exec|fork|exit)$|link_map_chan)")
+
+
+class Busy:
+    """live/programs/victim.c at work."""
+
+    def __init__(self, process, path, progress):
+        self.process = process
+        self.pid = process.pid
+        self.path = path
+        self.progress = progress
+
+    def rounds(self):
+        fields = self.progress.read_text().split()
+        assert not fields or fields[1] == "0", f"{fields[1]} results of the target were wrong"
+        return int(fields[0]) if fields else 0
+
+    def assert_works(self):
+        """It lives, goes on, and what it computes is right."""
+        before = self.rounds()
+        recording.wait_until(
+            lambda: self.process.poll() is not None or self.rounds() > before + 20, "the target makes no progress"
+        )
+        assert self.process.poll() is None, f"the target ended with status {self.process.returncode}"
+
+    def assert_unharmed(self):
+        """What has to be true after every recording of it, however that ended."""
+        self.assert_works()
+        recording.wait_until(lambda: not changed_code(self.pid), lambda: f"left behind: {changed_code(self.pid)}")
+        recording.wait_until(lambda: not orphans(), lambda: f"left behind: {orphans()}")
+        self.assert_works()
+
+
+class Churn:
+    """live/programs/churn.c at work."""
+
+    def __init__(self, process, progress):
+        self.process = process
+        self.pid = process.pid
+        self.progress = progress
+
+    def generations(self):
+        return self.progress.stat().st_size if self.progress.exists() else 0
+
+    def assert_works(self):
+        before = self.generations()
+        recording.wait_until(
+            lambda: self.process.poll() is not None or self.generations() > before + 3, "the target makes no progress"
+        )
+        assert self.process.poll() is None, f"the target ended with status {self.process.returncode}"
+
+
+def code_differences(pid):
+    """Where the code in a process's memory differs from that in its files: (path, address, byte in memory)."""
+    differences = []
+    with open(f"/proc/{pid}/mem", "rb", buffering=0) as memory:
+        for line in pathlib.Path(f"/proc/{pid}/maps").read_text().splitlines():
+            fields = line.split(maxsplit=5)
+            if "x" not in fields[1] or len(fields) < 6 or not fields[5].startswith("/"):
+                continue
+            start, end = (int(part, 16) for part in fields[0].split("-"))
+            memory.seek(start)
+            here = memory.read(end - start)
+            with open(f"/proc/{pid}/map_files/{start:x}-{end:x}", "rb") as file:
+                file.seek(int(fields[2], 16))
+                there = file.read(end - start)
+            pairs = [] if here == there else enumerate(zip(here, there))
+            differences += [(fields[5], start + i, a) for i, (a, b) in pairs if a != b]
+    return differences
+
+
+def changed_code(pid):
+    """The first places of those, as text."""
+    return [f"{path} {address:#x}: {byte:#x}" for path, address, byte in code_differences(pid)[:5]]
+
+
+def breakpoints(pid):
+    """Those of them where a breakpoint stands."""
+    return [place for place in code_differences(pid) if place[2] == 0xCC]
+
+
+def held_programs():
+    """Ids of the BPF programs that processes hold."""
+    held = set()
+    for info in pathlib.Path("/proc").glob("[0-9]*/fdinfo/*"):
+        try:
+            held.update(int(m) for m in re.findall(r"^prog_id:\s*(\d+)", info.read_text(), re.M))
+        except OSError:
+            pass  # closed meanwhile
+    return held
+
+
+def bpftool():
+    for tool in ("bpftool", "/usr/sbin/bpftool"):
+        if shutil.which(tool):
+            return tool
+    return None
+
+
+def orphans():
+    """BPF programs of xprof that no process holds any more."""
+    if not bpftool():
+        return []
+    listed = json.loads(house.run([bpftool(), "-j", "prog", "show"]).stdout or "[]")
+    ours = {p["id"]: p["name"] for p in listed if OUR_PROGRAMS.match(p.get("name", ""))}
+    held = held_programs() if ours else set()
+    return [f"{name} ({number})" for number, name in ours.items() if number not in held]
+
+
+def wrapped(xprof, tmp_path, *before):
+    """xprof run by another program: wrapped(xprof, tmp_path, "prlimit", "--fsize=1000")."""
+    path = tmp_path / f"xprof-by-{os.path.basename(before[0])}"
+    path.write_text(f"#!/bin/sh\nexec {shlex.join(map(str, before))} {shlex.quote(str(xprof.path))} \"$@\"\n")
+    path.chmod(0o755)
+    return house.Xprof(path)
