@@ -39,12 +39,19 @@ static uint64_t duration_ns(const struct xp_recording *rec)
 	return xp_clock_ns(rec->clock, rec->processes.stop_tsc - rec->run_tsc);
 }
 
+/* Typed events have no place in the version that was wanted. */
+static bool has_other_version(const struct xp_recording *rec, const struct xp_process *process)
+{
+	return process->log_name[0] && process->log_version != rec->options->fdr_version;
+}
+
 /* The file that names the functions of a log: the side ELF where there is one, the program otherwise. */
 static void print_next(const struct xp_recording *rec, const struct xp_process *process)
 {
 	const char *dir = rec->outdir.path;
 
-	fprintf(stderr, "  %s/%s  %.1f MB\n", dir, process->log_name, process->log_bytes / 1e6);
+	fprintf(stderr, "  %s/%s  %.1f MB%s\n", dir, process->log_name, process->log_bytes / 1e6,
+		has_other_version(rec, process) ? ", version 5: it has typed events" : "");
 	if (process->side_name[0])
 		fprintf(stderr, "    llvm-xray account %s/%s -instr_map=%s/%s\n", dir, process->log_name, dir,
 			process->side_name);
@@ -161,6 +168,17 @@ static size_t list_files(const struct xp_recording *rec, struct xp_manifest_file
 	return count;
 }
 
+static size_t list_notices(const struct xp_recording *rec, const char **notices)
+{
+	for (const struct xp_process *process = rec->processes.first; process; process = process->next) {
+		if (!has_other_version(rec, process))
+			continue;
+		notices[0] = "Logs with typed events are of version 5, since no version below has them.";
+		return 1;
+	}
+	return 0;
+}
+
 int xp_summary_manifest(const struct xp_recording *rec, const struct xp_totals *totals)
 {
 	struct xp_manifest_process *processes = calloc(totals->processes + 1, sizeof(*processes));
@@ -168,6 +186,7 @@ int xp_summary_manifest(const struct xp_recording *rec, const struct xp_totals *
 	size_t text_bytes = 128 << 10, count = 0;
 	char *text = malloc(text_bytes);
 	char **argv = text ? command_line(text, text_bytes) : NULL;
+	const char *notices[1];
 	struct xp_manifest manifest = {
 		.argv = argv,
 		.start_wall_ns = xp_clock_wall_ns(rec->clock, rec->start_tsc),
@@ -192,6 +211,8 @@ int xp_summary_manifest(const struct xp_recording *rec, const struct xp_totals *
 		.cpu_count = rec->programs.cpus,
 		.processes = processes,
 		.files = files,
+		.notices = notices,
+		.notice_count = list_notices(rec, notices),
 	};
 	int err = -ENOMEM;
 
