@@ -32,7 +32,7 @@ namespace NAME(space)
 		return sum;
 	}
 
-} // namespace )
+}
 
 extern "C" TRACED long NAME(entry)(int n)
 {

@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Custom and typed events byte for byte, and the arguments of calls."""
+import collections
+import re
+import signal
+import subprocess
+
+import pytest
+
+import house
+import recording
+from recording import ENTER_ARGS
+
+pytestmark = pytest.mark.uprobes
+
+SIZES = (0, 1, 64, 65, 512, 513, 4095, 4096, 4097, 5000)
+LIMIT = 4096
+TYPES = range(0x1000, 0x1006)
+
+CUSTOM = re.compile(rb"<Custom Event: (?:tsc = \d+, cpu = \d+|delta = \+\d+), size = (\d+), data = '")
+TYPED = re.compile(rb"<Typed Event: delta = \+\d+, type = (\d+), size = (\d+), data = '")
+
+
+def payload(size):
+    """As the program makes it; what is longer than the limit is cut, and an empty one is a zero byte in the log."""
+    return bytes((31 * size + 7 * i) & 0xFF for i in range(min(size, LIMIT))) or b"\0"
+
+
+def logged_events(llvm_xray, path):
+    """[(type or None, payload)] of the log, without the thread's name, with which it begins."""
+    text = subprocess.run([llvm_xray.path, "fdr-dump", path], stdout=subprocess.PIPE, timeout=60, check=True).stdout
+    events = []
+    padding = False
+    for match in re.finditer(rb"^<(Custom|Typed|Thread|End)\b", text, re.M):
+        if match[1] in (b"Thread", b"End"):
+            padding = match[1] == b"End"  # what stands between two buffers
+            continue
+        custom = CUSTOM.match(text, match.start())
+        typed = TYPED.match(text, match.start())
+        found = custom or typed
+        assert found, text[match.start() :][:100]
+        size = int(found[1 if custom else 2])
+        if not padding:
+            events.append((None if custom else int(typed[1]), text[found.end() : found.end() + size]))
+    return events[1:]
+
+
+@pytest.fixture
+def events_program(program, clang):
+    """With typed events or not; clang 14 crashes on events when it optimizes, and XRay's runtime is left out."""
+
+    def build(*flags):
+        return program(
+            "live/programs/events.c",
+            "-O0" if clang == "clang-14" else "-O2",
+            house.no_runtime(clang),
+            "-Wl,--defsym=__xray_CustomEvent=0,--defsym=__xray_TypedEvent=0",
+            *flags,
+            clang=clang,
+        )
+
+    return build
+
+
+def expected_custom(sizes):
+    return [(None, payload(size)) for size in sizes for _ in range(5)]
+
+
+def expected_typed(sizes):
+    return [e for size in sizes for e in [(None, payload(size))] * 5 + [(kind, payload(size)) for kind in TYPES]]
+
+
+def test_custom_events(events_program, record, llvm_xray):
+    recorded = record("--", events_program(), *SIZES).finish().ok()
+    assert recorded.log().path.read_bytes()[:2] == b"\1\0", "not version 1"
+    assert logged_events(llvm_xray, recorded.log().path) == expected_custom(SIZES)
+    assert recorded.totals["truncated"] == 5 * sum(size > LIMIT for size in SIZES)
+    assert recorded.totals["faulted"] == 0
+
+
+def test_typed_events(events_program, record, llvm_xray):
+    """They need version 5, of which xprof tells."""
+    recorded = record("--", events_program("-DTYPED_EVENTS"), *SIZES).finish().ok()
+    log = recorded.log()
+    assert log.path.read_bytes()[:2] == b"\5\0", "not version 5"
+    assert "version 5: it has typed events" in recorded.messages, recorded.messages
+    assert any("version 5" in notice for notice in recorded.manifest["notices"])
+    assert logged_events(llvm_xray, log.path) == expected_typed(SIZES)
+    assert recorded.totals["truncated"] == 11 * sum(size > LIMIT for size in SIZES)
+    assert log.side, "llvm-xray cannot read the program's own map, so a side ELF is needed"
+
+
+def test_version_5_on_request(events_program, record, llvm_xray):
+    recorded = record("--fdr-version=5", "--", events_program(), *SIZES).finish().ok()
+    assert recorded.log().path.read_bytes()[:2] == b"\5\0", "not version 5"
+    assert logged_events(llvm_xray, recorded.log().path) == expected_custom(SIZES)
+
+
+@pytest.mark.parametrize("way", ["multi", "single"])
+def test_events_of_a_running_process(events_program, record, waiting, llvm_xray, way):
+    process = waiting(events_program("-DTYPED_EVENTS"), 1, 100)
+    session = record(f"--uprobes={way}", "-p", process.pid).wait_attached()
+    process.send_signal(signal.SIGUSR1)
+    assert process.wait(20) == 0
+    assert logged_events(llvm_xray, session.finish().ok().log().path) == expected_typed((1, 100))
+
+
+def test_unreadable_payload(events_program, record, llvm_xray):
+    """It is missing, and counted; the program does not notice."""
+    recorded = record("--", events_program(), "unmapped").finish().ok()
+    assert recorded.output == "survived\n"
+    assert recorded.totals["faulted"] == 5
+    assert logged_events(llvm_xray, recorded.log().path) == [(None, b"\0")] * 5
+
+
+# Arguments
+
+U64 = 2**64
+SIX = [
+    (1, 2, 3, 4, 5, 6),
+    (U64 - 1, 2**63, 2**63 - 1, 0, 0x123456789ABCDEF0, 2**63),
+]
+
+
+def arguments(record, program, clang, *options):
+    """({function: [its arguments in each call]}, address of the object whose method is called)"""
+    path = program("live/programs/arguments.cpp", "-O1", clang=clang)
+    recorded = record(*options, "--", path).finish().ok()
+    found = collections.defaultdict(list)
+    for one in recorded.log().records():
+        if one.kind == ENTER_ARGS:
+            found[one.name].append(tuple(one.args))
+        elif one.kind == recording.ENTER:
+            found[one.name].append(())
+    return found, int(re.search(r"this (\d+)", recorded.output)[1])
+
+
+@pytest.mark.parametrize("count", range(1, 7))
+def test_arguments_of_every_function(record, program, clang, count):
+    found, this = arguments(record, program, clang, f"--args={count}")
+    assert found["six"] == [six[:count] for six in SIX]
+    assert [a[:1] for a in found["logged"]] == [(42,), (U64 - 1,)]
+    assert all(len(a) == count for calls in found.values() for a in calls)
+    (narrow,) = found["narrow"]
+    # The upper bits of narrow arguments are not defined.
+    assert narrow[0] & 0xFF == 200 and (count < 2 or narrow[1] & 0xFFFFFFFF == 7)
+    (add,) = found["Counter::add(long)"]
+    assert add[0] == this and (count < 2 or add[1] == 5)
+
+
+def test_arguments_that_the_program_wants_logged(record, program, clang):
+    """xray_log_args(1): without --args only these."""
+    found, _ = arguments(record, program, clang)
+    assert found["logged"] == [(42,), (U64 - 1,)]
+    assert {name for name, calls in found.items() if any(calls)} == {"logged"}
