@@ -171,11 +171,41 @@ demo:
 run-demo: all $(EXAMPLES)
 	$(Q)O=$(O) examples/demo; status=$$?; $(hand_over) exit $$status
 
-.PHONY: bench
+# Measurements. BENCH: arguments of tests/bench/run, such as BENCH=--quick.
+
+BENCH_FLAGS = -O2 -g -pthread -fxray-instrument -fxray-instruction-threshold=1000000 -fxray-ignore-loops $(NO_RUNTIME)
+BENCH_PROGRAMS := $(addprefix $(O)/bench/,target target-entry many empty empty.bpf.o)
+
+$(O)/bench/:
+	$(Q)mkdir -p $@
+
+$(O)/bench/target: tests/bench/target.c | $(O)/bench/
+	$(call say,BENCH,$@)
+	$(Q)$(CLANG) $(BENCH_FLAGS) -o $@ $<
+
+$(O)/bench/target-entry: tests/bench/target.c | $(O)/bench/
+	$(call say,BENCH,$@)
+	$(Q)$(CLANG) $(BENCH_FLAGS) -fxray-instrumentation-bundle=function-entry -o $@ $<
+
+$(O)/bench/many: tests/bench/many.c | $(O)/bench/
+	$(call say,BENCH,$@)
+	$(Q)$(CLANG) $(BENCH_FLAGS) -O1 -g0 -o $@ $<
+
+$(O)/bench/empty: tests/bench/empty.c $(O)/libxprof.a | $(O)/bench/
+	$(call say,BENCH,$@)
+	$(Q)$(CC) $(XP_CFLAGS) -MMD -MP -MF $@.d -o $@ $< $(O)/libxprof.a $(XP_LDLIBS)
+
+$(O)/bench/empty.bpf.o: tests/bench/empty.bpf.c $(O)/flags | $(O)/bench/
+	$(call say,BENCH,$@)
+	$(Q)$(CLANG) $(BPF_CFLAGS) -MMD -MP -c $< -o $@
+
+.PHONY: bench run-bench
 bench:
 	$(Q)DEPS=$(DEPS) ./packages.sh build test bench
-	$(Q)$(MAKE) all $(EXAMPLES)
-	$(Q)tests/bench/run
+	$(Q)$(MAKE) run-bench
+
+run-bench: all $(BENCH_PROGRAMS)
+	$(Q)O=$(O) $(PYTHON) -B tests/bench/run $(BENCH); status=$$?; $(hand_over) exit $$status
 
 # Examples
 

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * empty OBJECT PID FILE OFFSET...: puts the empty program on these offsets of FILE in the process, the way xprof
+ * attaches its own, says so on standard output, and detaches at the end of standard input.
+ */
+#include <bpf/libbpf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "attach.h"
+
+#define PROBES_MAX 16
+
+static int load(const char *path, struct bpf_object **object)
+{
+	struct bpf_program *program;
+	int err;
+
+	*object = bpf_object__open_file(path, NULL);
+	if (!*object)
+		return -errno;
+	program = bpf_object__next_program(*object, NULL);
+	err = bpf_program__set_expected_attach_type(program, XP_TRACE_UPROBE_MULTI);
+	if (!err)
+		err = bpf_object__load(*object);
+	return err ? err : bpf_program__fd(program);
+}
+
+int main(int argc, char **argv)
+{
+	struct xp_uprobe probes[PROBES_MAX] = { 0 };
+	struct bpf_object *object = NULL;
+	struct xp_attach *attach = NULL;
+	int count = argc - 4;
+	int program, file, err;
+
+	if (count < 1 || count > PROBES_MAX)
+		return 2;
+	for (int i = 0; i < count; i++)
+		probes[i].offset = strtoull(argv[4 + i], NULL, 0);
+	file = open(argv[3], O_RDONLY | O_CLOEXEC);
+	program = load(argv[1], &object);
+	err = file < 0 ? -errno : program < 0 ? program : xp_attach_new(&attach, true);
+	if (!err)
+		err = xp_attach_uprobes(attach, program, file, atoi(argv[2]), probes, count);
+	if (err) {
+		fprintf(stderr, "empty: %s\n", strerror(-err));
+	} else {
+		puts("attached");
+		fflush(stdout);
+		while (getchar() != EOF)
+			;
+	}
+	xp_attach_free(attach);
+	bpf_object__close(object);
+	return err ? 1 : 0;
+}

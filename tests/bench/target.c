@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * The program under measurement. It does what its standard input says, one command a line, and answers each with a
+ * number; the end of the input ends it, so that it never outlives who measures:
+ *
+ *   calls N      N calls of the one instrumented function; the thread's CPU time for all, ns
+ *   threads T N  the same in T threads at once, N calls in each; the process's CPU time, ns
+ *   rate R MS    R calls a second, in bursts of a millisecond's worth, for MS milliseconds; the calls made
+ */
+#include <pthread.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#define THREADS_MAX 64
+#define NS_PER_MS 1000000ull
+#define NS_PER_S 1000000000ull
+
+static uint64_t now_ns(clockid_t clock)
+{
+	struct timespec now;
+
+	clock_gettime(clock, &now);
+	return now.tv_sec * NS_PER_S + now.tv_nsec;
+}
+
+__attribute__((noinline, xray_always_instrument)) static void traced(void)
+{
+	__asm__ volatile("");
+}
+
+static void call(uint64_t times)
+{
+	while (times--)
+		traced();
+}
+
+static void *thread(void *arg)
+{
+	call(*(const uint64_t *)arg);
+	return NULL;
+}
+
+static void call_in_threads(unsigned int count, uint64_t times)
+{
+	pthread_t threads[THREADS_MAX];
+
+	if (count > THREADS_MAX)
+		exit(1);
+	for (unsigned int i = 0; i < count; i++)
+		if (pthread_create(&threads[i], NULL, thread, &times))
+			exit(1);
+	for (unsigned int i = 0; i < count; i++)
+		pthread_join(threads[i], NULL);
+}
+
+static uint64_t call_at_rate(uint64_t per_s, uint64_t ms)
+{
+	uint64_t begin = now_ns(CLOCK_MONOTONIC);
+	uint64_t made = 0;
+
+	for (uint64_t i = 1; i <= ms; i++) {
+		uint64_t due = begin + i * NS_PER_MS;
+		struct timespec until = { due / NS_PER_S, due % NS_PER_S };
+
+		call(per_s * i / 1000 - made);
+		made = per_s * i / 1000;
+		clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL);
+	}
+	return made;
+}
+
+int main(void)
+{
+	unsigned long long a, b;
+	char line[128];
+
+	while (fgets(line, sizeof(line), stdin)) {
+		uint64_t answer;
+
+		if (sscanf(line, "calls %llu", &a) == 1) {
+			answer = now_ns(CLOCK_THREAD_CPUTIME_ID);
+			call(a);
+			answer = now_ns(CLOCK_THREAD_CPUTIME_ID) - answer;
+		} else if (sscanf(line, "threads %llu %llu", &a, &b) == 2) {
+			answer = now_ns(CLOCK_PROCESS_CPUTIME_ID);
+			call_in_threads(a, b);
+			answer = now_ns(CLOCK_PROCESS_CPUTIME_ID) - answer;
+		} else if (sscanf(line, "rate %llu %llu", &a, &b) == 2) {
+			answer = call_at_rate(a, b);
+		} else {
+			return 1;
+		}
+		printf("%llu\n", (unsigned long long)answer);
+		fflush(stdout);
+	}
+	return 0;
+}
