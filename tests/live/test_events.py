@@ -97,7 +97,8 @@ def test_version_5_on_request(events_program, record, llvm_xray):
 
 
 @pytest.mark.parametrize("way", ["multi", "single"])
-def test_events_of_a_running_process(events_program, record, waiting, llvm_xray, way):
+def test_events_of_a_running_process(events_program, record, waiting, way):
+    llvm_xray = house.LlvmXray(house.LLVM_VERSIONS[-1])
     process = waiting(events_program("-DTYPED_EVENTS"), 1, 100)
     session = record(f"--uprobes={way}", "-p", process.pid).wait_attached()
     process.send_signal(signal.SIGUSR1)

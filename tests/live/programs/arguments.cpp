@@ -26,7 +26,10 @@ TRACED void narrow(unsigned char a, int b, const char *c)
 
 struct Counter {
 	long value;
-	TRACED void add(long n) { value += n; }
+	TRACED void add(long n)
+	{
+		value += n;
+	}
 };
 
 UNTRACED int main(int argc, char **argv)

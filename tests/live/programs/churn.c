@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * churn WHAT PROGRESS [LIBRARY]: a process that is never the same for long. WHAT: exec (executes itself), fork (children
- * that work and end), threads (that come and go), load (dlopen and dlclose of LIBRARY). PROGRESS is a file to which a
- * byte is added for each generation that went well; anything that went wrong ends the program with status 3.
+ * churn WHAT PROGRESS [LIBRARY]: a process that is never the same for long. WHAT: exec (executes itself), fork
+ * (children that work and end), threads (that come and go), load (dlopen and dlclose of LIBRARY). PROGRESS is a file to
+ * which a byte is added for each generation that went well; anything that went wrong ends the program with status 3.
  */
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -61,7 +61,8 @@ UNTRACED static void with_fork(void)
 UNTRACED static void with_library(const char *path)
 {
 	void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-	unsigned long (*tree)(unsigned long) = library ? (unsigned long (*)(unsigned long))dlsym(library, "churn_tree") : NULL;
+	unsigned long (*tree)(unsigned long) =
+	    library ? (unsigned long (*)(unsigned long))dlsym(library, "churn_tree") : NULL;
 
 	expect(tree && tree(10) == EXPECTED);
 	expect(!dlclose(library));
