@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The programs under measurement, and what traces them. Everything here is a context that undoes what it did."""
 import contextlib
+import functools
 import json
 import os
 import pathlib
@@ -79,11 +80,13 @@ class Target:
             raise BenchError(f"{self.path.name} ended at '{command}'")
         return int(answer)
 
-    @property
+    @functools.cached_property
     def sleds(self):
         """File offset of each sled, in the order of xprof's list."""
-        listed = house.run([house.XPROF, "list", "--sleds", self.path]).stdout
-        return [line.split()[3] for line in listed.splitlines() if not line.startswith("#")]
+        listed = house.run([house.XPROF, "list", "--sleds", self.path])
+        if listed.returncode:
+            raise BenchError(f"xprof list: {listed.stderr.strip()}")
+        return [line.split()[3] for line in listed.stdout.splitlines() if not line.startswith("#")]
 
     def traced(self):
         """Whether its first sled has a breakpoint."""
