@@ -27,7 +27,7 @@ static __always_inline void follow(__u32 pid)
 	bpf_map_update_elem(&targets, &pid, &one, BPF_ANY);
 }
 
-static __always_inline void record_task(struct task_struct *task, __u32 ppid, enum xp_rec_kind kind)
+static __always_inline void record_task(struct task_struct *task, __u32 tid, __u32 ppid, enum xp_rec_kind kind)
 {
 	struct xp_rec_task *rec = reserve(sizeof(*rec), kind);
 
@@ -35,7 +35,7 @@ static __always_inline void record_task(struct task_struct *task, __u32 ppid, en
 		return;
 	rec->rec.time = now();
 	rec->rec.pid = task->tgid;
-	rec->rec.tid = task->pid;
+	rec->rec.tid = tid;
 	rec->rec.word = xp_rec_word(0, kind);
 	rec->rec.sp = 0;
 	rec->ppid = ppid;
@@ -52,7 +52,7 @@ int BPF_PROG(task_exec, struct task_struct *task, pid_t old_pid, struct linux_bi
 	if (exec_inode && binprm->file->f_inode->i_ino == exec_inode)
 		follow(pid);
 	if (followed(pid))
-		record_task(task, 0, XP_REC_EXEC);
+		record_task(task, old_pid, 0, XP_REC_EXEC);
 	return 0;
 }
 
@@ -63,7 +63,7 @@ int BPF_PROG(task_fork, struct task_struct *parent, struct task_struct *child)
 	if (!follow_children || parent->tgid == child->tgid || !followed(parent->tgid))
 		return 0;
 	follow(child->tgid);
-	record_task(child, parent->tgid, XP_REC_FORK);
+	record_task(child, child->pid, parent->tgid, XP_REC_FORK);
 	return 0;
 }
 
@@ -75,10 +75,10 @@ int BPF_PROG(task_exit, struct task_struct *task)
 	if (!followed(pid))
 		return 0;
 	if (task->signal->live.counter) {
-		record_task(task, 0, XP_REC_EXIT_THREAD);
+		record_task(task, task->pid, 0, XP_REC_EXIT_THREAD);
 		return 0;
 	}
-	record_task(task, 0, XP_REC_EXIT_PROCESS);
+	record_task(task, task->pid, 0, XP_REC_EXIT_PROCESS);
 	bpf_map_delete_elem(&targets, &pid);
 	return 0;
 }

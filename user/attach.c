@@ -16,9 +16,14 @@
 /* MAX_UPROBE_MULTI_CNT, kernel/trace/bpf_trace.c. */
 #define MULTI_MAX (1u << 20)
 
+struct link {
+	int fd;
+	pid_t pid; /* 0: every process */
+};
+
 struct xp_attach {
 	bool multi;
-	int *links; /* file descriptors */
+	struct link *links;
 	size_t count;
 	size_t room;
 	uint32_t perf_type; /* of the uprobe PMU */
@@ -35,18 +40,18 @@ int xp_attach_new(struct xp_attach **result, bool multi)
 	return 0;
 }
 
-static int add_link(struct xp_attach *attach, int fd)
+static int add_link(struct xp_attach *attach, int fd, pid_t pid)
 {
 	if (attach->count == attach->room) {
 		size_t room = attach->room ? 2 * attach->room : 64;
-		int *links = realloc(attach->links, room * sizeof(*links));
+		struct link *links = realloc(attach->links, room * sizeof(*links));
 
 		if (!links)
 			return -ENOMEM;
 		attach->links = links;
 		attach->room = room;
 	}
-	attach->links[attach->count++] = fd;
+	attach->links[attach->count++] = (struct link){ fd, pid };
 	return 0;
 }
 
@@ -95,7 +100,7 @@ static int attach_multi(struct xp_attach *attach, int program_fd, const char *pa
 		err = -errno;
 		goto out;
 	}
-	err = add_link(attach, fd);
+	err = add_link(attach, fd, pid);
 	if (err)
 		close(fd);
 out:
@@ -150,7 +155,7 @@ static int attach_single(struct xp_attach *attach, int program_fd, const char *p
 	if (event < 0)
 		return -errno;
 	fd = bpf_link_create(program_fd, event, BPF_PERF_EVENT, &opts);
-	err = fd < 0 ? -errno : add_link(attach, fd);
+	err = fd < 0 ? -errno : add_link(attach, fd, pid);
 	if (err && fd >= 0)
 		close(fd);
 	close(event); /* the link holds it */
@@ -160,7 +165,7 @@ static int attach_single(struct xp_attach *attach, int program_fd, const char *p
 static void close_from(struct xp_attach *attach, size_t first)
 {
 	while (attach->count > first)
-		close(attach->links[--attach->count]);
+		close(attach->links[--attach->count].fd);
 }
 
 int xp_attach_uprobes(struct xp_attach *attach, int program_fd, int file_fd, pid_t pid, const struct xp_uprobe *probes,
@@ -186,6 +191,19 @@ int xp_attach_uprobes(struct xp_attach *attach, int program_fd, int file_fd, pid
 	if (err)
 		close_from(attach, links_before);
 	return err;
+}
+
+void xp_attach_detach_process(struct xp_attach *attach, pid_t pid)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < attach->count; i++) {
+		if (attach->links[i].pid == pid)
+			close(attach->links[i].fd);
+		else
+			attach->links[kept++] = attach->links[i];
+	}
+	attach->count = kept;
 }
 
 void xp_attach_detach_all(struct xp_attach *attach)

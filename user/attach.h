@@ -34,6 +34,8 @@ void xp_attach_free(struct xp_attach *attach);
 int xp_attach_uprobes(struct xp_attach *attach, int program_fd, int file_fd, pid_t pid, const struct xp_uprobe *probes,
 		      size_t count);
 
+/* Takes away what was put there for this process. */
+void xp_attach_detach_process(struct xp_attach *attach, pid_t pid);
 /* Takes all away. On return no program runs any more. */
 void xp_attach_detach_all(struct xp_attach *attach);
 

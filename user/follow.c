@@ -196,7 +196,7 @@ int xp_follow_adopt(struct xp_recording *rec, const struct xp_rec *record, const
 {
 	struct xp_process *process = xp_processes_find(&rec->processes, record->pid);
 	struct xp_object *object = xp_objects_find(&rec->objects, xp_rec_fn(record));
-	const struct xp_attached *attached = object ? find_attached(rec, object, 0) : NULL;
+	const struct xp_attached *attached = object ? find_attached(rec, object, probe_pid(rec, record->pid)) : NULL;
 	struct xp_target_info info = { 0 };
 	int err = 0;
 
@@ -209,6 +209,28 @@ int xp_follow_adopt(struct xp_recording *rec, const struct xp_rec *record, const
 	return XP_MIN(err, 0);
 }
 
+/*
+ * The probes of a process belong to its first thread. When another one executes a program, it takes over the number of
+ * the process, and the first is gone: the kernel arms its probes no more, but runs those of uprobe_multi beside new
+ * ones in the same place. (Perf events end with their thread, and to close many takes seconds.)
+ */
+static void drop_probes(struct xp_recording *rec, pid_t pid)
+{
+	size_t kept = 0;
+
+	if (rec->multi)
+		xp_attach_detach_process(rec->attach, pid);
+	for (size_t i = 0; i < rec->attached_count; i++)
+		if (rec->attached[i].pid != pid)
+			rec->attached[kept++] = rec->attached[i];
+	rec->attached_count = kept;
+	kept = 0;
+	for (size_t i = 0; i < rec->linker_count; i++)
+		if (rec->linkers[i].pid != pid)
+			rec->linkers[kept++] = rec->linkers[i];
+	rec->linker_count = kept;
+}
+
 /* A followed process runs a new program. */
 static int on_exec(struct xp_recording *rec, const struct xp_rec_task *task, uint64_t tsc)
 {
@@ -216,6 +238,8 @@ static int on_exec(struct xp_recording *rec, const struct xp_rec_task *task, uin
 	struct xp_process *process = xp_processes_find(&rec->processes, pid);
 	int err;
 
+	if ((pid_t)task->rec.tid != pid && !rec->all_processes)
+		drop_probes(rec, pid);
 	/* The image was made when the program was already there: this is the record of its start. */
 	if (process && process->begin_tsc > tsc)
 		return 0;
@@ -226,7 +250,7 @@ static int on_exec(struct xp_recording *rec, const struct xp_rec_task *task, uin
 	}
 	err = xp_follow_add(rec, &process, pid, tsc);
 	if (err == -ESRCH || err == -EACCES) /* gone already: its records are here all the same */
-		return rec->all_processes ? xp_follow_adopt(rec, &task->rec, task->comm, tsc) : 0;
+		return xp_follow_adopt(rec, &task->rec, task->comm, tsc);
 	if (err == -ENOEXEC || err == -EINVAL) {
 		xp_warn("%s", rec->why);
 		return 0;

@@ -26,7 +26,7 @@ enum source {
 	SOURCE_RING,
 };
 
-/* Probes on all processes also tell of those that nothing was known of; only --exec wants them. */
+/* A process may be gone before it could be looked at. Of those that nothing was known of, only --exec wants any. */
 static int adopt(struct xp_recording *rec, const struct xp_rec *record, uint64_t tsc)
 {
 	struct xp_process *process = xp_processes_find(&rec->processes, record->pid);
@@ -49,7 +49,7 @@ static int take(struct xp_recording *rec, const struct xp_rec *record, size_t si
 	if (kind == XP_REC_ENTRY_ARGS && size < sizeof(struct xp_rec_args))
 		return -EBADMSG;
 	err = xp_processes_record(&rec->processes, record, cpu, tsc);
-	if (err == -ENOENT && rec->all_processes) {
+	if (err == -ENOENT) {
 		err = adopt(rec, record, tsc);
 		if (!err)
 			err = xp_processes_record(&rec->processes, record, cpu, tsc);

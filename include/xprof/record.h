@@ -86,9 +86,10 @@ _Static_assert(sizeof(struct xp_rec_event) == 40, "xp_rec_event");
 #define XP_EVENT_PAYLOAD_MAX 4096
 
 struct xp_rec_task {
-	struct xp_rec rec; /* pid and tid of the process or thread that lives, ends or is born */
-	__u32 ppid;	   /* FORK: the parent's thread group */
-	__u32 exit_code;   /* EXIT_*: as in wait(2) */
+	struct xp_rec
+	    rec;	 /* of what lives, ends or is born; EXEC: tid is the thread that executed, before it took pid */
+	__u32 ppid;	 /* FORK: the parent's thread group */
+	__u32 exit_code; /* EXIT_*: as in wait(2) */
 	char comm[16];
 };
 _Static_assert(sizeof(struct xp_rec_task) == 48, "xp_rec_task");
