@@ -23,6 +23,7 @@ RECORD = re.compile(
     r" thread: (?P<thread>-?\d+),(?: process: (?P<process>-?\d+),)? kind: (?P<kind>[a-z-]+), tsc: (?P<tsc>\d+)"
     r"(?:, data: (?P<data>.*))? \}$"
 )
+RECORDING = re.compile(r"^xprof: recording\b", re.M)
 SEEN = re.compile(r"(\d+) events seen = (\d+) written \+ (\d+) filtered \+ (\d+) lost")
 
 
@@ -177,7 +178,7 @@ class Session:
 
     def wait_attached(self):
         wait_until(
-            lambda: "xprof: recording " in self.messages() or self.process.poll() is not None,
+            lambda: RECORDING.search(self.messages()) or self.process.poll() is not None,
             lambda: f"xprof does not attach:\n{self.messages()}",
         )
         assert self.process.poll() is None, f"xprof ended:\n{self.messages()}"

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* reload [wait] MS LIBRARY: loads, uses and unloads the library many times; MS is the time before its first use. */
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "go.h"
+
+static long calls_of_loaded_entry, calls_of_own;
+
+TRACED static void own(void)
+{
+	COUNT(own);
+}
+
+UNTRACED int main(int argc, char **argv)
+{
+	wait_for_go(argc, argv);
+	for (int round = 0; round < 20; round++) {
+		void *library = dlopen(argv[argc - 1], RTLD_NOW);
+		long (*entry)(int) = library ? (long (*)(int))dlsym(library, "loaded_entry") : NULL;
+
+		if (!entry)
+			return 1;
+		if (!round)
+			usleep((useconds_t)atoi(argv[argc - 2]) * 1000);
+		for (int n = 0; n < 5; n++) {
+			COUNT(loaded_entry);
+			entry(n);
+		}
+		own();
+		dlclose(library);
+	}
+	PRINT_COUNT(loaded_entry);
+	PRINT_COUNT(own);
+	return 0;
+}

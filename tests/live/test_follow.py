@@ -1,0 +1,277 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What happens to processes during a recording: exec, fork, threads, libraries, containers, several at once."""
+import os
+import pathlib
+import shutil
+import signal
+import time
+
+import pytest
+
+import house
+import recording
+from recording import ENTER, EXIT, TAIL
+
+pytestmark = pytest.mark.uprobes
+
+CHAIN = ("live/programs/chain.c", "-O1")
+CALLS = ("live/programs/calls.c", "-O2")
+# Time for xprof to hear of a program and to attach to it.
+NOTICED_MS = 400
+
+
+@pytest.fixture
+def chain(program):
+    return program(*CHAIN)
+
+
+@pytest.fixture
+def other(program):
+    """The same program in another file."""
+    return program(*CHAIN, "-DOTHER")
+
+
+def called(log):
+    """{function: calls}, of which each was entered and left."""
+    found = log.calls()
+    for name in {name for name, _ in found}:
+        assert found[name, ENTER] == found[name, EXIT] + found[name, TAIL], name
+    return {name: count for (name, kind), count in found.items() if kind == ENTER}
+
+
+def images(recorded):
+    """[(pid, {function: calls})] in the order of their start, without those that called nothing."""
+    return [(log.pid, called(log)) for log in recorded.logs if called(log)]
+
+
+def go(process):
+    process.send_signal(signal.SIGUSR1)
+    assert process.wait(30) == 0, f"the traced program ended with status {process.returncode}"
+
+
+# exec
+
+
+def test_exec_of_another_program(record, chain, other):
+    recorded = record("--", chain, 0, 30, "exec", other, NOTICED_MS, 70).finish().ok()
+    assert [calls for _, calls in images(recorded)] == [{"work": 30}, {"work": 70}]
+    assert len({pid for pid, _ in images(recorded)}) == 1
+    assert len({log.path for log in recorded.logs}) == 2
+
+
+@pytest.mark.parametrize("way", ["multi", "single"])
+def test_exec_of_itself(record, waiting, chain, way):
+    """Its probes are there already, so no call is missed."""
+    process = waiting(chain, 0, 30, "exec", chain, 0, 70, "exec", chain, 0, 5)
+    session = record(f"--uprobes={way}", "-p", process.pid).wait_attached()
+    go(process)
+    assert images(session.finish().ok()) == [(process.pid, {"work": n}) for n in (30, 70, 5)]
+
+
+@pytest.mark.parametrize("way", ["multi", "single"])
+def test_exec_from_a_thread(record, waiting, chain, way):
+    """The thread takes over the number of the process; the thread that xprof has attached to is gone."""
+    process = waiting(chain, 0, 30, "thread", chain, NOTICED_MS, 70)
+    session = record(f"--uprobes={way}", "-p", process.pid).wait_attached()
+    go(process)
+    assert images(session.finish().ok()) == [(process.pid, {"work": 30}), (process.pid, {"work": 70})]
+
+
+def test_exec_of_a_program_without_sleds(record, chain):
+    recorded = record("--", chain, 0, 30, "exec", "/bin/sh", "-c", "exit 3").finish()
+    assert recorded.status == 3, recorded.messages
+    assert [calls for _, calls in images(recorded)] == [{"work": 30}]
+
+
+@pytest.mark.parametrize(
+    "wrapper",
+    [["env", "X=1"], ["sh", "-c", 'exec "$0" "$@"'], ["env", "nice", "-n", "1", "sh", "-c", 'exec "$0" "$@"']],
+    ids=["env", "sh", "three"],
+)
+def test_wrapped_command(record, program, tmp_path, wrapper):
+    """Held until its own program starts, which is then recorded from its first instruction."""
+    path = program(*CALLS)
+    truth = recording.calls(recording.runtime_records(path, tmp_path))
+    assert record("--", *wrapper, path).finish().ok().log().calls() == truth
+
+
+def test_status_and_output_of_the_command(record, chain):
+    recorded = record("--", "sh", "-c", "echo out; echo err >&2; exec \"$0\" 0 1 exec /bin/sh -c 'kill -TERM $$'", chain)
+    recorded = recorded.finish()
+    assert recorded.status == 128 + signal.SIGTERM, recorded.messages
+    assert recorded.output == "out\n"
+    assert "err\n" in recorded.messages
+
+
+# fork
+
+
+def test_fork_is_not_followed(record, waiting, chain):
+    """The child inherits the breakpoints and lives with them; it is not recorded."""
+    process = waiting(chain, 0, 50, "fork")
+    session = record("-p", process.pid).wait_attached()
+    go(process)
+    recorded = session.finish().ok()
+    assert images(recorded) == [(process.pid, {"work": 50})]
+    assert recorded.totals["seen"] == 100
+
+
+@pytest.mark.parametrize("way", ["multi", "single"])
+def test_fork_is_followed_on_request(record, waiting, chain, way):
+    process = waiting(chain, 0, 50, "fork")
+    session = record(f"--uprobes={way}", "--follow", "-p", process.pid).wait_attached()
+    go(process)
+    found = images(session.finish().ok())
+    assert [calls for _, calls in found] == [{"work": 50}, {"in_child": 50}]
+    assert found[0][0] == process.pid != found[1][0]
+
+
+def test_command_with_followed_children(record, chain):
+    """The shell's first child is not held: it needs time until xprof has noticed it. After that nothing is missed."""
+    recorded = record("--follow", "--", "sh", "-c", f'"$0" {NOTICED_MS} 20 fork; "$0" 0 30; true', chain).finish().ok()
+    assert sorted(str(calls) for _, calls in images(recorded)) == sorted(
+        map(str, [{"work": 20}, {"in_child": 20}, {"work": 30}])
+    )
+
+
+@pytest.mark.parametrize("follow", [False, True], ids=["alone", "follow"])
+def test_spawned_program(record, waiting, chain, other, follow):
+    """vfork and exec, of the same program and of another one, in a child."""
+    process = waiting(chain, 0, 10, "spawn", chain, 0, 20, "spawn", other, NOTICED_MS, 30)
+    session = record(*(["--follow"] if follow else []), "-p", process.pid).wait_attached()
+    go(process)
+    found = images(session.finish().ok())
+    assert found[0] == (process.pid, {"work": 10})
+    assert [calls for _, calls in found[1:]] == ([{"work": 20}, {"work": 30}] if follow else [])
+
+
+def test_fork_and_exec_is_followed(record, waiting, chain):
+    process = waiting(chain, 0, 10, "fork", chain, 0, 20)
+    session = record("--follow", "-p", process.pid).wait_attached()
+    go(process)
+    assert [calls for _, calls in images(session.finish().ok())] == [{"work": 10}, {"work": 20}]
+
+
+# Several processes, several recordings
+
+
+def test_exec_path(record, waiting, start, chain):
+    """Two processes that run already and one that starts later, each from its first instruction on."""
+    early = [waiting(chain, 0, n) for n in (10, 20)]
+    session = record("--exec", chain).wait_attached()
+    late = start([chain, 0, 30])
+    for process in early:
+        go(process)
+    assert late.wait(20) == 0
+    time.sleep(0.3)
+    recorded = session.stop().ok()
+    assert dict(images(recorded)) == {early[0].pid: {"work": 10}, early[1].pid: {"work": 20}, late.pid: {"work": 30}}
+
+
+def test_several_pids(record, waiting, chain, other):
+    processes = [waiting(path, 0, n) for path, n in ((chain, 10), (other, 20), (chain, 30))]
+    bystander = waiting(chain, 0, 99)
+    session = record("-p", ",".join(str(p.pid) for p in processes)).wait_attached()
+    for process in [*processes, bystander]:
+        go(process)
+    found = dict(images(session.finish().ok()))
+    assert found == {p.pid: {"work": n} for p, n in zip(processes, (10, 20, 30))}
+
+
+def test_two_recordings_at_once(record, program, waiting, tmp_path):
+    path = program(*CALLS)
+    truth = recording.calls(recording.runtime_records(path, tmp_path))
+    process = waiting(path)
+    sessions = [record("-p", process.pid).wait_attached() for _ in range(2)]
+    go(process)
+    for session in sessions:
+        assert session.finish().ok().log().calls() == truth
+
+
+def test_threads_that_come_and_go(record, program, waiting):
+    """More threads than are alive at any time; numbers of threads may be used again."""
+    path = program("live/programs/hot.c", "-O2")
+    process = waiting(path, 200, 10)
+    session = record("-p", process.pid).wait_attached()
+    go(process)
+    recorded = session.finish().ok()
+    assert recorded.log().calls()["hop", ENTER] == 2000
+    assert recorded.manifest["processes"][0]["thread_count"] == 200
+
+
+def test_first_thread_ends_first(record, program, waiting):
+    process = waiting(program("live/programs/leader.c", "-O1"))
+    session = record("-p", process.pid).wait_attached()
+    go(process)
+    assert called(session.finish().ok().log()) == {"work": 100}
+
+
+# Libraries
+
+
+@pytest.fixture
+def library(program):
+    return program("live/programs/shared_lib.cpp", "-O1", "-fPIC", "-shared", "-DPREFIX=loaded")
+
+
+def test_library_that_is_loaded_again(record, program, waiting, library):
+    """xprof hears of it the first time; after that its probes are there whenever it comes back."""
+    process = waiting(program("live/programs/reload.c", "-O1"), NOTICED_MS, library)
+    session = record("-p", process.pid).wait_attached()
+    process.send_signal(signal.SIGUSR1)
+    output, _ = process.communicate(timeout=20)
+    counted = recording.printed_calls(output)
+    assert counted == {"loaded_entry": 100, "own": 20}
+    found = called(session.finish().ok().log())
+    assert {name: found.get(name) for name in counted} == counted
+
+
+def test_first_library_of_a_command_without_sleds(record, program, library):
+    """The command is held when it loads the library, which is recorded from its first instruction."""
+    recorded = record("--", program("live/programs/reload.c", "-O1", instrument=False), 0, library).finish().ok()
+    assert called(recorded.log())["loaded_entry"] == recording.printed_calls(recorded.output)["loaded_entry"] == 100
+
+
+# Unusual programs
+
+
+@pytest.mark.parametrize("kind", ["-static", "-static-pie"])
+def test_static_program(record, program, waiting, clang, kind):
+    path = program(*CALLS, kind, house.no_runtime(clang), *(["-fPIE"] if kind == "-static-pie" else []), clang=clang)
+    dynamic = program(*CALLS, clang=clang)
+    counted = record("--", path).finish().ok().log().calls()
+    assert counted == record("--", dynamic).finish().ok().log().calls()
+    process = waiting(path)
+    session = record("-p", process.pid).wait_attached()
+    go(process)
+    assert session.finish().ok().log().calls() == counted
+
+
+def host_pid(parent):
+    """Of the only child of a process in this namespace."""
+    text = pathlib.Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
+    return int(text[0]) if text else 0
+
+
+def test_container(record, program, start, tmp_path):
+    """A process with its own /proc numbers and a binary that no path of the host leads to."""
+    if not shutil.which("unshare"):
+        pytest.skip("no unshare here")
+    path = program(*CALLS)
+    truth = recording.calls(recording.runtime_records(path, tmp_path))
+    place = tmp_path / "private"
+    place.mkdir()
+    outer = start(
+        [
+            "unshare", "--mount", "--pid", "--fork", "--propagation=private", "sh", "-c",
+            f'mount -t tmpfs none {place} && cp {path} {place}/prog && exec {place}/prog wait',
+        ]
+    )
+    assert outer.stdout.readline() == "ready\n", outer.communicate()
+    assert not (place / "prog").exists(), "the binary is not private"
+    pid = host_pid(outer.pid)
+    session = record("-p", pid).wait_attached()
+    os.kill(pid, signal.SIGUSR1)
+    assert outer.wait(20) == 0
+    log = session.finish().ok().log()
+    assert recording.calls(recording.read_log(log.path, path)) == truth
