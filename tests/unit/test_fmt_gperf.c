@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* Goldens by hand from gperftools' "CPU Profile Data File Structure". */
+#include "fmt_gperf.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+/* A number of 16 bits as a slot. */
+#define S(low) (low) & 0xff, (low) >> 8 & 0xff, 0, 0, 0, 0, 0, 0
+
+static int fd;
+
+static void begin(struct xp_gperf **gperf, uint64_t period_us)
+{
+	fd = memfd_create("gperf", 0);
+	assert_true(fd >= 0);
+	assert_int_equal(xp_gperf_new(gperf, fd, period_us), 0);
+}
+
+/* The file is these bytes. */
+static void end(struct xp_gperf *gperf, const void *expected, size_t size)
+{
+	uint8_t *file;
+
+	assert_int_equal(xp_gperf_finish(gperf), 0);
+	xp_gperf_free(gperf);
+	assert_int_equal(lseek(fd, 0, SEEK_END), size);
+	file = malloc(size);
+	assert_non_null(file);
+	assert_int_equal(pread(fd, file, size, 0), size);
+	assert_memory_equal(file, expected, size);
+	free(file);
+	close(fd);
+}
+
+/* The header of the specification's example, and the trailer. */
+static void test_empty(void **state)
+{
+	static const uint8_t expected[] = { S(0), S(3), S(0), S(0x2710), S(0), S(0), S(1), S(0) };
+	struct xp_gperf *gperf;
+
+	(void)state;
+	begin(&gperf, 10000);
+	end(gperf, expected, sizeof(expected));
+}
+
+/* The record of the specification's example, one of long addresses, and a mapping line. */
+static void test_whole(void **state)
+{
+	static const uint8_t binary[] = {
+		S(0), S(3), S(0), S(0x2710), S(0), /* header */
+		S(5), S(3), 0,	  0,	     0x0a, 0, 0, 0, 0,	  0,	0,    0,    0x0c, 0,	0,    0, 0, 0,
+		0,    0,			      /* record */
+		0x0e, 0,    0,	  0,	     0,	   0, /* its last PC */
+		0,    1,    0,	  0,	     0,	   0, 0, 0, S(1), 0x21, 0x43, 0x65, 0x87, 0xa9, 0x7f, 0, 0, /* 256
+													       samples
+													     */
+		S(0), S(1), S(0), /* trailer */
+	};
+	static const char text[] = "40000000-40015000 r-xp 00000000 03:01 12845071    /lib/ld-2.3.2.so\n"
+				   "7fff00000000-7fff00001000 rw-p 123456789 08:1f 0           [heap]\n"
+				   "00400000-00401000 --xp 00001000 00:00 1           x\n";
+	static const uint64_t example[] = { 0xa0000, 0xc0000, 0xe0000 };
+	static const uint64_t high[] = { 0x7fa987654321 };
+	struct xp_gperf_map maps[] = {
+		{ .start = 0x40000000,
+		  .end = 0x40015000,
+		  .inode = 12845071,
+		  .dev_major = 3,
+		  .dev_minor = 1,
+		  .readable = true,
+		  .executable = true,
+		  .path = "/lib/ld-2.3.2.so" },
+		{ .start = 0x7fff00000000,
+		  .end = 0x7fff00001000,
+		  .offset = 0x123456789,
+		  .dev_major = 8,
+		  .dev_minor = 31,
+		  .readable = true,
+		  .writable = true,
+		  .path = "[heap]" },
+		{ .start = 0x400000, .end = 0x401000, .offset = 0x1000, .inode = 1, .executable = true, .path = "x" },
+	};
+	uint8_t expected[sizeof(binary) + sizeof(text) - 1];
+	struct xp_gperf *gperf;
+
+	(void)state;
+	memcpy(expected, binary, sizeof(binary));
+	memcpy(expected + sizeof(binary), text, sizeof(text) - 1);
+	begin(&gperf, 10000);
+	assert_int_equal(xp_gperf_record(gperf, 5, example, 3), 0);
+	assert_int_equal(xp_gperf_record(gperf, 256, high, 1), 0);
+	for (size_t i = 0; i < 3; i++)
+		assert_int_equal(xp_gperf_map(gperf, &maps[i]), 0);
+	end(gperf, expected, sizeof(expected));
+}
+
+/* More than the writer holds at a time. */
+static void test_long(void **state)
+{
+	enum { RECORDS = 100, SLOTS = 2 + XP_GPERF_CHAIN_MAX };
+	size_t size = (5 + RECORDS * SLOTS + 3) * 8;
+	uint64_t *expected = calloc(1, size), *at = expected + 5;
+	uint64_t pcs[XP_GPERF_CHAIN_MAX];
+	struct xp_gperf *gperf;
+
+	(void)state;
+	assert_non_null(expected);
+	begin(&gperf, XP_GPERF_PERIOD_US_MAX);
+	expected[1] = 3;
+	expected[3] = 0xffffffff;
+	for (uint64_t i = 0; i < RECORDS; i++) {
+		*at++ = i + 1;
+		*at++ = XP_GPERF_CHAIN_MAX;
+		for (uint64_t j = 0; j < XP_GPERF_CHAIN_MAX; j++)
+			*at++ = pcs[j] = (i << 32) + j + 1;
+		assert_int_equal(xp_gperf_record(gperf, i + 1, pcs, XP_GPERF_CHAIN_MAX), 0);
+	}
+	at[1] = 1;
+	end(gperf, expected, size);
+	free(expected);
+}
+
+/* An error stays: what follows would not be the file that was meant. */
+static void refuse_record(uint64_t count, const uint64_t *pcs, size_t pc_count)
+{
+	static const uint64_t good[] = { 1 };
+	struct xp_gperf *gperf;
+
+	begin(&gperf, 1);
+	assert_int_equal(xp_gperf_record(gperf, count, pcs, pc_count), -EINVAL);
+	assert_int_equal(xp_gperf_record(gperf, 1, good, 1), -EINVAL);
+	assert_int_equal(xp_gperf_finish(gperf), -EINVAL);
+	assert_int_equal(lseek(fd, 0, SEEK_END), 0);
+	xp_gperf_free(gperf);
+	close(fd);
+}
+
+static void test_refused_records(void **state)
+{
+	static uint64_t pcs[XP_GPERF_CHAIN_MAX + 1];
+	struct xp_gperf *gperf;
+
+	(void)state;
+	assert_int_equal(xp_gperf_new(&gperf, -1, 0), -EINVAL);
+	assert_null(gperf);
+	assert_int_equal(xp_gperf_new(&gperf, -1, XP_GPERF_PERIOD_US_MAX + 1), -EINVAL);
+	refuse_record(1, pcs, 2); /* begins with 0 */
+	pcs[0] = 1;
+	refuse_record(0, pcs, 1);
+	refuse_record(1, pcs, 0);
+	refuse_record(1, pcs, XP_GPERF_CHAIN_MAX + 1);
+}
+
+static void refuse_map(uint64_t start, uint64_t limit, const char *path)
+{
+	const struct xp_gperf_map map = { .start = start, .end = limit, .path = path };
+	struct xp_gperf *gperf;
+
+	begin(&gperf, 1);
+	assert_int_equal(xp_gperf_map(gperf, &map), -EINVAL);
+	assert_int_equal(xp_gperf_finish(gperf), -EINVAL);
+	xp_gperf_free(gperf);
+	close(fd);
+}
+
+static void test_refused_maps(void **state)
+{
+	static const uint64_t pcs[] = { 1 };
+	const struct xp_gperf_map map = { .start = 1, .end = 2, .path = "x" };
+	struct xp_gperf *gperf;
+
+	(void)state;
+	refuse_map(2, 2, "x");
+	refuse_map(3, 2, "x");
+	refuse_map(1, 2, "");
+	refuse_map(1, 2, "a b");
+	refuse_map(1, 2, "a\nb");
+	refuse_map(1, 2, "a\x7f");
+	assert_true(xp_gperf_path_fits("/usr/lib/\xc3\xa9.so"));
+	begin(&gperf, 1); /* a record behind a mapping */
+	assert_int_equal(xp_gperf_map(gperf, &map), 0);
+	assert_int_equal(xp_gperf_record(gperf, 1, pcs, 1), -EINVAL);
+	xp_gperf_free(gperf);
+	close(fd);
+}
+
+static void test_full_disk(void **state)
+{
+	static uint64_t pcs[XP_GPERF_CHAIN_MAX] = { 1 };
+	struct xp_gperf *gperf;
+	int err = 0;
+
+	(void)state;
+	fd = open("/dev/full", O_WRONLY);
+	assert_int_equal(xp_gperf_new(&gperf, fd, 1), 0);
+	for (int i = 0; i < 100 && !err; i++)
+		err = xp_gperf_record(gperf, 1, pcs, XP_GPERF_CHAIN_MAX);
+	assert_int_equal(err, -ENOSPC);
+	assert_int_equal(xp_gperf_record(gperf, 1, pcs, 1), -ENOSPC);
+	assert_int_equal(xp_gperf_finish(gperf), -ENOSPC);
+	xp_gperf_free(gperf);
+	assert_int_equal(xp_gperf_new(&gperf, fd, 1), 0);
+	assert_int_equal(xp_gperf_finish(gperf), -ENOSPC);
+	xp_gperf_free(gperf);
+	close(fd);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_empty),	     cmocka_unit_test(test_whole),
+		cmocka_unit_test(test_long),	     cmocka_unit_test(test_refused_records),
+		cmocka_unit_test(test_refused_maps), cmocka_unit_test(test_full_disk),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
