@@ -1,0 +1,380 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* What is written for what was sampled; that it has the wanted effect on the readers is tests/format/test_gperf.py's.
+ */
+#include "gperf_cures.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "util.h"
+
+static struct xp_gperf_chain chain;
+static uint64_t slots[8192]; /* of the file last written, behind the header */
+static char text[64 << 10];  /* its list of mapped objects */
+
+#define RECORD(number, ...)                                                                                            \
+	(struct xp_gperf_record)                                                                                       \
+	{                                                                                                              \
+		.count = (number), .pcs = (const uint64_t[]){ __VA_ARGS__ },                                           \
+		.pc_count = sizeof((const uint64_t[]){ __VA_ARGS__ }) / 8                                              \
+	}
+
+static const struct xp_gperf_object program[] = {
+	{ .start = 0x555555555000, .end = 0x555555560000, .offset = 0x1000, .path = "/bin/program" }
+};
+
+static int try_write(const struct xp_gperf_record *records, size_t record_count, const struct xp_gperf_object *objects,
+		     size_t object_count)
+{
+	int fd = memfd_create("profile", 0);
+	size_t at = 0;
+	ssize_t size;
+	int err;
+
+	assert_true(fd >= 0);
+	err = xp_gperf_write(fd, 1000, records, record_count, objects, object_count);
+	memset(slots, 0, sizeof(slots));
+	memset(text, 0, sizeof(text));
+	size = pread(fd, slots, sizeof(slots), 40);
+	assert_true(size >= 0 && (err || (size >= 24 && (size_t)size < sizeof(slots))));
+	while (slots[at])
+		at += 2 + slots[at + 1];
+	if (!err)
+		assert_true(pread(fd, text, sizeof(text) - 1, 40 + (at + 3) * 8) >= 0);
+	close(fd);
+	return err;
+}
+
+#define WRITE(records, objects)                                                                                        \
+	assert_int_equal(try_write(records, XP_ARRAY_SIZE(records), objects, XP_ARRAY_SIZE(objects)), 0)
+
+#define assert_slots(...)                                                                                              \
+	assert_memory_equal(slots, ((const uint64_t[]){ __VA_ARGS__, 0, 1, 0 }),                                       \
+			    sizeof((const uint64_t[]){ __VA_ARGS__, 0, 1, 0 }))
+
+/* Chains */
+
+static void test_chain(void **state)
+{
+	static const uint64_t expected[] = { 0x0001ffff81000010, 0x0001ffff81000200, 0x401001, 0x401200, 0x402101 };
+
+	(void)state;
+	xp_gperf_chain_start(&chain);
+	xp_gperf_chain_add(&chain, 0xffffffff81000010, true); /* the sampled PC is never moved on */
+	xp_gperf_chain_add(&chain, 0xffffffff81000200, false);
+	xp_gperf_chain_add(&chain, 0x401000, true); /* interrupted by the kernel */
+	xp_gperf_chain_add(&chain, 0x401200, false);
+	xp_gperf_chain_add(&chain, 0, false);
+	xp_gperf_chain_add(&chain, 0x402100, true);
+	assert_int_equal(chain.count, 5);
+	assert_false(chain.cut);
+	assert_memory_equal(chain.pcs, expected, sizeof(expected));
+}
+
+static void test_chain_of_null(void **state)
+{
+	(void)state;
+	xp_gperf_chain_start(&chain);
+	xp_gperf_chain_add(&chain, 0, false);
+	xp_gperf_chain_add(&chain, 0x401200, false);
+	assert_int_equal(chain.count, 2);
+	assert_int_equal(chain.pcs[0], 0x800000000000);
+	assert_int_equal(chain.pcs[1], 0x401200);
+}
+
+static void test_long_chain(void **state)
+{
+	(void)state;
+	xp_gperf_chain_start(&chain);
+	for (uint64_t i = 1; i <= 1024; i++)
+		xp_gperf_chain_add(&chain, i, false);
+	assert_false(chain.cut);
+	xp_gperf_chain_add(&chain, 1025, false);
+	assert_true(chain.cut);
+	assert_int_equal(chain.count, 1024);
+	assert_int_equal(chain.pcs[1023], 1024);
+}
+
+/* Records */
+
+static void test_plain(void **state)
+{
+	const struct xp_gperf_record records[] = { RECORD(7, 0x555555555000, 0x555555560000),
+						   RECORD(1, 0x55555555ffff, 0x555555555001, 0x555555555100) };
+
+	(void)state;
+	WRITE(records, program);
+	assert_slots(7, 2, 0x555555555000, 0x555555560000, 1, 3, 0x55555555ffff, 0x555555555001, 0x555555555100);
+	assert_string_equal(text, "555555555000-555555560000 r-xp 00001000 00:00 0           /bin/program\n");
+}
+
+/* The callers' byte before counts, for the sampled PC its own. */
+static void test_unknown(void **state)
+{
+	const struct xp_gperf_record records[] = {
+		RECORD(1, 0x555555560000, 0x555555555000, 0x1),
+		RECORD(1, 0x41414141414141, 0xffff888000000000, 0x7fff00000000),
+	};
+
+	(void)state;
+	WRITE(records, program);
+	assert_slots(1, 3, 0xd55555560000, 0xd55555555000, 0x800000000001, 1, 3, 0xc14141414141, 0x888000000000,
+		     0xffff00000000);
+	assert_non_null(strstr(text, "\n800000000000-1000000000000 r-xp 00000000 00:00 0           [unknown]\n"));
+}
+
+static void test_single_chain(void **state)
+{
+	const struct xp_gperf_record five[] = { RECORD(5, 0x555555555010, 0x555555555020, 0x555555555030) };
+	const struct xp_gperf_record one[] = { RECORD(1, 0x555555555010, 0x555555555020) };
+	const struct xp_gperf_record leaf[] = { RECORD(5, 0x555555555010) };
+
+	(void)state;
+	WRITE(five, program);
+	assert_slots(3, 3, 0x555555555010, 0x555555555020, 0x555555555030, 2, 3, 0x555555555010, 0x55555555501f,
+		     0x555555555030);
+	WRITE(one, program);
+	assert_slots(1, 2, 0x555555555010, 0x555555555020);
+	WRITE(leaf, program);
+	assert_slots(5, 1, 0x555555555010);
+}
+
+static void test_shared_caller(void **state)
+{
+	const struct xp_gperf_record all[] = { RECORD(1, 0x555555555010, 0x555555555020),
+					       RECORD(1, 0x555555555011, 0x555555555020),
+					       RECORD(1, 0x555555555012, 0x555555555020) };
+	const struct xp_gperf_record some[] = { all[0], all[1], RECORD(1, 0x555555555012, 0x555555555024) };
+	const struct xp_gperf_record alone[] = { all[0], all[1], RECORD(1, 0x555555555012) };
+
+	(void)state;
+	WRITE(all, program);
+	assert_slots(1, 2, 0x555555555010, 0x555555555020, 1, 2, 0x555555555011, 0x55555555501f, 1, 2, 0x555555555012,
+		     0x555555555020);
+	WRITE(some, program);
+	assert_slots(1, 2, 0x555555555010, 0x555555555020, 1, 2, 0x555555555011, 0x555555555020, 1, 2, 0x555555555012,
+		     0x555555555024);
+	WRITE(alone, program);
+	assert_slots(1, 2, 0x555555555010, 0x555555555020, 1, 2, 0x555555555011, 0x555555555020, 1, 1, 0x555555555012);
+}
+
+/* Of 64 records Go forgives two others; with three it deletes nothing. */
+static void count_varied(size_t others, size_t expected)
+{
+	struct xp_gperf_record records[64];
+	uint64_t pcs[64][2];
+	size_t varied = 0;
+
+	for (size_t i = 0; i < 64; i++) {
+		pcs[i][0] = 0x555555555100 + i;
+		pcs[i][1] = i % 21 == 1 && i / 21 < others ? 0x555555555030 : 0x555555555020;
+		records[i] = (struct xp_gperf_record){ 1, pcs[i], 2 };
+	}
+	WRITE(records, program);
+	for (size_t i = 0; i < 64; i++) {
+		uint64_t second = slots[4 * i + 3];
+
+		assert_true(second == pcs[i][1] || (second == 0x55555555501f && pcs[i][1] == 0x555555555020));
+		varied += second != pcs[i][1];
+	}
+	assert_int_equal(varied, expected);
+}
+
+static void test_similar_callers(void **state)
+{
+	(void)state;
+	count_varied(0, 32);
+	count_varied(2, 31);
+	count_varied(3, 0);
+}
+
+/* A PC whose byte before that would be another object's is moved the other way. */
+static void test_variant_at_a_start(void **state)
+{
+	const struct xp_gperf_record records[] = { RECORD(2, 0x555555555010, 0x555555555001) };
+	const struct xp_gperf_record unknown[] = { RECORD(2, 0x555555555010, 1) };
+
+	(void)state;
+	WRITE(records, program);
+	assert_slots(1, 2, 0x555555555010, 0x555555555001, 1, 2, 0x555555555010, 0x555555555002);
+	WRITE(unknown, program);
+	assert_slots(1, 2, 0x555555555010, 0x800000000001, 1, 2, 0x555555555010, 0x800000000002);
+}
+
+static void test_recursion(void **state)
+{
+	const struct xp_gperf_record records[] = { RECORD(2, 0x555555555010, 0x555555555010, 0x555555555040),
+						   RECORD(1, 0x555555555020, 0x555555555040) };
+	const struct xp_gperf_record shared[] = { RECORD(2, 0x555555555018, 0x555555555010),
+						  RECORD(1, 0x555555555010, 0x555555555010) };
+
+	(void)state;
+	WRITE(records, program);
+	assert_slots(2, 3, 0x555555555010, 0x55555555500f, 0x555555555040, 1, 2, 0x555555555020, 0x555555555040);
+	WRITE(shared, program);
+	assert_slots(2, 2, 0x555555555018, 0x555555555010, 1, 2, 0x555555555010, 0x55555555500f);
+}
+
+/* Mappings */
+
+static const struct xp_gperf_object *with(struct xp_gperf_object *object, const char *path, const char *link)
+{
+	*object = program[0];
+	object->inode = 5;
+	object->dev_major = 0xfe;
+	object->path = path;
+	object->link = link;
+	return object;
+}
+
+static void assert_maps(const struct xp_gperf_object *objects, size_t count, const char *expected)
+{
+	const struct xp_gperf_record records[] = { RECORD(2, objects->end - 1) };
+
+	assert_int_equal(try_write(records, 1, objects, count), 0);
+	assert_string_equal(text, expected);
+}
+
+#define RANGE "555555555000-555555560000 r-xp 00001000 fe:00 5           "
+
+static void test_links(void **state)
+{
+	struct xp_gperf_object object;
+
+	(void)state;
+	assert_maps(with(&object, "/bin/a", "/sym/a.so"), 1, RANGE "/bin/a\n" RANGE "/sym/a.so\n");
+	assert_maps(with(&object, "/lib/a.so.1", "/sym/a.so"), 1, RANGE "/lib/a.so.1\n");
+	assert_maps(with(&object, "/bin/a b", "/sym/a.so"), 1, RANGE "/sym/a.so\n");
+	assert_maps(with(&object, "/bin/a b", "/sym/a b.so"), 1, RANGE "[a_b]\n");
+	assert_maps(with(&object, "/bin/a (deleted)", NULL), 1, RANGE "[a_(deleted)]\n");
+	assert_maps(with(&object, "", NULL), 1, RANGE "[]\n");
+}
+
+static void test_library_names(void **state)
+{
+	(void)state;
+	assert_true(xp_gperf_path_is_library("/lib/a.so"));
+	assert_true(xp_gperf_path_is_library("/lib/libc.so.6"));
+	assert_true(xp_gperf_path_is_library("/lib/a.so.1.20.3"));
+	assert_false(xp_gperf_path_is_library("/bin/a"));
+	assert_false(xp_gperf_path_is_library("/lib/a.so/b"));
+	assert_false(xp_gperf_path_is_library("/lib/a.sophie"));
+	assert_false(xp_gperf_path_is_library("/lib/a.so."));
+	assert_false(xp_gperf_path_is_library("/lib/a.so.x"));
+	assert_false(xp_gperf_path_is_library(".so"));
+}
+
+/* The line begins where the first executable segment would. */
+static void test_segments(void **state)
+{
+	struct xp_gperf_object object;
+
+	(void)state;
+	with(&object, "/lib/a.so", NULL);
+	object.is_elf = true;
+	object.bias = 0x555555553000; /* lld: the segment begins within a page */
+	object.exec_vaddr = 0x2850;
+	object.exec_offset = 0x1850;
+	assert_maps(&object, 1, "555555555850-555555560000 r-xp 00001850 fe:00 5           /lib/a.so\n");
+	object.bias = 0x555555550000; /* the mapping is of a later part */
+	object.offset = 0x4000;
+	assert_maps(&object, 1, "555555552850-555555560000 r-xp 00001850 fe:00 5           /lib/a.so\n");
+	object.exec_vaddr = 0x555555; /* nonsense is passed over */
+	object.bias = 0x555555553000;
+	assert_maps(&object, 1, "555555555000-555555560000 r-xp 00004000 fe:00 5           /lib/a.so\n");
+}
+
+/* What lies before lld's segment is nobody's. */
+static void test_before_segment(void **state)
+{
+	const struct xp_gperf_record records[] = { RECORD(1, 0x555555555800), RECORD(1, 0x555555555850) };
+	struct xp_gperf_object objects[1];
+
+	(void)state;
+	with(objects, "/lib/a.so", NULL);
+	objects->is_elf = true;
+	objects->bias = 0x555555553000;
+	objects->exec_vaddr = 0x2850;
+	objects->exec_offset = 0x1850;
+	WRITE(records, objects);
+	assert_slots(1, 1, 0xd55555555800, 1, 1, 0x555555555850);
+}
+
+static void test_decoy(void **state)
+{
+	struct xp_gperf_object objects[] = {
+		{ .start = 0x401000, .end = 0x402000, .offset = 0x1000, .path = "/bin/a" },
+		{ .start = 0x7f0000000000, .end = 0x7f0000001000, .offset = 0x1000, .path = "/lib/a.so" },
+	};
+
+	(void)state;
+	assert_maps(objects, 2,
+		    "00001000-00002000 r-xp 00000000 00:00 0           /bin/a\n"
+		    "00401000-00402000 r-xp 00001000 00:00 0           /bin/a\n"
+		    "7f0000000000-7f0000001000 r-xp 00001000 00:00 0           /lib/a.so\n");
+	objects[0].path = "/sym/a.so"; /* the link alone */
+	assert_maps(objects, 1,
+		    "00001000-00002000 r-xp 00000000 00:00 0           /sym/a.so\n"
+		    "00401000-00402000 r-xp 00001000 00:00 0           /sym/a.so\n");
+	objects[1].path = "/bin/b"; /* another is the program */
+	assert_maps(objects, 2,
+		    "00401000-00402000 r-xp 00001000 00:00 0           /sym/a.so\n"
+		    "7f0000000000-7f0000001000 r-xp 00001000 00:00 0           /bin/b\n");
+	objects[0] = (struct xp_gperf_object){ .start = 0x400000, .end = 0x402000, .path = "/bin/a" };
+	assert_maps(objects, 1, "00400000-00402000 r-xp 00000000 00:00 0           /bin/a\n");
+}
+
+static void test_refused(void **state)
+{
+	const struct xp_gperf_record good = RECORD(1, 1), none = { 1, NULL, 0 }, null = RECORD(1, 0),
+				     zero = RECORD(0, 1);
+	struct xp_gperf_object objects[] = { { .start = 0x2000, .end = 0x3000, .path = "a" },
+					     { .start = 0x2fff, .end = 0x4000, .path = "b" } };
+
+	(void)state;
+	assert_int_equal(try_write(&good, 1, objects, 2), -EINVAL); /* overlap */
+	objects[1].start = 0x1000;
+	objects[1].end = 0x2000;
+	assert_int_equal(try_write(&good, 1, objects, 2), -EINVAL); /* unsorted */
+	objects[0].end = 0x2000;
+	assert_int_equal(try_write(&good, 1, objects, 1), -EINVAL); /* empty */
+	assert_int_equal(try_write(&none, 1, NULL, 0), -EINVAL);
+	assert_int_equal(try_write(&null, 1, NULL, 0), -EINVAL);
+	assert_int_equal(try_write(&zero, 1, NULL, 0), -EINVAL);
+	assert_int_equal(xp_gperf_write(-1, 0, NULL, 0, NULL, 0), -EINVAL);
+	assert_int_equal(xp_gperf_write(-1, 1, NULL, 0, NULL, 0), -EBADF);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_chain),
+		cmocka_unit_test(test_chain_of_null),
+		cmocka_unit_test(test_long_chain),
+		cmocka_unit_test(test_plain),
+		cmocka_unit_test(test_unknown),
+		cmocka_unit_test(test_single_chain),
+		cmocka_unit_test(test_shared_caller),
+		cmocka_unit_test(test_similar_callers),
+		cmocka_unit_test(test_variant_at_a_start),
+		cmocka_unit_test(test_recursion),
+		cmocka_unit_test(test_links),
+		cmocka_unit_test(test_library_names),
+		cmocka_unit_test(test_segments),
+		cmocka_unit_test(test_before_segment),
+		cmocka_unit_test(test_decoy),
+		cmocka_unit_test(test_refused),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
