@@ -13,8 +13,8 @@
 
 /*
  * names[i]: the mangled name of function id i + 1; NULL: unknown, it becomes "fn_<id>". count: 1..XP_FUNCTION_ID_MAX.
- * Writes the whole file to fd, an empty regular file. -EINVAL for another count, -EFBIG when names exceed 4 GiB, -ENOMEM,
- * those of pwrite(2).
+ * Writes the whole file to fd, an empty regular file. -EINVAL for another count, -EFBIG when names exceed 4 GiB,
+ * -ENOMEM, those of pwrite(2).
  */
 int xp_side_elf_write(int fd, const char *const *names, size_t count);
 
