@@ -35,5 +35,6 @@ const struct xp_format *xp_format_find(const uint8_t *bytes, uint64_t size);
 const char *xp_format_names(char *to, size_t to_size);
 
 extern const struct xp_format xp_format_fdr;
+extern const struct xp_format xp_format_gperf;
 
 #endif

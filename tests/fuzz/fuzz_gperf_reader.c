@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* Fuzzes the reader of gperftools profiles, its rules, and what dump and check make of them. */
+#include <errno.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fmt_gperf_reader.h"
+#include "fmt_gperf_rules.h"
+#include "formats.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+#define CHECK(condition)                                                                                               \
+	do {                                                                                                           \
+		if (!(condition))                                                                                      \
+			abort();                                                                                       \
+	} while (0)
+
+/* What the reader gives lies in the file, one behind the other. Returns its last word. */
+static int read_all(const uint8_t *data, size_t size, struct xp_gperf_violation *violation)
+{
+	struct xp_gperf_reader reader;
+	struct xp_gperf_sample sample;
+	struct xp_gperf_line line;
+	uint64_t at = 0;
+	int more = xp_gperf_reader_init(&reader, data, size, violation);
+
+	if (more)
+		return more;
+	while ((more = xp_gperf_reader_next(&reader, &sample, violation)) == 1) {
+		CHECK(sample.offset > at && sample.offset < size && sample.count && sample.pc_count);
+		CHECK(sample.pcs >= data &&
+		      sample.pc_count <= (uint64_t)(data + size - sample.pcs) / reader.slot_bytes);
+		xp_gperf_reader_pc(&reader, &sample, sample.pc_count - 1);
+		at = sample.offset;
+	}
+	if (more)
+		return more;
+	while ((more = xp_gperf_reader_line(&reader, &line, violation)) == 1) {
+		CHECK(line.offset > at && line.bytes <= size - line.offset);
+		CHECK(line.kind != XP_GPERF_LINE_MAP || (line.start < line.end && strlen(line.perms) == 4));
+		CHECK(!line.path_bytes ||
+		      (line.path >= line.text && line.path + line.path_bytes <= line.text + line.bytes));
+		at = line.offset;
+	}
+	return more;
+}
+
+static void check_formats(const uint8_t *data, size_t size, bool is_right)
+{
+	struct xp_report report = { 0 };
+	struct xp_finding finding;
+	FILE *out = fopen("/dev/null", "w");
+
+	CHECK(out);
+	CHECK(xp_format_gperf.dump(data, size, out, &finding) == (is_right ? 0 : -EBADMSG));
+	fclose(out);
+	CHECK(!xp_format_gperf.check(data, size, &report));
+	CHECK(report.finding_count <= 1 && (is_right || report.finding_count));
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct xp_gperf_violation violation = { .text = "" };
+	int err = read_all(data, size, &violation), found;
+
+	CHECK(!err || err == -EBADMSG);
+	CHECK(!err == !violation.text[0] && violation.offset <= size);
+	check_formats(data, size, !err);
+	if (err)
+		return 0;
+	found = xp_gperf_rules_check(data, size, &violation);
+	CHECK(found == 0 || found == 1);
+	CHECK(!found || (violation.offset <= size && violation.text[0]));
+	return 0;
+}

@@ -1,0 +1,429 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* Files by hand from gperftools' "CPU Profile Data File Structure": what the reader and the rules say of them. */
+#include "fmt_gperf_reader.h"
+#include "fmt_gperf_rules.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "formats.h"
+
+/* A file that is put together slot by slot. */
+static struct {
+	uint8_t bytes[1 << 20];
+	size_t size;
+	unsigned int slot_bytes;
+	bool big_endian;
+} file;
+
+static void begin(unsigned int slot_bytes, bool big_endian)
+{
+	file.size = 0;
+	file.slot_bytes = slot_bytes;
+	file.big_endian = big_endian;
+}
+
+static void slot(uint64_t value)
+{
+	for (unsigned int i = 0; i < file.slot_bytes; i++)
+		file.bytes[file.size++] = value >> 8 * (file.big_endian ? file.slot_bytes - 1 - i : i);
+}
+
+static void add_slots(size_t count, const uint64_t *values)
+{
+	for (size_t i = 0; i < count; i++)
+		slot(values[i]);
+}
+
+#define slots(...) add_slots(sizeof((uint64_t[]){ __VA_ARGS__ }) / 8, (uint64_t[]){ __VA_ARGS__ })
+
+static void add_text(const char *text)
+{
+	memcpy(file.bytes + file.size, text, strlen(text));
+	file.size += strlen(text);
+}
+
+/* The bytes stand at the end of their own memory, so that a sanitizer sees reading beyond them. */
+static uint8_t *copy(void)
+{
+	uint8_t *bytes = malloc(file.size ? file.size : 1);
+
+	assert_non_null(bytes);
+	memcpy(bytes, file.bytes, file.size);
+	return bytes;
+}
+
+/* Reads all; the violation's offset, or 0 when there is none. */
+static uint64_t read_all(struct xp_gperf_violation *violation)
+{
+	struct xp_gperf_reader reader;
+	struct xp_gperf_sample sample;
+	struct xp_gperf_line line;
+	uint8_t *bytes = copy();
+	int more = xp_gperf_reader_init(&reader, bytes, file.size, violation);
+
+	if (!more)
+		while ((more = xp_gperf_reader_next(&reader, &sample, violation)) == 1)
+			;
+	if (!more)
+		while ((more = xp_gperf_reader_line(&reader, &line, violation)) == 1)
+			;
+	free(bytes);
+	assert_true(!more || more == -EBADMSG);
+	return more ? violation->offset : 0;
+}
+
+static void assert_violation(uint64_t offset, const char *words)
+{
+	struct xp_gperf_violation violation = { .text = "none" };
+	uint64_t at = read_all(&violation);
+
+	if (!strstr(violation.text, words) || at != offset)
+		fail_msg("0x%llx: %s", (unsigned long long)at, violation.text);
+}
+
+static void assert_rule(uint64_t offset, const char *words)
+{
+	struct xp_gperf_violation violation = { .text = "none" };
+	uint8_t *bytes;
+	int found;
+
+	if (read_all(&violation))
+		fail_msg("%s", violation.text);
+	bytes = copy();
+	found = xp_gperf_rules_check(bytes, file.size, &violation);
+	free(bytes);
+	if (!found && !words)
+		return;
+	if (found != 1 || !words || !strstr(violation.text, words) || violation.offset != offset)
+		fail_msg("%d: 0x%llx: %s", found, (unsigned long long)violation.offset, violation.text);
+}
+
+static void read_example(unsigned int slot_bytes, bool big_endian)
+{
+	struct xp_gperf_violation violation;
+	struct xp_gperf_reader reader;
+	struct xp_gperf_sample sample;
+	struct xp_gperf_line line;
+	uint8_t *bytes;
+
+	begin(slot_bytes, big_endian);
+	slots(0, 3, 0, 10000, 0, 5, 3, 0xa0000, 0xc0000, 0xe0000, 0xffffffff, 1, 0x12345678, 0, 1, 0);
+	add_text("  build=/path/to/binary  \n\nhello\n"
+		 "40000000-40015000 r-xp 00000020 03:1f 12845071   /lib/ld 2.so\n"
+		 "ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0           \n"
+		 "1-2 rw-s 0 0:0 0");
+	bytes = copy();
+	assert_true(xp_gperf_probe(bytes, file.size));
+	assert_int_equal(xp_gperf_reader_init(&reader, bytes, file.size, &violation), 0);
+	assert_int_equal(reader.slot_bytes, slot_bytes);
+	assert_int_equal(reader.big_endian, big_endian);
+	assert_int_equal(reader.period_us, 10000);
+	assert_int_equal(reader.header_words, 3);
+
+	assert_int_equal(xp_gperf_reader_next(&reader, &sample, &violation), 1);
+	assert_int_equal(sample.offset, 5 * slot_bytes);
+	assert_int_equal(sample.count, 5);
+	assert_int_equal(sample.pc_count, 3);
+	assert_int_equal(xp_gperf_reader_pc(&reader, &sample, 0), 0xa0000);
+	assert_int_equal(xp_gperf_reader_pc(&reader, &sample, 2), 0xe0000);
+	assert_int_equal(xp_gperf_reader_next(&reader, &sample, &violation), 1);
+	assert_int_equal(sample.count, 0xffffffff);
+	assert_int_equal(xp_gperf_reader_pc(&reader, &sample, 0), 0x12345678);
+	assert_int_equal(xp_gperf_reader_next(&reader, &sample, &violation), 0);
+	assert_int_equal(xp_gperf_reader_next(&reader, &sample, &violation), 0);
+
+	assert_int_equal(xp_gperf_reader_line(&reader, &line, &violation), 1);
+	assert_int_equal(line.kind, XP_GPERF_LINE_BUILD);
+	assert_int_equal(line.offset, 16 * slot_bytes);
+	assert_int_equal(line.path_bytes, strlen("/path/to/binary"));
+	assert_memory_equal(line.path, "/path/to/binary", line.path_bytes);
+	assert_int_equal(xp_gperf_reader_line(&reader, &line, &violation), 1);
+	assert_int_equal(line.kind, XP_GPERF_LINE_OTHER);
+	assert_int_equal(line.bytes, 0);
+	assert_int_equal(xp_gperf_reader_line(&reader, &line, &violation), 1);
+	assert_int_equal(line.kind, XP_GPERF_LINE_OTHER);
+	assert_memory_equal(line.text, "hello", line.bytes);
+	assert_int_equal(xp_gperf_reader_line(&reader, &line, &violation), 1);
+	assert_int_equal(line.kind, XP_GPERF_LINE_MAP);
+	assert_int_equal(line.start, 0x40000000);
+	assert_int_equal(line.end, 0x40015000);
+	assert_string_equal(line.perms, "r-xp");
+	assert_int_equal(line.map_offset, 0x20);
+	assert_int_equal(line.dev_major, 3);
+	assert_int_equal(line.dev_minor, 0x1f);
+	assert_int_equal(line.inode, 12845071);
+	assert_int_equal(line.path_bytes, strlen("/lib/ld 2.so"));
+	assert_int_equal(xp_gperf_reader_line(&reader, &line, &violation), 1);
+	assert_int_equal(line.end, 0xffffffffff601000);
+	assert_int_equal(line.path_bytes, 0);
+	assert_int_equal(xp_gperf_reader_line(&reader, &line, &violation), 1);
+	assert_string_equal(line.perms, "rw-s");
+	assert_int_equal(line.path_bytes, 0);
+	assert_int_equal(xp_gperf_reader_line(&reader, &line, &violation), 0);
+	free(bytes);
+}
+
+static void test_layouts(void **state)
+{
+	(void)state;
+	read_example(4, false);
+	read_example(4, true);
+	read_example(8, false);
+	read_example(8, true);
+}
+
+static void test_probe(void **state)
+{
+	static const uint8_t zeros[64], text[] = "a text";
+
+	(void)state;
+	assert_false(xp_gperf_probe(zeros, sizeof(zeros)));
+	assert_false(xp_gperf_probe(zeros, 0));
+	assert_false(xp_gperf_probe(text, sizeof(text)));
+	begin(8, false);
+	slots(0, 2);
+	assert_false(xp_gperf_probe(file.bytes, file.size));
+	begin(8, true);
+	slots(0, 0x10000);
+	assert_false(xp_gperf_probe(file.bytes, file.size));
+	begin(4, true);
+	slots(0, 4);
+	assert_true(xp_gperf_probe(file.bytes, file.size));
+	assert_false(xp_gperf_probe(file.bytes, file.size - 1));
+	assert_string_equal(xp_format_find(file.bytes, file.size)->name, "gperftools CPU profile");
+}
+
+static void test_header(void **state)
+{
+	(void)state;
+	begin(8, false);
+	slots(0, 3, 0, 10000);
+	assert_violation(0, "ends inside the header, which has 5 slots");
+	begin(8, false);
+	slots(0, 3, 7, 10000, 0, 0, 1, 0);
+	assert_violation(16, "version is 7");
+	begin(4, false);
+	slots(0, 5, 0, 10000, 0, 77, 78, 0, 1, 0); /* more of a header is allowed */
+	assert_violation(0, "none");
+	begin(4, false);
+	slots(0, 0xffff, 0, 10000, 0, 0, 1, 0);
+	assert_violation(0, "ends inside the header");
+}
+
+static void test_records(void **state)
+{
+	(void)state;
+	begin(8, false);
+	slots(0, 3, 0, 1, 0);
+	assert_violation(40, "ends without the trailer");
+	slots(1, 1, 5);
+	assert_violation(64, "ends without the trailer");
+	slots(2);
+	assert_violation(64, "ends inside a record");
+	slots(3, 5, 6);
+	assert_violation(64, "ends inside a record, which has 3 PCs");
+	begin(8, false);
+	slots(0, 3, 0, 1, 0, 1, UINT64_MAX, 5, 0, 1, 0);
+	assert_violation(40, "has 18446744073709551615 PCs");
+	begin(8, true);
+	slots(0, 3, 0, 1, 0, 1, 1ull << 61, 5, 0, 1, 0);
+	assert_violation(40, "ends inside a record");
+	begin(4, false);
+	slots(0, 3, 0, 1, 0, 1, 0, 5, 0, 1, 0);
+	assert_violation(24, "no PCs");
+	begin(4, false);
+	slots(0, 3, 0, 1, 0, 0, 1, 7, 0, 1, 0);
+	assert_violation(20, "count of 0");
+	begin(4, false);
+	slots(0, 3, 0, 1, 0, 0, 2, 0, 0, 0, 1, 0);
+	assert_violation(20, "count of 0");
+}
+
+static void with_line(const char *line)
+{
+	begin(4, false);
+	slots(0, 3, 0, 1, 0, 0, 1, 0);
+	add_text("build=x\n");
+	add_text(line);
+}
+
+static void test_lines(void **state)
+{
+	(void)state;
+	with_line("2-2 r-xp 0 0:0 0 x\n");
+	assert_violation(40, "ends at 0x2");
+	with_line("3-2 r-xp 0 0:0 0 x\n");
+	assert_violation(40, "ends at 0x2");
+	with_line("1-2 rxxp 0 0:0 0 x\n");
+	assert_violation(45, "is not");
+	with_line("1-2 r-x");
+	assert_violation(47, "is not");
+	with_line("1-2 r-xp g 0:0 0 x\n");
+	assert_violation(49, "is not");
+	with_line("1-2 r-xp 0 0-0 0 x\n");
+	assert_violation(52, "is not");
+	with_line("1-2 r-xp 0 0:0 a x\n");
+	assert_violation(55, "is not");
+	with_line("1-2 r-xp 0 0:0 0x\n");
+	assert_violation(56, "is not");
+	with_line("1-2 r-xp 10000000000000000 0:0 0 x\n");
+	assert_violation(49, "is not");
+	with_line("10000000000000000-20000000000000000 r-xp 0 0:0 0 x\n"); /* no address, so no mapping */
+	assert_violation(0, "none");
+	with_line("1-2\n 1-2 r-xp 0 0:0 0 x\n-\ndead\n");
+	assert_violation(0, "none");
+	with_line("x\n");
+	file.bytes[file.size++] = 0;
+	assert_violation(42, "zero byte");
+}
+
+/* A whole file around records, and the offset of the first. */
+static void ruled(uint64_t period_us, size_t count, const uint64_t *records, const char *text)
+{
+	begin(8, false);
+	slots(0, 3, 0, period_us, 0);
+	add_slots(count, records);
+	slots(0, 1, 0);
+	add_text(text);
+}
+
+#define MAPPED "00001000-00002000 r-xp 00000000 00:00 0 /x\n"
+#define rule(offset, words, period, text, ...)                                                                         \
+	do {                                                                                                           \
+		ruled(period, sizeof((uint64_t[]){ __VA_ARGS__ }) / 8, (uint64_t[]){ __VA_ARGS__ }, text);             \
+		assert_rule(offset, words);                                                                            \
+	} while (0)
+
+static void test_rules(void **state)
+{
+	(void)state;
+	rule(0, NULL, 1, MAPPED, 1, 2, 0x1000, 0x2000);
+	rule(24, "go tool pprof", 0, MAPPED, 1, 1, 0x1000);
+	rule(24, "google-pprof", (1ull << 32) + 1, MAPPED, 1, 1, 0x1000);
+	rule(64, "google-pprof: It takes a record that begins with PC 0", 1, MAPPED, 1, 1, 0x1000, 1, 1, 0);
+	rule(56, "google-pprof: It drops addresses", 1, MAPPED, 1, 1, 1ull << 63);
+	rule(56, "go tool pprof: 0x2000 is in no", 1, MAPPED, 1, 1, 0x2000);
+	rule(64, "go tool pprof: 0x1000 is in no", 1, MAPPED, 1, 2, 0x1000, 0x1000);
+	rule(56, "in no executable", 1, "00001000-00002000 rw-p 00000000 00:00 0 /x\n", 1, 1, 0x1000);
+	rule(56, "in no executable", 1, "", 1, 1, 0x1000);
+	rule(0, NULL, 1, MAPPED, 1, 2, 0x1000, 1); /* 0 is left alone */
+}
+
+static void test_more_rules(void **state)
+{
+	(void)state;
+	begin(4, false);
+	slots(0, 4, 0, 1, 0, 0, 0, 1, 0);
+	assert_rule(4, "headers of 3 words only, not of 4");
+	begin(4, false);
+	slots(0, 3, 0, 1, 9, 0, 1, 0);
+	assert_rule(16, "padding");
+	begin(8, false);
+	slots(0, 3, 0, 1, 0, INT64_MAX, 1, 0x1000, 1, 1, 0x1000, 0, 1, 0);
+	add_text(MAPPED);
+	assert_rule(64, "63 bits");
+	begin(4, false);
+	slots(0, 3, 0, 1, 0, 1, 65537);
+	for (unsigned int i = 0; i < 65537; i++)
+		slot(0x1001);
+	slots(0, 1, 0);
+	add_text(MAPPED);
+	assert_rule(20, "fails on the 65537 PCs");
+}
+
+static void test_line_rules(void **state)
+{
+	static const char blank[] = MAPPED "00002000-00003000 r-xp 00000000 00:00 0 /x y\n";
+	static const char shared[] = "00001000-00002000 r-xs 00000000 00:00 0 /x\n";
+	static const char joined[] = MAPPED "00003000-00004000 rw-p 00000000 00:00 0 \n"
+					    "00002000-00003000 r-xp 00000000 00:00 0 \n";
+	static const char apart[] = MAPPED "00003000-00004000 rwxp 00000000 00:00 0 \n";
+	static const char not_executable[] = MAPPED "00002000-00003000 rw-s 00000000 00:00 0 /x y\n";
+
+	(void)state;
+	rule(88 + sizeof(MAPPED) - 1, "first blank", 1, blank, 1, 1, 0x1000);
+	rule(88, "shared", 1, shared, 1, 1, 0x1000);
+	rule(88 + 2 * sizeof(MAPPED) - 4, "joins", 1, joined, 1, 1, 0x1000);
+	rule(0, NULL, 1, apart, 1, 1, 0x1000);
+	rule(0, NULL, 1, not_executable, 1, 1, 0x1000);
+}
+
+/* Ranges in any order, that overlap and lie in each other. */
+static void test_coverage(void **state)
+{
+	static const char text[] = "00005000-00006000 r-xp 00000000 00:00 0 a\n"
+				   "00001000-00004000 r-xp 00000000 00:00 0 b\n"
+				   "00002000-00003000 r-xp 00000000 00:00 0 c\n"
+				   "00003800-00004800 r-xp 00000000 00:00 0 d\n";
+
+	(void)state;
+	rule(0, NULL, 1, text, 1, 1, 0x1000, 1, 1, 0x3fff, 1, 1, 0x47ff, 1, 1, 0x5fff, 1, 2, 0x2000, 0x6000);
+	rule(56, "0x4800", 1, text, 1, 1, 0x4800);
+	rule(56, "0x6000", 1, text, 1, 1, 0x6000);
+	rule(56, "0xfff", 1, text, 1, 1, 0xfff);
+}
+
+static char *dump(int expected, struct xp_finding *finding)
+{
+	char *text = NULL;
+	size_t size = 0;
+	FILE *out = open_memstream(&text, &size);
+	uint8_t *bytes = copy();
+
+	assert_non_null(out);
+	assert_int_equal(xp_format_gperf.dump(bytes, file.size, out, finding), expected);
+	assert_int_equal(fclose(out), 0);
+	free(bytes);
+	return text;
+}
+
+static void test_dump_and_check(void **state)
+{
+	struct xp_report report = { 0 };
+	struct xp_finding finding;
+	char *text;
+
+	(void)state;
+	ruled(10101, 4, (uint64_t[]){ 12, 2, 0x1000, 0x1005 }, MAPPED "build=/x\na\x1b[2Jb\n");
+	text = dump(0, &finding);
+	assert_string_equal(text, "# gperftools CPU profile, 64-bit, little-endian, period 10101 us (99.0 Hz)\n"
+				  "#   offset      count PCs, the most recently called function first\n"
+				  "0x00000028         12 0x1000 0x1005\n"
+				  "0x00000060        map 00001000-00002000 r-xp 00000000 00:00 0 /x\n"
+				  "0x0000008b      build build=/x\n"
+				  "0x00000094      other a\\x1b[2Jb\n");
+	free(text);
+	assert_int_equal(xp_format_gperf.check(file.bytes, file.size, &report), 0);
+	assert_int_equal(report.finding_count, 0);
+	assert_string_equal(report.summary, "gperftools CPU profile: 12 samples of 10101 us, 1 records, 1 mappings");
+
+	file.size -= 40;
+	add_text("1-1 ");
+	text = dump(-EBADMSG, &finding);
+	free(text);
+	assert_int_equal(xp_format_gperf.check(file.bytes, file.size, &report), 0);
+	assert_int_equal(report.finding_count, 1);
+	assert_string_equal(report.findings[0].text, finding.text);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_layouts),	   cmocka_unit_test(test_probe),
+		cmocka_unit_test(test_header),	   cmocka_unit_test(test_records),
+		cmocka_unit_test(test_lines),	   cmocka_unit_test(test_rules),
+		cmocka_unit_test(test_more_rules), cmocka_unit_test(test_line_rules),
+		cmocka_unit_test(test_coverage),   cmocka_unit_test(test_dump_and_check),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
