@@ -35,6 +35,10 @@ test	libclang-rt-14-dev libclang-rt-17-dev optional
 test	clang-19 clang-18 optional
 test	llvm-19 llvm-18 optional
 test	libclang-rt-19-dev libclang-rt-18-dev optional
+test	google-perftools
+test	libgoogle-perftools-dev
+test	golang-go
+test	lld optional
 bench	linux-perf linux-tools-generic optional
 bench	bpftrace optional
 '
