@@ -11,6 +11,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "shield.h"
 #include "util.h"
 
 /* MAX_UPROBE_MULTI_CNT, kernel/trace/bpf_trace.c. */
@@ -168,24 +169,29 @@ static void close_from(struct xp_attach *attach, size_t first)
 		close(attach->links[--attach->count].fd);
 }
 
-int xp_attach_uprobes(struct xp_attach *attach, int program_fd, int file_fd, pid_t pid, const struct xp_uprobe *probes,
-		      size_t count)
+struct request {
+	struct xp_attach *attach;
+	int program_fd;
+	const char *path;
+	pid_t pid;
+	const struct xp_uprobe *probes;
+	size_t count;
+};
+
+static int attach_request(void *arg)
 {
+	const struct request *request = arg;
+	struct xp_attach *attach = request->attach;
 	size_t links_before = attach->count;
-	char path[64];
 	int err = 0;
 
-	/* The kernel wants a path; this one names the inode, whatever became of its name. */
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", file_fd);
-	if (!attach->multi) {
-		err = uprobe_pmu_type(&attach->perf_type);
-		raise_file_limit(attach->count + count + 1024);
-	}
-	for (size_t done = 0; done < count && !err;) {
-		size_t some = attach->multi ? XP_MIN(count - done, (size_t)MULTI_MAX) : 1;
+	for (size_t done = 0; done < request->count && !err;) {
+		const struct xp_uprobe *probes = request->probes + done;
+		size_t some = attach->multi ? XP_MIN(request->count - done, (size_t)MULTI_MAX) : 1;
 
-		err = attach->multi ? attach_multi(attach, program_fd, path, pid, probes + done, some)
-				    : attach_single(attach, program_fd, path, pid, probes + done);
+		err = attach->multi
+			  ? attach_multi(attach, request->program_fd, request->path, request->pid, probes, some)
+			  : attach_single(attach, request->program_fd, request->path, request->pid, probes);
 		done += some;
 	}
 	if (err)
@@ -193,29 +199,75 @@ int xp_attach_uprobes(struct xp_attach *attach, int program_fd, int file_fd, pid
 	return err;
 }
 
-void xp_attach_detach_process(struct xp_attach *attach, pid_t pid)
+int xp_attach_uprobes(struct xp_attach *attach, int program_fd, int file_fd, pid_t pid, const struct xp_uprobe *probes,
+		      size_t count)
 {
+	char path[64];
+	struct request request = { attach, program_fd, path, pid, probes, count };
+	int err;
+
+	/* The kernel wants a path; this one names the inode, whatever became of its name. */
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", file_fd);
+	if (!attach->multi) {
+		err = uprobe_pmu_type(&attach->perf_type);
+		if (err)
+			return err;
+		raise_file_limit(attach->count + count + 1024);
+	}
+	return xp_shielded(attach_request, &request);
+}
+
+struct departure {
+	struct xp_attach *attach;
+	pid_t pid; /* of the process to detach from; DETACH_ALL: from all */
+};
+
+#define DETACH_ALL (-1)
+
+static int detach(void *arg)
+{
+	const struct departure *departure = arg;
+	struct xp_attach *attach = departure->attach;
 	size_t kept = 0;
 
+	if (departure->pid == DETACH_ALL) {
+		close_from(attach, 0);
+		return 0;
+	}
 	for (size_t i = 0; i < attach->count; i++) {
-		if (attach->links[i].pid == pid)
+		if (attach->links[i].pid == departure->pid)
 			close(attach->links[i].fd);
 		else
 			attach->links[kept++] = attach->links[i];
 	}
 	attach->count = kept;
+	return 0;
+}
+
+static void detach_shielded(struct xp_attach *attach, pid_t pid)
+{
+	struct departure departure = { attach, pid };
+
+	/* Without the shield rather than not at all. */
+	if (attach->count && xp_shielded(detach, &departure))
+		detach(&departure);
+}
+
+void xp_attach_detach_process(struct xp_attach *attach, pid_t pid)
+{
+	detach_shielded(attach, pid);
 }
 
 void xp_attach_detach_all(struct xp_attach *attach)
 {
-	close_from(attach, 0);
+	detach_shielded(attach, DETACH_ALL);
 }
 
 void xp_attach_free(struct xp_attach *attach)
 {
 	if (!attach)
 		return;
-	close_from(attach, 0);
+	xp_attach_detach_all(attach);
 	free(attach->links);
 	free(attach);
 }
