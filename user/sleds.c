@@ -147,6 +147,16 @@ enum group {
 	GROUPS,
 };
 
+/*
+ * Entries last, which makes them first to be detached: a call is never recorded without its exit, and the cheap entry
+ * probes do not flood the rings while the dear exit probes, which hold them back, are still or already missing.
+ */
+static const enum group attach_order[GROUPS] = {
+	(enum group)XP_SLED_EXIT,	  (enum group)XP_SLED_TAIL_EXIT,   GROUP_CONDITIONAL,
+	(enum group)XP_SLED_CUSTOM_EVENT, (enum group)XP_SLED_TYPED_EVENT, (enum group)XP_SLED_ENTRY_ARGS,
+	(enum group)XP_SLED_ENTRY,
+};
+
 static enum group group_of(const struct xp_sled *sled, bool all_args)
 {
 	if (sled->kind == XP_SLED_TAIL_EXIT && sled->conditional)
@@ -205,8 +215,9 @@ int xp_sleds_attach(struct xp_attach *attach, const struct xp_programs *programs
 		result->patched += verdicts[i] == VERDICT_PATCHED;
 		result->unreadable += verdicts[i] == VERDICT_UNREADABLE;
 	}
-	for (enum group group = 0; group < GROUPS && !err; group++)
-		err = attach_group(attach, programs, object, pid, all_args, group, verdicts, probes, &result->attached);
+	for (int i = 0; i < GROUPS && !err; i++)
+		err = attach_group(attach, programs, object, pid, all_args, attach_order[i], verdicts, probes,
+				   &result->attached);
 	result->begin_tsc = xp_clock_now_tsc();
 out:
 	free(verdicts);
