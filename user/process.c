@@ -12,6 +12,8 @@
 #include "side_elf.h"
 #include "util.h"
 
+#define LOG_AT_ONCE_BYTES (1u << 20)
+
 static int store_chunk(void *arg, struct xp_thread *thread);
 static void count_synthesized(void *arg, uint32_t fn_id);
 
@@ -247,13 +249,11 @@ int xp_processes_end_thread(struct xp_processes *processes, pid_t tid)
 	return *place ? end_thread(processes, place) : 0;
 }
 
-int xp_process_end(struct xp_process *process)
+static int end_threads(struct xp_process *process)
 {
 	struct xp_processes *processes = process->all;
 	int err = 0;
 
-	if (!process->live)
-		return 0;
 	process->live = false;
 	for (size_t i = 0; i < processes->thread_room; i++) {
 		struct xp_thread **place = &processes->threads[i];
@@ -269,6 +269,22 @@ int xp_process_end(struct xp_process *process)
 	return err;
 }
 
+int xp_process_end(struct xp_process *process)
+{
+	int err;
+
+	if (!process->live)
+		return 0;
+	err = end_threads(process);
+	/*
+	 * A file and a buffer for each of thousands of short-lived children would be too many. A long log waits for the
+	 * end of the recording: while it is laid out, nobody reads the rings.
+	 */
+	if (!err && process->spool && xp_spool_bytes(process->spool) <= LOG_AT_ONCE_BYTES)
+		err = xp_process_finish(process);
+	return err;
+}
+
 int xp_processes_flush(struct xp_processes *processes)
 {
 	int err = 0;
@@ -276,6 +292,11 @@ int xp_processes_flush(struct xp_processes *processes)
 	for (size_t i = 0; i < processes->thread_room; i++)
 		for (struct xp_thread *thread = processes->threads[i]; thread; thread = thread->next)
 			err = xp_thread_flush(thread) ?: err;
+	for (struct xp_process *process = processes->first; process; process = process->next)
+		if (process->spool && !process->error) {
+			process->error = xp_spool_flush(process->spool);
+			err = process->error ?: err;
+		}
 	return err;
 }
 
@@ -446,7 +467,8 @@ int xp_process_finish(struct xp_process *process)
 	struct xp_spool_result result;
 	int err;
 
-	xp_process_end(process);
+	if (process->live)
+		end_threads(process);
 	if (process->log_name[0])
 		return process->error;
 	if (!process->spool && !process->error)

@@ -108,9 +108,9 @@ int xp_process_copy_objects(struct xp_process *process, const struct xp_process 
 int xp_processes_record(struct xp_processes *processes, const struct xp_rec *rec, uint16_t cpu, uint64_t tsc);
 /* A thread is over. */
 int xp_processes_end_thread(struct xp_processes *processes, pid_t tid);
-/* The image is over: its threads' chunks go to its spool. */
+/* The image is over: its threads' chunks go to its spool, and a small log is made at once. */
 int xp_process_end(struct xp_process *process);
-/* Gives the memory of all threads' chunks back, through the spools. */
+/* Gives the memory of all threads' chunks back, and writes what the spools hold: what a crash loses is newer. */
 int xp_processes_flush(struct xp_processes *processes);
 
 /* Ends the process if it still lives and makes its files. 0 or the first error, which is kept in process->error. */

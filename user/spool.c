@@ -164,6 +164,11 @@ int xp_spool_flush(struct xp_spool *spool)
 	return err;
 }
 
+uint64_t xp_spool_bytes(const struct xp_spool *spool)
+{
+	return spool->pos + spool->used;
+}
+
 int xp_spool_append(struct xp_spool *spool, int32_t tid, const char *name, const struct xp_fdr_enc *enc)
 {
 	struct xp_spool_frame frame = { .magic = XP_SPOOL_FRAME_MAGIC, .tid = tid };

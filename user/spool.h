@@ -65,6 +65,8 @@ int xp_spool_create(struct xp_spool **spool, int dir_fd, const char *name, const
 int xp_spool_append(struct xp_spool *spool, int32_t tid, const char *name, const struct xp_fdr_enc *enc);
 /* Writes what is buffered (up to 256 KiB), so that a crash does not lose it. */
 int xp_spool_flush(struct xp_spool *spool);
+/* What has been stored, in bytes; its log is about as long. */
+uint64_t xp_spool_bytes(const struct xp_spool *spool);
 
 /*
  * Lays out the log under a temporary name, gives it its final name and, when root does it, the directory's owner, and
@@ -77,7 +79,8 @@ int xp_spool_finish(struct xp_spool *spool, struct xp_spool_result *result);
 void xp_spool_free(struct xp_spool *spool);
 
 /*
- * The same for a spool that a crash has left. -EBUSY while its recording is running, -EBADMSG when it is no spool.
+ * The same for a spool that a crash has left. -EBUSY while its recording is running, -EBADMSG when it is no spool,
+ * -ENODATA when the crash came before anything was stored: then the empty file is removed.
  */
 int xp_spool_recover(int dir_fd, const char *name, struct xp_spool_result *result);
 
