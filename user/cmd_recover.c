@@ -33,6 +33,10 @@ static void recover_entry(int dir_fd, const char *dir_name, const char *entry, b
 
 	xp_clean_text(name, sizeof(name), entry);
 	err = xp_spool_recover(dir_fd, entry, &result);
+	if (err == -ENODATA) {
+		xp_info("%s/%s: the recording was cut off before anything was stored; removed", dir_name, name);
+		return;
+	}
 	if (err) {
 		xp_error("%s/%s: cannot recover it: %s", dir_name, name, reason(err));
 		*failed = true;

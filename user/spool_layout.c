@@ -385,6 +385,8 @@ int xp_spool_recover(int dir_fd, const char *name, struct xp_spool_result *resul
 		err = -EBADMSG;
 	else if (flock(fd, LOCK_EX | LOCK_NB))
 		err = errno == EWOULDBLOCK ? -EBUSY : -errno;
+	if (!err && !st.st_size)
+		err = unlinkat(dir_fd, name, 0) ? -errno : -ENODATA;
 	if (!err)
 		err = xp_spool_lay_out(dir_fd, name, fd, false, result);
 	close(fd);
