@@ -18,6 +18,8 @@
 /* The reader polls: a wake-up per record costs microseconds. Within these bounds it looks oftener as rings fill. */
 #define POLL_MIN_MS 1
 #define POLL_MAX_MS 20
+#define SCAN_TRIES 5
+#define SCAN_PAUSE_US 2000
 #define HOUSEKEEPING_NS XP_NS_PER_S
 
 /* Events of the epoll set. */
@@ -279,8 +281,14 @@ static int attach_targets(struct xp_recording *rec)
 	struct xp_process *process;
 	int err = 0;
 
-	for (size_t i = 0; i < options->pids.count && !err; i++)
+	for (size_t i = 0; i < options->pids.count && !err; i++) {
 		err = xp_follow_add(rec, &process, options->pids.pids[i], xp_clock_now_tsc());
+		/* It may be in the middle of an exec, with nothing mapped yet. */
+		for (int tries = 0; tries < SCAN_TRIES && !err && !process->range_count; tries++) {
+			usleep(SCAN_PAUSE_US);
+			err = xp_follow_scan(rec, process);
+		}
+	}
 	if (options->exec_path && !err)
 		err = xp_follow_exec_file(rec);
 	if (options->child_argv && !err) {
