@@ -38,17 +38,17 @@ class Busy:
     def assert_unharmed(self):
         """What has to be true after every recording of it, however that ended."""
         self.assert_works()
-        recording.wait_until(lambda: not changed_code(self.pid), lambda: f"left behind: {changed_code(self.pid)}")
-        recording.wait_until(lambda: not orphans(), lambda: f"left behind: {orphans()}")
+        assert_nothing_left(self.pid)
         self.assert_works()
 
 
 class Churn:
     """live/programs/churn.c at work."""
 
-    def __init__(self, process, progress):
+    def __init__(self, process, path, progress):
         self.process = process
         self.pid = process.pid
+        self.path = path
         self.progress = progress
 
     def generations(self):
@@ -62,8 +62,23 @@ class Churn:
         assert self.process.poll() is None, f"the target ended with status {self.process.returncode}"
 
 
+def assert_nothing_left(pid):
+    """No breakpoint in the process, and no BPF program without a process. When xprof was killed, that takes a moment."""
+    recording.wait_until(lambda: not changed_code(pid), lambda: f"left behind: {changed_code(pid)}")
+    recording.wait_until(lambda: not orphans(), lambda: f"left behind: {orphans()}")
+
+
 def code_differences(pid):
     """Where the code in a process's memory differs from that in its files: (path, address, byte in memory)."""
+    for _ in range(100):
+        try:
+            return compare_code(pid)
+        except OSError:
+            pass  # it has executed something else meanwhile
+    raise AssertionError(f"process {pid} cannot be read")
+
+
+def compare_code(pid):
     differences = []
     with open(f"/proc/{pid}/mem", "rb", buffering=0) as memory:
         for line in pathlib.Path(f"/proc/{pid}/maps").read_text().splitlines():

@@ -66,3 +66,18 @@ def busy(program, start, tmp_path):
 
     return start_one
 
+
+
+@pytest.fixture
+def churn(program, start, tmp_path):
+    """Starts live/programs/churn.c: churn("fork") -> victim.Churn that works already."""
+
+    def start_one(what):
+        path = program("live/programs/churn.c", "-O2", house.no_runtime(), "-ldl")
+        library = program("live/programs/churn.c", "-O2", house.no_runtime(), "-fPIC", "-shared", "-DLIBRARY")
+        progress = tmp_path / f"generations-{what}"
+        target = victim.Churn(start([path, what, progress, library]), path, progress)
+        target.assert_works()
+        return target
+
+    return start_one

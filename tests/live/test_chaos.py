@@ -1,0 +1,308 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Whatever happens to xprof or its target: the target goes on and computes the same, and nothing of xprof remains."""
+import os
+import random
+import shutil
+import signal
+import subprocess
+import time
+
+import pytest
+
+import house
+import recording
+import victim
+
+pytestmark = pytest.mark.uprobes
+
+# For what a test leaves to chance: the same in every run, and in the name of a test that fails.
+SEED = 20
+ROUNDS = {"multi": 12, "single": 6}
+
+
+def assert_readable(xprof, directory, instr_map):
+    """Every file of the recording is as it must be, and llvm-xray reads the logs (some of very many)."""
+    checked = xprof("check", directory)
+    assert checked.returncode == 0, checked.stderr
+    for log in sorted(directory.glob("*.fdr"))[:5]:
+        side = log.with_suffix(".xray.so")
+        for version in house.LLVM_VERSIONS[-1:]:
+            done = house.LlvmXray(version)("account", log, f"-instr_map={side if side.exists() else instr_map}")
+            assert done.returncode == 0, done.stderr
+
+
+def assert_recovers(xprof, directory, instr_map):
+    """What a killed xprof has left becomes files, as soon as the last of it is gone."""
+    if not directory.exists():
+        return 0
+    spools = len(list(directory.glob("*.spool")))
+    recovered = xprof("recover", directory)
+    end = time.monotonic() + recording.READY_S
+    while "its recording is still running" in recovered.stderr and time.monotonic() < end:
+        time.sleep(0.02)
+        recovered = xprof("recover", directory)
+    assert recovered.returncode == 0, recovered.stderr
+    assert not list(directory.glob("*.spool")) and not list(directory.glob("*.part"))
+    if list(directory.iterdir()):
+        assert_readable(xprof, directory, instr_map)
+    return spools
+
+
+# The end of xprof.
+
+
+@pytest.mark.parametrize("way", ["multi", "single"])
+@pytest.mark.parametrize("pause_us", [0, 1000], ids=["load", "idle"])
+def test_kill_in_every_state(xprof, busy, tmp_path, way, pause_us):
+    """While it checks, attaches, records, detaches and writes, all of which takes some tenths of a second here."""
+    chance = random.Random(SEED)
+    target = busy(pause_us=pause_us)
+    arguments = [xprof.path, "record", "-q", f"--uprobes={way}", "-d", "100ms", "-p", str(target.pid), "-o"]
+    begin = time.monotonic()
+    subprocess.run([*arguments, tmp_path / "whole"], check=True)
+    whole_s = time.monotonic() - begin
+    killed = 0
+    for number in range(ROUNDS[way]):
+        directory = tmp_path / f"killed{number}"
+        process = subprocess.Popen([*arguments, directory])
+        time.sleep(whole_s * chance.uniform(0.02, 1))
+        killed += process.poll() is None
+        process.kill()
+        process.wait()
+        target.assert_unharmed()
+        assert_recovers(xprof, directory, target.path)
+    assert killed > ROUNDS[way] // 2, f"only {killed} of {ROUNDS[way]} were killed before their end"
+
+
+def test_killed_recording_is_recovered(xprof, record, busy):
+    """What was recorded until about a second before is there."""
+    target = busy()
+    session = record("-p", target.pid).wait_attached()
+    time.sleep(1.5)
+    session.process.kill()
+    recorded = session.finish()
+    target.assert_unharmed()
+    assert assert_recovers(xprof, recorded.directory, target.path) == 1
+    records = xprof("dump", *recorded.directory.glob("*.fdr")).stdout
+    assert records.count("enter function") > 10000
+
+
+def test_killed_with_its_command(xprof, program, tmp_path):
+    """A command outlives a killed xprof, even one that is held by it, and runs without probes."""
+    path = program("live/programs/victim.c", "-O2", house.no_runtime())
+    chance = random.Random(SEED)
+    for number in range(8):
+        progress = tmp_path / f"progress{number}"
+        process = subprocess.Popen([xprof.path, "record", "-q", "-o", tmp_path / f"out{number}", "--", path, "2", "1000", progress])
+        if number % 2:
+            recording.wait_until(progress.exists, "the command does not start")
+        time.sleep(chance.uniform(0, 0.2))
+        children = house.run(["pgrep", "-P", process.pid]).stdout.split()
+        process.kill()
+        process.wait()
+        for pid in map(int, children):
+            try:
+                if progress.exists():
+                    victim.assert_nothing_left(pid)
+                    before = progress.read_text()
+                    recording.wait_until(lambda: progress.read_text() != before, "the command makes no progress")
+                os.kill(pid, signal.SIGKILL)
+            except (ProcessLookupError, FileNotFoundError):
+                assert not progress.exists(), "the command died with xprof"
+        recording.wait_until(lambda: not victim.orphans(), lambda: f"left behind: {victim.orphans()}")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_signal_ends_well(xprof, record, busy, number):
+    target = busy()
+    session = record("-p", target.pid).wait_attached()
+    target.assert_works()
+    session.process.send_signal(number)
+    recorded = session.finish()
+    recorded.ok()
+    assert_readable(xprof, recorded.directory, target.path)
+    target.assert_unharmed()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_second_signal_aborts(xprof, busy, tmp_path, number):
+    """In whatever state the first one was taken: it has ended soon, and its files can be made."""
+    chance = random.Random(SEED)
+    target = busy()
+    for round_number in range(6):
+        directory = tmp_path / f"twice{round_number}"
+        process = subprocess.Popen([xprof.path, "record", "-q", "-o", directory, "-p", str(target.pid)])
+        time.sleep(chance.uniform(0, 0.5))
+        process.send_signal(number)
+        time.sleep(chance.uniform(0, 0.3))
+        process.send_signal(number)
+        process.wait(20)
+        assert process.returncode in (0, -number)
+        target.assert_unharmed()
+        assert_recovers(xprof, directory, target.path)
+
+
+@pytest.mark.time_limit(180)
+def test_fifty_rounds(record, busy):
+    target = busy()
+    for _ in range(50):
+        recorded = record("-p", target.pid, "-d", "1ms").finish()
+        recorded.ok()
+        shutil.rmtree(recorded.directory)
+        victim.assert_nothing_left(target.pid)
+    target.assert_unharmed()
+
+
+# What the target does meanwhile.
+
+
+@pytest.mark.parametrize("options", [[], ["--follow"], ["--uprobes=single"]], ids=lambda o: "-".join(o) or "plain")
+@pytest.mark.parametrize("what", ["exec", "fork", "threads", "load"])
+def test_restless_target(xprof, record, churn, what, options):
+    """It executes, forks, starts threads, loads and unloads objects, whatever xprof does just then."""
+    target = churn(what)
+    for duration in ("1ms", "30ms", "300ms"):
+        session = record("-p", target.pid, "-d", duration, *options)
+        recorded = session.finish()
+        recorded.ok()
+        assert_readable(xprof, recorded.directory, target.path)
+        target.assert_works()
+    victim.assert_nothing_left(target.pid)
+
+
+def test_more_children_than_descriptors(xprof, record, churn, tmp_path):
+    """What is over does not hold files and memory until the end of the recording."""
+    target = churn("fork")
+    limited = victim.wrapped(xprof, tmp_path, "prlimit", "--nofile=128")
+    session = record("-p", target.pid, "--follow", program=limited).wait_attached()
+    first = target.generations()
+    recording.wait_until(lambda: target.generations() > first + 400, "the target forks too slowly", 60)
+    recorded = session.stop().ok()
+    assert len(recorded.logs) > 400
+    assert_readable(xprof, recorded.directory, target.path)
+    target.assert_works()
+
+
+def test_killed_recording_has_its_ended_children(xprof, record, churn):
+    target = churn("fork")
+    session = record("-p", target.pid, "--follow").wait_attached()
+    first = target.generations()
+    recording.wait_until(lambda: target.generations() > first + 100, "the target forks too slowly")
+    session.process.kill()
+    recorded = session.finish()
+    victim.assert_nothing_left(target.pid)
+    assert_recovers(xprof, recorded.directory, target.path)
+    texts = [xprof("dump", log).stdout for log in recorded.directory.glob("*.fdr")]
+    assert sum("enter function" in text for text in texts) >= 90
+
+
+@pytest.mark.parametrize("what", ["exec", "fork"])
+def test_kill_beside_restless_target(xprof, churn, tmp_path, what):
+    chance = random.Random(SEED)
+    target = churn(what)
+    for number in range(5):
+        directory = tmp_path / f"killed{number}"
+        process = subprocess.Popen([xprof.path, "record", "-q", "--follow", "-o", directory, "-p", str(target.pid)])
+        time.sleep(chance.uniform(0, 0.6))
+        process.kill()
+        process.wait()
+        target.assert_works()
+        victim.assert_nothing_left(target.pid)
+        assert_recovers(xprof, directory, target.path)
+
+
+def test_stopped_target(record, busy):
+    """Attached and detached while the target is stopped, and while it is stopped and continued."""
+    target = busy()
+    target.process.send_signal(signal.SIGSTOP)
+    recorded = record("-p", target.pid, "-d", "300ms").finish()
+    recorded.ok()
+    victim.assert_nothing_left(target.pid)
+    target.process.send_signal(signal.SIGCONT)
+    target.assert_unharmed()
+    session = record("-p", target.pid).wait_attached()
+    target.assert_works()
+    target.process.send_signal(signal.SIGSTOP)
+    session.stop().ok()
+    victim.assert_nothing_left(target.pid)
+    target.process.send_signal(signal.SIGCONT)
+    target.assert_unharmed()
+
+
+# Others at the same target.
+
+
+@pytest.mark.parametrize("first_ends_first", [True, False])
+@pytest.mark.parametrize("ways", [("multi", "multi"), ("multi", "single")], ids="-".join)
+def test_two_at_once(xprof, record, busy, first_ends_first, ways):
+    target = busy(2)
+    sessions = [record("-p", target.pid, f"--uprobes={way}").wait_attached() for way in ways]
+    target.assert_works()
+    for session in sessions if first_ends_first else reversed(sessions):
+        recorded = session.stop().ok()
+        assert recorded.totals["written"] > 100
+        assert_readable(xprof, recorded.directory, target.path)
+        target.assert_works()
+    target.assert_unharmed()
+
+
+def test_one_is_killed_and_the_other_goes_on(xprof, record, busy):
+    target = busy(2)
+    killed = record("-p", target.pid).wait_attached()
+    other = record("-p", target.pid).wait_attached()
+    killed.process.kill()
+    target.assert_works()
+    recorded = other.stop().ok()
+    assert_readable(xprof, recorded.directory, target.path)
+    target.assert_unharmed()
+
+
+def test_under_strace(xprof, record, busy, start, tmp_path):
+    if not shutil.which("strace"):
+        pytest.skip("no strace here")
+    target = busy(2, 1000)
+    tracer = start(["strace", "-f", "-o", tmp_path / "trace", "-p", target.pid])
+    recording.wait_until(lambda: traced(target.pid), "strace does not attach")
+    recorded = record("-p", target.pid, "-d", "500ms").finish().ok()
+    assert recorded.totals["written"] > 100
+    assert_readable(xprof, recorded.directory, target.path)
+    tracer.terminate()
+    tracer.wait(20)
+    target.assert_unharmed()
+
+
+def test_under_gdb(record, busy, start):
+    """A debugger holds the target while xprof attaches, and lets it go while xprof records."""
+    if not shutil.which("gdb"):
+        pytest.skip("no gdb here")
+    target = busy(2, 1000)
+    debugger = start(["gdb", "-nx", "-q", "-p", target.pid], stdin=subprocess.PIPE)
+    recording.wait_until(lambda: traced(target.pid), "gdb does not attach")
+    session = record("-p", target.pid).wait_attached()
+    debugger.stdin.write("detach\nquit\n")
+    debugger.stdin.flush()
+    debugger.communicate(timeout=30)
+    target.assert_works()
+    assert session.stop().ok().totals["written"] > 100
+    target.assert_unharmed()
+
+
+def traced(pid):
+    with open(f"/proc/{pid}/status", encoding="ascii") as status:
+        return "TracerPid:\t0\n" not in status.read()
+
+
+# Losses.
+
+
+@pytest.mark.parametrize("options", [[], ["--uprobes=single"], ["--min-duration=20us"], ["--args=6"]], ids=lambda o: "-".join(o) or "plain")
+def test_ring_overflow(xprof, record, busy, options):
+    """Rings of one page hold less than what comes while xprof sleeps: what is lost is counted, what is there is right."""
+    target = busy()
+    recorded = record("-p", target.pid, "--buffer=4096", "-d", "1", *options).finish().adds_up()
+    assert recorded.status == 0, recorded.messages
+    lost = recorded.totals["lost"]
+    assert lost["ring"] > 0 and lost["total"] == lost["ring"] + lost["missed"] + lost["unstored"]
+    assert recorded.totals["written"] > 0
+    assert_readable(xprof, recorded.directory, target.path)
+    target.assert_unharmed()
