@@ -362,9 +362,15 @@ int xp_follow_exec_file(struct xp_recording *rec)
 
 void xp_follow_check(struct xp_recording *rec)
 {
-	for (struct xp_process *process = rec->processes.first; process; process = process->next)
-		if (process->live && xp_target_start_time(process->pid) != process->start_time)
+	for (struct xp_process *process = rec->processes.first; process; process = process->next) {
+		uint64_t start_time = process->live ? xp_target_start_time(process->pid) : 0;
+		bool gone = !start_time || start_time != process->start_time;
+
+		/* Its last records may be on their way still: they have until the next look. */
+		if (process->live && gone && process->missing)
 			xp_process_end(process);
+		process->missing = gone;
+	}
 }
 
 /*

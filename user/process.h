@@ -44,6 +44,7 @@ struct xp_process {
 	uint64_t start_time; /* xp_target_info */
 	uint64_t begin_tsc;
 	bool live;	       /* this image still runs */
+	bool missing;	       /* it did not when xp_follow_check() looked, though no record has told of its end */
 	bool has_typed;	       /* typed event sleds, which llvm-xray's reader of instrumentation maps refuses */
 	int stops_when_loaded; /* calls of _dl_debug_state() after which all its objects are loaded; 0: static */
 	struct xp_thread_options thread_options;

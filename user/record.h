@@ -86,7 +86,7 @@ int xp_follow_exec_file(struct xp_recording *rec);
  * looked at: makes the process known, and the object that the function is in. comm: its name.
  */
 int xp_follow_adopt(struct xp_recording *rec, const struct xp_rec *record, const char *comm, uint64_t tsc);
-/* Ends the processes that are gone though no record said so. */
+/* Ends the processes that are gone though no record said so (it was lost), the second time it is called. */
 void xp_follow_check(struct xp_recording *rec);
 /* Holds the started program until its objects are attached, and lets it go. */
 int xp_follow_launch(struct xp_recording *rec);

@@ -23,6 +23,7 @@
 struct stat_line {
 	char state;
 	unsigned int flags;
+	unsigned int threads;
 	uint64_t start_time;
 };
 
@@ -46,9 +47,9 @@ static int read_stat(pid_t pid, struct stat_line *line)
 	p = strrchr(text, ')');
 	if (!p)
 		return -EINVAL;
-	/* state ppid pgrp session tty tpgid flags, then 12 more up to starttime: proc(5). */
-	if (sscanf(p + 1, " %c %*d %*d %*d %*d %*d %u %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %" SCNu64,
-		   &line->state, &line->flags, &line->start_time) != 3)
+	/* state ppid pgrp session tty tpgid flags, 10 more, num_threads itrealvalue starttime: proc(5). */
+	if (sscanf(p + 1, " %c %*d %*d %*d %*d %*d %u %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %u %*s %" SCNu64,
+		   &line->state, &line->flags, &line->threads, &line->start_time) != 4)
 		return -EINVAL;
 	return 0;
 }
@@ -57,7 +58,10 @@ uint64_t xp_target_start_time(pid_t pid)
 {
 	struct stat_line line;
 
-	return read_stat(pid, &line) ? 0 : line.start_time;
+	if (read_stat(pid, &line))
+		return 0;
+	/* A zombie that waits for its parent is gone too, unless only its first thread has ended. */
+	return line.state == 'Z' && line.threads <= 1 ? 0 : line.start_time;
 }
 
 static void read_comm(const char *path, char name[16])

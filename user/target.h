@@ -23,7 +23,7 @@ struct xp_target_info {
  */
 int xp_target_check(pid_t pid, struct xp_target_info *info, char *why, size_t why_size);
 
-/* The start time alone, 0 when there is no such process. */
+/* The start time alone, 0 when there is no such process or only its zombie. */
 uint64_t xp_target_start_time(pid_t pid);
 
 /* comm of a thread; "" when it is gone. */
