@@ -65,14 +65,16 @@ def calls_by_thread(records):
     return sorted(sorted(calls(r).items()) for r in threads.values())
 
 
-def runtime_records(program, directory, *args):
-    """What XRay's own runtime records of the program, in its basic mode, which neither drops nor forgets a call."""
+def runtime_records(program, directory, *args, threshold_us=0):
+    """What XRay's own runtime records of the program, in its basic mode, which forgets no call."""
     done = house.run(
         [program, *args],
         cwd=directory,
         env={
             "XRAY_OPTIONS": "patch_premain=true xray_mode=xray-basic xray_logfile_base=truth.",
-            "XRAY_BASIC_OPTIONS": "func_duration_threshold_us=0 max_stack_depth=1024 thread_buffer_size=4096",
+            "XRAY_BASIC_OPTIONS": (
+                f"func_duration_threshold_us={threshold_us} max_stack_depth=1024 thread_buffer_size=4096"
+            ),
         },
     )
     assert done.returncode == 0, done.stderr

@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""
+The TSC of an entry lies between one that the program took before the call and one that it took in the function, that of
+an exit between one in the function and one after the call, with no more than the error bound of the manifest; on every
+CPU, and when a call begins on one and ends on another.
+"""
+import csv
+import io
+import re
+import signal
+
+import pytest
+
+import recording
+from recording import ENTER
+
+pytestmark = pytest.mark.uprobes
+
+# xprof states its bound. A bound that allows everything would prove nothing.
+ERROR_BOUND_MAX_NS = 2000
+
+
+def stamps(output):
+    return [tuple(map(int, m.groups())) for m in re.finditer(r"^stamp (\d+) (\d+) (\d+) (\d+)$", output, re.M)]
+
+
+def check(recorded, output):
+    clock = recorded.manifest["clock"]
+    assert 0 < clock["error_bound_ns"] < ERROR_BOUND_MAX_NS, clock
+    assert clock["records_by_ktime"] == 0, clock
+    error = clock["error_bound_ns"] * clock["hz"] // 10**9 + 1
+    records = [r for r in recorded.log().records() if r.name == "timed"]
+    expected = stamps(output)
+    assert len(expected) == 400 and len(records) == 800
+    for number, (before, begin, end, after) in enumerate(expected):
+        entry, leave = records[2 * number : 2 * number + 2]
+        assert entry.kind == ENTER and leave.kind != ENTER
+        where = f"call {number} on CPU {entry.cpu} and {leave.cpu}, error bound {error} ticks"
+        assert before - error <= entry.tsc <= begin + error, f"{where}: entered {entry.tsc} not in {before}..{begin}"
+        assert end - error <= leave.tsc <= after + error, f"{where}: left {leave.tsc} not in {end}..{after}"
+    return records
+
+
+def test_tsc_of_every_call(program, record):
+    recorded = record("--", program("live/programs/stamps.c", "-O1")).finish().ok()
+    records = check(recorded, recorded.output)
+    if len({r.cpu for r in records}) > 1:
+        assert any(a.cpu != b.cpu for a, b in zip(records[::2], records[1::2])), "no call went to another CPU"
+
+
+def test_tsc_in_a_running_process(program, record, waiting):
+    process = waiting(program("live/programs/stamps.c", "-O1"))
+    session = record("-p", process.pid).wait_attached()
+    process.send_signal(signal.SIGUSR1)
+    output, _ = process.communicate(timeout=30)
+    check(session.finish().ok(), output)
+
+
+def test_seconds_of_account(program, record, llvm_xray):
+    """The frequency in the log's header turns ticks into the system's seconds."""
+    recorded = record("--", program("live/programs/stamps.c", "-O1")).finish().ok()
+    log = recorded.log()
+    done = llvm_xray("account", log.path, f"-instr_map={log.instr_map}", "-f", "csv")
+    sums = {row["function"]: float(row["sum"]) for row in csv.DictReader(io.StringIO(done.stdout))}
+    seconds = float(re.search(r"^slept ([\d.]+)$", recorded.output, re.M)[1])
+    # The clock is read before the entry and after the exit, up to 0.2 ms apart.
+    assert seconds * 0.999 - 0.001 <= sums["slept"] <= seconds * 1.0002

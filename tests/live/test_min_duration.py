@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""--min-duration drops short calls as XRay's func_duration_threshold_us does, and counts them."""
+import collections
+import signal
+
+import pytest
+
+import recording
+from recording import ENTER, EXIT, TAIL
+
+pytestmark = pytest.mark.uprobes
+
+LENGTHS = ("live/programs/lengths.c", "-O1")
+SHORT = {"short_leaf", "quick", "last"}
+LONG = {"long_leaf", "slow", "outer"}
+LIMIT_US = 1000
+
+
+def kept_calls(log):
+    """{function: [ticks of each call in the log]}"""
+    found = collections.defaultdict(list)
+    stack = []
+    for one in log.records():
+        if one.kind == ENTER:
+            stack.append(one)
+        elif one.kind in (EXIT, TAIL):
+            begun = stack.pop()
+            assert begun.id == one.id
+            found[one.name].append(one.tsc - begun.tsc)
+    assert not stack
+    return found
+
+
+def check(recorded, output):
+    counted = recording.printed_calls(output)
+    assert set(counted) == SHORT | LONG
+    totals = recorded.ok().totals
+    kept = kept_calls(recorded.log())
+    assert {name: len(kept[name]) for name in LONG} == {name: counted[name] for name in LONG}
+    # A short call is kept only when it took long after all, because the machine did something else.
+    limit = LIMIT_US * recorded.manifest["clock"]["hz"] // 10**6
+    assert all(ticks >= limit for calls in kept.values() for ticks in calls), kept
+    kept_short = sum(len(kept[name]) for name in SHORT)
+    assert kept_short < 10, "nothing is dropped"
+    assert totals["seen"] == 2 * sum(counted.values())
+    assert totals["filtered"]["min_duration"] == 2 * (sum(counted[name] for name in SHORT) - kept_short)
+    assert totals["filtered"]["total"] == totals["filtered"]["min_duration"]
+    return kept
+
+
+def test_short_calls_are_dropped(program, record):
+    recorded = record(f"--min-duration={LIMIT_US}us", "--", program(*LENGTHS)).finish()
+    check(recorded, recorded.output)
+
+
+def test_in_a_running_process(program, record, waiting):
+    process = waiting(program(*LENGTHS))
+    session = record(f"--min-duration={LIMIT_US}us", "-p", process.pid).wait_attached()
+    process.send_signal(signal.SIGUSR1)
+    output, _ = process.communicate(timeout=30)
+    check(session.finish(), output)
+
+
+def test_same_calls_as_the_runtime_keeps(program, record, tmp_path, clang):
+    path = program(*LENGTHS, clang=clang)
+    truth = recording.calls(recording.runtime_records(path, tmp_path, threshold_us=LIMIT_US))
+    recorded = record(f"--min-duration={LIMIT_US}us", "--", path).finish()
+    kept = check(recorded, recorded.output)
+    kept_by_runtime = {name: truth[name, ENTER] for name in LONG}
+    assert {name: len(kept[name]) for name in LONG} == kept_by_runtime
+    assert sum(truth[name, ENTER] for name in SHORT) < 10, "XRay's runtime keeps short calls"
+
+
+def test_all_calls_are_kept_without_it(program, record):
+    recorded = record("--", program(*LENGTHS)).finish().ok()
+    kept = kept_calls(recorded.log())
+    assert {name: len(calls) for name, calls in kept.items()} == recording.printed_calls(recorded.output)
+    assert recorded.totals["filtered"]["total"] == 0
+
+
+def test_sum_with_losses(program, record, llvm_xray):
+    """Dropped, lost and written calls make up all that were made."""
+    path = program("live/programs/hot.c", "-O2")
+    recorded = record("--buffer=4096", "--min-duration=3us", "--", path, 2, 100000).finish().adds_up()
+    totals = recorded.totals
+    assert totals["lost"]["ring"] > 0 and totals["filtered"]["min_duration"] > 0, "the test proves nothing"
+    assert totals["seen"] == 2 * recording.printed_calls(recorded.output)["hop"]
+    assert llvm_xray("account", recorded.log().path).returncode == 0
+
+
+def test_strict_ends_with_an_error_when_records_are_lost(program, record):
+    path = program("live/programs/hot.c", "-O2")
+    recorded = record("--strict", "--buffer=4096", "--", path, 2, 100000).finish().adds_up()
+    assert recorded.totals["lost"]["total"] > 0, "the test proves nothing"
+    assert recorded.status == 4, recorded.messages
+
+
+def test_functions(program, record):
+    """Sleds of other functions are not even attached."""
+    recorded = record("--functions=*leaf", "--functions=!long*", "--", program(*LENGTHS)).finish().ok()
+    counted = recording.printed_calls(recorded.output)
+    assert recorded.log().calls()["short_leaf", ENTER] == counted["short_leaf"]
+    assert recorded.totals["seen"] == 2 * counted["short_leaf"]
