@@ -96,6 +96,9 @@ static int check_buffer_bytes(const struct xp_fdr_reader *reader, struct xp_fdr_
 		return 0;
 	if (!buffer_bytes)
 		return violate(violation, 16, "The header gives the buffers no size, which version 1 needs");
+	if (buffer_bytes < XP_FDR_METADATA_BYTES)
+		return violate(violation, 16, "The header gives the buffers %" PRIu64 " bytes, less than a record has",
+			       buffer_bytes);
 	if (data_bytes % buffer_bytes)
 		return violate(violation, 16,
 			       "The %" PRIu64 " bytes behind the header are no multiple of its buffer size, %" PRIu64,

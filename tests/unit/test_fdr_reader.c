@@ -411,6 +411,8 @@ static void buffer_size_of_version_1(void **state)
 	assert_violation(16, "no multiple");
 	put_at(16, UINT64_MAX, 8);
 	assert_violation(16, "no multiple");
+	put_at(16, 2, 8); /* a divisor */
+	assert_violation(16, "less than a record");
 }
 
 /* ---- order ---- */
