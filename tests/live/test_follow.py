@@ -31,6 +31,11 @@ def other(program):
     return program(*CHAIN, "-DOTHER")
 
 
+@pytest.fixture
+def library(program):
+    return program("live/programs/shared_lib.cpp", "-O1", "-fPIC", "-shared", "-DPREFIX=loaded")
+
+
 def called(log):
     """{function: calls}, of which each was entered and left."""
     found = log.calls()
@@ -145,6 +150,14 @@ def test_spawned_program(record, waiting, chain, other, follow):
     assert [calls for _, calls in found[1:]] == ([{"work": 20}, {"work": 30}] if follow else [])
 
 
+def test_grandchildren_are_followed(record, waiting, chain):
+    process = waiting(chain, 0, 10, "fork", chain, 0, 20, "fork", chain, 0, 30, "fork")
+    session = record("--follow", "-p", process.pid).wait_attached()
+    go(process)
+    found = [calls for _, calls in images(session.finish().ok())]
+    assert found == [{"work": 10}, {"work": 20}, {"work": 30}, {"in_child": 30}]
+
+
 def test_fork_and_exec_is_followed(record, waiting, chain):
     process = waiting(chain, 0, 10, "fork", chain, 0, 20)
     session = record("--follow", "-p", process.pid).wait_attached()
@@ -166,6 +179,20 @@ def test_exec_path(record, waiting, start, chain):
     time.sleep(0.3)
     recorded = session.stop().ok()
     assert dict(images(recorded)) == {early[0].pid: {"work": 10}, early[1].pid: {"work": 20}, late.pid: {"work": 30}}
+
+
+def test_exec_path_of_a_library(record, program, waiting, start, library):
+    """Every process that has it mapped, now or later; what else they have is not recorded."""
+    path = program("live/programs/reload.c", "-O1")
+    early = waiting(path, 0, library)
+    session = record("--exec", library).wait_attached()
+    late = start([path, 0, library])
+    go(early)
+    assert late.wait(20) == 0
+    time.sleep(0.3)
+    found = dict(images(session.stop().ok()))
+    assert set(found) == {early.pid, late.pid}
+    assert all(calls["loaded_entry"] == 100 and "own" not in calls for calls in found.values()), found
 
 
 def test_several_pids(record, waiting, chain, other):
@@ -207,11 +234,6 @@ def test_first_thread_ends_first(record, program, waiting):
 
 
 # Libraries
-
-
-@pytest.fixture
-def library(program):
-    return program("live/programs/shared_lib.cpp", "-O1", "-fPIC", "-shared", "-DPREFIX=loaded")
 
 
 def test_library_that_is_loaded_again(record, program, waiting, library):
