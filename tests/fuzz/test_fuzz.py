@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """A short run of every fuzz target, from its corpus; what makes one crash is kept in the output directory."""
+import os
 import pathlib
 
 import pytest
@@ -7,7 +8,11 @@ import pytest
 import house
 
 TARGETS = sorted(p.stem for p in pathlib.Path(__file__).parent.glob("fuzz_*.c"))
-SECONDS = 5
+SECONDS = int(os.environ.get("XPROF_FUZZ_SECONDS", "5"))
+# The same inputs at each run of the tests: what they find belongs to the change that is tested. XPROF_FUZZ_SEED=0 takes
+# others each time, XPROF_FUZZ_SECONDS more of them: that is how to look for what is not known yet.
+SEED = os.environ.get("XPROF_FUZZ_SEED", "1")
+RUNS = 100_000
 
 
 @pytest.mark.parametrize("name", TARGETS)
@@ -19,7 +24,7 @@ def test_fuzz(name, tmp_path):
     crashes = house.OUTPUT / "tests" / "fuzz" / "crashes"
     crashes.mkdir(exist_ok=True)
     done = house.run([
-        target, tmp_path, corpus, f"-max_total_time={SECONDS}", "-timeout=10", "-rss_limit_mb=1024",
+        target, tmp_path, corpus, f"-max_total_time={SECONDS}", f"-seed={SEED}", f"-runs={RUNS if SEED == '1' else -1}", "-timeout=10", "-rss_limit_mb=1024",
         f"-artifact_prefix={crashes}/{name}-", "-print_final_stats=1",
     ])
     assert done.returncode == 0, done.stderr[-4000:]
