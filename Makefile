@@ -163,6 +163,13 @@ test:
 run-tests: all unit fuzz $(EXAMPLES)
 	$(Q)O=$(O) CLANG=$(CLANG) $(PYTHON) -B -m pytest $(TESTS); status=$$?; $(hand_over) exit $$status
 
+# On other kernels, in virtual machines: some minutes.
+.PHONY: test-kernels
+test-kernels:
+	$(Q)DEPS=$(DEPS) ./packages.sh build test kernels
+	$(Q)tests/kernels/fetch $(O)/kernels
+	$(Q)KERNELS=$(O)/kernels $(MAKE) run-tests TESTS=tests/kernels
+
 .PHONY: demo run-demo
 demo:
 	$(Q)DEPS=$(DEPS) ./packages.sh build demo

@@ -39,6 +39,10 @@ test	google-perftools
 test	libgoogle-perftools-dev
 test	golang-go
 test	lld optional
+test	strace
+test	gdb
+kernels	qemu-system-x86
+kernels	busybox-static busybox
 bench	linux-perf linux-tools-generic optional
 bench	bpftrace optional
 '

@@ -106,6 +106,18 @@ def breakpoints(pid):
     return [place for place in code_differences(pid) if place[2] == 0xCC]
 
 
+def children(pid):
+    """The process ids of its children."""
+    found = []
+    for path in pathlib.Path("/proc").glob("[0-9]*/stat"):
+        try:
+            if int(path.read_text().rsplit(")", 1)[1].split()[1]) == pid:
+                found.append(int(path.parent.name))
+        except OSError:
+            pass  # ended meanwhile
+    return found
+
+
 def held_programs():
     """Ids of the BPF programs that processes hold."""
     held = set()

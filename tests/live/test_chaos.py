@@ -97,10 +97,10 @@ def test_killed_with_its_command(xprof, program, tmp_path):
         if number % 2:
             recording.wait_until(progress.exists, "the command does not start")
         time.sleep(chance.uniform(0, 0.2))
-        children = house.run(["pgrep", "-P", process.pid]).stdout.split()
+        children = victim.children(process.pid)
         process.kill()
         process.wait()
-        for pid in map(int, children):
+        for pid in children:
             try:
                 if progress.exists():
                     victim.assert_nothing_left(pid)

@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The BPF programs that every clang makes pass this kernel's verifier."""
+import re
+import shutil
+
+import pytest
+
+import house
+import victim
+
+pytestmark = pytest.mark.uprobes
+
+VERSIONS = range(14, 20)
+
+
+def programs():
+    """The names of all programs, as their sources have them."""
+    sources = "".join(path.read_text() for path in (house.REPO / "bpf").glob("*.bpf.c"))
+    return set(re.findall(r'^SEC\("[a-z_/]+"\)\nint (?:BPF_PROG\()?(\w+)', sources, re.M))
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_loads(tmp_path, version):
+    if not shutil.which(f"clang-{version}"):
+        pytest.skip(f"no clang-{version} here")
+    if not victim.bpftool():
+        pytest.skip("no bpftool here")
+    target = tmp_path / "out" / "xprof.bpf.o"
+    made = house.run(["make", "-C", house.REPO, f"O={tmp_path}/out", f"CLANG=clang-{version}", target])
+    assert made.returncode == 0, made.stderr
+    pins = f"/sys/fs/bpf/xprof-test-{version}"
+    try:
+        loaded = house.run([victim.bpftool(), "prog", "loadall", target, pins])
+        assert loaded.returncode == 0, loaded.stderr
+        names = set(house.run(["ls", pins]).stdout.split())
+        assert programs() and names == programs()
+    finally:
+        house.run(["rm", "-rf", pins])
