@@ -46,8 +46,7 @@ struct place {
 
 struct profile {
 	struct xp_gperf *gperf;
-	const struct xp_gperf_record *records;
-	size_t record_count;
+	const struct xp_gperf_records *records;
 	const struct xp_gperf_object *objects;
 	struct place *places;
 	size_t object_count;
@@ -123,6 +122,14 @@ static uint64_t variant(const struct profile *profile, uint64_t pc)
 
 /* Records */
 
+static struct xp_gperf_record get(const struct profile *profile, size_t index)
+{
+	struct xp_gperf_record record;
+
+	profile->records->get(profile->records->arg, index, &record);
+	return record;
+}
+
 static int check_record(const struct xp_gperf_record *record)
 {
 	return record->pc_count && record->pc_count <= XP_GPERF_CHAIN_MAX && record->pcs[0] ? 0 : -EINVAL;
@@ -134,20 +141,23 @@ static int check_record(const struct xp_gperf_record *record)
  */
 static uint64_t suspicious_second(const struct profile *profile)
 {
-	size_t margin = profile->record_count / GO_SIMILAR, lead = 0, count = 0;
+	size_t margin = profile->records->count / GO_SIMILAR, lead = 0, count = 0;
 	uint64_t candidate = 0;
 
-	for (size_t i = 0; i < profile->record_count; i++) {
-		const struct xp_gperf_record *record = &profile->records[i];
-		uint64_t second = record->pc_count > 1 ? record->pcs[1] : 0;
+	for (size_t i = 0; i < profile->records->count; i++) {
+		struct xp_gperf_record record = get(profile, i);
+		uint64_t second = record.pc_count > 1 ? record.pcs[1] : 0;
 
 		if (!lead)
 			candidate = second;
 		lead += candidate == second ? 1 : -1;
 	}
-	for (size_t i = 0; i < profile->record_count; i++)
-		count += profile->records[i].pc_count > 1 && profile->records[i].pcs[1] == candidate;
-	return count && count >= profile->record_count - margin ? candidate : 0;
+	for (size_t i = 0; i < profile->records->count; i++) {
+		struct xp_gperf_record record = get(profile, i);
+
+		count += record.pc_count > 1 && record.pcs[1] == candidate;
+	}
+	return count && count >= profile->records->count - margin ? candidate : 0;
 }
 
 static int put_record(struct profile *profile, const struct xp_gperf_record *record, uint64_t count, bool vary)
@@ -164,37 +174,40 @@ static int put_all(struct profile *profile, uint64_t suspicious)
 	size_t plain = 0, varied = 0; /* records with the suspicious PC: about as many of either kind */
 	int err = 0;
 
-	for (size_t i = 0; i < profile->record_count && !err; i++) {
-		const struct xp_gperf_record *record = &profile->records[i];
-		bool has_caller = record->pc_count > 1;
-		bool is_suspicious = suspicious && has_caller && record->pcs[1] == suspicious;
-		bool vary = has_caller && record->pcs[1] == record->pcs[0];
+	for (size_t i = 0; i < profile->records->count && !err; i++) {
+		struct xp_gperf_record record = get(profile, i);
+		bool has_caller = record.pc_count > 1;
+		bool is_suspicious = suspicious && has_caller && record.pcs[1] == suspicious;
+		bool vary = has_caller && record.pcs[1] == record.pcs[0];
 
 		if (is_suspicious) {
 			vary = varied < plain + vary;
 			varied += vary;
 			plain += !vary;
 		}
-		err = put_record(profile, record, record->count, vary);
+		err = put_record(profile, &record, record.count, vary);
 	}
 	return err;
 }
 
 static int put_records(struct profile *profile)
 {
+	struct xp_gperf_record record;
 	uint64_t suspicious, half;
 	int err = 0;
 
-	for (size_t i = 0; i < profile->record_count && !err; i++)
-		err = check_record(&profile->records[i]);
+	for (size_t i = 0; i < profile->records->count && !err; i++) {
+		record = get(profile, i);
+		err = check_record(&record);
+	}
 	if (err)
 		return err;
 	suspicious = suspicious_second(profile);
-	if (!suspicious || profile->record_count > 1 || profile->records[0].count < 2)
+	if (!suspicious || profile->records->count > 1 || record.count < 2)
 		return put_all(profile, suspicious);
-	half = profile->records[0].count / 2;
-	err = put_record(profile, &profile->records[0], profile->records[0].count - half, false);
-	return err ? err : put_record(profile, &profile->records[0], half, true);
+	half = record.count / 2;
+	err = put_record(profile, &record, record.count - half, false);
+	return err ? err : put_record(profile, &record, half, true);
 }
 
 /* Mappings */
@@ -328,7 +341,7 @@ static int put_maps(struct profile *profile)
 	return err;
 }
 
-int xp_gperf_write(int fd, uint64_t period_us, const struct xp_gperf_record *records, size_t record_count,
+int xp_gperf_write(int fd, uint64_t period_us, const struct xp_gperf_records *records,
 		   const struct xp_gperf_object *objects, size_t object_count)
 {
 	struct profile *profile = calloc(1, sizeof(*profile));
@@ -337,7 +350,6 @@ int xp_gperf_write(int fd, uint64_t period_us, const struct xp_gperf_record *rec
 	if (!profile)
 		return -ENOMEM;
 	profile->records = records;
-	profile->record_count = record_count;
 	profile->objects = objects;
 	profile->object_count = object_count;
 	err = find_places(profile);

@@ -63,6 +63,13 @@ struct xp_gperf_record {
 	uint32_t pc_count;
 };
 
+/* Where the records come from. Each is asked for more than once; its pcs stand until the next one is. */
+struct xp_gperf_records {
+	void (*get)(void *arg, size_t index, struct xp_gperf_record *record);
+	void *arg;
+	size_t count;
+};
+
 /* Executable memory, all strings the caller's. */
 struct xp_gperf_object {
 	uint64_t start; /* as in the chains, so the kernel's moved */
@@ -88,7 +95,7 @@ bool xp_gperf_path_is_library(const char *path);
  * and do not overlap: address space that was used for one after the other has been moved apart. -EINVAL otherwise, and
  * for records that xp_gperf_record() refuses; -ENOMEM; those of write(2).
  */
-int xp_gperf_write(int fd, uint64_t period_us, const struct xp_gperf_record *records, size_t record_count,
+int xp_gperf_write(int fd, uint64_t period_us, const struct xp_gperf_records *records,
 		   const struct xp_gperf_object *objects, size_t object_count);
 
 #endif

@@ -95,8 +95,16 @@ static void add_object(void)
 	};
 }
 
+static void get_record(void *arg, size_t index, struct xp_gperf_record *record)
+{
+	(void)arg;
+	*record = records[index];
+}
+
 static int write_profile(int fd, char **argv)
 {
+	struct xp_gperf_records source = { .get = get_record };
+
 	while (next_line()) {
 		if (!strcmp(fields[0], "chain") && field_count > 2)
 			add_chain();
@@ -105,7 +113,8 @@ static int write_profile(int fd, char **argv)
 		else
 			return -EBADMSG;
 	}
-	return xp_gperf_write(fd, strtoull(argv[3], NULL, 10), records, record_count, objects, object_count);
+	source.count = record_count;
+	return xp_gperf_write(fd, strtoull(argv[3], NULL, 10), &source, objects, object_count);
 }
 
 static int write_symbols(int fd, char **argv)

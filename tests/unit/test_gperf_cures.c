@@ -33,6 +33,19 @@ static const struct xp_gperf_object program[] = {
 	{ .start = 0x555555555000, .end = 0x555555560000, .offset = 0x1000, .path = "/bin/program" }
 };
 
+static void get_record(void *arg, size_t index, struct xp_gperf_record *record)
+{
+	*record = ((const struct xp_gperf_record *)arg)[index];
+}
+
+static int write_records(int fd, uint64_t period_us, const struct xp_gperf_record *records, size_t record_count,
+			 const struct xp_gperf_object *objects, size_t object_count)
+{
+	const struct xp_gperf_records source = { get_record, (void *)(uintptr_t)records, record_count };
+
+	return xp_gperf_write(fd, period_us, &source, objects, object_count);
+}
+
 static int try_write(const struct xp_gperf_record *records, size_t record_count, const struct xp_gperf_object *objects,
 		     size_t object_count)
 {
@@ -42,7 +55,7 @@ static int try_write(const struct xp_gperf_record *records, size_t record_count,
 	int err;
 
 	assert_true(fd >= 0);
-	err = xp_gperf_write(fd, 1000, records, record_count, objects, object_count);
+	err = write_records(fd, 1000, records, record_count, objects, object_count);
 	memset(slots, 0, sizeof(slots));
 	memset(text, 0, sizeof(text));
 	size = pread(fd, slots, sizeof(slots), 40);
@@ -351,8 +364,8 @@ static void test_refused(void **state)
 	assert_int_equal(try_write(&none, 1, NULL, 0), -EINVAL);
 	assert_int_equal(try_write(&null, 1, NULL, 0), -EINVAL);
 	assert_int_equal(try_write(&zero, 1, NULL, 0), -EINVAL);
-	assert_int_equal(xp_gperf_write(-1, 0, NULL, 0, NULL, 0), -EINVAL);
-	assert_int_equal(xp_gperf_write(-1, 1, NULL, 0, NULL, 0), -EBADF);
+	assert_int_equal(write_records(-1, 0, NULL, 0, NULL, 0), -EINVAL);
+	assert_int_equal(write_records(-1, 1, NULL, 0, NULL, 0), -EBADF);
 }
 
 int main(void)
