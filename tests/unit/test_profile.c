@@ -1,0 +1,404 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Samples to profiles: slots and mapping lines are read back by hand, from the format's specification. */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "gperf_cures.h"
+#include "profile.h"
+#include "util.h"
+
+static struct xp_file program = { .kind = XP_FILE_DISK, .inode = 7, .path = "/bin/program" };
+static struct xp_file lib = { .kind = XP_FILE_DISK, .inode = 8, .path = "/lib/liba.so" };
+static struct xp_file later = { .kind = XP_FILE_DISK, .inode = 9, .path = "/lib/libb.so" };
+static struct xp_file nameless = { .kind = XP_FILE_DISK, .path = "/memfd:jit" };
+static struct xp_file anon = { .kind = XP_FILE_ANON, .path = "//anon" };
+static struct xp_file vdso = { .kind = XP_FILE_VDSO, .path = "[vdso]" };
+
+static const struct xp_vma program_vma = { 0x555555555000, 0x555555557000, 0x1000, &program };
+static const struct xp_vma lib_vma = { 0x7f0000001000, 0x7f0000005000, 0x1000, &lib };
+
+struct world {
+	struct xp_profile *profile;
+	int find_error;
+	uint64_t *slots; /* of the file behind the header */
+	char *text;
+};
+
+static int setup(void **state)
+{
+	struct world *world = calloc(1, sizeof(*world));
+
+	assert_int_equal(xp_profile_new(&world->profile), 0);
+	*state = world;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	struct world *world = *state;
+
+	xp_profile_free(world->profile);
+	free(world->slots);
+	free(world);
+	return 0;
+}
+
+static int find(void *arg, const struct xp_file *file, uint64_t start, uint64_t end, struct xp_profile_code *code)
+{
+	struct world *world = arg;
+
+	*code = (struct xp_profile_code){ .path = file->path };
+	if (file->kind == XP_FILE_KERNEL) {
+		assert_int_equal(start % XP_PROFILE_WINDOW_BYTES, 0);
+		assert_int_equal(end - start, XP_PROFILE_WINDOW_BYTES);
+		*code = (struct xp_profile_code){ .path = "/sym/kernel.so", .is_made = true };
+	} else if (file == &nameless) {
+		code->path = NULL;
+	} else if (file->kind == XP_FILE_VDSO) {
+		*code = (struct xp_profile_code){ .path = "/sym/vdso.so", .is_made = true };
+	} else if (file == &program) {
+		*code = (struct xp_profile_code){ .path = file->path,
+						  .link = "/sym/program.so",
+						  .is_elf = true,
+						  .exec_vaddr = 0x1040,
+						  .exec_offset = 0x1040 };
+	}
+	return world->find_error;
+}
+
+static int write_profile(struct world *world, uint64_t period_us)
+{
+	const struct xp_profile_files files = { find, world };
+	int fd = memfd_create("profile", 0);
+	int err = xp_profile_write(world->profile, fd, period_us, &files);
+	size_t size = lseek(fd, 0, SEEK_END), i;
+	uint64_t header[5];
+
+	if (err) {
+		close(fd);
+		return err;
+	}
+	assert_int_equal(pread(fd, header, sizeof(header), 0), sizeof(header));
+	assert_int_equal(header[0], 0);
+	assert_int_equal(header[1], 3);
+	assert_int_equal(header[2], 0);
+	assert_int_equal(header[3], period_us);
+	assert_int_equal(header[4], 0);
+	free(world->slots);
+	world->slots = calloc(1, size - sizeof(header) + 1);
+	assert_int_equal(pread(fd, world->slots, size - sizeof(header), sizeof(header)), size - sizeof(header));
+	close(fd);
+	for (i = 0; world->slots[i]; i += 2 + world->slots[i + 1])
+		;
+	assert_int_equal(world->slots[i + 1], 1);
+	assert_int_equal(world->slots[i + 2], 0);
+	world->text = (char *)&world->slots[i + 3];
+	return 0;
+}
+
+/* frames: with the same ones, each of which is an address and its mapping. */
+#define ADD(world, ...)                                                                                                \
+	do {                                                                                                           \
+		const struct xp_profile_frame frames_[] = { __VA_ARGS__ };                                             \
+		assert_int_equal(xp_profile_add((world)->profile, frames_, XP_ARRAY_SIZE(frames_)), 0);                \
+	} while (0)
+
+#define CHECK_SLOTS(world, ...)                                                                                        \
+	do {                                                                                                           \
+		const uint64_t expected_[] = { __VA_ARGS__, 0 };                                                       \
+		for (size_t i_ = 0; i_ < XP_ARRAY_SIZE(expected_); i_++)                                               \
+			assert_int_equal((world)->slots[i_], expected_[i_]);                                           \
+	} while (0)
+
+static void test_empty(void **state)
+{
+	struct world *world = *state;
+
+	assert_int_equal(write_profile(world, 10101), 0);
+	assert_int_equal(world->slots[0], 0);
+	assert_string_equal(world->text, "");
+	assert_int_equal(xp_profile_samples(world->profile), 0);
+}
+
+static void test_sum(void **state)
+{
+	struct world *world = *state;
+	const struct xp_profile_frame leaf = { 0x555555555100, &program_vma, false };
+	const struct xp_profile_frame main_frame = { 0x555555555200, &program_vma, false };
+	const struct xp_profile_frame callee = { 0x7f0000002000, &lib_vma, false };
+
+	ADD(world, leaf, main_frame);
+	ADD(world, callee, leaf, main_frame);
+	ADD(world, leaf, main_frame);
+	ADD(world, main_frame);
+	ADD(world, leaf, main_frame);
+	assert_int_equal(xp_profile_samples(world->profile), 5);
+	assert_int_equal(write_profile(world, 1000), 0);
+	CHECK_SLOTS(world, 1, 1, 0x555555555200, 3, 2, 0x555555555100, 0x555555555200, 1, 3, 0x7f0000002000,
+		    0x555555555100, 0x555555555200);
+	/* The program's segment begins within a page, and its line with it; the library is not read. */
+	assert_string_equal(world->text, "555555555040-555555557000 r-xp 00001040 00:00 7           /bin/program\n"
+					 "555555555040-555555557000 r-xp 00001040 00:00 7           /sym/program.so\n"
+					 "7f0000001000-7f0000005000 r-xp 00001000 00:00 8           /lib/liba.so\n");
+}
+
+/* Nodes that stand one behind the other without being parent and child. */
+static void test_neighbours(void **state)
+{
+	struct world *world = *state;
+	const struct xp_profile_frame a = { 0x7f0000001001, &lib_vma, false };
+	const struct xp_profile_frame b = { 0x7f0000001002, &lib_vma, false };
+	const struct xp_profile_frame outer = { 0x7f0000001003, &lib_vma, false };
+
+	ADD(world, a, outer);
+	ADD(world, b, outer);
+	ADD(world, b, a, outer);
+	assert_int_equal(write_profile(world, 1000), 0);
+	CHECK_SLOTS(world, 1, 2, a.address, outer.address, 1, 2, b.address, outer.address, 1, 3, b.address, a.address,
+		    outer.address);
+}
+
+static void test_interrupted(void **state)
+{
+	struct world *world = *state;
+
+	ADD(world, { 0xffffffff81000010, NULL, false }, { 0xffffffff81000020, NULL, false },
+	    { 0x555555555100, &program_vma, true }, { 0x555555555200, &program_vma, false });
+	/* As a leaf it makes no difference. */
+	ADD(world, { 0x555555555100, &program_vma, true }, { 0x555555555200, &program_vma, false });
+	assert_int_equal(write_profile(world, 1000), 0);
+	CHECK_SLOTS(world, 1, 4, 0x1ffff81000010, 0x1ffff81000020, 0x555555555101, 0x555555555200, 1, 2, 0x555555555100,
+		    0x555555555200);
+	assert_non_null(
+	    strstr(world->text, "1ffff80000000-1ffff88000000 r-xp 00001000 00:00 0           /sym/kernel.so\n"));
+}
+
+/* Kernel addresses of two windows, the last one too; others of the upper half are no code. */
+static void test_kernel(void **state)
+{
+	struct world *world = *state;
+
+	ADD(world, { 0xffffffffffffffff, NULL, false });
+	ADD(world, { 0xffffffffc0000000, NULL, false });
+	ADD(world, { 0xffff888000000000, NULL, false });
+	ADD(world, { 1, NULL, false }, { 0xffffffffffffffff, NULL, true });
+	assert_int_equal(write_profile(world, 1000), 0);
+	CHECK_SLOTS(world, 1, 1, 0x1ffffffffffff, 1, 1, 0x1ffffc0000000, 1, 1, XP_GPERF_UNKNOWN_BASE + 8, 1, 2,
+		    XP_GPERF_UNKNOWN_BASE + 8, XP_GPERF_UNKNOWN_BASE + 8 - 1);
+	assert_non_null(strstr(world->text, "1ffffc0000000-1ffffc8000000 "));
+	assert_non_null(strstr(world->text, "1fffff8000000-2000000000000 "));
+	assert_non_null(strstr(world->text, "800000000000-800000001000 r-xp 00000000 00:00 0           [unknown]\n"));
+}
+
+/* Mappings as they may be told wrongly: addresses not in them. */
+static void test_outside(void **state)
+{
+	struct world *world = *state;
+	const struct xp_vma last = { UINT64_MAX - 0xfff, UINT64_MAX, 0, &lib };
+
+	ADD(world, { 0, NULL, false });
+	ADD(world, { 0x1000, &lib_vma, false });
+	ADD(world, { lib_vma.end + 1, &lib_vma, false });
+	ADD(world, { lib_vma.end, &lib_vma, false });
+	ADD(world, { UINT64_MAX, &last, false });
+	assert_int_equal(write_profile(world, 1000), 0);
+	CHECK_SLOTS(world, 3, 1, XP_GPERF_UNKNOWN_BASE + 8, 1, 1, XP_GPERF_UNKNOWN_BASE | lib_vma.end, 1, 1,
+		    XP_GPERF_UNKNOWN_BASE | 0xfff);
+}
+
+static void test_numbered(void **state)
+{
+	struct world *world = *state;
+	const struct xp_vma jit = { 0x7f0000001000, 0x7f0000009000, 0, &anon }; /* where the library was */
+	const struct xp_vma memfd = { 0x7e0000001000, 0x7e0000002000, 0, &nameless };
+
+	ADD(world, { 0x7f0000001500, &lib_vma, false });
+	ADD(world, { 0x7f0000001500, &jit, false });
+	ADD(world, { 0x7e0000001234, &memfd, false });
+	ADD(world, { 0x7f0000001600, &jit, false }, { 0x7f0000001500, &jit, false });
+	assert_int_equal(write_profile(world, 1000), 0);
+	CHECK_SLOTS(world, 1, 1, 0x7f0000001500, 1, 1, XP_PROFILE_ANON_BASE + 8, 1, 1, XP_PROFILE_ANON_BASE + 24, 1, 2,
+		    XP_PROFILE_ANON_BASE + 40, XP_PROFILE_ANON_BASE + 8);
+	assert_string_equal(world->text, "7f0000001000-7f0000005000 r-xp 00001000 00:00 8           /lib/liba.so\n"
+					 "2000100000000-2000100100000 r-xp 00000000 00:00 0           [anon]\n");
+}
+
+/* A library where another one was is moved; one that is mapped twice, or in parts, stays. */
+static void test_reused(void **state)
+{
+	struct world *world = *state;
+	const struct xp_vma again = { 0x7f0000003000, 0x7f0000007000, 0x2000, &later };
+	const struct xp_vma twice = { 0x7f0000101000, 0x7f0000105000, 0x1000, &lib };
+	const struct xp_vma part = { 0x7f0000107000, 0x7f0000108000, 0x7000, &lib };
+
+	ADD(world, { 0x7f0000003500, &lib_vma, false });
+	ADD(world, { 0x7f0000003500, &again, false });
+	ADD(world, { 0x7f0000101500, &twice, false }, { 0x7f0000107500, &part, false });
+	assert_int_equal(write_profile(world, 1000), 0);
+	CHECK_SLOTS(world, 1, 1, 0x7f0000003500, 1, 1, XP_PROFILE_MOVED_BASE + 0x500, 1, 2, 0x7f0000101500,
+		    0x7f0000107500);
+	assert_string_equal(world->text, "7f0000001000-7f0000005000 r-xp 00001000 00:00 8           /lib/liba.so\n"
+					 "7f0000101000-7f0000108000 r-xp 00001000 00:00 8           /lib/liba.so\n"
+					 "3000000000000-3000000004000 r-xp 00002000 00:00 9           /lib/libb.so\n");
+}
+
+/* The same library a little further on: the same address is other code. */
+static void test_shifted(void **state)
+{
+	struct world *world = *state;
+	const struct xp_vma shifted = { 0x7f0000003000, 0x7f0000007000, 0x1000, &lib };
+
+	ADD(world, { 0x7f0000003500, &lib_vma, false });
+	ADD(world, { 0x7f0000003500, &shifted, false });
+	assert_int_equal(write_profile(world, 1000), 0);
+	CHECK_SLOTS(world, 1, 1, 0x7f0000003500, 1, 1, XP_PROFILE_MOVED_BASE + 0x500);
+}
+
+/* As it was first seen only in a part, what it overlaps may lie below. */
+static void test_reused_below(void **state)
+{
+	struct world *world = *state;
+	const struct xp_vma wide = { 0x7f0000000000, 0x7f0000009000, 0, &later };
+	const struct xp_vma far = { 0x100000000000000, 0x100000000003000, 0, &program };
+
+	ADD(world, { 0x7f0000003500, &lib_vma, false });
+	ADD(world, { 0x7f0000003500, &wide, false });
+	ADD(world, { 0x100000000002000, &far, false });
+	assert_int_equal(write_profile(world, 1000), 0);
+	CHECK_SLOTS(world, 1, 1, 0x7f0000003500, 1, 1, XP_PROFILE_MOVED_BASE + 0x3500, 1, 1,
+		    XP_PROFILE_MOVED_BASE + (8ull << 30) + 0x2000);
+}
+
+static void test_vdso(void **state)
+{
+	struct world *world = *state;
+	const struct xp_vma vma = { 0x7ffff7fc1000, 0x7ffff7fc3000, 0, &vdso };
+
+	ADD(world, { 0x7ffff7fc1a00, &vma, false });
+	assert_int_equal(write_profile(world, 1000), 0);
+	CHECK_SLOTS(world, 1, 1, 0x7ffff7fc1a00);
+	assert_string_equal(world->text, "7ffff7fc1000-7ffff7fc3000 r-xp 00001000 00:00 0           /sym/vdso.so\n");
+}
+
+static void test_deep(void **state)
+{
+	struct world *world = *state;
+	struct xp_profile_frame frames[2000];
+
+	for (size_t i = 0; i < XP_ARRAY_SIZE(frames); i++)
+		frames[i] = (struct xp_profile_frame){ 0x7f0000001000 + i, &lib_vma, false };
+	assert_int_equal(xp_profile_add(world->profile, frames, XP_ARRAY_SIZE(frames)), 0);
+	assert_int_equal(write_profile(world, 1000), 0);
+	assert_int_equal(world->slots[0], 1);
+	assert_int_equal(world->slots[1], 1024);
+	for (size_t i = 0; i < 1024; i++)
+		assert_int_equal(world->slots[2 + i], 0x7f0000001000 + i);
+}
+
+static void test_errors(void **state)
+{
+	struct world *world = *state;
+
+	assert_int_equal(xp_profile_add(world->profile, NULL, 0), -EINVAL);
+	assert_int_equal(write_profile(world, 0), -EINVAL);
+	ADD(world, { 0x7f0000001000, &lib_vma, false });
+	world->find_error = -EIO;
+	assert_int_equal(write_profile(world, 1000), -EIO);
+}
+
+static int note(void *arg, uint64_t address)
+{
+	uint64_t **at = arg;
+
+	*(*at)++ = address;
+	return address == 0xffffffff81000077 ? 5 : 0;
+}
+
+static void test_each_address(void **state)
+{
+	struct world *world = *state;
+	uint64_t seen[8] = { 0 }, *at = seen;
+
+	ADD(world, { 0xffffffff81000010, NULL, false }, { 0x7f0000001000, &lib_vma, false });
+	ADD(world, { 0xffffffff81000010, NULL, false });
+	ADD(world, { 0xffffffff81000009, NULL, false });
+	assert_int_equal(xp_profile_each_address(world->profile, XP_FILE_KERNEL, note, &at), 0);
+	/* Chains are added from the outermost frame inwards. */
+	assert_int_equal(at - seen, 2);
+	assert_int_equal(seen[0], 0xffffffff81000010);
+	assert_int_equal(seen[1], 0xffffffff81000009);
+	at = seen;
+	assert_int_equal(xp_profile_each_address(world->profile, XP_FILE_DISK, note, &at), 0);
+	assert_int_equal(at - seen, 1);
+	assert_int_equal(seen[0], 0x7f0000001000);
+	ADD(world, { 0xffffffff81000077, NULL, false });
+	ADD(world, { 0xffffffff81000078, NULL, false });
+	at = seen;
+	assert_int_equal(xp_profile_each_address(world->profile, XP_FILE_KERNEL, note, &at), 5);
+	assert_int_equal(at - seen, 3);
+}
+
+/* Many chains with little in common: they are all there, in little memory. */
+static void test_many(void **state)
+{
+	enum { CHAINS = 20000, DEPTH = 30, ROUNDS = 3, FUNCTIONS = 4096 };
+	struct world *world = *state;
+	uint64_t samples = 0, records = 0;
+
+	for (int round = 0; round < ROUNDS; round++) {
+		unsigned int seed = 1;
+
+		for (int chain = 0; chain < CHAINS; chain++) {
+			struct xp_profile_frame frames[DEPTH];
+
+			for (int i = 0; i < DEPTH; i++)
+				frames[i] =
+				    (struct xp_profile_frame){ lib_vma.start + (unsigned int)rand_r(&seed) % FUNCTIONS,
+							       &lib_vma, false };
+			assert_int_equal(xp_profile_add(world->profile, frames, DEPTH), 0);
+		}
+	}
+	assert_int_equal(xp_profile_samples(world->profile), CHAINS * ROUNDS);
+	assert_true(xp_profile_memory_bytes(world->profile) < 20 << 20);
+	assert_int_equal(write_profile(world, 1000), 0);
+	for (uint64_t *slot = world->slots; slot[0]; slot += 2 + slot[1]) {
+		assert_int_equal(slot[0], ROUNDS);
+		assert_int_equal(slot[1], DEPTH);
+		samples += slot[0];
+		records++;
+	}
+	assert_int_equal(samples, CHAINS * ROUNDS);
+	assert_int_equal(records, CHAINS);
+}
+
+/* A process that is sampled once takes little. */
+static void test_small(void **state)
+{
+	struct world *world = *state;
+
+	ADD(world, { 0x7f0000001000, &lib_vma, false }, { 0x7f0000001008, &lib_vma, false });
+	assert_true(xp_profile_memory_bytes(world->profile) < 4096);
+}
+
+int main(void)
+{
+#define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+	const struct CMUnitTest tests[] = {
+		TEST(test_empty),	TEST(test_sum),		 TEST(test_neighbours), TEST(test_shifted),
+		TEST(test_interrupted), TEST(test_kernel),	 TEST(test_outside),	TEST(test_numbered),
+		TEST(test_reused),	TEST(test_reused_below), TEST(test_vdso),	TEST(test_deep),
+		TEST(test_errors),	TEST(test_each_address), TEST(test_many),	TEST(test_small),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Address spaces and interned files. */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "space.h"
+#include "util.h"
+
+static struct xp_file lib = { .kind = XP_FILE_DISK, .path = "/lib/a.so" };
+static struct xp_file other = { .kind = XP_FILE_DISK, .path = "/lib/b.so" };
+static struct xp_file anon = { .kind = XP_FILE_ANON, .path = "//anon" };
+static struct xp_file vdso = { .kind = XP_FILE_VDSO, .path = "[vdso]" };
+
+static int map(struct xp_space *space, uint64_t start, uint64_t end, uint64_t offset, struct xp_file *file)
+{
+	struct xp_vma vma = { start, end, offset, file };
+
+	return xp_space_map(space, &vma);
+}
+
+static void check(const struct xp_space *space, const struct xp_vma *expected, size_t count)
+{
+	assert_int_equal(space->count, count);
+	for (size_t i = 0; i < count; i++) {
+		assert_int_equal(space->vmas[i].start, expected[i].start);
+		assert_int_equal(space->vmas[i].end, expected[i].end);
+		assert_int_equal(space->vmas[i].file_offset, expected[i].file_offset);
+		assert_ptr_equal(space->vmas[i].file, expected[i].file);
+	}
+}
+#define CHECK(space, ...)                                                                                              \
+	do {                                                                                                           \
+		static const struct xp_vma expected_[] = { __VA_ARGS__ };                                              \
+		check(space, expected_, XP_ARRAY_SIZE(expected_));                                                     \
+	} while (0)
+
+static void test_find(void **state)
+{
+	struct xp_space space = { 0 };
+
+	(void)state;
+	assert_null(xp_space_find(&space, 0x1000));
+	assert_int_equal(map(&space, 0x5000, 0x7000, 0, &lib), 0);
+	assert_int_equal(map(&space, 0x1000, 0x2000, 0, &lib), 0);
+	assert_int_equal(map(&space, 0x3000, 0x4000, 0, &other), 0);
+	CHECK(&space, { 0x1000, 0x2000, 0, &lib }, { 0x3000, 0x4000, 0, &other }, { 0x5000, 0x7000, 0, &lib });
+	assert_null(xp_space_find(&space, 0xfff));
+	assert_ptr_equal(xp_space_find(&space, 0x1000), &space.vmas[0]);
+	assert_ptr_equal(xp_space_find(&space, 0x1fff), &space.vmas[0]);
+	assert_null(xp_space_find(&space, 0x2000));
+	assert_ptr_equal(xp_space_find(&space, 0x3fff), &space.vmas[1]);
+	assert_null(xp_space_find(&space, 0x4fff));
+	assert_ptr_equal(xp_space_find(&space, 0x6fff), &space.vmas[2]);
+	assert_null(xp_space_find(&space, 0x7000));
+	assert_null(xp_space_find(&space, UINT64_MAX));
+	xp_space_free(&space);
+}
+
+static void test_cut(void **state)
+{
+	struct xp_space space = { 0 };
+
+	(void)state;
+	map(&space, 0x1000, 0x4000, 0x100000, &lib);
+	map(&space, 0x6000, 0x9000, 0x200000, &lib);
+	assert_int_equal(map(&space, 0x3000, 0x7000, 0, &other), 0);
+	CHECK(&space, { 0x1000, 0x3000, 0x100000, &lib }, { 0x3000, 0x7000, 0, &other },
+	      { 0x7000, 0x9000, 0x201000, &lib });
+	xp_space_free(&space);
+}
+
+static void test_split(void **state)
+{
+	struct xp_space space = { 0 };
+
+	(void)state;
+	map(&space, 0x1000, 0x9000, 0x100000, &lib);
+	assert_int_equal(map(&space, 0x3000, 0x4000, 0, &other), 0);
+	CHECK(&space, { 0x1000, 0x3000, 0x100000, &lib }, { 0x3000, 0x4000, 0, &other },
+	      { 0x4000, 0x9000, 0x103000, &lib });
+	xp_space_free(&space);
+}
+
+static void test_replace(void **state)
+{
+	struct xp_space space = { 0 };
+
+	(void)state;
+	map(&space, 0x1000, 0x2000, 0, &lib);
+	map(&space, 0x3000, 0x4000, 0, &lib);
+	map(&space, 0x5000, 0x6000, 0, &lib);
+	map(&space, 0x8000, 0x9000, 0, &lib);
+	assert_int_equal(map(&space, 0x1000, 0x6000, 0x7000, &other), 0);
+	CHECK(&space, { 0x1000, 0x6000, 0x7000, &other }, { 0x8000, 0x9000, 0, &lib });
+	/* Once more, exactly. */
+	assert_int_equal(map(&space, 0x1000, 0x6000, 0, &lib), 0);
+	CHECK(&space, { 0x1000, 0x6000, 0, &lib }, { 0x8000, 0x9000, 0, &lib });
+	xp_space_free(&space);
+}
+
+static void test_join(void **state)
+{
+	struct xp_space space = { 0 };
+
+	(void)state;
+	map(&space, 0x1000, 0x2000, 0x10000, &lib);
+	map(&space, 0x3000, 0x4000, 0x12000, &lib);
+	assert_int_equal(map(&space, 0x2000, 0x3000, 0x11000, &lib), 0);
+	CHECK(&space, { 0x1000, 0x4000, 0x10000, &lib });
+	/* The same again, and a part of it: as after mprotect(2). */
+	assert_int_equal(map(&space, 0x1000, 0x4000, 0x10000, &lib), 0);
+	assert_int_equal(map(&space, 0x2000, 0x3000, 0x11000, &lib), 0);
+	CHECK(&space, { 0x1000, 0x4000, 0x10000, &lib });
+	/* Another place of the file is not its continuation. */
+	assert_int_equal(map(&space, 0x4000, 0x5000, 0x10000, &lib), 0);
+	CHECK(&space, { 0x1000, 0x4000, 0x10000, &lib }, { 0x4000, 0x5000, 0x10000, &lib });
+	xp_space_clear(&space);
+	/* Anonymous memory has no places. */
+	map(&space, 0x1000, 0x2000, 0, &anon);
+	map(&space, 0x2000, 0x3000, 0x77, &anon);
+	CHECK(&space, { 0x1000, 0x3000, 0, &anon });
+	map(&space, 0x3000, 0x5000, 0, &vdso);
+	map(&space, 0x5000, 0x7000, 0x2000, &vdso);
+	CHECK(&space, { 0x1000, 0x3000, 0, &anon }, { 0x3000, 0x5000, 0, &vdso }, { 0x5000, 0x7000, 0x2000, &vdso });
+	xp_space_free(&space);
+}
+
+/* What anything may write into a record of the side-band. */
+static void test_bad(void **state)
+{
+	struct xp_space space = { 0 };
+
+	(void)state;
+	assert_int_equal(map(&space, 0x1000, 0x1000, 0, &lib), -EINVAL);
+	assert_int_equal(map(&space, 0x2000, 0x1000, 0, &lib), -EINVAL);
+	assert_int_equal(map(&space, 0, UINT64_MAX, UINT64_MAX - 5, &lib), 0);
+	assert_int_equal(map(&space, 0x1000, 0x2000, 0, &other), 0);
+	CHECK(&space, { 0, 0x1000, UINT64_MAX - 5, &lib }, { 0x1000, 0x2000, 0, &other },
+	      { 0x2000, UINT64_MAX, 0x2000 - 6, &lib });
+	xp_space_free(&space);
+}
+
+static void test_copy_and_clear(void **state)
+{
+	struct xp_space from = { 0 }, to = { 0 };
+
+	(void)state;
+	assert_int_equal(xp_space_copy(&to, &from), 0);
+	assert_int_equal(to.count, 0);
+	map(&from, 0x1000, 0x2000, 0, &lib);
+	map(&from, 0x3000, 0x4000, 0, &other);
+	map(&to, 0x9000, 0xa000, 0, &lib);
+	assert_int_equal(xp_space_copy(&to, &from), 0);
+	map(&from, 0x1000, 0x4000, 0, &anon);
+	CHECK(&to, { 0x1000, 0x2000, 0, &lib }, { 0x3000, 0x4000, 0, &other });
+	xp_space_clear(&to);
+	assert_int_equal(to.count, 0);
+	assert_null(xp_space_find(&to, 0x1000));
+	xp_space_free(&from);
+	xp_space_free(&to);
+}
+
+static void test_limit(void **state)
+{
+	struct xp_space space = { 0 };
+
+	(void)state;
+	for (uint64_t i = 0; i < XP_SPACE_VMAS_MAX; i++)
+		assert_int_equal(map(&space, i * 0x4000, i * 0x4000 + 0x3000, 0, &lib), 0);
+	assert_int_equal(space.count, XP_SPACE_VMAS_MAX);
+	assert_int_equal(map(&space, 0x3000, 0x4000, 0, &other), -E2BIG);
+	assert_int_equal(map(&space, 0x1000, 0x2000, 0, &other), -E2BIG);
+	assert_int_equal(space.count, XP_SPACE_VMAS_MAX);
+	assert_ptr_equal(xp_space_find(&space, 0x1000)->file, &lib);
+	/* What takes no more room goes on. */
+	assert_int_equal(map(&space, 0, 0x3000, 0, &other), 0);
+	assert_int_equal(map(&space, 0x4000, 0x10000, 0, &other), 0);
+	assert_int_equal(space.count, XP_SPACE_VMAS_MAX - 2);
+	xp_space_free(&space);
+}
+
+/* Against an array of pages. */
+static void test_random(void **state)
+{
+	enum { PAGES = 64, FILES = 3 };
+	struct xp_file *const files[FILES] = { &lib, &other, &anon };
+	struct xp_file *owner[PAGES] = { 0 };
+	uint64_t offset[PAGES] = { 0 };
+	struct xp_space space = { 0 };
+	unsigned int seed = 1;
+
+	(void)state;
+	for (int round = 0; round < 20000; round++) {
+		uint64_t first = rand_r(&seed) % PAGES, last = first + 1 + rand_r(&seed) % (PAGES - first);
+		uint64_t from = rand_r(&seed) % 8;
+		struct xp_file *file = files[rand_r(&seed) % FILES];
+
+		assert_int_equal(map(&space, first << 12, last << 12, from << 12, file), 0);
+		for (uint64_t page = first; page < last; page++) {
+			owner[page] = file;
+			offset[page] = from + page - first;
+		}
+		for (uint64_t page = 0; page < PAGES; page++) {
+			const struct xp_vma *vma = xp_space_find(&space, page << 12 | 0x123);
+
+			assert_ptr_equal(vma ? vma->file : NULL, owner[page]);
+			if (vma && vma->file != &anon)
+				assert_int_equal(vma->file_offset + (page << 12) - vma->start, offset[page] << 12);
+		}
+		for (size_t i = 1; i < space.count; i++)
+			assert_true(space.vmas[i - 1].end <= space.vmas[i].start);
+	}
+	xp_space_free(&space);
+}
+
+static void test_files(void **state)
+{
+	struct xp_file one = { .kind = XP_FILE_DISK, .dev = 1, .inode = 7, .path = "/bin/x", .index = 99 };
+	struct xp_file *file, *same, *replaced;
+	struct xp_files files = { 0 };
+
+	(void)state;
+	file = xp_files_intern(&files, &one);
+	assert_int_equal(file->index, 0);
+	assert_ptr_not_equal(file->path, one.path);
+	assert_ptr_equal(xp_files_intern(&files, &one), file);
+	/* A build id becomes known, then differs: the file was written anew in its place. */
+	one.build_id_bytes = 20;
+	one.build_id[3] = 5;
+	assert_ptr_equal(xp_files_intern(&files, &one), file);
+	assert_int_equal(file->build_id_bytes, 20);
+	assert_int_equal(file->build_id[3], 5);
+	one.build_id[3] = 6;
+	replaced = xp_files_intern(&files, &one);
+	assert_ptr_not_equal(replaced, file);
+	assert_int_equal(replaced->index, 1);
+	one.build_id_bytes = 0;
+	assert_ptr_equal(xp_files_intern(&files, &one), replaced);
+	one.inode = 8;
+	same = xp_files_intern(&files, &one);
+	assert_int_equal(same->index, 2);
+	one.path = "/bin/y";
+	assert_int_equal(xp_files_intern(&files, &one)->index, 3);
+	one.dev = 2;
+	assert_int_equal(xp_files_intern(&files, &one)->index, 4);
+	one.kind = XP_FILE_ANON;
+	assert_int_equal(xp_files_intern(&files, &one)->index, 5);
+	assert_int_equal(files.count, 6);
+	xp_files_free(&files);
+	assert_int_equal(files.count, 0);
+}
+
+static void test_many_files(void **state)
+{
+	struct xp_files files = { 0 };
+	char path[32];
+
+	(void)state;
+	for (int pass = 0; pass < 2; pass++)
+		for (int i = 0; i < 5000; i++) {
+			struct xp_file file = { .kind = XP_FILE_DISK, .inode = i % 10, .path = path };
+
+			snprintf(path, sizeof(path), "/lib/%d.so", i);
+			assert_int_equal(xp_files_intern(&files, &file)->index, i);
+		}
+	assert_int_equal(files.count, 5000);
+	for (int i = 0; i < 5000; i++) {
+		snprintf(path, sizeof(path), "/lib/%d.so", i);
+		assert_string_equal(files.all[i]->path, path);
+	}
+	xp_files_free(&files);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_find),	       cmocka_unit_test(test_cut),	  cmocka_unit_test(test_split),
+		cmocka_unit_test(test_replace),	       cmocka_unit_test(test_join),	  cmocka_unit_test(test_bad),
+		cmocka_unit_test(test_copy_and_clear), cmocka_unit_test(test_limit),	  cmocka_unit_test(test_random),
+		cmocka_unit_test(test_files),	       cmocka_unit_test(test_many_files),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,506 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Files beside profiles: made, linked and copied in a directory of their own. That readers take them is
+ * test_profile.py's. */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/inotify.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "file_copy.h"
+#include "sym_dir.h"
+#include "sym_files.h"
+#include "util.h"
+
+struct world {
+	char base[PATH_MAX]; /* what the target has */
+	char out[PATH_MAX];  /* the recording */
+	int out_fd;
+	uint32_t next_index;
+	struct xp_sym_files *sym;
+};
+
+static const uint8_t elf_start[] = "\177ELF\2\1\1";
+
+static void start(struct world *world, const char *name)
+{
+	snprintf(world->out, sizeof(world->out), "%.3000s/%s", world->base, name);
+	assert_int_equal(mkdir(world->out, 0700), 0);
+	world->out_fd = open(world->out, O_RDONLY | O_DIRECTORY);
+	assert_true(world->out_fd >= 0);
+	assert_int_equal(xp_sym_files_new(&world->sym, world->out_fd), 0);
+}
+
+static int setup(void **state)
+{
+	struct world *world = calloc(1, sizeof(*world));
+	char name[] = "/tmp/xprof-sym-files-XXXXXX";
+
+	xp_log_level = XP_LOG_QUIET;
+	assert_non_null(mkdtemp(name));
+	assert_non_null(realpath(name, world->base));
+	start(world, "out");
+	*state = world;
+	return 0;
+}
+
+static void stop(struct world *world)
+{
+	xp_sym_files_free(world->sym);
+	close(world->out_fd);
+}
+
+static int teardown(void **state)
+{
+	struct world *world = *state;
+	char command[PATH_MAX + 16];
+
+	stop(world);
+	snprintf(command, sizeof(command), "rm -rf '%s'", world->base);
+	assert_int_equal(system(command), 0);
+	free(world);
+	return 0;
+}
+
+/* A file of the target with this content, open. */
+static int put_file(struct world *world, const char *name, const void *bytes, size_t size, struct xp_file *file)
+{
+	static char paths[300][PATH_MAX];
+	struct stat st;
+	char *path = paths[world->next_index % XP_ARRAY_SIZE(paths)];
+	int fd;
+
+	snprintf(path, PATH_MAX, "%.3000s/%s", world->base, name);
+	fd = open(path, O_RDWR | O_CREAT | O_EXCL, 0600);
+	assert_true(fd >= 0);
+	assert_int_equal(write(fd, bytes, size), size);
+	assert_int_equal(fstat(fd, &st), 0);
+	*file = (struct xp_file){
+		.kind = XP_FILE_DISK,
+		.index = world->next_index++,
+		.dev = 0xdeadbeef, /* as with btrfs: not stat()'s */
+		.inode = st.st_ino,
+		.path = path,
+	};
+	return fd;
+}
+
+static struct xp_profile_code find(struct world *world, const struct xp_file *file)
+{
+	struct xp_profile_code code;
+
+	assert_int_equal(xp_sym_files_find(world->sym, file, 0x7f0000000000, 0x7f0000003000, &code), 0);
+	return code;
+}
+
+static void check_content(const char *path, const void *bytes, size_t size)
+{
+	char content[256];
+	int fd = open(path, O_RDONLY | O_NOFOLLOW);
+
+	assert_true(fd >= 0);
+	assert_int_equal(read(fd, content, sizeof(content)), size);
+	assert_memory_equal(content, bytes, size);
+	close(fd);
+}
+
+/* In sym/ and nowhere below it, with such a name. */
+static void check_name(const struct world *world, const char *path, const char *begin)
+{
+	char prefix[PATH_MAX + 8];
+
+	snprintf(prefix, sizeof(prefix), "%s/sym/%s", world->out, begin);
+	assert_int_equal(strncmp(path, prefix, strlen(prefix)), 0);
+	assert_null(strchr(path + strlen(prefix), '/'));
+	assert_string_equal(path + strlen(path) - 3, ".so");
+}
+
+static size_t files_made(const struct world *world)
+{
+	char path[PATH_MAX + 8];
+	struct dirent *entry;
+	size_t count = 0;
+	DIR *dir;
+
+	snprintf(path, sizeof(path), "%s/sym", world->out);
+	dir = opendir(path);
+	while (dir && (entry = readdir(dir)))
+		count += entry->d_name[0] != '.';
+	if (dir)
+		closedir(dir);
+	return count;
+}
+
+static void test_library(void **state)
+{
+	struct world *world = *state;
+	struct xp_file file;
+	struct xp_profile_code code;
+
+	close(put_file(world, "libx.so.1", elf_start, sizeof(elf_start), &file));
+	code = find(world, &file);
+	assert_string_equal(code.path, file.path);
+	assert_null(code.link);
+	assert_false(code.is_made);
+	assert_int_equal(files_made(world), 0);
+}
+
+/* This very program: what its headers say. */
+static void test_executable(void **state)
+{
+	struct world *world = *state;
+	struct xp_file file = { .kind = XP_FILE_DISK };
+	char path[PATH_MAX] = "", target[PATH_MAX] = "";
+	struct xp_profile_code code;
+	int fd = open("/proc/self/exe", O_RDONLY);
+
+	assert_true(readlink("/proc/self/exe", path, sizeof(path) - 1) > 0);
+	file.path = path;
+	assert_true(xp_sym_files_wants(world->sym, &file));
+	assert_int_equal(xp_sym_files_keep(world->sym, fd, &file), 0);
+	assert_false(xp_sym_files_wants(world->sym, &file));
+	close(fd);
+	code = find(world, &file);
+	assert_string_equal(code.path, path);
+	assert_true(code.is_elf);
+	assert_true(code.exec_vaddr && code.exec_vaddr % 4096 == code.exec_offset % 4096);
+	check_name(world, code.link, "test_sym_files.0.");
+	assert_true(readlink(code.link, target, sizeof(target) - 1) > 0);
+	assert_string_equal(target, path);
+	/* Asked again it is the same. */
+	assert_ptr_equal(find(world, &file).link, code.link);
+	assert_int_equal(files_made(world), 1);
+}
+
+static void test_blanks(void **state)
+{
+	static const char *const names[] = { "a b.so", "tab\there.so", "$build.so", "back\\slash.so", "new\nline.so" };
+	struct world *world = *state;
+
+	for (size_t i = 0; i < XP_ARRAY_SIZE(names); i++) {
+		struct xp_profile_code code;
+		char target[PATH_MAX] = "";
+		struct xp_file file;
+
+		close(put_file(world, names[i], elf_start, sizeof(elf_start), &file));
+		code = find(world, &file);
+		check_name(world, code.path, "");
+		assert_null(code.link);
+		assert_true(xp_sym_dir_path_is_plain(code.path));
+		assert_true(readlink(code.path, target, sizeof(target) - 1) > 0);
+		assert_string_equal(target, file.path);
+	}
+}
+
+static void test_deleted(void **state)
+{
+	struct world *world = *state;
+	struct xp_profile_code code;
+	struct xp_file file;
+	int fd = put_file(world, "gone", elf_start, sizeof(elf_start), &file);
+
+	assert_int_equal(xp_sym_files_keep(world->sym, fd, &file), 0);
+	close(fd);
+	assert_int_equal(unlink(file.path), 0);
+	strcat(file.path, " (deleted)");
+	code = find(world, &file);
+	check_name(world, code.path, "gone.0.");
+	check_content(code.path, elf_start, sizeof(elf_start));
+	assert_null(code.link);
+}
+
+/* Another file has its name: what ran is copied, and without a descriptor the other one is not taken for it. */
+static void test_replaced(void **state)
+{
+	static const uint8_t other[] = "\177ELF\2\1\1 something else";
+	struct world *world = *state;
+	struct xp_file kept, lost, unused;
+	char name[PATH_MAX];
+	struct xp_profile_code code;
+	int fd = put_file(world, "kept", elf_start, sizeof(elf_start), &kept);
+
+	assert_int_equal(xp_sym_files_keep(world->sym, fd, &kept), 0);
+	close(fd);
+	snprintf(name, sizeof(name), "%s.old", kept.path);
+	assert_int_equal(rename(kept.path, name), 0);
+	close(put_file(world, "kept", other, sizeof(other), &unused));
+	code = find(world, &kept);
+	check_name(world, code.path, "kept.0.");
+	check_content(code.path, elf_start, sizeof(elf_start));
+
+	close(put_file(world, "lost", elf_start, sizeof(elf_start), &lost));
+	lost.inode++;
+	code = find(world, &lost);
+	check_name(world, code.path, "lost.");
+	assert_true(code.is_made);
+}
+
+/* The names of what was not here grow with what they name. */
+static void test_unseen(void **state)
+{
+	struct world *world = *state;
+	const struct xp_file file = { .kind = XP_FILE_DISK,
+				      .inode = 5,
+				      .path = "/nowhere/in this/host\x1b[2J (deleted)" };
+	struct xp_profile_code code;
+	struct stat small, big;
+
+	assert_true(xp_sym_files_wants(world->sym, &file));
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(xp_sym_files_keep(world->sym, -1, &file), 0);
+	assert_false(xp_sym_files_wants(world->sym, &file));
+	code = find(world, &file);
+	assert_true(code.is_made);
+	check_name(world, code.path, "host__2J.0.");
+	assert_int_equal(stat(code.path, &small), 0);
+	assert_int_equal(xp_sym_files_find(world->sym, &file, 0x1000, 0x9000, &code), 0);
+	assert_int_equal(stat(code.path, &big), 0);
+	assert_int_equal(big.st_size - small.st_size, 0x5000);
+	assert_int_equal(xp_sym_files_find(world->sym, &file, 0, UINT64_MAX, &code), 0);
+	assert_true(code.is_made);
+	assert_int_equal(files_made(world), 1);
+}
+
+static void test_no_elf(void **state)
+{
+	struct world *world = *state;
+	struct xp_profile_code code;
+	struct xp_file file;
+	int fd = memfd_create("jit", 0);
+
+	close(put_file(world, "classes.jsa", "no ELF", 6, &file));
+	code = find(world, &file);
+	assert_true(code.is_made);
+	check_name(world, code.path, "classes.jsa.0.");
+	/* Nor is a memfd, which is what JIT compilers write to; one that is executed is copied. */
+	assert_true(fd >= 0);
+	file = (struct xp_file){ .kind = XP_FILE_DISK, .index = 1, .path = "/memfd:jit (deleted)" };
+	assert_int_equal(xp_sym_files_keep(world->sym, fd, &file), 0);
+	assert_null(find(world, &file).path);
+	file.index = 2;
+	assert_int_equal(write(fd, elf_start, sizeof(elf_start)), sizeof(elf_start));
+	assert_int_equal(xp_sym_files_keep(world->sym, fd, &file), 0);
+	code = find(world, &file);
+	check_name(world, code.path, "memfd_jit.2.");
+	check_content(code.path, elf_start, sizeof(elf_start));
+	close(fd);
+}
+
+/* What leads to no file here is not opened, whatever a container calls it: with a device that may do something. */
+static void test_no_file(void **state)
+{
+	struct world *world = *state;
+	const struct xp_file relative = { .kind = XP_FILE_DISK, .index = 1, .path = "Makefile" };
+	int watch = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+	char path[PATH_MAX + 8], event[4096];
+	struct xp_file file = { .kind = XP_FILE_DISK, .path = path };
+
+	snprintf(path, sizeof(path), "%s/pipe.so", world->base);
+	assert_int_equal(mkfifo(path, 0600), 0);
+	assert_true(inotify_add_watch(watch, world->base, IN_OPEN) >= 0);
+	assert_true(find(world, &file).is_made);
+	assert_int_equal(read(watch, event, sizeof(event)), -1);
+	assert_int_equal(errno, EAGAIN);
+	close(watch);
+	assert_true(find(world, &relative).is_made);
+}
+
+static void test_labels(void **state)
+{
+	static const char *const cases[][2] = {
+		{ "/bin/sh", "sh" },
+		{ "/a/../..", "_." },
+		{ "/", "_" },
+		{ "", "_" },
+		{ "/x/.hidden", "_hidden" },
+		{ "/x/-rf", "_rf" },
+		{ "/x/\xff\x01\"'`;|&", "________" },
+		{ "/x/y (deleted)", "y" },
+		{ "/x/ (deleted)", "__deleted_" },
+	};
+	char label[XP_SYM_LABEL_BYTES], longest[5000];
+
+	(void)state;
+	for (size_t i = 0; i < XP_ARRAY_SIZE(cases); i++) {
+		xp_sym_dir_label(label, cases[i][0]);
+		assert_string_equal(label, cases[i][1]);
+	}
+	memset(longest, 'x', sizeof(longest));
+	longest[0] = '/';
+	longest[sizeof(longest) - 1] = 0;
+	xp_sym_dir_label(label, longest);
+	assert_int_equal(strlen(label), XP_SYM_LABEL_BYTES - 1);
+}
+
+/* More than descriptors may be held: what is not here is copied at once, what is here waits. */
+static void test_limit(void **state)
+{
+	struct world *world = *state;
+	struct xp_profile_code code;
+	struct xp_file file, here;
+	struct stat st;
+	char name[32];
+	int fd;
+
+	for (int i = 0; i <= XP_SYM_FDS_MAX; i++) {
+		snprintf(name, sizeof(name), "bin%d", i);
+		fd = put_file(world, name, elf_start, sizeof(elf_start), &file);
+		unlink(file.path);
+		assert_int_equal(xp_sym_files_keep(world->sym, fd, &file), 0);
+		close(fd);
+	}
+	assert_int_equal(files_made(world), 1);
+	fd = put_file(world, "here.so", elf_start, sizeof(elf_start), &here);
+	assert_int_equal(xp_sym_files_keep(world->sym, fd, &here), 0);
+	close(fd);
+	assert_int_equal(files_made(world), 1);
+	code = find(world, &file);
+	check_name(world, code.path, "bin256.256.");
+	assert_int_equal(stat(code.path, &st), 0);
+	assert_int_equal(st.st_size, sizeof(elf_start));
+	assert_string_equal(find(world, &here).path, here.path);
+}
+
+static void test_made(void **state)
+{
+	struct world *world = *state;
+	const struct xp_file anon = { .kind = XP_FILE_ANON, .path = "//anon" };
+	const struct xp_file vdso = { .kind = XP_FILE_VDSO, .path = "[vdso]" };
+	const struct xp_file unknown = { .kind = XP_FILE_UNKNOWN, .path = "" };
+	struct xp_profile_code code;
+
+	assert_false(xp_sym_files_wants(world->sym, &anon));
+	assert_false(xp_sym_files_wants(world->sym, &vdso));
+	code = find(world, &anon);
+	assert_true(code.is_made);
+	check_name(world, code.path, "anon.0.");
+	assert_ptr_equal(find(world, &anon).path, code.path);
+	code = find(world, &vdso);
+	assert_true(code.is_made);
+	check_name(world, code.path, "vdso.0.");
+	check_name(world, find(world, &unknown).path, "unknown.0.");
+	assert_int_equal(files_made(world), 3);
+	/* A 32-bit process has another vDSO. */
+	assert_int_equal(xp_sym_files_find(world->sym, &vdso, 0xf7fc1000, 0xf7fc3000, &code), 0);
+	assert_null(code.path);
+}
+
+static const char kernel_table[] =
+    "ffffffff81000000 T start\nffffffff81000100 T next\nffffffffc0001000 t module\t[m]\n";
+
+static void test_kernel(void **state)
+{
+	struct world *world = *state;
+	const struct xp_file kernel = { .kind = XP_FILE_KERNEL, .path = "" };
+	static const uint64_t addresses[] = { 0xffffffff81000010, 0xffffffff81000100,	   0xffffffffc0001500,
+					      0xffffffff90000000, XP_PROFILE_KERNEL_START, UINT64_MAX };
+	FILE *table = fmemopen((void *)(uintptr_t)kernel_table, strlen(kernel_table), "r");
+	struct xp_profile_code code;
+	struct xp_profile *profile;
+
+	assert_int_equal(xp_profile_new(&profile), 0);
+	for (size_t i = 0; i < XP_ARRAY_SIZE(addresses); i++) {
+		struct xp_profile_frame frame = { .address = addresses[i] };
+
+		assert_int_equal(xp_profile_add(profile, &frame, 1), 0);
+	}
+	assert_int_equal(xp_sym_files_add(world->sym, profile), 0);
+	xp_profile_free(profile);
+	assert_int_equal(xp_sym_files_write(world->sym, table), 0);
+	fclose(table);
+	/* 0xffffffff80.., 88 with what is called before 0xffffffff90.., 90, c0 and f8. */
+	assert_int_equal(files_made(world), 5);
+	for (int i = 0; i < 16; i++) {
+		uint64_t window = XP_PROFILE_KERNEL_START + i * XP_PROFILE_WINDOW_BYTES;
+		bool is_there = i < 3 || i == 8 || i == 15;
+
+		assert_int_equal(
+		    xp_sym_files_find(world->sym, &kernel, window, window + XP_PROFILE_WINDOW_BYTES, &code), 0);
+		assert_int_equal(code.is_made, is_there);
+		if (is_there)
+			check_name(world, code.path, "kernel.");
+	}
+}
+
+static void test_no_kallsyms(void **state)
+{
+	struct world *world = *state;
+
+	assert_int_equal(xp_sym_files_write(world->sym, NULL), 0);
+	assert_int_equal(files_made(world), 0);
+}
+
+/* Readers end a path at a blank: then the directory is the one that they are started in. */
+static void test_blank_directory(void **state)
+{
+	struct world *world = *state;
+	const struct xp_file anon = { .kind = XP_FILE_ANON, .path = "//anon" };
+
+	stop(world);
+	start(world, "my recording");
+	assert_int_equal(strncmp(find(world, &anon).path, "sym/anon.0.", 11), 0);
+	assert_int_equal(files_made(world), 1);
+}
+
+/* Nothing is made through what stands in the way. */
+static void test_in_the_way(void **state)
+{
+	struct world *world = *state;
+	const struct xp_file anon = { .kind = XP_FILE_ANON, .path = "//anon" };
+	const struct xp_file unknown = { .kind = XP_FILE_UNKNOWN, .path = "" };
+
+	assert_int_equal(symlinkat("/", world->out_fd, "sym"), 0);
+	assert_null(find(world, &anon).path);
+	assert_null(find(world, &unknown).path);
+}
+
+static void test_copy(void **state)
+{
+	struct world *world = *state;
+	uint64_t left = 100000;
+	struct xp_file file;
+	struct stat st;
+	char text[8] = "";
+	int from = put_file(world, "sparse", "start", 5, &file), to = memfd_create("to", 0);
+
+	assert_int_equal(pwrite(from, "end", 3, 10 << 20), 3);
+	assert_int_equal(xp_file_copy(from, to, &left), 0);
+	assert_int_equal(fstat(to, &st), 0);
+	assert_int_equal(st.st_size, (10 << 20) + 3);
+	assert_true(st.st_blocks * 512 < 1 << 20);
+	assert_true(left < 100000);
+	assert_int_equal(pread(to, text, 5, 0), 5);
+	assert_string_equal(text, "start");
+	assert_int_equal(pread(to, text, 8, 10 << 20), 3);
+	assert_memory_equal(text, "end", 3);
+	left = 4;
+	assert_int_equal(xp_file_copy(from, to, &left), -EFBIG);
+	close(to);
+	close(from);
+	from = open("/dev/zero", O_RDONLY);
+	assert_int_equal(xp_file_copy(from, to, &left), -EINVAL);
+	close(from);
+}
+
+int main(void)
+{
+#define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+	const struct CMUnitTest tests[] = {
+		TEST(test_library),	TEST(test_executable),	    TEST(test_blanks),	   TEST(test_deleted),
+		TEST(test_replaced),	TEST(test_unseen),	    TEST(test_no_elf),	   TEST(test_no_file),
+		TEST(test_labels),	TEST(test_limit),	    TEST(test_made),	   TEST(test_kernel),
+		TEST(test_no_kallsyms), TEST(test_blank_directory), TEST(test_in_the_way), TEST(test_copy),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "file_copy.h"
+
+#include <errno.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "util.h"
+
+/* By hand: copy_file_range(2) refuses some pairs of file systems, and old kernels any. */
+static int copy_by_hand(int from_fd, int to_fd, off_t offset, uint64_t size, uint64_t *copied)
+{
+	char buf[65536];
+	ssize_t got = pread(from_fd, buf, XP_MIN(size, sizeof(buf)), offset);
+
+	*copied = XP_MAX(got, 0);
+	return got < 0 ? -errno : xp_pwrite_all(to_fd, buf, got, offset);
+}
+
+static int copy_range(int from_fd, int to_fd, off_t offset, uint64_t size)
+{
+	while (size) {
+		off_t from = offset, to = offset;
+		ssize_t moved = copy_file_range(from_fd, &from, to_fd, &to, size, 0);
+		uint64_t copied = XP_MAX(moved, 0);
+		int err = 0;
+
+		if (moved <= 0)
+			err = copy_by_hand(from_fd, to_fd, offset, size, &copied);
+		if (err || !copied) /* cut off meanwhile */
+			return err;
+		offset += copied;
+		size -= copied;
+	}
+	return 0;
+}
+
+int xp_file_copy(int from_fd, int to_fd, uint64_t *bytes)
+{
+	struct stat st;
+	off_t at = 0;
+	int err = 0;
+
+	if (fstat(from_fd, &st))
+		return -errno;
+	if (!S_ISREG(st.st_mode))
+		return -EINVAL;
+	while (at < st.st_size && !err) {
+		off_t start = lseek(from_fd, at, SEEK_DATA), end;
+
+		if (start < 0 && errno == ENXIO)
+			break;
+		start = XP_MAX(start, at); /* a file system without holes */
+		end = lseek(from_fd, start, SEEK_HOLE);
+		if (end <= start || end > st.st_size)
+			end = st.st_size;
+		if ((uint64_t)(end - start) > *bytes)
+			return -EFBIG;
+		*bytes -= end - start;
+		err = copy_range(from_fd, to_fd, start, end - start);
+		at = end;
+	}
+	if (!err && ftruncate(to_fd, st.st_size))
+		err = -errno;
+	return err;
+}

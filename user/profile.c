@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "profile.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "fmt_gperf.h"
+#include "profile_data.h"
+#include "util.h"
+
+static const struct xp_file kernel_file = { .kind = XP_FILE_KERNEL, .path = "[kernel]" };
+static const struct xp_file unknown_file = { .kind = XP_FILE_UNKNOWN, .path = "[unknown]" };
+
+int xp_profile_new(struct xp_profile **profile)
+{
+	*profile = calloc(1, sizeof(**profile));
+	return *profile ? 0 : -ENOMEM;
+}
+
+void xp_profile_free(struct xp_profile *profile)
+{
+	if (!profile)
+		return;
+	xp_call_tree_free(&profile->tree);
+	xp_number_map_free(&profile->region_keys);
+	free(profile->regions);
+	free(profile->addresses);
+	free(profile->slots);
+	free(profile);
+}
+
+/* ---- regions ---- */
+
+/* The region that a frame is in, but for its number, and the frame's address in the tree. */
+static struct xp_profile_region region_of(const struct xp_profile_frame *frame, bool is_leaf, uint64_t *address)
+{
+	const struct xp_vma *vma = frame->vma;
+
+	*address = frame->address + (frame->interrupted && !is_leaf);
+	if (vma && frame->address >= vma->start && frame->address <= vma->end && *address >= frame->address) {
+		uint64_t bias = vma->file->kind == XP_FILE_ANON ? 0 : vma->start - vma->file_offset;
+
+		return (struct xp_profile_region){ vma->file, bias, vma->start, vma->end, 0 };
+	}
+	if (!vma && frame->address >= XP_PROFILE_KERNEL_START && *address >= frame->address) {
+		uint64_t start = frame->address & ~(XP_PROFILE_WINDOW_BYTES - 1);
+
+		return (struct xp_profile_region){ &kernel_file, start, start, 0, 0 };
+	}
+	*address = 0;
+	return (struct xp_profile_region){ .file = &unknown_file };
+}
+
+static bool same_region(const struct xp_profile_region *a, const struct xp_profile_region *b)
+{
+	return a->file == b->file && a->bias == b->bias;
+}
+
+static int add_region(struct xp_profile *profile, const struct xp_profile_region *region)
+{
+	size_t room = profile->region_room ? 2 * profile->region_room : 4;
+	struct xp_profile_region *regions;
+
+	if (profile->region_count < profile->region_room)
+		goto out;
+	regions = realloc(profile->regions, room * sizeof(*regions));
+	if (!regions)
+		return -ENOMEM;
+	profile->regions = regions;
+	profile->region_room = room;
+out:
+	profile->regions[profile->region_count++] = *region;
+	return 0;
+}
+
+/* Finds or makes the region, and lets it grow to this mapping of it. */
+static int intern_region(struct xp_profile *profile, const struct xp_profile_region *region, uint32_t *number)
+{
+	uint64_t key = (uintptr_t)region->file ^ region->bias * 0x9e3779b97f4a7c15ull;
+	uint32_t *last = xp_number_map_add(&profile->region_keys, key, 0);
+	int err;
+
+	if (!last)
+		return -ENOMEM;
+	for (uint32_t at = *last; at; at = profile->regions[at - 1].next) {
+		struct xp_profile_region *known = &profile->regions[at - 1];
+
+		if (!same_region(known, region))
+			continue;
+		known->start = XP_MIN(known->start, region->start);
+		known->end = XP_MAX(known->end, region->end);
+		*number = at - 1;
+		return 0;
+	}
+	err = add_region(profile, region);
+	if (err)
+		return err;
+	*number = profile->region_count - 1;
+	profile->regions[*number].next = *last;
+	*last = profile->region_count;
+	return 0;
+}
+
+/* ---- addresses ---- */
+
+static uint32_t *find_slot(const struct xp_profile *profile, uint64_t address, const struct xp_profile_region *region)
+{
+	uint64_t hash = (address ^ (uintptr_t)profile) * 0x9e3779b97f4a7c15ull;
+	size_t mask = profile->slot_count - 1;
+
+	for (size_t i = (hash ^ hash >> 32) & mask;; i = (i + 1) & mask) {
+		const struct xp_profile_address *known;
+
+		if (!profile->slots[i])
+			return &profile->slots[i];
+		known = &profile->addresses[profile->slots[i] - 1];
+		if (known->address == address && same_region(&profile->regions[known->region], region))
+			return &profile->slots[i];
+	}
+}
+
+static int grow_slots(struct xp_profile *profile)
+{
+	size_t slot_count = profile->slot_count ? 2 * profile->slot_count : 64;
+	uint32_t *slots = calloc(slot_count, sizeof(*slots));
+
+	if (!slots)
+		return -ENOMEM;
+	free(profile->slots);
+	profile->slots = slots;
+	profile->slot_count = slot_count;
+	for (size_t i = 0; i < profile->address_count; i++) {
+		const struct xp_profile_address *known = &profile->addresses[i];
+
+		*find_slot(profile, known->address, &profile->regions[known->region]) = i + 1;
+	}
+	return 0;
+}
+
+static int reserve_address(struct xp_profile *profile)
+{
+	struct xp_profile_address *addresses;
+	size_t room;
+
+	/* At most half of the slots are used. */
+	if (2 * profile->address_count >= profile->slot_count && grow_slots(profile))
+		return -ENOMEM;
+	if (profile->address_count < profile->address_room)
+		return 0;
+	room = profile->address_room ? profile->address_room + profile->address_room / 2 : 32;
+	addresses = realloc(profile->addresses, room * sizeof(*addresses));
+	if (!addresses)
+		return -ENOMEM;
+	profile->addresses = addresses;
+	profile->address_room = room;
+	return 0;
+}
+
+static int add_address(struct xp_profile *profile, uint64_t address, const struct xp_profile_region *region,
+		       uint32_t *number)
+{
+	struct xp_profile_address added = { .address = address };
+	int err = profile->address_count < UINT32_MAX - 1 ? reserve_address(profile) : -ENOMEM;
+
+	if (!err)
+		err = intern_region(profile, region, &added.region);
+	if (err)
+		return err;
+	profile->addresses[profile->address_count] = added;
+	*number = profile->address_count++;
+	*find_slot(profile, address, region) = profile->address_count;
+	return 0;
+}
+
+static int intern_address(struct xp_profile *profile, const struct xp_profile_frame *frame, bool is_leaf,
+			  uint32_t *number)
+{
+	uint64_t address;
+	struct xp_profile_region region = region_of(frame, is_leaf, &address);
+
+	if (profile->slot_count) {
+		uint32_t slot = *find_slot(profile, address, &region);
+
+		if (slot) {
+			*number = slot - 1;
+			return 0;
+		}
+	}
+	return add_address(profile, address, &region, number);
+}
+
+/* ---- samples ---- */
+
+int xp_profile_add(struct xp_profile *profile, const struct xp_profile_frame *frames, size_t count)
+{
+	uint32_t node = XP_CALL_TREE_ROOT, number;
+
+	if (!count)
+		return -EINVAL;
+	for (size_t i = XP_MIN(count, (size_t)XP_GPERF_CHAIN_MAX); i--;) {
+		int err = intern_address(profile, &frames[i], !i, &number);
+
+		if (err)
+			return err;
+		node = xp_call_tree_child(&profile->tree, node, number);
+		if (node == XP_CALL_TREE_ROOT)
+			return -ENOMEM;
+	}
+	profile->tree.nodes[node].count++;
+	profile->samples++;
+	return 0;
+}
+
+uint64_t xp_profile_samples(const struct xp_profile *profile)
+{
+	return profile->samples;
+}
+
+size_t xp_profile_memory_bytes(const struct xp_profile *profile)
+{
+	return sizeof(*profile) + xp_call_tree_memory_bytes(&profile->tree) +
+	       profile->region_room * sizeof(*profile->regions) +
+	       profile->region_keys.room * sizeof(*profile->region_keys.slots) +
+	       profile->address_room * sizeof(*profile->addresses) + profile->slot_count * sizeof(*profile->slots);
+}
+
+int xp_profile_each_address(const struct xp_profile *profile, enum xp_file_kind kind,
+			    int (*each)(void *arg, uint64_t address), void *arg)
+{
+	int ret = 0;
+
+	for (size_t i = 0; i < profile->address_count && !ret; i++)
+		if (profile->regions[profile->addresses[i].region].file->kind == kind)
+			ret = each(arg, profile->addresses[i].address);
+	return ret;
+}

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What profile.c gathers and profile_write.c writes. */
+#ifndef XPROF_PROFILE_DATA_H
+#define XPROF_PROFILE_DATA_H
+
+#include "call_tree.h"
+#include "number_map.h"
+#include "profile.h"
+
+/* Code that moves as one: a file, mapped so that its offset 0 is at bias (with a wrap). */
+struct xp_profile_region {
+	const struct xp_file *file;
+	uint64_t bias;	/* kernel: the window's start; 0 where there is no file */
+	uint64_t start; /* of all mappings of it in which there was a sample */
+	uint64_t end;
+	uint32_t next; /* of those with the same key, plus one */
+};
+
+/* What a node of the tree is. The address is as readers want it: an interrupted caller's plus one. */
+struct xp_profile_address {
+	uint64_t address;
+	uint32_t region;
+};
+
+struct xp_profile {
+	struct xp_call_tree tree;
+	uint64_t samples;
+	struct xp_profile_region *regions;
+	size_t region_count;
+	size_t region_room;
+	struct xp_number_map region_keys; /* to the last region of this key, plus one */
+	struct xp_profile_address *addresses;
+	size_t address_count;
+	size_t address_room;
+	uint32_t *slots; /* hash of addresses: number plus one */
+	size_t slot_count;
+};
+
+#endif

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What a process has mapped executable, as it changes: address spaces, and the files behind their mappings. Pure: it is
+ * told by the side-band (sideband.h) and by /proc, in the order of time, and asks nobody.
+ */
+#ifndef XPROF_SPACE_H
+#define XPROF_SPACE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+/* A file, or what stands for one, once for all processes that map it. */
+enum xp_file_kind {
+	XP_FILE_DISK,	 /* a file with device and inode; it may be deleted, or in another mount namespace */
+	XP_FILE_ANON,	 /* executable memory without a file: JIT code, "//anon", "[heap]", "[stack]" */
+	XP_FILE_VDSO,	 /* [vdso] */
+	XP_FILE_KERNEL,	 /* all of the kernel's text and modules */
+	XP_FILE_UNKNOWN, /* addresses in no mapping that we know */
+};
+
+struct xp_file {
+	size_t index; /* in struct xp_files */
+	enum xp_file_kind kind;
+	uint64_t dev;
+	uint64_t inode;
+	uint64_t generation; /* of the inode, where the side-band tells it; 0 otherwise */
+	uint8_t build_id[20];
+	uint8_t build_id_bytes; /* 0: not known */
+	char *path;		/* as the process sees it; "[vdso]", "//anon" and so on for the others */
+};
+
+/* All files of a recording. Zeroed: empty. They live as long as it. */
+struct xp_files {
+	struct xp_file **all;
+	size_t count;
+	size_t room;
+	uint32_t *slots; /* hash */
+	size_t slot_count;
+};
+/* The file with this identity, made when it is new (from is copied). NULL: out of memory. */
+struct xp_file *xp_files_intern(struct xp_files *files, const struct xp_file *from);
+void xp_files_free(struct xp_files *files);
+
+struct xp_vma {
+	uint64_t start;
+	uint64_t end;
+	uint64_t file_offset;
+	struct xp_file *file; /* of struct xp_files */
+};
+
+/* The executable mappings of a process, in address order, without overlap. Zeroed: empty. */
+struct xp_space {
+	struct xp_vma *vmas;
+	size_t count;
+	size_t room;
+};
+
+/* At most so many mappings of a process are kept; more are ignored (-E2BIG). */
+#define XP_SPACE_VMAS_MAX 131072
+
+/* Maps vma: what it overlaps is cut, split or replaced, as mmap(MAP_FIXED) does. -ENOMEM, -E2BIG, -EINVAL start >= end.
+ */
+int xp_space_map(struct xp_space *space, const struct xp_vma *vma);
+/* The mapping that holds address, NULL when none does. O(log n). */
+const struct xp_vma *xp_space_find(const struct xp_space *space, uint64_t address);
+/* fork(2): to becomes a copy of from. -ENOMEM. */
+int xp_space_copy(struct xp_space *to, const struct xp_space *from);
+/* exec(2): nothing is mapped any more. */
+void xp_space_clear(struct xp_space *space);
+void xp_space_free(struct xp_space *space);
+
+#endif
