@@ -14,6 +14,9 @@
 #include "record.h"
 #include "util.h"
 
+/* How long a started program without sleds is held on to, in case it executes one that has some. */
+#define LAUNCH_PATIENCE_NS XP_NS_PER_S
+
 static bool same_file(const struct stat *a, const struct stat *b)
 {
 	return a->st_ino == b->st_ino && a->st_dev == b->st_dev;
@@ -157,8 +160,11 @@ int xp_follow_scan(struct xp_recording *rec, struct xp_process *process)
 	struct xp_mappings mappings;
 	struct stat exe = { 0 };
 	char path[64];
-	int err = xp_mappings_read(&mappings, process->pid);
+	int err;
 
+	if (!rec->with_sleds)
+		return 0;
+	err = xp_mappings_read(&mappings, process->pid);
 	if (err == -ESRCH)
 		return 0; /* its end is reported otherwise */
 	if (err) {
@@ -238,6 +244,9 @@ static int on_exec(struct xp_recording *rec, const struct xp_rec_task *task, uin
 	struct xp_process *process = xp_processes_find(&rec->processes, pid);
 	int err;
 
+	/* It stands still at this exec, see xp_follow_launch_event(), or did. */
+	if (rec->launch.traced && pid == rec->launch.pid)
+		return 0;
 	if ((pid_t)task->rec.tid != pid && !rec->all_processes)
 		drop_probes(rec, pid);
 	/* The image was made when the program was already there: this is the record of its start. */
@@ -374,40 +383,56 @@ void xp_follow_check(struct xp_recording *rec)
 }
 
 /*
- * Whether the started program has its objects by now. glibc calls _dl_debug_state() before and after it maps them, musl
- * only after. A wrapper (env, nice, a shell) without sleds is followed on, up to the program that it executes.
+ * Whether the started program can be let go. glibc calls _dl_debug_state() before and after it maps the objects, musl
+ * only after. A wrapper (env, nice, a shell) without sleds is held on to, for a while, for the program that it
+ * executes: so that one is recorded from its first instruction.
  */
-static bool launched(const struct xp_recording *rec, const struct xp_process *process)
+static bool launched(struct xp_recording *rec)
 {
-	bool loaded = rec->launch.stops >= process->stops_when_loaded;
+	const struct xp_process *process = rec->launched;
 
-	/* With --follow the wrapper's children count too, and are not held. */
-	return loaded && (process->range_count || rec->options->follow);
+	if (rec->launch.stops < process->stops_when_loaded)
+		return false;
+	if (process->range_count || rec->options->follow || !rec->with_sleds)
+		return true;
+	if (!rec->launch_deadline)
+		rec->launch_deadline = xp_clock_now_tsc() + xp_clock_ticks(rec->clock, LAUNCH_PATIENCE_NS);
+	return xp_clock_now_tsc() >= rec->launch_deadline;
+}
+
+static int release_or_continue(struct xp_recording *rec)
+{
+	if (!launched(rec))
+		return xp_launch_continue(&rec->launch);
+	xp_programs_stop_at_link_map(&rec->programs, false);
+	return xp_launch_release(&rec->launch);
 }
 
 int xp_follow_launch(struct xp_recording *rec)
 {
-	struct xp_process *process;
-	bool said = false;
-	int event = 2;
 	int err;
 
 	xp_programs_stop_at_link_map(&rec->programs, true);
-	while (event > 0) {
-		if (event == 2)
-			err = xp_follow_add(rec, &process, rec->launch.pid, xp_clock_now_tsc());
-		else
-			err = xp_follow_scan(rec, process);
-		if (err)
-			return err;
-		if (launched(rec, process))
-			break;
-		if (rec->launch.stops >= process->stops_when_loaded && !said) {
-			xp_info("%s has no XRay sleds; waiting for it to execute a program that has", process->comm);
-			said = true;
-		}
-		event = xp_launch_next(&rec->launch);
+	err = xp_follow_add(rec, &rec->launched, rec->launch.pid, xp_clock_now_tsc());
+	return err ? err : release_or_continue(rec);
+}
+
+int xp_follow_launch_event(struct xp_recording *rec)
+{
+	int err = 0;
+
+	switch (xp_launch_poll_event(&rec->launch)) {
+	case XP_LAUNCH_NONE:
+		if (rec->launch.traced && rec->launch_deadline && launched(rec))
+			return xp_launch_release(&rec->launch);
+		return 0;
+	case XP_LAUNCH_EXEC:
+		rec->launch_deadline = 0;
+		err = xp_follow_add(rec, &rec->launched, rec->launch.pid, xp_clock_now_tsc());
+		break;
+	case XP_LAUNCH_LOADED:
+		err = xp_follow_scan(rec, rec->launched);
+		break;
 	}
-	xp_programs_stop_at_link_map(&rec->programs, false);
-	return event < 0 ? event : xp_launch_release(&rec->launch);
+	return err ? err : release_or_continue(rec);
 }

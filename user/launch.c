@@ -79,8 +79,10 @@ static int reach_exec(struct xp_launch *launch, int error_fd, const char *name, 
 			snprintf(why, why_size, "cannot run %s: %s%s", name, strerror(err), exec_remedy(err));
 			return -err;
 		}
-		if (status >> 8 == (SIGTRAP | PTRACE_EVENT_EXEC << 8))
+		if (status >> 8 == (SIGTRAP | PTRACE_EVENT_EXEC << 8)) {
+			launch->standing = true;
 			return 0;
+		}
 		if (ptrace(PTRACE_CONT, launch->pid, 0, status >> 16 ? 0 : WSTOPSIG(status)))
 			return -errno;
 	}
@@ -126,37 +128,82 @@ int xp_launch_start(struct xp_launch *launch, char **argv, char *why, size_t why
 	return err;
 }
 
-int xp_launch_next(struct xp_launch *launch)
+int xp_launch_continue(struct xp_launch *launch)
 {
-	int deliver = 0;
+	launch->standing = false;
+	return ptrace(PTRACE_CONT, launch->pid, 0, 0) && errno != ESRCH ? -errno : 0;
+}
 
-	for (;;) {
-		int status;
+/* What a stop means to us; what means nothing to us goes on, with its signal. */
+static enum xp_launch_event event_of(struct xp_launch *launch, int status)
+{
+	int event = status >> 16;
 
-		if (ptrace(PTRACE_CONT, launch->pid, 0, deliver) && errno != ESRCH)
-			return -errno;
-		status = wait_stop(launch);
-		if (status <= 0)
-			return status;
-		if (status >> 16 == PTRACE_EVENT_EXEC) {
-			launch->stops = 0;
-			return 2;
-		}
-		if (WSTOPSIG(status) == SIGSTOP && !(status >> 16)) {
-			launch->stops++;
-			return 1;
-		}
-		/* An event of ptrace carries no signal of the program; its other signals it gets. */
-		deliver = status >> 16 ? 0 : WSTOPSIG(status);
+	if (event == PTRACE_EVENT_EXEC) {
+		launch->stops = 0;
+		return XP_LAUNCH_EXEC;
 	}
+	if (!event && WSTOPSIG(status) == SIGSTOP) {
+		launch->stops++;
+		return XP_LAUNCH_LOADED;
+	}
+	/* Stopped by its terminal or its shell: it stays so until it is continued. */
+	if (event == PTRACE_EVENT_STOP && WSTOPSIG(status) != SIGTRAP)
+		ptrace(PTRACE_LISTEN, launch->pid, 0, 0);
+	else
+		ptrace(PTRACE_CONT, launch->pid, 0, event ? 0 : WSTOPSIG(status));
+	return XP_LAUNCH_NONE;
+}
+
+enum xp_launch_event xp_launch_poll_event(struct xp_launch *launch)
+{
+	enum xp_launch_event event = XP_LAUNCH_NONE;
+	int status;
+
+	while (event == XP_LAUNCH_NONE && waitpid(launch->pid, &status, WNOHANG) == launch->pid) {
+		if (!WIFSTOPPED(status)) {
+			launch->status = status;
+			launch->ended = true;
+			launch->traced = false;
+			return XP_LAUNCH_NONE;
+		}
+		event = event_of(launch, status);
+	}
+	launch->standing = event != XP_LAUNCH_NONE;
+	return event;
+}
+
+/* Stops a tracee that runs. The signal that it stopped with, to be passed on; negative: it has ended, or an errno. */
+static int interrupt(struct xp_launch *launch)
+{
+	int status;
+
+	if (ptrace(PTRACE_INTERRUPT, launch->pid, 0, 0))
+		return -errno;
+	while (waitpid(launch->pid, &status, 0) < 0)
+		if (errno != EINTR)
+			return -errno;
+	if (!WIFSTOPPED(status)) {
+		launch->status = status;
+		launch->ended = true;
+		return -ESRCH;
+	}
+	/* A SIGSTOP without an event is the one of a changed link map. */
+	return status >> 16 || WSTOPSIG(status) == SIGSTOP ? 0 : WSTOPSIG(status);
 }
 
 int xp_launch_release(struct xp_launch *launch)
 {
+	int deliver = 0;
+
 	if (!launch->traced)
 		return 0;
 	launch->traced = false;
-	return ptrace(PTRACE_DETACH, launch->pid, 0, 0) ? -errno : 0;
+	if (!launch->standing)
+		deliver = interrupt(launch);
+	if (deliver >= 0 && ptrace(PTRACE_DETACH, launch->pid, 0, deliver))
+		deliver = -errno;
+	return deliver < 0 && deliver != -ESRCH ? deliver : 0;
 }
 
 void xp_launch_poll(struct xp_launch *launch)

@@ -13,7 +13,8 @@
 
 struct xp_launch {
 	pid_t pid;
-	bool traced; /* still held or followed by ptrace */
+	bool traced;   /* still held or followed by ptrace */
+	bool standing; /* it stands still and waits for us */
 	bool ended;
 	int status; /* as in wait(2), once ended */
 	int stops;  /* of this program, at changes of its list of loaded objects */
@@ -26,14 +27,21 @@ struct xp_launch {
  */
 int xp_launch_start(struct xp_launch *launch, char **argv, char *why, size_t why_size);
 
-/*
- * Lets it run to its next stop: 1 it stands at a change of its list of loaded objects (xp_programs_stop_at_link_map()),
- * 2 it stands at the first instruction of another program (a wrapper such as env has run it), 0 it has ended, or a
- * negative errno, -EINTR when xprof got SIGTERM. Its other signals are passed on to it.
- */
-int xp_launch_next(struct xp_launch *launch);
+enum xp_launch_event {
+	XP_LAUNCH_NONE,
+	XP_LAUNCH_LOADED, /* it stands at a change of its list of loaded objects (xp_programs_stop_at_link_map()) */
+	XP_LAUNCH_EXEC,	  /* it stands at the first instruction of another program, which a wrapper has executed */
+};
 
-/* Lets it go for good. */
+/* Lets it run on from where it stands. */
+int xp_launch_continue(struct xp_launch *launch);
+/*
+ * Whether it has come to a stop; never waits (SIGCHLD tells when to look). It stands still then, until
+ * xp_launch_continue() or xp_launch_release(). Its other signals are passed on to it; its end shows in launch->ended.
+ */
+enum xp_launch_event xp_launch_poll_event(struct xp_launch *launch);
+
+/* Lets it go for good; one that runs is stopped for a moment. */
 int xp_launch_release(struct xp_launch *launch);
 
 /* Reaps it when it has ended, without waiting. */

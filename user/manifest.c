@@ -233,6 +233,37 @@ static json_t *totals_value(const struct xp_manifest *manifest)
 	return done(&section);
 }
 
+/* ---- samples ---- */
+
+static json_t *profile_value(const void *arg, size_t index)
+{
+	const struct xp_manifest_profile *profile = (const struct xp_manifest_profile *)arg + index;
+	struct section section = begin();
+
+	put_number(&section, "pid", profile->pid);
+	put_number(&section, "image", profile->image);
+	put_text(&section, "comm", profile->comm);
+	put_text(&section, "file", profile->name);
+	put_number(&section, "samples", profile->samples);
+	return done(&section);
+}
+
+static json_t *samples_value(const struct xp_manifest_samples *samples)
+{
+	struct section section = begin();
+
+	put_text(&section, "event", samples->event);
+	put_number(&section, "period_ns", samples->period_ns);
+	put_number(&section, "seen", samples->written + samples->lost);
+	put_number(&section, "written", samples->written);
+	put_number(&section, "lost", samples->lost);
+	put_number(&section, "idle", samples->idle);
+	put_number(&section, "kernel", samples->kernel);
+	put_number(&section, "sideband_lost", samples->sideband_lost);
+	put(&section, "profiles", list(samples->profile_count, profile_value, samples->profiles));
+	return done(&section);
+}
+
 /* ---- processes ---- */
 
 static json_t *hex_value(const uint8_t *bytes, size_t count)
@@ -392,6 +423,8 @@ static json_t *manifest_value(const struct xp_manifest *manifest)
 	put(&section, "clock", clock_value(&manifest->clock));
 	put(&section, "attach", attach_value(manifest));
 	put(&section, "totals", totals_value(manifest));
+	if (manifest->samples.event)
+		put(&section, "samples", samples_value(&manifest->samples));
 	put(&section, "processes", list(manifest->process_count, process_value, manifest->processes));
 	put(&section, "files", list(manifest->file_count, file_value, manifest->files));
 	put(&section, "notices", list(manifest->notice_count, text_item, manifest->notices));

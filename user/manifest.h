@@ -71,9 +71,30 @@ struct xp_manifest_process {
 	size_t thread_total; /* all that there were */
 };
 
+struct xp_manifest_profile {
+	pid_t pid; /* 0: all kernel threads */
+	unsigned int image;
+	const char *comm;
+	const char *name; /* of the file */
+	uint64_t samples;
+};
+
+/* Samples seen = written + lost; those of idle CPUs are only counted. */
+struct xp_manifest_samples {
+	const char *event; /* NULL: there was no sampling, and the rest does not matter */
+	uint64_t period_ns;
+	uint64_t written;
+	uint64_t lost;
+	uint64_t idle;
+	uint64_t kernel;	/* of those written, hit in the kernel */
+	uint64_t sideband_lost; /* times that the kernel had no room for side-band events; /proc was read again */
+	const struct xp_manifest_profile *profiles;
+	size_t profile_count;
+};
+
 struct xp_manifest_file {
 	const char *name; /* in the directory */
-	const char *kind; /* "fdr", "side-elf" */
+	const char *kind; /* "fdr", "side-elf", "gperftools" */
 	uint64_t bytes;
 };
 
@@ -93,6 +114,7 @@ struct xp_manifest {
 	const struct xp_bpf_counters *cpus; /* [cpu_count], lost in rings and more */
 	size_t cpu_count;
 
+	struct xp_manifest_samples samples;
 	const struct xp_manifest_process *processes;
 	size_t process_count;
 	const struct xp_manifest_file *files;

@@ -184,10 +184,8 @@ static int merge_until(struct xp_merge *merge, uint64_t mark, unsigned int fulle
 	return err;
 }
 
-int xp_merge_pass(struct xp_merge *merge, xp_merge_sink sink, void *arg)
+int xp_merge_pass(struct xp_merge *merge, uint64_t mark, xp_merge_sink sink, void *arg)
 {
-	/* The mark first: see merge.h. */
-	uint64_t mark = xp_clock_now_tsc();
 	unsigned int fullest = snapshot_all(merge);
 	int err = merge_until(merge, mark, fullest, sink, arg);
 
@@ -199,7 +197,7 @@ int xp_merge_pass(struct xp_merge *merge, xp_merge_sink sink, void *arg)
 int xp_merge_drain(struct xp_merge *merge, xp_merge_sink sink, void *arg)
 {
 	for (;;) {
-		int fill = xp_merge_pass(merge, sink, arg);
+		int fill = xp_merge_pass(merge, xp_clock_now_tsc(), sink, arg);
 		bool empty = true;
 
 		if (fill < 0)

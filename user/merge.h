@@ -32,10 +32,11 @@ int xp_merge_new(struct xp_merge **merge, struct xp_rings *rings, const struct x
 void xp_merge_free(struct xp_merge *merge);
 
 /*
- * One pass. Returns the fill of the fullest ring at its start, in percent, or a negative errno: the sink's, or
+ * One pass. mark: the TSC when it was begun, taken before the call. What must be read in step with the rings (the
+ * side-band) is read in between: it then has everything that is older than the mark. Returns the fill of the fullest ring at its start, in percent, or a negative errno: the sink's, or
  * -EBADMSG when a ring is broken.
  */
-int xp_merge_pass(struct xp_merge *merge, xp_merge_sink sink, void *arg);
+int xp_merge_pass(struct xp_merge *merge, uint64_t mark, xp_merge_sink sink, void *arg);
 
 /* After all programs are detached: everything that is left. 0 or a negative errno. */
 int xp_merge_drain(struct xp_merge *merge, xp_merge_sink sink, void *arg);

@@ -39,7 +39,7 @@ static bool ends_with(const char *name, const char *suffix)
 static bool is_ours(const char *name)
 {
 	return !strcmp(name, "manifest.json") || ends_with(name, ".fdr") || ends_with(name, ".xray.so") ||
-	       ends_with(name, ".spool") || ends_with(name, ".part");
+	       ends_with(name, ".prof") || ends_with(name, ".spool") || ends_with(name, ".part");
 }
 
 /* What makes a directory a recording: one that is complete has a manifest, one that was cut off has spools. */
@@ -86,18 +86,49 @@ struct contents {
 	char foreign_name[NAME_MAX + 1]; /* one of them */
 };
 
+/* The only directory in a recording's, see sym_files.h. It holds files and links. */
+#define SYM_DIR "sym"
+
+/* Opens SYM_DIR. -ENOTDIR: this name is not it. */
+static int open_sym(int dir_fd, const char *name)
+{
+	int fd = strcmp(name, SYM_DIR) ? -1 : openat(dir_fd, name, DIR_FLAGS);
+
+	return fd < 0 ? -ENOTDIR : fd;
+}
+
+static void count_foreign(struct contents *contents, const char *name)
+{
+	contents->foreign++;
+	snprintf(contents->foreign_name, sizeof(contents->foreign_name), "%s", name);
+}
+
+static int take_stock_of_sym(int dir_fd, const char *name, void *arg)
+{
+	struct stat st;
+
+	if (fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) || (!S_ISREG(st.st_mode) && !S_ISLNK(st.st_mode)))
+		count_foreign(arg, name);
+	return 0;
+}
+
 static int take_stock(int dir_fd, const char *name, void *arg)
 {
 	struct contents *contents = arg;
 	struct stat st;
 	bool regular = !fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) && S_ISREG(st.st_mode);
+	int sym_fd = open_sym(dir_fd, name);
 
 	contents->entries++;
-	contents->marks += regular && is_mark(name);
-	if (!regular || !is_ours(name)) {
-		contents->foreign++;
-		snprintf(contents->foreign_name, sizeof(contents->foreign_name), "%s", name);
+	if (sym_fd >= 0) {
+		int err = each_entry(sym_fd, take_stock_of_sym, contents);
+
+		close(sym_fd);
+		return err;
 	}
+	contents->marks += regular && is_mark(name);
+	if (!regular || !is_ours(name))
+		count_foreign(contents, name);
 	return 0;
 }
 
@@ -107,9 +138,25 @@ static int read_contents(int dir_fd, struct contents *contents)
 	return each_entry(dir_fd, take_stock, contents);
 }
 
-static int remove_file(int dir_fd, const char *name, void *arg)
+static int remove_any(int dir_fd, const char *name, void *arg)
 {
 	(void)arg;
+	return unlinkat(dir_fd, name, 0) && errno != ENOENT ? -errno : 0;
+}
+
+static int remove_file(int dir_fd, const char *name, void *arg)
+{
+	int sym_fd = open_sym(dir_fd, name);
+	int err;
+
+	(void)arg;
+	if (sym_fd >= 0) {
+		err = each_entry(sym_fd, remove_any, NULL);
+		close(sym_fd);
+		if (!err && unlinkat(dir_fd, name, AT_REMOVEDIR))
+			err = -errno;
+		return err;
+	}
 	return is_ours(name) && unlinkat(dir_fd, name, 0) && errno != ENOENT ? -errno : 0;
 }
 
@@ -367,8 +414,17 @@ static int give_file(int dir_fd, const char *name, void *arg)
 	int err = 0;
 	int fd = openat(dir_fd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 
+	if (fd < 0 && errno == ELOOP) /* a link of SYM_DIR: itself, not what it names */
+		return fchownat(dir_fd, name, owner->uid, owner->gid, AT_SYMLINK_NOFOLLOW) ? -errno : 0;
 	if (fd < 0)
 		return -errno;
+	if (!strcmp(name, SYM_DIR)) {
+		err = each_entry(fd, give_file, arg);
+		if (!err && fchown(fd, owner->uid, owner->gid))
+			err = -errno;
+		close(fd);
+		return err;
+	}
 	/* A second name may be one outside: such a file was not made here. */
 	if (fstat(fd, &st))
 		err = -errno;

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "file_name.h"
 #include "side_elf.h"
 #include "util.h"
 
@@ -358,23 +359,6 @@ static void count_synthesized(void *arg, uint32_t fn_id)
 	process->synthesized[fn_id]++;
 }
 
-/* <comm>.<pid>, made fit for a file name; a later image of the same pid gets a number. */
-static void base_name(const struct xp_process *process, char *name, size_t size)
-{
-	char comm[16];
-
-	snprintf(comm, sizeof(comm), "%s", process->comm[0] ? process->comm : "unnamed");
-	for (char *p = comm; *p; p++)
-		if (!isalnum((unsigned char)*p) && !strchr("+-_.", *p))
-			*p = '_';
-	if (comm[0] == '.' || comm[0] == '-')
-		comm[0] = '_';
-	if (process->image == 1)
-		snprintf(name, size, "%s.%d", comm, process->pid);
-	else
-		snprintf(name, size, "%s.%d.%u", comm, process->pid, process->image);
-}
-
 static int open_spool(struct xp_process *process)
 {
 	const struct xp_processes *processes = process->all;
@@ -392,7 +376,7 @@ static int open_spool(struct xp_process *process)
 		.final_name = log_name,
 	};
 
-	base_name(process, base, sizeof(base));
+	xp_file_base_name(base, sizeof(base), process->comm, process->pid, process->image);
 	snprintf(log_name, sizeof(log_name), "%s.fdr", base);
 	snprintf(spool_name, sizeof(spool_name), "%s" XP_SPOOL_SUFFIX, base);
 	return xp_spool_create(&process->spool, processes->dir_fd, spool_name, &info);
@@ -424,7 +408,7 @@ static int write_side_elf(struct xp_process *process)
 		for (size_t f = 0; f < range->object->table->function_count; f++)
 			names[range->fdr_base + f] = range->object->table->functions[f].name;
 	}
-	base_name(process, base, sizeof(base));
+	xp_file_base_name(base, sizeof(base), process->comm, process->pid, process->image);
 	snprintf(name, sizeof(name), "%s.xray.so", base);
 	fd = openat(process->all->dir_fd, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
 	if (fd < 0) {

@@ -155,6 +155,11 @@ int xp_programs_link_map_fd(const struct xp_programs *programs)
 	return bpf_program__fd(programs->skeleton->progs.link_map_changed);
 }
 
+int xp_programs_sample_fd(const struct xp_programs *programs)
+{
+	return bpf_program__fd(programs->skeleton->progs.sample);
+}
+
 int xp_programs_rings_fd(const struct xp_programs *programs)
 {
 	return bpf_map__fd(programs->skeleton->maps.rings);
@@ -177,7 +182,8 @@ uint64_t xp_programs_missed(const struct xp_programs *programs)
 		struct bpf_prog_info info = { 0 };
 		uint32_t size = sizeof(info);
 
-		if (is_uprobe(program) && !bpf_obj_get_info_by_fd(bpf_program__fd(program), &info, &size))
+		if (is_uprobe(program) && bpf_program__fd(program) >= 0 &&
+		    !bpf_obj_get_info_by_fd(bpf_program__fd(program), &info, &size))
 			missed += info.recursion_misses;
 	}
 	return missed;

@@ -13,6 +13,8 @@
 struct xprof_bpf; /* bpftool's skeleton */
 
 struct xp_programs_options {
+	bool sleds;	    /* the programs for sleds and for what happens to their processes */
+	bool samples;	    /* the program for sampling events */
 	bool uprobe_multi; /* programs for uprobe_multi links; otherwise for perf events */
 	bool only_targets; /* uprobes are on all processes of a binary: record only the targets */
 	bool follow_children;
@@ -44,6 +46,7 @@ void xp_programs_stop_at_link_map(struct xp_programs *programs, bool stop);
 /* The program for a sled; the descriptor stays the programs'. */
 int xp_programs_sled_fd(const struct xp_programs *programs, enum xp_rec_kind kind, bool conditional);
 int xp_programs_link_map_fd(const struct xp_programs *programs);
+int xp_programs_sample_fd(const struct xp_programs *programs);
 int xp_programs_rings_fd(const struct xp_programs *programs);
 
 /* Reads the counters of all CPUs into counters[programs->cpus]. */

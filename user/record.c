@@ -2,227 +2,71 @@
 #include "record.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
-#include <sys/resource.h>
-#include <sys/signalfd.h>
 #include <unistd.h>
 
 #include "preflight.h"
-#include "progress.h"
 #include "util.h"
 
-/* The reader polls: a wake-up per record costs microseconds. Within these bounds it looks oftener as rings fill. */
-#define POLL_MIN_MS 1
-#define POLL_MAX_MS 20
+/* Of each CPU: 1 MiB holds about 6000 mappings, more than a CPU makes between two looks. */
+#define SIDEBAND_PAGES 256
+/* A process in the middle of an exec has nothing mapped yet: how often to look again, and after what time. */
 #define SCAN_TRIES 5
 #define SCAN_PAUSE_US 2000
-#define HOUSEKEEPING_NS XP_NS_PER_S
 
-/* Events of the epoll set. */
-enum source {
-	SOURCE_SIGNAL,
-	SOURCE_RING,
-};
-
-/* A process may be gone before it could be looked at. Of those that nothing was known of, only --exec wants any. */
-static int adopt(struct xp_recording *rec, const struct xp_rec *record, uint64_t tsc)
+/* The CPUs of --all: those of --cpu, or all that there may be. */
+static int choose_cpus(struct xp_recording *rec)
 {
-	struct xp_process *process = xp_processes_find(&rec->processes, record->pid);
-	int err = -ENOENT;
-
-	if (!process && !rec->options->exec_path)
-		return -ENOENT;
-	if (!process)
-		err = xp_follow_add(rec, &process, record->pid, tsc);
-	return err ? xp_follow_adopt(rec, record, "unknown", tsc) : 0;
-}
-
-static int take(struct xp_recording *rec, const struct xp_rec *record, size_t size, unsigned int cpu, uint64_t tsc)
-{
-	enum xp_rec_kind kind = xp_rec_kind(record);
+	const char *list = rec->options->cpus;
 	int err;
 
-	if (kind >= XP_REC_EXEC)
-		return xp_follow_task(rec, record, size, tsc);
-	if (kind == XP_REC_ENTRY_ARGS && size < sizeof(struct xp_rec_args))
-		return -EBADMSG;
-	err = xp_processes_record(&rec->processes, record, cpu, tsc);
-	if (err == -ENOENT) {
-		err = adopt(rec, record, tsc);
-		if (!err)
-			err = xp_processes_record(&rec->processes, record, cpu, tsc);
-	}
-	if (err == -ENOENT) {
-		rec->other_process++;
+	if (!rec->options->all)
 		return 0;
-	}
+	rec->cpus = malloc(rec->programs.cpus * sizeof(*rec->cpus));
+	if (!rec->cpus)
+		return -ENOMEM;
+	memset(rec->cpus, true, rec->programs.cpus * sizeof(*rec->cpus));
+	err = list ? xp_cpu_list_parse(list, rec->cpus, rec->programs.cpus) : 0;
+	if (err == -ERANGE)
+		snprintf(rec->why, sizeof(rec->why), "--cpu %s: this machine has only CPUs 0-%u", list,
+			 rec->programs.cpus - 1);
+	else if (err)
+		snprintf(rec->why, sizeof(rec->why), "--cpu takes a list such as 0-3,7, not '%s'", list);
 	return err;
 }
 
-static int sink(void *arg, const struct xp_rec *record, size_t size, unsigned int cpu, uint64_t tsc)
+static int prepare_samples(struct xp_recording *rec)
 {
-	struct xp_recording *rec = arg;
-	int err = take(rec, record, size, cpu, tsc);
+	struct xp_sampler_options sampler = {
+		.program_fd = xp_programs_sample_fd(&rec->programs),
+		.hz = rec->options->period ? 0 : rec->options->hz,
+		.period = rec->options->period,
+		.children = rec->options->follow,
+	};
+	int err = choose_cpus(rec);
 
-	rec->by_ktime += record->time >> 63;
-	/* What was refused on the way (an object without sleds) does not explain a later error. */
 	if (!err)
-		rec->why[0] = 0;
-	return err;
-}
-
-/* SIGINT of the terminal is the command's, when there is one: xprof ends when it does. */
-static int block_signals(const struct xp_recording *rec)
-{
-	sigset_t signals, writes;
-
-	sigemptyset(&signals);
-	sigaddset(&signals, SIGINT);
-	sigaddset(&signals, SIGTERM);
-	sigaddset(&signals, SIGHUP);
-	sigaddset(&signals, SIGCHLD);
-	if (sigprocmask(SIG_BLOCK, &signals, NULL))
-		return -errno;
-	if (rec->options->child_argv)
-		sigdelset(&signals, SIGINT);
-	/* Failed writes are heard of by EPIPE and EFBIG. Blocked, not ignored: that the command would inherit. */
-	sigemptyset(&writes);
-	sigaddset(&writes, SIGPIPE);
-	sigaddset(&writes, SIGXFSZ);
-	if (sigprocmask(SIG_BLOCK, &writes, NULL))
-		return -errno;
-	return signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
-}
-
-/* From here on a second signal ends xprof at once; the spools stay for `xprof recover`. */
-static void unblock_signals(void)
-{
-	sigset_t signals;
-
-	sigemptyset(&signals);
-	sigaddset(&signals, SIGINT);
-	sigaddset(&signals, SIGTERM);
-	sigaddset(&signals, SIGHUP);
-	sigprocmask(SIG_UNBLOCK, &signals, NULL);
-}
-
-static int watch(int epoll_fd, int fd, enum source source, uint32_t events)
-{
-	struct epoll_event event = { .events = events, .data.u32 = source };
-
-	return epoll_ctl(epoll_fd, EPOLL_CTL_ADD, fd, &event) ? -errno : 0;
-}
-
-static int open_epoll(const struct xp_recording *rec, int signal_fd)
-{
-	int epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-	int err;
-
-	if (epoll_fd < 0)
-		return -errno;
-	err = watch(epoll_fd, signal_fd, SOURCE_SIGNAL, EPOLLIN);
-	/* Edge-triggered: a ring that holds records is readable all the time, only a wake-up from BPF is an edge. */
-	for (unsigned int cpu = 0; cpu < rec->rings->count && !err; cpu++)
-		err = watch(epoll_fd, rec->rings->rings[cpu].map_fd, SOURCE_RING, EPOLLIN | EPOLLET);
-	if (err) {
-		close(epoll_fd);
+		err = xp_sampler_new(&rec->sampler, &sampler, rec->why, sizeof(rec->why));
+	if (!err)
+		err = xp_sideband_open(&rec->sideband, SIDEBAND_PAGES);
+	rec->samples.dir_fd = rec->outdir.fd;
+	if (!err)
+		err = xp_samples_init(&rec->samples);
+	if (err)
 		return err;
-	}
-	return epoll_fd;
-}
-
-static bool any_live(const struct xp_recording *rec)
-{
-	for (const struct xp_process *process = rec->processes.first; process; process = process->next)
-		if (process->live)
-			return true;
-	return false;
-}
-
-static void read_losses(struct xp_recording *rec)
-{
-	rec->missed = xp_programs_missed(&rec->programs);
-	if (xp_programs_counters(&rec->programs, rec->lost))
-		xp_debug("cannot read the BPF side's counters");
-}
-
-static int housekeeping(struct xp_recording *rec, struct xp_progress *progress)
-{
-	struct xp_totals totals;
-	int err = 0;
-
-	if (xp_clock_update(rec->clock) > 0)
-		err = xp_programs_set_clock(&rec->programs, rec->clock);
-	xp_follow_check(rec);
-	/* What a crash of xprof may cost: about a second. */
-	if (!err)
-		err = xp_processes_flush(&rec->processes);
-	read_losses(rec);
-	xp_recording_totals(rec, &totals);
-	xp_progress_show(progress, totals.seen, totals.lost);
-	return err;
-}
-
-/* How long to sleep after a pass that found the fullest ring `fill` percent full. */
-static int next_poll_ms(int poll_ms, int fill)
-{
-	if (fill > 20)
-		return XP_MAX(poll_ms / 2, POLL_MIN_MS);
-	if (fill < 5)
-		return XP_MIN(poll_ms * 2, POLL_MAX_MS);
-	return poll_ms;
-}
-
-/* Until a signal, the end of the time, the end of all targets, or an error. */
-static int run(struct xp_recording *rec, int signal_fd)
-{
-	uint64_t begin = rec->run_tsc = xp_clock_now_tsc();
-	uint64_t end =
-	    rec->options->duration_ns ? begin + xp_clock_ticks(rec->clock, rec->options->duration_ns) : UINT64_MAX;
-	uint64_t next_housekeeping = begin;
-	struct xp_progress progress;
-	int epoll_fd = open_epoll(rec, signal_fd);
-	int poll_ms = POLL_MAX_MS;
-	int err = 0;
-
-	if (epoll_fd < 0)
-		return epoll_fd;
-	xp_progress_begin(&progress);
-	for (;;) {
-		uint64_t now = xp_clock_now_tsc();
-		struct epoll_event event;
-		int fill;
-
-		if (now >= end)
-			break;
-		if (now >= next_housekeeping) {
-			err = housekeeping(rec, &progress);
-			next_housekeeping = now + xp_clock_ticks(rec->clock, HOUSEKEEPING_NS);
-		}
-		fill = err ? err : xp_merge_pass(rec->merge, sink, rec);
-		if (fill < 0) {
-			err = fill;
-			break;
-		}
-		if (!rec->options->exec_path && !any_live(rec))
-			break;
-		poll_ms = next_poll_ms(poll_ms, fill);
-		if (end != UINT64_MAX)
-			poll_ms = XP_MIN(poll_ms, (int)XP_MIN(xp_clock_ns(rec->clock, end - now) / 1000000 + 1, 1000u));
-		if (epoll_wait(epoll_fd, &event, 1, poll_ms) == 1 && event.data.u32 == SOURCE_SIGNAL) {
-			struct signalfd_siginfo info;
-
-			if (read(signal_fd, &info, sizeof(info)) == sizeof(info) && info.ssi_signo != SIGCHLD)
-				break;
-		}
-	}
-	xp_progress_end(&progress);
-	close(epoll_fd);
-	return err;
+	if (!xp_sampler_hardware(rec->sampler))
+		xp_info("no hardware counters here: sampling by cpu-clock, which cannot see code that runs with "
+			"interrupts off");
+	if (xp_sampler_clamped_hz(rec->sampler))
+		xp_warn("sampling at %" PRIu64
+			" Hz, the most that kernel.perf_event_max_sample_rate allows; raise it with "
+			"`sudo sysctl kernel.perf_event_max_sample_rate=%" PRIu64 "`",
+			xp_sampler_clamped_hz(rec->sampler), rec->options->hz);
+	return 0;
 }
 
 /* Everything that does not touch the target yet. */
@@ -230,6 +74,8 @@ static int prepare(struct xp_recording *rec, const struct xp_preflight *prefligh
 {
 	const struct xp_options *options = rec->options;
 	struct xp_programs_options programs = {
+		.sleds = rec->with_sleds,
+		.samples = rec->with_samples,
 		.only_targets = options->follow && !options->exec_path,
 		.follow_children = options->follow,
 		.exec_inode = options->exec_path ? rec->exec_file.st_ino : 0,
@@ -262,17 +108,36 @@ static int prepare(struct xp_recording *rec, const struct xp_preflight *prefligh
 		err = xp_merge_new(&rec->merge, rec->rings, rec->clock);
 	if (!err)
 		err = xp_attach_new(&rec->attach, rec->multi);
-	if (!err)
+	if (!err && !options->all && !options->tid)
 		err = xp_programs_attach_tasks(&rec->programs);
 	rec->lost = calloc(rec->programs.cpus, sizeof(*rec->lost));
 	if (!err && !rec->lost)
 		err = -ENOMEM;
-	if (err)
+	if (!err && rec->with_samples)
+		err = prepare_samples(rec);
+	if (err && !rec->why[0])
 		snprintf(rec->why, sizeof(rec->why),
 			 "cannot set up the BPF side: %s; `xprof doctor` tells what is "
 			 "missing, -v shows the kernel's messages",
 			 strerror(-err));
 	return err;
+}
+
+static int sample_process(struct xp_recording *rec, pid_t pid)
+{
+	int err = xp_samples_expect(&rec->samples, pid);
+
+	return err ? err : xp_sampler_add_process(rec->sampler, pid);
+}
+
+/* Starts the command and holds it until what is to be attached is. */
+static int start_command(struct xp_recording *rec)
+{
+	int err = xp_launch_start(&rec->launch, rec->options->child_argv, rec->why, sizeof(rec->why));
+
+	if (!err && rec->sampler)
+		err = sample_process(rec, rec->launch.pid);
+	return err ? err : xp_follow_launch(rec);
 }
 
 static int attach_targets(struct xp_recording *rec)
@@ -282,20 +147,27 @@ static int attach_targets(struct xp_recording *rec)
 	int err = 0;
 
 	for (size_t i = 0; i < options->pids.count && !err; i++) {
-		err = xp_follow_add(rec, &process, options->pids.pids[i], xp_clock_now_tsc());
-		/* It may be in the middle of an exec, with nothing mapped yet. */
-		for (int tries = 0; tries < SCAN_TRIES && !err && !process->range_count; tries++) {
+		pid_t pid = options->pids.pids[i];
+
+		err = xp_follow_add(rec, &process, pid, xp_clock_now_tsc());
+		for (int tries = 0; tries < SCAN_TRIES && rec->with_sleds && !err && !process->range_count; tries++) {
 			usleep(SCAN_PAUSE_US);
 			err = xp_follow_scan(rec, process);
 		}
+		if (!err && rec->sampler)
+			err = sample_process(rec, pid);
 	}
 	if (options->exec_path && !err)
 		err = xp_follow_exec_file(rec);
-	if (options->child_argv && !err) {
-		err = xp_launch_start(&rec->launch, options->child_argv, rec->why, sizeof(rec->why));
-		if (!err)
-			err = xp_follow_launch(rec);
-	}
+	if (options->child_argv && !err)
+		err = start_command(rec);
+	if (options->tid && !err)
+		err = xp_sampler_add_thread(rec->sampler, options->tid);
+	if (options->all && !err)
+		err = xp_sampler_add_cpus(rec->sampler, rec->cpus, rec->programs.cpus);
+	/* Samples wait in the rings meanwhile; what happens from now on the side-band tells. */
+	if (rec->sampler && !err)
+		err = xp_samples_scan_all(&rec->samples);
 	return err;
 }
 
@@ -305,6 +177,8 @@ static int check_attached(struct xp_recording *rec)
 	size_t attached = 0, refused = 0, objects = 0;
 	const struct xp_process *first = rec->processes.first;
 
+	if (!rec->with_sleds)
+		return 0;
 	for (size_t i = 0; i < rec->attached_count; i++) {
 		objects++;
 		attached += rec->attached[i].sleds.attached;
@@ -312,6 +186,12 @@ static int check_attached(struct xp_recording *rec)
 	}
 	if (attached || rec->options->exec_path || (rec->options->child_argv && !objects))
 		return 0;
+	if (rec->with_samples && !rec->options->functions.count) {
+		xp_info("process %d (%s) has no XRay sleds %s: it is sampled only. `clang -fxray-instrument` builds "
+			"them in",
+			first->pid, first->comm, refused ? "to attach" : "");
+		return 0;
+	}
 	if (refused) {
 		snprintf(rec->why, sizeof(rec->why), "no sled is left to attach: all are patched already; see above");
 		return -EBUSY;
@@ -323,11 +203,11 @@ static int check_attached(struct xp_recording *rec)
 			 first->pid);
 		return -ENOENT;
 	}
-	snprintf(rec->why, sizeof(rec->why),
-		 "process %d (%s) has no XRay sleds. Build it with `clang -fxray-instrument` (and "
-		 "-fxray-instruction-threshold=1 for short functions too); without sleds it can still be sampled, "
-		 "with `perf record -g -p %d`",
-		 first->pid, first->comm, first->pid);
+	snprintf(
+	    rec->why, sizeof(rec->why),
+	    "process %d (%s) has no XRay sleds. Build it with `clang -fxray-instrument` (and "
+	    "-fxray-instruction-threshold=1 for short functions too); without --no-samples it is sampled all the same",
+	    first->pid, first->comm);
 	return -ENOENT;
 }
 
@@ -354,10 +234,12 @@ static int detach(struct xp_recording *rec)
 
 	/* What is lost from here on belongs to the recording no more than what is recorded: see `outside`. */
 	rec->processes.stop_tsc = begin;
-	read_losses(rec);
+	xp_run_read_losses(rec);
+	if (rec->sampler)
+		xp_sampler_stop(rec->sampler);
 	xp_attach_detach_all(rec->attach);
 	rec->detach_ns = xp_clock_ns(rec->clock, xp_clock_now_tsc() - begin);
-	return xp_merge_drain(rec->merge, sink, rec);
+	return xp_run_drain(rec);
 }
 
 static const char *storage_remedy(int err)
@@ -394,11 +276,22 @@ static int finish(struct xp_recording *rec)
 				 strerror(-err), storage_remedy(err));
 		first = first ?: err;
 	}
+	if (rec->sampler) {
+		int err = xp_samples_finish(&rec->samples, xp_sampler_period_ns(rec->sampler, xp_clock_hz(rec->clock)));
+
+		if (err)
+			xp_error("the profiles are not complete: %s%s", strerror(-err), storage_remedy(err));
+		first = first ?: err;
+	}
 	return first;
 }
 
 static void close_recording(struct xp_recording *rec)
 {
+	xp_sampler_free(rec->sampler);
+	xp_sideband_free(rec->sideband);
+	xp_samples_free(&rec->samples);
+	free(rec->cpus);
 	xp_attach_free(rec->attach);
 	xp_merge_free(rec->merge);
 	xp_programs_close(&rec->programs);
@@ -455,6 +348,13 @@ static void say_recording(const struct xp_recording *rec)
 
 	for (size_t i = 0; i < rec->attached_count; i++)
 		sleds += rec->attached[i].sleds.attached;
+	if (rec->sampler)
+		xp_info("sampling by %s every %.1f us of CPU time", xp_sampler_event(rec->sampler),
+			xp_sampler_period_ns(rec->sampler, xp_clock_hz(rec->clock)) / 1e3);
+	if (!sleds) {
+		xp_info("recording; %s", rec->options->child_argv ? "ends with the command" : "^C stops");
+		return;
+	}
 	if (rec->processes.first && !rec->processes.first->next)
 		xp_info("recording process %d (%s): %zu sleds; %s", rec->processes.first->pid,
 			rec->processes.first->comm, sleds, rec->options->child_argv ? "ends when it does" : "^C stops");
@@ -480,10 +380,13 @@ static int record_all(struct xp_recording *rec, int signal_fd, bool *stored)
 	say_recording(rec);
 	rec->why[0] = 0;
 	*stored = true;
-	err = run(rec, signal_fd);
+	err = xp_run(rec, signal_fd);
 	if (err)
 		code = report(rec, err, "the recording was cut short");
-	unblock_signals();
+	xp_run_unblock_signals();
+	if (rec->with_sleds && !rec->with_samples && !rec->attached_count)
+		xp_warn(
+		    "nothing was recorded: no program with XRay sleds ran. `clang -fxray-instrument` builds them in");
 	check_overwritten(rec);
 	err = detach(rec);
 	if (err && code == XP_EXIT_OK)
@@ -498,8 +401,9 @@ static int record_all(struct xp_recording *rec, int signal_fd, bool *stored)
 		code = code == XP_EXIT_OK ? XP_EXIT_FAILED : code;
 	}
 	xp_summary_print(rec, &totals);
-	if (code == XP_EXIT_OK && totals.lost && rec->options->strict) {
-		xp_error("%llu events were lost (--strict)", (unsigned long long)totals.lost);
+	if (code == XP_EXIT_OK && totals.lost + totals.samples_lost && rec->options->strict) {
+		xp_error("%" PRIu64 " events were lost (--strict), and %" PRIu64 " samples", totals.lost,
+			 totals.samples_lost);
 		code = XP_EXIT_LOST;
 	}
 	return code;
@@ -510,6 +414,7 @@ static int end_launch(struct xp_recording *rec, int code, bool recorded)
 {
 	if (!rec->launch.pid || rec->launch.ended)
 		goto out;
+	xp_launch_release(&rec->launch);
 	if (!recorded)
 		kill(rec->launch.pid, SIGKILL);
 	else
@@ -526,7 +431,7 @@ out:
 static int record_in(struct xp_recording *rec, const struct xp_preflight *preflight)
 {
 	bool stored = false;
-	int signal_fd = block_signals(rec);
+	int signal_fd = xp_run_block_signals(rec);
 	int err, code;
 
 	if (signal_fd < 0)
@@ -543,7 +448,12 @@ static int record_in(struct xp_recording *rec, const struct xp_preflight *prefli
 
 int xp_record(const struct xp_options *options)
 {
-	struct xp_recording rec = { .options = options, .outdir.fd = -1 };
+	struct xp_recording rec = {
+		.options = options,
+		.outdir.fd = -1,
+		.with_sleds = !options->no_sleds && !options->all && !options->tid,
+		.with_samples = !options->no_samples,
+	};
 	struct xp_preflight preflight;
 	int code, err;
 

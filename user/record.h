@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * One recording, the only module that knows all others:
- * open -> preflight -> attach -> run -> drain -> finish. Shared by record.c (that sequence), follow.c (what to attach
- * when a process appears or changes) and summary.c (what is said of it at the end).
+ * open -> preflight -> attach -> run -> drain -> finish. Shared by record.c (that sequence), run.c (the loop between
+ * attach and detach), follow.c (what to attach when a process appears or changes) and summary.c (what is said of it at
+ * the end).
  */
 #ifndef XPROF_RECORD_H_USER
 #define XPROF_RECORD_H_USER
@@ -12,6 +13,7 @@
 #include <stdint.h>
 
 #include "attach.h"
+#include "attach_samples.h"
 #include "clock.h"
 #include "launch.h"
 #include "merge.h"
@@ -21,6 +23,8 @@
 #include "process.h"
 #include "programs.h"
 #include "rings.h"
+#include "samples.h"
+#include "sideband.h"
 
 /* Where an object's sleds have probes: in a process, or in all (pid 0). */
 struct xp_attached {
@@ -46,9 +50,19 @@ struct xp_recording {
 	struct xp_merge *merge;
 	struct xp_objects objects;
 	struct xp_processes processes;
-	struct xp_launch launch; /* pid 0 without CMD */
+	struct xp_launch launch;     /* pid 0 without CMD */
+	struct xp_process *launched; /* its image */
+	uint64_t launch_deadline;    /* TSC at which a program without sleds is let go; 0: not set */
 	struct xp_outdir outdir;
 
+	/* Samples: all NULL without them. */
+	struct xp_sampler *sampler;
+	struct xp_sideband *sideband;
+	struct xp_samples samples;
+	bool *cpus; /* --all: [programs.cpus], those to sample */
+
+	bool with_sleds; /* attach sleds where there are any */
+	bool with_samples;
 	bool multi;	       /* uprobe_multi links */
 	bool all_processes;    /* probes are on every process that maps an object: --follow, --exec */
 	struct stat exec_file; /* --exec */
@@ -88,8 +102,23 @@ int xp_follow_exec_file(struct xp_recording *rec);
 int xp_follow_adopt(struct xp_recording *rec, const struct xp_rec *record, const char *comm, uint64_t tsc);
 /* Ends the processes that are gone though no record said so (it was lost), the second time it is called. */
 void xp_follow_check(struct xp_recording *rec);
-/* Holds the started program until its objects are attached, and lets it go. */
+/* Attaches the started program, which stands at its first instruction, and lets it run to where its objects are. */
 int xp_follow_launch(struct xp_recording *rec);
+/* What became of it since; to be called after each SIGCHLD while launch.traced. Never waits for the program. */
+int xp_follow_launch_event(struct xp_recording *rec);
+
+/* run.c */
+
+/* Blocks the signals that end a recording and gives a signalfd for them, or a negative errno. */
+int xp_run_block_signals(const struct xp_recording *rec);
+/* From here on a second signal ends xprof at once; the spools stay for `xprof recover`. */
+void xp_run_unblock_signals(void);
+/* Records until a signal, the end of the time, the end of all targets, or an error (a negative errno). */
+int xp_run(struct xp_recording *rec, int signal_fd);
+/* After all is detached: what is still in the rings. */
+int xp_run_drain(struct xp_recording *rec);
+/* Reads the counters of what the BPF side lost into rec. */
+void xp_run_read_losses(struct xp_recording *rec);
 
 /* summary.c */
 
@@ -99,6 +128,9 @@ struct xp_totals {
 	uint64_t filtered;	 /* all reasons */
 	uint64_t lost_ring;	 /* no room in a ring, or a program skipped by the kernel */
 	uint64_t lost;		 /* lost_ring + what could not be stored */
+	uint64_t samples;	 /* in profiles */
+	uint64_t samples_lost;	 /* no room in a ring; samples seen = samples + samples_lost */
+	uint64_t idle;		 /* samples of idle CPUs, which are only counted */
 	size_t processes;
 	size_t threads;
 };

@@ -29,6 +29,11 @@ void xp_recording_totals(const struct xp_recording *rec, struct xp_totals *total
 		for (int kind = 0; kind <= XP_REC_TYPED_EVENT; kind++)
 			totals->lost_ring += rec->lost[cpu].lost[kind];
 	totals->lost_ring += rec->missed;
+	for (unsigned int cpu = 0; cpu < rec->programs.cpus; cpu++) {
+		totals->samples_lost += rec->lost[cpu].lost[XP_REC_SAMPLE];
+		totals->idle += rec->lost[cpu].idle;
+	}
+	totals->samples = rec->samples.samples;
 	totals->lost = totals->lost_ring + totals->counts.unstored;
 	totals->filtered = xp_counts_filtered(&totals->counts) + rec->other_process;
 	totals->seen = totals->counts.seen + rec->other_process + totals->lost_ring;
@@ -59,17 +64,49 @@ static void print_next(const struct xp_recording *rec, const struct xp_process *
 		fprintf(stderr, "    llvm-xray account %s/%s -instr_map=%s\n", dir, process->log_name, process->exe);
 }
 
+/* The profiles with most samples, and the commands for them. */
+static void print_profiles(const struct xp_recording *rec)
+{
+	const struct xp_profile_file *most = NULL;
+	const char *dir = rec->outdir.path;
+
+	for (size_t i = 0; i < rec->samples.done_count; i++) {
+		const struct xp_profile_file *file = &rec->samples.done[i];
+
+		if (file->name[0] && (!most || file->samples > most->samples))
+			most = file;
+	}
+	if (!most)
+		return;
+	fprintf(stderr, "  %s/%s  %" PRIu64 " samples, %.1f KB\n", dir, most->name, most->samples, most->bytes / 1e3);
+	fprintf(stderr, "    xprof report %s\n    go tool pprof -top %s/%s\n", dir, dir, most->name);
+}
+
+static void print_figures(const struct xp_recording *rec, const struct xp_totals *totals)
+{
+	double seconds = duration_ns(rec) / 1e9;
+
+	if (rec->attached_count || !rec->sampler)
+		xp_info("%.1f s, %zu process%s, %zu thread%s: %" PRIu64 " events seen = %" PRIu64 " written + %" PRIu64
+			" filtered + %" PRIu64 " lost",
+			seconds, totals->processes, totals->processes == 1 ? "" : "es", totals->threads,
+			totals->threads == 1 ? "" : "s", totals->seen, totals->counts.written, totals->filtered,
+			totals->lost);
+	if (rec->sampler)
+		xp_info("%.1f s: %" PRIu64 " samples seen = %" PRIu64 " written + %" PRIu64 " lost; %zu profile%s",
+			seconds, totals->samples + totals->samples_lost, totals->samples, totals->samples_lost,
+			rec->samples.done_count, rec->samples.done_count == 1 ? "" : "s");
+}
+
 void xp_summary_print(const struct xp_recording *rec, const struct xp_totals *totals)
 {
 	if (xp_log_level < XP_LOG_NORMAL)
 		return;
-	xp_info("%.1f s, %zu process%s, %zu thread%s: %" PRIu64 " events seen = %" PRIu64 " written + %" PRIu64
-		" filtered + %" PRIu64 " lost",
-		duration_ns(rec) / 1e9, totals->processes, totals->processes == 1 ? "" : "es", totals->threads,
-		totals->threads == 1 ? "" : "s", totals->seen, totals->counts.written, totals->filtered, totals->lost);
+	print_figures(rec, totals);
 	for (const struct xp_process *process = rec->processes.first; process; process = process->next)
 		if (process->log_name[0])
 			print_next(rec, process);
+	print_profiles(rec);
 }
 
 /* What the kernel has of xprof's command line, whatever getopt has done to argv. NULL-terminated; one block to free. */
@@ -165,7 +202,39 @@ static size_t list_files(const struct xp_recording *rec, struct xp_manifest_file
 			files[count++] = (struct xp_manifest_file){ process->side_name, "side-elf",
 								    file_bytes(rec, process->side_name) };
 	}
+	for (size_t i = 0; i < rec->samples.done_count; i++)
+		if (rec->samples.done[i].name[0])
+			files[count++] = (struct xp_manifest_file){ rec->samples.done[i].name, "gperftools",
+								    rec->samples.done[i].bytes };
 	return count;
+}
+
+/* profiles has room for all of them. */
+static struct xp_manifest_samples manifest_samples(const struct xp_recording *rec, const struct xp_totals *totals,
+						   struct xp_manifest_profile *profiles)
+{
+	size_t count = 0;
+
+	if (!rec->sampler)
+		return (struct xp_manifest_samples){ 0 };
+	for (size_t i = 0; i < rec->samples.done_count; i++) {
+		const struct xp_profile_file *file = &rec->samples.done[i];
+
+		if (file->name[0])
+			profiles[count++] = (struct xp_manifest_profile){ file->pid, file->image, file->comm,
+									  file->name, file->samples };
+	}
+	return (struct xp_manifest_samples){
+		.event = xp_sampler_event(rec->sampler),
+		.period_ns = xp_sampler_period_ns(rec->sampler, xp_clock_hz(rec->clock)),
+		.written = totals->samples,
+		.lost = totals->samples_lost,
+		.idle = totals->idle,
+		.kernel = rec->samples.kernel_samples,
+		.sideband_lost = xp_sideband_lost(rec->sideband),
+		.profiles = profiles,
+		.profile_count = count,
+	};
 }
 
 static size_t list_notices(const struct xp_recording *rec, const char **notices)
@@ -182,7 +251,8 @@ static size_t list_notices(const struct xp_recording *rec, const char **notices)
 int xp_summary_manifest(const struct xp_recording *rec, const struct xp_totals *totals)
 {
 	struct xp_manifest_process *processes = calloc(totals->processes + 1, sizeof(*processes));
-	struct xp_manifest_file *files = calloc(2 * totals->processes + 1, sizeof(*files));
+	struct xp_manifest_file *files = calloc(2 * totals->processes + rec->samples.done_count + 1, sizeof(*files));
+	struct xp_manifest_profile *profiles = calloc(rec->samples.done_count + 1, sizeof(*profiles));
 	size_t text_bytes = 128 << 10, count = 0;
 	char *text = malloc(text_bytes);
 	char **argv = text ? command_line(text, text_bytes) : NULL;
@@ -216,13 +286,14 @@ int xp_summary_manifest(const struct xp_recording *rec, const struct xp_totals *
 	};
 	int err = -ENOMEM;
 
-	if (!processes || !files || !argv)
+	if (!processes || !files || !profiles || !argv)
 		goto out;
 	err = 0;
 	for (const struct xp_process *process = rec->processes.first; process && !err; process = process->next)
 		err = manifest_process(rec, process, &processes[count++]);
 	manifest.process_count = count;
 	manifest.file_count = list_files(rec, files);
+	manifest.samples = manifest_samples(rec, totals, profiles);
 	if (!err)
 		err = xp_manifest_write(rec->outdir.fd, &manifest);
 out:
@@ -232,6 +303,7 @@ out:
 	}
 	free(processes);
 	free(files);
+	free(profiles);
 	free(argv);
 	free(text);
 	return err;

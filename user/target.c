@@ -200,7 +200,7 @@ static void unescape(char *path)
 }
 
 /* 1: a mapping, 0: a line to skip. */
-static int parse_line(struct xp_mapping *mapping, char *line)
+static int parse_line(struct xp_mapping *mapping, char *line, bool all)
 {
 	unsigned int major_nr, minor_nr;
 	char perms[5];
@@ -209,7 +209,9 @@ static int parse_line(struct xp_mapping *mapping, char *line)
 	if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %4s %" SCNx64 " %x:%x %" SCNu64 " %n", &mapping->start, &mapping->end,
 		   perms, &mapping->file_offset, &major_nr, &minor_nr, &mapping->inode, &path) != 7)
 		return 0;
-	if (perms[2] != 'x' || !mapping->inode || !path || line[path] != '/' || mapping->start >= mapping->end)
+	if (perms[2] != 'x' || !path || mapping->start >= mapping->end)
+		return 0;
+	if (!all && (!mapping->inode || line[path] != '/'))
 		return 0;
 	mapping->dev = makedev(major_nr, minor_nr);
 	mapping->path = line + path;
@@ -217,7 +219,7 @@ static int parse_line(struct xp_mapping *mapping, char *line)
 	return 1;
 }
 
-int xp_mappings_parse(struct xp_mappings *mappings, char *text)
+int xp_mappings_parse(struct xp_mappings *mappings, char *text, bool all)
 {
 	size_t room = 0;
 	char *line, *rest = text;
@@ -226,7 +228,7 @@ int xp_mappings_parse(struct xp_mappings *mappings, char *text)
 	while ((line = strsep(&rest, "\n"))) {
 		struct xp_mapping mapping;
 
-		if (!parse_line(&mapping, line))
+		if (!parse_line(&mapping, line, all))
 			continue;
 		if (mappings->count == XP_MAPPINGS_MAX) {
 			xp_mappings_free(mappings);
@@ -297,7 +299,7 @@ fail:
 	return NULL;
 }
 
-int xp_mappings_read(struct xp_mappings *mappings, pid_t pid)
+static int read_mappings(struct xp_mappings *mappings, pid_t pid, bool all)
 {
 	char path[64];
 	char *text;
@@ -308,9 +310,19 @@ int xp_mappings_read(struct xp_mappings *mappings, pid_t pid)
 	text = read_text(path);
 	if (!text)
 		return errno == ENOENT ? -ESRCH : -errno;
-	err = xp_mappings_parse(mappings, text);
+	err = xp_mappings_parse(mappings, text, all);
 	free(text);
 	return err;
+}
+
+int xp_mappings_read(struct xp_mappings *mappings, pid_t pid)
+{
+	return read_mappings(mappings, pid, false);
+}
+
+int xp_mappings_read_all(struct xp_mappings *mappings, pid_t pid)
+{
+	return read_mappings(mappings, pid, true);
 }
 
 void xp_mappings_free(struct xp_mappings *mappings)

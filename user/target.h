@@ -6,6 +6,7 @@
 #ifndef XPROF_TARGET_H
 #define XPROF_TARGET_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -29,14 +30,14 @@ uint64_t xp_target_start_time(pid_t pid);
 /* comm of a thread; "" when it is gone. */
 void xp_target_thread_name(pid_t pid, pid_t tid, char name[16]);
 
-/* One executable mapping of a file. */
+/* One executable mapping. */
 struct xp_mapping {
 	uint64_t start;
 	uint64_t end;
 	uint64_t file_offset;
 	uint64_t dev; /* makedev(major, minor) */
-	uint64_t inode;
-	char *path; /* as the target sees it, octal escapes undone */
+	uint64_t inode; /* 0: no file */
+	char *path;	/* as the target sees it, octal escapes undone; "[vdso]", "[heap]", "" and so on without a file */
 };
 
 struct xp_mappings {
@@ -44,13 +45,15 @@ struct xp_mappings {
 	size_t count;
 };
 
-/* At most this many executable file mappings are looked at in a process. */
+/* At most this many executable mappings are looked at in a process. */
 #define XP_MAPPINGS_MAX 65536
 
 /* The executable file mappings of pid. -ESRCH gone, -E2BIG more than XP_MAPPINGS_MAX, -ENOMEM. The caller frees. */
 int xp_mappings_read(struct xp_mappings *mappings, pid_t pid);
+/* All of them, those without a file too. */
+int xp_mappings_read_all(struct xp_mappings *mappings, pid_t pid);
 /* The same from the text of /proc/PID/maps, for tests. Lines that are none are skipped. */
-int xp_mappings_parse(struct xp_mappings *mappings, char *text);
+int xp_mappings_parse(struct xp_mappings *mappings, char *text, bool all);
 void xp_mappings_free(struct xp_mappings *mappings);
 
 /*

@@ -132,5 +132,15 @@ struct task_struct {
 struct linux_binprm {
 	struct file *file;
 } __attribute__((preserve_access_index));
+typedef struct pt_regs bpf_user_pt_regs_t;
+
+struct bpf_perf_event_data {
+	bpf_user_pt_regs_t regs;
+	__u64 sample_period;
+} __attribute__((preserve_access_index));
+
+enum {
+	BPF_F_USER_STACK = 256,
+};
 
 #endif

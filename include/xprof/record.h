@@ -26,6 +26,7 @@ enum xp_rec_kind {
 	XP_REC_EXIT_THREAD = 10,  /* struct xp_rec_task: a thread ended */
 	XP_REC_EXIT_PROCESS = 11, /* struct xp_rec_task: the last thread of a process ended */
 	XP_REC_LINK_MAP = 12,	  /* struct xp_rec: the dynamic linker has changed the list of loaded objects */
+	XP_REC_SAMPLE = 13,	  /* struct xp_rec_sample */
 	XP_REC_KINDS = 16,
 };
 
@@ -94,6 +95,29 @@ struct xp_rec_task {
 };
 _Static_assert(sizeof(struct xp_rec_task) == 48, "xp_rec_task");
 
+/* Of a sample, in the place of the function number. */
+#define XP_SAMPLE_KERNEL (1u << 0)  /* it hit the kernel: kernel frames come first */
+#define XP_SAMPLE_SYSCALL (1u << 1) /* ... in a system call: the user ip is that behind the syscall instruction */
+#define XP_SAMPLE_KTHREAD (1u << 2) /* a kernel thread: there are no user frames */
+
+#define XP_SAMPLE_FRAMES_MAX 127 /* of each of kernel and user: kernel.perf_event_max_stack's default */
+
+/*
+ * A sample: registers of the user code (also when it hit the kernel) and the stacks by frame pointers, leaf first:
+ * kernel_frames addresses of the kernel, then user_frames of the process. As long as its stacks are.
+ */
+struct xp_rec_sample {
+	struct xp_rec rec;
+	__u64 ip;
+	__u64 sp;
+	__u64 bp;
+	__u32 kernel_frames;
+	__u32 user_frames;
+	char comm[16];
+	/* __u64 frames[kernel_frames + user_frames] */
+};
+_Static_assert(sizeof(struct xp_rec_sample) == 72, "xp_rec_sample");
+
 /*
  * The cookie of a sled's uprobe: everything that the BPF program must know of the sled.
  * bits 0-27 function number, 28-31 unused, 32-47 three operand registers of 4 bits (custom event: pointer, size; typed
@@ -108,6 +132,7 @@ struct xp_bpf_counters {
 	__u64 lost[XP_REC_KINDS];      /* no room in the ring */
 	__u64 truncated[XP_REC_KINDS]; /* events whose payload was cut at the limit */
 	__u64 faulted[XP_REC_KINDS];   /* events whose payload could not be read */
+	__u64 idle;		       /* samples of the idle task: counted, not recorded */
 	__u64 not_taken;	       /* conditional tail sleds whose jump was not taken: no event */
 };
 

@@ -109,7 +109,7 @@ static void orders_by_tsc(void **state)
 	put(world, 1, 20, 2, 0);
 	put(world, 1, 50, 2, 0);
 	put(world, 2, 30, 3, 0);
-	assert_true(xp_merge_pass(world->merge, sink, world) >= 0);
+	assert_true(xp_merge_pass(world->merge, xp_clock_now_tsc(), sink, world) >= 0);
 	assert_seen(world, expected, 5);
 	for (int cpu = 0; cpu < CPUS; cpu++)
 		assert_int_equal(world->consumer[cpu], world->producer[cpu]);
@@ -124,7 +124,7 @@ static void adds_the_base_of_each_cpu(void **state)
 	world->cpus[1].base = 100;
 	put(world, 0, 10, 1, 0);
 	put(world, 1, 10, 2, 0);
-	xp_merge_pass(world->merge, sink, world);
+	xp_merge_pass(world->merge, xp_clock_now_tsc(), sink, world);
 	assert_seen(world, expected, 2);
 }
 
@@ -137,7 +137,7 @@ static void keeps_a_threads_order_over_disorder_in_a_ring(void **state)
 	put(world, 0, 7, 2, 0);
 	put(world, 0, 5, 1, 0);
 	put(world, 1, 9, 1, 0);
-	xp_merge_pass(world->merge, sink, world);
+	xp_merge_pass(world->merge, xp_clock_now_tsc(), sink, world);
 	assert_seen(world, expected, 3);
 }
 
@@ -148,7 +148,7 @@ static void leaves_what_is_younger_than_the_pass(void **state)
 
 	put(world, 0, 10, 1, 0);
 	put(world, 0, xp_clock_now_tsc() + 100000000000ull, 1, 0);
-	xp_merge_pass(world->merge, sink, world);
+	xp_merge_pass(world->merge, xp_clock_now_tsc(), sink, world);
 	assert_seen(world, expected, 1);
 	assert_int_equal(world->consumer[0], 32);
 }
@@ -160,7 +160,7 @@ static void skips_discarded_records(void **state)
 
 	put(world, 0, 10, 1, BPF_RINGBUF_DISCARD_BIT);
 	put(world, 0, 20, 1, 0);
-	xp_merge_pass(world->merge, sink, world);
+	xp_merge_pass(world->merge, xp_clock_now_tsc(), sink, world);
 	assert_seen(world, expected, 1);
 	assert_int_equal(world->consumer[0], 64);
 }
@@ -174,10 +174,10 @@ static void waits_for_a_busy_record(void **state)
 	put(world, 0, 10, 1, 0);
 	busy = put(world, 0, 15, 1, BPF_RINGBUF_BUSY_BIT);
 	put(world, 1, 20, 2, 0);
-	xp_merge_pass(world->merge, sink, world);
+	xp_merge_pass(world->merge, xp_clock_now_tsc(), sink, world);
 	assert_seen(world, expected, 1);
 	*busy &= ~BPF_RINGBUF_BUSY_BIT;
-	xp_merge_pass(world->merge, sink, world);
+	xp_merge_pass(world->merge, xp_clock_now_tsc(), sink, world);
 	assert_seen(world, expected, 3);
 	assert_int_equal(xp_merge_late(world->merge), 0);
 }
@@ -190,7 +190,7 @@ static void loses_patience_when_another_ring_fills(void **state)
 	put(world, 0, 15, 1, BPF_RINGBUF_BUSY_BIT);
 	for (int i = 0; i < 70; i++)
 		put(world, 1, 20 + i, 2, 0);
-	xp_merge_pass(world->merge, sink, world);
+	xp_merge_pass(world->merge, xp_clock_now_tsc(), sink, world);
 	assert_int_equal(world->seen_count, 70);
 	assert_int_equal(world->consumer[1], world->producer[1]);
 	assert_int_equal(world->consumer[0], 0);
@@ -204,10 +204,10 @@ static void passes_the_sinks_error_on(void **state)
 	put(world, 0, 10, 1, 0);
 	put(world, 0, 20, 1, 0);
 	world->sink_error = -ENOSPC;
-	assert_int_equal(xp_merge_pass(world->merge, sink, world), -ENOSPC);
+	assert_int_equal(xp_merge_pass(world->merge, xp_clock_now_tsc(), sink, world), -ENOSPC);
 	assert_seen(world, expected, 1);
 	world->sink_error = 0;
-	xp_merge_pass(world->merge, sink, world);
+	xp_merge_pass(world->merge, xp_clock_now_tsc(), sink, world);
 	assert_seen(world, expected, 2);
 }
 
@@ -216,7 +216,7 @@ static void refuses_a_length_beyond_the_producer(void **state)
 	struct world *world = *state;
 
 	*put(world, 0, 10, 1, 0) = 4000;
-	assert_int_equal(xp_merge_pass(world->merge, sink, world), -EBADMSG);
+	assert_int_equal(xp_merge_pass(world->merge, xp_clock_now_tsc(), sink, world), -EBADMSG);
 	assert_int_equal(world->seen_count, 0);
 }
 
@@ -226,7 +226,7 @@ static void runs_over_the_end_of_a_ring(void **state)
 
 	world->producer[0] = world->consumer[0] = world->ring[0].position = world->ring[0].published = RING_BYTES - 16;
 	put(world, 0, 77, 3, 0);
-	xp_merge_pass(world->merge, sink, world);
+	xp_merge_pass(world->merge, xp_clock_now_tsc(), sink, world);
 	assert_int_equal(world->seen_count, 1);
 	assert_int_equal(world->seen[0], 77 << 8 | 3);
 }

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Work of known shares: three quarters of the time below work_a(), one quarter below work_b(), in `threads` threads,
+ * for about `seconds` each. Prints the CPU time that the kernel accounted.
+ * shares SECONDS [THREADS [wait]]: with wait, starts when it gets a line on its input.
+ */
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <time.h>
+
+#define NOINLINE __attribute__((noinline))
+
+static volatile unsigned long sink;
+static double seconds;
+
+NOINLINE static void spin(long count)
+{
+	for (long i = 0; i < count; i++)
+		sink += i;
+}
+
+NOINLINE static void work_a(void)
+{
+	spin(300000);
+	__asm__ volatile("");
+}
+
+NOINLINE static void work_b(void)
+{
+	spin(100000);
+	__asm__ volatile("");
+}
+
+static double cpu_time(clockid_t clock)
+{
+	struct timespec t;
+
+	clock_gettime(clock, &t);
+	return t.tv_sec + t.tv_nsec / 1e9;
+}
+
+NOINLINE static void *worker(void *arg)
+{
+	while (cpu_time(CLOCK_THREAD_CPUTIME_ID) < seconds) {
+		work_a();
+		work_b();
+	}
+	return arg;
+}
+
+int main(int argc, char **argv)
+{
+	int threads = argc > 2 ? atoi(argv[2]) : 1;
+	pthread_t ids[64];
+
+	seconds = atof(argv[1]);
+	if (argc > 3) {
+		printf("waiting\n");
+		fflush(stdout);
+		getchar();
+	}
+	for (int i = 1; i < threads; i++)
+		pthread_create(&ids[i], NULL, worker, NULL);
+	worker(NULL);
+	for (int i = 1; i < threads; i++)
+		pthread_join(ids[i], NULL);
+	printf("cpu %.4f\n", cpu_time(CLOCK_PROCESS_CPUTIME_ID));
+	return 0;
+}

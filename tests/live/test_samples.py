@@ -1,0 +1,411 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Sampling: the CPU time is all there, in the right functions of the right processes, however those live and die."""
+import collections
+import math
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+
+import pytest
+
+import house
+import profiles
+import recording
+
+pytestmark = pytest.mark.uprobes
+
+FAILED = 1
+BUILD = ("-O1", "-g", "-fno-omit-frame-pointer")
+
+
+@pytest.fixture
+def shares(program):
+    return program("live/programs/shares.c", *BUILD, instrument=False)
+
+
+class Sampled:
+    """A finished recording with samples."""
+
+    def __init__(self, xprof, recorded, status=0):
+        self.directory = recorded.directory
+        self.messages = recorded.messages
+        self.output = recorded.output
+        assert recorded.status == status, f"status {recorded.status}:\n{recorded.messages}"
+        self.totals = recorded.manifest["samples"]
+        self.entries = self.totals["profiles"]
+        assert self.totals["seen"] == self.totals["written"] + self.totals["lost"], self.totals
+        assert self.totals["lost"] == 0 and self.totals["sideband_lost"] == 0, self.totals
+        assert sum(e["samples"] for e in self.entries) == self.totals["written"]
+        assert sorted(e["file"] for e in self.entries) == sorted(p.name for p in self.directory.glob("*.prof"))
+        for entry in self.entries:
+            assert self.read(entry).samples == entry["samples"], entry
+        checked = xprof("check", self.directory)
+        assert checked.returncode == 0, checked.stdout + checked.stderr
+
+    def read(self, entry):
+        return profiles.Profile(self.directory / entry["file"])
+
+    def of(self, **fields):
+        """The entries with these fields."""
+        return [e for e in self.entries if all(e[k] == v for k, v in fields.items())]
+
+    def one(self, **fields):
+        """The path of the only profile with these fields."""
+        found = self.of(**fields)
+        assert len(found) == 1, self.entries
+        return self.directory / found[0]["file"]
+
+    def samples(self, **fields):
+        return sum(e["samples"] for e in self.of(**fields))
+
+
+@pytest.fixture
+def sampled(xprof, record):
+    """Records to the end: sampled("--", path) -> Sampled."""
+    return lambda *args, **options: Sampled(xprof, record("--no-sleds", *args, **options).finish())
+
+
+def cpu_of(output):
+    return float(re.search(r"^cpu (\S+)$", output, re.M)[1])
+
+
+def stolen_s():
+    """Time that the hypervisor took from all CPUs since boot: the kernel takes it for the process's, its timers do not."""
+    return int(pathlib.Path("/proc/stat").read_text().split(None, 9)[8]) / os.sysconf("SC_CLK_TCK")
+
+
+@pytest.fixture(autouse=True)
+def stolen_before(monkeypatch):
+    monkeypatch.setitem(STOLEN, "before", stolen_s())
+
+
+STOLEN = {"before": 0.0}
+
+
+def assert_cpu_time(profile, seconds, tolerance=0.03):
+    allowed = tolerance * seconds + stolen_s() - STOLEN["before"]
+    assert abs(profile.seconds - seconds) <= allowed, f"{profile.seconds:.3f} s sampled, {seconds:.3f} s used"
+
+
+def assert_shares(top, expected):
+    """{function: cumulative share}; a deviation that chance explains, or within a point, is none."""
+    total = sum(flat for flat, _ in top.values())
+    for name, share in expected.items():
+        found = profiles.share(top, name)
+        z = (found - share) / math.sqrt(share * (1 - share) / total)
+        assert abs(found - share) <= 0.01 or abs(z) <= 4, f"{name}: {found:.3f} instead of {share} (z = {z:.1f})"
+
+
+def tops(path, program):
+    """What each reader makes of it: {reader: top}."""
+    found = {}
+    if profiles.GO:
+        found["go tool pprof"] = profiles.go_top(path)
+    if profiles.GOOGLE_PPROF:
+        found["google-pprof"] = profiles.perl_top(path, program)
+    return found
+
+
+def assert_work(path, program):
+    for reader, top in tops(path, program).items():
+        assert {"work_a", "work_b"} <= set(top), (reader, top)
+        assert_shares(top, {"work_a": 0.75, "work_b": 0.25})
+
+
+def start_waiting(start, path, *args):
+    """shares.c that waits for a line."""
+    process = start([path, *args, "wait"], stdin=subprocess.PIPE)
+    assert process.stdout.readline() == "waiting\n"
+    return process
+
+
+def go(process):
+    process.stdin.write("\n")
+    process.stdin.flush()
+
+
+# Truth.
+
+
+@pytest.mark.parametrize("threads", [1, 4])
+def test_cpu_time_and_shares(sampled, shares, threads):
+    recorded = sampled("-F", "999", "--", shares, 2 / threads, threads)
+    path = recorded.one()
+    assert_cpu_time(profiles.Profile(path), cpu_of(recorded.output))
+    assert_work(path, shares)
+
+
+def test_shares_as_libprofiler_sees_them(sampled, shares, tmp_path):
+    library = next(pathlib.Path("/usr/lib").glob("*/libprofiler.so.0"), None)
+    if not library:
+        pytest.skip("no libprofiler here")
+    reference = tmp_path / "reference.prof"
+    done = house.run(
+        [shares, 2], env={"LD_PRELOAD": library, "CPUPROFILE": str(reference), "CPUPROFILE_FREQUENCY": "250"}
+    )
+    assert done.returncode == 0, done.stderr
+    path = sampled("-F", "999", "--", shares, 2).one()
+    theirs, ours = tops(reference, shares), tops(path, shares)
+    for reader in ours:
+        for name in ("work_a", "work_b"):
+            counts = [sum(flat for flat, _ in top[reader].values()) for top in (theirs, ours)]
+            found = [profiles.share(top[reader], name) for top in (theirs, ours)]
+            pooled = sum(s * n for s, n in zip(found, counts)) / sum(counts)
+            z = (found[0] - found[1]) / math.sqrt(pooled * (1 - pooled) * sum(1 / n for n in counts))
+            assert abs(found[0] - found[1]) <= 0.01 or abs(z) <= 4, (reader, name, found, z)
+
+
+def test_period(sampled, shares):
+    """-c counts ns where there is no PMU."""
+    recorded = sampled("-c", "2000000", "--", shares, 0.5)
+    if recorded.totals["event"] != "cpu-clock":
+        pytest.skip("periods are cycles here")
+    profile = profiles.Profile(recorded.one())
+    assert profile.period_us == 2000
+    assert_cpu_time(profile, cpu_of(recorded.output), 0.05)
+
+
+def test_frequency_above_the_limit(sampled, shares):
+    limit = int(pathlib.Path("/proc/sys/kernel/perf_event_max_sample_rate").read_text())
+    recorded = sampled("-F", limit + 1, "--", shares, 0.2)
+    assert re.search(rf"\b{limit}\b", recorded.messages) and "perf_event_max_sample_rate" in recorded.messages
+    assert recorded.totals["period_ns"] == max(10**9 // limit, 20000)
+
+
+def test_frequency_max(sampled, shares):
+    limit = int(pathlib.Path("/proc/sys/kernel/perf_event_max_sample_rate").read_text())
+    recorded = sampled("-F", "max", "--", shares, 0.2)
+    assert recorded.totals["period_ns"] == max(10**9 // limit, 20000)
+    assert_cpu_time(profiles.Profile(recorded.one()), cpu_of(recorded.output), 0.1)
+
+
+# What is sampled.
+
+
+def test_threads_made_later(xprof, record, start, shares):
+    process = start_waiting(start, shares, 0.5, 4)
+    session = record("-F", "999", "-p", process.pid).wait_attached()
+    go(process)
+    output, _ = process.communicate(timeout=20)
+    recorded = Sampled(xprof, session.finish())
+    assert_cpu_time(profiles.Profile(recorded.one()), cpu_of(output))
+    assert_work(recorded.one(), shares)
+
+
+def test_one_thread(xprof, record, start, shares):
+    process = start_waiting(start, shares, 0.5, 4)
+    session = record("-F", "999", "-t", process.pid).wait_attached()
+    go(process)
+    process.communicate(timeout=20)
+    recorded = Sampled(xprof, session.finish())
+    assert_cpu_time(profiles.Profile(recorded.one()), 0.5)
+
+
+def test_children(sampled, shares):
+    """Only with --follow."""
+    command = ["--", "sh", "-c", f"{shares} 0.3 & {shares} 0.3; wait"]
+    alone = sampled("-F", "999", *command)
+    followed = sampled("-F", "999", "--follow", *command)
+    assert not alone.of(comm="shares") and alone.samples() < 100
+    children = [e for e in followed.entries if e["comm"].startswith("shares")]
+    assert len(children) == 2, followed.entries
+    for child in children:
+        assert_cpu_time(followed.read(child), 0.3, 0.1)
+
+
+def test_exec_begins_a_profile(sampled, program, shares):
+    path = program.text(
+        "then",
+        """
+        #include <unistd.h>
+        __attribute__((noinline)) void before_exec(void) { for (volatile long i = 0; i < 200000000; i++) ; }
+        int main(int argc, char **argv) { before_exec(); execv(argv[1], argv + 1); return 1; }
+        """,
+        *BUILD,
+        instrument=False,
+    )
+    recorded = sampled("-F", "999", "--", path, shares, 0.6)
+    first, second = sorted(recorded.entries, key=lambda e: e["image"])
+    assert first["pid"] == second["pid"] and (first["image"], second["image"]) == (1, 2)
+    assert first["comm"].startswith("then") and second["comm"].startswith("shares"), recorded.entries
+    for top in tops(recorded.directory / first["file"], path).values():
+        assert profiles.share(top, "before_exec") > 0.8
+    assert_work(recorded.directory / second["file"], shares)
+
+
+def test_whole_machine(xprof, record, start, shares):
+    session = record("-F", "999", "-a").wait_attached()
+    process = start([shares, 1])
+    # Kernel threads work too: what was written is sent to a disk.
+    house.run(["sh", "-c", "dd if=/dev/zero of=/var/tmp/xprof-test bs=1M count=64 conv=fsync; rm /var/tmp/xprof-test"])
+    output, _ = process.communicate(timeout=20)
+    recorded = Sampled(xprof, session.stop())
+    # Before its exec it was a fork of this program.
+    (entry,) = [e for e in recorded.of(pid=process.pid) if e["comm"].startswith("shares")]
+    path = recorded.directory / entry["file"]
+    assert_cpu_time(profiles.Profile(path), cpu_of(output), 0.05)
+    assert_work(path, shares)
+    names = collections.Counter()
+    for entry in recorded.entries:
+        if profiles.GO and entry["samples"] and entry["pid"] in (0, *(e["pid"] for e in recorded.of(comm="dd"))):
+            names.update(profiles.go_top(recorded.directory / entry["file"]).keys())
+    if profiles.GO:
+        assert any(n in names for n in ("do_syscall_64", "entry_SYSCALL_64_after_hwframe", "x64_sys_call")), names
+    assert recorded.samples(pid=0) == 0 or recorded.of(pid=0)[0]["comm"] == "kernel-threads"
+    assert not [e for e in recorded.entries if e["comm"].startswith(("kworker", "swapper", "ksoftirqd"))]
+
+
+def test_one_cpu(sampled, shares):
+    """What runs on another one is not sampled."""
+    if len(os.sched_getaffinity(0)) < 2:
+        pytest.skip("one CPU only")
+    here, there = sorted(os.sched_getaffinity(0))[:2]
+    pinned = [subprocess.Popen(["taskset", "-c", str(c), shares, "20"], stdout=subprocess.DEVNULL) for c in (here, there)]
+    try:
+        recorded = sampled("-F", "999", "-a", "-C", here, "-d", "1")
+        pids = {cpu: recorded.samples(pid=p.pid) for cpu, p in zip((here, there), pinned)}
+    finally:
+        for process in pinned:
+            process.kill()
+            process.wait()
+    assert pids[here] > 50 and pids[there] < pids[here] / 10, pids
+
+
+def test_cpu_that_does_not_exist(xprof, tmp_path):
+    for cpus in ("0,4095", "100000"):
+        done = xprof("record", "-a", "-C", cpus, "-d", "1", "-o", tmp_path / "out")
+        assert done.returncode == FAILED, done.stderr
+        assert re.search(r"error: .*CPU", done.stderr), done.stderr
+        assert not (tmp_path / "out").exists()
+
+
+def test_no_sample_at_all(xprof, record, start):
+    """A sleeping target, and ^C: a valid, empty profile."""
+    process = start(["sleep", "60"])
+    session = record("-p", process.pid).wait_attached()
+    recorded = Sampled(xprof, session.stop())
+    assert recorded.samples() == 0
+    profile = profiles.Profile(recorded.one(pid=process.pid))
+    assert not profile.records
+    assert process.poll() is None
+
+
+def test_storm_of_short_processes(xprof, record, start, shares):
+    session = record("-F", "4999", "-a").wait_attached()
+    house.run(["sh", "-c", f"i=0; while [ $i -lt 200 ]; do {shares} 0.003 >/dev/null; i=$((i+1)); done"])
+    recorded = Sampled(xprof, session.stop())
+    seen = [e for e in recorded.entries if e["comm"].startswith("shares")]
+    assert len(seen) == 200, len(seen)
+    if profiles.GO:
+        found = collections.Counter()
+        for entry in seen[:20]:
+            found.update(n for n in profiles.go_top(recorded.directory / entry["file"]) if n.startswith(("work_", "spin")))
+        assert found["work_a"] >= 15, found
+
+
+# Programs whose binary is not where it seems to be.
+
+
+def copy_of(shares, directory, name="mine"):
+    directory.mkdir(exist_ok=True)
+    return pathlib.Path(shutil.copy(shares, directory / name))
+
+
+def test_container(xprof, record, start, shares, tmp_path):
+    """Its binary is on a mount of its own; in the place of the path is another file, or none."""
+    inside = tmp_path / "inside"
+    inside.mkdir()
+    script = f"mount -t tmpfs tmpfs {inside} && cp {shares} {inside}/mine && {inside}/mine 0.8"
+    session = record("-F", "999", "-a").wait_attached()
+    done = house.run(["unshare", "-m", "-p", "-f", "sh", "-c", script])
+    assert done.returncode == 0, done.stderr
+    recorded = Sampled(xprof, session.stop())
+    path = recorded.one(comm="mine")
+    assert not (inside / "mine").exists()
+    assert_cpu_time(profiles.Profile(path), cpu_of(done.stdout), 0.05)
+    (copy,) = {line.split(None, 5)[5] for line in profiles.Profile(path).mappings if "mine" in line.rsplit("/", 1)[-1]}
+    assert_work(path, copy)
+
+
+def test_deleted_binary(xprof, record, start, shares, tmp_path):
+    binary = copy_of(shares, tmp_path / "bin")
+    process = start_waiting(start, binary, 0.8, 1)
+    binary.unlink()
+    session = record("-F", "999", "-p", process.pid).wait_attached()
+    go(process)
+    process.communicate(timeout=20)
+    path = Sampled(xprof, session.finish()).one()
+    (copy,) = {line.split(None, 5)[5] for line in profiles.Profile(path).mappings if "mine" in line.rsplit("/", 1)[-1]}
+    assert_work(path, copy)
+
+
+def test_path_with_spaces(sampled, shares, tmp_path):
+    binary = copy_of(shares, tmp_path / "a path with spaces", "my program")
+    recorded = sampled("-F", "999", "--", binary, 0.8)
+    assert_work(recorded.one(), binary)
+
+
+LIBRARY = "__attribute__((noinline)) void in_{0}(void) {{ for (volatile long i = 0; i < 60000000; i++) ; }}\n"
+LOADER = r"""
+#include <dlfcn.h>
+#include <stdio.h>
+int main(int argc, char **argv)
+{
+	const char *names[] = { "in_first", "in_other" };
+	void *address[2];
+
+	for (int i = 0; i < 2; i++) {
+		void *library = dlopen(argv[1 + i], RTLD_NOW);
+		void (*run)(void) = dlsym(library, names[i]);
+
+		address[i] = (void *)run;
+		run();
+		dlclose(library);
+	}
+	printf("%s\n", address[0] == address[1] ? "same" : "different");
+	return 0;
+}
+"""
+
+
+def test_libraries_at_one_address(sampled, program):
+    """Loaded one after the other, they have the same addresses, and each its own time."""
+    libraries = [
+        program.text(f"lib{name}", LIBRARY.format(name), *BUILD, "-fPIC", "-shared", instrument=False)
+        for name in ("first", "other")
+    ]
+    loader = program.text("loader", LOADER, *BUILD, "-ldl", instrument=False)
+    recorded = sampled("-F", "999", "--", loader, *libraries)
+    assert recorded.output == "same\n", "the test proves nothing"
+    if not profiles.GO:
+        pytest.skip("no go tool here")
+    top = profiles.go_top(recorded.one())
+    assert {"in_first", "in_other"} <= set(top), top
+    assert abs(profiles.share(top, "in_first") - profiles.share(top, "in_other")) < 0.15, top
+
+
+# Together.
+
+
+def test_two_recordings_at_once(xprof, record, start, shares):
+    process = start_waiting(start, shares, 0.8, 1)
+    sessions = [record("-F", hz, "-p", process.pid).wait_attached() for hz in (999, 499)]
+    go(process)
+    output, _ = process.communicate(timeout=20)
+    for session in sessions:
+        recorded = Sampled(xprof, session.finish())
+        assert_cpu_time(profiles.Profile(recorded.one()), cpu_of(output), 0.05)
+        assert_work(recorded.one(), shares)
+
+
+def test_sleds_and_samples(xprof, record, program):
+    path = program("live/programs/shares.c", *BUILD, house.no_runtime())
+    finished = record("-F", "999", "--", path, 0.8).finish().ok()
+    recorded = Sampled(xprof, finished)
+    assert_cpu_time(profiles.Profile(recorded.one()), cpu_of(recorded.output), 0.05)
+    assert_work(recorded.one(), path)
+    calls = finished.log().calls()
+    assert abs(calls["work_a", recording.ENTER] - calls["work_b", recording.ENTER]) == 0 < calls["work_a", recording.ENTER]
+    assert calls["spin", recording.ENTER] == 2 * calls["work_a", recording.ENTER]

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Sampling events: perf events whose overflow runs the BPF program `sample`. An event of a thread follows the thread
+ * over all CPUs and is inherited by the threads (with children: also by the processes) that it makes; an event of a CPU
+ * samples whatever runs there.
+ */
+#ifndef XPROF_ATTACH_SAMPLES_H
+#define XPROF_ATTACH_SAMPLES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct xp_sampler_options {
+	int program_fd;
+	uint64_t hz;	 /* samples a second; 0: use period. UINT64_MAX: as many as the kernel allows */
+	uint64_t period; /* events (cycles, or ns of cpu-clock) between samples */
+	bool children;	 /* of the threads that are sampled too */
+};
+
+struct xp_sampler;
+
+/*
+ * Chooses the event: cycles where there is a PMU, cpu-clock otherwise; clamps the frequency to
+ * kernel.perf_event_max_sample_rate. Errors with a sentence in why: -EACCES perf_event_paranoid or lockdown forbids it,
+ * -EOPNOTSUPP no such event.
+ */
+int xp_sampler_new(struct xp_sampler **sampler, const struct xp_sampler_options *options, char *why, size_t why_size);
+/* Closes all events. */
+void xp_sampler_free(struct xp_sampler *sampler);
+
+/* All threads of a process. They are sampled from now on. -ESRCH: it is gone. -EMFILE: too many threads. */
+int xp_sampler_add_process(struct xp_sampler *sampler, pid_t pid);
+int xp_sampler_add_thread(struct xp_sampler *sampler, pid_t tid);
+/* The CPUs of cpus[0..count) that are online and not yet sampled; to be called again for those that come online. */
+int xp_sampler_add_cpus(struct xp_sampler *sampler, const bool *cpus, size_t count);
+/* No sample comes any more. */
+void xp_sampler_stop(struct xp_sampler *sampler);
+
+/* "cycles" or "cpu-clock". */
+const char *xp_sampler_event(const struct xp_sampler *sampler);
+bool xp_sampler_hardware(const struct xp_sampler *sampler);
+/* What a sample stands for, in ns of CPU time; tsc_hz turns cycles into time. */
+uint64_t xp_sampler_period_ns(const struct xp_sampler *sampler, uint64_t tsc_hz);
+/* The frequency asked for was above this limit of the kernel and was lowered to it; 0: it was not. */
+uint64_t xp_sampler_clamped_hz(const struct xp_sampler *sampler);
+
+/*
+ * "0-3,7" -> cpus[], true where named. -EINVAL not of this form, -ERANGE a CPU number of `count` or more.
+ */
+int xp_cpu_list_parse(const char *text, bool *cpus, size_t count);
+
+#endif

@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The loop of a recording: takes the records of all CPUs as they come and keeps house. */
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include "progress.h"
+#include "record.h"
+#include "util.h"
+
+/* The reader polls: a wake-up per record costs microseconds. Within these bounds it looks oftener as rings fill. */
+#define POLL_MIN_MS 1
+#define POLL_MAX_MS 20
+#define HOUSEKEEPING_NS XP_NS_PER_S
+/*
+ * The reader runs rarely and briefly, but when it is due it must not queue behind the target's own threads: at equal
+ * priority, 3 of 15 runs of 4 threads at full speed on 2 busy CPUs overflowed a ring; at this one, none of 12 did.
+ */
+#define READER_NICE (-15)
+
+/* Events of the epoll set. */
+enum source {
+	SOURCE_SIGNAL,
+	SOURCE_RING,
+};
+
+/* A process may be gone before it could be looked at. Of those that nothing was known of, only --exec wants any. */
+static int adopt(struct xp_recording *rec, const struct xp_rec *record, uint64_t tsc)
+{
+	struct xp_process *process = xp_processes_find(&rec->processes, record->pid);
+	int err = -ENOENT;
+
+	if (!process && !rec->options->exec_path)
+		return -ENOENT;
+	if (!process)
+		err = xp_follow_add(rec, &process, record->pid, tsc);
+	return err ? xp_follow_adopt(rec, record, "unknown", tsc) : 0;
+}
+
+/* What happened to processes before this TSC. */
+static int take_sideband(struct xp_recording *rec, uint64_t tsc)
+{
+	const struct xp_sideband_event *event;
+	int err = 0;
+
+	while (!err && (event = xp_sideband_next(rec->sideband, tsc)))
+		err = xp_samples_event(&rec->samples, event);
+	return err;
+}
+
+static int take(struct xp_recording *rec, const struct xp_rec *record, size_t size, unsigned int cpu, uint64_t tsc)
+{
+	enum xp_rec_kind kind = xp_rec_kind(record);
+	int err;
+
+	if (rec->sideband) {
+		err = take_sideband(rec, tsc);
+		if (err)
+			return err;
+	}
+	if (kind == XP_REC_SAMPLE)
+		return tsc > rec->processes.stop_tsc ? 0 : xp_samples_record(&rec->samples, record, size);
+	if (kind >= XP_REC_EXEC)
+		return xp_follow_task(rec, record, size, tsc);
+	if (kind == XP_REC_ENTRY_ARGS && size < sizeof(struct xp_rec_args))
+		return -EBADMSG;
+	err = xp_processes_record(&rec->processes, record, cpu, tsc);
+	if (err == -ENOENT) {
+		err = adopt(rec, record, tsc);
+		if (!err)
+			err = xp_processes_record(&rec->processes, record, cpu, tsc);
+	}
+	if (err == -ENOENT) {
+		rec->other_process++;
+		return 0;
+	}
+	return err;
+}
+
+static int sink(void *arg, const struct xp_rec *record, size_t size, unsigned int cpu, uint64_t tsc)
+{
+	struct xp_recording *rec = arg;
+	int err = take(rec, record, size, cpu, tsc);
+
+	rec->by_ktime += record->time >> 63;
+	/* What was refused on the way (an object without sleds) does not explain a later error. */
+	if (!err)
+		rec->why[0] = 0;
+	return err;
+}
+
+/* SIGINT of the terminal is the command's, when there is one: xprof ends when it does. */
+int xp_run_block_signals(const struct xp_recording *rec)
+{
+	sigset_t signals, writes;
+
+	sigemptyset(&signals);
+	sigaddset(&signals, SIGINT);
+	sigaddset(&signals, SIGTERM);
+	sigaddset(&signals, SIGHUP);
+	sigaddset(&signals, SIGCHLD);
+	if (sigprocmask(SIG_BLOCK, &signals, NULL))
+		return -errno;
+	if (rec->options->child_argv)
+		sigdelset(&signals, SIGINT);
+	/* Failed writes are heard of by EPIPE and EFBIG. Blocked, not ignored: that the command would inherit. */
+	sigemptyset(&writes);
+	sigaddset(&writes, SIGPIPE);
+	sigaddset(&writes, SIGXFSZ);
+	if (sigprocmask(SIG_BLOCK, &writes, NULL))
+		return -errno;
+	return signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
+}
+
+void xp_run_unblock_signals(void)
+{
+	sigset_t signals;
+
+	sigemptyset(&signals);
+	sigaddset(&signals, SIGINT);
+	sigaddset(&signals, SIGTERM);
+	sigaddset(&signals, SIGHUP);
+	sigprocmask(SIG_UNBLOCK, &signals, NULL);
+}
+
+/* One pass over all rings and the side-band: the fill of the fullest ring, or a negative errno. */
+static int pass(struct xp_recording *rec)
+{
+	uint64_t mark = xp_clock_now_tsc();
+	int err = rec->sideband ? xp_sideband_read(rec->sideband, rec->clock) : 0;
+	int fill = err ? err : xp_merge_pass(rec->merge, mark, sink, rec);
+
+	if (fill >= 0 && rec->sideband)
+		err = take_sideband(rec, mark);
+	return err ? err : fill;
+}
+
+int xp_run_drain(struct xp_recording *rec)
+{
+	int err = rec->sideband ? xp_sideband_read(rec->sideband, rec->clock) : 0;
+
+	return err ? err : xp_merge_drain(rec->merge, sink, rec);
+}
+
+static int watch(int epoll_fd, int fd, enum source source, uint32_t events)
+{
+	struct epoll_event event = { .events = events, .data.u32 = source };
+
+	return epoll_ctl(epoll_fd, EPOLL_CTL_ADD, fd, &event) ? -errno : 0;
+}
+
+static int open_epoll(const struct xp_recording *rec, int signal_fd)
+{
+	int epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	int err;
+
+	if (epoll_fd < 0)
+		return -errno;
+	err = watch(epoll_fd, signal_fd, SOURCE_SIGNAL, EPOLLIN);
+	/* Edge-triggered: a ring that holds records is readable all the time, only a wake-up from BPF is an edge. */
+	for (unsigned int cpu = 0; cpu < rec->rings->count && !err; cpu++)
+		err = watch(epoll_fd, rec->rings->rings[cpu].map_fd, SOURCE_RING, EPOLLIN | EPOLLET);
+	if (err) {
+		close(epoll_fd);
+		return err;
+	}
+	return epoll_fd;
+}
+
+/* Whether all targets are gone. */
+static bool ended(const struct xp_recording *rec)
+{
+	if (rec->options->all || rec->options->exec_path)
+		return false;
+	if (rec->options->tid)
+		return !xp_target_start_time(rec->options->tid);
+	for (const struct xp_process *process = rec->processes.first; process; process = process->next)
+		if (process->live)
+			return false;
+	return true;
+}
+
+void xp_run_read_losses(struct xp_recording *rec)
+{
+	rec->missed = xp_programs_missed(&rec->programs);
+	if (xp_programs_counters(&rec->programs, rec->lost))
+		xp_debug("cannot read the BPF side's counters");
+}
+
+static int housekeeping(struct xp_recording *rec, struct xp_progress *progress)
+{
+	struct xp_totals totals;
+	int err = 0;
+
+	if (xp_clock_update(rec->clock) > 0)
+		err = xp_programs_set_clock(&rec->programs, rec->clock);
+	xp_follow_check(rec);
+	if (!err && rec->sideband)
+		err = xp_sideband_add_cpus(rec->sideband);
+	if (!err && rec->cpus)
+		err = xp_sampler_add_cpus(rec->sampler, rec->cpus, rec->programs.cpus);
+	if (!err && rec->sideband)
+		err = xp_samples_repair(&rec->samples, xp_sideband_lost(rec->sideband));
+	/* What a crash of xprof may cost: about a second. */
+	if (!err)
+		err = xp_processes_flush(&rec->processes);
+	xp_run_read_losses(rec);
+	xp_recording_totals(rec, &totals);
+	xp_progress_show(progress, totals.seen + totals.samples, totals.lost + totals.samples_lost);
+	return err;
+}
+
+/* How long to sleep after a pass that found the fullest ring `fill` percent full. */
+static int next_poll_ms(int poll_ms, int fill)
+{
+	if (fill > 20)
+		return XP_MAX(poll_ms / 2, POLL_MIN_MS);
+	if (fill < 5)
+		return XP_MIN(poll_ms * 2, POLL_MAX_MS);
+	return poll_ms;
+}
+
+int xp_run(struct xp_recording *rec, int signal_fd)
+{
+	uint64_t begin = rec->run_tsc = xp_clock_now_tsc();
+	uint64_t end =
+	    rec->options->duration_ns ? begin + xp_clock_ticks(rec->clock, rec->options->duration_ns) : UINT64_MAX;
+	uint64_t next_housekeeping = begin;
+	struct xp_progress progress;
+	int epoll_fd = open_epoll(rec, signal_fd);
+	int poll_ms = POLL_MAX_MS;
+	int err = 0;
+
+	if (epoll_fd < 0)
+		return epoll_fd;
+	if (setpriority(PRIO_PROCESS, 0, READER_NICE))
+		xp_debug("cannot raise the reader's priority: %s", strerror(errno));
+	xp_progress_begin(&progress);
+	for (;;) {
+		uint64_t now = xp_clock_now_tsc();
+		struct epoll_event event;
+		int fill;
+
+		if (now >= end)
+			break;
+		if (now >= next_housekeeping) {
+			err = housekeeping(rec, &progress);
+			next_housekeeping = now + xp_clock_ticks(rec->clock, HOUSEKEEPING_NS);
+		}
+		if (!err && rec->launch.traced)
+			err = xp_follow_launch_event(rec);
+		fill = err ? err : pass(rec);
+		if (fill < 0) {
+			err = fill;
+			break;
+		}
+		if (ended(rec))
+			break;
+		poll_ms = next_poll_ms(poll_ms, fill);
+		if (end != UINT64_MAX)
+			poll_ms = XP_MIN(poll_ms, (int)XP_MIN(xp_clock_ns(rec->clock, end - now) / 1000000 + 1, 1000u));
+		if (epoll_wait(epoll_fd, &event, 1, poll_ms) == 1 && event.data.u32 == SOURCE_SIGNAL) {
+			struct signalfd_siginfo info;
+
+			if (read(signal_fd, &info, sizeof(info)) == sizeof(info) && info.ssi_signo != SIGCHLD)
+				break;
+		}
+	}
+	xp_progress_end(&progress);
+	close(epoll_fd);
+	return err;
+}
