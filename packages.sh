@@ -26,6 +26,9 @@ test	libcmocka-dev
 test	python3
 test	python3-pytest
 test	groff-base
+test	binutils
+test	bsdutils
+test	less
 test	zsh optional
 test	llvm
 test	libclang-rt-dev libclang-rt-14-dev libclang-rt-18-dev libclang-rt-19-dev

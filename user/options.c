@@ -15,13 +15,25 @@
 const struct xp_command_info xp_command_table[XP_COMMANDS] = {
 	[XP_CMD_RECORD] = {
 		.name = "record",
-		.synopsis = "(-p PID[,PID...] | --exec PATH | -- CMD [ARG...])",
-		.summary = "record the XRay sleds of running processes into FDR logs",
-		.description = "Attaches to the XRay sleds of the target, whose code must be built with "
-			       "-fxray-instrument, and writes one FDR log for each process. It ends after --duration, "
-			       "with the target, or at the first SIGINT or SIGTERM; a second signal aborts.",
+		.synopsis = "(-p PID[,PID...] | -t TID | -a | --exec PATH | -- CMD [ARG...])",
+		.summary = "record function calls and samples of running processes",
+		.description = "Samples the target and writes one gperftools CPU profile for each process. Where a target "
+			       "is built with -fxray-instrument it also attaches to its XRay sleds and writes every call "
+			       "into an FDR log. It ends after --duration, with the target, or at the first SIGINT or "
+			       "SIGTERM; a second signal aborts.",
 		.operands_max = UINT_MAX,
 		.operands = XP_OPERAND_CHILD,
+	},
+	[XP_CMD_REPORT] = {
+		.name = "report",
+		.synopsis = "DIR|FILE...",
+		.summary = "show the functions of a recording that took most",
+		.description = "Prints for each process a table of its functions: samples in the function itself (Flat) "
+			       "and with all that it calls (Cum), and the calls that its sleds counted, with their "
+			       "time, callees included. Takes a recording's directory, gperftools profiles and FDR logs.",
+		.operands_min = 1,
+		.operands_max = UINT_MAX,
+		.operands = XP_OPERAND_FILE,
 	},
 	[XP_CMD_LIST] = {
 		.name = "list",
@@ -36,8 +48,9 @@ const struct xp_command_info xp_command_table[XP_COMMANDS] = {
 	[XP_CMD_DUMP] = {
 		.name = "dump",
 		.synopsis = "FILE...",
-		.summary = "print an XRay FDR log, record by record",
-		.description = "Prints any FDR log of versions 1 to 5 as text, those of XRay's own runtime included.",
+		.summary = "print an FDR log or a gperftools profile, record by record",
+		.description = "Prints any XRay FDR log of versions 1 to 5 and any gperftools CPU profile as text, those of "
+			       "XRay's own runtime and of libprofiler included.",
 		.operands_min = 1,
 		.operands_max = UINT_MAX,
 		.operands = XP_OPERAND_FILE,
@@ -87,16 +100,30 @@ const struct xp_command_info xp_command_table[XP_COMMANDS] = {
 	},
 };
 
-#define TALKERS (ON(RECORD) | ON(LIST) | ON(DUMP) | ON(CHECK) | ON(RECOVER) | ON(DOCTOR))
+#define TALKERS (ON(RECORD) | ON(REPORT) | ON(LIST) | ON(DUMP) | ON(CHECK) | ON(RECOVER) | ON(DOCTOR))
 
 /* Options of one group stand together. */
 const struct xp_option xp_option_table[] = {
 	{ "pid", 'p', "PID", NULL, XP_OPTION_PIDS, ON(RECORD), SETS(pids), "Target, exactly one",
 	  "Record these running processes; several are separated by commas." },
+	{ "all", 'a', NULL, NULL, XP_OPTION_FLAG, ON(RECORD), SETS(all), "Target, exactly one",
+	  "Sample all processes on all CPUs, and the kernel." },
+	{ "tid", 't', "TID", NULL, XP_OPTION_COUNT, ON(RECORD), SETS(tid), "Target, exactly one",
+	  "Sample this thread." },
 	{ "exec", 0, "PATH", NULL, XP_OPTION_FILE, ON(RECORD), SETS(exec_path), "Target, exactly one",
 	  "Record every process that runs this executable or has this shared object mapped, now or later." },
 	{ "follow", 0, NULL, NULL, XP_OPTION_FLAG, ON(RECORD), SETS(follow), "What to record",
 	  "Record the children of the target too." },
+	{ "no-sleds", 0, NULL, NULL, XP_OPTION_FLAG, ON(RECORD), SETS(no_sleds), "What to record",
+	  "Only sample; leave XRay sleds alone." },
+	{ "no-samples", 0, NULL, NULL, XP_OPTION_FLAG, ON(RECORD), SETS(no_samples), "What to record",
+	  "Only record XRay sleds." },
+	{ "freq", 'F', "HZ", "max", XP_OPTION_COUNT, ON(RECORD), SETS(hz), "Samples",
+	  "Samples a second of each running thread's CPU time, or max for as many as the kernel allows. Default: 99." },
+	{ "count", 'c', "PERIOD", NULL, XP_OPTION_COUNT, ON(RECORD), SETS(period), "Samples",
+	  "A sample every PERIOD events in place of --freq: cycles, or ns of CPU time where there is no PMU." },
+	{ "cpu", 'C', "LIST", NULL, XP_OPTION_TEXT, ON(RECORD), SETS(cpus), "Samples",
+	  "With --all, sample these CPUs only: 0-3,7." },
 	{ "functions", 0, "GLOB", NULL, XP_OPTION_PATTERNS, ON(RECORD), SETS(functions), "What to record",
 	  "Record only functions whose name matches GLOB; !GLOB leaves out those that match. May be repeated: the last "
 	  "pattern that matches a name decides." },
@@ -120,6 +147,17 @@ const struct xp_option xp_option_table[] = {
 	  "Write the files into this directory; one that exists becomes DIR.old. Default: xprof.out." },
 	{ "fdr-version", 0, "N", "1|5", XP_OPTION_NUMBER, ON(RECORD), SETS(fdr_version), "Output",
 	  "Version of the FDR logs. Default: 1, and 5 when typed events are recorded." },
+	{ "limit", 0, "N", "max", XP_OPTION_COUNT, ON(REPORT), SETS(limit), "Output",
+	  "Functions of each process, or max for all. Default: 30." },
+	{ "sort", 0, "BY", "flat|cum|time", XP_OPTION_CHOICE, ON(REPORT), SETS(sort), "Output",
+	  "What goes first: samples in the function itself, samples with what it calls, or the time of its calls. "
+	  "Default: flat, and time where there are no samples." },
+	{ "lines", 0, NULL, NULL, XP_OPTION_FLAG, ON(REPORT), SETS(lines), "Output",
+	  "A row for each line of the source." },
+	{ "no-inlines", 0, NULL, NULL, XP_OPTION_FLAG, ON(REPORT), SETS(no_inlines), "Output",
+	  "Count what is inlined for the function that it is inlined in." },
+	{ "full-names", 0, NULL, NULL, XP_OPTION_FLAG, ON(REPORT), SETS(full_names), "Output",
+	  "Show names of C++ functions with their parameters and template arguments." },
 	{ "sleds", 0, NULL, NULL, XP_OPTION_FLAG, ON(LIST), SETS(sleds), "Output",
 	  "List every sled of each function." },
 	{ "verbose", 'v', NULL, NULL, XP_OPTION_FLAG, TALKERS, SETS(verbose), "Messages", "Tell what is done." },
@@ -293,6 +331,22 @@ static int set_size(const char *name, uint64_t *bytes, const char *text)
 	return 0;
 }
 
+static int set_count(const struct xp_option *option, uint64_t *count, const char *text)
+{
+	size_t digits = strspn(text, "0123456789");
+
+	if (option->choices && choice_find(option->choices, text) >= 0) {
+		*count = UINT64_MAX;
+		return 0;
+	}
+	if (!digits || text[digits] || scaled(text, digits, 1, count) || !*count || *count > INT64_MAX) {
+		xp_error("--%s takes a whole number above 0%s%s, not '%s'", option->name, option->choices ? " or " : "",
+			 option->choices ? option->choices : "", text);
+		return -EINVAL;
+	}
+	return 0;
+}
+
 static int set_choice(const struct xp_option *option, void *to, const char *text)
 {
 	int index = choice_find(option->choices, text);
@@ -323,16 +377,19 @@ static int set_option(struct xp_options *options, const struct xp_option *option
 	case XP_OPTION_NUMBER:
 	case XP_OPTION_CHOICE:
 		return set_choice(option, to, text);
+	case XP_OPTION_COUNT:
+		return set_count(option, to, text);
 	case XP_OPTION_PIDS:
 		return set_pids(to, text);
 	case XP_OPTION_PATTERNS:
 		return set_pattern(to, option->name, text);
 	case XP_OPTION_FILE:
 	case XP_OPTION_DIRECTORY:
+	case XP_OPTION_TEXT:
 		break;
 	}
 	if (!*text) {
-		xp_error("--%s takes a path, not an empty text", option->name);
+		xp_error("--%s takes a %s, not an empty text", option->name, option->argument);
 		return -EINVAL;
 	}
 	*(const char **)to = text;
@@ -427,7 +484,8 @@ static int parse_flags(struct xp_options *options, int argc, char **argv)
 
 static int check_target(struct xp_options *options, bool separated)
 {
-	int targets = !!options->pids.count + !!options->exec_path + !!options->operand_count;
+	int targets =
+	    !!options->pids.count + !!options->exec_path + !!options->operand_count + options->all + !!options->tid;
 
 	if (options->operand_count && !separated) {
 		xp_error("unexpected '%s'; a process is given by -p PID, a command to start by -- CMD [ARG...]",
@@ -435,8 +493,20 @@ static int check_target(struct xp_options *options, bool separated)
 		return -EINVAL;
 	}
 	if (targets != 1) {
-		xp_error("%s; give exactly one of -p PID, --exec PATH or -- CMD [ARG...]",
+		xp_error("%s; give exactly one of -p PID, -t TID, -a, --exec PATH or -- CMD [ARG...]",
 			 targets ? "more than one target" : "no target");
+		return -EINVAL;
+	}
+	if (options->no_sleds && options->no_samples) {
+		xp_error("--no-sleds and --no-samples together leave nothing to record");
+		return -EINVAL;
+	}
+	if (options->cpus && !options->all) {
+		xp_error("--cpu goes with --all only");
+		return -EINVAL;
+	}
+	if (options->no_samples && (options->all || options->tid)) {
+		xp_error("--no-samples leaves nothing of --all or --tid, which only sample");
 		return -EINVAL;
 	}
 	if (options->operand_count) {
@@ -543,7 +613,9 @@ int xp_options_parse(struct xp_options *options, int argc, char **argv)
 	*options = (struct xp_options){
 		.output_dir = "xprof.out",
 		.fdr_version = 1,
+		.hz = 99,
 		.buffer_bytes = 4 << 20,
+		.limit = 30,
 	};
 	err = parse_command(options, argc, argv);
 	if (err)

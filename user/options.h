@@ -13,6 +13,7 @@
 
 enum xp_command {
 	XP_CMD_RECORD,
+	XP_CMD_REPORT,
 	XP_CMD_LIST,
 	XP_CMD_DUMP,
 	XP_CMD_CHECK,
@@ -48,8 +49,10 @@ enum xp_option_type {
 	XP_OPTION_SIZE,	     /* uint64_t in bytes, a power of two, at least a page */
 	XP_OPTION_NUMBER,    /* unsigned int, one of the choices */
 	XP_OPTION_CHOICE,    /* int, the index of the choice */
+	XP_OPTION_COUNT,     /* uint64_t, 1 or more; where `choices` is "max", that is UINT64_MAX */
 	XP_OPTION_FILE,	     /* const char * */
 	XP_OPTION_DIRECTORY, /* const char * */
+	XP_OPTION_TEXT,	     /* const char *, not empty */
 	XP_OPTION_PIDS,	     /* struct xp_pid_list, adds to it */
 	XP_OPTION_PATTERNS,  /* struct xp_text_list, adds to it */
 };
@@ -93,12 +96,20 @@ struct xp_options {
 	struct xp_pid_list pids; /* -p */
 	const char *exec_path;	 /* --exec: every process that runs this file */
 	char **child_argv;	 /* -- CMD: NULL-terminated part of argv, NULL when not given */
+	bool all;		 /* -a */
+	uint64_t tid;		 /* -t: samples of this thread alone; 0: not given */
 	bool follow;
 
 	uint64_t duration_ns;	/* 0: until stopped */
 	const char *output_dir; /* default xprof.out */
 	bool dry_run;
 	bool strict;
+
+	bool no_sleds;
+	bool no_samples;
+	uint64_t hz;	   /* samples a second, default 99; UINT64_MAX: as many as the kernel allows */
+	uint64_t period;   /* -c: events between samples, in place of hz; 0: not given */
+	const char *cpus;  /* -C: with -a, only these; NULL: all */
 
 	struct xp_text_list functions; /* --functions: globs in the order given, '!' in front excludes */
 	unsigned int args;	       /* 0: only what entry sleds with arguments give; 1..6 */
@@ -107,10 +118,17 @@ struct xp_options {
 	enum xp_uprobes uprobes;
 	uint64_t buffer_bytes; /* of each CPU's ring, default 4 MiB */
 
+	/* report */
+	uint64_t limit; /* rows of a table, default 30 */
+	int sort;	/* enum xp_report_sort */
+	bool lines;
+	bool no_inlines;
+	bool full_names;
+
 	/* list */
 	bool sleds;
 
-	/* list, dump, check, recover, doctor, help */
+	/* report, list, dump, check, recover, doctor, help */
 	char **operands; /* part of argv */
 	size_t operand_count;
 };

@@ -42,6 +42,11 @@ static uint64_t function_vaddr(size_t index)
 	return TEXT_VADDR + index * FUNCTION_BYTES;
 }
 
+uint64_t xp_side_elf_vaddr(uint32_t function_id)
+{
+	return function_vaddr(function_id - 1);
+}
+
 /* Both fields count from their own place: address is the first, function the second. */
 static void fill_map(uint8_t *map, size_t count)
 {

@@ -10,6 +10,7 @@
 #define XPROF_SIDE_ELF_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 /*
  * names[i]: the mangled name of function id i + 1; NULL: unknown, it becomes "fn_<id>". count: 1..XP_FUNCTION_ID_MAX.
@@ -17,5 +18,8 @@
  * -ENOMEM, those of pwrite(2).
  */
 int xp_side_elf_write(int fd, const char *const *names, size_t count);
+
+/* Where the function of this id, 1 or more, stands in such a file. */
+uint64_t xp_side_elf_vaddr(uint32_t function_id);
 
 #endif

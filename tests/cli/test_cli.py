@@ -10,7 +10,7 @@ import pytest
 import house
 
 GOLDEN = pathlib.Path(__file__).with_name("golden")
-COMMANDS = ["record", "list", "dump", "check", "recover", "doctor", "help", "version"]
+COMMANDS = ["record", "report", "list", "dump", "check", "recover", "doctor", "help", "version"]
 
 
 def one_line(text):
@@ -74,18 +74,27 @@ def test_version(xprof, args):
         (["x" * 200], f"unknown command '{'x' * 200}'; see 'xprof help'"),
         (["-p", "1"], "unknown option '-p'; options follow the command, see 'xprof help'"),
         (["help", "frobnicate"], "there is no command 'frobnicate'; see 'xprof help'"),
-        (["record"], "no target; give exactly one of -p PID, --exec PATH or -- CMD [ARG...]"),
-        (["record", "--"], "no target; give exactly one of -p PID, --exec PATH or -- CMD [ARG...]"),
-        (["record", "-p", "1", "--", "ls"], "more than one target; give exactly one of -p PID, --exec PATH or -- CMD [ARG...]"),
-        (["record", "-p", "1", "--exec", "/bin/ls"], "more than one target; give exactly one of -p PID, --exec PATH or -- CMD [ARG...]"),
+        (["record"], "no target; give exactly one of -p PID, -t TID, -a, --exec PATH or -- CMD [ARG...]"),
+        (["record", "--"], "no target; give exactly one of -p PID, -t TID, -a, --exec PATH or -- CMD [ARG...]"),
+        (["record", "-p", "1", "--", "ls"], "more than one target; give exactly one of -p PID, -t TID, -a, --exec PATH or -- CMD [ARG...]"),
+        (["record", "-p", "1", "--exec", "/bin/ls"], "more than one target; give exactly one of -p PID, -t TID, -a, --exec PATH or -- CMD [ARG...]"),
         (["record", "ls"], "unexpected 'ls'; a process is given by -p PID, a command to start by -- CMD [ARG...]"),
         (["record", "-p", "1", "2"], "unexpected '2'; a process is given by -p PID, a command to start by -- CMD [ARG...]"),
-        (["record", "-a"], "unknown option '-a'; see 'xprof help record'"),
+        (["record", "-z"], "unknown option '-z'; see 'xprof help record'"),
+        (["record", "-a", "-p", "1"], "more than one target; give exactly one of -p PID, -t TID, -a, --exec PATH or -- CMD [ARG...]"),
+        (["record", "-a", "-F", "0"], "--freq takes a whole number above 0 or max, not '0'"),
+        (["record", "-a", "-F", "many"], "--freq takes a whole number above 0 or max, not 'many'"),
+        (["record", "-a", "-c", "max"], "--count takes a whole number above 0, not 'max'"),
+        (["record", "-a", "--no-samples"], "--no-samples leaves nothing of --all or --tid, which only sample"),
+        (["record", "-p", "1", "--no-samples", "--no-sleds"], "--no-sleds and --no-samples together leave nothing to record"),
+        (["record", "-p", "1", "-C", "0"], "--cpu goes with --all only"),
         (["record", "-p"], "option '-p' needs a value; see 'xprof help record'"),
         (["record", "--args"], "option '--args' needs a value; see 'xprof help record'"),
         (["record", "--bogus"], "unknown or ambiguous option '--bogus'; see 'xprof help record'"),
         (["record", "--strict=1"], "option '--strict' takes no argument"),
         (["record", "-p", "1", "-v", "-q"], "--verbose and --quiet exclude each other"),
+        (["report"], "'xprof report' needs DIR|FILE...; see 'xprof help report'"),
+        (["report", "--sort", "name", "x"], "--sort takes one of flat|cum|time, not 'name'"),
         (["list"], "'xprof list' needs PID|FILE...; see 'xprof help list'"),
         (["list", "-d", "1", "x"], "unknown option '-d'; see 'xprof help list'"),
         (["dump"], "'xprof dump' needs FILE...; see 'xprof help dump'"),
@@ -172,11 +181,12 @@ def complete(*words):
 @pytest.mark.parametrize(
     "words, offered",
     [
-        (["xprof", "re"], ["record", "recover"]),
+        (["xprof", "re"], ["record", "report", "recover"]),
+        (["xprof", "report", "--sort", ""], ["flat", "cum", "time"]),
         (["xprof", "record", "--uprobes", ""], ["auto", "multi", "single"]),
         (["xprof", "record", "--uprobes", "="], ["auto", "multi", "single"]),
         (["xprof", "record", "--uprobes", "=", "s"], ["single"]),
-        (["xprof", "record", "--f"], ["--follow", "--functions", "--fdr-version"]),
+        (["xprof", "record", "--f"], ["--follow", "--freq", "--functions", "--fdr-version"]),
         (["xprof", "record", "--fdr-version", ""], ["1", "5"]),
         (["xprof", "record", "-o", "gold"], ["golden"]),
         (["xprof", "record", "-o", "test_cli"], []),

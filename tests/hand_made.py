@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Profiles, logs and manifests put together byte by byte, and the addresses in programs that they speak of."""
+import re
+import struct
+
+import house
+
+# In a program: MARK(7) is an instruction of one byte, in whatever function it ends up, whose address marks() finds.
+MARK = r"""
+#define MARK(id) __asm__ volatile("1:\tnop\n\t.pushsection marks,\"a\"\n\t.quad " #id ", 1b - .\n\t.popsection")
+"""
+
+
+def marks(path):
+    """{id: address as linked} of the MARKs of a program."""
+    (section,) = re.findall(r" marks +PROGBITS +(\w+) (\w+) (\w+)", house.run(["readelf", "-SW", path]).stdout)
+    address, offset, size = (int(field, 16) for field in section)
+    data = path.read_bytes()[offset:offset + size]
+    return {number: address + at + 8 + relative
+            for at in range(0, size, 16) for number, relative in [struct.unpack_from("<Qq", data, at)]}
+
+
+def symbols(path):
+    """{name: address as linked} of the functions of a program."""
+    return {name: int(address, 16) for address, name in re.findall(r"^(\w+) [tTwW] (\S+)$", house.run(["nm", path]).stdout, re.M)}
+
+
+def mappings(path, base, name=None):
+    """Lines of the executable segments of a program at an address, as the kernel would map them."""
+    lines = []
+    for offset, vaddr, size in re.findall(r"LOAD +(\w+) (\w+) \w+ (\w+) \w+ R E", house.run(["readelf", "-lW", path]).stdout):
+        offset, vaddr, size = int(offset, 16), int(vaddr, 16), int(size, 16)
+        first, end = vaddr & ~0xfff, (vaddr + size + 0xfff) & ~0xfff
+        lines.append(f"{base + first:08x}-{base + end:08x} r-xp {offset & ~0xfff:08x} fe:01 42 {name or path}\n")
+    return "".join(lines)
+
+
+def profile(records, text, period_us=10000):
+    """A gperftools profile of 64 bits. records: [(count, [pc, ...])]; text: the list of mapped objects."""
+    slots = [0, 3, 0, period_us, 0]
+    for count, pcs in records:
+        slots += [count, len(pcs), *pcs]
+    slots += [0, 1, 0]
+    return struct.pack(f"<{len(slots)}Q", *slots) + text.encode()
+
+
+ENTER, EXIT, TAIL_EXIT = range(3)
+
+
+def fdr_log(threads, hz=1000000000):
+    """An XRay FDR log of version 1, a buffer for each thread. threads: {tid: [(kind, function id, tsc), ...]}."""
+    size = 16 * 4 + 16 + 8 * max(map(len, threads.values()))
+    log = struct.pack("<HHIQQ8x", 1, 1, 3, hz, size)
+    for tid, calls in threads.items():
+        tsc = calls[0][2]
+        buffer = struct.pack("<Bi11x", 0 << 1 | 1, tid)
+        buffer += struct.pack("<BQI3x", 4 << 1 | 1, 1700000000, 0)
+        buffer += struct.pack("<BHQ5x", 2 << 1 | 1, 0, tsc)
+        for kind, function, at in calls:
+            buffer += struct.pack("<II", function << 4 | kind << 1, at - tsc)
+            tsc = at
+        buffer += struct.pack("<B15x", 1 << 1 | 1)
+        log += buffer.ljust(size, b"\0")
+    return log

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "short_name.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static void test_names(void **state)
+{
+	static const char *const cases[][2] = {
+		{ "main", "main" },
+		{ "foo(int)", "foo" },
+		{ "shapes::Box::area() const", "shapes::Box::area" },
+		{ "void std::sort<int*>(int*, int*)", "std::sort" },
+		{ "unsigned long long f<int>(int)", "f" },
+		{ "std::vector<int, std::allocator<int> >::push_back(int&&)", "std::vector::push_back" },
+		{ "std::map<A, B<C> >::operator[](A&&)", "std::map::operator[]" },
+		{ "bool std::operator< <char, X>(Y<char> const&, Z)", "std::operator<" },
+		{ "std::ostream& std::operator<< <std::char_traits<char> >(std::ostream&, char const*)",
+		  "std::operator<<" },
+		{ "A<B> std::operator+<char, X>(char, A<B> const&)", "std::operator+" },
+		{ "S::operator()(int) const", "S::operator()" },
+		{ "S::operator->() const", "S::operator->" },
+		{ "S::operator bool() const", "S::operator bool" },
+		{ "operator new(unsigned long)", "operator new" },
+		{ "operator\"\" _km(long double)", "operator\"\" _km" },
+		{ "operators::run(int)", "operators::run" },
+		{ "(anonymous namespace)::work(int)", "(anonymous namespace)::work" },
+		{ "int (anonymous namespace)::pick<int>((anonymous namespace)::S)", "(anonymous namespace)::pick" },
+		{ "main::{lambda(int, char)#1}::operator()(int, char) const",
+		  "main::{lambda(int, char)#1}::operator()" },
+		{ "f(int)::Local::g(char)", "f::Local::g" },
+		{ "work(int) [clone .cold]", "work [clone .cold]" },
+		{ "decltype (a->b) get<X>(X&)", "get" },
+		{ "<alloc::vec::Vec<(A, B)> as core::ops::Drop>::drop",
+		  "<alloc::vec::Vec<(A, B)> as core::ops::Drop>::drop" },
+		{ "core::ptr::drop_in_place<alloc::string::String>",
+		  "core::ptr::drop_in_place<alloc::string::String>" },
+		{ "app+0x1234", "app+0x1234" },
+		{ "broken(int", "broken" },
+		{ "a)b>c}(", "a)b>c}" },
+		{ "(", "(" },
+		{ " (", " (" },
+		{ "", "" },
+	};
+	char text[256];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		xp_short_name(text, sizeof(text), cases[i][0]);
+		assert_string_equal(text, cases[i][1]);
+	}
+}
+
+static void test_room(void **state)
+{
+	static const char name[] = "void space::function<int>(int) [clone .part.0]";
+	char whole[64], text[64];
+
+	(void)state;
+	xp_short_name(whole, sizeof(whole), name);
+	assert_string_equal(whole, "space::function [clone .part.0]");
+	for (size_t size = 1; size < sizeof(text); size++) {
+		memset(text, 'x', sizeof(text));
+		xp_short_name(text, size, name);
+		assert_true(strlen(text) < size);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_names),
+		cmocka_unit_test(test_room),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

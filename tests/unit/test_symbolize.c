@@ -1,0 +1,312 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "symbolize.h"
+
+#include <limits.h>
+#include <link.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "number_map.h"
+#include "spans.h"
+#include "util.h"
+
+/* The addresses of instructions in this very program, which is what is looked at. */
+struct mark {
+	uint64_t id;
+	int64_t distance; /* from this field */
+};
+extern const struct mark __start_test_marks[], __stop_test_marks[];
+
+#define MARK(id) __asm__ volatile("1:\tnop\n\t.pushsection test_marks,\"a\"\n\t.quad " #id ", 1b - .\n\t.popsection")
+
+static inline __attribute__((always_inline)) int innermost(int n)
+{
+	MARK(1);
+	return n * 3;
+}
+
+static inline __attribute__((always_inline)) int between(int n)
+{
+	MARK(2);
+	return innermost(n) + 1;
+}
+enum { BETWEEN_CALL_LINE = __LINE__ - 2 };
+
+static __attribute__((noinline)) int outermost(int n)
+{
+	MARK(3);
+	return between(n) + 1;
+}
+enum { OUTERMOST_MARK_LINE = __LINE__ - 3 };
+
+static int take_base(struct dl_phdr_info *info, size_t size, void *base)
+{
+	(void)size;
+	*(uint64_t *)base = info->dlpi_addr;
+	return 1; /* the program is the first */
+}
+
+static uint64_t mark_vaddr(uint64_t id)
+{
+	uint64_t base = 0;
+
+	dl_iterate_phdr(take_base, &base);
+	for (const struct mark *mark = __start_test_marks; mark < __stop_test_marks; mark++)
+		if (mark->id == id)
+			return (uint64_t)((int64_t)(uintptr_t)&mark->distance + mark->distance) - base;
+	fail();
+	return 0;
+}
+
+static const char *own_path(void)
+{
+	static char path[PATH_MAX];
+	ssize_t length = readlink("/proc/self/exe", path, sizeof(path) - 1);
+
+	assert_true(length > 0);
+	path[length] = 0;
+	return path;
+}
+
+struct fixture {
+	struct xp_symbolizer *symbolizer;
+	uint32_t file;
+};
+
+static void begin(struct fixture *fixture, const char *path, enum xp_name_detail detail)
+{
+	assert_int_equal(xp_symbolizer_new(&fixture->symbolizer, detail), 0);
+	assert_int_equal(xp_symbolizer_file(fixture->symbolizer, path, NULL, 0, &fixture->file), 0);
+}
+
+/* Its only place, asked for and named. */
+static const struct xp_place *name_of(struct fixture *fixture, uint64_t vaddr)
+{
+	uint32_t place;
+
+	assert_int_equal(xp_symbolizer_want(fixture->symbolizer, fixture->file, vaddr, &place), 0);
+	assert_int_equal(xp_symbolizer_run(fixture->symbolizer), 0);
+	return xp_symbolizer_place(fixture->symbolizer, place);
+}
+
+static void test_inlined_chain(void **state)
+{
+	static const char *const expected[] = { "innermost", "between", "outermost" };
+	struct fixture fixture;
+	volatile int two = 2; /* or gcc makes a copy for 2 */
+
+	(void)state;
+	assert_int_equal(outermost(two), 8);
+	begin(&fixture, own_path(), XP_NAMES_LINES);
+	for (uint32_t id = 1; id <= 3; id++) {
+		const struct xp_place *place = name_of(&fixture, mark_vaddr(id));
+
+		assert_int_equal(place->vaddr, mark_vaddr(id));
+		assert_int_equal(place->frame_count, 4 - id);
+		for (uint32_t i = 0; i < place->frame_count; i++) {
+			assert_string_equal(place->frames[i].function, expected[i + id - 1]);
+			assert_non_null(strstr(place->frames[i].file, "test_symbolize.c"));
+		}
+		if (id == 1)
+			assert_int_equal(place->frames[1].line, BETWEEN_CALL_LINE);
+		if (id == 3)
+			assert_int_equal(place->frames[0].line, OUTERMOST_MARK_LINE);
+	}
+	xp_symbolizer_free(fixture.symbolizer);
+}
+
+static void test_functions_alone(void **state)
+{
+	struct fixture fixture;
+	const struct xp_place *place;
+
+	(void)state;
+	begin(&fixture, own_path(), XP_NAMES_FUNCTIONS);
+	place = name_of(&fixture, mark_vaddr(1));
+	assert_int_equal(place->frame_count, 3);
+	assert_null(place->frames[0].file);
+	assert_int_equal(place->frames[0].line, 0);
+	xp_symbolizer_free(fixture.symbolizer);
+}
+
+static void test_symbol_table_alone(void **state)
+{
+	struct fixture fixture;
+	const struct xp_place *place;
+
+	(void)state;
+	begin(&fixture, own_path(), XP_NAMES_SYMBOLS);
+	place = name_of(&fixture, mark_vaddr(1));
+	assert_int_equal(place->frame_count, 1);
+	assert_string_equal(place->frames[0].function, "outermost");
+	xp_symbolizer_free(fixture.symbolizer);
+}
+
+static void test_the_same_again(void **state)
+{
+	struct fixture fixture;
+	uint32_t file, first, second;
+
+	(void)state;
+	begin(&fixture, own_path(), XP_NAMES_FUNCTIONS);
+	assert_int_equal(xp_symbolizer_file(fixture.symbolizer, own_path(), NULL, 0, &file), 0);
+	assert_int_equal(file, fixture.file);
+	assert_int_equal(xp_symbolizer_want(fixture.symbolizer, file, 0x1234, &first), 0);
+	assert_int_equal(xp_symbolizer_want(fixture.symbolizer, file, 0x1234, &second), 0);
+	assert_int_equal(first, second);
+	assert_ptr_equal(xp_symbolizer_text(fixture.symbolizer, "a\nb"), xp_symbolizer_text(fixture.symbolizer, "a?b"));
+	xp_symbolizer_free(fixture.symbolizer);
+}
+
+static void test_no_names(void **state)
+{
+	static const char *const paths[] = { "[vdso]", "", "/", "/nonexistent", "/dev/zero", "/etc/passwd" };
+	struct fixture fixture;
+
+	(void)state;
+	for (size_t i = 0; i < XP_ARRAY_SIZE(paths); i++) {
+		begin(&fixture, paths[i], XP_NAMES_LINES);
+		assert_int_equal(xp_symbolizer_vaddr(fixture.symbolizer, fixture.file, 0x1000, 0x34), 0x1034);
+		assert_int_equal(name_of(&fixture, 0x1034)->frame_count, 0);
+		xp_symbolizer_free(fixture.symbolizer);
+	}
+	begin(&fixture, own_path(), XP_NAMES_LINES);
+	assert_int_equal(name_of(&fixture, UINT64_MAX)->frame_count, 0);
+	assert_int_equal(name_of(&fixture, 0)->frame_count, 0);
+	xp_symbolizer_free(fixture.symbolizer);
+}
+
+/* A copy of this program, to be changed. */
+static void copy_program(char path[64])
+{
+	char command[PATH_MAX + 128];
+	int fd;
+
+	strcpy(path, "/tmp/test_symbolize.XXXXXX");
+	fd = mkstemp(path);
+	assert_true(fd >= 0);
+	close(fd);
+	snprintf(command, sizeof(command), "cp '%s' '%s'", own_path(), path);
+	assert_int_equal(system(command), 0);
+}
+
+/* The file becomes worthless between the two looks at it: both children fail. */
+static void test_file_that_shrinks(void **state)
+{
+	struct fixture fixture;
+	char path[64];
+
+	(void)state;
+	copy_program(path);
+	begin(&fixture, path, XP_NAMES_FUNCTIONS);
+	assert_int_equal(truncate(path, 200), 0);
+	assert_int_equal(name_of(&fixture, mark_vaddr(1))->frame_count, 0);
+	xp_symbolizer_free(fixture.symbolizer);
+	unlink(path);
+}
+
+static void test_another_build_id(void **state)
+{
+	static const uint8_t wrong[20] = { 1, 2, 3 };
+	struct fixture fixture;
+
+	(void)state;
+	assert_int_equal(xp_symbolizer_new(&fixture.symbolizer, XP_NAMES_FUNCTIONS), 0);
+	assert_int_equal(xp_symbolizer_file(fixture.symbolizer, own_path(), wrong, sizeof(wrong), &fixture.file), 0);
+	assert_int_equal(name_of(&fixture, mark_vaddr(1))->frame_count, 0);
+	xp_symbolizer_free(fixture.symbolizer);
+}
+
+/* From a mapping to the address as linked: by the segment that the offset lies in, whole pages being mapped. */
+static void test_vaddr(void **state)
+{
+	struct fixture fixture;
+	const ElfW(Ehdr) * header;
+	const ElfW(Phdr) * segments;
+	uint64_t base = 0;
+
+	(void)state;
+	dl_iterate_phdr(take_base, &base);
+	begin(&fixture, own_path(), XP_NAMES_FUNCTIONS);
+	header = (const void *)(uintptr_t)base;
+	segments = (const void *)((uintptr_t)base + header->e_phoff);
+	for (int i = 0; i < header->e_phnum; i++) {
+		uint64_t page = segments[i].p_offset & ~4095ull;
+
+		if (segments[i].p_type != PT_LOAD || !(segments[i].p_flags & PF_X))
+			continue;
+		assert_int_equal(xp_symbolizer_vaddr(fixture.symbolizer, fixture.file, page, 0x123),
+				 segments[i].p_vaddr - segments[i].p_offset + page + 0x123);
+	}
+	xp_symbolizer_free(fixture.symbolizer);
+}
+
+/* ---- the two small structures below ---- */
+
+static void test_spans(void **state)
+{
+	static const struct {
+		uint64_t address;
+		int index; /* -1: none */
+	} cases[] = { { 0, -1 }, { 9, -1 }, { 10, 2 }, { 19, 2 },   { 20, 0 },
+		      { 29, 0 }, { 30, 4 }, { 99, 0 }, { 100, -1 }, { ~0ull, -1 } };
+	struct xp_spans spans = { 0 };
+
+	(void)state;
+	assert_null(xp_spans_find(&spans, 5));
+	xp_spans_add(&spans, (struct xp_span){ .start = 10, .end = 100, .index = 0 });
+	xp_spans_add(&spans, (struct xp_span){ .start = 10, .end = 20, .index = 1, .rank = 1 });
+	xp_spans_add(&spans, (struct xp_span){ .start = 10, .end = 20, .index = 2, .rank = 2 });
+	xp_spans_add(&spans, (struct xp_span){ .start = 50, .end = 50, .index = 3 });
+	xp_spans_add(&spans, (struct xp_span){ .start = 30, .end = 40, .index = 4 });
+	xp_spans_add(&spans, (struct xp_span){ .start = 30, .end = 40, .index = 5 });
+	xp_spans_sort(&spans);
+	for (size_t i = 0; i < XP_ARRAY_SIZE(cases); i++) {
+		const struct xp_span *span = xp_spans_find(&spans, cases[i].address);
+
+		assert_int_equal(span ? (int)span->index : -1, cases[i].index);
+	}
+	xp_spans_free(&spans);
+}
+
+static void test_number_map(void **state)
+{
+	struct xp_number_map map = { 0 };
+
+	(void)state;
+	assert_null(xp_number_map_find(&map, 0));
+	for (uint32_t i = 0; i < 10000; i++)
+		assert_int_equal(*xp_number_map_add(&map, (uint64_t)i << 40, i), i);
+	assert_int_equal(*xp_number_map_add(&map, 7ull << 40, 1), 7); /* it is there */
+	assert_int_equal(map.count, 10000);
+	for (uint32_t i = 0; i < 10000; i++)
+		assert_int_equal(*xp_number_map_find(&map, (uint64_t)i << 40), i);
+	assert_null(xp_number_map_find(&map, 1));
+	xp_number_map_free(&map);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_inlined_chain),
+		cmocka_unit_test(test_functions_alone),
+		cmocka_unit_test(test_symbol_table_alone),
+		cmocka_unit_test(test_the_same_again),
+		cmocka_unit_test(test_no_names),
+		cmocka_unit_test(test_file_that_shrinks),
+		cmocka_unit_test(test_another_build_id),
+		cmocka_unit_test(test_vaddr),
+		cmocka_unit_test(test_spans),
+		cmocka_unit_test(test_number_map),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* `xprof report DIR|FILE...`: the functions of a recording that took most. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "commands.h"
+#include "pager.h"
+#include "report_print.h"
+
+static int print_report(struct xp_report_tables *tables, const struct xp_recorded *recorded,
+			const struct xp_options *options)
+{
+	struct xp_terminal terminal;
+	struct xp_report_style style = {
+		.full_names = options->full_names,
+		.limit = options->limit,
+		.sort = (enum xp_report_sort)options->sort,
+	};
+	char *text = NULL;
+	size_t bytes = 0;
+	FILE *out = open_memstream(&text, &bytes);
+	int err;
+
+	if (!out)
+		return -ENOMEM;
+	xp_terminal_look(&terminal);
+	style.colour = terminal.colour;
+	style.columns = terminal.columns;
+	xp_report_print(out, tables, recorded, &style);
+	err = ferror(out) ? -ENOMEM : 0;
+	if (fclose(out) && !err)
+		err = -ENOMEM;
+	if (!err)
+		err = xp_page(&terminal, text, bytes);
+	free(text);
+	return err;
+}
+
+/* *failed: something of it could not be read, and that has been said. */
+static int report(const struct xp_options *options, struct xp_recorded *recorded, bool *failed)
+{
+	const struct xp_report_options how = { .by_line = options->lines, .no_inlines = options->no_inlines };
+	struct xp_report_tables tables;
+	bool broken;
+	int err;
+
+	for (size_t i = 0; i < options->operand_count; i++) {
+		err = xp_recorded_add(recorded, options->operands[i]);
+		if (err == -ENOENT)
+			*failed = true;
+		else if (err)
+			return err;
+	}
+	if (!recorded->process_count)
+		return 0;
+	err = xp_report_make(&tables, recorded, &how, &broken);
+	*failed |= broken;
+	if (!err)
+		err = print_report(&tables, recorded, options);
+	xp_report_free(&tables);
+	return err;
+}
+
+enum xp_exit xp_cmd_report(const struct xp_options *options)
+{
+	struct xp_recorded recorded = { 0 };
+	bool failed = false;
+	int err = report(options, &recorded, &failed);
+
+	xp_recorded_free(&recorded);
+	if (err)
+		xp_error("cannot make the report: %s", strerror(-err));
+	return err || failed ? XP_EXIT_FAILED : XP_EXIT_OK;
+}

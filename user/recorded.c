@@ -1,0 +1,388 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "recorded.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <jansson.h>
+
+#include "file_view.h"
+#include "fmt_fdr_reader.h"
+#include "fmt_gperf_reader.h"
+#include "manifest.h"
+#include "spool.h"
+#include "util.h"
+
+#define OBJECTS_MAX 65536
+
+/* One directory while its files are added. */
+struct place {
+	const char *path;
+	json_t *manifest; /* NULL: none */
+	bool cut_off;	  /* it holds a spool */
+};
+
+/* ---- what the manifest says ---- */
+
+static json_t *load_manifest(const char *directory)
+{
+	struct xp_file_view view;
+	json_t *manifest = NULL;
+	json_error_t error;
+	char path[PATH_MAX];
+
+	if ((size_t)snprintf(path, sizeof(path), "%s/" XP_MANIFEST_NAME, directory) >= sizeof(path) ||
+	    xp_file_view_open(&view, AT_FDCWD, path))
+		return NULL;
+	if (view.size <= XP_RECORDED_MANIFEST_BYTES_MAX)
+		manifest = json_loadb((const char *)view.bytes, view.size, 0, &error);
+	if (!manifest) {
+		char clean[PATH_MAX];
+
+		xp_clean_text(clean, sizeof(clean), path);
+		xp_warn("%s: cannot read it; going on without", clean);
+	}
+	xp_file_view_close(&view);
+	return manifest;
+}
+
+static uint64_t number_of(const json_t *object, const char *key)
+{
+	json_int_t number = json_integer_value(json_object_get(object, key));
+
+	return number > 0 ? (uint64_t)number : 0;
+}
+
+/* The object of the list that has this text under this key. */
+static const json_t *find_object(const json_t *list, const char *key, const char *text)
+{
+	for (size_t i = 0; i < json_array_size(list); i++) {
+		const json_t *object = json_array_get(list, i);
+		const char *value = json_string_value(json_object_get(object, key));
+
+		if (value && strcmp(value, text) == 0)
+			return object;
+	}
+	return NULL;
+}
+
+/* What is said of the process whose profile or log this file is. */
+static const json_t *find_described(const json_t *manifest, const char *file, bool is_profile)
+{
+	if (is_profile)
+		return find_object(json_object_get(json_object_get(manifest, "samples"), "profiles"), "file", file);
+	return find_object(json_object_get(manifest, "processes"), "log", file);
+}
+
+static size_t parse_hex(const char *text, uint8_t *bytes, size_t room)
+{
+	size_t count = 0;
+	unsigned int byte;
+
+	while (text && count < room && sscanf(text + 2 * count, "%2x", &byte) == 1) {
+		bytes[count++] = (uint8_t)byte;
+		if (!text[2 * count - 1] || !text[2 * count])
+			break;
+	}
+	return count;
+}
+
+static int add_object(struct xp_recorded_process *process, const json_t *json)
+{
+	struct xp_recorded_object *object = &process->objects[process->object_count];
+	const char *path = json_string_value(json_object_get(json, "path"));
+
+	if (!path)
+		return 0;
+	object->path = strdup(path);
+	if (!object->path)
+		return -ENOMEM;
+	object->build_id_bytes =
+	    parse_hex(json_string_value(json_object_get(json, "build_id")), object->build_id, sizeof(object->build_id));
+	object->first_id = (uint32_t)XP_MIN(number_of(json, "first_id"), (uint64_t)UINT32_MAX);
+	object->functions = (uint32_t)XP_MIN(number_of(json, "functions"), (uint64_t)UINT32_MAX);
+	process->object_count++;
+	return 0;
+}
+
+static int add_objects(struct xp_recorded_process *process, const json_t *list)
+{
+	size_t count = XP_MIN(json_array_size(list), (size_t)OBJECTS_MAX);
+	int err = 0;
+
+	if (!count || process->objects)
+		return 0;
+	process->objects = calloc(count, sizeof(*process->objects));
+	if (!process->objects)
+		return -ENOMEM;
+	for (size_t i = 0; !err && i < count; i++)
+		err = add_object(process, json_array_get(list, i));
+	return err;
+}
+
+/* A text made by printf, clean. NULL: out of memory. */
+static __attribute__((format(printf, 1, 2))) char *clean_text(const char *format, ...)
+{
+	char *text, *clean;
+	va_list args;
+	int length;
+
+	va_start(args, format);
+	length = vasprintf(&text, format, args);
+	va_end(args);
+	if (length < 0)
+		return NULL;
+	clean = malloc((size_t)length + 1);
+	if (clean)
+		xp_clean_text(clean, (size_t)length + 1, text);
+	free(text);
+	return clean;
+}
+
+static int describe(struct xp_recorded_process *process, const json_t *json)
+{
+	const char *comm = json_string_value(json_object_get(json, "comm"));
+	char *name;
+
+	process->pid = number_of(json, "pid");
+	process->image = number_of(json, "image");
+	if (comm) {
+		name = process->pid ? clean_text("%s (%" PRIu64 ")", comm, process->pid) : clean_text("%s", comm);
+		if (!name)
+			return -ENOMEM;
+		free(process->name);
+		process->name = name;
+	}
+	return add_objects(process, json_object_get(json, "objects"));
+}
+
+/* ", N of M events lost"; "" where nothing is said of them. */
+static void describe_losses(char *to, size_t size, uint64_t lost, uint64_t seen, const char *what)
+{
+	to[0] = 0;
+	if (seen)
+		snprintf(to, size, ", %" PRIu64 " of %" PRIu64 " %s lost", lost, seen, what);
+}
+
+static int add_heading(struct xp_recorded *recorded, const struct place *place)
+{
+	const json_t *totals = json_object_get(place->manifest, "totals");
+	const json_t *samples = json_object_get(place->manifest, "samples");
+	const char *started = json_string_value(json_object_get(place->manifest, "started"));
+	char **headings = reallocarray(recorded->headings, recorded->heading_count + 1, sizeof(*headings));
+	char events_lost[96], samples_lost[96];
+
+	if (!headings)
+		return -ENOMEM;
+	recorded->headings = headings;
+	describe_losses(events_lost, sizeof(events_lost), number_of(json_object_get(totals, "lost"), "total"),
+			number_of(totals, "seen"), "events");
+	describe_losses(samples_lost, sizeof(samples_lost), number_of(samples, "lost"), number_of(samples, "seen"),
+			"samples");
+	headings[recorded->heading_count] =
+	    clean_text("%s: %s, %.1f s%s%s", place->path, started ? started : "at an unknown time",
+		       json_number_value(json_object_get(place->manifest, "duration_s")), samples_lost, events_lost);
+	if (!headings[recorded->heading_count])
+		return -ENOMEM;
+	recorded->heading_count++;
+	return 0;
+}
+
+/* ---- files ---- */
+
+static bool has_suffix(const char *name, const char *suffix)
+{
+	size_t length = strlen(name), suffix_length = strlen(suffix);
+
+	return length > suffix_length && strcmp(name + length - suffix_length, suffix) == 0;
+}
+
+/* Profile and log of a process have one stem, unless it changed its name in between: then the manifest tells. */
+static bool is_same(const struct xp_recorded_process *process, const char *directory, const char *stem,
+		    const json_t *json)
+{
+	uint64_t pid = number_of(json, "pid");
+
+	return strcmp(process->directory, directory) == 0 &&
+	       (strcmp(process->stem, stem) == 0 ||
+		(pid && process->pid == pid && process->image == number_of(json, "image")));
+}
+
+/* Made when it is new. NULL: out of memory. */
+static struct xp_recorded_process *find_process(struct xp_recorded *recorded, const char *directory, const char *stem,
+						const json_t *json)
+{
+	struct xp_recorded_process *processes, *process;
+
+	for (size_t i = recorded->process_count; i-- > 0;)
+		if (is_same(&recorded->processes[i], directory, stem, json))
+			return &recorded->processes[i];
+	processes = reallocarray(recorded->processes, recorded->process_count + 1, sizeof(*processes));
+	if (!processes)
+		return NULL;
+	recorded->processes = processes;
+	process = &processes[recorded->process_count++];
+	*process = (struct xp_recorded_process){
+		.name = clean_text("%s", stem),
+		.directory = strdup(directory),
+		.stem = strdup(stem),
+	};
+	return process->name && process->directory && process->stem ? process : NULL;
+}
+
+/* Takes stem over. */
+static int set_file(struct xp_recorded_process *process, const struct place *place, const char *name, char *stem,
+		    bool is_profile)
+{
+	char **path = is_profile ? &process->profile : &process->log;
+
+	if (is_profile) {
+		free(stem);
+	} else {
+		free(process->stem);
+		process->stem = stem;
+	}
+	if (!*path && asprintf(path, "%s/%s", place->path, name) < 0) {
+		*path = NULL;
+		return -ENOMEM;
+	}
+	return 0;
+}
+
+static int add_file(struct xp_recorded *recorded, const struct place *place, const char *name, bool is_profile)
+{
+	bool suffixed = has_suffix(name, is_profile ? ".prof" : ".fdr");
+	char *stem = strndup(name, suffixed ? (size_t)(strrchr(name, '.') - name) : strlen(name));
+	const json_t *json = find_described(place->manifest, name, is_profile);
+	struct xp_recorded_process *process = stem ? find_process(recorded, place->path, stem, json) : NULL;
+	int err;
+
+	if (!process) {
+		free(stem);
+		return -ENOMEM;
+	}
+	err = set_file(process, place, name, stem, is_profile);
+	return err || !json ? err : describe(process, json);
+}
+
+/* -ENOENT: it is neither a profile nor a log. */
+static int add_entry(struct xp_recorded *recorded, struct place *place, int dir_fd, const char *name)
+{
+	struct xp_file_view view;
+	int err = xp_file_view_open(&view, dir_fd, name);
+	bool is_profile, is_log;
+
+	if (err)
+		return err;
+	is_profile = xp_gperf_probe(view.bytes, view.size);
+	is_log = !is_profile && xp_fdr_probe(view.bytes, view.size);
+	xp_file_view_close(&view);
+	if (is_profile || is_log)
+		return add_file(recorded, place, name, is_profile);
+	place->cut_off |= has_suffix(name, XP_SPOOL_SUFFIX);
+	return -ENOENT;
+}
+
+static int add_directory(struct xp_recorded *recorded, struct place *place, int dir_fd)
+{
+	struct dirent **entries;
+	int count = scandirat(dir_fd, ".", &entries, NULL, alphasort), err = 0, added = 0;
+
+	if (count < 0)
+		return -errno;
+	for (int i = 0; i < count; i++) {
+		int its_err = err == -ENOMEM ? err : add_entry(recorded, place, dir_fd, entries[i]->d_name);
+
+		if (its_err == -ENOMEM)
+			err = its_err;
+		added += !its_err;
+		free(entries[i]);
+	}
+	free(entries);
+	if (!err && place->manifest && added)
+		err = add_heading(recorded, place);
+	return err || added ? err : -ENOENT;
+}
+
+static void report_error(const char *path, int err, const struct place *place)
+{
+	char clean[PATH_MAX];
+
+	xp_clean_text(clean, sizeof(clean), path);
+	if (err != -ENOENT || access(path, F_OK))
+		xp_error("%s: cannot read it: %s", clean, err == -EINVAL ? "not a regular file" : strerror(-err));
+	else if (place->cut_off)
+		xp_error("%s: the recording was cut off; `xprof recover` makes its files", clean);
+	else
+		xp_error("%s: neither a gperftools profile nor an XRay FDR log", clean);
+}
+
+static int add_path(struct xp_recorded *recorded, struct place *place, const char *path, int dir_fd)
+{
+	const char *slash = strrchr(path, '/');
+	char *directory;
+	int err;
+
+	if (dir_fd >= 0) {
+		place->path = path;
+		place->manifest = load_manifest(path);
+		return add_directory(recorded, place, dir_fd);
+	}
+	directory = slash ? strndup(path, XP_MAX((size_t)(slash - path), (size_t)1)) : strdup(".");
+	if (!directory)
+		return -ENOMEM;
+	place->path = directory;
+	place->manifest = load_manifest(directory);
+	dir_fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	err = dir_fd < 0 ? -errno : add_entry(recorded, place, dir_fd, slash ? slash + 1 : path);
+	if (dir_fd >= 0)
+		close(dir_fd);
+	place->path = NULL;
+	free(directory);
+	return err;
+}
+
+int xp_recorded_add(struct xp_recorded *recorded, const char *path)
+{
+	struct place place = { 0 };
+	int dir_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	int err = dir_fd < 0 && errno != ENOTDIR ? -errno : add_path(recorded, &place, path, dir_fd);
+
+	if (dir_fd >= 0)
+		close(dir_fd);
+	json_decref(place.manifest);
+	if (!err || err == -ENOMEM)
+		return err;
+	report_error(path, err, &place);
+	return -ENOENT;
+}
+
+static void process_free(struct xp_recorded_process *process)
+{
+	for (size_t i = 0; i < process->object_count; i++)
+		free(process->objects[i].path);
+	free(process->objects);
+	free(process->name);
+	free(process->directory);
+	free(process->stem);
+	free(process->profile);
+	free(process->log);
+}
+
+void xp_recorded_free(struct xp_recorded *recorded)
+{
+	for (size_t i = 0; i < recorded->process_count; i++)
+		process_free(&recorded->processes[i]);
+	for (size_t i = 0; i < recorded->heading_count; i++)
+		free(recorded->headings[i]);
+	free(recorded->processes);
+	free(recorded->headings);
+	memset(recorded, 0, sizeof(*recorded));
+}

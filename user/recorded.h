@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What a finished recording left: its profiles and logs, put together by process, with what manifest.json says of them.
+ * Works without a manifest, and with files of other makers.
+ */
+#ifndef XPROF_RECORDED_H
+#define XPROF_RECORDED_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* A larger manifest is passed over. */
+#define XP_RECORDED_MANIFEST_BYTES_MAX (64u << 20)
+
+/* A file whose functions have ids in the log. */
+struct xp_recorded_object {
+	char *path;
+	uint8_t build_id[64];
+	size_t build_id_bytes; /* 0: not known */
+	uint32_t first_id;
+	uint32_t functions;
+};
+
+struct xp_recorded_process {
+	char *name;	 /* clean: "COMM (PID)" or, without a manifest, the files' name without its suffix */
+	char *directory; /* of its files */
+	char *stem;	 /* of their names; of the log's, where there is one */
+	uint64_t pid;	 /* with a manifest; 0: not known, or the kernel */
+	uint64_t image;	 /* program of the process: 1, and one more at each exec */
+	char *profile;	 /* path of the gperftools profile; NULL: none */
+	char *log;	 /* path of the FDR log; NULL: none */
+	struct xp_recorded_object *objects;
+	size_t object_count;
+};
+
+struct xp_recorded {
+	struct xp_recorded_process *processes;
+	size_t process_count;
+	char **headings; /* clean: a line about each directory with a manifest */
+	size_t heading_count;
+};
+
+/*
+ * Adds the files of a directory, or one file. -ENOENT: there is nothing to add, which has been reported then; -ENOMEM.
+ * *recorded is zeroed at first; the caller frees with xp_recorded_free().
+ */
+int xp_recorded_add(struct xp_recorded *recorded, const char *path);
+void xp_recorded_free(struct xp_recorded *recorded);
+
+#endif
