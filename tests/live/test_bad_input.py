@@ -132,7 +132,7 @@ def test_malformed_map(refuse, busy, program, tmp_path, damage):
         file.seek(offset + (8 if damage == "noise" else 0))
         file.write({"ones": b"\xff" * size, "noise": bytes(range(17, 17 + 24)), "cut": b"\0" * size}[damage])
     target = busy(path=path)
-    refuse(["-p", target.pid], FAILED, "warning: ", "left alone", "has no XRay sleds")
+    refuse(["--no-samples", "-p", target.pid], FAILED, "warning: ", "left alone", "has no XRay sleds")
     target.assert_unharmed()
 
 
@@ -151,7 +151,7 @@ def test_command_without_execute_permission(refuse, tmp_path):
 
 def test_command_without_sleds(xprof, tmp_path):
     """It runs to its end, as it could still execute a program that has sleds; its status is xprof's."""
-    done = xprof("record", "-o", tmp_path / "out", "--", "sh", "-c", "exit 7")
+    done = xprof("record", "-o", tmp_path / "out", "--no-samples", "--", "sh", "-c", "exit 7")
     assert done.returncode == 7, done.stderr
     assert "has no XRay sleds" in done.stderr
 
@@ -342,7 +342,7 @@ def test_patched_sleds(refuse, busy, patching, pause_us, way):
     target = busy(4, pause_us, patching, "patched")
     before = victim.changed_code(target.pid)
     assert before, "the runtime has patched nothing: the test proves nothing"
-    refuse(["-p", target.pid, f"--uprobes={way}"], FAILED, "patched already", "XRAY_OPTIONS=patch_premain=true", "no sled is left")
+    refuse(["--no-samples", "-p", target.pid, f"--uprobes={way}"], FAILED, "patched already", "XRAY_OPTIONS=patch_premain=true", "no sled is left")
     target.assert_works()
     assert victim.changed_code(target.pid) == before
 
