@@ -181,7 +181,7 @@ run-demo: all $(EXAMPLES)
 # Measurements. BENCH: arguments of tests/bench/run, such as BENCH=--quick.
 
 BENCH_FLAGS = -O2 -g -pthread -fxray-instrument -fxray-instruction-threshold=1000000 -fxray-ignore-loops $(NO_RUNTIME)
-BENCH_PROGRAMS := $(addprefix $(O)/bench/,target target-entry many empty empty.bpf.o)
+BENCH_PROGRAMS := $(addprefix $(O)/bench/,target target-entry many empty empty.bpf.o busy tick)
 
 $(O)/bench/:
 	$(Q)mkdir -p $@
@@ -201,6 +201,10 @@ $(O)/bench/many: tests/bench/many.c | $(O)/bench/
 $(O)/bench/empty: tests/bench/empty.c $(O)/libxprof.a | $(O)/bench/
 	$(call say,BENCH,$@)
 	$(Q)$(CC) $(XP_CFLAGS) -MMD -MP -MF $@.d -o $@ $< $(O)/libxprof.a $(XP_LDLIBS)
+
+$(O)/bench/busy $(O)/bench/tick: $(O)/bench/%: tests/bench/%.c | $(O)/bench/
+	$(call say,BENCH,$@)
+	$(Q)$(CC) -O1 -g -fno-omit-frame-pointer -pthread -o $@ $<
 
 $(O)/bench/empty.bpf.o: tests/bench/empty.bpf.c $(O)/flags | $(O)/bench/
 	$(call say,BENCH,$@)

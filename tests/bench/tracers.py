@@ -146,8 +146,8 @@ class Recording:
         self.cpu_s = None
         self.peak_rss_bytes = 0
 
-    def watch_end(self, process, directory):
-        """Waits for xprof, which writes its files now."""
+    def wait(self, process):
+        """Waits for the process, which comes to its end now."""
         while True:
             # Not ru_maxrss: over exec, the kernel keeps the peak of the process that it was forked from, which is ours.
             self.peak_rss_bytes = max(self.peak_rss_bytes, peak_rss_bytes(process.pid))
@@ -157,6 +157,10 @@ class Recording:
             time.sleep(0.01)
         process.returncode = os.waitstatus_to_exitcode(status)
         self.cpu_s = usage.ru_utime + usage.ru_stime
+
+    def watch_end(self, process, directory):
+        """Waits for xprof, which writes its files now."""
+        self.wait(process)
         if process.returncode == 0:
             self.manifest = json.loads((directory / "manifest.json").read_text())
 

@@ -1,0 +1,257 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""
+What sampling costs, beside `perf record -a -g`, on CPUs that are all busy.
+
+CPU time of a sample has two parts. One is the tool's own, user and system, from its start to its last file, divided by
+the samples. The other is paid by who is interrupted, and no clock of the tool's shows it: see busy.c. It is the median of
+the interruptions that there are more of than in a round without sampling, and the mean of both kinds of threads. A part
+of it is the timer's interrupt alone, which no tool can save; an event that nobody looks at (tick.c) shows how much.
+"""
+import contextlib
+import os
+import pathlib
+import shutil
+import signal
+import statistics
+import subprocess
+import time
+
+import tracers
+from tracers import DIR, house
+
+RATES_HZ = (99, 999, 4999)
+BIN_US = 0.25
+IDLE_PROCESSES = 300
+STATS = pathlib.Path("/proc/sys/kernel/bpf_stats_enabled")
+TYPE_PERF_EVENT = 7  # BPF_PROG_TYPE_PERF_EVENT
+
+
+class Busy:
+    """busy.c while it runs."""
+
+    def __init__(self, process):
+        self.process = process
+
+    def numbers(self):
+        self.process.stdin.write("\n")
+        self.process.stdin.flush()
+        answer = [int(x) for x in self.process.stdout.readline().split()]
+        if not answer:
+            raise tracers.BenchError("busy has ended")
+        return answer
+
+    @contextlib.contextmanager
+    def watched(self):
+        """Gives a list that holds, after the block, for each kind the interruptions a second of CPU time, by length."""
+        rates = []
+        before = self.numbers()
+        yield rates
+        cpu_s, *counts = (b - a for a, b in zip(before, self.numbers()))
+        half = len(counts) // 2
+        rates += [[x / cpu_s * 1e9 for x in counts[:half]], [x / cpu_s * 1e9 for x in counts[half:]]]
+
+
+@contextlib.contextmanager
+def busy():
+    with tracers.running([DIR / "busy", len(os.sched_getaffinity(0))]) as process:
+        time.sleep(0.5)
+        yield Busy(process)
+
+
+def interruption_us(sampled, plain):
+    """The median length of those that sampling has added; mean of the kinds of threads."""
+    medians = []
+    for more, less in zip(sampled, plain):
+        added = [max(a - b, 0) for a, b in zip(more, less)]
+        left = sum(added) / 2
+        for i, count in enumerate(added):
+            left -= count
+            if left <= 0:
+                medians.append((i + 0.5) * BIN_US)
+                break
+    return statistics.mean(medians)
+
+
+class Cost:
+    """Of one recording."""
+
+    def __init__(self):
+        self.samples = 0
+        self.cpu_s = 0.0
+        self.peak_rss_bytes = 0
+        self.bytes = 0
+        self.profile_bytes = 0
+        self.lost = 0
+        self.rates = []
+
+    @property
+    def tool_us(self):
+        return self.cpu_s / self.samples * 1e6
+
+
+def on_disk(directory):
+    """Bytes that the files of the directory take; holes take none, and the rest of a block not either."""
+    states = [x.stat() for x in directory.glob("*") if x.is_file()]
+    return sum(min(x.st_size, x.st_blocks * 512) for x in states)
+
+
+@contextlib.contextmanager
+def xprof(hz):
+    """xprof record -a until the end of the block; its cost is complete then."""
+    directory = DIR / "samples.out"
+    shutil.rmtree(directory, ignore_errors=True)
+    cost, recording = Cost(), tracers.Recording()
+    try:
+        argv = [house.XPROF, "record", "-q", "-a", "-F", hz, "-o", directory]
+        with tracers.running(argv, signal.SIGINT) as process:
+            yield cost
+            process.send_signal(signal.SIGINT)
+            recording.watch_end(process, directory)
+        samples = recording.manifest["samples"]
+        cost.samples, cost.lost = samples["seen"], samples["lost"] + samples["sideband_lost"]
+        cost.cpu_s, cost.peak_rss_bytes = recording.cpu_s, recording.peak_rss_bytes
+        cost.profile_bytes = sum(x.stat().st_size for x in directory.glob("*.prof"))
+        cost.bytes = cost.profile_bytes + on_disk(directory / "sym")
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+def perf_samples(data):
+    for line in house.run(["perf", "report", "--stats", "-i", data]).stdout.splitlines():
+        if "SAMPLE events:" in line:
+            return int(line.split()[2])
+    raise tracers.BenchError("perf has taken no sample")
+
+
+@contextlib.contextmanager
+def perf(hz):
+    """perf record -a -g"""
+    data = DIR / "samples.data"
+    cost, recording = Cost(), tracers.Recording()
+    try:
+        argv = ["perf", "record", "-q", "-a", "-g", "-F", hz, "-o", data]
+        with tracers.running(argv, signal.SIGINT, ok=(0, -signal.SIGINT)) as process:
+            yield cost
+            process.send_signal(signal.SIGINT)
+            recording.wait(process)
+        cost.samples, cost.bytes, cost.cpu_s = perf_samples(data), data.stat().st_size, recording.cpu_s
+    finally:
+        data.unlink(missing_ok=True)
+
+
+def record(load, tool, hz, seconds):
+    with load.watched() as rates:
+        with tool(hz) as cost:
+            time.sleep(seconds)
+    cost.rates = rates
+    return cost
+
+
+def bare_interruptions(load, hz, seconds):
+    with load.watched() as rates:
+        with tracers.running([DIR / "tick", hz]):
+            time.sleep(seconds)
+    return rates
+
+
+def measure_cost(table, load, hz, rounds, seconds):
+    figures = {}
+
+    def note(name, value):
+        figures.setdefault(name, []).append(value)
+
+    for _ in range(rounds):
+        with load.watched() as plain:
+            time.sleep(seconds / 2)
+        bare = interruption_us(bare_interruptions(load, hz, seconds / 2), plain)
+        ours, theirs = record(load, xprof, hz, seconds), record(load, perf, hz, seconds)
+        for name, cost in (("xprof", ours), ("perf", theirs)):
+            note(f"{name} tool", cost.tool_us)
+            note(f"{name} task", interruption_us(cost.rates, plain))
+        note("bare", bare)
+        note("lost", ours.lost)
+        note("rss", ours.peak_rss_bytes)
+    middle = {name: statistics.median(values) for name, values in figures.items()}
+    what = f"sampling at {hz} Hz for {seconds} s"
+
+    def spread(name):
+        values = figures[name]
+        return f"{middle[name]:.1f}" + (f" ({min(values):.1f} to {max(values):.1f})" if len(values) > 1 else "")
+
+    for name in ("xprof", "perf"):
+        table.add(f"{what}: a sample of {name}, us",
+                  f"{spread(f'{name} tool')} of its own, {spread(f'{name} task')} of who is interrupted")
+    table.add(f"{what}: the timer's interrupt alone, us", spread("bare"))
+    own = middle["xprof tool"] / middle["perf tool"]
+    table.add(f"{what}: xprof / perf, own CPU time", f"{own:.2f}")
+    value = (middle["xprof tool"] + middle["xprof task"]) / (middle["perf tool"] + middle["perf task"])
+    table.add(f"{what}: xprof / perf, all CPU time", f"{value:.2f}", "0.5", value <= 0.5)
+    above = {name: middle[f"{name} tool"] + max(middle[f"{name} task"] - middle["bare"], 0) for name in ("xprof", "perf")}
+    table.add(f"{what}: xprof / perf, without the timer's interrupt", f"{above['xprof'] / above['perf']:.2f}")
+    table.add(f"{what}: lost", ", ".join(map(str, figures["lost"])), "0", not any(figures["lost"]))
+    table.add(f"{what}: peak RSS", f"{max(figures['rss']) / 1e6:.1f} MB", "64 MB", max(figures["rss"]) < 64e6)
+
+
+def measure_bytes(table, seconds):
+    """
+    Both at the same time: they see the same. Each process that ends meanwhile has a profile, and each binary that is
+    gone by then a copy in sym/, so what else runs on the machine shows here more than elsewhere.
+    """
+    with busy():
+        with xprof(999) as ours, perf(999) as theirs:
+            time.sleep(seconds)
+    for what, count in (("profiles", ours.profile_bytes), ("profiles and sym/", ours.bytes)):
+        value = theirs.bytes / count
+        table.add(f"{seconds} s at 999 Hz: bytes of {what}", f"{count} = perf.data's {theirs.bytes} / {value:.1f}",
+                  "perf.data's / 20", value >= 20)
+
+
+def sample_runs(pid):
+    """How often the sampling program has run in the process that holds it; None before it is loaded."""
+    with contextlib.suppress(OSError):
+        for entry in pathlib.Path(f"/proc/{pid}/fdinfo").iterdir():
+            fields = dict(line.split(":", 1) for line in entry.read_text().splitlines() if ":" in line)
+            if int(fields.get("prog_type", 0)) == TYPE_PERF_EVENT:
+                return int(fields["run_cnt"])
+    return None
+
+
+def first_sample_ms():
+    directory = DIR / "samples.out"
+    shutil.rmtree(directory, ignore_errors=True)
+    begin = time.monotonic()
+    with tracers.running([house.XPROF, "record", "-q", "-a", "-o", directory], signal.SIGINT) as process:
+        while not sample_runs(process.pid):
+            if process.poll() is not None or time.monotonic() > begin + 10:
+                raise tracers.BenchError("no sample")
+            time.sleep(0.002)
+        took = time.monotonic() - begin
+    shutil.rmtree(directory, ignore_errors=True)
+    return took * 1e3
+
+
+def measure_start(table, rounds):
+    """A CPU that idles takes samples too, so the machine is left as it is; a period is 10 ms of the time."""
+    old = STATS.read_text()
+    with contextlib.ExitStack() as stack:
+        stack.callback(STATS.write_text, old)
+        STATS.write_text("1")
+        for _ in range(IDLE_PROCESSES):
+            process = subprocess.Popen(["sleep", "1000"])
+            stack.callback(process.wait)
+            stack.callback(process.kill)
+        times = sorted(first_sample_ms() for _ in range(rounds))
+    value = statistics.median(times)
+    table.add(f"first sample after start, beside {IDLE_PROCESSES} idle processes",
+              f"{value:.0f} of " + ", ".join(f"{x:.0f}" for x in times) + " ms", "200 ms", value <= 200)
+
+
+def bench(table, quick):
+    if shutil.which("perf"):
+        with busy() as load:
+            for tool in (xprof, perf):  # what only a first time costs: perf's cache of build ids, the page cache
+                record(load, tool, 99, 1)
+            for hz in RATES_HZ:
+                measure_cost(table, load, hz, 1 if quick else 3, 5 if quick else 20)
+        measure_bytes(table, 10 if quick else 60)
+    measure_start(table, 3 if quick else 9)
