@@ -151,12 +151,18 @@ static int event_numbers(unsigned int *type, unsigned int *config)
 	return err ? err : read_number(MSR_PMU "/events/tsc", "event=%x", config);
 }
 
+/*
+ * When an event is added to those of a CPU, the kernel stops and starts others again (ctx_resched() in
+ * kernel/events/core.c), and what passes in between is missing from their counts, hundreds of ticks each time. Pinned
+ * ones are left alone unless the new one is pinned too, which is rare: another xprof.
+ */
 static int counter_open(unsigned int type, unsigned int config, unsigned int cpu)
 {
 	struct perf_event_attr attr = {
 		.type = type,
 		.size = sizeof(attr),
 		.config = config,
+		.pinned = 1,
 	};
 	int fd = syscall(SYS_perf_event_open, &attr, -1, cpu, -1, PERF_FLAG_FD_CLOEXEC);
 
@@ -248,39 +254,46 @@ static int counters_check(struct xp_clock *clock)
 	return given_up;
 }
 
-/* Visits each CPU. A CPU without a counter is no error: its events are timed by CLOCK_MONOTONIC. */
-static int counters_open(struct xp_clock *clock)
+static void counter_begin(struct xp_clock_cpu *cpu)
+{
+	if (!counter_calibrate(cpu))
+		return;
+	close(cpu->fd);
+	cpu->fd = -1;
+}
+
+/* Ticks that the count has lost since it was calibrated make its base grow: the bound grows by as much. */
+static void counter_verify(struct xp_clock_cpu *cpu)
+{
+	struct xp_clock_cpu now = *cpu;
+	uint64_t lost;
+
+	/* The second time, should ticks be lost in the middle of the first. */
+	if (counter_calibrate(&now) && counter_calibrate(&now))
+		return;
+	lost = (int64_t)(now.base - cpu->base) > 0 ? now.base - cpu->base : 0;
+	cpu->error_tsc = XP_MAX(cpu->error_tsc, lost + now.error_tsc);
+}
+
+/* On the CPU of each counter, where the thread may go there; where not, brackets and so the bound are wider. */
+static int counters_visit(struct xp_clock *clock, void (*visit)(struct xp_clock_cpu *cpu))
 {
 	size_t set_size = CPU_ALLOC_SIZE(CPUS_MAX);
 	cpu_set_t *old = CPU_ALLOC(CPUS_MAX), *one = CPU_ALLOC(CPUS_MAX);
-	unsigned int type, config;
 	int err = -ENOMEM;
 
 	if (!old || !one)
 		goto out;
-	err = 0;
-	if (event_numbers(&type, &config))
+	err = sched_getaffinity(0, set_size, old) ? -errno : 0;
+	if (err)
 		goto out;
-	if (sched_getaffinity(0, set_size, old)) {
-		err = -errno;
-		goto out;
-	}
 	for (unsigned int i = 0; i < clock->cpu_count; i++) {
-		struct xp_clock_cpu *cpu = &clock->cpus[i];
-
-		cpu->fd = counter_open(type, config, i);
-		if (cpu->fd < 0) {
-			xp_debug("no TSC counter on CPU %u: %s", i, strerror(-cpu->fd));
-			cpu->fd = -1;
+		if (clock->cpus[i].fd < 0)
 			continue;
-		}
 		CPU_ZERO_S(set_size, one);
 		CPU_SET_S(i, set_size, one);
-		sched_setaffinity(0, set_size, one); /* not allowed: the bracket, and so the error bound, is wider */
-		if (counter_calibrate(cpu)) {
-			close(cpu->fd);
-			cpu->fd = -1;
-		}
+		sched_setaffinity(0, set_size, one);
+		visit(&clock->cpus[i]);
 	}
 	if (sched_setaffinity(0, set_size, old))
 		err = -errno;
@@ -288,6 +301,25 @@ out:
 	CPU_FREE(old);
 	CPU_FREE(one);
 	return err;
+}
+
+/* A CPU without a counter is no error: its events are timed by CLOCK_MONOTONIC. */
+static int counters_open(struct xp_clock *clock)
+{
+	unsigned int type, config;
+
+	if (event_numbers(&type, &config))
+		return 0;
+	for (unsigned int i = 0; i < clock->cpu_count; i++) {
+		struct xp_clock_cpu *cpu = &clock->cpus[i];
+
+		cpu->fd = counter_open(type, config, i);
+		if (cpu->fd < 0) {
+			xp_debug("no TSC counter on CPU %u: %s", i, strerror(-cpu->fd));
+			cpu->fd = -1;
+		}
+	}
+	return counters_visit(clock, counter_begin);
 }
 
 /* The kernel's own frequency, from a counter's mmap page (linux/perf_event.h, cap_user_time); 0: it does not say. */
@@ -471,6 +503,13 @@ int xp_clock_update(struct xp_clock *clock)
 	}
 	follow_monotonic(clock, &mono);
 	return counters_check(clock);
+}
+
+int xp_clock_verify(struct xp_clock *clock)
+{
+	int err = xp_clock_update(clock);
+
+	return err < 0 ? err : counters_visit(clock, counter_verify);
 }
 
 uint64_t xp_clock_wall_ns(const struct xp_clock *clock, uint64_t tsc)

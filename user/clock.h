@@ -69,13 +69,19 @@ void xp_clock_free(struct xp_clock *clock);
 int xp_clock_counter_fd(const struct xp_clock *clock, int cpu);
 
 /*
- * To be called about once a second and at the end: takes a new pair of CLOCK_MONOTONIC and TSC, refines the frequency,
+ * To be called about once a second: takes a new pair of CLOCK_MONOTONIC and TSC, refines the frequency,
  * and looks whether all counters still run (one stops for good when its CPU goes offline).
  * Returns 1 when a counter was given up: delete from the map the slots whose xp_clock_counter_fd() is now -1, so that
  * programs on that CPU fall back to CLOCK_MONOTONIC. Its base stays valid for records that are under way. 0 otherwise,
  * -errno on failure, which leaves the clock as it was.
  */
 int xp_clock_update(struct xp_clock *clock);
+
+/*
+ * To be called at the end: a last xp_clock_update(), and a look, on each CPU, how many ticks its counter has lost
+ * (other users of perf events make it lose some). xp_clock_error_ns() includes them from then on. 0 or -errno.
+ */
+int xp_clock_verify(struct xp_clock *clock);
 
 /* CLOCK_MONOTONIC -> TSC, also before the pair; 128 bits hold the product of any two. */
 static inline uint64_t xp_clock_tsc_of_ktime(const struct xp_clock *clock, uint64_t ns)
@@ -115,7 +121,8 @@ uint64_t xp_clock_ticks(const struct xp_clock *clock, uint64_t ns);
 uint64_t xp_clock_hz(const struct xp_clock *clock);
 /* "msr/tsc" when at least one counter was opened, "ktime" otherwise. */
 const char *xp_clock_source(const struct xp_clock *clock);
-/* TSCs from counters are right to +-this; with the source "ktime", the bound of the converted ones. */
+/* After xp_clock_verify(): TSCs from counters are right to +-this; with the source "ktime", the bound of the converted
+ * ones. */
 uint64_t xp_clock_error_ns(const struct xp_clock *clock);
 /* TSCs converted from CLOCK_MONOTONIC were right to +-this so far. */
 uint64_t xp_clock_ktime_error_ns(const struct xp_clock *clock);

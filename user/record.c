@@ -260,7 +260,7 @@ static int finish(struct xp_recording *rec)
 {
 	int first = 0;
 
-	xp_clock_update(rec->clock);
+	xp_clock_verify(rec->clock);
 	for (struct xp_process *process = rec->processes.first; process; process = process->next) {
 		int err;
 

@@ -255,6 +255,33 @@ static void ktime_agrees(void **state)
 	xp_clock_free(clock);
 }
 
+/* Counters that others open make ours lose ticks; the bound has them. */
+static void bound_covers_lost_ticks(void **state)
+{
+	struct xp_clock *clock = open_or_skip(), *others[5];
+	uint64_t before, after, tsc, error, count = 0;
+	cpu_set_t all;
+
+	(void)state;
+	error = clock->cpus[0].error_tsc;
+	for (int i = 0; i < 5; i++)
+		assert_int_equal(xp_clock_open(&others[i]), 0);
+	assert_int_equal(xp_clock_verify(clock), 0);
+	assert_true(clock->cpus[0].error_tsc > error);
+	error = clock->cpus[0].error_tsc;
+	assert_int_equal(sched_getaffinity(0, sizeof(all), &all), 0);
+	visit(0);
+	before = xp_clock_now_tsc();
+	assert_int_equal(read(xp_clock_counter_fd(clock, 0), &count, sizeof(count)), sizeof(count));
+	after = xp_clock_now_tsc();
+	tsc = xp_clock_tsc(clock, 0, count);
+	assert_true(tsc >= before - error && tsc <= after + error);
+	assert_int_equal(sched_setaffinity(0, sizeof(all), &all), 0);
+	for (int i = 0; i < 5; i++)
+		xp_clock_free(others[i]);
+	xp_clock_free(clock);
+}
+
 /* As after a CPU was offline: the counter stands still, and is given up once. */
 static void stopped_counter_is_given_up(void **state)
 {
@@ -273,11 +300,17 @@ static void stopped_counter_is_given_up(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(intersection_narrows), cmocka_unit_test(intersection_of_strangers_fails),
-		cmocka_unit_test(intersection_wraps),	cmocka_unit_test(frequencies),
-		cmocka_unit_test(cpuinfo_flags),	cmocka_unit_test(record_times),
-		cmocka_unit_test(bases_are_right),	cmocka_unit_test(bpf_reads_the_same),
-		cmocka_unit_test(ktime_agrees),		cmocka_unit_test(stopped_counter_is_given_up),
+		cmocka_unit_test(intersection_narrows),
+		cmocka_unit_test(intersection_of_strangers_fails),
+		cmocka_unit_test(intersection_wraps),
+		cmocka_unit_test(frequencies),
+		cmocka_unit_test(cpuinfo_flags),
+		cmocka_unit_test(record_times),
+		cmocka_unit_test(bases_are_right),
+		cmocka_unit_test(bpf_reads_the_same),
+		cmocka_unit_test(ktime_agrees),
+		cmocka_unit_test(bound_covers_lost_ticks),
+		cmocka_unit_test(stopped_counter_is_given_up),
 	};
 
 	return cmocka_run_group_tests_name("clock", tests, NULL, NULL);
