@@ -16,11 +16,8 @@
 
 #include "util.h"
 
-/*
- * The kernel takes a timer of 10 us. A sample costs some of these: at 10 us a program got no further for seconds and two
- * thirds of the samples were lost; at this, on the same guest, it took 1 % longer and none was.
- */
-#define CPU_CLOCK_MIN_NS 20000u
+#define NS_PER_S 1000000000u
+#define CPU_CLOCK_MIN_NS (NS_PER_S / XP_SAMPLER_CPU_CLOCK_HZ_MAX)
 
 struct xp_sampler {
 	struct xp_sampler_options options;
@@ -64,13 +61,15 @@ static void set_rate(struct xp_sampler *sampler)
 			attr->sample_period = XP_MAX(attr->sample_period, (uint64_t)CPU_CLOCK_MIN_NS);
 		return;
 	}
+	if (attr->type == PERF_TYPE_SOFTWARE)
+		max = max ? XP_MIN(max, XP_SAMPLER_CPU_CLOCK_HZ_MAX) : XP_SAMPLER_CPU_CLOCK_HZ_MAX;
 	if (max && hz > max) {
 		sampler->clamped_hz = hz == UINT64_MAX ? 0 : max;
 		hz = max;
 	}
 	if (attr->type == PERF_TYPE_SOFTWARE) {
 		/* cpu-clock is a timer: a period is exact, and is what a frequency becomes anyway. */
-		attr->sample_period = XP_MAX(1000000000 / XP_MAX(hz, (uint64_t)1), (uint64_t)CPU_CLOCK_MIN_NS);
+		attr->sample_period = NS_PER_S / hz;
 		return;
 	}
 	attr->freq = 1;
@@ -292,9 +291,9 @@ bool xp_sampler_hardware(const struct xp_sampler *sampler)
 uint64_t xp_sampler_period_ns(const struct xp_sampler *sampler, uint64_t tsc_hz)
 {
 	if (sampler->attr.freq)
-		return 1000000000 / sampler->attr.sample_freq;
+		return NS_PER_S / sampler->attr.sample_freq;
 	if (xp_sampler_hardware(sampler))
-		return (unsigned __int128)sampler->attr.sample_period * 1000000000 / tsc_hz;
+		return (unsigned __int128)sampler->attr.sample_period * NS_PER_S / tsc_hz;
 	return sampler->attr.sample_period;
 }
 

@@ -39,6 +39,17 @@ static int choose_cpus(struct xp_recording *rec)
 	return err;
 }
 
+static void say_clamped(const struct xp_recording *rec)
+{
+	uint64_t hz = xp_sampler_clamped_hz(rec->sampler);
+
+	if (!xp_sampler_hardware(rec->sampler) && hz == XP_SAMPLER_CPU_CLOCK_HZ_MAX)
+		xp_warn("sampling at %" PRIu64 " Hz, the most that cpu-clock bears", hz);
+	else
+		xp_warn("sampling at %" PRIu64 " Hz, the most that kernel.perf_event_max_sample_rate allows; `sudo sysctl "
+			"kernel.perf_event_max_sample_rate=%" PRIu64 "` raises it", hz, rec->options->hz);
+}
+
 static int prepare_samples(struct xp_recording *rec)
 {
 	struct xp_sampler_options sampler = {
@@ -62,10 +73,7 @@ static int prepare_samples(struct xp_recording *rec)
 		xp_info("no hardware counters here: sampling by cpu-clock, which cannot see code that runs with "
 			"interrupts off");
 	if (xp_sampler_clamped_hz(rec->sampler))
-		xp_warn("sampling at %" PRIu64
-			" Hz, the most that kernel.perf_event_max_sample_rate allows; raise it with "
-			"`sudo sysctl kernel.perf_event_max_sample_rate=%" PRIu64 "`",
-			xp_sampler_clamped_hz(rec->sampler), rec->options->hz);
+		say_clamped(rec);
 	return 0;
 }
 
