@@ -81,7 +81,7 @@ def jumps(scene):
 def shared_objects(scene):
     library = ("live/programs/shared_lib.cpp", "-O1", "-fPIC", "-shared")
     needed, loaded = (scene.program(*library, f"-DPREFIX={prefix}") for prefix in ("needed", "loaded"))
-    return scene.command(("live/programs/shared.cpp", "-O1", needed), loaded).ok()
+    return scene.command(("live/programs/shared.cpp", "-O1", needed), 500, loaded).ok()
 
 
 def threads_40(scene):

@@ -16,8 +16,8 @@ from recording import ENTER
 
 pytestmark = pytest.mark.uprobes
 
-# xprof states its bound. A bound that allows everything would prove nothing.
-ERROR_BOUND_MAX_NS = 2000
+# xprof states its bound. A bound that allows everything would prove nothing; other users of perf events widen it.
+ERROR_BOUND_MAX_NS = 20000
 # A hypervisor that moves a virtual CPU to another processor shifts its TSC by the difference of both, some 100 ns, under
 # the counter as under the program: seen once in some thousand calls, on a host under load. Never more than this:
 MOVED_NS = 1000
@@ -63,6 +63,16 @@ def test_tsc_in_a_running_process(program, record, waiting):
     process.send_signal(signal.SIGUSR1)
     output, _ = process.communicate(timeout=30)
     check(session.finish().ok(), output)
+
+
+def test_other_users_of_perf_events(program, record, waiting):
+    """Each that comes makes a counter lose ticks. The bound has them."""
+    process = waiting(program("live/programs/stamps.c", "-O1"))
+    sessions = [record("-p", process.pid).wait_attached() for _ in range(4)]
+    process.send_signal(signal.SIGUSR1)
+    output, _ = process.communicate(timeout=30)
+    for session in sessions:
+        check(session.finish().ok(), output)
 
 
 def test_seconds_of_account(program, record, llvm_xray):

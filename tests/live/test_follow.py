@@ -17,7 +17,7 @@ pytestmark = pytest.mark.uprobes
 CHAIN = ("live/programs/chain.c", "-O1")
 CALLS = ("live/programs/calls.c", "-O2")
 # Time for xprof to hear of a program and to attach to it.
-NOTICED_MS = 400
+NOTICED_MS = 600
 
 
 @pytest.fixture
@@ -76,7 +76,7 @@ def test_exec_of_itself(record, waiting, chain, way):
 @pytest.mark.parametrize("way", ["multi", "single"])
 def test_exec_from_a_thread(record, waiting, chain, way):
     """The thread takes over the number of the process; the thread that xprof has attached to is gone."""
-    process = waiting(chain, 0, 30, "thread", chain, NOTICED_MS, 70)
+    process = waiting(chain, 0, 30, "thread", chain, NOTICED_MS if way == "multi" else 2000, 70)
     session = record(f"--uprobes={way}", "-p", process.pid).wait_attached()
     go(process)
     assert images(session.finish().ok()) == [(process.pid, {"work": 30}), (process.pid, {"work": 70})]

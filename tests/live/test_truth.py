@@ -128,11 +128,12 @@ def shared_program(program, clang, *flags):
 def test_shared_objects(program, record, waiting, clang, form):
     """Linked and loaded objects, which XRay's runtime does not see before LLVM 20: the program counts for itself."""
     path, loaded = shared_program(program, clang)
+    noticed_ms = 2000 if form == "single" else 500
     if form == "command":
-        recorded = record("--", path, loaded).finish()
+        recorded = record("--", path, noticed_ms, loaded).finish()
         output = recorded.output
     else:
-        process = waiting(path, loaded)
+        process = waiting(path, noticed_ms, loaded)
         session = record("--uprobes", "single" if form == "single" else "multi", "-p", process.pid).wait_attached()
         process.send_signal(signal.SIGUSR1)
         output, _ = process.communicate(timeout=30)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Calls into a linked library, throws through it, and loads, uses and unloads another (argument: its path).
+// shared [wait] MS LIBRARY: calls into a linked library, throws through it, and loads, uses and unloads another one. MS
+// is the time before its use: xprof hears of the library when it is loaded, and does not hold the program for it.
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -18,7 +19,7 @@ extern "C" TRACED void caller(int n)
 	needed_entry(n);
 }
 
-UNTRACED static void load(const char *path)
+UNTRACED static void load(const char *path, int ms)
 {
 	void *library = dlopen(path, RTLD_NOW);
 
@@ -26,7 +27,7 @@ UNTRACED static void load(const char *path)
 		fprintf(stderr, "%s\n", dlerror());
 		exit(1);
 	}
-	usleep(200000); // xprof hears of the library when it is loaded, and does not hold the program for it
+	usleep(static_cast<useconds_t>(ms) * 1000);
 	auto entry = reinterpret_cast<long (*)(int)>(dlsym(library, "loaded_entry"));
 	for (int n = 0; n < 10; n++) {
 		COUNT(loaded_entry);
@@ -46,7 +47,7 @@ UNTRACED int main(int argc, char **argv)
 			caller(n);
 		} catch (int) {
 		}
-	load(loaded);
+	load(loaded, atoi(argv[argc - 2]));
 	needed_print();
 	PRINT_COUNT(caller);
 	PRINT_COUNT(needed_entry);
