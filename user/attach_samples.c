@@ -14,6 +14,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "cpu.h"
 #include "util.h"
 
 #define NS_PER_S 1000000000u
@@ -228,23 +229,6 @@ int xp_sampler_add_process(struct xp_sampler *sampler, pid_t pid)
 	return sampler->count > before ? 0 : -ESRCH;
 }
 
-static bool online(unsigned int cpu)
-{
-	char path[64];
-	int digit = '1';
-	FILE *file;
-
-	snprintf(path, sizeof(path), "/sys/devices/system/cpu/cpu%u/online", cpu);
-	file = fopen(path, "re");
-	if (file) {
-		digit = fgetc(file);
-		fclose(file);
-		return digit == '1';
-	}
-	snprintf(path, sizeof(path), "/sys/devices/system/cpu/cpu%u", cpu);
-	return !access(path, F_OK);
-}
-
 static void drop(struct xp_sampler *sampler, pid_t tid)
 {
 	for (size_t i = 0; i < sampler->count; i++) {
@@ -265,7 +249,7 @@ int xp_sampler_add_cpus(struct xp_sampler *sampler, const bool *cpus, size_t cou
 
 		if (!cpus[cpu])
 			continue;
-		if (!online(cpu)) {
+		if (!xp_cpu_online(cpu)) {
 			drop(sampler, id); /* an event does not survive its CPU's going offline */
 			continue;
 		}
@@ -300,32 +284,4 @@ uint64_t xp_sampler_period_ns(const struct xp_sampler *sampler, uint64_t tsc_hz)
 uint64_t xp_sampler_clamped_hz(const struct xp_sampler *sampler)
 {
 	return sampler->clamped_hz;
-}
-
-int xp_cpu_list_parse(const char *text, bool *cpus, size_t count)
-{
-	memset(cpus, 0, count * sizeof(*cpus));
-	do {
-		unsigned long first, last;
-		char *end;
-
-		if (!isdigit((unsigned char)*text))
-			return -EINVAL;
-		first = last = strtoul(text, &end, 10);
-		if (*end == '-') {
-			if (!isdigit((unsigned char)end[1]))
-				return -EINVAL;
-			last = strtoul(end + 1, &end, 10);
-		}
-		if (last < first || (*end && *end != ','))
-			return -EINVAL;
-		if (last >= count)
-			return -ERANGE;
-		for (unsigned long cpu = first; cpu <= last; cpu++)
-			cpus[cpu] = true;
-		text = *end ? end + 1 : end;
-		if (!*text && *end)
-			return -EINVAL;
-	} while (*text);
-	return 0;
 }

@@ -53,9 +53,4 @@ uint64_t xp_sampler_period_ns(const struct xp_sampler *sampler, uint64_t tsc_hz)
  * not. */
 uint64_t xp_sampler_clamped_hz(const struct xp_sampler *sampler);
 
-/*
- * "0-3,7" -> cpus[], true where named. -EINVAL not of this form, -ERANGE a CPU number of `count` or more.
- */
-int xp_cpu_list_parse(const char *text, bool *cpus, size_t count);
-
 #endif

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cpu.h"
 #include "preflight.h"
 #include "util.h"
 

@@ -11,6 +11,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "cpu.h"
 #include "util.h"
 
 #define OFFLINE_RING_BYTES (256u << 10)
@@ -50,23 +51,6 @@ static int ring_open(struct xp_ring *ring, unsigned int cpu, int outer_fd, uint6
 	return 0;
 }
 
-static bool cpu_online(unsigned int cpu)
-{
-	char path[64];
-	char digit = '1';
-	FILE *file;
-
-	snprintf(path, sizeof(path), "/sys/devices/system/cpu/cpu%u/online", cpu);
-	file = fopen(path, "re");
-	if (!file) /* a CPU that cannot go offline has no such file; one that does not exist has no directory */
-		return cpu == 0 ||
-		       (snprintf(path, sizeof(path), "/sys/devices/system/cpu/cpu%u", cpu) > 0 && !access(path, F_OK));
-	if (fread(&digit, 1, 1, file) != 1)
-		digit = '0';
-	fclose(file);
-	return digit == '1';
-}
-
 int xp_rings_open(struct xp_rings **result, int outer_fd, uint64_t bytes)
 {
 	int cpus = libbpf_num_possible_cpus();
@@ -88,7 +72,7 @@ int xp_rings_open(struct xp_rings **result, int outer_fd, uint64_t bytes)
 	rings->count = cpus;
 	for (int cpu = 0; cpu < cpus; cpu++) {
 		err = ring_open(&rings->rings[cpu], cpu, outer_fd,
-				cpu_online(cpu) ? bytes : XP_MIN(bytes, OFFLINE_RING_BYTES));
+				xp_cpu_online(cpu) ? bytes : XP_MIN(bytes, OFFLINE_RING_BYTES));
 		if (err) {
 			xp_rings_free(rings);
 			return err;
