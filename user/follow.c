@@ -51,7 +51,9 @@ static int attach_object(struct xp_recording *rec, struct xp_object *object, pid
 	rec->attached = attached;
 	err = xp_sleds_attach(rec->attach, &rec->programs, object, probe_pid(rec, pid), rec->options->args, sleds);
 	rec->attach_ns += xp_clock_ns(rec->clock, xp_clock_now_tsc() - begin);
-	if (err == -EMFILE)
+	if (err == -ESRCH)
+		snprintf(rec->why, sizeof(rec->why), "process %d ended while it was being attached", pid);
+	else if (err == -EMFILE)
 		snprintf(rec->why, sizeof(rec->why),
 			 "too many open files for one probe a sled; raise `ulimit -n`, choose fewer functions with "
 			 "--functions, or use a kernel with uprobe_multi (6.6)");

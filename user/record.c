@@ -47,8 +47,10 @@ static void say_clamped(const struct xp_recording *rec)
 	if (!xp_sampler_hardware(rec->sampler) && hz == XP_SAMPLER_CPU_CLOCK_HZ_MAX)
 		xp_warn("sampling at %" PRIu64 " Hz, the most that cpu-clock bears", hz);
 	else
-		xp_warn("sampling at %" PRIu64 " Hz, the most that kernel.perf_event_max_sample_rate allows; `sudo sysctl "
-			"kernel.perf_event_max_sample_rate=%" PRIu64 "` raises it", hz, rec->options->hz);
+		xp_warn("sampling at %" PRIu64
+			" Hz, the most that kernel.perf_event_max_sample_rate allows; `sudo sysctl "
+			"kernel.perf_event_max_sample_rate=%" PRIu64 "` raises it",
+			hz, rec->options->hz);
 }
 
 static int prepare_samples(struct xp_recording *rec)
@@ -136,7 +138,16 @@ static int sample_process(struct xp_recording *rec, pid_t pid)
 {
 	int err = xp_samples_expect(&rec->samples, pid);
 
-	return err ? err : xp_sampler_add_process(rec->sampler, pid);
+	if (!err)
+		err = xp_sampler_add_process(rec->sampler, pid);
+	if (err == -ESRCH)
+		snprintf(rec->why, sizeof(rec->why), "process %d ended while it was being attached", pid);
+	else if (err == -EMFILE)
+		snprintf(
+		    rec->why, sizeof(rec->why),
+		    "process %d has more threads than xprof may open files; raise `ulimit -n`, or sample all with -a",
+		    pid);
+	return err;
 }
 
 /* Starts the command and holds it until what is to be attached is. */
