@@ -371,6 +371,16 @@ int xp_follow_exec_file(struct xp_recording *rec)
 	return err;
 }
 
+int xp_follow_rescan(struct xp_recording *rec)
+{
+	int err = 0;
+
+	for (struct xp_process *process = rec->processes.first; process && !err; process = process->next)
+		if (process->live)
+			err = xp_follow_scan(rec, process);
+	return err;
+}
+
 void xp_follow_check(struct xp_recording *rec)
 {
 	for (struct xp_process *process = rec->processes.first; process; process = process->next) {

@@ -118,6 +118,7 @@ static const char *const kind_names[XP_REC_KINDS] = {
 	[XP_REC_EXIT_THREAD] = "exit_thread",
 	[XP_REC_EXIT_PROCESS] = "exit_process",
 	[XP_REC_LINK_MAP] = "link_map",
+	[XP_REC_SAMPLE] = "sample",
 };
 
 /* The kinds that stand for something in the target's program; the rest are xprof's own and no events. */

@@ -79,7 +79,8 @@ struct xp_recording {
 	uint64_t other_process; /* records of processes that are no targets, or of functions that they do not have */
 	struct xp_bpf_counters *lost; /* [programs.cpus], read at the end */
 	uint64_t missed;
-	char why[1024]; /* the last refusal, in a sentence */
+	uint64_t tasks_lost; /* records of XP_REC_EXEC to XP_REC_LINK_MAP that found no room */
+	char why[1024];	     /* the last refusal, in a sentence */
 };
 
 /* follow.c */
@@ -91,6 +92,8 @@ struct xp_recording {
 int xp_follow_add(struct xp_recording *rec, struct xp_process **process, pid_t pid, uint64_t tsc);
 /* Looks for objects that the process has mapped since. */
 int xp_follow_scan(struct xp_recording *rec, struct xp_process *process);
+/* The same for every live process: records that would have told of objects were lost. */
+int xp_follow_rescan(struct xp_recording *rec);
 /* exec, fork, exit, changed list of objects. */
 int xp_follow_task(struct xp_recording *rec, const struct xp_rec *record, size_t size, uint64_t tsc);
 /* Attaches the file of --exec in all processes, and adds those that already run it. */

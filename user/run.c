@@ -192,6 +192,20 @@ void xp_run_read_losses(struct xp_recording *rec)
 		xp_debug("cannot read the BPF side's counters");
 }
 
+/* Records of execs, loaded objects and so on that found no room: what they would have told is looked for. */
+static int repair(struct xp_recording *rec)
+{
+	uint64_t lost = 0;
+
+	for (unsigned int cpu = 0; cpu < rec->programs.cpus; cpu++)
+		for (int kind = XP_REC_EXEC; kind <= XP_REC_LINK_MAP; kind++)
+			lost += rec->lost[cpu].lost[kind];
+	if (lost == rec->tasks_lost)
+		return 0;
+	rec->tasks_lost = lost;
+	return xp_follow_rescan(rec);
+}
+
 static int housekeeping(struct xp_recording *rec, struct xp_progress *progress)
 {
 	struct xp_totals totals;
@@ -210,6 +224,8 @@ static int housekeeping(struct xp_recording *rec, struct xp_progress *progress)
 	if (!err)
 		err = xp_processes_flush(&rec->processes);
 	xp_run_read_losses(rec);
+	if (!err)
+		err = repair(rec);
 	xp_recording_totals(rec, &totals);
 	xp_progress_show(progress, totals.seen + totals.samples, totals.lost + totals.samples_lost);
 	return err;
