@@ -14,18 +14,23 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "cpu.h"
+#include "perf_event.h"
 #include "util.h"
 
 #define NS_PER_S 1000000000u
 #define CPU_CLOCK_MIN_NS (NS_PER_S / XP_SAMPLER_CPU_CLOCK_HZ_MAX)
 
+struct event {
+	int fd;
+	pid_t tid;	     /* -1 - cpu for one of a CPU */
+	uint64_t enabled_ns; /* of a CPU's, at the last look */
+};
+
 struct xp_sampler {
 	struct xp_sampler_options options;
 	struct perf_event_attr attr;
 	uint64_t clamped_hz;
-	int *events;
-	pid_t *tids; /* of events[], -1 - cpu for one of a CPU */
+	struct event *events;
 	size_t count;
 	size_t room;
 };
@@ -86,6 +91,7 @@ static int try_event(struct xp_sampler *sampler, uint32_t type, uint64_t config)
 		.type = type,
 		.config = config,
 		.size = sizeof(sampler->attr),
+		.read_format = PERF_FORMAT_TOTAL_TIME_ENABLED,
 		.disabled = 1,
 		.exclude_guest = type == PERF_TYPE_HARDWARE,
 	};
@@ -126,7 +132,7 @@ int xp_sampler_new(struct xp_sampler **result, const struct xp_sampler_options *
 void xp_sampler_stop(struct xp_sampler *sampler)
 {
 	while (sampler->count)
-		close(sampler->events[--sampler->count]);
+		close(sampler->events[--sampler->count].fd);
 }
 
 void xp_sampler_free(struct xp_sampler *sampler)
@@ -135,23 +141,13 @@ void xp_sampler_free(struct xp_sampler *sampler)
 		return;
 	xp_sampler_stop(sampler);
 	free(sampler->events);
-	free(sampler->tids);
 	free(sampler);
-}
-
-static bool has(const struct xp_sampler *sampler, pid_t tid)
-{
-	for (size_t i = 0; i < sampler->count; i++)
-		if (sampler->tids[i] == tid)
-			return true;
-	return false;
 }
 
 static int make_room(struct xp_sampler *sampler)
 {
 	size_t room = sampler->room ? 2 * sampler->room : 16;
-	int *events;
-	pid_t *tids;
+	struct event *events;
 
 	if (sampler->count < sampler->room)
 		return 0;
@@ -159,10 +155,6 @@ static int make_room(struct xp_sampler *sampler)
 	if (!events)
 		return -ENOMEM;
 	sampler->events = events;
-	tids = realloc(sampler->tids, room * sizeof(*tids));
-	if (!tids)
-		return -ENOMEM;
-	sampler->tids = tids;
 	sampler->room = room;
 	return 0;
 }
@@ -182,8 +174,7 @@ static int add_event(struct xp_sampler *sampler, struct perf_event_attr *attr, p
 		close(fd);
 		return err;
 	}
-	sampler->tids[sampler->count] = cpu < 0 ? tid : -1 - cpu;
-	sampler->events[sampler->count++] = fd;
+	sampler->events[sampler->count++] = (struct event){ .fd = fd, .tid = cpu < 0 ? tid : -1 - cpu };
 	return 0;
 }
 
@@ -229,34 +220,32 @@ int xp_sampler_add_process(struct xp_sampler *sampler, pid_t pid)
 	return sampler->count > before ? 0 : -ESRCH;
 }
 
-static void drop(struct xp_sampler *sampler, pid_t tid)
+/* The event of this CPU, when it still samples. */
+static bool has_live(struct xp_sampler *sampler, pid_t id)
 {
 	for (size_t i = 0; i < sampler->count; i++) {
-		if (sampler->tids[i] != tid)
+		struct event *event = &sampler->events[i];
+
+		if (event->tid != id)
 			continue;
-		close(sampler->events[i]);
-		sampler->events[i] = sampler->events[--sampler->count];
-		sampler->tids[i] = sampler->tids[sampler->count];
-		return;
+		if (xp_perf_event_lives(event->fd, &event->enabled_ns))
+			return true;
+		close(event->fd);
+		*event = sampler->events[--sampler->count];
+		return false;
 	}
+	return false;
 }
 
 int xp_sampler_add_cpus(struct xp_sampler *sampler, const bool *cpus, size_t count)
 {
 	for (unsigned int cpu = 0; cpu < count; cpu++) {
-		pid_t id = -1 - (pid_t)cpu;
 		int err;
 
-		if (!cpus[cpu])
-			continue;
-		if (!xp_cpu_online(cpu)) {
-			drop(sampler, id); /* an event does not survive its CPU's going offline */
-			continue;
-		}
-		if (has(sampler, id))
+		if (!cpus[cpu] || has_live(sampler, -1 - (pid_t)cpu))
 			continue;
 		err = add_event(sampler, &sampler->attr, -1, cpu);
-		if (err && err != -ENODEV)
+		if (err && err != -ENODEV) /* offline */
 			return err;
 	}
 	return 0;

@@ -87,7 +87,8 @@ struct xp_manifest_samples {
 	uint64_t lost;
 	uint64_t idle;
 	uint64_t kernel;	/* of those written, hit in the kernel */
-	uint64_t sideband_lost; /* times that the kernel had no room for side-band events; /proc was read again */
+	/* Times that the kernel had no room for side-band events, or a CPU came back; /proc was read again. */
+	uint64_t sideband_lost;
 	const struct xp_manifest_profile *profiles;
 	size_t profile_count;
 };

@@ -13,6 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "perf_event.h"
 #include "util.h"
 
 #define RECORD_BYTES_MAX 65536
@@ -21,6 +22,7 @@ struct buffer {
 	int fd; /* -1: this CPU has none */
 	struct perf_event_mmap_page *page;
 	uint8_t *data;
+	uint64_t enabled_ns; /* at the last look */
 };
 
 struct xp_sideband {
@@ -52,6 +54,7 @@ static int open_buffer(struct xp_sideband *sideband, unsigned int cpu)
 		.config = PERF_COUNT_SW_DUMMY,
 		.size = sizeof(attr),
 		.sample_type = PERF_SAMPLE_TID | PERF_SAMPLE_TIME,
+		.read_format = PERF_FORMAT_TOTAL_TIME_ENABLED,
 		.sample_id_all = 1,
 		.mmap = 1,
 		.mmap2 = 1,
@@ -78,6 +81,7 @@ static int open_buffer(struct xp_sideband *sideband, unsigned int cpu)
 	}
 	buffer->page = map;
 	buffer->data = (uint8_t *)map + page;
+	buffer->enabled_ns = 0;
 	return 0;
 }
 
@@ -90,14 +94,43 @@ static void close_buffer(struct xp_sideband *sideband, struct buffer *buffer)
 	buffer->fd = -1;
 }
 
-int xp_sideband_add_cpus(struct xp_sideband *sideband)
+/* Opens the buffers that are missing. Returns how many were, or -errno. */
+static int open_missing(struct xp_sideband *sideband)
 {
-	for (unsigned int cpu = 0; cpu < sideband->cpus; cpu++) {
-		int err = sideband->buffers[cpu].fd < 0 ? open_buffer(sideband, cpu) : 0;
+	int opened = 0;
 
+	for (unsigned int cpu = 0; cpu < sideband->cpus; cpu++) {
+		int err;
+
+		if (sideband->buffers[cpu].fd >= 0)
+			continue;
+		err = open_buffer(sideband, cpu);
 		if (err && err != -ENODEV) /* offline */
 			return err;
+		opened += !err;
 	}
+	return opened;
+}
+
+static bool is_empty(const struct buffer *buffer)
+{
+	return __atomic_load_n(&buffer->page->data_head, __ATOMIC_ACQUIRE) == buffer->page->data_tail;
+}
+
+int xp_sideband_add_cpus(struct xp_sideband *sideband)
+{
+	int opened;
+
+	for (unsigned int cpu = 0; cpu < sideband->cpus; cpu++) {
+		struct buffer *buffer = &sideband->buffers[cpu];
+
+		if (buffer->fd >= 0 && !xp_perf_event_lives(buffer->fd, &buffer->enabled_ns) && is_empty(buffer))
+			close_buffer(sideband, buffer);
+	}
+	opened = open_missing(sideband);
+	if (opened < 0)
+		return opened;
+	sideband->lost += opened; /* what happened there since the CPU is back */
 	return 0;
 }
 
@@ -117,8 +150,8 @@ int xp_sideband_open(struct xp_sideband **result, unsigned int buffer_pages)
 	}
 	for (unsigned int cpu = 0; cpu < sideband->cpus; cpu++)
 		sideband->buffers[cpu].fd = -1;
-	err = xp_sideband_add_cpus(sideband);
-	if (err) {
+	err = open_missing(sideband);
+	if (err < 0) {
 		xp_sideband_free(sideband);
 		return err;
 	}

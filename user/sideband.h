@@ -44,7 +44,7 @@ struct xp_sideband;
 /* buffer_pages: of each CPU, a power of two. Errors as of perf_event_open(2). */
 int xp_sideband_open(struct xp_sideband **sideband, unsigned int buffer_pages);
 void xp_sideband_free(struct xp_sideband *sideband);
-/* CPUs that came online since. */
+/* To be called now and then, for CPUs that came online since; what they did before that counts as lost. -errno. */
 int xp_sideband_add_cpus(struct xp_sideband *sideband);
 
 /*
