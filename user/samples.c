@@ -135,16 +135,20 @@ static void set_name(struct xp_task *task, const char *name)
 	xp_clean_text(task->comm, sizeof(task->comm), name);
 }
 
-int xp_samples_scan(struct xp_samples *samples, pid_t pid)
+/* anew: the name, too, of a process that has one. */
+static int scan(struct xp_samples *samples, pid_t pid, bool anew)
 {
 	struct xp_task *task = task_of(samples, pid);
 	struct xp_mappings mappings;
+	char comm[16] = "";
 	int err;
 
 	if (!task)
 		return -ENOMEM;
-	if (!task->comm[0])
-		xp_target_thread_name(pid, pid, task->comm);
+	if (!task->comm[0] || anew)
+		xp_target_thread_name(pid, pid, comm);
+	if (comm[0])
+		set_name(task, comm);
 	err = xp_mappings_read_all(&mappings, pid);
 	if (err)
 		return err == -ENOMEM ? err : 0; /* gone */
@@ -157,7 +161,7 @@ int xp_samples_scan(struct xp_samples *samples, pid_t pid)
 	return err;
 }
 
-int xp_samples_scan_all(struct xp_samples *samples)
+static int scan_all(struct xp_samples *samples, bool anew)
 {
 	DIR *dir = opendir("/proc");
 	struct dirent *entry;
@@ -167,9 +171,19 @@ int xp_samples_scan_all(struct xp_samples *samples)
 		return -errno;
 	while (!err && (entry = readdir(dir)))
 		if (isdigit((unsigned char)entry->d_name[0]))
-			err = xp_samples_scan(samples, atoi(entry->d_name));
+			err = scan(samples, atoi(entry->d_name), anew);
 	closedir(dir);
 	return err;
+}
+
+int xp_samples_scan(struct xp_samples *samples, pid_t pid)
+{
+	return scan(samples, pid, false);
+}
+
+int xp_samples_scan_all(struct xp_samples *samples)
+{
+	return scan_all(samples, false);
 }
 
 int xp_samples_expect(struct xp_samples *samples, pid_t pid)
@@ -186,7 +200,7 @@ int xp_samples_repair(struct xp_samples *samples, uint64_t lost)
 	if (lost == samples->lost_seen)
 		return 0;
 	samples->lost_seen = lost;
-	return xp_samples_scan_all(samples);
+	return scan_all(samples, true);
 }
 
 /* The task's image is over. A profile that is still empty (see xp_samples_expect()) is for the next one. */

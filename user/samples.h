@@ -67,7 +67,7 @@ int xp_samples_scan(struct xp_samples *samples, pid_t pid);
 /* Process pid is a target: it gets a profile even when no sample hits it. -ENOMEM. */
 int xp_samples_expect(struct xp_samples *samples, pid_t pid);
 
-/* When the side-band has lost events since the last call, reads /proc again. lost: xp_sideband_lost(). */
+/* When the side-band has lost events since the last call, reads /proc again, names too. lost: xp_sideband_lost(). */
 int xp_samples_repair(struct xp_samples *samples, uint64_t lost);
 
 /* A mapping, a name, a fork, an exec, an exit; in the order of time with the samples. */
