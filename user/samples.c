@@ -399,6 +399,8 @@ int xp_samples_finish(struct xp_samples *samples, uint64_t period_ns)
 	for (size_t i = 0; i < samples->done_count; i++) {
 		int err = write_profile(samples, &samples->done[i], period_us);
 
+		if (err)
+			samples->unstored += samples->done[i].samples;
 		first = first ?: err;
 	}
 	return first;

@@ -19,7 +19,7 @@
 #include "sym_files.h"
 #include "xprof/record.h"
 
-/* seen = written, always: what was lost is counted by the BPF side. */
+/* seen = written + unstored, always: what was lost on the way is counted by the BPF side. */
 struct xp_task {
 	struct xp_task *next; /* hash chain, by pid */
 	pid_t pid;	      /* 0: all kernel threads */
@@ -53,6 +53,7 @@ struct xp_samples {
 	size_t done_count;
 	uint64_t samples;
 	uint64_t kernel_samples;
+	uint64_t unstored;  /* of samples: their profile could not be written */
 	uint64_t lost_seen; /* xp_sideband_lost() when /proc was last read again */
 };
 

@@ -33,7 +33,8 @@ void xp_recording_totals(const struct xp_recording *rec, struct xp_totals *total
 		totals->samples_lost += rec->lost[cpu].lost[XP_REC_SAMPLE];
 		totals->idle += rec->lost[cpu].idle;
 	}
-	totals->samples = rec->samples.samples;
+	totals->samples_lost += rec->samples.unstored;
+	totals->samples = rec->samples.samples - rec->samples.unstored;
 	totals->lost = totals->lost_ring + totals->counts.unstored;
 	totals->filtered = xp_counts_filtered(&totals->counts) + rec->other_process;
 	totals->seen = totals->counts.seen + rec->other_process + totals->lost_ring;
