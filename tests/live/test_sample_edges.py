@@ -1,0 +1,457 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Sampling while the machine changes, or runs short: CPUs, names, pids, the side-band, space, privilege."""
+import contextlib
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import time
+
+import pytest
+
+import house
+import profiles
+import recording
+import victim
+
+pytestmark = pytest.mark.uprobes
+
+FAILED, ENVIRONMENT = 1, 3
+BUILD = ("-O1", "-g", "-fno-omit-frame-pointer")
+CPU1 = pathlib.Path("/sys/devices/system/cpu/cpu1/online")
+
+
+@pytest.fixture
+def shares(program):
+    return program("live/programs/shares.c", *BUILD, instrument=False)
+
+
+def cpu_of(output):
+    return float(re.search(r"^cpu (\S+)$", output, re.M)[1])
+
+
+def entries_of(recorded, **fields):
+    return [e for e in recorded.manifest["samples"]["profiles"] if all(e[k] == v for k, v in fields.items())]
+
+
+def names_in(recorded, entry):
+    return profiles.go_top(recorded.directory / entry["file"])
+
+
+def checked(xprof, recorded, status=0):
+    """The recording ended so, its numbers add up, and its files are whole."""
+    assert recorded.status == status, f"status {recorded.status}:\n{recorded.messages}"
+    totals = recorded.manifest["samples"]
+    assert totals["seen"] == totals["written"] + totals["lost"], totals
+    done = xprof("check", recorded.directory)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return recorded
+
+
+needs_go = pytest.mark.skipif(not profiles.GO, reason="no go tool here")
+
+
+# CPUs.
+
+
+@contextlib.contextmanager
+def offline():
+    """CPU 1 is gone within."""
+    try:
+        CPU1.write_text("0")
+    except OSError as error:
+        pytest.skip(f"CPU 1 cannot be taken offline: {error}")
+    try:
+        yield
+    finally:
+        CPU1.write_text("1")
+
+
+@pytest.fixture
+def hotplug():
+    if not CPU1.exists() or not os.access(CPU1, os.W_OK) or CPU1.read_text() != "1\n":
+        pytest.skip("no CPU 1 that could be taken offline")
+    yield offline
+    if CPU1.read_text() != "1\n":
+        CPU1.write_text("1")
+
+
+@needs_go
+@pytest.mark.parametrize("away_s", [1.5, 0], ids=["long", "at once"])
+def test_cpu_that_comes_back(xprof, record, shares, hotplug, away_s):
+    """What runs on it then is sampled, and what happens to processes there is heard of."""
+    session = record("-F", "999", "-a").wait_attached()
+    with hotplug():
+        time.sleep(away_s)
+    time.sleep(2.2)  # looked for each second
+    output = house.run(["taskset", "-c", "1", shares, 0.6]).stdout
+    # Too short to be looked up in /proc: that they have names is what the side-band told.
+    house.run(["taskset", "-c", "1", "sh", "-c", f"for i in 1 2 3 4 5 6 7 8 9 10; do {shares} 0.02; done"])
+    recorded = checked(xprof, session.stop())
+    entries = [e for e in recorded.manifest["samples"]["profiles"] if e["comm"].startswith("shares")]
+    longest = max(entries, key=lambda e: e["samples"])
+    assert abs(profiles.Profile(recorded.directory / longest["file"]).seconds - cpu_of(output)) < 0.15 * cpu_of(output)
+    named = [e for e in entries if {"work_a", "work_b"} & set(names_in(recorded, e))]
+    nameless = [(e["file"], names_in(recorded, e)) for e in entries if e not in named]
+    assert len(entries) == 11 and len(nameless) <= 1, (len(entries), nameless)
+
+
+# Names and pids.
+
+RENAMES = r"""
+#include <pthread.h>
+#include <stdio.h>
+#include <sys/prctl.h>
+#include <time.h>
+
+static double cpu(clockid_t clock)
+{
+	struct timespec t;
+
+	clock_gettime(clock, &t);
+	return t.tv_sec + t.tv_nsec / 1e9;
+}
+
+__attribute__((noinline)) static void work(double seconds)
+{
+	double end = cpu(CLOCK_THREAD_CPUTIME_ID) + seconds;
+
+	while (cpu(CLOCK_THREAD_CPUTIME_ID) < end)
+		for (volatile long i = 0; i < 100000; i++)
+			;
+}
+
+static void *thread(void *name)
+{
+	work(0.1);
+	prctl(PR_SET_NAME, name);
+	work(0.2);
+	return NULL;
+}
+
+int main(void)
+{
+	char *names[] = { "worker/0", "worker/1" };
+	pthread_t ids[2];
+
+	work(0.1);
+	prctl(PR_SET_NAME, "the-server");
+	for (int i = 0; i < 2; i++)
+		pthread_create(&ids[i], NULL, thread, names[i]);
+	work(0.2);
+	for (int i = 0; i < 2; i++)
+		pthread_join(ids[i], NULL);
+	printf("cpu %.4f\n", cpu(CLOCK_PROCESS_CPUTIME_ID));
+	return 0;
+}
+"""
+
+
+@pytest.mark.parametrize("all_processes", [False, True], ids=["command", "machine"])
+def test_process_and_threads_that_rename_themselves(xprof, record, start, program, all_processes):
+    """They stay one profile, which has the name of the process."""
+    path = program.text("renames", RENAMES, *BUILD, instrument=False)
+    if all_processes:
+        session = record("-F", "999", "-a").wait_attached()
+        process = start([path])
+        output, _ = process.communicate(timeout=20)
+        recorded = checked(xprof, session.stop())
+        entries = [e for e in entries_of(recorded, pid=process.pid) if not e["comm"].startswith(("python", "pytest"))]
+    else:
+        recorded = checked(xprof, record("-F", "999", "--", path).finish())
+        output, entries = recorded.output, recorded.manifest["samples"]["profiles"]
+    assert [e["comm"] for e in entries] == ["the-server"], entries
+    assert not [e for e in recorded.manifest["samples"]["profiles"] if e["comm"].startswith("worker")]
+    assert entries[0]["file"].startswith("the-server"), entries
+    seconds = profiles.Profile(recorded.directory / entries[0]["file"]).seconds
+    assert abs(seconds - cpu_of(output)) < 0.1 * cpu_of(output), (seconds, output)
+
+
+# Two processes, one after the other, with the same pid: clone3() may choose it, and no other process is concerned.
+SAME_PID = r"""
+#define _GNU_SOURCE
+#include <linux/sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define WORK(name) \
+	__attribute__((noinline)) static void name(void) { while (clock() < CLOCKS_PER_SEC / 2) ; }
+WORK(work_first)
+WORK(work_second)
+
+int main(int argc, char **argv)
+{
+	pid_t pid = 0;
+
+	if (argc > 1) {
+		argv[1][0] == '1' ? work_first() : work_second();
+		return 0;
+	}
+	for (int i = 1; i <= 2; i++) {
+		struct clone_args args = {
+			.exit_signal = SIGCHLD, .set_tid = pid ? (uintptr_t)&pid : 0, .set_tid_size = pid ? 1 : 0,
+		};
+		pid_t child = syscall(SYS_clone3, &args, sizeof(args));
+
+		if (child < 0) {
+			perror("clone3");
+			return 1;
+		}
+		if (!child) {
+			EXECUTE;
+			i == 1 ? work_first() : work_second();
+			_exit(0);
+		}
+		waitpid(child, NULL, 0);
+		printf("%d\n", child);
+		pid = child;
+	}
+	return 0;
+}
+"""
+EXECUTE = {"executed": 'execl("/proc/self/exe", "same_pid", i == 1 ? "1" : "2", NULL)', "forked": ""}
+
+
+@needs_go
+@pytest.mark.parametrize("how", EXECUTE)
+def test_pid_used_again(xprof, record, program, how):
+    """Two programs, two profiles, each with its own samples."""
+    path = program.text(f"same_{how}", SAME_PID.replace("EXECUTE", EXECUTE[how]), *BUILD, instrument=False)
+    session = record("-F", "999", "-a").wait_attached()
+    done = house.run([path])
+    if done.returncode:
+        pytest.skip(f"no pid can be chosen here: {done.stderr}")
+    recorded = checked(xprof, session.stop())
+    first, second = map(int, done.stdout.split())
+    assert first == second
+    # A fork of the first program is an image of its own until it executes.
+    entries = [e for e in entries_of(recorded, pid=first) if e["samples"] > 100]
+    assert len(entries) == 2 and entries[0]["image"] != entries[1]["image"], entries_of(recorded, pid=first)
+    found = [set(names_in(recorded, e)) & {"work_first", "work_second"} for e in sorted(entries, key=lambda e: e["image"])]
+    assert found == [{"work_first"}, {"work_second"}]
+    for entry in entries:
+        assert abs(profiles.Profile(recorded.directory / entry["file"]).seconds - 0.5) < 0.1, entry
+
+
+# A side-band that overflows.
+
+FLOOD = r"""
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
+int main(int argc, char **argv)
+{
+	int fd = open(argv[0], O_RDONLY);
+
+	for (int i = 0; i < atoi(argv[1]); i++)
+		munmap(mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0), 4096);
+	return 0;
+}
+"""
+LATE_LIBRARY = r"""
+#include <time.h>
+
+static double now(clockid_t id)
+{
+	struct timespec t;
+
+	clock_gettime(id, &t);
+	return t.tv_sec + t.tv_nsec / 1e9;
+}
+
+/* It needs time to be repaired, and CPU time to be seen. */
+__attribute__((noinline)) void in_late(void)
+{
+	double end = now(CLOCK_MONOTONIC) + 4;
+
+	while (now(CLOCK_MONOTONIC) < end)
+		for (volatile long i = 0; i < 100000; i++)
+			;
+}
+"""
+LATE = r"""
+#include <dlfcn.h>
+#include <stdio.h>
+#include <sys/prctl.h>
+
+int main(int argc, char **argv)
+{
+	void (*run)(void);
+
+	for (volatile long i = 0; i < 50000000; i++)
+		;
+	puts("waiting");
+	fflush(stdout);
+	getchar();
+	prctl(PR_SET_NAME, "renamed-unheard");
+	run = (void (*)(void))dlsym(dlopen(argv[1], RTLD_NOW), "in_late");
+	puts("loaded");
+	fflush(stdout);
+	run();
+	return 0;
+}
+"""
+
+
+@needs_go
+def test_side_band_that_overflows(xprof, record, start, program):
+    """A library and a name that it has not told of are found in /proc."""
+    flood = program.text("flood", FLOOD, "-O1", instrument=False)
+    library = program.text("liblate", LATE_LIBRARY, *BUILD, "-fPIC", "-shared", instrument=False)
+    late = program.text("late", LATE, *BUILD, "-ldl", instrument=False)
+    session = record("-F", "499", "-a").wait_attached()
+    process = start([late, library], stdin=subprocess.PIPE)
+    assert process.stdout.readline() == "waiting\n"
+    session.process.send_signal(signal.SIGSTOP)
+    try:
+        for cpu in sorted(os.sched_getaffinity(0)):
+            assert house.run(["taskset", "-c", cpu, flood, 20000]).returncode == 0
+        process.stdin.write("\n")
+        process.stdin.flush()
+        assert process.stdout.readline() == "loaded\n"
+    finally:
+        session.process.send_signal(signal.SIGCONT)
+    process.communicate(timeout=20)
+    recorded = checked(xprof, session.stop())
+    assert recorded.manifest["samples"]["sideband_lost"] > 0
+    (entry,) = [e for e in entries_of(recorded, pid=process.pid) if e["comm"] == "renamed-unheard"]
+    profile = profiles.Profile(recorded.directory / entry["file"])
+    assert any(library.name in line for line in profile.mappings), profile.mappings
+    assert profiles.share(names_in(recorded, entry), "in_late") > 0.4, names_in(recorded, entry)
+
+
+# No room.
+
+DEEP = r"""
+#include <stdlib.h>
+#include <time.h>
+
+/* Chains of all depths: a profile of hundreds of kilobytes. */
+__attribute__((noinline)) static long deep(int depth)
+{
+	volatile long sum = 0;
+
+	for (int i = 0; i < 2000; i++)
+		sum += i;
+	if (depth)
+		sum += depth & 1 ? deep(depth - 1) : deep(depth - 1) + 1;
+	return sum;
+}
+
+int main(void)
+{
+	while (clock() < CLOCKS_PER_SEC)
+		deep(rand() % 100);
+	return 0;
+}
+"""
+
+
+@pytest.fixture
+def deep(program):
+    return program.text("deep", DEEP, *BUILD, instrument=False)
+
+
+def assert_no_half(directory):
+    """What is there is complete, and nothing else is."""
+    left = sorted(str(p.relative_to(directory)) for p in directory.rglob("*"))
+    assert not [name for name in left if name.endswith((".prof", ".part", ".spool"))], left
+
+
+def test_file_size_limit(xprof, record, tmp_path, deep):
+    limited = victim.wrapped(xprof, tmp_path, "prlimit", "--fsize=20000")
+    recorded = record("--no-sleds", "-F", "4999", "--", deep, program=limited).finish()
+    assert recorded.status == FAILED, recorded.messages
+    assert "File too large; raise `ulimit -f` or give another -o" in recorded.messages
+    assert_no_half(recorded.directory)
+    totals = recorded.manifest["samples"]
+    assert totals["lost"] == totals["seen"] > 1000 and not totals["profiles"], totals
+
+
+@pytest.fixture
+def tmpfs(tmp_path):
+    """Mounts small file systems: tmpfs("size=1m") -> path."""
+    mounted = []
+
+    def mount(options):
+        path = tmp_path / f"disk{len(mounted)}"
+        path.mkdir()
+        made = house.run(["mount", "-t", "tmpfs", "-o", options, "tmpfs", path])
+        if made.returncode:
+            pytest.skip(f"cannot mount a tmpfs: {made.stderr}")
+        mounted.append(path)
+        return path
+
+    yield mount
+    for path in mounted:
+        house.run(["umount", "--lazy", path])
+
+
+def test_disk_full(record, tmpfs, deep):
+    recorded = record("--no-sleds", "-F", "4999", "--", deep, directory=tmpfs("size=32k") / "out").finish()
+    assert recorded.status == FAILED, recorded.messages
+    assert "No space left on device; make room there or give another -o" in recorded.messages
+    assert_no_half(recorded.directory)
+    totals = recorded.manifest["samples"]
+    assert totals["lost"] == totals["seen"] > 1000 and not totals["profiles"], totals
+
+
+def test_output_that_cannot_be_written(xprof, tmpfs):
+    directory = tmpfs("ro,size=1m") / "out"
+    done = xprof("record", "-a", "-d", "1", "-o", directory)
+    assert done.returncode == FAILED, done.stderr
+    assert "the file system is read-only: choose another with -o" in done.stderr
+    assert not directory.exists()
+
+
+# Privilege.
+
+
+def test_nobody(xprof, tmp_path):
+    """perf_event_paranoid does not come into it: BPF needs privilege at any level."""
+    tmp_path.chmod(0o777)
+    # The way to the program may be closed to nobody: the descriptor is not.
+    with open(xprof.path, "rb") as opened:
+        done = house.run(
+            ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
+            + [f"/proc/self/fd/{opened.fileno()}", "record", "-a", "-d", "1", "-o", tmp_path / "out"],
+            pass_fds=[opened.fileno()],
+            cwd="/",
+        )
+    assert done.returncode == ENVIRONMENT, (done.returncode, done.stderr)
+    assert "user 65534 lacks CAP_BPF CAP_PERFMON CAP_SYS_PTRACE" in done.stderr
+    assert "`sudo xprof record ...`" in done.stderr, done.stderr
+    assert not (tmp_path / "out").exists()
+
+
+# What is nobody's.
+
+
+@needs_go
+def test_idle_and_kernel_threads_apart(xprof, record):
+    """A CPU that sleeps is counted by its samples, and has no profile; what the kernel's threads do has one."""
+    before = idle_s()
+    session = record("-F", "499", "-a").wait_attached()
+    house.run(["sh", "-c", "dd if=/dev/zero of=/var/tmp/xprof-edge bs=1M count=32 conv=fsync; rm /var/tmp/xprof-edge"])
+    time.sleep(1)
+    recorded = checked(xprof, session.stop())
+    idle = idle_s() - before
+    totals = recorded.manifest["samples"]
+    assert totals["idle"] > 0 or idle < 0.1, totals
+    assert totals["idle"] * totals["period_ns"] / 1e9 < idle + 0.5, (totals["idle"], idle)
+    assert {e["comm"] for e in totals["profiles"] if e["pid"] == 0} <= {"kernel-threads"}
+    assert not [e for e in totals["profiles"] if e["comm"].startswith(("swapper", "kworker", "ksoftirqd"))]
+
+
+def idle_s():
+    """Time that all CPUs slept, as the kernel accounts."""
+    fields = pathlib.Path("/proc/stat").read_text().split(None, 6)
+    return (int(fields[4]) + int(fields[5])) / os.sysconf("SC_CLK_TCK")
