@@ -24,6 +24,13 @@ static bool is_uprobe(const struct bpf_program *program)
 	return !strcmp(bpf_program__section_name(program), "uprobe");
 }
 
+/* Whatever is not loaded need not be verified, and its maps need no room. */
+static bool is_wanted(const struct xprof_bpf *skeleton, const struct bpf_program *program,
+		      const struct xp_programs_options *options)
+{
+	return program == skeleton->progs.sample ? options->samples : options->targets;
+}
+
 static int configure(struct xprof_bpf *skeleton, const struct xp_programs_options *options, unsigned int cpus)
 {
 	struct bpf_program *program;
@@ -36,8 +43,15 @@ static int configure(struct xprof_bpf *skeleton, const struct xp_programs_option
 	err = bpf_map__set_max_entries(skeleton->maps.rings, cpus);
 	if (!err)
 		err = bpf_map__set_max_entries(skeleton->maps.tsc_counters, cpus);
-	bpf_object__for_each_program(program, skeleton->obj) if (!err && options->uprobe_multi && is_uprobe(program))
-	    err = bpf_program__set_expected_attach_type(program, XP_TRACE_UPROBE_MULTI);
+	if (!err && !options->targets)
+		err = bpf_map__set_max_entries(skeleton->maps.targets, 1);
+	bpf_object__for_each_program(program, skeleton->obj)
+	{
+		if (!err && options->uprobe_multi && is_uprobe(program))
+			err = bpf_program__set_expected_attach_type(program, XP_TRACE_UPROBE_MULTI);
+		if (!err)
+			err = bpf_program__set_autoload(program, is_wanted(skeleton, program, options));
+	}
 	return err;
 }
 

@@ -13,8 +13,8 @@
 struct xprof_bpf; /* bpftool's skeleton */
 
 struct xp_programs_options {
-	bool sleds;	    /* the programs for sleds and for what happens to their processes */
-	bool samples;	    /* the program for sampling events */
+	bool targets;	   /* the programs for sleds, and for what happens to the processes that are followed */
+	bool samples;	   /* the program for sampling events */
 	bool uprobe_multi; /* programs for uprobe_multi links; otherwise for perf events */
 	bool only_targets; /* uprobes are on all processes of a binary: record only the targets */
 	bool follow_children;

@@ -85,7 +85,7 @@ static int prepare(struct xp_recording *rec, const struct xp_preflight *prefligh
 {
 	const struct xp_options *options = rec->options;
 	struct xp_programs_options programs = {
-		.sleds = rec->with_sleds,
+		.targets = !options->all && !options->tid,
 		.samples = rec->with_samples,
 		.only_targets = options->follow && !options->exec_path,
 		.follow_children = options->follow,
