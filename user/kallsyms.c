@@ -95,18 +95,35 @@ static int take(struct xp_kallsyms *syms, uint64_t start, char type, const char 
 	return 0;
 }
 
+/* Not strtoull(), which is slow: a table has more than 100 000 lines. */
+static uint64_t read_hex(char **at)
+{
+	uint64_t value = 0;
+
+	for (;; ++*at) {
+		char c = **at;
+
+		if (c >= '0' && c <= '9')
+			value = value << 4 | (c - '0');
+		else if (c >= 'a' && c <= 'f')
+			value = value << 4 | (c - 'a' + 10);
+		else
+			return value;
+	}
+}
+
 /* "ffffffff81000000 T _text", and of modules "\t[name]" behind it. */
 static int take_line(struct xp_kallsyms *syms, char *line)
 {
-	char *end, *name, type;
-	uint64_t start = strtoull(line, &end, 16);
+	char *end = line, *name, type;
+	uint64_t start = read_hex(&end);
 
-	if (!start || end == line || end[0] != ' ' || !end[1] || end[2] != ' ')
+	if (!start || end[0] != ' ' || !end[1] || end[2] != ' ' || !strchr("tTwW", end[1]))
 		return 0;
 	type = end[1];
 	name = end + 3;
 	name[strcspn(name, " \t\n")] = 0;
-	return name[0] && strchr("tTwW", type) ? take(syms, start, type, name) : 0;
+	return name[0] ? take(syms, start, type, name) : 0;
 }
 
 /* A symbol was noted at the first address behind its start, and at the last one before. */

@@ -16,6 +16,7 @@
 #include "util.h"
 
 #define TASK_ROOM 4096
+#define KALLSYMS_READ_BYTES 65536
 
 int xp_samples_init(struct xp_samples *samples)
 {
@@ -393,6 +394,8 @@ int xp_samples_finish(struct xp_samples *samples, uint64_t period_ns)
 	for (size_t i = 0; i < samples->done_count; i++)
 		first = xp_sym_files_add(samples->sym_files, samples->done[i].profile) ?: first;
 	kallsyms = fopen("/proc/kallsyms", "re");
+	if (kallsyms) /* by itself it reads 1 KiB at a time, of megabytes */
+		setvbuf(kallsyms, NULL, _IOFBF, KALLSYMS_READ_BYTES);
 	first = xp_sym_files_write(samples->sym_files, kallsyms) ?: first;
 	if (kallsyms)
 		fclose(kallsyms);
