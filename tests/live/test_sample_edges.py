@@ -432,6 +432,17 @@ def test_nobody(xprof, tmp_path):
     assert not (tmp_path / "out").exists()
 
 
+def test_kernel_without_btf(xprof, tmp_path):
+    """Its file is covered in a mount namespace of xprof's own."""
+    hidden = 'mount -t tmpfs tmpfs /sys/kernel/btf && exec "$0" "$@"'
+    without = victim.wrapped(xprof, tmp_path, "unshare", "-m", "sh", "-c", hidden)
+    done = without("record", "-a", "-d", "1", "-o", tmp_path / "out")
+    assert done.returncode == ENVIRONMENT, (done.returncode, done.stderr)
+    assert "BTF: /sys/kernel/btf/vmlinux: No such file or directory" in done.stderr, done.stderr
+    assert "use a kernel with CONFIG_DEBUG_INFO_BTF=y" in done.stderr
+    assert not (tmp_path / "out").exists()
+
+
 # What is nobody's.
 
 
