@@ -252,6 +252,6 @@ def bench(table, quick):
             for tool in (xprof, perf):  # what only a first time costs: perf's cache of build ids, the page cache
                 record(load, tool, 99, 1)
             for hz in RATES_HZ:
-                measure_cost(table, load, hz, 1 if quick else 3, 5 if quick else 20)
+                measure_cost(table, load, hz, 1 if quick else 3, 5 if quick else 10)
         measure_bytes(table, 10 if quick else 60)
     measure_start(table, 3 if quick else 9)
