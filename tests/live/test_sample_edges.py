@@ -182,7 +182,8 @@ SAME_PID = r"""
 #include <unistd.h>
 
 #define WORK(name) \
-	__attribute__((noinline)) static void name(void) { while (clock() < CLOCKS_PER_SEC / 2) ; }
+	__attribute__((noinline)) static void name(void) \
+	{ while (clock() < CLOCKS_PER_SEC / 2) for (volatile long i = 0; i < 100000; i++) ; }
 WORK(work_first)
 WORK(work_second)
 
