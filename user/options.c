@@ -111,7 +111,8 @@ const struct xp_option xp_option_table[] = {
 	{ "tid", 't', "TID", NULL, XP_OPTION_COUNT, ON(RECORD), SETS(tid), "Target, exactly one",
 	  "Sample this thread." },
 	{ "exec", 0, "PATH", NULL, XP_OPTION_FILE, ON(RECORD), SETS(exec_path), "Target, exactly one",
-	  "Record every process that runs this executable or has this shared object mapped, now or later." },
+	  "Record the sleds of every process that runs this executable or has this shared object mapped, now or later; no "
+	  "samples." },
 	{ "follow", 0, NULL, NULL, XP_OPTION_FLAG, ON(RECORD), SETS(follow), "What to record",
 	  "Record the children of the target too." },
 	{ "no-sleds", 0, NULL, NULL, XP_OPTION_FLAG, ON(RECORD), SETS(no_sleds), "What to record",
@@ -499,6 +500,10 @@ static int check_target(struct xp_options *options, bool separated)
 	}
 	if (options->no_sleds && options->no_samples) {
 		xp_error("--no-sleds and --no-samples together leave nothing to record");
+		return -EINVAL;
+	}
+	if (options->no_sleds && options->exec_path) {
+		xp_error("--no-sleds leaves nothing of --exec, which only records sleds");
 		return -EINVAL;
 	}
 	if (options->cpus && !options->all) {

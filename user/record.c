@@ -207,9 +207,9 @@ static int check_attached(struct xp_recording *rec)
 	if (attached || rec->options->exec_path || (rec->options->child_argv && !objects))
 		return 0;
 	if (rec->with_samples && !rec->options->functions.count) {
-		xp_info("process %d (%s) has no XRay sleds %s: it is sampled only. `clang -fxray-instrument` builds "
+		xp_info("process %d (%s) has no XRay sleds%s: it is sampled only. `clang -fxray-instrument` builds "
 			"them in",
-			first->pid, first->comm, refused ? "to attach" : "");
+			first->pid, first->comm, refused ? " to attach" : "");
 		return 0;
 	}
 	if (refused) {
@@ -472,7 +472,7 @@ int xp_record(const struct xp_options *options)
 		.options = options,
 		.outdir.fd = -1,
 		.with_sleds = !options->no_sleds && !options->all && !options->tid,
-		.with_samples = !options->no_samples,
+		.with_samples = !options->no_samples && !options->exec_path,
 	};
 	struct xp_preflight preflight;
 	int code, err;

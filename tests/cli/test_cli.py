@@ -87,6 +87,7 @@ def test_version(xprof, args):
         (["record", "-a", "-c", "max"], "--count takes a whole number above 0, not 'max'"),
         (["record", "-a", "--no-samples"], "--no-samples leaves nothing of --all or --tid, which only sample"),
         (["record", "-p", "1", "--no-samples", "--no-sleds"], "--no-sleds and --no-samples together leave nothing to record"),
+        (["record", "--exec", "/bin/ls", "--no-sleds"], "--no-sleds leaves nothing of --exec, which only records sleds"),
         (["record", "-p", "1", "-C", "0"], "--cpu goes with --all only"),
         (["record", "-p"], "option '-p' needs a value; see 'xprof help record'"),
         (["record", "--args"], "option '--args' needs a value; see 'xprof help record'"),
