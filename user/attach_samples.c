@@ -23,7 +23,7 @@
 struct event {
 	int fd;
 	pid_t tid;	     /* -1 - cpu for one of a CPU */
-	uint64_t enabled_ns; /* of a CPU's, at the last look */
+	struct xp_perf_event_look look; /* of a CPU's */
 };
 
 struct xp_sampler {
@@ -228,7 +228,7 @@ static bool has_live(struct xp_sampler *sampler, pid_t id)
 
 		if (event->tid != id)
 			continue;
-		if (xp_perf_event_lives(event->fd, &event->enabled_ns))
+		if (xp_perf_event_lives(event->fd, &event->look))
 			return true;
 		close(event->fd);
 		*event = sampler->events[--sampler->count];

@@ -22,7 +22,7 @@ struct buffer {
 	int fd; /* -1: this CPU has none */
 	struct perf_event_mmap_page *page;
 	uint8_t *data;
-	uint64_t enabled_ns; /* at the last look */
+	struct xp_perf_event_look look;
 };
 
 struct xp_sideband {
@@ -54,7 +54,7 @@ static int open_buffer(struct xp_sideband *sideband, unsigned int cpu)
 		.config = PERF_COUNT_SW_DUMMY,
 		.size = sizeof(attr),
 		.sample_type = PERF_SAMPLE_TID | PERF_SAMPLE_TIME,
-		.read_format = PERF_FORMAT_TOTAL_TIME_ENABLED,
+		.read_format = PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_LOST,
 		.sample_id_all = 1,
 		.mmap = 1,
 		.mmap2 = 1,
@@ -69,6 +69,10 @@ static int open_buffer(struct xp_sideband *sideband, unsigned int cpu)
 	void *map;
 
 	buffer->fd = syscall(__NR_perf_event_open, &attr, -1, cpu, -1, PERF_FLAG_FD_CLOEXEC);
+	if (buffer->fd < 0 && errno == EINVAL) { /* before Linux 6.0: losses show at the next record only */
+		attr.read_format = PERF_FORMAT_TOTAL_TIME_ENABLED;
+		buffer->fd = syscall(__NR_perf_event_open, &attr, -1, cpu, -1, PERF_FLAG_FD_CLOEXEC);
+	}
 	if (buffer->fd < 0)
 		return -errno;
 	map = mmap(NULL, page + sideband->data_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, buffer->fd, 0);
@@ -81,7 +85,7 @@ static int open_buffer(struct xp_sideband *sideband, unsigned int cpu)
 	}
 	buffer->page = map;
 	buffer->data = (uint8_t *)map + page;
-	buffer->enabled_ns = 0;
+	buffer->look = (struct xp_perf_event_look){ 0 };
 	return 0;
 }
 
@@ -124,8 +128,12 @@ int xp_sideband_add_cpus(struct xp_sideband *sideband)
 	for (unsigned int cpu = 0; cpu < sideband->cpus; cpu++) {
 		struct buffer *buffer = &sideband->buffers[cpu];
 
-		if (buffer->fd >= 0 && !xp_perf_event_lives(buffer->fd, &buffer->enabled_ns) && is_empty(buffer))
+		uint64_t lost = buffer->look.lost;
+
+		if (buffer->fd >= 0 && !xp_perf_event_lives(buffer->fd, &buffer->look) && is_empty(buffer))
 			close_buffer(sideband, buffer);
+		/* A record of a loss comes only with the next one that finds room, which may be never. */
+		sideband->lost += buffer->look.lost > lost;
 	}
 	opened = open_missing(sideband);
 	if (opened < 0)
