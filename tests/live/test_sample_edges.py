@@ -165,7 +165,7 @@ def test_process_and_threads_that_rename_themselves(xprof, record, start, progra
     assert not [e for e in recorded.manifest["samples"]["profiles"] if e["comm"].startswith("worker")]
     assert entries[0]["file"].startswith("the-server"), entries
     seconds = profiles.Profile(recorded.directory / entries[0]["file"]).seconds
-    assert abs(seconds - cpu_of(output)) < 0.1 * cpu_of(output), (seconds, output)
+    assert abs(seconds - cpu_of(output)) < 0.15 * cpu_of(output), (seconds, output)
 
 
 # Two processes, one after the other, with the same pid: clone3() may choose it, and no other process is concerned.
@@ -238,7 +238,7 @@ def test_pid_used_again(xprof, record, program, how):
     found = [set(names_in(recorded, e)) & {"work_first", "work_second"} for e in sorted(entries, key=lambda e: e["image"])]
     assert found == [{"work_first"}, {"work_second"}]
     for entry in entries:
-        assert abs(profiles.Profile(recorded.directory / entry["file"]).seconds - 0.5) < 0.1, entry
+        assert abs(profiles.Profile(recorded.directory / entry["file"]).seconds - 0.5) < 0.15, entry
 
 
 # A side-band that overflows.
