@@ -81,3 +81,22 @@ def churn(program, start, tmp_path):
         return target
 
     return start_one
+
+
+@pytest.fixture
+def tmpfs(tmp_path):
+    """Mounts small file systems: tmpfs("size=1m") -> path."""
+    mounted = []
+
+    def mount(options):
+        path = tmp_path / f"disk{len(mounted)}"
+        path.mkdir()
+        made = house.run(["mount", "-t", "tmpfs", "-o", options, "tmpfs", path])
+        if made.returncode:
+            pytest.skip(f"cannot mount a tmpfs: {made.stderr}")
+        mounted.append(path)
+        return path
+
+    yield mount
+    for path in mounted:
+        house.run(["umount", "--lazy", path])

@@ -201,25 +201,6 @@ def test_output_in_the_way(xprof, tmp_path, busy, what):
     assert not victim.changed_code(target.pid)
 
 
-@pytest.fixture
-def tmpfs(tmp_path):
-    """Mounts small file systems: tmpfs("size=1m") -> path."""
-    mounted = []
-
-    def mount(options):
-        path = tmp_path / f"disk{len(mounted)}"
-        path.mkdir()
-        made = house.run(["mount", "-t", "tmpfs", "-o", options, "tmpfs", path])
-        if made.returncode:
-            pytest.skip(f"cannot mount a tmpfs: {made.stderr}")
-        mounted.append(path)
-        return path
-
-    yield mount
-    for path in mounted:
-        house.run(["umount", "--lazy", path])
-
-
 def test_output_on_a_read_only_disk(xprof, tmpfs, busy):
     target = busy(pause_us=1000)
     directory = tmpfs("ro,size=1m") / "out"

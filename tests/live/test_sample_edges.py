@@ -377,25 +377,6 @@ def test_file_size_limit(xprof, record, tmp_path, deep):
     assert totals["lost"] == totals["seen"] > 1000 and not totals["profiles"], totals
 
 
-@pytest.fixture
-def tmpfs(tmp_path):
-    """Mounts small file systems: tmpfs("size=1m") -> path."""
-    mounted = []
-
-    def mount(options):
-        path = tmp_path / f"disk{len(mounted)}"
-        path.mkdir()
-        made = house.run(["mount", "-t", "tmpfs", "-o", options, "tmpfs", path])
-        if made.returncode:
-            pytest.skip(f"cannot mount a tmpfs: {made.stderr}")
-        mounted.append(path)
-        return path
-
-    yield mount
-    for path in mounted:
-        house.run(["umount", "--lazy", path])
-
-
 def test_disk_full(record, tmpfs, deep):
     recorded = record("--no-sleds", "-F", "4999", "--", deep, directory=tmpfs("size=32k") / "out").finish()
     assert recorded.status == FAILED, recorded.messages
