@@ -1,0 +1,431 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Code by address and time. */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "jit_code.h"
+#include "util.h"
+
+#define PLENTY (64ull << 20)
+
+struct fixture {
+	struct xp_jit_code *code;
+	uint64_t bytes_left;
+	char heard[512]; /* by the observer, a line each */
+};
+
+static void hear_load(void *arg, uint32_t index, const struct xp_jit_load *load)
+{
+	struct fixture *f = arg;
+	size_t used = strlen(f->heard);
+
+	snprintf(f->heard + used, sizeof(f->heard) - used, "load %u %s %#lx+%lu at %lu\n", index, load->name,
+		 (unsigned long)load->start, (unsigned long)load->size, (unsigned long)load->tsc);
+}
+
+static void hear_move(void *arg, uint32_t index, uint64_t tsc, uint64_t old_start, uint64_t new_start, uint64_t size)
+{
+	struct fixture *f = arg;
+	size_t used = strlen(f->heard);
+
+	snprintf(f->heard + used, sizeof(f->heard) - used, "move %u %#lx to %#lx+%lu at %lu\n", index,
+		 (unsigned long)old_start, (unsigned long)new_start, (unsigned long)size, (unsigned long)tsc);
+}
+
+static int setup(void **state)
+{
+	struct fixture *f = calloc(1, sizeof(*f));
+	struct xp_jit_observer observer = { hear_load, hear_move, f };
+
+	assert_non_null(f);
+	f->bytes_left = PLENTY;
+	assert_int_equal(xp_jit_code_new(&f->code, &f->bytes_left, &observer), 0);
+	*state = f;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	struct fixture *f = *state;
+
+	xp_jit_code_free(f->code);
+	assert_int_equal(f->bytes_left, PLENTY); /* given back */
+	free(f);
+	return 0;
+}
+
+static uint32_t load(struct fixture *f, uint64_t tsc, uint64_t start, uint64_t size, const char *name)
+{
+	struct xp_jit_load what = { .tsc = tsc, .start = start, .size = size, .name = name };
+	uint32_t index = UINT32_MAX;
+
+	assert_int_equal(xp_jit_code_load(f->code, &what, &index), 0);
+	return index;
+}
+
+static const char *name_at(struct fixture *f, uint64_t address, uint64_t tsc)
+{
+	struct xp_jit_range range;
+
+	return xp_jit_code_find(f->code, address, tsc, &range) ? range.name : "-";
+}
+#define CHECK_AT(f, address, tsc, name) assert_string_equal(name_at(f, address, tsc), name)
+
+static void test_bounds(void **state)
+{
+	struct fixture *f = *state;
+	struct xp_jit_range range;
+
+	CHECK_AT(f, 0, 0, "-");
+	assert_int_equal(load(f, 100, 0x1000, 0x10, "a"), 0);
+	CHECK_AT(f, 0xfff, 100, "-");
+	CHECK_AT(f, 0x1000, 99, "-");
+	CHECK_AT(f, 0x1000, 100, "a");
+	CHECK_AT(f, 0x100f, UINT64_MAX - 1, "a");
+	CHECK_AT(f, 0x1010, 100, "-");
+	assert_true(xp_jit_code_find(f->code, 0x1008, 100, &range));
+	assert_int_equal(range.index, 0);
+	assert_int_equal(range.start, 0x1000);
+	assert_int_equal(range.size, 0x10);
+	assert_int_equal(xp_jit_code_count(f->code), 1);
+	assert_string_equal(xp_jit_code_name(f->code, 0), "a");
+	assert_string_equal(xp_jit_code_name(f->code, 1), "");
+}
+
+static void test_replaced(void **state)
+{
+	struct fixture *f = *state;
+
+	load(f, 100, 0x1000, 0x100, "a");
+	load(f, 200, 0x1000, 0x80, "b");
+	load(f, 300, 0x1000, 0x100, "c");
+	CHECK_AT(f, 0x1040, 150, "a");
+	CHECK_AT(f, 0x1040, 200, "b");
+	CHECK_AT(f, 0x1040, 299, "b");
+	CHECK_AT(f, 0x1040, 300, "c");
+	/* a ended as a whole where b took its first half. */
+	CHECK_AT(f, 0x10c0, 199, "a");
+	CHECK_AT(f, 0x10c0, 200, "-");
+	CHECK_AT(f, 0x10c0, 300, "c");
+}
+
+static void test_replaced_in_the_middle(void **state)
+{
+	struct fixture *f = *state;
+	struct xp_jit_range range;
+
+	load(f, 0, 0x1000, 0x300, "a");
+	load(f, 200, 0x1100, 0x100, "b");
+	for (uint64_t address = 0x1000; address < 0x1300; address += 0x80)
+		CHECK_AT(f, address, 199, "a");
+	CHECK_AT(f, 0x1080, 200, "-");
+	CHECK_AT(f, 0x1180, 200, "b");
+	CHECK_AT(f, 0x1280, 200, "-");
+	/* What is left of it still tells where it began. */
+	assert_true(xp_jit_code_find(f->code, 0x1280, 100, &range));
+	assert_int_equal(range.start, 0x1000);
+	assert_int_equal(range.size, 0x300);
+}
+
+static void test_replaces_many(void **state)
+{
+	struct fixture *f = *state;
+	char name[16];
+
+	for (unsigned int i = 0; i < 100; i++) {
+		snprintf(name, sizeof(name), "f%u", i);
+		load(f, 10 + i, 0x1000 + 0x100 * (uint64_t)i, 0x80, name);
+	}
+	load(f, 500, 0x1040, 0x100 * 98, "all");
+	for (unsigned int i = 0; i < 98; i++) {
+		snprintf(name, sizeof(name), "f%u", i);
+		CHECK_AT(f, 0x1040 + 0x100 * (uint64_t)i, 499, name);
+		CHECK_AT(f, 0x1040 + 0x100 * (uint64_t)i, 500, "all");
+		CHECK_AT(f, 0x10c0 + 0x100 * (uint64_t)i, 499, "-");
+	}
+	CHECK_AT(f, 0x1000, 500, "-");
+	CHECK_AT(f, 0x1000 + 0x100 * 99, 500, "f99");
+}
+
+static void test_moved(void **state)
+{
+	struct fixture *f = *state;
+	uint32_t index = load(f, 100, 0x1000, 0x100, "a");
+	struct xp_jit_range range;
+
+	assert_int_equal(xp_jit_code_move(f->code, index, 200, 0x5000), 0);
+	CHECK_AT(f, 0x1000, 199, "a");
+	CHECK_AT(f, 0x1000, 200, "-");
+	CHECK_AT(f, 0x5000, 199, "-");
+	assert_true(xp_jit_code_find(f->code, 0x5010, 200, &range));
+	assert_int_equal(range.index, index);
+	assert_int_equal(range.start, 0x5000);
+	/* Over a part of itself. */
+	assert_int_equal(xp_jit_code_move(f->code, index, 300, 0x4f80), 0);
+	CHECK_AT(f, 0x5000, 299, "a");
+	CHECK_AT(f, 0x5000, 300, "a");
+	CHECK_AT(f, 0x50c0, 299, "a");
+	CHECK_AT(f, 0x50c0, 300, "-");
+	assert_int_equal(xp_jit_code_move(f->code, index, 400, 0x5000), 0);
+	CHECK_AT(f, 0x4f80, 399, "a");
+	CHECK_AT(f, 0x4f80, 400, "-");
+	CHECK_AT(f, 0x50c0, 400, "a");
+	/* It can be moved only while it is there. */
+	load(f, 500, 0x50f0, 0x10, "b");
+	assert_int_equal(xp_jit_code_move(f->code, index, 600, 0x6000), -ENOENT);
+	assert_int_equal(xp_jit_code_move(f->code, 77, 600, 0x6000), -ENOENT);
+	assert_int_equal(xp_jit_code_count(f->code), 2);
+	assert_string_equal(f->heard, "load 0 a 0x1000+256 at 100\n"
+				      "move 0 0x1000 to 0x5000+256 at 200\n"
+				      "move 0 0x5000 to 0x4f80+256 at 300\n"
+				      "move 0 0x4f80 to 0x5000+256 at 400\n"
+				      "load 1 b 0x50f0+16 at 500\n");
+}
+
+static void test_unloaded(void **state)
+{
+	struct fixture *f = *state;
+	uint32_t index = load(f, 100, 0x1000, 0x100, "a");
+
+	assert_int_equal(xp_jit_code_unload(f->code, index, 200), 0);
+	assert_int_equal(xp_jit_code_unload(f->code, index, 250), -ENOENT);
+	CHECK_AT(f, 0x1000, 199, "a");
+	CHECK_AT(f, 0x1000, 200, "-");
+	assert_int_equal(load(f, 300, 0x1000, 0x100, "a"), 1);
+	CHECK_AT(f, 0x1000, 199, "a");
+	CHECK_AT(f, 0x1000, 299, "-");
+	CHECK_AT(f, 0x1000, 300, "a");
+}
+
+static void test_known(void **state)
+{
+	struct fixture *f = *state;
+	const uint8_t one[] = { 1, 2, 3, 4 }, other[] = { 1, 2, 3, 5 };
+	struct xp_jit_load what = { .tsc = 100, .start = 0x1000, .size = 4, .name = "a", .code = one };
+	uint32_t index;
+
+	assert_int_equal(xp_jit_code_load(f->code, &what, &index), 0);
+	what.tsc = 200;
+	assert_int_equal(xp_jit_code_load(f->code, &what, &index), 0);
+	assert_int_equal(index, 0);
+	what.code = NULL;
+	assert_int_equal(xp_jit_code_load(f->code, &what, &index), 0);
+	assert_int_equal(index, 0);
+	what.code = other; /* compiled anew */
+	assert_int_equal(xp_jit_code_load(f->code, &what, &index), 0);
+	assert_int_equal(index, 1);
+	what.name = "b";
+	assert_int_equal(xp_jit_code_load(f->code, &what, &index), 0);
+	assert_int_equal(index, 2);
+	assert_string_equal(f->heard, "load 0 a 0x1000+4 at 100\n"
+				      "load 1 a 0x1000+4 at 200\n"
+				      "load 2 b 0x1000+4 at 200\n");
+}
+
+static void test_only_a_bound(void **state)
+{
+	struct fixture *f = *state;
+	struct xp_jit_load what = { .tsc = 500, .is_bound = true, .start = 0x1000, .size = 0x100, .name = "a" };
+
+	assert_int_equal(xp_jit_code_load(f->code, &what, NULL), 0);
+	CHECK_AT(f, 0x1000, 0, "a");
+	what.tsc = 700;
+	what.name = "b";
+	assert_int_equal(xp_jit_code_load(f->code, &what, NULL), 0);
+	CHECK_AT(f, 0x1000, 699, "a");
+	CHECK_AT(f, 0x1000, 700, "b");
+	assert_string_equal(f->heard, "load 0 a 0x1000+256 at 0\nload 1 b 0x1000+256 at 700\n");
+}
+
+static void test_late(void **state)
+{
+	struct fixture *f = *state;
+
+	load(f, 500, 0x1000, 0x100, "a");
+	load(f, 300, 0x1080, 0x100, "b");
+	CHECK_AT(f, 0x10c0, 499, "-");
+	CHECK_AT(f, 0x10c0, 500, "b");
+	assert_string_equal(f->heard, "load 0 a 0x1000+256 at 500\nload 1 b 0x1080+256 at 500\n");
+}
+
+static void test_refused(void **state)
+{
+	struct fixture *f = *state;
+	static const struct {
+		uint64_t start;
+		uint64_t size;
+	} bad[] = { { 0x1000, 0 },
+		    { UINT64_MAX - 1, 4 },
+		    { 0xffffffff80000000, 4 },
+		    { 0x1000, UINT64_MAX },
+		    { 0x1000, XP_JIT_SIZE_MAX + 1 } };
+	uint32_t index = load(f, 1, 0x1000, 0x100, "a");
+
+	for (size_t i = 0; i < XP_ARRAY_SIZE(bad); i++) {
+		struct xp_jit_load what = { .start = bad[i].start, .size = bad[i].size, .name = "bad" };
+
+		assert_int_equal(xp_jit_code_load(f->code, &what, NULL), -EINVAL);
+	}
+	assert_int_equal(xp_jit_code_move(f->code, index, 2, UINT64_MAX - 8), -EINVAL);
+	assert_int_equal(xp_jit_code_count(f->code), 1);
+	assert_int_equal(xp_jit_code_refused(f->code), 0);
+}
+
+static void test_name(void **state)
+{
+	struct fixture *f = *state;
+	char *name = malloc(XP_JIT_NAME_BYTES_MAX * 2);
+
+	assert_non_null(name);
+	memset(name, 'x', XP_JIT_NAME_BYTES_MAX * 2 - 1);
+	name[XP_JIT_NAME_BYTES_MAX * 2 - 1] = 0;
+	load(f, 1, 0x1000, 1, name);
+	assert_int_equal(strlen(xp_jit_code_name(f->code, 0)), XP_JIT_NAME_BYTES_MAX - 1);
+	free(name);
+	load(f, 1, 0x2000, 1, "\033[31mred\n");
+	assert_string_equal(xp_jit_code_name(f->code, 1), "?[31mred?");
+}
+
+static void test_memory(void **state)
+{
+	struct fixture *f = *state;
+	struct xp_jit_load what = { .start = 0x1000, .size = 1, .name = "a" };
+	uint64_t aside = f->bytes_left - 10000;
+	int err = 0;
+
+	f->bytes_left -= aside;
+	for (; !err; what.start++)
+		err = xp_jit_code_load(f->code, &what, NULL);
+	assert_int_equal(err, -ENOSPC);
+	assert_in_range(xp_jit_code_count(f->code), 10, 100);
+	assert_int_equal(xp_jit_code_refused(f->code), 1);
+	/* What is known stays so, and is found. */
+	CHECK_AT(f, 0x1000, 1, "a");
+	assert_int_equal(
+	    xp_jit_code_load(f->code, &(struct xp_jit_load){ .start = 0x1000, .size = 1, .name = "a" }, NULL), 0);
+	f->bytes_left += aside;
+}
+
+static void test_many_replacements(void **state)
+{
+	struct fixture *f = *state;
+	char name[16];
+
+	for (unsigned int i = 0; i < 1000; i++) {
+		snprintf(name, sizeof(name), "f%u", i);
+		load(f, i, 0x1000, 0x10, name);
+	}
+	CHECK_AT(f, 0x1000, 999, "f999");
+	CHECK_AT(f, 0x1000, 800, "f800");
+	CHECK_AT(f, 0x1000, 10, "-"); /* too long ago */
+}
+
+/* The same, by looking at every event in its order: what is at each address at each time. */
+
+#define MODEL_BYTES 200
+#define MODEL_EVENTS 120
+
+struct model {
+	int at[MODEL_EVENTS + 1][MODEL_BYTES]; /* code + 1, after so many events */
+};
+
+static void end_code(int *at, int code)
+{
+	for (int i = 0; i < MODEL_BYTES; i++)
+		if (at[i] == code)
+			at[i] = 0;
+}
+
+static void put_code(int *at, uint64_t start, uint64_t size, int code)
+{
+	for (uint64_t i = start; i < start + size; i++)
+		if (at[i])
+			end_code(at, at[i]);
+	for (uint64_t i = start; i < start + size; i++)
+		at[i] = code;
+}
+
+static void model_event(struct fixture *f, int *at, uint64_t tsc, uint64_t *sizes)
+{
+	uint32_t count = xp_jit_code_count(f->code), index = count ? (uint32_t)rand() % count : 0;
+	uint64_t start = (uint64_t)rand() % (MODEL_BYTES - 20), size = 1 + (uint64_t)rand() % 19;
+	char name[16];
+
+	switch (rand() % 4) {
+	case 0:
+		if (xp_jit_code_move(f->code, index, tsc, start))
+			return;
+		end_code(at, (int)index + 1);
+		put_code(at, start, sizes[index], (int)index + 1);
+		break;
+	case 1:
+		if (!xp_jit_code_unload(f->code, index, tsc))
+			end_code(at, (int)index + 1);
+		break;
+	default:
+		snprintf(name, sizeof(name), "f%u", count);
+		assert_int_equal(load(f, tsc, start, size, name), count);
+		sizes[count] = size;
+		put_code(at, start, size, (int)count + 1);
+	}
+}
+
+static void test_model(void **state)
+{
+	struct model *model = calloc(1, sizeof(*model));
+	uint64_t sizes[MODEL_EVENTS];
+
+	(void)state;
+	assert_non_null(model);
+	for (unsigned int seed = 1; seed <= 50; seed++) {
+		struct fixture f = { .bytes_left = PLENTY };
+
+		srand(seed);
+		assert_int_equal(xp_jit_code_new(&f.code, &f.bytes_left, NULL), 0);
+		for (int e = 1; e <= MODEL_EVENTS; e++) {
+			memcpy(model->at[e], model->at[e - 1], sizeof(model->at[e]));
+			model_event(&f, model->at[e], (uint64_t)e, sizes);
+		}
+		for (int e = 0; e <= MODEL_EVENTS; e++)
+			for (int i = 0; i < MODEL_BYTES; i++) {
+				struct xp_jit_range range;
+				bool found = xp_jit_code_find(f.code, (uint64_t)i, (uint64_t)e, &range);
+
+				assert_int_equal(found ? (int)range.index + 1 : 0, model->at[e][i]);
+				if (found)
+					assert_in_range(i, range.start, range.start + range.size - 1);
+			}
+		xp_jit_code_free(f.code);
+		assert_int_equal(f.bytes_left, PLENTY);
+	}
+	free(model);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_bounds, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_replaced, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_replaced_in_the_middle, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_replaces_many, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_moved, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_unloaded, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_known, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_only_a_bound, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_late, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_refused, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_name, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_memory, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_many_replacements, setup, teardown),
+		cmocka_unit_test(test_model),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
