@@ -244,13 +244,16 @@ static int on_fork(struct xp_samples *samples, const struct xp_sideband_event *e
 	return xp_space_copy(&child->space, &parent->space);
 }
 
-/* A process is over, as far as its first thread tells: what is small and was never sampled is forgotten. */
+/*
+ * A process is over, as far as its first thread tells: what was never sampled is forgotten. Where an image was, its
+ * number must not be given again, since files are called by it.
+ */
 static void on_end(struct xp_samples *samples, const struct xp_sideband_event *event)
 {
 	struct xp_task **slot = slot_of(samples, event->pid);
 	struct xp_task *task = *slot;
 
-	if (!task || event->pid != event->tid || task->profile)
+	if (!task || event->pid != event->tid || task->profile || task->image > 1)
 		return;
 	*slot = task->next;
 	task_free(task);
