@@ -15,10 +15,17 @@
 static volatile unsigned long sink;
 static double seconds;
 
+/*
+ * A chain of multiplications takes the same time each turn. Adding to memory does not: on some CPUs it is fast until an
+ * interrupt, and slow from there to the end of the loop, so that sampling would lengthen what it hits.
+ */
 NOINLINE static void spin(long count)
 {
+	unsigned long x = sink;
+
 	for (long i = 0; i < count; i++)
-		sink += i;
+		x = x * 6364136223846793005ul + i;
+	sink = x;
 }
 
 NOINLINE static void work_a(void)
