@@ -48,9 +48,9 @@ const struct xp_command_info xp_command_table[XP_COMMANDS] = {
 	[XP_CMD_DUMP] = {
 		.name = "dump",
 		.synopsis = "FILE...",
-		.summary = "print an FDR log or a gperftools profile, record by record",
-		.description = "Prints any XRay FDR log of versions 1 to 5 and any gperftools CPU profile as text, those of "
-			       "XRay's own runtime and of libprofiler included.",
+		.summary = "print an FDR log, a gperftools profile or a jitdump, record by record",
+		.description = "Prints any XRay FDR log of versions 1 to 5, any gperftools CPU profile and any jitdump as text, "
+			       "those of XRay's own runtime, of libprofiler and of JIT runtimes included.",
 		.operands_min = 1,
 		.operands_max = UINT_MAX,
 		.operands = XP_OPERAND_FILE,
@@ -111,7 +111,8 @@ const struct xp_option xp_option_table[] = {
 	{ "tid", 't', "TID", NULL, XP_OPTION_COUNT, ON(RECORD), SETS(tid), "Target, exactly one",
 	  "Sample this thread." },
 	{ "exec", 0, "PATH", NULL, XP_OPTION_FILE, ON(RECORD), SETS(exec_path), "Target, exactly one",
-	  "Record the sleds of every process that runs this executable or has this shared object mapped, now or later; no "
+	  "Record the sleds of every process that runs this executable or has this shared object mapped, now or later; "
+	  "no "
 	  "samples." },
 	{ "follow", 0, NULL, NULL, XP_OPTION_FLAG, ON(RECORD), SETS(follow), "What to record",
 	  "Record the children of the target too." },

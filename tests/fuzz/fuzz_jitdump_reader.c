@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* Fuzzes the reader of jitdumps, its rules, and what dump and check make of them. */
+#include <errno.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fmt_jitdump_reader.h"
+#include "fmt_jitdump_rules.h"
+#include "formats.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+#define CHECK(condition)                                                                                               \
+	do {                                                                                                           \
+		if (!(condition))                                                                                      \
+			abort();                                                                                       \
+	} while (0)
+
+static void check_inside(const struct xp_jitdump_record *record, const uint8_t *data, const void *part, uint64_t bytes)
+{
+	const uint8_t *from = part;
+
+	CHECK(from >= data + record->offset + XP_JITDUMP_PREFIX_BYTES);
+	CHECK(bytes <= (uint64_t)(data + record->offset + record->bytes - from));
+}
+
+static void check_lines(const struct xp_jitdump_header *header, const struct xp_jitdump_record *record,
+			const uint8_t *data)
+{
+	struct xp_jitdump_lines lines;
+	struct xp_jitdump_line line;
+	uint64_t count = 0;
+
+	xp_jitdump_lines_start(&lines, header, record);
+	for (; xp_jitdump_lines_next(&lines, &line); count++)
+		check_inside(record, data, line.file, strlen(line.file) + 1);
+	CHECK(count == record->debug.line_count);
+}
+
+/* What the reader gives lies in the record. */
+static void check_record(const struct xp_jitdump_header *header, const struct xp_jitdump_record *record,
+			 const uint8_t *data)
+{
+	switch (record->kind) {
+	case XP_JITDUMP_LOAD:
+		check_inside(record, data, record->load.name, strlen(record->load.name) + 1);
+		check_inside(record, data, record->load.code, record->load.code_size);
+		break;
+	case XP_JITDUMP_DEBUG_INFO:
+		check_lines(header, record, data);
+		break;
+	case XP_JITDUMP_UNWINDING_INFO:
+		check_inside(record, data, record->unwinding.eh_frame, record->unwinding.eh_frame_bytes);
+		check_inside(record, data, record->unwinding.eh_frame_hdr, record->unwinding.eh_frame_hdr_bytes);
+		break;
+	default:
+		break;
+	}
+}
+
+/* Returns the reader's last word. */
+static int read_all(const uint8_t *data, size_t size, struct xp_jitdump_violation *violation)
+{
+	struct xp_jitdump_reader reader;
+	struct xp_jitdump_record record;
+	uint64_t at = 0;
+	int more = xp_jitdump_reader_init(&reader, data, size, violation);
+
+	if (more)
+		return more;
+	while ((more = xp_jitdump_reader_next(&reader, &record, violation)) == 1) {
+		CHECK(record.offset > at && record.bytes <= size - record.offset);
+		check_record(&reader.header, &record, data);
+		at = record.offset;
+	}
+	return more;
+}
+
+static void check_formats(const uint8_t *data, size_t size, bool is_right)
+{
+	struct xp_report report = { 0 };
+	struct xp_finding finding;
+	FILE *out = fopen("/dev/null", "w");
+
+	CHECK(out);
+	CHECK(xp_format_jitdump.dump(data, size, out, &finding) == (is_right ? 0 : -EBADMSG));
+	fclose(out);
+	CHECK(!xp_format_jitdump.check(data, size, &report));
+	CHECK(report.finding_count <= 1 && (is_right || report.finding_count));
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct xp_jitdump_violation violation = { .text = "" };
+	int err = read_all(data, size, &violation), found;
+
+	CHECK(!err || err == -EBADMSG);
+	CHECK(!err == !violation.text[0] && violation.offset <= size);
+	check_formats(data, size, !err);
+	if (err)
+		return 0;
+	found = xp_jitdump_rules_check(data, size, &violation);
+	CHECK(found == 0 || found == 1);
+	CHECK(!found || (violation.offset <= size && violation.text[0]));
+	return 0;
+}
