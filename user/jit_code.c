@@ -43,6 +43,7 @@ struct entry {
 
 struct xp_jit_code {
 	struct xp_jit_observer observer;
+	const struct xp_space *space; /* NULL: any address will do */
 	uint64_t *bytes_left;
 	uint64_t bytes_taken;
 	uint64_t refused;
@@ -306,18 +307,36 @@ static uint32_t alive(const struct xp_jit_code *code, uint32_t index)
 													       : 0;
 }
 
-static bool is_range(uint64_t start, uint64_t size)
+void xp_jit_code_bind(struct xp_jit_code *code, const struct xp_space *space)
 {
-	return size && size <= XP_JIT_SIZE_MAX && start < ADDRESS_END && size <= ADDRESS_END - start;
+	code->space = space;
 }
 
-/* FNV-1a, never 0. */
+static bool is_in_file(const struct xp_jit_code *code, uint64_t address)
+{
+	const struct xp_vma *vma = code->space ? xp_space_find(code->space, address) : NULL;
+
+	return vma && !xp_file_may_be_jit(vma->file);
+}
+
+static bool is_range(const struct xp_jit_code *code, uint64_t start, uint64_t size)
+{
+	return size && size <= XP_JIT_SIZE_MAX && start < ADDRESS_END && size <= ADDRESS_END - start &&
+	       !is_in_file(code, start) && !is_in_file(code, start + size - 1);
+}
+
+/* FNV-1a of words of eight bytes, never 0. */
 static uint64_t hash_of(const uint8_t *bytes, uint64_t size)
 {
 	uint64_t hash = 0xcbf29ce484222325u;
 
-	for (uint64_t i = 0; bytes && i < size; i++)
-		hash = (hash ^ bytes[i]) * 0x100000001b3u;
+	for (uint64_t i = 0; bytes && i < size; i += sizeof(hash)) {
+		uint64_t word = 0;
+
+		memcpy(&word, bytes + i, XP_MIN(size - i, sizeof(word)));
+		hash = (hash ^ word) * 0x100000001b3u;
+		hash ^= hash >> 32;
+	}
 	return bytes ? hash | 1 : 0;
 }
 
@@ -391,7 +410,7 @@ int xp_jit_code_load(struct xp_jit_code *code, const struct xp_jit_load *load, u
 	uint32_t number = code->count;
 	int err = 0;
 
-	if (!is_range(load->start, load->size))
+	if (!is_range(code, load->start, load->size))
 		return -EINVAL;
 	entry.hash = hash_of(load->code, load->size);
 	entry.name = clean_name(load->name);
@@ -419,7 +438,7 @@ int xp_jit_code_move(struct xp_jit_code *code, uint32_t index, uint64_t tsc, uin
 
 	if (!node)
 		return -ENOENT;
-	if (!is_range(new_start, entry->size))
+	if (!is_range(code, new_start, entry->size))
 		return -EINVAL;
 	old_start = entry->start;
 	if (old_start == new_start)

@@ -13,6 +13,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "space.h"
+
 #define XP_JIT_CODES_MAX (1u << 20)    /* loads of a process */
 #define XP_JIT_SIZE_MAX (256ull << 20) /* of one function */
 #define XP_JIT_NAME_BYTES_MAX 4096     /* what is longer is cut */
@@ -56,6 +58,11 @@ struct xp_jit_code;
  */
 int xp_jit_code_new(struct xp_jit_code **code, uint64_t *bytes_left, const struct xp_jit_observer *observer);
 void xp_jit_code_free(struct xp_jit_code *code);
+/*
+ * What the process has mapped, as it changes; it outlives the registry. From now on code that would lie in a file's
+ * mapping is refused (-EINVAL): that is the file's, whatever a perf map says of it.
+ */
+void xp_jit_code_bind(struct xp_jit_code *code, const struct xp_space *space);
 
 /*
  * index: of the code, from 0 on, one more for each; NULL: not wanted. Code that is there already, with the same range,

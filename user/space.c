@@ -101,6 +101,11 @@ static struct xp_file *copy_file(const struct xp_file *from, size_t index)
 	return NULL;
 }
 
+bool xp_file_may_be_jit(const struct xp_file *file)
+{
+	return file->kind == XP_FILE_ANON || (file->kind == XP_FILE_DISK && !strncmp(file->path, "/memfd:", 7));
+}
+
 struct xp_file *xp_files_intern(struct xp_files *files, const struct xp_file *from)
 {
 	struct xp_file *file;

@@ -31,6 +31,9 @@ struct xp_file {
 	char *path;		/* as the process sees it; "[vdso]", "//anon" and so on for the others */
 };
 
+/* Whether code in it may be a JIT compiler's: memory without a file, or a memfd, which some map twice to write there. */
+bool xp_file_may_be_jit(const struct xp_file *file);
+
 /* All files of a recording. Zeroed: empty. They live as long as it. */
 struct xp_files {
 	struct xp_file **all;

@@ -278,6 +278,36 @@ static void test_refused(void **state)
 	assert_int_equal(xp_jit_code_refused(f->code), 0);
 }
 
+/* Of a perf map that names a file's code too, only the rest is taken. */
+static void test_not_in_files(void **state)
+{
+	struct fixture *f = *state;
+	struct xp_file lib = { .kind = XP_FILE_DISK, .path = "/lib/a.so" };
+	struct xp_file memory = { .kind = XP_FILE_ANON, .path = "//anon" };
+	struct xp_file memfd = { .kind = XP_FILE_DISK, .path = "/memfd:doublemapper (deleted)" };
+	const struct xp_vma vmas[] = { { 0x1000, 0x2000, 0, &lib },
+				       { 0x2000, 0x3000, 0, &memory },
+				       { 0x4000, 0x5000, 0, &memfd } };
+	static const struct {
+		uint64_t start;
+		int err;
+	} places[] = { { 0x0fff, 0 }, { 0x0f01, -EINVAL }, { 0x1000, -EINVAL }, { 0x1fff, -EINVAL },
+		       { 0x2000, 0 }, { 0x3000, 0 },	   { 0x4000, 0 } };
+	struct xp_space space = { 0 };
+
+	for (size_t i = 0; i < XP_ARRAY_SIZE(vmas); i++)
+		assert_int_equal(xp_space_map(&space, &vmas[i]), 0);
+	xp_jit_code_bind(f->code, &space);
+	for (size_t i = 0; i < XP_ARRAY_SIZE(places); i++) {
+		struct xp_jit_load what = { .start = places[i].start, .size = i ? 0x100 : 1, .name = "a" };
+
+		assert_int_equal(xp_jit_code_load(f->code, &what, NULL), places[i].err);
+	}
+	load(f, 1, 0x8000, 0x100, "b");
+	assert_int_equal(xp_jit_code_move(f->code, xp_jit_code_count(f->code) - 1, 2, 0x1200), -EINVAL);
+	xp_space_free(&space);
+}
+
 static void test_name(void **state)
 {
 	struct fixture *f = *state;
@@ -421,6 +451,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_only_a_bound, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_late, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_refused, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_not_in_files, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_name, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_memory, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_many_replacements, setup, teardown),
