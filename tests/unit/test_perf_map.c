@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The text of a perf map, and the source that reads one as it grows; the target is this process. */
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "jit_src_map.h"
+#include "perf_map.h"
+#include "target.h"
+#include "target_file.h"
+#include "util.h"
+
+static void test_lines(void **state)
+{
+	static const struct {
+		const char *line;
+		uint64_t start;
+		uint64_t size;
+		const char *name; /* NULL: no entry */
+	} lines[] = {
+		{ "7fb91a7c6040 180 JS:*fib /tmp/j.js:1:13", 0x7fb91a7c6040, 0x180, "JS:*fib /tmp/j.js:1:13" },
+		{ "0x00007F51 0x000e0 StubRoutines (1)", 0x7f51, 0xe0, "StubRoutines (1)" },
+		{ " \t1000\t2   a", 0x1000, 2, "a" },
+		{ "ffffffffffffffff 0 a", UINT64_MAX, 0, "a" },
+		{ "1ffffffffffffffff 1 a", 0, 0, NULL },
+		{ "1000 1", 0, 0, NULL },
+		{ "1000 1 ", 0, 0, NULL },
+		{ "1000 1x a", 0, 0, NULL },
+		{ "1000", 0, 0, NULL },
+		{ "-1 1 a", 0, 0, NULL },
+		{ "0x 1 a", 0, 0, NULL },
+		{ "g 1 a", 0, 0, NULL },
+		{ "", 0, 0, NULL },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < XP_ARRAY_SIZE(lines); i++) {
+		struct xp_perf_map_entry entry;
+
+		assert_int_equal(xp_perf_map_parse(&entry, lines[i].line), lines[i].name != NULL);
+		if (!lines[i].name)
+			continue;
+		assert_int_equal(entry.start, lines[i].start);
+		assert_int_equal(entry.size, lines[i].size);
+		assert_string_equal(entry.name, lines[i].name);
+	}
+}
+
+static int note(void *arg, const struct xp_perf_map_entry *entry)
+{
+	char *noted = arg;
+	size_t used = strlen(noted);
+
+	snprintf(noted + used, 256 - used, "%lx+%lx=%.20s;", (unsigned long)entry->start, (unsigned long)entry->size,
+		 entry->name);
+	return !strcmp(entry->name, "stop") ? 7 : 0;
+}
+
+static void test_pieces(void **state)
+{
+	static const char text[] = "1000 10 one\nrubbish\n2000 20 two words\n\n3000 30 unfinished";
+	static const char whole[] = "1000+10=one;2000+20=two words;";
+
+	(void)state;
+	for (size_t cut = 0; cut <= strlen(text); cut++) {
+		struct xp_perf_map map = { 0 };
+		char noted[256] = "";
+
+		assert_int_equal(xp_perf_map_feed(&map, text, cut, note, noted), 0);
+		assert_int_equal(xp_perf_map_feed(&map, text + cut, strlen(text) - cut, note, noted), 0);
+		assert_string_equal(noted, whole);
+		assert_int_equal(xp_perf_map_feed(&map, "\n", 1, note, noted), 0);
+		assert_string_equal(noted, "1000+10=one;2000+20=two words;3000+30=unfinished;");
+	}
+}
+
+static void test_stopped(void **state)
+{
+	static const char text[] = "1 1 a\n2 1 stop\n3 1 b\n";
+	struct xp_perf_map map = { 0 };
+	char noted[256] = "";
+
+	(void)state;
+	assert_int_equal(xp_perf_map_feed(&map, text, strlen(text), note, noted), 7);
+	assert_string_equal(noted, "1+1=a;2+1=stop;");
+}
+
+/* A line without an end takes no more memory than any other; the next one is read. */
+static void test_endless_line(void **state)
+{
+	struct xp_perf_map map = { 0 };
+	char noted[256] = "", blanks[1000];
+
+	(void)state;
+	memset(blanks, 'x', sizeof(blanks));
+	assert_int_equal(xp_perf_map_feed(&map, "1000 10 ", 8, note, noted), 0);
+	for (int i = 0; i < 100; i++)
+		assert_int_equal(xp_perf_map_feed(&map, blanks, sizeof(blanks), note, noted), 0);
+	assert_int_equal(xp_perf_map_feed(&map, "\n2 1 next\n", 10, note, noted), 0);
+	assert_string_equal(noted, "1000+10=xxxxxxxxxxxxxxxxxxxx;2+1=next;");
+}
+
+/* ---- the source ---- */
+
+struct fixture {
+	char path[64];
+	FILE *file;
+	struct xp_jit_src_map *map;
+	struct xp_jit_code *code;
+	uint64_t bytes_left;
+	uint8_t seen[16]; /* code bytes of the last load */
+};
+
+static void hear_load(void *arg, uint32_t index, const struct xp_jit_load *load)
+{
+	struct fixture *f = arg;
+
+	(void)index;
+	memset(f->seen, 0, sizeof(f->seen));
+	if (load->code)
+		memcpy(f->seen, load->code, XP_MIN(load->size, sizeof(f->seen)));
+}
+
+static int setup(void **state)
+{
+	struct fixture *f = calloc(1, sizeof(*f));
+	struct xp_jit_observer observer = { .load = hear_load, .arg = f };
+	struct xp_target_status status;
+
+	assert_non_null(f);
+	f->bytes_left = 256 << 20;
+	assert_int_equal(xp_target_status(&status, getpid(), xp_target_start_time(getpid())), 0);
+	snprintf(f->path, sizeof(f->path), "/tmp/perf-%d.map", status.inner_pid);
+	unlink(f->path);
+	f->file = fopen(f->path, "we");
+	assert_non_null(f->file);
+	setbuf(f->file, NULL);
+	assert_int_equal(xp_jit_src_map_open(&f->map, getpid(), xp_target_start_time(getpid())), 0);
+	assert_int_equal(xp_jit_code_new(&f->code, &f->bytes_left, &observer), 0);
+	*state = f;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	struct fixture *f = *state;
+
+	xp_jit_src_map_free(f->map);
+	xp_jit_code_free(f->code);
+	fclose(f->file);
+	unlink(f->path);
+	free(f);
+	return 0;
+}
+
+static void refresh(struct fixture *f, uint64_t tsc)
+{
+	assert_int_equal(xp_jit_src_map_refresh(f->map, f->code, true, tsc), 0);
+}
+
+static const char *name_at(struct fixture *f, uint64_t address, uint64_t tsc)
+{
+	struct xp_jit_range range;
+
+	return xp_jit_code_find(f->code, address, tsc, &range) ? range.name : "-";
+}
+
+static void test_grows(void **state)
+{
+	struct fixture *f = *state;
+
+	refresh(f, 100);
+	fputs("1000 10 a\n2000 10 b", f->file);
+	refresh(f, 200);
+	assert_string_equal(name_at(f, 0x1000, 1), "a");
+	assert_string_equal(name_at(f, 0x2000, 1), "-");
+	fputs("c\n1000 20 d\n", f->file);
+	refresh(f, 300);
+	assert_string_equal(name_at(f, 0x2000, 1), "bc");
+	/* It took the place of a after the second look, at some time: since then it may have been there. */
+	assert_string_equal(name_at(f, 0x1000, 199), "a");
+	assert_string_equal(name_at(f, 0x1000, 200), "d");
+	assert_int_equal(xp_jit_code_count(f->code), 3);
+}
+
+static void test_written_anew(void **state)
+{
+	struct fixture *f = *state;
+
+	fputs("1000 10 a\n2000 10 b\n", f->file);
+	refresh(f, 100);
+	/* Shorter; the same; longer. */
+	static const char *const texts[] = { "2000 10 b\n", "1000 10 a\n2000 10 b\n",
+					     "5000 10 e\n1000 10 a\n2000 10 b\n3000 10 c\n" };
+	for (size_t i = 0; i < XP_ARRAY_SIZE(texts); i++) {
+		assert_int_equal(ftruncate(fileno(f->file), 0), 0);
+		rewind(f->file);
+		fputs(texts[i], f->file);
+		refresh(f, 200 + i);
+	}
+	assert_string_equal(name_at(f, 0x3000, 1000), "c");
+	assert_string_equal(name_at(f, 0x5000, 1000), "e");
+	assert_int_equal(xp_jit_code_count(f->code), 4); /* each known once */
+}
+
+static void test_replaced(void **state)
+{
+	struct fixture *f = *state;
+	char path[80];
+
+	fputs("1000 10 a\n", f->file);
+	refresh(f, 100);
+	fclose(f->file);
+	snprintf(path, sizeof(path), "%s.new", f->path);
+	f->file = fopen(path, "we");
+	setbuf(f->file, NULL);
+	fputs("2000 10 b\n3000 10 c\n", f->file);
+	assert_int_equal(rename(path, f->path), 0);
+	refresh(f, 200);
+	assert_string_equal(name_at(f, 0x1000, 300), "a");
+	assert_string_equal(name_at(f, 0x2000, 300), "b");
+	/* Gone, or replaced by what is none: what is open is still read. */
+	fputs("4000 10 d\n", f->file);
+	unlink(f->path);
+	assert_int_equal(symlink("/etc/passwd", f->path), 0);
+	refresh(f, 300);
+	assert_string_equal(name_at(f, 0x4000, 300), "d");
+}
+
+static void test_code(void **state)
+{
+	struct fixture *f = *state;
+	uint8_t *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	assert_ptr_not_equal(page, MAP_FAILED);
+	memcpy(page, "\x90\x90\xc3", 3);
+	fprintf(f->file, "%lx 3 a\n", (unsigned long)page);
+	refresh(f, 100);
+	assert_memory_equal(f->seen, "\x90\x90\xc3\0", 4);
+	/* What reaches into nothing has a name, and no bytes. */
+	fprintf(f->file, "%lx 2000 b\n", (unsigned long)page + 16);
+	munmap(page, 4096);
+	refresh(f, 200);
+	assert_memory_equal(f->seen, "\0\0\0\0", 4);
+	assert_int_equal(xp_jit_code_count(f->code), 2);
+}
+
+static void test_long(void **state)
+{
+	struct fixture *f = *state;
+	unsigned int looks = 0, lines = 200000;
+	int more = 1;
+
+	setvbuf(f->file, NULL, _IOFBF, 65536);
+	for (unsigned int i = 0; i < lines; i++)
+		fprintf(f->file, "%x 10 function_with_a_long_name_%x\n", 0x100000 + i * 16, i);
+	fflush(f->file);
+	for (; more == 1; looks++)
+		more = xp_jit_src_map_refresh(f->map, f->code, false, 100 + looks);
+	assert_int_equal(more, 0);
+	assert_in_range(looks, 2, 4);
+	assert_int_equal(xp_jit_code_count(f->code), lines);
+	assert_string_equal(name_at(f, 0x100000 + (lines - 1) * 16, 1), "function_with_a_long_name_30d3f");
+}
+
+static void test_none(void **state)
+{
+	struct xp_jit_src_map *map;
+	uint64_t start_time = xp_target_start_time(getpid());
+
+	(void)state;
+	assert_int_equal(xp_jit_src_map_open(&map, getpid(), start_time), -ENOENT);
+	assert_int_equal(xp_jit_src_map_open(&map, getpid(), start_time + 1), -ESRCH);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_lines),
+		cmocka_unit_test(test_pieces),
+		cmocka_unit_test(test_stopped),
+		cmocka_unit_test(test_endless_line),
+		cmocka_unit_test_setup_teardown(test_grows, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_written_anew, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_replaced, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_code, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_long, setup, teardown),
+		cmocka_unit_test(test_none),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
