@@ -44,6 +44,9 @@ test	golang-go
 test	lld optional
 test	strace
 test	gdb
+test	linux-perf linux-tools-generic optional
+test	nodejs optional
+test	php-cli optional
 kernels	qemu-system-x86
 kernels	busybox-static busybox
 bench	linux-perf linux-tools-generic optional

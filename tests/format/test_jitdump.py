@@ -1,0 +1,273 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""jitdumps written by us give perf names, lines and unwinding tables; what JIT runtimes write is read rightly."""
+import pathlib
+import re
+import shutil
+import struct
+
+import pytest
+
+import house
+
+GENERATOR = house.OUTPUT / "tests" / "format" / "jitdump_gen"
+PID = 4711
+BASE = 0x7F0000000000
+CODE = b"\x55" + b"\x90" * 60 + b"\x5d\xc3\x90"
+
+# A recording by hand, as small as perf takes it. Its clock: ns = 5000000 + TSC / 2.
+MULT, SHIFT, ZERO = 1 << 20, 21, 5000000
+IDS = "<IIQII"
+
+
+def record(kind, misc, form, *values, name=None, tsc=None):
+    body = struct.pack("<" + form, *values)
+    if name is not None:
+        name = str(name).encode() + b"\0"
+        body += name + bytes(-len(name) % 8)
+    if tsc is not None:
+        body += struct.pack(IDS, PID, PID, ZERO + tsc // 2 if tsc else 0, 0, 0)
+    return struct.pack("<IHH", kind, misc, 8 + len(body)) + body
+
+
+def sample(tsc, *addresses):
+    chain = [(1 << 64) - 512, *addresses]
+    return record(9, 2, f"QIIQIIQQ{len(chain)}Q", addresses[0], PID, PID, ZERO + tsc // 2, 0, 0, 1000000, len(chain), *chain)
+
+
+def perf_data(path, marker, samples):
+    """marker: the jitdump, as a process without a number has mapped it."""
+    records = [record(79, 0, "5Q8B", SHIFT, MULT, ZERO, 0, (1 << 64) - 1, 1, *[0] * 7),
+               record(3, 0, "II", PID, PID, name="jitted", tsc=0),
+               record(10, 2, "IIQQQIIQQII", 0, 0, 0x10000, 4096, 0, 0, 0, 0, 0, 4, 2, name=marker, tsc=0), *samples]
+    data = b"".join(records)
+    bits = 1 << 8 | 1 << 9 | 1 << 10 | 1 << 13 | 1 << 18 | 1 << 20 | 1 << 23 | 1 << 24
+    attr = struct.pack("<IIQQQQQIIQQQQIiQIHH", 1, 112, 0, 1000, 0x1A7, 0, bits, *[0] * 12) + struct.pack("<QQ", 104, 0)
+    path.write_bytes(b"PERFILE2" + struct.pack("<12Q", 104, 128, 104, 128, 232, len(data), *[0] * 6) + attr + data)
+
+
+def describe(path, *rows, order="perf"):
+    text = "".join("\t".join(v if isinstance(v, str) else v.hex() if isinstance(v, bytes) else f"{v:x}" for v in row) + "\n" for row in rows)
+    done = house.run([GENERATOR, path, f"{PID:x}", order], stdin=None, input=text)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.fixture
+def perf(tmp_path):
+    if not shutil.which("perf") or house.run(["perf", "version"]).returncode:
+        pytest.skip("no perf that runs here")
+
+    def run(*argv, works=True):
+        # It takes its settings from and leaves its caches in $HOME, which is not ours.
+        done = house.run(["perf", *argv], cwd=tmp_path, env={"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "LC_ALL": "C.UTF-8"})
+        assert done.returncode == 0 or not works, f"{argv}\n{done.stdout}{done.stderr}"
+        return done
+    return run
+
+
+@pytest.fixture
+def injected(perf, tmp_path):
+    """injected(rows, samples) -> frames of `perf script` of the samples, a list of (function, offset, line) for each."""
+    def inject(rows, samples):
+        dump = tmp_path / f"jit-{PID}.dump"
+        describe(dump, *rows)
+        perf_data(tmp_path / "perf.data", dump, samples)
+        done = perf("inject", "--jit", "-i", "perf.data", "-o", "out.data")
+        assert done.stdout + done.stderr == ""
+        text = perf("script", "-i", "out.data", "-F", "time,ip,sym,symoff,srcline").stdout
+        # "  85 hot+0x5" and, where there is one, "  hot.js:20" below
+        chains = []
+        for block in text.strip().split("\n\n"):
+            chains.append([])
+            for line in block.splitlines()[1:]:
+                if frame := re.match(r"\s+[0-9a-f]+ (.+)$", line):
+                    name, _, offset = frame[1].rpartition("+0x")
+                    chains[-1].append([name, int(offset, 16), ""] if name else [frame[1], 0, ""])
+                elif line.strip():
+                    chains[-1][-1][2] = line.strip()
+        return chains
+    return inject
+
+
+def test_names(injected, perf):
+    """The function that was at an address when the sample was taken; a move, and other code at the old place."""
+    rows = [("load", 1000, 1, BASE, "LazyCompile:*first /x.js:1:1", CODE),
+            ("load", 1000, 2, BASE + 0x100, "Größe", CODE),
+            ("move", 3000, 1, BASE, BASE + 0x1000, len(CODE)),
+            ("load", 4000, 3, BASE, "third", CODE),
+            ("close", 9000)]
+    samples = [sample(2000, BASE + 5, BASE + 0x110), sample(3500, BASE + 0x1005), sample(5000, BASE + 7, BASE + 0x1006)]
+    chains = injected(rows, samples)
+    first, second = "LazyCompile:*first /x.js:1:1", "Größe"
+    assert [[(name, offset) for name, offset, _ in chain] for chain in chains] == [
+        [(first, 5), (second, 16)], [(first, 5)], [("third", 7), (first, 6)]]
+    report = perf("report", "-i", "out.data", "--stdio", "--no-children", "-g", "none", "-F", "sample,sym").stdout
+    counted = {name.strip(): int(count) for count, name in re.findall(r"^ +(\d+) +\[\.\] (.+)$", report, re.M)}
+    assert counted == {first: 2, "third": 1}
+
+
+def test_lines(injected, perf, tmp_path):
+    """Lines hold from their address on; the entry at the function's end gives the last one its extent."""
+    source = tmp_path / "hot.js"
+    source.write_text("".join(f"line {i}\n" for i in range(1, 40)))
+    rows = [("debug", 1000, BASE, *(v for address, number in ((0, 10), (16, 20), (32, 30), (len(CODE), 30)) for v in (BASE + address, number, str(source)))),
+            ("load", 1000, 1, BASE, "hot", CODE),
+            ("load", 1000, 2, BASE + 0x100, "cold", CODE)]
+    chains = injected(rows, [sample(2000 + at, BASE + at) for at in (0, 15, 16, 31, 32, 61, 0x101)])
+    assert [line for ((_, _, line),) in chains] == [f"hot.js:{n}" for n in (10, 10, 20, 20, 30, 30)] + [""]
+    annotated = perf("annotate", "-i", "out.data", "--stdio", "-l", "-s", "hot").stdout
+    assert re.search(r"hot\.js:10\b", annotated) and re.search(r"\bret\b", annotated), annotated
+
+
+def eh_frame(size):
+    """.eh_frame and its header for code of so many bytes, at the places at which perf puts them. push; ...; pop; ret."""
+    at = (size + 7) & -8
+    cie = struct.pack("<IIB3sBBBBB", 20, 0, 1, b"zR\0", 1, 0x78, 16, 1, 0x1B) + b"\x0c\x07\x08\x90\x01" + bytes(2)
+    program = b"\x41\x0e\x10\x86\x02" + b"\x7d\x0c\x07\x08"
+    fde_at = at + len(cie)
+    fde = struct.pack("<IIiIB", 24, len(cie) + 4, -(fde_at + 8), size, 0) + program
+    fde += bytes(28 - len(fde))
+    frame = cie + fde + bytes(4)
+    header_at = at + len(frame)
+    return frame, b"\x01\x1b\x03\x3b" + struct.pack("<iIii", at - (header_at + 4), 1, -header_at, fde_at - header_at)
+
+
+def test_unwinding_info(injected, tmp_path):
+    frame, header = eh_frame(len(CODE))
+    rows = [("unwind", 1000, len(frame + header), frame, header), ("load", 1000, 1, BASE, "hot", CODE),
+            ("load", 1000, 2, BASE + 0x1000, "cold", CODE)]
+    assert [[name for name, _, _ in chain] for chain in injected(rows, [sample(2000, BASE + 5), sample(2001, BASE + 0x1005)])] == [["hot"], ["cold"]]
+    image = tmp_path / f"jitted-{PID}-1.so"
+    ((text_at, text_bytes),) = re.findall(r"\.text +PROGBITS +(\w+) \w+ (\w+)", house.run(["readelf", "-SW", image]).stdout)
+    text_at, text_bytes = int(text_at, 16), int(text_bytes, 16)
+    assert text_bytes == len(CODE)
+    # readelf and gdb's way, and the lookup table that perf's unwinders use
+    frames = house.run(["readelf", "--debug-dump=frames-interp", image])
+    assert frames.stderr == "" and f"pc={text_at:016x}..{text_at + len(CODE):016x}" in frames.stdout
+    assert re.search(rf"^{text_at + 1:016x} rsp\+16 +c-16 +c-8", frames.stdout, re.M), frames.stdout
+    sections = dict(re.findall(r"\] (\.eh_frame\w*) +PROGBITS +(\w+)", house.run(["readelf", "-SW", image]).stdout))
+    frame_at, header_at = int(sections[".eh_frame"], 16), int(sections[".eh_frame_hdr"], 16)
+    data = image.read_bytes()
+    pointer, count, location, entry = struct.unpack_from("<iIii", data, header_at + 4)
+    assert (header_at + 4 + pointer, count, header_at + location, header_at + entry) == (frame_at, 1, text_at, frame_at + 24)
+    assert ".eh_frame" not in house.run(["readelf", "-SW", tmp_path / f"jitted-{PID}-2.so"]).stdout
+
+
+def test_code_bytes(injected, tmp_path):
+    """The code that perf annotates is the code that was dumped, also of one function that fills pages."""
+    long = bytes(range(256)) * 1000
+    injected([("load", 1000, 1, BASE, "hot", CODE), ("load", 1000, 2, BASE + 0x1000, "long", long)], [sample(2000, BASE + 5)])
+    for index, code in ((1, CODE), (2, long)):
+        image = tmp_path / f"jitted-{PID}-{index}.so"
+        house.run(["objcopy", "-O", "binary", "-j", ".text", image, tmp_path / "text"])
+        assert (tmp_path / "text").read_bytes() == code
+
+
+def test_to_the_letter(xprof, perf, tmp_path):
+    """Version 2 and the header first, as the specification says: perf rejects it, and check says so."""
+    dump = tmp_path / f"jit-{PID}.dump"
+    frame, header = eh_frame(len(CODE))
+    describe(dump, ("unwind", 1000, len(frame + header), frame, header), ("load", 1000, 1, BASE, "hot", CODE), order="letter")
+    checked = xprof("check", dump)
+    assert checked.returncode == 1 and "0x4: perf inject: The version is 2" in checked.stdout
+    assert ".eh_frame_hdr 20 bytes, the header first" in xprof("dump", dump).stdout
+    perf_data(tmp_path / "perf.data", dump, [sample(2000, BASE)])
+    done = perf("inject", "--jit", "-i", "perf.data", "-o", "out.data", works=False)
+    assert "wrong jitdump version 2" in done.stderr
+
+
+# What runtimes write themselves.
+
+JS = """
+function hot(n) { let s = 0; for (let i = 0; i < n; i++) { s = (s * 31 + i) % 1000003; } return s; }
+const end = Date.now() + 300; let x = 0;
+while (Date.now() < end) x += hot(10000);
+"""
+PHP = """<?php function hot($n) { $s = 0; for ($i = 0; $i < $n; $i++) { $s = ($s * 31 + $i) % 1000003; } return $s; }
+for ($i = 0; $i < 100; $i++) hot(10000);
+"""
+PYTHON = "def hot(n): return sum(i * i for i in range(n))\nfor _ in range(10): hot(1000)\n"
+
+
+def runtime_dump(start, argv, cwd, places):
+    """The jitdump that a process leaves. It is removed where it is not ours."""
+    process = start(argv, cwd=cwd)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 0, out + err
+    for place in places:
+        path = pathlib.Path(place) / f"jit-{process.pid}.dump"
+        if path.exists():
+            content = path.read_bytes()
+            path.unlink()
+            pathlib.Path(f"/tmp/perf-{process.pid}.map").unlink(missing_ok=True)
+            kept = cwd / "runtime.dump"
+            kept.write_bytes(content)
+            return kept
+    raise AssertionError(f"{argv} has left no jitdump in {places}")
+
+
+def loads(xprof, dump):
+    """{name: (address, size)} of what `xprof dump` prints, which must be all of the file."""
+    done = xprof("dump", dump)
+    assert done.returncode == 0, done.stderr
+    content, last = dump.read_bytes(), re.findall(r"^0x(\w+) +\d+ \w+", done.stdout, re.M)[-1]
+    assert int(last, 16) + struct.unpack_from("<I", content, int(last, 16) + 4)[0] == len(content)
+    return {name: (int(address, 16), int(size)) for address, size, name in re.findall(r" load \d+/\d+ code \d+ at (\w+) (\d+) bytes (.*)$", done.stdout, re.M)}
+
+
+def test_node(xprof, start, tmp_path):
+    if not shutil.which("node"):
+        pytest.skip("no node here")
+    (tmp_path / "hot.js").write_text(JS)
+    dump = runtime_dump(start, ["node", "--perf-prof", "--perf-prof-unwinding-info", "hot.js"], tmp_path, [tmp_path])
+    found = loads(xprof, dump)
+    assert len(found) > 500 and any(re.search(r"hot\.js|hot", name) for name in found)
+    printed = xprof("dump", dump).stdout
+    assert "the header last, " in printed
+    assert re.search(r" debug of 0x\w+, \d+ lines\n +0x\w+ node:internal/\S+:\d+", printed)
+    checked = xprof("check", dump)
+    # The names of scripts have zero bytes in them in some versions of V8, which perf cannot know either.
+    assert checked.returncode == 0 or "bytes behind its lines" in checked.stdout, checked.stdout
+
+
+def test_php(xprof, start, tmp_path):
+    if not shutil.which("php") or "OPcache" not in house.run(["php", "-m"]).stdout:
+        pytest.skip("no PHP with OPcache here")
+    (tmp_path / "hot.php").write_text(PHP)
+    argv = ["php", "-d", "opcache.enable_cli=1", "-d", "opcache.jit=tracing", "-d", "opcache.jit_buffer_size=16M", "-d", "opcache.jit_debug=0x20", "hot.php"]
+    dump = runtime_dump(start, argv, tmp_path, ["/tmp", tmp_path])
+    assert any("hot" in name for name in loads(xprof, dump))
+    checked = xprof("check", dump)
+    assert checked.returncode == 0 and checked.stdout.strip().endswith("closed"), checked.stdout
+
+
+def pythons():
+    """Pythons that can write jitdumps: 3.13 or later, on a kernel and machine of which they know how."""
+    found = [path for path in map(shutil.which, ("python3.14", "python3.13", "python3")) if path]
+    return [path for path in found if house.run([path, "-X", "perf_jit", "-c", "import sys; sys.exit(sys.version_info < (3, 13))"]).returncode == 0]
+
+
+def test_cpython(xprof, start, tmp_path):
+    if not pythons():
+        pytest.skip("no CPython of version 3.13 or later here")
+    (tmp_path / "hot.py").write_text(PYTHON)
+    dump = runtime_dump(start, [pythons()[0], "-X", "perf_jit", "hot.py"], tmp_path, ["/tmp"])
+    assert any(re.match(r"py::hot:.*hot\.py", name) for name in loads(xprof, dump))
+    checked = xprof("check", dump)
+    assert checked.returncode == 0, checked.stdout
+    assert re.search(r"ok, jitdump of pid \d+: (\d+) functions of .* \1 with unwinding data", checked.stdout)
+
+
+def test_cut_off(xprof, tmp_path):
+    """A file that its runtime is still writing: what is whole is printed, and then said what is not."""
+    dump = tmp_path / "jit-1.dump"
+    describe(dump, ("load", 1000, 1, BASE, "hot", CODE), ("load", 2000, 2, BASE, "cold", CODE))
+    whole = dump.read_bytes()
+    end = 40 + 56 + 4 + len(CODE)
+    for size in range(41, len(whole)):
+        dump.write_bytes(whole[:size])
+        done = xprof("dump", dump)
+        if size == end:
+            assert done.returncode == 0
+            continue
+        assert done.returncode == 1 and "The file ends inside a" in done.stderr, size
+        assert (" hot\n" in done.stdout) == (size > end) and " cold\n" not in done.stdout
