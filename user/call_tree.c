@@ -5,8 +5,8 @@
 
 #include "util.h"
 
-#define FIRST_ROOM 32
-#define FIRST_SLOTS 64
+#define FIRST_ROOM 8
+#define FIRST_SLOTS 16
 
 /* seed: the target chooses its chains, but does not know where this table is. */
 static size_t hash_node(const struct xp_call_tree *tree, uint32_t parent, uint32_t frame)

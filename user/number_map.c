@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ROOM_MIN 64
+#define ROOM_MIN 8
 
 /* splitmix64's finalizer: keys are addresses and ids, whose low bits repeat. */
 static uint64_t mix(uint64_t key)

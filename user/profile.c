@@ -8,6 +8,9 @@
 #include "profile_data.h"
 #include "util.h"
 
+/* Most profiles are of processes that end soon, and stay small. */
+#define STEPS_FROM_SAMPLE 64
+
 static const struct xp_file kernel_file = { .kind = XP_FILE_KERNEL, .path = "[kernel]" };
 static const struct xp_file unknown_file = { .kind = XP_FILE_UNKNOWN, .path = "[unknown]" };
 
@@ -26,6 +29,7 @@ void xp_profile_free(struct xp_profile *profile)
 	free(profile->regions);
 	free(profile->addresses);
 	free(profile->slots);
+	free(profile->steps);
 	free(profile);
 }
 
@@ -121,7 +125,7 @@ static uint32_t *find_slot(const struct xp_profile *profile, uint64_t address, c
 
 static int grow_slots(struct xp_profile *profile)
 {
-	size_t slot_count = profile->slot_count ? 2 * profile->slot_count : 64;
+	size_t slot_count = profile->slot_count ? 2 * profile->slot_count : 16;
 	uint32_t *slots = calloc(slot_count, sizeof(*slots));
 
 	if (!slots)
@@ -147,7 +151,7 @@ static int reserve_address(struct xp_profile *profile)
 		return -ENOMEM;
 	if (profile->address_count < profile->address_room)
 		return 0;
-	room = profile->address_room ? profile->address_room + profile->address_room / 2 : 32;
+	room = profile->address_room ? profile->address_room + profile->address_room / 2 : 8;
 	addresses = realloc(profile->addresses, room * sizeof(*addresses));
 	if (!addresses)
 		return -ENOMEM;
@@ -172,40 +176,78 @@ static int add_address(struct xp_profile *profile, uint64_t address, const struc
 	return 0;
 }
 
-static int intern_address(struct xp_profile *profile, const struct xp_profile_frame *frame, bool is_leaf,
+static int intern_address(struct xp_profile *profile, uint64_t address, const struct xp_profile_region *region,
 			  uint32_t *number)
 {
-	uint64_t address;
-	struct xp_profile_region region = region_of(frame, is_leaf, &address);
+	uint32_t slot = profile->slot_count ? *find_slot(profile, address, region) : 0;
 
-	if (profile->slot_count) {
-		uint32_t slot = *find_slot(profile, address, &region);
-
-		if (slot) {
-			*number = slot - 1;
-			return 0;
-		}
-	}
-	return add_address(profile, address, &region, number);
+	if (!slot)
+		return add_address(profile, address, region, number);
+	*number = slot - 1;
+	return 0;
 }
 
 /* ---- samples ---- */
 
+static bool same_step(const struct xp_profile_step *step, uint64_t address, const struct xp_profile_region *region)
+{
+	return step->address == address && step->file == region->file && step->bias == region->bias;
+}
+
+/* The node of this frame below node. */
+static int descend(struct xp_profile *profile, uint64_t address, const struct xp_profile_region *region, uint32_t *node)
+{
+	uint32_t number;
+	int err = intern_address(profile, address, region, &number);
+
+	if (err)
+		return err;
+	*node = xp_call_tree_child(&profile->tree, *node, number);
+	return *node == XP_CALL_TREE_ROOT ? -ENOMEM : 0;
+}
+
+static int reserve_steps(struct xp_profile *profile, size_t count)
+{
+	struct xp_profile_step *steps;
+
+	if (count <= profile->step_room || profile->samples < STEPS_FROM_SAMPLE)
+		return 0;
+	steps = realloc(profile->steps, count * sizeof(*steps));
+	if (!steps)
+		return -ENOMEM;
+	profile->steps = steps;
+	profile->step_room = count;
+	return 0;
+}
+
 int xp_profile_add(struct xp_profile *profile, const struct xp_profile_frame *frames, size_t count)
 {
-	uint32_t node = XP_CALL_TREE_ROOT, number;
+	uint32_t node = XP_CALL_TREE_ROOT;
+	size_t depth = 0;
+	bool as_last = true;
+	int err;
 
 	if (!count)
 		return -EINVAL;
-	for (size_t i = XP_MIN(count, (size_t)XP_GPERF_CHAIN_MAX); i--;) {
-		int err = intern_address(profile, &frames[i], !i, &number);
+	count = XP_MIN(count, (size_t)XP_GPERF_CHAIN_MAX);
+	err = reserve_steps(profile, count);
+	for (size_t i = count; i-- && !err; depth++) {
+		struct xp_profile_step *step = depth < profile->step_room ? &profile->steps[depth] : NULL;
+		uint64_t address;
+		struct xp_profile_region region = region_of(&frames[i], !i, &address);
 
-		if (err)
-			return err;
-		node = xp_call_tree_child(&profile->tree, node, number);
-		if (node == XP_CALL_TREE_ROOT)
-			return -ENOMEM;
+		as_last = as_last && depth < profile->step_count && same_step(step, address, &region);
+		if (as_last) {
+			node = step->node;
+			continue;
+		}
+		err = descend(profile, address, &region, &node);
+		if (step)
+			*step = (struct xp_profile_step){ address, region.file, region.bias, node };
 	}
+	profile->step_count = err ? 0 : XP_MIN(depth, profile->step_room);
+	if (err)
+		return err;
 	profile->tree.nodes[node].count++;
 	profile->samples++;
 	return 0;
@@ -221,7 +263,8 @@ size_t xp_profile_memory_bytes(const struct xp_profile *profile)
 	return sizeof(*profile) + xp_call_tree_memory_bytes(&profile->tree) +
 	       profile->region_room * sizeof(*profile->regions) +
 	       profile->region_keys.room * sizeof(*profile->region_keys.slots) +
-	       profile->address_room * sizeof(*profile->addresses) + profile->slot_count * sizeof(*profile->slots);
+	       profile->address_room * sizeof(*profile->addresses) + profile->slot_count * sizeof(*profile->slots) +
+	       profile->step_room * sizeof(*profile->steps);
 }
 
 int xp_profile_each_address(const struct xp_profile *profile, enum xp_file_kind kind,

@@ -22,6 +22,14 @@ struct xp_profile_address {
 	uint32_t region;
 };
 
+/* A frame of the last sample's chain: the next one often begins alike, and then nothing need be looked up. */
+struct xp_profile_step {
+	uint64_t address; /* as in struct xp_profile_address */
+	const struct xp_file *file;
+	uint64_t bias; /* with file: of the region */
+	uint32_t node;
+};
+
 struct xp_profile {
 	struct xp_call_tree tree;
 	uint64_t samples;
@@ -34,6 +42,9 @@ struct xp_profile {
 	size_t address_room;
 	uint32_t *slots; /* hash of addresses: number plus one */
 	size_t slot_count;
+	struct xp_profile_step *steps; /* from the outermost frame on */
+	size_t step_count;
+	size_t step_room;
 };
 
 #endif

@@ -381,23 +381,57 @@ static void test_many(void **state)
 	assert_int_equal(records, CHAINS);
 }
 
-/* A process that is sampled once takes little. */
+/* Chains that begin like the one before, or do not by what cannot be seen in an address. */
+static void test_like_the_last(void **state)
+{
+	struct world *world = *state;
+	const struct xp_vma other = { lib_vma.start, lib_vma.end, lib_vma.file_offset, &later };
+	const struct xp_vma shifted = { lib_vma.start, lib_vma.end, lib_vma.file_offset + 0x1000, &lib };
+	const struct xp_profile_frame main_frame = { 0x555555555200, &program_vma, false };
+	const struct xp_profile_frame caller = { 0x7f0000002000, &lib_vma, false };
+	const struct xp_profile_frame leaf = { 0x7f0000003000, &lib_vma, false };
+	const uint64_t moved = XP_PROFILE_MOVED_BASE;
+
+	for (int i = 0; i < 100; i++)
+		ADD(world, leaf, caller, main_frame);
+	ADD(world, leaf, { caller.address, &other, false }, main_frame);
+	ADD(world, leaf, caller, main_frame);
+	ADD(world, leaf, { caller.address, &shifted, false }, main_frame);
+	ADD(world, leaf, { caller.address, &lib_vma, true }, main_frame);
+	ADD(world, leaf, caller, main_frame);
+	ADD(world, caller, main_frame);
+	ADD(world, leaf, caller, main_frame, main_frame);
+	ADD(world, main_frame);
+	ADD(world, leaf, caller, main_frame, main_frame);
+	ADD(world, caller, main_frame); /* what stood deeper is over */
+	ADD(world, leaf, caller, caller, main_frame);
+	assert_int_equal(xp_profile_samples(world->profile), 111);
+	assert_int_equal(write_profile(world, 1000), 0);
+	CHECK_SLOTS(world, 1, 1, main_frame.address, 2, 2, caller.address, main_frame.address, 102, 3, leaf.address,
+		    caller.address, main_frame.address, 1, 3, leaf.address, moved + 0x1000, main_frame.address, 1, 3,
+		    leaf.address, moved + (8ull << 30) + 0x1000, main_frame.address, 1, 3, leaf.address,
+		    caller.address + 1, main_frame.address, 2, 4, leaf.address, caller.address, main_frame.address,
+		    main_frame.address, 1, 4, leaf.address, caller.address, caller.address, main_frame.address);
+}
+
+/* A process that is sampled once takes little: there may be thousands of them. */
 static void test_small(void **state)
 {
 	struct world *world = *state;
 
 	ADD(world, { 0x7f0000001000, &lib_vma, false }, { 0x7f0000001008, &lib_vma, false });
-	assert_true(xp_profile_memory_bytes(world->profile) < 4096);
+	assert_true(xp_profile_memory_bytes(world->profile) < 1024);
 }
 
 int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 	const struct CMUnitTest tests[] = {
-		TEST(test_empty),	TEST(test_sum),		 TEST(test_neighbours), TEST(test_shifted),
-		TEST(test_interrupted), TEST(test_kernel),	 TEST(test_outside),	TEST(test_numbered),
-		TEST(test_reused),	TEST(test_reused_below), TEST(test_vdso),	TEST(test_deep),
-		TEST(test_errors),	TEST(test_each_address), TEST(test_many),	TEST(test_small),
+		TEST(test_empty),	  TEST(test_sum),	   TEST(test_neighbours), TEST(test_shifted),
+		TEST(test_interrupted),	  TEST(test_kernel),	   TEST(test_outside),	  TEST(test_numbered),
+		TEST(test_reused),	  TEST(test_reused_below), TEST(test_vdso),	  TEST(test_deep),
+		TEST(test_errors),	  TEST(test_each_address), TEST(test_many),	  TEST(test_small),
+		TEST(test_like_the_last),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
