@@ -136,7 +136,30 @@ static void set_name(struct xp_task *task, const char *name)
 	xp_clean_text(task->comm, sizeof(task->comm), name);
 }
 
-/* anew: the name, too, of a process that has one. */
+/* The task's image is over. A profile that is still empty (see xp_samples_expect()) is for the next one. */
+static int end_image(struct xp_samples *samples, struct xp_task *task)
+{
+	if (!task->profile || !xp_profile_samples(task->profile))
+		return 0;
+	return put_aside(samples, task, task->image++);
+}
+
+/* Whether the process runs another program than the one whose mappings are known: its exec was lost. */
+static bool has_executed(const struct xp_task *task)
+{
+	char path[64];
+	struct stat st;
+
+	snprintf(path, sizeof(path), "/proc/%d/exe", task->pid);
+	if (!task->space.count || stat(path, &st))
+		return false;
+	for (size_t i = 0; i < task->space.count; i++) /* the device of a mapping is not always stat()'s */
+		if (task->space.vmas[i].file->inode == st.st_ino)
+			return false;
+	return true;
+}
+
+/* anew: what is known of a process may be wrong, its name too. */
 static int scan(struct xp_samples *samples, pid_t pid, bool anew)
 {
 	struct xp_task *task = task_of(samples, pid);
@@ -146,6 +169,12 @@ static int scan(struct xp_samples *samples, pid_t pid, bool anew)
 
 	if (!task)
 		return -ENOMEM;
+	if (anew && has_executed(task)) {
+		err = end_image(samples, task);
+		if (err)
+			return err;
+		xp_space_clear(&task->space);
+	}
 	if (!task->comm[0] || anew)
 		xp_target_thread_name(pid, pid, comm);
 	if (comm[0])
@@ -202,14 +231,6 @@ int xp_samples_repair(struct xp_samples *samples, uint64_t lost)
 		return 0;
 	samples->lost_seen = lost;
 	return scan_all(samples, true);
-}
-
-/* The task's image is over. A profile that is still empty (see xp_samples_expect()) is for the next one. */
-static int end_image(struct xp_samples *samples, struct xp_task *task)
-{
-	if (!task->profile || !xp_profile_samples(task->profile))
-		return 0;
-	return put_aside(samples, task, task->image++);
 }
 
 static int on_exec(struct xp_samples *samples, struct xp_task *task, const char *name)
@@ -298,27 +319,34 @@ static int keep_file(struct xp_samples *samples, const struct xp_task *task, con
 	return err == -ENOMEM ? err : 0;
 }
 
+/* Of the frames next to each other, most are in the same mapping. */
+static int find_vma(struct xp_samples *samples, const struct xp_task *task, uint64_t address, const struct xp_vma **vma)
+{
+	if (*vma && (*vma)->start <= address && address < (*vma)->end)
+		return 0;
+	*vma = xp_space_find(&task->space, address);
+	return *vma ? keep_file(samples, task, *vma) : 0;
+}
+
 static int sum(struct xp_samples *samples, struct xp_task *task, const struct xp_rec_sample *sample,
 	       const uint64_t *addresses)
 {
 	struct xp_profile_frame frames[2 * XP_SAMPLE_FRAMES_MAX];
 	uint32_t kernel = sample->kernel_frames, user = sample->user_frames;
+	const struct xp_vma *vma = NULL;
 	size_t count = 0;
 	int err = 0;
 
 	for (uint32_t i = 0; i < kernel; i++)
 		frames[count++] = (struct xp_profile_frame){ .address = addresses[i] };
 	for (uint32_t i = 0; i < user && !err; i++) {
-		struct xp_profile_frame *frame = &frames[count++];
-
-		*frame = (struct xp_profile_frame){
+		err = find_vma(samples, task, addresses[kernel + i], &vma);
+		frames[count++] = (struct xp_profile_frame){
 			.address = addresses[kernel + i],
-			.vma = xp_space_find(&task->space, addresses[kernel + i]),
+			.vma = vma,
 			/* Behind a syscall instruction the ip is a return address; a fault stops at its instruction. */
 			.interrupted = !i && kernel && !(xp_rec_fn(&sample->rec) & XP_SAMPLE_SYSCALL),
 		};
-		if (frame->vma)
-			err = keep_file(samples, task, frame->vma);
 	}
 	if (!task->profile && !err)
 		err = xp_profile_new(&task->profile);

@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What is known of processes after a loss of side-band events, by /proc of a real process. */
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "samples.h"
+#include "util.h"
+
+struct world {
+	struct xp_samples samples;
+	pid_t child;
+	int go; /* the child executes another program when this is closed */
+};
+
+/* A child that runs this program, until it is told to execute `sleep`. */
+static int setup(void **state)
+{
+	struct world *world = calloc(1, sizeof(*world));
+	int pipes[2];
+	char byte;
+
+	world->samples.dir_fd = -1;
+	assert_int_equal(xp_samples_init(&world->samples), 0);
+	assert_int_equal(pipe(pipes), 0);
+	world->child = fork();
+	assert_true(world->child >= 0);
+	if (!world->child) {
+		close(pipes[1]);
+		if (!read(pipes[0], &byte, 1))
+			execlp("sleep", "sleep", "100", NULL);
+		_exit(1);
+	}
+	close(pipes[0]);
+	world->go = pipes[1];
+	*state = world;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	struct world *world = *state;
+
+	kill(world->child, SIGKILL);
+	waitpid(world->child, NULL, 0);
+	xp_samples_free(&world->samples);
+	free(world);
+	return 0;
+}
+
+static void execute(struct world *world)
+{
+	char path[64], name[16] = "";
+
+	snprintf(path, sizeof(path), "/proc/%d/comm", world->child);
+	close(world->go);
+	while (strcmp(name, "sleep\n")) {
+		FILE *file = fopen(path, "r");
+
+		assert_non_null(file);
+		assert_non_null(fgets(name, sizeof(name), file));
+		fclose(file);
+	}
+}
+
+/* One in the kernel, of which nothing need be known. */
+static void add_sample(struct world *world)
+{
+	struct {
+		struct xp_rec_sample head;
+		uint64_t frame;
+	} sample = {
+		.head.rec = { .pid = world->child, .tid = world->child, .word = xp_rec_word(0, XP_REC_SAMPLE) },
+		.head.kernel_frames = 1,
+		.frame = 0xffffffff81000000,
+	};
+
+	assert_int_equal(xp_samples_record(&world->samples, &sample.head.rec, sizeof(sample)), 0);
+}
+
+static const struct xp_task *task_of(const struct world *world)
+{
+	const struct xp_task *task = NULL;
+
+	for (size_t i = 0; i < world->samples.task_room && !task; i++)
+		for (task = world->samples.tasks[i]; task && task->pid != world->child; task = task->next)
+			;
+	assert_non_null(task);
+	return task;
+}
+
+static bool maps(const struct xp_task *task, const char *part)
+{
+	for (size_t i = 0; i < task->space.count; i++)
+		if (strstr(task->space.vmas[i].file->path, part))
+			return true;
+	return false;
+}
+
+static void test_lost_exec(void **state)
+{
+	struct world *world = *state;
+	const struct xp_task *task;
+
+	assert_int_equal(xp_samples_scan(&world->samples, world->child), 0);
+	add_sample(world);
+	assert_true(maps(task_of(world), "test_samples_repair"));
+	execute(world);
+	assert_int_equal(xp_samples_repair(&world->samples, 1), 0);
+	add_sample(world);
+	task = task_of(world);
+	assert_string_equal(task->comm, "sleep");
+	assert_int_equal(task->image, 2);
+	assert_true(maps(task, "sleep"));
+	assert_false(maps(task, "test_samples_repair"));
+	assert_int_equal(xp_profile_samples(task->profile), 1);
+	assert_int_equal(world->samples.done_count, 1);
+	assert_int_equal(world->samples.done[0].image, 1);
+	assert_int_equal(world->samples.done[0].samples, 1);
+	assert_memory_equal(world->samples.done[0].comm, "test_samples_re", 16);
+}
+
+/* Something was lost, but nothing of this process; and nothing at all. */
+static void test_same_program(void **state)
+{
+	struct world *world = *state;
+
+	assert_int_equal(xp_samples_scan(&world->samples, world->child), 0);
+	add_sample(world);
+	assert_int_equal(xp_samples_repair(&world->samples, 1), 0);
+	add_sample(world);
+	assert_int_equal(world->samples.done_count, 0);
+	assert_int_equal(task_of(world)->image, 1);
+	assert_int_equal(xp_profile_samples(task_of(world)->profile), 2);
+	execute(world);
+	assert_int_equal(xp_samples_repair(&world->samples, 1), 0);
+	assert_string_equal(task_of(world)->comm, "test_samples_re");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_lost_exec, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_same_program, setup, teardown),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
