@@ -24,7 +24,7 @@ RECORD = re.compile(
     r"(?:, data: (?P<data>.*))? \}$"
 )
 RECORDING = re.compile(r"^xprof: recording\b", re.M)
-SEEN = re.compile(r"(\d+) events seen = (\d+) written \+ (\d+) filtered \+ (\d+) lost")
+SEEN = re.compile(r"(\d+) events seen = (\d+) written \+ (\d+) filtered \+ (\d+) lost(?: \+ (\d+) overwritten)?$", re.M)
 
 
 class Record:
@@ -147,16 +147,18 @@ class Recording:
         return self
 
     def adds_up(self):
-        """seen = written + filtered + lost, in the sum, for each process and thread, and in the summary."""
+        """seen = written + filtered + lost + overwritten, in the sum, for each process and thread, and in the summary."""
         processes = self.manifest["processes"]
         for part in [self.totals, *processes, *(t for p in processes for t in p["threads"])]:
-            assert part["seen"] == part["written"] + part["filtered"]["total"] + part["lost"]["total"], part
+            elsewhere = part["filtered"]["total"] + part["lost"]["total"] + part["overwritten"]
+            assert part["seen"] == part["written"] + elsewhere, part
             reasons = {k: v for k, v in part["filtered"].items() if k != "total"}
             assert part["filtered"]["total"] == sum(reasons.values()), part
         totals = self.totals
         summary = (totals["seen"], totals["written"], totals["filtered"]["total"], totals["lost"]["total"])
+        summary += (totals["overwritten"],)
         found = SEEN.search(self.messages)
-        assert found and tuple(map(int, found.groups())) == summary, f"{summary} and the summary:\n{self.messages}"
+        assert found and tuple(map(int, found.groups("0"))) == summary, f"{summary} and the summary:\n{self.messages}"
         return self
 
 

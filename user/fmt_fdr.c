@@ -226,6 +226,29 @@ uint64_t xp_fdr_chunk_tsc(const uint8_t *chunk)
 	return xp_fdr_get64(chunk + 3);
 }
 
+uint16_t xp_fdr_chunk_cpu(const uint8_t *chunk)
+{
+	return xp_fdr_get16(chunk + 1);
+}
+
+int xp_fdr_chunk_calls(const uint8_t *chunk, size_t len,
+		       int (*visit)(void *arg, uint32_t fn_id, enum xp_fdr_function_kind kind), void *arg)
+{
+	int ret = 0;
+
+	for (size_t pos = 0; pos < len && !ret;) {
+		const uint8_t *p = chunk + pos;
+
+		if (p[0] & 1) {
+			pos += metadata_bytes(p, len - pos);
+			continue;
+		}
+		ret = visit(arg, xp_fdr_get32(p) >> 4, (enum xp_fdr_function_kind)(p[0] >> 1 & 7));
+		pos += XP_FDR_FUNCTION_BYTES;
+	}
+	return ret;
+}
+
 void xp_fdr_chunk_to_v5(uint8_t *chunk, size_t len)
 {
 	size_t pos = 0;

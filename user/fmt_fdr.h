@@ -125,6 +125,14 @@ struct xp_fdr_chunk_stats {
 int xp_fdr_chunk_scan(const uint8_t *chunk, size_t len, struct xp_fdr_chunk_stats *stats);
 /* TSC of the NewCPUId record with which a chunk begins. The chunk is at least 16 bytes long. */
 uint64_t xp_fdr_chunk_tsc(const uint8_t *chunk);
+/* And its CPU. */
+uint16_t xp_fdr_chunk_cpu(const uint8_t *chunk);
+/*
+ * Calls visit for each function record of a chunk that xp_fdr_chunk_scan() has accepted, until it returns non-zero, and
+ * returns that.
+ */
+int xp_fdr_chunk_calls(const uint8_t *chunk, size_t len,
+		       int (*visit)(void *arg, uint32_t fn_id, enum xp_fdr_function_kind kind), void *arg);
 /* Turns the custom events of a chunk that xp_fdr_chunk_scan() has accepted from version 1's form to version 5's. */
 void xp_fdr_chunk_to_v5(uint8_t *chunk, size_t len);
 

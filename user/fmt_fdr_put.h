@@ -30,6 +30,14 @@ static inline void xp_fdr_put64(uint8_t *to, uint64_t value)
 	memcpy(to, &value, sizeof(value));
 }
 
+static inline uint16_t xp_fdr_get16(const uint8_t *from)
+{
+	uint16_t value;
+
+	memcpy(&value, from, sizeof(value));
+	return le16toh(value);
+}
+
 static inline uint32_t xp_fdr_get32(const uint8_t *from)
 {
 	uint32_t value;

@@ -305,7 +305,10 @@ int xp_follow_task(struct xp_recording *rec, const struct xp_rec *record, size_t
 	case XP_REC_EXIT_THREAD:
 		return xp_processes_end_thread(&rec->processes, record->tid);
 	case XP_REC_EXIT_PROCESS:
-		return process ? xp_process_end(process) : 0;
+		if (!process)
+			return 0;
+		process->signal = task->exit_code & 0x7f; /* as WTERMSIG() */
+		return xp_process_end(process);
 	case XP_REC_LINK_MAP:
 		return process ? xp_follow_scan(rec, process) : 0;
 	default:
@@ -388,8 +391,10 @@ void xp_follow_check(struct xp_recording *rec)
 		bool gone = !start_time || start_time != process->start_time;
 
 		/* Its last records may be on their way still: they have until the next look. */
-		if (process->live && gone && process->missing)
+		if (process->live && gone && process->missing) {
+			process->vanished = true;
 			xp_process_end(process);
+		}
 		process->missing = gone;
 	}
 }

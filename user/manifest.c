@@ -150,6 +150,7 @@ static void put_counts(struct section *section, const struct xp_counts *counts)
 	put_number(&lost, "total", counts->unstored);
 	put_number(&lost, "unstored", counts->unstored);
 	put(section, "lost", done(&lost));
+	put_number(section, "overwritten", counts->overwritten);
 	put_number(section, "synthesized_exits", counts->synthesized);
 }
 
@@ -227,6 +228,7 @@ static json_t *totals_value(const struct xp_manifest *manifest)
 	put_number(&section, "written", counts->written);
 	put(&section, "filtered", filtered_value(counts, &manifest->other_process));
 	put(&section, "lost", done(&lost));
+	put_number(&section, "overwritten", counts->overwritten);
 	put_number(&section, "truncated", sums.truncated);
 	put_number(&section, "faulted", sums.faulted);
 	put_number(&section, "not_taken", sums.not_taken);
@@ -326,6 +328,25 @@ static json_t *synthesized_value(const struct xp_manifest_process *process)
 	return array;
 }
 
+static json_t *flight_value(const void *arg, size_t index)
+{
+	const struct xp_manifest_flight *flight = (const struct xp_manifest_flight *)arg + index;
+	struct section section = begin();
+
+	put_text(&section, "log", flight->log_name);
+	put_text(&section, "cause", flight->cause);
+	if (flight->signal)
+		put_number(&section, "signal", flight->signal);
+	if (flight->error)
+		put_text(&section, "error", strerror(-flight->error));
+	put(&section, "from_s", json_real((double)flight->from_ns / NS_PER_S));
+	put(&section, "to_s", json_real((double)flight->to_ns / NS_PER_S));
+	put_number(&section, "records", flight->records);
+	put_number(&section, "synthesized_entries", flight->synthesized_entries);
+	put_number(&section, "synthesized_exits", flight->synthesized_exits);
+	return done(&section);
+}
+
 static json_t *process_value(const void *arg, size_t index)
 {
 	const struct xp_manifest_process *process = (const struct xp_manifest_process *)arg + index;
@@ -339,6 +360,8 @@ static json_t *process_value(const void *arg, size_t index)
 	put(&section, "start_s", json_real((double)process->start_ns / NS_PER_S));
 	if (process->log_name && process->log_name[0])
 		put_text(&section, "log", process->log_name);
+	if (process->flight_count)
+		put(&section, "flights", list(process->flight_count, flight_value, process->flights));
 	if (process->error)
 		put_text(&section, "error", strerror(-process->error));
 	put_counts(&section, &process->counts);
@@ -423,6 +446,8 @@ static json_t *manifest_value(const struct xp_manifest *manifest)
 	put(&section, "kernel", kernel_value());
 	put(&section, "clock", clock_value(&manifest->clock));
 	put(&section, "attach", attach_value(manifest));
+	if (manifest->flight_bytes)
+		put_number(&section, "flight_bytes", manifest->flight_bytes);
 	put(&section, "totals", totals_value(manifest));
 	if (manifest->samples.event)
 		put(&section, "samples", samples_value(&manifest->samples));

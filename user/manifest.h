@@ -4,8 +4,8 @@
  * pointers stay its own, and calls xp_manifest_write(). Texts may hold anything: they are cleaned here (xp_clean_text).
  *
  * In the file: names end in their unit, times are ISO 8601 in UTC, build ids hexadecimal. For totals, processes and
- * threads seen = written + filtered.total + lost.total. Numbers are integers below 2^63 (JSON readers that hold them as
- * doubles are exact up to 2^53).
+ * threads seen = written + filtered.total + lost.total + overwritten (the last with a flight recorder only). Numbers
+ * are integers below 2^63 (JSON readers that hold them as doubles are exact up to 2^53).
  */
 #ifndef XPROF_MANIFEST_H
 #define XPROF_MANIFEST_H
@@ -53,6 +53,19 @@ struct xp_manifest_thread {
 	struct xp_counts counts;
 };
 
+/* A log of a flight recorder. */
+struct xp_manifest_flight {
+	const char *log_name;
+	const char *cause;	      /* "asked", "killed", "gone", "end" */
+	int signal;		      /* that killed the process; 0: none */
+	int error;		      /* -errno: it could not be written, and its records are lost */
+	uint64_t from_ns;	      /* after the recording's start: the oldest record */
+	uint64_t to_ns;		      /* when the log was asked for */
+	uint64_t records;	      /* in it */
+	uint64_t synthesized_entries; /* of calls that had begun before */
+	uint64_t synthesized_exits;
+};
+
 struct xp_manifest_process {
 	pid_t pid;
 	unsigned int image; /* 1, and one more at each exec */
@@ -64,6 +77,8 @@ struct xp_manifest_process {
 	struct xp_counts counts;
 	const uint32_t *synthesized; /* [synthesized_room] exits without a record, index: function id; NULL: none */
 	size_t synthesized_room;
+	const struct xp_manifest_flight *flights;
+	size_t flight_count;
 	const struct xp_manifest_object *objects;
 	size_t object_count;
 	const struct xp_manifest_thread *threads; /* those known one by one */
@@ -86,7 +101,7 @@ struct xp_manifest_samples {
 	uint64_t written;
 	uint64_t lost;
 	uint64_t idle;
-	uint64_t kernel;	/* of those written, hit in the kernel */
+	uint64_t kernel; /* of those written, hit in the kernel */
 	/* Times that the kernel had no room for side-band events, or a CPU came back; /proc was read again. */
 	uint64_t sideband_lost;
 	const struct xp_manifest_profile *profiles;
@@ -109,6 +124,7 @@ struct xp_manifest {
 	uint64_t attach_ns;
 	uint64_t detach_ns;
 
+	uint64_t flight_bytes;		    /* of each process's flight recorder; 0: there was none */
 	struct xp_counts counts;	    /* of all processes */
 	uint64_t other_process;		    /* filtered: of no traced process */
 	uint64_t missed;		    /* lost: the kernel did not run a program */

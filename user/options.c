@@ -136,6 +136,10 @@ const struct xp_option xp_option_table[] = {
 	  "all calls." },
 	{ "duration", 'd', "TIME", NULL, XP_OPTION_DURATION, ON(RECORD), SETS(duration_ns), "How to record",
 	  "Stop after this time: 10 or 10s, 500ms, 2m. Default: until the target ends or ^C." },
+	{ "flight", 0, "SIZE", NULL, XP_OPTION_SIZE, ON(RECORD), SETS(flight_bytes), "How to record",
+	  "Keep only the newest calls of each process, in this much memory (64M), and write them when xprof gets "
+	  "SIGUSR2, "
+	  "when the process is killed by a signal, and at the recording's end." },
 	{ "buffer", 0, "SIZE", NULL, XP_OPTION_SIZE, ON(RECORD), SETS(buffer_bytes), "How to record",
 	  "Size of each CPU's ring buffer, a power of two. Default: 4M." },
 	{ "uprobes", 0, "WAY", "auto|multi|single", XP_OPTION_CHOICE, ON(RECORD), SETS(uprobes), "How to record",
@@ -168,6 +172,9 @@ const struct xp_option xp_option_table[] = {
 	  "Print this help." },
 };
 const size_t xp_option_count = XP_ARRAY_SIZE(xp_option_table);
+
+/* Some dozens of the pieces that records are kept in. */
+#define FLIGHT_BYTES_MIN (1u << 20)
 
 /* getopt's values: those of options without a short name must be none of a character. */
 #define OPTION_VALUE(index) (UCHAR_MAX + 1 + (int)(index))
@@ -505,6 +512,14 @@ static int check_target(struct xp_options *options, bool separated)
 	}
 	if (options->no_sleds && options->exec_path) {
 		xp_error("--no-sleds leaves nothing of --exec, which only records sleds");
+		return -EINVAL;
+	}
+	if (options->flight_bytes && (options->no_sleds || options->all || options->tid)) {
+		xp_error("--flight keeps records of sleds, and there are none with --no-sleds, --all or --tid");
+		return -EINVAL;
+	}
+	if (options->flight_bytes && options->flight_bytes < FLIGHT_BYTES_MIN) {
+		xp_error("--flight takes 1M at least");
 		return -EINVAL;
 	}
 	if (options->cpus && !options->all) {

@@ -107,14 +107,15 @@ struct xp_options {
 
 	bool no_sleds;
 	bool no_samples;
-	uint64_t hz;	   /* samples a second, default 99; UINT64_MAX: as many as the kernel allows */
-	uint64_t period;   /* -c: events between samples, in place of hz; 0: not given */
-	const char *cpus;  /* -C: with -a, only these; NULL: all */
+	uint64_t hz;	  /* samples a second, default 99; UINT64_MAX: as many as the kernel allows */
+	uint64_t period;  /* -c: events between samples, in place of hz; 0: not given */
+	const char *cpus; /* -C: with -a, only these; NULL: all */
 
 	struct xp_text_list functions; /* --functions: globs in the order given, '!' in front excludes */
 	unsigned int args;	       /* 0: only what entry sleds with arguments give; 1..6 */
 	uint64_t min_duration_ns;      /* shorter calls are dropped; 0: none */
 	unsigned int fdr_version;      /* 1 (default) or 5 */
+	uint64_t flight_bytes;	       /* --flight: of each process's newest records; 0: all records, on disk */
 	enum xp_uprobes uprobes;
 	uint64_t buffer_bytes; /* of each CPU's ring, default 4 MiB */
 

@@ -10,6 +10,8 @@
 #include <unistd.h>
 
 #include "file_name.h"
+#include "flight.h"
+#include "process_flight.h"
 #include "side_elf.h"
 #include "util.h"
 
@@ -30,6 +32,8 @@ int xp_processes_init(struct xp_processes *processes)
 static void process_free(struct xp_process *process)
 {
 	xp_spool_free(process->spool);
+	xp_flight_free(process->flight);
+	free(process->flights);
 	free(process->ranges);
 	free(process->synthesized);
 	free(process->summaries);
@@ -202,6 +206,7 @@ static int add_thread(struct xp_processes *processes, struct xp_process *process
 	if (!(*result)->name[0])
 		memcpy((*result)->name, process->comm, sizeof(process->comm));
 	(*result)->process = process;
+	(*result)->serial = processes->next_serial++;
 	(*result)->next = *thread_slot(processes, tid);
 	*thread_slot(processes, tid) = *result;
 	processes->thread_count++;
@@ -221,7 +226,8 @@ static void summarize(struct xp_process *process, const struct xp_thread *thread
 	if (!summaries)
 		return; /* the sum above has it all the same */
 	process->summaries = summaries;
-	summaries[process->summary_count] = (struct xp_thread_summary){ .tid = thread->tid, .counts = thread->counts };
+	summaries[process->summary_count] =
+	    (struct xp_thread_summary){ .tid = thread->tid, .serial = thread->serial, .counts = thread->counts };
 	memcpy(summaries[process->summary_count++].name, thread->name, sizeof(thread->name));
 }
 
@@ -231,6 +237,8 @@ static int end_thread(struct xp_processes *processes, struct xp_thread **place)
 	struct xp_thread *thread = *place;
 	int err = xp_thread_flush(thread);
 
+	if (thread->process->flight)
+		xp_flight_add_stack(thread->process->flight, thread);
 	*place = thread->next;
 	processes->thread_count--;
 	for (size_t i = 0; i < XP_ARRAY_SIZE(processes->recent); i++)
@@ -277,6 +285,8 @@ int xp_process_end(struct xp_process *process)
 	if (!process->live)
 		return 0;
 	err = end_threads(process);
+	if (process->all->flight_bytes)
+		return err ? err : xp_process_end_flight(process);
 	/*
 	 * A file and a buffer for each of thousands of short-lived children would be too many. A long log waits for the
 	 * end of the recording: while it is laid out, nobody reads the rings.
@@ -359,11 +369,11 @@ static void count_synthesized(void *arg, uint32_t fn_id)
 	process->synthesized[fn_id]++;
 }
 
-static int open_spool(struct xp_process *process)
+struct xp_spool_info xp_process_spool_info(const struct xp_process *process)
 {
 	const struct xp_processes *processes = process->all;
-	char base[48], log_name[64], spool_name[64];
-	struct xp_spool_info info = {
+
+	return (struct xp_spool_info){
 		.pid = process->pid,
 		.fdr_version = processes->fdr_version,
 		.constant_tsc = xp_clock_constant_tsc(processes->clock),
@@ -373,19 +383,27 @@ static int open_spool(struct xp_process *process)
 		.wall_ns = xp_clock_wall_ns(processes->clock, processes->start_tsc),
 		.comm = process->comm,
 		.exe = process->exe,
-		.final_name = log_name,
 	};
+}
+
+static int open_spool(struct xp_process *process)
+{
+	char base[XP_FILE_BASE_BYTES], log_name[64], spool_name[64];
+	struct xp_spool_info info = xp_process_spool_info(process);
 
 	xp_file_base_name(base, sizeof(base), process->comm, process->pid, process->image);
 	snprintf(log_name, sizeof(log_name), "%s.fdr", base);
 	snprintf(spool_name, sizeof(spool_name), "%s" XP_SPOOL_SUFFIX, base);
-	return xp_spool_create(&process->spool, processes->dir_fd, spool_name, &info);
+	info.final_name = log_name;
+	return xp_spool_create(&process->spool, process->all->dir_fd, spool_name, &info);
 }
 
 static int store_chunk(void *arg, struct xp_thread *thread)
 {
 	struct xp_process *process = arg;
 
+	if (process->all->flight_bytes)
+		return xp_process_keep_chunk(process, thread);
 	if (!process->error && !process->spool)
 		process->error = open_spool(process);
 	if (!process->error)
@@ -434,6 +452,11 @@ static bool needs_side_elf(const struct xp_process *process)
 					process->ranges[0].object != process->main_object);
 }
 
+int xp_process_name_functions(struct xp_process *process)
+{
+	return needs_side_elf(process) && !process->side_name[0] ? write_side_elf(process) : 0;
+}
+
 /* What was accepted by the spool and did not come through (a full disk) was not written after all. */
 static void reconcile(struct xp_process *process, const struct xp_spool_result *result)
 {
@@ -453,6 +476,8 @@ int xp_process_finish(struct xp_process *process)
 
 	if (process->live)
 		end_threads(process);
+	if (process->all->flight_bytes)
+		return xp_process_finish_flight(process);
 	if (process->log_name[0])
 		return process->error;
 	if (!process->spool && !process->error)
@@ -467,8 +492,7 @@ int xp_process_finish(struct xp_process *process)
 		process->log_bytes = result.file_bytes;
 		process->log_version = result.fdr_version;
 		reconcile(process, &result);
-		if (needs_side_elf(process))
-			err = write_side_elf(process);
+		err = xp_process_name_functions(process);
 	}
 	process->error = process->error ?: err;
 	return process->error;

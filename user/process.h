@@ -29,6 +29,7 @@ struct xp_range {
 /* A thread that is over, or not, for the manifest. */
 struct xp_thread_summary {
 	pid_t tid;
+	uint64_t serial;
 	char name[16];
 	struct xp_counts counts;
 };
@@ -54,7 +55,13 @@ struct xp_process {
 	size_t range_count;
 	uint32_t function_count;
 
-	struct xp_spool *spool;		      /* opened with the first chunk, until the log is made of it */
+	struct xp_spool *spool;	  /* opened with the first chunk, until the log is made of it */
+	struct xp_flight *flight; /* in its place, with --flight */
+	unsigned int flights_begun;
+	struct xp_flight_log *flights; /* logs written of it, see process_flight.h */
+	size_t flight_count;
+	int signal;			      /* that killed it; 0: none */
+	bool vanished;			      /* it ended, and no record has told how */
 	char log_name[XP_SPOOL_NAME_MAX + 1]; /* of the finished log; "" before */
 	uint64_t log_bytes;		      /* its size, holes included */
 	unsigned int log_version;
@@ -84,6 +91,10 @@ struct xp_processes {
 	uint64_t start_tsc;
 	uint64_t min_ticks; /* --min-duration */
 	uint64_t stop_tsc;  /* the recording's end: what comes later is filtered; UINT64_MAX while it runs */
+	/* --flight: bytes of each process's memory in place of a spool, and who makes logs of it. Both 0 without. */
+	uint64_t flight_bytes;
+	struct xp_flight_writer *writer;
+	uint64_t next_serial; /* of threads */
 
 	struct xp_thread *recent[256]; /* by CPU: the thread of its last record */
 };
@@ -113,6 +124,11 @@ int xp_processes_end_thread(struct xp_processes *processes, pid_t tid);
 int xp_process_end(struct xp_process *process);
 /* Gives the memory of all threads' chunks back, and writes what the spools hold: what a crash loses is newer. */
 int xp_processes_flush(struct xp_processes *processes);
+
+/* For the making of its log; the name is left out. Borrows from the process. */
+struct xp_spool_info xp_process_spool_info(const struct xp_process *process);
+/* Makes the side ELF where the log needs one. */
+int xp_process_name_functions(struct xp_process *process);
 
 /* Ends the process if it still lives and makes its files. 0 or the first error, which is kept in process->error. */
 int xp_process_finish(struct xp_process *process);

@@ -105,6 +105,11 @@ static int prepare(struct xp_recording *rec, const struct xp_preflight *prefligh
 	rec->processes.fdr_version = options->fdr_version;
 	rec->processes.start_tsc = rec->start_tsc;
 	rec->processes.min_ticks = xp_clock_ticks(rec->clock, options->min_duration_ns);
+	rec->processes.flight_bytes = options->flight_bytes;
+	if (options->flight_bytes) {
+		xp_flight_writer_init(&rec->flight_writer, rec->outdir.fd);
+		rec->processes.writer = &rec->flight_writer;
+	}
 	err = xp_processes_init(&rec->processes);
 	if (err || options->dry_run)
 		return err;
@@ -275,12 +280,25 @@ static const char *storage_remedy(int err)
 	}
 }
 
+/* Hands what is kept to the writer, all at once, and waits for it. */
+static int finish_flights(struct xp_recording *rec)
+{
+	int err = 0;
+
+	if (!rec->options->flight_bytes)
+		return 0;
+	for (struct xp_process *process = rec->processes.first; process; process = process->next)
+		err = xp_process_finish(process) ?: err;
+	return xp_run_collect_flights(rec, true) ?: err;
+}
+
 /* Makes the files of every image that had sleds; goes on after an error, so that the others are kept. */
 static int finish(struct xp_recording *rec)
 {
-	int first = 0;
+	int first;
 
 	xp_clock_verify(rec->clock);
+	first = finish_flights(rec);
 	for (struct xp_process *process = rec->processes.first; process; process = process->next) {
 		int err;
 

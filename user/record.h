@@ -15,12 +15,14 @@
 #include "attach.h"
 #include "attach_samples.h"
 #include "clock.h"
+#include "flight_writer.h"
 #include "launch.h"
 #include "merge.h"
 #include "object.h"
 #include "options.h"
 #include "outdir.h"
 #include "process.h"
+#include "process_flight.h"
 #include "programs.h"
 #include "rings.h"
 #include "samples.h"
@@ -50,9 +52,10 @@ struct xp_recording {
 	struct xp_merge *merge;
 	struct xp_objects objects;
 	struct xp_processes processes;
-	struct xp_launch launch;     /* pid 0 without CMD */
-	struct xp_process *launched; /* its image */
-	uint64_t launch_deadline;    /* TSC at which a program without sleds is let go; 0: not set */
+	struct xp_flight_writer flight_writer; /* --flight */
+	struct xp_launch launch;	       /* pid 0 without CMD */
+	struct xp_process *launched;	       /* its image */
+	uint64_t launch_deadline;	       /* TSC at which a program without sleds is let go; 0: not set */
 	struct xp_outdir outdir;
 
 	/* Samples: all NULL without them. */
@@ -120,6 +123,8 @@ void xp_run_unblock_signals(void);
 int xp_run(struct xp_recording *rec, int signal_fd);
 /* After all is detached: what is still in the rings. */
 int xp_run_drain(struct xp_recording *rec);
+/* Takes note of the flight recorders' logs that are written, and says so; wait: of all that are asked for. */
+int xp_run_collect_flights(struct xp_recording *rec, bool wait);
 /* Reads the counters of what the BPF side lost into rec. */
 void xp_run_read_losses(struct xp_recording *rec);
 

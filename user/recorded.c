@@ -73,12 +73,37 @@ static const json_t *find_object(const json_t *list, const char *key, const char
 	return NULL;
 }
 
+/* Which log of the process's flight recorder this file is, from 1; 0: none. */
+static unsigned int flight_of(const json_t *process, const char *file)
+{
+	const json_t *flights = json_object_get(process, "flights"), *flight = find_object(flights, "log", file);
+
+	for (size_t i = 0; flight && i < json_array_size(flights); i++)
+		if (json_array_get(flights, i) == flight)
+			return (unsigned int)i + 1;
+	return 0;
+}
+
+/* The process whose flight recorder left this log. */
+static const json_t *find_flown(const json_t *manifest, const char *file)
+{
+	const json_t *processes = json_object_get(manifest, "processes");
+
+	for (size_t i = 0; i < json_array_size(processes); i++) {
+		const json_t *process = json_array_get(processes, i);
+
+		if (find_object(json_object_get(process, "flights"), "log", file))
+			return process;
+	}
+	return NULL;
+}
+
 /* What is said of the process whose profile or log this file is. */
 static const json_t *find_described(const json_t *manifest, const char *file, bool is_profile)
 {
 	if (is_profile)
 		return find_object(json_object_get(json_object_get(manifest, "samples"), "profiles"), "file", file);
-	return find_object(json_object_get(manifest, "processes"), "log", file);
+	return find_object(json_object_get(manifest, "processes"), "log", file) ?: find_flown(manifest, file);
 }
 
 static size_t parse_hex(const char *text, uint8_t *bytes, size_t room)
@@ -146,15 +171,21 @@ static __attribute__((format(printf, 1, 2))) char *clean_text(const char *format
 	return clean;
 }
 
-static int describe(struct xp_recorded_process *process, const json_t *json)
+/* flight: as in struct xp_recorded_process. */
+static int describe(struct xp_recorded_process *process, const json_t *json, unsigned int flight)
 {
 	const char *comm = json_string_value(json_object_get(json, "comm"));
 	char *name;
 
 	process->pid = number_of(json, "pid");
 	process->image = number_of(json, "image");
-	if (comm) {
-		name = process->pid ? clean_text("%s (%" PRIu64 ")", comm, process->pid) : clean_text("%s", comm);
+	if (comm && !process->flight) {
+		process->flight = flight;
+		if (flight)
+			name = clean_text("%s (%" PRIu64 "), flight %u", comm, process->pid, flight);
+		else
+			name =
+			    process->pid ? clean_text("%s (%" PRIu64 ")", comm, process->pid) : clean_text("%s", comm);
 		if (!name)
 			return -ENOMEM;
 		free(process->name);
@@ -206,10 +237,13 @@ static bool has_suffix(const char *name, const char *suffix)
 
 /* Profile and log of a process have one stem, unless it changed its name in between: then the manifest tells. */
 static bool is_same(const struct xp_recorded_process *process, const char *directory, const char *stem,
-		    const json_t *json)
+		    const json_t *json, bool is_profile)
 {
 	uint64_t pid = number_of(json, "pid");
 
+	/* A flight recorder may leave several logs. */
+	if (!is_profile && process->log)
+		return false;
 	return strcmp(process->directory, directory) == 0 &&
 	       (strcmp(process->stem, stem) == 0 ||
 		(pid && process->pid == pid && process->image == number_of(json, "image")));
@@ -217,12 +251,12 @@ static bool is_same(const struct xp_recorded_process *process, const char *direc
 
 /* Made when it is new. NULL: out of memory. */
 static struct xp_recorded_process *find_process(struct xp_recorded *recorded, const char *directory, const char *stem,
-						const json_t *json)
+						const json_t *json, bool is_profile)
 {
 	struct xp_recorded_process *processes, *process;
 
 	for (size_t i = recorded->process_count; i-- > 0;)
-		if (is_same(&recorded->processes[i], directory, stem, json))
+		if (is_same(&recorded->processes[i], directory, stem, json, is_profile))
 			return &recorded->processes[i];
 	processes = reallocarray(recorded->processes, recorded->process_count + 1, sizeof(*processes));
 	if (!processes)
@@ -261,7 +295,7 @@ static int add_file(struct xp_recorded *recorded, const struct place *place, con
 	bool suffixed = has_suffix(name, is_profile ? ".prof" : ".fdr");
 	char *stem = strndup(name, suffixed ? (size_t)(strrchr(name, '.') - name) : strlen(name));
 	const json_t *json = find_described(place->manifest, name, is_profile);
-	struct xp_recorded_process *process = stem ? find_process(recorded, place->path, stem, json) : NULL;
+	struct xp_recorded_process *process = stem ? find_process(recorded, place->path, stem, json, is_profile) : NULL;
 	int err;
 
 	if (!process) {
@@ -269,7 +303,7 @@ static int add_file(struct xp_recorded *recorded, const struct place *place, con
 		return -ENOMEM;
 	}
 	err = set_file(process, place, name, stem, is_profile);
-	return err || !json ? err : describe(process, json);
+	return err || !json ? err : describe(process, json, flight_of(json, name));
 }
 
 /* -ENOENT: it is neither a profile nor a log. */

@@ -23,13 +23,14 @@ struct xp_recorded_object {
 };
 
 struct xp_recorded_process {
-	char *name;	 /* clean: "COMM (PID)" or, without a manifest, the files' name without its suffix */
-	char *directory; /* of its files */
-	char *stem;	 /* of their names; of the log's, where there is one */
-	uint64_t pid;	 /* with a manifest; 0: not known, or the kernel */
-	uint64_t image;	 /* program of the process: 1, and one more at each exec */
-	char *profile;	 /* path of the gperftools profile; NULL: none */
-	char *log;	 /* path of the FDR log; NULL: none */
+	char *name;	     /* clean: "COMM (PID)" or, without a manifest, the files' name without its suffix */
+	char *directory;     /* of its files */
+	char *stem;	     /* of their names; of the log's, where there is one */
+	uint64_t pid;	     /* with a manifest; 0: not known, or the kernel */
+	uint64_t image;	     /* program of the process: 1, and one more at each exec */
+	char *profile;	     /* path of the gperftools profile; NULL: none */
+	char *log;	     /* path of the FDR log; NULL: none */
+	unsigned int flight; /* which log of its flight recorder that is, from 1; 0: it is no such */
 	struct xp_recorded_object *objects;
 	size_t object_count;
 };

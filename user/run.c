@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The loop of a recording: takes the records of all CPUs as they come and keeps house. */
 #include <errno.h>
+#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -104,6 +105,8 @@ int xp_run_block_signals(const struct xp_recording *rec)
 	sigaddset(&signals, SIGTERM);
 	sigaddset(&signals, SIGHUP);
 	sigaddset(&signals, SIGCHLD);
+	if (rec->options->flight_bytes)
+		sigaddset(&signals, SIGUSR2);
 	if (sigprocmask(SIG_BLOCK, &signals, NULL))
 		return -errno;
 	if (rec->options->child_argv)
@@ -145,6 +148,32 @@ int xp_run_drain(struct xp_recording *rec)
 	int err = rec->sideband ? xp_sideband_read(rec->sideband, rec->clock) : 0;
 
 	return err ? err : xp_merge_drain(rec->merge, sink, rec);
+}
+
+static void say_flight(void *arg, const struct xp_process *process, const struct xp_flight_log *log)
+{
+	const struct xp_recording *rec = arg;
+	char cause[64] = "";
+
+	if (log->error) {
+		xp_error("the newest %" PRIu64 " records of process %d (%s) cannot be written to %s/%s: %s",
+			 log->records, process->pid, process->comm, rec->outdir.path, log->name, strerror(-log->error));
+		return;
+	}
+	if (log->cause == XP_FLIGHT_KILLED)
+		snprintf(cause, sizeof(cause), ", which was killed by signal %d (%s)", log->signal,
+			 sigabbrev_np(log->signal) ?: "?");
+	else if (log->cause == XP_FLIGHT_GONE)
+		snprintf(cause, sizeof(cause), ", which has vanished");
+	xp_info("%s/%s: the newest %" PRIu64 " records, over %.3f s, of process %d (%s)%s", rec->outdir.path, log->name,
+		log->records,
+		log->at_tsc > log->first_tsc ? xp_clock_ns(rec->clock, log->at_tsc - log->first_tsc) / 1e9 : 0,
+		process->pid, process->comm, cause);
+}
+
+int xp_run_collect_flights(struct xp_recording *rec, bool wait)
+{
+	return xp_processes_collect_flights(&rec->processes, wait, say_flight, rec);
 }
 
 static int watch(int epoll_fd, int fd, enum source source, uint32_t events)
@@ -241,6 +270,26 @@ static int next_poll_ms(int poll_ms, int fill)
 	return poll_ms;
 }
 
+/* Whether it is one that ends the recording. */
+static bool take_signal(int signal_fd, bool *flights_asked)
+{
+	struct signalfd_siginfo info;
+
+	if (read(signal_fd, &info, sizeof(info)) != sizeof(info) || info.ssi_signo == SIGCHLD)
+		return false;
+	if (info.ssi_signo != SIGUSR2)
+		return true;
+	*flights_asked = true;
+	return false;
+}
+
+/* After a pass, which has brought what happened before the signal. */
+static int write_flights(struct xp_recording *rec, bool *flights_asked)
+{
+	*flights_asked = false;
+	return xp_processes_write_flights(&rec->processes);
+}
+
 int xp_run(struct xp_recording *rec, int signal_fd)
 {
 	uint64_t begin = rec->run_tsc = xp_clock_now_tsc();
@@ -249,6 +298,7 @@ int xp_run(struct xp_recording *rec, int signal_fd)
 	uint64_t next_housekeeping = begin;
 	struct xp_progress progress;
 	int epoll_fd = open_epoll(rec, signal_fd);
+	bool flights_asked = false;
 	int poll_ms = POLL_MAX_MS;
 	int err = 0;
 
@@ -270,22 +320,23 @@ int xp_run(struct xp_recording *rec, int signal_fd)
 		}
 		if (!err && rec->launch.traced)
 			err = xp_follow_launch_event(rec);
+		if (!err)
+			err = xp_run_collect_flights(rec, false);
 		fill = err ? err : pass(rec);
 		if (fill < 0) {
 			err = fill;
 			break;
 		}
+		if (flights_asked)
+			err = write_flights(rec, &flights_asked);
 		if (ended(rec))
 			break;
 		poll_ms = next_poll_ms(poll_ms, fill);
 		if (end != UINT64_MAX)
 			poll_ms = XP_MIN(poll_ms, (int)XP_MIN(xp_clock_ns(rec->clock, end - now) / 1000000 + 1, 1000u));
-		if (epoll_wait(epoll_fd, &event, 1, poll_ms) == 1 && event.data.u32 == SOURCE_SIGNAL) {
-			struct signalfd_siginfo info;
-
-			if (read(signal_fd, &info, sizeof(info)) == sizeof(info) && info.ssi_signo != SIGCHLD)
-				break;
-		}
+		if (epoll_wait(epoll_fd, &event, 1, poll_ms) == 1 && event.data.u32 == SOURCE_SIGNAL &&
+		    take_signal(signal_fd, &flights_asked))
+			break;
 	}
 	xp_progress_end(&progress);
 	close(epoll_fd);

@@ -17,10 +17,11 @@
 #include <stdint.h>
 
 #include "fmt_fdr.h"
+#include "log_file.h"
 
 #define XP_SPOOL_SUFFIX ".spool" /* of every spool's name, for `xprof recover` */
 #define XP_SPOOL_CHUNK_MAX (128u << 10)
-#define XP_SPOOL_NAME_MAX 240 /* of a final name, so that the temporary one is no longer than a name may be */
+#define XP_SPOOL_NAME_MAX XP_LOG_NAME_MAX
 
 struct xp_spool_info {
 	int32_t pid;

@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <zlib.h>
 
+#include "log_file.h"
 #include "spool.h"
 
 #define XP_SPOOL_MAGIC "XPSPOOL"
@@ -63,7 +64,7 @@ static inline uint32_t xp_spool_frame_check(const struct xp_spool_frame *frame)
 	return crc32(0, (const Bytef *)frame, offsetof(struct xp_spool_frame, check));
 }
 
-#define XP_SPOOL_PART ".part" /* of the log's name while it is made */
+#define XP_SPOOL_PART XP_LOG_PART
 
 /* A plain file name: not empty, no '/', not "." or "..", not too long. */
 bool xp_spool_name_valid(const char *name);

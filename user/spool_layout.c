@@ -16,6 +16,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include "log_file.h"
 #include "spool_format.h"
 #include "spool_threads.h"
 #include "util.h"
@@ -278,10 +279,19 @@ static int header_read(int fd, const char *name, struct xp_spool_header *header)
 	return 0;
 }
 
+struct log_request {
+	struct layout_run *run;
+	const struct xp_spool_header *header;
+	struct xp_spool_result *result;
+};
+
 /* Writes the log to fd. */
-static int layout_write(struct layout_run *run, int fd, const struct xp_spool_header *header,
-			struct xp_spool_result *result)
+static int layout_write(void *arg, int fd)
 {
+	const struct log_request *request = arg;
+	struct layout_run *run = request->run;
+	const struct xp_spool_header *header = request->header;
+	struct xp_spool_result *result = request->result;
 	struct stat st;
 	int err;
 
@@ -302,44 +312,11 @@ static int layout_write(struct layout_run *run, int fd, const struct xp_spool_he
 	return err;
 }
 
-/* Under sudo, the log belongs to whom the directory belongs. Where that cannot be, it stays root's: no reason to fail.
- */
-static void give_to_owner(int fd, int dir_fd)
-{
-	struct stat dir;
-
-	if (!geteuid() && !fstat(dir_fd, &dir) && fchown(fd, dir.st_uid, dir.st_gid))
-		return;
-}
-
-/* Writes the log under a temporary name and, when it is whole, gives it its final one. */
-static int log_make(struct layout_run *run, int dir_fd, const struct xp_spool_header *header,
-		    struct xp_spool_result *result)
-{
-	char temporary[sizeof(header->final_name) + sizeof(XP_SPOOL_PART)];
-	int err, fd;
-
-	snprintf(temporary, sizeof(temporary), "%s" XP_SPOOL_PART, header->final_name);
-	if (unlinkat(dir_fd, temporary, 0) && errno != ENOENT) /* left by a crash */
-		return -errno;
-	fd = openat(dir_fd, temporary, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-	if (fd < 0)
-		return -errno;
-	give_to_owner(fd, dir_fd);
-	err = layout_write(run, fd, header, result);
-	if (close(fd) && !err)
-		err = -errno;
-	if (!err && renameat(dir_fd, temporary, dir_fd, header->final_name))
-		err = -errno;
-	if (err)
-		unlinkat(dir_fd, temporary, 0);
-	return err;
-}
-
 int xp_spool_lay_out(int dir_fd, const char *name, int fd, bool trusted, struct xp_spool_result *result)
 {
 	struct layout_run run = { .window = { .fd = fd } };
 	struct xp_spool_header header;
+	struct log_request request = { &run, &header, result };
 	struct stat st;
 	int err;
 
@@ -361,7 +338,7 @@ int xp_spool_lay_out(int dir_fd, const char *name, int fd, bool trusted, struct 
 	if (!err && (uint64_t)st.st_size > run.window.end)
 		result->dropped_bytes = st.st_size - run.window.end;
 	if (!err)
-		err = log_make(&run, dir_fd, &header, result);
+		err = xp_log_file_make(dir_fd, header.final_name, layout_write, &request);
 	if (!err && unlinkat(dir_fd, name, 0))
 		err = -errno;
 	xp_spool_threads_clear(&run.threads);

@@ -83,16 +83,39 @@ static void print_profiles(const struct xp_recording *rec)
 	fprintf(stderr, "    xprof report %s\n    go tool pprof -top %s/%s\n", dir, dir, most->name);
 }
 
+/* The newest logs of a flight recorder; the rest can be seen in the directory. */
+static void print_flights(const struct xp_recording *rec, const struct xp_process *process)
+{
+	const char *dir = rec->outdir.path;
+	const struct xp_flight_log *log = NULL;
+
+	for (size_t i = 0; i < process->flight_count; i++)
+		if (!process->flights[i].error)
+			log = &process->flights[i];
+	if (!log)
+		return;
+	fprintf(stderr, "  %s/%s  %.1f MB%s\n    llvm-xray account %s/%s -instr_map=", dir, log->name, log->bytes / 1e6,
+		process->flight_count > 1 ? ", the last of several" : "", dir, log->name);
+	if (process->side_name[0])
+		fprintf(stderr, "%s/%s\n", dir, process->side_name);
+	else
+		fprintf(stderr, "%s\n", process->exe);
+}
+
 static void print_figures(const struct xp_recording *rec, const struct xp_totals *totals)
 {
 	double seconds = duration_ns(rec) / 1e9;
 
+	char overwritten[48] = "";
+
+	if (rec->options->flight_bytes)
+		snprintf(overwritten, sizeof(overwritten), " + %" PRIu64 " overwritten", totals->counts.overwritten);
 	if (rec->attached_count || !rec->sampler)
 		xp_info("%.1f s, %zu process%s, %zu thread%s: %" PRIu64 " events seen = %" PRIu64 " written + %" PRIu64
-			" filtered + %" PRIu64 " lost",
+			" filtered + %" PRIu64 " lost%s",
 			seconds, totals->processes, totals->processes == 1 ? "" : "es", totals->threads,
 			totals->threads == 1 ? "" : "s", totals->seen, totals->counts.written, totals->filtered,
-			totals->lost);
+			totals->lost, overwritten);
 	if (rec->sampler)
 		xp_info("%.1f s: %" PRIu64 " samples seen = %" PRIu64 " written + %" PRIu64 " lost; %zu profile%s",
 			seconds, totals->samples + totals->samples_lost, totals->samples, totals->samples_lost,
@@ -107,6 +130,8 @@ void xp_summary_print(const struct xp_recording *rec, const struct xp_totals *to
 	for (const struct xp_process *process = rec->processes.first; process; process = process->next)
 		if (process->log_name[0])
 			print_next(rec, process);
+		else
+			print_flights(rec, process);
 	print_profiles(rec);
 }
 
@@ -149,34 +174,57 @@ static struct xp_manifest_object manifest_object(const struct xp_range *range)
 	};
 }
 
-/* Allocates objects and threads for the caller to free. */
+static uint64_t since_start_ns(const struct xp_recording *rec, uint64_t tsc)
+{
+	return tsc > rec->start_tsc ? xp_clock_ns(rec->clock, tsc - rec->start_tsc) : 0;
+}
+
+static struct xp_manifest_flight manifest_flight(const struct xp_recording *rec, const struct xp_flight_log *log)
+{
+	return (struct xp_manifest_flight){
+		.log_name = log->name,
+		.cause = xp_flight_cause_name(log->cause),
+		.signal = log->signal,
+		.error = log->error,
+		.from_ns = since_start_ns(rec, log->first_tsc),
+		.to_ns = since_start_ns(rec, log->at_tsc),
+		.records = log->records,
+		.synthesized_entries = log->entries,
+		.synthesized_exits = log->exits,
+	};
+}
+
+/* Allocates objects, threads and flights for the caller to free. */
 static int manifest_process(const struct xp_recording *rec, const struct xp_process *process,
 			    struct xp_manifest_process *out)
 {
 	struct xp_manifest_object *objects = calloc(process->range_count + 1, sizeof(*objects));
 	struct xp_manifest_thread *threads = calloc(process->summary_count + 1, sizeof(*threads));
+	struct xp_manifest_flight *flights = calloc(process->flight_count + 1, sizeof(*flights));
 
 	*out = (struct xp_manifest_process){
 		.pid = process->pid,
 		.image = process->image,
 		.comm = process->comm,
 		.exe = process->exe,
-		.start_ns = process->begin_tsc > rec->start_tsc
-				? xp_clock_ns(rec->clock, process->begin_tsc - rec->start_tsc)
-				: 0,
+		.start_ns = since_start_ns(rec, process->begin_tsc),
 		.log_name = process->log_name,
 		.error = process->error,
 		.counts = process->counts,
 		.synthesized = process->synthesized,
 		.synthesized_room = process->synthesized_room,
+		.flights = flights,
+		.flight_count = process->flight_count,
 		.objects = objects,
 		.object_count = process->range_count,
 		.threads = threads,
 		.thread_count = process->summary_count,
 		.thread_total = process->thread_count,
 	};
-	if (!objects || !threads)
+	if (!objects || !threads || !flights)
 		return -ENOMEM;
+	for (size_t i = 0; i < process->flight_count; i++)
+		flights[i] = manifest_flight(rec, &process->flights[i]);
 	for (size_t i = 0; i < process->range_count; i++)
 		objects[i] = manifest_object(&process->ranges[i]);
 	for (size_t i = 0; i < process->summary_count; i++)
@@ -192,6 +240,15 @@ static uint64_t file_bytes(const struct xp_recording *rec, const char *name)
 	return fstatat(rec->outdir.fd, name, &st, AT_SYMLINK_NOFOLLOW) ? 0 : st.st_size;
 }
 
+static size_t count_flights(const struct xp_recording *rec)
+{
+	size_t count = 0;
+
+	for (const struct xp_process *process = rec->processes.first; process; process = process->next)
+		count += process->flight_count;
+	return count;
+}
+
 static size_t list_files(const struct xp_recording *rec, struct xp_manifest_file *files)
 {
 	size_t count = 0;
@@ -199,6 +256,10 @@ static size_t list_files(const struct xp_recording *rec, struct xp_manifest_file
 	for (const struct xp_process *process = rec->processes.first; process; process = process->next) {
 		if (process->log_name[0])
 			files[count++] = (struct xp_manifest_file){ process->log_name, "fdr", process->log_bytes };
+		for (size_t i = 0; i < process->flight_count; i++)
+			if (!process->flights[i].error)
+				files[count++] = (struct xp_manifest_file){ process->flights[i].name, "fdr",
+									    process->flights[i].bytes };
 		if (process->side_name[0])
 			files[count++] = (struct xp_manifest_file){ process->side_name, "side-elf",
 								    file_bytes(rec, process->side_name) };
@@ -252,7 +313,8 @@ static size_t list_notices(const struct xp_recording *rec, const char **notices)
 int xp_summary_manifest(const struct xp_recording *rec, const struct xp_totals *totals)
 {
 	struct xp_manifest_process *processes = calloc(totals->processes + 1, sizeof(*processes));
-	struct xp_manifest_file *files = calloc(2 * totals->processes + rec->samples.done_count + 1, sizeof(*files));
+	struct xp_manifest_file *files =
+	    calloc(2 * totals->processes + count_flights(rec) + rec->samples.done_count + 1, sizeof(*files));
 	struct xp_manifest_profile *profiles = calloc(rec->samples.done_count + 1, sizeof(*profiles));
 	size_t text_bytes = 128 << 10, count = 0;
 	char *text = malloc(text_bytes);
@@ -275,6 +337,7 @@ int xp_summary_manifest(const struct xp_recording *rec, const struct xp_totals *
 		.attach_method = rec->multi ? "uprobe_multi" : "perf_uprobe",
 		.attach_ns = rec->attach_ns,
 		.detach_ns = rec->detach_ns,
+		.flight_bytes = rec->options->flight_bytes,
 		.counts = totals->counts,
 		.other_process = rec->other_process,
 		.missed = rec->missed,
@@ -301,6 +364,7 @@ out:
 	for (size_t i = 0; i < count; i++) {
 		free((void *)processes[i].objects);
 		free((void *)processes[i].threads);
+		free((void *)processes[i].flights);
 	}
 	free(processes);
 	free(files);

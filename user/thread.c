@@ -26,6 +26,7 @@ void xp_counts_add(struct xp_counts *sum, const struct xp_counts *counts)
 	for (int i = 0; i < XP_FILTERS; i++)
 		sum->filtered[i] += counts->filtered[i];
 	sum->unstored += counts->unstored;
+	sum->overwritten += counts->overwritten;
 	sum->synthesized += counts->synthesized;
 }
 
@@ -69,14 +70,16 @@ int xp_thread_flush(struct xp_thread *thread)
 	if (thread->chunk_written)
 		err = thread->options->sink(thread->options->arg, thread);
 	if (err) {
+		uint64_t *instead = err == XP_CHUNK_KEPT ? &thread->counts.overwritten : &thread->counts.unstored;
+
 		thread->counts.written -= thread->chunk_written;
-		thread->counts.unstored += thread->chunk_written;
+		*instead += thread->chunk_written;
 	}
 	free(thread->enc.buf);
 	memset(&thread->enc, 0, sizeof(thread->enc));
 	thread->chunk_number++;
 	thread->chunk_written = 0;
-	return err;
+	return err == XP_CHUNK_KEPT ? 0 : err;
 }
 
 /* A chunk with room for any record. */

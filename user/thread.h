@@ -31,12 +31,13 @@ enum xp_filter {
 };
 const char *xp_filter_name(enum xp_filter filter);
 
-/* seen = written + sum of filtered + unstored, always. */
+/* seen = written + sum of filtered + unstored + overwritten, always. */
 struct xp_counts {
 	uint64_t seen;
 	uint64_t written;
 	uint64_t filtered[XP_FILTERS];
 	uint64_t unstored;    /* could not be written to the disk: lost */
+	uint64_t overwritten; /* --flight: made way for newer ones, or are in memory still */
 	uint64_t synthesized; /* exits in the log that no record stands for */
 };
 void xp_counts_add(struct xp_counts *sum, const struct xp_counts *counts);
@@ -62,7 +63,11 @@ struct xp_frame_mark {
 struct xp_thread;
 struct xp_process;
 
-/* Where chunks go. An error means that the chunk is not stored. */
+/*
+ * Where chunks go. An error means that the chunk is not stored. XP_CHUNK_KEPT: it is, in memory, and whether its
+ * records ever come into a log is seen later.
+ */
+#define XP_CHUNK_KEPT 1
 typedef int (*xp_chunk_sink)(void *arg, struct xp_thread *thread);
 
 struct xp_thread_options {
@@ -94,6 +99,7 @@ struct xp_thread {
 	uint32_t too_deep; /* calls open beyond XP_FRAMES_MAX */
 
 	struct xp_process *process; /* its owner */
+	uint64_t serial;	    /* the owner's: unique, unlike tid */
 	struct xp_thread *next;	    /* the owner's hash chain */
 };
 

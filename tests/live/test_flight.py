@@ -1,0 +1,194 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The flight recorder: the newest records in bounded memory, written when they are wanted."""
+import pathlib
+import re
+import signal
+import subprocess
+
+import pytest
+
+import house
+import recording
+from recording import ENTER, EXIT, TAIL
+
+pytestmark = pytest.mark.uprobes
+
+BITS = 16
+
+
+def truth(first, rounds):
+    """The calls of live/programs/rounds.c, from the first round on."""
+    for i in range(first, first + rounds):
+        yield "round_of", ENTER
+        for bit in range(BITS):
+            name = "one" if i >> bit & 1 else "zero"
+            yield name, ENTER
+            yield name, TAIL
+        yield "round_of", "left"
+
+
+PER_ROUND = 2 * BITS + 2
+
+
+@pytest.fixture
+def rounds(program, waiting):
+    """Starts the program: rounds(count, "crash") -> Popen; it waits for SIGUSR1."""
+    path = program("live/programs/rounds.c", "-O2", house.no_runtime())
+    return lambda count, what: waiting(path, count, what)
+
+
+class FlightLog:
+    def __init__(self, recorded, flight, exe):
+        self.flight = flight
+        self.path = recorded.directory / flight["log"]
+        self.records = [r for r in recording.read_log(self.path, exe) if r.kind in recording.FUNCTION_KINDS]
+        self.entries = flight["synthesized_entries"]
+        self.calls = [(r.name, "left" if r.name == "round_of" and r.kind != ENTER else r.kind) for r in self.records]
+        assert len(self.calls) == flight["records"] + self.entries + flight["synthesized_exits"]
+
+    def lead(self):
+        """The entries of calls that had begun before, which bear the time of the first record."""
+        assert {r.tsc for r in self.records[: self.entries + 1]} == {self.records[0].tsc}
+        return self.calls[: self.entries]
+
+    def body(self):
+        return self.calls[self.entries :]
+
+
+def flights(recorded):
+    (process,) = recorded.manifest["processes"]
+    assert "log" not in process
+    return [FlightLog(recorded, f, process["exe"]) for f in process.get("flights", [])]
+
+
+def wait_written(session, count):
+    recording.wait_until(
+        lambda: len(re.findall(r"flight\d+\.fdr: the newest", session.messages())) >= count,
+        lambda: f"no flight is written:\n{session.messages()}",
+    )
+
+
+def check(xprof, recorded):
+    checked = xprof("check", recorded.directory)
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+
+
+def test_killed_by_a_signal(xprof, record, rounds):
+    """What it did last is there, up to the crash, with the calls that it was in; the rest is counted as overwritten."""
+    count = 12000
+    process = rounds(count, "crash")
+    session = record("--no-samples", "--flight=1M", "-p", process.pid).wait_attached()
+    process.send_signal(signal.SIGUSR1)
+    assert process.wait(60) == -signal.SIGSEGV
+    recorded = session.finish().ok()
+    (log,) = flights(recorded)
+    assert log.flight["cause"] == "killed" and log.flight["signal"] == signal.SIGSEGV
+    assert "SEGV" in recorded.messages
+    # It stood in last(), which all_rounds() had called, which main() had called before the recording began.
+    everything = [*truth(0, count), ("last", ENTER)]
+    body = log.body()
+    assert body == everything[-len(body) :]
+    assert 100000 < len(body) < len(everything)
+    lead = log.lead()
+    assert lead[0] == ("all_rounds", ENTER)
+    assert lead[1:] in ([], [("round_of", ENTER)], [("round_of", ENTER), ("one", ENTER)], [("round_of", ENTER), ("zero", ENTER)])
+    totals = recorded.totals
+    assert totals["seen"] == len(everything) + 1
+    assert totals["written"] == len(body) and totals["overwritten"] == len(everything) + 1 - len(body)
+    check(xprof, recorded)
+
+
+def test_asked_twice(xprof, record, rounds):
+    """Each log has what came since the one before; the recording goes on, and its end writes the rest."""
+    count = 500
+    process = rounds(count, "again")
+    session = record("--no-samples", "--flight=1M", "-p", process.pid).wait_attached()
+    for turn in range(1, 4):
+        process.send_signal(signal.SIGUSR1)
+        assert process.stdout.readline() == "ready\n"
+        if turn < 3:
+            session.process.send_signal(signal.SIGUSR2)
+            wait_written(session, turn)
+    recorded = session.stop().ok()
+    logs = flights(recorded)
+    assert [log.flight["cause"] for log in logs] == ["asked", "asked", "end"]
+    for number, log in enumerate(logs):
+        body = [call for call in log.body() if call[0] != "all_rounds"]
+        assert body == list(truth(number * count, count))
+        assert log.entries == 0
+    assert [log.path.name for log in logs] == [f"{logs[0].path.name.split('.flight')[0]}.flight{n}.fdr" for n in (1, 2, 3)]
+    assert recorded.totals["overwritten"] == 0
+    assert recorded.totals["written"] == 3 * (count * PER_ROUND + 2)
+    check(xprof, recorded)
+    report = xprof("report", recorded.directory)
+    assert report.returncode == 0 and ", flight 3:" in report.stdout
+    assert f"{count * BITS + count + 1} calls" in report.stdout
+
+
+def test_normal_end_leaves_nothing(record, rounds):
+    process = rounds(50, "exit")
+    session = record("--no-samples", "--flight=1M", "-p", process.pid).wait_attached()
+    process.send_signal(signal.SIGUSR1)
+    assert process.wait(30) == 0
+    recorded = session.finish().ok()
+    assert not flights(recorded) and not list(recorded.directory.glob("*.fdr"))
+    assert recorded.totals["written"] == 0
+    assert recorded.totals["overwritten"] == recorded.totals["seen"] - recorded.totals["filtered"]["total"] > 50 * PER_ROUND
+
+
+def anonymous_kib(pid):
+    """The memory of a process that neither a file nor a ring buffer is."""
+    found = re.search(r"RssAnon:\s+(\d+)", pathlib.Path(f"/proc/{pid}/status").read_text())
+    return int(found[1]) if found else 0
+
+
+def test_memory_is_bounded(program, record, waiting):
+    """32 MB of records pass through 1 MiB, and xprof stays small, also while logs are written."""
+    threads, calls = 2, 1000000
+    process = waiting(program("live/programs/hot.c", "-O2", house.no_runtime()), threads, calls)
+    session = record("--no-samples", "--flight=1M", "-p", process.pid).wait_attached()
+    before_kib = peak_kib = anonymous_kib(session.process.pid)
+    process.send_signal(signal.SIGUSR1)
+    asked = 0
+    while process.poll() is None:
+        try:
+            process.wait(0.1)
+        except subprocess.TimeoutExpired:
+            pass
+        asked += 1
+        if asked in (3, 6):
+            session.process.send_signal(signal.SIGUSR2)
+        peak_kib = max(peak_kib, anonymous_kib(session.process.pid))
+    recorded = session.finish().adds_up()
+    totals = recorded.totals
+    assert recorded.status == 0 and totals["seen"] == 2 * threads * calls
+    assert len(flights(recorded)) == min(asked // 3, 2)
+    assert totals["overwritten"] + totals["lost"]["total"] > 0.8 * totals["seen"]
+    # What fills, what is written, and what the writing itself needs.
+    assert peak_kib - before_kib < 6 * 1024, f"{before_kib} KiB before, {peak_kib} KiB then"
+
+
+def test_children_have_their_own(record, program):
+    """--follow: a child that is killed leaves a log, its parent, which ends well, none."""
+    source = """
+    #include <signal.h>
+    #include <stdlib.h>
+    #include <sys/wait.h>
+    #include <unistd.h>
+    __attribute__((noinline)) void step(int n) { __asm__ volatile("" : : "r"(n)); }
+    __attribute__((noinline)) void in_child(void) { for (int i = 0; i < 10; i++) step(i); raise(SIGABRT); __asm__ volatile(""); }
+    int main(void) {
+        for (int i = 0; i < 5; i++) step(i);
+        if (!fork()) in_child();
+        wait(NULL);
+        return 0;
+    }
+    """
+    path = program.text("flightfork", source, "-O2", house.no_runtime())
+    recorded = record("--no-samples", "--follow", "--flight=1M", "--", path).finish().ok()
+    parent, child = recorded.manifest["processes"]
+    assert "flights" not in parent
+    (flight,) = child["flights"]
+    assert flight["cause"] == "killed" and flight["signal"] == signal.SIGABRT
+    calls = recording.calls(recording.read_log(recorded.directory / flight["log"], path))
+    assert calls[("step", ENTER)] == calls[("step", EXIT)] == 10 and calls[("in_child", ENTER)] == 1
