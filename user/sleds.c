@@ -180,11 +180,8 @@ static int attach_group(struct xp_attach *attach, const struct xp_programs *prog
 			pid_t pid, bool all_args, enum group group, const uint8_t *verdicts, struct xp_uprobe *probes,
 			size_t *attached)
 {
-	int program_fd =
-	    xp_programs_sled_fd(programs, group == GROUP_CONDITIONAL ? XP_REC_TAIL_EXIT : (enum xp_rec_kind)group,
-				group == GROUP_CONDITIONAL);
 	size_t count = 0;
-	int err;
+	int program_fd, err;
 
 	for (size_t i = 0; i < object->selected_count; i++) {
 		const struct xp_sled *sled = &object->table->sleds[object->selected[i]];
@@ -192,11 +189,15 @@ static int attach_group(struct xp_attach *attach, const struct xp_programs *prog
 		if (verdicts[i] == VERDICT_INTACT && group_of(sled, all_args) == group)
 			probes[count++] = uprobe_of(object, sled);
 	}
-	if (!count)
+	*attached += count;
+	if (!count || !attach)
 		return 0;
+	program_fd =
+	    xp_programs_sled_fd(programs, group == GROUP_CONDITIONAL ? XP_REC_TAIL_EXIT : (enum xp_rec_kind)group,
+				group == GROUP_CONDITIONAL);
 	err = xp_attach_uprobes(attach, program_fd, object->fd, pid, probes, count);
-	if (!err)
-		*attached += count;
+	if (err)
+		*attached -= count;
 	return err;
 }
 
