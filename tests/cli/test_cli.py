@@ -189,7 +189,7 @@ def complete(*words):
         (["xprof", "record", "--uprobes", ""], ["auto", "multi", "single"]),
         (["xprof", "record", "--uprobes", "="], ["auto", "multi", "single"]),
         (["xprof", "record", "--uprobes", "=", "s"], ["single"]),
-        (["xprof", "record", "--f"], ["--flight", "--follow", "--freq", "--functions", "--fdr-version"]),
+        (["xprof", "record", "--f"], ["--follow", "--freq", "--functions", "--flight", "--fdr-version"]),
         (["xprof", "record", "--fdr-version", ""], ["1", "5"]),
         (["xprof", "record", "-o", "gold"], ["golden"]),
         (["xprof", "record", "-o", "test_cli"], []),
