@@ -11,12 +11,10 @@
 
 #include "perf_map.h"
 #include "target_file.h"
-#include "target_memory.h"
 #include "util.h"
 
 #define READ_BYTES 65536
 #define REFRESH_BYTES_MAX (4u << 20)
-#define CODE_BYTES_MAX (1u << 20) /* of one function; of a larger one only the name is taken */
 #define MARK_BYTES 64
 
 struct xp_jit_src_map {
@@ -30,7 +28,6 @@ struct xp_jit_src_map {
 	char mark[MARK_BYTES];
 	size_t mark_bytes;
 	struct xp_perf_map text;
-	uint8_t *code_bytes;
 };
 
 static int open_file(const struct xp_jit_src_map *map)
@@ -67,7 +64,6 @@ void xp_jit_src_map_free(struct xp_jit_src_map *map)
 	if (!map)
 		return;
 	close(map->fd);
-	free(map->code_bytes);
 	free(map);
 }
 
@@ -114,18 +110,8 @@ static int look_again(struct xp_jit_src_map *map, uint64_t *bytes)
 struct taker {
 	struct xp_jit_src_map *map;
 	struct xp_jit_code *code;
-	bool with_code;
+	struct xp_jit_bytes *bytes;
 };
-
-static const uint8_t *read_code(struct xp_jit_src_map *map, uint64_t start, uint64_t size)
-{
-	if (size > CODE_BYTES_MAX)
-		return NULL;
-	if (!map->code_bytes)
-		map->code_bytes = malloc(CODE_BYTES_MAX);
-	return map->code_bytes && !xp_target_memory_read(map->pid, start, map->code_bytes, size) ? map->code_bytes
-												 : NULL;
-}
 
 static int take(void *arg, const struct xp_perf_map_entry *entry)
 {
@@ -136,7 +122,7 @@ static int take(void *arg, const struct xp_perf_map_entry *entry)
 		.start = entry->start,
 		.size = entry->size,
 		.name = entry->name,
-		.code = taker->with_code ? read_code(taker->map, entry->start, entry->size) : NULL,
+		.code = xp_jit_bytes_read(taker->bytes, entry->start, entry->size),
 	};
 	int err = xp_jit_code_load(taker->code, &load, NULL);
 
@@ -152,15 +138,16 @@ static void remember(struct xp_jit_src_map *map, const char *bytes, size_t count
 	map->offset += count;
 }
 
-int xp_jit_src_map_refresh(struct xp_jit_src_map *map, struct xp_jit_code *code, bool with_code, uint64_t now_tsc)
+int xp_jit_src_map_refresh(struct xp_jit_src_map *map, struct xp_jit_code *code, struct xp_jit_bytes *bytes,
+			   uint64_t now_tsc)
 {
-	struct taker taker = { map, code, with_code };
-	uint64_t bytes = 0, end;
-	int err = look_again(map, &bytes);
+	struct taker taker = { map, code, bytes };
+	uint64_t there = 0, end;
+	int err = look_again(map, &there);
 
 	if (err)
 		return err;
-	end = XP_MIN(bytes, map->offset + REFRESH_BYTES_MAX);
+	end = XP_MIN(there, map->offset + REFRESH_BYTES_MAX);
 	while (!err && map->offset < end) {
 		char text[READ_BYTES];
 		ssize_t n = pread(map->fd, text, XP_MIN(end - map->offset, sizeof(text)), (off_t)map->offset);
@@ -172,7 +159,7 @@ int xp_jit_src_map_refresh(struct xp_jit_src_map *map, struct xp_jit_code *code,
 		remember(map, text, (size_t)n);
 		err = xp_perf_map_feed(&map->text, text, (size_t)n, take, &taker);
 	}
-	if (err || end < bytes)
+	if (err || end < there)
 		return err ? err : 1;
 	map->seen_tsc = now_tsc;
 	return 0;

@@ -7,10 +7,10 @@
 #ifndef XPROF_JIT_SRC_MAP_H
 #define XPROF_JIT_SRC_MAP_H
 
-#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "jit_bytes.h"
 #include "jit_code.h"
 
 /* A larger map is not read any further. */
@@ -23,9 +23,10 @@ int xp_jit_src_map_open(struct xp_jit_src_map **map, pid_t pid, uint64_t start_t
 void xp_jit_src_map_free(struct xp_jit_src_map *map);
 
 /*
- * Takes what is new in the map, up to some MiB of it. The process may be gone: the file is still read. With with_code
- * its bytes are taken from the memory of the process. 1: there is more to be taken; 0; -ENOMEM, those of read(2).
+ * Takes what is new in the map, up to some MiB of it. The process may be gone: the file is still read. bytes: to
+ * read the code's bytes with, or NULL. 1: there is more to be taken; 0; -ENOMEM, those of read(2).
  */
-int xp_jit_src_map_refresh(struct xp_jit_src_map *map, struct xp_jit_code *code, bool with_code, uint64_t now_tsc);
+int xp_jit_src_map_refresh(struct xp_jit_src_map *map, struct xp_jit_code *code, struct xp_jit_bytes *bytes,
+			   uint64_t now_tsc);
 
 #endif

@@ -117,6 +117,7 @@ struct fixture {
 	struct xp_jit_src_map *map;
 	struct xp_jit_code *code;
 	uint64_t bytes_left;
+	struct xp_jit_bytes bytes;
 	uint8_t seen[16]; /* code bytes of the last load */
 };
 
@@ -138,6 +139,7 @@ static int setup(void **state)
 
 	assert_non_null(f);
 	f->bytes_left = 256 << 20;
+	f->bytes = (struct xp_jit_bytes){ .pid = getpid(), .left = 10000 };
 	assert_int_equal(xp_target_status(&status, getpid(), xp_target_start_time(getpid())), 0);
 	snprintf(f->path, sizeof(f->path), "/tmp/perf-%d.map", status.inner_pid);
 	unlink(f->path);
@@ -155,6 +157,7 @@ static int teardown(void **state)
 	struct fixture *f = *state;
 
 	xp_jit_src_map_free(f->map);
+	xp_jit_bytes_free(&f->bytes);
 	xp_jit_code_free(f->code);
 	fclose(f->file);
 	unlink(f->path);
@@ -164,7 +167,7 @@ static int teardown(void **state)
 
 static void refresh(struct fixture *f, uint64_t tsc)
 {
-	assert_int_equal(xp_jit_src_map_refresh(f->map, f->code, true, tsc), 0);
+	assert_int_equal(xp_jit_src_map_refresh(f->map, f->code, &f->bytes, tsc), 0);
 }
 
 static const char *name_at(struct fixture *f, uint64_t address, uint64_t tsc)
@@ -252,6 +255,7 @@ static void test_code(void **state)
 	refresh(f, 200);
 	assert_memory_equal(f->seen, "\0\0\0\0", 4);
 	assert_int_equal(xp_jit_code_count(f->code), 2);
+	assert_int_equal(f->bytes.left, 10000 - 3 - 0x2000);
 }
 
 static void test_long(void **state)
@@ -265,7 +269,7 @@ static void test_long(void **state)
 		fprintf(f->file, "%x 10 function_with_a_long_name_%x\n", 0x100000 + i * 16, i);
 	fflush(f->file);
 	for (; more == 1; looks++)
-		more = xp_jit_src_map_refresh(f->map, f->code, false, 100 + looks);
+		more = xp_jit_src_map_refresh(f->map, f->code, NULL, 100 + looks);
 	assert_int_equal(more, 0);
 	assert_in_range(looks, 2, 4);
 	assert_int_equal(xp_jit_code_count(f->code), lines);

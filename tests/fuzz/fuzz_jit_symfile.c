@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* Fuzzes the reader of the ELF files that JIT compilers keep for a debugger. */
+#include <errno.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "jit_symfile.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+#define CHECK(condition)                                                                                               \
+	do {                                                                                                           \
+		if (!(condition))                                                                                      \
+			abort();                                                                                       \
+	} while (0)
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct xp_jit_symfile symfile;
+	int err = xp_jit_symfile_read(&symfile, data, size);
+
+	CHECK(err == 0 || err == -EBADMSG);
+	if (err)
+		return 0;
+	for (size_t i = 0; i < symfile.count; i++) {
+		const struct xp_jit_function *function = &symfile.functions[i];
+
+		CHECK(function->size && *function->name && strlen(function->name) < size);
+		CHECK(!i || function->address - function[-1].address >= function[-1].size);
+	}
+	xp_jit_symfile_free(&symfile);
+	return 0;
+}

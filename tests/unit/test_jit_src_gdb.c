@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The list of GDB's JIT interface; the target is this process, which is no honest one. */
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "jit_src_gdb.h"
+#include "symfile.h"
+#include "util.h"
+
+#define TEXT 0x7f0000001000ull
+
+/* As GDB's manual has them. */
+struct jit_code_entry {
+	struct jit_code_entry *next_entry;
+	struct jit_code_entry *prev_entry;
+	const char *symfile_addr;
+	uint64_t symfile_size;
+};
+
+struct {
+	uint32_t version;
+	uint32_t action_flag;
+	struct jit_code_entry *relevant_entry;
+	struct jit_code_entry *first_entry;
+} __jit_debug_descriptor;
+
+void __jit_debug_register_code(void);
+void __attribute__((noinline)) __jit_debug_register_code(void)
+{
+	__asm__ volatile("" ::: "memory");
+}
+
+struct fixture {
+	struct xp_jit_src_gdb *gdb;
+	struct xp_jit_code *code;
+	uint64_t bytes_left;
+	struct jit_code_entry entries[4];
+	struct symfile files[4];
+};
+
+static int setup(void **state)
+{
+	struct fixture *f = calloc(1, sizeof(*f));
+
+	assert_non_null(f);
+	f->bytes_left = 64 << 20;
+	memset(&__jit_debug_descriptor, 0, sizeof(__jit_debug_descriptor));
+	__jit_debug_descriptor.version = 1;
+	assert_int_equal(xp_jit_src_gdb_open(&f->gdb, getpid(), (uintptr_t)&__jit_debug_descriptor), 0);
+	assert_int_equal(xp_jit_code_new(&f->code, &f->bytes_left, NULL), 0);
+	*state = f;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	struct fixture *f = *state;
+
+	xp_jit_src_gdb_free(f->gdb);
+	xp_jit_code_free(f->code);
+	assert_int_equal(f->bytes_left, 64 << 20);
+	free(f);
+	return 0;
+}
+
+/* At the head of the list, as LLVM does. */
+static void add(struct fixture *f, int i, const char *name, uint64_t address)
+{
+	struct jit_code_entry *entry = &f->entries[i], *next = __jit_debug_descriptor.first_entry;
+
+	symfile_init(&f->files[i], address, 0x100);
+	symfile_add(&f->files[i], name, 0, 0x80);
+	*entry = (struct jit_code_entry){ next, NULL, (const char *)&f->files[i], sizeof(f->files[i]) };
+	if (next)
+		next->prev_entry = entry;
+	__jit_debug_descriptor.first_entry = __jit_debug_descriptor.relevant_entry = entry;
+	__jit_debug_descriptor.action_flag = 1;
+	__jit_debug_register_code();
+}
+
+static void take_out(struct fixture *f, int i)
+{
+	struct jit_code_entry *entry = &f->entries[i];
+
+	if (entry->prev_entry)
+		entry->prev_entry->next_entry = entry->next_entry;
+	else
+		__jit_debug_descriptor.first_entry = entry->next_entry;
+	if (entry->next_entry)
+		entry->next_entry->prev_entry = entry->prev_entry;
+	__jit_debug_descriptor.relevant_entry = entry;
+	__jit_debug_descriptor.action_flag = 2;
+}
+
+static void refresh(struct fixture *f, uint64_t tsc, bool is_told)
+{
+	assert_int_equal(xp_jit_src_gdb_refresh(f->gdb, f->code, NULL, tsc, is_told), 0);
+}
+
+static const char *name_at(struct fixture *f, uint64_t address, uint64_t tsc)
+{
+	struct xp_jit_range range;
+
+	return xp_jit_code_find(f->code, address, tsc, &range) ? range.name : "-";
+}
+
+static void test_list(void **state)
+{
+	struct fixture *f = *state;
+
+	refresh(f, 50, false);
+	add(f, 0, "a", TEXT);
+	add(f, 1, "b", TEXT + 0x1000);
+	refresh(f, 100, false);
+	assert_string_equal(name_at(f, TEXT + 0x7f, 100), "a");
+	assert_string_equal(name_at(f, TEXT + 0x80, 100), "-");
+	assert_string_equal(name_at(f, TEXT + 0x1000, 100), "b");
+	take_out(f, 0);
+	add(f, 2, "c", TEXT + 0x2000);
+	refresh(f, 200, false);
+	refresh(f, 300, false);
+	assert_string_equal(name_at(f, TEXT, 199), "a");
+	assert_string_equal(name_at(f, TEXT, 200), "-");
+	assert_string_equal(name_at(f, TEXT + 0x1000, 300), "b");
+	assert_string_equal(name_at(f, TEXT + 0x2000, 300), "c");
+	assert_int_equal(xp_jit_code_count(f->code), 3);
+}
+
+/* The same entry and symfile, in the same memory, for other code. */
+static void test_reused(void **state)
+{
+	struct fixture *f = *state;
+
+	add(f, 0, "a", TEXT);
+	refresh(f, 100, false);
+	take_out(f, 0);
+	add(f, 0, "b", TEXT);
+	refresh(f, 200, true);
+	assert_string_equal(name_at(f, TEXT, 199), "a");
+	assert_string_equal(name_at(f, TEXT, 200), "b");
+	/* Without being told, the head of the file tells, where it differs. */
+	take_out(f, 0);
+	add(f, 0, "c", TEXT);
+	f->files[0].header.e_flags++;
+	refresh(f, 300, false);
+	assert_string_equal(name_at(f, TEXT, 300), "c");
+}
+
+static void test_loops(void **state)
+{
+	struct fixture *f = *state;
+
+	add(f, 0, "a", TEXT);
+	add(f, 1, "b", TEXT + 0x1000);
+	refresh(f, 100, false);
+	f->entries[0].next_entry = &f->entries[1];
+	refresh(f, 200, false);
+	f->entries[0].next_entry = &f->entries[0];
+	refresh(f, 300, false);
+	f->entries[0].prev_entry = &f->entries[0];
+	refresh(f, 400, false);
+	/* Nothing can be said of such a list: what was known stays. */
+	assert_string_equal(name_at(f, TEXT, 400), "a");
+	assert_string_equal(name_at(f, TEXT + 0x1000, 400), "b");
+}
+
+/* A loop whose entries lead back to where they were reached from, as far as one reader can see. */
+static void test_endless(void **state)
+{
+	struct fixture *f = *state;
+	size_t count = 3 * XP_JIT_SRC_GDB_ENTRIES_MAX;
+	struct jit_code_entry *entries = calloc(count, sizeof(*entries));
+	struct symfile file;
+
+	assert_non_null(entries);
+	symfile_init(&file, TEXT, 0x100);
+	symfile_add(&file, "a", 0, 0x80);
+	for (size_t i = 0; i < count; i++)
+		entries[i] = (struct jit_code_entry){ i + 1 < count ? &entries[i + 1] : NULL,
+						      i ? &entries[i - 1] : NULL, (const char *)&file, sizeof(file) };
+	/* Each time another part of it: what is remembered stays bounded. */
+	for (size_t i = 0; i < 3; i++) {
+		__jit_debug_descriptor.first_entry = &entries[i * XP_JIT_SRC_GDB_ENTRIES_MAX];
+		__jit_debug_descriptor.first_entry->prev_entry = NULL;
+		for (int more = 1; more;) {
+			more = xp_jit_src_gdb_refresh(f->gdb, f->code, NULL, 100, false);
+			assert_in_range(more, 0, 1);
+		}
+	}
+	assert_int_equal(xp_jit_code_count(f->code), 1);
+	free(entries);
+}
+
+static void test_nonsense(void **state)
+{
+	struct fixture *f = *state;
+
+	add(f, 0, "a", TEXT);
+	f->entries[0].symfile_addr = NULL;
+	refresh(f, 100, false);
+	add(f, 1, "b", TEXT);
+	f->entries[1].symfile_size = UINT64_MAX;
+	refresh(f, 200, false);
+	f->entries[1].symfile_size = 0;
+	refresh(f, 300, false);
+	memset(&f->files[1], 0x55, sizeof(f->files[1]));
+	f->entries[1].symfile_size = sizeof(f->files[1]);
+	refresh(f, 400, false);
+	__jit_debug_descriptor.first_entry = (struct jit_code_entry *)8;
+	refresh(f, 500, false);
+	__jit_debug_descriptor.version = 2;
+	refresh(f, 600, false);
+	assert_int_equal(xp_jit_code_count(f->code), 0);
+	xp_jit_src_gdb_free(f->gdb);
+	assert_int_equal(xp_jit_src_gdb_open(&f->gdb, getpid(), 8), 0);
+	refresh(f, 700, false);
+}
+
+/* Its own symbols: in this program's .symtab. */
+static void test_found_in_file(void **state)
+{
+	struct xp_jit_gdb_file file;
+	int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC), none = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	uintptr_t start = 0;
+	char line[256];
+	FILE *maps = fopen("/proc/self/maps", "re");
+
+	(void)state;
+	assert_non_null(maps);
+	assert_non_null(fgets(line, sizeof(line), maps)); /* the first is its offset 0 */
+	fclose(maps);
+	start = strtoull(line, NULL, 16);
+	assert_int_equal(xp_jit_gdb_file_look(&file, fd), 0);
+	assert_ptr_equal((void *)(start + file.descriptor), &__jit_debug_descriptor);
+	assert_ptr_equal((void *)(start + file.hook), &__jit_debug_register_code);
+	assert_int_equal(xp_jit_gdb_file_look(&file, none), -ENOENT);
+	close(fd);
+	close(none);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_list, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_reused, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_loops, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_endless, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_nonsense, setup, teardown),
+		cmocka_unit_test(test_found_in_file),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The bytes of JIT code, from the memory of the process: bounded, for the process says how much there is of it. */
+#ifndef XPROF_JIT_BYTES_H
+#define XPROF_JIT_BYTES_H
+
+#include <stdint.h>
+#include <sys/types.h>
+
+/* Of a larger function only the name is taken. */
+#define XP_JIT_BYTES_MAX (1u << 20)
+
+/* Zeroed but for pid and left. */
+struct xp_jit_bytes {
+	pid_t pid;
+	uint64_t left;	 /* may still be read */
+	uint8_t *buffer; /* of the last function */
+};
+
+/* Valid until the next call. NULL: not readable, too much, or bytes is NULL (nobody wants them). */
+const uint8_t *xp_jit_bytes_read(struct xp_jit_bytes *bytes, uint64_t start, uint64_t size);
+void xp_jit_bytes_free(struct xp_jit_bytes *bytes);
+
+#endif
