@@ -459,18 +459,30 @@ static json_t *manifest_value(const struct xp_manifest *manifest)
 
 /* ---- the file ---- */
 
-static int write_file(int dir_fd, const char *text)
+int xp_manifest_reserve(int dir_fd, uint64_t bytes)
 {
-	int fd, err;
+	int fd;
 
 	if (unlinkat(dir_fd, TEMPORARY, 0) && errno != ENOENT)
 		return -errno;
-	fd = openat(dir_fd, TEMPORARY, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
+	fd = openat(dir_fd, TEMPORARY, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
 	if (fd < 0)
 		return -errno;
-	err = xp_write_all(fd, text, strlen(text));
+	/* As much as is left; where nothing is, other files may be gone when it is written. */
+	while (bytes && posix_fallocate(fd, 0, bytes))
+		bytes /= 2;
+	return fd;
+}
+
+static int write_file(int dir_fd, int fd, const char *text)
+{
+	size_t size = strlen(text);
+	int err = xp_write_all(fd, text, size);
+
 	if (!err)
 		err = xp_write_all(fd, "\n", 1);
+	if (!err && ftruncate(fd, size + 1))
+		err = -errno;
 	if (close(fd) && !err)
 		err = -errno;
 	if (!err && renameat(dir_fd, TEMPORARY, dir_fd, XP_MANIFEST_NAME))
@@ -480,14 +492,29 @@ static int write_file(int dir_fd, const char *text)
 	return err;
 }
 
-int xp_manifest_write(int dir_fd, const struct xp_manifest *manifest)
+void xp_manifest_release(int dir_fd, int reserved_fd)
+{
+	if (reserved_fd < 0)
+		return;
+	close(reserved_fd);
+	unlinkat(dir_fd, TEMPORARY, 0);
+}
+
+int xp_manifest_write(int dir_fd, int reserved_fd, const struct xp_manifest *manifest)
 {
 	json_t *json = manifest_value(manifest);
 	/* 15 digits: 17 would show a duration's nanoseconds as what a double makes of them. */
 	char *text = json ? json_dumps(json, JSON_INDENT(2) | JSON_REAL_PRECISION(15)) : NULL;
-	int err = text ? write_file(dir_fd, text) : -ENOMEM;
+	int err = -ENOMEM;
 
-	free(text);
 	json_decref(json);
+	if (!text) {
+		xp_manifest_release(dir_fd, reserved_fd);
+		return err;
+	}
+	if (reserved_fd < 0)
+		reserved_fd = xp_manifest_reserve(dir_fd, 1);
+	err = reserved_fd < 0 ? reserved_fd : write_file(dir_fd, reserved_fd, text);
+	free(text);
 	return err;
 }

@@ -140,8 +140,17 @@ struct xp_manifest {
 	size_t notice_count;
 };
 
-/* Writes the file into the directory; it appears when it is whole. 0 or -errno; prints nothing. */
-int xp_manifest_write(int dir_fd, const struct xp_manifest *manifest);
+/*
+ * Takes room for the file before others take the last of a disk; as much as there is. A descriptor for one of the two
+ * below, or -errno.
+ */
+int xp_manifest_reserve(int dir_fd, uint64_t bytes);
+void xp_manifest_release(int dir_fd, int reserved_fd);
+/*
+ * Writes the file into the directory; it appears when it is whole. reserved_fd, which it closes: of
+ * xp_manifest_reserve(); negative: there is none. 0 or -errno; prints nothing.
+ */
+int xp_manifest_write(int dir_fd, int reserved_fd, const struct xp_manifest *manifest);
 
 /* ns since 1970 as 2001-02-03T04:05:06.000000007Z. */
 #define XP_ISO_TIME_BYTES 96

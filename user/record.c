@@ -406,6 +406,7 @@ static int record_all(struct xp_recording *rec, int signal_fd, bool *stored)
 	struct xp_totals totals;
 	int code = XP_EXIT_OK;
 	int err = attach_targets(rec);
+	int reserved_fd;
 
 	if (!err)
 		err = check_attached(rec);
@@ -429,11 +430,12 @@ static int record_all(struct xp_recording *rec, int signal_fd, bool *stored)
 	err = detach(rec);
 	if (err && code == XP_EXIT_OK)
 		code = report(rec, err, "the last records could not be read");
+	reserved_fd = xp_summary_reserve(rec);
 	err = finish(rec);
 	if (err && code == XP_EXIT_OK)
 		code = exit_code_of(err);
 	xp_recording_totals(rec, &totals);
-	err = xp_summary_manifest(rec, &totals);
+	err = xp_summary_manifest(rec, &totals, reserved_fd);
 	if (err) {
 		xp_error("cannot write manifest.json: %s%s", strerror(-err), storage_remedy(err));
 		code = code == XP_EXIT_OK ? XP_EXIT_FAILED : code;

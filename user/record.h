@@ -145,8 +145,10 @@ struct xp_totals {
 void xp_recording_totals(const struct xp_recording *rec, struct xp_totals *totals);
 /* To stderr: figures, files, and the next command to type for each. */
 void xp_summary_print(const struct xp_recording *rec, const struct xp_totals *totals);
+/* Room for manifest.json, before the other files are written: a descriptor for xp_summary_manifest(), or -errno. */
+int xp_summary_reserve(const struct xp_recording *rec);
 /* manifest.json. */
-int xp_summary_manifest(const struct xp_recording *rec, const struct xp_totals *totals);
+int xp_summary_manifest(const struct xp_recording *rec, const struct xp_totals *totals, int reserved_fd);
 
 /* record.c: the whole recording; an exit code. */
 int xp_record(const struct xp_options *options);

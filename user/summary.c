@@ -12,6 +12,12 @@
 #include "record.h"
 #include "util.h"
 
+/* What parts of a manifest take at most, but for strange names. */
+#define MANIFEST_BASE_BYTES 8192u
+#define MANIFEST_PROFILE_BYTES 512u
+#define MANIFEST_PROCESS_BYTES 4096u
+#define MANIFEST_THREAD_BYTES 1024u
+
 void xp_recording_totals(const struct xp_recording *rec, struct xp_totals *totals)
 {
 	memset(totals, 0, sizeof(*totals));
@@ -105,8 +111,8 @@ static void print_flights(const struct xp_recording *rec, const struct xp_proces
 static void print_figures(const struct xp_recording *rec, const struct xp_totals *totals)
 {
 	double seconds = duration_ns(rec) / 1e9;
-
 	char overwritten[48] = "";
+	size_t profiles = 0;
 
 	if (rec->options->flight_bytes)
 		snprintf(overwritten, sizeof(overwritten), " + %" PRIu64 " overwritten", totals->counts.overwritten);
@@ -116,10 +122,12 @@ static void print_figures(const struct xp_recording *rec, const struct xp_totals
 			seconds, totals->processes, totals->processes == 1 ? "" : "es", totals->threads,
 			totals->threads == 1 ? "" : "s", totals->seen, totals->counts.written, totals->filtered,
 			totals->lost, overwritten);
+	for (size_t i = 0; i < rec->samples.done_count; i++)
+		profiles += rec->samples.done[i].name[0] != 0;
 	if (rec->sampler)
 		xp_info("%.1f s: %" PRIu64 " samples seen = %" PRIu64 " written + %" PRIu64 " lost; %zu profile%s",
 			seconds, totals->samples + totals->samples_lost, totals->samples, totals->samples_lost,
-			rec->samples.done_count, rec->samples.done_count == 1 ? "" : "s");
+			profiles, profiles == 1 ? "" : "s");
 }
 
 void xp_summary_print(const struct xp_recording *rec, const struct xp_totals *totals)
@@ -310,7 +318,20 @@ static size_t list_notices(const struct xp_recording *rec, const char **notices)
 	return 0;
 }
 
-int xp_summary_manifest(const struct xp_recording *rec, const struct xp_totals *totals)
+int xp_summary_reserve(const struct xp_recording *rec)
+{
+	uint64_t bytes = MANIFEST_BASE_BYTES + rec->samples.done_count * MANIFEST_PROFILE_BYTES;
+
+	for (size_t i = 0; i < rec->samples.task_room; i++)
+		for (const struct xp_task *task = rec->samples.tasks[i]; task; task = task->next)
+			bytes += task->profile ? MANIFEST_PROFILE_BYTES : 0;
+	for (const struct xp_process *process = rec->processes.first; process; process = process->next)
+		bytes += MANIFEST_PROCESS_BYTES +
+			 XP_MIN(process->thread_count, (size_t)XP_MANIFEST_THREADS_MAX) * MANIFEST_THREAD_BYTES;
+	return xp_manifest_reserve(rec->outdir.fd, bytes);
+}
+
+int xp_summary_manifest(const struct xp_recording *rec, const struct xp_totals *totals, int reserved_fd)
 {
 	struct xp_manifest_process *processes = calloc(totals->processes + 1, sizeof(*processes));
 	struct xp_manifest_file *files =
@@ -358,9 +379,12 @@ int xp_summary_manifest(const struct xp_recording *rec, const struct xp_totals *
 	manifest.process_count = count;
 	manifest.file_count = list_files(rec, files);
 	manifest.samples = manifest_samples(rec, totals, profiles);
-	if (!err)
-		err = xp_manifest_write(rec->outdir.fd, &manifest);
+	if (!err) {
+		err = xp_manifest_write(rec->outdir.fd, reserved_fd, &manifest);
+		reserved_fd = -1;
+	}
 out:
+	xp_manifest_release(rec->outdir.fd, reserved_fd);
 	for (size_t i = 0; i < count; i++) {
 		free((void *)processes[i].objects);
 		free((void *)processes[i].threads);

@@ -110,7 +110,7 @@ static void head_is_written(void **state)
 	(void)state;
 	manifest.notices = notices;
 	manifest.notice_count = 1;
-	assert_int_equal(xp_manifest_write(dir_fd, &manifest), 0);
+	assert_int_equal(xp_manifest_write(dir_fd, -1, &manifest), 0);
 	json = read_back();
 	assert_int_equal(number(json, "manifest_version"), 1);
 	assert_string_equal(text(json, "xprof_version"), XPROF_VERSION);
@@ -151,7 +151,7 @@ static void totals_add_up(void **state)
 	manifest.counts = (struct xp_counts){ .seen = 100, .written = 80, .unstored = 5, .synthesized = 8 };
 	manifest.counts.filtered[XP_FILTER_UNMATCHED_EXIT] = 14;
 	manifest.counts.filtered[XP_FILTER_MIN_DURATION] = 1;
-	assert_int_equal(xp_manifest_write(dir_fd, &manifest), 0);
+	assert_int_equal(xp_manifest_write(dir_fd, -1, &manifest), 0);
 	json = read_back();
 	assert_int_equal(number(json, "totals.seen"), 137);
 	assert_int_equal(number(json, "totals.written"), 80);
@@ -217,7 +217,7 @@ static void processes_and_files(void **state)
 	manifest.process_count = 2;
 	manifest.files = &file;
 	manifest.file_count = 1;
-	assert_int_equal(xp_manifest_write(dir_fd, &manifest), 0);
+	assert_int_equal(xp_manifest_write(dir_fd, -1, &manifest), 0);
 	json = read_back();
 	assert_int_equal(number(json, "processes.0.pid"), 42);
 	assert_int_equal(number(json, "processes.0.image"), 2);
@@ -265,7 +265,7 @@ static void threads_are_capped(void **state)
 	process.thread_total = 5000;
 	manifest.processes = &process;
 	manifest.process_count = 1;
-	assert_int_equal(xp_manifest_write(dir_fd, &manifest), 0);
+	assert_int_equal(xp_manifest_write(dir_fd, -1, &manifest), 0);
 	json = read_back();
 	assert_int_equal(json_array_size(at(json, "processes.0.threads")), XP_MANIFEST_THREADS_MAX);
 	assert_int_equal(number(json, "processes.0.threads_omitted"), 5000 - XP_MANIFEST_THREADS_MAX);
@@ -280,8 +280,8 @@ static void stale_leftover_is_replaced(void **state)
 	(void)state;
 	/* A link left there must not lead elsewhere. */
 	assert_int_equal(symlinkat("target", dir_fd, XP_MANIFEST_NAME ".part"), 0);
-	assert_int_equal(xp_manifest_write(dir_fd, &manifest), 0);
-	assert_int_equal(xp_manifest_write(dir_fd, &manifest), 0);
+	assert_int_equal(xp_manifest_write(dir_fd, -1, &manifest), 0);
+	assert_int_equal(xp_manifest_write(dir_fd, -1, &manifest), 0);
 	assert_int_equal(fstatat(dir_fd, XP_MANIFEST_NAME, &st, AT_SYMLINK_NOFOLLOW), 0);
 	assert_true(S_ISREG(st.st_mode));
 }
@@ -300,12 +300,31 @@ static void write_error_leaves_nothing(void **state)
 
 		signal(SIGXFSZ, SIG_IGN);
 		setrlimit(RLIMIT_FSIZE, &limit);
-		_exit(xp_manifest_write(dir_fd, &manifest) == -EFBIG ? 0 : 1);
+		_exit(xp_manifest_write(dir_fd, -1, &manifest) == -EFBIG ? 0 : 1);
 	}
 	assert_int_equal(waitpid(child, &status, 0), child);
 	assert_int_equal(status, 0);
 	assert_int_equal(faccessat(dir_fd, XP_MANIFEST_NAME, F_OK, 0), -1);
-	assert_int_equal(xp_manifest_write(-1, &manifest), -EBADF);
+	assert_int_equal(xp_manifest_write(-1, -1, &manifest), -EBADF);
+}
+
+static void reserved_room_is_used(void **state)
+{
+	struct xp_manifest manifest = minimal();
+	int fd = xp_manifest_reserve(dir_fd, 100000);
+	struct stat st;
+
+	(void)state;
+	assert_true(fd >= 0);
+	assert_int_equal(fstat(fd, &st), 0);
+	assert_int_equal(st.st_size, 100000);
+	assert_int_equal(xp_manifest_write(dir_fd, fd, &manifest), 0);
+	json_decref(read_back());
+	assert_int_equal(fstatat(dir_fd, XP_MANIFEST_NAME, &st, AT_SYMLINK_NOFOLLOW), 0);
+	assert_true(st.st_size < 10000);
+	fd = xp_manifest_reserve(dir_fd, 1);
+	xp_manifest_release(dir_fd, fd);
+	xp_manifest_release(dir_fd, -1);
 }
 
 static void iso_times(void **state)
@@ -332,6 +351,7 @@ int main(void)
 		TEST(threads_are_capped),
 		TEST(stale_leftover_is_replaced),
 		TEST(write_error_leaves_nothing),
+		TEST(reserved_room_is_used),
 		cmocka_unit_test(iso_times),
 	};
 
