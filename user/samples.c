@@ -307,7 +307,7 @@ int xp_samples_event(struct xp_samples *samples, const struct xp_sideband_event 
 /* Binaries that the readers cannot open by their path are taken hold of while the process lives. */
 static int keep_file(struct xp_samples *samples, const struct xp_task *task, const struct xp_vma *vma)
 {
-	struct xp_mapping mapping = { .start = vma->start, .end = vma->end };
+	struct xp_mapping mapping = { .start = vma->start, .end = vma->end, .inode = vma->file->inode };
 	int fd, err;
 
 	if (!xp_sym_files_wants(samples->sym_files, vma->file))

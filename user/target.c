@@ -333,12 +333,50 @@ void xp_mappings_free(struct xp_mappings *mappings)
 	memset(mappings, 0, sizeof(*mappings));
 }
 
-int xp_mapping_open(pid_t pid, const struct xp_mapping *mapping)
+static int open_mapped(pid_t pid, uint64_t start, uint64_t end)
 {
 	char path[128];
 	int fd;
 
-	snprintf(path, sizeof(path), "/proc/%d/map_files/%" PRIx64 "-%" PRIx64, pid, mapping->start, mapping->end);
+	snprintf(path, sizeof(path), "/proc/%d/map_files/%" PRIx64 "-%" PRIx64, pid, start, end);
 	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	return fd < 0 ? -errno : fd;
+}
+
+static bool has_inode(int fd, uint64_t inode)
+{
+	struct stat st;
+
+	return !fstat(fd, &st) && st.st_ino == inode;
+}
+
+/* By any executable mapping of the same file. */
+static int open_by_inode(pid_t pid, uint64_t inode)
+{
+	struct xp_mappings mappings;
+	int fd = -ENOENT, err = xp_mappings_read(&mappings, pid);
+
+	if (err)
+		return err;
+	for (size_t i = 0; i < mappings.count && fd < 0; i++) {
+		const struct xp_mapping *mapping = &mappings.list[i];
+
+		if (mapping->inode != inode)
+			continue;
+		fd = open_mapped(pid, mapping->start, mapping->end);
+		if (fd >= 0 && !has_inode(fd, inode)) { /* another one is there since */
+			close(fd);
+			fd = -ENOENT;
+		}
+	}
+	xp_mappings_free(&mappings);
+	return fd;
+}
+
+int xp_mapping_open(pid_t pid, const struct xp_mapping *mapping)
+{
+	int fd = open_mapped(pid, mapping->start, mapping->end);
+
+	/* Only exact bounds are found, and those of part of it may have changed: mprotect(2), munmap(2). */
+	return fd == -ENOENT && mapping->inode ? open_by_inode(pid, mapping->inode) : fd;
 }

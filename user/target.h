@@ -57,7 +57,8 @@ int xp_mappings_parse(struct xp_mappings *mappings, char *text, bool all);
 void xp_mappings_free(struct xp_mappings *mappings);
 
 /*
- * Opens the file behind a mapping: the very inode, whatever the path means now or in another mount namespace.
+ * Opens the file behind a mapping: the very inode, whatever the path means now or in another mount namespace. Where the
+ * mapping is not there with these bounds, another one of its inode will do; inode 0: none will.
  * A descriptor, or -errno.
  */
 int xp_mapping_open(pid_t pid, const struct xp_mapping *mapping);

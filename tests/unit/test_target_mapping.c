@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The file behind a mapping, whatever has become of the mapping; the target is this process. */
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "target.h"
+
+#define PAGES 8
+
+struct world {
+	struct xp_mapping mapping; /* of a file that is gone */
+	size_t page;
+};
+
+static int setup(void **state)
+{
+	struct world *world = calloc(1, sizeof(*world));
+	char path[] = "/tmp/xprof-unit-XXXXXX";
+	int fd = mkstemp(path);
+	struct stat st;
+	void *map;
+
+	world->page = sysconf(_SC_PAGESIZE);
+	assert_true(fd >= 0);
+	assert_int_equal(unlink(path), 0);
+	assert_int_equal(ftruncate(fd, PAGES * world->page), 0);
+	assert_int_equal(fstat(fd, &st), 0);
+	map = mmap(NULL, PAGES * world->page, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0);
+	close(fd);
+	if (map != MAP_FAILED)
+		world->mapping = (struct xp_mapping){ .start = (uintptr_t)map,
+						      .end = (uintptr_t)map + PAGES * world->page,
+						      .inode = st.st_ino };
+	*state = world;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	struct world *world = *state;
+
+	if (world->mapping.start)
+		munmap((void *)(uintptr_t)world->mapping.start, PAGES * world->page);
+	free(world);
+	return 0;
+}
+
+/* The inode that the descriptor is open for, 0 when it is none. */
+static uint64_t inode_of(int fd)
+{
+	struct stat st;
+
+	if (fd < 0)
+		return 0;
+	assert_int_equal(fstat(fd, &st), 0);
+	close(fd);
+	return st.st_ino;
+}
+
+static void skip_where_it_cannot_be(const struct world *world)
+{
+	if (!world->mapping.start || !inode_of(xp_mapping_open(getpid(), &world->mapping))) {
+		print_message("skipped: /proc/PID/map_files is for root, and /tmp must allow to execute\n");
+		skip();
+	}
+}
+
+static void test_split(void **state)
+{
+	struct world *world = *state;
+	struct xp_mapping other = world->mapping;
+
+	skip_where_it_cannot_be(world);
+	assert_int_equal(mprotect((char *)(uintptr_t)world->mapping.start + 2 * world->page, world->page, PROT_READ),
+			 0);
+	assert_int_equal(inode_of(xp_mapping_open(getpid(), &world->mapping)), world->mapping.inode);
+	/* Without the inode nobody knows what was there, and another one is not. */
+	other.inode = 0;
+	assert_int_equal(xp_mapping_open(getpid(), &other), -ENOENT);
+	other.inode = world->mapping.inode + 1000000;
+	assert_int_equal(xp_mapping_open(getpid(), &other), -ENOENT);
+}
+
+static void test_unmapped(void **state)
+{
+	struct world *world = *state;
+
+	skip_where_it_cannot_be(world);
+	assert_int_equal(munmap((void *)(uintptr_t)world->mapping.start, PAGES * world->page), 0);
+	assert_int_equal(xp_mapping_open(getpid(), &world->mapping), -ENOENT);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_split, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_unmapped, setup, teardown),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
