@@ -161,7 +161,8 @@ static bool wraps(uint64_t start, uint64_t size)
 	return size && start + (size - 1) < start;
 }
 
-static int read_load(struct cursor *cursor, struct xp_jitdump_record *record, struct xp_jitdump_violation *violation)
+static int read_load_head(struct cursor *cursor, struct xp_jitdump_record *record,
+			  struct xp_jitdump_violation *violation)
 {
 	record->load.pid = take32(cursor);
 	record->load.tid = take32(cursor);
@@ -172,12 +173,21 @@ static int read_load(struct cursor *cursor, struct xp_jitdump_record *record, st
 	record->load.name = take_text(cursor);
 	if (!record->load.name)
 		return violate(violation, record->offset, "The name of a load record does not end");
+	if (wraps(record->load.code_addr, record->load.code_size))
+		return violate(violation, record->offset, "The code of a load record goes beyond the last address");
+	return 0;
+}
+
+static int read_load(struct cursor *cursor, struct xp_jitdump_record *record, struct xp_jitdump_violation *violation)
+{
+	int err = read_load_head(cursor, record, violation);
+
+	if (err)
+		return err;
 	if (record->load.code_size > cursor->left)
 		return violate(violation, record->offset,
 			       "A load record has %" PRIu64 " of the %" PRIu64 " bytes of its code", cursor->left,
 			       record->load.code_size);
-	if (wraps(record->load.code_addr, record->load.code_size))
-		return violate(violation, record->offset, "The code of a load record goes beyond the last address");
 	/* Padding, where there is some, stands before the code: perf takes the last bytes for it. */
 	cursor->left -= record->load.code_size;
 	record->load.code = cursor->at + cursor->left;
@@ -260,8 +270,8 @@ static int read_unwinding(struct cursor *cursor, struct xp_jitdump_record *recor
 	return check_padding(cursor, record, violation);
 }
 
-int xp_jitdump_read_record(const struct xp_jitdump_header *header, const uint8_t *bytes, uint64_t offset,
-			   struct xp_jitdump_record *record, struct xp_jitdump_violation *violation)
+static struct cursor begin_record(const struct xp_jitdump_header *header, const uint8_t *bytes, uint64_t offset,
+				  struct xp_jitdump_record *record)
 {
 	struct cursor cursor = { .at = bytes, .left = XP_JITDUMP_PREFIX_BYTES, .big_endian = header->big_endian };
 
@@ -271,6 +281,23 @@ int xp_jitdump_read_record(const struct xp_jitdump_header *header, const uint8_t
 	record->bytes = take32(&cursor);
 	record->timestamp = take64(&cursor);
 	cursor.left = record->bytes - XP_JITDUMP_PREFIX_BYTES;
+	return cursor;
+}
+
+int xp_jitdump_read_load_head(const struct xp_jitdump_header *header, const uint8_t *bytes, uint64_t size,
+			      uint64_t offset, struct xp_jitdump_record *record, struct xp_jitdump_violation *violation)
+{
+	struct cursor cursor = begin_record(header, bytes, offset, record);
+
+	cursor.left = size - XP_JITDUMP_PREFIX_BYTES;
+	return read_load_head(&cursor, record, violation);
+}
+
+int xp_jitdump_read_record(const struct xp_jitdump_header *header, const uint8_t *bytes, uint64_t offset,
+			   struct xp_jitdump_record *record, struct xp_jitdump_violation *violation)
+{
+	struct cursor cursor = begin_record(header, bytes, offset, record);
+
 	switch (record->kind) {
 	case XP_JITDUMP_LOAD:
 		return read_load(&cursor, record, violation);

@@ -102,6 +102,13 @@ int xp_jitdump_record_bytes(const struct xp_jitdump_header *header, const uint8_
 /* Reads a whole record, of which xp_jitdump_record_bytes() are there. 0, or -EBADMSG with *violation. */
 int xp_jitdump_read_record(const struct xp_jitdump_header *header, const uint8_t *bytes, uint64_t offset,
 			   struct xp_jitdump_record *record, struct xp_jitdump_violation *violation);
+/*
+ * Of a load record that is too long to be kept: the fields and the name from its first bytes. code is NULL. -EBADMSG
+ * also when the name does not end there.
+ */
+int xp_jitdump_read_load_head(const struct xp_jitdump_header *header, const uint8_t *bytes, uint64_t size,
+			      uint64_t offset, struct xp_jitdump_record *record,
+			      struct xp_jitdump_violation *violation);
 
 /* The lines of a record of debug information, one after the other. */
 struct xp_jitdump_lines {

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""Writes the seeds of fuzz_jitdump_reader, a record of every kind in each: `seed_jitdump.py tests/fuzz/corpus`."""
+"""Writes the seeds of fuzz_jitdump_reader and fuzz_jit_src_dump, a record of every kind in each:
+`seed_jitdump.py tests/fuzz/corpus`."""
 import pathlib
 import struct
 import sys
@@ -32,11 +33,12 @@ def dump(version, big):
 
 
 def main():
-    corpus = pathlib.Path(sys.argv[1]) / "jitdump_reader"
-    corpus.mkdir(parents=True, exist_ok=True)
-    for version in (1, 2):
-        for big in (False, True):
-            (corpus / f"v{version}-{'big' if big else 'little'}").write_bytes(dump(version, big))
+    for target, before in (("jitdump_reader", b""), ("jit_src_dump", b"\x40")):
+        corpus = pathlib.Path(sys.argv[1]) / target
+        corpus.mkdir(parents=True, exist_ok=True)
+        for version in (1, 2):
+            for big in (False, True):
+                (corpus / f"v{version}-{'big' if big else 'little'}").write_bytes(before + dump(version, big))
 
 
 main()

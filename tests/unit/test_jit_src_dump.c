@@ -1,0 +1,458 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* What comes out of a runtime's own jitdump: as it grows, and when it is hostile. */
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "fmt_jitdump.h"
+#include "jit_src_dump.h"
+#include "target.h"
+
+#define PID 4711
+#define NOW 100000000
+#define BASE 0x7000000
+
+struct fixture {
+	int fd;
+	struct xp_jitdump *writer;
+	struct xp_jit_src_dump *dump;
+	struct xp_jit_code *code;
+	uint64_t bytes_left;
+	unsigned int loads;
+	char heard[4096]; /* by the observer, a line each */
+	/* of the last load */
+	uint8_t code_bytes[64];
+	uint8_t unwinding[64];
+};
+
+/* TSC = 2 * ns, exactly. */
+static const struct xp_clock clock_of_test = { .hz = 2000000000,
+					       .mono_hz = 2000000000,
+					       .mono = { .tsc = 2000, .ns = 1000 } };
+
+static void say(struct fixture *f, const char *format, ...)
+{
+	size_t used = strlen(f->heard);
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(f->heard + used, sizeof(f->heard) - used, format, args);
+	va_end(args);
+}
+
+static void hear_load(void *arg, uint32_t index, const struct xp_jit_load *load)
+{
+	struct fixture *f = arg;
+
+	f->loads++;
+	say(f, "load %u %s %#lx+%lu at %lu\n", index, load->name, (unsigned long)load->start, (unsigned long)load->size,
+	    (unsigned long)load->tsc);
+	for (size_t i = 0; i < load->line_count; i++)
+		say(f, "%s:%u at %#lx\n", load->lines[i].file, load->lines[i].line,
+		    (unsigned long)load->lines[i].address);
+	if (!load->code)
+		say(f, "no code\n");
+	else
+		memcpy(f->code_bytes, load->code, load->size < 64 ? load->size : 64);
+	if (load->eh_frame_hdr_bytes)
+		say(f, "unwinding %zu %zu\n", load->eh_frame_bytes, load->eh_frame_hdr_bytes);
+	if (load->eh_frame_bytes)
+		memcpy(f->unwinding, load->eh_frame, load->eh_frame_bytes);
+	if (load->eh_frame_hdr_bytes)
+		memcpy(f->unwinding + load->eh_frame_bytes, load->eh_frame_hdr, load->eh_frame_hdr_bytes);
+}
+
+static void hear_move(void *arg, uint32_t index, uint64_t tsc, uint64_t old_start, uint64_t new_start, uint64_t size)
+{
+	say(arg, "move %u %#lx to %#lx+%lu at %lu\n", index, (unsigned long)old_start, (unsigned long)new_start,
+	    (unsigned long)size, (unsigned long)tsc);
+}
+
+static void begin_file(struct fixture *f, bool arch_timestamp)
+{
+	const struct xp_jitdump_options options = { .pid = PID, .arch_timestamp = arch_timestamp };
+
+	xp_jitdump_free(f->writer);
+	assert_int_equal(xp_jitdump_new(&f->writer, f->fd, &options), 0);
+}
+
+static int setup(void **state)
+{
+	struct fixture *f = calloc(1, sizeof(*f));
+	struct xp_jit_observer observer = { hear_load, hear_move, f };
+
+	assert_non_null(f);
+	f->fd = memfd_create("jitdump", 0);
+	assert_true(f->fd >= 0);
+	f->bytes_left = 64 << 20;
+	assert_int_equal(xp_jit_code_new(&f->code, &f->bytes_left, &observer), 0);
+	assert_int_equal(xp_jit_src_dump_new(&f->dump, dup(f->fd), PID), 0);
+	begin_file(f, false);
+	*state = f;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	struct fixture *f = *state;
+
+	xp_jit_src_dump_free(f->dump);
+	xp_jit_code_free(f->code);
+	xp_jitdump_free(f->writer);
+	close(f->fd);
+	free(f);
+	return 0;
+}
+
+static void put_load(struct fixture *f, uint64_t ns, uint64_t index, uint64_t at, const char *name)
+{
+	const struct xp_jitdump_load load = {
+		.pid = PID,
+		.tid = PID,
+		.code_addr = at,
+		.code_size = 128,
+		.code_index = index,
+		.name = name,
+		.code = (const uint8_t *)"bytes of the code, of which there are so many that none is behind "
+					 "them, nor before them, ever, in any of the tests in this file...."
+	};
+
+	assert_int_equal(xp_jitdump_load(f->writer, ns, &load), 0);
+}
+
+static int refresh(struct fixture *f)
+{
+	assert_int_equal(xp_jitdump_flush(f->writer), 0);
+	return xp_jit_src_dump_refresh(f->dump, f->code, &clock_of_test, NOW);
+}
+
+/* A refresh takes this, and no more is there. */
+static void expect(struct fixture *f, const char *heard)
+{
+	f->heard[0] = 0;
+	assert_int_equal(refresh(f), 0);
+	assert_string_equal(f->heard, heard);
+}
+
+static void test_marker(void **state)
+{
+	(void)state;
+	assert_true(xp_jit_src_dump_is_marker("/tmp/jit-4711.dump"));
+	assert_true(xp_jit_src_dump_is_marker("/jit-1.dump"));
+	assert_false(xp_jit_src_dump_is_marker("/tmp/jit-.dump"));
+	assert_false(xp_jit_src_dump_is_marker("/tmp/jit-4711.dump2"));
+	assert_false(xp_jit_src_dump_is_marker("/tmp/jit-4711x.dump"));
+	assert_false(xp_jit_src_dump_is_marker("/tmp/ajit-4711.dump"));
+	assert_false(xp_jit_src_dump_is_marker("jit-4711.dump"));
+	assert_false(xp_jit_src_dump_is_marker("/tmp/jit-4711.dump (deleted)"));
+	assert_false(xp_jit_src_dump_is_marker(""));
+}
+
+/* Loads and moves, times of CLOCK_MONOTONIC; a second refresh takes what is new alone. */
+static void test_grows(void **state)
+{
+	const struct xp_jitdump_move move = { PID, PID, BASE, BASE + 0x1000, 128, 7 },
+				     unknown = { PID, PID, 1, 2, 3, 99 };
+	struct fixture *f = *state;
+
+	put_load(f, 5000, 7, BASE, "hot");
+	put_load(f, 6000, 8, BASE + 0x100, "co\nld");
+	expect(f, "load 0 hot 0x7000000+128 at 10000\nload 1 co?ld 0x7000100+128 at 12000\n");
+	assert_memory_equal(f->code_bytes, "bytes of the code", 17);
+	expect(f, "");
+	assert_int_equal(xp_jitdump_move(f->writer, 7000, &move), 0);
+	assert_int_equal(xp_jitdump_move(f->writer, 7000, &unknown), 0);
+	put_load(f, UINT64_MAX / 4, 9, BASE, "new"); /* from the future: it is written already */
+	expect(f, "move 0 0x7000000 to 0x7001000+128 at 14000\nload 2 new 0x7000000+128 at 100000000\n");
+	assert_int_equal(xp_jit_src_dump_skipped(f->dump), 0);
+}
+
+static void test_arch_timestamp(void **state)
+{
+	struct fixture *f = *state;
+
+	begin_file(f, true);
+	put_load(f, 5000, 7, BASE, "hot");
+	expect(f, "load 0 hot 0x7000000+128 at 5000\n");
+}
+
+static void put_lines(struct fixture *f, uint64_t at, uint64_t bias)
+{
+	const struct xp_jitdump_line lines[] = {
+		{ at + bias + 8, 20, 0, "b.js" },   { at + bias, 10, 0, "a.js" },
+		{ at + bias + 127, 30, 0, "\xff" }, { at + bias + 128, 40, 0, "a.js" }, /* not in the code any more */
+		{ at - 0x1000, 50, 0, "a.js" },
+	};
+
+	assert_int_equal(xp_jitdump_debug_info(f->writer, 1, at, lines, bias ? 4 : 5), 0);
+}
+
+/* In order, those of the code, and belonging to the next load alone. */
+static void test_lines(void **state)
+{
+	struct fixture *f = *state;
+
+	put_lines(f, BASE, 0);
+	put_load(f, 5000, 1, BASE, "hot");
+	put_load(f, 5000, 2, BASE + 0x100, "cold");
+	put_lines(f, BASE + 0x200, 0);
+	put_load(f, 5000, 3, BASE + 0x300, "other");
+	expect(f, "load 0 hot 0x7000000+128 at 10000\na.js:10 at 0x7000000\nb.js:20 at 0x7000008\n"
+		  "a.js:30 at 0x700007f\nload 1 cold 0x7000100+128 at 10000\nload 2 other 0x7000300+128 at 10000\n");
+}
+
+/* V8's lines are 64 bytes off; whoever has one that is not has none. */
+static void test_biased_lines(void **state)
+{
+	struct fixture *f = *state;
+
+	put_lines(f, BASE, 0x40);
+	put_load(f, 5000, 1, BASE, "hot");
+	expect(f,
+	       "load 0 hot 0x7000000+128 at 10000\na.js:10 at 0x7000000\nb.js:20 at 0x7000008\na.js:30 at 0x700007f\n");
+	put_lines(f, BASE + 0x100, 0);
+	put_load(f, 5000, 2, BASE + 0x100, "plain");
+	put_lines(f, BASE + 0x200, 0x40);
+	put_load(f, 5000, 3, BASE + 0x200, "plain, too");
+	expect(f,
+	       "load 1 plain 0x7000100+128 at 10000\na.js:10 at 0x7000100\nb.js:20 at 0x7000108\na.js:30 at 0x700017f\n"
+	       "load 2 plain, too 0x7000200+128 at 10000\na.js:10 at 0x7000240\nb.js:20 at 0x7000248\n");
+}
+
+static void test_unwinding(void **state)
+{
+	const struct xp_jitdump_unwinding unwinding = { (const uint8_t *)"\x14\0\0\0\0\0\0\0frame", 13,
+							(const uint8_t *)"\1\33\3\x3bhdr", 7, 20 };
+	struct fixture *f = *state;
+
+	assert_int_equal(xp_jitdump_unwinding_info(f->writer, 1, &unwinding), 0);
+	put_load(f, 5000, 1, BASE, "hot");
+	put_load(f, 5000, 2, BASE + 0x100, "cold");
+	expect(f, "load 0 hot 0x7000000+128 at 10000\nunwinding 13 7\nload 1 cold 0x7000100+128 at 10000\n");
+	assert_memory_equal(f->unwinding, "\x14\0\0\0\0\0\0\0frame\1\33\3\x3bhdr", 20);
+}
+
+/* Byte for byte, as a runtime may be interrupted anywhere. */
+static void test_piecemeal(void **state)
+{
+	struct fixture *f = *state;
+	uint8_t bytes[1000];
+	ssize_t size;
+
+	put_lines(f, BASE, 0);
+	put_load(f, 5000, 1, BASE, "hot");
+	put_load(f, 6000, 2, BASE + 0x100, "cold");
+	assert_int_equal(xp_jitdump_flush(f->writer), 0);
+	size = pread(f->fd, bytes, sizeof(bytes), 0);
+	assert_int_equal(ftruncate(f->fd, 0), 0);
+	for (ssize_t i = 0; i < size; i++) {
+		assert_int_equal(pwrite(f->fd, bytes + i, 1, i), 1);
+		assert_int_equal(xp_jit_src_dump_refresh(f->dump, f->code, &clock_of_test, NOW), 0);
+		assert_int_equal(f->loads, i == size - 1 ? 2 : i >= size - 1 - (56 + 5 + 128));
+	}
+	assert_non_null(strstr(f->heard, "a.js:30 at 0x700007f\nload 1 cold"));
+}
+
+/* A file of the size of a long-running process's is taken in several refreshes; all of it, and once. */
+static void test_long(void **state)
+{
+	struct fixture *f = *state;
+	unsigned int refreshes = 1;
+
+	for (unsigned int i = 0; i < 60000; i++)
+		put_load(f, 5000, i, BASE + 0x100 * i, i % 3 ? "f" : "a longer name");
+	while (refresh(f) == 1)
+		refreshes++;
+	assert_int_equal(f->loads, 60000);
+	assert_in_range(refreshes, 3, 4);
+	assert_int_equal(xp_jit_src_dump_skipped(f->dump), 0);
+}
+
+/* Code of up to a MiB comes with its bytes; of longer one the name, and nothing of it stays in memory. */
+static void test_large(void **state)
+{
+	struct fixture *f = *state;
+	struct xp_jitdump_load load = {
+		.pid = PID, .code_addr = BASE, .code_size = 900000, .code_index = 1, .name = "large"
+	};
+	uint8_t *bytes = malloc(40 << 20);
+
+	assert_non_null(bytes);
+	memset(bytes, 0x90, 40 << 20);
+	load.code = bytes;
+	assert_int_equal(xp_jitdump_load(f->writer, 1, &load), 0);
+	expect(f, "load 0 large 0x7000000+900000 at 2\n");
+	load.code_size = 40 << 20;
+	load.code_addr = 0x10000000;
+	assert_int_equal(xp_jitdump_load(f->writer, 1, &load), 0);
+	put_load(f, 1, 3, BASE + 0x100000, "behind");
+	f->heard[0] = 0;
+	while (refresh(f) == 1)
+		;
+	assert_string_equal(f->heard,
+			    "load 1 large 0x10000000+41943040 at 2\nno code\nload 2 behind 0x7100000+128 at 2\n");
+	free(bytes);
+}
+
+static void put_raw(struct fixture *f, uint32_t kind, uint32_t bytes, const void *body, size_t size)
+{
+	const uint32_t prefix[4] = { kind, bytes };
+	off_t end;
+
+	assert_int_equal(xp_jitdump_flush(f->writer), 0);
+	end = lseek(f->fd, 0, SEEK_END);
+	assert_int_equal(pwrite(f->fd, prefix, 16, end), 16);
+	assert_int_equal(pwrite(f->fd, body, size, end + 16), (ssize_t)size);
+}
+
+static int refresh_raw(struct fixture *f)
+{
+	return xp_jit_src_dump_refresh(f->dump, f->code, &clock_of_test, NOW);
+}
+
+/* What is malformed inside its frame is skipped and counted; what breaks the frame ends the reading. */
+static void test_malformed(void **state)
+{
+	struct fixture *f = *state;
+	uint8_t body[200] = { 0 };
+
+	put_raw(f, XP_JITDUMP_LOAD, 16 + 60, memset(body, 'x', 60), 60); /* no end of its name */
+	memset(body, 0, sizeof(body));
+	put_raw(f, XP_JITDUMP_DEBUG_INFO, 16 + 40, memset(body, 0xff, 40), 40);
+	put_raw(f, XP_JITDUMP_UNWINDING_INFO, 16 + 40, body, 40);
+	memset(body, 0, sizeof(body));
+	body[24] = 1;
+	put_raw(f, XP_JITDUMP_DEBUG_INFO, 16 + 16 + 40, body, 56); /* one line, and 8 bytes too many */
+	body[24] = 0;
+	put_raw(f, 77, 16 + 100, body, 100);
+	memcpy(body, (uint32_t[]){ PID, PID }, 8);
+	memcpy(body + 16, (uint64_t[]){ BASE, 1, 5 }, 24);
+	memcpy(body + 40, "x", 2);
+	put_raw(f, XP_JITDUMP_LOAD, 16 + 43, body, 43);
+	memcpy(body, (uint32_t[]){ PID + 1, PID }, 8); /* a child's */
+	put_raw(f, XP_JITDUMP_LOAD, 16 + 43, body, 43);
+	memcpy(body, (uint32_t[]){ PID, PID }, 8);
+	memcpy(body + 16, (uint64_t[]){ UINT64_MAX, 1, 6 }, 24); /* where no code can be */
+	put_raw(f, XP_JITDUMP_LOAD, 16 + 43, body, 43);
+	assert_int_equal(refresh_raw(f), 0);
+	assert_string_equal(f->heard, "load 0 x 0x7000000+1 at 0\n");
+	assert_int_equal(xp_jit_src_dump_skipped(f->dump), 4);
+	put_raw(f, 77, 15, body, 100);
+	assert_int_equal(refresh_raw(f), -EBADMSG);
+	assert_int_equal(refresh_raw(f), -EBADMSG);
+	assert_int_equal(f->loads, 1);
+}
+
+/* A record that claims 4 GiB costs nothing, and what claims to be there is waited for. */
+static void test_claims(void **state)
+{
+	struct fixture *f = *state;
+	struct rlimit before, limit;
+	uint8_t body[100] = { 0 };
+
+	assert_int_equal(getrlimit(RLIMIT_AS, &before), 0);
+	limit = (struct rlimit){ 1ull << 30, before.rlim_max };
+	if (getenv("ASAN_OPTIONS") == NULL)
+		assert_int_equal(setrlimit(RLIMIT_AS, &limit), 0);
+	put_raw(f, XP_JITDUMP_LOAD, UINT32_MAX, body, 100);
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(refresh_raw(f), 0);
+	assert_int_equal(f->loads, 0);
+	/* and then the file does have so many bytes: a hole */
+	assert_int_equal(ftruncate(f->fd, (off_t)UINT32_MAX + 40), 0);
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(refresh_raw(f), 0);
+	assert_int_equal(setrlimit(RLIMIT_AS, &before), 0);
+	assert_int_equal(xp_jit_src_dump_skipped(f->dump), 0); /* a load, of an address and size of 0 */
+	assert_int_equal(f->loads, 0);
+}
+
+static void test_no_jitdump(void **state)
+{
+	struct fixture *f = *state;
+
+	assert_int_equal(pwrite(f->fd, "what is this, of forty bytes or a little more?", 46, 0), 46);
+	assert_int_equal(refresh_raw(f), -EBADMSG);
+	assert_int_equal(ftruncate(f->fd, 0), 0);
+	assert_int_equal(refresh_raw(f), -EBADMSG);
+}
+
+/* A runtime that begins its file anew: what is known already stays what it is. */
+static void test_written_anew(void **state)
+{
+	struct fixture *f = *state;
+
+	put_load(f, 5000, 1, BASE, "hot");
+	put_load(f, 5000, 2, BASE + 0x100, "cold");
+	assert_int_equal(refresh(f), 0);
+	assert_int_equal(ftruncate(f->fd, 0), 0);
+	begin_file(f, false);
+	put_load(f, 5000, 1, BASE, "hot");
+	expect(f, "");
+	put_load(f, 6000, 2, BASE, "hotter");
+	expect(f, "load 2 hotter 0x7000000+128 at 12000\n");
+}
+
+/* By the mapping of a process, which is this one. */
+static void test_open(void **state)
+{
+	char dir[] = "/tmp/xprof-unit-XXXXXX", path[64];
+	uint64_t start_time = xp_target_start_time(getpid());
+	struct fixture *f = *state;
+	struct xp_jit_src_dump *dump;
+	void *marker;
+	int fd;
+
+	assert_non_null(mkdtemp(dir));
+	snprintf(path, sizeof(path), "%s/jit-4711.dump", dir);
+	assert_int_equal(xp_jit_src_dump_open(&dump, getpid(), start_time, NULL), -ENOENT);
+	assert_int_equal(xp_jit_src_dump_open(&dump, getpid(), start_time, path), -ENOENT);
+	fd = open(path, O_RDWR | O_CREAT | O_EXCL, 0600);
+	assert_true(fd >= 0);
+	close(f->fd);
+	f->fd = fd;
+	begin_file(f, false);
+	put_load(f, 5000, 1, BASE, "hot");
+	assert_int_equal(xp_jitdump_flush(f->writer), 0);
+	marker = mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0);
+	assert_true(marker != MAP_FAILED);
+	assert_int_equal(xp_jit_src_dump_open(&dump, getpid(), start_time + 1, NULL), -ESRCH);
+	assert_int_equal(xp_jit_src_dump_open(&dump, getpid(), start_time, NULL), 0);
+	assert_int_equal(xp_jit_src_dump_refresh(dump, f->code, &clock_of_test, NOW), 0);
+	assert_int_equal(f->loads, 1);
+	xp_jit_src_dump_free(dump);
+	munmap(marker, 4096);
+	assert_int_equal(chmod(path, 0666), 0);
+	assert_int_equal(xp_jit_src_dump_open(&dump, getpid(), start_time, path), 0);
+	xp_jit_src_dump_free(dump);
+	unlink(path);
+	assert_int_equal(symlink("/etc/passwd", path), 0);
+	assert_int_equal(xp_jit_src_dump_open(&dump, getpid(), start_time, path), -ELOOP);
+	unlink(path);
+	rmdir(dir);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(test_marker),    TEST(test_grows),	       TEST(test_arch_timestamp), TEST(test_lines),
+		TEST(test_unwinding), TEST(test_biased_lines), TEST(test_piecemeal),	  TEST(test_long),
+		TEST(test_large),     TEST(test_malformed),    TEST(test_claims),	  TEST(test_no_jitdump),
+		TEST(test_open),      TEST(test_written_anew),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
