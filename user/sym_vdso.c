@@ -5,11 +5,10 @@
 #include <gelf.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "elf_image.h"
 #include "sym_elf.h"
-#include "target.h"
+#include "vdso.h"
 
 static bool is_function(const GElf_Sym *symbol, uint64_t bytes)
 {
@@ -83,18 +82,9 @@ static int write_names(int fd, const void *vdso, size_t bytes)
 
 int xp_sym_vdso_write(int fd)
 {
-	struct xp_mappings mappings;
-	int err = xp_mappings_read_all(&mappings, getpid());
+	const void *vdso;
+	size_t bytes;
+	int err = xp_vdso_find(&vdso, &bytes);
 
-	if (err)
-		return err;
-	err = -ENOENT;
-	for (size_t i = 0; i < mappings.count; i++) {
-		const struct xp_mapping *mapping = &mappings.list[i];
-
-		if (!strcmp(mapping->path, "[vdso]"))
-			err = write_names(fd, (const void *)(uintptr_t)mapping->start, mapping->end - mapping->start);
-	}
-	xp_mappings_free(&mappings);
-	return err;
+	return err ? err : write_names(fd, vdso, bytes);
 }
