@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * Prints the unwind table of a file as we make it, for tests that compare it with what others read there:
+ * `cfi_rows FILE`, or `cfi_rows --vdso` for that of the vDSO, whose bytes go to the file vdso.so first. The first line
+ * is what there is of the table, as "name value", each other one a row: offset, rule, cfa, rbp, and of exotic ones what
+ * else they have.
+ */
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "cfi_build.h"
+#include "cfi_table.h"
+#include "vdso.h"
+
+static const char *const rules[] = {
+	[XP_CFI_NONE] = "none",	  [XP_CFI_RSP] = "rsp",	      [XP_CFI_RBP] = "rbp", [XP_CFI_PLT] = "plt",
+	[XP_CFI_DEREF] = "deref", [XP_CFI_SIGNAL] = "signal", [XP_CFI_END] = "end",
+};
+
+static const char *const reasons[] = {
+	[XP_CFI_KNOWN] = "known",	  [XP_CFI_NO_FDE] = "no_fde",
+	[XP_CFI_BAD_ENTRY] = "bad_entry", [XP_CFI_CFA_REGISTER] = "cfa_register",
+	[XP_CFI_CFA_RANGE] = "cfa_range", [XP_CFI_CFA_EXPRESSION] = "cfa_expression",
+	[XP_CFI_RA_RULE] = "ra_rule",	  [XP_CFI_RBP_RULE] = "rbp_rule",
+};
+
+static void print(const struct xp_cfi_table *table)
+{
+	const struct xp_cfi_header *header = xp_cfi_table_header(table);
+	const struct xp_cfi_row *rows = (const struct xp_cfi_row *)(header + 1);
+
+	printf("rows %" PRIu32 " bytes %zu build_us %" PRIu64, header->row_count, xp_cfi_table_bytes(table),
+	       header->build_ns / 1000);
+	for (size_t i = 0; i < XP_CFI_REASONS; i++)
+		printf(" %s %" PRIu64, reasons[i], header->code_bytes[i]);
+	printf("\n");
+	for (uint32_t i = 0; i < header->row_count; i++) {
+		const struct xp_cfi_row *row = &rows[i];
+
+		printf("%" PRIu32 " %s %u %d", row->pc, rules[row->rule], row->cfa, row->rbp);
+		if (row->rule == XP_CFI_DEREF) {
+			const struct xp_cfi_deref *deref = xp_cfi_deref(table, row);
+
+			printf(" %u %" PRId32 " %" PRId32 " %u %" PRId32, deref->base, deref->offset, deref->add,
+			       deref->rbp_base, deref->rbp_offset);
+		}
+		printf("\n");
+	}
+}
+
+static int save(int fd, const char *path)
+{
+	int to = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0644);
+	char bytes[4096];
+	ssize_t n;
+
+	if (to < 0 || lseek(fd, 0, SEEK_SET))
+		return -1;
+	while ((n = read(fd, bytes, sizeof(bytes))) > 0)
+		if (write(to, bytes, (size_t)n) != n)
+			return -1;
+	return n || close(to) ? -1 : 0;
+}
+
+int main(int argc, char **argv)
+{
+	int vdso = argc == 2 && !strcmp(argv[1], "--vdso");
+	int fd = argc != 2 ? -1 : vdso ? xp_vdso_open() : open(argv[1], O_RDONLY);
+	int to = memfd_create("cfi", MFD_ALLOW_SEALING), err;
+	struct xp_cfi_table *table;
+
+	if (fd < 0 || to < 0 || (vdso && save(fd, "vdso.so")))
+		return 2;
+	err = xp_cfi_build(fd, vdso ? NULL : argv[1], to);
+	if (!err && fcntl(to, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK))
+		return 2;
+	if (!err)
+		err = xp_cfi_table_open(&table, to);
+	if (err) {
+		fprintf(stderr, "%s: %s\n", argv[1], strerror(-err));
+		return 1;
+	}
+	print(table);
+	xp_cfi_table_free(table);
+	return fflush(stdout) ? 2 : 0;
+}

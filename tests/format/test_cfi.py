@@ -1,0 +1,286 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Unwind tables of real files: each row that readelf shows must be the one that is found at its address."""
+import bisect
+import pathlib
+import re
+import shutil
+
+import pytest
+
+import house
+
+CFI_ROWS = house.OUTPUT / "tests" / "format" / "cfi_rows"
+RBP_SAME = -128
+
+PROGRAM = r"""
+#include <alloca.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+static int compare(const void *a, const void *b) { return *(const int *)a - *(const int *)b; }
+int sum(int n, int *values)
+{
+    char *copy = alloca(n * sizeof(*values)); /* through rbp */
+    memcpy(copy, values, n * sizeof(*values));
+    qsort(copy, n, sizeof(*values), compare);
+    return copy[0];
+}
+struct __attribute__((aligned(64))) wide { double all[8]; };
+double realigned(struct wide *from, int n, int c, int d, int e, int f, int g, int on_the_stack)
+{
+    struct wide copy = *from;
+    char *more = alloca(n);
+    printf("%p %p %d\n", (void *)&copy, more, on_the_stack);
+    return copy.all[n & 7];
+}
+int main(int argc, char **argv)
+{
+    int values[] = { 3, 1, argc };
+    struct wide wide = { { argc } };
+    return sum(3, values) + realigned(&wide, argc, 3, 4, 5, 6, 7, 8) + strlen(argv[0]);
+}
+"""
+
+
+class Table:
+    def __init__(self, *args, cwd=None):
+        done = house.run([CFI_ROWS, *args], cwd=cwd)
+        assert done.returncode == 0, done.stderr
+        head, *lines = done.stdout.splitlines()
+        fields = head.split()
+        self.head = {name: int(value) for name, value in zip(fields[::2], fields[1::2])}
+        self.rows = [(int(f[0]), f[1], *map(int, f[2:])) for f in map(str.split, lines)]
+        self.offsets = [row[0] for row in self.rows]
+        assert self.head["rows"] == len(self.rows)
+
+    def at(self, offset):
+        i = bisect.bisect_right(self.offsets, offset) - 1
+        return self.rows[i][1:] if i >= 0 else ("none", 0, 0)
+
+    def known(self):
+        """Of the code that has an entry, the part that has a rule."""
+        covered = sum(self.head[name] for name in (
+            "known", "bad_entry", "cfa_register", "cfa_range", "cfa_expression", "ra_rule", "rbp_rule"))
+        return self.head["known"] / covered
+
+
+def segments(path):
+    """[(address, bytes in the file, offset)] of the code"""
+    text = house.run(["readelf", "-lW", path]).stdout
+    return [(int(m[2], 16), int(m[3], 16), int(m[1], 16)) for m in re.finditer(
+        r"^\s*LOAD\s+(\S+)\s+(\S+)\s+\S+\s+(\S+)\s+\S+\s+[RW ]*E", text, re.M)]
+
+
+def readelf_rows(path, section):
+    """[(start, end, {column: text})] of each row of each entry, as binutils interpret it"""
+    text = house.run(["readelf", f"--debug-dump=frames-interp", path], timeout=120).stdout
+    found, inside, cies = [], False, {}
+    for block in re.split(r"\n\n", text):
+        lines = block.strip().splitlines()
+        for i, line in enumerate(lines):
+            if line.startswith("Contents of the "):
+                inside = section in line
+                cies = {}
+            m = re.match(r"([0-9a-f]+) \S+ \S+ (CIE|FDE)(?: cie=([0-9a-f]+) pc=([0-9a-f]+)\.\.([0-9a-f]+))?", line)
+            if not inside or not m:
+                continue
+            rows = table_rows(lines[i + 1:])
+            if m[2] == "CIE":
+                cies[int(m[1], 16)] = rows
+            else:
+                start, end = int(m[4], 16), int(m[5], 16)
+                rows = rows or [(start, cies[int(m[3], 16)][0][1])]
+                ends = [row[0] for row in rows[1:]] + [end]
+                found += [(at, to, columns) for (at, columns), to in zip(rows, ends) if at < to]
+    return found
+
+
+def table_rows(lines):
+    if not lines or not lines[0].split()[:2] == ["LOC", "CFA"]:
+        return []
+    names = lines[0].split()
+    rows = [re.sub(r" \(", "(", line).split() for line in lines[1:]]  # "r3 (rbx)"
+    return [(int(fields[0], 16), dict(zip(names[1:], fields[1:]))) for fields in rows]
+
+
+def agrees(columns, row):
+    """Does our row say what readelf says? Where it shows an expression it does not show which."""
+    rule, cfa, rbp = row[:3]
+    if columns["ra"] == "u":
+        return rule == "end"
+    if columns["CFA"] == "exp":
+        return rule in ("plt", "deref", "signal", "none")
+    register, offset = re.fullmatch(r"(\w+)([+-]\d+)", columns["CFA"]).groups()
+    saved = columns.get("rbp", "u")
+    sayable = register in ("rsp", "rbp") and int(offset) % 8 == 0 and int(offset) < 8 << 16 and saved[0] in "usce"
+    if columns["ra"] != "c-8" or not sayable:
+        return rule == "none"
+    if saved == "exp" and rule == "none":
+        return True  # of a register that the CFA does not go by
+    if rule != register or cfa * 8 != int(offset):
+        return False
+    return rbp * 8 == int(saved[1:]) if saved[0] == "c" else saved == "exp" or rbp == RBP_SAME
+
+
+def compare(path, table, section=".eh_frame", tables_of=None, but=()):
+    """Each row, at its first and its last byte. Returns how many rows agree."""
+    code = segments(path)
+    rows = readelf_rows(tables_of or path, section)
+    agreed, wrong = 0, []
+    for start, end, columns in rows:
+        at = [(a, o) for a, size, o in code if a <= start < a + size]
+        if not at or start in but:
+            continue
+        ours = {table.at(pc - at[0][0] + at[0][1]) for pc in (start, end - 1)}
+        if len(ours) == 1 and agrees(columns, ours.pop()):
+            agreed += 1
+        else:
+            wrong.append((hex(start), columns, table.at(start - at[0][0] + at[0][1])))
+    assert not wrong, f"{len(wrong)} of {len(rows)} rows of {path}: {wrong[:5]}"
+    return agreed
+
+
+def report(path, table, agreed):
+    print(f"{path}: {table.head['rows']} rows, {table.head['bytes']} bytes in {table.head['build_us'] / 1000:.1f} ms; "
+          f"{100 * table.known():.3f} % of the code with an entry; readelf agrees on {agreed}")
+
+
+def library(name):
+    """The path of a shared library as the linker of programs finds it."""
+    m = re.search(rf"{re.escape(name)} \(.*x86-64.*\) => (\S+)", house.run(["/sbin/ldconfig", "-p"]).stdout)
+    return m[1] if m else None
+
+
+def build(tmp_path, *flags, source=PROGRAM, compiler="gcc", suffix=".c"):
+    (tmp_path / f"program{suffix}").write_text(source)
+    done = house.run([compiler, "-o", "program", f"program{suffix}", *flags], cwd=tmp_path, timeout=120)
+    assert done.returncode == 0, done.stderr
+    return tmp_path / "program"
+
+
+@pytest.mark.parametrize("name", ["libc.so.6", "libstdc++.so.6", "ld-linux-x86-64.so.2", "perl", "python3", "gdb"])
+def test_real_file(name):
+    path = library(name) if ".so" in name else shutil.which(name, path="/usr/bin:/bin")
+    if not path:
+        pytest.skip(f"no {name} here")
+    path = pathlib.Path(path).resolve()
+    table = Table(path)
+    agreed = compare(path, table)
+    report(path, table, agreed)
+    assert agreed > 1000
+    assert table.known() > 0.98  # the dynamic linker's entry for calls of unresolved functions finds its CFA by rbx
+    assert table.head["bytes"] < 12 * table.head["rows"] + 4096
+
+
+def test_vdso(tmp_path):
+    table = Table("--vdso", cwd=tmp_path)
+    agreed = compare(tmp_path / "vdso.so", table)
+    report("vdso", table, agreed)
+    assert agreed > 5
+
+
+def test_signal_return_of_the_c_library():
+    path = pathlib.Path(library("libc.so.6")).resolve()
+    code = path.read_bytes()
+    at = code.find(b"\x48\xc7\xc0\x0f\0\0\0\x0f\x05")
+    table = Table(path)
+    assert at > 0
+    assert [table.at(at + i)[0] for i in (-1, 0, 8)] == ["signal"] * 3
+
+
+@pytest.fixture(name="debug_frame_only")
+def debug_frame_only_(tmp_path):
+    return build(tmp_path, "-O2", "-g", "-fno-asynchronous-unwind-tables")
+
+
+def test_debug_frame(debug_frame_only):
+    table = Table(debug_frame_only)
+    assert compare(debug_frame_only, table, ".debug_frame") > 10
+    compare(debug_frame_only, table)  # of start files and the PLT
+    assert {"rsp", "rbp", "deref", "end"} <= {row[1] for row in table.rows}
+
+
+@pytest.mark.parametrize("how", ["zlib-gabi", "zlib-gnu"])
+def test_compressed_debug_frame(debug_frame_only, how):
+    plain = Table(debug_frame_only).rows
+    done = house.run(["objcopy", f"--compress-debug-sections={how}", debug_frame_only])
+    assert done.returncode == 0, done.stderr
+    assert Table(debug_frame_only).rows == plain
+
+
+def test_separate_debug_file(debug_frame_only):
+    plain = Table(debug_frame_only).rows
+    debug = debug_frame_only.with_suffix(".debug")
+    for argv in (["objcopy", "--only-keep-debug", debug_frame_only, debug], ["strip", debug_frame_only],
+                 ["objcopy", f"--add-gnu-debuglink={debug}", debug_frame_only]):
+        assert house.run(argv).returncode == 0
+    stripped = Table(debug_frame_only)
+    assert stripped.rows == plain
+    debug.unlink()
+    assert "deref" not in {row[1] for row in Table(debug_frame_only).rows}
+
+
+def test_stripped(tmp_path):
+    program = build(tmp_path, "-O2")
+    plain = Table(program).rows
+    assert house.run(["strip", program]).returncode == 0
+    assert Table(program).rows == plain
+
+
+def test_without_the_search_table(tmp_path):
+    """.eh_frame_hdr is for the run-time's search; old linkers made none."""
+    program = build(tmp_path, "-O2", "-Wl,--no-eh-frame-hdr")
+    table = Table(program)
+    assert "GNU_EH_FRAME" not in house.run(["readelf", "-lW", program]).stdout
+    assert compare(program, table) > 10
+
+
+def test_none_at_all(tmp_path):
+    source = 'void _start(void) { __asm__("mov $60, %eax; xor %edi, %edi; syscall"); }'
+    program = build(tmp_path, "-O2", "-nostdlib", "-static", "-fno-asynchronous-unwind-tables", source=source)
+    done = house.run([CFI_ROWS, program])
+    assert (done.returncode, done.stderr) == (1, f"{program}: No such file or directory\n")
+
+
+def test_clang(tmp_path):
+    program = build(tmp_path, "-O2", "-g", "-fno-asynchronous-unwind-tables", compiler=house.CLANG)
+    assert compare(program, Table(program), ".debug_frame") > 10
+
+
+def test_go(tmp_path):
+    if not shutil.which("go"):
+        pytest.skip("no go here")
+    (tmp_path / "main.go").write_text('package main\n\nimport "fmt"\n\nfunc main() { fmt.Println("hello") }\n')
+    env = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "GOCACHE": str(tmp_path / "cache"), "GOFLAGS": "-p=1"}
+    done = house.run(["go", "build", "-o", "program", "main.go"], cwd=tmp_path, env=env, timeout=300)
+    assert done.returncode == 0, done.stderr
+    program = tmp_path / "program"
+    table = Table(program)
+    symbol = re.search(r"^([0-9a-f]+) . runtime\.sigreturn(__sigaction)?(\.abi0)?$", house.run(["nm", program]).stdout, re.M)
+    sigreturn = int(symbol[1], 16)
+    agreed = compare(program, table, ".debug_frame", but=range(sigreturn, sigreturn + 16))
+    report(program, table, agreed)
+    assert agreed > 1000
+    address, _, offset = segments(program)[0]
+    assert table.at(sigreturn - address + offset)[0] == "signal"
+
+
+def test_musl():
+    path = pathlib.Path("/lib/ld-musl-x86_64.so.1")
+    if not path.exists():
+        pytest.skip("no musl here")
+    table = Table(path)
+    at = path.read_bytes().find(b"\x48\xc7\xc0\x0f\0\0\0\x0f\x05")
+    assert at > 0
+    assert [table.at(at + i)[0] for i in (-2, -1, 0, 8, 9)] == ["none", "signal", "signal", "signal", "none"]
+
+
+def test_musl_in_a_static_program(tmp_path):
+    if not shutil.which("musl-gcc"):
+        pytest.skip("no musl-gcc here")
+    source = "#include <signal.h>\nstatic void on(int s) { (void)s; }\nint main(void) { signal(2, on); return 0; }\n"
+    program = build(tmp_path, "-O2", "-g", "-static", source=source, compiler="musl-gcc")
+    table = Table(program)
+    assert compare(program, table) > 1
+    at = program.read_bytes().find(b"\x48\xc7\xc0\x0f\0\0\0\x0f\x05")
+    assert [table.at(at + i)[0] for i in (-1, 8)] == ["signal", "signal"]
