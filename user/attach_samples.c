@@ -22,7 +22,7 @@
 
 struct event {
 	int fd;
-	pid_t tid;	     /* -1 - cpu for one of a CPU */
+	pid_t tid;			/* -1 - cpu for one of a CPU */
 	struct xp_perf_event_look look; /* of a CPU's */
 };
 
@@ -30,6 +30,7 @@ struct xp_sampler {
 	struct xp_sampler_options options;
 	struct perf_event_attr attr;
 	uint64_t clamped_hz;
+	uint64_t periods; /* of the events that are closed */
 	struct event *events;
 	size_t count;
 	size_t room;
@@ -129,10 +130,21 @@ int xp_sampler_new(struct xp_sampler **result, const struct xp_sampler_options *
 	return err;
 }
 
+/* Takes down what a thread's event has counted, with all that inherited it, and closes it. */
+static void close_event(struct xp_sampler *sampler, const struct event *event)
+{
+	uint64_t values[2]; /* count, time enabled */
+
+	if (event->tid >= 0 && !sampler->attr.freq &&
+	    read(event->fd, values, sizeof(values)) >= (ssize_t)sizeof(*values))
+		sampler->periods += values[0] / sampler->attr.sample_period;
+	close(event->fd);
+}
+
 void xp_sampler_stop(struct xp_sampler *sampler)
 {
 	while (sampler->count)
-		close(sampler->events[--sampler->count].fd);
+		close_event(sampler, &sampler->events[--sampler->count]);
 }
 
 void xp_sampler_free(struct xp_sampler *sampler)
@@ -230,7 +242,7 @@ static bool has_live(struct xp_sampler *sampler, pid_t id)
 			continue;
 		if (xp_perf_event_lives(event->fd, &event->look))
 			return true;
-		close(event->fd);
+		close_event(sampler, event);
 		*event = sampler->events[--sampler->count];
 		return false;
 	}
@@ -268,6 +280,11 @@ uint64_t xp_sampler_period_ns(const struct xp_sampler *sampler, uint64_t tsc_hz)
 	if (xp_sampler_hardware(sampler))
 		return (unsigned __int128)sampler->attr.sample_period * NS_PER_S / tsc_hz;
 	return sampler->attr.sample_period;
+}
+
+uint64_t xp_sampler_periods(const struct xp_sampler *sampler)
+{
+	return sampler->periods;
 }
 
 uint64_t xp_sampler_clamped_hz(const struct xp_sampler *sampler)

@@ -49,6 +49,14 @@ const char *xp_sampler_event(const struct xp_sampler *sampler);
 bool xp_sampler_hardware(const struct xp_sampler *sampler);
 /* What a sample stands for, in ns of CPU time; tsc_hz turns cycles into time. */
 uint64_t xp_sampler_period_ns(const struct xp_sampler *sampler, uint64_t tsc_hz);
+/*
+ * After xp_sampler_stop(): how many periods the sampled threads have run, by the events' own counts; 0 where the kernel
+ * varies the period (cycles at a frequency), and for CPUs, whose counts go on while they idle without a tick. It is
+ * more than the samples where the kernel made one of several periods (interrupts were off, a hypervisor had taken the
+ * CPU), where it did not run the program because another one was running on the CPU (bpf_prog_active,
+ * kernel/events/core.c; before Linux 6.0 also one on a sled), and where threads ended within a period.
+ */
+uint64_t xp_sampler_periods(const struct xp_sampler *sampler);
 /* The frequency asked for was above this limit, the kernel's or that of cpu-clock, and was lowered to it; 0: it was
  * not. */
 uint64_t xp_sampler_clamped_hz(const struct xp_sampler *sampler);

@@ -261,6 +261,7 @@ static json_t *samples_value(const struct xp_manifest_samples *samples)
 	put_number(&section, "written", samples->written);
 	put_number(&section, "lost", samples->lost);
 	put_number(&section, "idle", samples->idle);
+	put_number(&section, "missed", samples->missed);
 	put_number(&section, "kernel", samples->kernel);
 	put_number(&section, "sideband_lost", samples->sideband_lost);
 	put(&section, "profiles", list(samples->profile_count, profile_value, samples->profiles));

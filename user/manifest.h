@@ -101,6 +101,7 @@ struct xp_manifest_samples {
 	uint64_t written;
 	uint64_t lost;
 	uint64_t idle;
+	uint64_t missed; /* periods that brought no sample, see xp_sampler_periods() */
 	uint64_t kernel; /* of those written, hit in the kernel */
 	/* Times that the kernel had no room for side-band events, or a CPU came back; /proc was read again. */
 	uint64_t sideband_lost;

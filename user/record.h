@@ -139,6 +139,7 @@ struct xp_totals {
 	uint64_t samples;	 /* in profiles */
 	uint64_t samples_lost;	 /* no room in a ring; samples seen = samples + samples_lost */
 	uint64_t idle;		 /* samples of idle CPUs, which are only counted */
+	uint64_t missed;	 /* periods that brought no sample, see xp_sampler_periods() */
 	size_t processes;
 	size_t threads;
 };

@@ -17,6 +17,8 @@
 #define MANIFEST_PROFILE_BYTES 512u
 #define MANIFEST_PROCESS_BYTES 4096u
 #define MANIFEST_THREAD_BYTES 1024u
+/* One period of so many without a sample is nothing to tell. */
+#define MISSED_WORTH_TELLING 30
 
 void xp_recording_totals(const struct xp_recording *rec, struct xp_totals *totals)
 {
@@ -41,6 +43,9 @@ void xp_recording_totals(const struct xp_recording *rec, struct xp_totals *total
 	}
 	totals->samples_lost += rec->samples.unstored;
 	totals->samples = rec->samples.samples - rec->samples.unstored;
+	if (rec->sampler)
+		totals->missed = xp_sampler_periods(rec->sampler);
+	totals->missed -= XP_MIN(totals->missed, totals->samples + totals->samples_lost + totals->idle);
 	totals->lost = totals->lost_ring + totals->counts.unstored;
 	totals->filtered = xp_counts_filtered(&totals->counts) + rec->other_process;
 	totals->seen = totals->counts.seen + rec->other_process + totals->lost_ring;
@@ -108,11 +113,27 @@ static void print_flights(const struct xp_recording *rec, const struct xp_proces
 		fprintf(stderr, "%s\n", process->exe);
 }
 
+static void print_samples(const struct xp_recording *rec, const struct xp_totals *totals)
+{
+	uint64_t seen = totals->samples + totals->samples_lost;
+	size_t profiles = 0;
+
+	for (size_t i = 0; i < rec->samples.done_count; i++)
+		profiles += rec->samples.done[i].name[0] != 0;
+	xp_info("%.1f s: %" PRIu64 " samples seen = %" PRIu64 " written + %" PRIu64 " lost; %zu profile%s",
+		duration_ns(rec) / 1e9, seen, totals->samples, totals->samples_lost, profiles,
+		profiles == 1 ? "" : "s");
+	if (totals->missed > (seen + totals->missed) / MISSED_WORTH_TELLING)
+		xp_warn("%" PRIu64
+			" periods of the threads' CPU time have no sample: interrupts were off, a hypervisor "
+			"had taken the CPU, or threads were shorter than a period",
+			totals->missed);
+}
+
 static void print_figures(const struct xp_recording *rec, const struct xp_totals *totals)
 {
 	double seconds = duration_ns(rec) / 1e9;
 	char overwritten[48] = "";
-	size_t profiles = 0;
 
 	if (rec->options->flight_bytes)
 		snprintf(overwritten, sizeof(overwritten), " + %" PRIu64 " overwritten", totals->counts.overwritten);
@@ -122,12 +143,8 @@ static void print_figures(const struct xp_recording *rec, const struct xp_totals
 			seconds, totals->processes, totals->processes == 1 ? "" : "es", totals->threads,
 			totals->threads == 1 ? "" : "s", totals->seen, totals->counts.written, totals->filtered,
 			totals->lost, overwritten);
-	for (size_t i = 0; i < rec->samples.done_count; i++)
-		profiles += rec->samples.done[i].name[0] != 0;
 	if (rec->sampler)
-		xp_info("%.1f s: %" PRIu64 " samples seen = %" PRIu64 " written + %" PRIu64 " lost; %zu profile%s",
-			seconds, totals->samples + totals->samples_lost, totals->samples, totals->samples_lost,
-			profiles, profiles == 1 ? "" : "s");
+		print_samples(rec, totals);
 }
 
 void xp_summary_print(const struct xp_recording *rec, const struct xp_totals *totals)
@@ -300,6 +317,7 @@ static struct xp_manifest_samples manifest_samples(const struct xp_recording *re
 		.written = totals->samples,
 		.lost = totals->samples_lost,
 		.idle = totals->idle,
+		.missed = totals->missed,
 		.kernel = rec->samples.kernel_samples,
 		.sideband_lost = xp_sideband_lost(rec->sideband),
 		.profiles = profiles,

@@ -451,3 +451,53 @@ def idle_s():
     """Time that all CPUs slept, as the kernel accounts."""
     fields = pathlib.Path("/proc/stat").read_text().split(None, 6)
     return (int(fields[4]) + int(fields[5])) / os.sysconf("SC_CLK_TCK")
+
+
+# Periods without a sample.
+
+SHORT_THREADS = r"""
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+static double cpu(clockid_t clock)
+{
+	struct timespec t;
+
+	clock_gettime(clock, &t);
+	return t.tv_sec + t.tv_nsec / 1e9;
+}
+
+static void *thread(void *ms)
+{
+	while (cpu(CLOCK_THREAD_CPUTIME_ID) < atof(ms) / 1e3)
+		;
+	return NULL;
+}
+
+/* short NUMBER MS: one thread after the other. */
+int main(int argc, char **argv)
+{
+	for (int i = 0; i < atoi(argv[1]); i++) {
+		pthread_t id;
+
+		pthread_create(&id, NULL, thread, argv[2]);
+		pthread_join(id, NULL);
+	}
+	printf("cpu %.4f\n", cpu(CLOCK_PROCESS_CPUTIME_ID));
+	return argc != 3;
+}
+"""
+
+
+@pytest.mark.parametrize("count, ms, told", [(300, 2, True), (2, 300, False)], ids=["short", "long"])
+def test_periods_without_a_sample(xprof, record, program, count, ms, told):
+    """Threads that end within a period of 10 ms have none: that is said, and all CPU time is accounted for."""
+    path = program.text("short", SHORT_THREADS, *BUILD, "-pthread", instrument=False)
+    recorded = checked(xprof, record("-F", "99", "--", path, count, ms).finish())
+    totals = recorded.manifest["samples"]
+    seconds = (totals["seen"] + totals["missed"]) * totals["period_ns"] / 1e9
+    assert abs(seconds - cpu_of(recorded.output)) < 0.12 * cpu_of(recorded.output) + 0.02, totals
+    assert (totals["missed"] > 10 * totals["seen"]) == told, totals
+    assert ("have no sample" in recorded.messages) == told, recorded.messages
