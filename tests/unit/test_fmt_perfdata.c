@@ -1,0 +1,534 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* Goldens by hand from perf.data-file-format.txt, perf_event.h and perf's headers. */
+#include "fmt_perfdata.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/perf_event.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "fmt_perfdata_reader.h"
+#include "fmt_perfdata_rules.h"
+
+#define U16(n) (n) & 0xff, (n) >> 8 & 0xff
+#define U32(n) U16((n)&0xffff), U16((uint32_t)(n) >> 16)
+#define U64(n) U32((uint64_t)(n)&0xffffffff), U32((uint64_t)(n) >> 32)
+#define ZERO16 U64(0), U64(0)
+#define TEXT16(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o) a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, 0
+
+/* A clock of 1 GHz that is 100 ns ahead: ns = tsc + 100. */
+#define SHIFT 31
+#define MULT (1u << 31)
+#define ZERO 100
+
+static int fd;
+
+static struct xp_perfdata_options options = {
+	.event_type = PERF_TYPE_SOFTWARE,
+	.event_config = PERF_COUNT_SW_CPU_CLOCK,
+	.period = 1000000,
+	.conversion = { SHIFT, MULT, ZERO },
+	.late_ns = 1000000000,
+};
+
+static struct xp_perfdata *begin(void)
+{
+	struct xp_perfdata *perfdata;
+
+	fd = memfd_create("perfdata", 0);
+	assert_true(fd >= 0);
+	assert_int_equal(xp_perfdata_new(&perfdata, fd, &options), 0);
+	return perfdata;
+}
+
+static uint8_t *file_bytes(size_t *size)
+{
+	uint8_t *bytes;
+
+	*size = lseek(fd, 0, SEEK_END);
+	bytes = malloc(*size + 1);
+	assert_non_null(bytes);
+	assert_int_equal(pread(fd, bytes, *size, 0), *size);
+	return bytes;
+}
+
+static void assert_bytes(uint64_t offset, const void *expected, size_t size)
+{
+	uint8_t found[4096];
+
+	assert_true(size <= sizeof(found));
+	assert_int_equal(pread(fd, found, size, offset), size);
+	assert_memory_equal(found, expected, size);
+}
+
+/* Ends the file without anything in its features but what is always there. */
+static void end(struct xp_perfdata *perfdata)
+{
+	const struct xp_perfdata_features features = { 0 };
+
+	assert_int_equal(xp_perfdata_finish(perfdata, &features), 0);
+	xp_perfdata_free(perfdata);
+}
+
+/* What the reader says of the file: the number of records of a type. */
+static unsigned int count(uint32_t type)
+{
+	struct xp_perfdata_violation violation = { .text = "" };
+	struct xp_perfdata_reader reader;
+	struct xp_perfdata_record record;
+	unsigned int found = 0;
+	size_t size;
+	uint8_t *bytes = file_bytes(&size);
+	int more = xp_perfdata_reader_init(&reader, bytes, size, &violation);
+
+	if (!more)
+		while ((more = xp_perfdata_reader_next(&reader, &record, &violation)) == 1)
+			found += record.type == type;
+	if (!more && xp_perfdata_rules_check(bytes, size, &violation))
+		more = -1;
+	free(bytes);
+	if (more)
+		fail_msg("0x%llx: %s", (unsigned long long)violation.offset, violation.text);
+	return found;
+}
+
+static void convert(uint64_t hz)
+{
+	struct xp_perfdata_conversion conversion;
+	const uint64_t tsc = 1ull << 52, ns = 12345678901234, later_s = 3600;
+	int64_t off;
+
+	assert_int_equal(xp_perfdata_conversion(&conversion, hz, tsc, ns), 0);
+	assert_true(conversion.shift <= 32 && conversion.mult);
+	assert_int_equal(xp_perfdata_ns(&conversion, tsc), ns);
+	if (hz < 500000000 || hz > 10000000000)
+		return;
+	/* Half a unit of a multiplier of 28 bits or more. */
+	off = xp_perfdata_ns(&conversion, tsc + later_s * hz) - ns - later_s * 1000000000;
+	assert_in_range(off + 7000, 0, 14000);
+	off = xp_perfdata_ns(&conversion, tsc - hz) - ns + 1000000000;
+	assert_in_range(off + 2, 0, 4);
+}
+
+static void test_conversion(void **state)
+{
+	static const uint64_t frequencies[] = { 1,	    999999999,	1000000000, 1000000001,	     1996249000,
+						2899999999, 4000000000, 9000000000, 999999999999999, (1ull << 62) - 1 };
+	struct xp_perfdata_conversion conversion;
+
+	(void)state;
+	for (size_t i = 0; i < XP_ARRAY_SIZE(frequencies); i++)
+		convert(frequencies[i]);
+	assert_int_equal(xp_perfdata_conversion(&conversion, 0, 1, 1), -ERANGE);
+	assert_int_equal(xp_perfdata_conversion(&conversion, 1ull << 62, 1, 1), -ERANGE);
+	assert_int_equal(xp_perfdata_conversion(&conversion, 1000000000, 1000, 1100), 0);
+	assert_int_equal(conversion.shift, SHIFT);
+	assert_int_equal(conversion.mult, MULT);
+	assert_int_equal(conversion.zero, ZERO);
+}
+
+static void test_head(void **state)
+{
+	static const uint8_t expected[] = {
+		'P',
+		'E',
+		'R',
+		'F',
+		'I',
+		'L',
+		'E',
+		'2',
+		U64(104),
+		U64(128), /* of an event: 112 + 16 */
+		U64(104),
+		U64(128), /* events */
+		U64(232),
+		U64(56), /* records */
+		U64(0),
+		U64(0), /* event types */
+		U64(1 << 23),
+		U64(0),
+		U64(0),
+		U64(0), /* features: CLOCKID */
+		/* attr: software, 112 bytes, cpu-clock, period, sample type, read format */
+		U32(1),
+		U32(112),
+		U64(0),
+		U64(1000000),
+		U64(0x1a7),
+		U64(0),
+		/* mmap, comm, task, sample_id_all, exclude_guest, mmap2, comm_exec, use_clockid */
+		U64(1ull << 8 | 1 << 9 | 1 << 13 | 1 << 18 | 1 << 20 | 1 << 23 | 1 << 24 | 1 << 25),
+		U32(0),
+		U32(0),
+		U64(0),
+		U64(0),
+		U64(0),
+		U64(0),
+		U32(0),
+		U32(1), /* CLOCK_MONOTONIC */
+		U64(0),
+		U32(0),
+		U16(0),
+		U16(0), /* up to 112 bytes */
+		U64(104),
+		U64(0), /* ids */
+		/* TIME_CONV */
+		U32(79),
+		U16(0),
+		U16(56),
+		U64(SHIFT),
+		U64(MULT),
+		U64(ZERO),
+		U64(0),
+		U64(0),
+		1,
+		0,
+		0,
+		0,
+		0,
+		0,
+		0,
+		0,
+	};
+	static const uint8_t clockid[] = { U64(1) };
+
+	(void)state;
+	end(begin());
+	assert_bytes(0, expected, sizeof(expected));
+	assert_bytes(sizeof(expected) + 256, clockid, sizeof(clockid));
+	assert_int_equal(count(79), 1);
+	close(fd);
+}
+
+#define TRAILER(pid, tid, time) U32(pid), U32(tid), U64(time), U64(0)
+
+static void test_records(void **state)
+{
+	static const uint8_t expected[] = {
+		/* MMAP of the kernel */
+		U32(1), U16(1), U16(40 + 24 + 24), U32(-1), U32(0), U64(0xffffffff81000000), U64(0x1200000),
+		U64(0xffffffff81000000), '[', 'k', 'e', 'r', 'n', 'e', 'l', '.', 'k', 'a', 'l', 'l', 's', 'y', 'm', 's',
+		']', '_', 't', 'e', 'x', 't', 0, 0, TRAILER(0, 0, 0),
+		/* MMAP of a module */
+		U32(1), U16(1), U16(40 + 8 + 24), U32(-1), U32(0), U64(0xffffffffc0000000), U64(0x3000), U64(0), '[',
+		'x', 'f', 's', ']', 0, 0, 0, TRAILER(0, 0, 0),
+		/* MMAP2 with a build id of 8 bytes */
+		U32(10), U16(2 | 1 << 14), U16(72 + 8 + 24), U32(7), U32(8), U64(0x7f0000001000), U64(0x2000),
+		U64(0x1000), 8, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8, U64(0), U32(0), U32(5), U32(2), '/', 'b', 'i', 'n',
+		'/', 'a', 'b', 0, TRAILER(7, 8, 1100),
+		/* MMAP2 without one */
+		U32(10), U16(2), U16(72 + 16 + 24), U32(7), U32(7), U64(0x400000), U64(0x1000), U64(0), U32(8), U32(17),
+		U64(42), U64(3), U32(5), U32(2), '/', 'b', 'i', 'n', '/', 'a', 'b', 'c', 0, 0, 0, 0, 0, 0, 0, 0,
+		TRAILER(7, 7, 1101),
+		/* COMM, EXEC */
+		U32(3), U16(0), U16(16 + 8 + 24), U32(7), U32(8), 'w', 'o', 'r', 'k', 'e', 'r', 0, 0,
+		TRAILER(7, 8, 1102), U32(3), U16(1 << 13), U16(16 + 16 + 24), U32(7), U32(7), 'a', 'b', 'c', 'd', 'e',
+		'f', 'g', 'h', 'i', 'j', 'k', 'l', 'm', 'n', 'o', 0, TRAILER(7, 7, 1103),
+		/* FORK with and without mappings, EXIT */
+		U32(7), U16(0), U16(32 + 24), U32(9), U32(7), U32(9), U32(7), U64(1104), TRAILER(9, 9, 1104), U32(7),
+		U16(1 << 13), U16(32 + 24), U32(10), U32(9), U32(10), U32(9), U64(1050), TRAILER(10, 10, 1105), U32(4),
+		U16(0), U16(32 + 24), U32(9), U32(7), U32(9), U32(7), U64(1106), TRAILER(9, 9, 1106),
+		/* SAMPLE of the kernel, of user mode */
+		U32(9), U16(1), U16(56 + 5 * 8), U64(0xffffffff81000010), U32(7), U32(8), U64(1107), U32(3), U32(0),
+		U64(1000000), U64(5), U64(-128), U64(0xffffffff81000010), U64(0xffffffff81000020), U64(-512),
+		U64(0x400010), U32(9), U16(2), U16(56 + 2 * 8), U64(0x400020), U32(7), U32(7), U64(1108), U32(0),
+		U32(0), U64(1000000), U64(2), U64(-512), U64(0x400020),
+		/* MMAP2 of pid 0 that marks a jitdump */
+		U32(10), U16(2), U16(72 + 16 + 24), U32(0), U32(0), U64(0), U64(4096), U64(0), U32(0), U32(0), U64(0),
+		U64(0), U32(5), U32(2), '/', 'a', '/', 'j', 'i', 't', '-', '7', '.', 'd', 'u', 'm', 'p', 0, 0, 0,
+		TRAILER(0, 0, 0)
+	};
+	static const uint8_t build_id[] = { 1, 2, 3, 4, 5, 6, 7, 8 };
+	static const uint64_t kernel[] = { 0xffffffff81000010, 0xffffffff81000020 }, user[] = { 0x400010, 0x400020 };
+	struct xp_perfdata_map map = { .pid = 7,
+				       .tid = 8,
+				       .start = 0x7f0000001000,
+				       .bytes = 0x2000,
+				       .file_offset = 0x1000,
+				       .dev = makedev(8, 17),
+				       .inode = 42,
+				       .generation = 3,
+				       .build_id = build_id,
+				       .build_id_bytes = sizeof(build_id),
+				       .path = "/bin/ab" };
+	const struct xp_perfdata_map other = { .pid = 7,
+					       .tid = 7,
+					       .start = 0x400000,
+					       .bytes = 0x1000,
+					       .dev = makedev(8, 17),
+					       .inode = 42,
+					       .generation = 3,
+					       .path = "/bin/abc" };
+	struct xp_perfdata_sample both = { 1007, 7, 8, 3, kernel, 2, user, 1 };
+	struct xp_perfdata_sample alone = { .tsc = 1008, .pid = 7, .tid = 7, .user = user + 1, .user_count = 1 };
+	struct xp_perfdata *perfdata = begin();
+
+	(void)state;
+	assert_int_equal(xp_perfdata_kernel(perfdata, 0xffffffff81000000, 0x1200000), 0);
+	assert_int_equal(xp_perfdata_module(perfdata, 0xffffffffc0000000, 0x3000, "[xfs]"), 0);
+	assert_int_equal(xp_perfdata_map(perfdata, 1000, &map), 0);
+	assert_int_equal(xp_perfdata_map(perfdata, 1001, &other), 0);
+	assert_int_equal(xp_perfdata_comm(perfdata, 1002, 7, 8, "worker", false), 0);
+	assert_int_equal(xp_perfdata_comm(perfdata, 1003, 7, 7, "abcdefghijklmnopq", true), 0);
+	assert_int_equal(xp_perfdata_fork(perfdata, 1004, 1004, 9, 9, 7, true), 0);
+	assert_int_equal(xp_perfdata_fork(perfdata, 1005, 950, 10, 10, 9, false), 0);
+	assert_int_equal(xp_perfdata_exit(perfdata, 1006, 9, 9, 7), 0);
+	assert_int_equal(xp_perfdata_sample(perfdata, &both), 0);
+	assert_int_equal(xp_perfdata_sample(perfdata, &alone), 0);
+	assert_int_equal(xp_perfdata_jit(perfdata, "/a/jit-7.dump"), 0);
+	assert_int_equal(xp_perfdata_bytes(perfdata), 56 + sizeof(expected));
+	end(perfdata);
+	assert_bytes(232 + 56, expected, sizeof(expected));
+	assert_int_equal(count(PERF_RECORD_SAMPLE), 2);
+	close(fd);
+}
+
+/* Of the sections, in the order of their numbers; each text has 4 bytes of length and is padded to 64. */
+static void test_features(void **state)
+{
+	static const uint8_t build_id[20] = { 0xab };
+	static const struct xp_perfdata_build_id ids[] = { { build_id, 20, true, "[kernel.kallsyms]" },
+							   { build_id, 8, false, "/bin/ab" } };
+	static const uint8_t table[] = { U64(688),  U64(200),  U64(888),  U64(68),   U64(956),	U64(68),   U64(1024),
+					 U64(68),   U64(1092), U64(68),	  U64(1160), U64(8),	U64(1168), U64(68),
+					 U64(1236), U64(8),    U64(1244), U64(140),  U64(1384), U64(192),  U64(1576),
+					 U64(16),   U64(1592), U64(8),	  U64(1600), U64(24) };
+	static const uint8_t kernel[] = { U32(0), U16(1 | 1 << 15), U16(36 + 64), U32(-1), 0xab, 0, 0,
+					  0,	  ZERO16,	    20,		  0,	   0,	 0, '[',
+					  'k' };
+	static const uint8_t file[] = { U32(0),
+					U16(2 | 1 << 15),
+					U16(36 + 64),
+					U32(-1),
+					0xab,
+					0,
+					0,
+					0,
+					ZERO16,
+					8,
+					0,
+					0,
+					0,
+					'/',
+					'b',
+					'i',
+					'n',
+					'/',
+					'a',
+					'b',
+					0,
+					0 };
+	static const uint8_t host[] = { U32(64), 'h', 0, 0 }, cpus[] = { U32(4), U32(3) }, memory[] = { U64(1000) };
+	static const uint8_t argv[] = { U32(2), U32(64), 'a', ' ', 'b', 0 };
+	static const uint8_t event[] = { U32(1), U32(112), U32(1), U32(112), U64(0), U64(1000000) };
+	static const uint8_t event_name[] = { U32(0), U32(64), 'c', 'l', 'k', 0 };
+	static const uint8_t span[] = { U64(1107), U64(1109) }, clock[] = { U32(1), U32(1), U64(1700), U64(1100) };
+	static const uint8_t bits[] = { U64(0xfcull | 0xd << 8 | 0x10 << 8 | 1 << 21 | 1 << 23 | 1 << 29), U64(0),
+					U64(0), U64(0) };
+	char *const command[] = { "a b", "c", NULL };
+	const struct xp_perfdata_features features = { "h",  "r",     "v",   "a",  "c",	 4,   3,
+						       1000, command, "clk", 1700, 1100, ids, 2 };
+	static const uint64_t address = 0x400020;
+	struct xp_perfdata_sample sample = { .tsc = 1009, .user = &address, .user_count = 1 };
+	struct xp_perfdata *perfdata = begin();
+
+	(void)state;
+	assert_int_equal(xp_perfdata_sample(perfdata, &sample), 0);
+	sample.tsc = 1007;
+	assert_int_equal(xp_perfdata_sample(perfdata, &sample), 0);
+	assert_int_equal(xp_perfdata_finish(perfdata, &features), 0);
+	xp_perfdata_free(perfdata);
+	assert_bytes(72, bits, sizeof(bits));
+	/* Two samples of 72 bytes behind TIME_CONV; room for 16 sections. */
+	assert_bytes(232 + 56 + 2 * 72, table, sizeof(table));
+	assert_bytes(688, kernel, sizeof(kernel));
+	assert_bytes(788, file, sizeof(file));
+	assert_bytes(888, host, sizeof(host));
+	assert_bytes(1160, cpus, sizeof(cpus));
+	assert_bytes(1236, memory, sizeof(memory));
+	assert_bytes(1244, argv, sizeof(argv));
+	assert_bytes(1384, event, sizeof(event));
+	assert_bytes(1384 + 8 + 112, event_name, sizeof(event_name));
+	assert_bytes(1576, span, sizeof(span));
+	assert_bytes(1600, clock, sizeof(clock));
+	assert_int_equal(lseek(fd, 0, SEEK_END), 1624);
+	close(fd);
+}
+
+static int put_sample(struct xp_perfdata *perfdata, uint64_t tsc, size_t depth)
+{
+	static uint64_t chain[XP_PERFDATA_CHAIN_MAX + 1];
+	const struct xp_perfdata_sample sample = { .tsc = tsc, .pid = 7, .user = chain, .user_count = depth };
+
+	return xp_perfdata_sample(perfdata, &sample);
+}
+
+/* At any moment what has gone out is a whole file. */
+static void test_cut_off(void **state)
+{
+	struct xp_perfdata *perfdata = begin();
+	unsigned int before = 0;
+
+	(void)state;
+	assert_int_equal(lseek(fd, 0, SEEK_END), 0);
+	for (unsigned int i = 0; i < 50; i++) {
+		unsigned int found;
+
+		assert_int_equal(put_sample(perfdata, 1000 + i, XP_PERFDATA_CHAIN_MAX), 0);
+		if (!lseek(fd, 0, SEEK_END))
+			continue;
+		found = count(PERF_RECORD_SAMPLE);
+		assert_in_range(found, before, i);
+		before = found;
+	}
+	assert_true(before > 40);
+	end(perfdata);
+	assert_int_equal(count(PERF_RECORD_SAMPLE), 50);
+	close(fd);
+}
+
+/* perf can hand records on: it never has to keep more than those of two rounds. */
+static void test_rounds(void **state)
+{
+	struct xp_perfdata *perfdata = begin();
+
+	(void)state;
+	for (uint64_t i = 1; i <= 101; i++) {
+		assert_int_equal(put_sample(perfdata, i * 100000000, 1), 0);
+		/* As late as may be, and later: the reader's rules find nothing out of order in this file. */
+		assert_int_equal(put_sample(perfdata, i * 100000000 - XP_MIN(i - 1, 10u) * 100000000, 1), 0);
+		assert_int_equal(put_sample(perfdata, 1, 1), 0);
+	}
+	end(perfdata);
+	assert_int_equal(count(PERF_RECORD_SAMPLE), 303);
+	assert_int_equal(count(XP_PERFDATA_FINISHED_ROUND), 9);
+	close(fd);
+}
+
+/* What is late, but not too late, has its own time; what is later has the earliest that perf still sorts in. */
+static void test_late(void **state)
+{
+	static const uint8_t round[] = { U32(68), U16(0), U16(8) };
+	static const uint8_t late[] = { U64(7), U64(2500000000 + ZERO) },
+			     too_late[] = { U64(7), U64(2000000000 + ZERO) };
+	const size_t first = 232 + 56, sample = 72;
+	struct xp_perfdata *perfdata = begin();
+
+	(void)state;
+	assert_int_equal(put_sample(perfdata, 1, 1), 0);
+	assert_int_equal(put_sample(perfdata, 2000000000, 1), 0);
+	assert_int_equal(put_sample(perfdata, 3100000000, 1), 0);
+	assert_int_equal(put_sample(perfdata, 2500000000, 1), 0);
+	assert_int_equal(put_sample(perfdata, 1, 1), 0);
+	end(perfdata);
+	assert_bytes(first + 2 * sample, round, sizeof(round));
+	assert_bytes(first + 3 * sample + sizeof(round), round, sizeof(round));
+	assert_bytes(first + 3 * sample + 2 * sizeof(round) + 16, late, sizeof(late));
+	assert_bytes(first + 4 * sample + 2 * sizeof(round) + 16, too_late, sizeof(too_late));
+	assert_int_equal(count(PERF_RECORD_SAMPLE), 5);
+	close(fd);
+}
+
+static void test_refused(void **state)
+{
+	static char path[XP_PERFDATA_PATH_MAX + 1] = "/", jit[XP_PERFDATA_PATH_MAX + 1];
+	static const uint8_t build_id[21];
+	struct xp_perfdata_options none = options;
+	struct xp_perfdata_map map = { .path = path };
+	struct xp_perfdata *perfdata;
+
+	(void)state;
+	none.period = 0;
+	assert_int_equal(xp_perfdata_new(&perfdata, -1, &none), -EINVAL);
+	assert_null(perfdata);
+	perfdata = begin();
+	assert_int_equal(put_sample(perfdata, 1, 0), -EINVAL);
+	assert_int_equal(put_sample(perfdata, 1, XP_PERFDATA_CHAIN_MAX + 1), -EINVAL);
+	memset(path + 1, 'a', sizeof(path) - 2);
+	assert_int_equal(strlen(path), XP_PERFDATA_PATH_MAX);
+	assert_int_equal(xp_perfdata_map(perfdata, 1, &map), -ENAMETOOLONG);
+	assert_int_equal(xp_perfdata_module(perfdata, 1, 1, path), -ENAMETOOLONG);
+	path[XP_PERFDATA_PATH_MAX - 1] = 0;
+	assert_int_equal(xp_perfdata_map(perfdata, 1, &map), 0);
+	map.build_id = build_id;
+	map.build_id_bytes = sizeof(build_id);
+	assert_int_equal(xp_perfdata_map(perfdata, 1, &map), -EINVAL);
+	assert_int_equal(xp_perfdata_jit(perfdata, "jit-1.dump"), -EINVAL);
+	assert_int_equal(xp_perfdata_jit(perfdata, "/jit-.dump"), -EINVAL);
+	assert_int_equal(xp_perfdata_jit(perfdata, "/jit-1.dumps"), -EINVAL);
+	assert_int_equal(xp_perfdata_jit(perfdata, "/a/xjit-1.dump"), -EINVAL);
+	snprintf(jit, sizeof(jit), "%.4085s/jit-1.dump", path);
+	assert_int_equal(xp_perfdata_jit(perfdata, jit), -ENAMETOOLONG);
+	end(perfdata);
+	assert_int_equal(count(PERF_RECORD_MMAP2), 1);
+	assert_int_equal(count(PERF_RECORD_SAMPLE), 0);
+	close(fd);
+}
+
+static int fill(struct xp_perfdata *perfdata)
+{
+	int err = 0;
+
+	for (unsigned int i = 0; i < 1000 && !err; i++)
+		err = put_sample(perfdata, 1000 + i, XP_PERFDATA_CHAIN_MAX);
+	return err;
+}
+
+/* A disk that fills up: the error is kept, the file holds what went out before it. */
+static void test_full_disk(void **state)
+{
+	const struct xp_perfdata_features features = { .hostname = "h" };
+	struct rlimit before, limit;
+	struct xp_perfdata *perfdata;
+
+	(void)state;
+	signal(SIGXFSZ, SIG_IGN);
+	assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+	limit = before;
+	limit.rlim_cur = 1000000;
+	perfdata = begin();
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+	assert_int_equal(fill(perfdata), -EFBIG);
+	assert_int_equal(put_sample(perfdata, 1, 1), -EFBIG);
+	assert_int_equal(xp_perfdata_comm(perfdata, 1, 1, 1, "a", false), -EFBIG);
+	assert_int_equal(xp_perfdata_finish(perfdata, &features), -EFBIG);
+	xp_perfdata_free(perfdata);
+	assert_in_range(count(PERF_RECORD_SAMPLE), 20, 30);
+	close(fd);
+
+	/* It fills up with the features. */
+	perfdata = begin();
+	limit.rlim_cur = 600;
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+	assert_int_equal(put_sample(perfdata, 1000, 1), 0);
+	assert_int_equal(xp_perfdata_finish(perfdata, &features), -EFBIG);
+	xp_perfdata_free(perfdata);
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+	assert_int_equal(count(PERF_RECORD_SAMPLE), 1);
+	close(fd);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_conversion), cmocka_unit_test(test_head),	   cmocka_unit_test(test_records),
+		cmocka_unit_test(test_features),   cmocka_unit_test(test_cut_off), cmocka_unit_test(test_rounds),
+		cmocka_unit_test(test_late),	   cmocka_unit_test(test_refused), cmocka_unit_test(test_full_disk),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
