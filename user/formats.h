@@ -37,5 +37,6 @@ const char *xp_format_names(char *to, size_t to_size);
 extern const struct xp_format xp_format_fdr;
 extern const struct xp_format xp_format_gperf;
 extern const struct xp_format xp_format_jitdump;
+extern const struct xp_format xp_format_perfdata;
 
 #endif

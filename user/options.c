@@ -48,9 +48,10 @@ const struct xp_command_info xp_command_table[XP_COMMANDS] = {
 	[XP_CMD_DUMP] = {
 		.name = "dump",
 		.synopsis = "FILE...",
-		.summary = "print an FDR log, a gperftools profile or a jitdump, record by record",
-		.description = "Prints any XRay FDR log of versions 1 to 5, any gperftools CPU profile and any jitdump as text, "
-			       "those of XRay's own runtime, of libprofiler and of JIT runtimes included.",
+		.summary = "print a log, profile, perf.data or jitdump, record by record",
+		.description = "Prints any XRay FDR log of versions 1 to 5, any gperftools CPU profile, any jitdump and any "
+			       "little-endian perf.data as text, those of XRay's own runtime, of libprofiler, of JIT "
+			       "runtimes and of perf included.",
 		.operands_min = 1,
 		.operands_max = UINT_MAX,
 		.operands = XP_OPERAND_FILE,

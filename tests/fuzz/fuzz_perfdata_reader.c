@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* Fuzzes the reader of perf.data files, its rules, and what dump and check make of them. */
+#include <errno.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fmt_perfdata_reader.h"
+#include "fmt_perfdata_rules.h"
+#include "formats.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+#define CHECK(condition)                                                                                               \
+	do {                                                                                                           \
+		if (!(condition))                                                                                      \
+			abort();                                                                                       \
+	} while (0)
+
+/* Behind bytes that the sanitizer knows of lies what it does not let be read. */
+static void check_record(const uint8_t *data, size_t size, const struct xp_perfdata_record *record)
+{
+	CHECK(record->bytes >= 8 && record->bytes <= size - record->offset);
+	switch (record->type) {
+	case PERF_RECORD_SAMPLE:
+		CHECK(!record->sample.chain_count ||
+		      record->sample.chain_count <= (uint64_t)(data + size - record->sample.chain) / 8);
+		if (record->sample.chain_count)
+			xp_perfdata_reader_chain(record, record->sample.chain_count - 1);
+		break;
+	case PERF_RECORD_MMAP:
+	case PERF_RECORD_MMAP2:
+		CHECK(strlen(record->map.path) < size && record->map.build_id_bytes <= 20);
+		break;
+	case PERF_RECORD_COMM:
+		CHECK(strlen(record->comm.name) < size);
+		break;
+	}
+}
+
+/* Returns the reader's last word. */
+static int read_all(const uint8_t *data, size_t size, struct xp_perfdata_violation *violation)
+{
+	struct xp_perfdata_feature_section section;
+	struct xp_perfdata_reader reader;
+	struct xp_perfdata_record record;
+	uint64_t at = 0;
+	int more = xp_perfdata_reader_init(&reader, data, size, violation);
+
+	if (more)
+		return more;
+	while ((more = xp_perfdata_reader_next(&reader, &record, violation)) == 1) {
+		CHECK(record.offset >= at);
+		check_record(data, size, &record);
+		at = record.offset + record.bytes;
+	}
+	for (unsigned int from = 0; !more; from = section.feature + 1) {
+		const char *text;
+
+		more = xp_perfdata_reader_feature(&reader, from, &section, violation);
+		if (more <= 0)
+			break;
+		CHECK(section.feature >= from && section.offset <= size && section.bytes <= size - section.offset);
+		text = xp_perfdata_reader_text(&reader, &section);
+		CHECK(!text || strlen(text) < section.bytes);
+		more = 0;
+	}
+	return more;
+}
+
+static void check_formats(const uint8_t *data, size_t size, bool is_right)
+{
+	struct xp_report report = { 0 };
+	struct xp_finding finding;
+	FILE *out = fopen("/dev/null", "w");
+
+	CHECK(out);
+	CHECK(xp_format_perfdata.dump(data, size, out, &finding) == (is_right ? 0 : -EBADMSG));
+	fclose(out);
+	CHECK(!xp_format_perfdata.check(data, size, &report));
+	CHECK(report.finding_count <= 1 && (is_right || report.finding_count));
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct xp_perfdata_violation violation = { .text = "" };
+	int err = read_all(data, size, &violation);
+
+	CHECK(!err || err == -EBADMSG);
+	CHECK(!err == !violation.text[0] && violation.offset <= size);
+	check_formats(data, size, !err);
+	if (!err && xp_perfdata_rules_check(data, size, &violation))
+		CHECK(violation.offset <= size && violation.text[0]);
+	return 0;
+}

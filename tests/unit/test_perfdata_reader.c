@@ -1,0 +1,542 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* Files by hand: what the reader of perf.data and the rules say of them. */
+#include "fmt_perfdata_reader.h"
+#include "fmt_perfdata_rules.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <cmocka.h>
+
+#include "formats.h"
+
+#define SAMPLE_TYPE (PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_CALLCHAIN)
+#define DATA 232 /* offset of the records behind one event of 112 bytes */
+#define DATA_SIZE_AT offsetof(struct xp_perfdata_header, data.size)
+
+static struct {
+	uint8_t bytes[1 << 16];
+	size_t size;
+} file;
+
+static void put(const void *data, size_t size)
+{
+	memcpy(file.bytes + file.size, data, size);
+	file.size += size;
+}
+
+static void add_words(size_t count, const uint64_t *words)
+{
+	put(words, count * sizeof(*words));
+}
+
+#define words(...) add_words(sizeof((uint64_t[]){ __VA_ARGS__ }) / 8, (uint64_t[]){ __VA_ARGS__ })
+#define PAIR(low, high) ((uint64_t)(uint32_t)(low) | (uint64_t)(high) << 32)
+
+/* A record's header as one word. */
+#define RECORD(type, misc, size) ((uint64_t)(type) | (uint64_t)(misc) << 32 | (uint64_t)(size) << 48)
+
+static void poke64(size_t offset, uint64_t value)
+{
+	memcpy(file.bytes + offset, &value, sizeof(value));
+}
+
+/* One event, without ids. */
+static void begin(uint64_t sample_type)
+{
+	struct xp_perfdata_header header = {
+		.magic = XP_PERFDATA_MAGIC,
+		.size = sizeof(header),
+		.attr_size = 128,
+		.attrs = { sizeof(header), 128 },
+		.data = { DATA, 0 },
+	};
+	struct perf_event_attr attr = { .size = 112, .sample_type = sample_type, .sample_id_all = 1 };
+
+	file.size = 0;
+	put(&header, sizeof(header));
+	put(&attr, 112);
+	words(sizeof(header), 0);
+}
+
+/* The records end here. */
+static void end_data(void)
+{
+	poke64(DATA_SIZE_AT, file.size - DATA);
+}
+
+/* The bytes stand at the end of their own memory, so that a sanitizer sees reading beyond them. */
+static uint8_t *copy(void)
+{
+	uint8_t *bytes = malloc(file.size ? file.size : 1);
+
+	assert_non_null(bytes);
+	memcpy(bytes, file.bytes, file.size);
+	return bytes;
+}
+
+static int read_all(const uint8_t *bytes, struct xp_perfdata_violation *violation)
+{
+	struct xp_perfdata_feature_section section;
+	struct xp_perfdata_reader reader;
+	struct xp_perfdata_record record;
+	int more = xp_perfdata_reader_init(&reader, bytes, file.size, violation);
+
+	if (!more)
+		while ((more = xp_perfdata_reader_next(&reader, &record, violation)) == 1)
+			;
+	for (unsigned int from = 0; !more; from = section.feature + 1) {
+		more = xp_perfdata_reader_feature(&reader, from, &section, violation);
+		if (more <= 0)
+			break;
+		more = 0;
+	}
+	return more;
+}
+
+static void assert_violation(uint64_t offset, const char *words)
+{
+	struct xp_perfdata_violation violation = { .text = "none" };
+	uint8_t *bytes = copy();
+	int err = read_all(bytes, &violation);
+
+	free(bytes);
+	if (err != -EBADMSG || !strstr(violation.text, words) || violation.offset != offset)
+		fail_msg("%d: 0x%llx: %s", err, (unsigned long long)violation.offset, violation.text);
+}
+
+/* words NULL: the file is right. */
+static void assert_rule(uint64_t offset, const char *words)
+{
+	struct xp_perfdata_violation violation = { .text = "none" };
+	uint8_t *bytes = copy();
+	bool found;
+
+	if (read_all(bytes, &violation))
+		fail_msg("%s", violation.text);
+	found = xp_perfdata_rules_check(bytes, file.size, &violation);
+	free(bytes);
+	if (found != !!words || (words && (!strstr(violation.text, words) || violation.offset != offset)))
+		fail_msg("%d: 0x%llx: %s", found, (unsigned long long)violation.offset, violation.text);
+}
+
+#define TRAILER PAIR(7, 8), 1000
+
+/* A sample of user mode with a chain of one address. */
+static void put_sample(uint64_t time)
+{
+	words(RECORD(PERF_RECORD_SAMPLE, 2, 56), 0x1234, PAIR(7, 8), time, 2, PERF_CONTEXT_USER, 0x1234);
+}
+
+static void test_records(void **state)
+{
+	struct xp_perfdata_violation violation;
+	struct xp_perfdata_reader reader;
+	struct xp_perfdata_record record;
+	struct xp_perfdata_event event;
+	uint8_t *bytes;
+
+	(void)state;
+	begin(SAMPLE_TYPE);
+	words(RECORD(79, 0, 32), 32, 1000, 77);
+	words(RECORD(PERF_RECORD_MMAP2, 2 | 1 << 14, 96), PAIR(7, 8), 0x400000, 0x1000, 0x2000, 4 | 0x0201ull << 32, 0,
+	      0, PAIR(5, 2), 0x622f /* "/b" */, TRAILER);
+	words(RECORD(PERF_RECORD_COMM, 0, 40), PAIR(7, 9), 0x6362, TRAILER);
+	words(RECORD(PERF_RECORD_FORK, 0, 48), PAIR(9, 7), PAIR(10, 8), 950, TRAILER);
+	words(RECORD(PERF_RECORD_LOST, 0, 40), 1, 33, TRAILER);
+	words(RECORD(12345, 0, 24), 1, 2); /* from 64 on there is no trailer */
+	words(RECORD(22, 0, 32), 1, TRAILER);
+	put_sample(5000);
+	end_data();
+	bytes = copy();
+	assert_true(xp_perfdata_probe(bytes, file.size));
+	assert_int_equal(xp_perfdata_reader_init(&reader, bytes, file.size, &violation), 0);
+	assert_int_equal(reader.event_count, 1);
+	xp_perfdata_reader_event(&reader, 0, &event);
+	assert_int_equal(event.attr.sample_type, SAMPLE_TYPE);
+
+	assert_int_equal(xp_perfdata_reader_next(&reader, &record, &violation), 1);
+	assert_int_equal(record.offset, DATA);
+	assert_int_equal(record.conversion.shift, 32);
+	assert_int_equal(record.conversion.mult, 1000);
+	assert_int_equal(record.conversion.zero, 77);
+	assert_true(record.conversion.has_zero && !record.has);
+
+	assert_int_equal(xp_perfdata_reader_next(&reader, &record, &violation), 1);
+	assert_int_equal(record.has, PERF_SAMPLE_TID | PERF_SAMPLE_TIME);
+	assert_int_equal(record.pid, 7);
+	assert_int_equal(record.tid, 8);
+	assert_int_equal(record.time_ns, 1000);
+	assert_int_equal(record.map.pid, 7);
+	assert_int_equal(record.map.start, 0x400000);
+	assert_int_equal(record.map.bytes, 0x1000);
+	assert_int_equal(record.map.file_offset, 0x2000);
+	assert_int_equal(record.map.build_id_bytes, 4);
+	assert_memory_equal(record.map.build_id, "\1\2\0\0", 4);
+	assert_int_equal(record.map.prot, 5);
+	assert_string_equal(record.map.path, "/b");
+
+	assert_int_equal(xp_perfdata_reader_next(&reader, &record, &violation), 1);
+	assert_int_equal(record.comm.tid, 9);
+	assert_string_equal(record.comm.name, "bc");
+	assert_int_equal(xp_perfdata_reader_next(&reader, &record, &violation), 1);
+	assert_int_equal(record.task.pid, 9);
+	assert_int_equal(record.task.ppid, 7);
+	assert_int_equal(record.task.tid, 10);
+	assert_int_equal(record.task.ptid, 8);
+	assert_int_equal(record.task.time_ns, 950);
+	assert_int_equal(xp_perfdata_reader_next(&reader, &record, &violation), 1);
+	assert_int_equal(record.lost.count, 33);
+	assert_int_equal(xp_perfdata_reader_next(&reader, &record, &violation), 1);
+	assert_int_equal(record.type, 12345);
+	assert_null(xp_perfdata_record_name(record.type));
+	assert_int_equal(xp_perfdata_reader_next(&reader, &record, &violation), 1);
+	assert_int_equal(record.tid, 8);
+
+	assert_int_equal(xp_perfdata_reader_next(&reader, &record, &violation), 1);
+	assert_int_equal(record.has, PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_CALLCHAIN);
+	assert_int_equal(record.sample.ip, 0x1234);
+	assert_int_equal(record.time_ns, 5000);
+	assert_int_equal(record.sample.chain_count, 2);
+	assert_int_equal(xp_perfdata_reader_chain(&record, 0), PERF_CONTEXT_USER);
+	assert_int_equal(xp_perfdata_reader_chain(&record, 1), 0x1234);
+	assert_int_equal(xp_perfdata_reader_next(&reader, &record, &violation), 0);
+	free(bytes);
+}
+
+/* Every field that may stand in a sample before the chain, and something behind it. */
+static void test_full_sample(void **state)
+{
+	struct xp_perfdata_violation violation;
+	struct xp_perfdata_reader reader;
+	struct xp_perfdata_record record;
+	uint8_t *bytes;
+
+	(void)state;
+	begin(PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_ADDR |
+	      PERF_SAMPLE_ID | PERF_SAMPLE_STREAM_ID | PERF_SAMPLE_CPU | PERF_SAMPLE_PERIOD | PERF_SAMPLE_READ |
+	      PERF_SAMPLE_CALLCHAIN | PERF_SAMPLE_RAW);
+	poke64(104 + offsetof(struct perf_event_attr, read_format),
+	       PERF_FORMAT_GROUP | PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_ID);
+	words(RECORD(PERF_RECORD_SAMPLE, 2, 8 * 20), 1, 0x1234, PAIR(7, 8), 5000, 0xadd, 2, 3, PAIR(11, 0), 99,
+	      /* two counters */ 2, 1000, 41, 1, 42, 2, /* chain */ 1, 0x77, /* raw */ 8, 9);
+	words(RECORD(PERF_RECORD_COMM, 0, 8 * 9), PAIR(7, 9), 0x6362,
+	      /* trailer */ PAIR(7, 8), 6000, 2, 3, PAIR(12, 0), 1);
+	end_data();
+	bytes = copy();
+	assert_int_equal(xp_perfdata_reader_init(&reader, bytes, file.size, &violation), 0);
+	assert_int_equal(xp_perfdata_reader_next(&reader, &record, &violation), 1);
+	assert_int_equal(record.time_ns, 5000);
+	assert_int_equal(record.cpu, 11);
+	assert_int_equal(record.sample.period, 99);
+	assert_int_equal(record.sample.chain_count, 1);
+	assert_int_equal(xp_perfdata_reader_chain(&record, 0), 0x77);
+	assert_int_equal(xp_perfdata_reader_next(&reader, &record, &violation), 1);
+	assert_int_equal(record.time_ns, 6000);
+	assert_int_equal(record.cpu, 12);
+	assert_string_equal(record.comm.name, "bc");
+	assert_int_equal(xp_perfdata_reader_next(&reader, &record, &violation), 0);
+	free(bytes);
+}
+
+/* Two events with different samples, told apart by their ids. */
+static void test_two_events(void **state)
+{
+	struct xp_perfdata_header header = {
+		.magic = XP_PERFDATA_MAGIC,
+		.size = sizeof(header),
+		.attr_size = 128,
+		.attrs = { 120, 256 },
+		.data = { 376, 0 },
+	};
+	struct perf_event_attr attr = { .size = 112, .sample_type = PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_TIME };
+	struct xp_perfdata_violation violation;
+	struct xp_perfdata_reader reader;
+	struct xp_perfdata_record record;
+	uint8_t *bytes;
+
+	(void)state;
+	file.size = 0;
+	put(&header, sizeof(header));
+	words(71, 72);
+	put(&attr, 112);
+	words(104, 8);
+	attr.sample_type |= PERF_SAMPLE_CPU;
+	put(&attr, 112);
+	words(112, 8);
+	words(RECORD(PERF_RECORD_SAMPLE, 2, 32), 72, 500, PAIR(3, 0));
+	words(RECORD(PERF_RECORD_SAMPLE, 2, 24), 71, 600);
+	words(RECORD(PERF_RECORD_SAMPLE, 2, 24), 73, 700);
+	poke64(DATA_SIZE_AT, file.size - 376);
+	bytes = copy();
+	assert_int_equal(xp_perfdata_reader_init(&reader, bytes, file.size, &violation), 0);
+	assert_int_equal(xp_perfdata_reader_next(&reader, &record, &violation), 1);
+	assert_int_equal(record.cpu, 3);
+	assert_int_equal(record.time_ns, 500);
+	assert_int_equal(xp_perfdata_reader_next(&reader, &record, &violation), 1);
+	assert_int_equal(record.has, PERF_SAMPLE_TIME);
+	assert_int_equal(record.time_ns, 600);
+	assert_int_equal(xp_perfdata_reader_next(&reader, &record, &violation), -EBADMSG);
+	assert_int_equal(violation.offset, 376 + 56);
+	free(bytes);
+	poke64(120 + offsetof(struct perf_event_attr, sample_type), PERF_SAMPLE_TIME);
+	assert_violation(120, "differ in what their records hold");
+}
+
+static void test_headers(void **state)
+{
+	(void)state;
+	begin(SAMPLE_TYPE);
+	file.size = 7;
+	assert_violation(0, "no perf.data");
+	file.size = 50;
+	assert_violation(0, "ends inside the header");
+	begin(SAMPLE_TYPE);
+	memcpy(file.bytes, "2ELIFREP", 8);
+	assert_violation(0, "big-endian");
+	begin(SAMPLE_TYPE);
+	poke64(8, 16);
+	assert_violation(8, "pipe");
+	poke64(8, 103);
+	assert_violation(8, "103 bytes");
+	begin(SAMPLE_TYPE);
+	poke64(24, 1000); /* attrs */
+	assert_violation(24, "not in the file");
+	poke64(24, 104);
+	poke64(32, UINT64_MAX);
+	assert_violation(24, "not in the file");
+	poke64(32, 127);
+	assert_violation(16, "which is not 1 to");
+	poke64(32, 0);
+	assert_violation(16, "which is not 1 to");
+	begin(SAMPLE_TYPE);
+	poke64(16, 79);
+	assert_violation(16, "79 bytes");
+	begin(SAMPLE_TYPE);
+	poke64(104 + 4, 111);
+	assert_violation(104 + 4, "have 111 bytes");
+	begin(SAMPLE_TYPE);
+	poke64(104 + 120, 4);
+	assert_violation(104 + 112, "ids of an event");
+	begin(SAMPLE_TYPE);
+	poke64(DATA_SIZE_AT, 8);
+	assert_violation(40, "ends too early");
+	/* The header of before there were features. */
+	begin(SAMPLE_TYPE);
+	poke64(8, 72);
+	poke64(72, 1 << 3);
+	put_sample(1);
+	end_data();
+	assert_rule(0, NULL);
+}
+
+static void refuse_record(const char *words)
+{
+	end_data();
+	assert_violation(DATA, words);
+	begin(SAMPLE_TYPE);
+}
+
+static void test_malformed_records(void **state)
+{
+	(void)state;
+	begin(SAMPLE_TYPE);
+	put("1234", 4);
+	refuse_record("end inside one");
+	words(RECORD(68, 0, 7));
+	refuse_record("has 7 bytes");
+	words(RECORD(68, 0, 16));
+	refuse_record("end inside one of 16");
+	words(RECORD(68, 0, 12), 0);
+	refuse_record("no multiple of 8");
+	words(RECORD(68, 0, 16), 0);
+	refuse_record("8 bytes longer");
+	words(RECORD(PERF_RECORD_SAMPLE, 2, 56), 0x1234, PAIR(7, 8), 5, 3, 1, 2);
+	refuse_record("not of its form");
+	words(RECORD(PERF_RECORD_SAMPLE, 2, 56), 0x1234, PAIR(7, 8), 5, 1, 1, 2);
+	refuse_record("8 bytes longer");
+	words(RECORD(PERF_RECORD_SAMPLE, 2, 40), 0x1234, PAIR(7, 8), 5, UINT64_MAX / 8 + 1);
+	refuse_record("not of its form");
+	words(RECORD(PERF_RECORD_COMM, 0, 16), PAIR(7, 8));
+	refuse_record("not of its form"); /* no trailer */
+	words(RECORD(PERF_RECORD_COMM, 0, 40), PAIR(7, 8), 0x6161616161616161, TRAILER);
+	refuse_record("not of its form"); /* no zero */
+	words(RECORD(PERF_RECORD_EXIT, 0, 40), PAIR(7, 8), PAIR(7, 8), TRAILER);
+	refuse_record("not of its form");
+	words(RECORD(PERF_RECORD_MMAP2, 2 | 1 << 14, 96), PAIR(7, 8), 0, 0, 0, 21, 0, 0, PAIR(5, 2), 0x622f, TRAILER);
+	refuse_record("not of its form"); /* a build id of 21 bytes */
+	words(RECORD(XP_PERFDATA_AUXTRACE, 0, 16), 9, 1);
+	refuse_record("trace of 9 bytes");
+	words(RECORD(XP_PERFDATA_AUXTRACE, 0, 8));
+	refuse_record("no size");
+	words(RECORD(79, 0, 24), 1, 2);
+	refuse_record("not of its form");
+	words(RECORD(XP_PERFDATA_AUXTRACE, 0, 16), 8, 1, RECORD(68, 0, 8));
+	end_data();
+	assert_rule(0, NULL);
+}
+
+static void test_features(void **state)
+{
+	struct xp_perfdata_feature_section section;
+	struct xp_perfdata_violation violation;
+	struct xp_perfdata_reader reader;
+	uint8_t *bytes;
+
+	(void)state;
+	begin(SAMPLE_TYPE);
+	put_sample(1);
+	end_data();
+	poke64(72, 1 << 3 | 1 << 5);
+	poke64(96, 1ull << 63);
+	words(336, 16, 352, 8, 360, 0);
+	words(PAIR(12, 0x6f6e /* "no" */), 0, PAIR(4, 0x61616161));
+	assert_rule(0, NULL);
+	bytes = copy();
+	assert_int_equal(xp_perfdata_reader_init(&reader, bytes, file.size, &violation), 0);
+	assert_int_equal(xp_perfdata_reader_feature(&reader, 0, &section, &violation), 1);
+	assert_int_equal(section.feature, 3);
+	assert_int_equal(section.bytes, 16);
+	assert_non_null(xp_perfdata_reader_text(&reader, &section));
+	assert_int_equal(xp_perfdata_reader_feature(&reader, 4, &section, &violation), 1);
+	assert_int_equal(section.feature, 5);
+	assert_null(xp_perfdata_reader_text(&reader, &section));
+	assert_int_equal(xp_perfdata_reader_feature(&reader, 6, &section, &violation), 1);
+	assert_int_equal(section.feature, 255);
+	assert_null(xp_perfdata_reader_text(&reader, &section));
+	assert_int_equal(xp_perfdata_reader_feature(&reader, 256, &section, &violation), 0);
+	free(bytes);
+	file.size -= 8;
+	assert_violation(DATA + 56 + 16, "feature 5 is not in the file");
+	file.size = DATA + 56 + 20;
+	poke64(DATA + 56, DATA);
+	assert_violation(file.size, "table of features");
+}
+
+static void test_rules(void **state)
+{
+	(void)state;
+	begin(SAMPLE_TYPE);
+	assert_rule(DATA_SIZE_AT, "cut off");
+	words(RECORD(79, 0, 32), 32, 0, 77);
+	end_data();
+	assert_rule(DATA, "multiplier of 0");
+	begin(SAMPLE_TYPE);
+	words(RECORD(79, 0, 32), 64, 1, 77);
+	end_data();
+	assert_rule(DATA, "shift of 64");
+	begin(SAMPLE_TYPE);
+	words(RECORD(79, 0, 56), 32, 1, 77, 0, 0, 0);
+	end_data();
+	assert_rule(DATA, "no zero");
+}
+
+static void test_order(void **state)
+{
+	const uint64_t round = RECORD(68, 0, 8);
+
+	(void)state;
+	begin(SAMPLE_TYPE);
+	put_sample(100);
+	put_sample(50);
+	words(round);
+	put_sample(60);
+	put_sample(200);
+	words(round);
+	put_sample(100);
+	put_sample(0); /* no time */
+	end_data();
+	assert_rule(0, NULL);
+	put_sample(99);
+	end_data();
+	assert_rule(file.size - 56, "out of order: it is 1 ns older");
+}
+
+static void put_jit_mark(const char *path)
+{
+	char padded[32] = "";
+
+	words(RECORD(PERF_RECORD_MMAP, 2, 40 + sizeof(padded) + 16), 0, 0, 4096, 0);
+	memcpy(padded, path, strlen(path));
+	put(padded, sizeof(padded));
+	words(TRAILER);
+	end_data();
+}
+
+static void test_jit_mark(void **state)
+{
+	const uint64_t use_clockid = 1 << 25;
+
+	(void)state;
+	begin(SAMPLE_TYPE);
+	put_jit_mark("/a/jit-1.dump");
+	assert_rule(DATA, "perf inject --jit");
+	begin(SAMPLE_TYPE);
+	words(RECORD(79, 0, 32), 32, 1, 77);
+	put_jit_mark("/a/jit-1.dump");
+	assert_rule(0, NULL);
+	begin(SAMPLE_TYPE);
+	poke64(104 + 40, 1 << 18 | use_clockid);
+	poke64(104 + 88, PAIR(0, CLOCK_MONOTONIC));
+	put_jit_mark("/a/jit-1.dump");
+	assert_rule(0, NULL);
+	begin(SAMPLE_TYPE);
+	put_jit_mark("/a/jit-x.dump");
+	assert_rule(0, NULL);
+}
+
+static void test_format(void **state)
+{
+	struct xp_report report = { 0 };
+	char *text = NULL;
+	size_t text_bytes;
+	FILE *out = open_memstream(&text, &text_bytes);
+	struct xp_finding finding;
+	uint8_t *bytes;
+
+	(void)state;
+	begin(SAMPLE_TYPE);
+	put_sample(1500000000);
+	words(RECORD(12345, 0, 16), 0);
+	words(RECORD(PERF_RECORD_COMM, 0, 40), PAIR(7, 9), 0x1b63, TRAILER);
+	end_data();
+	bytes = copy();
+	assert_ptr_equal(xp_format_find(bytes, file.size), &xp_format_perfdata);
+	assert_int_equal(xp_format_perfdata.dump(bytes, file.size, out, &finding), 0);
+	assert_int_equal(fclose(out), 0);
+	assert_non_null(
+	    strstr(text, "0x000000e8       7       8   -        1.500000000 SAMPLE ip 0x1234 user 0x1234\n"));
+	assert_non_null(strstr(text, " type 12345 16 bytes\n"));
+	assert_non_null(strstr(text, " COMM 7/9 \"c\\x1b\"\n"));
+	assert_int_equal(xp_format_perfdata.check(bytes, file.size, &report), 0);
+	assert_int_equal(report.finding_count, 0);
+	assert_string_equal(report.summary, "perf.data: 1 samples, 0 mappings, 1 names, 0 forks and exits, 0 lost, 1 "
+					    "records of other types");
+	free(text);
+	free(bytes);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_records),
+		cmocka_unit_test(test_full_sample),
+		cmocka_unit_test(test_two_events),
+		cmocka_unit_test(test_headers),
+		cmocka_unit_test(test_malformed_records),
+		cmocka_unit_test(test_features),
+		cmocka_unit_test(test_rules),
+		cmocka_unit_test(test_order),
+		cmocka_unit_test(test_jit_mark),
+		cmocka_unit_test(test_format),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
