@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""perf, as users run it: what it says of a perf.data, and that it says nothing else."""
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+
+import pytest
+
+import house
+
+
+def paths():
+    """The machine's perf, and those of XPROF_PERFS (separated by colons)."""
+    found = [shutil.which("perf"), *os.environ.get("XPROF_PERFS", "").split(":")]
+    return [path for path in found if path and house.run([path, "--version"]).returncode == 0]
+
+
+PATHS = paths()
+
+
+def version_of(path):
+    return house.run([path, "--version"]).stdout.split()[-1]
+
+
+def fixture_params():
+    """For pytest.fixture(params=...): each perf, or None."""
+    return {"params": PATHS or [None], "ids": [f"perf-{version_of(path)}" for path in PATHS] or ["perf"]}
+
+
+class Perf:
+    """home: where it keeps its cache of binaries (~/.debug), empty at first."""
+
+    def __init__(self, path, home):
+        if path is None:
+            pytest.skip("no perf here (Debian's linux-perf)")
+        self.path, self.home = path, home
+
+    def __call__(self, *args, warnings=False, **options):
+        """Its output. Unless `warnings`, a word on standard error fails the test."""
+        environment = {**os.environ, "HOME": str(self.home), "PERF_CONFIG": "/dev/null", "PAGER": "cat", "LC_ALL": "C"}
+        environment.pop("DEBUGINFOD_URLS", None)
+        done = house.run([self.path, "--no-pager", *args], env=environment, **options)
+        assert done.returncode == 0, f"perf {args}: {done.stdout[-2000:]}{done.stderr}"
+        assert warnings or not done.stderr.strip(), f"perf {args}: {done.stderr}"
+        return done.stdout
+
+    def report(self, path, *keys, children=False, args=()):
+        """{(key, ...): samples}, or with children {(key, ...): share of the period}. keys: comm, dso, sym..."""
+        first = "overhead_children" if children else "sample"
+        text = self("report", "-i", path, "--stdio", "-g", "none", "--percent-limit", "0", "-t", "\x01",
+                    "--children" if children else "--no-children", "-F", ",".join([first, *keys]), *args)
+        rows = {}
+        for line in text.splitlines():
+            if line.startswith("#") or not line.strip():
+                continue
+            number, *names = [field.strip() for field in line.split("\x01")]
+            names = tuple(re.sub(r"^\[.\] ", "", name) for name in names)
+            value = float(number.rstrip("%")) / 100 if children else sum(map(int, number.split()))  # one of each event
+            rows[names] = rows.get(names, 0) + value
+        return rows
+
+    def script(self, path, *args):
+        """[Sample]"""
+        text = self("script", "-i", path, "--ns", "-F", "comm,pid,tid,cpu,time,period,event,ip,sym,dso", *args)
+        return [Sample(block) for block in text.split("\n\n") if block.strip()]
+
+    def cache(self, *args):
+        """perf buildid-cache, in our own home."""
+        return self("buildid-cache", *args)
+
+
+class Sample:
+    HEAD = re.compile(r"^(.*?)\s+(\d+)/(\d+)\s+\[(\d+)\]\s+(\d+)\.(\d{9}):\s+(\d+)\s+(\S+):\s*$")
+    FRAME = re.compile(r"^\s*([0-9a-f]+) (.*?)(?:\+0x[0-9a-f]+)? \((.*)\)$")
+
+    def __init__(self, text):
+        head, *frames = text.strip("\n").splitlines()
+        match = self.HEAD.match(head)
+        assert match, head
+        comm, pid, tid, cpu, seconds, ns, period, self.event = match.groups()
+        self.comm, self.pid, self.tid, self.cpu = comm.strip(), int(pid), int(tid), int(cpu)
+        self.time_ns, self.period = int(seconds + ns), int(period)
+        matches = [self.FRAME.match(frame) for frame in frames]
+        assert all(matches), frames
+        self.names = [match.group(2) for match in matches]
+        self.objects = [match.group(3) for match in matches]
+
+
+def kernel_build_id():
+    """Of the running kernel, in hex; None where it has none."""
+    notes = pathlib.Path("/sys/kernel/notes")
+    if not notes.exists():
+        return None
+    data, at = notes.read_bytes(), 0
+    while at + 12 <= len(data):
+        name, size, kind = (int.from_bytes(data[at + i:at + i + 4], "little") for i in (0, 4, 8))
+        start = at + 12 + (name + 3 & ~3)
+        if kind == 3 and data[at + 12:at + 12 + name] == b"GNU\0":
+            return data[start:start + size].hex()
+        at = start + (size + 3 & ~3)
+    return None
+
+
+def build_id(path):
+    """Of an ELF file, in hex; None where it has none."""
+    found = re.search(r"Build ID: (\w+)", house.run(["readelf", "-n", path]).stdout)
+    return found and found.group(1)
+
+
+def kernel_symbols():
+    """{name: address} of the kernel's text; empty where they are hidden."""
+    symbols = {}
+    for line in pathlib.Path("/proc/kallsyms").open():
+        address, kind, name = line.split()[:3]
+        if kind in "tT" and "\t[" not in line:
+            symbols.setdefault(name, int(address, 16))
+    return symbols if any(symbols.values()) else {}
