@@ -18,13 +18,15 @@
 
 /*
  * The buffer begins where a record begins, except inside a record that is longer than the buffer: so `whole`, as far as
- * the file consists of whole records, is where it began when it was last at a record's start.
+ * the file consists of whole records, is where it began when it was last at the start of a record, or of those that
+ * belong to one load.
  */
 struct xp_jitdump {
 	int fd;
 	int err; /* the first one, for good */
 	bool to_the_letter;
 	bool closed;
+	bool awaits_load; /* debug or unwinding information was written, which without the load would be nothing */
 	uint64_t written; /* bytes that have left the buffer */
 	uint64_t whole;
 	size_t used;
@@ -62,7 +64,8 @@ static int begin_record(struct xp_jitdump *dump, uint64_t bytes)
 
 		if (err)
 			return err;
-		dump->whole = dump->written;
+		if (!dump->awaits_load)
+			dump->whole = dump->written;
 	}
 	return 0;
 }
@@ -150,6 +153,7 @@ int xp_jitdump_load(struct xp_jitdump *dump, uint64_t timestamp, const struct xp
 	err = begin_record(dump, bytes);
 	if (err)
 		return err;
+	dump->awaits_load = false;
 	fields = prefix(XP_JITDUMP_LOAD, bytes, timestamp);
 	put32(&fields, load->pid);
 	put32(&fields, load->tid);
@@ -204,6 +208,7 @@ int xp_jitdump_debug_info(struct xp_jitdump *dump, uint64_t timestamp, uint64_t 
 	err = begin_record(dump, bytes);
 	if (err)
 		return err;
+	dump->awaits_load = true;
 	fields = prefix(XP_JITDUMP_DEBUG_INFO, bytes, timestamp);
 	put64(&fields, code_addr);
 	put64(&fields, line_count);
@@ -226,6 +231,7 @@ int xp_jitdump_unwinding_info(struct xp_jitdump *dump, uint64_t timestamp, const
 	err = begin_record(dump, bytes);
 	if (err)
 		return err;
+	dump->awaits_load = true;
 	fields = prefix(XP_JITDUMP_UNWINDING_INFO, bytes, timestamp);
 	put64(&fields, data_bytes);
 	put64(&fields, unwinding->eh_frame_hdr_bytes);
@@ -255,14 +261,19 @@ int xp_jitdump_flush(struct xp_jitdump *dump)
 {
 	int err = dump->err ? dump->err : flush(dump);
 
-	if (!err)
+	if (!err && !dump->awaits_load)
 		dump->whole = dump->written;
 	return err;
 }
 
 uint64_t xp_jitdump_bytes(const struct xp_jitdump *dump)
 {
-	return dump->written + dump->used;
+	return dump->err ? dump->whole : dump->written + dump->used;
+}
+
+uint64_t xp_jitdump_whole_bytes(const struct xp_jitdump *dump)
+{
+	return dump->whole;
 }
 
 void xp_jitdump_free(struct xp_jitdump *dump)

@@ -7,8 +7,8 @@
  * it takes no version above 1, with unwinding records all the same, and it wants .eh_frame before .eh_frame_hdr. So the
  * writer does, unless it is told to keep to the letter.
  *
- * Files only ever grow, record by record. Should a write fail, the file is cut behind its last whole record (as far as
- * records have left the buffer), and so stays readable.
+ * Files only ever grow, record by record. Should a write fail, the file is cut behind a whole record, and so stays
+ * readable.
  *
  * Errors: 0 or a negative errno. -EINVAL, for a record that the format cannot hold, changes nothing; after any other
  * one the writer does nothing more and says the same again.
@@ -99,8 +99,10 @@ int xp_jitdump_close(struct xp_jitdump *dump, uint64_t timestamp);
 
 /* Writes what the buffer holds. */
 int xp_jitdump_flush(struct xp_jitdump *dump);
-/* So far, the buffer's included. */
+/* So far, the buffer's included; after an error, of the file as it was cut. */
 uint64_t xp_jitdump_bytes(const struct xp_jitdump *dump);
+/* As far as the file is whole whatever comes: an error takes back the records that are behind. */
+uint64_t xp_jitdump_whole_bytes(const struct xp_jitdump *dump);
 void xp_jitdump_free(struct xp_jitdump *dump);
 
 #endif
