@@ -16,19 +16,15 @@
 #define LINE_BYTES 16u
 #define UNWINDING_INFO_BYTES 40u
 
-/*
- * The buffer begins where a record begins, except inside a record that is longer than the buffer: so `whole`, as far as
- * the file consists of whole records, is where it began when it was last at the start of a record, or of those that
- * belong to one load.
- */
 struct xp_jitdump {
 	int fd;
 	int err; /* the first one, for good */
 	bool to_the_letter;
 	bool closed;
 	bool awaits_load; /* debug or unwinding information was written, which without the load would be nothing */
+	uint64_t begun;	  /* where the record begins that was begun last, with those that belong to the same load */
 	uint64_t written; /* bytes that have left the buffer */
-	uint64_t whole;
+	uint64_t whole;	  /* of them, those before `begun` when they left */
 	size_t used;
 	uint8_t buf[64 << 10];
 };
@@ -48,6 +44,7 @@ static int flush(struct xp_jitdump *dump)
 	if (err)
 		return fail(dump, err);
 	dump->written += dump->used;
+	dump->whole = XP_MIN(dump->begun, dump->written);
 	dump->used = 0;
 	return 0;
 }
@@ -59,15 +56,9 @@ static int begin_record(struct xp_jitdump *dump, uint64_t bytes)
 		return dump->err;
 	if (dump->closed || bytes > XP_JITDUMP_RECORD_BYTES_MAX)
 		return -EINVAL;
-	if (bytes > sizeof(dump->buf) - dump->used) {
-		int err = flush(dump);
-
-		if (err)
-			return err;
-		if (!dump->awaits_load)
-			dump->whole = dump->written;
-	}
-	return 0;
+	if (!dump->awaits_load)
+		dump->begun = dump->written + dump->used;
+	return bytes > sizeof(dump->buf) - dump->used ? flush(dump) : 0;
 }
 
 static int put(struct xp_jitdump *dump, const void *data, size_t size)
@@ -259,11 +250,9 @@ int xp_jitdump_close(struct xp_jitdump *dump, uint64_t timestamp)
 
 int xp_jitdump_flush(struct xp_jitdump *dump)
 {
-	int err = dump->err ? dump->err : flush(dump);
-
-	if (!err && !dump->awaits_load)
-		dump->whole = dump->written;
-	return err;
+	if (!dump->awaits_load)
+		dump->begun = dump->written + dump->used;
+	return dump->err ? dump->err : flush(dump);
 }
 
 uint64_t xp_jitdump_bytes(const struct xp_jitdump *dump)

@@ -307,10 +307,10 @@ int xp_jit_dump_out_close(struct xp_jit_dump_out *out, uint64_t tsc, struct xp_j
 		if (err)
 			fail(out, err);
 	}
-	out->counts.bytes = out->dump ? xp_jitdump_bytes(out->dump) : 0;
+	out->counts.bytes = out->counts.functions ? xp_jitdump_bytes(out->dump) : 0;
 	*counts = out->counts;
 	if (out->fd >= 0 && !out->counts.bytes)
-		unlinkat(out->options.dir_fd, out->name, 0); /* the disk took nothing of it */
+		unlinkat(out->options.dir_fd, out->name, 0); /* the disk took no function */
 	if (out->fd >= 0 && close(out->fd) && !err)
 		err = -errno;
 	out->fd = -1;
