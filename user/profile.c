@@ -12,7 +12,10 @@
 #define STEPS_FROM_SAMPLE 64
 
 static const struct xp_file kernel_file = { .kind = XP_FILE_KERNEL, .path = "[kernel]" };
+static struct xp_file jit_file = { .kind = XP_FILE_JIT, .path = "[jit]" };
 static const struct xp_file unknown_file = { .kind = XP_FILE_UNKNOWN, .path = "[unknown]" };
+const struct xp_vma xp_profile_jit_vma = { XP_PROFILE_JIT_BASE, XP_PROFILE_JIT_BASE + XP_PROFILE_JIT_BYTES, 0,
+					   &jit_file };
 
 int xp_profile_new(struct xp_profile **profile)
 {
@@ -44,7 +47,9 @@ static struct xp_profile_region region_of(const struct xp_profile_frame *frame, 
 	if (vma && frame->address >= vma->start && frame->address <= vma->end && *address >= frame->address) {
 		uint64_t bias = vma->file->kind == XP_FILE_ANON ? 0 : vma->start - vma->file_offset;
 
-		return (struct xp_profile_region){ vma->file, bias, vma->start, vma->end, 0 };
+		/* Of the range for JIT functions only as much as there is. */
+		return (struct xp_profile_region){ vma->file, bias, vma->start,
+						   vma == &xp_profile_jit_vma ? *address + 1 : vma->end, 0 };
 	}
 	if (!vma && frame->address >= XP_PROFILE_KERNEL_START && *address >= frame->address) {
 		uint64_t start = frame->address & ~(XP_PROFILE_WINDOW_BYTES - 1);

@@ -8,8 +8,9 @@
  *  - where two mappings held the same addresses at different times (dlclose and dlopen): one of them gets a range of
  * its own, from XP_PROFILE_MOVED_BASE on;
  *  - the kernel's, which are moved (gperf_cures.h);
- *  - those of code without a file, which are numbered from XP_PROFILE_ANON_BASE on, for what is JIT-compiled comes and
- *    goes at one place;
+ *  - those of JIT functions, each of which has a range of its own from XP_PROFILE_JIT_BASE on, since what is
+ *    JIT-compiled comes and goes at one place (jit.h);
+ *  - those of other code without a file, which are numbered from XP_PROFILE_ANON_BASE on;
  *  - those in no mapping, which are all one, at XP_GPERF_UNKNOWN_BASE.
  */
 #ifndef XPROF_PROFILE_H
@@ -48,6 +49,9 @@ size_t xp_profile_memory_bytes(const struct xp_profile *profile);
 /* Ranges of the code without names. */
 #define XP_PROFILE_ANON_BASE 0x0002000100000000ull
 #define XP_PROFILE_ANON_BYTES (1ull << 20)
+#define XP_PROFILE_JIT_BASE 0x0002000200000000ull
+#define XP_PROFILE_JIT_BYTES (2ull << 30)
+extern const struct xp_vma xp_profile_jit_vma; /* of frames that are there */
 #define XP_PROFILE_UNKNOWN_BYTES 0x1000ull
 #define XP_PROFILE_MOVED_BASE 0x0003000000000000ull
 

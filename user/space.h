@@ -15,6 +15,7 @@
 enum xp_file_kind {
 	XP_FILE_DISK,	 /* a file with device and inode; it may be deleted, or in another mount namespace */
 	XP_FILE_ANON,	 /* executable memory without a file: JIT code, "//anon", "[heap]", "[stack]" */
+	XP_FILE_JIT,	 /* that part of it which is functions whose names are known; not in address spaces */
 	XP_FILE_VDSO,	 /* [vdso] */
 	XP_FILE_KERNEL,	 /* all of the kernel's text and modules */
 	XP_FILE_UNKNOWN, /* addresses in no mapping that we know */
@@ -31,7 +32,8 @@ struct xp_file {
 	char *path;		/* as the process sees it; "[vdso]", "//anon" and so on for the others */
 };
 
-/* Whether code in it may be a JIT compiler's: memory without a file, or a memfd, which some map twice to write there. */
+/* Whether code in it may be a JIT compiler's: memory without a file, or a memfd, which some map twice to write there.
+ */
 bool xp_file_may_be_jit(const struct xp_file *file);
 
 /* All files of a recording. Zeroed: empty. They live as long as it. */

@@ -49,6 +49,11 @@ struct xp_sym_files {
 	char *vdso;
 	char *anon;
 	char *unknown;
+	/* Of the profile in hand. */
+	const struct xp_sym *jit_functions;
+	size_t jit_count;
+	char *jit;
+	uint32_t jits; /* made so far */
 };
 
 int xp_sym_files_new(struct xp_sym_files **sym, int dir_fd)
@@ -84,6 +89,7 @@ void xp_sym_files_free(struct xp_sym_files *sym)
 	free(sym->vdso);
 	free(sym->anon);
 	free(sym->unknown);
+	free(sym->jit);
 	free(sym->binaries);
 	xp_kallsyms_free(&sym->kernel);
 	xp_sym_dir_close(&sym->dir);
@@ -101,17 +107,16 @@ static void warn(struct xp_sym_files *sym, const char *what, int err)
 
 /* ---- files of names alone ---- */
 
-/* One name for a whole range of bytes. */
-static int make_one_name(struct xp_sym_files *sym, const char *label, uint32_t number, const char *name, uint64_t bytes,
-			 char **path)
+/* Names for a range of bytes. */
+static int make_names(struct xp_sym_files *sym, const char *label, uint32_t number, const struct xp_sym *names,
+		      size_t count, uint64_t bytes, char **path)
 {
-	const struct xp_sym one = { 0, bytes, name };
 	int fd = xp_sym_dir_create(&sym->dir, label, number, path);
 	int err;
 
 	if (fd < 0)
 		return fd;
-	err = xp_sym_elf_write(fd, 0, bytes, &one, 1);
+	err = xp_sym_elf_write(fd, 0, bytes, names, count);
 	if (close(fd) && !err)
 		err = -errno;
 	if (err) {
@@ -119,6 +124,30 @@ static int make_one_name(struct xp_sym_files *sym, const char *label, uint32_t n
 		*path = NULL;
 	}
 	return err;
+}
+
+static int make_one_name(struct xp_sym_files *sym, const char *label, uint32_t number, const char *name, uint64_t bytes,
+			 char **path)
+{
+	const struct xp_sym one = { 0, bytes, name };
+
+	return make_names(sym, label, number, &one, 1, bytes, path);
+}
+
+void xp_sym_files_set_jit(struct xp_sym_files *sym, const struct xp_sym *functions, size_t count)
+{
+	sym->jit_functions = functions;
+	sym->jit_count = count;
+	free(sym->jit);
+	sym->jit = NULL;
+}
+
+static int make_jit(struct xp_sym_files *sym)
+{
+	const struct xp_sym *last = &sym->jit_functions[sym->jit_count - 1];
+
+	return make_names(sym, "jit", sym->jits++, sym->jit_functions, sym->jit_count, last->address + last->size,
+			  &sym->jit);
 }
 
 static int make_vdso(struct xp_sym_files *sym)
@@ -464,6 +493,10 @@ int xp_sym_files_find(void *arg, const struct xp_file *file, uint64_t start, uin
 		if (!sym->vdso)
 			err = make_vdso(sym);
 		return tell_made(sym, sym->vdso, "the names of the vDSO", err, code);
+	case XP_FILE_JIT:
+		if (!sym->jit && sym->jit_count)
+			err = make_jit(sym);
+		return tell_made(sym, sym->jit, "the names of JIT functions", err, code);
 	case XP_FILE_ANON:
 		if (!sym->anon)
 			err = make_one_name(sym, "anon", 0, "[anon]", XP_PROFILE_ANON_BYTES, &sym->anon);

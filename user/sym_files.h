@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The files that the readers of profiles need beside them, in the directory sym/ of a recording:
- *  - ELF files of names alone (sym_elf.h) for the kernel, the vDSO, and code that has no names;
+ *  - ELF files of names alone (sym_elf.h) for the kernel, the vDSO, JIT functions, and code that has no names;
  *  - copies of binaries that this host cannot open by their path: those of containers, deleted and replaced ones;
  *  - links to binaries whose names the readers do not take: with blanks, or, for google-pprof, without .so.
  * Their names are ours: cleaned, and different from those of every other recording, since profiles name them by their
@@ -17,6 +17,7 @@
 
 #include "profile.h"
 #include "space.h"
+#include "sym_elf.h"
 
 /* Binaries are held open by so many descriptors at most; of more, those that the host cannot see are copied at once. */
 #define XP_SYM_FDS_MAX 256
@@ -47,6 +48,12 @@ int xp_sym_files_add(struct xp_sym_files *sym, const struct xp_profile *profile)
  * NULL when it cannot be opened: all kernel code is [kernel] then. -ENOMEM; those of read(2) and of making files.
  */
 int xp_sym_files_write(struct xp_sym_files *sym, FILE *kallsyms);
+
+/*
+ * The JIT functions of the profile that is written next, in order of address, from 0 on; they stay the caller's and are
+ * used until the next call.
+ */
+void xp_sym_files_set_jit(struct xp_sym_files *sym, const struct xp_sym *functions, size_t count);
 
 /*
  * For struct xp_profile_files, behind xp_sym_files_write(); arg is the struct xp_sym_files. Makes what is needed. What

@@ -64,6 +64,9 @@ static int find(void *arg, const struct xp_file *file, uint64_t start, uint64_t 
 		*code = (struct xp_profile_code){ .path = "/sym/kernel.so", .is_made = true };
 	} else if (file == &nameless) {
 		code->path = NULL;
+	} else if (file->kind == XP_FILE_JIT) {
+		assert_int_equal(start, XP_PROFILE_JIT_BASE);
+		*code = (struct xp_profile_code){ .path = "/sym/jit.so", .is_made = true };
 	} else if (file->kind == XP_FILE_VDSO) {
 		*code = (struct xp_profile_code){ .path = "/sym/vdso.so", .is_made = true };
 	} else if (file == &program) {
@@ -214,6 +217,24 @@ static void test_outside(void **state)
 	assert_int_equal(write_profile(world, 1000), 0);
 	CHECK_SLOTS(world, 3, 1, XP_GPERF_UNKNOWN_BASE + 8, 1, 1, XP_GPERF_UNKNOWN_BASE | lib_vma.end, 1, 1,
 		    XP_GPERF_UNKNOWN_BASE | 0xfff);
+}
+
+/* JIT functions are where jit.c put them, whatever else was or is at their address. */
+static void test_jit(void **state)
+{
+	struct world *world = *state;
+	const struct xp_vma jit = { 0x7f0000001000, 0x7f0000009000, 0, &anon };
+	const uint64_t first = XP_PROFILE_JIT_BASE + 0x10, second = XP_PROFILE_JIT_BASE + 0x200;
+
+	ADD(world, { first, &xp_profile_jit_vma, false });
+	ADD(world, { second, &xp_profile_jit_vma, false });
+	ADD(world, { first, &xp_profile_jit_vma, false });
+	ADD(world, { 0x7f0000002000, &jit, false }); /* nobody knows which it was */
+	ADD(world, { first + 8, &xp_profile_jit_vma, false }, { second, &xp_profile_jit_vma, true });
+	assert_int_equal(write_profile(world, 1000), 0);
+	CHECK_SLOTS(world, 2, 1, first, 1, 1, second, 1, 1, XP_PROFILE_ANON_BASE + 8, 1, 2, first + 8, second + 1);
+	assert_string_equal(world->text, "2000100000000-2000100100000 r-xp 00000000 00:00 0           [anon]\n"
+					 "2000200000000-2000200000202 r-xp 00001000 00:00 0           /sym/jit.so\n");
 }
 
 static void test_numbered(void **state)
@@ -431,7 +452,7 @@ int main(void)
 		TEST(test_interrupted),	  TEST(test_kernel),	   TEST(test_outside),	  TEST(test_numbered),
 		TEST(test_reused),	  TEST(test_reused_below), TEST(test_vdso),	  TEST(test_deep),
 		TEST(test_errors),	  TEST(test_each_address), TEST(test_many),	  TEST(test_small),
-		TEST(test_like_the_last),
+		TEST(test_like_the_last), TEST(test_jit),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

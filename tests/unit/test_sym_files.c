@@ -395,6 +395,25 @@ static void test_made(void **state)
 	assert_null(code.path);
 }
 
+/* One file for each profile that has JIT functions. */
+static void test_jit(void **state)
+{
+	struct world *world = *state;
+	static const struct xp_sym first[] = { { 0, 16, "a" }, { 16, 32, "JS:*b /x.js:1:2" } },
+				   second[] = { { 0, 16, "c" } };
+	const struct xp_file jit = { .kind = XP_FILE_JIT, .path = "[jit]" };
+
+	assert_null(find(world, &jit).path);
+	xp_sym_files_set_jit(world->sym, first, 2);
+	assert_true(find(world, &jit).is_made);
+	check_name(world, find(world, &jit).path, "jit.0.");
+	xp_sym_files_set_jit(world->sym, NULL, 0);
+	assert_null(find(world, &jit).path);
+	xp_sym_files_set_jit(world->sym, second, 1);
+	check_name(world, find(world, &jit).path, "jit.1.");
+	assert_int_equal(files_made(world), 2);
+}
+
 static const char kernel_table[] =
     "ffffffff81000000 T start\nffffffff81000100 T next\nffffffffc0001000 t module\t[m]\n";
 
@@ -496,10 +515,12 @@ int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 	const struct CMUnitTest tests[] = {
-		TEST(test_library),	TEST(test_executable),	    TEST(test_blanks),	   TEST(test_deleted),
-		TEST(test_replaced),	TEST(test_unseen),	    TEST(test_no_elf),	   TEST(test_no_file),
-		TEST(test_labels),	TEST(test_limit),	    TEST(test_made),	   TEST(test_kernel),
-		TEST(test_no_kallsyms), TEST(test_blank_directory), TEST(test_in_the_way), TEST(test_copy),
+		TEST(test_library),    TEST(test_executable),  TEST(test_blanks),
+		TEST(test_deleted),    TEST(test_replaced),    TEST(test_unseen),
+		TEST(test_no_elf),     TEST(test_no_file),     TEST(test_labels),
+		TEST(test_limit),      TEST(test_made),	       TEST(test_jit),
+		TEST(test_kernel),     TEST(test_no_kallsyms), TEST(test_blank_directory),
+		TEST(test_in_the_way), TEST(test_copy),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
