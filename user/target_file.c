@@ -48,7 +48,7 @@ int xp_target_status(struct xp_target_status *status, pid_t pid, uint64_t start_
 }
 
 /* O_PATH touches nothing: to open a FIFO or a device would be an action already. */
-static int find_path(pid_t pid, const char *path)
+int xp_target_path_find(pid_t pid, const char *path)
 {
 	struct open_how how = {
 		.flags = O_PATH | O_NOFOLLOW | O_CLOEXEC,
@@ -87,7 +87,7 @@ static int judge(int fd, const struct xp_target_status *status, uint64_t bytes_m
 
 int xp_target_file_open(pid_t pid, uint64_t start_time, const char *path, uint64_t bytes_max)
 {
-	int place = find_path(pid, path), fd = -1, err;
+	int place = xp_target_path_find(pid, path), fd = -1, err;
 	struct xp_target_status status;
 	char name[64];
 

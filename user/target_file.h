@@ -21,6 +21,12 @@ struct xp_target_status {
 int xp_target_status(struct xp_target_status *status, pid_t pid, uint64_t start_time);
 
 /*
+ * An O_PATH descriptor of what is at an absolute path in the root and the mount namespace of the process, or -errno;
+ * -ELOOP: a symbolic link is on the way. Whose process it is, and what was found, is left to be judged.
+ */
+int xp_target_path_find(pid_t pid, const char *path);
+
+/*
  * Opens a file by its absolute path in the root and the mount namespace of the process, to read. A descriptor, or
  * -ESRCH    the process is not there (any more);
  * -ENOENT   no such file;
