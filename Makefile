@@ -46,7 +46,8 @@ say = @printf '  %-8s %s\n' $(1) $(patsubst $(O)/%,%,$(2));
 MAKEFLAGS += --no-print-directory
 endif
 
-BPF_OBJS := $(patsubst bpf/%.c,$(O)/bpf/%.o,$(wildcard bpf/*.bpf.c))
+# The maps go first: libbpf's linker loses the places of maps that are used before they are defined.
+BPF_OBJS := $(patsubst bpf/%.c,$(O)/bpf/%.o,bpf/maps.bpf.c $(filter-out bpf/maps.bpf.c,$(wildcard bpf/*.bpf.c)))
 USER_OBJS := $(patsubst user/%.c,$(O)/user/%.o,$(wildcard user/*.c))
 UNIT_BINS := $(patsubst tests/unit/%.c,$(O)/tests/unit/%,$(wildcard tests/unit/*.c))
 FORMAT_BINS := $(patsubst tests/format/%.c,$(O)/tests/format/%,$(wildcard tests/format/*.c))

@@ -49,6 +49,14 @@ extern struct targets {
 	__type(value, __u32);
 } targets SEC(".maps");
 
+/* Calls counted without a record; the loader sets max_entries. */
+extern struct call_counts {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, __u64);
+} call_counts SEC(".maps");
+
 static __always_inline struct xp_bpf_counters *counters_here(void)
 {
 	__u32 zero = 0;

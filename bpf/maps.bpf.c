@@ -6,3 +6,4 @@ struct rings rings SEC(".maps");
 struct tsc_counters tsc_counters SEC(".maps");
 struct counters counters SEC(".maps");
 struct targets targets SEC(".maps");
+struct call_counts call_counts SEC(".maps");

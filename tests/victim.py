@@ -6,6 +6,8 @@ import pathlib
 import re
 import shlex
 import shutil
+import struct
+import time
 
 import house
 import recording
@@ -40,6 +42,37 @@ class Busy:
         self.assert_works()
         assert_nothing_left(self.pid)
         self.assert_works()
+
+
+class Load:
+    """live/programs/load.c at work."""
+
+    ROUNDS, HOT, WARM, COLD = range(4)
+
+    def __init__(self, process, path, progress):
+        self.process = process
+        self.pid = process.pid
+        self.path = path
+        self.progress = progress
+
+    def counters(self):
+        return struct.unpack("=4Q", self.progress.read_bytes())
+
+    def cpu_s(self):
+        return time.clock_gettime((~self.pid << 3) | 2)  # CPUCLOCK_SCHED of a process, as clock_getcpuclockid(3) has it
+
+    def work_rate(self, seconds):
+        """Rounds in a second of its CPU time."""
+        rounds, cpu_s = self.counters()[self.ROUNDS], self.cpu_s()
+        time.sleep(seconds)
+        return (self.counters()[self.ROUNDS] - rounds) / (self.cpu_s() - cpu_s)
+
+    def assert_works(self):
+        before = self.counters()[self.ROUNDS]
+        recording.wait_until(
+            lambda: self.process.poll() is not None or self.counters()[self.ROUNDS] > before + 3, "no progress"
+        )
+        assert self.process.poll() is None, f"the target ended with status {self.process.returncode}"
 
 
 class Churn:

@@ -414,6 +414,21 @@ static json_t *attach_value(const struct xp_manifest *manifest)
 	return done(&section);
 }
 
+static json_t *forecast_value(const struct xp_manifest *manifest)
+{
+	const struct xp_forecast *forecast = manifest->forecast;
+	struct section section = begin(), hit = begin();
+
+	put_number(&hit, "entry", manifest->hit_entry_ns);
+	put_number(&hit, "exit", manifest->hit_exit_ns);
+	put(&section, "calls_per_s", json_real(forecast->calls_per_s));
+	put(&section, "cost_cores", json_real(forecast->cost_cores));
+	put(&section, "cost_share", json_real(forecast->cost_share));
+	put(&section, "slowdown", json_real(forecast->slowdown));
+	put(&section, "hit_ns", done(&hit));
+	return done(&section);
+}
+
 static json_t *file_value(const void *arg, size_t index)
 {
 	const struct xp_manifest_file *file = (const struct xp_manifest_file *)arg + index;
@@ -447,6 +462,8 @@ static json_t *manifest_value(const struct xp_manifest *manifest)
 	put(&section, "kernel", kernel_value());
 	put(&section, "clock", clock_value(&manifest->clock));
 	put(&section, "attach", attach_value(manifest));
+	if (manifest->forecast)
+		put(&section, "forecast", forecast_value(manifest));
 	if (manifest->flight_bytes)
 		put_number(&section, "flight_bytes", manifest->flight_bytes);
 	put(&section, "totals", totals_value(manifest));

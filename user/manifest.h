@@ -15,6 +15,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "forecast.h"
 #include "thread.h"
 #include "xprof/record.h"
 
@@ -125,6 +126,9 @@ struct xp_manifest {
 	uint64_t attach_ns;
 	uint64_t detach_ns;
 
+	const struct xp_forecast *forecast; /* NULL: none was made */
+	uint64_t hit_entry_ns;		    /* what a hit costs, as measured for it */
+	uint64_t hit_exit_ns;
 	uint64_t flight_bytes;		    /* of each process's flight recorder; 0: there was none */
 	struct xp_counts counts;	    /* of all processes */
 	uint64_t other_process;		    /* filtered: of no traced process */

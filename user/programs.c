@@ -28,6 +28,8 @@ static bool is_uprobe(const struct bpf_program *program)
 static bool is_wanted(const struct xprof_bpf *skeleton, const struct bpf_program *program,
 		      const struct xp_programs_options *options)
 {
+	if (program == skeleton->progs.sled_count)
+		return options->counters;
 	return program == skeleton->progs.sample ? options->samples : options->targets;
 }
 
@@ -45,6 +47,8 @@ static int configure(struct xprof_bpf *skeleton, const struct xp_programs_option
 		err = bpf_map__set_max_entries(skeleton->maps.tsc_counters, cpus);
 	if (!err && !options->targets)
 		err = bpf_map__set_max_entries(skeleton->maps.targets, 1);
+	if (!err && options->counters)
+		err = bpf_map__set_max_entries(skeleton->maps.call_counts, options->counters);
 	bpf_object__for_each_program(program, skeleton->obj)
 	{
 		if (!err && options->uprobe_multi && is_uprobe(program))
@@ -162,6 +166,28 @@ int xp_programs_sled_fd(const struct xp_programs *programs, enum xp_rec_kind kin
 		return -EINVAL;
 	}
 	return bpf_program__fd(program);
+}
+
+int xp_programs_count_fd(const struct xp_programs *programs)
+{
+	return bpf_program__fd(programs->skeleton->progs.sled_count);
+}
+
+int xp_programs_counts(const struct xp_programs *programs, uint64_t *counts, uint32_t count)
+{
+	int map = bpf_map__fd(programs->skeleton->maps.call_counts);
+	uint64_t *of_cpus = calloc(programs->cpus, sizeof(*of_cpus));
+	int err = of_cpus ? 0 : -ENOMEM;
+
+	for (uint32_t i = 0; i < count && !err; i++) {
+		counts[i] = 0;
+		if (bpf_map_lookup_elem(map, &i, of_cpus))
+			err = -errno;
+		for (unsigned int cpu = 0; cpu < programs->cpus && !err; cpu++)
+			counts[i] += of_cpus[cpu];
+	}
+	free(of_cpus);
+	return err;
 }
 
 int xp_programs_link_map_fd(const struct xp_programs *programs)

@@ -15,6 +15,7 @@ struct xprof_bpf; /* bpftool's skeleton */
 struct xp_programs_options {
 	bool targets;	   /* the programs for sleds, and for what happens to the processes that are followed */
 	bool samples;	   /* the program for sampling events */
+	uint32_t counters; /* how many: the program that counts calls; 0: not wanted */
 	bool uprobe_multi; /* programs for uprobe_multi links; otherwise for perf events */
 	bool only_targets; /* uprobes are on all processes of a binary: record only the targets */
 	bool follow_children;
@@ -45,6 +46,10 @@ void xp_programs_stop_at_link_map(struct xp_programs *programs, bool stop);
 
 /* The program for a sled; the descriptor stays the programs'. */
 int xp_programs_sled_fd(const struct xp_programs *programs, enum xp_rec_kind kind, bool conditional);
+/* The program that counts calls: its cookies are the counters' indices. */
+int xp_programs_count_fd(const struct xp_programs *programs);
+/* Reads counters, of all CPUs together. -ENOMEM and others. */
+int xp_programs_counts(const struct xp_programs *programs, uint64_t *counts, uint32_t count);
 int xp_programs_link_map_fd(const struct xp_programs *programs);
 int xp_programs_sample_fd(const struct xp_programs *programs);
 int xp_programs_rings_fd(const struct xp_programs *programs);

@@ -335,6 +335,7 @@ static void close_recording(struct xp_recording *rec)
 	xp_programs_close(&rec->programs);
 	xp_rings_free(rec->rings);
 	xp_processes_free(&rec->processes);
+	xp_survey_free(&rec->survey);
 	xp_objects_free(&rec->objects);
 	xp_clock_free(rec->clock);
 	free(rec->attached);
@@ -378,6 +379,23 @@ static void print_dry_run(const struct xp_recording *rec)
 			       range->sleds.patched + range->sleds.unreadable);
 		}
 	}
+	if (rec->survey.made) {
+		char text[256];
+
+		xp_survey_text(&rec->survey, text, sizeof(text));
+		printf("forecast: %s\n", text);
+	}
+}
+
+/* An idle target is not worth a word. */
+static void say_forecast(const struct xp_recording *rec)
+{
+	char text[256];
+
+	if (!rec->survey.made || rec->survey.forecast.calls_per_s < 1)
+		return;
+	xp_survey_text(&rec->survey, text, sizeof(text));
+	xp_info("forecast: %s", text);
 }
 
 static void say_recording(const struct xp_recording *rec)
@@ -405,9 +423,11 @@ static int record_all(struct xp_recording *rec, int signal_fd, bool *stored)
 {
 	struct xp_totals totals;
 	int code = XP_EXIT_OK;
-	int err = attach_targets(rec);
 	int reserved_fd;
+	int err;
 
+	xp_survey(rec);
+	err = attach_targets(rec);
 	if (!err)
 		err = check_attached(rec);
 	if (err)
@@ -416,6 +436,7 @@ static int record_all(struct xp_recording *rec, int signal_fd, bool *stored)
 		print_dry_run(rec);
 		return XP_EXIT_OK;
 	}
+	say_forecast(rec);
 	say_recording(rec);
 	rec->why[0] = 0;
 	*stored = true;

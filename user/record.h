@@ -2,8 +2,8 @@
 /*
  * One recording, the only module that knows all others:
  * open -> preflight -> attach -> run -> drain -> finish. Shared by record.c (that sequence), run.c (the loop between
- * attach and detach), follow.c (what to attach when a process appears or changes) and summary.c (what is said of it at
- * the end).
+ * attach and detach), follow.c (what to attach when a process appears or changes), survey.c (what it will cost) and
+ * summary.c (what is said of it at the end).
  */
 #ifndef XPROF_RECORD_H_USER
 #define XPROF_RECORD_H_USER
@@ -16,6 +16,7 @@
 #include "attach_samples.h"
 #include "clock.h"
 #include "flight_writer.h"
+#include "forecast.h"
 #include "launch.h"
 #include "merge.h"
 #include "object.h"
@@ -42,6 +43,23 @@ struct xp_linker {
 	pid_t pid;
 };
 
+/* How often the functions of an object are called, from a moment's count. */
+struct xp_surveyed {
+	struct xp_object *object;
+	uint64_t *calls; /* [functions of the object + 1], index: function id */
+};
+
+/* What was found out before the sleds were attached. */
+struct xp_survey {
+	bool made; /* otherwise the rest is 0 */
+	struct xp_surveyed *objects;
+	size_t object_count;
+	size_t sleds;
+	uint64_t wall_ns; /* that was counted for */
+	struct xp_hit_cost hit_cost;
+	struct xp_forecast forecast;
+};
+
 struct xp_recording {
 	const struct xp_options *options;
 
@@ -64,6 +82,7 @@ struct xp_recording {
 	struct xp_samples samples;
 	bool *cpus; /* --all: [programs.cpus], those to sample */
 
+	struct xp_survey survey;
 	bool with_sleds; /* attach sleds where there are any */
 	bool with_samples;
 	bool multi;	       /* uprobe_multi links */
@@ -112,6 +131,18 @@ void xp_follow_check(struct xp_recording *rec);
 int xp_follow_launch(struct xp_recording *rec);
 /* What became of it since; to be called after each SIGCHLD while launch.traced. Never waits for the program. */
 int xp_follow_launch_event(struct xp_recording *rec);
+
+/* survey.c */
+
+/*
+ * Counts the calls of the running targets for a moment, and finds out what recording them will cost. Needs
+ * uprobe_multi; without it, or when something fails, which -v tells, there is no survey: that is no reason not to
+ * record.
+ */
+void xp_survey(struct xp_recording *rec);
+void xp_survey_free(struct xp_survey *survey);
+/* "4812 sleds, about 310 000 calls/s; ..." */
+void xp_survey_text(const struct xp_survey *survey, char *text, size_t size);
 
 /* run.c */
 

@@ -226,6 +226,35 @@ out:
 	return err;
 }
 
+int xp_sleds_attach_counters(struct xp_attach *attach, int program_fd, const struct xp_object *object, pid_t pid,
+			     uint32_t first_index, size_t *sleds)
+{
+	uint8_t *verdicts = calloc(object->selected_count + 1, sizeof(*verdicts));
+	struct xp_uprobe *probes = malloc((object->selected_count + 1) * sizeof(*probes));
+	size_t count = 0;
+	int err = -ENOMEM;
+
+	*sleds = 0;
+	if (!verdicts || !probes)
+		goto out;
+	err = judge_process(object, pid, verdicts);
+	for (size_t i = 0; i < object->selected_count && !err; i++) {
+		const struct xp_sled *sled = &object->table->sleds[object->selected[i]];
+
+		if (verdicts[i] != VERDICT_INTACT)
+			continue;
+		(*sleds)++;
+		if (sled->kind == XP_SLED_ENTRY || sled->kind == XP_SLED_ENTRY_ARGS)
+			probes[count++] = (struct xp_uprobe){ sled->file_offset, first_index + sled->function_id };
+	}
+	if (!err && count)
+		err = xp_attach_uprobes(attach, program_fd, object->fd, pid, probes, count);
+out:
+	free(verdicts);
+	free(probes);
+	return err;
+}
+
 size_t xp_sleds_overwritten(const struct xp_object *object, pid_t pid)
 {
 	uint8_t *verdicts = calloc(object->selected_count + 1, sizeof(*verdicts));

@@ -34,6 +34,13 @@ int xp_sleds_attach(struct xp_attach *attach, const struct xp_programs *programs
 		    pid_t pid, bool all_args, struct xp_sled_result *result);
 
 /*
+ * Puts a program that counts on the entry sleds of the object's selected functions in process pid; cookie: first_index
+ * plus the function's id. *sleds: how many sleds the functions have in all, those refused left out.
+ */
+int xp_sleds_attach_counters(struct xp_attach *attach, int program_fd, const struct xp_object *object, pid_t pid,
+			     uint32_t first_index, size_t *sleds);
+
+/*
  * How many of the object's selected sleds in process pid have other bytes than a probe on an unpatched sled gives:
  * XRay's runtime has patched them since, and their events stopped.
  */

@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "util.h"
@@ -80,6 +81,23 @@ static void read_comm(const char *path, char name[16])
 	text[n] = 0;
 	text[strcspn(text, "\n")] = 0;
 	xp_clean_text(name, 16, text);
+}
+
+uint64_t xp_target_cpu_ns(pid_t pid)
+{
+	struct timespec used;
+	clockid_t clock;
+
+	if (clock_getcpuclockid(pid, &clock) || clock_gettime(clock, &used))
+		return 0;
+	return (uint64_t)used.tv_sec * 1000000000 + (uint64_t)used.tv_nsec;
+}
+
+unsigned int xp_target_threads(pid_t pid)
+{
+	struct stat_line line;
+
+	return read_stat(pid, &line) ? 0 : (unsigned int)line.threads;
 }
 
 void xp_target_thread_name(pid_t pid, pid_t tid, char name[16])

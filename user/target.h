@@ -27,6 +27,11 @@ int xp_target_check(pid_t pid, struct xp_target_info *info, char *why, size_t wh
 /* The start time alone, 0 when there is no such process or only its zombie. */
 uint64_t xp_target_start_time(pid_t pid);
 
+/* CPU time that the process has taken, all threads together; 0 when it is gone. */
+uint64_t xp_target_cpu_ns(pid_t pid);
+/* How many threads it has; 0 when it is gone. */
+unsigned int xp_target_threads(pid_t pid);
+
 /* comm of a thread; "" when it is gone. */
 void xp_target_thread_name(pid_t pid, pid_t tid, char name[16]);
 
@@ -35,9 +40,9 @@ struct xp_mapping {
 	uint64_t start;
 	uint64_t end;
 	uint64_t file_offset;
-	uint64_t dev; /* makedev(major, minor) */
+	uint64_t dev;	/* makedev(major, minor) */
 	uint64_t inode; /* 0: no file */
-	char *path;	/* as the target sees it, octal escapes undone; "[vdso]", "[heap]", "" and so on without a file */
+	char *path; /* as the target sees it, octal escapes undone; "[vdso]", "[heap]", "" and so on without a file */
 };
 
 struct xp_mappings {

@@ -67,6 +67,25 @@ def busy(program, start, tmp_path):
     return start_one
 
 
+@pytest.fixture
+def load(program, start, tmp_path):
+    """Starts live/programs/load.c: load(threads=2, hot_calls=10) -> victim.Load that works already."""
+    numbers = itertools.count(1)
+
+    def start_one(threads=2, hot_calls=10, rounds=0, wait=False):
+        path = program("live/programs/load.c", "-O2", house.no_runtime())
+        progress = tmp_path / f"load{next(numbers)}"
+        process = start([path, "wait" if wait else "run", threads, rounds, hot_calls, progress])
+        if wait:
+            assert process.stdout.readline() == "ready\n", process.communicate()
+        recording.wait_until(lambda: progress.exists() and progress.stat().st_size, "the target does not start")
+        target = victim.Load(process, path, progress)
+        if not wait:
+            target.assert_works()
+        return target
+
+    return start_one
+
 
 @pytest.fixture
 def churn(program, start, tmp_path):

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * Threads at full speed, whose work can be measured from outside. Arguments: wait or run, threads, rounds of each (0: to
+ * be killed), calls of hot() in a round, and a file. A round is some 2 ms of work of its own, one call of cold(), two of
+ * warm() and those of hot(). In the file: rounds done, calls of hot(), warm() and cold(), as 64-bit numbers.
+ * With SIGUSR2, rounds have no calls of hot() from then on; with another, they have them again.
+ */
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "go.h"
+
+enum { ROUNDS, HOT, WARM, COLD, COUNTERS };
+
+static uint64_t *counters;
+static long rounds, hot_calls;
+static volatile sig_atomic_t quiet;
+
+UNTRACED static void work(long turns)
+{
+	for (volatile long i = 0; i < turns; i++)
+		;
+}
+
+UNTRACED static void count(int which, uint64_t by)
+{
+	__atomic_fetch_add(&counters[which], by, __ATOMIC_RELAXED);
+}
+
+TRACED static void hot(void)
+{
+	__asm__ volatile("");
+}
+
+TRACED static void warm(void)
+{
+	__asm__ volatile("nop");
+}
+
+TRACED static void cold(void)
+{
+	warm();
+	__asm__ volatile("");
+}
+
+UNTRACED static void *thread(void *arg)
+{
+	for (long i = 0; !rounds || i < rounds; i++) {
+		long calls = quiet ? 0 : hot_calls;
+
+		work(2000000);
+		cold();
+		warm();
+		for (long call = 0; call < calls; call++)
+			hot();
+		count(HOT, calls);
+		count(WARM, 2);
+		count(COLD, 1);
+		count(ROUNDS, 1);
+	}
+	return arg;
+}
+
+UNTRACED static void toggle(int number)
+{
+	(void)number;
+	quiet = !quiet;
+}
+
+UNTRACED int main(int argc, char **argv)
+{
+	int count_of_threads = atoi(argv[2]);
+	pthread_t *threads = calloc((size_t)count_of_threads, sizeof(*threads));
+	int fd = open(argv[5], O_RDWR | O_CREAT, 0600);
+
+	if (fd < 0 || ftruncate(fd, COUNTERS * sizeof(*counters)))
+		return 1;
+	counters = mmap(NULL, COUNTERS * sizeof(*counters), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	rounds = atol(argv[3]);
+	hot_calls = atol(argv[4]);
+	signal(SIGUSR2, toggle);
+	wait_for_go(argc, argv);
+	for (int i = 0; i < count_of_threads; i++)
+		pthread_create(&threads[i], NULL, thread, NULL);
+	for (int i = 0; i < count_of_threads; i++)
+		pthread_join(threads[i], NULL);
+	free(threads);
+	return 0;
+}

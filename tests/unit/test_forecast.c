@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The arithmetic of the forecast. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "forecast.h"
+
+#define SECOND 1000000000ull
+
+static void assert_near(double value, double wanted)
+{
+	if (fabs(value - wanted) > 1e-3 * wanted)
+		fail_msg("%g instead of %g", value, wanted);
+}
+
+static struct xp_forecast make(struct xp_forecast_input input)
+{
+	struct xp_forecast forecast;
+
+	input.hit_cost = (struct xp_hit_cost){ .entry_ns = 500, .exit_ns = 1500 };
+	xp_forecast_make(&forecast, &input);
+	return forecast;
+}
+
+static void with_time_to_spare(void **state)
+{
+	/* 100000 calls at 500 ns took 50 ms of the 250 that were used in half a second; with exits they take 200. */
+	struct xp_forecast forecast = make(
+	    (struct xp_forecast_input){ .calls = 100000, .wall_ns = SECOND / 2, .cpu_ns = SECOND / 4, .cpus_max = 1 });
+
+	(void)state;
+	assert_near(forecast.calls_per_s, 200000);
+	assert_near(forecast.cost_cores, 0.4);
+	assert_near(forecast.cost_share, 0.5);
+	assert_near(forecast.slowdown, 1);
+}
+
+static void without(void **state)
+{
+	/* Two busy threads; of 2 s of CPU time 0.5 went into counting, and recording needs 2 s: 3.5 s where 2 are. */
+	struct xp_forecast forecast = make(
+	    (struct xp_forecast_input){ .calls = 1000000, .wall_ns = SECOND, .cpu_ns = 2 * SECOND, .cpus_max = 2 });
+
+	(void)state;
+	assert_near(forecast.cost_share, 2 / 3.5);
+	assert_near(forecast.cost_cores, 4 / 3.5);
+	assert_near(forecast.slowdown, 1.75);
+}
+
+static void tail_exits_are_cheap(void **state)
+{
+	struct xp_forecast forecast = make((struct xp_forecast_input){
+	    .calls = 1000, .emulated = 400, .wall_ns = SECOND, .cpu_ns = SECOND, .cpus_max = 4 });
+
+	(void)state;
+	assert_near(forecast.cost_cores, (1000 * 500 + 400 * 500 + 600 * 1500) / 1e9);
+}
+
+static void idle(void **state)
+{
+	struct xp_forecast forecast = make((struct xp_forecast_input){ .wall_ns = SECOND, .cpus_max = 1 });
+
+	(void)state;
+	assert_true(forecast.calls_per_s == 0 && forecast.cost_cores == 0 && forecast.cost_share == 0);
+	assert_true(forecast.slowdown == 1);
+}
+
+/* More calls than can have been: the clock of CPU time is coarse somewhere. Nothing is divided by zero. */
+static void counting_took_longer_than_there_was(void **state)
+{
+	struct xp_forecast forecast =
+	    make((struct xp_forecast_input){ .calls = 1000000, .wall_ns = SECOND, .cpu_ns = 1000, .cpus_max = 1 });
+
+	(void)state;
+	assert_true(forecast.cost_share > 0.99 && forecast.cost_share <= 1);
+	assert_true(isfinite(forecast.slowdown) && isfinite(forecast.cost_cores));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(with_time_to_spare),
+		cmocka_unit_test(without),
+		cmocka_unit_test(tail_exits_are_cheap),
+		cmocka_unit_test(idle),
+		cmocka_unit_test(counting_took_longer_than_there_was),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
