@@ -1,26 +1,44 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
 /*
- * The program on perf sampling events: registers, kernel stack and user stack (by frame pointers) of the task that the
- * event interrupted. perf runs such programs with interrupts off and never one inside another on a CPU
- * (bpf_prog_active), so they may build a record in per-CPU memory and copy only what it needs into the ring.
+ * The program on perf sampling events: registers, kernel stack, and a snapshot of the user stack (or its frames, by
+ * frame pointers) of the task that the event interrupted. perf runs such programs with interrupts off and never one
+ * inside another on a CPU (bpf_prog_active), so they may build a record in memory of the CPU and copy only what it needs
+ * into the ring.
  */
 #include "common.bpf.h"
 
 #define PF_KTHREAD 0x00200000
 /* cs is not in our pt_regs (it moved into a union in Linux 6.9): kernel code has the upper half of the addresses. */
 #define IN_KERNEL(ip) ((__s64)(ip) < 0)
+#define FRAMES_BYTES (XP_SAMPLE_FRAMES_MAX * (__u32)sizeof(__u64))
 
+/* A record in the making. The page at the end is what the verifier needs to see that no piece is too long. */
 struct sample {
+	__u32 frames_bytes;
+	__u32 wanted; /* of the stack, in bytes */
+	__u32 done;
+	__u32 failures; /* pages that could not be read, one after the other */
 	struct xp_rec_sample head;
-	__u64 frames[2 * XP_SAMPLE_FRAMES_MAX + 2];
+	__u8 rest[2 * FRAMES_BYTES + XP_STACK_BYTES_MAX + XP_STACK_PAGE_BYTES];
 };
 
+/* One for each CPU. In a per-CPU array a value has 32 KiB at most. */
 struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
 	__type(key, __u32);
 	__type(value, struct sample);
 } samples SEC(".maps");
+
+/* By thread. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct xp_stack_size);
+} stack_sizes SEC(".maps");
+
+const volatile __u32 sample_stacks; /* enum xp_sample_stacks */
 
 static __always_inline void count_idle(void)
 {
@@ -30,10 +48,97 @@ static __always_inline void count_idle(void)
 		__sync_fetch_and_add(&c->idle, 1);
 }
 
+static __always_inline struct sample *sample_here(void)
+{
+	__u32 cpu = bpf_get_smp_processor_id();
+
+	return bpf_map_lookup_elem(&samples, &cpu);
+}
+
 /* Number of frames that bpf_get_stack() gave. */
 static __always_inline __u32 frames_of(long bytes)
 {
 	return bytes > 0 ? (__u32)bytes / sizeof(__u64) : 0;
+}
+
+/* How much of the stack of the task's thread to copy. Above its start are arguments and environment. */
+static __always_inline __u32 bytes_to_copy(struct task_struct *task, __u32 tid, __u64 sp, __u32 *flags)
+{
+	struct xp_stack_size *known = bpf_map_lookup_elem(&stack_sizes, &tid);
+	struct xp_stack_size size = { .bytes = XP_STACK_BYTES_MAX };
+	struct mm_struct *mm = task->mm;
+	__u64 start = mm ? mm->start_stack : 0;
+	bool is_near_start = start - sp <= XP_STACK_BYTES_MAX;
+
+	if (known)
+		size = *known;
+	if (size.bytes > XP_STACK_BYTES_MAX)
+		size.bytes = XP_STACK_BYTES_MAX;
+	if (is_near_start && start - sp <= size.bytes) {
+		*flags |= XP_SAMPLE_WHOLE;
+		return start - sp;
+	}
+	if (!is_near_start && size.top - sp <= XP_STACK_BYTES_MAX) {
+		*flags |= XP_SAMPLE_TOP;
+		if (size.top - sp < size.bytes)
+			return size.top - sp;
+	}
+	return size.bytes;
+}
+
+/*
+ * Copies the next piece. Non-zero: there is no more. A function of its own, and all that changes in memory: the verifier
+ * looks at it once then, and not at every state that the loop around it may be in.
+ */
+int copy_piece(__u32 piece)
+{
+	struct sample *s = sample_here();
+	__u32 size, at;
+	__u64 from;
+
+	if (!s || s->done >= s->wanted)
+		return 1;
+	from = s->head.sp + s->done;
+	size = XP_STACK_PAGE_BYTES - (from & (XP_STACK_PAGE_BYTES - 1));
+	if (size > s->wanted - s->done)
+		size = s->wanted - s->done;
+	at = s->frames_bytes + s->done;
+	if (at > 2 * FRAMES_BYTES + XP_STACK_BYTES_MAX || size > XP_STACK_PAGE_BYTES)
+		return 1;
+	s->done += size;
+	/* What cannot be read is zeroed. */
+	if (!bpf_probe_read_user(&s->rest[at], size, (void *)from)) {
+		s->failures = 0;
+		s->head.stack_bytes = s->done;
+		return 0;
+	}
+	s->head.stack_missing |= 1u << (piece & 31);
+	return ++s->failures == XP_STACK_FAILURES_MAX;
+}
+
+static __always_inline void ship(struct sample *s)
+{
+	__u32 cpu = bpf_get_smp_processor_id();
+	void *ring = bpf_map_lookup_elem(&rings, &cpu);
+	__u32 frames_bytes = s->frames_bytes;
+	__u32 size = s->head.stack_bytes;
+
+	if (!ring)
+		goto lost;
+	if (frames_bytes > 2 * FRAMES_BYTES)
+		frames_bytes = 2 * FRAMES_BYTES;
+	if (size > XP_STACK_BYTES_MAX)
+		size = XP_STACK_BYTES_MAX;
+	if (!bpf_ringbuf_output(ring, &s->head, sizeof(s->head) + frames_bytes + size, BPF_RB_NO_WAKEUP))
+		return;
+	if (!size)
+		goto lost;
+	s->head.stack_bytes = 0;
+	s->head.rec.word |= xp_rec_word(XP_SAMPLE_NO_ROOM, 0);
+	if (!bpf_ringbuf_output(ring, &s->head, sizeof(s->head) + frames_bytes, BPF_RB_NO_WAKEUP))
+		return;
+lost:
+	count_lost(XP_REC_SAMPLE);
 }
 
 SEC("perf_event")
@@ -44,58 +149,64 @@ int sample(struct bpf_perf_event_data *ctx)
 	__u64 time = now();
 	__u64 pid_tgid = bpf_get_current_pid_tgid();
 	struct task_struct *task = bpf_get_current_task_btf();
-	__u32 flags = 0, zero = 0, size;
-	__u64 offset = 0;
+	__u32 flags = 0, frames_bytes = 0;
 	struct sample *s;
-	void *ring;
-	__u32 cpu;
 
 	if (!(__u32)pid_tgid) {
 		count_idle();
 		return 0;
 	}
-	s = bpf_map_lookup_elem(&samples, &zero);
+	s = sample_here();
 	if (!s)
 		return 0;
 	s->head.kernel_frames = 0;
 	s->head.user_frames = 0;
+	s->head.stack_bytes = 0;
+	s->head.stack_missing = 0;
 	if (task->flags & PF_KTHREAD)
-		flags |= XP_SAMPLE_KTHREAD;
+		flags |= XP_SAMPLE_KTHREAD | XP_SAMPLE_NO_USER;
+	else if (!task->mm)
+		flags |= XP_SAMPLE_NO_USER;
 	if (IN_KERNEL(ip)) {
 		struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(task);
+		__u32 most = sample_stacks == XP_STACKS_NONE ? sizeof(__u64) : FRAMES_BYTES;
 
 		flags |= XP_SAMPLE_KERNEL;
-		s->head.kernel_frames =
-		    frames_of(bpf_get_stack(ctx, s->frames, XP_SAMPLE_FRAMES_MAX * sizeof(__u64), 0));
+		s->head.kernel_frames = frames_of(bpf_get_stack(ctx, s->rest, most, 0));
+		frames_bytes = s->head.kernel_frames * sizeof(__u64);
+		if (frames_bytes > FRAMES_BYTES) /* never: for the verifier */
+			frames_bytes = FRAMES_BYTES;
 		ip = BPF_CORE_READ(regs, ip);
 		sp = BPF_CORE_READ(regs, sp);
 		bp = BPF_CORE_READ(regs, bp);
 		if ((__s64)BPF_CORE_READ(regs, orig_ax) >= 0)
 			flags |= XP_SAMPLE_SYSCALL;
+		if (!ip) /* a thread of io_uring, say */
+			flags |= XP_SAMPLE_NO_USER;
 	}
-	offset = s->head.kernel_frames;
-	if (offset > XP_SAMPLE_FRAMES_MAX)
-		offset = XP_SAMPLE_FRAMES_MAX;
-	if (!(flags & XP_SAMPLE_KTHREAD))
-		s->head.user_frames = frames_of(
-		    bpf_get_stack(ctx, &s->frames[offset], XP_SAMPLE_FRAMES_MAX * sizeof(__u64), BPF_F_USER_STACK));
 	s->head.rec.time = time;
 	s->head.rec.pid = pid_tgid >> 32;
 	s->head.rec.tid = pid_tgid;
-	s->head.rec.word = xp_rec_word(flags, XP_REC_SAMPLE);
 	s->head.rec.sp = sp >> 3;
 	s->head.ip = ip;
 	s->head.sp = sp;
 	s->head.bp = bp;
 	bpf_get_current_comm(s->head.comm, sizeof(s->head.comm));
-
-	cpu = bpf_get_smp_processor_id();
-	ring = bpf_map_lookup_elem(&rings, &cpu);
-	size = s->head.user_frames;
-	if (size > XP_SAMPLE_FRAMES_MAX)
-		size = XP_SAMPLE_FRAMES_MAX;
-	size = sizeof(s->head) + (offset + size) * sizeof(__u64);
-	if (!ring || bpf_ringbuf_output(ring, s, size, BPF_RB_NO_WAKEUP))
-		count_lost(XP_REC_SAMPLE);
+	if (!(flags & XP_SAMPLE_NO_USER) && sample_stacks == XP_STACKS_FRAMES) {
+		s->head.user_frames =
+		    frames_of(bpf_get_stack(ctx, &s->rest[frames_bytes], FRAMES_BYTES, BPF_F_USER_STACK));
+		frames_bytes += s->head.user_frames * sizeof(__u64);
+	}
+	s->frames_bytes = frames_bytes;
+	if (!(flags & XP_SAMPLE_NO_USER) && sample_stacks == XP_STACKS_SNAPSHOT) {
+		s->wanted = bytes_to_copy(task, pid_tgid, sp, &flags);
+		s->done = 0;
+		s->failures = 0;
+		for (__u32 piece = 0; piece < XP_STACK_PIECES_MAX; piece++)
+			if (copy_piece(piece))
+				break;
+	}
+	s->head.rec.word = xp_rec_word(flags, XP_REC_SAMPLE);
+	ship(s);
 	return 0;
 }

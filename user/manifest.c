@@ -238,6 +238,21 @@ static json_t *totals_value(const struct xp_manifest *manifest)
 
 /* ---- samples ---- */
 
+/* Samples with a user stack: seen = complete + all the others. with_zeros: also the reasons that none had. */
+static json_t *stacks_value(const uint64_t *stacks, bool with_zeros)
+{
+	struct section section = begin();
+	uint64_t seen = 0;
+
+	for (int end = 0; end < XP_UNWIND_ENDS; end++)
+		seen += stacks[end];
+	put_number(&section, "seen", seen);
+	for (int end = 0; end < XP_UNWIND_ENDS; end++)
+		if (stacks[end] || end == XP_UNWIND_COMPLETE || with_zeros)
+			put_number(&section, xp_unwind_end_key((enum xp_unwind_end)end), stacks[end]);
+	return done(&section);
+}
+
 static json_t *profile_value(const void *arg, size_t index)
 {
 	const struct xp_manifest_profile *profile = (const struct xp_manifest_profile *)arg + index;
@@ -248,6 +263,8 @@ static json_t *profile_value(const void *arg, size_t index)
 	put_text(&section, "comm", profile->comm);
 	put_text(&section, "file", profile->name);
 	put_number(&section, "samples", profile->samples);
+	if (profile->stacks)
+		put(&section, "stacks", stacks_value(profile->stacks, false));
 	return done(&section);
 }
 
@@ -264,6 +281,9 @@ static json_t *samples_value(const struct xp_manifest_samples *samples)
 	put_number(&section, "missed", samples->missed);
 	put_number(&section, "kernel", samples->kernel);
 	put_number(&section, "sideband_lost", samples->sideband_lost);
+	put_text(&section, "call_graph", samples->call_graph);
+	if (samples->stacks)
+		put(&section, "stacks", stacks_value(samples->stacks, true));
 	put(&section, "profiles", list(samples->profile_count, profile_value, samples->profiles));
 	return done(&section);
 }

@@ -17,6 +17,7 @@
 
 #include "forecast.h"
 #include "thread.h"
+#include "unwind.h"
 #include "xprof/record.h"
 
 #define XP_MANIFEST_NAME "manifest.json"
@@ -93,6 +94,7 @@ struct xp_manifest_profile {
 	const char *comm;
 	const char *name; /* of the file */
 	uint64_t samples;
+	const uint64_t *stacks; /* [XP_UNWIND_ENDS]: how the walks of its user stacks ended */
 };
 
 /* Samples seen = written + lost; those of idle CPUs are only counted. */
@@ -106,6 +108,8 @@ struct xp_manifest_samples {
 	uint64_t kernel; /* of those written, hit in the kernel */
 	/* Times that the kernel had no room for side-band events, or a CPU came back; /proc was read again. */
 	uint64_t sideband_lost;
+	const char *call_graph; /* --call-graph */
+	const uint64_t *stacks; /* [XP_UNWIND_ENDS], of all profiles; NULL: no walks, nor in the profiles */
 	const struct xp_manifest_profile *profiles;
 	size_t profile_count;
 };

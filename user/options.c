@@ -127,6 +127,9 @@ const struct xp_option xp_option_table[] = {
 	  "A sample every PERIOD events in place of --freq: cycles, or ns of CPU time where there is no PMU." },
 	{ "cpu", 'C', "LIST", NULL, XP_OPTION_TEXT, ON(RECORD), SETS(cpus), "Samples",
 	  "With --all, sample these CPUs only: 0-3,7." },
+	{ "call-graph", 0, "WAY", "auto|fp|dwarf|none", XP_OPTION_CHOICE, ON(RECORD), SETS(call_graph), "Samples",
+	  "How to find the callers: dwarf by the unwind tables of the binaries (.eh_frame, .debug_frame), fp by frame "
+	  "pointers, auto by tables and where there are none by frame pointers, none not at all. Default: auto." },
 	{ "functions", 0, "GLOB", NULL, XP_OPTION_PATTERNS, ON(RECORD), SETS(functions), "What to record",
 	  "Record only functions whose name matches GLOB; !GLOB leaves out those that match. May be repeated: the last "
 	  "pattern that matches a name decides." },

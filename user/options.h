@@ -85,6 +85,14 @@ enum xp_uprobes {
 	XP_UPROBES_SINGLE, /* one perf event per offset */
 };
 
+/* How far up user stacks are followed. */
+enum xp_call_graph {
+	XP_CALL_GRAPH_AUTO,  /* by unwind tables, where there are none by frame pointers */
+	XP_CALL_GRAPH_FP,    /* by frame pointers */
+	XP_CALL_GRAPH_DWARF, /* by unwind tables */
+	XP_CALL_GRAPH_NONE,  /* not at all */
+};
+
 /* Texts point into argv. What is not set is 0, false or NULL, except where a default is named. */
 struct xp_options {
 	enum xp_command command;
@@ -110,6 +118,7 @@ struct xp_options {
 	uint64_t hz;	  /* samples a second, default 99; UINT64_MAX: as many as the kernel allows */
 	uint64_t period;  /* -c: events between samples, in place of hz; 0: not given */
 	const char *cpus; /* -C: with -a, only these; NULL: all */
+	enum xp_call_graph call_graph;
 
 	struct xp_text_list functions; /* --functions: globs in the order given, '!' in front excludes */
 	unsigned int args;	       /* 0: only what entry sleds with arguments give; 1..6 */

@@ -12,6 +12,13 @@
 #include "util.h"
 #include "xprof.skel.h"
 
+/*
+ * Threads whose stacks have a size of their own. Each CPU keeps some entries of an LRU map to itself (128,
+ * LOCAL_FREE_TARGET in kernel/bpf/bpf_lru_list.c).
+ */
+#define STACKS_MIN 16384u
+#define STACKS_PER_CPU 256u
+
 static int print_libbpf(enum libbpf_print_level level, const char *format, va_list args)
 {
 	if (xp_log_level < XP_LOG_VERBOSE || level == LIBBPF_DEBUG)
@@ -42,7 +49,12 @@ static int configure(struct xprof_bpf *skeleton, const struct xp_programs_option
 	skeleton->rodata->follow_children = options->follow_children;
 	skeleton->rodata->exec_inode = options->exec_inode;
 	skeleton->rodata->args_count = options->args;
+	skeleton->rodata->sample_stacks = options->stacks;
 	err = bpf_map__set_max_entries(skeleton->maps.rings, cpus);
+	if (!err && options->samples)
+		err = bpf_map__set_max_entries(skeleton->maps.samples, cpus);
+	if (!err && options->samples && options->stacks == XP_STACKS_SNAPSHOT)
+		err = bpf_map__set_max_entries(skeleton->maps.stack_sizes, XP_MAX(STACKS_MIN, STACKS_PER_CPU * cpus));
 	if (!err)
 		err = bpf_map__set_max_entries(skeleton->maps.tsc_counters, cpus);
 	if (!err && !options->targets)
@@ -198,6 +210,13 @@ int xp_programs_link_map_fd(const struct xp_programs *programs)
 int xp_programs_sample_fd(const struct xp_programs *programs)
 {
 	return bpf_program__fd(programs->skeleton->progs.sample);
+}
+
+int xp_programs_set_stack(struct xp_programs *programs, pid_t tid, const struct xp_stack_size *size)
+{
+	uint32_t key = tid;
+
+	return bpf_map_update_elem(bpf_map__fd(programs->skeleton->maps.stack_sizes), &key, size, BPF_ANY) ? -errno : 0;
 }
 
 int xp_programs_rings_fd(const struct xp_programs *programs)

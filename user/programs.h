@@ -16,6 +16,7 @@ struct xp_programs_options {
 	bool targets;	   /* the programs for sleds, and for what happens to the processes that are followed */
 	bool samples;	   /* the program for sampling events */
 	uint32_t counters; /* how many: the program that counts calls; 0: not wanted */
+	enum xp_sample_stacks stacks;
 	bool uprobe_multi; /* programs for uprobe_multi links; otherwise for perf events */
 	bool only_targets; /* uprobes are on all processes of a binary: record only the targets */
 	bool follow_children;
@@ -52,6 +53,8 @@ int xp_programs_count_fd(const struct xp_programs *programs);
 int xp_programs_counts(const struct xp_programs *programs, uint64_t *counts, uint32_t count);
 int xp_programs_link_map_fd(const struct xp_programs *programs);
 int xp_programs_sample_fd(const struct xp_programs *programs);
+/* So much of this thread's stack is copied from now on. -errno. */
+int xp_programs_set_stack(struct xp_programs *programs, pid_t tid, const struct xp_stack_size *size);
 int xp_programs_rings_fd(const struct xp_programs *programs);
 
 /* Reads the counters of all CPUs into counters[programs->cpus]. */

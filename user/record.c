@@ -53,8 +53,35 @@ static void say_clamped(const struct xp_recording *rec)
 			hz, rec->options->hz);
 }
 
+static enum xp_sample_stacks stacks_of(enum xp_call_graph call_graph)
+{
+	switch (call_graph) {
+	case XP_CALL_GRAPH_FP:
+		return XP_STACKS_FRAMES;
+	case XP_CALL_GRAPH_NONE:
+		return XP_STACKS_NONE;
+	default:
+		return XP_STACKS_SNAPSHOT;
+	}
+}
+
+static void set_stack_size(void *arg, pid_t tid, const struct xp_stack_size *size)
+{
+	struct xp_recording *rec = arg;
+	int err = xp_programs_set_stack(&rec->programs, tid, size);
+
+	if (err)
+		xp_debug("cannot set the stack size of thread %d: %s", tid, strerror(-err));
+}
+
 static int prepare_samples(struct xp_recording *rec)
 {
+	const struct xp_stacks_options stacks = {
+		.by_frame_pointer = rec->options->call_graph == XP_CALL_GRAPH_AUTO,
+		.set_size = set_stack_size,
+		.arg = rec,
+	};
+	bool with_snapshots = stacks_of(rec->options->call_graph) == XP_STACKS_SNAPSHOT;
 	struct xp_sampler_options sampler = {
 		.program_fd = xp_programs_sample_fd(&rec->programs),
 		.hz = rec->options->period ? 0 : rec->options->hz,
@@ -69,7 +96,7 @@ static int prepare_samples(struct xp_recording *rec)
 		err = xp_sideband_open(&rec->sideband, SIDEBAND_PAGES);
 	rec->samples.dir_fd = rec->outdir.fd;
 	if (!err)
-		err = xp_samples_init(&rec->samples);
+		err = xp_samples_init(&rec->samples, with_snapshots ? &stacks : NULL);
 	if (err)
 		return err;
 	if (!xp_sampler_hardware(rec->sampler))
@@ -87,6 +114,7 @@ static int prepare(struct xp_recording *rec, const struct xp_preflight *prefligh
 	struct xp_programs_options programs = {
 		.targets = !options->all && !options->tid,
 		.samples = rec->with_samples,
+		.stacks = stacks_of(options->call_graph),
 		.only_targets = options->follow && !options->exec_path,
 		.follow_children = options->follow,
 		.exec_inode = options->exec_path ? rec->exec_file.st_ino : 0,
@@ -141,7 +169,7 @@ static int prepare(struct xp_recording *rec, const struct xp_preflight *prefligh
 
 static int sample_process(struct xp_recording *rec, pid_t pid)
 {
-	int err = xp_samples_expect(&rec->samples, pid);
+	int err = xp_tasks_expect(&rec->samples.tasks, pid);
 
 	if (!err)
 		err = xp_sampler_add_process(rec->sampler, pid);
@@ -192,7 +220,7 @@ static int attach_targets(struct xp_recording *rec)
 		err = xp_sampler_add_cpus(rec->sampler, rec->cpus, rec->programs.cpus);
 	/* Samples wait in the rings meanwhile; what happens from now on the side-band tells. */
 	if (rec->sampler && !err)
-		err = xp_samples_scan_all(&rec->samples);
+		err = xp_tasks_scan_all(&rec->samples.tasks);
 	return err;
 }
 

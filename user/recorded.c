@@ -18,6 +18,7 @@
 #include "fmt_gperf_reader.h"
 #include "manifest.h"
 #include "spool.h"
+#include "unwind.h"
 #include "util.h"
 
 #define OBJECTS_MAX 65536
@@ -171,11 +172,46 @@ static __attribute__((format(printf, 1, 2))) char *clean_text(const char *format
 	return clean;
 }
 
+/* How many user stacks are not whole, and why, the most frequent reason first. */
+static int describe_stacks(struct xp_recorded_process *process, const json_t *json)
+{
+	uint64_t seen = number_of(json, "seen"), complete = number_of(json, "complete");
+	bool told[XP_UNWIND_ENDS] = { false };
+	size_t size = 0;
+	FILE *text;
+
+	if (complete >= seen || process->stacks)
+		return 0;
+	text = open_memstream(&process->stacks, &size);
+	if (!text)
+		return -ENOMEM;
+	fprintf(text, "%.1f %% of %" PRIu64 " user stacks are complete", 100.0 * (double)complete / (double)seen, seen);
+	for (;;) {
+		uint64_t most = 0;
+		int which = 0;
+
+		for (int end = XP_UNWIND_COMPLETE + 1; end < XP_UNWIND_ENDS; end++) {
+			uint64_t count = number_of(json, xp_unwind_end_key((enum xp_unwind_end)end));
+
+			if (count > most && !told[end]) {
+				most = count;
+				which = end;
+			}
+		}
+		if (!most)
+			break;
+		told[which] = true;
+		fprintf(text, "; %" PRIu64 ": %s", most, xp_unwind_end_text((enum xp_unwind_end)which));
+	}
+	return fclose(text) ? -ENOMEM : 0;
+}
+
 /* flight: as in struct xp_recorded_process. */
 static int describe(struct xp_recorded_process *process, const json_t *json, unsigned int flight)
 {
 	const char *comm = json_string_value(json_object_get(json, "comm"));
 	char *name;
+	int err;
 
 	process->pid = number_of(json, "pid");
 	process->image = number_of(json, "image");
@@ -191,7 +227,8 @@ static int describe(struct xp_recorded_process *process, const json_t *json, uns
 		free(process->name);
 		process->name = name;
 	}
-	return add_objects(process, json_object_get(json, "objects"));
+	err = describe_stacks(process, json_object_get(json, "stacks"));
+	return err ? err : add_objects(process, json_object_get(json, "objects"));
 }
 
 /* ", N of M events lost"; "" where nothing is said of them. */
@@ -407,6 +444,7 @@ static void process_free(struct xp_recorded_process *process)
 	free(process->directory);
 	free(process->stem);
 	free(process->profile);
+	free(process->stacks);
 	free(process->log);
 }
 

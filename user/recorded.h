@@ -31,6 +31,7 @@ struct xp_recorded_process {
 	char *profile;	     /* path of the gperftools profile; NULL: none */
 	char *log;	     /* path of the FDR log; NULL: none */
 	unsigned int flight; /* which log of its flight recorder that is, from 1; 0: it is no such */
+	char *stacks;	     /* a sentence about user stacks that lack their outer frames; NULL: none does */
 	struct xp_recorded_object *objects;
 	size_t object_count;
 };

@@ -192,6 +192,8 @@ static void print_title(const struct page *page)
 			fprintf(page->out, ", %" PRIu64 " of them without an end", table->open);
 	}
 	fputc('\n', page->out);
+	if (table->has_samples && table->process->stacks)
+		fprintf(page->out, "%s\n", table->process->stacks);
 }
 
 /* As wide as the longest name, and no wider than what the other columns leave. */

@@ -50,7 +50,7 @@ static int take_sideband(struct xp_recording *rec, uint64_t tsc)
 	int err = 0;
 
 	while (!err && (event = xp_sideband_next(rec->sideband, tsc)))
-		err = xp_samples_event(&rec->samples, event);
+		err = xp_tasks_event(&rec->samples.tasks, event);
 	return err;
 }
 
@@ -65,7 +65,7 @@ static int take(struct xp_recording *rec, const struct xp_rec *record, size_t si
 			return err;
 	}
 	if (kind == XP_REC_SAMPLE)
-		return tsc > rec->processes.stop_tsc ? 0 : xp_samples_record(&rec->samples, record, size);
+		return tsc > rec->processes.stop_tsc ? 0 : xp_samples_record(&rec->samples, record, size, tsc);
 	if (kind >= XP_REC_EXEC)
 		return xp_follow_task(rec, record, size, tsc);
 	if (kind == XP_REC_ENTRY_ARGS && size < sizeof(struct xp_rec_args))
@@ -140,6 +140,8 @@ static int pass(struct xp_recording *rec)
 
 	if (fill >= 0 && rec->sideband)
 		err = take_sideband(rec, mark);
+	if (fill >= 0 && !err && rec->sampler)
+		err = xp_samples_settle(&rec->samples);
 	return err ? err : fill;
 }
 
@@ -248,7 +250,7 @@ static int housekeeping(struct xp_recording *rec, struct xp_progress *progress)
 	if (!err && rec->cpus)
 		err = xp_sampler_add_cpus(rec->sampler, rec->cpus, rec->programs.cpus);
 	if (!err && rec->sideband)
-		err = xp_samples_repair(&rec->samples, xp_sideband_lost(rec->sideband));
+		err = xp_tasks_repair(&rec->samples.tasks, xp_sideband_lost(rec->sideband));
 	/* What a crash of xprof may cost: about a second. */
 	if (!err)
 		err = xp_processes_flush(&rec->processes);

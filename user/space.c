@@ -246,18 +246,6 @@ int xp_space_map(struct xp_space *space, const struct xp_vma *vma)
 	return replace(space, first, last, pieces, count);
 }
 
-int xp_space_copy(struct xp_space *to, const struct xp_space *from)
-{
-	int err = reserve_vmas(to, from->count);
-
-	if (err)
-		return err;
-	if (from->count)
-		memcpy(to->vmas, from->vmas, from->count * sizeof(*from->vmas));
-	to->count = from->count;
-	return 0;
-}
-
 void xp_space_clear(struct xp_space *space)
 {
 	space->count = 0;
@@ -267,4 +255,44 @@ void xp_space_free(struct xp_space *space)
 {
 	free(space->vmas);
 	*space = (struct xp_space){ 0 };
+}
+
+/* ---- spaces that several hold ---- */
+
+struct xp_space *xp_space_new(void)
+{
+	return calloc(1, sizeof(struct xp_space));
+}
+
+struct xp_space *xp_space_share(struct xp_space *space)
+{
+	space->sharers++;
+	return space;
+}
+
+void xp_space_put(struct xp_space *space)
+{
+	if (!space || space->sharers--)
+		return;
+	xp_space_free(space);
+	free(space);
+}
+
+int xp_space_own(struct xp_space **space)
+{
+	struct xp_space *copy;
+
+	if (!(*space)->sharers)
+		return 0;
+	copy = xp_space_new();
+	if (!copy || reserve_vmas(copy, (*space)->count)) {
+		free(copy);
+		return -ENOMEM;
+	}
+	if ((*space)->count)
+		memcpy(copy->vmas, (*space)->vmas, (*space)->count * sizeof(*copy->vmas));
+	copy->count = (*space)->count;
+	xp_space_put(*space);
+	*space = copy;
+	return 0;
 }

@@ -55,11 +55,13 @@ struct xp_vma {
 	struct xp_file *file; /* of struct xp_files */
 };
 
-/* The executable mappings of a process, in address order, without overlap. Zeroed: empty. */
+/* The executable mappings of a process, in address order, without overlap. Zeroed: empty, and nobody else's. */
 struct xp_space {
 	struct xp_vma *vmas;
 	size_t count;
 	size_t room;
+	unsigned int sharers; /* of xp_space_new()'s: who holds it, less one */
+	size_t waiters;	      /* of waiting.h: samples that hold it */
 };
 
 /* At most so many mappings of a process are kept; more are ignored (-E2BIG). */
@@ -70,10 +72,19 @@ struct xp_space {
 int xp_space_map(struct xp_space *space, const struct xp_vma *vma);
 /* The mapping that holds address, NULL when none does. O(log n). */
 const struct xp_vma *xp_space_find(const struct xp_space *space, uint64_t address);
-/* fork(2): to becomes a copy of from. -ENOMEM. */
-int xp_space_copy(struct xp_space *to, const struct xp_space *from);
-/* exec(2): nothing is mapped any more. */
+/* Nothing is mapped any more. */
 void xp_space_clear(struct xp_space *space);
 void xp_space_free(struct xp_space *space);
+
+/*
+ * Spaces that several hold: a child's is its parent's until one of both changes it, and a sample keeps the one of its
+ * time. NULL: out of memory.
+ */
+struct xp_space *xp_space_new(void);
+struct xp_space *xp_space_share(struct xp_space *space);
+/* Whoever holds it lets it go. NULL is none. */
+void xp_space_put(struct xp_space *space);
+/* To be called before a change: *space becomes a copy when others hold it too. -ENOMEM. */
+int xp_space_own(struct xp_space **space);
 
 #endif

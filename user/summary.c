@@ -14,7 +14,7 @@
 
 /* What parts of a manifest take at most, but for strange names. */
 #define MANIFEST_BASE_BYTES 8192u
-#define MANIFEST_PROFILE_BYTES 512u
+#define MANIFEST_PROFILE_BYTES 768u
 #define MANIFEST_PROCESS_BYTES 4096u
 #define MANIFEST_THREAD_BYTES 1024u
 /* One period of so many without a sample is nothing to tell. */
@@ -79,14 +79,14 @@ static void print_next(const struct xp_recording *rec, const struct xp_process *
 /* The profiles with most samples, and the commands for them. */
 static void print_profiles(const struct xp_recording *rec)
 {
-	const struct xp_profile_file *most = NULL;
+	const struct xp_image *most = NULL;
 	const char *dir = rec->outdir.path;
 
-	for (size_t i = 0; i < rec->samples.done_count; i++) {
-		const struct xp_profile_file *file = &rec->samples.done[i];
+	for (size_t i = 0; i < rec->samples.tasks.image_count; i++) {
+		const struct xp_image *image = rec->samples.tasks.images[i];
 
-		if (file->name[0] && (!most || file->samples > most->samples))
-			most = file;
+		if (image->name[0] && (!most || image->samples > most->samples))
+			most = image;
 	}
 	if (!most)
 		return;
@@ -113,13 +113,31 @@ static void print_flights(const struct xp_recording *rec, const struct xp_proces
 		fprintf(stderr, "%s\n", process->exe);
 }
 
+/* How many user stacks lack their outer frames, and the reason of most of them. */
+static void print_stacks(const struct xp_recording *rec)
+{
+	uint64_t stacks[XP_UNWIND_ENDS], seen = 0, incomplete;
+	int most = XP_UNWIND_TRUNCATED;
+
+	xp_samples_stacks(&rec->samples, stacks);
+	for (int end = 0; end < XP_UNWIND_ENDS; end++) {
+		seen += stacks[end];
+		if (end != XP_UNWIND_COMPLETE && stacks[end] > stacks[most])
+			most = end;
+	}
+	incomplete = seen - stacks[XP_UNWIND_COMPLETE];
+	if (incomplete)
+		xp_info("%" PRIu64 " of %" PRIu64 " user stacks are not complete; %" PRIu64 " of them: %s", incomplete,
+			seen, stacks[most], xp_unwind_end_text((enum xp_unwind_end)most));
+}
+
 static void print_samples(const struct xp_recording *rec, const struct xp_totals *totals)
 {
 	uint64_t seen = totals->samples + totals->samples_lost;
 	size_t profiles = 0;
 
-	for (size_t i = 0; i < rec->samples.done_count; i++)
-		profiles += rec->samples.done[i].name[0] != 0;
+	for (size_t i = 0; i < rec->samples.tasks.image_count; i++)
+		profiles += rec->samples.tasks.images[i]->name[0] != 0;
 	xp_info("%.1f s: %" PRIu64 " samples seen = %" PRIu64 " written + %" PRIu64 " lost; %zu profile%s",
 		duration_ns(rec) / 1e9, seen, totals->samples, totals->samples_lost, profiles,
 		profiles == 1 ? "" : "s");
@@ -128,6 +146,8 @@ static void print_samples(const struct xp_recording *rec, const struct xp_totals
 			" periods of the threads' CPU time have no sample: interrupts were off, a hypervisor "
 			"had taken the CPU, or threads were shorter than a period",
 			totals->missed);
+	if (rec->samples.stacks)
+		print_stacks(rec);
 }
 
 static void print_figures(const struct xp_recording *rec, const struct xp_totals *totals)
@@ -276,6 +296,7 @@ static size_t count_flights(const struct xp_recording *rec)
 
 static size_t list_files(const struct xp_recording *rec, struct xp_manifest_file *files)
 {
+	struct xp_image *const *images = rec->samples.tasks.images;
 	size_t count = 0;
 
 	for (const struct xp_process *process = rec->processes.first; process; process = process->next) {
@@ -289,27 +310,31 @@ static size_t list_files(const struct xp_recording *rec, struct xp_manifest_file
 			files[count++] = (struct xp_manifest_file){ process->side_name, "side-elf",
 								    file_bytes(rec, process->side_name) };
 	}
-	for (size_t i = 0; i < rec->samples.done_count; i++)
-		if (rec->samples.done[i].name[0])
-			files[count++] = (struct xp_manifest_file){ rec->samples.done[i].name, "gperftools",
-								    rec->samples.done[i].bytes };
+	for (size_t i = 0; i < rec->samples.tasks.image_count; i++)
+		if (images[i]->name[0])
+			files[count++] = (struct xp_manifest_file){ images[i]->name, "gperftools", images[i]->bytes };
 	return count;
 }
 
 /* profiles has room for all of them. */
 static struct xp_manifest_samples manifest_samples(const struct xp_recording *rec, const struct xp_totals *totals,
-						   struct xp_manifest_profile *profiles)
+						   struct xp_manifest_profile *profiles, uint64_t *stacks)
 {
+	static const char *const ways[] = { "auto", "fp", "dwarf", "none" };
+	bool has_stacks = rec->samples.stacks;
 	size_t count = 0;
 
 	if (!rec->sampler)
 		return (struct xp_manifest_samples){ 0 };
-	for (size_t i = 0; i < rec->samples.done_count; i++) {
-		const struct xp_profile_file *file = &rec->samples.done[i];
+	xp_samples_stacks(&rec->samples, stacks);
+	for (size_t i = 0; i < rec->samples.tasks.image_count; i++) {
+		const struct xp_image *image = rec->samples.tasks.images[i];
 
-		if (file->name[0])
-			profiles[count++] = (struct xp_manifest_profile){ file->pid, file->image, file->comm,
-									  file->name, file->samples };
+		if (image->name[0])
+			profiles[count++] = (struct xp_manifest_profile){
+				image->pid,  image->number,  image->comm,
+				image->name, image->samples, has_stacks ? image->stacks : NULL
+			};
 	}
 	return (struct xp_manifest_samples){
 		.event = xp_sampler_event(rec->sampler),
@@ -320,6 +345,8 @@ static struct xp_manifest_samples manifest_samples(const struct xp_recording *re
 		.missed = totals->missed,
 		.kernel = rec->samples.kernel_samples,
 		.sideband_lost = xp_sideband_lost(rec->sideband),
+		.call_graph = ways[rec->options->call_graph],
+		.stacks = has_stacks ? stacks : NULL,
 		.profiles = profiles,
 		.profile_count = count,
 	};
@@ -338,11 +365,8 @@ static size_t list_notices(const struct xp_recording *rec, const char **notices)
 
 int xp_summary_reserve(const struct xp_recording *rec)
 {
-	uint64_t bytes = MANIFEST_BASE_BYTES + rec->samples.done_count * MANIFEST_PROFILE_BYTES;
+	uint64_t bytes = MANIFEST_BASE_BYTES + rec->samples.tasks.image_count * MANIFEST_PROFILE_BYTES;
 
-	for (size_t i = 0; i < rec->samples.task_room; i++)
-		for (const struct xp_task *task = rec->samples.tasks[i]; task; task = task->next)
-			bytes += task->profile ? MANIFEST_PROFILE_BYTES : 0;
 	for (const struct xp_process *process = rec->processes.first; process; process = process->next)
 		bytes += MANIFEST_PROCESS_BYTES +
 			 XP_MIN(process->thread_count, (size_t)XP_MANIFEST_THREADS_MAX) * MANIFEST_THREAD_BYTES;
@@ -353,11 +377,12 @@ int xp_summary_manifest(const struct xp_recording *rec, const struct xp_totals *
 {
 	struct xp_manifest_process *processes = calloc(totals->processes + 1, sizeof(*processes));
 	struct xp_manifest_file *files =
-	    calloc(2 * totals->processes + count_flights(rec) + rec->samples.done_count + 1, sizeof(*files));
-	struct xp_manifest_profile *profiles = calloc(rec->samples.done_count + 1, sizeof(*profiles));
+	    calloc(2 * totals->processes + count_flights(rec) + rec->samples.tasks.image_count + 1, sizeof(*files));
+	struct xp_manifest_profile *profiles = calloc(rec->samples.tasks.image_count + 1, sizeof(*profiles));
 	size_t text_bytes = 128 << 10, count = 0;
 	char *text = malloc(text_bytes);
 	char **argv = text ? command_line(text, text_bytes) : NULL;
+	uint64_t stacks[XP_UNWIND_ENDS];
 	const char *notices[1];
 	struct xp_manifest manifest = {
 		.argv = argv,
@@ -399,7 +424,7 @@ int xp_summary_manifest(const struct xp_recording *rec, const struct xp_totals *
 		err = manifest_process(rec, process, &processes[count++]);
 	manifest.process_count = count;
 	manifest.file_count = list_files(rec, files);
-	manifest.samples = manifest_samples(rec, totals, profiles);
+	manifest.samples = manifest_samples(rec, totals, profiles, stacks);
 	if (!err) {
 		err = xp_manifest_write(rec->outdir.fd, reserved_fd, &manifest);
 		reserved_fd = -1;

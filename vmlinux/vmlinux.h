@@ -114,6 +114,7 @@ struct file {
 } __attribute__((preserve_access_index));
 
 struct mm_struct {
+	long unsigned int start_stack;
 	struct file *exe_file;
 } __attribute__((preserve_access_index));
 

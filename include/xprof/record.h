@@ -99,12 +99,41 @@ _Static_assert(sizeof(struct xp_rec_task) == 48, "xp_rec_task");
 #define XP_SAMPLE_KERNEL (1u << 0)  /* it hit the kernel: kernel frames come first */
 #define XP_SAMPLE_SYSCALL (1u << 1) /* ... in a system call: the user ip is that behind the syscall instruction */
 #define XP_SAMPLE_KTHREAD (1u << 2) /* a kernel thread: there are no user frames */
+#define XP_SAMPLE_WHOLE (1u << 3)   /* the snapshot reaches up to where the stack of the process began */
+#define XP_SAMPLE_TOP (1u << 6)	    /* ... up to struct xp_stack_size.top, or to less for its bytes */
+#define XP_SAMPLE_NO_ROOM (1u << 4) /* the ring had no room for the snapshot: it is left out */
+#define XP_SAMPLE_NO_USER (1u << 5) /* there is no user code: a kernel thread, or a process that ends */
 
 #define XP_SAMPLE_FRAMES_MAX 127 /* of each of kernel and user: kernel.perf_event_max_stack's default */
 
+/* What is shipped of user stacks. */
+enum xp_sample_stacks {
+	XP_STACKS_SNAPSHOT, /* a copy of the user stack from sp upwards */
+	XP_STACKS_FRAMES,   /* user frames, walked by frame pointers */
+	XP_STACKS_NONE,	    /* the sampled instruction alone, of the kernel too */
+};
+
+/* A snapshot is copied in pieces, each of which ends with a page of the process. */
+#define XP_STACK_PAGE_BYTES 4096u
+#define XP_STACK_BYTES_MAX 65536u
+#define XP_STACK_PIECES_MAX (XP_STACK_BYTES_MAX / XP_STACK_PAGE_BYTES + 1)
 /*
- * A sample: registers of the user code (also when it hit the kernel) and the stacks by frame pointers, leaf first:
- * kernel_frames addresses of the kernel, then user_frames of the process. As long as its stacks are.
+ * How much of a thread's stack to copy: up to where the process's stack began or up to top, if one of them is within
+ * reach above sp, and no more than bytes, which is XP_STACK_BYTES_MAX until the loader sets it.
+ */
+struct xp_stack_size {
+	__u64 top; /* an address; 0: not known */
+	__u32 bytes;
+	__u32 pad;
+};
+
+/* So many pages one after the other that cannot be read are taken for the end of the stack. */
+#define XP_STACK_FAILURES_MAX 4
+
+/*
+ * A sample: registers of the user code (also when it hit the kernel), the kernel's stack, and of the user's what
+ * enum xp_sample_stacks says. Frames are leaf first: kernel_frames addresses of the kernel, then user_frames of the
+ * process; stack_bytes of the stack, from sp on, follow. As long as all that is.
  */
 struct xp_rec_sample {
 	struct xp_rec rec;
@@ -113,10 +142,13 @@ struct xp_rec_sample {
 	__u64 bp;
 	__u32 kernel_frames;
 	__u32 user_frames;
+	__u32 stack_bytes;
+	__u32 stack_missing; /* bit n: the snapshot's piece n could not be read, and is zero or behind its end */
 	char comm[16];
-	/* __u64 frames[kernel_frames + user_frames] */
+	/* __u64 frames[kernel_frames + user_frames]; __u8 stack[stack_bytes] */
 };
-_Static_assert(sizeof(struct xp_rec_sample) == 72, "xp_rec_sample");
+_Static_assert(sizeof(struct xp_rec_sample) == 80, "xp_rec_sample");
+_Static_assert(XP_STACK_PIECES_MAX <= 32, "xp_rec_sample.stack_missing");
 
 /*
  * The cookie of a sled's uprobe: everything that the BPF program must know of the sled.

@@ -28,7 +28,7 @@ static int setup(void **state)
 	char byte;
 
 	world->samples.dir_fd = -1;
-	assert_int_equal(xp_samples_init(&world->samples), 0);
+	assert_int_equal(xp_samples_init(&world->samples, NULL), 0);
 	assert_int_equal(pipe(pipes), 0);
 	world->child = fork();
 	assert_true(world->child >= 0);
@@ -82,15 +82,15 @@ static void add_sample(struct world *world)
 		.frame = 0xffffffff81000000,
 	};
 
-	assert_int_equal(xp_samples_record(&world->samples, &sample.head.rec, sizeof(sample)), 0);
+	assert_int_equal(xp_samples_record(&world->samples, &sample.head.rec, sizeof(sample), 0), 0);
 }
 
 static const struct xp_task *task_of(const struct world *world)
 {
 	const struct xp_task *task = NULL;
 
-	for (size_t i = 0; i < world->samples.task_room && !task; i++)
-		for (task = world->samples.tasks[i]; task && task->pid != world->child; task = task->next)
+	for (size_t i = 0; i < world->samples.tasks.task_room && !task; i++)
+		for (task = world->samples.tasks.tasks[i]; task && task->pid != world->child; task = task->next)
 			;
 	assert_non_null(task);
 	return task;
@@ -98,8 +98,8 @@ static const struct xp_task *task_of(const struct world *world)
 
 static bool maps(const struct xp_task *task, const char *part)
 {
-	for (size_t i = 0; i < task->space.count; i++)
-		if (strstr(task->space.vmas[i].file->path, part))
+	for (size_t i = 0; i < task->space->count; i++)
+		if (strstr(task->space->vmas[i].file->path, part))
 			return true;
 	return false;
 }
@@ -109,22 +109,22 @@ static void test_lost_exec(void **state)
 	struct world *world = *state;
 	const struct xp_task *task;
 
-	assert_int_equal(xp_samples_scan(&world->samples, world->child), 0);
+	assert_int_equal(xp_tasks_scan(&world->samples.tasks, world->child), 0);
 	add_sample(world);
 	assert_true(maps(task_of(world), "test_samples_repair"));
 	execute(world);
-	assert_int_equal(xp_samples_repair(&world->samples, 1), 0);
+	assert_int_equal(xp_tasks_repair(&world->samples.tasks, 1), 0);
 	add_sample(world);
 	task = task_of(world);
 	assert_string_equal(task->comm, "sleep");
-	assert_int_equal(task->image, 2);
+	assert_int_equal(task->image_number, 2);
 	assert_true(maps(task, "sleep"));
 	assert_false(maps(task, "test_samples_repair"));
-	assert_int_equal(xp_profile_samples(task->profile), 1);
-	assert_int_equal(world->samples.done_count, 1);
-	assert_int_equal(world->samples.done[0].image, 1);
-	assert_int_equal(world->samples.done[0].samples, 1);
-	assert_memory_equal(world->samples.done[0].comm, "test_samples_re", 16);
+	assert_int_equal(xp_profile_samples(task->image->profile), 1);
+	assert_int_equal(world->samples.tasks.image_count, 2);
+	assert_int_equal(world->samples.tasks.images[0]->number, 1);
+	assert_int_equal(world->samples.tasks.images[0]->samples, 1);
+	assert_memory_equal(world->samples.tasks.images[0]->comm, "test_samples_re", 16);
 }
 
 /* Something was lost, but nothing of this process; and nothing at all. */
@@ -132,15 +132,15 @@ static void test_same_program(void **state)
 {
 	struct world *world = *state;
 
-	assert_int_equal(xp_samples_scan(&world->samples, world->child), 0);
+	assert_int_equal(xp_tasks_scan(&world->samples.tasks, world->child), 0);
 	add_sample(world);
-	assert_int_equal(xp_samples_repair(&world->samples, 1), 0);
+	assert_int_equal(xp_tasks_repair(&world->samples.tasks, 1), 0);
 	add_sample(world);
-	assert_int_equal(world->samples.done_count, 0);
-	assert_int_equal(task_of(world)->image, 1);
-	assert_int_equal(xp_profile_samples(task_of(world)->profile), 2);
+	assert_int_equal(world->samples.tasks.image_count, 1);
+	assert_int_equal(task_of(world)->image_number, 1);
+	assert_int_equal(xp_profile_samples(task_of(world)->image->profile), 2);
 	execute(world);
-	assert_int_equal(xp_samples_repair(&world->samples, 1), 0);
+	assert_int_equal(xp_tasks_repair(&world->samples.tasks, 1), 0);
 	assert_string_equal(task_of(world)->comm, "test_samples_re");
 }
 

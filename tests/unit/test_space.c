@@ -147,24 +147,52 @@ static void test_bad(void **state)
 	xp_space_free(&space);
 }
 
-static void test_copy_and_clear(void **state)
+static void test_clear(void **state)
 {
-	struct xp_space from = { 0 }, to = { 0 };
+	struct xp_space space = { 0 };
 
 	(void)state;
-	assert_int_equal(xp_space_copy(&to, &from), 0);
-	assert_int_equal(to.count, 0);
-	map(&from, 0x1000, 0x2000, 0, &lib);
-	map(&from, 0x3000, 0x4000, 0, &other);
-	map(&to, 0x9000, 0xa000, 0, &lib);
-	assert_int_equal(xp_space_copy(&to, &from), 0);
-	map(&from, 0x1000, 0x4000, 0, &anon);
-	CHECK(&to, { 0x1000, 0x2000, 0, &lib }, { 0x3000, 0x4000, 0, &other });
-	xp_space_clear(&to);
-	assert_int_equal(to.count, 0);
-	assert_null(xp_space_find(&to, 0x1000));
-	xp_space_free(&from);
-	xp_space_free(&to);
+	map(&space, 0x1000, 0x2000, 0, &lib);
+	xp_space_clear(&space);
+	assert_int_equal(space.count, 0);
+	assert_null(xp_space_find(&space, 0x1000));
+	xp_space_free(&space);
+}
+
+/* What one holder changes, the others do not see; who is alone changes it in place. */
+static void test_share(void **state)
+{
+	struct xp_space *parent = xp_space_new(), *child, *sample;
+
+	(void)state;
+	assert_non_null(parent);
+	map(parent, 0x1000, 0x2000, 0, &lib);
+	map(parent, 0x3000, 0x4000, 0, &other);
+	child = xp_space_share(parent);
+	sample = xp_space_share(parent);
+	assert_int_equal(xp_space_own(&parent), 0);
+	assert_ptr_not_equal(parent, child);
+	map(parent, 0x1000, 0x4000, 0, &anon);
+	CHECK(parent, { 0x1000, 0x4000, 0, &anon });
+	CHECK(sample, { 0x1000, 0x2000, 0, &lib }, { 0x3000, 0x4000, 0, &other });
+	xp_space_put(child);
+	child = sample;
+	assert_int_equal(xp_space_own(&child), 0);
+	assert_ptr_equal(child, sample);
+	map(child, 0x5000, 0x6000, 0, &lib);
+	CHECK(parent, { 0x1000, 0x4000, 0, &anon });
+	xp_space_put(child);
+	xp_space_put(parent);
+	xp_space_put(NULL);
+
+	/* An empty one. */
+	parent = xp_space_new();
+	assert_non_null(parent);
+	child = xp_space_share(parent);
+	assert_int_equal(xp_space_own(&child), 0);
+	assert_int_equal(child->count, 0);
+	xp_space_put(child);
+	xp_space_put(parent);
 }
 
 static void test_limit(void **state)
@@ -281,10 +309,10 @@ static void test_many_files(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_find),	       cmocka_unit_test(test_cut),	  cmocka_unit_test(test_split),
-		cmocka_unit_test(test_replace),	       cmocka_unit_test(test_join),	  cmocka_unit_test(test_bad),
-		cmocka_unit_test(test_copy_and_clear), cmocka_unit_test(test_limit),	  cmocka_unit_test(test_random),
-		cmocka_unit_test(test_files),	       cmocka_unit_test(test_many_files),
+		cmocka_unit_test(test_find),	cmocka_unit_test(test_cut),   cmocka_unit_test(test_split),
+		cmocka_unit_test(test_replace), cmocka_unit_test(test_join),  cmocka_unit_test(test_bad),
+		cmocka_unit_test(test_clear),	cmocka_unit_test(test_share), cmocka_unit_test(test_limit),
+		cmocka_unit_test(test_random),	cmocka_unit_test(test_files), cmocka_unit_test(test_many_files),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

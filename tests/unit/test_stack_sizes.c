@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#include "stack_sizes.h"
+
+#define KIB 1024u
+#define TOP 0x7ffff7000000ull
+
+/* A walk that got nowhere, of a copy without an end. */
+static struct xp_stack_walk partial(uint32_t used_bytes)
+{
+	return (struct xp_stack_walk){ .sp = TOP - used_bytes, .used_bytes = used_bytes };
+}
+
+static struct xp_stack_walk complete(uint64_t top, uint32_t used_bytes, bool has_end)
+{
+	return (struct xp_stack_walk){
+		.sp = top - used_bytes, .used_bytes = used_bytes, .has_end = has_end, .is_complete = true
+	};
+}
+
+static const struct xp_stack_walk truncated = { .sp = TOP - 4 * KIB, .used_bytes = 4 * KIB, .is_truncated = true };
+
+/* So many such walks: the last change of the size, 0 when there was none. */
+static uint32_t learn(struct xp_stack_sizes *sizes, pid_t tid, struct xp_stack_walk walk, unsigned int count)
+{
+	struct xp_stack_size size;
+	uint32_t last = 0;
+
+	while (count--)
+		if (xp_stack_sizes_learn(sizes, tid, &walk, &size))
+			last = size.bytes;
+	return last;
+}
+
+static int setup(void **state)
+{
+	return xp_stack_sizes_new((struct xp_stack_sizes **)state);
+}
+
+static int teardown(void **state)
+{
+	xp_stack_sizes_free(*state);
+	return 0;
+}
+
+/* The first whole walk tells where the stack ends; that holds for every depth. */
+static void test_top(void **state)
+{
+	struct xp_stack_sizes *sizes = *state;
+	struct xp_stack_walk walk = complete(TOP, 3000, false);
+	struct xp_stack_size size;
+
+	assert_true(xp_stack_sizes_learn(sizes, 1, &walk, &size));
+	assert_int_equal(size.top, TOP);
+	assert_int_equal(size.bytes, 64 * KIB);
+	assert_int_equal(learn(sizes, 1, complete(TOP, 500, true), 100), 0);
+	assert_int_equal(learn(sizes, 1, complete(TOP, 50000, true), 100), 0);
+	/* The process's first thread has an end without that. */
+	assert_int_equal(learn(sizes, 2, complete(TOP, 500, true), 100), 0);
+}
+
+/* A thread that walks on ever other stacks is given a size. */
+static void test_many_tops(void **state)
+{
+	struct xp_stack_sizes *sizes = *state;
+	struct xp_stack_size size;
+	unsigned int changes = 0;
+
+	for (uint64_t i = 0; i < 39; i++) {
+		struct xp_stack_walk walk = complete(TOP + (i << 20), 3000, false);
+
+		changes += xp_stack_sizes_learn(sizes, 1, &walk, &size);
+	}
+	assert_int_equal(changes, 8);
+	assert_int_equal(size.top, 0);
+	assert_int_equal(learn(sizes, 1, complete(TOP, 3000, false), 1), 4 * KIB);
+}
+
+/* Down to what is used and a quarter more, in every class. */
+static void test_shrinks(void **state)
+{
+	static const uint32_t cases[][2] = { { 0, 4 },	    { 3276, 4 },   { 3278, 8 },	      { 6553, 8 },
+					     { 6555, 16 },  { 13107, 16 }, { 13110, 32 },     { 26214, 32 },
+					     { 26220, 64 }, { 65536, 64 }, { UINT32_MAX, 64 } };
+	struct xp_stack_sizes *sizes = *state;
+
+	for (unsigned int i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		uint32_t wanted = cases[i][1] * KIB;
+
+		assert_int_equal(learn(sizes, i + 1, partial(cases[i][0]), 31), 0);
+		assert_int_equal(learn(sizes, i + 1, partial(cases[i][0]), 1), wanted == 64 * KIB ? 0 : wanted);
+		assert_int_equal(learn(sizes, i + 1, partial(cases[i][0]), 100), 0);
+	}
+}
+
+/* One deep sample among the 32 keeps the size. */
+static void test_most_counts(void **state)
+{
+	struct xp_stack_sizes *sizes = *state;
+
+	assert_int_equal(learn(sizes, 1, partial(1000), 15), 0);
+	assert_int_equal(learn(sizes, 1, partial(12000), 1), 0);
+	assert_int_equal(learn(sizes, 1, partial(1000), 16), 16 * KIB);
+	assert_int_equal(learn(sizes, 1, partial(1000), 32), 4 * KIB);
+}
+
+/* Too small: all at once, and twice as many samples before it shrinks again. */
+static void test_truncated(void **state)
+{
+	struct xp_stack_sizes *sizes = *state;
+	unsigned int run = 32;
+
+	assert_int_equal(learn(sizes, 1, partial(1000), run), 4 * KIB);
+	for (int i = 0; i < 12; i++) {
+		assert_int_equal(learn(sizes, 1, truncated, 1), 64 * KIB);
+		run = run < 32768 ? 2 * run : 32768;
+		assert_int_equal(learn(sizes, 1, partial(1000), run - 1), 0);
+		assert_int_equal(learn(sizes, 1, partial(1000), 1), 4 * KIB);
+	}
+	/* The largest one is no proof that a smaller one would not do. */
+	assert_int_equal(learn(sizes, 2, truncated, 2), 0);
+	assert_int_equal(learn(sizes, 2, partial(1000), 32), 4 * KIB);
+}
+
+/* Walks that begin to get to the end need all of it. */
+static void test_complete_after_all(void **state)
+{
+	struct xp_stack_sizes *sizes = *state;
+
+	assert_int_equal(learn(sizes, 1, partial(1000), 32), 4 * KIB);
+	assert_int_equal(learn(sizes, 1, complete(TOP, 3000, true), 1), 64 * KIB);
+	assert_int_equal(learn(sizes, 2, partial(1000), 32), 4 * KIB);
+	assert_int_equal(learn(sizes, 2, complete(TOP, 3000, false), 1), 64 * KIB);
+}
+
+/* Threads that share a place begin anew, and never get what another one needs. */
+static void test_forgotten(void **state)
+{
+	struct xp_stack_sizes *sizes = *state;
+	struct xp_stack_size size;
+	struct xp_stack_walk walk = complete(TOP, 3000, false);
+
+	assert_true(xp_stack_sizes_learn(sizes, 7, &walk, &size));
+	walk = complete(TOP - 8192 * KIB, 3000, false);
+	assert_true(xp_stack_sizes_learn(sizes, 7 + 8192, &walk, &size));
+	assert_int_equal(size.top, TOP - 8192 * KIB);
+	walk = complete(TOP, 3000, false);
+	assert_true(xp_stack_sizes_learn(sizes, 7, &walk, &size));
+	assert_int_equal(size.top, TOP);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_top, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_many_tops, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_shrinks, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_most_counts, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_truncated, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_complete_after_all, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_forgotten, setup, teardown),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,543 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Stacks laid out by hand, with tables written by hand, against the frames that they have. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+#include <errno.h>
+
+#include "cfi_hand_made.h"
+#include "unwind.h"
+#include "util.h"
+#include "xprof/record.h"
+
+/* The file that is mapped at CODE: a function at each offset 0x100, 0x200 and so on, one for each rule. */
+#define CODE 0x400000ull
+#define SP 0x7ffc00001000ull /* the start of a page */
+enum {
+	AT_RSP = 0x100,	   /* CFA = rsp + 16, rbp unchanged */
+	AT_PUSHED = 0x200, /* CFA = rsp + 24, rbp at CFA - 16 */
+	AT_RBP = 0x300,	   /* CFA = rbp + 16, rbp at CFA - 16 */
+	AT_PLT = 0x400,
+	AT_DEREF = 0x500,     /* CFA = *(rbp - 8), rbp at *rbp, as gcc realigns main's stack */
+	AT_DEREF_CFA = 0x600, /* CFA = *(rsp + 8) + 16, rbp at CFA - 24 */
+	AT_SIGNAL = 0x700,
+	AT_END = 0x800,
+	AT_GAP = 0x900,
+	AT_BIG = 0xa00, /* CFA = rsp + 8 * 65535 */
+	CODE_BYTES = 0x1000,
+};
+
+static const struct xp_cfi_row rows[] = {
+	{ AT_RSP, 2, XP_CFI_RBP_SAME, XP_CFI_RSP },
+	{ AT_PUSHED, 3, -2, XP_CFI_RSP },
+	{ AT_RBP, 2, -2, XP_CFI_RBP },
+	{ AT_PLT, 11, XP_CFI_RBP_SAME, XP_CFI_PLT },
+	{ AT_DEREF, 0, 0, XP_CFI_DEREF },
+	{ AT_DEREF_CFA, 1, -3, XP_CFI_DEREF },
+	{ AT_SIGNAL, 0, 0, XP_CFI_SIGNAL },
+	{ AT_END, 0, 0, XP_CFI_END },
+	{ AT_GAP, 0, 0, XP_CFI_NONE },
+	{ AT_BIG, 65535, XP_CFI_RBP_SAME, XP_CFI_RSP },
+	{ CODE_BYTES, 0, 0, XP_CFI_NONE },
+};
+static const struct xp_cfi_deref derefs[] = {
+	{ .offset = -8, .base = XP_CFI_BASE_RBP, .rbp_base = XP_CFI_BASE_RBP },
+	{ .offset = 8, .add = 16, .base = XP_CFI_BASE_RSP, .rbp_base = XP_CFI_BASE_CFA },
+};
+
+static struct xp_file file = { .index = 0, .kind = XP_FILE_DISK, .path = "/bin/program" };
+static struct xp_file jit_file = { .index = 1, .kind = XP_FILE_ANON, .path = "//anon" };
+#define JIT 0x500000ull
+
+static struct xp_cfi_table *table;
+static bool is_being_made;
+static unsigned int lookups;
+
+static int find_table(void *arg, const struct xp_file *of, const struct xp_cfi_table **found)
+{
+	(void)arg;
+	lookups++;
+	*found = of == &file && !is_being_made ? table : NULL;
+	return of == &file && is_being_made ? -EAGAIN : 0;
+}
+
+/* A thread, and what is found of it. */
+struct world {
+	struct xp_unwinder *unwinder;
+	struct xp_space space;
+	struct xp_unwind_thread thread;
+	_Alignas(8) uint8_t stack[XP_STACK_BYTES_MAX];
+	struct xp_profile_frame frames[XP_UNWIND_FRAMES_MAX];
+	struct xp_unwind_result result;
+};
+
+static struct world *new_world(bool by_frame_pointer)
+{
+	const struct xp_vma code = { CODE, CODE + CODE_BYTES, 0, &file };
+	const struct xp_vma jit = { JIT, JIT + 0x1000, 0, &jit_file };
+	struct world *world = calloc(1, sizeof(*world));
+
+	assert_non_null(world);
+	assert_int_equal(xp_unwinder_new(&world->unwinder, find_table, NULL, by_frame_pointer), 0);
+	assert_int_equal(xp_space_map(&world->space, &code), 0);
+	assert_int_equal(xp_space_map(&world->space, &jit), 0);
+	world->thread = (struct xp_unwind_thread){ .sp = SP, .stack = world->stack, .stack_bytes = 4096 };
+	is_being_made = false;
+	return world;
+}
+
+static void free_world(struct world *world)
+{
+	xp_unwinder_free(world->unwinder);
+	xp_space_free(&world->space);
+	free(world);
+}
+
+static void put(struct world *world, uint64_t address, uint64_t word)
+{
+	assert_true(address >= world->thread.sp && address - world->thread.sp + 8 <= sizeof(world->stack));
+	memcpy(world->stack + (address - world->thread.sp), &word, sizeof(word));
+}
+
+static void unwind(struct world *world)
+{
+	xp_unwind(world->unwinder, &world->space, &world->thread, true, world->frames, &world->result);
+}
+
+static void check(struct world *world, enum xp_unwind_end end, const uint64_t *addresses, size_t count)
+{
+	unwind(world);
+	assert_string_equal(xp_unwind_end_key(world->result.end), xp_unwind_end_key(end));
+	assert_int_equal(world->result.count, count);
+	for (size_t i = 0; i < count; i++)
+		assert_int_equal(world->frames[i].address, addresses[i]);
+}
+#define CHECK(world, end, ...)                                                                                         \
+	do {                                                                                                           \
+		const uint64_t addresses_[] = { __VA_ARGS__ };                                                         \
+		check(world, end, addresses_, XP_ARRAY_SIZE(addresses_));                                              \
+	} while (0)
+
+/* One frame by each rule, each of which leads to the next; `main` at last. */
+
+static void test_rsp(void **state)
+{
+	struct world *world = new_world(false);
+
+	(void)state;
+	world->thread.ip = CODE + AT_RSP + 4;
+	put(world, SP + 8, CODE + AT_RSP + 0x20);
+	put(world, SP + 24, CODE + AT_PUSHED + 0x20);
+	put(world, SP + 40, 0x1234); /* rbp that AT_PUSHED saved: CFA = SP + 56 */
+	put(world, SP + 48, CODE + AT_END + 1);
+	CHECK(world, XP_UNWIND_COMPLETE, CODE + AT_RSP + 4, CODE + AT_RSP + 0x20, CODE + AT_PUSHED + 0x20,
+	      CODE + AT_END + 1);
+	assert_int_equal(world->result.used_bytes, 56);
+	for (int i = 0; i < 4; i++) {
+		assert_ptr_equal(world->frames[i].vma->file, &file);
+		assert_false(world->frames[i].interrupted);
+	}
+	free_world(world);
+}
+
+static void test_rbp(void **state)
+{
+	struct world *world = new_world(false);
+
+	(void)state;
+	world->thread.ip = CODE + AT_RBP + 4;
+	world->thread.bp = SP + 64;
+	put(world, SP + 64, SP + 128); /* the caller's */
+	put(world, SP + 72, CODE + AT_RBP + 0x30);
+	put(world, SP + 128, 0);
+	put(world, SP + 136, CODE + AT_END + 1);
+	CHECK(world, XP_UNWIND_COMPLETE, CODE + AT_RBP + 4, CODE + AT_RBP + 0x30, CODE + AT_END + 1);
+	assert_int_equal(world->result.used_bytes, 144);
+	free_world(world);
+}
+
+/* rbp that a frame in between has saved is the one that the outer frame needs. */
+static void test_rbp_through_frames(void **state)
+{
+	struct world *world = new_world(false);
+
+	(void)state;
+	world->thread.ip = CODE + AT_PUSHED;
+	world->thread.bp = 0xdeadbeef;
+	put(world, SP + 8, SP + 48);
+	put(world, SP + 16, CODE + AT_RSP + 1);
+	put(world, SP + 32, CODE + AT_RBP + 1);
+	put(world, SP + 48, 0);
+	put(world, SP + 56, CODE + AT_END + 1);
+	CHECK(world, XP_UNWIND_COMPLETE, CODE + AT_PUSHED, CODE + AT_RSP + 1, CODE + AT_RBP + 1, CODE + AT_END + 1);
+	free_world(world);
+}
+
+static void test_plt(void **state)
+{
+	struct world *world = new_world(false);
+
+	(void)state;
+	put(world, SP, CODE + AT_END + 1);
+	put(world, SP + 8, CODE + AT_END + 2);
+	world->thread.ip = CODE + AT_PLT + 0x1a; /* before the push */
+	CHECK(world, XP_UNWIND_COMPLETE, CODE + AT_PLT + 0x1a, CODE + AT_END + 1);
+	world->thread.ip = CODE + AT_PLT + 0x1b; /* behind it */
+	CHECK(world, XP_UNWIND_COMPLETE, CODE + AT_PLT + 0x1b, CODE + AT_END + 2);
+	free_world(world);
+}
+
+static void test_deref(void **state)
+{
+	struct world *world = new_world(false);
+
+	(void)state;
+	world->thread.ip = CODE + AT_DEREF + 5;
+	world->thread.bp = SP + 64;
+	put(world, SP + 56, SP + 112); /* CFA */
+	put(world, SP + 64, SP + 160); /* the caller's rbp */
+	put(world, SP + 104, CODE + AT_DEREF_CFA + 1);
+	put(world, SP + 120, SP + 144); /* *(rsp + 8): CFA = SP + 160 */
+	put(world, SP + 136, SP + 176); /* rbp at CFA - 24 */
+	put(world, SP + 152, CODE + AT_RBP + 1);
+	put(world, SP + 184, CODE + AT_END + 1);
+	CHECK(world, XP_UNWIND_COMPLETE, CODE + AT_DEREF + 5, CODE + AT_DEREF_CFA + 1, CODE + AT_RBP + 1,
+	      CODE + AT_END + 1);
+	free_world(world);
+}
+
+/* The handler returns into the trampoline; below that is what the signal interrupted, at its very instruction. */
+static void test_signal(void **state)
+{
+	struct world *world = new_world(false);
+	uint64_t context = SP + 16;
+
+	(void)state;
+	world->thread.ip = CODE + AT_RSP;
+	put(world, SP + 8, CODE + AT_SIGNAL + 1);
+	put(world, context + 120, SP + 512);	  /* rbp */
+	put(world, context + 160, SP + 400);	  /* rsp */
+	put(world, context + 168, CODE + AT_RBP); /* rip: the first byte of the function */
+	put(world, SP + 512, 0);
+	put(world, SP + 520, CODE + AT_END + 1);
+	CHECK(world, XP_UNWIND_COMPLETE, CODE + AT_RSP, CODE + AT_SIGNAL + 1, CODE + AT_RBP, CODE + AT_END + 1);
+	assert_false(world->frames[1].interrupted);
+	assert_true(world->frames[2].interrupted);
+	assert_false(world->frames[3].interrupted);
+	free_world(world);
+}
+
+/* The handler had a stack of its own: the interrupted instruction is known, what called it is not. */
+static void test_signal_on_other_stack(void **state)
+{
+	struct world *world = new_world(true);
+	uint64_t context = SP + 16;
+
+	(void)state;
+	world->thread.ip = CODE + AT_RSP;
+	put(world, SP + 8, CODE + AT_SIGNAL + 1);
+	put(world, context + 160, 0x600000);
+	put(world, context + 168, CODE + AT_RSP);
+	CHECK(world, XP_UNWIND_OTHER_STACK, CODE + AT_RSP, CODE + AT_SIGNAL + 1, CODE + AT_RSP);
+	/* It lies within the copy, as when the handler's is below it. */
+	put(world, context + 160, SP + 2048);
+	put(world, SP + 2048 + 8, CODE + AT_END + 1);
+	CHECK(world, XP_UNWIND_COMPLETE, CODE + AT_RSP, CODE + AT_SIGNAL + 1, CODE + AT_RSP, CODE + AT_END + 1);
+	free_world(world);
+}
+
+/* A call that is the last instruction of its function returns, in the table, into the next one. */
+static void test_return_behind_the_end(void **state)
+{
+	struct world *world = new_world(false);
+
+	(void)state;
+	world->thread.ip = CODE + AT_RSP;
+	put(world, SP + 8, CODE + AT_PUSHED); /* called at the end of AT_RSP */
+	put(world, SP + 24, CODE + AT_END + 1);
+	CHECK(world, XP_UNWIND_COMPLETE, CODE + AT_RSP, CODE + AT_PUSHED, CODE + AT_END + 1);
+	/* And that of a mapping, into none. */
+	put(world, SP + 8, CODE + CODE_BYTES);
+	unwind(world);
+	assert_int_equal(world->result.count, 2);
+	assert_ptr_equal(world->frames[1].vma->file, &file);
+	free_world(world);
+}
+
+static void test_frame_pointer(void **state)
+{
+	struct world *world = new_world(true);
+
+	(void)state;
+	world->thread.ip = JIT + 0x10;
+	world->thread.bp = SP + 64;
+	put(world, SP + 64, SP + 96);
+	put(world, SP + 72, CODE + AT_GAP + 1);
+	put(world, SP + 96, 0);
+	put(world, SP + 104, JIT + 0x20);
+	/* rbp is zero in the outermost frame. */
+	CHECK(world, XP_UNWIND_COMPLETE, JIT + 0x10, CODE + AT_GAP + 1, JIT + 0x20);
+	/* A return address of zero is that of none. */
+	put(world, SP + 72, 0);
+	CHECK(world, XP_UNWIND_COMPLETE, JIT + 0x10);
+	free_world(world);
+
+	world = new_world(false);
+	world->thread.ip = JIT + 0x10;
+	world->thread.bp = SP + 64;
+	CHECK(world, XP_UNWIND_NO_TABLE, JIT + 0x10);
+	world->thread.ip = CODE + AT_GAP;
+	CHECK(world, XP_UNWIND_NO_RULE, CODE + AT_GAP);
+	free_world(world);
+}
+
+/* What is no frame pointer is not followed, and not taken for the end. */
+static void test_no_frame_pointer(void **state)
+{
+	struct world *world = new_world(true);
+	static const uint64_t bad[] = { 0, 1, SP - 8, SP + 63, SP + XP_STACK_BYTES_MAX, 1ull << 47, UINT64_MAX - 7 };
+
+	(void)state;
+	put(world, SP + 72, CODE + AT_END + 1);
+	for (size_t i = 0; i < XP_ARRAY_SIZE(bad); i++) {
+		world->thread.bp = bad[i];
+		world->thread.ip = JIT + 0x10;
+		CHECK(world, XP_UNWIND_NO_TABLE, JIT + 0x10);
+		world->thread.ip = CODE + AT_GAP;
+		CHECK(world, XP_UNWIND_NO_RULE, CODE + AT_GAP);
+	}
+	/* It points into the stack, but to no return address. */
+	world->thread.bp = SP + 128;
+	put(world, SP + 136, 0x1234567);
+	CHECK(world, XP_UNWIND_NO_RULE, CODE + AT_GAP);
+	free_world(world);
+}
+
+/* Why walks end. */
+
+static void test_truncated(void **state)
+{
+	struct world *world = new_world(false);
+
+	(void)state;
+	world->thread.ip = CODE + AT_BIG;
+	CHECK(world, XP_UNWIND_TRUNCATED, CODE + AT_BIG);
+	world->thread.ip = CODE + AT_RSP;
+	put(world, SP + 8, CODE + AT_END + 1);
+	world->thread.stack_bytes = 15;
+	CHECK(world, XP_UNWIND_TRUNCATED, CODE + AT_RSP);
+	world->thread.stack_bytes = 16;
+	CHECK(world, XP_UNWIND_COMPLETE, CODE + AT_RSP, CODE + AT_END + 1);
+	world->thread.stack_bytes = 0;
+	world->thread.stack = NULL;
+	CHECK(world, XP_UNWIND_TRUNCATED, CODE + AT_RSP);
+	assert_int_equal(world->result.used_bytes, 0);
+	/* Above the stack's beginning there is no more of it. */
+	world->thread.is_whole = true;
+	CHECK(world, XP_UNWIND_OTHER_STACK, CODE + AT_RSP);
+	free_world(world);
+}
+
+static void test_not_resident(void **state)
+{
+	struct world *world = new_world(false);
+
+	(void)state;
+	world->thread.sp = SP + 4096 - 16; /* the first piece has two words */
+	world->thread.stack_bytes = 16 + 2 * 4096;
+	world->thread.ip = CODE + AT_RSP;
+	put(world, SP + 4096 - 8, CODE + AT_RSP + 1);
+	put(world, SP + 4096 + 8, CODE + AT_END + 1);
+	CHECK(world, XP_UNWIND_COMPLETE, CODE + AT_RSP, CODE + AT_RSP + 1, CODE + AT_END + 1);
+	world->thread.stack_missing = 1 << 2;
+	CHECK(world, XP_UNWIND_COMPLETE, CODE + AT_RSP, CODE + AT_RSP + 1, CODE + AT_END + 1);
+	world->thread.stack_missing = 1 << 1;
+	CHECK(world, XP_UNWIND_NOT_RESIDENT, CODE + AT_RSP, CODE + AT_RSP + 1);
+	world->thread.stack_missing = 1 << 0;
+	CHECK(world, XP_UNWIND_NOT_RESIDENT, CODE + AT_RSP);
+	/* Behind the end of the copy, because it could not be read. */
+	world->thread.stack_missing = 1 << 1;
+	world->thread.stack_bytes = 16;
+	CHECK(world, XP_UNWIND_NOT_RESIDENT, CODE + AT_RSP, CODE + AT_RSP + 1);
+	free_world(world);
+}
+
+static void test_bad_return(void **state)
+{
+	struct world *world = new_world(true);
+
+	(void)state;
+	world->thread.ip = CODE + AT_RSP;
+	put(world, SP + 8, 0x41414141);
+	CHECK(world, XP_UNWIND_BAD_RETURN, CODE + AT_RSP);
+	put(world, SP + 8, 0xffffffff81000000);
+	CHECK(world, XP_UNWIND_BAD_RETURN, CODE + AT_RSP);
+	put(world, SP + 8, CODE + AT_SIGNAL + 1);
+	put(world, SP + 16 + 168, 0x41414141);
+	CHECK(world, XP_UNWIND_BAD_RETURN, CODE + AT_RSP, CODE + AT_SIGNAL + 1);
+	/* The sampled instruction itself is told whatever it is. */
+	world->thread.ip = 0x41414141;
+	CHECK(world, XP_UNWIND_NO_TABLE, 0x41414141);
+	assert_null(world->frames[0].vma);
+	free_world(world);
+}
+
+static void test_loop(void **state)
+{
+	struct world *world = new_world(true);
+
+	(void)state;
+	/* CFA below the stack pointer. */
+	world->thread.ip = CODE + AT_RBP;
+	world->thread.bp = SP - 64;
+	CHECK(world, XP_UNWIND_LOOP, CODE + AT_RBP);
+	/* The saved frame pointer is its own. */
+	world->thread.bp = SP + 64;
+	put(world, SP + 64, SP + 64);
+	put(world, SP + 72, CODE + AT_RBP + 1);
+	CHECK(world, XP_UNWIND_LOOP, CODE + AT_RBP, CODE + AT_RBP + 1);
+	world->thread.ip = JIT;
+	put(world, SP + 72, JIT + 1);
+	CHECK(world, XP_UNWIND_NO_TABLE, JIT, JIT + 1);
+	/* A signal frame that leads to itself. */
+	world->thread.ip = CODE + AT_SIGNAL;
+	put(world, SP + 160, SP);
+	put(world, SP + 168, CODE + AT_SIGNAL);
+	unwind(world);
+	assert_int_equal(world->result.end, XP_UNWIND_DEEP);
+	assert_int_equal(world->result.count, XP_UNWIND_FRAMES_MAX);
+	free_world(world);
+}
+
+static void test_deep(void **state)
+{
+	struct world *world = new_world(false);
+
+	(void)state;
+	world->thread.ip = CODE + AT_RSP;
+	world->thread.stack_bytes = XP_STACK_BYTES_MAX;
+	for (uint64_t at = 8; at < XP_STACK_BYTES_MAX; at += 16)
+		put(world, SP + at, CODE + AT_RSP + 1);
+	put(world, SP + 16 * (XP_UNWIND_FRAMES_MAX - 2) + 8, CODE + AT_END + 1);
+	unwind(world);
+	assert_int_equal(world->result.end, XP_UNWIND_COMPLETE);
+	assert_int_equal(world->result.count, XP_UNWIND_FRAMES_MAX);
+	put(world, SP + 16 * (XP_UNWIND_FRAMES_MAX - 2) + 8, CODE + AT_RSP + 1);
+	unwind(world);
+	assert_int_equal(world->result.end, XP_UNWIND_DEEP);
+	assert_int_equal(world->result.count, XP_UNWIND_FRAMES_MAX);
+	free_world(world);
+}
+
+/* Registers at the ends of the address space: sums wrap, and nothing is read outside of the copy. */
+static void test_extreme_registers(void **state)
+{
+	static const uint64_t extreme[] = {
+		0, 7, 8, SP, SP + 4088, 1ull << 63, UINT64_MAX - 4096, UINT64_MAX - 8, UINT64_MAX
+	};
+	static const uint64_t places[] = { AT_RSP,	 AT_PUSHED, AT_RBP, AT_PLT, AT_DEREF,
+					   AT_DEREF_CFA, AT_SIGNAL, AT_GAP, AT_BIG };
+	struct world *world = new_world(true);
+
+	(void)state;
+	memset(world->stack, 0xff, sizeof(world->stack));
+	for (size_t sp = 0; sp < XP_ARRAY_SIZE(extreme); sp++)
+		for (size_t bp = 0; bp < XP_ARRAY_SIZE(extreme); bp++)
+			for (size_t place = 0; place < XP_ARRAY_SIZE(places); place++) {
+				world->thread.sp = extreme[sp];
+				world->thread.bp = extreme[bp];
+				world->thread.ip = CODE + places[place];
+				unwind(world);
+				assert_int_not_equal(world->result.end, XP_UNWIND_COMPLETE);
+				assert_int_equal(world->result.count, 1);
+			}
+	free_world(world);
+}
+
+/* Tables that are not there yet, and the rules that are remembered. */
+
+static void test_waits(void **state)
+{
+	struct world *world = new_world(true);
+
+	(void)state;
+	world->thread.ip = JIT;
+	world->thread.bp = SP + 64;
+	put(world, SP + 64, SP + 128);
+	put(world, SP + 72, CODE + AT_RBP + 1);
+	put(world, SP + 128, 0);
+	put(world, SP + 136, CODE + AT_END + 1);
+	is_being_made = true;
+	unwind(world);
+	assert_int_equal(world->result.end, XP_UNWIND_WAITS);
+	assert_ptr_equal(world->result.file, &file);
+	/* In haste the frame pointer has to do, but the stack does not count as whole. */
+	xp_unwind(world->unwinder, &world->space, &world->thread, false, world->frames, &world->result);
+	assert_int_equal(world->result.end, XP_UNWIND_TABLE_LATE);
+	assert_int_equal(world->result.count, 3);
+	/* And what was not known is not remembered as such. */
+	is_being_made = false;
+	CHECK(world, XP_UNWIND_COMPLETE, JIT, CODE + AT_RBP + 1, CODE + AT_END + 1);
+	free_world(world);
+}
+
+static void test_rules_are_remembered(void **state)
+{
+	struct world *world = new_world(false);
+	unsigned int first;
+
+	(void)state;
+	world->thread.ip = CODE + AT_RSP;
+	put(world, SP + 8, CODE + AT_PUSHED + 1);
+	put(world, SP + 32, CODE + AT_END + 1);
+	unwind(world);
+	assert_int_equal(world->result.end, XP_UNWIND_COMPLETE);
+	first = lookups;
+	unwind(world);
+	assert_int_equal(world->result.end, XP_UNWIND_COMPLETE);
+	assert_int_equal(lookups, first);
+	free_world(world);
+}
+
+static int set_up(void **state)
+{
+	(void)state;
+	table = make_table(rows, XP_ARRAY_SIZE(rows), derefs, XP_ARRAY_SIZE(derefs));
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	(void)state;
+	xp_cfi_table_free(table);
+	return 0;
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_rsp),
+		cmocka_unit_test(test_rbp),
+		cmocka_unit_test(test_rbp_through_frames),
+		cmocka_unit_test(test_plt),
+		cmocka_unit_test(test_deref),
+		cmocka_unit_test(test_signal),
+		cmocka_unit_test(test_signal_on_other_stack),
+		cmocka_unit_test(test_return_behind_the_end),
+		cmocka_unit_test(test_frame_pointer),
+		cmocka_unit_test(test_no_frame_pointer),
+		cmocka_unit_test(test_truncated),
+		cmocka_unit_test(test_not_resident),
+		cmocka_unit_test(test_bad_return),
+		cmocka_unit_test(test_loop),
+		cmocka_unit_test(test_deep),
+		cmocka_unit_test(test_extreme_registers),
+		cmocka_unit_test(test_waits),
+		cmocka_unit_test(test_rules_are_remembered),
+	};
+
+	return cmocka_run_group_tests(tests, set_up, tear_down);
+}

@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+#include <errno.h>
+
+#include "waiting.h"
+
+static struct xp_file lib = { .kind = XP_FILE_DISK, .path = "lib" };
+
+static int add(struct xp_waiting *waiting, struct xp_space *space, uint64_t tsc, size_t stack_bytes)
+{
+	size_t size = sizeof(struct xp_rec_sample) + stack_bytes;
+	struct xp_waiting_sample from = { .space = space, .tsc = tsc, .size = size };
+	struct xp_rec_sample *record = calloc(1, size);
+	int err;
+
+	assert_non_null(record);
+	record->ip = ~tsc;
+	memset(record + 1, (int)tsc, stack_bytes);
+	err = xp_waiting_add(waiting, &from, record);
+	free(record);
+	return err;
+}
+
+static struct xp_space *new_space(size_t vmas)
+{
+	struct xp_space *space = xp_space_new();
+
+	assert_non_null(space);
+	for (uint64_t i = 1; i <= vmas; i++) {
+		const struct xp_vma vma = { i << 16, (i << 16) + 1, 0, &lib };
+
+		assert_int_equal(xp_space_map(space, &vma), 0);
+	}
+	return space;
+}
+
+struct seen {
+	uint64_t tsc[16];
+	size_t count;
+	int (*answer)(const struct xp_waiting_sample *sample);
+};
+
+static int take(void *arg, struct xp_waiting_sample *sample)
+{
+	struct seen *seen = arg;
+
+	seen->tsc[seen->count++] = sample->tsc;
+	assert_int_equal(sample->record.ip, ~sample->tsc);
+	for (size_t i = sizeof(sample->record); i < sample->size; i++)
+		assert_int_equal(((uint8_t *)&sample->record)[i], (uint8_t)sample->tsc);
+	return seen->answer(sample);
+}
+
+static int odd_waits(const struct xp_waiting_sample *sample)
+{
+	return sample->tsc % 2;
+}
+
+static int all_done(const struct xp_waiting_sample *sample)
+{
+	(void)sample;
+	return 0;
+}
+
+static int third_fails(const struct xp_waiting_sample *sample)
+{
+	return sample->tsc == 3 ? -EIO : sample->tsc == 5 ? -ENOMEM : 1;
+}
+
+static void check(struct xp_waiting *waiting, int (*answer)(const struct xp_waiting_sample *), int ret,
+		  const uint64_t *tsc, size_t count)
+{
+	struct seen seen = { .answer = answer };
+
+	assert_int_equal(xp_waiting_each(waiting, take, &seen), ret);
+	assert_int_equal(seen.count, count);
+	assert_memory_equal(seen.tsc, tsc, count * sizeof(*tsc));
+}
+#define CHECK(waiting, answer, ret, ...)                                                                               \
+	do {                                                                                                           \
+		const uint64_t tsc_[] = { __VA_ARGS__ };                                                               \
+		check(waiting, answer, ret, tsc_, sizeof(tsc_) / sizeof(*tsc_));                                       \
+	} while (0)
+
+static void test_order(void **state)
+{
+	struct xp_space *space = new_space(1);
+	struct xp_waiting waiting = { 0 };
+
+	(void)state;
+	for (uint64_t i = 1; i <= 6; i++)
+		assert_int_equal(add(&waiting, space, i, 100 * i), 0);
+	CHECK(&waiting, odd_waits, 0, 1, 2, 3, 4, 5, 6);
+	assert_int_equal(waiting.count, 3);
+	assert_int_equal(add(&waiting, space, 7, 0), 0);
+	CHECK(&waiting, third_fails, -EIO, 1, 3, 5, 7);
+	CHECK(&waiting, odd_waits, 0, 1, 7);
+	CHECK(&waiting, all_done, 0, 1, 7);
+	assert_int_equal(waiting.count, 0);
+	assert_int_equal(waiting.bytes, 0);
+	assert_null(waiting.first);
+	assert_null(waiting.last);
+	assert_int_equal(add(&waiting, space, 8, 0), 0);
+	CHECK(&waiting, all_done, 0, 8);
+	assert_int_equal(space->sharers, 0);
+	xp_space_put(space);
+}
+
+/* The space of a sample's time, whatever its process does. */
+static void test_space_is_kept(void **state)
+{
+	struct xp_space *space = new_space(3), *old = space;
+	struct xp_waiting waiting = { 0 };
+
+	(void)state;
+	assert_int_equal(add(&waiting, space, 1, 8), 0);
+	assert_int_equal(xp_space_own(&space), 0);
+	assert_ptr_not_equal(space, old);
+	xp_space_clear(space);
+	assert_int_equal(waiting.first->space->count, 3);
+	xp_space_put(space);
+	xp_waiting_free(&waiting);
+	assert_int_equal(waiting.bytes, 0);
+}
+
+/* Both samples and spaces, each space once. */
+static void test_bound(void **state)
+{
+	struct xp_space *large = new_space(100000), *small = new_space(1), *own;
+	struct xp_waiting waiting = { 0 };
+	size_t bytes;
+	unsigned int count;
+
+	(void)state;
+	for (count = 0; !add(&waiting, small, count, 65536 - 512); count++)
+		;
+	assert_in_range(count, 1024, 1032);
+	assert_int_equal(add(&waiting, small, 0, 65536 - 512), -ENOSPC);
+	assert_true(waiting.bytes <= XP_WAITING_BYTES_MAX);
+	xp_waiting_free(&waiting);
+
+	assert_int_equal(add(&waiting, large, 1, 0), 0);
+	bytes = waiting.bytes;
+	assert_true(bytes > 100000 * sizeof(struct xp_vma));
+	assert_int_equal(add(&waiting, large, 2, 0), 0);
+	assert_true(waiting.bytes < bytes + 1000);
+	for (count = 1; count < 100; count++) {
+		own = xp_space_share(large);
+		assert_int_equal(xp_space_own(&own), 0);
+		if (add(&waiting, own, 3, 0)) {
+			xp_space_put(own);
+			break;
+		}
+		xp_space_put(own);
+	}
+	assert_in_range(count, 10, 30);
+	xp_waiting_free(&waiting);
+	assert_int_equal(waiting.bytes, 0);
+	assert_int_equal(waiting.count, 0);
+	xp_space_put(large);
+	xp_space_put(small);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_order),
+		cmocka_unit_test(test_space_is_kept),
+		cmocka_unit_test(test_bound),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,342 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "unwind.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "util.h"
+#include "xprof/record.h"
+
+/* Rules that were looked up, by file and offset; direct-mapped. A file's rules never change, so they never go stale. */
+#define CACHE_BITS 14
+
+struct cached {
+	uint64_t key; /* 0: empty */
+	struct xp_cfi_row row;
+	struct xp_cfi_deref deref; /* of a row that has one */
+};
+
+struct xp_unwinder {
+	xp_unwind_table table;
+	void *arg;
+	bool by_frame_pointer;
+	struct cached cache[1 << CACHE_BITS];
+};
+
+/* Registers of a frame while its caller is looked for. */
+struct walk {
+	struct xp_unwinder *unwinder;
+	const struct xp_space *space;
+	const struct xp_unwind_thread *thread;
+	bool has_time;
+	uint64_t ip;
+	uint64_t sp;
+	uint64_t bp;
+	const struct xp_vma *vma;
+	bool is_return;	   /* ip is a return address: the call is before it */
+	bool has_table;	   /* the mapping's file, where it has no rule for ip */
+	bool is_late;	   /* a table was, somewhere on the way */
+	bool is_elsewhere; /* sp is out of the reach of the copy */
+	uint32_t used_bytes;
+	const struct xp_file *file;
+	enum xp_unwind_end end;
+};
+
+/* Offsets in the ucontext_t that the kernel pushes before it calls a signal handler: uc_mcontext.gregs. */
+#define UCONTEXT_RBP 120
+#define UCONTEXT_RSP 160
+#define UCONTEXT_RIP 168
+
+/* A rule that is none: there is no table. */
+static const struct xp_cfi_row no_row = { .rule = XP_CFI_NONE };
+
+int xp_unwinder_new(struct xp_unwinder **unwinder, xp_unwind_table table, void *arg, bool by_frame_pointer)
+{
+	*unwinder = calloc(1, sizeof(**unwinder));
+	if (!*unwinder)
+		return -ENOMEM;
+	(*unwinder)->table = table;
+	(*unwinder)->arg = arg;
+	(*unwinder)->by_frame_pointer = by_frame_pointer;
+	return 0;
+}
+
+void xp_unwinder_free(struct xp_unwinder *unwinder)
+{
+	free(unwinder);
+}
+
+static bool ends(struct walk *walk, enum xp_unwind_end end)
+{
+	walk->end = end;
+	return false;
+}
+
+/* ---- the stack ---- */
+
+static bool is_missing(const struct xp_unwind_thread *thread, uint64_t offset)
+{
+	uint64_t piece = (thread->sp % XP_STACK_PAGE_BYTES + offset) / XP_STACK_PAGE_BYTES;
+
+	return piece < 32 && thread->stack_missing >> piece & 1;
+}
+
+static bool read_word(struct walk *walk, uint64_t address, uint64_t *value)
+{
+	const struct xp_unwind_thread *thread = walk->thread;
+	uint64_t offset = address - thread->sp;
+
+	if (address < thread->sp)
+		return ends(walk, XP_UNWIND_OTHER_STACK);
+	if (offset < XP_STACK_BYTES_MAX && (is_missing(thread, offset) || is_missing(thread, offset + 7)))
+		return ends(walk, XP_UNWIND_NOT_RESIDENT);
+	if (offset > thread->stack_bytes || thread->stack_bytes - offset < sizeof(*value))
+		return ends(walk, thread->is_whole ? XP_UNWIND_OTHER_STACK : XP_UNWIND_TRUNCATED);
+	memcpy(value, thread->stack + offset, sizeof(*value));
+	walk->used_bytes = XP_MAX(walk->used_bytes, (uint32_t)(offset + sizeof(*value)));
+	return true;
+}
+
+/* ---- rules ---- */
+
+static bool find_in_table(struct walk *walk, const struct xp_file *file, uint64_t offset, struct cached *found)
+{
+	const struct xp_cfi_table *table = NULL;
+	const struct xp_cfi_row *row;
+
+	if (walk->unwinder->table(walk->unwinder->arg, file, &table) == -EAGAIN) {
+		walk->file = file;
+		if (walk->has_time)
+			return ends(walk, XP_UNWIND_WAITS);
+		walk->is_late = true;
+	}
+	walk->has_table = table;
+	found->row = no_row;
+	if (!table)
+		return true;
+	row = xp_cfi_find(table, offset);
+	found->row = *row;
+	if (row->rule == XP_CFI_DEREF)
+		found->deref = *xp_cfi_deref(table, row);
+	return true;
+}
+
+/* The rule for an address of the frame's mapping. room is where it may be put. */
+static bool find_rule(struct walk *walk, uint64_t address, const struct cached **rule, struct cached *room)
+{
+	const struct xp_file *file = walk->vma->file;
+	uint64_t offset = walk->vma->file_offset + (address - walk->vma->start);
+	struct cached *cached = room;
+	uint64_t key = 0;
+
+	*rule = room;
+	if (offset <= UINT32_MAX && file->index < UINT32_MAX - 1) {
+		key = (file->index + 1) << 32 | offset;
+		cached = &walk->unwinder->cache[key * 0x9e3779b97f4a7c15ull >> (64 - CACHE_BITS)];
+	}
+	if (key && cached->key == key) {
+		*rule = cached;
+		return true;
+	}
+	if (!find_in_table(walk, file, offset, room))
+		return false;
+	if (key && room->row.rule != XP_CFI_NONE) {
+		*cached = *room;
+		cached->key = key;
+		*rule = cached;
+	}
+	return true;
+}
+
+/* A return address: the walk goes on there, or is at its end. */
+static bool go_to(struct walk *walk, uint64_t ip, uint64_t sp, uint64_t bp)
+{
+	const struct xp_vma *vma;
+
+	if (!ip)
+		return ends(walk, XP_UNWIND_COMPLETE);
+	vma = xp_space_find(walk->space, ip - 1);
+	if (!vma)
+		return ends(walk, XP_UNWIND_BAD_RETURN);
+	if (sp <= walk->sp)
+		return ends(walk, XP_UNWIND_LOOP);
+	walk->ip = ip;
+	walk->sp = sp;
+	walk->bp = bp;
+	walk->vma = vma;
+	walk->is_return = true;
+	return true;
+}
+
+/* The frame has no rule, which why says. Its frame pointer may lead on, if it is one. */
+static bool by_frame_pointer(struct walk *walk, enum xp_unwind_end why)
+{
+	uint64_t bp = walk->bp, ip, next;
+
+	if (!walk->unwinder->by_frame_pointer)
+		return ends(walk, why);
+	/* System V ABI for x86-64, 3.4.1: rbp is zero in the deepest frame. Interrupted code may use it otherwise. */
+	if (!bp && walk->is_return)
+		return ends(walk, XP_UNWIND_COMPLETE);
+	if (bp < walk->sp || bp - walk->thread->sp >= XP_STACK_BYTES_MAX || bp % 8)
+		return ends(walk, why);
+	if (!read_word(walk, bp, &next) || !read_word(walk, bp + 8, &ip))
+		return false;
+	if (ip && !xp_space_find(walk->space, ip - 1))
+		return ends(walk, why);
+	return go_to(walk, ip, bp + 16, next);
+}
+
+/* The caller of a frame whose canonical frame address is known; saved: where its rbp is, 0 when that is still in rbp.
+ */
+static bool by_cfa(struct walk *walk, uint64_t cfa, uint64_t saved)
+{
+	uint64_t ip, bp = walk->bp;
+
+	if (cfa <= walk->sp)
+		return ends(walk, XP_UNWIND_LOOP);
+	if (!read_word(walk, cfa - 8, &ip))
+		return false;
+	/* In an epilogue the tables still name the place from which it was popped already: what is below sp is free. */
+	if (ip && saved && saved >= walk->sp && !read_word(walk, saved, &bp))
+		return false;
+	return go_to(walk, ip, cfa, bp);
+}
+
+static uint64_t saved_bp(const struct xp_cfi_row *row, uint64_t cfa)
+{
+	return row->rbp == XP_CFI_RBP_SAME ? 0 : cfa + 8 * (int64_t)row->rbp;
+}
+
+static uint64_t base_of(const struct walk *walk, uint8_t base)
+{
+	return base == XP_CFI_BASE_RSP ? walk->sp : walk->bp;
+}
+
+static bool by_deref(struct walk *walk, const struct cached *rule)
+{
+	const struct xp_cfi_deref *deref = &rule->deref;
+	uint64_t cfa, saved;
+
+	if (!read_word(walk, base_of(walk, deref->base) + (int64_t)deref->offset, &cfa))
+		return false;
+	cfa += (int64_t)deref->add;
+	saved = deref->rbp_base == XP_CFI_BASE_CFA ? saved_bp(&rule->row, cfa)
+						   : base_of(walk, deref->rbp_base) + (int64_t)deref->rbp_offset;
+	return by_cfa(walk, cfa, saved);
+}
+
+/* What a signal interrupted. Its stack may be another one than the handler's; its instruction is sure in any case. */
+static bool by_ucontext(struct walk *walk)
+{
+	uint64_t ip, sp, bp;
+
+	if (!read_word(walk, walk->sp + UCONTEXT_RIP, &ip) || !read_word(walk, walk->sp + UCONTEXT_RSP, &sp) ||
+	    !read_word(walk, walk->sp + UCONTEXT_RBP, &bp))
+		return false;
+	walk->vma = xp_space_find(walk->space, ip);
+	if (!walk->vma)
+		return ends(walk, XP_UNWIND_BAD_RETURN);
+	walk->ip = ip;
+	walk->sp = sp;
+	walk->bp = bp;
+	walk->is_return = false;
+	walk->is_elsewhere = sp - walk->thread->sp >= XP_STACK_BYTES_MAX;
+	return true;
+}
+
+/* From a frame to its caller. false: walk->end says why there is none. */
+static bool step(struct walk *walk)
+{
+	const struct cached *rule;
+	struct cached room;
+	uint64_t cfa;
+
+	if (walk->is_elsewhere)
+		return ends(walk, XP_UNWIND_OTHER_STACK);
+	if (!walk->vma)
+		return by_frame_pointer(walk, XP_UNWIND_NO_TABLE);
+	if (!find_rule(walk, walk->ip - walk->is_return, &rule, &room))
+		return false;
+	switch (rule->row.rule) {
+	case XP_CFI_RSP:
+		cfa = walk->sp + 8 * (uint64_t)rule->row.cfa;
+		return by_cfa(walk, cfa, saved_bp(&rule->row, cfa));
+	case XP_CFI_RBP:
+		cfa = walk->bp + 8 * (uint64_t)rule->row.cfa;
+		return by_cfa(walk, cfa, saved_bp(&rule->row, cfa));
+	case XP_CFI_PLT:
+		cfa = walk->sp + 8 + ((walk->ip & 15) >= rule->row.cfa ? 8 : 0);
+		return by_cfa(walk, cfa, saved_bp(&rule->row, cfa));
+	case XP_CFI_DEREF:
+		return by_deref(walk, rule);
+	case XP_CFI_SIGNAL:
+		return by_ucontext(walk);
+	case XP_CFI_END:
+		return ends(walk, XP_UNWIND_COMPLETE);
+	default:
+		return by_frame_pointer(walk, walk->has_table ? XP_UNWIND_NO_RULE : XP_UNWIND_NO_TABLE);
+	}
+}
+
+void xp_unwind(struct xp_unwinder *unwinder, const struct xp_space *space, const struct xp_unwind_thread *thread,
+	       bool has_time, struct xp_profile_frame *frames, struct xp_unwind_result *result)
+{
+	struct walk walk = {
+		.unwinder = unwinder,
+		.space = space,
+		.thread = thread,
+		.has_time = has_time,
+		.ip = thread->ip,
+		.sp = thread->sp,
+		.bp = thread->bp,
+		.vma = xp_space_find(space, thread->ip),
+	};
+	size_t count = 0;
+
+	do {
+		if (count == XP_UNWIND_FRAMES_MAX) {
+			walk.end = XP_UNWIND_DEEP;
+			break;
+		}
+		frames[count] = (struct xp_profile_frame){
+			.address = walk.ip,
+			.vma = walk.vma,
+			.interrupted = count && !walk.is_return,
+		};
+		count++;
+	} while (step(&walk));
+	*result = (struct xp_unwind_result){ walk.end, count, walk.used_bytes, walk.file };
+	if (walk.is_late && walk.end != XP_UNWIND_WAITS)
+		result->end = XP_UNWIND_TABLE_LATE;
+}
+
+/* ---- words ---- */
+
+static const struct {
+	const char *key;
+	const char *text;
+} words[XP_UNWIND_ENDS] = {
+	[XP_UNWIND_COMPLETE] = { "complete", "complete" },
+	[XP_UNWIND_TRUNCATED] = { "truncated", "deeper than what was copied" },
+	[XP_UNWIND_NOT_RESIDENT] = { "not_resident", "a page of the stack not in memory" },
+	[XP_UNWIND_NO_SNAPSHOT] = { "no_snapshot", "no room in the ring for the stack" },
+	[XP_UNWIND_NO_TABLE] = { "no_table", "code without unwind tables" },
+	[XP_UNWIND_NO_RULE] = { "no_rule", "code that its unwind tables do not describe" },
+	[XP_UNWIND_TABLE_LATE] = { "table_late", "unwind table not made in time" },
+	[XP_UNWIND_OTHER_STACK] = { "other_stack", "going on on another stack" },
+	[XP_UNWIND_LOOP] = { "loop", "a stack that leads back to itself" },
+	[XP_UNWIND_DEEP] = { "too_deep", "more than 1024 frames" },
+	[XP_UNWIND_BAD_RETURN] = { "bad_return", "a return address to no code" },
+};
+
+const char *xp_unwind_end_key(enum xp_unwind_end end)
+{
+	return words[end].key;
+}
+
+const char *xp_unwind_end_text(enum xp_unwind_end end)
+{
+	return words[end].text;
+}
