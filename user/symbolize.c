@@ -3,16 +3,15 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "child.h"
 #include "demangle.h"
 #include "elf_image.h"
 #include "number_map.h"
@@ -351,15 +350,12 @@ static int answer_all(const struct xp_symbolizer *symbolizer, const struct file 
 static __attribute__((noreturn)) void child(const struct xp_symbolizer *symbolizer, const struct file *file, int to,
 					    enum xp_name_detail detail)
 {
-	const struct rlimit memory = { CHILD_BYTES, CHILD_BYTES }, none = { 0, 0 };
+	const struct xp_child_limits limits = { .seconds = CHILD_SECONDS, .address_bytes = CHILD_BYTES };
 	FILE *out = fdopen(to, "w");
 	int fd;
 
-	signal(SIGALRM, SIG_DFL);
-	signal(SIGPIPE, SIG_DFL);
-	alarm(CHILD_SECONDS);
-	setrlimit(RLIMIT_AS, &memory);
-	setrlimit(RLIMIT_CORE, &none);
+	xp_child_reset_signals();
+	xp_child_limit(&limits);
 	fd = open_regular(file->path);
 	_exit(!out || fd < 0 ? 1 : answer_all(symbolizer, file, fd, detail, out));
 }
