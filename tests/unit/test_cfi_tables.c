@@ -1,0 +1,337 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* The process that makes unwind tables: its work, what it may do, and what happens when it or a part of it dies. */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "big_cfi.h"
+#include "cfi_tables.h"
+#include "util.h"
+
+#define WAIT_MS 60000
+
+static struct xp_cfi_tables *start(void)
+{
+	struct xp_cfi_tables *tables;
+
+	assert_int_equal(xp_cfi_tables_new(&tables), 0);
+	return tables;
+}
+
+static struct xp_file file_of(size_t index)
+{
+	return (struct xp_file){ .index = index, .kind = XP_FILE_DISK, .path = (char *)"/no/such/file" };
+}
+
+static void ask(struct xp_cfi_tables *tables, size_t index, int fd)
+{
+	const struct xp_file file = file_of(index);
+
+	assert_int_equal(xp_cfi_tables_ask(tables, &file, fd), 0);
+}
+
+static enum xp_cfi_state state_of(struct xp_cfi_tables *tables, size_t index)
+{
+	const struct xp_file file = file_of(index);
+	const struct xp_cfi_table *table;
+	enum xp_cfi_state state = xp_cfi_tables_get(tables, &file, &table);
+
+	assert_int_equal(state == XP_CFI_READY, table != NULL);
+	return state;
+}
+
+/* As the main loop does. */
+static void wait_for(struct xp_cfi_tables *tables, int count)
+{
+	struct pollfd wait = { .fd = xp_cfi_tables_fd(tables), .events = POLLIN };
+
+	while (count > 0) {
+		if (poll(&wait, 1, WAIT_MS) != 1)
+			fail_msg("still waiting for %d", count);
+		count -= xp_cfi_tables_collect(tables);
+	}
+	assert_int_equal(count, 0);
+}
+
+static int own_program(void)
+{
+	return open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+}
+
+/* The only child of a process; 0: it has none. */
+static pid_t child_of(pid_t parent)
+{
+	char path[64];
+	FILE *file;
+	int pid = 0;
+
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/children", parent, parent);
+	file = fopen(path, "r");
+	assert_non_null(file);
+	if (fscanf(file, "%d", &pid) != 1)
+		pid = 0;
+	fclose(file);
+	return pid;
+}
+
+static pid_t worker_pid(void)
+{
+	pid_t pid = child_of(getpid());
+
+	assert_true(pid > 0);
+	return pid;
+}
+
+static void test_states(void **state)
+{
+	struct xp_cfi_tables *tables = start();
+	int fd = own_program(), text = memfd_create("text", MFD_CLOEXEC);
+	const struct xp_file file = file_of(3);
+	const struct xp_cfi_table *table;
+
+	(void)state;
+	assert_int_equal(write(text, "#!/bin/sh\n", 10), 10);
+	assert_int_equal(state_of(tables, 3), XP_CFI_UNASKED);
+	ask(tables, 3, fd);
+	assert_int_equal(state_of(tables, 3), XP_CFI_BUILDING);
+	ask(tables, 3, fd); /* nothing happens */
+	ask(tables, 0, text);
+	ask(tables, 1000, -1);
+	assert_int_equal(state_of(tables, 1000), XP_CFI_ABSENT);
+	assert_true(fcntl(fd, F_GETFD) >= 0);
+	close(fd);
+	close(text);
+	wait_for(tables, 2);
+	assert_int_equal(xp_cfi_tables_get(tables, &file, &table), XP_CFI_READY);
+	assert_true(xp_cfi_table_header(table)->code_bytes[XP_CFI_KNOWN] > 1000);
+	assert_int_equal(state_of(tables, 0), XP_CFI_ABSENT);
+	assert_int_equal(state_of(tables, 1), XP_CFI_UNASKED);
+	assert_int_equal(xp_cfi_tables_collect(tables), 0);
+	xp_cfi_tables_free(tables);
+}
+
+static void status_line(pid_t pid, const char *name, char *line, int bytes)
+{
+	char path[64];
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/%d/status", pid);
+	file = fopen(path, "r");
+	assert_non_null(file);
+	while (fgets(line, bytes, file) && strncmp(line, name, strlen(name)))
+		;
+	fclose(file);
+	assert_int_equal(strncmp(line, name, strlen(name)), 0);
+	line[strcspn(line, "\n")] = 0;
+}
+
+static int count_fds(pid_t pid)
+{
+	char path[64], target[256];
+	int count = 0;
+
+	for (int i = 0; i < 256; i++) {
+		snprintf(path, sizeof(path), "/proc/%d/fd/%d", pid, i);
+		count += readlink(path, target, sizeof(target)) > 0;
+	}
+	return count;
+}
+
+static void test_unprivileged(void **state)
+{
+	struct xp_cfi_tables *tables = start();
+	int fd = own_program(), hidden = fcntl(fd, F_DUPFD, 100);
+	char line[256];
+	pid_t pid = worker_pid();
+
+	(void)state;
+	/* When it answers, it has begun. */
+	ask(tables, 0, fd);
+	wait_for(tables, 1);
+	status_line(pid, "CapPrm:", line, sizeof(line));
+	assert_string_equal(line, "CapPrm:\t0000000000000000");
+	status_line(pid, "CapEff:", line, sizeof(line));
+	assert_string_equal(line, "CapEff:\t0000000000000000");
+	status_line(pid, "NoNewPrivs:", line, sizeof(line));
+	assert_string_equal(line, "NoNewPrivs:\t1");
+	if (getuid() == 0) {
+		status_line(pid, "Uid:", line, sizeof(line));
+		assert_string_equal(line, "Uid:\t65534\t65534\t65534\t65534");
+		status_line(pid, "Groups:", line, sizeof(line));
+		assert_string_equal(line, "Groups:\t ");
+		/* It closes the file and the table after its answer. */
+		for (int i = 0; i < 1000 && count_fds(pid) != 4; i++)
+			usleep(10000);
+		assert_int_equal(count_fds(pid), 4);
+	}
+	close(hidden);
+	close(fd);
+	xp_cfi_tables_free(tables);
+	assert_int_equal(kill(pid, 0), -1);
+}
+
+/* A file that this user may not read is read through its descriptor. */
+static void test_file_of_others(void **state)
+{
+	char path[] = "/tmp/xprof-test-cfi-XXXXXX";
+	struct xp_cfi_tables *tables = start();
+	int from = own_program(), to = mkstemp(path);
+	char bytes[65536];
+	ssize_t n;
+
+	(void)state;
+	while ((n = read(from, bytes, sizeof(bytes))) > 0)
+		assert_int_equal(write(to, bytes, (size_t)n), n);
+	assert_int_equal(fchmod(to, 0600), 0);
+	ask(tables, 0, to);
+	unlink(path);
+	close(to);
+	close(from);
+	wait_for(tables, 1);
+	assert_int_equal(state_of(tables, 0), XP_CFI_READY);
+	xp_cfi_tables_free(tables);
+}
+
+static void test_killed(void **state)
+{
+	struct xp_cfi_tables *tables = start();
+	int slow = big_cfi_elf(1, 400000), fd = own_program();
+	pid_t first = worker_pid();
+
+	(void)state;
+	ask(tables, 0, slow);
+	for (size_t i = 1; i < 20; i++)
+		ask(tables, i, fd);
+	kill(first, SIGKILL);
+	wait_for(tables, 20);
+	assert_int_equal(state_of(tables, 0), XP_CFI_ABSENT);
+	for (size_t i = 1; i < 20; i++)
+		assert_int_equal(state_of(tables, i), XP_CFI_READY);
+	assert_int_not_equal(worker_pid(), first);
+	/* While there is nothing to do, it is not missed. */
+	kill(worker_pid(), SIGKILL);
+	ask(tables, 20, fd);
+	wait_for(tables, 1);
+	ask(tables, 21, fd);
+	wait_for(tables, 1);
+	assert_int_equal(state_of(tables, 21), XP_CFI_READY);
+	close(slow);
+	close(fd);
+	xp_cfi_tables_free(tables);
+}
+
+/*
+ * One entry with so many rows that libdw, which starts each search at the entry's beginning, would need minutes. Its
+ * reader dies of it; the worker goes on. Meanwhile no more than so many files wait.
+ */
+static void test_endless(void **state)
+{
+	struct xp_cfi_tables *tables = start();
+	int slow = big_cfi_elf(1, 2000000), fd = own_program();
+	const struct xp_file more = file_of(XP_CFI_WAITING_MAX);
+	pid_t pid = worker_pid();
+
+	(void)state;
+	ask(tables, 0, slow);
+	for (size_t i = 1; i < XP_CFI_WAITING_MAX; i++)
+		ask(tables, i, fd);
+	assert_int_equal(xp_cfi_tables_ask(tables, &more, fd), -EAGAIN);
+	assert_int_equal(state_of(tables, more.index), XP_CFI_UNASKED);
+	wait_for(tables, 1);
+	assert_int_equal(state_of(tables, 0), XP_CFI_ABSENT);
+	wait_for(tables, XP_CFI_WAITING_MAX - 1);
+	assert_int_equal(state_of(tables, XP_CFI_WAITING_MAX - 1), XP_CFI_READY);
+	assert_int_equal(worker_pid(), pid);
+	close(slow);
+	close(fd);
+	xp_cfi_tables_free(tables);
+}
+
+/* Tables of 17 MB: two fit. */
+static void test_oldest_is_forgotten(void **state)
+{
+	struct xp_cfi_tables *tables = start();
+	int fd = big_cfi_elf(32768, 62);
+
+	(void)state;
+	for (size_t i = 0; i < 2; i++)
+		ask(tables, i, fd);
+	wait_for(tables, 2);
+	assert_int_equal(state_of(tables, 1), XP_CFI_READY);
+	assert_int_equal(state_of(tables, 0), XP_CFI_READY);
+	ask(tables, 2, fd);
+	wait_for(tables, 1);
+	assert_int_equal(state_of(tables, 2), XP_CFI_READY);
+	assert_int_equal(state_of(tables, 1), XP_CFI_UNASKED);
+	assert_int_equal(state_of(tables, 0), XP_CFI_READY);
+	ask(tables, 1, fd);
+	wait_for(tables, 1);
+	assert_int_equal(state_of(tables, 1), XP_CFI_READY);
+	assert_int_equal(state_of(tables, 2), XP_CFI_UNASKED);
+	close(fd);
+	xp_cfi_tables_free(tables);
+}
+
+static void test_too_many_rows(void **state)
+{
+	struct xp_cfi_tables *tables = start();
+	int fd = big_cfi_elf(100000, 62);
+
+	(void)state;
+	ask(tables, 0, fd);
+	wait_for(tables, 1);
+	assert_int_equal(state_of(tables, 0), XP_CFI_ABSENT);
+	close(fd);
+	xp_cfi_tables_free(tables);
+}
+
+/* xprof is killed while a file is read: neither process outlives it. */
+static void test_dies_with_us(void **state)
+{
+	int slow = big_cfi_elf(1, 2000000), status;
+	pid_t pid;
+
+	(void)state;
+	/* Children of children become ours. */
+	assert_int_equal(prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0), 0);
+	pid = fork();
+	if (!pid) {
+		ask(start(), 0, slow);
+		pause();
+	}
+	while (!child_of(pid) || !child_of(child_of(pid)))
+		usleep(1000);
+	kill(pid, SIGKILL);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	for (int killed = 0; killed < 2; killed++) {
+		assert_true(wait(&status) > 0);
+		assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+	}
+	assert_int_equal(wait(&status), -1);
+	assert_int_equal(prctl(PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0), 0);
+	close(slow);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_states),	       cmocka_unit_test(test_unprivileged),
+		cmocka_unit_test(test_file_of_others), cmocka_unit_test(test_killed),
+		cmocka_unit_test(test_endless),	       cmocka_unit_test(test_oldest_is_forgotten),
+		cmocka_unit_test(test_too_many_rows),  cmocka_unit_test(test_dies_with_us),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,313 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "cfi_tables.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "cfi_worker.h"
+#include "util.h"
+
+/* More than one, so that the process is not idle until we collect. */
+#define SENT_MAX 8
+
+struct entry {
+	struct xp_cfi_table *table; /* XP_CFI_READY */
+	uint64_t used;		    /* when, on struct xp_cfi_tables.clock */
+	enum xp_cfi_state state;
+};
+
+/* A file that waits for its table. */
+struct job {
+	struct job *next;
+	uint64_t id;
+	size_t entry;
+	int fd;
+	char path[];
+};
+
+struct xp_cfi_tables {
+	struct entry *entries; /* by struct xp_file.index */
+	size_t entry_count;
+	size_t bytes;	  /* of all tables */
+	uint64_t clock;	  /* counts uses */
+	struct job *jobs; /* in the order of asking; the first sent_count are with the process */
+	struct job **end;
+	size_t job_count;
+	size_t sent_count;
+	uint64_t last_id;
+	int finished; /* not yet told by xp_cfi_tables_collect() */
+	pid_t pid;
+	int socket;   /* -1: there is no process */
+	int epoll_fd; /* holds socket, which changes */
+};
+
+/* ---- entries ---- */
+
+static struct entry *entry_of(struct xp_cfi_tables *tables, size_t index)
+{
+	if (index >= tables->entry_count) {
+		size_t count = XP_MAX(index + 1, tables->entry_count * 2);
+		struct entry *entries = reallocarray(tables->entries, count, sizeof(*entries));
+
+		if (!entries)
+			return NULL;
+		memset(entries + tables->entry_count, 0, (count - tables->entry_count) * sizeof(*entries));
+		tables->entries = entries;
+		tables->entry_count = count;
+	}
+	return &tables->entries[index];
+}
+
+static void forget(struct xp_cfi_tables *tables, struct entry *entry)
+{
+	tables->bytes -= xp_cfi_table_bytes(entry->table);
+	xp_cfi_table_free(entry->table);
+	*entry = (struct entry){ 0 };
+}
+
+/* Of all but `kept`, until the rest fits. */
+static void forget_oldest(struct xp_cfi_tables *tables, const struct entry *kept)
+{
+	while (tables->bytes > XP_CFI_TABLES_BYTES_MAX) {
+		struct entry *oldest = NULL;
+
+		for (size_t i = 0; i < tables->entry_count; i++) {
+			struct entry *entry = &tables->entries[i];
+
+			if (entry->state == XP_CFI_READY && entry != kept && (!oldest || entry->used < oldest->used))
+				oldest = entry;
+		}
+		if (!oldest)
+			break;
+		forget(tables, oldest);
+	}
+}
+
+/* ---- jobs ---- */
+
+static void remove_first_job(struct xp_cfi_tables *tables)
+{
+	struct job *job = tables->jobs;
+
+	tables->jobs = job->next;
+	if (!job->next)
+		tables->end = &tables->jobs;
+	tables->job_count--;
+	if (tables->sent_count)
+		tables->sent_count--;
+	close(job->fd);
+	free(job);
+}
+
+static void finish_first_job(struct xp_cfi_tables *tables, int err, int fd)
+{
+	const struct job *job = tables->jobs;
+	struct entry *entry = &tables->entries[job->entry];
+	char path[256];
+
+	xp_clean_text(path, sizeof(path), job->path);
+	if (!err)
+		err = xp_cfi_table_open(&entry->table, fd);
+	if (err) {
+		entry->state = XP_CFI_ABSENT;
+		xp_debug("%s: no unwind table: %s", path, err == -EIO ? "cannot be read" : strerror(-err));
+	} else {
+		const struct xp_cfi_header *header = xp_cfi_table_header(entry->table);
+
+		entry->state = XP_CFI_READY;
+		entry->used = ++tables->clock;
+		tables->bytes += xp_cfi_table_bytes(entry->table);
+		xp_debug("%s: unwind table of %" PRIu32 " rows in %.1f ms", path, header->row_count,
+			 (double)header->build_ns / 1e6);
+		forget_oldest(tables, entry);
+	}
+	tables->finished++;
+	remove_first_job(tables);
+}
+
+/* ---- the process ---- */
+
+static void stop(struct xp_cfi_tables *tables)
+{
+	if (tables->socket < 0)
+		return;
+	close(tables->socket);
+	tables->socket = -1;
+	kill(tables->pid, SIGKILL);
+	while (waitpid(tables->pid, NULL, 0) < 0 && errno == EINTR)
+		;
+}
+
+static int start(struct xp_cfi_tables *tables)
+{
+	struct epoll_event event = { .events = EPOLLIN };
+	int socket = xp_cfi_worker_start(&tables->pid);
+
+	if (socket < 0)
+		return socket;
+	tables->socket = socket;
+	if (!epoll_ctl(tables->epoll_fd, EPOLL_CTL_ADD, socket, &event))
+		return 0;
+	stop(tables);
+	return -ENOMEM;
+}
+
+/* It died: of the file that it was at, or for a reason of its own. */
+static void bury(struct xp_cfi_tables *tables)
+{
+	stop(tables);
+	if (tables->sent_count)
+		finish_first_job(tables, -EIO, -1);
+	tables->sent_count = 0;
+}
+
+/* Sends what may be sent. An error of the process itself shows when its answers are read. */
+static int send_jobs(struct xp_cfi_tables *tables)
+{
+	struct job *job = tables->jobs;
+	int err = 0;
+
+	if (job && tables->socket < 0)
+		err = start(tables);
+	for (size_t i = 0; i < tables->sent_count; i++)
+		job = job->next;
+	while (!err && job && tables->sent_count < SENT_MAX) {
+		struct xp_cfi_request request = { .id = job->id };
+		size_t bytes = offsetof(struct xp_cfi_request, path) + strlen(job->path) + 1;
+
+		memcpy(request.path, job->path, strlen(job->path) + 1);
+		if (xp_cfi_send(tables->socket, &request, bytes, job->fd) < 0)
+			break;
+		tables->sent_count++;
+		job = job->next;
+	}
+	return err;
+}
+
+/* Without a process to be had, no file has a table. */
+static void serve_jobs(struct xp_cfi_tables *tables)
+{
+	while (send_jobs(tables))
+		finish_first_job(tables, -ECHILD, -1);
+}
+
+static void receive_answers(struct xp_cfi_tables *tables)
+{
+	while (tables->socket >= 0) {
+		struct xp_cfi_answer answer;
+		int fd;
+		ssize_t got = xp_cfi_receive(tables->socket, &answer, sizeof(answer), &fd);
+
+		if (got == -EAGAIN)
+			break;
+		if (got == sizeof(answer) && tables->sent_count && answer.id == tables->jobs->id)
+			finish_first_job(tables, answer.err > 0 ? -EIO : answer.err, fd);
+		else
+			bury(tables);
+		if (fd >= 0)
+			close(fd);
+	}
+}
+
+int xp_cfi_tables_new(struct xp_cfi_tables **tables)
+{
+	struct xp_cfi_tables *new = calloc(1, sizeof(*new));
+	int err;
+
+	*tables = NULL;
+	if (!new)
+		return -ENOMEM;
+	new->end = &new->jobs;
+	new->socket = -1;
+	new->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	err = new->epoll_fd < 0 ? -errno : start(new);
+	if (err)
+		xp_cfi_tables_free(new);
+	else
+		*tables = new;
+	return err;
+}
+
+void xp_cfi_tables_free(struct xp_cfi_tables *tables)
+{
+	if (!tables)
+		return;
+	stop(tables);
+	while (tables->jobs)
+		remove_first_job(tables);
+	for (size_t i = 0; i < tables->entry_count; i++)
+		xp_cfi_table_free(tables->entries[i].table);
+	free(tables->entries);
+	if (tables->epoll_fd >= 0)
+		close(tables->epoll_fd);
+	free(tables);
+}
+
+enum xp_cfi_state xp_cfi_tables_get(struct xp_cfi_tables *tables, const struct xp_file *file,
+				    const struct xp_cfi_table **table)
+{
+	struct entry *entry = file->index < tables->entry_count ? &tables->entries[file->index] : NULL;
+
+	*table = entry ? entry->table : NULL;
+	if (!entry)
+		return XP_CFI_UNASKED;
+	entry->used = ++tables->clock;
+	return entry->state;
+}
+
+int xp_cfi_tables_ask(struct xp_cfi_tables *tables, const struct xp_file *file, int fd)
+{
+	struct entry *entry = entry_of(tables, file->index);
+	const char *path = file->path && *file->path == '/' && strlen(file->path) < PATH_MAX ? file->path : "";
+	struct job *job;
+
+	if (!entry)
+		return -ENOMEM;
+	if (entry->state != XP_CFI_UNASKED)
+		return 0;
+	if (fd < 0) {
+		entry->state = XP_CFI_ABSENT;
+		return 0;
+	}
+	if (tables->job_count == XP_CFI_WAITING_MAX)
+		return -EAGAIN;
+	job = malloc(sizeof(*job) + strlen(path) + 1);
+	if (!job)
+		return -ENOMEM;
+	*job = (struct job){ .id = ++tables->last_id, .entry = file->index, .fd = fcntl(fd, F_DUPFD_CLOEXEC, 0) };
+	if (job->fd < 0) {
+		free(job);
+		return -errno;
+	}
+	strcpy(job->path, path);
+	*tables->end = job;
+	tables->end = &job->next;
+	tables->job_count++;
+	entry->state = XP_CFI_BUILDING;
+	serve_jobs(tables);
+	return 0;
+}
+
+int xp_cfi_tables_fd(const struct xp_cfi_tables *tables)
+{
+	return tables->epoll_fd;
+}
+
+int xp_cfi_tables_collect(struct xp_cfi_tables *tables)
+{
+	int finished;
+
+	receive_answers(tables);
+	serve_jobs(tables);
+	finished = tables->finished;
+	tables->finished = 0;
+	return finished;
+}

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The unwind tables (cfi_table.h) of the files of a recording: each is made once, by another process (cfi_worker.h),
+ * while the caller goes on, and kept as long as there is room for it. Nothing here waits for that process. It may die:
+ * the file that it was at has no table then, and another process does the rest.
+ */
+#ifndef XPROF_CFI_TABLES_H
+#define XPROF_CFI_TABLES_H
+
+#include "cfi_table.h"
+#include "space.h"
+
+/* All tables take no more memory; the one that was not used for the longest time goes first. */
+#define XP_CFI_TABLES_BYTES_MAX (48u << 20)
+/* So many files wait, each with a descriptor. */
+#define XP_CFI_WAITING_MAX 256
+
+enum xp_cfi_state {
+	XP_CFI_UNASKED,	 /* not asked for, or forgotten to make room */
+	XP_CFI_BUILDING, /* will be one of those below */
+	XP_CFI_READY,
+	XP_CFI_ABSENT, /* it has no tables, or they cannot be read: this is its last state */
+};
+
+struct xp_cfi_tables;
+
+/* Starts the process: best before there is anything that it should not inherit. -ENOMEM; those of fork(2). */
+int xp_cfi_tables_new(struct xp_cfi_tables **tables);
+void xp_cfi_tables_free(struct xp_cfi_tables *tables);
+
+/* *table: NULL unless ready, and valid until the next xp_cfi_tables_collect(). O(1). */
+enum xp_cfi_state xp_cfi_tables_get(struct xp_cfi_tables *tables, const struct xp_file *file,
+				    const struct xp_cfi_table **table);
+/*
+ * Asks for the table of a file that is XP_CFI_UNASKED; nothing happens for others. fd: the file, open for reading,
+ * which the process may then read whatever its owner and mode; it stays the caller's. Negative: it cannot be opened,
+ * and is XP_CFI_ABSENT at once. -EAGAIN: too many are waiting, ask again later; -ENOMEM; those of dup(2).
+ */
+int xp_cfi_tables_ask(struct xp_cfi_tables *tables, const struct xp_file *file, int fd);
+/* Readable when xp_cfi_tables_collect() has something to do. It remains the tables'. */
+int xp_cfi_tables_fd(const struct xp_cfi_tables *tables);
+/* Takes what is finished: how many files have become XP_CFI_READY or XP_CFI_ABSENT that were XP_CFI_BUILDING. */
+int xp_cfi_tables_collect(struct xp_cfi_tables *tables);
+
+#endif
