@@ -37,7 +37,9 @@ static bool is_wanted(const struct xprof_bpf *skeleton, const struct bpf_program
 {
 	if (program == skeleton->progs.sled_count)
 		return options->counters;
-	return program == skeleton->progs.sample ? options->samples : options->targets;
+	if (program == skeleton->progs.sample || program == skeleton->progs.name_ksyms)
+		return options->samples;
+	return options->targets;
 }
 
 static int configure(struct xprof_bpf *skeleton, const struct xp_programs_options *options, unsigned int cpus)
@@ -217,6 +219,23 @@ int xp_programs_set_stack(struct xp_programs *programs, pid_t tid, const struct 
 	uint32_t key = tid;
 
 	return bpf_map_update_elem(bpf_map__fd(programs->skeleton->maps.stack_sizes), &key, size, BPF_ANY) ? -errno : 0;
+}
+
+int xp_programs_describe(void *arg, const uint64_t *addresses, size_t count, char (*texts)[XP_KSYM_TEXT_BYTES])
+{
+	const struct xp_programs *programs = arg;
+	struct xp_ksym_batch *batch = &programs->skeleton->bss->ksyms;
+	LIBBPF_OPTS(bpf_test_run_opts, options);
+	int err;
+
+	if (count > XP_KSYM_BATCH)
+		return -E2BIG;
+	memset(batch, 0, sizeof(*batch));
+	memcpy(batch->addresses, addresses, count * sizeof(*addresses));
+	err = bpf_prog_test_run_opts(bpf_program__fd(programs->skeleton->progs.name_ksyms), &options);
+	if (!err)
+		memcpy(texts, batch->texts, count * sizeof(*texts));
+	return err;
 }
 
 int xp_programs_rings_fd(const struct xp_programs *programs)

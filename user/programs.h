@@ -8,6 +8,7 @@
 #include <sys/types.h>
 
 #include "clock.h"
+#include "xprof/ksym.h"
 #include "xprof/record.h"
 
 struct xprof_bpf; /* bpftool's skeleton */
@@ -56,6 +57,9 @@ int xp_programs_sample_fd(const struct xp_programs *programs);
 /* So much of this thread's stack is copied from now on. -errno. */
 int xp_programs_set_stack(struct xp_programs *programs, pid_t tid, const struct xp_stack_size *size);
 int xp_programs_rings_fd(const struct xp_programs *programs);
+
+/* The kernel's words for its addresses; with options.samples. A xp_kallsyms_describe, arg is the struct xp_programs. */
+int xp_programs_describe(void *arg, const uint64_t *addresses, size_t count, char (*texts)[XP_KSYM_TEXT_BYTES]);
 
 /* Reads the counters of all CPUs into counters[programs->cpus]. */
 int xp_programs_counters(const struct xp_programs *programs, struct xp_bpf_counters *counters);

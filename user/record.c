@@ -95,6 +95,8 @@ static int prepare_samples(struct xp_recording *rec)
 	if (!err)
 		err = xp_sideband_open(&rec->sideband, SIDEBAND_PAGES);
 	rec->samples.dir_fd = rec->outdir.fd;
+	rec->samples.describe = xp_programs_describe;
+	rec->samples.describe_arg = &rec->programs;
 	if (!err)
 		err = xp_samples_init(&rec->samples, with_snapshots ? &stacks : NULL);
 	if (err)

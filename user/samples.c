@@ -15,7 +15,6 @@
 #include "mapped_file.h"
 #include "util.h"
 
-#define KALLSYMS_READ_BYTES 65536
 
 int xp_samples_init(struct xp_samples *samples, const struct xp_stacks_options *stacks)
 {
@@ -260,18 +259,12 @@ int xp_samples_finish(struct xp_samples *samples, uint64_t period_ns)
 {
 	uint64_t period_us = XP_MAX((period_ns + 500) / 1000, (uint64_t)1);
 	struct xp_tasks *tasks = &samples->tasks;
-	FILE *kallsyms;
 	int first = drain(samples);
 
 	xp_tasks_settle(tasks);
 	for (size_t i = 0; i < tasks->image_count; i++)
 		first = xp_sym_files_add(samples->sym_files, tasks->images[i]->profile) ?: first;
-	kallsyms = fopen("/proc/kallsyms", "re");
-	if (kallsyms) /* by itself it reads 1 KiB at a time, of megabytes */
-		setvbuf(kallsyms, NULL, _IOFBF, KALLSYMS_READ_BYTES);
-	first = xp_sym_files_write(samples->sym_files, kallsyms) ?: first;
-	if (kallsyms)
-		fclose(kallsyms);
+	first = xp_sym_files_write(samples->sym_files, samples->describe, samples->describe_arg) ?: first;
 	for (size_t i = 0; i < tasks->image_count; i++) {
 		int err = write_profile(samples, tasks->images[i], period_us);
 

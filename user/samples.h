@@ -22,7 +22,9 @@
 
 /* seen = written + unstored, always: what was lost on the way is counted by the BPF side. */
 struct xp_samples {
-	int dir_fd; /* set by the caller */
+	int dir_fd;			/* set by the caller */
+	xp_kallsyms_describe *describe; /* names kernel code; set by the caller */
+	void *describe_arg;
 
 	struct xp_tasks tasks;
 	struct xp_stacks *stacks; /* NULL: no snapshots come */

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -11,7 +12,6 @@
 #include "elf_image.h"
 #include "file_copy.h"
 #include "gperf_cures.h"
-#include "kallsyms.h"
 #include "sym_dir.h"
 #include "sym_elf.h"
 #include "sym_vdso.h"
@@ -232,10 +232,10 @@ static int write_window(struct xp_sym_files *sym, uint64_t window, const struct 
 	return err;
 }
 
-int xp_sym_files_write(struct xp_sym_files *sym, FILE *kallsyms)
+int xp_sym_files_write(struct xp_sym_files *sym, xp_kallsyms_describe *describe, void *arg)
 {
 	const struct xp_kallsyms *kernel = &sym->kernel;
-	int err = kallsyms ? xp_kallsyms_read(&sym->kernel, kallsyms) : 0;
+	int first_err = xp_kallsyms_ask(&sym->kernel, describe, arg), err = 0;
 	struct xp_sym *syms = calloc(kernel->count + 1, sizeof(*syms));
 	size_t last;
 
@@ -250,7 +250,7 @@ int xp_sym_files_write(struct xp_sym_files *sym, FILE *kallsyms)
 		err = write_window(sym, window, syms, window_syms(kernel, first, last, window, syms));
 	}
 	free(syms);
-	return err;
+	return first_err ?: err;
 }
 
 /* ---- binaries ---- */

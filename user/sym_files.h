@@ -13,8 +13,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stdio.h>
 
+#include "kallsyms.h"
 #include "profile.h"
 #include "space.h"
 #include "sym_elf.h"
@@ -44,10 +44,10 @@ int xp_sym_files_keep(struct xp_sym_files *sym, int fd, const struct xp_file *fi
 /* Asks for the names of a profile's kernel addresses. -ENOMEM. */
 int xp_sym_files_add(struct xp_sym_files *sym, const struct xp_profile *profile);
 /*
- * When all are added, and while all kernel code is still loaded: makes the kernel's files. kallsyms: /proc/kallsyms, or
- * NULL when it cannot be opened: all kernel code is [kernel] then. -ENOMEM; those of read(2) and of making files.
+ * When all are added, and while all kernel code is still loaded: makes the kernel's files. What describe(arg) does not
+ * name is [kernel]. -ENOMEM; those of describe() and of making files.
  */
-int xp_sym_files_write(struct xp_sym_files *sym, FILE *kallsyms);
+int xp_sym_files_write(struct xp_sym_files *sym, xp_kallsyms_describe *describe, void *arg);
 
 /*
  * The JIT functions of the profile that is written next, in order of address, from 0 on; they stay the caller's and are

@@ -8,6 +8,7 @@
  * to standard output, before its standard input ends.
  */
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -100,16 +101,43 @@ static int read_all(struct xp_sym_files *sym, struct xp_profile *profile)
 	return err;
 }
 
+/* From /proc/kallsyms: the last function before each address, and the next. */
+static int describe(void *arg, const uint64_t *addresses, size_t count, char (*texts)[XP_KSYM_TEXT_BYTES])
+{
+	uint64_t starts[XP_KSYM_BATCH] = { 0 }, ends[XP_KSYM_BATCH] = { 0 }, start;
+	FILE *table = fopen("/proc/kallsyms", "r");
+	char line[512], name[XP_KSYM_TEXT_BYTES - 64], type;
+
+	(void)arg;
+	for (size_t i = 0; i < count; i++)
+		texts[i][0] = 0;
+	while (table && fgets(line, sizeof(line), table)) {
+		if (sscanf(line, "%" SCNx64 " %c %191s", &start, &type, name) != 3 || !strchr("tTwW", type))
+			continue;
+		for (size_t i = 0; i < count; i++) {
+			if (start <= addresses[i] && start > starts[i]) {
+				starts[i] = start;
+				snprintf(texts[i], XP_KSYM_TEXT_BYTES, "%s", name);
+			} else if (start > addresses[i] && (!ends[i] || start < ends[i])) {
+				ends[i] = start;
+			}
+		}
+	}
+	for (size_t i = 0; i < count; i++)
+		snprintf(texts[i] + strlen(texts[i]), 64, "+0x%" PRIx64 "/0x%" PRIx64, addresses[i] - starts[i],
+			 ends[i] - starts[i]);
+	if (table)
+		fclose(table);
+	return 0;
+}
+
 static int write_all(struct xp_sym_files *sym, const struct xp_profile *profile, int dir_fd, char **argv)
 {
 	const struct xp_profile_files found = { xp_sym_files_find, sym };
-	FILE *kallsyms = fopen("/proc/kallsyms", "r");
 	int err = xp_sym_files_add(sym, profile), fd;
 
 	if (!err)
-		err = xp_sym_files_write(sym, kallsyms);
-	if (kallsyms)
-		fclose(kallsyms);
+		err = xp_sym_files_write(sym, describe, NULL);
 	fd = err ? -1 : openat(dir_fd, argv[2], O_WRONLY | O_CREAT | O_EXCL, 0644);
 	if (fd < 0)
 		return err ? err : -1;

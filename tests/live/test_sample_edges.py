@@ -501,3 +501,27 @@ def test_periods_without_a_sample(xprof, record, program, count, ms, told):
     assert abs(seconds - cpu_of(recorded.output)) < 0.12 * cpu_of(recorded.output) + 0.02, totals
     assert (totals["missed"] > 10 * totals["seen"]) == told, totals
     assert ("have no sample" in recorded.messages) == told, recorded.messages
+
+
+# Names of the kernel.
+
+
+def test_kernel_names(xprof, record):
+    """Those that the kernel gives are those of /proc/kallsyms, and where that has them."""
+    recorded = checked(xprof, record("-F", "4999", "--", "dd", "if=/dev/zero", "of=/dev/null", "bs=1", "count=500000").finish())
+    known = {}
+    with open("/proc/kallsyms", encoding="ascii", errors="replace") as table:
+        for address, _, name in (line.split()[:3] for line in table):
+            known.setdefault(int(address, 16), set()).add(name)
+    if len(known) < 1000:
+        pytest.skip("/proc/kallsyms does not tell the kernel's addresses")
+    named = 0
+    for path in recorded.directory.glob("sym/kernel.*.so"):
+        base = 0xFFFFFFFF80000000 + int(path.name.split(".")[1]) * (128 << 20) - 0x1000
+        for address, _, name in (line.split(None, 2) for line in house.run(["nm", path]).stdout.splitlines()):
+            # Programs of recordings that are over have left the table.
+            if name in ("[unknown]", "[end]", "[kernel]") or name.startswith("bpf_prog_"):
+                continue
+            assert name in known[base + int(address, 16)], name
+            named += 1
+    assert named > 10

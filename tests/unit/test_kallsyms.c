@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Names of kernel addresses from a table in the form of /proc/kallsyms. */
+/* Names of kernel addresses, from what the kernel says of them. */
+#include <errno.h>
+#include <inttypes.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,31 +14,24 @@
 #include "kallsyms.h"
 #include "util.h"
 
-#define BASE 0xffffffff81000000ull
+#define BASE UINT64_C(0xffffffff81000000)
 
-static const char table[] = "0000000000000000 A fixed_percpu_data\n"
-			    "ffffffff81000000 T _text\n"
-			    "ffffffff81000000 t local\n"
-			    "ffffffff81000100 t __start\n"
-			    "ffffffff81000100 W start\n"
-			    "ffffffff81000180 d data\n"
-			    "ffffffff81000200 T next\n"
-			    "ffffffff81000300 T last_of_kernel\n"
-			    "ffffffffc0001000 t module_one\t[mod]\n"
-			    "ffffffffc0002000 t module_two\t[mod]\n"
-			    "ffffffff81000280 t bpf_prog_1_late\t[bpf]\n";
-
-static struct xp_kallsyms name_all(const char *text, const uint64_t *addresses, size_t count)
+/* Symbols of 0x100 bytes, f0 at BASE; calls counts the batches. */
+static int describe(void *arg, const uint64_t *addresses, size_t count, char (*texts)[XP_KSYM_TEXT_BYTES])
 {
-	FILE *file = fmemopen((void *)(uintptr_t)text, strlen(text), "r");
-	struct xp_kallsyms syms = { 0 };
+	unsigned int *calls = arg;
 
-	assert_non_null(file);
-	for (size_t i = 0; i < count; i++)
-		assert_int_equal(xp_kallsyms_want(&syms, addresses[i]), 0);
-	assert_int_equal(xp_kallsyms_read(&syms, file), 0);
-	fclose(file);
-	return syms;
+	assert_true(count && count <= XP_KSYM_BATCH);
+	for (size_t i = 0; i < count; i++) {
+		if (addresses[i] < BASE)
+			snprintf(texts[i], XP_KSYM_TEXT_BYTES, "0x%" PRIx64, addresses[i]);
+		else
+			snprintf(texts[i], XP_KSYM_TEXT_BYTES, "f%" PRIu64 "+0x%" PRIx64 "/0x100%s",
+				 (addresses[i] - BASE) / 0x100, addresses[i] % 0x100,
+				 addresses[i] % 2 ? " [module]" : "");
+	}
+	++*calls;
+	return 0;
 }
 
 static void check(const struct xp_kallsym *sym, uint64_t address, const char *name, uint64_t start, uint64_t end)
@@ -53,76 +48,107 @@ static void check(const struct xp_kallsym *sym, uint64_t address, const char *na
 
 static void test_names(void **state)
 {
-	static const uint64_t wanted[] = { BASE + 0x27f,       BASE + 0x150,	   BASE,	 BASE + 0xff,
-					   0xffffffffc0001fff, BASE + 0x280,	   BASE + 0x150, BASE + 0x300,
-					   BASE - 1,	       0xffffffffc0002010, BASE + 0x1ff };
-	struct xp_kallsyms syms = name_all(table, wanted, XP_ARRAY_SIZE(wanted));
+	static const uint64_t wanted[] = { BASE + 0x27f, BASE + 0x150, BASE, BASE + 0xff, BASE - 1, BASE + 0x150 };
+	struct xp_kallsyms syms = { 0 };
+	unsigned int calls = 0;
 
 	(void)state;
-	assert_int_equal(syms.count, 10);
+	for (size_t i = 0; i < XP_ARRAY_SIZE(wanted); i++)
+		assert_int_equal(xp_kallsyms_want(&syms, wanted[i]), 0);
+	assert_int_equal(xp_kallsyms_ask(&syms, describe, &calls), 0);
+	assert_int_equal(calls, 1);
+	assert_int_equal(syms.count, 5);
 	check(&syms.all[0], BASE - 1, NULL, 0, 0);
-	check(&syms.all[1], BASE, "_text", BASE, BASE + 0x100);
-	check(&syms.all[2], BASE + 0xff, "_text", BASE, BASE + 0x100);
-	check(&syms.all[3], BASE + 0x150, "start", BASE + 0x100, BASE + 0x200);
-	check(&syms.all[4], BASE + 0x1ff, "start", BASE + 0x100, BASE + 0x200);
-	check(&syms.all[5], BASE + 0x27f, "next", BASE + 0x200, BASE + 0x280);
-	check(&syms.all[6], BASE + 0x280, "bpf_prog_1_late", BASE + 0x280, BASE + 0x300);
-	check(&syms.all[7], BASE + 0x300, "last_of_kernel", BASE + 0x300, BASE + 0x300 + XP_KALLSYM_BYTES_MAX);
-	check(&syms.all[8], 0xffffffffc0001fff, "module_one", 0xffffffffc0001000, 0xffffffffc0002000);
-	check(&syms.all[9], 0xffffffffc0002010, "module_two", 0xffffffffc0002000,
-	      0xffffffffc0002000 + XP_KALLSYM_BYTES_MAX);
+	check(&syms.all[1], BASE, "f0", BASE, BASE + 0x100);
+	check(&syms.all[2], BASE + 0xff, "f0", BASE, BASE + 0x100);
+	check(&syms.all[3], BASE + 0x150, "f1", BASE + 0x100, BASE + 0x200);
+	check(&syms.all[4], BASE + 0x27f, "f2", BASE + 0x200, BASE + 0x300);
 	xp_kallsyms_free(&syms);
 }
 
-/* Far behind the last symbol nothing is known. */
-static void test_far(void **state)
+static void test_batches(void **state)
 {
-	static const uint64_t wanted[] = { BASE + 0x2ff + XP_KALLSYM_BYTES_MAX, BASE + 0x300 + XP_KALLSYM_BYTES_MAX,
-					   UINT64_MAX };
-	struct xp_kallsyms syms = name_all(table, wanted, XP_ARRAY_SIZE(wanted));
+	enum { COUNT = 2 * XP_KSYM_BATCH + 1 };
+	struct xp_kallsyms syms = { 0 };
+	unsigned int calls = 0;
+	char name[16];
 
 	(void)state;
-	assert_string_equal(syms.all[0].name, "last_of_kernel");
-	assert_null(syms.all[1].name);
-	assert_null(syms.all[2].name);
+	assert_int_equal(xp_kallsyms_ask(&syms, describe, &calls), 0);
+	assert_int_equal(calls, 0);
+	for (size_t i = 0; i < COUNT; i++)
+		assert_int_equal(xp_kallsyms_want(&syms, BASE + (COUNT - 1 - i) * 0x100 + 5), 0);
+	assert_int_equal(xp_kallsyms_ask(&syms, describe, &calls), 0);
+	assert_int_equal(calls, 3);
+	assert_int_equal(syms.count, COUNT);
+	for (size_t i = 0; i < COUNT; i++) {
+		snprintf(name, sizeof(name), "f%zu", i);
+		check(&syms.all[i], BASE + i * 0x100 + 5, name, BASE + i * 0x100, BASE + (i + 1) * 0x100);
+	}
 	xp_kallsyms_free(&syms);
 }
 
-/* As an unprivileged user sees it, and lines that are none. */
-static void test_bad(void **state)
+static int say(void *arg, const uint64_t *addresses, size_t count, char (*texts)[XP_KSYM_TEXT_BYTES])
 {
-	static const uint64_t wanted[] = { BASE + 0x10, 5 };
-	static const char *const texts[] = {
-		"",
-		"0000000000000000 T _text\n0000000000000000 T next\n",
-		"ffffffff81000000\nffffffff81000000 T\nffffffff81000000 T \nffffffff81000000TT _text\nx T y\n\n",
-		"ffffffff81000000 D data\n",
+	(void)addresses;
+	for (size_t i = 0; i < count; i++)
+		strncpy(texts[i], arg, XP_KSYM_TEXT_BYTES);
+	return 0;
+}
+
+static void test_texts(void **state)
+{
+	static const struct {
+		const char *text, *name;
+		uint64_t start, end;
+	} cases[] = {
+		{ "a+0x10/0x20", "a", BASE, BASE + 0x20 },
+		{ "a+0x10/0x40 [mod]", "a", BASE, BASE + 0x40 },
+		{ "a+0x1+b+0x10/0x40", "a+0x1+b", BASE, BASE + 0x40 },
+		/* Far behind a symbol nothing is known. */
+		{ "a+0x10/0xffffff", "a", BASE, BASE + XP_KALLSYM_BYTES_MAX },
+		{ "a+0xfffff/0xffffff", "a", BASE + 0x10 - 0xfffff, BASE + 0x11 },
+		{ "a+0x100000/0xffffff", NULL, 0, 0 },
+		/* No symbol, and what the kernel does not say. */
+		{ "0xffffffff81000010", NULL, 0, 0 },
+		{ "", NULL, 0, 0 },
+		{ "+0x10/0x20", NULL, 0, 0 },
+		{ "a+0x10", NULL, 0, 0 },
+		{ "a+0x10/", NULL, 0, 0 },
+		{ "a+0x20/0x20", NULL, 0, 0 },
 	};
 
 	(void)state;
-	for (size_t i = 0; i < XP_ARRAY_SIZE(texts); i++) {
+	for (size_t i = 0; i < XP_ARRAY_SIZE(cases); i++) {
 		struct xp_kallsyms syms = { 0 };
-		FILE *file = tmpfile();
 
-		fputs(texts[i], file);
-		rewind(file);
-		for (size_t k = 0; k < XP_ARRAY_SIZE(wanted); k++)
-			assert_int_equal(xp_kallsyms_want(&syms, wanted[k]), 0);
-		assert_int_equal(xp_kallsyms_read(&syms, file), 0);
-		fclose(file);
-		assert_int_equal(syms.count, 2);
-		assert_null(syms.all[0].name);
-		assert_null(syms.all[1].name);
+		assert_int_equal(xp_kallsyms_want(&syms, BASE + 0x10), 0);
+		assert_int_equal(xp_kallsyms_ask(&syms, say, (void *)cases[i].text), 0);
+		check(&syms.all[0], BASE + 0x10, cases[i].name, cases[i].start, cases[i].end);
 		xp_kallsyms_free(&syms);
 	}
 }
 
-static void test_none(void **state)
+static int fill(void *arg, const uint64_t *addresses, size_t count, char (*texts)[XP_KSYM_TEXT_BYTES])
 {
-	struct xp_kallsyms syms = name_all(table, NULL, 0);
+	(void)addresses;
+	memset(texts, 'x', count * sizeof(*texts));
+	return *(int *)arg;
+}
+
+/* A name that is longer than its room, whose end is missing; and no answer at all. */
+static void test_bad(void **state)
+{
+	struct xp_kallsyms syms = { 0 };
+	int err = 0;
 
 	(void)state;
-	assert_int_equal(syms.count, 0);
+	assert_int_equal(xp_kallsyms_want(&syms, BASE), 0);
+	assert_int_equal(xp_kallsyms_ask(&syms, fill, &err), 0);
+	check(&syms.all[0], BASE, NULL, 0, 0);
+	err = -EPERM;
+	assert_int_equal(xp_kallsyms_ask(&syms, fill, &err), -EPERM);
+	check(&syms.all[0], BASE, NULL, 0, 0);
 	xp_kallsyms_free(&syms);
 }
 
@@ -130,9 +156,9 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_names),
-		cmocka_unit_test(test_far),
+		cmocka_unit_test(test_batches),
+		cmocka_unit_test(test_texts),
 		cmocka_unit_test(test_bad),
-		cmocka_unit_test(test_none),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
