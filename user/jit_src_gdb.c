@@ -7,6 +7,7 @@
 
 #include "elf_find.h"
 #include "jit_symfile.h"
+#include "jit_symfile_lines.h"
 #include "number_map.h"
 #include "target_memory.h"
 #include "util.h"
@@ -172,47 +173,91 @@ struct walk {
 	uint64_t symfile_bytes_left;
 };
 
-static int load_functions(const struct walk *walk, struct known *known, const struct xp_jit_symfile *symfile)
+/* What is known of the code besides its bytes. */
+struct symfile {
+	struct xp_jit_symfile functions;
+	struct xp_dwarf_lines lines;
+};
+
+/* Those of a function; the caller frees. NULL: there are none, or no memory for them. */
+static struct xp_jit_line *lines_of(const struct symfile *symfile, const struct xp_jit_function *function,
+				    size_t *count)
+{
+	const struct xp_dwarf_line *from = xp_dwarf_lines_of(&symfile->lines, function->address, function->size, count);
+	struct xp_jit_line *lines = *count ? calloc(*count, sizeof(*lines)) : NULL;
+
+	if (!lines)
+		*count = 0;
+	for (size_t i = 0; i < *count; i++)
+		lines[i] = (struct xp_jit_line){ from[i].address, from[i].line, from[i].discriminator, from[i].file };
+	return lines;
+}
+
+static int load_function(const struct walk *walk, struct known *known, const struct symfile *symfile,
+			 const struct xp_jit_function *function)
 {
 	bool is_told = known->address == walk->told;
+	struct xp_jit_load load = {
+		.tsc = is_told ? walk->now_tsc : walk->gdb->walked_tsc,
+		.is_bound = !is_told,
+		.start = function->address,
+		.size = function->size,
+		.name = function->name,
+		.code = xp_jit_bytes_read(walk->bytes, function->address, function->size),
+	};
+	struct xp_jit_line *lines = lines_of(symfile, function, &load.line_count);
+	int err;
+
+	load.lines = lines;
+	err = xp_jit_code_load(walk->code, &load, &known->codes[known->code_count]);
+	known->code_count += !err;
+	free(lines);
+	return err;
+}
+
+static int load_functions(const struct walk *walk, struct known *known, const struct symfile *symfile)
+{
+	size_t count = symfile->functions.count;
 	int err = 0;
 
-	known->codes = symfile->count ? calloc(symfile->count, sizeof(*known->codes)) : NULL;
-	if (symfile->count && !known->codes)
+	known->codes = count ? calloc(count, sizeof(*known->codes)) : NULL;
+	if (count && !known->codes)
 		return -ENOMEM;
-	for (size_t i = 0; i < symfile->count && err != -ENOMEM; i++) {
-		const struct xp_jit_function *function = &symfile->functions[i];
-		struct xp_jit_load load = {
-			.tsc = is_told ? walk->now_tsc : walk->gdb->walked_tsc,
-			.is_bound = !is_told,
-			.start = function->address,
-			.size = function->size,
-			.name = function->name,
-			.code = xp_jit_bytes_read(walk->bytes, function->address, function->size),
-		};
-
-		err = xp_jit_code_load(walk->code, &load, &known->codes[known->code_count]);
-		known->code_count += !err;
-	}
+	for (size_t i = 0; i < count && err != -ENOMEM; i++)
+		err = load_function(walk, known, symfile, &symfile->functions.functions[i]);
 	return err == -ENOMEM ? err : 0; /* others are the target's fault, or counted */
+}
+
+/* Lines, like bytes, are for who wants them. */
+static int read_symfile(const struct walk *walk, struct symfile *symfile, const uint8_t *bytes, size_t size)
+{
+	int err = xp_jit_symfile_read(&symfile->functions, bytes, size);
+
+	symfile->lines = (struct xp_dwarf_lines){ 0 };
+	if (!err && walk->bytes && symfile->functions.has_lines)
+		err = xp_jit_symfile_lines(&symfile->lines, bytes, size);
+	if (err)
+		xp_jit_symfile_free(&symfile->functions);
+	return err;
 }
 
 /* A symfile that is none, or is gone already, leaves an entry without code. */
 static int load_symfile(struct walk *walk, struct known *known)
 {
 	uint8_t *bytes = malloc(known->symfile_bytes);
-	struct xp_jit_symfile symfile;
+	struct symfile symfile;
 	int err;
 
 	if (!bytes)
 		return -ENOMEM;
 	err = xp_target_memory_read(walk->gdb->pid, known->symfile, bytes, known->symfile_bytes);
 	if (!err)
-		err = xp_jit_symfile_read(&symfile, bytes, known->symfile_bytes);
+		err = read_symfile(walk, &symfile, bytes, known->symfile_bytes);
 	if (!err) {
 		memcpy(known->head, bytes, sizeof(known->head));
 		err = load_functions(walk, known, &symfile);
-		xp_jit_symfile_free(&symfile);
+		xp_dwarf_lines_free(&symfile.lines);
+		xp_jit_symfile_free(&symfile.functions);
 	}
 	free(bytes);
 	return err == -ENOMEM ? err : 0;

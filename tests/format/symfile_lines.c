@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* Prints the lines of a symfile: symfile_lines FILE -> "ADDRESS LINE DISCRIMINATOR PATH" */
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "file_view.h"
+#include "jit_symfile_lines.h"
+
+int main(int argc, char **argv)
+{
+	struct xp_dwarf_lines lines;
+	struct xp_file_view view;
+
+	if (argc != 2 || xp_file_view_open(&view, AT_FDCWD, argv[1]))
+		return 2;
+	if (xp_jit_symfile_lines(&lines, view.bytes, view.size))
+		return 1;
+	for (size_t i = 0; i < lines.count; i++)
+		printf("%" PRIx64 " %u %u %s\n", lines.lines[i].address, lines.lines[i].line,
+		       lines.lines[i].discriminator, lines.lines[i].file);
+	xp_dwarf_lines_free(&lines);
+	xp_file_view_close(&view);
+	return 0;
+}
