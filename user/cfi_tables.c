@@ -163,6 +163,7 @@ static int start(struct xp_cfi_tables *tables)
 /* It died: of the file that it was at, or for a reason of its own. */
 static void bury(struct xp_cfi_tables *tables)
 {
+	xp_debug("the process that makes unwind tables has died; the next one will be another");
 	stop(tables);
 	if (tables->sent_count)
 		finish_first_job(tables, -EIO, -1);
