@@ -21,10 +21,10 @@
 #define LINES_MAX 20000		    /* of one function */
 
 /*
- * V8 counts the addresses of lines from where perf's images had their code, behind an ELF header of 64 bytes, until
- * perf 6.1 moved it (src/diagnostics/perf-jit.cc, kElfHeaderSize).
+ * V8 and LLVM count the addresses of lines from where perf's images had their code, behind an ELF header of 64 bytes,
+ * until perf 6.1 moved it (V8: src/diagnostics/perf-jit.cc, kElfHeaderSize).
  */
-#define V8_LINE_BIAS 0x40
+#define LINE_BIAS 0x40
 
 /* What the next load brings with it: a copy of the record. */
 struct pending {
@@ -182,9 +182,9 @@ static int by_address(const void *a, const void *b)
 /* How far the lines of a function are off. Once one of them was not, none is. */
 static uint64_t line_bias(struct xp_jit_src_dump *dump, uint64_t start, size_t count)
 {
-	if (!dump->has_plain_lines && count && dump->lines[0].address < start + V8_LINE_BIAS)
+	if (!dump->has_plain_lines && count && dump->lines[0].address < start + LINE_BIAS)
 		dump->has_plain_lines = true;
-	return dump->has_plain_lines ? 0 : V8_LINE_BIAS;
+	return dump->has_plain_lines ? 0 : LINE_BIAS;
 }
 
 /* Those that lie in the code, in order of address. How many. */

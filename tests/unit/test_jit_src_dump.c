@@ -212,7 +212,7 @@ static void test_lines(void **state)
 		  "a.js:30 at 0x700007f\nload 1 cold 0x7000100+128 at 10000\nload 2 other 0x7000300+128 at 10000\n");
 }
 
-/* V8's lines are 64 bytes off; whoever has one that is not has none. */
+/* V8's and LLVM's lines are 64 bytes off; whoever has one that is not has none. */
 static void test_biased_lines(void **state)
 {
 	struct fixture *f = *state;
