@@ -35,7 +35,32 @@ static int copy_range(int from_fd, int to_fd, off_t offset, uint64_t size)
 	return 0;
 }
 
-int xp_file_copy(int from_fd, int to_fd, uint64_t *bytes)
+/* The data of [at, end), holes as holes. */
+static int copy_data(int from_fd, int to_fd, off_t at, off_t end, uint64_t *bytes)
+{
+	int err = 0;
+
+	while (at < end && !err) {
+		off_t start = lseek(from_fd, at, SEEK_DATA), hole;
+
+		if (start < 0 && errno == ENXIO)
+			break;
+		start = XP_MAX(start, at); /* a file system without holes */
+		if (start >= end)
+			break;
+		hole = lseek(from_fd, start, SEEK_HOLE);
+		if (hole <= start || hole > end)
+			hole = end;
+		if ((uint64_t)(hole - start) > *bytes)
+			return -EFBIG;
+		*bytes -= hole - start;
+		err = copy_range(from_fd, to_fd, start, hole - start);
+		at = hole;
+	}
+	return err;
+}
+
+int xp_file_copy(int from_fd, int to_fd, const struct xp_spans *omitted, uint64_t *bytes)
 {
 	struct stat st;
 	off_t at = 0;
@@ -45,21 +70,14 @@ int xp_file_copy(int from_fd, int to_fd, uint64_t *bytes)
 		return -errno;
 	if (!S_ISREG(st.st_mode))
 		return -EINVAL;
-	while (at < st.st_size && !err) {
-		off_t start = lseek(from_fd, at, SEEK_DATA), end;
+	for (size_t i = 0; i < omitted->count && !err; i++) {
+		const struct xp_span *span = &omitted->all[i];
 
-		if (start < 0 && errno == ENXIO)
-			break;
-		start = XP_MAX(start, at); /* a file system without holes */
-		end = lseek(from_fd, start, SEEK_HOLE);
-		if (end <= start || end > st.st_size)
-			end = st.st_size;
-		if ((uint64_t)(end - start) > *bytes)
-			return -EFBIG;
-		*bytes -= end - start;
-		err = copy_range(from_fd, to_fd, start, end - start);
-		at = end;
+		err = copy_data(from_fd, to_fd, at, XP_MIN((off_t)span->start, st.st_size), bytes);
+		at = XP_MAX(at, (off_t)span->end);
 	}
+	if (!err)
+		err = copy_data(from_fd, to_fd, at, st.st_size, bytes);
 	if (!err && ftruncate(to_fd, st.st_size))
 		err = -errno;
 	return err;

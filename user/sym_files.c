@@ -9,8 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "elf_copy.h"
 #include "elf_image.h"
-#include "file_copy.h"
 #include "gperf_cures.h"
 #include "sym_dir.h"
 #include "sym_elf.h"
@@ -346,7 +346,7 @@ static int copy_binary(struct xp_sym_files *sym, struct binary *binary, const st
 	fd = xp_sym_dir_create(&sym->dir, label, file->index, &binary->path);
 	if (fd < 0)
 		return fd;
-	err = xp_file_copy(from, fd, &sym->copies_bytes_left);
+	err = xp_elf_copy(from, fd, &sym->copies_bytes_left);
 	if (close(fd) && !err)
 		err = -errno;
 	if (err) {

@@ -3,6 +3,7 @@
  * The files that the readers of profiles need beside them, in the directory sym/ of a recording:
  *  - ELF files of names alone (sym_elf.h) for the kernel, the vDSO, JIT functions, and code that has no names;
  *  - copies of binaries that this host cannot open by their path: those of containers, deleted and replaced ones;
+ *    large ones without their code (elf_copy.h);
  *  - links to binaries whose names the readers do not take: with blanks, or, for google-pprof, without .so.
  * Their names are ours: cleaned, and different from those of every other recording, since profiles name them by their
  * absolute path, and directories of recordings are renamed.

@@ -382,6 +382,24 @@ def test_deleted_binary(xprof, record, start, shares, tmp_path):
     assert_work(path, copy)
 
 
+def test_large_binary_that_is_deleted(xprof, record, start, program, tmp_path):
+    """What names are made of is kept, the rest is too much."""
+    filling = tmp_path / "filling.h"
+    filling.write_text("const char filling[9 << 20] = { 1 };\n")
+    built = program("live/programs/shares.c", *BUILD, "-pthread", "-include", filling, instrument=False)
+    binary = copy_of(built, tmp_path / "bin")
+    process = start_waiting(start, binary, 0.8, 1)
+    binary.unlink()
+    session = record("-F", "999", "-p", process.pid).wait_attached()
+    go(process)
+    process.communicate(timeout=20)
+    path = Sampled(xprof, session.finish()).one()
+    (copy,) = {line.split(None, 5)[5] for line in profiles.Profile(path).mappings if "mine" in line.rsplit("/", 1)[-1]}
+    assert_work(path, copy)
+    state = os.stat(copy)
+    assert state.st_size > 9 << 20 > 10 * state.st_blocks * 512
+
+
 def test_path_with_spaces(sampled, shares, tmp_path):
     binary = copy_of(shares, tmp_path / "a path with spaces", "my program")
     recorded = sampled("-F", "999", "--", binary, 0.8)

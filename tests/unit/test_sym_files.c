@@ -497,9 +497,30 @@ static void test_in_the_way(void **state)
 	assert_null(find(world, &unknown).path);
 }
 
+/* Ranges that overlap, begin one before the other, and reach behind the end. */
+static void test_omitted(int from)
+{
+	struct xp_span all[] = { { 1, 3, 0, 0 }, { 2, 4, 0, 0 }, { 2, 3, 0, 0 }, { (10 << 20) + 1, 1 << 30, 0, 0 } };
+	const struct xp_spans omitted = { all, XP_ARRAY_SIZE(all), XP_ARRAY_SIZE(all) };
+	int to = memfd_create("to", 0);
+	uint64_t left = 100000;
+	struct stat st;
+	char text[8];
+
+	assert_int_equal(xp_file_copy(from, to, &omitted, &left), 0);
+	assert_int_equal(fstat(to, &st), 0);
+	assert_int_equal(st.st_size, (10 << 20) + 3);
+	assert_int_equal(pread(to, text, 5, 0), 5);
+	assert_memory_equal(text, "s\0\0\0t", 5);
+	assert_int_equal(pread(to, text, 8, 10 << 20), 3);
+	assert_memory_equal(text, "e\0\0", 3);
+	close(to);
+}
+
 static void test_copy(void **state)
 {
 	struct world *world = *state;
+	const struct xp_spans none = { 0 };
 	uint64_t left = 100000;
 	struct xp_file file;
 	struct stat st;
@@ -507,7 +528,7 @@ static void test_copy(void **state)
 	int from = put_file(world, "sparse", "start", 5, &file), to = memfd_create("to", 0);
 
 	assert_int_equal(pwrite(from, "end", 3, 10 << 20), 3);
-	assert_int_equal(xp_file_copy(from, to, &left), 0);
+	assert_int_equal(xp_file_copy(from, to, &none, &left), 0);
 	assert_int_equal(fstat(to, &st), 0);
 	assert_int_equal(st.st_size, (10 << 20) + 3);
 	assert_true(st.st_blocks * 512 < 1 << 20);
@@ -517,11 +538,12 @@ static void test_copy(void **state)
 	assert_int_equal(pread(to, text, 8, 10 << 20), 3);
 	assert_memory_equal(text, "end", 3);
 	left = 4;
-	assert_int_equal(xp_file_copy(from, to, &left), -EFBIG);
+	assert_int_equal(xp_file_copy(from, to, &none, &left), -EFBIG);
 	close(to);
+	test_omitted(from);
 	close(from);
 	from = open("/dev/zero", O_RDONLY);
-	assert_int_equal(xp_file_copy(from, to, &left), -EINVAL);
+	assert_int_equal(xp_file_copy(from, to, &none, &left), -EINVAL);
 	close(from);
 }
 
