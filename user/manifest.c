@@ -253,6 +253,22 @@ static json_t *stacks_value(const uint64_t *stacks, bool with_zeros)
 	return done(&section);
 }
 
+static json_t *jit_value(const struct xp_manifest_jit *jit)
+{
+	struct section section = begin();
+
+	put_number(&section, "functions", jit->functions);
+	put_number(&section, "functions_refused", jit->refused);
+	put_number(&section, "samples_named", jit->named);
+	put_number(&section, "samples_unnamed", jit->unnamed);
+	if (jit->dump) {
+		put_text(&section, "dump", jit->dump);
+		put_number(&section, "dump_functions", jit->dump_functions);
+		put_number(&section, "dump_functions_lost", jit->dump_lost);
+	}
+	return done(&section);
+}
+
 static json_t *profile_value(const void *arg, size_t index)
 {
 	const struct xp_manifest_profile *profile = (const struct xp_manifest_profile *)arg + index;
@@ -265,6 +281,8 @@ static json_t *profile_value(const void *arg, size_t index)
 	put_number(&section, "samples", profile->samples);
 	if (profile->stacks)
 		put(&section, "stacks", stacks_value(profile->stacks, false));
+	if (profile->has_jit)
+		put(&section, "jit", jit_value(&profile->jit));
 	return done(&section);
 }
 

@@ -88,6 +88,17 @@ struct xp_manifest_process {
 	size_t thread_total; /* all that there were */
 };
 
+/* Code without a file. Samples in JIT code = named + unnamed. */
+struct xp_manifest_jit {
+	uint64_t functions; /* known */
+	uint64_t refused;   /* for which there was no room */
+	uint64_t named;	    /* samples whose function is known */
+	uint64_t unnamed;
+	const char *dump; /* file name; NULL: there is none */
+	uint64_t dump_functions;
+	uint64_t dump_lost; /* for which there was no room there */
+};
+
 struct xp_manifest_profile {
 	pid_t pid; /* 0: all kernel threads */
 	unsigned int image;
@@ -95,6 +106,8 @@ struct xp_manifest_profile {
 	const char *name; /* of the file */
 	uint64_t samples;
 	const uint64_t *stacks; /* [XP_UNWIND_ENDS]: how the walks of its user stacks ended */
+	bool has_jit;
+	struct xp_manifest_jit jit;
 };
 
 /* Samples seen = written + lost; those of idle CPUs are only counted. */
@@ -116,7 +129,7 @@ struct xp_manifest_samples {
 
 struct xp_manifest_file {
 	const char *name; /* in the directory */
-	const char *kind; /* "fdr", "side-elf", "gperftools" */
+	const char *kind; /* "fdr", "side-elf", "gperftools", "jitdump" */
 	uint64_t bytes;
 };
 

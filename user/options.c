@@ -130,6 +130,8 @@ const struct xp_option xp_option_table[] = {
 	{ "call-graph", 0, "WAY", "auto|fp|dwarf|none", XP_OPTION_CHOICE, ON(RECORD), SETS(call_graph), "Samples",
 	  "How to find the callers: dwarf by the unwind tables of the binaries (.eh_frame, .debug_frame), fp by frame "
 	  "pointers, auto by tables and where there are none by frame pointers, none not at all. Default: auto." },
+	{ "jvm-attach", 0, NULL, NULL, XP_OPTION_FLAG, ON(RECORD), SETS(jvm_attach), "Samples",
+	  "Ask each JVM (17 or later) for the names of its compiled methods, as jcmd does: it gets a SIGQUIT." },
 	{ "functions", 0, "GLOB", NULL, XP_OPTION_PATTERNS, ON(RECORD), SETS(functions), "What to record",
 	  "Record only functions whose name matches GLOB; !GLOB leaves out those that match. May be repeated: the last "
 	  "pattern that matches a name decides." },

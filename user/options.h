@@ -119,6 +119,7 @@ struct xp_options {
 	uint64_t period;  /* -c: events between samples, in place of hz; 0: not given */
 	const char *cpus; /* -C: with -a, only these; NULL: all */
 	enum xp_call_graph call_graph;
+	bool jvm_attach; /* ask JVMs for perf maps */
 
 	struct xp_text_list functions; /* --functions: globs in the order given, '!' in front excludes */
 	unsigned int args;	       /* 0: only what entry sleds with arguments give; 1..6 */

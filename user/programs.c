@@ -37,7 +37,8 @@ static bool is_wanted(const struct xprof_bpf *skeleton, const struct bpf_program
 {
 	if (program == skeleton->progs.sled_count)
 		return options->counters;
-	if (program == skeleton->progs.sample || program == skeleton->progs.name_ksyms)
+	if (program == skeleton->progs.sample || program == skeleton->progs.name_ksyms ||
+	    program == skeleton->progs.jit_changed)
 		return options->samples;
 	return options->targets;
 }
@@ -236,6 +237,11 @@ int xp_programs_describe(void *arg, const uint64_t *addresses, size_t count, cha
 	if (!err)
 		memcpy(texts, batch->texts, count * sizeof(*texts));
 	return err;
+}
+
+int xp_programs_jit_fd(const struct xp_programs *programs)
+{
+	return bpf_program__fd(programs->skeleton->progs.jit_changed);
 }
 
 int xp_programs_rings_fd(const struct xp_programs *programs)

@@ -15,7 +15,7 @@ struct xprof_bpf; /* bpftool's skeleton */
 
 struct xp_programs_options {
 	bool targets;	   /* the programs for sleds, and for what happens to the processes that are followed */
-	bool samples;	   /* the program for sampling events */
+	bool samples;	   /* the program for sampling events, and that for changes of JIT code */
 	uint32_t counters; /* how many: the program that counts calls; 0: not wanted */
 	enum xp_sample_stacks stacks;
 	bool uprobe_multi; /* programs for uprobe_multi links; otherwise for perf events */
@@ -56,6 +56,7 @@ int xp_programs_link_map_fd(const struct xp_programs *programs);
 int xp_programs_sample_fd(const struct xp_programs *programs);
 /* So much of this thread's stack is copied from now on. -errno. */
 int xp_programs_set_stack(struct xp_programs *programs, pid_t tid, const struct xp_stack_size *size);
+int xp_programs_jit_fd(const struct xp_programs *programs);
 int xp_programs_rings_fd(const struct xp_programs *programs);
 
 /* The kernel's words for its addresses; with options.samples. A xp_kallsyms_describe, arg is the struct xp_programs. */

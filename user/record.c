@@ -15,6 +15,8 @@
 
 /* Of each CPU: 1 MiB holds about 6000 mappings, more than a CPU makes between two looks. */
 #define SIDEBAND_PAGES 256
+/* Each takes tens of milliseconds to attach; of further processes new JIT code is looked for every second. */
+#define JIT_WATCHES_MAX 32
 /* A process in the middle of an exec has nothing mapped yet: how often to look again, and after what time. */
 #define SCAN_TRIES 5
 #define SCAN_PAUSE_US 2000
@@ -74,6 +76,21 @@ static void set_stack_size(void *arg, pid_t tid, const struct xp_stack_size *siz
 		xp_debug("cannot set the stack size of thread %d: %s", tid, strerror(-err));
 }
 
+/* A JIT compiler's call of an empty function, when its code changed, wakes the reader. */
+static void watch_jit(void *arg, pid_t pid, int fd, uint64_t offset)
+{
+	struct xp_recording *rec = arg;
+	const struct xp_uprobe probe = { .offset = offset };
+	int err;
+
+	if (!rec->attach || rec->jit_watches == JIT_WATCHES_MAX)
+		return;
+	rec->jit_watches++;
+	err = xp_attach_uprobes(rec->attach, xp_programs_jit_fd(&rec->programs), fd, pid, &probe, 1);
+	if (err)
+		xp_debug("process %d: cannot be told of new JIT code: %s", pid, strerror(-err));
+}
+
 static int prepare_samples(struct xp_recording *rec)
 {
 	const struct xp_stacks_options stacks = {
@@ -97,6 +114,16 @@ static int prepare_samples(struct xp_recording *rec)
 	rec->samples.dir_fd = rec->outdir.fd;
 	rec->samples.describe = xp_programs_describe;
 	rec->samples.describe_arg = &rec->programs;
+	rec->samples.jit.jits = (struct xp_jits){
+		.clock = rec->clock,
+		.bytes_left = XP_JIT_BYTES_LEFT,
+		.jvm_attach = rec->options->jvm_attach,
+		.with_dumps = true,
+		.dir_fd = rec->outdir.fd,
+		.start_tsc = rec->start_tsc,
+		.watch = watch_jit,
+		.arg = rec,
+	};
 	if (!err)
 		err = xp_samples_init(&rec->samples, with_snapshots ? &stacks : NULL);
 	if (err)

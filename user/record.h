@@ -80,6 +80,7 @@ struct xp_recording {
 	struct xp_sampler *sampler;
 	struct xp_sideband *sideband;
 	struct xp_samples samples;
+	unsigned int jit_watches; /* probes that tell of new JIT code */
 	bool *cpus; /* --all: [programs.cpus], those to sample */
 
 	struct xp_survey survey;

@@ -66,6 +66,8 @@ static int take(struct xp_recording *rec, const struct xp_rec *record, size_t si
 	}
 	if (kind == XP_REC_SAMPLE)
 		return tsc > rec->processes.stop_tsc ? 0 : xp_samples_record(&rec->samples, record, size, tsc);
+	if (kind == XP_REC_JIT)
+		return xp_samples_jit_told(&rec->samples, (pid_t)record->pid, tsc);
 	if (kind >= XP_REC_EXEC)
 		return xp_follow_task(rec, record, size, tsc);
 	if (kind == XP_REC_ENTRY_ARGS && size < sizeof(struct xp_rec_args))
@@ -251,6 +253,8 @@ static int housekeeping(struct xp_recording *rec, struct xp_progress *progress)
 		err = xp_sampler_add_cpus(rec->sampler, rec->cpus, rec->programs.cpus);
 	if (!err && rec->sideband)
 		err = xp_tasks_repair(&rec->samples.tasks, xp_sideband_lost(rec->sideband));
+	if (!err && rec->sampler)
+		err = xp_samples_refresh(&rec->samples);
 	/* What a crash of xprof may cost: about a second. */
 	if (!err)
 		err = xp_processes_flush(&rec->processes);

@@ -32,6 +32,7 @@ void xp_samples_free(struct xp_samples *samples)
 	xp_waiting_free(&samples->waiting);
 	xp_stacks_free(samples->stacks);
 	xp_sym_files_free(samples->sym_files);
+	xp_jit_samples_free(&samples->jit);
 	xp_tasks_free(&samples->tasks);
 }
 
@@ -59,6 +60,12 @@ static int keep_file(struct xp_samples *samples, pid_t pid, const struct xp_vma 
 	return err == -ENOMEM ? err : 0;
 }
 
+static int add_to_profile(void *arg, struct xp_image *image, const struct xp_profile_frame *frames, size_t count)
+{
+	(void)arg;
+	return xp_profile_add(image->profile, frames, count);
+}
+
 static int deliver(struct xp_samples *samples, const struct xp_waiting_sample *sample, size_t count)
 {
 	const struct xp_vma *last = NULL;
@@ -71,7 +78,12 @@ static int deliver(struct xp_samples *samples, const struct xp_waiting_sample *s
 			err = keep_file(samples, sample->pid, vma);
 		last = vma;
 	}
-	return err ? err : xp_profile_add(sample->image->profile, samples->frames, count);
+	if (!err)
+		err = xp_jit_samples_name(&samples->jit, sample->image, sample->space, sample->tsc, samples->frames,
+					  count);
+	if (err)
+		return XP_MIN(err, 0);
+	return add_to_profile(samples, sample->image, samples->frames, count);
 }
 
 /* ---- its frames ---- */
@@ -167,6 +179,18 @@ int xp_samples_settle(struct xp_samples *samples)
 	return samples->waiting.count ? xp_waiting_each(&samples->waiting, retry, samples) : 0;
 }
 
+int xp_samples_refresh(struct xp_samples *samples)
+{
+	return xp_jit_samples_refresh(&samples->jit, add_to_profile, samples);
+}
+
+int xp_samples_jit_told(struct xp_samples *samples, pid_t pid, uint64_t tsc)
+{
+	const struct xp_task *task = xp_tasks_find(&samples->tasks, pid);
+
+	return task && task->image && task->image->jit ? xp_jit_told(task->image->jit, task->space, tsc) : 0;
+}
+
 static int retry_in_haste(void *arg, struct xp_waiting_sample *sample)
 {
 	return unwind(arg, sample, &sample->record, false);
@@ -232,6 +256,8 @@ int xp_samples_record(struct xp_samples *samples, const struct xp_rec *rec, size
 static int write_profile(struct xp_samples *samples, struct xp_image *image, uint64_t period_us)
 {
 	struct xp_profile_files files = { xp_sym_files_find, samples->sym_files };
+	const struct xp_sym *jit_functions = NULL;
+	size_t jit_count = image->jit ? xp_jit_syms(image->jit, &jit_functions) : 0;
 	char base[48], name[64];
 	struct stat st;
 	int fd, err;
@@ -241,6 +267,7 @@ static int write_profile(struct xp_samples *samples, struct xp_image *image, uin
 	fd = openat(samples->dir_fd, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
 	if (fd < 0)
 		return -errno;
+	xp_sym_files_set_jit(samples->sym_files, jit_functions, jit_count);
 	err = xp_profile_write(image->profile, fd, period_us, &files);
 	if (!err && fstat(fd, &st))
 		err = -errno;
@@ -261,6 +288,8 @@ int xp_samples_finish(struct xp_samples *samples, uint64_t period_ns)
 	struct xp_tasks *tasks = &samples->tasks;
 	int first = drain(samples);
 
+	first =
+	    xp_jit_samples_finish(&samples->jit, tasks->images, tasks->image_count, add_to_profile, samples) ?: first;
 	xp_tasks_settle(tasks);
 	for (size_t i = 0; i < tasks->image_count; i++)
 		first = xp_sym_files_add(samples->sym_files, tasks->images[i]->profile) ?: first;

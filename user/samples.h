@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The way of a sample: from the merge to its process (tasks.h), through the unwinder (stacks.h), where it may have to
- * wait for a table (waiting.h), into the profile of the process's image.
+ * wait for a table (waiting.h), and through the names of JIT code (jit_samples.h), where it may have to wait too, into
+ * the profile of the process's image.
  */
 #ifndef XPROF_SAMPLES_H
 #define XPROF_SAMPLES_H
@@ -10,6 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "jit_samples.h"
 #include "stacks.h"
 #include "sym_files.h"
 #include "tasks.h"
@@ -25,6 +27,7 @@ struct xp_samples {
 	int dir_fd;			/* set by the caller */
 	xp_kallsyms_describe *describe; /* names kernel code; set by the caller */
 	void *describe_arg;
+	struct xp_jit_samples jit; /* its part for the caller too */
 
 	struct xp_tasks tasks;
 	struct xp_stacks *stacks; /* NULL: no snapshots come */
@@ -45,6 +48,11 @@ void xp_samples_free(struct xp_samples *samples);
 int xp_samples_record(struct xp_samples *samples, const struct xp_rec *record, size_t size, uint64_t tsc);
 /* To be called often: samples whose table has come, or that have waited for too long, go on their way. -ENOMEM. */
 int xp_samples_settle(struct xp_samples *samples);
+
+/* To be called every second: looks for the names of JIT code. */
+int xp_samples_refresh(struct xp_samples *samples);
+/* Process pid said at this time that its JIT code changed. -ENOMEM. */
+int xp_samples_jit_told(struct xp_samples *samples, pid_t pid, uint64_t tsc);
 
 /* Waits for tables, then writes all profiles and what their readers need beside them. period_ns: what a sample stands
  * for. */

@@ -14,7 +14,7 @@
 
 /* What parts of a manifest take at most, but for strange names. */
 #define MANIFEST_BASE_BYTES 8192u
-#define MANIFEST_PROFILE_BYTES 768u
+#define MANIFEST_PROFILE_BYTES 1024u
 #define MANIFEST_PROCESS_BYTES 4096u
 #define MANIFEST_THREAD_BYTES 1024u
 /* One period of so many without a sample is nothing to tell. */
@@ -131,6 +131,24 @@ static void print_stacks(const struct xp_recording *rec)
 			seen, stacks[most], xp_unwind_end_text((enum xp_unwind_end)most));
 }
 
+/* The JIT code of all processes: how much of it has names. */
+static void print_jit(const struct xp_recording *rec)
+{
+	uint64_t named = 0, unnamed = 0, functions = 0;
+
+	for (size_t i = 0; i < rec->samples.tasks.image_count; i++) {
+		const struct xp_image *image = rec->samples.tasks.images[i];
+
+		named += image->jit_named;
+		unnamed += image->jit_unnamed;
+		functions += image->jit ? xp_jit_functions(image->jit) : 0;
+	}
+	if (named + unnamed)
+		xp_info("%" PRIu64 " samples in JIT code = %" PRIu64 " in a known function + %" PRIu64
+			" without a name; %" PRIu64 " functions known",
+			named + unnamed, named, unnamed, functions);
+}
+
 static void print_samples(const struct xp_recording *rec, const struct xp_totals *totals)
 {
 	uint64_t seen = totals->samples + totals->samples_lost;
@@ -148,6 +166,7 @@ static void print_samples(const struct xp_recording *rec, const struct xp_totals
 			totals->missed);
 	if (rec->samples.stacks)
 		print_stacks(rec);
+	print_jit(rec);
 }
 
 static void print_figures(const struct xp_recording *rec, const struct xp_totals *totals)
@@ -310,10 +329,32 @@ static size_t list_files(const struct xp_recording *rec, struct xp_manifest_file
 			files[count++] = (struct xp_manifest_file){ process->side_name, "side-elf",
 								    file_bytes(rec, process->side_name) };
 	}
-	for (size_t i = 0; i < rec->samples.tasks.image_count; i++)
+	for (size_t i = 0; i < rec->samples.tasks.image_count; i++) {
+		struct xp_jit_dump_out_counts dump = { 0 };
+		const char *dump_name = images[i]->jit ? xp_jit_dump(images[i]->jit, &dump) : NULL;
+
 		if (images[i]->name[0])
 			files[count++] = (struct xp_manifest_file){ images[i]->name, "gperftools", images[i]->bytes };
+		if (dump_name && dump.bytes)
+			files[count++] = (struct xp_manifest_file){ dump_name, "jitdump", dump.bytes };
+	}
 	return count;
+}
+
+static struct xp_manifest_jit manifest_jit(const struct xp_image *image)
+{
+	struct xp_jit_dump_out_counts dump = { 0 };
+	const char *dump_name = xp_jit_dump(image->jit, &dump);
+
+	return (struct xp_manifest_jit){
+		.functions = xp_jit_functions(image->jit),
+		.refused = xp_jit_refused(image->jit),
+		.named = image->jit_named,
+		.unnamed = image->jit_unnamed,
+		.dump = dump.bytes ? dump_name : NULL,
+		.dump_functions = dump.functions,
+		.dump_lost = dump.functions_lost,
+	};
 }
 
 /* profiles has room for all of them. */
@@ -330,11 +371,20 @@ static struct xp_manifest_samples manifest_samples(const struct xp_recording *re
 	for (size_t i = 0; i < rec->samples.tasks.image_count; i++) {
 		const struct xp_image *image = rec->samples.tasks.images[i];
 
-		if (image->name[0])
-			profiles[count++] = (struct xp_manifest_profile){
-				image->pid,  image->number,  image->comm,
-				image->name, image->samples, has_stacks ? image->stacks : NULL
-			};
+		if (!image->name[0])
+			continue;
+		profiles[count] = (struct xp_manifest_profile){
+			.pid = image->pid,
+			.image = image->number,
+			.comm = image->comm,
+			.name = image->name,
+			.samples = image->samples,
+			.stacks = has_stacks ? image->stacks : NULL,
+			.has_jit = image->jit,
+		};
+		if (image->jit)
+			profiles[count].jit = manifest_jit(image);
+		count++;
 	}
 	return (struct xp_manifest_samples){
 		.event = xp_sampler_event(rec->sampler),
@@ -377,7 +427,7 @@ int xp_summary_manifest(const struct xp_recording *rec, const struct xp_totals *
 {
 	struct xp_manifest_process *processes = calloc(totals->processes + 1, sizeof(*processes));
 	struct xp_manifest_file *files =
-	    calloc(2 * totals->processes + count_flights(rec) + rec->samples.tasks.image_count + 1, sizeof(*files));
+	    calloc(2 * totals->processes + count_flights(rec) + 2 * rec->samples.tasks.image_count + 1, sizeof(*files));
 	struct xp_manifest_profile *profiles = calloc(rec->samples.tasks.image_count + 1, sizeof(*profiles));
 	size_t text_bytes = 128 << 10, count = 0;
 	char *text = malloc(text_bytes);

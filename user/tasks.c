@@ -39,6 +39,8 @@ void xp_tasks_free(struct xp_tasks *tasks)
 	}
 	for (size_t i = 0; i < tasks->image_count; i++) {
 		xp_profile_free(tasks->images[i]->profile);
+		xp_jit_free(tasks->images[i]->jit);
+		xp_space_put(tasks->images[i]->jit_space);
 		free(tasks->images[i]);
 	}
 	free(tasks->tasks);
@@ -46,13 +48,18 @@ void xp_tasks_free(struct xp_tasks *tasks)
 	xp_files_free(&tasks->files);
 }
 
-static struct xp_task **slot_of(struct xp_tasks *tasks, pid_t pid)
+static struct xp_task **slot_of(const struct xp_tasks *tasks, pid_t pid)
 {
 	struct xp_task **slot = &tasks->tasks[(uint32_t)pid % tasks->task_room];
 
 	while (*slot && (*slot)->pid != pid)
 		slot = &(*slot)->next;
 	return slot;
+}
+
+struct xp_task *xp_tasks_find(const struct xp_tasks *tasks, pid_t pid)
+{
+	return *slot_of(tasks, pid);
 }
 
 /* The task of pid, made when it is new. NULL: out of memory. */
@@ -130,6 +137,7 @@ static void end_image(struct xp_task *task)
 	if (!task->image || !task->image->samples)
 		return;
 	memcpy(task->image->comm, task->comm, sizeof(task->comm));
+	task->image->is_over = true;
 	task->image = NULL;
 	task->image_number++;
 }

@@ -12,6 +12,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "jit.h"
 #include "profile.h"
 #include "sideband.h"
 #include "space.h"
@@ -25,8 +26,17 @@ struct xp_image {
 	struct xp_profile *profile;
 	uint64_t samples;		 /* those too that wait for an unwind table */
 	uint64_t stacks[XP_UNWIND_ENDS]; /* how the walks of user stacks ended */
-	char name[64];			 /* of the profile's file; "" before it is written, and when it could not be */
-	uint64_t bytes;			 /* of the file */
+	bool is_over;			 /* the process runs another program since */
+
+	/* Of jit_samples.h: */
+	struct xp_jit *jit;	    /* NULL: no sample in JIT code yet */
+	struct xp_space *jit_space; /* what was mapped at the last one */
+	uint64_t jit_looked_tsc;
+	uint64_t jit_named; /* samples in JIT code whose function is known, and others */
+	uint64_t jit_unnamed;
+
+	char name[64];	/* of the profile's file; "" before it is written, and when it could not be */
+	uint64_t bytes; /* of the file */
 };
 
 struct xp_task {
@@ -67,6 +77,8 @@ int xp_tasks_event(struct xp_tasks *tasks, const struct xp_sideband_event *event
  * /proc. comm: its name if nothing else tells one. pid 0: kernel threads. -ENOMEM.
  */
 int xp_tasks_sampled(struct xp_tasks *tasks, pid_t pid, const char *comm, struct xp_task **task);
+/* The process with this number; NULL: none was heard of. */
+struct xp_task *xp_tasks_find(const struct xp_tasks *tasks, pid_t pid);
 /* Process pid gets an image, and a profile, even when no sample hits it. -ENOMEM. */
 int xp_tasks_expect(struct xp_tasks *tasks, pid_t pid);
 

@@ -27,6 +27,7 @@ enum xp_rec_kind {
 	XP_REC_EXIT_PROCESS = 11, /* struct xp_rec_task: the last thread of a process ended */
 	XP_REC_LINK_MAP = 12,	  /* struct xp_rec: the dynamic linker has changed the list of loaded objects */
 	XP_REC_SAMPLE = 13,	  /* struct xp_rec_sample */
+	XP_REC_JIT = 14,	  /* struct xp_rec: a JIT compiler has changed the list of its code */
 	XP_REC_KINDS = 16,
 };
 

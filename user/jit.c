@@ -1,0 +1,451 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "jit.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "jit_bytes.h"
+#include "jit_src_dump.h"
+#include "jit_src_jvm.h"
+#include "jit_src_map.h"
+#include "number_map.h"
+#include "target.h"
+#include "util.h"
+
+#define GDB_SOURCES_MAX 4
+#define FINISH_LOOKS_MAX 64 /* of some MiB each */
+#define JVM_PAUSE_NS 2000000000ull
+#define JVM_PATIENCE_MS 5000	     /* at the end */
+#define BYTES_OF_REFRESH (32u << 20) /* of code, from memory */
+#define PLACE_ALIGN 16u
+#define PLACE_BYTES_MAX (1u << 20) /* in the profile, of one function; what is behind has the last address */
+
+/* Whether a file has GDB's interface, and where. */
+struct xp_jit_file {
+	bool is_known;
+	uint8_t tries; /* to open it */
+	struct xp_jit_gdb_file gdb;
+};
+#define OPEN_TRIES 3
+
+/* A source in one object of the process. */
+struct gdb {
+	const struct xp_file *file;
+	struct xp_jit_src_gdb *source;
+};
+
+struct xp_jit {
+	struct xp_jits *jits;
+	pid_t pid;
+	uint64_t start_time;
+	struct xp_jit_code *code;
+	uint64_t refreshed_tsc;
+	struct xp_jit_bytes bytes;
+
+	struct xp_jit_src_dump *dump;
+	bool dump_failed;
+	struct xp_jit_src_map *map;
+	int map_error; /* of the last attempt to open it */
+	struct gdb gdbs[GDB_SOURCES_MAX];
+	size_t gdb_count;
+
+	struct xp_jit_src_jvm jvm;
+	bool has_jvm;		/* and it may be asked */
+	bool jvm_is_wanted;	/* a frame was not found */
+	uint64_t jvm_asked_tsc; /* last */
+	uint64_t jvm_known_tsc; /* when it was asked for what it has told */
+
+	struct xp_jit_dump_out *out; /* NULL: none */
+	struct xp_jit_dump_out_counts out_counts;
+
+	struct xp_number_map places; /* by the code's index: number in syms */
+	struct xp_sym *syms;
+	size_t sym_count;
+	size_t sym_room;
+	uint64_t places_end;
+};
+
+void xp_jits_free(struct xp_jits *jits)
+{
+	free(jits->files);
+	jits->files = NULL;
+	jits->file_count = 0;
+}
+
+static int open_registry(struct xp_jit *jit, unsigned int image)
+{
+	const struct xp_jit_dump_out_options options = {
+		.dir_fd = jit->jits->dir_fd,
+		.pid = jit->pid,
+		.image = image - 1,
+		.start_tsc = jit->jits->start_tsc,
+	};
+	struct xp_jit_observer observer = { xp_jit_dump_out_load, xp_jit_dump_out_move, NULL };
+	int err = jit->jits->with_dumps ? xp_jit_dump_out_new(&jit->out, &options) : 0;
+
+	if (err)
+		return err;
+	observer.arg = jit->out;
+	return xp_jit_code_new(&jit->code, &jit->jits->bytes_left, jit->out ? &observer : NULL);
+}
+
+int xp_jit_new(struct xp_jit **jit, struct xp_jits *jits, pid_t pid, unsigned int image)
+{
+	struct xp_jit *made = calloc(1, sizeof(*made));
+	int err;
+
+	if (!made)
+		return -ENOMEM;
+	made->jits = jits;
+	made->pid = pid;
+	made->bytes.pid = pid;
+	made->start_time = xp_target_start_time(pid);
+	made->jvm = (struct xp_jit_src_jvm){ .pid = pid, .start_time = made->start_time };
+	err = open_registry(made, image);
+	if (err) {
+		xp_jit_free(made);
+		return err;
+	}
+	*jit = made;
+	return 0;
+}
+
+void xp_jit_free(struct xp_jit *jit)
+{
+	if (!jit)
+		return;
+	xp_jit_src_dump_free(jit->dump);
+	xp_jit_src_map_free(jit->map);
+	for (size_t i = 0; i < jit->gdb_count; i++)
+		xp_jit_src_gdb_free(jit->gdbs[i].source);
+	xp_jit_src_jvm_stop(&jit->jvm);
+	xp_jit_bytes_free(&jit->bytes);
+	xp_jit_code_free(jit->code);
+	xp_jit_dump_out_free(jit->out);
+	xp_number_map_free(&jit->places);
+	free(jit->syms);
+	free(jit);
+}
+
+/* ---- finding sources ---- */
+
+static int find_dump(struct xp_jit *jit, const struct xp_space *space)
+{
+	int err = 0;
+
+	for (size_t i = 0; i < space->count && !jit->dump && !jit->dump_failed; i++) {
+		const char *path = space->vmas[i].file->path;
+
+		if (!xp_jit_src_dump_is_marker(path))
+			continue;
+		err = xp_jit_src_dump_open(&jit->dump, jit->pid, jit->start_time, path);
+		if (err && err != -ENOMEM && err != -ESRCH) {
+			char clean[256];
+
+			xp_clean_text(clean, sizeof(clean), path);
+			xp_debug("process %d: its jitdump %s is not read: %s", jit->pid, clean, strerror(-err));
+			jit->dump_failed = true;
+		}
+	}
+	return err == -ENOMEM ? err : 0;
+}
+
+static int find_map(struct xp_jit *jit)
+{
+	int err;
+
+	if (jit->map || jit->dump)
+		return 0;
+	err = xp_jit_src_map_open(&jit->map, jit->pid, jit->start_time);
+	if (err && err != -ENOENT && err != -ESRCH && err != jit->map_error)
+		xp_debug("process %d: its perf map is not read: %s", jit->pid, strerror(-err));
+	jit->map_error = err;
+	return err == -ENOMEM ? err : 0;
+}
+
+static struct xp_jit_file *file_of(struct xp_jits *jits, const struct xp_file *file)
+{
+	size_t count = XP_MAX(file->index + 1, 2 * jits->file_count);
+	struct xp_jit_file *files;
+
+	if (file->index < jits->file_count)
+		return &jits->files[file->index];
+	files = reallocarray(jits->files, count, sizeof(*files));
+	if (!files)
+		return NULL;
+	memset(files + jits->file_count, 0, (count - jits->file_count) * sizeof(*files));
+	jits->files = files;
+	jits->file_count = count;
+	return &files[file->index];
+}
+
+static int add_gdb(struct xp_jit *jit, const struct xp_vma *vma, int fd, const struct xp_jit_gdb_file *where)
+{
+	struct gdb *gdb = &jit->gdbs[jit->gdb_count];
+	int err = xp_jit_src_gdb_open(&gdb->source, jit->pid, vma->start - vma->file_offset + where->descriptor);
+
+	if (err)
+		return err;
+	gdb->file = vma->file;
+	jit->gdb_count++;
+	if (where->hook && fd >= 0 && jit->jits->watch)
+		jit->jits->watch(jit->jits->arg, jit->pid, fd, where->hook);
+	return 0;
+}
+
+static bool has_gdb(const struct xp_jit *jit, const struct xp_file *file)
+{
+	for (size_t i = 0; i < jit->gdb_count; i++)
+		if (jit->gdbs[i].file == file)
+			return true;
+	return jit->gdb_count == GDB_SOURCES_MAX;
+}
+
+static int look_at(struct xp_jit *jit, const struct xp_vma *vma)
+{
+	struct xp_jit_file *file = file_of(jit->jits, vma->file);
+	struct xp_mapping mapping = { .start = vma->start, .end = vma->end };
+	int fd, err = 0;
+
+	if (!file)
+		return -ENOMEM;
+	if (file->is_known && (!file->gdb.descriptor || has_gdb(jit, vma->file)))
+		return 0;
+	fd = xp_mapping_open(jit->pid, &mapping);
+	if (!file->is_known) {
+		file->is_known = fd >= 0 || ++file->tries == OPEN_TRIES;
+		err = fd >= 0 ? xp_jit_gdb_file_look(&file->gdb, fd) : 0;
+		err = err == -ENOMEM ? err : 0;
+	}
+	if (!err && file->gdb.descriptor && !has_gdb(jit, vma->file))
+		err = add_gdb(jit, vma, fd, &file->gdb);
+	if (fd >= 0)
+		close(fd);
+	return err;
+}
+
+static int find_gdbs(struct xp_jit *jit, const struct xp_space *space)
+{
+	int err = 0;
+
+	for (size_t i = 0; i < space->count && !err; i++)
+		if (space->vmas[i].file->kind == XP_FILE_DISK)
+			err = look_at(jit, &space->vmas[i]);
+	return err;
+}
+
+/* ---- asking them ---- */
+
+/* Of several results: what went wrong first, or that there is more. */
+static int both(int a, int b)
+{
+	return a < 0 || !b ? a : b < 0 ? b : 1;
+}
+
+static int refresh_dump(struct xp_jit *jit, uint64_t now_tsc)
+{
+	int ret = jit->dump ? xp_jit_src_dump_refresh(jit->dump, jit->code, jit->jits->clock, now_tsc) : 0;
+
+	if (ret >= 0 || ret == -ENOMEM)
+		return ret;
+	/* A perf map may be better. */
+	xp_debug("process %d: its jitdump is not read any further: %s", jit->pid, strerror(-ret));
+	xp_jit_src_dump_free(jit->dump);
+	jit->dump = NULL;
+	jit->dump_failed = true;
+	return 0;
+}
+
+static int refresh_map(struct xp_jit *jit, uint64_t now_tsc)
+{
+	int ret = jit->map ? xp_jit_src_map_refresh(jit->map, jit->code, &jit->bytes, now_tsc) : 0;
+
+	return ret < 0 && ret != -ENOMEM ? 0 : ret;
+}
+
+/* Only while this very process lives: another one may have its number. */
+static int refresh_gdbs(struct xp_jit *jit, uint64_t now_tsc, bool is_told)
+{
+	int ret = 0;
+
+	if (!jit->gdb_count || xp_target_start_time(jit->pid) != jit->start_time)
+		return 0;
+	for (size_t i = 0; i < jit->gdb_count && ret >= 0; i++)
+		ret = both(ret, xp_jit_src_gdb_refresh(jit->gdbs[i].source, jit->code, &jit->bytes, now_tsc, is_told));
+	return ret;
+}
+
+/* Asks it as often as there is something to be learnt. */
+static void refresh_jvm(struct xp_jit *jit, const struct xp_space *space, uint64_t now_tsc)
+{
+	uint64_t pause = xp_clock_ticks(jit->jits->clock, JVM_PAUSE_NS);
+	int err;
+
+	if (!jit->jvm_asked_tsc)
+		jit->has_jvm = jit->jits->jvm_attach && xp_jit_src_jvm_is_one(space);
+	if (!jit->has_jvm)
+		return;
+	err = xp_jit_src_jvm_poll(&jit->jvm, 0);
+	if (!err)
+		jit->jvm_known_tsc = jit->jvm_asked_tsc;
+	if (err == -EAGAIN)
+		return;
+	if (!err || err == -ENOENT) {
+		bool is_time = !jit->jvm_asked_tsc || (jit->jvm_is_wanted && now_tsc - jit->jvm_asked_tsc > pause);
+
+		err = is_time ? xp_jit_src_jvm_ask(&jit->jvm) : 0;
+		if (!err && is_time)
+			jit->jvm_asked_tsc = now_tsc;
+		jit->jvm_is_wanted = jit->jvm_is_wanted && !is_time;
+	}
+	if (!err)
+		return;
+	jit->has_jvm = false;
+	jit->jvm_asked_tsc = now_tsc;
+	if (err != -ESRCH)
+		xp_warn("process %d: the JVM did not write its perf map: %s; it takes JDK 17 or later, and no "
+			"-XX:+DisableAttachMechanism or -Xrs",
+			jit->pid, strerror(-err));
+}
+
+int xp_jit_refresh(struct xp_jit *jit, const struct xp_space *space, uint64_t now_tsc)
+{
+	int ret = 0;
+
+	jit->bytes.left = BYTES_OF_REFRESH;
+	xp_jit_code_bind(jit->code, space);
+	if (space) {
+		refresh_jvm(jit, space, now_tsc);
+		ret = find_dump(jit, space);
+		ret = ret ? ret : find_map(jit);
+		ret = ret ? ret : find_gdbs(jit, space);
+		if (!ret)
+			ret = refresh_gdbs(jit, now_tsc, false);
+	}
+	if (ret >= 0)
+		ret = both(ret, refresh_dump(jit, now_tsc));
+	if (ret >= 0)
+		ret = both(ret, refresh_map(jit, now_tsc));
+	xp_jit_code_bind(jit->code, NULL);
+	if (!ret)
+		jit->refreshed_tsc = now_tsc;
+	return ret;
+}
+
+int xp_jit_told(struct xp_jit *jit, const struct xp_space *space, uint64_t tsc)
+{
+	int ret;
+
+	jit->bytes.left = BYTES_OF_REFRESH;
+	xp_jit_code_bind(jit->code, space);
+	ret = refresh_gdbs(jit, tsc, true);
+	xp_jit_code_bind(jit->code, NULL);
+	return XP_MIN(ret, 0);
+}
+
+/* What is not known yet is asked for a last time. */
+static void finish_jvm(struct xp_jit *jit, uint64_t now_tsc)
+{
+	int err = xp_jit_src_jvm_poll(&jit->jvm, JVM_PATIENCE_MS);
+
+	if (!err)
+		jit->jvm_known_tsc = jit->jvm_asked_tsc;
+	if (!jit->has_jvm || !jit->jvm_is_wanted || (err && err != -ENOENT) || xp_jit_src_jvm_ask(&jit->jvm))
+		return;
+	if (!xp_jit_src_jvm_poll(&jit->jvm, JVM_PATIENCE_MS))
+		jit->jvm_known_tsc = now_tsc;
+}
+
+int xp_jit_finish(struct xp_jit *jit, const struct xp_space *space, uint64_t now_tsc)
+{
+	int ret = 1, err;
+
+	if (space)
+		finish_jvm(jit, now_tsc);
+	jit->has_jvm = false;
+	for (int looks = 0; ret == 1 && looks < FINISH_LOOKS_MAX; looks++)
+		ret = xp_jit_refresh(jit, space, now_tsc);
+	jit->refreshed_tsc = UINT64_MAX; /* there will be no more */
+	err = jit->out ? xp_jit_dump_out_close(jit->out, now_tsc, &jit->out_counts) : 0;
+	return ret < 0 ? ret : err;
+}
+
+/* ---- names ---- */
+
+static int reserve_sym(struct xp_jit *jit)
+{
+	size_t room = jit->sym_room ? 2 * jit->sym_room : 16;
+	struct xp_sym *syms;
+
+	if (jit->sym_count < jit->sym_room)
+		return 0;
+	syms = reallocarray(jit->syms, room, sizeof(*syms));
+	if (!syms)
+		return -ENOMEM;
+	jit->syms = syms;
+	jit->sym_room = room;
+	return 0;
+}
+
+/* The function's place in the profile, made when it is sampled first. NULL: there is no room. */
+static const struct xp_sym *place_of(struct xp_jit *jit, const struct xp_jit_range *range)
+{
+	const uint32_t *known = xp_number_map_find(&jit->places, range->index);
+	/* One byte more: the address behind its last call is still its own. */
+	uint64_t bytes = (XP_MIN(range->size, (uint64_t)PLACE_BYTES_MAX) + PLACE_ALIGN) & -(uint64_t)PLACE_ALIGN;
+
+	if (known)
+		return &jit->syms[*known];
+	if (jit->places_end + bytes > XP_PROFILE_JIT_BYTES || reserve_sym(jit) ||
+	    !xp_number_map_add(&jit->places, range->index, (uint32_t)jit->sym_count))
+		return NULL;
+	jit->syms[jit->sym_count] = (struct xp_sym){ jit->places_end, bytes, range->name };
+	jit->places_end += bytes;
+	return &jit->syms[jit->sym_count++];
+}
+
+int xp_jit_name(struct xp_jit *jit, struct xp_profile_frame *frame, bool is_return, uint64_t tsc)
+{
+	const struct xp_sym *sym;
+	struct xp_jit_range range;
+
+	/* What is known of the place may be out of date. */
+	if (tsc > jit->refreshed_tsc)
+		return -EAGAIN;
+	if (!xp_jit_code_find(jit->code, frame->address - is_return, tsc, &range)) {
+		bool may_tell = jit->has_jvm && tsc > jit->jvm_known_tsc;
+
+		jit->jvm_is_wanted = jit->jvm_is_wanted || may_tell;
+		return may_tell ? -EAGAIN : -ENOENT;
+	}
+	sym = place_of(jit, &range);
+	if (!sym)
+		return -ENOENT;
+	frame->address = XP_PROFILE_JIT_BASE + sym->address + XP_MIN(frame->address - range.start, sym->size - 1);
+	frame->vma = &xp_profile_jit_vma;
+	return 0;
+}
+
+uint32_t xp_jit_functions(const struct xp_jit *jit)
+{
+	return xp_jit_code_count(jit->code);
+}
+
+uint64_t xp_jit_refused(const struct xp_jit *jit)
+{
+	return xp_jit_code_refused(jit->code);
+}
+
+size_t xp_jit_syms(const struct xp_jit *jit, const struct xp_sym **syms)
+{
+	*syms = jit->syms;
+	return jit->sym_count;
+}
+
+const char *xp_jit_dump(const struct xp_jit *jit, struct xp_jit_dump_out_counts *counts)
+{
+	*counts = jit->out_counts;
+	return jit->out ? xp_jit_dump_out_name(jit->out) : NULL;
+}

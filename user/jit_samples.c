@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "jit_samples.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "util.h"
+
+struct xp_jit_sample {
+	struct xp_jit_sample *next;
+	struct xp_image *image;
+	struct xp_space *space; /* shared: the frames point to its mappings */
+	uint64_t tsc;
+	size_t count;
+	struct xp_profile_frame frames[];
+};
+
+static size_t sample_bytes(size_t count)
+{
+	return sizeof(struct xp_jit_sample) + count * sizeof(struct xp_profile_frame);
+}
+
+/* ---- naming ---- */
+
+static bool has_jit(const struct xp_profile_frame *frames, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		if (frames[i].vma && xp_file_may_be_jit(frames[i].vma->file))
+			return true;
+	return false;
+}
+
+/* 0, or -EAGAIN when one of them may be known later. */
+static int name_frames(struct xp_jit *jit, uint64_t tsc, struct xp_profile_frame *frames, size_t count)
+{
+	int ret = 0;
+
+	for (size_t i = 0; i < count; i++)
+		if (frames[i].vma && xp_file_may_be_jit(frames[i].vma->file) &&
+		    xp_jit_name(jit, &frames[i], i && !frames[i].interrupted, tsc) == -EAGAIN)
+			ret = -EAGAIN;
+	return ret;
+}
+
+/* Where the user code was that the sample hit, or that called the kernel. */
+static void count_sample(struct xp_image *image, const struct xp_profile_frame *frames, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		const struct xp_vma *vma = frames[i].vma;
+
+		if (!vma && frames[i].address >= XP_PROFILE_KERNEL_START)
+			continue;
+		image->jit_named += vma && vma->file->kind == XP_FILE_JIT;
+		image->jit_unnamed += vma && xp_file_may_be_jit(vma->file);
+		return;
+	}
+}
+
+static int need_jit(struct xp_jit_samples *jits, struct xp_image *image, struct xp_space *space)
+{
+	int err;
+
+	if (image->jit_space != space) {
+		xp_space_put(image->jit_space);
+		image->jit_space = xp_space_share(space);
+	}
+	if (image->jit)
+		return 0;
+	err = xp_jit_new(&image->jit, &jits->jits, image->pid, image->number);
+	/* At once: what is there now may soon be gone. */
+	return err ? err : XP_MIN(xp_jit_refresh(image->jit, space, xp_clock_now_tsc()), 0);
+}
+
+static int add(struct xp_jit_samples *jits, struct xp_image *image, struct xp_space *space, uint64_t tsc,
+	       const struct xp_profile_frame *frames, size_t count)
+{
+	struct xp_jit_sample *sample;
+
+	if (jits->bytes + sample_bytes(count) > XP_JIT_SAMPLES_BYTES_MAX)
+		return -ENOSPC;
+	sample = malloc(sample_bytes(count));
+	if (!sample)
+		return -ENOMEM;
+	*sample = (struct xp_jit_sample){ NULL, image, xp_space_share(space), tsc, count };
+	memcpy(sample->frames, frames, count * sizeof(*frames));
+	*(jits->last ? &jits->last->next : &jits->first) = sample;
+	jits->last = sample;
+	jits->bytes += sample_bytes(count);
+	return 0;
+}
+
+int xp_jit_samples_name(struct xp_jit_samples *jits, struct xp_image *image, struct xp_space *space, uint64_t tsc,
+			struct xp_profile_frame *frames, size_t count)
+{
+	int err;
+
+	if (!jits->jits.clock || !has_jit(frames, count))
+		return 0;
+	err = need_jit(jits, image, space);
+	if (err)
+		return err;
+	if (name_frames(image->jit, tsc, frames, count) == -EAGAIN) {
+		err = add(jits, image, space, tsc, frames, count);
+		if (err != -ENOSPC)
+			return err ? err : 1;
+	}
+	count_sample(image, frames, count);
+	return 0;
+}
+
+/* ---- those that wait ---- */
+
+static void drop(struct xp_jit_samples *jits, struct xp_jit_sample *sample)
+{
+	jits->bytes -= sample_bytes(sample->count);
+	xp_space_put(sample->space);
+	free(sample);
+}
+
+/* Delivers what can be named, and what is from before oldest_tsc anyway. */
+static int deliver_named(struct xp_jit_samples *jits, uint64_t oldest_tsc, xp_jit_deliver *deliver, void *arg)
+{
+	struct xp_jit_sample **link = &jits->first, *sample;
+	int first = 0;
+
+	jits->last = NULL;
+	while ((sample = *link)) {
+		if (name_frames(sample->image->jit, sample->tsc, sample->frames, sample->count) == -EAGAIN &&
+		    sample->tsc >= oldest_tsc) {
+			jits->last = sample;
+			link = &sample->next;
+			continue;
+		}
+		count_sample(sample->image, sample->frames, sample->count);
+		first = first ?: deliver(arg, sample->image, sample->frames, sample->count);
+		*link = sample->next;
+		drop(jits, sample);
+	}
+	return first;
+}
+
+static const struct xp_space *space_of(const struct xp_image *image)
+{
+	return image->is_over ? NULL : image->jit_space;
+}
+
+int xp_jit_samples_refresh(struct xp_jit_samples *jits, xp_jit_deliver *deliver, void *arg)
+{
+	uint64_t now_tsc = xp_clock_now_tsc(), wait_ticks;
+	int first = 0;
+
+	if (!jits->first)
+		return 0;
+	wait_ticks = xp_clock_ticks(jits->jits.clock, XP_JIT_SAMPLES_WAIT_NS);
+	for (struct xp_jit_sample *sample = jits->first; sample; sample = sample->next) {
+		struct xp_image *image = sample->image;
+
+		if (image->jit_looked_tsc == now_tsc)
+			continue;
+		image->jit_looked_tsc = now_tsc;
+		first = first ?: XP_MIN(xp_jit_refresh(image->jit, space_of(image), now_tsc), 0);
+	}
+	return first ?: deliver_named(jits, now_tsc - XP_MIN(now_tsc, wait_ticks), deliver, arg);
+}
+
+int xp_jit_samples_finish(struct xp_jit_samples *jits, struct xp_image *const *images, size_t image_count,
+			  xp_jit_deliver *deliver, void *arg)
+{
+	uint64_t now_tsc = xp_clock_now_tsc();
+	int first = 0;
+
+	for (size_t i = 0; i < image_count; i++)
+		if (images[i]->jit)
+			first = first ?: xp_jit_finish(images[i]->jit, space_of(images[i]), now_tsc);
+	return deliver_named(jits, UINT64_MAX, deliver, arg) ?: first;
+}
+
+void xp_jit_samples_free(struct xp_jit_samples *jits)
+{
+	struct xp_jit_sample *sample;
+
+	while ((sample = jits->first)) {
+		jits->first = sample->next;
+		drop(jits, sample);
+	}
+	jits->last = NULL;
+	xp_jits_free(&jits->jits);
+}
