@@ -11,12 +11,11 @@
 #include <unistd.h>
 
 #include "cfi_fdes.h"
+#include "cfi_gaps.h"
 #include "cfi_rows.h"
 #include "cfi_rule.h"
 #include "elf_image.h"
 #include "util.h"
-
-#define CHUNK_BYTES 65536
 
 struct build {
 	struct xp_elf_image image;
@@ -26,8 +25,8 @@ struct build {
 	Dwarf *own;
 	Dwfl *dwfl; /* of a separate file */
 	struct xp_cfi_rows rows;
+	struct xp_cfi_gaps gaps;
 	struct xp_cfi_header header;
-	uint8_t chunk[CHUNK_BYTES];
 };
 
 static const Dwfl_Callbacks callbacks = {
@@ -156,53 +155,6 @@ static int read_fdes(struct build *build, const char *path, uint64_t code_bytes)
 	return err;
 }
 
-/* ---- signal returns without an entry ---- */
-
-/*
- * mov $__NR_rt_sigreturn,%rax; syscall. musl and Go return from signal handlers through these two instructions, which
- * have no entry or one that does not know of signals. Nobody else can use them: the kernel takes what is at rsp for a
- * ucontext_t.
- */
-static const uint8_t signal_return[] = { 0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05 };
-
-/* The place of the first in [start, end) of the file; end: there is none. */
-static uint64_t find_signal_return(struct build *build, uint64_t start, uint64_t end)
-{
-	while (end - start >= sizeof(signal_return)) {
-		size_t bytes = XP_MIN(end - start, (uint64_t)sizeof(build->chunk));
-		const uint8_t *found;
-
-		if (!xp_elf_image_read(&build->image, build->chunk, start, bytes))
-			break;
-		found = memmem(build->chunk, bytes, signal_return, sizeof(signal_return));
-		if (found)
-			return start + (uint64_t)(found - build->chunk);
-		start += bytes - (sizeof(signal_return) - 1);
-	}
-	return end;
-}
-
-/* Code without an entry. A return address in a signal's return is its first byte: its row begins one before. */
-static int add_gap(struct build *build, uint64_t start, uint64_t end)
-{
-	static const struct xp_cfi_row none, signal = { .rule = XP_CFI_SIGNAL };
-	int err = 0;
-
-	while (!err && start < end) {
-		uint64_t found = find_signal_return(build, start, end);
-
-		if (found == end || found > start + 1)
-			err = xp_cfi_rows_add(&build->rows, (uint32_t)start, &none, NULL);
-		start = found;
-		if (!err && found < end) {
-			err = xp_cfi_rows_add(&build->rows, (uint32_t)XP_MAX(found, (uint64_t)1) - 1, &signal, NULL);
-			start = found + sizeof(signal_return);
-			build->header.code_bytes[XP_CFI_KNOWN] += sizeof(signal_return);
-		}
-	}
-	return err;
-}
-
 /* ---- rows ---- */
 
 /* The part [start, end) of an entry's code. to_offset: what makes an address an offset in the file. */
@@ -262,15 +214,15 @@ static int add_segment(struct build *build, const struct xp_elf_segment *segment
 		if (fde_start >= fde_end)
 			continue;
 		if (fde->is_debug &&
-		    find_signal_return(build, fde_start + to_offset, fde_end + to_offset) != fde_end + to_offset)
+		    xp_cfi_gaps_has_signal_return(&build->gaps, fde_start + to_offset, fde_end + to_offset))
 			continue;
-		err = add_gap(build, at + to_offset, fde_start + to_offset);
+		err = xp_cfi_gaps_add(&build->gaps, at + to_offset, fde_start + to_offset);
 		if (!err)
 			err = add_fde(build, fde->is_debug ? build->debug_frame : build->eh_frame, fde_start, fde_end,
 				      to_offset);
 		at = fde_end;
 	}
-	return err ? err : add_gap(build, at + to_offset, end + to_offset);
+	return err ? err : xp_cfi_gaps_add(&build->gaps, at + to_offset, end + to_offset);
 }
 
 static int by_offset(const void *a, const void *b)
@@ -314,10 +266,11 @@ static uint64_t now_ns(void)
 	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
-static void count_gaps(struct build *build, uint64_t code_bytes)
+static void count_code(struct build *build, uint64_t code_bytes)
 {
 	uint64_t *counts = build->header.code_bytes, sum = 0;
 
+	counts[XP_CFI_KNOWN] += build->gaps.known_bytes;
 	for (size_t i = 0; i < XP_CFI_REASONS; i++)
 		sum += counts[i];
 	counts[XP_CFI_NO_FDE] = code_bytes > sum ? code_bytes - sum : 0;
@@ -331,6 +284,7 @@ static int make(struct build *build, int fd, const char *path, int to_fd)
 	if (err)
 		return err;
 	code_bytes = executable_bytes(build);
+	xp_cfi_gaps_init(&build->gaps, &build->image, &build->rows);
 	err = read_fdes(build, path, code_bytes);
 	if (!err)
 		err = add_segments(build);
@@ -338,7 +292,7 @@ static int make(struct build *build, int fd, const char *path, int to_fd)
 		return err;
 	if (!build->rows.count)
 		return -ENOENT;
-	count_gaps(build, code_bytes);
+	count_code(build, code_bytes);
 	build->header.build_ns = now_ns() - start_ns;
 	return xp_cfi_rows_write(&build->rows, &build->header, to_fd);
 }

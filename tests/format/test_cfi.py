@@ -235,6 +235,32 @@ def test_without_the_search_table(tmp_path):
     assert compare(program, table) > 10
 
 
+def plt_rules(program):
+    """Our rows of .plt: its first stub at its start and behind its push, and the others"""
+    m = re.search(r"\] \.plt\s+PROGBITS\s+\S+ (\S+)", house.run(["readelf", "-SW", program]).stdout)
+    table, start = Table(program), int(m[1], 16)
+    return [table.at(start + at)[:2] for at in (0, 6, 16, 31, 32)]
+
+
+@pytest.mark.parametrize("flags, threshold", [([], 11), (["-Wl,-z,ibtplt"], 9)])
+def test_calls_of_libraries(tmp_path, flags, threshold):
+    program = build(tmp_path, "-O2", "-Wl,-z,lazy", *flags)
+    assert plt_rules(program) == [("rsp", 2), ("rsp", 3)] + [("plt", threshold)] * 3
+
+
+@pytest.mark.parametrize("flags, threshold", [([], 11), (["-fcf-protection", "-Wl,-z,force-ibt"], 9)])
+def test_calls_of_libraries_without_entries(tmp_path, flags, threshold):
+    """lld makes no entries for them."""
+    if not shutil.which("ld.lld"):
+        pytest.skip("no lld here")
+    program = build(tmp_path, "-O2", "-fuse-ld=lld", "-Wl,-z,lazy", *flags, compiler=house.CLANG)
+    assert plt_rules(program) == [("rsp", 2), ("rsp", 3)] + [("plt", threshold)] * 3
+    second = re.search(r"\] \.plt\.sec\s+PROGBITS\s+\S+ (\S+)", house.run(["readelf", "-SW", program]).stdout)
+    assert bool(second) == (threshold == 9)
+    if second:
+        assert Table(program).at(int(second[1], 16) + 20)[:2] == ("rsp", 1)
+
+
 def test_none_at_all(tmp_path):
     source = 'void _start(void) { __asm__("mov $60, %eax; xor %edi, %edi; syscall"); }'
     program = build(tmp_path, "-O2", "-nostdlib", "-static", "-fno-asynchronous-unwind-tables", source=source)

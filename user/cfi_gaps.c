@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "cfi_gaps.h"
+
+#include <string.h>
+
+#include "util.h"
+
+#define STUB_BYTES 16
+
+static const struct xp_cfi_row none;
+
+/* ---- stubs ---- */
+
+void xp_cfi_gaps_init(struct xp_cfi_gaps *gaps, struct xp_elf_image *image, struct xp_cfi_rows *rows)
+{
+	static const char *const names[XP_CFI_STUBS_MAX] = { ".plt", ".plt.sec", ".plt.got", ".iplt" };
+
+	gaps->image = image;
+	gaps->rows = rows;
+	gaps->known_bytes = 0;
+	gaps->stubs_count = 0;
+	for (size_t i = 0; i < XP_CFI_STUBS_MAX; i++) {
+		GElf_Shdr header;
+
+		if (!xp_elf_image_section(image, names[i], 0, &header) || header.sh_type != SHT_PROGBITS ||
+		    header.sh_addr % STUB_BYTES || header.sh_size > UINT32_MAX || header.sh_offset > UINT32_MAX)
+			continue;
+		gaps->stubs[gaps->stubs_count++] = (struct xp_cfi_stubs){
+			.start = header.sh_offset,
+			.end = header.sh_offset + header.sh_size,
+			.is_lazy = i == 0,
+		};
+	}
+}
+
+/* The first section that begins in [start, end) and ends there; NULL: none. */
+static const struct xp_cfi_stubs *next_stubs(const struct xp_cfi_gaps *gaps, uint64_t start, uint64_t end)
+{
+	const struct xp_cfi_stubs *first = NULL;
+
+	for (size_t i = 0; i < gaps->stubs_count; i++) {
+		const struct xp_cfi_stubs *stubs = &gaps->stubs[i];
+
+		if (stubs->start >= start && stubs->start < stubs->end && stubs->end <= end &&
+		    (!first || stubs->start < first->start))
+			first = stubs;
+	}
+	return first;
+}
+
+static bool is_at(const uint8_t *code, size_t at, const char *bytes, size_t count)
+{
+	return !memcmp(code + at, bytes, count);
+}
+
+#define IS_AT(code, at, bytes) is_at(code, at, bytes, sizeof(bytes) - 1)
+
+/* jmp *there(%rip), behind endbr64, behind bnd, or both. */
+static bool is_jump(const uint8_t *code)
+{
+	size_t at = IS_AT(code, 0, "\xf3\x0f\x1e\xfa") ? 4 : 0;
+
+	if (IS_AT(code, at, "\xf2"))
+		at++;
+	return IS_AT(code, at, "\xff\x25");
+}
+
+static struct xp_cfi_row stub_rule(const uint8_t *code, bool is_lazy)
+{
+	const struct xp_cfi_row jump = { .rule = XP_CFI_RSP, .cfa = 1, .rbp = XP_CFI_RBP_SAME };
+	struct xp_cfi_row lazy = { .rule = XP_CFI_PLT, .rbp = XP_CFI_RBP_SAME };
+
+	if (is_lazy && IS_AT(code, 0, "\xff\x25") && code[6] == 0x68) /* push $number */
+		lazy.cfa = 11;
+	else if (is_lazy && IS_AT(code, 0, "\xf3\x0f\x1e\xfa\x68"))
+		lazy.cfa = 9;
+	if (lazy.cfa)
+		return lazy;
+	return is_jump(code) ? jump : none;
+}
+
+static int add_stubs(struct xp_cfi_gaps *gaps, const struct xp_cfi_stubs *stubs)
+{
+	struct xp_cfi_row row = { .rule = XP_CFI_RSP, .cfa = 2, .rbp = XP_CFI_RBP_SAME };
+	uint64_t start = stubs->start;
+	uint8_t code[STUB_BYTES];
+	int err = 0;
+
+	/* The first lazy one pushes for all others; what was pushed before is one word. */
+	if (stubs->is_lazy && stubs->end - start > STUB_BYTES &&
+	    xp_elf_image_read(gaps->image, code, start, sizeof(code)) && IS_AT(code, 0, "\xff\x35")) {
+		err = xp_cfi_rows_add(gaps->rows, (uint32_t)start, &row, NULL);
+		row.cfa++;
+		if (!err)
+			err = xp_cfi_rows_add(gaps->rows, (uint32_t)start + 6, &row, NULL);
+		gaps->known_bytes += STUB_BYTES;
+		start += STUB_BYTES;
+	}
+	row = none;
+	if (stubs->end - start >= STUB_BYTES && xp_elf_image_read(gaps->image, code, start, sizeof(code)))
+		row = stub_rule(code, stubs->is_lazy);
+	if (!err)
+		err = xp_cfi_rows_add(gaps->rows, (uint32_t)start, &row, NULL);
+	if (row.rule != XP_CFI_NONE)
+		gaps->known_bytes += stubs->end - start;
+	return err;
+}
+
+/* ---- signal returns ---- */
+
+static const uint8_t signal_return[] = { 0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05 };
+
+/* The place of the first in [start, end) of the file; end: there is none. */
+static uint64_t find_signal_return(struct xp_cfi_gaps *gaps, uint64_t start, uint64_t end)
+{
+	while (end - start >= sizeof(signal_return)) {
+		size_t bytes = XP_MIN(end - start, (uint64_t)sizeof(gaps->chunk));
+		const uint8_t *found;
+
+		if (!xp_elf_image_read(gaps->image, gaps->chunk, start, bytes))
+			break;
+		found = memmem(gaps->chunk, bytes, signal_return, sizeof(signal_return));
+		if (found)
+			return start + (uint64_t)(found - gaps->chunk);
+		start += bytes - (sizeof(signal_return) - 1);
+	}
+	return end;
+}
+
+bool xp_cfi_gaps_has_signal_return(struct xp_cfi_gaps *gaps, uint64_t start, uint64_t end)
+{
+	return find_signal_return(gaps, start, end) != end;
+}
+
+/* A return address there is that of its first byte, for which the byte before is looked up: the row begins with it. */
+static int add_plain(struct xp_cfi_gaps *gaps, uint64_t start, uint64_t end)
+{
+	static const struct xp_cfi_row signal = { .rule = XP_CFI_SIGNAL };
+	int err = 0;
+
+	while (!err && start < end) {
+		uint64_t found = find_signal_return(gaps, start, end);
+
+		if (found == end || found > start + 1)
+			err = xp_cfi_rows_add(gaps->rows, (uint32_t)start, &none, NULL);
+		start = found;
+		if (!err && found < end) {
+			err = xp_cfi_rows_add(gaps->rows, (uint32_t)XP_MAX(found, (uint64_t)1) - 1, &signal, NULL);
+			start = found + sizeof(signal_return);
+			gaps->known_bytes += sizeof(signal_return);
+		}
+	}
+	return err;
+}
+
+int xp_cfi_gaps_add(struct xp_cfi_gaps *gaps, uint64_t start, uint64_t end)
+{
+	const struct xp_cfi_stubs *stubs;
+	int err = 0;
+
+	while (!err && (stubs = next_stubs(gaps, start, end))) {
+		err = add_plain(gaps, start, stubs->start);
+		if (!err)
+			err = add_stubs(gaps, stubs);
+		start = stubs->end;
+	}
+	return err ? err : add_plain(gaps, start, end);
+}
