@@ -37,9 +37,9 @@ struct xp_jit_load {
 	const uint8_t *code;		 /* size bytes, NULL: not known */
 	const struct xp_jit_line *lines; /* in order of address */
 	size_t line_count;
-	const uint8_t *eh_frame; /* .eh_frame with addresses as in the process; NULL: none */
+	const uint8_t *eh_frame; /* as if it lay at start + size rounded up to 8; NULL: none */
 	size_t eh_frame_bytes;
-	const uint8_t *eh_frame_hdr; /* NULL: none */
+	const uint8_t *eh_frame_hdr; /* as if it lay directly behind; NULL: none */
 	size_t eh_frame_hdr_bytes;
 };
 

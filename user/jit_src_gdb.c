@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "elf_find.h"
+#include "jit_eh_frame.h"
 #include "jit_symfile.h"
 #include "jit_symfile_lines.h"
 #include "number_map.h"
@@ -13,6 +14,7 @@
 #include "util.h"
 
 #define REFRESH_BYTES_MAX (32u << 20) /* of symfiles, in one walk */
+#define EH_FRAME_BYTES_MAX (1u << 20)
 #define VERSION 1
 #define ACTION_REGISTER 1
 
@@ -177,7 +179,17 @@ struct walk {
 struct symfile {
 	struct xp_jit_symfile functions;
 	struct xp_dwarf_lines lines;
+	uint8_t *eh_frame; /* NULL: none */
+	struct xp_jit_eh_frames eh_frames;
 };
+
+static void free_symfile(struct symfile *symfile)
+{
+	xp_jit_symfile_free(&symfile->functions);
+	xp_dwarf_lines_free(&symfile->lines);
+	xp_jit_eh_frames_free(&symfile->eh_frames);
+	free(symfile->eh_frame);
+}
 
 /* Those of a function; the caller frees. NULL: there are none, or no memory for them. */
 static struct xp_jit_line *lines_of(const struct symfile *symfile, const struct xp_jit_function *function,
@@ -206,11 +218,19 @@ static int load_function(const struct walk *walk, struct known *known, const str
 		.code = xp_jit_bytes_read(walk->bytes, function->address, function->size),
 	};
 	struct xp_jit_line *lines = lines_of(symfile, function, &load.line_count);
+	struct xp_jit_eh_frame eh_frame = { 0 };
 	int err;
 
 	load.lines = lines;
+	if (!xp_jit_eh_frame_make(&eh_frame, &symfile->eh_frames, function->address, function->size, false)) {
+		load.eh_frame = eh_frame.frame;
+		load.eh_frame_bytes = eh_frame.frame_bytes;
+		load.eh_frame_hdr = eh_frame.header;
+		load.eh_frame_hdr_bytes = eh_frame.header_bytes;
+	}
 	err = xp_jit_code_load(walk->code, &load, &known->codes[known->code_count]);
 	known->code_count += !err;
+	xp_jit_eh_frame_free(&eh_frame);
 	free(lines);
 	return err;
 }
@@ -228,16 +248,34 @@ static int load_functions(const struct walk *walk, struct known *known, const st
 	return err == -ENOMEM ? err : 0; /* others are the target's fault, or counted */
 }
 
-/* Lines, like bytes, are for who wants them. */
+/* From live memory: in the symfile its addresses are not those of the process. */
+static int read_eh_frame(const struct walk *walk, struct symfile *symfile)
+{
+	uint64_t bytes = symfile->functions.eh_frame_bytes;
+
+	if (!bytes || bytes > EH_FRAME_BYTES_MAX)
+		return 0;
+	symfile->eh_frame = malloc(bytes);
+	if (!symfile->eh_frame)
+		return -ENOMEM;
+	if (xp_target_memory_read(walk->gdb->pid, symfile->functions.eh_frame, symfile->eh_frame, bytes))
+		return 0;
+	return xp_jit_eh_frames_read(&symfile->eh_frames, symfile->eh_frame, bytes, symfile->functions.eh_frame);
+}
+
+/* Lines and unwinding data, like bytes, are for who wants them. */
 static int read_symfile(const struct walk *walk, struct symfile *symfile, const uint8_t *bytes, size_t size)
 {
-	int err = xp_jit_symfile_read(&symfile->functions, bytes, size);
+	int err;
 
-	symfile->lines = (struct xp_dwarf_lines){ 0 };
+	*symfile = (struct symfile){ 0 };
+	err = xp_jit_symfile_read(&symfile->functions, bytes, size);
 	if (!err && walk->bytes && symfile->functions.has_lines)
 		err = xp_jit_symfile_lines(&symfile->lines, bytes, size);
+	if (!err && walk->bytes)
+		err = read_eh_frame(walk, symfile);
 	if (err)
-		xp_jit_symfile_free(&symfile->functions);
+		free_symfile(symfile);
 	return err;
 }
 
@@ -256,8 +294,7 @@ static int load_symfile(struct walk *walk, struct known *known)
 	if (!err) {
 		memcpy(known->head, bytes, sizeof(known->head));
 		err = load_functions(walk, known, &symfile);
-		xp_dwarf_lines_free(&symfile.lines);
-		xp_jit_symfile_free(&symfile.functions);
+		free_symfile(&symfile);
 	}
 	free(bytes);
 	return err == -ENOMEM ? err : 0;

@@ -145,6 +145,10 @@ static int read_sections(struct reader *reader)
 		name = string_at(reader, &names, header.sh_name);
 		if (name && !strcmp(name, ".debug_line"))
 			reader->symfile->has_lines = true;
+		if (name && !strcmp(name, ".eh_frame") && header.sh_flags & SHF_ALLOC && header.sh_addr) {
+			reader->symfile->eh_frame = header.sh_addr;
+			reader->symfile->eh_frame_bytes = header.sh_size;
+		}
 		if (header.sh_type == SHT_SYMTAB && !done) {
 			err = read_symbols(reader, &header);
 			done = true;

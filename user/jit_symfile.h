@@ -25,6 +25,9 @@ struct xp_jit_symfile {
 	struct xp_jit_function *functions; /* in order of address */
 	size_t count;
 	bool has_lines; /* there is a .debug_line */
+	/* Where .eh_frame was put, which is as it should be there alone; 0 bytes: nowhere. */
+	uint64_t eh_frame;
+	uint64_t eh_frame_bytes;
 };
 
 /* -EBADMSG no ELF file for x86-64; -ENOMEM. What is broken in it has no functions. The caller frees. */

@@ -153,6 +153,54 @@ def test_unwinding_info(injected, tmp_path):
     assert ".eh_frame" not in house.run(["readelf", "-SW", tmp_path / f"jitted-{PID}-2.so"]).stdout
 
 
+FUNCTIONS = r"""
+#include <string>
+#include <vector>
+struct Guard { std::vector<int> &v; ~Guard() { v.clear(); } };
+extern "C" __attribute__((noinline)) int thrower(int n) { if (n > 3) throw n; return n; }
+extern "C" __attribute__((noinline)) int catcher(int n) { std::vector<int> v(n); Guard g{v}; try { return thrower(n); } catch (int e) { return e; } }
+extern "C" __attribute__((noinline)) int aligned(int n) { alignas(64) char a[256]; for (auto &c : a) c = n++; __builtin_memset(a + n % 9, 1, n % 7); return a[n % 256]; }
+extern "C" __attribute__((noinline)) int variable(int n) { char *a = (char *)__builtin_alloca(n); __builtin_memset(a, n, n); return a[n / 2] + catcher(n); }
+extern "C" __attribute__((noinline)) int leaf(int n) { return n * 3; }
+"""
+
+
+def rows_of(text, start):
+    """{offset in the function: rules} of the entry of `readelf --debug-dump=frames-interp` for the function there."""
+    for entry in re.split(r"\n\n", text):
+        if f"pc={start:016x}.." in entry:
+            lines = [line.split() for line in entry.splitlines()]
+            names = next(line for line in lines if line[:1] == ["LOC"] or line is lines[-1])[1:]
+            return {int(line[0], 16) - start: dict(zip(names, line[1:])) for line in lines if re.fullmatch(r"[0-9a-f]{16}", line[0] if line else "")}
+    return None
+
+
+def test_unwinding_of_compilers(injected, tmp_path):
+    """What gcc has in .eh_frame, laid out for single functions: each of perf's images unwinds as the library does."""
+    (tmp_path / "functions.cpp").write_text(FUNCTIONS)
+    library = tmp_path / "functions.so"
+    made = house.run(["g++", "-O2", "-shared", "-fPIC", tmp_path / "functions.cpp", "-o", library])
+    assert made.returncode == 0, made.stderr
+    names = ("thrower", "catcher", "aligned", "variable", "leaf")
+    found = {name: (int(at, 16), int(size, 16)) for at, size, name in re.findall(r"^(\w+) (\w+) T (\w+)$", house.run(["nm", "-S", library]).stdout, re.M) if name in names}
+    assert set(found) == set(names)
+    at, = re.findall(r"\] \.eh_frame +PROGBITS +(\w+)", house.run(["readelf", "-SW", library]).stdout)
+    for name in (".eh_frame", ".text"):
+        house.run(["objcopy", "-O", "binary", "-j", name, library, tmp_path / name[1:]])
+    laid = house.run([house.OUTPUT / "tests" / "format" / "eh_frame_gen", tmp_path / "eh_frame", at], stdin=None,
+                     input="".join(f"{start:x} {size:x}\n" for start, size in found.values())).stdout.splitlines()
+    rows = []
+    for index, ((name, (start, size)), line) in enumerate(zip(found.items(), laid)):
+        frame, header = line.split()
+        rows += [("unwind", 1000, 0, frame, header), ("load", 1000, index, BASE + start, name, b"\x90" * size)]
+    injected(rows, [sample(2000, BASE + found["leaf"][0])])
+    wanted = house.run(["readelf", "--debug-dump=frames-interp", library]).stdout
+    for index, (name, (start, size)) in enumerate(found.items()):
+        done = house.run(["readelf", "--debug-dump=frames-interp", tmp_path / f"jitted-{PID}-{index}.so"])
+        rows = rows_of(done.stdout, 0x80)
+        assert rows == rows_of(wanted, start) and done.stderr == "" and (rows or name == "leaf"), name
+
+
 def test_code_bytes(injected, tmp_path):
     """The code that perf annotates is the code that was dumped, also of one function that fills pages."""
     long = bytes(range(256)) * 1000

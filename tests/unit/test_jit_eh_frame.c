@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* Sections by hand from "Linux Standard Base Core Specification", 10.6, and what a target may make of them. */
+#include "jit_eh_frame.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define ADDRESS 0x7f0000100000ull /* of the section */
+#define CODE 0x7f0000000000ull
+
+static struct {
+	uint8_t bytes[4096];
+	size_t size;
+	size_t entry;
+} section;
+
+static struct xp_jit_eh_frames frames;
+static struct xp_jit_eh_frame made;
+
+static void number(uint64_t value, unsigned int bytes)
+{
+	for (unsigned int i = 0; i < bytes; i++)
+		section.bytes[section.size++] = value >> 8 * i;
+}
+
+static void put(const void *bytes, size_t size)
+{
+	memcpy(section.bytes + section.size, bytes, size);
+	section.size += size;
+}
+
+static void begin(void)
+{
+	section.entry = section.size;
+	number(0, 4);
+}
+
+static void end(void)
+{
+	size_t size = section.size;
+
+	section.size = section.entry;
+	number(size - section.entry - 4, 4);
+	section.size = size;
+}
+
+/* "zR" of this encoding: CFA = rsp + 8, the return address at CFA - 8. Where it begins. */
+static size_t put_cie(uint8_t encoding)
+{
+	begin();
+	number(0, 4);
+	put("\1zR\0\1\x78\20\1", 8);
+	number(encoding, 1);
+	put("\14\7\10\220\1\0\0", 7);
+	end();
+	return section.entry;
+}
+
+/* advance 1, CFA = rsp + 16 */
+static void put_fde(size_t cie, uint64_t start, unsigned int start_bytes, uint64_t size)
+{
+	begin();
+	number(section.size - cie, 4);
+	number(start, start_bytes);
+	number(size, start_bytes);
+	put("\0\x41\16\20", 4);
+	end();
+}
+
+static void read_section(size_t size)
+{
+	uint8_t *bytes = malloc(size ? size : 1);
+
+	assert_non_null(bytes);
+	memcpy(bytes, section.bytes, size);
+	xp_jit_eh_frames_free(&frames);
+	assert_int_equal(xp_jit_eh_frames_read(&frames, bytes, size, ADDRESS), 0);
+	free(bytes);
+	/* what is made of it needs the bytes */
+	xp_jit_eh_frames_free(&frames);
+	assert_int_equal(xp_jit_eh_frames_read(&frames, section.bytes, size, ADDRESS), 0);
+}
+
+static int setup(void **state)
+{
+	(void)state;
+	memset(&section, 0, sizeof(section));
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	xp_jit_eh_frames_free(&frames);
+	xp_jit_eh_frame_free(&made);
+	return 0;
+}
+
+/* Of the function at CODE, whose 0x25 bytes end with the frame at 0x28. */
+static const uint8_t golden_frame[] = {
+	20,   0,    0,	  0,	0,    0, 0, 0, 1, 'z',	'R', 0,	 1, 0x78, 16, 1,
+	0x1b, 12,   7,	  8,	0x90, 1, 0, 0, /* CIE */
+	20,   0,    0,	  0,	28,   0, 0, 0, /* FDE, whose address stands at 0x28 + 0x20 */
+	0xb8, 0xff, 0xff, 0xff, 0x25, 0, 0, 0, 0, 0x41, 14,  16, 0, 0,	  0,  0,
+};
+static const uint8_t golden_header[] = {
+	1,    0x1b, 3,	  0x3b, 0xc8, 0xff, 0xff, 0xff, 1, 0, 0, 0, /* behind 0x34 bytes of frame */
+	0xa4, 0xff, 0xff, 0xff, 0xe4, 0xff, 0xff, 0xff,
+};
+static const uint8_t golden_terminator[4];
+
+static void check_golden(void)
+{
+	assert_int_equal(made.frame_bytes, sizeof(golden_frame) + 4);
+	assert_memory_equal(made.frame, golden_frame, sizeof(golden_frame));
+	assert_memory_equal(made.frame + sizeof(golden_frame), golden_terminator, 4);
+	assert_int_equal(made.header_bytes, sizeof(golden_header));
+	assert_memory_equal(made.header, golden_header, sizeof(golden_header));
+	xp_jit_eh_frame_free(&made);
+}
+
+static void make_golden(void)
+{
+	assert_int_equal(xp_jit_eh_frame_make(&made, &frames, CODE, 0x25, false), 0);
+	check_golden();
+}
+
+/* However addresses are written, what is made is the same. */
+static void test_encodings(void **state)
+{
+	size_t cie;
+
+	(void)state;
+	cie = put_cie(0x00); /* absolute, 8 bytes */
+	put_fde(cie, CODE, 8, 0x25);
+	read_section(section.size);
+	make_golden();
+	setup(NULL);
+	cie = put_cie(0x1b); /* relative, 4 bytes */
+	put_fde(cie, CODE - (ADDRESS + section.size + 8), 4, 0x25);
+	read_section(section.size);
+	make_golden();
+	setup(NULL);
+	cie = put_cie(0x1c); /* relative, 8 bytes; the section ends with a terminator and something behind */
+	put_fde(cie, CODE - (ADDRESS + section.size + 8), 8, 0x25);
+	number(0, 4);
+	put("\1\2\3", 3);
+	read_section(section.size);
+	make_golden();
+}
+
+/* The text's order: the header at 0x28, the frame behind its 20 bytes at 0x3c. */
+static void test_header_first(void **state)
+{
+	static const uint8_t header[] = {
+		1, 0x1b, 3, 0x3b, 0x10, 0, 0, 0, 1, 0, 0, 0, 0xd8, 0xff, 0xff, 0xff, 0x2c, 0, 0, 0,
+	};
+
+	(void)state;
+	put_fde(put_cie(0x00), CODE, 8, 0x25);
+	read_section(section.size);
+	assert_int_equal(xp_jit_eh_frame_make(&made, &frames, CODE, 0x25, true), 0);
+	assert_int_equal(made.header_bytes, sizeof(header));
+	assert_memory_equal(made.header, header, sizeof(header));
+	assert_memory_equal(made.frame + 32, "\xa4\xff\xff\xff\x25", 5);
+}
+
+/* Several entries of one function, of others, and in no order; what is not all inside is not the function's. */
+static void test_find(void **state)
+{
+	size_t cie = put_cie(0x00);
+
+	(void)state;
+	put_fde(cie, CODE + 0x200, 8, 0x10);
+	put_fde(cie, CODE + 0x110, 8, 0x10);
+	put_fde(cie, CODE, 8, 0x10);
+	put_fde(cie, CODE + 0x100, 8, 0x10);
+	read_section(section.size);
+	assert_int_equal(frames.count, 4);
+	assert_int_equal(xp_jit_eh_frame_make(&made, &frames, CODE + 0x100, 0x20, false), 0);
+	assert_int_equal(made.header_bytes, 12 + 2 * 8);
+	xp_jit_eh_frame_free(&made);
+	assert_int_equal(xp_jit_eh_frame_make(&made, &frames, CODE + 0x100, 0x1f, false), 0);
+	assert_int_equal(made.header_bytes, 12 + 8);
+	xp_jit_eh_frame_free(&made);
+	assert_int_equal(xp_jit_eh_frame_make(&made, &frames, CODE + 0x101, 0xf, false), -ENOENT);
+	assert_int_equal(xp_jit_eh_frame_make(&made, &frames, CODE + 0x1000, 0x10, false), -ENOENT);
+	assert_null(made.frame);
+}
+
+/* Personality and data of exceptions go; a signal's frame stays one; what is not known is left out. */
+static void test_augmentations(void **state)
+{
+	size_t cie, unknown;
+
+	(void)state;
+	begin();
+	number(0, 4);
+	put("\1zPLRS\0\1\x78\20\7\x9b\1\2\3\4\x1b\0\14\7\10\220\1", 24);
+	end();
+	cie = section.entry;
+	begin();
+	number(section.size - cie, 4);
+	number(CODE, 8);
+	number(0x25, 8);
+	put("\4\1\2\3\4\x41\16\20", 8);
+	end();
+	begin();
+	number(0, 4);
+	put("\1zX\0\1\x78\20\1\0\14\7\10\220\1", 14);
+	end();
+	unknown = section.entry;
+	put_fde(unknown, CODE + 0x100, 8, 0x25);
+	read_section(section.size);
+	assert_int_equal(frames.count, 1);
+	assert_int_equal(xp_jit_eh_frame_make(&made, &frames, CODE, 0x25, false), 0);
+	assert_memory_equal(made.frame + 8, "\1zRS\0\1\x78\20\1\x1b\14\7\10\220\1", 15);
+	assert_memory_equal(made.frame + 24 + 8 + 8, "\0\x41\16\20\0\0\0\0", 8);
+}
+
+/* Wherever it ends, and whatever the sizes say. */
+static void test_malformed(void **state)
+{
+	size_t size, cie = put_cie(0x00);
+
+	(void)state;
+	put_fde(cie, CODE, 8, 0x25);
+	size = section.size;
+	for (size_t i = 0; i < size; i++) {
+		read_section(i);
+		assert_int_equal(frames.count, 0);
+	}
+	for (size_t i = 0; i < size; i++) {
+		uint8_t before = section.bytes[i];
+
+		for (unsigned int value = 0; value < 256; value++) {
+			section.bytes[i] = value;
+			read_section(size);
+			if (frames.count && !xp_jit_eh_frame_make(&made, &frames, CODE, 0x25, false))
+				xp_jit_eh_frame_free(&made);
+		}
+		section.bytes[i] = before;
+	}
+	setup(NULL);
+	number(UINT32_MAX, 4);
+	number(UINT64_MAX, 8);
+	number(0, 8);
+	read_section(section.size);
+	assert_int_equal(frames.count, 0);
+}
+
+/* Entries of a function without end: nothing is made of them. */
+static void test_many(void **state)
+{
+	enum { COUNT = 50000, CIE = 27, FDE = 28 };
+	uint8_t *bytes = calloc(COUNT, FDE + CIE);
+	size_t size;
+
+	(void)state;
+	assert_non_null(bytes);
+	put_fde(put_cie(0x00), CODE, 8, 1);
+	size = section.size;
+	memcpy(bytes, section.bytes, size);
+	for (unsigned int i = 1; i < COUNT; i++) {
+		uint32_t pointer;
+
+		memcpy(bytes + size, section.bytes + section.entry, section.size - section.entry);
+		pointer = size + 4;
+		memcpy(bytes + size + 4, &pointer, 4);
+		size += section.size - section.entry;
+	}
+	assert_int_equal(xp_jit_eh_frames_read(&frames, bytes, size, ADDRESS), 0);
+	assert_int_equal(frames.count, COUNT);
+	assert_int_equal(xp_jit_eh_frame_make(&made, &frames, CODE, 0x25, false), -E2BIG);
+	free(bytes);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(test_encodings),	  TEST(test_header_first), TEST(test_find),
+		TEST(test_augmentations), TEST(test_malformed),	   TEST(test_many),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
