@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * Fuzzes the unwinding data of JIT code: what is laid out for a function is read again as what it was. The first 12
+ * bytes say where the function is.
+ */
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "jit_eh_frame.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+#define ADDRESS 0x7f0000000000ull
+
+static void check_again(const struct xp_jit_eh_frame *made, uint64_t start, uint32_t bytes)
+{
+	struct xp_jit_eh_frames frames;
+	struct xp_jit_eh_frame again;
+
+	if (xp_jit_eh_frames_read(&frames, made->frame, made->frame_bytes, start + ((bytes + 7ull) & ~7ull)))
+		abort();
+	if (frames.count != (made->header_bytes - 12) / 8)
+		abort();
+	if (xp_jit_eh_frame_make(&again, &frames, start, bytes, false))
+		abort();
+	/* Padding is instructions now. */
+	if (again.frame_bytes < made->frame_bytes || again.header_bytes != made->header_bytes)
+		abort();
+	xp_jit_eh_frame_free(&again);
+	xp_jit_eh_frames_free(&frames);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct xp_jit_eh_frames frames;
+	struct xp_jit_eh_frame made;
+	uint64_t start;
+	uint32_t bytes;
+
+	if (size < 12)
+		return 0;
+	memcpy(&start, data, 8);
+	memcpy(&bytes, data + 8, 4);
+	if (xp_jit_eh_frames_read(&frames, data + 12, size - 12, ADDRESS))
+		abort();
+	if (start < 1ull << 56 && bytes < 1 << 24 && !xp_jit_eh_frame_make(&made, &frames, start, bytes, false)) {
+		check_again(&made, start, bytes);
+		xp_jit_eh_frame_free(&made);
+	}
+	xp_jit_eh_frames_free(&frames);
+	return 0;
+}
