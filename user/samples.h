@@ -18,8 +18,11 @@
 #include "waiting.h"
 #include "xprof/record.h"
 
-/* So long a sample waits for a table at most; and so long all do at the end. */
-#define XP_SAMPLES_WAIT_NS 2000000000ull
+/*
+ * So long a sample waits for a table at most; and so long all do at the end. The largest tables (LLVM's) take some tenths
+ * of a second to make, and ten times that on a busy machine.
+ */
+#define XP_SAMPLES_WAIT_NS 5000000000ull
 #define XP_SAMPLES_DRAIN_NS 5000000000ull
 
 /* seen = written + unstored, always: what was lost on the way is counted by the BPF side. */

@@ -2,24 +2,41 @@
 #include "stacks.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
+#include "cfi_tables.h"
+#include "mapped_file.h"
 #include "stack_sizes.h"
 #include "util.h"
 
+/* How much of a stack is searched for return addresses, to ask for the tables of their files all at once. */
+#define GUESS_BYTES 16384u
+
 struct xp_stacks {
 	struct xp_stacks_options options;
+	struct xp_cfi_tables *tables;
 	struct xp_unwinder *unwinder;
 	struct xp_stack_sizes *sizes;
+	size_t asked; /* tables that are being made */
 };
 
-/* None has tables yet. */
 static int table_of(void *arg, const struct xp_file *file, const struct xp_cfi_table **table)
 {
-	(void)arg;
-	(void)file;
+	struct xp_stacks *stacks = arg;
+
 	*table = NULL;
-	return 0;
+	if (file->kind != XP_FILE_DISK && file->kind != XP_FILE_VDSO)
+		return 0;
+	switch (xp_cfi_tables_get(stacks->tables, file, table)) {
+	case XP_CFI_UNASKED:
+	case XP_CFI_BUILDING:
+		return -EAGAIN;
+	default:
+		return 0;
+	}
 }
 
 int xp_stacks_new(struct xp_stacks **result, const struct xp_stacks_options *options)
@@ -30,7 +47,9 @@ int xp_stacks_new(struct xp_stacks **result, const struct xp_stacks_options *opt
 	if (!stacks)
 		return -ENOMEM;
 	stacks->options = *options;
-	err = xp_unwinder_new(&stacks->unwinder, table_of, stacks, options->by_frame_pointer);
+	err = xp_cfi_tables_new(&stacks->tables);
+	if (!err)
+		err = xp_unwinder_new(&stacks->unwinder, table_of, stacks, options->by_frame_pointer);
 	if (!err)
 		err = xp_stack_sizes_new(&stacks->sizes);
 	if (err) {
@@ -47,14 +66,51 @@ void xp_stacks_free(struct xp_stacks *stacks)
 		return;
 	xp_stack_sizes_free(stacks->sizes);
 	xp_unwinder_free(stacks->unwinder);
+	xp_cfi_tables_free(stacks->tables);
 	free(stacks);
 }
 
 bool xp_stacks_pending(struct xp_stacks *stacks, const struct xp_file *file)
 {
-	(void)stacks;
-	(void)file;
-	return false;
+	const struct xp_cfi_table *table;
+
+	return xp_cfi_tables_get(stacks->tables, file, &table) == XP_CFI_BUILDING;
+}
+
+static int ask(struct xp_stacks *stacks, pid_t pid, const struct xp_vma *vma)
+{
+	const struct xp_cfi_table *table;
+	int fd, err;
+
+	if (vma->file->kind != XP_FILE_DISK && vma->file->kind != XP_FILE_VDSO)
+		return 0;
+	if (xp_cfi_tables_get(stacks->tables, vma->file, &table) != XP_CFI_UNASKED)
+		return 0;
+	fd = xp_mapped_file_open(pid, vma);
+	err = xp_cfi_tables_ask(stacks->tables, vma->file, fd);
+	if (fd >= 0)
+		close(fd);
+	stacks->asked += !err && fd >= 0;
+	return err == -ENOMEM ? err : 0;
+}
+
+/* The files of code that words on the stack point to. */
+static int ask_ahead(struct xp_stacks *stacks, pid_t pid, const struct xp_space *space,
+		     const struct xp_unwind_thread *thread)
+{
+	uint32_t bytes = XP_MIN(thread->stack_bytes, GUESS_BYTES);
+	int err = 0;
+
+	for (uint32_t at = 0; at + sizeof(uint64_t) <= bytes && !err; at += sizeof(uint64_t)) {
+		const struct xp_vma *vma;
+		uint64_t word;
+
+		memcpy(&word, thread->stack + at, sizeof(word));
+		vma = word ? xp_space_find(space, word) : NULL;
+		if (vma)
+			err = ask(stacks, pid, vma);
+	}
+	return err;
 }
 
 int xp_stacks_unwind(struct xp_stacks *stacks, pid_t pid, pid_t tid, const struct xp_space *space,
@@ -63,10 +119,13 @@ int xp_stacks_unwind(struct xp_stacks *stacks, pid_t pid, pid_t tid, const struc
 {
 	struct xp_stack_size size;
 	struct xp_stack_walk walk;
-
-	(void)pid;
+	int err;
 
 	xp_unwind(stacks->unwinder, space, thread, has_time, frames, result);
+	if (result->end == XP_UNWIND_WAITS) {
+		err = ask(stacks, pid, frames[result->count - 1].vma);
+		return err ? err : ask_ahead(stacks, pid, space, thread);
+	}
 	walk = (struct xp_stack_walk){
 		.sp = thread->sp,
 		.used_bytes = result->used_bytes,
@@ -81,12 +140,19 @@ int xp_stacks_unwind(struct xp_stacks *stacks, pid_t pid, pid_t tid, const struc
 
 int xp_stacks_collect(struct xp_stacks *stacks)
 {
-	(void)stacks;
-	return 0;
+	int count;
+
+	if (!stacks->asked)
+		return 0;
+	count = xp_cfi_tables_collect(stacks->tables);
+	if (count > 0)
+		stacks->asked -= XP_MIN((size_t)count, stacks->asked);
+	return count;
 }
 
 void xp_stacks_wait(struct xp_stacks *stacks, unsigned int timeout_ms)
 {
-	(void)stacks;
-	(void)timeout_ms;
+	struct pollfd made = { .fd = xp_cfi_tables_fd(stacks->tables), .events = POLLIN };
+
+	poll(&made, 1, timeout_ms);
 }

@@ -172,14 +172,18 @@ static bool go_to(struct walk *walk, uint64_t ip, uint64_t sp, uint64_t bp)
 /* The frame has no rule, which why says. Its frame pointer may lead on, if it is one. */
 static bool by_frame_pointer(struct walk *walk, enum xp_unwind_end why)
 {
+	const struct xp_unwind_thread *thread = walk->thread;
 	uint64_t bp = walk->bp, ip, next;
 
+	/* As in the first instructions of the dynamic linker: nobody can have called them. */
+	if (thread->is_whole && walk->sp - thread->sp >= thread->stack_bytes)
+		return ends(walk, XP_UNWIND_COMPLETE);
 	if (!walk->unwinder->by_frame_pointer)
 		return ends(walk, why);
 	/* System V ABI for x86-64, 3.4.1: rbp is zero in the deepest frame. Interrupted code may use it otherwise. */
 	if (!bp && walk->is_return)
 		return ends(walk, XP_UNWIND_COMPLETE);
-	if (bp < walk->sp || bp - walk->thread->sp >= XP_STACK_BYTES_MAX || bp % 8)
+	if (bp < walk->sp || bp - thread->sp >= XP_STACK_BYTES_MAX || bp % 8)
 		return ends(walk, why);
 	if (!read_word(walk, bp, &next) || !read_word(walk, bp + 8, &ip))
 		return false;

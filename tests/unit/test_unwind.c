@@ -26,7 +26,8 @@ enum {
 	AT_SIGNAL = 0x700,
 	AT_END = 0x800,
 	AT_GAP = 0x900,
-	AT_BIG = 0xa00, /* CFA = rsp + 8 * 65535 */
+	AT_BIG = 0xa00,	   /* CFA = rsp + 8 * 65535 */
+	AT_POPPED = 0xb00, /* CFA = rsp + 8, rbp at CFA - 16 */
 	CODE_BYTES = 0x1000,
 };
 
@@ -41,6 +42,7 @@ static const struct xp_cfi_row rows[] = {
 	{ AT_END, 0, 0, XP_CFI_END },
 	{ AT_GAP, 0, 0, XP_CFI_NONE },
 	{ AT_BIG, 65535, XP_CFI_RBP_SAME, XP_CFI_RSP },
+	{ AT_POPPED, 1, -2, XP_CFI_RSP },
 	{ CODE_BYTES, 0, 0, XP_CFI_NONE },
 };
 static const struct xp_cfi_deref derefs[] = {
@@ -316,6 +318,42 @@ static void test_no_frame_pointer(void **state)
 	free_world(world);
 }
 
+/* Of a stack that is empty up to where the kernel began it, there is no more to find. */
+static void test_empty_stack(void **state)
+{
+	struct world *world = new_world(false);
+
+	(void)state;
+	world->thread.ip = CODE + AT_GAP;
+	world->thread.is_whole = true;
+	world->thread.stack_bytes = 0;
+	CHECK(world, XP_UNWIND_COMPLETE, CODE + AT_GAP);
+	world->thread.ip = CODE + AT_RSP;
+	world->thread.stack_bytes = 16;
+	put(world, SP + 8, CODE + AT_GAP + 1);
+	CHECK(world, XP_UNWIND_COMPLETE, CODE + AT_RSP, CODE + AT_GAP + 1);
+	world->thread.stack_bytes = 24;
+	CHECK(world, XP_UNWIND_NO_RULE, CODE + AT_RSP, CODE + AT_GAP + 1);
+	world->thread.stack_bytes = 16;
+	world->thread.is_whole = false;
+	CHECK(world, XP_UNWIND_NO_RULE, CODE + AT_RSP, CODE + AT_GAP + 1);
+	free_world(world);
+}
+
+/* Behind `pop %rbp` the table still says where it was saved: below the stack pointer, where it is no more. */
+static void test_epilogue(void **state)
+{
+	struct world *world = new_world(false);
+
+	(void)state;
+	world->thread.ip = CODE + AT_POPPED;
+	world->thread.bp = SP + 64;
+	put(world, SP, CODE + AT_RBP + 1);
+	put(world, SP + 72, CODE + AT_END + 1);
+	CHECK(world, XP_UNWIND_COMPLETE, CODE + AT_POPPED, CODE + AT_RBP + 1, CODE + AT_END + 1);
+	free_world(world);
+}
+
 /* Why walks end. */
 
 static void test_truncated(void **state)
@@ -529,6 +567,8 @@ int main(void)
 		cmocka_unit_test(test_return_behind_the_end),
 		cmocka_unit_test(test_frame_pointer),
 		cmocka_unit_test(test_no_frame_pointer),
+		cmocka_unit_test(test_empty_stack),
+		cmocka_unit_test(test_epilogue),
 		cmocka_unit_test(test_truncated),
 		cmocka_unit_test(test_not_resident),
 		cmocka_unit_test(test_bad_return),
