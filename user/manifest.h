@@ -129,7 +129,7 @@ struct xp_manifest_samples {
 
 struct xp_manifest_file {
 	const char *name; /* in the directory */
-	const char *kind; /* "fdr", "side-elf", "gperftools", "jitdump" */
+	const char *kind; /* "fdr", "side-elf", "gperftools", "jitdump", "perf.data" */
 	uint64_t bytes;
 };
 

@@ -121,6 +121,8 @@ const struct xp_option xp_option_table[] = {
 	  "Only sample; leave XRay sleds alone." },
 	{ "no-samples", 0, NULL, NULL, XP_OPTION_FLAG, ON(RECORD), SETS(no_samples), "What to record",
 	  "Only record XRay sleds." },
+	{ "no-perf-data", 0, NULL, NULL, XP_OPTION_FLAG, ON(RECORD), SETS(no_perf_data), "What to record",
+	  "Write no perf.data of the samples." },
 	{ "freq", 'F', "HZ", "max", XP_OPTION_COUNT, ON(RECORD), SETS(hz), "Samples",
 	  "Samples a second of each running thread's CPU time, or max for as many as the kernel allows. Default: 99." },
 	{ "count", 'c', "PERIOD", NULL, XP_OPTION_COUNT, ON(RECORD), SETS(period), "Samples",

@@ -136,6 +136,24 @@ static int prepare_samples(struct xp_recording *rec)
 	return 0;
 }
 
+static int prepare_perf(struct xp_recording *rec)
+{
+	const struct xp_options *options = rec->options;
+	uint64_t tsc_hz = xp_clock_hz(rec->clock), period_ns = xp_sampler_period_ns(rec->sampler, tsc_hz);
+	struct xp_perf_out_options perf = {
+		.dir_fd = rec->outdir.fd,
+		.clock = rec->clock,
+		.hardware = xp_sampler_hardware(rec->sampler),
+		.event = xp_sampler_event(rec->sampler),
+		.period = options->period ? options->period : period_ns,
+		.late_ns = 2 * XP_SAMPLES_WAIT_NS,
+	};
+
+	if (perf.hardware && !options->period)
+		perf.period = xp_clock_ticks(rec->clock, period_ns);
+	return xp_perf_out_new(&rec->samples.perf, &perf);
+}
+
 /* Everything that does not touch the target yet. */
 static int prepare(struct xp_recording *rec, const struct xp_preflight *preflight)
 {
@@ -188,6 +206,8 @@ static int prepare(struct xp_recording *rec, const struct xp_preflight *prefligh
 		err = -ENOMEM;
 	if (!err && rec->with_samples)
 		err = prepare_samples(rec);
+	if (!err && rec->with_samples && !options->no_perf_data)
+		err = prepare_perf(rec);
 	if (err && !rec->why[0])
 		snprintf(rec->why, sizeof(rec->why),
 			 "cannot set up the BPF side: %s; `xprof doctor` tells what is "
@@ -349,6 +369,17 @@ static int finish_flights(struct xp_recording *rec)
 	return xp_run_collect_flights(rec, true) ?: err;
 }
 
+static int finish_perf(struct xp_recording *rec)
+{
+	int err = xp_perf_out_finish(rec->samples.perf);
+
+	if (err)
+		xp_error(XP_PERF_OUT_NAME " has %" PRIu64 " of %" PRIu64 " samples: %s%s",
+			 xp_perf_out_samples(rec->samples.perf), rec->samples.samples, strerror(-err),
+			 storage_remedy(err));
+	return err;
+}
+
 /* Makes the files of every image that had sleds; goes on after an error, so that the others are kept. */
 static int finish(struct xp_recording *rec)
 {
@@ -372,8 +403,13 @@ static int finish(struct xp_recording *rec)
 		first = first ?: err;
 	}
 	if (rec->sampler) {
-		int err = xp_samples_finish(&rec->samples, xp_sampler_period_ns(rec->sampler, xp_clock_hz(rec->clock)));
+		int err = xp_samples_drain(&rec->samples);
 
+		/* Before the profiles are written: it gives room back. */
+		if (rec->samples.perf)
+			first = finish_perf(rec) ?: first;
+		err = xp_samples_finish(&rec->samples, xp_sampler_period_ns(rec->sampler, xp_clock_hz(rec->clock)))
+			  ?: err;
 		if (err)
 			xp_error("the profiles are not complete: %s%s", strerror(-err), storage_remedy(err));
 		first = first ?: err;
@@ -386,6 +422,7 @@ static void close_recording(struct xp_recording *rec)
 	xp_sampler_free(rec->sampler);
 	xp_sideband_free(rec->sideband);
 	xp_samples_free(&rec->samples);
+	xp_perf_out_free(rec->samples.perf);
 	free(rec->cpus);
 	xp_attach_free(rec->attach);
 	xp_merge_free(rec->merge);

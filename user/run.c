@@ -43,6 +43,18 @@ static int adopt(struct xp_recording *rec, const struct xp_rec *record, uint64_t
 	return err ? xp_follow_adopt(rec, record, "unknown", tsc) : 0;
 }
 
+static int take_event(struct xp_recording *rec, const struct xp_sideband_event *event)
+{
+	struct xp_tasks *tasks = &rec->samples.tasks;
+	struct xp_perf_out *perf = rec->samples.perf;
+	bool is_news = perf && !xp_perf_out_knows(event, xp_tasks_space(tasks, event->pid));
+	int err = xp_tasks_event(tasks, event);
+
+	if (is_news && !err)
+		xp_perf_out_event(perf, event, xp_tasks_space(tasks, event->pid));
+	return err;
+}
+
 /* What happened to processes before this TSC. */
 static int take_sideband(struct xp_recording *rec, uint64_t tsc)
 {
@@ -50,7 +62,7 @@ static int take_sideband(struct xp_recording *rec, uint64_t tsc)
 	int err = 0;
 
 	while (!err && (event = xp_sideband_next(rec->sideband, tsc)))
-		err = xp_tasks_event(&rec->samples.tasks, event);
+		err = take_event(rec, event);
 	return err;
 }
 
@@ -65,7 +77,7 @@ static int take(struct xp_recording *rec, const struct xp_rec *record, size_t si
 			return err;
 	}
 	if (kind == XP_REC_SAMPLE)
-		return tsc > rec->processes.stop_tsc ? 0 : xp_samples_record(&rec->samples, record, size, tsc);
+		return tsc > rec->processes.stop_tsc ? 0 : xp_samples_record(&rec->samples, record, size, cpu, tsc);
 	if (kind == XP_REC_JIT)
 		return xp_samples_jit_told(&rec->samples, (pid_t)record->pid, tsc);
 	if (kind >= XP_REC_EXEC)
@@ -239,6 +251,16 @@ static int repair(struct xp_recording *rec)
 	return xp_follow_rescan(rec);
 }
 
+/* Events of the side-band were lost: what they would have told is read from /proc. */
+static int repair_samples(struct xp_recording *rec)
+{
+	uint64_t lost = xp_sideband_lost(rec->sideband);
+
+	if (rec->samples.perf && lost != rec->samples.tasks.lost_seen)
+		xp_perf_out_forget(rec->samples.perf);
+	return xp_tasks_repair(&rec->samples.tasks, lost);
+}
+
 static int housekeeping(struct xp_recording *rec, struct xp_progress *progress)
 {
 	struct xp_totals totals;
@@ -252,7 +274,7 @@ static int housekeeping(struct xp_recording *rec, struct xp_progress *progress)
 	if (!err && rec->cpus)
 		err = xp_sampler_add_cpus(rec->sampler, rec->cpus, rec->programs.cpus);
 	if (!err && rec->sideband)
-		err = xp_tasks_repair(&rec->samples.tasks, xp_sideband_lost(rec->sideband));
+		err = repair_samples(rec);
 	if (!err && rec->sampler)
 		err = xp_samples_refresh(&rec->samples);
 	/* What a crash of xprof may cost: about a second. */

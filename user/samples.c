@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +15,6 @@
 #include "file_name.h"
 #include "mapped_file.h"
 #include "util.h"
-
 
 int xp_samples_init(struct xp_samples *samples, const struct xp_stacks_options *stacks)
 {
@@ -66,7 +66,8 @@ static int add_to_profile(void *arg, struct xp_image *image, const struct xp_pro
 	return xp_profile_add(image->profile, frames, count);
 }
 
-static int deliver(struct xp_samples *samples, const struct xp_waiting_sample *sample, size_t count)
+static int deliver(struct xp_samples *samples, const struct xp_waiting_sample *sample,
+		   const struct xp_rec_sample *record, size_t count)
 {
 	const struct xp_vma *last = NULL;
 	int err = 0;
@@ -78,6 +79,8 @@ static int deliver(struct xp_samples *samples, const struct xp_waiting_sample *s
 			err = keep_file(samples, sample->pid, vma);
 		last = vma;
 	}
+	if (samples->perf)
+		xp_perf_out_sample(samples->perf, record, sample->tsc, sample->cpu, samples->frames, count);
 	if (!err)
 		err = xp_jit_samples_name(&samples->jit, sample->image, sample->space, sample->tsc, samples->frames,
 					  count);
@@ -136,7 +139,7 @@ static int unwind(struct xp_samples *samples, struct xp_waiting_sample *sample, 
 	user->interrupted = is_interrupted(record);
 	for (uint32_t i = 0; i < record->kernel_frames; i++)
 		samples->frames[i] = (struct xp_profile_frame){ .address = addresses_of(record)[i] };
-	return deliver(samples, sample, record->kernel_frames + result.count);
+	return deliver(samples, sample, record, record->kernel_frames + result.count);
 }
 
 /* The user frames as the BPF side found them, or the sampled instruction alone. */
@@ -155,7 +158,7 @@ static int take_frames(struct xp_samples *samples, const struct xp_waiting_sampl
 			.vma = i < kernel ? NULL : xp_space_find(sample->space, addresses[i]),
 			.interrupted = i == kernel && is_interrupted(record),
 		};
-	return deliver(samples, sample, count);
+	return deliver(samples, sample, record, count);
 }
 
 /* ---- samples that wait ---- */
@@ -197,7 +200,7 @@ static int retry_in_haste(void *arg, struct xp_waiting_sample *sample)
 }
 
 /* Nothing more comes; what waits is waited for, within a bound. */
-static int drain(struct xp_samples *samples)
+static int drain_waiting(struct xp_samples *samples)
 {
 	uint64_t end_ns = now_ns() + XP_SAMPLES_DRAIN_NS;
 	int err = xp_samples_settle(samples);
@@ -207,6 +210,38 @@ static int drain(struct xp_samples *samples)
 		err = xp_samples_settle(samples);
 	}
 	return xp_waiting_each(&samples->waiting, retry_in_haste, samples) ?: err;
+}
+
+/* perf finds a jitdump by its absolute path. */
+static void mark_jitdumps(const struct xp_samples *samples)
+{
+	char link[64], path[PATH_MAX + NAME_MAX + 2];
+	ssize_t length;
+
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", samples->dir_fd);
+	length = readlink(link, path, PATH_MAX);
+	for (size_t i = 0; i < samples->tasks.image_count && length > 0; i++) {
+		const struct xp_image *image = samples->tasks.images[i];
+		struct xp_jit_dump_out_counts dump = { 0 };
+		const char *name = image->jit ? xp_jit_dump(image->jit, &dump) : NULL;
+
+		if (!name || !dump.bytes)
+			continue;
+		snprintf(path + length, sizeof(path) - length, "/%s", name);
+		xp_perf_out_jit(samples->perf, path);
+	}
+}
+
+int xp_samples_drain(struct xp_samples *samples)
+{
+	struct xp_tasks *tasks = &samples->tasks;
+	int first = drain_waiting(samples);
+
+	first =
+	    xp_jit_samples_finish(&samples->jit, tasks->images, tasks->image_count, add_to_profile, samples) ?: first;
+	if (samples->perf)
+		mark_jitdumps(samples);
+	return first;
 }
 
 /* ---- samples as they come ---- */
@@ -222,11 +257,11 @@ static int check(const struct xp_rec_sample *record, size_t size)
 	return size < sizeof(*record) + frames * sizeof(uint64_t) + record->stack_bytes ? -EBADMSG : 0;
 }
 
-int xp_samples_record(struct xp_samples *samples, const struct xp_rec *rec, size_t size, uint64_t tsc)
+int xp_samples_record(struct xp_samples *samples, const struct xp_rec *rec, size_t size, unsigned int cpu, uint64_t tsc)
 {
 	const struct xp_rec_sample *record = (const struct xp_rec_sample *)rec;
 	bool is_kernel_thread = xp_rec_fn(rec) & XP_SAMPLE_KTHREAD;
-	struct xp_waiting_sample sample = { .tsc = tsc, .size = size };
+	struct xp_waiting_sample sample = { .tsc = tsc, .cpu = cpu, .size = size };
 	struct xp_task *task;
 	int err = check(record, size);
 
@@ -241,6 +276,8 @@ int xp_samples_record(struct xp_samples *samples, const struct xp_rec *rec, size
 	sample.pid = task->pid;
 	sample.image = task->image;
 	sample.space = task->space;
+	if (samples->perf)
+		xp_perf_out_seen(samples->perf, record, tsc, task->space);
 	if (!samples->stacks || xp_rec_fn(rec) & XP_SAMPLE_NO_USER)
 		return take_frames(samples, &sample, record);
 	err = unwind(samples, &sample, record, true);
@@ -286,10 +323,8 @@ int xp_samples_finish(struct xp_samples *samples, uint64_t period_ns)
 {
 	uint64_t period_us = XP_MAX((period_ns + 500) / 1000, (uint64_t)1);
 	struct xp_tasks *tasks = &samples->tasks;
-	int first = drain(samples);
+	int first = 0;
 
-	first =
-	    xp_jit_samples_finish(&samples->jit, tasks->images, tasks->image_count, add_to_profile, samples) ?: first;
 	xp_tasks_settle(tasks);
 	for (size_t i = 0; i < tasks->image_count; i++)
 		first = xp_sym_files_add(samples->sym_files, tasks->images[i]->profile) ?: first;

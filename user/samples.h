@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The way of a sample: from the merge to its process (tasks.h), through the unwinder (stacks.h), where it may have to
- * wait for a table (waiting.h), and through the names of JIT code (jit_samples.h), where it may have to wait too, into
- * the profile of the process's image.
+ * wait for a table (waiting.h), into the perf.data (perf_out.h), and through the names of JIT code (jit_samples.h),
+ * where it may have to wait too, into the profile of the process's image.
  */
 #ifndef XPROF_SAMPLES_H
 #define XPROF_SAMPLES_H
@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "jit_samples.h"
+#include "perf_out.h"
 #include "stacks.h"
 #include "sym_files.h"
 #include "tasks.h"
@@ -31,6 +32,7 @@ struct xp_samples {
 	xp_kallsyms_describe *describe; /* names kernel code; set by the caller */
 	void *describe_arg;
 	struct xp_jit_samples jit; /* its part for the caller too */
+	struct xp_perf_out *perf;  /* set by the caller, whose it stays; NULL: none */
 
 	struct xp_tasks tasks;
 	struct xp_stacks *stacks; /* NULL: no snapshots come */
@@ -47,8 +49,9 @@ struct xp_samples {
 int xp_samples_init(struct xp_samples *samples, const struct xp_stacks_options *stacks);
 void xp_samples_free(struct xp_samples *samples);
 
-/* tsc: the record's. -EBADMSG: sizes in it contradict each other. -ENOMEM. */
-int xp_samples_record(struct xp_samples *samples, const struct xp_rec *record, size_t size, uint64_t tsc);
+/* cpu, tsc: the record's. -EBADMSG: sizes in it contradict each other. -ENOMEM. */
+int xp_samples_record(struct xp_samples *samples, const struct xp_rec *record, size_t size, unsigned int cpu,
+		      uint64_t tsc);
 /* To be called often: samples whose table has come, or that have waited for too long, go on their way. -ENOMEM. */
 int xp_samples_settle(struct xp_samples *samples);
 
@@ -57,7 +60,12 @@ int xp_samples_refresh(struct xp_samples *samples);
 /* Process pid said at this time that its JIT code changed. -ENOMEM. */
 int xp_samples_jit_told(struct xp_samples *samples, pid_t pid, uint64_t tsc);
 
-/* Waits for tables, then writes all profiles and what their readers need beside them. period_ns: what a sample stands
+/*
+ * When nothing more comes: samples that wait for tables and names are waited for, within a bound, and the jitdumps are
+ * ended. The first error.
+ */
+int xp_samples_drain(struct xp_samples *samples);
+/* Then: writes all profiles and what their readers need beside them. period_ns: what a sample stands
  * for. */
 int xp_samples_finish(struct xp_samples *samples, uint64_t period_ns);
 

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "command_line.h"
 #include "manifest.h"
 #include "record.h"
 #include "util.h"
@@ -92,6 +93,18 @@ static void print_profiles(const struct xp_recording *rec)
 		return;
 	fprintf(stderr, "  %s/%s  %" PRIu64 " samples, %.1f KB\n", dir, most->name, most->samples, most->bytes / 1e3);
 	fprintf(stderr, "    xprof report %s\n    go tool pprof -top %s/%s\n", dir, dir, most->name);
+}
+
+static void print_perf(const struct xp_recording *rec)
+{
+	const struct xp_perf_out *perf = rec->samples.perf;
+	const char *dir = rec->outdir.path;
+
+	if (!perf || !xp_perf_out_samples(perf))
+		return;
+	fprintf(stderr, "  %s/" XP_PERF_OUT_NAME "  %" PRIu64 " samples, %.1f KB\n", dir, xp_perf_out_samples(perf),
+		xp_perf_out_bytes(perf) / 1e3);
+	fprintf(stderr, "    perf report -i %s/" XP_PERF_OUT_NAME "\n", dir);
 }
 
 /* The newest logs of a flight recorder; the rest can be seen in the directory. */
@@ -197,28 +210,7 @@ void xp_summary_print(const struct xp_recording *rec, const struct xp_totals *to
 		else
 			print_flights(rec, process);
 	print_profiles(rec);
-}
-
-/* What the kernel has of xprof's command line, whatever getopt has done to argv. NULL-terminated; one block to free. */
-static char **command_line(char *text, size_t size)
-{
-	FILE *file = fopen("/proc/self/cmdline", "re");
-	size_t used = file ? fread(text, 1, size - 1, file) : 0;
-	size_t count = 0;
-	char **argv;
-
-	if (file)
-		fclose(file);
-	text[used] = 0;
-	for (size_t i = 0; i < used; i++)
-		count += !text[i];
-	argv = calloc(count + 2, sizeof(*argv));
-	if (!argv)
-		return NULL;
-	count = 0;
-	for (size_t i = 0; i < used; i += strlen(text + i) + 1)
-		argv[count++] = text + i;
-	return argv;
+	print_perf(rec);
 }
 
 static struct xp_manifest_object manifest_object(const struct xp_range *range)
@@ -338,6 +330,9 @@ static size_t list_files(const struct xp_recording *rec, struct xp_manifest_file
 		if (dump_name && dump.bytes)
 			files[count++] = (struct xp_manifest_file){ dump_name, "jitdump", dump.bytes };
 	}
+	if (rec->samples.perf && xp_perf_out_bytes(rec->samples.perf))
+		files[count++] =
+		    (struct xp_manifest_file){ XP_PERF_OUT_NAME, "perf.data", xp_perf_out_bytes(rec->samples.perf) };
 	return count;
 }
 
@@ -427,11 +422,10 @@ int xp_summary_manifest(const struct xp_recording *rec, const struct xp_totals *
 {
 	struct xp_manifest_process *processes = calloc(totals->processes + 1, sizeof(*processes));
 	struct xp_manifest_file *files =
-	    calloc(2 * totals->processes + count_flights(rec) + 2 * rec->samples.tasks.image_count + 1, sizeof(*files));
+	    calloc(2 * totals->processes + count_flights(rec) + 2 * rec->samples.tasks.image_count + 2, sizeof(*files));
 	struct xp_manifest_profile *profiles = calloc(rec->samples.tasks.image_count + 1, sizeof(*profiles));
-	size_t text_bytes = 128 << 10, count = 0;
-	char *text = malloc(text_bytes);
-	char **argv = text ? command_line(text, text_bytes) : NULL;
+	char **argv = xp_command_line_read();
+	size_t count = 0;
 	uint64_t stacks[XP_UNWIND_ENDS];
 	const char *notices[1];
 	struct xp_manifest manifest = {
@@ -490,6 +484,5 @@ out:
 	free(files);
 	free(profiles);
 	free(argv);
-	free(text);
 	return err;
 }

@@ -360,6 +360,13 @@ int xp_tasks_event(struct xp_tasks *tasks, const struct xp_sideband_event *event
 		   event->inode, event->generation, event->text);
 }
 
+const struct xp_space *xp_tasks_space(const struct xp_tasks *tasks, pid_t pid)
+{
+	const struct xp_task *task = *slot_of(tasks, pid);
+
+	return task ? task->space : NULL;
+}
+
 int xp_tasks_sampled(struct xp_tasks *tasks, pid_t pid, const char *comm, struct xp_task **result)
 {
 	struct xp_task *task = task_of(tasks, pid);

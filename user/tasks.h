@@ -72,6 +72,9 @@ int xp_tasks_repair(struct xp_tasks *tasks, uint64_t lost);
 /* A mapping, a name, a fork, an exec, an exit; in the order of time with the samples. */
 int xp_tasks_event(struct xp_tasks *tasks, const struct xp_sideband_event *event);
 
+/* What a process has mapped; NULL: nothing is known of it. Valid until its next event. */
+const struct xp_space *xp_tasks_space(const struct xp_tasks *tasks, pid_t pid);
+
 /*
  * The task of a sample and its image, both made when they are new; a process that was not seen before is looked up in
  * /proc. comm: its name if nothing else tells one. pid 0: kernel threads. -ENOMEM.

@@ -24,6 +24,7 @@ struct xp_waiting_sample {
 	pid_t pid;
 	uint64_t since_ns; /* CLOCK_MONOTONIC */
 	uint64_t tsc;
+	unsigned int cpu;
 	size_t size;
 	struct xp_rec_sample record; /* of size bytes */
 };

@@ -82,7 +82,7 @@ static void add_sample(struct world *world)
 		.frame = 0xffffffff81000000,
 	};
 
-	assert_int_equal(xp_samples_record(&world->samples, &sample.head.rec, sizeof(sample), 0), 0);
+	assert_int_equal(xp_samples_record(&world->samples, &sample.head.rec, sizeof(sample), 0, 0), 0);
 }
 
 static const struct xp_task *task_of(const struct world *world)

@@ -1,0 +1,328 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The perf.data of a recording: perf says of it what the profiles say, names what runs, and warns of nothing."""
+import collections
+import os
+import re
+import shutil
+import signal
+import subprocess
+import time
+
+import pytest
+
+import house
+import perfs
+import profiles
+import recording
+
+pytestmark = pytest.mark.uprobes
+
+FAILED = 1
+BUILD = ("-O1", "-g", "-fno-omit-frame-pointer", "-Wl,--build-id=sha1")
+
+
+@pytest.fixture(**perfs.fixture_params())
+def perf(request, tmp_path):
+    return perfs.Perf(request.param, tmp_path / "home")
+
+
+@pytest.fixture
+def shares(program):
+    return program("live/programs/shares.c", *BUILD, instrument=False)
+
+
+@pytest.fixture
+def sampled(xprof, record):
+    """Records to the end: sampled("--", path) -> the recording, whose files are right."""
+
+    def record_one(*args, status=0, stop=False, **options):
+        session = record("--no-sleds", "-F", "999", *args, **options)
+        recorded = (session.wait_attached().stop if stop else session.finish)()
+        assert recorded.status == status, recorded.messages
+        checked = xprof("check", recorded.directory)
+        assert checked.returncode == 0, checked.stdout + checked.stderr
+        return recorded
+
+    return record_one
+
+
+def samples_of(recorded):
+    """Of each process as the profiles have them: {pid: samples}; 0: kernel threads."""
+    counts = collections.Counter()
+    for entry in recorded.manifest["samples"]["profiles"]:
+        counts[entry["pid"]] += entry["samples"]
+    return +counts
+
+
+def perf_data(recorded):
+    path = recorded.directory / "perf.data"
+    (entry,) = [f for f in recorded.manifest["files"] if f["kind"] == "perf.data"]
+    assert entry["name"] == "perf.data" and entry["bytes"] == path.stat().st_size
+    return path
+
+
+def test_shares(perf, sampled, shares):
+    """Self and children of each function are those of the profile, to the last sample."""
+    if not profiles.GO:
+        pytest.skip("no go here")
+    before = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
+    recorded = sampled("--", shares, 0.8, 4)
+    after = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
+    path = perf_data(recorded)
+    (entry,) = recorded.manifest["samples"]["profiles"]
+    top = profiles.go_top(recorded.directory / entry["file"])
+    own = {name: numbers for name, numbers in top.items() if name in ("work_a", "work_b", "spin", "worker", "main")}
+    total = sum(flat for flat, _ in top.values())
+    by_perf = {name: count for (name,), count in perf.report(path, "sym").items()}
+    assert sum(by_perf.values()) == total == entry["samples"]
+    assert {n: by_perf.get(n, 0) for n in own} == {n: flat for n, (flat, _) in own.items()}
+    assert own["spin"][0] > total / 2
+    shares_by_perf = {name: share for (name,), share in perf.report(path, "sym", children=True).items()}
+    for name, (_, cum) in own.items():
+        assert shares_by_perf[name] == pytest.approx(cum / total, abs=0.0001)
+    assert f"{path}  {total} samples, " in recorded.messages and f"perf report -i {path}\n" in recorded.messages
+
+    samples = perf.script(path)
+    times = [s.time_ns for s in samples]
+    assert times == sorted(times) and before <= times[0] <= times[-1] <= after
+    (pid,) = {s.pid for s in samples}
+    assert pid == entry["pid"]
+    assert {s.comm for s in samples} == {shares.name[:15]}
+    workers = {s.tid for s in samples if "worker" in s.names}
+    assert len(workers) == 4
+    assert {s.cpu for s in samples} <= set(range(os.cpu_count()))
+    assert {s.period for s in samples} == {recorded.manifest["samples"]["period_ns"]}
+
+
+def test_annotate_and_inject(perf, sampled, shares, tmp_path):
+    recorded = sampled("--", shares, 0.5)
+    path = perf_data(recorded)
+    text = perf("annotate", "-i", path, "--stdio", "-s", "spin")
+    assert "imul" in text and "6364136223846793005" in text
+    perf("inject", "--jit", "-i", path, "-o", tmp_path / "injected.data")
+    assert perf.report(tmp_path / "injected.data", "sym") == perf.report(path, "sym")
+    header = perf("report", "-i", path, "--header-only")
+    assert f"# cmdline : {house.XPROF} record -o {recorded.directory} --no-sleds" in header
+    assert f"# hostname : {os.uname().nodename}\n" in header
+    assert perfs.build_id(shares) in perf("buildid-list", "-i", path)
+
+
+def test_whole_machine(perf, record, xprof, start, shares):
+    """Each process has as many samples as its profiles; a kernel thread is itself."""
+    busy = start([shares, 100])
+    session = record("-F", "499", "-a").wait_attached()
+    time.sleep(1.5)
+    recorded = session.stop()
+    assert recorded.status == 0, recorded.messages
+    samples = perf.script(perf_data(recorded))
+    known = samples_of(recorded)
+    counts = collections.Counter(s.pid if s.pid in known else 0 for s in samples)
+    assert counts == known and counts[busy.pid] > 100
+    assert xprof("check", recorded.directory / "perf.data").returncode == 0
+    assert {s.comm for s in samples if s.pid == busy.pid} == {shares.name[:15]}
+    named = [s for s in samples if s.pid == busy.pid and s.names[0] != "[unknown]"]
+    assert len(named) == counts[busy.pid]
+
+
+THREADS = r"""
+#include <pthread.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+static void spin(double seconds)
+{
+	struct timespec t;
+	do
+		clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+	while (t.tv_sec + t.tv_nsec / 1e9 < seconds);
+}
+static void *worker(void *arg)
+{
+	spin(0.1);
+	pthread_setname_np(pthread_self(), "second name");
+	spin(0.2);
+	return arg;
+}
+int main(int argc, char **argv)
+{
+	pthread_t thread;
+	pthread_create(&thread, 0, worker, 0);
+	pthread_setname_np(thread, "first name");
+	pthread_join(thread, 0);
+	if (argc > 1)
+		return 0;
+	if (!fork())
+		execl(argv[0], "again", "child", (void *)0);
+	spin(0.1);
+	wait(0);
+	return 0;
+}
+"""
+
+
+def test_names(perf, sampled, program):
+    """Of threads, which change theirs; of a child before and behind its exec."""
+    path = program.text("thread-names", THREADS, *BUILD, instrument=False)
+    recorded = sampled("--follow", "--", path)
+    samples = perf.script(perf_data(recorded))
+    names = collections.defaultdict(list)
+    for s in samples:
+        if s.comm not in names[s.tid]:
+            names[s.tid].append(s.comm)
+    parent, child = sorted({s.pid for s in samples})
+    for pid in parent, child:
+        (worker,) = {s.tid for s in samples if s.pid == pid and s.comm == "second name"}
+        assert worker != pid and names[worker][-2:] == ["first name", "second name"], names
+    assert names[parent][-1] == path.name[:15]
+    events = perf("script", "-i", recorded.directory / "perf.data", "--show-task-events")
+    assert f"PERF_RECORD_FORK({child}:{child}):({parent}:{parent})" in events
+    assert re.search(rf"PERF_RECORD_EXIT\({child}:\d+\):\({parent}:", events)
+
+
+LIBRARY = "__attribute__((noinline)) void in_{0}(void) {{ for (volatile long i = 0; i < 60000000; i++) ; }}\n"
+LOADER = r"""
+#include <dlfcn.h>
+#include <string.h>
+int main(int argc, char **argv)
+{
+	for (int i = 1; i < argc; i += 2) {
+		void *library = dlopen(argv[i], RTLD_NOW);
+		((void (*)(void))dlsym(library, argv[i + 1]))();
+		dlclose(library);
+	}
+	return 0;
+}
+"""
+
+
+def test_libraries_one_after_the_other(perf, sampled, program, tmp_path):
+    """They take the same addresses in turn: each sample is named by what was there at its time."""
+    loader = program.text("dlopens", LOADER, *BUILD, "-ldl", instrument=False)
+    args = []
+    for name in "first", "other", "third":
+        library = program.text(f"in-{name}", LIBRARY.format(name), *BUILD, "-shared", "-fPIC", instrument=False)
+        args += [library, f"in_{name}"]
+    counts = perf.report(perf_data(sampled("--", loader, *args)), "sym")
+    assert all(counts[f"in_{name}",] > 20 for name in ("first", "other", "third")), counts
+
+
+# Binaries that perf does not find by their path: by build id it knows them, and the recording has copies.
+
+
+def names_of(perf, path, comm):
+    return {s.names[0] for s in perf.script(path) if s.comm == comm}
+
+
+def kept_copy(recorded, name):
+    (copy,) = [p for p in (recorded.directory / "sym").iterdir() if name in p.name and not p.is_symlink()]
+    return copy
+
+
+def test_deleted_binary(perf, sampled, start, shares, tmp_path):
+    binary = shutil.copy(shares, tmp_path / "mine")
+    process = start([binary, 0.5, 1, "wait"], stdin=subprocess.PIPE)
+    assert process.stdout.readline() == "waiting\n"
+    os.unlink(binary)
+    shutil.copy("/bin/true", binary)  # another one takes its place
+    process.stdin.write("\n")
+    process.stdin.flush()
+    recorded = sampled("-p", process.pid)
+    path = perf_data(recorded)
+    assert "spin" not in names_of(perf, path, "mine")
+    perf.cache("--add", kept_copy(recorded, "mine"))
+    assert "spin" in names_of(perf, path, "mine")
+    assert perf.report(path, "comm", "sym")["mine", "spin"] > 100
+
+
+def test_container(perf, record, shares, tmp_path):
+    """Its binary is on a mount of its own, its pid is another one inside."""
+    inside = tmp_path / "inside"
+    inside.mkdir()
+    script = f"mount -t tmpfs tmpfs {inside} && cp {shares} {inside}/mine && {inside}/mine 0.5"
+    session = record("-F", "999", "-a").wait_attached()
+    done = house.run(["unshare", "-m", "-p", "-f", "sh", "-c", script])
+    assert done.returncode == 0, done.stderr
+    recorded = session.stop()
+    path = perf_data(recorded)
+    assert "spin" not in names_of(perf, path, "mine")
+    perf.cache("--add", kept_copy(recorded, "mine"))
+    assert "spin" in names_of(perf, path, "mine")
+    assert {s.pid for s in perf.script(path) if s.comm == "mine"} == \
+        {e["pid"] for e in recorded.manifest["samples"]["profiles"] if e["comm"] == "mine"}
+
+
+JIT = r"""
+#include <string.h>
+#include <sys/mman.h>
+int main(void)
+{
+	/* mov $2000000, %ecx; dec %ecx; jnz -4; ret */
+	static const char code[] = "\xb9\x80\x84\x1e\x00\xff\xc9\x75\xfc\xc3";
+	char *at = mmap(0, 1 << 16, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	for (int i = 0; i < 300; i++) {
+		mprotect(at, 1 << 16, PROT_READ | PROT_WRITE);
+		memcpy(at, code, sizeof(code));
+		mprotect(at, 1 << 16, PROT_READ | PROT_EXEC);
+		((void (*)(void))at)();
+	}
+	return 0;
+}
+"""
+
+
+def test_jit_memory(perf, sampled, program):
+    """A compiler that writes code all the time: its memory is told once, so nothing later hides what perf injects."""
+    path = perf_data(sampled("--", program.text("jit-memory", JIT, *BUILD, instrument=False)))
+    events = perf("script", "-i", path, "--show-mmap-events")
+    assert len(re.findall(r"PERF_RECORD_MMAP2 .*//anon", events)) == 1
+    assert sum(n for (dso,), n in perf.report(path, "dso").items() if dso.startswith("[JIT]")) > 50
+
+
+def test_none_wanted(sampled, shares):
+    recorded = sampled("--no-perf-data", "--", shares, 0.2)
+    assert not (recorded.directory / "perf.data").exists()
+    assert "perf.data" not in recorded.messages
+    assert not [f for f in recorded.manifest["files"] if f["kind"] == "perf.data"]
+
+
+# What ends it early.
+
+DEEP = r"""
+__attribute__((noinline)) int deep(int n) { return n ? deep(n - 1) + 1 : 0; }
+__attribute__((noinline)) int loop(int n) { volatile int x = 0; for (int i = 0; i < 3000; i++) x += i; return n ? loop(n - 1) + 1 : x; }
+int main(int argc, char **argv) { (void)argv; for (int i = 0; i < 6000; i++) loop(argc * 99); return deep(3); }
+"""
+
+
+@pytest.fixture
+def deep(program):
+    return program.text("perf-deep", DEEP, *BUILD, "-fno-optimize-sibling-calls", instrument=False)
+
+
+def test_disk_full(perf, record, xprof, tmpfs, deep):
+    """The profiles still have room, and what is in perf.data is whole, its header too."""
+    recorded = record("--no-sleds", "-F", "20000", "--call-graph", "fp", "--", deep,
+                      directory=tmpfs("size=3m") / "out").finish()
+    assert recorded.status == FAILED, recorded.messages
+    found = re.search(r"perf.data has (\d+) of (\d+) samples: No space left on device; make room there", recorded.messages)
+    assert found, recorded.messages
+    totals = recorded.manifest["samples"]
+    assert totals["written"] == totals["seen"] == int(found[2]) and totals["lost"] == 0
+    path = perf_data(recorded)
+    assert xprof("check", recorded.directory).returncode == 0
+    assert sum(perf.report(path, "sym").values()) == int(found[1]) > 1000
+    assert "# cmdline : " in perf("report", "-i", path, "--header-only")
+
+
+def test_killed(perf, record, xprof, deep, start):
+    """What had gone to the disk is a whole file."""
+    target = start(["sh", "-c", f"while :; do {deep}; done"])
+    session = record("--no-sleds", "-F", "9999", "--call-graph", "fp", "-a").wait_attached()
+    path = session.directory / "perf.data"
+    recording.wait_until(lambda: path.exists() and path.stat().st_size > 500_000, "no perf.data grows")
+    session.process.kill()
+    session.process.wait()
+    target.send_signal(signal.SIGKILL)
+    checked = xprof("check", path)
+    assert checked.returncode == 0, checked.stdout
+    assert sum(perf.report(path, "sym").values()) > 100

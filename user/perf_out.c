@@ -1,0 +1,478 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "perf_out.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/perf_event.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "command_line.h"
+#include "fmt_perfdata.h"
+#include "perf_build_ids.h"
+#include "perf_kernel.h"
+#include "perf_machine.h"
+#include "perf_threads.h"
+#include "util.h"
+
+/* Of a process that is first sampled; one that has more makes the file no larger. */
+#define MAPS_MAX 8192
+/* Taken from the disk before it is needed. Twice what is in memory and what stands at the end of the file. */
+#define ROOM_BYTES (1u << 20)
+
+struct xp_perf_out {
+	struct xp_perf_out_options options;
+	int fd;
+	int err;		      /* the first one */
+	struct xp_perfdata *perfdata; /* NULL before the first record */
+	struct xp_perf_threads threads;
+	struct xp_perf_build_ids build_ids;
+	unsigned int round; /* goes up when perf is to be told all again */
+	uint64_t samples;
+	uint64_t bytes;
+	uint64_t room; /* on the disk, from the file's beginning on; UINT64_MAX: the file system cannot tell */
+	bool is_ended;
+};
+
+int xp_perf_out_new(struct xp_perf_out **result, const struct xp_perf_out_options *options)
+{
+	struct xp_perf_out *out = calloc(1, sizeof(*out));
+
+	if (!out)
+		return -ENOMEM;
+	out->options = *options;
+	out->round = 1;
+	out->build_ids.ticks = xp_clock_hz(options->clock) / XP_PERF_BUILD_IDS_HZ;
+	out->fd = -1;
+	*result = out;
+	return 0;
+}
+
+void xp_perf_out_free(struct xp_perf_out *out)
+{
+	if (!out)
+		return;
+	if (out->fd >= 0)
+		close(out->fd);
+	xp_perfdata_free(out->perfdata);
+	xp_perf_threads_free(&out->threads);
+	xp_perf_build_ids_free(&out->build_ids);
+	free(out);
+}
+
+static void fail(struct xp_perf_out *out, int err)
+{
+	if (err && !out->err)
+		out->err = err;
+}
+
+/* What perf cannot be told of a mapping (its path is too long) leaves the rest alone. */
+static void fail_unless_refused(struct xp_perf_out *out, int err)
+{
+	fail(out, err == -EINVAL || err == -ENAMETOOLONG ? 0 : err);
+}
+
+static void put_kernel(struct xp_perf_out *out)
+{
+	FILE *symbols = fopen("/proc/kallsyms", "re"), *modules = fopen("/proc/modules", "re");
+	uint64_t text = symbols ? xp_perf_kernel_text(symbols) : 0;
+
+	if (text && text < XP_PERF_KERNEL_END)
+		fail(out, xp_perfdata_kernel(out->perfdata, text, XP_PERF_KERNEL_END - text));
+	else
+		xp_debug("perf will not name the kernel's functions: /proc/kallsyms has no _text");
+	if (modules)
+		fail(out, xp_perf_kernel_modules(out->perfdata, modules));
+	if (symbols)
+		fclose(symbols);
+	if (modules)
+		fclose(modules);
+}
+
+/* 0, or why there is no more room on the disk. */
+static int take_room(struct xp_perf_out *out)
+{
+	if (!fallocate(out->fd, FALLOC_FL_KEEP_SIZE, out->room, ROOM_BYTES))
+		out->room += ROOM_BYTES;
+	else if (errno == EOPNOTSUPP || errno == ENOSYS)
+		out->room = UINT64_MAX;
+	else
+		return -errno;
+	return 0;
+}
+
+/* Where there is no room for the first records, there is no file. */
+static bool make_file(struct xp_perf_out *out)
+{
+	int dir_fd = out->options.dir_fd, err;
+
+	out->fd = openat(dir_fd, XP_PERF_OUT_NAME, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
+	if (out->fd < 0) {
+		fail(out, -errno);
+		return false;
+	}
+	err = take_room(out);
+	if (!err)
+		return true;
+	fail(out, err);
+	close(out->fd);
+	out->fd = -1;
+	unlinkat(dir_fd, XP_PERF_OUT_NAME, 0);
+	return false;
+}
+
+/*
+ * Not before the first record: the longer the clock has run, the better its frequency is known, and times have one
+ * conversion in all of the file.
+ */
+static bool start(struct xp_perf_out *out)
+{
+	struct xp_perfdata_options options = {
+		.event_type = out->options.hardware ? PERF_TYPE_HARDWARE : PERF_TYPE_SOFTWARE,
+		.event_config = out->options.hardware ? PERF_COUNT_HW_CPU_CYCLES : PERF_COUNT_SW_CPU_CLOCK,
+		.period = out->options.period,
+		.late_ns = out->options.late_ns,
+	};
+	const struct xp_clock_pair *mono = &out->options.clock->mono;
+
+	if (out->err)
+		return false;
+	if (out->perfdata)
+		return true;
+	if (!make_file(out))
+		return false;
+	fail(out, xp_perfdata_conversion(&options.conversion, out->options.clock->mono_hz, mono->tsc, mono->ns));
+	if (!out->err)
+		fail(out, xp_perfdata_new(&out->perfdata, out->fd, &options));
+	if (!out->err)
+		put_kernel(out);
+	return !out->err;
+}
+
+/* ---- mappings ---- */
+
+/* As perf has it: code without a file is "//anon", for which it looks in /tmp/perf-PID.map. */
+static const char *path_of(const struct xp_file *file, bool has_build_id, char *path, size_t size)
+{
+	static const char deleted[] = " (deleted)";
+	size_t length;
+
+	if (!file->path[0])
+		return "//anon";
+	xp_clean_text(path, size, file->path);
+	length = strlen(path);
+	/* A build id says whether what is at the path now is the same; the file may have come back. */
+	if (has_build_id && length > strlen(deleted) && !strcmp(path + length - strlen(deleted), deleted))
+		path[length - strlen(deleted)] = 0;
+	return path;
+}
+
+static void put_map(struct xp_perf_out *out, uint64_t tsc, pid_t pid, pid_t tid, const struct xp_vma *vma)
+{
+	const struct xp_perf_build_id *id = xp_perf_build_ids_get(&out->build_ids, pid, vma, tsc);
+	char path[XP_PERFDATA_PATH_MAX];
+	const struct xp_perfdata_map map = {
+		.pid = pid,
+		.tid = tid,
+		.start = vma->start,
+		.bytes = vma->end - vma->start,
+		.file_offset = vma->file_offset,
+		.dev = vma->file->dev,
+		.inode = vma->file->inode,
+		.generation = vma->file->generation,
+		.build_id = id ? id->build_id : NULL,
+		.build_id_bytes = id ? id->bytes : 0,
+		.path = path_of(vma->file, id && id->bytes, path, sizeof(path)),
+	};
+
+	fail_unless_refused(out, xp_perfdata_map(out->perfdata, tsc, &map));
+}
+
+/* All that the process has mapped. */
+static void put_maps(struct xp_perf_out *out, uint64_t tsc, pid_t pid, const struct xp_space *space)
+{
+	size_t count = XP_MIN(space->count, (size_t)MAPS_MAX);
+
+	for (size_t i = 0; i < count && !out->err; i++)
+		put_map(out, tsc, pid, pid, &space->vmas[i]);
+	if (count < space->count)
+		xp_debug("perf is not told of %zu mappings of process %d", space->count - count, pid);
+}
+
+/* ---- processes and threads ---- */
+
+/* comm: as the kernel has it, 16 bytes. */
+static void put_name(struct xp_perf_out *out, uint64_t tsc, struct xp_perf_thread *thread, const char *comm, bool exec)
+{
+	char name[sizeof(thread->comm)], raw[sizeof(thread->comm) + 1] = "";
+
+	memcpy(thread->comm, comm, sizeof(thread->comm));
+	memcpy(raw, comm, sizeof(thread->comm));
+	xp_clean_text(name, sizeof(name), raw);
+	fail(out, xp_perfdata_comm(out->perfdata, tsc, thread->pid, thread->tid, name, exec));
+	thread->is_named = true;
+}
+
+/* A process that perf does not know yet, or not rightly any more. */
+static void put_process(struct xp_perf_out *out, uint64_t tsc, struct xp_perf_thread *process,
+			const struct xp_space *space)
+{
+	if (!process->mapped && process->ppid)
+		fail(out, xp_perfdata_fork(out->perfdata, tsc, process->born_tsc, process->pid, process->pid,
+					   process->ppid, false));
+	put_maps(out, tsc, process->pid, space);
+	process->mapped = out->round;
+}
+
+void xp_perf_out_seen(struct xp_perf_out *out, const struct xp_rec_sample *record, uint64_t tsc,
+		      const struct xp_space *space)
+{
+	pid_t pid = record->rec.pid, tid = record->rec.tid;
+	struct xp_perf_thread *thread;
+
+	if (!start(out))
+		return;
+	thread = xp_perf_threads_get(&out->threads, pid, pid);
+	if (thread && thread->mapped != out->round)
+		put_process(out, tsc, thread, space);
+	if (tid != pid)
+		thread = xp_perf_threads_get(&out->threads, pid, tid);
+	if (!thread)
+		fail(out, -ENOMEM);
+	else if (!thread->is_named || memcmp(thread->comm, record->comm, sizeof(thread->comm)))
+		put_name(out, tsc, thread, record->comm, false);
+}
+
+static void on_fork(struct xp_perf_out *out, const struct xp_sideband_event *event)
+{
+	struct xp_perf_thread *thread;
+
+	if (event->pid == event->ppid) {
+		thread = xp_perf_threads_find(&out->threads, event->pid);
+		if (thread && thread->mapped)
+			fail(out, xp_perfdata_fork(out->perfdata, event->tsc, event->tsc, event->pid, event->tid,
+						   event->ppid, true));
+		return;
+	}
+	/* Perf is told with the process's first sample. */
+	xp_perf_threads_remove(&out->threads, event->pid);
+	thread = xp_perf_threads_get(&out->threads, event->pid, event->pid);
+	if (!thread) {
+		fail(out, -ENOMEM);
+		return;
+	}
+	thread->ppid = event->ppid;
+	thread->born_tsc = event->tsc;
+}
+
+static void on_exit_of(struct xp_perf_out *out, const struct xp_sideband_event *event)
+{
+	struct xp_perf_thread *thread = xp_perf_threads_find(&out->threads, event->tid);
+
+	if (thread && thread->pid == event->pid && (thread->is_named || thread->mapped))
+		fail(out, xp_perfdata_exit(out->perfdata, event->tsc, event->pid, event->tid, event->ppid));
+	xp_perf_threads_remove(&out->threads, event->tid);
+}
+
+static void on_name(struct xp_perf_out *out, const struct xp_sideband_event *event)
+{
+	struct xp_perf_thread *thread = xp_perf_threads_find(&out->threads, event->tid);
+	bool exec = event->kind == XP_SIDEBAND_EXEC;
+	char comm[sizeof(thread->comm)] = "";
+
+	if (!thread || thread->pid != event->pid || !(exec ? thread->mapped : thread->is_named))
+		return;
+	memcpy(comm, event->text, strnlen(event->text, sizeof(comm) - 1));
+	put_name(out, event->tsc, thread, comm, exec);
+}
+
+static void on_map(struct xp_perf_out *out, const struct xp_sideband_event *event, const struct xp_space *space)
+{
+	struct xp_perf_thread *process = xp_perf_threads_find(&out->threads, event->pid);
+	const struct xp_vma *vma = space ? xp_space_find(space, event->start) : NULL;
+
+	if (process && process->mapped == out->round && vma && vma->start == event->start)
+		put_map(out, event->tsc, event->pid, event->tid, vma);
+}
+
+void xp_perf_out_event(struct xp_perf_out *out, const struct xp_sideband_event *event, const struct xp_space *space)
+{
+	if (out->err)
+		return;
+	switch (event->kind) {
+	case XP_SIDEBAND_FORK:
+		on_fork(out, event);
+		break;
+	case XP_SIDEBAND_EXIT:
+		on_exit_of(out, event);
+		break;
+	case XP_SIDEBAND_COMM:
+	case XP_SIDEBAND_EXEC:
+		on_name(out, event);
+		break;
+	case XP_SIDEBAND_MMAP:
+		on_map(out, event, space);
+		break;
+	}
+}
+
+bool xp_perf_out_knows(const struct xp_sideband_event *event, const struct xp_space *space)
+{
+	uint64_t at = event->start, end = event->start + event->length;
+
+	if (event->kind != XP_SIDEBAND_MMAP || event->inode || !space)
+		return false;
+	while (at < end) {
+		const struct xp_vma *vma = xp_space_find(space, at);
+
+		if (!vma || vma->file->kind != XP_FILE_ANON)
+			return false;
+		at = vma->end;
+	}
+	return true;
+}
+
+void xp_perf_out_forget(struct xp_perf_out *out)
+{
+	out->round++;
+}
+
+/* ---- the end ---- */
+
+/* The kernel's, and those of all files that perf was told of. *ids is the caller's to free. */
+static size_t list_build_ids(const struct xp_perf_out *out, const struct xp_perf_machine *machine,
+			     struct xp_perfdata_build_id **ids)
+{
+	const struct xp_perf_build_ids *known = &out->build_ids;
+	size_t count = 0;
+
+	*ids = calloc(known->room + 1, sizeof(**ids));
+	if (!*ids)
+		return 0;
+	if (machine->kernel.build_id_bytes)
+		(*ids)[count++] = machine->kernel;
+	for (size_t i = 0; i < known->room; i++)
+		if (known->ids[i].bytes)
+			(*ids)[count++] = (struct xp_perfdata_build_id){
+				.build_id = known->ids[i].build_id,
+				.build_id_bytes = known->ids[i].bytes,
+				.path = known->ids[i].file->path,
+			};
+	return count;
+}
+
+static void put_end(struct xp_perf_out *out)
+{
+	const struct xp_clock_pair *mono = &out->options.clock->mono;
+	char **argv = xp_command_line_read();
+	struct xp_perfdata_features features = {
+		.argv = argv,
+		.event = out->options.event,
+		.wall_ns = xp_clock_wall_ns(out->options.clock, mono->tsc),
+		.mono_ns = mono->ns,
+	};
+	struct xp_perfdata_build_id *ids;
+	struct xp_perf_machine machine;
+
+	xp_perf_machine_read(&machine);
+	xp_perf_machine_features(&machine, &features);
+	features.build_id_count = list_build_ids(out, &machine, &ids);
+	features.build_ids = ids;
+	fail(out, xp_perfdata_finish(out->perfdata, &features));
+	free(ids);
+	free(argv);
+}
+
+/* Gives the room behind the end back: one more byte and one less, for where the size is the same nothing happens. */
+static int trim(struct xp_perf_out *out)
+{
+	struct stat st;
+
+	if (fstat(out->fd, &st))
+		return -errno;
+	out->bytes = st.st_size;
+	if (out->room && (ftruncate(out->fd, st.st_size + 1) || ftruncate(out->fd, st.st_size)))
+		return -errno;
+	return 0;
+}
+
+/* err: why, 0 when the recording ends. */
+static void end_file(struct xp_perf_out *out, int err)
+{
+	int trim_err;
+
+	out->is_ended = true;
+	if (out->perfdata && !out->err)
+		put_end(out);
+	trim_err = trim(out);
+	fail(out, err);
+	fail(out, trim_err);
+}
+
+static void keep_room(struct xp_perf_out *out)
+{
+	int err;
+
+	if (out->room == UINT64_MAX || xp_perfdata_bytes(out->perfdata) + ROOM_BYTES / 2 < out->room)
+		return;
+	err = take_room(out);
+	if (err)
+		end_file(out, err);
+}
+
+/* ---- samples ---- */
+
+void xp_perf_out_sample(struct xp_perf_out *out, const struct xp_rec_sample *record, uint64_t tsc, unsigned int cpu,
+			const struct xp_profile_frame *frames, size_t count)
+{
+	uint64_t addresses[XP_SAMPLE_FRAMES_MAX + XP_UNWIND_FRAMES_MAX];
+	struct xp_perfdata_sample sample = {
+		.tsc = tsc,
+		.pid = record->rec.pid,
+		.tid = record->rec.tid,
+		.cpu = cpu,
+		.kernel = addresses,
+		.kernel_count = record->kernel_frames,
+		.user = addresses + record->kernel_frames,
+		.user_count = count - record->kernel_frames,
+	};
+
+	if (!start(out))
+		return;
+	for (size_t i = 0; i < count; i++)
+		addresses[i] = frames[i].address;
+	fail(out, xp_perfdata_sample(out->perfdata, &sample));
+	out->samples += !out->err;
+	if (!out->err)
+		keep_room(out);
+}
+
+void xp_perf_out_jit(struct xp_perf_out *out, const char *path)
+{
+	if (start(out))
+		fail_unless_refused(out, xp_perfdata_jit(out->perfdata, path));
+}
+
+int xp_perf_out_finish(struct xp_perf_out *out)
+{
+	start(out);
+	if (!out->is_ended && out->fd >= 0)
+		end_file(out, 0);
+	if (out->fd >= 0 && close(out->fd))
+		fail(out, -errno);
+	out->fd = -1;
+	return out->err;
+}
+
+uint64_t xp_perf_out_samples(const struct xp_perf_out *out)
+{
+	return out->samples;
+}
+
+uint64_t xp_perf_out_bytes(const struct xp_perf_out *out)
+{
+	return out->bytes;
+}
