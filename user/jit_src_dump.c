@@ -11,6 +11,7 @@
 
 #include "fmt_jitdump_reader.h"
 #include "number_map.h"
+#include "stdio_tail.h"
 #include "target.h"
 #include "target_file.h"
 #include "util.h"
@@ -38,6 +39,11 @@ struct xp_jit_src_dump {
 	uint32_t inner_pid;
 	bool has_header;
 	bool is_dead; /* no more is to be read */
+	pid_t pid;    /* 0: only the file is read */
+	uint64_t start_time;
+	struct xp_stdio_tail tail;
+	uint8_t *tail_bytes;
+	uint64_t file_bytes; /* as of the last look */
 	struct xp_jitdump_header header;
 	uint64_t offset; /* of the next record */
 	uint64_t skipped;
@@ -91,9 +97,13 @@ static int open_path(struct xp_jit_src_dump **dump, pid_t pid, uint64_t start_ti
 	if (fd < 0)
 		return fd;
 	err = xp_jit_src_dump_new(dump, fd, status.inner_pid);
-	if (err)
+	if (err) {
 		close(fd);
-	return err;
+		return err;
+	}
+	(*dump)->pid = pid;
+	(*dump)->start_time = start_time;
+	return 0;
 }
 
 int xp_jit_src_dump_open(struct xp_jit_src_dump **dump, pid_t pid, uint64_t start_time, const char *path)
@@ -123,6 +133,7 @@ void xp_jit_src_dump_free(struct xp_jit_src_dump *dump)
 	free(dump->debug.bytes);
 	free(dump->unwinding.bytes);
 	free(dump->lines);
+	free(dump->tail_bytes);
 	xp_number_map_free(&dump->codes);
 	free(dump);
 }
@@ -400,6 +411,54 @@ static int take_buffer(struct taker *taker, size_t size, uint64_t file_bytes)
 	return XP_MIN(more, 0);
 }
 
+/*
+ * What the process has written and its C library holds back: it is the file's as much as what is in it, and will be
+ * found there, behind what is in it now.
+ */
+static int take_tail(struct taker *taker)
+{
+	struct xp_jit_src_dump *dump = taker->dump;
+	uint64_t left = dump->file_bytes > dump->offset ? dump->file_bytes - dump->offset : 0;
+	uint64_t taken = dump->file_bytes < dump->offset ? dump->offset - dump->file_bytes : 0;
+	bool had_header = dump->has_header;
+	struct stat st;
+	size_t bytes;
+	int err;
+
+	if (!dump->tail.stream || left > RECORD_BYTES_MAX || xp_target_start_time(dump->pid) != dump->start_time)
+		return 0;
+	bytes = xp_stdio_tail_read(&dump->tail, dump->tail_bytes);
+	if (bytes <= taken || fstat(dump->fd, &st) || (uint64_t)st.st_size != dump->file_bytes)
+		return 0;
+	err = left + bytes > dump->room ? grow(dump, left + bytes) : 0;
+	if (err)
+		return err;
+	if (pread(dump->fd, dump->buffer, left, (off_t)dump->offset) != (ssize_t)left)
+		return 0;
+	memcpy(dump->buffer + left, dump->tail_bytes + taken, bytes - taken);
+	err = take_buffer(taker, left + bytes - taken, dump->file_bytes + bytes);
+	if (err == -EBADMSG) {
+		/* A buffer caught in the moment of its writing, or none at all. The file itself may be right. */
+		dump->tail.stream = 0;
+		return 0;
+	}
+	return !err && !had_header && dump->has_header ? take_tail(taker) : err;
+}
+
+/* Looks for what take_tail() needs, once there is a file. */
+static int find_tail(struct xp_jit_src_dump *dump)
+{
+	int err;
+
+	if (!dump->pid || dump->tail_bytes)
+		return 0;
+	dump->tail_bytes = malloc(XP_STDIO_TAIL_BYTES_MAX);
+	if (!dump->tail_bytes)
+		return -ENOMEM;
+	err = xp_stdio_tail_find(&dump->tail, dump->pid, dump->fd);
+	return err == -ENOMEM ? err : 0;
+}
+
 /* The file was written anew. */
 static void begin_anew(struct xp_jit_src_dump *dump)
 {
@@ -422,8 +481,9 @@ int xp_jit_src_dump_refresh(struct xp_jit_src_dump *dump, struct xp_jit_code *co
 	if (fstat(dump->fd, &st))
 		return -errno;
 	bytes = XP_MIN((uint64_t)st.st_size, XP_JIT_SRC_DUMP_BYTES_MAX);
-	if (bytes < dump->offset)
+	if (bytes < dump->file_bytes)
 		begin_anew(dump);
+	dump->file_bytes = bytes;
 	end = XP_MIN(bytes, dump->offset + REFRESH_BYTES_MAX);
 	while (!err && dump->offset < end) {
 		uint64_t before = dump->offset;
@@ -436,6 +496,12 @@ int xp_jit_src_dump_refresh(struct xp_jit_src_dump *dump, struct xp_jit_code *co
 		if (dump->offset == before && dump->room == room)
 			break; /* the rest is not there yet */
 	}
+	if (!err && dump->offset >= end && end < bytes)
+		return 1;
+	if (!err)
+		err = find_tail(dump);
+	if (!err)
+		err = take_tail(&taker);
 	dump->is_dead = err == -EBADMSG;
-	return err ? err : dump->offset >= end && end < bytes;
+	return err;
 }
