@@ -182,23 +182,58 @@ static void test_unprivileged(void **state)
 	assert_int_equal(kill(pid, 0), -1);
 }
 
-/* A file that this user may not read is read through its descriptor. */
-static void test_file_of_others(void **state)
+/* A copy of this program that only root may open. The caller unlinks path. */
+static int private_copy(char *path)
 {
-	char path[] = "/tmp/xprof-test-cfi-XXXXXX";
-	struct xp_cfi_tables *tables = start();
 	int from = own_program(), to = mkstemp(path);
 	char bytes[65536];
 	ssize_t n;
 
-	(void)state;
+	assert_true(from >= 0 && to >= 0);
 	while ((n = read(from, bytes, sizeof(bytes))) > 0)
 		assert_int_equal(write(to, bytes, (size_t)n), n);
 	assert_int_equal(fchmod(to, 0600), 0);
-	ask(tables, 0, to);
-	unlink(path);
-	close(to);
 	close(from);
+	return to;
+}
+
+/* A file that the process may not open is read through its descriptor. */
+static void test_file_of_others(void **state)
+{
+	char path[] = "/tmp/xprof-test-cfi-XXXXXX";
+	struct xp_cfi_tables *tables = start();
+	int fd = private_copy(path);
+
+	(void)state;
+	ask(tables, 0, fd);
+	unlink(path);
+	close(fd);
+	wait_for(tables, 1);
+	assert_int_equal(state_of(tables, 0), XP_CFI_READY);
+	xp_cfi_tables_free(tables);
+}
+
+/* The same of a file that is only mapped any more, as the recorder opens it. */
+static void test_mapped_file(void **state)
+{
+	char path[] = "/tmp/xprof-test-cfi-XXXXXX", link[128];
+	struct xp_cfi_tables *tables;
+	int fd = private_copy(path);
+	char *mapped = mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0);
+
+	(void)state;
+	unlink(path);
+	close(fd);
+	assert_true(mapped != MAP_FAILED);
+	snprintf(link, sizeof(link), "/proc/self/map_files/%lx-%lx", (unsigned long)mapped,
+		 (unsigned long)mapped + 4096);
+	fd = open(link, O_RDONLY | O_CLOEXEC);
+	munmap(mapped, 4096);
+	if (fd < 0)
+		skip(); /* needs CAP_CHECKPOINT_RESTORE or CAP_SYS_ADMIN */
+	tables = start();
+	ask(tables, 0, fd);
+	close(fd);
 	wait_for(tables, 1);
 	assert_int_equal(state_of(tables, 0), XP_CFI_READY);
 	xp_cfi_tables_free(tables);
@@ -327,10 +362,15 @@ static void test_dies_with_us(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_states),	       cmocka_unit_test(test_unprivileged),
-		cmocka_unit_test(test_file_of_others), cmocka_unit_test(test_killed),
-		cmocka_unit_test(test_endless),	       cmocka_unit_test(test_oldest_is_forgotten),
-		cmocka_unit_test(test_too_many_rows),  cmocka_unit_test(test_dies_with_us),
+		cmocka_unit_test(test_states),
+		cmocka_unit_test(test_unprivileged),
+		cmocka_unit_test(test_file_of_others),
+		cmocka_unit_test(test_mapped_file),
+		cmocka_unit_test(test_killed),
+		cmocka_unit_test(test_endless),
+		cmocka_unit_test(test_oldest_is_forgotten),
+		cmocka_unit_test(test_too_many_rows),
+		cmocka_unit_test(test_dies_with_us),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
