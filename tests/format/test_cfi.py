@@ -73,7 +73,7 @@ def segments(path):
 
 def readelf_rows(path, section):
     """[(start, end, {column: text})] of each row of each entry, as binutils interpret it"""
-    text = house.run(["readelf", f"--debug-dump=frames-interp", path], timeout=120).stdout
+    text = house.run(["readelf", "--debug-dump=frames-interp", path], timeout=120).stdout
     found, inside, cies = [], False, {}
     for block in re.split(r"\n\n", text):
         lines = block.strip().splitlines()

@@ -294,6 +294,30 @@ static void test_endless(void **state)
 	xp_cfi_tables_free(tables);
 }
 
+/* libdw takes 8 bytes for each register up to the last one that is named: here 512 MiB. */
+static void test_memory_hog(void **state)
+{
+	static const uint8_t rules[] = { 0x0e, 8, 0x41, 0x0e, 16, 0x41 };
+	static const uint8_t hog[] = { 0x05, 0xff, 0xff, 0xff, 0x1f, 1 }; /* DW_CFA_offset_extended */
+	struct xp_cfi_tables *tables = start();
+	int fd = big_cfi_elf(1, 2), plain = big_cfi_elf(1, 2);
+	uint8_t bytes[16384];
+	ssize_t size = pread(fd, bytes, sizeof(bytes), 0);
+	const uint8_t *at = size > 0 ? memmem(bytes, (size_t)size, rules, sizeof(rules)) : NULL;
+
+	(void)state;
+	assert_non_null(at);
+	assert_int_equal(pwrite(fd, hog, sizeof(hog), at - bytes), sizeof(hog));
+	ask(tables, 0, fd);
+	ask(tables, 1, plain);
+	wait_for(tables, 2);
+	assert_int_equal(state_of(tables, 0), XP_CFI_ABSENT);
+	assert_int_equal(state_of(tables, 1), XP_CFI_READY);
+	close(fd);
+	close(plain);
+	xp_cfi_tables_free(tables);
+}
+
 /* Tables of 17 MB: two fit. */
 static void test_oldest_is_forgotten(void **state)
 {
@@ -362,15 +386,11 @@ static void test_dies_with_us(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_states),
-		cmocka_unit_test(test_unprivileged),
-		cmocka_unit_test(test_file_of_others),
-		cmocka_unit_test(test_mapped_file),
-		cmocka_unit_test(test_killed),
-		cmocka_unit_test(test_endless),
-		cmocka_unit_test(test_oldest_is_forgotten),
-		cmocka_unit_test(test_too_many_rows),
-		cmocka_unit_test(test_dies_with_us),
+		cmocka_unit_test(test_states),	       cmocka_unit_test(test_unprivileged),
+		cmocka_unit_test(test_file_of_others), cmocka_unit_test(test_mapped_file),
+		cmocka_unit_test(test_killed),	       cmocka_unit_test(test_endless),
+		cmocka_unit_test(test_memory_hog),     cmocka_unit_test(test_oldest_is_forgotten),
+		cmocka_unit_test(test_too_many_rows),  cmocka_unit_test(test_dies_with_us),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
