@@ -31,7 +31,7 @@ static uint32_t *find_slot(const struct xp_call_tree *tree, uint32_t parent, uin
 
 static int grow_nodes(struct xp_call_tree *tree)
 {
-	size_t room = tree->room ? tree->room + tree->room / 2 : FIRST_ROOM;
+	size_t room = XP_MAX(tree->room + tree->room / 2, (size_t)FIRST_ROOM);
 	struct xp_call_node *nodes = realloc(tree->nodes, room * sizeof(*nodes));
 
 	if (!nodes)
@@ -45,9 +45,13 @@ static int grow_nodes(struct xp_call_tree *tree)
 
 static int grow_slots(struct xp_call_tree *tree)
 {
-	size_t slot_count = tree->slot_count ? 2 * tree->slot_count : FIRST_SLOTS;
-	uint32_t *slots = calloc(slot_count, sizeof(*slots));
+	size_t slot_count = FIRST_SLOTS;
+	uint32_t *slots;
 
+	/* At most three quarters of the slots are used. */
+	while (4 * tree->count >= 3 * slot_count)
+		slot_count *= 2;
+	slots = calloc(slot_count, sizeof(*slots));
 	if (!slots)
 		return -1;
 	free(tree->slots);
@@ -64,7 +68,6 @@ static uint32_t add_node(struct xp_call_tree *tree, uint32_t parent, uint32_t fr
 		return XP_CALL_TREE_ROOT;
 	if (tree->count >= tree->room && grow_nodes(tree))
 		return XP_CALL_TREE_ROOT;
-	/* At most three quarters of the slots are used. */
 	if (4 * tree->count >= 3 * tree->slot_count) {
 		if (grow_slots(tree))
 			return XP_CALL_TREE_ROOT;
@@ -78,17 +81,15 @@ static uint32_t add_node(struct xp_call_tree *tree, uint32_t parent, uint32_t fr
 uint32_t xp_call_tree_child(struct xp_call_tree *tree, uint32_t parent, uint32_t frame)
 {
 	uint32_t next = parent + 1;
-	uint32_t *slot = NULL;
+	uint32_t *slot;
 
 	/* The nodes of a chain were made one after the other: a look at the next one often spares the search. */
 	if (next < tree->count && tree->nodes[next].parent == parent && tree->nodes[next].frame == frame)
 		return next;
-	if (tree->slot_count) {
-		slot = find_slot(tree, parent, frame);
-		if (*slot)
-			return *slot;
-	}
-	return add_node(tree, parent, frame, slot);
+	if (!tree->slot_count && grow_slots(tree)) /* new, or brought without its slots */
+		return XP_CALL_TREE_ROOT;
+	slot = find_slot(tree, parent, frame);
+	return *slot ? *slot : add_node(tree, parent, frame, slot);
 }
 
 size_t xp_call_tree_memory_bytes(const struct xp_call_tree *tree)

@@ -22,7 +22,7 @@ struct xp_call_tree {
 	struct xp_call_node *nodes; /* a node comes after its parent; the first one is the root */
 	size_t count;
 	size_t room;
-	uint32_t *slots; /* hash of (parent, frame) */
+	uint32_t *slots; /* hash of (parent, frame); made anew when there is none */
 	size_t slot_count;
 };
 

@@ -9,29 +9,6 @@
 
 #include "util.h"
 
-int xp_kallsyms_want(struct xp_kallsyms *syms, uint64_t address)
-{
-	if (syms->count == syms->room) {
-		size_t room = syms->room ? 2 * syms->room : 256;
-		struct xp_kallsym *all = realloc(syms->all, room * sizeof(*all));
-
-		if (!all)
-			return -ENOMEM;
-		syms->all = all;
-		syms->room = room;
-	}
-	syms->all[syms->count++] = (struct xp_kallsym){ .address = address };
-	return 0;
-}
-
-void xp_kallsyms_free(struct xp_kallsyms *syms)
-{
-	for (size_t i = 0; i < syms->count; i++)
-		free(syms->all[i].name);
-	free(syms->all);
-	*syms = (struct xp_kallsyms){ 0 };
-}
-
 static int by_address(const void *a, const void *b)
 {
 	const struct xp_kallsym *left = a, *right = b;
@@ -50,6 +27,39 @@ static void sort_unique(struct xp_kallsyms *syms)
 		if (syms->all[i].address != syms->all[count].address)
 			syms->all[++count] = syms->all[i];
 	syms->count = count + 1;
+}
+
+static int make_room(struct xp_kallsyms *syms)
+{
+	size_t room = syms->room ? 2 * syms->room : 256;
+	struct xp_kallsym *all;
+
+	/* Thousands of profiles want the same few hundred. */
+	sort_unique(syms);
+	if (syms->count < syms->room / 2)
+		return 0;
+	all = realloc(syms->all, room * sizeof(*all));
+	if (!all)
+		return -ENOMEM;
+	syms->all = all;
+	syms->room = room;
+	return 0;
+}
+
+int xp_kallsyms_want(struct xp_kallsyms *syms, uint64_t address)
+{
+	if (syms->count == syms->room && make_room(syms))
+		return -ENOMEM;
+	syms->all[syms->count++] = (struct xp_kallsym){ .address = address };
+	return 0;
+}
+
+void xp_kallsyms_free(struct xp_kallsyms *syms)
+{
+	for (size_t i = 0; i < syms->count; i++)
+		free(syms->all[i].name);
+	free(syms->all);
+	*syms = (struct xp_kallsyms){ 0 };
 }
 
 /* A text as of xp_kallsyms_describe(), of an address in a symbol. */

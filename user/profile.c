@@ -10,6 +10,7 @@
 
 /* Most profiles are of processes that end soon, and stay small. */
 #define STEPS_FROM_SAMPLE 64
+#define FIRST_SLOTS 16
 
 static const struct xp_file kernel_file = { .kind = XP_FILE_KERNEL, .path = "[kernel]" };
 static struct xp_file jit_file = { .kind = XP_FILE_JIT, .path = "[jit]" };
@@ -27,13 +28,27 @@ void xp_profile_free(struct xp_profile *profile)
 {
 	if (!profile)
 		return;
+	xp_profile_free_tables(profile);
+	free(profile);
+}
+
+void xp_profile_free_tables(struct xp_profile *profile)
+{
+	size_t nodes = profile->tree.count;
+
 	xp_call_tree_free(&profile->tree);
+	profile->tree.count = nodes;
 	xp_number_map_free(&profile->region_keys);
 	free(profile->regions);
 	free(profile->addresses);
 	free(profile->slots);
 	free(profile->steps);
-	free(profile);
+	profile->regions = NULL;
+	profile->addresses = NULL;
+	profile->slots = NULL;
+	profile->steps = NULL;
+	profile->region_room = profile->address_room = profile->slot_count = 0;
+	profile->step_count = profile->step_room = 0;
 }
 
 /* ---- regions ---- */
@@ -82,11 +97,15 @@ out:
 	return 0;
 }
 
+static uint64_t key_of(const struct xp_profile_region *region)
+{
+	return (uintptr_t)region->file ^ region->bias * 0x9e3779b97f4a7c15ull;
+}
+
 /* Finds or makes the region, and lets it grow to this mapping of it. */
 static int intern_region(struct xp_profile *profile, const struct xp_profile_region *region, uint32_t *number)
 {
-	uint64_t key = (uintptr_t)region->file ^ region->bias * 0x9e3779b97f4a7c15ull;
-	uint32_t *last = xp_number_map_add(&profile->region_keys, key, 0);
+	uint32_t *last = xp_number_map_add(&profile->region_keys, key_of(region), 0);
 	int err;
 
 	if (!last)
@@ -130,9 +149,13 @@ static uint32_t *find_slot(const struct xp_profile *profile, uint64_t address, c
 
 static int grow_slots(struct xp_profile *profile)
 {
-	size_t slot_count = profile->slot_count ? 2 * profile->slot_count : 16;
-	uint32_t *slots = calloc(slot_count, sizeof(*slots));
+	size_t slot_count = FIRST_SLOTS;
+	uint32_t *slots;
 
+	/* At most half of the slots are used. */
+	while (slot_count <= 2 * profile->address_count)
+		slot_count *= 2;
+	slots = calloc(slot_count, sizeof(*slots));
 	if (!slots)
 		return -ENOMEM;
 	free(profile->slots);
@@ -151,12 +174,11 @@ static int reserve_address(struct xp_profile *profile)
 	struct xp_profile_address *addresses;
 	size_t room;
 
-	/* At most half of the slots are used. */
 	if (2 * profile->address_count >= profile->slot_count && grow_slots(profile))
 		return -ENOMEM;
 	if (profile->address_count < profile->address_room)
 		return 0;
-	room = profile->address_room ? profile->address_room + profile->address_room / 2 : 8;
+	room = XP_MAX(profile->address_room + profile->address_room / 2, (size_t)8);
 	addresses = realloc(profile->addresses, room * sizeof(*addresses));
 	if (!addresses)
 		return -ENOMEM;
@@ -225,6 +247,19 @@ static int reserve_steps(struct xp_profile *profile, size_t count)
 	return 0;
 }
 
+/* The profile was away, and is needed for more than to be written. */
+static int rehash(struct xp_profile *profile)
+{
+	for (size_t i = 0; i < profile->region_count; i++) {
+		uint32_t *last = xp_number_map_add(&profile->region_keys, key_of(&profile->regions[i]), 0);
+
+		if (!last)
+			return -ENOMEM;
+		*last = i + 1;
+	}
+	return grow_slots(profile);
+}
+
 int xp_profile_add(struct xp_profile *profile, const struct xp_profile_frame *frames, size_t count)
 {
 	uint32_t node = XP_CALL_TREE_ROOT;
@@ -235,7 +270,11 @@ int xp_profile_add(struct xp_profile *profile, const struct xp_profile_frame *fr
 	if (!count)
 		return -EINVAL;
 	count = XP_MIN(count, (size_t)XP_GPERF_CHAIN_MAX);
-	err = reserve_steps(profile, count);
+	err = profile->is_away ? xp_profile_recall(profile) : 0;
+	if (!err && profile->address_count && !profile->slot_count)
+		err = rehash(profile);
+	if (!err)
+		err = reserve_steps(profile, count);
 	for (size_t i = count; i-- && !err; depth++) {
 		struct xp_profile_step *step = depth < profile->step_room ? &profile->steps[depth] : NULL;
 		uint64_t address;
@@ -272,10 +311,10 @@ size_t xp_profile_memory_bytes(const struct xp_profile *profile)
 	       profile->step_room * sizeof(*profile->steps);
 }
 
-int xp_profile_each_address(const struct xp_profile *profile, enum xp_file_kind kind,
+int xp_profile_each_address(struct xp_profile *profile, enum xp_file_kind kind,
 			    int (*each)(void *arg, uint64_t address), void *arg)
 {
-	int ret = 0;
+	int ret = xp_profile_recall(profile);
 
 	for (size_t i = 0; i < profile->address_count && !ret; i++)
 		if (profile->regions[profile->addresses[i].region].file->kind == kind)

@@ -36,7 +36,8 @@ void xp_profile_free(struct xp_profile *profile);
 
 /*
  * One sample: frames leaf first, count >= 1; what is deeper than 1024 is cut at the outer end. -ENOMEM, -EINVAL; after
- * these nothing has been counted.
+ * these nothing has been counted. Like the two below that read the profile, gets it back from its store
+ * (profile_store.h): -EIO, those of pread(2).
  */
 int xp_profile_add(struct xp_profile *profile, const struct xp_profile_frame *frames, size_t count);
 
@@ -78,14 +79,13 @@ struct xp_profile_files {
  * Writes the whole profile to fd. An empty profile (no sample) is valid and is written too. -EINVAL for a period that
  * fmt_gperf.h refuses, -ENOMEM, those of find() and write(2).
  */
-int xp_profile_write(const struct xp_profile *profile, int fd, uint64_t period_us,
-		     const struct xp_profile_files *files);
+int xp_profile_write(struct xp_profile *profile, int fd, uint64_t period_us, const struct xp_profile_files *files);
 
 /*
  * Calls each() for every distinct address of a kind of file, until it returns non-zero, and returns that. An address is
  * that of a sampled instruction or of the one after a call: the byte before it is what belongs to the caller.
  */
-int xp_profile_each_address(const struct xp_profile *profile, enum xp_file_kind kind,
+int xp_profile_each_address(struct xp_profile *profile, enum xp_file_kind kind,
 			    int (*each)(void *arg, uint64_t address), void *arg);
 
 #endif

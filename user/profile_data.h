@@ -45,6 +45,16 @@ struct xp_profile {
 	struct xp_profile_step *steps; /* from the outermost frame on */
 	size_t step_count;
 	size_t step_room;
+	/* In a file, see profile_store.h; the tables above are empty then but for their counts. */
+	bool is_away;
+	struct xp_profile_store *store; /* NULL: never was there */
+	uint64_t stored_at;
+	uint64_t stored_samples; /* what it had then */
 };
+
+/* profile_store.c: gets the tables back from the file. Not the hashes, which profile.c makes when it needs them. */
+int xp_profile_recall(struct xp_profile *profile);
+/* profile.c */
+void xp_profile_free_tables(struct xp_profile *profile);
 
 #endif

@@ -286,10 +286,15 @@ static void get_record(void *arg, size_t index, struct xp_gperf_record *record)
 		layout->chain[record->pc_count++] = layout->pcs[nodes[node].frame];
 }
 
-int xp_profile_write(const struct xp_profile *profile, int fd, uint64_t period_us, const struct xp_profile_files *files)
+int xp_profile_write(struct xp_profile *profile, int fd, uint64_t period_us, const struct xp_profile_files *files)
 {
-	struct layout *layout = new_layout(profile, files);
-	int err = layout ? find_places(layout) : -ENOMEM;
+	struct layout *layout = NULL;
+	int err = xp_profile_recall(profile);
+
+	if (!err) {
+		layout = new_layout(profile, files);
+		err = layout ? find_places(layout) : -ENOMEM;
+	}
 
 	if (!err)
 		err = find_ends(layout);

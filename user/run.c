@@ -277,6 +277,8 @@ static int housekeeping(struct xp_recording *rec, struct xp_progress *progress)
 		err = repair_samples(rec);
 	if (!err && rec->sampler)
 		err = xp_samples_refresh(&rec->samples);
+	if (!err && rec->sampler)
+		xp_samples_rest(&rec->samples);
 	/* What a crash of xprof may cost: about a second. */
 	if (!err)
 		err = xp_processes_flush(&rec->processes);

@@ -14,7 +14,11 @@
 #include "clock.h"
 #include "file_name.h"
 #include "mapped_file.h"
+#include "profile_store.h"
 #include "util.h"
+
+/* From then on those that rest go to the disk. */
+#define PROFILES_BYTES_MAX (8u << 20)
 
 int xp_samples_init(struct xp_samples *samples, const struct xp_stacks_options *stacks)
 {
@@ -34,6 +38,7 @@ void xp_samples_free(struct xp_samples *samples)
 	xp_sym_files_free(samples->sym_files);
 	xp_jit_samples_free(&samples->jit);
 	xp_tasks_free(&samples->tasks);
+	xp_profile_store_free(samples->store);
 }
 
 static uint64_t now_ns(void)
@@ -290,6 +295,36 @@ int xp_samples_record(struct xp_samples *samples, const struct xp_rec *rec, size
 
 /* ---- the end ---- */
 
+/* ---- memory ---- */
+
+/* A profile that has been in the store goes back there; on an error it stays in memory. */
+static void let_rest(struct xp_samples *samples, struct xp_image *image)
+{
+	if (samples->store)
+		xp_profile_store_put(samples->store, image->profile);
+}
+
+void xp_samples_rest(struct xp_samples *samples)
+{
+	const struct xp_tasks *tasks = &samples->tasks;
+	size_t bytes = 0;
+
+	for (size_t i = 0; i < tasks->image_count; i++)
+		bytes += xp_profile_memory_bytes(tasks->images[i]->profile);
+	if (bytes > PROFILES_BYTES_MAX && !samples->store)
+		xp_profile_store_new(&samples->store, samples->dir_fd);
+	for (size_t i = 0; i < tasks->image_count; i++) {
+		struct xp_image *image = tasks->images[i];
+		uint64_t count = xp_profile_samples(image->profile);
+
+		if (bytes > PROFILES_BYTES_MAX && count == image->rested_at)
+			let_rest(samples, image);
+		image->rested_at = count;
+	}
+}
+
+/* ---- files ---- */
+
 static int write_profile(struct xp_samples *samples, struct xp_image *image, uint64_t period_us)
 {
 	struct xp_profile_files files = { xp_sym_files_find, samples->sym_files };
@@ -326,14 +361,18 @@ int xp_samples_finish(struct xp_samples *samples, uint64_t period_ns)
 	int first = 0;
 
 	xp_tasks_settle(tasks);
-	for (size_t i = 0; i < tasks->image_count; i++)
+	for (size_t i = 0; i < tasks->image_count; i++) {
 		first = xp_sym_files_add(samples->sym_files, tasks->images[i]->profile) ?: first;
+		let_rest(samples, tasks->images[i]);
+	}
 	first = xp_sym_files_write(samples->sym_files, samples->describe, samples->describe_arg) ?: first;
 	for (size_t i = 0; i < tasks->image_count; i++) {
 		int err = write_profile(samples, tasks->images[i], period_us);
 
 		if (err)
 			samples->unstored += tasks->images[i]->samples;
+		xp_profile_free(tasks->images[i]->profile);
+		tasks->images[i]->profile = NULL;
 		first = first ?: err;
 	}
 	return first;

@@ -20,8 +20,8 @@
 #include "xprof/record.h"
 
 /*
- * So long a sample waits for a table at most; and so long all do at the end. The largest tables (LLVM's) take some tenths
- * of a second to make, and ten times that on a busy machine.
+ * So long a sample waits for a table at most; and so long all do at the end. The largest tables (LLVM's) take some
+ * tenths of a second to make, and ten times that on a busy machine.
  */
 #define XP_SAMPLES_WAIT_NS 5000000000ull
 #define XP_SAMPLES_DRAIN_NS 5000000000ull
@@ -38,6 +38,7 @@ struct xp_samples {
 	struct xp_stacks *stacks; /* NULL: no snapshots come */
 	struct xp_waiting waiting;
 	struct xp_sym_files *sym_files;
+	struct xp_profile_store *store; /* NULL: not needed yet */
 	uint64_t samples;
 	uint64_t kernel_samples;
 	uint64_t unstored; /* of samples: their profile could not be written */
@@ -52,6 +53,11 @@ void xp_samples_free(struct xp_samples *samples);
 /* cpu, tsc: the record's. -EBADMSG: sizes in it contradict each other. -ENOMEM. */
 int xp_samples_record(struct xp_samples *samples, const struct xp_rec *record, size_t size, unsigned int cpu,
 		      uint64_t tsc);
+/*
+ * To be called now and then: where all profiles take much memory, those that had no sample since the last call go to
+ * the disk; on one that is full they stay.
+ */
+void xp_samples_rest(struct xp_samples *samples);
 /* To be called often: samples whose table has come, or that have waited for too long, go on their way. -ENOMEM. */
 int xp_samples_settle(struct xp_samples *samples);
 

@@ -190,7 +190,7 @@ static int want_address(void *arg, uint64_t address)
 	return err ? err : xp_kallsyms_want(&sym->kernel, XP_MAX(address - 1, XP_PROFILE_KERNEL_START));
 }
 
-int xp_sym_files_add(struct xp_sym_files *sym, const struct xp_profile *profile)
+int xp_sym_files_add(struct xp_sym_files *sym, struct xp_profile *profile)
 {
 	return xp_profile_each_address(profile, XP_FILE_KERNEL, want_address, sym);
 }

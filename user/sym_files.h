@@ -42,8 +42,8 @@ bool xp_sym_files_wants(const struct xp_sym_files *sym, const struct xp_file *fi
  */
 int xp_sym_files_keep(struct xp_sym_files *sym, int fd, const struct xp_file *file);
 
-/* Asks for the names of a profile's kernel addresses. -ENOMEM. */
-int xp_sym_files_add(struct xp_sym_files *sym, const struct xp_profile *profile);
+/* Asks for the names of a profile's kernel addresses. -ENOMEM; those of xp_profile_each_address(). */
+int xp_sym_files_add(struct xp_sym_files *sym, struct xp_profile *profile);
 /*
  * When all are added, and while all kernel code is still loaded: makes the kernel's files. What describe(arg) does not
  * name is [kernel]. -ENOMEM; those of describe() and of making files.

@@ -20,10 +20,11 @@
 
 /* A program that a process runs or ran, as far as it was sampled. */
 struct xp_image {
-	pid_t pid;	     /* 0: all kernel threads */
-	unsigned int number; /* 1, and one more at each exec */
-	char comm[16];	     /* of a process that lives: when xp_tasks_settle() was called */
-	struct xp_profile *profile;
+	pid_t pid;			 /* 0: all kernel threads */
+	unsigned int number;		 /* 1, and one more at each exec */
+	char comm[16];			 /* of a process that lives: when xp_tasks_settle() was called */
+	struct xp_profile *profile;	 /* NULL at the end, when it is written */
+	uint64_t rested_at;		 /* samples in the profile when xp_samples_rest() was last called */
 	uint64_t samples;		 /* those too that wait for an unwind table */
 	uint64_t stacks[XP_UNWIND_ENDS]; /* how the walks of user stacks ended */
 	bool is_over;			 /* the process runs another program since */

@@ -131,7 +131,7 @@ static int describe(void *arg, const uint64_t *addresses, size_t count, char (*t
 	return 0;
 }
 
-static int write_all(struct xp_sym_files *sym, const struct xp_profile *profile, int dir_fd, char **argv)
+static int write_all(struct xp_sym_files *sym, struct xp_profile *profile, int dir_fd, char **argv)
 {
 	const struct xp_profile_files found = { xp_sym_files_find, sym };
 	int err = xp_sym_files_add(sym, profile), fd;

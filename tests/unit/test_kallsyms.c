@@ -88,6 +88,25 @@ static void test_batches(void **state)
 	xp_kallsyms_free(&syms);
 }
 
+/* Thousands of profiles want the same addresses. */
+static void test_often(void **state)
+{
+	struct xp_kallsyms syms = { 0 };
+	unsigned int calls = 0;
+
+	(void)state;
+	for (size_t i = 0; i < 100000; i++)
+		assert_int_equal(xp_kallsyms_want(&syms, BASE + i % 150), 0);
+	assert_true(syms.room <= 512);
+	for (size_t i = 0; i < 1000; i++)
+		assert_int_equal(xp_kallsyms_want(&syms, BASE + i), 0);
+	assert_int_equal(xp_kallsyms_ask(&syms, describe, &calls), 0);
+	assert_int_equal(syms.count, 1000);
+	for (size_t i = 0; i < 1000; i++)
+		assert_int_equal(syms.all[i].address, BASE + i);
+	xp_kallsyms_free(&syms);
+}
+
 static int say(void *arg, const uint64_t *addresses, size_t count, char (*texts)[XP_KSYM_TEXT_BYTES])
 {
 	(void)addresses;
@@ -157,6 +176,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_names),
 		cmocka_unit_test(test_batches),
+		cmocka_unit_test(test_often),
 		cmocka_unit_test(test_texts),
 		cmocka_unit_test(test_bad),
 	};
