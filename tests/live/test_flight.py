@@ -77,7 +77,8 @@ def test_killed_by_a_signal(xprof, record, rounds):
     """What it did last is there, up to the crash, with the calls that it was in; the rest is counted as overwritten."""
     count = 12000
     process = rounds(count, "crash")
-    session = record("--no-samples", "--flight=1M", "-p", process.pid).wait_attached()
+    # Rings for all of it: on a busy machine the reader may be late.
+    session = record("--no-samples", "--flight=1M", "--buffer=16M", "-p", process.pid).wait_attached()
     process.send_signal(signal.SIGUSR1)
     assert process.wait(60) == -signal.SIGSEGV
     recorded = session.finish().ok()
