@@ -1,0 +1,294 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The policy of --max-overhead under simulated loads. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "budget.h"
+#include "util.h"
+
+#define TICK_NS 100000000ull
+#define FUNCTIONS 6
+#define SHARE 0.05
+#define RECORD_NS 18000 /* an exit that is single-stepped in a nested virtual machine */
+#define COUNT_NS 500
+
+/* A program of one busy thread; rates are calls a second of its own time. */
+struct world {
+	struct xp_budget budget;
+	double rates[FUNCTIONS];
+	uint64_t now_ns;
+	double tracing_ns; /* in all since reset() */
+	double cpu_ns;
+	unsigned int changes[FUNCTIONS];
+	unsigned int delay; /* ticks until a change has come about */
+	struct {
+		struct xp_budget_change change;
+		unsigned int wait;
+	} pending[FUNCTIONS];
+};
+
+static int make(void **state)
+{
+	struct world *world = calloc(1, sizeof(*world));
+	size_t first;
+
+	xp_budget_init(&world->budget, SHARE);
+	assert_int_equal(xp_budget_add(&world->budget, FUNCTIONS, &first), 0);
+	assert_int_equal(first, 0);
+	for (int i = 0; i < FUNCTIONS; i++) {
+		world->budget.functions[i].record_ns = RECORD_NS;
+		world->budget.functions[i].count_ns = COUNT_NS;
+	}
+	world->now_ns = 1000 * TICK_NS;
+	*state = world;
+	return 0;
+}
+
+static int drop(void **state)
+{
+	struct world *world = *state;
+
+	xp_budget_free(&world->budget);
+	free(world);
+	return 0;
+}
+
+static void reset(struct world *world)
+{
+	world->tracing_ns = world->cpu_ns = 0;
+	memset(world->changes, 0, sizeof(world->changes));
+}
+
+static enum xp_budget_state state_of(const struct world *world, int function)
+{
+	return world->budget.functions[function].state;
+}
+
+/* A tick of CPU time: what is left of it by the tracing is the program's own, in which it makes its calls. */
+static void run_tick(struct world *world)
+{
+	double cost = 0, own_ns;
+
+	for (int i = 0; i < FUNCTIONS; i++) {
+		double ns = state_of(world, i) == XP_BUDGET_RECORDED  ? RECORD_NS
+			    : state_of(world, i) == XP_BUDGET_COUNTED ? COUNT_NS
+								      : 0;
+
+		cost += world->rates[i] / 1e9 * ns;
+	}
+	own_ns = TICK_NS / (1 + cost);
+	for (int i = 0; i < FUNCTIONS; i++)
+		if (state_of(world, i) != XP_BUDGET_OUT)
+			world->budget.functions[i].calls = (uint64_t)(world->rates[i] / 1e9 * own_ns);
+	world->tracing_ns += TICK_NS - own_ns;
+	world->cpu_ns += TICK_NS;
+	world->now_ns += TICK_NS;
+}
+
+static void step(struct world *world)
+{
+	struct xp_budget_change changes[FUNCTIONS];
+	bool busy = false;
+	size_t count;
+
+	run_tick(world);
+	for (int i = 0; i < FUNCTIONS; i++) {
+		if (world->pending[i].wait && !--world->pending[i].wait)
+			xp_budget_set(&world->budget, i, world->pending[i].change.state, world->now_ns);
+		busy |= world->pending[i].wait;
+	}
+	if (busy)
+		return;
+	count = xp_budget_tick(&world->budget, world->now_ns, TICK_NS, changes, FUNCTIONS);
+	for (size_t i = 0; i < count; i++) {
+		assert_true(changes[i].state != state_of(world, (int)changes[i].function));
+		world->changes[changes[i].function]++;
+		world->pending[changes[i].function].change = changes[i];
+		world->pending[changes[i].function].wait = world->delay + 1;
+		if (!world->delay) {
+			world->pending[changes[i].function].wait = 0;
+			xp_budget_set(&world->budget, changes[i].function, changes[i].state, world->now_ns);
+		}
+	}
+}
+
+static void run(struct world *world, double seconds)
+{
+	for (int i = 0; i < seconds * 10; i++)
+		step(world);
+}
+
+static double share(const struct world *world)
+{
+	return world->tracing_ns / world->cpu_ns;
+}
+
+static void cheap_ones_are_left_alone(void **state)
+{
+	struct world *world = *state;
+
+	world->rates[0] = 1000; /* 1.8 % */
+	world->rates[1] = 800;
+	run(world, 60);
+	for (int i = 0; i < FUNCTIONS; i++)
+		assert_int_equal(world->changes[i], 0);
+}
+
+static void the_hottest_goes_and_no_other(void **state)
+{
+	struct world *world = *state;
+
+	world->rates[0] = 1000;
+	world->rates[1] = 100000; /* 180 % */
+	world->rates[2] = 500;
+	run(world, 2);
+	reset(world);
+	run(world, 120);
+	assert_int_equal(state_of(world, 0), XP_BUDGET_RECORDED);
+	assert_int_equal(state_of(world, 2), XP_BUDGET_RECORDED);
+	assert_int_not_equal(state_of(world, 1), XP_BUDGET_RECORDED);
+	assert_int_equal(world->changes[0] + world->changes[2], 0);
+	assert_true(share(world) < SHARE && share(world) > 0.02);
+}
+
+/* 10 million calls a second: not even their entries can be counted, and looks at them are rare. */
+static void too_hot_to_count(void **state)
+{
+	struct world *world = *state;
+
+	world->rates[0] = 10e6;
+	world->rates[1] = 1000;
+	run(world, 3);
+	assert_int_equal(state_of(world, 0), XP_BUDGET_OUT);
+	reset(world);
+	run(world, 300);
+	assert_true(share(world) < SHARE);
+	assert_true(world->changes[0] >= 4); /* looks, and what followed */
+	assert_int_equal(state_of(world, 1), XP_BUDGET_RECORDED);
+}
+
+static void a_cool_one_comes_back(void **state)
+{
+	struct world *world = *state;
+
+	world->rates[0] = 5000; /* 9 %; 0.25 % to count it */
+	run(world, 3);
+	assert_int_equal(state_of(world, 0), XP_BUDGET_COUNTED);
+	world->rates[0] = 500;
+	run(world, 5);
+	assert_int_equal(state_of(world, 0), XP_BUDGET_RECORDED);
+	world->rates[0] = 1e6;
+	run(world, 5);
+	assert_int_equal(state_of(world, 0), XP_BUDGET_OUT);
+	world->rates[0] = 0;
+	run(world, 40);
+	assert_int_equal(state_of(world, 0), XP_BUDGET_RECORDED);
+}
+
+/* At the edge it does not go to and fro. */
+static void hysteresis(void **state)
+{
+	struct world *world = *state;
+
+	for (int rate = 1000; rate < 6000; rate += 100) {
+		memset(world->rates, 0, sizeof(world->rates));
+		world->rates[0] = rate;
+		run(world, 5);
+		reset(world);
+		run(world, 20);
+		assert_true(world->changes[0] <= 1);
+		assert_true(share(world) < SHARE);
+	}
+}
+
+/* Bursts of 2 s in every 6, and changes that take 200 ms: on the average the budget is kept. */
+static void bursts(void **state)
+{
+	struct world *world = *state;
+
+	world->delay = 2;
+	world->rates[1] = 800;
+	reset(world);
+	for (int i = 0; i < 30; i++) {
+		world->rates[0] = 20000;
+		run(world, 2);
+		world->rates[0] = 10;
+		run(world, 4);
+	}
+	assert_true(share(world) < 1.2 * SHARE);
+	assert_int_equal(world->changes[1], 0);
+}
+
+static void many_of_a_kind(void **state)
+{
+	struct world *world = *state;
+
+	for (int i = 0; i < FUNCTIONS; i++)
+		world->rates[i] = 1000; /* 1.8 % each */
+	run(world, 5);
+	reset(world);
+	run(world, 60);
+	assert_true(share(world) < SHARE && share(world) > 0.3 * SHARE);
+}
+
+/* What is known beforehand is acted on before anything is attached. */
+static void seeds(void **state)
+{
+	struct world *world = *state;
+	struct xp_budget_change changes[FUNCTIONS];
+
+	xp_budget_seed(&world->budget, 3, 50000 / 1e9);
+	xp_budget_seed(&world->budget, 4, 500 / 1e9);
+	assert_int_equal(xp_budget_tick(&world->budget, world->now_ns, 0, changes, FUNCTIONS), 1);
+	assert_int_equal(changes[0].function, 3);
+	assert_int_not_equal(changes[0].state, XP_BUDGET_RECORDED);
+}
+
+static void an_idle_target_changes_nothing(void **state)
+{
+	struct world *world = *state;
+	struct xp_budget_change changes[FUNCTIONS];
+
+	world->rates[0] = 1000;
+	run(world, 1);
+	for (int i = 0; i < 100; i++)
+		assert_int_equal(xp_budget_tick(&world->budget, world->now_ns += TICK_NS, 0, changes, FUNCTIONS), 0);
+}
+
+static void no_more_than_asked_for(void **state)
+{
+	struct world *world = *state;
+	struct xp_budget_change changes[2];
+
+	for (int i = 0; i < FUNCTIONS; i++)
+		xp_budget_seed(&world->budget, i, 1e-3 * (i + 1));
+	assert_int_equal(xp_budget_tick(&world->budget, world->now_ns, 0, changes, 2), 2);
+	assert_int_equal(changes[0].function, FUNCTIONS - 1);
+	assert_int_equal(changes[1].function, FUNCTIONS - 2);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, make, drop)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(cheap_ones_are_left_alone),
+		TEST(the_hottest_goes_and_no_other),
+		TEST(too_hot_to_count),
+		TEST(a_cool_one_comes_back),
+		TEST(hysteresis),
+		TEST(bursts),
+		TEST(many_of_a_kind),
+		TEST(seeds),
+		TEST(an_idle_target_changes_nothing),
+		TEST(no_more_than_asked_for),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
