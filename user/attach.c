@@ -4,6 +4,7 @@
 #include <bpf/bpf.h>
 #include <errno.h>
 #include <linux/perf_event.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,10 +21,12 @@
 struct link {
 	int fd;
 	pid_t pid; /* 0: every process */
+	uint32_t group;
 };
 
 struct xp_attach {
 	bool multi;
+	pthread_mutex_t lock; /* of the links; not held while the kernel works */
 	struct link *links;
 	size_t count;
 	size_t room;
@@ -37,23 +40,31 @@ int xp_attach_new(struct xp_attach **result, bool multi)
 	if (!attach)
 		return -ENOMEM;
 	attach->multi = multi;
+	pthread_mutex_init(&attach->lock, NULL);
 	*result = attach;
 	return 0;
 }
 
-static int add_link(struct xp_attach *attach, int fd, pid_t pid)
+/* Takes the links over. */
+static int add_links(struct xp_attach *attach, const struct link *added, size_t count)
 {
-	if (attach->count == attach->room) {
-		size_t room = attach->room ? 2 * attach->room : 64;
-		struct link *links = realloc(attach->links, room * sizeof(*links));
+	int err = 0;
 
-		if (!links)
-			return -ENOMEM;
-		attach->links = links;
-		attach->room = room;
+	pthread_mutex_lock(&attach->lock);
+	if (attach->room - attach->count < count) {
+		size_t room = XP_MAX(2 * attach->room, attach->count + count);
+		struct link *links = reallocarray(attach->links, room, sizeof(*links));
+
+		err = links ? 0 : -ENOMEM;
+		attach->links = links ?: attach->links;
+		attach->room = links ? room : attach->room;
 	}
-	attach->links[attach->count++] = (struct link){ fd, pid };
-	return 0;
+	if (!err) {
+		memcpy(attach->links + attach->count, added, count * sizeof(*added));
+		attach->count += count;
+	}
+	pthread_mutex_unlock(&attach->lock);
+	return err;
 }
 
 /* The part of union bpf_attr that BPF_LINK_CREATE reads for BPF_TRACE_UPROBE_MULTI, as in Linux 6.6. */
@@ -72,8 +83,8 @@ struct uprobe_multi_attr {
 	uint32_t pad;
 };
 
-static int attach_multi(struct xp_attach *attach, int program_fd, const char *path, pid_t pid,
-			const struct xp_uprobe *probes, size_t count)
+/* A link for all of them, or a negative errno. */
+static int link_multi(int program_fd, const char *path, pid_t pid, const struct xp_uprobe *probes, size_t count)
 {
 	uint64_t *offsets = malloc(count * sizeof(*offsets));
 	uint64_t *cookies = malloc(count * sizeof(*cookies));
@@ -86,8 +97,7 @@ static int attach_multi(struct xp_attach *attach, int program_fd, const char *pa
 		.cnt = count,
 		.pid = pid,
 	};
-	int err = -ENOMEM;
-	int fd;
+	int fd = -ENOMEM;
 
 	if (!offsets || !cookies)
 		goto out;
@@ -97,17 +107,12 @@ static int attach_multi(struct xp_attach *attach, int program_fd, const char *pa
 	}
 	/* By hand: libbpf before 1.3 does not know this kind of link. */
 	fd = syscall(__NR_bpf, BPF_LINK_CREATE, &attr, sizeof(attr));
-	if (fd < 0) {
-		err = -errno;
-		goto out;
-	}
-	err = add_link(attach, fd, pid);
-	if (err)
-		close(fd);
+	if (fd < 0)
+		fd = -errno;
 out:
 	free(offsets);
 	free(cookies);
-	return err;
+	return fd;
 }
 
 static int uprobe_pmu_type(uint32_t *type)
@@ -139,11 +144,10 @@ static void raise_file_limit(size_t wanted)
 	setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-static int attach_single(struct xp_attach *attach, int program_fd, const char *path, pid_t pid,
-			 const struct xp_uprobe *probe)
+static int link_single(uint32_t perf_type, int program_fd, const char *path, pid_t pid, const struct xp_uprobe *probe)
 {
 	struct perf_event_attr attr = {
-		.type = attach->perf_type,
+		.type = perf_type,
 		.size = sizeof(attr),
 		.config1 = (uintptr_t)path,
 		.config2 = probe->offset,
@@ -151,26 +155,27 @@ static int attach_single(struct xp_attach *attach, int program_fd, const char *p
 	LIBBPF_OPTS(bpf_link_create_opts, opts, .perf_event.bpf_cookie = probe->cookie);
 	/* An event of a process wants no CPU; one of all processes wants one, and sees the hits on all CPUs. */
 	int event = syscall(__NR_perf_event_open, &attr, pid ? pid : -1, pid ? -1 : 0, -1, PERF_FLAG_FD_CLOEXEC);
-	int fd, err;
+	int fd;
 
 	if (event < 0)
 		return -errno;
 	fd = bpf_link_create(program_fd, event, BPF_PERF_EVENT, &opts);
-	err = fd < 0 ? -errno : add_link(attach, fd, pid);
-	if (err && fd >= 0)
-		close(fd);
+	if (fd < 0)
+		fd = -errno;
 	close(event); /* the link holds it */
-	return err;
+	return fd;
 }
 
-static void close_from(struct xp_attach *attach, size_t first)
+/* The last ones first. */
+static void close_links(const struct link *links, size_t count)
 {
-	while (attach->count > first)
-		close(attach->links[--attach->count].fd);
+	while (count)
+		close(links[--count].fd);
 }
 
 struct request {
 	struct xp_attach *attach;
+	uint32_t group;
 	int program_fd;
 	const char *path;
 	pid_t pid;
@@ -182,28 +187,36 @@ static int attach_request(void *arg)
 {
 	const struct request *request = arg;
 	struct xp_attach *attach = request->attach;
-	size_t links_before = attach->count;
-	int err = 0;
+	size_t most = attach->multi ? MULTI_MAX : 1, links_made = 0;
+	struct link *links = calloc((request->count + most - 1) / most + 1, sizeof(*links));
+	int err = links ? 0 : -ENOMEM;
 
 	for (size_t done = 0; done < request->count && !err;) {
 		const struct xp_uprobe *probes = request->probes + done;
-		size_t some = attach->multi ? XP_MIN(request->count - done, (size_t)MULTI_MAX) : 1;
+		size_t some = XP_MIN(request->count - done, most);
+		int fd = attach->multi
+			     ? link_multi(request->program_fd, request->path, request->pid, probes, some)
+			     : link_single(attach->perf_type, request->program_fd, request->path, request->pid, probes);
 
-		err = attach->multi
-			  ? attach_multi(attach, request->program_fd, request->path, request->pid, probes, some)
-			  : attach_single(attach, request->program_fd, request->path, request->pid, probes);
+		if (fd < 0)
+			err = fd;
+		else
+			links[links_made++] = (struct link){ fd, request->pid, request->group };
 		done += some;
 	}
+	if (!err)
+		err = add_links(attach, links, links_made);
 	if (err)
-		close_from(attach, links_before);
+		close_links(links, links_made);
+	free(links);
 	return err;
 }
 
-int xp_attach_uprobes(struct xp_attach *attach, int program_fd, int file_fd, pid_t pid, const struct xp_uprobe *probes,
-		      size_t count)
+int xp_attach_uprobes_group(struct xp_attach *attach, uint32_t group, int program_fd, int file_fd, pid_t pid,
+			    const struct xp_uprobe *probes, size_t count)
 {
 	char path[64];
-	struct request request = { attach, program_fd, path, pid, probes, count };
+	struct request request = { attach, group, program_fd, path, pid, probes, count };
 	int err;
 
 	/* The kernel wants a path; this one names the inode, whatever became of its name. */
@@ -212,55 +225,87 @@ int xp_attach_uprobes(struct xp_attach *attach, int program_fd, int file_fd, pid
 		err = uprobe_pmu_type(&attach->perf_type);
 		if (err)
 			return err;
-		raise_file_limit(attach->count + count + 1024);
+		raise_file_limit(attach->count + count + 1024); /* about: a start of others beside us changes little */
 	}
 	return xp_shielded(attach_request, &request);
 }
 
-struct departure {
-	struct xp_attach *attach;
-	pid_t pid; /* of the process to detach from; DETACH_ALL: from all */
-};
+int xp_attach_uprobes(struct xp_attach *attach, int program_fd, int file_fd, pid_t pid, const struct xp_uprobe *probes,
+		      size_t count)
+{
+	return xp_attach_uprobes_group(attach, 0, program_fd, file_fd, pid, probes, count);
+}
 
-#define DETACH_ALL (-1)
+struct departure {
+	const struct link *links;
+	size_t count;
+};
 
 static int detach(void *arg)
 {
 	const struct departure *departure = arg;
-	struct xp_attach *attach = departure->attach;
-	size_t kept = 0;
 
-	if (departure->pid == DETACH_ALL) {
-		close_from(attach, 0);
-		return 0;
-	}
-	for (size_t i = 0; i < attach->count; i++) {
-		if (attach->links[i].pid == departure->pid)
-			close(attach->links[i].fd);
-		else
-			attach->links[kept++] = attach->links[i];
-	}
-	attach->count = kept;
+	close_links(departure->links, departure->count);
 	return 0;
 }
 
-static void detach_shielded(struct xp_attach *attach, pid_t pid)
+static bool always(const struct link *link, uint32_t unused)
 {
-	struct departure departure = { attach, pid };
+	(void)link;
+	(void)unused;
+	return true;
+}
 
-	/* Without the shield rather than not at all. */
-	if (attach->count && xp_shielded(detach, &departure))
+static bool of_process(const struct link *link, uint32_t pid)
+{
+	return link->pid == (pid_t)pid;
+}
+
+static bool of_group(const struct link *link, uint32_t group)
+{
+	return link->group == group;
+}
+
+/* Takes those links away that belong to what, one of them after the other. */
+static void detach_shielded(struct xp_attach *attach, bool (*belongs)(const struct link *link, uint32_t what),
+			    uint32_t what)
+{
+	struct departure departure = { 0 };
+	size_t kept = 0, gone = 0;
+	struct link *links;
+
+	pthread_mutex_lock(&attach->lock);
+	links = calloc(attach->count + 1, sizeof(*links));
+	for (size_t i = 0; i < attach->count; i++) {
+		if (!belongs(&attach->links[i], what))
+			attach->links[kept++] = attach->links[i];
+		else if (links)
+			links[gone++] = attach->links[i];
+		else
+			close(attach->links[i].fd); /* without the shield rather than not at all */
+	}
+	attach->count = kept;
+	pthread_mutex_unlock(&attach->lock);
+	departure = (struct departure){ links, gone };
+	if (gone && xp_shielded(detach, &departure))
 		detach(&departure);
+	free(links);
+}
+
+void xp_attach_detach_groups(struct xp_attach *attach, const uint32_t *groups, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		detach_shielded(attach, of_group, groups[i]);
 }
 
 void xp_attach_detach_process(struct xp_attach *attach, pid_t pid)
 {
-	detach_shielded(attach, pid);
+	detach_shielded(attach, of_process, (uint32_t)pid);
 }
 
 void xp_attach_detach_all(struct xp_attach *attach)
 {
-	detach_shielded(attach, DETACH_ALL);
+	detach_shielded(attach, always, 0);
 }
 
 void xp_attach_free(struct xp_attach *attach)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Uprobes: puts BPF programs on file offsets and takes them away. One BPF link for all offsets where the kernel has
- * uprobe_multi (6.6), one perf event per offset otherwise.
+ * uprobe_multi (6.6), one perf event per offset otherwise. May be called from several threads at once.
  */
 #ifndef XPROF_ATTACH_H
 #define XPROF_ATTACH_H
@@ -33,6 +33,15 @@ void xp_attach_free(struct xp_attach *attach);
  */
 int xp_attach_uprobes(struct xp_attach *attach, int program_fd, int file_fd, pid_t pid, const struct xp_uprobe *probes,
 		      size_t count);
+
+/*
+ * The same, in a group of probes that can be taken away together. A link of uprobe_multi cannot give up single offsets:
+ * what is to go alone needs a group of its own. 0 is the group of xp_attach_uprobes().
+ */
+int xp_attach_uprobes_group(struct xp_attach *attach, uint32_t group, int program_fd, int file_fd, pid_t pid,
+			    const struct xp_uprobe *probes, size_t count);
+/* Takes these groups away, in the order of the list. On return none of their programs runs any more. */
+void xp_attach_detach_groups(struct xp_attach *attach, const uint32_t *groups, size_t count);
 
 /* Takes away what was put there for this process. */
 void xp_attach_detach_process(struct xp_attach *attach, pid_t pid);

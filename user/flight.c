@@ -119,7 +119,7 @@ void xp_flight_add_stack(struct xp_flight *flight, const struct xp_thread *threa
 	if (!frame)
 		return;
 	for (uint32_t i = 0; i < thread->depth; i++)
-		ids[i] = thread->frames[i].fn_id;
+		ids[i] = thread->frames[i].fn_id & ~XP_FRAME_FORGOTTEN;
 }
 
 struct xp_flight_frame *xp_flight_next(const struct xp_flight *flight, uint64_t *pos)

@@ -49,7 +49,14 @@ static int attach_object(struct xp_recording *rec, struct xp_object *object, pid
 	if (!attached)
 		return -ENOMEM;
 	rec->attached = attached;
-	err = xp_sleds_attach(rec->attach, &rec->programs, object, probe_pid(rec, pid), rec->options->args, sleds);
+	if (rec->throttle) {
+		err = xp_throttle_add_object(rec->throttle, object, NULL, 0);
+		if (!err)
+			err = xp_throttle_attach(rec->throttle, object, probe_pid(rec, pid), sleds);
+	} else {
+		err = xp_sleds_attach(rec->attach, &rec->programs, object, probe_pid(rec, pid), rec->options->args,
+				      sleds);
+	}
 	rec->attach_ns += xp_clock_ns(rec->clock, xp_clock_now_tsc() - begin);
 	if (err == -ESRCH)
 		snprintf(rec->why, sizeof(rec->why), "process %d ended while it was being attached", pid);
@@ -145,7 +152,8 @@ static int look_at(struct xp_recording *rec, struct xp_process *process, const s
 	if (!err)
 		err = xp_objects_add(&rec->objects, &object, fd, mapping->path, &malformed, rec->why, sizeof(rec->why));
 	if (err == -ENOSPC)
-		snprintf(rec->why, sizeof(rec->why), "more than %u functions in all: choose fewer objects", XP_FN_MAX);
+		snprintf(rec->why, sizeof(rec->why), "more than %u functions in all: choose fewer objects",
+			 XP_FN_MAX / 2);
 	if (err)
 		goto out;
 	if (malformed)
@@ -226,6 +234,8 @@ static void drop_probes(struct xp_recording *rec, pid_t pid)
 {
 	size_t kept = 0;
 
+	if (rec->throttle)
+		xp_throttle_drop_process(rec->throttle, pid);
 	if (rec->multi)
 		xp_attach_detach_process(rec->attach, pid);
 	for (size_t i = 0; i < rec->attached_count; i++)

@@ -317,6 +317,22 @@ static json_t *hex_value(const uint8_t *bytes, size_t count)
 	return json_string(text);
 }
 
+static json_t *taken_out_value(const void *arg, size_t index)
+{
+	const struct xp_manifest_taken_out *function = (const struct xp_manifest_taken_out *)arg + index;
+	struct section section = begin();
+
+	put_number(&section, "id", function->id);
+	if (function->name)
+		put_text(&section, "name", function->name);
+	put_number(&section, "times", function->times);
+	put(&section, "out_s", json_real((double)function->out_ns / NS_PER_S));
+	put(&section, "counted_s", json_real((double)function->counted_ns / NS_PER_S));
+	if (function->counted_ns)
+		put_number(&section, "calls_counted", function->calls);
+	return done(&section);
+}
+
 static json_t *object_value(const void *arg, size_t index)
 {
 	const struct xp_manifest_object *object = (const struct xp_manifest_object *)arg + index;
@@ -333,6 +349,8 @@ static json_t *object_value(const void *arg, size_t index)
 	put_number(&section, "sleds_attached", object->sleds_attached);
 	put(&section, "sleds_refused", done(&refused));
 	put_number(&section, "sleds_overwritten", object->sleds_overwritten);
+	if (object->taken_out_count)
+		put(&section, "taken_out", list(object->taken_out_count, taken_out_value, object->taken_out));
 	return done(&section);
 }
 
@@ -467,6 +485,15 @@ static json_t *forecast_value(const struct xp_manifest *manifest)
 	return done(&section);
 }
 
+static json_t *budget_value(const struct xp_manifest *manifest)
+{
+	struct section section = begin();
+
+	put(&section, "share", json_real(manifest->budget));
+	put(&section, "spent", json_real(manifest->budget_spent));
+	return done(&section);
+}
+
 static json_t *file_value(const void *arg, size_t index)
 {
 	const struct xp_manifest_file *file = (const struct xp_manifest_file *)arg + index;
@@ -502,6 +529,8 @@ static json_t *manifest_value(const struct xp_manifest *manifest)
 	put(&section, "attach", attach_value(manifest));
 	if (manifest->forecast)
 		put(&section, "forecast", forecast_value(manifest));
+	if (manifest->budget > 0)
+		put(&section, "budget", budget_value(manifest));
 	if (manifest->flight_bytes)
 		put_number(&section, "flight_bytes", manifest->flight_bytes);
 	put(&section, "totals", totals_value(manifest));

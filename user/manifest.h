@@ -37,6 +37,16 @@ struct xp_manifest_clock {
 	uint64_t records_by_ktime; /* timed by CLOCK_MONOTONIC, not by the TSC counter */
 };
 
+/* A function that the budget took out of the recording. */
+struct xp_manifest_taken_out {
+	uint32_t id;	     /* in the object, from 1 */
+	const char *name;    /* NULL: not known */
+	unsigned int times;  /* that it was taken out */
+	uint64_t out_ns;     /* in all */
+	uint64_t counted_ns; /* of these, counted */
+	uint64_t calls;	     /* counted */
+};
+
 struct xp_manifest_object {
 	const char *path;
 	const uint8_t *build_id;
@@ -47,6 +57,8 @@ struct xp_manifest_object {
 	size_t sleds_unreadable;  /* refused: memory that could not be read */
 	size_t sleds_overwritten; /* patched by XRay's runtime during the recording */
 	uint32_t first_id;	  /* of its functions, in the process's log */
+	const struct xp_manifest_taken_out *taken_out;
+	size_t taken_out_count;
 };
 
 struct xp_manifest_thread {
@@ -146,6 +158,8 @@ struct xp_manifest {
 	const struct xp_forecast *forecast; /* NULL: none was made */
 	uint64_t hit_entry_ns;		    /* what a hit costs, as measured for it */
 	uint64_t hit_exit_ns;
+	double budget;			    /* share of the targets' CPU time; 0: there was none */
+	double budget_spent;		    /* share that the tracing took, as far as it is known */
 	uint64_t flight_bytes;		    /* of each process's flight recorder; 0: there was none */
 	struct xp_counts counts;	    /* of all processes */
 	uint64_t other_process;		    /* filtered: of no traced process */

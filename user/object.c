@@ -76,6 +76,8 @@ static void object_free(struct xp_object *object)
 		close(object->fd);
 	xp_sled_table_free(object->table);
 	free(object->selected);
+	free(object->calls);
+	free(object->alias);
 	free(object->path);
 	free(object);
 }
@@ -92,10 +94,10 @@ static int read_table(struct xp_objects *objects, struct xp_object *object, int 
 		*malformed = err == -EINVAL;
 		return 0;
 	}
-	if (object->table->function_count > XP_FN_MAX - objects->fn_end)
+	if (2 * object->table->function_count > XP_FN_MAX - objects->fn_end)
 		return -ENOSPC;
 	object->fn_base = objects->fn_end;
-	objects->fn_end += object->table->function_count;
+	objects->fn_end += 2 * object->table->function_count;
 	object->fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
 	if (object->fd < 0)
 		return -errno;
@@ -142,7 +144,7 @@ fail:
 struct xp_object *xp_objects_find(const struct xp_objects *objects, uint32_t fn)
 {
 	for (struct xp_object *object = objects->first; object; object = object->next)
-		if (object->table && fn > object->fn_base && fn - object->fn_base <= object->table->function_count)
+		if (object->table && xp_object_has(object, fn))
 			return object;
 	return NULL;
 }

@@ -23,9 +23,12 @@ struct xp_object {
 	char *path; /* as the first process saw it */
 	int fd;	    /* keeps the inode, and is what uprobes are attached through; -1 when there is no table */
 	struct xp_sled_table *table; /* NULL: not instrumented, or malformed */
-	uint32_t fn_base;	     /* function id i of the table is number fn_base + i */
+	uint32_t fn_base;	     /* function id i of the table has two numbers, see xp_object_number() */
 	uint32_t *selected;	     /* indices of the sleds to attach: --functions, intact in the file */
 	size_t selected_count;
+	/* With a budget only: entries recorded since it was last looked, and the numbers in use. Index: function id. */
+	uint32_t *calls;
+	bool *alias;
 	size_t patched_in_file; /* wanted, but not the bytes of an unpatched sled */
 };
 
@@ -39,10 +42,33 @@ struct xp_objects {
 /*
  * The object behind an open file, which stays the caller's; path is how the user knows it. Files without sleds are
  * remembered too (table NULL). *malformed, when not NULL, is set and a sentence put in why the first time that a broken
- * instrumentation map is met. -ENOMEM, -ENOSPC (more than 2^28 functions), errors of fstat.
+ * instrumentation map is met. -ENOMEM, -ENOSPC (more than 2^27 functions), errors of fstat.
  */
 int xp_objects_add(struct xp_objects *objects, struct xp_object **object, int fd, const char *path, bool *malformed,
 		   char *why, size_t why_size);
+/*
+ * The number that a function's records bear. The second one, the alias, tells the records of new probes from those of
+ * old ones while both are attached.
+ */
+static inline uint32_t xp_object_number(const struct xp_object *object, uint32_t function_id, bool alias)
+{
+	return object->fn_base + (alias ? (uint32_t)object->table->function_count : 0) + function_id;
+}
+
+static inline bool xp_object_has(const struct xp_object *object, uint32_t fn)
+{
+	return fn > object->fn_base && fn - object->fn_base <= 2 * object->table->function_count;
+}
+
+/* Of a number that it has. */
+static inline uint32_t xp_object_function_id(const struct xp_object *object, uint32_t fn, bool *alias)
+{
+	uint32_t id = fn - object->fn_base;
+
+	*alias = id > object->table->function_count;
+	return *alias ? id - (uint32_t)object->table->function_count : id;
+}
+
 /* The object that has this function number; NULL: none. */
 struct xp_object *xp_objects_find(const struct xp_objects *objects, uint32_t fn);
 void xp_objects_free(struct xp_objects *objects);

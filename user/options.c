@@ -144,6 +144,12 @@ const struct xp_option xp_option_table[] = {
 	  "all calls." },
 	{ "duration", 'd', "TIME", NULL, XP_OPTION_DURATION, ON(RECORD), SETS(duration_ns), "How to record",
 	  "Stop after this time: 10 or 10s, 500ms, 2m. Default: until the target ends or ^C." },
+	{ "max-overhead", 0, "PERCENT", NULL, XP_OPTION_PERCENT, ON(RECORD), SETS(max_overhead), "How to record",
+	  "Let recording calls take no more than this part of the target's CPU time (5%): the functions that are "
+	  "called most "
+	  "are taken out while it runs, counted where that is cheap enough, and put back when they are called less. "
+	  "The "
+	  "manifest and the report name them." },
 	{ "flight", 0, "SIZE", NULL, XP_OPTION_SIZE, ON(RECORD), SETS(flight_bytes), "How to record",
 	  "Keep only the newest calls of each process, in this much memory (64M), and write them when xprof gets "
 	  "SIGUSR2, "
@@ -366,6 +372,18 @@ static int set_count(const struct xp_option *option, uint64_t *count, const char
 	return 0;
 }
 
+static int set_percent(const char *name, double *share, const char *text)
+{
+	char *end;
+
+	*share = *text >= '0' && *text <= '9' ? strtod(text, &end) / 100 : 0;
+	if (!(*share > 0) || *share >= 1 || (strcmp(end, "%") != 0 && *end)) {
+		xp_error("--%s takes a part such as 5%% or 0.5%%, below 100%%, not '%s'", name, text);
+		return -EINVAL;
+	}
+	return 0;
+}
+
 static int set_choice(const struct xp_option *option, void *to, const char *text)
 {
 	int index = choice_find(option->choices, text);
@@ -398,6 +416,8 @@ static int set_option(struct xp_options *options, const struct xp_option *option
 		return set_choice(option, to, text);
 	case XP_OPTION_COUNT:
 		return set_count(option, to, text);
+	case XP_OPTION_PERCENT:
+		return set_percent(option->name, to, text);
 	case XP_OPTION_PIDS:
 		return set_pids(to, text);
 	case XP_OPTION_PATTERNS:
@@ -522,6 +542,10 @@ static int check_target(struct xp_options *options, bool separated)
 	}
 	if (options->no_sleds && options->exec_path) {
 		xp_error("--no-sleds leaves nothing of --exec, which only records sleds");
+		return -EINVAL;
+	}
+	if (options->max_overhead > 0 && (options->no_sleds || options->all || options->tid)) {
+		xp_error("--max-overhead is for records of sleds, and there are none with --no-sleds, --all or --tid");
 		return -EINVAL;
 	}
 	if (options->flight_bytes && (options->no_sleds || options->all || options->tid)) {

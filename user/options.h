@@ -50,6 +50,7 @@ enum xp_option_type {
 	XP_OPTION_NUMBER,    /* unsigned int, one of the choices */
 	XP_OPTION_CHOICE,    /* int, the index of the choice */
 	XP_OPTION_COUNT,     /* uint64_t, 1 or more; where `choices` is "max", that is UINT64_MAX */
+	XP_OPTION_PERCENT,   /* double, 0.05 for 5%; above 0 and below 100% */
 	XP_OPTION_FILE,	     /* const char * */
 	XP_OPTION_DIRECTORY, /* const char * */
 	XP_OPTION_TEXT,	     /* const char *, not empty */
@@ -126,6 +127,7 @@ struct xp_options {
 	unsigned int args;	       /* 0: only what entry sleds with arguments give; 1..6 */
 	uint64_t min_duration_ns;      /* shorter calls are dropped; 0: none */
 	unsigned int fdr_version;      /* 1 (default) or 5 */
+	double max_overhead;	       /* share of the target's CPU time; 0: no matter */
 	uint64_t flight_bytes;	       /* --flight: of each process's newest records; 0: all records, on disk */
 	enum xp_uprobes uprobes;
 	uint64_t buffer_bytes; /* of each CPU's ring, default 4 MiB */

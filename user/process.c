@@ -1,18 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "process.h"
 
-#include <ctype.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-#include "file_name.h"
 #include "flight.h"
 #include "process_flight.h"
-#include "side_elf.h"
+#include "process_log.h"
 #include "util.h"
 
 #define LOG_AT_ONCE_BYTES (1u << 20)
@@ -143,9 +139,7 @@ int xp_process_copy_objects(struct xp_process *process, const struct xp_process 
 static const struct xp_range *range_of(const struct xp_process *process, uint32_t fn)
 {
 	for (size_t i = 0; i < process->range_count; i++) {
-		const struct xp_object *object = process->ranges[i].object;
-
-		if (fn > object->fn_base && fn - object->fn_base <= object->table->function_count)
+		if (xp_object_has(process->ranges[i].object, fn))
 			return &process->ranges[i];
 	}
 	return NULL;
@@ -326,12 +320,34 @@ static int thread_of(struct xp_processes *processes, const struct xp_rec *rec, s
 	return add_thread(processes, process, rec->tid, thread);
 }
 
+/*
+ * With a budget: counts the call, and tells whether the record is the second of two probes on one sled. While new
+ * probes take the place of old ones both record, in one run through the kernel: first the new one, as the kernel puts
+ * new consumers of a uprobe before the others (consumer_add(), kernel/events/uprobes.c), with nothing of this thread in
+ * between.
+ */
+static bool note_call(struct xp_thread *thread, struct xp_object *object, uint32_t id, bool alias,
+		      const struct xp_rec *rec)
+{
+	enum xp_rec_kind kind = xp_rec_kind(rec);
+	uint32_t other = xp_rec_word(xp_object_number(object, id, !alias), kind);
+	bool duplicate = alias != object->alias[id] && thread->last_word == other && thread->last_sp == rec->sp;
+
+	if (kind == XP_REC_ENTRY || kind == XP_REC_ENTRY_ARGS)
+		object->calls[id]++;
+	thread->last_word = rec->word;
+	thread->last_sp = rec->sp;
+	return duplicate;
+}
+
 int xp_processes_record(struct xp_processes *processes, const struct xp_rec *rec, uint16_t cpu, uint64_t tsc)
 {
 	/* Consecutive records of a CPU are mostly of one thread. */
 	struct xp_thread **recent = &processes->recent[cpu % XP_ARRAY_SIZE(processes->recent)];
 	struct xp_thread *thread = *recent;
 	const struct xp_range *range;
+	uint32_t id;
+	bool alias;
 
 	if (!thread || thread->tid != (pid_t)rec->tid || thread->process->pid != (pid_t)rec->pid) {
 		int err = thread_of(processes, rec, &thread);
@@ -343,12 +359,24 @@ int xp_processes_record(struct xp_processes *processes, const struct xp_rec *rec
 	range = range_of(thread->process, xp_rec_fn(rec));
 	if (!range)
 		return -ENOENT;
+	id = xp_object_function_id(range->object, xp_rec_fn(rec), &alias);
+	if (range->object->calls && note_call(thread, range->object, id, alias, rec))
+		return xp_thread_filter(thread, XP_FILTER_DUPLICATE);
 	/* Sleds are attached and detached one kind after the other: in between, calls would lack their exits. */
 	if (tsc < range->sleds.begin_tsc || tsc > processes->stop_tsc)
-		return xp_thread_outside(thread);
+		return xp_thread_filter(thread, XP_FILTER_OUTSIDE);
 	if (xp_rec_kind(rec) == XP_REC_CUSTOM_EVENT || xp_rec_kind(rec) == XP_REC_TYPED_EVENT)
 		return xp_thread_event(thread, (const struct xp_rec_event *)rec, cpu, tsc);
-	return xp_thread_call(thread, rec, xp_rec_fn(rec) - range->object->fn_base + range->fdr_base, cpu, tsc);
+	return xp_thread_call(thread, rec, id + range->fdr_base, cpu, tsc);
+}
+
+void xp_processes_forget(struct xp_processes *processes, const struct xp_object *object, uint32_t function_id)
+{
+	for (size_t i = 0; i < processes->thread_room; i++)
+		for (struct xp_thread *thread = processes->threads[i]; thread; thread = thread->next)
+			for (size_t r = 0; r < thread->process->range_count; r++)
+				if (thread->process->ranges[r].object == object)
+					xp_thread_forget(thread, thread->process->ranges[r].fdr_base + function_id);
 }
 
 static void count_synthesized(void *arg, uint32_t fn_id)
@@ -369,131 +397,17 @@ static void count_synthesized(void *arg, uint32_t fn_id)
 	process->synthesized[fn_id]++;
 }
 
-struct xp_spool_info xp_process_spool_info(const struct xp_process *process)
-{
-	const struct xp_processes *processes = process->all;
-
-	return (struct xp_spool_info){
-		.pid = process->pid,
-		.fdr_version = processes->fdr_version,
-		.constant_tsc = xp_clock_constant_tsc(processes->clock),
-		.nonstop_tsc = xp_clock_nonstop_tsc(processes->clock),
-		.cycle_hz = xp_clock_hz(processes->clock),
-		.start_tsc = processes->start_tsc,
-		.wall_ns = xp_clock_wall_ns(processes->clock, processes->start_tsc),
-		.comm = process->comm,
-		.exe = process->exe,
-	};
-}
-
-static int open_spool(struct xp_process *process)
-{
-	char base[XP_FILE_BASE_BYTES], log_name[64], spool_name[64];
-	struct xp_spool_info info = xp_process_spool_info(process);
-
-	xp_file_base_name(base, sizeof(base), process->comm, process->pid, process->image);
-	snprintf(log_name, sizeof(log_name), "%s.fdr", base);
-	snprintf(spool_name, sizeof(spool_name), "%s" XP_SPOOL_SUFFIX, base);
-	info.final_name = log_name;
-	return xp_spool_create(&process->spool, process->all->dir_fd, spool_name, &info);
-}
-
 static int store_chunk(void *arg, struct xp_thread *thread)
 {
 	struct xp_process *process = arg;
 
-	if (process->all->flight_bytes)
-		return xp_process_keep_chunk(process, thread);
-	if (!process->error && !process->spool)
-		process->error = open_spool(process);
-	if (!process->error)
-		process->error = xp_spool_append(process->spool, thread->tid, thread->name, &thread->enc);
-	return process->error;
-}
-
-/* Names of all function ids of the log, for the side ELF. */
-static int write_side_elf(struct xp_process *process)
-{
-	const char **names = calloc(process->function_count, sizeof(*names));
-	char name[64], base[48];
-	int fd, err;
-
-	if (!names)
-		return -ENOMEM;
-	for (size_t i = 0; i < process->range_count; i++) {
-		const struct xp_range *range = &process->ranges[i];
-
-		for (size_t f = 0; f < range->object->table->function_count; f++)
-			names[range->fdr_base + f] = range->object->table->functions[f].name;
-	}
-	xp_file_base_name(base, sizeof(base), process->comm, process->pid, process->image);
-	snprintf(name, sizeof(name), "%s.xray.so", base);
-	fd = openat(process->all->dir_fd, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
-	if (fd < 0) {
-		err = -errno;
-		goto out;
-	}
-	err = xp_side_elf_write(fd, names, process->function_count);
-	if (close(fd) && !err)
-		err = -errno;
-	if (err)
-		unlinkat(process->all->dir_fd, name, 0);
-	else
-		memcpy(process->side_name, name, sizeof(name));
-out:
-	free(names);
-	return err;
-}
-
-/* llvm-xray reads the program's own map when it is the only one and has no typed events. */
-static bool needs_side_elf(const struct xp_process *process)
-{
-	return process->range_count && (process->range_count > 1 || process->has_typed || !process->main_object ||
-					process->ranges[0].object != process->main_object);
-}
-
-int xp_process_name_functions(struct xp_process *process)
-{
-	return needs_side_elf(process) && !process->side_name[0] ? write_side_elf(process) : 0;
-}
-
-/* What was accepted by the spool and did not come through (a full disk) was not written after all. */
-static void reconcile(struct xp_process *process, const struct xp_spool_result *result)
-{
-	uint64_t in_log = result->stats.functions + result->stats.events;
-	uint64_t expected = process->counts.written + process->counts.synthesized;
-
-	if (in_log >= expected)
-		return;
-	process->counts.unstored += XP_MIN(expected - in_log, process->counts.written);
-	process->counts.written -= XP_MIN(expected - in_log, process->counts.written);
+	return process->all->flight_bytes ? xp_process_keep_chunk(process, thread)
+					  : xp_process_spool_chunk(process, thread);
 }
 
 int xp_process_finish(struct xp_process *process)
 {
-	struct xp_spool_result result;
-	int err;
-
 	if (process->live)
 		end_threads(process);
-	if (process->all->flight_bytes)
-		return xp_process_finish_flight(process);
-	if (process->log_name[0])
-		return process->error;
-	if (!process->spool && !process->error)
-		process->error = open_spool(process);
-	if (!process->spool)
-		return process->error;
-	err = xp_spool_finish(process->spool, &result);
-	if (!err) {
-		xp_spool_free(process->spool);
-		process->spool = NULL;
-		snprintf(process->log_name, sizeof(process->log_name), "%s", result.final_name);
-		process->log_bytes = result.file_bytes;
-		process->log_version = result.fdr_version;
-		reconcile(process, &result);
-		err = xp_process_name_functions(process);
-	}
-	process->error = process->error ?: err;
-	return process->error;
+	return process->all->flight_bytes ? xp_process_finish_flight(process) : xp_process_finish_log(process);
 }

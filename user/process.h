@@ -44,6 +44,7 @@ struct xp_process {
 	char exe[4096];
 	uint64_t start_time; /* xp_target_info */
 	uint64_t begin_tsc;
+	uint64_t cpu_ns;       /* its CPU time when the budget last looked */
 	bool live;	       /* this image still runs */
 	bool missing;	       /* it did not when xp_follow_check() looked, though no record has told of its end */
 	bool has_typed;	       /* typed event sleds, which llvm-xray's reader of instrumentation maps refuses */
@@ -118,17 +119,14 @@ int xp_process_copy_objects(struct xp_process *process, const struct xp_process 
  * filtered); other errors are those of the spool or -ENOMEM, and the record is accounted for.
  */
 int xp_processes_record(struct xp_processes *processes, const struct xp_rec *rec, uint16_t cpu, uint64_t tsc);
+/* This function has no probes any more: calls of it that are open will have no exit. */
+void xp_processes_forget(struct xp_processes *processes, const struct xp_object *object, uint32_t function_id);
 /* A thread is over. */
 int xp_processes_end_thread(struct xp_processes *processes, pid_t tid);
 /* The image is over: its threads' chunks go to its spool, and a small log is made at once. */
 int xp_process_end(struct xp_process *process);
 /* Gives the memory of all threads' chunks back, and writes what the spools hold: what a crash loses is newer. */
 int xp_processes_flush(struct xp_processes *processes);
-
-/* For the making of its log; the name is left out. Borrows from the process. */
-struct xp_spool_info xp_process_spool_info(const struct xp_process *process);
-/* Makes the side ELF where the log needs one. */
-int xp_process_name_functions(struct xp_process *process);
 
 /* Ends the process if it still lives and makes its files. 0 or the first error, which is kept in process->error. */
 int xp_process_finish(struct xp_process *process);

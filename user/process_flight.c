@@ -9,6 +9,7 @@
 #include "file_name.h"
 #include "flight_writer.h"
 #include "number_map.h"
+#include "process_log.h"
 #include "util.h"
 
 const char *xp_flight_cause_name(enum xp_flight_cause cause)

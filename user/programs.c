@@ -188,20 +188,27 @@ int xp_programs_count_fd(const struct xp_programs *programs)
 	return bpf_program__fd(programs->skeleton->progs.sled_count);
 }
 
-int xp_programs_counts(const struct xp_programs *programs, uint64_t *counts, uint32_t count)
+int xp_programs_count(const struct xp_programs *programs, uint32_t index, uint64_t *count)
 {
-	int map = bpf_map__fd(programs->skeleton->maps.call_counts);
 	uint64_t *of_cpus = calloc(programs->cpus, sizeof(*of_cpus));
 	int err = of_cpus ? 0 : -ENOMEM;
 
-	for (uint32_t i = 0; i < count && !err; i++) {
-		counts[i] = 0;
-		if (bpf_map_lookup_elem(map, &i, of_cpus))
-			err = -errno;
-		for (unsigned int cpu = 0; cpu < programs->cpus && !err; cpu++)
-			counts[i] += of_cpus[cpu];
-	}
+	if (!err && bpf_map_lookup_elem(bpf_map__fd(programs->skeleton->maps.call_counts), &index, of_cpus))
+		err = -errno;
+	if (!err)
+		*count = 0;
+	for (unsigned int cpu = 0; cpu < programs->cpus && !err; cpu++)
+		*count += of_cpus[cpu];
 	free(of_cpus);
+	return err;
+}
+
+int xp_programs_counts(const struct xp_programs *programs, uint64_t *counts, uint32_t count)
+{
+	int err = 0;
+
+	for (uint32_t i = 0; i < count && !err; i++)
+		err = xp_programs_count(programs, i, &counts[i]);
 	return err;
 }
 

@@ -52,6 +52,8 @@ int xp_programs_sled_fd(const struct xp_programs *programs, enum xp_rec_kind kin
 int xp_programs_count_fd(const struct xp_programs *programs);
 /* Reads counters, of all CPUs together. -ENOMEM and others. */
 int xp_programs_counts(const struct xp_programs *programs, uint64_t *counts, uint32_t count);
+/* Reads one. */
+int xp_programs_count(const struct xp_programs *programs, uint32_t index, uint64_t *count);
 int xp_programs_link_map_fd(const struct xp_programs *programs);
 int xp_programs_sample_fd(const struct xp_programs *programs);
 /* So much of this thread's stack is copied from now on. -errno. */

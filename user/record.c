@@ -190,6 +190,7 @@ static int prepare(struct xp_recording *rec, const struct xp_preflight *prefligh
 		return err;
 
 	programs.uprobe_multi = rec->multi;
+	programs.counters = options->max_overhead > 0 ? XP_THROTTLE_MAX : 0;
 	err = xp_programs_open(&rec->programs, &programs);
 	if (!err)
 		err = xp_rings_open(&rec->rings, xp_programs_rings_fd(&rec->programs), options->buffer_bytes);
@@ -339,6 +340,8 @@ static int detach(struct xp_recording *rec)
 	xp_run_read_losses(rec);
 	if (rec->sampler)
 		xp_sampler_stop(rec->sampler);
+	if (rec->throttle)
+		xp_throttle_end(rec->throttle);
 	xp_attach_detach_all(rec->attach);
 	rec->detach_ns = xp_clock_ns(rec->clock, xp_clock_now_tsc() - begin);
 	return xp_run_drain(rec);
@@ -425,6 +428,7 @@ static void close_recording(struct xp_recording *rec)
 	xp_perf_out_free(rec->samples.perf);
 	free(rec->cpus);
 	xp_attach_free(rec->attach);
+	xp_throttle_free(rec->throttle);
 	xp_merge_free(rec->merge);
 	xp_programs_close(&rec->programs);
 	xp_rings_free(rec->rings);
@@ -512,6 +516,38 @@ static void say_recording(const struct xp_recording *rec)
 		xp_info("recording: %zu sleds; ^C stops", sleds);
 }
 
+/* What the survey has found too hot is not attached at all at first. */
+static int set_budget(struct xp_recording *rec)
+{
+	struct xp_throttle_options throttle = {
+		.attach = rec->attach,
+		.programs = &rec->programs,
+		.processes = &rec->processes,
+		.clock = rec->clock,
+		.hit_cost = rec->survey.hit_cost,
+		.share = rec->options->max_overhead,
+		.all_args = rec->options->args,
+	};
+	int err;
+
+	if (!(rec->options->max_overhead > 0) || rec->options->dry_run)
+		return 0;
+	if (!rec->survey.hit_cost.entry_ns) {
+		snprintf(rec->why, sizeof(rec->why),
+			 "--max-overhead needs %s; leave it away, and hot functions out with --functions '!NAME'",
+			 rec->multi ? "to measure what a probe costs, and cannot (-v tells why)"
+				    : "uprobe_multi, Linux 6.6");
+		return -EOPNOTSUPP;
+	}
+	err = xp_throttle_new(&rec->throttle, &throttle);
+	for (size_t i = 0; i < rec->survey.object_count && !err; i++)
+		err = xp_throttle_add_object(rec->throttle, rec->survey.objects[i].object, rec->survey.objects[i].calls,
+					     rec->survey.own_ns);
+	if (!err)
+		xp_throttle_begin(rec->throttle);
+	return err;
+}
+
 /* From the first probe to the last file. Sets *stored when there is something to keep in the output directory. */
 static int record_all(struct xp_recording *rec, int signal_fd, bool *stored)
 {
@@ -521,7 +557,9 @@ static int record_all(struct xp_recording *rec, int signal_fd, bool *stored)
 	int err;
 
 	xp_survey(rec);
-	err = attach_targets(rec);
+	err = set_budget(rec);
+	if (!err)
+		err = attach_targets(rec);
 	if (!err)
 		err = check_attached(rec);
 	if (err)

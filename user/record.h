@@ -28,6 +28,7 @@
 #include "rings.h"
 #include "samples.h"
 #include "sideband.h"
+#include "throttle.h"
 
 /* Where an object's sleds have probes: in a process, or in all (pid 0). */
 struct xp_attached {
@@ -55,7 +56,7 @@ struct xp_survey {
 	struct xp_surveyed *objects;
 	size_t object_count;
 	size_t sleds;
-	uint64_t wall_ns; /* that was counted for */
+	uint64_t own_ns; /* of the targets' CPU time while it was counted, without the counting */
 	struct xp_hit_cost hit_cost;
 	struct xp_forecast forecast;
 };
@@ -84,7 +85,8 @@ struct xp_recording {
 	bool *cpus; /* --all: [programs.cpus], those to sample */
 
 	struct xp_survey survey;
-	bool with_sleds; /* attach sleds where there are any */
+	struct xp_throttle *throttle; /* --max-overhead; NULL: without */
+	bool with_sleds;	      /* attach sleds where there are any */
 	bool with_samples;
 	bool multi;	       /* uprobe_multi links */
 	bool all_processes;    /* probes are on every process that maps an object: --follow, --exec */

@@ -22,6 +22,7 @@
 #include "util.h"
 
 #define OBJECTS_MAX 65536
+#define TAKEN_OUT_MAX 65536 /* of an object */
 
 /* One directory while its files are added. */
 struct place {
@@ -120,6 +121,34 @@ static size_t parse_hex(const char *text, uint8_t *bytes, size_t room)
 	return count;
 }
 
+static int add_taken_out(struct xp_recorded_process *process, const struct xp_recorded_object *object,
+			 const json_t *list)
+{
+	size_t count = XP_MIN(json_array_size(list), (size_t)TAKEN_OUT_MAX);
+	struct xp_recorded_taken_out *all;
+
+	if (!count)
+		return 0;
+	all = reallocarray(process->taken_out, process->taken_out_count + count, sizeof(*all));
+	if (!all)
+		return -ENOMEM;
+	process->taken_out = all;
+	for (size_t i = 0; i < count; i++) {
+		const json_t *json = json_array_get(list, i);
+		uint64_t id = number_of(json, "id");
+
+		if (!id || id > object->functions)
+			continue;
+		all[process->taken_out_count++] = (struct xp_recorded_taken_out){
+			.id = object->first_id + (uint32_t)id - 1,
+			.out_s = json_number_value(json_object_get(json, "out_s")),
+			.counted_s = json_number_value(json_object_get(json, "counted_s")),
+			.calls = number_of(json, "calls_counted"),
+		};
+	}
+	return 0;
+}
+
 static int add_object(struct xp_recorded_process *process, const json_t *json)
 {
 	struct xp_recorded_object *object = &process->objects[process->object_count];
@@ -135,7 +164,7 @@ static int add_object(struct xp_recorded_process *process, const json_t *json)
 	object->first_id = (uint32_t)XP_MIN(number_of(json, "first_id"), (uint64_t)UINT32_MAX);
 	object->functions = (uint32_t)XP_MIN(number_of(json, "functions"), (uint64_t)UINT32_MAX);
 	process->object_count++;
-	return 0;
+	return add_taken_out(process, object, json_object_get(json, "taken_out"));
 }
 
 static int add_objects(struct xp_recorded_process *process, const json_t *list)
@@ -340,6 +369,7 @@ static int add_file(struct xp_recorded *recorded, const struct place *place, con
 		return -ENOMEM;
 	}
 	err = set_file(process, place, name, stem, is_profile);
+	process->duration_s = json_number_value(json_object_get(place->manifest, "duration_s"));
 	return err || !json ? err : describe(process, json, flight_of(json, name));
 }
 
@@ -440,6 +470,7 @@ static void process_free(struct xp_recorded_process *process)
 	for (size_t i = 0; i < process->object_count; i++)
 		free(process->objects[i].path);
 	free(process->objects);
+	free(process->taken_out);
 	free(process->name);
 	free(process->directory);
 	free(process->stem);

@@ -22,6 +22,14 @@ struct xp_recorded_object {
 	uint32_t functions;
 };
 
+/* A function that the recording's budget took out for a while. */
+struct xp_recorded_taken_out {
+	uint32_t id; /* in the log */
+	double out_s;
+	double counted_s; /* of these, its calls were counted */
+	uint64_t calls;
+};
+
 struct xp_recorded_process {
 	char *name;	     /* clean: "COMM (PID)" or, without a manifest, the files' name without its suffix */
 	char *directory;     /* of its files */
@@ -34,6 +42,9 @@ struct xp_recorded_process {
 	char *stacks;	     /* a sentence about user stacks that lack their outer frames; NULL: none does */
 	struct xp_recorded_object *objects;
 	size_t object_count;
+	struct xp_recorded_taken_out *taken_out;
+	size_t taken_out_count;
+	double duration_s; /* of the recording; 0: not known */
 };
 
 struct xp_recorded {

@@ -133,6 +133,8 @@ static int find_functions(struct making *making, struct input *input)
 
 	for (size_t i = 0; i < input->log.function_count; i++)
 		count = XP_MAX(count, input->log.functions[i].function_id);
+	for (size_t i = 0; i < input->table->process->taken_out_count; i++)
+		count = XP_MAX(count, input->table->process->taken_out[i].id);
 	return xp_report_functions_find(&input->functions, XP_MIN(count, FUNCTION_ID_MAX), input->table->process,
 					&input->objects, making->tables->symbolizer);
 }
@@ -349,23 +351,46 @@ static int describe_function(struct making *making, struct input *input, uint32_
 	return like->function ? 0 : -ENOMEM;
 }
 
-static int count_calls(struct making *making, struct input *input, const struct xp_calls *calls)
+static int find_function_row(struct making *making, struct input *input, uint32_t id, struct xp_report_row **row)
 {
-	struct xp_report_row like = { 0 }, *row;
+	struct xp_report_row like = { 0 };
 	uint32_t *known;
-	int err = describe_function(making, input, calls->function_id, &like);
+	int err = describe_function(making, input, id, &like);
 
 	if (err)
 		return err;
 	known = like.object ? NULL : xp_number_map_find(&input->by_function, (uintptr_t)like.function);
-	row = known ? &input->table->rows[*known] : find_row(input, &like);
-	if (!row)
-		return -ENOMEM;
+	*row = known ? &input->table->rows[*known] : find_row(input, &like);
+	return *row ? 0 : -ENOMEM;
+}
+
+static int count_calls(struct making *making, struct input *input, const struct xp_calls *calls)
+{
+	struct xp_report_row *row;
+	int err = find_function_row(making, input, calls->function_id, &row);
+
+	if (err)
+		return err;
 	row->calls += calls->calls;
 	row->ended += calls->ended;
 	if (input->log.cycle_hz)
 		row->total_s += (double)calls->cycles / (double)input->log.cycle_hz;
 	return 0;
+}
+
+/* Functions that were taken out have a row even when no call of theirs is in the log: that is not for want of calls. */
+static int mark_taken_out(struct making *making, struct input *input)
+{
+	const struct xp_recorded_process *process = input->table->process;
+	struct xp_report_row *row;
+	int err = 0;
+
+	for (size_t i = 0; !err && input->has_log && i < process->taken_out_count; i++) {
+		err = find_function_row(making, input, process->taken_out[i].id, &row);
+		if (!err)
+			row->taken_out = &process->taken_out[i];
+	}
+	return err;
 }
 
 static int make_rows(struct making *making, struct input *input)
@@ -374,6 +399,8 @@ static int make_rows(struct making *making, struct input *input)
 
 	for (size_t i = 0; !err && i < input->log.function_count; i++)
 		err = count_calls(making, input, &input->log.functions[i]);
+	if (!err)
+		err = mark_taken_out(making, input);
 	xp_number_map_free(&input->rows);
 	xp_number_map_free(&input->by_function);
 	return err;

@@ -26,9 +26,10 @@ struct xp_report_row {
 	uint64_t flat;	    /* samples in the function itself */
 	uint64_t cum;	    /* and in what it calls */
 	uint64_t calls;
-	uint64_t ended; /* those of them that have a time */
-	double total_s; /* of these, callees included */
-	uint64_t seen;	/* private: the last chain that was counted in cum */
+	uint64_t ended;				       /* those of them that have a time */
+	double total_s;				       /* of these, callees included */
+	const struct xp_recorded_taken_out *taken_out; /* NULL: it was recorded all the time */
+	uint64_t seen;				       /* private: the last chain that was counted in cum */
 };
 
 struct xp_report_table {

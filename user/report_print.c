@@ -101,6 +101,22 @@ static void format_name(char *to, size_t size, const struct xp_report_row *row, 
 		snprintf(to + used, size - used, " %s:%" PRIu32, row->file, row->line);
 }
 
+/* What the figures of a function lack that the budget took out of the recording. */
+static void print_taken_out(const struct page *page, const struct xp_report_row *row)
+{
+	const struct xp_recorded_taken_out *out = row->taken_out;
+
+	if (!out)
+		return;
+	start_colour(page, WARM);
+	fprintf(page->out, "  taken out %.1f s of %.1f s", out->out_s, page->table->process->duration_s);
+	if (out->counted_s > 0)
+		fprintf(page->out, ", %" PRIu64 " calls counted in %.1f s of them", out->calls, out->counted_s);
+	else
+		fputs(", not counted", page->out);
+	end_colour(page, WARM);
+}
+
 /* Cuts the middle of names that do not fit; both ends tell more. */
 static void print_name(const struct page *page, const struct xp_report_row *row)
 {
@@ -116,6 +132,7 @@ static void print_name(const struct page *page, const struct xp_report_row *row)
 		fprintf(page->out, "%s%*s", name, row->object ? XP_MAX(page->name_columns - columns, 0) : 0, "");
 	if (row->object)
 		fprintf(page->out, "  %s", row->object);
+	print_taken_out(page, row);
 	fputc('\n', page->out);
 }
 

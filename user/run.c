@@ -156,6 +156,8 @@ static int pass(struct xp_recording *rec)
 		err = take_sideband(rec, mark);
 	if (fill >= 0 && !err && rec->sampler)
 		err = xp_samples_settle(&rec->samples);
+	if (fill >= 0 && !err && rec->throttle)
+		err = xp_throttle_run(rec->throttle, mark);
 	return err ? err : fill;
 }
 

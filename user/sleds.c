@@ -81,8 +81,14 @@ static bool maps_object(const struct xp_mapping *mapping, const struct xp_object
 	return same;
 }
 
-/* Lowers the verdicts of the selected sleds by what the memory of process pid shows. */
-static int judge_process(const struct xp_object *object, pid_t pid, uint8_t *verdicts)
+static bool is_chosen(const struct xp_sled_choice *choice, const struct xp_sled *sled)
+{
+	return !choice || choice->wanted(choice->arg, sled->function_id);
+}
+
+/* Lowers the verdicts of the selected sleds that are chosen by what the memory of process pid shows. */
+static int judge_process(const struct xp_object *object, pid_t pid, const struct xp_sled_choice *choice,
+			 uint8_t *verdicts)
 {
 	struct xp_mappings mappings;
 	struct memory *memory;
@@ -108,7 +114,8 @@ static int judge_process(const struct xp_object *object, pid_t pid, uint8_t *ver
 			uint64_t into = sled->file_offset - mapping->file_offset;
 			enum verdict verdict;
 
-			if (sled->file_offset < mapping->file_offset || into >= mapping->end - mapping->start)
+			if (sled->file_offset < mapping->file_offset || into >= mapping->end - mapping->start ||
+			    !is_chosen(choice, sled))
 				continue;
 			verdict = judge(memory, sled, mapping->start + into);
 			verdicts[i] = XP_MAX(verdicts[i], verdict);
@@ -121,7 +128,7 @@ static int judge_process(const struct xp_object *object, pid_t pid, uint8_t *ver
 	return 0;
 }
 
-static int judge_all_processes(const struct xp_object *object, uint8_t *verdicts)
+static int judge_all_processes(const struct xp_object *object, const struct xp_sled_choice *choice, uint8_t *verdicts)
 {
 	DIR *dir = opendir("/proc");
 	struct dirent *entry;
@@ -132,7 +139,7 @@ static int judge_all_processes(const struct xp_object *object, uint8_t *verdicts
 	while (!err && (entry = readdir(dir))) {
 		if (!isdigit((unsigned char)entry->d_name[0]))
 			continue;
-		err = judge_process(object, atoi(entry->d_name), verdicts);
+		err = judge_process(object, atoi(entry->d_name), choice, verdicts);
 		/* It ended meanwhile, or does not let itself be looked at because it just does so. */
 		if (err == -ESRCH || err == -EACCES || err == -EPERM || err == -E2BIG)
 			err = 0;
@@ -166,9 +173,9 @@ static enum group group_of(const struct xp_sled *sled, bool all_args)
 	return (enum group)sled->kind;
 }
 
-static struct xp_uprobe uprobe_of(const struct xp_object *object, const struct xp_sled *sled)
+static struct xp_uprobe uprobe_of(const struct xp_object *object, const struct xp_sled *sled, bool alias)
 {
-	uint64_t cookie = object->fn_base + sled->function_id;
+	uint64_t cookie = xp_object_number(object, sled->function_id, alias);
 
 	for (int i = 0; i < 3; i++)
 		cookie |= (uint64_t)(sled->operands[i] & 0xf) << (32 + 4 * i);
@@ -177,8 +184,8 @@ static struct xp_uprobe uprobe_of(const struct xp_object *object, const struct x
 }
 
 static int attach_group(struct xp_attach *attach, const struct xp_programs *programs, const struct xp_object *object,
-			pid_t pid, bool all_args, enum group group, const uint8_t *verdicts, struct xp_uprobe *probes,
-			size_t *attached)
+			pid_t pid, bool all_args, const struct xp_sled_choice *choice, enum group group,
+			const uint8_t *verdicts, struct xp_uprobe *probes, size_t *attached)
 {
 	size_t count = 0;
 	int program_fd, err;
@@ -186,8 +193,8 @@ static int attach_group(struct xp_attach *attach, const struct xp_programs *prog
 	for (size_t i = 0; i < object->selected_count; i++) {
 		const struct xp_sled *sled = &object->table->sleds[object->selected[i]];
 
-		if (verdicts[i] == VERDICT_INTACT && group_of(sled, all_args) == group)
-			probes[count++] = uprobe_of(object, sled);
+		if (verdicts[i] == VERDICT_INTACT && group_of(sled, all_args) == group && is_chosen(choice, sled))
+			probes[count++] = uprobe_of(object, sled, choice && choice->alias);
 	}
 	*attached += count;
 	if (!count || !attach)
@@ -195,7 +202,7 @@ static int attach_group(struct xp_attach *attach, const struct xp_programs *prog
 	program_fd =
 	    xp_programs_sled_fd(programs, group == GROUP_CONDITIONAL ? XP_REC_TAIL_EXIT : (enum xp_rec_kind)group,
 				group == GROUP_CONDITIONAL);
-	err = xp_attach_uprobes(attach, program_fd, object->fd, pid, probes, count);
+	err = xp_attach_uprobes_group(attach, choice ? choice->group : 0, program_fd, object->fd, pid, probes, count);
 	if (err)
 		*attached -= count;
 	return err;
@@ -204,6 +211,12 @@ static int attach_group(struct xp_attach *attach, const struct xp_programs *prog
 int xp_sleds_attach(struct xp_attach *attach, const struct xp_programs *programs, const struct xp_object *object,
 		    pid_t pid, bool all_args, struct xp_sled_result *result)
 {
+	return xp_sleds_attach_some(attach, programs, object, pid, all_args, NULL, result);
+}
+
+int xp_sleds_attach_some(struct xp_attach *attach, const struct xp_programs *programs, const struct xp_object *object,
+			 pid_t pid, bool all_args, const struct xp_sled_choice *choice, struct xp_sled_result *result)
+{
 	uint8_t *verdicts = calloc(object->selected_count + 1, sizeof(*verdicts));
 	struct xp_uprobe *probes = malloc((object->selected_count + 1) * sizeof(*probes));
 	int err = -ENOMEM;
@@ -211,13 +224,13 @@ int xp_sleds_attach(struct xp_attach *attach, const struct xp_programs *programs
 	*result = (struct xp_sled_result){ .patched = object->patched_in_file };
 	if (!verdicts || !probes)
 		goto out;
-	err = pid ? judge_process(object, pid, verdicts) : judge_all_processes(object, verdicts);
+	err = pid ? judge_process(object, pid, choice, verdicts) : judge_all_processes(object, choice, verdicts);
 	for (size_t i = 0; i < object->selected_count; i++) {
 		result->patched += verdicts[i] == VERDICT_PATCHED;
 		result->unreadable += verdicts[i] == VERDICT_UNREADABLE;
 	}
 	for (int i = 0; i < GROUPS && !err; i++)
-		err = attach_group(attach, programs, object, pid, all_args, attach_order[i], verdicts, probes,
+		err = attach_group(attach, programs, object, pid, all_args, choice, attach_order[i], verdicts, probes,
 				   &result->attached);
 	result->begin_tsc = xp_clock_now_tsc();
 out:
@@ -227,7 +240,7 @@ out:
 }
 
 int xp_sleds_attach_counters(struct xp_attach *attach, int program_fd, const struct xp_object *object, pid_t pid,
-			     uint32_t first_index, size_t *sleds)
+			     uint32_t first_index, const struct xp_sled_choice *choice, size_t *sleds)
 {
 	uint8_t *verdicts = calloc(object->selected_count + 1, sizeof(*verdicts));
 	struct xp_uprobe *probes = malloc((object->selected_count + 1) * sizeof(*probes));
@@ -237,18 +250,20 @@ int xp_sleds_attach_counters(struct xp_attach *attach, int program_fd, const str
 	*sleds = 0;
 	if (!verdicts || !probes)
 		goto out;
-	err = judge_process(object, pid, verdicts);
+	err = pid ? judge_process(object, pid, choice, verdicts) : judge_all_processes(object, choice, verdicts);
 	for (size_t i = 0; i < object->selected_count && !err; i++) {
 		const struct xp_sled *sled = &object->table->sleds[object->selected[i]];
 
-		if (verdicts[i] != VERDICT_INTACT)
+		if (verdicts[i] != VERDICT_INTACT || !is_chosen(choice, sled))
 			continue;
 		(*sleds)++;
 		if (sled->kind == XP_SLED_ENTRY || sled->kind == XP_SLED_ENTRY_ARGS)
-			probes[count++] = (struct xp_uprobe){ sled->file_offset, first_index + sled->function_id };
+			probes[count++] =
+			    (struct xp_uprobe){ sled->file_offset, (uint32_t)(first_index + sled->function_id) };
 	}
 	if (!err && count)
-		err = xp_attach_uprobes(attach, program_fd, object->fd, pid, probes, count);
+		err = xp_attach_uprobes_group(attach, choice ? choice->group : 0, program_fd, object->fd, pid, probes,
+					      count);
 out:
 	free(verdicts);
 	free(probes);
@@ -260,7 +275,7 @@ size_t xp_sleds_overwritten(const struct xp_object *object, pid_t pid)
 	uint8_t *verdicts = calloc(object->selected_count + 1, sizeof(*verdicts));
 	size_t overwritten = 0;
 
-	if (!verdicts || judge_process(object, pid, verdicts))
+	if (!verdicts || judge_process(object, pid, NULL, verdicts))
 		goto out;
 	for (size_t i = 0; i < object->selected_count; i++)
 		overwritten += verdicts[i] == VERDICT_PATCHED;

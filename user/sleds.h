@@ -9,6 +9,7 @@
 #ifndef XPROF_SLEDS_H
 #define XPROF_SLEDS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -33,12 +34,25 @@ struct xp_sled_result {
 int xp_sleds_attach(struct xp_attach *attach, const struct xp_programs *programs, const struct xp_object *object,
 		    pid_t pid, bool all_args, struct xp_sled_result *result);
 
+/* Some of the object's functions. */
+struct xp_sled_choice {
+	bool (*wanted)(const void *arg, uint32_t function_id);
+	const void *arg;
+	uint32_t group; /* of their probes, see attach.h */
+	bool alias;	/* their records bear the functions' second numbers, see object.h */
+};
+
+/* xp_sleds_attach() of these; result is that of the chosen sleds alone. NULL: all of them. */
+int xp_sleds_attach_some(struct xp_attach *attach, const struct xp_programs *programs, const struct xp_object *object,
+			 pid_t pid, bool all_args, const struct xp_sled_choice *choice, struct xp_sled_result *result);
+
 /*
  * Puts a program that counts on the entry sleds of the object's selected functions in process pid; cookie: first_index
- * plus the function's id. *sleds: how many sleds the functions have in all, those refused left out.
+ * plus the function's id, of 32 bits that wrap round. *sleds: how many sleds the functions have in all, those refused
+ * left out. choice: as above.
  */
 int xp_sleds_attach_counters(struct xp_attach *attach, int program_fd, const struct xp_object *object, pid_t pid,
-			     uint32_t first_index, size_t *sleds);
+			     uint32_t first_index, const struct xp_sled_choice *choice, size_t *sleds);
 
 /*
  * How many of the object's selected sleds in process pid have other bytes than a probe on an unpatched sled gives:

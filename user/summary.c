@@ -199,11 +199,36 @@ static void print_figures(const struct xp_recording *rec, const struct xp_totals
 		print_samples(rec, totals);
 }
 
+/* The function that was out for longest, and how many there were. */
+static void print_budget(const struct xp_recording *rec)
+{
+	const struct xp_throttled *all, *most = NULL;
+	size_t count, out = 0;
+	char text[512] = "no function was taken out";
+
+	if (!rec->throttle)
+		return;
+	all = xp_throttle_list(rec->throttle, &count);
+	for (size_t i = 0; i < count; i++) {
+		out += all[i].times > 0;
+		if (all[i].times && (!most || all[i].out_ticks > most->out_ticks))
+			most = &all[i];
+	}
+	if (most)
+		snprintf(text, sizeof(text), "%zu function%s taken out, %s for %.1f s%s", out,
+			 out == 1 ? " was" : "s were",
+			 most->object->table->functions[most->function_id - 1].name ?: "one without a name",
+			 xp_clock_ns(rec->clock, most->out_ticks) / 1e9, out > 1 ? " (`xprof report` has all)" : "");
+	xp_info("budget %.3g %%: recording took about %.1f %% of the CPU time; %s", 100 * rec->options->max_overhead,
+		100 * xp_throttle_spent(rec->throttle), text);
+}
+
 void xp_summary_print(const struct xp_recording *rec, const struct xp_totals *totals)
 {
 	if (xp_log_level < XP_LOG_NORMAL)
 		return;
 	print_figures(rec, totals);
+	print_budget(rec);
 	for (const struct xp_process *process = rec->processes.first; process; process = process->next)
 		if (process->log_name[0])
 			print_next(rec, process);
@@ -213,9 +238,41 @@ void xp_summary_print(const struct xp_recording *rec, const struct xp_totals *to
 	print_perf(rec);
 }
 
-static struct xp_manifest_object manifest_object(const struct xp_range *range)
+/* The object's functions that the budget took out: to be freed; NULL: none, or no memory. */
+static struct xp_manifest_taken_out *list_taken_out(const struct xp_recording *rec, const struct xp_object *object,
+						    size_t *count)
+{
+	struct xp_manifest_taken_out *list;
+	const struct xp_throttled *all;
+	size_t all_count;
+
+	*count = 0;
+	if (!rec->throttle)
+		return NULL;
+	all = xp_throttle_list(rec->throttle, &all_count);
+	list = calloc(all_count + 1, sizeof(*list));
+	for (size_t i = 0; i < all_count && list; i++) {
+		const struct xp_throttled *one = &all[i];
+
+		if (one->object != object || !one->times)
+			continue;
+		list[(*count)++] = (struct xp_manifest_taken_out){
+			.id = one->function_id,
+			.name = object->table->functions[one->function_id - 1].name,
+			.times = one->times,
+			.out_ns = xp_clock_ns(rec->clock, one->out_ticks),
+			.counted_ns = xp_clock_ns(rec->clock, one->counted_ticks),
+			.calls = one->counted,
+		};
+	}
+	return list;
+}
+
+static struct xp_manifest_object manifest_object(const struct xp_recording *rec, const struct xp_range *range)
 {
 	const struct xp_sled_table *table = range->object->table;
+	size_t taken_out_count;
+	const struct xp_manifest_taken_out *taken_out = list_taken_out(rec, range->object, &taken_out_count);
 
 	return (struct xp_manifest_object){
 		.path = range->object->path,
@@ -227,6 +284,8 @@ static struct xp_manifest_object manifest_object(const struct xp_range *range)
 		.sleds_unreadable = range->sleds.unreadable,
 		.sleds_overwritten = range->overwritten,
 		.first_id = range->fdr_base + 1,
+		.taken_out = taken_out,
+		.taken_out_count = taken_out_count,
 	};
 }
 
@@ -282,7 +341,7 @@ static int manifest_process(const struct xp_recording *rec, const struct xp_proc
 	for (size_t i = 0; i < process->flight_count; i++)
 		flights[i] = manifest_flight(rec, &process->flights[i]);
 	for (size_t i = 0; i < process->range_count; i++)
-		objects[i] = manifest_object(&process->ranges[i]);
+		objects[i] = manifest_object(rec, &process->ranges[i]);
 	for (size_t i = 0; i < process->summary_count; i++)
 		threads[i] = (struct xp_manifest_thread){ process->summaries[i].tid, process->summaries[i].name,
 							  process->summaries[i].counts };
@@ -448,6 +507,8 @@ int xp_summary_manifest(const struct xp_recording *rec, const struct xp_totals *
 		.forecast = rec->survey.made ? &rec->survey.forecast : NULL,
 		.hit_entry_ns = rec->survey.hit_cost.entry_ns,
 		.hit_exit_ns = rec->survey.hit_cost.exit_ns,
+		.budget = rec->throttle ? rec->options->max_overhead : 0,
+		.budget_spent = rec->throttle ? xp_throttle_spent(rec->throttle) : 0,
 		.flight_bytes = rec->options->flight_bytes,
 		.counts = totals->counts,
 		.other_process = rec->other_process,
@@ -476,6 +537,8 @@ int xp_summary_manifest(const struct xp_recording *rec, const struct xp_totals *
 out:
 	xp_manifest_release(rec->outdir.fd, reserved_fd);
 	for (size_t i = 0; i < count; i++) {
+		for (size_t o = 0; o < processes[i].object_count && processes[i].objects; o++)
+			free((void *)processes[i].objects[o].taken_out);
 		free((void *)processes[i].objects);
 		free((void *)processes[i].threads);
 		free((void *)processes[i].flights);

@@ -93,7 +93,7 @@ static int prepare(struct surveyor *surveyor)
 {
 	struct xp_recording *rec = surveyor->rec;
 	struct xp_programs_options options = {
-		.targets = true, .uprobe_multi = true, .args = 1, .counters = surveyor->counters
+		.targets = true, .uprobe_multi = true, .args = 1, .counters = surveyor->counters + 1
 	};
 	int err = xp_programs_open(&surveyor->programs, &options);
 
@@ -106,7 +106,7 @@ static int prepare(struct surveyor *surveyor)
 		err = xp_attach_new(&surveyor->attach, true);
 	for (size_t i = 0; i < rec->options->pids.count && !err; i++)
 		err = xp_programs_add_target(&surveyor->programs, rec->options->pids.pids[i]);
-	surveyor->counts = calloc(surveyor->counters, sizeof(*surveyor->counts));
+	surveyor->counts = calloc(surveyor->counters + 1, sizeof(*surveyor->counts));
 	return err || surveyor->counts ? err : -ENOMEM;
 }
 
@@ -125,7 +125,7 @@ static int attach(struct surveyor *surveyor)
 			size_t sleds;
 
 			err = xp_sleds_attach_counters(surveyor->attach, xp_programs_count_fd(&surveyor->programs),
-						       object, pids->pids[p], first, &sleds);
+						       object, pids->pids[p], first, NULL, &sleds);
 			most = XP_MAX(most, sleds);
 		}
 		survey->sleds += most;
@@ -231,8 +231,9 @@ static int make_survey(struct surveyor *surveyor)
 
 	if (!err)
 		err = xp_hit_cost_measure(&survey->hit_cost, &surveyor->programs, true);
-	if (!err)
-		err = attach(surveyor);
+	if (err || !survey->object_count)
+		return err;
+	err = attach(surveyor);
 	if (!err)
 		err = count_calls(surveyor, &input);
 	if (surveyor->attach)
@@ -240,7 +241,7 @@ static int make_survey(struct surveyor *surveyor)
 	if (err)
 		return err;
 	survey->made = true;
-	survey->wall_ns = input.wall_ns;
+	survey->own_ns = input.cpu_ns - XP_MIN(input.calls * survey->hit_cost.entry_ns, input.cpu_ns * 49 / 50);
 	input.hit_cost = survey->hit_cost;
 	input.emulated = emulated_calls(survey);
 	xp_forecast_make(&survey->forecast, &input);
@@ -252,10 +253,10 @@ void xp_survey(struct xp_recording *rec)
 	struct surveyor surveyor = { .rec = rec, .survey = &rec->survey };
 	int err;
 
-	if (!rec->multi || !rec->with_sleds || !rec->options->pids.count)
+	if (!rec->multi || !rec->with_sleds)
 		return;
 	err = find_objects(&surveyor);
-	if (!err && surveyor.counters)
+	if (!err && (surveyor.counters || rec->options->max_overhead > 0))
 		err = make_survey(&surveyor);
 	if (err)
 		xp_debug("no forecast: %s", strerror(-err));

@@ -14,6 +14,7 @@ const char *xp_filter_name(enum xp_filter filter)
 		[XP_FILTER_MIN_DURATION] = "min_duration",
 		[XP_FILTER_TOO_DEEP] = "too_deep",
 		[XP_FILTER_OUTSIDE] = "outside",
+		[XP_FILTER_DUPLICATE] = "duplicate",
 	};
 
 	return names[filter];
@@ -132,16 +133,16 @@ static int filtered(struct xp_thread *thread, enum xp_filter filter)
 	return 0;
 }
 
-int xp_thread_outside(struct xp_thread *thread)
+int xp_thread_filter(struct xp_thread *thread, enum xp_filter filter)
 {
 	thread->counts.seen++;
-	return filtered(thread, XP_FILTER_OUTSIDE);
+	return filtered(thread, filter);
 }
 
 static int synthesize_exits(struct xp_thread *thread, uint32_t depth, uint16_t cpu, uint64_t tsc)
 {
 	while (thread->depth > depth) {
-		uint32_t fn_id = thread->frames[--thread->depth].fn_id;
+		uint32_t fn_id = thread->frames[--thread->depth].fn_id & ~XP_FRAME_FORGOTTEN;
 		int err = PUT(thread, cpu, tsc, xp_fdr_enc_function(&thread->enc, cpu, tsc, fn_id, XP_FDR_EXIT));
 
 		if (err)
@@ -150,6 +151,28 @@ static int synthesize_exits(struct xp_thread *thread, uint32_t depth, uint16_t c
 		thread->options->synthesized(thread->options->arg, fn_id);
 	}
 	return 0;
+}
+
+/* Calls at the top whose ends will not be seen. */
+static int end_forgotten(struct xp_thread *thread, uint16_t cpu, uint64_t tsc)
+{
+	uint32_t depth = thread->depth;
+
+	while (depth && thread->frames[depth - 1].fn_id & XP_FRAME_FORGOTTEN)
+		depth--;
+	return synthesize_exits(thread, depth, cpu, tsc);
+}
+
+int xp_thread_forget(struct xp_thread *thread, uint32_t fn_id)
+{
+	bool any = false;
+
+	for (uint32_t i = 0; i < thread->depth; i++)
+		if (thread->frames[i].fn_id == fn_id) {
+			thread->frames[i].fn_id |= XP_FRAME_FORGOTTEN;
+			any = true;
+		}
+	return any ? end_forgotten(thread, thread->enc.cpu, thread->last_tsc) : 0;
 }
 
 static int grow(struct xp_thread *thread)
@@ -306,7 +329,8 @@ static int leave(struct xp_thread *thread, const struct xp_rec *rec, uint32_t fn
 	thread->depth--;
 	if (thread->marks && take_back(thread, &thread->marks[frame], tsc))
 		return 0;
-	return account(thread, PUT(thread, cpu, tsc, xp_fdr_enc_function(&thread->enc, cpu, tsc, fn_id, kind)));
+	err = account(thread, PUT(thread, cpu, tsc, xp_fdr_enc_function(&thread->enc, cpu, tsc, fn_id, kind)));
+	return err ? err : end_forgotten(thread, cpu, tsc);
 }
 
 /* Counts the record and gives its TSC, not below that of the one before. */

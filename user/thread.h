@@ -27,6 +27,7 @@ enum xp_filter {
 	XP_FILTER_MIN_DURATION,	  /* entry and exit of a call shorter than --min-duration */
 	XP_FILTER_TOO_DEEP,	  /* more than XP_FRAMES_MAX calls deep */
 	XP_FILTER_OUTSIDE,	  /* while the sleds were being attached or detached */
+	XP_FILTER_DUPLICATE,	  /* of two probes on one sled, while one took the place of the other */
 	XP_FILTERS,
 };
 const char *xp_filter_name(enum xp_filter filter);
@@ -46,6 +47,8 @@ uint64_t xp_counts_filtered(const struct xp_counts *counts);
 /* 8 bytes a frame of each thread, 48 with --min-duration: bounds what a target can make xprof allocate. */
 #define XP_FRAMES_MAX (256u << 10)
 #define XP_CHUNK_BYTES (16u << 10)
+
+#define XP_FRAME_FORGOTTEN (1u << 31) /* of fn_id, which has 28 bits */
 
 struct xp_frame {
 	uint32_t fn_id;
@@ -84,6 +87,8 @@ struct xp_thread {
 	char name[16];
 	struct xp_counts counts;
 	uint64_t last_tsc;
+	uint32_t last_word; /* with a budget: of the last record */
+	uint32_t last_sp;
 	uint64_t clamped; /* records whose TSC was below the one before and was raised to it */
 
 	/* The chunk being filled: buf is NULL when there is none. */
@@ -114,8 +119,15 @@ void xp_thread_free(struct xp_thread *thread);
 int xp_thread_call(struct xp_thread *thread, const struct xp_rec *rec, uint32_t fn_id, uint16_t cpu, uint64_t tsc);
 int xp_thread_event(struct xp_thread *thread, const struct xp_rec_event *event, uint16_t cpu, uint64_t tsc);
 
-/* Counts a record that came while the sleds were being attached or detached. Returns 0. */
-int xp_thread_outside(struct xp_thread *thread);
+/* Counts a record that is left out. Returns 0. */
+int xp_thread_filter(struct xp_thread *thread, enum xp_filter filter);
+
+/*
+ * The function was taken out of the recording: the ends of its open calls will not be seen. They are over at the latest
+ * when what they stand under on the stack is: exits are synthesized then, or at once. A later call of the function is
+ * not taken for one of these.
+ */
+int xp_thread_forget(struct xp_thread *thread, uint32_t fn_id);
 
 /* Gives the current chunk to the sink and its memory back: at the end, when idle, or when memory is short. */
 int xp_thread_flush(struct xp_thread *thread);

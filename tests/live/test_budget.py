@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""--max-overhead: the recording takes no more than its share; what is taken out is named, and nothing else is missed."""
+import signal
+import statistics
+import time
+
+import pytest
+
+import recording
+import victim
+from recording import ENTER, EXIT, TAIL
+
+pytestmark = pytest.mark.uprobes
+
+
+def taken_out(recorded):
+    (process,) = recorded.manifest["processes"]
+    return {f["name"]: f for o in process["objects"] for f in o.get("taken_out", [])}
+
+
+def log_calls(recorded):
+    found = recorded.log().calls()
+    left = {name: found[name, EXIT] + found[name, TAIL] for name, _ in found}
+    return {name: found[name, ENTER] for name, kind in found if kind == ENTER}, left
+
+
+def test_busy_threads_keep_their_budget(record, load, xprof):
+    """4 threads at full speed, which the probes on hot() would keep from most of their work."""
+    target = load(threads=4, hot_calls=200)
+    before = [target.work_rate(0.5) for _ in range(3)]
+    session = record("--no-samples", "--max-overhead=5%", "-p", target.pid).wait_attached()
+    during = [target.work_rate(0.5) for _ in range(6)]
+    recorded = session.stop().ok()
+    after = [target.work_rate(0.5) for _ in range(3)]
+    cost = 1 - statistics.mean(during) / statistics.mean(before + after)
+    told = recorded.manifest["budget"]
+    out = taken_out(recorded)
+    print(f"cost {100 * cost:.1f} %, {100 * told['spent']:.1f} % by xprof's own account, taken out: {out}")
+    assert told["share"] == 0.05 and told["spent"] < 0.06
+    # The work that neighbours leave to this machine differs by some percent from second to second.
+    assert cost < 0.05 + 0.1
+    assert out["hot"]["out_s"] > 2 and out["hot"]["times"] >= 1
+    # Without the budget it would have cost several times as much.
+    assert recorded.manifest["forecast"]["cost_share"] > 0.3
+    report = xprof("report", recorded.directory)
+    assert report.returncode == 0
+    assert any(" hot" in line and "taken out" in line for line in report.stdout.splitlines()), report.stdout
+    target.assert_works()
+    victim.assert_nothing_left(target.pid)
+
+
+@pytest.mark.parametrize("hot_when", ["from-the-start", "later"])
+def test_no_other_function_misses_a_call(record, load, hot_when):
+    """Of hot() what was seen is told; of the others every call is recorded, also while hot() leaves their group."""
+    threads, rounds = 2, 600
+    target = load(threads=threads, hot_calls=300, rounds=rounds, wait=True)
+    session = record("--no-samples", "--max-overhead=25%", "-p", target.pid).wait_attached()
+    if hot_when == "later":
+        target.process.send_signal(signal.SIGUSR2)
+    target.process.send_signal(signal.SIGUSR1)
+    if hot_when == "later":
+        for _ in range(3):
+            time.sleep(0.4)
+            target.process.send_signal(signal.SIGUSR2)
+    assert target.process.wait(60) == 0
+    recorded = session.finish().ok()
+    truth = dict(zip(("rounds", "hot", "warm", "cold"), target.counters()))
+    assert truth["rounds"] == threads * rounds
+    out = taken_out(recorded)
+    entered, left = log_calls(recorded)
+    assert set(out) == {"hot"}
+    assert {name: entered[name] for name in ("warm", "cold")} == {name: truth[name] for name in ("warm", "cold")}
+    assert entered == left
+    assert recorded.totals["filtered"]["outside"] == 0
+    known = entered.get("hot", 0) + out["hot"].get("calls_counted", 0)
+    assert 0 < known <= truth["hot"], (entered, out, truth)
+    assert entered.get("hot", 0) < truth["hot"]
+    print(f"hot: {entered.get('hot', 0)} recorded, {out['hot']}, of {truth['hot']}; "
+          f"{recorded.totals['filtered']['duplicate']} duplicates")
+
+
+def test_cooled_functions_come_back(record, load):
+    """hot() is called no more for a while, then as often as the budget bears: it is recorded again."""
+    target = load(threads=1, hot_calls=100)
+    session = record("--no-samples", "--max-overhead=40%", "-p", target.pid).wait_attached()
+    recording.wait_until(lambda: True, "")
+    time.sleep(1)
+    target.process.send_signal(signal.SIGUSR2)
+    time.sleep(5)
+    calls = target.counters()[target.HOT]
+    recorded = session.stop().ok()
+    out = taken_out(recorded)["hot"]
+    assert target.counters()[target.HOT] == calls
+    assert 0.5 < out["out_s"] < recorded.manifest["duration_s"] - 0.5, out
+
+
+def test_from_the_start_of_a_command(program, record, tmp_path):
+    """Nothing is known of a command beforehand."""
+    import house  # pylint: disable=import-outside-toplevel
+
+    path = program("live/programs/load.c", "-O2", house.no_runtime())
+    counters = tmp_path / "counters"
+    recorded = record("--no-samples", "--max-overhead=25%", "--", path, "run", 2, 400, 300, counters).finish().ok()
+    _, hot, warm, cold = victim.Load(type("", (), {"pid": 0}), path, counters).counters()
+    entered, left = log_calls(recorded)
+    assert (entered["warm"], entered["cold"]) == (warm, cold) and entered == left
+    assert set(taken_out(recorded)) == {"hot"} and entered["hot"] < hot

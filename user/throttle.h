@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * --max-overhead: takes functions out of a recording that runs, and puts them back, as budget.h decides.
+ *
+ * Probes of uprobe_multi go by the link, so functions stand in groups of some thousands with links of their own. For a
+ * function to go, its group gets new probes without it, and then loses the old ones: none of the others' calls is
+ * missed. In between, both record, and the records of the old ones are left out (XP_FILTER_DUPLICATE): functions have
+ * two numbers, which the probes bear in turn. From then on the function has links for itself.
+ *
+ * To take probes away the kernel waits for programs to end, some 10 ms each time. A thread of its own does the work.
+ */
+#ifndef XPROF_THROTTLE_H
+#define XPROF_THROTTLE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "attach.h"
+#include "budget.h"
+#include "hit_cost.h"
+#include "object.h"
+#include "process.h"
+#include "programs.h"
+#include "sleds.h"
+
+/* At most this many functions at once have been taken out; the counters of the programs are theirs. */
+#define XP_THROTTLE_MAX 512
+
+/* What has become of a function that was taken out at least once. */
+struct xp_throttled {
+	const struct xp_object *object;
+	uint32_t function_id;
+	size_t budget_index;
+	enum xp_budget_state state; /* as it is; only the working thread changes it while it works */
+	uint32_t group;		    /* of its probes */
+	uint64_t counter;	    /* what its counter was when it was last read */
+	uint64_t counted;	    /* calls while it was out, as far as they were counted */
+	uint64_t since_tsc;	    /* it has been out, or back, since */
+	uint64_t out_ticks;	    /* that it was out before since_tsc */
+	uint64_t counted_ticks;	    /* of these, counted */
+	unsigned int times;	    /* that it was taken out */
+	bool forget;		    /* its open calls have to be given up */
+};
+
+struct xp_throttle;
+
+struct xp_throttle_options {
+	struct xp_attach *attach;	    /* borrowed, as all here */
+	const struct xp_programs *programs; /* with XP_THROTTLE_MAX counters */
+	struct xp_processes *processes;
+	const struct xp_clock *clock;
+	struct xp_hit_cost hit_cost;
+	double share; /* of the targets' CPU time, 0..1 */
+	bool all_args;
+};
+
+/* -ENOMEM. */
+int xp_throttle_new(struct xp_throttle **throttle, const struct xp_throttle_options *options);
+/* After all is detached. */
+void xp_throttle_free(struct xp_throttle *throttle);
+
+/*
+ * Before its sleds are attached: an object, and how often its functions were called ([function count + 1], index: id)
+ * in so many ns of the targets' own CPU time; NULL: not known. -ENOMEM; 0 as well when it is known already.
+ */
+int xp_throttle_add_object(struct xp_throttle *throttle, struct xp_object *object, const uint64_t *calls,
+			   uint64_t own_ns);
+/* What is too hot by what is known is never recorded at first. */
+void xp_throttle_begin(struct xp_throttle *throttle);
+/* In place of xp_sleds_attach(). Waits for work that is under way. */
+int xp_throttle_attach(struct xp_throttle *throttle, const struct xp_object *object, pid_t pid,
+		       struct xp_sled_result *result);
+/* The process has no probes any more. Waits for work that is under way; call it before they are taken away. */
+void xp_throttle_drop_process(struct xp_throttle *throttle, pid_t pid);
+
+/* After each pass over the rings, with its mark: all records before it have come. -ENOMEM and others. */
+int xp_throttle_run(struct xp_throttle *throttle, uint64_t mark_tsc);
+/* Waits for work that is under way and brings the figures up to date: the recording ends. */
+void xp_throttle_end(struct xp_throttle *throttle);
+
+/* Each function that was taken out, in no particular order. */
+const struct xp_throttled *xp_throttle_list(const struct xp_throttle *throttle, size_t *count);
+/* Share of the CPU time that the tracing took, from the hits and their costs, 0..1. */
+double xp_throttle_spent(const struct xp_throttle *throttle);
+
+#endif
