@@ -47,6 +47,7 @@ test	gdb
 test	linux-perf linux-tools-generic optional
 test	nodejs optional
 test	php-cli optional
+test	sqlite3 optional
 test	musl-tools optional
 kernels	qemu-system-x86
 kernels	busybox-static busybox

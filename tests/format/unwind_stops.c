@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Unwinds stops of a process that a debugger has written down: unwind_stops PID FILE, while the process is still there.
+ * FILE: for each stop rip, rsp, rbp, the number of bytes of its stack, as 64-bit words, and those bytes. Prints for
+ * each stop how the walk ended, and the addresses, leaf first.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "cfi_build.h"
+#include "mapped_file.h"
+#include "target.h"
+#include "unwind.h"
+#include "xprof/record.h"
+
+#define FILES_MAX 1024
+
+static struct {
+	bool is_asked;
+	struct xp_cfi_table *table;
+} tables[FILES_MAX];
+static pid_t pid;
+static struct xp_space space;
+
+static const struct xp_vma *vma_of(const struct xp_file *file)
+{
+	for (size_t i = 0; i < space.count; i++)
+		if (space.vmas[i].file == file)
+			return &space.vmas[i];
+	abort();
+}
+
+static struct xp_cfi_table *make_table(const struct xp_file *file)
+{
+	int fd = xp_mapped_file_open(pid, vma_of(file));
+	int to = memfd_create("table", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	struct xp_cfi_table *table = NULL;
+
+	if (fd < 0 || to < 0 || xp_cfi_build(fd, file->path, to) ||
+	    fcntl(to, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW) || xp_cfi_table_open(&table, to))
+		fprintf(stderr, "%s has no table\n", file->path);
+	close(fd);
+	close(to);
+	return table;
+}
+
+static int table_of(void *arg, const struct xp_file *file, const struct xp_cfi_table **table)
+{
+	(void)arg;
+	if (file->index >= FILES_MAX)
+		abort();
+	if (!tables[file->index].is_asked && (file->kind == XP_FILE_DISK || file->kind == XP_FILE_VDSO))
+		tables[file->index].table = make_table(file);
+	tables[file->index].is_asked = true;
+	*table = tables[file->index].table;
+	return 0;
+}
+
+static int read_space(struct xp_files *files)
+{
+	struct xp_mappings mappings;
+	int err = xp_mappings_read_all(&mappings, pid);
+
+	for (size_t i = 0; i < mappings.count && !err; i++) {
+		const struct xp_mapping *m = &mappings.list[i];
+		struct xp_file file = { .dev = m->dev, .inode = m->inode, .path = m->path };
+		struct xp_vma vma = { .start = m->start, .end = m->end, .file_offset = m->file_offset };
+
+		file.kind = !strcmp(m->path, "[vdso]") ? XP_FILE_VDSO : m->path[0] == '/' ? XP_FILE_DISK : XP_FILE_ANON;
+		vma.file = xp_files_intern(files, &file);
+		err = vma.file ? xp_space_map(&space, &vma) : -ENOMEM;
+	}
+	if (!err)
+		xp_mappings_free(&mappings);
+	return err;
+}
+
+static void print_stop(struct xp_unwinder *unwinder, const uint64_t head[4], const uint8_t *stack)
+{
+	static struct xp_profile_frame frames[XP_UNWIND_FRAMES_MAX];
+	const struct xp_unwind_thread thread = {
+		.ip = head[0], .sp = head[1], .bp = head[2], .stack = stack, .stack_bytes = head[3]
+	};
+	struct xp_unwind_result result;
+
+	xp_unwind(unwinder, &space, &thread, false, frames, &result);
+	printf("%s", xp_unwind_end_key(result.end));
+	for (size_t i = 0; i < result.count; i++)
+		printf(" %" PRIx64, frames[i].address);
+	putchar('\n');
+}
+
+int main(int argc, char **argv)
+{
+	static uint8_t stack[XP_STACK_BYTES_MAX];
+	FILE *file = argc == 3 ? fopen(argv[2], "re") : NULL;
+	struct xp_unwinder *unwinder;
+	struct xp_files files = { 0 };
+	uint64_t head[4];
+
+	if (!file)
+		return 2;
+	pid = atoi(argv[1]);
+	if (read_space(&files) || xp_unwinder_new(&unwinder, table_of, NULL, true))
+		return 1;
+	while (fread(head, sizeof(head), 1, file)) {
+		if (head[3] > sizeof(stack) || (head[3] && !fread(stack, head[3], 1, file)))
+			return 1;
+		print_stop(unwinder, head, stack);
+	}
+	xp_unwinder_free(unwinder);
+	xp_space_free(&space);
+	for (size_t i = 0; i < FILES_MAX; i++)
+		xp_cfi_table_free(tables[i].table);
+	xp_files_free(&files);
+	fclose(file);
+	return 0;
+}

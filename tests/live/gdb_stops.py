@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""
+Run by gdb: stops the program at random moments and writes down what gdb makes of each stop, then what unwind_stops does.
+gdb -batch -x gdb_stops.py --args PROGRAM...; the environment has STOPS, TOOL and DIRECTORY.
+"""
+import json
+import os
+import random
+import struct
+import subprocess
+
+import gdb
+
+STACK_BYTES = 65536
+
+
+def stack_above(sp):
+    """As much of it as can be read."""
+    memory = gdb.selected_inferior()
+    size = STACK_BYTES
+    while size:
+        try:
+            return bytes(memory.read_memory(sp, size))
+        except gdb.MemoryError:
+            size -= 512 if size > 512 else size
+    return b""
+
+
+def frames():
+    """
+    Addresses from the innermost frame outwards. What was inlined shares the frame of its caller; what gdb concludes of
+    tail calls from debug information has none.
+    """
+    found = []
+    frame = gdb.newest_frame()
+    while frame is not None and frame.is_valid():
+        if frame.type() not in (gdb.INLINE_FRAME, gdb.TAILCALL_FRAME):
+            found.append(frame.pc())
+        frame = frame.older()
+    return found
+
+
+def code_of(pid):
+    """Where code is mapped, [start, end)."""
+    with open(f"/proc/{pid}/maps") as maps:
+        lines = [line.split() for line in maps]
+    return [[int(end, 16) for end in fields[0].split("-")] for fields in lines if "x" in fields[1]]
+
+
+def register(name):
+    return int(gdb.newest_frame().read_register(name)) & (1 << 64) - 1
+
+
+def main():
+    for setting in ("pagination off", "confirm off", "backtrace past-main on", "backtrace past-entry on"):
+        gdb.execute(f"set {setting}")
+    gdb.execute("set debuginfod enabled off")
+    gdb.execute("handle SIGUSR1 SIGALRM SIGPROF nostop noprint pass")
+    gdb.execute("handle SIGINT stop print nopass")
+    gdb.execute("starti", to_string=True)
+    random.seed(4)
+    pid = gdb.selected_inferior().pid
+    stops = []
+    with open(f"{os.environ['DIRECTORY']}/stops", "wb") as file:
+        # The dynamic linker is at work at first.
+        pause = 0.2
+        while len(stops) < int(os.environ["STOPS"]):
+            # A thread of this interpreter would wait until gdb is done.
+            timer = subprocess.Popen(["sh", "-c", f"sleep {pause:.4f}; kill -INT {pid}"])
+            gdb.execute("continue", to_string=True)
+            timer.wait()
+            if not gdb.selected_inferior().pid:
+                raise gdb.GdbError("the program ended")
+            registers = [register(name) for name in ("rip", "rsp", "rbp")]
+            stack = stack_above(registers[1])
+            file.write(struct.pack("<4Q", *registers, len(stack)) + stack)
+            stops.append(frames())
+            pause = random.uniform(0.0005, 0.006)
+    ours = subprocess.run([os.environ["TOOL"], str(pid), file.name], stdout=subprocess.PIPE, check=True, text=True).stdout
+    with open(f"{os.environ['DIRECTORY']}/result.json", "w") as file:
+        json.dump({"code": code_of(pid), "gdb": stops, "ours": [line.split() for line in ours.splitlines()]}, file)
+    gdb.execute("kill")
+
+
+main()
