@@ -256,7 +256,7 @@ int xp_perfdata_map(struct xp_perfdata *perfdata, uint64_t tsc, const struct xp_
 
 	if (path_bytes > XP_PERFDATA_PATH_MAX)
 		return -ENAMETOOLONG;
-	if (map->build_id_bytes > XP_PERFDATA_BUILD_ID_BYTES)
+	if (map->build_id_bytes > XP_PERFDATA_BUILD_ID_BYTES || (map->pid && xp_perfdata_is_jit(map->path)))
 		return -EINVAL;
 	if (map->build_id_bytes) {
 		misc |= MISC_MMAP_BUILD_ID;

@@ -96,7 +96,10 @@ int xp_perfdata_new(struct xp_perfdata **perfdata, int fd, const struct xp_perfd
 int xp_perfdata_kernel(struct xp_perfdata *perfdata, uint64_t start, uint64_t bytes);
 /* A module of the kernel. path: of the .ko, or its name in brackets. */
 int xp_perfdata_module(struct xp_perfdata *perfdata, uint64_t start, uint64_t bytes, const char *path);
-/* -ENAMETOOLONG: the path; -EINVAL: the build id. Both leave the writer as it was. */
+/*
+ * -ENAMETOOLONG: the path; -EINVAL: the build id, or a jitdump that the process writes itself: perf would read it, fail
+ * where it is gone, and write images beside it, where the process may have put links. Both leave the writer as it was.
+ */
 int xp_perfdata_map(struct xp_perfdata *perfdata, uint64_t tsc, const struct xp_perfdata_map *map);
 /* A thread's name, at most 15 bytes of it. exec: its process runs a new program. */
 int xp_perfdata_comm(struct xp_perfdata *perfdata, uint64_t tsc, pid_t pid, pid_t tid, const char *comm, bool exec);

@@ -467,6 +467,10 @@ static void test_refused(void **state)
 	map.build_id = build_id;
 	map.build_id_bytes = sizeof(build_id);
 	assert_int_equal(xp_perfdata_map(perfdata, 1, &map), -EINVAL);
+	map.build_id_bytes = 0;
+	map.path = "/a/jit-7.dump"; /* a runtime's own */
+	map.pid = 7;
+	assert_int_equal(xp_perfdata_map(perfdata, 1, &map), -EINVAL);
 	assert_int_equal(xp_perfdata_jit(perfdata, "jit-1.dump"), -EINVAL);
 	assert_int_equal(xp_perfdata_jit(perfdata, "/jit-.dump"), -EINVAL);
 	assert_int_equal(xp_perfdata_jit(perfdata, "/jit-1.dumps"), -EINVAL);
