@@ -232,6 +232,7 @@ static int parse_line(struct xp_mapping *mapping, char *line, bool all)
 	if (!all && (!mapping->inode || line[path] != '/'))
 		return 0;
 	mapping->dev = makedev(major_nr, minor_nr);
+	mapping->shared = perms[3] != 'p';
 	mapping->path = line + path;
 	unescape(mapping->path);
 	return 1;
@@ -317,17 +318,25 @@ fail:
 	return NULL;
 }
 
-static int read_mappings(struct xp_mappings *mappings, pid_t pid, bool all)
+int xp_mappings_text(char **text, pid_t pid)
 {
 	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/maps", pid);
+	*text = read_text(path);
+	if (!*text)
+		return errno == ENOENT ? -ESRCH : -errno;
+	return 0;
+}
+
+static int read_mappings(struct xp_mappings *mappings, pid_t pid, bool all)
+{
 	char *text;
-	int err;
+	int err = xp_mappings_text(&text, pid);
 
 	memset(mappings, 0, sizeof(*mappings));
-	snprintf(path, sizeof(path), "/proc/%d/maps", pid);
-	text = read_text(path);
-	if (!text)
-		return errno == ENOENT ? -ESRCH : -errno;
+	if (err)
+		return err;
 	err = xp_mappings_parse(mappings, text, all);
 	free(text);
 	return err;

@@ -42,6 +42,7 @@ struct xp_mapping {
 	uint64_t file_offset;
 	uint64_t dev;	/* makedev(major, minor) */
 	uint64_t inode; /* 0: no file */
+	bool shared;	/* writes to it would go to the file */
 	char *path; /* as the target sees it, octal escapes undone; "[vdso]", "[heap]", "" and so on without a file */
 };
 
@@ -57,6 +58,8 @@ struct xp_mappings {
 int xp_mappings_read(struct xp_mappings *mappings, pid_t pid);
 /* All of them, those without a file too. */
 int xp_mappings_read_all(struct xp_mappings *mappings, pid_t pid);
+/* /proc/PID/maps whole, terminated; -ESRCH gone, -E2BIG, -ENOMEM. The caller frees. */
+int xp_mappings_text(char **text, pid_t pid);
 /* The same from the text of /proc/PID/maps, for tests. Lines that are none are skipped. */
 int xp_mappings_parse(struct xp_mappings *mappings, char *text, bool all);
 void xp_mappings_free(struct xp_mappings *mappings);

@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The code of patched sleds and of the stub, byte for byte, and where the stub finds room. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "patch_bytes.h"
+#include "sled_bytes.h"
+#include "vacancy.h"
+
+#define ADDRESS 0x401000ull
+#define SLOT 0x300100ull
+#define FN 0x1234567u
+
+static void assert_patch(const struct xp_sled *sled, const uint8_t *expected, size_t size)
+{
+	uint8_t bytes[XP_SLED_BYTES_MAX];
+	uint64_t slot = 0;
+
+	assert_int_equal(size, xp_sled_bytes((enum xp_sled_kind)sled->kind));
+	assert_int_equal(xp_patch_encode(sled, FN, ADDRESS, SLOT, bytes), size);
+	assert_memory_equal(bytes, expected, size);
+	assert_true(xp_patch_decode((enum xp_sled_kind)sled->kind, bytes, ADDRESS, &slot));
+	assert_true(slot == SLOT);
+	/* Never taken for one that is not patched, and the other way round. */
+	assert_false(xp_sled_intact((enum xp_sled_kind)sled->kind, bytes));
+	assert_int_equal(xp_patch_head((enum xp_sled_kind)sled->kind, bytes), sled->kind == XP_SLED_EXIT ? 1 : 2);
+	assert_true(xp_sled_intact((enum xp_sled_kind)sled->kind, bytes));
+	assert_false(xp_patch_decode((enum xp_sled_kind)sled->kind, bytes, ADDRESS, &slot));
+}
+
+/* mov $kind << 28 | fn,%r10d; then call or jmp to SLOT - (ADDRESS + 11) = -0x100f0b. */
+static void test_calls(void **state)
+{
+	static const uint8_t entry[] = { 0x41, 0xba, 0x67, 0x45, 0x23, 0x01, 0xe8, 0xf5, 0xf0, 0xef, 0xff };
+	static const uint8_t exit[] = { 0x41, 0xba, 0x67, 0x45, 0x23, 0x11, 0xe9, 0xf5, 0xf0, 0xef, 0xff };
+	static const uint8_t tail[] = { 0x41, 0xba, 0x67, 0x45, 0x23, 0x21, 0xe8, 0xf5, 0xf0, 0xef, 0xff };
+	static const uint8_t args[] = { 0x41, 0xba, 0x67, 0x45, 0x23, 0x31, 0xe8, 0xf5, 0xf0, 0xef, 0xff };
+
+	(void)state;
+	assert_patch(&(struct xp_sled){ .kind = XP_SLED_ENTRY }, entry, sizeof(entry));
+	assert_patch(&(struct xp_sled){ .kind = XP_SLED_EXIT }, exit, sizeof(exit));
+	assert_patch(&(struct xp_sled){ .kind = XP_SLED_TAIL_EXIT }, tail, sizeof(tail));
+	assert_patch(&(struct xp_sled){ .kind = XP_SLED_ENTRY_ARGS }, args, sizeof(args));
+}
+
+/* push fn; push operands; call SLOT; lea 16(%rsp),%rsp. */
+static void test_events(void **state)
+{
+	static const uint8_t custom[] = { 0x68, 0x67, 0x45, 0x23, 0x01, 0x6a, 0xe3, 0xe8, 0xf4,
+					  0xf0, 0xef, 0xff, 0x48, 0x8d, 0x64, 0x24, 0x10 };
+	static const uint8_t typed[] = { 0x68, 0x67, 0x45, 0x23, 0x01, 0x68, 0xe3, 0x0c, 0x00, 0x00, 0xe8,
+					 0xf1, 0xf0, 0xef, 0xff, 0x48, 0x8d, 0x64, 0x24, 0x10, 0x66, 0x90 };
+
+	(void)state;
+	assert_patch(&(struct xp_sled){ .kind = XP_SLED_CUSTOM_EVENT, .operands = { 3, 14 } }, custom, sizeof(custom));
+	assert_patch(&(struct xp_sled){ .kind = XP_SLED_TYPED_EVENT, .operands = { 3, 14, 12 } }, typed, sizeof(typed));
+}
+
+static void test_reach(void **state)
+{
+	const struct xp_sled sled = { .kind = XP_SLED_ENTRY };
+	uint8_t bytes[XP_SLED_BYTES_MAX];
+
+	(void)state;
+	assert_int_equal(xp_patch_encode(&sled, FN, ADDRESS, ADDRESS + 11 + 0x7fffffff, bytes), 11);
+	assert_int_equal(xp_patch_encode(&sled, FN, ADDRESS, ADDRESS + 11 + 0x80000000ull, bytes), 0);
+	assert_int_equal(xp_patch_encode(&sled, FN, 1ull << 40, (1ull << 40) + 11 - 0x80000000ull, bytes), 11);
+	assert_int_equal(xp_patch_encode(&sled, FN, 1ull << 40, (1ull << 40) + 10 - 0x80000000ull, bytes), 0);
+}
+
+/* XRay's own patches lead elsewhere; bytes of other instructions are none. */
+static void test_not_ours(void **state)
+{
+	static const uint8_t other[XP_SLED_BYTES_MAX] = { 0x41, 0xba, 1, 0, 0, 0, 0x90 };
+	static const uint8_t push[XP_SLED_BYTES_MAX] = { 0x68, 1, 0, 0, 0, 0x6a, 0, 0xe8, 0, 0, 0, 0, 0x90 };
+	uint64_t slot;
+
+	(void)state;
+	for (int kind = 0; kind < XP_SLED_KINDS; kind++)
+		assert_false(xp_patch_decode((enum xp_sled_kind)kind, other, ADDRESS, &slot));
+	assert_false(xp_patch_decode(XP_SLED_CUSTOM_EVENT, push, ADDRESS, &slot));
+}
+
+/* After a conditional jump that is not taken the function goes on, with its red zone and r10. */
+static void test_conditional(void **state)
+{
+	(void)state;
+	assert_false(xp_patch_possible(&(struct xp_sled){ .kind = XP_SLED_TAIL_EXIT, .conditional = true }));
+	assert_true(xp_patch_possible(&(struct xp_sled){ .kind = XP_SLED_TAIL_EXIT }));
+}
+
+static void test_stub(void **state)
+{
+	static const uint8_t nop5[] = { 0x0f, 0x1f, 0x44, 0x00, 0x00, 0xc3 };
+	static const uint8_t nop10[] = { 0x66, 0x2e, 0x0f, 0x1f, 0x84, 0x00, 0x00, 0x00, 0x00, 0x00, 0xc3 };
+	static const uint8_t nop1[] = { 0x90, 0xc3 };
+	uint8_t page[XP_STUB_BYTES];
+	size_t slots = 0;
+
+	(void)state;
+	xp_stub_make(page);
+	assert_memory_equal(page, "xprof stub 1", 13);
+	for (int i = 0; i < XP_STUB_SLOTS; i++) {
+		enum xp_stub_slot slot = (enum xp_stub_slot)i;
+
+		assert_memory_equal(page + xp_stub_offset(XP_STUB_NOP5, slot), nop5, sizeof(nop5));
+		assert_memory_equal(page + xp_stub_offset(XP_STUB_NOP10, slot), nop10, sizeof(nop10));
+		assert_memory_equal(page + xp_stub_offset(XP_STUB_NOP1, slot), nop1, sizeof(nop1));
+	}
+	/* Whatever is no slot ends the program that comes there. */
+	for (size_t offset = 0; offset < XP_STUB_BYTES; offset++)
+		slots += xp_stub_is_slot(offset);
+	assert_int_equal(slots, XP_STUB_FORMS * XP_STUB_SLOTS);
+	assert_false(xp_stub_is_slot(XP_STUB_BYTES + xp_stub_offset(XP_STUB_NOP5, XP_STUB_CALL)));
+	assert_false(xp_stub_is_slot(-1ull));
+	assert_int_equal(page[XP_STUB_BYTES - 1], 0xcc);
+}
+
+static uint64_t find(const char *maps, uint64_t start, uint64_t end)
+{
+	char text[2000];
+
+	snprintf(text, sizeof(text), "%s", maps);
+	return xp_vacancy_find(text, start, end, 4096);
+}
+
+#define LINE(range, rest) range " r-xp 00000000 fe:00 12345 " rest "\n"
+#define EXE LINE("555555554000-555555556000", "/bin/a")
+#define HEAP LINE("555555557000-555555578000", "[heap]")
+#define LIBC LINE("7ffff7c00000-7ffff7e00000", "/lib/libc.so.6")
+#define STACK LINE("7ffffffde000-7ffffffff000", "[stack]")
+
+static void test_below(void **state)
+{
+	(void)state;
+	/* A mebibyte below, so that neither can run into the other. */
+	assert_true(find(EXE HEAP LIBC STACK, 0x555555554000, 0x555555556000) == 0x555555453000);
+	assert_true(find(EXE HEAP LIBC STACK, 0x7ffff7c00000, 0x7ffff7e00000) == 0x7ffff7aff000);
+}
+
+/* Position-dependent, with nothing free below: behind it, but a gibibyte away from what may grow. */
+static void test_above(void **state)
+{
+	(void)state;
+	assert_true(find(LINE("000000100000-000000400000", "/bin/a") LINE("000000500000-000000600000", ""), 0x100000,
+			 0x400000) == 0x47f000);
+	assert_true(find(LINE("000000100000-000000400000", "/bin/a") LINE("000000400000-000000500000", "[heap]"),
+			 0x100000, 0x400000) == 0x40600000);
+	assert_true(find(LINE("000000100000-000000400000", "/bin/a") LINE("000000400000-000000500000", "[heap]")
+			     LINE("000040000000-000080000000", ""),
+			 0x100000, 0x400000) == 0);
+	assert_true(find(LINE("000000100000-000000400000", "/bin/a") LINE("000050000000-000060000000", "[stack]"),
+			 0x100000, 0x400000) == 0x500000);
+	assert_true(find(LINE("000000100000-000000400000", "/bin/a") LINE("000000500000-000000600000", "[stack]"),
+			 0x100000, 0x400000) == 0x700000);
+}
+
+/* Full to the brim on both sides for 2 GiB. */
+static void test_no_room(void **state)
+{
+	(void)state;
+	assert_true(find(LINE("100000000000-100090000000", "") LINE("100090000000-100090010000", "/bin/a")
+			     LINE("100090010000-100120000000", ""),
+			 0x100090000000, 0x100090010000) == 0);
+	/* A single page is enough. */
+	assert_true(find(LINE("100000000000-100088000000", "") LINE("100088001000-100090010000", "/bin/a")
+			     LINE("100090010000-100120000000", ""),
+			 0x100090000000, 0x100090010000) == 0x100088000000);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_calls),	 cmocka_unit_test(test_events),	     cmocka_unit_test(test_reach),
+		cmocka_unit_test(test_not_ours), cmocka_unit_test(test_conditional), cmocka_unit_test(test_stub),
+		cmocka_unit_test(test_below),	 cmocka_unit_test(test_above),	     cmocka_unit_test(test_no_room),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "stub.h"
+
+#include <bpf/bpf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "attach.h"
+#include "clock.h"
+#include "util.h"
+
+#define FORM_BYTES 1024u
+#define SLOT_BYTES 128u /* a pair of cache lines */
+#define FIRST_SLOT 256u
+
+#define WARM_HITS 8
+#define ROUNDS 5
+#define ROUND_HITS 100
+
+static const char magic[] = "xprof stub 1";
+
+static const struct form {
+	const char *name;
+	uint8_t bytes;
+	uint8_t nop[10];
+} forms[XP_STUB_FORMS] = {
+	[XP_STUB_NOP5] = { "nop of 5 bytes", 5, { 0x0f, 0x1f, 0x44, 0x00, 0x00 } },
+	[XP_STUB_NOP10] = { "nop of 10 bytes", 10, { 0x66, 0x2e, 0x0f, 0x1f, 0x84, 0x00, 0x00, 0x00, 0x00, 0x00 } },
+	[XP_STUB_NOP1] = { "nop of 1 byte", 1, { 0x90 } },
+};
+
+uint32_t xp_stub_offset(enum xp_stub_form form, enum xp_stub_slot slot)
+{
+	return FIRST_SLOT + form * FORM_BYTES + slot * SLOT_BYTES;
+}
+
+bool xp_stub_is_slot(uint64_t offset)
+{
+	return offset >= FIRST_SLOT && (offset - FIRST_SLOT) % FORM_BYTES % SLOT_BYTES == 0 &&
+	       (offset - FIRST_SLOT) / FORM_BYTES < XP_STUB_FORMS &&
+	       (offset - FIRST_SLOT) % FORM_BYTES / SLOT_BYTES < XP_STUB_SLOTS;
+}
+
+void xp_stub_make(uint8_t page[XP_STUB_BYTES])
+{
+	memset(page, 0xcc, XP_STUB_BYTES); /* int3: whoever comes here has lost his way */
+	memcpy(page, magic, sizeof(magic));
+	for (int form = 0; form < XP_STUB_FORMS; form++) {
+		for (int slot = 0; slot < XP_STUB_SLOTS; slot++) {
+			uint8_t *code = page + xp_stub_offset((enum xp_stub_form)form, (enum xp_stub_slot)slot);
+
+			memcpy(code, forms[form].nop, forms[form].bytes);
+			code[forms[form].bytes] = 0xc3; /* ret */
+		}
+	}
+}
+
+bool xp_stub_verify(int fd)
+{
+	uint8_t found[XP_STUB_BYTES + 1], wanted[XP_STUB_BYTES];
+	int seals = fcntl(fd, F_GET_SEALS);
+
+	xp_stub_make(wanted);
+	return seals >= 0 && (seals & F_SEAL_WRITE) && pread(fd, found, sizeof(found), 0) == XP_STUB_BYTES &&
+	       !memcmp(found, wanted, XP_STUB_BYTES);
+}
+
+bool xp_stub_is_named(const char *path)
+{
+	return !strcmp(path, "/memfd:" XP_STUB_NAME " (deleted)");
+}
+
+const char *xp_stub_form_name(enum xp_stub_form form)
+{
+	return forms[form].name;
+}
+
+/* A program that returns at once; a descriptor or -errno. */
+static int load_empty(void)
+{
+	const struct bpf_insn code[] = {
+		{ .code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = BPF_REG_0 },
+		{ .code = BPF_JMP | BPF_EXIT },
+	};
+	LIBBPF_OPTS(bpf_prog_load_opts, options, .expected_attach_type = (enum bpf_attach_type)XP_TRACE_UPROBE_MULTI);
+	int fd = bpf_prog_load(BPF_PROG_TYPE_KPROBE, "stub_empty", "Dual BSD/GPL", code, XP_ARRAY_SIZE(code), &options);
+
+	return fd < 0 ? -errno : fd;
+}
+
+static uint64_t now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * XP_NS_PER_S + now.tv_nsec;
+}
+
+/* The quickest of some rounds: others may be at work on this machine. */
+static double hit_ns(void (*slot)(void))
+{
+	double best = 0;
+
+	for (int i = 0; i < WARM_HITS; i++)
+		slot();
+	for (int round = 0; round < ROUNDS; round++) {
+		uint64_t begin = now_ns();
+		double ns;
+
+		for (int i = 0; i < ROUND_HITS; i++)
+			slot();
+		ns = (double)(now_ns() - begin) / ROUND_HITS;
+		best = round && best < ns ? best : ns;
+	}
+	return best;
+}
+
+static void give_up(int number)
+{
+	_exit(number);
+}
+
+/* Whether a child that is forked now survives a call of the slot. */
+static bool kills_fork(void (*slot)(void))
+{
+	int status = 0;
+	pid_t pid = fork();
+
+	if (!pid) {
+		/* Its death is no news, for the kernel's log neither. */
+		signal(SIGSEGV, give_up);
+		signal(SIGTRAP, give_up);
+		signal(SIGILL, give_up);
+		slot();
+		_exit(0);
+	}
+	return pid < 0 || waitpid(pid, &status, 0) != pid || status;
+}
+
+/* A form that this kernel does not take a probe on is left out. */
+static int measure(struct xp_attach *attach, int program, int fd, const uint8_t *page,
+		   struct xp_stub_cost costs[XP_STUB_FORMS])
+{
+	int err = -ENOENT;
+
+	for (int form = 0; form < XP_STUB_FORMS; form++) {
+		uint32_t offset = xp_stub_offset((enum xp_stub_form)form, XP_STUB_CALL);
+		void (*slot)(void) = (void (*)(void))(uintptr_t)(page + offset);
+		struct xp_uprobe probe = { .offset = offset };
+
+		costs[form] = (struct xp_stub_cost){ 0 };
+		if (xp_attach_uprobes(attach, program, fd, getpid(), &probe, 1))
+			continue;
+		costs[form].hit_ns = hit_ns(slot);
+		costs[form].kills_fork = kills_fork(slot);
+		err = 0;
+	}
+	return err;
+}
+
+int xp_stub_measure(enum xp_stub_form *form, struct xp_stub_cost costs[XP_STUB_FORMS])
+{
+	int fd = memfd_create(XP_STUB_NAME, MFD_CLOEXEC);
+	uint8_t page[XP_STUB_BYTES];
+	struct xp_attach *attach = NULL;
+	void *mapped = MAP_FAILED;
+	int program = -1, err;
+
+	*form = XP_STUB_NOP1;
+	if (fd < 0)
+		return -errno;
+	xp_stub_make(page);
+	err = xp_write_all(fd, page, sizeof(page));
+	if (err)
+		goto out;
+	mapped = mmap(NULL, sizeof(page), PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0);
+	err = mapped == MAP_FAILED ? -errno : xp_attach_new(&attach, true);
+	if (err)
+		goto out;
+	program = load_empty();
+	err = program < 0 ? program : measure(attach, program, fd, mapped, costs);
+	for (int i = 0; i < XP_STUB_FORMS && !err; i++)
+		if (costs[i].hit_ns && !costs[i].kills_fork &&
+		    (!costs[*form].hit_ns || costs[i].hit_ns < costs[*form].hit_ns))
+			*form = (enum xp_stub_form)i;
+out:
+	xp_attach_free(attach);
+	if (program >= 0)
+		close(program);
+	if (mapped != MAP_FAILED)
+		munmap(mapped, sizeof(page));
+	close(fd);
+	return err;
+}

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The stub: a page of code that patched sleds call, with a place for a uprobe and a `ret` for each way of recording.
+ * It is the only page of a memfd, which the target itself makes, so that it can map it whatever its root, mounts and
+ * privileges are; the file is sealed, and an inode for uprobes like any other.
+ *
+ * What a uprobe costs depends on the instruction under it, and that on the kernel: every slot is there in several
+ * forms.
+ * - a nop of 5 bytes: Linux 6.18 replaces it by a call (commit ba2bfc97b462, "uprobes/x86: Add support to optimize
+ *   uprobes"); kernels before emulate or single-step it. The call's destination is a mapping that a child by fork()
+ * does not inherit (VM_DONTCOPY), though it does inherit the call: seen on 6.18.44, where such a child dies by SIGSEGV;
+ * - a nop of 10 bytes: kernels that replace that one instead, since a call under the stack pointer may hit a red zone;
+ * - a nop of 1 byte: emulated by all kernels that xprof runs on (arch/x86/kernel/uprobes.c, branch_setup_xol_ops()).
+ */
+#ifndef XPROF_STUB_H
+#define XPROF_STUB_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define XP_STUB_BYTES 4096
+#define XP_STUB_NAME "xprof" /* of the memfd: "/memfd:xprof (deleted)" in /proc/PID/maps */
+
+enum xp_stub_form {
+	XP_STUB_NOP5,
+	XP_STUB_NOP10,
+	XP_STUB_NOP1,
+	XP_STUB_FORMS,
+};
+
+/* What the sled has left for the program, beside the registers of the function: */
+enum xp_stub_slot {
+	XP_STUB_CALL,	/* r10d: xp_rec_word() of an entry, exit or tail exit */
+	XP_STUB_ARGS,	/* r10d: xp_rec_word() of an entry with arguments */
+	XP_STUB_CUSTOM, /* on the stack behind the return address: the registers of the operands, the function number */
+	XP_STUB_TYPED,	/* the same */
+	XP_STUB_SLOTS,
+};
+
+/* Where a slot is in the page, and in the file. */
+uint32_t xp_stub_offset(enum xp_stub_form form, enum xp_stub_slot slot);
+/* Whether a slot is at this offset. */
+bool xp_stub_is_slot(uint64_t offset);
+/* The file's content. */
+void xp_stub_make(uint8_t page[XP_STUB_BYTES]);
+
+/* Opens nothing, reads all of fd: whether it is a stub of this version of xprof, sealed against changes. */
+bool xp_stub_verify(int fd);
+/* Whether a mapping of this name may be a stub: only then is it worth looking into. */
+bool xp_stub_is_named(const char *path);
+
+const char *xp_stub_form_name(enum xp_stub_form form);
+
+struct xp_stub_cost {
+	double hit_ns;	 /* 0: the kernel takes no probe there */
+	bool kills_fork; /* a child by fork() dies of it */
+};
+
+/*
+ * Finds by trying, in this process and a child, which form costs least of those that do no harm, on a kernel with
+ * uprobe_multi links (older ones replace no nop by a call: XP_STUB_NOP1 it is). -errno of what failed; then *form is
+ * XP_STUB_NOP1. Takes some hundredths of a second.
+ */
+int xp_stub_measure(enum xp_stub_form *form, struct xp_stub_cost costs[XP_STUB_FORMS]);
+
+#endif

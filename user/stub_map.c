@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "stub_map.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "target.h"
+#include "util.h"
+#include "vacancy.h"
+
+/* Linux 6.3, commit 105ff5339f49: asked for where vm.memfd_noexec is set. Debian 12's headers do not have it. */
+#define MEMFD_EXEC 0x10u
+
+static int add(struct xp_stub_map *map, const struct xp_stub_place *place)
+{
+	struct xp_stub_place *list = realloc(map->list, (map->count + 1) * sizeof(*list));
+
+	if (!list)
+		return -ENOMEM;
+	map->list = list;
+	list[map->count++] = *place;
+	return 0;
+}
+
+int xp_stub_map_read(struct xp_stub_map *map, pid_t pid)
+{
+	struct xp_mappings mappings;
+	int err = xp_mappings_read_all(&mappings, pid);
+
+	memset(map, 0, sizeof(*map));
+	if (err)
+		return err;
+	for (size_t i = 0; i < mappings.count && !err; i++) {
+		const struct xp_mapping *mapping = &mappings.list[i];
+		struct xp_stub_place place = { .address = mapping->start, .inode = mapping->inode };
+
+		if (!xp_stub_is_named(mapping->path) || mapping->shared || mapping->file_offset ||
+		    mapping->end - mapping->start != XP_STUB_BYTES)
+			continue;
+		place.fd = xp_mapping_open(pid, mapping);
+		if (place.fd < 0)
+			continue;
+		err = xp_stub_verify(place.fd) ? add(map, &place) : 1;
+		if (err)
+			close(place.fd);
+		err = XP_MIN(err, 0);
+	}
+	xp_mappings_free(&mappings);
+	if (err)
+		xp_stub_map_free(map);
+	return err;
+}
+
+void xp_stub_map_free(struct xp_stub_map *map)
+{
+	for (size_t i = 0; i < map->count; i++)
+		if (map->list[i].fd >= 0)
+			close(map->list[i].fd);
+	free(map->list);
+	memset(map, 0, sizeof(*map));
+}
+
+bool xp_stub_map_has(const struct xp_stub_map *map, uint64_t address)
+{
+	for (size_t i = 0; i < map->count; i++)
+		if (xp_stub_is_slot(address - map->list[i].address))
+			return true;
+	return false;
+}
+
+int xp_stub_lock(const struct xp_stub_place *place)
+{
+	if (!flock(place->fd, LOCK_EX | LOCK_NB))
+		return 0;
+	return errno == EWOULDBLOCK ? -EBUSY : -errno;
+}
+
+/* A system call of the process, its error as ours. */
+static int64_t call(struct xp_remote *remote, uint64_t at, long number, const uint64_t args[6])
+{
+	int64_t result;
+	int err = xp_remote_syscall(remote, at, number, args, &result);
+
+	return err ? err : result;
+}
+
+/* Writes the stub into the file that the process has just made, and seals it. Our own descriptor, or -errno. */
+static int fill(pid_t tid, int remote_fd)
+{
+	uint8_t page[XP_STUB_BYTES];
+	char path[64];
+	int err, fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/fd/%d", tid, remote_fd);
+	fd = open(path, O_RDWR | O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	xp_stub_make(page);
+	err = xp_pwrite_all(fd, page, sizeof(page), 0);
+	if (!err && fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL))
+		err = -errno;
+	if (err) {
+		close(fd);
+		return err;
+	}
+	return fd;
+}
+
+static int map_file(struct xp_remote *remote, uint64_t at, uint64_t address, int remote_fd)
+{
+	uint64_t args[6] = {
+		address, XP_STUB_BYTES, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_FIXED_NOREPLACE, remote_fd, 0
+	};
+	int64_t mapped = call(remote, at, SYS_mmap, args);
+
+	return mapped < 0 ? (int)mapped : (uint64_t)mapped == address ? 0 : -EEXIST;
+}
+
+/* name: the address of XP_STUB_NAME in the process; at: that of a syscall instruction. */
+static int make_there(struct xp_stub_place *place, struct xp_remote *remote, uint64_t at, uint64_t name)
+{
+	const uint64_t with_exec[6] = { name, MFD_CLOEXEC | MFD_ALLOW_SEALING | MEMFD_EXEC };
+	const uint64_t without[6] = { name, MFD_CLOEXEC | MFD_ALLOW_SEALING };
+	int64_t remote_fd = call(remote, at, SYS_memfd_create, with_exec);
+	uint64_t close_args[6] = { 0 };
+	int64_t closed;
+	int err;
+
+	if (remote_fd == -EINVAL)
+		remote_fd = call(remote, at, SYS_memfd_create, without);
+	if (remote_fd < 0)
+		return (int)remote_fd;
+	place->fd = fill(xp_remote_caller(remote), (int)remote_fd);
+	err = place->fd < 0 ? place->fd : map_file(remote, at, place->address, (int)remote_fd);
+	close_args[0] = remote_fd;
+	closed = call(remote, at, SYS_close, close_args);
+	return err ? err : XP_MIN((int)closed, 0);
+}
+
+static int find_room(uint64_t *address, pid_t pid, uint64_t start, uint64_t end, char *why, size_t why_size)
+{
+	char *text;
+	int err = xp_mappings_text(&text, pid);
+
+	if (err)
+		return err;
+	*address = xp_vacancy_find(text, start, end, XP_STUB_BYTES);
+	free(text);
+	if (*address)
+		return 0;
+	snprintf(why, why_size, "no free page within 2 GiB of its text");
+	return -ENOSPC;
+}
+
+int xp_stub_map_new(struct xp_stub_place *place, struct xp_remote *remote, pid_t pid, uint64_t start, uint64_t end,
+		    uint64_t scratch, char *why, size_t why_size)
+{
+	static const uint8_t borrowed[] = "\x0f\x05" XP_STUB_NAME; /* syscall, and the name of the file */
+	uint8_t before[sizeof(borrowed)];
+	struct stat st;
+	int err, restored;
+
+	_Static_assert(sizeof(borrowed) <= XP_STUB_SCRATCH_BYTES, "scratch");
+	*place = (struct xp_stub_place){ .fd = -1 };
+	err = find_room(&place->address, pid, start, end, why, why_size);
+	if (!err)
+		err = xp_remote_read(remote, scratch, before, sizeof(before));
+	if (!err)
+		err = xp_remote_write(remote, scratch, borrowed, sizeof(borrowed));
+	if (err)
+		goto out;
+	err = make_there(place, remote, scratch, scratch + 2);
+	restored = xp_remote_write(remote, scratch, before, sizeof(before));
+	err = err ? err : restored;
+	if (!err)
+		err = fstat(place->fd, &st) ? -errno : 0;
+	if (!err)
+		place->inode = st.st_ino;
+out:
+	if (err && place->fd >= 0)
+		close(place->fd);
+	if (err && !why[0])
+		snprintf(why, why_size, "it cannot map the stub: %s", strerror(-err));
+	return err;
+}

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Stubs in the memory of a process: those that are there, and how one gets there. A recording that patches sleds holds
+ * a lock on the file of each stub that they lead to, which goes with it however it ends; the stub itself stays, for a
+ * thread may come back to it whenever the handler of a signal that has interrupted it there returns. A later recording
+ * uses it again.
+ */
+#ifndef XPROF_STUB_MAP_H
+#define XPROF_STUB_MAP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "remote.h"
+#include "stub.h"
+
+struct xp_stub_place {
+	uint64_t address;
+	ino_t inode;
+	int fd; /* the stub's file, what uprobes are attached through */
+};
+
+struct xp_stub_map {
+	struct xp_stub_place *list;
+	size_t count;
+};
+
+/* The stubs that process pid has mapped. -ESRCH, -ENOMEM. The caller frees, which closes their files. */
+int xp_stub_map_read(struct xp_stub_map *map, pid_t pid);
+void xp_stub_map_free(struct xp_stub_map *map);
+/* Whether this is the address of a slot of one of them. */
+bool xp_stub_map_has(const struct xp_stub_map *map, uint64_t address);
+
+/*
+ * Takes the stub for this xprof. -EBUSY: another one has it; its sleds must be left to it. The lock belongs to the open
+ * file: taken once, not again through another descriptor of the same inode.
+ */
+int xp_stub_lock(const struct xp_stub_place *place);
+
+/*
+ * Has a stopped process map a new stub within reach of [start, end). scratch: address of XP_STUB_SCRATCH_BYTES of its
+ * text that no thread executes; they are as before afterwards. Errors, with a sentence in why: those of
+ * xp_remote_syscall(), -ENOSPC no room within reach, -EOPNOTSUPP the process cannot (limits, security modules).
+ */
+#define XP_STUB_SCRATCH_BYTES 9
+int xp_stub_map_new(struct xp_stub_place *place, struct xp_remote *remote, pid_t pid, uint64_t start, uint64_t end,
+		    uint64_t scratch, char *why, size_t why_size);
+
+#endif
