@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
 /*
- * Programs on uprobes at XRay sleds, one per kind of sled: stamp, reserve, fill, submit. What a program has to know of
- * its sled is in the uprobe's cookie (record.h). The reader polls, so a record never wakes it.
+ * Programs on uprobes at XRay sleds, one per kind of sled, or at the stub that patched sleds call: stamp, reserve,
+ * fill, submit. What a program has to know of a sled is in the uprobe's cookie (record.h), or left there by the patched
+ * sled (user/stub.h). The reader polls, so a record never wakes it.
  */
 #include "common.bpf.h"
 
@@ -29,9 +30,9 @@ static __always_inline void fill(struct xp_rec *rec, __u64 time, __u64 pid_tgid,
 	rec->sp = sp >> 3;
 }
 
-static __always_inline int record_call(struct pt_regs *ctx, enum xp_rec_kind kind)
+/* sp: the slot of the function's return address. */
+static __always_inline int record_call(__u64 sp, __u32 fn, enum xp_rec_kind kind)
 {
-	__u64 sp = ctx->sp;
 	__u64 time = now();
 	__u64 pid_tgid = bpf_get_current_pid_tgid();
 	struct xp_rec *rec;
@@ -41,7 +42,7 @@ static __always_inline int record_call(struct pt_regs *ctx, enum xp_rec_kind kin
 	rec = reserve(sizeof(*rec), kind);
 	if (!rec)
 		return 0;
-	fill(rec, time, pid_tgid, sp, bpf_get_attach_cookie(ctx), kind);
+	fill(rec, time, pid_tgid, sp, fn, kind);
 	bpf_ringbuf_submit(rec, BPF_RB_NO_WAKEUP);
 	return 0;
 }
@@ -49,19 +50,19 @@ static __always_inline int record_call(struct pt_regs *ctx, enum xp_rec_kind kin
 SEC("uprobe")
 int sled_entry(struct pt_regs *ctx)
 {
-	return record_call(ctx, XP_REC_ENTRY);
+	return record_call(ctx->sp, bpf_get_attach_cookie(ctx), XP_REC_ENTRY);
 }
 
 SEC("uprobe")
 int sled_exit(struct pt_regs *ctx)
 {
-	return record_call(ctx, XP_REC_EXIT);
+	return record_call(ctx->sp, bpf_get_attach_cookie(ctx), XP_REC_EXIT);
 }
 
 SEC("uprobe")
 int sled_tail_exit(struct pt_regs *ctx)
 {
-	return record_call(ctx, XP_REC_TAIL_EXIT);
+	return record_call(ctx->sp, bpf_get_attach_cookie(ctx), XP_REC_TAIL_EXIT);
 }
 
 #define FLAGS_CF (1 << 0)
@@ -112,22 +113,20 @@ static __always_inline bool condition_holds(__u32 condition, __u64 flags)
 SEC("uprobe")
 int sled_tail_exit_conditional(struct pt_regs *ctx)
 {
+	__u64 cookie = bpf_get_attach_cookie(ctx);
 	struct xp_bpf_counters *c;
 
-	if (condition_holds(XP_COOKIE_CONDITION(bpf_get_attach_cookie(ctx)), ctx->flags))
-		return record_call(ctx, XP_REC_TAIL_EXIT);
+	if (condition_holds(XP_COOKIE_CONDITION(cookie), ctx->flags))
+		return record_call(ctx->sp, cookie, XP_REC_TAIL_EXIT);
 	c = counters_here();
 	if (c)
 		__sync_fetch_and_add(&c->not_taken, 1);
 	return 0;
 }
 
-SEC("uprobe")
-int sled_entry_args(struct pt_regs *ctx)
+/* Registers are handed over: read later, clang merges the loads into a modified context pointer, which is refused. */
+static __always_inline int record_args(__u64 sp, __u32 fn, const __u64 registers[XP_ARGS_MAX])
 {
-	/* Read at the top: later, clang merges the loads into a modified context pointer, which the verifier refuses.
-	 */
-	__u64 di = ctx->di, si = ctx->si, dx = ctx->dx, cx = ctx->cx, r8 = ctx->r8, r9 = ctx->r9, sp = ctx->sp;
 	__u64 time = now();
 	__u64 pid_tgid = bpf_get_current_pid_tgid();
 	struct xp_rec_args *rec;
@@ -137,17 +136,26 @@ int sled_entry_args(struct pt_regs *ctx)
 	rec = reserve(sizeof(*rec), XP_REC_ENTRY_ARGS);
 	if (!rec)
 		return 0;
-	fill(&rec->rec, time, pid_tgid, sp, bpf_get_attach_cookie(ctx), XP_REC_ENTRY_ARGS);
+	fill(&rec->rec, time, pid_tgid, sp, fn, XP_REC_ENTRY_ARGS);
 	rec->count = args_count;
 	rec->pad = 0;
-	rec->args[0] = di;
-	rec->args[1] = si;
-	rec->args[2] = dx;
-	rec->args[3] = cx;
-	rec->args[4] = r8;
-	rec->args[5] = r9;
+	for (int i = 0; i < XP_ARGS_MAX; i++)
+		rec->args[i] = registers[i];
 	bpf_ringbuf_submit(rec, BPF_RB_NO_WAKEUP);
 	return 0;
+}
+
+#define ARGUMENTS(ctx)                                                                                                 \
+	{                                                                                                              \
+		(ctx)->di, (ctx)->si, (ctx)->dx, (ctx)->cx, (ctx)->r8, (ctx)->r9                                       \
+	}
+
+SEC("uprobe")
+int sled_entry_args(struct pt_regs *ctx)
+{
+	__u64 registers[XP_ARGS_MAX] = ARGUMENTS(ctx);
+
+	return record_args(ctx->sp, bpf_get_attach_cookie(ctx), registers);
 }
 
 /* The registers in the order of their numbers in x86 instructions. */
@@ -164,7 +172,7 @@ int sled_entry_args(struct pt_regs *ctx)
                                                                                                                        \
 		if (!rec)                                                                                              \
 			return 0;                                                                                      \
-		fill(&rec->rec, time, pid_tgid, sp, bpf_get_attach_cookie(ctx), kind);                                 \
+		fill(&rec->rec, time, pid_tgid, sp, fn, kind);                                                         \
 		rec->type = type;                                                                                      \
 		rec->size_user = size_user;                                                                            \
 		rec->size = size;                                                                                      \
@@ -175,10 +183,9 @@ int sled_entry_args(struct pt_regs *ctx)
 		bpf_ringbuf_submit(rec, BPF_RB_NO_WAKEUP);                                                             \
 	} while (0)
 
-static __always_inline int record_event(struct pt_regs *ctx, enum xp_rec_kind kind, __u16 type, __u64 address,
+static __always_inline int record_event(__u64 sp, __u32 fn, enum xp_rec_kind kind, __u16 type, __u64 address,
 					__u64 size_user)
 {
-	__u64 sp = ctx->sp;
 	__u64 time = now();
 	__u64 pid_tgid = bpf_get_current_pid_tgid();
 	__u32 size = size_user < payload_max ? size_user : payload_max;
@@ -212,7 +219,7 @@ int sled_custom_event(struct pt_regs *ctx)
 	__u64 registers[16] = REGISTERS(ctx);
 	__u64 cookie = bpf_get_attach_cookie(ctx);
 
-	return record_event(ctx, XP_REC_CUSTOM_EVENT, 0, registers[XP_COOKIE_OPERAND(cookie, 0)],
+	return record_event(ctx->sp, cookie, XP_REC_CUSTOM_EVENT, 0, registers[XP_COOKIE_OPERAND(cookie, 0)],
 			    registers[XP_COOKIE_OPERAND(cookie, 1)]);
 }
 
@@ -222,6 +229,76 @@ int sled_typed_event(struct pt_regs *ctx)
 	__u64 registers[16] = REGISTERS(ctx);
 	__u64 cookie = bpf_get_attach_cookie(ctx);
 
-	return record_event(ctx, XP_REC_TYPED_EVENT, registers[XP_COOKIE_OPERAND(cookie, 0)],
+	return record_event(ctx->sp, cookie, XP_REC_TYPED_EVENT, registers[XP_COOKIE_OPERAND(cookie, 0)],
 			    registers[XP_COOKIE_OPERAND(cookie, 1)], registers[XP_COOKIE_OPERAND(cookie, 2)]);
+}
+
+/*
+ * Programs at the stub that patched sleds call (user/stub.h). The sled tells the function, and any code of the target
+ * may call the stub: nothing here trusts that.
+ */
+
+/* An exit jumps to the stub; all others have pushed the address that it returns to. */
+#define RETURN_BYTES 8
+
+SEC("uprobe")
+int stub_call(struct pt_regs *ctx)
+{
+	__u64 sp = ctx->sp;
+	__u32 word = ctx->r10;
+	__u32 kind = word >> XP_FN_BITS;
+
+	if (kind == XP_REC_EXIT)
+		return record_call(sp, word, XP_REC_EXIT);
+	if (kind == XP_REC_ENTRY)
+		return record_call(sp + RETURN_BYTES, word, XP_REC_ENTRY);
+	if (kind == XP_REC_TAIL_EXIT)
+		return record_call(sp + RETURN_BYTES, word, XP_REC_TAIL_EXIT);
+	return 0;
+}
+
+SEC("uprobe")
+int stub_args(struct pt_regs *ctx)
+{
+	__u64 registers[XP_ARGS_MAX] = ARGUMENTS(ctx);
+
+	return record_args(ctx->sp + RETURN_BYTES, ctx->r10, registers);
+}
+
+/* What an event's sled has pushed, and the return address before that. */
+struct event_words {
+	__u64 returns_to;
+	__u64 operands; /* four bits each: numbers of registers */
+	__u64 fn;
+};
+
+static __always_inline int record_stub_event(struct pt_regs *ctx, enum xp_rec_kind kind)
+{
+	__u64 registers[16] = REGISTERS(ctx);
+	struct event_words words;
+	__u64 first, second, third;
+
+	if (bpf_probe_read_user(&words, sizeof(words), (const void *)registers[4])) {
+		count_lost(kind);
+		return 0;
+	}
+	registers[4] += sizeof(words);
+	first = registers[words.operands & 0xf];
+	second = registers[words.operands >> 4 & 0xf];
+	third = registers[words.operands >> 8 & 0xf];
+	if (kind == XP_REC_CUSTOM_EVENT)
+		return record_event(registers[4], words.fn, kind, 0, first, second);
+	return record_event(registers[4], words.fn, kind, first, second, third);
+}
+
+SEC("uprobe")
+int stub_custom_event(struct pt_regs *ctx)
+{
+	return record_stub_event(ctx, XP_REC_CUSTOM_EVENT);
+}
+
+SEC("uprobe")
+int stub_typed_event(struct pt_regs *ctx)
+{
+	return record_stub_event(ctx, XP_REC_TYPED_EVENT);
 }

@@ -12,6 +12,7 @@ enum xp_exit xp_cmd_list(const struct xp_options *options);
 enum xp_exit xp_cmd_dump(const struct xp_options *options);
 enum xp_exit xp_cmd_check(const struct xp_options *options);
 enum xp_exit xp_cmd_recover(const struct xp_options *options);
+enum xp_exit xp_cmd_restore(const struct xp_options *options);
 enum xp_exit xp_cmd_doctor(const struct xp_options *options);
 enum xp_exit xp_cmd_help(const struct xp_options *options);
 enum xp_exit xp_cmd_version(const struct xp_options *options);

@@ -12,6 +12,7 @@
 
 #include "link_map.h"
 #include "record.h"
+#include "unpatch.h"
 #include "util.h"
 
 /* How long a started program without sleds is held on to, in case it executes one that has some. */
@@ -35,8 +36,51 @@ static struct xp_attached *find_attached(struct xp_recording *rec, const struct 
 	return NULL;
 }
 
-static int attach_object(struct xp_recording *rec, struct xp_object *object, pid_t pid, struct xp_sled_result *sleds)
+/* Whether it stands still and is ours already, as a program that was just started. */
+static bool is_held(const struct xp_recording *rec, pid_t pid)
 {
+	return rec->launch.traced && rec->launch.standing && rec->launch.pid == pid;
+}
+
+/* Patches the object's sleds; 1: they are to be probed instead, and it is told why. */
+static int patch_object(struct xp_recording *rec, struct xp_process *process, const struct xp_object *object,
+			struct xp_sled_result *sleds)
+{
+	pid_t pid = process->pid;
+	char why[512];
+	int err = xp_patch_object(rec->patch, object, pid, is_held(rec, pid), sleds, why, sizeof(why));
+
+	if (!err || err == -ENOMEM || !xp_target_start_time(pid))
+		return err;
+	/* It has executed something: what that is, its record tells soon. */
+	if (err == -ESRCH && rec->options->sled_way == XP_SLED_WAY_PATCH)
+		return err;
+	if (rec->options->sled_way == XP_SLED_WAY_PATCH) {
+		snprintf(rec->why, sizeof(rec->why),
+			 "the sleds of %s in process %d cannot be patched: %s; --sled-mode auto probes them instead",
+			 object->path, pid, why);
+		return err;
+	}
+	if (!process->probed_why[0])
+		xp_info("the sleds of process %d (%s) are probed, not patched: %s", pid, process->comm, why);
+	xp_clean_text(process->probed_why, sizeof(process->probed_why), why);
+	return 1;
+}
+
+static int probe_object(struct xp_recording *rec, struct xp_object *object, pid_t pid, struct xp_sled_result *sleds)
+{
+	int err;
+
+	if (!rec->throttle)
+		return xp_sleds_attach(rec->attach, &rec->programs, object, pid, rec->options->args, sleds);
+	err = xp_throttle_add_object(rec->throttle, object, NULL, 0);
+	return err ? err : xp_throttle_attach(rec->throttle, object, pid, sleds);
+}
+
+static int attach_object(struct xp_recording *rec, struct xp_object *object, struct xp_process *process,
+			 struct xp_sled_result *sleds)
+{
+	pid_t pid = process ? process->pid : 0;
 	struct xp_attached *attached = find_attached(rec, object, probe_pid(rec, pid));
 	uint64_t begin = xp_clock_now_tsc();
 	int err;
@@ -45,19 +89,19 @@ static int attach_object(struct xp_recording *rec, struct xp_object *object, pid
 		*sleds = attached->sleds;
 		return 0;
 	}
+	/* What ran in the last moment still gets its functions, but no probes. */
+	if (rec->stopped)
+		return 0;
 	attached = realloc(rec->attached, (rec->attached_count + 1) * sizeof(*attached));
 	if (!attached)
 		return -ENOMEM;
 	rec->attached = attached;
-	if (rec->throttle) {
-		err = xp_throttle_add_object(rec->throttle, object, NULL, 0);
-		if (!err)
-			err = xp_throttle_attach(rec->throttle, object, probe_pid(rec, pid), sleds);
-	} else {
-		err = xp_sleds_attach(rec->attach, &rec->programs, object, probe_pid(rec, pid), rec->options->args,
-				      sleds);
-	}
+	err = rec->patch && process ? patch_object(rec, process, object, sleds) : 1;
+	if (err == 1)
+		err = probe_object(rec, object, probe_pid(rec, pid), sleds);
 	rec->attach_ns += xp_clock_ns(rec->clock, xp_clock_now_tsc() - begin);
+	if (rec->why[0] && err)
+		return err;
 	if (err == -ESRCH)
 		snprintf(rec->why, sizeof(rec->why), "process %d ended while it was being attached", pid);
 	else if (err == -EMFILE)
@@ -72,8 +116,8 @@ static int attach_object(struct xp_recording *rec, struct xp_object *object, pid
 	if (err)
 		return err;
 	rec->attached[rec->attached_count++] = (struct xp_attached){ object, probe_pid(rec, pid), *sleds };
-	xp_debug("%s: %zu sleds attached in process %d, %zu refused", object->path, sleds->attached, pid,
-		 sleds->patched + sleds->unreadable);
+	xp_debug("%s: %zu sleds %s in process %d, %zu refused", object->path, sleds->attached,
+		 sleds->mode == XP_SLEDS_PATCHED ? "patched" : "probed", pid, sleds->patched + sleds->unreadable);
 	return 0;
 }
 
@@ -89,18 +133,40 @@ static void warn_refused(const struct xp_object *object, pid_t pid, const struct
 			sleds->unreadable, pid);
 }
 
-static int add_object(struct xp_recording *rec, struct xp_process *process, struct xp_object *object, bool main)
+/* A patched object may have been unloaded and loaded again; a probe would have come back by itself. */
+static int patch_again(struct xp_recording *rec, struct xp_process *process, struct xp_object *object,
+		       const struct xp_mapping *mapping)
+{
+	struct xp_sled_result sleds;
+	char why[512];
+	int err;
+
+	if (!rec->attach || rec->stopped || xp_patch_has(rec->patch, object, process->pid, mapping))
+		return 0;
+	err = xp_patch_object(rec->patch, object, process->pid, is_held(rec, process->pid), &sleds, why, sizeof(why));
+	if (err && err != -ESRCH)
+		xp_warn("%s was loaded again by process %d and cannot be patched: %s; its events are missing from "
+			"now on",
+			object->path, process->pid, why);
+	return err == -ENOMEM ? err : 0;
+}
+
+static int add_object(struct xp_recording *rec, struct xp_process *process, struct xp_object *object,
+		      const struct xp_mapping *mapping, bool main)
 {
 	struct xp_sled_result sleds = { 0 };
 	int err;
 
-	for (size_t i = 0; i < process->range_count; i++)
-		if (process->ranges[i].object == object)
-			return 0;
+	for (size_t i = 0; i < process->range_count; i++) {
+		const struct xp_range *range = &process->ranges[i];
+
+		if (range->object == object)
+			return range->sleds.mode == XP_SLEDS_PATCHED ? patch_again(rec, process, object, mapping) : 0;
+	}
 	/* The executable comes first, whatever --functions says, so that its ids are those of its own map. */
 	if (!main && !object->selected_count && !object->patched_in_file)
 		return 0;
-	err = attach_object(rec, object, process->pid, &sleds);
+	err = attach_object(rec, object, process, &sleds);
 	if (err)
 		return err;
 	warn_refused(object, process->pid, &sleds);
@@ -120,7 +186,7 @@ static int add_linker(struct xp_recording *rec, const struct stat *st, int fd, p
 		if (rec->linkers[i].inode == st->st_ino && rec->linkers[i].dev == st->st_dev &&
 		    rec->linkers[i].pid == pid)
 			return 0;
-	if (!rec->attach || xp_link_map_offset(fd, &probe.offset))
+	if (!rec->attach || rec->stopped || xp_link_map_offset(fd, &probe.offset))
 		return 0;
 	linkers = realloc(rec->linkers, (rec->linker_count + 1) * sizeof(*linkers));
 	if (!linkers)
@@ -159,7 +225,7 @@ static int look_at(struct xp_recording *rec, struct xp_process *process, const s
 	if (malformed)
 		xp_warn("%s: %s; its sleds are left alone", mapping->path, rec->why);
 	if (object->table)
-		err = add_object(rec, process, object, main);
+		err = add_object(rec, process, object, mapping, main);
 out:
 	close(fd);
 	return err;
@@ -192,6 +258,21 @@ int xp_follow_scan(struct xp_recording *rec, struct xp_process *process)
 	return err == -ESRCH ? 0 : err;
 }
 
+/* Sleds that a killed xprof has left patched: a probe there would be refused. */
+static int put_back_leftovers(struct xp_recording *rec, pid_t pid)
+{
+	struct xp_unpatched unpatched;
+	int err;
+
+	if (!rec->with_sleds || !rec->attach || rec->stopped)
+		return 0;
+	err = xp_unpatch_process(pid, false, &unpatched, rec->why, sizeof(rec->why));
+	if (!err && unpatched.sleds)
+		xp_info("process %d had %zu sleds that an xprof which was killed had left patched: put back", pid,
+			unpatched.sleds);
+	return err;
+}
+
 int xp_follow_add(struct xp_recording *rec, struct xp_process **process, pid_t pid, uint64_t tsc)
 {
 	struct xp_target_info info;
@@ -199,7 +280,9 @@ int xp_follow_add(struct xp_recording *rec, struct xp_process **process, pid_t p
 
 	if (err)
 		return err;
-	err = xp_processes_add(&rec->processes, process, pid, &info, tsc);
+	err = put_back_leftovers(rec, pid);
+	if (!err)
+		err = xp_processes_add(&rec->processes, process, pid, &info, tsc);
 	/* First of all: what happens to the process while it is looked at must not go unnoticed. */
 	if (!err && rec->attach)
 		err = xp_programs_add_target(&rec->programs, pid);
@@ -236,7 +319,9 @@ static void drop_probes(struct xp_recording *rec, pid_t pid)
 
 	if (rec->throttle)
 		xp_throttle_drop_process(rec->throttle, pid);
-	if (rec->multi)
+	if (rec->patch)
+		xp_patch_forget(rec->patch, pid);
+	if (rec->multi || rec->patch)
 		xp_attach_detach_process(rec->attach, pid);
 	for (size_t i = 0; i < rec->attached_count; i++)
 		if (rec->attached[i].pid != pid)
@@ -249,6 +334,14 @@ static void drop_probes(struct xp_recording *rec, pid_t pid)
 	rec->linker_count = kept;
 }
 
+/* Whether the program that was patched is not the one that runs since this TSC. */
+static bool lost_patches(const struct xp_recording *rec, pid_t pid, uint64_t tsc)
+{
+	uint64_t since = rec->patch ? xp_patch_since(rec->patch, pid) : 0;
+
+	return since && since < tsc;
+}
+
 /* A followed process runs a new program. */
 static int on_exec(struct xp_recording *rec, const struct xp_rec_task *task, uint64_t tsc)
 {
@@ -259,11 +352,11 @@ static int on_exec(struct xp_recording *rec, const struct xp_rec_task *task, uin
 	/* It stands still at this exec, see xp_follow_launch_event(), or did. */
 	if (rec->launch.traced && pid == rec->launch.pid)
 		return 0;
-	if ((pid_t)task->rec.tid != pid && !rec->all_processes)
-		drop_probes(rec, pid);
 	/* The image was made when the program was already there: this is the record of its start. */
 	if (process && process->begin_tsc > tsc)
 		return 0;
+	if (((pid_t)task->rec.tid != pid && !rec->all_processes) || lost_patches(rec, pid, tsc))
+		drop_probes(rec, pid);
 	if (process) {
 		err = xp_process_end(process);
 		if (err)
@@ -320,6 +413,9 @@ int xp_follow_task(struct xp_recording *rec, const struct xp_rec *record, size_t
 		process->signal = task->exit_code & 0x7f; /* as WTERMSIG() */
 		return xp_process_end(process);
 	case XP_REC_LINK_MAP:
+		/* One that is held stands still at it, and is looked at then: xp_follow_launch_event(). */
+		if (rec->launch.traced && record->pid == (__u32)rec->launch.pid)
+			return 0;
 		return process ? xp_follow_scan(rec, process) : 0;
 	default:
 		return -EBADMSG;
@@ -349,7 +445,7 @@ static int attach_exec_file(struct xp_recording *rec)
 		return err;
 	if (!object->table)
 		return -ENOENT;
-	err = attach_object(rec, object, 0, &sleds);
+	err = attach_object(rec, object, NULL, &sleds);
 	if (!err)
 		warn_refused(object, 0, &sleds);
 	return err;
@@ -455,6 +551,8 @@ int xp_follow_launch_event(struct xp_recording *rec)
 		return 0;
 	case XP_LAUNCH_EXEC:
 		rec->launch_deadline = 0;
+		if (rec->patch)
+			drop_probes(rec, rec->launch.pid);
 		err = xp_follow_add(rec, &rec->launched, rec->launch.pid, xp_clock_now_tsc());
 		break;
 	case XP_LAUNCH_LOADED:

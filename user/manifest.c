@@ -346,6 +346,7 @@ static json_t *object_value(const void *arg, size_t index)
 		put(&section, "build_id", hex_value(object->build_id, object->build_id_bytes));
 	put_number(&section, "functions", object->functions);
 	put_number(&section, "first_id", object->first_id);
+	put_text(&section, "sled_mode", object->sled_mode);
 	put_number(&section, "sleds_attached", object->sleds_attached);
 	put(&section, "sleds_refused", done(&refused));
 	put_number(&section, "sleds_overwritten", object->sleds_overwritten);
@@ -419,6 +420,8 @@ static json_t *process_value(const void *arg, size_t index)
 		put_text(&section, "log", process->log_name);
 	if (process->flight_count)
 		put(&section, "flights", list(process->flight_count, flight_value, process->flights));
+	if (process->probed_why && process->probed_why[0])
+		put_text(&section, "probed_because", process->probed_why);
 	if (process->error)
 		put_text(&section, "error", strerror(-process->error));
 	put_counts(&section, &process->counts);
@@ -467,6 +470,8 @@ static json_t *attach_value(const struct xp_manifest *manifest)
 	put_text(&section, "method", manifest->attach_method);
 	put(&section, "attach_ms", json_real(manifest->attach_ns / 1e6));
 	put(&section, "detach_ms", json_real(manifest->detach_ns / 1e6));
+	put(&section, "stopped_ms", json_real(manifest->stopped_ns / 1e6));
+	put(&section, "longest_stop_ms", json_real(manifest->longest_stop_ns / 1e6));
 	return done(&section);
 }
 

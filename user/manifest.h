@@ -52,6 +52,7 @@ struct xp_manifest_object {
 	const uint8_t *build_id;
 	size_t build_id_bytes; /* 0: none */
 	size_t functions;
+	const char *sled_mode; /* "probe", "patch" */
 	size_t sleds_attached;
 	size_t sleds_patched;	  /* refused: other bytes than an unpatched sled's */
 	size_t sleds_unreadable;  /* refused: memory that could not be read */
@@ -88,6 +89,7 @@ struct xp_manifest_process {
 	uint64_t start_ns;    /* after the recording's start */
 	const char *log_name; /* NULL or "": none */
 	int error;	      /* -errno: something of the log is missing; 0: nothing */
+	const char *probed_why; /* why sleds are probed that were to be patched; NULL or "": none are */
 	struct xp_counts counts;
 	const uint32_t *synthesized; /* [synthesized_room] exits without a record, index: function id; NULL: none */
 	size_t synthesized_room;
@@ -154,6 +156,8 @@ struct xp_manifest {
 	const char *attach_method; /* "uprobe_multi", "perf_uprobe" */
 	uint64_t attach_ns;
 	uint64_t detach_ns;
+	uint64_t stopped_ns; /* that targets stood still while their sleds were patched and put back, and the longest */
+	uint64_t longest_stop_ns;
 
 	const struct xp_forecast *forecast; /* NULL: none was made */
 	uint64_t hit_entry_ns;		    /* what a hit costs, as measured for it */

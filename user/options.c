@@ -76,6 +76,14 @@ const struct xp_command_info xp_command_table[XP_COMMANDS] = {
 		.operands_max = UINT_MAX,
 		.operands = XP_OPERAND_FILE,
 	},
+	[XP_CMD_RESTORE] = {
+		.name = "restore",
+		.synopsis = "-p PID[,PID...]",
+		.summary = "put the sleds of a process back after xprof was killed",
+		.description = "A recording with patched sleds puts them back when it ends. One that was killed leaves them: "
+			       "each then calls an empty function. This finds them by the process's memory and files "
+			       "alone. The next recording of the process does the same.",
+	},
 	[XP_CMD_DOCTOR] = {
 		.name = "doctor",
 		.synopsis = "[PID]",
@@ -101,12 +109,12 @@ const struct xp_command_info xp_command_table[XP_COMMANDS] = {
 	},
 };
 
-#define TALKERS (ON(RECORD) | ON(REPORT) | ON(LIST) | ON(DUMP) | ON(CHECK) | ON(RECOVER) | ON(DOCTOR))
+#define TALKERS (ON(RECORD) | ON(REPORT) | ON(LIST) | ON(DUMP) | ON(CHECK) | ON(RECOVER) | ON(RESTORE) | ON(DOCTOR))
 
 /* Options of one group stand together. */
 const struct xp_option xp_option_table[] = {
-	{ "pid", 'p', "PID", NULL, XP_OPTION_PIDS, ON(RECORD), SETS(pids), "Target, exactly one",
-	  "Record these running processes; several are separated by commas." },
+	{ "pid", 'p', "PID", NULL, XP_OPTION_PIDS, ON(RECORD) | ON(RESTORE), SETS(pids), "Target, exactly one",
+	  "These running processes; several are separated by commas." },
 	{ "all", 'a', NULL, NULL, XP_OPTION_FLAG, ON(RECORD), SETS(all), "Target, exactly one",
 	  "Sample all processes on all CPUs, and the kernel." },
 	{ "tid", 't', "TID", NULL, XP_OPTION_COUNT, ON(RECORD), SETS(tid), "Target, exactly one",
@@ -159,6 +167,11 @@ const struct xp_option xp_option_table[] = {
 	{ "uprobes", 0, "WAY", "auto|multi|single", XP_OPTION_CHOICE, ON(RECORD), SETS(uprobes), "How to record",
 	  "How to attach: multi takes one BPF link for many sleds (Linux 6.6), single one perf event per sled, auto "
 	  "multi where the kernel has it. Default: auto." },
+	{ "sled-mode", 0, "WAY", "probe|patch|auto", XP_OPTION_CHOICE, ON(RECORD), SETS(sled_way), "How to record",
+	  "How to record sleds: probe puts a uprobe on each; patch writes a call into each, as XRay's runtime does, to "
+	  "a "
+	  "stub with the uprobes, which costs the target much less; auto patches where all that it takes is there, and "
+	  "says why where it is not. Default: probe." },
 	{ "strict", 0, NULL, NULL, XP_OPTION_FLAG, ON(RECORD), SETS(strict), "How to record",
 	  "End with exit code 4 when any record was lost." },
 	{ "dry-run", 0, NULL, NULL, XP_OPTION_FLAG, ON(RECORD), SETS(dry_run), "How to record",
@@ -556,6 +569,11 @@ static int check_target(struct xp_options *options, bool separated)
 		xp_error("--flight takes 1M at least");
 		return -EINVAL;
 	}
+	if (options->sled_way == XP_SLED_WAY_PATCH &&
+	    (options->follow || options->exec_path || options->max_overhead > 0)) {
+		xp_error("--sled-mode patch goes with -p or -- CMD, without --follow or --max-overhead");
+		return -EINVAL;
+	}
 	if (options->cpus && !options->all) {
 		xp_error("--cpu goes with --all only");
 		return -EINVAL;
@@ -692,6 +710,10 @@ int xp_options_parse(struct xp_options *options, int argc, char **argv)
 	}
 	if (options->command == XP_CMD_RECORD)
 		return check_target(options, separated);
+	if (options->command == XP_CMD_RESTORE && !options->pids.count) {
+		xp_error("no process; give -p PID");
+		return -EINVAL;
+	}
 	return check_operands(options);
 }
 

@@ -18,6 +18,7 @@ enum xp_command {
 	XP_CMD_DUMP,
 	XP_CMD_CHECK,
 	XP_CMD_RECOVER,
+	XP_CMD_RESTORE,
 	XP_CMD_DOCTOR,
 	XP_CMD_HELP,
 	XP_CMD_VERSION,
@@ -94,6 +95,12 @@ enum xp_call_graph {
 	XP_CALL_GRAPH_NONE,  /* not at all */
 };
 
+enum xp_sled_way {
+	XP_SLED_WAY_PROBE, /* a uprobe on each sled */
+	XP_SLED_WAY_PATCH, /* sleds patched from outside, uprobes on a stub */
+	XP_SLED_WAY_AUTO,  /* patched where all that it takes is there */
+};
+
 /* Texts point into argv. What is not set is 0, false or NULL, except where a default is named. */
 struct xp_options {
 	enum xp_command command;
@@ -101,7 +108,7 @@ struct xp_options {
 	bool verbose;
 	bool quiet;
 
-	/* record: exactly one target */
+	/* record: exactly one target; restore: -p alone */
 	struct xp_pid_list pids; /* -p */
 	const char *exec_path;	 /* --exec: every process that runs this file */
 	char **child_argv;	 /* -- CMD: NULL-terminated part of argv, NULL when not given */
@@ -130,6 +137,7 @@ struct xp_options {
 	double max_overhead;	       /* share of the target's CPU time; 0: no matter */
 	uint64_t flight_bytes;	       /* --flight: of each process's newest records; 0: all records, on disk */
 	enum xp_uprobes uprobes;
+	enum xp_sled_way sled_way;
 	uint64_t buffer_bytes; /* of each CPU's ring, default 4 MiB */
 
 	/* report */

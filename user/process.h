@@ -47,6 +47,7 @@ struct xp_process {
 	uint64_t cpu_ns;       /* its CPU time when the budget last looked */
 	bool live;	       /* this image still runs */
 	bool missing;	       /* it did not when xp_follow_check() looked, though no record has told of its end */
+	char probed_why[160];  /* its sleds are not patched because ...; "" when they are, or were not to be */
 	bool has_typed;	       /* typed event sleds, which llvm-xray's reader of instrumentation maps refuses */
 	int stops_when_loaded; /* calls of _dl_debug_state() after which all its objects are loaded; 0: static */
 	struct xp_thread_options thread_options;

@@ -35,6 +35,9 @@ static bool is_uprobe(const struct bpf_program *program)
 static bool is_wanted(const struct xprof_bpf *skeleton, const struct bpf_program *program,
 		      const struct xp_programs_options *options)
 {
+	if (program == skeleton->progs.stub_call || program == skeleton->progs.stub_args ||
+	    program == skeleton->progs.stub_custom_event || program == skeleton->progs.stub_typed_event)
+		return options->stub;
 	if (program == skeleton->progs.sled_count)
 		return options->counters;
 	if (program == skeleton->progs.sample || program == skeleton->progs.name_ksyms ||
@@ -210,6 +213,24 @@ int xp_programs_counts(const struct xp_programs *programs, uint64_t *counts, uin
 	for (uint32_t i = 0; i < count && !err; i++)
 		err = xp_programs_count(programs, i, &counts[i]);
 	return err;
+}
+
+int xp_programs_stub_fd(const struct xp_programs *programs, enum xp_stub_slot slot)
+{
+	const struct xprof_bpf *skeleton = programs->skeleton;
+
+	switch (slot) {
+	case XP_STUB_CALL:
+		return bpf_program__fd(skeleton->progs.stub_call);
+	case XP_STUB_ARGS:
+		return bpf_program__fd(skeleton->progs.stub_args);
+	case XP_STUB_CUSTOM:
+		return bpf_program__fd(skeleton->progs.stub_custom_event);
+	case XP_STUB_TYPED:
+		return bpf_program__fd(skeleton->progs.stub_typed_event);
+	default:
+		return -EINVAL;
+	}
 }
 
 int xp_programs_link_map_fd(const struct xp_programs *programs)

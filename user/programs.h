@@ -8,6 +8,7 @@
 #include <sys/types.h>
 
 #include "clock.h"
+#include "stub.h"
 #include "xprof/ksym.h"
 #include "xprof/record.h"
 
@@ -15,6 +16,7 @@ struct xprof_bpf; /* bpftool's skeleton */
 
 struct xp_programs_options {
 	bool targets;	   /* the programs for sleds, and for what happens to the processes that are followed */
+	bool stub;	   /* those for the stub of patched sleds too */
 	bool samples;	   /* the program for sampling events, and that for changes of JIT code */
 	uint32_t counters; /* how many: the program that counts calls; 0: not wanted */
 	enum xp_sample_stacks stacks;
@@ -54,6 +56,8 @@ int xp_programs_count_fd(const struct xp_programs *programs);
 int xp_programs_counts(const struct xp_programs *programs, uint64_t *counts, uint32_t count);
 /* Reads one. */
 int xp_programs_count(const struct xp_programs *programs, uint32_t index, uint64_t *count);
+/* The program for a slot of the stub (stub.h). */
+int xp_programs_stub_fd(const struct xp_programs *programs, enum xp_stub_slot slot);
 int xp_programs_link_map_fd(const struct xp_programs *programs);
 int xp_programs_sample_fd(const struct xp_programs *programs);
 /* So much of this thread's stack is copied from now on. -errno. */

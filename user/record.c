@@ -154,12 +154,46 @@ static int prepare_perf(struct xp_recording *rec)
 	return xp_perf_out_new(&rec->samples.perf, &perf);
 }
 
+/* Finds what a probe on the stub costs least on. */
+static enum xp_stub_form choose_form(const struct xp_recording *rec)
+{
+	enum xp_stub_form form = XP_STUB_NOP1;
+	struct xp_stub_cost costs[XP_STUB_FORMS];
+
+	if (!rec->multi || !rec->attach)
+		return form;
+	if (xp_stub_measure(&form, costs))
+		xp_debug("the costs of probes on nops cannot be measured");
+	else
+		xp_debug("probes on a %s cost least: %.0f ns a hit", xp_stub_form_name(form), costs[form].hit_ns);
+	return form;
+}
+
+/*
+ * With --follow and --exec, probes are on processes that start later too, and --max-overhead moves them: then sleds are
+ * always probed.
+ */
+static int prepare_patch(struct xp_recording *rec)
+{
+	struct xp_patch_options patch = {
+		.attach = rec->attach,
+		.programs = &rec->programs,
+		.args = rec->options->args,
+	};
+
+	if (rec->options->sled_way == XP_SLED_WAY_PROBE || rec->all_processes || rec->options->max_overhead > 0)
+		return 0;
+	patch.form = choose_form(rec);
+	return xp_patch_new(&rec->patch, &patch);
+}
+
 /* Everything that does not touch the target yet. */
 static int prepare(struct xp_recording *rec, const struct xp_preflight *preflight)
 {
 	const struct xp_options *options = rec->options;
 	struct xp_programs_options programs = {
 		.targets = !options->all && !options->tid,
+		.stub = rec->with_sleds && options->sled_way != XP_SLED_WAY_PROBE,
 		.samples = rec->with_samples,
 		.stacks = stacks_of(options->call_graph),
 		.only_targets = options->follow && !options->exec_path,
@@ -186,6 +220,8 @@ static int prepare(struct xp_recording *rec, const struct xp_preflight *prefligh
 		rec->processes.writer = &rec->flight_writer;
 	}
 	err = xp_processes_init(&rec->processes);
+	if (!err && options->dry_run && rec->with_sleds)
+		err = prepare_patch(rec);
 	if (err || options->dry_run)
 		return err;
 
@@ -200,6 +236,8 @@ static int prepare(struct xp_recording *rec, const struct xp_preflight *prefligh
 		err = xp_merge_new(&rec->merge, rec->rings, rec->clock);
 	if (!err)
 		err = xp_attach_new(&rec->attach, rec->multi);
+	if (!err && rec->with_sleds)
+		err = prepare_patch(rec);
 	if (!err && !options->all && !options->tid)
 		err = xp_programs_attach_tasks(&rec->programs);
 	rec->lost = calloc(rec->programs.cpus, sizeof(*rec->lost));
@@ -321,7 +359,9 @@ static void check_overwritten(struct xp_recording *rec)
 		for (size_t i = 0; i < process->range_count && process->live; i++) {
 			struct xp_range *range = &process->ranges[i];
 
-			range->overwritten = xp_sleds_overwritten(range->object, process->pid);
+			range->overwritten = range->sleds.mode == XP_SLEDS_PATCHED
+						 ? xp_patch_overwritten(rec->patch, range->object, process->pid)
+						 : xp_sleds_overwritten(range->object, process->pid);
 			range->overwritten -= XP_MIN(range->overwritten, range->sleds.patched);
 			if (range->overwritten)
 				xp_warn("%s: XRay's runtime patched %zu sleds in process %d during the recording; "
@@ -331,19 +371,34 @@ static void check_overwritten(struct xp_recording *rec)
 	}
 }
 
-static int detach(struct xp_recording *rec)
+/* The end of what is recorded. Sleds are put back before a second signal may end xprof. */
+static void stop(struct xp_recording *rec)
 {
 	uint64_t begin = xp_clock_now_tsc();
 
 	/* What is lost from here on belongs to the recording no more than what is recorded: see `outside`. */
 	rec->processes.stop_tsc = begin;
+	rec->stopped = true;
 	xp_run_read_losses(rec);
+	if (rec->launch.traced)
+		xp_launch_release(&rec->launch);
+	if (rec->patch) {
+		xp_patch_restore(rec->patch);
+		rec->stopped_ns = xp_patch_stopped_ns(rec->patch, &rec->longest_stop_ns);
+	}
+	rec->detach_ns = xp_clock_ns(rec->clock, xp_clock_now_tsc() - begin);
+}
+
+static int detach(struct xp_recording *rec)
+{
+	uint64_t begin = xp_clock_now_tsc();
+
 	if (rec->sampler)
 		xp_sampler_stop(rec->sampler);
 	if (rec->throttle)
 		xp_throttle_end(rec->throttle);
 	xp_attach_detach_all(rec->attach);
-	rec->detach_ns = xp_clock_ns(rec->clock, xp_clock_now_tsc() - begin);
+	rec->detach_ns += xp_clock_ns(rec->clock, xp_clock_now_tsc() - begin);
 	return xp_run_drain(rec);
 }
 
@@ -427,6 +482,7 @@ static void close_recording(struct xp_recording *rec)
 	xp_samples_free(&rec->samples);
 	xp_perf_out_free(rec->samples.perf);
 	free(rec->cpus);
+	xp_patch_free(rec->patch);
 	xp_attach_free(rec->attach);
 	xp_throttle_free(rec->throttle);
 	xp_merge_free(rec->merge);
@@ -472,10 +528,13 @@ static void print_dry_run(const struct xp_recording *rec)
 			const struct xp_range *range = &process->ranges[i];
 			const struct xp_object *object = range->object;
 
-			printf("  %s: %zu functions, %zu sleds, %zu to attach, %zu refused\n", object->path,
+			printf("  %s: %zu functions, %zu sleds, %zu to %s, %zu refused\n", object->path,
 			       object->table->function_count, object->table->sled_count, range->sleds.attached,
+			       range->sleds.mode == XP_SLEDS_PATCHED ? "patch" : "probe",
 			       range->sleds.patched + range->sleds.unreadable);
 		}
+		if (process->probed_why[0])
+			printf("  probed, not patched: %s\n", process->probed_why);
 	}
 	if (rec->survey.made) {
 		char text[256];
@@ -575,11 +634,12 @@ static int record_all(struct xp_recording *rec, int signal_fd, bool *stored)
 	err = xp_run(rec, signal_fd);
 	if (err)
 		code = report(rec, err, "the recording was cut short");
+	check_overwritten(rec);
+	stop(rec);
 	xp_run_unblock_signals();
 	if (rec->with_sleds && !rec->with_samples && !rec->attached_count)
 		xp_warn(
 		    "nothing was recorded: no program with XRay sleds ran. `clang -fxray-instrument` builds them in");
-	check_overwritten(rec);
 	err = detach(rec);
 	if (err && code == XP_EXIT_OK)
 		code = report(rec, err, "the last records could not be read");

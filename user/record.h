@@ -22,6 +22,7 @@
 #include "object.h"
 #include "options.h"
 #include "outdir.h"
+#include "patch.h"
 #include "process.h"
 #include "process_flight.h"
 #include "programs.h"
@@ -67,6 +68,7 @@ struct xp_recording {
 	struct xp_clock *clock;
 	struct xp_programs programs;
 	struct xp_attach *attach; /* NULL with --dry-run: nothing is attached, only judged */
+	struct xp_patch *patch;	  /* NULL: sleds are probed */
 	struct xp_rings *rings;
 	struct xp_merge *merge;
 	struct xp_objects objects;
@@ -86,6 +88,7 @@ struct xp_recording {
 
 	struct xp_survey survey;
 	struct xp_throttle *throttle; /* --max-overhead; NULL: without */
+	bool stopped;		      /* nothing is attached any more, only what is in the rings is read */
 	bool with_sleds;	      /* attach sleds where there are any */
 	bool with_samples;
 	bool multi;	       /* uprobe_multi links */
@@ -100,8 +103,10 @@ struct xp_recording {
 	uint64_t run_tsc;   /* when everything was attached; the end is processes.stop_tsc */
 	uint64_t attach_ns; /* spent on attaching, and on detaching */
 	uint64_t detach_ns;
-	uint64_t by_ktime;	/* records that CLOCK_MONOTONIC stamped, not the TSC counter */
-	uint64_t other_process; /* records of processes that are no targets, or of functions that they do not have */
+	uint64_t stopped_ns;	  /* that targets stood still for patched sleds, in all */
+	uint64_t longest_stop_ns; /* at once */
+	uint64_t by_ktime;	  /* records that CLOCK_MONOTONIC stamped, not the TSC counter */
+	uint64_t other_process;	  /* records of processes that are no targets, or of functions that they do not have */
 	struct xp_bpf_counters *lost; /* [programs.cpus], read at the end */
 	uint64_t missed;
 	uint64_t tasks_lost; /* records of XP_REC_EXEC to XP_REC_LINK_MAP that found no room */

@@ -11,9 +11,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "memory_window.h"
 #include "util.h"
 
-#define WINDOW_BYTES (64u << 10)
 #define BREAKPOINT 0xcc
 
 enum verdict {
@@ -22,49 +22,25 @@ enum verdict {
 	VERDICT_UNREADABLE,
 };
 
-/* The memory of a process, read in large pieces. */
-struct memory {
-	int fd;
-	uint64_t start;
-	size_t bytes;
-	uint8_t window[WINDOW_BYTES];
-};
-
-static bool memory_read(struct memory *memory, uint8_t *to, uint64_t address, size_t size)
-{
-	if (address < memory->start || address + size > memory->start + memory->bytes) {
-		ssize_t n = pread(memory->fd, memory->window, sizeof(memory->window), address);
-
-		if (n < (ssize_t)size) {
-			memory->bytes = 0;
-			return false;
-		}
-		memory->start = address;
-		memory->bytes = n;
-	}
-	memcpy(to, memory->window + (address - memory->start), size);
-	return true;
-}
-
 /*
  * A breakpoint in front is another profiler's uprobe on the sled, which is welcome beside ours: uprobes of one place
  * share one breakpoint. (A debugger's looks the same, and the kernel keeps that one as it is.)
  */
-static enum verdict judge(struct memory *memory, const struct xp_sled *sled, uint64_t address)
+static enum verdict judge(struct xp_memory_window *memory, const struct xp_sled *sled, uint64_t address)
 {
 	static const uint8_t first[XP_SLED_KINDS] = { 0xeb, 0xc3, 0xeb, 0xeb, 0xeb, 0xeb };
 	uint8_t bytes[XP_SLED_BYTES_MAX] = { 0 };
 	/* An event sled is the longest; the others are 11 bytes, and a mapping may end behind them. */
 	size_t size = sled->kind == XP_SLED_TYPED_EVENT ? 22 : sled->kind == XP_SLED_CUSTOM_EVENT ? 17 : 11;
 
-	if (!memory_read(memory, bytes, address, size))
+	if (!xp_memory_window_read(memory, bytes, address, size))
 		return VERDICT_UNREADABLE;
 	if (bytes[0] == BREAKPOINT)
 		bytes[0] = first[sled->kind];
 	return xp_sled_intact(sled->kind, bytes) ? VERDICT_INTACT : VERDICT_PATCHED;
 }
 
-static bool maps_object(const struct xp_mapping *mapping, const struct xp_object *object, pid_t pid)
+bool xp_sleds_mapped(const struct xp_object *object, pid_t pid, const struct xp_mapping *mapping)
 {
 	struct stat st;
 	int fd;
@@ -91,23 +67,20 @@ static int judge_process(const struct xp_object *object, pid_t pid, const struct
 			 uint8_t *verdicts)
 {
 	struct xp_mappings mappings;
-	struct memory *memory;
-	char path[64];
+	struct xp_memory_window *memory;
 	int err = xp_mappings_read(&mappings, pid);
 
 	if (err)
 		return err;
-	memory = calloc(1, sizeof(*memory));
-	if (!memory) {
+	err = xp_memory_window_open(&memory, pid);
+	if (err) {
 		xp_mappings_free(&mappings);
-		return -ENOMEM;
+		return err;
 	}
-	snprintf(path, sizeof(path), "/proc/%d/mem", pid);
-	memory->fd = open(path, O_RDONLY | O_CLOEXEC);
-	for (size_t m = 0; m < mappings.count && memory->fd >= 0; m++) {
+	for (size_t m = 0; m < mappings.count; m++) {
 		const struct xp_mapping *mapping = &mappings.list[m];
 
-		if (!maps_object(mapping, object, pid))
+		if (!xp_sleds_mapped(object, pid, mapping))
 			continue;
 		for (size_t i = 0; i < object->selected_count; i++) {
 			const struct xp_sled *sled = &object->table->sleds[object->selected[i]];
@@ -121,9 +94,7 @@ static int judge_process(const struct xp_object *object, pid_t pid, const struct
 			verdicts[i] = XP_MAX(verdicts[i], verdict);
 		}
 	}
-	if (memory->fd >= 0)
-		close(memory->fd);
-	free(memory);
+	xp_memory_window_free(memory);
 	xp_mappings_free(&mappings);
 	return 0;
 }
@@ -173,7 +144,7 @@ static enum group group_of(const struct xp_sled *sled, bool all_args)
 	return (enum group)sled->kind;
 }
 
-static struct xp_uprobe uprobe_of(const struct xp_object *object, const struct xp_sled *sled, bool alias)
+struct xp_uprobe xp_sled_uprobe(const struct xp_object *object, const struct xp_sled *sled, bool alias)
 {
 	uint64_t cookie = xp_object_number(object, sled->function_id, alias);
 
@@ -194,7 +165,7 @@ static int attach_group(struct xp_attach *attach, const struct xp_programs *prog
 		const struct xp_sled *sled = &object->table->sleds[object->selected[i]];
 
 		if (verdicts[i] == VERDICT_INTACT && group_of(sled, all_args) == group && is_chosen(choice, sled))
-			probes[count++] = uprobe_of(object, sled, choice && choice->alias);
+			probes[count++] = xp_sled_uprobe(object, sled, choice && choice->alias);
 	}
 	*attached += count;
 	if (!count || !attach)

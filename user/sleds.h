@@ -19,7 +19,13 @@
 #include "programs.h"
 #include "target.h"
 
+enum xp_sled_mode {
+	XP_SLEDS_PROBED,  /* a uprobe on each */
+	XP_SLEDS_PATCHED, /* they lead to a stub, see patch.h */
+};
+
 struct xp_sled_result {
+	enum xp_sled_mode mode;
 	size_t attached;
 	size_t patched;	    /* refused: other bytes, in the file or in the memory of a process */
 	size_t unreadable;  /* refused: the memory could not be read */
@@ -45,6 +51,10 @@ struct xp_sled_choice {
 /* xp_sleds_attach() of these; result is that of the chosen sleds alone. NULL: all of them. */
 int xp_sleds_attach_some(struct xp_attach *attach, const struct xp_programs *programs, const struct xp_object *object,
 			 pid_t pid, bool all_args, const struct xp_sled_choice *choice, struct xp_sled_result *result);
+/* Whether the mapping is one of the object's file. */
+bool xp_sleds_mapped(const struct xp_object *object, pid_t pid, const struct xp_mapping *mapping);
+/* The uprobe on a sled. */
+struct xp_uprobe xp_sled_uprobe(const struct xp_object *object, const struct xp_sled *sled, bool alias);
 
 /*
  * Puts a program that counts on the entry sleds of the object's selected functions in process pid; cookie: first_index

@@ -189,7 +189,7 @@ static void print_figures(const struct xp_recording *rec, const struct xp_totals
 
 	if (rec->options->flight_bytes)
 		snprintf(overwritten, sizeof(overwritten), " + %" PRIu64 " overwritten", totals->counts.overwritten);
-	if (rec->attached_count || !rec->sampler)
+	if (rec->attached_count || totals->seen || !rec->sampler)
 		xp_info("%.1f s, %zu process%s, %zu thread%s: %" PRIu64 " events seen = %" PRIu64 " written + %" PRIu64
 			" filtered + %" PRIu64 " lost%s",
 			seconds, totals->processes, totals->processes == 1 ? "" : "es", totals->threads,
@@ -279,6 +279,7 @@ static struct xp_manifest_object manifest_object(const struct xp_recording *rec,
 		.build_id = table->build_id,
 		.build_id_bytes = table->build_id_bytes,
 		.functions = table->function_count,
+		.sled_mode = range->sleds.mode == XP_SLEDS_PATCHED ? "patch" : "probe",
 		.sleds_attached = range->sleds.attached,
 		.sleds_patched = range->sleds.patched,
 		.sleds_unreadable = range->sleds.unreadable,
@@ -325,6 +326,7 @@ static int manifest_process(const struct xp_recording *rec, const struct xp_proc
 		.start_ns = since_start_ns(rec, process->begin_tsc),
 		.log_name = process->log_name,
 		.error = process->error,
+		.probed_why = process->probed_why,
 		.counts = process->counts,
 		.synthesized = process->synthesized,
 		.synthesized_room = process->synthesized_room,

@@ -10,7 +10,7 @@ import pytest
 import house
 
 GOLDEN = pathlib.Path(__file__).with_name("golden")
-COMMANDS = ["record", "report", "list", "dump", "check", "recover", "doctor", "help", "version"]
+COMMANDS = ["record", "report", "list", "dump", "check", "recover", "restore", "doctor", "help", "version"]
 
 
 def one_line(text):
@@ -94,6 +94,9 @@ def test_version(xprof, args):
         (["record", "-p", "1", "--max-overhead", "5s"], "--max-overhead takes a part such as 5% or 0.5%, below 100%, not '5s'"),
         (["record", "-a", "--max-overhead", "5"], "--max-overhead is for records of sleds, and there are none with --no-sleds, --all or --tid"),
         (["record", "-p", "1", "--flight", "64K"], "--flight takes 1M at least"),
+        (["record", "--exec", "/bin/ls", "--sled-mode", "patch"], "--sled-mode patch goes with -p or -- CMD, without --follow or --max-overhead"),
+        (["record", "-p", "1", "--sled-mode", "both"], "--sled-mode takes one of probe|patch|auto, not 'both'"),
+        (["restore"], "no process; give -p PID"),
         (["record", "-p", "1", "-C", "0"], "--cpu goes with --all only"),
         (["record", "-p"], "option '-p' needs a value; see 'xprof help record'"),
         (["record", "--args"], "option '--args' needs a value; see 'xprof help record'"),
@@ -188,7 +191,7 @@ def complete(*words):
 @pytest.mark.parametrize(
     "words, offered",
     [
-        (["xprof", "re"], ["record", "report", "recover"]),
+        (["xprof", "re"], ["record", "report", "recover", "restore"]),
         (["xprof", "report", "--sort", ""], ["flat", "cum", "time"]),
         (["xprof", "record", "--uprobes", ""], ["auto", "multi", "single"]),
         (["xprof", "record", "--uprobes", "="], ["auto", "multi", "single"]),

@@ -13,6 +13,12 @@ from recording import ENTER_ARGS
 
 pytestmark = pytest.mark.uprobes
 
+
+@pytest.fixture(params=["probe", "patch"])
+def record(record, request):
+    """In both ways of recording sleds."""
+    return lambda *args, **options: record("--sled-mode", request.param, *args, **options)
+
 SIZES = (0, 1, 64, 65, 512, 513, 4095, 4096, 4097, 5000)
 LIMIT = 4096
 TYPES = range(0x1000, 0x1006)

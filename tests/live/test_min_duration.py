@@ -10,6 +10,12 @@ from recording import ENTER, EXIT, TAIL
 
 pytestmark = pytest.mark.uprobes
 
+
+@pytest.fixture(params=["probe", "patch"])
+def record(record, request):
+    """In both ways of recording sleds."""
+    return lambda *args, **options: record("--sled-mode", request.param, *args, **options)
+
 LENGTHS = ("live/programs/lengths.c", "-O1")
 SHORT = {"short_leaf", "quick", "last"}
 LONG = {"long_leaf", "slow", "outer"}

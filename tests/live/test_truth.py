@@ -40,6 +40,12 @@ def assert_truth(recorded, truth, leaves_frames):
         assert recording.calls_by_thread(records) == recording.calls_by_thread(truth)
 
 
+@pytest.fixture(params=["probe", "patch"])
+def record(record, request):
+    """In both ways of recording sleds."""
+    return lambda *args, **options: record("--sled-mode", request.param, *args, **options)
+
+
 @pytest.fixture
 def built(program, clang):
     def build(name, *flags):

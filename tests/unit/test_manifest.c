@@ -98,6 +98,8 @@ static struct xp_manifest minimal(void)
 			   .constant_tsc = true,
 			   .records_by_ktime = 3 },
 		.attach_method = "uprobe_multi",
+		.stopped_ns = 7500000,
+		.longest_stop_ns = 5000000,
 		.attach_ns = 12500000,
 	};
 }
@@ -127,6 +129,8 @@ static void head_is_written(void **state)
 	assert_true(json_is_true(at(json, "clock.constant_tsc")));
 	assert_true(json_is_false(at(json, "clock.nonstop_tsc")));
 	assert_string_equal(text(json, "attach.method"), "uprobe_multi");
+	assert_true(json_real_value(at(json, "attach.stopped_ms")) == 7.5);
+	assert_true(json_real_value(at(json, "attach.longest_stop_ms")) == 5);
 	assert_true(json_real_value(at(json, "attach.attach_ms")) == 12.5);
 	assert_string_equal(text(json, "notices.0"), "a notice");
 	assert_int_equal(json_array_size(at(json, "processes")), 0);
@@ -185,6 +189,7 @@ static void processes_and_files(void **state)
 						   .build_id = build_id,
 						   .build_id_bytes = sizeof(build_id),
 						   .functions = 12,
+						   .sled_mode = "patch",
 						   .sleds_attached = 30,
 						   .sleds_patched = 2,
 						   .sleds_unreadable = 1,
@@ -230,6 +235,7 @@ static void processes_and_files(void **state)
 	assert_int_equal(number(json, "processes.0.objects.0.functions"), 12);
 	assert_int_equal(number(json, "processes.0.objects.0.first_id"), 1);
 	assert_int_equal(number(json, "processes.0.objects.0.sleds_attached"), 30);
+	assert_string_equal(text(json, "processes.0.objects.0.sled_mode"), "patch");
 	assert_int_equal(number(json, "processes.0.objects.0.sleds_refused.patched"), 2);
 	assert_int_equal(number(json, "processes.0.objects.0.sleds_refused.unreadable"), 1);
 	assert_int_equal(number(json, "processes.0.objects.0.sleds_overwritten"), 3);

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* reload [wait] MS LIBRARY: loads, uses and unloads the library many times; MS is the time before its first use. */
+/*
+ * reload [wait] [each] MS LIBRARY: loads, uses and unloads the library many times; MS is the time before its first use.
+ * With "each", before each use, of which there are fewer.
+ */
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -15,14 +18,16 @@ TRACED static void own(void)
 
 UNTRACED int main(int argc, char **argv)
 {
+	int each = argc > 3 && !strcmp(argv[argc - 3], "each");
+
 	wait_for_go(argc, argv);
-	for (int round = 0; round < 20; round++) {
+	for (int round = 0; round < (each ? 4 : 20); round++) {
 		void *library = dlopen(argv[argc - 1], RTLD_NOW);
 		long (*entry)(int) = library ? (long (*)(int))dlsym(library, "loaded_entry") : NULL;
 
 		if (!entry)
 			return 1;
-		if (!round)
+		if (!round || each)
 			usleep((useconds_t)atoi(argv[argc - 2]) * 1000);
 		for (int n = 0; n < 5; n++) {
 			COUNT(loaded_entry);

@@ -1,0 +1,346 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Sleds that are patched from outside: the target goes on as if nothing were, and all is put back, whatever happens."""
+import pathlib
+import random
+import re
+import shutil
+import signal
+import subprocess
+import time
+
+import pytest
+
+import house
+import recording
+import victim
+from recording import ENTER, EXIT, TAIL
+
+pytestmark = pytest.mark.uprobes
+
+SEED = 22
+PATCH = "--sled-mode=patch"
+
+
+def patched(recorded):
+    """Whether the sleds of every object of the recording were patched."""
+    objects = [o for p in recorded.manifest["processes"] for o in p["objects"]]
+    assert objects
+    return all(o["sled_mode"] == "patch" for o in objects)
+
+
+def stubs(pid):
+    return pathlib.Path(f"/proc/{pid}/maps").read_text().count("/memfd:xprof ")
+
+
+# What it does to the target.
+
+
+def test_blocked_system_calls_go_on(record, program, start, tmp_path):
+    """None returns early, none with EINTR, and those with a time take that time."""
+    progress = tmp_path / "progress"
+    process = start([program("live/programs/blocked.c", "-O1", house.no_runtime()), progress])
+    assert process.stdout.readline() == "ready\n"
+    for _ in range(3):
+        recorded = record(PATCH, "-p", process.pid, "-d", "100ms").finish().ok()
+        assert patched(recorded) and recorded.totals["written"] > 100
+    time.sleep(2.5)
+    assert progress.read_text() == ""
+    process.send_signal(signal.SIGUSR1)
+    assert process.communicate(timeout=20)[0] == "slept 2\n"
+
+
+def test_restless_target(record, program, waiting):
+    """Threads at full speed and short-lived ones, signals wherever they hit, children that share its memory."""
+    process = waiting(program("live/programs/restless.c", "-O2", house.no_runtime()))
+    session = record(PATCH, "-p", process.pid).wait_attached()
+    process.send_signal(signal.SIGUSR1)
+    output, _ = process.communicate(timeout=60)
+    assert process.returncode == 0
+    counted = recording.printed_calls(output)
+    recorded = session.finish().ok()
+    assert patched(recorded)
+    found = recorded.log().calls()
+    assert counted["in_handler"] > 10
+    assert {name: found[name, ENTER] for name in counted} == counted
+    assert {name: found[name, EXIT] + found[name, TAIL] for name in counted} == counted
+    assert {name for name, _ in found} == set(counted)
+
+
+@pytest.mark.parametrize("options", [(), ("--uprobes=single",), ("--args=6",)], ids=lambda o: "".join(o) or "plain")
+def test_rounds(record, busy, options):
+    """Of a busy target with many threads. The second round takes the stub that the first has left."""
+    target = busy()
+    for _ in range(3 if options else 8):
+        recorded = record(PATCH, "-p", target.pid, "-d", "5ms", "--no-samples", *options).finish().adds_up()
+        assert patched(recorded) and recorded.status == 0
+        victim.assert_nothing_left(target.pid)
+        assert stubs(target.pid) == 1
+        shutil.rmtree(recorded.directory)
+    target.assert_unharmed()
+
+
+def test_rounds_of_a_restless_target(record, program, start):
+    """Attached and detached again and again while its threads come and go, take signals, and have children."""
+    path = program("live/programs/restless.c", "-O2", house.no_runtime())
+    for _ in range(2):
+        process = start([path])
+        while process.poll() is None:
+            session = record(PATCH, "-p", process.pid, "-d", "1ms", "--no-samples")
+            recorded = session.finish()
+            if recorded.status and process.poll() is None:
+                # A thread that waits for its child does not stop; it says so, and nothing has changed.
+                assert "cannot be patched" in recorded.messages, recorded.messages
+        assert process.returncode == 0, process.communicate()
+
+
+# When it is not done.
+
+
+def test_seccomp_is_left_alone(record, program, start):
+    process = start([program("live/programs/restricted.c", "-O1", house.no_runtime())])
+    assert process.stdout.readline() == "ready\n"
+    refused = record(PATCH, "-p", process.pid, "-d", "100ms").finish()
+    assert refused.status == 3 and "cannot be patched: it is under seccomp" in refused.messages
+    recorded = record("--sled-mode=auto", "-p", process.pid, "-d", "200ms").finish().ok()
+    assert not patched(recorded) and recorded.totals["written"] > 0
+    assert "are probed, not patched: it is under seccomp" in recorded.messages
+    assert "seccomp" in recorded.manifest["processes"][0]["probed_because"]
+    assert stubs(process.pid) == 0 and process.poll() is None
+
+
+def test_debugger_is_respected(record, busy, start, tmp_path):
+    if not shutil.which("strace"):
+        pytest.skip("no strace here")
+    target = busy(2, 1000)
+    tracer = start(["strace", "-f", "-o", tmp_path / "trace", "-p", target.pid])
+    status = pathlib.Path(f"/proc/{target.pid}/status")
+    recording.wait_until(lambda: "TracerPid:\t0\n" not in status.read_text(), "strace does not attach")
+    refused = record(PATCH, "-p", target.pid, "-d", "100ms").finish()
+    assert refused.status == 3 and f"process {tracer.pid} is attached to it" in refused.messages
+    recorded = record("--sled-mode=auto", "-p", target.pid, "-d", "200ms").finish().ok()
+    assert not patched(recorded) and recorded.totals["written"] > 0
+    tracer.terminate()
+    tracer.wait(20)
+    target.assert_unharmed()
+
+
+def test_active_runtime_is_respected(record, program, busy):
+    """Sleds that XRay's runtime has patched: none of the object is touched."""
+    path = program("live/programs/victim.c", "-O2", "-DPATCH")
+    target = busy(2, 1000, path, "patched")
+    refused = record(PATCH, "--no-samples", "-p", target.pid, "-d", "100ms").finish()
+    assert refused.status == 3 and "its sleds are patched already" in refused.messages
+    assert stubs(target.pid) == 0
+    target.assert_works()
+
+
+def test_runtime_that_patches_meanwhile(record, program, busy):
+    """Its patches stay when the recording ends, and it is said that events are missing."""
+    path = program("live/programs/victim.c", "-O2", "-DPATCH")
+    target = busy(2, 1000, path)
+    session = record(PATCH, "-p", target.pid).wait_attached()
+    target.assert_works()
+    target.process.send_signal(signal.SIGUSR1)
+    time.sleep(0.2)
+    target.assert_works()
+    recorded = session.stop().ok()
+    assert re.search(r"XRay's runtime patched \d+ sleds", recorded.messages)
+    target.assert_works()
+    target.process.send_signal(signal.SIGUSR2)
+    target.assert_unharmed()
+
+
+def test_others_probes_are_respected(record, busy):
+    """A recording with probes on the sleds, and one that would patch them."""
+    target = busy(2, 1000)
+    probing = record("--sled-mode=probe", "-p", target.pid).wait_attached()
+    refused = record(PATCH, "-p", target.pid, "-d", "100ms").finish()
+    assert refused.status == 3 and "probes or breakpoints on its sleds" in refused.messages
+    assert record("--sled-mode=auto", "-p", target.pid, "-d", "100ms").finish().ok().totals["written"] > 0
+    probing.stop().ok()
+    target.assert_unharmed()
+
+
+def test_two_that_patch(record, busy, xprof):
+    """The second is refused; so is a restore, while the first is at work."""
+    target = busy(2, 1000)
+    first = record(PATCH, "-p", target.pid).wait_attached()
+    second = record(PATCH, "-p", target.pid, "-d", "100ms").finish()
+    assert second.status == 1 and "is being recorded by another xprof" in second.messages
+    restored = xprof("restore", "-p", target.pid)
+    assert restored.returncode == 1 and "is being recorded by another xprof" in restored.stderr
+    target.assert_works()
+    assert first.stop().ok().totals["written"] > 100
+    target.assert_unharmed()
+
+
+def test_dry_run_tells(xprof, busy):
+    target = busy(1, 1000)
+    done = xprof("record", PATCH, "--dry-run", "-p", target.pid)
+    assert done.returncode == 0 and "9 to patch, 0 refused" in done.stdout, done.stdout + done.stderr
+    assert stubs(target.pid) == 0
+    target.assert_unharmed()
+
+
+# What happens to the target meanwhile.
+
+
+@pytest.mark.parametrize("what", ["exec", "fork", "threads", "load"])
+def test_churning_target(xprof, record, churn, what):
+    target = churn(what)
+    for duration in ("1ms", "30ms", "300ms"):
+        recorded = record("--sled-mode=auto", "-p", target.pid, "-d", duration).finish().ok()
+        assert xprof("check", recorded.directory).returncode == 0
+        target.assert_works()
+    victim.assert_nothing_left(target.pid)
+
+
+def test_loaded_again(record, program, waiting):
+    """An object that is unloaded and loaded again is patched again."""
+    library = program("live/programs/shared_lib.cpp", "-O1", "-fPIC", "-shared", "-DPREFIX=loaded")
+    process = waiting(program("live/programs/reload.c", "-O1"), "each", 600, library)
+    session = record(PATCH, "-p", process.pid).wait_attached()
+    process.send_signal(signal.SIGUSR1)
+    output, _ = process.communicate(timeout=60)
+    counted = recording.printed_calls(output)
+    recorded = session.finish().ok()
+    assert patched(recorded)
+    found = recorded.log().calls()
+    assert counted["loaded_entry"] == 20
+    assert {name: found[name, ENTER] for name in counted} == counted
+
+
+def test_children_are_put_back(record, program, start, xprof):
+    """A child that was forked while its parent was patched is no target, works, and is put back with its parent."""
+    process = start([program("live/programs/parent.c", "-O1", house.no_runtime())])
+    assert process.stdout.readline() == "ready\n"
+    session = record(PATCH, "-p", process.pid).wait_attached()
+    process.send_signal(signal.SIGUSR1)
+    child = int(process.stdout.readline())
+    assert victim.changed_code(child)
+    recorded = session.stop().ok()
+    assert [log.pid for log in recorded.logs] == [process.pid]
+    victim.assert_nothing_left(process.pid)
+    victim.assert_nothing_left(child)
+    restored = xprof("restore", "-p", child)
+    assert restored.returncode == 0 and "no sled of it is patched" in restored.stderr
+    process.send_signal(signal.SIGUSR1)
+    assert process.wait(20) == 0
+
+
+# The end of xprof.
+
+
+def restore(xprof, pid):
+    """As soon as the last of a killed xprof is gone."""
+    end = time.monotonic() + recording.READY_S
+    while True:
+        done = xprof("restore", "-p", pid)
+        if not (done.returncode and "another xprof" in done.stderr) or time.monotonic() > end:
+            return done
+        time.sleep(0.02)
+
+
+@pytest.mark.parametrize("pause_us", [0, 1000], ids=["load", "idle"])
+def test_kill_in_every_state(xprof, busy, tmp_path, pause_us):
+    """While it checks, patches, records, puts back and writes: the target works, and can be put back."""
+    chance = random.Random(SEED)
+    target = busy(pause_us=pause_us)
+    arguments = [xprof.path, "record", PATCH, "-q", "--no-samples", "-d", "300ms", "-p", str(target.pid), "-o"]
+    begin = time.monotonic()
+    subprocess.run([*arguments, tmp_path / "whole"], check=True)
+    whole_s = time.monotonic() - begin
+    killed = left = 0
+    for number in range(12):
+        process = subprocess.Popen([*arguments, tmp_path / f"killed{number}"])
+        time.sleep(whole_s * chance.uniform(0.02, 1))
+        killed += process.poll() is None
+        process.kill()
+        process.wait()
+        target.assert_works()
+        done = restore(xprof, target.pid)
+        assert done.returncode == 0, done.stderr
+        left += "sleds put back" in done.stderr
+        target.assert_unharmed()
+    assert killed >= 4 and left >= 1, f"{killed} of 12 were killed before their end, {left} left patched sleds"
+
+
+@pytest.mark.parametrize("mode", ["patch", "probe"])
+def test_next_recording_notices(record, busy, mode):
+    target = busy(2, 1000)
+    session = record(PATCH, "-p", target.pid).wait_attached()
+    session.process.kill()
+    session.finish()
+    target.assert_works()
+    assert victim.changed_code(target.pid)
+    recording.wait_until(lambda: not victim.orphans(), "the BPF programs of the killed one stay")
+    recorded = record(f"--sled-mode={mode}", "-p", target.pid, "-d", "300ms").finish().ok()
+    assert "had 9 sleds that an xprof which was killed had left patched: put back" in recorded.messages
+    assert recorded.totals["written"] > 0
+    target.assert_unharmed()
+
+
+def test_killed_with_its_command(xprof, program, tmp_path):
+    """A command that has reached its main function goes on without a killed xprof, and can be put back."""
+    path = program("live/programs/victim.c", "-O2", house.no_runtime())
+    progress = tmp_path / "progress"
+    process = subprocess.Popen([xprof.path, "record", PATCH, "-q", "-o", tmp_path / "out", "--", path, "2", "1000", progress])
+    recording.wait_until(progress.exists, "the command does not start")
+    (child,) = [pid for pid in victim.children(process.pid)]
+    process.kill()
+    process.wait()
+    target = victim.Busy(Orphan(child), path, progress)
+    try:
+        target.assert_works()
+        assert restore(xprof, child).returncode == 0
+        target.assert_unharmed()
+    finally:
+        subprocess.run(["kill", "-9", str(child)], check=False)
+
+
+class Orphan:
+    """A process that is not ours: as much of Popen as victim.Busy takes."""
+
+    returncode = None
+
+    def __init__(self, pid):
+        self.pid = pid
+
+    def poll(self):
+        return None if pathlib.Path(f"/proc/{self.pid}").exists() else -1
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_second_signal_aborts(xprof, busy, tmp_path, number):
+    """Whenever it comes, the sleds are put back before xprof ends."""
+    chance = random.Random(SEED)
+    target = busy()
+    for round_number in range(5):
+        process = subprocess.Popen([xprof.path, "record", PATCH, "-q", "-o", tmp_path / f"twice{round_number}", "-p", str(target.pid)])
+        time.sleep(chance.uniform(0.1, 0.5))
+        process.send_signal(number)
+        time.sleep(chance.uniform(0, 0.2))
+        process.send_signal(number)
+        process.wait(20)
+        assert process.returncode in (0, -number)
+        target.assert_unharmed()
+
+
+def test_stopped_target(record, busy):
+    """Patched and put back while it is stopped: it stays stopped, and goes on when it is continued."""
+    target = busy()
+    target.process.send_signal(signal.SIGSTOP)
+    recorded = record(PATCH, "-p", target.pid, "-d", "200ms").finish().ok()
+    assert patched(recorded)
+    assert "State:\tT" in pathlib.Path(f"/proc/{target.pid}/status").read_text()
+    victim.assert_nothing_left(target.pid)
+    target.process.send_signal(signal.SIGCONT)
+    target.assert_unharmed()
+
+
+def test_restore_of_nothing(xprof, busy):
+    target = busy(1, 1000)
+    done = xprof("restore", "-p", target.pid)
+    assert done.returncode == 0 and "no sled of it is patched by xprof" in done.stderr
+    done = xprof("restore", "-p", 2**22 + 1)
+    assert done.returncode == 1 and "no process" in done.stderr

@@ -1,0 +1,335 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "patch.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "clock.h"
+#include "memory_window.h"
+#include "patch_check.h"
+#include "patch_work.h"
+#include "sled_bytes.h"
+#include "unpatch.h"
+#include "util.h"
+
+/* A child of vfork() is over soon. */
+#define CHECK_TRIES 5
+#define CHECK_PAUSE_US 20000
+
+int xp_patch_new(struct xp_patch **result, const struct xp_patch_options *options)
+{
+	struct xp_patch *patch = calloc(1, sizeof(*patch));
+
+	if (!patch)
+		return -ENOMEM;
+	patch->options = *options;
+	*result = patch;
+	return 0;
+}
+
+static bool is_remembered(const struct xp_patch_work *work)
+{
+	const struct xp_patch *patch = work->patch;
+
+	for (size_t i = 0; i < patch->count; i++)
+		if (patch->list[i].pid == work->pid && patch->list[i].object == work->object)
+			return true;
+	return false;
+}
+
+static int remember(struct xp_patch_work *work)
+{
+	struct xp_patch *patch = work->patch;
+	struct patched *list;
+
+	if (is_remembered(work))
+		return 0;
+	list = realloc(patch->list, (patch->count + 1) * sizeof(*list));
+	if (!list)
+		return -ENOMEM;
+	patch->list = list;
+	list[patch->count++] = (struct patched){ work->pid, work->object, xp_clock_now_tsc() };
+	return 0;
+}
+
+static int check_process(struct xp_patch_work *work)
+{
+	int err;
+
+	for (int tries = CHECK_TRIES;; usleep(CHECK_PAUSE_US)) {
+		err = xp_patch_check(work->pid, work->held ? getpid() : 0, work->why, work->why_size);
+		if (err != -EBUSY || --tries == 0)
+			return err;
+	}
+}
+
+static int patch_sleds(struct xp_patch_work *work)
+{
+	int err = xp_patch_get_stub(work);
+
+	if (!err)
+		err = xp_patch_attach(work);
+	if (!err)
+		err = xp_patch_encode_all(work);
+	if (!err)
+		err = remember(work);
+	if (err)
+		return err;
+	err = xp_patch_stopped(work, xp_patch_write);
+	if (err && work->written) {
+		char why[256];
+
+		snprintf(why, sizeof(why), "%s", work->why);
+		xp_patch_encode_heads(work);
+		xp_patch_stopped(work, xp_patch_write_back);
+		xp_patch_refuse(work, err, why);
+	}
+	return err;
+}
+
+/* Whether it runs another program since, and all that failed for that reason. */
+static bool is_gone(const struct xp_patch_work *work)
+{
+	struct xp_patch_work now = { .patch = work->patch, .object = work->object, .pid = work->pid };
+	char why[64];
+	bool gone;
+
+	now.why = why;
+	now.why_size = sizeof(why);
+	gone = xp_patch_find_sites(&now, NULL, 0) || now.low != work->low || now.high != work->high;
+	xp_patch_work_free(&now);
+	return gone;
+}
+
+int xp_patch_object(struct xp_patch *patch, const struct xp_object *object, pid_t pid, bool held,
+		    struct xp_sled_result *result, char *why, size_t why_size)
+{
+	struct xp_patch_work work = {
+		.patch = patch,
+		.object = object,
+		.pid = pid,
+		.held = held,
+		.why = why,
+		.why_size = why_size,
+	};
+	size_t sites;
+	int err;
+
+	*result = (struct xp_sled_result){ .mode = XP_SLEDS_PATCHED, .patched = object->patched_in_file };
+	why[0] = 0;
+	err = check_process(&work);
+	if (!err)
+		err = xp_stub_map_read(&work.stubs, pid);
+	if (!err)
+		err = xp_patch_find_sites(&work, NULL, 0);
+	if (!err)
+		err = xp_patch_check_bytes(&work);
+	if (!err && patch->options.attach)
+		err = xp_patch_own_stubs(&work);
+	sites = xp_patch_count_sites(&work);
+	if (!err && patch->options.attach && sites)
+		err = patch_sleds(&work);
+	if (!err) {
+		size_t written = patch->options.attach ? work.written : sites;
+
+		result->attached = written + work.conditional;
+		result->patched += sites - written;
+		result->begin_tsc = xp_clock_now_tsc();
+	} else if (work.count && is_gone(&work)) {
+		snprintf(why, why_size, "process %d runs another program now", pid);
+		err = -ESRCH;
+	} else if (!why[0]) {
+		snprintf(why, why_size, "%s", strerror(-err));
+	}
+	xp_patch_work_free(&work);
+	return err;
+}
+
+uint64_t xp_patch_since(const struct xp_patch *patch, pid_t pid)
+{
+	for (size_t i = 0; i < patch->count; i++)
+		if (patch->list[i].pid == pid)
+			return patch->list[i].since_tsc;
+	return 0;
+}
+
+bool xp_patch_has(struct xp_patch *patch, const struct xp_object *object, pid_t pid, const struct xp_mapping *mapping)
+{
+	struct xp_patch_work work = { .patch = patch, .object = object, .pid = pid, .low = UINT64_MAX };
+	struct xp_memory_window *memory = NULL;
+	uint8_t now[XP_SLED_BYTES_MAX];
+	bool has = true; /* what cannot be looked at is left as it is */
+
+	if (xp_patch_add_sites(&work, mapping, NULL, 0) || !work.edits[0].count || xp_memory_window_open(&memory, pid))
+		goto out;
+	has = false;
+	for (size_t i = 0; i < work.edits[0].count && !has; i++) {
+		const struct xp_edit *edit = &work.edits[0].list[i];
+
+		has = xp_memory_window_read(memory, now, edit->address, xp_sled_bytes((enum xp_sled_kind)edit->kind)) &&
+		      xp_patch_leads_to_stub(&work, edit, now);
+	}
+out:
+	xp_memory_window_free(memory);
+	xp_patch_work_free(&work);
+	return has;
+}
+
+/* Notes whether the functions are left out from now on. */
+static int set_left_out(struct xp_patch *patch, pid_t pid, const uint32_t *fns, size_t count, bool out)
+{
+	struct left_out *list;
+	size_t kept = 0;
+
+	for (size_t i = 0; i < patch->out_count; i++) {
+		bool listed = false;
+
+		for (size_t j = 0; j < count && !listed; j++)
+			listed = patch->out[i].pid == pid && patch->out[i].fn == fns[j];
+		if (!listed)
+			patch->out[kept++] = patch->out[i];
+	}
+	patch->out_count = kept;
+	if (!out)
+		return 0;
+	list = realloc(patch->out, (kept + count) * sizeof(*list));
+	if (!list)
+		return -ENOMEM;
+	patch->out = list;
+	for (size_t i = 0; i < count; i++)
+		list[patch->out_count++] = (struct left_out){ pid, fns[i] };
+	return 0;
+}
+
+int xp_patch_functions(struct xp_patch *patch, const struct xp_object *object, pid_t pid, const uint32_t *fns,
+		       size_t count, bool on, char *why, size_t why_size)
+{
+	struct xp_patch_work work = {
+		.patch = patch,
+		.object = object,
+		.pid = pid,
+		.why = why,
+		.why_size = why_size,
+	};
+	int err;
+
+	why[0] = 0;
+	err = xp_patch_find_sites(&work, fns, count);
+	if (!err)
+		work.stub = xp_patch_choose_stub(&work);
+	if (!err && !work.stub)
+		err = -ENOENT;
+	if (!err && on)
+		err = xp_patch_encode_all(&work);
+	else if (!err)
+		xp_patch_encode_heads(&work);
+	if (!err)
+		err = xp_patch_stopped(&work, on ? xp_patch_write : xp_patch_write_back);
+	if (!err)
+		err = set_left_out(patch, pid, fns, count, !on);
+	xp_patch_work_free(&work);
+	return err;
+}
+
+size_t xp_patch_overwritten(struct xp_patch *patch, const struct xp_object *object, pid_t pid)
+{
+	struct xp_patch_work work = { .patch = patch, .object = object, .pid = pid };
+	struct xp_memory_window *memory = NULL;
+	uint8_t now[XP_SLED_BYTES_MAX];
+	size_t overwritten = 0;
+
+	if (xp_patch_find_sites(&work, NULL, 0) || xp_memory_window_open(&memory, pid))
+		goto out;
+	for (size_t i = 0; i < work.count; i++)
+		for (size_t j = 0; j < work.edits[i].count; j++) {
+			const struct xp_edit *edit = &work.edits[i].list[j];
+
+			overwritten += xp_memory_window_read(memory, now, edit->address,
+							     xp_sled_bytes((enum xp_sled_kind)edit->kind)) &&
+				       !xp_patch_leads_to_stub(&work, edit, now);
+		}
+out:
+	xp_memory_window_free(memory);
+	xp_patch_work_free(&work);
+	return overwritten;
+}
+
+void xp_patch_forget(struct xp_patch *patch, pid_t pid)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < patch->count; i++)
+		if (patch->list[i].pid != pid)
+			patch->list[kept++] = patch->list[i];
+	patch->count = kept;
+	kept = 0;
+	for (size_t i = 0; i < patch->stub_count; i++) {
+		if (patch->stubs[i].pid == pid)
+			close(patch->stubs[i].place.fd);
+		else
+			patch->stubs[kept++] = patch->stubs[i];
+	}
+	patch->stub_count = kept;
+}
+
+static void restore_process(struct xp_patch *patch, pid_t pid)
+{
+	struct xp_unpatched unpatched;
+	char why[512];
+	int err = xp_unpatch_process(pid, true, &unpatched, why, sizeof(why));
+
+	patch->stopped_ns += unpatched.ns;
+	patch->longest_ns = XP_MAX(patch->longest_ns, unpatched.ns);
+	if (err && err != -ESRCH)
+		xp_warn("the sleds of process %d stay patched, which costs it a call each but does no harm: %s; "
+			"`xprof restore -p %d` puts them back",
+			pid, why, pid);
+	else
+		xp_debug("process %d: %zu sleds put back", pid, unpatched.sleds);
+}
+
+void xp_patch_restore(struct xp_patch *patch)
+{
+	pid_t *done = malloc((patch->count + 1) * sizeof(*done));
+	ino_t *stubs = malloc((patch->stub_count + 1) * sizeof(*stubs));
+	size_t done_count = 0;
+
+	if (!done || !stubs)
+		goto out;
+	for (size_t i = 0; i < patch->stub_count; i++)
+		stubs[i] = patch->stubs[i].place.inode;
+	for (size_t i = 0; i < patch->count; i++) {
+		if (done_count && done[done_count - 1] == patch->list[i].pid)
+			continue;
+		done[done_count++] = patch->list[i].pid;
+		restore_process(patch, patch->list[i].pid);
+	}
+	xp_unpatch_children(stubs, patch->stub_count, done, done_count);
+	patch->count = 0;
+out:
+	free(done);
+	free(stubs);
+}
+
+uint64_t xp_patch_stopped_ns(const struct xp_patch *patch, uint64_t *longest_ns)
+{
+	*longest_ns = patch->longest_ns;
+	return patch->stopped_ns;
+}
+
+void xp_patch_free(struct xp_patch *patch)
+{
+	if (!patch)
+		return;
+	if (patch->count)
+		xp_patch_restore(patch);
+	while (patch->stub_count)
+		xp_patch_forget(patch, patch->stubs[0].pid);
+	free(patch->stubs);
+	free(patch->list);
+	free(patch->out);
+	free(patch);
+}

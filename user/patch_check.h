@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Whether the sleds of a process can be patched from outside; what shows only when it is tried is not asked here. */
+#ifndef XPROF_PATCH_CHECK_H
+#define XPROF_PATCH_CHECK_H
+
+#include <stddef.h>
+#include <sys/types.h>
+
+/*
+ * 0, or with a sentence in why:
+ * -EOPNOTSUPP a thread is under seccomp (its filter knows nothing of our system calls, and may kill), or traced by
+ * another process than tracer (0: by any); -EBUSY another process shares its memory (vfork()), which may be over soon;
+ * -ESRCH.
+ */
+int xp_patch_check(pid_t pid, pid_t tracer, char *why, size_t why_size);
+
+#endif

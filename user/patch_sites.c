@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* The sleds of an object in a process: where they are, whether they can be patched, what is written. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "memory_window.h"
+#include "patch_bytes.h"
+#include "patch_work.h"
+#include "sled_bytes.h"
+#include "util.h"
+
+void xp_patch_work_free(struct xp_patch_work *work)
+{
+	for (size_t i = 0; i < work->count; i++)
+		xp_edits_free(&work->edits[i]);
+	free(work->edits);
+	xp_stub_map_free(&work->stubs);
+}
+
+int xp_patch_refuse(struct xp_patch_work *work, int err, const char *text)
+{
+	snprintf(work->why, work->why_size, "%s", text);
+	return err;
+}
+
+static bool is_left_out(const struct xp_patch *patch, pid_t pid, uint32_t fn)
+{
+	for (size_t i = 0; i < patch->out_count; i++)
+		if (patch->out[i].fn == fn && patch->out[i].pid == pid)
+			return true;
+	return false;
+}
+
+/* fns NULL: all that are not left out. */
+static bool wants(const struct xp_patch_work *work, const uint32_t *fns, size_t count, uint32_t fn)
+{
+	for (size_t i = 0; i < count; i++)
+		if (fns[i] == fn)
+			return true;
+	return !fns && !is_left_out(work->patch, work->pid, fn);
+}
+
+static int add_mapping(struct xp_patch_work *work, const struct xp_mapping *mapping)
+{
+	struct xp_edits *edits = realloc(work->edits, (work->count + 1) * sizeof(*edits));
+
+	if (!edits)
+		return -ENOMEM;
+	work->edits = edits;
+	edits[work->count++] = (struct xp_edits){
+		.file_fd = work->object->fd,
+		.file_start = mapping->start - mapping->file_offset,
+	};
+	return 0;
+}
+
+/* The sleds of these functions that lie in the mapping, without bytes yet. */
+int xp_patch_add_sites(struct xp_patch_work *work, const struct xp_mapping *mapping, const uint32_t *fns,
+		       size_t fn_count)
+{
+	const struct xp_object *object = work->object;
+	int err = add_mapping(work, mapping);
+
+	for (size_t i = 0; i < object->selected_count && !err; i++) {
+		const struct xp_sled *sled = &object->table->sleds[object->selected[i]];
+		uint64_t into = sled->file_offset - mapping->file_offset;
+		struct xp_edit edit = { mapping->start + into, object->selected[i], sled->kind, .size = 1 };
+
+		if (sled->file_offset < mapping->file_offset || into >= mapping->end - mapping->start ||
+		    !wants(work, fns, fn_count, object->fn_base + sled->function_id))
+			continue;
+		if (!xp_patch_possible(sled)) {
+			work->conditional++;
+			continue;
+		}
+		work->low = XP_MIN(work->low, edit.address);
+		work->high = XP_MAX(work->high, edit.address + XP_SLED_BYTES_MAX);
+		err = xp_edits_add(&work->edits[work->count - 1], &edit);
+	}
+	return err;
+}
+
+int xp_patch_find_sites(struct xp_patch_work *work, const uint32_t *fns, size_t fn_count)
+{
+	struct xp_mappings mappings;
+	int err = xp_mappings_read(&mappings, work->pid);
+
+	work->low = UINT64_MAX;
+	if (err)
+		return err;
+	for (size_t i = 0; i < mappings.count && !err; i++) {
+		if (!xp_sleds_mapped(work->object, work->pid, &mappings.list[i]))
+			continue;
+		err = mappings.list[i].shared ? xp_patch_refuse(work, -EOPNOTSUPP, "its text is shared with its file")
+					      : xp_patch_add_sites(work, &mappings.list[i], fns, fn_count);
+	}
+	xp_mappings_free(&mappings);
+	for (size_t i = 0; i < work->count && !err; i++)
+		if (xp_edits_sort(&work->edits[i]))
+			err = xp_patch_refuse(work, -EOPNOTSUPP, "sleds overlap");
+	return err;
+}
+
+size_t xp_patch_count_sites(const struct xp_patch_work *work)
+{
+	size_t sites = 0;
+
+	for (size_t i = 0; i < work->count; i++)
+		sites += work->edits[i].count;
+	return sites;
+}
+
+/* Whether it leads to a stub of the process. */
+bool xp_patch_leads_to_stub(const struct xp_patch_work *work, const struct xp_edit *edit, const uint8_t *now)
+{
+	const struct xp_patch *patch = work->patch;
+	uint64_t slot;
+
+	if (!xp_patch_decode((enum xp_sled_kind)edit->kind, now, edit->address, &slot))
+		return false;
+	for (size_t i = 0; i < patch->stub_count; i++)
+		if (patch->stubs[i].pid == work->pid && xp_stub_is_slot(slot - patch->stubs[i].place.address))
+			return true;
+	/* Nothing is locked in a dry run. */
+	return xp_stub_map_has(&work->stubs, slot);
+}
+
+/* Unpatched, or patched by an xprof that was killed. */
+static bool may_be_patched(const void *arg, const struct xp_edit *edit, const uint8_t *now)
+{
+	return xp_sled_intact((enum xp_sled_kind)edit->kind, now) || xp_patch_leads_to_stub(arg, edit, now);
+}
+
+static bool may_be_put_back(const void *arg, const struct xp_edit *edit, const uint8_t *now)
+{
+	return xp_patch_leads_to_stub(arg, edit, now);
+}
+
+/* Any sled with other bytes refuses the object: XRay's runtime is at work there, or somebody's probes are. */
+int xp_patch_check_bytes(struct xp_patch_work *work)
+{
+	struct xp_memory_window *memory;
+	uint8_t now[XP_SLED_BYTES_MAX];
+	int err = xp_memory_window_open(&memory, work->pid);
+
+	if (err)
+		return err;
+	for (size_t i = 0; i < work->count && !err; i++) {
+		for (size_t j = 0; j < work->edits[i].count && !err; j++) {
+			const struct xp_edit *edit = &work->edits[i].list[j];
+
+			if (!xp_memory_window_read(memory, now, edit->address,
+						   xp_sled_bytes((enum xp_sled_kind)edit->kind)))
+				err = xp_patch_refuse(work, -EOPNOTSUPP, "its text cannot be read");
+			else if (!may_be_patched(work, edit, now))
+				err = xp_patch_refuse(work, -EOPNOTSUPP,
+						      now[0] == 0xcc ? "there are probes or breakpoints on its sleds"
+								     : "its sleds are patched already");
+		}
+	}
+	xp_memory_window_free(memory);
+	return err;
+}
+
+int xp_patch_encode_all(struct xp_patch_work *work)
+{
+	const struct xp_patch_options *options = &work->patch->options;
+	const struct xp_object *object = work->object;
+
+	for (size_t i = 0; i < work->count; i++) {
+		for (size_t j = 0; j < work->edits[i].count; j++) {
+			struct xp_edit *edit = &work->edits[i].list[j];
+			const struct xp_sled *sled = &object->table->sleds[edit->sled];
+			enum xp_stub_slot slot = xp_patch_slot((enum xp_sled_kind)edit->kind, options->args);
+
+			edit->size = xp_patch_encode(sled, object->fn_base + sled->function_id, edit->address,
+						     work->stub->place.address + xp_stub_offset(options->form, slot),
+						     edit->bytes);
+			if (!edit->size)
+				return xp_patch_refuse(work, -ENOSPC, "the stub is out of reach");
+		}
+	}
+	return 0;
+}
+
+int xp_patch_write(void *arg, struct xp_remote *remote)
+{
+	struct xp_patch_work *work = arg;
+	int err = 0;
+
+	work->written = 0;
+	for (size_t i = 0; i < work->count && !err; i++)
+		err = xp_edits_write(&work->edits[i], remote, may_be_patched, work, &work->written);
+	return err;
+}
+
+int xp_patch_write_back(void *arg, struct xp_remote *remote)
+{
+	struct xp_patch_work *work = arg;
+	int err = 0;
+
+	for (size_t i = 0; i < work->count && !err; i++)
+		err = xp_edits_write(&work->edits[i], remote, may_be_put_back, work, &work->written);
+	return err;
+}
+
+/* Their first bytes, in place of a patch. */
+void xp_patch_encode_heads(struct xp_patch_work *work)
+{
+	for (size_t i = 0; i < work->count; i++)
+		for (size_t j = 0; j < work->edits[i].count; j++) {
+			struct xp_edit *edit = &work->edits[i].list[j];
+
+			edit->size = xp_patch_head((enum xp_sled_kind)edit->kind, edit->bytes);
+		}
+}

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What patch.c, patch_sites.c and patch_stubs.c share: one object in one process. For nobody else. */
+#ifndef XPROF_PATCH_WORK_H
+#define XPROF_PATCH_WORK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "edits.h"
+#include "patch.h"
+#include "stub_map.h"
+
+/* A stub that a process has mapped. */
+struct xp_patch_stub {
+	pid_t pid;
+	struct xp_stub_place place; /* the file is locked */
+	unsigned int probed;	    /* 1u << enum xp_stub_slot */
+};
+
+/* An object that is patched in a process. */
+struct patched {
+	pid_t pid;
+	const struct xp_object *object;
+	uint64_t since_tsc;
+};
+
+/* A function that is left out. */
+struct left_out {
+	pid_t pid;
+	uint32_t fn;
+};
+
+struct xp_patch {
+	struct xp_patch_options options;
+	struct xp_patch_stub *stubs;
+	size_t stub_count;
+	struct patched *list;
+	size_t count;
+	struct left_out *out;
+	size_t out_count;
+	uint64_t stopped_ns;
+	uint64_t longest_ns;
+};
+
+/* One object in one process. */
+struct xp_patch_work {
+	struct xp_patch *patch;
+	const struct xp_object *object;
+	pid_t pid;
+	bool held;
+	char *why;
+	size_t why_size;
+
+	struct xp_stub_map stubs; /* those that it had before */
+	struct xp_edits *edits;	  /* one for each mapping */
+	size_t count;
+	uint64_t low; /* all edits are in [low, high) */
+	uint64_t high;
+	struct xp_patch_stub *stub; /* that the sleds will lead to */
+	struct xp_stub_place made;
+	size_t conditional;
+	size_t written;
+};
+
+void xp_patch_work_free(struct xp_patch_work *work);
+/* Leaves the sentence, returns err. */
+int xp_patch_refuse(struct xp_patch_work *work, int err, const char *text);
+
+/* patch_sites.c */
+
+/* Finds the sleds of these functions (NULL: of all that are not left out) in all mappings of the object. */
+int xp_patch_find_sites(struct xp_patch_work *work, const uint32_t *fns, size_t fn_count);
+/* The same of one mapping. */
+int xp_patch_add_sites(struct xp_patch_work *work, const struct xp_mapping *mapping, const uint32_t *fns,
+		       size_t fn_count);
+size_t xp_patch_count_sites(const struct xp_patch_work *work);
+/* Whether the bytes of a sled lead to a stub of the process. */
+bool xp_patch_leads_to_stub(const struct xp_patch_work *work, const struct xp_edit *edit, const uint8_t *now);
+/* Refuses the object when any sled has other bytes than an unpatched one, or one that leads to a stub. */
+int xp_patch_check_bytes(struct xp_patch_work *work);
+/* What is to be written: a patch, or the first bytes of an unpatched sled. */
+int xp_patch_encode_all(struct xp_patch_work *work);
+void xp_patch_encode_heads(struct xp_patch_work *work);
+/* Write it, for xp_patch_stopped(). */
+int xp_patch_write(void *work, struct xp_remote *remote);
+int xp_patch_write_back(void *work, struct xp_remote *remote);
+
+/* patch_stubs.c */
+
+/* Takes over the stubs that earlier recordings have left. -EBUSY: they are another xprof's. */
+int xp_patch_own_stubs(struct xp_patch_work *work);
+/* The stub within reach of all sites; NULL: there is none. */
+struct xp_patch_stub *xp_patch_choose_stub(const struct xp_patch_work *work);
+/* work->stub: that one, or a new one. */
+int xp_patch_get_stub(struct xp_patch_work *work);
+/* Uprobes on the slots that the sites need, and on conditional sleds themselves. */
+int xp_patch_attach(struct xp_patch_work *work);
+/* Does it while the process stands still, and adds up how long that was. */
+int xp_patch_stopped(struct xp_patch_work *work, int (*what)(void *arg, struct xp_remote *remote));
+
+#endif
