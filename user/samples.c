@@ -267,6 +267,7 @@ int xp_samples_record(struct xp_samples *samples, const struct xp_rec *rec, size
 	const struct xp_rec_sample *record = (const struct xp_rec_sample *)rec;
 	bool is_kernel_thread = xp_rec_fn(rec) & XP_SAMPLE_KTHREAD;
 	struct xp_waiting_sample sample = { .tsc = tsc, .cpu = cpu, .size = size };
+	const struct xp_vma *leaf;
 	struct xp_task *task;
 	int err = check(record, size);
 
@@ -287,6 +288,11 @@ int xp_samples_record(struct xp_samples *samples, const struct xp_rec *rec, size
 		return take_frames(samples, &sample, record);
 	err = unwind(samples, &sample, record, true);
 	if (err != 1)
+		return err;
+	/* When it goes on, the process may be gone, and with it a container's files. */
+	leaf = xp_space_find(sample.space, record->ip);
+	err = leaf ? keep_file(samples, sample.pid, leaf) : 0;
+	if (err)
 		return err;
 	sample.since_ns = now_ns();
 	err = xp_waiting_add(&samples->waiting, &sample, record);
