@@ -12,24 +12,21 @@
 
 #include "command_line.h"
 #include "fmt_perfdata.h"
-#include "perf_build_ids.h"
 #include "perf_kernel.h"
 #include "perf_machine.h"
+#include "perf_maps.h"
 #include "perf_threads.h"
 #include "util.h"
 
-/* Of a process that is first sampled; one that has more makes the file no larger. */
-#define MAPS_MAX 8192
 /* Taken from the disk before it is needed. Twice what is in memory and what stands at the end of the file. */
 #define ROOM_BYTES (1u << 20)
 
 struct xp_perf_out {
 	struct xp_perf_out_options options;
 	int fd;
-	int err;		      /* the first one */
-	struct xp_perfdata *perfdata; /* NULL before the first record */
+	int err;		  /* the first one */
+	struct xp_perf_maps maps; /* perfdata is NULL before the first record */
 	struct xp_perf_threads threads;
-	struct xp_perf_build_ids build_ids;
 	unsigned int round; /* goes up when perf is to be told all again */
 	uint64_t samples;
 	uint64_t bytes;
@@ -45,7 +42,7 @@ int xp_perf_out_new(struct xp_perf_out **result, const struct xp_perf_out_option
 		return -ENOMEM;
 	out->options = *options;
 	out->round = 1;
-	out->build_ids.ticks = xp_clock_hz(options->clock) / XP_PERF_BUILD_IDS_HZ;
+	out->maps.build_ids.ticks = xp_clock_hz(options->clock) / XP_PERF_BUILD_IDS_HZ;
 	out->fd = -1;
 	*result = out;
 	return 0;
@@ -57,9 +54,9 @@ void xp_perf_out_free(struct xp_perf_out *out)
 		return;
 	if (out->fd >= 0)
 		close(out->fd);
-	xp_perfdata_free(out->perfdata);
+	xp_perfdata_free(out->maps.perfdata);
 	xp_perf_threads_free(&out->threads);
-	xp_perf_build_ids_free(&out->build_ids);
+	xp_perf_build_ids_free(&out->maps.build_ids);
 	free(out);
 }
 
@@ -81,11 +78,11 @@ static void put_kernel(struct xp_perf_out *out)
 	uint64_t text = symbols ? xp_perf_kernel_text(symbols) : 0;
 
 	if (text && text < XP_PERF_KERNEL_END)
-		fail(out, xp_perfdata_kernel(out->perfdata, text, XP_PERF_KERNEL_END - text));
+		fail(out, xp_perfdata_kernel(out->maps.perfdata, text, XP_PERF_KERNEL_END - text));
 	else
 		xp_debug("perf will not name the kernel's functions: /proc/kallsyms has no _text");
 	if (modules)
-		fail(out, xp_perf_kernel_modules(out->perfdata, modules));
+		fail(out, xp_perf_kernel_modules(out->maps.perfdata, modules));
 	if (symbols)
 		fclose(symbols);
 	if (modules)
@@ -124,6 +121,16 @@ static bool make_file(struct xp_perf_out *out)
 	return false;
 }
 
+/* Of all processes, before everything that is loaded there. */
+static void put_jit_memory(struct xp_perf_out *out)
+{
+	const struct xp_tasks *tasks = out->options.tasks;
+
+	for (size_t i = 0; i < tasks->task_room; i++)
+		for (const struct xp_task *task = tasks->tasks[i]; task; task = task->next)
+			fail(out, xp_perf_maps_put_all(&out->maps, 0, task->pid, task->space, true));
+}
+
 /*
  * Not before the first record: the longer the clock has run, the better its frequency is known, and times have one
  * conversion in all of the file.
@@ -140,66 +147,18 @@ static bool start(struct xp_perf_out *out)
 
 	if (out->err)
 		return false;
-	if (out->perfdata)
+	if (out->maps.perfdata)
 		return true;
 	if (!make_file(out))
 		return false;
 	fail(out, xp_perfdata_conversion(&options.conversion, out->options.clock->mono_hz, mono->tsc, mono->ns));
 	if (!out->err)
-		fail(out, xp_perfdata_new(&out->perfdata, out->fd, &options));
+		fail(out, xp_perfdata_new(&out->maps.perfdata, out->fd, &options));
 	if (!out->err)
 		put_kernel(out);
+	if (!out->err)
+		put_jit_memory(out);
 	return !out->err;
-}
-
-/* ---- mappings ---- */
-
-/* As perf has it: code without a file is "//anon", for which it looks in /tmp/perf-PID.map. */
-static const char *path_of(const struct xp_file *file, bool has_build_id, char *path, size_t size)
-{
-	static const char deleted[] = " (deleted)";
-	size_t length;
-
-	if (!file->path[0])
-		return "//anon";
-	xp_clean_text(path, size, file->path);
-	length = strlen(path);
-	/* A build id says whether what is at the path now is the same; the file may have come back. */
-	if (has_build_id && length > strlen(deleted) && !strcmp(path + length - strlen(deleted), deleted))
-		path[length - strlen(deleted)] = 0;
-	return path;
-}
-
-static void put_map(struct xp_perf_out *out, uint64_t tsc, pid_t pid, pid_t tid, const struct xp_vma *vma)
-{
-	const struct xp_perf_build_id *id = xp_perf_build_ids_get(&out->build_ids, pid, vma, tsc);
-	char path[XP_PERFDATA_PATH_MAX];
-	const struct xp_perfdata_map map = {
-		.pid = pid,
-		.tid = tid,
-		.start = vma->start,
-		.bytes = vma->end - vma->start,
-		.file_offset = vma->file_offset,
-		.dev = vma->file->dev,
-		.inode = vma->file->inode,
-		.generation = vma->file->generation,
-		.build_id = id ? id->build_id : NULL,
-		.build_id_bytes = id ? id->bytes : 0,
-		.path = path_of(vma->file, id && id->bytes, path, sizeof(path)),
-	};
-
-	fail_unless_refused(out, xp_perfdata_map(out->perfdata, tsc, &map));
-}
-
-/* All that the process has mapped. */
-static void put_maps(struct xp_perf_out *out, uint64_t tsc, pid_t pid, const struct xp_space *space)
-{
-	size_t count = XP_MIN(space->count, (size_t)MAPS_MAX);
-
-	for (size_t i = 0; i < count && !out->err; i++)
-		put_map(out, tsc, pid, pid, &space->vmas[i]);
-	if (count < space->count)
-		xp_debug("perf is not told of %zu mappings of process %d", space->count - count, pid);
 }
 
 /* ---- processes and threads ---- */
@@ -212,18 +171,25 @@ static void put_name(struct xp_perf_out *out, uint64_t tsc, struct xp_perf_threa
 	memcpy(thread->comm, comm, sizeof(thread->comm));
 	memcpy(raw, comm, sizeof(thread->comm));
 	xp_clean_text(name, sizeof(name), raw);
-	fail(out, xp_perfdata_comm(out->perfdata, tsc, thread->pid, thread->tid, name, exec));
+	fail(out, xp_perfdata_comm(out->maps.perfdata, tsc, thread->pid, thread->tid, name, exec));
 	thread->is_named = true;
+}
+
+/* Once: perf forgets all that it knew of the pid. */
+static void put_fork(struct xp_perf_out *out, uint64_t tsc, struct xp_perf_thread *process)
+{
+	fail(out, xp_perfdata_fork(out->maps.perfdata, tsc, process->born_tsc, process->pid, process->pid,
+				   process->ppid, false));
+	process->ppid = 0;
 }
 
 /* A process that perf does not know yet, or not rightly any more. */
 static void put_process(struct xp_perf_out *out, uint64_t tsc, struct xp_perf_thread *process,
 			const struct xp_space *space)
 {
-	if (!process->mapped && process->ppid)
-		fail(out, xp_perfdata_fork(out->perfdata, tsc, process->born_tsc, process->pid, process->pid,
-					   process->ppid, false));
-	put_maps(out, tsc, process->pid, space);
+	if (process->ppid)
+		put_fork(out, tsc, process);
+	fail(out, xp_perf_maps_put_all(&out->maps, tsc, process->pid, space, false));
 	process->mapped = out->round;
 }
 
@@ -246,26 +212,32 @@ void xp_perf_out_seen(struct xp_perf_out *out, const struct xp_rec_sample *recor
 		put_name(out, tsc, thread, record->comm, false);
 }
 
-static void on_fork(struct xp_perf_out *out, const struct xp_sideband_event *event)
+static void on_new_thread(struct xp_perf_out *out, const struct xp_sideband_event *event)
 {
-	struct xp_perf_thread *thread;
+	const struct xp_perf_thread *process = xp_perf_threads_find(&out->threads, event->pid);
 
-	if (event->pid == event->ppid) {
-		thread = xp_perf_threads_find(&out->threads, event->pid);
-		if (thread && thread->mapped)
-			fail(out, xp_perfdata_fork(out->perfdata, event->tsc, event->tsc, event->pid, event->tid,
-						   event->ppid, true));
-		return;
-	}
-	/* Perf is told with the process's first sample. */
+	if (process && process->mapped)
+		fail(out, xp_perfdata_fork(out->maps.perfdata, event->tsc, event->tsc, event->pid, event->tid,
+					   event->ppid, true));
+}
+
+/* perf is told with the process's first sample, unless it has memory of JIT compilers. */
+static void on_new_process(struct xp_perf_out *out, const struct xp_sideband_event *event, const struct xp_space *space)
+{
+	struct xp_perf_thread *process;
+
 	xp_perf_threads_remove(&out->threads, event->pid);
-	thread = xp_perf_threads_get(&out->threads, event->pid, event->pid);
-	if (!thread) {
+	process = xp_perf_threads_get(&out->threads, event->pid, event->pid);
+	if (!process) {
 		fail(out, -ENOMEM);
 		return;
 	}
-	thread->ppid = event->ppid;
-	thread->born_tsc = event->tsc;
+	process->ppid = event->ppid;
+	process->born_tsc = event->tsc;
+	if (!xp_perf_maps_has_jit(space) || !start(out))
+		return;
+	put_fork(out, event->tsc, process);
+	fail(out, xp_perf_maps_put_all(&out->maps, event->tsc, event->pid, space, true));
 }
 
 static void on_exit_of(struct xp_perf_out *out, const struct xp_sideband_event *event)
@@ -273,7 +245,7 @@ static void on_exit_of(struct xp_perf_out *out, const struct xp_sideband_event *
 	struct xp_perf_thread *thread = xp_perf_threads_find(&out->threads, event->tid);
 
 	if (thread && thread->pid == event->pid && (thread->is_named || thread->mapped))
-		fail(out, xp_perfdata_exit(out->perfdata, event->tsc, event->pid, event->tid, event->ppid));
+		fail(out, xp_perfdata_exit(out->maps.perfdata, event->tsc, event->pid, event->tid, event->ppid));
 	xp_perf_threads_remove(&out->threads, event->tid);
 }
 
@@ -291,20 +263,36 @@ static void on_name(struct xp_perf_out *out, const struct xp_sideband_event *eve
 
 static void on_map(struct xp_perf_out *out, const struct xp_sideband_event *event, const struct xp_space *space)
 {
-	struct xp_perf_thread *process = xp_perf_threads_find(&out->threads, event->pid);
+	const struct xp_perf_thread *process = xp_perf_threads_find(&out->threads, event->pid);
 	const struct xp_vma *vma = space ? xp_space_find(space, event->start) : NULL;
 
-	if (process && process->mapped == out->round && vma && vma->start == event->start)
-		put_map(out, event->tsc, event->pid, event->tid, vma);
+	if (process && process->mapped == out->round && vma && vma->start == event->start &&
+	    !xp_perf_maps_is_jit(event))
+		fail(out, xp_perf_maps_put(&out->maps, event->tsc, event->pid, event->tid, vma));
 }
 
-void xp_perf_out_event(struct xp_perf_out *out, const struct xp_sideband_event *event, const struct xp_space *space)
+void xp_perf_out_before(struct xp_perf_out *out, const struct xp_sideband_event *event, const struct xp_space *before)
+{
+	struct xp_perf_thread *process;
+
+	if (event->kind != XP_SIDEBAND_MMAP || !xp_perf_maps_is_jit(event) || !start(out))
+		return;
+	process = xp_perf_threads_find(&out->threads, event->pid);
+	if (process && process->ppid)
+		put_fork(out, event->tsc, process);
+	fail(out, xp_perf_maps_put_new(&out->maps, event, before));
+}
+
+void xp_perf_out_event(struct xp_perf_out *out, const struct xp_sideband_event *event, const struct xp_space *behind)
 {
 	if (out->err)
 		return;
 	switch (event->kind) {
 	case XP_SIDEBAND_FORK:
-		on_fork(out, event);
+		if (event->pid == event->ppid)
+			on_new_thread(out, event);
+		else
+			on_new_process(out, event, behind);
 		break;
 	case XP_SIDEBAND_EXIT:
 		on_exit_of(out, event);
@@ -314,25 +302,9 @@ void xp_perf_out_event(struct xp_perf_out *out, const struct xp_sideband_event *
 		on_name(out, event);
 		break;
 	case XP_SIDEBAND_MMAP:
-		on_map(out, event, space);
+		on_map(out, event, behind);
 		break;
 	}
-}
-
-bool xp_perf_out_knows(const struct xp_sideband_event *event, const struct xp_space *space)
-{
-	uint64_t at = event->start, end = event->start + event->length;
-
-	if (event->kind != XP_SIDEBAND_MMAP || event->inode || !space)
-		return false;
-	while (at < end) {
-		const struct xp_vma *vma = xp_space_find(space, at);
-
-		if (!vma || vma->file->kind != XP_FILE_ANON)
-			return false;
-		at = vma->end;
-	}
-	return true;
 }
 
 void xp_perf_out_forget(struct xp_perf_out *out)
@@ -346,7 +318,7 @@ void xp_perf_out_forget(struct xp_perf_out *out)
 static size_t list_build_ids(const struct xp_perf_out *out, const struct xp_perf_machine *machine,
 			     struct xp_perfdata_build_id **ids)
 {
-	const struct xp_perf_build_ids *known = &out->build_ids;
+	const struct xp_perf_build_ids *known = &out->maps.build_ids;
 	size_t count = 0;
 
 	*ids = calloc(known->room + 1, sizeof(**ids));
@@ -381,7 +353,7 @@ static void put_end(struct xp_perf_out *out)
 	xp_perf_machine_features(&machine, &features);
 	features.build_id_count = list_build_ids(out, &machine, &ids);
 	features.build_ids = ids;
-	fail(out, xp_perfdata_finish(out->perfdata, &features));
+	fail(out, xp_perfdata_finish(out->maps.perfdata, &features));
 	free(ids);
 	free(argv);
 }
@@ -405,7 +377,7 @@ static void end_file(struct xp_perf_out *out, int err)
 	int trim_err;
 
 	out->is_ended = true;
-	if (out->perfdata && !out->err)
+	if (out->maps.perfdata && !out->err)
 		put_end(out);
 	trim_err = trim(out);
 	fail(out, err);
@@ -416,7 +388,7 @@ static void keep_room(struct xp_perf_out *out)
 {
 	int err;
 
-	if (out->room == UINT64_MAX || xp_perfdata_bytes(out->perfdata) + ROOM_BYTES / 2 < out->room)
+	if (out->room == UINT64_MAX || xp_perfdata_bytes(out->maps.perfdata) + ROOM_BYTES / 2 < out->room)
 		return;
 	err = take_room(out);
 	if (err)
@@ -444,7 +416,7 @@ void xp_perf_out_sample(struct xp_perf_out *out, const struct xp_rec_sample *rec
 		return;
 	for (size_t i = 0; i < count; i++)
 		addresses[i] = frames[i].address;
-	fail(out, xp_perfdata_sample(out->perfdata, &sample));
+	fail(out, xp_perfdata_sample(out->maps.perfdata, &sample));
 	out->samples += !out->err;
 	if (!out->err)
 		keep_room(out);
@@ -453,7 +425,7 @@ void xp_perf_out_sample(struct xp_perf_out *out, const struct xp_rec_sample *rec
 void xp_perf_out_jit(struct xp_perf_out *out, const char *path)
 {
 	if (start(out))
-		fail_unless_refused(out, xp_perfdata_jit(out->perfdata, path));
+		fail_unless_refused(out, xp_perfdata_jit(out->maps.perfdata, path));
 }
 
 int xp_perf_out_finish(struct xp_perf_out *out)

@@ -5,6 +5,10 @@
  * are at that time; from then on what the side-band tells of it. So the file is small on a machine with many processes,
  * and a binary is only looked at when code of its process runs.
  *
+ * Memory of JIT compilers is told apart from that, of all processes, when it is mapped, and only what was not mapped
+ * before: the compilers switch its protection all the time, each time the kernel tells of all that is one mapping then,
+ * and perf puts what is mapped later over the code that `perf inject --jit` has put there.
+ *
  * Nothing here stops a recording: an error ends the file, whose records up to there stay readable, and is told by
  * xp_perf_out_finish(). The file always has room on the disk for its next records and its end; when there is none left
  * it ends, and gives that room back to the recording's other files.
@@ -20,6 +24,7 @@
 #include "profile.h"
 #include "sideband.h"
 #include "space.h"
+#include "tasks.h"
 #include "unwind.h"
 #include "xprof/record.h"
 
@@ -28,7 +33,8 @@
 struct xp_perf_out_options {
 	int dir_fd; /* stays the caller's */
 	const struct xp_clock *clock;
-	bool hardware; /* cycles; else cpu-clock */
+	const struct xp_tasks *tasks; /* as they are when the first record comes */
+	bool hardware;		      /* cycles; else cpu-clock */
 	const char *event;
 	uint64_t period;  /* of each sample: cycles, or ns */
 	uint64_t late_ns; /* samples may come so much later than others with greater TSCs */
@@ -49,14 +55,9 @@ void xp_perf_out_seen(struct xp_perf_out *out, const struct xp_rec_sample *recor
 /* The sample itself, which was seen. frames: those of the kernel as in record, then the user's; count >= 1. */
 void xp_perf_out_sample(struct xp_perf_out *out, const struct xp_rec_sample *record, uint64_t tsc, unsigned int cpu,
 			const struct xp_profile_frame *frames, size_t count);
-/*
- * Of an event of the side-band and what its process had mapped before it: does it tell perf nothing? JIT compilers
- * switch the protection of their memory all the time; each time the kernel tells that it was mapped, which, written
- * again, would hide from perf what `perf inject --jit` has put there.
- */
-bool xp_perf_out_knows(const struct xp_sideband_event *event, const struct xp_space *space);
-/* Such an event, which is not known. space: of its process behind it, NULL when nothing is known. */
-void xp_perf_out_event(struct xp_perf_out *out, const struct xp_sideband_event *event, const struct xp_space *space);
+/* An event of the side-band: before and behind its effect on what its process has mapped. NULL: nothing is known. */
+void xp_perf_out_before(struct xp_perf_out *out, const struct xp_sideband_event *event, const struct xp_space *before);
+void xp_perf_out_event(struct xp_perf_out *out, const struct xp_sideband_event *event, const struct xp_space *behind);
 /* Events were lost: what perf knows of mappings and names may be wrong, and is told again. */
 void xp_perf_out_forget(struct xp_perf_out *out);
 /* `perf inject --jit` is to read this jitdump: an absolute path that ends in /jit-NUMBER.dump. */

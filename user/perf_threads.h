@@ -16,7 +16,7 @@ struct xp_perf_thread {
 	bool is_named; /* perf has been told its name */
 	/* Of a process (tid == pid) */
 	unsigned int mapped; /* perf has been told its mappings: the round in which; 0: not yet */
-	pid_t ppid;	     /* 0: not known */
+	pid_t ppid;	     /* 0: not known, or perf knows it */
 	uint64_t born_tsc;
 };
 

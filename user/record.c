@@ -143,6 +143,7 @@ static int prepare_perf(struct xp_recording *rec)
 	struct xp_perf_out_options perf = {
 		.dir_fd = rec->outdir.fd,
 		.clock = rec->clock,
+		.tasks = &rec->samples.tasks,
 		.hardware = xp_sampler_hardware(rec->sampler),
 		.event = xp_sampler_event(rec->sampler),
 		.period = options->period ? options->period : period_ns,

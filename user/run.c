@@ -47,10 +47,12 @@ static int take_event(struct xp_recording *rec, const struct xp_sideband_event *
 {
 	struct xp_tasks *tasks = &rec->samples.tasks;
 	struct xp_perf_out *perf = rec->samples.perf;
-	bool is_news = perf && !xp_perf_out_knows(event, xp_tasks_space(tasks, event->pid));
-	int err = xp_tasks_event(tasks, event);
+	int err;
 
-	if (is_news && !err)
+	if (perf)
+		xp_perf_out_before(perf, event, xp_tasks_space(tasks, event->pid));
+	err = xp_tasks_event(tasks, event);
+	if (perf && !err)
 		xp_perf_out_event(perf, event, xp_tasks_space(tasks, event->pid));
 	return err;
 }

@@ -101,6 +101,19 @@ static struct xp_file *copy_file(const struct xp_file *from, size_t index)
 	return NULL;
 }
 
+enum xp_file_kind xp_file_kind_of(const char *path)
+{
+	/* What they print in place of a path when there is no file to open. */
+	static const char *const no_files[] = { "/dev/zero", "/SYSV", "/anon_hugepage", "//" };
+
+	if (!strcmp(path, "[vdso]"))
+		return XP_FILE_VDSO;
+	for (size_t i = 0; i < XP_ARRAY_SIZE(no_files); i++)
+		if (!strncmp(path, no_files[i], strlen(no_files[i])))
+			return XP_FILE_ANON;
+	return path[0] == '/' ? XP_FILE_DISK : XP_FILE_ANON;
+}
+
 bool xp_file_may_be_jit(const struct xp_file *file)
 {
 	return file->kind == XP_FILE_ANON || (file->kind == XP_FILE_DISK && !strncmp(file->path, "/memfd:", 7));

@@ -32,6 +32,8 @@ struct xp_file {
 	char *path;		/* as the process sees it; "[vdso]", "//anon" and so on for the others */
 };
 
+/* The kind of a mapping by its path, as /proc and the side-band print it. */
+enum xp_file_kind xp_file_kind_of(const char *path);
 /* Whether code in it may be a JIT compiler's: memory without a file, or a memfd, which some map twice to write there.
  */
 bool xp_file_may_be_jit(const struct xp_file *file);

@@ -159,24 +159,11 @@ void xp_tasks_settle(struct xp_tasks *tasks)
 
 /* ---- mappings ---- */
 
-/* What /proc and the side-band print in place of a path when there is no file to open. */
-static enum xp_file_kind kind_of(const char *path)
-{
-	static const char *const no_files[] = { "/dev/zero", "/SYSV", "/anon_hugepage", "//" };
-
-	if (!strcmp(path, "[vdso]"))
-		return XP_FILE_VDSO;
-	for (size_t i = 0; i < XP_ARRAY_SIZE(no_files); i++)
-		if (!strncmp(path, no_files[i], strlen(no_files[i])))
-			return XP_FILE_ANON;
-	return path[0] == '/' ? XP_FILE_DISK : XP_FILE_ANON;
-}
-
 static int map(struct xp_tasks *tasks, struct xp_task *task, uint64_t start, uint64_t end, uint64_t file_offset,
 	       uint64_t dev, uint64_t inode, uint64_t generation, char *path)
 {
 	struct xp_file file = {
-		.kind = kind_of(path),
+		.kind = xp_file_kind_of(path),
 		.dev = dev,
 		.inode = inode,
 		.generation = generation,

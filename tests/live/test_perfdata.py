@@ -258,8 +258,10 @@ int main(void)
 {
 	/* mov $2000000, %ecx; dec %ecx; jnz -4; ret */
 	static const char code[] = "\xb9\x80\x84\x1e\x00\xff\xc9\x75\xfc\xc3";
-	char *at = mmap(0, 1 << 16, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	char *at = mmap(0, 3 << 16, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	for (int i = 0; i < 300; i++) {
+		if (i == 150) /* one mapping with the other */
+			mprotect(at + (1 << 16), 2 << 16, PROT_READ | PROT_EXEC);
 		mprotect(at, 1 << 16, PROT_READ | PROT_WRITE);
 		memcpy(at, code, sizeof(code));
 		mprotect(at, 1 << 16, PROT_READ | PROT_EXEC);
@@ -272,9 +274,12 @@ int main(void)
 
 def test_jit_memory(perf, sampled, program):
     """A compiler that writes code all the time: its memory is told once, so nothing later hides what perf injects."""
-    path = perf_data(sampled("--", program.text("jit-memory", JIT, *BUILD, instrument=False)))
+    recorded = sampled("--", program.text("jit-memory", JIT, *BUILD, instrument=False))
+    path = perf_data(recorded)
+    (pid,) = samples_of(recorded)
     events = perf("script", "-i", path, "--show-mmap-events")
-    assert len(re.findall(r"PERF_RECORD_MMAP2 .*//anon", events)) == 1
+    found = re.findall(rf"PERF_RECORD_MMAP2 {pid}/{pid}: \[\w+\((\w+)\).*//anon", events)
+    assert found == ["0x10000", "0x20000"]
     assert sum(n for (dso,), n in perf.report(path, "dso").items() if dso.startswith("[JIT]")) > 50
 
 
