@@ -13,7 +13,7 @@ import time
 import house
 import recording
 
-OUR_PROGRAMS = re.compile(r"(sled_|stub_|task_(exec|fork|exit)$|link_map_chan)")
+OUR_PROGRAMS = re.compile(r"(sled_|stub_|task_(exec|fork|exit)$|link_map_chan|jit_changed)")
 
 
 class Busy:

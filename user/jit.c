@@ -10,6 +10,7 @@
 #include "jit_src_dump.h"
 #include "jit_src_jvm.h"
 #include "jit_src_map.h"
+#include "mapped_file.h"
 #include "number_map.h"
 #include "target.h"
 #include "util.h"
@@ -206,14 +207,13 @@ static bool has_gdb(const struct xp_jit *jit, const struct xp_file *file)
 static int look_at(struct xp_jit *jit, const struct xp_vma *vma)
 {
 	struct xp_jit_file *file = file_of(jit->jits, vma->file);
-	struct xp_mapping mapping = { .start = vma->start, .end = vma->end };
 	int fd, err = 0;
 
 	if (!file)
 		return -ENOMEM;
 	if (file->is_known && (!file->gdb.descriptor || has_gdb(jit, vma->file)))
 		return 0;
-	fd = xp_mapping_open(jit->pid, &mapping);
+	fd = xp_mapped_file_open(jit->pid, vma);
 	if (!file->is_known) {
 		file->is_known = fd >= 0 || ++file->tries == OPEN_TRIES;
 		err = fd >= 0 ? xp_jit_gdb_file_look(&file->gdb, fd) : 0;

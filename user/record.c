@@ -118,7 +118,7 @@ static int prepare_samples(struct xp_recording *rec)
 		.clock = rec->clock,
 		.bytes_left = XP_JIT_BYTES_LEFT,
 		.jvm_attach = rec->options->jvm_attach,
-		.with_dumps = true,
+		.with_dumps = !rec->options->no_perf_data,
 		.dir_fd = rec->outdir.fd,
 		.start_tsc = rec->start_tsc,
 		.watch = watch_jit,

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* For LLVM's lli, which compiles it in memory: runs for so many seconds, all in hot_loop(). */
+#include <stdlib.h>
+#include <time.h>
+
+volatile unsigned int sum;
+
+__attribute__((noinline)) void hot_loop(unsigned int n)
+{
+	for (unsigned int i = 0; i < n; i++)
+		sum = sum * 31 + i;
+}
+
+int main(int argc, char **argv)
+{
+	time_t end = time(NULL) + (argc > 1 ? atoi(argv[1]) : 60);
+
+	while (time(NULL) < end)
+		hot_loop(100000);
+	return 0;
+}

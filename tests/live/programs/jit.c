@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A JIT compiler of one function, which counts down: it runs it for so many seconds from an anonymous page, and tells
+ * of it in the way that its first argument names, honest or not.
+ *
+ * Usage: jit WAY SECONDS
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+/* push rbp; mov rbp, rsp; mov ecx, edi; 1: dec ecx; jnz 1b; pop rbp; ret */
+static const uint8_t code[] = { 0x55, 0x48, 0x89, 0xe5, 0x89, 0xf9, 0xff, 0xc9, 0x75, 0xfc, 0x5d, 0xc3 };
+
+struct jit_code_entry {
+	struct jit_code_entry *next_entry;
+	struct jit_code_entry *prev_entry;
+	const char *symfile_addr;
+	uint64_t symfile_size;
+};
+
+struct {
+	uint32_t version;
+	uint32_t action_flag;
+	struct jit_code_entry *relevant_entry;
+	struct jit_code_entry *first_entry;
+} __jit_debug_descriptor = { .version = 1 };
+
+__attribute__((noinline)) void __jit_debug_register_code(void)
+{
+	__asm__ volatile("" ::: "memory");
+}
+
+static char path[64];
+static FILE *map;
+static uint8_t *page;
+
+static void fail(const char *what)
+{
+	perror(what);
+	exit(1);
+}
+
+static void open_map(const char *name)
+{
+	unlink(name);
+	map = fopen(name, "we");
+	if (!map)
+		fail(name);
+	setbuf(map, NULL);
+}
+
+static void tell(uint8_t *at, const char *name)
+{
+	fprintf(map, "%lx %zx %s\n", (unsigned long)at, sizeof(code), name);
+}
+
+static double now(void)
+{
+	struct timespec time;
+
+	clock_gettime(CLOCK_MONOTONIC, &time);
+	return (double)time.tv_sec + (double)time.tv_nsec / 1e9;
+}
+
+static void work(uint8_t *at, double seconds)
+{
+	void (*function)(unsigned int count) = (void (*)(unsigned int))(uintptr_t)at;
+	double end = now() + seconds;
+
+	while (now() < end)
+		function(2000000);
+}
+
+/* The map is there, with other content than it should have, or is no file. */
+static void hostile_map(const char *way)
+{
+	char other[80];
+
+	snprintf(other, sizeof(other), "%s.other", path);
+	open_map(strcmp(way, "symlink") && strcmp(way, "hardlink") ? path : other);
+	tell(page, "lie");
+	if (!strcmp(way, "fifo") && (unlink(path) || mkfifo(path, 0666)))
+		fail("mkfifo");
+	if (!strcmp(way, "symlink") && symlink(other, path))
+		fail("symlink");
+	if (!strcmp(way, "hardlink") && link(other, path))
+		fail("link");
+	if (!strcmp(way, "foreign") && chown(path, 12345, 12345))
+		fail("chown");
+	if (!strcmp(way, "huge") && truncate(path, 1ll << 42))
+		fail("truncate");
+}
+
+/* Lists without an end, which change while they are read, and entries that lead nowhere. */
+static struct jit_code_entry entries[1000];
+
+static void *shuffle(void *arg)
+{
+	(void)arg;
+	for (unsigned int i = 0;; i++) {
+		struct jit_code_entry *entry = &entries[i % 1000], *next = &entries[(i + 1) % 1000];
+
+		entry->next_entry = next;
+		next->prev_entry = i % 7 ? entry : NULL;
+		entry->symfile_addr = i % 3 ? (const char *)page : (const char *)(uintptr_t)i;
+		entry->symfile_size = i % 5 ? 4096 : UINT64_MAX - i;
+		__jit_debug_descriptor.first_entry = &entries[i % 11];
+		__jit_debug_descriptor.relevant_entry = next;
+		__jit_debug_descriptor.action_flag = i % 2 + 1;
+		if (i % 100000 == 0)
+			__jit_debug_register_code();
+	}
+	return NULL;
+}
+
+static int run(const char *way, double seconds)
+{
+	pthread_t thread;
+
+	if (!strcmp(way, "named")) {
+		open_map(path);
+		tell(page, "count_down");
+		work(page, seconds);
+	} else if (!strcmp(way, "replaced")) {
+		/* Both in the same place, each for half of the time. */
+		open_map(path);
+		tell(page, "early");
+		work(page, seconds / 2);
+		page[4] = 0x8b; /* mov ecx, edi in its other encoding */
+		page[5] = 0xcf;
+		tell(page, "late");
+		work(page, seconds / 2);
+	} else if (!strcmp(way, "late")) {
+		/* Compiled when the recording runs already. */
+		open_map(path);
+		work(page, seconds / 4);
+		memcpy(page + 2048, code, sizeof(code));
+		tell(page + 2048, "newcomer");
+		work(page + 2048, seconds * 3 / 4);
+	} else if (!strcmp(way, "control")) {
+		open_map(path);
+		tell(page, "\033]0;title\007\033[31mred\r<script>");
+		work(page, seconds);
+	} else if (!strcmp(way, "list")) {
+		if (pthread_create(&thread, NULL, shuffle, NULL))
+			fail("pthread_create");
+		work(page, seconds);
+	} else if (!strcmp(way, "none")) {
+		work(page, seconds);
+	} else {
+		hostile_map(way);
+		work(page, seconds);
+	}
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	if (argc != 3)
+		return 2;
+	snprintf(path, sizeof(path), "/tmp/perf-%d.map", getpid());
+	page = mmap(NULL, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (page == MAP_FAILED)
+		fail("mmap");
+	memcpy(page, code, sizeof(code));
+	puts("ready");
+	fflush(stdout);
+	return run(argv[1], atof(argv[2]));
+}

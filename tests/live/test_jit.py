@@ -1,0 +1,301 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""JIT code: its functions have names, from whatever the runtime offers, and no target leads the recorder astray."""
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import time
+
+import pytest
+
+import house
+import profiles
+import recording
+import victim
+
+pytestmark = pytest.mark.uprobes
+
+PROGRAMS = pathlib.Path(__file__).parent / "programs"
+SECONDS = 2
+NAMED = 0.9
+OPCACHE = ("-d", "opcache.enable_cli=1", "-d", "opcache.jit_buffer_size=64M", "-d", "opcache.jit=tracing")
+
+
+def need(*tools):
+    for tool in tools:
+        if not shutil.which(tool):
+            pytest.skip(f"no {tool} here")
+
+
+def maps_of(pid):
+    return [pathlib.Path(f"/tmp/perf-{pid}.map"), pathlib.Path(f"/tmp/perf-{pid}.map.other")]
+
+
+@pytest.fixture
+def run(start):
+    """Starts a program whose perf map goes with it."""
+    started = []
+
+    def start_one(argv, **options):
+        options = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, **options}
+        started.append(start(argv, **options))
+        return started[-1]
+
+    yield start_one
+    for process in started:
+        if process.poll() is None:
+            process.kill()
+        process.wait()
+        for path in maps_of(process.pid):
+            path.unlink(missing_ok=True)
+
+
+def wait_for_text(path, text):
+    recording.wait_until(
+        lambda: path.exists() and text in path.read_text(errors="replace"), f"{path} does not tell of {text}"
+    )
+
+
+class Jit:
+    """A finished recording of one process with JIT code."""
+
+    def __init__(self, xprof, recorded, pid):
+        assert recorded.status == 0, recorded.messages
+        self.messages = recorded.messages
+        self.directory = recorded.directory
+        (self.entry,) = [e for e in recorded.manifest["samples"]["profiles"] if e["pid"] == pid]
+        self.jit = self.entry["jit"]
+        self.named, self.unnamed = self.jit["samples_named"], self.jit["samples_unnamed"]
+        checked = xprof("check", self.directory)
+        assert checked.returncode == 0, checked.stdout + checked.stderr
+        self.report = xprof("report", self.directory).stdout
+
+    def tops(self):
+        path = self.directory / self.entry["file"]
+        if profiles.GO:
+            yield profiles.go_top(path)
+        if profiles.GOOGLE_PPROF and self.entry["comm"].startswith("jit"):  # of larger programs it takes seconds
+            yield profiles.perl_top(path, "/bin/true")
+
+    def assert_hot(self, pattern, share=0.8):
+        """The hot function has its name, in every reader, and nearly all samples in JIT code have one."""
+        samples = self.named + self.unnamed
+        assert samples >= 20, (self.entry, self.messages)
+        assert self.named >= NAMED * samples, (self.entry, self.messages)
+        for top in self.tops():
+            hot = sum(flat for name, (flat, _) in top.items() if re.search(pattern, name))
+            assert hot >= share * self.named, (pattern, top)
+        names = [line.split()[4] for line in self.report.splitlines() if re.match(r" *\d+ +[\d.]+%", line)]
+        assert any(re.search(pattern, name) for name in names), self.report
+
+
+@pytest.fixture
+def jit(xprof, record):
+    """Records a process for a while: jit(pid, ...) -> Jit."""
+    return lambda pid, *args: Jit(
+        xprof, record("-p", pid, "--no-sleds", "-F", "199", "-d", str(SECONDS), *args).finish(), pid
+    )
+
+
+# ---- runtimes ----
+
+
+def test_node_perf_map(run, jit):
+    need("node")
+    node = run(["node", "--perf-basic-prof", PROGRAMS / "hot.js", "60"])
+    wait_for_text(maps_of(node.pid)[0], "hotLoop")
+    jit(node.pid).assert_hot("JS:.*(hotLoop|leaf|main)_")
+
+
+def test_node_jitdump(run, jit, tmp_path):
+    """Its own jitdump, which lies where it was started; the perf map is not there."""
+    need("node")
+    node = run(["node", "--perf-prof", PROGRAMS / "hot.js", "60"], cwd=tmp_path)
+    wait_for_text(tmp_path / f"jit-{node.pid}.dump", "hotLoop")
+    time.sleep(1)
+    jit(node.pid).assert_hot("JS:.*(hotLoop|leaf|main)_")
+
+
+@pytest.mark.parametrize("version", [14, 19])
+def test_lli(run, jit, tmp_path, version):
+    """GDB's interface: the program does nothing for it."""
+    need(f"lli-{version}", f"clang-{version}")
+    code = tmp_path / "interpreted.ll"
+    made = house.run(
+        [f"clang-{version}", "-O1", "-g", "-S", "-emit-llvm", PROGRAMS / "interpreted.c", "-o", code]
+    )
+    assert made.returncode == 0, made.stderr
+    lli = run([f"lli-{version}", code])
+    time.sleep(1)
+    done = jit(lli.pid)
+    done.assert_hot("^hot_loop$")
+    assert done.jit["functions"] == 2
+    assert not victim.orphans()
+
+
+def test_lli_from_its_start(xprof, record, tmp_path):
+    """The code is compiled when the recording runs: the compiler's call tells of it."""
+    need("lli-14", "clang-14")
+    code = tmp_path / "interpreted.ll"
+    assert house.run(["clang-14", "-O1", "-S", "-emit-llvm", PROGRAMS / "interpreted.c", "-o", code]).returncode == 0
+    recorded = record("--no-sleds", "-F", "199", "--", "lli-14", code, "3").finish()
+    (entry,) = [e for e in recorded.manifest["samples"]["profiles"] if e.get("jit")]
+    Jit(xprof, recorded, entry["pid"]).assert_hot("^hot_loop$")
+
+
+def test_php(run, jit):
+    need("php")
+    if "Zend OPcache" not in house.run(["php", *OPCACHE, "-m"]).stdout:
+        pytest.skip("php has no opcache here")
+    php = run(["php", *OPCACHE, "-d", "opcache.jit_debug=16", PROGRAMS / "hot.php", "60"])
+    wait_for_text(maps_of(php.pid)[0], "leaf")
+    time.sleep(0.5)
+    jit(php.pid).assert_hot(r"\$(leaf|hot_loop)\$")
+
+
+@pytest.fixture
+def java(run, tmp_path):
+    need("java", "javac")
+    made = house.run(["javac", "-d", tmp_path, PROGRAMS / "Hot.java"])
+    assert made.returncode == 0, made.stderr
+
+    def start_one(*options):
+        process = run(["java", *options, "-cp", tmp_path, "Hot", "60"])
+        time.sleep(1.5)
+        return process
+
+    return start_one
+
+
+def test_jvm(java, jit):
+    """It writes its perf map when it is asked to."""
+    jvm = java()
+    assert not maps_of(jvm.pid)[0].exists()
+    jit(jvm.pid, "--jvm-attach").assert_hot(r"Hot\.(hotLoop|leaf)")
+    assert jvm.poll() is None
+    assert not list(pathlib.Path("/tmp").glob(f".attach_pid{jvm.pid}"))
+
+
+def test_jvm_not_asked(java, jit):
+    """Without the option nothing is written, and nothing is signalled."""
+    jvm = java()
+    done = jit(jvm.pid)
+    assert done.unnamed > 20 and not done.named, done.entry
+    assert not maps_of(jvm.pid)[0].exists() and not pathlib.Path(f"/tmp/.java_pid{jvm.pid}").exists()
+
+
+def test_jvm_without_a_handler(java, jit):
+    """With -Xrs a SIGQUIT would end it."""
+    jvm = java("-Xrs")
+    done = jit(jvm.pid, "--jvm-attach")
+    assert jvm.poll() is None
+    assert not done.named and "did not write its perf map" in done.messages
+
+
+def test_no_jvm(run, program, jit):
+    """Other programs are not signalled."""
+    victim_path = program("live/programs/jit.c", "-O1", "-pthread", "-rdynamic", instrument=False)
+    other = run([victim_path, "none", "60"])
+    assert not jit(other.pid, "--jvm-attach").named
+    assert other.poll() is None
+
+
+def test_erlang(run, jit, tmp_path):
+    need("erl", "erlc")
+    flavor = house.run(["erl", "-noshell", "-eval", "io:format(erlang:system_info(emu_flavor)), halt()."])
+    if flavor.stdout != "jit":
+        pytest.skip("this erlang has no JIT")
+    assert house.run(["erlc", "-o", tmp_path, PROGRAMS / "hot.erl"]).returncode == 0
+    erl = run(["erl", "+JPperf", "true", "-noinput", "-pa", tmp_path, "-s", "hot", "start"])
+    wait_for_text(maps_of(erl.pid)[0], "hot:loop")
+    time.sleep(1)
+    jit(erl.pid).assert_hot("hot:loop/2")
+
+
+def test_container(run, jit, tmp_path):
+    """Its own /tmp, and its own number of itself."""
+    need("node", "unshare")
+    unshare = run(
+        ["unshare", "-m", "-p", "-f", "sh", "-c",
+         'text=$(cat "$0") && mount -t tmpfs none /tmp && echo "$text" > /tmp/hot.js && '
+         "exec node --perf-basic-prof /tmp/hot.js 60", PROGRAMS / "hot.js"]
+    )  # fmt: skip
+    children = pathlib.Path(f"/proc/{unshare.pid}/task/{unshare.pid}/children")
+    recording.wait_until(lambda: children.read_text().split(), "unshare starts nothing")
+    (pid,) = map(int, children.read_text().split())
+    wait_for_text(pathlib.Path(f"/proc/{pid}/root/tmp/perf-1.map"), "hotLoop")
+    assert not maps_of(pid)[0].exists()
+    try:
+        jit(pid).assert_hot("JS:.*(hotLoop|leaf|main)_")
+    finally:
+        os.kill(pid, 9)
+
+
+# ---- by time ----
+
+
+@pytest.fixture
+def ours(run, program):
+    """Starts live/programs/jit.c: ours(way, seconds) -> Popen."""
+
+    def start_one(way, seconds=60):
+        path = program("live/programs/jit.c", "-O1", "-pthread", "-rdynamic", instrument=False)
+        process = run([path, way, str(seconds)], stdout=subprocess.PIPE)
+        assert process.stdout.readline() == "ready\n"
+        return process
+
+    return start_one
+
+
+def test_replaced(ours, xprof, record):
+    """Two functions in the same place, one after the other."""
+    process = ours("replaced", 6)
+    recorded = record("-p", process.pid, "--no-sleds", "-F", "199").finish()
+    done = Jit(xprof, recorded, process.pid)
+    assert done.unnamed == 0 and done.jit["functions"] == 2
+    for top in done.tops():
+        # What comes up to a second after the last look counts for the newcomer, for the map has no times.
+        assert profiles.share(top, "early") > 0.25 and profiles.share(top, "late") > 0.4, top
+
+
+def test_compiled_while_recording(ours, xprof, record):
+    """The map comes, and grows, when the recording runs; its process ends before the recording."""
+    process = ours("late", 6)
+    recorded = record("-p", process.pid, "--no-sleds", "-F", "199").finish()
+    done = Jit(xprof, recorded, process.pid)
+    for top in done.tops():
+        assert profiles.share(top, "newcomer") > 0.6, top
+    assert done.named > 2 * done.unnamed > 0, done.entry
+
+
+def test_samples_are_all_there(ours, jit):
+    """Those that waited for a name too."""
+    process = ours("named")
+    done = jit(process.pid)
+    assert done.named + done.unnamed == done.entry["samples"]
+    done.assert_hot("^count_down$", 0.9)
+
+
+# ---- hostile targets ----
+
+
+@pytest.mark.parametrize("way", ["none", "fifo", "symlink", "hardlink", "foreign", "huge", "list"])
+def test_hostile(ours, jit, way):
+    """What is no honest map or list names nothing, and keeps nobody waiting."""
+    process = ours(way)
+    before = time.monotonic()
+    done = jit(process.pid)
+    assert time.monotonic() - before < 30
+    assert done.unnamed >= 20 and not done.named, done.entry
+    assert "lie" not in done.report
+    assert process.poll() is None
+
+
+def test_control_characters(ours, jit):
+    """A name cannot drive a terminal, or end a line of a file."""
+    done = jit(ours("control").pid)
+    assert done.named >= 20
+    assert "?]0;title??[31mred?<script>" in done.report
+    for text in (done.report, done.messages):
+        assert not set(text) & set(map(chr, [*range(10), *range(11, 32), 127]))
