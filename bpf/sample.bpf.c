@@ -116,12 +116,22 @@ int copy_piece(__u32 piece)
 	return ++s->failures == XP_STACK_FAILURES_MAX;
 }
 
+/*
+ * The reader polls, since a wake-up costs microseconds; but large snapshots fill a ring of 4 MiB within its sleep. Only
+ * the record that makes it a quarter full wakes it.
+ */
+static __always_inline __u64 wakeup(__u64 used, __u64 bytes, __u64 room)
+{
+	return used < room / 4 && used + bytes >= room / 4 ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP;
+}
+
 static __always_inline void ship(struct sample *s)
 {
 	__u32 cpu = bpf_get_smp_processor_id();
 	void *ring = bpf_map_lookup_elem(&rings, &cpu);
 	__u32 frames_bytes = s->frames_bytes;
 	__u32 size = s->head.stack_bytes;
+	__u64 room, used, bytes;
 
 	if (!ring)
 		goto lost;
@@ -129,10 +139,17 @@ static __always_inline void ship(struct sample *s)
 		frames_bytes = 2 * FRAMES_BYTES;
 	if (size > XP_STACK_BYTES_MAX)
 		size = XP_STACK_BYTES_MAX;
-	if (!bpf_ringbuf_output(ring, &s->head, sizeof(s->head) + frames_bytes + size, BPF_RB_NO_WAKEUP))
-		return;
-	if (!size)
-		goto lost;
+	room = bpf_ringbuf_query(ring, BPF_RB_RING_SIZE);
+	used = bpf_ringbuf_query(ring, BPF_RB_AVAIL_DATA);
+	bytes = sizeof(s->head) + frames_bytes + size;
+	/* The last quarter is for samples without their stacks: better these are missing than the samples. */
+	if (!size || used + bytes <= room - room / 4) {
+		if (!bpf_ringbuf_output(ring, &s->head, sizeof(s->head) + frames_bytes + size,
+					wakeup(used, bytes, room)))
+			return;
+		if (!size)
+			goto lost;
+	}
 	s->head.stack_bytes = 0;
 	s->head.rec.word |= xp_rec_word(XP_SAMPLE_NO_ROOM, 0);
 	if (!bpf_ringbuf_output(ring, &s->head, sizeof(s->head) + frames_bytes, BPF_RB_NO_WAKEUP))

@@ -525,3 +525,38 @@ def test_kernel_names(xprof, record):
             assert name in known[base + int(address, 16)], name
             named += 1
     assert named > 10
+
+
+# Large snapshots.
+
+DEEP_STACK = r"""
+__attribute__((noinline)) static long down(int n)
+{
+	volatile char room[512];
+	long sum = 0;
+
+	room[n] = n;
+	if (n)
+		return down(n - 1) + room[n];
+	for (;;)
+		sum++;
+	return sum;
+}
+
+int main(void)
+{
+	return down(100);
+}
+"""
+
+
+def test_ring_that_is_too_small_for_snapshots(xprof, record, start, program):
+    """The reader is woken in time. When it comes too late all the same, stacks are missing rather than samples."""
+    process = start([program.text("deep-stack", DEEP_STACK, "-O1", "-g", instrument=False)])
+    for _ in range(6):
+        recorded = checked(xprof, record("-F", "9999", "-d", "1", "--buffer", "256k", "-p", process.pid).finish())
+        totals = recorded.manifest["samples"]
+        assert totals["seen"] > 200, totals
+        if not totals["lost"] and totals["stacks"]["complete"] > totals["seen"] / 2:
+            return
+    assert False, totals
