@@ -15,6 +15,7 @@
 #define ADDRESS_END (1ull << 56) /* of user space, with five levels of page tables */
 #define STEPS_MAX 256		 /* into the past, of one question */
 #define ALIVE UINT64_MAX
+#define MOMENT 1000 /* TSC: more than a nanosecond, which is as finely as perf puts events in order */
 
 struct piece {
 	uint64_t start;
@@ -375,6 +376,11 @@ static void tell_load(struct xp_jit_code *code, uint32_t index, const struct xp_
 	struct xp_jit_load kept = *load;
 
 	kept.tsc = from;
+	/* Where it is not known since when, it is younger than its memory. */
+	if (!from && code->space)
+		kept.tsc = xp_space_jit_since(code->space, load->start);
+	if (!from && kept.tsc)
+		kept.tsc += MOMENT;
 	kept.name = code->entries[index].name;
 	if (code->observer.load)
 		code->observer.load(code->observer.arg, index, &kept);

@@ -43,7 +43,10 @@ struct xp_jit_load {
 	size_t eh_frame_hdr_bytes;
 };
 
-/* Hears of each load (tsc and name as they are kept) and of each move. Code that was known already is no news. */
+/*
+ * Hears of each load (name as it is kept, tsc as well, but not before the memory was there, as far as the space that
+ * was bound knows) and of each move. Code that was known already is no news.
+ */
 struct xp_jit_observer {
 	void (*load)(void *arg, uint32_t index, const struct xp_jit_load *load);
 	void (*move)(void *arg, uint32_t index, uint64_t tsc, uint64_t old_start, uint64_t new_start, uint64_t size);

@@ -259,14 +259,55 @@ int xp_space_map(struct xp_space *space, const struct xp_vma *vma)
 	return replace(space, first, last, pieces, count);
 }
 
+static int add_jit(struct xp_space *space, uint64_t start, uint64_t end, uint64_t tsc)
+{
+	if (!space->jit)
+		space->jit = calloc(XP_SPACE_JIT_MAX, sizeof(*space->jit));
+	if (!space->jit)
+		return -ENOMEM;
+	if (space->jit_count == XP_SPACE_JIT_MAX) {
+		space->jit_count /= 2;
+		memmove(space->jit, space->jit + space->jit_count, space->jit_count * sizeof(*space->jit));
+	}
+	space->jit[space->jit_count++] = (struct xp_space_jit){ start, end, tsc };
+	return 0;
+}
+
+int xp_space_map_jit(struct xp_space *space, uint64_t start, uint64_t end, uint64_t tsc)
+{
+	size_t i = first_above(space, start);
+	int err = 0;
+
+	for (; start < end && !err; i++) {
+		const struct xp_vma *known = i < space->count && space->vmas[i].start < end ? &space->vmas[i] : NULL;
+
+		if (known && !xp_file_may_be_jit(known->file))
+			continue;
+		if (!known || known->start > start)
+			err = add_jit(space, start, known ? known->start : end, tsc);
+		start = known ? known->end : end;
+	}
+	return err;
+}
+
+uint64_t xp_space_jit_since(const struct xp_space *space, uint64_t address)
+{
+	for (size_t i = space->jit_count; i; i--)
+		if (address >= space->jit[i - 1].start && address < space->jit[i - 1].end)
+			return space->jit[i - 1].tsc;
+	return 0;
+}
+
 void xp_space_clear(struct xp_space *space)
 {
 	space->count = 0;
+	space->jit_count = 0;
 }
 
 void xp_space_free(struct xp_space *space)
 {
 	free(space->vmas);
+	free(space->jit);
 	*space = (struct xp_space){ 0 };
 }
 
@@ -298,13 +339,18 @@ int xp_space_own(struct xp_space **space)
 	if (!(*space)->sharers)
 		return 0;
 	copy = xp_space_new();
-	if (!copy || reserve_vmas(copy, (*space)->count)) {
-		free(copy);
+	if (copy && (*space)->jit)
+		copy->jit = calloc(XP_SPACE_JIT_MAX, sizeof(*copy->jit));
+	if (!copy || reserve_vmas(copy, (*space)->count) || ((*space)->jit && !copy->jit)) {
+		xp_space_put(copy);
 		return -ENOMEM;
 	}
 	if ((*space)->count)
 		memcpy(copy->vmas, (*space)->vmas, (*space)->count * sizeof(*copy->vmas));
 	copy->count = (*space)->count;
+	if (copy->jit)
+		memcpy(copy->jit, (*space)->jit, (*space)->jit_count * sizeof(*copy->jit));
+	copy->jit_count = (*space)->jit_count;
 	xp_space_put(*space);
 	*space = copy;
 	return 0;

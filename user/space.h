@@ -58,12 +58,23 @@ struct xp_vma {
 };
 
 /* The executable mappings of a process, in address order, without overlap. Zeroed: empty, and nobody else's. */
+/* A part of memory in which there may be JIT code (xp_file_may_be_jit()), since it became such memory. */
+struct xp_space_jit {
+	uint64_t start;
+	uint64_t end;
+	uint64_t tsc;
+};
+/* So many of them are kept, the youngest. */
+#define XP_SPACE_JIT_MAX 1024
+
 struct xp_space {
 	struct xp_vma *vmas;
 	size_t count;
 	size_t room;
-	unsigned int sharers; /* of xp_space_new()'s: who holds it, less one */
-	size_t waiters;	      /* of waiting.h: samples that hold it */
+	unsigned int sharers;	  /* of xp_space_new()'s: who holds it, less one */
+	size_t waiters;		  /* of waiting.h: samples that hold it */
+	struct xp_space_jit *jit; /* in order of time */
+	size_t jit_count;
 };
 
 /* At most so many mappings of a process are kept; more are ignored (-E2BIG). */
@@ -72,6 +83,13 @@ struct xp_space {
 /* Maps vma: what it overlaps is cut, split or replaced, as mmap(MAP_FIXED) does. -ENOMEM, -E2BIG, -EINVAL start >= end.
  */
 int xp_space_map(struct xp_space *space, const struct xp_vma *vma);
+/*
+ * To be called before xp_space_map() of memory that may be JIT code's, at the time of which it is known: what of it was
+ * none before is such memory since then. -ENOMEM.
+ */
+int xp_space_map_jit(struct xp_space *space, uint64_t start, uint64_t end, uint64_t tsc);
+/* Since when this address may be JIT code's; 0: since nobody knows when. */
+uint64_t xp_space_jit_since(const struct xp_space *space, uint64_t address);
 /* The mapping that holds address, NULL when none does. O(log n). */
 const struct xp_vma *xp_space_find(const struct xp_space *space, uint64_t address);
 /* Nothing is mapped any more. */

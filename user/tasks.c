@@ -159,8 +159,9 @@ void xp_tasks_settle(struct xp_tasks *tasks)
 
 /* ---- mappings ---- */
 
-static int map(struct xp_tasks *tasks, struct xp_task *task, uint64_t start, uint64_t end, uint64_t file_offset,
-	       uint64_t dev, uint64_t inode, uint64_t generation, char *path)
+/* tsc: since when; 0: nobody knows. */
+static int map(struct xp_tasks *tasks, struct xp_task *task, uint64_t tsc, uint64_t start, uint64_t end,
+	       uint64_t file_offset, uint64_t dev, uint64_t inode, uint64_t generation, char *path)
 {
 	struct xp_file file = {
 		.kind = xp_file_kind_of(path),
@@ -175,6 +176,8 @@ static int map(struct xp_tasks *tasks, struct xp_task *task, uint64_t start, uin
 	if (!vma.file)
 		return -ENOMEM;
 	err = xp_space_own(&task->space);
+	if (!err && tsc && xp_file_may_be_jit(vma.file))
+		err = xp_space_map_jit(task->space, start, end, tsc);
 	if (!err)
 		err = xp_space_map(task->space, &vma);
 	task->mapped = true;
@@ -235,7 +238,7 @@ static int scan(struct xp_tasks *tasks, pid_t pid, bool anew)
 	for (size_t i = 0; i < mappings.count && !err; i++) {
 		const struct xp_mapping *m = &mappings.list[i];
 
-		err = map(tasks, task, m->start, m->end, m->file_offset, m->dev, m->inode, 0, m->path);
+		err = map(tasks, task, 0, m->start, m->end, m->file_offset, m->dev, m->inode, 0, m->path);
 	}
 	xp_mappings_free(&mappings);
 	return err;
@@ -343,7 +346,7 @@ int xp_tasks_event(struct xp_tasks *tasks, const struct xp_sideband_event *event
 			set_name(task, event->text);
 		return 0;
 	}
-	return map(tasks, task, event->start, event->start + event->length, event->file_offset, event->dev,
+	return map(tasks, task, event->tsc, event->start, event->start + event->length, event->file_offset, event->dev,
 		   event->inode, event->generation, event->text);
 }
 

@@ -308,6 +308,27 @@ static void test_not_in_files(void **state)
 	xp_space_free(&space);
 }
 
+/* The observer hears of no code before its memory, which it must not seem older than. */
+static void test_since(void **state)
+{
+	struct fixture *f = *state;
+	struct xp_jit_load what = { .is_bound = true, .start = 0x1000, .size = 0x100, .name = "a" };
+	struct xp_space space = { 0 };
+
+	assert_int_equal(xp_space_map_jit(&space, 0x1000, 0x2000, 5000), 0);
+	xp_jit_code_bind(f->code, &space);
+	assert_int_equal(xp_jit_code_load(f->code, &what, NULL), 0);
+	what.start = 0x3000;
+	assert_int_equal(xp_jit_code_load(f->code, &what, NULL), 0);
+	what.start = 0x1100;
+	what.tsc = 100;
+	what.is_bound = false;
+	assert_int_equal(xp_jit_code_load(f->code, &what, NULL), 0);
+	assert_string_equal(f->heard, "load 0 a 0x1000+256 at 6000\nload 1 a 0x3000+256 at 0\n"
+				      "load 2 a 0x1100+256 at 100\n");
+	xp_space_free(&space);
+}
+
 static void test_name(void **state)
 {
 	struct fixture *f = *state;
@@ -452,6 +473,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_late, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_refused, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_not_in_files, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_since, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_name, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_memory, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_many_replacements, setup, teardown),

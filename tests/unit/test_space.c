@@ -306,6 +306,54 @@ static void test_many_files(void **state)
 	xp_files_free(&files);
 }
 
+static int map_jit(struct xp_space *space, uint64_t start, uint64_t end, uint64_t tsc)
+{
+	int err = xp_space_map_jit(space, start, end, tsc);
+
+	return err ? err : map(space, start, end, 0, &anon);
+}
+
+/* JIT compilers map, grow, and protect again and again; it is their memory since it first was. */
+static void test_jit(void **state)
+{
+	struct xp_space *space = xp_space_new(), *kept;
+
+	(void)state;
+	assert_non_null(space);
+	assert_int_equal(map(space, 0x1000, 0x2000, 0, &anon), 0); /* nobody knows since when */
+	assert_int_equal(map(space, 0x3000, 0x4000, 0, &lib), 0);
+	assert_int_equal(map_jit(space, 0x1800, 0x6000, 10), 0);
+	assert_int_equal(xp_space_jit_since(space, 0x17ff), 0);
+	assert_int_equal(xp_space_jit_since(space, 0x1800), 0);
+	assert_int_equal(xp_space_jit_since(space, 0x2000), 10);
+	assert_int_equal(xp_space_jit_since(space, 0x3000), 10); /* in the library's place */
+	assert_int_equal(xp_space_jit_since(space, 0x5fff), 10);
+	assert_int_equal(xp_space_jit_since(space, 0x6000), 0);
+	assert_int_equal(map_jit(space, 0x2000, 0x3000, 20), 0);
+	assert_int_equal(map_jit(space, 0x5000, 0x7000, 20), 0);
+	assert_int_equal(xp_space_jit_since(space, 0x2000), 10);
+	assert_int_equal(xp_space_jit_since(space, 0x5000), 10);
+	assert_int_equal(xp_space_jit_since(space, 0x6000), 20);
+	assert_int_equal(map(space, 0x5000, 0x6000, 0, &lib), 0);
+	assert_int_equal(map_jit(space, 0x5000, 0x6000, 30), 0);
+	assert_int_equal(xp_space_jit_since(space, 0x5000), 30);
+	kept = xp_space_share(space);
+	assert_int_equal(xp_space_own(&space), 0);
+	xp_space_clear(kept);
+	xp_space_put(kept);
+	assert_int_equal(xp_space_jit_since(space, 0x6000), 20);
+	xp_space_clear(space);
+	assert_int_equal(xp_space_jit_since(space, 0x6000), 0);
+	for (uint64_t i = 1; i <= 3 * XP_SPACE_JIT_MAX; i++)
+		assert_int_equal(map_jit(space, i << 16, (i << 16) + 1, i), 0);
+	for (uint64_t i = 1; i <= 3 * XP_SPACE_JIT_MAX; i++) {
+		uint64_t since = xp_space_jit_since(space, i << 16);
+
+		assert_true(since == i || (!since && i <= 2 * XP_SPACE_JIT_MAX + XP_SPACE_JIT_MAX / 2));
+	}
+	xp_space_put(space);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -313,6 +361,7 @@ int main(void)
 		cmocka_unit_test(test_replace), cmocka_unit_test(test_join),  cmocka_unit_test(test_bad),
 		cmocka_unit_test(test_clear),	cmocka_unit_test(test_share), cmocka_unit_test(test_limit),
 		cmocka_unit_test(test_random),	cmocka_unit_test(test_files), cmocka_unit_test(test_many_files),
+		cmocka_unit_test(test_jit),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
