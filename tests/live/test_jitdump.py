@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""A recording's jitdump and perf.data together: perf knows JIT functions as the profile does, and their lines."""
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import time
+
+import pytest
+
+import house
+import perfs
+import profiles
+import recording
+
+pytestmark = pytest.mark.uprobes
+
+PROGRAMS = pathlib.Path(__file__).parent / "programs"
+
+
+@pytest.fixture(**perfs.fixture_params())
+def perf(request, tmp_path):
+    return perfs.Perf(request.param, tmp_path / "home")
+
+
+@pytest.fixture
+def run(start):
+    """Starts a program whose perf map goes with it."""
+    started = []
+
+    def start_one(argv, **options):
+        started.append(start(argv, **{"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, **options}))
+        return started[-1]
+
+    yield start_one
+    for process in started:
+        process.kill()
+        process.wait()
+        pathlib.Path(f"/tmp/perf-{process.pid}.map").unlink(missing_ok=True)
+
+
+def need(*tools):
+    for tool in tools:
+        if not shutil.which(tool):
+            pytest.skip(f"no {tool} here")
+
+
+class Injected:
+    """A finished recording of a process with JIT code, after `perf inject --jit`."""
+
+    def __init__(self, xprof, perf, recorded, pid, path):
+        assert recorded.status == 0, recorded.messages
+        checked = xprof("check", recorded.directory)
+        assert checked.returncode == 0, checked.stdout + checked.stderr
+        self.perf, self.path, self.directory = perf, path, recorded.directory
+        (self.entry,) = [e for e in recorded.manifest["samples"]["profiles"] if e["pid"] == pid]
+        assert self.entry["jit"]["dump_functions"] and not self.entry["jit"]["dump_functions_lost"], recorded.messages
+        self.dump = self.directory / self.entry["jit"]["dump"]
+        # What perf finds in maps is none of the recording's.
+        pathlib.Path(f"/tmp/perf-{pid}.map").unlink(missing_ok=True)
+        perf("inject", "--jit", "-i", self.directory / "perf.data", "-o", path)
+        self.pid = pid
+
+    def assert_like_profile(self, pattern):
+        """Each JIT function has as many samples as in the profile; the hot one most of all."""
+        if not profiles.GO:
+            pytest.skip("no go here")
+        jit = self.entry["jit"]
+        assert jit["samples_named"] >= 20 and jit["samples_named"] >= 0.9 * (jit["samples_named"] + jit["samples_unnamed"])
+        loaded = {name.replace(" ", "_") for name in re.findall(r" code \d+ at \w+ \d+ bytes (.*)$", self.text(), re.M)}
+        by_perf = {}
+        for (symbol, dso), count in self.perf.report(self.path, "sym", "dso").items():
+            if re.match(rf"jitted-{self.pid}-\d+\.so", dso):
+                by_perf[symbol.replace(" ", "_")] = by_perf.get(symbol.replace(" ", "_"), 0) + count
+        top = profiles.go_top(self.directory / self.entry["file"])
+        by_profile = {name: flat for name, (flat, _) in top.items() if name in loaded and flat}
+        assert by_perf == by_profile
+        assert sum(n for name, n in by_perf.items() if re.search(pattern, name)) > 0.7 * sum(by_perf.values())
+
+    def text(self):
+        return house.run([house.XPROF, "dump", self.dump]).stdout
+
+
+@pytest.fixture
+def injected(xprof, perf, record, tmp_path):
+    """injected(pid, ...) records a process for a while; injected(None, "--", ...) a command. behind() is called then."""
+
+    def record_one(pid, *args, behind=None):
+        target = ("-p", pid, "-d", "2") if pid else ()
+        recorded = record("--no-sleds", "-F", "199", *target, *args).finish()
+        if behind:
+            behind()
+        if not pid:
+            (pid,) = [e["pid"] for e in recorded.manifest["samples"]["profiles"] if e.get("jit")]
+        return Injected(xprof, perf, recorded, pid, tmp_path / "injected.data")
+
+    return record_one
+
+
+HOT = "JS:.*(hotLoop|leaf|main)_"
+
+
+def test_node_perf_map(run, injected):
+    need("node")
+    node = run(["node", "--perf-basic-prof", PROGRAMS / "hot.js", "60"])
+    perf_map = pathlib.Path(f"/tmp/perf-{node.pid}.map")
+    recording.wait_until(lambda: perf_map.exists() and "leaf" in perf_map.read_text(errors="replace"), "no perf map")
+    injected(node.pid).assert_like_profile(HOT)
+
+
+def test_node_from_its_start(injected):
+    """Memory and code come while the recording runs, and the map does not say when."""
+    need("node")
+    injected(None, "--", "node", "--perf-basic-prof", PROGRAMS / "hot.js", "4").assert_like_profile(HOT)
+
+
+def test_node_jitdump(run, injected, tmp_path):
+    """Its own jitdump, of which perf must learn nothing: it would write images beside it."""
+    need("node")
+    place = tmp_path / "place"
+    place.mkdir()
+    node = run(["node", "--perf-prof", PROGRAMS / "hot.js", "60"], cwd=place)
+    recording.wait_until(lambda: (place / f"jit-{node.pid}.dump").exists(), "node writes no jitdump")
+    time.sleep(1)
+    found = injected(node.pid)
+    found.assert_like_profile(HOT)
+    assert not list(place.glob("jitted-*"))
+    assert re.search(r" debug of \w+, \d+ lines\n +0x\w+ node:internal/\S+:\d+", found.text())
+
+
+@pytest.mark.parametrize("version", [14, 19])
+def test_lli_lines(run, injected, perf, tmp_path, version):
+    """GDB's interface: lines, code and unwinding data of what LLVM compiled."""
+    need(f"lli-{version}", f"clang-{version}")
+    code = tmp_path / "interpreted.ll"
+    made = house.run([f"clang-{version}", "-O1", "-g", "-S", "-emit-llvm", PROGRAMS / "interpreted.c", "-o", code])
+    assert made.returncode == 0, made.stderr
+    lli = run([f"lli-{version}", code], env={**os.environ, "JITDUMPDIR": str(tmp_path)})
+    time.sleep(1)
+    found = injected(lli.pid)
+    found.assert_like_profile("hot_loop")
+    source = (PROGRAMS / "interpreted.c").read_text().splitlines()
+    first = next(i for i, line in enumerate(source, 1) if "hot_loop(" in line and ";" not in line)
+    last = next(i for i, line in enumerate(source, 1) if i > first and line == "}")
+    text = perf("script", "-i", found.path, "-F", "ip,sym,srcline", "-G")
+    blocks = [re.split(r"\n\s*", block) for block in re.findall(r"hot_loop\n\s*\S+", text)]
+    lines = [int(m[1]) for _, place in blocks if (m := re.fullmatch(r"interpreted\.c:(\d+)", place))]
+    hot = sum(n for (name,), n in perf.report(found.path, "sym").items() if name == "hot_loop")
+    # Some instructions are of no line of the source.
+    assert hot >= 20 and len(lines) >= 0.6 * hot, text[:2000]
+    assert all(first <= line <= last or line == 0 for line in lines)
+    assert " with unwinding data" in house.run([house.XPROF, "check", found.dump]).stdout
+    assert re.search(r" unwind \.eh_frame \d+ bytes", found.text())
+    annotated = perf("annotate", "-i", found.path, "--stdio", "-s", "hot_loop")
+    assert re.search(r"\b(add|imul|xor|lea)\b", annotated) and "int3" not in annotated
+
+
+def test_container(run, injected, tmp_path):
+    """Another number of itself and another /tmp. As long as it runs, perf looks there for the images that it made."""
+    need("node", "unshare")
+    unshare = run(["unshare", "-m", "-p", "-f", "sh", "-c",
+                   'text=$(cat "$0") && mount -t tmpfs none /tmp && echo "$text" > /tmp/hot.js && '
+                   "exec node --perf-basic-prof /tmp/hot.js 60", PROGRAMS / "hot.js"])
+    children = pathlib.Path(f"/proc/{unshare.pid}/task/{unshare.pid}/children")
+    recording.wait_until(lambda: children.read_text().split(), "unshare starts nothing")
+    (pid,) = map(int, children.read_text().split())
+    perf_map = pathlib.Path(f"/proc/{pid}/root/tmp/perf-1.map")
+    recording.wait_until(lambda: perf_map.exists() and "leaf" in perf_map.read_text(errors="replace"), "no perf map")
+    try:
+        injected(pid, behind=lambda: (unshare.kill(), os.kill(pid, 9), time.sleep(0.5))).assert_like_profile(HOT)
+    finally:
+        if os.path.exists(f"/proc/{pid}"):
+            os.kill(pid, 9)
