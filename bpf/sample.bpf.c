@@ -103,6 +103,9 @@ int copy_piece(__u32 piece)
 	if (size > s->wanted - s->done)
 		size = s->wanted - s->done;
 	at = s->frames_bytes + s->done;
+	/* clang knows that size is no more; older verifiers do not. */
+	barrier_var(size);
+	barrier_var(at);
 	if (at > 2 * FRAMES_BYTES + XP_STACK_BYTES_MAX || size > XP_STACK_PAGE_BYTES)
 		return 1;
 	s->done += size;
@@ -129,30 +132,26 @@ static __always_inline void ship(struct sample *s)
 {
 	__u32 cpu = bpf_get_smp_processor_id();
 	void *ring = bpf_map_lookup_elem(&rings, &cpu);
-	__u32 frames_bytes = s->frames_bytes;
-	__u32 size = s->head.stack_bytes;
-	__u64 room, used, bytes;
+	__u32 bare = sizeof(s->head) + s->frames_bytes;
+	__u32 whole = bare + s->head.stack_bytes;
+	__u64 room, used;
 
-	if (!ring)
+	barrier_var(bare);
+	barrier_var(whole);
+	if (!ring || bare > sizeof(s->head) + 2 * FRAMES_BYTES || whole > sizeof(s->head) + sizeof(s->rest))
 		goto lost;
-	if (frames_bytes > 2 * FRAMES_BYTES)
-		frames_bytes = 2 * FRAMES_BYTES;
-	if (size > XP_STACK_BYTES_MAX)
-		size = XP_STACK_BYTES_MAX;
 	room = bpf_ringbuf_query(ring, BPF_RB_RING_SIZE);
 	used = bpf_ringbuf_query(ring, BPF_RB_AVAIL_DATA);
-	bytes = sizeof(s->head) + frames_bytes + size;
 	/* The last quarter is for samples without their stacks: better these are missing than the samples. */
-	if (!size || used + bytes <= room - room / 4) {
-		if (!bpf_ringbuf_output(ring, &s->head, sizeof(s->head) + frames_bytes + size,
-					wakeup(used, bytes, room)))
+	if (!s->head.stack_bytes || used + whole <= room - room / 4) {
+		if (!bpf_ringbuf_output(ring, &s->head, whole, wakeup(used, whole, room)))
 			return;
-		if (!size)
+		if (!s->head.stack_bytes)
 			goto lost;
 	}
 	s->head.stack_bytes = 0;
 	s->head.rec.word |= xp_rec_word(XP_SAMPLE_NO_ROOM, 0);
-	if (!bpf_ringbuf_output(ring, &s->head, sizeof(s->head) + frames_bytes, BPF_RB_NO_WAKEUP))
+	if (!bpf_ringbuf_output(ring, &s->head, bare, BPF_RB_NO_WAKEUP))
 		return;
 lost:
 	count_lost(XP_REC_SAMPLE);

@@ -88,6 +88,7 @@ def programs(program):
         "throws": program("live/programs/throws.cpp", "-O2"),
         "events": program("live/programs/events.c", "-O0", "-DTYPED_EVENTS", house.no_runtime(), no_events),
         "victim": program("live/programs/victim.c", "-O2", house.no_runtime()),
+        "stacks": program("live/programs/stacks.cpp", "-O2", "-g", "-fomit-frame-pointer", instrument=False),
     }
 
 
@@ -217,6 +218,15 @@ def test_events(guest, xprof):
     dump = xprof("dump", recorded.log().path).stdout
     # Three sizes, through five functions and six; the log has some custom events of its own.
     assert dump.count("TypedEvent") == 18 and dump.count("CustomEvent") >= 15
+
+
+def test_whole_stacks(guest):
+    """Of a program without frame pointers."""
+    recorded = guest.recording("stacks")
+    assert recorded.status == 0, recorded.messages
+    samples = recorded.manifest["samples"]
+    assert samples["lost"] == 0 and samples["stacks"]["seen"] >= 100, samples
+    assert samples["stacks"]["complete"] >= 0.99 * samples["stacks"]["seen"], samples["stacks"]
 
 
 def test_target_survives(guest):
