@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * Fuzzes the walk of a stack: registers, the stack and the unwind table of what is mapped are all the target's. Words
+ * of the stack that would point nowhere are made to point into code or the stack, so that walks get far.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "unwind.h"
+#include "util.h"
+#include "xprof/record.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+#define CHECK(condition)                                                                                               \
+	do {                                                                                                           \
+		if (!(condition))                                                                                      \
+			abort();                                                                                       \
+	} while (0)
+
+#define CODE 0x400000ull
+#define JIT 0x500000ull
+#define ROWS_MAX 64
+#define DEREFS 4
+
+/* The input: this, row_count rows of 6 bytes, and the stack. */
+struct head {
+	uint64_t sp;
+	uint64_t bp;
+	uint16_t ip; /* in the code */
+	uint8_t row_count;
+	uint8_t flags;
+	uint32_t missing;
+	struct xp_cfi_deref derefs[DEREFS];
+};
+enum { IS_WHOLE = 1, BY_FRAME_POINTER = 2, IS_LATE = 4, HAS_TIME = 8 };
+
+static struct xp_file file = { .kind = XP_FILE_DISK, .path = "/bin/program" };
+static struct xp_file jit_file = { .index = 1, .kind = XP_FILE_ANON, .path = "//anon" };
+
+struct tables {
+	struct xp_cfi_table *table;
+	bool is_late;
+};
+
+static int find_table(void *arg, const struct xp_file *of, const struct xp_cfi_table **table)
+{
+	const struct tables *tables = arg;
+
+	*table = of == &file && !tables->is_late ? tables->table : NULL;
+	return of == &file && tables->is_late ? -EAGAIN : 0;
+}
+
+/* A table that may be opened: what that refuses is fuzzed elsewhere. */
+static struct xp_cfi_table *make_table(const struct head *head, const uint8_t *data)
+{
+	struct xp_cfi_header header = { .magic = XP_CFI_MAGIC, .deref_count = DEREFS };
+	struct xp_cfi_row rows[ROWS_MAX + 1] = { { 0 } };
+	int fd = memfd_create("table", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	struct xp_cfi_table *table = NULL;
+	uint32_t pc = 0;
+
+	for (int i = 0; i < head->row_count; i++, data += 6) {
+		uint8_t rule = data[5] % XP_CFI_RULES;
+
+		pc += 1 + data[0];
+		rows[i] = (struct xp_cfi_row){ pc, data[1] | data[2] << 8, (int8_t)data[3], rule };
+		if (rule == XP_CFI_DEREF)
+			rows[i].cfa = head->derefs[data[1] % DEREFS].rbp_base == XP_CFI_BASE_CFA ? data[1] % DEREFS : 0;
+		if (rule == XP_CFI_PLT)
+			rows[i].cfa = 1 + data[1] % 15;
+		if (rule == XP_CFI_NONE || rule == XP_CFI_SIGNAL || rule == XP_CFI_END)
+			rows[i].cfa = 0, rows[i].rbp = 0;
+	}
+	rows[head->row_count].pc = pc + 256;
+	header.row_count = head->row_count + 1;
+	CHECK(fd >= 0 && write(fd, &header, sizeof(header)) == sizeof(header));
+	CHECK(write(fd, rows, header.row_count * sizeof(*rows)) == (ssize_t)(header.row_count * sizeof(*rows)));
+	CHECK(write(fd, head->derefs, sizeof(head->derefs)) == sizeof(head->derefs));
+	CHECK(!fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW));
+	if (xp_cfi_table_open(&table, fd))
+		table = NULL;
+	close(fd);
+	return table;
+}
+
+/* Small words mean places in the code, in the JIT code and in the stack. */
+static void relocate(uint8_t *stack, size_t size, uint64_t sp)
+{
+	for (size_t at = 0; at + 8 <= size; at += 8) {
+		uint64_t word;
+
+		memcpy(&word, stack + at, sizeof(word));
+		if (word >> 24 == 1)
+			word = CODE + (word & 0xfff);
+		else if (word >> 24 == 2)
+			word = JIT + (word & 0xfff);
+		else if (word >> 24 == 3)
+			word = sp + (word & 0xffff);
+		memcpy(stack + at, &word, sizeof(word));
+	}
+}
+
+static void check(const struct xp_space *space, const struct xp_unwind_thread *thread, bool has_time,
+		  const struct xp_profile_frame *frames, const struct xp_unwind_result *result)
+{
+	CHECK(result->count >= 1 && result->count <= XP_UNWIND_FRAMES_MAX);
+	CHECK(result->used_bytes <= thread->stack_bytes);
+	CHECK(frames[0].address == thread->ip && !frames[0].interrupted);
+	CHECK(result->end < XP_UNWIND_ENDS || (has_time && result->end == XP_UNWIND_WAITS && result->file == &file));
+	for (size_t i = 1; i < result->count; i++)
+		CHECK(frames[i].vma == xp_space_find(space, frames[i].address - !frames[i].interrupted) &&
+		      frames[i].vma);
+}
+
+static struct head make_head(const uint8_t *data, size_t rest)
+{
+	struct head head;
+
+	memcpy(&head, data, sizeof(head));
+	if (head.sp >> 60 == 0) /* a usual one */
+		head.sp = 0x7ffc00000000 + head.sp % 8192;
+	if (head.bp >> 60 == 0)
+		head.bp = head.sp + head.bp % 65536;
+	head.row_count %= ROWS_MAX;
+	if (head.row_count * 6u > rest)
+		head.row_count = 0;
+	for (int i = 0; i < DEREFS; i++) {
+		head.derefs[i].base = XP_CFI_BASE_RSP + head.derefs[i].base % 2;
+		head.derefs[i].rbp_base %= XP_CFI_BASE_RBP + 1;
+		head.derefs[i].pad = 0;
+	}
+	return head;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	static struct xp_profile_frame frames[XP_UNWIND_FRAMES_MAX];
+	const struct xp_vma vmas[] = { { CODE, CODE + 0x1000, 0, &file }, { JIT, JIT + 0x1000, 0, &jit_file } };
+	struct xp_unwind_result result;
+	struct xp_unwinder *unwinder;
+	struct xp_space space = { 0 };
+	struct tables tables;
+	struct head head;
+	uint8_t *stack; /* of exactly its size: the sanitizer sees what is read beyond */
+
+	if (size < sizeof(head))
+		return -1;
+	head = make_head(data, size - sizeof(head));
+	tables = (struct tables){ make_table(&head, data + sizeof(head)), head.flags & IS_LATE };
+	data += sizeof(head) + 6 * head.row_count;
+	size = XP_MIN(size - sizeof(head) - 6 * head.row_count, (size_t)XP_STACK_BYTES_MAX);
+	stack = malloc(size);
+	CHECK((stack || !size) && !xp_space_map(&space, &vmas[0]) && !xp_space_map(&space, &vmas[1]));
+	if (size)
+		memcpy(stack, data, size);
+	relocate(stack, size, head.sp);
+	CHECK(!xp_unwinder_new(&unwinder, find_table, &tables, head.flags & BY_FRAME_POINTER));
+	for (int round = 0; round < 2; round++) { /* the second one by rules that are remembered */
+		const struct xp_unwind_thread thread = {
+			.ip = CODE + head.ip % 0x1000,
+			.sp = head.sp,
+			.bp = head.bp,
+			.stack = stack,
+			.stack_bytes = size,
+			.stack_missing = head.missing,
+			.is_whole = head.flags & IS_WHOLE,
+		};
+
+		xp_unwind(unwinder, &space, &thread, head.flags & HAS_TIME, frames, &result);
+		check(&space, &thread, head.flags & HAS_TIME, frames, &result);
+	}
+	xp_unwinder_free(unwinder);
+	xp_cfi_table_free(tables.table);
+	xp_space_free(&space);
+	free(stack);
+	return 0;
+}
