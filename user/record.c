@@ -580,13 +580,13 @@ static void say_recording(const struct xp_recording *rec)
 static int set_budget(struct xp_recording *rec)
 {
 	struct xp_throttle_options throttle = {
-		.attach = rec->attach,
+		.way = &xp_throttle_by_links,
+		.way_arg = &rec->throttle_links,
 		.programs = &rec->programs,
 		.processes = &rec->processes,
 		.clock = rec->clock,
 		.hit_cost = rec->survey.hit_cost,
 		.share = rec->options->max_overhead,
-		.all_args = rec->options->args,
 	};
 	int err;
 
@@ -599,6 +599,7 @@ static int set_budget(struct xp_recording *rec)
 				    : "uprobe_multi, Linux 6.6");
 		return -EOPNOTSUPP;
 	}
+	rec->throttle_links = (struct xp_throttle_links){ rec->attach, &rec->programs, rec->options->args };
 	err = xp_throttle_new(&rec->throttle, &throttle);
 	for (size_t i = 0; i < rec->survey.object_count && !err; i++)
 		err = xp_throttle_add_object(rec->throttle, rec->survey.objects[i].object, rec->survey.objects[i].calls,

@@ -2,55 +2,16 @@
 #include "throttle.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 
+#include "throttle_work.h"
 #include "util.h"
 
 #define TICK_NS 100000000ull
 /* A change costs double records of its group for as long as attaching and detaching take, and links at the end. */
 #define GROUP_FUNCTIONS 4096
-#define ALONE UINT32_MAX /* in place of a group's index: the function has probes of its own, or none */
-
-struct group {
-	uint32_t number; /* of its probes */
-	bool alias;
-};
-
-struct member {
-	struct xp_object *object;
-	size_t first;	    /* index in the budget of id 1 */
-	uint32_t *group_of; /* [function count + 1] by id: index in groups, or ALONE */
-	struct group *groups;
-	uint32_t group_count;
-	pid_t *pids; /* that have probes; 0: all */
-	size_t pid_count;
-};
-
-struct xp_throttle {
-	struct xp_throttle_options options;
-	struct xp_budget budget;
-	struct member *members;
-	size_t member_count;
-	struct xp_throttled *all; /* [XP_THROTTLE_MAX] index: counter */
-	size_t count;
-	uint32_t next_group;
-	uint64_t last_tick_tsc;
-	uint64_t cpu_ns;   /* since the last tick that was not put off */
-	double cpu_sum_ns; /* of all ticks, for xp_throttle_spent() */
-	double tracing_sum_ns;
-
-	/* The work that is under way, or done and not yet taken note of. */
-	struct xp_budget_change changes[XP_THROTTLE_MAX];
-	size_t change_count;
-	bool working;
-	pthread_t thread;
-	bool done; /* atomic */
-	uint64_t done_tsc;
-};
 
 int xp_throttle_new(struct xp_throttle **result, const struct xp_throttle_options *options)
 {
@@ -85,30 +46,16 @@ void xp_throttle_free(struct xp_throttle *throttle)
 	free(throttle);
 }
 
+static void wait_for_work(struct xp_throttle *throttle)
+{
+	if (throttle->working)
+		pthread_join(throttle->thread, NULL);
+	throttle->working = false;
+}
+
 /* ---- objects ---- */
 
-static struct member *find_member(const struct xp_throttle *throttle, const struct xp_object *object)
-{
-	for (size_t i = 0; i < throttle->member_count; i++)
-		if (throttle->members[i].object == object)
-			return &throttle->members[i];
-	return NULL;
-}
-
-static struct member *member_of_index(const struct xp_throttle *throttle, size_t index)
-{
-	for (size_t i = throttle->member_count; i-- > 0;)
-		if (throttle->members[i].first <= index)
-			return &throttle->members[i];
-	return NULL;
-}
-
-static uint32_t id_of_index(const struct member *member, size_t index)
-{
-	return (uint32_t)(index - member->first) + 1;
-}
-
-static int allocate(struct member *member)
+static int allocate(struct xp_throttle_member *member)
 {
 	size_t functions = member->object->table->function_count;
 
@@ -122,7 +69,7 @@ static int allocate(struct member *member)
 	return member->group_of && member->groups && member->object->calls && member->object->alias ? 0 : -ENOMEM;
 }
 
-static void set_costs(struct xp_throttle *throttle, const struct member *member)
+static void set_costs(struct xp_throttle *throttle, const struct xp_throttle_member *member)
 {
 	const struct xp_hit_cost *hit = &throttle->options.hit_cost;
 	const struct xp_sled_table *table = member->object->table;
@@ -141,17 +88,18 @@ int xp_throttle_add_object(struct xp_throttle *throttle, struct xp_object *objec
 			   uint64_t own_ns)
 {
 	size_t functions = object->table->function_count;
-	struct member *members, *member;
+	struct xp_throttle_member *members, *member;
 	int err;
 
-	if (find_member(throttle, object))
+	if (xp_throttle_member(throttle, object))
 		return 0;
+	wait_for_work(throttle);
 	members = reallocarray(throttle->members, throttle->member_count + 1, sizeof(*members));
 	if (!members)
 		return -ENOMEM;
 	throttle->members = members;
 	member = &members[throttle->member_count++];
-	*member = (struct member){ .object = object };
+	*member = (struct xp_throttle_member){ .object = object };
 	err = allocate(member);
 	if (!err)
 		err = xp_budget_add(&throttle->budget, functions, &member->first);
@@ -167,104 +115,8 @@ int xp_throttle_add_object(struct xp_throttle *throttle, struct xp_object *objec
 	return 0;
 }
 
-struct group_choice {
-	const struct member *member;
-	uint32_t index;
-};
-
-static bool in_group(const void *arg, uint32_t function_id)
-{
-	const struct group_choice *choice = arg;
-
-	return choice->member->group_of[function_id] == choice->index;
-}
-
-static bool is_function(const void *arg, uint32_t function_id)
-{
-	return *(const uint32_t *)arg == function_id;
-}
-
-static int attach_group(struct xp_throttle *throttle, const struct member *member, uint32_t index, pid_t pid,
-			struct xp_sled_result *result)
-{
-	struct group_choice group = { member, index };
-	struct xp_sled_choice choice = { .wanted = in_group,
-					 .arg = &group,
-					 .group = member->groups[index].number,
-					 .alias = member->groups[index].alias };
-
-	return xp_sleds_attach_some(throttle->options.attach, throttle->options.programs, member->object, pid,
-				    throttle->options.all_args, &choice, result);
-}
-
-/* ---- single functions ---- */
-
-static int attach_recording(struct xp_throttle *throttle, const struct xp_throttled *one, pid_t pid)
-{
-	struct xp_sled_choice choice = { .wanted = is_function, .arg = &one->function_id, .group = one->group };
-	struct xp_sled_result result;
-
-	choice.alias = one->object->alias[one->function_id];
-	return xp_sleds_attach_some(throttle->options.attach, throttle->options.programs, one->object, pid,
-				    throttle->options.all_args, &choice, &result);
-}
-
-static int attach_counter(struct xp_throttle *throttle, const struct xp_throttled *one, pid_t pid)
-{
-	struct xp_sled_choice choice = { .wanted = is_function, .arg = &one->function_id, .group = one->group };
-	uint32_t first = (uint32_t)(one - throttle->all) - one->function_id;
-	size_t sleds;
-
-	return xp_sleds_attach_counters(throttle->options.attach, xp_programs_count_fd(throttle->options.programs),
-					one->object, pid, first, &choice, &sleds);
-}
-
-static int attach_state(struct xp_throttle *throttle, const struct xp_throttled *one, enum xp_budget_state state,
-			pid_t pid)
-{
-	switch (state) {
-	case XP_BUDGET_RECORDED:
-		return attach_recording(throttle, one, pid);
-	case XP_BUDGET_COUNTED:
-		return attach_counter(throttle, one, pid);
-	case XP_BUDGET_OUT:
-		break;
-	}
-	return 0;
-}
-
-/* In all processes; one that is gone is no error. */
-static int attach_everywhere(struct xp_throttle *throttle, const struct member *member, const struct xp_throttled *one,
-			     enum xp_budget_state state)
-{
-	int err = 0;
-
-	for (size_t i = 0; i < member->pid_count && !err; i++) {
-		err = attach_state(throttle, one, state, member->pids[i]);
-		err = err == -ESRCH ? 0 : err;
-	}
-	return err;
-}
-
-/* Calls since it was last read. */
-static uint64_t read_counter(struct xp_throttle *throttle, struct xp_throttled *one)
-{
-	uint64_t before = one->counter;
-
-	if (xp_programs_count(throttle->options.programs, (uint32_t)(one - throttle->all), &one->counter))
-		return 0;
-	return one->counter - before;
-}
-
-static struct xp_throttled *find_one(const struct xp_throttle *throttle, size_t budget_index)
-{
-	for (size_t i = 0; i < throttle->count; i++)
-		if (throttle->all[i].budget_index == budget_index)
-			return &throttle->all[i];
-	return NULL;
-}
-
-static struct xp_throttled *add_one(struct xp_throttle *throttle, const struct member *member, size_t budget_index)
+static struct xp_throttled *add_one(struct xp_throttle *throttle, const struct xp_throttle_member *member,
+				    size_t budget_index)
 {
 	struct xp_throttled *one;
 
@@ -273,7 +125,7 @@ static struct xp_throttled *add_one(struct xp_throttle *throttle, const struct m
 	one = &throttle->all[throttle->count++];
 	*one = (struct xp_throttled){
 		.object = member->object,
-		.function_id = id_of_index(member, budget_index),
+		.function_id = xp_throttle_id(member, budget_index),
 		.budget_index = budget_index,
 	};
 	return one;
@@ -285,12 +137,12 @@ void xp_throttle_begin(struct xp_throttle *throttle)
 
 	for (size_t i = 0; i < count; i++) {
 		const struct xp_budget_change *change = &throttle->changes[i];
-		const struct member *member = member_of_index(throttle, change->function);
+		const struct xp_throttle_member *member = xp_throttle_member_of(throttle, change->function);
 		struct xp_throttled *one = add_one(throttle, member, change->function);
 
 		if (!one)
 			return;
-		member->group_of[one->function_id] = ALONE;
+		member->group_of[one->function_id] = XP_THROTTLE_ALONE;
 		one->group = throttle->next_group++;
 		one->state = change->state;
 		one->since_tsc = xp_clock_now_tsc();
@@ -299,17 +151,15 @@ void xp_throttle_begin(struct xp_throttle *throttle)
 	}
 }
 
-static void wait_for_work(struct xp_throttle *throttle);
-
 int xp_throttle_attach(struct xp_throttle *throttle, const struct xp_object *object, pid_t pid,
 		       struct xp_sled_result *result)
 {
-	struct member *member;
+	struct xp_throttle_member *member;
 	pid_t *pids;
 	int err;
 
 	wait_for_work(throttle);
-	member = find_member(throttle, object);
+	member = xp_throttle_member(throttle, object);
 	pids = reallocarray(member->pids, member->pid_count + 1, sizeof(*pids));
 	if (!pids)
 		return -ENOMEM;
@@ -320,7 +170,7 @@ int xp_throttle_attach(struct xp_throttle *throttle, const struct xp_object *obj
 	for (uint32_t i = 0; i < member->group_count && !err; i++) {
 		struct xp_sled_result some;
 
-		err = attach_group(throttle, member, i, pid, &some);
+		err = xp_throttle_attach_group(throttle, member, i, pid, &some);
 		result->attached += some.attached;
 		result->unreadable += some.unreadable;
 		/* Those of the file are in each of them. */
@@ -329,10 +179,11 @@ int xp_throttle_attach(struct xp_throttle *throttle, const struct xp_object *obj
 	}
 	for (size_t i = 0; i < throttle->count && !err; i++)
 		if (throttle->all[i].object == object)
-			err = attach_state(throttle, &throttle->all[i], throttle->all[i].state, pid);
+			err = xp_throttle_attach_function(throttle, &throttle->all[i], throttle->all[i].state, pid);
 	/* Those that are out for now belong to the recording all the same. */
 	for (size_t i = 0; i < object->selected_count; i++)
-		result->attached += member->group_of[object->table->sleds[object->selected[i]].function_id] == ALONE;
+		result->attached +=
+		    member->group_of[object->table->sleds[object->selected[i]].function_id] == XP_THROTTLE_ALONE;
 	return err;
 }
 
@@ -340,7 +191,7 @@ void xp_throttle_drop_process(struct xp_throttle *throttle, pid_t pid)
 {
 	wait_for_work(throttle);
 	for (size_t i = 0; i < throttle->member_count; i++) {
-		struct member *member = &throttle->members[i];
+		struct xp_throttle_member *member = &throttle->members[i];
 		size_t kept = 0;
 
 		for (size_t p = 0; p < member->pid_count; p++)
@@ -350,133 +201,7 @@ void xp_throttle_drop_process(struct xp_throttle *throttle, pid_t pid)
 	}
 }
 
-/* ---- changes ---- */
-
-/*
- * Gives a group new probes for those that are still in it, and takes the old ones away. On an error the old ones stay:
- * then the functions that were to go are recorded on.
- */
-static int renew_group(struct xp_throttle *throttle, struct member *member, uint32_t index)
-{
-	struct group *group = &member->groups[index], before = *group;
-	struct xp_sled_result result;
-	int err = 0;
-
-	group->number = throttle->next_group++;
-	group->alias = !group->alias;
-	for (size_t id = 1; id <= member->object->table->function_count; id++)
-		if (member->group_of[id] == index)
-			member->object->alias[id] = group->alias;
-	for (size_t i = 0; i < member->pid_count && !err; i++) {
-		err = attach_group(throttle, member, index, member->pids[i], &result);
-		err = err == -ESRCH ? 0 : err;
-	}
-	xp_attach_detach_groups(throttle->options.attach, err ? &group->number : &before.number, 1);
-	if (err)
-		*group = before;
-	return err;
-}
-
-/* Takes this work's functions of a group out of it, or back into it. Whether there are any. */
-static bool move_functions(const struct xp_throttle *throttle, struct member *member, uint32_t from, uint32_t to,
-			   uint32_t *moved, size_t *moved_count)
-{
-	size_t count = 0;
-
-	for (size_t i = 0; i < throttle->change_count; i++) {
-		size_t index = throttle->changes[i].function;
-		uint32_t id = id_of_index(member, index);
-
-		if (member_of_index(throttle, index) != member || member->group_of[id] != from)
-			continue;
-		member->group_of[id] = to;
-		moved[count++] = id;
-	}
-	*moved_count = count;
-	return count;
-}
-
-/* All of this work's at once, as each renewal costs the others double records. */
-static int leave_groups(struct xp_throttle *throttle)
-{
-	uint32_t *moved = calloc(throttle->change_count + 1, sizeof(*moved));
-	int err = moved ? 0 : -ENOMEM;
-
-	for (size_t m = 0; m < throttle->member_count && !err; m++) {
-		struct member *member = &throttle->members[m];
-		size_t count;
-
-		for (uint32_t g = 0; g < member->group_count && !err; g++) {
-			if (move_functions(throttle, member, g, ALONE, moved, &count))
-				err = renew_group(throttle, member, g);
-			for (size_t i = 0; i < count && err; i++)
-				member->group_of[moved[i]] = g;
-		}
-	}
-	free(moved);
-	return err;
-}
-
-/* What it is changed to is there before what it was goes, unless that is nothing. */
-static int change_one(struct xp_throttle *throttle, struct xp_throttled *one, enum xp_budget_state state)
-{
-	const struct member *member = find_member(throttle, one->object);
-	uint32_t before = one->group;
-	int err;
-
-	one->group = throttle->next_group++;
-	err = attach_everywhere(throttle, member, one, state);
-	if (err) {
-		xp_attach_detach_groups(throttle->options.attach, &one->group, 1);
-		one->group = before;
-		return err;
-	}
-	/* Now it is recorded as well: what it is counted from here on does not count. */
-	if (one->state == XP_BUDGET_COUNTED)
-		one->counted += read_counter(throttle, one);
-	if (before)
-		xp_attach_detach_groups(throttle->options.attach, &before, 1);
-	return 0;
-}
-
-static void note_change(struct xp_throttle *throttle, struct xp_throttled *one, enum xp_budget_state state)
-{
-	uint64_t now = xp_clock_now_tsc();
-
-	read_counter(throttle, one);
-	if (one->state == XP_BUDGET_RECORDED) {
-		one->times++;
-		one->forget = true;
-	} else {
-		one->out_ticks += now - one->since_tsc;
-	}
-	if (one->state == XP_BUDGET_COUNTED)
-		one->counted_ticks += now - one->since_tsc;
-	one->since_tsc = now;
-	one->state = state;
-}
-
-/* In a thread of its own, or in this one: nobody else touches what it does until it is done. */
-static void *work(void *arg)
-{
-	struct xp_throttle *throttle = arg;
-	int err = leave_groups(throttle);
-
-	for (size_t i = 0; i < throttle->change_count && !err; i++) {
-		const struct xp_budget_change *change = &throttle->changes[i];
-		struct xp_throttled *one = find_one(throttle, change->function);
-		int its_err = one ? change_one(throttle, one, change->state) : 0;
-
-		if (one && !its_err)
-			note_change(throttle, one, change->state);
-		err = its_err;
-	}
-	if (err)
-		xp_debug("budget: cannot change the probes of some functions: %s", strerror(-err));
-	throttle->done_tsc = xp_clock_now_tsc();
-	__atomic_store_n(&throttle->done, true, __ATOMIC_RELEASE);
-	return NULL;
-}
+/* ---- work ---- */
 
 static void start_work(struct xp_throttle *throttle)
 {
@@ -486,26 +211,22 @@ static void start_work(struct xp_throttle *throttle)
 	for (size_t i = 0; i < throttle->change_count; i++) {
 		size_t index = throttle->changes[i].function;
 
-		if (!find_one(throttle, index) && !add_one(throttle, member_of_index(throttle, index), index))
+		if (!xp_throttle_find(throttle, index) &&
+		    !add_one(throttle, xp_throttle_member_of(throttle, index), index))
 			throttle->change_count = i; /* no more can be taken out */
 	}
+	if (!throttle->change_count)
+		return;
 	throttle->done = false;
 	throttle->working = true;
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
-	err = pthread_create(&throttle->thread, NULL, work, throttle);
+	err = pthread_create(&throttle->thread, NULL, xp_throttle_work, throttle);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	if (err) {
 		throttle->working = false;
-		work(throttle);
+		xp_throttle_work(throttle);
 	}
-}
-
-static void wait_for_work(struct xp_throttle *throttle)
-{
-	if (throttle->working)
-		pthread_join(throttle->thread, NULL);
-	throttle->working = false;
 }
 
 /* The work is done, and the records from before have come. */
@@ -515,7 +236,7 @@ static void finish_work(struct xp_throttle *throttle)
 
 	wait_for_work(throttle);
 	for (size_t i = 0; i < throttle->change_count; i++) {
-		struct xp_throttled *one = find_one(throttle, throttle->changes[i].function);
+		struct xp_throttled *one = xp_throttle_find(throttle, throttle->changes[i].function);
 
 		/* As it has become: also when that was refused. */
 		xp_budget_set(&throttle->budget, throttle->changes[i].function, one->state, now_ns);
@@ -548,7 +269,7 @@ static uint64_t cpu_since(struct xp_throttle *throttle)
 static void gather_calls(struct xp_throttle *throttle)
 {
 	for (size_t m = 0; m < throttle->member_count; m++) {
-		struct member *member = &throttle->members[m];
+		struct xp_throttle_member *member = &throttle->members[m];
 		struct xp_budget_function *functions = &throttle->budget.functions[member->first];
 
 		for (size_t id = 1; id <= member->object->table->function_count; id++) {
@@ -560,7 +281,7 @@ static void gather_calls(struct xp_throttle *throttle)
 	}
 	for (size_t i = 0; i < throttle->count; i++) {
 		struct xp_throttled *one = &throttle->all[i];
-		uint64_t calls = one->state == XP_BUDGET_COUNTED ? read_counter(throttle, one) : 0;
+		uint64_t calls = one->state == XP_BUDGET_COUNTED ? xp_throttle_read_counter(throttle, one) : 0;
 
 		one->counted += calls;
 		throttle->budget.functions[one->budget_index].calls += calls;

@@ -33,7 +33,7 @@ struct xp_throttled {
 	uint32_t function_id;
 	size_t budget_index;
 	enum xp_budget_state state; /* as it is; only the working thread changes it while it works */
-	uint32_t group;		    /* of its probes */
+	uint32_t group;		    /* of its probes, see struct xp_throttle_way */
 	uint64_t counter;	    /* what its counter was when it was last read */
 	uint64_t counted;	    /* calls while it was out, as far as they were counted */
 	uint64_t since_tsc;	    /* it has been out, or back, since */
@@ -43,16 +43,40 @@ struct xp_throttled {
 	bool forget;		    /* its open calls have to be given up */
 };
 
+/*
+ * How sleds are switched on and off; called from the working thread too. choice->group names what is switched on
+ * together: a later group may have a sled over from an earlier one, and both may be on for a while (then with different
+ * aliases); drop() switches off what is still the group's.
+ */
+struct xp_throttle_way {
+	/* Records the chosen functions in process pid. -ESRCH: it is gone. */
+	int (*record)(void *arg, const struct xp_object *object, pid_t pid, const struct xp_sled_choice *choice,
+		      struct xp_sled_result *result);
+	/* Counts the calls of a function: its counter is first_index plus its id, of 32 bits. */
+	int (*count)(void *arg, const struct xp_object *object, pid_t pid, uint32_t first_index,
+		     const struct xp_sled_choice *choice);
+	/* On return nothing of the group is recorded or counted any more. */
+	void (*drop)(void *arg, uint32_t group);
+};
+
+/* By links of probes. arg is this. */
+struct xp_throttle_links {
+	struct xp_attach *attach;
+	const struct xp_programs *programs;
+	bool all_args;
+};
+extern const struct xp_throttle_way xp_throttle_by_links;
+
 struct xp_throttle;
 
 struct xp_throttle_options {
-	struct xp_attach *attach;	    /* borrowed, as all here */
+	const struct xp_throttle_way *way;
+	void *way_arg;			    /* borrowed, as all here */
 	const struct xp_programs *programs; /* with XP_THROTTLE_MAX counters */
 	struct xp_processes *processes;
 	const struct xp_clock *clock;
 	struct xp_hit_cost hit_cost;
 	double share; /* of the targets' CPU time, 0..1 */
-	bool all_args;
 };
 
 /* -ENOMEM. */
@@ -62,13 +86,14 @@ void xp_throttle_free(struct xp_throttle *throttle);
 
 /*
  * Before its sleds are attached: an object, and how often its functions were called ([function count + 1], index: id)
- * in so many ns of the targets' own CPU time; NULL: not known. -ENOMEM; 0 as well when it is known already.
+ * in so many ns of the targets' own CPU time; NULL: not known. Waits for work that is under way. -ENOMEM; 0 as well
+ * when it is known already.
  */
 int xp_throttle_add_object(struct xp_throttle *throttle, struct xp_object *object, const uint64_t *calls,
 			   uint64_t own_ns);
 /* What is too hot by what is known is never recorded at first. */
 void xp_throttle_begin(struct xp_throttle *throttle);
-/* In place of xp_sleds_attach(). Waits for work that is under way. */
+/* Switches the object on in a process, in place of xp_sleds_attach(). Waits for work that is under way. */
 int xp_throttle_attach(struct xp_throttle *throttle, const struct xp_object *object, pid_t pid,
 		       struct xp_sled_result *result);
 /* The process has no probes any more. Waits for work that is under way; call it before they are taken away. */

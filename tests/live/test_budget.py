@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """--max-overhead: the recording takes no more than its share; what is taken out is named, and nothing else is missed."""
+import random
 import signal
 import statistics
+import subprocess
 import time
 
 import pytest
@@ -105,3 +107,32 @@ def test_from_the_start_of_a_command(program, record, tmp_path):
     entered, left = log_calls(recorded)
     assert (entered["warm"], entered["cold"]) == (warm, cold) and entered == left
     assert set(taken_out(recorded)) == {"hot"} and entered["hot"] < hot
+
+
+def test_killed_while_functions_go_and_come(xprof, busy, tmp_path):
+    """xprof is killed at any moment of the first second, in which it takes functions out and looks at them again."""
+    chance = random.Random(7)
+    target = busy(threads=4)
+    for number in range(8):
+        arguments = ["record", "-q", "--no-samples", "--max-overhead=1%", "-p", target.pid, "-o", tmp_path / f"killed{number}"]
+        process = subprocess.Popen([str(a) for a in (xprof.path, *arguments)])
+        time.sleep(chance.uniform(0.2, 1.6))
+        assert process.poll() is None
+        process.kill()
+        process.wait()
+        target.assert_unharmed()
+
+
+@pytest.mark.parametrize("what, options", [("load", []), ("exec", ["--follow"]), ("fork", ["--follow"]), ("exec", [])])
+def test_restless_target(xprof, record, churn, what, options):
+    """Objects and processes come and go while functions are taken out."""
+    target = churn(what)
+    session = record("--no-samples", "--max-overhead=1%", *options, "-p", target.pid).wait_attached()
+    time.sleep(2.5)
+    target.assert_works()
+    recorded = session.stop().adds_up()
+    assert recorded.status == 0, recorded.messages
+    target.assert_works()
+    checked = xprof("check", recorded.directory)
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+    victim.assert_nothing_left(target.pid)

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The state of a throttle, and what its working thread does. Private to throttle*.c. */
+#ifndef XPROF_THROTTLE_WORK_H
+#define XPROF_THROTTLE_WORK_H
+
+#include <pthread.h>
+
+#include "throttle.h"
+
+#define XP_THROTTLE_ALONE UINT32_MAX /* in place of a group's index: the function has probes of its own, or none */
+
+struct xp_throttle_group {
+	uint32_t number; /* of its probes */
+	bool alias;
+};
+
+struct xp_throttle_member {
+	struct xp_object *object;
+	size_t first;	    /* index in the budget of id 1 */
+	uint32_t *group_of; /* [function count + 1] by id: index in groups, or XP_THROTTLE_ALONE */
+	struct xp_throttle_group *groups;
+	uint32_t group_count;
+	pid_t *pids; /* that have probes; 0: all */
+	size_t pid_count;
+};
+
+struct xp_throttle {
+	struct xp_throttle_options options;
+	struct xp_budget budget;
+	struct xp_throttle_member *members;
+	size_t member_count;
+	struct xp_throttled *all; /* [XP_THROTTLE_MAX] index: counter */
+	size_t count;
+	uint32_t next_group;
+	uint64_t last_tick_tsc;
+	uint64_t cpu_ns;   /* since the last tick that was not put off */
+	double cpu_sum_ns; /* of all ticks, for xp_throttle_spent() */
+	double tracing_sum_ns;
+
+	/* The work that is under way, or done and not yet taken note of. */
+	struct xp_budget_change changes[XP_THROTTLE_MAX];
+	size_t change_count;
+	bool working;
+	pthread_t thread;
+	bool done; /* atomic */
+	uint64_t done_tsc;
+};
+
+struct xp_throttle_member *xp_throttle_member(const struct xp_throttle *throttle, const struct xp_object *object);
+/* Of an index in the budget: its object, and its id there. */
+struct xp_throttle_member *xp_throttle_member_of(const struct xp_throttle *throttle, size_t index);
+uint32_t xp_throttle_id(const struct xp_throttle_member *member, size_t index);
+/* NULL: it has never been taken out. */
+struct xp_throttled *xp_throttle_find(const struct xp_throttle *throttle, size_t budget_index);
+
+/* Calls that its counter has counted since it was last read. */
+uint64_t xp_throttle_read_counter(struct xp_throttle *throttle, struct xp_throttled *one);
+int xp_throttle_attach_group(struct xp_throttle *throttle, const struct xp_throttle_member *member, uint32_t index,
+			     pid_t pid, struct xp_sled_result *result);
+/* A function that is in no group. */
+int xp_throttle_attach_function(struct xp_throttle *throttle, const struct xp_throttled *one,
+				enum xp_budget_state state, pid_t pid);
+
+/* Makes throttle->changes come about; a thread's function. Nobody else touches what it does until throttle->done. */
+void *xp_throttle_work(void *throttle);
+
+#endif
