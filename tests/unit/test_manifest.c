@@ -183,6 +183,78 @@ static void totals_add_up(void **state)
 	json_decref(json);
 }
 
+static void flights_and_budget(void **state)
+{
+	const struct xp_manifest_taken_out taken_out[] = {
+		{ .id = 3, .name = "hot", .times = 2, .out_ns = 1500000000, .counted_ns = 500000000, .calls = 7 },
+		{ .id = 4, .times = 1, .out_ns = 1000000000 },
+	};
+	const struct xp_manifest_object object = { .path = "/bin/a", .taken_out = taken_out, .taken_out_count = 2 };
+	const struct xp_manifest_flight flight = {
+		.log_name = "a.42.flight1.fdr",
+		.cause = "killed",
+		.signal = 11,
+		.error = -ENOSPC,
+		.from_ns = 250000000,
+		.to_ns = 500000000,
+		.records = 9,
+		.synthesized_entries = 2,
+		.synthesized_exits = 1,
+	};
+	const struct xp_manifest_process process = {
+		.pid = 42,
+		.comm = "a",
+		.exe = "/bin/a",
+		.counts = { .seen = 10, .written = 4, .overwritten = 6 },
+		.objects = &object,
+		.object_count = 1,
+		.flights = &flight,
+		.flight_count = 1,
+	};
+	const struct xp_forecast forecast = {
+		.calls_per_s = 2.5, .cost_cores = 0.5, .cost_share = 0.25, .slowdown = 1
+	};
+	struct xp_manifest manifest = minimal();
+	json_t *json;
+
+	(void)state;
+	manifest.processes = &process;
+	manifest.process_count = 1;
+	manifest.counts = process.counts;
+	manifest.forecast = &forecast;
+	manifest.hit_exit_ns = 900;
+	manifest.budget = 0.125;
+	manifest.budget_spent = 0.0625;
+	manifest.flight_bytes = 1 << 20;
+	assert_int_equal(xp_manifest_write(dir_fd, -1, &manifest), 0);
+	json = read_back();
+	assert_int_equal(number(json, "totals.overwritten"), 6);
+	assert_int_equal(number(json, "processes.0.overwritten"), 6);
+	assert_int_equal(number(json, "flight_bytes"), 1 << 20);
+	assert_string_equal(text(json, "processes.0.flights.0.log"), "a.42.flight1.fdr");
+	assert_string_equal(text(json, "processes.0.flights.0.cause"), "killed");
+	assert_string_equal(text(json, "processes.0.flights.0.error"), "No space left on device");
+	assert_int_equal(number(json, "processes.0.flights.0.signal"), 11);
+	assert_int_equal(number(json, "processes.0.flights.0.records"), 9);
+	assert_int_equal(number(json, "processes.0.flights.0.synthesized_entries"), 2);
+	assert_int_equal(number(json, "processes.0.flights.0.synthesized_exits"), 1);
+	assert_true(json_real_value(at(json, "processes.0.flights.0.from_s")) == 0.25);
+	assert_true(json_real_value(at(json, "processes.0.flights.0.to_s")) == 0.5);
+	assert_true(json_real_value(at(json, "forecast.cost_share")) == 0.25);
+	assert_int_equal(number(json, "forecast.hit_ns.exit"), 900);
+	assert_true(json_real_value(at(json, "budget.share")) == 0.125);
+	assert_true(json_real_value(at(json, "budget.spent")) == 0.0625);
+	assert_int_equal(number(json, "processes.0.objects.0.taken_out.0.id"), 3);
+	assert_string_equal(text(json, "processes.0.objects.0.taken_out.0.name"), "hot");
+	assert_int_equal(number(json, "processes.0.objects.0.taken_out.0.times"), 2);
+	assert_int_equal(number(json, "processes.0.objects.0.taken_out.0.calls_counted"), 7);
+	assert_true(json_real_value(at(json, "processes.0.objects.0.taken_out.0.out_s")) == 1.5);
+	/* Not counted is not the same as not called. */
+	assert_null(json_object_get(at(json, "processes.0.objects.0.taken_out.1"), "calls_counted"));
+	assert_null(json_object_get(at(json, "processes.0.objects.0.taken_out.1"), "name"));
+	json_decref(json);
+}
+
 static void processes_and_files(void **state)
 {
 	const struct xp_manifest_object object = { .path = "/bin/\x1b[31mx",

@@ -266,6 +266,56 @@ static void leaves_open_calls_open(void **state)
 	assert_log(world, "e1 e2 ");
 }
 
+/* Function 2 was taken out while calls of it were open. */
+static void ends_calls_that_are_forgotten(void **state)
+{
+	struct world *world = *state;
+
+	enter(world, 1, 100);
+	enter(world, 2, 90);
+	/* At the top: over at once. What the function does after it has come back is a call of its own. */
+	assert_int_equal(xp_thread_forget(world->thread, 2), 0);
+	leave(world, 2, 90);
+	enter(world, 2, 90);
+	leave(world, 2, 90);
+	leave(world, 1, 100);
+	assert_log(world, "e1 e2 x2 e2 x2 x1 ");
+	assert_int_equal(world->thread->counts.synthesized, 1);
+	assert_int_equal(world->thread->counts.filtered[XP_FILTER_UNMATCHED_EXIT], 1);
+}
+
+static void ends_forgotten_calls_with_what_they_called(void **state)
+{
+	struct world *world = *state;
+
+	enter(world, 1, 100);
+	enter(world, 2, 90);
+	enter(world, 2, 80);
+	enter(world, 3, 70);
+	assert_int_equal(xp_thread_forget(world->thread, 2), 0);
+	/* An exit of a call that began while the function was out, at a place that a forgotten one had. */
+	leave(world, 2, 80);
+	leave(world, 3, 70);
+	leave(world, 1, 100);
+	assert_log(world, "e1 e2 e2 e3 x3 x2 x2 x1 ");
+	assert_int_equal(world->thread->counts.synthesized, 2);
+	assert_int_equal(world->synthesized[2], 2);
+	assert_int_equal(world->thread->counts.filtered[XP_FILTER_UNMATCHED_EXIT], 1);
+}
+
+static void forgets_nothing_else(void **state)
+{
+	struct world *world = *state;
+
+	enter(world, 1, 100);
+	enter(world, 3, 90);
+	assert_int_equal(xp_thread_forget(world->thread, 2), 0);
+	leave(world, 3, 90);
+	leave(world, 1, 100);
+	assert_log(world, "e1 e3 x3 x1 ");
+	assert_int_equal(world->thread->counts.synthesized, 0);
+}
+
 static void drops_short_leaf_calls(void **state)
 {
 	struct world *world = *state;
@@ -366,6 +416,9 @@ int main(void)
 		cmocka_unit_test_setup_teardown(keeps_the_caller_of_a_call_at_a_left_place, setup, teardown),
 		cmocka_unit_test_setup_teardown(keeps_what_a_handler_interrupts, setup, teardown),
 		cmocka_unit_test_setup_teardown(leaves_open_calls_open, setup, teardown),
+		cmocka_unit_test_setup_teardown(ends_calls_that_are_forgotten, setup, teardown),
+		cmocka_unit_test_setup_teardown(ends_forgotten_calls_with_what_they_called, setup, teardown),
+		cmocka_unit_test_setup_teardown(forgets_nothing_else, setup, teardown),
 		cmocka_unit_test_setup_teardown(drops_short_leaf_calls, setup_threshold, teardown),
 		cmocka_unit_test_setup_teardown(drops_short_callers_of_dropped_calls, setup_threshold, teardown),
 		cmocka_unit_test_setup_teardown(keeps_short_calls_around_an_event, setup_threshold, teardown),
