@@ -426,6 +426,7 @@ int main(void)
 		TEST(head_is_written),
 		TEST(totals_add_up),
 		TEST(processes_and_files),
+		TEST(flights_and_budget),
 		TEST(threads_are_capped),
 		TEST(stale_leftover_is_replaced),
 		TEST(write_error_leaves_nothing),
