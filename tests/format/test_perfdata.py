@@ -280,6 +280,22 @@ def test_jitdump(perf, write, build, tmp_path, arch):
     assert perf.report(injected, "sym", children=True)["main",] == pytest.approx(1)
 
 
+def test_jitdump_of_a_long_recording(perf, write, build, tmp_path):
+    """The mark stands behind all samples, most of which perf could hand on by then."""
+    image, address = Image(build()), 0x7F0000001000
+    dump = Jitdump(tmp_path / "jit-7.dump", 7, TSC, 1)
+    dump.load(TSC, address, "first")
+    dump.load(TSC + 10 * SECOND, address, "second")
+    path = write([
+        ["map", 0, 7, 7, f"{address - 4096:x}", "10000", "0", "-", "//anon"],
+        ["comm", TSC, 7, 7, "prog"], image.map(TSC, 7),
+        *[user(TSC + i * SECOND // 10 + 1000, 7, 7, 0, [f"{address + 8:x}", *image.chain("main")]) for i in range(300)],
+        ["jit", tmp_path / "jit-7.dump"]])
+    injected = tmp_path / "injected.data"
+    perf("inject", "--jit", "-i", path, "-o", injected)
+    assert perf.report(injected, "sym") == {("first",): 100, ("second",): 200}
+
+
 # perf's own files
 
 RECORDINGS = {

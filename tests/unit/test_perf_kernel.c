@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* The kernel's text, modules and build id from texts and notes as a kernel prints them. */
+#include "perf_kernel.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "fmt_perfdata_reader.h"
+
+static FILE *file_of(char *text)
+{
+	FILE *file = fmemopen(text, strlen(text), "r");
+
+	assert_non_null(file);
+	return file;
+}
+
+static uint64_t text_of(const char *table)
+{
+	char copy[4096];
+	uint64_t address;
+	FILE *file;
+
+	snprintf(copy, sizeof(copy), "%s", table);
+	file = file_of(copy);
+	address = xp_perf_kernel_text(file);
+	fclose(file);
+	return address;
+}
+
+static void test_text(void **state)
+{
+	(void)state;
+	assert_int_equal(text_of("0000000000000000 A fixed_percpu_data\n"
+				 "ffffffff9a800000 T startup_64\n"
+				 "ffffffff9a800000 T _stext\n"
+				 "ffffffff9a800000 T _text\n"
+				 "ffffffff9a800100 T _text\n"),
+			 0xffffffff9a800000);
+	assert_int_equal(text_of("0000000000000000 T _stext\n0000000000000000 T _text\n"), 0);
+	assert_int_equal(text_of("ffffffff9a800000 T _text_end\n"), 0);
+	assert_int_equal(text_of("what\n\n"), 0);
+}
+
+static void test_modules(void **state)
+{
+	char table[] = "xfs 2019328 1 - Live 0xffffffffc0a2b000\n"
+		       "libcrc32c 12288 1 xfs, Live 0xffffffffc05f1000 (E)\n"
+		       "hidden 4096 0 - Live 0x0000000000000000\n"
+		       "cut 1\n";
+	static const struct {
+		uint64_t start, bytes;
+		const char *path;
+	} expected[] = { { 0xffffffffc0a2b000, 2019328, "[xfs]" }, { 0xffffffffc05f1000, 12288, "[libcrc32c]" } };
+	const struct xp_perfdata_options options = { .period = 1, .conversion = { 31, 1u << 31, 0 } };
+	const struct xp_perfdata_features features = { 0 };
+	struct xp_perfdata_violation violation;
+	struct xp_perfdata_record record;
+	struct xp_perfdata_reader reader;
+	struct xp_perfdata *perfdata;
+	int fd = memfd_create("perfdata", 0);
+	FILE *file = file_of(table);
+	static uint8_t bytes[8192];
+	ssize_t size;
+
+	(void)state;
+	assert_int_equal(xp_perfdata_new(&perfdata, fd, &options), 0);
+	assert_int_equal(xp_perf_kernel_modules(perfdata, file), 0);
+	assert_int_equal(xp_perfdata_finish(perfdata, &features), 0);
+	xp_perfdata_free(perfdata);
+	fclose(file);
+	size = pread(fd, bytes, sizeof(bytes), 0);
+	close(fd);
+	assert_int_equal(xp_perfdata_reader_init(&reader, bytes, size, &violation), 0);
+	assert_int_equal(xp_perfdata_reader_next(&reader, &record, &violation), 1); /* TIME_CONV */
+	for (size_t i = 0; i < 2; i++) {
+		assert_int_equal(xp_perfdata_reader_next(&reader, &record, &violation), 1);
+		assert_int_equal(record.type, PERF_RECORD_MMAP);
+		assert_int_equal(record.map.pid, -1);
+		assert_int_equal(record.map.start, expected[i].start);
+		assert_int_equal(record.map.bytes, expected[i].bytes);
+		assert_string_equal(record.map.path, expected[i].path);
+	}
+	assert_int_equal(xp_perfdata_reader_next(&reader, &record, &violation), 0);
+}
+
+#define NOTE(name_bytes, bytes, type) name_bytes, 0, 0, 0, bytes, 0, 0, 0, type, 0, 0, 0
+
+static void test_build_id(void **state)
+{
+	static const uint8_t notes[] = { NOTE(6, 1, 0),
+					 'L',
+					 'i',
+					 'n',
+					 'u',
+					 'x',
+					 0,
+					 0,
+					 0,
+					 9,
+					 0,
+					 0,
+					 0,
+					 NOTE(4, 3, 1),
+					 'G',
+					 'N',
+					 'U',
+					 0,
+					 7,
+					 7,
+					 7,
+					 0,
+					 NOTE(4, 5, 3),
+					 'G',
+					 'N',
+					 'U',
+					 0,
+					 1,
+					 2,
+					 3,
+					 4,
+					 5,
+					 0,
+					 0,
+					 0 };
+	uint8_t id[4] = { 0 }, whole[20];
+
+	(void)state;
+	assert_int_equal(xp_perf_kernel_build_id(notes, sizeof(notes), whole, sizeof(whole)), 5);
+	assert_memory_equal(whole, "\1\2\3\4\5", 5);
+	assert_int_equal(xp_perf_kernel_build_id(notes, sizeof(notes), id, sizeof(id)), 4);
+	for (size_t cut = 0; cut < sizeof(notes); cut++) {
+		uint8_t *copy = malloc(cut + 1);
+
+		memcpy(copy, notes, cut);
+		assert_int_equal(xp_perf_kernel_build_id(copy, cut, whole, sizeof(whole)), 0);
+		free(copy);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_text),
+		cmocka_unit_test(test_modules),
+		cmocka_unit_test(test_build_id),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
