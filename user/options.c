@@ -17,10 +17,10 @@ const struct xp_command_info xp_command_table[XP_COMMANDS] = {
 		.name = "record",
 		.synopsis = "(-p PID[,PID...] | -t TID | -a | --exec PATH | -- CMD [ARG...])",
 		.summary = "record function calls and samples of running processes",
-		.description = "Samples the target and writes one gperftools CPU profile for each process. Where a target "
-			       "is built with -fxray-instrument it also attaches to its XRay sleds and writes every call "
-			       "into an FDR log. It ends after --duration, with the target, or at the first SIGINT or "
-			       "SIGTERM; a second signal aborts.",
+		.description = "Samples the target and writes one gperftools CPU profile for each process and one "
+			       "perf.data of all. Where a target is built with -fxray-instrument it also attaches to its "
+			       "XRay sleds and writes every call into an FDR log. It ends after --duration, with the "
+			       "target, or at the first SIGINT or SIGTERM; a second signal aborts.",
 		.operands_max = UINT_MAX,
 		.operands = XP_OPERAND_CHILD,
 	},
