@@ -314,7 +314,7 @@ int xp_jit_refresh(struct xp_jit *jit, const struct xp_space *space, uint64_t no
 {
 	int ret = 0;
 
-	jit->bytes.left = BYTES_OF_REFRESH;
+	xp_jit_bytes_begin(&jit->bytes, BYTES_OF_REFRESH);
 	xp_jit_code_bind(jit->code, space);
 	if (space) {
 		refresh_jvm(jit, space, now_tsc);
@@ -338,7 +338,7 @@ int xp_jit_told(struct xp_jit *jit, const struct xp_space *space, uint64_t tsc)
 {
 	int ret;
 
-	jit->bytes.left = BYTES_OF_REFRESH;
+	xp_jit_bytes_begin(&jit->bytes, BYTES_OF_REFRESH);
 	xp_jit_code_bind(jit->code, space);
 	ret = refresh_gdbs(jit, tsc, true);
 	xp_jit_code_bind(jit->code, NULL);

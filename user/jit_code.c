@@ -320,7 +320,7 @@ static bool is_in_file(const struct xp_jit_code *code, uint64_t address)
 	return vma && !xp_file_may_be_jit(vma->file);
 }
 
-static bool is_range(const struct xp_jit_code *code, uint64_t start, uint64_t size)
+bool xp_jit_code_can_be(const struct xp_jit_code *code, uint64_t start, uint64_t size)
 {
 	return size && size <= XP_JIT_SIZE_MAX && start < ADDRESS_END && size <= ADDRESS_END - start &&
 	       !is_in_file(code, start) && !is_in_file(code, start + size - 1);
@@ -416,7 +416,7 @@ int xp_jit_code_load(struct xp_jit_code *code, const struct xp_jit_load *load, u
 	uint32_t number = code->count;
 	int err = 0;
 
-	if (!is_range(code, load->start, load->size))
+	if (!xp_jit_code_can_be(code, load->start, load->size))
 		return -EINVAL;
 	entry.hash = hash_of(load->code, load->size);
 	entry.name = clean_name(load->name);
@@ -444,7 +444,7 @@ int xp_jit_code_move(struct xp_jit_code *code, uint32_t index, uint64_t tsc, uin
 
 	if (!node)
 		return -ENOENT;
-	if (!is_range(code, new_start, entry->size))
+	if (!xp_jit_code_can_be(code, new_start, entry->size))
 		return -EINVAL;
 	old_start = entry->start;
 	if (old_start == new_start)

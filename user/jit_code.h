@@ -67,6 +67,8 @@ void xp_jit_code_free(struct xp_jit_code *code);
  */
 void xp_jit_code_bind(struct xp_jit_code *code, const struct xp_space *space);
 
+/* Whether code can be there at all: if not, a load is refused, and its bytes need not be read. */
+bool xp_jit_code_can_be(const struct xp_jit_code *code, uint64_t start, uint64_t size);
 /*
  * index: of the code, from 0 on, one more for each; NULL: not wanted. Code that is there already, with the same range,
  * name and bytes, keeps its index. -EINVAL a range that cannot be, -ENOSPC there is no room for more (it is counted as

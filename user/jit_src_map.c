@@ -122,11 +122,14 @@ static int take(void *arg, const struct xp_perf_map_entry *entry)
 		.start = entry->start,
 		.size = entry->size,
 		.name = entry->name,
-		.code = xp_jit_bytes_read(taker->bytes, entry->start, entry->size),
 	};
-	int err = xp_jit_code_load(taker->code, &load, NULL);
+	int err;
 
-	return err == -ENOMEM ? err : 0; /* what cannot be code, or finds no room, is left out */
+	if (!xp_jit_code_can_be(taker->code, entry->start, entry->size))
+		return 0;
+	load.code = xp_jit_bytes_read(taker->bytes, entry->start, entry->size);
+	err = xp_jit_code_load(taker->code, &load, NULL);
+	return err == -ENOMEM ? err : 0; /* what finds no room is left out, and counted */
 }
 
 static void remember(struct xp_jit_src_map *map, const char *bytes, size_t count)

@@ -139,7 +139,7 @@ static int setup(void **state)
 
 	assert_non_null(f);
 	f->bytes_left = 256 << 20;
-	f->bytes = (struct xp_jit_bytes){ .pid = getpid(), .left = 10000 };
+	f->bytes = (struct xp_jit_bytes){ .pid = getpid(), .left = 100000 };
 	assert_int_equal(xp_target_status(&status, getpid(), xp_target_start_time(getpid())), 0);
 	snprintf(f->path, sizeof(f->path), "/tmp/perf-%d.map", status.inner_pid);
 	unlink(f->path);
@@ -255,7 +255,33 @@ static void test_code(void **state)
 	refresh(f, 200);
 	assert_memory_equal(f->seen, "\0\0\0\0", 4);
 	assert_int_equal(xp_jit_code_count(f->code), 2);
-	assert_int_equal(f->bytes.left, 10000 - 3 - 0x2000);
+	assert_int_equal(f->bytes.left, 100000 - 3 - 0x2000);
+}
+
+/* Functions that lie side by side are read in one go, and stay what they are. */
+static void test_code_of_many(void **state)
+{
+	struct fixture *f = *state;
+	uint8_t *pages = mmap(NULL, 0x12000, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	assert_ptr_not_equal(pages, MAP_FAILED);
+	assert_int_equal(munmap(pages + 0x11000, 0x1000), 0);
+	for (size_t i = 0; i < 0x11000; i++)
+		pages[i] = (uint8_t)(i >> 4);
+	refresh(f, 100);
+	for (size_t at = 0; at < 0x11000; at += 0x10) {
+		uint8_t expected[16];
+
+		/* One of the last reaches beyond the end. */
+		fprintf(f->file, "%lx %x f%zx\n", (unsigned long)pages + at, at == 0x10fe0 ? 0x80 : 0x10, at);
+		if (at % 0x100 && at < 0x10f00)
+			continue;
+		xp_jit_bytes_begin(&f->bytes, 100000);
+		refresh(f, 200 + at);
+		memset(expected, at == 0x10fe0 ? 0 : (uint8_t)(at >> 4), sizeof(expected));
+		assert_memory_equal(f->seen, expected, sizeof(expected));
+	}
+	munmap(pages, 0x11000);
 }
 
 static void test_long(void **state)
@@ -297,6 +323,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_written_anew, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_replaced, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_code, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_code_of_many, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_long, setup, teardown),
 		cmocka_unit_test(test_none),
 	};
