@@ -81,6 +81,7 @@ static int open_registry(struct xp_jit *jit, unsigned int image)
 		.dir_fd = jit->jits->dir_fd,
 		.pid = jit->pid,
 		.image = image - 1,
+		.to_the_letter = jit->jits->to_the_letter,
 		.start_tsc = jit->jits->start_tsc,
 	};
 	struct xp_jit_observer observer = { xp_jit_dump_out_load, xp_jit_dump_out_move, NULL };

@@ -29,6 +29,7 @@ struct xp_jits {
 	uint64_t bytes_left; /* XP_JIT_BYTES_LEFT */
 	bool jvm_attach;     /* ask JVMs for perf maps */
 	bool with_dumps;     /* write jitdumps, too */
+	bool to_the_letter;  /* of their specification, which perf does not take */
 	int dir_fd;	     /* there */
 	uint64_t start_tsc;  /* of the recording */
 	/*

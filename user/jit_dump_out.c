@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "fmt_jitdump.h"
+#include "jit_eh_frame.h"
 #include "util.h"
 
 #define FILL_BYTE 0xcc /* int3: disassembles into one row for each address, and is no code that anybody compiles */
@@ -57,6 +58,7 @@ static int begin(struct xp_jit_dump_out *out)
 		.pid = (uint32_t)out->options.pid,
 		.timestamp = out->options.start_tsc,
 		.arch_timestamp = true,
+		.to_the_letter = out->options.to_the_letter,
 	};
 
 	out->lost = calloc(XP_JIT_CODES_MAX / 8, 1);
@@ -140,22 +142,48 @@ static int put_lines(struct xp_jit_dump_out *out, const struct xp_jit_load *load
 	return err;
 }
 
+/* With the header before it, .eh_frame lies elsewhere. -ENOENT: it has nothing that can be laid out anew. */
+static int lay_anew(struct xp_jit_eh_frame *made, const struct xp_jit_load *load)
+{
+	struct xp_jit_eh_frames frames;
+	int err = xp_jit_eh_frames_read(&frames, load->eh_frame, load->eh_frame_bytes,
+					load->start + ((load->size + 7) & ~7ull));
+
+	if (err)
+		return err;
+	err = xp_jit_eh_frame_make(made, &frames, load->start, load->size, true);
+	xp_jit_eh_frames_free(&frames);
+	return err;
+}
+
 /*
  * Unmapped: perf would map what it takes for mapped behind the code, over the functions that are there. It needs the
  * data for no sample of a recording, whose chains are unwound already.
  */
 static int put_unwinding(struct xp_jit_dump_out *out, const struct xp_jit_load *load)
 {
-	const struct xp_jitdump_unwinding unwinding = {
+	struct xp_jitdump_unwinding unwinding = {
 		.eh_frame = load->eh_frame,
 		.eh_frame_bytes = load->eh_frame_bytes,
 		.eh_frame_hdr = load->eh_frame_hdr,
 		.eh_frame_hdr_bytes = load->eh_frame_hdr_bytes,
 	};
+	struct xp_jit_eh_frame made = { 0 };
+	int err;
 
 	if (!load->eh_frame_hdr_bytes)
 		return 0;
-	return xp_jitdump_unwinding_info(out->dump, timestamp_of(out, load->tsc), &unwinding);
+	if (out->options.to_the_letter && load->eh_frame_bytes) {
+		if (lay_anew(&made, load))
+			return 0; /* the function goes without */
+		unwinding.eh_frame = made.frame;
+		unwinding.eh_frame_bytes = made.frame_bytes;
+		unwinding.eh_frame_hdr = made.header;
+		unwinding.eh_frame_hdr_bytes = made.header_bytes;
+	}
+	err = xp_jitdump_unwinding_info(out->dump, timestamp_of(out, load->tsc), &unwinding);
+	xp_jit_eh_frame_free(&made);
+	return err;
 }
 
 /* ---- code ---- */

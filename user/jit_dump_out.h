@@ -9,6 +9,7 @@
 #ifndef XPROF_JIT_DUMP_OUT_H
 #define XPROF_JIT_DUMP_OUT_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -26,6 +27,7 @@ struct xp_jit_dump_out_options {
 	pid_t pid;	    /* as in perf.data */
 	unsigned int image; /* 0 the first that has this pid, 1 the next (after exec, or when the pid is used again) */
 	uint64_t start_tsc; /* of the recording: code that is older is as old as it */
+	bool to_the_letter; /* version 2, unwinding data in the text's order: perf takes neither */
 };
 
 struct xp_jit_dump_out_counts {

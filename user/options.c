@@ -182,6 +182,8 @@ const struct xp_option xp_option_table[] = {
 	  "Write the files into this directory; one that exists becomes DIR.old. Default: xprof.out." },
 	{ "fdr-version", 0, "N", "1|5", XP_OPTION_NUMBER, ON(RECORD), SETS(fdr_version), "Output",
 	  "Version of the FDR logs. Default: 1, and 5 when typed events are recorded." },
+	{ "jitdump-version", 0, "N", "1|2", XP_OPTION_NUMBER, ON(RECORD), SETS(jitdump_version), "Output",
+	  "Version of the jitdumps: 1 as perf takes them, 2 to the letter of their specification. Default: 1." },
 	{ "limit", 0, "N", "max", XP_OPTION_COUNT, ON(REPORT), SETS(limit), "Output",
 	  "Functions of each process, or max for all. Default: 30." },
 	{ "sort", 0, "BY", "flat|cum|time", XP_OPTION_CHOICE, ON(REPORT), SETS(sort), "Output",
@@ -686,6 +688,7 @@ int xp_options_parse(struct xp_options *options, int argc, char **argv)
 	*options = (struct xp_options){
 		.output_dir = "xprof.out",
 		.fdr_version = 1,
+		.jitdump_version = 1,
 		.hz = 99,
 		.buffer_bytes = 4 << 20,
 		.limit = 30,

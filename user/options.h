@@ -134,6 +134,7 @@ struct xp_options {
 	unsigned int args;	       /* 0: only what entry sleds with arguments give; 1..6 */
 	uint64_t min_duration_ns;      /* shorter calls are dropped; 0: none */
 	unsigned int fdr_version;      /* 1 (default) or 5 */
+	unsigned int jitdump_version;  /* 1 (default) or 2 */
 	double max_overhead;	       /* share of the target's CPU time; 0: no matter */
 	uint64_t flight_bytes;	       /* --flight: of each process's newest records; 0: all records, on disk */
 	enum xp_uprobes uprobes;

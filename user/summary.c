@@ -95,16 +95,45 @@ static void print_profiles(const struct xp_recording *rec)
 	fprintf(stderr, "    xprof report %s\n    go tool pprof -top %s/%s\n", dir, dir, most->name);
 }
 
+/* What is in all jitdumps. */
+static struct xp_jit_dump_out_counts count_jitdumps(const struct xp_recording *rec)
+{
+	struct xp_jit_dump_out_counts all = { 0 };
+
+	for (size_t i = 0; i < rec->samples.tasks.image_count; i++) {
+		const struct xp_image *image = rec->samples.tasks.images[i];
+		struct xp_jit_dump_out_counts dump = { 0 };
+
+		if (!image->jit || !xp_jit_dump(image->jit, &dump))
+			continue;
+		all.functions += dump.functions;
+		all.functions_lost += dump.functions_lost;
+		all.bytes += dump.bytes;
+	}
+	return all;
+}
+
 static void print_perf(const struct xp_recording *rec)
 {
+	const struct xp_jit_dump_out_counts jit = count_jitdumps(rec);
 	const struct xp_perf_out *perf = rec->samples.perf;
-	const char *dir = rec->outdir.path;
+	const char *dir = rec->outdir.path, *name = XP_PERF_OUT_NAME;
 
+	if (jit.functions_lost)
+		xp_warn("%" PRIu64 " functions are not in the jitdumps: they are too large, or there was no room",
+			jit.functions_lost);
+	if (jit.bytes)
+		fprintf(stderr, "  %s/jit-*.dump  %" PRIu64 " functions, %.1f KB\n", dir, jit.functions,
+			jit.bytes / 1e3);
 	if (!perf || !xp_perf_out_samples(perf))
 		return;
-	fprintf(stderr, "  %s/" XP_PERF_OUT_NAME "  %" PRIu64 " samples, %.1f KB\n", dir, xp_perf_out_samples(perf),
+	fprintf(stderr, "  %s/%s  %" PRIu64 " samples, %.1f KB\n", dir, name, xp_perf_out_samples(perf),
 		xp_perf_out_bytes(perf) / 1e3);
-	fprintf(stderr, "    perf report -i %s/" XP_PERF_OUT_NAME "\n", dir);
+	if (jit.bytes && rec->options->jitdump_version == 1) {
+		fprintf(stderr, "    perf inject --jit -i %s/%s -o %s/perf.jit.data\n", dir, name, dir);
+		name = "perf.jit.data";
+	}
+	fprintf(stderr, "    perf report -i %s/%s\n", dir, name);
 }
 
 /* The newest logs of a flight recorder; the rest can be seen in the directory. */

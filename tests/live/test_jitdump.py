@@ -57,6 +57,8 @@ class Injected:
         (self.entry,) = [e for e in recorded.manifest["samples"]["profiles"] if e["pid"] == pid]
         assert self.entry["jit"]["dump_functions"] and not self.entry["jit"]["dump_functions_lost"], recorded.messages
         self.dump = self.directory / self.entry["jit"]["dump"]
+        next_data = self.directory / "perf.jit.data"
+        assert f"perf inject --jit -i {self.directory}/perf.data -o {next_data}\n    perf report -i {next_data}\n" in recorded.messages
         # What perf finds in maps is none of the recording's.
         pathlib.Path(f"/tmp/perf-{pid}.map").unlink(missing_ok=True)
         perf("inject", "--jit", "-i", self.directory / "perf.data", "-o", path)
@@ -127,6 +129,19 @@ def test_node_jitdump(run, injected, tmp_path):
     found.assert_like_profile(HOT)
     assert not list(place.glob("jitted-*"))
     assert re.search(r" debug of \w+, \d+ lines\n +0x\w+ node:internal/\S+:\d+", found.text())
+
+
+def test_to_the_letter(run, record, xprof, perf, tmp_path):
+    """What perf cannot read it is not told of."""
+    need("node")
+    node = run(["node", "--perf-basic-prof", PROGRAMS / "hot.js", "60"])
+    perf_map = pathlib.Path(f"/tmp/perf-{node.pid}.map")
+    recording.wait_until(lambda: perf_map.exists() and "leaf" in perf_map.read_text(errors="replace"), "no perf map")
+    recorded = record("--no-sleds", "-d", "1", "--jitdump-version", "2", "-p", node.pid).finish()
+    assert recorded.status == 0 and "perf inject" not in recorded.messages
+    text = xprof("dump", recorded.directory / f"jit-{node.pid}.dump").stdout
+    assert text.startswith("# jitdump, version 2, little-endian") and " load " in text
+    perf("inject", "--jit", "-i", recorded.directory / "perf.data", "-o", tmp_path / "injected.data")
 
 
 @pytest.mark.parametrize("version", [14, 19])
