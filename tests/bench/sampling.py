@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """
-What sampling costs, beside `perf record -a -g`, on CPUs that are all busy.
+What sampling costs, beside `perf record -a -g`, on CPUs that are all busy. Both follow frame pointers; snapshots of
+stacks have their own rows.
 
 CPU time of a sample has two parts. One is the tool's own, user and system, from its start to its last file, divided by
 the samples. The other is paid by who is interrupted, and no clock of the tool's shows it: see busy.c. It is the median of
@@ -10,6 +11,7 @@ of it is the timer's interrupt alone, which no tool can save; an event that nobo
 import contextlib
 import os
 import pathlib
+import resource
 import shutil
 import signal
 import statistics
@@ -20,6 +22,7 @@ import tracers
 from tracers import DIR, house
 
 RATES_HZ = (99, 999, 4999)
+STACK_RATES_HZ = (99, 999)  # with snapshots perf writes 8 KB for each sample
 BIN_US = 0.25
 IDLE_PROCESSES = 300
 STATS = pathlib.Path("/proc/sys/kernel/bpf_stats_enabled")
@@ -78,6 +81,7 @@ class Cost:
     def __init__(self):
         self.samples = 0
         self.cpu_s = 0.0
+        self.unwind_cpu_s = 0.0  # afterwards
         self.peak_rss_bytes = 0
         self.bytes = 0
         self.profile_bytes = 0
@@ -96,13 +100,13 @@ def on_disk(directory):
 
 
 @contextlib.contextmanager
-def xprof(hz):
+def xprof(hz, way="fp"):
     """xprof record -a until the end of the block; its cost is complete then."""
     directory = DIR / "samples.out"
     shutil.rmtree(directory, ignore_errors=True)
     cost, recording = Cost(), tracers.Recording()
     try:
-        argv = [house.XPROF, "record", "-q", "-a", "-F", hz, "-o", directory]
+        argv = [house.XPROF, "record", "-q", "-a", "-F", hz, "--call-graph", way, "-o", directory]
         with tracers.running(argv, signal.SIGINT) as process:
             yield cost
             process.send_signal(signal.SIGINT)
@@ -123,25 +127,35 @@ def perf_samples(data):
     raise tracers.BenchError("perf has taken no sample")
 
 
+def unwind_cpu_s(data):
+    """What it takes to make call chains of the snapshots in a perf.data."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    house.run(["perf", "script", "--no-inline", "-F", "ip", "-i", data], timeout=600)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
 @contextlib.contextmanager
-def perf(hz):
+def perf(hz, way="fp"):
     """perf record -a -g"""
     data = DIR / "samples.data"
     cost, recording = Cost(), tracers.Recording()
     try:
-        argv = ["perf", "record", "-q", "-a", "-g", "-F", hz, "-o", data]
+        argv = ["perf", "record", "-q", "-a", "--call-graph", way, "-F", hz, "-o", data]
         with tracers.running(argv, signal.SIGINT, ok=(0, -signal.SIGINT)) as process:
             yield cost
             process.send_signal(signal.SIGINT)
             recording.wait(process)
         cost.samples, cost.bytes, cost.cpu_s = perf_samples(data), data.stat().st_size, recording.cpu_s
+        if way == "dwarf":
+            cost.unwind_cpu_s = unwind_cpu_s(data)
     finally:
         data.unlink(missing_ok=True)
 
 
-def record(load, tool, hz, seconds):
+def record(load, tool, hz, seconds, way="fp"):
     with load.watched() as rates:
-        with tool(hz) as cost:
+        with tool(hz, way) as cost:
             time.sleep(seconds)
     cost.rates = rates
     return cost
@@ -190,6 +204,25 @@ def measure_cost(table, load, hz, rounds, seconds):
     table.add(f"{what}: xprof / perf, without the timer's interrupt", f"{above['xprof'] / above['perf']:.2f}")
     table.add(f"{what}: lost", ", ".join(map(str, figures["lost"])), "0", not any(figures["lost"]))
     table.add(f"{what}: peak RSS", f"{max(figures['rss']) / 1e6:.1f} MB", "64 MB", max(figures["rss"]) < 64e6)
+
+
+def measure_stacks(table, load, hz, rounds, seconds):
+    """Of code without frame pointers too: xprof's default beside the way of perf that sees as much, but unwinds later."""
+    ours, theirs = [], []
+    for _ in range(rounds):
+        ours.append(record(load, xprof, hz, seconds, "auto"))
+        theirs.append(record(load, perf, hz, seconds, "dwarf"))
+    what = f"unwinding at {hz} Hz for {seconds} s"
+    own = statistics.median(x.tool_us for x in ours)
+    recording = statistics.median(x.tool_us for x in theirs)
+    later = statistics.median(x.unwind_cpu_s / x.samples * 1e6 for x in theirs)
+    table.add(f"{what}: a sample, us of its own",
+              f"xprof {own:.1f}, perf --call-graph dwarf {recording:.1f}, and perf script {later:.1f}")
+    value = own / (recording + later)
+    table.add(f"{what}: xprof / perf, own CPU time", f"{value:.2f}", "0.5", value <= 0.5)
+    table.add(f"{what}: lost", ", ".join(str(x.lost) for x in ours), "0", not any(x.lost for x in ours))
+    peak = max(x.peak_rss_bytes for x in ours)
+    table.add(f"{what}: peak RSS", f"{peak / 1e6:.1f} MB", "64 MB", peak < 64e6)
 
 
 def measure_bytes(table, seconds):
@@ -253,5 +286,7 @@ def bench(table, quick):
                 record(load, tool, 99, 1)
             for hz in RATES_HZ:
                 measure_cost(table, load, hz, 1 if quick else 3, 5 if quick else 10)
+            for hz in STACK_RATES_HZ:
+                measure_stacks(table, load, hz, 1 if quick else 3, 5 if quick else 10)
         measure_bytes(table, 10 if quick else 60)
     measure_start(table, 3 if quick else 9)
