@@ -44,6 +44,11 @@ test	golang-go
 test	lld optional
 test	strace
 test	gdb
+test	nodejs optional
+test	php-cli optional
+test	php-opcache php8.2-opcache optional
+test	openjdk-17-jdk-headless default-jdk-headless optional
+test	erlang-base optional
 test	linux-perf linux-tools-generic optional
 test	nodejs optional
 test	php-cli optional
