@@ -90,6 +90,12 @@ static int add(struct xp_jit_samples *jits, struct xp_image *image, struct xp_sp
 	return 0;
 }
 
+int xp_jit_samples_seen(struct xp_jit_samples *jits, struct xp_image *image, struct xp_space *space,
+			const struct xp_vma *leaf)
+{
+	return jits->jits.clock && xp_file_may_be_jit(leaf->file) ? need_jit(jits, image, space) : 0;
+}
+
 int xp_jit_samples_name(struct xp_jit_samples *jits, struct xp_image *image, struct xp_space *space, uint64_t tsc,
 			struct xp_profile_frame *frames, size_t count)
 {

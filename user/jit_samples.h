@@ -30,6 +30,10 @@ struct xp_jit_samples {
 /* A sample goes on its way. */
 typedef int xp_jit_deliver(void *arg, struct xp_image *image, const struct xp_profile_frame *frames, size_t count);
 
+/* A sample hit this mapping whose frames are not known yet: looks for what tells of JIT code there. -ENOMEM. */
+int xp_jit_samples_seen(struct xp_jit_samples *jits, struct xp_image *image, struct xp_space *space,
+			const struct xp_vma *leaf);
+
 /*
  * Names the frames (leaf first) of a sample. 0: they are as they shall be, and are counted; 1: they have to wait, and
  * were copied; -ENOMEM.

@@ -289,9 +289,11 @@ int xp_samples_record(struct xp_samples *samples, const struct xp_rec *rec, size
 	err = unwind(samples, &sample, record, true);
 	if (err != 1)
 		return err;
-	/* When it goes on, the process may be gone, and with it a container's files. */
+	/* When it goes on, the process may be gone, and with it a container's files and what tells of JIT code. */
 	leaf = xp_space_find(sample.space, record->ip);
 	err = leaf ? keep_file(samples, sample.pid, leaf) : 0;
+	if (!err && leaf)
+		err = xp_jit_samples_seen(&samples->jit, sample.image, sample.space, leaf);
 	if (err)
 		return err;
 	sample.since_ns = now_ns();
