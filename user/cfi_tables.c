@@ -278,7 +278,7 @@ int xp_cfi_tables_ask(struct xp_cfi_tables *tables, const struct xp_file *file, 
 		entry->state = XP_CFI_ABSENT;
 		return 0;
 	}
-	if (tables->job_count == XP_CFI_WAITING_MAX)
+	if (!xp_cfi_tables_have_room(tables))
 		return -EAGAIN;
 	job = malloc(sizeof(*job) + strlen(path) + 1);
 	if (!job)
@@ -295,6 +295,11 @@ int xp_cfi_tables_ask(struct xp_cfi_tables *tables, const struct xp_file *file, 
 	entry->state = XP_CFI_BUILDING;
 	serve_jobs(tables);
 	return 0;
+}
+
+bool xp_cfi_tables_have_room(const struct xp_cfi_tables *tables)
+{
+	return tables->job_count < XP_CFI_WAITING_MAX;
 }
 
 int xp_cfi_tables_fd(const struct xp_cfi_tables *tables)

@@ -7,6 +7,8 @@
 #ifndef XPROF_CFI_TABLES_H
 #define XPROF_CFI_TABLES_H
 
+#include <stdbool.h>
+
 #include "cfi_table.h"
 #include "space.h"
 
@@ -37,6 +39,8 @@ enum xp_cfi_state xp_cfi_tables_get(struct xp_cfi_tables *tables, const struct x
  * and is XP_CFI_ABSENT at once. -EAGAIN: too many are waiting, ask again later; -ENOMEM; those of dup(2).
  */
 int xp_cfi_tables_ask(struct xp_cfi_tables *tables, const struct xp_file *file, int fd);
+/* Whether one more file may wait. */
+bool xp_cfi_tables_have_room(const struct xp_cfi_tables *tables);
 /* Readable when xp_cfi_tables_collect() has something to do. It remains the tables'. */
 int xp_cfi_tables_fd(const struct xp_cfi_tables *tables);
 /* Takes what is finished: how many files have become XP_CFI_READY or XP_CFI_ABSENT that were XP_CFI_BUILDING. */

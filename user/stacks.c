@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "allowance.h"
 #include "cfi_tables.h"
 #include "mapped_file.h"
 #include "stack_sizes.h"
@@ -21,6 +22,7 @@ struct xp_stacks {
 	struct xp_unwinder *unwinder;
 	struct xp_stack_sizes *sizes;
 	size_t asked; /* tables that are being made */
+	struct xp_allowance opening;
 };
 
 static int table_of(void *arg, const struct xp_file *file, const struct xp_cfi_table **table)
@@ -70,23 +72,32 @@ void xp_stacks_free(struct xp_stacks *stacks)
 	free(stacks);
 }
 
+static bool may_ask(struct xp_stacks *stacks)
+{
+	return xp_cfi_tables_have_room(stacks->tables) && xp_allowance_is_left(&stacks->opening, xp_allowance_now());
+}
+
 bool xp_stacks_pending(struct xp_stacks *stacks, const struct xp_file *file)
 {
 	const struct xp_cfi_table *table;
+	enum xp_cfi_state state = xp_cfi_tables_get(stacks->tables, file, &table);
 
-	return xp_cfi_tables_get(stacks->tables, file, &table) == XP_CFI_BUILDING;
+	return state == XP_CFI_BUILDING || (state == XP_CFI_UNASKED && !may_ask(stacks));
 }
 
 static int ask(struct xp_stacks *stacks, pid_t pid, const struct xp_vma *vma)
 {
 	const struct xp_cfi_table *table;
+	uint64_t begin_ns;
 	int fd, err;
 
 	if (vma->file->kind != XP_FILE_DISK && vma->file->kind != XP_FILE_VDSO)
 		return 0;
-	if (xp_cfi_tables_get(stacks->tables, vma->file, &table) != XP_CFI_UNASKED)
+	if (xp_cfi_tables_get(stacks->tables, vma->file, &table) != XP_CFI_UNASKED || !may_ask(stacks))
 		return 0;
+	begin_ns = xp_allowance_now();
 	fd = xp_mapped_file_open(pid, vma);
+	xp_allowance_spend(&stacks->opening, xp_allowance_now() - begin_ns);
 	err = xp_cfi_tables_ask(stacks->tables, vma->file, fd);
 	if (fd >= 0)
 		close(fd);

@@ -34,7 +34,7 @@ int xp_stacks_unwind(struct xp_stacks *stacks, pid_t pid, pid_t tid, const struc
 		     const struct xp_unwind_thread *thread, bool has_time, struct xp_profile_frame *frames,
 		     struct xp_unwind_result *result);
 
-/* Whether the table of a file is still being made. */
+/* Whether the table of a file is still being made, or cannot be asked for yet. */
 bool xp_stacks_pending(struct xp_stacks *stacks, const struct xp_file *file);
 /* Takes the tables that were made since. Returns their number, or a negative errno. Never blocks. */
 int xp_stacks_collect(struct xp_stacks *stacks);
