@@ -16,7 +16,7 @@
 #include "util.h"
 
 #define GDB_SOURCES_MAX 4
-#define FINISH_LOOKS_MAX 64 /* of some MiB each */
+#define LOOK_NS 100000000ull /* of time, in one look */
 #define JVM_PAUSE_NS 2000000000ull
 #define JVM_PATIENCE_MS 5000	     /* at the end */
 #define BYTES_OF_REFRESH (32u << 20) /* of code, from memory */
@@ -44,6 +44,9 @@ struct xp_jit {
 	struct xp_jit_code *code;
 	uint64_t refreshed_tsc;
 	struct xp_jit_bytes bytes;
+	uint64_t look_end_ns;
+	bool is_finished;
+	int finish_err;
 
 	struct xp_jit_src_dump *dump;
 	bool dump_failed;
@@ -114,16 +117,25 @@ int xp_jit_new(struct xp_jit **jit, struct xp_jits *jits, pid_t pid, unsigned in
 	return 0;
 }
 
+/* There may be thousands of processes before a recording ends. */
+static void close_sources(struct xp_jit *jit)
+{
+	xp_jit_src_dump_free(jit->dump);
+	jit->dump = NULL;
+	xp_jit_src_map_free(jit->map);
+	jit->map = NULL;
+	for (size_t i = 0; i < jit->gdb_count; i++)
+		xp_jit_src_gdb_free(jit->gdbs[i].source);
+	jit->gdb_count = 0;
+	xp_jit_src_jvm_stop(&jit->jvm);
+	xp_jit_bytes_free(&jit->bytes);
+}
+
 void xp_jit_free(struct xp_jit *jit)
 {
 	if (!jit)
 		return;
-	xp_jit_src_dump_free(jit->dump);
-	xp_jit_src_map_free(jit->map);
-	for (size_t i = 0; i < jit->gdb_count; i++)
-		xp_jit_src_gdb_free(jit->gdbs[i].source);
-	xp_jit_src_jvm_stop(&jit->jvm);
-	xp_jit_bytes_free(&jit->bytes);
+	close_sources(jit);
 	xp_jit_code_free(jit->code);
 	xp_jit_dump_out_free(jit->out);
 	xp_number_map_free(&jit->places);
@@ -227,13 +239,23 @@ static int look_at(struct xp_jit *jit, const struct xp_vma *vma)
 	return err;
 }
 
+static bool has_time(const struct xp_jit *jit)
+{
+	return xp_allowance_now() < jit->look_end_ns;
+}
+
+/* 1: there are files still that were not looked at. */
 static int find_gdbs(struct xp_jit *jit, const struct xp_space *space)
 {
 	int err = 0;
 
-	for (size_t i = 0; i < space->count && !err; i++)
-		if (space->vmas[i].file->kind == XP_FILE_DISK)
-			err = look_at(jit, &space->vmas[i]);
+	for (size_t i = 0; i < space->count && !err; i++) {
+		if (space->vmas[i].file->kind != XP_FILE_DISK)
+			continue;
+		if (!has_time(jit))
+			return 1;
+		err = look_at(jit, &space->vmas[i]);
+	}
 	return err;
 }
 
@@ -247,8 +269,10 @@ static int both(int a, int b)
 
 static int refresh_dump(struct xp_jit *jit, uint64_t now_tsc)
 {
-	int ret = jit->dump ? xp_jit_src_dump_refresh(jit->dump, jit->code, jit->jits->clock, now_tsc) : 0;
+	int ret = jit->dump ? 1 : 0;
 
+	while (ret == 1 && has_time(jit))
+		ret = xp_jit_src_dump_refresh(jit->dump, jit->code, jit->jits->clock, now_tsc);
 	if (ret >= 0 || ret == -ENOMEM)
 		return ret;
 	/* A perf map may be better. */
@@ -261,8 +285,10 @@ static int refresh_dump(struct xp_jit *jit, uint64_t now_tsc)
 
 static int refresh_map(struct xp_jit *jit, uint64_t now_tsc)
 {
-	int ret = jit->map ? xp_jit_src_map_refresh(jit->map, jit->code, &jit->bytes, now_tsc) : 0;
+	int ret = jit->map ? 1 : 0;
 
+	while (ret == 1 && has_time(jit))
+		ret = xp_jit_src_map_refresh(jit->map, jit->code, &jit->bytes, now_tsc);
 	return ret < 0 && ret != -ENOMEM ? 0 : ret;
 }
 
@@ -311,25 +337,43 @@ static void refresh_jvm(struct xp_jit *jit, const struct xp_space *space, uint64
 			jit->pid, strerror(-err));
 }
 
-int xp_jit_refresh(struct xp_jit *jit, const struct xp_space *space, uint64_t now_tsc)
+static uint64_t begin_look(struct xp_jit *jit, const struct xp_space *space)
 {
-	int ret = 0;
+	uint64_t begin_ns = xp_allowance_now();
 
+	jit->look_end_ns = begin_ns + LOOK_NS;
 	xp_jit_bytes_begin(&jit->bytes, BYTES_OF_REFRESH);
 	xp_jit_code_bind(jit->code, space);
+	return begin_ns;
+}
+
+static void end_look(struct xp_jit *jit, uint64_t begin_ns)
+{
+	xp_jit_code_bind(jit->code, NULL);
+	xp_allowance_spend(&jit->jits->looking, xp_allowance_now() - begin_ns);
+}
+
+int xp_jit_refresh(struct xp_jit *jit, const struct xp_space *space, uint64_t now_tsc)
+{
+	uint64_t begin_ns;
+	int ret = 0;
+
+	if (jit->is_finished)
+		return 0;
+	begin_ns = begin_look(jit, space);
 	if (space) {
 		refresh_jvm(jit, space, now_tsc);
 		ret = find_dump(jit, space);
 		ret = ret ? ret : find_map(jit);
 		ret = ret ? ret : find_gdbs(jit, space);
-		if (!ret)
-			ret = refresh_gdbs(jit, now_tsc, false);
+		if (ret >= 0)
+			ret = both(ret, refresh_gdbs(jit, now_tsc, false));
 	}
 	if (ret >= 0)
 		ret = both(ret, refresh_dump(jit, now_tsc));
 	if (ret >= 0)
 		ret = both(ret, refresh_map(jit, now_tsc));
-	xp_jit_code_bind(jit->code, NULL);
+	end_look(jit, begin_ns);
 	if (!ret)
 		jit->refreshed_tsc = now_tsc;
 	return ret;
@@ -337,40 +381,60 @@ int xp_jit_refresh(struct xp_jit *jit, const struct xp_space *space, uint64_t no
 
 int xp_jit_told(struct xp_jit *jit, const struct xp_space *space, uint64_t tsc)
 {
-	int ret;
+	uint64_t begin_ns = begin_look(jit, space);
+	int ret = jit->is_finished ? 0 : refresh_gdbs(jit, tsc, true);
 
-	xp_jit_bytes_begin(&jit->bytes, BYTES_OF_REFRESH);
-	xp_jit_code_bind(jit->code, space);
-	ret = refresh_gdbs(jit, tsc, true);
-	xp_jit_code_bind(jit->code, NULL);
+	end_look(jit, begin_ns);
 	return XP_MIN(ret, 0);
 }
 
-/* What is not known yet is asked for a last time. */
-static void finish_jvm(struct xp_jit *jit, uint64_t now_tsc)
+static unsigned int patience_ms(uint64_t end_ns)
 {
-	int err = xp_jit_src_jvm_poll(&jit->jvm, JVM_PATIENCE_MS);
+	uint64_t now_ns = xp_allowance_now();
+
+	return now_ns < end_ns ? (unsigned int)XP_MIN((end_ns - now_ns) / 1000000, (uint64_t)JVM_PATIENCE_MS) : 0;
+}
+
+/* What is not known yet is asked for a last time. */
+static void finish_jvm(struct xp_jit *jit, uint64_t now_tsc, uint64_t end_ns)
+{
+	int err = xp_jit_src_jvm_poll(&jit->jvm, patience_ms(end_ns));
 
 	if (!err)
 		jit->jvm_known_tsc = jit->jvm_asked_tsc;
 	if (!jit->has_jvm || !jit->jvm_is_wanted || (err && err != -ENOENT) || xp_jit_src_jvm_ask(&jit->jvm))
 		return;
-	if (!xp_jit_src_jvm_poll(&jit->jvm, JVM_PATIENCE_MS))
+	if (!xp_jit_src_jvm_poll(&jit->jvm, patience_ms(end_ns)))
 		jit->jvm_known_tsc = now_tsc;
 }
 
-int xp_jit_finish(struct xp_jit *jit, const struct xp_space *space, uint64_t now_tsc)
+bool xp_jit_is_gone(const struct xp_jit *jit)
+{
+	return !jit->start_time || xp_target_start_time(jit->pid) != jit->start_time;
+}
+
+bool xp_jit_is_finished(const struct xp_jit *jit)
+{
+	return jit->is_finished;
+}
+
+int xp_jit_finish(struct xp_jit *jit, const struct xp_space *space, uint64_t now_tsc, uint64_t end_ns)
 {
 	int ret = 1, err;
 
+	if (jit->is_finished)
+		return jit->finish_err;
 	if (space)
-		finish_jvm(jit, now_tsc);
+		finish_jvm(jit, now_tsc, end_ns);
 	jit->has_jvm = false;
-	for (int looks = 0; ret == 1 && looks < FINISH_LOOKS_MAX; looks++)
+	while (ret == 1 && xp_allowance_now() < end_ns)
 		ret = xp_jit_refresh(jit, space, now_tsc);
 	jit->refreshed_tsc = UINT64_MAX; /* there will be no more */
 	err = jit->out ? xp_jit_dump_out_close(jit->out, now_tsc, &jit->out_counts) : 0;
-	return ret < 0 ? ret : err;
+	close_sources(jit);
+	jit->is_finished = true;
+	jit->finish_err = ret < 0 ? ret : err;
+	return jit->finish_err;
 }
 
 /* ---- names ---- */

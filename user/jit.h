@@ -11,6 +11,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "allowance.h"
 #include "clock.h"
 #include "jit_code.h"
 #include "jit_dump_out.h"
@@ -42,6 +43,8 @@ struct xp_jits {
 	/* Not the caller's. */
 	struct xp_jit_file *files; /* by struct xp_file's index */
 	size_t file_count;
+	struct xp_allowance
+	    looking; /* what xp_jit_refresh() and xp_jit_told() take; who calls them asks whether any is left */
 };
 void xp_jits_free(struct xp_jits *jits);
 
@@ -52,17 +55,22 @@ int xp_jit_new(struct xp_jit **jit, struct xp_jits *jits, pid_t pid, unsigned in
 void xp_jit_free(struct xp_jit *jit);
 
 /*
- * Looks at all sources. space: what the process has mapped; when it is NULL the program is over, and only what is open
- * already is read. now_tsc: the time of the call. 1: a source has more to tell; 0; -ENOMEM.
+ * Looks at all sources, for a tenth of a second or little more. space: what the process has mapped; when it is NULL the
+ * program is over, and only what is open already is read. now_tsc: the time of the call. 1: a source has more to tell;
+ * 0; -ENOMEM.
  */
 int xp_jit_refresh(struct xp_jit *jit, const struct xp_space *space, uint64_t now_tsc);
 /* The process said at this time that its code changed. -ENOMEM. */
 int xp_jit_told(struct xp_jit *jit, const struct xp_space *space, uint64_t tsc);
+/* Whether the process is gone, as far as that takes to be told. */
+bool xp_jit_is_gone(const struct xp_jit *jit);
 /*
- * The last look, at the end of the recording; a JVM is waited for some seconds. Ends the jitdump. -ENOMEM; those of
- * writing the jitdump.
+ * The last look, at the end of the process or of the recording; a JVM is waited for some seconds. Ends the jitdump, and
+ * closes all that is open. end_ns: when patience ends (CLOCK_MONOTONIC). -ENOMEM; those of writing the jitdump. A
+ * second call does nothing but say the same.
  */
-int xp_jit_finish(struct xp_jit *jit, const struct xp_space *space, uint64_t now_tsc);
+int xp_jit_finish(struct xp_jit *jit, const struct xp_space *space, uint64_t now_tsc, uint64_t end_ns);
+bool xp_jit_is_finished(const struct xp_jit *jit);
 
 /*
  * Which function a frame is in that was sampled at this time: the frame then has its address in the profile's range for

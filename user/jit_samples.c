@@ -7,6 +7,8 @@
 
 #include "util.h"
 
+#define END_GONE_NS 100000000ull /* what a process has left when it is gone is read for so long at most */
+
 struct xp_jit_sample {
 	struct xp_jit_sample *next;
 	struct xp_image *image;
@@ -57,6 +59,12 @@ static void count_sample(struct xp_image *image, const struct xp_profile_frame *
 	}
 }
 
+/* Otherwise the samples wait: those that have waited for longest come first when there is time again. */
+static bool may_look(struct xp_jit_samples *jits)
+{
+	return xp_allowance_is_left(&jits->jits.looking, xp_allowance_now());
+}
+
 static int need_jit(struct xp_jit_samples *jits, struct xp_image *image, struct xp_space *space)
 {
 	int err;
@@ -68,8 +76,10 @@ static int need_jit(struct xp_jit_samples *jits, struct xp_image *image, struct 
 	if (image->jit)
 		return 0;
 	err = xp_jit_new(&image->jit, &jits->jits, image->pid, image->number);
+	if (err || !may_look(jits))
+		return err;
 	/* At once: what is there now may soon be gone. */
-	return err ? err : XP_MIN(xp_jit_refresh(image->jit, space, xp_clock_now_tsc()), 0);
+	return XP_MIN(xp_jit_refresh(image->jit, space, xp_clock_now_tsc()), 0);
 }
 
 static int add(struct xp_jit_samples *jits, struct xp_image *image, struct xp_space *space, uint64_t tsc,
@@ -87,6 +97,7 @@ static int add(struct xp_jit_samples *jits, struct xp_image *image, struct xp_sp
 	*(jits->last ? &jits->last->next : &jits->first) = sample;
 	jits->last = sample;
 	jits->bytes += sample_bytes(count);
+	image->jit_waiting++;
 	return 0;
 }
 
@@ -120,6 +131,7 @@ int xp_jit_samples_name(struct xp_jit_samples *jits, struct xp_image *image, str
 static void drop(struct xp_jit_samples *jits, struct xp_jit_sample *sample)
 {
 	jits->bytes -= sample_bytes(sample->count);
+	sample->image->jit_waiting--;
 	xp_space_put(sample->space);
 	free(sample);
 }
@@ -159,7 +171,7 @@ int xp_jit_samples_refresh(struct xp_jit_samples *jits, xp_jit_deliver *deliver,
 	if (!jits->first)
 		return 0;
 	wait_ticks = xp_clock_ticks(jits->jits.clock, XP_JIT_SAMPLES_WAIT_NS);
-	for (struct xp_jit_sample *sample = jits->first; sample; sample = sample->next) {
+	for (struct xp_jit_sample *sample = jits->first; sample && may_look(jits); sample = sample->next) {
 		struct xp_image *image = sample->image;
 
 		if (image->jit_looked_tsc == now_tsc)
@@ -170,15 +182,32 @@ int xp_jit_samples_refresh(struct xp_jit_samples *jits, xp_jit_deliver *deliver,
 	return first ?: deliver_named(jits, now_tsc - XP_MIN(now_tsc, wait_ticks), deliver, arg);
 }
 
+void xp_jit_samples_end_gone(struct xp_jit_samples *jits, struct xp_image *const *images, size_t image_count)
+{
+	uint64_t now_tsc = xp_clock_now_tsc();
+
+	for (size_t i = 0; i < image_count && may_look(jits); i++) {
+		struct xp_image *image = images[i];
+
+		if (!image->jit || image->jit_waiting || xp_jit_is_finished(image->jit) ||
+		    (!image->is_over && !xp_jit_is_gone(image->jit)))
+			continue;
+		/* An error is told again at the end. */
+		xp_jit_finish(image->jit, NULL, now_tsc, xp_allowance_now() + END_GONE_NS);
+		xp_space_put(image->jit_space);
+		image->jit_space = NULL;
+	}
+}
+
 int xp_jit_samples_finish(struct xp_jit_samples *jits, struct xp_image *const *images, size_t image_count,
 			  xp_jit_deliver *deliver, void *arg)
 {
-	uint64_t now_tsc = xp_clock_now_tsc();
+	uint64_t now_tsc = xp_clock_now_tsc(), end_ns = xp_allowance_now() + XP_JIT_SAMPLES_FINISH_NS;
 	int first = 0;
 
 	for (size_t i = 0; i < image_count; i++)
 		if (images[i]->jit)
-			first = first ?: xp_jit_finish(images[i]->jit, space_of(images[i]), now_tsc);
+			first = xp_jit_finish(images[i]->jit, space_of(images[i]), now_tsc, end_ns) ?: first;
 	return deliver_named(jits, UINT64_MAX, deliver, arg) ?: first;
 }
 

@@ -17,6 +17,8 @@
 /* So long a sample waits at most; and so much memory all take that wait. */
 #define XP_JIT_SAMPLES_WAIT_NS 10000000000ull
 #define XP_JIT_SAMPLES_BYTES_MAX (32u << 20)
+/* So long all sources are looked at when the recording ends. */
+#define XP_JIT_SAMPLES_FINISH_NS 20000000000ull
 
 struct xp_jit_samples {
 	struct xp_jits jits; /* the caller sets what it says; without a clock nothing is named */
@@ -46,6 +48,11 @@ int xp_jit_samples_name(struct xp_jit_samples *jits, struct xp_image *image, str
  * any longer. The first error.
  */
 int xp_jit_samples_refresh(struct xp_jit_samples *jits, xp_jit_deliver *deliver, void *arg);
+/*
+ * To be called behind it: ends the jitdumps of processes that are gone and whose samples are all delivered, and closes
+ * what was open of them.
+ */
+void xp_jit_samples_end_gone(struct xp_jit_samples *jits, struct xp_image *const *images, size_t image_count);
 /* At the end: looks at all sources a last time, delivers all, ends the jitdumps. The first error. */
 int xp_jit_samples_finish(struct xp_jit_samples *jits, struct xp_image *const *images, size_t image_count,
 			  xp_jit_deliver *deliver, void *arg);

@@ -16,7 +16,7 @@
 #include "target_file.h"
 #include "util.h"
 
-#define REFRESH_BYTES_MAX (4u << 20)
+#define REFRESH_BYTES_MAX (1u << 20)
 #define BUFFER_BYTES_MIN (64u << 10)
 #define RECORD_BYTES_MAX (1u << 20) /* of what is longer, only the name of a load is taken */
 #define LINES_MAX 20000		    /* of one function */

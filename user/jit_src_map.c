@@ -14,7 +14,7 @@
 #include "util.h"
 
 #define READ_BYTES 65536
-#define REFRESH_BYTES_MAX (4u << 20)
+#define REFRESH_BYTES_MAX (512u << 10)
 #define MARK_BYTES 64
 
 struct xp_jit_src_map {

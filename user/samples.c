@@ -189,14 +189,21 @@ int xp_samples_settle(struct xp_samples *samples)
 
 int xp_samples_refresh(struct xp_samples *samples)
 {
-	return xp_jit_samples_refresh(&samples->jit, add_to_profile, samples);
+	int err = xp_jit_samples_refresh(&samples->jit, add_to_profile, samples);
+
+	if (!err)
+		xp_jit_samples_end_gone(&samples->jit, samples->tasks.images, samples->tasks.image_count);
+	return err;
 }
 
 int xp_samples_jit_told(struct xp_samples *samples, pid_t pid, uint64_t tsc)
 {
 	const struct xp_task *task = xp_tasks_find(&samples->tasks, pid);
 
-	return task && task->image && task->image->jit ? xp_jit_told(task->image->jit, task->space, tsc) : 0;
+	if (!task || !task->image || !task->image->jit ||
+	    !xp_allowance_is_left(&samples->jit.jits.looking, xp_allowance_now()))
+		return 0;
+	return xp_jit_told(task->image->jit, task->space, tsc);
 }
 
 static int retry_in_haste(void *arg, struct xp_waiting_sample *sample)

@@ -33,7 +33,8 @@ struct xp_image {
 	struct xp_jit *jit;	    /* NULL: no sample in JIT code yet */
 	struct xp_space *jit_space; /* what was mapped at the last one */
 	uint64_t jit_looked_tsc;
-	uint64_t jit_named; /* samples in JIT code whose function is known, and others */
+	uint64_t jit_waiting; /* samples whose functions are not known yet */
+	uint64_t jit_named;   /* samples in JIT code whose function is known, and others */
 	uint64_t jit_unnamed;
 
 	char name[64];	/* of the profile's file; "" before it is written, and when it could not be */

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* Samples in the JIT code of a process that ends while the recording goes on. */
+#include <dirent.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "jit_samples.h"
+#include "util.h"
+
+#define CODE 0x10000u
+
+static const struct xp_clock clock_of_test = { .hz = 2000000000, .mono_hz = 2000000000 };
+
+struct world {
+	pid_t child;
+	char map[64];
+	char dir[64];
+	struct xp_jit_samples jits;
+	struct xp_file anon;
+	struct xp_space *space;
+	struct xp_image image;
+	uint64_t delivered;
+	uint64_t named;
+};
+
+static int setup(void **state)
+{
+	struct world *world = calloc(1, sizeof(*world));
+	FILE *map;
+
+	world->child = fork();
+	assert_true(world->child >= 0);
+	if (!world->child) {
+		pause();
+		_exit(0);
+	}
+	snprintf(world->map, sizeof(world->map), "/tmp/perf-%d.map", world->child);
+	map = fopen(world->map, "wx");
+	assert_non_null(map);
+	fprintf(map, "%x 100 hot\n", CODE);
+	fclose(map);
+	strcpy(world->dir, "/tmp/jit_samples.XXXXXX");
+	assert_non_null(mkdtemp(world->dir));
+
+	world->anon = (struct xp_file){ .kind = XP_FILE_ANON, .path = (char *)"" };
+	world->space = xp_space_new();
+	assert_int_equal(xp_space_map(world->space, &(struct xp_vma){ CODE, 2 * CODE, 0, &world->anon }), 0);
+	world->image = (struct xp_image){ .pid = world->child, .number = 1 };
+	world->jits.jits = (struct xp_jits){ .clock = &clock_of_test, .bytes_left = 1 << 20, .with_dumps = true };
+	world->jits.jits.dir_fd = open(world->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	assert_true(world->jits.jits.dir_fd >= 0);
+	*state = world;
+	return 0;
+}
+
+static void end_child(struct world *world)
+{
+	if (!world->child)
+		return;
+	kill(world->child, SIGKILL);
+	waitpid(world->child, NULL, 0);
+	world->child = 0;
+}
+
+static int teardown(void **state)
+{
+	struct world *world = *state;
+	char path[128];
+
+	end_child(world);
+	unlink(world->map);
+	xp_jit_samples_free(&world->jits);
+	xp_jit_free(world->image.jit);
+	xp_space_put(world->image.jit_space);
+	xp_space_put(world->space);
+	close(world->jits.jits.dir_fd);
+	snprintf(path, sizeof(path), "%s/jit-%d.dump", world->dir, world->image.pid);
+	unlink(path);
+	rmdir(world->dir);
+	free(world);
+	return 0;
+}
+
+static unsigned int count_fds(void)
+{
+	DIR *dir = opendir("/proc/self/fd");
+	unsigned int count = 0;
+
+	assert_non_null(dir);
+	while (readdir(dir))
+		count++;
+	closedir(dir);
+	return count;
+}
+
+static int deliver(void *arg, struct xp_image *image, const struct xp_profile_frame *frames, size_t count)
+{
+	struct world *world = arg;
+
+	(void)image;
+	assert_int_equal(count, 1);
+	world->delivered++;
+	world->named += frames->vma == &xp_profile_jit_vma;
+	return 0;
+}
+
+static int sample(struct world *world)
+{
+	struct xp_profile_frame frame = { .address = CODE + 8, .vma = &world->space->vmas[0] };
+
+	return xp_jit_samples_name(&world->jits, &world->image, world->space, xp_clock_now_tsc(), &frame, 1);
+}
+
+static void end_gone(struct world *world)
+{
+	struct xp_image *images[] = { &world->image };
+
+	xp_jit_samples_end_gone(&world->jits, images, 1);
+}
+
+static void test_closed(void **state)
+{
+	struct world *world = *state;
+	unsigned int fds = count_fds();
+	bool is_named = !sample(world); /* by the look that the first one causes */
+
+	assert_int_equal(sample(world), 1);
+	assert_int_equal(count_fds(), fds + 2);
+	/* Not while it lives, and not while samples wait for its names. */
+	end_gone(world);
+	end_child(world);
+	end_gone(world);
+	assert_int_equal(count_fds(), fds + 2);
+	assert_int_equal(xp_jit_samples_refresh(&world->jits, deliver, world), 0);
+	assert_true(world->delivered >= 1);
+	assert_int_equal(world->named, world->delivered);
+	end_gone(world);
+	assert_int_equal(count_fds(), fds);
+	assert_null(world->image.jit_space);
+	/* A late one: its function is known still. */
+	assert_int_equal(sample(world), 0);
+	assert_int_equal(world->image.jit_named, world->delivered + 1 + is_named);
+}
+
+/* A process that has cost more than its share of the recorder's time is not looked at for a while. */
+static void test_costly(void **state)
+{
+	struct world *world = *state;
+
+	assert_in_range(sample(world), 0, 1);
+	xp_allowance_spend(&world->jits.jits.looking, 100 * XP_ALLOWANCE_NS_PER_S);
+	assert_int_equal(sample(world), 1);
+	world->delivered = 0;
+	assert_int_equal(xp_jit_samples_refresh(&world->jits, deliver, world), 0);
+	assert_int_equal(world->delivered, 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_closed, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_costly, setup, teardown),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
