@@ -175,9 +175,8 @@ const struct xp_option xp_option_table[] = {
 	{ "strict", 0, NULL, NULL, XP_OPTION_FLAG, ON(RECORD), SETS(strict), "How to record",
 	  "End with exit code 4 when any record was lost." },
 	{ "dry-run", 0, NULL, NULL, XP_OPTION_FLAG, ON(RECORD), SETS(dry_run), "How to record",
-	  "Check everything, tell what would be attached, and, from a count of the calls for some 0.2 s, what "
-	  "recording "
-	  "them would cost; attach nothing else." },
+	  "Check everything, tell what would be attached and, from a count of the calls for some 0.2 s, what it "
+	  "would cost; attach nothing else." },
 	{ "output", 'o', "DIR", NULL, XP_OPTION_DIRECTORY, ON(RECORD), SETS(output_dir), "Output",
 	  "Write the files into this directory; one that exists becomes DIR.old. Default: xprof.out." },
 	{ "fdr-version", 0, "N", "1|5", XP_OPTION_NUMBER, ON(RECORD), SETS(fdr_version), "Output",

@@ -626,6 +626,7 @@ static int record_all(struct xp_recording *rec, int signal_fd, bool *stored)
 		err = check_attached(rec);
 	if (err)
 		return report(rec, err, "cannot attach");
+	xp_survey_forecast(rec);
 	if (rec->options->dry_run) {
 		print_dry_run(rec);
 		return XP_EXIT_OK;

@@ -53,13 +53,14 @@ struct xp_surveyed {
 
 /* What was found out before the sleds were attached. */
 struct xp_survey {
-	bool made; /* otherwise the rest is 0 */
+	bool made; /* otherwise only hit_cost may be known */
 	struct xp_surveyed *objects;
 	size_t object_count;
 	size_t sleds;
 	uint64_t own_ns; /* of the targets' CPU time while it was counted, without the counting */
 	struct xp_hit_cost hit_cost;
-	struct xp_forecast forecast;
+	struct xp_forecast_input input;
+	struct xp_forecast forecast; /* after xp_survey_forecast() */
 };
 
 struct xp_recording {
@@ -150,6 +151,8 @@ int xp_follow_launch_event(struct xp_recording *rec);
  */
 void xp_survey(struct xp_recording *rec);
 void xp_survey_free(struct xp_survey *survey);
+/* Makes the forecast, once it is known which sleds are probed and which patched. */
+void xp_survey_forecast(struct xp_recording *rec);
 /* "4812 sleds, about 310 000 calls/s; ..." */
 void xp_survey_text(const struct xp_survey *survey, char *text, size_t size);
 

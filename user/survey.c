@@ -16,9 +16,10 @@
 #include "util.h"
 
 /* A first look; when it has not seen enough, a longer one. */
-#define FIRST_LOOK_US 20000
-#define LOOK_US 180000
+#define FIRST_LOOK_US 50000
+#define LOOK_US 150000
 #define CALLS_ENOUGH 20000
+#define CPU_ENOUGH_NS 40000000 /* the kernel tells the CPU time of others to a tick or so */
 
 struct surveyor {
 	struct xp_recording *rec;
@@ -180,7 +181,7 @@ static int count_calls(struct surveyor *surveyor, struct xp_forecast_input *inpu
 	begin_cpu_ns = cpu_ns(rec);
 	usleep(FIRST_LOOK_US);
 	err = read_counts(surveyor, &calls);
-	if (!err && calls - begin_calls < CALLS_ENOUGH) {
+	if (!err && (calls - begin_calls < CALLS_ENOUGH || cpu_ns(rec) - begin_cpu_ns < CPU_ENOUGH_NS)) {
 		usleep(LOOK_US);
 		err = read_counts(surveyor, &calls);
 	}
@@ -193,18 +194,31 @@ out:
 	return err;
 }
 
-/* Calls of functions that leave by tail calls alone, whose exits are as cheap as entries. */
-static uint64_t emulated_calls(const struct xp_survey *survey)
+static bool is_patched(const struct xp_recording *rec, const struct xp_object *object)
 {
+	for (size_t i = 0; i < rec->attached_count; i++)
+		if (rec->attached[i].object == object && rec->attached[i].sleds.mode == XP_SLEDS_PATCHED)
+			return true;
+	return false;
+}
+
+/*
+ * Calls whose exits are as cheap as entries: of functions that leave by tail calls alone, and of patched sleds, whose
+ * probes are all on nops. (Where the kernel replaces a nop by a call, half as much is nearer.)
+ */
+static uint64_t emulated_calls(const struct xp_recording *rec)
+{
+	const struct xp_survey *survey = &rec->survey;
 	uint64_t sum = 0;
 
 	for (size_t i = 0; i < survey->object_count; i++) {
 		const struct xp_surveyed *surveyed = &survey->objects[i];
 		const struct xp_sled_table *table = surveyed->object->table;
+		bool patched = is_patched(rec, surveyed->object);
 		bool *stepped = calloc(table->function_count + 1, sizeof(*stepped));
 
 		for (size_t s = 0; stepped && s < table->sled_count; s++)
-			stepped[table->sleds[s].function_id] |= table->sleds[s].kind == XP_SLED_EXIT;
+			stepped[table->sleds[s].function_id] |= table->sleds[s].kind == XP_SLED_EXIT && !patched;
 		for (size_t id = 0; stepped && id <= table->function_count; id++)
 			sum += stepped[id] ? 0 : surveyed->calls[id];
 		free(stepped);
@@ -226,7 +240,7 @@ static unsigned int cpus_max(const struct xp_recording *rec)
 static int make_survey(struct surveyor *surveyor)
 {
 	struct xp_survey *survey = surveyor->survey;
-	struct xp_forecast_input input = { .cpus_max = cpus_max(surveyor->rec) };
+	struct xp_forecast_input *input = &survey->input;
 	int err = prepare(surveyor);
 
 	if (!err)
@@ -235,16 +249,15 @@ static int make_survey(struct surveyor *surveyor)
 		return err;
 	err = attach(surveyor);
 	if (!err)
-		err = count_calls(surveyor, &input);
+		err = count_calls(surveyor, input);
 	if (surveyor->attach)
 		xp_attach_detach_all(surveyor->attach);
 	if (err)
 		return err;
 	survey->made = true;
-	survey->own_ns = input.cpu_ns - XP_MIN(input.calls * survey->hit_cost.entry_ns, input.cpu_ns * 49 / 50);
-	input.hit_cost = survey->hit_cost;
-	input.emulated = emulated_calls(survey);
-	xp_forecast_make(&survey->forecast, &input);
+	input->hit_cost = survey->hit_cost;
+	input->cpus_max = cpus_max(surveyor->rec);
+	survey->own_ns = input->cpu_ns - XP_MIN(input->calls * survey->hit_cost.entry_ns, input->cpu_ns * 49 / 50);
 	return 0;
 }
 
@@ -264,6 +277,16 @@ void xp_survey(struct xp_recording *rec)
 	xp_attach_free(surveyor.attach);
 	xp_programs_close(&surveyor.programs);
 	xp_rings_free(surveyor.rings);
+}
+
+void xp_survey_forecast(struct xp_recording *rec)
+{
+	struct xp_survey *survey = &rec->survey;
+
+	if (!survey->made)
+		return;
+	survey->input.emulated = emulated_calls(rec);
+	xp_forecast_make(&survey->forecast, &survey->input);
 }
 
 void xp_survey_free(struct xp_survey *survey)

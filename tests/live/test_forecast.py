@@ -38,36 +38,41 @@ def test_dry_run_attaches_nothing(xprof, busy):
 
 
 def test_dry_run_tells_the_rate(xprof, load):
-    """Within a factor of two; on a busy machine the moment that was counted may be an odd one, so the median of some."""
+    """Neighbours on a busy machine change the rate from moment to moment, so the median of some."""
     target = load(threads=1, hot_calls=100)
     rates = []
-    for _ in range(3):
+    for _ in range(5):
         before, begin = target.counters(), time.monotonic()
-        time.sleep(0.4)
+        done = xprof("record", "--dry-run", "-p", target.pid)
         calls = sum(target.counters()[1:]) - sum(before[1:])
         rate = calls / (time.monotonic() - begin)
-        done = xprof("record", "--dry-run", "-p", target.pid)
         assert done.returncode == 0 and done.stdout.count("forecast") == 1, done.stderr
         sleds, told, _, _ = forecast(done.stdout)
         assert sleds == 6
         rates.append(told / rate)
-    assert 0.5 < statistics.median(rates) < 2, rates
+    assert 0.3 < statistics.median(rates) < 3, rates
     target.assert_works()
     victim.assert_nothing_left(target.pid)
 
 
-def test_forecast_is_what_it_costs(record, load):
-    """The tracing's share of the CPU time, from how much less work a second of it does, within a factor of two."""
-    ratios = []
-    target = load(threads=2, hot_calls=60)
+@pytest.mark.parametrize("mode, hot_calls", [("probe", 60), ("auto", 1500)])
+def test_forecast_is_what_it_costs(record, load, mode, hot_calls):
+    """The share of the CPU time that the hits took, at the cost of each that xprof has measured, within a factor of two."""
+    pairs = []
+    target = load(threads=2, hot_calls=hot_calls)
     for _ in range(3):
-        base = target.work_rate(0.5)
-        session = record("--no-samples", "-p", target.pid).wait_attached()
-        cost = 1 - target.work_rate(1) / base
+        session = record("--no-samples", "--sled-mode", mode, "-p", target.pid).wait_attached()
+        cpu_s, calls = target.cpu_s(), sum(target.counters()[1:])
+        target.work_rate(1)
+        cpu_s, calls = target.cpu_s() - cpu_s, sum(target.counters()[1:]) - calls
         recorded = session.stop().adds_up()
-        _, _, _, share = forecast(recorded.messages)
-        ratios.append((share, cost))
-    share, cost = (statistics.median(column) for column in zip(*ratios))
-    assert cost / 2 - 0.02 < share < cost * 2 + 0.02, ratios
-    told = recorded.manifest["forecast"]
-    assert 0 < told["cost_share"] < 1 and told["hit_ns"]["exit"] > told["hit_ns"]["entry"] / 2 > 0
+        told = recorded.manifest["forecast"]
+        (process,) = recorded.manifest["processes"]
+        patched = process["objects"][0]["sled_mode"] == "patch"
+        exit_ns = told["hit_ns"]["entry" if patched else "exit"]
+        cost = calls * (told["hit_ns"]["entry"] + exit_ns) / 1e9 / cpu_s
+        _, _, _, said = forecast(recorded.messages)
+        assert abs(said - told["cost_share"]) < 0.006
+        pairs.append((told["cost_share"], min(cost, 1)))
+    share, cost = (statistics.median(column) for column in zip(*pairs))
+    assert cost / 2 < share < cost * 2, pairs
