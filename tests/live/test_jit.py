@@ -269,6 +269,18 @@ def test_compiled_while_recording(ours, xprof, record):
     assert done.named > 2 * done.unnamed > 0, done.entry
 
 
+def test_brief(ours, jit):
+    """Code that is registered, runs for a tenth of a second and is forgotten: the call that registers it is noticed."""
+    process = ours("brief")
+    done = jit(process.pid)
+    functions = set()
+    for top in done.tops():
+        functions = {name for name in top if name.startswith("brief_")}
+        assert sum(top[name][0] for name in functions) >= 0.7 * done.named
+    assert done.jit["functions"] >= 5, done.entry
+    assert done.named >= 0.7 * (done.named + done.unnamed), done.entry
+
+
 def test_samples_are_all_there(ours, jit):
     """Those that waited for a name too."""
     process = ours("named")

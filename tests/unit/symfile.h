@@ -4,6 +4,7 @@
 #define XPROF_TEST_SYMFILE_H
 
 #include <elf.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 
