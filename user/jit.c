@@ -283,12 +283,14 @@ static int refresh_dump(struct xp_jit *jit, uint64_t now_tsc)
 	return 0;
 }
 
-static int refresh_map(struct xp_jit *jit, uint64_t now_tsc)
+static int refresh_map(struct xp_jit *jit, bool is_over, uint64_t now_tsc)
 {
 	int ret = jit->map ? 1 : 0;
 
+	if (jit->map && is_over)
+		xp_jit_src_map_end(jit->map);
 	while (ret == 1 && has_time(jit))
-		ret = xp_jit_src_map_refresh(jit->map, jit->code, &jit->bytes, now_tsc);
+		ret = xp_jit_src_map_refresh(jit->map, jit->code, is_over ? NULL : &jit->bytes, now_tsc);
 	return ret < 0 && ret != -ENOMEM ? 0 : ret;
 }
 
@@ -372,7 +374,7 @@ int xp_jit_refresh(struct xp_jit *jit, const struct xp_space *space, uint64_t no
 	if (ret >= 0)
 		ret = both(ret, refresh_dump(jit, now_tsc));
 	if (ret >= 0)
-		ret = both(ret, refresh_map(jit, now_tsc));
+		ret = both(ret, refresh_map(jit, !space, now_tsc));
 	end_look(jit, begin_ns);
 	if (!ret)
 		jit->refreshed_tsc = now_tsc;

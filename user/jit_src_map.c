@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,6 +23,7 @@ struct xp_jit_src_map {
 	uint64_t start_time;
 	char path[64];
 	int fd;
+	bool is_over;
 	uint64_t offset;   /* read so far */
 	uint64_t seen_tsc; /* when the whole file had been read; 0: never */
 	/* What stands before offset, to notice that the file was written anew. */
@@ -67,6 +69,11 @@ void xp_jit_src_map_free(struct xp_jit_src_map *map)
 	free(map);
 }
 
+void xp_jit_src_map_end(struct xp_jit_src_map *map)
+{
+	map->is_over = true;
+}
+
 static void begin_anew(struct xp_jit_src_map *map)
 {
 	map->offset = 0;
@@ -90,7 +97,7 @@ static int look_again(struct xp_jit_src_map *map, uint64_t *bytes)
 
 	if (fstat(map->fd, &st))
 		return -errno;
-	if (!st.st_nlink) {
+	if (!st.st_nlink && !map->is_over) {
 		int fd = open_file(map);
 
 		if (fd >= 0) {

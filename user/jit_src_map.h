@@ -21,6 +21,8 @@ struct xp_jit_src_map;
 /* -ENOENT there is none (yet); -ENOMEM; those of xp_target_file_open(): it is refused. */
 int xp_jit_src_map_open(struct xp_jit_src_map **map, pid_t pid, uint64_t start_time);
 void xp_jit_src_map_free(struct xp_jit_src_map *map);
+/* The program is over: another map that comes to be there is not its. */
+void xp_jit_src_map_end(struct xp_jit_src_map *map);
 
 /*
  * Takes what is new in the map, up to some MiB of it. The process may be gone: the file is still read. bytes: to
