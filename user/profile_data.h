@@ -49,6 +49,7 @@ struct xp_profile {
 	bool is_away;
 	struct xp_profile_store *store; /* NULL: never was there */
 	uint64_t stored_at;
+	uint64_t stored_room; /* bytes that are its own there */
 	uint64_t stored_samples; /* what it had then */
 };
 

@@ -26,6 +26,7 @@ struct part {
 };
 
 #define PARTS 3
+#define ROOM_MIN 1024u
 
 static void list_parts(struct xp_profile *profile, struct part parts[PARTS])
 {
@@ -68,23 +69,46 @@ void xp_profile_store_free(struct xp_profile_store *store)
 	free(store);
 }
 
+static size_t bytes_of(const struct part parts[PARTS])
+{
+	size_t bytes = 0;
+
+	for (int i = 0; i < PARTS; i++)
+		bytes += parts[i].count * parts[i].row_bytes;
+	return bytes;
+}
+
 /* In one call: there may be thousands of profiles, and samples wait in the rings meanwhile. */
-static int write_parts(struct xp_profile_store *store, const struct part parts[PARTS])
+static int write_parts(const struct xp_profile_store *store, const struct part parts[PARTS], uint64_t offset)
 {
 	struct iovec pieces[PARTS];
-	size_t bytes = 0;
 	ssize_t written;
 
-	for (int i = 0; i < PARTS; i++) {
+	for (int i = 0; i < PARTS; i++)
 		pieces[i] = (struct iovec){ *parts[i].rows, parts[i].count * parts[i].row_bytes };
-		bytes += pieces[i].iov_len;
-	}
-	written = pwritev(store->fd, pieces, PARTS, store->end);
+	written = pwritev(store->fd, pieces, PARTS, (off_t)offset);
 	if (written < 0)
 		return -errno;
-	if ((size_t)written < bytes) /* what is behind it is lost to nobody */
-		return -ENOSPC;
-	store->end += bytes;
+	return (size_t)written < bytes_of(parts) ? -ENOSPC : 0; /* what is behind it is lost to nobody */
+}
+
+/*
+ * Where a profile fits in its old place it goes there: the file must not grow with each rest. Of room that it has
+ * outgrown there is less in all than what it takes then, since that is twice as large.
+ */
+static int write_in_place(struct xp_profile_store *store, struct xp_profile *profile, const struct part parts[PARTS])
+{
+	bool fits = profile->store && bytes_of(parts) <= profile->stored_room;
+	uint64_t offset = fits ? profile->stored_at : store->end, room = fits ? profile->stored_room : ROOM_MIN;
+	int err = write_parts(store, parts, offset);
+
+	if (err)
+		return err;
+	while (room < bytes_of(parts))
+		room *= 2;
+	store->end = XP_MAX(store->end, offset + room);
+	profile->stored_at = offset;
+	profile->stored_room = room;
 	return 0;
 }
 
@@ -97,13 +121,10 @@ int xp_profile_store_put(struct xp_profile_store *store, struct xp_profile *prof
 		return 0;
 	list_parts(profile, parts);
 	if (!profile->store || profile->stored_samples != profile->samples) {
-		uint64_t offset = store->end;
-
-		err = write_parts(store, parts);
+		err = write_in_place(store, profile, parts);
 		if (err)
 			return err;
 		profile->store = store;
-		profile->stored_at = offset;
 		profile->stored_samples = profile->samples;
 	}
 	xp_profile_free_tables(profile);

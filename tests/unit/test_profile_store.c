@@ -16,6 +16,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
+#include "profile_data.h"
 #include "profile_store.h"
 #include "util.h"
 
@@ -199,21 +200,55 @@ static void fill(struct world *world)
 	exit(0);
 }
 
-static void test_full(void **state)
+/* In a child, which exits: whether the file stays small when a profile that does not grow rests often. */
+static void rest_often(struct world *world)
+{
+	const struct rlimit limit = { 16384, 16384 };
+	struct xp_profile *here, *away;
+
+	assert_int_equal(xp_profile_new(&here), 0);
+	assert_int_equal(xp_profile_new(&away), 0);
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+	for (unsigned int i = 0; i < 1000; i++) {
+		unsigned int here_seed = i % 5, away_seed = here_seed;
+
+		add(here, &here_seed);
+		add(away, &away_seed);
+		assert_int_equal(xp_profile_store_put(world->store, away), 0);
+	}
+	assert_int_equal(xp_profile_recall(away), 0);
+	assert_int_equal(xp_profile_samples(away), 1000);
+	assert_int_equal(away->tree.count, here->tree.count);
+	assert_memory_equal(away->tree.nodes, here->tree.nodes, here->tree.count * sizeof(*here->tree.nodes));
+	exit(0);
+}
+
+static void in_child(void (*run)(struct world *world), struct world *world)
 {
 	pid_t child = fork();
 	int status;
 
 	if (!child)
-		fill(*state);
+		run(world);
 	assert_int_equal(waitpid(child, &status, 0), child);
 	assert_int_equal(status, 0);
+}
+
+static void test_full(void **state)
+{
+	in_child(fill, *state);
+}
+
+static void test_often(void **state)
+{
+	in_child(rest_often, *state);
 }
 
 int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
-	const struct CMUnitTest tests[] = { TEST(test_back_and_forth), TEST(test_addresses), TEST(test_full) };
+	const struct CMUnitTest tests[] = { TEST(test_back_and_forth), TEST(test_addresses), TEST(test_full),
+					    TEST(test_often) };
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
