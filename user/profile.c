@@ -59,7 +59,8 @@ static struct xp_profile_region region_of(const struct xp_profile_frame *frame, 
 	const struct xp_vma *vma = frame->vma;
 
 	*address = frame->address + (frame->interrupted && !is_leaf);
-	if (vma && frame->address >= vma->start && frame->address <= vma->end && *address >= frame->address) {
+	if (vma && vma->file->kind != XP_FILE_UNKNOWN && frame->address >= vma->start && frame->address <= vma->end &&
+	    *address >= frame->address) {
 		uint64_t bias = vma->file->kind == XP_FILE_ANON ? 0 : vma->start - vma->file_offset;
 
 		/* Of the range for JIT functions only as much as there is. */

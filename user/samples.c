@@ -324,6 +324,7 @@ void xp_samples_rest(struct xp_samples *samples)
 	const struct xp_tasks *tasks = &samples->tasks;
 	size_t bytes = 0;
 
+	xp_tasks_forget_gone(&samples->tasks);
 	for (size_t i = 0; i < tasks->image_count; i++)
 		bytes += xp_profile_memory_bytes(tasks->images[i]->profile);
 	if (bytes > PROFILES_BYTES_MAX && !samples->store)

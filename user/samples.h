@@ -54,8 +54,8 @@ void xp_samples_free(struct xp_samples *samples);
 int xp_samples_record(struct xp_samples *samples, const struct xp_rec *record, size_t size, unsigned int cpu,
 		      uint64_t tsc);
 /*
- * To be called now and then: where all profiles take much memory, those that had no sample since the last call go to
- * the disk; on one that is full they stay.
+ * To be called every second. Forgets what processes had mapped that are gone. Where all profiles take much memory,
+ * those that had no sample since the last call go to the disk; on one that is full they stay.
  */
 void xp_samples_rest(struct xp_samples *samples);
 /* To be called often: samples whose table has come, or that have waited for too long, go on their way. -ENOMEM. */

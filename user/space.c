@@ -86,6 +86,11 @@ static int reserve_file(struct xp_files *files)
 	return 0;
 }
 
+static bool is_full(const struct xp_files *files, const struct xp_file *file)
+{
+	return files->count >= XP_FILES_MAX || files->paths_bytes + strlen(file->path) + 1 > XP_FILES_PATHS_BYTES_MAX;
+}
+
 static struct xp_file *copy_file(const struct xp_file *from, size_t index)
 {
 	struct xp_file *file = malloc(sizeof(*file));
@@ -119,8 +124,23 @@ bool xp_file_may_be_jit(const struct xp_file *file)
 	return file->kind == XP_FILE_ANON || (file->kind == XP_FILE_DISK && !strncmp(file->path, "/memfd:", 7));
 }
 
+static struct xp_file *add_file(struct xp_files *files, const struct xp_file *from)
+{
+	struct xp_file *file;
+
+	if (reserve_file(files))
+		return NULL;
+	file = copy_file(from, files->count);
+	if (!file)
+		return NULL;
+	files->paths_bytes += strlen(file->path) + 1;
+	files->all[files->count++] = file;
+	return file;
+}
+
 struct xp_file *xp_files_intern(struct xp_files *files, const struct xp_file *from)
 {
+	static const struct xp_file unknown = { .kind = XP_FILE_UNKNOWN, .path = (char *)"[unknown]" };
 	struct xp_file *file;
 	uint32_t *slot;
 
@@ -133,13 +153,14 @@ struct xp_file *xp_files_intern(struct xp_files *files, const struct xp_file *fr
 		learn(file, from);
 		return file;
 	}
-	if (reserve_file(files))
-		return NULL;
-	file = copy_file(from, files->count);
-	if (!file)
-		return NULL;
-	files->all[files->count++] = file;
-	*slot = files->count;
+	if (is_full(files, from)) {
+		if (!files->unknown)
+			files->unknown = add_file(files, &unknown);
+		return files->unknown;
+	}
+	file = add_file(files, from);
+	if (file)
+		*slot = files->count;
 	return file;
 }
 

@@ -38,13 +38,20 @@ enum xp_file_kind xp_file_kind_of(const char *path);
  */
 bool xp_file_may_be_jit(const struct xp_file *file);
 
-/* All files of a recording. Zeroed: empty. They live as long as it. */
+/*
+ * All files of a recording. Zeroed: empty. They live as long as it. Any process can make more of them, with paths as
+ * long as it likes: beyond these bounds all new ones are one, of XP_FILE_UNKNOWN.
+ */
+#define XP_FILES_MAX (1u << 17)
+#define XP_FILES_PATHS_BYTES_MAX (64u << 20)
 struct xp_files {
 	struct xp_file **all;
 	size_t count;
 	size_t room;
 	uint32_t *slots; /* hash */
 	size_t slot_count;
+	size_t paths_bytes;
+	struct xp_file *unknown; /* NULL: not needed yet */
 };
 /* The file with this identity, made when it is new (from is copied). NULL: out of memory. */
 struct xp_file *xp_files_intern(struct xp_files *files, const struct xp_file *from);

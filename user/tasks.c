@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "target.h"
 #include "util.h"
@@ -175,6 +176,10 @@ static int map(struct xp_tasks *tasks, struct xp_task *task, uint64_t tsc, uint6
 
 	if (!vma.file)
 		return -ENOMEM;
+	if (vma.file->kind == XP_FILE_UNKNOWN && !tasks->has_warned) {
+		xp_warn("more than %u files of code: what new ones do is [unknown]", XP_FILES_MAX);
+		tasks->has_warned = true;
+	}
 	err = xp_space_own(&task->space);
 	if (!err && tsc && xp_file_may_be_jit(vma.file))
 		err = xp_space_map_jit(task->space, start, end, tsc);
@@ -269,11 +274,29 @@ int xp_tasks_scan_all(struct xp_tasks *tasks)
 	return scan_all(tasks, false);
 }
 
+static bool is_gone(pid_t pid)
+{
+	char path[32];
+
+	snprintf(path, sizeof(path), "/proc/%d", pid);
+	return access(path, F_OK) && errno == ENOENT;
+}
+
+/* Whose end may have been lost. */
+static void mark_gone(struct xp_tasks *tasks)
+{
+	for (size_t i = 0; i < tasks->task_room; i++)
+		for (struct xp_task *task = tasks->tasks[i]; task; task = task->next)
+			if (!task->over && task->pid && task->space->count && is_gone(task->pid))
+				task->over = 1;
+}
+
 int xp_tasks_repair(struct xp_tasks *tasks, uint64_t lost)
 {
 	if (lost == tasks->lost_seen)
 		return 0;
 	tasks->lost_seen = lost;
+	mark_gone(tasks);
 	return scan_all(tasks, true);
 }
 
@@ -305,6 +328,7 @@ static int on_fork(struct xp_tasks *tasks, const struct xp_sideband_event *event
 	end_image(child);
 	memcpy(child->comm, parent->comm, sizeof(child->comm));
 	child->mapped = parent->mapped;
+	child->over = 0;
 	space = xp_space_share(parent->space);
 	xp_space_put(child->space);
 	child->space = space;
@@ -313,17 +337,46 @@ static int on_fork(struct xp_tasks *tasks, const struct xp_sideband_event *event
 
 /*
  * A process is over, as far as its first thread tells: what was never sampled is forgotten. Where an image was, its
- * number must not be given again, since files are called by it.
+ * number must not be given again, since files are called by it; of such a process the mappings are forgotten later.
  */
 static void on_end(struct xp_tasks *tasks, const struct xp_sideband_event *event)
 {
 	struct xp_task **slot = slot_of(tasks, event->pid);
 	struct xp_task *task = *slot;
 
-	if (!task || event->pid != event->tid || task->image || task->image_number > 1)
+	if (!task || event->pid != event->tid)
 		return;
+	if (task->image || task->image_number > 1) {
+		task->over = 1;
+		return;
+	}
 	*slot = task->next;
 	task_free(task);
+}
+
+/* Not at once: samples of its other threads may be on their way. */
+static void forget_gone(struct xp_task *task)
+{
+	struct xp_space *space;
+
+	if (!is_gone(task->pid) || task->over++ == 1)
+		return;
+	space = xp_space_new();
+	if (!space)
+		return;
+	end_image(task);
+	xp_space_put(task->space);
+	task->space = space;
+	task->mapped = false; /* whoever gets its number is looked up */
+	task->over = 0;
+}
+
+void xp_tasks_forget_gone(struct xp_tasks *tasks)
+{
+	for (size_t i = 0; i < tasks->task_room; i++)
+		for (struct xp_task *task = tasks->tasks[i]; task; task = task->next)
+			if (task->over)
+				forget_gone(task);
 }
 
 int xp_tasks_event(struct xp_tasks *tasks, const struct xp_sideband_event *event)

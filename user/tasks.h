@@ -48,6 +48,7 @@ struct xp_task {
 	char comm[16];
 	struct xp_space *space;
 	bool mapped;		/* space has been read from /proc or told by the side-band */
+	uint8_t over;		/* its first thread has ended; 2: and the process was gone when it was last looked */
 	struct xp_image *image; /* NULL: no sample yet */
 };
 
@@ -59,6 +60,7 @@ struct xp_tasks {
 	size_t image_count;
 	size_t image_room;
 	uint64_t lost_seen; /* xp_sideband_lost() when /proc was last read again */
+	bool has_warned;
 };
 
 /* -ENOMEM. */
@@ -86,6 +88,10 @@ int xp_tasks_sampled(struct xp_tasks *tasks, pid_t pid, const char *comm, struct
 struct xp_task *xp_tasks_find(const struct xp_tasks *tasks, pid_t pid);
 /* Process pid gets an image, and a profile, even when no sample hits it. -ENOMEM. */
 int xp_tasks_expect(struct xp_tasks *tasks, pid_t pid);
+
+/* To be called every second: processes that are gone have no program any more, and what they had mapped is forgotten.
+ */
+void xp_tasks_forget_gone(struct xp_tasks *tasks);
 
 /* At the end: the names of processes that live are those of their images. */
 void xp_tasks_settle(struct xp_tasks *tasks);

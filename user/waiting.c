@@ -13,7 +13,9 @@ static size_t sample_bytes(size_t size)
 /* A space is counted once, however many samples hold it. */
 static size_t space_bytes(const struct xp_space *space)
 {
-	return space->waiters ? 0 : sizeof(*space) + space->count * sizeof(*space->vmas);
+	return space->waiters
+		   ? 0
+		   : sizeof(*space) + space->count * sizeof(*space->vmas) + space->jit_count * sizeof(*space->jit);
 }
 
 int xp_waiting_add(struct xp_waiting *waiting, const struct xp_waiting_sample *from, const struct xp_rec_sample *record)

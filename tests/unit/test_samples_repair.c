@@ -144,11 +144,56 @@ static void test_same_program(void **state)
 	assert_string_equal(task_of(world)->comm, "test_samples_re");
 }
 
+static void end_child(struct world *world, bool is_told)
+{
+	const struct xp_sideband_event end = { .kind = XP_SIDEBAND_EXIT, .pid = world->child, .tid = world->child };
+
+	kill(world->child, SIGKILL);
+	assert_int_equal(waitpid(world->child, NULL, 0), world->child);
+	if (is_told)
+		assert_int_equal(xp_tasks_event(&world->samples.tasks, &end), 0);
+	else
+		assert_int_equal(xp_tasks_repair(&world->samples.tasks, 1), 0);
+}
+
+/* Its image stays, what it had mapped does not; nor is it forgotten before its last samples can have come. */
+static void check_forgotten(struct world *world, bool is_told)
+{
+	const struct xp_task *task;
+
+	assert_int_equal(xp_tasks_scan(&world->samples.tasks, world->child), 0);
+	add_sample(world);
+	task = task_of(world);
+	xp_samples_rest(&world->samples);
+	xp_samples_rest(&world->samples);
+	assert_true(maps(task, "test_samples_repair"));
+	end_child(world, is_told);
+	xp_samples_rest(&world->samples);
+	assert_true(maps(task, "test_samples_repair"));
+	xp_samples_rest(&world->samples);
+	assert_int_equal(task->space->count, 0);
+	add_sample(world);
+	assert_int_equal(world->samples.tasks.image_count, 2); /* whoever has its number now is another one */
+	assert_int_equal(world->samples.tasks.images[0]->samples, 1);
+}
+
+static void test_end(void **state)
+{
+	check_forgotten(*state, true);
+}
+
+static void test_lost_end(void **state)
+{
+	check_forgotten(*state, false);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_lost_exec, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_same_program, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_end, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_lost_end, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -354,14 +354,43 @@ static void test_jit(void **state)
 	xp_space_put(space);
 }
 
+/* A target that maps ever new files: neither their number nor the length of their paths takes all memory. */
+static void test_endless_files(void **state)
+{
+	struct xp_file file = { .kind = XP_FILE_DISK, .path = (char *)"/lib" };
+	struct xp_files files = { 0 };
+	const struct xp_file *first;
+	char path[4096];
+
+	(void)state;
+	first = xp_files_intern(&files, &file);
+	for (file.inode = 1; file.inode < XP_FILES_MAX; file.inode++)
+		assert_int_equal(xp_files_intern(&files, &file)->kind, XP_FILE_DISK);
+	for (; file.inode < XP_FILES_MAX + 10; file.inode++)
+		assert_int_equal(xp_files_intern(&files, &file)->kind, XP_FILE_UNKNOWN);
+	assert_int_equal(files.count, XP_FILES_MAX + 1);
+	file.inode = 0;
+	assert_ptr_equal(xp_files_intern(&files, &file), first);
+	xp_files_free(&files);
+
+	memset(path, 'a', sizeof(path) - 1);
+	path[0] = '/';
+	path[sizeof(path) - 1] = 0;
+	file.path = path;
+	for (; file.inode < XP_FILES_MAX; file.inode++)
+		assert_non_null(xp_files_intern(&files, &file));
+	assert_in_range(files.count, 10000, XP_FILES_PATHS_BYTES_MAX / sizeof(path) + 1);
+	xp_files_free(&files);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_find),	cmocka_unit_test(test_cut),   cmocka_unit_test(test_split),
-		cmocka_unit_test(test_replace), cmocka_unit_test(test_join),  cmocka_unit_test(test_bad),
-		cmocka_unit_test(test_clear),	cmocka_unit_test(test_share), cmocka_unit_test(test_limit),
-		cmocka_unit_test(test_random),	cmocka_unit_test(test_files), cmocka_unit_test(test_many_files),
-		cmocka_unit_test(test_jit),
+		cmocka_unit_test(test_find),	cmocka_unit_test(test_cut),	      cmocka_unit_test(test_split),
+		cmocka_unit_test(test_replace), cmocka_unit_test(test_join),	      cmocka_unit_test(test_bad),
+		cmocka_unit_test(test_clear),	cmocka_unit_test(test_share),	      cmocka_unit_test(test_limit),
+		cmocka_unit_test(test_random),	cmocka_unit_test(test_files),	      cmocka_unit_test(test_many_files),
+		cmocka_unit_test(test_jit),	cmocka_unit_test(test_endless_files),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
