@@ -9,6 +9,7 @@ import struct
 import pytest
 
 import house
+import perfs
 
 GENERATOR = house.OUTPUT / "tests" / "format" / "jitdump_gen"
 PID = 4711
@@ -35,11 +36,12 @@ def sample(tsc, *addresses):
     return record(9, 2, f"QIIQIIQQ{len(chain)}Q", addresses[0], PID, PID, ZERO + tsc // 2, 0, 0, 1000000, len(chain), *chain)
 
 
-def perf_data(path, marker, samples):
-    """marker: the jitdump, as a process without a number has mapped it."""
+def perf_data(path, markers, samples):
+    """markers: jitdumps, as a process without a number has mapped them."""
     records = [record(79, 0, "5Q8B", SHIFT, MULT, ZERO, 0, (1 << 64) - 1, 1, *[0] * 7),
                record(3, 0, "II", PID, PID, name="jitted", tsc=0),
-               record(10, 2, "IIQQQIIQQII", 0, 0, 0x10000, 4096, 0, 0, 0, 0, 0, 4, 2, name=marker, tsc=0), *samples]
+               *(record(10, 2, "IIQQQIIQQII", 0, 0, 0x10000, 4096, 0, 0, 0, 0, 0, 4, 2, name=m, tsc=0) for m in markers),
+               *samples]
     data = b"".join(records)
     bits = 1 << 8 | 1 << 9 | 1 << 10 | 1 << 13 | 1 << 18 | 1 << 20 | 1 << 23 | 1 << 24
     attr = struct.pack("<IIQQQQQIIQQQQIiQIHH", 1, 112, 0, 1000, 0x1A7, 0, bits, *[0] * 12) + struct.pack("<QQ", 104, 0)
@@ -52,29 +54,28 @@ def describe(path, *rows, order="perf"):
     assert done.returncode == 0, done.stderr
 
 
-@pytest.fixture
-def perf(tmp_path):
-    if not shutil.which("perf") or house.run(["perf", "version"]).returncode:
-        pytest.skip("no perf that runs here")
+@pytest.fixture(**perfs.fixture_params())
+def perf(request, tmp_path):
+    run = perfs.Perf(request.param, tmp_path / "home")
 
-    def run(*argv, works=True):
-        # It takes its settings from and leaves its caches in $HOME, which is not ours.
-        done = house.run(["perf", *argv], cwd=tmp_path, env={"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "LC_ALL": "C.UTF-8"})
-        assert done.returncode == 0 or not works, f"{argv}\n{done.stdout}{done.stderr}"
-        return done
-    return run
+    def run_here(*args):
+        # Recordings by hand have no kernel, of which perf warns.
+        return run(*args, cwd=tmp_path, warnings=args[0] == "report")
+
+    run_here.path = run.path
+    return run_here
 
 
 @pytest.fixture
 def injected(perf, tmp_path):
     """injected(rows, samples) -> frames of `perf script` of the samples, a list of (function, offset, line) for each."""
-    def inject(rows, samples):
-        dump = tmp_path / f"jit-{PID}.dump"
-        describe(dump, *rows)
-        perf_data(tmp_path / "perf.data", dump, samples)
-        done = perf("inject", "--jit", "-i", "perf.data", "-o", "out.data")
-        assert done.stdout + done.stderr == ""
-        text = perf("script", "-i", "out.data", "-F", "time,ip,sym,symoff,srcline").stdout
+    def inject(rows, samples, images=()):
+        dumps = [tmp_path / f"jit-{PID}.dump", *(tmp_path / f"jit-{PID}{number:09}.dump" for number in range(1, len(images) + 1))]
+        for dump, of_image in zip(dumps, [rows, *images]):
+            describe(dump, *of_image)
+        perf_data(tmp_path / "perf.data", dumps, samples)
+        assert perf("inject", "--jit", "-i", "perf.data", "-o", "out.data") == ""
+        text = perf("script", "-i", "out.data", "-F", "time,ip,sym,symoff,srcline")
         # "  85 hot+0x5" and, where there is one, "  hot.js:20" below
         chains = []
         for block in text.strip().split("\n\n"):
@@ -101,9 +102,17 @@ def test_names(injected, perf):
     first, second = "LazyCompile:*first /x.js:1:1", "Größe"
     assert [[(name, offset) for name, offset, _ in chain] for chain in chains] == [
         [(first, 5), (second, 16)], [(first, 5)], [("third", 7), (first, 6)]]
-    report = perf("report", "-i", "out.data", "--stdio", "--no-children", "-g", "none", "-F", "sample,sym").stdout
+    report = perf("report", "-i", "out.data", "--stdio", "--no-children", "-g", "none", "-F", "sample,sym")
     counted = {name.strip(): int(count) for count, name in re.findall(r"^ +(\d+) +\[\.\] (.+)$", report, re.M)}
     assert counted == {first: 2, "third": 1}
+
+
+def test_images(injected):
+    """Programs that ran one after the other under one number: a file for each, whose codes have numbers of their own."""
+    first = [("load", 1000, 0, BASE, "first", CODE), ("close", 2900)]
+    second = [("load", 3000, 1 << 20, BASE, "second", CODE), ("close", 9000)]
+    chains = injected(first, [sample(2000, BASE + 5), sample(5000, BASE + 7)], [second])
+    assert [[(name, offset) for name, offset, _ in chain] for chain in chains] == [[("first", 5)], [("second", 7)]]
 
 
 def test_lines(injected, perf, tmp_path):
@@ -114,8 +123,9 @@ def test_lines(injected, perf, tmp_path):
             ("load", 1000, 1, BASE, "hot", CODE),
             ("load", 1000, 2, BASE + 0x100, "cold", CODE)]
     chains = injected(rows, [sample(2000 + at, BASE + at) for at in (0, 15, 16, 31, 32, 61, 0x101)])
-    assert [line for ((_, _, line),) in chains] == [f"hot.js:{n}" for n in (10, 10, 20, 20, 30, 30)] + [""]
-    annotated = perf("annotate", "-i", "out.data", "--stdio", "-l", "-s", "hot").stdout
+    *hot, cold = [line for ((_, _, line),) in chains]
+    assert hot == [f"hot.js:{n}" for n in (10, 10, 20, 20, 30, 30)] and "hot.js" not in cold
+    annotated = perf("annotate", "-i", "out.data", "--stdio", "-l", "-s", "hot")
     assert re.search(r"hot\.js:10\b", annotated) and re.search(r"\bret\b", annotated), annotated
 
 
@@ -219,8 +229,8 @@ def test_to_the_letter(xprof, perf, tmp_path):
     checked = xprof("check", dump)
     assert checked.returncode == 1 and "0x4: perf inject: The version is 2" in checked.stdout
     assert ".eh_frame_hdr 20 bytes, the header first" in xprof("dump", dump).stdout
-    perf_data(tmp_path / "perf.data", dump, [sample(2000, BASE)])
-    done = perf("inject", "--jit", "-i", "perf.data", "-o", "out.data", works=False)
+    perf_data(tmp_path / "perf.data", [dump], [sample(2000, BASE)])
+    done = house.run([perf.path, "inject", "--jit", "-i", "perf.data", "-o", "out.data"], cwd=tmp_path)
     assert "wrong jitdump version 2" in done.stderr
 
 
