@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "fmt_jitdump.h"
@@ -16,6 +17,10 @@
 #define PATH_BYTES 4096
 /* What a function takes besides its name, code and unwinding data. */
 #define RECORD_BYTES 200
+/* Of the disk is left free: this part of all of it, but no more than so many bytes. */
+#define SPARE_SHARE 20
+#define SPARE_BYTES_MAX (16u << 20)
+#define GRANT_BYTES (256u << 10) /* between two looks at the disk */
 
 struct xp_jit_dump_out {
 	struct xp_jit_dump_out_options options;
@@ -25,6 +30,7 @@ struct xp_jit_dump_out {
 	struct xp_jitdump *dump;
 	struct xp_jit_dump_out_counts counts;
 	struct xp_jit_dump_out_counts unsafe; /* of these, what an error would take back */
+	uint64_t granted_bytes;		      /* the file may be so long as far as the disk is concerned */
 	uint64_t whole_bytes;		      /* of the file when it was last looked at */
 	uint8_t *lost;			      /* bits: code that was not written, whose moves are not, either */
 	uint8_t *fill;
@@ -199,6 +205,23 @@ static const uint8_t *fill(struct xp_jit_dump_out *out)
 	return out->fill;
 }
 
+/* The last of the disk is for the files that cannot do without: profiles, logs, the manifest. */
+static bool disk_has_room(struct xp_jit_dump_out *out, uint64_t bytes)
+{
+	struct statvfs fs;
+	uint64_t spare;
+
+	bytes += xp_jitdump_bytes(out->dump);
+	if (bytes <= out->granted_bytes || fstatvfs(out->fd, &fs))
+		return true;
+	spare = XP_MIN((uint64_t)fs.f_blocks * fs.f_frsize / SPARE_SHARE, (uint64_t)SPARE_BYTES_MAX);
+	bytes += GRANT_BYTES;
+	if ((uint64_t)fs.f_bavail * fs.f_frsize < bytes - out->granted_bytes + spare)
+		return false;
+	out->granted_bytes = bytes;
+	return true;
+}
+
 static bool has_room(struct xp_jit_dump_out *out, const struct xp_jit_load *load)
 {
 	uint64_t bytes = load->size + load->eh_frame_bytes + load->eh_frame_hdr_bytes + strlen(load->name);
@@ -206,7 +229,8 @@ static bool has_room(struct xp_jit_dump_out *out, const struct xp_jit_load *load
 	for (size_t i = 0; i < load->line_count; i++)
 		bytes += RECORD_BYTES + strlen(load->lines[i].file);
 	return (load->code || (load->size <= XP_JIT_DUMP_OUT_FILL_BYTES_MAX && fill(out))) &&
-	       bytes + RECORD_BYTES <= XP_JIT_DUMP_OUT_BYTES_MAX - xp_jitdump_bytes(out->dump);
+	       bytes + RECORD_BYTES <= XP_JIT_DUMP_OUT_BYTES_MAX - xp_jitdump_bytes(out->dump) &&
+	       disk_has_room(out, bytes + RECORD_BYTES);
 }
 
 static int put_code(struct xp_jit_dump_out *out, uint32_t index, const struct xp_jit_load *load)

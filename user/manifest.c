@@ -261,8 +261,9 @@ static json_t *jit_value(const struct xp_manifest_jit *jit)
 	put_number(&section, "functions_refused", jit->refused);
 	put_number(&section, "samples_named", jit->named);
 	put_number(&section, "samples_unnamed", jit->unnamed);
-	if (jit->dump) {
+	if (jit->dump)
 		put_text(&section, "dump", jit->dump);
+	if (jit->dump || jit->dump_lost) {
 		put_number(&section, "dump_functions", jit->dump_functions);
 		put_number(&section, "dump_functions_lost", jit->dump_lost);
 	}

@@ -144,6 +144,24 @@ def test_to_the_letter(run, record, xprof, perf, tmp_path):
     perf("inject", "--jit", "-i", recorded.directory / "perf.data", "-o", tmp_path / "injected.data")
 
 
+def test_disk_full(run, record, xprof, tmpfs):
+    """It leaves the last of the disk to the other files, and says what it lacks."""
+    need("node")
+    node = run(["node", "--perf-basic-prof", PROGRAMS / "hot.js", "60"])
+    perf_map = pathlib.Path(f"/tmp/perf-{node.pid}.map")
+    recording.wait_until(lambda: perf_map.exists() and "leaf" in perf_map.read_text(errors="replace"), "no perf map")
+    disk = tmpfs("size=4m")
+    (disk / "filler").write_bytes(bytes(2800 * 1024))  # perf.data takes 1 MiB of the rest in advance
+    recorded = record("--no-sleds", "-d", "2", "-p", node.pid, directory=disk / "out").finish()
+    assert recorded.status == 0, recorded.messages
+    (entry,) = recorded.manifest["samples"]["profiles"]
+    lost = entry["jit"]["dump_functions_lost"]
+    assert lost > 100 and f"{lost} functions are not in the jitdumps" in recorded.messages
+    assert entry["jit"]["samples_named"] > 0 and not list((disk / "out").glob("jit-*"))
+    checked = xprof("check", disk / "out")
+    assert checked.returncode == 0 and checked.stdout.count(": ok, ") >= 2, checked.stdout
+
+
 @pytest.mark.parametrize("version", [14, 19])
 def test_lli_lines(run, injected, perf, tmp_path, version):
     """GDB's interface: lines, code and unwinding data of what LLVM compiled."""
