@@ -2,7 +2,9 @@
 #include "perf_kernel.h"
 
 #include <elf.h>
+#include <errno.h>
 #include <inttypes.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,24 +23,102 @@ uint64_t xp_perf_kernel_text(FILE *table)
 	return 0;
 }
 
+struct module {
+	char name[MODULE_NAME_BYTES];
+	uint64_t start;
+	uint64_t bytes;
+	char *path; /* relative; NULL: not known */
+};
+
+struct modules {
+	struct module *all;
+	size_t count;
+};
+
 /* name size references users state address */
-int xp_perf_kernel_modules(struct xp_perfdata *perfdata, FILE *table)
+static int read_modules(struct modules *modules, FILE *table)
 {
 	char *line = NULL;
 	size_t room = 0;
 	int err = 0;
 
 	while (!err && getline(&line, &room, table) > 0) {
-		char name[MODULE_NAME_BYTES], path[MODULE_NAME_BYTES + 2];
-		uint64_t bytes, start;
+		struct module module = { 0 }, *grown;
 
-		if (sscanf(line, "%63s %" SCNu64 " %*s %*s %*s %" SCNx64, name, &bytes, &start) != 3 || !start)
+		if (sscanf(line, "%63s %" SCNu64 " %*s %*s %*s %" SCNx64, module.name, &module.bytes, &module.start) !=
+			3 ||
+		    !module.start)
 			continue;
-		/* So perf calls it where it does not know the file; the names of its functions are in kallsyms. */
-		snprintf(path, sizeof(path), "[%s]", name);
-		err = xp_perfdata_module(perfdata, start, bytes, path);
+		grown = reallocarray(modules->all, modules->count + 1, sizeof(*grown));
+		if (!grown) {
+			err = -ENOMEM;
+			break;
+		}
+		modules->all = grown;
+		modules->all[modules->count++] = module;
 	}
 	free(line);
+	return err;
+}
+
+/* Of "kernel/fs/x-y.ko.xz" the module is "x_y". */
+static bool is_file_of(const char *path, const char *module)
+{
+	const char *name = strrchr(path, '/');
+
+	for (name = name ? name + 1 : path; *module; name++, module++)
+		if (*name != *module && !(*name == '-' && *module == '_'))
+			return false;
+	return !strncmp(name, ".ko", 3);
+}
+
+/* path: dependencies */
+static int read_paths(struct modules *modules, FILE *files)
+{
+	char *line = NULL;
+	size_t room = 0;
+	int err = 0;
+
+	while (!err && getline(&line, &room, files) > 0) {
+		line[strcspn(line, ":\n")] = 0;
+		for (size_t i = 0; i < modules->count && !err; i++) {
+			struct module *module = &modules->all[i];
+
+			if (module->path || !is_file_of(line, module->name))
+				continue;
+			module->path = strdup(line);
+			err = module->path ? 0 : -ENOMEM;
+		}
+	}
+	free(line);
+	return err;
+}
+
+static int put_module(struct xp_perfdata *perfdata, const struct module *module, const char *dir)
+{
+	char path[XP_PERFDATA_PATH_MAX];
+
+	/* In brackets where there is no file, as perf has it. */
+	if (module->path)
+		snprintf(path, sizeof(path), "%s/%s", dir, module->path);
+	else
+		snprintf(path, sizeof(path), "[%s]", module->name);
+	return xp_perfdata_module(perfdata, module->start, module->bytes, path);
+}
+
+int xp_perf_kernel_modules(struct xp_perfdata *perfdata, FILE *table, FILE *files, const char *dir)
+{
+	struct modules modules = { 0 };
+	int err = read_modules(&modules, table);
+
+	if (!err && files)
+		err = read_paths(&modules, files);
+	for (size_t i = 0; i < modules.count; i++) {
+		if (!err)
+			err = put_module(perfdata, &modules.all[i], dir);
+		free(modules.all[i].path);
+	}
+	free(modules.all);
 	return err;
 }
 

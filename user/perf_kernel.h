@@ -14,8 +14,11 @@
 
 /* The address of _text. table: of the form of /proc/kallsyms; 0: it hides addresses, or has no such symbol. */
 uint64_t xp_perf_kernel_text(FILE *table);
-/* Tells perf of the modules. table: of the form of /proc/modules. 0 or the writer's error. */
-int xp_perf_kernel_modules(struct xp_perfdata *perfdata, FILE *table);
+/*
+ * Tells perf of the modules, whose symbols it reads from their files. table: of the form of /proc/modules; files: of
+ * modules.dep, whose paths are relative to dir; NULL: there is none. -ENOMEM, or the writer's error.
+ */
+int xp_perf_kernel_modules(struct xp_perfdata *perfdata, FILE *table, FILE *files, const char *dir);
 /* The build id among notes such as those of /sys/kernel/notes, at most size bytes of it. Its length; 0: none. */
 size_t xp_perf_kernel_build_id(const uint8_t *notes, size_t notes_bytes, uint8_t *to, size_t size);
 

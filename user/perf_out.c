@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 #include "command_line.h"
@@ -72,21 +73,37 @@ static void fail_unless_refused(struct xp_perf_out *out, int err)
 	fail(out, err == -EINVAL || err == -ENAMETOOLONG ? 0 : err);
 }
 
+static void put_modules(struct xp_perf_out *out)
+{
+	char dir[sizeof("/lib/modules/") + sizeof(((struct utsname *)NULL)->release)], path[sizeof(dir) + 16];
+	FILE *table = fopen("/proc/modules", "re"), *files;
+	struct utsname names;
+
+	if (!table)
+		return;
+	if (uname(&names))
+		names.release[0] = 0;
+	snprintf(dir, sizeof(dir), "/lib/modules/%s", names.release);
+	snprintf(path, sizeof(path), "%s/modules.dep", dir);
+	files = fopen(path, "re");
+	fail(out, xp_perf_kernel_modules(out->maps.perfdata, table, files, dir));
+	if (files)
+		fclose(files);
+	fclose(table);
+}
+
 static void put_kernel(struct xp_perf_out *out)
 {
-	FILE *symbols = fopen("/proc/kallsyms", "re"), *modules = fopen("/proc/modules", "re");
+	FILE *symbols = fopen("/proc/kallsyms", "re");
 	uint64_t text = symbols ? xp_perf_kernel_text(symbols) : 0;
 
 	if (text && text < XP_PERF_KERNEL_END)
 		fail(out, xp_perfdata_kernel(out->maps.perfdata, text, XP_PERF_KERNEL_END - text));
 	else
 		xp_debug("perf will not name the kernel's functions: /proc/kallsyms has no _text");
-	if (modules)
-		fail(out, xp_perf_kernel_modules(out->maps.perfdata, modules));
 	if (symbols)
 		fclose(symbols);
-	if (modules)
-		fclose(modules);
+	put_modules(out);
 }
 
 /* 0, or why there is no more room on the disk. */

@@ -177,6 +177,18 @@ def test_kernel(perf, write, build):
     assert build_id in perf("buildid-list", "-i", path)
 
 
+def test_module(perf, write, tmp_path):
+    """Named by its file; a .ko is an object file whose text is loaded at the module's address."""
+    source, module = tmp_path / "module.c", tmp_path / "made-up.ko"
+    source.write_text("int first(int a) { return a + 1; }\nint module_read(int a) { return a * 3; }\n")
+    assert house.run([house.CLANG, "-c", source, "-o", module]).returncode == 0
+    at = 0xFFFFFFFFC0001000
+    path = write([
+        ["kernel", "ffffffff81000000", "3f000000"], ["module", f"{at:x}", "4000", module], ["comm", TSC, 7, 7, "prog"],
+        *[["sample", TSC + i, 7, 7, 0, 1, f"{at + hand_made.symbols(module)['module_read'] + 2:x}"] for i in range(9)]])
+    assert perf.report(path, "dso", "sym") == {("[made_up]", "module_read"): 9}
+
+
 def test_build_id(perf, write, build, tmp_path):
     """A binary that was replaced lends nobody its names; perf's cache has those of the one that ran."""
     ran = Image(build())

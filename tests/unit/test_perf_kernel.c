@@ -56,11 +56,19 @@ static void test_modules(void **state)
 	char table[] = "xfs 2019328 1 - Live 0xffffffffc0a2b000\n"
 		       "libcrc32c 12288 1 xfs, Live 0xffffffffc05f1000 (E)\n"
 		       "hidden 4096 0 - Live 0x0000000000000000\n"
+		       "kvm_amd 8192 0 - Live 0xffffffffc0700000\n"
 		       "cut 1\n";
+	char files[] = "kernel/fs/xfs/xfs.ko: kernel/lib/libcrc32c.ko\n"
+		       "kernel/arch/x86/kvm/kvm.ko.xz:\n"
+		       "updates/kvm-amd.ko.xz: kernel/arch/x86/kvm/kvm.ko.xz\n"
+		       "kernel/arch/x86/kvm/kvm-amd.ko.xz:\n"
+		       "kernel/hidden.ko:\n";
 	static const struct {
 		uint64_t start, bytes;
 		const char *path;
-	} expected[] = { { 0xffffffffc0a2b000, 2019328, "[xfs]" }, { 0xffffffffc05f1000, 12288, "[libcrc32c]" } };
+	} expected[] = { { 0xffffffffc0a2b000, 2019328, "/m/kernel/fs/xfs/xfs.ko" },
+			 { 0xffffffffc05f1000, 12288, "[libcrc32c]" },
+			 { 0xffffffffc0700000, 8192, "/m/updates/kvm-amd.ko.xz" } };
 	const struct xp_perfdata_options options = { .period = 1, .conversion = { 31, 1u << 31, 0 } };
 	const struct xp_perfdata_features features = { 0 };
 	struct xp_perfdata_violation violation;
@@ -68,21 +76,22 @@ static void test_modules(void **state)
 	struct xp_perfdata_reader reader;
 	struct xp_perfdata *perfdata;
 	int fd = memfd_create("perfdata", 0);
-	FILE *file = file_of(table);
+	FILE *file = file_of(table), *paths = file_of(files);
 	static uint8_t bytes[8192];
 	ssize_t size;
 
 	(void)state;
 	assert_int_equal(xp_perfdata_new(&perfdata, fd, &options), 0);
-	assert_int_equal(xp_perf_kernel_modules(perfdata, file), 0);
+	assert_int_equal(xp_perf_kernel_modules(perfdata, file, paths, "/m"), 0);
 	assert_int_equal(xp_perfdata_finish(perfdata, &features), 0);
 	xp_perfdata_free(perfdata);
 	fclose(file);
+	fclose(paths);
 	size = pread(fd, bytes, sizeof(bytes), 0);
 	close(fd);
 	assert_int_equal(xp_perfdata_reader_init(&reader, bytes, size, &violation), 0);
 	assert_int_equal(xp_perfdata_reader_next(&reader, &record, &violation), 1); /* TIME_CONV */
-	for (size_t i = 0; i < 2; i++) {
+	for (size_t i = 0; i < 3; i++) {
 		assert_int_equal(xp_perfdata_reader_next(&reader, &record, &violation), 1);
 		assert_int_equal(record.type, PERF_RECORD_MMAP);
 		assert_int_equal(record.map.pid, -1);
