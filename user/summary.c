@@ -487,15 +487,24 @@ static struct xp_manifest_samples manifest_samples(const struct xp_recording *re
 	};
 }
 
-static size_t list_notices(const struct xp_recording *rec, const char **notices)
+#define NOTICES_MAX 2
+
+/* text: of a notice that has numbers. */
+static size_t list_notices(const struct xp_recording *rec, const char **notices, char *text, size_t text_size)
 {
-	for (const struct xp_process *process = rec->processes.first; process; process = process->next) {
-		if (!has_other_version(rec, process))
-			continue;
-		notices[0] = "Logs with typed events are of version 5, since no version below has them.";
-		return 1;
+	const struct xp_perf_out *perf = rec->samples.perf;
+	size_t count = 0;
+
+	for (const struct xp_process *process = rec->processes.first; process && !count; process = process->next)
+		if (has_other_version(rec, process))
+			notices[count++] = "Logs with typed events are of version 5, since no version below has them.";
+	if (perf && xp_perf_out_samples(perf) < rec->samples.samples) {
+		snprintf(text, text_size,
+			 XP_PERF_OUT_NAME " has %" PRIu64 " of %" PRIu64 " samples: it could not be written further.",
+			 xp_perf_out_samples(perf), rec->samples.samples);
+		notices[count++] = text;
 	}
-	return 0;
+	return count;
 }
 
 int xp_summary_reserve(const struct xp_recording *rec)
@@ -517,7 +526,8 @@ int xp_summary_manifest(const struct xp_recording *rec, const struct xp_totals *
 	char **argv = xp_command_line_read();
 	size_t count = 0;
 	uint64_t stacks[XP_UNWIND_ENDS];
-	const char *notices[1];
+	const char *notices[NOTICES_MAX];
+	char notice[128];
 	struct xp_manifest manifest = {
 		.argv = argv,
 		.start_wall_ns = xp_clock_wall_ns(rec->clock, rec->start_tsc),
@@ -549,7 +559,7 @@ int xp_summary_manifest(const struct xp_recording *rec, const struct xp_totals *
 		.processes = processes,
 		.files = files,
 		.notices = notices,
-		.notice_count = list_notices(rec, notices),
+		.notice_count = list_notices(rec, notices, notice, sizeof(notice)),
 	};
 	int err = -ENOMEM;
 

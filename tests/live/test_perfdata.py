@@ -313,6 +313,7 @@ def test_disk_full(perf, record, xprof, tmpfs, deep):
     assert found, recorded.messages
     totals = recorded.manifest["samples"]
     assert totals["written"] == totals["seen"] == int(found[2]) and totals["lost"] == 0
+    assert recorded.manifest["notices"] == [f"perf.data has {found[1]} of {found[2]} samples: it could not be written further."]
     path = perf_data(recorded)
     assert xprof("check", recorded.directory).returncode == 0
     assert sum(perf.report(path, "sym").values()) == int(found[1]) > 1000
