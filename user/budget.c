@@ -21,7 +21,8 @@
 #define LOOK_NS 200000000ull	  /* so long a look takes */
 #define LOOK_MIN_NS 1000000000ull /* the first look at a function that is out, later ones are rarer */
 #define LOOK_MAX_NS 30000000000ull
-#define CPU_MIN_NS 1000000 /* less says nothing of rates */
+/* Calls in a tick that make a function a candidate. */
+#define CALLS_MIN 8
 /* Rates rise faster than they fall: to be late costs more than to be early. */
 #define RISE 0.7
 #define FALL 0.3
@@ -60,9 +61,10 @@ int xp_budget_add(struct xp_budget *budget, size_t count, size_t *first)
 	return 0;
 }
 
-void xp_budget_seed(struct xp_budget *budget, size_t function, double rate)
+void xp_budget_seed(struct xp_budget *budget, size_t function, uint64_t calls, uint64_t own_ns)
 {
-	budget->functions[function].rate = rate;
+	budget->functions[function].rate = (double)calls / (double)own_ns;
+	budget->functions[function].seen = (double)calls;
 }
 
 void xp_budget_set(struct xp_budget *budget, size_t index, enum xp_budget_state state, uint64_t now_ns)
@@ -121,6 +123,7 @@ static void learn(struct xp_budget *budget, uint64_t cpu_ns)
 		struct xp_budget_function *function = &budget->functions[i];
 		double rate = (double)function->calls / own_ns;
 
+		function->seen += RISE * ((double)function->calls - function->seen);
 		function->calls = 0;
 		if (function->looking && function->state == XP_BUDGET_COUNTED)
 			function->rate = rate;
@@ -202,6 +205,8 @@ static void take_out(struct xp_budget *budget, struct decisions *decisions, uint
 
 		if (decisions->cost <= allowance(budget, TARGET))
 			return;
+		if (function->seen < CALLS_MIN)
+			continue;
 		change(budget, decisions, budget->order[i], counted ? XP_BUDGET_COUNTED : XP_BUDGET_OUT);
 		if (!counted)
 			plan_look(budget, function, now_ns);
@@ -278,7 +283,7 @@ size_t xp_budget_tick(struct xp_budget *budget, uint64_t now_ns, uint64_t cpu_ns
 {
 	struct decisions decisions = { .changes = changes, .max = max };
 
-	if (cpu_ns >= CPU_MIN_NS)
+	if (cpu_ns >= XP_BUDGET_CPU_MIN_NS)
 		learn(budget, cpu_ns);
 	decisions.cost = total(budget);
 	for (size_t i = 0; i < budget->count; i++)

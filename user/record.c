@@ -557,6 +557,21 @@ static void say_forecast(const struct xp_recording *rec)
 	xp_info("forecast: %s", text);
 }
 
+/* What the survey has found too hot for the budget. */
+static void say_budget(const struct xp_recording *rec)
+{
+	const struct xp_throttled *all;
+	size_t count;
+
+	if (!rec->throttle)
+		return;
+	all = xp_throttle_list(rec->throttle, &count);
+	if (count)
+		xp_info("budget: %s%s not recorded at first, being called too often",
+			all->object->table->functions[all->function_id - 1].name ?: "a function without a name",
+			count > 1 ? " and others are" : " is");
+}
+
 static void say_recording(const struct xp_recording *rec)
 {
 	size_t sleds = 0;
@@ -632,6 +647,7 @@ static int record_all(struct xp_recording *rec, int signal_fd, bool *stored)
 		return XP_EXIT_OK;
 	}
 	say_forecast(rec);
+	say_budget(rec);
 	say_recording(rec);
 	rec->why[0] = 0;
 	*stored = true;

@@ -317,11 +317,14 @@ static bool take_signal(int signal_fd, bool *flights_asked)
 	return false;
 }
 
-/* After a pass, which has brought what happened before the signal. */
-static int write_flights(struct xp_recording *rec, bool *flights_asked)
+/* After a pass, which has brought what happened before the signal. Without memory for it the recording goes on. */
+static void write_flights(struct xp_recording *rec, bool *flights_asked)
 {
+	int err = xp_processes_write_flights(&rec->processes);
+
 	*flights_asked = false;
-	return xp_processes_write_flights(&rec->processes);
+	if (err)
+		xp_error("the newest records cannot be written: %s; send SIGUSR2 again", strerror(-err));
 }
 
 int xp_run(struct xp_recording *rec, int signal_fd)
@@ -362,7 +365,7 @@ int xp_run(struct xp_recording *rec, int signal_fd)
 			break;
 		}
 		if (flights_asked)
-			err = write_flights(rec, &flights_asked);
+			write_flights(rec, &flights_asked);
 		if (ended(rec))
 			break;
 		poll_ms = next_poll_ms(poll_ms, fill);

@@ -248,6 +248,11 @@ static void print_budget(const struct xp_recording *rec)
 			 out == 1 ? " was" : "s were",
 			 most->object->table->functions[most->function_id - 1].name ?: "one without a name",
 			 xp_clock_ns(rec->clock, most->out_ticks) / 1e9, out > 1 ? " (`xprof report` has all)" : "");
+	if (xp_throttle_spent(rec->throttle) > 1.2 * rec->options->max_overhead)
+		xp_warn(
+		    "the budget of %.3g %% was not kept: the calls are spread over many functions, or it was over too "
+		    "soon; record fewer functions with --functions",
+		    100 * rec->options->max_overhead);
 	xp_info("budget %.3g %%: recording took about %.1f %% of the CPU time; %s", 100 * rec->options->max_overhead,
 		100 * xp_throttle_spent(rec->throttle), text);
 }

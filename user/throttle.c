@@ -111,7 +111,7 @@ int xp_throttle_add_object(struct xp_throttle *throttle, struct xp_object *objec
 		member->group_of[id] = (uint32_t)((id - 1) / GROUP_FUNCTIONS);
 	set_costs(throttle, member);
 	for (size_t id = 1; id <= functions && calls && own_ns; id++)
-		xp_budget_seed(&throttle->budget, member->first + id - 1, (double)calls[id] / (double)own_ns);
+		xp_budget_seed(&throttle->budget, member->first + id - 1, calls[id], own_ns);
 	return 0;
 }
 
@@ -292,11 +292,15 @@ static void gather_calls(struct xp_throttle *throttle)
 
 static void tick(struct xp_throttle *throttle, uint64_t now_tsc)
 {
-	throttle->cpu_ns = cpu_since(throttle);
-	throttle->cpu_sum_ns += (double)throttle->cpu_ns;
+	uint64_t cpu_ns = cpu_since(throttle);
+
+	throttle->cpu_sum_ns += (double)cpu_ns;
+	throttle->cpu_ns += cpu_ns;
 	gather_calls(throttle);
+	cpu_ns = throttle->cpu_ns >= XP_BUDGET_CPU_MIN_NS ? throttle->cpu_ns : 0;
+	throttle->cpu_ns -= cpu_ns;
 	throttle->change_count = xp_budget_tick(&throttle->budget, xp_clock_ns(throttle->options.clock, now_tsc),
-						throttle->cpu_ns, throttle->changes, XP_THROTTLE_MAX);
+						cpu_ns, throttle->changes, XP_THROTTLE_MAX);
 	if (throttle->change_count)
 		start_work(throttle);
 }

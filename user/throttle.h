@@ -24,8 +24,11 @@
 #include "programs.h"
 #include "sleds.h"
 
-/* At most this many functions at once have been taken out; the counters of the programs are theirs. */
-#define XP_THROTTLE_MAX 512
+/*
+ * At most this many functions are ever taken out; the counters of the programs are theirs. The links of each take some
+ * 10 ms at the end.
+ */
+#define XP_THROTTLE_MAX 128
 
 /* What has become of a function that was taken out at least once. */
 struct xp_throttled {

@@ -33,7 +33,7 @@ struct xp_throttle {
 	size_t count;
 	uint32_t next_group;
 	uint64_t last_tick_tsc;
-	uint64_t cpu_ns;   /* since the last tick that was not put off */
+	uint64_t cpu_ns;   /* not yet told to the budget */
 	double cpu_sum_ns; /* of all ticks, for xp_throttle_spent() */
 	double tracing_sum_ns;
 

@@ -243,11 +243,28 @@ static void seeds(void **state)
 	struct world *world = *state;
 	struct xp_budget_change changes[FUNCTIONS];
 
-	xp_budget_seed(&world->budget, 3, 50000 / 1e9);
-	xp_budget_seed(&world->budget, 4, 500 / 1e9);
+	xp_budget_seed(&world->budget, 3, 50000, 1000000000);
+	xp_budget_seed(&world->budget, 4, 500, 1000000000);
 	assert_int_equal(xp_budget_tick(&world->budget, world->now_ns, 0, changes, FUNCTIONS), 1);
 	assert_int_equal(changes[0].function, 3);
 	assert_int_not_equal(changes[0].state, XP_BUDGET_RECORDED);
+}
+
+/* Each is called once in a tick of little CPU time: dear, and not to be helped. */
+static void rare_calls_are_no_reason(void **state)
+{
+	struct world *world = *state;
+	struct xp_budget_change changes[FUNCTIONS];
+
+	for (int i = 0; i < FUNCTIONS; i++)
+		world->budget.functions[i].record_ns = 1e6;
+	for (int tick = 0; tick < 100; tick++) {
+		world->budget.functions[tick % FUNCTIONS].calls = 5;
+		assert_int_equal(
+		    xp_budget_tick(&world->budget, world->now_ns += TICK_NS, XP_BUDGET_CPU_MIN_NS, changes, FUNCTIONS),
+		    0);
+	}
+	assert_true(world->budget.spent > SHARE);
 }
 
 static void an_idle_target_changes_nothing(void **state)
@@ -267,7 +284,7 @@ static void no_more_than_asked_for(void **state)
 	struct xp_budget_change changes[2];
 
 	for (int i = 0; i < FUNCTIONS; i++)
-		xp_budget_seed(&world->budget, i, 1e-3 * (i + 1));
+		xp_budget_seed(&world->budget, i, 1000 * (i + 1), 1000000);
 	assert_int_equal(xp_budget_tick(&world->budget, world->now_ns, 0, changes, 2), 2);
 	assert_int_equal(changes[0].function, FUNCTIONS - 1);
 	assert_int_equal(changes[1].function, FUNCTIONS - 2);
@@ -286,6 +303,7 @@ int main(void)
 		TEST(bursts),
 		TEST(many_of_a_kind),
 		TEST(seeds),
+		TEST(rare_calls_are_no_reason),
 		TEST(an_idle_target_changes_nothing),
 		TEST(no_more_than_asked_for),
 	};
