@@ -1,39 +1,14 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/*
- * What is at each address now is a tree of pieces without overlap (a treap, by address). A piece that took the place of
- * others keeps them as a run of the array `old`, sorted by address too: so the past of an address is found by going
- * from the piece that is there to the one that was there before, and so on.
- */
 #include "jit_code.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "jit_pieces.h"
 #include "util.h"
 
-#define ADDRESS_END (1ull << 56) /* of user space, with five levels of page tables */
-#define STEPS_MAX 256		 /* into the past, of one question */
-#define ALIVE UINT64_MAX
 #define MOMENT 1000 /* TSC: more than a nanosecond, which is as finely as perf puts events in order */
-
-struct piece {
-	uint64_t start;
-	uint64_t end;
-	uint64_t base; /* where its code starts: below start when another one took the part between */
-	uint64_t from; /* TSC */
-	uint64_t to;   /* exclusive; ALIVE: the code is there still */
-	uint32_t code;
-	uint32_t before; /* what was there before: old[before] and so on */
-	uint32_t before_count;
-};
-
-struct node {
-	struct piece piece;
-	uint32_t left; /* number of a node; 0: none */
-	uint32_t right;
-	uint32_t priority;
-};
 
 struct entry {
 	uint64_t start; /* where it was put last */
@@ -54,16 +29,7 @@ struct xp_jit_code {
 	uint32_t count;
 	uint32_t room;
 
-	struct node *nodes; /* nodes[0] is none */
-	uint32_t node_count;
-	uint32_t node_room;
-	uint32_t unused; /* list, by left */
-	uint32_t root;
-	uint32_t random;
-
-	struct piece *old;
-	uint32_t old_count;
-	uint32_t old_room;
+	struct xp_jit_pieces pieces; /* of the entries, by their index */
 };
 
 int xp_jit_code_new(struct xp_jit_code **code, uint64_t *bytes_left, const struct xp_jit_observer *observer)
@@ -73,9 +39,7 @@ int xp_jit_code_new(struct xp_jit_code **code, uint64_t *bytes_left, const struc
 	if (!made)
 		return -ENOMEM;
 	made->bytes_left = bytes_left;
-	/* Not to be guessed by a target that chooses the addresses. */
-	made->random = (uint32_t)((uintptr_t)made >> 4) | 1;
-	made->node_count = 1;
+	made->pieces.random = (uint32_t)((uintptr_t)made >> 4) | 1;
 	if (observer)
 		made->observer = *observer;
 	*code = made;
@@ -90,121 +54,30 @@ void xp_jit_code_free(struct xp_jit_code *code)
 		free(code->entries[i].name);
 	*code->bytes_left += code->bytes_taken;
 	free(code->entries);
-	free(code->nodes);
-	free(code->old);
+	xp_jit_pieces_free(&code->pieces);
 	free(code);
-}
-
-/* ---- the tree ---- */
-
-/* Nodes that start below the address, and the others. */
-static void split(struct xp_jit_code *code, uint32_t root, uint64_t address, uint32_t *below, uint32_t *above)
-{
-	struct node *node = &code->nodes[root];
-
-	if (!root) {
-		*below = *above = 0;
-	} else if (node->piece.start < address) {
-		*below = root;
-		split(code, node->right, address, &node->right, above);
-	} else {
-		*above = root;
-		split(code, node->left, address, below, &node->left);
-	}
-}
-
-/* All nodes of the first start below those of the second. */
-static uint32_t merge(struct xp_jit_code *code, uint32_t first, uint32_t second)
-{
-	struct node *a = &code->nodes[first], *b = &code->nodes[second];
-
-	if (!first || !second)
-		return first + second;
-	if (a->priority > b->priority) {
-		a->right = merge(code, a->right, second);
-		return first;
-	}
-	b->left = merge(code, first, b->left);
-	return second;
-}
-
-/* The last node that starts at or below the address. */
-static uint32_t last_at(const struct xp_jit_code *code, uint32_t root, uint64_t address)
-{
-	uint32_t found = 0;
-
-	while (root) {
-		const struct node *node = &code->nodes[root];
-
-		if (node->piece.start <= address)
-			found = root;
-		root = node->piece.start <= address ? node->right : node->left;
-	}
-	return found;
-}
-
-static uint32_t tree_count(const struct xp_jit_code *code, uint32_t root)
-{
-	const struct node *node = &code->nodes[root];
-
-	return root ? 1 + tree_count(code, node->left) + tree_count(code, node->right) : 0;
-}
-
-/* xorshift32 */
-static uint32_t next_random(struct xp_jit_code *code)
-{
-	code->random ^= code->random << 13;
-	code->random ^= code->random >> 17;
-	code->random ^= code->random << 5;
-	return code->random;
-}
-
-/* There is room, see reserve(). */
-static uint32_t node_new(struct xp_jit_code *code, const struct piece *piece)
-{
-	uint32_t number = code->unused ? code->unused : code->node_count++;
-
-	if (code->unused)
-		code->unused = code->nodes[number].left;
-	code->nodes[number] = (struct node){ .piece = *piece, .priority = next_random(code) };
-	return number;
 }
 
 /* ---- room ---- */
 
-static int grow(void **array, uint32_t *room, uint64_t needed, size_t size)
+static int reserve_entry(struct xp_jit_code *code)
 {
-	uint64_t more = XP_MAX(needed, (uint64_t)*room * 2);
-	void *larger;
+	uint32_t room = code->room ? 2 * code->room : 16;
+	struct entry *entries;
 
-	if (needed <= *room)
+	if (code->count < code->room)
 		return 0;
-	if (more > UINT32_MAX)
+	entries = reallocarray(code->entries, room, sizeof(*entries));
+	if (!entries)
 		return -ENOMEM;
-	more = XP_MAX(more, 16u);
-	larger = reallocarray(*array, more, size);
-	if (!larger)
-		return -ENOMEM;
-	*array = larger;
-	*room = (uint32_t)more;
+	code->entries = entries;
+	code->room = room;
 	return 0;
 }
 
-/* For what put() adds: a node, and what is left of the pieces at both ends; all that it ends becomes old. */
-static int reserve_nodes(struct xp_jit_code *code)
-{
-	return grow((void **)&code->nodes, &code->node_room, (uint64_t)code->node_count + 3, sizeof(*code->nodes));
-}
-
-static int reserve_old(struct xp_jit_code *code, uint32_t more)
-{
-	return grow((void **)&code->old, &code->old_room, (uint64_t)code->old_count + more, sizeof(*code->old));
-}
-
-/* A put makes three pieces at most, each of which is in the tree first and old at last. */
 static int charge(struct xp_jit_code *code, uint64_t bytes)
 {
-	bytes += 3 * (sizeof(struct node) + sizeof(struct piece));
+	bytes += xp_jit_pieces_bytes();
 	if (code->puts >= XP_JIT_CODES_MAX || bytes > *code->bytes_left) {
 		code->refused++;
 		return -ENOSPC;
@@ -214,98 +87,15 @@ static int charge(struct xp_jit_code *code, uint64_t bytes)
 	return 0;
 }
 
-/* ---- putting code somewhere ---- */
+/* ---- code ---- */
 
-/* Takes the nodes that overlap [start, end) out of the tree: below, these, above. */
-static void cut_out(struct xp_jit_code *code, uint64_t start, uint64_t end, uint32_t parts[3])
+/* The piece of code that is there; NULL: it is not. */
+static struct xp_jit_piece *alive(const struct xp_jit_code *code, uint32_t index)
 {
-	uint32_t before, reaching;
+	struct xp_jit_piece *piece =
+	    index < code->count ? xp_jit_pieces_alive(&code->pieces, code->entries[index].start) : NULL;
 
-	split(code, code->root, start, &parts[0], &parts[2]);
-	split(code, parts[2], end, &parts[1], &parts[2]);
-	before = last_at(code, parts[0], start);
-	if (!before || code->nodes[before].piece.end <= start)
-		return;
-	split(code, parts[0], code->nodes[before].piece.start, &parts[0], &reaching);
-	parts[1] = merge(code, reaching, parts[1]);
-}
-
-/* The time from which new code counts: behind all that it replaces. */
-static uint64_t latest_start(const struct xp_jit_code *code, uint32_t root, uint64_t tsc)
-{
-	const struct node *node = &code->nodes[root];
-
-	if (!root)
-		return tsc;
-	tsc = latest_start(code, node->left, XP_MAX(tsc, node->piece.from));
-	return latest_start(code, node->right, tsc);
-}
-
-/* The pieces of the tree become old, in order of address; their nodes are unused. */
-static void make_old(struct xp_jit_code *code, uint32_t root, uint64_t tsc)
-{
-	struct node *node = &code->nodes[root];
-	uint32_t right = node->right;
-
-	if (!root)
-		return;
-	make_old(code, node->left, tsc);
-	node->piece.to = XP_MIN(node->piece.to, tsc);
-	code->old[code->old_count++] = node->piece;
-	node->left = code->unused;
-	code->unused = root;
-	make_old(code, right, tsc);
-}
-
-/* What is left of a piece of which the middle or an end was taken. */
-static uint32_t rest_of(struct xp_jit_code *code, const struct piece *piece, uint64_t start, uint64_t end)
-{
-	struct piece rest = *piece;
-
-	rest.start = XP_MAX(start, piece->start);
-	rest.end = XP_MIN(end, piece->end);
-	return rest.start < rest.end ? node_new(code, &rest) : 0;
-}
-
-/* piece->from becomes the time that counts. -ENOMEM, and nothing has changed. */
-static int put(struct xp_jit_code *code, struct piece *piece, bool is_bound)
-{
-	uint32_t parts[3], count;
-	int err = reserve_nodes(code);
-
-	if (err)
-		return err;
-	cut_out(code, piece->start, piece->end, parts);
-	count = tree_count(code, parts[1]);
-	err = reserve_old(code, count);
-	if (err) {
-		code->root = merge(code, merge(code, parts[0], parts[1]), parts[2]);
-		return err;
-	}
-	if (is_bound && !count)
-		piece->from = 0;
-	piece->from = latest_start(code, parts[1], piece->from);
-	piece->before = code->old_count;
-	piece->before_count = count;
-	make_old(code, parts[1], piece->from);
-	if (count) {
-		parts[0] = merge(code, parts[0], rest_of(code, &code->old[piece->before], 0, piece->start));
-		parts[2] = merge(code, rest_of(code, &code->old[piece->before + count - 1], piece->end, ADDRESS_END),
-				 parts[2]);
-	}
-	code->root = merge(code, merge(code, parts[0], node_new(code, piece)), parts[2]);
-	return 0;
-}
-
-/* The node of code that is there; 0: it is not. */
-static uint32_t alive(const struct xp_jit_code *code, uint32_t index)
-{
-	uint32_t node = index < code->count ? last_at(code, code->root, code->entries[index].start) : 0;
-
-	const struct piece *piece = &code->nodes[node].piece;
-
-	return node && piece->code == index && piece->base == code->entries[index].start && piece->to == ALIVE ? node
-													       : 0;
+	return piece && piece->code == index ? piece : NULL;
 }
 
 void xp_jit_code_bind(struct xp_jit_code *code, const struct xp_space *space)
@@ -322,7 +112,7 @@ static bool is_in_file(const struct xp_jit_code *code, uint64_t address)
 
 bool xp_jit_code_can_be(const struct xp_jit_code *code, uint64_t start, uint64_t size)
 {
-	return size && size <= XP_JIT_SIZE_MAX && start < ADDRESS_END && size <= ADDRESS_END - start &&
+	return size && size <= XP_JIT_SIZE_MAX && start < XP_JIT_ADDRESS_END && size <= XP_JIT_ADDRESS_END - start &&
 	       !is_in_file(code, start) && !is_in_file(code, start + size - 1);
 }
 
@@ -344,11 +134,10 @@ static uint64_t hash_of(const uint8_t *bytes, uint64_t size)
 /* Whether this very code is there already; what is not known of its bytes may be the same. */
 static bool is_known(struct xp_jit_code *code, const struct entry *from, uint32_t *index)
 {
-	uint32_t node = last_at(code, code->root, from->start);
-	const struct piece *piece = &code->nodes[node].piece;
+	const struct xp_jit_piece *piece = xp_jit_pieces_alive(&code->pieces, from->start);
 	struct entry *entry;
 
-	if (!node || piece->to != ALIVE || piece->start != from->start || piece->end != from->start + from->size)
+	if (!piece || piece->end != from->start + from->size)
 		return false;
 	entry = &code->entries[piece->code];
 	if ((entry->hash && from->hash && entry->hash != from->hash) || strcmp(entry->name, from->name) != 0)
@@ -388,20 +177,20 @@ static void tell_load(struct xp_jit_code *code, uint32_t index, const struct xp_
 
 static int add(struct xp_jit_code *code, const struct xp_jit_load *load, const struct entry *entry)
 {
-	struct piece piece = {
+	struct xp_jit_piece piece = {
 		.start = load->start,
 		.end = load->start + load->size,
 		.base = load->start,
 		.from = load->tsc,
-		.to = ALIVE,
+		.to = XP_JIT_ALIVE,
 		.code = code->count,
 	};
-	int err = grow((void **)&code->entries, &code->room, (uint64_t)code->count + 1, sizeof(*code->entries));
+	int err = reserve_entry(code);
 
 	if (!err)
 		err = charge(code, sizeof(*entry) + strlen(entry->name) + 1);
 	if (!err)
-		err = put(code, &piece, load->is_bound);
+		err = xp_jit_pieces_put(&code->pieces, &piece, load->is_bound);
 	if (err)
 		return err;
 	code->puts++;
@@ -436,13 +225,12 @@ int xp_jit_code_load(struct xp_jit_code *code, const struct xp_jit_load *load, u
 
 int xp_jit_code_move(struct xp_jit_code *code, uint32_t index, uint64_t tsc, uint64_t new_start)
 {
-	uint32_t node = alive(code, index);
+	struct xp_jit_piece *last = alive(code, index), piece;
 	struct entry *entry = &code->entries[index];
-	struct piece piece;
 	uint64_t old_start;
 	int err;
 
-	if (!node)
+	if (!last)
 		return -ENOENT;
 	if (!xp_jit_code_can_be(code, new_start, entry->size))
 		return -EINVAL;
@@ -452,21 +240,21 @@ int xp_jit_code_move(struct xp_jit_code *code, uint32_t index, uint64_t tsc, uin
 	err = charge(code, 0);
 	if (err)
 		return err;
-	piece = (struct piece){
+	piece = (struct xp_jit_piece){
 		.start = new_start,
 		.end = new_start + entry->size,
 		.base = new_start,
-		.from = XP_MAX(tsc, code->nodes[node].piece.from),
-		.to = ALIVE,
+		.from = XP_MAX(tsc, last->from),
+		.to = XP_JIT_ALIVE,
 		.code = index,
 	};
-	err = put(code, &piece, false);
+	err = xp_jit_pieces_put(&code->pieces, &piece, false);
 	if (err)
 		return err;
 	code->puts++;
-	node = alive(code, index); /* not there any more when it moved over itself */
-	if (node)
-		code->nodes[node].piece.to = piece.from;
+	last = alive(code, index); /* not there any more when it moved over itself */
+	if (last)
+		last->to = piece.from;
 	entry->start = new_start;
 	if (code->observer.move)
 		code->observer.move(code->observer.arg, index, piece.from, old_start, new_start, entry->size);
@@ -475,44 +263,19 @@ int xp_jit_code_move(struct xp_jit_code *code, uint32_t index, uint64_t tsc, uin
 
 int xp_jit_code_unload(struct xp_jit_code *code, uint32_t index, uint64_t tsc)
 {
-	uint32_t node = alive(code, index);
-	struct piece *piece = &code->nodes[node].piece;
+	struct xp_jit_piece *piece = alive(code, index);
 
-	if (!node)
+	if (!piece)
 		return -ENOENT;
 	piece->to = XP_MAX(tsc, piece->from);
 	return 0;
 }
 
-/* ---- questions ---- */
-
-/* The piece that was at the address before this one; NULL: none. */
-static const struct piece *before(const struct xp_jit_code *code, const struct piece *piece, uint64_t address)
-{
-	const struct piece *first = &code->old[piece->before];
-	uint32_t low = 0, high = piece->before_count;
-
-	while (low < high) {
-		uint32_t middle = low + (high - low) / 2;
-
-		if (address >= first[middle].end)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low < piece->before_count && address >= first[low].start ? &first[low] : NULL;
-}
-
 bool xp_jit_code_find(const struct xp_jit_code *code, uint64_t address, uint64_t tsc, struct xp_jit_range *range)
 {
-	uint32_t node = last_at(code, code->root, address);
-	const struct piece *piece = node ? &code->nodes[node].piece : NULL;
+	const struct xp_jit_piece *piece = xp_jit_pieces_find(&code->pieces, address, tsc);
 
-	if (piece && address >= piece->end)
-		piece = NULL;
-	for (int steps = 0; piece && tsc < piece->from; steps++)
-		piece = steps < STEPS_MAX ? before(code, piece, address) : NULL;
-	if (!piece || tsc >= piece->to)
+	if (!piece)
 		return false;
 	*range = (struct xp_jit_range){
 		.index = piece->code,

@@ -285,7 +285,9 @@ def test_samples_are_all_there(ours, jit):
     """Those that waited for a name too."""
     process = ours("named")
     done = jit(process.pid)
-    assert done.named + done.unnamed == done.entry["samples"]
+    # A few hit the program itself, and the vDSO that it asks for the time.
+    assert 0.9 * done.entry["samples"] <= done.named + done.unnamed <= done.entry["samples"], done.entry
+    assert profiles.Profile(done.directory / done.entry["file"]).samples == done.entry["samples"]
     done.assert_hot("^count_down$", 0.9)
 
 
