@@ -7,11 +7,11 @@
 #include <unistd.h>
 
 #include "jit_bytes.h"
+#include "jit_places.h"
 #include "jit_src_dump.h"
 #include "jit_src_jvm.h"
 #include "jit_src_map.h"
 #include "mapped_file.h"
-#include "number_map.h"
 #include "target.h"
 #include "util.h"
 
@@ -20,8 +20,6 @@
 #define JVM_PAUSE_NS 2000000000ull
 #define JVM_PATIENCE_MS 5000	     /* at the end */
 #define BYTES_OF_REFRESH (32u << 20) /* of code, from memory */
-#define PLACE_ALIGN 16u
-#define PLACE_BYTES_MAX (1u << 20) /* in the profile, of one function; what is behind has the last address */
 
 /* Whether a file has GDB's interface, and where. */
 struct xp_jit_file {
@@ -64,11 +62,7 @@ struct xp_jit {
 	struct xp_jit_dump_out *out; /* NULL: none */
 	struct xp_jit_dump_out_counts out_counts;
 
-	struct xp_number_map places; /* by the code's index: number in syms */
-	struct xp_sym *syms;
-	size_t sym_count;
-	size_t sym_room;
-	uint64_t places_end;
+	struct xp_jit_places places;
 };
 
 void xp_jits_free(struct xp_jits *jits)
@@ -138,8 +132,7 @@ void xp_jit_free(struct xp_jit *jit)
 	close_sources(jit);
 	xp_jit_code_free(jit->code);
 	xp_jit_dump_out_free(jit->out);
-	xp_number_map_free(&jit->places);
-	free(jit->syms);
+	xp_jit_places_free(&jit->places);
 	free(jit);
 }
 
@@ -441,41 +434,8 @@ int xp_jit_finish(struct xp_jit *jit, const struct xp_space *space, uint64_t now
 
 /* ---- names ---- */
 
-static int reserve_sym(struct xp_jit *jit)
-{
-	size_t room = jit->sym_room ? 2 * jit->sym_room : 16;
-	struct xp_sym *syms;
-
-	if (jit->sym_count < jit->sym_room)
-		return 0;
-	syms = reallocarray(jit->syms, room, sizeof(*syms));
-	if (!syms)
-		return -ENOMEM;
-	jit->syms = syms;
-	jit->sym_room = room;
-	return 0;
-}
-
-/* The function's place in the profile, made when it is sampled first. NULL: there is no room. */
-static const struct xp_sym *place_of(struct xp_jit *jit, const struct xp_jit_range *range)
-{
-	const uint32_t *known = xp_number_map_find(&jit->places, range->index);
-	/* One byte more: the address behind its last call is still its own. */
-	uint64_t bytes = (XP_MIN(range->size, (uint64_t)PLACE_BYTES_MAX) + PLACE_ALIGN) & -(uint64_t)PLACE_ALIGN;
-
-	if (known)
-		return &jit->syms[*known];
-	if (jit->places_end + bytes > XP_PROFILE_JIT_BYTES || reserve_sym(jit) ||
-	    !xp_number_map_add(&jit->places, range->index, (uint32_t)jit->sym_count))
-		return NULL;
-	jit->syms[jit->sym_count] = (struct xp_sym){ jit->places_end, bytes, range->name };
-	jit->places_end += bytes;
-	return &jit->syms[jit->sym_count++];
-}
-
 int xp_jit_name(struct xp_jit *jit, struct xp_profile_frame *frame, bool is_return, uint64_t tsc)
 {
-	const struct xp_sym *sym;
 	struct xp_jit_range range;
 
 	/* What is known of the place may be out of date. */
@@ -487,12 +447,7 @@ int xp_jit_name(struct xp_jit *jit, struct xp_profile_frame *frame, bool is_retu
 		jit->jvm_is_wanted = jit->jvm_is_wanted || may_tell;
 		return may_tell ? -EAGAIN : -ENOENT;
 	}
-	sym = place_of(jit, &range);
-	if (!sym)
-		return -ENOENT;
-	frame->address = XP_PROFILE_JIT_BASE + sym->address + XP_MIN(frame->address - range.start, sym->size - 1);
-	frame->vma = &xp_profile_jit_vma;
-	return 0;
+	return xp_jit_places_put(&jit->places, &range, frame) ? -ENOENT : 0;
 }
 
 uint32_t xp_jit_functions(const struct xp_jit *jit)
@@ -507,8 +462,8 @@ uint64_t xp_jit_refused(const struct xp_jit *jit)
 
 size_t xp_jit_syms(const struct xp_jit *jit, const struct xp_sym **syms)
 {
-	*syms = jit->syms;
-	return jit->sym_count;
+	*syms = jit->places.syms;
+	return jit->places.count;
 }
 
 const char *xp_jit_dump(const struct xp_jit *jit, struct xp_jit_dump_out_counts *counts)
