@@ -189,7 +189,9 @@ static void flights_and_budget(void **state)
 		{ .id = 3, .name = "hot", .times = 2, .out_ns = 1500000000, .counted_ns = 500000000, .calls = 7 },
 		{ .id = 4, .times = 1, .out_ns = 1000000000 },
 	};
-	const struct xp_manifest_object object = { .path = "/bin/a", .taken_out = taken_out, .taken_out_count = 2 };
+	const struct xp_manifest_object object = {
+		.sled_mode = "probe", .path = "/bin/a", .taken_out = taken_out, .taken_out_count = 2
+	};
 	const struct xp_manifest_flight flight = {
 		.log_name = "a.42.flight1.fdr",
 		.cause = "killed",
