@@ -182,7 +182,7 @@ run-demo: all $(EXAMPLES)
 # Measurements. BENCH: arguments of tests/bench/run, such as BENCH=--quick.
 
 BENCH_FLAGS = -O2 -g -pthread -fxray-instrument -fxray-instruction-threshold=1000000 -fxray-ignore-loops $(NO_RUNTIME)
-BENCH_PROGRAMS := $(addprefix $(O)/bench/,target target-entry many empty empty.bpf.o busy tick load)
+BENCH_PROGRAMS := $(addprefix $(O)/bench/,target target-entry many empty empty.bpf.o busy tick load deep)
 
 $(O)/bench/:
 	$(Q)mkdir -p $@
@@ -206,6 +206,10 @@ $(O)/bench/empty: tests/bench/empty.c $(O)/libxprof.a | $(O)/bench/
 $(O)/bench/busy $(O)/bench/tick: $(O)/bench/%: tests/bench/%.c | $(O)/bench/
 	$(call say,BENCH,$@)
 	$(Q)$(CC) -O1 -g -fno-omit-frame-pointer -pthread -o $@ $<
+
+$(O)/bench/deep: tests/bench/deep.c | $(O)/bench/
+	$(call say,BENCH,$@)
+	$(Q)$(CC) -O2 -g -fomit-frame-pointer -pthread -o $@ $<
 
 $(O)/bench/load: tests/live/programs/load.c | $(O)/bench/
 	$(call say,BENCH,$@)
