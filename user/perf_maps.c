@@ -12,8 +12,7 @@ static bool is_jit_memory(const struct xp_file *file)
 	return xp_file_may_be_jit(file) && strcmp(file->path, "[vsyscall]") && strcmp(file->path, "[uprobes]");
 }
 
-/* As perf has it: memory without a file is "//anon", for whose code it looks in /tmp/perf-PID.map. */
-static const char *path_of(const struct xp_file *file, bool has_build_id, char *path, size_t size)
+const char *xp_perf_maps_path(const struct xp_file *file, bool has_build_id, char *path, size_t size)
 {
 	static const char deleted[] = " (deleted)";
 	size_t length;
@@ -43,7 +42,7 @@ int xp_perf_maps_put(struct xp_perf_maps *maps, uint64_t tsc, pid_t pid, pid_t t
 		.generation = vma->file->generation,
 		.build_id = id ? id->build_id : NULL,
 		.build_id_bytes = id ? id->bytes : 0,
-		.path = path_of(vma->file, id && id->bytes, path, sizeof(path)),
+		.path = xp_perf_maps_path(vma->file, id && id->bytes, path, sizeof(path)),
 	};
 	int err = xp_perfdata_map(maps->perfdata, tsc, &map);
 

@@ -24,6 +24,12 @@ struct xp_perf_maps {
 	struct xp_perf_build_ids build_ids;
 };
 
+/*
+ * A file's path as perf is told it, clean: memory without a file is "//anon", for whose code it looks in
+ * /tmp/perf-PID.map. In path, of size bytes, or static.
+ */
+const char *xp_perf_maps_path(const struct xp_file *file, bool has_build_id, char *path, size_t size);
+
 /* All return the writer's error; what perf cannot or must not be told (xp_perfdata_map()) is none. */
 
 int xp_perf_maps_put(struct xp_perf_maps *maps, uint64_t tsc, pid_t pid, pid_t tid, const struct xp_vma *vma);

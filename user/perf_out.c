@@ -331,7 +331,15 @@ void xp_perf_out_forget(struct xp_perf_out *out)
 
 /* ---- the end ---- */
 
-/* The kernel's, and those of all files that perf was told of. *ids is the caller's to free. */
+static void free_build_ids(struct xp_perfdata_build_id *ids, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		if (!ids[i].kernel)
+			free((char *)ids[i].path);
+	free(ids);
+}
+
+/* The kernel's, and those of all files that perf was told of. *ids is the caller's, for free_build_ids(). */
 static size_t list_build_ids(const struct xp_perf_out *out, const struct xp_perf_machine *machine,
 			     struct xp_perfdata_build_id **ids)
 {
@@ -343,13 +351,16 @@ static size_t list_build_ids(const struct xp_perf_out *out, const struct xp_perf
 		return 0;
 	if (machine->kernel.build_id_bytes)
 		(*ids)[count++] = machine->kernel;
-	for (size_t i = 0; i < known->room; i++)
-		if (known->ids[i].bytes)
-			(*ids)[count++] = (struct xp_perfdata_build_id){
-				.build_id = known->ids[i].build_id,
-				.build_id_bytes = known->ids[i].bytes,
-				.path = known->ids[i].file->path,
-			};
+	for (size_t i = 0; i < known->room; i++) {
+		const struct xp_perf_build_id *id = &known->ids[i];
+		char path[XP_PERFDATA_PATH_MAX];
+		char *copy = id->bytes ? strdup(xp_perf_maps_path(id->file, true, path, sizeof(path))) : NULL;
+
+		if (copy)
+			(*ids)[count++] = (struct xp_perfdata_build_id){ .build_id = id->build_id,
+									 .build_id_bytes = id->bytes,
+									 .path = copy };
+	}
 	return count;
 }
 
@@ -371,7 +382,7 @@ static void put_end(struct xp_perf_out *out)
 	features.build_id_count = list_build_ids(out, &machine, &ids);
 	features.build_ids = ids;
 	fail(out, xp_perfdata_finish(out->maps.perfdata, &features));
-	free(ids);
+	free_build_ids(ids, features.build_id_count);
 	free(argv);
 }
 

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -312,6 +313,45 @@ static void test_threads(void **state)
 	xp_perf_threads_free(&threads);
 }
 
+/* In the table of build ids as in the records: perf prints both to terminals. */
+static void test_build_id_path(void **state)
+{
+	char program[4096] = "", path[128];
+	struct xp_sideband_event event = {
+		.kind = XP_SIDEBAND_MMAP,
+		.pid = getpid(),
+		.tid = getpid(),
+		.start = 0x1000,
+		.length = 0x1000,
+		.text = path,
+	};
+	static char bytes[1 << 20];
+	size_t places = 0;
+	struct stat st;
+	ssize_t size;
+	int fd;
+
+	(void)state;
+	assert_true(readlink("/proc/self/exe", program, sizeof(program) - 1) > 0);
+	assert_int_equal(stat(program, &st), 0);
+	snprintf(path, sizeof(path), "%s/pro\033gram", world.dir);
+	assert_int_equal(symlink(program, path), 0);
+	event.inode = st.st_ino;
+	name(10, XP_SIDEBAND_EXEC, getpid(), getpid(), "program");
+	tell(&event);
+	sample(100, getpid(), getpid(), "program");
+	assert_int_equal(xp_perf_out_finish(world.out), 0);
+	assert_int_equal(unlink(path), 0);
+	fd = openat(world.dir_fd, XP_PERF_OUT_NAME, O_RDONLY);
+	size = read(fd, bytes, sizeof(bytes));
+	close(fd);
+	assert_true(size > 0);
+	assert_null(memmem(bytes, size, "pro\033gram", 8));
+	for (const char *at = bytes; (at = memmem(at, size - (at - bytes), "/pro?gram", 9)); at++)
+		places++;
+	assert_int_equal(places, 2);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -320,6 +360,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_forget, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_jit_memory, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_jit_memory_of_children, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_build_id_path, setup, teardown),
 		cmocka_unit_test(test_threads),
 	};
 
