@@ -111,8 +111,9 @@ struct xp_recording {
 	uint64_t other_process;	  /* records of processes that are no targets, or of functions that they do not have */
 	struct xp_bpf_counters *lost; /* [programs.cpus], read at the end */
 	uint64_t missed;
-	uint64_t tasks_lost; /* records of XP_REC_EXEC to XP_REC_LINK_MAP that found no room */
-	char why[1024];	     /* the last refusal, in a sentence */
+	uint64_t next_repair_tsc; /* of what the side-band lost */
+	uint64_t tasks_lost;	  /* records of XP_REC_EXEC to XP_REC_LINK_MAP that found no room */
+	char why[1024];		  /* the last refusal, in a sentence */
 };
 
 /* follow.c */

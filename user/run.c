@@ -19,6 +19,11 @@
 #define POLL_MAX_MS 20
 #define HOUSEKEEPING_NS XP_NS_PER_S
 /*
+ * Times what reading all of /proc took, before it is read again: a process that has tens of thousands of mappings, and
+ * makes more of them than the side-band can tell, would have it read at every turn.
+ */
+#define REPAIR_PAUSE 10
+/*
  * The reader runs rarely and briefly, but when it is due it must not queue behind the target's own threads: at equal
  * priority, 3 of 15 runs of 4 threads at full speed on 2 busy CPUs overflowed a ring; at this one, none of 12 did.
  */
@@ -258,11 +263,16 @@ static int repair(struct xp_recording *rec)
 /* Events of the side-band were lost: what they would have told is read from /proc. */
 static int repair_samples(struct xp_recording *rec)
 {
-	uint64_t lost = xp_sideband_lost(rec->sideband);
+	uint64_t lost = xp_sideband_lost(rec->sideband), begin_tsc = xp_clock_now_tsc();
+	int err;
 
-	if (rec->samples.perf && lost != rec->samples.tasks.lost_seen)
+	if (lost == rec->samples.tasks.lost_seen || begin_tsc < rec->next_repair_tsc)
+		return 0;
+	if (rec->samples.perf)
 		xp_perf_out_forget(rec->samples.perf);
-	return xp_tasks_repair(&rec->samples.tasks, lost);
+	err = xp_tasks_repair(&rec->samples.tasks, lost);
+	rec->next_repair_tsc = begin_tsc + REPAIR_PAUSE * (xp_clock_now_tsc() - begin_tsc);
+	return err;
 }
 
 static int housekeeping(struct xp_recording *rec, struct xp_progress *progress)
