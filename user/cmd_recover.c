@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "commands.h"
+#include "manifest.h"
 #include "spool.h"
 
 static const char *reason(int err)
@@ -79,8 +80,10 @@ static void recover_directory(const char *path, bool *failed)
 		free(entries[i]);
 	}
 	free(entries);
-	if (dir_fd >= 0)
+	if (dir_fd >= 0) {
+		xp_manifest_recover(dir_fd);
 		close(dir_fd);
+	}
 }
 
 enum xp_exit xp_cmd_recover(const struct xp_options *options)

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/utsname.h>
 #include <time.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include <jansson.h>
@@ -559,6 +560,12 @@ int xp_manifest_reserve(int dir_fd, uint64_t bytes)
 	fd = openat(dir_fd, TEMPORARY, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
 	if (fd < 0)
 		return -errno;
+	if (flock(fd, LOCK_EX | LOCK_NB)) { /* so that xp_manifest_recover() sees that it is in use */
+		int err = -errno;
+
+		close(fd);
+		return err;
+	}
 	/* As much as is left; where nothing is, other files may be gone when it is written. */
 	while (bytes && posix_fallocate(fd, 0, bytes))
 		bytes /= 2;
@@ -574,9 +581,9 @@ static int write_file(int dir_fd, int fd, const char *text)
 		err = xp_write_all(fd, "\n", 1);
 	if (!err && ftruncate(fd, size + 1))
 		err = -errno;
-	if (close(fd) && !err)
-		err = -errno;
 	if (!err && renameat(dir_fd, TEMPORARY, dir_fd, XP_MANIFEST_NAME))
+		err = -errno;
+	if (close(fd) && !err)
 		err = -errno;
 	if (err)
 		unlinkat(dir_fd, TEMPORARY, 0);
@@ -589,6 +596,17 @@ void xp_manifest_release(int dir_fd, int reserved_fd)
 		return;
 	close(reserved_fd);
 	unlinkat(dir_fd, TEMPORARY, 0);
+}
+
+void xp_manifest_recover(int dir_fd)
+{
+	int fd = openat(dir_fd, TEMPORARY, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+
+	if (fd < 0)
+		return;
+	if (!flock(fd, LOCK_EX | LOCK_NB))
+		unlinkat(dir_fd, TEMPORARY, 0);
+	close(fd);
 }
 
 int xp_manifest_write(int dir_fd, int reserved_fd, const struct xp_manifest *manifest)

@@ -186,6 +186,8 @@ struct xp_manifest {
  */
 int xp_manifest_reserve(int dir_fd, uint64_t bytes);
 void xp_manifest_release(int dir_fd, int reserved_fd);
+/* Removes what a killed recording has left of its reserve. */
+void xp_manifest_recover(int dir_fd);
 /*
  * Writes the file into the directory; it appears when it is whole. reserved_fd, which it closes: of
  * xp_manifest_reserve(); negative: there is none. 0 or -errno; prints nothing.

@@ -388,6 +388,21 @@ static void write_error_leaves_nothing(void **state)
 	assert_int_equal(xp_manifest_write(-1, -1, &manifest), -EBADF);
 }
 
+/* The reserve of a recording that runs is left alone, that of a killed one is not. */
+static void reserve_is_recovered(void **state)
+{
+	int fd = xp_manifest_reserve(dir_fd, 1);
+
+	(void)state;
+	assert_true(fd >= 0);
+	xp_manifest_recover(dir_fd);
+	assert_int_equal(faccessat(dir_fd, XP_MANIFEST_NAME ".part", F_OK, 0), 0);
+	close(fd);
+	xp_manifest_recover(dir_fd);
+	assert_int_equal(faccessat(dir_fd, XP_MANIFEST_NAME ".part", F_OK, 0), -1);
+	xp_manifest_recover(dir_fd);
+}
+
 static void reserved_room_is_used(void **state)
 {
 	struct xp_manifest manifest = minimal();
@@ -433,6 +448,7 @@ int main(void)
 		TEST(stale_leftover_is_replaced),
 		TEST(write_error_leaves_nothing),
 		TEST(reserved_room_is_used),
+		TEST(reserve_is_recovered),
 		cmocka_unit_test(iso_times),
 	};
 
