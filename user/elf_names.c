@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "elf_symbols.h"
 #include "number_map.h"
 #include "spans.h"
 #include "util.h"
@@ -51,28 +52,6 @@ static const Dwfl_Callbacks callbacks = {
 
 /* ---- symbol tables ---- */
 
-/* 0: names no code. */
-static uint32_t symbol_rank(const GElf_Sym *symbol)
-{
-	uint32_t rank = 1;
-
-	if (symbol->st_shndx == SHN_UNDEF)
-		return 0;
-	switch (GELF_ST_TYPE(symbol->st_info)) {
-	case STT_FUNC:
-	case STT_GNU_IFUNC:
-		rank += 10;
-		break;
-	case STT_NOTYPE:
-		break;
-	default:
-		return 0;
-	}
-	if (GELF_ST_BIND(symbol->st_info) == STB_GLOBAL)
-		return rank + 2;
-	return GELF_ST_BIND(symbol->st_info) == STB_WEAK ? rank + 1 : rank;
-}
-
 /* Where the symbol's section ends: as far as a symbol without a size may reach. */
 static uint64_t section_end(Elf *elf, GElf_Word index, uint64_t bias)
 {
@@ -95,7 +74,7 @@ static int add_symbol(struct xp_elf_names *names, int index)
 
 	if (!name || !*name)
 		return 0;
-	span.rank = symbol_rank(&symbol);
+	span.rank = xp_symbol_rank(&symbol);
 	span.start = address;
 	if (!span.rank)
 		return 0;

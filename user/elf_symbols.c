@@ -49,14 +49,13 @@ static struct wanted *find_wanted(const struct wanted_list *list, uint64_t vaddr
 	return low < list->count ? &list->items[low] : NULL;
 }
 
-/* 0: names no code. */
-static uint32_t symbol_rank(const Elf64_Sym *symbol)
+uint32_t xp_symbol_rank(const GElf_Sym *symbol)
 {
 	uint32_t rank = 1;
 
 	if (symbol->st_shndx == SHN_UNDEF || !symbol->st_name)
 		return 0;
-	switch (ELF64_ST_TYPE(symbol->st_info)) {
+	switch (GELF_ST_TYPE(symbol->st_info)) {
 	case STT_FUNC:
 	case STT_GNU_IFUNC:
 		rank += 10;
@@ -66,9 +65,9 @@ static uint32_t symbol_rank(const Elf64_Sym *symbol)
 	default:
 		return 0;
 	}
-	if (ELF64_ST_BIND(symbol->st_info) == STB_GLOBAL)
+	if (GELF_ST_BIND(symbol->st_info) == STB_GLOBAL)
 		rank += 2;
-	else if (ELF64_ST_BIND(symbol->st_info) == STB_WEAK)
+	else if (GELF_ST_BIND(symbol->st_info) == STB_WEAK)
 		rank += 1;
 	return rank;
 }
@@ -79,7 +78,7 @@ static uint32_t symbol_rank(const Elf64_Sym *symbol)
  */
 static void offer_symbol(const struct wanted_list *list, const Elf64_Sym *symbol, const GElf_Shdr *strings)
 {
-	uint32_t rank = symbol_rank(symbol);
+	uint32_t rank = xp_symbol_rank(symbol);
 	struct wanted *wanted = rank ? find_wanted(list, symbol->st_value) : NULL;
 
 	if (!wanted || wanted->settled || wanted->vaddr - symbol->st_value >= XP_MAX(symbol->st_size, 1ul))

@@ -149,7 +149,7 @@ static int take(struct reading *reading, const struct xp_fdr_record *record)
 	return err;
 }
 
-static int read_all(struct reading *reading, struct xp_fdr_reader *reader, struct xp_fdr_violation *violation)
+static int read_all(struct reading *reading, struct xp_fdr_reader *reader, struct xp_violation *violation)
 {
 	struct xp_fdr_record record;
 	int more;
@@ -172,7 +172,7 @@ static void reading_free(struct reading *reading)
 	xp_number_map_free(&reading->functions);
 }
 
-int xp_call_log_read(struct xp_call_log *log, const uint8_t *bytes, uint64_t size, struct xp_fdr_violation *violation)
+int xp_call_log_read(struct xp_call_log *log, const uint8_t *bytes, uint64_t size, struct xp_violation *violation)
 {
 	struct reading reading = { .log = log };
 	struct xp_fdr_reader reader;

@@ -29,7 +29,7 @@ struct xp_call_log {
  * Reads all of a log. On success the caller frees with xp_call_log_free(). -EBADMSG with *violation: what stands before
  * the violation is in *log, which is freed likewise. -ENOMEM.
  */
-int xp_call_log_read(struct xp_call_log *log, const uint8_t *bytes, uint64_t size, struct xp_fdr_violation *violation);
+int xp_call_log_read(struct xp_call_log *log, const uint8_t *bytes, uint64_t size, struct xp_violation *violation);
 void xp_call_log_free(struct xp_call_log *log);
 
 #endif

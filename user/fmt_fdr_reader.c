@@ -4,8 +4,6 @@
 #include <endian.h>
 #include <errno.h>
 #include <inttypes.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "util.h"
@@ -36,18 +34,6 @@ static unsigned int first_version(enum xp_fdr_metadata_kind kind)
 	default:
 		return 1;
 	}
-}
-
-static __attribute__((format(printf, 3, 4))) int violate(struct xp_fdr_violation *violation, uint64_t offset,
-							 const char *format, ...)
-{
-	va_list args;
-
-	violation->offset = offset;
-	va_start(args, format);
-	vsnprintf(violation->text, sizeof(violation->text), format, args);
-	va_end(args);
-	return -EBADMSG;
 }
 
 static uint16_t get16(bool big_endian, const uint8_t *from)
@@ -87,7 +73,7 @@ bool xp_fdr_probe(const uint8_t *bytes, uint64_t size)
 }
 
 /* Version 1: the file is a row of buffers of one size. */
-static int check_buffer_bytes(const struct xp_fdr_reader *reader, struct xp_fdr_violation *violation)
+static int check_buffer_bytes(const struct xp_fdr_reader *reader, struct xp_violation *violation)
 {
 	uint64_t data_bytes = reader->size - XP_FDR_HEADER_BYTES;
 	uint64_t buffer_bytes = reader->header.buffer_bytes;
@@ -95,29 +81,31 @@ static int check_buffer_bytes(const struct xp_fdr_reader *reader, struct xp_fdr_
 	if (!data_bytes)
 		return 0;
 	if (!buffer_bytes)
-		return violate(violation, 16, "The header gives the buffers no size, which version 1 needs");
+		return xp_violate(violation, 16, "The header gives the buffers no size, which version 1 needs");
 	if (buffer_bytes < XP_FDR_METADATA_BYTES)
-		return violate(violation, 16, "The header gives the buffers %" PRIu64 " bytes, less than a record has",
-			       buffer_bytes);
+		return xp_violate(violation, 16,
+				  "The header gives the buffers %" PRIu64 " bytes, less than a record has",
+				  buffer_bytes);
 	if (data_bytes % buffer_bytes)
-		return violate(violation, 16,
-			       "The %" PRIu64 " bytes behind the header are no multiple of its buffer size, %" PRIu64,
-			       data_bytes, buffer_bytes);
+		return xp_violate(violation, 16,
+				  "The %" PRIu64
+				  " bytes behind the header are no multiple of its buffer size, %" PRIu64,
+				  data_bytes, buffer_bytes);
 	return 0;
 }
 
 int xp_fdr_reader_init(struct xp_fdr_reader *reader, const uint8_t *bytes, uint64_t size,
-		       struct xp_fdr_violation *violation)
+		       struct xp_violation *violation)
 {
 	uint32_t bits;
 	bool big;
 
 	memset(reader, 0, sizeof(*reader));
 	if (!xp_fdr_probe(bytes, size))
-		return violate(violation, 0, "This is no XRay FDR log of versions 1 to %d", VERSION_MAX);
+		return xp_violate(violation, 0, "This is no XRay FDR log of versions 1 to %d", VERSION_MAX);
 	if (size < XP_FDR_HEADER_BYTES)
-		return violate(violation, 0, "The file ends inside the header, which takes %d bytes",
-			       XP_FDR_HEADER_BYTES);
+		return xp_violate(violation, 0, "The file ends inside the header, which takes %d bytes",
+				  XP_FDR_HEADER_BYTES);
 	big = !probe_order(bytes, false);
 	bits = get32(big, bytes + 4);
 	reader->big_endian = big;
@@ -134,10 +122,10 @@ int xp_fdr_reader_init(struct xp_fdr_reader *reader, const uint8_t *bytes, uint6
 }
 
 /* "... expected, but here is ..." */
-static int unexpected(const struct xp_fdr_record *record, const char *expected, struct xp_fdr_violation *violation)
+static int unexpected(const struct xp_fdr_record *record, const char *expected, struct xp_violation *violation)
 {
-	return violate(violation, record->offset, "%s expected, but a record %s stands here", expected,
-		       xp_fdr_record_name(record));
+	return xp_violate(violation, record->offset, "%s expected, but a record %s stands here", expected,
+			  xp_fdr_record_name(record));
 }
 
 static bool is_kind(const struct xp_fdr_record *record, enum xp_fdr_metadata_kind kind)
@@ -146,7 +134,7 @@ static bool is_kind(const struct xp_fdr_record *record, enum xp_fdr_metadata_kin
 }
 
 /* The order of the records: see the specification's "Format Grammar and Invariants". */
-static int advance(struct xp_fdr_reader *reader, const struct xp_fdr_record *record, struct xp_fdr_violation *violation)
+static int advance(struct xp_fdr_reader *reader, const struct xp_fdr_record *record, struct xp_violation *violation)
 {
 	switch (reader->state) {
 	case XP_FDR_AT_BUFFER:
@@ -185,8 +173,8 @@ static int advance(struct xp_fdr_reader *reader, const struct xp_fdr_record *rec
 		return 0;
 	case XP_FDR_CALL_ARGUMENT:
 		if (!reader->takes_arguments)
-			return violate(violation, record->offset,
-				       "CallArgument does not follow an entry with arguments");
+			return xp_violate(violation, record->offset,
+					  "CallArgument does not follow an entry with arguments");
 		return 0;
 	case XP_FDR_NEW_CPU_ID:
 	case XP_FDR_TSC_WRAP:
@@ -198,22 +186,22 @@ static int advance(struct xp_fdr_reader *reader, const struct xp_fdr_record *rec
 	}
 }
 
-static int add_to_tsc(struct xp_fdr_reader *reader, uint64_t offset, uint64_t delta, struct xp_fdr_violation *violation)
+static int add_to_tsc(struct xp_fdr_reader *reader, uint64_t offset, uint64_t delta, struct xp_violation *violation)
 {
 	if (__builtin_add_overflow(reader->tsc, delta, &reader->tsc))
-		return violate(violation, offset, "The delta leads beyond the largest TSC");
+		return xp_violate(violation, offset, "The delta leads beyond the largest TSC");
 	return 0;
 }
 
 static int read_function(struct xp_fdr_reader *reader, const uint8_t *p, struct xp_fdr_record *record,
-			 struct xp_fdr_violation *violation)
+			 struct xp_violation *violation)
 {
 	uint32_t word = get32(reader->big_endian, p);
 	unsigned int kind = reader->big_endian ? word >> 28 & 7 : word >> 1 & 7;
 	int err;
 
 	if (kind > XP_FDR_ENTER_ARGS)
-		return violate(violation, reader->pos, "Function record of the unknown kind %u", kind);
+		return xp_violate(violation, reader->pos, "Function record of the unknown kind %u", kind);
 	record->is_function = true;
 	record->kind = kind;
 	record->function.fn_id = reader->big_endian ? word & XP_FDR_FUNCTION_ID_MAX : word >> 4;
@@ -228,7 +216,7 @@ static int read_function(struct xp_fdr_reader *reader, const uint8_t *p, struct 
 
 /* Where the records of the buffer that begins here must end. */
 static int begin_buffer(struct xp_fdr_reader *reader, const struct xp_fdr_record *record,
-			struct xp_fdr_violation *violation)
+			struct xp_violation *violation)
 {
 	uint64_t left = reader->size - reader->pos;
 
@@ -241,16 +229,16 @@ static int begin_buffer(struct xp_fdr_reader *reader, const struct xp_fdr_record
 		return 0;
 	}
 	if (left - XP_FDR_METADATA_BYTES < record->extents)
-		return violate(violation, record->offset,
-			       "BufferExtents says %" PRIu64 " bytes, but only %" PRIu64 " follow in the file",
-			       record->extents, left - XP_FDR_METADATA_BYTES);
+		return xp_violate(violation, record->offset,
+				  "BufferExtents says %" PRIu64 " bytes, but only %" PRIu64 " follow in the file",
+				  record->extents, left - XP_FDR_METADATA_BYTES);
 	reader->end = reader->pos + XP_FDR_METADATA_BYTES + record->extents;
 	return 0;
 }
 
 /* The payload behind an event's record, and the event's TSC. */
 static int read_event(struct xp_fdr_reader *reader, const uint8_t *p, struct xp_fdr_record *record,
-		      struct xp_fdr_violation *violation)
+		      struct xp_violation *violation)
 {
 	bool big = reader->big_endian;
 	int32_t bytes = (int32_t)get32(big, p + 1);
@@ -258,12 +246,12 @@ static int read_event(struct xp_fdr_reader *reader, const uint8_t *p, struct xp_
 	int32_t delta;
 
 	if (bytes < 0)
-		return violate(violation, record->offset, "The event's size, %d, is negative", bytes);
+		return xp_violate(violation, record->offset, "The event's size, %d, is negative", bytes);
 	if ((uint64_t)bytes > room)
-		return violate(violation, record->offset,
-			       "The event's %d bytes do not fit into its buffer, which ends %" PRIu64
-			       " bytes behind it%s",
-			       bytes, room, reader->header.version == 5 ? TYPED_REMARK : "");
+		return xp_violate(violation, record->offset,
+				  "The event's %d bytes do not fit into its buffer, which ends %" PRIu64
+				  " bytes behind it%s",
+				  bytes, room, reader->header.version == 5 ? TYPED_REMARK : "");
 	record->event.bytes = bytes;
 	record->event.data = p + XP_FDR_METADATA_BYTES;
 	reader->pos += bytes;
@@ -275,7 +263,7 @@ static int read_event(struct xp_fdr_reader *reader, const uint8_t *p, struct xp_
 	}
 	delta = (int32_t)get32(big, p + 5);
 	if (delta < 0)
-		return violate(violation, record->offset, "The event's delta, %d, is negative", delta);
+		return xp_violate(violation, record->offset, "The event's delta, %d, is negative", delta);
 	if (record->kind == XP_FDR_TYPED_EVENT)
 		record->event.type = get16(big, p + 9);
 	if (add_to_tsc(reader, record->offset, delta, violation))
@@ -285,13 +273,13 @@ static int read_event(struct xp_fdr_reader *reader, const uint8_t *p, struct xp_
 }
 
 static int read_wall_clock(struct xp_fdr_reader *reader, const uint8_t *p, struct xp_fdr_record *record,
-			   struct xp_fdr_violation *violation)
+			   struct xp_violation *violation)
 {
 	record->wall.seconds = get64(reader->big_endian, p + 1);
 	record->wall.microseconds = get32(reader->big_endian, p + 9);
 	if (record->wall.microseconds >= 1000000)
-		return violate(violation, record->offset, "WallClock has %u microseconds, a second or more",
-			       record->wall.microseconds);
+		return xp_violate(violation, record->offset, "WallClock has %u microseconds, a second or more",
+				  record->wall.microseconds);
 	return 0;
 }
 
@@ -308,7 +296,7 @@ static int end_buffer(struct xp_fdr_reader *reader, struct xp_fdr_record *record
 
 /* The fields of a metadata record, which stand at p as a whole. reader->pos moves over a payload only. */
 static int read_fields(struct xp_fdr_reader *reader, const uint8_t *p, struct xp_fdr_record *record,
-		       struct xp_fdr_violation *violation)
+		       struct xp_violation *violation)
 {
 	bool big = reader->big_endian;
 
@@ -344,21 +332,21 @@ static int read_fields(struct xp_fdr_reader *reader, const uint8_t *p, struct xp
 }
 
 static int read_metadata(struct xp_fdr_reader *reader, const uint8_t *p, struct xp_fdr_record *record,
-			 struct xp_fdr_violation *violation)
+			 struct xp_violation *violation)
 {
 	unsigned int kind = reader->big_endian ? p[0] & 0x7f : p[0] >> 1;
 	unsigned int version = reader->header.version;
 	int err;
 
 	if (kind >= XP_ARRAY_SIZE(metadata_names))
-		return violate(violation, reader->pos, "Metadata record of the unknown kind %u", kind);
+		return xp_violate(violation, reader->pos, "Metadata record of the unknown kind %u", kind);
 	record->kind = kind;
 	if (version < first_version(kind))
-		return violate(violation, reader->pos, "%s does not exist before version %u, and this is version %u",
-			       xp_fdr_record_name(record), first_version(kind), version);
+		return xp_violate(violation, reader->pos, "%s does not exist before version %u, and this is version %u",
+				  xp_fdr_record_name(record), first_version(kind), version);
 	if (version > 1 && kind == XP_FDR_END_OF_BUFFER)
-		return violate(violation, reader->pos, "EndOfBuffer exists in version 1 only, and this is version %u",
-			       version);
+		return xp_violate(violation, reader->pos,
+				  "EndOfBuffer exists in version 1 only, and this is version %u", version);
 	if (kind == XP_FDR_BUFFER_EXTENTS)
 		record->extents = get64(reader->big_endian, p + 1);
 	if (reader->state == XP_FDR_AT_BUFFER && kind == (version > 1 ? XP_FDR_BUFFER_EXTENTS : XP_FDR_NEW_BUFFER)) {
@@ -377,42 +365,41 @@ static int read_metadata(struct xp_fdr_reader *reader, const uint8_t *p, struct 
 }
 
 /* At the end of a block of versions 2 to 5; the buffers of version 1 end with EndOfBuffer. */
-static int end_block(struct xp_fdr_reader *reader, struct xp_fdr_violation *violation)
+static int end_block(struct xp_fdr_reader *reader, struct xp_violation *violation)
 {
 	const uint8_t *p = reader->bytes + reader->pos;
 
 	if (reader->header.version == 1)
-		return violate(violation, reader->pos, "The buffer that begins at 0x%" PRIx64 " has no EndOfBuffer",
-			       reader->buffer);
+		return xp_violate(violation, reader->pos, "The buffer that begins at 0x%" PRIx64 " has no EndOfBuffer",
+				  reader->buffer);
 	if (reader->state != XP_FDR_IN_BODY)
-		return violate(violation, reader->pos,
-			       "The block of the BufferExtents at 0x%" PRIx64 " ends before its first NewCPUId",
-			       reader->buffer);
+		return xp_violate(violation, reader->pos,
+				  "The block of the BufferExtents at 0x%" PRIx64 " ends before its first NewCPUId",
+				  reader->buffer);
 	reader->state = XP_FDR_AT_BUFFER;
 	if (reader->pos < reader->size &&
 	    p[0] != (reader->big_endian ? 0x80 | XP_FDR_BUFFER_EXTENTS : XP_FDR_BUFFER_EXTENTS << 1 | 1))
-		return violate(violation, reader->pos,
-			       "The block of the BufferExtents at 0x%" PRIx64
-			       " ends here, but no other one follows" TYPED_REMARK,
-			       reader->buffer);
+		return xp_violate(violation, reader->pos,
+				  "The block of the BufferExtents at 0x%" PRIx64
+				  " ends here, but no other one follows" TYPED_REMARK,
+				  reader->buffer);
 	return 0;
 }
 
 /* A record of which only `left` bytes stand before the end of the file or of the buffer. */
-static int cut_off(const struct xp_fdr_reader *reader, const char *what, uint64_t left,
-		   struct xp_fdr_violation *violation)
+static int cut_off(const struct xp_fdr_reader *reader, const char *what, uint64_t left, struct xp_violation *violation)
 {
 	if (reader->state == XP_FDR_AT_BUFFER || reader->end == reader->size)
-		return violate(violation, reader->pos,
-			       "The file ends inside a %s record, %" PRIu64 " bytes behind its start", what, left);
+		return xp_violate(violation, reader->pos,
+				  "The file ends inside a %s record, %" PRIu64 " bytes behind its start", what, left);
 	if (reader->header.version == 1)
-		return violate(violation, reader->pos,
-			       "A %s record crosses the end of the buffer that begins at 0x%" PRIx64, what,
-			       reader->buffer);
-	return violate(violation, reader->pos,
-		       "A %s record crosses the end that the BufferExtents at 0x%" PRIx64
-		       " gives its block" TYPED_REMARK,
-		       what, reader->buffer);
+		return xp_violate(violation, reader->pos,
+				  "A %s record crosses the end of the buffer that begins at 0x%" PRIx64, what,
+				  reader->buffer);
+	return xp_violate(violation, reader->pos,
+			  "A %s record crosses the end that the BufferExtents at 0x%" PRIx64
+			  " gives its block" TYPED_REMARK,
+			  what, reader->buffer);
 }
 
 static bool is_function(const struct xp_fdr_reader *reader, const uint8_t *p)
@@ -420,7 +407,7 @@ static bool is_function(const struct xp_fdr_reader *reader, const uint8_t *p)
 	return reader->big_endian ? !(p[0] & 0x80) : !(p[0] & 1);
 }
 
-int xp_fdr_reader_next(struct xp_fdr_reader *reader, struct xp_fdr_record *record, struct xp_fdr_violation *violation)
+int xp_fdr_reader_next(struct xp_fdr_reader *reader, struct xp_fdr_record *record, struct xp_violation *violation)
 {
 	uint64_t left;
 	bool function;

@@ -16,11 +16,7 @@
 #include <stdint.h>
 
 #include "fmt_fdr.h"
-
-struct xp_fdr_violation {
-	uint64_t offset; /* in the file, of the record or field */
-	char text[192];	 /* a sentence without its full stop */
-};
+#include "violation.h"
 
 /* pid, tid, cpu and tsc are those in force behind the record; of an event, tsc is its own. */
 struct xp_fdr_record {
@@ -87,10 +83,10 @@ bool xp_fdr_probe(const uint8_t *bytes, uint64_t size);
 
 /* The bytes stay the caller's and must outlive the reader. 0, or -EBADMSG with *violation. */
 int xp_fdr_reader_init(struct xp_fdr_reader *reader, const uint8_t *bytes, uint64_t size,
-		       struct xp_fdr_violation *violation);
+		       struct xp_violation *violation);
 
 /* 1: *record is the next one. 0: the end. -EBADMSG: *violation says why; the reader goes no further. */
-int xp_fdr_reader_next(struct xp_fdr_reader *reader, struct xp_fdr_record *record, struct xp_fdr_violation *violation);
+int xp_fdr_reader_next(struct xp_fdr_reader *reader, struct xp_fdr_record *record, struct xp_violation *violation);
 
 /* "enter", "NewBuffer"... */
 const char *xp_fdr_record_name(const struct xp_fdr_record *record);

@@ -40,7 +40,7 @@ struct xp_fdr_rules {
 	bool begins;	     /* between a buffer's NewBuffer and its first NewCPUId */
 	uint64_t wall_us;    /* of that buffer */
 	uint64_t lowest_tsc; /* of the records that a trace shows */
-	struct xp_fdr_violation violation;
+	struct xp_violation violation;
 	uint64_t frames; /* of all threads, their room */
 	struct thread *threads;
 	struct thread *current; /* of the buffer being read; NULL beyond THREADS_MAX */
@@ -60,9 +60,8 @@ static __attribute__((format(printf, 3, 4))) int violate(struct xp_fdr_rules *ru
 	if (rules->violated)
 		return 0;
 	rules->violated = true;
-	rules->violation.offset = offset;
 	va_start(args, format);
-	vsnprintf(rules->violation.text, sizeof(rules->violation.text), format, args);
+	xp_violate_args(&rules->violation, offset, format, args);
 	va_end(args);
 	return 0;
 }
@@ -319,7 +318,7 @@ int xp_fdr_rules_record(struct xp_fdr_rules *rules, const struct xp_fdr_record *
 	}
 }
 
-bool xp_fdr_rules_finish(struct xp_fdr_rules *rules, struct xp_fdr_violation *violation)
+bool xp_fdr_rules_finish(struct xp_fdr_rules *rules, struct xp_violation *violation)
 {
 	if (!rules->has_buffer)
 		violate(rules, XP_FDR_HEADER_BYTES, "The log has no buffer, which llvm-xray takes for unreadable");

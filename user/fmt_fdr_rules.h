@@ -23,7 +23,7 @@ int xp_fdr_rules_new(struct xp_fdr_rules **rules, const struct xp_fdr_reader *re
 /* The next record, in the order of the file. -ENOMEM. */
 int xp_fdr_rules_record(struct xp_fdr_rules *rules, const struct xp_fdr_record *record);
 /* After the last one: true when everything is right, otherwise *violation is the first that was found. */
-bool xp_fdr_rules_finish(struct xp_fdr_rules *rules, struct xp_fdr_violation *violation);
+bool xp_fdr_rules_finish(struct xp_fdr_rules *rules, struct xp_violation *violation);
 /* How many threads there are, as far as they were counted. */
 size_t xp_fdr_rules_threads(const struct xp_fdr_rules *rules);
 void xp_fdr_rules_free(struct xp_fdr_rules *rules);

@@ -4,24 +4,10 @@
 #include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
 
 #define HEADER_WORDS_MIN 3
 #define HEADER_WORDS_MAX 0xffff /* google-pprof tells the byte order by this */
-
-static __attribute__((format(printf, 3, 4))) int violate(struct xp_gperf_violation *violation, uint64_t offset,
-							 const char *format, ...)
-{
-	va_list args;
-
-	violation->offset = offset;
-	va_start(args, format);
-	vsnprintf(violation->text, sizeof(violation->text), format, args);
-	va_end(args);
-	return -EBADMSG;
-}
 
 /* Slots */
 
@@ -63,7 +49,7 @@ bool xp_gperf_probe(const uint8_t *bytes, uint64_t size)
 }
 
 int xp_gperf_reader_init(struct xp_gperf_reader *reader, const uint8_t *bytes, uint64_t size,
-			 struct xp_gperf_violation *violation)
+			 struct xp_violation *violation)
 {
 	uint64_t version;
 
@@ -71,42 +57,41 @@ int xp_gperf_reader_init(struct xp_gperf_reader *reader, const uint8_t *bytes, u
 	reader->bytes = bytes;
 	reader->size = size;
 	if (!find_layout(reader))
-		return violate(violation, 0, "This is no gperftools CPU profile");
+		return xp_violate(violation, 0, "This is no gperftools CPU profile");
 	if (slots_left(reader) < 2 + reader->header_words)
-		return violate(violation, 0, "The file ends inside the header, which has %" PRIu64 " slots",
-			       2 + reader->header_words);
+		return xp_violate(violation, 0, "The file ends inside the header, which has %" PRIu64 " slots",
+				  2 + reader->header_words);
 	version = slot_at(reader, 2 * reader->slot_bytes);
 	if (version)
-		return violate(violation, 2 * reader->slot_bytes, "The format's version is %" PRIu64 " instead of 0",
-			       version);
+		return xp_violate(violation, 2 * reader->slot_bytes, "The format's version is %" PRIu64 " instead of 0",
+				  version);
 	reader->period_us = slot_at(reader, 3 * reader->slot_bytes);
 	reader->padding = slot_at(reader, 4 * reader->slot_bytes);
 	reader->pos = (2 + reader->header_words) * reader->slot_bytes;
 	return 0;
 }
 
-int xp_gperf_reader_next(struct xp_gperf_reader *reader, struct xp_gperf_sample *sample,
-			 struct xp_gperf_violation *violation)
+int xp_gperf_reader_next(struct xp_gperf_reader *reader, struct xp_gperf_sample *sample, struct xp_violation *violation)
 {
 	uint64_t at = reader->pos;
 
 	if (reader->in_text)
 		return 0;
 	if (at == reader->size)
-		return violate(violation, at, "The file ends without the trailer");
+		return xp_violate(violation, at, "The file ends without the trailer");
 	if (slots_left(reader) < 3)
-		return violate(violation, at, "The file ends inside a record");
+		return xp_violate(violation, at, "The file ends inside a record");
 	sample->offset = at;
 	sample->count = slot_at(reader, at);
 	sample->pc_count = slot_at(reader, at + reader->slot_bytes);
 	sample->pcs = reader->bytes + at + 2 * reader->slot_bytes;
 	if (!sample->count && (sample->pc_count != 1 || xp_gperf_reader_pc(reader, sample, 0)))
-		return violate(violation, at, "A record has a count of 0, and it is not the trailer");
+		return xp_violate(violation, at, "A record has a count of 0, and it is not the trailer");
 	if (!sample->pc_count)
-		return violate(violation, at + reader->slot_bytes, "A record has no PCs");
+		return xp_violate(violation, at + reader->slot_bytes, "A record has no PCs");
 	if (sample->pc_count > slots_left(reader) - 2)
-		return violate(violation, at, "The file ends inside a record, which has %" PRIu64 " PCs",
-			       sample->pc_count);
+		return xp_violate(violation, at, "The file ends inside a record, which has %" PRIu64 " PCs",
+				  sample->pc_count);
 	reader->pos += (2 + sample->pc_count) * reader->slot_bytes;
 	reader->in_text = !sample->count;
 	return sample->count ? 1 : 0;
@@ -195,7 +180,7 @@ static void take_path(struct cursor *cursor, struct xp_gperf_line *line)
 }
 
 /* 1, 0 when this is no mapping line, -EBADMSG when it is a wrong one. */
-static int parse_map(struct xp_gperf_line *line, struct xp_gperf_violation *violation)
+static int parse_map(struct xp_gperf_line *line, struct xp_violation *violation)
 {
 	struct cursor cursor = { line->text, line->text + line->bytes, false };
 
@@ -214,11 +199,11 @@ static int parse_map(struct xp_gperf_line *line, struct xp_gperf_violation *viol
 	if (!cursor.bad && cursor.at < cursor.end)
 		take_blanks(&cursor);
 	if (cursor.bad)
-		return violate(violation, line->offset + (cursor.at - line->text),
-			       "A mapping line is not \"start-end perms offset major:minor inode path\" here");
+		return xp_violate(violation, line->offset + (cursor.at - line->text),
+				  "A mapping line is not \"start-end perms offset major:minor inode path\" here");
 	if (line->start >= line->end)
-		return violate(violation, line->offset, "A mapping ends at 0x%" PRIx64 ", where it starts or before",
-			       line->end);
+		return xp_violate(violation, line->offset, "A mapping ends at 0x%" PRIx64 ", where it starts or before",
+				  line->end);
 	take_path(&cursor, line);
 	return 1;
 }
@@ -237,8 +222,7 @@ static bool parse_build(struct xp_gperf_line *line)
 	return true;
 }
 
-int xp_gperf_reader_line(struct xp_gperf_reader *reader, struct xp_gperf_line *line,
-			 struct xp_gperf_violation *violation)
+int xp_gperf_reader_line(struct xp_gperf_reader *reader, struct xp_gperf_line *line, struct xp_violation *violation)
 {
 	const uint8_t *from = reader->bytes + reader->pos, *newline, *zero;
 	int is_map;
@@ -250,8 +234,8 @@ int xp_gperf_reader_line(struct xp_gperf_reader *reader, struct xp_gperf_line *l
 	line->bytes = newline ? (uint64_t)(newline - from) : reader->size - reader->pos;
 	zero = memchr(from, 0, line->bytes);
 	if (zero)
-		return violate(violation, line->offset + (zero - from),
-			       "A zero byte stands in the list of mapped objects");
+		return xp_violate(violation, line->offset + (zero - from),
+				  "A zero byte stands in the list of mapped objects");
 	reader->pos += line->bytes + !!newline;
 	is_map = parse_map(line, violation);
 	if (is_map < 0)

@@ -14,10 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct xp_gperf_violation {
-	uint64_t offset; /* in the file, of the record, slot or line */
-	char text[192];	 /* a sentence without its full stop */
-};
+#include "violation.h"
 
 struct xp_gperf_reader {
 	unsigned int slot_bytes; /* 4 or 8 */
@@ -69,11 +66,11 @@ bool xp_gperf_probe(const uint8_t *bytes, uint64_t size);
 
 /* The bytes stay the caller's and must outlive the reader. 0, or -EBADMSG with *violation. */
 int xp_gperf_reader_init(struct xp_gperf_reader *reader, const uint8_t *bytes, uint64_t size,
-			 struct xp_gperf_violation *violation);
+			 struct xp_violation *violation);
 
 /* 1: *sample is the next record. 0: the trailer. -EBADMSG: *violation says why; the reader goes no further. */
 int xp_gperf_reader_next(struct xp_gperf_reader *reader, struct xp_gperf_sample *sample,
-			 struct xp_gperf_violation *violation);
+			 struct xp_violation *violation);
 
 static inline uint64_t xp_gperf_reader_pc(const struct xp_gperf_reader *reader, const struct xp_gperf_sample *sample,
 					  uint64_t index)
@@ -87,7 +84,6 @@ static inline uint64_t xp_gperf_reader_pc(const struct xp_gperf_reader *reader, 
 }
 
 /* Behind the trailer: 1: *line is the next line. 0: the end of the file. -EBADMSG as above. */
-int xp_gperf_reader_line(struct xp_gperf_reader *reader, struct xp_gperf_line *line,
-			 struct xp_gperf_violation *violation);
+int xp_gperf_reader_line(struct xp_gperf_reader *reader, struct xp_gperf_line *line, struct xp_violation *violation);
 
 #endif

@@ -3,8 +3,6 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,17 +22,8 @@ struct ranges {
 	size_t room;
 };
 
-static __attribute__((format(printf, 3, 4))) int violate(struct xp_gperf_violation *violation, uint64_t offset,
-							 const char *format, ...)
-{
-	va_list args;
-
-	violation->offset = offset;
-	va_start(args, format);
-	vsnprintf(violation->text, sizeof(violation->text), format, args);
-	va_end(args);
-	return 1;
-}
+/* Of a file that breaks a rule, the rules return 1. */
+#define violate(...) (xp_violate(__VA_ARGS__), 1)
 
 /* Executable mappings, sorted and without overlap when they are all there. */
 
@@ -100,7 +89,7 @@ static bool is_executable(const struct xp_gperf_line *line)
 
 /* before: the executable mapping before this one, of kind XP_GPERF_LINE_OTHER when there is none. */
 static int check_line(const struct xp_gperf_line *line, const struct xp_gperf_line *before,
-		      struct xp_gperf_violation *violation)
+		      struct xp_violation *violation)
 {
 	if (memchr(line->path, ' ', line->path_bytes))
 		return violate(violation, line->offset,
@@ -115,7 +104,7 @@ static int check_line(const struct xp_gperf_line *line, const struct xp_gperf_li
 }
 
 /* From the trailer on. */
-static int check_lines(struct xp_gperf_reader *reader, struct ranges *ranges, struct xp_gperf_violation *violation)
+static int check_lines(struct xp_gperf_reader *reader, struct ranges *ranges, struct xp_violation *violation)
 {
 	struct xp_gperf_line line, before = { .kind = XP_GPERF_LINE_OTHER };
 	int found = 0;
@@ -133,7 +122,7 @@ static int check_lines(struct xp_gperf_reader *reader, struct ranges *ranges, st
 }
 
 static int check_pcs(const struct xp_gperf_reader *reader, const struct xp_gperf_sample *sample,
-		     const struct ranges *ranges, struct xp_gperf_violation *violation)
+		     const struct ranges *ranges, struct xp_violation *violation)
 {
 	for (uint64_t i = 0; i < sample->pc_count; i++) {
 		uint64_t pc = xp_gperf_reader_pc(reader, sample, i), address = pc - !!i;
@@ -149,8 +138,7 @@ static int check_pcs(const struct xp_gperf_reader *reader, const struct xp_gperf
 }
 
 /* Up to the trailer. */
-static int check_samples(struct xp_gperf_reader *reader, const struct ranges *ranges,
-			 struct xp_gperf_violation *violation)
+static int check_samples(struct xp_gperf_reader *reader, const struct ranges *ranges, struct xp_violation *violation)
 {
 	struct xp_gperf_sample sample;
 	uint64_t sum = 0;
@@ -172,7 +160,7 @@ static int check_samples(struct xp_gperf_reader *reader, const struct ranges *ra
 	return found;
 }
 
-static int check_header(const struct xp_gperf_reader *reader, struct xp_gperf_violation *violation)
+static int check_header(const struct xp_gperf_reader *reader, struct xp_violation *violation)
 {
 	unsigned int slot_bytes = reader->slot_bytes;
 
@@ -189,9 +177,9 @@ static int check_header(const struct xp_gperf_reader *reader, struct xp_gperf_vi
 	return 0;
 }
 
-int xp_gperf_rules_check(const uint8_t *bytes, uint64_t size, struct xp_gperf_violation *violation)
+int xp_gperf_rules_check(const uint8_t *bytes, uint64_t size, struct xp_violation *violation)
 {
-	struct xp_gperf_violation of_line, none;
+	struct xp_violation of_line, none;
 	struct xp_gperf_reader reader, samples;
 	struct xp_gperf_sample sample;
 	struct ranges ranges = { 0 };

@@ -3,24 +3,10 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
 
 #define LINE_BYTES 16
 #define SAME_FILE "\xff"
-
-static __attribute__((format(printf, 3, 4))) int violate(struct xp_jitdump_violation *violation, uint64_t offset,
-							 const char *format, ...)
-{
-	va_list args;
-
-	violation->offset = offset;
-	va_start(args, format);
-	vsnprintf(violation->text, sizeof(violation->text), format, args);
-	va_end(args);
-	return -EBADMSG;
-}
 
 static uint32_t get32(const uint8_t *at, bool big_endian)
 {
@@ -44,14 +30,14 @@ bool xp_jitdump_probe(const uint8_t *bytes, uint64_t size)
 }
 
 int xp_jitdump_read_header(const uint8_t *bytes, uint64_t size, struct xp_jitdump_header *header,
-			   struct xp_jitdump_violation *violation)
+			   struct xp_violation *violation)
 {
 	bool big;
 
 	if (size < XP_JITDUMP_HEADER_BYTES)
 		return 0;
 	if (!xp_jitdump_probe(bytes, size))
-		return violate(violation, 0, "This is no jitdump");
+		return xp_violate(violation, 0, "This is no jitdump");
 	big = get32(bytes, true) == XP_JITDUMP_MAGIC;
 	*header = (struct xp_jitdump_header){
 		.big_endian = big,
@@ -63,13 +49,14 @@ int xp_jitdump_read_header(const uint8_t *bytes, uint64_t size, struct xp_jitdum
 		.flags = get64(bytes + 32, big),
 	};
 	if (!header->version || header->version > XP_JITDUMP_TEXT_VERSION)
-		return violate(violation, 4, "The format's version is %u, which is neither 1 nor 2", header->version);
+		return xp_violate(violation, 4, "The format's version is %u, which is neither 1 nor 2",
+				  header->version);
 	if (header->bytes < XP_JITDUMP_HEADER_BYTES)
-		return violate(violation, 8, "The header is said to have %u bytes, which is less than its fields",
-			       header->bytes);
+		return xp_violate(violation, 8, "The header is said to have %u bytes, which is less than its fields",
+				  header->bytes);
 	if (header->flags & ~XP_JITDUMP_FLAG_ARCH_TIMESTAMP)
-		return violate(violation, 32, "The flags are 0x%" PRIx64 ", of which only bit 0 is defined",
-			       header->flags);
+		return xp_violate(violation, 32, "The flags are 0x%" PRIx64 ", of which only bit 0 is defined",
+				  header->flags);
 	return 1;
 }
 
@@ -98,15 +85,15 @@ const char *xp_jitdump_kind_name(uint32_t kind)
 }
 
 int xp_jitdump_record_bytes(const struct xp_jitdump_header *header, const uint8_t *record, uint64_t offset,
-			    uint32_t *bytes, struct xp_jitdump_violation *violation)
+			    uint32_t *bytes, struct xp_violation *violation)
 {
 	uint32_t kind = get32(record, header->big_endian);
 
 	*bytes = get32(record + 4, header->big_endian);
 	if (*bytes < fixed_bytes(kind))
-		return violate(violation, offset,
-			       "A record of kind %u (%s) is said to have %u bytes, which is less than its fields", kind,
-			       xp_jitdump_kind_name(kind), *bytes);
+		return xp_violate(violation, offset,
+				  "A record of kind %u (%s) is said to have %u bytes, which is less than its fields",
+				  kind, xp_jitdump_kind_name(kind), *bytes);
 	return 0;
 }
 
@@ -148,12 +135,12 @@ static const char *take_text(struct cursor *cursor)
 }
 
 static int check_padding(const struct cursor *cursor, const struct xp_jitdump_record *record,
-			 struct xp_jitdump_violation *violation)
+			 struct xp_violation *violation)
 {
 	if (cursor->left <= XP_JITDUMP_PADDING_BYTES_MAX)
 		return 0;
-	return violate(violation, record->offset, "A %s record has %" PRIu64 " bytes behind its contents",
-		       xp_jitdump_kind_name(record->kind), cursor->left);
+	return xp_violate(violation, record->offset, "A %s record has %" PRIu64 " bytes behind its contents",
+			  xp_jitdump_kind_name(record->kind), cursor->left);
 }
 
 static bool wraps(uint64_t start, uint64_t size)
@@ -161,8 +148,7 @@ static bool wraps(uint64_t start, uint64_t size)
 	return size && start + (size - 1) < start;
 }
 
-static int read_load_head(struct cursor *cursor, struct xp_jitdump_record *record,
-			  struct xp_jitdump_violation *violation)
+static int read_load_head(struct cursor *cursor, struct xp_jitdump_record *record, struct xp_violation *violation)
 {
 	record->load.pid = take32(cursor);
 	record->load.tid = take32(cursor);
@@ -172,29 +158,29 @@ static int read_load_head(struct cursor *cursor, struct xp_jitdump_record *recor
 	record->load.code_index = take64(cursor);
 	record->load.name = take_text(cursor);
 	if (!record->load.name)
-		return violate(violation, record->offset, "The name of a load record does not end");
+		return xp_violate(violation, record->offset, "The name of a load record does not end");
 	if (wraps(record->load.code_addr, record->load.code_size))
-		return violate(violation, record->offset, "The code of a load record goes beyond the last address");
+		return xp_violate(violation, record->offset, "The code of a load record goes beyond the last address");
 	return 0;
 }
 
-static int read_load(struct cursor *cursor, struct xp_jitdump_record *record, struct xp_jitdump_violation *violation)
+static int read_load(struct cursor *cursor, struct xp_jitdump_record *record, struct xp_violation *violation)
 {
 	int err = read_load_head(cursor, record, violation);
 
 	if (err)
 		return err;
 	if (record->load.code_size > cursor->left)
-		return violate(violation, record->offset,
-			       "A load record has %" PRIu64 " of the %" PRIu64 " bytes of its code", cursor->left,
-			       record->load.code_size);
+		return xp_violate(violation, record->offset,
+				  "A load record has %" PRIu64 " of the %" PRIu64 " bytes of its code", cursor->left,
+				  record->load.code_size);
 	/* Padding, where there is some, stands before the code: perf takes the last bytes for it. */
 	cursor->left -= record->load.code_size;
 	record->load.code = cursor->at + cursor->left;
 	return check_padding(cursor, record, violation);
 }
 
-static int read_move(struct cursor *cursor, struct xp_jitdump_record *record, struct xp_jitdump_violation *violation)
+static int read_move(struct cursor *cursor, struct xp_jitdump_record *record, struct xp_violation *violation)
 {
 	record->move.pid = take32(cursor);
 	record->move.tid = take32(cursor);
@@ -204,24 +190,24 @@ static int read_move(struct cursor *cursor, struct xp_jitdump_record *record, st
 	record->move.code_size = take64(cursor);
 	record->move.code_index = take64(cursor);
 	if (wraps(record->move.new_code_addr, record->move.code_size))
-		return violate(violation, record->offset, "The code of a move record goes beyond the last address");
+		return xp_violate(violation, record->offset, "The code of a move record goes beyond the last address");
 	return check_padding(cursor, record, violation);
 }
 
-static int read_debug(struct cursor *cursor, struct xp_jitdump_record *record, struct xp_jitdump_violation *violation)
+static int read_debug(struct cursor *cursor, struct xp_jitdump_record *record, struct xp_violation *violation)
 {
 	record->debug.code_addr = take64(cursor);
 	record->debug.line_count = take64(cursor);
 	record->debug.lines = cursor->at;
 	for (uint64_t i = 0; i < record->debug.line_count; i++) {
 		if (cursor->left < LINE_BYTES)
-			return violate(violation, record->offset,
-				       "A debug record ends inside line %" PRIu64 " of its %" PRIu64, i + 1,
-				       record->debug.line_count);
+			return xp_violate(violation, record->offset,
+					  "A debug record ends inside line %" PRIu64 " of its %" PRIu64, i + 1,
+					  record->debug.line_count);
 		cursor->at += LINE_BYTES;
 		cursor->left -= LINE_BYTES;
 		if (!take_text(cursor))
-			return violate(violation, record->offset, "A file name in a debug record does not end");
+			return xp_violate(violation, record->offset, "A file name in a debug record does not end");
 	}
 	record->debug.surplus_bytes = cursor->left;
 	return 0;
@@ -238,8 +224,7 @@ static bool begins_with_frame(const uint8_t *data, uint64_t bytes)
 	return bytes >= 8 && memcmp(data, header, sizeof(header)) && !memcmp(data + 4, id, sizeof(id));
 }
 
-static int read_unwinding(struct cursor *cursor, struct xp_jitdump_record *record,
-			  struct xp_jitdump_violation *violation)
+static int read_unwinding(struct cursor *cursor, struct xp_jitdump_record *record, struct xp_violation *violation)
 {
 	uint64_t bytes = take64(cursor), header_bytes = take64(cursor), frame_bytes;
 	const uint8_t *data;
@@ -247,13 +232,13 @@ static int read_unwinding(struct cursor *cursor, struct xp_jitdump_record *recor
 	record->unwinding.mapped_bytes = take64(cursor);
 	data = cursor->at;
 	if (bytes > cursor->left)
-		return violate(violation, record->offset,
-			       "An unwind record has %" PRIu64 " of the %" PRIu64 " bytes of its data", cursor->left,
-			       bytes);
+		return xp_violate(violation, record->offset,
+				  "An unwind record has %" PRIu64 " of the %" PRIu64 " bytes of its data", cursor->left,
+				  bytes);
 	if (header_bytes > bytes)
-		return violate(violation, record->offset,
-			       "The header in an unwind record has %" PRIu64 " bytes, and all its data %" PRIu64,
-			       header_bytes, bytes);
+		return xp_violate(violation, record->offset,
+				  "The header in an unwind record has %" PRIu64 " bytes, and all its data %" PRIu64,
+				  header_bytes, bytes);
 	frame_bytes = bytes - header_bytes;
 	cursor->left -= bytes;
 	record->unwinding.eh_frame_bytes = frame_bytes;
@@ -285,7 +270,7 @@ static struct cursor begin_record(const struct xp_jitdump_header *header, const 
 }
 
 int xp_jitdump_read_load_head(const struct xp_jitdump_header *header, const uint8_t *bytes, uint64_t size,
-			      uint64_t offset, struct xp_jitdump_record *record, struct xp_jitdump_violation *violation)
+			      uint64_t offset, struct xp_jitdump_record *record, struct xp_violation *violation)
 {
 	struct cursor cursor = begin_record(header, bytes, offset, record);
 
@@ -294,7 +279,7 @@ int xp_jitdump_read_load_head(const struct xp_jitdump_header *header, const uint
 }
 
 int xp_jitdump_read_record(const struct xp_jitdump_header *header, const uint8_t *bytes, uint64_t offset,
-			   struct xp_jitdump_record *record, struct xp_jitdump_violation *violation)
+			   struct xp_jitdump_record *record, struct xp_violation *violation)
 {
 	struct cursor cursor = begin_record(header, bytes, offset, record);
 
@@ -342,7 +327,7 @@ bool xp_jitdump_lines_next(struct xp_jitdump_lines *lines, struct xp_jitdump_lin
 }
 
 int xp_jitdump_reader_init(struct xp_jitdump_reader *reader, const uint8_t *bytes, uint64_t size,
-			   struct xp_jitdump_violation *violation)
+			   struct xp_violation *violation)
 {
 	int found;
 
@@ -353,13 +338,13 @@ int xp_jitdump_reader_init(struct xp_jitdump_reader *reader, const uint8_t *byte
 	if (found < 0)
 		return found;
 	if (!found || reader->header.bytes > size)
-		return violate(violation, 0, "The file ends inside the header");
+		return xp_violate(violation, 0, "The file ends inside the header");
 	reader->pos = reader->header.bytes;
 	return 0;
 }
 
 int xp_jitdump_reader_next(struct xp_jitdump_reader *reader, struct xp_jitdump_record *record,
-			   struct xp_jitdump_violation *violation)
+			   struct xp_violation *violation)
 {
 	const uint8_t *at = reader->bytes + reader->pos;
 	uint64_t left = reader->size - reader->pos;
@@ -369,15 +354,15 @@ int xp_jitdump_reader_next(struct xp_jitdump_reader *reader, struct xp_jitdump_r
 	if (!left)
 		return 0;
 	if (left < XP_JITDUMP_PREFIX_BYTES)
-		return violate(violation, reader->pos,
-			       "The file ends inside a record, %" PRIu64 " bytes behind its start", left);
+		return xp_violate(violation, reader->pos,
+				  "The file ends inside a record, %" PRIu64 " bytes behind its start", left);
 	err = xp_jitdump_record_bytes(&reader->header, at, reader->pos, &bytes, violation);
 	if (err)
 		return err;
 	if (bytes > left)
-		return violate(violation, reader->pos,
-			       "The file ends inside a %s record of %u bytes, %" PRIu64 " behind its start",
-			       xp_jitdump_kind_name(get32(at, reader->header.big_endian)), bytes, left);
+		return xp_violate(violation, reader->pos,
+				  "The file ends inside a %s record of %u bytes, %" PRIu64 " behind its start",
+				  xp_jitdump_kind_name(get32(at, reader->header.big_endian)), bytes, left);
 	err = xp_jitdump_read_record(&reader->header, at, reader->pos, record, violation);
 	if (err)
 		return err;

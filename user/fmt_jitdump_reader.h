@@ -19,13 +19,9 @@
 #include <stdint.h>
 
 #include "fmt_jitdump.h"
+#include "violation.h"
 
 #define XP_JITDUMP_PADDING_BYTES_MAX 7
-
-struct xp_jitdump_violation {
-	uint64_t offset; /* in the file, of the record or field */
-	char text[192];	 /* a sentence without its full stop */
-};
 
 struct xp_jitdump_header {
 	bool big_endian;
@@ -92,23 +88,22 @@ bool xp_jitdump_probe(const uint8_t *bytes, uint64_t size);
 
 /* 1: *header is read from the first bytes. 0: there are fewer than it takes. -EBADMSG with *violation. */
 int xp_jitdump_read_header(const uint8_t *bytes, uint64_t size, struct xp_jitdump_header *header,
-			   struct xp_jitdump_violation *violation);
+			   struct xp_violation *violation);
 /*
  * How long the record is, of which at least XP_JITDUMP_PREFIX_BYTES are there: for who reads a file that grows.
  * offset: of the record in the file. -EBADMSG with *violation.
  */
 int xp_jitdump_record_bytes(const struct xp_jitdump_header *header, const uint8_t *record, uint64_t offset,
-			    uint32_t *bytes, struct xp_jitdump_violation *violation);
+			    uint32_t *bytes, struct xp_violation *violation);
 /* Reads a whole record, of which xp_jitdump_record_bytes() are there. 0, or -EBADMSG with *violation. */
 int xp_jitdump_read_record(const struct xp_jitdump_header *header, const uint8_t *bytes, uint64_t offset,
-			   struct xp_jitdump_record *record, struct xp_jitdump_violation *violation);
+			   struct xp_jitdump_record *record, struct xp_violation *violation);
 /*
  * Of a load record that is too long to be kept: the fields and the name from its first bytes. code is NULL. -EBADMSG
  * also when the name does not end there.
  */
 int xp_jitdump_read_load_head(const struct xp_jitdump_header *header, const uint8_t *bytes, uint64_t size,
-			      uint64_t offset, struct xp_jitdump_record *record,
-			      struct xp_jitdump_violation *violation);
+			      uint64_t offset, struct xp_jitdump_record *record, struct xp_violation *violation);
 
 /* The lines of a record of debug information, one after the other. */
 struct xp_jitdump_lines {
@@ -134,10 +129,10 @@ struct xp_jitdump_reader {
 
 /* The bytes stay the caller's and must outlive the reader. 0, or -EBADMSG with *violation. */
 int xp_jitdump_reader_init(struct xp_jitdump_reader *reader, const uint8_t *bytes, uint64_t size,
-			   struct xp_jitdump_violation *violation);
+			   struct xp_violation *violation);
 /* 1: *record is the next one. 0: the end. -EBADMSG: *violation says why; the reader goes no further. */
 int xp_jitdump_reader_next(struct xp_jitdump_reader *reader, struct xp_jitdump_record *record,
-			   struct xp_jitdump_violation *violation);
+			   struct xp_violation *violation);
 
 /* "load", "move"... "unknown" */
 const char *xp_jitdump_kind_name(uint32_t kind);

@@ -3,8 +3,6 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <stdarg.h>
-#include <stdio.h>
 
 #include "number_map.h"
 
@@ -16,19 +14,10 @@ struct rules {
 	uint64_t debug_offset;
 };
 
-static __attribute__((format(printf, 3, 4))) int violate(struct xp_jitdump_violation *violation, uint64_t offset,
-							 const char *format, ...)
-{
-	va_list args;
+/* Of a file that breaks a rule, the rules return 1. */
+#define violate(...) (xp_violate(__VA_ARGS__), 1)
 
-	violation->offset = offset;
-	va_start(args, format);
-	vsnprintf(violation->text, sizeof(violation->text), format, args);
-	va_end(args);
-	return 1;
-}
-
-static int check_header(const struct xp_jitdump_header *header, struct xp_jitdump_violation *violation)
+static int check_header(const struct xp_jitdump_header *header, struct xp_violation *violation)
 {
 	if (header->version > XP_JITDUMP_PERF_VERSION)
 		return violate(violation, 4, "The version is %u; perf takes none above 1", header->version);
@@ -37,7 +26,7 @@ static int check_header(const struct xp_jitdump_header *header, struct xp_jitdum
 	return 0;
 }
 
-static int see_load(struct rules *rules, const struct xp_jitdump_record *record, struct xp_jitdump_violation *violation)
+static int see_load(struct rules *rules, const struct xp_jitdump_record *record, struct xp_violation *violation)
 {
 	size_t known = rules->pids.count;
 	uint32_t *pid;
@@ -59,8 +48,7 @@ static int see_load(struct rules *rules, const struct xp_jitdump_record *record,
 	return 0;
 }
 
-static int see_debug(struct rules *rules, const struct xp_jitdump_record *record,
-		     struct xp_jitdump_violation *violation)
+static int see_debug(struct rules *rules, const struct xp_jitdump_record *record, struct xp_violation *violation)
 {
 	if (rules->has_debug)
 		return violate(violation, rules->debug_offset,
@@ -79,7 +67,7 @@ static int see_debug(struct rules *rules, const struct xp_jitdump_record *record
 	return 0;
 }
 
-static int see_unwinding(const struct xp_jitdump_record *record, struct xp_jitdump_violation *violation)
+static int see_unwinding(const struct xp_jitdump_record *record, struct xp_violation *violation)
 {
 	if (!record->unwinding.eh_frame_hdr_bytes)
 		return violate(violation, record->offset,
@@ -91,8 +79,7 @@ static int see_unwinding(const struct xp_jitdump_record *record, struct xp_jitdu
 	return 0;
 }
 
-static int see_record(struct rules *rules, const struct xp_jitdump_record *record,
-		      struct xp_jitdump_violation *violation)
+static int see_record(struct rules *rules, const struct xp_jitdump_record *record, struct xp_violation *violation)
 {
 	switch (record->kind) {
 	case XP_JITDUMP_LOAD:
@@ -111,7 +98,7 @@ static int see_record(struct rules *rules, const struct xp_jitdump_record *recor
 	}
 }
 
-int xp_jitdump_rules_check(const uint8_t *bytes, uint64_t size, struct xp_jitdump_violation *violation)
+int xp_jitdump_rules_check(const uint8_t *bytes, uint64_t size, struct xp_violation *violation)
 {
 	struct xp_jitdump_reader reader;
 	struct xp_jitdump_record record;

@@ -18,6 +18,6 @@
  * bytes: a file that the reader has accepted from end to end. 0: everything is right; 1: *violation is the first that
  * was found; -ENOMEM. Memory: some 50 bytes for each load.
  */
-int xp_jitdump_rules_check(const uint8_t *bytes, uint64_t size, struct xp_jitdump_violation *violation);
+int xp_jitdump_rules_check(const uint8_t *bytes, uint64_t size, struct xp_violation *violation);
 
 #endif

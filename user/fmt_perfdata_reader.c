@@ -3,8 +3,6 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <stdarg.h>
-#include <stdio.h>
 
 /* More of them would make looking up an id slow; perf has one for each event and CPU. */
 #define EVENTS_MAX 4096
@@ -13,17 +11,6 @@
 #define OLD_HEADER_BYTES offsetof(struct xp_perfdata_header, features)
 #define PIPE_HEADER_BYTES 16
 #define ATTR_BYTES_MAX 4096 /* a page: the kernel takes no more */
-
-int xp_perfdata_violate(struct xp_perfdata_violation *violation, uint64_t offset, const char *format, ...)
-{
-	va_list args;
-
-	violation->offset = offset;
-	va_start(args, format);
-	vsnprintf(violation->text, sizeof(violation->text), format, args);
-	va_end(args);
-	return -EBADMSG;
-}
 
 bool xp_perfdata_probe(const uint8_t *bytes, uint64_t size)
 {
@@ -35,31 +22,30 @@ static bool fits(const struct xp_perfdata_reader *reader, const struct xp_perfda
 	return section->offset <= reader->size && section->size <= reader->size - section->offset;
 }
 
-static int read_header(struct xp_perfdata_reader *reader, struct xp_perfdata_violation *violation)
+static int read_header(struct xp_perfdata_reader *reader, struct xp_violation *violation)
 {
 	struct xp_perfdata_header *header = &reader->header;
 
 	if (!memcmp(reader->bytes, XP_PERFDATA_MAGIC_SWAPPED, 8))
-		return xp_perfdata_violate(violation, 0,
-					   "This perf.data is of a big-endian machine, which xprof does not read");
+		return xp_violate(violation, 0, "This perf.data is of a big-endian machine, which xprof does not read");
 	memcpy(header, reader->bytes, XP_MIN(reader->size, (uint64_t)sizeof(*header)));
 	if (reader->size >= PIPE_HEADER_BYTES && header->size == PIPE_HEADER_BYTES)
-		return xp_perfdata_violate(violation, 8,
-					   "This perf.data was written to a pipe (`perf record -o -`), which xprof "
-					   "does not read");
+		return xp_violate(violation, 8,
+				  "This perf.data was written to a pipe (`perf record -o -`), which xprof "
+				  "does not read");
 	if (reader->size < OLD_HEADER_BYTES || reader->size < header->size)
-		return xp_perfdata_violate(violation, 0, "The file ends inside the header");
+		return xp_violate(violation, 0, "The file ends inside the header");
 	if (header->size != sizeof(*header) && header->size != OLD_HEADER_BYTES)
-		return xp_perfdata_violate(violation, 8, "The header has %" PRIu64 " bytes instead of %zu", header->size,
-					   sizeof(*header));
+		return xp_violate(violation, 8, "The header has %" PRIu64 " bytes instead of %zu", header->size,
+				  sizeof(*header));
 	if (header->size == OLD_HEADER_BYTES)
 		memset(header->features, 0, sizeof(header->features));
 	if (!fits(reader, &header->attrs))
-		return xp_perfdata_violate(violation, offsetof(struct xp_perfdata_header, attrs),
-					   "The events are not in the file");
+		return xp_violate(violation, offsetof(struct xp_perfdata_header, attrs),
+				  "The events are not in the file");
 	if (!fits(reader, &header->data))
-		return xp_perfdata_violate(violation, offsetof(struct xp_perfdata_header, data),
-					   "The records are not in the file, which ends too early");
+		return xp_violate(violation, offsetof(struct xp_perfdata_header, data),
+				  "The records are not in the file, which ends too early");
 	return 0;
 }
 
@@ -79,17 +65,16 @@ void xp_perfdata_reader_event(const struct xp_perfdata_reader *reader, uint64_t 
 }
 
 static int check_event(const struct xp_perfdata_reader *reader, uint64_t index, const struct xp_perfdata_event *event,
-		       struct xp_perfdata_violation *violation)
+		       struct xp_violation *violation)
 {
 	uint64_t attr_bytes = reader->header.attr_size - sizeof(event->ids), at = event_offset(reader, index);
 
 	if ((event->attr.size ? event->attr.size : PERF_ATTR_SIZE_VER0) != attr_bytes)
-		return xp_perfdata_violate(
-		    violation, at + offsetof(struct perf_event_attr, size),
-		    "The attributes of an event have %u bytes, their place in the file has %" PRIu64, event->attr.size,
-		    attr_bytes);
+		return xp_violate(violation, at + offsetof(struct perf_event_attr, size),
+				  "The attributes of an event have %u bytes, their place in the file has %" PRIu64,
+				  event->attr.size, attr_bytes);
 	if (!fits(reader, &event->ids) || event->ids.size % 8)
-		return xp_perfdata_violate(violation, at + attr_bytes, "The ids of an event are not in the file");
+		return xp_violate(violation, at + attr_bytes, "The ids of an event are not in the file");
 	return 0;
 }
 
@@ -100,19 +85,19 @@ static bool same_layout(const struct perf_event_attr *a, const struct perf_event
 	       a->sample_id_all == b->sample_id_all;
 }
 
-static int read_events(struct xp_perfdata_reader *reader, struct xp_perfdata_violation *violation)
+static int read_events(struct xp_perfdata_reader *reader, struct xp_violation *violation)
 {
 	const struct xp_perfdata_header *header = &reader->header;
 	uint64_t at = offsetof(struct xp_perfdata_header, attr_size), ids = 0, with_id = 0;
 
 	if (header->attr_size < PERF_ATTR_SIZE_VER0 + sizeof(struct xp_perfdata_section) ||
 	    header->attr_size > ATTR_BYTES_MAX)
-		return xp_perfdata_violate(violation, at, "An event has %" PRIu64 " bytes", header->attr_size);
+		return xp_violate(violation, at, "An event has %" PRIu64 " bytes", header->attr_size);
 	reader->event_count = header->attrs.size / header->attr_size;
 	if (header->attrs.size % header->attr_size || !reader->event_count || reader->event_count > EVENTS_MAX)
-		return xp_perfdata_violate(violation, at,
-					   "The events take %" PRIu64 " bytes, which is not 1 to %d times %" PRIu64,
-					   header->attrs.size, EVENTS_MAX, header->attr_size);
+		return xp_violate(violation, at,
+				  "The events take %" PRIu64 " bytes, which is not 1 to %d times %" PRIu64,
+				  header->attrs.size, EVENTS_MAX, header->attr_size);
 	xp_perfdata_reader_event(reader, 0, &reader->event);
 	for (uint64_t i = 0; i < reader->event_count; i++) {
 		struct xp_perfdata_event event;
@@ -124,19 +109,19 @@ static int read_events(struct xp_perfdata_reader *reader, struct xp_perfdata_vio
 			return err;
 		ids += event.ids.size / 8;
 		if (ids > IDS_MAX)
-			return xp_perfdata_violate(violation, event_offset(reader, i),
-						   "The events have more than %d ids", IDS_MAX);
+			return xp_violate(violation, event_offset(reader, i), "The events have more than %d ids",
+					  IDS_MAX);
 		reader->by_id |= !same_layout(&event.attr, &reader->event.attr);
 		with_id += !!(event.attr.sample_type & PERF_SAMPLE_IDENTIFIER);
 	}
 	if (reader->by_id && with_id != reader->event_count)
-		return xp_perfdata_violate(violation, header->attrs.offset,
-					   "The events differ in what their records hold, which tell no event");
+		return xp_violate(violation, header->attrs.offset,
+				  "The events differ in what their records hold, which tell no event");
 	return 0;
 }
 
 int xp_perfdata_reader_init(struct xp_perfdata_reader *reader, const uint8_t *bytes, uint64_t size,
-			    struct xp_perfdata_violation *violation)
+			    struct xp_violation *violation)
 {
 	int err;
 
@@ -144,7 +129,7 @@ int xp_perfdata_reader_init(struct xp_perfdata_reader *reader, const uint8_t *by
 	reader->bytes = bytes;
 	reader->size = size;
 	if (!xp_perfdata_probe(bytes, size))
-		return xp_perfdata_violate(violation, 0, "This is no perf.data");
+		return xp_violate(violation, 0, "This is no perf.data");
 	err = read_header(reader, violation);
 	if (!err)
 		err = read_events(reader, violation);
@@ -181,7 +166,7 @@ bool xp_perfdata_reader_find(struct xp_perfdata_reader *reader, uint64_t id)
 
 /* Bytes that follow a record outside of its size: the trace of AUXTRACE, as long as its first field says. */
 static int count_payload(const struct xp_perfdata_reader *reader, const struct perf_event_header *header,
-			 uint64_t *payload, struct xp_perfdata_violation *violation)
+			 uint64_t *payload, struct xp_violation *violation)
 {
 	uint64_t left = reader->end - reader->pos - header->size;
 
@@ -189,16 +174,16 @@ static int count_payload(const struct xp_perfdata_reader *reader, const struct p
 	if (header->type != XP_PERFDATA_AUXTRACE)
 		return 0;
 	if (header->size < sizeof(*header) + sizeof(*payload))
-		return xp_perfdata_violate(violation, reader->pos, "An AUXTRACE record has no size of its trace");
+		return xp_violate(violation, reader->pos, "An AUXTRACE record has no size of its trace");
 	memcpy(payload, reader->bytes + reader->pos + sizeof(*header), sizeof(*payload));
 	if (*payload > left)
-		return xp_perfdata_violate(violation, reader->pos, "The records end inside a trace of %" PRIu64 " bytes",
-					   *payload);
+		return xp_violate(violation, reader->pos, "The records end inside a trace of %" PRIu64 " bytes",
+				  *payload);
 	return 0;
 }
 
 int xp_perfdata_reader_next(struct xp_perfdata_reader *reader, struct xp_perfdata_record *record,
-			    struct xp_perfdata_violation *violation)
+			    struct xp_violation *violation)
 {
 	uint64_t left = reader->end - reader->pos, payload;
 	struct perf_event_header header;
@@ -207,17 +192,15 @@ int xp_perfdata_reader_next(struct xp_perfdata_reader *reader, struct xp_perfdat
 	if (!left)
 		return 0;
 	if (left < sizeof(header))
-		return xp_perfdata_violate(violation, reader->pos, "The records end inside one");
+		return xp_violate(violation, reader->pos, "The records end inside one");
 	memcpy(&header, reader->bytes + reader->pos, sizeof(header));
 	if (header.size < sizeof(header))
-		return xp_perfdata_violate(violation, reader->pos, "A record has %u bytes", header.size);
+		return xp_violate(violation, reader->pos, "A record has %u bytes", header.size);
 	if (header.size > left)
-		return xp_perfdata_violate(violation, reader->pos, "The records end inside one of %u bytes",
-					   header.size);
+		return xp_violate(violation, reader->pos, "The records end inside one of %u bytes", header.size);
 	/* Of a compressed one, perf does not round the size up. */
 	if (header.size % 8 && header.type != XP_PERFDATA_COMPRESSED)
-		return xp_perfdata_violate(violation, reader->pos, "A record has %u bytes, no multiple of 8",
-					   header.size);
+		return xp_violate(violation, reader->pos, "A record has %u bytes, no multiple of 8", header.size);
 	err = count_payload(reader, &header, &payload, violation);
 	if (err)
 		return err;
@@ -231,7 +214,7 @@ int xp_perfdata_reader_next(struct xp_perfdata_reader *reader, struct xp_perfdat
 }
 
 int xp_perfdata_reader_feature(const struct xp_perfdata_reader *reader, unsigned int from,
-			       struct xp_perfdata_feature_section *section, struct xp_perfdata_violation *violation)
+			       struct xp_perfdata_feature_section *section, struct xp_violation *violation)
 {
 	struct xp_perfdata_section at, table = { reader->end, sizeof(at) };
 	unsigned int feature;
@@ -247,11 +230,10 @@ int xp_perfdata_reader_feature(const struct xp_perfdata_reader *reader, unsigned
 	if (feature == XP_PERFDATA_FEATURES)
 		return 0;
 	if (!fits(reader, &table))
-		return xp_perfdata_violate(violation, reader->size, "The file ends inside the table of features");
+		return xp_violate(violation, reader->size, "The file ends inside the table of features");
 	memcpy(&at, reader->bytes + table.offset, sizeof(at));
 	if (!fits(reader, &at))
-		return xp_perfdata_violate(violation, table.offset, "The section of feature %u is not in the file",
-					   feature);
+		return xp_violate(violation, table.offset, "The section of feature %u is not in the file", feature);
 	*section = (struct xp_perfdata_feature_section){ feature, at.offset, at.size };
 	return 1;
 }

@@ -18,11 +18,7 @@
 
 #include "fmt_perfdata.h"
 #include "fmt_perfdata_put.h"
-
-struct xp_perfdata_violation {
-	uint64_t offset; /* in the file, of the record or field */
-	char text[192];	 /* a sentence without its full stop */
-};
+#include "violation.h"
 
 /* An event, and the section of its ids. */
 struct xp_perfdata_event {
@@ -102,18 +98,18 @@ bool xp_perfdata_probe(const uint8_t *bytes, uint64_t size);
 
 /* The bytes stay the caller's and must outlive the reader. 0, or -EBADMSG with *violation. */
 int xp_perfdata_reader_init(struct xp_perfdata_reader *reader, const uint8_t *bytes, uint64_t size,
-			    struct xp_perfdata_violation *violation);
+			    struct xp_violation *violation);
 /* index < event_count. */
 void xp_perfdata_reader_event(const struct xp_perfdata_reader *reader, uint64_t index, struct xp_perfdata_event *event);
 /* 1: *record is the next one. 0: the end. -EBADMSG: *violation says why; the reader goes no further. */
 int xp_perfdata_reader_next(struct xp_perfdata_reader *reader, struct xp_perfdata_record *record,
-			    struct xp_perfdata_violation *violation);
+			    struct xp_violation *violation);
 /*
  * The first feature of number `from` or above: 1 and *section, 0 when there is none. -EBADMSG: its section is not in
  * the file.
  */
 int xp_perfdata_reader_feature(const struct xp_perfdata_reader *reader, unsigned int from,
-			       struct xp_perfdata_feature_section *section, struct xp_perfdata_violation *violation);
+			       struct xp_perfdata_feature_section *section, struct xp_violation *violation);
 /* The text of a feature such as XP_PERFDATA_HOSTNAME, in the file's bytes; NULL: it is not of that form. */
 const char *xp_perfdata_reader_text(const struct xp_perfdata_reader *reader,
 				    const struct xp_perfdata_feature_section *section);
@@ -132,10 +128,8 @@ static inline uint64_t xp_perfdata_reader_chain(const struct xp_perfdata_record 
 
 /* fmt_perfdata_records.c: fills *record, whose bytes are all there, but for offset and bytes. */
 int xp_perfdata_record_parse(struct xp_perfdata_reader *reader, struct xp_perfdata_record *record, const uint8_t *bytes,
-			     size_t size, struct xp_perfdata_violation *violation);
+			     size_t size, struct xp_violation *violation);
 /* The event whose ids have this one. False: none. */
 bool xp_perfdata_reader_find(struct xp_perfdata_reader *reader, uint64_t id);
-int xp_perfdata_violate(struct xp_perfdata_violation *violation, uint64_t offset, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
 
 #endif

@@ -254,7 +254,7 @@ static void take_body(struct xp_perfdata_record *record, struct cursor *cursor)
 }
 
 int xp_perfdata_record_parse(struct xp_perfdata_reader *reader, struct xp_perfdata_record *record, const uint8_t *bytes,
-			     size_t size, struct xp_perfdata_violation *violation)
+			     size_t size, struct xp_violation *violation)
 {
 	struct cursor cursor = { bytes, size, false };
 	const char *name = xp_perfdata_record_name(record->type);
@@ -268,13 +268,13 @@ int xp_perfdata_record_parse(struct xp_perfdata_reader *reader, struct xp_perfda
 			take_body(record, &cursor);
 	}
 	if (cursor.bad)
-		return xp_perfdata_violate(violation, record->offset,
-					   "A record of type %u (%s) and %zu bytes is not of its form", record->type,
-					   name ? name : "unknown", size + sizeof(struct perf_event_header));
+		return xp_violate(violation, record->offset,
+				  "A record of type %u (%s) and %zu bytes is not of its form", record->type,
+				  name ? name : "unknown", size + sizeof(struct perf_event_header));
 	if (cursor.left)
-		return xp_perfdata_violate(violation, record->offset,
-					   "A record of type %u (%s) is %zu bytes longer than its fields", record->type,
-					   name ? name : "unknown", cursor.left);
+		return xp_violate(violation, record->offset,
+				  "A record of type %u (%s) is %zu bytes longer than its fields", record->type,
+				  name ? name : "unknown", cursor.left);
 	return 0;
 }
 

@@ -26,41 +26,40 @@ bool xp_perfdata_is_jit(const char *path)
 	return digits && !strcmp(name + digits, ".dump");
 }
 
-static bool violate_conversion(const struct xp_perfdata_record *record, struct xp_perfdata_violation *violation)
+static bool violate_conversion(const struct xp_perfdata_record *record, struct xp_violation *violation)
 {
 	if (record->conversion.mult && record->conversion.mult <= UINT32_MAX && record->conversion.shift < 64 &&
 	    record->conversion.has_zero)
 		return false;
-	xp_perfdata_violate(violation, record->offset,
-			    "perf cannot convert times by a multiplier of %" PRIu64 ", a shift of %" PRIu64 "%s",
-			    record->conversion.mult, record->conversion.shift,
-			    record->conversion.has_zero ? "" : " and no zero");
+	xp_violate(violation, record->offset,
+		   "perf cannot convert times by a multiplier of %" PRIu64 ", a shift of %" PRIu64 "%s",
+		   record->conversion.mult, record->conversion.shift,
+		   record->conversion.has_zero ? "" : " and no zero");
 	return true;
 }
 
 static bool check_jit(const struct state *state, const struct xp_perfdata_record *record,
-		      struct xp_perfdata_violation *violation)
+		      struct xp_violation *violation)
 {
 	if (!xp_perfdata_is_jit(record->map.path) || state->converts || state->mono)
 		return false;
-	xp_perfdata_violate(violation, record->offset,
-			    "perf inject --jit takes no jitdump: there is no TIME_CONV record, and the times are not "
-			    "those of CLOCK_MONOTONIC");
+	xp_violate(violation, record->offset,
+		   "perf inject --jit takes no jitdump: there is no TIME_CONV record, and the times are not "
+		   "those of CLOCK_MONOTONIC");
 	return true;
 }
 
 /* tools/perf/util/ordered-events.c */
-static bool check_order(struct state *state, const struct xp_perfdata_record *record,
-			struct xp_perfdata_violation *violation)
+static bool check_order(struct state *state, const struct xp_perfdata_record *record, struct xp_violation *violation)
 {
 	/* Times of 0 and -1 stand for none. */
 	if (!(record->has & PERF_SAMPLE_TIME) || !record->time_ns || record->time_ns == UINT64_MAX)
 		return false;
 	if (state->rounds && record->time_ns < state->floor_ns) {
-		xp_perfdata_violate(violation, record->offset,
-				    "perf has this record out of order: it is %" PRIu64
-				    " ns older than one of before the last FINISHED_ROUND but one",
-				    state->floor_ns - record->time_ns);
+		xp_violate(violation, record->offset,
+			   "perf has this record out of order: it is %" PRIu64
+			   " ns older than one of before the last FINISHED_ROUND but one",
+			   state->floor_ns - record->time_ns);
 		return true;
 	}
 	state->newest_ns = XP_MAX(state->newest_ns, record->time_ns);
@@ -75,8 +74,7 @@ static void end_round(struct state *state)
 	state->rounds = true;
 }
 
-static bool check_record(struct state *state, const struct xp_perfdata_record *record,
-			 struct xp_perfdata_violation *violation)
+static bool check_record(struct state *state, const struct xp_perfdata_record *record, struct xp_violation *violation)
 {
 	if (check_order(state, record, violation))
 		return true;
@@ -95,9 +93,9 @@ static bool check_record(struct state *state, const struct xp_perfdata_record *r
 	}
 }
 
-bool xp_perfdata_rules_check(const uint8_t *bytes, uint64_t size, struct xp_perfdata_violation *violation)
+bool xp_perfdata_rules_check(const uint8_t *bytes, uint64_t size, struct xp_violation *violation)
 {
-	struct xp_perfdata_violation none;
+	struct xp_violation none;
 	struct xp_perfdata_reader reader;
 	struct xp_perfdata_record record;
 	struct state state = { .mono = true };
@@ -106,9 +104,9 @@ bool xp_perfdata_rules_check(const uint8_t *bytes, uint64_t size, struct xp_perf
 	if (xp_perfdata_reader_init(&reader, bytes, size, &none))
 		return false;
 	if (!reader.header.data.size) {
-		xp_perfdata_violate(violation, offsetof(struct xp_perfdata_header, data.size),
-				    "perf warns that this recording was cut off: the header says that there are no "
-				    "records");
+		xp_violate(violation, offsetof(struct xp_perfdata_header, data.size),
+			   "perf warns that this recording was cut off: the header says that there are no "
+			   "records");
 		return true;
 	}
 	for (uint64_t i = 0; i < reader.event_count; i++) {

@@ -16,7 +16,7 @@
  * bytes: a file that the reader has accepted from end to end. false: everything is right; true: *violation is the first
  * that was found.
  */
-bool xp_perfdata_rules_check(const uint8_t *bytes, uint64_t size, struct xp_perfdata_violation *violation);
+bool xp_perfdata_rules_check(const uint8_t *bytes, uint64_t size, struct xp_violation *violation);
 
 /* Does `perf inject --jit` take a mapping of this path for the mark of a jitdump? */
 bool xp_perfdata_is_jit(const char *path);

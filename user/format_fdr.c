@@ -12,7 +12,7 @@
 /* Of an event's payload; what is longer is named by its size. */
 #define SHOWN_BYTES_MAX 4096
 
-static void set_finding(struct xp_finding *finding, const char *before, const struct xp_fdr_violation *violation)
+static void set_finding(struct xp_finding *finding, const char *before, const struct xp_violation *violation)
 {
 	finding->offset = violation->offset;
 	snprintf(finding->text, sizeof(finding->text), "%s%s", before, violation->text);
@@ -104,7 +104,7 @@ static void dump_header(FILE *out, const struct xp_fdr_reader *reader)
 
 static int dump(const uint8_t *bytes, uint64_t size, FILE *out, struct xp_finding *finding)
 {
-	struct xp_fdr_violation violation;
+	struct xp_violation violation;
 	struct xp_fdr_reader reader;
 	struct xp_fdr_record record;
 	bool started = false;
@@ -149,7 +149,7 @@ static void count(struct counts *counts, const struct xp_fdr_record *record)
 		counts->events++;
 }
 
-static void add_finding(struct xp_report *report, const char *before, const struct xp_fdr_violation *violation)
+static void add_finding(struct xp_report *report, const char *before, const struct xp_violation *violation)
 {
 	set_finding(&report->findings[report->finding_count++], before, violation);
 }
@@ -157,7 +157,7 @@ static void add_finding(struct xp_report *report, const char *before, const stru
 static int check(const uint8_t *bytes, uint64_t size, struct xp_report *report)
 {
 	struct xp_fdr_rules *rules = NULL;
-	struct xp_fdr_violation violation;
+	struct xp_violation violation;
 	struct xp_fdr_reader reader;
 	struct xp_fdr_record record;
 	struct counts counts = { 0 };

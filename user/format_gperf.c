@@ -9,7 +9,7 @@
 #include "formats.h"
 #include "util.h"
 
-static void set_finding(struct xp_finding *finding, const struct xp_gperf_violation *violation)
+static void set_finding(struct xp_finding *finding, const struct xp_violation *violation)
 {
 	finding->offset = violation->offset;
 	snprintf(finding->text, sizeof(finding->text), "%s", violation->text);
@@ -51,7 +51,7 @@ static void dump_line(FILE *out, const struct xp_gperf_line *line)
 
 static int dump(const uint8_t *bytes, uint64_t size, FILE *out, struct xp_finding *finding)
 {
-	struct xp_gperf_violation violation;
+	struct xp_violation violation;
 	struct xp_gperf_reader reader;
 	struct xp_gperf_sample sample;
 	struct xp_gperf_line line;
@@ -79,7 +79,7 @@ struct counts {
 
 /* 0 or -EBADMSG */
 static int read_all(struct xp_gperf_reader *reader, const uint8_t *bytes, uint64_t size, struct counts *counts,
-		    struct xp_gperf_violation *violation)
+		    struct xp_violation *violation)
 {
 	struct xp_gperf_sample sample;
 	struct xp_gperf_line line;
@@ -100,7 +100,7 @@ static int read_all(struct xp_gperf_reader *reader, const uint8_t *bytes, uint64
 
 static int check(const uint8_t *bytes, uint64_t size, struct xp_report *report)
 {
-	struct xp_gperf_violation violation;
+	struct xp_violation violation;
 	struct xp_gperf_reader reader;
 	struct counts counts = { 0 };
 	int found;

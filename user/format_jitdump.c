@@ -9,7 +9,7 @@
 #include "formats.h"
 #include "util.h"
 
-static void set_finding(struct xp_finding *finding, const char *before, const struct xp_jitdump_violation *violation)
+static void set_finding(struct xp_finding *finding, const char *before, const struct xp_violation *violation)
 {
 	finding->offset = violation->offset;
 	snprintf(finding->text, sizeof(finding->text), "%s%s", before, violation->text);
@@ -97,7 +97,7 @@ static void dump_record(FILE *out, const struct xp_jitdump_header *header, const
 
 static int dump(const uint8_t *bytes, uint64_t size, FILE *out, struct xp_finding *finding)
 {
-	struct xp_jitdump_violation violation;
+	struct xp_violation violation;
 	struct xp_jitdump_reader reader;
 	struct xp_jitdump_record record;
 	int more;
@@ -121,7 +121,7 @@ struct counts {
 
 /* 0 or -EBADMSG */
 static int read_all(struct xp_jitdump_reader *reader, const uint8_t *bytes, uint64_t size, struct counts *counts,
-		    struct xp_jitdump_violation *violation)
+		    struct xp_violation *violation)
 {
 	struct xp_jitdump_record record;
 	int more = xp_jitdump_reader_init(reader, bytes, size, violation);
@@ -141,7 +141,7 @@ static int read_all(struct xp_jitdump_reader *reader, const uint8_t *bytes, uint
 
 static int check(const uint8_t *bytes, uint64_t size, struct xp_report *report)
 {
-	struct xp_jitdump_violation violation;
+	struct xp_violation violation;
 	struct xp_jitdump_reader reader;
 	struct counts counts = { 0 };
 	int found;

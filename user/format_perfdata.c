@@ -9,7 +9,7 @@
 #include "formats.h"
 #include "util.h"
 
-static void set_finding(struct xp_finding *finding, const struct xp_perfdata_violation *violation)
+static void set_finding(struct xp_finding *finding, const struct xp_violation *violation)
 {
 	finding->offset = violation->offset;
 	snprintf(finding->text, sizeof(finding->text), "%s", violation->text);
@@ -186,7 +186,7 @@ static void dump_feature(FILE *out, const struct xp_perfdata_reader *reader,
 static int dump(const uint8_t *bytes, uint64_t size, FILE *out, struct xp_finding *finding)
 {
 	struct xp_perfdata_feature_section section = { 0 };
-	struct xp_perfdata_violation violation;
+	struct xp_violation violation;
 	struct xp_perfdata_reader reader;
 	struct xp_perfdata_record record;
 	int more;
@@ -253,7 +253,7 @@ static void count(struct counts *counts, const struct xp_perfdata_record *record
 }
 
 /* 0 or -EBADMSG */
-static int read_all(const uint8_t *bytes, uint64_t size, struct counts *counts, struct xp_perfdata_violation *violation)
+static int read_all(const uint8_t *bytes, uint64_t size, struct counts *counts, struct xp_violation *violation)
 {
 	struct xp_perfdata_feature_section section;
 	struct xp_perfdata_reader reader;
@@ -275,7 +275,7 @@ static int read_all(const uint8_t *bytes, uint64_t size, struct counts *counts, 
 
 static int check(const uint8_t *bytes, uint64_t size, struct xp_report *report)
 {
-	struct xp_perfdata_violation violation;
+	struct xp_violation violation;
 	struct counts counts = { 0 };
 	int used;
 

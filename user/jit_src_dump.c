@@ -220,7 +220,7 @@ static size_t order_lines(struct xp_jit_src_dump *dump, const struct xp_jit_load
 
 static int take_lines(struct xp_jit_src_dump *dump, struct xp_jit_load *load)
 {
-	struct xp_jitdump_violation violation;
+	struct xp_violation violation;
 	struct xp_jitdump_record record;
 	struct xp_jitdump_lines lines;
 	struct xp_jitdump_line line;
@@ -246,7 +246,7 @@ static int take_lines(struct xp_jit_src_dump *dump, struct xp_jit_load *load)
 
 static void take_unwinding(const struct xp_jit_src_dump *dump, struct xp_jit_load *load)
 {
-	struct xp_jitdump_violation violation;
+	struct xp_violation violation;
 	struct xp_jitdump_record record;
 
 	if (!dump->unwinding.size)
@@ -300,7 +300,7 @@ static int take_move(struct taker *taker, const struct xp_jitdump_record *record
 static int take_record(struct taker *taker, const uint8_t *bytes)
 {
 	struct xp_jit_src_dump *dump = taker->dump;
-	struct xp_jitdump_violation violation;
+	struct xp_violation violation;
 	struct xp_jitdump_record record;
 
 	if (xp_jitdump_read_record(&dump->header, bytes, dump->offset, &record, &violation)) {
@@ -331,7 +331,7 @@ static int take_record(struct taker *taker, const uint8_t *bytes)
 static int take_head(struct taker *taker, const uint8_t *bytes, size_t size)
 {
 	struct xp_jit_src_dump *dump = taker->dump;
-	struct xp_jitdump_violation violation;
+	struct xp_violation violation;
 	struct xp_jitdump_record record;
 	uint32_t prefix[2];
 
@@ -346,7 +346,7 @@ static int take_head(struct taker *taker, const uint8_t *bytes, size_t size)
 
 static int take_header(struct xp_jit_src_dump *dump, const uint8_t *bytes, size_t size)
 {
-	struct xp_jitdump_violation violation;
+	struct xp_violation violation;
 	int found = xp_jitdump_read_header(bytes, size, &dump->header, &violation);
 
 	if (found <= 0)
@@ -375,7 +375,7 @@ static int grow(struct xp_jit_src_dump *dump, size_t bytes)
 static int take_next(struct taker *taker, const uint8_t *at, size_t size, uint64_t file_bytes)
 {
 	struct xp_jit_src_dump *dump = taker->dump;
-	struct xp_jitdump_violation violation;
+	struct xp_violation violation;
 	uint32_t bytes;
 	int err;
 

@@ -84,7 +84,7 @@ static int want_address(struct xp_symbolizer *symbolizer, const struct xp_report
 
 static int want_samples(struct xp_symbolizer *symbolizer, struct input *input)
 {
-	struct xp_gperf_violation violation;
+	struct xp_violation violation;
 	struct xp_gperf_reader reader;
 	struct xp_gperf_sample sample;
 	int err = 0;
@@ -102,7 +102,7 @@ static int read_profile(struct making *making, struct input *input)
 {
 	const char *path = input->table->process->profile;
 	struct xp_symbolizer *symbolizer = making->tables->symbolizer;
-	struct xp_gperf_violation violation;
+	struct xp_violation violation;
 	struct xp_gperf_reader reader;
 	struct xp_gperf_sample sample;
 	int err;
@@ -142,7 +142,7 @@ static int find_functions(struct making *making, struct input *input)
 static int read_log(struct making *making, struct input *input)
 {
 	const char *path = input->table->process->log;
-	struct xp_fdr_violation violation;
+	struct xp_violation violation;
 	struct xp_file_view view;
 	int err;
 
@@ -310,7 +310,7 @@ static int count_address(struct chain *chain, uint64_t address)
 static int count_samples(struct making *making, struct input *input)
 {
 	struct chain chain = { .making = making, .input = input };
-	struct xp_gperf_violation violation;
+	struct xp_violation violation;
 	struct xp_gperf_reader reader;
 	struct xp_gperf_sample sample;
 	int err = 0;

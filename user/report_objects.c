@@ -137,7 +137,7 @@ static int add_object(struct xp_report_objects *objects, const struct xp_gperf_l
 
 int xp_report_objects_read(struct xp_report_objects *objects, struct xp_gperf_reader *reader,
 			   const struct xp_recorded_process *process, struct xp_symbolizer *symbolizer,
-			   struct xp_gperf_violation *violation)
+			   struct xp_violation *violation)
 {
 	struct xp_gperf_line line;
 	int more;

@@ -29,7 +29,7 @@ struct xp_report_objects {
 /* Reads the lines behind the records; -EBADMSG with *violation; -ENOMEM. */
 int xp_report_objects_read(struct xp_report_objects *objects, struct xp_gperf_reader *reader,
 			   const struct xp_recorded_process *process, struct xp_symbolizer *symbolizer,
-			   struct xp_gperf_violation *violation);
+			   struct xp_violation *violation);
 void xp_report_objects_free(struct xp_report_objects *objects);
 
 /* The object at an address, NULL: none; *vaddr: the address as linked. */

@@ -19,7 +19,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 /* The records follow each other and lie in the file. Returns whether the log is well formed. */
 static bool read_records(const uint8_t *data, size_t size)
 {
-	struct xp_fdr_violation violation;
+	struct xp_violation violation;
 	struct xp_fdr_reader reader;
 	struct xp_fdr_record record;
 	uint64_t next = XP_FDR_HEADER_BYTES;

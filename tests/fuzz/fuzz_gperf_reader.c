@@ -19,7 +19,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 	} while (0)
 
 /* What the reader gives lies in the file, one behind the other. Returns its last word. */
-static int read_all(const uint8_t *data, size_t size, struct xp_gperf_violation *violation)
+static int read_all(const uint8_t *data, size_t size, struct xp_violation *violation)
 {
 	struct xp_gperf_reader reader;
 	struct xp_gperf_sample sample;
@@ -63,7 +63,7 @@ static void check_formats(const uint8_t *data, size_t size, bool is_right)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	struct xp_gperf_violation violation = { .text = "" };
+	struct xp_violation violation = { .text = "" };
 	int err = read_all(data, size, &violation), found;
 
 	CHECK(!err || err == -EBADMSG);

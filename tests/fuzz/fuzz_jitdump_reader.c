@@ -61,7 +61,7 @@ static void check_record(const struct xp_jitdump_header *header, const struct xp
 }
 
 /* Returns the reader's last word. */
-static int read_all(const uint8_t *data, size_t size, struct xp_jitdump_violation *violation)
+static int read_all(const uint8_t *data, size_t size, struct xp_violation *violation)
 {
 	struct xp_jitdump_reader reader;
 	struct xp_jitdump_record record;
@@ -93,7 +93,7 @@ static void check_formats(const uint8_t *data, size_t size, bool is_right)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	struct xp_jitdump_violation violation = { .text = "" };
+	struct xp_violation violation = { .text = "" };
 	int err = read_all(data, size, &violation), found;
 
 	CHECK(!err || err == -EBADMSG);

@@ -40,7 +40,7 @@ static void check_record(const uint8_t *data, size_t size, const struct xp_perfd
 }
 
 /* Returns the reader's last word. */
-static int read_all(const uint8_t *data, size_t size, struct xp_perfdata_violation *violation)
+static int read_all(const uint8_t *data, size_t size, struct xp_violation *violation)
 {
 	struct xp_perfdata_feature_section section;
 	struct xp_perfdata_reader reader;
@@ -84,7 +84,7 @@ static void check_formats(const uint8_t *data, size_t size, bool is_right)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	struct xp_perfdata_violation violation = { .text = "" };
+	struct xp_violation violation = { .text = "" };
 	int err = read_all(data, size, &violation);
 
 	CHECK(!err || err == -EBADMSG);

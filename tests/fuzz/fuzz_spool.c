@@ -68,7 +68,7 @@ static void write_spool(const uint8_t *data, size_t size)
 static void check_log(const struct xp_spool_result *result)
 {
 	struct xp_fdr_chunk_stats stats = { 0 };
-	struct xp_fdr_violation violation;
+	struct xp_violation violation;
 	struct xp_fdr_reader reader;
 	struct xp_fdr_record record;
 	uint8_t *bytes = malloc(result->file_bytes);

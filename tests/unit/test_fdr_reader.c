@@ -180,9 +180,9 @@ static void end(size_t rest)
 
 struct outcome {
 	int result; /* of the last next, or of init */
-	struct xp_fdr_violation violation;
+	struct xp_violation violation;
 	bool accepted; /* by the rules */
-	struct xp_fdr_violation rule;
+	struct xp_violation rule;
 	size_t count;
 	struct xp_fdr_record records[64];
 };
@@ -266,7 +266,7 @@ static void every_kind(void **state)
 	FOR_EVERY_LOG(1)
 	{
 		const struct xp_fdr_record *record;
-		struct xp_fdr_violation violation;
+		struct xp_violation violation;
 		struct xp_fdr_reader reader;
 
 		begin(0x12345);
@@ -326,7 +326,7 @@ static void every_kind(void **state)
 
 static void payload_is_in_the_file(void **state)
 {
-	struct xp_fdr_violation violation;
+	struct xp_violation violation;
 	struct xp_fdr_reader reader;
 	struct xp_fdr_record record;
 

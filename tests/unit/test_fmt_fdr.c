@@ -475,7 +475,7 @@ static void long_and_missing_names(void **state)
 	struct xp_fdr_thread threads[2] = { { .tid = 1 }, { .tid = 2 } };
 	struct xp_fdr_layout *layout;
 	char name[XP_FDR_NAME_BYTES_MAX + 2];
-	struct xp_fdr_violation violation;
+	struct xp_violation violation;
 	struct xp_fdr_reader reader;
 	struct xp_fdr_record record;
 	uint32_t bytes[2];
@@ -528,7 +528,7 @@ static void fill(int records, uint32_t *number)
 static void check_packing(const struct file *file, const uint32_t *expected, uint16_t version)
 {
 	uint32_t buffers[THREADS] = { 0 }, next[THREADS] = { 0 };
-	struct xp_fdr_violation violation;
+	struct xp_violation violation;
 	struct xp_fdr_reader reader;
 	struct xp_fdr_record record;
 	int more;

@@ -86,7 +86,7 @@ static void end(struct xp_perfdata *perfdata)
 /* What the reader says of the file: the number of records of a type. */
 static unsigned int count(uint32_t type)
 {
-	struct xp_perfdata_violation violation = { .text = "" };
+	struct xp_violation violation = { .text = "" };
 	struct xp_perfdata_reader reader;
 	struct xp_perfdata_record record;
 	unsigned int found = 0;

@@ -62,7 +62,7 @@ static uint8_t *copy(void)
 }
 
 /* Reads all; the violation's offset, or 0 when there is none. */
-static uint64_t read_all(struct xp_gperf_violation *violation)
+static uint64_t read_all(struct xp_violation *violation)
 {
 	struct xp_gperf_reader reader;
 	struct xp_gperf_sample sample;
@@ -83,7 +83,7 @@ static uint64_t read_all(struct xp_gperf_violation *violation)
 
 static void assert_violation(uint64_t offset, const char *words)
 {
-	struct xp_gperf_violation violation = { .text = "none" };
+	struct xp_violation violation = { .text = "none" };
 	uint64_t at = read_all(&violation);
 
 	if (!strstr(violation.text, words) || at != offset)
@@ -92,7 +92,7 @@ static void assert_violation(uint64_t offset, const char *words)
 
 static void assert_rule(uint64_t offset, const char *words)
 {
-	struct xp_gperf_violation violation = { .text = "none" };
+	struct xp_violation violation = { .text = "none" };
 	uint8_t *bytes;
 	int found;
 
@@ -109,7 +109,7 @@ static void assert_rule(uint64_t offset, const char *words)
 
 static void read_example(unsigned int slot_bytes, bool big_endian)
 {
-	struct xp_gperf_violation violation;
+	struct xp_violation violation;
 	struct xp_gperf_reader reader;
 	struct xp_gperf_sample sample;
 	struct xp_gperf_line line;

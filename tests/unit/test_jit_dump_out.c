@@ -329,7 +329,7 @@ static void test_full_disk(void **state)
 	signal(SIGXFSZ, SIG_IGN);
 	assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
 	for (rlim_t room = 10; room < 3000000; room = room * 4 / 3) {
-		struct xp_jitdump_violation violation;
+		struct xp_violation violation;
 		struct xp_jitdump_reader reader;
 		struct xp_jitdump_record record;
 		uint64_t loads = 0, moves = 0;

@@ -149,7 +149,7 @@ static uint8_t *copy(size_t size)
 }
 
 /* Reads all; 0, or -EBADMSG. */
-static int read_all(size_t size, struct xp_jitdump_violation *violation)
+static int read_all(size_t size, struct xp_violation *violation)
 {
 	struct xp_jitdump_reader reader;
 	struct xp_jitdump_record one;
@@ -176,7 +176,7 @@ static int read_all(size_t size, struct xp_jitdump_violation *violation)
 
 static void assert_violation(size_t offset, const char *words)
 {
-	struct xp_jitdump_violation violation = { .text = "none" };
+	struct xp_violation violation = { .text = "none" };
 	int err = read_all(file.size, &violation);
 
 	if (!err || !strstr(violation.text, words) || violation.offset != offset)
@@ -186,7 +186,7 @@ static void assert_violation(size_t offset, const char *words)
 /* The format allows it; words: what perf has against it, NULL for nothing. */
 static void assert_rule(size_t offset, const char *words)
 {
-	struct xp_jitdump_violation violation = { .text = "none" };
+	struct xp_violation violation = { .text = "none" };
 	uint8_t *bytes = copy(file.size);
 	int found;
 
@@ -214,7 +214,7 @@ static void check_line(struct xp_jitdump_lines *lines, uint64_t address, uint32_
 
 static void next(struct xp_jitdump_reader *reader, struct xp_jitdump_record *one, uint32_t kind)
 {
-	struct xp_jitdump_violation violation;
+	struct xp_violation violation;
 
 	assert_int_equal(xp_jitdump_reader_next(reader, one, &violation), 1);
 	assert_int_equal(one->kind, kind);
@@ -236,7 +236,7 @@ static void check_unwinding(struct xp_jitdump_reader *reader, enum xp_jitdump_or
 /* Every field of every kind. */
 static void check_fields(uint32_t version, bool big_endian)
 {
-	struct xp_jitdump_violation violation;
+	struct xp_violation violation;
 	struct xp_jitdump_reader reader;
 	struct xp_jitdump_record one;
 	struct xp_jitdump_lines lines;
@@ -335,7 +335,7 @@ static void test_cut_off(void **state)
 
 	(void)state;
 	for (unsigned int i = 0; i < 5; i++) {
-		struct xp_jitdump_violation violation;
+		struct xp_violation violation;
 
 		begin(1, false);
 		if (i < 3)

@@ -71,7 +71,7 @@ static void test_modules(void **state)
 			 { 0xffffffffc0700000, 8192, "/m/updates/kvm-amd.ko.xz" } };
 	const struct xp_perfdata_options options = { .period = 1, .conversion = { 31, 1u << 31, 0 } };
 	const struct xp_perfdata_features features = { 0 };
-	struct xp_perfdata_violation violation;
+	struct xp_violation violation;
 	struct xp_perfdata_record record;
 	struct xp_perfdata_reader reader;
 	struct xp_perfdata *perfdata;

@@ -143,7 +143,7 @@ static void print(FILE *out, const struct xp_perfdata_record *record)
 /* Ends the file and compares its records with the expected lines. */
 static void assert_told(const char *expected)
 {
-	struct xp_perfdata_violation violation = { .text = "" };
+	struct xp_violation violation = { .text = "" };
 	struct xp_perfdata_reader reader;
 	struct xp_perfdata_record record;
 	static uint8_t bytes[1 << 20];

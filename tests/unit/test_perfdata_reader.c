@@ -82,7 +82,7 @@ static uint8_t *copy(void)
 	return bytes;
 }
 
-static int read_all(const uint8_t *bytes, struct xp_perfdata_violation *violation)
+static int read_all(const uint8_t *bytes, struct xp_violation *violation)
 {
 	struct xp_perfdata_feature_section section;
 	struct xp_perfdata_reader reader;
@@ -103,7 +103,7 @@ static int read_all(const uint8_t *bytes, struct xp_perfdata_violation *violatio
 
 static void assert_violation(uint64_t offset, const char *words)
 {
-	struct xp_perfdata_violation violation = { .text = "none" };
+	struct xp_violation violation = { .text = "none" };
 	uint8_t *bytes = copy();
 	int err = read_all(bytes, &violation);
 
@@ -115,7 +115,7 @@ static void assert_violation(uint64_t offset, const char *words)
 /* words NULL: the file is right. */
 static void assert_rule(uint64_t offset, const char *words)
 {
-	struct xp_perfdata_violation violation = { .text = "none" };
+	struct xp_violation violation = { .text = "none" };
 	uint8_t *bytes = copy();
 	bool found;
 
@@ -137,7 +137,7 @@ static void put_sample(uint64_t time)
 
 static void test_records(void **state)
 {
-	struct xp_perfdata_violation violation;
+	struct xp_violation violation;
 	struct xp_perfdata_reader reader;
 	struct xp_perfdata_record record;
 	struct xp_perfdata_event event;
@@ -214,7 +214,7 @@ static void test_records(void **state)
 /* Every field that may stand in a sample before the chain, and something behind it. */
 static void test_full_sample(void **state)
 {
-	struct xp_perfdata_violation violation;
+	struct xp_violation violation;
 	struct xp_perfdata_reader reader;
 	struct xp_perfdata_record record;
 	uint8_t *bytes;
@@ -257,7 +257,7 @@ static void test_two_events(void **state)
 		.data = { 376, 0 },
 	};
 	struct perf_event_attr attr = { .size = 112, .sample_type = PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_TIME };
-	struct xp_perfdata_violation violation;
+	struct xp_violation violation;
 	struct xp_perfdata_reader reader;
 	struct xp_perfdata_record record;
 	uint8_t *bytes;
@@ -386,7 +386,7 @@ static void test_malformed_records(void **state)
 static void test_features(void **state)
 {
 	struct xp_perfdata_feature_section section;
-	struct xp_perfdata_violation violation;
+	struct xp_violation violation;
 	struct xp_perfdata_reader reader;
 	uint8_t *bytes;
 

@@ -130,7 +130,7 @@ static struct contents contents;
 static void read_log(const char *name)
 {
 	struct xp_fdr_rules *rules;
-	struct xp_fdr_violation violation;
+	struct xp_violation violation;
 	struct xp_fdr_reader reader;
 	struct xp_fdr_record record;
 	struct stat st;
