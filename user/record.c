@@ -222,6 +222,9 @@ static int prepare(struct xp_recording *rec, const struct xp_preflight *prefligh
 		rec->processes.writer = &rec->flight_writer;
 	}
 	err = xp_processes_init(&rec->processes);
+	/* First of all: until it is done, nothing is there that a kill would leave. */
+	if (!err)
+		xp_survey(rec);
 	if (!err && options->dry_run && rec->with_sleds)
 		err = prepare_patch(rec);
 	if (err || options->dry_run)
@@ -631,10 +634,8 @@ static int record_all(struct xp_recording *rec, int signal_fd, bool *stored)
 	struct xp_totals totals;
 	int code = XP_EXIT_OK;
 	int reserved_fd;
-	int err;
+	int err = set_budget(rec);
 
-	xp_survey(rec);
-	err = set_budget(rec);
 	if (!err)
 		err = attach_targets(rec);
 	if (!err)
