@@ -67,6 +67,8 @@ struct xp_jit {
 
 void xp_jits_free(struct xp_jits *jits)
 {
+	xp_target_memory_free(jits->memory);
+	jits->memory = NULL;
 	free(jits->files);
 	jits->files = NULL;
 	jits->file_count = 0;
@@ -92,14 +94,17 @@ static int open_registry(struct xp_jit *jit, unsigned int image)
 
 int xp_jit_new(struct xp_jit **jit, struct xp_jits *jits, pid_t pid, unsigned int image)
 {
-	struct xp_jit *made = calloc(1, sizeof(*made));
-	int err;
+	struct xp_jit *made;
+	int err = jits->memory ? 0 : xp_target_memory_new(&jits->memory);
 
+	if (err)
+		return err;
+	made = calloc(1, sizeof(*made));
 	if (!made)
 		return -ENOMEM;
 	made->jits = jits;
 	made->pid = pid;
-	made->bytes.pid = pid;
+	made->bytes = (struct xp_jit_bytes){ .memory = jits->memory, .pid = pid };
 	made->start_time = xp_target_start_time(pid);
 	made->jvm = (struct xp_jit_src_jvm){ .pid = pid, .start_time = made->start_time };
 	err = open_registry(made, image);
@@ -148,6 +153,8 @@ static int find_dump(struct xp_jit *jit, const struct xp_space *space)
 		if (!xp_jit_src_dump_is_marker(path))
 			continue;
 		err = xp_jit_src_dump_open(&jit->dump, jit->pid, jit->start_time, path);
+		if (!err)
+			xp_jit_src_dump_read_with(jit->dump, jit->jits->memory);
 		if (err && err != -ENOMEM && err != -ESRCH) {
 			char clean[256];
 
@@ -195,6 +202,7 @@ static int add_gdb(struct xp_jit *jit, const struct xp_vma *vma, int fd, const s
 
 	if (err)
 		return err;
+	xp_jit_src_gdb_read_with(gdb->source, jit->jits->memory);
 	gdb->file = vma->file;
 	jit->gdb_count++;
 	if (where->hook && fd >= 0 && jit->jits->watch)

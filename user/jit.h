@@ -41,6 +41,7 @@ struct xp_jits {
 	void *arg;
 
 	/* Not the caller's. */
+	struct xp_target_memory *memory;
 	struct xp_jit_file *files; /* by struct xp_file's index */
 	size_t file_count;
 	struct xp_allowance

@@ -3,7 +3,6 @@
 
 #include <stdlib.h>
 
-#include "target_memory.h"
 #include "util.h"
 
 /* How far behind the last function the next one may be, and how much is read ahead then. */
@@ -19,7 +18,7 @@ void xp_jit_bytes_begin(struct xp_jit_bytes *bytes, uint64_t left)
 static void fill(struct xp_jit_bytes *bytes, uint64_t start, uint64_t size)
 {
 	bool follows = start >= bytes->last && start - bytes->last < AHEAD_BYTES;
-	ssize_t n = xp_target_memory_read_some(bytes->pid, start, bytes->buffer,
+	ssize_t n = xp_target_memory_read_some(bytes->memory, bytes->pid, start, bytes->buffer,
 					       follows ? XP_MAX(size, (uint64_t)AHEAD_BYTES) : size);
 
 	bytes->start = start;

@@ -10,11 +10,14 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "target_memory.h"
+
 /* Of a larger function only the name is taken. */
 #define XP_JIT_BYTES_MAX (1u << 20)
 
-/* Zeroed but for pid: nothing may be read. */
+/* Zeroed but for memory and pid: nothing may be read. */
 struct xp_jit_bytes {
+	struct xp_target_memory *memory; /* to read with; NULL as there */
 	pid_t pid;
 	uint64_t left;	 /* of functions, may still be read */
 	uint8_t *buffer; /* [XP_JIT_BYTES_MAX], from the first use on */

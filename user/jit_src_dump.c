@@ -124,6 +124,11 @@ int xp_jit_src_dump_open(struct xp_jit_src_dump **dump, pid_t pid, uint64_t star
 	return err;
 }
 
+void xp_jit_src_dump_read_with(struct xp_jit_src_dump *dump, struct xp_target_memory *memory)
+{
+	dump->tail.memory = memory;
+}
+
 void xp_jit_src_dump_free(struct xp_jit_src_dump *dump)
 {
 	if (!dump)

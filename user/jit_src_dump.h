@@ -14,6 +14,7 @@
 
 #include "clock.h"
 #include "jit_code.h"
+#include "target_memory.h"
 
 /* What is behind is not read. */
 #define XP_JIT_SRC_DUMP_BYTES_MAX (4ull << 30)
@@ -30,6 +31,8 @@ bool xp_jit_src_dump_is_marker(const char *path);
 int xp_jit_src_dump_open(struct xp_jit_src_dump **dump, pid_t pid, uint64_t start_time, const char *path);
 /* The same of an open file, which becomes the source's, of the process with this number of itself. -ENOMEM. */
 int xp_jit_src_dump_new(struct xp_jit_src_dump **dump, int fd, pid_t inner_pid);
+/* What to read the process's memory with; it outlives the source. */
+void xp_jit_src_dump_read_with(struct xp_jit_src_dump *dump, struct xp_target_memory *memory);
 void xp_jit_src_dump_free(struct xp_jit_src_dump *dump);
 
 /*

@@ -47,6 +47,7 @@ struct known {
 };
 
 struct xp_jit_src_gdb {
+	struct xp_target_memory *memory;
 	pid_t pid;
 	uint64_t descriptor;
 	uint64_t walk;	     /* number of the current one */
@@ -90,6 +91,11 @@ int xp_jit_src_gdb_open(struct xp_jit_src_gdb **gdb, pid_t pid, uint64_t descrip
 	(*gdb)->pid = pid;
 	(*gdb)->descriptor = descriptor;
 	return 0;
+}
+
+void xp_jit_src_gdb_read_with(struct xp_jit_src_gdb *gdb, struct xp_target_memory *memory)
+{
+	gdb->memory = memory;
 }
 
 void xp_jit_src_gdb_free(struct xp_jit_src_gdb *gdb)
@@ -258,7 +264,8 @@ static int read_eh_frame(const struct walk *walk, struct symfile *symfile)
 	symfile->eh_frame = malloc(bytes);
 	if (!symfile->eh_frame)
 		return -ENOMEM;
-	if (xp_target_memory_read(walk->gdb->pid, symfile->functions.eh_frame, symfile->eh_frame, bytes))
+	if (xp_target_memory_read(walk->gdb->memory, walk->gdb->pid, symfile->functions.eh_frame, symfile->eh_frame,
+				  bytes))
 		return 0;
 	return xp_jit_eh_frames_read(&symfile->eh_frames, symfile->eh_frame, bytes, symfile->functions.eh_frame);
 }
@@ -288,7 +295,7 @@ static int load_symfile(struct walk *walk, struct known *known)
 
 	if (!bytes)
 		return -ENOMEM;
-	err = xp_target_memory_read(walk->gdb->pid, known->symfile, bytes, known->symfile_bytes);
+	err = xp_target_memory_read(walk->gdb->memory, walk->gdb->pid, known->symfile, bytes, known->symfile_bytes);
 	if (!err)
 		err = read_symfile(walk, &symfile, bytes, known->symfile_bytes);
 	if (!err) {
@@ -306,7 +313,7 @@ static bool is_same(const struct walk *walk, const struct known *known, const st
 
 	return known->address != walk->told && known->symfile == entry->symfile &&
 	       known->symfile_bytes == entry->symfile_bytes &&
-	       !xp_target_memory_read(walk->gdb->pid, entry->symfile, head, sizeof(head)) &&
+	       !xp_target_memory_read(walk->gdb->memory, walk->gdb->pid, entry->symfile, head, sizeof(head)) &&
 	       !memcmp(head, known->head, sizeof(head));
 }
 
@@ -348,7 +355,8 @@ static int walk_list(struct walk *walk, uint64_t first)
 		struct entry entry;
 
 		if (i == XP_JIT_SRC_GDB_ENTRIES_MAX ||
-		    xp_target_memory_read(walk->gdb->pid, address, &entry, sizeof(entry)) || entry.previous != previous)
+		    xp_target_memory_read(walk->gdb->memory, walk->gdb->pid, address, &entry, sizeof(entry)) ||
+		    entry.previous != previous)
 			return -EAGAIN;
 		err = take_entry(walk, address, &entry);
 		previous = address;
@@ -364,7 +372,7 @@ int xp_jit_src_gdb_refresh(struct xp_jit_src_gdb *gdb, struct xp_jit_code *code,
 	struct descriptor descriptor;
 	int err;
 
-	if (xp_target_memory_read(gdb->pid, gdb->descriptor, &descriptor, sizeof(descriptor)) ||
+	if (xp_target_memory_read(gdb->memory, gdb->pid, gdb->descriptor, &descriptor, sizeof(descriptor)) ||
 	    descriptor.version != VERSION)
 		return 0;
 	if (is_told && descriptor.action == ACTION_REGISTER)

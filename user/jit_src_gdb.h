@@ -33,6 +33,8 @@ struct xp_jit_src_gdb;
 
 /* descriptor: its address in the process. -ENOMEM. */
 int xp_jit_src_gdb_open(struct xp_jit_src_gdb **gdb, pid_t pid, uint64_t descriptor);
+/* What to read the process's memory with; it outlives the source. */
+void xp_jit_src_gdb_read_with(struct xp_jit_src_gdb *gdb, struct xp_target_memory *memory);
 void xp_jit_src_gdb_free(struct xp_jit_src_gdb *gdb);
 
 /*

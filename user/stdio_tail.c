@@ -139,7 +139,7 @@ static uint64_t find_list(pid_t pid)
 
 static bool read_stream(const struct xp_stdio_tail *tail, uint64_t address, struct stream *stream)
 {
-	return !xp_target_memory_read(tail->pid, address, stream, sizeof(*stream)) &&
+	return !xp_target_memory_read(tail->memory, tail->pid, address, stream, sizeof(*stream)) &&
 	       (stream->flags & MAGIC_MASK) == MAGIC;
 }
 
@@ -149,12 +149,12 @@ int xp_stdio_tail_find(struct xp_stdio_tail *tail, pid_t pid, int file)
 	struct stream stream;
 	struct stat st;
 
-	*tail = (struct xp_stdio_tail){ .pid = pid };
+	*tail = (struct xp_stdio_tail){ .memory = tail->memory, .pid = pid };
 	if (fstat(file, &st))
 		return -errno;
 	tail->fd = find_fd(pid, file, st.st_ino);
 	list = tail->fd < 0 ? 0 : find_list(pid);
-	if (!list || xp_target_memory_read(pid, list, &address, sizeof(address)))
+	if (!list || xp_target_memory_read(tail->memory, pid, list, &address, sizeof(address)))
 		return -ENOENT;
 	for (int i = 0; address && i < STREAMS_MAX && read_stream(tail, address, &stream); i++) {
 		if (stream.fileno == tail->fd) {
@@ -176,7 +176,7 @@ size_t xp_stdio_tail_read(const struct xp_stdio_tail *tail, uint8_t bytes[XP_STD
 	size = stream.write_ptr - stream.write_base;
 	if (stream.write_base < stream.buf_base || stream.write_ptr > stream.buf_end ||
 	    stream.write_ptr <= stream.write_base || size > XP_STDIO_TAIL_BYTES_MAX ||
-	    xp_target_memory_read(tail->pid, stream.write_base, bytes, size))
+	    xp_target_memory_read(tail->memory, tail->pid, stream.write_base, bytes, size))
 		return 0;
 	/* Not when it was written meanwhile, or more was put there. */
 	if (!read_stream(tail, tail->stream, &again) || memcmp(&stream, &again, sizeof(stream)) != 0)

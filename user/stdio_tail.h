@@ -14,10 +14,13 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "target_memory.h"
+
 /* What is longer is no buffer. */
 #define XP_STDIO_TAIL_BYTES_MAX (64u << 10)
 
 struct xp_stdio_tail {
+	struct xp_target_memory *memory; /* to read with, set by the caller; NULL as there */
 	pid_t pid;
 	int fd;		 /* the number of the file in the process */
 	uint64_t stream; /* address of its FILE; 0: none */

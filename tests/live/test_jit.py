@@ -294,7 +294,7 @@ def test_samples_are_all_there(ours, jit):
 # ---- hostile targets ----
 
 
-@pytest.mark.parametrize("way", ["none", "fifo", "symlink", "hardlink", "foreign", "huge", "list"])
+@pytest.mark.parametrize("way", ["none", "fifo", "symlink", "hardlink", "foreign", "huge", "list", "trap"])
 def test_hostile(ours, jit, way):
     """What is no honest map or list names nothing, and keeps nobody waiting."""
     process = ours(way)

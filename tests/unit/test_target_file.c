@@ -2,6 +2,7 @@
 /* What a hostile target may put in the place of a file that is read; the target is this process. */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/userfaultfd.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -10,8 +11,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/sysmacros.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -317,20 +320,100 @@ static void test_status(void **state)
 	assert_int_equal(xp_target_status(&status, getpid(), f->start_time + 1), -ESRCH);
 }
 
-static void test_memory(void **state)
+static void check_memory(struct xp_target_memory *memory)
 {
 	char *pages = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), text[8];
 
-	(void)state;
 	assert_ptr_not_equal(pages, MAP_FAILED);
 	assert_int_equal(munmap(pages + 4096, 4096), 0);
 	strcpy(pages + 4092, "abc");
-	assert_int_equal(xp_target_memory_read(getpid(), (uintptr_t)pages + 4092, text, 4), 0);
+	assert_int_equal(xp_target_memory_read(memory, getpid(), (uintptr_t)pages + 4092, text, 4), 0);
 	assert_string_equal(text, "abc");
-	assert_int_equal(xp_target_memory_read(getpid(), (uintptr_t)pages + 4092, text, 5), -EFAULT);
-	assert_int_equal(xp_target_memory_read(getpid(), (uintptr_t)pages + 4096, text, 1), -EFAULT);
-	assert_int_equal(xp_target_memory_read(getpid(), UINT64_MAX - 2, text, 8), -EFAULT);
+	assert_int_equal(xp_target_memory_read(memory, getpid(), (uintptr_t)pages + 4092, text, 5), -EFAULT);
+	assert_int_equal(xp_target_memory_read(memory, getpid(), (uintptr_t)pages + 4096, text, 1), -EFAULT);
+	assert_int_equal(xp_target_memory_read(memory, getpid(), UINT64_MAX - 2, text, 8), -EFAULT);
 	munmap(pages, 4096);
+}
+
+static void test_memory(void **state)
+{
+	struct xp_target_memory *memory;
+
+	(void)state;
+	check_memory(NULL);
+	need_root(); /* for a child to read its parent */
+	assert_int_equal(xp_target_memory_new(&memory), 0);
+	check_memory(memory);
+	xp_target_memory_free(memory);
+}
+
+/* More than goes through at once. */
+static void test_large_memory(void **state)
+{
+	size_t size = 1000000;
+	uint8_t *from = malloc(size), *to = calloc(1, size);
+	struct xp_target_memory *memory;
+
+	(void)state;
+	need_root();
+	for (size_t i = 0; i < size; i++)
+		from[i] = (uint8_t)(i * 7 >> 5);
+	assert_int_equal(xp_target_memory_new(&memory), 0);
+	assert_int_equal(xp_target_memory_read(memory, getpid(), (uintptr_t)from, to, size), 0);
+	assert_memory_equal(from, to, size);
+	xp_target_memory_free(memory);
+	free(from);
+	free(to);
+}
+
+/* A page that its process never fills: the one that reads it would wait for ever. */
+struct trap {
+	uint8_t *page;
+};
+
+static void set_trap(void *arg)
+{
+	struct trap *trap = arg;
+	struct uffdio_register area = { .range = { (uintptr_t)trap->page, 4096 },
+					.mode = UFFDIO_REGISTER_MODE_MISSING };
+	struct uffdio_api api = { .api = UFFD_API };
+	int fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC);
+
+	if (fd < 0 || ioctl(fd, UFFDIO_API, &api) || ioctl(fd, UFFDIO_REGISTER, &area))
+		_exit(1);
+}
+
+static void read_trap(void *arg, pid_t pid)
+{
+	struct trap *trap = arg;
+	struct xp_target_memory *memory;
+	char byte;
+
+	assert_int_equal(xp_target_memory_new(&memory), 0);
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(xp_target_memory_read(memory, pid, (uintptr_t)trap->page, &byte, 1), -ETIMEDOUT);
+	/* Nothing of that one any more, but of others. */
+	assert_int_equal(xp_target_memory_read(memory, pid, (uintptr_t)trap, &byte, 1), -ETIMEDOUT);
+	assert_int_equal(xp_target_memory_read(memory, getpid(), (uintptr_t)trap, &byte, 1), 0);
+	xp_target_memory_free(memory);
+	kill(pid, SIGKILL);
+}
+
+static void test_stuck_memory(void **state)
+{
+	struct trap trap = { .page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) };
+	int fd;
+
+	(void)state;
+	need_root();
+	fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC);
+	if (fd < 0) {
+		print_message("skipped: no userfaultfd here\n");
+		skip();
+	}
+	close(fd);
+	with_child(set_trap, read_trap, &trap);
+	munmap(trap.page, 4096);
 }
 
 int main(void)
@@ -349,6 +432,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_own_root, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_status, setup, teardown),
 		cmocka_unit_test(test_memory),
+		cmocka_unit_test(test_large_memory),
+		cmocka_unit_test(test_stuck_memory),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

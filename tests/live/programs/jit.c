@@ -7,13 +7,16 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/userfaultfd.h>
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -100,6 +103,19 @@ static void hostile_map(const char *way)
 		fail("chown");
 	if (!strcmp(way, "huge") && truncate(path, 1ll << 42))
 		fail("truncate");
+}
+
+/* A list in memory that is never there: whoever reads it waits for a page that this process does not bring. */
+static void trap(void)
+{
+	uint8_t *memory = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct uffdio_register area = { .range = { (uintptr_t)memory, 4096 }, .mode = UFFDIO_REGISTER_MODE_MISSING };
+	struct uffdio_api api = { .api = UFFD_API };
+	int fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC);
+
+	if (fd < 0 || ioctl(fd, UFFDIO_API, &api) || ioctl(fd, UFFDIO_REGISTER, &area))
+		fail("userfaultfd");
+	__jit_debug_descriptor.first_entry = (struct jit_code_entry *)memory;
 }
 
 /* Lists without an end, which change while they are read, and entries that lead nowhere. */
@@ -190,6 +206,9 @@ static int run(const char *way, double seconds)
 	} else if (!strcmp(way, "list")) {
 		if (pthread_create(&thread, NULL, shuffle, NULL))
 			fail("pthread_create");
+		work(page, seconds);
+	} else if (!strcmp(way, "trap")) {
+		trap();
 		work(page, seconds);
 	} else if (!strcmp(way, "none")) {
 		work(page, seconds);
