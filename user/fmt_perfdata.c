@@ -375,6 +375,11 @@ int xp_perfdata_jit(struct xp_perfdata *perfdata, const char *path)
 	return path[0] == '/' && xp_perfdata_is_jit(path) ? xp_perfdata_map(perfdata, 0, &map) : -EINVAL;
 }
 
+int xp_perfdata_sync(struct xp_perfdata *perfdata)
+{
+	return perfdata->sink.used ? flush(perfdata) : perfdata->sink.err;
+}
+
 int xp_perfdata_finish(struct xp_perfdata *perfdata, const struct xp_perfdata_features *features)
 {
 	int err = flush(perfdata);

@@ -141,6 +141,8 @@ struct xp_perfdata_features {
 	size_t build_id_count;
 };
 
+/* Writes what has come so far, for the case that no end is written. */
+int xp_perfdata_sync(struct xp_perfdata *perfdata);
 /* Writes what is left, and the features. An error of the latter leaves a valid file without any. */
 int xp_perfdata_finish(struct xp_perfdata *perfdata, const struct xp_perfdata_features *features);
 /* Bytes of records so far. */

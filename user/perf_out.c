@@ -175,6 +175,8 @@ static bool start(struct xp_perf_out *out)
 		put_kernel(out);
 	if (!out->err)
 		put_jit_memory(out);
+	if (!out->err)
+		fail(out, xp_perfdata_sync(out->maps.perfdata)); /* never an empty file */
 	return !out->err;
 }
 
@@ -448,6 +450,12 @@ void xp_perf_out_sample(struct xp_perf_out *out, const struct xp_rec_sample *rec
 	out->samples += !out->err;
 	if (!out->err)
 		keep_room(out);
+}
+
+void xp_perf_out_flush(struct xp_perf_out *out)
+{
+	if (out->maps.perfdata && !out->err)
+		fail(out, xp_perfdata_sync(out->maps.perfdata));
 }
 
 void xp_perf_out_jit(struct xp_perf_out *out, const char *path)

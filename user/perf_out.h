@@ -60,6 +60,8 @@ void xp_perf_out_before(struct xp_perf_out *out, const struct xp_sideband_event 
 void xp_perf_out_event(struct xp_perf_out *out, const struct xp_sideband_event *event, const struct xp_space *behind);
 /* Events were lost: what perf knows of mappings and names may be wrong, and is told again. */
 void xp_perf_out_forget(struct xp_perf_out *out);
+/* To be called every second: writes what has come so far, for the case that xprof is killed. */
+void xp_perf_out_flush(struct xp_perf_out *out);
 /* `perf inject --jit` is to read this jitdump: an absolute path that ends in /jit-NUMBER.dump. */
 void xp_perf_out_jit(struct xp_perf_out *out, const char *path);
 

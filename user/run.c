@@ -296,6 +296,8 @@ static int housekeeping(struct xp_recording *rec, struct xp_progress *progress)
 	/* What a crash of xprof may cost: about a second. */
 	if (!err)
 		err = xp_processes_flush(&rec->processes);
+	if (rec->samples.perf)
+		xp_perf_out_flush(rec->samples.perf);
 	xp_run_read_losses(rec);
 	if (!err)
 		err = repair(rec);
