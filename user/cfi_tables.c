@@ -12,16 +12,20 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "allowance.h"
 #include "cfi_worker.h"
 #include "util.h"
 
 /* More than one, so that the process is not idle until we collect. */
 #define SENT_MAX 8
+#define OPEN_TRIES 10
 
 struct entry {
 	struct xp_cfi_table *table; /* XP_CFI_READY */
 	uint64_t used;		    /* when, on struct xp_cfi_tables.clock */
+	uint64_t again_ns; /* XP_CFI_ABSENT: from then on (CLOCK_MONOTONIC) it may be asked for again; 0: never */
 	enum xp_cfi_state state;
+	uint8_t failures; /* to open it */
 };
 
 /* A file that waits for its table. */
@@ -261,6 +265,10 @@ enum xp_cfi_state xp_cfi_tables_get(struct xp_cfi_tables *tables, const struct x
 	if (!entry)
 		return XP_CFI_UNASKED;
 	entry->used = ++tables->clock;
+	if (entry->again_ns && xp_allowance_now() >= entry->again_ns) {
+		entry->again_ns = 0;
+		entry->state = XP_CFI_UNASKED;
+	}
 	return entry->state;
 }
 
@@ -275,7 +283,9 @@ int xp_cfi_tables_ask(struct xp_cfi_tables *tables, const struct xp_file *file, 
 	if (entry->state != XP_CFI_UNASKED)
 		return 0;
 	if (fd < 0) {
+		/* The process may have been gone already, while others of the same container are to come. */
 		entry->state = XP_CFI_ABSENT;
+		entry->again_ns = ++entry->failures < OPEN_TRIES ? xp_allowance_now() + XP_CFI_AGAIN_NS : 0;
 		return 0;
 	}
 	if (!xp_cfi_tables_have_room(tables))

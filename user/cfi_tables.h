@@ -16,12 +16,13 @@
 #define XP_CFI_TABLES_BYTES_MAX (48u << 20)
 /* So many files wait, each with a descriptor. */
 #define XP_CFI_WAITING_MAX 256
+#define XP_CFI_AGAIN_NS 1000000000ull
 
 enum xp_cfi_state {
 	XP_CFI_UNASKED,	 /* not asked for, or forgotten to make room */
 	XP_CFI_BUILDING, /* will be one of those below */
 	XP_CFI_READY,
-	XP_CFI_ABSENT, /* it has no tables, or they cannot be read: this is its last state */
+	XP_CFI_ABSENT, /* it has no tables, or they cannot be read; its last state, unless it could not be opened */
 };
 
 struct xp_cfi_tables;
@@ -36,7 +37,8 @@ enum xp_cfi_state xp_cfi_tables_get(struct xp_cfi_tables *tables, const struct x
 /*
  * Asks for the table of a file that is XP_CFI_UNASKED; nothing happens for others. fd: the file, open for reading,
  * which the process may then read whatever its owner and mode; it stays the caller's. Negative: it cannot be opened,
- * and is XP_CFI_ABSENT at once. -EAGAIN: too many are waiting, ask again later; -ENOMEM; those of dup(2).
+ * and is XP_CFI_ABSENT at once, but some times becomes XP_CFI_UNASKED again after XP_CFI_AGAIN_NS. -EAGAIN: too many
+ * are waiting, ask again later; -ENOMEM; those of dup(2).
  */
 int xp_cfi_tables_ask(struct xp_cfi_tables *tables, const struct xp_file *file, int fd);
 /* Whether one more file may wait. */

@@ -383,14 +383,39 @@ static void test_dies_with_us(void **state)
 	close(slow);
 }
 
+/* What one process was gone too soon for, another one may open. */
+static void test_opened_later(void **state)
+{
+	struct xp_cfi_tables *tables = start();
+	int fd = own_program();
+
+	(void)state;
+	ask(tables, 0, -1);
+	ask(tables, 0, fd); /* too early */
+	assert_int_equal(state_of(tables, 0), XP_CFI_ABSENT);
+	usleep(XP_CFI_AGAIN_NS / 1000 + 1000);
+	assert_int_equal(state_of(tables, 0), XP_CFI_UNASKED);
+	ask(tables, 0, fd);
+	wait_for(tables, 1);
+	assert_int_equal(state_of(tables, 0), XP_CFI_READY);
+	close(fd);
+	xp_cfi_tables_free(tables);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_states),	       cmocka_unit_test(test_unprivileged),
-		cmocka_unit_test(test_file_of_others), cmocka_unit_test(test_mapped_file),
-		cmocka_unit_test(test_killed),	       cmocka_unit_test(test_endless),
-		cmocka_unit_test(test_memory_hog),     cmocka_unit_test(test_oldest_is_forgotten),
-		cmocka_unit_test(test_too_many_rows),  cmocka_unit_test(test_dies_with_us),
+		cmocka_unit_test(test_states),
+		cmocka_unit_test(test_opened_later),
+		cmocka_unit_test(test_unprivileged),
+		cmocka_unit_test(test_file_of_others),
+		cmocka_unit_test(test_mapped_file),
+		cmocka_unit_test(test_killed),
+		cmocka_unit_test(test_endless),
+		cmocka_unit_test(test_memory_hog),
+		cmocka_unit_test(test_oldest_is_forgotten),
+		cmocka_unit_test(test_too_many_rows),
+		cmocka_unit_test(test_dies_with_us),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
