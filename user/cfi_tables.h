@@ -13,7 +13,7 @@
 #include "space.h"
 
 /* All tables take no more memory; the one that was not used for the longest time goes first. */
-#define XP_CFI_TABLES_BYTES_MAX (48u << 20)
+#define XP_CFI_TABLES_BYTES_MAX (32u << 20)
 /* So many files wait, each with a descriptor. */
 #define XP_CFI_WAITING_MAX 256
 #define XP_CFI_AGAIN_NS 1000000000ull

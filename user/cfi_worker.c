@@ -18,8 +18,6 @@
 #include "child.h"
 #include "util.h"
 
-/* Samples come first. */
-#define NICE 5
 #define TABLE_BYTES_MAX ((rlim_t)XP_CFI_ROWS_MAX * sizeof(struct xp_cfi_row) + (2u << 20))
 
 static const struct xp_child_limits limits = {
@@ -170,7 +168,7 @@ static __attribute__((noreturn)) void work(pid_t parent, int socket)
 	ignore_ends();
 	prctl(PR_SET_NAME, "xprof-cfi", 0, 0, 0);
 	unsetenv("DEBUGINFOD_URLS"); /* no table is worth a download */
-	if (chdir("/") || setpriority(PRIO_PROCESS, 0, NICE))
+	if (chdir("/"))
 		_exit(1);
 	while (!err && (got = xp_cfi_receive(socket, &request, sizeof(request) - 1, &fd)) >
 			   (ssize_t)offsetof(struct xp_cfi_request, path)) {

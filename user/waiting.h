@@ -14,7 +14,7 @@
 #include "xprof/record.h"
 
 /* Of the samples and of the spaces that they hold. */
-#define XP_WAITING_BYTES_MAX (64u << 20)
+#define XP_WAITING_BYTES_MAX (24u << 20)
 
 struct xp_waiting_sample {
 	struct xp_waiting_sample *next;
