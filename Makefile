@@ -182,7 +182,8 @@ run-demo: all $(EXAMPLES)
 # Measurements. BENCH: arguments of tests/bench/run, such as BENCH=--quick.
 
 BENCH_FLAGS = -O2 -g -pthread -fxray-instrument -fxray-instruction-threshold=1000000 -fxray-ignore-loops $(NO_RUNTIME)
-BENCH_PROGRAMS := $(addprefix $(O)/bench/,target target-entry many empty empty.bpf.o busy tick load deep)
+BENCH_PROGRAMS := $(addprefix $(O)/bench/,target target-entry target-runtime target-uftrace many empty empty.bpf.o busy \
+		  tick load deep)
 
 $(O)/bench/:
 	$(Q)mkdir -p $@
@@ -190,6 +191,15 @@ $(O)/bench/:
 $(O)/bench/target: tests/bench/target.c | $(O)/bench/
 	$(call say,BENCH,$@)
 	$(Q)$(CLANG) $(BENCH_FLAGS) -o $@ $<
+
+# With XRay's runtime; and for uftrace, which patches prologues of its own.
+$(O)/bench/target-runtime: tests/bench/target.c | $(O)/bench/
+	$(call say,BENCH,$@)
+	$(Q)$(CLANG) $(filter-out $(NO_RUNTIME),$(BENCH_FLAGS)) -o $@ $<
+
+$(O)/bench/target-uftrace: tests/bench/target.c | $(O)/bench/
+	$(call say,BENCH,$@)
+	$(Q)$(CC) -O2 -g -pthread -mfentry -mnop-mcount -pg -fcf-protection=none -no-pie -fno-pie -o $@ $<
 
 $(O)/bench/target-entry: tests/bench/target.c | $(O)/bench/
 	$(call say,BENCH,$@)

@@ -58,6 +58,7 @@ kernels	qemu-system-x86
 kernels	busybox-static busybox
 bench	linux-perf linux-tools-generic optional
 bench	bpftrace optional
+bench	uftrace optional
 '
 
 installed()

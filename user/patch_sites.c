@@ -175,7 +175,7 @@ int xp_patch_encode_all(struct xp_patch_work *work)
 			enum xp_stub_slot slot = xp_patch_slot((enum xp_sled_kind)edit->kind, options->args);
 
 			edit->size = xp_patch_encode(sled, object->fn_base + sled->function_id, edit->address,
-						     work->stub->place.address + xp_stub_offset(options->form, slot),
+						     work->stub->place.address + xp_stub_entry(options->form, slot),
 						     edit->bytes);
 			if (!edit->size)
 				return xp_patch_refuse(work, -ENOSPC, "the stub is out of reach");

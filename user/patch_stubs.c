@@ -79,7 +79,8 @@ static bool reaches(const struct xp_patch_work *work, uint64_t address)
 struct xp_patch_stub *xp_patch_choose_stub(const struct xp_patch_work *work)
 {
 	for (size_t i = 0; i < work->patch->stub_count; i++)
-		if (work->patch->stubs[i].pid == work->pid && reaches(work, work->patch->stubs[i].place.address))
+		if (work->patch->stubs[i].pid == work->pid && work->patch->stubs[i].place.alive &&
+		    reaches(work, work->patch->stubs[i].place.address))
 			return &work->patch->stubs[i];
 	return NULL;
 }
@@ -141,7 +142,7 @@ static int attach_slots(struct xp_patch_work *work)
 		for (size_t j = 0; j < work->edits[i].count; j++)
 			needed |= 1u << xp_patch_slot((enum xp_sled_kind)work->edits[i].list[j].kind, options->args);
 	for (int slot = 0; slot < XP_STUB_SLOTS && !err; slot++) {
-		struct xp_uprobe probe = { .offset = xp_stub_offset(options->form, (enum xp_stub_slot)slot) };
+		struct xp_uprobe probe = { .offset = xp_stub_probe(options->form, (enum xp_stub_slot)slot) };
 
 		if (!(needed & ~stub->probed & 1u << slot))
 			continue;

@@ -35,9 +35,22 @@ static const struct form {
 	[XP_STUB_NOP1] = { "nop of 1 byte", 1, { 0x90 } },
 };
 
-uint32_t xp_stub_offset(enum xp_stub_form form, enum xp_stub_slot slot)
+/* cmpb $0,flag(%rip); je over the nop. */
+#define GUARD_BYTES 9
+
+static bool is_guarded(enum xp_stub_slot slot)
+{
+	return slot == XP_STUB_CALL || slot == XP_STUB_ARGS;
+}
+
+uint32_t xp_stub_entry(enum xp_stub_form form, enum xp_stub_slot slot)
 {
 	return FIRST_SLOT + form * FORM_BYTES + slot * SLOT_BYTES;
+}
+
+uint32_t xp_stub_probe(enum xp_stub_form form, enum xp_stub_slot slot)
+{
+	return xp_stub_entry(form, slot) + (is_guarded(slot) ? GUARD_BYTES : 0);
 }
 
 bool xp_stub_is_slot(uint64_t offset)
@@ -47,18 +60,34 @@ bool xp_stub_is_slot(uint64_t offset)
 	       (offset - FIRST_SLOT) % FORM_BYTES / SLOT_BYTES < XP_STUB_SLOTS;
 }
 
+static void make_slot(uint8_t *page, enum xp_stub_form form, enum xp_stub_slot slot)
+{
+	const struct form *nop = &forms[is_guarded(slot) ? form : XP_STUB_NOP1];
+	uint8_t *code = page + xp_stub_entry(form, slot);
+
+	if (is_guarded(slot)) {
+		/* From behind the first instruction. */
+		uint32_t distance = XP_STUB_FLAG - (xp_stub_entry(form, slot) + 7);
+
+		*code++ = 0x80;
+		*code++ = 0x3d;
+		memcpy(code, &distance, sizeof(distance));
+		code += sizeof(distance);
+		*code++ = 0;
+		*code++ = 0x74;
+		*code++ = nop->bytes;
+	}
+	memcpy(code, nop->nop, nop->bytes);
+	code[nop->bytes] = 0xc3; /* ret */
+}
+
 void xp_stub_make(uint8_t page[XP_STUB_BYTES])
 {
 	memset(page, 0xcc, XP_STUB_BYTES); /* int3: whoever comes here has lost his way */
 	memcpy(page, magic, sizeof(magic));
-	for (int form = 0; form < XP_STUB_FORMS; form++) {
-		for (int slot = 0; slot < XP_STUB_SLOTS; slot++) {
-			uint8_t *code = page + xp_stub_offset((enum xp_stub_form)form, (enum xp_stub_slot)slot);
-
-			memcpy(code, forms[form].nop, forms[form].bytes);
-			code[forms[form].bytes] = 0xc3; /* ret */
-		}
-	}
+	for (int form = 0; form < XP_STUB_FORMS; form++)
+		for (int slot = 0; slot < XP_STUB_SLOTS; slot++)
+			make_slot(page, (enum xp_stub_form)form, (enum xp_stub_slot)slot);
 }
 
 bool xp_stub_verify(int fd)
@@ -149,10 +178,10 @@ static int measure(struct xp_attach *attach, int program, int fd, const uint8_t 
 {
 	int err = -ENOENT;
 
-	for (int form = 0; form < XP_STUB_FORMS; form++) {
-		uint32_t offset = xp_stub_offset((enum xp_stub_form)form, XP_STUB_CALL);
-		void (*slot)(void) = (void (*)(void))(uintptr_t)(page + offset);
-		struct xp_uprobe probe = { .offset = offset };
+	for (int i = 0; i < XP_STUB_FORMS; i++) {
+		enum xp_stub_form form = (enum xp_stub_form)i;
+		void (*slot)(void) = (void (*)(void))(uintptr_t)(page + xp_stub_entry(form, XP_STUB_CALL));
+		struct xp_uprobe probe = { .offset = xp_stub_probe(form, XP_STUB_CALL) };
 
 		costs[form] = (struct xp_stub_cost){ 0 };
 		if (xp_attach_uprobes(attach, program, fd, getpid(), &probe, 1))
@@ -164,12 +193,27 @@ static int measure(struct xp_attach *attach, int program, int fd, const uint8_t 
 	return err;
 }
 
+/* The stub and its flag in this process; NULL with errno. */
+static uint8_t *map_here(int fd)
+{
+	uint8_t *room = mmap(NULL, XP_STUB_ROOM, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (room == MAP_FAILED)
+		return NULL;
+	room[XP_STUB_FLAG] = 1;
+	if (madvise(room + XP_STUB_FLAG, XP_STUB_ROOM - XP_STUB_FLAG, MADV_WIPEONFORK) ||
+	    mmap(room, XP_STUB_BYTES, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_FIXED, fd, 0) == MAP_FAILED) {
+		munmap(room, XP_STUB_ROOM);
+		return NULL;
+	}
+	return room;
+}
+
 int xp_stub_measure(enum xp_stub_form *form, struct xp_stub_cost costs[XP_STUB_FORMS])
 {
 	int fd = memfd_create(XP_STUB_NAME, MFD_CLOEXEC);
-	uint8_t page[XP_STUB_BYTES];
+	uint8_t page[XP_STUB_BYTES], *mapped = NULL;
 	struct xp_attach *attach = NULL;
-	void *mapped = MAP_FAILED;
 	int program = -1, err;
 
 	*form = XP_STUB_NOP1;
@@ -179,8 +223,8 @@ int xp_stub_measure(enum xp_stub_form *form, struct xp_stub_cost costs[XP_STUB_F
 	err = xp_write_all(fd, page, sizeof(page));
 	if (err)
 		goto out;
-	mapped = mmap(NULL, sizeof(page), PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0);
-	err = mapped == MAP_FAILED ? -errno : xp_attach_new(&attach, true);
+	mapped = map_here(fd);
+	err = mapped ? xp_attach_new(&attach, true) : -errno;
 	if (err)
 		goto out;
 	program = load_empty();
@@ -193,8 +237,8 @@ out:
 	xp_attach_free(attach);
 	if (program >= 0)
 		close(program);
-	if (mapped != MAP_FAILED)
-		munmap(mapped, sizeof(page));
+	if (mapped)
+		munmap(mapped, XP_STUB_ROOM);
 	close(fd);
 	return err;
 }

@@ -4,13 +4,17 @@
  * It is the only page of a memfd, which the target itself makes, so that it can map it whatever its root, mounts and
  * privileges are; the file is sealed, and an inode for uprobes like any other.
  *
- * What a uprobe costs depends on the instruction under it, and that on the kernel: every slot is there in several
- * forms.
+ * What a uprobe costs depends on the instruction under it, and that on the kernel: slots are there in several forms.
  * - a nop of 5 bytes: Linux 6.18 replaces it by a call (commit ba2bfc97b462, "uprobes/x86: Add support to optimize
- *   uprobes"); kernels before emulate or single-step it. The call's destination is a mapping that a child by fork()
- * does not inherit (VM_DONTCOPY), though it does inherit the call: seen on 6.18.44, where such a child dies by SIGSEGV;
+ *   uprobes"); kernels before emulate or single-step it;
  * - a nop of 10 bytes: kernels that replace that one instead, since a call under the stack pointer may hit a red zone;
  * - a nop of 1 byte: emulated by all kernels that xprof runs on (arch/x86/kernel/uprobes.c, branch_setup_xol_ops()).
+ *
+ * The call that takes a nop's place leads to a mapping that a child by fork() does not inherit (VM_DONTCOPY), though it
+ * does inherit the call: on 6.18.44 a child that comes there dies by SIGSEGV. So the page behind the stub holds a flag
+ * that the kernel clears in children (MADV_WIPEONFORK), and a slot returns at once where it is not set. Reading it
+ * changes the CPU's flags, which nobody needs at the entry and the end of a function; in its middle, at an event,
+ * somebody may: those slots have no guard, and the nop of 1 byte, which is not replaced.
  */
 #ifndef XPROF_STUB_H
 #define XPROF_STUB_H
@@ -19,7 +23,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define XP_STUB_BYTES 4096
+#define XP_STUB_BYTES 4096   /* of the file */
+#define XP_STUB_FLAG 4096    /* offset of the flag, one byte: 1 in the process that the stub was made in */
+#define XP_STUB_ROOM 8192    /* of both pages */
 #define XP_STUB_NAME "xprof" /* of the memfd: "/memfd:xprof (deleted)" in /proc/PID/maps */
 
 enum xp_stub_form {
@@ -38,9 +44,11 @@ enum xp_stub_slot {
 	XP_STUB_SLOTS,
 };
 
-/* Where a slot is in the page, and in the file. */
-uint32_t xp_stub_offset(enum xp_stub_form form, enum xp_stub_slot slot);
-/* Whether a slot is at this offset. */
+/* Where a slot begins in the page: what sleds call. */
+uint32_t xp_stub_entry(enum xp_stub_form form, enum xp_stub_slot slot);
+/* Where its uprobe goes. */
+uint32_t xp_stub_probe(enum xp_stub_form form, enum xp_stub_slot slot);
+/* Whether a slot begins at this offset. */
 bool xp_stub_is_slot(uint64_t offset);
 /* The file's content. */
 void xp_stub_make(uint8_t page[XP_STUB_BYTES]);

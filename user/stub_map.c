@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "target.h"
+#include "target_memory.h"
 #include "util.h"
 #include "vacancy.h"
 
@@ -40,6 +41,7 @@ int xp_stub_map_read(struct xp_stub_map *map, pid_t pid)
 		return err;
 	for (size_t i = 0; i < mappings.count && !err; i++) {
 		const struct xp_mapping *mapping = &mappings.list[i];
+		uint8_t flag = 0;
 		struct xp_stub_place place = { .address = mapping->start, .inode = mapping->inode };
 
 		if (!xp_stub_is_named(mapping->path) || mapping->shared || mapping->file_offset ||
@@ -48,6 +50,7 @@ int xp_stub_map_read(struct xp_stub_map *map, pid_t pid)
 		place.fd = xp_mapping_open(pid, mapping);
 		if (place.fd < 0)
 			continue;
+		place.alive = !xp_target_memory_read(pid, place.address + XP_STUB_FLAG, &flag, 1) && flag == 1;
 		err = xp_stub_verify(place.fd) ? add(map, &place) : 1;
 		if (err)
 			close(place.fd);
@@ -114,14 +117,34 @@ static int fill(pid_t tid, int remote_fd)
 	return fd;
 }
 
-static int map_file(struct xp_remote *remote, uint64_t at, uint64_t address, int remote_fd)
+static int map_there(struct xp_remote *remote, uint64_t at, const uint64_t args[6])
 {
-	uint64_t args[6] = {
-		address, XP_STUB_BYTES, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_FIXED_NOREPLACE, remote_fd, 0
-	};
 	int64_t mapped = call(remote, at, SYS_mmap, args);
 
-	return mapped < 0 ? (int)mapped : (uint64_t)mapped == address ? 0 : -EEXIST;
+	return mapped < 0 ? (int)mapped : (uint64_t)mapped == args[0] ? 0 : -EEXIST;
+}
+
+/* The flag's page, which the process itself cannot write. */
+static int map_flag(struct xp_remote *remote, uint64_t at, uint64_t address)
+{
+	const uint64_t args[6] = { address,   XP_STUB_ROOM - XP_STUB_FLAG,
+				   PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE,
+				   -1ull,     0 };
+	const uint64_t wipe[6] = { address, XP_STUB_ROOM - XP_STUB_FLAG, MADV_WIPEONFORK };
+	int err = map_there(remote, at, args);
+
+	if (!err)
+		err = XP_MIN((int)call(remote, at, SYS_madvise, wipe), 0);
+	return err ? err : xp_remote_write(remote, address, "\1", 1);
+}
+
+static int map_file(struct xp_remote *remote, uint64_t at, uint64_t address, int remote_fd)
+{
+	const uint64_t args[6] = {
+		address, XP_STUB_BYTES, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_FIXED_NOREPLACE, remote_fd, 0
+	};
+
+	return map_there(remote, at, args);
 }
 
 /* name: the address of XP_STUB_NAME in the process; at: that of a syscall instruction. */
@@ -140,6 +163,8 @@ static int make_there(struct xp_stub_place *place, struct xp_remote *remote, uin
 		return (int)remote_fd;
 	place->fd = fill(xp_remote_caller(remote), (int)remote_fd);
 	err = place->fd < 0 ? place->fd : map_file(remote, at, place->address, (int)remote_fd);
+	if (!err)
+		err = map_flag(remote, at, place->address + XP_STUB_FLAG);
 	close_args[0] = remote_fd;
 	closed = call(remote, at, SYS_close, close_args);
 	return err ? err : XP_MIN((int)closed, 0);
@@ -152,11 +177,11 @@ static int find_room(uint64_t *address, pid_t pid, uint64_t start, uint64_t end,
 
 	if (err)
 		return err;
-	*address = xp_vacancy_find(text, start, end, XP_STUB_BYTES);
+	*address = xp_vacancy_find(text, start, end, XP_STUB_ROOM);
 	free(text);
 	if (*address)
 		return 0;
-	snprintf(why, why_size, "no free page within 2 GiB of its text");
+	snprintf(why, why_size, "no room for two pages within 2 GiB of its text");
 	return -ENOSPC;
 }
 
@@ -184,6 +209,7 @@ int xp_stub_map_new(struct xp_stub_place *place, struct xp_remote *remote, pid_t
 		err = fstat(place->fd, &st) ? -errno : 0;
 	if (!err)
 		place->inode = st.st_ino;
+	place->alive = true;
 out:
 	if (err && place->fd >= 0)
 		close(place->fd);

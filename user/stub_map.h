@@ -19,7 +19,8 @@
 struct xp_stub_place {
 	uint64_t address;
 	ino_t inode;
-	int fd; /* the stub's file, what uprobes are attached through */
+	bool alive; /* its flag is set: not so in a child by fork(), where it is of no use any more */
+	int fd;	    /* the stub's file, what uprobes are attached through */
 };
 
 struct xp_stub_map {

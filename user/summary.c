@@ -550,6 +550,8 @@ int xp_summary_manifest(const struct xp_recording *rec, const struct xp_totals *
 		.attach_method = rec->multi ? "uprobe_multi" : "perf_uprobe",
 		.attach_ns = rec->attach_ns,
 		.detach_ns = rec->detach_ns,
+		.stopped_ns = rec->stopped_ns,
+		.longest_stop_ns = rec->longest_stop_ns,
 		.forecast = rec->survey.made ? &rec->survey.forecast : NULL,
 		.hit_entry_ns = rec->survey.hit_cost.entry_ns,
 		.hit_exit_ns = rec->survey.hit_cost.exit_ns,

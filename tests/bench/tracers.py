@@ -17,7 +17,7 @@ import house
 DIR = house.OUTPUT / "bench"
 TRACEFS = pathlib.Path("/sys/kernel/tracing")
 EVENT = "xprof_bench/entry"
-BREAKPOINT = b"\xcc"
+BREAKPOINT, PATCH = b"\xcc", b"\x41"
 STOP_S = 30
 
 
@@ -89,16 +89,20 @@ class Target:
         return [line.split()[3] for line in listed.stdout.splitlines() if not line.startswith("#")]
 
     def traced(self):
-        """Whether its first sled has a breakpoint."""
-        offset = int(self.sleds[0], 0)
+        """Whether its first sled has a breakpoint or is patched."""
+        address = self.address(int(self.sleds[0], 0))
+        with open(f"/proc/{self.pid}/mem", "rb", buffering=0) as memory:
+            memory.seek(address)
+            return memory.read(1) in (BREAKPOINT, PATCH)
+
+    def address(self, offset):
+        """Where its code of this file offset is."""
         for line in pathlib.Path(f"/proc/{self.pid}/maps").read_text().splitlines():
             fields = line.split()
             start, end = (int(x, 16) for x in fields[0].split("-"))
             into = offset - int(fields[2], 16)
             if fields[-1] == str(self.path) and 0 <= into < end - start:
-                with open(f"/proc/{self.pid}/mem", "rb", buffering=0) as memory:
-                    memory.seek(start + into)
-                    return memory.read(1) == BREAKPOINT
+                return start + into
         raise BenchError(f"{self.path.name} has no sled in its memory")
 
 
@@ -166,13 +170,13 @@ class Recording:
 
 
 @contextlib.contextmanager
-def xprof(traced):
+def xprof(traced, mode="probe"):
     """xprof record"""
     directory = DIR / "xprof.out"
     shutil.rmtree(directory, ignore_errors=True)
     recording = Recording()
     try:
-        argv = [house.XPROF, "record", "-p", traced.pid, "-o", directory]
+        argv = [house.XPROF, "record", f"--sled-mode={mode}", "-p", traced.pid, "-o", directory]
         with running(argv, signal.SIGINT) as process:
             # It says when it is ready; the first breakpoint is there a little earlier.
             wait_until(lambda: "recording" in (DIR / "xprof.err").read_text() or process.poll() is not None,
@@ -249,3 +253,67 @@ def bpftrace(traced):
     with running(["bpftrace", "-p", traced.pid, "-e", program], signal.SIGINT):
         wait_until(traced.traced, "bpftrace")
         yield
+
+
+# Tracers of both ends of the function.
+
+
+@contextlib.contextmanager
+def perf_both(traced):
+    """perf record, uprobe and uretprobe"""
+    events = [f"xprof_bench/{name}" for name in ("entry", "exit")]
+    remove_events(events)
+    with contextlib.ExitStack() as stack:
+        stack.callback(remove_events, events)
+        for event, kind in zip(events, "pr"):
+            change_events(f"{kind}:{event} {traced.path}:{traced.sleds[0]}")
+        data = DIR / "perf.data"
+        stack.callback(data.unlink, missing_ok=True)
+        argv = ["perf", "record", "-q", "-p", traced.pid, "-o", data]
+        argv += [word for event in events for word in ("-e", event.replace("/", ":"))]
+        process = stack.enter_context(running(argv, signal.SIGINT, ok=(0, -signal.SIGINT)))
+        wait_until(lambda: traced.traced() or process.poll() is not None, "perf record")
+        time.sleep(0.3)
+        yield
+
+
+def remove_events(events):
+    there = (TRACEFS / "uprobe_events").read_text()
+    for event in events:
+        if event in there:
+            change_events(f"-:{event}")
+
+
+@contextlib.contextmanager
+def bpftrace_both(traced):
+    """bpftrace, counting, uprobe and uretprobe"""
+    places = f"uprobe:{traced.path}:traced, uretprobe:{traced.path}:traced"
+    with running(["bpftrace", "-p", traced.pid, "-e", f"{places} {{ @ = count(); }}"], signal.SIGINT):
+        wait_until(traced.traced, "bpftrace")
+        time.sleep(0.3)
+        yield
+
+
+@contextlib.contextmanager
+def runtime():
+    """XRay's runtime, FDR mode (in the process)"""
+    options = ("patch_premain=true xray_mode=xray-fdr verbosity=0 xray_fdr_log_func_duration_threshold_us=0 "
+               f"xray_logfile_base={DIR}/runtime.")
+    try:
+        with running([DIR / "target-runtime"], env={**os.environ, "XRAY_OPTIONS": options}) as process:
+            yield Target("target-runtime", process)
+    finally:
+        for log in DIR.glob("runtime.*"):
+            log.unlink()
+
+
+@contextlib.contextmanager
+def uftrace():
+    """uftrace record -P (in the process)"""
+    directory = DIR / "uftrace.data"
+    shutil.rmtree(directory, ignore_errors=True)
+    try:
+        with running(["uftrace", "record", "-P", "traced", "-d", directory, DIR / "target-uftrace"]) as process:
+            yield Target("target-uftrace", process)
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)

@@ -94,31 +94,51 @@ static void test_conditional(void **state)
 	assert_true(xp_patch_possible(&(struct xp_sled){ .kind = XP_SLED_TAIL_EXIT }));
 }
 
+/* Of the calls' slots, the first of each form: cmpb $0,0x1000 - entry - 7(%rip); je over the nop; nop; ret. */
 static void test_stub(void **state)
 {
-	static const uint8_t nop5[] = { 0x0f, 0x1f, 0x44, 0x00, 0x00, 0xc3 };
-	static const uint8_t nop10[] = { 0x66, 0x2e, 0x0f, 0x1f, 0x84, 0x00, 0x00, 0x00, 0x00, 0x00, 0xc3 };
-	static const uint8_t nop1[] = { 0x90, 0xc3 };
+	static const uint8_t nop5[] = { 0x80, 0x3d, 0xf9, 0x0e, 0x00, 0x00, 0x00, 0x74,
+					0x05, 0x0f, 0x1f, 0x44, 0x00, 0x00, 0xc3 };
+	static const uint8_t nop10[] = { 0x80, 0x3d, 0xf9, 0x0a, 0x00, 0x00, 0x00, 0x74, 0x0a, 0x66,
+					 0x2e, 0x0f, 0x1f, 0x84, 0x00, 0x00, 0x00, 0x00, 0x00, 0xc3 };
+	static const uint8_t nop1[] = { 0x80, 0x3d, 0xf9, 0x06, 0x00, 0x00, 0x00, 0x74, 0x01, 0x90, 0xc3 };
 	uint8_t page[XP_STUB_BYTES];
 	size_t slots = 0;
 
 	(void)state;
 	xp_stub_make(page);
 	assert_memory_equal(page, "xprof stub 1", 13);
-	for (int i = 0; i < XP_STUB_SLOTS; i++) {
-		enum xp_stub_slot slot = (enum xp_stub_slot)i;
-
-		assert_memory_equal(page + xp_stub_offset(XP_STUB_NOP5, slot), nop5, sizeof(nop5));
-		assert_memory_equal(page + xp_stub_offset(XP_STUB_NOP10, slot), nop10, sizeof(nop10));
-		assert_memory_equal(page + xp_stub_offset(XP_STUB_NOP1, slot), nop1, sizeof(nop1));
-	}
+	assert_int_equal(xp_stub_entry(XP_STUB_NOP5, XP_STUB_CALL), 0x100);
+	assert_memory_equal(page + 0x100, nop5, sizeof(nop5));
+	assert_int_equal(xp_stub_probe(XP_STUB_NOP5, XP_STUB_CALL), 0x109);
+	assert_int_equal(xp_stub_entry(XP_STUB_NOP10, XP_STUB_CALL), 0x500);
+	assert_memory_equal(page + 0x500, nop10, sizeof(nop10));
+	assert_int_equal(xp_stub_entry(XP_STUB_NOP1, XP_STUB_CALL), 0x900);
+	assert_memory_equal(page + 0x900, nop1, sizeof(nop1));
 	/* Whatever is no slot ends the program that comes there. */
 	for (size_t offset = 0; offset < XP_STUB_BYTES; offset++)
 		slots += xp_stub_is_slot(offset);
 	assert_int_equal(slots, XP_STUB_FORMS * XP_STUB_SLOTS);
-	assert_false(xp_stub_is_slot(XP_STUB_BYTES + xp_stub_offset(XP_STUB_NOP5, XP_STUB_CALL)));
+	assert_false(xp_stub_is_slot(XP_STUB_BYTES + xp_stub_entry(XP_STUB_NOP5, XP_STUB_CALL)));
 	assert_false(xp_stub_is_slot(-1ull));
 	assert_int_equal(page[XP_STUB_BYTES - 1], 0xcc);
+}
+
+/* In the middle of a function the CPU's flags may be in use: nothing but a nop that no kernel replaces. */
+static void test_event_slots(void **state)
+{
+	uint8_t page[XP_STUB_BYTES];
+
+	(void)state;
+	xp_stub_make(page);
+	for (int form = 0; form < XP_STUB_FORMS; form++) {
+		for (int slot = XP_STUB_CUSTOM; slot <= XP_STUB_TYPED; slot++) {
+			uint32_t entry = xp_stub_entry((enum xp_stub_form)form, (enum xp_stub_slot)slot);
+
+			assert_int_equal(xp_stub_probe((enum xp_stub_form)form, (enum xp_stub_slot)slot), entry);
+			assert_memory_equal(page + entry, "\x90\xc3\xcc", 3);
+		}
+	}
 }
 
 static uint64_t find(const char *maps, uint64_t start, uint64_t end)
@@ -176,9 +196,10 @@ static void test_no_room(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_calls),	 cmocka_unit_test(test_events),	     cmocka_unit_test(test_reach),
-		cmocka_unit_test(test_not_ours), cmocka_unit_test(test_conditional), cmocka_unit_test(test_stub),
-		cmocka_unit_test(test_below),	 cmocka_unit_test(test_above),	     cmocka_unit_test(test_no_room),
+		cmocka_unit_test(test_calls),	    cmocka_unit_test(test_events),	cmocka_unit_test(test_reach),
+		cmocka_unit_test(test_not_ours),    cmocka_unit_test(test_conditional), cmocka_unit_test(test_stub),
+		cmocka_unit_test(test_event_slots), cmocka_unit_test(test_below),	cmocka_unit_test(test_above),
+		cmocka_unit_test(test_no_room),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
