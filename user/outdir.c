@@ -38,8 +38,9 @@ static bool ends_with(const char *name, const char *suffix)
 /* The names that recordings have in their directories. */
 static bool is_ours(const char *name)
 {
-	return !strcmp(name, "manifest.json") || ends_with(name, ".fdr") || ends_with(name, ".xray.so") ||
-	       ends_with(name, ".prof") || ends_with(name, ".spool") || ends_with(name, ".part");
+	return !strcmp(name, "manifest.json") || !strcmp(name, "perf.data") || ends_with(name, ".fdr") ||
+	       ends_with(name, ".xray.so") || ends_with(name, ".prof") || ends_with(name, ".dump") ||
+	       ends_with(name, ".spool") || ends_with(name, ".part");
 }
 
 /* What makes a directory a recording: one that is complete has a manifest, one that was cut off has spools. */

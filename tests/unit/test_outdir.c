@@ -170,6 +170,12 @@ static void foreign_things_in_old_stay(void **state)
 	assert_text("out/manifest.json", "2");
 
 	unlink("out.old/notes.txt");
+	put("out.old/perf.data", "p");
+	put("out.old/jit-1.dump", "j");
+	record("out", "3");
+	assert_text("out.old/manifest.json", "2");
+	record("out", "1");
+	record("out", "2");
 	mkdir("out.old/a.fdr", 0755);
 	assert_refused("out", -EEXIST, "(a.fdr)");
 	rmdir("out.old/a.fdr");
