@@ -140,6 +140,8 @@ def compare_code(pid):
             fields = line.split(maxsplit=5)
             if "x" not in fields[1] or len(fields) < 6 or not fields[5].startswith("/"):
                 continue
+            if fields[5].startswith("/memfd:xprof "):
+                continue  # xprof's own, which stays; in a child it is as its parent's was
             start, end = (int(part, 16) for part in fields[0].split("-"))
             memory.seek(start)
             here = memory.read(end - start)

@@ -10,7 +10,9 @@
 
 #include "commands.h"
 #include "elf_xray.h"
+#include "patch_check.h"
 #include "preflight.h"
+#include "stub.h"
 #include "target.h"
 
 /* ---- the machine ---- */
@@ -25,6 +27,44 @@ static void print_checks(const struct xp_preflight *preflight)
 			printf("%-9s %-14s needed for %s%s%s\n", "", "", result->need, result->remedy ? ": " : "",
 			       result->remedy ? result->remedy : "");
 	}
+}
+
+/* ---- patched sleds ---- */
+
+/* Whether ptrace is for nobody, which no privilege changes before the next boot. */
+static bool is_ptrace_off(void)
+{
+	FILE *file = fopen("/proc/sys/kernel/yama/ptrace_scope", "re");
+	int scope = 0;
+
+	if (!file)
+		return false;
+	if (fscanf(file, "%d", &scope) != 1)
+		scope = 0;
+	fclose(file);
+	return scope == 3;
+}
+
+static void print_patching(const struct xp_preflight *preflight)
+{
+	struct xp_stub_cost costs[XP_STUB_FORMS] = { 0 };
+	enum xp_stub_form form = XP_STUB_NOP1;
+
+	if (!preflight->privileged) {
+		printf("%-9s %-14s %s\n", "untested", "patched sleds", "needs root");
+		return;
+	}
+	if (is_ptrace_off()) {
+		printf("%-9s %-14s %s\n", "degraded", "patched sleds",
+		       "kernel.yama.ptrace_scope is 3: sleds are probed");
+		printf("%-9s %-14s %s\n", "", "", "needed for cheap records of sleds: another value takes a reboot");
+		return;
+	}
+	if (preflight->has_uprobe_multi && !xp_stub_measure(&form, costs))
+		printf("%-9s %-14s a probe on a %s costs %.0f ns a hit\n", "ok", "patched sleds",
+		       xp_stub_form_name(form), costs[form].hit_ns);
+	else
+		printf("%-9s %-14s probes on a %s\n", "ok", "patched sleds", xp_stub_form_name(form));
 }
 
 /* ---- analyzers ---- */
@@ -179,6 +219,10 @@ static enum xp_exit print_process(const char *operand)
 		xp_error("process %ld: cannot read what it has mapped: %s", pid, strerror(-err));
 		return XP_EXIT_FAILED;
 	}
+	if (xp_patch_check(pid, 0, why, sizeof(why)))
+		printf("%-9s %-14s its sleds are probed, not patched: %s\n", "degraded", "patched sleds", why);
+	else
+		printf("%-9s %-14s its sleds can be patched\n", "ok", "patched sleds");
 	if (!print_objects(pid, &mappings)) {
 		printf("%-9s %-14s no XRay sleds found: build with clang -fxray-instrument\n", "missing", "object");
 		err = -ENOENT;
@@ -194,6 +238,7 @@ enum xp_exit xp_cmd_doctor(const struct xp_options *options)
 
 	xp_preflight_run(&preflight);
 	print_checks(&preflight);
+	print_patching(&preflight);
 	putchar('\n');
 	for (size_t i = 0; i < XP_ARRAY_SIZE(analyzers); i++)
 		print_analyzer(&analyzers[i]);

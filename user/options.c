@@ -171,7 +171,7 @@ const struct xp_option xp_option_table[] = {
 	  "How to record sleds: probe puts a uprobe on each; patch writes a call into each, as XRay's runtime does, to "
 	  "a "
 	  "stub with the uprobes, which costs the target much less; auto patches where all that it takes is there, and "
-	  "says why where it is not. Default: probe." },
+	  "says why where it is not. Default: auto." },
 	{ "strict", 0, NULL, NULL, XP_OPTION_FLAG, ON(RECORD), SETS(strict), "How to record",
 	  "End with exit code 4 when any record was lost." },
 	{ "dry-run", 0, NULL, NULL, XP_OPTION_FLAG, ON(RECORD), SETS(dry_run), "How to record",
@@ -689,6 +689,7 @@ int xp_options_parse(struct xp_options *options, int argc, char **argv)
 		.fdr_version = 1,
 		.jitdump_version = 1,
 		.hz = 99,
+		.sled_way = XP_SLED_WAY_AUTO,
 		.buffer_bytes = 4 << 20,
 		.limit = 30,
 	};

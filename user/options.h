@@ -138,8 +138,8 @@ struct xp_options {
 	double max_overhead;	       /* share of the target's CPU time; 0: no matter */
 	uint64_t flight_bytes;	       /* --flight: of each process's newest records; 0: all records, on disk */
 	enum xp_uprobes uprobes;
-	enum xp_sled_way sled_way;
-	uint64_t buffer_bytes; /* of each CPU's ring, default 4 MiB */
+	enum xp_sled_way sled_way; /* default: auto */
+	uint64_t buffer_bytes;	   /* of each CPU's ring, default 4 MiB */
 
 	/* report */
 	uint64_t limit; /* rows of a table, default 30 */

@@ -192,10 +192,10 @@ static int wait_all(struct xp_remote *remote, uint64_t deadline_ns, char *why, s
 			continue;
 		err = xp_remote_wait_stop(thread, deadline_ns);
 		if (err == -EBUSY)
-			snprintf(
-			    why, why_size,
-			    "thread %d does not stop: it waits in the kernel, for a disk or for a child of vfork()",
-			    thread->tid);
+			snprintf(why, why_size,
+				 "thread %d does not stop in time: it gets no CPU, or waits for a disk or a child of "
+				 "vfork()",
+				 thread->tid);
 		if (err && err != -ESRCH)
 			return err;
 	}

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "stub.h"
 #include "util.h"
 
 /* ---- files ---- */
@@ -119,9 +120,17 @@ enum xp_file_kind xp_file_kind_of(const char *path)
 	return path[0] == '/' ? XP_FILE_DISK : XP_FILE_ANON;
 }
 
+bool xp_file_is_trampoline(const struct xp_file *file)
+{
+	/* Side-band records cut "[uprobes-trampoline]" short (perf_event_mmap_event(), kernel/events/core.c). */
+	return file->kind == XP_FILE_ANON && !strncmp(file->path, "[uprobes-trampo", 15);
+}
+
 bool xp_file_may_be_jit(const struct xp_file *file)
 {
-	return file->kind == XP_FILE_ANON || (file->kind == XP_FILE_DISK && !strncmp(file->path, "/memfd:", 7));
+	if (file->kind == XP_FILE_DISK)
+		return !strncmp(file->path, "/memfd:", 7) && !xp_stub_is_named(file->path);
+	return file->kind == XP_FILE_ANON && !xp_file_is_trampoline(file);
 }
 
 static struct xp_file *add_file(struct xp_files *files, const struct xp_file *from)

@@ -34,6 +34,8 @@ struct xp_file {
 
 /* The kind of a mapping by its path, as /proc and the side-band print it. */
 enum xp_file_kind xp_file_kind_of(const char *path);
+/* The page that the kernel maps for probes on nops. */
+bool xp_file_is_trampoline(const struct xp_file *file);
 /* Whether code in it may be a JIT compiler's: memory without a file, or a memfd, which some map twice to write there.
  */
 bool xp_file_may_be_jit(const struct xp_file *file);

@@ -15,15 +15,13 @@
 #include "clock.h"
 #include "util.h"
 
-#define FORM_BYTES 1024u
-#define SLOT_BYTES 128u /* a pair of cache lines */
-#define FIRST_SLOT 256u
+#define SLOT_BYTES 64u /* a cache line */
+#define FORM_BYTES (XP_STUB_SLOTS * SLOT_BYTES)
+#define TEXT_BYTES (XP_STUB_FORMS * FORM_BYTES)
 
 #define WARM_HITS 8
 #define ROUNDS 5
 #define ROUND_HITS 100
-
-static const char magic[] = "xprof stub 1";
 
 static const struct form {
 	const char *name;
@@ -45,7 +43,7 @@ static bool is_guarded(enum xp_stub_slot slot)
 
 uint32_t xp_stub_entry(enum xp_stub_form form, enum xp_stub_slot slot)
 {
-	return FIRST_SLOT + form * FORM_BYTES + slot * SLOT_BYTES;
+	return XP_STUB_TEXT + form * FORM_BYTES + slot * SLOT_BYTES;
 }
 
 uint32_t xp_stub_probe(enum xp_stub_form form, enum xp_stub_slot slot)
@@ -55,9 +53,8 @@ uint32_t xp_stub_probe(enum xp_stub_form form, enum xp_stub_slot slot)
 
 bool xp_stub_is_slot(uint64_t offset)
 {
-	return offset >= FIRST_SLOT && (offset - FIRST_SLOT) % FORM_BYTES % SLOT_BYTES == 0 &&
-	       (offset - FIRST_SLOT) / FORM_BYTES < XP_STUB_FORMS &&
-	       (offset - FIRST_SLOT) % FORM_BYTES / SLOT_BYTES < XP_STUB_SLOTS;
+	return offset >= XP_STUB_TEXT && offset < XP_STUB_TEXT + TEXT_BYTES &&
+	       (offset - XP_STUB_TEXT) % SLOT_BYTES == 0;
 }
 
 static void make_slot(uint8_t *page, enum xp_stub_form form, enum xp_stub_slot slot)
@@ -83,8 +80,8 @@ static void make_slot(uint8_t *page, enum xp_stub_form form, enum xp_stub_slot s
 
 void xp_stub_make(uint8_t page[XP_STUB_BYTES])
 {
-	memset(page, 0xcc, XP_STUB_BYTES); /* int3: whoever comes here has lost his way */
-	memcpy(page, magic, sizeof(magic));
+	xp_stub_make_elf(page);
+	memset(page + XP_STUB_TEXT, 0xcc, TEXT_BYTES); /* int3: whoever comes here has lost his way */
 	for (int form = 0; form < XP_STUB_FORMS; form++)
 		for (int slot = 0; slot < XP_STUB_SLOTS; slot++)
 			make_slot(page, (enum xp_stub_form)form, (enum xp_stub_slot)slot);

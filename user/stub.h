@@ -50,8 +50,12 @@ uint32_t xp_stub_entry(enum xp_stub_form form, enum xp_stub_slot slot);
 uint32_t xp_stub_probe(enum xp_stub_form form, enum xp_stub_slot slot);
 /* Whether a slot begins at this offset. */
 bool xp_stub_is_slot(uint64_t offset);
-/* The file's content. */
+/* The file's content: an ELF file of one section of code, from XP_STUB_TEXT on. */
+#define XP_STUB_TEXT 0x100
 void xp_stub_make(uint8_t page[XP_STUB_BYTES]);
+
+/* stub_elf.c: all of it but the code. */
+void xp_stub_make_elf(uint8_t page[XP_STUB_BYTES]);
 
 /* Opens nothing, reads all of fd: whether it is a stub of this version of xprof, sealed against changes. */
 bool xp_stub_verify(int fd);

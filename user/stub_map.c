@@ -12,8 +12,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "memory_window.h"
 #include "target.h"
-#include "target_memory.h"
 #include "util.h"
 #include "vacancy.h"
 
@@ -31,6 +31,19 @@ static int add(struct xp_stub_map *map, const struct xp_stub_place *place)
 	return 0;
 }
 
+static bool is_alive(pid_t pid, uint64_t address)
+{
+	struct xp_memory_window *memory;
+	uint8_t flag = 0;
+
+	if (xp_memory_window_open(&memory, pid))
+		return false;
+	if (!xp_memory_window_read(memory, &flag, address + XP_STUB_FLAG, sizeof(flag)))
+		flag = 0;
+	xp_memory_window_free(memory);
+	return flag == 1;
+}
+
 int xp_stub_map_read(struct xp_stub_map *map, pid_t pid)
 {
 	struct xp_mappings mappings;
@@ -41,7 +54,6 @@ int xp_stub_map_read(struct xp_stub_map *map, pid_t pid)
 		return err;
 	for (size_t i = 0; i < mappings.count && !err; i++) {
 		const struct xp_mapping *mapping = &mappings.list[i];
-		uint8_t flag = 0;
 		struct xp_stub_place place = { .address = mapping->start, .inode = mapping->inode };
 
 		if (!xp_stub_is_named(mapping->path) || mapping->shared || mapping->file_offset ||
@@ -50,7 +62,7 @@ int xp_stub_map_read(struct xp_stub_map *map, pid_t pid)
 		place.fd = xp_mapping_open(pid, mapping);
 		if (place.fd < 0)
 			continue;
-		place.alive = !xp_target_memory_read(pid, place.address + XP_STUB_FLAG, &flag, 1) && flag == 1;
+		place.alive = is_alive(pid, place.address);
 		err = xp_stub_verify(place.fd) ? add(map, &place) : 1;
 		if (err)
 			close(place.fd);

@@ -100,6 +100,19 @@ static bool read_word(struct walk *walk, uint64_t address, uint64_t *value)
 
 /* ---- rules ---- */
 
+/*
+ * The kernel's page of code that a probe on a nop calls (arch/x86/kernel/uprobes.c, uprobe_trampoline_entry,
+ * Linux 6.18), a mapping without a file: push rcx, r11, rax; mov; syscall; pop rax, r11, rcx; ret.
+ */
+static struct xp_cfi_row trampoline_row(uint64_t offset)
+{
+	static const uint8_t pushed[] = { 0, 1, 1, 2, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 2, 2, 1, 0 };
+
+	if (offset >= sizeof(pushed))
+		return no_row;
+	return (struct xp_cfi_row){ .cfa = pushed[offset] + 1, .rbp = XP_CFI_RBP_SAME, .rule = XP_CFI_RSP };
+}
+
 static bool find_in_table(struct walk *walk, const struct xp_file *file, uint64_t offset, struct cached *found)
 {
 	const struct xp_cfi_table *table = NULL;
@@ -131,6 +144,10 @@ static bool find_rule(struct walk *walk, uint64_t address, const struct cached *
 	uint64_t key = 0;
 
 	*rule = room;
+	if (xp_file_is_trampoline(file)) {
+		room->row = trampoline_row(address - walk->vma->start);
+		return true;
+	}
 	if (offset <= UINT32_MAX && file->index < UINT32_MAX - 1) {
 		key = (file->index + 1) << 32 | offset;
 		cached = &walk->unwinder->cache[key * 0x9e3779b97f4a7c15ull >> (64 - CACHE_BITS)];

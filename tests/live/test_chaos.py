@@ -18,6 +18,13 @@ pytestmark = pytest.mark.uprobes
 # For what a test leaves to chance: the same in every run, and in the name of a test that fails.
 SEED = 20
 ROUNDS = {"multi": 12, "single": 6}
+# test_patch.py has the like for patched sleds.
+PROBE = "--sled-mode=probe"
+
+
+@pytest.fixture
+def record(record):
+    return lambda *args, **options: record(PROBE, *args, **options)
 
 
 def assert_readable(xprof, directory, instr_map):
@@ -57,7 +64,7 @@ def test_kill_in_every_state(xprof, busy, tmp_path, way, pause_us):
     """While it checks, attaches, records, detaches and writes, all of which takes some tenths of a second here."""
     chance = random.Random(SEED)
     target = busy(pause_us=pause_us)
-    arguments = [xprof.path, "record", "-q", f"--uprobes={way}", "-d", "100ms", "-p", str(target.pid), "-o"]
+    arguments = [xprof.path, "record", PROBE, "-q", f"--uprobes={way}", "-d", "100ms", "-p", str(target.pid), "-o"]
     begin = time.monotonic()
     subprocess.run([*arguments, tmp_path / "whole"], check=True)
     whole_s = time.monotonic() - begin
@@ -94,7 +101,7 @@ def test_killed_with_its_command(xprof, program, tmp_path):
     chance = random.Random(SEED)
     for number in range(8):
         progress = tmp_path / f"progress{number}"
-        process = subprocess.Popen([xprof.path, "record", "-q", "-o", tmp_path / f"out{number}", "--", path, "2", "1000", progress])
+        process = subprocess.Popen([xprof.path, "record", PROBE, "-q", "-o", tmp_path / f"out{number}", "--", path, "2", "1000", progress])
         if number % 2:
             recording.wait_until(progress.exists, "the command does not start")
         time.sleep(chance.uniform(0, 0.2))
@@ -132,7 +139,7 @@ def test_second_signal_aborts(xprof, busy, tmp_path, number):
     target = busy()
     for round_number in range(6):
         directory = tmp_path / f"twice{round_number}"
-        process = subprocess.Popen([xprof.path, "record", "-q", "-o", directory, "-p", str(target.pid)])
+        process = subprocess.Popen([xprof.path, "record", PROBE, "-q", "-o", directory, "-p", str(target.pid)])
         time.sleep(chance.uniform(0, 0.5))
         process.send_signal(number)
         time.sleep(chance.uniform(0, 0.3))

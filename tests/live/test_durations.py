@@ -68,7 +68,7 @@ def test_tsc_in_a_running_process(program, record, waiting):
 def test_other_users_of_perf_events(program, record, waiting):
     """Each that comes makes a counter lose ticks. The bound has them."""
     process = waiting(program("live/programs/stamps.c", "-O1"))
-    sessions = [record("-p", process.pid).wait_attached() for _ in range(4)]
+    sessions = [record("--sled-mode=probe", "-p", process.pid).wait_attached() for _ in range(4)]
     process.send_signal(signal.SIGUSR1)
     output, _ = process.communicate(timeout=30)
     for session in sessions:

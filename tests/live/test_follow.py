@@ -18,6 +18,8 @@ CHAIN = ("live/programs/chain.c", "-O1")
 CALLS = ("live/programs/calls.c", "-O2")
 # Time for xprof to hear of a program and to attach to it.
 NOTICED_MS = 600
+# What is loaded or executed again has its probes at once; patched sleds come some milliseconds later.
+PROBE = "--sled-mode=probe"
 
 
 @pytest.fixture
@@ -68,7 +70,7 @@ def test_exec_of_another_program(record, chain, other):
 def test_exec_of_itself(record, waiting, chain, way):
     """Its probes are there already, so no call is missed."""
     process = waiting(chain, 0, 30, "exec", chain, 0, 70, "exec", chain, 0, 5)
-    session = record(f"--uprobes={way}", "-p", process.pid).wait_attached()
+    session = record(PROBE, f"--uprobes={way}", "-p", process.pid).wait_attached()
     go(process)
     assert images(session.finish().ok()) == [(process.pid, {"work": n}) for n in (30, 70, 5)]
 
@@ -209,7 +211,7 @@ def test_two_recordings_at_once(record, program, waiting, tmp_path):
     path = program(*CALLS)
     truth = recording.calls(recording.runtime_records(path, tmp_path))
     process = waiting(path)
-    sessions = [record("-p", process.pid).wait_attached() for _ in range(2)]
+    sessions = [record(PROBE, "-p", process.pid).wait_attached() for _ in range(2)]
     go(process)
     for session in sessions:
         assert session.finish().ok().log().calls() == truth
@@ -239,7 +241,7 @@ def test_first_thread_ends_first(record, program, waiting):
 def test_library_that_is_loaded_again(record, program, waiting, library):
     """xprof hears of it the first time; after that its probes are there whenever it comes back."""
     process = waiting(program("live/programs/reload.c", "-O1"), NOTICED_MS, library)
-    session = record("-p", process.pid).wait_attached()
+    session = record(PROBE, "-p", process.pid).wait_attached()
     process.send_signal(signal.SIGUSR1)
     output, _ = process.communicate(timeout=20)
     counted = recording.printed_calls(output)
@@ -250,7 +252,7 @@ def test_library_that_is_loaded_again(record, program, waiting, library):
 
 def test_first_library_of_a_command_without_sleds(record, program, library):
     """The command is held when it loads the library, which is recorded from its first instruction."""
-    recorded = record("--", program("live/programs/reload.c", "-O1", instrument=False), 0, library).finish().ok()
+    recorded = record(PROBE, "--", program("live/programs/reload.c", "-O1", instrument=False), 0, library).finish().ok()
     assert called(recorded.log())["loaded_entry"] == recording.printed_calls(recorded.output)["loaded_entry"] == 100
 
 

@@ -134,7 +134,7 @@ def shared_program(program, clang, *flags):
 def test_shared_objects(program, record, waiting, clang, form):
     """Linked and loaded objects, which XRay's runtime does not see before LLVM 20: the program counts for itself."""
     path, loaded = shared_program(program, clang)
-    noticed_ms = 2000 if form == "single" else 500
+    noticed_ms = 2000
     if form == "command":
         recorded = record("--", path, noticed_ms, loaded).finish()
         output = recorded.output

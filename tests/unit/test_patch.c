@@ -5,8 +5,13 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
+
+#include <dwarf.h>
+#include <elfutils/libdw.h>
+#include <gelf.h>
 
 #include "patch_bytes.h"
 #include "sled_bytes.h"
@@ -98,30 +103,65 @@ static void test_conditional(void **state)
 static void test_stub(void **state)
 {
 	static const uint8_t nop5[] = { 0x80, 0x3d, 0xf9, 0x0e, 0x00, 0x00, 0x00, 0x74,
-					0x05, 0x0f, 0x1f, 0x44, 0x00, 0x00, 0xc3 };
-	static const uint8_t nop10[] = { 0x80, 0x3d, 0xf9, 0x0a, 0x00, 0x00, 0x00, 0x74, 0x0a, 0x66,
-					 0x2e, 0x0f, 0x1f, 0x84, 0x00, 0x00, 0x00, 0x00, 0x00, 0xc3 };
-	static const uint8_t nop1[] = { 0x80, 0x3d, 0xf9, 0x06, 0x00, 0x00, 0x00, 0x74, 0x01, 0x90, 0xc3 };
+					0x05, 0x0f, 0x1f, 0x44, 0x00, 0x00, 0xc3, 0xcc };
+	static const uint8_t nop10[] = { 0x80, 0x3d, 0xf9, 0x0d, 0x00, 0x00, 0x00, 0x74, 0x0a, 0x66, 0x2e,
+					 0x0f, 0x1f, 0x84, 0x00, 0x00, 0x00, 0x00, 0x00, 0xc3, 0xcc };
+	static const uint8_t nop1[] = { 0x80, 0x3d, 0xf9, 0x0c, 0x00, 0x00, 0x00, 0x74, 0x01, 0x90, 0xc3, 0xcc };
 	uint8_t page[XP_STUB_BYTES];
 	size_t slots = 0;
 
 	(void)state;
 	xp_stub_make(page);
-	assert_memory_equal(page, "xprof stub 1", 13);
 	assert_int_equal(xp_stub_entry(XP_STUB_NOP5, XP_STUB_CALL), 0x100);
 	assert_memory_equal(page + 0x100, nop5, sizeof(nop5));
 	assert_int_equal(xp_stub_probe(XP_STUB_NOP5, XP_STUB_CALL), 0x109);
-	assert_int_equal(xp_stub_entry(XP_STUB_NOP10, XP_STUB_CALL), 0x500);
-	assert_memory_equal(page + 0x500, nop10, sizeof(nop10));
-	assert_int_equal(xp_stub_entry(XP_STUB_NOP1, XP_STUB_CALL), 0x900);
-	assert_memory_equal(page + 0x900, nop1, sizeof(nop1));
-	/* Whatever is no slot ends the program that comes there. */
+	assert_int_equal(xp_stub_entry(XP_STUB_NOP10, XP_STUB_CALL), 0x200);
+	assert_memory_equal(page + 0x200, nop10, sizeof(nop10));
+	assert_int_equal(xp_stub_entry(XP_STUB_NOP1, XP_STUB_CALL), 0x300);
+	assert_memory_equal(page + 0x300, nop1, sizeof(nop1));
 	for (size_t offset = 0; offset < XP_STUB_BYTES; offset++)
 		slots += xp_stub_is_slot(offset);
 	assert_int_equal(slots, XP_STUB_FORMS * XP_STUB_SLOTS);
 	assert_false(xp_stub_is_slot(XP_STUB_BYTES + xp_stub_entry(XP_STUB_NOP5, XP_STUB_CALL)));
 	assert_false(xp_stub_is_slot(-1ull));
-	assert_int_equal(page[XP_STUB_BYTES - 1], 0xcc);
+}
+
+/* As libelf and libdw read it: one name, and CFA = rsp + 8 from the first slot to the last. */
+static void test_stub_elf(void **state)
+{
+	uint8_t page[XP_STUB_BYTES];
+	Dwarf_Frame *frame = NULL;
+	Dwarf_Op *ops = NULL;
+	GElf_Sym symbol;
+	GElf_Shdr header;
+	Elf_Scn *section = NULL;
+	Dwarf_CFI *cfi;
+	size_t op_count = 0;
+	Elf *elf;
+
+	(void)state;
+	xp_stub_make(page);
+	assert_int_equal(elf_version(EV_CURRENT), EV_CURRENT);
+	elf = elf_memory((char *)page, sizeof(page));
+	assert_non_null(elf);
+	while ((section = elf_nextscn(elf, section)) && gelf_getshdr(section, &header) && header.sh_type != SHT_SYMTAB)
+		;
+	assert_non_null(section);
+	assert_non_null(gelf_getsym(elf_getdata(section, NULL), 1, &symbol));
+	assert_string_equal(elf_strptr(elf, header.sh_link, symbol.st_name), "xprof_stub_1");
+	assert_true(symbol.st_value == 0x100 && symbol.st_size == 0x300);
+	cfi = dwarf_getcfi_elf(elf);
+	assert_non_null(cfi);
+	for (uint64_t pc = 0x100; pc < 0x400; pc++) {
+		assert_int_equal(dwarf_cfi_addrframe(cfi, pc, &frame), 0);
+		assert_int_equal(dwarf_frame_cfa(frame, &ops, &op_count), 0);
+		assert_int_equal(op_count, 1);
+		assert_true(ops[0].atom == DW_OP_bregx && ops[0].number == 7 && ops[0].number2 == 8);
+		free(frame);
+	}
+	assert_int_not_equal(dwarf_cfi_addrframe(cfi, 0x400, &frame), 0);
+	dwarf_cfi_end(cfi);
+	elf_end(elf);
 }
 
 /* In the middle of a function the CPU's flags may be in use: nothing but a nop that no kernel replaces. */
@@ -196,10 +236,10 @@ static void test_no_room(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_calls),	    cmocka_unit_test(test_events),	cmocka_unit_test(test_reach),
-		cmocka_unit_test(test_not_ours),    cmocka_unit_test(test_conditional), cmocka_unit_test(test_stub),
-		cmocka_unit_test(test_event_slots), cmocka_unit_test(test_below),	cmocka_unit_test(test_above),
-		cmocka_unit_test(test_no_room),
+		cmocka_unit_test(test_calls),	 cmocka_unit_test(test_events),	     cmocka_unit_test(test_reach),
+		cmocka_unit_test(test_not_ours), cmocka_unit_test(test_conditional), cmocka_unit_test(test_stub),
+		cmocka_unit_test(test_stub_elf), cmocka_unit_test(test_event_slots), cmocka_unit_test(test_below),
+		cmocka_unit_test(test_above),	 cmocka_unit_test(test_no_room),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
