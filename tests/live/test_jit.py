@@ -33,12 +33,12 @@ def maps_of(pid):
 
 
 @pytest.fixture
-def run(start):
+def run(start, tmp_path):
     """Starts a program whose perf map goes with it."""
     started = []
 
     def start_one(argv, **options):
-        options = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, **options}
+        options = {"cwd": tmp_path, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, **options}
         started.append(start(argv, **options))
         return started[-1]
 

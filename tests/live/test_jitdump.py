@@ -25,12 +25,12 @@ def perf(request, tmp_path):
 
 
 @pytest.fixture
-def run(start):
-    """Starts a program whose perf map goes with it."""
+def run(start, tmp_path):
+    """Starts a program whose perf map goes with it. V8 leaves a log where it was started."""
     started = []
 
     def start_one(argv, **options):
-        started.append(start(argv, **{"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, **options}))
+        started.append(start(argv, **{"cwd": tmp_path, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, **options}))
         return started[-1]
 
     yield start_one
@@ -114,7 +114,8 @@ def test_node_perf_map(run, injected):
 def test_node_from_its_start(injected):
     """Memory and code come while the recording runs, and the map does not say when."""
     need("node")
-    injected(None, "--", "node", "--perf-basic-prof", PROGRAMS / "hot.js", "4").assert_like_profile(HOT)
+    no_log = ("--no-logfile-per-isolate", "--logfile=/dev/null")
+    injected(None, "--", "node", "--perf-basic-prof", *no_log, PROGRAMS / "hot.js", "4").assert_like_profile(HOT)
 
 
 def test_node_jitdump(run, injected, tmp_path):
