@@ -32,6 +32,11 @@ def maps_of(pid):
     return [pathlib.Path(f"/tmp/perf-{pid}.map"), pathlib.Path(f"/tmp/perf-{pid}.map.other")]
 
 
+def left_by(pid):
+    """What the programs of these tests leave in /tmp when they are killed."""
+    return [*maps_of(pid), pathlib.Path(f"/tmp/.java_pid{pid}"), *pathlib.Path("/tmp").glob(f"hsperfdata_*/{pid}")]
+
+
 @pytest.fixture
 def run(start, tmp_path):
     """Starts a program whose perf map goes with it."""
@@ -47,7 +52,7 @@ def run(start, tmp_path):
         if process.poll() is None:
             process.kill()
         process.wait()
-        for path in maps_of(process.pid):
+        for path in left_by(process.pid):
             path.unlink(missing_ok=True)
 
 
@@ -93,8 +98,8 @@ class Jit:
 @pytest.fixture
 def jit(xprof, record):
     """Records a process for a while: jit(pid, ...) -> Jit."""
-    return lambda pid, *args: Jit(
-        xprof, record("-p", pid, "--no-sleds", "-F", "199", "-d", str(SECONDS), *args).finish(), pid
+    return lambda pid, *args, seconds=SECONDS: Jit(
+        xprof, record("-p", pid, "--no-sleds", "-F", "199", "-d", str(seconds), *args).finish(), pid
     )
 
 
@@ -299,9 +304,9 @@ def test_hostile(ours, jit, way):
     """What is no honest map or list names nothing, and keeps nobody waiting."""
     process = ours(way)
     before = time.monotonic()
-    done = jit(process.pid)
+    done = jit(process.pid, seconds=1)
     assert time.monotonic() - before < 30
-    assert done.unnamed >= 20 and not done.named, done.entry
+    assert done.unnamed >= 10 and not done.named, done.entry
     assert "lie" not in done.report
     assert process.poll() is None
 
