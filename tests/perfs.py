@@ -49,7 +49,7 @@ class Perf:
     def report(self, path, *keys, children=False, args=()):
         """{(key, ...): samples}, or with children {(key, ...): share of the period}. keys: comm, dso, sym..."""
         first = "overhead_children" if children else "sample"
-        text = self("report", "-i", path, "--stdio", "-g", "none", "--percent-limit", "0", "-t", "\x01",
+        text = self("report", "-i", path, "--stdio", "-g", "none", "--percent-limit", "0", "--no-inline", "-t", "\x01",
                     "--children" if children else "--no-children", "-F", ",".join([first, *keys]), *args)
         rows = {}
         for line in text.splitlines():
@@ -63,7 +63,7 @@ class Perf:
 
     def script(self, path, *args):
         """[Sample]"""
-        text = self("script", "-i", path, "--ns", "-F", "comm,pid,tid,cpu,time,period,event,ip,sym,dso", *args)
+        text = self("script", "-i", path, "--no-inline", "--ns", "-F", "comm,pid,tid,cpu,time,period,event,ip,sym,dso", *args)
         return [Sample(block) for block in text.split("\n\n") if block.strip()]
 
     def cache(self, *args):
