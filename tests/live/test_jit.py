@@ -116,7 +116,7 @@ def test_node_perf_map(run, jit):
 def test_node_jitdump(run, jit, tmp_path):
     """Its own jitdump, which lies where it was started; the perf map is not there."""
     need("node")
-    node = run(["node", "--perf-prof", PROGRAMS / "hot.js", "60"], cwd=tmp_path)
+    node = run(["node", "--perf-prof", PROGRAMS / "hot.js", "60"])
     wait_for_text(tmp_path / f"jit-{node.pid}.dump", "hotLoop")
     time.sleep(1)
     jit(node.pid).assert_hot("JS:.*(hotLoop|leaf|main)_")
