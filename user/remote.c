@@ -20,6 +20,7 @@
 #include "remote_thread.h"
 #include "util.h"
 
+#define LATE_NS (3 * XP_NS_PER_S)
 #define POLL_NS 500000 /* SIGCHLD tells of a stop, unless whoever started xprof has it ignored */
 
 uint64_t xp_remote_now_ns(void)
@@ -340,6 +341,44 @@ static void restart_call(const struct xp_remote *remote, pid_t tid)
 	ptrace(PTRACE_SETREGS, tid, 0, &registers);
 }
 
+static void let_go(struct xp_remote *remote, const struct xp_remote_thread *thread)
+{
+	restart_call(remote, thread->tid);
+	if (remote->held)
+		ptrace(PTRACE_SETOPTIONS, thread->tid, 0, PTRACE_O_TRACEEXEC);
+	else
+		ptrace(PTRACE_DETACH, thread->tid, 0, 0);
+}
+
+/*
+ * Those that did not stop in time: each goes on at once when it does, with its system call. What still does not stop
+ * then sleeps in a call that nothing interrupts; it is let go with the end of this task.
+ */
+static void let_late_go(struct xp_remote *remote)
+{
+	const struct timespec pause = { .tv_nsec = POLL_NS };
+	uint64_t deadline_ns = xp_remote_now_ns() + LATE_NS;
+	bool late = true;
+
+	while (late && xp_remote_now_ns() < deadline_ns) {
+		late = false;
+		for (size_t i = 0; i < remote->count; i++) {
+			struct xp_remote_thread *thread = &remote->threads[i];
+
+			if (thread->state != XP_REMOTE_RUNS)
+				continue;
+			if (xp_remote_wait_stop(thread, 0)) {
+				late |= thread->state == XP_REMOTE_RUNS;
+				continue;
+			}
+			let_go(remote, thread);
+			thread->state = XP_REMOTE_GONE;
+		}
+		if (late)
+			nanosleep(&pause, NULL);
+	}
+}
+
 uint64_t xp_remote_release(struct xp_remote *remote)
 {
 	uint64_t stood_ns;
@@ -347,20 +386,14 @@ uint64_t xp_remote_release(struct xp_remote *remote)
 	if (!remote)
 		return 0;
 	xp_remote_end_calls(remote);
-	for (size_t i = 0; i < remote->count; i++) {
-		const struct xp_remote_thread *thread = &remote->threads[i];
-
-		if (thread->state != XP_REMOTE_STANDS)
-			continue;
-		restart_call(remote, thread->tid);
-		if (remote->held)
-			ptrace(PTRACE_SETOPTIONS, thread->tid, 0, PTRACE_O_TRACEEXEC);
-		else
-			ptrace(PTRACE_DETACH, thread->tid, 0, 0);
-	}
+	for (size_t i = 0; i < remote->count; i++)
+		if (remote->threads[i].state == XP_REMOTE_STANDS)
+			let_go(remote, &remote->threads[i]);
 	if (remote->stop_signal)
 		kill(remote->pid, SIGSTOP);
 	stood_ns = xp_remote_now_ns() - remote->begin_ns;
+	if (!remote->held)
+		let_late_go(remote);
 	if (remote->memory_fd >= 0)
 		close(remote->memory_fd);
 	free(remote->threads);
