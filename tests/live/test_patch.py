@@ -29,6 +29,11 @@ def patched(recorded):
     return all(o["sled_mode"] == "patch" for o in objects)
 
 
+def has_patches(pid):
+    """Whether a sled begins with what is written there; before, there are breakpoints, to count calls."""
+    return any(byte == 0x41 for _, _, byte in victim.code_differences(pid))
+
+
 def stubs(pid):
     return pathlib.Path(f"/proc/{pid}/maps").read_text().count("/memfd:xprof ")
 
@@ -270,7 +275,7 @@ def test_kill_in_every_state(xprof, busy, tmp_path, pause_us):
     for number in range(12):
         process = subprocess.Popen([*arguments, tmp_path / f"killed{number}"])
         if number % 4 == 0:
-            recording.wait_until(lambda: victim.changed_code(target.pid), "no sled is patched")
+            recording.wait_until(lambda: has_patches(target.pid), "no sled is patched")
         else:
             time.sleep(whole_s * chance.uniform(0.02, 1))
         killed += process.poll() is None
