@@ -181,6 +181,14 @@ def children(pid):
     return found
 
 
+def runs(pid, path):
+    """Does the process run this program?"""
+    try:
+        return os.path.samefile(f"/proc/{pid}/exe", path)
+    except OSError:
+        return False
+
+
 def held_programs():
     """Ids of the BPF programs that processes hold."""
     held = set()

@@ -105,10 +105,10 @@ def test_killed_with_its_command(xprof, program, tmp_path):
         if number % 2:
             recording.wait_until(progress.exists, "the command does not start")
         time.sleep(chance.uniform(0, 0.2))
-        children = victim.children(process.pid)
+        commands = [pid for pid in victim.children(process.pid) if victim.runs(pid, path)]
         process.kill()
         process.wait()
-        for pid in children:
+        for pid in commands:
             try:
                 if progress.exists():
                     victim.assert_nothing_left(pid)
