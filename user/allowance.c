@@ -1,18 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "allowance.h"
 
-#include <time.h>
-
 #include "clock.h"
 #include "util.h"
-
-uint64_t xp_allowance_now(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * XP_NS_PER_S + (uint64_t)now.tv_nsec;
-}
 
 static void fill(struct xp_allowance *allowance, uint64_t now_ns)
 {

@@ -19,9 +19,7 @@ struct xp_allowance {
 	int64_t left_ns;
 };
 
-/* CLOCK_MONOTONIC, ns. */
-uint64_t xp_allowance_now(void);
-/* Whether more may be done at this time. */
+/* Whether more may be done at this time (xp_now_ns()). */
 bool xp_allowance_is_left(struct xp_allowance *allowance, uint64_t now_ns);
 void xp_allowance_spend(struct xp_allowance *allowance, uint64_t spent_ns);
 

@@ -7,7 +7,6 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "cfi_fdes.h"
@@ -258,14 +257,6 @@ static int add_segments(struct build *build)
 
 /* ---- the whole ---- */
 
-static uint64_t now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-}
-
 static void count_code(struct build *build, uint64_t code_bytes)
 {
 	uint64_t *counts = build->header.code_bytes, sum = 0;
@@ -278,7 +269,7 @@ static void count_code(struct build *build, uint64_t code_bytes)
 
 static int make(struct build *build, int fd, const char *path, int to_fd)
 {
-	uint64_t start_ns = now_ns(), code_bytes;
+	uint64_t start_ns = xp_now_ns(), code_bytes;
 	int err = xp_elf_image_fd(&build->image, fd, NULL, 0);
 
 	if (err)
@@ -293,7 +284,7 @@ static int make(struct build *build, int fd, const char *path, int to_fd)
 	if (!build->rows.count)
 		return -ENOENT;
 	count_code(build, code_bytes);
-	build->header.build_ns = now_ns() - start_ns;
+	build->header.build_ns = xp_now_ns() - start_ns;
 	return xp_cfi_rows_write(&build->rows, &build->header, to_fd);
 }
 

@@ -265,7 +265,7 @@ enum xp_cfi_state xp_cfi_tables_get(struct xp_cfi_tables *tables, const struct x
 	if (!entry)
 		return XP_CFI_UNASKED;
 	entry->used = ++tables->clock;
-	if (entry->again_ns && xp_allowance_now() >= entry->again_ns) {
+	if (entry->again_ns && xp_now_ns() >= entry->again_ns) {
 		entry->again_ns = 0;
 		entry->state = XP_CFI_UNASKED;
 	}
@@ -285,7 +285,7 @@ int xp_cfi_tables_ask(struct xp_cfi_tables *tables, const struct xp_file *file, 
 	if (fd < 0) {
 		/* The process may have been gone already, while others of the same container are to come. */
 		entry->state = XP_CFI_ABSENT;
-		entry->again_ns = ++entry->failures < OPEN_TRIES ? xp_allowance_now() + XP_CFI_AGAIN_NS : 0;
+		entry->again_ns = ++entry->failures < OPEN_TRIES ? xp_now_ns() + XP_CFI_AGAIN_NS : 0;
 		return 0;
 	}
 	if (!xp_cfi_tables_have_room(tables))

@@ -18,9 +18,8 @@
 #include <linux/types.h>
 #include <x86intrin.h>
 
+#include "util.h"
 #include "xprof/record.h"
-
-#define XP_NS_PER_S 1000000000ull
 
 /* The same moment on two clocks; the TSC is known to +-error_tsc cycles. */
 struct xp_clock_pair {

@@ -242,7 +242,7 @@ static int look_at(struct xp_jit *jit, const struct xp_vma *vma)
 
 static bool has_time(const struct xp_jit *jit)
 {
-	return xp_allowance_now() < jit->look_end_ns;
+	return xp_now_ns() < jit->look_end_ns;
 }
 
 /* 1: there are files still that were not looked at. */
@@ -342,7 +342,7 @@ static void refresh_jvm(struct xp_jit *jit, const struct xp_space *space, uint64
 
 static uint64_t begin_look(struct xp_jit *jit, const struct xp_space *space)
 {
-	uint64_t begin_ns = xp_allowance_now();
+	uint64_t begin_ns = xp_now_ns();
 
 	jit->look_end_ns = begin_ns + LOOK_NS;
 	xp_jit_bytes_begin(&jit->bytes, BYTES_OF_REFRESH);
@@ -353,7 +353,7 @@ static uint64_t begin_look(struct xp_jit *jit, const struct xp_space *space)
 static void end_look(struct xp_jit *jit, uint64_t begin_ns)
 {
 	xp_jit_code_bind(jit->code, NULL);
-	xp_allowance_spend(&jit->jits->looking, xp_allowance_now() - begin_ns);
+	xp_allowance_spend(&jit->jits->looking, xp_now_ns() - begin_ns);
 }
 
 int xp_jit_refresh(struct xp_jit *jit, const struct xp_space *space, uint64_t now_tsc)
@@ -393,7 +393,7 @@ int xp_jit_told(struct xp_jit *jit, const struct xp_space *space, uint64_t tsc)
 
 static unsigned int patience_ms(uint64_t end_ns)
 {
-	uint64_t now_ns = xp_allowance_now();
+	uint64_t now_ns = xp_now_ns();
 
 	return now_ns < end_ns ? (unsigned int)XP_MIN((end_ns - now_ns) / 1000000, (uint64_t)JVM_PATIENCE_MS) : 0;
 }
@@ -430,7 +430,7 @@ int xp_jit_finish(struct xp_jit *jit, const struct xp_space *space, uint64_t now
 	if (space)
 		finish_jvm(jit, now_tsc, end_ns);
 	jit->has_jvm = false;
-	while (ret == 1 && xp_allowance_now() < end_ns)
+	while (ret == 1 && xp_now_ns() < end_ns)
 		ret = xp_jit_refresh(jit, space, now_tsc);
 	jit->refreshed_tsc = UINT64_MAX; /* there will be no more */
 	err = jit->out ? xp_jit_dump_out_close(jit->out, now_tsc, &jit->out_counts) : 0;

@@ -62,7 +62,7 @@ static void count_sample(struct xp_image *image, const struct xp_profile_frame *
 /* Otherwise the samples wait: those that have waited for longest come first when there is time again. */
 static bool may_look(struct xp_jit_samples *jits)
 {
-	return xp_allowance_is_left(&jits->jits.looking, xp_allowance_now());
+	return xp_allowance_is_left(&jits->jits.looking, xp_now_ns());
 }
 
 static int need_jit(struct xp_jit_samples *jits, struct xp_image *image, struct xp_space *space)
@@ -193,7 +193,7 @@ void xp_jit_samples_end_gone(struct xp_jit_samples *jits, struct xp_image *const
 		    (!image->is_over && !xp_jit_is_gone(image->jit)))
 			continue;
 		/* An error is told again at the end. */
-		xp_jit_finish(image->jit, NULL, now_tsc, xp_allowance_now() + END_GONE_NS);
+		xp_jit_finish(image->jit, NULL, now_tsc, xp_now_ns() + END_GONE_NS);
 		xp_space_put(image->jit_space);
 		image->jit_space = NULL;
 	}
@@ -202,7 +202,7 @@ void xp_jit_samples_end_gone(struct xp_jit_samples *jits, struct xp_image *const
 int xp_jit_samples_finish(struct xp_jit_samples *jits, struct xp_image *const *images, size_t image_count,
 			  xp_jit_deliver *deliver, void *arg)
 {
-	uint64_t now_tsc = xp_clock_now_tsc(), end_ns = xp_allowance_now() + XP_JIT_SAMPLES_FINISH_NS;
+	uint64_t now_tsc = xp_clock_now_tsc(), end_ns = xp_now_ns() + XP_JIT_SAMPLES_FINISH_NS;
 	int first = 0;
 
 	for (size_t i = 0; i < image_count; i++)

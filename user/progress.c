@@ -5,35 +5,25 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "util.h"
 
-#define NS_PER_S 1000000000ull
 #define ERASE_REST "\033[K" /* ECMA-48, EL */
-
-static uint64_t now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * NS_PER_S + (uint64_t)now.tv_nsec;
-}
 
 void xp_progress_begin(struct xp_progress *progress)
 {
 	const char *term = getenv("TERM");
 
 	progress->shown = xp_log_level >= XP_LOG_NORMAL && term && strcmp(term, "dumb") && isatty(STDERR_FILENO);
-	progress->begin_ns = now_ns();
+	progress->begin_ns = xp_now_ns();
 	progress->last_ns = progress->begin_ns;
 	progress->last_seen = 0;
 }
 
 void xp_progress_text(char *text, size_t size, uint64_t elapsed_ns, uint64_t events, uint64_t span_ns, uint64_t lost)
 {
-	double rate = span_ns ? events * (double)NS_PER_S / span_ns : 0;
+	double rate = span_ns ? events * (double)XP_NS_PER_S / span_ns : 0;
 	const char *unit = "";
 
 	if (rate >= 999.5e3) {
@@ -43,13 +33,13 @@ void xp_progress_text(char *text, size_t size, uint64_t elapsed_ns, uint64_t eve
 		rate /= 1e3;
 		unit = " k";
 	}
-	snprintf(text, size, "%.1f s  %.*f%s events/s  %" PRIu64 " lost", elapsed_ns / (double)NS_PER_S, *unit ? 1 : 0,
-		 rate, unit, lost);
+	snprintf(text, size, "%.1f s  %.*f%s events/s  %" PRIu64 " lost", elapsed_ns / (double)XP_NS_PER_S,
+		 *unit ? 1 : 0, rate, unit, lost);
 }
 
 void xp_progress_show(struct xp_progress *progress, uint64_t seen, uint64_t lost)
 {
-	uint64_t now = now_ns();
+	uint64_t now = xp_now_ns();
 	char text[128];
 
 	if (!progress->shown)

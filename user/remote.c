@@ -23,14 +23,6 @@
 #define LATE_NS (3 * XP_NS_PER_S)
 #define POLL_NS 500000 /* SIGCHLD tells of a stop, unless whoever started xprof has it ignored */
 
-uint64_t xp_remote_now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * XP_NS_PER_S + now.tv_nsec;
-}
-
 /* Whether the thread has something to tell; its end is left for the parent to hear of. */
 static int poll_status(struct xp_remote_thread *thread, int *status)
 {
@@ -59,7 +51,7 @@ int xp_remote_wait(struct xp_remote_thread *thread, uint64_t deadline_ns, int *s
 			thread->state = XP_REMOTE_GONE;
 		if (told)
 			return XP_MIN(told, 0);
-		if (xp_remote_now_ns() >= deadline_ns)
+		if (xp_now_ns() >= deadline_ns)
 			return -EBUSY;
 		sigtimedwait(&child, NULL, &pause);
 	}
@@ -226,7 +218,7 @@ static struct xp_remote *make(pid_t pid)
 		return NULL;
 	remote->pid = pid;
 	remote->memory_fd = -1;
-	remote->begin_ns = xp_remote_now_ns();
+	remote->begin_ns = xp_now_ns();
 	return remote;
 }
 
@@ -357,10 +349,10 @@ static void let_go(struct xp_remote *remote, const struct xp_remote_thread *thre
 static void let_late_go(struct xp_remote *remote)
 {
 	const struct timespec pause = { .tv_nsec = POLL_NS };
-	uint64_t deadline_ns = xp_remote_now_ns() + LATE_NS;
+	uint64_t deadline_ns = xp_now_ns() + LATE_NS;
 	bool late = true;
 
-	while (late && xp_remote_now_ns() < deadline_ns) {
+	while (late && xp_now_ns() < deadline_ns) {
 		late = false;
 		for (size_t i = 0; i < remote->count; i++) {
 			struct xp_remote_thread *thread = &remote->threads[i];
@@ -391,7 +383,7 @@ uint64_t xp_remote_release(struct xp_remote *remote)
 			let_go(remote, &remote->threads[i]);
 	if (remote->stop_signal)
 		kill(remote->pid, SIGSTOP);
-	stood_ns = xp_remote_now_ns() - remote->begin_ns;
+	stood_ns = xp_now_ns() - remote->begin_ns;
 	if (!remote->held)
 		let_late_go(remote);
 	if (remote->memory_fd >= 0)

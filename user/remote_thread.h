@@ -48,6 +48,4 @@ int xp_remote_end_calls(struct xp_remote *remote);
 /* A line of /proc/PID/task/TID/status as a hexadecimal number, such as "SigBlk"; 0 when it cannot be read. */
 uint64_t xp_remote_status_field(const struct xp_remote *remote, pid_t tid, const char *name);
 
-uint64_t xp_remote_now_ns(void);
-
 #endif

@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "clock.h"
@@ -39,14 +38,6 @@ void xp_samples_free(struct xp_samples *samples)
 	xp_jit_samples_free(&samples->jit);
 	xp_tasks_free(&samples->tasks);
 	xp_profile_store_free(samples->store);
-}
-
-static uint64_t now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return now.tv_sec * XP_NS_PER_S + now.tv_nsec;
 }
 
 /* ---- a sample with all of its frames ---- */
@@ -171,7 +162,7 @@ static int take_frames(struct xp_samples *samples, const struct xp_waiting_sampl
 static int retry(void *arg, struct xp_waiting_sample *sample)
 {
 	struct xp_samples *samples = arg;
-	bool has_time = now_ns() - sample->since_ns < XP_SAMPLES_WAIT_NS;
+	bool has_time = xp_now_ns() - sample->since_ns < XP_SAMPLES_WAIT_NS;
 
 	if (has_time && xp_stacks_pending(samples->stacks, sample->file))
 		return 1;
@@ -201,7 +192,7 @@ int xp_samples_jit_told(struct xp_samples *samples, pid_t pid, uint64_t tsc)
 	const struct xp_task *task = xp_tasks_find(&samples->tasks, pid);
 
 	if (!task || !task->image || !task->image->jit ||
-	    !xp_allowance_is_left(&samples->jit.jits.looking, xp_allowance_now()))
+	    !xp_allowance_is_left(&samples->jit.jits.looking, xp_now_ns()))
 		return 0;
 	return xp_jit_told(task->image->jit, task->space, tsc);
 }
@@ -214,10 +205,10 @@ static int retry_in_haste(void *arg, struct xp_waiting_sample *sample)
 /* Nothing more comes; what waits is waited for, within a bound. */
 static int drain_waiting(struct xp_samples *samples)
 {
-	uint64_t end_ns = now_ns() + XP_SAMPLES_DRAIN_NS;
+	uint64_t end_ns = xp_now_ns() + XP_SAMPLES_DRAIN_NS;
 	int err = xp_samples_settle(samples);
 
-	while (samples->waiting.count && !err && now_ns() < end_ns) {
+	while (samples->waiting.count && !err && xp_now_ns() < end_ns) {
 		xp_stacks_wait(samples->stacks, 20);
 		err = xp_samples_settle(samples);
 	}
@@ -303,7 +294,7 @@ int xp_samples_record(struct xp_samples *samples, const struct xp_rec *rec, size
 		err = xp_jit_samples_seen(&samples->jit, sample.image, sample.space, leaf);
 	if (err)
 		return err;
-	sample.since_ns = now_ns();
+	sample.since_ns = xp_now_ns();
 	err = xp_waiting_add(&samples->waiting, &sample, record);
 	return err == -ENOSPC ? unwind(samples, &sample, record, false) : err;
 }

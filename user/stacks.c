@@ -74,7 +74,7 @@ void xp_stacks_free(struct xp_stacks *stacks)
 
 static bool may_ask(struct xp_stacks *stacks)
 {
-	return xp_cfi_tables_have_room(stacks->tables) && xp_allowance_is_left(&stacks->opening, xp_allowance_now());
+	return xp_cfi_tables_have_room(stacks->tables) && xp_allowance_is_left(&stacks->opening, xp_now_ns());
 }
 
 bool xp_stacks_pending(struct xp_stacks *stacks, const struct xp_file *file)
@@ -95,9 +95,9 @@ static int ask(struct xp_stacks *stacks, pid_t pid, const struct xp_vma *vma)
 		return 0;
 	if (xp_cfi_tables_get(stacks->tables, vma->file, &table) != XP_CFI_UNASKED || !may_ask(stacks))
 		return 0;
-	begin_ns = xp_allowance_now();
+	begin_ns = xp_now_ns();
 	fd = xp_mapped_file_open(pid, vma);
-	xp_allowance_spend(&stacks->opening, xp_allowance_now() - begin_ns);
+	xp_allowance_spend(&stacks->opening, xp_now_ns() - begin_ns);
 	err = xp_cfi_tables_ask(stacks->tables, vma->file, fd);
 	if (fd >= 0)
 		close(fd);

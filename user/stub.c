@@ -8,7 +8,6 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "attach.h"
@@ -120,14 +119,6 @@ static int load_empty(void)
 	return fd < 0 ? -errno : fd;
 }
 
-static uint64_t now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * XP_NS_PER_S + now.tv_nsec;
-}
-
 /* The quickest of some rounds: others may be at work on this machine. */
 static double hit_ns(void (*slot)(void))
 {
@@ -136,12 +127,12 @@ static double hit_ns(void (*slot)(void))
 	for (int i = 0; i < WARM_HITS; i++)
 		slot();
 	for (int round = 0; round < ROUNDS; round++) {
-		uint64_t begin = now_ns();
+		uint64_t begin = xp_now_ns();
 		double ns;
 
 		for (int i = 0; i < ROUND_HITS; i++)
 			slot();
-		ns = (double)(now_ns() - begin) / ROUND_HITS;
+		ns = (double)(xp_now_ns() - begin) / ROUND_HITS;
 		best = round && best < ns ? best : ns;
 	}
 	return best;

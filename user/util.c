@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdarg.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 enum xp_log_level xp_log_level = XP_LOG_NORMAL;
@@ -56,6 +57,14 @@ void xp_debug(const char *format, ...)
 	va_start(args, format);
 	log_line("", format, args);
 	va_end(args);
+}
+
+uint64_t xp_now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * XP_NS_PER_S + (uint64_t)now.tv_nsec;
 }
 
 int xp_write_all(int fd, const void *data, size_t size)

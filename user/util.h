@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#define XP_NS_PER_S 1000000000ull
 #define XP_ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
 #define XP_MIN(a, b) ((a) < (b) ? (a) : (b))
 #define XP_MAX(a, b) ((a) > (b) ? (a) : (b))
@@ -33,6 +34,9 @@ void xp_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void xp_warn(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void xp_info(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void xp_debug(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* CLOCK_MONOTONIC, ns. */
+uint64_t xp_now_ns(void);
 
 /* Writes all of it, -errno otherwise. */
 int xp_write_all(int fd, const void *data, size_t size);
