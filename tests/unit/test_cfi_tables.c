@@ -318,11 +318,11 @@ static void test_memory_hog(void **state)
 	xp_cfi_tables_free(tables);
 }
 
-/* Tables of 17 MB: two fit. */
+/* Tables of 13 MB: two fit. */
 static void test_oldest_is_forgotten(void **state)
 {
 	struct xp_cfi_tables *tables = start();
-	int fd = big_cfi_elf(32768, 62);
+	int fd = big_cfi_elf(24576, 62);
 
 	(void)state;
 	for (size_t i = 0; i < 2; i++)
