@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -16,8 +17,12 @@
 #include "cfi_worker.h"
 #include "util.h"
 
-/* More than one, so that the process is not idle until we collect. */
+/*
+ * What is with the process cannot be overtaken any more: more than one file, so that it is not idle until we collect,
+ * but no more than so many bytes of them. A foreign file is alone there: it may take all the time that a file may.
+ */
 #define SENT_MAX 8
+#define SENT_BYTES_MAX (8u << 20)
 #define OPEN_TRIES 10
 
 struct entry {
@@ -26,6 +31,7 @@ struct entry {
 	uint64_t again_ns; /* XP_CFI_ABSENT: from then on (CLOCK_MONOTONIC) it may be asked for again; 0: never */
 	enum xp_cfi_state state;
 	uint8_t failures; /* to open it */
+	bool is_foreign;  /* as far as it is known: it was asked for once */
 };
 
 /* A file that waits for its table. */
@@ -33,6 +39,8 @@ struct job {
 	struct job *next;
 	uint64_t id;
 	size_t entry;
+	uint64_t bytes; /* of the file */
+	bool is_foreign;
 	int fd;
 	char path[];
 };
@@ -42,9 +50,9 @@ struct xp_cfi_tables {
 	size_t entry_count;
 	size_t bytes;	  /* of all tables */
 	uint64_t clock;	  /* counts uses */
-	struct job *jobs; /* in the order of asking; the first sent_count are with the process */
-	struct job **end;
+	struct job *jobs; /* the first sent_count are with the process, the others in the order of is_behind() */
 	size_t job_count;
+	size_t foreign_count; /* of these */
 	size_t sent_count;
 	uint64_t last_id;
 	int finished; /* not yet told by xp_cfi_tables_collect() */
@@ -74,7 +82,7 @@ static void forget(struct xp_cfi_tables *tables, struct entry *entry)
 {
 	tables->bytes -= xp_cfi_table_bytes(entry->table);
 	xp_cfi_table_free(entry->table);
-	*entry = (struct entry){ 0 };
+	*entry = (struct entry){ .is_foreign = entry->is_foreign };
 }
 
 /* Of all but `kept`, until the rest fits. */
@@ -97,14 +105,60 @@ static void forget_oldest(struct xp_cfi_tables *tables, const struct entry *kept
 
 /* ---- jobs ---- */
 
+/* The small ones first, which most samples wait for (libc behind a compiler), and all that is foreign behind. */
+static bool is_behind(const struct job *job, const struct job *other)
+{
+	return job->is_foreign == other->is_foreign ? job->bytes > other->bytes : job->is_foreign;
+}
+
+static void insert_job(struct xp_cfi_tables *tables, struct job *job)
+{
+	struct job **at = &tables->jobs;
+
+	for (size_t i = 0; i < tables->sent_count; i++)
+		at = &(*at)->next;
+	while (*at && !is_behind(*at, job))
+		at = &(*at)->next;
+	job->next = *at;
+	*at = job;
+	tables->job_count++;
+	tables->foreign_count += job->is_foreign;
+}
+
+/* Of a file that neither root nor who records has made. */
+static bool is_foreign(const struct stat *st)
+{
+	return st->st_uid && st->st_uid != geteuid();
+}
+
+/* NULL, and errno says why. */
+static struct job *new_job(const char *path, int fd)
+{
+	struct job *job;
+	struct stat st;
+
+	if (fstat(fd, &st))
+		return NULL;
+	job = calloc(1, sizeof(*job) + strlen(path) + 1);
+	if (!job)
+		return NULL;
+	strcpy(job->path, path);
+	job->bytes = (uint64_t)st.st_size;
+	job->is_foreign = is_foreign(&st);
+	job->fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+	if (job->fd >= 0)
+		return job;
+	free(job);
+	return NULL;
+}
+
 static void remove_first_job(struct xp_cfi_tables *tables)
 {
 	struct job *job = tables->jobs;
 
 	tables->jobs = job->next;
-	if (!job->next)
-		tables->end = &tables->jobs;
 	tables->job_count--;
+	tables->foreign_count -= job->is_foreign;
 	if (tables->sent_count)
 		tables->sent_count--;
 	close(job->fd);
@@ -174,17 +228,29 @@ static void bury(struct xp_cfi_tables *tables)
 	tables->sent_count = 0;
 }
 
+static uint64_t sent_weight(const struct job *job)
+{
+	return job->is_foreign ? SENT_BYTES_MAX : XP_MIN(job->bytes, (uint64_t)SENT_BYTES_MAX);
+}
+
+static bool may_send(const struct xp_cfi_tables *tables, const struct job *job, uint64_t sent_bytes)
+{
+	return !tables->sent_count ||
+	       (tables->sent_count < SENT_MAX && sent_bytes + sent_weight(job) <= SENT_BYTES_MAX);
+}
+
 /* Sends what may be sent. An error of the process itself shows when its answers are read. */
 static int send_jobs(struct xp_cfi_tables *tables)
 {
 	struct job *job = tables->jobs;
+	uint64_t sent_bytes = 0;
 	int err = 0;
 
 	if (job && tables->socket < 0)
 		err = start(tables);
-	for (size_t i = 0; i < tables->sent_count; i++)
-		job = job->next;
-	while (!err && job && tables->sent_count < SENT_MAX) {
+	for (size_t i = 0; i < tables->sent_count; i++, job = job->next)
+		sent_bytes += sent_weight(job);
+	while (!err && job && may_send(tables, job, sent_bytes)) {
 		struct xp_cfi_request request = { .id = job->id };
 		size_t bytes = offsetof(struct xp_cfi_request, path) + strlen(job->path) + 1;
 
@@ -192,6 +258,7 @@ static int send_jobs(struct xp_cfi_tables *tables)
 		if (xp_cfi_send(tables->socket, &request, bytes, job->fd) < 0)
 			break;
 		tables->sent_count++;
+		sent_bytes += sent_weight(job);
 		job = job->next;
 	}
 	return err;
@@ -230,7 +297,6 @@ int xp_cfi_tables_new(struct xp_cfi_tables **tables)
 	*tables = NULL;
 	if (!new)
 		return -ENOMEM;
-	new->end = &new->jobs;
 	new->socket = -1;
 	new->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	err = new->epoll_fd < 0 ? -errno : start(new);
@@ -288,28 +354,28 @@ int xp_cfi_tables_ask(struct xp_cfi_tables *tables, const struct xp_file *file, 
 		entry->again_ns = ++entry->failures < OPEN_TRIES ? xp_now_ns() + XP_CFI_AGAIN_NS : 0;
 		return 0;
 	}
-	if (!xp_cfi_tables_have_room(tables))
-		return -EAGAIN;
-	job = malloc(sizeof(*job) + strlen(path) + 1);
+	job = new_job(path, fd);
 	if (!job)
-		return -ENOMEM;
-	*job = (struct job){ .id = ++tables->last_id, .entry = file->index, .fd = fcntl(fd, F_DUPFD_CLOEXEC, 0) };
-	if (job->fd < 0) {
-		free(job);
 		return -errno;
+	entry->is_foreign = job->is_foreign;
+	if (!xp_cfi_tables_have_room(tables, file)) {
+		close(job->fd);
+		free(job);
+		return -EAGAIN;
 	}
-	strcpy(job->path, path);
-	*tables->end = job;
-	tables->end = &job->next;
-	tables->job_count++;
+	job->id = ++tables->last_id;
+	job->entry = file->index;
+	insert_job(tables, job);
 	entry->state = XP_CFI_BUILDING;
 	serve_jobs(tables);
 	return 0;
 }
 
-bool xp_cfi_tables_have_room(const struct xp_cfi_tables *tables)
+bool xp_cfi_tables_have_room(const struct xp_cfi_tables *tables, const struct xp_file *file)
 {
-	return tables->job_count < XP_CFI_WAITING_MAX;
+	bool is_foreign = file->index < tables->entry_count && tables->entries[file->index].is_foreign;
+
+	return tables->job_count < XP_CFI_WAITING_MAX && (!is_foreign || tables->foreign_count < XP_CFI_FOREIGN_MAX);
 }
 
 int xp_cfi_tables_fd(const struct xp_cfi_tables *tables)

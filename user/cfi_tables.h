@@ -3,6 +3,10 @@
  * The unwind tables (cfi_table.h) of the files of a recording: each is made once, by another process (cfi_worker.h),
  * while the caller goes on, and kept as long as there is room for it. Nothing here waits for that process. It may die:
  * the file that it was at has no table then, and another process does the rest.
+ *
+ * Whoever runs a program has a table made of a file of his own, and chooses how long that takes (cfi_worker.h bounds
+ * it for each): such foreign files, which belong neither to root nor to who records, go one at a time and behind all
+ * others, and cannot take all the room to wait. Of the others the smallest is next.
  */
 #ifndef XPROF_CFI_TABLES_H
 #define XPROF_CFI_TABLES_H
@@ -16,6 +20,7 @@
 #define XP_CFI_TABLES_BYTES_MAX (32u << 20)
 /* So many files wait, each with a descriptor. */
 #define XP_CFI_WAITING_MAX 256
+#define XP_CFI_FOREIGN_MAX 192 /* of these */
 #define XP_CFI_AGAIN_NS 1000000000ull
 
 enum xp_cfi_state {
@@ -38,11 +43,11 @@ enum xp_cfi_state xp_cfi_tables_get(struct xp_cfi_tables *tables, const struct x
  * Asks for the table of a file that is XP_CFI_UNASKED; nothing happens for others. fd: the file, open for reading,
  * which the process may then read whatever its owner and mode; it stays the caller's. Negative: it cannot be opened,
  * and is XP_CFI_ABSENT at once, but some times becomes XP_CFI_UNASKED again after XP_CFI_AGAIN_NS. -EAGAIN: too many
- * are waiting, ask again later; -ENOMEM; those of dup(2).
+ * are waiting, ask again later; -ENOMEM; those of dup(2) and fstat(2).
  */
 int xp_cfi_tables_ask(struct xp_cfi_tables *tables, const struct xp_file *file, int fd);
-/* Whether one more file may wait. */
-bool xp_cfi_tables_have_room(const struct xp_cfi_tables *tables);
+/* Whether this file may wait, as far as it is known whose it is: otherwise asking says so. */
+bool xp_cfi_tables_have_room(const struct xp_cfi_tables *tables, const struct xp_file *file);
 /* Readable when xp_cfi_tables_collect() has something to do. It remains the tables'. */
 int xp_cfi_tables_fd(const struct xp_cfi_tables *tables);
 /* Takes what is finished: how many files have become XP_CFI_READY or XP_CFI_ABSENT that were XP_CFI_BUILDING. */

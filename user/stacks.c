@@ -72,9 +72,9 @@ void xp_stacks_free(struct xp_stacks *stacks)
 	free(stacks);
 }
 
-static bool may_ask(struct xp_stacks *stacks)
+static bool may_ask(struct xp_stacks *stacks, const struct xp_file *file)
 {
-	return xp_cfi_tables_have_room(stacks->tables) && xp_allowance_is_left(&stacks->opening, xp_now_ns());
+	return xp_cfi_tables_have_room(stacks->tables, file) && xp_allowance_is_left(&stacks->opening, xp_now_ns());
 }
 
 bool xp_stacks_pending(struct xp_stacks *stacks, const struct xp_file *file)
@@ -82,7 +82,7 @@ bool xp_stacks_pending(struct xp_stacks *stacks, const struct xp_file *file)
 	const struct xp_cfi_table *table;
 	enum xp_cfi_state state = xp_cfi_tables_get(stacks->tables, file, &table);
 
-	return state == XP_CFI_BUILDING || (state == XP_CFI_UNASKED && !may_ask(stacks));
+	return state == XP_CFI_BUILDING || (state == XP_CFI_UNASKED && !may_ask(stacks, file));
 }
 
 static int ask(struct xp_stacks *stacks, pid_t pid, const struct xp_vma *vma)
@@ -93,7 +93,7 @@ static int ask(struct xp_stacks *stacks, pid_t pid, const struct xp_vma *vma)
 
 	if (vma->file->kind != XP_FILE_DISK && vma->file->kind != XP_FILE_VDSO)
 		return 0;
-	if (xp_cfi_tables_get(stacks->tables, vma->file, &table) != XP_CFI_UNASKED || !may_ask(stacks))
+	if (xp_cfi_tables_get(stacks->tables, vma->file, &table) != XP_CFI_UNASKED || !may_ask(stacks, vma->file))
 		return 0;
 	begin_ns = xp_now_ns();
 	fd = xp_mapped_file_open(pid, vma);

@@ -294,6 +294,59 @@ static void test_endless(void **state)
 	xp_cfi_tables_free(tables);
 }
 
+/* What is not with the process yet is overtaken by what is smaller. */
+static void test_smallest_first(void **state)
+{
+	struct xp_cfi_tables *tables = start();
+	int slow = big_cfi_elf(1, 2000000), small = big_cfi_elf(1, 2);
+
+	(void)state;
+	assert_int_equal(ftruncate(slow, 9 << 20), 0); /* alone with the process */
+	ask(tables, 0, slow);
+	ask(tables, 1, slow);
+	ask(tables, 2, small);
+	kill(worker_pid(), SIGKILL);
+	wait_for(tables, 2);
+	assert_int_equal(state_of(tables, 0), XP_CFI_ABSENT);
+	assert_int_equal(state_of(tables, 1), XP_CFI_BUILDING);
+	assert_int_equal(state_of(tables, 2), XP_CFI_READY);
+	close(slow);
+	close(small);
+	xp_cfi_tables_free(tables);
+}
+
+/* Files of others, as many as may wait and made to take all the time they may, let one of root's by, however large. */
+static void test_foreign(void **state)
+{
+	struct xp_cfi_tables *tables;
+	int foreign = big_cfi_elf(1, 2000000), plain = big_cfi_elf(1, 2);
+	const struct xp_file more = file_of(XP_CFI_FOREIGN_MAX), other = file_of(1000);
+
+	(void)state;
+	if (geteuid())
+		skip(); /* needs CAP_CHOWN */
+	tables = start();
+	assert_int_equal(fchown(foreign, 4711, 4711), 0);
+	assert_int_equal(ftruncate(plain, 16 << 20), 0);
+	for (size_t i = 0; i < XP_CFI_FOREIGN_MAX; i++)
+		ask(tables, i, foreign);
+	assert_true(xp_cfi_tables_have_room(tables, &more)); /* nobody knows whose it is */
+	assert_int_equal(xp_cfi_tables_ask(tables, &more, foreign), -EAGAIN);
+	assert_false(xp_cfi_tables_have_room(tables, &more));
+	assert_int_equal(state_of(tables, more.index), XP_CFI_UNASKED);
+	assert_true(xp_cfi_tables_have_room(tables, &other));
+	ask(tables, other.index, plain);
+	kill(worker_pid(), SIGKILL);
+	wait_for(tables, 2);
+	assert_int_equal(state_of(tables, 0), XP_CFI_ABSENT);
+	assert_int_equal(state_of(tables, 1), XP_CFI_BUILDING);
+	assert_int_equal(state_of(tables, other.index), XP_CFI_READY);
+	assert_true(xp_cfi_tables_have_room(tables, &more));
+	close(foreign);
+	close(plain);
+	xp_cfi_tables_free(tables);
+}
+
 /* libdw takes 8 bytes for each register up to the last one that is named: here 512 MiB. */
 static void test_memory_hog(void **state)
 {
@@ -412,6 +465,8 @@ int main(void)
 		cmocka_unit_test(test_mapped_file),
 		cmocka_unit_test(test_killed),
 		cmocka_unit_test(test_endless),
+		cmocka_unit_test(test_smallest_first),
+		cmocka_unit_test(test_foreign),
 		cmocka_unit_test(test_memory_hog),
 		cmocka_unit_test(test_oldest_is_forgotten),
 		cmocka_unit_test(test_too_many_rows),
