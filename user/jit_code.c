@@ -78,7 +78,9 @@ static int reserve_entry(struct xp_jit_code *code)
 static int charge(struct xp_jit_code *code, uint64_t bytes)
 {
 	bytes += xp_jit_pieces_bytes();
-	if (code->puts >= XP_JIT_CODES_MAX || bytes > *code->bytes_left) {
+	/* No more than it leaves the others: one process cannot have all, and the next one always has something. */
+	if (code->puts >= XP_JIT_CODES_MAX || bytes > *code->bytes_left ||
+	    code->bytes_taken + bytes > *code->bytes_left - bytes) {
 		code->refused++;
 		return -ENOSPC;
 	}

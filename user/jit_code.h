@@ -56,8 +56,9 @@ struct xp_jit_observer {
 struct xp_jit_code;
 
 /*
- * bytes_left: what all registries of a recording may still take in memory; outlives this one, which gives back what it
- * took. observer is copied; NULL: nobody listens. -ENOMEM.
+ * bytes_left: what all registries of a recording may still take in memory; outlives this one, which takes no more than
+ * it leaves there and gives back what it took: alone it has half of all, one of n as greedy an (n + 1)th. observer is
+ * copied; NULL: nobody listens. -ENOMEM.
  */
 int xp_jit_code_new(struct xp_jit_code **code, uint64_t *bytes_left, const struct xp_jit_observer *observer);
 void xp_jit_code_free(struct xp_jit_code *code);

@@ -355,13 +355,49 @@ static void test_memory(void **state)
 	for (; !err; what.start++)
 		err = xp_jit_code_load(f->code, &what, NULL);
 	assert_int_equal(err, -ENOSPC);
-	assert_in_range(xp_jit_code_count(f->code), 10, 100);
+	assert_in_range(xp_jit_code_count(f->code), 5, 100);
 	assert_int_equal(xp_jit_code_refused(f->code), 1);
 	/* What is known stays so, and is found. */
 	CHECK_AT(f, 0x1000, 1, "a");
 	assert_int_equal(
 	    xp_jit_code_load(f->code, &(struct xp_jit_load){ .start = 0x1000, .size = 1, .name = "a" }, NULL), 0);
 	f->bytes_left += aside;
+}
+
+/* As many as there is memory for. */
+static uint64_t fill(struct xp_jit_code *code)
+{
+	struct xp_jit_load what = { .start = 0x1000, .size = 1, .name = "a" };
+	int err = 0;
+
+	for (; !err; what.start++)
+		err = xp_jit_code_load(code, &what, NULL);
+	assert_int_equal(err, -ENOSPC);
+	return xp_jit_code_count(code);
+}
+
+/* One process that takes all it can get leaves as much to others, and each of these to the next. */
+static void test_shared_memory(void **state)
+{
+	const uint64_t all = 1 << 20, slack = all / 100;
+	uint64_t bytes_left = all;
+	struct xp_jit_code *codes[4];
+	uint64_t counts[4];
+
+	(void)state;
+	for (size_t i = 0; i < XP_ARRAY_SIZE(codes); i++) {
+		assert_int_equal(xp_jit_code_new(&codes[i], &bytes_left, NULL), 0);
+		counts[i] = fill(codes[i]);
+		assert_in_range(bytes_left, all >> (i + 1), (all >> (i + 1)) + slack);
+		assert_int_equal(xp_jit_code_refused(codes[i]), 1);
+	}
+	assert_in_range(counts[1], counts[0] / 2 - 2, counts[0] / 2 + 2);
+	/* What one gives back is for all. */
+	xp_jit_code_free(codes[0]);
+	assert_true(fill(codes[3]) > 2 * counts[3]);
+	for (size_t i = 1; i < XP_ARRAY_SIZE(codes); i++)
+		xp_jit_code_free(codes[i]);
+	assert_int_equal(bytes_left, all);
 }
 
 static void test_many_replacements(void **state)
@@ -476,6 +512,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_since, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_name, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_memory, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_shared_memory, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_many_replacements, setup, teardown),
 		cmocka_unit_test(test_model),
 	};
