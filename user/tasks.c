@@ -13,11 +13,11 @@
 #include "target.h"
 #include "util.h"
 
-#define TASK_ROOM 4096
+#define TASK_ROOM_MIN 4096
 
 int xp_tasks_init(struct xp_tasks *tasks)
 {
-	tasks->task_room = TASK_ROOM;
+	tasks->task_room = TASK_ROOM_MIN;
 	tasks->tasks = calloc(tasks->task_room, sizeof(*tasks->tasks));
 	return tasks->tasks ? 0 : -ENOMEM;
 }
@@ -63,14 +63,38 @@ struct xp_task *xp_tasks_find(const struct xp_tasks *tasks, pid_t pid)
 	return *slot_of(tasks, pid);
 }
 
+/* Chains stay short: pid_max may be four million. Without memory they grow instead. */
+static void grow(struct xp_tasks *tasks)
+{
+	struct xp_tasks larger = { .task_room = 2 * tasks->task_room };
+
+	if (tasks->task_count < tasks->task_room)
+		return;
+	larger.tasks = calloc(larger.task_room, sizeof(*larger.tasks));
+	if (!larger.tasks)
+		return;
+	for (size_t i = 0; i < tasks->task_room; i++) {
+		struct xp_task *task, *next;
+
+		for (task = tasks->tasks[i]; task; task = next) {
+			next = task->next;
+			task->next = NULL;
+			*slot_of(&larger, task->pid) = task;
+		}
+	}
+	free(tasks->tasks);
+	tasks->tasks = larger.tasks;
+	tasks->task_room = larger.task_room;
+}
+
 /* The task of pid, made when it is new. NULL: out of memory. */
 static struct xp_task *task_of(struct xp_tasks *tasks, pid_t pid)
 {
-	struct xp_task **slot = slot_of(tasks, pid);
-	struct xp_task *task = *slot;
+	struct xp_task *task = *slot_of(tasks, pid);
 
 	if (task)
 		return task;
+	grow(tasks);
 	task = calloc(1, sizeof(*task));
 	if (!task)
 		return NULL;
@@ -81,7 +105,8 @@ static struct xp_task *task_of(struct xp_tasks *tasks, pid_t pid)
 	}
 	task->pid = pid;
 	task->image_number = 1;
-	*slot = task;
+	*slot_of(tasks, pid) = task;
+	tasks->task_count++;
 	return task;
 }
 
@@ -351,6 +376,7 @@ static void on_end(struct xp_tasks *tasks, const struct xp_sideband_event *event
 		return;
 	}
 	*slot = task->next;
+	tasks->task_count--;
 	task_free(task);
 }
 

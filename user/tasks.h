@@ -56,6 +56,7 @@ struct xp_tasks {
 	struct xp_files files;
 	struct xp_task **tasks; /* hash */
 	size_t task_room;
+	size_t task_count;
 	struct xp_image **images; /* all that there were */
 	size_t image_count;
 	size_t image_room;

@@ -187,6 +187,37 @@ static void test_lost_end(void **state)
 	check_forgotten(*state, false);
 }
 
+/* More processes than there are places at first: each is found, with what it was called, until it is forgotten. */
+static void test_many(void **state)
+{
+	enum { COUNT = 20000, STEP = 211 };
+	struct xp_tasks tasks = { 0 };
+
+	(void)state;
+	assert_int_equal(xp_tasks_init(&tasks), 0);
+	for (int i = 1; i <= COUNT; i++) {
+		struct xp_sideband_event event = { .kind = XP_SIDEBAND_COMM, .pid = i * STEP, .tid = i * STEP };
+		char name[16];
+
+		snprintf(name, sizeof(name), "p%d", i);
+		event.text = name;
+		assert_int_equal(xp_tasks_event(&tasks, &event), 0);
+	}
+	assert_int_equal(tasks.task_count, COUNT);
+	assert_true(tasks.task_room >= COUNT);
+	for (int i = 1; i <= COUNT; i++) {
+		const struct xp_sideband_event exit = { .kind = XP_SIDEBAND_EXIT, .pid = i * STEP, .tid = i * STEP };
+		const struct xp_task *task = xp_tasks_find(&tasks, i * STEP);
+
+		assert_non_null(task);
+		assert_int_equal(atoi(task->comm + 1), i);
+		assert_int_equal(xp_tasks_event(&tasks, &exit), 0);
+		assert_null(xp_tasks_find(&tasks, i * STEP));
+	}
+	assert_int_equal(tasks.task_count, 0);
+	xp_tasks_free(&tasks);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -194,6 +225,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_same_program, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_end, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_lost_end, setup, teardown),
+		cmocka_unit_test(test_many),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
