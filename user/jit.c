@@ -82,6 +82,7 @@ static int open_registry(struct xp_jit *jit, unsigned int image)
 		.image = image - 1,
 		.to_the_letter = jit->jits->to_the_letter,
 		.start_tsc = jit->jits->start_tsc,
+		.bytes_left = &jit->jits->dump_bytes_left,
 	};
 	struct xp_jit_observer observer = { xp_jit_dump_out_load, xp_jit_dump_out_move, NULL };
 	int err = jit->jits->with_dumps ? xp_jit_dump_out_new(&jit->out, &options) : 0;

@@ -27,12 +27,13 @@
 struct xp_jits {
 	/* Set by the caller. */
 	const struct xp_clock *clock;
-	uint64_t bytes_left; /* XP_JIT_BYTES_LEFT */
-	bool jvm_attach;     /* ask JVMs for perf maps */
-	bool with_dumps;     /* write jitdumps, too */
-	bool to_the_letter;  /* of their specification, which perf does not take */
-	int dir_fd;	     /* there */
-	uint64_t start_tsc;  /* of the recording */
+	uint64_t bytes_left;	  /* XP_JIT_BYTES_LEFT */
+	bool jvm_attach;	  /* ask JVMs for perf maps */
+	bool with_dumps;	  /* write jitdumps, too */
+	uint64_t dump_bytes_left; /* then: XP_JIT_DUMP_OUT_ALL_BYTES_MAX */
+	bool to_the_letter;	  /* of their specification, which perf does not take */
+	int dir_fd;		  /* there */
+	uint64_t start_tsc;	  /* of the recording */
 	/*
 	 * Or NULL: lets the caller know, by xp_jit_told(), whenever the process runs this place of the file.
 	 * Errors are not heard of: it is looked at every second anyway.

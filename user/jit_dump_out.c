@@ -30,6 +30,7 @@ struct xp_jit_dump_out {
 	struct xp_jitdump *dump;
 	struct xp_jit_dump_out_counts counts;
 	struct xp_jit_dump_out_counts unsafe; /* of these, what an error would take back */
+	uint64_t charged_bytes;		      /* of the file, taken from options.bytes_left */
 	uint64_t granted_bytes;		      /* the file may be so long as far as the disk is concerned */
 	uint64_t whole_bytes;		      /* of the file when it was last looked at */
 	uint8_t *lost;			      /* bits: code that was not written, whose moves are not, either */
@@ -222,6 +223,26 @@ static bool disk_has_room(struct xp_jit_dump_out *out, uint64_t bytes)
 	return true;
 }
 
+/* What was written since the last call is taken from what all files may have. */
+static void charge(struct xp_jit_dump_out *out)
+{
+	uint64_t bytes = xp_jitdump_bytes(out->dump), more;
+
+	if (bytes <= out->charged_bytes)
+		return;
+	more = XP_MIN(bytes - out->charged_bytes, *out->options.bytes_left);
+	*out->options.bytes_left -= more;
+	out->charged_bytes += more;
+}
+
+/* In this file and in all of them, of which it leaves the others as much as it has. */
+static bool files_have_room(const struct xp_jit_dump_out *out, uint64_t bytes)
+{
+	uint64_t left = *out->options.bytes_left, after = xp_jitdump_bytes(out->dump) + bytes;
+
+	return after <= XP_JIT_DUMP_OUT_BYTES_MAX && bytes <= left && after <= left - bytes;
+}
+
 static bool has_room(struct xp_jit_dump_out *out, const struct xp_jit_load *load)
 {
 	uint64_t bytes = load->size + load->eh_frame_bytes + load->eh_frame_hdr_bytes + strlen(load->name);
@@ -229,8 +250,7 @@ static bool has_room(struct xp_jit_dump_out *out, const struct xp_jit_load *load
 	for (size_t i = 0; i < load->line_count; i++)
 		bytes += RECORD_BYTES + strlen(load->lines[i].file);
 	return (load->code || (load->size <= XP_JIT_DUMP_OUT_FILL_BYTES_MAX && fill(out))) &&
-	       bytes + RECORD_BYTES <= XP_JIT_DUMP_OUT_BYTES_MAX - xp_jitdump_bytes(out->dump) &&
-	       disk_has_room(out, bytes + RECORD_BYTES);
+	       files_have_room(out, bytes + RECORD_BYTES) && disk_has_room(out, bytes + RECORD_BYTES);
 }
 
 static int put_code(struct xp_jit_dump_out *out, uint32_t index, const struct xp_jit_load *load)
@@ -305,6 +325,7 @@ void xp_jit_dump_out_load(void *arg, uint32_t index, const struct xp_jit_load *l
 		return;
 	}
 	err = put_lines(out, load);
+	charge(out);
 	if (err == -ENOMEM) { /* and nothing was written */
 		lose(out, index);
 		return;
@@ -313,6 +334,7 @@ void xp_jit_dump_out_load(void *arg, uint32_t index, const struct xp_jit_load *l
 		err = put_unwinding(out, load);
 	if (!err)
 		err = put_code(out, index, load);
+	charge(out);
 	if (!err) {
 		count_function(out, !load->code);
 		return;
@@ -335,10 +357,10 @@ void xp_jit_dump_out_move(void *arg, uint32_t index, uint64_t tsc, uint64_t old_
 	};
 	int err;
 
-	if (out->err || !out->dump || is_lost(out, index) ||
-	    XP_JIT_DUMP_OUT_BYTES_MAX - xp_jitdump_bytes(out->dump) < RECORD_BYTES)
+	if (out->err || !out->dump || is_lost(out, index) || !files_have_room(out, RECORD_BYTES))
 		return;
 	err = xp_jitdump_move(out->dump, timestamp_of(out, tsc), &move);
+	charge(out);
 	if (err) {
 		fail(out, err);
 		return;
@@ -356,13 +378,16 @@ int xp_jit_dump_out_close(struct xp_jit_dump_out *out, uint64_t tsc, struct xp_j
 		err = xp_jitdump_close(out->dump, timestamp_of(out, tsc));
 		if (!err)
 			err = xp_jitdump_flush(out->dump);
+		charge(out);
 		if (err)
 			fail(out, err);
 	}
 	out->counts.bytes = out->counts.functions ? xp_jitdump_bytes(out->dump) : 0;
 	*counts = out->counts;
-	if (out->fd >= 0 && !out->counts.bytes)
+	if (out->fd >= 0 && !out->counts.bytes) {
 		unlinkat(out->options.dir_fd, out->name, 0); /* the disk took no function */
+		*out->options.bytes_left += out->charged_bytes;
+	}
 	if (out->fd >= 0 && close(out->fd) && !err)
 		err = -errno;
 	out->fd = -1;

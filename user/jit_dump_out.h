@@ -17,6 +17,8 @@
 
 /* The file's size: what a target makes of its code is its own choice. */
 #define XP_JIT_DUMP_OUT_BYTES_MAX (1ull << 30)
+/* And of all files of a recording, however many processes there are. */
+#define XP_JIT_DUMP_OUT_ALL_BYTES_MAX (4ull << 30)
 /* Code whose bytes nobody knows is written as so many int3 (perf takes no less than all its bytes); more is not. */
 #define XP_JIT_DUMP_OUT_FILL_BYTES_MAX (1u << 20)
 
@@ -28,12 +30,17 @@ struct xp_jit_dump_out_options {
 	unsigned int image; /* 0 the first that has this pid, 1 the next (after exec, or when the pid is used again) */
 	uint64_t start_tsc; /* of the recording: code that is older is as old as it */
 	bool to_the_letter; /* version 2, unwinding data in the text's order: perf takes neither */
+	/*
+	 * What all files may still grow by, at first XP_JIT_DUMP_OUT_ALL_BYTES_MAX; outlives this one, which takes no
+	 * more than it leaves the others.
+	 */
+	uint64_t *bytes_left;
 };
 
 struct xp_jit_dump_out_counts {
 	uint64_t functions;
 	uint64_t functions_filled; /* of these, without their bytes */
-	uint64_t functions_lost;   /* not written: no room in the file or on the disk, too large */
+	uint64_t functions_lost;   /* not written: no room in the file, in all files or on the disk; too large */
 	uint64_t moves;
 	uint64_t bytes; /* of the file; 0: there is none */
 };

@@ -119,6 +119,7 @@ static int prepare_samples(struct xp_recording *rec)
 		.bytes_left = XP_JIT_BYTES_LEFT,
 		.jvm_attach = rec->options->jvm_attach,
 		.with_dumps = !rec->options->no_perf_data,
+		.dump_bytes_left = XP_JIT_DUMP_OUT_ALL_BYTES_MAX,
 		.to_the_letter = rec->options->jitdump_version == 2,
 		.dir_fd = rec->outdir.fd,
 		.start_tsc = rec->start_tsc,

@@ -27,6 +27,7 @@
 struct fixture {
 	char dir[64];
 	int dir_fd;
+	uint64_t bytes_left; /* for all files */
 	struct xp_jit_dump_out *out;
 	struct xp_jit_dump_out_counts counts;
 	struct xp_file_view view;
@@ -34,7 +35,7 @@ struct fixture {
 
 static void begin(struct fixture *f, unsigned int image)
 {
-	const struct xp_jit_dump_out_options options = { f->dir_fd, PID, image, START, false };
+	const struct xp_jit_dump_out_options options = { f->dir_fd, PID, image, START, false, &f->bytes_left };
 
 	assert_int_equal(xp_jit_dump_out_new(&f->out, &options), 0);
 }
@@ -48,6 +49,7 @@ static int setup(void **state)
 	assert_non_null(mkdtemp(f->dir));
 	f->dir_fd = open(f->dir, O_RDONLY | O_DIRECTORY);
 	assert_true(f->dir_fd >= 0);
+	f->bytes_left = XP_JIT_DUMP_OUT_ALL_BYTES_MAX;
 	begin(f, 0);
 	*state = f;
 	return 0;
@@ -227,7 +229,8 @@ static void test_to_the_letter(void **state)
 	static const uint8_t laid[] = {
 		1, 0x1b, 3, 0x3b, 0x10, 0, 0, 0, 1, 0, 0, 0, 0x98, 0xff, 0xff, 0xff, 0x2c, 0, 0, 0, /* the header */
 	};
-	const struct xp_jit_dump_out_options options = { ((struct fixture *)*state)->dir_fd, PID, 1, START, true };
+	struct fixture *f = *state;
+	const struct xp_jit_dump_out_options options = { f->dir_fd, PID, 1, START, true, &f->bytes_left };
 	struct xp_jit_load one = { .tsc = 2000,
 				   .start = BASE,
 				   .size = sizeof(code),
@@ -237,7 +240,6 @@ static void test_to_the_letter(void **state)
 				   .eh_frame_bytes = sizeof(frame),
 				   .eh_frame_hdr = header,
 				   .eh_frame_hdr_bytes = sizeof(header) };
-	struct fixture *f = *state;
 	const uint8_t *data;
 
 	xp_jit_dump_out_free(f->out);
@@ -296,6 +298,41 @@ static void test_bound(void **state)
 	assert_int_equal(f->counts.functions, 2);
 	assert_int_equal(f->counts.functions_lost, 1);
 	free((void *)one.code);
+}
+
+/* What all files may have: one leaves the next as much as it takes; what found no room is counted, moves are left out.
+ */
+static void test_bound_of_all(void **state)
+{
+	enum { ALL = 1 << 20, SLACK = 1000, LOADS = 10000 };
+	struct fixture *f = *state;
+	uint64_t before;
+
+	f->bytes_left = ALL;
+	for (uint32_t i = 0; i < LOADS; i++)
+		load(f, i, 2000, "f", true);
+	before = f->bytes_left;
+	xp_jit_dump_out_move(f->out, 0, 3000, BASE, BASE - 0x1000, sizeof(code));
+	assert_in_range(before - f->bytes_left, 0, SLACK);
+	close_all(f, 0);
+	assert_in_range(f->counts.bytes, ALL / 2 - SLACK, ALL / 2);
+	assert_int_equal(f->bytes_left, ALL - f->counts.bytes);
+	assert_in_range(f->counts.functions, 1000, LOADS / 2);
+	assert_int_equal(f->counts.functions_lost, LOADS - f->counts.functions);
+	xp_file_view_close(&f->view);
+	xp_jit_dump_out_free(f->out);
+	unlinkat(f->dir_fd, "jit-4711.dump", 0);
+	/* Another image, which comes when nothing is left, and then there is again. */
+	before = f->bytes_left;
+	f->bytes_left = 10;
+	begin(f, 1);
+	load(f, 0, 2000, "f", true);
+	f->bytes_left = before;
+	load(f, 1, 2000, "f", true);
+	close_all(f, 0);
+	assert_int_equal(f->counts.functions, 1);
+	assert_int_equal(f->counts.functions_lost, 1);
+	assert_int_equal(before - f->bytes_left, f->counts.bytes);
 }
 
 /* A name that is taken: nothing is overwritten, no link followed, and all is counted. */
@@ -376,8 +413,9 @@ static void test_full_disk(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(test_no_code),	  TEST(test_records), TEST(test_images),    TEST(test_lines_and_unwinding),
-		TEST(test_to_the_letter), TEST(test_bound),   TEST(test_too_large), TEST(test_taken),
+		TEST(test_no_code),	  TEST(test_records),	   TEST(test_images),	 TEST(test_lines_and_unwinding),
+		TEST(test_to_the_letter), TEST(test_bound),	   TEST(test_too_large), TEST(test_taken),
+		TEST(test_to_the_letter), TEST(test_bound_of_all), TEST(test_too_large), TEST(test_taken),
 		TEST(test_full_disk),
 	};
 

@@ -57,6 +57,7 @@ static int setup(void **state)
 	assert_int_equal(xp_space_map(world->space, &(struct xp_vma){ CODE, 2 * CODE, 0, &world->anon }), 0);
 	world->image = (struct xp_image){ .pid = world->child, .number = 1 };
 	world->jits.jits = (struct xp_jits){ .clock = &clock_of_test, .bytes_left = 1 << 20, .with_dumps = true };
+	world->jits.jits.dump_bytes_left = XP_JIT_DUMP_OUT_ALL_BYTES_MAX;
 	world->jits.jits.dir_fd = open(world->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	assert_true(world->jits.jits.dir_fd >= 0);
 	*state = world;
