@@ -219,6 +219,9 @@ static bool by_cfa(struct walk *walk, uint64_t cfa, uint64_t saved)
 		return ends(walk, XP_UNWIND_LOOP);
 	if (!read_word(walk, cfa - 8, &ip))
 		return false;
+	/* Outermost frames were called by nobody; a sampled function was, unless it is just leaving its frame behind. */
+	if (!ip && !walk->is_return)
+		return ends(walk, XP_UNWIND_BAD_RETURN);
 	/* In an epilogue the tables still name the place from which it was popped already: what is below sp is free. */
 	if (ip && saved && saved >= walk->sp && !read_word(walk, saved, &bp))
 		return false;

@@ -13,7 +13,7 @@ import house
 
 GENERATOR = house.OUTPUT / "tests" / "format" / "profile_gen"
 PERIOD_US = 10101
-DISK, ANON, VDSO = 0, 1, 2
+DISK, ANON, VDSO = 0, 1, 3
 PAGE = 4096
 
 PROGRAM = r"""

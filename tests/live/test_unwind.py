@@ -154,7 +154,7 @@ PROGRAMS = {
     "node": [
         "node",
         "-e",
-        "f = n => n < 2 ? n : f(n - 1) + f(n - 2); f(32); for (i = 0; i < 300; i++) JSON.stringify([...Array(2000).keys()])",
+        "f = n => n < 2 ? n : f(n - 1) + f(n - 2); f(37); for (i = 0; i < 1500; i++) JSON.stringify([...Array(2000).keys()])",
     ],
 }
 
@@ -281,6 +281,8 @@ def test_same_as_gdb(stacks, tmp_path, name):
         # gdb goes on into what is no code.
         code = [any(start <= pc < stop for start, stop in result["code"]) for pc in theirs]
         theirs = theirs[: code.index(False)] if False in code else theirs
+        # What ended early, as in the last instruction of an unwinder that has left its frame, must be right so far.
+        theirs = theirs if end == "complete" else theirs[: len(ours)]
         assert [int(pc, 16) for pc in ours] == theirs, (end, ours, list(map(hex, theirs)))
         complete += end == "complete"
     assert complete >= 49, collections.Counter(end for end, *_ in result["ours"])
