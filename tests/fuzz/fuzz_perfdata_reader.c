@@ -18,6 +18,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 			abort();                                                                                       \
 	} while (0)
 
+#include "check_format.h"
+
 /* Behind bytes that the sanitizer knows of lies what it does not let be read. */
 static void check_record(const uint8_t *data, size_t size, const struct xp_perfdata_record *record)
 {
@@ -69,19 +71,6 @@ static int read_all(const uint8_t *data, size_t size, struct xp_violation *viola
 	return more;
 }
 
-static void check_formats(const uint8_t *data, size_t size, bool is_right)
-{
-	struct xp_report report = { 0 };
-	struct xp_finding finding;
-	FILE *out = fopen("/dev/null", "w");
-
-	CHECK(out);
-	CHECK(xp_format_perfdata.dump(data, size, out, &finding) == (is_right ? 0 : -EBADMSG));
-	fclose(out);
-	CHECK(!xp_format_perfdata.check(data, size, &report));
-	CHECK(report.finding_count <= 1 && (is_right || report.finding_count));
-}
-
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct xp_violation violation = { .text = "" };
@@ -89,7 +78,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	CHECK(!err || err == -EBADMSG);
 	CHECK(!err == !violation.text[0] && violation.offset <= size);
-	check_formats(data, size, !err);
+	check_format(&xp_format_perfdata, data, size, !err);
 	if (!err && xp_perfdata_rules_check(data, size, &violation))
 		CHECK(violation.offset <= size && violation.text[0]);
 	return 0;
