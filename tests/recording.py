@@ -45,7 +45,7 @@ def read_log(path, instr_map=None, version=None):
     tool = house.LlvmXray(version or house.LLVM_VERSIONS[-1])
     names = ["-symbolize", f"-instr_map={instr_map}"] if instr_map else []
     done = tool("convert", "-f", "yaml", *names, path)
-    assert done.returncode == 0, f"{tool.path} convert {path}:\n{done.stderr}"
+    assert done.returncode == 0, f"{tool.path} convert {path}: exit status {done.returncode}\n{done.stderr}"
     records = [Record(m) for m in map(RECORD.search, done.stdout.splitlines()) if m]
     listed = done.stdout.count("func-id:")
     assert len(records) == listed, f"{listed - len(records)} lines of llvm-xray's are not understood"

@@ -208,24 +208,28 @@ def test_output_on_a_read_only_disk(xprof, tmpfs, busy):
     assert_refused(done, directory, FAILED, "the file system is read-only: choose another with -o")
 
 
-def assert_readable(xprof, directory, target):
-    """The first part of the recording is there, complete in itself."""
+def assert_readable(xprof, directory, target, room):
+    """
+    The first part of the recording is there, complete in itself. It is read from a directory with room: llvm-xray maps
+    it, and of a tmpfs without a free page the holes of a mapped file (padding, in the log) are a bus error.
+    """
     (log,) = directory.glob("*.fdr")
     assert not list(directory.glob("*.spool")) and not list(directory.glob("*.part"))
     checked = xprof("check", directory)
     assert checked.returncode == 0, checked.stderr
+    copy = shutil.copy(log, room)
     for version in house.LLVM_VERSIONS:
-        assert len(recording.read_log(log, target.path, version)) > 1000
+        assert len(recording.read_log(copy, target.path, version)) > 1000
 
 
-def test_disk_full(xprof, record, tmpfs, busy):
+def test_disk_full(xprof, record, tmpfs, tmp_path, busy):
     target = busy()
     session = record("-p", target.pid, directory=tmpfs("size=1m") / "out")
     session.process.wait(60)
     recorded = session.finish()
     assert "No space left on device; make room there or give another -o" in recorded.messages
     assert recorded.status == FAILED
-    assert_readable(xprof, recorded.directory, target)
+    assert_readable(xprof, recorded.directory, target, tmp_path)
     recorded.adds_up()
     assert recorded.totals["lost"]["unstored"] > 0
     target.assert_unharmed()
@@ -255,7 +259,7 @@ def test_file_size_limit(xprof, record, tmp_path, busy):
     target.assert_unharmed()
     recovered = xprof("recover", recorded.directory)
     assert recovered.returncode == 0, recovered.stderr
-    assert_readable(xprof, recorded.directory, target)
+    assert_readable(xprof, recorded.directory, target, tmp_path)
 
 
 # The end of the target.
