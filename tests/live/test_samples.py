@@ -72,7 +72,10 @@ def cpu_of(output):
 
 
 def stolen_s():
-    """Time that the hypervisor took from all CPUs since boot: the kernel takes it for the process's, its timers do not."""
+    """
+    Time that the hypervisor took from all CPUs since boot, as far as it tells. A process is not charged with it, but
+    cpu-clock events count what is shorter than their period, for it only makes them late.
+    """
     return int(pathlib.Path("/proc/stat").read_text().split(None, 9)[8]) / os.sysconf("SC_CLK_TCK")
 
 
@@ -84,8 +87,8 @@ def stolen_before(monkeypatch):
 STOLEN = {"before": 0.0}
 
 
-# What a hypervisor takes from a virtual CPU delays its timer, and not every one tells how much it took: recordings here
-# were up to 8 % short of what the kernel accounts. Tests of who is sampled allow for that; the one of the time itself
+# Of what a hypervisor takes for longer, or does not tell, it is the other way round: recordings here were up to 8 % short
+# of what the kernel accounts. Tests of who is sampled allow for that; the one of the time itself
 # may try again.
 TOLERANCE = 0.12
 
@@ -139,13 +142,16 @@ def go(process):
 def test_cpu_time_and_shares(sampled, shares, threads):
     off = []
     for _ in range(4):
+        before = stolen_s()
         recorded = sampled("-F", "999", "--", shares, 2 / threads, threads)
         path = recorded.one()
         assert_work(path, shares)
-        off.append(profiles.Profile(path).seconds / cpu_of(recorded.output) - 1)
-        if abs(off[-1]) <= 0.03:
+        used = cpu_of(recorded.output)
+        stolen = (stolen_s() - before) / used
+        off.append((profiles.Profile(path).seconds / used - 1, stolen))
+        if -0.03 <= off[-1][0] <= 0.03 + stolen:
             return
-    assert not off, f"never within 3 % of the CPU time used: {off}"
+    assert not off, f"never within 3 % of the CPU time used, stolen time allowed for: {off}"
 
 
 def test_shares_as_libprofiler_sees_them(sampled, shares, tmp_path):
