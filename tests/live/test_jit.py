@@ -138,7 +138,7 @@ def test_lli(run, jit, tmp_path, version):
     done = jit(lli.pid)
     done.assert_hot("^hot_loop$")
     assert done.jit["functions"] == 2
-    assert not victim.orphans()
+    recording.wait_until(lambda: not victim.orphans(), lambda: f"left behind: {victim.orphans()}")
 
 
 def test_lli_from_its_start(xprof, record, tmp_path):
