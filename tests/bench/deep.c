@@ -1,21 +1,61 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
  * A program without frame pointers, to be built so: deep THREADS works in so many threads, each 30 calls deep above
- * libc's qsort, without a pause. Each line of standard input is answered with the rounds done since the start.
+ * libc's qsort, without a pause. Where it is deepest it watches the TSC: what took longer than it does by itself was
+ * interrupted, as in busy.c.
+ *
+ * Each line of standard input is answered with one of numbers, all since the start: the rounds done, the threads' CPU
+ * time in ns, and the number of interruptions of n to n + 1 quarters of a microsecond, for n from 0 to BINS - 1.
  */
+#include <inttypes.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
+#include <x86intrin.h>
 
 #define NUMBERS 100
 #define THREADS_MAX 256
+#define BINS 400
+#define BIN_NS 250
+#define COMPARE_NS_MAX 1000 /* what no comparison takes by itself */
+#define NS_PER_S 1000000000ull
 
 static _Atomic unsigned long rounds;
 static _Atomic unsigned long sink;
+static _Atomic uint64_t interruptions[BINS];
+static _Thread_local uint64_t last_tsc;
+static double ns_per_tick;
+
+static uint64_t now_ns(clockid_t clock)
+{
+	struct timespec now;
+
+	clock_gettime(clock, &now);
+	return now.tv_sec * NS_PER_S + now.tv_nsec;
+}
+
+/* From the TSC itself: a call of clock_gettime() would add stacks of its own. */
+static double measure_ns_per_tick(void)
+{
+	uint64_t begin_ns = now_ns(CLOCK_MONOTONIC), begin = __rdtsc(), took_ns;
+
+	do
+		took_ns = now_ns(CLOCK_MONOTONIC) - begin_ns;
+	while (took_ns < NS_PER_S / 20);
+	return (double)took_ns / (double)(__rdtsc() - begin);
+}
 
 static int compare(const void *a, const void *b)
 {
+	uint64_t now = __rdtsc();
+	double took_ns = (double)(now - last_tsc) * ns_per_tick;
+
+	last_tsc = now;
+	if (took_ns > COMPARE_NS_MAX && took_ns < BINS * BIN_NS)
+		interruptions[(int)took_ns / BIN_NS]++;
 	return *(const int *)a - *(const int *)b;
 }
 
@@ -28,6 +68,7 @@ __attribute__((noinline)) static int descend(int depth, volatile int *seed)
 		return descend(depth - 1, seed) + *seed % 2;
 	for (int i = 0; i < NUMBERS; i++)
 		numbers[i] = (i * 7919 + ++*seed) % 1000;
+	last_tsc = __rdtsc();
 	qsort(numbers, NUMBERS, sizeof(*numbers), compare);
 	return numbers[NUMBERS / 2];
 }
@@ -52,11 +93,15 @@ int main(int argc, char **argv)
 
 	if (threads < 1 || threads > THREADS_MAX)
 		return 2;
+	ns_per_tick = measure_ns_per_tick();
 	for (int i = 0; i < threads; i++)
 		if (pthread_create(&thread, NULL, work, NULL))
 			return 1;
 	while (fgets(line, sizeof(line), stdin)) {
-		printf("%lu\n", rounds);
+		printf("%lu %" PRIu64, rounds, now_ns(CLOCK_PROCESS_CPUTIME_ID));
+		for (int i = 0; i < BINS; i++)
+			printf(" %" PRIu64, atomic_load(&interruptions[i]));
+		putchar('\n');
 		fflush(stdout);
 	}
 	return 0;

@@ -29,8 +29,10 @@ STATS = pathlib.Path("/proc/sys/kernel/bpf_stats_enabled")
 TYPE_PERF_EVENT = 7  # BPF_PROG_TYPE_PERF_EVENT
 
 
-class Busy:
-    """busy.c while it runs."""
+class Watchful:
+    """A load that watches its clock: busy.c, or deep.c."""
+
+    KINDS = 1
 
     def __init__(self, process):
         self.process = process
@@ -40,7 +42,7 @@ class Busy:
         self.process.stdin.flush()
         answer = [int(x) for x in self.process.stdout.readline().split()]
         if not answer:
-            raise tracers.BenchError("busy has ended")
+            raise tracers.BenchError(f"{self.process.args[0]} has ended")
         return answer
 
     @contextlib.contextmanager
@@ -49,9 +51,16 @@ class Busy:
         rates = []
         before = self.numbers()
         yield rates
-        cpu_s, *counts = (b - a for a, b in zip(before, self.numbers()))
-        half = len(counts) // 2
-        rates += [[x / cpu_s * 1e9 for x in counts[:half]], [x / cpu_s * 1e9 for x in counts[half:]]]
+        cpu_ns, *counts = (b - a for a, b in zip(before, self.numbers()))
+        each = len(counts) // self.KINDS
+        for begin in range(0, len(counts), each):
+            rates.append([x / cpu_ns * 1e9 for x in counts[begin:begin + each]])
+
+
+class Busy(Watchful):
+    """busy.c while it runs."""
+
+    KINDS = 2
 
 
 @contextlib.contextmanager

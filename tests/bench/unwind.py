@@ -3,10 +3,11 @@
 What whole user stacks cost, beside `perf record --call-graph dwarf` and `fp`, of a program without frame pointers that
 keeps all CPUs busy.
 
-CPU time of a sample is the tool's own, user and system, from its start to its last file; of xprof also that of its BPF
-program, as the kernel measures it, and that of the making of unwind tables. perf's time in the interrupt is not counted,
-for nothing measures it. What all of it takes from the program shows in the program's throughput, in rounds that
-alternate with such without a tool. What perf needs afterwards, to unwind, is not counted either.
+A sample's CPU time has two parts, as in sampling.py. One is the tool's own, user and system, from its start to its last
+file; of xprof also that of the making of unwind tables. The other is paid by who is interrupted: there perf and the BPF
+program take the stack. The timer's interrupt, which no tool can save, is measured by itself and taken off. What perf
+needs afterwards, to unwind, is not counted. What all of it takes from the program shows in its throughput, in rounds
+that alternate with such without a tool.
 """
 import contextlib
 import os
@@ -25,40 +26,46 @@ CPU_LIMIT = 1 / 3
 DISK_LIMIT = 50
 
 
-class Load:
+class Load(sampling.Watchful):
     """deep.c while it runs."""
 
-    def __init__(self, process):
-        self.process = process
+    def numbers(self):
+        rounds, *rest = super().numbers()
+        self.rounds = rounds
+        return rest
 
-    def rounds(self):
-        self.process.stdin.write("\n")
-        self.process.stdin.flush()
-        answer = self.process.stdout.readline()
-        if not answer:
-            raise tracers.BenchError("deep has ended")
-        return int(answer)
+    @contextlib.contextmanager
+    def measured(self):
+        """Gives what becomes a Round when the block ends."""
+        result = Round()
+        begin = time.monotonic()
+        with self.watched() as result.rates:
+            before = self.rounds
+            yield result
+        result.throughput = (self.rounds - before) / (time.monotonic() - begin)
 
-    def throughput(self, seconds):
-        """Rounds a second."""
-        begin, before = time.monotonic(), self.rounds()
-        time.sleep(seconds)
-        return (self.rounds() - before) / (time.monotonic() - begin)
+
+class Round:
+    """What the load has seen for some time."""
+
+    def __init__(self):
+        self.throughput = 0.0  # of its own rounds a second
+        self.rates = []
 
 
 class Cost:
     def __init__(self):
-        self.throughput = 0.0
+        self.round = None
         self.samples = 0
         self.cpu_s = 0.0
-        self.bpf_s = 0.0
+        self.bpf_s = 0.0  # a part of the interruption
         self.bytes = 0
         self.perf_data_bytes = 0  # that xprof writes for perf's sake
         self.complete = None
 
     @property
-    def sample_us(self):
-        return (self.cpu_s + self.bpf_s) / max(self.samples, 1) * 1e6
+    def own_us(self):
+        return self.cpu_s / max(self.samples, 1) * 1e6
 
 
 def bpf_seconds(pid):
@@ -81,7 +88,8 @@ def xprof(load, hz, seconds):
         with tracers.running(argv, signal.SIGINT) as process:
             tracers.wait_until(lambda: "xprof: recording" in (DIR / "xprof.err").read_text() or process.poll() is not None,
                                "xprof record")
-            cost.throughput = load.throughput(seconds)
+            with load.measured() as cost.round:
+                time.sleep(seconds)
             cost.bpf_s = bpf_seconds(process.pid)
             process.send_signal(signal.SIGINT)
             recording.watch_end(process, directory)
@@ -104,7 +112,8 @@ def perf(way):
         try:
             with tracers.running(argv, signal.SIGINT, ok=(0, -signal.SIGINT)) as process:
                 time.sleep(0.5)
-                cost.throughput = load.throughput(seconds)
+                with load.measured() as cost.round:
+                    time.sleep(seconds)
                 process.send_signal(signal.SIGINT)
                 recording.wait(process)
             cost.samples, cost.bytes, cost.cpu_s = sampling.perf_samples(data), data.stat().st_size, recording.cpu_s
@@ -118,26 +127,48 @@ def perf(way):
 TOOLS = {"xprof": xprof, "perf dwarf": perf("dwarf"), "perf fp": perf("fp")}
 
 
+def plain(load, seconds):
+    with load.measured() as result:
+        time.sleep(seconds)
+    return result
+
+
+def timer_us(load, hz, seconds, before):
+    """The interruption by an event that nobody looks at."""
+    with tracers.running([DIR / "tick", hz]):
+        after = plain(load, seconds)
+    return sampling.interruption_us(after.rates, before.rates)
+
+
 def measure(table, load, hz, rounds, seconds):
     costs = {name: [] for name in TOOLS}
     overheads = {name: [] for name in TOOLS}
+    paid = {name: [] for name in TOOLS}
     for _ in range(rounds):
+        before = plain(load, seconds / 2)
+        timer = timer_us(load, hz, seconds / 2, before)
         for name, tool in TOOLS.items():
-            before = load.throughput(seconds / 2)
-            costs[name].append(tool(load, hz, seconds))
-            after = load.throughput(seconds / 2)
-            overheads[name].append(1 - costs[name][-1].throughput / ((before + after) / 2))
-    us = {name: statistics.median(c.sample_us for c in each) for name, each in costs.items()}
+            before = plain(load, seconds / 2)
+            cost = tool(load, hz, seconds)
+            after = plain(load, seconds / 2)
+            costs[name].append(cost)
+            overheads[name].append(1 - cost.round.throughput / ((before.throughput + after.throughput) / 2))
+            paid[name].append(max(sampling.interruption_us(cost.round.rates, before.rates) - timer, 0))
+    own = {name: statistics.median(c.own_us for c in each) for name, each in costs.items()}
+    paid = {name: statistics.median(each) for name, each in paid.items()}
+    us = {name: own[name] + paid[name] for name in TOOLS}
     overhead = {name: statistics.median(each) for name, each in overheads.items()}
     bytes_each = {name: statistics.median(c.bytes / max(c.samples, 1) for c in each) for name, each in costs.items()}
     what = f"unwinding at {hz} Hz"
     bpf_us = statistics.median(c.bpf_s / max(c.samples, 1) * 1e6 for c in costs["xprof"])
-    table.add(f"{what}: CPU time of a sample, us",
-              ", ".join(f"{name} {us[name]:.1f}" for name in TOOLS) + f"; of xprof's, in BPF {bpf_us:.1f}")
+    table.add(f"{what}: CPU time of a sample, us, its own and that of who is interrupted",
+              ", ".join(f"{name} {own[name]:.1f} + {paid[name]:.1f}" for name in TOOLS) +
+              f"; xprof's BPF program {bpf_us:.1f}")
     for name in ("perf dwarf", "perf fp"):
         value = us["xprof"] / us[name]
         limit = ("1/3", value <= CPU_LIMIT) if name == "perf dwarf" else ("", None)
         table.add(f"{what}: xprof / {name}, CPU time", f"{value:.2f}", *limit)
+        table.add(f"{what}: xprof / {name}, own CPU time", f"{own['xprof'] / own[name]:.2f}")
     value = bytes_each["perf dwarf"] / max(bytes_each["xprof"], 1e-9)
     also = statistics.median(c.perf_data_bytes / max(c.samples, 1) for c in costs["xprof"])
     table.add(f"{what}: bytes of a sample",
@@ -158,5 +189,8 @@ def bench(table, quick):
         sampling.STATS.write_text("1")
         process = stack.enter_context(tracers.running([DIR / "deep", len(os.sched_getaffinity(0))]))
         time.sleep(0.5)
+        load = Load(process)
+        for tool in TOOLS.values():  # what only a first time costs
+            tool(load, 99, 1)
         for hz in RATES_HZ:
-            measure(table, Load(process), hz, 1 if quick else 3, 3 if quick else 10)
+            measure(table, load, hz, 1 if quick else 3, 3 if quick else 10)
