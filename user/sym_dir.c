@@ -45,6 +45,13 @@ static int open_dir(struct xp_sym_dir *dir)
 	return dir->fd < 0 ? -errno : 0;
 }
 
+/* The labels of files that stand for no file. */
+static bool is_reserved(const char *label)
+{
+	return !strcmp(label, "jit") || !strcmp(label, "kernel") || !strcmp(label, "vdso") || !strcmp(label, "anon") ||
+	       !strcmp(label, "unknown");
+}
+
 void xp_sym_dir_label(char label[XP_SYM_LABEL_BYTES], const char *path)
 {
 	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
@@ -60,6 +67,8 @@ void xp_sym_dir_label(char label[XP_SYM_LABEL_BYTES], const char *path)
 		strcpy(label, "_");
 	if (label[0] == '.' || label[0] == '-')
 		label[0] = '_';
+	if (is_reserved(label))
+		strcat(label, "_");
 }
 
 bool xp_sym_dir_path_is_plain(const char *path)

@@ -22,7 +22,10 @@ struct xp_sym_dir {
 void xp_sym_dir_init(struct xp_sym_dir *dir, int parent_fd);
 void xp_sym_dir_close(struct xp_sym_dir *dir);
 
-/* The last part of a path, as it may stand in a name: without what is strange in one, and not too long. */
+/*
+ * The last part of a path, as it may stand in a name: without what is strange in one, not too long, and none of jit,
+ * kernel, vdso, anon and unknown, which are the labels of what has no file.
+ */
 void xp_sym_dir_label(char label[XP_SYM_LABEL_BYTES], const char *path);
 
 /*

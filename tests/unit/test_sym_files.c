@@ -327,6 +327,12 @@ static void test_labels(void **state)
 		{ "/x/\xff\x01\"'`;|&", "________" },
 		{ "/x/y (deleted)", "y" },
 		{ "/x/ (deleted)", "__deleted_" },
+		{ "/bin/jit", "jit_" },
+		{ "/boot/kernel", "kernel_" },
+		{ "/x/vdso (deleted)", "vdso_" },
+		{ "anon", "anon_" },
+		{ "unknown", "unknown_" },
+		{ "/x/kernel.so", "kernel.so" },
 	};
 	char label[XP_SYM_LABEL_BYTES], longest[5000];
 
