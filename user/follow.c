@@ -334,12 +334,10 @@ static void drop_probes(struct xp_recording *rec, pid_t pid)
 	rec->linker_count = kept;
 }
 
-/* Whether the program that was patched is not the one that runs since this TSC. */
-static bool lost_patches(const struct xp_recording *rec, pid_t pid, uint64_t tsc)
+/* Since what TSC the process has patched sleds; 0: it has none. */
+static uint64_t patched_since(const struct xp_recording *rec, pid_t pid)
 {
-	uint64_t since = rec->patch ? xp_patch_since(rec->patch, pid) : 0;
-
-	return since && since < tsc;
+	return rec->patch ? xp_patch_since(rec->patch, pid) : 0;
 }
 
 /* A followed process runs a new program. */
@@ -347,15 +345,16 @@ static int on_exec(struct xp_recording *rec, const struct xp_rec_task *task, uin
 {
 	pid_t pid = task->rec.pid;
 	struct xp_process *process = xp_processes_find(&rec->processes, pid);
+	uint64_t patched = patched_since(rec, pid);
 	int err;
 
 	/* It stands still at this exec, see xp_follow_launch_event(), or did. */
 	if (rec->launch.traced && pid == rec->launch.pid)
 		return 0;
-	/* The image was made when the program was already there: this is the record of its start. */
-	if (process && process->begin_tsc > tsc)
+	/* The image was made, or patched, when the program was already there: this is the record of its start. */
+	if (process && (process->begin_tsc > tsc || patched > tsc))
 		return 0;
-	if (((pid_t)task->rec.tid != pid && !rec->all_processes) || lost_patches(rec, pid, tsc))
+	if (((pid_t)task->rec.tid != pid && !rec->all_processes) || patched)
 		drop_probes(rec, pid);
 	if (process) {
 		err = xp_process_end(process);
