@@ -2,8 +2,8 @@
 /*
  * The program on perf sampling events: registers, kernel stack, and a snapshot of the user stack (or its frames, by
  * frame pointers) of the task that the event interrupted. perf runs such programs with interrupts off and never one
- * inside another on a CPU (bpf_prog_active), so they may build a record in memory of the CPU and copy only what it needs
- * into the ring.
+ * inside another on a CPU (bpf_prog_active), so they may build a record in memory of the CPU and copy only what it
+ * needs into the ring.
  */
 #include "common.bpf.h"
 
@@ -66,8 +66,7 @@ static __always_inline __u32 bytes_to_copy(struct task_struct *task, __u32 tid, 
 {
 	struct xp_stack_size *known = bpf_map_lookup_elem(&stack_sizes, &tid);
 	struct xp_stack_size size = { .bytes = XP_STACK_BYTES_MAX };
-	struct mm_struct *mm = task->mm;
-	__u64 start = mm ? mm->start_stack : 0;
+	__u64 start = BPF_CORE_READ(task, mm, start_stack); /* 0 when it cannot be read */
 	bool is_near_start = start - sp <= XP_STACK_BYTES_MAX;
 
 	if (known)
@@ -87,8 +86,8 @@ static __always_inline __u32 bytes_to_copy(struct task_struct *task, __u32 tid, 
 }
 
 /*
- * Copies the next piece. Non-zero: there is no more. A function of its own, and all that changes in memory: the verifier
- * looks at it once then, and not at every state that the loop around it may be in.
+ * Copies the next piece. Non-zero: there is no more. A function of its own, and all that changes in memory: the
+ * verifier looks at it once then, and not at every state that the loop around it may be in.
  */
 int copy_piece(__u32 piece)
 {
@@ -157,14 +156,15 @@ lost:
 	count_lost(XP_REC_SAMPLE);
 }
 
+/* The registers are the first of struct bpf_perf_event_data. */
 SEC("perf_event")
-int sample(struct bpf_perf_event_data *ctx)
+int sample(struct pt_regs *ctx)
 {
 	/* At the top: clang would merge later loads into a modified context pointer. */
-	__u64 ip = ctx->regs.ip, sp = ctx->regs.sp, bp = ctx->regs.bp;
+	__u64 ip = ctx->ip, sp = ctx->sp, bp = ctx->bp;
 	__u64 time = now();
 	__u64 pid_tgid = bpf_get_current_pid_tgid();
-	struct task_struct *task = bpf_get_current_task_btf();
+	struct task_struct *task = (struct task_struct *)bpf_get_current_task();
 	__u32 flags = 0, frames_bytes = 0;
 	struct sample *s;
 
@@ -179,15 +179,15 @@ int sample(struct bpf_perf_event_data *ctx)
 	s->head.user_frames = 0;
 	s->head.stack_bytes = 0;
 	s->head.stack_missing = 0;
-	if (task->flags & PF_KTHREAD)
-		flags |= XP_SAMPLE_KTHREAD | XP_SAMPLE_NO_USER;
-	else if (!task->mm)
-		flags |= XP_SAMPLE_NO_USER;
 	if (IN_KERNEL(ip)) {
-		struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(task);
+		struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(bpf_get_current_task_btf());
 		__u32 most = sample_stacks == XP_STACKS_NONE ? sizeof(__u64) : FRAMES_BYTES;
 
 		flags |= XP_SAMPLE_KERNEL;
+		if (BPF_CORE_READ(task, flags) & PF_KTHREAD)
+			flags |= XP_SAMPLE_KTHREAD | XP_SAMPLE_NO_USER;
+		else if (!BPF_CORE_READ(task, mm))
+			flags |= XP_SAMPLE_NO_USER;
 		s->head.kernel_frames = frames_of(bpf_get_stack(ctx, s->rest, most, 0));
 		frames_bytes = s->head.kernel_frames * sizeof(__u64);
 		if (frames_bytes > FRAMES_BYTES) /* never: for the verifier */

@@ -34,51 +34,62 @@ static __always_inline void record_task(struct task_struct *task, __u32 tid, __u
 	if (!rec)
 		return;
 	rec->rec.time = now();
-	rec->rec.pid = task->tgid;
+	rec->rec.pid = BPF_CORE_READ(task, tgid);
 	rec->rec.tid = tid;
 	rec->rec.word = xp_rec_word(0, kind);
 	rec->rec.sp = 0;
 	rec->ppid = ppid;
-	rec->exit_code = task->exit_code;
-	bpf_probe_read_kernel(rec->comm, sizeof(rec->comm), task->comm);
+	rec->exit_code = BPF_CORE_READ(task, exit_code);
+	bpf_core_read(rec->comm, sizeof(rec->comm), &task->comm);
 	bpf_ringbuf_submit(rec, BPF_RB_FORCE_WAKEUP);
 }
 
-SEC("tp_btf/sched_process_exec")
+/*
+ * Raw tracepoints: those with typed arguments (tp_btf) cost the loader, to find their types, and the verifier, to check
+ * each access by name, several times what all else does.
+ */
+SEC("raw_tp/sched_process_exec")
 int BPF_PROG(task_exec, struct task_struct *task, pid_t old_pid, struct linux_binprm *binprm)
 {
-	__u32 pid = task->tgid;
+	__u32 pid = BPF_CORE_READ(task, tgid);
 
-	if (exec_inode && binprm->file->f_inode->i_ino == exec_inode)
+	if (exec_inode && BPF_CORE_READ(binprm, file, f_inode, i_ino) == exec_inode)
 		follow(pid);
 	if (followed(pid))
 		record_task(task, old_pid, 0, XP_REC_EXEC);
 	return 0;
 }
 
-SEC("tp_btf/sched_process_fork")
+SEC("raw_tp/sched_process_fork")
 int BPF_PROG(task_fork, struct task_struct *parent, struct task_struct *child)
 {
-	/* Before the child's first instruction, so none of its events is missed. */
-	if (!follow_children || parent->tgid == child->tgid || !followed(parent->tgid))
+	__u32 ppid, pid;
+
+	if (!follow_children)
 		return 0;
-	follow(child->tgid);
-	record_task(child, child->pid, parent->tgid, XP_REC_FORK);
+	ppid = BPF_CORE_READ(parent, tgid);
+	pid = BPF_CORE_READ(child, tgid);
+	/* Before the child's first instruction, so none of its events is missed. */
+	if (ppid == pid || !followed(ppid))
+		return 0;
+	follow(pid);
+	record_task(child, BPF_CORE_READ(child, pid), ppid, XP_REC_FORK);
 	return 0;
 }
 
-SEC("tp_btf/sched_process_exit")
+SEC("raw_tp/sched_process_exit")
 int BPF_PROG(task_exit, struct task_struct *task)
 {
-	__u32 pid = task->tgid;
+	__u32 pid = BPF_CORE_READ(task, tgid);
+	__u32 tid = BPF_CORE_READ(task, pid);
 
 	if (!followed(pid))
 		return 0;
-	if (task->signal->live.counter) {
-		record_task(task, task->pid, 0, XP_REC_EXIT_THREAD);
+	if (BPF_CORE_READ(task, signal, live.counter)) {
+		record_task(task, tid, 0, XP_REC_EXIT_THREAD);
 		return 0;
 	}
-	record_task(task, task->pid, 0, XP_REC_EXIT_PROCESS);
+	record_task(task, tid, 0, XP_REC_EXIT_PROCESS);
 	bpf_map_delete_elem(&targets, &pid);
 	return 0;
 }

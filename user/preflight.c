@@ -216,7 +216,7 @@ static int load_nothing(enum bpf_prog_type type, unsigned int attach_type)
 }
 
 /*
- * Tracepoints with typed arguments: 5.5, commit 9e15db66136a, like all other programs on events a matter of
+ * Raw tracepoints: 4.17, commit c4f6699dfcb8, like all other programs on events a matter of
  * CONFIG_BPF_EVENTS (linux/bpf_types.h). Tried with a program that names no tracepoint: to find one's number, libbpf
  * reads all of the kernel's BTF, which takes longer than all other probes together.
  */

@@ -95,18 +95,10 @@ typedef struct { int counter; } atomic_t;
 
 struct signal_struct {
 	atomic_t live;
-	int group_exit_code;
-} __attribute__((preserve_access_index));
-typedef u32 __kernel_dev_t;
-typedef __kernel_dev_t dev_t;
-
-struct super_block {
-	dev_t s_dev;
 } __attribute__((preserve_access_index));
 
 struct inode {
 	long unsigned int i_ino;
-	struct super_block *i_sb;
 } __attribute__((preserve_access_index));
 
 struct file {
@@ -115,7 +107,6 @@ struct file {
 
 struct mm_struct {
 	long unsigned int start_stack;
-	struct file *exe_file;
 } __attribute__((preserve_access_index));
 
 struct task_struct {
@@ -123,8 +114,6 @@ struct task_struct {
 	int exit_code;
 	pid_t pid;
 	pid_t tgid;
-	struct task_struct *real_parent;
-	struct task_struct *group_leader;
 	char comm[16];
 	struct mm_struct *mm;
 	struct signal_struct *signal;
@@ -132,12 +121,6 @@ struct task_struct {
 
 struct linux_binprm {
 	struct file *file;
-} __attribute__((preserve_access_index));
-typedef struct pt_regs bpf_user_pt_regs_t;
-
-struct bpf_perf_event_data {
-	bpf_user_pt_regs_t regs;
-	__u64 sample_period;
 } __attribute__((preserve_access_index));
 
 enum {
