@@ -41,10 +41,10 @@ extern struct counters {
 	__type(value, struct xp_bpf_counters);
 } counters SEC(".maps");
 
-/* Followed processes: thread group id -> 1. */
+/* Followed processes: thread group id -> 1; the loader sets max_entries. */
 extern struct targets {
 	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 65536);
+	__uint(max_entries, 1);
 	__type(key, __u32);
 	__type(value, __u32);
 } targets SEC(".maps");

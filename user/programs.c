@@ -43,7 +43,10 @@ static bool is_wanted(const struct xprof_bpf *skeleton, const struct bpf_program
 	if (program == skeleton->progs.sample || program == skeleton->progs.name_ksyms ||
 	    program == skeleton->progs.jit_changed)
 		return options->samples;
-	return options->targets;
+	if (program == skeleton->progs.task_exec || program == skeleton->progs.task_fork ||
+	    program == skeleton->progs.task_exit)
+		return options->tasks;
+	return options->sleds;
 }
 
 static int configure(struct xprof_bpf *skeleton, const struct xp_programs_options *options, unsigned int cpus)
@@ -63,8 +66,8 @@ static int configure(struct xprof_bpf *skeleton, const struct xp_programs_option
 		err = bpf_map__set_max_entries(skeleton->maps.stack_sizes, XP_MAX(STACKS_MIN, STACKS_PER_CPU * cpus));
 	if (!err)
 		err = bpf_map__set_max_entries(skeleton->maps.tsc_counters, cpus);
-	if (!err && !options->targets)
-		err = bpf_map__set_max_entries(skeleton->maps.targets, 1);
+	if (!err)
+		err = bpf_map__set_max_entries(skeleton->maps.targets, XP_MAX(options->targets, 1u));
 	if (!err && options->counters)
 		err = bpf_map__set_max_entries(skeleton->maps.call_counts, options->counters);
 	bpf_object__for_each_program(program, skeleton->obj)

@@ -15,8 +15,10 @@
 struct xprof_bpf; /* bpftool's skeleton */
 
 struct xp_programs_options {
-	bool targets;	   /* the programs for sleds, and for what happens to the processes that are followed */
-	bool stub;	   /* those for the stub of patched sleds too */
+	uint32_t targets;  /* most processes that are followed at once */
+	bool tasks;	   /* the programs for what happens to them */
+	bool sleds;	   /* those for their sleds */
+	bool stub;	   /* those for the stub of patched sleds */
 	bool samples;	   /* the program for sampling events, and that for changes of JIT code */
 	uint32_t counters; /* how many: the program that counts calls; 0: not wanted */
 	enum xp_sample_stacks stacks;

@@ -15,6 +15,8 @@
 
 /* Of each CPU: 1 MiB holds about 6000 mappings, more than a CPU makes between two looks. */
 #define SIDEBAND_PAGES 256
+/* Processes that --follow and --exec may find at once. */
+#define TARGETS_MAX 65536
 /* Each takes tens of milliseconds to attach; of further processes new JIT code is looked for every second. */
 #define JIT_WATCHES_MAX 32
 /* A process in the middle of an exec has nothing mapped yet: how often to look again, and after what time. */
@@ -195,7 +197,8 @@ static int prepare(struct xp_recording *rec, const struct xp_preflight *prefligh
 {
 	const struct xp_options *options = rec->options;
 	struct xp_programs_options programs = {
-		.targets = !options->all && !options->tid,
+		.tasks = !options->all && !options->tid,
+		.sleds = rec->with_sleds,
 		.stub = rec->with_sleds && options->sled_way != XP_SLED_WAY_PROBE,
 		.samples = rec->with_samples,
 		.stacks = stacks_of(options->call_graph),
@@ -231,6 +234,8 @@ static int prepare(struct xp_recording *rec, const struct xp_preflight *prefligh
 	if (err || options->dry_run)
 		return err;
 
+	/* A command is one more than is listed. */
+	programs.targets = rec->all_processes ? TARGETS_MAX : options->pids.count + 1;
 	programs.uprobe_multi = rec->multi;
 	programs.counters = options->max_overhead > 0 ? XP_THROTTLE_MAX : 0;
 	err = xp_programs_open(&rec->programs, &programs);

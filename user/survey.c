@@ -94,7 +94,11 @@ static int prepare(struct surveyor *surveyor)
 {
 	struct xp_recording *rec = surveyor->rec;
 	struct xp_programs_options options = {
-		.targets = true, .uprobe_multi = true, .args = 1, .counters = surveyor->counters + 1
+		.targets = rec->options->pids.count + 1,
+		.sleds = true,
+		.uprobe_multi = true,
+		.args = 1,
+		.counters = surveyor->counters + 1,
 	};
 	int err = xp_programs_open(&surveyor->programs, &options);
 
