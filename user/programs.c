@@ -7,8 +7,10 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "attach.h"
+#include "kernel_btf.h"
 #include "util.h"
 #include "xprof.skel.h"
 
@@ -83,19 +85,27 @@ static int configure(struct xprof_bpf *skeleton, const struct xp_programs_option
 int xp_programs_open(struct xp_programs *programs, const struct xp_programs_options *options)
 {
 	int cpus = libbpf_num_possible_cpus();
+	int btf_fd = cpus < 0 ? cpus : xp_kernel_btf_open();
+	LIBBPF_OPTS(bpf_object_open_opts, open);
 	struct xprof_bpf *skeleton;
+	char btf_path[32];
 	int err;
 
 	memset(programs, 0, sizeof(*programs));
 	if (cpus < 0)
 		return cpus;
 	libbpf_set_print(print_libbpf);
-	skeleton = xprof_bpf__open();
-	if (!skeleton)
-		return -errno;
-	err = configure(skeleton, options, cpus);
+	snprintf(btf_path, sizeof(btf_path), "/proc/self/fd/%d", btf_fd);
+	if (btf_fd >= 0)
+		open.btf_custom_path = btf_path;
+	else
+		xp_debug("cannot make an extract of the kernel's BTF: %s; libbpf reads all of it", strerror(-btf_fd));
+	skeleton = xprof_bpf__open_opts(&open);
+	err = skeleton ? configure(skeleton, options, cpus) : -errno;
 	if (!err)
 		err = xprof_bpf__load(skeleton);
+	if (btf_fd >= 0)
+		close(btf_fd);
 	if (err) {
 		xprof_bpf__destroy(skeleton);
 		return err;

@@ -106,6 +106,18 @@ def test_kernel_types_regenerate():
     assert done.stdout == (house.REPO / "vmlinux" / "vmlinux.h").read_text()
 
 
+def test_kernel_types_of_the_extract():
+    """The loader's extract of the kernel's BTF has the structs that types.txt lists, with all their fields."""
+    listed = {}
+    for line in (house.REPO / "vmlinux" / "types.txt").read_text().splitlines():
+        if line.startswith("struct "):
+            name, fields = line.removeprefix("struct ").split(":")
+            listed[name] = fields.split()
+    table = re.search(r"xp_kernel_structs\[\] = \{(.*?)\n\};", (house.REPO / "user" / "kernel_btf.c").read_text(), re.S)
+    entries = re.findall(r'\{\s*"(\w+)",\s*\{(.*?)\}\s*\}', table[1], re.S)
+    assert listed and {name: re.findall(r"\w+", fields) for name, fields in entries} == listed
+
+
 SOURCES = ["Makefile", "*.sh", "bpf/*", "user/*", "include/*/*", "vmlinux/*", "doc/*.c", "doc/*.in", "examples/*",
            "tests/*/*.c", "tests/*/*.py", "tests/*.py"]
 
