@@ -19,6 +19,7 @@
 #define MSR_PMU "/sys/bus/event_source/devices/msr"
 #define PAIR_TRIES 32
 #define BRACKET_ROUNDS 256
+#define BRACKET_ROUNDS_IN_VAIN 24   /* after so many that narrow it no more, the rest hardly would */
 #define MEASURE_NS_MIN 100000000ull /* shorter spans say too little of a frequency: 100 ns in 100 ms are 1 ppm */
 #define START_NS 20000000ull	    /* what a start may wait for a first idea of the frequency, 1 ppm or so */
 #define CPUS_MAX 8192		    /* CONFIG_NR_CPUS_RANGE_END of x86-64 */
@@ -199,8 +200,9 @@ int xp_clock_probe(void)
 static int counter_calibrate(struct xp_clock_cpu *cpu)
 {
 	struct xp_clock_interval base = { 0 };
+	uint64_t width = UINT64_MAX;
 
-	for (int i = 0; i < BRACKET_ROUNDS; i++) {
+	for (int i = 0, in_vain = 0; i < BRACKET_ROUNDS && in_vain < BRACKET_ROUNDS_IN_VAIN; i++) {
 		uint64_t before, count, after;
 		int err;
 
@@ -213,6 +215,8 @@ static int counter_calibrate(struct xp_clock_cpu *cpu)
 			base = xp_clock_bracket(before, count, after);
 		if (err)
 			return err;
+		in_vain = base.high - base.low < width ? 0 : in_vain + 1;
+		width = base.high - base.low;
 	}
 	cpu->base = base.low + (base.high - base.low) / 2;
 	cpu->error_tsc = half(base.high - base.low);
