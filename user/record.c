@@ -292,6 +292,24 @@ static int start_command(struct xp_recording *rec)
 	return err ? err : xp_follow_launch(rec);
 }
 
+/* What processes have mapped before the side-band tells: of those that are sampled, as hundreds may run here. */
+static int scan_sampled(struct xp_recording *rec)
+{
+	const struct xp_options *options = rec->options;
+	struct xp_tasks *tasks = &rec->samples.tasks;
+	int err = 0;
+
+	if (options->all)
+		return xp_tasks_scan_all(tasks);
+	for (size_t i = 0; i < options->pids.count && !err; i++)
+		err = xp_tasks_scan(tasks, options->pids.pids[i]);
+	if (options->child_argv && !err)
+		err = xp_tasks_scan(tasks, rec->launch.pid);
+	if (options->tid && !err)
+		err = xp_tasks_scan(tasks, xp_target_process(options->tid));
+	return err;
+}
+
 static int attach_targets(struct xp_recording *rec)
 {
 	const struct xp_options *options = rec->options;
@@ -319,7 +337,7 @@ static int attach_targets(struct xp_recording *rec)
 		err = xp_sampler_add_cpus(rec->sampler, rec->cpus, rec->programs.cpus);
 	/* Samples wait in the rings meanwhile; what happens from now on the side-band tells. */
 	if (rec->sampler && !err)
-		err = xp_tasks_scan_all(&rec->samples.tasks);
+		err = scan_sampled(rec);
 	return err;
 }
 

@@ -108,8 +108,7 @@ void xp_target_thread_name(pid_t pid, pid_t tid, char name[16])
 	read_comm(path, name);
 }
 
-/* The thread group that a thread belongs to, 0 when it cannot be told. */
-static pid_t thread_group(pid_t tid)
+pid_t xp_target_process(pid_t tid)
 {
 	char path[64], line[256];
 	pid_t group = 0;
@@ -183,7 +182,7 @@ int xp_target_check(pid_t pid, struct xp_target_info *info, char *why, size_t wh
 		snprintf(why, why_size, "process %d is a kernel thread and has no user code to trace", pid);
 		return -EINVAL;
 	}
-	group = thread_group(pid);
+	group = xp_target_process(pid);
 	if (group && group != pid) {
 		snprintf(why, why_size, "%d is a thread of process %d: use -p %d", pid, group, group);
 		return -EINVAL;

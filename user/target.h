@@ -24,6 +24,9 @@ struct xp_target_info {
  */
 int xp_target_check(pid_t pid, struct xp_target_info *info, char *why, size_t why_size);
 
+/* The process (thread group) that a thread belongs to, 0 when it cannot be told. */
+pid_t xp_target_process(pid_t tid);
+
 /* The start time alone, 0 when there is no such process or only its zombie. */
 uint64_t xp_target_start_time(pid_t pid);
 
