@@ -163,7 +163,7 @@ const struct xp_option xp_option_table[] = {
 	  "SIGUSR2, "
 	  "when the process is killed by a signal, and at the recording's end." },
 	{ "buffer", 0, "SIZE", NULL, XP_OPTION_SIZE, ON(RECORD), SETS(buffer_bytes), "How to record",
-	  "Size of each CPU's ring buffer, a power of two. Default: 4M." },
+	  "Size of each CPU's ring buffer, a power of two. Default: 4M, less for samples alone at a low rate." },
 	{ "uprobes", 0, "WAY", "auto|multi|single", XP_OPTION_CHOICE, ON(RECORD), SETS(uprobes), "How to record",
 	  "How to attach: multi takes one BPF link for many sleds (Linux 6.6), single one perf event per sled, auto "
 	  "multi where the kernel has it. Default: auto." },
@@ -690,7 +690,6 @@ int xp_options_parse(struct xp_options *options, int argc, char **argv)
 		.jitdump_version = 1,
 		.hz = 99,
 		.sled_way = XP_SLED_WAY_AUTO,
-		.buffer_bytes = 4 << 20,
 		.limit = 30,
 	};
 	err = parse_command(options, argc, argv);

@@ -139,7 +139,7 @@ struct xp_options {
 	uint64_t flight_bytes;	       /* --flight: of each process's newest records; 0: all records, on disk */
 	enum xp_uprobes uprobes;
 	enum xp_sled_way sled_way; /* default: auto */
-	uint64_t buffer_bytes;	   /* of each CPU's ring, default 4 MiB */
+	uint64_t buffer_bytes;	   /* of each CPU's ring; 0: not given */
 
 	/* report */
 	uint64_t limit; /* rows of a table, default 30 */

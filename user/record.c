@@ -15,6 +15,11 @@
 
 /* Of each CPU: 1 MiB holds about 6000 mappings, more than a CPU makes between two looks. */
 #define SIDEBAND_PAGES 256
+#define RING_BYTES (4u << 20)
+/* Of a ring for samples alone. */
+#define RING_BYTES_MIN (256u << 10)
+/* A quarter of a second's worth of samples must fit, however large each is. */
+#define RING_SHARE_OF_SECOND 4
 /* Processes that --follow and --exec may find at once. */
 #define TARGETS_MAX 65536
 /* Each takes tens of milliseconds to attach; of further processes new JIT code is looked for every second. */
@@ -192,6 +197,25 @@ static int prepare_patch(struct xp_recording *rec)
 	return xp_patch_new(&rec->patch, &patch);
 }
 
+/* A ring costs as much to make as it is large: where only samples fill it, it is as large as they may need. */
+static uint64_t ring_bytes(const struct xp_recording *rec)
+{
+	const struct xp_options *options = rec->options;
+	uint64_t sample_bytes = sizeof(struct xp_rec_sample) + 2 * XP_SAMPLE_FRAMES_MAX * sizeof(uint64_t);
+	uint64_t bytes = RING_BYTES_MIN;
+
+	if (options->buffer_bytes)
+		return options->buffer_bytes;
+	if (rec->with_sleds || options->period)
+		return RING_BYTES;
+	if (stacks_of(options->call_graph) == XP_STACKS_SNAPSHOT)
+		sample_bytes += XP_STACK_BYTES_MAX;
+	/* The last quarter is for samples without their stacks. */
+	while (bytes < RING_BYTES && bytes * 3 / 4 / sample_bytes < options->hz / RING_SHARE_OF_SECOND)
+		bytes *= 2;
+	return bytes;
+}
+
 /* Everything that does not touch the target yet. */
 static int prepare(struct xp_recording *rec, const struct xp_preflight *preflight)
 {
@@ -240,7 +264,7 @@ static int prepare(struct xp_recording *rec, const struct xp_preflight *prefligh
 	programs.counters = options->max_overhead > 0 ? XP_THROTTLE_MAX : 0;
 	err = xp_programs_open(&rec->programs, &programs);
 	if (!err)
-		err = xp_rings_open(&rec->rings, xp_programs_rings_fd(&rec->programs), options->buffer_bytes);
+		err = xp_rings_open(&rec->rings, xp_programs_rings_fd(&rec->programs), ring_bytes(rec));
 	if (!err)
 		err = xp_programs_set_clock(&rec->programs, rec->clock);
 	if (!err)

@@ -30,7 +30,7 @@ static void test_defaults(void **state)
 	assert_int_equal(o.pids.count, 1);
 	assert_int_equal(o.pids.pids[0], 7);
 	assert_string_equal(o.output_dir, "xprof.out");
-	assert_int_equal(o.buffer_bytes, 4 << 20);
+	assert_int_equal(o.buffer_bytes, 0);
 	assert_int_equal(o.fdr_version, 1);
 	assert_int_equal(o.uprobes, XP_UPROBES_AUTO);
 	assert_int_equal(o.duration_ns, 0);
