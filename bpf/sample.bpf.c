@@ -118,12 +118,16 @@ int copy_piece(__u32 piece)
 	return ++s->failures == XP_STACK_FAILURES_MAX;
 }
 
+/* What a record takes in the ring beside its bytes, at most: the kernel's header, and what fills up its last word. */
+#define RING_EXTRA_BYTES 15
+
 /*
  * The reader polls, since a wake-up costs microseconds; but large snapshots fill a ring of 4 MiB within its sleep. Only
  * the record that makes it a quarter full wakes it.
  */
 static __always_inline __u64 wakeup(__u64 used, __u64 bytes, __u64 room)
 {
+	bytes += RING_EXTRA_BYTES;
 	return used < room / 4 && used + bytes >= room / 4 ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP;
 }
 

@@ -17,6 +17,8 @@
 /* The reader polls: a wake-up per record costs microseconds. Within these bounds it looks oftener as rings fill. */
 #define POLL_MIN_MS 1
 #define POLL_MAX_MS 20
+/* Where nothing is lost by it, see may_sleep_long(). */
+#define POLL_LONG_MS 100
 #define HOUSEKEEPING_NS XP_NS_PER_S
 /*
  * Times what reading all of /proc took, before it is read again: a process that has tens of thousands of mappings, and
@@ -306,14 +308,36 @@ static int housekeeping(struct xp_recording *rec, struct xp_progress *progress)
 	return err;
 }
 
-/* How long to sleep after a pass that found the fullest ring `fill` percent full. */
-static int next_poll_ms(int poll_ms, int fill)
+/*
+ * A wake-up costs more than the few samples that came since the last one. Samples of a process that was there before
+ * can wait: they wake the reader when they fill a ring, as does what happens to the process, if it is followed as one.
+ * Calls do not; of a new process little can be found out when it has ended; JIT code may be replaced, and unwind tables
+ * are waited for.
+ */
+static bool may_sleep_long(const struct xp_recording *rec)
 {
+	const struct xp_options *options = rec->options;
+	const struct xp_tasks *tasks = &rec->samples.tasks;
+
+	if (!rec->sampler || options->all || options->tid || options->follow || options->child_argv ||
+	    rec->attached_count || rec->samples.waiting.count)
+		return false;
+	for (size_t i = 0; i < tasks->image_count; i++)
+		if (tasks->images[i]->jit)
+			return false;
+	return true;
+}
+
+/* How long to sleep after a pass that found the fullest ring `fill` percent full. */
+static int next_poll_ms(const struct xp_recording *rec, int poll_ms, int fill)
+{
+	int max_ms = may_sleep_long(rec) ? POLL_LONG_MS : POLL_MAX_MS;
+
 	if (fill > 20)
-		return XP_MAX(poll_ms / 2, POLL_MIN_MS);
-	if (fill < 5)
-		return XP_MIN(poll_ms * 2, POLL_MAX_MS);
-	return poll_ms;
+		poll_ms = XP_MAX(poll_ms / 2, POLL_MIN_MS);
+	else if (fill < 5)
+		poll_ms *= 2;
+	return XP_MIN(poll_ms, max_ms);
 }
 
 /* Whether it is one that ends the recording. */
@@ -380,7 +404,7 @@ int xp_run(struct xp_recording *rec, int signal_fd)
 			write_flights(rec, &flights_asked);
 		if (ended(rec))
 			break;
-		poll_ms = next_poll_ms(poll_ms, fill);
+		poll_ms = next_poll_ms(rec, poll_ms, fill);
 		if (end != UINT64_MAX)
 			poll_ms = XP_MIN(poll_ms, (int)XP_MIN(xp_clock_ns(rec->clock, end - now) / 1000000 + 1, 1000u));
 		if (epoll_wait(epoll_fd, &event, 1, poll_ms) == 1 && event.data.u32 == SOURCE_SIGNAL &&
