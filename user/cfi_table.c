@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <unistd.h>
 #include <sys/stat.h>
 
 #include "util.h"
@@ -156,9 +157,16 @@ void xp_cfi_table_free(struct xp_cfi_table *table)
 	free(table);
 }
 
+/* What the kernel has of a memfd and its mapping beside the pages: without it, thousands of empty tables were nothing.
+ */
+#define KERNEL_BYTES 1024
+
 size_t xp_cfi_table_bytes(const struct xp_cfi_table *table)
 {
-	return sizeof(*table) + table->mapped_bytes + (table->bucket_count + 1) * sizeof(*table->buckets);
+	size_t page = (size_t)sysconf(_SC_PAGESIZE);
+
+	return sizeof(*table) + KERNEL_BYTES + (table->mapped_bytes + page - 1) / page * page +
+	       (table->bucket_count + 1) * sizeof(*table->buckets);
 }
 
 const struct xp_cfi_header *xp_cfi_table_header(const struct xp_cfi_table *table)
