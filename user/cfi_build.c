@@ -7,6 +7,8 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "cfi_fdes.h"
@@ -17,10 +19,14 @@
 #include "util.h"
 
 struct build {
+	int fd;
+	void *bytes;	/* of the file, mapped; NULL: not yet */
+	uint64_t start; /* the piece, in the file */
+	uint64_t end;
+	bool has_entries; /* the file, for whatever code */
 	struct xp_elf_image image;
 	struct xp_cfi_fdes fdes;
-	Dwarf_CFI *eh_frame;
-	Dwarf_CFI *debug_frame; /* of own or of dwfl */
+	Elf *own_elf; /* another one, which is not mapped: to uncompress a section is to change it */
 	Dwarf *own;
 	Dwfl *dwfl; /* of a separate file */
 	struct xp_cfi_rows rows;
@@ -38,20 +44,51 @@ static const char *const debug_frame_names[] = { ".debug_frame", ".zdebug_frame"
 
 /* ---- the code that there are entries for ---- */
 
-static int add_fdes(struct build *build, Elf *elf, Elf_Scn *section, const GElf_Shdr *header, bool is_debug)
+static bool get_section(Elf *elf, Elf_Scn *scn, const GElf_Shdr *header, struct xp_cfi_section *section)
 {
-	Elf_Data *data = header->sh_type == SHT_NOBITS ? NULL : elf_getdata(section, NULL);
-
-	return data && data->d_buf ? xp_cfi_fdes_read(&build->fdes, elf, data, header->sh_addr, is_debug) : 0;
+	*section = (struct xp_cfi_section){ .elf = elf, .vaddr = header->sh_addr };
+	section->data = scn && header->sh_type != SHT_NOBITS ? elf_getdata(scn, NULL) : NULL;
+	return section->data && section->data->d_buf;
 }
 
-static int open_eh_frame(struct build *build)
+/* The part of a segment that is in the piece; of no bytes when none is. */
+static struct xp_elf_segment clip(const struct build *build, const struct xp_elf_segment *segment)
 {
-	GElf_Shdr header;
-	Elf_Scn *section = xp_elf_image_section(&build->image, ".eh_frame", 0, &header);
+	uint64_t start = XP_MAX(segment->offset, build->start);
+	uint64_t end = XP_MIN(segment->offset + segment->bytes, build->end);
 
-	build->eh_frame = section ? dwarf_getcfi_elf(build->image.elf) : NULL;
-	return build->eh_frame ? add_fdes(build, build->image.elf, section, &header, false) : 0;
+	if (start >= end)
+		return (struct xp_elf_segment){ 0 };
+	return (struct xp_elf_segment){ segment->vaddr + (start - segment->offset), start, end - start };
+}
+
+/* The addresses of the piece's code. */
+static void find_addresses(struct build *build)
+{
+	build->fdes.start = UINT64_MAX;
+	for (size_t i = 0; i < build->image.segment_count; i++) {
+		struct xp_elf_segment part = clip(build, &build->image.segments[i]);
+
+		if (part.bytes) {
+			build->fdes.start = XP_MIN(build->fdes.start, part.vaddr);
+			build->fdes.end = XP_MAX(build->fdes.end, part.vaddr + part.bytes);
+		}
+	}
+}
+
+static int read_eh_frame(struct build *build)
+{
+	Elf *elf = build->image.elf;
+	struct xp_cfi_section section, index;
+	GElf_Shdr header;
+	int ret = 1;
+
+	if (!get_section(elf, xp_elf_image_section(&build->image, ".eh_frame", 0, &header), &header, &section))
+		return 0;
+	build->has_entries = true;
+	if (get_section(elf, xp_elf_image_section(&build->image, ".eh_frame_hdr", 0, &header), &header, &index))
+		ret = xp_cfi_fdes_read_indexed(&build->fdes, &section, &index);
+	return ret == 1 ? xp_cfi_fdes_read(&build->fdes, &section) : ret;
 }
 
 static bool has_own_debug_frame(struct build *build)
@@ -87,15 +124,19 @@ static int take_debug_frame(struct build *build, Dwarf *dwarf)
 {
 	Elf *elf = dwarf_getelf(dwarf);
 	GElf_Shdr header;
-	Elf_Scn *section = elf ? find_debug_frame(elf, &header) : NULL;
+	Elf_Scn *scn = elf ? find_debug_frame(elf, &header) : NULL;
+	struct xp_cfi_section section;
 
-	build->debug_frame = section ? dwarf_getcfi(dwarf) : NULL;
-	return build->debug_frame ? add_fdes(build, elf, section, &header, true) : 0;
+	if (!scn || !get_section(elf, scn, &header, &section))
+		return 0;
+	build->has_entries = true;
+	section.is_debug = true;
+	return xp_cfi_fdes_read(&build->fdes, &section);
 }
 
 static Dwarf *separate_file(struct build *build, const char *path)
 {
-	int own = fcntl(build->image.fd, F_DUPFD_CLOEXEC, 0); /* libdwfl takes it over */
+	int own = fcntl(build->fd, F_DUPFD_CLOEXEC, 0); /* libdwfl takes it over */
 	Dwfl_Module *module;
 	Dwarf_Addr bias;
 
@@ -112,17 +153,25 @@ static Dwarf *separate_file(struct build *build, const char *path)
 	return module && !dwfl_report_end(build->dwfl, NULL, NULL) ? dwfl_module_getdwarf(module, &bias) : NULL;
 }
 
+/* In the piece. */
 static uint64_t executable_bytes(struct build *build)
 {
 	uint64_t sections = 0, segments = 0;
 	Elf_Scn *section = NULL;
 	GElf_Shdr header;
 
-	while ((section = elf_nextscn(build->image.elf, section)))
-		if (gelf_getshdr(section, &header) && header.sh_flags & SHF_EXECINSTR && header.sh_type == SHT_PROGBITS)
-			sections += header.sh_size;
+	while ((section = elf_nextscn(build->image.elf, section))) {
+		struct xp_elf_segment all;
+
+		if (!gelf_getshdr(section, &header) || !(header.sh_flags & SHF_EXECINSTR) ||
+		    header.sh_type != SHT_PROGBITS || header.sh_size > build->image.size ||
+		    header.sh_offset > build->image.size)
+			continue;
+		all = (struct xp_elf_segment){ header.sh_addr, header.sh_offset, header.sh_size };
+		sections += clip(build, &all).bytes;
+	}
 	for (size_t i = 0; i < build->image.segment_count; i++)
-		segments += build->image.segments[i].bytes;
+		segments += clip(build, &build->image.segments[i]).bytes;
 	return sections && sections <= segments ? sections : segments;
 }
 
@@ -132,18 +181,20 @@ static bool has_most(const struct build *build, uint64_t code_bytes)
 	uint64_t covered = 0;
 
 	for (size_t i = 0; i < build->fdes.count; i++)
-		covered += build->fdes.all[i].bytes;
+		covered += XP_MIN(build->fdes.all[i].vaddr + build->fdes.all[i].bytes, build->fdes.end) -
+			   XP_MAX(build->fdes.all[i].vaddr, build->fdes.start);
 	return covered >= code_bytes / 2;
 }
 
 static int read_fdes(struct build *build, const char *path, uint64_t code_bytes)
 {
-	int err = open_eh_frame(build);
+	int err = read_eh_frame(build);
 
 	if (err)
 		return err;
 	if (has_own_debug_frame(build)) {
-		build->own = dwarf_begin_elf(build->image.elf, DWARF_C_READ, NULL);
+		build->own_elf = elf_begin(build->fd, ELF_C_READ, NULL);
+		build->own = dwarf_begin_elf(build->own_elf, DWARF_C_READ, NULL);
 		err = build->own ? take_debug_frame(build, build->own) : 0;
 	} else if (path && !has_most(build, code_bytes)) {
 		Dwarf *separate = separate_file(build, path);
@@ -157,26 +208,23 @@ static int read_fdes(struct build *build, const char *path, uint64_t code_bytes)
 /* ---- rows ---- */
 
 /* The part [start, end) of an entry's code. to_offset: what makes an address an offset in the file. */
-static int add_fde(struct build *build, Dwarf_CFI *cfi, uint64_t start, uint64_t end, uint64_t to_offset)
+static int add_fde(struct build *build, const struct xp_cfi_fde *fde, uint64_t start, uint64_t end, uint64_t to_offset)
 {
+	struct xp_cfi_program program;
 	int err = 0;
 
+	xp_cfi_fdes_start(&build->fdes, fde, &program);
 	while (!err && start < end) {
+		bool has_next = xp_cfi_program_next(&program);
+		uint64_t row_end = has_next ? XP_MIN(program.place, end) : end;
 		enum xp_cfi_reason reason = XP_CFI_BAD_ENTRY;
 		struct xp_cfi_row row = { .rule = XP_CFI_NONE };
 		struct xp_cfi_deref deref;
-		Dwarf_Addr row_start, row_end = end;
-		Dwarf_Frame *frame;
-		bool is_signal;
 
-		if (!dwarf_cfi_addrframe(cfi, start, &frame)) {
-			if (dwarf_frame_info(frame, &row_start, &row_end, &is_signal) >= 0 && row_end > start)
-				reason = xp_cfi_rule_of(frame, is_signal, &row, &deref);
-			else
-				row_end = end;
-			free(frame);
-		}
-		row_end = XP_MIN(row_end, end);
+		if (row_end <= start)
+			continue;
+		if (!program.is_bad)
+			reason = xp_cfi_rule_of(&program.now, program.common->is_signal, &row, &deref);
 		err = xp_cfi_rows_add(&build->rows, (uint32_t)(start + to_offset), &row, &deref);
 		build->header.code_bytes[reason] += row_end - start;
 		start = row_end;
@@ -217,8 +265,7 @@ static int add_segment(struct build *build, const struct xp_elf_segment *segment
 			continue;
 		err = xp_cfi_gaps_add(&build->gaps, at + to_offset, fde_start + to_offset);
 		if (!err)
-			err = add_fde(build, fde->is_debug ? build->debug_frame : build->eh_frame, fde_start, fde_end,
-				      to_offset);
+			err = add_fde(build, fde, fde_start, fde_end, to_offset);
 		at = fde_end;
 	}
 	return err ? err : xp_cfi_gaps_add(&build->gaps, at + to_offset, end + to_offset);
@@ -236,21 +283,18 @@ static int add_segments(struct build *build)
 {
 	static const struct xp_cfi_row none;
 	struct xp_elf_segment *segments = build->image.segments;
-	uint64_t done = 0;
 	int err = 0;
 
 	qsort(segments, build->image.segment_count, sizeof(*segments), by_offset);
 	for (size_t i = 0; !err && i < build->image.segment_count; i++) {
-		uint64_t start = XP_MAX(done, segments[i].offset);
-		uint64_t end = XP_MIN(segments[i].offset + segments[i].bytes, (uint64_t)UINT32_MAX);
-		struct xp_elf_segment rest = { segments[i].vaddr + (start - segments[i].offset), start, end - start };
+		struct xp_elf_segment rest = clip(build, &segments[i]);
 
-		if (start >= end)
+		if (!rest.bytes)
 			continue;
+		build->start = rest.offset + rest.bytes;
 		err = add_segment(build, &rest);
 		if (!err)
-			err = xp_cfi_rows_add(&build->rows, (uint32_t)end, &none, NULL);
-		done = end;
+			err = xp_cfi_rows_add(&build->rows, (uint32_t)build->start, &none, NULL);
 	}
 	return err;
 }
@@ -267,43 +311,64 @@ static void count_code(struct build *build, uint64_t code_bytes)
 	counts[XP_CFI_NO_FDE] = code_bytes > sum ? code_bytes - sum : 0;
 }
 
-static int make(struct build *build, int fd, const char *path, int to_fd)
+static int map_file(struct build *build)
+{
+	struct stat st;
+
+	if (fstat(build->fd, &st))
+		return -errno;
+	if (!S_ISREG(st.st_mode) || !st.st_size)
+		return -ENOEXEC;
+	build->bytes = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, build->fd, 0);
+	if (build->bytes == MAP_FAILED) {
+		build->bytes = NULL;
+		return -errno;
+	}
+	return xp_elf_image_memory(&build->image, build->bytes, (size_t)st.st_size, NULL, 0);
+}
+
+static int make(struct build *build, const char *path, int to_fd)
 {
 	uint64_t start_ns = xp_now_ns(), code_bytes;
-	int err = xp_elf_image_fd(&build->image, fd, NULL, 0);
+	int err = map_file(build);
 
 	if (err)
 		return err;
+	find_addresses(build);
 	code_bytes = executable_bytes(build);
-	xp_cfi_gaps_init(&build->gaps, &build->image, &build->rows);
+	xp_cfi_gaps_init(&build->gaps, &build->image, build->start, build->end, &build->rows);
 	err = read_fdes(build, path, code_bytes);
 	if (!err)
 		err = add_segments(build);
+	if (!err && !build->rows.count && !build->has_entries)
+		err = -ENOENT;
 	if (err)
 		return err;
-	if (!build->rows.count)
-		return -ENOENT;
 	count_code(build, code_bytes);
 	build->header.build_ns = xp_now_ns() - start_ns;
 	return xp_cfi_rows_write(&build->rows, &build->header, to_fd);
 }
 
-int xp_cfi_build(int fd, const char *path, int to_fd)
+int xp_cfi_build(int fd, const char *path, uint32_t start, uint32_t end, int to_fd)
 {
 	struct build *build = calloc(1, sizeof(*build));
 	int err;
 
 	if (!build)
 		return -ENOMEM;
-	err = make(build, fd, path, to_fd);
+	build->fd = fd;
+	build->start = start;
+	build->end = end;
+	err = make(build, path, to_fd);
 	xp_cfi_rows_free(&build->rows);
 	xp_cfi_fdes_free(&build->fdes);
-	if (build->eh_frame)
-		dwarf_cfi_end(build->eh_frame);
 	dwarf_end(build->own);
+	elf_end(build->own_elf);
 	if (build->dwfl)
 		dwfl_end(build->dwfl);
 	xp_elf_image_close(&build->image);
+	if (build->bytes)
+		munmap(build->bytes, build->image.size);
 	free(build);
 	return err;
 }

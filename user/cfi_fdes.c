@@ -20,17 +20,19 @@ enum {
 	PE_SDATA8 = 0x0c,
 	PE_FORMAT = 0x0f,
 	PE_PCREL = 0x10,
+	PE_DATAREL = 0x30,
 	PE_OMIT = 0xff,
 };
 
-struct section {
-	Elf_Data *data;
+/* Being read. */
+struct reader {
+	struct xp_cfi_fdes *fdes;
+	const struct xp_cfi_section *from;
 	const unsigned char *ident;
-	uint64_t vaddr;
-	bool is_debug;
 	/* Of the entries' common part (CIE) that was looked at last. */
 	Dwarf_Off cie;
 	uint8_t encoding;
+	bool has_data; /* entries have augmentation data */
 };
 
 static size_t encoded_bytes(uint8_t encoding)
@@ -90,84 +92,196 @@ static uint8_t encoding_of(const Dwarf_CIE *cie)
 	return PE_ABSPTR;
 }
 
-static void look_at_cie(struct section *section, Dwarf_Off offset)
+/* One more of what is count now. NULL: out of memory. */
+static void *grown(void *all, size_t count, size_t *room, size_t bytes)
 {
+	size_t new_room = XP_MAX(*room * 2, (size_t)64);
+
+	if (count < *room)
+		return all;
+	all = reallocarray(all, new_room, bytes);
+	if (all)
+		*room = new_room;
+	return all;
+}
+
+static int look_at_cie(struct reader *reader, Dwarf_Off offset)
+{
+	struct xp_cfi_fdes *fdes = reader->fdes;
+	struct xp_cfi_common *commons;
 	Dwarf_CFI_Entry entry;
 	Dwarf_Off next;
 
-	if (section->cie == offset)
-		return;
-	section->cie = offset;
-	section->encoding = PE_OMIT;
-	if (dwarf_next_cfi(section->ident, section->data, !section->is_debug, offset, &next, &entry) == 0 &&
-	    dwarf_cfi_cie_p(&entry))
-		section->encoding = encoding_of(&entry.cie);
+	if (reader->cie == offset)
+		return 0;
+	commons = grown(fdes->commons, fdes->common_count, &fdes->common_room, sizeof(*commons));
+	if (!commons)
+		return -ENOMEM;
+	fdes->commons = commons;
+	reader->cie = offset;
+	reader->encoding = PE_OMIT;
+	if (dwarf_next_cfi(reader->ident, reader->from->data, !reader->from->is_debug, offset, &next, &entry) ||
+	    !dwarf_cfi_cie_p(&entry))
+		return 0;
+	reader->encoding = encoding_of(&entry.cie);
+	reader->has_data = *entry.cie.augmentation == 'z';
+	xp_cfi_common_read(&commons[fdes->common_count++], &entry.cie);
+	return 0;
 }
 
-static bool decode(struct section *section, const Dwarf_FDE *from, struct xp_cfi_fde *fde)
+/* What is behind the addresses. */
+static bool find_program(const struct reader *reader, const uint8_t *at, const uint8_t *end, struct xp_cfi_fde *fde)
 {
-	uint64_t place = section->vaddr + (uint64_t)(from->start - (const uint8_t *)section->data->d_buf), size, end;
-	size_t bytes;
+	uint64_t skipped = 0;
 
-	look_at_cie(section, from->CIE_pointer);
-	bytes = encoded_bytes(section->encoding);
-	if (!bytes || (section->encoding & ~PE_FORMAT & ~PE_PCREL) || (size_t)(from->end - from->start) < bytes * 2)
+	if (reader->has_data) {
+		Dwarf_Word bytes = 0;
+		unsigned int shift = 0;
+
+		do {
+			if (at == end || shift > 28)
+				return false;
+			bytes |= (Dwarf_Word)(*at & 0x7f) << shift;
+			shift += 7;
+		} while (*at++ & 0x80);
+		skipped = bytes;
+	}
+	if (skipped > (uint64_t)(end - at) || (uint64_t)(end - at) - skipped > UINT32_MAX)
 		return false;
-	fde->vaddr = get_encoded(from->start, section->encoding);
-	if (section->encoding & PE_PCREL)
+	fde->program = at + skipped;
+	fde->program_bytes = (uint32_t)(end - fde->program);
+	return true;
+}
+
+static bool decode(const struct reader *reader, const Dwarf_FDE *from, struct xp_cfi_fde *fde)
+{
+	uint64_t place = reader->from->vaddr + (uint64_t)(from->start - (const uint8_t *)reader->from->data->d_buf);
+	size_t bytes = encoded_bytes(reader->encoding);
+	uint64_t size, end;
+
+	if (!bytes || (reader->encoding & ~PE_FORMAT & ~PE_PCREL) || (size_t)(from->end - from->start) < bytes * 2)
+		return false;
+	fde->vaddr = get_encoded(from->start, reader->encoding);
+	if (reader->encoding & PE_PCREL)
 		fde->vaddr += place;
-	size = get_encoded(from->start + bytes, section->encoding & PE_FORMAT);
+	size = get_encoded(from->start + bytes, reader->encoding & PE_FORMAT);
 	if (bytes == 4)
 		size = (uint32_t)size; /* a size has no sign, whatever its encoding says */
 	if (!size || size > UINT32_MAX || __builtin_add_overflow(fde->vaddr, size, &end))
 		return false;
 	fde->bytes = (uint32_t)size;
-	fde->is_debug = section->is_debug;
-	return true;
+	fde->is_debug = reader->from->is_debug;
+	fde->common = (uint32_t)reader->fdes->common_count - 1;
+	return find_program(reader, from->start + 2 * bytes, from->end, fde);
 }
 
-static int add(struct xp_cfi_fdes *fdes, const struct xp_cfi_fde *fde)
+static int add(struct reader *reader, const Dwarf_FDE *from)
 {
-	if (fdes->count == fdes->room) {
-		size_t room = XP_MAX(fdes->room * 2, (size_t)256);
-		struct xp_cfi_fde *all = reallocarray(fdes->all, room, sizeof(*all));
+	struct xp_cfi_fdes *fdes = reader->fdes;
+	struct xp_cfi_fde fde, *all;
+	int err = look_at_cie(reader, from->CIE_pointer);
 
-		if (!all)
-			return -ENOMEM;
-		fdes->all = all;
-		fdes->room = room;
-	}
-	fdes->all[fdes->count++] = *fde;
+	if (err || !decode(reader, from, &fde) || fde.vaddr >= fdes->end || fde.vaddr + fde.bytes <= fdes->start)
+		return err;
+	all = grown(fdes->all, fdes->count, &fdes->room, sizeof(*all));
+	if (!all)
+		return -ENOMEM;
+	fdes->all = all;
+	all[fdes->count++] = fde;
 	return 0;
 }
 
-int xp_cfi_fdes_read(struct xp_cfi_fdes *fdes, Elf *elf, Elf_Data *data, uint64_t vaddr, bool is_debug)
+static struct reader reader_of(struct xp_cfi_fdes *fdes, const struct xp_cfi_section *from)
 {
-	struct section section = {
-		.data = data,
-		.ident = (const unsigned char *)elf_getident(elf, NULL),
-		.vaddr = vaddr,
-		.is_debug = is_debug,
+	return (struct reader){
+		.fdes = fdes,
+		.from = from,
+		.ident = (const unsigned char *)elf_getident(from->elf, NULL),
 		.cie = (Dwarf_Off)-1,
 	};
+}
+
+int xp_cfi_fdes_read(struct xp_cfi_fdes *fdes, const struct xp_cfi_section *from)
+{
+	struct reader reader = reader_of(fdes, from);
 	Dwarf_Off offset = 0, next;
 	int err = 0;
 
-	while (!err && offset < data->d_size) {
+	while (!err && offset < from->data->d_size) {
 		Dwarf_CFI_Entry entry;
-		struct xp_cfi_fde fde;
 		int status;
 
 		next = offset;
-		status = dwarf_next_cfi(section.ident, data, !is_debug, offset, &next, &entry);
+		status = dwarf_next_cfi(reader.ident, from->data, !from->is_debug, offset, &next, &entry);
 		if (status > 0 || next <= offset)
 			break;
-		if (!status && !dwarf_cfi_cie_p(&entry) && decode(&section, &entry.fde, &fde))
-			err = add(fdes, &fde);
+		if (!status && !dwarf_cfi_cie_p(&entry))
+			err = add(&reader, &entry.fde);
 		offset = next;
 	}
 	return err;
 }
+
+/* ---- the index ---- */
+
+/* Both relative to the index. */
+struct index_entry {
+	int32_t code;
+	int32_t fde;
+};
+
+struct index_header {
+	uint8_t version;
+	uint8_t frame_encoding;
+	uint8_t count_encoding;
+	uint8_t table_encoding;
+	int32_t frame;
+	uint32_t count;
+};
+
+/* The first that may have code behind vaddr. */
+static size_t first_indexed(const struct index_entry *entries, size_t count, uint64_t base, uint64_t vaddr)
+{
+	size_t low = 0, high = count;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (base + (uint64_t)(int64_t)entries[middle].code <= vaddr)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low ? low - 1 : 0;
+}
+
+int xp_cfi_fdes_read_indexed(struct xp_cfi_fdes *fdes, const struct xp_cfi_section *from,
+			     const struct xp_cfi_section *index)
+{
+	const struct index_header *header = index->data->d_buf;
+	const struct index_entry *entries = (const struct index_entry *)(header + 1);
+	struct reader reader = reader_of(fdes, from);
+	size_t bytes = index->data->d_size, i;
+	int err = 0;
+
+	if (bytes < sizeof(*header) || header->version != 1 || header->frame_encoding != (PE_PCREL | PE_SDATA4) ||
+	    header->count_encoding != PE_UDATA4 || header->table_encoding != (PE_DATAREL | PE_SDATA4) ||
+	    !header->count || header->count > (bytes - sizeof(*header)) / sizeof(*entries))
+		return 1;
+	i = first_indexed(entries, header->count, index->vaddr, fdes->start);
+	for (; !err && i < header->count && index->vaddr + (uint64_t)(int64_t)entries[i].code < fdes->end; i++) {
+		uint64_t offset = index->vaddr + (uint64_t)(int64_t)entries[i].fde - from->vaddr;
+		Dwarf_CFI_Entry entry;
+		Dwarf_Off next;
+
+		if (offset < from->data->d_size &&
+		    !dwarf_next_cfi(reader.ident, from->data, true, offset, &next, &entry) && !dwarf_cfi_cie_p(&entry))
+			err = add(&reader, &entry.fde);
+	}
+	return err;
+}
+
+/* ---- their order ---- */
 
 static int by_vaddr(const void *a, const void *b)
 {
@@ -185,6 +299,14 @@ static int by_vaddr_alone(const void *a, const void *b)
 	return left->vaddr < right->vaddr ? -1 : left->vaddr > right->vaddr;
 }
 
+static bool is_sorted(const struct xp_cfi_fdes *fdes)
+{
+	for (size_t i = 1; i < fdes->count; i++)
+		if (by_vaddr(&fdes->all[i - 1], &fdes->all[i]) > 0)
+			return false;
+	return true;
+}
+
 void xp_cfi_fdes_sort(struct xp_cfi_fdes *fdes)
 {
 	struct xp_cfi_fde *all = fdes->all;
@@ -192,7 +314,8 @@ void xp_cfi_fdes_sort(struct xp_cfi_fdes *fdes)
 
 	if (!fdes->count)
 		return;
-	qsort(all, fdes->count, sizeof(*all), by_vaddr);
+	if (!is_sorted(fdes))
+		qsort(all, fdes->count, sizeof(*all), by_vaddr);
 	while (eh_count < fdes->count && !all[eh_count].is_debug)
 		eh_count++;
 	kept = eh_count;
@@ -207,7 +330,14 @@ void xp_cfi_fdes_sort(struct xp_cfi_fdes *fdes)
 		qsort(all, kept, sizeof(*all), by_vaddr_alone);
 }
 
+void xp_cfi_fdes_start(const struct xp_cfi_fdes *fdes, const struct xp_cfi_fde *fde, struct xp_cfi_program *program)
+{
+	xp_cfi_program_start(program, &fdes->commons[fde->common], fde->program, fde->program + fde->program_bytes,
+			     fde->vaddr);
+}
+
 void xp_cfi_fdes_free(struct xp_cfi_fdes *fdes)
 {
+	free(fdes->commons);
 	free(fdes->all);
 }

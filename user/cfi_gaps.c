@@ -11,7 +11,8 @@ static const struct xp_cfi_row none;
 
 /* ---- stubs ---- */
 
-void xp_cfi_gaps_init(struct xp_cfi_gaps *gaps, struct xp_elf_image *image, struct xp_cfi_rows *rows)
+void xp_cfi_gaps_init(struct xp_cfi_gaps *gaps, struct xp_elf_image *image, uint64_t start, uint64_t end,
+		      struct xp_cfi_rows *rows)
 {
 	static const char *const names[XP_CFI_STUBS_MAX] = { ".plt", ".plt.sec", ".plt.got", ".iplt" };
 
@@ -26,9 +27,10 @@ void xp_cfi_gaps_init(struct xp_cfi_gaps *gaps, struct xp_elf_image *image, stru
 		    header.sh_addr % STUB_BYTES || header.sh_size > UINT32_MAX || header.sh_offset > UINT32_MAX)
 			continue;
 		gaps->stubs[gaps->stubs_count++] = (struct xp_cfi_stubs){
-			.start = header.sh_offset,
-			.end = header.sh_offset + header.sh_size,
+			.start = XP_MAX(header.sh_offset, start),
+			.end = XP_MIN(header.sh_offset + header.sh_size, end),
 			.is_lazy = i == 0,
+			.has_first = header.sh_offset >= start,
 		};
 	}
 }
@@ -87,7 +89,7 @@ static int add_stubs(struct xp_cfi_gaps *gaps, const struct xp_cfi_stubs *stubs)
 	int err = 0;
 
 	/* The first lazy one pushes for all others; what was pushed before is one word. */
-	if (stubs->is_lazy && stubs->end - start > STUB_BYTES &&
+	if (stubs->is_lazy && stubs->has_first && stubs->end - start > STUB_BYTES &&
 	    xp_elf_image_read(gaps->image, code, start, sizeof(code)) && IS_AT(code, 0, "\xff\x35")) {
 		err = xp_cfi_rows_add(gaps->rows, (uint32_t)start, &row, NULL);
 		row.cfa++;
@@ -110,6 +112,20 @@ static int add_stubs(struct xp_cfi_gaps *gaps, const struct xp_cfi_stubs *stubs)
 
 static const uint8_t signal_return[] = { 0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05 };
 
+/* By its rarest byte; memmem(3) takes its time to prepare for each of many short gaps. NULL: there is none. */
+static const uint8_t *search(const uint8_t *code, size_t bytes)
+{
+	enum { RAREST = 1 };
+	const uint8_t *at = code + RAREST, *end = code + bytes - (sizeof(signal_return) - 1) + RAREST;
+
+	while (at < end && (at = memchr(at, signal_return[RAREST], (size_t)(end - at)))) {
+		if (!memcmp(at - RAREST, signal_return, sizeof(signal_return)))
+			return at - RAREST;
+		at++;
+	}
+	return NULL;
+}
+
 /* The place of the first in [start, end) of the file; end: there is none. */
 static uint64_t find_signal_return(struct xp_cfi_gaps *gaps, uint64_t start, uint64_t end)
 {
@@ -119,7 +135,7 @@ static uint64_t find_signal_return(struct xp_cfi_gaps *gaps, uint64_t start, uin
 
 		if (!xp_elf_image_read(gaps->image, gaps->chunk, start, bytes))
 			break;
-		found = memmem(gaps->chunk, bytes, signal_return, sizeof(signal_return));
+		found = search(gaps->chunk, bytes);
 		if (found)
 			return start + (uint64_t)(found - gaps->chunk);
 		start += bytes - (sizeof(signal_return) - 1);

@@ -18,13 +18,14 @@
 #include "elf_image.h"
 
 #define XP_CFI_STUBS_MAX 4
-#define XP_CFI_CHUNK_BYTES 65536
+#define XP_CFI_CHUNK_BYTES 8192
 
 /* A section of stubs; offsets in the file. */
 struct xp_cfi_stubs {
 	uint64_t start;
 	uint64_t end;
-	bool is_lazy; /* .plt */
+	bool is_lazy;	/* .plt */
+	bool has_first; /* it was not cut off */
 };
 
 struct xp_cfi_gaps {
@@ -36,7 +37,9 @@ struct xp_cfi_gaps {
 	uint8_t chunk[XP_CFI_CHUNK_BYTES];
 };
 
-void xp_cfi_gaps_init(struct xp_cfi_gaps *gaps, struct xp_elf_image *image, struct xp_cfi_rows *rows);
+/* Of [start, end) of the file alone. */
+void xp_cfi_gaps_init(struct xp_cfi_gaps *gaps, struct xp_elf_image *image, uint64_t start, uint64_t end,
+		      struct xp_cfi_rows *rows);
 /* Adds rows for [start, end) of the file, at most 4 GiB. Those of xp_cfi_rows_add(). */
 int xp_cfi_gaps_add(struct xp_cfi_gaps *gaps, uint64_t start, uint64_t end);
 /* Is there one in [start, end)? Entries that do not know of it are better left alone. */

@@ -72,14 +72,15 @@ int xp_cfi_rows_add(struct xp_cfi_rows *rows, uint32_t offset, const struct xp_c
 
 int xp_cfi_rows_write(const struct xp_cfi_rows *rows, struct xp_cfi_header *header, int fd)
 {
+	static const struct xp_cfi_row none;
 	int err;
 
 	header->magic = XP_CFI_MAGIC;
-	header->row_count = (uint32_t)rows->count;
+	header->row_count = (uint32_t)XP_MAX(rows->count, (size_t)1);
 	header->deref_count = (uint32_t)rows->deref_count;
 	err = xp_write_all(fd, header, sizeof(*header));
 	if (!err)
-		err = xp_write_all(fd, rows->all, rows->count * sizeof(*rows->all));
+		err = xp_write_all(fd, rows->count ? rows->all : &none, header->row_count * sizeof(none));
 	if (!err)
 		err = xp_write_all(fd, rows->derefs, rows->deref_count * sizeof(*rows->derefs));
 	return err;

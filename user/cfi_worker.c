@@ -113,7 +113,7 @@ static __attribute__((noreturn)) void build(pid_t parent, int socket, int fd, co
 	xp_child_limit(&limits);
 	setrlimit(RLIMIT_NPROC, &no_children);
 	setrlimit(RLIMIT_FSIZE, &table_bytes);
-	_exit(-xp_cfi_build(fd, *path ? path : NULL, to_fd));
+	_exit(-xp_cfi_build(fd, *path ? path : NULL, 0, UINT32_MAX, to_fd));
 }
 
 /* Its child's descriptor was the only other one, and it is dead: nobody writes to the table any more. */

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
  * Prints the unwind table of a file as we make it, for tests that compare it with what others read there:
- * `cfi_rows FILE`, or `cfi_rows --vdso` for that of the vDSO, whose bytes go to the file vdso.so first. The first line
+ * `cfi_rows FILE [START END]`, of a piece of it, or `cfi_rows --vdso` for that of the vDSO, whose bytes go to the file
+ * vdso.so first. The first line
  * is what there is of the table, as "name value", each other one a row: offset, rule, cfa, rbp, and of exotic ones what
  * else they have.
  */
@@ -70,13 +71,15 @@ static int save(int fd, const char *path)
 int main(int argc, char **argv)
 {
 	int vdso = argc == 2 && !strcmp(argv[1], "--vdso");
-	int fd = argc != 2 ? -1 : vdso ? xp_vdso_open() : open(argv[1], O_RDONLY);
+	uint32_t start = argc == 4 ? (uint32_t)strtoul(argv[2], NULL, 0) : 0;
+	uint32_t end = argc == 4 ? (uint32_t)strtoul(argv[3], NULL, 0) : UINT32_MAX;
+	int fd = argc != 2 && argc != 4 ? -1 : vdso ? xp_vdso_open() : open(argv[1], O_RDONLY);
 	int to = memfd_create("cfi", MFD_ALLOW_SEALING), err;
 	struct xp_cfi_table *table;
 
 	if (fd < 0 || to < 0 || (vdso && save(fd, "vdso.so")))
 		return 2;
-	err = xp_cfi_build(fd, vdso ? NULL : argv[1], to);
+	err = xp_cfi_build(fd, vdso ? NULL : argv[1], start, end, to);
 	if (!err && fcntl(to, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK))
 		return 2;
 	if (!err)

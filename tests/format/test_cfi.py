@@ -172,6 +172,29 @@ def test_real_file(name):
     assert table.head["bytes"] < 12 * table.head["rows"] + 4096
 
 
+def test_pieces():
+    """Those of a large file, wherever it is cut, are together the whole."""
+    path = shutil.which("gdb", path="/usr/bin:/bin") or shutil.which("python3", path="/usr/bin:/bin")
+    path = pathlib.Path(path).resolve()
+    whole, size = Table(path), path.stat().st_size
+    (first, last) = whole.offsets[0], whole.offsets[-1]
+    entries = [start for start, _, _ in readelf_rows(path, ".eh_frame")[100:102]]
+    cuts = sorted({0, 1 << 20, entries[0], entries[1] + 1, (first + last) // 2, size // 2 & ~4095, (1 << 32) - 1})
+    pieces = [Table(path, start, end) for start, end in zip(cuts, cuts[1:])]
+    for start, end, piece in zip(cuts, cuts[1:], pieces):
+        assert not piece.offsets or start <= piece.offsets[0] and piece.offsets[-1] <= end
+    for offset in {at + by for at in whole.offsets for by in (-1, 0)}:
+        piece = pieces[bisect.bisect_right(cuts, offset) - 1]
+        assert known(piece, offset) == known(whole, offset), hex(offset)
+    assert sum(piece.head["known"] for piece in pieces) == whole.head["known"]
+
+
+def known(table, offset):
+    """Exotic rows are numbered table by table."""
+    row = table.at(offset)
+    return row[:1] + row[3:] if row[0] == "deref" else row
+
+
 def test_vdso(tmp_path):
     table = Table("--vdso", cwd=tmp_path)
     agreed = compare(tmp_path / "vdso.so", table)

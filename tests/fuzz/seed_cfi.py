@@ -39,6 +39,23 @@ def build_seeds(to):
         for name, body in bodies.items():
             for kind, section in enumerate((".eh_frame", ".debug_frame")):
                 (to / f"{name}{section}").write_bytes(bytes([kind]) + frames(pathlib.Path(temporary), section, body))
+        plain = frames(pathlib.Path(temporary), ".eh_frame", list(FUNCTIONS.values()))
+        (to / "indexed").write_bytes(b"\2" + index(plain) + plain)
+
+
+def index(eh_frame):
+    """Its size, and .eh_frame_hdr for it, at the addresses of fuzz_cfi_build."""
+    entries, at = [], 0
+    while at + 8 <= len(eh_frame):
+        length, cie, start = struct.unpack_from("<IIi", eh_frame, at)
+        if not length:
+            break
+        if cie:
+            entries.append((0x2000 + at + 8 + start - 0x8000, 0x2000 + at - 0x8000))
+        at += 4 + length
+    table = b"".join(struct.pack("<ii", *entry) for entry in sorted(entries))
+    table = struct.pack("<BBBBiI", 1, 0x1B, 3, 0x3B, 0x2000 - 0x8000 - 4, len(entries)) + table
+    return bytes([len(table)]) + table
 
 
 def table_seeds(to):

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * An ELF file with an .eh_frame of as many rows as are wanted, put together from the Linux Standard Base, section 10.6:
- * each byte of its code has another rule than its neighbours.
+ * each row has another rule than its neighbours. And files that ask their reader for all it has.
  */
 #ifndef XPROF_TESTS_BIG_CFI_H
 #define XPROF_TESTS_BIG_CFI_H
@@ -17,21 +17,25 @@
 
 enum { BIG_CFI_ADDRESS = 0x1000 };
 
-static inline size_t big_cfi_fde(uint8_t *to, uint64_t at, uint64_t vaddr, uint64_t section, uint32_t rows)
+static const uint8_t big_cfi_cie[] = { 20, 0,	 0,  0, 0,    0,    0, 0, 1,	'z', 'R', 0,
+				       1,  0x78, 16, 1, 0x1b, 0x0c, 7, 8, 0x90, 1,   0,	  0 };
+
+static inline size_t big_cfi_fde(uint8_t *to, uint64_t at, uint64_t vaddr, uint64_t section, uint32_t rows,
+				 uint8_t step)
 {
 	uint8_t *p = to + 4;
-	const uint32_t cie = (uint32_t)(at + 4), start = (uint32_t)(vaddr - (section + at + 8));
+	const uint32_t bytes = rows * step, cie = (uint32_t)(at + 4), start = (uint32_t)(vaddr - (section + at + 8));
 	uint32_t length;
 
 	memcpy(p, &cie, 4);
 	memcpy(p + 4, &start, 4); /* pcrel */
-	memcpy(p + 8, &rows, 4);
+	memcpy(p + 8, &bytes, 4);
 	p[12] = 0; /* augmentation data */
 	p += 13;
 	for (uint32_t i = 0; i < rows; i++) {
 		*p++ = 0x0e; /* DW_CFA_def_cfa_offset */
 		*p++ = i & 1 ? 16 : 8;
-		*p++ = 0x41; /* DW_CFA_advance_loc 1 */
+		*p++ = 0x40 | step; /* DW_CFA_advance_loc */
 	}
 	while ((p - to) % 4)
 		*p++ = 0;
@@ -40,21 +44,20 @@ static inline size_t big_cfi_fde(uint8_t *to, uint64_t at, uint64_t vaddr, uint6
 	return (size_t)(p - to);
 }
 
-/* A memfd with `entries` FDEs of `rows` rows each, or -1. */
-static inline int big_cfi_elf(uint32_t entries, uint32_t rows)
+/* A memfd with `entries` FDEs of `rows` rows each for `step` bytes, up to 63, or -1. */
+static inline int big_cfi_elf(uint32_t entries, uint32_t rows, uint8_t step)
 {
-	static const uint8_t cie[] = { 20, 0,	 0,  0, 0,    0,    0, 0, 1,	'z', 'R', 0,
-				       1,  0x78, 16, 1, 0x1b, 0x0c, 7, 8, 0x90, 1,   0,	  0 };
-	uint64_t code_bytes = (uint64_t)entries * rows, section = BIG_CFI_ADDRESS + ((code_bytes + 0xfff) & ~0xfffull);
-	uint8_t *eh_frame = calloc(1, sizeof(cie) + entries * (rows * 3ul + 24));
+	uint64_t code_bytes = (uint64_t)entries * rows * step,
+		 section = BIG_CFI_ADDRESS + ((code_bytes + 0xfff) & ~0xfffull);
+	uint8_t *eh_frame = calloc(1, sizeof(big_cfi_cie) + entries * (rows * 3ul + 24));
 	int fd = memfd_create("big", MFD_CLOEXEC);
-	size_t at = sizeof(cie);
+	size_t at = sizeof(big_cfi_cie);
 
 	if (!eh_frame || fd < 0)
 		return -1;
-	memcpy(eh_frame, cie, sizeof(cie));
+	memcpy(eh_frame, big_cfi_cie, sizeof(big_cfi_cie));
 	for (uint32_t i = 0; i < entries; i++)
-		at += big_cfi_fde(eh_frame + at, at, BIG_CFI_ADDRESS + (uint64_t)i * rows, section, rows);
+		at += big_cfi_fde(eh_frame + at, at, BIG_CFI_ADDRESS + (uint64_t)i * rows * step, section, rows, step);
 	{
 		const struct xp_elf_section sections[] = {
 			{ .name = ".text",
@@ -80,6 +83,122 @@ static inline int big_cfi_elf(uint32_t entries, uint32_t rows)
 	}
 	free(eh_frame);
 	return fd;
+}
+
+/* What linkers make for the search at run time: .eh_frame_hdr. */
+struct big_cfi_index {
+	uint8_t version;
+	uint8_t encodings[3];
+	int32_t frame;
+	uint32_t count;
+	int32_t entries[]; /* code and FDE of each, relative to the index */
+};
+
+/* A memfd with an index of `count` entries behind .eh_frame, which holds `bytes`, or -1. put() makes both. */
+static inline int indexed_cfi_elf(uint64_t code_bytes, size_t bytes, uint32_t count,
+				  void (*put)(uint8_t *eh_frame, uint64_t section, struct big_cfi_index *index))
+{
+	const uint64_t section = BIG_CFI_ADDRESS + ((code_bytes + 0xfff) & ~0xfffull);
+	const size_t index_bytes = sizeof(struct big_cfi_index) + count * 8ul;
+	uint8_t *eh_frame = calloc(1, bytes);
+	struct big_cfi_index *index = calloc(1, index_bytes);
+	int fd = memfd_create("indexed", MFD_CLOEXEC);
+
+	if (eh_frame && index && fd >= 0) {
+		const struct xp_elf_section sections[] = {
+			{ .name = ".text",
+			  .type = SHT_PROGBITS,
+			  .flags = SHF_ALLOC | SHF_EXECINSTR,
+			  .addr = BIG_CFI_ADDRESS,
+			  .size = code_bytes,
+			  .align = 4096,
+			  .is_loaded = true },
+			{ .name = ".eh_frame",
+			  .type = SHT_PROGBITS,
+			  .flags = SHF_ALLOC,
+			  .addr = section,
+			  .size = bytes,
+			  .align = 4096,
+			  .bytes = eh_frame },
+			{ .name = ".eh_frame_hdr",
+			  .type = SHT_PROGBITS,
+			  .flags = SHF_ALLOC,
+			  .addr = section + ((bytes + 0xfff) & ~0xfffull),
+			  .size = index_bytes,
+			  .align = 4096,
+			  .bytes = index },
+		};
+
+		*index = (struct big_cfi_index){ .version = 1, .encodings = { 0x1b, 0x03, 0x3b }, .count = count };
+		put(eh_frame, section, index);
+		for (uint32_t i = 0; i < count; i++) { /* from what is relative to their sections */
+			index->entries[2 * i] -= (int32_t)sections[2].addr;
+			index->entries[2 * i + 1] += (int32_t)(section - sections[2].addr);
+		}
+		if (xp_elf_write(fd, sections, 3)) {
+			close(fd);
+			fd = -1;
+		}
+	}
+	free(index);
+	free(eh_frame);
+	return fd;
+}
+
+enum { ENDLESS_ENTRIES = 10000, ENDLESS_BYTES = 16 << 20 };
+
+/* Their heads, and one program of no operations that is the program of all of them: hours. */
+static inline void put_endless(uint8_t *eh_frame, uint64_t section, struct big_cfi_index *index)
+{
+	const uint32_t head = 20, heads_end = sizeof(big_cfi_cie) + ENDLESS_ENTRIES * head;
+
+	memcpy(eh_frame, big_cfi_cie, sizeof(big_cfi_cie));
+	for (uint32_t i = 0; i < ENDLESS_ENTRIES; i++) {
+		const uint32_t at = sizeof(big_cfi_cie) + i * head, vaddr = BIG_CFI_ADDRESS + i;
+		const uint32_t skipped = heads_end - (at + head), words[] = {
+			ENDLESS_BYTES - (at + 4),
+			at + 4,
+			vaddr - (uint32_t)(section + at + 8),
+			1,
+			/* LEB128 of 4 bytes: how much else is in front of the program */
+			0x808080 | (skipped & 0x7f) | (skipped >> 7 & 0x7f) << 8 | (skipped >> 14 & 0x7f) << 16,
+		};
+
+		memcpy(eh_frame + at, words, sizeof(words));
+		index->entries[2 * i] = (int32_t)vaddr;
+		index->entries[2 * i + 1] = (int32_t)at;
+	}
+}
+
+static inline int endless_cfi_elf(void)
+{
+	return indexed_cfi_elf(4096 * 4, ENDLESS_BYTES, ENDLESS_ENTRIES, put_endless);
+}
+
+enum { HOG_ENTRIES = 3000000 };
+
+/* Two entries, each with a common part of its own, again and again. */
+static inline void put_hog(uint8_t *eh_frame, uint64_t section, struct big_cfi_index *index)
+{
+	uint32_t at[2], end = 0;
+
+	for (uint32_t i = 0; i < 2; i++) {
+		uint32_t cie = end;
+
+		memcpy(eh_frame + cie, big_cfi_cie, sizeof(big_cfi_cie));
+		at[i] = cie + sizeof(big_cfi_cie);
+		end = at[i] +
+		      (uint32_t)big_cfi_fde(eh_frame + at[i], at[i] - cie, BIG_CFI_ADDRESS + i, section + cie, 1, 1);
+	}
+	for (uint32_t i = 0; i < HOG_ENTRIES; i++) {
+		index->entries[2 * i] = BIG_CFI_ADDRESS + 1;
+		index->entries[2 * i + 1] = (int32_t)at[i & 1];
+	}
+}
+
+static inline int hog_cfi_elf(void)
+{
+	return indexed_cfi_elf(4096, 4096, HOG_ENTRIES, put_hog);
 }
 
 #endif

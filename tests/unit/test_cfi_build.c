@@ -156,6 +156,37 @@ FUNCTION(no_signal, ".cfi_escape 0x0f, 4, 0x77, 0xa0, 0x01, 0x06\n"
 FUNCTION(marked, ".cfi_signal_frame\n"
 		 "nop\n");
 
+FUNCTION(remembers, "push %rbp\n"
+		    ".cfi_def_cfa_offset 16\n"
+		    ".cfi_offset %rbp, -16\n"
+		    ".cfi_remember_state\n"
+		    "cfi_remembered: pop %rbp\n"
+		    ".cfi_restore %rbp\n"
+		    ".cfi_def_cfa_offset 8\n"
+		    "cfi_restored: ret\n"
+		    ".cfi_restore_state\n"
+		    "cfi_recalled: .skip 300, 0x90\n"
+		    ".cfi_def_cfa_offset 24\n"
+		    "cfi_far_on: .skip 70000, 0x90\n"
+		    ".cfi_def_cfa_offset 32\n"
+		    "cfi_farther_on: nop\n");
+LABEL(remembered);
+LABEL(restored);
+LABEL(recalled);
+LABEL(far_on);
+LABEL(farther_on);
+/* Back to a state that was never remembered: what was before it stands. */
+FUNCTION(broken, "nop\n"
+		 ".cfi_def_cfa_offset 16\n"
+		 "cfi_broken_from: nop\n"
+		 ".cfi_escape 0x0b\n"
+		 "cfi_broken_here: nop\n"
+		 ".cfi_def_cfa_offset 24\n"
+		 "cfi_broken_on: nop\n");
+LABEL(broken_from);
+LABEL(broken_here);
+LABEL(broken_on);
+
 /* musl's __restore_rt, behind ten bytes of nothing and before sixteen. */
 asm(".pushsection .text.cfi_test, \"ax\", @progbits\n"
     ".balign 32\n"
@@ -219,7 +250,7 @@ static int build_own(void **state)
 	int to = memfd_create("cfi", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 
 	(void)state;
-	assert_int_equal(xp_cfi_build(fd, NULL, to), 0);
+	assert_int_equal(xp_cfi_build(fd, NULL, 0, UINT32_MAX, to), 0);
 	assert_int_equal(fcntl(to, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK), 0);
 	assert_int_equal(xp_cfi_table_open(&table, to), 0);
 	close(to);
@@ -278,6 +309,18 @@ static void test_plain_rules(void **state)
 		{ cfi_signal + 7, XP_CFI_SIGNAL, 0, 0 }, /* the syscall */
 		{ cfi_no_signal, XP_CFI_NONE, 0, 0 },
 		{ cfi_marked, XP_CFI_RSP, 1, XP_CFI_RBP_SAME },
+		{ cfi_remembers, XP_CFI_RSP, 1, XP_CFI_RBP_SAME },
+		{ cfi_remembered, XP_CFI_RSP, 2, -2 },
+		{ cfi_restored, XP_CFI_RSP, 1, XP_CFI_RBP_SAME },
+		{ cfi_recalled, XP_CFI_RSP, 2, -2 },
+		{ cfi_far_on - 1, XP_CFI_RSP, 2, -2 },
+		{ cfi_far_on, XP_CFI_RSP, 3, -2 },
+		{ cfi_farther_on - 1, XP_CFI_RSP, 3, -2 },
+		{ cfi_farther_on, XP_CFI_RSP, 4, -2 },
+		{ cfi_broken, XP_CFI_RSP, 1, XP_CFI_RBP_SAME },
+		{ cfi_broken_from, XP_CFI_RSP, 2, XP_CFI_RBP_SAME },
+		{ cfi_broken_here, XP_CFI_NONE, 0, 0 },
+		{ cfi_broken_on, XP_CFI_NONE, 0, 0 },
 		{ cfi_musl_before, XP_CFI_NONE, 0, 0 },
 		{ cfi_musl_before + 8, XP_CFI_NONE, 0, 0 },
 		{ cfi_musl - 1, XP_CFI_SIGNAL, 0, 0 }, /* where the handler's return address is looked up */
@@ -328,7 +371,7 @@ static void test_reasons(void **state)
 	const uint64_t *bytes = xp_cfi_table_header(table)->code_bytes;
 
 	(void)state;
-	assert_int_equal(bytes[XP_CFI_BAD_ENTRY], 0);
+	assert_int_equal(bytes[XP_CFI_BAD_ENTRY], 1 + 2);	   /* broken_here, broken_on */
 	assert_int_equal(bytes[XP_CFI_CFA_REGISTER], 2 + 1);	   /* r10_cfa, realigned_r10 */
 	assert_int_equal(bytes[XP_CFI_CFA_RANGE], 2 + 1 + 1);	   /* pushed_too_much, odd_cfa, negative_cfa */
 	assert_int_equal(bytes[XP_CFI_CFA_EXPRESSION], 1 + 2 + 1); /* plt_not, plt_neither, realigned_twice */
@@ -342,10 +385,10 @@ static void test_no_elf(void **state)
 	int fd = memfd_create("text", MFD_CLOEXEC), to = memfd_create("cfi", MFD_CLOEXEC);
 
 	(void)state;
-	assert_int_equal(xp_cfi_build(fd, NULL, to), -ENOEXEC);
+	assert_int_equal(xp_cfi_build(fd, NULL, 0, UINT32_MAX, to), -ENOEXEC);
 	assert_int_equal(write(fd, "#!/bin/sh\n", 10), 10);
-	assert_int_equal(xp_cfi_build(fd, NULL, to), -ENOEXEC);
-	assert_int_equal(xp_cfi_build(-1, NULL, to), -EBADF);
+	assert_int_equal(xp_cfi_build(fd, NULL, 0, UINT32_MAX, to), -ENOEXEC);
+	assert_int_equal(xp_cfi_build(-1, NULL, 0, UINT32_MAX, to), -EBADF);
 	close(fd);
 	close(to);
 }
