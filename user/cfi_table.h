@@ -5,7 +5,8 @@
  * offset in the file, for a mapping gives that without a look at the program headers. Code behind the first 4 GiB of a
  * file has none.
  *
- * The tables come from a process that reads hostile files (cfi_tables.h), as a sealed memfd: struct xp_cfi_header, its
+ * A table is that of a piece of a file, or of all of it. They come from a process that reads hostile files
+ * (cfi_tables.h), as a sealed memfd: struct xp_cfi_header, its
  * rows in the order of pc, its exotic rows. The format has no version: both sides are one program.
  *
  * Registers are those of the System V ABI for x86-64, table 3.36; the canonical frame address is DWARF's (section 6.4):
@@ -17,8 +18,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* 40 MiB; libLLVM has a fifth of it. */
-#define XP_CFI_ROWS_MAX (5u << 20)
+/* One for 8 bytes of a piece's code (cfi_tables.h); compilers make one for 30 to 80. */
+#define XP_CFI_ROWS_MAX (1u << 19)
 
 enum xp_cfi_rule {
 	XP_CFI_NONE,   /* nothing is known here */
@@ -81,7 +82,7 @@ struct xp_cfi_header {
 	uint32_t row_count;		     /* at least 1; the last row is XP_CFI_NONE */
 	uint32_t deref_count;		     /* at most 65536 */
 	uint64_t build_ns;		     /* time that the making took */
-	uint64_t code_bytes[XP_CFI_REASONS]; /* of the executable sections, by reason */
+	uint64_t code_bytes[XP_CFI_REASONS]; /* of the executable sections in the piece, by reason */
 };
 #define XP_CFI_MAGIC 0x6c62617469666378ull /* "xcfitabl" */
 

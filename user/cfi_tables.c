@@ -13,33 +13,33 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "allowance.h"
+#include "cfi_store.h"
 #include "cfi_worker.h"
 #include "util.h"
 
 /*
- * What is with the process cannot be overtaken any more: more than one file, so that it is not idle until we collect,
+ * What is with the process cannot be overtaken any more: more than one piece, so that it is not idle until we collect,
  * but no more than so many bytes of them. A foreign file is alone there: it may take all the time that a file may.
  */
 #define SENT_MAX 8
 #define SENT_BYTES_MAX (8u << 20)
 #define OPEN_TRIES 10
 
+/* A file. */
 struct entry {
-	struct xp_cfi_table *table; /* XP_CFI_READY */
-	uint64_t used;		    /* when, on struct xp_cfi_tables.clock */
-	uint64_t again_ns; /* XP_CFI_ABSENT: from then on (CLOCK_MONOTONIC) it may be asked for again; 0: never */
-	enum xp_cfi_state state;
+	uint64_t again_ns; /* absent: from then on (CLOCK_MONOTONIC) it may be asked for again; 0: never */
+	bool is_absent;
 	uint8_t failures; /* to open it */
 	bool is_foreign;  /* as far as it is known: it was asked for once */
 };
 
-/* A file that waits for its table. */
+/* A piece that waits for its table. */
 struct job {
 	struct job *next;
 	uint64_t id;
 	size_t entry;
-	uint64_t bytes; /* of the file */
+	struct xp_cfi_piece *piece;
+	uint64_t bytes; /* of the file that are in the piece */
 	bool is_foreign;
 	int fd;
 	char path[];
@@ -48,8 +48,7 @@ struct job {
 struct xp_cfi_tables {
 	struct entry *entries; /* by struct xp_file.index */
 	size_t entry_count;
-	size_t bytes;	  /* of all tables */
-	uint64_t clock;	  /* counts uses */
+	struct xp_cfi_store stores[2]; /* of foreign files the second */
 	struct job *jobs; /* the first sent_count are with the process, the others in the order of is_behind() */
 	size_t job_count;
 	size_t foreign_count; /* of these */
@@ -78,29 +77,15 @@ static struct entry *entry_of(struct xp_cfi_tables *tables, size_t index)
 	return &tables->entries[index];
 }
 
-static void forget(struct xp_cfi_tables *tables, struct entry *entry)
+/* Only the first 4 GiB of a file have any. */
+static uint64_t key_of(const struct xp_file *file, uint64_t offset)
 {
-	tables->bytes -= xp_cfi_table_bytes(entry->table);
-	xp_cfi_table_free(entry->table);
-	*entry = (struct entry){ .is_foreign = entry->is_foreign };
+	return (uint64_t)file->index << 32 | offset / XP_CFI_PIECE_BYTES;
 }
 
-/* Of all but `kept`, until the rest fits. */
-static void forget_oldest(struct xp_cfi_tables *tables, const struct entry *kept)
+static uint64_t piece_start(const struct xp_cfi_piece *piece)
 {
-	while (tables->bytes > XP_CFI_TABLES_BYTES_MAX) {
-		struct entry *oldest = NULL;
-
-		for (size_t i = 0; i < tables->entry_count; i++) {
-			struct entry *entry = &tables->entries[i];
-
-			if (entry->state == XP_CFI_READY && entry != kept && (!oldest || entry->used < oldest->used))
-				oldest = entry;
-		}
-		if (!oldest)
-			break;
-		forget(tables, oldest);
-	}
+	return (piece->key & UINT32_MAX) * XP_CFI_PIECE_BYTES;
 }
 
 /* ---- jobs ---- */
@@ -132,8 +117,9 @@ static bool is_foreign(const struct stat *st)
 }
 
 /* NULL, and errno says why. */
-static struct job *new_job(const char *path, int fd)
+static struct job *new_job(const char *path, uint64_t offset, int fd)
 {
+	uint64_t start = offset - offset % XP_CFI_PIECE_BYTES;
 	struct job *job;
 	struct stat st;
 
@@ -143,7 +129,7 @@ static struct job *new_job(const char *path, int fd)
 	if (!job)
 		return NULL;
 	strcpy(job->path, path);
-	job->bytes = (uint64_t)st.st_size;
+	job->bytes = XP_MIN((uint64_t)st.st_size - XP_MIN((uint64_t)st.st_size, start), (uint64_t)XP_CFI_PIECE_BYTES);
 	job->is_foreign = is_foreign(&st);
 	job->fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
 	if (job->fd >= 0)
@@ -168,24 +154,22 @@ static void remove_first_job(struct xp_cfi_tables *tables)
 static void finish_first_job(struct xp_cfi_tables *tables, int err, int fd)
 {
 	const struct job *job = tables->jobs;
-	struct entry *entry = &tables->entries[job->entry];
+	struct xp_cfi_table *table;
 	char path[256];
 
 	xp_clean_text(path, sizeof(path), job->path);
 	if (!err)
-		err = xp_cfi_table_open(&entry->table, fd);
+		err = xp_cfi_table_open(&table, fd);
 	if (err) {
-		entry->state = XP_CFI_ABSENT;
+		tables->entries[job->entry].is_absent = true;
+		xp_cfi_store_remove(&tables->stores[job->is_foreign], job->piece);
 		xp_debug("%s: no unwind table: %s", path, err == -EIO ? "cannot be read" : strerror(-err));
 	} else {
-		const struct xp_cfi_header *header = xp_cfi_table_header(entry->table);
+		const struct xp_cfi_header *header = xp_cfi_table_header(table);
 
-		entry->state = XP_CFI_READY;
-		entry->used = ++tables->clock;
-		tables->bytes += xp_cfi_table_bytes(entry->table);
-		xp_debug("%s: unwind table of %" PRIu32 " rows in %.1f ms", path, header->row_count,
-			 (double)header->build_ns / 1e6);
-		forget_oldest(tables, entry);
+		xp_debug("%s: unwind table of %" PRIu32 " rows from %" PRIu64 " MiB on in %.1f ms", path,
+			 header->row_count, piece_start(job->piece) >> 20, (double)header->build_ns / 1e6);
+		xp_cfi_store_put(&tables->stores[job->is_foreign], job->piece, table, xp_now_ns());
 	}
 	tables->finished++;
 	remove_first_job(tables);
@@ -251,7 +235,12 @@ static int send_jobs(struct xp_cfi_tables *tables)
 	for (size_t i = 0; i < tables->sent_count; i++, job = job->next)
 		sent_bytes += sent_weight(job);
 	while (!err && job && may_send(tables, job, sent_bytes)) {
-		struct xp_cfi_request request = { .id = job->id };
+		uint64_t start = piece_start(job->piece);
+		struct xp_cfi_request request = {
+			.id = job->id,
+			.start = (uint32_t)start,
+			.end = (uint32_t)XP_MIN(start + XP_CFI_PIECE_BYTES, (uint64_t)UINT32_MAX),
+		};
 		size_t bytes = offsetof(struct xp_cfi_request, path) + strlen(job->path) + 1;
 
 		memcpy(request.path, job->path, strlen(job->path) + 1);
@@ -314,60 +303,76 @@ void xp_cfi_tables_free(struct xp_cfi_tables *tables)
 	stop(tables);
 	while (tables->jobs)
 		remove_first_job(tables);
-	for (size_t i = 0; i < tables->entry_count; i++)
-		xp_cfi_table_free(tables->entries[i].table);
+	xp_cfi_store_free(&tables->stores[0]);
+	xp_cfi_store_free(&tables->stores[1]);
 	free(tables->entries);
 	if (tables->epoll_fd >= 0)
 		close(tables->epoll_fd);
 	free(tables);
 }
 
-enum xp_cfi_state xp_cfi_tables_get(struct xp_cfi_tables *tables, const struct xp_file *file,
+enum xp_cfi_state xp_cfi_tables_get(struct xp_cfi_tables *tables, const struct xp_file *file, uint64_t offset,
 				    const struct xp_cfi_table **table)
 {
 	struct entry *entry = file->index < tables->entry_count ? &tables->entries[file->index] : NULL;
+	uint64_t now_ns = xp_now_ns();
+	const struct xp_cfi_piece *piece;
 
-	*table = entry ? entry->table : NULL;
+	*table = NULL;
+	if (offset > UINT32_MAX)
+		return XP_CFI_ABSENT;
 	if (!entry)
 		return XP_CFI_UNASKED;
-	entry->used = ++tables->clock;
-	if (entry->again_ns && xp_now_ns() >= entry->again_ns) {
-		entry->again_ns = 0;
-		entry->state = XP_CFI_UNASKED;
+	piece = xp_cfi_store_find(&tables->stores[entry->is_foreign], key_of(file, offset), now_ns);
+	if (piece) {
+		*table = piece->table;
+		return piece->table ? XP_CFI_READY : XP_CFI_BUILDING;
 	}
-	return entry->state;
+	if (entry->again_ns && now_ns >= entry->again_ns) {
+		entry->again_ns = 0;
+		entry->is_absent = false;
+	}
+	return entry->is_absent ? XP_CFI_ABSENT : XP_CFI_UNASKED;
 }
 
-int xp_cfi_tables_ask(struct xp_cfi_tables *tables, const struct xp_file *file, int fd)
+static int ask(struct xp_cfi_tables *tables, const struct xp_file *file, uint64_t offset, int fd)
 {
-	struct entry *entry = entry_of(tables, file->index);
 	const char *path = file->path && *file->path == '/' && strlen(file->path) < PATH_MAX ? file->path : "";
-	struct job *job;
+	struct job *job = new_job(path, offset, fd);
+	int err;
 
-	if (!entry)
-		return -ENOMEM;
-	if (entry->state != XP_CFI_UNASKED)
-		return 0;
-	if (fd < 0) {
-		/* The process may have been gone already, while others of the same container are to come. */
-		entry->state = XP_CFI_ABSENT;
-		entry->again_ns = ++entry->failures < OPEN_TRIES ? xp_now_ns() + XP_CFI_AGAIN_NS : 0;
-		return 0;
-	}
-	job = new_job(path, fd);
 	if (!job)
 		return -errno;
-	entry->is_foreign = job->is_foreign;
-	if (!xp_cfi_tables_have_room(tables, file)) {
+	tables->entries[file->index].is_foreign = job->is_foreign;
+	err = xp_cfi_tables_have_room(tables, file) ? 0 : -EAGAIN;
+	job->piece = err ? NULL : xp_cfi_store_add(&tables->stores[job->is_foreign], key_of(file, offset));
+	if (!job->piece) {
 		close(job->fd);
 		free(job);
-		return -EAGAIN;
+		return err ?: -ENOMEM;
 	}
 	job->id = ++tables->last_id;
 	job->entry = file->index;
+	tables->entries[file->index].failures = 0;
 	insert_job(tables, job);
-	entry->state = XP_CFI_BUILDING;
 	serve_jobs(tables);
+	return 0;
+}
+
+int xp_cfi_tables_ask(struct xp_cfi_tables *tables, const struct xp_file *file, uint64_t offset, int fd)
+{
+	struct entry *entry = entry_of(tables, file->index);
+	const struct xp_cfi_table *table;
+
+	if (!entry)
+		return -ENOMEM;
+	if (xp_cfi_tables_get(tables, file, offset, &table) != XP_CFI_UNASKED)
+		return 0;
+	if (fd >= 0)
+		return ask(tables, file, offset, fd);
+	/* The process may have been gone already, while others of the same container are to come. */
+	entry->is_absent = true;
+	entry->again_ns = ++entry->failures < OPEN_TRIES ? xp_now_ns() + XP_CFI_AGAIN_NS : 0;
 	return 0;
 }
 
@@ -375,6 +380,8 @@ bool xp_cfi_tables_have_room(const struct xp_cfi_tables *tables, const struct xp
 {
 	bool is_foreign = file->index < tables->entry_count && tables->entries[file->index].is_foreign;
 
+	if (xp_cfi_store_is_full(&tables->stores[is_foreign], xp_now_ns()))
+		return false;
 	return tables->job_count < XP_CFI_WAITING_MAX && (!is_foreign || tables->foreign_count < XP_CFI_FOREIGN_MAX);
 }
 

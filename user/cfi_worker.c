@@ -103,7 +103,8 @@ static void ignore_ends(void)
 		signal(ends[i], SIG_IGN);
 }
 
-static __attribute__((noreturn)) void build(pid_t parent, int socket, int fd, const char *path, int to_fd)
+static __attribute__((noreturn)) void build(pid_t parent, int socket, const struct xp_cfi_request *request, int fd,
+					    int to_fd)
 {
 	const struct rlimit no_children = { 0, 0 }, table_bytes = { TABLE_BYTES_MAX, TABLE_BYTES_MAX };
 
@@ -113,7 +114,7 @@ static __attribute__((noreturn)) void build(pid_t parent, int socket, int fd, co
 	xp_child_limit(&limits);
 	setrlimit(RLIMIT_NPROC, &no_children);
 	setrlimit(RLIMIT_FSIZE, &table_bytes);
-	_exit(-xp_cfi_build(fd, *path ? path : NULL, 0, UINT32_MAX, to_fd));
+	_exit(-xp_cfi_build(fd, *request->path ? request->path : NULL, request->start, request->end, to_fd));
 }
 
 /* Its child's descriptor was the only other one, and it is dead: nobody writes to the table any more. */
@@ -122,7 +123,7 @@ static int seal(int fd)
 	return fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL) ? -errno : 0;
 }
 
-static int build_in_child(int socket, int fd, const char *path, int to_fd)
+static int build_in_child(int socket, const struct xp_cfi_request *request, int fd, int to_fd)
 {
 	pid_t self = getpid(), pid = fork();
 	int status;
@@ -130,7 +131,7 @@ static int build_in_child(int socket, int fd, const char *path, int to_fd)
 	if (pid < 0)
 		return -errno;
 	if (!pid)
-		build(self, socket, fd, path, to_fd);
+		build(self, socket, request, fd, to_fd);
 	while (waitpid(pid, &status, 0) < 0)
 		if (errno != EINTR)
 			return -errno;
@@ -146,7 +147,7 @@ static int serve(int socket, const struct xp_cfi_request *request, int fd)
 	ssize_t sent;
 
 	if (!answer.err)
-		answer.err = fd < 0 ? -EBADF : build_in_child(socket, fd, request->path, table);
+		answer.err = fd < 0 ? -EBADF : build_in_child(socket, request, fd, table);
 	sent = xp_cfi_send(socket, &answer, sizeof(answer), answer.err ? -1 : table);
 	if (table >= 0)
 		close(table);

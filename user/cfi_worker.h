@@ -11,13 +11,15 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* Of one file. The largest ones known take a second. */
+/* Of one piece of a file. Those that compilers make take some milliseconds. */
 #define XP_CFI_BUILD_SECONDS 20
 #define XP_CFI_BUILD_CPU_SECONDS 5
 
 /* One message of a SOCK_SEQPACKET socket, with the file's descriptor. */
 struct xp_cfi_request {
 	uint64_t id;
+	uint32_t start; /* the piece [start, end) of the file */
+	uint32_t end;
 	char path[PATH_MAX]; /* as far as its terminator is sent; "": none */
 };
 

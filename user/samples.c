@@ -127,6 +127,7 @@ static int unwind(struct xp_samples *samples, struct xp_waiting_sample *sample, 
 		return err;
 	if (result.end == XP_UNWIND_WAITS) {
 		sample->file = result.file;
+		sample->file_offset = result.file_offset;
 		return 1;
 	}
 	if (xp_rec_fn(&record->rec) & XP_SAMPLE_NO_ROOM)
@@ -164,7 +165,7 @@ static int retry(void *arg, struct xp_waiting_sample *sample)
 	struct xp_samples *samples = arg;
 	bool has_time = xp_now_ns() - sample->since_ns < XP_SAMPLES_WAIT_NS;
 
-	if (has_time && xp_stacks_pending(samples->stacks, sample->file))
+	if (has_time && xp_stacks_pending(samples->stacks, sample->file, sample->file_offset))
 		return 1;
 	return unwind(samples, sample, &sample->record, has_time);
 }

@@ -20,8 +20,8 @@
 #include "xprof/record.h"
 
 /*
- * So long a sample waits for a table at most; and so long all do at the end. The largest tables (LLVM's) take some
- * tenths of a second to make, and ten times that on a busy machine.
+ * So long a sample waits for a table at most; and so long all do at the end. A table takes some milliseconds to make,
+ * ten times that on a busy machine, and there may be others before it.
  */
 #define XP_SAMPLES_WAIT_NS 5000000000ull
 #define XP_SAMPLES_DRAIN_NS 5000000000ull

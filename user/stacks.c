@@ -25,14 +25,14 @@ struct xp_stacks {
 	struct xp_allowance opening;
 };
 
-static int table_of(void *arg, const struct xp_file *file, const struct xp_cfi_table **table)
+static int table_of(void *arg, const struct xp_file *file, uint64_t offset, const struct xp_cfi_table **table)
 {
 	struct xp_stacks *stacks = arg;
 
 	*table = NULL;
 	if (file->kind != XP_FILE_DISK && file->kind != XP_FILE_VDSO)
 		return 0;
-	switch (xp_cfi_tables_get(stacks->tables, file, table)) {
+	switch (xp_cfi_tables_get(stacks->tables, file, offset, table)) {
 	case XP_CFI_UNASKED:
 	case XP_CFI_BUILDING:
 		return -EAGAIN;
@@ -77,15 +77,15 @@ static bool may_ask(struct xp_stacks *stacks, const struct xp_file *file)
 	return xp_cfi_tables_have_room(stacks->tables, file) && xp_allowance_is_left(&stacks->opening, xp_now_ns());
 }
 
-bool xp_stacks_pending(struct xp_stacks *stacks, const struct xp_file *file)
+bool xp_stacks_pending(struct xp_stacks *stacks, const struct xp_file *file, uint64_t offset)
 {
 	const struct xp_cfi_table *table;
-	enum xp_cfi_state state = xp_cfi_tables_get(stacks->tables, file, &table);
+	enum xp_cfi_state state = xp_cfi_tables_get(stacks->tables, file, offset, &table);
 
 	return state == XP_CFI_BUILDING || (state == XP_CFI_UNASKED && !may_ask(stacks, file));
 }
 
-static int ask(struct xp_stacks *stacks, pid_t pid, const struct xp_vma *vma)
+static int ask(struct xp_stacks *stacks, pid_t pid, const struct xp_vma *vma, uint64_t offset)
 {
 	const struct xp_cfi_table *table;
 	uint64_t begin_ns;
@@ -93,12 +93,13 @@ static int ask(struct xp_stacks *stacks, pid_t pid, const struct xp_vma *vma)
 
 	if (vma->file->kind != XP_FILE_DISK && vma->file->kind != XP_FILE_VDSO)
 		return 0;
-	if (xp_cfi_tables_get(stacks->tables, vma->file, &table) != XP_CFI_UNASKED || !may_ask(stacks, vma->file))
+	if (xp_cfi_tables_get(stacks->tables, vma->file, offset, &table) != XP_CFI_UNASKED ||
+	    !may_ask(stacks, vma->file))
 		return 0;
 	begin_ns = xp_now_ns();
 	fd = xp_mapped_file_open(pid, vma);
 	xp_allowance_spend(&stacks->opening, xp_now_ns() - begin_ns);
-	err = xp_cfi_tables_ask(stacks->tables, vma->file, fd);
+	err = xp_cfi_tables_ask(stacks->tables, vma->file, offset, fd);
 	if (fd >= 0)
 		close(fd);
 	stacks->asked += !err && fd >= 0;
@@ -119,7 +120,7 @@ static int ask_ahead(struct xp_stacks *stacks, pid_t pid, const struct xp_space 
 		memcpy(&word, thread->stack + at, sizeof(word));
 		vma = word ? xp_space_find(space, word) : NULL;
 		if (vma)
-			err = ask(stacks, pid, vma);
+			err = ask(stacks, pid, vma, vma->file_offset + (word - vma->start));
 	}
 	return err;
 }
@@ -134,7 +135,7 @@ int xp_stacks_unwind(struct xp_stacks *stacks, pid_t pid, pid_t tid, const struc
 
 	xp_unwind(stacks->unwinder, space, thread, has_time, frames, result);
 	if (result->end == XP_UNWIND_WAITS) {
-		err = ask(stacks, pid, frames[result->count - 1].vma);
+		err = ask(stacks, pid, frames[result->count - 1].vma, result->file_offset);
 		return err ? err : ask_ahead(stacks, pid, space, thread);
 	}
 	walk = (struct xp_stack_walk){

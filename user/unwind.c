@@ -40,6 +40,7 @@ struct walk {
 	bool is_elsewhere; /* sp is out of the reach of the copy */
 	uint32_t used_bytes;
 	const struct xp_file *file;
+	uint64_t file_offset;
 	enum xp_unwind_end end;
 };
 
@@ -118,8 +119,9 @@ static bool find_in_table(struct walk *walk, const struct xp_file *file, uint64_
 	const struct xp_cfi_table *table = NULL;
 	const struct xp_cfi_row *row;
 
-	if (walk->unwinder->table(walk->unwinder->arg, file, &table) == -EAGAIN) {
+	if (walk->unwinder->table(walk->unwinder->arg, file, offset, &table) == -EAGAIN) {
 		walk->file = file;
+		walk->file_offset = offset;
 		if (walk->has_time)
 			return ends(walk, XP_UNWIND_WAITS);
 		walk->is_late = true;
@@ -331,7 +333,13 @@ void xp_unwind(struct xp_unwinder *unwinder, const struct xp_space *space, const
 		};
 		count++;
 	} while (step(&walk));
-	*result = (struct xp_unwind_result){ walk.end, count, walk.used_bytes, walk.file };
+	*result = (struct xp_unwind_result){
+		.end = walk.end,
+		.count = count,
+		.used_bytes = walk.used_bytes,
+		.file = walk.file,
+		.file_offset = walk.file_offset,
+	};
 	if (walk.is_late && walk.end != XP_UNWIND_WAITS)
 		result->end = XP_UNWIND_TABLE_LATE;
 }

@@ -53,13 +53,15 @@ struct xp_unwind_result {
 	size_t count;		    /* frames found, leaf first; at least 1 */
 	uint32_t used_bytes;	    /* of the stack, from sp on */
 	const struct xp_file *file; /* XP_UNWIND_WAITS: whose table */
+	uint64_t file_offset;	    /* and for what of it */
 };
 
 /*
- * The table of a file: 0 and the table, valid until the next call, or NULL when there is none; -EAGAIN: it is being
- * made.
+ * The table for this place in a file: 0 and the table, valid until the next call, or NULL when there is none; -EAGAIN:
+ * it is being made.
  */
-typedef int (*xp_unwind_table)(void *arg, const struct xp_file *file, const struct xp_cfi_table **table);
+typedef int (*xp_unwind_table)(void *arg, const struct xp_file *file, uint64_t offset,
+			       const struct xp_cfi_table **table);
 
 struct xp_unwinder;
 

@@ -21,6 +21,7 @@ struct xp_waiting_sample {
 	struct xp_image *image;	    /* outlives it */
 	struct xp_space *space;	    /* shared */
 	const struct xp_file *file; /* whose table it waits for */
+	uint64_t file_offset;	    /* and for what of it */
 	pid_t pid;
 	uint64_t since_ns; /* CLOCK_MONOTONIC */
 	uint64_t tsc;

@@ -50,9 +50,10 @@ static struct xp_cfi_table *make_table(const struct xp_file *file)
 	return table;
 }
 
-static int table_of(void *arg, const struct xp_file *file, const struct xp_cfi_table **table)
+static int table_of(void *arg, const struct xp_file *file, uint64_t offset, const struct xp_cfi_table **table)
 {
 	(void)arg;
+	(void)offset;
 	if (file->index >= FILES_MAX)
 		abort();
 	if (!tables[file->index].is_asked && (file->kind == XP_FILE_DISK || file->kind == XP_FILE_VDSO))

@@ -48,10 +48,11 @@ struct tables {
 	bool is_late;
 };
 
-static int find_table(void *arg, const struct xp_file *of, const struct xp_cfi_table **table)
+static int find_table(void *arg, const struct xp_file *of, uint64_t offset, const struct xp_cfi_table **table)
 {
 	const struct tables *tables = arg;
 
+	(void)offset;
 	*table = of == &file && !tables->is_late ? tables->table : NULL;
 	return of == &file && tables->is_late ? -EAGAIN : 0;
 }

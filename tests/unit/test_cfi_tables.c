@@ -17,6 +17,7 @@
 #include <cmocka.h>
 
 #include "big_cfi.h"
+#include "cfi_store.h"
 #include "cfi_tables.h"
 #include "util.h"
 
@@ -39,14 +40,14 @@ static void ask(struct xp_cfi_tables *tables, size_t index, int fd)
 {
 	const struct xp_file file = file_of(index);
 
-	assert_int_equal(xp_cfi_tables_ask(tables, &file, fd), 0);
+	assert_int_equal(xp_cfi_tables_ask(tables, &file, 0, fd), 0);
 }
 
 static enum xp_cfi_state state_of(struct xp_cfi_tables *tables, size_t index)
 {
 	const struct xp_file file = file_of(index);
 	const struct xp_cfi_table *table;
-	enum xp_cfi_state state = xp_cfi_tables_get(tables, &file, &table);
+	enum xp_cfi_state state = xp_cfi_tables_get(tables, &file, 0, &table);
 
 	assert_int_equal(state == XP_CFI_READY, table != NULL);
 	return state;
@@ -114,7 +115,7 @@ static void test_states(void **state)
 	close(fd);
 	close(text);
 	wait_for(tables, 2);
-	assert_int_equal(xp_cfi_tables_get(tables, &file, &table), XP_CFI_READY);
+	assert_int_equal(xp_cfi_tables_get(tables, &file, 0, &table), XP_CFI_READY);
 	assert_true(xp_cfi_table_header(table)->code_bytes[XP_CFI_KNOWN] > 1000);
 	assert_int_equal(state_of(tables, 0), XP_CFI_ABSENT);
 	assert_int_equal(state_of(tables, 1), XP_CFI_UNASKED);
@@ -281,11 +282,10 @@ static void test_endless(void **state)
 	ask(tables, 0, slow);
 	for (size_t i = 1; i < XP_CFI_WAITING_MAX; i++)
 		ask(tables, i, fd);
-	assert_int_equal(xp_cfi_tables_ask(tables, &more, fd), -EAGAIN);
+	assert_int_equal(xp_cfi_tables_ask(tables, &more, 0, fd), -EAGAIN);
 	assert_int_equal(state_of(tables, more.index), XP_CFI_UNASKED);
-	wait_for(tables, 1);
+	wait_for(tables, XP_CFI_WAITING_MAX);
 	assert_int_equal(state_of(tables, 0), XP_CFI_ABSENT);
-	wait_for(tables, XP_CFI_WAITING_MAX - 1);
 	assert_int_equal(state_of(tables, XP_CFI_WAITING_MAX - 1), XP_CFI_READY);
 	assert_int_equal(worker_pid(), pid);
 	close(slow);
@@ -300,14 +300,17 @@ static void test_smallest_first(void **state)
 	int slow = endless_cfi_elf(), small = big_cfi_elf(1, 2, 1);
 
 	(void)state;
-	ask(tables, 0, slow);
-	ask(tables, 1, slow);
-	ask(tables, 2, small);
+	for (size_t i = 0; i < 3; i++)
+		ask(tables, i, slow); /* two of them are with the process */
+	ask(tables, 3, small);
+	kill(worker_pid(), SIGKILL);
+	wait_for(tables, 1);
 	kill(worker_pid(), SIGKILL);
 	wait_for(tables, 2);
 	assert_int_equal(state_of(tables, 0), XP_CFI_ABSENT);
-	assert_int_equal(state_of(tables, 1), XP_CFI_BUILDING);
-	assert_int_equal(state_of(tables, 2), XP_CFI_READY);
+	assert_int_equal(state_of(tables, 1), XP_CFI_ABSENT);
+	assert_int_equal(state_of(tables, 2), XP_CFI_BUILDING);
+	assert_int_equal(state_of(tables, 3), XP_CFI_READY);
 	close(slow);
 	close(small);
 	xp_cfi_tables_free(tables);
@@ -329,7 +332,7 @@ static void test_foreign(void **state)
 	for (size_t i = 0; i < XP_CFI_FOREIGN_MAX; i++)
 		ask(tables, i, foreign);
 	assert_true(xp_cfi_tables_have_room(tables, &more)); /* nobody knows whose it is */
-	assert_int_equal(xp_cfi_tables_ask(tables, &more, foreign), -EAGAIN);
+	assert_int_equal(xp_cfi_tables_ask(tables, &more, 0, foreign), -EAGAIN);
 	assert_false(xp_cfi_tables_have_room(tables, &more));
 	assert_int_equal(state_of(tables, more.index), XP_CFI_UNASKED);
 	assert_true(xp_cfi_tables_have_room(tables, &other));
@@ -362,27 +365,107 @@ static void test_memory_hog(void **state)
 	xp_cfi_tables_free(tables);
 }
 
-/* Tables of 13 MB: two fit. */
+/* Tables of 4.3 MB: three fit. */
+static int large_elf(void)
+{
+	return big_cfi_elf(8192, 62, 1);
+}
+
 static void test_oldest_is_forgotten(void **state)
 {
 	struct xp_cfi_tables *tables = start();
-	int fd = big_cfi_elf(24576, 62, 1);
+	int fd = large_elf();
 
 	(void)state;
-	for (size_t i = 0; i < 2; i++)
+	for (size_t i = 0; i < 3; i++)
 		ask(tables, i, fd);
-	wait_for(tables, 2);
-	assert_int_equal(state_of(tables, 1), XP_CFI_READY);
-	assert_int_equal(state_of(tables, 0), XP_CFI_READY);
-	ask(tables, 2, fd);
+	wait_for(tables, 3);
+	for (size_t i = 3; i > 0; i--)
+		assert_int_equal(state_of(tables, i - 1), XP_CFI_READY);
+	ask(tables, 3, fd);
 	wait_for(tables, 1);
-	assert_int_equal(state_of(tables, 2), XP_CFI_READY);
-	assert_int_equal(state_of(tables, 1), XP_CFI_UNASKED);
-	assert_int_equal(state_of(tables, 0), XP_CFI_READY);
-	ask(tables, 1, fd);
-	wait_for(tables, 1);
-	assert_int_equal(state_of(tables, 1), XP_CFI_READY);
+	assert_int_equal(state_of(tables, 3), XP_CFI_READY);
 	assert_int_equal(state_of(tables, 2), XP_CFI_UNASKED);
+	assert_int_equal(state_of(tables, 1), XP_CFI_READY);
+	assert_int_equal(state_of(tables, 0), XP_CFI_READY);
+	close(fd);
+	xp_cfi_tables_free(tables);
+}
+
+/* Four tables in use where three fit: they are not made again and again. Another's room is not touched. */
+static void test_no_circle(void **state)
+{
+	enum { FILES = 4, ROUNDS = 100, FOREIGN = FILES };
+	struct xp_cfi_tables *tables = start();
+	int fd = large_elf(), foreign = big_cfi_elf(1, 2, 1);
+	const struct xp_file other = file_of(FOREIGN);
+	uint64_t start_ns, pauses;
+	size_t asked = 0;
+
+	(void)state;
+	if (!geteuid())
+		assert_int_equal(fchown(foreign, 4711, 4711), 0);
+	ask(tables, FOREIGN, foreign);
+	wait_for(tables, 1);
+	start_ns = xp_now_ns();
+	for (size_t i = 0; i < FILES * ROUNDS; i++) {
+		const struct xp_file file = file_of(i % FILES);
+
+		if (state_of(tables, file.index) == XP_CFI_UNASKED && xp_cfi_tables_have_room(tables, &file)) {
+			ask(tables, file.index, fd);
+			wait_for(tables, 1);
+			asked++;
+			assert_int_equal(state_of(tables, file.index), XP_CFI_READY);
+		}
+		usleep(2000);
+	}
+	pauses = (xp_now_ns() - start_ns) / XP_CFI_STORE_USED_NS;
+	assert_in_range(asked, FILES, FILES + pauses);
+	assert_int_equal(state_of(tables, FOREIGN), geteuid() ? XP_CFI_UNASKED : XP_CFI_READY);
+	if (!geteuid() && !pauses)
+		assert_true(xp_cfi_tables_have_room(tables, &other));
+	close(foreign);
+	close(fd);
+	xp_cfi_tables_free(tables);
+}
+
+/* Each piece of a large file is made when it is asked for, and tells of itself alone. */
+static void test_pieces(void **state)
+{
+	enum { ENTRIES = 4096, ROWS = 32, STEP = 63, BYTES = ENTRIES * ROWS * STEP };
+	static const uint64_t offsets[] = { BIG_CFI_ADDRESS, BYTES - STEP, XP_CFI_PIECE_BYTES - 1 };
+	const struct xp_cfi_table *tables_of[XP_ARRAY_SIZE(offsets)];
+	struct xp_cfi_tables *tables = start();
+	int fd = big_cfi_elf(ENTRIES, ROWS, STEP);
+	const struct xp_file file = file_of(0);
+	uint64_t known = 0;
+
+	(void)state;
+	assert_int_equal(xp_cfi_tables_get(tables, &file, UINT32_MAX + 1ull, &tables_of[0]), XP_CFI_ABSENT);
+	for (size_t i = 0; i < 2; i++) {
+		assert_int_equal(xp_cfi_tables_get(tables, &file, offsets[i], &tables_of[i]), XP_CFI_UNASKED);
+		assert_int_equal(xp_cfi_tables_ask(tables, &file, offsets[i], fd), 0);
+		assert_int_equal(xp_cfi_tables_get(tables, &file, offsets[i], &tables_of[i]), XP_CFI_BUILDING);
+		wait_for(tables, 1);
+	}
+	for (size_t i = 0; i < XP_ARRAY_SIZE(offsets); i++)
+		assert_int_equal(xp_cfi_tables_get(tables, &file, offsets[i], &tables_of[i]), XP_CFI_READY);
+	assert_ptr_equal(tables_of[0], tables_of[2]);
+	for (uint64_t offset = BIG_CFI_ADDRESS; offset < BIG_CFI_ADDRESS + BYTES; offset += STEP) {
+		for (size_t i = 0; i < 2; i++) {
+			bool is_its = offset / XP_CFI_PIECE_BYTES == i;
+
+			assert_int_equal(xp_cfi_find(tables_of[i], offset)->rule, is_its ? XP_CFI_RSP : XP_CFI_NONE);
+		}
+	}
+	for (size_t i = 0; i < 2; i++)
+		known += xp_cfi_table_header(tables_of[i])->code_bytes[XP_CFI_KNOWN];
+	assert_int_equal(known, BYTES);
+	/* Behind all code there is a table too, of nothing. */
+	assert_int_equal(xp_cfi_tables_ask(tables, &file, 100u << 20, fd), 0);
+	wait_for(tables, 1);
+	assert_int_equal(xp_cfi_tables_get(tables, &file, 100u << 20, &tables_of[0]), XP_CFI_READY);
+	assert_int_equal(xp_cfi_table_header(tables_of[0])->row_count, 1);
 	close(fd);
 	xp_cfi_tables_free(tables);
 }
@@ -460,6 +543,8 @@ int main(void)
 		cmocka_unit_test(test_foreign),
 		cmocka_unit_test(test_memory_hog),
 		cmocka_unit_test(test_oldest_is_forgotten),
+		cmocka_unit_test(test_no_circle),
+		cmocka_unit_test(test_pieces),
 		cmocka_unit_test(test_too_many_rows),
 		cmocka_unit_test(test_dies_with_us),
 	};

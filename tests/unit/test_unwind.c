@@ -58,9 +58,10 @@ static struct xp_cfi_table *table;
 static bool is_being_made;
 static unsigned int lookups;
 
-static int find_table(void *arg, const struct xp_file *of, const struct xp_cfi_table **found)
+static int find_table(void *arg, const struct xp_file *of, uint64_t offset, const struct xp_cfi_table **found)
 {
 	(void)arg;
+	(void)offset;
 	lookups++;
 	*found = of == &file && !is_being_made ? table : NULL;
 	return of == &file && is_being_made ? -EAGAIN : 0;
