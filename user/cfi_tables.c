@@ -240,6 +240,7 @@ static int send_jobs(struct xp_cfi_tables *tables)
 			.id = job->id,
 			.start = (uint32_t)start,
 			.end = (uint32_t)XP_MIN(start + XP_CFI_PIECE_BYTES, (uint64_t)UINT32_MAX),
+			.is_foreign = job->is_foreign,
 		};
 		size_t bytes = offsetof(struct xp_cfi_request, path) + strlen(job->path) + 1;
 

@@ -20,6 +20,9 @@
 
 #define TABLE_BYTES_MAX ((rlim_t)XP_CFI_ROWS_MAX * sizeof(struct xp_cfi_row) + (2u << 20))
 
+/* Samples wait for what it makes, within a bound: on a busy machine it must not queue behind everyone. */
+#define WORKER_NICE (-10)
+
 static const struct xp_child_limits limits = {
 	.seconds = XP_CFI_BUILD_SECONDS,
 	.cpu_seconds = XP_CFI_BUILD_CPU_SECONDS,
@@ -110,7 +113,8 @@ static __attribute__((noreturn)) void build(pid_t parent, int socket, const stru
 
 	close(socket);
 	die_with(parent);
-	ignore_ends();
+	if (request->is_foreign)
+		setpriority(PRIO_PROCESS, 0, 0);
 	xp_child_limit(&limits);
 	setrlimit(RLIMIT_NPROC, &no_children);
 	setrlimit(RLIMIT_FSIZE, &table_bytes);
@@ -162,6 +166,8 @@ static __attribute__((noreturn)) void work(pid_t parent, int socket)
 	ssize_t got;
 	int fd, err = 0;
 
+	/* Without the right to it, it stays as it is. */
+	setpriority(PRIO_PROCESS, 0, WORKER_NICE);
 	if (xp_child_keep_fd(socket) || xp_child_drop_privileges())
 		_exit(1);
 	socket = 3;

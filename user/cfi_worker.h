@@ -8,6 +8,7 @@
 #define XPROF_CFI_WORKER_H
 
 #include <limits.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -20,6 +21,7 @@ struct xp_cfi_request {
 	uint64_t id;
 	uint32_t start; /* the piece [start, end) of the file */
 	uint32_t end;
+	bool is_foreign;     /* whoever made it may have made it to take time: behind all that is */
 	char path[PATH_MAX]; /* as far as its terminator is sent; "": none */
 };
 

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -170,6 +171,7 @@ static void test_unprivileged(void **state)
 	if (getuid() == 0) {
 		status_line(pid, "Uid:", line, sizeof(line));
 		assert_string_equal(line, "Uid:\t65534\t65534\t65534\t65534");
+		assert_int_equal(getpriority(PRIO_PROCESS, pid), -10);
 		status_line(pid, "Groups:", line, sizeof(line));
 		assert_string_equal(line, "Groups:\t ");
 		/* It closes the file and the table after its answer. */
@@ -337,6 +339,9 @@ static void test_foreign(void **state)
 	assert_int_equal(state_of(tables, more.index), XP_CFI_UNASKED);
 	assert_true(xp_cfi_tables_have_room(tables, &other));
 	ask(tables, other.index, plain);
+	/* The process is before others, but not for these. */
+	while (!child_of(worker_pid()) || getpriority(PRIO_PROCESS, child_of(worker_pid())))
+		usleep(1000);
 	kill(worker_pid(), SIGKILL);
 	wait_for(tables, 2);
 	assert_int_equal(state_of(tables, 0), XP_CFI_ABSENT);
