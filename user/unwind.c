@@ -90,7 +90,8 @@ static bool read_word(struct walk *walk, uint64_t address, uint64_t *value)
 
 	if (address < thread->sp)
 		return ends(walk, XP_UNWIND_OTHER_STACK);
-	if (offset < XP_STACK_BYTES_MAX && (is_missing(thread, offset) || is_missing(thread, offset + 7)))
+	if (thread->stack_missing && offset < XP_STACK_BYTES_MAX &&
+	    (is_missing(thread, offset) || is_missing(thread, offset + 7)))
 		return ends(walk, XP_UNWIND_NOT_RESIDENT);
 	if (offset > thread->stack_bytes || thread->stack_bytes - offset < sizeof(*value))
 		return ends(walk, thread->is_whole ? XP_UNWIND_OTHER_STACK : XP_UNWIND_TRUNCATED);
@@ -168,6 +169,13 @@ static bool find_rule(struct walk *walk, uint64_t address, const struct cached *
 	return true;
 }
 
+static const struct xp_vma *find_vma(const struct walk *walk, uint64_t address)
+{
+	const struct xp_vma *vma = walk->vma; /* most callers are in their callee's file */
+
+	return vma && address >= vma->start && address < vma->end ? vma : xp_space_find(walk->space, address);
+}
+
 /* A return address: the walk goes on there, or is at its end. */
 static bool go_to(struct walk *walk, uint64_t ip, uint64_t sp, uint64_t bp)
 {
@@ -175,7 +183,7 @@ static bool go_to(struct walk *walk, uint64_t ip, uint64_t sp, uint64_t bp)
 
 	if (!ip)
 		return ends(walk, XP_UNWIND_COMPLETE);
-	vma = xp_space_find(walk->space, ip - 1);
+	vma = find_vma(walk, ip - 1);
 	if (!vma)
 		return ends(walk, XP_UNWIND_BAD_RETURN);
 	if (sp <= walk->sp)
@@ -206,7 +214,7 @@ static bool by_frame_pointer(struct walk *walk, enum xp_unwind_end why)
 		return ends(walk, why);
 	if (!read_word(walk, bp, &next) || !read_word(walk, bp + 8, &ip))
 		return false;
-	if (ip && !xp_space_find(walk->space, ip - 1))
+	if (ip && !find_vma(walk, ip - 1))
 		return ends(walk, why);
 	return go_to(walk, ip, bp + 16, next);
 }
@@ -221,7 +229,8 @@ static bool by_cfa(struct walk *walk, uint64_t cfa, uint64_t saved)
 		return ends(walk, XP_UNWIND_LOOP);
 	if (!read_word(walk, cfa - 8, &ip))
 		return false;
-	/* Outermost frames were called by nobody; a sampled function was, unless it is just leaving its frame behind. */
+	/* Outermost frames were called by nobody; a sampled function was, unless it is just leaving its frame behind.
+	 */
 	if (!ip && !walk->is_return)
 		return ends(walk, XP_UNWIND_BAD_RETURN);
 	/* In an epilogue the tables still name the place from which it was popped already: what is below sp is free. */
