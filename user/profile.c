@@ -261,38 +261,69 @@ static int rehash(struct xp_profile *profile)
 	return grow_slots(profile);
 }
 
-int xp_profile_add(struct xp_profile *profile, const struct xp_profile_frame *frames, size_t count)
+size_t xp_profile_known(const struct xp_profile *profile, const struct xp_profile_path *path)
+{
+	return path && path->profile == profile ? path->known : 0;
+}
+
+/* From *node, that of the frame at `depth` less one, down to the leaf's. The root is at depth 0. */
+static int descend_all(struct xp_profile *profile, const struct xp_profile_frame *frames, size_t count, size_t depth,
+		       struct xp_profile_path *path, uint32_t *node)
+{
+	size_t step_room = depth ? 0 : profile->step_room;
+	bool as_last = !depth;
+	int err = 0;
+
+	for (size_t i = count - depth; i-- && !err; depth++) {
+		struct xp_profile_step *step = depth < step_room ? &profile->steps[depth] : NULL;
+		uint64_t address;
+		struct xp_profile_region region = region_of(&frames[i], !i, &address);
+
+		as_last = as_last && depth < profile->step_count && same_step(step, address, &region);
+		if (as_last)
+			*node = step->node;
+		else
+			err = descend(profile, address, &region, node);
+		if (step && !as_last)
+			*step = (struct xp_profile_step){ address, region.file, region.bias, *node };
+		if (path && depth < path->count)
+			path->nodes[depth] = *node;
+	}
+	if (step_room)
+		profile->step_count = err ? 0 : XP_MIN(depth, step_room);
+	return err;
+}
+
+int xp_profile_add(struct xp_profile *profile, const struct xp_profile_frame *frames, size_t count,
+		   struct xp_profile_path *path)
 {
 	uint32_t node = XP_CALL_TREE_ROOT;
-	size_t depth = 0;
-	bool as_last = true;
+	size_t known;
 	int err;
 
 	if (!count)
 		return -EINVAL;
+	if (count > XP_GPERF_CHAIN_MAX)
+		path = NULL;
 	count = XP_MIN(count, (size_t)XP_GPERF_CHAIN_MAX);
+	known = xp_profile_known(profile, path);
 	err = profile->is_away ? xp_profile_recall(profile) : 0;
 	if (!err && profile->address_count && !profile->slot_count)
 		err = rehash(profile);
 	if (!err)
 		err = reserve_steps(profile, count);
-	for (size_t i = count; i-- && !err; depth++) {
-		struct xp_profile_step *step = depth < profile->step_room ? &profile->steps[depth] : NULL;
-		uint64_t address;
-		struct xp_profile_region region = region_of(&frames[i], !i, &address);
-
-		as_last = as_last && depth < profile->step_count && same_step(step, address, &region);
-		if (as_last) {
-			node = step->node;
-			continue;
-		}
-		err = descend(profile, address, &region, &node);
-		if (step)
-			*step = (struct xp_profile_step){ address, region.file, region.bias, node };
-	}
-	profile->step_count = err ? 0 : XP_MIN(depth, profile->step_room);
+	if (known)
+		node = path->nodes[known - 1];
+	else if (path)
+		path->known = 0; /* its nodes will be others, also when that ends in the middle */
+	if (!err)
+		err = descend_all(profile, frames, count, known, path, &node);
 	if (err)
 		return err;
+	if (path) {
+		path->profile = profile;
+		path->known = XP_MIN(count, path->count);
+	}
 	profile->tree.nodes[node].count++;
 	profile->samples++;
 	return 0;

@@ -35,11 +35,25 @@ int xp_profile_new(struct xp_profile **profile);
 void xp_profile_free(struct xp_profile *profile);
 
 /*
- * One sample: frames leaf first, count >= 1; what is deeper than 1024 is cut at the outer end. -ENOMEM, -EINVAL; after
- * these nothing has been counted. Like the two below that read the profile, gets it back from its store
- * (profile_store.h): -EIO, those of pread(2).
+ * Where the outermost frames of a chain are in a profile, for the next chain that begins with the same ones. Its owner
+ * sets nodes and count, and lowers known when frames have become others; all else is xp_profile_add()'s.
  */
-int xp_profile_add(struct xp_profile *profile, const struct xp_profile_frame *frames, size_t count);
+struct xp_profile_path {
+	const struct xp_profile *profile; /* NULL: none yet */
+	uint32_t *nodes;		  /* from the outermost frame on */
+	size_t count;			  /* for so many frames there is room */
+	size_t known;			  /* so many are filled in */
+};
+
+/*
+ * One sample: frames leaf first, count >= 1; what is deeper than 1024 is cut at the outer end. path: of its outermost
+ * frames, or NULL. -ENOMEM, -EINVAL; after these nothing has been counted. Like the two below that read the profile,
+ * gets it back from its store (profile_store.h): -EIO, those of pread(2).
+ */
+int xp_profile_add(struct xp_profile *profile, const struct xp_profile_frame *frames, size_t count,
+		   struct xp_profile_path *path);
+/* How many of the outermost frames are in the profile already, for they were in a chain that was added. */
+size_t xp_profile_known(const struct xp_profile *profile, const struct xp_profile_path *path);
 
 uint64_t xp_profile_samples(const struct xp_profile *profile);
 size_t xp_profile_memory_bytes(const struct xp_profile *profile);

@@ -59,7 +59,7 @@ static int keep_file(struct xp_samples *samples, pid_t pid, const struct xp_vma 
 static int add_to_profile(void *arg, struct xp_image *image, const struct xp_profile_frame *frames, size_t count)
 {
 	(void)arg;
-	return xp_profile_add(image->profile, frames, count);
+	return xp_profile_add(image->profile, frames, count, NULL);
 }
 
 static int deliver(struct xp_samples *samples, const struct xp_waiting_sample *sample,

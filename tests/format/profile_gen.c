@@ -74,7 +74,7 @@ static int add_sample(struct xp_profile *profile, char *rest)
 		frame->address = strtoull(colon ? colon + 1 : field, NULL, 16);
 	}
 	while (times-- && !err)
-		err = xp_profile_add(profile, frames, count);
+		err = xp_profile_add(profile, frames, count, NULL);
 	return err;
 }
 

@@ -113,7 +113,7 @@ static int write_profile(struct world *world, uint64_t period_us)
 #define ADD(world, ...)                                                                                                \
 	do {                                                                                                           \
 		const struct xp_profile_frame frames_[] = { __VA_ARGS__ };                                             \
-		assert_int_equal(xp_profile_add((world)->profile, frames_, XP_ARRAY_SIZE(frames_)), 0);                \
+		assert_int_equal(xp_profile_add((world)->profile, frames_, XP_ARRAY_SIZE(frames_), NULL), 0);          \
 	} while (0)
 
 #define CHECK_SLOTS(world, ...)                                                                                        \
@@ -318,7 +318,7 @@ static void test_deep(void **state)
 
 	for (size_t i = 0; i < XP_ARRAY_SIZE(frames); i++)
 		frames[i] = (struct xp_profile_frame){ 0x7f0000001000 + i, &lib_vma, false };
-	assert_int_equal(xp_profile_add(world->profile, frames, XP_ARRAY_SIZE(frames)), 0);
+	assert_int_equal(xp_profile_add(world->profile, frames, XP_ARRAY_SIZE(frames), NULL), 0);
 	assert_int_equal(write_profile(world, 1000), 0);
 	assert_int_equal(world->slots[0], 1);
 	assert_int_equal(world->slots[1], 1024);
@@ -330,7 +330,7 @@ static void test_errors(void **state)
 {
 	struct world *world = *state;
 
-	assert_int_equal(xp_profile_add(world->profile, NULL, 0), -EINVAL);
+	assert_int_equal(xp_profile_add(world->profile, NULL, 0, NULL), -EINVAL);
 	assert_int_equal(write_profile(world, 0), -EINVAL);
 	ADD(world, { 0x7f0000001000, &lib_vma, false });
 	world->find_error = -EIO;
@@ -369,6 +369,93 @@ static void test_each_address(void **state)
 	assert_int_equal(at - seen, 3);
 }
 
+#define PATH_DEPTH 40
+
+/* The outermost frame is the last one. */
+static void fill(struct xp_profile_frame frames[PATH_DEPTH], unsigned int *seed, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		frames[i] =
+		    (struct xp_profile_frame){ lib_vma.start + (unsigned int)rand_r(seed) % 8, &lib_vma, false };
+}
+
+/* Chains of which it is known how they begin give the same profile. */
+static void test_path(void **state)
+{
+	struct xp_profile_frame frames[PATH_DEPTH] = { { 0 } };
+	uint32_t nodes[2][PATH_DEPTH];
+	struct xp_profile_path paths[2] = { { .nodes = nodes[0] }, { .nodes = nodes[1] } };
+	struct world *world = *state;
+	struct xp_profile *with, *without;
+	unsigned int seed = 1;
+	size_t bytes;
+	uint64_t *slots;
+
+	assert_int_equal(xp_profile_new(&with), 0);
+	assert_int_equal(xp_profile_new(&without), 0);
+	fill(frames, &seed, PATH_DEPTH);
+	for (int i = 0; i < 3000; i++) {
+		struct xp_profile_path *path = &paths[i / 10 % 2];
+		size_t changed = (unsigned int)rand_r(&seed) % PATH_DEPTH, count = PATH_DEPTH - changed % 5;
+
+		/* Each thread for some time; what it had as its last chain is not what is in frames now. */
+		if (i % 10 == 0)
+			path->known = 0;
+		fill(frames, &seed, changed);
+		path->count = count - 1;
+		path->known = XP_MIN(path->known, XP_MIN(PATH_DEPTH - changed, count - 1));
+		/* A sample may come in between that has no path. */
+		if (i % 7 == 0) {
+			assert_int_equal(xp_profile_add(with, frames + 1, 2, NULL), 0);
+			assert_int_equal(xp_profile_add(without, frames + 1, 2, NULL), 0);
+		}
+		assert_int_equal(xp_profile_add(with, frames + (PATH_DEPTH - count), count, path), 0);
+		assert_int_equal(xp_profile_known(with, path), count - 1);
+		assert_int_equal(xp_profile_known(without, path), 0);
+		assert_int_equal(xp_profile_add(without, frames + (PATH_DEPTH - count), count, NULL), 0);
+	}
+	xp_profile_free(world->profile);
+	world->profile = with;
+	assert_int_equal(write_profile(world, 1000), 0);
+	bytes = (size_t)(world->text - (char *)world->slots);
+	slots = world->slots;
+	world->slots = NULL;
+	world->profile = without;
+	assert_int_equal(write_profile(world, 1000), 0);
+	assert_int_equal(world->text - (char *)world->slots, bytes);
+	assert_memory_equal(world->slots, slots, bytes);
+	free(slots);
+	xp_profile_free(with);
+}
+
+/* Another profile has other nodes, and what is too deep has no place for its outermost frames. */
+static void test_path_elsewhere(void **state)
+{
+	struct xp_profile_frame frames[2000];
+	uint32_t nodes[2000];
+	struct xp_profile_path path = { .nodes = nodes, .count = 3 };
+	struct world *world = *state;
+	struct xp_profile *other;
+
+	assert_int_equal(xp_profile_new(&other), 0);
+	for (size_t i = 0; i < XP_ARRAY_SIZE(frames); i++)
+		frames[i] = (struct xp_profile_frame){ lib_vma.start + i % 16, &lib_vma, false };
+	assert_int_equal(xp_profile_add(other, frames + 4, 3, NULL), 0);
+	assert_int_equal(xp_profile_add(other, frames, 4, &path), 0);
+	assert_int_equal(xp_profile_known(other, &path), 3);
+	assert_int_equal(xp_profile_add(world->profile, frames, 4, &path), 0);
+	assert_int_equal(xp_profile_known(other, &path), 0);
+	path.count = XP_ARRAY_SIZE(frames) - 1;
+	assert_int_equal(xp_profile_add(world->profile, frames, XP_ARRAY_SIZE(frames), &path), 0);
+	assert_int_equal(xp_profile_known(world->profile, &path), 3);
+	assert_int_equal(write_profile(world, 1000), 0);
+	assert_int_equal(world->slots[1], 4);
+	for (size_t i = 0; i < 4; i++)
+		assert_int_equal(world->slots[2 + i], lib_vma.start + i);
+	assert_int_equal(world->slots[7], XP_GPERF_CHAIN_MAX);
+	xp_profile_free(other);
+}
+
 /* Many chains with little in common: they are all there, in little memory. */
 static void test_many(void **state)
 {
@@ -386,7 +473,7 @@ static void test_many(void **state)
 				frames[i] =
 				    (struct xp_profile_frame){ lib_vma.start + (unsigned int)rand_r(&seed) % FUNCTIONS,
 							       &lib_vma, false };
-			assert_int_equal(xp_profile_add(world->profile, frames, DEPTH), 0);
+			assert_int_equal(xp_profile_add(world->profile, frames, DEPTH, NULL), 0);
 		}
 	}
 	assert_int_equal(xp_profile_samples(world->profile), CHAINS * ROUNDS);
@@ -448,11 +535,11 @@ int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 	const struct CMUnitTest tests[] = {
-		TEST(test_empty),	  TEST(test_sum),	   TEST(test_neighbours), TEST(test_shifted),
-		TEST(test_interrupted),	  TEST(test_kernel),	   TEST(test_outside),	  TEST(test_numbered),
-		TEST(test_reused),	  TEST(test_reused_below), TEST(test_vdso),	  TEST(test_deep),
-		TEST(test_errors),	  TEST(test_each_address), TEST(test_many),	  TEST(test_small),
-		TEST(test_like_the_last), TEST(test_jit),
+		TEST(test_empty),	TEST(test_sum),		 TEST(test_neighbours),	   TEST(test_shifted),
+		TEST(test_interrupted), TEST(test_kernel),	 TEST(test_outside),	   TEST(test_numbered),
+		TEST(test_reused),	TEST(test_reused_below), TEST(test_vdso),	   TEST(test_deep),
+		TEST(test_errors),	TEST(test_each_address), TEST(test_path),	   TEST(test_path_elsewhere),
+		TEST(test_many),	TEST(test_small),	 TEST(test_like_the_last), TEST(test_jit),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -76,7 +76,7 @@ static void add(struct xp_profile *profile, unsigned int *seed)
 		if (!(rand_r(seed) % 4))
 			frames[i] = (struct xp_profile_frame){ .address = 0xffffffff81000000 + rand_r(seed) % 64 };
 	}
-	assert_int_equal(xp_profile_add(profile, frames, count), 0);
+	assert_int_equal(xp_profile_add(profile, frames, count, NULL), 0);
 }
 
 static int find(void *arg, const struct xp_file *file, uint64_t start, uint64_t end, struct xp_profile_code *code)

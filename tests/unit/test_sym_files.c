@@ -442,7 +442,7 @@ static void test_kernel(void **state)
 	for (size_t i = 0; i < XP_ARRAY_SIZE(addresses); i++) {
 		struct xp_profile_frame frame = { .address = addresses[i] };
 
-		assert_int_equal(xp_profile_add(profile, &frame, 1), 0);
+		assert_int_equal(xp_profile_add(profile, &frame, 1, NULL), 0);
 	}
 	assert_int_equal(xp_sym_files_add(world->sym, profile), 0);
 	xp_profile_free(profile);
@@ -472,7 +472,7 @@ static void test_no_kernel_names(void **state)
 	assert_int_equal(xp_sym_files_write(world->sym, describe, &err), 0);
 	assert_int_equal(files_made(world), 0);
 	assert_int_equal(xp_profile_new(&profile), 0);
-	assert_int_equal(xp_profile_add(profile, &frame, 1), 0);
+	assert_int_equal(xp_profile_add(profile, &frame, 1, NULL), 0);
 	assert_int_equal(xp_sym_files_add(world->sym, profile), 0);
 	xp_profile_free(profile);
 	assert_int_equal(xp_sym_files_write(world->sym, describe, &err), -EPERM);
