@@ -25,14 +25,6 @@ static size_t sample_bytes(size_t count)
 
 /* ---- naming ---- */
 
-static bool has_jit(const struct xp_profile_frame *frames, size_t count)
-{
-	for (size_t i = 0; i < count; i++)
-		if (frames[i].vma && xp_file_may_be_jit(frames[i].vma->file))
-			return true;
-	return false;
-}
-
 /* 0, or -EAGAIN when one of them may be known later. */
 static int name_frames(struct xp_jit *jit, uint64_t tsc, struct xp_profile_frame *frames, size_t count)
 {
@@ -107,14 +99,25 @@ int xp_jit_samples_seen(struct xp_jit_samples *jits, struct xp_image *image, str
 	return jits->jits.clock && xp_file_may_be_jit(leaf->file) ? need_jit(jits, image, space) : 0;
 }
 
+bool xp_jit_samples_concern(const struct xp_jit_samples *jits, const struct xp_profile_frame *frames, size_t count)
+{
+	const struct xp_vma *last = NULL;
+
+	for (size_t i = 0; i < count && jits->jits.clock; i++) {
+		const struct xp_vma *vma = frames[i].vma;
+
+		if (vma && vma != last && xp_file_may_be_jit(vma->file))
+			return true;
+		last = vma;
+	}
+	return false;
+}
+
 int xp_jit_samples_name(struct xp_jit_samples *jits, struct xp_image *image, struct xp_space *space, uint64_t tsc,
 			struct xp_profile_frame *frames, size_t count)
 {
-	int err;
+	int err = need_jit(jits, image, space);
 
-	if (!jits->jits.clock || !has_jit(frames, count))
-		return 0;
-	err = need_jit(jits, image, space);
 	if (err)
 		return err;
 	if (name_frames(image->jit, tsc, frames, count) == -EAGAIN) {

@@ -36,9 +36,11 @@ typedef int xp_jit_deliver(void *arg, struct xp_image *image, const struct xp_pr
 int xp_jit_samples_seen(struct xp_jit_samples *jits, struct xp_image *image, struct xp_space *space,
 			const struct xp_vma *leaf);
 
+/* Whether any of the frames may be JIT code's. */
+bool xp_jit_samples_concern(const struct xp_jit_samples *jits, const struct xp_profile_frame *frames, size_t count);
 /*
- * Names the frames (leaf first) of a sample. 0: they are as they shall be, and are counted; 1: they have to wait, and
- * were copied; -ENOMEM.
+ * Names the frames (leaf first) of a sample that they concern. 0: they are as they shall be, and are counted; 1: they
+ * have to wait, and were copied; -ENOMEM.
  */
 int xp_jit_samples_name(struct xp_jit_samples *jits, struct xp_image *image, struct xp_space *space, uint64_t tsc,
 			struct xp_profile_frame *frames, size_t count);

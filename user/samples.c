@@ -62,13 +62,18 @@ static int add_to_profile(void *arg, struct xp_image *image, const struct xp_pro
 	return xp_profile_add(image->profile, frames, count, NULL);
 }
 
+/* walk: whose frames are the last ones; NULL: there was none. */
 static int deliver(struct xp_samples *samples, const struct xp_waiting_sample *sample,
-		   const struct xp_rec_sample *record, size_t count)
+		   const struct xp_rec_sample *record, size_t count, const struct xp_unwind_result *walk)
 {
+	struct xp_profile *profile = sample->image->profile;
+	struct xp_profile_path *path = walk ? walk->path : NULL;
+	/* The files of what is in the profile are kept already, and it is no JIT code. */
+	size_t new_count = count - xp_profile_known(profile, path);
 	const struct xp_vma *last = NULL;
 	int err = 0;
 
-	for (size_t i = 0; i < count && !err; i++) {
+	for (size_t i = 0; i < new_count && !err; i++) {
 		const struct xp_vma *vma = samples->frames[i].vma;
 
 		if (vma && vma != last)
@@ -77,12 +82,14 @@ static int deliver(struct xp_samples *samples, const struct xp_waiting_sample *s
 	}
 	if (samples->perf)
 		xp_perf_out_sample(samples->perf, record, sample->tsc, sample->cpu, samples->frames, count);
-	if (!err)
+	if (!err && xp_jit_samples_concern(&samples->jit, samples->frames, new_count)) {
+		path = NULL; /* names are of their time */
 		err = xp_jit_samples_name(&samples->jit, sample->image, sample->space, sample->tsc, samples->frames,
 					  count);
+	}
 	if (err)
 		return XP_MIN(err, 0);
-	return add_to_profile(samples, sample->image, samples->frames, count);
+	return xp_profile_add(profile, samples->frames, count, path);
 }
 
 /* ---- its frames ---- */
@@ -102,6 +109,7 @@ static bool is_interrupted(const struct xp_rec_sample *record)
 static struct xp_unwind_thread thread_of(const struct xp_rec_sample *record)
 {
 	return (struct xp_unwind_thread){
+		.tid = (pid_t)record->rec.tid,
 		.ip = record->ip,
 		.sp = record->sp,
 		.bp = record->bp,
@@ -120,8 +128,7 @@ static int unwind(struct xp_samples *samples, struct xp_waiting_sample *sample, 
 	const struct xp_unwind_thread thread = thread_of(record);
 	struct xp_profile_frame *user = samples->frames + record->kernel_frames;
 	struct xp_unwind_result result;
-	int err = xp_stacks_unwind(samples->stacks, sample->pid, record->rec.tid, sample->space, &thread, has_time,
-				   user, &result);
+	int err = xp_stacks_unwind(samples->stacks, sample->pid, sample->space, &thread, has_time, user, &result);
 
 	if (err)
 		return err;
@@ -136,7 +143,7 @@ static int unwind(struct xp_samples *samples, struct xp_waiting_sample *sample, 
 	user->interrupted = is_interrupted(record);
 	for (uint32_t i = 0; i < record->kernel_frames; i++)
 		samples->frames[i] = (struct xp_profile_frame){ .address = addresses_of(record)[i] };
-	return deliver(samples, sample, record, record->kernel_frames + result.count);
+	return deliver(samples, sample, record, record->kernel_frames + result.count, &result);
 }
 
 /* The user frames as the BPF side found them, or the sampled instruction alone. */
@@ -155,7 +162,7 @@ static int take_frames(struct xp_samples *samples, const struct xp_waiting_sampl
 			.vma = i < kernel ? NULL : xp_space_find(sample->space, addresses[i]),
 			.interrupted = i == kernel && is_interrupted(record),
 		};
-	return deliver(samples, sample, record, count);
+	return deliver(samples, sample, record, count, NULL);
 }
 
 /* ---- samples that wait ---- */

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <x86intrin.h>
 
 #include "stub.h"
 #include "util.h"
@@ -245,6 +246,7 @@ static int replace(struct xp_space *space, size_t first, size_t last, const stru
 	memmove(&space->vmas[first + piece_count], &space->vmas[last], (space->count - last) * sizeof(*space->vmas));
 	memcpy(&space->vmas[first], pieces, piece_count * sizeof(*pieces));
 	space->count = count;
+	space->changed = __rdtsc();
 	return 0;
 }
 
@@ -332,6 +334,7 @@ void xp_space_clear(struct xp_space *space)
 {
 	space->count = 0;
 	space->jit_count = 0;
+	space->changed = __rdtsc();
 }
 
 void xp_space_free(struct xp_space *space)
@@ -345,7 +348,11 @@ void xp_space_free(struct xp_space *space)
 
 struct xp_space *xp_space_new(void)
 {
-	return calloc(1, sizeof(struct xp_space));
+	struct xp_space *space = calloc(1, sizeof(*space));
+
+	if (space)
+		space->changed = __rdtsc();
+	return space;
 }
 
 struct xp_space *xp_space_share(struct xp_space *space)

@@ -80,6 +80,7 @@ struct xp_space {
 	struct xp_vma *vmas;
 	size_t count;
 	size_t room;
+	uint64_t changed;	  /* when it was last (TSC): what is mapped at another time has another */
 	unsigned int sharers;	  /* of xp_space_new()'s: who holds it, less one */
 	size_t waiters;		  /* of waiting.h: samples that hold it */
 	struct xp_space_jit *jit; /* in order of time */

@@ -125,7 +125,7 @@ static int ask_ahead(struct xp_stacks *stacks, pid_t pid, const struct xp_space 
 	return err;
 }
 
-int xp_stacks_unwind(struct xp_stacks *stacks, pid_t pid, pid_t tid, const struct xp_space *space,
+int xp_stacks_unwind(struct xp_stacks *stacks, pid_t pid, const struct xp_space *space,
 		     const struct xp_unwind_thread *thread, bool has_time, struct xp_profile_frame *frames,
 		     struct xp_unwind_result *result)
 {
@@ -145,8 +145,8 @@ int xp_stacks_unwind(struct xp_stacks *stacks, pid_t pid, pid_t tid, const struc
 		.is_complete = result->end == XP_UNWIND_COMPLETE,
 		.is_truncated = result->end == XP_UNWIND_TRUNCATED,
 	};
-	if (xp_stack_sizes_learn(stacks->sizes, tid, &walk, &size))
-		stacks->options.set_size(stacks->options.arg, tid, &size);
+	if (xp_stack_sizes_learn(stacks->sizes, thread->tid, &walk, &size))
+		stacks->options.set_size(stacks->options.arg, thread->tid, &size);
 	return 0;
 }
 

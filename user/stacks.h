@@ -27,10 +27,10 @@ int xp_stacks_new(struct xp_stacks **stacks, const struct xp_stacks_options *opt
 void xp_stacks_free(struct xp_stacks *stacks);
 
 /*
- * As xp_unwind(), of thread tid of process pid. When a table is missing it is asked for, as are those that this stack
+ * As xp_unwind(), of a thread of process pid. When a table is missing it is asked for, as are those that this stack
  * will probably need. -ENOMEM.
  */
-int xp_stacks_unwind(struct xp_stacks *stacks, pid_t pid, pid_t tid, const struct xp_space *space,
+int xp_stacks_unwind(struct xp_stacks *stacks, pid_t pid, const struct xp_space *space,
 		     const struct xp_unwind_thread *thread, bool has_time, struct xp_profile_frame *frames,
 		     struct xp_unwind_result *result);
 

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "chains.h"
 #include "util.h"
 #include "xprof/record.h"
 
@@ -22,6 +23,8 @@ struct xp_unwinder {
 	void *arg;
 	bool by_frame_pointer;
 	struct cached cache[1 << CACHE_BITS];
+	struct xp_chains chains;
+	struct xp_chain_step steps[XP_UNWIND_FRAMES_MAX]; /* of the walk in hand, leaf first */
 };
 
 /* Registers of a frame while its caller is looked for. */
@@ -42,6 +45,11 @@ struct walk {
 	const struct xp_file *file;
 	uint64_t file_offset;
 	enum xp_unwind_end end;
+	/* The thread's last walk, in which this one looks for its frames; NULL: none is remembered. */
+	struct xp_chain *chain;
+	size_t ahead;		    /* its frames that may still come */
+	size_t run;		    /* of this walk, so many last frames are frames of it too, one behind the other */
+	struct xp_chain_step *step; /* of the frame in hand */
 };
 
 /* Offsets in the ucontext_t that the kernel pushes before it calls a signal handler: uc_mcontext.gregs. */
@@ -65,6 +73,8 @@ int xp_unwinder_new(struct xp_unwinder **unwinder, xp_unwind_table table, void *
 
 void xp_unwinder_free(struct xp_unwinder *unwinder)
 {
+	if (unwinder)
+		xp_chains_free(&unwinder->chains);
 	free(unwinder);
 }
 
@@ -148,6 +158,7 @@ static bool find_rule(struct walk *walk, uint64_t address, const struct cached *
 
 	*rule = room;
 	if (xp_file_is_trampoline(file)) {
+		walk->has_table = false;
 		room->row = trampoline_row(address - walk->vma->start);
 		return true;
 	}
@@ -216,6 +227,11 @@ static bool by_frame_pointer(struct walk *walk, enum xp_unwind_end why)
 		return false;
 	if (ip && !find_vma(walk, ip - 1))
 		return ends(walk, why);
+	/* What has no table now may have one later, memory without a file never. */
+	if (walk->vma && (walk->has_table || walk->vma->file->kind == XP_FILE_ANON)) {
+		walk->step->way = XP_CHAIN_BY_BP;
+		walk->step->saved = -16;
+	}
 	return go_to(walk, ip, bp + 16, next);
 }
 
@@ -234,8 +250,13 @@ static bool by_cfa(struct walk *walk, uint64_t cfa, uint64_t saved)
 	if (!ip && !walk->is_return)
 		return ends(walk, XP_UNWIND_BAD_RETURN);
 	/* In an epilogue the tables still name the place from which it was popped already: what is below sp is free. */
-	if (ip && saved && saved >= walk->sp && !read_word(walk, saved, &bp))
-		return false;
+	if (ip && saved && saved >= walk->sp) {
+		if (!read_word(walk, saved, &bp))
+			return false;
+		walk->step->saved = (int16_t)(saved - cfa);
+		if (saved >= cfa) /* where nobody saves it */
+			walk->step->way = XP_CHAIN_OTHER;
+	}
 	return go_to(walk, ip, cfa, bp);
 }
 
@@ -296,12 +317,15 @@ static bool step(struct walk *walk)
 		return false;
 	switch (rule->row.rule) {
 	case XP_CFI_RSP:
+		walk->step->way = XP_CHAIN_BY_SP;
 		cfa = walk->sp + 8 * (uint64_t)rule->row.cfa;
 		return by_cfa(walk, cfa, saved_bp(&rule->row, cfa));
 	case XP_CFI_RBP:
+		walk->step->way = XP_CHAIN_BY_BP;
 		cfa = walk->bp + 8 * (uint64_t)rule->row.cfa;
 		return by_cfa(walk, cfa, saved_bp(&rule->row, cfa));
 	case XP_CFI_PLT:
+		walk->step->way = XP_CHAIN_BY_SP;
 		cfa = walk->sp + 8 + ((walk->ip & 15) >= rule->row.cfa ? 8 : 0);
 		return by_cfa(walk, cfa, saved_bp(&rule->row, cfa));
 	case XP_CFI_DEREF:
@@ -313,6 +337,127 @@ static bool step(struct walk *walk)
 	default:
 		return by_frame_pointer(walk, walk->has_table ? XP_UNWIND_NO_RULE : XP_UNWIND_NO_TABLE);
 	}
+}
+
+/* ---- the thread's last walk ---- */
+
+/*
+ * A step to a caller depends on the frame's registers, on the words that it reads, and on rules that never change as
+ * long as the same is mapped. So where a walk comes to a frame of the thread's last one, and finds the same words where
+ * that one read some, it has the same callers. Most samples of a thread differ in their innermost frames alone; for the
+ * others neither rules are looked up then nor is one read before the next can be.
+ */
+
+static struct xp_profile_frame frame_of(const struct walk *walk)
+{
+	return (struct xp_profile_frame){ .address = walk->ip, .vma = walk->vma };
+}
+
+/* To be noted: what the step from this frame to its caller depends on. */
+static void begin_step(struct walk *walk, size_t count)
+{
+	walk->step = &walk->unwinder->steps[count - 1];
+	*walk->step = (struct xp_chain_step){
+		.ip = walk->ip,
+		.sp = walk->sp,
+		.bp = walk->bp,
+		.vma = walk->vma,
+		.saved = XP_CHAIN_NOT_SAVED,
+		.is_return = walk->is_return,
+		.way = XP_CHAIN_OTHER,
+	};
+}
+
+/* The run does not go on to the end: its frames, the last ones of count, are noted like new ones, as the last one is.
+ */
+static void end_run(struct walk *walk, size_t count)
+{
+	for (size_t i = 1; i < walk->run; i++)
+		walk->unwinder->steps[count - 1 - i] = walk->chain->steps[walk->ahead + i];
+	walk->run = 0;
+}
+
+/* Whether the frame in hand, the last one of count, is one of the last walk: that is chain->steps[walk->ahead] then. */
+static bool is_known(struct walk *walk, size_t count)
+{
+	const struct xp_chain_step *steps = walk->chain->steps;
+	size_t at = walk->ahead;
+	bool is_same;
+
+	while (at && steps[at - 1].sp < walk->sp)
+		at--;
+	is_same = at && steps[at - 1].sp == walk->sp && steps[at - 1].ip == walk->ip &&
+		  steps[at - 1].is_return == walk->is_return && !walk->is_elsewhere;
+	if (walk->run && (!is_same || at != walk->ahead))
+		end_run(walk, count - 1);
+	walk->ahead = is_same ? at - 1 : at;
+	walk->run += is_same;
+	return is_same;
+}
+
+/* read_word() of a stack that lacks no page, but for the bookkeeping. */
+static bool peek(const struct xp_unwind_thread *thread, uint64_t address, uint64_t *value)
+{
+	uint64_t offset = address - thread->sp;
+
+	if (offset >= thread->stack_bytes || thread->stack_bytes - offset < sizeof(*value))
+		return false;
+	memcpy(value, thread->stack + offset, sizeof(*value));
+	return true;
+}
+
+/* Whether a frame of the last walk, left with this rbp, has the caller again that it had then; *bp is the caller's
+ * then. */
+static bool returns_again(const struct xp_unwind_thread *thread, const struct xp_chain_step *step, uint64_t *bp)
+{
+	const struct xp_chain_step *caller = step - 1;
+	uint64_t ip, saved = *bp;
+
+	if (step->way != XP_CHAIN_BY_SP && (step->way != XP_CHAIN_BY_BP || *bp != step->bp))
+		return false;
+	if (step->saved != XP_CHAIN_NOT_SAVED && !peek(thread, caller->sp + (int64_t)step->saved, &saved))
+		return false;
+	if (!peek(thread, caller->sp - 8, &ip) || ip != caller->ip)
+		return false;
+	*bp = saved;
+	return true;
+}
+
+/* From a frame that is known to those above it, as far as they are the same again. Returns the number of frames then.
+ */
+static size_t follow(struct walk *walk, struct xp_profile_frame *frames, size_t count)
+{
+	const struct xp_chain_step *step = &walk->chain->steps[walk->ahead];
+	size_t most = XP_MIN(walk->ahead, XP_UNWIND_FRAMES_MAX - count), more;
+	const struct xp_unwind_thread *thread = walk->thread;
+	uint64_t bp = walk->bp;
+
+	if (thread->stack_missing)
+		return count;
+	for (more = 0; more < most && returns_again(thread, step, &bp); more++) {
+		step--;
+		frames[count + more] = (struct xp_profile_frame){ .address = step->ip, .vma = step->vma };
+	}
+	if (!more)
+		return count;
+	walk->used_bytes = XP_MAX(walk->used_bytes, (uint32_t)(step->sp - thread->sp));
+	walk->ip = step->ip;
+	walk->sp = step->sp;
+	walk->bp = bp;
+	walk->vma = step->vma;
+	walk->is_return = true;
+	walk->ahead -= more;
+	walk->run += more;
+	begin_step(walk, count + more);
+	return count + more;
+}
+
+static void remember(struct walk *walk, size_t count, struct xp_unwind_result *result)
+{
+	if (walk->run && walk->ahead)
+		end_run(walk, count);
+	xp_chains_put(&walk->unwinder->chains, walk->chain, walk->run, walk->unwinder->steps, count - 1);
+	result->path = &walk->chain->path;
 }
 
 void xp_unwind(struct xp_unwinder *unwinder, const struct xp_space *space, const struct xp_unwind_thread *thread,
@@ -327,20 +472,22 @@ void xp_unwind(struct xp_unwinder *unwinder, const struct xp_space *space, const
 		.sp = thread->sp,
 		.bp = thread->bp,
 		.vma = xp_space_find(space, thread->ip),
+		.chain = thread->tid ? xp_chains_get(&unwinder->chains, thread->tid, space) : NULL,
 	};
 	size_t count = 0;
 
+	walk.ahead = walk.chain ? walk.chain->count : 0;
 	do {
 		if (count == XP_UNWIND_FRAMES_MAX) {
 			walk.end = XP_UNWIND_DEEP;
 			break;
 		}
-		frames[count] = (struct xp_profile_frame){
-			.address = walk.ip,
-			.vma = walk.vma,
-			.interrupted = count && !walk.is_return,
-		};
-		count++;
+		frames[count] = frame_of(&walk);
+		frames[count].interrupted = count && !walk.is_return;
+		begin_step(&walk, ++count);
+		/* Not the leaf, which may be in a profile what no other frame is. */
+		if (count > 1 && (walk.ahead || walk.run) && is_known(&walk, count))
+			count = follow(&walk, frames, count);
 	} while (step(&walk));
 	*result = (struct xp_unwind_result){
 		.end = walk.end,
@@ -351,6 +498,8 @@ void xp_unwind(struct xp_unwinder *unwinder, const struct xp_space *space, const
 	};
 	if (walk.is_late && walk.end != XP_UNWIND_WAITS)
 		result->end = XP_UNWIND_TABLE_LATE;
+	if (walk.chain && walk.end != XP_UNWIND_WAITS)
+		remember(&walk, count, result);
 }
 
 /* ---- words ---- */

@@ -38,6 +38,7 @@ enum xp_unwind_end {
 
 /* A thread, as it was sampled. */
 struct xp_unwind_thread {
+	pid_t tid; /* its last walk is remembered, which makes the next one cheaper; 0: it is not */
 	uint64_t ip;
 	uint64_t sp;
 	uint64_t bp;
@@ -50,10 +51,11 @@ struct xp_unwind_thread {
 
 struct xp_unwind_result {
 	enum xp_unwind_end end;
-	size_t count;		    /* frames found, leaf first; at least 1 */
-	uint32_t used_bytes;	    /* of the stack, from sp on */
-	const struct xp_file *file; /* XP_UNWIND_WAITS: whose table */
-	uint64_t file_offset;	    /* and for what of it */
+	size_t count;		      /* frames found, leaf first; at least 1 */
+	uint32_t used_bytes;	      /* of the stack, from sp on */
+	const struct xp_file *file;   /* XP_UNWIND_WAITS: whose table */
+	uint64_t file_offset;	      /* and for what of it */
+	struct xp_profile_path *path; /* of these frames; NULL: they are not remembered. Valid until the next walk. */
 };
 
 /*

@@ -86,7 +86,7 @@ static void print_stop(struct xp_unwinder *unwinder, const uint64_t head[4], con
 {
 	static struct xp_profile_frame frames[XP_UNWIND_FRAMES_MAX];
 	const struct xp_unwind_thread thread = {
-		.ip = head[0], .sp = head[1], .bp = head[2], .stack = stack, .stack_bytes = head[3]
+		.tid = pid, .ip = head[0], .sp = head[1], .bp = head[2], .stack = stack, .stack_bytes = head[3]
 	};
 	struct xp_unwind_result result;
 

@@ -27,6 +27,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 #define JIT 0x500000ull
 #define ROWS_MAX 64
 #define DEREFS 4
+#define ROUNDS 12
 
 /* The input: this, row_count rows of 6 bytes, and the stack. */
 struct head {
@@ -119,6 +120,50 @@ static void check(const struct xp_space *space, const struct xp_unwind_thread *t
 		      frames[i].vma);
 }
 
+/* With the thread's last walks at hand, whatever they were, a walk finds what it finds without. */
+static void check_again(struct xp_unwinder *unwinder, const struct xp_space *space, struct xp_unwind_thread thread,
+			bool has_time, const struct xp_profile_frame *frames, const struct xp_unwind_result *result)
+{
+	static struct xp_profile_frame again[XP_UNWIND_FRAMES_MAX];
+	struct xp_unwind_result second;
+
+	thread.tid = 1;
+	xp_unwind(unwinder, space, &thread, has_time, again, &second);
+	CHECK(second.end == result->end && second.count == result->count && second.used_bytes == result->used_bytes);
+	for (size_t i = 0; i < second.count; i++)
+		CHECK(again[i].address == frames[i].address && again[i].vma == frames[i].vma &&
+		      again[i].interrupted == frames[i].interrupted);
+	if (second.end == XP_UNWIND_WAITS)
+		return;
+	CHECK(second.path && second.path->count == second.count - 1 && second.path->known <= second.path->count);
+	second.path->known = second.path->count;
+}
+
+/* What there is in one walk and not in the next: a word, the registers, the length. */
+static void change(struct xp_unwind_thread *thread, uint8_t *stack, uint32_t size, unsigned int round)
+{
+	uint32_t words = size / 8, hash = (round + 1) * 0x9e3779b9u, from, to;
+
+	if (words) {
+		from = (hash >> 8) % words;
+		to = (hash >> 16) % words;
+		memcpy(stack + 8 * to, stack + 8 * from, 8);
+	}
+	if (round % 3 == 1)
+		thread->ip += round;
+	if (round % 4 == 2)
+		thread->bp += 8;
+	if (round % 5 == 3 && size >= 16) { /* deeper, or less */
+		thread->sp += 16;
+		thread->stack += 16;
+		thread->stack_bytes -= 16;
+	}
+	if (round % 8 == 6)
+		thread->stack_bytes -= thread->stack_bytes / 4;
+	if (round % 8 == 7)
+		thread->stack_missing = 0;
+}
+
 static struct head make_head(const uint8_t *data, size_t rest)
 {
 	struct head head;
@@ -143,8 +188,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static struct xp_profile_frame frames[XP_UNWIND_FRAMES_MAX];
 	const struct xp_vma vmas[] = { { CODE, CODE + 0x1000, 0, &file }, { JIT, JIT + 0x1000, 0, &jit_file } };
+	const struct xp_vma replaced = { CODE + 0x400, CODE + 0x600, 0, &file };
 	struct xp_unwind_result result;
-	struct xp_unwinder *unwinder;
+	struct xp_unwinder *unwinder, *remembering;
 	struct xp_space space = { 0 };
 	struct tables tables;
 	struct head head;
@@ -162,8 +208,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		memcpy(stack, data, size);
 	relocate(stack, size, head.sp);
 	CHECK(!xp_unwinder_new(&unwinder, find_table, &tables, head.flags & BY_FRAME_POINTER));
-	for (int round = 0; round < 2; round++) { /* the second one by rules that are remembered */
-		const struct xp_unwind_thread thread = {
+	CHECK(!xp_unwinder_new(&remembering, find_table, &tables, head.flags & BY_FRAME_POINTER));
+	for (unsigned int round = 0; round < ROUNDS;
+	     round++) { /* from the second one on by rules that are remembered */
+		struct xp_unwind_thread thread = {
 			.ip = CODE + head.ip % 0x1000,
 			.sp = head.sp,
 			.bp = head.bp,
@@ -173,10 +221,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			.is_whole = head.flags & IS_WHOLE,
 		};
 
+		if (round > 1)
+			change(&thread, stack, size, round);
 		xp_unwind(unwinder, &space, &thread, head.flags & HAS_TIME, frames, &result);
 		check(&space, &thread, head.flags & HAS_TIME, frames, &result);
+		check_again(remembering, &space, thread, head.flags & HAS_TIME, frames, &result);
+		if (round == ROUNDS / 2)
+			CHECK(!xp_space_map(&space, &replaced));
 	}
 	xp_unwinder_free(unwinder);
+	xp_unwinder_free(remembering);
 	xp_cfi_table_free(tables.table);
 	xp_space_free(&space);
 	free(stack);

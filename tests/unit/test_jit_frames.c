@@ -211,8 +211,13 @@ static void test_without_jit_code(void **state)
 	struct fixture *f = *state;
 
 	f->frames[0] = (struct xp_profile_frame){ 0x400100, &f->space->vmas[0], false };
-	assert_int_equal(xp_jit_samples_name(&f->jits, &f->image, f->space, 1, f->frames, 1), 0);
-	assert_null(f->image.jit);
+	f->frames[1] = f->frames[0];
+	f->frames[2] = (struct xp_profile_frame){ TEXT, xp_space_find(f->space, TEXT), false };
+	assert_false(xp_jit_samples_concern(&f->jits, f->frames, 2));
+	assert_true(xp_jit_samples_concern(&f->jits, f->frames, 3));
+	/* Where JIT code is not to be named. */
+	f->jits.jits.clock = NULL;
+	assert_false(xp_jit_samples_concern(&f->jits, f->frames, 3));
 }
 
 static void test_finish(void **state)

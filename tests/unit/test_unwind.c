@@ -27,7 +27,8 @@ enum {
 	AT_END = 0x800,
 	AT_GAP = 0x900,
 	AT_BIG = 0xa00,	   /* CFA = rsp + 8 * 65535 */
-	AT_POPPED = 0xb00, /* CFA = rsp + 8, rbp at CFA - 16 */
+	AT_ABOVE = 0xb00,  /* CFA = rsp + 16, rbp at CFA + 8 */
+	AT_POPPED = 0xc00, /* CFA = rsp + 8, rbp at CFA - 16 */
 	CODE_BYTES = 0x1000,
 };
 
@@ -42,6 +43,7 @@ static const struct xp_cfi_row rows[] = {
 	{ AT_END, 0, 0, XP_CFI_END },
 	{ AT_GAP, 0, 0, XP_CFI_NONE },
 	{ AT_BIG, 65535, XP_CFI_RBP_SAME, XP_CFI_RSP },
+	{ AT_ABOVE, 2, 1, XP_CFI_RSP },
 	{ AT_POPPED, 1, -2, XP_CFI_RSP },
 	{ CODE_BYTES, 0, 0, XP_CFI_NONE },
 };
@@ -70,6 +72,7 @@ static int find_table(void *arg, const struct xp_file *of, uint64_t offset, cons
 /* A thread, and what is found of it. */
 struct world {
 	struct xp_unwinder *unwinder;
+	struct xp_unwinder *remembering; /* another one, which is told whose walks they are */
 	struct xp_space space;
 	struct xp_unwind_thread thread;
 	_Alignas(8) uint8_t stack[XP_STACK_BYTES_MAX];
@@ -85,6 +88,7 @@ static struct world *new_world(bool by_frame_pointer)
 
 	assert_non_null(world);
 	assert_int_equal(xp_unwinder_new(&world->unwinder, find_table, NULL, by_frame_pointer), 0);
+	assert_int_equal(xp_unwinder_new(&world->remembering, find_table, NULL, by_frame_pointer), 0);
 	assert_int_equal(xp_space_map(&world->space, &code), 0);
 	assert_int_equal(xp_space_map(&world->space, &jit), 0);
 	world->thread = (struct xp_unwind_thread){ .sp = SP, .stack = world->stack, .stack_bytes = 4096 };
@@ -95,6 +99,7 @@ static struct world *new_world(bool by_frame_pointer)
 static void free_world(struct world *world)
 {
 	xp_unwinder_free(world->unwinder);
+	xp_unwinder_free(world->remembering);
 	xp_space_free(&world->space);
 	free(world);
 }
@@ -105,9 +110,38 @@ static void put(struct world *world, uint64_t address, uint64_t word)
 	memcpy(world->stack + (address - world->thread.sp), &word, sizeof(word));
 }
 
+#define TID 7
+
+/* With the thread's last walk at hand the frames are the same as without. */
+static void unwind_again(struct world *world)
+{
+	static struct xp_profile_frame frames[XP_UNWIND_FRAMES_MAX];
+	struct xp_unwind_result result;
+
+	world->thread.tid = TID;
+	xp_unwind(world->remembering, &world->space, &world->thread, true, frames, &result);
+	world->thread.tid = 0;
+	assert_string_equal(xp_unwind_end_key(result.end), xp_unwind_end_key(world->result.end));
+	assert_int_equal(result.used_bytes, world->result.used_bytes);
+	assert_int_equal(result.count, world->result.count);
+	for (size_t i = 0; i < result.count; i++) {
+		assert_int_equal(frames[i].address, world->frames[i].address);
+		assert_ptr_equal(frames[i].vma, world->frames[i].vma);
+		assert_int_equal(frames[i].interrupted, world->frames[i].interrupted);
+	}
+	assert_non_null(result.path);
+	assert_int_equal(result.path->count, result.count - 1);
+	world->result.path = result.path;
+}
+
 static void unwind(struct world *world)
 {
 	xp_unwind(world->unwinder, &world->space, &world->thread, true, world->frames, &world->result);
+	assert_null(world->result.path);
+	if (world->result.end == XP_UNWIND_WAITS)
+		return;
+	unwind_again(world); /* behind another walk */
+	unwind_again(world); /* behind the same one */
 }
 
 static void check(struct world *world, enum xp_unwind_end end, const uint64_t *addresses, size_t count)
@@ -355,6 +389,20 @@ static void test_epilogue(void **state)
 	free_world(world);
 }
 
+/* Unusual, but tables may say so. */
+static void test_saved_above(void **state)
+{
+	struct world *world = new_world(false);
+
+	(void)state;
+	world->thread.ip = CODE + AT_RSP;
+	put(world, SP + 8, CODE + AT_ABOVE + 1); /* CFA = SP + 32 */
+	put(world, SP + 24, CODE + AT_END + 1);
+	CHECK(world, XP_UNWIND_COMPLETE, CODE + AT_RSP, CODE + AT_ABOVE + 1, CODE + AT_END + 1);
+	assert_int_equal(world->result.used_bytes, 48);
+	free_world(world);
+}
+
 /* Why walks end. */
 
 static void test_truncated(void **state)
@@ -465,9 +513,13 @@ static void test_deep(void **state)
 	assert_int_equal(world->result.end, XP_UNWIND_COMPLETE);
 	assert_int_equal(world->result.count, XP_UNWIND_FRAMES_MAX);
 	put(world, SP + 16 * (XP_UNWIND_FRAMES_MAX - 2) + 8, CODE + AT_RSP + 1);
-	unwind(world);
-	assert_int_equal(world->result.end, XP_UNWIND_DEEP);
-	assert_int_equal(world->result.count, XP_UNWIND_FRAMES_MAX);
+	for (uint64_t sp = SP + 64; sp >= SP; sp -= 16) { /* the last one reaches less far up */
+		world->thread.sp = sp;
+		world->thread.stack = world->stack + (sp - SP);
+		unwind(world);
+		assert_int_equal(world->result.end, XP_UNWIND_DEEP);
+		assert_int_equal(world->result.count, XP_UNWIND_FRAMES_MAX);
+	}
 	free_world(world);
 }
 
@@ -541,6 +593,203 @@ static void test_rules_are_remembered(void **state)
 	free_world(world);
 }
 
+/* The thread's last walk. */
+
+/* Frames by each way to find a caller, one above the other: 10 of them. */
+static void lay_out_frames(struct world *world)
+{
+	world->thread.ip = CODE + AT_RSP;
+	world->thread.bp = SP + 64;
+	put(world, SP + 8, CODE + AT_PUSHED + 1);  /* CFA = SP + 40 */
+	put(world, SP + 24, SP + 64);		   /* rbp */
+	put(world, SP + 32, CODE + AT_RBP + 1);	   /* CFA = SP + 80 */
+	put(world, SP + 64, SP + 128);		   /* rbp */
+	put(world, SP + 72, JIT + 0x20);	   /* by rbp: CFA = SP + 144 */
+	put(world, SP + 128, SP + 192);		   /* rbp */
+	put(world, SP + 136, CODE + AT_DEREF + 1); /* CFA = *(SP + 184) = SP + 240 */
+	put(world, SP + 184, SP + 240);
+	put(world, SP + 192, SP + 600); /* rbp */
+	put(world, SP + 232, CODE + AT_RSP + 3);
+	put(world, SP + 248, CODE + AT_SIGNAL + 1); /* the ucontext_t is at SP + 256 */
+	put(world, SP + 256 + 120, SP + 600);	    /* rbp */
+	put(world, SP + 256 + 160, SP + 560);	    /* rsp */
+	put(world, SP + 256 + 168, CODE + AT_PUSHED);
+	put(world, SP + 568, SP + 640);		 /* rbp */
+	put(world, SP + 576, CODE + AT_GAP + 1); /* by rbp: CFA = SP + 656 */
+	put(world, SP + 640, SP + 700);
+	put(world, SP + 648, CODE + AT_END + 1);
+}
+#define LAID_OUT_BYTES 656
+
+/* As xp_profile_add() does it. */
+static void walk_into_profile(struct world *world, size_t known)
+{
+	unwind(world);
+	assert_int_equal(world->result.path->known, known);
+	world->result.path->known = world->result.path->count;
+}
+
+static void test_same_frames(void **state)
+{
+	struct world *world = new_world(true);
+
+	(void)state;
+	lay_out_frames(world);
+	CHECK(world, XP_UNWIND_COMPLETE, CODE + AT_RSP, CODE + AT_PUSHED + 1, CODE + AT_RBP + 1, JIT + 0x20,
+	      CODE + AT_DEREF + 1, CODE + AT_RSP + 3, CODE + AT_SIGNAL + 1, CODE + AT_PUSHED, CODE + AT_GAP + 1,
+	      CODE + AT_END + 1);
+	assert_int_equal(world->result.used_bytes, LAID_OUT_BYTES);
+	walk_into_profile(world, 0);
+	walk_into_profile(world, 9);
+	/* Only the leaf is another one. */
+	world->thread.ip = CODE + AT_RSP + 1;
+	walk_into_profile(world, 9);
+	/* The outermost frames are the same. */
+	put(world, SP + 72, JIT + 0x21);
+	walk_into_profile(world, 6);
+	put(world, SP + 8, CODE + AT_PUSHED + 2);
+	walk_into_profile(world, 8);
+	/* One frame less in between. */
+	put(world, SP + 24, SP + 128);
+	walk_into_profile(world, 6);
+	put(world, SP + 24, SP + 64);
+	walk_into_profile(world, 6);
+	/* An outer one is not. */
+	put(world, SP + 576, CODE + AT_GAP + 2);
+	walk_into_profile(world, 1);
+	/* The same depth, and other callers all the way. */
+	put(world, SP + 648, CODE + AT_END + 2);
+	walk_into_profile(world, 0);
+	/* Deeper by a frame. */
+	world->thread.sp = SP - 16;
+	world->thread.stack_bytes += 16;
+	memmove(world->stack + 16, world->stack, 4096);
+	put(world, SP - 8, CODE + AT_RSP + 1);
+	walk_into_profile(world, 9);
+	/* Both. */
+	world->thread.sp = SP;
+	world->thread.stack += 16;
+	memcpy(world->stack + 16 + 648, &(uint64_t){ CODE + AT_END + 3 }, 8);
+	walk_into_profile(world, 0);
+	walk_into_profile(world, 9);
+	free_world(world);
+}
+
+/* An instruction that a signal interrupted, and in the next walk the same one behind a call. */
+static void test_same_address_otherwise(void **state)
+{
+	struct world *world = new_world(true);
+
+	(void)state;
+	world->thread.ip = CODE + AT_SIGNAL;
+	put(world, SP + 160, SP + 200);
+	put(world, SP + 168, CODE + AT_PUSHED);
+	put(world, SP + 208, CODE + AT_END + 1); /* if that is behind a call: CFA = SP + 216 */
+	put(world, SP + 216, CODE + AT_END + 2); /* if not: CFA = SP + 224 */
+	CHECK(world, XP_UNWIND_COMPLETE, CODE + AT_SIGNAL, CODE + AT_PUSHED, CODE + AT_END + 2);
+	world->thread.ip = CODE + AT_PLT + 15;
+	world->thread.sp = SP + 184;
+	world->thread.stack += 184;
+	memcpy(world->stack + 192, &(uint64_t){ CODE + AT_PUSHED }, 8);
+	CHECK(world, XP_UNWIND_COMPLETE, CODE + AT_PLT + 15, CODE + AT_PUSHED, CODE + AT_END + 1);
+	free_world(world);
+}
+
+/* What the signal interrupted is below the copy, where the last walk has been. */
+static void test_same_frame_out_of_reach(void **state)
+{
+	struct world *world = new_world(true);
+
+	(void)state;
+	world->thread.ip = CODE + AT_SIGNAL;
+	put(world, SP + 160, SP + 200);
+	put(world, SP + 168, CODE + AT_RSP);
+	put(world, SP + 208, CODE + AT_END + 1);
+	CHECK(world, XP_UNWIND_COMPLETE, CODE + AT_SIGNAL, CODE + AT_RSP, CODE + AT_END + 1);
+	world->thread.sp = SP + 208;
+	world->thread.stack += 208;
+	memcpy(world->stack + 208 + 160, &(uint64_t){ SP + 200 }, 8);
+	memcpy(world->stack + 208 + 168, &(uint64_t){ CODE + AT_RSP }, 8);
+	CHECK(world, XP_UNWIND_OTHER_STACK, CODE + AT_SIGNAL, CODE + AT_RSP);
+	free_world(world);
+}
+
+/* The frames that the thread's last walk had mean nothing where something else is mapped. */
+static void test_same_frames_of_other_code(void **state)
+{
+	const struct xp_vma vma = { CODE + AT_END, CODE + AT_GAP, AT_RSP, &file };
+	struct world *world = new_world(true);
+
+	(void)state;
+	lay_out_frames(world);
+	walk_into_profile(world, 0);
+	assert_int_equal(xp_space_map(&world->space, &vma), 0);
+	walk_into_profile(world, 0);
+	assert_int_equal(world->result.used_bytes, LAID_OUT_BYTES + 16); /* it has a caller there */
+	free_world(world);
+}
+
+/* Whatever is another than in the last walk, and is as before in the next one. */
+static void test_one_difference(void **state)
+{
+	static const uint64_t values[] = { 0,	      CODE + AT_RSP + 1, CODE + AT_END + 1, CODE + AT_SIGNAL, JIT + 1,
+					   SP + 8,    SP + 72,		 SP + 184,	    SP + 520,	      SP + 640,
+					   UINT64_MAX };
+	struct world *world = new_world(true);
+
+	(void)state;
+	lay_out_frames(world);
+	for (uint64_t at = SP; at < SP + LAID_OUT_BYTES; at += 8)
+		for (size_t i = 0; i < XP_ARRAY_SIZE(values); i++) {
+			uint64_t word;
+
+			memcpy(&word, world->stack + (at - SP), sizeof(word));
+			put(world, at, values[i]);
+			unwind(world);
+			put(world, at, word);
+			unwind(world);
+		}
+	for (size_t i = 0; i < XP_ARRAY_SIZE(values); i++) {
+		world->thread.bp = values[i];
+		unwind(world);
+		world->thread.bp = SP + 64;
+		unwind(world);
+	}
+	for (uint32_t bytes = 0; bytes <= LAID_OUT_BYTES; bytes += 4) {
+		world->thread.stack_bytes = bytes;
+		world->thread.is_whole = bytes % 8;
+		unwind(world);
+		assert_int_equal(world->result.end == XP_UNWIND_COMPLETE, bytes == LAID_OUT_BYTES);
+		world->thread.stack_bytes = 4096;
+		unwind(world);
+	}
+	world->thread.stack_missing = 1;
+	unwind(world);
+	assert_int_equal(world->result.end, XP_UNWIND_NOT_RESIDENT);
+	free_world(world);
+}
+
+/* A table may be there the next time: what was found without it is not taken for granted. */
+static void test_same_frames_without_table(void **state)
+{
+	struct world *world = new_world(true);
+
+	(void)state;
+	lay_out_frames(world);
+	put(world, SP + 200, CODE + AT_RSP + 3); /* where AT_DEREF returns to by frame pointer */
+	world->thread.tid = TID;
+	is_being_made = true;
+	for (int i = 0; i < 2; i++) {
+		world->thread.ip = JIT + 0x10;
+		xp_unwind(world->remembering, &world->space, &world->thread, false, world->frames, &world->result);
+		assert_int_equal(world->result.end, XP_UNWIND_TABLE_LATE);
+	}
+	is_being_made = false;
+	world->thread.tid = 0;
+	unwind(world);
+	free_world(world);
+}
+
 static int set_up(void **state)
 {
 	(void)state;
@@ -578,6 +827,13 @@ int main(void)
 		cmocka_unit_test(test_extreme_registers),
 		cmocka_unit_test(test_waits),
 		cmocka_unit_test(test_rules_are_remembered),
+		cmocka_unit_test(test_same_frames),
+		cmocka_unit_test(test_saved_above),
+		cmocka_unit_test(test_same_address_otherwise),
+		cmocka_unit_test(test_same_frame_out_of_reach),
+		cmocka_unit_test(test_same_frames_of_other_code),
+		cmocka_unit_test(test_one_difference),
+		cmocka_unit_test(test_same_frames_without_table),
 	};
 
 	return cmocka_run_group_tests(tests, set_up, tear_down);
