@@ -65,9 +65,9 @@ static __always_inline __u32 frames_of(long bytes)
 static __always_inline __u32 bytes_to_copy(struct task_struct *task, __u32 tid, __u64 sp, __u32 *flags)
 {
 	struct xp_stack_size *known = bpf_map_lookup_elem(&stack_sizes, &tid);
-	struct xp_stack_size size = { .bytes = XP_STACK_BYTES_MAX };
 	__u64 start = BPF_CORE_READ(task, mm, start_stack); /* 0 when it cannot be read */
 	bool is_near_start = start - sp <= XP_STACK_BYTES_MAX;
+	struct xp_stack_size size = { .bytes = is_near_start ? XP_STACK_BYTES_MAX : XP_STACK_BYTES_USUAL };
 
 	if (known)
 		size = *known;

@@ -16,6 +16,7 @@
 struct thread {
 	pid_t tid; /* 0: none */
 	struct xp_stack_size size;
+	uint32_t largest;    /* that its size may be */
 	uint32_t tops;	     /* addresses at which it was seen to end */
 	uint32_t most;	     /* that the samples of this run used */
 	uint32_t seen;	     /* samples of this run */
@@ -43,9 +44,9 @@ static uint32_t size_for(uint32_t used_bytes)
 {
 	uint32_t size = SIZE_MIN;
 
-	while (size < XP_STACK_BYTES_MAX && size < used_bytes + used_bytes / 4)
+	while (size < XP_STACK_BYTES_USUAL && size < used_bytes + used_bytes / 4)
 		size *= 2;
-	return size;
+	return size < used_bytes ? XP_STACK_BYTES_MAX : size;
 }
 
 static bool set_bytes(struct thread *thread, uint32_t bytes)
@@ -63,7 +64,7 @@ static bool set_top(struct thread *thread, uint64_t top)
 	if (top == thread->size.top || thread->tops == TOPS_MAX)
 		return false;
 	thread->size.top = ++thread->tops < TOPS_MAX ? top : 0;
-	set_bytes(thread, XP_STACK_BYTES_MAX);
+	set_bytes(thread, thread->largest);
 	return true;
 }
 
@@ -72,9 +73,11 @@ static bool learn_bytes(struct thread *thread, const struct xp_stack_walk *walk)
 	uint32_t used_bytes = XP_MIN(walk->used_bytes, XP_STACK_BYTES_MAX);
 
 	if (walk->is_truncated) {
-		if (thread->size.bytes < XP_STACK_BYTES_MAX)
+		if (thread->size.bytes < thread->largest)
 			thread->run_length = XP_MIN(2 * thread->run_length, SAMPLES_MAX);
-		return set_bytes(thread, XP_STACK_BYTES_MAX);
+		if (walk->copied_bytes >= XP_STACK_BYTES_USUAL)
+			thread->largest = XP_STACK_BYTES_MAX;
+		return set_bytes(thread, thread->largest);
 	}
 	thread->most = XP_MAX(thread->most, used_bytes);
 	if (++thread->seen < thread->run_length)
@@ -89,9 +92,12 @@ bool xp_stack_sizes_learn(struct xp_stack_sizes *sizes, pid_t tid, const struct 
 	bool is_new;
 
 	if (thread->tid != tid)
-		*thread = (struct thread){ .tid = tid, .size.bytes = XP_STACK_BYTES_MAX, .run_length = SAMPLES_MIN };
+		*thread = (struct thread){ .tid = tid,
+					   .size.bytes = XP_STACK_BYTES_USUAL,
+					   .largest = XP_STACK_BYTES_USUAL,
+					   .run_length = SAMPLES_MIN };
 	if (walk->is_complete && walk->has_end)
-		is_new = set_bytes(thread, XP_STACK_BYTES_MAX);
+		is_new = set_bytes(thread, thread->largest);
 	else if (walk->is_complete && thread->tops < TOPS_MAX)
 		is_new = set_top(thread, walk->sp + walk->used_bytes);
 	else

@@ -5,8 +5,9 @@
  * A whole walk ends at the same address each time, the outermost frame's: from then on what is below that is copied,
  * however deep the thread goes. A thread whose stack has no such end (it changes stacks, as coroutines do) or whose
  * walks do not get there has one of the sizes 4, 8, 16, 32 and 64 KiB: the largest as soon as one was too small, and
- * less again when a number of samples in a row did with it; that number doubles each time that it proves too small. Of
- * too many threads the oldest are forgotten, and begin anew.
+ * less again when a number of samples in a row did with it; that number doubles each time that it proves too small. A
+ * thread for which 64 KiB were too little may get 124 from then on. Of too many threads the oldest are forgotten, and
+ * begin anew.
  */
 #ifndef XPROF_STACK_SIZES_H
 #define XPROF_STACK_SIZES_H
@@ -22,7 +23,8 @@ struct xp_stack_sizes;
 /* A walk that is over. */
 struct xp_stack_walk {
 	uint64_t sp;
-	uint32_t used_bytes; /* from sp on */
+	uint32_t copied_bytes; /* from sp on, and so much of it was used */
+	uint32_t used_bytes;
 	bool has_end;	     /* the copy went up to the start of the stack, or to struct xp_stack_size.top */
 	bool is_complete;
 	bool is_truncated; /* it was ended by the end of the copy */

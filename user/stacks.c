@@ -140,6 +140,7 @@ int xp_stacks_unwind(struct xp_stacks *stacks, pid_t pid, const struct xp_space 
 	}
 	walk = (struct xp_stack_walk){
 		.sp = thread->sp,
+		.copied_bytes = thread->stack_bytes,
 		.used_bytes = result->used_bytes,
 		.has_end = thread->is_whole || thread->is_to_top,
 		.is_complete = result->end == XP_UNWIND_COMPLETE,

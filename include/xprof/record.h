@@ -116,11 +116,13 @@ enum xp_sample_stacks {
 
 /* A snapshot is copied in pieces, each of which ends with a page of the process. */
 #define XP_STACK_PAGE_BYTES 4096u
-#define XP_STACK_BYTES_MAX 65536u
+#define XP_STACK_BYTES_USUAL 65536u
+#define XP_STACK_BYTES_MAX (31 * XP_STACK_PAGE_BYTES)
 #define XP_STACK_PIECES_MAX (XP_STACK_BYTES_MAX / XP_STACK_PAGE_BYTES + 1)
 /*
  * How much of a thread's stack to copy: up to where the process's stack began or up to top, if one of them is within
- * reach above sp, and no more than bytes, which is XP_STACK_BYTES_MAX until the loader sets it.
+ * reach above sp, and no more than bytes, which is XP_STACK_BYTES_USUAL until the loader sets it; then, too, where the
+ * process's stack began is within reach of XP_STACK_BYTES_MAX.
  */
 struct xp_stack_size {
 	__u64 top; /* an address; 0: not known */

@@ -127,6 +127,23 @@ static void test_truncated(void **state)
 	assert_int_equal(learn(sizes, 2, partial(1000), 32), 4 * KIB);
 }
 
+/* A copy of 64 KiB was not enough: the same thread gets more, others do not. */
+static void test_deep(void **state)
+{
+	struct xp_stack_walk deep = { .sp = TOP - 90 * KIB, .copied_bytes = 64 * KIB, .used_bytes = 60 * KIB };
+	struct xp_stack_sizes *sizes = *state;
+
+	deep.is_truncated = true;
+	assert_int_equal(learn(sizes, 1, deep, 1), XP_STACK_BYTES_MAX);
+	assert_int_equal(learn(sizes, 1, deep, 10), 0);
+	assert_int_equal(learn(sizes, 2, truncated, 10), 0);
+	/* As long as it is not less deep. */
+	assert_int_equal(learn(sizes, 1, partial(70 * KIB), 96), 0);
+	assert_int_equal(learn(sizes, 1, partial(1000), 32), 4 * KIB);
+	assert_int_equal(learn(sizes, 1, truncated, 1), XP_STACK_BYTES_MAX);
+	assert_int_equal(learn(sizes, 1, complete(TOP, 3000, true), 100), 0);
+}
+
 /* Walks that begin to get to the end need all of it. */
 static void test_complete_after_all(void **state)
 {
@@ -162,6 +179,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_shrinks, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_most_counts, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_truncated, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_deep, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_complete_after_all, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_forgotten, setup, teardown),
 	};
