@@ -575,8 +575,11 @@ static int report(struct xp_recording *rec, int err, const char *doing)
 
 static void print_dry_run(const struct xp_recording *rec)
 {
+	size_t objects = 0;
+
 	for (const struct xp_process *process = rec->processes.first; process; process = process->next) {
 		printf("process %d (%s)\n", process->pid, process->comm);
+		objects += process->range_count;
 		for (size_t i = 0; i < process->range_count; i++) {
 			const struct xp_range *range = &process->ranges[i];
 			const struct xp_object *object = range->object;
@@ -594,6 +597,8 @@ static void print_dry_run(const struct xp_recording *rec)
 
 		xp_survey_text(&rec->survey, text, sizeof(text));
 		printf("forecast: %s\n", text);
+	} else if (objects && !rec->multi) {
+		printf("no forecast: it needs uprobe_multi, Linux 6.6\n");
 	}
 }
 

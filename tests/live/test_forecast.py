@@ -37,6 +37,13 @@ def test_dry_run_attaches_nothing(xprof, busy):
     victim.assert_nothing_left(target.pid)
 
 
+def test_needs_uprobe_multi(xprof, busy):
+    """Probes of perf events would take too long to set for a moment's count."""
+    done = xprof("record", "--dry-run", "--uprobes=single", "-p", busy(threads=2).pid)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == "no forecast: it needs uprobe_multi, Linux 6.6"
+
+
 def test_dry_run_tells_the_rate(xprof, load):
     """Neighbours on a busy machine change the rate from moment to moment, so the median of some."""
     target = load(threads=1, hot_calls=100)
