@@ -235,7 +235,8 @@ int sled_typed_event(struct pt_regs *ctx)
 
 /*
  * Programs at the stub that patched sleds call (user/stub.h). The sled tells the function, and any code of the target
- * may call the stub: nothing here trusts that.
+ * may call the stub: nothing here trusts that. What a thread leaves that stood in a sled while that was changed, so
+ * that its calls are no longer counted only, is of another kind.
  */
 
 /* An exit jumps to the stub; all others have pushed the address that it returns to. */
@@ -261,8 +262,12 @@ SEC("uprobe")
 int stub_args(struct pt_regs *ctx)
 {
 	__u64 registers[XP_ARGS_MAX] = ARGUMENTS(ctx);
+	__u32 word = ctx->r10;
+	__u32 kind = word >> XP_FN_BITS;
 
-	return record_args(ctx->sp + RETURN_BYTES, ctx->r10, registers);
+	if (kind != XP_REC_ENTRY && kind != XP_REC_ENTRY_ARGS)
+		return 0;
+	return record_args(ctx->sp + RETURN_BYTES, word, registers);
 }
 
 /* What an event's sled has pushed, and the return address before that. */

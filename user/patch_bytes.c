@@ -52,6 +52,22 @@ static void put32(uint8_t *bytes, uint32_t value)
 	memcpy(bytes, &value, sizeof(value));
 }
 
+static bool put_branch(enum xp_sled_kind kind, uint64_t address, uint64_t slot, uint8_t *bytes)
+{
+	size_t branch = branch_at(kind);
+	int64_t distance = (int64_t)(slot - (address + branch + BRANCH_BYTES));
+
+	bytes[branch] = kind == XP_SLED_EXIT ? JUMP : CALL;
+	put32(bytes + branch + 1, (uint32_t)distance);
+	return distance == (int32_t)distance;
+}
+
+static void put_word(uint32_t word, uint8_t *bytes)
+{
+	memcpy(bytes, mov_r10d, sizeof(mov_r10d));
+	put32(bytes + sizeof(mov_r10d), word);
+}
+
 static uint32_t operands_of(const struct xp_sled *sled)
 {
 	return sled->operands[0] | (uint32_t)sled->operands[1] << 4 | (uint32_t)sled->operands[2] << 8;
@@ -61,11 +77,7 @@ size_t xp_patch_encode(const struct xp_sled *sled, uint32_t fn, uint64_t address
 		       uint8_t bytes[XP_SLED_BYTES_MAX])
 {
 	enum xp_sled_kind kind = (enum xp_sled_kind)sled->kind;
-	size_t branch = branch_at(kind);
-	int64_t distance = (int64_t)(slot - (address + branch + BRANCH_BYTES));
 
-	if (distance != (int32_t)distance)
-		return 0;
 	switch (kind) {
 	case XP_SLED_CUSTOM_EVENT:
 		bytes[0] = PUSH_IMM32;
@@ -84,13 +96,19 @@ size_t xp_patch_encode(const struct xp_sled *sled, uint32_t fn, uint64_t address
 		bytes[21] = 0x90;
 		break;
 	default:
-		memcpy(bytes, mov_r10d, sizeof(mov_r10d));
-		put32(bytes + 2, xp_rec_word(fn, (enum xp_rec_kind)kind));
+		put_word(xp_rec_word(fn, (enum xp_rec_kind)kind), bytes);
 		break;
 	}
-	bytes[branch] = kind == XP_SLED_EXIT ? JUMP : CALL;
-	put32(bytes + branch + 1, (uint32_t)distance);
-	return xp_sled_bytes(kind);
+	return put_branch(kind, address, slot, bytes) ? xp_sled_bytes(kind) : 0;
+}
+
+size_t xp_patch_encode_count(const struct xp_sled *sled, uint32_t counter, uint64_t address, uint64_t stub,
+			     uint8_t bytes[XP_SLED_BYTES_MAX])
+{
+	enum xp_sled_kind kind = (enum xp_sled_kind)sled->kind;
+
+	put_word(xp_rec_word(4 * counter, XP_REC_NONE), bytes);
+	return put_branch(kind, address, stub + XP_STUB_COUNT, bytes) ? xp_sled_bytes(kind) : 0;
 }
 
 bool xp_patch_decode(enum xp_sled_kind kind, const uint8_t *bytes, uint64_t address, uint64_t *slot)

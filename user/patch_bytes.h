@@ -41,6 +41,12 @@ enum xp_stub_slot xp_patch_slot(enum xp_sled_kind kind, bool args);
 size_t xp_patch_encode(const struct xp_sled *sled, uint32_t fn, uint64_t address, uint64_t slot,
 		       uint8_t bytes[XP_SLED_BYTES_MAX]);
 
+/*
+ * The same of an entry sled that only has its calls counted, by this counter of the stub at `stub`.
+ */
+size_t xp_patch_encode_count(const struct xp_sled *sled, uint32_t counter, uint64_t address, uint64_t stub,
+			     uint8_t bytes[XP_SLED_BYTES_MAX]);
+
 /* Where the code of a sled that was patched this way leads; false: it was not. bytes: xp_sled_bytes() of them. */
 bool xp_patch_decode(enum xp_sled_kind kind, const uint8_t *bytes, uint64_t address, uint64_t *slot);
 

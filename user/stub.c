@@ -13,10 +13,12 @@
 #include "attach.h"
 #include "clock.h"
 #include "util.h"
+#include "xprof/record.h"
 
 #define SLOT_BYTES 64u /* a cache line */
 #define FORM_BYTES (XP_STUB_SLOTS * SLOT_BYTES)
-#define TEXT_BYTES (XP_STUB_FORMS * FORM_BYTES)
+_Static_assert(XP_STUB_COUNT == XP_STUB_TEXT + XP_STUB_FORMS * FORM_BYTES, "behind the forms");
+_Static_assert(XP_STUB_TEXT_BYTES == XP_STUB_COUNT + SLOT_BYTES - XP_STUB_TEXT, "the last slot");
 
 #define WARM_HITS 8
 #define ROUNDS 5
@@ -52,7 +54,7 @@ uint32_t xp_stub_probe(enum xp_stub_form form, enum xp_stub_slot slot)
 
 bool xp_stub_is_slot(uint64_t offset)
 {
-	return offset >= XP_STUB_TEXT && offset < XP_STUB_TEXT + TEXT_BYTES &&
+	return offset >= XP_STUB_TEXT && offset < XP_STUB_TEXT + XP_STUB_TEXT_BYTES &&
 	       (offset - XP_STUB_TEXT) % SLOT_BYTES == 0;
 }
 
@@ -77,13 +79,46 @@ static void make_slot(uint8_t *page, enum xp_stub_form form, enum xp_stub_slot s
 	code[nop->bytes] = 0xc3; /* ret */
 }
 
+/*
+ * The CPU's number is in the limit of a segment, where the vDSO's getcpu() takes it from (vdso_read_cpunode(),
+ * arch/x86/include/asm/segment.h). Were it ever to be something else, threads would only share a counter. A word that
+ * is none is that of a thread which stood in the sled when that was changed.
+ */
+static void make_counting_slot(uint8_t *code)
+{
+	static const uint8_t bytes[] = {
+		0x41, 0x81, 0xea, 0,	0,    0, 0xf0, /* sub $XP_REC_NONE << XP_FN_BITS,%r10d */
+		0x41, 0x81, 0xfa, 0xfc, 0x01, 0, 0,    /* cmp $0x1fc,%r10d */
+		0x77, 0x25,			       /* ja the ret */
+		0x41, 0x53,			       /* push %r11: some calling conventions pass arguments in it */
+		0x41, 0xbb, 0x7b, 0,	0,    0,       /* mov $0x7b,%r11d: the segment's selector */
+		0x45, 0x0f, 0x03, 0xdb,		       /* lsl %r11d,%r11d */
+		0x41, 0x83, 0xe3, 0x3f,		       /* and $0x3f,%r11d */
+		0x41, 0xc1, 0xe3, 0x09,		       /* shl $9,%r11d */
+		0x45, 0x01, 0xd3,		       /* add %r10d,%r11d */
+		0x4c, 0x8d, 0x15, 0,	0,    0, 0,    /* lea counters(%rip),%r10 */
+		0xf0, 0x43, 0xff, 0x04, 0x1a,	       /* lock incl (%r10,%r11) */
+		0x41, 0x5b,			       /* pop %r11 */
+		0xc3,				       /* ret */
+	};
+	const size_t lea_end = sizeof(bytes) - 8;
+	uint32_t distance = (uint32_t)(XP_STUB_COUNTERS - (XP_STUB_COUNT + lea_end));
+
+	_Static_assert(XP_STUB_SHARDS == 0x3f + 1 && 4 * XP_STUB_COUNTERS_MAX == 1 << 9, "as in the code");
+	_Static_assert((uint32_t)XP_REC_NONE << XP_FN_BITS == 0xf0000000, "as in the code");
+	_Static_assert(sizeof(bytes) <= SLOT_BYTES, "a slot");
+	memcpy(code, bytes, sizeof(bytes));
+	memcpy(code + lea_end - sizeof(distance), &distance, sizeof(distance));
+}
+
 void xp_stub_make(uint8_t page[XP_STUB_BYTES])
 {
 	xp_stub_make_elf(page);
-	memset(page + XP_STUB_TEXT, 0xcc, TEXT_BYTES); /* int3: whoever comes here has lost his way */
+	memset(page + XP_STUB_TEXT, 0xcc, XP_STUB_TEXT_BYTES); /* int3: whoever comes here has lost his way */
 	for (int form = 0; form < XP_STUB_FORMS; form++)
 		for (int slot = 0; slot < XP_STUB_SLOTS; slot++)
 			make_slot(page, (enum xp_stub_form)form, (enum xp_stub_slot)slot);
+	make_counting_slot(page + XP_STUB_COUNT);
 }
 
 bool xp_stub_verify(int fd)
@@ -181,8 +216,23 @@ static int measure(struct xp_attach *attach, int program, int fd, const uint8_t 
 	return err;
 }
 
-/* The stub and its flag in this process; NULL with errno. */
-static uint8_t *map_here(int fd)
+int xp_stub_open(void)
+{
+	int fd = memfd_create(XP_STUB_NAME, MFD_CLOEXEC);
+	uint8_t page[XP_STUB_BYTES];
+	int err;
+
+	if (fd < 0)
+		return -errno;
+	xp_stub_make(page);
+	err = xp_write_all(fd, page, sizeof(page));
+	if (!err)
+		return fd;
+	close(fd);
+	return err;
+}
+
+uint8_t *xp_stub_map(int fd)
 {
 	uint8_t *room = mmap(NULL, XP_STUB_ROOM, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
@@ -199,19 +249,15 @@ static uint8_t *map_here(int fd)
 
 int xp_stub_measure(enum xp_stub_form *form, struct xp_stub_cost costs[XP_STUB_FORMS])
 {
-	int fd = memfd_create(XP_STUB_NAME, MFD_CLOEXEC);
-	uint8_t page[XP_STUB_BYTES], *mapped = NULL;
 	struct xp_attach *attach = NULL;
+	uint8_t *mapped = NULL;
 	int program = -1, err;
+	int fd = xp_stub_open();
 
 	*form = XP_STUB_NOP1;
 	if (fd < 0)
-		return -errno;
-	xp_stub_make(page);
-	err = xp_write_all(fd, page, sizeof(page));
-	if (err)
-		goto out;
-	mapped = map_here(fd);
+		return fd;
+	mapped = xp_stub_map(fd);
 	err = mapped ? xp_attach_new(&attach, true) : -errno;
 	if (err)
 		goto out;

@@ -15,6 +15,10 @@
  * that the kernel clears in children (MADV_WIPEONFORK), and a slot returns at once where it is not set. Reading it
  * changes the CPU's flags, which nobody needs at the entry and the end of a function; in its middle, at an event,
  * somebody may: those slots have no guard, and the nop of 1 byte, which is not replaced.
+ *
+ * One more slot counts calls of functions that a budget has taken out (throttle.h), without the kernel: a counter goes
+ * up in the process's own memory. Each CPU has counters to itself, more or less, for a cache line that all of them
+ * write to is dear on a large machine. Children start with counters of their own, at 0 (MADV_WIPEONFORK).
  */
 #ifndef XPROF_STUB_H
 #define XPROF_STUB_H
@@ -23,9 +27,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define XP_STUB_BYTES 4096   /* of the file */
-#define XP_STUB_FLAG 4096    /* offset of the flag, one byte: 1 in the process that the stub was made in */
-#define XP_STUB_ROOM 8192    /* of both pages */
+#define XP_STUB_BYTES 4096 /* of the file */
+#define XP_STUB_FLAG 4096  /* offset of the flag, one byte: 1 in the process that the stub was made in */
+/* Offset of the counters, of 32 bits, which wrap round: XP_STUB_COUNTERS_MAX for each of XP_STUB_SHARDS. */
+#define XP_STUB_COUNTERS 8192
+#define XP_STUB_COUNTERS_MAX 128
+#define XP_STUB_SHARDS 64
+#define XP_STUB_COUNTERS_BYTES (4 * XP_STUB_SHARDS * XP_STUB_COUNTERS_MAX)
+#define XP_STUB_ROOM (XP_STUB_COUNTERS + XP_STUB_COUNTERS_BYTES) /* of all pages */
 #define XP_STUB_NAME "xprof" /* of the memfd: "/memfd:xprof (deleted)" in /proc/PID/maps */
 
 enum xp_stub_form {
@@ -48,14 +57,22 @@ enum xp_stub_slot {
 uint32_t xp_stub_entry(enum xp_stub_form form, enum xp_stub_slot slot);
 /* Where its uprobe goes. */
 uint32_t xp_stub_probe(enum xp_stub_form form, enum xp_stub_slot slot);
+/* Where the slot that counts begins. r10d: xp_rec_word() of 4 times the counter's index. */
+#define XP_STUB_COUNT 0x400
 /* Whether a slot begins at this offset. */
 bool xp_stub_is_slot(uint64_t offset);
 /* The file's content: an ELF file of one section of code, from XP_STUB_TEXT on. */
 #define XP_STUB_TEXT 0x100
+#define XP_STUB_TEXT_BYTES 0x340
 void xp_stub_make(uint8_t page[XP_STUB_BYTES]);
 
 /* stub_elf.c: all of it but the code. */
 void xp_stub_make_elf(uint8_t page[XP_STUB_BYTES]);
+
+/* A file of this process with a stub in it, or -errno; and a mapping of it and of what belongs to it, NULL with errno.
+ */
+int xp_stub_open(void);
+uint8_t *xp_stub_map(int fd);
 
 /* Opens nothing, reads all of fd: whether it is a stub of this version of xprof, sealed against changes. */
 bool xp_stub_verify(int fd);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
  * The stub's page as an ELF file, so that all who walk stacks find the way from it and a name for it: one symbol, and
- * one rule for the whole text, that of a function which has pushed nothing.
+ * one rule for all of the text that has pushed nothing.
  *
  * Source of the format: the ELF64 specification; .eh_frame: Linux Standard Base, Core, chapter 10.6, and DWARF 4, 6.4.
  */
@@ -10,24 +10,25 @@
 
 #include "stub.h"
 
-#define TEXT_BYTES 0x300u
-#define EH_FRAME 0x400u
-#define SYMBOLS 0x440u
-#define NAMES 0x480u
-#define SECTION_NAMES 0x4a0u
-#define SECTIONS 0x500u
+#define EH_FRAME 0x480u
+#define SYMBOLS 0x4c0u
+#define NAMES 0x500u
+#define SECTION_NAMES 0x520u
+#define SECTIONS 0x580u
 
 /* Also the stub's version: a stub with other bytes is another xprof's. */
-static const char names[] = "\0xprof_stub_1";
+static const char names[] = "\0xprof_stub_2";
 static const char section_names[] = "\0.text\0.eh_frame\0.symtab\0.strtab\0.shstrtab";
 
 /* At EH_FRAME: a CIE, an FDE, the end. */
 static const uint8_t eh_frame[] = {
-	0x14, 0,    0, 0,    0,	   0, 0, 0, 1,	  'z',	'R',  0,    1, 0x78, 16, 1, 0x1b, /* pcrel, sdata4 */
-	0x0c, 7,    8, 0x90, 1,	   0, 0,			    /* CFA = rsp + 8, the return address at CFA - 8 */
-	0x10, 0,    0, 0,    0x1c, 0, 0, 0, 0xe0, 0xfc, 0xff, 0xff, /* XP_STUB_TEXT - (EH_FRAME + 0x20) */
-	0x00, 0x03, 0, 0,    0,	   0, 0, 0, 0,	  0,	0,    0,
+	0x14, 0,    0, 0,    0,	   0,	 0,    0,    1,	   'z',	 'R',  0,    1, 0x78, 16, 1, 0x1b, /* pcrel, sdata4 */
+	0x0c, 7,    8, 0x90, 1,	   0,	 0, /* CFA = rsp + 8, the return address at CFA - 8 */
+	0x18, 0,    0, 0,    0x1c, 0,	 0,    0,    0x60, 0xfc, 0xff, 0xff, /* XP_STUB_TEXT - (EH_FRAME + 0x20) */
+	0x40, 0x03, 0, 0,    0,	   0x03, 0x12, 0x03, 0x0e, 16, /* from XP_STUB_COUNT + 0x12 on CFA = rsp + 16 */
+	0x63, 0x0e, 8, 0,    0,	   0,	 0,    0,    0,	   0,  /* from + 0x35 on CFA = rsp + 8 */
 };
+_Static_assert(sizeof(eh_frame) <= SYMBOLS - EH_FRAME, "room for it");
 
 enum section {
 	SECTION_TEXT = 1,
@@ -63,11 +64,11 @@ void xp_stub_make_elf(uint8_t page[XP_STUB_BYTES])
 	};
 	const Elf64_Sym symbols[] = {
 		{ 0 },
-		{ 1, ELF64_ST_INFO(STB_LOCAL, STT_FUNC), STV_DEFAULT, SECTION_TEXT, XP_STUB_TEXT, TEXT_BYTES },
+		{ 1, ELF64_ST_INFO(STB_LOCAL, STT_FUNC), STV_DEFAULT, SECTION_TEXT, XP_STUB_TEXT, XP_STUB_TEXT_BYTES },
 	};
 	const Elf64_Shdr sections[SECTION_COUNT] = {
-		[SECTION_TEXT] = { 1, SHT_PROGBITS, SHF_ALLOC | SHF_EXECINSTR, XP_STUB_TEXT, XP_STUB_TEXT, TEXT_BYTES,
-				   0, 0, 64, 0 },
+		[SECTION_TEXT] = { 1, SHT_PROGBITS, SHF_ALLOC | SHF_EXECINSTR, XP_STUB_TEXT, XP_STUB_TEXT,
+				   XP_STUB_TEXT_BYTES, 0, 0, 64, 0 },
 		[SECTION_EH_FRAME] = { 7, SHT_PROGBITS, SHF_ALLOC, EH_FRAME, EH_FRAME, sizeof(eh_frame), 0, 0, 8, 0 },
 		[SECTION_SYMBOLS] = { 17, SHT_SYMTAB, 0, 0, SYMBOLS, sizeof(symbols), SECTION_NAMES_OF_SYMBOLS, 2, 8,
 				      sizeof(Elf64_Sym) },

@@ -136,18 +136,29 @@ static int map_there(struct xp_remote *remote, uint64_t at, const uint64_t args[
 	return mapped < 0 ? (int)mapped : (uint64_t)mapped == args[0] ? 0 : -EEXIST;
 }
 
-/* The flag's page, which the process itself cannot write. */
-static int map_flag(struct xp_remote *remote, uint64_t at, uint64_t address)
+/* The flag's page, which the process itself cannot write, and the counters. */
+static int map_data(struct xp_remote *remote, uint64_t at, uint64_t address)
 {
-	const uint64_t args[6] = { address,   XP_STUB_ROOM - XP_STUB_FLAG,
-				   PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE,
-				   -1ull,     0 };
-	const uint64_t wipe[6] = { address, XP_STUB_ROOM - XP_STUB_FLAG, MADV_WIPEONFORK };
-	int err = map_there(remote, at, args);
+	const uint64_t flag[6] = { address + XP_STUB_FLAG,
+				   XP_STUB_COUNTERS - XP_STUB_FLAG,
+				   PROT_READ,
+				   MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE,
+				   -1ull,
+				   0 };
+	const uint64_t counters[6] = { address + XP_STUB_COUNTERS,
+				       XP_STUB_COUNTERS_BYTES,
+				       PROT_READ | PROT_WRITE,
+				       MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE,
+				       -1ull,
+				       0 };
+	const uint64_t wipe[6] = { address + XP_STUB_FLAG, XP_STUB_ROOM - XP_STUB_FLAG, MADV_WIPEONFORK };
+	int err = map_there(remote, at, flag);
 
 	if (!err)
+		err = map_there(remote, at, counters);
+	if (!err)
 		err = XP_MIN((int)call(remote, at, SYS_madvise, wipe), 0);
-	return err ? err : xp_remote_write(remote, address, "\1", 1);
+	return err ? err : xp_remote_write(remote, address + XP_STUB_FLAG, "\1", 1);
 }
 
 static int map_file(struct xp_remote *remote, uint64_t at, uint64_t address, int remote_fd)
@@ -176,7 +187,7 @@ static int make_there(struct xp_stub_place *place, struct xp_remote *remote, uin
 	place->fd = fill(xp_remote_caller(remote), (int)remote_fd);
 	err = place->fd < 0 ? place->fd : map_file(remote, at, place->address, (int)remote_fd);
 	if (!err)
-		err = map_flag(remote, at, place->address + XP_STUB_FLAG);
+		err = map_data(remote, at, place->address);
 	close_args[0] = remote_fd;
 	closed = call(remote, at, SYS_close, close_args);
 	return err ? err : XP_MIN((int)closed, 0);
@@ -193,7 +204,7 @@ static int find_room(uint64_t *address, pid_t pid, uint64_t start, uint64_t end,
 	free(text);
 	if (*address)
 		return 0;
-	snprintf(why, why_size, "no room for two pages within 2 GiB of its text");
+	snprintf(why, why_size, "no room for the stub within 2 GiB of its text");
 	return -ENOSPC;
 }
 

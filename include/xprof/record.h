@@ -28,6 +28,7 @@ enum xp_rec_kind {
 	XP_REC_LINK_MAP = 12,	  /* struct xp_rec: the dynamic linker has changed the list of loaded objects */
 	XP_REC_SAMPLE = 13,	  /* struct xp_rec_sample */
 	XP_REC_JIT = 14,	  /* struct xp_rec: a JIT compiler has changed the list of its code */
+	XP_REC_NONE = 15,	  /* no record: the word that a sled leaves whose calls are only counted */
 	XP_REC_KINDS = 16,
 };
 

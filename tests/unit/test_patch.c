@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 #include <cmocka.h>
 
 #include <dwarf.h>
@@ -51,6 +53,22 @@ static void test_calls(void **state)
 	assert_patch(&(struct xp_sled){ .kind = XP_SLED_EXIT }, exit, sizeof(exit));
 	assert_patch(&(struct xp_sled){ .kind = XP_SLED_TAIL_EXIT }, tail, sizeof(tail));
 	assert_patch(&(struct xp_sled){ .kind = XP_SLED_ENTRY_ARGS }, args, sizeof(args));
+}
+
+/* mov $15 << 28 | 4 * 7,%r10d; call STUB + 0x400 - (ADDRESS + 11) = -0x100c0b. */
+static void test_counted(void **state)
+{
+	static const uint8_t expected[] = { 0x41, 0xba, 0x1c, 0x00, 0x00, 0xf0, 0xe8, 0xf5, 0xf3, 0xef, 0xff };
+	const struct xp_sled sled = { .kind = XP_SLED_ENTRY };
+	uint8_t bytes[XP_SLED_BYTES_MAX];
+	uint64_t slot = 0;
+
+	(void)state;
+	assert_int_equal(xp_patch_encode_count(&sled, 7, ADDRESS, SLOT - 0x100, bytes), sizeof(expected));
+	assert_memory_equal(bytes, expected, sizeof(expected));
+	assert_true(xp_patch_decode(XP_SLED_ENTRY, bytes, ADDRESS, &slot));
+	assert_true(slot == SLOT + 0x300 && xp_stub_is_slot(slot - (SLOT - 0x100)));
+	assert_int_equal(xp_patch_encode_count(&sled, 7, ADDRESS, ADDRESS + (1ull << 31), bytes), 0);
 }
 
 /* push fn; push operands; call SLOT; lea 16(%rsp),%rsp. */
@@ -121,12 +139,58 @@ static void test_stub(void **state)
 	assert_memory_equal(page + 0x300, nop1, sizeof(nop1));
 	for (size_t offset = 0; offset < XP_STUB_BYTES; offset++)
 		slots += xp_stub_is_slot(offset);
-	assert_int_equal(slots, XP_STUB_FORMS * XP_STUB_SLOTS);
+	assert_int_equal(slots, XP_STUB_FORMS * XP_STUB_SLOTS + 1);
 	assert_false(xp_stub_is_slot(XP_STUB_BYTES + xp_stub_entry(XP_STUB_NOP5, XP_STUB_CALL)));
 	assert_false(xp_stub_is_slot(-1ull));
 }
 
-/* As libelf and libdw read it: one name, and CFA = rsp + 8 from the first slot to the last. */
+/* Calls the slot that counts as a sled does, and looks whether it leaves the registers of arguments alone. */
+static bool call_counter(const uint8_t *stub, uint32_t word)
+{
+	uint64_t a = 1, b = 2, c = 3, d = 4, r = 5;
+	register uint64_t r8 __asm__("r8") = 6;
+	register uint64_t r9 __asm__("r9") = 7;
+	register uint64_t r11 __asm__("r11") = 8;
+
+	/* Out of the red zone's way. */
+	__asm__ volatile("mov %[word],%%r10d\n"
+			 "lea -256(%%rsp),%%rsp\n"
+			 "call *%[slot]\n"
+			 "lea 256(%%rsp),%%rsp\n"
+			 : "+D"(a), "+S"(b), "+d"(c), "+c"(d), "+a"(r), "+r"(r8), "+r"(r9), "+r"(r11)
+			 : [word] "r"(word), [slot] "r"(stub + XP_STUB_COUNT)
+			 : "r10", "cc", "memory");
+	return a == 1 && b == 2 && c == 3 && d == 4 && r == 5 && r8 == 6 && r9 == 7 && r11 == 8;
+}
+
+/* The code itself, in this process. */
+static void test_counters(void **state)
+{
+	static uint32_t sums[XP_STUB_COUNTERS_MAX];
+	int fd = xp_stub_open();
+	uint8_t *stub = xp_stub_map(fd);
+	const uint32_t *shards;
+
+	(void)state;
+	assert_non_null(stub);
+	for (uint32_t counter = 0; counter < XP_STUB_COUNTERS_MAX; counter++)
+		for (uint32_t i = 0; i < 2 * counter; i++)
+			assert_true(call_counter(stub, xp_rec_word(4 * counter, XP_REC_NONE)));
+	/* Words of records, which a thread brings that stood in the sled when it was changed; and behind the last. */
+	assert_true(call_counter(stub, xp_rec_word(5, XP_REC_ENTRY)));
+	assert_true(call_counter(stub, xp_rec_word(FN, XP_REC_ENTRY_ARGS)));
+	assert_true(call_counter(stub, xp_rec_word(4 * XP_STUB_COUNTERS_MAX, XP_REC_NONE)));
+	assert_true(call_counter(stub, ~0u));
+	shards = (const uint32_t *)(stub + XP_STUB_COUNTERS);
+	for (uint32_t i = 0; i < XP_STUB_SHARDS * XP_STUB_COUNTERS_MAX; i++)
+		sums[i % XP_STUB_COUNTERS_MAX] += shards[i];
+	for (uint32_t counter = 0; counter < XP_STUB_COUNTERS_MAX; counter++)
+		assert_int_equal(sums[counter], 2 * counter);
+	munmap(stub, XP_STUB_ROOM);
+	close(fd);
+}
+
+/* As libelf and libdw read it: one name, and the way from each instruction. */
 static void test_stub_elf(void **state)
 {
 	uint8_t page[XP_STUB_BYTES];
@@ -148,18 +212,20 @@ static void test_stub_elf(void **state)
 		;
 	assert_non_null(section);
 	assert_non_null(gelf_getsym(elf_getdata(section, NULL), 1, &symbol));
-	assert_string_equal(elf_strptr(elf, header.sh_link, symbol.st_name), "xprof_stub_1");
-	assert_true(symbol.st_value == 0x100 && symbol.st_size == 0x300);
+	assert_string_equal(elf_strptr(elf, header.sh_link, symbol.st_name), "xprof_stub_2");
+	assert_true(symbol.st_value == 0x100 && symbol.st_size == 0x340);
 	cfi = dwarf_getcfi_elf(elf);
 	assert_non_null(cfi);
-	for (uint64_t pc = 0x100; pc < 0x400; pc++) {
+	for (uint64_t pc = 0x100; pc < 0x440; pc++) {
 		assert_int_equal(dwarf_cfi_addrframe(cfi, pc, &frame), 0);
 		assert_int_equal(dwarf_frame_cfa(frame, &ops, &op_count), 0);
 		assert_int_equal(op_count, 1);
-		assert_true(ops[0].atom == DW_OP_bregx && ops[0].number == 7 && ops[0].number2 == 8);
+		assert_true(ops[0].atom == DW_OP_bregx && ops[0].number == 7);
+		/* Between push and pop. */
+		assert_int_equal(ops[0].number2, pc >= 0x412 && pc < 0x435 ? 16 : 8);
 		free(frame);
 	}
-	assert_int_not_equal(dwarf_cfi_addrframe(cfi, 0x400, &frame), 0);
+	assert_int_not_equal(dwarf_cfi_addrframe(cfi, 0x440, &frame), 0);
 	dwarf_cfi_end(cfi);
 	elf_end(elf);
 }
@@ -236,10 +302,11 @@ static void test_no_room(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_calls),	 cmocka_unit_test(test_events),	     cmocka_unit_test(test_reach),
-		cmocka_unit_test(test_not_ours), cmocka_unit_test(test_conditional), cmocka_unit_test(test_stub),
-		cmocka_unit_test(test_stub_elf), cmocka_unit_test(test_event_slots), cmocka_unit_test(test_below),
-		cmocka_unit_test(test_above),	 cmocka_unit_test(test_no_room),
+		cmocka_unit_test(test_calls),	    cmocka_unit_test(test_counted), cmocka_unit_test(test_counters),
+		cmocka_unit_test(test_events),	    cmocka_unit_test(test_reach),   cmocka_unit_test(test_not_ours),
+		cmocka_unit_test(test_conditional), cmocka_unit_test(test_stub),    cmocka_unit_test(test_stub_elf),
+		cmocka_unit_test(test_event_slots), cmocka_unit_test(test_below),   cmocka_unit_test(test_above),
+		cmocka_unit_test(test_no_room),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
