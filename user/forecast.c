@@ -11,8 +11,10 @@ void xp_forecast_make(struct xp_forecast *forecast, const struct xp_forecast_inp
 	double wall_ns = (double)XP_MAX(input->wall_ns, 1u);
 	double counting_ns = (double)input->calls * (double)input->hit_cost.entry_ns;
 	double own_ns = XP_MAX((double)input->cpu_ns - counting_ns, (double)input->cpu_ns * OWN_SHARE_MIN);
-	double cost_ns = counting_ns + (double)input->emulated * (double)input->hit_cost.entry_ns +
-			 (double)(input->calls - input->emulated) * (double)input->hit_cost.exit_ns;
+	uint64_t probed = input->calls - input->patched;
+	double cost_ns = (double)(probed + input->emulated) * (double)input->hit_cost.entry_ns +
+			 (double)(probed - input->emulated) * (double)input->hit_cost.exit_ns +
+			 (double)(2 * input->patched) * (double)input->hit_cost.stub_ns;
 	double cores = (own_ns + cost_ns) / wall_ns; /* wanted, at this rate of calls */
 
 	*forecast = (struct xp_forecast){

@@ -12,7 +12,8 @@
 struct xp_forecast_input {
 	struct xp_hit_cost hit_cost;
 	uint64_t calls;	       /* counted */
-	uint64_t emulated;     /* of these, calls of functions that have tail exits only */
+	uint64_t patched;      /* of these, calls of functions whose sleds are patched, at hit_cost.stub_ns a hit */
+	uint64_t emulated;     /* and those of others that have tail exits only */
 	uint64_t wall_ns;      /* that it took */
 	uint64_t cpu_ns;       /* of the target in that time */
 	unsigned int cpus_max; /* that it can use at once: its threads, or the CPUs there are */

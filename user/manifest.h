@@ -86,9 +86,9 @@ struct xp_manifest_process {
 	unsigned int image; /* 1, and one more at each exec */
 	const char *comm;
 	const char *exe;
-	uint64_t start_ns;    /* after the recording's start */
-	const char *log_name; /* NULL or "": none */
-	int error;	      /* -errno: something of the log is missing; 0: nothing */
+	uint64_t start_ns;	/* after the recording's start */
+	const char *log_name;	/* NULL or "": none */
+	int error;		/* -errno: something of the log is missing; 0: nothing */
 	const char *probed_why; /* why sleds are probed that were to be patched; NULL or "": none are */
 	struct xp_counts counts;
 	const uint32_t *synthesized; /* [synthesized_room] exits without a record, index: function id; NULL: none */
@@ -160,8 +160,7 @@ struct xp_manifest {
 	uint64_t longest_stop_ns;
 
 	const struct xp_forecast *forecast; /* NULL: none was made */
-	uint64_t hit_entry_ns;		    /* what a hit costs, as measured for it */
-	uint64_t hit_exit_ns;
+	struct xp_hit_cost hit_cost;	    /* as measured for it */
 	double budget;			    /* share of the targets' CPU time; 0: there was none */
 	double budget_spent;		    /* share that the tracing took, as far as it is known */
 	uint64_t flight_bytes;		    /* of each process's flight recorder; 0: there was none */

@@ -170,7 +170,7 @@ static enum xp_stub_form choose_form(const struct xp_recording *rec)
 	enum xp_stub_form form = XP_STUB_NOP1;
 	struct xp_stub_cost costs[XP_STUB_FORMS];
 
-	if (!rec->multi || !rec->attach)
+	if (!rec->multi)
 		return form;
 	if (xp_stub_measure(&form, costs))
 		xp_debug("the costs of probes on nops cannot be measured");
@@ -179,22 +179,16 @@ static enum xp_stub_form choose_form(const struct xp_recording *rec)
 	return form;
 }
 
-/*
- * With --follow and --exec, probes are on processes that start later too, and --max-overhead moves them: then sleds are
- * always probed.
- */
 static int prepare_patch(struct xp_recording *rec)
 {
-	struct xp_patch_options patch = {
+	const struct xp_patch_options patch = {
 		.attach = rec->attach,
 		.programs = &rec->programs,
+		.form = rec->stub_form,
 		.args = rec->options->args,
 	};
 
-	if (rec->options->sled_way == XP_SLED_WAY_PROBE || rec->all_processes || rec->options->max_overhead > 0)
-		return 0;
-	patch.form = choose_form(rec);
-	return xp_patch_new(&rec->patch, &patch);
+	return rec->may_patch ? xp_patch_new(&rec->patch, &patch) : 0;
 }
 
 /* A ring costs as much to make as it is large: where only samples fill it, it is as large as they may need. */
@@ -223,7 +217,6 @@ static int prepare(struct xp_recording *rec, const struct xp_preflight *prefligh
 	struct xp_programs_options programs = {
 		.tasks = !options->all && !options->tid,
 		.sleds = rec->with_sleds,
-		.stub = rec->with_sleds && options->sled_way != XP_SLED_WAY_PROBE,
 		.samples = rec->with_samples,
 		.stacks = stacks_of(options->call_graph),
 		.only_targets = options->follow && !options->exec_path,
@@ -236,6 +229,14 @@ static int prepare(struct xp_recording *rec, const struct xp_preflight *prefligh
 	rec->all_processes = options->follow || options->exec_path;
 	rec->multi =
 	    options->uprobes == XP_UPROBES_AUTO ? preflight->has_uprobe_multi : options->uprobes == XP_UPROBES_MULTI;
+	/*
+	 * With --follow and --exec, probes are on processes that start later too, and --max-overhead moves them: then
+	 * sleds are always probed.
+	 */
+	rec->may_patch = rec->with_sleds && options->sled_way != XP_SLED_WAY_PROBE && !rec->all_processes &&
+			 options->max_overhead <= 0;
+	if (rec->may_patch)
+		rec->stub_form = choose_form(rec);
 	rec->objects.patterns = options->functions.texts;
 	rec->objects.pattern_count = options->functions.count;
 	rec->start_tsc = xp_clock_now_tsc();
@@ -253,13 +254,14 @@ static int prepare(struct xp_recording *rec, const struct xp_preflight *prefligh
 	/* First of all: until it is done, nothing is there that a kill would leave. */
 	if (!err)
 		xp_survey(rec);
-	if (!err && options->dry_run && rec->with_sleds)
+	if (!err && options->dry_run)
 		err = prepare_patch(rec);
 	if (err || options->dry_run)
 		return err;
 
 	/* A command is one more than is listed. */
 	programs.targets = rec->all_processes ? TARGETS_MAX : options->pids.count + 1;
+	programs.stub = rec->may_patch;
 	programs.uprobe_multi = rec->multi;
 	programs.counters = options->max_overhead > 0 ? XP_THROTTLE_MAX : 0;
 	err = xp_programs_open(&rec->programs, &programs);
@@ -271,7 +273,7 @@ static int prepare(struct xp_recording *rec, const struct xp_preflight *prefligh
 		err = xp_merge_new(&rec->merge, rec->rings, rec->clock);
 	if (!err)
 		err = xp_attach_new(&rec->attach, rec->multi);
-	if (!err && rec->with_sleds)
+	if (!err)
 		err = prepare_patch(rec);
 	if (!err && !options->all && !options->tid)
 		err = xp_programs_attach_tasks(&rec->programs);

@@ -70,6 +70,8 @@ struct xp_recording {
 	struct xp_programs programs;
 	struct xp_attach *attach; /* NULL with --dry-run: nothing is attached, only judged */
 	struct xp_patch *patch;	  /* NULL: sleds are probed */
+	bool may_patch;		  /* sleds are to be patched where they can be */
+	enum xp_stub_form stub_form;
 	struct xp_rings *rings;
 	struct xp_merge *merge;
 	struct xp_objects objects;

@@ -96,6 +96,7 @@ static int prepare(struct surveyor *surveyor)
 	struct xp_programs_options options = {
 		.targets = rec->options->pids.count + 1,
 		.sleds = true,
+		.stub = rec->may_patch,
 		.uprobe_multi = true,
 		.args = 1,
 		.counters = surveyor->counters + 1,
@@ -206,27 +207,27 @@ static bool is_patched(const struct xp_recording *rec, const struct xp_object *o
 	return false;
 }
 
-/*
- * Calls whose exits are as cheap as entries: of functions that leave by tail calls alone, and of patched sleds, whose
- * probes are all on nops. (Where the kernel replaces a nop by a call, half as much is nearer.)
- */
-static uint64_t emulated_calls(const struct xp_recording *rec)
+static uint64_t sum_calls(const struct xp_surveyed *surveyed)
 {
-	const struct xp_survey *survey = &rec->survey;
 	uint64_t sum = 0;
 
-	for (size_t i = 0; i < survey->object_count; i++) {
-		const struct xp_surveyed *surveyed = &survey->objects[i];
-		const struct xp_sled_table *table = surveyed->object->table;
-		bool patched = is_patched(rec, surveyed->object);
-		bool *stepped = calloc(table->function_count + 1, sizeof(*stepped));
+	for (size_t id = 0; id <= surveyed->object->table->function_count; id++)
+		sum += surveyed->calls[id];
+	return sum;
+}
 
-		for (size_t s = 0; stepped && s < table->sled_count; s++)
-			stepped[table->sleds[s].function_id] |= table->sleds[s].kind == XP_SLED_EXIT && !patched;
-		for (size_t id = 0; stepped && id <= table->function_count; id++)
-			sum += stepped[id] ? 0 : surveyed->calls[id];
-		free(stepped);
-	}
+/* Calls whose exits are as cheap as entries: of functions that leave by tail calls alone. */
+static uint64_t emulated_calls(const struct xp_surveyed *surveyed)
+{
+	const struct xp_sled_table *table = surveyed->object->table;
+	bool *stepped = calloc(table->function_count + 1, sizeof(*stepped));
+	uint64_t sum = 0;
+
+	for (size_t s = 0; stepped && s < table->sled_count; s++)
+		stepped[table->sleds[s].function_id] |= table->sleds[s].kind == XP_SLED_EXIT;
+	for (size_t id = 0; stepped && id <= table->function_count; id++)
+		sum += stepped[id] ? 0 : surveyed->calls[id];
+	free(stepped);
 	return sum;
 }
 
@@ -248,7 +249,8 @@ static int make_survey(struct surveyor *surveyor)
 	int err = prepare(surveyor);
 
 	if (!err)
-		err = xp_hit_cost_measure(&survey->hit_cost, &surveyor->programs, true);
+		err = xp_hit_cost_measure(&survey->hit_cost, &surveyor->programs, true,
+					  surveyor->rec->may_patch ? &surveyor->rec->stub_form : NULL);
 	if (err || !survey->object_count)
 		return err;
 	err = attach(surveyor);
@@ -289,7 +291,13 @@ void xp_survey_forecast(struct xp_recording *rec)
 
 	if (!survey->made)
 		return;
-	survey->input.emulated = emulated_calls(rec);
+	survey->input.patched = survey->input.emulated = 0;
+	for (size_t i = 0; i < survey->object_count; i++) {
+		if (is_patched(rec, survey->objects[i].object))
+			survey->input.patched += sum_calls(&survey->objects[i]);
+		else
+			survey->input.emulated += emulated_calls(&survey->objects[i]);
+	}
 	xp_forecast_make(&survey->forecast, &survey->input);
 }
 

@@ -61,6 +61,20 @@ static void tail_exits_are_cheap(void **state)
 	assert_near(forecast.cost_cores, (1000 * 500 + 400 * 500 + 600 * 1500) / 1e9);
 }
 
+/* Counted at 500 ns each beforehand; recorded at 200 for each of entry and exit. */
+static void patched_sleds_cost_what_the_stub_does(void **state)
+{
+	struct xp_forecast_input input = {
+		.calls = 1000, .patched = 700, .emulated = 100, .wall_ns = SECOND, .cpu_ns = SECOND, .cpus_max = 4
+	};
+	struct xp_forecast forecast;
+
+	(void)state;
+	input.hit_cost = (struct xp_hit_cost){ .entry_ns = 500, .exit_ns = 1500, .stub_ns = 200 };
+	xp_forecast_make(&forecast, &input);
+	assert_near(forecast.cost_cores, (300 * 500 + 100 * 500 + 200 * 1500 + 700 * 400) / 1e9);
+}
+
 static void idle(void **state)
 {
 	struct xp_forecast forecast = make((struct xp_forecast_input){ .wall_ns = SECOND, .cpus_max = 1 });
@@ -87,6 +101,7 @@ int main(void)
 		cmocka_unit_test(with_time_to_spare),
 		cmocka_unit_test(without),
 		cmocka_unit_test(tail_exits_are_cheap),
+		cmocka_unit_test(patched_sleds_cost_what_the_stub_does),
 		cmocka_unit_test(idle),
 		cmocka_unit_test(counting_took_longer_than_there_was),
 	};

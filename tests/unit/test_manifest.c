@@ -224,7 +224,7 @@ static void flights_and_budget(void **state)
 	manifest.process_count = 1;
 	manifest.counts = process.counts;
 	manifest.forecast = &forecast;
-	manifest.hit_exit_ns = 900;
+	manifest.hit_cost = (struct xp_hit_cost){ .exit_ns = 900, .stub_ns = 200, .count_ns = 9 };
 	manifest.budget = 0.125;
 	manifest.budget_spent = 0.0625;
 	manifest.flight_bytes = 1 << 20;
@@ -244,6 +244,8 @@ static void flights_and_budget(void **state)
 	assert_true(json_real_value(at(json, "processes.0.flights.0.to_s")) == 0.5);
 	assert_true(json_real_value(at(json, "forecast.cost_share")) == 0.25);
 	assert_int_equal(number(json, "forecast.hit_ns.exit"), 900);
+	assert_int_equal(number(json, "forecast.hit_ns.patched"), 200);
+	assert_int_equal(number(json, "forecast.hit_ns.counted"), 9);
 	assert_true(json_real_value(at(json, "budget.share")) == 0.125);
 	assert_true(json_real_value(at(json, "budget.spent")) == 0.0625);
 	assert_int_equal(number(json, "processes.0.objects.0.taken_out.0.id"), 3);
