@@ -122,7 +122,13 @@ static void learn(struct xp_budget *budget, uint64_t cpu_ns)
 	for (size_t i = 0; i < budget->count; i++) {
 		struct xp_budget_function *function = &budget->functions[i];
 		double rate = (double)function->calls / own_ns;
+		bool unknown = function->unread && function->state == XP_BUDGET_COUNTED && rate < function->rate;
 
+		function->unread = false;
+		if (unknown) {
+			function->calls = 0;
+			continue;
+		}
 		function->seen += RISE * ((double)function->calls - function->seen);
 		function->calls = 0;
 		if (function->looking && function->state == XP_BUDGET_COUNTED)

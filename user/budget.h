@@ -30,6 +30,7 @@ struct xp_budget_function {
 	float record_ns; /* what a call costs when it is recorded, and when it is counted */
 	float count_ns;
 	uint64_t calls; /* of this tick so far, for xp_budget_tick() to take */
+	bool unread;	/* there may be more of them, when it is counted; for it to take as well */
 	double rate;	/* smoothed; of one that is out, as it was last seen */
 	double seen;	/* calls in a tick, smoothed: a rate from a call or two says nothing */
 	uint64_t since_ns;

@@ -292,6 +292,33 @@ static void no_more_than_asked_for(void **state)
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, make, drop)
 
+/* Counters that cannot be read do not pass for a function that is called no more. */
+static void unread_counters(void **state)
+{
+	struct world *world = *state;
+	struct xp_budget_function *function = &world->budget.functions[0];
+	struct xp_budget_change change = { .function = FUNCTIONS };
+	double rate;
+
+	xp_budget_seed(&world->budget, 0, 10000, 1000000000);
+	xp_budget_set(&world->budget, 0, XP_BUDGET_COUNTED, world->now_ns);
+	rate = function->rate;
+	for (int tick = 0; tick < 50; tick++) {
+		function->unread = true;
+		world->now_ns += TICK_NS;
+		assert_int_equal(xp_budget_tick(&world->budget, world->now_ns, TICK_NS, &change, 1), 0);
+	}
+	assert_true(function->rate == rate);
+	/* As soon as they can be read it is seen to have cooled. */
+	for (int tick = 0; tick < 50; tick++) {
+		world->now_ns += TICK_NS;
+		if (xp_budget_tick(&world->budget, world->now_ns, TICK_NS, &change, 1))
+			break;
+	}
+	assert_int_equal(change.function, 0);
+	assert_int_equal(change.state, XP_BUDGET_RECORDED);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -306,6 +333,7 @@ int main(void)
 		TEST(rare_calls_are_no_reason),
 		TEST(an_idle_target_changes_nothing),
 		TEST(no_more_than_asked_for),
+		TEST(unread_counters),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
