@@ -71,6 +71,9 @@ void xp_budget_set(struct xp_budget *budget, size_t index, enum xp_budget_state 
 {
 	struct xp_budget_function *function = &budget->functions[index];
 
+	/* A look that did not come about is not to keep the others from theirs. */
+	if (function->looking && function->state == XP_BUDGET_OUT && state == XP_BUDGET_OUT)
+		function->look_ns = now_ns + LOOK_MIN_NS;
 	function->state = state;
 	function->since_ns = now_ns;
 	function->calls = 0;

@@ -319,6 +319,26 @@ static void unread_counters(void **state)
 	assert_int_equal(change.state, XP_BUDGET_RECORDED);
 }
 
+/* A function that cannot be looked at lets the next one have its turn. */
+static void refused_look(void **state)
+{
+	struct world *world = *state;
+	struct xp_budget_change change;
+
+	for (size_t i = 0; i < 2; i++) {
+		xp_budget_set(&world->budget, i, XP_BUDGET_OUT, world->now_ns);
+		world->budget.functions[i].look_ns = world->now_ns + i;
+	}
+	world->now_ns += TICK_NS;
+	for (size_t i = 0; i < 2; i++) {
+		assert_int_equal(xp_budget_tick(&world->budget, world->now_ns, 0, &change, 1), 1);
+		assert_int_equal(change.function, i);
+		assert_int_equal(change.state, XP_BUDGET_COUNTED);
+		xp_budget_set(&world->budget, i, XP_BUDGET_OUT, world->now_ns);
+	}
+	assert_int_equal(xp_budget_tick(&world->budget, world->now_ns, 0, &change, 1), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -334,6 +354,7 @@ int main(void)
 		TEST(an_idle_target_changes_nothing),
 		TEST(no_more_than_asked_for),
 		TEST(unread_counters),
+		TEST(refused_look),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
