@@ -78,6 +78,8 @@ static void object_free(struct xp_object *object)
 	free(object->selected);
 	free(object->calls);
 	free(object->alias);
+	free(object->taken);
+	free(object->out_tsc);
 	free(object->path);
 	free(object);
 }

@@ -14,6 +14,16 @@
 
 #include "elf_xray.h"
 
+enum xp_sled_mode {
+	XP_SLEDS_PROBED,  /* a uprobe on each */
+	XP_SLEDS_PATCHED, /* they lead to a stub, see patch.h */
+	XP_SLED_MODES,
+};
+
+/* What a budget has made of a function; other values: it is counted, by counter n - 1 of the stub (stub.h). */
+#define XP_TAKEN_NOT 0
+#define XP_TAKEN_OUT 255
+
 struct xp_object {
 	struct xp_object *next;
 	dev_t dev; /* as fstat has it */
@@ -26,9 +36,14 @@ struct xp_object {
 	uint32_t fn_base;	     /* function id i of the table has two numbers, see xp_object_number() */
 	uint32_t *selected;	     /* indices of the sleds to attach: --functions, intact in the file */
 	size_t selected_count;
-	/* With a budget only: entries recorded since it was last looked, and the numbers in use. Index: function id. */
+	/*
+	 * With a budget only, NULL without; index: function id. Entries recorded since it was last looked, the numbers
+	 * in use, what becomes of patched sleds, and since when these are put back (atomic; UINT64_MAX: they are not).
+	 */
 	uint32_t *calls;
 	bool *alias;
+	uint8_t *taken;
+	uint64_t *out_tsc;
 	size_t patched_in_file; /* wanted, but not the bytes of an unpatched sled */
 };
 

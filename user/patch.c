@@ -12,6 +12,7 @@
 #include "patch_check.h"
 #include "patch_work.h"
 #include "sled_bytes.h"
+#include "target_memory.h"
 #include "unpatch.h"
 #include "util.h"
 
@@ -26,6 +27,10 @@ int xp_patch_new(struct xp_patch **result, const struct xp_patch_options *option
 	if (!patch)
 		return -ENOMEM;
 	patch->options = *options;
+	if (options->budget && xp_target_memory_new(&patch->memory)) {
+		free(patch);
+		return -ENOMEM;
+	}
 	*result = patch;
 	return 0;
 }
@@ -78,13 +83,13 @@ static int patch_sleds(struct xp_patch_work *work)
 		err = remember(work);
 	if (err)
 		return err;
-	err = xp_patch_stopped(work, xp_patch_write);
+	err = xp_patch_stopped(work, xp_patch_write, work);
 	if (err && work->written) {
 		char why[256];
 
 		snprintf(why, sizeof(why), "%s", work->why);
 		xp_patch_encode_heads(work);
-		xp_patch_stopped(work, xp_patch_write_back);
+		xp_patch_stopped(work, xp_patch_write_back, work);
 		xp_patch_refuse(work, err, why);
 	}
 	return err;
@@ -170,7 +175,7 @@ bool xp_patch_has(struct xp_patch *patch, const struct xp_object *object, pid_t 
 		const struct xp_edit *edit = &work.edits[0].list[i];
 
 		has = xp_memory_window_read(memory, now, edit->address, xp_sled_bytes((enum xp_sled_kind)edit->kind)) &&
-		      xp_patch_leads_to_stub(&work, edit, now);
+		      xp_patch_is_ours(&work, edit, now);
 	}
 out:
 	xp_memory_window_free(memory);
@@ -178,59 +183,91 @@ out:
 	return has;
 }
 
-/* Notes whether the functions are left out from now on. */
-static int set_left_out(struct xp_patch *patch, pid_t pid, const uint32_t *fns, size_t count, bool out)
+struct change {
+	struct xp_patch_work *work;
+	const uint32_t *ids;
+	size_t count;
+};
+
+/*
+ * A thread that has left the changed instruction just before it was stopped comes to the stub later: while it stands
+ * still it is noted since when what it tells is no more to be recorded.
+ */
+static int change_stopped(void *arg, struct xp_remote *remote)
 {
-	struct left_out *list;
-	size_t kept = 0;
+	const struct change *change = arg;
+	const struct xp_object *object = change->work->object;
+	uint64_t now = xp_clock_now_tsc();
+	int err = xp_patch_write_ours(change->work, remote);
 
-	for (size_t i = 0; i < patch->out_count; i++) {
-		bool listed = false;
+	for (size_t i = 0; i < change->count; i++) {
+		uint32_t id = change->ids[i];
 
-		for (size_t j = 0; j < count && !listed; j++)
-			listed = patch->out[i].pid == pid && patch->out[i].fn == fns[j];
-		if (!listed)
-			patch->out[kept++] = patch->out[i];
+		if (object->taken[id] != XP_TAKEN_NOT && now < object->out_tsc[id])
+			__atomic_store_n(&object->out_tsc[id], now, __ATOMIC_RELAXED);
 	}
-	patch->out_count = kept;
-	if (!out)
-		return 0;
-	list = realloc(patch->out, (kept + count) * sizeof(*list));
-	if (!list)
-		return -ENOMEM;
-	patch->out = list;
-	for (size_t i = 0; i < count; i++)
-		list[patch->out_count++] = (struct left_out){ pid, fns[i] };
-	return 0;
+	return err;
 }
 
-int xp_patch_functions(struct xp_patch *patch, const struct xp_object *object, pid_t pid, const uint32_t *fns,
-		       size_t count, bool on, char *why, size_t why_size)
+static int stop_and_change(struct xp_patch_work *work, const uint32_t *ids, size_t count)
+{
+	struct change change = { work, ids, count };
+
+	return xp_patch_stopped(work, change_stopped, &change);
+}
+
+int xp_patch_functions(struct xp_patch *patch, const struct xp_object *object, pid_t pid, const uint32_t *ids,
+		       size_t count, char *why, size_t why_size)
 {
 	struct xp_patch_work work = {
 		.patch = patch,
 		.object = object,
 		.pid = pid,
+		.once = true,
 		.why = why,
 		.why_size = why_size,
 	};
 	int err;
 
 	why[0] = 0;
-	err = xp_patch_find_sites(&work, fns, count);
+	err = xp_patch_find_sites(&work, ids, count);
+	work.stub = xp_patch_choose_stub(&work);
+	if (err || !work.stub || !xp_patch_count_sites(&work))
+		goto out;
+	err = xp_patch_attach(&work);
 	if (!err)
-		work.stub = xp_patch_choose_stub(&work);
-	if (!err && !work.stub)
-		err = -ENOENT;
-	if (!err && on)
 		err = xp_patch_encode_all(&work);
-	else if (!err)
-		xp_patch_encode_heads(&work);
 	if (!err)
-		err = xp_patch_stopped(&work, on ? xp_patch_write : xp_patch_write_back);
-	if (!err)
-		err = set_left_out(patch, pid, fns, count, !on);
+		err = stop_and_change(&work, ids, count);
+out:
+	if (err && !why[0])
+		snprintf(why, why_size, "%s", strerror(-err));
 	xp_patch_work_free(&work);
+	return err;
+}
+
+static int add_counts(struct xp_patch *patch, struct xp_patch_stub *stub, uint64_t counts[XP_STUB_COUNTERS_MAX])
+{
+	uint32_t now[XP_STUB_COUNTERS_MAX];
+	int err = xp_patch_read_counters(patch, stub, now);
+
+	if (err)
+		return err == -ESRCH ? 0 : err;
+	for (int counter = 0; counter < XP_STUB_COUNTERS_MAX && !stub->unread; counter++)
+		counts[counter] += now[counter] - stub->counted[counter];
+	memcpy(stub->counted, now, sizeof(now));
+	err = stub->unread ? -EAGAIN : 0;
+	stub->unread = false;
+	return err;
+}
+
+int xp_patch_counts(struct xp_patch *patch, pid_t pid, uint64_t counts[XP_STUB_COUNTERS_MAX])
+{
+	int err = 0;
+
+	for (size_t i = 0; i < patch->stub_count; i++)
+		if (patch->stubs[i].pid == pid)
+			err = add_counts(patch, &patch->stubs[i], counts) ?: err;
 	return err;
 }
 
@@ -249,7 +286,7 @@ size_t xp_patch_overwritten(struct xp_patch *patch, const struct xp_object *obje
 
 			overwritten += xp_memory_window_read(memory, now, edit->address,
 							     xp_sled_bytes((enum xp_sled_kind)edit->kind)) &&
-				       !xp_patch_leads_to_stub(&work, edit, now);
+				       !xp_patch_is_ours(&work, edit, now);
 		}
 out:
 	xp_memory_window_free(memory);
@@ -330,6 +367,6 @@ void xp_patch_free(struct xp_patch *patch)
 		xp_patch_forget(patch, patch->stubs[0].pid);
 	free(patch->stubs);
 	free(patch->list);
-	free(patch->out);
+	xp_target_memory_free(patch->memory);
 	free(patch);
 }

@@ -17,13 +17,15 @@
 #include "programs.h"
 #include "sleds.h"
 
+/* Not for several threads at once, but not bound to one either. */
 struct xp_patch;
 
 struct xp_patch_options {
 	struct xp_attach *attach; /* NULL: nothing is touched, only judged */
 	const struct xp_programs *programs;
 	enum xp_stub_form form;
-	bool args; /* every entry records arguments */
+	bool args;   /* every entry records arguments */
+	bool budget; /* functions may be taken out (object.h), and conditional tail exits are the caller's to probe */
 };
 
 /* -ENOMEM. What the options point to must outlive it. */
@@ -33,9 +35,10 @@ void xp_patch_free(struct xp_patch *patch);
 
 /*
  * Patches object's selected sleds in process pid. held: the caller traces and holds it (launch.h). Conditional tail
- * exits get uprobes of their own. result as of xp_sleds_attach(). All or nothing; errors, with a sentence in why:
- * -ESRCH the process is gone, -ENOMEM; -EOPNOTSUPP, -EBUSY, -EPERM, and others: it cannot be patched, now or at all,
- * and nothing has changed.
+ * exits get uprobes of their own. Functions that are taken out (object->taken) are counted, or put back at once: only
+ * what is behind the first instruction of their sleds is changed then. result as of xp_sleds_attach(). All or nothing;
+ * errors, with a sentence in why: -ESRCH the process is gone, -ENOMEM; -EOPNOTSUPP, -EBUSY, -EPERM, and others: it
+ * cannot be patched, now or at all, and nothing has changed.
  */
 int xp_patch_object(struct xp_patch *patch, const struct xp_object *object, pid_t pid, bool held,
 		    struct xp_sled_result *result, char *why, size_t why_size);
@@ -46,12 +49,18 @@ uint64_t xp_patch_since(const struct xp_patch *patch, pid_t pid);
 bool xp_patch_has(struct xp_patch *patch, const struct xp_object *object, pid_t pid, const struct xp_mapping *mapping);
 
 /*
- * Functions (numbers of the recording) of a patched object: puts their sleds back, or patches them again. The others
- * lose no record by it. 0, or as above; -ENOENT the object is not patched in pid. They are left out, too, when the
- * object is loaded anew.
+ * Has the sleds of these functions (ids) of a patched object accord with object->taken, in one stop of the process. The
+ * others lose no record by it. Sets object->out_tsc of those that are taken out, unless it is earlier. 0, also when it
+ * runs another program or has unloaded the object, or errors as above: then some may be done, and it can be tried
+ * again, which is the caller's: a process that does not stop at once is not waited for here.
  */
-int xp_patch_functions(struct xp_patch *patch, const struct xp_object *object, pid_t pid, const uint32_t *fns,
-		       size_t count, bool on, char *why, size_t why_size);
+int xp_patch_functions(struct xp_patch *patch, const struct xp_object *object, pid_t pid, const uint32_t *ids,
+		       size_t count, char *why, size_t why_size);
+/*
+ * Adds to each counter what has been counted in the process since this was last looked at. To be called from one thread
+ * always, which is that of xp_patch_object(). 0, or what xp_target_memory_read() says: there may be more calls.
+ */
+int xp_patch_counts(struct xp_patch *patch, pid_t pid, uint64_t counts[XP_STUB_COUNTERS_MAX]);
 
 /* Sleds of the object in pid that are patched no more, or by somebody else: their events have stopped. */
 size_t xp_patch_overwritten(struct xp_patch *patch, const struct xp_object *object, pid_t pid);

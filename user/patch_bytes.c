@@ -148,3 +148,17 @@ size_t xp_patch_head(enum xp_sled_kind kind, uint8_t bytes[2])
 		return 2;
 	}
 }
+
+bool xp_patch_decode_remains(enum xp_sled_kind kind, const uint8_t *bytes, uint64_t address, uint64_t *slot)
+{
+	uint8_t patched[XP_SLED_BYTES_MAX];
+
+	if (!xp_sled_intact(kind, bytes))
+		return false;
+	memcpy(patched, bytes, xp_sled_bytes(kind));
+	if (kind == XP_SLED_CUSTOM_EVENT || kind == XP_SLED_TYPED_EVENT)
+		patched[0] = PUSH_IMM32;
+	else
+		memcpy(patched, mov_r10d, sizeof(mov_r10d));
+	return xp_patch_decode(kind, patched, address, slot);
+}

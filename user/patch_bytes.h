@@ -53,4 +53,7 @@ bool xp_patch_decode(enum xp_sled_kind kind, const uint8_t *bytes, uint64_t addr
 /* What is written to put a sled back: the count of bytes, 1 or 2. */
 size_t xp_patch_head(enum xp_sled_kind kind, uint8_t bytes[2]);
 
+/* Where the code of a sled that has been put back led to, as what is behind its head still shows; false: nowhere. */
+bool xp_patch_decode_remains(enum xp_sled_kind kind, const uint8_t *bytes, uint64_t address, uint64_t *slot);
+
 #endif

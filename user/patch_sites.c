@@ -24,21 +24,13 @@ int xp_patch_refuse(struct xp_patch_work *work, int err, const char *text)
 	return err;
 }
 
-static bool is_left_out(const struct xp_patch *patch, pid_t pid, uint32_t fn)
-{
-	for (size_t i = 0; i < patch->out_count; i++)
-		if (patch->out[i].fn == fn && patch->out[i].pid == pid)
-			return true;
-	return false;
-}
-
-/* fns NULL: all that are not left out. */
-static bool wants(const struct xp_patch_work *work, const uint32_t *fns, size_t count, uint32_t fn)
+/* ids NULL: all. */
+static bool wants(const uint32_t *ids, size_t count, uint32_t id)
 {
 	for (size_t i = 0; i < count; i++)
-		if (fns[i] == fn)
+		if (ids[i] == id)
 			return true;
-	return !fns && !is_left_out(work->patch, work->pid, fn);
+	return !ids;
 }
 
 static int add_mapping(struct xp_patch_work *work, const struct xp_mapping *mapping)
@@ -56,8 +48,8 @@ static int add_mapping(struct xp_patch_work *work, const struct xp_mapping *mapp
 }
 
 /* The sleds of these functions that lie in the mapping, without bytes yet. */
-int xp_patch_add_sites(struct xp_patch_work *work, const struct xp_mapping *mapping, const uint32_t *fns,
-		       size_t fn_count)
+int xp_patch_add_sites(struct xp_patch_work *work, const struct xp_mapping *mapping, const uint32_t *ids,
+		       size_t id_count)
 {
 	const struct xp_object *object = work->object;
 	int err = add_mapping(work, mapping);
@@ -68,7 +60,7 @@ int xp_patch_add_sites(struct xp_patch_work *work, const struct xp_mapping *mapp
 		struct xp_edit edit = { mapping->start + into, object->selected[i], sled->kind, .size = 1 };
 
 		if (sled->file_offset < mapping->file_offset || into >= mapping->end - mapping->start ||
-		    !wants(work, fns, fn_count, object->fn_base + sled->function_id))
+		    !wants(ids, id_count, sled->function_id))
 			continue;
 		if (!xp_patch_possible(sled)) {
 			work->conditional++;
@@ -81,7 +73,7 @@ int xp_patch_add_sites(struct xp_patch_work *work, const struct xp_mapping *mapp
 	return err;
 }
 
-int xp_patch_find_sites(struct xp_patch_work *work, const uint32_t *fns, size_t fn_count)
+int xp_patch_find_sites(struct xp_patch_work *work, const uint32_t *ids, size_t id_count)
 {
 	struct xp_mappings mappings;
 	int err = xp_mappings_read(&mappings, work->pid);
@@ -93,7 +85,7 @@ int xp_patch_find_sites(struct xp_patch_work *work, const uint32_t *fns, size_t 
 		if (!xp_sleds_mapped(work->object, work->pid, &mappings.list[i]))
 			continue;
 		err = mappings.list[i].shared ? xp_patch_refuse(work, -EOPNOTSUPP, "its text is shared with its file")
-					      : xp_patch_add_sites(work, &mappings.list[i], fns, fn_count);
+					      : xp_patch_add_sites(work, &mappings.list[i], ids, id_count);
 	}
 	xp_mappings_free(&mappings);
 	for (size_t i = 0; i < work->count && !err; i++)
@@ -111,19 +103,31 @@ size_t xp_patch_count_sites(const struct xp_patch_work *work)
 	return sites;
 }
 
-/* Whether it leads to a stub of the process. */
-bool xp_patch_leads_to_stub(const struct xp_patch_work *work, const struct xp_edit *edit, const uint8_t *now)
+static bool is_in_stub(const struct xp_patch_work *work, uint64_t slot)
 {
 	const struct xp_patch *patch = work->patch;
-	uint64_t slot;
 
-	if (!xp_patch_decode((enum xp_sled_kind)edit->kind, now, edit->address, &slot))
-		return false;
 	for (size_t i = 0; i < patch->stub_count; i++)
 		if (patch->stubs[i].pid == work->pid && xp_stub_is_slot(slot - patch->stubs[i].place.address))
 			return true;
 	/* Nothing is locked in a dry run. */
 	return xp_stub_map_has(&work->stubs, slot);
+}
+
+bool xp_patch_leads_to_stub(const struct xp_patch_work *work, const struct xp_edit *edit, const uint8_t *now)
+{
+	uint64_t slot;
+
+	return xp_patch_decode((enum xp_sled_kind)edit->kind, now, edit->address, &slot) && is_in_stub(work, slot);
+}
+
+bool xp_patch_is_ours(const struct xp_patch_work *work, const struct xp_edit *edit, const uint8_t *now)
+{
+	uint64_t slot;
+
+	if (xp_patch_decode_remains((enum xp_sled_kind)edit->kind, now, edit->address, &slot))
+		return is_in_stub(work, slot);
+	return xp_patch_leads_to_stub(work, edit, now);
 }
 
 /* Unpatched, or patched by an xprof that was killed. */
@@ -135,6 +139,13 @@ static bool may_be_patched(const void *arg, const struct xp_edit *edit, const ui
 static bool may_be_put_back(const void *arg, const struct xp_edit *edit, const uint8_t *now)
 {
 	return xp_patch_leads_to_stub(arg, edit, now);
+}
+
+/* A program or an object that was loaded meanwhile is somebody else's to patch: a function alone would hide the rest.
+ */
+static bool was_patched(const void *arg, const struct xp_edit *edit, const uint8_t *now)
+{
+	return xp_patch_is_ours(arg, edit, now);
 }
 
 /* Any sled with other bytes refuses the object: XRay's runtime is at work there, or somebody's probes are. */
@@ -163,20 +174,33 @@ int xp_patch_check_bytes(struct xp_patch_work *work)
 	return err;
 }
 
-int xp_patch_encode_all(struct xp_patch_work *work)
+static size_t encode(const struct xp_patch_work *work, struct xp_edit *edit)
 {
 	const struct xp_patch_options *options = &work->patch->options;
 	const struct xp_object *object = work->object;
+	const struct xp_sled *sled = &object->table->sleds[edit->sled];
+	enum xp_sled_kind kind = (enum xp_sled_kind)edit->kind;
+	uint64_t stub = work->stub->place.address;
+	uint32_t taken = object->taken ? object->taken[sled->function_id] : XP_TAKEN_NOT;
+	size_t size;
 
+	if (taken != XP_TAKEN_NOT && taken != XP_TAKEN_OUT && (kind == XP_SLED_ENTRY || kind == XP_SLED_ENTRY_ARGS))
+		return xp_patch_encode_count(sled, taken - 1, edit->address, stub, edit->bytes);
+	size = xp_patch_encode(sled, object->fn_base + sled->function_id, edit->address,
+			       stub + xp_stub_entry(options->form, xp_patch_slot(kind, options->args)), edit->bytes);
+	/* One that was patched and put back, so that it is known for ours when it is to be patched again. */
+	if (taken != XP_TAKEN_NOT)
+		xp_patch_head(kind, edit->bytes);
+	return size;
+}
+
+int xp_patch_encode_all(struct xp_patch_work *work)
+{
 	for (size_t i = 0; i < work->count; i++) {
 		for (size_t j = 0; j < work->edits[i].count; j++) {
 			struct xp_edit *edit = &work->edits[i].list[j];
-			const struct xp_sled *sled = &object->table->sleds[edit->sled];
-			enum xp_stub_slot slot = xp_patch_slot((enum xp_sled_kind)edit->kind, options->args);
 
-			edit->size = xp_patch_encode(sled, object->fn_base + sled->function_id, edit->address,
-						     work->stub->place.address + xp_stub_entry(options->form, slot),
-						     edit->bytes);
+			edit->size = encode(work, edit);
 			if (!edit->size)
 				return xp_patch_refuse(work, -ENOSPC, "the stub is out of reach");
 		}
@@ -184,25 +208,30 @@ int xp_patch_encode_all(struct xp_patch_work *work)
 	return 0;
 }
 
-int xp_patch_write(void *arg, struct xp_remote *remote)
+static int write_where(struct xp_patch_work *work, struct xp_remote *remote,
+		       bool (*fits)(const void *arg, const struct xp_edit *edit, const uint8_t *now))
 {
-	struct xp_patch_work *work = arg;
 	int err = 0;
 
 	work->written = 0;
 	for (size_t i = 0; i < work->count && !err; i++)
-		err = xp_edits_write(&work->edits[i], remote, may_be_patched, work, &work->written);
+		err = xp_edits_write(&work->edits[i], remote, fits, work, &work->written);
 	return err;
 }
 
-int xp_patch_write_back(void *arg, struct xp_remote *remote)
+int xp_patch_write(void *work, struct xp_remote *remote)
 {
-	struct xp_patch_work *work = arg;
-	int err = 0;
+	return write_where(work, remote, may_be_patched);
+}
 
-	for (size_t i = 0; i < work->count && !err; i++)
-		err = xp_edits_write(&work->edits[i], remote, may_be_put_back, work, &work->written);
-	return err;
+int xp_patch_write_ours(void *work, struct xp_remote *remote)
+{
+	return write_where(work, remote, was_patched);
+}
+
+int xp_patch_write_back(void *work, struct xp_remote *remote)
+{
+	return write_where(work, remote, may_be_put_back);
 }
 
 /* Their first bytes, in place of a patch. */

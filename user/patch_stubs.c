@@ -3,12 +3,14 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "patch_bytes.h"
 #include "patch_work.h"
 #include "sled_bytes.h"
 #include "stopped.h"
+#include "target_memory.h"
 #include "util.h"
 
 #define REACH_BYTES ((1ull << 31) - (1ull << 16))
@@ -27,6 +29,21 @@ static struct xp_patch_stub *find_stub(const struct xp_patch *patch, pid_t pid, 
 		if (patch->stubs[i].pid == pid && patch->stubs[i].place.address == address)
 			return &patch->stubs[i];
 	return NULL;
+}
+
+int xp_patch_read_counters(struct xp_patch *patch, const struct xp_patch_stub *stub,
+			   uint32_t counters[XP_STUB_COUNTERS_MAX])
+{
+	uint32_t shards[XP_STUB_SHARDS][XP_STUB_COUNTERS_MAX];
+	int err = xp_target_memory_read(patch->memory, stub->pid, stub->place.address + XP_STUB_COUNTERS, shards,
+					sizeof(shards));
+
+	_Static_assert(sizeof(shards) == XP_STUB_COUNTERS_BYTES, "as the stub has them");
+	memset(counters, 0, XP_STUB_COUNTERS_MAX * sizeof(*counters));
+	for (int shard = 0; shard < XP_STUB_SHARDS && !err; shard++)
+		for (int i = 0; i < XP_STUB_COUNTERS_MAX; i++)
+			counters[i] += shards[shard][i];
+	return err;
 }
 
 /* Locks the stub's file, and keeps it from then on: place->fd is handed over, also on error. */
@@ -50,7 +67,11 @@ static int own_stub(struct xp_patch_work *work, const struct xp_stub_place *plac
 		close(place->fd);
 		return err == -EBUSY ? xp_patch_refuse(work, err, "another xprof is recording it, or its parent") : err;
 	}
-	stubs[patch->stub_count++] = (struct xp_patch_stub){ work->pid, *place, 0 };
+	stubs[patch->stub_count] = (struct xp_patch_stub){ .pid = work->pid, .place = *place };
+	if (patch->memory)
+		stubs[patch->stub_count].unread =
+		    xp_patch_read_counters(patch, &stubs[patch->stub_count], stubs[patch->stub_count].counted);
+	patch->stub_count++;
 	return 0;
 }
 
@@ -104,10 +125,12 @@ static int make_stub(void *arg, struct xp_remote *remote)
 			       work->why_size);
 }
 
-int xp_patch_stopped(struct xp_patch_work *work, int (*what)(void *arg, struct xp_remote *remote))
+int xp_patch_stopped(struct xp_patch_work *work, int (*what)(void *arg, struct xp_remote *remote), void *arg)
 {
-	struct xp_stopped stopped = { work->pid, work->held, .why = work->why, .why_size = work->why_size };
-	int err = xp_stopped_do(&stopped, what, work);
+	struct xp_stopped stopped = {
+		.pid = work->pid, .held = work->held, .once = work->once, .why = work->why, .why_size = work->why_size
+	};
+	int err = xp_stopped_do(&stopped, what, arg);
 
 	work->patch->stopped_ns += work->held ? 0 : stopped.ns;
 	if (!work->held)
@@ -122,7 +145,7 @@ int xp_patch_get_stub(struct xp_patch_work *work)
 	work->stub = xp_patch_choose_stub(work);
 	if (work->stub)
 		return 0;
-	err = xp_patch_stopped(work, make_stub);
+	err = xp_patch_stopped(work, make_stub, work);
 	if (!err)
 		err = own_stub(work, &work->made);
 	if (!err)
@@ -163,7 +186,7 @@ static int attach_conditional(struct xp_patch_work *work)
 	size_t count = 0;
 	int err;
 
-	if (!work->conditional)
+	if (!work->conditional || options->budget)
 		return 0;
 	probes = malloc(object->selected_count * sizeof(*probes));
 	if (!probes)

@@ -15,8 +15,10 @@
 /* A stub that a process has mapped. */
 struct xp_patch_stub {
 	pid_t pid;
-	struct xp_stub_place place; /* the file is locked */
-	unsigned int probed;	    /* 1u << enum xp_stub_slot */
+	struct xp_stub_place place;		/* the file is locked */
+	unsigned int probed;			/* 1u << enum xp_stub_slot */
+	uint32_t counted[XP_STUB_COUNTERS_MAX]; /* what its counters were when they were last looked at */
+	bool unread;				/* they could not be read yet, and may be an earlier recording's */
 };
 
 /* An object that is patched in a process. */
@@ -26,20 +28,13 @@ struct patched {
 	uint64_t since_tsc;
 };
 
-/* A function that is left out. */
-struct left_out {
-	pid_t pid;
-	uint32_t fn;
-};
-
 struct xp_patch {
 	struct xp_patch_options options;
 	struct xp_patch_stub *stubs;
 	size_t stub_count;
 	struct patched *list;
 	size_t count;
-	struct left_out *out;
-	size_t out_count;
+	struct xp_target_memory *memory; /* for the counters, with a budget */
 	uint64_t stopped_ns;
 	uint64_t longest_ns;
 };
@@ -50,6 +45,7 @@ struct xp_patch_work {
 	const struct xp_object *object;
 	pid_t pid;
 	bool held;
+	bool once; /* see stopped.h */
 	char *why;
 	size_t why_size;
 
@@ -70,21 +66,24 @@ int xp_patch_refuse(struct xp_patch_work *work, int err, const char *text);
 
 /* patch_sites.c */
 
-/* Finds the sleds of these functions (NULL: of all that are not left out) in all mappings of the object. */
-int xp_patch_find_sites(struct xp_patch_work *work, const uint32_t *fns, size_t fn_count);
+/* Finds the sleds of these functions (NULL: of all) in all mappings of the object. */
+int xp_patch_find_sites(struct xp_patch_work *work, const uint32_t *ids, size_t id_count);
 /* The same of one mapping. */
-int xp_patch_add_sites(struct xp_patch_work *work, const struct xp_mapping *mapping, const uint32_t *fns,
-		       size_t fn_count);
+int xp_patch_add_sites(struct xp_patch_work *work, const struct xp_mapping *mapping, const uint32_t *ids,
+		       size_t id_count);
 size_t xp_patch_count_sites(const struct xp_patch_work *work);
 /* Whether the bytes of a sled lead to a stub of the process. */
 bool xp_patch_leads_to_stub(const struct xp_patch_work *work, const struct xp_edit *edit, const uint8_t *now);
+/* The same, or did before it was put back. */
+bool xp_patch_is_ours(const struct xp_patch_work *work, const struct xp_edit *edit, const uint8_t *now);
 /* Refuses the object when any sled has other bytes than an unpatched one, or one that leads to a stub. */
 int xp_patch_check_bytes(struct xp_patch_work *work);
-/* What is to be written: a patch, or the first bytes of an unpatched sled. */
+/* What is to be written: a patch, as object->taken has it, or the first bytes of an unpatched sled. */
 int xp_patch_encode_all(struct xp_patch_work *work);
 void xp_patch_encode_heads(struct xp_patch_work *work);
 /* Write it, for xp_patch_stopped(). */
 int xp_patch_write(void *work, struct xp_remote *remote);
+int xp_patch_write_ours(void *work, struct xp_remote *remote); /* where there was one of ours before */
 int xp_patch_write_back(void *work, struct xp_remote *remote);
 
 /* patch_stubs.c */
@@ -93,11 +92,14 @@ int xp_patch_write_back(void *work, struct xp_remote *remote);
 int xp_patch_own_stubs(struct xp_patch_work *work);
 /* The stub within reach of all sites; NULL: there is none. */
 struct xp_patch_stub *xp_patch_choose_stub(const struct xp_patch_work *work);
+/* What its counters are, of all shards together. -ESRCH and others, then they are zeroed. */
+int xp_patch_read_counters(struct xp_patch *patch, const struct xp_patch_stub *stub,
+			   uint32_t counters[XP_STUB_COUNTERS_MAX]);
 /* work->stub: that one, or a new one. */
 int xp_patch_get_stub(struct xp_patch_work *work);
 /* Uprobes on the slots that the sites need, and on conditional sleds themselves. */
 int xp_patch_attach(struct xp_patch_work *work);
 /* Does it while the process stands still, and adds up how long that was. */
-int xp_patch_stopped(struct xp_patch_work *work, int (*what)(void *arg, struct xp_remote *remote));
+int xp_patch_stopped(struct xp_patch_work *work, int (*what)(void *arg, struct xp_remote *remote), void *arg);
 
 #endif

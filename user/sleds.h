@@ -19,11 +19,6 @@
 #include "programs.h"
 #include "target.h"
 
-enum xp_sled_mode {
-	XP_SLEDS_PROBED,  /* a uprobe on each */
-	XP_SLEDS_PATCHED, /* they lead to a stub, see patch.h */
-};
-
 struct xp_sled_result {
 	enum xp_sled_mode mode;
 	size_t attached;

@@ -51,7 +51,7 @@ int xp_stopped_do(struct xp_stopped *stopped, int (*work)(void *arg, struct xp_r
 	stopped->ns = 0;
 	if (stopped->held)
 		return do_once(&task);
-	for (int tries = stopped->patient ? PATIENT_TRIES : TRIES;;) {
+	for (int tries = stopped->once ? 1 : stopped->patient ? PATIENT_TRIES : TRIES;;) {
 		err = xp_shielded(shielded, &task);
 		if ((err != -EBUSY && err != -EAGAIN) || --tries == 0)
 			return err;

@@ -14,6 +14,7 @@ struct xp_stopped {
 	pid_t pid;
 	bool held;    /* the caller traces and holds it: xp_remote_hold() */
 	bool patient; /* several seconds of tries rather than some tenths */
+	bool once;    /* one try: the caller tries again itself */
 	uint64_t ns;  /* out: how long it stood still, in all */
 	char *why;    /* out: a sentence for an error, terminated always */
 	size_t why_size;

@@ -141,7 +141,9 @@ static int give_up(struct xp_target_memory *memory, pid_t pid)
 	stop_child(memory);
 	if (!is_stuck(memory, pid))
 		memory->stuck[memory->stuck_count++] = pid;
-	xp_warn("process %d: its memory cannot be read in time; code that only that tells of stays without a name",
+	xp_warn("process %d: its memory cannot be read in time, and is left alone from here on: code that only that "
+		"tells of stays "
+		"without a name, and calls that are only counted there are not known",
 		pid);
 	return -ETIMEDOUT;
 }

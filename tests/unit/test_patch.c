@@ -35,9 +35,14 @@ static void assert_patch(const struct xp_sled *sled, const uint8_t *expected, si
 	assert_true(slot == SLOT);
 	/* Never taken for one that is not patched, and the other way round. */
 	assert_false(xp_sled_intact((enum xp_sled_kind)sled->kind, bytes));
+	assert_false(xp_patch_decode_remains((enum xp_sled_kind)sled->kind, bytes, ADDRESS, &slot));
 	assert_int_equal(xp_patch_head((enum xp_sled_kind)sled->kind, bytes), sled->kind == XP_SLED_EXIT ? 1 : 2);
 	assert_true(xp_sled_intact((enum xp_sled_kind)sled->kind, bytes));
 	assert_false(xp_patch_decode((enum xp_sled_kind)sled->kind, bytes, ADDRESS, &slot));
+	/* What is behind the first instruction still tells whose it was. */
+	slot = 0;
+	assert_true(xp_patch_decode_remains((enum xp_sled_kind)sled->kind, bytes, ADDRESS, &slot));
+	assert_true(slot == SLOT);
 }
 
 /* mov $kind << 28 | fn,%r10d; then call or jmp to SLOT - (ADDRESS + 11) = -0x100f0b. */
@@ -104,8 +109,13 @@ static void test_not_ours(void **state)
 	uint64_t slot;
 
 	(void)state;
-	for (int kind = 0; kind < XP_SLED_KINDS; kind++)
+	for (int kind = 0; kind < XP_SLED_KINDS; kind++) {
+		uint8_t unpatched[XP_SLED_BYTES_MAX] = { 0x41, 0xba, 1, 0, 0, 0, 0x90 };
+
 		assert_false(xp_patch_decode((enum xp_sled_kind)kind, other, ADDRESS, &slot));
+		xp_patch_head((enum xp_sled_kind)kind, unpatched);
+		assert_false(xp_patch_decode_remains((enum xp_sled_kind)kind, unpatched, ADDRESS, &slot));
+	}
 	assert_false(xp_patch_decode(XP_SLED_CUSTOM_EVENT, push, ADDRESS, &slot));
 }
 
