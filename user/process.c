@@ -225,12 +225,33 @@ static void summarize(struct xp_process *process, const struct xp_thread *thread
 	memcpy(summaries[process->summary_count++].name, thread->name, sizeof(thread->name));
 }
 
+static bool is_out(const struct xp_object *object, uint32_t id, uint64_t tsc)
+{
+	return object->out_tsc && tsc > __atomic_load_n(&object->out_tsc[id], __ATOMIC_RELAXED);
+}
+
+/* Whether a function of the process's log is out now. */
+static bool is_out_now(const void *arg, uint32_t fn_id)
+{
+	const struct xp_process *process = arg;
+
+	for (size_t i = 0; i < process->range_count; i++) {
+		const struct xp_range *range = &process->ranges[i];
+
+		if (fn_id > range->fdr_base && fn_id - range->fdr_base <= range->object->table->function_count)
+			return is_out(range->object, fn_id - range->fdr_base, UINT64_MAX);
+	}
+	return false;
+}
+
 /* Takes the thread out of its place in the hash and ends it. */
 static int end_thread(struct xp_processes *processes, struct xp_thread **place)
 {
 	struct xp_thread *thread = *place;
-	int err = xp_thread_flush(thread);
+	/* It may be over before xp_processes_forget() is called for what was just taken out. */
+	int err = xp_thread_forget_if(thread, is_out_now, thread->process);
 
+	err = xp_thread_flush(thread) ?: err;
 	if (thread->process->flight)
 		xp_flight_add_stack(thread->process->flight, thread);
 	*place = thread->next;
@@ -362,6 +383,9 @@ int xp_processes_record(struct xp_processes *processes, const struct xp_rec *rec
 	id = xp_object_function_id(range->object, xp_rec_fn(rec), &alias);
 	if (range->object->calls && note_call(thread, range->object, id, alias, rec))
 		return xp_thread_filter(thread, XP_FILTER_DUPLICATE);
+	/* Of a thread that stood in a sled when that was put back. */
+	if (is_out(range->object, id, tsc))
+		return xp_thread_filter(thread, XP_FILTER_OUTSIDE);
 	/* Sleds are attached and detached one kind after the other: in between, calls would lack their exits. */
 	if (tsc < range->sleds.begin_tsc || tsc > processes->stop_tsc)
 		return xp_thread_filter(thread, XP_FILTER_OUTSIDE);

@@ -163,16 +163,26 @@ static int end_forgotten(struct xp_thread *thread, uint16_t cpu, uint64_t tsc)
 	return synthesize_exits(thread, depth, cpu, tsc);
 }
 
-int xp_thread_forget(struct xp_thread *thread, uint32_t fn_id)
+int xp_thread_forget_if(struct xp_thread *thread, bool (*gone)(const void *arg, uint32_t fn_id), const void *arg)
 {
 	bool any = false;
 
 	for (uint32_t i = 0; i < thread->depth; i++)
-		if (thread->frames[i].fn_id == fn_id) {
+		if (gone(arg, thread->frames[i].fn_id & ~XP_FRAME_FORGOTTEN)) {
 			thread->frames[i].fn_id |= XP_FRAME_FORGOTTEN;
 			any = true;
 		}
 	return any ? end_forgotten(thread, thread->enc.cpu, thread->last_tsc) : 0;
+}
+
+static bool is_function(const void *arg, uint32_t fn_id)
+{
+	return *(const uint32_t *)arg == fn_id;
+}
+
+int xp_thread_forget(struct xp_thread *thread, uint32_t fn_id)
+{
+	return xp_thread_forget_if(thread, is_function, &fn_id);
 }
 
 static int grow(struct xp_thread *thread)

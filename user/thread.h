@@ -128,6 +128,8 @@ int xp_thread_filter(struct xp_thread *thread, enum xp_filter filter);
  * not taken for one of these.
  */
 int xp_thread_forget(struct xp_thread *thread, uint32_t fn_id);
+/* The same of all functions for which gone() holds. */
+int xp_thread_forget_if(struct xp_thread *thread, bool (*gone)(const void *arg, uint32_t fn_id), const void *arg);
 
 /* Gives the current chunk to the sink and its memory back: at the end, when idle, or when memory is short. */
 int xp_thread_flush(struct xp_thread *thread);
