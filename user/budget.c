@@ -12,7 +12,7 @@
 #define TARGET 0.75
 #define ROOM 0.55
 /* What counting one function, and all of them, may take of it. */
-#define COUNT_ONE 0.1
+#define COUNT_ONE 0.2
 #define COUNT_ALL 0.3
 /* What the looks at functions that are out may take of it. */
 #define LOOKS 0.1

@@ -67,14 +67,35 @@ static int patch_object(struct xp_recording *rec, struct xp_process *process, co
 	return 1;
 }
 
-static int probe_object(struct xp_recording *rec, struct xp_object *object, pid_t pid, struct xp_sled_result *sleds)
+/* With a budget: what it leaves out by what is known of the calls depends on what they cost, and so on how. */
+static int attach_throttled(struct xp_recording *rec, struct xp_object *object, struct xp_process *process, pid_t pid,
+			    struct xp_sled_result *sleds)
 {
-	int err;
+	int err = xp_throttle_add_object(rec->throttle, object, NULL, 0);
 
-	if (!rec->throttle)
-		return xp_sleds_attach(rec->attach, &rec->programs, object, pid, rec->options->args, sleds);
-	err = xp_throttle_add_object(rec->throttle, object, NULL, 0);
-	return err ? err : xp_throttle_attach(rec->throttle, object, pid, sleds);
+	if (err)
+		return err;
+	err = 1;
+	if (rec->patch && process) {
+		xp_throttle_wait(rec->throttle);
+		xp_throttle_expect(rec->throttle, object, XP_SLEDS_PATCHED);
+		err = patch_object(rec, process, object, sleds);
+	}
+	if (err == 1) {
+		sleds->mode = XP_SLEDS_PROBED;
+		xp_throttle_expect(rec->throttle, object, XP_SLEDS_PROBED);
+	} else if (err) {
+		return err;
+	}
+	return xp_throttle_attach(rec->throttle, object, pid, sleds);
+}
+
+static int attach_unthrottled(struct xp_recording *rec, struct xp_object *object, struct xp_process *process, pid_t pid,
+			      struct xp_sled_result *sleds)
+{
+	int err = rec->patch && process ? patch_object(rec, process, object, sleds) : 1;
+
+	return err == 1 ? xp_sleds_attach(rec->attach, &rec->programs, object, pid, rec->options->args, sleds) : err;
 }
 
 static int attach_object(struct xp_recording *rec, struct xp_object *object, struct xp_process *process,
@@ -96,9 +117,8 @@ static int attach_object(struct xp_recording *rec, struct xp_object *object, str
 	if (!attached)
 		return -ENOMEM;
 	rec->attached = attached;
-	err = rec->patch && process ? patch_object(rec, process, object, sleds) : 1;
-	if (err == 1)
-		err = probe_object(rec, object, probe_pid(rec, pid), sleds);
+	err = rec->throttle ? attach_throttled(rec, object, process, probe_pid(rec, pid), sleds)
+			    : attach_unthrottled(rec, object, process, probe_pid(rec, pid), sleds);
 	rec->attach_ns += xp_clock_ns(rec->clock, xp_clock_now_tsc() - begin);
 	if (rec->why[0] && err)
 		return err;
@@ -143,6 +163,8 @@ static int patch_again(struct xp_recording *rec, struct xp_process *process, str
 
 	if (!rec->attach || rec->stopped || xp_patch_has(rec->patch, object, process->pid, mapping))
 		return 0;
+	if (rec->throttle)
+		xp_throttle_wait(rec->throttle);
 	err = xp_patch_object(rec->patch, object, process->pid, is_held(rec, process->pid), &sleds, why, sizeof(why));
 	if (err && err != -ESRCH)
 		xp_warn("%s was loaded again by process %d and cannot be patched: %s; its events are missing from "

@@ -40,7 +40,7 @@ struct xp_object {
 	 * With a budget only, NULL without; index: function id. Entries recorded since it was last looked, the numbers
 	 * in use, what becomes of patched sleds, and since when these are put back (atomic; UINT64_MAX: they are not).
 	 */
-	uint32_t *calls;
+	uint32_t *calls[XP_SLED_MODES];
 	bool *alias;
 	uint8_t *taken;
 	uint64_t *out_tsc;

@@ -570,9 +570,8 @@ static int check_target(struct xp_options *options, bool separated)
 		xp_error("--flight takes 1M at least");
 		return -EINVAL;
 	}
-	if (options->sled_way == XP_SLED_WAY_PATCH &&
-	    (options->follow || options->exec_path || options->max_overhead > 0)) {
-		xp_error("--sled-mode patch goes with -p or -- CMD, without --follow or --max-overhead");
+	if (options->sled_way == XP_SLED_WAY_PATCH && (options->follow || options->exec_path)) {
+		xp_error("--sled-mode patch goes with -p or -- CMD, without --follow");
 		return -EINVAL;
 	}
 	if (options->cpus && !options->all) {

@@ -347,15 +347,16 @@ static int thread_of(struct xp_processes *processes, const struct xp_rec *rec, s
  * new consumers of a uprobe before the others (consumer_add(), kernel/events/uprobes.c), with nothing of this thread in
  * between.
  */
-static bool note_call(struct xp_thread *thread, struct xp_object *object, uint32_t id, bool alias,
+static bool note_call(struct xp_thread *thread, const struct xp_range *range, uint32_t id, bool alias,
 		      const struct xp_rec *rec)
 {
+	const struct xp_object *object = range->object;
 	enum xp_rec_kind kind = xp_rec_kind(rec);
 	uint32_t other = xp_rec_word(xp_object_number(object, id, !alias), kind);
 	bool duplicate = alias != object->alias[id] && thread->last_word == other && thread->last_sp == rec->sp;
 
 	if (kind == XP_REC_ENTRY || kind == XP_REC_ENTRY_ARGS)
-		object->calls[id]++;
+		object->calls[range->sleds.mode][id]++;
 	thread->last_word = rec->word;
 	thread->last_sp = rec->sp;
 	return duplicate;
@@ -381,7 +382,7 @@ int xp_processes_record(struct xp_processes *processes, const struct xp_rec *rec
 	if (!range)
 		return -ENOENT;
 	id = xp_object_function_id(range->object, xp_rec_fn(rec), &alias);
-	if (range->object->calls && note_call(thread, range->object, id, alias, rec))
+	if (range->object->alias && note_call(thread, range, id, alias, rec))
 		return xp_thread_filter(thread, XP_FILTER_DUPLICATE);
 	/* Of a thread that stood in a sled when that was put back. */
 	if (is_out(range->object, id, tsc))

@@ -186,6 +186,7 @@ static int prepare_patch(struct xp_recording *rec)
 		.programs = &rec->programs,
 		.form = rec->stub_form,
 		.args = rec->options->args,
+		.budget = rec->options->max_overhead > 0,
 	};
 
 	return rec->may_patch ? xp_patch_new(&rec->patch, &patch) : 0;
@@ -229,12 +230,8 @@ static int prepare(struct xp_recording *rec, const struct xp_preflight *prefligh
 	rec->all_processes = options->follow || options->exec_path;
 	rec->multi =
 	    options->uprobes == XP_UPROBES_AUTO ? preflight->has_uprobe_multi : options->uprobes == XP_UPROBES_MULTI;
-	/*
-	 * With --follow and --exec, probes are on processes that start later too, and --max-overhead moves them: then
-	 * sleds are always probed.
-	 */
-	rec->may_patch = rec->with_sleds && options->sled_way != XP_SLED_WAY_PROBE && !rec->all_processes &&
-			 options->max_overhead <= 0;
+	/* With --follow and --exec, probes are on processes that start later too: then sleds are always probed. */
+	rec->may_patch = rec->with_sleds && options->sled_way != XP_SLED_WAY_PROBE && !rec->all_processes;
 	if (rec->may_patch)
 		rec->stub_form = choose_form(rec);
 	rec->objects.patterns = options->functions.texts;
@@ -437,6 +434,9 @@ static void stop(struct xp_recording *rec)
 	xp_run_read_losses(rec);
 	if (rec->launch.traced)
 		xp_launch_release(&rec->launch);
+	if (rec->throttle)
+		xp_throttle_wait(rec->throttle);
+	check_overwritten(rec);
 	if (rec->patch) {
 		xp_patch_restore(rec->patch);
 		rec->stopped_ns = xp_patch_stopped_ns(rec->patch, &rec->longest_stop_ns);
@@ -654,9 +654,10 @@ static void say_recording(const struct xp_recording *rec)
 static int set_budget(struct xp_recording *rec)
 {
 	struct xp_throttle_options throttle = {
-		.way = &xp_throttle_by_links,
-		.way_arg = &rec->throttle_links,
+		.attach = rec->attach,
+		.patch = rec->patch,
 		.programs = &rec->programs,
+		.all_args = rec->options->args,
 		.processes = &rec->processes,
 		.clock = rec->clock,
 		.hit_cost = rec->survey.hit_cost,
@@ -673,13 +674,10 @@ static int set_budget(struct xp_recording *rec)
 				    : "uprobe_multi, Linux 6.6");
 		return -EOPNOTSUPP;
 	}
-	rec->throttle_links = (struct xp_throttle_links){ rec->attach, &rec->programs, rec->options->args };
 	err = xp_throttle_new(&rec->throttle, &throttle);
 	for (size_t i = 0; i < rec->survey.object_count && !err; i++)
 		err = xp_throttle_add_object(rec->throttle, rec->survey.objects[i].object, rec->survey.objects[i].calls,
 					     rec->survey.own_ns);
-	if (!err)
-		xp_throttle_begin(rec->throttle);
 	return err;
 }
 
@@ -710,7 +708,6 @@ static int record_all(struct xp_recording *rec, int signal_fd, bool *stored)
 	err = xp_run(rec, signal_fd);
 	if (err)
 		code = report(rec, err, "the recording was cut short");
-	check_overwritten(rec);
 	stop(rec);
 	xp_run_unblock_signals();
 	if (rec->with_sleds && !rec->with_samples && !rec->attached_count)

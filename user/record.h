@@ -91,9 +91,8 @@ struct xp_recording {
 
 	struct xp_survey survey;
 	struct xp_throttle *throttle; /* --max-overhead; NULL: without */
-	struct xp_throttle_links throttle_links;
-	bool stopped;	 /* nothing is attached any more, only what is in the rings is read */
-	bool with_sleds; /* attach sleds where there are any */
+	bool stopped;		      /* nothing is attached any more, only what is in the rings is read */
+	bool with_sleds;	      /* attach sleds where there are any */
 	bool with_samples;
 	bool multi;	       /* uprobe_multi links */
 	bool all_processes;    /* probes are on every process that maps an object: --follow, --exec */

@@ -165,7 +165,8 @@ static int pass(struct xp_recording *rec)
 		err = take_sideband(rec, mark);
 	if (fill >= 0 && !err && rec->sampler)
 		err = xp_samples_settle(&rec->samples);
-	if (fill >= 0 && !err && rec->throttle)
+	/* While the command that was started is held by this thread, no other can stop it. */
+	if (fill >= 0 && !err && rec->throttle && !rec->launch.traced)
 		err = xp_throttle_run(rec->throttle, mark);
 	return err ? err : fill;
 }

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "memory_window.h"
+#include "patch_bytes.h"
 #include "util.h"
 
 #define BREAKPOINT 0xcc
@@ -59,7 +60,9 @@ bool xp_sleds_mapped(const struct xp_object *object, pid_t pid, const struct xp_
 
 static bool is_chosen(const struct xp_sled_choice *choice, const struct xp_sled *sled)
 {
-	return !choice || choice->wanted(choice->arg, sled->function_id);
+	if (!choice)
+		return true;
+	return choice->wanted(choice->arg, sled->function_id) && (!choice->unpatched || !xp_patch_possible(sled));
 }
 
 /* Lowers the verdicts of the selected sleds that are chosen by what the memory of process pid shows. */

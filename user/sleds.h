@@ -41,6 +41,7 @@ struct xp_sled_choice {
 	const void *arg;
 	uint32_t group; /* of their probes, see attach.h */
 	bool alias;	/* their records bear the functions' second numbers, see object.h */
+	bool unpatched; /* only those of their sleds that cannot be patched: of a process whose others are */
 };
 
 /* xp_sleds_attach() of these; result is that of the chosen sleds alone. NULL: all of them. */

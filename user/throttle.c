@@ -38,7 +38,8 @@ void xp_throttle_free(struct xp_throttle *throttle)
 	for (size_t i = 0; i < throttle->member_count; i++) {
 		free(throttle->members[i].group_of);
 		free(throttle->members[i].groups);
-		free(throttle->members[i].pids);
+		free(throttle->members[i].places);
+		free(throttle->members[i].stepped);
 	}
 	free(throttle->members);
 	free(throttle->all);
@@ -46,7 +47,7 @@ void xp_throttle_free(struct xp_throttle *throttle)
 	free(throttle);
 }
 
-static void wait_for_work(struct xp_throttle *throttle)
+void xp_throttle_wait(struct xp_throttle *throttle)
 {
 	if (throttle->working)
 		pthread_join(throttle->thread, NULL);
@@ -57,31 +58,66 @@ static void wait_for_work(struct xp_throttle *throttle)
 
 static int allocate(struct xp_throttle_member *member)
 {
-	size_t functions = member->object->table->function_count;
+	struct xp_object *object = member->object;
+	size_t functions = object->table->function_count;
 
 	member->group_count = (uint32_t)((functions + GROUP_FUNCTIONS - 1) / GROUP_FUNCTIONS);
+	member->stepped = calloc(functions + 1, sizeof(*member->stepped));
 	member->group_of = calloc(functions + 1, sizeof(*member->group_of));
 	member->groups = calloc(member->group_count + 1, sizeof(*member->groups));
-	if (!member->object->calls)
-		member->object->calls = calloc(functions + 1, sizeof(*member->object->calls));
-	if (!member->object->alias)
-		member->object->alias = calloc(functions + 1, sizeof(*member->object->alias));
-	return member->group_of && member->groups && member->object->calls && member->object->alias ? 0 : -ENOMEM;
+	for (int mode = 0; mode < XP_SLED_MODES; mode++)
+		object->calls[mode] = calloc(functions + 1, sizeof(*object->calls[mode]));
+	object->alias = calloc(functions + 1, sizeof(*object->alias));
+	object->taken = calloc(functions + 1, sizeof(*object->taken));
+	object->out_tsc = calloc(functions + 1, sizeof(*object->out_tsc));
+	for (size_t id = 0; id <= functions && object->out_tsc; id++)
+		object->out_tsc[id] = UINT64_MAX;
+	return member->stepped && member->group_of && member->groups && object->calls[XP_SLEDS_PROBED] &&
+		       object->calls[XP_SLEDS_PATCHED] && object->alias && object->taken && object->out_tsc
+		   ? 0
+		   : -ENOMEM;
 }
 
-static void set_costs(struct xp_throttle *throttle, const struct xp_throttle_member *member)
+/* What a call of a function costs, recorded or counted. */
+static double call_ns(const struct xp_throttle *throttle, const struct xp_throttle_member *member, size_t id,
+		      enum xp_sled_mode mode, enum xp_budget_state state)
 {
 	const struct xp_hit_cost *hit = &throttle->options.hit_cost;
-	const struct xp_sled_table *table = member->object->table;
-	struct xp_budget_function *functions = &throttle->budget.functions[member->first];
 
-	for (size_t i = 0; i < table->function_count; i++) {
-		functions[i].count_ns = (float)hit->entry_ns;
-		functions[i].record_ns = (float)(2 * hit->entry_ns); /* a tail exit is emulated as an entry is */
+	if (mode == XP_SLEDS_PATCHED)
+		return (double)(state == XP_BUDGET_RECORDED ? 2 * hit->stub_ns : hit->count_ns);
+	if (state == XP_BUDGET_COUNTED)
+		return (double)hit->entry_ns;
+	/* A tail exit is emulated as an entry is. */
+	return (double)(hit->entry_ns + (member->stepped[id] ? hit->exit_ns : hit->entry_ns));
+}
+
+/* So many of its calls are of processes that are probed, and of those that are patched. */
+static void set_cost(struct xp_throttle *throttle, const struct xp_throttle_member *member, size_t id,
+		     const uint64_t calls[XP_SLED_MODES])
+{
+	struct xp_budget_function *function = &throttle->budget.functions[member->first + id - 1];
+	double sum = (double)(calls[XP_SLEDS_PROBED] + calls[XP_SLEDS_PATCHED]);
+	double record_ns = 0, count_ns = 0;
+
+	if (!(sum > 0))
+		return;
+	for (int i = 0; i < XP_SLED_MODES; i++) {
+		enum xp_sled_mode mode = (enum xp_sled_mode)i;
+
+		record_ns += (double)calls[i] * call_ns(throttle, member, id, mode, XP_BUDGET_RECORDED);
+		count_ns += (double)calls[i] * call_ns(throttle, member, id, mode, XP_BUDGET_COUNTED);
 	}
-	for (size_t i = 0; i < table->sled_count; i++)
-		if (table->sleds[i].kind == XP_SLED_EXIT)
-			functions[table->sleds[i].function_id - 1].record_ns = (float)(hit->entry_ns + hit->exit_ns);
+	function->record_ns = (float)(record_ns / sum);
+	function->count_ns = (float)(count_ns / sum);
+}
+
+static void set_costs(struct xp_throttle *throttle, const struct xp_throttle_member *member, enum xp_sled_mode mode)
+{
+	const uint64_t calls[XP_SLED_MODES] = { mode == XP_SLEDS_PROBED, mode == XP_SLEDS_PATCHED };
+
+	for (size_t id = 1; id <= member->object->table->function_count; id++)
+		set_cost(throttle, member, id, calls);
 }
 
 int xp_throttle_add_object(struct xp_throttle *throttle, struct xp_object *object, const uint64_t *calls,
@@ -93,7 +129,7 @@ int xp_throttle_add_object(struct xp_throttle *throttle, struct xp_object *objec
 
 	if (xp_throttle_member(throttle, object))
 		return 0;
-	wait_for_work(throttle);
+	xp_throttle_wait(throttle);
 	members = reallocarray(throttle->members, throttle->member_count + 1, sizeof(*members));
 	if (!members)
 		return -ENOMEM;
@@ -109,7 +145,9 @@ int xp_throttle_add_object(struct xp_throttle *throttle, struct xp_object *objec
 		member->groups[i].number = throttle->next_group++;
 	for (size_t id = 1; id <= functions; id++)
 		member->group_of[id] = (uint32_t)((id - 1) / GROUP_FUNCTIONS);
-	set_costs(throttle, member);
+	for (size_t i = 0; i < object->table->sled_count; i++)
+		member->stepped[object->table->sleds[i].function_id] |= object->table->sleds[i].kind == XP_SLED_EXIT;
+	set_costs(throttle, member, throttle->options.patch ? XP_SLEDS_PATCHED : XP_SLEDS_PROBED);
 	for (size_t id = 1; id <= functions && calls && own_ns; id++)
 		xp_budget_seed(&throttle->budget, member->first + id - 1, calls[id], own_ns);
 	return 0;
@@ -131,15 +169,20 @@ static struct xp_throttled *add_one(struct xp_throttle *throttle, const struct x
 	return one;
 }
 
-void xp_throttle_begin(struct xp_throttle *throttle)
+/* Of objects that are not attached anywhere: the others' turn comes when the loop begins. */
+static void decide_beforehand(struct xp_throttle *throttle)
 {
 	size_t count = xp_budget_tick(&throttle->budget, 0, 0, throttle->changes, XP_THROTTLE_MAX);
 
 	for (size_t i = 0; i < count; i++) {
 		const struct xp_budget_change *change = &throttle->changes[i];
 		const struct xp_throttle_member *member = xp_throttle_member_of(throttle, change->function);
-		struct xp_throttled *one = add_one(throttle, member, change->function);
+		struct xp_throttled *one = xp_throttle_find(throttle, change->function);
 
+		if (member->place_count)
+			continue;
+		if (!one)
+			one = add_one(throttle, member, change->function);
 		if (!one)
 			return;
 		member->group_of[one->function_id] = XP_THROTTLE_ALONE;
@@ -147,41 +190,70 @@ void xp_throttle_begin(struct xp_throttle *throttle)
 		one->state = change->state;
 		one->since_tsc = xp_clock_now_tsc();
 		one->times = 1;
+		xp_throttle_set_taken(throttle, one, one->state);
 		xp_budget_set(&throttle->budget, change->function, change->state, 0);
 	}
+}
+
+void xp_throttle_expect(struct xp_throttle *throttle, const struct xp_object *object, enum xp_sled_mode mode)
+{
+	const struct xp_throttle_member *member = xp_throttle_member(throttle, object);
+
+	if (member->place_count)
+		return;
+	set_costs(throttle, member, mode);
+	if (!throttle->last_tick_tsc)
+		decide_beforehand(throttle);
+}
+
+static int attach_groups(struct xp_throttle *throttle, const struct xp_throttle_member *member,
+			 const struct xp_throttle_place *place, struct xp_sled_result *result)
+{
+	const struct xp_object *object = member->object;
+	int err = 0;
+
+	for (uint32_t i = 0; i < member->group_count && !err; i++) {
+		struct xp_sled_result some;
+		size_t patched;
+
+		err = xp_throttle_attach_group(throttle, member, i, place, &some);
+		/* Those of the file are in each of them. */
+		patched = some.patched - object->patched_in_file;
+		/* Those that cannot be patched have been counted as attached. */
+		if (place->mode == XP_SLEDS_PATCHED)
+			result->attached -= XP_MIN(result->attached, patched + some.unreadable);
+		else
+			result->attached += some.attached;
+		result->unreadable += some.unreadable;
+		result->patched += patched;
+		result->begin_tsc = some.begin_tsc;
+	}
+	return err;
 }
 
 int xp_throttle_attach(struct xp_throttle *throttle, const struct xp_object *object, pid_t pid,
 		       struct xp_sled_result *result)
 {
 	struct xp_throttle_member *member;
-	pid_t *pids;
+	struct xp_throttle_place *places, *place;
 	int err;
 
-	wait_for_work(throttle);
+	xp_throttle_wait(throttle);
 	member = xp_throttle_member(throttle, object);
-	pids = reallocarray(member->pids, member->pid_count + 1, sizeof(*pids));
-	if (!pids)
+	places = reallocarray(member->places, member->place_count + 1, sizeof(*places));
+	if (!places)
 		return -ENOMEM;
-	member->pids = pids;
-	pids[member->pid_count++] = pid;
-	*result = (struct xp_sled_result){ 0 };
-	err = 0;
-	for (uint32_t i = 0; i < member->group_count && !err; i++) {
-		struct xp_sled_result some;
-
-		err = xp_throttle_attach_group(throttle, member, i, pid, &some);
-		result->attached += some.attached;
-		result->unreadable += some.unreadable;
-		/* Those of the file are in each of them. */
-		result->patched += some.patched - (i ? object->patched_in_file : 0);
-		result->begin_tsc = some.begin_tsc;
-	}
+	member->places = places;
+	place = &places[member->place_count++];
+	*place = (struct xp_throttle_place){ .pid = pid, .mode = result->mode };
+	if (place->mode == XP_SLEDS_PROBED)
+		*result = (struct xp_sled_result){ .patched = object->patched_in_file };
+	err = attach_groups(throttle, member, place, result);
 	for (size_t i = 0; i < throttle->count && !err; i++)
 		if (throttle->all[i].object == object)
-			err = xp_throttle_attach_function(throttle, &throttle->all[i], throttle->all[i].state, pid);
+			err = xp_throttle_attach_function(throttle, &throttle->all[i], throttle->all[i].state, place);
 	/* Those that are out for now belong to the recording all the same. */
-	for (size_t i = 0; i < object->selected_count; i++)
+	for (size_t i = 0; i < object->selected_count && place->mode == XP_SLEDS_PROBED; i++)
 		result->attached +=
 		    member->group_of[object->table->sleds[object->selected[i]].function_id] == XP_THROTTLE_ALONE;
 	return err;
@@ -189,25 +261,22 @@ int xp_throttle_attach(struct xp_throttle *throttle, const struct xp_object *obj
 
 void xp_throttle_drop_process(struct xp_throttle *throttle, pid_t pid)
 {
-	wait_for_work(throttle);
+	xp_throttle_wait(throttle);
 	for (size_t i = 0; i < throttle->member_count; i++) {
 		struct xp_throttle_member *member = &throttle->members[i];
 		size_t kept = 0;
 
-		for (size_t p = 0; p < member->pid_count; p++)
-			if (member->pids[p] != pid)
-				member->pids[kept++] = member->pids[p];
-		member->pid_count = kept;
+		for (size_t p = 0; p < member->place_count; p++)
+			if (member->places[p].pid != pid)
+				member->places[kept++] = member->places[p];
+		member->place_count = kept;
 	}
 }
 
 /* ---- work ---- */
 
-static void start_work(struct xp_throttle *throttle)
+static void add_changed(struct xp_throttle *throttle)
 {
-	sigset_t all, before;
-	int err;
-
 	for (size_t i = 0; i < throttle->change_count; i++) {
 		size_t index = throttle->changes[i].function;
 
@@ -215,10 +284,15 @@ static void start_work(struct xp_throttle *throttle)
 		    !add_one(throttle, xp_throttle_member_of(throttle, index), index))
 			throttle->change_count = i; /* no more can be taken out */
 	}
-	if (!throttle->change_count)
-		return;
+}
+
+static void start_work(struct xp_throttle *throttle)
+{
+	sigset_t all, before;
+	int err;
+
 	throttle->done = false;
-	throttle->working = true;
+	throttle->busy = throttle->working = true;
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	err = pthread_create(&throttle->thread, NULL, xp_throttle_work, throttle);
@@ -234,7 +308,7 @@ static void finish_work(struct xp_throttle *throttle)
 {
 	uint64_t now_ns = xp_clock_ns(throttle->options.clock, throttle->done_tsc);
 
-	wait_for_work(throttle);
+	xp_throttle_wait(throttle);
 	for (size_t i = 0; i < throttle->change_count; i++) {
 		struct xp_throttled *one = xp_throttle_find(throttle, throttle->changes[i].function);
 
@@ -248,6 +322,7 @@ static void finish_work(struct xp_throttle *throttle)
 			 (const char *[]){ "recorded", "counted", "out" }[one->state]);
 	}
 	throttle->change_count = 0;
+	throttle->busy = false;
 }
 
 /* ---- the loop ---- */
@@ -266,28 +341,70 @@ static uint64_t cpu_since(struct xp_throttle *throttle)
 	return sum;
 }
 
-static void gather_calls(struct xp_throttle *throttle)
+static void gather_recorded(struct xp_throttle *throttle, const struct xp_throttle_member *member)
+{
+	struct xp_object *object = member->object;
+
+	for (size_t id = 1; id <= object->table->function_count; id++) {
+		struct xp_budget_function *function = &throttle->budget.functions[member->first + id - 1];
+		const uint64_t calls[XP_SLED_MODES] = { object->calls[XP_SLEDS_PROBED][id],
+							object->calls[XP_SLEDS_PATCHED][id] };
+		uint64_t sum = calls[XP_SLEDS_PROBED] + calls[XP_SLEDS_PATCHED];
+
+		if (!sum)
+			continue;
+		set_cost(throttle, member, id, calls);
+		function->calls += sum;
+		throttle->tracing_sum_ns += (double)sum * (double)function->record_ns;
+		object->calls[XP_SLEDS_PROBED][id] = object->calls[XP_SLEDS_PATCHED][id] = 0;
+	}
+}
+
+static void gather_counted(struct xp_throttle *throttle, struct xp_throttled *one, uint64_t by_stubs)
+{
+	const struct xp_throttle_member *member = xp_throttle_member(throttle, one->object);
+	struct xp_budget_function *function = &throttle->budget.functions[one->budget_index];
+	const uint64_t calls[XP_SLED_MODES] = {
+		one->state == XP_BUDGET_COUNTED ? xp_throttle_read_counter(throttle, one) : 0, by_stubs
+	};
+	uint64_t sum = calls[XP_SLEDS_PROBED] + calls[XP_SLEDS_PATCHED];
+
+	if (!sum)
+		return;
+	set_cost(throttle, member, one->function_id, calls);
+	one->counted += sum;
+	function->calls += sum;
+	throttle->tracing_sum_ns += (double)sum * (double)function->count_ns;
+}
+
+/* What is counted in the process is not known: that is not to pass for no calls. */
+static void mark_unread(struct xp_throttle *throttle, pid_t pid)
 {
 	for (size_t m = 0; m < throttle->member_count; m++) {
-		struct xp_throttle_member *member = &throttle->members[m];
-		struct xp_budget_function *functions = &throttle->budget.functions[member->first];
+		const struct xp_throttle_member *member = &throttle->members[m];
+		bool here = false;
 
-		for (size_t id = 1; id <= member->object->table->function_count; id++) {
-			functions[id - 1].calls += member->object->calls[id];
-			throttle->tracing_sum_ns +=
-			    (double)member->object->calls[id] * (double)functions[id - 1].record_ns;
-			member->object->calls[id] = 0;
-		}
+		for (size_t p = 0; p < member->place_count; p++)
+			here |= member->places[p].pid == pid && member->places[p].mode == XP_SLEDS_PATCHED;
+		for (size_t i = 0; i < throttle->count && here; i++)
+			if (throttle->all[i].object == member->object)
+				throttle->budget.functions[throttle->all[i].budget_index].unread = true;
 	}
-	for (size_t i = 0; i < throttle->count; i++) {
-		struct xp_throttled *one = &throttle->all[i];
-		uint64_t calls = one->state == XP_BUDGET_COUNTED ? xp_throttle_read_counter(throttle, one) : 0;
+}
 
-		one->counted += calls;
-		throttle->budget.functions[one->budget_index].calls += calls;
-		throttle->tracing_sum_ns +=
-		    (double)calls * (double)throttle->budget.functions[one->budget_index].count_ns;
-	}
+static void gather_calls(struct xp_throttle *throttle)
+{
+	const struct xp_throttle_options *options = &throttle->options;
+	uint64_t by_stubs[XP_STUB_COUNTERS_MAX] = { 0 };
+
+	for (size_t m = 0; m < throttle->member_count; m++)
+		gather_recorded(throttle, &throttle->members[m]);
+	for (const struct xp_process *process = options->processes->first; process; process = process->next)
+		if (options->patch && process->live && throttle->count &&
+		    xp_patch_counts(options->patch, process->pid, by_stubs))
+			mark_unread(throttle, process->pid);
+	for (size_t i = 0; i < throttle->count; i++)
+		gather_counted(throttle, &throttle->all[i], by_stubs[i]);
 }
 
 static void tick(struct xp_throttle *throttle, uint64_t now_tsc)
@@ -301,13 +418,14 @@ static void tick(struct xp_throttle *throttle, uint64_t now_tsc)
 	throttle->cpu_ns -= cpu_ns;
 	throttle->change_count = xp_budget_tick(&throttle->budget, xp_clock_ns(throttle->options.clock, now_tsc),
 						cpu_ns, throttle->changes, XP_THROTTLE_MAX);
-	if (throttle->change_count)
+	add_changed(throttle);
+	if (throttle->change_count || xp_throttle_is_behind(throttle, now_tsc))
 		start_work(throttle);
 }
 
 int xp_throttle_run(struct xp_throttle *throttle, uint64_t mark_tsc)
 {
-	if (throttle->change_count) {
+	if (throttle->busy) {
 		if (!__atomic_load_n(&throttle->done, __ATOMIC_ACQUIRE) || throttle->done_tsc >= mark_tsc)
 			return 0;
 		finish_work(throttle);
@@ -326,7 +444,7 @@ void xp_throttle_end(struct xp_throttle *throttle)
 {
 	uint64_t now;
 
-	wait_for_work(throttle);
+	xp_throttle_wait(throttle);
 	gather_calls(throttle);
 	throttle->cpu_sum_ns += (double)cpu_since(throttle);
 	now = xp_clock_now_tsc();

@@ -2,12 +2,17 @@
 /*
  * --max-overhead: takes functions out of a recording that runs, and puts them back, as budget.h decides.
  *
+ * Patched sleds of a function (patch.h) are put back, or lead to a counter in the process's own memory instead: all
+ * changes of a moment in one stop of the process.
+ *
  * Probes of uprobe_multi go by the link, so functions stand in groups of some thousands with links of their own. For a
  * function to go, its group gets new probes without it, and then loses the old ones: none of the others' calls is
  * missed. In between, both record, and the records of the old ones are left out (XP_FILTER_DUPLICATE): functions have
- * two numbers, which the probes bear in turn. From then on the function has links for itself.
+ * two numbers, which the probes bear in turn. From then on the function has links for itself. In a process whose sleds
+ * are patched these are the probes of those that cannot be.
  *
- * To take probes away the kernel waits for programs to end, some 10 ms each time. A thread of its own does the work.
+ * To take probes away the kernel waits for programs to end, some 10 ms each time; a process may take a while to stop. A
+ * thread of its own does the work.
  */
 #ifndef XPROF_THROTTLE_H
 #define XPROF_THROTTLE_H
@@ -20,6 +25,7 @@
 #include "budget.h"
 #include "hit_cost.h"
 #include "object.h"
+#include "patch.h"
 #include "process.h"
 #include "programs.h"
 #include "sleds.h"
@@ -29,6 +35,7 @@
  * 10 ms at the end.
  */
 #define XP_THROTTLE_MAX 128
+_Static_assert(XP_THROTTLE_MAX <= XP_STUB_COUNTERS_MAX, "one for each");
 
 /* What has become of a function that was taken out at least once. */
 struct xp_throttled {
@@ -36,8 +43,8 @@ struct xp_throttled {
 	uint32_t function_id;
 	size_t budget_index;
 	enum xp_budget_state state; /* as it is; only the working thread changes it while it works */
-	uint32_t group;		    /* of its probes, see struct xp_throttle_way */
-	uint64_t counter;	    /* what its counter was when it was last read */
+	uint32_t group;		    /* of its probes, see attach.h */
+	uint64_t counter;	    /* what the programs' counter was when it was last read */
 	uint64_t counted;	    /* calls while it was out, as far as they were counted */
 	uint64_t since_tsc;	    /* it has been out, or back, since */
 	uint64_t out_ticks;	    /* that it was out before since_tsc */
@@ -46,36 +53,13 @@ struct xp_throttled {
 	bool forget;		    /* its open calls have to be given up */
 };
 
-/*
- * How sleds are switched on and off; called from the working thread too. choice->group names what is switched on
- * together: a later group may have a sled over from an earlier one, and both may be on for a while (then with different
- * aliases); drop() switches off what is still the group's.
- */
-struct xp_throttle_way {
-	/* Records the chosen functions in process pid. -ESRCH: it is gone. */
-	int (*record)(void *arg, const struct xp_object *object, pid_t pid, const struct xp_sled_choice *choice,
-		      struct xp_sled_result *result);
-	/* Counts the calls of a function: its counter is first_index plus its id, of 32 bits. */
-	int (*count)(void *arg, const struct xp_object *object, pid_t pid, uint32_t first_index,
-		     const struct xp_sled_choice *choice);
-	/* On return nothing of the group is recorded or counted any more. */
-	void (*drop)(void *arg, uint32_t group);
-};
-
-/* By links of probes. arg is this. */
-struct xp_throttle_links {
-	struct xp_attach *attach;
-	const struct xp_programs *programs;
-	bool all_args;
-};
-extern const struct xp_throttle_way xp_throttle_by_links;
-
 struct xp_throttle;
 
 struct xp_throttle_options {
-	const struct xp_throttle_way *way;
-	void *way_arg;			    /* borrowed, as all here */
+	struct xp_attach *attach;	    /* borrowed, as all here */
+	struct xp_patch *patch;		    /* with options.budget; NULL: no sled is patched */
 	const struct xp_programs *programs; /* with XP_THROTTLE_MAX counters */
+	bool all_args;
 	struct xp_processes *processes;
 	const struct xp_clock *clock;
 	struct xp_hit_cost hit_cost;
@@ -94,9 +78,17 @@ void xp_throttle_free(struct xp_throttle *throttle);
  */
 int xp_throttle_add_object(struct xp_throttle *throttle, struct xp_object *object, const uint64_t *calls,
 			   uint64_t own_ns);
-/* What is too hot by what is known is never recorded at first. */
-void xp_throttle_begin(struct xp_throttle *throttle);
-/* Switches the object on in a process, in place of xp_sleds_attach(). Waits for work that is under way. */
+/* Waits for work that is under way: only then may others use options.patch, or look at patched sleds. */
+void xp_throttle_wait(struct xp_throttle *throttle);
+/*
+ * The object's sleds are about to be patched or probed, in the first of its processes. What is too hot by what is known
+ * is never recorded at first.
+ */
+void xp_throttle_expect(struct xp_throttle *throttle, const struct xp_object *object, enum xp_sled_mode mode);
+/*
+ * Probes the object's sleds in a process (0: in all), in place of xp_sleds_attach(), or what is to be probed beside
+ * those that xp_patch_object() has patched: result is to be that of it then. Waits for work that is under way.
+ */
 int xp_throttle_attach(struct xp_throttle *throttle, const struct xp_object *object, pid_t pid,
 		       struct xp_sled_result *result);
 /* The process has no probes any more. Waits for work that is under way; call it before they are taken away. */

@@ -14,14 +14,24 @@ struct xp_throttle_group {
 	bool alias;
 };
 
+/* A process that has the object's sleds recorded. */
+struct xp_throttle_place {
+	pid_t pid; /* 0: all */
+	enum xp_sled_mode mode;
+	unsigned int failures; /* to change its patched sleds, one after the other: they are not as they should be */
+	uint64_t retry_tsc;    /* then: when to try again */
+};
+
 struct xp_throttle_member {
 	struct xp_object *object;
 	size_t first;	    /* index in the budget of id 1 */
+	bool *stepped;	    /* [function count + 1] by id: it has exit sleds, which are dear to probe */
 	uint32_t *group_of; /* [function count + 1] by id: index in groups, or XP_THROTTLE_ALONE */
 	struct xp_throttle_group *groups;
 	uint32_t group_count;
-	pid_t *pids; /* that have probes; 0: all */
-	size_t pid_count;
+	struct xp_throttle_place *places;
+	size_t place_count;
+	bool stuck; /* no process of it can be changed for now; as of when the work began */
 };
 
 struct xp_throttle {
@@ -37,10 +47,11 @@ struct xp_throttle {
 	double cpu_sum_ns; /* of all ticks, for xp_throttle_spent() */
 	double tracing_sum_ns;
 
-	/* The work that is under way, or done and not yet taken note of. */
+	/* The work that is under way (busy), or done and not yet taken note of (busy). */
+	bool busy;
 	struct xp_budget_change changes[XP_THROTTLE_MAX];
 	size_t change_count;
-	bool working;
+	bool working; /* there is a thread to be joined */
 	pthread_t thread;
 	bool done; /* atomic */
 	uint64_t done_tsc;
@@ -53,13 +64,18 @@ uint32_t xp_throttle_id(const struct xp_throttle_member *member, size_t index);
 /* NULL: it has never been taken out. */
 struct xp_throttled *xp_throttle_find(const struct xp_throttle *throttle, size_t budget_index);
 
-/* Calls that its counter has counted since it was last read. */
+/* Calls that the programs have counted of it since this was last asked. */
 uint64_t xp_throttle_read_counter(struct xp_throttle *throttle, struct xp_throttled *one);
 int xp_throttle_attach_group(struct xp_throttle *throttle, const struct xp_throttle_member *member, uint32_t index,
-			     pid_t pid, struct xp_sled_result *result);
+			     const struct xp_throttle_place *place, struct xp_sled_result *result);
 /* A function that is in no group. */
 int xp_throttle_attach_function(struct xp_throttle *throttle, const struct xp_throttled *one,
-				enum xp_budget_state state, pid_t pid);
+				enum xp_budget_state state, const struct xp_throttle_place *place);
+/* Says in its object what becomes of the function's patched sleds: they follow with the next work, or when patched. */
+void xp_throttle_set_taken(const struct xp_throttle *throttle, const struct xp_throttled *one,
+			   enum xp_budget_state state);
+/* Whether there are patched sleds that could not be changed, and it is time to try again. */
+bool xp_throttle_is_behind(const struct xp_throttle *throttle, uint64_t now_tsc);
 
 /* Makes throttle->changes come about; a thread's function. Nobody else touches what it does until throttle->done. */
 void *xp_throttle_work(void *throttle);

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """--max-overhead: the recording takes no more than its share; what is taken out is named, and nothing else is missed."""
+import pathlib
 import random
+import shutil
 import signal
 import statistics
 import subprocess
@@ -15,23 +17,33 @@ from recording import ENTER, EXIT, TAIL
 
 pytestmark = pytest.mark.uprobes
 
+# How sleds are recorded, and with what calls of hot() in a round that is far too dear.
+MODES = pytest.mark.parametrize("mode, hot_calls", [("probe", 200), ("patch", 2000)], ids=["probe", "patch"])
+COUNTED = 15  # the kind in the word of a patched sled whose calls are only counted
 
-def taken_out(recorded):
-    (process,) = recorded.manifest["processes"]
+
+def sled_modes(recorded):
+    return {process["pid"]: {o["sled_mode"] for o in process["objects"]} for process in recorded.manifest["processes"]}
+
+
+def taken_out(recorded, pid=None):
+    (process,) = [p for p in recorded.manifest["processes"] if pid in (None, p["pid"])]
     return {f["name"]: f for o in process["objects"] for f in o.get("taken_out", [])}
 
 
-def log_calls(recorded):
-    found = recorded.log().calls()
+def log_calls(recorded, pid=None):
+    (log,) = [log for log in recorded.logs if pid in (None, log.pid)]
+    found = log.calls()
     left = {name: found[name, EXIT] + found[name, TAIL] for name, _ in found}
     return {name: found[name, ENTER] for name, kind in found if kind == ENTER}, left
 
 
-def test_busy_threads_keep_their_budget(record, load, xprof):
+@MODES
+def test_busy_threads_keep_their_budget(record, load, xprof, mode, hot_calls):
     """4 threads at full speed, which the probes on hot() would keep from most of their work."""
-    target = load(threads=4, hot_calls=200)
+    target = load(threads=4, hot_calls=hot_calls)
     before = [target.work_rate(0.5) for _ in range(3)]
-    session = record("--no-samples", "--max-overhead=5%", "-p", target.pid).wait_attached()
+    session = record("--no-samples", f"--sled-mode={mode}", "--max-overhead=5%", "-p", target.pid).wait_attached()
     during = [target.work_rate(0.5) for _ in range(6)]
     recorded = session.stop().ok()
     after = [target.work_rate(0.5) for _ in range(3)]
@@ -39,6 +51,7 @@ def test_busy_threads_keep_their_budget(record, load, xprof):
     told = recorded.manifest["budget"]
     out = taken_out(recorded)
     print(f"cost {100 * cost:.1f} %, {100 * told['spent']:.1f} % by xprof's own account, taken out: {out}")
+    assert sled_modes(recorded) == {target.pid: {mode}}
     assert told["share"] == 0.05 and told["spent"] < 0.06
     # How much work neighbours leave to this machine in a second of CPU time differs from moment to moment.
     assert cost < 0.35
@@ -53,11 +66,12 @@ def test_busy_threads_keep_their_budget(record, load, xprof):
 
 
 @pytest.mark.parametrize("hot_when", ["from-the-start", "later"])
-def test_no_other_function_misses_a_call(record, load, hot_when):
-    """Of hot() what was seen is told; of the others every call is recorded, also while hot() leaves their group."""
+@MODES
+def test_no_other_function_misses_a_call(record, load, mode, hot_calls, hot_when):
+    """Of hot() what was seen is told; of the others every call is recorded, also while hot() goes and comes back."""
     threads, rounds = 2, 600
-    target = load(threads=threads, hot_calls=300, rounds=rounds, wait=True)
-    session = record("--no-samples", "--max-overhead=25%", "-p", target.pid).wait_attached()
+    target = load(threads=threads, hot_calls=hot_calls, rounds=rounds, wait=True)
+    session = record("--no-samples", f"--sled-mode={mode}", "--max-overhead=25%", "-p", target.pid).wait_attached()
     if hot_when == "later":
         target.process.send_signal(signal.SIGUSR2)
     target.process.send_signal(signal.SIGUSR1)
@@ -74,7 +88,8 @@ def test_no_other_function_misses_a_call(record, load, hot_when):
     assert set(out) == {"hot"}
     assert {name: entered[name] for name in ("warm", "cold")} == {name: truth[name] for name in ("warm", "cold")}
     assert entered == left
-    assert recorded.totals["filtered"]["outside"] == 0
+    # Of threads that stood in a sled of hot() when that was put back.
+    assert recorded.totals["filtered"]["outside"] <= (threads * out["hot"]["times"] if mode == "patch" else 0)
     known = entered.get("hot", 0) + out["hot"].get("calls_counted", 0)
     assert 0 < known <= truth["hot"], (entered, out, truth)
     assert entered.get("hot", 0) < truth["hot"]
@@ -82,10 +97,11 @@ def test_no_other_function_misses_a_call(record, load, hot_when):
           f"{recorded.totals['filtered']['duplicate']} duplicates")
 
 
-def test_cooled_functions_come_back(record, load):
-    """hot() is called no more for a while, then as often as the budget bears: it is recorded again."""
-    target = load(threads=1, hot_calls=100)
-    session = record("--no-samples", "--max-overhead=40%", "-p", target.pid).wait_attached()
+@MODES
+def test_cooled_functions_come_back(record, load, mode, hot_calls):
+    """hot() is called no more after a while: it is recorded again."""
+    target = load(threads=1, hot_calls=hot_calls)
+    session = record("--no-samples", f"--sled-mode={mode}", "--max-overhead=25%", "-p", target.pid).wait_attached()
     time.sleep(1)
     target.process.send_signal(signal.SIGUSR2)
     time.sleep(5)
@@ -106,29 +122,170 @@ def test_needs_uprobe_multi(xprof, load, tmp_path):
     victim.assert_nothing_left(target.pid)
 
 
-def test_from_the_start_of_a_command(program, record, tmp_path):
+@MODES
+def test_from_the_start_of_a_command(program, record, tmp_path, mode, hot_calls):
     """Nothing is known of a command beforehand."""
     path = program("live/programs/load.c", "-O2", house.no_runtime())
     counters = tmp_path / "counters"
-    recorded = record("--no-samples", "--max-overhead=25%", "--", path, "run", 2, 400, 300, counters).finish().ok()
+    options = ("--no-samples", f"--sled-mode={mode}", "--max-overhead=25%")
+    recorded = record(*options, "--", path, "run", 2, 400, hot_calls, counters).finish().ok()
     _, hot, warm, cold = victim.Load(type("", (), {"pid": 0}), path, counters).counters()
     entered, left = log_calls(recorded)
     assert (entered["warm"], entered["cold"]) == (warm, cold) and entered == left
     assert set(taken_out(recorded)) == {"hot"} and entered["hot"] < hot
+    assert [modes for modes in sled_modes(recorded).values()] == [{mode}]
 
 
-def test_killed_while_functions_go_and_come(xprof, busy, tmp_path):
+@pytest.mark.parametrize("mode", ["probe", "patch"])
+def test_killed_while_functions_go_and_come(xprof, busy, tmp_path, mode):
     """xprof is killed at any moment of the first second, in which it takes functions out and looks at them again."""
     chance = random.Random(7)
     target = busy(threads=4)
+    arguments = [xprof.path, "record", "-q", "--no-samples", f"--sled-mode={mode}", "--max-overhead=1%", "-p", target.pid]
     for number in range(8):
-        arguments = ["record", "-q", "--no-samples", "--max-overhead=1%", "-p", target.pid, "-o", tmp_path / f"killed{number}"]
-        process = subprocess.Popen([str(a) for a in (xprof.path, *arguments)])
+        process = subprocess.Popen([str(a) for a in (*arguments, "-o", tmp_path / f"killed{number}")])
         time.sleep(chance.uniform(0.2, 1.6))
         assert process.poll() is None
         process.kill()
         process.wait()
+        target.assert_works()
+        done = victim.restore(xprof, target.pid)
+        assert done.returncode == 0, done.stderr
         target.assert_unharmed()
+
+
+def test_calls_are_counted(record, load):
+    """Of patched sleds that are taken out the calls go on being counted, all but those that are under way just then."""
+    threads = 2
+    target = load(threads=threads, hot_calls=1000, wait=True)
+    session = record("--no-samples", "--max-overhead=25%", "-p", target.pid).wait_attached()
+    target.process.send_signal(signal.SIGUSR1)
+    time.sleep(1.5)
+    target.process.send_signal(signal.SIGUSR2)
+    time.sleep(0.3)
+    hot = target.counters()[target.HOT]
+    recorded = session.stop().ok()
+    assert target.counters()[target.HOT] == hot
+    out = taken_out(recorded)["hot"]
+    missed = hot - log_calls(recorded)[0].get("hot", 0) - out["calls_counted"]
+    assert out["counted_s"] == out["out_s"] > 0.3
+    assert 0 <= missed <= 2 * threads * out["times"], (hot, out)
+
+
+def test_restless_threads(record, program, waiting):
+    """Functions go and come under threads at full speed and short-lived ones, signals wherever they hit, and vfork()."""
+    process = waiting(program("live/programs/restless.c", "-O2", house.no_runtime()))
+    session = record("--no-samples", "--max-overhead=1%", "-p", process.pid).wait_attached()
+    process.send_signal(signal.SIGUSR1)
+    output, _ = process.communicate(timeout=60)
+    assert process.returncode == 0
+    truth = recording.printed_calls(output)
+    recorded = session.finish().ok()
+    entered, left = log_calls(recorded)
+    out = taken_out(recorded)
+    assert entered == left and out and sled_modes(recorded) == {process.pid: {"patch"}}
+    for name, calls in truth.items():
+        if name in out:
+            assert entered.get(name, 0) + out[name].get("calls_counted", 0) <= calls, (name, out, truth)
+        else:
+            assert entered[name] == calls, (name, entered, truth)
+
+
+def test_patched_and_probed_processes(record, load):
+    """Two processes of a program under one budget; on the sleds of one are somebody else's probes."""
+    rounds = 500
+    targets = [load(threads=1, hot_calls=1500, rounds=rounds, wait=True) for _ in range(2)]
+    patched, probed = targets
+    other = record("--no-samples", "--sled-mode=probe", "--functions=cold", "-p", probed.pid).wait_attached()
+    session = record("--no-samples", "--max-overhead=25%", "-p", f"{patched.pid},{probed.pid}").wait_attached()
+    for target in targets:
+        target.process.send_signal(signal.SIGUSR1)
+    for target in targets:
+        assert target.process.wait(60) == 0
+    recorded = session.finish().ok()
+    other.finish().ok()
+    assert sled_modes(recorded) == {patched.pid: {"patch"}, probed.pid: {"probe"}}
+    for target in targets:
+        _, hot, warm, cold = target.counters()
+        entered, left = log_calls(recorded, target.pid)
+        assert set(taken_out(recorded, target.pid)) == {"hot"}
+        assert (entered["warm"], entered["cold"]) == (warm, cold) and entered == left
+        assert 0 < entered.get("hot", 0) < hot
+
+
+def test_process_that_cannot_be_stopped(record, load, start, tmp_path):
+    """A debugger has it when a function gets hot: it is taken out when the debugger is gone."""
+    if not shutil.which("strace"):
+        pytest.skip("no strace here")
+    target = load(threads=2, hot_calls=2000, wait=True)
+    target.process.send_signal(signal.SIGUSR2)
+    target.process.send_signal(signal.SIGUSR1)
+    session = record("--no-samples", "--max-overhead=10%", "-p", target.pid).wait_attached()
+    tracer = start(["strace", "-f", "-o", tmp_path / "trace", "-p", target.pid])
+    status = pathlib.Path(f"/proc/{target.pid}/status")
+    recording.wait_until(lambda: "TracerPid:\t0\n" not in status.read_text(), "strace does not attach")
+    assert COUNTED not in entry_kinds(target)
+    target.process.send_signal(signal.SIGUSR2)
+    time.sleep(1)
+    assert COUNTED not in entry_kinds(target)
+    begin = time.monotonic()
+    tracer.terminate()
+    tracer.wait(20)
+    recording.wait_until(lambda: COUNTED in entry_kinds(target), "hot() is not taken out")
+    recorded = session.stop()
+    assert recorded.status == 0, recorded.messages
+    out = taken_out(recorded.adds_up())
+    assert set(out) == {"hot"}
+    # While it was traced hot() was recorded, and is not told to have been out.
+    assert 0 < out["hot"]["out_s"] <= time.monotonic() - begin
+    target.assert_works()
+    victim.assert_nothing_left(target.pid)
+
+
+def entry_kinds(target):
+    """The kinds in the words of its patched entry sleds."""
+    return {word[0] >> 4 for word in entry_words(target.pid, target.path)}
+
+
+def entry_words(pid, path):
+    listed = house.run([house.XPROF, "list", "--sleds", path]).stdout.splitlines()
+    offsets = [int(line.split()[3], 0) for line in listed if line.split()[1] == "entry"]
+    assert offsets
+    with open(f"/proc/{pid}/mem", "rb", buffering=0) as memory:
+        for line in pathlib.Path(f"/proc/{pid}/maps").read_text().splitlines():
+            fields = line.split()
+            start, end = (int(x, 16) for x in fields[0].split("-"))
+            for into in (offset - int(fields[2], 16) for offset in offsets):
+                if fields[-1] != str(path) or "x" not in fields[1] or not 0 <= into < end - start:
+                    continue
+                memory.seek(start + into)
+                sled = memory.read(6)
+                if sled[:2] == b"\x41\xba":
+                    yield sled[:1:-1]
+
+
+def probes(pid, path):
+    return [place for place in victim.breakpoints(pid) if place[0] == str(path)]
+
+
+@pytest.mark.parametrize("clang", ["clang-14"])
+def test_conditional_tail_exits_go_too(record, program, waiting, clang):
+    """These are probed beside patched sleds: of functions that are taken out no probe stays."""
+    if clang not in [f"clang-{v}" for v in house.clang_versions()]:
+        pytest.skip(f"no {clang} here, which makes such sleds")
+    path = program("live/programs/conditional.c", "-Os", house.no_runtime(clang), clang=clang)
+    process = waiting(path, 1 << 40)
+    session = record("--no-samples", "--max-overhead=5%", "-p", process.pid).wait_attached()
+    assert probes(process.pid, path), "no conditional sled was made: the test proves nothing"
+    process.send_signal(signal.SIGUSR1)
+    recording.wait_until(lambda: not probes(process.pid, path), lambda: f"{probes(process.pid, path)} stay")
+    assert process.poll() is None
+    recorded = session.stop().ok()
+    entered, left = log_calls(recorded)
+    assert sled_modes(recorded) == {process.pid: {"patch"}} and len(taken_out(recorded)) >= 5
+    # One call may have been open at the end.
+    assert all(entered[name] - left[name] in (0, 1) for name in entered), (entered, left)
+    victim.assert_nothing_left(process.pid)
 
 
 @pytest.mark.parametrize("what, options", [("load", []), ("exec", ["--follow"]), ("fork", ["--follow"]), ("exec", [])])

@@ -252,16 +252,6 @@ def test_children_are_put_back(record, program, start, xprof):
 # The end of xprof.
 
 
-def restore(xprof, pid):
-    """As soon as the last of a killed xprof is gone."""
-    end = time.monotonic() + recording.READY_S
-    while True:
-        done = xprof("restore", "-p", pid)
-        if not (done.returncode and "another xprof" in done.stderr) or time.monotonic() > end:
-            return done
-        time.sleep(0.02)
-
-
 @pytest.mark.parametrize("pause_us", [0, 1000], ids=["load", "idle"])
 def test_kill_in_every_state(xprof, busy, tmp_path, pause_us):
     """While it checks, patches, records, puts back and writes: the target works, and can be put back."""
@@ -282,7 +272,7 @@ def test_kill_in_every_state(xprof, busy, tmp_path, pause_us):
         process.kill()
         process.wait()
         target.assert_works()
-        done = restore(xprof, target.pid)
+        done = victim.restore(xprof, target.pid)
         assert done.returncode == 0, done.stderr
         left += "sleds put back" in done.stderr
         target.assert_unharmed()
@@ -317,7 +307,7 @@ def test_killed_with_its_command(xprof, program, start, tmp_path):
         (child,) = children
         target = victim.Busy(Orphan(child), path, progress)
         target.assert_works()
-        assert restore(xprof, child).returncode == 0
+        assert victim.restore(xprof, child).returncode == 0
         target.assert_unharmed()
     finally:
         for pid in children:

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
  * Tail calls behind a condition. clang before 19 puts the exit sled before the conditional jump, which runs whether or
- * not the function is left; so the program counts for itself.
+ * not the function is left; so the program counts for itself. Arguments: wait or run, and how many rounds (1).
  */
+#include <stdlib.h>
+
 #include "go.h"
 
 static long calls_of_target, calls_of_equal, calls_of_less, calls_of_below, calls_of_negative, calls_of_zero_bit;
@@ -29,15 +31,18 @@ CONDITIONAL(zero_bit, !(a & 4))
 
 UNTRACED int main(int argc, char **argv)
 {
+	long rounds = argc > 2 ? atol(argv[2]) : 1;
+
 	wait_for_go(argc, argv);
-	for (long a = -10; a < 10; a++)
-		for (long b = -3; b < 3; b++) {
-			equal(a, b);
-			less(a, b);
-			below(a, b);
-			negative(a, b);
-			zero_bit(a, b);
-		}
+	for (long i = 0; i < 120 * rounds; i++) {
+		long a = i / 6 % 20 - 10, b = i % 6 - 3;
+
+		equal(a, b);
+		less(a, b);
+		below(a, b);
+		negative(a, b);
+		zero_bit(a, b);
+	}
 	PRINT_COUNT(target);
 	PRINT_COUNT(equal);
 	PRINT_COUNT(less);
