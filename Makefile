@@ -183,7 +183,7 @@ run-demo: all $(EXAMPLES)
 
 BENCH_FLAGS = -O2 -g -pthread -fxray-instrument -fxray-instruction-threshold=1000000 -fxray-ignore-loops $(NO_RUNTIME)
 BENCH_PROGRAMS := $(addprefix $(O)/bench/,target target-entry target-runtime target-uftrace many empty empty.bpf.o busy \
-		  tick load deep)
+		  tick load graded deep)
 
 $(O)/bench/:
 	$(Q)mkdir -p $@
@@ -224,6 +224,10 @@ $(O)/bench/deep: tests/bench/deep.c | $(O)/bench/
 $(O)/bench/load: tests/live/programs/load.c | $(O)/bench/
 	$(call say,BENCH,$@)
 	$(Q)$(CLANG) $(EXAMPLE_FLAGS) -o $@ $<
+
+$(O)/bench/graded: tests/bench/graded.c | $(O)/bench/
+	$(call say,BENCH,$@)
+	$(Q)$(CLANG) $(BENCH_FLAGS) -o $@ $<
 
 $(O)/bench/empty.bpf.o: tests/bench/empty.bpf.c $(O)/flags | $(O)/bench/
 	$(call say,BENCH,$@)

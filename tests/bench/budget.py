@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """
-What --max-overhead leaves a busy program, and how near the forecast comes: 4 threads at full speed, see
-tests/live/programs/load.c. The tracing's share of their CPU time shows in the work that a second of it does, measured in
+What --max-overhead leaves a busy program, and how near the forecast comes: 4 threads at full speed with functions of all
+degrees of heat (graded.c), whose budget is kept by patched sleds and by probes, in turns: with patched sleds more of them
+stay in the recording. The tracing's share of their CPU time shows in the work that a second of it does, measured in
 turns with and without a recording, since what neighbours leave to this machine changes from minute to minute.
 """
 import contextlib
@@ -18,20 +19,19 @@ from tracers import DIR, house
 THREADS = 4
 SHARE = 0.05
 MARGIN = 0.01
-HOT_CALLS = 200
-FORECAST_HOT_CALLS = 60
+FORECAST_HOT_CALLS = 600
 SETTLE_S = 1
 
 
 class Load:
-    """load.c while it runs."""
+    """graded.c or tests/live/programs/load.c while it runs."""
 
     def __init__(self, process, counters):
         self.process = process
         self.counters = counters
 
     def state(self):
-        return struct.unpack("=4Q", self.counters.read_bytes())[0], time.clock_gettime((~self.process.pid << 3) | 2)
+        return struct.unpack_from("=Q", self.counters.read_bytes())[0], time.clock_gettime((~self.process.pid << 3) | 2)
 
     def work_rate(self, seconds):
         """Rounds in a second of its CPU time."""
@@ -42,12 +42,11 @@ class Load:
 
 
 @contextlib.contextmanager
-def load(hot_calls):
-    counters = DIR / "load.counters"
+def running(name, *arguments):
+    counters = DIR / f"{name}.counters"
     counters.unlink(missing_ok=True)
-    with tracers.running([DIR / "load", "run", THREADS, 0, hot_calls, counters], signal.SIGKILL,
-                         ok=(-signal.SIGKILL,)) as process:
-        tracers.wait_until(lambda: counters.exists() and counters.stat().st_size, "load")
+    with tracers.running([DIR / name, *arguments, counters], signal.SIGKILL, ok=(-signal.SIGKILL,)) as process:
+        tracers.wait_until(lambda: counters.exists() and counters.stat().st_size, name)
         yield Load(process, counters)
     counters.unlink()
 
@@ -69,23 +68,48 @@ def cost(target, options, seconds):
     return 1 - 2 * during / (before + after), manifest
 
 
-def bench(table, quick):
-    rounds, seconds = (2, 2) if quick else (7, 6)
-    with load(HOT_CALLS) as target:
-        measured = [cost(target, [f"--max-overhead={100 * SHARE:g}%"], seconds) for _ in range(rounds)]
-    costs = [share for share, _ in measured]
+def functions_out(manifest):
+    """How many were out for at least half of the recording, and which part of the time that they were out is counted."""
+    taken = [f for p in manifest["processes"] for o in p["objects"] for f in o.get("taken_out", [])]
+    out = sum(f["out_s"] > manifest["duration_s"] / 2 for f in taken)
+    return out, sum(f["counted_s"] for f in taken) / max(sum(f["out_s"] for f in taken), 1e-9)
+
+
+def add_budget(table, mode, measured):
+    costs = sorted(share for share, _ in measured)
+    manifests = [manifest for _, manifest in measured]
     value = statistics.median(costs)
-    what = f"{THREADS} busy threads, budget {100 * SHARE:g} %"
-    without = statistics.median(m["forecast"]["cost_share"] for _, m in measured)
+    told = statistics.median(m["budget"]["spent"] for m in manifests)
+    lost = sum(m["totals"]["lost"]["total"] for m in manifests)
+    out, counted = (statistics.median(column) for column in zip(*map(functions_out, manifests)))
+    functions = manifests[0]["processes"][0]["objects"][0]["functions"]
+    what = f"{THREADS} busy threads, budget {100 * SHARE:g} %, {mode}"
+    without = statistics.median(m["forecast"]["cost_share"] for m in manifests)
     table.add(f"{what}: forecast without it", f"{100 * without:.0f} % of the CPU time")
-    table.add(f"{what}: taken", f"{100 * value:.1f} of " + ", ".join(f"{100 * x:.1f}" for x in sorted(costs)) + " %",
+    table.add(f"{what}: taken", f"{100 * value:.1f} of " + ", ".join(f"{100 * x:.1f}" for x in costs) + " %",
               f"{100 * (SHARE + MARGIN):g} %", value <= SHARE + MARGIN)
-    told = statistics.median(m["budget"]["spent"] for _, m in measured)
     table.add(f"{what}: taken by xprof's own account", f"{100 * told:.1f} %")
-    lost = sum(m["totals"]["lost"]["total"] for _, m in measured)
+    table.add(f"{what}: functions out", f"{out:g} of {functions}, counted {100 * counted:.0f} % of that time")
+    stops = sum(m["attach"]["stopped_ms"] for m in manifests) / len(manifests)
+    longest = max(m["attach"]["longest_stop_ms"] for m in manifests)
+    if stops:
+        table.add(f"{what}: the target stands still", f"{stops:.1f} ms a recording, {longest:.1f} ms at most")
     table.add(f"{what}: lost", str(lost), "0", not lost)
 
-    with load(FORECAST_HOT_CALLS) as target:
+
+def bench(table, quick):
+    rounds, seconds = (2, 2) if quick else (5, 4)
+    modes = {"patch": [], "probe": []}
+    with running("graded", THREADS) as target:
+        for _ in range(rounds):
+            for mode, measured in modes.items():
+                options = [f"--max-overhead={100 * SHARE:g}%", *(["--sled-mode=probe"] if mode == "probe" else [])]
+                measured.append(cost(target, options, seconds))
+    for mode, measured in modes.items():
+        found = measured[0][1]["processes"][0]["objects"][0]["sled_mode"]
+        add_budget(table, found, measured)
+
+    with running("load", "run", THREADS, 0, FORECAST_HOT_CALLS) as target:
         measured = [cost(target, [], min(seconds, 2)) for _ in range(rounds)]
     ratios = [m["forecast"]["cost_share"] / share for share, m in measured]
     value = statistics.median(ratios)

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * graded THREADS FILE: threads at full speed until the program is killed, each with FUNCTIONS functions that are called
+ * from 64 times a round (some 2 ms of work) down to once in hundreds of rounds, each four fifths as often as the one
+ * before. The rounds done are in the file, a number of 64 bits.
+ */
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define UNTRACED __attribute__((xray_never_instrument, noinline))
+#define TRACED __attribute__((xray_always_instrument, noinline))
+
+#define MOST_CALLS 64
+#define WORK_TURNS 2000000
+
+/* No two are alike, lest the linker make them one. */
+#define FUNCTION(number)                                                                                               \
+	TRACED static void function_##number(void)                                                                     \
+	{                                                                                                              \
+		__asm__ volatile("mov $" #number ", %%eax" : : : "eax");                                               \
+	}
+#define NAME(number) function_##number,
+#define TEN(what, tens)                                                                                                \
+	what(tens##0) what(tens##1) what(tens##2) what(tens##3) what(tens##4) what(tens##5) what(tens##6)              \
+	    what(tens##7) what(tens##8) what(tens##9)
+#define ALL(what) TEN(what, 1) TEN(what, 2) TEN(what, 3) TEN(what, 4)
+
+ALL(FUNCTION)
+
+static void (*const functions[])(void) = { ALL(NAME) };
+#define FUNCTIONS (sizeof(functions) / sizeof(functions[0]))
+
+static uint64_t *rounds;
+
+UNTRACED static void *thread(void *arg)
+{
+	double due[FUNCTIONS] = { 0 };
+
+	for (;;) {
+		double calls = MOST_CALLS;
+
+		for (volatile long i = 0; i < WORK_TURNS; i++)
+			;
+		for (size_t i = 0; i < FUNCTIONS; i++, calls *= 0.8)
+			for (due[i] += calls; due[i] >= 1; due[i]--)
+				functions[i]();
+		__atomic_fetch_add(rounds, 1, __ATOMIC_RELAXED);
+	}
+	return arg;
+}
+
+UNTRACED int main(int argc, char **argv)
+{
+	int fd = argc == 3 ? open(argv[2], O_RDWR | O_CREAT, 0600) : -1;
+	pthread_t id;
+
+	if (fd < 0 || ftruncate(fd, sizeof(*rounds)))
+		return 1;
+	rounds = mmap(NULL, sizeof(*rounds), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	for (int i = 1; i < atoi(argv[1]); i++)
+		pthread_create(&id, NULL, thread, NULL);
+	thread(NULL);
+}
