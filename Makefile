@@ -155,14 +155,21 @@ deps:
 
 # Tools that a package brings are looked for when make starts, so the work is left to a second one. TESTS: arguments
 # of pytest, such as TESTS="tests/cli -k help".
-.PHONY: test run-tests
+.PHONY: test build-tests run-tests
 TESTS ?= tests
 test:
 	$(Q)DEPS=$(DEPS) ./packages.sh build test
+	$(Q)$(MAKE) $(all_cpus) build-tests
 	$(Q)$(MAKE) run-tests
 
-run-tests: all unit fuzz $(EXAMPLES)
-	$(Q)O=$(O) CLANG=$(CLANG) $(PYTHON) -B -m pytest $(TESTS); status=$$?; $(hand_over) exit $$status
+# Unless -j says otherwise.
+all_cpus = $(if $(filter -j%,$(MAKEFLAGS)),,-j$(shell nproc))
+pytest = O=$(O) CLANG=$(CLANG) $(PYTHON) -B -m pytest
+
+build-tests: all unit fuzz $(EXAMPLES)
+
+run-tests: build-tests
+	$(Q)$(pytest) $(TESTS); status=$$?; $(hand_over) exit $$status
 
 # On other kernels, in virtual machines: some minutes.
 .PHONY: test-kernels
