@@ -1,81 +1,44 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """
-Recordings on other kernels than this one, in virtual machines without hardware support: qemu, a kernel of Debian's that
-`make test-kernels` has fetched, and an initial RAM disk with busybox, xprof, what both need, and programs to record.
+What xprof promises, on other kernels than this one: Debian's, which `make test-kernels` has fetched, each in a virtual
+machine (guests.py). All machines run at once, the tests read what they have left.
 """
 import collections
-import gzip
 import json
 import os
 import pathlib
 import re
 import shutil
-import stat
-import tarfile
+import signal
+import struct
 
 import pytest
 
+import guests
 import house
+import perfs
+import profiles
 import recording
 import victim
+from recording import ENTER, ENTER_ARGS
 
 KERNELS = os.environ.get("KERNELS")
-QEMU = "qemu-system-x86_64"
-BOOT_S = 240
+
+# The first test of each kernel waits for its machine.
+pytestmark = pytest.mark.time_limit(guests.LIMIT_S + 20)
 
 
 def kernels():
     return sorted((house.REPO / KERNELS).glob("vmlinuz-*")) if KERNELS else []
 
 
-def version_of(kernel):
-    return tuple(int(n) for n in re.findall(r"\d+", kernel.name)[:2])
-
-
 @pytest.fixture(scope="module", params=kernels() or [None], ids=lambda k: k.name.replace("vmlinuz-", "") if k else "none")
 def kernel(request):
     if request.param is None:
-        pytest.skip("takes minutes for each kernel: `make test-kernels` runs it" if not KERNELS else "no kernel was fetched")
-    if not shutil.which(QEMU) or not pathlib.Path("/bin/busybox").exists():
-        pytest.skip(f"no {QEMU} or no busybox here: `sudo make test-kernels` installs them")
+        pytest.skip("takes minutes: `make test-kernels` runs it" if not KERNELS else "no kernel was fetched")
+    if guests.why_not():
+        pytest.skip(guests.why_not())
     return request.param
-
-
-class Archive:
-    """A cpio archive in the format of initial RAM disks: Documentation/driver-api/early-userspace/buffer-format.rst."""
-
-    def __init__(self):
-        self.data = bytearray()
-        self.names = set()
-
-    def _entry(self, name, mode, content):
-        encoded = name.encode() + b"\0"
-        fields = (0, mode, 0, 0, 1, 0, len(content), 0, 0, 0, 0, len(encoded), 0)
-        self.data += b"070701" + b"".join(b"%08X" % f for f in fields) + encoded
-        self.data += bytes(-len(self.data) % 4) + content
-        self.data += bytes(-len(self.data) % 4)
-
-    def _directories(self, name):
-        for parent in reversed(pathlib.PurePath(name).parents):
-            if str(parent) != "." and str(parent) not in self.names:
-                self.names.add(str(parent))
-                self._entry(str(parent), stat.S_IFDIR | 0o755, b"")
-
-    def add(self, name, path):
-        if name not in self.names:
-            self.names.add(name)
-            self._directories(name)
-            self._entry(name, stat.S_IFREG | 0o755, pathlib.Path(path).read_bytes())
-
-    def add_program(self, name, path):
-        """With the shared objects that it needs."""
-        self.add(name, path)
-        for library in re.findall(r"(?:=> )?(/\S+) \(0x", house.run(["ldd", path]).stdout):
-            self.add(library.lstrip("/"), library)
-
-    def compressed(self):
-        self._entry("TRAILER!!!", 0, b"")
-        return gzip.compress(bytes(self.data), 1)
 
 
 @pytest.fixture(scope="module")
@@ -83,23 +46,42 @@ def programs(program):
     # Two with XRay's runtime, which tells the truth about their calls on the machine that runs the tests. clang 14
     # crashes on events when it optimizes.
     no_events = "-Wl,--defsym=__xray_CustomEvent=0,--defsym=__xray_TypedEvent=0"
+    forks = """
+    #include <sys/wait.h>
+    #include <unistd.h>
+    __attribute__((noinline)) void step(int n) { __asm__ volatile("" : : "r"(n)); }
+    int main(void) {
+        for (int i = 0; i < 5; i++) step(i);
+        if (!fork()) { for (int i = 0; i < 10; i++) step(i); _exit(0); }
+        wait(NULL);
+        return 0;
+    }
+    """
+    plain = ("-O2", house.no_runtime())
     return {
         "calls": program("live/programs/calls.c", "-O2"),
         "throws": program("live/programs/throws.cpp", "-O2"),
         "events": program("live/programs/events.c", "-O0", "-DTYPED_EVENTS", house.no_runtime(), no_events),
-        "victim": program("live/programs/victim.c", "-O2", house.no_runtime()),
+        "forks": program.text("forks", forks, *plain),
+        **{name: program(f"live/programs/{name}.c", *plain) for name in ("victim", "load", "rounds")},
         "stacks": program("live/programs/stacks.cpp", "-O2", "-g", "-fomit-frame-pointer", instrument=False),
+        "shares": program(
+            "live/programs/shares.c", "-O1", "-g", "-fno-omit-frame-pointer", "-Wl,--build-id=sha1", instrument=False
+        ),
+        "jit": program("live/programs/jit.c", "-O1", instrument=False),
+        "verified": program("kernels/verified.c", "-O1", "-lbpf", instrument=False),
     }
 
 
 @pytest.fixture(scope="module")
 def disk(xprof, programs, tmp_path_factory):
     """The initial RAM disk."""
-    archive = Archive()
+    archive = guests.Archive()
     archive.add("init", house.REPO / "tests/kernels/guest")
-    archive.add("bin/busybox", "/bin/busybox")
+    archive.add("bin/busybox", guests.BUSYBOX)
     archive.add_program("bin/xprof", xprof.path)
     archive.add_program("bin/bpftool", shutil.which(victim.bpftool()))
+    archive.add_program("bin/tar-gnu", shutil.which("tar"))
     for name, path in programs.items():
         archive.add_program(f"bin/{name}", path)
     objects = tmp_path_factory.mktemp("bpf")
@@ -114,68 +96,96 @@ def disk(xprof, programs, tmp_path_factory):
     return path
 
 
-class Guest:
-    """What a virtual machine has sent."""
-
-    def __init__(self, release, directory, console):
-        self.release = release
-        self.directory = directory
-        self.console = console
-
-    def text(self, name):
-        path = self.directory / name
-        assert path.exists(), f"no {name} came from the guest:\n{self.console}"
-        return path.read_text()
-
-    def status(self, name):
-        return int(self.text(f"{name}.status"))
-
-    def recording(self, name):
-        return recording.Recording(
-            self.directory / name, self.status(name), self.text(f"{name}.messages"), self.text(f"{name}.output")
-        )
+@pytest.fixture(scope="module")
+def machines(disk, tmp_path_factory):
+    """All of them, begun at once: {kernel: Machine}."""
+    begun = {kernel: guests.Machine(kernel, disk, tmp_path_factory.mktemp("machine")) for kernel in kernels()}
+    yield begun
+    for machine in begun.values():
+        machine.end()
 
 
 @pytest.fixture(scope="module")
-def guest(kernel, disk, tmp_path_factory):
-    """Boots the kernel once and lets the guest do all its work."""
-    directory = tmp_path_factory.mktemp("guest")
-    console, archive = directory / "console", directory / "out.tar"
-    done = house.run(
-        [QEMU, "-accel", "tcg", "-cpu", "max", "-smp", "2", "-m", "1536", "-nographic", "-no-reboot", "-nic", "none"]
-        + ["-monitor", "none", "-serial", f"file:{console}", "-serial", f"file:{archive}"]
-        + ["-kernel", kernel, "-initrd", disk, "-append", "console=ttyS0 quiet panic=-1"],
-        timeout=BOOT_S,
-    )
-    said = console.read_text(errors="replace") + done.stderr
-    assert done.returncode == 0 and archive.exists() and tarfile.is_tarfile(archive), said
-    out = directory / "out"
-    with tarfile.open(archive) as tar:
-        tar.extractall(out, filter="data") if hasattr(tarfile, "data_filter") else tar.extractall(out)
-    return Guest(version_of(kernel), out, said)
+def left(kernel, machines):
+    """What this kernel's machine has left, if only a failure."""
+    return machines[kernel].result()
 
 
-pytestmark = pytest.mark.time_limit(BOOT_S + 60)
+@pytest.fixture
+def guest(left):
+    if left.failure:
+        pytest.fail(f"no result: see test_boots[{left.release}]", pytrace=False)
+    return left
 
 
 @pytest.fixture(scope="module")
 def truth(programs, tmp_path_factory):
+    """What XRay's runtime counts: truth("calls") -> {(function, kind): count}."""
+    known = {}
+
     def of(name):
-        return recording.runtime_records(programs[name], tmp_path_factory.mktemp("truth"))
+        if name not in known:
+            records = recording.runtime_records(programs[name], tmp_path_factory.mktemp("truth"))
+            known[name] = recording.calls(records)
+        return known[name]
 
     return of
 
 
 def has_multi(guest):
-    return guest.release >= (6, 6)
+    return guest.version >= (6, 6)
 
 
-def test_doctor(guest, kernel):
-    assert guest.text("release").strip() == kernel.name.replace("vmlinuz-", "")
+def modes(recorded):
+    return {o["sled_mode"] for p in recorded.manifest["processes"] for o in p["objects"]}
+
+
+def calls_of(recorded, log, program):
+    """{(function, kind): count}, entries with arguments among the others."""
+    counts = collections.Counter()
+    for (name, kind), count in recording.calls(recording.read_log(recorded.directory / log, program)).items():
+        counts[name, ENTER if kind == ENTER_ARGS else kind] += count
+    return counts
+
+
+def assert_checked(xprof, recorded):
+    done = xprof("check", recorded.directory)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+# The machine
+
+
+def test_boots(left):
+    if left.failure:
+        pytest.fail(left.failure, pytrace=False)
+    print((left.directory / "steps").read_text())
+    assert left.text("release").strip() == left.release
+    assert all(line.endswith("with status 0") for line in left.text("steps").splitlines()), left.steps()
+
+
+def test_no_kernel_message(guest):
+    assert guest.text("kernel-messages") == ""
+
+
+def test_doctor(guest):
     assert guest.status("doctor") == 0
     doctor = guest.text("doctor")
-    assert re.search(r"^ok +uprobes", doctor, re.M)
-    assert re.search(r"^(ok|degraded) +uprobe_multi", doctor, re.M)[1] == ("ok" if has_multi(guest) else "degraded")
+    states = {m[2]: m[1] for m in re.finditer(r"^(ok|degraded|missing) +(\S+(?: \S+)*?)  ", doctor, re.M)}
+    for name in ("kernel", "BTF", "ring buffer", "tracepoints", "uprobes", "perf events", "TSC counter", "patched sleds"):
+        assert states[name] == "ok", doctor
+    assert states["uprobe_multi"] == ("ok" if has_multi(guest) else "degraded"), doctor
+
+
+# The programs
+
+# The kernel's limit is a million (BPF_COMPLEXITY_LIMIT_INSNS).
+VERIFIED_MAX = 50000
+
+
+def verified(guest, name):
+    """{program: instructions that the verifier went through}."""
+    return {program: int(count) for program, count in map(str.split, guest.text(f"{name}.verified").splitlines())}
 
 
 def test_programs_of_every_compiler_load(guest):
@@ -185,55 +195,250 @@ def test_programs_of_every_compiler_load(guest):
     assert not failed, failed
 
 
-@pytest.mark.parametrize("name", ["command", "shell", "running", "single", "arguments"])
-def test_counts_are_exact(guest, xprof, programs, truth, name):
+def test_verification_is_far_from_the_limit(guest):
+    for path in sorted(guest.directory.glob("*.verified")):
+        counts = verified(guest, path.stem)
+        print(path.stem, sum(counts.values()), max(counts.items(), key=lambda item: item[1]))
+        assert len(counts) > 5 and 0 < max(counts.values()) < VERIFIED_MAX, (path.stem, counts)
+
+
+# Calls
+
+CALLS = {
+    "command": "patch",
+    "shell": "patch",
+    "running": "patch",
+    "single": "patch",
+    "arguments": "patch",
+    "running_probed": "probe",
+    "single_probed": "probe",
+    "probed_arguments": "probe",
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_calls_are_exact(guest, xprof, programs, truth, name):
     recorded = guest.recording(name).ok()
-    assert xprof("check", recorded.directory).returncode == 0
-    log = recorded.log()
-    found = recording.read_log(log.path, programs["calls"])
-    calls = recording.calls(found)
-    if name == "arguments":
-        calls = collections.Counter({(f, recording.ENTER if k == recording.ENTER_ARGS else k): n for (f, k), n in calls.items()})
-    assert calls == recording.calls(truth("calls"))
+    assert_checked(xprof, recorded)
+    assert calls_of(recorded, recorded.log().path, programs["calls"]) == truth("calls")
     assert recorded.totals["seen"] == recorded.totals["written"]
-    single = name == "single" or not has_multi(guest)
+    assert modes(recorded) == {CALLS[name]}, recorded.messages
+    single = name.startswith("single") or not has_multi(guest)
     assert recorded.manifest["attach"]["method"] == ("perf_uprobe" if single else "uprobe_multi")
-    assert recorded.manifest["kernel"]["release"] == guest.text("release").strip()
-    if name in ("running", "single"):
+    assert recorded.manifest["kernel"]["release"] == guest.release
+    if (guest.directory / f"{name}.target").exists():
         assert guest.text(f"{name}.target").strip() == "0"
 
 
-def test_exceptions(guest, programs, truth):
-    log = guest.recording("throws").ok().log()
-    found = recording.calls(recording.read_log(log.path, programs["throws"]))
-    expected = recording.calls(truth("throws"))
-    entered = {name: n for (name, kind), n in expected.items() if kind == recording.ENTER}
-    assert {name: found[name, recording.ENTER] for name in entered} == entered
-    assert guest.text("throws.target").strip() == "0"
+@pytest.mark.parametrize("name", ["throws", "throws_probed"])
+def test_exceptions(guest, programs, truth, name):
+    recorded = guest.recording(name).ok()
+    found, expected = calls_of(recorded, recorded.log().path, programs["throws"]), truth("throws")
+    entered = {function: n for (function, kind), n in expected.items() if kind == ENTER}
+    assert {function: found[function, ENTER] for function in entered} == entered
+    assert guest.text(f"{name}.target").strip() == "0"
 
 
 def test_events(guest, xprof):
     recorded = guest.recording("events").ok()
-    assert xprof("check", recorded.directory).returncode == 0
+    assert_checked(xprof, recorded)
     dump = xprof("dump", recorded.log().path).stdout
     # Three sizes, through five functions and six; the log has some custom events of its own.
     assert dump.count("TypedEvent") == 18 and dump.count("CustomEvent") >= 15
 
 
-def test_whole_stacks(guest):
-    """Of a program without frame pointers."""
-    recorded = guest.recording("stacks")
+def test_children(guest, xprof, programs):
+    recorded = guest.recording("children").ok()
+    assert_checked(xprof, recorded)
+    entered = [calls_of(recorded, log.path, programs["forks"])["step", ENTER] for log in recorded.logs]
+    assert sorted(entered) == [5, 10]
+
+
+def test_every_process_of_a_program(guest, xprof, programs, truth):
+    recorded = guest.recording("exec").ok()
+    assert_checked(xprof, recorded)
+    assert [calls_of(recorded, log.path, programs["calls"]) for log in recorded.logs] == [truth("calls")] * 2
+
+
+# Samples
+
+
+def assert_samples(recorded, count):
     assert recorded.status == 0, recorded.messages
     samples = recorded.manifest["samples"]
-    assert samples["lost"] == 0 and samples["stacks"]["seen"] >= 100, samples
-    assert samples["stacks"]["complete"] >= 0.99 * samples["stacks"]["seen"], samples["stacks"]
+    assert samples["lost"] == 0 and samples["written"] >= count, samples
+    assert samples["written"] == sum(entry["samples"] for entry in samples["profiles"])
+    return samples
 
 
-def test_target_survives(guest):
-    """A busy one, recorded and left by killed recorders; of what they left, nothing remains."""
-    assert guest.text("survives").splitlines() == ["auto 1 0", "single 1 0"]
-    recorded = guest.recording("busy")
-    assert recorded.status == 0 and recorded.adds_up().totals["written"] > 0
-    links = json.loads(guest.text("links") or "[]")
-    assert not [link for link in links if link.get("type") in ("perf_event", "uprobe_multi", "kprobe_multi")]
-    assert guest.text("kernel-messages") == ""
+def reported(text):
+    """{function: (flat, cumulative)} of `xprof report`."""
+    rows = re.findall(r"^ +(\d+) +[\d.]+% +(\d+) +[\d.]+%(?: +\d+ .*?s)? {2,}(\S+) ", text, re.M)
+    return {name: (int(flat), int(cum)) for flat, cum, name in rows}
+
+
+def assert_shares(report):
+    """Of the time of live/programs/shares.c: three quarters, and one."""
+    top = reported(report)
+    a, b = top["work_a"][1], top["work_b"][1]
+    assert 0.65 < a / (a + b) < 0.85, report
+
+
+def test_whole_stacks(guest, xprof):
+    """Of a program without frame pointers."""
+    recorded = guest.recording("stacks")
+    stacks = assert_samples(recorded, 50)["stacks"]
+    assert_checked(xprof, recorded)
+    assert stacks["seen"] >= 50 and stacks["complete"] >= 0.95 * stacks["seen"], stacks
+
+
+def test_frame_pointers(guest, xprof):
+    recorded = guest.recording("shares_fp")
+    assert_samples(recorded, 50)
+    assert_checked(xprof, recorded)
+    assert_shares(guest.text("shares_fp.report"))
+
+
+def test_no_callers(guest, xprof):
+    recorded = guest.recording("shares_none")
+    assert_samples(recorded, 10)
+    assert_checked(xprof, recorded)
+    (profile,) = recorded.directory.glob("shares*.prof")
+    assert {len(stack) for _, stack in profiles.Profile(profile).records} == {1}
+
+
+def test_whole_machine(guest, xprof):
+    recorded = guest.recording("all")
+    samples = assert_samples(recorded, 50)
+    assert_checked(xprof, recorded)
+    pid = int(guest.text("all.target"))
+    (entry,) = [e for e in samples["profiles"] if e["pid"] == pid]
+    assert entry["samples"] > 20, samples["profiles"]
+    assert len(samples["profiles"]) > 3
+    assert_shares(guest.text("all.report"))
+
+
+def test_perf_data(guest, programs, tmp_path):
+    """As perf reads it, with the program where --symfs says."""
+    if not perfs.PATHS:
+        pytest.skip("no perf here (Debian's linux-perf)")
+    recorded = guest.recording("shares_fp")
+    root = tmp_path / "root"
+    (root / "bin").mkdir(parents=True)
+    shutil.copy(programs["shares"], root / "bin/shares")
+    perf = perfs.Perf(perfs.PATHS[0], tmp_path / "home")
+    path = recorded.directory / "perf.data"
+    rows = perf.report(path, "sym", args=["--symfs", root, "--force"])
+    assert sum(rows.values()) == recorded.manifest["samples"]["written"]
+    assert rows["spin",] > 0.5 * sum(rows.values()), rows
+
+
+@pytest.mark.parametrize("way, function", [("map", "count_down"), ("list", "brief_")])
+def test_jit(guest, xprof, way, function):
+    """The names of JIT code, from a perf map and from GDB's interface, behind a probe."""
+    recorded = guest.recording(f"jit_{way}")
+    (entry,) = assert_samples(recorded, 20)["profiles"]
+    assert_checked(xprof, recorded)
+    jit = entry["jit"]
+    assert jit["samples_named"] >= 0.8 * (jit["samples_named"] + jit["samples_unnamed"]) > 10, jit
+    assert any(name.startswith(function) for name in reported(guest.text(f"jit_{way}.report")))
+
+
+# What needs uprobe_multi says so without
+
+
+def test_forecast(guest):
+    assert guest.status("dry_run") == 0, guest.text("dry_run.messages")
+    output = guest.text("dry_run.output")
+    assert re.search(r"6 sleds, 6 to patch, 0 refused$", output, re.M), output
+    if has_multi(guest):
+        assert re.search(r"^forecast: 6 sleds, about [\d ]+ calls/s", output, re.M), output
+    else:
+        assert re.search(r"^no forecast: .*Linux 6\.6", output, re.M), output
+
+
+def test_budget(guest, xprof, programs):
+    if not has_multi(guest):
+        assert guest.status("budget") == 3
+        assert "needs uprobe_multi, Linux 6.6" in guest.text("budget.messages")
+        assert not (guest.directory / "budget").exists()
+        return
+    recorded = guest.recording("budget").ok()
+    assert_checked(xprof, recorded)
+    _, hot, warm, cold = struct.unpack("=4Q", guest.path("budget.counters").read_bytes())
+    (process,) = recorded.manifest["processes"]
+    assert {f["name"] for o in process["objects"] for f in o["taken_out"]} == {"hot"}
+    found = calls_of(recorded, recorded.log().path, programs["load"])
+    assert (found["warm", ENTER], found["cold", ENTER]) == (warm, cold) and found["hot", ENTER] < hot
+
+
+# The flight recorder
+
+
+def flights(recorded, program):
+    """[(what the manifest says, calls)] of the only process."""
+    (process,) = recorded.manifest["processes"]
+    return [(flight, calls_of(recorded, flight["log"], program)) for flight in process["flights"]]
+
+
+def test_flight_of_a_crash(guest, xprof, programs):
+    recorded = guest.recording("flight_crash").ok()
+    assert_checked(xprof, recorded)
+    ((flight, calls),) = flights(recorded, programs["rounds"])
+    assert flight["cause"] == "killed" and flight["signal"] == signal.SIGSEGV
+    assert calls["last", ENTER] == 1
+    assert recorded.totals["overwritten"] > 0 and recorded.totals["written"] == flight["records"] > 100000
+    assert guest.text("flight_crash.target").strip() == str(128 + signal.SIGSEGV)
+
+
+def test_flight_on_request(guest, xprof, programs):
+    recorded = guest.recording("flight_asked").ok()
+    assert_checked(xprof, recorded)
+    found = flights(recorded, programs["rounds"])
+    assert [flight["cause"] for flight, _ in found] == ["asked", "end"]
+    assert [calls["round_of", ENTER] for _, calls in found] == [200, 200]
+    assert all(calls["one", ENTER] + calls["zero", ENTER] == 200 * 16 for _, calls in found)
+
+
+# The target is not harmed
+
+
+def differences(guest, name, program):
+    """Where the code that the guest has saved differs from the program, but for what stays of patched sleds."""
+    offset = int(guest.text(f"{name}.code.offset"), 16)
+    here, there = guest.path(f"{name}.code").read_bytes(), pathlib.Path(program).read_bytes()[offset:]
+    tails = victim.tails_of(program)
+    return [offset + i for i, (a, b) in enumerate(zip(here, there)) if a != b and offset + i not in tails]
+
+
+def assert_no_links(text):
+    links = json.loads(text or "[]")
+    assert not [link for link in links if link.get("type") in ("perf_event", "uprobe_multi", "kprobe_multi", "tracing")]
+
+
+@pytest.mark.parametrize("moment", ["0.2", "0.5", "0.8", "attached"])
+def test_probes_go_with_a_killed_recorder(guest, programs, moment):
+    assert differences(guest, f"survives-{moment}", programs["victim"]) == []
+    assert guest.text("survives.progress").split() == ["1", "0"]
+    assert_no_links(guest.text("survives.links"))
+
+
+def test_patched_sleds_are_put_back(guest, programs):
+    """By `xprof restore`, and by the next recording."""
+    path = programs["victim"]
+    assert differences(guest, "killed", path)
+    assert guest.status("restore") == 0, guest.text("restore.output")
+    assert differences(guest, "restored", path) == []
+    recorded = guest.recording("next").adds_up()
+    assert recorded.status == 0 and recorded.totals["written"] > 0 and modes(recorded) == {"patch"}
+    assert differences(guest, "next", path) == []
+    assert guest.text("restore.progress").split() == ["1", "0"]
+    assert_no_links(guest.text("restore.links"))
+
+
+def test_recover(guest, xprof):
+    assert guest.status("recover") == 0, guest.text("recover.output")
+    directory = guest.path("killed")
+    assert list(directory.glob("*.fdr")), guest.text("recover.output")
+    checked = xprof("check", directory)
+    assert checked.returncode == 0, checked.stdout + checked.stderr
