@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "cfi_build.h"
 
-#include <elfutils/libdw.h>
+#include <elfutils/libdwelf.h>
 #include <elfutils/libdwfl.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -26,9 +26,8 @@ struct build {
 	bool has_entries; /* the file, for whatever code */
 	struct xp_elf_image image;
 	struct xp_cfi_fdes fdes;
-	Elf *own_elf; /* another one, which is not mapped: to uncompress a section is to change it */
-	Dwarf *own;
-	Dwfl *dwfl; /* of a separate file */
+	Elf *debug_elf; /* which has .debug_frame; not mapped: to uncompress a section is to change it */
+	int debug_fd;	/* of a separate file, or -1 */
 	struct xp_cfi_rows rows;
 	struct xp_cfi_gaps gaps;
 	struct xp_cfi_header header;
@@ -102,7 +101,7 @@ static bool has_own_debug_frame(struct build *build)
 	return false;
 }
 
-static Elf_Scn *find_debug_frame(Elf *elf, GElf_Shdr *header)
+static Elf_Scn *find_debug_frame(Elf *elf, GElf_Shdr *header, bool *is_old)
 {
 	Elf_Scn *section = NULL;
 	size_t names;
@@ -113,44 +112,74 @@ static Elf_Scn *find_debug_frame(Elf *elf, GElf_Shdr *header)
 		const char *name = gelf_getshdr(section, header) ? elf_strptr(elf, names, header->sh_name) : NULL;
 
 		for (size_t i = 0; name && i < XP_ARRAY_SIZE(debug_frame_names); i++)
-			if (!strcmp(name, debug_frame_names[i]))
+			if (!strcmp(name, debug_frame_names[i])) {
+				*is_old = i == 1;
 				return section;
+			}
 	}
 	return NULL;
 }
 
-/* Opening dwarf has uncompressed its sections. */
-static int take_debug_frame(struct build *build, Dwarf *dwarf)
+/* Of this section alone: a Dwarf of libdw has all sections of the file uncompressed, hundreds of megabytes. */
+static bool uncompress(Elf_Scn *scn, const GElf_Shdr *header, bool is_old)
 {
-	Elf *elf = dwarf_getelf(dwarf);
-	GElf_Shdr header;
-	Elf_Scn *scn = elf ? find_debug_frame(elf, &header) : NULL;
-	struct xp_cfi_section section;
+	if (is_old)
+		return elf_compress_gnu(scn, 0, 0) >= 0;
+	return !(header->sh_flags & SHF_COMPRESSED) || elf_compress(scn, 0, 0) >= 0;
+}
 
-	if (!scn || !get_section(elf, scn, &header, &section))
+static int read_debug_frame(struct build *build, int fd)
+{
+	struct xp_cfi_section section;
+	GElf_Shdr header;
+	Elf_Scn *scn;
+	bool is_old;
+
+	build->debug_elf = elf_begin(fd, ELF_C_READ, NULL);
+	scn = build->debug_elf ? find_debug_frame(build->debug_elf, &header, &is_old) : NULL;
+	if (!scn || header.sh_type == SHT_NOBITS || !uncompress(scn, &header, is_old) ||
+	    !get_section(build->debug_elf, scn, &header, &section))
 		return 0;
 	build->has_entries = true;
 	section.is_debug = true;
 	return xp_cfi_fdes_read(&build->fdes, &section);
 }
 
-static Dwarf *separate_file(struct build *build, const char *path)
+static int find_separate(Dwfl_Module *module, const char *path)
 {
-	int own = fcntl(build->fd, F_DUPFD_CLOEXEC, 0); /* libdwfl takes it over */
-	Dwfl_Module *module;
-	Dwarf_Addr bias;
+	GElf_Addr bias, start;
+	Elf *elf = dwfl_module_getelf(module, &bias);
+	GElf_Word checksum = 0;
+	const char *link = elf ? dwelf_elf_gnu_debuglink(elf, &checksum) : NULL;
+	char *found = NULL;
+	void **userdata;
+	const char *name = dwfl_module_info(module, &userdata, &start, NULL, NULL, NULL, NULL, NULL);
+	int fd = elf ? dwfl_standard_find_debuginfo(module, userdata, name, start, path, link, checksum, &found) : -1;
 
-	build->dwfl = own >= 0 ? dwfl_begin(&callbacks) : NULL;
-	if (!build->dwfl) {
+	free(found);
+	return fd;
+}
+
+/* The file that has what was stripped of this one; -1: there is none. */
+static int open_separate(const struct build *build, const char *path)
+{
+	int own = fcntl(build->fd, F_DUPFD_CLOEXEC, 0), fd = -1; /* libdwfl takes it over */
+	Dwfl *dwfl = own >= 0 ? dwfl_begin(&callbacks) : NULL;
+	Dwfl_Module *module;
+
+	if (!dwfl) {
 		if (own >= 0)
 			close(own);
-		return NULL;
+		return -1;
 	}
-	dwfl_report_begin(build->dwfl);
-	module = dwfl_report_elf(build->dwfl, path, path, own, 0, true);
+	dwfl_report_begin(dwfl);
+	module = dwfl_report_elf(dwfl, path, path, own, 0, true);
 	if (!module)
 		close(own);
-	return module && !dwfl_report_end(build->dwfl, NULL, NULL) ? dwfl_module_getdwarf(module, &bias) : NULL;
+	else if (!dwfl_report_end(dwfl, NULL, NULL))
+		fd = find_separate(module, path);
+	dwfl_end(dwfl);
+	return fd;
 }
 
 /* In the piece. */
@@ -193,13 +222,11 @@ static int read_fdes(struct build *build, const char *path, uint64_t code_bytes)
 	if (err)
 		return err;
 	if (has_own_debug_frame(build)) {
-		build->own_elf = elf_begin(build->fd, ELF_C_READ, NULL);
-		build->own = dwarf_begin_elf(build->own_elf, DWARF_C_READ, NULL);
-		err = build->own ? take_debug_frame(build, build->own) : 0;
+		err = read_debug_frame(build, build->fd);
 	} else if (path && !has_most(build, code_bytes)) {
-		Dwarf *separate = separate_file(build, path);
-
-		err = separate ? take_debug_frame(build, separate) : 0;
+		build->debug_fd = open_separate(build, path);
+		if (build->debug_fd >= 0)
+			err = read_debug_frame(build, build->debug_fd);
 	}
 	xp_cfi_fdes_sort(&build->fdes);
 	return err;
@@ -357,15 +384,15 @@ int xp_cfi_build(int fd, const char *path, uint32_t start, uint32_t end, int to_
 	if (!build)
 		return -ENOMEM;
 	build->fd = fd;
+	build->debug_fd = -1;
 	build->start = start;
 	build->end = end;
 	err = make(build, path, to_fd);
 	xp_cfi_rows_free(&build->rows);
 	xp_cfi_fdes_free(&build->fdes);
-	dwarf_end(build->own);
-	elf_end(build->own_elf);
-	if (build->dwfl)
-		dwfl_end(build->dwfl);
+	elf_end(build->debug_elf);
+	if (build->debug_fd >= 0)
+		close(build->debug_fd);
 	xp_elf_image_close(&build->image);
 	if (build->bytes)
 		munmap(build->bytes, build->image.size);

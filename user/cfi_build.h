@@ -2,9 +2,9 @@
 /*
  * Makes the table of a piece of an ELF file (cfi_table.h) from its .eh_frame, and for code without an entry there from
  * its .debug_frame, which may be compressed, or in a separate file that is found as libdw finds it: by build id or by
- * .gnu_debuglink. libdw takes files, sections and entries apart; their programs run here (cfi_program.h).
+ * .gnu_debuglink. libelf and libdw take files, sections and entries apart; their programs run here (cfi_program.h).
  *
- * libdw trusts what it reads, and a hostile file can take all the time there is. So this runs in a process of its own
+ * They trust what they read, and a hostile file can take all the time there is. So this runs in a process of its own
  * (cfi_tables.h).
  */
 #ifndef XPROF_CFI_BUILD_H

@@ -3,8 +3,8 @@
  * Prints the unwind table of a file as we make it, for tests that compare it with what others read there:
  * `cfi_rows FILE [START END]`, of a piece of it, or `cfi_rows --vdso` for that of the vDSO, whose bytes go to the file
  * vdso.so first. The first line
- * is what there is of the table, as "name value", each other one a row: offset, rule, cfa, rbp, and of exotic ones what
- * else they have.
+ * is what there is of the table and the memory that this took, as "name value", each other one a row: offset, rule,
+ * cfa, rbp, and of exotic ones what else they have.
  */
 #include <fcntl.h>
 #include <inttypes.h>
@@ -30,13 +30,28 @@ static const char *const reasons[] = {
 	[XP_CFI_RA_RULE] = "ra_rule",	  [XP_CFI_RBP_RULE] = "rbp_rule",
 };
 
+/* Not getrusage(2)'s, which knows of whoever started this too. */
+static unsigned long peak_kib(void)
+{
+	FILE *file = fopen("/proc/self/status", "r");
+	unsigned long kib = 0;
+	char line[256];
+
+	while (file && !kib && fgets(line, sizeof(line), file))
+		if (sscanf(line, "VmHWM: %lu kB", &kib) != 1)
+			kib = 0;
+	if (file)
+		fclose(file);
+	return kib;
+}
+
 static void print(const struct xp_cfi_table *table)
 {
 	const struct xp_cfi_header *header = xp_cfi_table_header(table);
 	const struct xp_cfi_row *rows = (const struct xp_cfi_row *)(header + 1);
 
-	printf("rows %" PRIu32 " bytes %zu build_us %" PRIu64, header->row_count, xp_cfi_table_bytes(table),
-	       header->build_ns / 1000);
+	printf("rows %" PRIu32 " bytes %zu build_us %" PRIu64 " peak_kib %lu", header->row_count,
+	       xp_cfi_table_bytes(table), header->build_ns / 1000, peak_kib());
 	for (size_t i = 0; i < XP_CFI_REASONS; i++)
 		printf(" %s %" PRIu64, reasons[i], header->code_bytes[i]);
 	printf("\n");

@@ -231,6 +231,21 @@ def test_compressed_debug_frame(debug_frame_only, how):
     assert Table(debug_frame_only).rows == plain
 
 
+def test_other_debug_sections_stay_compressed(debug_frame_only, tmp_path):
+    plain, mib = Table(debug_frame_only), 64
+    (tmp_path / "large").write_bytes(bytes(mib << 20))
+    debug = debug_frame_only.with_suffix(".debug")
+    for argv in (["objcopy", "--add-section", ".debug_types=large", "--compress-debug-sections=zlib-gabi", debug_frame_only],
+                 ["objcopy", "--only-keep-debug", debug_frame_only, debug]):
+        assert house.run(argv, cwd=tmp_path).returncode == 0
+    own = Table(debug_frame_only)
+    assert own.rows == plain.rows and own.head["peak_kib"] < plain.head["peak_kib"] + 1024 * mib // 4
+    for argv in (["strip", debug_frame_only], ["objcopy", f"--add-gnu-debuglink={debug}", debug_frame_only]):
+        assert house.run(argv).returncode == 0
+    separate = Table(debug_frame_only)
+    assert separate.rows == plain.rows and separate.head["peak_kib"] < plain.head["peak_kib"] + 1024 * mib // 4
+
+
 def test_separate_debug_file(debug_frame_only):
     plain = Table(debug_frame_only).rows
     debug = debug_frame_only.with_suffix(".debug")
