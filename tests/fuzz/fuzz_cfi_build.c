@@ -4,16 +4,15 @@
  * ELF file; when it is 2, with an .eh_frame_hdr in front, whose size is the next byte. Whatever is made of it must be a
  * table that can be opened.
  */
-#include <elf.h>
 #include <fcntl.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "../unit/cfi_elf.h"
 #include "cfi_build.h"
 #include "cfi_table.h"
-#include "elf_build.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -24,38 +23,26 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 	} while (0)
 
 /* As seed_cfi.py links. */
-enum { TEXT = 0x1000, TEXT_BYTES = 0x1000, FRAMES = 0x2000, INDEX = 0x8000 };
+enum { TEXT_BYTES = 0x1000, FRAMES = 0x2000, INDEX = 0x8000 };
 
 static int elf_of(const uint8_t *data, size_t size)
 {
-	static uint8_t text[TEXT_BYTES];
+	const bool is_debug = data[0] & 1;
 	const size_t index_bytes = data[0] == 2 && data[1] < size - 2 ? data[1] : 0;
 	const uint8_t *frames = data + (data[0] == 2 ? 2 + index_bytes : 1);
-	const struct xp_elf_section sections[] = {
-		{ .name = ".text",
-		  .type = SHT_PROGBITS,
-		  .flags = SHF_ALLOC | SHF_EXECINSTR,
-		  .addr = TEXT,
-		  .size = sizeof(text),
-		  .align = 4096,
-		  .bytes = text,
-		  .is_loaded = true },
-		{ .name = data[0] & 1 ? ".debug_frame" : ".eh_frame",
-		  .type = SHT_PROGBITS,
-		  .addr = data[0] & 1 ? 0 : FRAMES,
-		  .size = size - (size_t)(frames - data),
-		  .align = 8,
-		  .bytes = frames },
-		{ .name = ".eh_frame_hdr",
-		  .type = SHT_PROGBITS,
-		  .addr = INDEX,
-		  .size = index_bytes,
-		  .align = 8,
-		  .bytes = data + 2 },
+	const struct cfi_elf elf = {
+		.code_bytes = TEXT_BYTES,
+		.is_debug = is_debug,
+		.frames_address = is_debug ? 0 : FRAMES,
+		.frames = frames,
+		.frames_bytes = size - (size_t)(frames - data),
+		.index_address = INDEX,
+		.index = data + 2,
+		.index_bytes = index_bytes,
 	};
-	int fd = memfd_create("elf", 0);
+	int fd = cfi_elf_make(&elf);
 
-	CHECK(fd >= 0 && !xp_elf_write(fd, sections, index_bytes ? 3 : 2));
+	CHECK(fd >= 0);
 	return fd;
 }
 

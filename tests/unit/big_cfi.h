@@ -6,16 +6,11 @@
 #ifndef XPROF_TESTS_BIG_CFI_H
 #define XPROF_TESTS_BIG_CFI_H
 
-#include <elf.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
-#include "elf_build.h"
-
-enum { BIG_CFI_ADDRESS = 0x1000 };
+#include "cfi_elf.h"
 
 static const uint8_t big_cfi_cie[] = { 20, 0,	 0,  0, 0,    0,    0, 0, 1,	'z', 'R', 0,
 				       1,  0x78, 16, 1, 0x1b, 0x0c, 7, 8, 0x90, 1,   0,	  0 };
@@ -47,40 +42,20 @@ static inline size_t big_cfi_fde(uint8_t *to, uint64_t at, uint64_t vaddr, uint6
 /* A memfd with `entries` FDEs of `rows` rows each for `step` bytes, up to 63, or -1. */
 static inline int big_cfi_elf(uint32_t entries, uint32_t rows, uint8_t step)
 {
-	uint64_t code_bytes = (uint64_t)entries * rows * step,
-		 section = BIG_CFI_ADDRESS + ((code_bytes + 0xfff) & ~0xfffull);
+	const uint64_t code_bytes = (uint64_t)entries * rows * step;
+	const uint64_t section = cfi_elf_behind(CFI_ELF_CODE, code_bytes);
 	uint8_t *eh_frame = calloc(1, sizeof(big_cfi_cie) + entries * (rows * 3ul + 24));
-	int fd = memfd_create("big", MFD_CLOEXEC);
+	struct cfi_elf elf = { .code_bytes = code_bytes, .frames_address = section, .frames = eh_frame };
 	size_t at = sizeof(big_cfi_cie);
+	int fd;
 
-	if (!eh_frame || fd < 0)
+	if (!eh_frame)
 		return -1;
 	memcpy(eh_frame, big_cfi_cie, sizeof(big_cfi_cie));
 	for (uint32_t i = 0; i < entries; i++)
-		at += big_cfi_fde(eh_frame + at, at, BIG_CFI_ADDRESS + (uint64_t)i * rows * step, section, rows, step);
-	{
-		const struct xp_elf_section sections[] = {
-			{ .name = ".text",
-			  .type = SHT_PROGBITS,
-			  .flags = SHF_ALLOC | SHF_EXECINSTR,
-			  .addr = BIG_CFI_ADDRESS,
-			  .size = code_bytes,
-			  .align = 4096,
-			  .is_loaded = true },
-			{ .name = ".eh_frame",
-			  .type = SHT_PROGBITS,
-			  .flags = SHF_ALLOC,
-			  .addr = section,
-			  .size = at,
-			  .align = 4096,
-			  .bytes = eh_frame },
-		};
-
-		if (xp_elf_write(fd, sections, 2)) {
-			close(fd);
-			fd = -1;
-		}
-	}
+		at += big_cfi_fde(eh_frame + at, at, CFI_ELF_CODE + (uint64_t)i * rows * step, section, rows, step);
+	elf.frames_bytes = at;
+	fd = cfi_elf_make(&elf);
 	free(eh_frame);
 	return fd;
 }
@@ -98,47 +73,27 @@ struct big_cfi_index {
 static inline int indexed_cfi_elf(uint64_t code_bytes, size_t bytes, uint32_t count,
 				  void (*put)(uint8_t *eh_frame, uint64_t section, struct big_cfi_index *index))
 {
-	const uint64_t section = BIG_CFI_ADDRESS + ((code_bytes + 0xfff) & ~0xfffull);
-	const size_t index_bytes = sizeof(struct big_cfi_index) + count * 8ul;
+	struct cfi_elf elf = {
+		.code_bytes = code_bytes,
+		.frames_address = cfi_elf_behind(CFI_ELF_CODE, code_bytes),
+		.frames_bytes = bytes,
+		.index_bytes = sizeof(struct big_cfi_index) + count * 8ul,
+	};
 	uint8_t *eh_frame = calloc(1, bytes);
-	struct big_cfi_index *index = calloc(1, index_bytes);
-	int fd = memfd_create("indexed", MFD_CLOEXEC);
+	struct big_cfi_index *index = calloc(1, elf.index_bytes);
+	int fd = -1;
 
-	if (eh_frame && index && fd >= 0) {
-		const struct xp_elf_section sections[] = {
-			{ .name = ".text",
-			  .type = SHT_PROGBITS,
-			  .flags = SHF_ALLOC | SHF_EXECINSTR,
-			  .addr = BIG_CFI_ADDRESS,
-			  .size = code_bytes,
-			  .align = 4096,
-			  .is_loaded = true },
-			{ .name = ".eh_frame",
-			  .type = SHT_PROGBITS,
-			  .flags = SHF_ALLOC,
-			  .addr = section,
-			  .size = bytes,
-			  .align = 4096,
-			  .bytes = eh_frame },
-			{ .name = ".eh_frame_hdr",
-			  .type = SHT_PROGBITS,
-			  .flags = SHF_ALLOC,
-			  .addr = section + ((bytes + 0xfff) & ~0xfffull),
-			  .size = index_bytes,
-			  .align = 4096,
-			  .bytes = index },
-		};
-
+	if (eh_frame && index) {
+		elf.index_address = cfi_elf_behind(elf.frames_address, bytes);
+		elf.frames = eh_frame;
+		elf.index = index;
 		*index = (struct big_cfi_index){ .version = 1, .encodings = { 0x1b, 0x03, 0x3b }, .count = count };
-		put(eh_frame, section, index);
+		put(eh_frame, elf.frames_address, index);
 		for (uint32_t i = 0; i < count; i++) { /* from what is relative to their sections */
-			index->entries[2 * i] -= (int32_t)sections[2].addr;
-			index->entries[2 * i + 1] += (int32_t)(section - sections[2].addr);
+			index->entries[2 * i] -= (int32_t)elf.index_address;
+			index->entries[2 * i + 1] += (int32_t)(elf.frames_address - elf.index_address);
 		}
-		if (xp_elf_write(fd, sections, 3)) {
-			close(fd);
-			fd = -1;
-		}
+		fd = cfi_elf_make(&elf);
 	}
 	free(index);
 	free(eh_frame);
@@ -154,7 +109,7 @@ static inline void put_endless(uint8_t *eh_frame, uint64_t section, struct big_c
 
 	memcpy(eh_frame, big_cfi_cie, sizeof(big_cfi_cie));
 	for (uint32_t i = 0; i < ENDLESS_ENTRIES; i++) {
-		const uint32_t at = sizeof(big_cfi_cie) + i * head, vaddr = BIG_CFI_ADDRESS + i;
+		const uint32_t at = sizeof(big_cfi_cie) + i * head, vaddr = CFI_ELF_CODE + i;
 		const uint32_t skipped = heads_end - (at + head), words[] = {
 			ENDLESS_BYTES - (at + 4),
 			at + 4,
@@ -187,11 +142,11 @@ static inline void put_hog(uint8_t *eh_frame, uint64_t section, struct big_cfi_i
 
 		memcpy(eh_frame + cie, big_cfi_cie, sizeof(big_cfi_cie));
 		at[i] = cie + sizeof(big_cfi_cie);
-		end = at[i] +
-		      (uint32_t)big_cfi_fde(eh_frame + at[i], at[i] - cie, BIG_CFI_ADDRESS + i, section + cie, 1, 1);
+		end =
+		    at[i] + (uint32_t)big_cfi_fde(eh_frame + at[i], at[i] - cie, CFI_ELF_CODE + i, section + cie, 1, 1);
 	}
 	for (uint32_t i = 0; i < HOG_ENTRIES; i++) {
-		index->entries[2 * i] = BIG_CFI_ADDRESS + 1;
+		index->entries[2 * i] = CFI_ELF_CODE + 1;
 		index->entries[2 * i + 1] = (int32_t)at[i & 1];
 	}
 }

@@ -438,7 +438,7 @@ static void test_no_circle(void **state)
 static void test_pieces(void **state)
 {
 	enum { ENTRIES = 4096, ROWS = 32, STEP = 63, BYTES = ENTRIES * ROWS * STEP };
-	static const uint64_t offsets[] = { BIG_CFI_ADDRESS, BYTES - STEP, XP_CFI_PIECE_BYTES - 1 };
+	static const uint64_t offsets[] = { CFI_ELF_CODE, BYTES - STEP, XP_CFI_PIECE_BYTES - 1 };
 	const struct xp_cfi_table *tables_of[XP_ARRAY_SIZE(offsets)];
 	struct xp_cfi_tables *tables = start();
 	int fd = big_cfi_elf(ENTRIES, ROWS, STEP);
@@ -456,7 +456,7 @@ static void test_pieces(void **state)
 	for (size_t i = 0; i < XP_ARRAY_SIZE(offsets); i++)
 		assert_int_equal(xp_cfi_tables_get(tables, &file, offsets[i], &tables_of[i]), XP_CFI_READY);
 	assert_ptr_equal(tables_of[0], tables_of[2]);
-	for (uint64_t offset = BIG_CFI_ADDRESS; offset < BIG_CFI_ADDRESS + BYTES; offset += STEP) {
+	for (uint64_t offset = CFI_ELF_CODE; offset < CFI_ELF_CODE + BYTES; offset += STEP) {
 		for (size_t i = 0; i < 2; i++) {
 			bool is_its = offset / XP_CFI_PIECE_BYTES == i;
 
