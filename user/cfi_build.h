@@ -16,7 +16,8 @@
  * Of [start, end) of the file, its first 4 GiB at most; what it takes depends on the piece, not on the file, where that
  * has an .eh_frame_hdr. fd: the ELF file, open for reading, which is mapped: should it be cut meanwhile, that ends in
  * SIGBUS; path: what to start the search of a separate file from, NULL: none. to_fd: an
- * empty file. -ENOENT: the file has no tables; -ENOEXEC, -EINVAL: no ELF file, or a malformed one;
+ * empty file. -ENOENT: nothing is known of the
+ * piece, and the file has no entries; -ENOEXEC, -EINVAL: no ELF file, or a malformed one;
  * -EFBIG: more than XP_CFI_ROWS_MAX; -ENOMEM; those of write(2).
  */
 int xp_cfi_build(int fd, const char *path, uint32_t start, uint32_t end, int to_fd);

@@ -8,6 +8,14 @@ static struct xp_cfi_piece **bucket_of(struct xp_cfi_store *store, uint64_t key)
 	return &store->buckets[(key * 0x9e3779b97f4a7c15ull >> 32) % XP_CFI_STORE_BUCKETS];
 }
 
+/* What a piece takes beside its table, and more, so that there are not too many for the buckets. */
+#define PIECE_BYTES 1024
+
+static size_t bytes_of(const struct xp_cfi_piece *piece)
+{
+	return PIECE_BYTES + (piece->table ? xp_cfi_table_bytes(piece->table) : 0);
+}
+
 /* ---- the order of age ---- */
 
 static void append(struct xp_cfi_store *store, struct xp_cfi_piece *piece)
@@ -32,7 +40,7 @@ struct xp_cfi_piece *xp_cfi_store_find(struct xp_cfi_store *store, uint64_t key,
 
 	while (piece && piece->key != key)
 		piece = piece->next;
-	if (!piece || !piece->table)
+	if (!piece || !piece->is_made)
 		return piece;
 	piece->used_ns = now_ns;
 	if (piece != store->newest) {
@@ -61,9 +69,9 @@ void xp_cfi_store_remove(struct xp_cfi_store *store, struct xp_cfi_piece *piece)
 	while (*link != piece)
 		link = &(*link)->next;
 	*link = piece->next;
-	if (piece->table) {
+	if (piece->is_made) {
 		take_out(store, piece);
-		store->bytes -= xp_cfi_table_bytes(piece->table);
+		store->bytes -= bytes_of(piece);
 		xp_cfi_table_free(piece->table);
 	}
 	free(piece);
@@ -72,10 +80,11 @@ void xp_cfi_store_remove(struct xp_cfi_store *store, struct xp_cfi_piece *piece)
 void xp_cfi_store_put(struct xp_cfi_store *store, struct xp_cfi_piece *piece, struct xp_cfi_table *table,
 		      uint64_t now_ns)
 {
+	piece->is_made = true;
 	piece->table = table;
 	piece->used_ns = now_ns;
 	append(store, piece);
-	store->bytes += xp_cfi_table_bytes(table);
+	store->bytes += bytes_of(piece);
 	while (store->bytes > XP_CFI_STORE_BYTES_MAX && store->oldest != piece) {
 		if (now_ns - store->oldest->used_ns < XP_CFI_STORE_USED_NS)
 			store->full_until_ns = now_ns + XP_CFI_STORE_USED_NS;

@@ -23,7 +23,8 @@ struct xp_cfi_piece {
 	struct xp_cfi_piece *newer;
 	uint64_t key; /* the caller's name for it */
 	uint64_t used_ns;
-	struct xp_cfi_table *table; /* NULL: it is being made, and the piece in no order of age */
+	bool is_made;		    /* until then it is in no order of age */
+	struct xp_cfi_table *table; /* NULL: it has none */
 };
 
 /* Zeroed: empty. */
@@ -31,7 +32,7 @@ struct xp_cfi_store {
 	struct xp_cfi_piece *buckets[XP_CFI_STORE_BUCKETS];
 	struct xp_cfi_piece *oldest;
 	struct xp_cfi_piece *newest;
-	size_t bytes; /* of all tables */
+	size_t bytes; /* of all pieces that are made */
 	uint64_t full_until_ns;
 };
 
@@ -39,7 +40,7 @@ struct xp_cfi_store {
 struct xp_cfi_piece *xp_cfi_store_find(struct xp_cfi_store *store, uint64_t key, uint64_t now_ns);
 /* A new one, whose table is being made. NULL: out of memory. */
 struct xp_cfi_piece *xp_cfi_store_add(struct xp_cfi_store *store, uint64_t key);
-/* The table is made, and the store's from now on. Others may go. */
+/* The table is made, and the store's from now on; NULL: there is none. Others may go. */
 void xp_cfi_store_put(struct xp_cfi_store *store, struct xp_cfi_piece *piece, struct xp_cfi_table *table,
 		      uint64_t now_ns);
 void xp_cfi_store_remove(struct xp_cfi_store *store, struct xp_cfi_piece *piece);

@@ -154,22 +154,26 @@ static void remove_first_job(struct xp_cfi_tables *tables)
 static void finish_first_job(struct xp_cfi_tables *tables, int err, int fd)
 {
 	const struct job *job = tables->jobs;
-	struct xp_cfi_table *table;
+	struct xp_cfi_store *store = &tables->stores[job->is_foreign];
+	struct xp_cfi_table *table = NULL;
 	char path[256];
 
 	xp_clean_text(path, sizeof(path), job->path);
 	if (!err)
 		err = xp_cfi_table_open(&table, fd);
-	if (err) {
-		tables->entries[job->entry].is_absent = true;
-		xp_cfi_store_remove(&tables->stores[job->is_foreign], job->piece);
-		xp_debug("%s: no unwind table: %s", path, err == -EIO ? "cannot be read" : strerror(-err));
-	} else {
+	if (!err) {
 		const struct xp_cfi_header *header = xp_cfi_table_header(table);
 
 		xp_debug("%s: unwind table of %" PRIu32 " rows from %" PRIu64 " MiB on in %.1f ms", path,
 			 header->row_count, piece_start(job->piece) >> 20, (double)header->build_ns / 1e6);
-		xp_cfi_store_put(&tables->stores[job->is_foreign], job->piece, table, xp_now_ns());
+		xp_cfi_store_put(store, job->piece, table, xp_now_ns());
+	} else if (err == -ENOENT) { /* of this piece */
+		xp_debug("%s: no unwind table from %" PRIu64 " MiB on", path, piece_start(job->piece) >> 20);
+		xp_cfi_store_put(store, job->piece, NULL, xp_now_ns());
+	} else {
+		tables->entries[job->entry].is_absent = true;
+		xp_cfi_store_remove(store, job->piece);
+		xp_debug("%s: no unwind table: %s", path, err == -EIO ? "cannot be read" : strerror(-err));
 	}
 	tables->finished++;
 	remove_first_job(tables);
@@ -327,7 +331,7 @@ enum xp_cfi_state xp_cfi_tables_get(struct xp_cfi_tables *tables, const struct x
 	piece = xp_cfi_store_find(&tables->stores[entry->is_foreign], key_of(file, offset), now_ns);
 	if (piece) {
 		*table = piece->table;
-		return piece->table ? XP_CFI_READY : XP_CFI_BUILDING;
+		return !piece->is_made ? XP_CFI_BUILDING : piece->table ? XP_CFI_READY : XP_CFI_ABSENT;
 	}
 	if (entry->again_ns && now_ns >= entry->again_ns) {
 		entry->again_ns = 0;

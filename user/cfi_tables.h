@@ -29,7 +29,9 @@ enum xp_cfi_state {
 	XP_CFI_UNASKED,	 /* not asked for, or forgotten to make room */
 	XP_CFI_BUILDING, /* will be one of those below */
 	XP_CFI_READY,
-	XP_CFI_ABSENT, /* the file has none, or they cannot be read; its last state, unless it could not be opened */
+	/* The piece has none, or those of the file cannot be read: the last state then, unless it was only not opened.
+	 */
+	XP_CFI_ABSENT,
 };
 
 struct xp_cfi_tables;

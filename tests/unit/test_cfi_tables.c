@@ -475,6 +475,32 @@ static void test_pieces(void **state)
 	xp_cfi_tables_free(tables);
 }
 
+/* A Go program without its debug sections has frame pointers, and one place where they do not lead on. */
+static void test_no_entries(void **state)
+{
+	static const uint8_t signal_return[] = { 0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05 };
+	enum { PLACE = XP_CFI_PIECE_BYTES + 4711 };
+	const struct cfi_elf elf = { .code_bytes = 2 * XP_CFI_PIECE_BYTES };
+	struct xp_cfi_tables *tables = start();
+	const struct xp_file file = file_of(0);
+	const struct xp_cfi_table *table;
+	int fd = cfi_elf_make(&elf);
+
+	(void)state;
+	assert_int_equal(pwrite(fd, signal_return, sizeof(signal_return), PLACE), sizeof(signal_return));
+	ask(tables, 0, fd);
+	wait_for(tables, 1);
+	assert_int_equal(state_of(tables, 0), XP_CFI_ABSENT);
+	assert_int_equal(xp_cfi_tables_get(tables, &file, PLACE, &table), XP_CFI_UNASKED);
+	assert_int_equal(xp_cfi_tables_ask(tables, &file, PLACE, fd), 0);
+	wait_for(tables, 1);
+	assert_int_equal(xp_cfi_tables_get(tables, &file, PLACE, &table), XP_CFI_READY);
+	assert_int_equal(xp_cfi_find(table, PLACE)->rule, XP_CFI_SIGNAL);
+	assert_int_equal(state_of(tables, 0), XP_CFI_ABSENT);
+	close(fd);
+	xp_cfi_tables_free(tables);
+}
+
 static void test_too_many_rows(void **state)
 {
 	struct xp_cfi_tables *tables = start();
@@ -550,6 +576,7 @@ int main(void)
 		cmocka_unit_test(test_oldest_is_forgotten),
 		cmocka_unit_test(test_no_circle),
 		cmocka_unit_test(test_pieces),
+		cmocka_unit_test(test_no_entries),
 		cmocka_unit_test(test_too_many_rows),
 		cmocka_unit_test(test_dies_with_us),
 	};
