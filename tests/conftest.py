@@ -71,6 +71,14 @@ def llvm_xray(request):
     return house.LlvmXray(request.param)
 
 
+@pytest.fixture(scope="session")
+def newest_llvm_xray():
+    """The newest of them, where one is enough."""
+    if not house.LLVM_VERSIONS:
+        pytest.skip("no llvm-xray here")
+    return house.LlvmXray(house.LLVM_VERSIONS[-1])
+
+
 @pytest.fixture
 def start():
     """Starts processes that end with the test: start([path, ...]) -> Popen with text pipes."""

@@ -185,8 +185,8 @@ def numbers(log):
     return expected_numbers(log)
 
 
-def read(llvm_xray, *args):
-    done = llvm_xray(*args, timeout=100)
+def read(llvm_xray, *args, timeout=100):
+    done = llvm_xray(*args, timeout=timeout)
     assert done.returncode == 0, f"{llvm_xray.path} {' '.join(map(str, args))}\n{done.stderr}"
     assert "error" not in done.stderr.lower(), done.stderr
     return done.stdout
@@ -268,50 +268,16 @@ def test_log_agrees_with_manifest(log, numbers):
     assert functions + events == log.entry["written"] + log.entry["synthesized_exits"]
 
 
-# A thread of ten million records. The tools take long, so each is called once, and the slowest of one version only.
+# A thread of ten million records. The format tests let every subcommand read one of that length.
 
 LONG_CALLS = 5_000_000
 
 
-@pytest.fixture(scope="module")
-def long_log(xprof, program, scene_of):
-    recorded = scene_of(xprof, program).command(HOT, 1, LONG_CALLS).ok()
+@pytest.mark.time_limit(400)  # half a minute, had it a CPU of its own
+def test_long_log(xprof, program, newest_llvm_xray, tmp_path):
+    recorded = Scene(xprof, program, tmp_path).command(HOT, 1, LONG_CALLS).ok()
     assert recorded.totals["written"] == 2 * LONG_CALLS
-    return recorded.log()
-
-
-def counted(*argv):
-    """How many lines the command prints; it must end well."""
-    command = " ".join(f"'{word}'" for word in argv)
-    done = house.run(["bash", "-c", f"set -o pipefail; {command} | wc -l"], timeout=110)
-    assert done.returncode == 0, f"{command}\n{done.stderr}"
-    return int(done.stdout)
-
-
-def test_long_account(llvm_xray, long_log):
-    table = csv.DictReader(io.StringIO(read(llvm_xray, "account", long_log.path, "-f", "csv")))
+    log = recorded.log()
+    assert xprof("check", log.path, timeout=200).returncode == 0
+    table = csv.DictReader(io.StringIO(read(newest_llvm_xray, "account", log.path, "-f", "csv", timeout=200)))
     assert [int(row["count"]) for row in table] == [LONG_CALLS]
-
-
-def test_long_stack(llvm_xray, long_log):
-    text = read(llvm_xray, "stack", long_log.path, f"-instr_map={long_log.instr_map}", *STACKS)
-    assert re.findall(r";hop; (\d+)$", text, re.M) == [str(LONG_CALLS)]
-
-
-def test_long_graph(llvm_xray, long_log):
-    text = read(llvm_xray, "graph", long_log.path, "-edge-label=count")
-    assert re.findall(r'F0 -> F1 \[label="(\d+)', text) == [str(LONG_CALLS)]
-
-
-def test_long_fdr_dump(llvm_xray, long_log):
-    assert counted(llvm_xray.path, "fdr-dump", long_log.path) > 2 * LONG_CALLS
-
-
-def test_long_convert(long_log):
-    """Of one version and to one form: a quarter of a minute."""
-    newest = house.LlvmXray(house.LLVM_VERSIONS[-1])
-    assert counted(newest.path, "convert", "-f", "yaml", long_log.path) > 2 * LONG_CALLS
-
-
-def test_long_xprof_check(xprof, long_log):
-    assert xprof("check", long_log.path, timeout=100).returncode == 0
