@@ -15,7 +15,7 @@
 #include "spool.h"
 
 #define FUNCTIONS 4 /* ids 1..4, which the instrumentation map of the tests has */
-#define CHUNK_BYTES (16u << 10)
+#define CHUNK_BYTES (8u << 10)
 #define START_TSC 1000000000ull
 #define HZ 2000000000ull
 
@@ -129,9 +129,9 @@ static void shape_threads(void)
 {
 	struct thread *threads = threads_new(40);
 
-	for (int round = 0; round < 2000; round++)
+	for (int round = 0; round < 500; round++)
 		for (int i = 0; i < 40; i++)
-			call_all(&threads[i], (i + round / 100) % 8, 10 + i);
+			call_all(&threads[i], (i + round / 25) % 8, 10 + i);
 	for (int i = 0; i < 40; i++)
 		flush(&threads[i]);
 	free(threads);
@@ -140,13 +140,13 @@ static void shape_threads(void)
 /* One thread far longer than the others: mostly holes in version 1. */
 static void shape_uneven(void)
 {
-	struct thread *threads = threads_new(12);
+	struct thread *threads = threads_new(24);
 
-	for (int i = 0; i < 12; i++)
+	for (int i = 0; i < 24; i++)
 		call_all(&threads[i], i, 50);
-	for (int round = 0; round < 60000; round++)
+	for (int round = 0; round < 15000; round++)
 		call_all(&threads[5], 5, 50);
-	for (int i = 0; i < 12; i++)
+	for (int i = 0; i < 24; i++)
 		flush(&threads[i]);
 	free(threads);
 }
