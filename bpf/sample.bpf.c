@@ -160,12 +160,19 @@ lost:
 	count_lost(XP_REC_SAMPLE);
 }
 
-/* The registers are the first of struct bpf_perf_event_data. */
+#define REGISTERS(of)                                                                                                  \
+	{                                                                                                              \
+		(of)->ax, (of)->dx, (of)->cx, (of)->bx, (of)->si, (of)->di, (of)->r8, (of)->r9, (of)->r10, (of)->r11,  \
+		    (of)->r12, (of)->r13, (of)->r14, (of)->r15                                                         \
+	}
+_Static_assert(XP_SAMPLE_REGS == 14, "REGISTERS");
+
+/* They are the first of struct bpf_perf_event_data. */
 SEC("perf_event")
 int sample(struct pt_regs *ctx)
 {
 	/* At the top: clang would merge later loads into a modified context pointer. */
-	__u64 ip = ctx->ip, sp = ctx->sp, bp = ctx->bp;
+	__u64 ip = ctx->ip, sp = ctx->sp, bp = ctx->bp, others[XP_SAMPLE_REGS] = REGISTERS(ctx);
 	__u64 time = now();
 	__u64 pid_tgid = bpf_get_current_pid_tgid();
 	struct task_struct *task = (struct task_struct *)bpf_get_current_task();
@@ -185,6 +192,7 @@ int sample(struct pt_regs *ctx)
 	s->head.stack_missing = 0;
 	if (IN_KERNEL(ip)) {
 		struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(bpf_get_current_task_btf());
+		__u64 user[XP_SAMPLE_REGS] = REGISTERS(regs);
 		__u32 most = sample_stacks == XP_STACKS_NONE ? sizeof(__u64) : FRAMES_BYTES;
 
 		flags |= XP_SAMPLE_KERNEL;
@@ -199,6 +207,7 @@ int sample(struct pt_regs *ctx)
 		ip = BPF_CORE_READ(regs, ip);
 		sp = BPF_CORE_READ(regs, sp);
 		bp = BPF_CORE_READ(regs, bp);
+		__builtin_memcpy(others, user, sizeof(others));
 		if ((__s64)BPF_CORE_READ(regs, orig_ax) >= 0)
 			flags |= XP_SAMPLE_SYSCALL;
 		if (!ip) /* a thread of io_uring, say */
@@ -211,6 +220,7 @@ int sample(struct pt_regs *ctx)
 	s->head.ip = ip;
 	s->head.sp = sp;
 	s->head.bp = bp;
+	__builtin_memcpy(s->head.regs, others, sizeof(others));
 	bpf_get_current_comm(s->head.comm, sizeof(s->head.comm));
 	if (!(flags & XP_SAMPLE_NO_USER) && sample_stacks == XP_STACKS_FRAMES) {
 		s->head.user_frames =

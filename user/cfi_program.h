@@ -13,7 +13,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { XP_CFI_REG_RBP = 6, XP_CFI_REG_RSP = 7, XP_CFI_REG_RA = 16 };
+#include "cfi_table.h"
 
 /* Bytes of a DWARF expression. */
 struct xp_cfi_expression {

@@ -18,10 +18,17 @@ static uint8_t base_of(uint64_t reg)
 
 static enum xp_cfi_reason sum_rule(uint64_t reg, int64_t offset, struct xp_cfi_row *row)
 {
-	if (base_of(reg) == XP_CFI_BASE_CFA)
+	bool is_other = base_of(reg) == XP_CFI_BASE_CFA;
+
+	if (reg >= XP_CFI_REG_RA)
 		return XP_CFI_CFA_REGISTER;
-	if (offset < 0 || offset % 8 || offset / 8 > UINT16_MAX)
+	if (offset < 0 || offset % 8 || offset / 8 > (is_other ? XP_CFI_REG_WORDS_MAX : UINT16_MAX))
 		return XP_CFI_CFA_RANGE;
+	if (is_other) {
+		row->rule = XP_CFI_REG;
+		row->cfa = XP_CFI_REG_CFA(reg, offset / 8);
+		return XP_CFI_KNOWN;
+	}
 	row->rule = reg == XP_CFI_REG_RSP ? XP_CFI_RSP : XP_CFI_RBP;
 	row->cfa = (uint16_t)(offset / 8);
 	return XP_CFI_KNOWN;

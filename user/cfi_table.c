@@ -79,6 +79,8 @@ static bool check_row(const struct xp_cfi_table *table, const struct xp_cfi_row 
 	case XP_CFI_RSP:
 	case XP_CFI_RBP:
 		return true;
+	case XP_CFI_REG:
+		return XP_CFI_REG_OF(row->cfa) != XP_CFI_REG_RBP && XP_CFI_REG_OF(row->cfa) != XP_CFI_REG_RSP;
 	case XP_CFI_PLT:
 		return row->cfa >= 1 && row->cfa <= 15;
 	case XP_CFI_DEREF:

@@ -18,6 +18,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* Numbers of registers. */
+enum { XP_CFI_REG_RBX = 3, XP_CFI_REG_RBP = 6, XP_CFI_REG_RSP = 7, XP_CFI_REG_R12 = 12, XP_CFI_REG_RA = 16 };
+
 /* One for 8 bytes of a piece's code (cfi_tables.h); compilers make one for 30 to 80. */
 #define XP_CFI_ROWS_MAX (1u << 19)
 
@@ -29,8 +32,15 @@ enum xp_cfi_rule {
 	XP_CFI_DEREF,  /* exotic: see struct xp_cfi_deref, whose index cfa is */
 	XP_CFI_SIGNAL, /* return from a signal handler: the caller's registers are in the ucontext_t at rsp */
 	XP_CFI_END,    /* the outermost frame */
+	XP_CFI_REG,    /* CFA = another register + an offset: XP_CFI_REG_CFA() is cfa */
 	XP_CFI_RULES,
 };
+
+/* The number of the register, 0 to 15 but rsp and rbp, and of words. */
+#define XP_CFI_REG_WORDS_MAX 4095
+#define XP_CFI_REG_CFA(reg, words) ((uint16_t)((reg) << 12 | (words)))
+#define XP_CFI_REG_OF(cfa) ((cfa) >> 12)
+#define XP_CFI_REG_WORDS(cfa) ((cfa)&XP_CFI_REG_WORDS_MAX)
 
 /* Of struct xp_cfi_row: the caller's rbp is in rbp. */
 #define XP_CFI_RBP_SAME (-128)
@@ -69,8 +79,8 @@ enum xp_cfi_reason {
 	XP_CFI_KNOWN,
 	XP_CFI_NO_FDE,	       /* no entry covers it */
 	XP_CFI_BAD_ENTRY,      /* libdw refuses the entry */
-	XP_CFI_CFA_REGISTER,   /* CFA from a register other than rsp and rbp */
-	XP_CFI_CFA_RANGE,      /* offset no multiple of 8, negative or beyond 512 KiB */
+	XP_CFI_CFA_REGISTER,   /* CFA from a register that no rule has */
+	XP_CFI_CFA_RANGE,      /* offset no multiple of 8, negative or too large */
 	XP_CFI_CFA_EXPRESSION, /* CFA by an expression that is not among the rules */
 	XP_CFI_RA_RULE,	       /* return address elsewhere than at CFA - 8 */
 	XP_CFI_RBP_RULE,       /* caller's rbp not where a row can say */

@@ -113,6 +113,7 @@ static struct xp_unwind_thread thread_of(const struct xp_rec_sample *record)
 		.ip = record->ip,
 		.sp = record->sp,
 		.bp = record->bp,
+		.regs = record->regs,
 		.stack = (const uint8_t *)(addresses_of(record) + record->kernel_frames + record->user_frames),
 		.stack_bytes = record->stack_bytes,
 		.stack_missing = record->stack_missing,

@@ -36,6 +36,7 @@ struct walk {
 	uint64_t ip;
 	uint64_t sp;
 	uint64_t bp;
+	const __u64 *regs; /* the others, as they were sampled: of the leaf and its caller; NULL: not known */
 	const struct xp_vma *vma;
 	bool is_return;	   /* ip is a return address: the call is before it */
 	bool has_table;	   /* the mapping's file, where it has no rule for ip */
@@ -202,6 +203,8 @@ static bool go_to(struct walk *walk, uint64_t ip, uint64_t sp, uint64_t bp)
 	walk->ip = ip;
 	walk->sp = sp;
 	walk->bp = bp;
+	if (walk->is_return)
+		walk->regs = NULL;
 	walk->vma = vma;
 	walk->is_return = true;
 	return true;
@@ -232,6 +235,7 @@ static bool by_frame_pointer(struct walk *walk, enum xp_unwind_end why)
 		walk->step->way = XP_CHAIN_BY_BP;
 		walk->step->saved = -16;
 	}
+	walk->regs = NULL;
 	return go_to(walk, ip, bp + 16, next);
 }
 
@@ -283,6 +287,29 @@ static bool by_deref(struct walk *walk, const struct cached *rule)
 	return by_cfa(walk, cfa, saved);
 }
 
+/*
+ * Hand-written loops that have aligned the stack keep where it was in some register. What they call, a helper at most,
+ * leaves that as it is: it is to be good on return, and the ABI has nobody save it.
+ */
+static bool is_known_register(const struct walk *walk, unsigned int reg)
+{
+	bool is_saved_by_callees = reg == XP_CFI_REG_RBX || reg >= XP_CFI_REG_R12;
+
+	return walk->regs && !(walk->is_return && is_saved_by_callees);
+}
+
+static bool by_register(struct walk *walk, const struct cached *rule)
+{
+	unsigned int reg = XP_CFI_REG_OF(rule->row.cfa);
+	uint64_t cfa;
+
+	walk->has_table = true;
+	if (!is_known_register(walk, reg))
+		return by_frame_pointer(walk, XP_UNWIND_NO_RULE);
+	cfa = walk->regs[reg > XP_CFI_REG_RSP ? reg - 2 : reg] + 8 * (uint64_t)XP_CFI_REG_WORDS(rule->row.cfa);
+	return by_cfa(walk, cfa, saved_bp(&rule->row, cfa));
+}
+
 /* What a signal interrupted. Its stack may be another one than the handler's; its instruction is sure in any case. */
 static bool by_ucontext(struct walk *walk)
 {
@@ -297,6 +324,7 @@ static bool by_ucontext(struct walk *walk)
 	walk->ip = ip;
 	walk->sp = sp;
 	walk->bp = bp;
+	walk->regs = NULL;
 	walk->is_return = false;
 	walk->is_elsewhere = sp - walk->thread->sp >= XP_STACK_BYTES_MAX;
 	return true;
@@ -330,6 +358,8 @@ static bool step(struct walk *walk)
 		return by_cfa(walk, cfa, saved_bp(&rule->row, cfa));
 	case XP_CFI_DEREF:
 		return by_deref(walk, rule);
+	case XP_CFI_REG:
+		return by_register(walk, rule);
 	case XP_CFI_SIGNAL:
 		return by_ucontext(walk);
 	case XP_CFI_END:
@@ -444,6 +474,7 @@ static size_t follow(struct walk *walk, struct xp_profile_frame *frames, size_t 
 	walk->ip = step->ip;
 	walk->sp = step->sp;
 	walk->bp = bp;
+	walk->regs = NULL;
 	walk->vma = step->vma;
 	walk->is_return = true;
 	walk->ahead -= more;
@@ -471,6 +502,7 @@ void xp_unwind(struct xp_unwinder *unwinder, const struct xp_space *space, const
 		.ip = thread->ip,
 		.sp = thread->sp,
 		.bp = thread->bp,
+		.regs = thread->regs,
 		.vma = xp_space_find(space, thread->ip),
 		.chain = thread->tid ? xp_chains_get(&unwinder->chains, thread->tid, space) : NULL,
 	};

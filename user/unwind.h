@@ -11,6 +11,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <linux/types.h>
 #include <stdint.h>
 
 #include "cfi_table.h"
@@ -42,6 +43,7 @@ struct xp_unwind_thread {
 	uint64_t ip;
 	uint64_t sp;
 	uint64_t bp;
+	const __u64 *regs;    /* as in struct xp_rec_sample; NULL: not known */
 	const uint8_t *stack; /* a copy of [sp, sp + stack_bytes) */
 	uint32_t stack_bytes;
 	uint32_t stack_missing; /* as in struct xp_rec_sample */

@@ -134,6 +134,9 @@ struct xp_stack_size {
 /* So many pages one after the other that cannot be read are taken for the end of the stack. */
 #define XP_STACK_FAILURES_MAX 4
 
+/* Those beside rip, rsp and rbp: rax rdx rcx rbx rsi rdi r8-r15, as the System V ABI (x86-64, figure 3.36) has them. */
+#define XP_SAMPLE_REGS 14
+
 /*
  * A sample: registers of the user code (also when it hit the kernel), the kernel's stack, and of the user's what
  * enum xp_sample_stacks says. Frames are leaf first: kernel_frames addresses of the kernel, then user_frames of the
@@ -144,6 +147,7 @@ struct xp_rec_sample {
 	__u64 ip;
 	__u64 sp;
 	__u64 bp;
+	__u64 regs[XP_SAMPLE_REGS];
 	__u32 kernel_frames;
 	__u32 user_frames;
 	__u32 stack_bytes;
@@ -151,7 +155,7 @@ struct xp_rec_sample {
 	char comm[16];
 	/* __u64 frames[kernel_frames + user_frames]; __u8 stack[stack_bytes] */
 };
-_Static_assert(sizeof(struct xp_rec_sample) == 80, "xp_rec_sample");
+_Static_assert(sizeof(struct xp_rec_sample) == 192, "xp_rec_sample");
 _Static_assert(XP_STACK_PIECES_MAX <= 32, "xp_rec_sample.stack_missing");
 
 /*

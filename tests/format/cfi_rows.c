@@ -20,7 +20,7 @@
 
 static const char *const rules[] = {
 	[XP_CFI_NONE] = "none",	  [XP_CFI_RSP] = "rsp",	      [XP_CFI_RBP] = "rbp", [XP_CFI_PLT] = "plt",
-	[XP_CFI_DEREF] = "deref", [XP_CFI_SIGNAL] = "signal", [XP_CFI_END] = "end",
+	[XP_CFI_DEREF] = "deref", [XP_CFI_SIGNAL] = "signal", [XP_CFI_END] = "end", [XP_CFI_REG] = "reg",
 };
 
 static const char *const reasons[] = {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Unwinds stops of a process that a debugger has written down: unwind_stops PID FILE, while the process is still there.
- * FILE: for each stop rip, rsp, rbp, the number of bytes of its stack, as 64-bit words, and those bytes. Prints for
+ * FILE: for each stop rip, rsp, rbp, the number of bytes of its stack, the other registers as a sample has them, as
+ * 64-bit words, and those bytes. Prints for
  * each stop how the walk ended, and the addresses, leaf first.
  */
 #include <errno.h>
@@ -82,11 +83,25 @@ static int read_space(struct xp_files *files)
 	return err;
 }
 
-static void print_stop(struct xp_unwinder *unwinder, const uint64_t head[4], const uint8_t *stack)
+struct stop {
+	uint64_t ip;
+	uint64_t sp;
+	uint64_t bp;
+	uint64_t stack_bytes;
+	__u64 regs[XP_SAMPLE_REGS];
+};
+
+static void print_stop(struct xp_unwinder *unwinder, const struct stop *stop, const uint8_t *stack)
 {
 	static struct xp_profile_frame frames[XP_UNWIND_FRAMES_MAX];
 	const struct xp_unwind_thread thread = {
-		.tid = pid, .ip = head[0], .sp = head[1], .bp = head[2], .stack = stack, .stack_bytes = head[3]
+		.tid = pid,
+		.ip = stop->ip,
+		.sp = stop->sp,
+		.bp = stop->bp,
+		.regs = stop->regs,
+		.stack = stack,
+		.stack_bytes = (uint32_t)stop->stack_bytes,
 	};
 	struct xp_unwind_result result;
 
@@ -103,17 +118,17 @@ int main(int argc, char **argv)
 	FILE *file = argc == 3 ? fopen(argv[2], "re") : NULL;
 	struct xp_unwinder *unwinder;
 	struct xp_files files = { 0 };
-	uint64_t head[4];
+	struct stop stop;
 
 	if (!file)
 		return 2;
 	pid = atoi(argv[1]);
 	if (read_space(&files) || xp_unwinder_new(&unwinder, table_of, NULL, true))
 		return 1;
-	while (fread(head, sizeof(head), 1, file)) {
-		if (head[3] > sizeof(stack) || (head[3] && !fread(stack, head[3], 1, file)))
+	while (fread(&stop, sizeof(stop), 1, file)) {
+		if (stop.stack_bytes > sizeof(stack) || (stop.stack_bytes && !fread(stack, stop.stack_bytes, 1, file)))
 			return 1;
-		print_stop(unwinder, head, stack);
+		print_stop(unwinder, &stop, stack);
 	}
 	xp_unwinder_free(unwinder);
 	xp_space_free(&space);

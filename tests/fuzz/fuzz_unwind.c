@@ -74,6 +74,8 @@ static struct xp_cfi_table *make_table(const struct head *head, const uint8_t *d
 		rows[i] = (struct xp_cfi_row){ pc, data[1] | data[2] << 8, (int8_t)data[3], rule };
 		if (rule == XP_CFI_DEREF)
 			rows[i].cfa = head->derefs[data[1] % DEREFS].rbp_base == XP_CFI_BASE_CFA ? data[1] % DEREFS : 0;
+		if (rule == XP_CFI_REG && XP_CFI_REG_OF(rows[i].cfa) / 2 == XP_CFI_REG_RBP / 2)
+			rows[i].cfa = XP_CFI_REG_CFA(XP_CFI_REG_RBX, XP_CFI_REG_WORDS(rows[i].cfa));
 		if (rule == XP_CFI_PLT)
 			rows[i].cfa = 1 + data[1] % 15;
 		if (rule == XP_CFI_NONE || rule == XP_CFI_SIGNAL || rule == XP_CFI_END)
@@ -194,6 +196,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct xp_space space = { 0 };
 	struct tables tables;
 	struct head head;
+	__u64 regs[XP_SAMPLE_REGS];
 	uint8_t *stack; /* of exactly its size: the sanitizer sees what is read beyond */
 
 	if (size < sizeof(head))
@@ -209,12 +212,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	relocate(stack, size, head.sp);
 	CHECK(!xp_unwinder_new(&unwinder, find_table, &tables, head.flags & BY_FRAME_POINTER));
 	CHECK(!xp_unwinder_new(&remembering, find_table, &tables, head.flags & BY_FRAME_POINTER));
+	for (size_t i = 0; i < XP_SAMPLE_REGS; i++)
+		regs[i] = head.bp + 32 * i;
 	for (unsigned int round = 0; round < ROUNDS;
 	     round++) { /* from the second one on by rules that are remembered */
 		struct xp_unwind_thread thread = {
 			.ip = CODE + head.ip % 0x1000,
 			.sp = head.sp,
 			.bp = head.bp,
+			.regs = regs,
 			.stack = stack,
 			.stack_bytes = size,
 			.stack_missing = head.missing,

@@ -12,6 +12,8 @@ import subprocess
 import gdb
 
 STACK_BYTES = 65536
+# Those of struct xp_rec_sample.
+OTHERS = ["rax", "rdx", "rcx", "rbx", "rsi", "rdi", *(f"r{n}" for n in range(8, 16))]
 
 
 def stack_above(sp):
@@ -73,7 +75,7 @@ def main():
                 raise gdb.GdbError("the program ended")
             registers = [register(name) for name in ("rip", "rsp", "rbp")]
             stack = stack_above(registers[1])
-            file.write(struct.pack("<4Q", *registers, len(stack)) + stack)
+            file.write(struct.pack("<18Q", *registers, len(stack), *map(register, OTHERS)) + stack)
             stops.append(frames())
             pause = random.uniform(0.0005, 0.006)
     ours = subprocess.run([os.environ["TOOL"], str(pid), file.name], stdout=subprocess.PIPE, check=True, text=True).stdout

@@ -150,6 +150,8 @@ PROGRAMS = {
         ":memory:",
         "with recursive c(x) as (select 1 union all select x + 1 from c where x < 3000000) select sum(x * x % 7) from c",
     ],
+    # A loop in assembly that aligns the stack and keeps where it was in a register.
+    "openssl": ["openssl", "enc", "-chacha20", "-K", "0" * 64, "-iv", "0" * 32, "-out", "/dev/null", "-in"],
     "clang": ["clang", "-O2", "-S", "-o", "/dev/null"],
     "node": [
         "node",
@@ -179,6 +181,10 @@ def test_whole_stacks_of_programs(sampled, tmp_path, name):
         pytest.skip(f"no {name} here")
     if name == "clang":
         command = [*command, large_source(tmp_path)]
+    if name == "openssl":
+        command = [*command, tmp_path / "zeros"]
+        (tmp_path / "zeros").touch()
+        os.truncate(tmp_path / "zeros", 1 << 30)
     recorded = sampled("-F", "999", "--", *command)
     (comm,) = {e["comm"] for e in recorded.totals["profiles"] if e["samples"] > 100}
     assert_whole(recorded, comm)
@@ -259,6 +265,8 @@ GDB_COMMANDS = {
     "exceptions": None,
     "signal": None,
     "perl": [*PROGRAMS["perl"][:2], PROGRAMS["perl"][2].replace("2e6", "2e9")],
+    "chacha20": ["openssl", "speed", "-seconds", "60", "-bytes", "8192", "-evp", "chacha20-poly1305"],
+    "aes": ["openssl", "speed", "-seconds", "60", "-bytes", "8192", "-evp", "aes-128-gcm"],
 }
 
 

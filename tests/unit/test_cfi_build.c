@@ -88,9 +88,18 @@ FUNCTION(odd_cfa, ".cfi_def_cfa_offset 12\n"
 		  ".cfi_def_cfa %rsp, -8\n"
 		  "cfi_negative_cfa: nop\n"
 		  ".cfi_def_cfa %r10, 0\n"
-		  "cfi_r10_cfa: nop\n");
+		  "cfi_r10_cfa: nop\n"
+		  ".cfi_def_cfa %rax, 4095 * 8\n"
+		  "cfi_rax_cfa: nop\n"
+		  ".cfi_def_cfa %rax, 4096 * 8\n"
+		  "cfi_rax_cfa_too_far: nop\n"
+		  ".cfi_def_cfa %xmm0, 8\n"
+		  "cfi_xmm0_cfa: nop\n");
 LABEL(negative_cfa);
 LABEL(r10_cfa);
+LABEL(rax_cfa);
+LABEL(rax_cfa_too_far);
+LABEL(xmm0_cfa);
 /* breg7 8, breg16 0, lit15, and, lit11, ge, lit3, shl, plus */
 FUNCTION(plt, ".cfi_escape 0x0f, 11, 0x77, 8, 0x80, 0, 0x3f, 0x1a, 0x3b, 0x2a, 0x33, 0x24, 0x22\n"
 	      "nop\n"
@@ -296,7 +305,10 @@ static void test_plain_rules(void **state)
 		{ cfi_ra_in_rdx, XP_CFI_NONE, 0, 0 },
 		{ cfi_odd_cfa, XP_CFI_NONE, 0, 0 },
 		{ cfi_negative_cfa, XP_CFI_NONE, 0, 0 },
-		{ cfi_r10_cfa, XP_CFI_NONE, 0, 0 },
+		{ cfi_r10_cfa, XP_CFI_REG, 10 << 12, XP_CFI_RBP_SAME },
+		{ cfi_rax_cfa, XP_CFI_REG, 4095, XP_CFI_RBP_SAME },
+		{ cfi_rax_cfa_too_far, XP_CFI_NONE, 0, 0 },
+		{ cfi_xmm0_cfa, XP_CFI_NONE, 0, 0 },
 		{ cfi_plt, XP_CFI_PLT, 11, XP_CFI_RBP_SAME },
 		{ cfi_plt_9, XP_CFI_PLT, 9, XP_CFI_RBP_SAME },
 		{ cfi_plt_not, XP_CFI_NONE, 0, 0 },
@@ -371,9 +383,10 @@ static void test_reasons(void **state)
 	const uint64_t *bytes = xp_cfi_table_header(table)->code_bytes;
 
 	(void)state;
-	assert_int_equal(bytes[XP_CFI_BAD_ENTRY], 1 + 2);	   /* broken_here, broken_on */
-	assert_int_equal(bytes[XP_CFI_CFA_REGISTER], 2 + 1);	   /* r10_cfa, realigned_r10 */
-	assert_int_equal(bytes[XP_CFI_CFA_RANGE], 2 + 1 + 1);	   /* pushed_too_much, odd_cfa, negative_cfa */
+	assert_int_equal(bytes[XP_CFI_BAD_ENTRY], 1 + 2);    /* broken_here, broken_on */
+	assert_int_equal(bytes[XP_CFI_CFA_REGISTER], 2 + 1); /* xmm0_cfa, realigned_r10 */
+	/* pushed_too_much, odd_cfa, negative_cfa, rax_cfa_too_far */
+	assert_int_equal(bytes[XP_CFI_CFA_RANGE], 2 + 1 + 1 + 1);
 	assert_int_equal(bytes[XP_CFI_CFA_EXPRESSION], 1 + 2 + 1); /* plt_not, plt_neither, realigned_twice */
 	assert_int_equal(bytes[XP_CFI_RA_RULE], 1 + 2 + 2);	   /* ra_moved, ra_in_rdx, no_signal */
 	assert_int_equal(bytes[XP_CFI_RBP_RULE], 4 + 1 + 2); /* pointer_too_far to _in_rax, rbp_at_other, _at_deref */

@@ -18,18 +18,19 @@
 
 struct blob {
 	struct xp_cfi_header header;
-	struct xp_cfi_row rows[7];
+	struct xp_cfi_row rows[8];
 	struct xp_cfi_deref derefs[2];
 };
-_Static_assert(sizeof(struct blob) == sizeof(struct xp_cfi_header) + 7 * 8 + 2 * 16, "as in a file");
+_Static_assert(sizeof(struct blob) == sizeof(struct xp_cfi_header) + 8 * 8 + 2 * 16, "as in a file");
 
 static const struct blob example = {
-	.header = { .magic = XP_CFI_MAGIC, .row_count = 7, .deref_count = 2 },
+	.header = { .magic = XP_CFI_MAGIC, .row_count = 8, .deref_count = 2 },
 	.rows = {
 		{ 0x1020, 11, XP_CFI_RBP_SAME, XP_CFI_PLT },
 		{ 0x1040, 0, 0, XP_CFI_END },
 		{ 0x1041, 1, XP_CFI_RBP_SAME, XP_CFI_RSP },
 		{ 0x2000, 2, -2, XP_CFI_RBP },
+		{ 0xffe00000, XP_CFI_REG_CFA(15, 4095), XP_CFI_RBP_SAME, XP_CFI_REG },
 		{ 0xfff00000, 1, 0, XP_CFI_DEREF },
 		{ 0xfffffff0, 0, 0, XP_CFI_SIGNAL },
 		{ 0xfffffff9, 0, 0, XP_CFI_NONE },
@@ -65,10 +66,11 @@ static void test_find(void **state)
 		uint64_t offset;
 		int row; /* -1: none of the table */
 	} expected[] = {
-		{ 0, -1 },	    { 0x101f, -1 },	{ 0x1020, 0 },	     { 0x103f, 0 },	  { 0x1040, 1 },
-		{ 0x1041, 2 },	    { 0x1042, 2 },	{ 0x1fff, 2 },	     { 0x2000, 3 },	  { 0x80000000, 3 },
-		{ 0xffefffff, 3 },  { 0xfff00000, 4 },	{ 0xffffffef, 4 },   { 0xfffffff0, 5 },	  { 0xfffffff8, 5 },
-		{ 0xfffffff9, -1 }, { 0xffffffff, -1 }, { 0x100000000, -1 }, { 0x100001020, -1 }, { UINT64_MAX, -1 },
+		{ 0, -1 },	     { 0x101f, -1 },	 { 0x1020, 0 },	     { 0x103f, 0 },	 { 0x1040, 1 },
+		{ 0x1041, 2 },	     { 0x1042, 2 },	 { 0x1fff, 2 },	     { 0x2000, 3 },	 { 0x80000000, 3 },
+		{ 0xffdfffff, 3 },   { 0xffe00000, 4 },	 { 0xffefffff, 4 },  { 0xfff00000, 5 },	 { 0xffffffef, 5 },
+		{ 0xfffffff0, 6 },   { 0xfffffff8, 6 },	 { 0xfffffff9, -1 }, { 0xffffffff, -1 }, { 0x100000000, -1 },
+		{ 0x100001020, -1 }, { UINT64_MAX, -1 },
 	};
 	struct xp_cfi_table *table;
 
@@ -150,8 +152,8 @@ static void test_malformed(void **state)
 	offsetof(struct blob, derefs) + (i)*16 + offsetof(struct xp_cfi_deref, field), sizeof(example.derefs->field)
 		{ IN_HEADER(magic), 0 },
 		{ IN_HEADER(row_count), 0 },
-		{ IN_HEADER(row_count), 6 },
-		{ IN_HEADER(row_count), 8 },
+		{ IN_HEADER(row_count), 7 },
+		{ IN_HEADER(row_count), 9 },
 		{ IN_HEADER(row_count), UINT32_MAX },
 		{ IN_HEADER(deref_count), 1 },
 		{ IN_HEADER(deref_count), 3 },
@@ -164,11 +166,13 @@ static void test_malformed(void **state)
 		{ IN_ROW(0, rule), 255 },
 		{ IN_ROW(1, cfa), 1 }, /* END */
 		{ IN_ROW(1, rbp), 1 },
-		{ IN_ROW(4, cfa), 2 },		 /* no such exotic row */
-		{ IN_ROW(4, rbp), 1 },		 /* two ways to find rbp */
-		{ IN_ROW(5, cfa), 1 },		 /* SIGNAL */
-		{ IN_ROW(6, cfa), 1 },		 /* NONE */
-		{ IN_ROW(6, rule), XP_CFI_RSP }, /* to the end of the world */
+		{ IN_ROW(4, cfa), XP_CFI_REG_CFA(XP_CFI_REG_RBP, 1) },
+		{ IN_ROW(4, cfa), XP_CFI_REG_CFA(XP_CFI_REG_RSP, 1) },
+		{ IN_ROW(5, cfa), 2 },		 /* no such exotic row */
+		{ IN_ROW(5, rbp), 1 },		 /* two ways to find rbp */
+		{ IN_ROW(6, cfa), 1 },		 /* SIGNAL */
+		{ IN_ROW(7, cfa), 1 },		 /* NONE */
+		{ IN_ROW(7, rule), XP_CFI_RSP }, /* to the end of the world */
 		{ IN_DEREF(0, base), XP_CFI_BASE_CFA },
 		{ IN_DEREF(0, base), 3 },
 		{ IN_DEREF(0, rbp_base), 3 },

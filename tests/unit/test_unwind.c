@@ -29,6 +29,8 @@ enum {
 	AT_BIG = 0xa00,	   /* CFA = rsp + 8 * 65535 */
 	AT_ABOVE = 0xb00,  /* CFA = rsp + 16, rbp at CFA + 8 */
 	AT_POPPED = 0xc00, /* CFA = rsp + 8, rbp at CFA - 16 */
+	AT_R11 = 0xd00,	   /* CFA = r11 + 16, rbp at CFA - 16 */
+	AT_R15 = 0xe00,	   /* the same by r15 */
 	CODE_BYTES = 0x1000,
 };
 
@@ -45,6 +47,8 @@ static const struct xp_cfi_row rows[] = {
 	{ AT_BIG, 65535, XP_CFI_RBP_SAME, XP_CFI_RSP },
 	{ AT_ABOVE, 2, 1, XP_CFI_RSP },
 	{ AT_POPPED, 1, -2, XP_CFI_RSP },
+	{ AT_R11, XP_CFI_REG_CFA(11, 2), -2, XP_CFI_REG },
+	{ AT_R15, XP_CFI_REG_CFA(15, 2), -2, XP_CFI_REG },
 	{ CODE_BYTES, 0, 0, XP_CFI_NONE },
 };
 static const struct xp_cfi_deref derefs[] = {
@@ -193,6 +197,32 @@ static void test_rbp(void **state)
 	put(world, SP + 136, CODE + AT_END + 1);
 	CHECK(world, XP_UNWIND_COMPLETE, CODE + AT_RBP + 4, CODE + AT_RBP + 0x30, CODE + AT_END + 1);
 	assert_int_equal(world->result.used_bytes, 144);
+	free_world(world);
+}
+
+/* Of the sampled function all registers are known, and of its caller those that it need not save. */
+static void test_register(void **state)
+{
+	struct world *world = new_world(false);
+	const __u64 regs[XP_SAMPLE_REGS] = { [9] = SP + 256, [13] = SP + 256 }; /* r11, r15 */
+
+	(void)state;
+	world->thread.ip = CODE + AT_R11 + 4;
+	put(world, SP + 256, SP + 512); /* rbp, saved at CFA - 16 */
+	put(world, SP + 264, CODE + AT_RBP + 0x30);
+	put(world, SP + 520, CODE + AT_R11 + 0x30);
+	CHECK(world, XP_UNWIND_NO_RULE, CODE + AT_R11 + 4);
+	world->thread.regs = regs;
+	CHECK(world, XP_UNWIND_NO_RULE, CODE + AT_R11 + 4, CODE + AT_RBP + 0x30, CODE + AT_R11 + 0x30);
+	put(world, SP + 520, CODE + AT_END + 1);
+	CHECK(world, XP_UNWIND_COMPLETE, CODE + AT_R11 + 4, CODE + AT_RBP + 0x30, CODE + AT_END + 1);
+	world->thread.ip = CODE + AT_RSP + 4;
+	put(world, SP + 8, CODE + AT_R11 + 4);
+	CHECK(world, XP_UNWIND_COMPLETE, CODE + AT_RSP + 4, CODE + AT_R11 + 4, CODE + AT_RBP + 0x30, CODE + AT_END + 1);
+	put(world, SP + 8, CODE + AT_R15 + 4);
+	CHECK(world, XP_UNWIND_NO_RULE, CODE + AT_RSP + 4, CODE + AT_R15 + 4);
+	world->thread.ip = CODE + AT_R15 + 4;
+	CHECK(world, XP_UNWIND_COMPLETE, CODE + AT_R15 + 4, CODE + AT_RBP + 0x30, CODE + AT_END + 1);
 	free_world(world);
 }
 
@@ -809,6 +839,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_rsp),
 		cmocka_unit_test(test_rbp),
+		cmocka_unit_test(test_register),
 		cmocka_unit_test(test_rbp_through_frames),
 		cmocka_unit_test(test_plt),
 		cmocka_unit_test(test_deref),
