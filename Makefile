@@ -29,7 +29,7 @@ CFLAGS ?= -O2 -g
 XP_WARNINGS := -Wall -Wextra -Wshadow -Wmissing-prototypes -Wstrict-prototypes
 XP_CFLAGS = -std=gnu11 $(XP_WARNINGS) -Iinclude -Iuser -I$(O) -D_GNU_SOURCE -DXPROF_VERSION='"$(VERSION)"' \
 	    -pthread $(CFLAGS)
-XP_LDLIBS := -lbpf -ldw -lelf -lz -ljansson -liberty -pthread $(LDLIBS)
+XP_LDLIBS := -lbpf -ldw -lelf -lz -lzstd -ljansson -liberty -pthread $(LDLIBS)
 BPF_CFLAGS := -target bpf -mcpu=v3 -O2 -g -Wall -Wextra -Wno-unused-parameter -Iinclude -Ivmlinux -Ibpf -D__TARGET_ARCH_x86
 FUZZ_CFLAGS = $(XP_CFLAGS) -Wno-missing-prototypes -fno-omit-frame-pointer
 # Sleds without XRay's runtime: xprof needs none. older clangs spell the flag in another way.

@@ -18,6 +18,7 @@ build	libelf-dev
 build	libdw-dev
 build	libiberty-dev
 build	zlib1g-dev
+build	libzstd-dev
 build	libjansson-dev
 demo	g++
 demo	llvm

@@ -9,6 +9,7 @@
 
 #include "fmt_perfdata_put.h"
 #include "fmt_perfdata_rules.h"
+#include "fmt_perfdata_zstd.h"
 
 #define KERNEL_PID (-1)
 #define COMM_BYTES 16 /* the kernel's TASK_COMM_LEN */
@@ -37,10 +38,17 @@ struct xp_perfdata {
 	struct xp_perfdata_options options;
 	struct head head;
 	struct xp_perfdata_span span;
-	uint64_t newest_ns; /* of all records */
-	uint64_t round_ns;  /* newest_ns at the last FINISHED_ROUND; 0: none yet */
-	uint64_t floor_ns;  /* perf takes nothing older any more: newest_ns at the one before it */
+	uint64_t newest_ns;		   /* of all records */
+	uint64_t round_ns;		   /* newest_ns at the last FINISHED_ROUND; 0: none yet */
+	uint64_t floor_ns;		   /* perf takes nothing older any more: newest_ns at the one before it */
+	struct xp_perfdata_packer *packer; /* of samples; NULL: they are not compressed */
 	struct xp_perfdata_sink sink;
+};
+
+/* The feature that tells of compressed records, when it is the only one. */
+struct packed_feature {
+	struct xp_perfdata_section section;
+	struct xp_perfdata_compression compression;
 };
 
 int xp_perfdata_conversion(struct xp_perfdata_conversion *conversion, uint64_t hz, uint64_t tsc, uint64_t ns)
@@ -70,14 +78,51 @@ static int put_header(struct xp_perfdata *perfdata)
 	return sink->err;
 }
 
+/*
+ * Behind the records stands what perf must know of compressed ones. So that it stands there at any moment, the new end
+ * is written first, and what the old one is overwritten with, last.
+ */
+static int write_packed(struct xp_perfdata *perfdata)
+{
+	struct xp_perfdata_sink *sink = &perfdata->sink;
+	uint64_t end = sink->offset + sink->used;
+	struct packed_feature feature = { .section = { end + sizeof(feature.section), sizeof(feature.compression) } };
+	size_t old = XP_MIN(sink->used, sizeof(feature));
+
+	xp_perfdata_packer_tell(perfdata->packer, &feature.compression);
+	if (!sink->err)
+		sink->err = xp_pwrite_all(sink->fd, &feature, sizeof(feature), end);
+	if (!sink->err)
+		sink->err = xp_pwrite_all(sink->fd, sink->buf + old, sink->used - old, sink->offset + old);
+	sink->used = old;
+	if (xp_perfdata_flush(sink))
+		return sink->err;
+	sink->offset = end;
+	return 0;
+}
+
 static int flush(struct xp_perfdata *perfdata)
 {
 	struct xp_perfdata_sink *sink = &perfdata->sink;
+	int err = perfdata->packer ? write_packed(perfdata) : xp_perfdata_flush(sink);
 
-	if (xp_perfdata_flush(sink))
-		return sink->err;
+	if (err)
+		return err;
 	perfdata->head.header.data.size = sink->offset - perfdata->head.header.data.offset;
 	return put_header(perfdata);
+}
+
+/* Samples that wait to be compressed. */
+static int pack(struct xp_perfdata *perfdata)
+{
+	struct xp_perfdata_sink *sink = &perfdata->sink;
+
+	if (!perfdata->packer || sink->err)
+		return sink->err;
+	if (sizeof(sink->buf) - sink->used < XP_PERFDATA_PACKED_MAX && flush(perfdata))
+		return sink->err;
+	sink->err = xp_perfdata_pack(perfdata->packer, sink);
+	return sink->err;
 }
 
 /* A record begins, of which all but its header follows. 0, or the error for which nothing may follow. */
@@ -118,6 +163,7 @@ static int end(struct xp_perfdata *perfdata, uint64_t ns)
 		return 0;
 	perfdata->floor_ns = perfdata->round_ns;
 	perfdata->round_ns = perfdata->newest_ns;
+	pack(perfdata);
 	return begin(perfdata, XP_PERFDATA_FINISHED_ROUND, 0, sizeof(struct perf_event_header));
 }
 
@@ -190,6 +236,15 @@ int xp_perfdata_new(struct xp_perfdata **result, int fd, const struct xp_perfdat
 	};
 	fill_attr(perfdata->head.attr, options);
 	perfdata->head.ids.offset = sizeof(perfdata->head.header);
+	if (options->compression_level) {
+		int err = xp_perfdata_packer_new(&perfdata->packer, options->compression_level);
+
+		if (err) {
+			free(perfdata);
+			return err;
+		}
+		perfdata->head.header.features[0] = 1ull << XP_PERFDATA_COMPRESSION;
+	}
 	put_time_conv(perfdata);
 	*result = perfdata;
 	return 0;
@@ -319,18 +374,34 @@ int xp_perfdata_exit(struct xp_perfdata *perfdata, uint64_t tsc, pid_t pid, pid_
 	return put_task(perfdata, tsc, tsc, PERF_RECORD_EXIT, 0, (const pid_t[]){ pid, ppid, tid, ppid });
 }
 
-static void put_chain(struct xp_perfdata *perfdata, uint64_t context, const uint64_t *addresses, size_t count)
+/* Room for a sample, which waits in memory where it is to be compressed. NULL: an error. */
+static uint8_t *sample_room(struct xp_perfdata *perfdata, size_t size)
+{
+	struct xp_perfdata_sink *sink = &perfdata->sink;
+	uint8_t *room;
+
+	if (sink->err)
+		return NULL;
+	if (!perfdata->packer)
+		return size > sizeof(sink->buf) - sink->used && flush(perfdata) ? NULL : xp_perfdata_room(sink, size);
+	room = xp_perfdata_packer_room(perfdata->packer, size);
+	return room || pack(perfdata) ? room : xp_perfdata_packer_room(perfdata->packer, size);
+}
+
+static uint8_t *put_chain(uint8_t *to, uint64_t context, const uint64_t *addresses, size_t count)
 {
 	if (!count)
-		return;
-	put(perfdata, &context, sizeof(context));
-	put(perfdata, addresses, count * sizeof(*addresses));
+		return to;
+	memcpy(to, &context, sizeof(context));
+	memcpy(to + sizeof(context), addresses, count * sizeof(*addresses));
+	return to + sizeof(context) + count * sizeof(*addresses);
 }
 
 int xp_perfdata_sample(struct xp_perfdata *perfdata, const struct xp_perfdata_sample *sample)
 {
 	size_t count = sample->kernel_count + sample->user_count;
 	struct {
+		struct perf_event_header header;
 		uint64_t ip;
 		uint32_t pid, tid;
 		uint64_t time;
@@ -338,6 +409,8 @@ int xp_perfdata_sample(struct xp_perfdata *perfdata, const struct xp_perfdata_sa
 		uint64_t period;
 		uint64_t nr;
 	} head = {
+		.header.type = PERF_RECORD_SAMPLE,
+		.header.misc = sample->kernel_count ? PERF_RECORD_MISC_KERNEL : PERF_RECORD_MISC_USER,
 		.pid = sample->pid,
 		.tid = sample->tid,
 		.time = time_of(perfdata, sample->tsc),
@@ -345,20 +418,19 @@ int xp_perfdata_sample(struct xp_perfdata *perfdata, const struct xp_perfdata_sa
 		.period = perfdata->options.period,
 		.nr = count + !!sample->kernel_count + !!sample->user_count,
 	};
-	int err;
+	uint8_t *to;
 
 	if (!count || sample->kernel_count > XP_PERFDATA_CHAIN_MAX || sample->user_count > XP_PERFDATA_CHAIN_MAX ||
 	    count > XP_PERFDATA_CHAIN_MAX)
 		return -EINVAL;
+	head.header.size = sizeof(head) + head.nr * sizeof(uint64_t);
 	head.ip = sample->kernel_count ? sample->kernel[0] : sample->user[0];
-	err =
-	    begin(perfdata, PERF_RECORD_SAMPLE, sample->kernel_count ? PERF_RECORD_MISC_KERNEL : PERF_RECORD_MISC_USER,
-		  sizeof(struct perf_event_header) + sizeof(head) + head.nr * sizeof(uint64_t));
-	if (err)
-		return err;
-	put(perfdata, &head, sizeof(head));
-	put_chain(perfdata, PERF_CONTEXT_KERNEL, sample->kernel, sample->kernel_count);
-	put_chain(perfdata, PERF_CONTEXT_USER, sample->user, sample->user_count);
+	to = sample_room(perfdata, head.header.size);
+	if (!to)
+		return perfdata->sink.err;
+	memcpy(to, &head, sizeof(head));
+	to = put_chain(to + sizeof(head), PERF_CONTEXT_KERNEL, sample->kernel, sample->kernel_count);
+	put_chain(to, PERF_CONTEXT_USER, sample->user, sample->user_count);
 	perfdata->span.first_ns = XP_MIN(perfdata->span.first_ns, head.time);
 	perfdata->span.last_ns = XP_MAX(perfdata->span.last_ns, head.time);
 	return end(perfdata, head.time);
@@ -377,16 +449,23 @@ int xp_perfdata_jit(struct xp_perfdata *perfdata, const char *path)
 
 int xp_perfdata_sync(struct xp_perfdata *perfdata)
 {
+	pack(perfdata);
 	return perfdata->sink.used ? flush(perfdata) : perfdata->sink.err;
 }
 
 int xp_perfdata_finish(struct xp_perfdata *perfdata, const struct xp_perfdata_features *features)
 {
-	int err = flush(perfdata);
+	struct xp_perfdata_compression compression;
+	int err = pack(perfdata);
 
 	if (!err)
-		err = xp_perfdata_put_features(&perfdata->sink, &perfdata->head.header, features, perfdata->head.attr,
-					       &perfdata->span);
+		err = flush(perfdata);
+	if (err)
+		return err;
+	if (perfdata->packer)
+		xp_perfdata_packer_tell(perfdata->packer, &compression);
+	err = xp_perfdata_put_features(&perfdata->sink, &perfdata->head.header, features, perfdata->head.attr,
+				       &perfdata->span, perfdata->packer ? &compression : NULL);
 	return err ? err : put_header(perfdata);
 }
 
@@ -397,5 +476,7 @@ uint64_t xp_perfdata_bytes(const struct xp_perfdata *perfdata)
 
 void xp_perfdata_free(struct xp_perfdata *perfdata)
 {
+	if (perfdata)
+		xp_perfdata_packer_free(perfdata->packer);
 	free(perfdata);
 }

@@ -17,6 +17,10 @@
  * Records need not be in order of time: perf sorts them. So that it need not keep all of them for that, a
  * FINISHED_ROUND is written every so often (see late_ns).
  *
+ * Samples may be compressed (fmt_perfdata_zstd.h), and then come behind other records of up to a second. Those stay as
+ * they are: `perf inject --jit` looks for mappings, and takes no look into compressed records, which it passes on
+ * before all others. So of records with the same time as a sample, perf may take the sample first.
+ *
  * Errors: 0 or a negative errno. After one, the writer does nothing more and says the same again.
  */
 #ifndef XPROF_FMT_PERFDATA_H
@@ -59,6 +63,7 @@ struct xp_perfdata_options {
 	 * time that perf sorts in.
 	 */
 	uint64_t late_ns;
+	unsigned int compression_level; /* of samples, by zstd: 1 to 22; 0: none */
 };
 
 struct xp_perfdata_sample {
@@ -90,7 +95,7 @@ struct xp_perfdata_map {
 
 struct xp_perfdata;
 
-/* fd: an empty regular file, open for writing, which stays the caller's. -EINVAL: a period of 0. */
+/* fd: an empty regular file, open for writing, which stays the caller's. -EINVAL: a period of 0, a level of 23. */
 int xp_perfdata_new(struct xp_perfdata **perfdata, int fd, const struct xp_perfdata_options *options);
 /* The text of the kernel, from the address of its symbol _text (or _stext) on. */
 int xp_perfdata_kernel(struct xp_perfdata *perfdata, uint64_t start, uint64_t bytes);

@@ -6,6 +6,7 @@
 
 #include "fmt_perfdata.h"
 #include "fmt_perfdata_put.h"
+#include "fmt_perfdata_zstd.h"
 
 #define NAME_ALIGN 64		     /* of the texts */
 #define FEATURES_MAX 16		     /* those of `all` below */
@@ -17,6 +18,7 @@ struct source {
 	const struct xp_perfdata_features *features;
 	const uint8_t *attr;
 	const struct xp_perfdata_span *span;
+	const struct xp_perfdata_compression *compression;
 };
 
 static void put32(struct xp_perfdata_sink *sink, uint32_t value)
@@ -147,6 +149,12 @@ static void put_clock_resolution(struct xp_perfdata_sink *sink, const struct sou
 	put64(sink, 1); /* ns */
 }
 
+static void put_compression(struct xp_perfdata_sink *sink, const struct source *from)
+{
+	if (from->compression)
+		xp_perfdata_put(sink, from->compression, sizeof(*from->compression), sizeof(*from->compression));
+}
+
 static void put_clock(struct xp_perfdata_sink *sink, const struct source *from)
 {
 	if (!from->features->wall_ns)
@@ -162,21 +170,28 @@ static const struct {
 	enum xp_perfdata_feature feature;
 	void (*put)(struct xp_perfdata_sink *sink, const struct source *from);
 } all[] = {
-	{ XP_PERFDATA_BUILD_ID, put_build_ids }, { XP_PERFDATA_HOSTNAME, put_hostname },
-	{ XP_PERFDATA_OSRELEASE, put_release },	 { XP_PERFDATA_VERSION, put_version },
-	{ XP_PERFDATA_ARCH, put_arch },		 { XP_PERFDATA_NRCPUS, put_cpus },
-	{ XP_PERFDATA_CPUDESC, put_cpu },	 { XP_PERFDATA_TOTAL_MEM, put_memory },
-	{ XP_PERFDATA_CMDLINE, put_argv },	 { XP_PERFDATA_EVENT_DESC, put_event },
-	{ XP_PERFDATA_SAMPLE_TIME, put_span },	 { XP_PERFDATA_CLOCKID, put_clock_resolution },
+	{ XP_PERFDATA_BUILD_ID, put_build_ids },
+	{ XP_PERFDATA_HOSTNAME, put_hostname },
+	{ XP_PERFDATA_OSRELEASE, put_release },
+	{ XP_PERFDATA_VERSION, put_version },
+	{ XP_PERFDATA_ARCH, put_arch },
+	{ XP_PERFDATA_NRCPUS, put_cpus },
+	{ XP_PERFDATA_CPUDESC, put_cpu },
+	{ XP_PERFDATA_TOTAL_MEM, put_memory },
+	{ XP_PERFDATA_CMDLINE, put_argv },
+	{ XP_PERFDATA_EVENT_DESC, put_event },
+	{ XP_PERFDATA_SAMPLE_TIME, put_span },
+	{ XP_PERFDATA_CLOCKID, put_clock_resolution },
+	{ XP_PERFDATA_COMPRESSION, put_compression },
 	{ XP_PERFDATA_CLOCK_DATA, put_clock },
 };
 _Static_assert(XP_ARRAY_SIZE(all) <= FEATURES_MAX, "FEATURES_MAX");
 
 int xp_perfdata_put_features(struct xp_perfdata_sink *sink, struct xp_perfdata_header *header,
 			     const struct xp_perfdata_features *features, const uint8_t *attr,
-			     const struct xp_perfdata_span *span)
+			     const struct xp_perfdata_span *span, const struct xp_perfdata_compression *compression)
 {
-	const struct source source = { features, attr, span };
+	const struct source source = { features, attr, span, compression };
 	struct xp_perfdata_section sections[FEATURES_MAX];
 	uint64_t bits[XP_ARRAY_SIZE(header->features)] = { 0 };
 	uint64_t table = sink->offset;

@@ -47,6 +47,7 @@ enum xp_perfdata_feature {
 	XP_PERFDATA_EVENT_DESC = 12,
 	XP_PERFDATA_SAMPLE_TIME = 21,
 	XP_PERFDATA_CLOCKID = 23,
+	XP_PERFDATA_COMPRESSION = 27, /* perf: HEADER_COMPRESSED */
 	XP_PERFDATA_CLOCK_DATA = 29,
 	XP_PERFDATA_FEATURES = 256,
 };
@@ -122,14 +123,18 @@ static inline size_t xp_perfdata_align(size_t size, size_t to)
 	return (size + to - 1) / to * to;
 }
 
-/* fmt_perfdata_features.c: writes the sections from sink->offset on and sets the header's bits. */
+/*
+ * fmt_perfdata_features.c: writes the sections from sink->offset on and sets the header's bits. compression: NULL when
+ * no record is compressed.
+ */
 struct xp_perfdata_features;
+struct xp_perfdata_compression;
 struct xp_perfdata_span {
 	uint64_t first_ns; /* of the samples; first > last: there was none */
 	uint64_t last_ns;
 };
 int xp_perfdata_put_features(struct xp_perfdata_sink *sink, struct xp_perfdata_header *header,
 			     const struct xp_perfdata_features *features, const uint8_t *attr,
-			     const struct xp_perfdata_span *span);
+			     const struct xp_perfdata_span *span, const struct xp_perfdata_compression *compression);
 
 #endif

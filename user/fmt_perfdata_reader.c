@@ -4,6 +4,8 @@
 #include <errno.h>
 #include <inttypes.h>
 
+#include "fmt_perfdata_zstd.h"
+
 /* More of them would make looking up an id slow; perf has one for each event and CPU. */
 #define EVENTS_MAX 4096
 #define IDS_MAX 65536
@@ -182,25 +184,118 @@ static int count_payload(const struct xp_perfdata_reader *reader, const struct p
 	return 0;
 }
 
+/* ---- compressed records ---- */
+
+static int begin_unpacking(struct xp_perfdata_reader *reader, struct xp_violation *violation)
+{
+	struct xp_perfdata_feature_section section = { 0 };
+	struct xp_perfdata_compression compression;
+	int err = xp_perfdata_reader_feature(reader, XP_PERFDATA_COMPRESSION, &section, violation);
+
+	if (err < 0)
+		return err;
+	if (section.feature != XP_PERFDATA_COMPRESSION || section.bytes < sizeof(compression))
+		return xp_violate(violation, reader->packed_offset,
+				  "perf does not read this compressed record: no feature COMPRESSED tells of it");
+	memcpy(&compression, reader->bytes + section.offset, sizeof(compression));
+	if (compression.type != XP_PERFDATA_ZSTD)
+		return xp_violate(violation, section.offset, "The records are compressed by method %u, and not by zstd",
+				  compression.type);
+	err = xp_perfdata_unpacker_new(&reader->unpacker, compression.expanded_bytes);
+	if (err)
+		return xp_violate(violation, section.offset, "A compressed record cannot expand to %u bytes: %s",
+				  compression.expanded_bytes, strerror(-err));
+	return 0;
+}
+
+/* The newer kind says how long its bytes are, and has others behind them. */
+static int unpack(struct xp_perfdata_reader *reader, const struct xp_perfdata_record *record,
+		  struct xp_violation *violation)
+{
+	const uint8_t *data = reader->bytes + record->offset + sizeof(struct perf_event_header);
+	uint64_t size = record->bytes - sizeof(struct perf_event_header), given = size;
+	const char *why;
+	int err = 0;
+
+	reader->packed_offset = record->offset;
+	if (record->type == XP_PERFDATA_COMPRESSED2) {
+		if (size < sizeof(given))
+			return xp_violate(violation, record->offset, "A COMPRESSED2 record has no size of its bytes");
+		memcpy(&given, data, sizeof(given));
+		data += sizeof(given);
+		size -= sizeof(given);
+	}
+	if (given > size)
+		return xp_violate(violation, record->offset, "A COMPRESSED2 record ends inside its %" PRIu64 " bytes",
+				  given);
+	if (!reader->unpacker)
+		err = begin_unpacking(reader, violation);
+	if (err)
+		return err;
+	why = xp_perfdata_unpack(reader->unpacker, data, given);
+	return why ? xp_violate(violation, record->offset, "A compressed record cannot be read: %s", why) : 0;
+}
+
+/* Whether the header, with the bytes behind it that are there, is that of a whole record. 1, 0, or -EBADMSG. */
+static int check_header(const struct perf_event_header *header, uint64_t left, uint64_t offset, bool may_go_on,
+			struct xp_violation *violation)
+{
+	if (left < sizeof(*header))
+		return may_go_on ? 0 : xp_violate(violation, offset, "The records end inside one");
+	if (header->size < sizeof(*header))
+		return xp_violate(violation, offset, "A record has %u bytes", header->size);
+	if (header->size > left)
+		return may_go_on
+			   ? 0
+			   : xp_violate(violation, offset, "The records end inside one of %u bytes", header->size);
+	/* Of a compressed one, perf does not round the size up. */
+	if (header->size % 8 && header->type != XP_PERFDATA_COMPRESSED)
+		return xp_violate(violation, offset, "A record has %u bytes, no multiple of 8", header->size);
+	return 1;
+}
+
+/* The next one out of a compressed record. 0: the rest of it, if any, is in the next compressed one. */
+static int next_unpacked(struct xp_perfdata_reader *reader, struct xp_perfdata_record *record,
+			 struct xp_violation *violation)
+{
+	struct perf_event_header header = { 0 };
+	size_t left = 0;
+	const uint8_t *at = reader->unpacker ? xp_perfdata_unpacked(reader->unpacker, &left) : NULL;
+	int more;
+
+	if (!left)
+		return 0;
+	memcpy(&header, at, XP_MIN(left, sizeof(header)));
+	more = check_header(&header, left, reader->packed_offset, reader->pos != reader->end, violation);
+	if (more <= 0)
+		return more;
+	if (header.type == XP_PERFDATA_COMPRESSED || header.type == XP_PERFDATA_COMPRESSED2 ||
+	    header.type == XP_PERFDATA_AUXTRACE)
+		return xp_violate(violation, reader->packed_offset, "A compressed record holds one of type %u",
+				  header.type);
+	*record = (struct xp_perfdata_record){ .offset = reader->packed_offset,
+					       .is_unpacked = true,
+					       .bytes = header.size,
+					       .type = header.type,
+					       .misc = header.misc };
+	xp_perfdata_unpacker_consume(reader->unpacker, header.size);
+	more = xp_perfdata_record_parse(reader, record, at + sizeof(header), header.size - sizeof(header), violation);
+	return more ? more : 1;
+}
+
 int xp_perfdata_reader_next(struct xp_perfdata_reader *reader, struct xp_perfdata_record *record,
 			    struct xp_violation *violation)
 {
 	uint64_t left = reader->end - reader->pos, payload;
-	struct perf_event_header header;
-	int err;
+	struct perf_event_header header = { 0 };
+	int err = next_unpacked(reader, record, violation);
 
-	if (!left)
-		return 0;
-	if (left < sizeof(header))
-		return xp_violate(violation, reader->pos, "The records end inside one");
-	memcpy(&header, reader->bytes + reader->pos, sizeof(header));
-	if (header.size < sizeof(header))
-		return xp_violate(violation, reader->pos, "A record has %u bytes", header.size);
-	if (header.size > left)
-		return xp_violate(violation, reader->pos, "The records end inside one of %u bytes", header.size);
-	/* Of a compressed one, perf does not round the size up. */
-	if (header.size % 8 && header.type != XP_PERFDATA_COMPRESSED)
-		return xp_violate(violation, reader->pos, "A record has %u bytes, no multiple of 8", header.size);
+	if (err || !left)
+		return err;
+	memcpy(&header, reader->bytes + reader->pos, XP_MIN(left, sizeof(header)));
+	err = check_header(&header, left, reader->pos, false, violation);
+	if (err < 0)
+		return err;
 	err = count_payload(reader, &header, &payload, violation);
 	if (err)
 		return err;
@@ -210,7 +305,15 @@ int xp_perfdata_reader_next(struct xp_perfdata_reader *reader, struct xp_perfdat
 	err = xp_perfdata_record_parse(reader, record, reader->bytes + reader->pos + sizeof(header),
 				       header.size - sizeof(header), violation);
 	reader->pos += record->bytes;
+	if (!err && (header.type == XP_PERFDATA_COMPRESSED || header.type == XP_PERFDATA_COMPRESSED2))
+		err = unpack(reader, record, violation);
 	return err ? err : 1;
+}
+
+void xp_perfdata_reader_end(struct xp_perfdata_reader *reader)
+{
+	xp_perfdata_unpacker_free(reader->unpacker);
+	reader->unpacker = NULL;
 }
 
 int xp_perfdata_reader_feature(const struct xp_perfdata_reader *reader, unsigned int from,

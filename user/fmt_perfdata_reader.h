@@ -2,11 +2,12 @@
 /*
  * perf.data files, little-endian, of xprof and of perf itself: a strict reader, record by record. Those written to a
  * pipe and big-endian ones are refused with a sentence; of records and features that are not described below only
- * number, place and size are told.
+ * number, place and size are told. Behind a compressed record come those that were in it.
  *
  * Sources of the format: see fmt_perfdata.h. What perf demands beyond it stands in fmt_perfdata_rules.h.
  *
- * The bytes may be anything: the reader stays inside them, and its memory does not depend on them.
+ * The bytes may be anything: the reader stays inside them. Its memory depends on them in files with compressed records
+ * only (fmt_perfdata_zstd.h says how far).
  */
 #ifndef XPROF_FMT_PERFDATA_READER_H
 #define XPROF_FMT_PERFDATA_READER_H
@@ -38,13 +39,16 @@ struct xp_perfdata_reader {
 	bool by_id;			/* events differ in what their records hold: each has to be looked up */
 	struct xp_perfdata_event event; /* of the record before */
 	uint64_t event_id;
+	struct xp_perfdata_unpacker *unpacker; /* NULL: no compressed record has come */
+	uint64_t packed_offset;		       /* of the last compressed one */
 };
 
 /* A record. What it does not tell is 0, and not among `has`. */
 struct xp_perfdata_record {
-	uint64_t offset;
-	uint64_t bytes; /* with what follows it outside of its own size */
-	uint32_t type;	/* PERF_RECORD_*, enum xp_perfdata_user_record */
+	uint64_t offset;  /* of one out of a compressed record: that one's */
+	bool is_unpacked; /* it is out of a compressed record, whose memory it has until the next is read */
+	uint64_t bytes;	  /* with what follows it outside of its own size */
+	uint32_t type;	  /* PERF_RECORD_*, enum xp_perfdata_user_record */
 	uint16_t misc;
 	uint64_t has; /* PERF_SAMPLE_TID, TIME, CPU, PERIOD, CALLCHAIN */
 	int32_t pid;  /* of a sample; of others, as their trailer has it */
@@ -99,6 +103,8 @@ bool xp_perfdata_probe(const uint8_t *bytes, uint64_t size);
 /* The bytes stay the caller's and must outlive the reader. 0, or -EBADMSG with *violation. */
 int xp_perfdata_reader_init(struct xp_perfdata_reader *reader, const uint8_t *bytes, uint64_t size,
 			    struct xp_violation *violation);
+/* Gives back what reading has taken. */
+void xp_perfdata_reader_end(struct xp_perfdata_reader *reader);
 /* index < event_count. */
 void xp_perfdata_reader_event(const struct xp_perfdata_reader *reader, uint64_t index, struct xp_perfdata_event *event);
 /* 1: *record is the next one. 0: the end. -EBADMSG: *violation says why; the reader goes no further. */

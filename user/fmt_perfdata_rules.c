@@ -117,5 +117,6 @@ bool xp_perfdata_rules_check(const uint8_t *bytes, uint64_t size, struct xp_viol
 	}
 	while (!found && xp_perfdata_reader_next(&reader, &record, &none) == 1)
 		found = check_record(&state, &record, violation);
+	xp_perfdata_reader_end(&reader);
 	return found;
 }

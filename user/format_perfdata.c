@@ -204,6 +204,7 @@ static int dump(const uint8_t *bytes, uint64_t size, FILE *out, struct xp_findin
 		dump_feature(out, &reader, &section);
 		more = ferror(out) ? -EIO : 0;
 	}
+	xp_perfdata_reader_end(&reader);
 	if (more < 0)
 		set_finding(finding, &violation);
 	return more > 0 ? -EIO : more;
@@ -215,7 +216,6 @@ struct counts {
 	uint64_t names;
 	uint64_t tasks;
 	uint64_t lost;
-	uint64_t compressed;
 	uint64_t others;
 };
 
@@ -242,8 +242,6 @@ static void count(struct counts *counts, const struct xp_perfdata_record *record
 		break;
 	case XP_PERFDATA_COMPRESSED:
 	case XP_PERFDATA_COMPRESSED2:
-		counts->compressed++;
-		break;
 	case XP_PERFDATA_TIME_CONV:
 	case XP_PERFDATA_FINISHED_ROUND:
 		break;
@@ -270,6 +268,7 @@ static int read_all(const uint8_t *bytes, uint64_t size, struct counts *counts, 
 			break;
 		more = 0;
 	}
+	xp_perfdata_reader_end(&reader);
 	return more;
 }
 
@@ -285,9 +284,6 @@ static int check(const uint8_t *bytes, uint64_t size, struct xp_report *report)
 			"perf.data: %" PRIu64 " samples, %" PRIu64 " mappings, %" PRIu64 " names, %" PRIu64
 			" forks and exits, %" PRIu64 " lost",
 			counts.samples, counts.maps, counts.names, counts.tasks, counts.lost);
-	if (counts.compressed)
-		used += snprintf(report->summary + used, sizeof(report->summary) - used,
-				 ", %" PRIu64 " compressed records not looked into", counts.compressed);
 	if (counts.others)
 		snprintf(report->summary + used, sizeof(report->summary) - used, ", %" PRIu64 " records of other types",
 			 counts.others);

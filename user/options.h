@@ -124,6 +124,7 @@ struct xp_options {
 	bool no_sleds;
 	bool no_samples;
 	bool no_perf_data;
+	bool no_compression;
 	uint64_t hz;	  /* samples a second, default 99; UINT64_MAX: as many as the kernel allows */
 	uint64_t period;  /* -c: events between samples, in place of hz; 0: not given */
 	const char *cpus; /* -C: with -a, only these; NULL: all */

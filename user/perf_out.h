@@ -37,6 +37,7 @@ struct xp_perf_out_options {
 	bool hardware;		      /* cycles; else cpu-clock */
 	const char *event;
 	uint64_t period;  /* of each sample: cycles, or ns */
+	bool uncompressed;
 	uint64_t late_ns; /* samples may come so much later than others with greater TSCs */
 };
 

@@ -156,6 +156,7 @@ static int prepare_perf(struct xp_recording *rec)
 		.hardware = xp_sampler_hardware(rec->sampler),
 		.event = xp_sampler_event(rec->sampler),
 		.period = options->period ? options->period : period_ns,
+		.uncompressed = options->no_compression,
 		.late_ns = 2 * XP_SAMPLES_WAIT_NS,
 	};
 

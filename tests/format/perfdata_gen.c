@@ -3,7 +3,7 @@
  * Writes a perf.data of cpu-clock samples of 1 ms, from a description on standard input with tabs between the fields.
  * Addresses are hexadecimal, all other numbers decimal. What perf's features say is made up here.
  *
- *   perfdata_gen OUT LATE_NS HZ TSC NS       the conversion of times: NS is the time at TSC
+ *   perfdata_gen OUT LATE_NS HZ TSC NS LEVEL the conversion of times: NS is the time at TSC; LEVEL: of zstd, 0: none
  *     kernel START BYTES
  *     module START BYTES PATH
  *     map TSC PID TID START BYTES OFFSET BUILD_ID PATH        BUILD_ID: - for none
@@ -13,6 +13,7 @@
  *     exit TSC PID TID PPID
  *     sample TSC PID TID CPU KERNEL_COUNT ADDRESS...
  *     jit PATH
+ *     sync                                                    writes what has come so far
  *     cut                                                     ends without the rest, as a crash would
  *     buildid BUILD_ID PATH                                   of the kernel, for the features
  */
@@ -141,6 +142,8 @@ static int put_line(struct xp_perfdata *perfdata)
 		return xp_perfdata_jit(perfdata, fields[1]);
 	if (!strcmp(what, "buildid") && field_count == 3)
 		return take_kernel_id();
+	if (!strcmp(what, "sync"))
+		return xp_perfdata_sync(perfdata);
 	cut = !strcmp(what, "cut");
 	return cut ? 0 : -EBADMSG;
 }
@@ -153,6 +156,7 @@ static int write_file(int fd, char **argv)
 		.event_config = PERF_COUNT_SW_CPU_CLOCK,
 		.period = PERIOD_NS,
 		.late_ns = strtoull(argv[2], NULL, 10),
+		.compression_level = strtoul(argv[6], NULL, 10),
 	};
 	struct xp_perfdata_features features = {
 		.hostname = "the-host",
@@ -190,7 +194,7 @@ int main(int argc, char **argv)
 {
 	int fd, err;
 
-	if (argc != 6)
+	if (argc != 7)
 		return 2;
 	fd = open(argv[1], O_RDWR | O_CREAT | O_TRUNC, 0644);
 	if (fd < 0) {

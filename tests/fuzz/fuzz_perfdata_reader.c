@@ -23,7 +23,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 /* Behind bytes that the sanitizer knows of lies what it does not let be read. */
 static void check_record(const uint8_t *data, size_t size, const struct xp_perfdata_record *record)
 {
-	CHECK(record->bytes >= 8 && record->bytes <= size - record->offset);
+	CHECK(record->bytes >= 8);
+	if (record->is_unpacked) {
+		if (record->type == PERF_RECORD_SAMPLE && record->sample.chain_count)
+			xp_perfdata_reader_chain(record, record->sample.chain_count - 1);
+		return;
+	}
+	CHECK(record->bytes <= size - record->offset);
 	switch (record->type) {
 	case PERF_RECORD_SAMPLE:
 		CHECK(!record->sample.chain_count ||
@@ -53,9 +59,10 @@ static int read_all(const uint8_t *data, size_t size, struct xp_violation *viola
 	if (more)
 		return more;
 	while ((more = xp_perfdata_reader_next(&reader, &record, violation)) == 1) {
-		CHECK(record.offset >= at);
+		CHECK(record.is_unpacked || record.offset >= at);
 		check_record(data, size, &record);
-		at = record.offset + record.bytes;
+		if (!record.is_unpacked)
+			at = record.offset + record.bytes;
 	}
 	for (unsigned int from = 0; !more; from = section.feature + 1) {
 		const char *text;
@@ -68,6 +75,7 @@ static int read_all(const uint8_t *data, size_t size, struct xp_violation *viola
 		CHECK(!text || strlen(text) < section.bytes);
 		more = 0;
 	}
+	xp_perfdata_reader_end(&reader);
 	return more;
 }
 

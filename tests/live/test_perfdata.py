@@ -306,7 +306,7 @@ def deep(program):
 
 def test_disk_full(perf, record, xprof, tmpfs, deep):
     """The profiles still have room, and what is in perf.data is whole, its header too."""
-    recorded = record("--no-sleds", "-F", "20000", "--call-graph", "fp", "--", deep,
+    recorded = record("--no-sleds", "--no-compression", "-F", "20000", "--call-graph", "fp", "--", deep,
                       directory=tmpfs("size=3m") / "out").finish()
     assert recorded.status == FAILED, recorded.messages
     found = re.search(r"perf.data has (\d+) of (\d+) samples: No space left on device; make room there", recorded.messages)
@@ -325,7 +325,7 @@ def test_killed(perf, record, xprof, deep, start):
     target = start(["sh", "-c", f"while :; do {deep}; done"])
     session = record("--no-sleds", "-F", "9999", "--call-graph", "fp", "-a").wait_attached()
     path = session.directory / "perf.data"
-    recording.wait_until(lambda: path.exists() and path.stat().st_size > 500_000, "no perf.data grows")
+    recording.wait_until(lambda: path.exists() and path.stat().st_size > 50_000, "no perf.data grows")
     session.process.kill()
     session.process.wait()
     target.send_signal(signal.SIGKILL)

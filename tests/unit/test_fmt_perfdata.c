@@ -17,6 +17,7 @@
 #include <sys/resource.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
+#include <zstd.h>
 
 #include <cmocka.h>
 
@@ -97,6 +98,7 @@ static unsigned int count(uint32_t type)
 	if (!more)
 		while ((more = xp_perfdata_reader_next(&reader, &record, &violation)) == 1)
 			found += record.type == type;
+	xp_perfdata_reader_end(&reader);
 	if (!more && xp_perfdata_rules_check(bytes, size, &violation))
 		more = -1;
 	free(bytes);
@@ -443,6 +445,129 @@ static void test_late(void **state)
 	close(fd);
 }
 
+/* ---- compressed samples ---- */
+
+static struct xp_perfdata *begin_compressed(unsigned int level)
+{
+	struct xp_perfdata *perfdata;
+
+	options.compression_level = level;
+	perfdata = begin();
+	options.compression_level = 0;
+	return perfdata;
+}
+
+/* By zstd alone: all that is in COMPRESSED records between two places in the file. */
+static size_t expand(uint64_t from, uint64_t to, uint8_t *out, size_t room)
+{
+	ZSTD_DStream *zstd = ZSTD_createDStream();
+	ZSTD_outBuffer expanded = { .dst = out, .size = room };
+	size_t size;
+	uint8_t *bytes = file_bytes(&size);
+	struct perf_event_header header;
+
+	for (; from < to; from += header.size) {
+		ZSTD_inBuffer in = { .src = bytes + from + sizeof(header) };
+
+		memcpy(&header, bytes + from, sizeof(header));
+		in.size = header.size - sizeof(header);
+		if (header.type != XP_PERFDATA_COMPRESSED)
+			continue;
+		assert_false(ZSTD_isError(ZSTD_decompressStream(zstd, &expanded, &in)));
+		assert_int_equal(in.pos, in.size);
+	}
+	ZSTD_freeDStream(zstd);
+	free(bytes);
+	return expanded.pos;
+}
+
+/* The records are those of a file without compression, to the byte, and all others stand outside. */
+static void test_compressed(void **state)
+{
+	static uint8_t expected[300000], found[300000];
+	const size_t first = 232 + 56, sample = 64 + 8 * 7;
+	struct xp_perfdata *perfdata = begin();
+	uint64_t end_of_records;
+
+	(void)state;
+	for (unsigned int i = 0; i < 2000; i++)
+		assert_int_equal(put_sample(perfdata, 1000 + i, 7), 0);
+	end(perfdata);
+	assert_int_equal(pread(fd, expected, 2000 * sample, first), 2000 * sample);
+	close(fd);
+
+	perfdata = begin_compressed(3);
+	for (unsigned int i = 0; i < 2000; i++) {
+		assert_int_equal(put_sample(perfdata, 1000 + i, 7), 0);
+		if (i % 100 == 0)
+			assert_int_equal(xp_perfdata_comm(perfdata, 1000 + i, 7, 7, "name", false), 0);
+	}
+	end(perfdata);
+	assert_int_equal(count(PERF_RECORD_SAMPLE), 2000);
+	assert_int_equal(count(PERF_RECORD_COMM), 20);
+	assert_int_equal(pread(fd, &end_of_records, 8, 40 + 8), 8);
+	end_of_records += 232;
+	assert_in_range(end_of_records, 0, 30000);
+	assert_int_equal(expand(first, end_of_records, found, sizeof(found)), 2000 * sample);
+	assert_memory_equal(found, expected, 2000 * sample);
+	close(fd);
+}
+
+/* What cannot be made smaller, and takes more than one record. */
+static void test_incompressible(void **state)
+{
+	static uint64_t chain[XP_PERFDATA_CHAIN_MAX];
+	struct xp_perfdata *perfdata = begin_compressed(1);
+	uint64_t noise = 88172645463325252;
+
+	(void)state;
+	for (unsigned int i = 0; i < 20; i++) {
+		struct xp_perfdata_sample sample = { .tsc = i, .user = chain, .user_count = XP_PERFDATA_CHAIN_MAX };
+
+		for (unsigned int at = 0; at < XP_PERFDATA_CHAIN_MAX; at++) {
+			noise ^= noise << 13;
+			noise ^= noise >> 7;
+			noise ^= noise << 17;
+			chain[at] = noise;
+		}
+		sample.user_count -= i;
+		assert_int_equal(xp_perfdata_sample(perfdata, &sample), 0);
+	}
+	end(perfdata);
+	assert_int_equal(count(PERF_RECORD_SAMPLE), 20);
+	assert_true(count(XP_PERFDATA_COMPRESSED) > 11);
+	close(fd);
+}
+
+/* At any moment the feature without which perf reads no compressed record stands behind those that have gone out. */
+static void test_compressed_cut_off(void **state)
+{
+	static const uint8_t feature[] = { U32(1), U32(1), U32(1) };
+	struct xp_perfdata *perfdata = begin_compressed(1);
+
+	(void)state;
+	for (unsigned int i = 0; i < 50; i++) {
+		uint64_t data[2], features, section[2];
+
+		for (unsigned int each = 0; each < i; each++)
+			assert_int_equal(put_sample(perfdata, 1000 + i, 20), 0);
+		if (i % 3)
+			assert_int_equal(xp_perfdata_comm(perfdata, 1000 + i, 7, 7, "name", false), 0);
+		assert_int_equal(xp_perfdata_sync(perfdata), 0);
+		assert_int_equal(count(PERF_RECORD_SAMPLE), i * (i + 1) / 2);
+		assert_int_equal(pread(fd, data, sizeof(data), 40), sizeof(data));
+		assert_int_equal(pread(fd, &features, sizeof(features), 72), sizeof(features));
+		assert_int_equal(features, 1 << 27);
+		assert_int_equal(pread(fd, section, sizeof(section), data[0] + data[1]), sizeof(section));
+		assert_int_equal(section[0], data[0] + data[1] + 16);
+		assert_int_equal(section[1], 20);
+		assert_bytes(section[0], feature, sizeof(feature));
+	}
+	end(perfdata);
+	assert_int_equal(count(PERF_RECORD_SAMPLE), 49 * 50 / 2);
+	close(fd);
+}
+
 static void test_refused(void **state)
 {
 	static char path[XP_PERFDATA_PATH_MAX + 1] = "/", jit[XP_PERFDATA_PATH_MAX + 1];
@@ -453,6 +578,10 @@ static void test_refused(void **state)
 
 	(void)state;
 	none.period = 0;
+	assert_int_equal(xp_perfdata_new(&perfdata, -1, &none), -EINVAL);
+	assert_null(perfdata);
+	none = options;
+	none.compression_level = 23;
 	assert_int_equal(xp_perfdata_new(&perfdata, -1, &none), -EINVAL);
 	assert_null(perfdata);
 	perfdata = begin();
@@ -529,9 +658,12 @@ static void test_full_disk(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_conversion), cmocka_unit_test(test_head),	   cmocka_unit_test(test_records),
-		cmocka_unit_test(test_features),   cmocka_unit_test(test_cut_off), cmocka_unit_test(test_rounds),
-		cmocka_unit_test(test_late),	   cmocka_unit_test(test_refused), cmocka_unit_test(test_full_disk),
+		cmocka_unit_test(test_conversion),     cmocka_unit_test(test_head),
+		cmocka_unit_test(test_records),	       cmocka_unit_test(test_features),
+		cmocka_unit_test(test_cut_off),	       cmocka_unit_test(test_rounds),
+		cmocka_unit_test(test_late),	       cmocka_unit_test(test_refused),
+		cmocka_unit_test(test_full_disk),      cmocka_unit_test(test_compressed),
+		cmocka_unit_test(test_incompressible), cmocka_unit_test(test_compressed_cut_off),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -40,6 +40,7 @@ static int setup(void **state)
 		.tasks = &world.tasks,
 		.event = "cpu-clock",
 		.period = 1000000,
+		.uncompressed = true,
 		.late_ns = HZ,
 	};
 
@@ -184,16 +185,16 @@ static void test_process(void **state)
 	sample(190, 7, 7, "next");
 	map(200, 6, 0x1000, 0x1000, PROGRAM); /* never sampled */
 	task(210, XP_SIDEBAND_EXIT, 6, 6, 1);
-	assert_told("100 map 7 1000+1000 " PROGRAM " 77\n"
-		    "100 comm 7/7 program\n"
+	assert_told("98 map 7 1000+1000 " PROGRAM " 77\n"
+		    "98 comm 7/7 program\n"
 		    "100 sample 7/7 cpu 3, 4 entries\n"
 		    "110 map 7 4000+2000 /nowhere/library.so 77\n"
 		    "120 fork 7/8 of 7 at 120\n"
-		    "130 comm 7/8 program\n"
+		    "128 comm 7/8 program\n"
 		    "130 sample 7/8 cpu 3, 4 entries\n"
 		    "140 comm 7/8 worker\n"
 		    "150 sample 7/8 cpu 3, 4 entries\n"
-		    "160 comm 7/8 wo?ker\n"
+		    "158 comm 7/8 wo?ker\n"
 		    "160 sample 7/8 cpu 3, 4 entries\n"
 		    "170 exit 7/8 of 1 at 170\n"
 		    "180 exec 7/7 next\n"
@@ -214,14 +215,14 @@ static void test_children(void **state)
 	task(40, XP_SIDEBAND_EXIT, 9, 9, 7);
 	task(50, XP_SIDEBAND_FORK, 9, 9, 7);
 	sample(60, 9, 9, "sh");
-	assert_told("30 fork 9/9 of 7 at 20\n"
-		    "30 map 9 1000+1000 " PROGRAM " 77\n"
-		    "30 comm 9/9 sh\n"
+	assert_told("28 fork 9/9 of 7 at 20\n"
+		    "28 map 9 1000+1000 " PROGRAM " 77\n"
+		    "28 comm 9/9 sh\n"
 		    "30 sample 9/9 cpu 3, 4 entries\n"
 		    "40 exit 9/9 of 7 at 40\n"
-		    "60 fork 9/9 of 7 at 50\n"
-		    "60 map 9 1000+1000 " PROGRAM " 77\n"
-		    "60 comm 9/9 sh\n"
+		    "58 fork 9/9 of 7 at 50\n"
+		    "58 map 9 1000+1000 " PROGRAM " 77\n"
+		    "58 comm 9/9 sh\n"
 		    "60 sample 9/9 cpu 3, 4 entries\n");
 }
 
@@ -236,11 +237,11 @@ static void test_forget(void **state)
 	map(110, 7, 0x4000, 0x2000, "/nowhere/library.so");
 	sample(120, 7, 7, "program");
 	sample(130, 7, 7, "program");
-	assert_told("100 map 7 1000+1000 " PROGRAM " 77\n"
-		    "100 comm 7/7 program\n"
+	assert_told("98 map 7 1000+1000 " PROGRAM " 77\n"
+		    "98 comm 7/7 program\n"
 		    "100 sample 7/7 cpu 3, 4 entries\n"
-		    "120 map 7 1000+1000 " PROGRAM " 77\n"
-		    "120 map 7 4000+2000 /nowhere/library.so 77\n"
+		    "118 map 7 1000+1000 " PROGRAM " 77\n"
+		    "118 map 7 4000+2000 /nowhere/library.so 77\n"
 		    "120 sample 7/7 cpu 3, 4 entries\n"
 		    "130 sample 7/7 cpu 3, 4 entries\n");
 }
@@ -282,8 +283,8 @@ static void test_jit_memory_of_children(void **state)
 		    "20 map 7 10000+1000 //anon\n"
 		    "30 fork 8/8 of 7 at 30\n"
 		    "30 map 8 10000+1000 //anon\n"
-		    "40 map 8 1000+1000 " PROGRAM " 77\n"
-		    "40 comm 8/8 php\n"
+		    "38 map 8 1000+1000 " PROGRAM " 77\n"
+		    "38 comm 8/8 php\n"
 		    "40 sample 8/8 cpu 3, 4 entries\n");
 }
 

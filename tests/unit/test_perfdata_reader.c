@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <zstd.h>
 
 #include <cmocka.h>
 
@@ -98,6 +99,7 @@ static int read_all(const uint8_t *bytes, struct xp_violation *violation)
 			break;
 		more = 0;
 	}
+	xp_perfdata_reader_end(&reader);
 	return more;
 }
 
@@ -492,6 +494,149 @@ static void test_jit_mark(void **state)
 	assert_rule(0, NULL);
 }
 
+/* ---- compressed records ---- */
+
+static ZSTD_CCtx *zstd;
+
+/* A record of so many of the bytes, in the stream of those before. */
+static void put_packed(uint32_t type, const void *bytes, size_t size)
+{
+	struct {
+		struct perf_event_header header;
+		uint64_t bytes;
+		uint8_t packed[1000];
+	} record = { .header.type = type };
+	bool is_2 = type == XP_PERFDATA_COMPRESSED2;
+	ZSTD_inBuffer in = { .src = bytes, .size = size };
+	ZSTD_outBuffer out = { .dst = record.packed, .size = sizeof(record.packed) };
+	size_t padding;
+
+	assert_int_equal(ZSTD_compressStream2(zstd, &out, &in, ZSTD_e_flush), 0);
+	record.bytes = out.pos;
+	padding = is_2 ? (8 - out.pos % 8) % 8 : 0;
+	record.header.size = (is_2 ? 16 : 8) + out.pos + padding;
+	put(&record.header, 8);
+	if (is_2)
+		put(&record.bytes, 8);
+	put(record.packed, out.pos + padding);
+}
+
+/* Ends the data, and tells of its compression. */
+static void end_packed(uint32_t type, uint32_t expanded_bytes)
+{
+	uint32_t feature[] = { 1, type, 1, 1, expanded_bytes };
+
+	end_data();
+	poke64(72, 1 << 27);
+	words(file.size + 16, sizeof(feature));
+	put(feature, sizeof(feature));
+}
+
+static void begin_packed(void)
+{
+	begin(SAMPLE_TYPE);
+	ZSTD_freeCCtx(zstd);
+	zstd = ZSTD_createCCtx();
+	assert_non_null(zstd);
+}
+
+/* Two of them, and a third that has only begun, of which the rest comes with the next record, or never. */
+static void test_compressed(void **state)
+{
+	static const uint64_t inner[] = {
+		RECORD(PERF_RECORD_SAMPLE, 2, 56), 0x1234, PAIR(7, 8), 5, 2, PERF_CONTEXT_USER, 0x1234,
+		RECORD(PERF_RECORD_SAMPLE, 2, 56), 0x5678, PAIR(7, 8), 6, 2, PERF_CONTEXT_USER, 0x5678,
+		RECORD(PERF_RECORD_SAMPLE, 2, 56), 0x9abc, PAIR(7, 8), 7, 2, PERF_CONTEXT_USER, 0x9abc,
+	};
+	struct xp_violation violation;
+	struct xp_perfdata_reader reader;
+	struct xp_perfdata_record record;
+	uint8_t *bytes;
+
+	(void)state;
+	for (uint32_t type = XP_PERFDATA_COMPRESSED; type <= XP_PERFDATA_COMPRESSED2; type += 2) {
+		const uint64_t ips[] = { 0, 0x1234, 0x5678, 4, 0, 0x9abc };
+
+		begin_packed();
+		put_packed(type, inner, 2 * 56 + 4);
+		put_sample(4);
+		put_packed(type, (const uint8_t *)inner + 2 * 56 + 4, 52);
+		end_packed(1, 116);
+		bytes = copy();
+		assert_int_equal(xp_perfdata_reader_init(&reader, bytes, file.size, &violation), 0);
+		for (size_t i = 0; i < 6; i++) {
+			bool is_packer = i % 4 == 0;
+
+			assert_int_equal(xp_perfdata_reader_next(&reader, &record, &violation), 1);
+			assert_int_equal(record.type, is_packer ? type : PERF_RECORD_SAMPLE);
+			assert_int_equal(record.is_unpacked, !is_packer && i != 3);
+			if (i < 3)
+				assert_int_equal(record.offset, DATA);
+			if (!is_packer && i != 3) {
+				assert_int_equal(record.sample.ip, ips[i]);
+				assert_int_equal(xp_perfdata_reader_chain(&record, 1), ips[i]);
+			}
+		}
+		assert_int_equal(xp_perfdata_reader_next(&reader, &record, &violation), 0);
+		xp_perfdata_reader_end(&reader);
+		free(bytes);
+		assert_rule(0, NULL);
+	}
+	begin_packed();
+	put_packed(XP_PERFDATA_COMPRESSED, inner, 2 * 56 + 4);
+	end_packed(1, 116);
+	assert_violation(DATA, "end inside one");
+	begin_packed();
+	put_packed(XP_PERFDATA_COMPRESSED, inner, 2 * 56 + 12);
+	end_packed(1, 124);
+	assert_violation(DATA, "end inside one of 56 bytes");
+}
+
+static void test_malformed_compression(void **state)
+{
+	static const uint64_t inner[] = { RECORD(XP_PERFDATA_COMPRESSED, 0, 16), 0 };
+	static const uint8_t zeros[200000];
+
+	(void)state;
+	begin_packed();
+	put_packed(XP_PERFDATA_COMPRESSED, zeros, 8);
+	end_data();
+	assert_violation(DATA, "no feature COMPRESSED");
+	end_packed(2, 8);
+	assert_violation(file.size - 20, "by method 2");
+	begin_packed();
+	put_packed(XP_PERFDATA_COMPRESSED, zeros, 8);
+	end_packed(1, 0);
+	assert_violation(file.size - 20, "cannot expand to 0 bytes");
+	memset(file.bytes + file.size - 4, 0xff, 4);
+	assert_violation(file.size - 20, "cannot expand to 4294967295 bytes");
+	memcpy(file.bytes + file.size - 4, "\x08\0\0\0", 4);
+	assert_violation(DATA, "A record has 0 bytes");
+
+	begin_packed();
+	put_packed(XP_PERFDATA_COMPRESSED, zeros, sizeof(zeros));
+	end_packed(1, 8);
+	assert_violation(DATA, "expands to more");
+	begin_packed();
+	words(RECORD(XP_PERFDATA_COMPRESSED, 0, 24), 0x1122334455667788, 0);
+	end_packed(1, 8);
+	assert_violation(DATA, "Unknown frame descriptor");
+	begin_packed();
+	put_packed(XP_PERFDATA_COMPRESSED, inner, sizeof(inner));
+	end_packed(1, 16);
+	assert_violation(DATA, "holds one of type 81");
+	begin_packed();
+	words(RECORD(XP_PERFDATA_COMPRESSED2, 0, 8));
+	end_packed(1, 16);
+	assert_violation(DATA, "no size");
+	begin_packed();
+	words(RECORD(XP_PERFDATA_COMPRESSED2, 0, 24), 9, 0);
+	end_packed(1, 16);
+	assert_violation(DATA, "inside its 9 bytes");
+	ZSTD_freeCCtx(zstd);
+	zstd = NULL;
+}
+
 static void test_format(void **state)
 {
 	struct xp_report report = { 0 };
@@ -535,6 +680,8 @@ int main(void)
 		cmocka_unit_test(test_rules),
 		cmocka_unit_test(test_order),
 		cmocka_unit_test(test_jit_mark),
+		cmocka_unit_test(test_compressed),
+		cmocka_unit_test(test_malformed_compression),
 		cmocka_unit_test(test_format),
 	};
 
