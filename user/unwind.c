@@ -12,6 +12,9 @@
 /* Rules that were looked up, by file and offset; direct-mapped. A file's rules never change, so they never go stale. */
 #define CACHE_BITS 14
 
+/* One walk in so many tells which tables it went by. */
+#define TELL_EVERY 16
+
 struct cached {
 	uint64_t key; /* 0: empty */
 	struct xp_cfi_row row;
@@ -22,6 +25,7 @@ struct xp_unwinder {
 	xp_unwind_table table;
 	void *arg;
 	bool by_frame_pointer;
+	uint64_t random;
 	struct cached cache[1 << CACHE_BITS];
 	struct xp_chains chains;
 	struct xp_chain_step steps[XP_UNWIND_FRAMES_MAX]; /* of the walk in hand, leaf first */
@@ -491,6 +495,25 @@ static void remember(struct walk *walk, size_t count, struct xp_unwind_result *r
 	result->path = &walk->chain->path;
 }
 
+/*
+ * Of rules that are remembered nobody asks their table, which would age as if it were not in use. Which walk tells is
+ * chance: threads that take turns must not always have the same one.
+ */
+static void tell_tables(struct xp_unwinder *unwinder, const struct xp_profile_frame *frames, size_t count)
+{
+	unwinder->random = unwinder->random * 6364136223846793005ull + 1442695040888963407ull;
+	if ((unwinder->random >> 32) % TELL_EVERY)
+		return;
+	for (size_t i = 0; i < count; i++) {
+		const struct xp_vma *vma = frames[i].vma;
+		const struct xp_cfi_table *table;
+
+		if (vma)
+			unwinder->table(unwinder->arg, vma->file, vma->file_offset + (frames[i].address - vma->start),
+					&table);
+	}
+}
+
 void xp_unwind(struct xp_unwinder *unwinder, const struct xp_space *space, const struct xp_unwind_thread *thread,
 	       bool has_time, struct xp_profile_frame *frames, struct xp_unwind_result *result)
 {
@@ -532,6 +555,7 @@ void xp_unwind(struct xp_unwinder *unwinder, const struct xp_space *space, const
 		result->end = XP_UNWIND_TABLE_LATE;
 	if (walk.chain && walk.end != XP_UNWIND_WAITS)
 		remember(&walk, count, result);
+	tell_tables(unwinder, frames, count);
 }
 
 /* ---- words ---- */

@@ -623,6 +623,27 @@ static void test_rules_are_remembered(void **state)
 	free_world(world);
 }
 
+/* A table whose rules are all remembered is in use none the less. */
+static void test_tables_are_told_of(void **state)
+{
+	enum { WALKS = 1600, FRAMES = 3 };
+	struct world *world = new_world(false);
+	unsigned int first;
+
+	(void)state;
+	world->thread.ip = CODE + AT_RSP;
+	put(world, SP + 8, CODE + AT_PUSHED + 1);
+	put(world, SP + 32, CODE + AT_END + 1);
+	unwind(world);
+	assert_int_equal(world->result.count, FRAMES);
+	world->thread.tid = TID;
+	first = lookups;
+	for (int i = 0; i < WALKS; i++)
+		xp_unwind(world->remembering, &world->space, &world->thread, true, world->frames, &world->result);
+	assert_in_range(lookups - first, WALKS * FRAMES / 32, WALKS * FRAMES / 8);
+	free_world(world);
+}
+
 /* The thread's last walk. */
 
 /* Frames by each way to find a caller, one above the other: 10 of them. */
@@ -858,6 +879,7 @@ int main(void)
 		cmocka_unit_test(test_extreme_registers),
 		cmocka_unit_test(test_waits),
 		cmocka_unit_test(test_rules_are_remembered),
+		cmocka_unit_test(test_tables_are_told_of),
 		cmocka_unit_test(test_same_frames),
 		cmocka_unit_test(test_saved_above),
 		cmocka_unit_test(test_same_address_otherwise),
