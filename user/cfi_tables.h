@@ -14,6 +14,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "cfi_table.h"
 #include "space.h"
@@ -44,14 +45,15 @@ void xp_cfi_tables_free(struct xp_cfi_tables *tables);
 enum xp_cfi_state xp_cfi_tables_get(struct xp_cfi_tables *tables, const struct xp_file *file, uint64_t offset,
 				    const struct xp_cfi_table **table);
 /*
- * Asks for the table of a piece that is XP_CFI_UNASKED; nothing happens for others. fd: the file, open for reading,
- * which the process may then read whatever its owner and mode; it stays the caller's. Negative: it cannot be opened,
- * and all of it is XP_CFI_ABSENT at once, but some times becomes XP_CFI_UNASKED again after XP_CFI_AGAIN_NS. -EAGAIN:
- * too many are waiting, ask again later; -ENOMEM; those of dup(2) and fstat(2).
+ * Asks, for process pid, for the table of a piece that is XP_CFI_UNASKED; nothing happens for others. fd: the file,
+ * open for reading, which the process may then read whatever its owner and mode; it stays the caller's. Negative: it
+ * cannot be opened, and all of it is XP_CFI_ABSENT at once, but some times becomes XP_CFI_UNASKED again after
+ * XP_CFI_AGAIN_NS. -EAGAIN: too many are waiting, ask again later; -ENOMEM; those of dup(2) and fstat(2).
  */
-int xp_cfi_tables_ask(struct xp_cfi_tables *tables, const struct xp_file *file, uint64_t offset, int fd);
-/* Whether a piece of this file may wait, as far as it is known whose it is: otherwise asking says so. */
-bool xp_cfi_tables_have_room(const struct xp_cfi_tables *tables, const struct xp_file *file);
+int xp_cfi_tables_ask(struct xp_cfi_tables *tables, pid_t pid, const struct xp_file *file, uint64_t offset, int fd);
+/* Whether a piece of this file may wait for the process, as far as it is known whose it is: otherwise asking says so.
+ */
+bool xp_cfi_tables_have_room(const struct xp_cfi_tables *tables, pid_t pid, const struct xp_file *file);
 /* Readable when xp_cfi_tables_collect() has something to do. It remains the tables'. */
 int xp_cfi_tables_fd(const struct xp_cfi_tables *tables);
 /* Takes what is finished: how many pieces have become XP_CFI_READY or XP_CFI_ABSENT that were XP_CFI_BUILDING. */

@@ -173,7 +173,7 @@ static int retry(void *arg, struct xp_waiting_sample *sample)
 	struct xp_samples *samples = arg;
 	bool has_time = xp_now_ns() - sample->since_ns < XP_SAMPLES_WAIT_NS;
 
-	if (has_time && xp_stacks_pending(samples->stacks, sample->file, sample->file_offset))
+	if (has_time && xp_stacks_pending(samples->stacks, sample->pid, sample->file, sample->file_offset))
 		return 1;
 	return unwind(samples, sample, &sample->record, has_time);
 }

@@ -34,8 +34,8 @@ int xp_stacks_unwind(struct xp_stacks *stacks, pid_t pid, const struct xp_space 
 		     const struct xp_unwind_thread *thread, bool has_time, struct xp_profile_frame *frames,
 		     struct xp_unwind_result *result);
 
-/* Whether the table for this place in a file is still being made, or cannot be asked for yet. */
-bool xp_stacks_pending(struct xp_stacks *stacks, const struct xp_file *file, uint64_t offset);
+/* Whether the table for this place in a file is still being made, or cannot be asked for yet for this process. */
+bool xp_stacks_pending(struct xp_stacks *stacks, pid_t pid, const struct xp_file *file, uint64_t offset);
 /* Takes the tables that were made since. Returns their number, or a negative errno. Never blocks. */
 int xp_stacks_collect(struct xp_stacks *stacks);
 /* Waits for some, so long at most. */
