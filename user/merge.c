@@ -23,6 +23,7 @@ struct xp_merge {
 	struct head **heap; /* those of rings that have a record, the oldest first; moved by pointer, as they change */
 	unsigned int heap_count;
 	uint64_t blocked_since; /* TSC at which a pass was first ended by a busy record; 0: the last one was not */
+	uint64_t done_tsc;
 	uint64_t late;
 };
 
@@ -181,6 +182,8 @@ static int merge_until(struct xp_merge *merge, uint64_t mark, unsigned int fulle
 	}
 	if (!blocked)
 		merge->blocked_since = 0;
+	if (!err)
+		merge->done_tsc = mark;
 	return err;
 }
 
@@ -210,6 +213,11 @@ int xp_merge_drain(struct xp_merge *merge, xp_merge_sink sink, void *arg)
 		if (empty)
 			return 0;
 	}
+}
+
+uint64_t xp_merge_done_tsc(const struct xp_merge *merge)
+{
+	return merge->done_tsc;
 }
 
 uint64_t xp_merge_late(const struct xp_merge *merge)

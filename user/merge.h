@@ -33,10 +33,16 @@ void xp_merge_free(struct xp_merge *merge);
 
 /*
  * One pass. mark: the TSC when it was begun, taken before the call. What must be read in step with the rings (the
- * side-band) is read in between: it then has everything that is older than the mark. Returns the fill of the fullest ring at its start, in percent, or a negative errno: the sink's, or
- * -EBADMSG when a ring is broken.
+ * side-band) is read in between: it then has everything that is older than the mark. Returns the fill of the fullest
+ * ring at its start, in percent, or a negative errno: the sink's, or -EBADMSG when a ring is broken.
  */
 int xp_merge_pass(struct xp_merge *merge, uint64_t mark, xp_merge_sink sink, void *arg);
+
+/*
+ * The mark of the last pass that was not ended by a busy record: what is older has come, but for late records. What
+ * happened after it must not be told yet, or records that wait behind the busy one would come too late for it.
+ */
+uint64_t xp_merge_done_tsc(const struct xp_merge *merge);
 
 /* After all programs are detached: everything that is left. 0 or a negative errno. */
 int xp_merge_drain(struct xp_merge *merge, xp_merge_sink sink, void *arg);

@@ -162,7 +162,7 @@ static int pass(struct xp_recording *rec)
 	int fill = err ? err : xp_merge_pass(rec->merge, mark, sink, rec);
 
 	if (fill >= 0 && rec->sideband)
-		err = take_sideband(rec, mark);
+		err = take_sideband(rec, xp_merge_done_tsc(rec->merge));
 	if (fill >= 0 && !err && rec->sampler)
 		err = xp_samples_settle(&rec->samples);
 	/* While the command that was started is held by this thread, no other can stop it. */

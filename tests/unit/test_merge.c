@@ -169,28 +169,34 @@ static void waits_for_a_busy_record(void **state)
 {
 	struct world *world = *state;
 	static const uint64_t expected[][2] = { { 10, 1 }, { 15, 1 }, { 20, 2 } };
+	uint64_t mark = xp_clock_now_tsc();
 	uint32_t *busy;
 
+	xp_merge_pass(world->merge, mark, sink, world);
 	put(world, 0, 10, 1, 0);
 	busy = put(world, 0, 15, 1, BPF_RINGBUF_BUSY_BIT);
 	put(world, 1, 20, 2, 0);
-	xp_merge_pass(world->merge, xp_clock_now_tsc(), sink, world);
+	xp_merge_pass(world->merge, mark + 1, sink, world);
 	assert_seen(world, expected, 1);
+	assert_int_equal(xp_merge_done_tsc(world->merge), mark);
 	*busy &= ~BPF_RINGBUF_BUSY_BIT;
-	xp_merge_pass(world->merge, xp_clock_now_tsc(), sink, world);
+	xp_merge_pass(world->merge, mark + 2, sink, world);
 	assert_seen(world, expected, 3);
+	assert_int_equal(xp_merge_done_tsc(world->merge), mark + 2);
 	assert_int_equal(xp_merge_late(world->merge), 0);
 }
 
 static void loses_patience_when_another_ring_fills(void **state)
 {
 	struct world *world = *state;
+	uint64_t mark = xp_clock_now_tsc();
 
 	/* 70 records of 32 bytes: more than half of the ring. */
 	put(world, 0, 15, 1, BPF_RINGBUF_BUSY_BIT);
 	for (int i = 0; i < 70; i++)
 		put(world, 1, 20 + i, 2, 0);
-	xp_merge_pass(world->merge, xp_clock_now_tsc(), sink, world);
+	xp_merge_pass(world->merge, mark, sink, world);
+	assert_int_equal(xp_merge_done_tsc(world->merge), mark);
 	assert_int_equal(world->seen_count, 70);
 	assert_int_equal(world->consumer[1], world->producer[1]);
 	assert_int_equal(world->consumer[0], 0);
