@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Work of known shares: three quarters of the time below work_a(), one quarter below work_b(), in `threads` threads,
- * for about `seconds` each. Prints the CPU time that the kernel accounted.
+ * for about `seconds` each. Prints its process id and the CPU time that the kernel accounted.
  * shares SECONDS [THREADS [wait]]: with wait, starts when it gets a line on its input.
  */
 #include <pthread.h>
@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <sys/resource.h>
 #include <time.h>
+#include <unistd.h>
 
 #define NOINLINE __attribute__((noinline))
 
@@ -73,6 +74,7 @@ int main(int argc, char **argv)
 	worker(NULL);
 	for (int i = 1; i < threads; i++)
 		pthread_join(ids[i], NULL);
+	printf("pid %d\n", getpid());
 	printf("cpu %.4f\n", cpu_time(CLOCK_PROCESS_CPUTIME_ID));
 	return 0;
 }
