@@ -11,12 +11,15 @@
 #include <unistd.h>
 
 #include "link_map.h"
+#include "memory_window.h"
 #include "record.h"
 #include "unpatch.h"
 #include "util.h"
 
 /* How long a started program without sleds is held on to, in case it executes one that has some. */
 #define LAUNCH_PATIENCE_NS XP_NS_PER_S
+/* Programs that a process executes one after the other, each before its sleds are patched. */
+#define PATCH_TRIES 5
 
 static bool same_file(const struct stat *a, const struct stat *b)
 {
@@ -42,7 +45,10 @@ static bool is_held(const struct xp_recording *rec, pid_t pid)
 	return rec->launch.traced && rec->launch.standing && rec->launch.pid == pid;
 }
 
-/* Patches the object's sleds; 1: they are to be probed instead, and it is told why. */
+/*
+ * Patches the object's sleds; 1: they are to be probed instead, and it is told why. -ESRCH: it has ended, or executed
+ * something. A process that does so all the time is probed: what is executed next has the same probes.
+ */
 static int patch_object(struct xp_recording *rec, struct xp_process *process, const struct xp_object *object,
 			struct xp_sled_result *sleds)
 {
@@ -52,9 +58,10 @@ static int patch_object(struct xp_recording *rec, struct xp_process *process, co
 
 	if (!err || err == -ENOMEM || !xp_target_start_time(pid))
 		return err;
-	/* It has executed something: what that is, its record tells soon. */
-	if (err == -ESRCH && rec->options->sled_way == XP_SLED_WAY_PATCH)
+	if (err == -ESRCH && (rec->options->sled_way == XP_SLED_WAY_PATCH || process->flees < PATCH_TRIES))
 		return err;
+	if (err == -ESRCH)
+		snprintf(why, sizeof(why), "it executes programs faster than their sleds can be patched");
 	if (rec->options->sled_way == XP_SLED_WAY_PATCH) {
 		snprintf(rec->why, sizeof(rec->why),
 			 "the sleds of %s in process %d cannot be patched: %s; --sled-mode auto probes them instead",
@@ -253,22 +260,22 @@ out:
 	return err;
 }
 
-int xp_follow_scan(struct xp_recording *rec, struct xp_process *process)
+/* -ESRCH: it ended, or executed another program meanwhile, or is about to: then there is no code yet. */
+static int scan(struct xp_recording *rec, struct xp_process *process)
 {
+	struct xp_memory_window *memory = NULL;
 	struct xp_mappings mappings;
 	struct stat exe = { 0 };
 	char path[64];
 	int err;
 
-	if (!rec->with_sleds)
-		return 0;
+	if (xp_memory_window_open(&memory, process->pid) == -ESRCH)
+		return -ESRCH;
 	err = xp_mappings_read(&mappings, process->pid);
-	if (err == -ESRCH)
-		return 0; /* its end is reported otherwise */
 	if (err) {
 		snprintf(rec->why, sizeof(rec->why), "cannot read the mappings of process %d: %s", process->pid,
 			 strerror(-err));
-		return err;
+		goto out;
 	}
 	snprintf(path, sizeof(path), "/proc/%d/exe", process->pid);
 	if (stat(path, &exe))
@@ -276,8 +283,28 @@ int xp_follow_scan(struct xp_recording *rec, struct xp_process *process)
 	for (int main = 1; main >= 0; main--)
 		for (size_t i = 0; i < mappings.count && !err; i++)
 			err = look_at(rec, process, &mappings.list[i], &exe, main);
+	/* Then some of them could not be looked at. */
+	if (!err && (!mappings.count || (memory && xp_memory_window_gone(memory))))
+		err = -ESRCH;
 	xp_mappings_free(&mappings);
-	return err == -ESRCH ? 0 : err;
+out:
+	xp_memory_window_free(memory);
+	return err;
+}
+
+int xp_follow_scan(struct xp_recording *rec, struct xp_process *process)
+{
+	int err = rec->with_sleds ? scan(rec, process) : 0;
+
+	if (process->range_count)
+		process->flees = 0;
+	else if (err == -ESRCH)
+		process->flees++;
+	if (err != -ESRCH)
+		return err;
+	/* Records tell of its end, and of what it has executed. */
+	rec->why[0] = 0;
+	return 0;
 }
 
 /* Sleds that a killed xprof has left patched: a probe there would be refused. */
@@ -343,7 +370,7 @@ static void drop_probes(struct xp_recording *rec, pid_t pid)
 		xp_throttle_drop_process(rec->throttle, pid);
 	if (rec->patch)
 		xp_patch_forget(rec->patch, pid);
-	if (rec->multi || rec->patch)
+	if (rec->attach && (rec->multi || rec->patch))
 		xp_attach_detach_process(rec->attach, pid);
 	for (size_t i = 0; i < rec->attached_count; i++)
 		if (rec->attached[i].pid != pid)
@@ -356,7 +383,24 @@ static void drop_probes(struct xp_recording *rec, pid_t pid)
 	rec->linker_count = kept;
 }
 
-/* Since what TSC the process has patched sleds; 0: it has none. */
+int xp_follow_again(struct xp_recording *rec, struct xp_process *process)
+{
+	uint64_t tsc = xp_clock_now_tsc();
+	struct xp_target_info info;
+	int err = xp_target_check(process->pid, &info, rec->why, sizeof(rec->why));
+
+	if (err == -ESRCH)
+		snprintf(rec->why, sizeof(rec->why), "process %d ended while it was being attached", process->pid);
+	if (err)
+		return err;
+	rec->why[0] = 0;
+	if (process->flees)
+		drop_probes(rec, process->pid);
+	xp_process_rename(process, &info, tsc);
+	return xp_follow_scan(rec, process);
+}
+
+/* As xp_patch_since(). */
 static uint64_t patched_since(const struct xp_recording *rec, pid_t pid)
 {
 	return rec->patch ? xp_patch_since(rec->patch, pid) : 0;

@@ -59,3 +59,11 @@ bool xp_memory_window_read(struct xp_memory_window *window, void *to, uint64_t a
 	memcpy(to, window->data + (address - window->start), size);
 	return true;
 }
+
+/* mem_rw(), fs/proc/base.c: nothing is read of memory that nobody uses any more; anywhere else it is an error. */
+bool xp_memory_window_gone(const struct xp_memory_window *window)
+{
+	uint8_t byte;
+
+	return pread(window->fd, &byte, sizeof(byte), 0) == 0;
+}

@@ -35,14 +35,14 @@ int xp_patch_new(struct xp_patch **result, const struct xp_patch_options *option
 	return 0;
 }
 
-static bool is_remembered(const struct xp_patch_work *work)
+static struct patched *find_patched(const struct xp_patch_work *work)
 {
 	const struct xp_patch *patch = work->patch;
 
 	for (size_t i = 0; i < patch->count; i++)
 		if (patch->list[i].pid == work->pid && patch->list[i].object == work->object)
-			return true;
-	return false;
+			return &patch->list[i];
+	return NULL;
 }
 
 static int remember(struct xp_patch_work *work)
@@ -50,14 +50,22 @@ static int remember(struct xp_patch_work *work)
 	struct xp_patch *patch = work->patch;
 	struct patched *list;
 
-	if (is_remembered(work))
+	if (find_patched(work))
 		return 0;
 	list = realloc(patch->list, (patch->count + 1) * sizeof(*list));
 	if (!list)
 		return -ENOMEM;
 	patch->list = list;
-	list[patch->count++] = (struct patched){ work->pid, work->object, xp_clock_now_tsc() };
+	list[patch->count++] = (struct patched){ work->pid, work->object, 0 };
 	return 0;
+}
+
+/* What is executed from this TSC on takes the patches away; by what was before, they had not been made. */
+static void note_patched(const struct xp_patch_work *work, uint64_t tsc)
+{
+	struct patched *patched = find_patched(work);
+
+	patched->since_tsc = patched->since_tsc ?: tsc;
 }
 
 static int check_process(struct xp_patch_work *work)
@@ -73,6 +81,7 @@ static int check_process(struct xp_patch_work *work)
 
 static int patch_sleds(struct xp_patch_work *work)
 {
+	uint64_t before;
 	int err = xp_patch_get_stub(work);
 
 	if (!err)
@@ -83,7 +92,10 @@ static int patch_sleds(struct xp_patch_work *work)
 		err = remember(work);
 	if (err)
 		return err;
+	before = xp_clock_now_tsc();
 	err = xp_patch_stopped(work, xp_patch_write, work);
+	if (!err)
+		note_patched(work, before);
 	if (err && work->written) {
 		char why[256];
 
@@ -130,6 +142,8 @@ int xp_patch_object(struct xp_patch *patch, const struct xp_object *object, pid_
 		err = xp_stub_map_read(&work.stubs, pid);
 	if (!err)
 		err = xp_patch_find_sites(&work, NULL, 0);
+	if (!err && !work.count)
+		err = -ESRCH;
 	if (!err)
 		err = xp_patch_check_bytes(&work);
 	if (!err && patch->options.attach)
@@ -143,8 +157,8 @@ int xp_patch_object(struct xp_patch *patch, const struct xp_object *object, pid_
 		result->attached = written + work.conditional;
 		result->patched += sites - written;
 		result->begin_tsc = xp_clock_now_tsc();
-	} else if (work.count && is_gone(&work)) {
-		snprintf(why, why_size, "process %d runs another program now", pid);
+	} else if ((err == -ESRCH && !why[0]) || (work.count && is_gone(&work))) {
+		snprintf(why, why_size, "process %d runs another program now, or has unloaded it", pid);
 		err = -ESRCH;
 	} else if (!why[0]) {
 		snprintf(why, why_size, "%s", strerror(-err));
@@ -155,10 +169,16 @@ int xp_patch_object(struct xp_patch *patch, const struct xp_object *object, pid_
 
 uint64_t xp_patch_since(const struct xp_patch *patch, pid_t pid)
 {
-	for (size_t i = 0; i < patch->count; i++)
-		if (patch->list[i].pid == pid)
-			return patch->list[i].since_tsc;
-	return 0;
+	uint64_t since = UINT64_MAX;
+	bool begun = false;
+
+	for (size_t i = 0; i < patch->stub_count; i++)
+		begun |= patch->stubs[i].pid == pid;
+	for (size_t i = 0; i < patch->count; i++) {
+		if (patch->list[i].pid == pid && patch->list[i].since_tsc)
+			since = XP_MIN(since, patch->list[i].since_tsc);
+	}
+	return since != UINT64_MAX ? since : begun;
 }
 
 bool xp_patch_has(struct xp_patch *patch, const struct xp_object *object, pid_t pid, const struct xp_mapping *mapping)

@@ -37,13 +37,13 @@ void xp_patch_free(struct xp_patch *patch);
  * Patches object's selected sleds in process pid. held: the caller traces and holds it (launch.h). Conditional tail
  * exits get uprobes of their own. Functions that are taken out (object->taken) are counted, or put back at once: only
  * what is behind the first instruction of their sleds is changed then. result as of xp_sleds_attach(). All or nothing;
- * errors, with a sentence in why: -ESRCH the process is gone, -ENOMEM; -EOPNOTSUPP, -EBUSY, -EPERM, and others: it
- * cannot be patched, now or at all, and nothing has changed.
+ * errors, with a sentence in why: -ESRCH the process is gone, or the object is from it, -ENOMEM; -EOPNOTSUPP, -EBUSY,
+ * -EPERM, and others: it cannot be patched, now or at all, and nothing has changed.
  */
 int xp_patch_object(struct xp_patch *patch, const struct xp_object *object, pid_t pid, bool held,
 		    struct xp_sled_result *result, char *why, size_t why_size);
 
-/* Since what TSC the process has patched sleds; 0: it has none. */
+/* Since what TSC the process has patched sleds; 1: it has got ready for them, at the most; 0: not even that. */
 uint64_t xp_patch_since(const struct xp_patch *patch, pid_t pid);
 /* Whether a mapping of the object in pid is patched: not so when it was unloaded and loaded again. */
 bool xp_patch_has(struct xp_patch *patch, const struct xp_object *object, pid_t pid, const struct xp_mapping *mapping);

@@ -163,7 +163,9 @@ int xp_patch_check_bytes(struct xp_patch_work *work)
 
 			if (!xp_memory_window_read(memory, now, edit->address,
 						   xp_sled_bytes((enum xp_sled_kind)edit->kind)))
-				err = xp_patch_refuse(work, -EOPNOTSUPP, "its text cannot be read");
+				err = xp_memory_window_gone(memory)
+					  ? -ESRCH
+					  : xp_patch_refuse(work, -EOPNOTSUPP, "its text cannot be read");
 			else if (!may_be_patched(work, edit, now))
 				err = xp_patch_refuse(work, -EOPNOTSUPP,
 						      now[0] == 0xcc ? "there are probes or breakpoints on its sleds"
@@ -219,14 +221,22 @@ static int write_where(struct xp_patch_work *work, struct xp_remote *remote,
 	return err;
 }
 
+/* At fixed addresses the sleds of another program that it has executed meanwhile look the same: only the stub tells. */
+static int write_leading_to_stub(struct xp_patch_work *work, struct xp_remote *remote,
+				 bool (*fits)(const void *arg, const struct xp_edit *edit, const uint8_t *now))
+{
+	work->written = 0;
+	return xp_stub_map_is_there(remote, work->stub->place.address) ? write_where(work, remote, fits) : -ESRCH;
+}
+
 int xp_patch_write(void *work, struct xp_remote *remote)
 {
-	return write_where(work, remote, may_be_patched);
+	return write_leading_to_stub(work, remote, may_be_patched);
 }
 
 int xp_patch_write_ours(void *work, struct xp_remote *remote)
 {
-	return write_where(work, remote, was_patched);
+	return write_leading_to_stub(work, remote, was_patched);
 }
 
 int xp_patch_write_back(void *work, struct xp_remote *remote)

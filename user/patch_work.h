@@ -25,7 +25,7 @@ struct xp_patch_stub {
 struct patched {
 	pid_t pid;
 	const struct xp_object *object;
-	uint64_t since_tsc;
+	uint64_t since_tsc; /* 0: as far as that went */
 };
 
 struct xp_patch {

@@ -65,6 +65,14 @@ struct xp_process *xp_processes_find(struct xp_processes *processes, pid_t pid)
 	return found;
 }
 
+void xp_process_rename(struct xp_process *process, const struct xp_target_info *info, uint64_t tsc)
+{
+	memcpy(process->comm, info->comm, sizeof(process->comm));
+	snprintf(process->exe, sizeof(process->exe), "%s", info->exe);
+	process->start_time = info->start_time;
+	process->begin_tsc = tsc;
+}
+
 int xp_processes_add(struct xp_processes *processes, struct xp_process **result, pid_t pid,
 		     const struct xp_target_info *info, uint64_t tsc)
 {
@@ -79,13 +87,11 @@ int xp_processes_add(struct xp_processes *processes, struct xp_process **result,
 		if (other->pid != pid)
 			continue;
 		process->image = other->image + 1;
+		process->flees = other->flees;
 		if (other->live)
 			xp_process_end(other);
 	}
-	memcpy(process->comm, info->comm, sizeof(process->comm));
-	snprintf(process->exe, sizeof(process->exe), "%s", info->exe);
-	process->start_time = info->start_time;
-	process->begin_tsc = tsc;
+	xp_process_rename(process, info, tsc);
 	process->live = true;
 	process->thread_options = (struct xp_thread_options){
 		.min_ticks = processes->min_ticks,

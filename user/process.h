@@ -46,6 +46,7 @@ struct xp_process {
 	uint64_t begin_tsc;
 	uint64_t cpu_ns;       /* its CPU time when the budget last looked */
 	bool live;	       /* this image still runs */
+	unsigned int flees;    /* times that it executed another program while its sleds were attached, in a row */
 	bool missing;	       /* it did not when xp_follow_check() looked, though no record has told of its end */
 	char probed_why[160];  /* its sleds are not patched because ...; "" when they are, or were not to be */
 	bool has_typed;	       /* typed event sleds, which llvm-xray's reader of instrumentation maps refuses */
@@ -110,6 +111,8 @@ struct xp_process *xp_processes_find(struct xp_processes *processes, pid_t pid);
 /* A new image; the one before it of the same pid is ended. -ENOMEM. */
 int xp_processes_add(struct xp_processes *processes, struct xp_process **process, pid_t pid,
 		     const struct xp_target_info *info, uint64_t tsc);
+/* It is found to run another program, or since another time, than was thought: before it has any object. */
+void xp_process_rename(struct xp_process *process, const struct xp_target_info *info, uint64_t tsc);
 /* Gives the process an object that it did not have; 1 when it has it already, -ENOSPC when ids run out. */
 int xp_process_add_object(struct xp_process *process, struct xp_object *object, const struct xp_sled_result *sleds);
 /* A forked child's copy of its parent's objects. */

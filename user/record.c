@@ -24,9 +24,11 @@
 #define TARGETS_MAX 65536
 /* Each takes tens of milliseconds to attach; of further processes new JIT code is looked for every second. */
 #define JIT_WATCHES_MAX 32
-/* A process in the middle of an exec has nothing mapped yet: how often to look again, and after what time. */
+/* A process may just start to load what has sleds: how often to look again, and after what time. */
 #define SCAN_TRIES 5
 #define SCAN_PAUSE_US 2000
+/* One that executes programs faster than they can be attached: after that, the records of its execs lead. */
+#define SCAN_TRIES_MAX 20
 
 /* The CPUs of --all: those of --cpu, or all that there may be. */
 static int choose_cpus(struct xp_recording *rec)
@@ -334,6 +336,23 @@ static int scan_sampled(struct xp_recording *rec)
 	return err;
 }
 
+/* Until sleds are found, or it is sure that there are none. */
+static int look_again(struct xp_recording *rec, struct xp_process *process)
+{
+	int none = 0, err = 0;
+
+	for (int tries = 0; tries < SCAN_TRIES_MAX && none < SCAN_TRIES && !process->range_count && !err; tries++) {
+		unsigned int flees = process->flees;
+
+		usleep(SCAN_PAUSE_US);
+		err = xp_follow_again(rec, process);
+		none = process->flees == flees ? none + 1 : 0;
+	}
+	if (none == SCAN_TRIES)
+		process->flees = 0;
+	return err;
+}
+
 static int attach_targets(struct xp_recording *rec)
 {
 	const struct xp_options *options = rec->options;
@@ -344,10 +363,8 @@ static int attach_targets(struct xp_recording *rec)
 		pid_t pid = options->pids.pids[i];
 
 		err = xp_follow_add(rec, &process, pid, xp_clock_now_tsc());
-		for (int tries = 0; tries < SCAN_TRIES && rec->with_sleds && !err && !process->range_count; tries++) {
-			usleep(SCAN_PAUSE_US);
-			err = xp_follow_scan(rec, process);
-		}
+		if (!err && rec->with_sleds)
+			err = look_again(rec, process);
 		if (!err && rec->sampler)
 			err = sample_process(rec, pid);
 	}
@@ -365,10 +382,19 @@ static int attach_targets(struct xp_recording *rec)
 	return err;
 }
 
+/* What a process runs that did not stand still to be looked at, the record of its exec leads to. */
+static bool has_fled(const struct xp_recording *rec)
+{
+	for (const struct xp_process *process = rec->processes.first; process; process = process->next)
+		if (process->live && process->flees)
+			return true;
+	return false;
+}
+
 /* Whether there is anything to record. With --exec, processes may come later; a command may execute another. */
 static int check_attached(struct xp_recording *rec)
 {
-	size_t attached = 0, refused = 0, objects = 0;
+	size_t attached = 0, patched = 0, refused = 0, objects = 0;
 	const struct xp_process *first = rec->processes.first;
 
 	if (!rec->with_sleds)
@@ -376,9 +402,10 @@ static int check_attached(struct xp_recording *rec)
 	for (size_t i = 0; i < rec->attached_count; i++) {
 		objects++;
 		attached += rec->attached[i].sleds.attached;
+		patched += rec->attached[i].sleds.patched;
 		refused += rec->attached[i].sleds.patched + rec->attached[i].sleds.unreadable;
 	}
-	if (attached || rec->options->exec_path || (rec->options->child_argv && !objects))
+	if (attached || rec->options->exec_path || (rec->options->child_argv && !objects) || has_fled(rec))
 		return 0;
 	if (rec->with_samples && !rec->options->functions.count) {
 		xp_info("process %d (%s) has no XRay sleds%s: it is sampled only. `clang -fxray-instrument` builds "
@@ -387,7 +414,10 @@ static int check_attached(struct xp_recording *rec)
 		return 0;
 	}
 	if (refused) {
-		snprintf(rec->why, sizeof(rec->why), "no sled is left to attach: all are patched already; see above");
+		snprintf(rec->why, sizeof(rec->why), "no sled is left to attach: %s; see above",
+			 patched == refused ? "all are patched already"
+			 : patched	    ? "those that can be read are patched already"
+					    : "none can be read");
 		return -EBUSY;
 	}
 	if (objects && rec->options->functions.count) {

@@ -126,7 +126,12 @@ struct xp_recording {
 int xp_follow_add(struct xp_recording *rec, struct xp_process **process, pid_t pid, uint64_t tsc);
 /* Looks for objects that the process has mapped since. */
 int xp_follow_scan(struct xp_recording *rec, struct xp_process *process);
-/* The same for every live process: records that would have told of objects were lost. */
+/*
+ * Begins anew with a process of which nothing could be attached: it has executed another program meanwhile
+ * (process->flees), or had nothing mapped yet. Errors as above.
+ */
+int xp_follow_again(struct xp_recording *rec, struct xp_process *process);
+/* xp_follow_scan() for every live process: records that would have told of objects were lost. */
 int xp_follow_rescan(struct xp_recording *rec);
 /* exec, fork, exit, changed list of objects. */
 int xp_follow_task(struct xp_recording *rec, const struct xp_rec *record, size_t size, uint64_t tsc);

@@ -16,6 +16,8 @@
 #include "util.h"
 
 #define BREAKPOINT 0xcc
+/* Programs that a process executes one after the other, faster than their sleds can be looked at. */
+#define IMAGE_TRIES 5
 
 enum verdict {
 	VERDICT_INTACT,
@@ -65,41 +67,65 @@ static bool is_chosen(const struct xp_sled_choice *choice, const struct xp_sled 
 	return choice->wanted(choice->arg, sled->function_id) && (!choice->unpatched || !xp_patch_possible(sled));
 }
 
-/* Lowers the verdicts of the selected sleds that are chosen by what the memory of process pid shows. */
-static int judge_process(const struct xp_object *object, pid_t pid, const struct xp_sled_choice *choice,
-			 uint8_t *verdicts)
+/* Lowers verdicts by what a mapping of the object shows. */
+static void judge_mapping(const struct xp_object *object, struct xp_memory_window *memory,
+			  const struct xp_mapping *mapping, const struct xp_sled_choice *choice, uint8_t *verdicts)
+{
+	for (size_t i = 0; i < object->selected_count; i++) {
+		const struct xp_sled *sled = &object->table->sleds[object->selected[i]];
+		uint64_t into = sled->file_offset - mapping->file_offset;
+		enum verdict verdict;
+
+		if (sled->file_offset < mapping->file_offset || into >= mapping->end - mapping->start ||
+		    !is_chosen(choice, sled))
+			continue;
+		verdict = judge(memory, sled, mapping->start + into);
+		verdicts[i] = XP_MAX(verdicts[i], verdict);
+	}
+}
+
+/* -ESRCH also when it has executed another program meanwhile: then the verdicts say nothing. */
+static int judge_image(const struct xp_object *object, pid_t pid, const struct xp_sled_choice *choice,
+		       uint8_t *verdicts)
 {
 	struct xp_mappings mappings;
 	struct xp_memory_window *memory;
-	int err = xp_mappings_read(&mappings, pid);
+	int err = xp_memory_window_open(&memory, pid);
 
 	if (err)
 		return err;
-	err = xp_memory_window_open(&memory, pid);
+	err = xp_mappings_read(&mappings, pid);
 	if (err) {
-		xp_mappings_free(&mappings);
+		xp_memory_window_free(memory);
 		return err;
 	}
-	for (size_t m = 0; m < mappings.count; m++) {
-		const struct xp_mapping *mapping = &mappings.list[m];
-
-		if (!xp_sleds_mapped(object, pid, mapping))
-			continue;
-		for (size_t i = 0; i < object->selected_count; i++) {
-			const struct xp_sled *sled = &object->table->sleds[object->selected[i]];
-			uint64_t into = sled->file_offset - mapping->file_offset;
-			enum verdict verdict;
-
-			if (sled->file_offset < mapping->file_offset || into >= mapping->end - mapping->start ||
-			    !is_chosen(choice, sled))
-				continue;
-			verdict = judge(memory, sled, mapping->start + into);
-			verdicts[i] = XP_MAX(verdicts[i], verdict);
-		}
-	}
+	for (size_t m = 0; m < mappings.count; m++)
+		if (xp_sleds_mapped(object, pid, &mappings.list[m]))
+			judge_mapping(object, memory, &mappings.list[m], choice, verdicts);
+	err = mappings.count && xp_memory_window_gone(memory) ? -ESRCH : 0;
 	xp_memory_window_free(memory);
 	xp_mappings_free(&mappings);
-	return 0;
+	return err;
+}
+
+/*
+ * Lowers the verdicts of the selected sleds that are chosen by what the memory of process pid shows. -ESRCH: it ended,
+ * or executes one program after the other.
+ */
+static int judge_process(const struct xp_object *object, pid_t pid, const struct xp_sled_choice *choice,
+			 uint8_t *verdicts)
+{
+	uint8_t *here = malloc(object->selected_count + 1);
+	int err = here ? -ESRCH : -ENOMEM;
+
+	for (int tries = 0; tries < IMAGE_TRIES && err == -ESRCH; tries++) {
+		memset(here, VERDICT_INTACT, object->selected_count);
+		err = judge_image(object, pid, choice, here);
+	}
+	for (size_t i = 0; i < object->selected_count && !err; i++)
+		verdicts[i] = XP_MAX(verdicts[i], here[i]);
+	free(here);
+	return err;
 }
 
 static int judge_all_processes(const struct xp_object *object, const struct xp_sled_choice *choice, uint8_t *verdicts)

@@ -30,7 +30,8 @@ struct xp_sled_result {
 /*
  * Attaches object's selected sleds in process pid, or in every process (pid 0). Without attach (NULL) it is only found
  * out how many there are to attach. all_args: entry sleds record
- * arguments (--args). 0, or the error of xp_attach_uprobes(); refused sleds are no error.
+ * arguments (--args). 0, or the error of xp_attach_uprobes(); refused sleds are no error. -ESRCH: it has ended, or
+ * executed another program meanwhile.
  */
 int xp_sleds_attach(struct xp_attach *attach, const struct xp_programs *programs, const struct xp_object *object,
 		    pid_t pid, bool all_args, struct xp_sled_result *result);

@@ -98,6 +98,16 @@ int xp_stub_lock(const struct xp_stub_place *place)
 	return errno == EWOULDBLOCK ? -EBUSY : -errno;
 }
 
+bool xp_stub_map_is_there(struct xp_remote *remote, uint64_t address)
+{
+	/* Of the page, what is before the code: that has probes. */
+	uint8_t page[XP_STUB_BYTES], now[XP_STUB_TEXT], flag = 0;
+
+	xp_stub_make(page);
+	return !xp_remote_read(remote, address, now, sizeof(now)) && !memcmp(now, page, sizeof(now)) &&
+	       !xp_remote_read(remote, address + XP_STUB_FLAG, &flag, sizeof(flag)) && flag == 1;
+}
+
 /* A system call of the process, its error as ours. */
 static int64_t call(struct xp_remote *remote, uint64_t at, long number, const uint64_t args[6])
 {

@@ -40,6 +40,8 @@ bool xp_stub_map_has(const struct xp_stub_map *map, uint64_t address);
  */
 int xp_stub_lock(const struct xp_stub_place *place);
 
+/* Whether a stopped process has a stub at this address, of its own: it may have executed another program since. */
+bool xp_stub_map_is_there(struct xp_remote *remote, uint64_t address);
 /*
  * Has a stopped process map a new stub within reach of [start, end). scratch: address of XP_STUB_SCRATCH_BYTES of its
  * text that no thread executes; they are as before afterwards. Errors, with a sentence in why: those of

@@ -114,6 +114,38 @@ def test_stacks_through_the_stub(record, program, waiting):
     assert "xprof_stub_2" in report, report
 
 
+@pytest.mark.parametrize("times", [1, 3])
+@pytest.mark.parametrize("linked", ["-pie", "-no-pie"])
+def test_executes_before_sleds_lead_to_the_stub(record, program, start, tmp_path, linked, times):
+    """What was looked at is there no more, or, at fixed addresses, looks the same: it begins anew with what runs now."""
+    path = program("live/programs/flees.c", "-O2", house.no_runtime(), linked, *["-fPIE"] * (linked == "-pie"))
+    target = victim.Churn(start([path, times, tmp_path / "progress"]), path, tmp_path / "progress")
+    target.assert_works()
+    session = record("--no-samples", "-p", target.pid).wait_attached()
+    recording.wait_until(lambda: has_patches(target.pid) or target.process.poll(), session.messages)
+    time.sleep(0.3)
+    recorded = session.stop()
+    assert recorded.status == 0, recorded.messages
+    assert recorded.totals["written"] > 20 and patched(recorded.adds_up()), recorded.messages
+    assert "probed, not patched" not in recorded.messages and "patched already" not in recorded.messages
+    assert stubs(target.pid) == 1
+    target.assert_works()
+    victim.assert_nothing_left(target.pid)
+
+
+@pytest.mark.parametrize("mode", ["auto", "patch", "probe"])
+def test_executes_all_the_time(record, churn, mode):
+    """Faster than sleds can be patched, and than they can be looked at: it is probed, or waited for, and never refused."""
+    target = churn("exec")
+    for _ in range(4):
+        recorded = record("--no-samples", f"--sled-mode={mode}", "-p", target.pid, "-d", "300ms").finish().adds_up()
+        assert recorded.status == 0, recorded.messages
+        assert mode == "patch" or recorded.totals["written"] > 0
+        shutil.rmtree(recorded.directory)
+    target.assert_works()
+    victim.assert_nothing_left(target.pid)
+
+
 # When it is not done.
 
 

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * flees TIMES PROGRESS: calls traced functions for ever, and executes itself when a stub of xprof appears in its
+ * memory: TIMES times, at once, that is before sleds lead to it. PROGRESS is a file to which a byte is added for each
+ * round; a wrong result ends the program with status 3.
+ */
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define UNTRACED __attribute__((xray_never_instrument, noinline))
+#define TRACED __attribute__((noinline))
+
+TRACED static unsigned long tree(unsigned long n)
+{
+	return n < 2 ? n : tree(n - 1) + tree(n - 2);
+}
+
+UNTRACED static int has_stub(void)
+{
+	static char text[1 << 16];
+	int fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+	size_t length = 0;
+	ssize_t n;
+
+	while ((n = read(fd, text + length, sizeof(text) - 1 - length)) > 0)
+		length += (size_t)n;
+	close(fd);
+	text[length] = 0;
+	return !!strstr(text, "/memfd:xprof ");
+}
+
+UNTRACED int main(int argc, char **argv)
+{
+	char left[16];
+	int fd, times;
+
+	if (argc < 3)
+		return 2;
+	times = atoi(argv[1]);
+	fd = open(argv[2], O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+	if (fd < 0)
+		return 2;
+	for (;;) {
+		if (times && has_stub()) {
+			snprintf(left, sizeof(left), "%d", times - 1);
+			argv[1] = left;
+			execv("/proc/self/exe", argv);
+		}
+		if (tree(5) != 5 || write(fd, ".", 1) != 1)
+			return 3;
+		if (!times)
+			usleep(500);
+	}
+}
