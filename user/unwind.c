@@ -220,9 +220,6 @@ static bool by_frame_pointer(struct walk *walk, enum xp_unwind_end why)
 	const struct xp_unwind_thread *thread = walk->thread;
 	uint64_t bp = walk->bp, ip, next;
 
-	/* As in the first instructions of the dynamic linker: nobody can have called them. */
-	if (thread->is_whole && walk->sp - thread->sp >= thread->stack_bytes)
-		return ends(walk, XP_UNWIND_COMPLETE);
 	if (!walk->unwinder->by_frame_pointer)
 		return ends(walk, why);
 	/* System V ABI for x86-64, 3.4.1: rbp is zero in the deepest frame. Interrupted code may use it otherwise. */
@@ -334,6 +331,14 @@ static bool by_ucontext(struct walk *walk)
 	return true;
 }
 
+/* As in the first instructions of a program or of the dynamic linker, whatever the tables say: nobody called them. */
+static bool is_at_start(const struct walk *walk)
+{
+	const struct xp_unwind_thread *thread = walk->thread;
+
+	return thread->is_whole && !thread->stack_missing && walk->sp - thread->sp == thread->stack_bytes;
+}
+
 /* From a frame to its caller. false: walk->end says why there is none. */
 static bool step(struct walk *walk)
 {
@@ -343,6 +348,8 @@ static bool step(struct walk *walk)
 
 	if (walk->is_elsewhere)
 		return ends(walk, XP_UNWIND_OTHER_STACK);
+	if (is_at_start(walk))
+		return ends(walk, XP_UNWIND_COMPLETE);
 	if (!walk->vma)
 		return by_frame_pointer(walk, XP_UNWIND_NO_TABLE);
 	if (!find_rule(walk, walk->ip - walk->is_return, &rule, &room))

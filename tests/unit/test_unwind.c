@@ -397,11 +397,30 @@ static void test_empty_stack(void **state)
 	world->thread.stack_bytes = 16;
 	put(world, SP + 8, CODE + AT_GAP + 1);
 	CHECK(world, XP_UNWIND_COMPLETE, CODE + AT_RSP, CODE + AT_GAP + 1);
+	/* What could not be copied may hold more. */
+	world->thread.stack_missing = 2;
+	CHECK(world, XP_UNWIND_NO_RULE, CODE + AT_RSP, CODE + AT_GAP + 1);
+	world->thread.stack_missing = 0;
 	world->thread.stack_bytes = 24;
 	CHECK(world, XP_UNWIND_NO_RULE, CODE + AT_RSP, CODE + AT_GAP + 1);
 	world->thread.stack_bytes = 16;
 	world->thread.is_whole = false;
 	CHECK(world, XP_UNWIND_NO_RULE, CODE + AT_RSP, CODE + AT_GAP + 1);
+	free_world(world);
+}
+
+/* The first instruction of a program may have an ordinary rule, and an entry that ends the stack behind it. */
+static void test_first_instruction(void **state)
+{
+	struct world *world = new_world(true);
+
+	(void)state;
+	world->thread.ip = CODE + AT_RSP;
+	world->thread.is_whole = true;
+	world->thread.stack_bytes = 0;
+	CHECK(world, XP_UNWIND_COMPLETE, CODE + AT_RSP);
+	world->thread.is_whole = false;
+	CHECK(world, XP_UNWIND_TRUNCATED, CODE + AT_RSP);
 	free_world(world);
 }
 
@@ -454,6 +473,8 @@ static void test_truncated(void **state)
 	assert_int_equal(world->result.used_bytes, 0);
 	/* Above the stack's beginning there is no more of it. */
 	world->thread.is_whole = true;
+	world->thread.stack = world->stack;
+	world->thread.stack_bytes = 8;
 	CHECK(world, XP_UNWIND_OTHER_STACK, CODE + AT_RSP);
 	free_world(world);
 }
@@ -870,6 +891,7 @@ int main(void)
 		cmocka_unit_test(test_frame_pointer),
 		cmocka_unit_test(test_no_frame_pointer),
 		cmocka_unit_test(test_empty_stack),
+		cmocka_unit_test(test_first_instruction),
 		cmocka_unit_test(test_epilogue),
 		cmocka_unit_test(test_truncated),
 		cmocka_unit_test(test_not_resident),
