@@ -14,22 +14,33 @@ static const struct xp_cfi_row none;
 void xp_cfi_gaps_init(struct xp_cfi_gaps *gaps, struct xp_elf_image *image, uint64_t start, uint64_t end,
 		      struct xp_cfi_rows *rows)
 {
-	static const char *const names[XP_CFI_STUBS_MAX] = { ".plt", ".plt.sec", ".plt.got", ".iplt" };
+	static const struct {
+		const char *name;
+		enum xp_cfi_stubs_kind kind;
+	} sections[XP_CFI_STUBS_MAX] = {
+		{ ".plt", XP_CFI_STUBS_LAZY },	 { ".plt.sec", XP_CFI_STUBS_PLAIN }, { ".plt.got", XP_CFI_STUBS_PLAIN },
+		{ ".iplt", XP_CFI_STUBS_PLAIN }, { ".init", XP_CFI_STUBS_INIT },     { ".fini", XP_CFI_STUBS_INIT },
+	};
 
 	gaps->image = image;
 	gaps->rows = rows;
 	gaps->known_bytes = 0;
 	gaps->stubs_count = 0;
 	for (size_t i = 0; i < XP_CFI_STUBS_MAX; i++) {
+		bool is_init = sections[i].kind == XP_CFI_STUBS_INIT;
 		GElf_Shdr header;
 
-		if (!xp_elf_image_section(image, names[i], 0, &header) || header.sh_type != SHT_PROGBITS ||
-		    header.sh_addr % STUB_BYTES || header.sh_size > UINT32_MAX || header.sh_offset > UINT32_MAX)
+		if (!xp_elf_image_section(image, sections[i].name, 0, &header) || header.sh_type != SHT_PROGBITS ||
+		    (!is_init && header.sh_addr % STUB_BYTES) || header.sh_size > UINT32_MAX ||
+		    header.sh_offset > UINT32_MAX)
+			continue;
+		/* It is told by both of its ends. */
+		if (is_init && (header.sh_offset < start || header.sh_offset + header.sh_size > end))
 			continue;
 		gaps->stubs[gaps->stubs_count++] = (struct xp_cfi_stubs){
 			.start = XP_MAX(header.sh_offset, start),
 			.end = XP_MIN(header.sh_offset + header.sh_size, end),
-			.is_lazy = i == 0,
+			.kind = sections[i].kind,
 			.has_first = header.sh_offset >= start,
 		};
 	}
@@ -84,12 +95,13 @@ static struct xp_cfi_row stub_rule(const uint8_t *code, bool is_lazy)
 static int add_stubs(struct xp_cfi_gaps *gaps, const struct xp_cfi_stubs *stubs)
 {
 	struct xp_cfi_row row = { .rule = XP_CFI_RSP, .cfa = 2, .rbp = XP_CFI_RBP_SAME };
+	bool is_lazy = stubs->kind == XP_CFI_STUBS_LAZY;
 	uint64_t start = stubs->start;
 	uint8_t code[STUB_BYTES];
 	int err = 0;
 
 	/* The first lazy one pushes for all others; what was pushed before is one word. */
-	if (stubs->is_lazy && stubs->has_first && stubs->end - start > STUB_BYTES &&
+	if (is_lazy && stubs->has_first && stubs->end - start > STUB_BYTES &&
 	    xp_elf_image_read(gaps->image, code, start, sizeof(code)) && IS_AT(code, 0, "\xff\x35")) {
 		err = xp_cfi_rows_add(gaps->rows, (uint32_t)start, &row, NULL);
 		row.cfa++;
@@ -100,11 +112,58 @@ static int add_stubs(struct xp_cfi_gaps *gaps, const struct xp_cfi_stubs *stubs)
 	}
 	row = none;
 	if (stubs->end - start >= STUB_BYTES && xp_elf_image_read(gaps->image, code, start, sizeof(code)))
-		row = stub_rule(code, stubs->is_lazy);
+		row = stub_rule(code, is_lazy);
 	if (!err)
 		err = xp_cfi_rows_add(gaps->rows, (uint32_t)start, &row, NULL);
 	if (row.rule != XP_CFI_NONE)
 		gaps->known_bytes += stubs->end - start;
+	return err;
+}
+
+/* ---- .init and .fini ---- */
+
+/* How much of the code is before the word is reserved; 0: it is another function. */
+static uint64_t init_head(const struct xp_cfi_gaps *gaps, uint64_t start, uint64_t bytes)
+{
+	static const struct {
+		const char *reserve;
+		const char *let_go;
+	} ways[] = {
+		{ "\x48\x83\xec\x08", "\x48\x83\xc4\x08\xc3" }, /* sub $8,%rsp; add $8,%rsp; ret */
+		{ "\x50", "\x58\xc3" },				/* musl: push %rax; pop %rax; ret */
+	};
+	uint8_t first[8] = { 0 }, last[5];
+
+	if (!xp_elf_image_read(gaps->image, first, start, XP_MIN(bytes, (uint64_t)sizeof(first))))
+		return 0;
+	for (size_t i = 0; i < XP_ARRAY_SIZE(ways); i++) {
+		size_t head = strlen(ways[i].reserve), tail = strlen(ways[i].let_go);
+		size_t at = IS_AT(first, 0, "\xf3\x0f\x1e\xfa") ? 4 : 0;
+
+		if (at + head + tail <= bytes && is_at(first, at, ways[i].reserve, head) &&
+		    xp_elf_image_read(gaps->image, last, start + bytes - tail, tail) &&
+		    is_at(last, 0, ways[i].let_go, tail))
+			return at + head;
+	}
+	return 0;
+}
+
+static int add_init(struct xp_cfi_gaps *gaps, uint64_t start, uint64_t end)
+{
+	struct xp_cfi_row row = { .rule = XP_CFI_RSP, .cfa = 1, .rbp = XP_CFI_RBP_SAME };
+	uint64_t head = init_head(gaps, start, end - start);
+	int err;
+
+	if (!head)
+		return xp_cfi_rows_add(gaps->rows, (uint32_t)start, &none, NULL);
+	err = xp_cfi_rows_add(gaps->rows, (uint32_t)start, &row, NULL);
+	row.cfa = 2;
+	if (!err)
+		err = xp_cfi_rows_add(gaps->rows, (uint32_t)(start + head), &row, NULL);
+	row.cfa = 1;
+	if (!err)
+		err = xp_cfi_rows_add(gaps->rows, (uint32_t)(end - 1), &row, NULL);
+	gaps->known_bytes += end - start;
 	return err;
 }
 
@@ -176,7 +235,9 @@ int xp_cfi_gaps_add(struct xp_cfi_gaps *gaps, uint64_t start, uint64_t end)
 
 	while (!err && (stubs = next_stubs(gaps, start, end))) {
 		err = add_plain(gaps, start, stubs->start);
-		if (!err)
+		if (!err && stubs->kind == XP_CFI_STUBS_INIT)
+			err = add_init(gaps, stubs->start, stubs->end);
+		else if (!err)
 			err = add_stubs(gaps, stubs);
 		start = stubs->end;
 	}

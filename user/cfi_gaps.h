@@ -5,7 +5,9 @@
  *    two instructions, since the kernel takes what is at rsp for a ucontext_t;
  *  - stubs through which a program calls into libraries, where the linker made no entry (lld): System V ABI for
  *    x86-64, section 5.2, and with endbr64 lld's. In all of them nothing is on the stack but the return address, and
- *    what a lazy stub pushes for the dynamic linker.
+ *    what a lazy stub pushes for the dynamic linker;
+ *  - .init and .fini (System V ABI, "Special Sections"), each one function, of pieces that the linker joins: the first
+ *    reserves one word of the stack for all, the last one lets it go.
  */
 #ifndef XPROF_CFI_GAPS_H
 #define XPROF_CFI_GAPS_H
@@ -17,14 +19,20 @@
 #include "cfi_rows.h"
 #include "elf_image.h"
 
-#define XP_CFI_STUBS_MAX 4
+#define XP_CFI_STUBS_MAX 6
 #define XP_CFI_CHUNK_BYTES 8192
+
+enum xp_cfi_stubs_kind {
+	XP_CFI_STUBS_PLAIN,
+	XP_CFI_STUBS_LAZY, /* .plt */
+	XP_CFI_STUBS_INIT, /* no stubs, but .init or .fini */
+};
 
 /* A section of stubs; offsets in the file. */
 struct xp_cfi_stubs {
 	uint64_t start;
 	uint64_t end;
-	bool is_lazy;	/* .plt */
+	enum xp_cfi_stubs_kind kind;
 	bool has_first; /* it was not cut off */
 };
 

@@ -302,6 +302,21 @@ def test_calls_of_libraries_without_entries(tmp_path, flags, threshold):
         assert Table(program).at(int(second[1], 16) + 20)[:2] == ("rsp", 1)
 
 
+@pytest.mark.parametrize("compiler", ["gcc", "musl-gcc"])
+def test_start_and_end_of_a_program(tmp_path, compiler):
+    """.init and .fini have no entries."""
+    if not shutil.which(compiler):
+        pytest.skip(f"no {compiler} here")
+    program = build(tmp_path, "-O2", compiler=compiler)
+    table, listed = Table(program), house.run(["readelf", "-SW", program]).stdout
+    for name in (".init", ".fini"):
+        _, start, size = (int(n, 16) for n in re.search(rf"\] {name} +PROGBITS +(\S+) (\S+) (\S+)", listed).groups())
+        code = program.read_bytes()[start : start + size]
+        reserved = re.match(rb"(\xf3\x0f\x1e\xfa)?(\x48\x83\xec\x08|\x50)", code).end()
+        for at in range(size):
+            assert table.at(start + at) == ("rsp", 2 if reserved <= at < size - 1 else 1, RBP_SAME), (name, at, code)
+
+
 def test_none_at_all(tmp_path):
     source = 'void _start(void) { __asm__("mov $60, %eax; xor %edi, %edi; syscall"); }'
     program = build(tmp_path, "-O2", "-nostdlib", "-static", "-fno-asynchronous-unwind-tables", source=source)
