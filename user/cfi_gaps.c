@@ -228,11 +228,44 @@ static int add_plain(struct xp_cfi_gaps *gaps, uint64_t start, uint64_t end)
 	return err;
 }
 
+/* ---- clone3() ---- */
+
+/*
+ * syscall; test %rax,%rax; jl error; je child; ret; and, with an entry again, the child: xor %ebp,%ebp; and $-16,%rsp.
+ * Here and not in clone(), whose child pops the function that it is to call. Returns how many bytes have no entry, or
+ * 0.
+ */
+static uint64_t clone_bytes(const struct xp_cfi_gaps *gaps, uint64_t start)
+{
+	uint8_t code[20];
+	size_t at = 5;
+
+	if (!xp_elf_image_read(gaps->image, code, start, sizeof(code)) || !IS_AT(code, 0, "\x0f\x05\x48\x85\xc0"))
+		return 0;
+	if (code[at] == 0x7c)
+		at += 2;
+	else if (IS_AT(code, at, "\x0f\x8c"))
+		at += 6;
+	else
+		return 0;
+	return IS_AT(code, at, "\x74\x01\xc3\x31\xed\x48\x83\xe4") ? at + 3 : 0;
+}
+
+static int add_clone(struct xp_cfi_gaps *gaps, uint64_t start, uint64_t bytes)
+{
+	static const struct xp_cfi_row clone = { .rule = XP_CFI_CLONE };
+
+	gaps->known_bytes += bytes;
+	return xp_cfi_rows_add(gaps->rows, (uint32_t)start, &clone, NULL);
+}
+
 int xp_cfi_gaps_add(struct xp_cfi_gaps *gaps, uint64_t start, uint64_t end)
 {
 	const struct xp_cfi_stubs *stubs;
 	int err = 0;
 
+	if (start < end && clone_bytes(gaps, start) == end - start)
+		return add_clone(gaps, start, end - start);
 	while (!err && (stubs = next_stubs(gaps, start, end))) {
 		err = add_plain(gaps, start, stubs->start);
 		if (!err && stubs->kind == XP_CFI_STUBS_INIT)

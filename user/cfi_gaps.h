@@ -7,7 +7,9 @@
  *    x86-64, section 5.2, and with endbr64 lld's. In all of them nothing is on the stack but the return address, and
  *    what a lazy stub pushes for the dynamic linker;
  *  - .init and .fini (System V ABI, "Special Sections"), each one function, of pieces that the linker joins: the first
- *    reserves one word of the stack for all, the last one lets it go.
+ *    reserves one word of the stack for all, the last one lets it go;
+ *  - what is behind the system call in clone3() of glibc, whose entry ends there: what it says holds for the parent,
+ * the child has a stack of its own with nothing on it.
  */
 #ifndef XPROF_CFI_GAPS_H
 #define XPROF_CFI_GAPS_H

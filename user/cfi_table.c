@@ -75,6 +75,7 @@ static bool check_row(const struct xp_cfi_table *table, const struct xp_cfi_row 
 	case XP_CFI_NONE:
 	case XP_CFI_SIGNAL:
 	case XP_CFI_END:
+	case XP_CFI_CLONE:
 		return !row->cfa && !row->rbp;
 	case XP_CFI_RSP:
 	case XP_CFI_RBP:

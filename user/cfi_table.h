@@ -33,6 +33,7 @@ enum xp_cfi_rule {
 	XP_CFI_SIGNAL, /* return from a signal handler: the caller's registers are in the ucontext_t at rsp */
 	XP_CFI_END,    /* the outermost frame */
 	XP_CFI_REG,    /* CFA = another register + an offset: XP_CFI_REG_CFA() is cfa */
+	XP_CFI_CLONE,  /* CFA = rsp + 8 in the parent; in the child, where no code is at *rsp, the outermost frame */
 	XP_CFI_RULES,
 };
 
@@ -49,7 +50,7 @@ enum xp_cfi_rule {
 struct xp_cfi_row {
 	uint32_t pc;  /* an offset in the file */
 	uint16_t cfa; /* 0 for the rules that do not name it */
-	int8_t rbp;   /* the caller's is at CFA + 8 * rbp, or XP_CFI_RBP_SAME; 0 for NONE, SIGNAL and END */
+	int8_t rbp;   /* the caller's is at CFA + 8 * rbp, or XP_CFI_RBP_SAME; 0 for NONE, SIGNAL, END and CLONE */
 	uint8_t rule; /* enum xp_cfi_rule */
 };
 _Static_assert(sizeof(struct xp_cfi_row) == 8, "rows are to be small");

@@ -339,6 +339,16 @@ static bool is_at_start(const struct walk *walk)
 	return thread->is_whole && !thread->stack_missing && walk->sp - thread->sp == thread->stack_bytes;
 }
 
+/* Behind the system call of clone3(): the child's stack is a new one, on which no return address is. */
+static bool by_clone(struct walk *walk)
+{
+	uint64_t ip;
+
+	if (!read_word(walk, walk->sp, &ip) || !ip || !find_vma(walk, ip - 1))
+		return ends(walk, XP_UNWIND_COMPLETE);
+	return by_cfa(walk, walk->sp + 8, 0);
+}
+
 /* From a frame to its caller. false: walk->end says why there is none. */
 static bool step(struct walk *walk)
 {
@@ -373,6 +383,8 @@ static bool step(struct walk *walk)
 		return by_register(walk, rule);
 	case XP_CFI_SIGNAL:
 		return by_ucontext(walk);
+	case XP_CFI_CLONE:
+		return by_clone(walk);
 	case XP_CFI_END:
 		return ends(walk, XP_UNWIND_COMPLETE);
 	default:

@@ -78,7 +78,7 @@ static struct xp_cfi_table *make_table(const struct head *head, const uint8_t *d
 			rows[i].cfa = XP_CFI_REG_CFA(XP_CFI_REG_RBX, XP_CFI_REG_WORDS(rows[i].cfa));
 		if (rule == XP_CFI_PLT)
 			rows[i].cfa = 1 + data[1] % 15;
-		if (rule == XP_CFI_NONE || rule == XP_CFI_SIGNAL || rule == XP_CFI_END)
+		if (rule == XP_CFI_NONE || rule == XP_CFI_SIGNAL || rule == XP_CFI_END || rule == XP_CFI_CLONE)
 			rows[i].cfa = 0, rows[i].rbp = 0;
 	}
 	rows[head->row_count].pc = pc + 256;

@@ -208,6 +208,28 @@ LABEL(musl_before);
 LABEL(musl);
 LABEL(musl_after);
 
+/* glibc's clone3() and, whose child has something on its stack, clone(): between two entries there is none. */
+#define CLONE(name, child)                                                                                             \
+	asm(".pushsection .text.cfi_test, \"ax\", @progbits\n"                                                         \
+	    ".balign 32\n"                                                                                             \
+	    ".cfi_startproc\n"                                                                                         \
+	    "cfi_" #name "_before: mov %rcx,%r8\n"                                                                     \
+	    ".cfi_endproc\n"                                                                                           \
+	    "cfi_" #name ": syscall\n"                                                                                 \
+	    "test %rax,%rax\n"                                                                                         \
+	    "jl 2f\n"                                                                                                  \
+	    "je 1f\n"                                                                                                  \
+	    "cfi_" #name "_ret: ret\n"                                                                                 \
+	    "1: .cfi_startproc\n"                                                                                      \
+	    ".cfi_undefined %rip\n"                                                                                    \
+	    "cfi_" #name "_child: xor %ebp,%ebp\n" child "2: ret\n"                                                    \
+	    ".cfi_endproc\n"                                                                                           \
+	    ".skip 16\n"                                                                                               \
+	    ".popsection");                                                                                            \
+	extern const char cfi_##name[], cfi_##name##_before[], cfi_##name##_ret[], cfi_##name##_child[]
+CLONE(clone3, "and $-16,%rsp\n");
+CLONE(clone, "pop %rax\n");
+
 /* Two neighbours with the same rule. */
 asm(".pushsection .text.cfi_test, \"ax\", @progbits\n"
     ".balign 32\n"
@@ -338,6 +360,12 @@ static void test_plain_rules(void **state)
 		{ cfi_musl - 1, XP_CFI_SIGNAL, 0, 0 }, /* where the handler's return address is looked up */
 		{ cfi_musl + 8, XP_CFI_SIGNAL, 0, 0 },
 		{ cfi_musl_after, XP_CFI_NONE, 0, 0 },
+		{ cfi_clone3_before, XP_CFI_RSP, 1, XP_CFI_RBP_SAME },
+		{ cfi_clone3, XP_CFI_CLONE, 0, 0 },
+		{ cfi_clone3_ret, XP_CFI_CLONE, 0, 0 },
+		{ cfi_clone3_child, XP_CFI_END, 0, 0 },
+		{ cfi_clone, XP_CFI_NONE, 0, 0 },
+		{ cfi_clone_ret, XP_CFI_NONE, 0, 0 },
 	};
 
 	(void)state;

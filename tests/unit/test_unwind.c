@@ -31,6 +31,7 @@ enum {
 	AT_POPPED = 0xc00, /* CFA = rsp + 8, rbp at CFA - 16 */
 	AT_R11 = 0xd00,	   /* CFA = r11 + 16, rbp at CFA - 16 */
 	AT_R15 = 0xe00,	   /* the same by r15 */
+	AT_CLONE = 0xf00,
 	CODE_BYTES = 0x1000,
 };
 
@@ -49,6 +50,7 @@ static const struct xp_cfi_row rows[] = {
 	{ AT_POPPED, 1, -2, XP_CFI_RSP },
 	{ AT_R11, XP_CFI_REG_CFA(11, 2), -2, XP_CFI_REG },
 	{ AT_R15, XP_CFI_REG_CFA(15, 2), -2, XP_CFI_REG },
+	{ AT_CLONE, 0, 0, XP_CFI_CLONE },
 	{ CODE_BYTES, 0, 0, XP_CFI_NONE },
 };
 static const struct xp_cfi_deref derefs[] = {
@@ -421,6 +423,27 @@ static void test_first_instruction(void **state)
 	CHECK(world, XP_UNWIND_COMPLETE, CODE + AT_RSP);
 	world->thread.is_whole = false;
 	CHECK(world, XP_UNWIND_TRUNCATED, CODE + AT_RSP);
+	free_world(world);
+}
+
+/* Behind the system call of clone3(): in the parent, and in the child on its new stack. */
+static void test_clone(void **state)
+{
+	struct world *world = new_world(true);
+
+	(void)state;
+	world->thread.ip = CODE + AT_CLONE;
+	world->thread.bp = SP + 64;
+	put(world, SP, CODE + AT_RBP + 1);
+	put(world, SP + 64, 0);
+	put(world, SP + 72, CODE + AT_END + 1);
+	CHECK(world, XP_UNWIND_COMPLETE, CODE + AT_CLONE, CODE + AT_RBP + 1, CODE + AT_END + 1);
+	put(world, SP, 0);
+	CHECK(world, XP_UNWIND_COMPLETE, CODE + AT_CLONE);
+	put(world, SP, SP + 128);
+	CHECK(world, XP_UNWIND_COMPLETE, CODE + AT_CLONE);
+	world->thread.stack_bytes = 0;
+	CHECK(world, XP_UNWIND_COMPLETE, CODE + AT_CLONE);
 	free_world(world);
 }
 
@@ -892,6 +915,7 @@ int main(void)
 		cmocka_unit_test(test_no_frame_pointer),
 		cmocka_unit_test(test_empty_stack),
 		cmocka_unit_test(test_first_instruction),
+		cmocka_unit_test(test_clone),
 		cmocka_unit_test(test_epilogue),
 		cmocka_unit_test(test_truncated),
 		cmocka_unit_test(test_not_resident),
