@@ -91,13 +91,13 @@ def threads_40(scene):
 
 
 def middle_of_calls(scene):
-    recorded = scene.of_running(BUSY, 4, options=["-d", "1"]).ok()
+    recorded = scene.of_running(BUSY, 4, options=["-d", "300ms"]).ok()
     assert recorded.totals["filtered"]["unmatched_exit"] > 0, "no call was open at the start: the test proves nothing"
     return recorded
 
 
 def lost_on_purpose(scene):
-    recorded = scene.command(HOT, 2, 200000, options=["--buffer=4096"]).adds_up()
+    recorded = scene.command(HOT, 2, 50000, options=["--buffer=4096"]).adds_up()
     assert recorded.status == 0
     assert recorded.totals["lost"]["ring"] > 0, "nothing was lost: the test proves nothing"
     assert recorded.totals["written"] > 0
