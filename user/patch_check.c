@@ -56,8 +56,7 @@ static int check_threads(pid_t pid, pid_t tracer, char *why, size_t why_size)
 	return err;
 }
 
-/* A child of vfork(), or another process that has its memory, does not stand still with it. */
-static int check_sharing(pid_t pid, char *why, size_t why_size)
+int xp_patch_check_sharing(pid_t pid, char *why, size_t why_size)
 {
 	DIR *dir = opendir("/proc");
 	struct dirent *entry;
@@ -83,5 +82,5 @@ int xp_patch_check(pid_t pid, pid_t tracer, char *why, size_t why_size)
 {
 	int err = check_threads(pid, tracer, why, why_size);
 
-	return err ? err : check_sharing(pid, why, why_size);
+	return err ? err : xp_patch_check_sharing(pid, why, why_size);
 }

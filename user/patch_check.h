@@ -13,5 +13,10 @@
  * -ESRCH.
  */
 int xp_patch_check(pid_t pid, pid_t tracer, char *why, size_t why_size);
+/*
+ * The last of these alone: a child of vfork(), or another process that has its memory, does not stand still with it.
+ * While it does stand still, it makes no new one either.
+ */
+int xp_patch_check_sharing(pid_t pid, char *why, size_t why_size);
 
 #endif

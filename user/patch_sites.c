@@ -6,6 +6,7 @@
 
 #include "memory_window.h"
 #include "patch_bytes.h"
+#include "patch_check.h"
 #include "patch_work.h"
 #include "sled_bytes.h"
 #include "util.h"
@@ -221,12 +222,19 @@ static int write_where(struct xp_patch_work *work, struct xp_remote *remote,
 	return err;
 }
 
-/* At fixed addresses the sleds of another program that it has executed meanwhile look the same: only the stub tells. */
+/*
+ * Not under a process that shares the memory and does not stand still: it may be in the middle of a sled.
+ * At fixed addresses the sleds of another program that it has executed meanwhile look the same: only the stub tells.
+ */
 static int write_leading_to_stub(struct xp_patch_work *work, struct xp_remote *remote,
 				 bool (*fits)(const void *arg, const struct xp_edit *edit, const uint8_t *now))
 {
+	int err = xp_patch_check_sharing(work->pid, work->why, work->why_size);
+
 	work->written = 0;
-	return xp_stub_map_is_there(remote, work->stub->place.address) ? write_where(work, remote, fits) : -ESRCH;
+	if (!err && !xp_stub_map_is_there(remote, work->stub->place.address))
+		err = -ESRCH;
+	return err ? err : write_where(work, remote, fits);
 }
 
 int xp_patch_write(void *work, struct xp_remote *remote)

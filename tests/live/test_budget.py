@@ -242,6 +242,30 @@ def test_process_that_cannot_be_stopped(record, load, start, tmp_path):
     victim.assert_nothing_left(target.pid)
 
 
+def test_process_that_shares_its_memory(record, load):
+    """It does not stand still with the target: nothing is changed under it, and hot() is taken out when it is over."""
+    target = load(threads=2, hot_calls=2000, wait=True)
+    target.process.send_signal(signal.SIGUSR2)
+    target.process.send_signal(signal.SIGUSR1)
+    session = record("--no-samples", "--max-overhead=10%", "-p", target.pid).wait_attached()
+    words = list(entry_words(target.pid, target.path))
+    target.process.send_signal(signal.SIGHUP)
+    recording.wait_until(lambda: victim.children(target.pid), "no process shares its memory")
+    (sharer,) = victim.children(target.pid)
+    target.process.send_signal(signal.SIGUSR2)
+    # For half a second of CPU time: a tenth of that is enough where nobody shares it.
+    recording.wait_until(lambda: target.counters()[target.HOT] > 100 * 2000, "hot() is not called")
+    assert list(entry_words(target.pid, target.path)) == words
+    target.process.send_signal(signal.SIGHUP)
+    recording.wait_until(lambda: list(entry_words(target.pid, target.path)) != words, "hot() is not taken out")
+    assert not victim.runs(sharer, target.path)
+    recorded = session.stop()
+    assert recorded.status == 0, recorded.messages
+    assert set(taken_out(recorded.adds_up())) == {"hot"}
+    target.assert_works()
+    victim.assert_nothing_left(target.pid)
+
+
 def entry_kinds(target):
     """The kinds in the words of its patched entry sleds."""
     return {word[0] >> 4 for word in entry_words(target.pid, target.path)}

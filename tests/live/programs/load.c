@@ -3,13 +3,17 @@
  * Threads at full speed, whose work can be measured from outside. Arguments: wait or run, threads, rounds of each (0: to
  * be killed), calls of hot() in a round, and a file. A round is some 2 ms of work of its own, one call of cold(), two of
  * warm() and those of hot(). In the file: rounds done, calls of hot(), warm() and cold(), as 64-bit numbers.
- * With SIGUSR2, rounds have no calls of hot() from then on; with another, they have them again.
+ * With SIGUSR2, rounds have no calls of hot() from then on; with another, they have them again. With SIGHUP, a process
+ * that shares the memory, and is no thread, calls hot() as well; with another, it ends.
  */
+#define _GNU_SOURCE
 #include <fcntl.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include "go.h"
@@ -18,7 +22,7 @@ enum { ROUNDS, HOT, WARM, COLD, COUNTERS };
 
 static uint64_t *counters;
 static long rounds, hot_calls;
-static volatile sig_atomic_t quiet;
+static volatile sig_atomic_t quiet, sharing;
 
 UNTRACED static void work(long turns)
 {
@@ -71,6 +75,26 @@ UNTRACED static void toggle(int number)
 	quiet = !quiet;
 }
 
+UNTRACED static int share(void *arg)
+{
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	while (sharing) {
+		work(10000);
+		hot();
+	}
+	return arg != NULL;
+}
+
+UNTRACED static void toggle_sharing(int number)
+{
+	static char stack[1 << 16] __attribute__((aligned(16)));
+
+	(void)number;
+	sharing = !sharing;
+	if (sharing)
+		clone(share, stack + sizeof(stack), CLONE_VM | CLONE_UNTRACED, NULL);
+}
+
 UNTRACED int main(int argc, char **argv)
 {
 	int count_of_threads = atoi(argv[2]);
@@ -83,6 +107,7 @@ UNTRACED int main(int argc, char **argv)
 	rounds = atol(argv[3]);
 	hot_calls = atol(argv[4]);
 	signal(SIGUSR2, toggle);
+	signal(SIGHUP, toggle_sharing);
 	wait_for_go(argc, argv);
 	for (int i = 0; i < count_of_threads; i++)
 		pthread_create(&threads[i], NULL, thread, NULL);
