@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * One recording, the only module that knows all others:
- * open -> preflight -> attach -> run -> drain -> finish. Shared by record.c (that sequence), run.c (the loop between
- * attach and detach), follow.c (what to attach when a process appears or changes), survey.c (what it will cost) and
- * summary.c (what is said of it at the end).
+ * open -> preflight -> attach -> run -> drain -> finish. Shared by record.c (that sequence), setup.c and
+ * setup_samples.c (what is made before a target is touched), survey.c (what the recording will cost), targets.c (what
+ * the command line asks for is attached), follow.c (what to attach when a process appears or changes), announce.c (what
+ * is said before it begins), run.c (the loop between attach and detach), finish.c (detaching, and the files), summary.c
+ * (what is said of it at the end) and failure.c (what is said when something fails).
  */
 #ifndef XPROF_RECORD_H_USER
 #define XPROF_RECORD_H_USER
@@ -23,6 +25,7 @@
 #include "options.h"
 #include "outdir.h"
 #include "patch.h"
+#include "preflight.h"
 #include "process.h"
 #include "process_flight.h"
 #include "programs.h"
@@ -117,6 +120,30 @@ struct xp_recording {
 	char why[1024];		  /* the last refusal, in a sentence */
 };
 
+/* setup.c */
+
+/* Everything that does not touch the target yet. Errors: those of bpf(2); rec->why has the sentence. */
+int xp_setup(struct xp_recording *rec, const struct xp_preflight *preflight);
+/* --max-overhead. What the survey has found too hot is not attached at all at first. */
+int xp_setup_budget(struct xp_recording *rec);
+/* What BPF is to copy of the user's stacks. */
+enum xp_sample_stacks xp_setup_stacks(enum xp_call_graph call_graph);
+/* Frees all that the recording owns, but not its output directory. */
+void xp_setup_free(struct xp_recording *rec);
+
+/* setup_samples.c */
+
+int xp_setup_samples(struct xp_recording *rec);
+/* After xp_setup_samples(). */
+int xp_setup_perf(struct xp_recording *rec);
+
+/* targets.c */
+
+/* Attaches everything that the command line asks for, and starts the command. rec->why has the sentence. */
+int xp_targets_attach(struct xp_recording *rec);
+/* Whether there is anything to record. With --exec, processes may come later; a command may execute another. */
+int xp_targets_check(struct xp_recording *rec);
+
 /* follow.c */
 
 /*
@@ -163,6 +190,13 @@ void xp_survey_forecast(struct xp_recording *rec);
 /* "4812 sleds, about 310 000 calls/s; ..." */
 void xp_survey_text(const struct xp_survey *survey, char *text, size_t size);
 
+/* announce.c */
+
+/* To stdout: what would be attached. */
+void xp_announce_dry_run(const struct xp_recording *rec);
+/* To stderr: the forecast, what the budget leaves out, and what is recorded until when. */
+void xp_announce(const struct xp_recording *rec);
+
 /* run.c */
 
 /* Blocks the signals that end a recording and gives a signalfd for them, or a negative errno. */
@@ -177,6 +211,20 @@ int xp_run_drain(struct xp_recording *rec);
 int xp_run_collect_flights(struct xp_recording *rec, bool wait);
 /* Reads the counters of what the BPF side lost into rec. */
 void xp_run_read_losses(struct xp_recording *rec);
+
+/* finish.c */
+
+/* The end of what is recorded. Sleds are put back before a second signal may end xprof. */
+void xp_finish_stop(struct xp_recording *rec);
+/* Detaches everything, and reads what is still in the rings. */
+int xp_finish_detach(struct xp_recording *rec);
+/* Makes the files of every image that had sleds; goes on after an error, so that the others are kept. */
+int xp_finish_files(struct xp_recording *rec);
+/*
+ * The command that xprof started: killed when the recording never began, waited for otherwise. Gives the exit code:
+ * the command's when nothing else failed.
+ */
+int xp_finish_launch(struct xp_recording *rec, int code, bool recorded);
 
 /* summary.c */
 
@@ -200,6 +248,14 @@ void xp_summary_print(const struct xp_recording *rec, const struct xp_totals *to
 int xp_summary_reserve(const struct xp_recording *rec);
 /* manifest.json. */
 int xp_summary_manifest(const struct xp_recording *rec, const struct xp_totals *totals, int reserved_fd);
+
+/* failure.c */
+
+/* What to do about an error of storage, as the end of a sentence: "; make room there ...", or "". */
+const char *xp_failure_remedy(int err);
+int xp_failure_exit_code(int err);
+/* Says once what failed: rec->why where a sentence was left, the errno otherwise. Gives the exit code. */
+int xp_failure_report(struct xp_recording *rec, int err, const char *doing);
 
 /* record.c: the whole recording; an exit code. */
 int xp_record(const struct xp_options *options);
