@@ -298,6 +298,15 @@ void xp_attach_detach_groups(struct xp_attach *attach, const uint32_t *groups, s
 		detach_shielded(attach, of_group, groups[i]);
 }
 
+void xp_attach_keep(struct xp_attach *attach, uint32_t group, pid_t pid)
+{
+	pthread_mutex_lock(&attach->lock);
+	for (size_t i = 0; i < attach->count; i++)
+		if (attach->links[i].group == group && attach->links[i].pid == pid)
+			attach->links[i].group = 0;
+	pthread_mutex_unlock(&attach->lock);
+}
+
 void xp_attach_detach_process(struct xp_attach *attach, pid_t pid)
 {
 	detach_shielded(attach, of_process, (uint32_t)pid);

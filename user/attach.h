@@ -42,6 +42,8 @@ int xp_attach_uprobes_group(struct xp_attach *attach, uint32_t group, int progra
 			    const struct xp_uprobe *probes, size_t count);
 /* Takes these groups away, in the order of the list. On return none of their programs runs any more. */
 void xp_attach_detach_groups(struct xp_attach *attach, const uint32_t *groups, size_t count);
+/* Those of a group that are of this process leave it for group 0. */
+void xp_attach_keep(struct xp_attach *attach, uint32_t group, pid_t pid);
 
 /* Takes away what was put there for this process. */
 void xp_attach_detach_process(struct xp_attach *attach, pid_t pid);

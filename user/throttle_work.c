@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "memory_window.h"
 #include "util.h"
 
 /* A process whose threads do not stop, or that is under a debugger, is tried again after twice this, then 4 times... */
@@ -123,15 +124,43 @@ int xp_throttle_attach_function(struct xp_throttle *throttle, const struct xp_th
 	return 0;
 }
 
-/* In all processes; one that is gone is no error. */
-static int attach_everywhere(struct xp_throttle *throttle, const struct xp_throttle_member *member,
+/* Ends, or executes a program: then it has no memory that others may look at. It is attached anew, if it lives. */
+static bool is_leaving(const struct xp_throttle_place *place, int err)
+{
+	struct xp_memory_window *memory;
+
+	if (err == -ESRCH)
+		return true;
+	if (!place->pid || (err != -EACCES && err != -EPERM))
+		return false;
+	if (xp_memory_window_open(&memory, place->pid))
+		return true;
+	xp_memory_window_free(memory);
+	return false;
+}
+
+/* The rest of this work leaves the object alone when a process of it fails: see settle_probes(). */
+static int note_probes(struct xp_throttle_member *member, struct xp_throttle_place *place, int err)
+{
+	place->probes_tried = true;
+	if (!err || is_leaving(place, err))
+		return 0;
+	place->probes_error = err;
+	member->stuck = true;
+	return err;
+}
+
+/* In all processes. */
+static int attach_everywhere(struct xp_throttle *throttle, struct xp_throttle_member *member,
 			     const struct xp_throttled *one, enum xp_budget_state state)
 {
 	int err = 0;
 
 	for (size_t i = 0; i < member->place_count && !err; i++) {
-		err = xp_throttle_attach_function(throttle, one, state, &member->places[i]);
-		err = err == -ESRCH ? 0 : err;
+		struct xp_throttle_place *place = &member->places[i];
+
+		if (!place->fixed)
+			err = note_probes(member, place, xp_throttle_attach_function(throttle, one, state, place));
 	}
 	return err;
 }
@@ -166,8 +195,11 @@ static int renew_group(struct xp_throttle *throttle, struct xp_throttle_member *
 		if (member->group_of[id] == index)
 			member->object->alias[id] = group->alias;
 	for (size_t i = 0; i < member->place_count && !err; i++) {
-		err = xp_throttle_attach_group(throttle, member, index, &member->places[i], &result);
-		err = err == -ESRCH ? 0 : err;
+		struct xp_throttle_place *place = &member->places[i];
+
+		if (!place->fixed)
+			err = note_probes(member, place,
+					  xp_throttle_attach_group(throttle, member, index, place, &result));
 	}
 	drop_group(throttle, err ? group->number : before.number);
 	if (err)
@@ -175,50 +207,58 @@ static int renew_group(struct xp_throttle *throttle, struct xp_throttle_member *
 	return err;
 }
 
-/* Takes this work's functions of a group out of it, or back into it. Whether there are any. */
-static bool move_functions(const struct xp_throttle *throttle, struct xp_throttle_member *member, uint32_t from,
-			   uint32_t to, uint32_t *moved, size_t *moved_count)
+/* Takes those functions out of a group that are changed, or puts them back into it. Whether there are any. */
+static bool move_functions(const struct xp_throttle *throttle, struct xp_throttle_member *member, uint32_t index,
+			   const bool *changed, bool *moved)
 {
-	size_t count = 0;
+	bool any = false;
 
-	for (size_t i = 0; i < throttle->change_count; i++) {
-		size_t index = throttle->changes[i].function;
-		uint32_t id = xp_throttle_id(member, index);
+	for (size_t i = 0; i < throttle->count; i++) {
+		const struct xp_throttled *one = &throttle->all[i];
 
-		if (xp_throttle_member_of(throttle, index) != member || member->group_of[id] != from)
-			continue;
-		member->group_of[id] = to;
-		moved[count++] = id;
+		moved[i] = changed[i] && one->object == member->object && member->group_of[one->function_id] == index;
+		if (moved[i])
+			member->group_of[one->function_id] = XP_THROTTLE_ALONE;
+		any |= moved[i];
 	}
-	*moved_count = count;
-	return count;
+	return any;
+}
+
+/* They are recorded with their group as they were: what they have for themselves goes. */
+static void stay_in_group(struct xp_throttle *throttle, struct xp_throttle_member *member, uint32_t index,
+			  bool *changed, const bool *moved)
+{
+	for (size_t i = 0; i < throttle->count; i++) {
+		struct xp_throttled *one = &throttle->all[i];
+
+		if (!moved[i])
+			continue;
+		member->group_of[one->function_id] = index;
+		drop_group(throttle, one->group);
+		one->group = 0;
+		changed[i] = false;
+	}
 }
 
 /* All of this work's at once, as each renewal costs the others double records. */
-static int leave_groups(struct xp_throttle *throttle)
+static void leave_groups(struct xp_throttle *throttle, bool *changed)
 {
-	uint32_t *moved = calloc(throttle->change_count + 1, sizeof(*moved));
-	int err = moved ? 0 : -ENOMEM;
+	bool moved[XP_THROTTLE_MAX];
 
-	for (size_t m = 0; m < throttle->member_count && !err; m++) {
+	for (size_t m = 0; m < throttle->member_count; m++) {
 		struct xp_throttle_member *member = &throttle->members[m];
-		size_t count;
 
-		for (uint32_t g = 0; g < member->group_count && !err && !member->stuck; g++) {
-			if (move_functions(throttle, member, g, XP_THROTTLE_ALONE, moved, &count))
-				err = renew_group(throttle, member, g);
-			for (size_t i = 0; i < count && err; i++)
-				member->group_of[moved[i]] = g;
-		}
+		for (uint32_t g = 0; g < member->group_count; g++)
+			if (move_functions(throttle, member, g, changed, moved) &&
+			    (member->stuck || renew_group(throttle, member, g)))
+				stay_in_group(throttle, member, g, changed, moved);
 	}
-	free(moved);
-	return err;
 }
 
 /* What it is changed to is there before what it was goes, unless that is nothing. */
 static int change_one(struct xp_throttle *throttle, struct xp_throttled *one, enum xp_budget_state state)
 {
-	const struct xp_throttle_member *member = xp_throttle_member(throttle, one->object);
+	struct xp_throttle_member *member = xp_throttle_member(throttle, one->object);
 	uint32_t before = one->group;
 	int err;
 
@@ -266,12 +306,24 @@ static size_t list_functions(const struct xp_throttle *throttle, const struct xp
 	return count;
 }
 
+static void put_off(const struct xp_throttle *throttle, struct xp_throttle_retry *retry)
+{
+	retry->failures++;
+	retry->tsc = xp_clock_now_tsc() +
+		     xp_clock_ticks(throttle->options.clock, RETRY_NS << XP_MIN(retry->failures, RETRY_SHIFT_MAX));
+}
+
+static bool is_put_off(const struct xp_throttle_retry *retry)
+{
+	return retry->failures && retry->tsc > xp_clock_now_tsc();
+}
+
 /* False: it did not stop, so nothing of it has changed. */
 static bool patch_place(struct xp_throttle *throttle, const struct xp_object *object, struct xp_throttle_place *place,
 			const bool *changed)
 {
 	uint32_t ids[XP_THROTTLE_MAX];
-	size_t count = list_functions(throttle, object, place->failures ? NULL : changed, ids);
+	size_t count = list_functions(throttle, object, place->patches.failures ? NULL : changed, ids);
 	char why[512];
 	int err;
 
@@ -279,13 +331,11 @@ static bool patch_place(struct xp_throttle *throttle, const struct xp_object *ob
 		return true;
 	err = xp_patch_functions(throttle->options.patch, object, place->pid, ids, count, why, sizeof(why));
 	if (!err || err == -ESRCH) {
-		place->failures = 0;
+		place->patches.failures = 0;
 		return true;
 	}
-	place->failures++;
-	place->retry_tsc = xp_clock_now_tsc() + xp_clock_ticks(throttle->options.clock,
-							       RETRY_NS << XP_MIN(place->failures, RETRY_SHIFT_MAX));
-	if (place->failures == RETRY_WARN)
+	put_off(throttle, &place->patches);
+	if (place->patches.failures == RETRY_WARN)
 		xp_warn("the budget cannot take functions of process %d out, nor put them back: %s; it goes on trying",
 			place->pid, why);
 	return err != -EBUSY && err != -EAGAIN && err != -EPERM;
@@ -294,17 +344,60 @@ static bool patch_place(struct xp_throttle *throttle, const struct xp_object *ob
 /* One that has failed is left alone until it is time again; then it gets all that it has missed. */
 static bool is_left_alone(const struct xp_throttle_place *place)
 {
-	return place->mode == XP_SLEDS_PATCHED && place->failures && place->retry_tsc > xp_clock_now_tsc();
+	return place->mode == XP_SLEDS_PATCHED ? is_put_off(&place->patches) : place->fixed;
 }
 
-/* Whether no process of the object can be changed for now. */
+/* Whether no process of the object can be changed for now, or one would keep its probes while the others' change. */
 static bool is_stuck(const struct xp_throttle_member *member)
 {
 	size_t alone = 0;
 
-	for (size_t p = 0; p < member->place_count; p++)
+	for (size_t p = 0; p < member->place_count; p++) {
+		if (!member->places[p].fixed && is_put_off(&member->places[p].probes))
+			return true;
 		alone += is_left_alone(&member->places[p]);
+	}
 	return alone && alone == member->place_count;
+}
+
+/* Its probes belong to nothing that is changed any more. */
+static void fix_probes(struct xp_throttle *throttle, const struct xp_throttle_member *member,
+		       struct xp_throttle_place *place)
+{
+	struct xp_attach *attach = throttle->options.attach;
+
+	for (uint32_t g = 0; g < member->group_count; g++)
+		xp_attach_keep(attach, member->groups[g].number, place->pid);
+	for (size_t i = 0; i < throttle->count; i++)
+		if (throttle->all[i].object == member->object)
+			xp_attach_keep(attach, throttle->all[i].group, place->pid);
+	place->fixed = true;
+	if (place->pid)
+		xp_warn("the budget cannot change the probes of process %d, which stay as they are: %s", place->pid,
+			strerror(-place->probes_error));
+	else
+		xp_warn("the budget cannot change the probes on %s, which stay as they are: %s", member->object->path,
+			strerror(-place->probes_error));
+}
+
+/*
+ * What failed for a process was undone for all of its program, so that no group is half renewed: it is tried again, and
+ * in the end the others go on without that one.
+ */
+static void settle_probes(struct xp_throttle *throttle, struct xp_throttle_member *member)
+{
+	for (size_t p = 0; p < member->place_count; p++) {
+		struct xp_throttle_place *place = &member->places[p];
+
+		if (place->probes_error)
+			put_off(throttle, &place->probes);
+		else if (place->probes_tried)
+			place->probes.failures = 0;
+		if (place->probes_error && place->probes.failures == RETRY_WARN)
+			fix_probes(throttle, member, place);
+		place->probes_tried = false;
+		place->probes_error = 0;
+	}
 }
 
 /* False: no process of the object has taken it, those that are probed included. */
@@ -316,7 +409,7 @@ static bool patch_member(struct xp_throttle *throttle, struct xp_throttle_member
 		struct xp_throttle_place *place = &member->places[p];
 
 		if (place->mode != XP_SLEDS_PATCHED)
-			taken = true;
+			taken |= !place->fixed;
 		else if (!is_left_alone(place))
 			taken |= patch_place(throttle, member->object, place, changed);
 	}
@@ -341,7 +434,7 @@ bool xp_throttle_is_behind(const struct xp_throttle *throttle, uint64_t now_tsc)
 		for (size_t p = 0; p < throttle->members[m].place_count; p++) {
 			const struct xp_throttle_place *place = &throttle->members[m].places[p];
 
-			if (place->failures && place->retry_tsc <= now_tsc)
+			if (place->patches.failures && place->patches.tsc <= now_tsc)
 				return true;
 		}
 	return false;
@@ -374,31 +467,41 @@ static void patch_everywhere(struct xp_throttle *throttle, bool *changed, const 
 	}
 }
 
+/* Those of an object that fails stay as they are; the others go on. */
+static void change_probes(struct xp_throttle *throttle, bool *changed)
+{
+	for (size_t i = 0; i < throttle->change_count; i++) {
+		const struct xp_budget_change *change = &throttle->changes[i];
+		struct xp_throttled *one = xp_throttle_find(throttle, change->function);
+		int err;
+
+		if (!one || xp_throttle_member(throttle, one->object)->stuck)
+			continue;
+		err = change_one(throttle, one, change->state);
+		changed[counter_of(throttle, one)] = !err;
+		if (err)
+			xp_debug("budget: cannot change the probes of a function: %s", strerror(-err));
+	}
+	leave_groups(throttle, changed);
+}
+
 void *xp_throttle_work(void *arg)
 {
 	struct xp_throttle *throttle = arg;
 	bool changed[XP_THROTTLE_MAX] = { false };
 	uint64_t out_tsc[XP_THROTTLE_MAX]; /* before */
-	int err;
 
 	for (size_t m = 0; m < throttle->member_count; m++)
 		throttle->members[m].stuck = is_stuck(&throttle->members[m]);
-	err = leave_groups(throttle);
-	for (size_t i = 0; i < throttle->change_count && !err; i++) {
-		const struct xp_budget_change *change = &throttle->changes[i];
-		struct xp_throttled *one = xp_throttle_find(throttle, change->function);
+	change_probes(throttle, changed);
+	for (size_t i = 0; i < throttle->change_count; i++) {
+		struct xp_throttled *one = xp_throttle_find(throttle, throttle->changes[i].function);
 
-		if (!one || xp_throttle_member(throttle, one->object)->stuck)
+		if (!one || !changed[counter_of(throttle, one)])
 			continue;
-		err = change_one(throttle, one, change->state);
-		if (err)
-			break;
-		changed[counter_of(throttle, one)] = true;
 		out_tsc[counter_of(throttle, one)] = one->object->out_tsc[one->function_id];
-		xp_throttle_set_taken(throttle, one, change->state);
+		xp_throttle_set_taken(throttle, one, throttle->changes[i].state);
 	}
-	if (err)
-		xp_debug("budget: cannot change the probes of some functions: %s", strerror(-err));
 	patch_everywhere(throttle, changed, out_tsc);
 	for (size_t i = 0; i < throttle->change_count; i++) {
 		struct xp_throttled *one = xp_throttle_find(throttle, throttle->changes[i].function);
@@ -406,6 +509,8 @@ void *xp_throttle_work(void *arg)
 		if (one && changed[counter_of(throttle, one)])
 			note_change(throttle, one, throttle->changes[i].state);
 	}
+	for (size_t m = 0; m < throttle->member_count; m++)
+		settle_probes(throttle, &throttle->members[m]);
 	throttle->done_tsc = xp_clock_now_tsc();
 	__atomic_store_n(&throttle->done, true, __ATOMIC_RELEASE);
 	return NULL;

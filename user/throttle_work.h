@@ -14,12 +14,21 @@ struct xp_throttle_group {
 	bool alias;
 };
 
+/* What did not succeed, and is tried again. */
+struct xp_throttle_retry {
+	unsigned int failures; /* one after the other */
+	uint64_t tsc;	       /* then: when to try again */
+};
+
 /* A process that has the object's sleds recorded. */
 struct xp_throttle_place {
 	pid_t pid; /* 0: all */
 	enum xp_sled_mode mode;
-	unsigned int failures; /* to change its patched sleds, one after the other: they are not as they should be */
-	uint64_t retry_tsc;    /* then: when to try again */
+	struct xp_throttle_retry patches; /* failures: its patched sleds are not as they should be */
+	struct xp_throttle_retry probes;  /* failures: its probes are as they were, and so are those of the others */
+	bool probes_tried;		  /* by this work */
+	int probes_error;		  /* then; 0: none */
+	bool fixed;			  /* its probes stay as they are from here on, whatever the others' become */
 };
 
 struct xp_throttle_member {
@@ -31,7 +40,7 @@ struct xp_throttle_member {
 	uint32_t group_count;
 	struct xp_throttle_place *places;
 	size_t place_count;
-	bool stuck; /* no process of it can be changed for now; as of when the work began */
+	bool stuck; /* it cannot be changed for now */
 };
 
 struct xp_throttle {

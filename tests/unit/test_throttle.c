@@ -1,0 +1,331 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What the budget does with the probes of several processes, on a kernel that is played here. */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "attach.h"
+#include "patch.h"
+#include "programs.h"
+#include "sleds.h"
+#include "throttle_work.h"
+
+#define FUNCTIONS 3
+#define PROBES_MAX 256
+
+static struct {
+	struct probe {
+		uint32_t group;
+		pid_t pid;
+		uint32_t id;
+		bool counts;
+	} probes[PROBES_MAX];
+	size_t count;
+	pid_t odd;     /* whose probes cannot be made */
+	int odd_error; /* then */
+	uint64_t now;  /* TSC */
+} kernel;
+
+static int add_probes(const struct xp_sled_choice *choice, pid_t pid, bool counts)
+{
+	for (uint32_t id = 1; id <= FUNCTIONS; id++)
+		if (choice->wanted(choice->arg, id)) {
+			assert_true(kernel.count < PROBES_MAX);
+			kernel.probes[kernel.count++] = (struct probe){ choice->group, pid, id, counts };
+		}
+	/* An error may come when half is done. */
+	return pid == kernel.odd ? kernel.odd_error : 0;
+}
+
+static int play_attach_some(struct xp_attach *attach, const struct xp_programs *programs,
+			    const struct xp_object *object, pid_t pid, bool all_args,
+			    const struct xp_sled_choice *choice, struct xp_sled_result *result)
+{
+	(void)attach;
+	(void)programs;
+	(void)object;
+	(void)all_args;
+	*result = (struct xp_sled_result){ 0 };
+	return add_probes(choice, pid, false);
+}
+
+static int play_attach_counters(struct xp_attach *attach, int program_fd, const struct xp_object *object, pid_t pid,
+				uint32_t first_index, const struct xp_sled_choice *choice, size_t *sleds)
+{
+	(void)attach;
+	(void)program_fd;
+	(void)object;
+	(void)first_index;
+	*sleds = 1;
+	return add_probes(choice, pid, true);
+}
+
+static void play_detach_groups(struct xp_attach *attach, const uint32_t *groups, size_t count)
+{
+	size_t kept = 0;
+
+	(void)attach;
+	assert_int_equal(count, 1);
+	for (size_t i = 0; i < kernel.count; i++)
+		if (kernel.probes[i].group != groups[0])
+			kernel.probes[kept++] = kernel.probes[i];
+	kernel.count = kept;
+}
+
+static void play_keep(struct xp_attach *attach, uint32_t group, pid_t pid)
+{
+	(void)attach;
+	for (size_t i = 0; i < kernel.count; i++)
+		if (kernel.probes[i].group == group && kernel.probes[i].pid == pid)
+			kernel.probes[i].group = 0;
+}
+
+static int play_count(const struct xp_programs *programs, uint32_t index, uint64_t *count)
+{
+	(void)programs;
+	(void)index;
+	*count = 0;
+	return 0;
+}
+
+static int play_count_fd(const struct xp_programs *programs)
+{
+	(void)programs;
+	return -1;
+}
+
+static uint64_t play_now(void)
+{
+	return kernel.now;
+}
+
+static uint64_t play_ticks(const struct xp_clock *clock, uint64_t ns)
+{
+	(void)clock;
+	return ns;
+}
+
+#define xp_sleds_attach_some play_attach_some
+#define xp_sleds_attach_counters play_attach_counters
+#define xp_attach_detach_groups play_detach_groups
+#define xp_attach_keep play_keep
+#define xp_programs_count play_count
+#define xp_programs_count_fd play_count_fd
+#define xp_clock_now_tsc play_now
+#define xp_clock_ticks play_ticks
+#include "../../user/throttle_work.c"
+
+/* Two processes of one program, and one of another, all probed. */
+struct fixture {
+	struct xp_throttle throttle;
+	struct xp_throttle_member members[2];
+	struct xp_object objects[2];
+	struct xp_sled_table table;
+	struct xp_throttled all[XP_THROTTLE_MAX];
+	struct xp_throttle_group groups[2];
+	struct xp_throttle_place places[2][2];
+	uint32_t group_of[2][FUNCTIONS + 1];
+	bool alias[2][FUNCTIONS + 1];
+	uint8_t taken[2][FUNCTIONS + 1];
+	uint64_t out_tsc[2][FUNCTIONS + 1];
+};
+
+enum { ODD = 11, PEER = 12, OTHER = 21 };
+
+static void set_member(struct fixture *f, size_t m, pid_t first, pid_t second)
+{
+	struct xp_throttle_member *member = &f->members[m];
+	struct xp_sled_result result;
+
+	f->objects[m] = (struct xp_object){ .table = &f->table,
+					    .alias = f->alias[m],
+					    .taken = f->taken[m],
+					    .out_tsc = f->out_tsc[m],
+					    .path = "program" };
+	f->places[m][0].pid = first;
+	f->places[m][1].pid = second;
+	f->groups[m].number = f->throttle.next_group++;
+	*member = (struct xp_throttle_member){
+		.object = &f->objects[m],
+		.first = m * FUNCTIONS,
+		.group_of = f->group_of[m],
+		.groups = &f->groups[m],
+		.group_count = 1,
+		.places = f->places[m],
+		.place_count = second ? 2 : 1,
+	};
+	for (size_t p = 0; p < member->place_count; p++)
+		assert_int_equal(xp_throttle_attach_group(&f->throttle, member, 0, &member->places[p], &result), 0);
+}
+
+static int set_up(void **state)
+{
+	struct fixture *f = calloc(1, sizeof(*f));
+
+	if (!f)
+		return -1;
+	memset(&kernel, 0, sizeof(kernel));
+	kernel.now = 1;
+	f->table.function_count = FUNCTIONS;
+	f->throttle.all = f->all;
+	f->throttle.members = f->members;
+	f->throttle.member_count = 2;
+	f->throttle.next_group = 1;
+	set_member(f, 0, ODD, PEER);
+	set_member(f, 1, OTHER, 0);
+	*state = f;
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	free(*state);
+	return 0;
+}
+
+static void work(struct fixture *f, enum xp_budget_state state)
+{
+	struct xp_throttle *throttle = &f->throttle;
+
+	throttle->change_count = 0;
+	for (size_t m = 0; m < 2; m++) {
+		size_t index = f->members[m].first;
+
+		if (!xp_throttle_find(throttle, index))
+			throttle->all[throttle->count++] =
+			    (struct xp_throttled){ .object = &f->objects[m], .function_id = 1, .budget_index = index };
+		throttle->changes[throttle->change_count++] = (struct xp_budget_change){ index, state };
+	}
+	xp_throttle_work(throttle);
+}
+
+/* How many probes of this kind function 1 has in the process; the others are recorded once, always. */
+static size_t probes_of(pid_t pid, bool counts)
+{
+	size_t others = 0, count = 0;
+
+	for (size_t i = 0; i < kernel.count; i++) {
+		const struct probe *probe = &kernel.probes[i];
+
+		others += probe->pid == pid && probe->id != 1;
+		count += probe->pid == pid && probe->id == 1 && probe->counts == counts;
+	}
+	assert_int_equal(others, FUNCTIONS - 1);
+	return count;
+}
+
+static void assert_is(struct fixture *f, size_t m, pid_t pid, enum xp_budget_state state)
+{
+	assert_int_equal(xp_throttle_find(&f->throttle, f->members[m].first)->state, state);
+	assert_int_equal(probes_of(pid, false), state == XP_BUDGET_RECORDED);
+	assert_int_equal(probes_of(pid, true), state == XP_BUDGET_COUNTED);
+}
+
+static void test_out_and_back(void **state)
+{
+	struct fixture *f = *state;
+
+	for (int i = 0; i < 2; i++) {
+		work(f, XP_BUDGET_COUNTED);
+		for (size_t m = 0; m < 2; m++)
+			assert_is(f, m, m ? OTHER : PEER, XP_BUDGET_COUNTED);
+		work(f, XP_BUDGET_OUT);
+		assert_is(f, 0, ODD, XP_BUDGET_OUT);
+		work(f, XP_BUDGET_RECORDED);
+		for (size_t m = 0; m < 2; m++)
+			assert_is(f, m, m ? OTHER : PEER, XP_BUDGET_RECORDED);
+	}
+}
+
+/* The others' functions go all the same: of other programs at once, of its own when it has failed again and again. */
+static void test_odd_process(void **state)
+{
+	struct fixture *f = *state;
+
+	kernel.odd = ODD;
+	kernel.odd_error = -E2BIG;
+	for (int tries = 1; tries <= RETRY_WARN; tries++) {
+		work(f, XP_BUDGET_COUNTED);
+		assert_is(f, 1, OTHER, XP_BUDGET_COUNTED);
+		assert_is(f, 0, PEER, XP_BUDGET_RECORDED);
+		assert_is(f, 0, ODD, XP_BUDGET_RECORDED);
+		assert_int_equal(f->places[0][0].probes.failures, tries);
+		assert_int_equal(f->places[0][1].probes.failures, 0);
+		/* Nothing is tried before its time. */
+		if (tries < RETRY_WARN)
+			work(f, XP_BUDGET_COUNTED);
+		assert_int_equal(f->places[0][0].probes.failures, tries);
+		kernel.now += RETRY_NS << tries;
+	}
+	for (int i = 0; i < 2; i++) {
+		work(f, i ? XP_BUDGET_RECORDED : XP_BUDGET_COUNTED);
+		assert_is(f, 0, PEER, i ? XP_BUDGET_RECORDED : XP_BUDGET_COUNTED);
+		assert_int_equal(probes_of(ODD, false), 1);
+		assert_int_equal(probes_of(ODD, true), 0);
+	}
+}
+
+/* What fails for a moment is made good. */
+static void test_odd_for_a_moment(void **state)
+{
+	struct fixture *f = *state;
+
+	kernel.odd = ODD;
+	kernel.odd_error = -ENOMEM;
+	work(f, XP_BUDGET_COUNTED);
+	kernel.odd = 0;
+	kernel.now += RETRY_NS << 1;
+	work(f, XP_BUDGET_COUNTED);
+	assert_is(f, 0, ODD, XP_BUDGET_COUNTED);
+	assert_is(f, 0, PEER, XP_BUDGET_COUNTED);
+	assert_int_equal(f->places[0][0].probes.failures, 0);
+}
+
+/* One that is gone, or just executes a program (here: is not there to be looked at), is no failure. */
+static void test_leaving_process(void **state)
+{
+	static const int errors[] = { -ESRCH, -EACCES, -EPERM };
+	struct fixture *f = *state;
+
+	f->places[0][0].pid = kernel.odd = INT32_MAX;
+	for (size_t i = 0; i < sizeof(errors) / sizeof(*errors); i++) {
+		enum xp_budget_state wanted = i % 2 ? XP_BUDGET_OUT : XP_BUDGET_COUNTED;
+
+		kernel.odd_error = errors[i];
+		work(f, wanted);
+		assert_is(f, 0, PEER, wanted);
+		assert_int_equal(f->places[0][0].probes.failures, 0);
+	}
+}
+
+/* One that lives is one: without its probes its calls would be missing. */
+static void test_refused(void **state)
+{
+	struct fixture *f = *state;
+
+	f->places[0][0].pid = kernel.odd = getpid();
+	kernel.odd_error = -EPERM;
+	work(f, XP_BUDGET_COUNTED);
+	assert_is(f, 0, PEER, XP_BUDGET_RECORDED);
+	assert_int_equal(f->places[0][0].probes.failures, 1);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_out_and_back, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_odd_process, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_odd_for_a_moment, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_leaving_process, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_refused, set_up, tear_down),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
