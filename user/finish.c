@@ -50,6 +50,7 @@ void xp_finish_stop(struct xp_recording *rec)
 int xp_finish_detach(struct xp_recording *rec)
 {
 	uint64_t begin = xp_clock_now_tsc();
+	int err;
 
 	if (rec->sampler)
 		xp_sampler_stop(rec->sampler);
@@ -57,7 +58,11 @@ int xp_finish_detach(struct xp_recording *rec)
 		xp_throttle_end(rec->throttle);
 	xp_attach_detach_all(rec->attach);
 	rec->detach_ns += xp_clock_ns(rec->clock, xp_clock_now_tsc() - begin);
-	return xp_run_drain(rec);
+	err = xp_run_drain(rec);
+	/* Before the logs are finished: calls of what was just taken out would get exits that nobody has seen. */
+	if (rec->throttle)
+		xp_throttle_drained(rec->throttle);
+	return err;
 }
 
 /* Hands what is kept to the writer, all at once, and waits for it. */

@@ -459,6 +459,12 @@ void xp_throttle_end(struct xp_throttle *throttle)
 	}
 }
 
+void xp_throttle_drained(struct xp_throttle *throttle)
+{
+	if (throttle->busy)
+		finish_work(throttle);
+}
+
 const struct xp_throttled *xp_throttle_list(const struct xp_throttle *throttle, size_t *count)
 {
 	*count = throttle->count;

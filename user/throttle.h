@@ -98,6 +98,8 @@ void xp_throttle_drop_process(struct xp_throttle *throttle, pid_t pid);
 int xp_throttle_run(struct xp_throttle *throttle, uint64_t mark_tsc);
 /* Waits for work that is under way and brings the figures up to date: the recording ends. */
 void xp_throttle_end(struct xp_throttle *throttle);
+/* After that, when the last records have come: takes note of work that was done meanwhile. */
+void xp_throttle_drained(struct xp_throttle *throttle);
 
 /* Each function that was taken out, in no particular order. */
 const struct xp_throttled *xp_throttle_list(const struct xp_throttle *throttle, size_t *count);

@@ -31,6 +31,7 @@ static struct {
 	pid_t odd;     /* whose probes cannot be made */
 	int odd_error; /* then */
 	uint64_t now;  /* TSC */
+	size_t forgotten;
 } kernel;
 
 static int add_probes(const struct xp_sled_choice *choice, pid_t pid, bool counts)
@@ -112,6 +113,20 @@ static uint64_t play_ticks(const struct xp_clock *clock, uint64_t ns)
 	return ns;
 }
 
+static uint64_t play_ns(const struct xp_clock *clock, uint64_t ticks)
+{
+	(void)clock;
+	return ticks;
+}
+
+static void play_forget(struct xp_processes *processes, const struct xp_object *object, uint32_t function_id)
+{
+	(void)processes;
+	(void)object;
+	assert_int_equal(function_id, 1);
+	kernel.forgotten++;
+}
+
 #define xp_sleds_attach_some play_attach_some
 #define xp_sleds_attach_counters play_attach_counters
 #define xp_attach_detach_groups play_detach_groups
@@ -120,6 +135,9 @@ static uint64_t play_ticks(const struct xp_clock *clock, uint64_t ns)
 #define xp_programs_count_fd play_count_fd
 #define xp_clock_now_tsc play_now
 #define xp_clock_ticks play_ticks
+#define xp_clock_ns play_ns
+#define xp_processes_forget play_forget
+#include "../../user/throttle.c"
 #include "../../user/throttle_work.c"
 
 /* Two processes of one program, and one of another, all probed. */
@@ -128,6 +146,7 @@ struct fixture {
 	struct xp_throttle_member members[2];
 	struct xp_object objects[2];
 	struct xp_sled_table table;
+	struct xp_function functions[FUNCTIONS];
 	struct xp_throttled all[XP_THROTTLE_MAX];
 	struct xp_throttle_group groups[2];
 	struct xp_throttle_place places[2][2];
@@ -154,13 +173,13 @@ static void set_member(struct fixture *f, size_t m, pid_t first, pid_t second)
 	f->groups[m].number = f->throttle.next_group++;
 	*member = (struct xp_throttle_member){
 		.object = &f->objects[m],
-		.first = m * FUNCTIONS,
 		.group_of = f->group_of[m],
 		.groups = &f->groups[m],
 		.group_count = 1,
 		.places = f->places[m],
 		.place_count = second ? 2 : 1,
 	};
+	assert_int_equal(xp_budget_add(&f->throttle.budget, FUNCTIONS, &member->first), 0);
 	for (size_t p = 0; p < member->place_count; p++)
 		assert_int_equal(xp_throttle_attach_group(&f->throttle, member, 0, &member->places[p], &result), 0);
 }
@@ -174,6 +193,7 @@ static int set_up(void **state)
 	memset(&kernel, 0, sizeof(kernel));
 	kernel.now = 1;
 	f->table.function_count = FUNCTIONS;
+	f->table.functions = f->functions;
 	f->throttle.all = f->all;
 	f->throttle.members = f->members;
 	f->throttle.member_count = 2;
@@ -186,7 +206,10 @@ static int set_up(void **state)
 
 static int tear_down(void **state)
 {
-	free(*state);
+	struct fixture *f = *state;
+
+	xp_budget_free(&f->throttle.budget);
+	free(f);
 	return 0;
 }
 
@@ -317,6 +340,21 @@ static void test_refused(void **state)
 	assert_int_equal(f->places[0][0].probes.failures, 1);
 }
 
+/* At the end of a recording too: the exits of calls that are open are not to be made up. */
+static void test_note_at_the_end(void **state)
+{
+	struct fixture *f = *state;
+
+	work(f, XP_BUDGET_COUNTED);
+	f->throttle.busy = true;
+	xp_throttle_drained(&f->throttle);
+	assert_int_equal(kernel.forgotten, 2);
+	assert_false(f->throttle.busy);
+	assert_int_equal(f->throttle.budget.functions[0].state, XP_BUDGET_COUNTED);
+	xp_throttle_drained(&f->throttle);
+	assert_int_equal(kernel.forgotten, 2);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -325,6 +363,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_odd_for_a_moment, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_leaving_process, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_refused, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_note_at_the_end, set_up, tear_down),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
