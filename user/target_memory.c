@@ -19,7 +19,10 @@
 #define PIECE_BYTES (256u << 10)
 #define PATIENCE_MS 1000
 #define END_TRIES 1000 /* of a millisecond */
-#define STUCK_MAX 16   /* processes; then nothing is read of any */
+#define STUCK_MAX 16   /* processes; while all of them are left alone, nothing is read of others either */
+/* So long nothing is read of a process that made its reader wait; twice as long the next time, and so on. */
+#define RETRY_NS (16 * XP_NS_PER_S)
+#define RETRY_SHIFT_MAX 8u
 
 struct request {
 	pid_t pid;
@@ -27,11 +30,17 @@ struct request {
 	uint64_t address;
 };
 
+struct stuck {
+	pid_t pid;
+	unsigned int times; /* also those of who had the place before: the waits do not add up for long */
+	uint64_t retry_ns;
+};
+
 struct xp_target_memory {
 	pid_t child; /* 0: not started */
 	int socket;
 	uint8_t *piece; /* shared with the child */
-	pid_t stuck[STUCK_MAX];
+	struct stuck stuck[STUCK_MAX];
 	size_t stuck_count;
 };
 
@@ -127,24 +136,62 @@ static int start_child(struct xp_target_memory *memory)
 
 /* ---- its use ---- */
 
-static bool is_stuck(const struct xp_target_memory *memory, pid_t pid)
+static struct stuck *find_stuck(struct xp_target_memory *memory, pid_t pid)
 {
 	for (size_t i = 0; i < memory->stuck_count; i++)
-		if (memory->stuck[i] == pid)
-			return true;
-	return memory->stuck_count == STUCK_MAX;
+		if (memory->stuck[i].pid == pid)
+			return &memory->stuck[i];
+	return NULL;
+}
+
+/* Whose time has come first, if it has. */
+static struct stuck *find_due(struct xp_target_memory *memory)
+{
+	struct stuck *due = &memory->stuck[0];
+
+	for (size_t i = 1; i < memory->stuck_count; i++)
+		if (memory->stuck[i].retry_ns < due->retry_ns)
+			due = &memory->stuck[i];
+	return memory->stuck_count && due->retry_ns <= xp_now_ns() ? due : NULL;
+}
+
+static void drop_ended(struct xp_target_memory *memory)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < memory->stuck_count; i++)
+		if (!kill(memory->stuck[i].pid, 0) || errno != ESRCH)
+			memory->stuck[kept++] = memory->stuck[i];
+	memset(memory->stuck + kept, 0, (memory->stuck_count - kept) * sizeof(*memory->stuck));
+	memory->stuck_count = kept;
+}
+
+static bool is_stuck(struct xp_target_memory *memory, pid_t pid)
+{
+	const struct stuck *stuck = find_stuck(memory, pid);
+
+	if (stuck)
+		return xp_now_ns() < stuck->retry_ns;
+	if (memory->stuck_count == STUCK_MAX)
+		drop_ended(memory);
+	return memory->stuck_count == STUCK_MAX && !find_due(memory);
 }
 
 /* It waits for somebody, or has died. */
 static int give_up(struct xp_target_memory *memory, pid_t pid)
 {
+	struct stuck *stuck = find_stuck(memory, pid);
+
 	stop_child(memory);
-	if (!is_stuck(memory, pid))
-		memory->stuck[memory->stuck_count++] = pid;
-	xp_warn("process %d: its memory cannot be read in time, and is left alone from here on: code that only that "
-		"tells of stays "
-		"without a name, and calls that are only counted there are not known",
-		pid);
+	if (!stuck) {
+		stuck = memory->stuck_count < STUCK_MAX ? &memory->stuck[memory->stuck_count++] : find_due(memory);
+		stuck->pid = pid;
+		xp_warn("process %d: its memory cannot be read in time, and is left alone for a while: code that only "
+			"that tells of stays without a name, and calls that are only counted there are not known",
+			pid);
+	}
+	stuck->retry_ns = xp_now_ns() + (RETRY_NS << XP_MIN(stuck->times, RETRY_SHIFT_MAX));
+	stuck->times++;
 	return -ETIMEDOUT;
 }
 

@@ -3,7 +3,7 @@
  * The memory of a running process, read without stopping it. It may change or vanish at any moment, and to read it may
  * wait for somebody who never answers: the process itself, where it handles the faults of its pages (userfaultfd), or
  * the server of a file that it has mapped (FUSE). So a child process reads, which is killed when it takes too long; of
- * a process to which that happened, nothing is read any more.
+ * a process to which that happened nothing is read for a while, which is longer each time.
  */
 #ifndef XPROF_TARGET_MEMORY_H
 #define XPROF_TARGET_MEMORY_H
