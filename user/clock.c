@@ -226,7 +226,8 @@ static int counter_calibrate(struct xp_clock_cpu *cpu)
 /*
  * True when the counter still counts and agrees with the TSC of the CPU that asks. A counter whose CPU went offline
  * stands still for good (perf_event_exit_cpu() takes it out of its context); a CPU whose TSC is out of step with the
- * others would tear apart the threads that move there. The slack forgives what nobody can see.
+ * others, or whose counter lost many ticks, would tear apart the threads that move there. The slack forgives what
+ * nobody can see.
  */
 static bool counter_alive(const struct xp_clock *clock, const struct xp_clock_cpu *cpu)
 {
@@ -241,6 +242,22 @@ static bool counter_alive(const struct xp_clock *clock, const struct xp_clock_cp
 	return xp_clock_intersect(&bracket, (struct xp_clock_interval){ cpu->base, cpu->base }) == 0;
 }
 
+/*
+ * Ticks that the count has lost since it was calibrated make its base grow: the bound grows by as much. Of a counter
+ * that stands still nothing is learned: its brackets have nothing in common.
+ */
+static void counter_verify(struct xp_clock_cpu *cpu)
+{
+	struct xp_clock_cpu now = *cpu;
+	uint64_t lost;
+
+	/* The second time, should ticks be lost in the middle of the first. */
+	if (counter_calibrate(&now) && counter_calibrate(&now))
+		return;
+	lost = (int64_t)(now.base - cpu->base) > 0 ? now.base - cpu->base : 0;
+	cpu->error_tsc = XP_MAX(cpu->error_tsc, lost + now.error_tsc);
+}
+
 static int counters_check(struct xp_clock *clock)
 {
 	int given_up = 0;
@@ -250,7 +267,10 @@ static int counters_check(struct xp_clock *clock)
 
 		if (cpu->fd < 0 || counter_alive(clock, cpu))
 			continue;
-		xp_debug("the TSC counter of CPU %u has stopped: its events are timed by CLOCK_MONOTONIC", i);
+		/* What it lost, if it counts yet, is missing from the times of records that it has stamped. */
+		counter_verify(cpu);
+		xp_debug("the TSC counter of CPU %u has stopped or lost ticks: its events are timed by CLOCK_MONOTONIC",
+			 i);
 		close(cpu->fd);
 		cpu->fd = -1;
 		given_up = 1;
@@ -264,19 +284,6 @@ static void counter_begin(struct xp_clock_cpu *cpu)
 		return;
 	close(cpu->fd);
 	cpu->fd = -1;
-}
-
-/* Ticks that the count has lost since it was calibrated make its base grow: the bound grows by as much. */
-static void counter_verify(struct xp_clock_cpu *cpu)
-{
-	struct xp_clock_cpu now = *cpu;
-	uint64_t lost;
-
-	/* The second time, should ticks be lost in the middle of the first. */
-	if (counter_calibrate(&now) && counter_calibrate(&now))
-		return;
-	lost = (int64_t)(now.base - cpu->base) > 0 ? now.base - cpu->base : 0;
-	cpu->error_tsc = XP_MAX(cpu->error_tsc, lost + now.error_tsc);
 }
 
 /* On the CPU of each counter, where the thread may go there; where not, brackets and so the bound are wider. */
@@ -511,9 +518,11 @@ int xp_clock_update(struct xp_clock *clock)
 
 int xp_clock_verify(struct xp_clock *clock)
 {
+	/* The bounds first: the check in xp_clock_update() is for counters that would go on stamping records. */
+	int visited = counters_visit(clock, counter_verify);
 	int err = xp_clock_update(clock);
 
-	return err < 0 ? err : counters_visit(clock, counter_verify);
+	return visited ? visited : XP_MIN(err, 0);
 }
 
 uint64_t xp_clock_wall_ns(const struct xp_clock *clock, uint64_t tsc)

@@ -69,7 +69,8 @@ int xp_clock_counter_fd(const struct xp_clock *clock, int cpu);
 
 /*
  * To be called about once a second: takes a new pair of CLOCK_MONOTONIC and TSC, refines the frequency,
- * and looks whether all counters still run (one stops for good when its CPU goes offline).
+ * and looks whether all counters still run (one stops for good when its CPU goes offline) and are right to 10 us or so
+ * beyond their bound: what one that is not has lost so far is added to its bound.
  * Returns 1 when a counter was given up: delete from the map the slots whose xp_clock_counter_fd() is now -1, so that
  * programs on that CPU fall back to CLOCK_MONOTONIC. Its base stays valid for records that are under way. 0 otherwise,
  * -errno on failure, which leaves the clock as it was.
@@ -77,8 +78,9 @@ int xp_clock_counter_fd(const struct xp_clock *clock, int cpu);
 int xp_clock_update(struct xp_clock *clock);
 
 /*
- * To be called at the end: a last xp_clock_update(), and a look, on each CPU, how many ticks its counter has lost
- * (other users of perf events make it lose some). xp_clock_error_ns() includes them from then on. 0 or -errno.
+ * To be called at the end: a look, on each CPU, how many ticks its counter has lost (others who open counters of the
+ * same kind make it lose some), and a last xp_clock_update(), which gives up only those that have stopped by then or
+ * whose CPU's TSC is out of step. xp_clock_error_ns() includes the lost ticks from then on. 0 or -errno.
  */
 int xp_clock_verify(struct xp_clock *clock);
 

@@ -2,10 +2,12 @@
 #include "clock.h"
 
 #include <errno.h>
+#include <linux/perf_event.h>
 #include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -282,6 +284,49 @@ static void bound_covers_lost_ticks(void **state)
 	xp_clock_free(clock);
 }
 
+/* At the end nothing is left to stamp: a counter that has lost much widens the bound, no more. */
+static void verify_keeps_a_late_counter(void **state)
+{
+	struct xp_clock *clock = open_or_skip();
+	uint64_t lost = clock->hz / 10, error = clock->cpus[0].error_tsc;
+
+	(void)state;
+	clock->cpus[0].base -= lost;
+	assert_int_equal(xp_clock_verify(clock), 0);
+	assert_true(xp_clock_counter_fd(clock, 0) >= 0);
+	assert_true(clock->cpus[0].error_tsc >= lost - error && clock->cpus[0].error_tsc < lost + clock->hz / 100);
+	xp_clock_free(clock);
+}
+
+/* In the middle it is given up, but the records that it has stamped by then are off by what it has lost. */
+static void update_gives_up_a_late_counter(void **state)
+{
+	struct xp_clock *clock = open_or_skip();
+	uint64_t lost = clock->hz / 10, error = clock->cpus[0].error_tsc;
+
+	(void)state;
+	clock->cpus[0].base -= lost;
+	assert_int_equal(xp_clock_update(clock), 1);
+	assert_int_equal(xp_clock_counter_fd(clock, 0), -1);
+	assert_true(clock->cpus[0].error_tsc >= lost - error && clock->cpus[0].error_tsc < lost + clock->hz / 100);
+	xp_clock_free(clock);
+}
+
+/* What it stamped before it stopped is right: no reason for a wider bound. */
+static void verify_gives_up_a_still_counter(void **state)
+{
+	struct xp_clock *clock = open_or_skip();
+	uint64_t error = clock->cpus[0].error_tsc;
+
+	(void)state;
+	assert_int_equal(ioctl(xp_clock_counter_fd(clock, 0), PERF_EVENT_IOC_DISABLE), 0);
+	usleep(10000);
+	assert_int_equal(xp_clock_verify(clock), 0);
+	assert_int_equal(xp_clock_counter_fd(clock, 0), -1);
+	assert_int_equal(clock->cpus[0].error_tsc, error);
+	xp_clock_free(clock);
+}
+
 /* As after a CPU was offline: the counter stands still, and is given up once. */
 static void stopped_counter_is_given_up(void **state)
 {
@@ -310,6 +355,9 @@ int main(void)
 		cmocka_unit_test(bpf_reads_the_same),
 		cmocka_unit_test(ktime_agrees),
 		cmocka_unit_test(bound_covers_lost_ticks),
+		cmocka_unit_test(verify_keeps_a_late_counter),
+		cmocka_unit_test(update_gives_up_a_late_counter),
+		cmocka_unit_test(verify_gives_up_a_still_counter),
 		cmocka_unit_test(stopped_counter_is_given_up),
 	};
 
