@@ -6,6 +6,7 @@
 #include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <time.h>
@@ -151,13 +152,43 @@ static void visit(int cpu)
 	assert_int_equal(sched_setaffinity(0, sizeof(one), &one), 0);
 }
 
-/* Later than the calibration, and on each CPU: the counter read between two rdtsc lies between them. */
-static void bases_are_right(void **state)
+/* How far outside [before, after] it is. */
+static uint64_t off_by(uint64_t before, uint64_t tsc, uint64_t after)
 {
-	struct xp_clock *clock = open_or_skip();
+	return tsc < before ? before - tsc : tsc > after ? tsc - after : 0;
+}
+
+/*
+ * measure() puts into off[cpu] by how much times of that CPU were off. Whoever opens such a counter elsewhere on the
+ * machine meanwhile makes ours lose ticks: the bound of the start is then none any more, that of the end is.
+ */
+static void right_unless_disturbed(void (*measure)(struct xp_clock *clock, uint64_t *off))
+{
+	bool right = false;
+
+	for (int try = 0; try < 20 && !right; try++) {
+		struct xp_clock *clock = open_or_skip();
+		uint64_t *off = calloc(clock->cpu_count, sizeof(*off));
+
+		assert_non_null(off);
+		measure(clock, off);
+		right = true;
+		for (unsigned int i = 0; i < clock->cpu_count; i++)
+			right &= off[i] <= clock->cpus[i].error_tsc;
+		assert_int_equal(xp_clock_verify(clock), 0);
+		for (unsigned int i = 0; i < clock->cpu_count; i++)
+			assert_true(off[i] <= clock->cpus[i].error_tsc);
+		free(off);
+		xp_clock_free(clock);
+	}
+	assert_true(right);
+}
+
+/* Later than the calibration, and on each CPU: the counter read between two rdtsc lies between them. */
+static void measure_reads(struct xp_clock *clock, uint64_t *off)
+{
 	cpu_set_t all;
 
-	(void)state;
 	assert_int_equal(sched_getaffinity(0, sizeof(all), &all), 0);
 	usleep(100000);
 	for (unsigned int i = 0; i < clock->cpu_count; i++) {
@@ -169,17 +200,21 @@ static void bases_are_right(void **state)
 		assert_true(xp_clock_ns(clock, error) < 100000);
 		visit(i);
 		for (int round = 0; round < 1000; round++) {
-			uint64_t before, count = 0, after, tsc;
+			uint64_t before, count = 0, after;
 
 			before = xp_clock_now_tsc();
 			assert_int_equal(read(xp_clock_counter_fd(clock, i), &count, sizeof(count)), sizeof(count));
 			after = xp_clock_now_tsc();
-			tsc = xp_clock_tsc(clock, i, count);
-			assert_true(tsc >= before - error && tsc <= after + error);
+			off[i] = XP_MAX(off[i], off_by(before, xp_clock_tsc(clock, i, count), after));
 		}
 	}
 	assert_int_equal(sched_setaffinity(0, sizeof(all), &all), 0);
-	xp_clock_free(clock);
+}
+
+static void bases_are_right(void **state)
+{
+	(void)state;
+	right_unless_disturbed(measure_reads);
 }
 
 /* return (u32)bpf_perf_event_read(map, cpu); as a program that can be run on a CPU of choice. */
@@ -197,13 +232,18 @@ static int load_reader(int map_fd)
 			     NULL);
 }
 
-/* What BPF programs read is what the bases are for. The low 32 bits are all that a test run returns. */
-static void bpf_reads_the_same(void **state)
+/* The low 32 bits are all that a test run returns: off by the way to the nearer end. */
+static uint64_t off_by_low_bits(uint64_t before, uint32_t tsc, uint64_t after)
 {
-	struct xp_clock *clock = open_or_skip();
+	uint64_t since = tsc - (uint32_t)before;
+
+	return since <= after - before ? 0 : XP_MIN(since - (after - before), (1ull << 32) - since);
+}
+
+static void measure_bpf(struct xp_clock *clock, uint64_t *off)
+{
 	int map_fd, prog_fd;
 
-	(void)state;
 	map_fd = bpf_map_create(BPF_MAP_TYPE_PERF_EVENT_ARRAY, "tsc", 4, 4, clock->cpu_count, NULL);
 	assert_true(map_fd >= 0);
 	prog_fd = load_reader(map_fd);
@@ -219,16 +259,22 @@ static void bpf_reads_the_same(void **state)
 			uint64_t before, after;
 			uint32_t tsc;
 
-			before = xp_clock_now_tsc() - clock->cpus[i].error_tsc;
+			before = xp_clock_now_tsc();
 			assert_int_equal(bpf_prog_test_run_opts(prog_fd, &run), 0);
-			after = xp_clock_now_tsc() + clock->cpus[i].error_tsc;
+			after = xp_clock_now_tsc();
 			tsc = run.retval + (uint32_t)clock->cpus[i].base;
-			assert_true(tsc - (uint32_t)before <= after - before);
+			off[i] = XP_MAX(off[i], off_by_low_bits(before, tsc, after));
 		}
 	}
 	close(prog_fd);
 	close(map_fd);
-	xp_clock_free(clock);
+}
+
+/* What BPF programs read is what the bases are for. */
+static void bpf_reads_the_same(void **state)
+{
+	(void)state;
+	right_unless_disturbed(measure_bpf);
 }
 
 static void ktime_agrees(void **state)
@@ -241,7 +287,8 @@ static void ktime_agrees(void **state)
 		uint64_t before, after, tsc, slack;
 
 		usleep(150000);
-		assert_int_equal(xp_clock_update(clock), 0);
+		/* 1 when others' clocks made a counter of this one lose much. */
+		assert_true(xp_clock_update(clock) >= 0);
 		before = xp_clock_now_tsc();
 		clock_gettime(CLOCK_MONOTONIC, &now);
 		after = xp_clock_now_tsc();
@@ -257,7 +304,7 @@ static void ktime_agrees(void **state)
 	xp_clock_free(clock);
 }
 
-/* Counters that others open make ours lose ticks; the bound has them. */
+/* Counters that others open make ours lose ticks; the bound has them, however many. */
 static void bound_covers_lost_ticks(void **state)
 {
 	struct xp_clock *clock = open_or_skip(), *others[5];
@@ -268,17 +315,17 @@ static void bound_covers_lost_ticks(void **state)
 	error = clock->cpus[0].error_tsc;
 	for (int i = 0; i < 5; i++)
 		assert_int_equal(xp_clock_open(&others[i]), 0);
-	assert_int_equal(xp_clock_verify(clock), 0);
-	assert_true(clock->cpus[0].error_tsc > error);
-	error = clock->cpus[0].error_tsc;
 	assert_int_equal(sched_getaffinity(0, sizeof(all), &all), 0);
 	visit(0);
 	before = xp_clock_now_tsc();
 	assert_int_equal(read(xp_clock_counter_fd(clock, 0), &count, sizeof(count)), sizeof(count));
 	after = xp_clock_now_tsc();
+	assert_int_equal(sched_setaffinity(0, sizeof(all), &all), 0);
+	assert_int_equal(xp_clock_verify(clock), 0);
+	assert_true(clock->cpus[0].error_tsc > error);
+	error = clock->cpus[0].error_tsc;
 	tsc = xp_clock_tsc(clock, 0, count);
 	assert_true(tsc >= before - error && tsc <= after + error);
-	assert_int_equal(sched_setaffinity(0, sizeof(all), &all), 0);
 	for (int i = 0; i < 5; i++)
 		xp_clock_free(others[i]);
 	xp_clock_free(clock);
