@@ -45,6 +45,7 @@ struct xp_process {
 	uint64_t start_time; /* xp_target_info */
 	uint64_t begin_tsc;
 	uint64_t cpu_ns;       /* its CPU time when the budget last looked */
+	double running;	       /* threads that ran then, on average since the look before */
 	bool live;	       /* this image still runs */
 	unsigned int flees;    /* times that it executed another program while its sleds were attached, in a row */
 	bool missing;	       /* it did not when xp_follow_check() looked, though no record has told of its end */

@@ -303,12 +303,32 @@ static void start_work(struct xp_throttle *throttle)
 	}
 }
 
+/*
+ * While a process stands still, the threads that would have run do not: as many as ran lately. Those that wait lose
+ * nothing by it. The time is part of no CPU time, so xp_throttle_spent() adds it on both sides; the decisions do
+ * without it, for no function is to blame for it.
+ */
+static void charge_stops(struct xp_throttle *throttle)
+{
+	for (size_t m = 0; m < throttle->member_count; m++)
+		for (size_t p = 0; p < throttle->members[m].place_count; p++) {
+			struct xp_throttle_place *place = &throttle->members[m].places[p];
+			const struct xp_process *process =
+			    place->stopped_ns ? xp_processes_find(throttle->options.processes, place->pid) : NULL;
+
+			if (process)
+				throttle->stopped_sum_ns += (double)place->stopped_ns * process->running;
+			place->stopped_ns = 0;
+		}
+}
+
 /* The work is done, and the records from before have come. */
 static void finish_work(struct xp_throttle *throttle)
 {
 	uint64_t now_ns = xp_clock_ns(throttle->options.clock, throttle->done_tsc);
 
 	xp_throttle_wait(throttle);
+	charge_stops(throttle);
 	for (size_t i = 0; i < throttle->change_count; i++) {
 		struct xp_throttled *one = xp_throttle_find(throttle, throttle->changes[i].function);
 
@@ -327,15 +347,19 @@ static void finish_work(struct xp_throttle *throttle)
 
 /* ---- the loop ---- */
 
-static uint64_t cpu_since(struct xp_throttle *throttle)
+/* elapsed_ns: since the last time; 0: not known. */
+static uint64_t cpu_since(struct xp_throttle *throttle, uint64_t elapsed_ns)
 {
 	uint64_t sum = 0;
 
 	for (struct xp_process *process = throttle->options.processes->first; process; process = process->next) {
 		uint64_t now = process->live ? xp_target_cpu_ns(process->pid) : 0;
 
-		if (now > process->cpu_ns && process->cpu_ns)
-			sum += now - process->cpu_ns;
+		uint64_t ran = now > process->cpu_ns && process->cpu_ns ? now - process->cpu_ns : 0;
+
+		sum += ran;
+		if (elapsed_ns)
+			process->running = (double)ran / (double)elapsed_ns;
 		process->cpu_ns = now ? now : process->cpu_ns;
 	}
 	return sum;
@@ -409,7 +433,7 @@ static void gather_calls(struct xp_throttle *throttle)
 
 static void tick(struct xp_throttle *throttle, uint64_t now_tsc)
 {
-	uint64_t cpu_ns = cpu_since(throttle);
+	uint64_t cpu_ns = cpu_since(throttle, xp_clock_ns(throttle->options.clock, now_tsc - throttle->last_tick_tsc));
 
 	throttle->cpu_sum_ns += (double)cpu_ns;
 	throttle->cpu_ns += cpu_ns;
@@ -435,7 +459,7 @@ int xp_throttle_run(struct xp_throttle *throttle, uint64_t mark_tsc)
 	if (throttle->last_tick_tsc)
 		tick(throttle, mark_tsc);
 	else
-		cpu_since(throttle); /* from here on */
+		cpu_since(throttle, 0); /* from here on */
 	throttle->last_tick_tsc = mark_tsc;
 	return 0;
 }
@@ -446,7 +470,7 @@ void xp_throttle_end(struct xp_throttle *throttle)
 
 	xp_throttle_wait(throttle);
 	gather_calls(throttle);
-	throttle->cpu_sum_ns += (double)cpu_since(throttle);
+	throttle->cpu_sum_ns += (double)cpu_since(throttle, 0);
 	now = xp_clock_now_tsc();
 	for (size_t i = 0; i < throttle->count; i++) {
 		struct xp_throttled *one = &throttle->all[i];
@@ -473,5 +497,7 @@ const struct xp_throttled *xp_throttle_list(const struct xp_throttle *throttle, 
 
 double xp_throttle_spent(const struct xp_throttle *throttle)
 {
-	return throttle->cpu_sum_ns > 0 ? XP_MIN(throttle->tracing_sum_ns / throttle->cpu_sum_ns, 1.0) : 0;
+	double taken_ns = throttle->tracing_sum_ns + throttle->stopped_sum_ns;
+
+	return throttle->cpu_sum_ns > 0 ? XP_MIN(taken_ns / (throttle->cpu_sum_ns + throttle->stopped_sum_ns), 1.0) : 0;
 }

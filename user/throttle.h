@@ -103,7 +103,7 @@ void xp_throttle_drained(struct xp_throttle *throttle);
 
 /* Each function that was taken out, in no particular order. */
 const struct xp_throttled *xp_throttle_list(const struct xp_throttle *throttle, size_t *count);
-/* Share of the CPU time that the tracing took, from the hits and their costs, 0..1. */
+/* Share of the CPU time that the tracing took, from the hits and their costs, and from stops for changes, 0..1. */
 double xp_throttle_spent(const struct xp_throttle *throttle);
 
 #endif

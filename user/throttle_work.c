@@ -324,12 +324,16 @@ static bool patch_place(struct xp_throttle *throttle, const struct xp_object *ob
 {
 	uint32_t ids[XP_THROTTLE_MAX];
 	size_t count = list_functions(throttle, object, place->patches.failures ? NULL : changed, ids);
+	struct xp_patch *patch = throttle->options.patch;
+	uint64_t before_ns, longest_ns;
 	char why[512];
 	int err;
 
 	if (!count)
 		return true;
-	err = xp_patch_functions(throttle->options.patch, object, place->pid, ids, count, why, sizeof(why));
+	before_ns = xp_patch_stopped_ns(patch, &longest_ns);
+	err = xp_patch_functions(patch, object, place->pid, ids, count, why, sizeof(why));
+	place->stopped_ns += xp_patch_stopped_ns(patch, &longest_ns) - before_ns;
 	if (!err || err == -ESRCH) {
 		place->patches.failures = 0;
 		return true;

@@ -28,6 +28,7 @@ struct xp_throttle_place {
 	struct xp_throttle_retry probes;  /* failures: its probes are as they were, and so are those of the others */
 	bool probes_tried;		  /* by this work */
 	int probes_error;		  /* then; 0: none */
+	uint64_t stopped_ns;		  /* it stood still for changes, not yet charged */
 	bool fixed;			  /* its probes stay as they are from here on, whatever the others' become */
 };
 
@@ -55,6 +56,7 @@ struct xp_throttle {
 	uint64_t cpu_ns;   /* not yet told to the budget */
 	double cpu_sum_ns; /* of all ticks, for xp_throttle_spent() */
 	double tracing_sum_ns;
+	double stopped_sum_ns; /* that threads would have run for, had their process not stood still for a change */
 
 	/* The work that is under way (busy), or done and not yet taken note of (busy). */
 	bool busy;

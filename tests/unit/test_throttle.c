@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* What the budget does with the probes of several processes, on a kernel that is played here. */
 #include <errno.h>
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -32,6 +33,9 @@ static struct {
 	int odd_error; /* then */
 	uint64_t now;  /* TSC */
 	size_t forgotten;
+	uint64_t stop_ns;    /* that a process stands still when it is changed */
+	uint64_t stopped_ns; /* as far as that went */
+	uint64_t cpu_ns;     /* of each process */
 } kernel;
 
 static int add_probes(const struct xp_sled_choice *choice, pid_t pid, bool counts)
@@ -127,6 +131,36 @@ static void play_forget(struct xp_processes *processes, const struct xp_object *
 	kernel.forgotten++;
 }
 
+static int play_patch_functions(struct xp_patch *patch, const struct xp_object *object, pid_t pid, const uint32_t *ids,
+				size_t count, char *why, size_t why_size)
+{
+	(void)patch;
+	(void)object;
+	(void)pid;
+	(void)ids;
+	(void)count;
+	(void)why;
+	(void)why_size;
+	kernel.stopped_ns += kernel.stop_ns;
+	return 0;
+}
+
+static uint64_t play_stopped_ns(const struct xp_patch *patch, uint64_t *longest_ns)
+{
+	(void)patch;
+	*longest_ns = 0;
+	return kernel.stopped_ns;
+}
+
+static uint64_t play_cpu_ns(pid_t pid)
+{
+	(void)pid;
+	return kernel.cpu_ns;
+}
+
+#define xp_patch_functions play_patch_functions
+#define xp_patch_stopped_ns play_stopped_ns
+#define xp_target_cpu_ns play_cpu_ns
 #define xp_sleds_attach_some play_attach_some
 #define xp_sleds_attach_counters play_attach_counters
 #define xp_attach_detach_groups play_detach_groups
@@ -151,6 +185,7 @@ struct fixture {
 	struct xp_throttle_group groups[2];
 	struct xp_throttle_place places[2][2];
 	uint32_t group_of[2][FUNCTIONS + 1];
+	uint32_t calls[FUNCTIONS + 1]; /* none */
 	bool alias[2][FUNCTIONS + 1];
 	uint8_t taken[2][FUNCTIONS + 1];
 	uint64_t out_tsc[2][FUNCTIONS + 1];
@@ -168,6 +203,7 @@ static void set_member(struct fixture *f, size_t m, pid_t first, pid_t second)
 					    .taken = f->taken[m],
 					    .out_tsc = f->out_tsc[m],
 					    .path = "program" };
+	f->objects[m].calls[XP_SLEDS_PROBED] = f->objects[m].calls[XP_SLEDS_PATCHED] = f->calls;
 	f->places[m][0].pid = first;
 	f->places[m][1].pid = second;
 	f->groups[m].number = f->throttle.next_group++;
@@ -355,6 +391,32 @@ static void test_note_at_the_end(void **state)
 	assert_int_equal(kernel.forgotten, 2);
 }
 
+/* A process with three busy threads stands still for 20 ms: that is 60 ms of theirs, beside 300 ms that they ran. */
+static void test_stops_are_charged(void **state)
+{
+	struct xp_process process = { .pid = ODD, .live = true };
+	struct xp_processes processes = { .first = &process };
+	struct fixture *f = *state;
+
+	f->throttle.options.processes = &processes;
+	f->places[0][0].mode = XP_SLEDS_PATCHED;
+	kernel.cpu_ns = 1;
+	xp_throttle_run(&f->throttle, TICK_NS);
+	kernel.cpu_ns += 3 * TICK_NS;
+	xp_throttle_run(&f->throttle, 2 * TICK_NS);
+	assert_true(xp_throttle_spent(&f->throttle) == 0);
+	/* What it stood still before, to be patched, is not of the budget. */
+	kernel.stopped_ns = 1234567;
+	kernel.stop_ns = 20000000;
+	work(f, XP_BUDGET_OUT);
+	f->throttle.busy = true;
+	xp_throttle_drained(&f->throttle);
+	assert_true(fabs(xp_throttle_spent(&f->throttle) - 60.0 / 360) < 1e-9);
+	f->throttle.busy = true;
+	xp_throttle_drained(&f->throttle);
+	assert_true(fabs(xp_throttle_spent(&f->throttle) - 60.0 / 360) < 1e-9);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -364,6 +426,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_leaving_process, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_refused, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_note_at_the_end, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_stops_are_charged, set_up, tear_down),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
