@@ -38,7 +38,7 @@ void xp_finish_stop(struct xp_recording *rec)
 	if (rec->launch.traced)
 		xp_launch_release(&rec->launch);
 	if (rec->throttle)
-		xp_throttle_wait(rec->throttle);
+		xp_throttle_stop(rec->throttle);
 	check_overwritten(rec);
 	if (rec->patch) {
 		xp_patch_restore(rec->patch);

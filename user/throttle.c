@@ -54,6 +54,12 @@ void xp_throttle_wait(struct xp_throttle *throttle)
 	throttle->working = false;
 }
 
+void xp_throttle_stop(struct xp_throttle *throttle)
+{
+	__atomic_store_n(&throttle->stopping, true, __ATOMIC_RELAXED);
+	xp_throttle_wait(throttle);
+}
+
 /* ---- objects ---- */
 
 static int allocate(struct xp_throttle_member *member)

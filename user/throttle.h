@@ -80,6 +80,8 @@ int xp_throttle_add_object(struct xp_throttle *throttle, struct xp_object *objec
 			   uint64_t own_ns);
 /* Waits for work that is under way: only then may others use options.patch, or look at patched sleds. */
 void xp_throttle_wait(struct xp_throttle *throttle);
+/* The recording ends: what is under way is cut short and waited for; nothing is changed any more. */
+void xp_throttle_stop(struct xp_throttle *throttle);
 /*
  * The object's sleds are about to be patched or probed, in the first of its processes. What is too hot by what is known
  * is never recorded at first.

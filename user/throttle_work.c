@@ -42,6 +42,12 @@ struct xp_throttled *xp_throttle_find(const struct xp_throttle *throttle, size_t
 	return NULL;
 }
 
+/* A process that does not stop takes seconds, and there may be many. What is not changed any more, the end restores. */
+static bool is_stopping(const struct xp_throttle *throttle)
+{
+	return __atomic_load_n(&throttle->stopping, __ATOMIC_RELAXED);
+}
+
 struct group_choice {
 	const struct xp_throttle_member *member;
 	uint32_t index;
@@ -250,7 +256,7 @@ static void leave_groups(struct xp_throttle *throttle, bool *changed)
 
 		for (uint32_t g = 0; g < member->group_count; g++)
 			if (move_functions(throttle, member, g, changed, moved) &&
-			    (member->stuck || renew_group(throttle, member, g)))
+			    (member->stuck || is_stopping(throttle) || renew_group(throttle, member, g)))
 				stay_in_group(throttle, member, g, changed, moved);
 	}
 }
@@ -414,7 +420,7 @@ static bool patch_member(struct xp_throttle *throttle, struct xp_throttle_member
 
 		if (place->mode != XP_SLEDS_PATCHED)
 			taken |= !place->fixed;
-		else if (!is_left_alone(place))
+		else if (!is_left_alone(place) && !is_stopping(throttle))
 			taken |= patch_place(throttle, member->object, place, changed);
 	}
 	return taken;
@@ -451,7 +457,7 @@ static void undo_change(struct xp_throttle *throttle, struct xp_throttled *one, 
 
 	xp_throttle_set_taken(throttle, one, one->state);
 	__atomic_store_n(&one->object->out_tsc[one->function_id], out_tsc, __ATOMIC_RELAXED);
-	err = change_one(throttle, one, one->state);
+	err = is_stopping(throttle) ? 0 : change_one(throttle, one, one->state);
 	if (err)
 		xp_debug("budget: cannot put the probes of a function back: %s", strerror(-err));
 }
@@ -479,7 +485,7 @@ static void change_probes(struct xp_throttle *throttle, bool *changed)
 		struct xp_throttled *one = xp_throttle_find(throttle, change->function);
 		int err;
 
-		if (!one || xp_throttle_member(throttle, one->object)->stuck)
+		if (!one || xp_throttle_member(throttle, one->object)->stuck || is_stopping(throttle))
 			continue;
 		err = change_one(throttle, one, change->state);
 		changed[counter_of(throttle, one)] = !err;

@@ -64,7 +64,8 @@ struct xp_throttle {
 	size_t change_count;
 	bool working; /* there is a thread to be joined */
 	pthread_t thread;
-	bool done; /* atomic */
+	bool done;     /* atomic */
+	bool stopping; /* atomic; by the other thread: what is not begun yet is left */
 	uint64_t done_tsc;
 };
 

@@ -36,6 +36,8 @@ static struct {
 	uint64_t stop_ns;    /* that a process stands still when it is changed */
 	uint64_t stopped_ns; /* as far as that went */
 	uint64_t cpu_ns;     /* of each process */
+	size_t stops;
+	struct xp_throttle *stop_after; /* the recording ends while a process stands still */
 } kernel;
 
 static int add_probes(const struct xp_sled_choice *choice, pid_t pid, bool counts)
@@ -142,6 +144,9 @@ static int play_patch_functions(struct xp_patch *patch, const struct xp_object *
 	(void)why;
 	(void)why_size;
 	kernel.stopped_ns += kernel.stop_ns;
+	kernel.stops++;
+	if (kernel.stop_after)
+		xp_throttle_stop(kernel.stop_after);
 	return 0;
 }
 
@@ -417,6 +422,26 @@ static void test_stops_are_charged(void **state)
 	assert_true(fabs(xp_throttle_spent(&f->throttle) - 60.0 / 360) < 1e-9);
 }
 
+/* When the recording ends, those that are next are not stopped any more. */
+static void test_cut_short(void **state)
+{
+	struct fixture *f = *state;
+
+	for (size_t p = 0; p < 2; p++)
+		f->places[0][p].mode = XP_SLEDS_PATCHED;
+	f->places[1][0].mode = XP_SLEDS_PATCHED;
+	kernel.stop_after = &f->throttle;
+	work(f, XP_BUDGET_OUT);
+	assert_int_equal(kernel.stops, 1);
+	assert_int_equal(f->all[0].state, XP_BUDGET_OUT);
+	assert_int_equal(f->all[1].state, XP_BUDGET_RECORDED);
+	assert_int_equal(f->taken[1][1], XP_TAKEN_NOT);
+	/* Nor is anything else begun. */
+	work(f, XP_BUDGET_COUNTED);
+	assert_int_equal(kernel.stops, 1);
+	assert_int_equal(f->all[0].state, XP_BUDGET_OUT);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -427,6 +452,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_refused, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_note_at_the_end, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_stops_are_charged, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_cut_short, set_up, tear_down),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
