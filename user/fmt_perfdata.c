@@ -79,8 +79,8 @@ static int put_header(struct xp_perfdata *perfdata)
 }
 
 /*
- * Behind the records stands what perf must know of compressed ones. So that it stands there at any moment, the new end
- * is written first, and what the old one is overwritten with, last.
+ * Behind the records stands what perf must know of compressed ones. So that it stands there all the time, but for the
+ * moment between the last two writes, the new end is written first, and what the old one is overwritten with, last.
  */
 static int write_packed(struct xp_perfdata *perfdata)
 {

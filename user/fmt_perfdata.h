@@ -6,7 +6,7 @@
  * for the event's attributes and the records below 64; tools/lib/perf/include/perf/event.h and tools/perf/util/header.c
  * for the records from 64 on and the features.
  *
- * The file is valid at any moment: records go out in whole pieces, and the header is told of a piece only when it is
+ * The file is valid at any moment (of one with compressed samples, but for some microseconds in a second): records go out in whole pieces, and the header is told of a piece only when it is
  * out. So a recording that was cut off, or a disk that filled up, leaves what perf reads up to there.
  *
  * Times are given as TSCs and written in ns by the conversion of the file's first record (TIME_CONV), with which

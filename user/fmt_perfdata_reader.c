@@ -3,12 +3,18 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdlib.h>
 
 #include "fmt_perfdata_zstd.h"
 
-/* More of them would make looking up an id slow; perf has one for each event and CPU. */
+/* perf has one for each event and CPU. */
 #define EVENTS_MAX 4096
 #define IDS_MAX 65536
+/*
+ * What compressed records may expand to, for each of the file's bytes: samples of a recursion 4096 calls deep do to
+ * 1800, and zstd could to 12000.
+ */
+#define EXPANSION_MAX 4000
 /* The header before it had features. */
 #define OLD_HEADER_BYTES offsetof(struct xp_perfdata_header, features)
 #define PIPE_HEADER_BYTES 16
@@ -87,6 +93,37 @@ static bool same_layout(const struct perf_event_attr *a, const struct perf_event
 	       a->sample_id_all == b->sample_id_all;
 }
 
+static int by_id(const void *a, const void *b)
+{
+	const struct xp_perfdata_id *x = a, *y = b;
+
+	if (x->id != y->id)
+		return x->id < y->id ? -1 : 1;
+	return (x->event > y->event) - (x->event < y->event);
+}
+
+static int read_ids(struct xp_perfdata_reader *reader, size_t count, struct xp_violation *violation)
+{
+	if (!count)
+		return 0;
+	reader->ids = calloc(count, sizeof(*reader->ids));
+	if (!reader->ids)
+		return xp_violate(violation, 0, "There is no memory for the ids of the events");
+	for (uint64_t i = 0; i < reader->event_count; i++) {
+		struct xp_perfdata_event event;
+
+		xp_perfdata_reader_event(reader, i, &event);
+		for (uint64_t at = 0; at < event.ids.size; at += 8) {
+			struct xp_perfdata_id *id = &reader->ids[reader->id_count++];
+
+			memcpy(&id->id, reader->bytes + event.ids.offset + at, sizeof(id->id));
+			id->event = i;
+		}
+	}
+	qsort(reader->ids, reader->id_count, sizeof(*reader->ids), by_id);
+	return 0;
+}
+
 static int read_events(struct xp_perfdata_reader *reader, struct xp_violation *violation)
 {
 	const struct xp_perfdata_header *header = &reader->header;
@@ -119,7 +156,7 @@ static int read_events(struct xp_perfdata_reader *reader, struct xp_violation *v
 	if (reader->by_id && with_id != reader->event_count)
 		return xp_violate(violation, header->attrs.offset,
 				  "The events differ in what their records hold, which tell no event");
-	return 0;
+	return read_ids(reader, ids, violation);
 }
 
 int xp_perfdata_reader_init(struct xp_perfdata_reader *reader, const uint8_t *bytes, uint64_t size,
@@ -140,30 +177,31 @@ int xp_perfdata_reader_init(struct xp_perfdata_reader *reader, const uint8_t *by
 	return err;
 }
 
-static bool event_has_id(const struct xp_perfdata_reader *reader, const struct xp_perfdata_event *event, uint64_t id)
-{
-	for (uint64_t at = 0; at < event->ids.size; at += 8)
-		if (!memcmp(reader->bytes + event->ids.offset + at, &id, sizeof(id)))
-			return true;
-	return false;
-}
-
 bool xp_perfdata_reader_find(struct xp_perfdata_reader *reader, uint64_t id)
 {
+	size_t begin = 0, end = reader->id_count;
+
 	if (id && id == reader->event_id)
 		return true;
 	/* Records that perf made up itself have 0, which stands for any. */
-	for (uint64_t i = 0; i < reader->event_count; i++) {
-		struct xp_perfdata_event event;
-
-		xp_perfdata_reader_event(reader, i, &event);
-		if (id && !event_has_id(reader, &event, id))
-			continue;
-		reader->event = event;
-		reader->event_id = id;
+	if (!id) {
+		xp_perfdata_reader_event(reader, 0, &reader->event);
+		reader->event_id = 0;
 		return true;
 	}
-	return false;
+	while (begin < end) {
+		size_t middle = begin + (end - begin) / 2;
+
+		if (reader->ids[middle].id < id)
+			begin = middle + 1;
+		else
+			end = middle;
+	}
+	if (begin == reader->id_count || reader->ids[begin].id != id)
+		return false;
+	xp_perfdata_reader_event(reader, reader->ids[begin].event, &reader->event);
+	reader->event_id = id;
+	return true;
 }
 
 /* Bytes that follow a record outside of its size: the trace of AUXTRACE, as long as its first field says. */
@@ -214,6 +252,7 @@ static int unpack(struct xp_perfdata_reader *reader, const struct xp_perfdata_re
 {
 	const uint8_t *data = reader->bytes + record->offset + sizeof(struct perf_event_header);
 	uint64_t size = record->bytes - sizeof(struct perf_event_header), given = size;
+	size_t before, behind;
 	const char *why;
 	int err = 0;
 
@@ -232,8 +271,19 @@ static int unpack(struct xp_perfdata_reader *reader, const struct xp_perfdata_re
 		err = begin_unpacking(reader, violation);
 	if (err)
 		return err;
+	xp_perfdata_unpacked(reader->unpacker, &before);
 	why = xp_perfdata_unpack(reader->unpacker, data, given);
-	return why ? xp_violate(violation, record->offset, "A compressed record cannot be read: %s", why) : 0;
+	if (why)
+		return xp_violate(violation, record->offset, "A compressed record cannot be read: %s", why);
+	xp_perfdata_unpacked(reader->unpacker, &behind);
+	reader->expanded_bytes += behind - before;
+	if (reader->expanded_bytes / EXPANSION_MAX > reader->size)
+		return xp_violate(
+		    violation, record->offset,
+		    "The records so far expand to more than %d times the file's bytes, which no recording "
+		    "does",
+		    EXPANSION_MAX);
+	return 0;
 }
 
 /* Whether the header, with the bytes behind it that are there, is that of a whole record. 1, 0, or -EBADMSG. */
@@ -313,7 +363,10 @@ int xp_perfdata_reader_next(struct xp_perfdata_reader *reader, struct xp_perfdat
 void xp_perfdata_reader_end(struct xp_perfdata_reader *reader)
 {
 	xp_perfdata_unpacker_free(reader->unpacker);
+	free(reader->ids);
 	reader->unpacker = NULL;
+	reader->ids = NULL;
+	reader->id_count = 0;
 }
 
 int xp_perfdata_reader_feature(const struct xp_perfdata_reader *reader, unsigned int from,

@@ -6,8 +6,8 @@
  *
  * Sources of the format: see fmt_perfdata.h. What perf demands beyond it stands in fmt_perfdata_rules.h.
  *
- * The bytes may be anything: the reader stays inside them. Its memory depends on them in files with compressed records
- * only (fmt_perfdata_zstd.h says how far).
+ * The bytes may be anything: the reader stays inside them. What it takes for compressed records is bounded: memory as
+ * fmt_perfdata_zstd.h says, time by a limit for what they may expand to.
  */
 #ifndef XPROF_FMT_PERFDATA_READER_H
 #define XPROF_FMT_PERFDATA_READER_H
@@ -27,6 +27,12 @@ struct xp_perfdata_event {
 	struct xp_perfdata_section ids;
 };
 
+/* Which event an id stands for. */
+struct xp_perfdata_id {
+	uint64_t id;
+	uint64_t event;
+};
+
 struct xp_perfdata_reader {
 	struct xp_perfdata_header header;
 	uint64_t event_count; /* at least 1 */
@@ -39,6 +45,9 @@ struct xp_perfdata_reader {
 	bool by_id;			/* events differ in what their records hold: each has to be looked up */
 	struct xp_perfdata_event event; /* of the record before */
 	uint64_t event_id;
+	struct xp_perfdata_id *ids; /* [id_count], in order of ids; NULL: of no event */
+	size_t id_count;
+	uint64_t expanded_bytes;	       /* of all compressed records so far */
 	struct xp_perfdata_unpacker *unpacker; /* NULL: no compressed record has come */
 	uint64_t packed_offset;		       /* of the last compressed one */
 };

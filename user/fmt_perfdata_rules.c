@@ -104,6 +104,7 @@ bool xp_perfdata_rules_check(const uint8_t *bytes, uint64_t size, struct xp_viol
 	if (xp_perfdata_reader_init(&reader, bytes, size, &none))
 		return false;
 	if (!reader.header.data.size) {
+		xp_perfdata_reader_end(&reader);
 		xp_violate(violation, offsetof(struct xp_perfdata_header, data.size),
 			   "perf warns that this recording was cut off: the header says that there are no "
 			   "records");

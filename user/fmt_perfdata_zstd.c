@@ -145,7 +145,8 @@ const char *xp_perfdata_unpack(struct xp_perfdata_unpacker *unpacker, const void
 	ZSTD_inBuffer in = { .src = data, .size = size };
 	ZSTD_outBuffer out = { .dst = unpacker->records, .size = unpacker->room };
 
-	memmove(unpacker->records, unpacker->records + unpacker->begin, unpacker->end - unpacker->begin);
+	if (unpacker->begin)
+		memmove(unpacker->records, unpacker->records + unpacker->begin, unpacker->end - unpacker->begin);
 	out.pos = unpacker->end - unpacker->begin;
 	while (in.pos < in.size) {
 		size_t before = in.pos, err = ZSTD_decompressStream(unpacker->zstd, &out, &in);

@@ -513,6 +513,13 @@ static void test_compressed(void **state)
 	close(fd);
 }
 
+static uint64_t next_noise(uint64_t noise)
+{
+	noise ^= noise << 13;
+	noise ^= noise >> 7;
+	return noise ^ noise << 17;
+}
+
 /* What cannot be made smaller, and takes more than one record. */
 static void test_incompressible(void **state)
 {
@@ -524,12 +531,8 @@ static void test_incompressible(void **state)
 	for (unsigned int i = 0; i < 20; i++) {
 		struct xp_perfdata_sample sample = { .tsc = i, .user = chain, .user_count = XP_PERFDATA_CHAIN_MAX };
 
-		for (unsigned int at = 0; at < XP_PERFDATA_CHAIN_MAX; at++) {
-			noise ^= noise << 13;
-			noise ^= noise >> 7;
-			noise ^= noise << 17;
-			chain[at] = noise;
-		}
+		for (unsigned int at = 0; at < XP_PERFDATA_CHAIN_MAX; at++)
+			chain[at] = noise = next_noise(noise);
 		sample.user_count -= i;
 		assert_int_equal(xp_perfdata_sample(perfdata, &sample), 0);
 	}
@@ -622,6 +625,37 @@ static int fill(struct xp_perfdata *perfdata)
 }
 
 /* A disk that fills up: the error is kept, the file holds what went out before it. */
+static void test_compressed_full_disk(void **state)
+{
+	const struct xp_perfdata_features features = { .hostname = "h" };
+	static uint64_t chain[1000];
+	const struct xp_perfdata_sample sample = { .tsc = 1, .user = chain, .user_count = XP_ARRAY_SIZE(chain) };
+	struct rlimit before, limit;
+	struct xp_perfdata *perfdata;
+	uint64_t noise = 1;
+
+	(void)state;
+	signal(SIGXFSZ, SIG_IGN);
+	assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+	limit = before;
+	limit.rlim_cur = 500000;
+	perfdata = begin_compressed(1);
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+	for (int i = 0; i < 200; i++) {
+		int err;
+
+		for (size_t at = 0; at < XP_ARRAY_SIZE(chain); at++)
+			chain[at] = noise = next_noise(noise);
+		err = xp_perfdata_sample(perfdata, &sample);
+		assert_true(!err || (err == -EFBIG && i > 60));
+	}
+	assert_int_equal(xp_perfdata_finish(perfdata, &features), -EFBIG);
+	xp_perfdata_free(perfdata);
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+	assert_in_range(count(PERF_RECORD_SAMPLE), 30, 62);
+	close(fd);
+}
+
 static void test_full_disk(void **state)
 {
 	const struct xp_perfdata_features features = { .hostname = "h" };
@@ -658,12 +692,19 @@ static void test_full_disk(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_conversion),     cmocka_unit_test(test_head),
-		cmocka_unit_test(test_records),	       cmocka_unit_test(test_features),
-		cmocka_unit_test(test_cut_off),	       cmocka_unit_test(test_rounds),
-		cmocka_unit_test(test_late),	       cmocka_unit_test(test_refused),
-		cmocka_unit_test(test_full_disk),      cmocka_unit_test(test_compressed),
-		cmocka_unit_test(test_incompressible), cmocka_unit_test(test_compressed_cut_off),
+		cmocka_unit_test(test_conversion),
+		cmocka_unit_test(test_head),
+		cmocka_unit_test(test_records),
+		cmocka_unit_test(test_features),
+		cmocka_unit_test(test_cut_off),
+		cmocka_unit_test(test_rounds),
+		cmocka_unit_test(test_late),
+		cmocka_unit_test(test_refused),
+		cmocka_unit_test(test_full_disk),
+		cmocka_unit_test(test_compressed_full_disk),
+		cmocka_unit_test(test_compressed),
+		cmocka_unit_test(test_incompressible),
+		cmocka_unit_test(test_compressed_cut_off),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -596,8 +596,13 @@ static void test_malformed_compression(void **state)
 {
 	static const uint64_t inner[] = { RECORD(XP_PERFDATA_COMPRESSED, 0, 16), 0 };
 	static const uint8_t zeros[200000];
+	static uint64_t rounds[100000];
+	struct xp_violation violation;
+	uint8_t *bytes;
 
 	(void)state;
+	for (size_t i = 0; i < XP_ARRAY_SIZE(rounds); i++)
+		rounds[i] = RECORD(XP_PERFDATA_FINISHED_ROUND, 0, 8);
 	begin_packed();
 	put_packed(XP_PERFDATA_COMPRESSED, zeros, 8);
 	end_data();
@@ -621,6 +626,14 @@ static void test_malformed_compression(void **state)
 	words(RECORD(XP_PERFDATA_COMPRESSED, 0, 24), 0x1122334455667788, 0);
 	end_packed(1, 8);
 	assert_violation(DATA, "Unknown frame descriptor");
+	begin_packed();
+	for (int i = 0; i < 40; i++)
+		put_packed(XP_PERFDATA_COMPRESSED, rounds, sizeof(rounds));
+	end_packed(1, sizeof(rounds));
+	bytes = copy();
+	assert_int_equal(read_all(bytes, &violation), -EBADMSG);
+	assert_non_null(strstr(violation.text, "more than 4000 times"));
+	free(bytes);
 	begin_packed();
 	put_packed(XP_PERFDATA_COMPRESSED, inner, sizeof(inner));
 	end_packed(1, 16);
