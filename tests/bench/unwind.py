@@ -60,7 +60,6 @@ class Cost:
         self.cpu_s = 0.0
         self.bpf_s = 0.0  # a part of the interruption
         self.bytes = 0
-        self.perf_data_bytes = 0  # that xprof writes for perf's sake
         self.complete = None
 
     @property
@@ -96,8 +95,7 @@ def xprof(load, hz, seconds):
         samples = recording.manifest["samples"]
         cost.samples, cost.cpu_s = samples["seen"], recording.cpu_s
         cost.complete = samples["stacks"]["complete"] / max(samples["stacks"]["seen"], 1)
-        cost.bytes = sum(x.stat().st_size for x in directory.glob("*.prof")) + sampling.on_disk(directory / "sym")
-        cost.perf_data_bytes = sum(x.stat().st_size for x in directory.glob("perf.data"))
+        cost.bytes = sum(sampling.on_disk(x) for x in (directory, directory / "sym"))
     finally:
         shutil.rmtree(directory, ignore_errors=True)
     return cost
@@ -170,9 +168,8 @@ def measure(table, load, hz, rounds, seconds):
         table.add(f"{what}: xprof / {name}, CPU time", f"{value:.2f}", *limit)
         table.add(f"{what}: xprof / {name}, own CPU time", f"{own['xprof'] / own[name]:.2f}")
     value = bytes_each["perf dwarf"] / max(bytes_each["xprof"], 1e-9)
-    also = statistics.median(c.perf_data_bytes / max(c.samples, 1) for c in costs["xprof"])
     table.add(f"{what}: bytes of a sample",
-              ", ".join(f"{name} {bytes_each[name]:.1f}" for name in TOOLS) + f"; in xprof's own perf.data {also:.1f} more",
+              ", ".join(f"{name} {bytes_each[name]:.1f}" for name in TOOLS) + f"; perf dwarf's / {value:.0f}",
               "perf dwarf's / 50", value >= DISK_LIMIT)
     table.add(f"{what}: throughput taken", ", ".join(f"{name} {100 * overhead[name]:.1f} %" for name in TOOLS),
               "perf dwarf's", overhead["xprof"] <= overhead["perf dwarf"])
