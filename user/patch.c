@@ -211,7 +211,7 @@ struct change {
 
 /*
  * A thread that has left the changed instruction just before it was stopped comes to the stub later: while it stands
- * still it is noted since when what it tells is no more to be recorded.
+ * still it is noted since when what it tells is no more to be recorded. Where nothing was written, all is recorded.
  */
 static int change_stopped(void *arg, struct xp_remote *remote)
 {
@@ -220,6 +220,8 @@ static int change_stopped(void *arg, struct xp_remote *remote)
 	uint64_t now = xp_clock_now_tsc();
 	int err = xp_patch_write_ours(change->work, remote);
 
+	if (err && !change->work->written)
+		return err;
 	for (size_t i = 0; i < change->count; i++) {
 		uint32_t id = change->ids[i];
 

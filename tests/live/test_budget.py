@@ -266,6 +266,28 @@ def test_process_that_shares_its_memory(record, load):
     victim.assert_nothing_left(target.pid)
 
 
+def test_nothing_is_missed_while_memory_is_shared(record, load):
+    """What cannot be taken out is recorded, each call of it."""
+    target = load(threads=2, hot_calls=2000, wait=True)
+    target.process.send_signal(signal.SIGUSR2)
+    target.process.send_signal(signal.SIGUSR1)
+    session = record("--no-samples", "--max-overhead=1%", "-p", target.pid).wait_attached()
+    target.process.send_signal(signal.SIGHUP)
+    recording.wait_until(lambda: victim.children(target.pid), "no process shares its memory")
+    target.process.send_signal(signal.SIGUSR2)
+    recording.wait_until(lambda: target.counters()[target.HOT] > 200 * 2000, "hot() is not called")
+    target.process.send_signal(signal.SIGUSR2)
+    rounds = target.counters()[target.ROUNDS]
+    recording.wait_until(lambda: target.counters()[target.ROUNDS] >= rounds + 6, "no rounds without hot()")
+    recorded = session.stop().adds_up()
+    assert recorded.status == 0, recorded.messages
+    # It is called neither when the recording begins nor when it ends: none of its records is filtered for that.
+    assert log_calls(recorded)[0]["hot"] == target.counters()[target.HOT]
+    assert taken_out(recorded) == {}
+    target.assert_works()
+    victim.assert_nothing_left(target.pid)
+
+
 def entry_kinds(target):
     """The kinds in the words of its patched entry sleds."""
     return {word[0] >> 4 for word in entry_words(target.pid, target.path)}
