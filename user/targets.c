@@ -74,21 +74,43 @@ static int look_again(struct xp_recording *rec, struct xp_process *process)
 	return err;
 }
 
-int xp_targets_attach(struct xp_recording *rec)
+static int attach_process(struct xp_recording *rec, pid_t pid)
+{
+	struct xp_process *process;
+	int err = xp_follow_add(rec, &process, pid, xp_clock_now_tsc());
+
+	if (!err && rec->with_sleds)
+		err = look_again(rec, process);
+	if (!err && rec->sampler)
+		err = sample_process(rec, pid);
+	return err;
+}
+
+/* One that ends meanwhile does not keep the others from being recorded: if it was looked at, a record tells its end. */
+static int attach_processes(struct xp_recording *rec)
 {
 	const struct xp_options *options = rec->options;
-	struct xp_process *process;
+	size_t ended = 0;
 	int err = 0;
 
 	for (size_t i = 0; i < options->pids.count && !err; i++) {
 		pid_t pid = options->pids.pids[i];
 
-		err = xp_follow_add(rec, &process, pid, xp_clock_now_tsc());
-		if (!err && rec->with_sleds)
-			err = look_again(rec, process);
-		if (!err && rec->sampler)
-			err = sample_process(rec, pid);
+		err = attach_process(rec, pid);
+		if (err != -ESRCH || ++ended == options->pids.count)
+			continue;
+		xp_info("process %d ended while it was being attached", pid);
+		rec->why[0] = 0;
+		err = 0;
 	}
+	return err;
+}
+
+int xp_targets_attach(struct xp_recording *rec)
+{
+	const struct xp_options *options = rec->options;
+	int err = attach_processes(rec);
+
 	if (options->exec_path && !err)
 		err = xp_follow_exec_file(rec);
 	if (options->child_argv && !err)

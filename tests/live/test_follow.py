@@ -4,6 +4,7 @@ import os
 import pathlib
 import shutil
 import signal
+import sys
 import time
 
 import pytest
@@ -299,3 +300,25 @@ def test_container(record, program, start, tmp_path):
     assert outer.wait(20) == 0
     log = session.finish().ok().log()
     assert recording.calls(recording.read_log(log.path, path)) == truth
+
+
+@pytest.mark.parametrize("options", [["--no-samples"], []], ids=["sleds", "sampled"])
+def test_target_ends_while_others_are_attached(record, start, busy, tmp_path, options):
+    """One without sleds, which ends as soon as the one before it is patched."""
+    targets = [busy(1, 1000), busy(1, 1000)]
+    script = tmp_path / "ends.py"
+    script.write_text(
+        "import os\n"
+        "print('ready', flush=True)\n"
+        f"while 'memfd:xprof' not in open('/proc/{targets[0].pid}/maps').read(): pass\n"
+        "os._exit(0)\n"
+    )
+    ends = start([sys.executable, script])
+    assert ends.stdout.readline() == "ready\n"
+    session = record(*options, "-p", f"{targets[0].pid},{ends.pid},{targets[1].pid}").wait_attached()
+    assert ends.wait(20) == 0
+    for target in targets:
+        target.assert_works()
+    recorded = session.stop()
+    assert recorded.status == 0, recorded.messages
+    assert {target.pid for target in targets} <= {log.pid for log in recorded.adds_up().logs}
