@@ -296,7 +296,7 @@ int xp_follow_scan(struct xp_recording *rec, struct xp_process *process)
 {
 	int err = rec->with_sleds ? scan(rec, process) : 0;
 
-	if (process->range_count)
+	if (process->range_count || !err)
 		process->flees = 0;
 	else if (err == -ESRCH)
 		process->flees++;

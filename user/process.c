@@ -87,7 +87,8 @@ int xp_processes_add(struct xp_processes *processes, struct xp_process **result,
 		if (other->pid != pid)
 			continue;
 		process->image = other->image + 1;
-		process->flees = other->flees;
+		/* The same process, and not another one that has got its number. */
+		process->flees = other->start_time == info->start_time ? other->flees : 0;
 		if (other->live)
 			xp_process_end(other);
 	}

@@ -63,14 +63,13 @@ static int look_again(struct xp_recording *rec, struct xp_process *process)
 	int none = 0, err = 0;
 
 	for (int tries = 0; tries < SCAN_TRIES_MAX && none < SCAN_TRIES && !process->range_count && !err; tries++) {
-		unsigned int flees = process->flees;
-
 		usleep(SCAN_PAUSE_US);
 		err = xp_follow_again(rec, process);
-		none = process->flees == flees ? none + 1 : 0;
+		none = process->flees ? 0 : none + 1;
 	}
-	if (none == SCAN_TRIES)
-		process->flees = 0;
+	/* What was looked at last had none, but it has executed programs too often to be sure of the next. */
+	if (!err && !process->range_count && none < SCAN_TRIES)
+		process->flees = XP_MAX(process->flees, 1u);
 	return err;
 }
 
