@@ -260,13 +260,33 @@ out:
 	return err;
 }
 
+/* -ESRCH of one mapping is about that alone, which was unloaded meanwhile, while the program is the same. */
+static int look_at_all(struct xp_recording *rec, struct xp_process *process, const struct xp_mappings *mappings,
+		       const struct xp_memory_window *memory)
+{
+	struct stat exe = { 0 };
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/exe", process->pid);
+	if (stat(path, &exe))
+		memset(&exe, 0, sizeof(exe));
+	for (int main = 1; main >= 0; main--)
+		for (size_t i = 0; i < mappings->count; i++) {
+			int err = look_at(rec, process, &mappings->list[i], &exe, main);
+
+			if (err && (err != -ESRCH || !memory || xp_memory_window_gone(memory)))
+				return err;
+			if (err)
+				rec->why[0] = 0;
+		}
+	return 0;
+}
+
 /* -ESRCH: it ended, or executed another program meanwhile, or is about to: then there is no code yet. */
 static int scan(struct xp_recording *rec, struct xp_process *process)
 {
 	struct xp_memory_window *memory = NULL;
 	struct xp_mappings mappings;
-	struct stat exe = { 0 };
-	char path[64];
 	int err;
 
 	if (xp_memory_window_open(&memory, process->pid) == -ESRCH)
@@ -277,12 +297,7 @@ static int scan(struct xp_recording *rec, struct xp_process *process)
 			 strerror(-err));
 		goto out;
 	}
-	snprintf(path, sizeof(path), "/proc/%d/exe", process->pid);
-	if (stat(path, &exe))
-		memset(&exe, 0, sizeof(exe));
-	for (int main = 1; main >= 0; main--)
-		for (size_t i = 0; i < mappings.count && !err; i++)
-			err = look_at(rec, process, &mappings.list[i], &exe, main);
+	err = look_at_all(rec, process, &mappings, memory);
 	/* Then some of them could not be looked at. */
 	if (!err && (!mappings.count || (memory && xp_memory_window_gone(memory))))
 		err = -ESRCH;

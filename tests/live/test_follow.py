@@ -322,3 +322,20 @@ def test_target_ends_while_others_are_attached(record, start, busy, tmp_path, op
     recorded = session.stop()
     assert recorded.status == 0, recorded.messages
     assert {target.pid for target in targets} <= {log.pid for log in recorded.adds_up().logs}
+
+
+@pytest.mark.parametrize("mode", ["auto", "patch"])
+def test_unloaded_at_the_first_look(record, program, start, library, tmp_path, mode):
+    """One object is gone when its sleds are to be patched: the others are recorded all the same."""
+    other = shutil.copy(library, tmp_path / "other.so")
+    path = program("live/programs/unloads.c", "-O1", house.no_runtime(), "-fno-pie", "-no-pie", "-ldl")
+    target = start([path, library, other])
+    assert target.stdout.readline() == "ready\n"
+    session = record("--no-samples", f"--sled-mode={mode}", "-p", target.pid).wait_attached()
+    assert target.stdout.readline() == "unloaded\n"
+    time.sleep(0.3)
+    recorded = session.stop().ok()
+    assert target.poll() is None
+    (process,) = recorded.manifest["processes"]
+    assert [o["sled_mode"] for o in process["objects"]] == ["patch"] * 2
+    assert recorded.log().calls()["loaded_entry", ENTER] > 50

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * unloads LIBRARY LIBRARY: loads both, writes "ready", and unloads that which lies lower as soon as a second stub of
+ * xprof appears in its memory: the first is for the program itself, which is to be linked at fixed addresses. Of the
+ * other one it calls loaded_entry() for ever, and writes "unloaded" at first.
+ */
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define UNTRACED __attribute__((xray_never_instrument, noinline))
+
+UNTRACED static int has_stubs(void)
+{
+	static char text[1 << 16];
+	const char *stub;
+	int fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+	size_t length = 0;
+	ssize_t n;
+
+	while ((n = read(fd, text + length, sizeof(text) - 1 - length)) > 0)
+		length += (size_t)n;
+	close(fd);
+	text[length] = 0;
+	stub = strstr(text, "/memfd:xprof ");
+	return stub && strstr(stub + 1, "/memfd:xprof ");
+}
+
+int main(int argc, char **argv)
+{
+	void *libraries[2], *entries[2];
+	int lower;
+
+	for (int i = 0; i < 2; i++) {
+		libraries[i] = argc == 3 ? dlopen(argv[i + 1], RTLD_NOW) : NULL;
+		entries[i] = libraries[i] ? dlsym(libraries[i], "loaded_entry") : NULL;
+		if (!entries[i])
+			return 2;
+	}
+	lower = entries[1] < entries[0];
+	puts("ready");
+	fflush(stdout);
+	while (!has_stubs())
+		;
+	dlclose(libraries[lower]);
+	puts("unloaded");
+	fflush(stdout);
+	for (;; usleep(1000))
+		((long (*)(int))entries[!lower])(1);
+}
