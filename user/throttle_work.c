@@ -410,7 +410,10 @@ static void settle_probes(struct xp_throttle *throttle, struct xp_throttle_membe
 	}
 }
 
-/* False: no process of the object has taken it, those that are probed included. */
+/*
+ * False: no process of the object has taken it, those that are probed included. The probes of what goes out are gone by
+ * now, so the end of a recording waits for the patches too, but not for processes that did not stop before.
+ */
 static bool patch_member(struct xp_throttle *throttle, struct xp_throttle_member *member, const bool *changed)
 {
 	bool taken = !member->place_count;
@@ -420,7 +423,7 @@ static bool patch_member(struct xp_throttle *throttle, struct xp_throttle_member
 
 		if (place->mode != XP_SLEDS_PATCHED)
 			taken |= !place->fixed;
-		else if (!is_left_alone(place) && !is_stopping(throttle))
+		else if (!is_left_alone(place) && !(is_stopping(throttle) && place->patches.failures))
 			taken |= patch_place(throttle, member->object, place, changed);
 	}
 	return taken;
