@@ -20,6 +20,8 @@
 #define LAUNCH_PATIENCE_NS XP_NS_PER_S
 /* Programs that a process executes one after the other, each before its sleds are patched. */
 #define PATCH_TRIES 5
+/* More than records may be off in time: what executed so long before a look was there when it began. */
+#define EXEC_MARGIN_NS 1000000u
 
 static bool same_file(const struct stat *a, const struct stat *b)
 {
@@ -309,8 +311,10 @@ out:
 
 int xp_follow_scan(struct xp_recording *rec, struct xp_process *process)
 {
-	int err = rec->with_sleds ? scan(rec, process) : 0;
+	int err;
 
+	process->looked_tsc = xp_clock_now_tsc();
+	err = rec->with_sleds ? scan(rec, process) : 0;
 	if (process->range_count || !err)
 		process->flees = 0;
 	else if (err == -ESRCH)
@@ -434,6 +438,13 @@ static int on_exec(struct xp_recording *rec, const struct xp_rec_task *task, uin
 		return 0;
 	/* The image was made, or patched, when the program was already there: this is the record of its start. */
 	if (process && (process->begin_tsc > tsc || patched > tsc))
+		return 0;
+	/*
+	 * A later program than this one was looked at and has fled: its successor's record leads. Looks at each of them
+	 * would take longer than the process for the next ones, and the recording would not come to its end.
+	 */
+	if (process && process->flees && rec->options->sled_way == XP_SLED_WAY_PATCH &&
+	    process->looked_tsc > tsc + xp_clock_ticks(rec->clock, EXEC_MARGIN_NS))
 		return 0;
 	if (((pid_t)task->rec.tid != pid && !rec->all_processes) || patched)
 		drop_probes(rec, pid);

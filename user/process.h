@@ -47,6 +47,7 @@ struct xp_process {
 	uint64_t cpu_ns;       /* its CPU time when the budget last looked */
 	double running;	       /* threads that ran then, on average since the look before */
 	bool live;	       /* this image still runs */
+	uint64_t looked_tsc;   /* when the last look for its sleds began */
 	unsigned int flees;    /* times that it executed another program while its sleds were attached, in a row */
 	bool missing;	       /* it did not when xp_follow_check() looked, though no record has told of its end */
 	char probed_why[160];  /* its sleds are not patched because ...; "" when they are, or were not to be */
