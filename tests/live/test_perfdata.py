@@ -120,8 +120,9 @@ def test_whole_machine(perf, record, xprof, start, shares):
     assert counts == known and counts[busy.pid] > 100
     assert xprof("check", recorded.directory / "perf.data").returncode == 0
     assert {s.comm for s in samples if s.pid == busy.pid} == {shares.name[:15]}
-    named = [s for s in samples if s.pid == busy.pid and s.names[0] != "[unknown]"]
-    assert len(named) == counts[busy.pid]
+    # The vDSO has names for the functions that it offers only, not for what these call.
+    unnamed = [s.objects[0] for s in samples if s.pid == busy.pid and s.names[0] == "[unknown]"]
+    assert set(unnamed) <= {"[vdso]"} and len(unnamed) < 0.02 * counts[busy.pid], unnamed
 
 
 THREADS = r"""
