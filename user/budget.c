@@ -26,9 +26,11 @@
 /* Rates rise faster than they fall: to be late costs more than to be early. */
 #define RISE 0.7
 #define FALL 0.3
-/* At least this much of the CPU time is the target's own, whatever the costs say: they are known to some percent only.
+/*
+ * With less than this of the CPU time left to the target itself, rates are not known: what hits cost is known to some ten
+ * percent, and on a busy machine the calls and the CPU time of a tick are not of quite the same moments.
  */
-#define OWN_MIN 0.02
+#define OWN_MIN 0.25
 
 void xp_budget_init(struct xp_budget *budget, double share)
 {
@@ -109,23 +111,60 @@ static double total(const struct xp_budget *budget)
 	return sum;
 }
 
+/* What the tracing of a function took in this tick. */
+static double taken_ns(const struct xp_budget_function *function)
+{
+	return (double)function->calls *
+	       (double)(function->state == XP_BUDGET_RECORDED ? function->record_ns : function->count_ns);
+}
+
+static int compare_taken(const void *a, const void *b, void *arg)
+{
+	const struct xp_budget_function *functions = arg;
+	double x = taken_ns(&functions[*(const size_t *)a]), y = taken_ns(&functions[*(const size_t *)b]);
+
+	return x < y ? 1 : x > y ? -1 : 0;
+}
+
+/* What the cheapest of those took that took half of the tracing's time together. */
+static double dearest_half_ns(struct xp_budget *budget, double tracing_ns)
+{
+	double sum = 0, least = 0;
+	size_t count = 0;
+
+	for (size_t i = 0; i < budget->count; i++)
+		if (budget->functions[i].calls)
+			budget->order[count++] = i;
+	qsort_r(budget->order, count, sizeof(*budget->order), compare_taken, budget->functions);
+	for (size_t i = 0; i < count && sum < tracing_ns / 2; i++) {
+		least = taken_ns(&budget->functions[budget->order[i]]);
+		sum += least;
+	}
+	return least;
+}
+
+/*
+ * Where the tracing leaves next to nothing to the target, how much that is decides on all rates, and is not known. Only
+ * those of the dearest functions are learned then: they go, and the next tick tells what the others cost.
+ */
 static void learn(struct xp_budget *budget, uint64_t cpu_ns)
 {
-	double tracing_ns = 0, own_ns;
+	double own_min = XP_MIN(OWN_MIN, (1 - budget->share) / 2) * (double)cpu_ns;
+	double tracing_ns = 0, own_ns, known_ns = 0;
 
-	for (size_t i = 0; i < budget->count; i++) {
-		const struct xp_budget_function *function = &budget->functions[i];
-
-		tracing_ns +=
-		    (double)function->calls *
-		    (double)(function->state == XP_BUDGET_RECORDED ? function->record_ns : function->count_ns);
+	for (size_t i = 0; i < budget->count; i++)
+		tracing_ns += taken_ns(&budget->functions[i]);
+	own_ns = (double)cpu_ns - tracing_ns;
+	if (own_ns < own_min) {
+		own_ns = own_min;
+		known_ns = dearest_half_ns(budget, tracing_ns);
 	}
-	own_ns = XP_MAX((double)cpu_ns - tracing_ns, OWN_MIN * (double)cpu_ns);
 	budget->spent = tracing_ns / (own_ns + tracing_ns);
 	for (size_t i = 0; i < budget->count; i++) {
 		struct xp_budget_function *function = &budget->functions[i];
 		double rate = (double)function->calls / own_ns;
-		bool unknown = function->unread && function->state == XP_BUDGET_COUNTED && rate < function->rate;
+		bool unknown = (function->unread && function->state == XP_BUDGET_COUNTED && rate < function->rate) ||
+			       taken_ns(function) < known_ns;
 
 		function->unread = false;
 		if (unknown) {

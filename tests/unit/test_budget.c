@@ -237,6 +237,60 @@ static void many_of_a_kind(void **state)
 	assert_true(share(world) < SHARE && share(world) > 0.3 * SHARE);
 }
 
+/* Where nearly nothing is left to the program, the dearest go, and those that only look dear beside them stay. */
+static void several_hot_ones(void **state)
+{
+	struct world *world = *state;
+
+	for (int i = 0; i < 4; i++)
+		world->rates[i] = 50000 * (i + 1);
+	world->rates[4] = 500;
+	run(world, 2);
+	reset(world);
+	run(world, 60);
+	for (int i = 0; i < 4; i++)
+		assert_int_not_equal(state_of(world, i), XP_BUDGET_RECORDED);
+	assert_int_equal(state_of(world, 4), XP_BUDGET_RECORDED);
+	assert_int_equal(world->changes[4], 0);
+	assert_true(share(world) < SHARE);
+}
+
+/* A loader that was late has the calls of more time than it has the CPU time of. */
+static void more_calls_than_time(void **state)
+{
+	struct world *world = *state;
+	struct xp_budget_change changes[FUNCTIONS];
+
+	world->rates[0] = 1000;
+	world->rates[2] = 500;
+	run(world, 2);
+	world->rates[1] = 100000;
+	run_tick(world);
+	for (int i = 0; i < FUNCTIONS; i++)
+		world->budget.functions[i].calls *= 3;
+	assert_int_equal(xp_budget_tick(&world->budget, world->now_ns, TICK_NS, changes, FUNCTIONS), 1);
+	assert_int_equal(changes[0].function, 1);
+	xp_budget_set(&world->budget, 1, changes[0].state, world->now_ns);
+	run(world, 5);
+	assert_int_equal(world->changes[0] + world->changes[2], 0);
+}
+
+/* A budget that leaves the target less than that is a budget all the same. */
+static void a_great_share(void **state)
+{
+	struct world *world = *state;
+
+	world->budget.share = 0.9;
+	world->rates[0] = 100000; /* 64 % */
+	world->rates[1] = 2000;
+	run(world, 10);
+	assert_int_equal(state_of(world, 0), XP_BUDGET_RECORDED);
+	world->rates[0] = 2e6;
+	run(world, 10);
+	assert_int_not_equal(state_of(world, 0), XP_BUDGET_RECORDED);
+	assert_int_equal(world->changes[1], 0);
+}
+
 /* What is known beforehand is acted on before anything is attached. */
 static void seeds(void **state)
 {
@@ -349,6 +403,9 @@ int main(void)
 		TEST(hysteresis),
 		TEST(bursts),
 		TEST(many_of_a_kind),
+		TEST(several_hot_ones),
+		TEST(more_calls_than_time),
+		TEST(a_great_share),
 		TEST(seeds),
 		TEST(rare_calls_are_no_reason),
 		TEST(an_idle_target_changes_nothing),
