@@ -157,17 +157,21 @@ void xp_run_unblock_signals(void)
 /* One pass over all rings and the side-band: the fill of the fullest ring, or a negative errno. */
 static int pass(struct xp_recording *rec)
 {
+	/* While the command that was started is held by this thread, no other can stop it. */
+	struct xp_throttle *throttle = rec->launch.traced ? NULL : rec->throttle;
 	uint64_t mark = xp_clock_now_tsc();
-	int err = rec->sideband ? xp_sideband_read(rec->sideband, rec->clock) : 0;
-	int fill = err ? err : xp_merge_pass(rec->merge, mark, sink, rec);
+	int err, fill;
 
+	if (throttle)
+		xp_throttle_mark(throttle, mark);
+	err = rec->sideband ? xp_sideband_read(rec->sideband, rec->clock) : 0;
+	fill = err ? err : xp_merge_pass(rec->merge, mark, sink, rec);
 	if (fill >= 0 && rec->sideband)
 		err = take_sideband(rec, xp_merge_done_tsc(rec->merge));
 	if (fill >= 0 && !err && rec->sampler)
 		err = xp_samples_settle(&rec->samples);
-	/* While the command that was started is held by this thread, no other can stop it. */
-	if (fill >= 0 && !err && rec->throttle && !rec->launch.traced)
-		err = xp_throttle_run(rec->throttle, mark);
+	if (fill >= 0 && !err && throttle)
+		xp_throttle_run(throttle, mark);
 	return err ? err : fill;
 }
 

@@ -439,10 +439,8 @@ static void gather_calls(struct xp_throttle *throttle)
 
 static void tick(struct xp_throttle *throttle, uint64_t now_tsc)
 {
-	uint64_t cpu_ns = cpu_since(throttle, xp_clock_ns(throttle->options.clock, now_tsc - throttle->last_tick_tsc));
+	uint64_t cpu_ns;
 
-	throttle->cpu_sum_ns += (double)cpu_ns;
-	throttle->cpu_ns += cpu_ns;
 	gather_calls(throttle);
 	cpu_ns = throttle->cpu_ns >= XP_BUDGET_CPU_MIN_NS ? throttle->cpu_ns : 0;
 	throttle->cpu_ns -= cpu_ns;
@@ -453,21 +451,41 @@ static void tick(struct xp_throttle *throttle, uint64_t now_tsc)
 		start_work(throttle);
 }
 
-int xp_throttle_run(struct xp_throttle *throttle, uint64_t mark_tsc)
+/* Whether the work is done, and all records from before have come at this mark. */
+static bool work_is_over(const struct xp_throttle *throttle, uint64_t mark_tsc)
+{
+	return __atomic_load_n(&throttle->done, __ATOMIC_ACQUIRE) && throttle->done_tsc < mark_tsc;
+}
+
+void xp_throttle_mark(struct xp_throttle *throttle, uint64_t mark_tsc)
+{
+	uint64_t elapsed = mark_tsc - throttle->last_tick_tsc, ran;
+
+	throttle->due = elapsed >= xp_clock_ticks(throttle->options.clock, TICK_NS) &&
+			(!throttle->busy || work_is_over(throttle, mark_tsc));
+	if (!throttle->due)
+		return;
+	if (!throttle->last_tick_tsc) {
+		cpu_since(throttle, 0); /* from here on */
+		return;
+	}
+	ran = cpu_since(throttle, xp_clock_ns(throttle->options.clock, elapsed));
+	throttle->cpu_sum_ns += (double)ran;
+	throttle->cpu_ns += ran;
+}
+
+void xp_throttle_run(struct xp_throttle *throttle, uint64_t mark_tsc)
 {
 	if (throttle->busy) {
-		if (!__atomic_load_n(&throttle->done, __ATOMIC_ACQUIRE) || throttle->done_tsc >= mark_tsc)
-			return 0;
+		if (!work_is_over(throttle, mark_tsc))
+			return;
 		finish_work(throttle);
 	}
-	if (mark_tsc - throttle->last_tick_tsc < xp_clock_ticks(throttle->options.clock, TICK_NS))
-		return 0;
+	if (!throttle->due)
+		return;
 	if (throttle->last_tick_tsc)
 		tick(throttle, mark_tsc);
-	else
-		cpu_since(throttle, 0); /* from here on */
 	throttle->last_tick_tsc = mark_tsc;
-	return 0;
 }
 
 void xp_throttle_end(struct xp_throttle *throttle)

@@ -96,8 +96,13 @@ int xp_throttle_attach(struct xp_throttle *throttle, const struct xp_object *obj
 /* The process has no probes any more. Waits for work that is under way; call it before they are taken away. */
 void xp_throttle_drop_process(struct xp_throttle *throttle, pid_t pid);
 
-/* After each pass over the rings, with its mark: all records before it have come. -ENOMEM and others. */
-int xp_throttle_run(struct xp_throttle *throttle, uint64_t mark_tsc);
+/*
+ * Before each pass over the rings, with its mark: notes the targets' CPU time up to then, for the pass may take a while
+ * and brings the calls up to its mark only.
+ */
+void xp_throttle_mark(struct xp_throttle *throttle, uint64_t mark_tsc);
+/* After it: all records before the mark have come. */
+void xp_throttle_run(struct xp_throttle *throttle, uint64_t mark_tsc);
 /* Waits for work that is under way and brings the figures up to date: the recording ends. */
 void xp_throttle_end(struct xp_throttle *throttle);
 /* After that, when the last records have come: takes note of work that was done meanwhile. */

@@ -53,6 +53,7 @@ struct xp_throttle {
 	size_t count;
 	uint32_t next_group;
 	uint64_t last_tick_tsc;
+	bool due;	   /* for the pass that is under way there is to be a tick */
 	uint64_t cpu_ns;   /* not yet told to the budget */
 	double cpu_sum_ns; /* of all ticks, for xp_throttle_spent() */
 	double tracing_sum_ns;

@@ -396,6 +396,33 @@ static void test_note_at_the_end(void **state)
 	assert_int_equal(kernel.forgotten, 2);
 }
 
+/* What the process runs while the loader is at its records is of the next tick, as its calls are. */
+static void pass(struct fixture *f, uint64_t mark_tsc, uint64_t runs_meanwhile_ns)
+{
+	xp_throttle_mark(&f->throttle, mark_tsc);
+	kernel.cpu_ns += runs_meanwhile_ns;
+	xp_throttle_run(&f->throttle, mark_tsc);
+}
+
+static void test_cpu_time_is_that_of_the_mark(void **state)
+{
+	struct xp_process process = { .pid = ODD, .live = true };
+	struct xp_processes processes = { .first = &process };
+	struct fixture *f = *state;
+
+	f->throttle.options.processes = &processes;
+	kernel.cpu_ns = 1;
+	pass(f, TICK_NS, TICK_NS);
+	assert_true(f->throttle.cpu_sum_ns == 0);
+	pass(f, 2 * TICK_NS, 5 * TICK_NS);
+	assert_true(f->throttle.cpu_sum_ns == TICK_NS);
+	/* Between ticks there is none. */
+	pass(f, 2 * TICK_NS + 1, 0);
+	assert_true(f->throttle.cpu_sum_ns == TICK_NS);
+	pass(f, 3 * TICK_NS, 0);
+	assert_true(f->throttle.cpu_sum_ns == 6 * TICK_NS);
+}
+
 /* A process with three busy threads stands still for 20 ms: that is 60 ms of theirs, beside 300 ms that they ran. */
 static void test_stops_are_charged(void **state)
 {
@@ -406,9 +433,9 @@ static void test_stops_are_charged(void **state)
 	f->throttle.options.processes = &processes;
 	f->places[0][0].mode = XP_SLEDS_PATCHED;
 	kernel.cpu_ns = 1;
-	xp_throttle_run(&f->throttle, TICK_NS);
+	pass(f, TICK_NS, 0);
 	kernel.cpu_ns += 3 * TICK_NS;
-	xp_throttle_run(&f->throttle, 2 * TICK_NS);
+	pass(f, 2 * TICK_NS, 0);
 	assert_true(xp_throttle_spent(&f->throttle) == 0);
 	/* What it stood still before, to be patched, is not of the budget. */
 	kernel.stopped_ns = 1234567;
@@ -455,6 +482,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_leaving_process, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_refused, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_note_at_the_end, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_cpu_time_is_that_of_the_mark, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_stops_are_charged, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_cut_short, set_up, tear_down),
 	};
