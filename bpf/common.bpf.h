@@ -41,7 +41,7 @@ extern struct counters {
 	__type(value, struct xp_bpf_counters);
 } counters SEC(".maps");
 
-/* Followed processes: thread group id -> 1; the loader sets max_entries. */
+/* Followed processes: thread group id -> programs executed since it is followed; the loader sets max_entries. */
 extern struct targets {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 1);

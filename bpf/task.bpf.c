@@ -20,14 +20,15 @@ static __always_inline bool followed(__u32 pid)
 	return bpf_map_lookup_elem(&targets, &pid);
 }
 
-static __always_inline void follow(__u32 pid)
+static __always_inline void follow(__u32 pid, __u64 flags)
 {
-	__u32 one = 1;
+	__u32 execs = 0;
 
-	bpf_map_update_elem(&targets, &pid, &one, BPF_ANY);
+	bpf_map_update_elem(&targets, &pid, &execs, flags);
 }
 
-static __always_inline void record_task(struct task_struct *task, __u32 tid, __u32 ppid, enum xp_rec_kind kind)
+static __always_inline void record_task(struct task_struct *task, __u32 tid, __u32 ppid, __u32 execs,
+					enum xp_rec_kind kind)
 {
 	struct xp_rec_task *rec = reserve(sizeof(*rec), kind);
 
@@ -40,6 +41,8 @@ static __always_inline void record_task(struct task_struct *task, __u32 tid, __u
 	rec->rec.sp = 0;
 	rec->ppid = ppid;
 	rec->exit_code = BPF_CORE_READ(task, exit_code);
+	rec->execs = execs;
+	rec->reserved = 0;
 	bpf_core_read(rec->comm, sizeof(rec->comm), &task->comm);
 	bpf_ringbuf_submit(rec, BPF_RB_FORCE_WAKEUP);
 }
@@ -52,11 +55,16 @@ SEC("raw_tp/sched_process_exec")
 int BPF_PROG(task_exec, struct task_struct *task, pid_t old_pid, struct linux_binprm *binprm)
 {
 	__u32 pid = BPF_CORE_READ(task, tgid);
+	__u32 *execs;
 
 	if (exec_inode && BPF_CORE_READ(binprm, file, f_inode, i_ino) == exec_inode)
-		follow(pid);
-	if (followed(pid))
-		record_task(task, old_pid, 0, XP_REC_EXEC);
+		follow(pid, BPF_NOEXIST);
+	execs = bpf_map_lookup_elem(&targets, &pid);
+	if (!execs)
+		return 0;
+	/* Counted also when there is no room for the record; the process has one thread at this point. */
+	++*execs;
+	record_task(task, old_pid, 0, *execs, XP_REC_EXEC);
 	return 0;
 }
 
@@ -72,8 +80,8 @@ int BPF_PROG(task_fork, struct task_struct *parent, struct task_struct *child)
 	/* Before the child's first instruction, so none of its events is missed. */
 	if (ppid == pid || !followed(ppid))
 		return 0;
-	follow(pid);
-	record_task(child, BPF_CORE_READ(child, pid), ppid, XP_REC_FORK);
+	follow(pid, BPF_ANY);
+	record_task(child, BPF_CORE_READ(child, pid), ppid, 0, XP_REC_FORK);
 	return 0;
 }
 
@@ -86,10 +94,10 @@ int BPF_PROG(task_exit, struct task_struct *task)
 	if (!followed(pid))
 		return 0;
 	if (BPF_CORE_READ(task, signal, live.counter)) {
-		record_task(task, tid, 0, XP_REC_EXIT_THREAD);
+		record_task(task, tid, 0, 0, XP_REC_EXIT_THREAD);
 		return 0;
 	}
-	record_task(task, tid, 0, XP_REC_EXIT_PROCESS);
+	record_task(task, tid, 0, 0, XP_REC_EXIT_PROCESS);
 	bpf_map_delete_elem(&targets, &pid);
 	return 0;
 }

@@ -20,8 +20,8 @@
 #define LAUNCH_PATIENCE_NS XP_NS_PER_S
 /* Programs that a process executes one after the other, each before its sleds are patched. */
 #define PATCH_TRIES 5
-/* More than records may be off in time: what executed so long before a look was there when it began. */
-#define EXEC_MARGIN_NS 1000000u
+/* More than records may be off in time: what happened so long before a look was there when it began. */
+#define LOOK_MARGIN_NS 1000000u
 
 static bool same_file(const struct stat *a, const struct stat *b)
 {
@@ -354,6 +354,8 @@ int xp_follow_add(struct xp_recording *rec, struct xp_process **process, pid_t p
 	/* First of all: what happens to the process while it is looked at must not go unnoticed. */
 	if (!err && rec->attach)
 		err = xp_programs_add_target(&rec->programs, pid);
+	if (!err && rec->attach)
+		(*process)->execs = xp_programs_execs(&rec->programs, pid);
 	if (!err)
 		err = xp_follow_scan(rec, *process);
 	return err;
@@ -425,6 +427,20 @@ static uint64_t patched_since(const struct xp_recording *rec, pid_t pid)
 	return rec->patch ? xp_patch_since(rec->patch, pid) : 0;
 }
 
+static int add_past_program(struct xp_recording *rec, const struct xp_rec_task *task, uint64_t tsc)
+{
+	struct xp_target_info info = { .start_time = xp_target_start_time(task->rec.pid) };
+	struct xp_process *process;
+	int err;
+
+	memcpy(info.comm, task->comm, sizeof(info.comm));
+	xp_debug("process %d (%s) has executed another program since", task->rec.pid, info.comm);
+	err = xp_processes_add(&rec->processes, &process, task->rec.pid, &info, tsc);
+	if (!err)
+		process->execs = task->execs;
+	return err;
+}
+
 /* A followed process runs a new program. */
 static int on_exec(struct xp_recording *rec, const struct xp_rec_task *task, uint64_t tsc)
 {
@@ -439,13 +455,6 @@ static int on_exec(struct xp_recording *rec, const struct xp_rec_task *task, uin
 	/* The image was made, or patched, when the program was already there: this is the record of its start. */
 	if (process && (process->begin_tsc > tsc || patched > tsc))
 		return 0;
-	/*
-	 * A later program than this one was looked at and has fled: its successor's record leads. Looks at each of them
-	 * would take longer than the process for the next ones, and the recording would not come to its end.
-	 */
-	if (process && process->flees && rec->options->sled_way == XP_SLED_WAY_PATCH &&
-	    process->looked_tsc > tsc + xp_clock_ticks(rec->clock, EXEC_MARGIN_NS))
-		return 0;
 	if (((pid_t)task->rec.tid != pid && !rec->all_processes) || patched)
 		drop_probes(rec, pid);
 	if (process) {
@@ -453,6 +462,12 @@ static int on_exec(struct xp_recording *rec, const struct xp_rec_task *task, uin
 		if (err)
 			return err;
 	}
+	/*
+	 * Of a program that has been followed by another there is nothing to look at. To look at what runs now for each
+	 * of them would take longer than the process for the next ones, and the recording would not come to its end.
+	 */
+	if (xp_programs_execs(&rec->programs, pid) != task->execs)
+		return add_past_program(rec, task, tsc);
 	err = xp_follow_add(rec, &process, pid, tsc);
 	if (err == -ESRCH || err == -EACCES) /* gone already: its records are here all the same */
 		return xp_follow_adopt(rec, &task->rec, task->comm, tsc);
@@ -482,6 +497,15 @@ static int on_fork(struct xp_recording *rec, const struct xp_rec_task *task, uin
 	return xp_process_copy_objects(child, parent);
 }
 
+/* Its list of objects has changed: that of what runs now, unless the process has executed something else since. */
+static int on_link_map(struct xp_recording *rec, struct xp_process *process, uint64_t tsc)
+{
+	if (process->execs != xp_programs_execs(&rec->programs, process->pid) ||
+	    process->looked_tsc > tsc + xp_clock_ticks(rec->clock, LOOK_MARGIN_NS))
+		return 0;
+	return xp_follow_scan(rec, process);
+}
+
 int xp_follow_task(struct xp_recording *rec, const struct xp_rec *record, size_t size, uint64_t tsc)
 {
 	const struct xp_rec_task *task = (const struct xp_rec_task *)record;
@@ -507,7 +531,7 @@ int xp_follow_task(struct xp_recording *rec, const struct xp_rec *record, size_t
 		/* One that is held stands still at it, and is looked at then: xp_follow_launch_event(). */
 		if (rec->launch.traced && record->pid == (__u32)rec->launch.pid)
 			return 0;
-		return process ? xp_follow_scan(rec, process) : 0;
+		return process ? on_link_map(rec, process, tsc) : 0;
 	default:
 		return -EBADMSG;
 	}

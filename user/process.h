@@ -48,6 +48,7 @@ struct xp_process {
 	double running;	       /* threads that ran then, on average since the look before */
 	bool live;	       /* this image still runs */
 	uint64_t looked_tsc;   /* when the last look for its sleds began */
+	uint32_t execs;	       /* as struct xp_rec_task counts them, when this image was first looked at */
 	unsigned int flees;    /* times that it executed another program while its sleds were attached, in a row */
 	bool missing;	       /* it did not when xp_follow_check() looked, though no record has told of its end */
 	char probed_why[160];  /* its sleds are not patched because ...; "" when they are, or were not to be */

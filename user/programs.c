@@ -152,9 +152,12 @@ int xp_programs_attach_tasks(struct xp_programs *programs)
 
 int xp_programs_add_target(struct xp_programs *programs, pid_t pid)
 {
-	uint32_t key = pid, one = 1;
+	uint32_t key = pid, execs = 0;
 
-	return bpf_map_update_elem(bpf_map__fd(programs->skeleton->maps.targets), &key, &one, BPF_ANY) ? -errno : 0;
+	/* It is one already when it is looked at again: the count goes on. */
+	if (bpf_map_update_elem(bpf_map__fd(programs->skeleton->maps.targets), &key, &execs, BPF_NOEXIST))
+		return errno == EEXIST ? 0 : -errno;
+	return 0;
 }
 
 void xp_programs_remove_target(struct xp_programs *programs, pid_t pid)
@@ -162,6 +165,13 @@ void xp_programs_remove_target(struct xp_programs *programs, pid_t pid)
 	uint32_t key = pid;
 
 	bpf_map_delete_elem(bpf_map__fd(programs->skeleton->maps.targets), &key);
+}
+
+uint32_t xp_programs_execs(const struct xp_programs *programs, pid_t pid)
+{
+	uint32_t key = pid, execs;
+
+	return bpf_map_lookup_elem(bpf_map__fd(programs->skeleton->maps.targets), &key, &execs) ? 0 : execs;
 }
 
 void xp_programs_stop_at_link_map(struct xp_programs *programs, bool stop)

@@ -93,9 +93,11 @@ struct xp_rec_task {
 	    rec;	 /* of what lives, ends or is born; EXEC: tid is the thread that executed, before it took pid */
 	__u32 ppid;	 /* FORK: the parent's thread group */
 	__u32 exit_code; /* EXIT_*: as in wait(2) */
+	__u32 execs;	 /* EXEC: what `targets` counts for the process, with this one */
+	__u32 reserved;
 	char comm[16];
 };
-_Static_assert(sizeof(struct xp_rec_task) == 48, "xp_rec_task");
+_Static_assert(sizeof(struct xp_rec_task) == 56, "xp_rec_task");
 
 /* Of a sample, in the place of the function number. */
 #define XP_SAMPLE_KERNEL (1u << 0)  /* it hit the kernel: kernel frames come first */

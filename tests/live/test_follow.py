@@ -76,6 +76,22 @@ def test_exec_of_itself(record, waiting, chain, way):
     assert images(session.finish().ok()) == [(process.pid, {"work": n}) for n in (30, 70, 5)]
 
 
+def test_past_programs_are_not_looked_for(record, churn):
+    """What a process has executed while xprof did not run is not looked at one by one, and its calls count."""
+    target = churn("exec")
+    session = record("-v", "--no-samples", "--sled-mode=probe", "-p", target.pid).wait_attached()
+    session.process.send_signal(signal.SIGSTOP)
+    before = target.generations()
+    recording.wait_until(lambda: target.generations() > before + 200, "the target makes no progress")
+    session.process.send_signal(signal.SIGCONT)
+    recorded = session.stop().ok()
+    assert recorded.messages.count("has executed another program since") > 150, recorded.messages
+    assert len(recorded.logs) > 200
+    calls = [log.calls()["churn_tree", ENTER] for log in recorded.logs[40:150:30]]
+    assert calls[0] > 50 and set(calls) == {calls[0]}
+    target.assert_works()
+
+
 @pytest.mark.parametrize("way", ["multi", "single"])
 def test_exec_from_a_thread(record, waiting, chain, way):
     """The thread takes over the number of the process; the thread that xprof has attached to is gone."""
