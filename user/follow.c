@@ -18,8 +18,9 @@
 
 /* How long a started program without sleds is held on to, in case it executes one that has some. */
 #define LAUNCH_PATIENCE_NS XP_NS_PER_S
-/* Programs that a process executes one after the other, each before its sleds are patched. */
+/* Programs that a process executes one after the other, each before its sleds are patched, or so soon after that. */
 #define PATCH_TRIES 5
+#define SHORT_LIFE_NS 50000000u
 /* More than records may be off in time: what happened so long before a look was there when it began. */
 #define LOOK_MARGIN_NS 1000000u
 
@@ -55,16 +56,18 @@ static int patch_object(struct xp_recording *rec, struct xp_process *process, co
 			struct xp_sled_result *sleds)
 {
 	pid_t pid = process->pid;
-	char why[512];
-	int err = xp_patch_object(rec->patch, object, pid, is_held(rec, pid), sleds, why, sizeof(why));
+	bool must = rec->options->sled_way == XP_SLED_WAY_PATCH;
+	char why[512] = "it executes programs faster than their sleds can be patched";
+	int err = -ESRCH;
 
-	if (!err || err == -ENOMEM || !xp_target_start_time(pid))
+	if (must || process->in_vain < PATCH_TRIES) {
+		err = xp_patch_object(rec->patch, object, pid, is_held(rec, pid), sleds, why, sizeof(why));
+		if (!err || err == -ENOMEM || err == -ESRCH)
+			return err;
+	}
+	if (!xp_target_start_time(pid))
 		return err;
-	if (err == -ESRCH && (rec->options->sled_way == XP_SLED_WAY_PATCH || process->flees < PATCH_TRIES))
-		return err;
-	if (err == -ESRCH)
-		snprintf(why, sizeof(why), "it executes programs faster than their sleds can be patched");
-	if (rec->options->sled_way == XP_SLED_WAY_PATCH) {
+	if (must) {
 		snprintf(rec->why, sizeof(rec->why),
 			 "the sleds of %s in process %d cannot be patched: %s; --sled-mode auto probes them instead",
 			 object->path, pid, why);
@@ -315,6 +318,8 @@ int xp_follow_scan(struct xp_recording *rec, struct xp_process *process)
 
 	process->looked_tsc = xp_clock_now_tsc();
 	err = rec->with_sleds ? scan(rec, process) : 0;
+	if (err == -ESRCH)
+		process->in_vain++;
 	if (process->range_count || !err)
 		process->flees = 0;
 	else if (err == -ESRCH)
@@ -458,6 +463,10 @@ static int on_exec(struct xp_recording *rec, const struct xp_rec_task *task, uin
 	if (((pid_t)task->rec.tid != pid && !rec->all_processes) || patched)
 		drop_probes(rec, pid);
 	if (process) {
+		if (tsc - process->begin_tsc > xp_clock_ticks(rec->clock, SHORT_LIFE_NS))
+			process->in_vain = 0;
+		else if (patched)
+			process->in_vain++;
 		err = xp_process_end(process);
 		if (err)
 			return err;

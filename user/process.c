@@ -88,7 +88,10 @@ int xp_processes_add(struct xp_processes *processes, struct xp_process **result,
 			continue;
 		process->image = other->image + 1;
 		/* The same process, and not another one that has got its number. */
-		process->flees = other->start_time == info->start_time ? other->flees : 0;
+		if (other->start_time == info->start_time) {
+			process->flees = other->flees;
+			process->in_vain = other->in_vain;
+		}
 		if (other->live)
 			xp_process_end(other);
 	}

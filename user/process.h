@@ -50,6 +50,7 @@ struct xp_process {
 	uint64_t looked_tsc;   /* when the last look for its sleds began */
 	uint32_t execs;	       /* as struct xp_rec_task counts them, when this image was first looked at */
 	unsigned int flees;    /* times that it executed another program while its sleds were attached, in a row */
+	unsigned int in_vain;  /* the same, or soon after they were patched */
 	bool missing;	       /* it did not when xp_follow_check() looked, though no record has told of its end */
 	char probed_why[160];  /* its sleds are not patched because ...; "" when they are, or were not to be */
 	bool has_typed;	       /* typed event sleds, which llvm-xray's reader of instrumentation maps refuses */
