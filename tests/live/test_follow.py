@@ -345,13 +345,20 @@ def test_unloaded_at_the_first_look(record, program, start, library, tmp_path, m
     """One object is gone when its sleds are to be patched: the others are recorded all the same."""
     other = shutil.copy(library, tmp_path / "other.so")
     path = program("live/programs/unloads.c", "-O1", house.no_runtime(), "-fno-pie", "-no-pie", "-ldl")
-    target = start([path, library, other])
-    assert target.stdout.readline() == "ready\n"
-    session = record("--no-samples", f"--sled-mode={mode}", "-p", target.pid).wait_attached()
-    assert target.stdout.readline() == "unloaded\n"
-    time.sleep(0.3)
-    recorded = session.stop().ok()
-    assert target.poll() is None
-    (process,) = recorded.manifest["processes"]
-    assert [o["sled_mode"] for o in process["objects"]] == ["patch"] * 2
-    assert recorded.log().calls()["loaded_entry", ENTER] > 50
+    for _ in range(5):
+        target = start([path, library, other])
+        assert target.stdout.readline() == "ready\n"
+        session = record("--no-samples", f"--sled-mode={mode}", "-p", target.pid).wait_attached()
+        assert target.stdout.readline() == "unloaded\n"
+        time.sleep(0.3)
+        recorded = session.stop().ok()
+        assert target.poll() is None
+        (process,) = recorded.manifest["processes"]
+        modes = [o["sled_mode"] for o in process["objects"]]
+        # Where it is late to notice the stub, the object is patched first, and unloaded then.
+        assert modes in (["patch"] * 2, ["patch"] * 3)
+        assert recorded.log().calls()["loaded_entry", ENTER] > 50
+        if len(modes) == 2:
+            return
+        target.kill()
+    raise AssertionError("it was never unloaded before it was patched")
