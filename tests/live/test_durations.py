@@ -16,8 +16,11 @@ from recording import ENTER
 
 pytestmark = pytest.mark.uprobes
 
-# xprof states its bound. A bound that allows everything would prove nothing; other users of perf events widen it.
+# xprof states its bound. A bound that allows everything would prove nothing.
 ERROR_BOUND_MAX_NS = 20000
+# Other users of perf events widen it: ticks are lost while the kernel stops and starts a counter for them, for as long as
+# a hypervisor that takes the CPU away just then likes it to be. A counter that has lost many is given up.
+SHARED_ERROR_BOUND_MAX_NS = 1000000
 # A hypervisor that moves a virtual CPU to another processor shifts its TSC by the difference of both, some 100 ns, under
 # the counter as under the program: seen once in some thousand calls, on a host under load. Never more than this:
 MOVED_NS = 1000
@@ -28,10 +31,10 @@ def stamps(output):
     return [tuple(map(int, m.groups())) for m in re.finditer(r"^stamp (\d+) (\d+) (\d+) (\d+)$", output, re.M)]
 
 
-def check(recorded, output):
+def check(recorded, output, shared=False):
     clock = recorded.manifest["clock"]
-    assert 0 < clock["error_bound_ns"] < ERROR_BOUND_MAX_NS, clock
-    assert clock["records_by_ktime"] == 0, clock
+    assert 0 < clock["error_bound_ns"] < (SHARED_ERROR_BOUND_MAX_NS if shared else ERROR_BOUND_MAX_NS), clock
+    assert clock["records_by_ktime"] == 0 or shared, clock
     error = clock["error_bound_ns"] * clock["hz"] // 10**9 + 1
     records = [r for r in recorded.log().records() if r.name == "timed"]
     expected = stamps(output)
@@ -72,7 +75,7 @@ def test_other_users_of_perf_events(program, record, waiting):
     process.send_signal(signal.SIGUSR1)
     output, _ = process.communicate(timeout=30)
     for session in sessions:
-        check(session.finish().ok(), output)
+        check(session.finish().ok(), output, shared=True)
 
 
 def test_seconds_of_account(program, record, llvm_xray):
