@@ -41,13 +41,13 @@ enum source {
 static int adopt(struct xp_recording *rec, const struct xp_rec *record, uint64_t tsc)
 {
 	struct xp_process *process = xp_processes_find(&rec->processes, record->pid);
-	int err = -ENOENT;
 
 	if (!process && !rec->options->exec_path)
 		return -ENOENT;
 	if (!process)
-		err = xp_follow_add(rec, &process, record->pid, tsc);
-	return err ? xp_follow_adopt(rec, record, "unknown", tsc) : 0;
+		xp_follow_add(rec, &process, record->pid, tsc);
+	/* Also when it was there: it may have unloaded by then what the record is of. */
+	return xp_follow_adopt(rec, record, "unknown", tsc);
 }
 
 static int take_event(struct xp_recording *rec, const struct xp_sideband_event *event)

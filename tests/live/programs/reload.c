@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * reload [wait] [each] MS LIBRARY: loads, uses and unloads the library many times; MS is the time before its first use.
- * With "each", before each use, of which there are fewer.
+ * reload [wait] [each|once] MS LIBRARY: loads, uses and unloads the library many times; MS is the time before its first
+ * use. With "each", before each use, of which there are fewer; with "once", there is one, and MS is the time after it.
  */
 #include <dlfcn.h>
 #include <stdlib.h>
@@ -18,17 +18,18 @@ TRACED static void own(void)
 
 UNTRACED int main(int argc, char **argv)
 {
-	int each = argc > 3 && !strcmp(argv[argc - 3], "each");
+	int each = argc > 3 && !strcmp(argv[argc - 3], "each"), once = argc > 3 && !strcmp(argv[argc - 3], "once");
+	useconds_t pause = (useconds_t)atoi(argv[argc - 2]) * 1000;
 
 	wait_for_go(argc, argv);
-	for (int round = 0; round < (each ? 4 : 20); round++) {
+	for (int round = 0; round < (each ? 4 : once ? 1 : 20); round++) {
 		void *library = dlopen(argv[argc - 1], RTLD_NOW);
 		long (*entry)(int) = library ? (long (*)(int))dlsym(library, "loaded_entry") : NULL;
 
 		if (!entry)
 			return 1;
-		if (!round || each)
-			usleep((useconds_t)atoi(argv[argc - 2]) * 1000);
+		if (!once && (!round || each))
+			usleep(pause);
 		for (int n = 0; n < 5; n++) {
 			COUNT(loaded_entry);
 			entry(n);
@@ -36,6 +37,8 @@ UNTRACED int main(int argc, char **argv)
 		own();
 		dlclose(library);
 	}
+	if (once)
+		usleep(pause);
 	PRINT_COUNT(loaded_entry);
 	PRINT_COUNT(own);
 	return 0;
