@@ -171,7 +171,7 @@ static int pass(struct xp_recording *rec)
 	if (fill >= 0 && !err && rec->sampler)
 		err = xp_samples_settle(&rec->samples);
 	if (fill >= 0 && !err && throttle)
-		xp_throttle_run(throttle, mark);
+		xp_throttle_run(throttle, xp_merge_done_tsc(rec->merge));
 	return err ? err : fill;
 }
 

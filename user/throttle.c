@@ -459,23 +459,28 @@ static bool work_is_over(const struct xp_throttle *throttle, uint64_t mark_tsc)
 
 void xp_throttle_mark(struct xp_throttle *throttle, uint64_t mark_tsc)
 {
-	uint64_t elapsed = mark_tsc - throttle->last_tick_tsc, ran;
+	uint64_t ran;
 
-	throttle->due = elapsed >= xp_clock_ticks(throttle->options.clock, TICK_NS) &&
+	throttle->mark_tsc = mark_tsc;
+	throttle->due = mark_tsc - throttle->last_tick_tsc >= xp_clock_ticks(throttle->options.clock, TICK_NS) &&
 			(!throttle->busy || work_is_over(throttle, mark_tsc));
 	if (!throttle->due)
 		return;
-	if (!throttle->last_tick_tsc) {
-		cpu_since(throttle, 0); /* from here on */
-		return;
-	}
-	ran = cpu_since(throttle, xp_clock_ns(throttle->options.clock, elapsed));
+	/* Since the last tick, or since a mark whose pass was cut short. */
+	ran = cpu_since(throttle, xp_clock_ns(throttle->options.clock, mark_tsc - throttle->cpu_tsc));
+	throttle->cpu_tsc = mark_tsc;
+	if (!throttle->last_tick_tsc)
+		return; /* from here on */
 	throttle->cpu_sum_ns += (double)ran;
 	throttle->cpu_ns += ran;
 }
 
-void xp_throttle_run(struct xp_throttle *throttle, uint64_t mark_tsc)
+void xp_throttle_run(struct xp_throttle *throttle, uint64_t done_tsc)
 {
+	uint64_t mark_tsc = throttle->mark_tsc;
+
+	if (done_tsc < mark_tsc)
+		return;
 	if (throttle->busy) {
 		if (!work_is_over(throttle, mark_tsc))
 			return;

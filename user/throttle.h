@@ -101,8 +101,8 @@ void xp_throttle_drop_process(struct xp_throttle *throttle, pid_t pid);
  * and brings the calls up to its mark only.
  */
 void xp_throttle_mark(struct xp_throttle *throttle, uint64_t mark_tsc);
-/* After it: all records before the mark have come. */
-void xp_throttle_run(struct xp_throttle *throttle, uint64_t mark_tsc);
+/* After it: all records before done_tsc have come, which is before the mark when the pass was cut short. */
+void xp_throttle_run(struct xp_throttle *throttle, uint64_t done_tsc);
 /* Waits for work that is under way and brings the figures up to date: the recording ends. */
 void xp_throttle_end(struct xp_throttle *throttle);
 /* After that, when the last records have come: takes note of work that was done meanwhile. */

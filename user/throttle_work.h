@@ -53,7 +53,9 @@ struct xp_throttle {
 	size_t count;
 	uint32_t next_group;
 	uint64_t last_tick_tsc;
-	bool due;	   /* for the pass that is under way there is to be a tick */
+	uint64_t mark_tsc; /* of the pass that is under way */
+	bool due;	   /* for it there is to be a tick */
+	uint64_t cpu_tsc;  /* the mark for which the CPU time was read last */
 	uint64_t cpu_ns;   /* not yet told to the budget */
 	double cpu_sum_ns; /* of all ticks, for xp_throttle_spent() */
 	double tracing_sum_ns;

@@ -423,6 +423,38 @@ static void test_cpu_time_is_that_of_the_mark(void **state)
 	assert_true(f->throttle.cpu_sum_ns == 6 * TICK_NS);
 }
 
+/*
+ * Of a pass that a record under way cuts short the calls come with a later one, and those of functions that were taken
+ * out meanwhile may be among them.
+ */
+static void test_pass_that_is_cut_short(void **state)
+{
+	struct xp_process process = { .pid = ODD, .live = true };
+	struct xp_processes processes = { .first = &process };
+	struct fixture *f = *state;
+
+	f->throttle.options.processes = &processes;
+	kernel.cpu_ns = 1;
+	pass(f, TICK_NS, 0);
+	kernel.now = TICK_NS + 1;
+	work(f, XP_BUDGET_COUNTED);
+	f->throttle.busy = true;
+	for (uint64_t mark_tsc = 2 * TICK_NS; mark_tsc < 3 * TICK_NS; mark_tsc += TICK_NS / 4) {
+		kernel.cpu_ns += TICK_NS / 2;
+		xp_throttle_mark(&f->throttle, mark_tsc);
+		xp_throttle_run(&f->throttle, TICK_NS);
+	}
+	assert_int_equal(kernel.forgotten, 0);
+	assert_int_equal(f->throttle.last_tick_tsc, TICK_NS);
+	assert_int_equal(f->throttle.cpu_ns, 2 * TICK_NS);
+	assert_true(process.running == 2);
+	pass(f, 3 * TICK_NS, 0);
+	assert_int_equal(kernel.forgotten, 2);
+	assert_int_equal(f->throttle.last_tick_tsc, 3 * TICK_NS);
+	assert_int_equal(f->throttle.cpu_ns, 0);
+	assert_true(f->throttle.cpu_sum_ns == 2 * TICK_NS);
+}
+
 /* A process with three busy threads stands still for 20 ms: that is 60 ms of theirs, beside 300 ms that they ran. */
 static void test_stops_are_charged(void **state)
 {
@@ -483,6 +515,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_refused, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_note_at_the_end, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_cpu_time_is_that_of_the_mark, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_pass_that_is_cut_short, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_stops_are_charged, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_cut_short, set_up, tear_down),
 	};
