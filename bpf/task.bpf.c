@@ -10,7 +10,10 @@
 const volatile bool follow_children = false;
 /* Set by the loader with --exec: processes that execute the file with this inode number are followed; 0 is none. */
 const volatile __u64 exec_inode = 0;
-/* Set by the loader while it traces a command that starts: stop (for its tracer) when the objects are loaded. */
+/*
+ * Set by the loader while it traces a command that starts: this process is to stop, for its tracer, when it has changed
+ * its list of loaded objects. Only its first thread has that tracer: in another one the signal would stop it for good.
+ */
 __u32 stop_at_link_map = 0;
 
 #define SIGSTOP 19
@@ -62,6 +65,9 @@ int BPF_PROG(task_exec, struct task_struct *task, pid_t old_pid, struct linux_bi
 	execs = bpf_map_lookup_elem(&targets, &pid);
 	if (!execs)
 		return 0;
+	/* Another thread takes the place of the first one, and its tracer has lost it. */
+	if (pid == stop_at_link_map && (__u32)old_pid != pid)
+		stop_at_link_map = 0;
 	/* Counted also when there is no room for the record; the process has one thread at this point. */
 	++*execs;
 	record_task(task, old_pid, 0, *execs, XP_REC_EXEC);
@@ -111,7 +117,7 @@ int link_map_changed(struct pt_regs *ctx)
 
 	if (!followed(pid_tgid >> 32))
 		return 0;
-	if (stop_at_link_map)
+	if (pid_tgid >> 32 == stop_at_link_map && (__u32)pid_tgid == stop_at_link_map)
 		bpf_send_signal(SIGSTOP);
 	rec = reserve(sizeof(*rec), XP_REC_LINK_MAP);
 	if (!rec)

@@ -35,8 +35,7 @@ void xp_finish_stop(struct xp_recording *rec)
 	rec->processes.stop_tsc = begin;
 	rec->stopped = true;
 	xp_run_read_losses(rec);
-	if (rec->launch.traced)
-		xp_launch_release(&rec->launch);
+	xp_follow_release(rec);
 	if (rec->throttle)
 		xp_throttle_stop(rec->throttle);
 	check_overwritten(rec);
@@ -128,7 +127,7 @@ int xp_finish_launch(struct xp_recording *rec, int code, bool recorded)
 {
 	if (!rec->launch.pid || rec->launch.ended)
 		goto out;
-	xp_launch_release(&rec->launch);
+	xp_follow_release(rec);
 	if (!recorded)
 		kill(rec->launch.pid, SIGKILL);
 	else

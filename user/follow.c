@@ -446,6 +446,25 @@ static int add_past_program(struct xp_recording *rec, const struct xp_rec_task *
 	return err;
 }
 
+/*
+ * Looks at what the process runs now, in place of what it ran before. -ESRCH: it is gone already; what cannot be traced
+ * is no error.
+ */
+static int begin_image(struct xp_recording *rec, pid_t pid, uint64_t tsc)
+{
+	struct xp_process *process = xp_processes_find(&rec->processes, pid);
+	int err = process ? xp_process_end(process) : 0;
+
+	if (err)
+		return err;
+	err = xp_follow_add(rec, &process, pid, tsc);
+	if (err == -ENOEXEC || err == -EINVAL) {
+		xp_warn("%s", rec->why);
+		return 0;
+	}
+	return err == -EACCES ? -ESRCH : err;
+}
+
 /* A followed process runs a new program. */
 static int on_exec(struct xp_recording *rec, const struct xp_rec_task *task, uint64_t tsc)
 {
@@ -454,9 +473,13 @@ static int on_exec(struct xp_recording *rec, const struct xp_rec_task *task, uin
 	uint64_t patched = patched_since(rec, pid);
 	int err;
 
-	/* It stands still at this exec, see xp_follow_launch_event(), or did. */
-	if (rec->launch.traced && pid == rec->launch.pid)
-		return 0;
+	if (rec->launch.traced && pid == rec->launch.pid) {
+		/* It stands still at this exec, see xp_follow_launch_event(), or did. */
+		if ((pid_t)task->rec.tid == pid)
+			return 0;
+		/* Another thread has taken the place of the first one, and nobody holds that. */
+		xp_launch_lose(&rec->launch);
+	}
 	/* The image was made, or patched, when the program was already there: this is the record of its start. */
 	if (process && (process->begin_tsc > tsc || patched > tsc))
 		return 0;
@@ -477,14 +500,9 @@ static int on_exec(struct xp_recording *rec, const struct xp_rec_task *task, uin
 	 */
 	if (xp_programs_execs(&rec->programs, pid) != task->execs)
 		return add_past_program(rec, task, tsc);
-	err = xp_follow_add(rec, &process, pid, tsc);
-	if (err == -ESRCH || err == -EACCES) /* gone already: its records are here all the same */
-		return xp_follow_adopt(rec, &task->rec, task->comm, tsc);
-	if (err == -ENOEXEC || err == -EINVAL) {
-		xp_warn("%s", rec->why);
-		return 0;
-	}
-	return err;
+	err = begin_image(rec, pid, tsc);
+	/* Its records are here all the same. */
+	return err == -ESRCH ? xp_follow_adopt(rec, &task->rec, task->comm, tsc) : err;
 }
 
 static int on_fork(struct xp_recording *rec, const struct xp_rec_task *task, uint64_t tsc)
@@ -538,7 +556,7 @@ int xp_follow_task(struct xp_recording *rec, const struct xp_rec *record, size_t
 		return xp_process_end(process);
 	case XP_REC_LINK_MAP:
 		/* One that is held stands still at it, and is looked at then: xp_follow_launch_event(). */
-		if (rec->launch.traced && record->pid == (__u32)rec->launch.pid)
+		if (rec->launch.traced && record->pid == (__u32)rec->launch.pid && record->tid == record->pid)
 			return 0;
 		return process ? on_link_map(rec, process, tsc) : 0;
 	default:
@@ -647,21 +665,43 @@ static bool launched(struct xp_recording *rec)
 	return xp_clock_now_tsc() >= rec->launch_deadline;
 }
 
+int xp_follow_release(struct xp_recording *rec)
+{
+	if (!rec->launch.traced)
+		return 0;
+	/* First of all: a signal to stop that finds no tracer stops it for good. */
+	xp_programs_stop_at_link_map(&rec->programs, 0);
+	return xp_launch_release(&rec->launch);
+}
+
 static int release_or_continue(struct xp_recording *rec)
 {
-	if (!launched(rec))
-		return xp_launch_continue(&rec->launch);
-	xp_programs_stop_at_link_map(&rec->programs, false);
-	return xp_launch_release(&rec->launch);
+	return launched(rec) ? xp_follow_release(rec) : xp_launch_continue(&rec->launch);
 }
 
 int xp_follow_launch(struct xp_recording *rec)
 {
 	int err;
 
-	xp_programs_stop_at_link_map(&rec->programs, true);
+	xp_programs_stop_at_link_map(&rec->programs, rec->launch.pid);
 	err = xp_follow_add(rec, &rec->launched, rec->launch.pid, xp_clock_now_tsc());
 	return err ? err : release_or_continue(rec);
+}
+
+/* It has waited long enough. What it does while it is stopped for this is not seen, nor told by records until then. */
+static int release_running(struct xp_recording *rec)
+{
+	struct xp_process *process = rec->launched;
+	int err = xp_follow_release(rec);
+
+	if (err || !xp_target_start_time(rec->launch.pid))
+		return err;
+	if (process->execs == xp_programs_execs(&rec->programs, process->pid))
+		return xp_follow_scan(rec, process);
+	if (rec->patch)
+		drop_probes(rec, process->pid);
+	err = begin_image(rec, process->pid, xp_clock_now_tsc());
+	return err == -ESRCH ? 0 : err;
 }
 
 int xp_follow_launch_event(struct xp_recording *rec)
@@ -670,9 +710,7 @@ int xp_follow_launch_event(struct xp_recording *rec)
 
 	switch (xp_launch_poll_event(&rec->launch)) {
 	case XP_LAUNCH_NONE:
-		if (rec->launch.traced && rec->launch_deadline && launched(rec))
-			return xp_launch_release(&rec->launch);
-		return 0;
+		return rec->launch.traced && rec->launch_deadline && launched(rec) ? release_running(rec) : 0;
 	case XP_LAUNCH_EXEC:
 		rec->launch_deadline = 0;
 		if (rec->patch)

@@ -10,6 +10,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+/* Of the signals that wait for a process so many are looked at. */
+#define PENDING_MAX 64
+
 static void child(char **argv, int go_fd, int error_fd)
 {
 	sigset_t none;
@@ -173,6 +176,41 @@ enum xp_launch_event xp_launch_poll_event(struct xp_launch *launch)
 	return event;
 }
 
+/* As wait(2); -ESRCH when it has ended. */
+static int wait_for_stop(struct xp_launch *launch)
+{
+	int status;
+
+	while (waitpid(launch->pid, &status, 0) < 0)
+		if (errno != EINTR)
+			return -errno;
+	if (WIFSTOPPED(status))
+		return status;
+	launch->status = status;
+	launch->ended = true;
+	return -ESRCH;
+}
+
+/* Whether a SIGSTOP is on its way to it: without a tracer it would stop it for good. */
+static bool stop_is_pending(const struct xp_launch *launch)
+{
+	static const bool of_process[] = { false, true };
+	siginfo_t pending[PENDING_MAX];
+
+	for (size_t i = 0; i < 2; i++) {
+		struct __ptrace_peeksiginfo_args from = {
+			.flags = of_process[i] ? PTRACE_PEEKSIGINFO_SHARED : 0,
+			.nr = PENDING_MAX,
+		};
+		long count = ptrace(PTRACE_PEEKSIGINFO, launch->pid, &from, pending);
+
+		for (long k = 0; k < count; k++)
+			if (pending[k].si_signo == SIGSTOP)
+				return true;
+	}
+	return false;
+}
+
 /* Stops a tracee that runs. The signal that it stopped with, to be passed on; negative: it has ended, or an errno. */
 static int interrupt(struct xp_launch *launch)
 {
@@ -180,14 +218,14 @@ static int interrupt(struct xp_launch *launch)
 
 	if (ptrace(PTRACE_INTERRUPT, launch->pid, 0, 0))
 		return -errno;
-	while (waitpid(launch->pid, &status, 0) < 0)
-		if (errno != EINTR)
+	status = wait_for_stop(launch);
+	while (status >= 0 && status >> 16 && stop_is_pending(launch)) {
+		if (ptrace(PTRACE_CONT, launch->pid, 0, 0))
 			return -errno;
-	if (!WIFSTOPPED(status)) {
-		launch->status = status;
-		launch->ended = true;
-		return -ESRCH;
+		status = wait_for_stop(launch);
 	}
+	if (status < 0)
+		return status;
 	/* A SIGSTOP without an event is the one of a changed link map. */
 	return status >> 16 || WSTOPSIG(status) == SIGSTOP ? 0 : WSTOPSIG(status);
 }
@@ -204,6 +242,11 @@ int xp_launch_release(struct xp_launch *launch)
 	if (deliver >= 0 && ptrace(PTRACE_DETACH, launch->pid, 0, deliver))
 		deliver = -errno;
 	return deliver < 0 && deliver != -ESRCH ? deliver : 0;
+}
+
+void xp_launch_lose(struct xp_launch *launch)
+{
+	launch->traced = launch->standing = false;
 }
 
 void xp_launch_poll(struct xp_launch *launch)

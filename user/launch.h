@@ -41,6 +41,8 @@ int xp_launch_continue(struct xp_launch *launch);
  */
 enum xp_launch_event xp_launch_poll_event(struct xp_launch *launch);
 
+/* Another thread than the first has executed a program: the tracer has lost it. */
+void xp_launch_lose(struct xp_launch *launch);
 /* Lets it go for good; one that runs is stopped for a moment. */
 int xp_launch_release(struct xp_launch *launch);
 

@@ -174,9 +174,9 @@ uint32_t xp_programs_execs(const struct xp_programs *programs, pid_t pid)
 	return bpf_map_lookup_elem(bpf_map__fd(programs->skeleton->maps.targets), &key, &execs) ? 0 : execs;
 }
 
-void xp_programs_stop_at_link_map(struct xp_programs *programs, bool stop)
+void xp_programs_stop_at_link_map(struct xp_programs *programs, pid_t pid)
 {
-	__atomic_store_n(&programs->skeleton->bss->stop_at_link_map, stop, __ATOMIC_RELEASE);
+	__atomic_store_n(&programs->skeleton->bss->stop_at_link_map, (uint32_t)pid, __ATOMIC_RELEASE);
 }
 
 int xp_programs_sled_fd(const struct xp_programs *programs, enum xp_rec_kind kind, bool conditional)

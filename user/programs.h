@@ -49,8 +49,11 @@ void xp_programs_remove_target(struct xp_programs *programs, pid_t pid);
 /* Programs that a target has executed so far, see struct xp_rec_task; 0 as well when it is gone, or is no target. */
 uint32_t xp_programs_execs(const struct xp_programs *programs, pid_t pid);
 
-/* While set, a target gets SIGSTOP (meant for its tracer) whenever its list of loaded objects changes. */
-void xp_programs_stop_at_link_map(struct xp_programs *programs, bool stop);
+/*
+ * This target (0: none any more) gets SIGSTOP, meant for its tracer, whenever its first thread changes its list of loaded
+ * objects.
+ */
+void xp_programs_stop_at_link_map(struct xp_programs *programs, pid_t pid);
 
 /* The program for a sled; the descriptor stays the programs'. */
 int xp_programs_sled_fd(const struct xp_programs *programs, enum xp_rec_kind kind, bool conditional);

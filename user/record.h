@@ -175,6 +175,8 @@ void xp_follow_check(struct xp_recording *rec);
 int xp_follow_launch(struct xp_recording *rec);
 /* What became of it since; to be called after each SIGCHLD while launch.traced. Never waits for the program. */
 int xp_follow_launch_event(struct xp_recording *rec);
+/* Lets the started program go for good, if it is still held or followed by ptrace. */
+int xp_follow_release(struct xp_recording *rec);
 
 /* survey.c */
 

@@ -119,6 +119,32 @@ def test_wrapped_command(record, program, tmp_path, wrapper):
     assert record("--", *wrapper, path).finish().ok().log().calls() == truth
 
 
+# It is held, and so loses its tracer, for a second, or until the recording ends.
+LATE = {
+    "loads": "import time; time.sleep(1.6); import _sqlite3",
+    "loads-in-a-thread": "import threading; t = threading.Thread(target=__import__, args=('_sqlite3',)); t.start(); t.join()",
+}
+
+
+@pytest.mark.parametrize("code", LATE.values(), ids=LATE)
+def test_command_without_sleds_goes_on(record, code):
+    """What it loads, and in which thread, when it is held, or no more, does not stop it."""
+    recorded = record("--no-samples", "--", sys.executable, "-c", f"{code}; print('done')").finish()
+    assert (recorded.status, recorded.output) == (0, "done\n"), recorded.messages
+
+
+def test_command_that_outlives_the_recording_goes_on(record):
+    code = "import time; time.sleep(0.7); import _sqlite3; print('done')"
+    recorded = record("--no-samples", "-d", "500ms", "--", sys.executable, "-c", code).finish()
+    assert (recorded.status, recorded.output) == (0, "done\n"), recorded.messages
+
+
+def test_late_exec_of_a_command(record, chain):
+    """The program that has the sleds is executed when the command is not held any more."""
+    wrapped = ["sh", "-c", 'sleep 1.5; exec "$0" "$@"', chain, NOTICED_MS, 70]
+    assert [calls for _, calls in images(record("--", *wrapped).finish().ok())] == [{"work": 70}]
+
+
 def test_status_and_output_of_the_command(record, chain):
     recorded = record("--", "sh", "-c", "echo out; echo err >&2; exec \"$0\" 0 1 exec /bin/sh -c 'kill -TERM $$'", chain)
     recorded = recorded.finish()
