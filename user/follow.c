@@ -512,11 +512,13 @@ static int on_fork(struct xp_recording *rec, const struct xp_rec_task *task, uin
 	struct xp_process *child;
 	int err;
 
-	if (!parent)
+	child = xp_processes_find(&rec->processes, task->rec.pid);
+	info.start_time = xp_target_start_time(task->rec.pid);
+	/* It is known already where a record of a call came first, which a ring that was waited for in vain has kept. */
+	if (!parent || (child && info.start_time && child->start_time == info.start_time))
 		return 0;
 	memcpy(info.comm, parent->comm, sizeof(info.comm));
 	memcpy(info.exe, parent->exe, sizeof(info.exe));
-	info.start_time = xp_target_start_time(task->rec.pid);
 	err = xp_processes_add(&rec->processes, &child, task->rec.pid, &info, tsc);
 	if (err)
 		return err;

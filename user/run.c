@@ -37,12 +37,15 @@ enum source {
 	SOURCE_RING,
 };
 
-/* A process may be gone before it could be looked at. Of those that nothing was known of, only --exec wants any. */
+/*
+ * A process may be gone before it could be looked at. Of those that nothing was known of, only --exec wants any, and
+ * --follow, when the record of a fork was lost: its programs record those that are followed alone.
+ */
 static int adopt(struct xp_recording *rec, const struct xp_rec *record, uint64_t tsc)
 {
 	struct xp_process *process = xp_processes_find(&rec->processes, record->pid);
 
-	if (!process && !rec->options->exec_path)
+	if (!process && !rec->options->exec_path && !rec->options->follow)
 		return -ENOENT;
 	if (!process)
 		xp_follow_add(rec, &process, record->pid, tsc);

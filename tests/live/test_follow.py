@@ -185,6 +185,25 @@ def test_fork_is_followed_on_request(record, waiting, chain, way):
     assert found[0][0] == process.pid != found[1][0]
 
 
+def test_fork_whose_record_was_lost(record, start, program):
+    """The rings are full when the child is born. What it calls after that is its own."""
+    parent = start([program("live/programs/parent.c", "-O1", house.no_runtime())])
+    assert parent.stdout.readline() == "ready\n"
+    session = record("--no-samples", "--follow", "--buffer=64K", "-p", parent.pid).wait_attached()
+    session.process.send_signal(signal.SIGSTOP)
+    time.sleep(2)
+    parent.send_signal(signal.SIGUSR1)
+    child = int(parent.stdout.readline())
+    session.process.send_signal(signal.SIGCONT)
+    time.sleep(1)
+    parent.send_signal(signal.SIGUSR1)
+    assert parent.wait(20) == 0
+    recorded = session.finish().adds_up()
+    assert recorded.totals["lost"]["ring"] > 0
+    assert recorded.totals["filtered"]["other_process"] == 0
+    assert {log.pid: log.calls()["leaf", ENTER] > 100 for log in recorded.logs} == {parent.pid: True, child: True}
+
+
 def test_command_with_followed_children(record, chain):
     """The shell's first child is not held: it needs time until xprof has noticed it. After that nothing is missed."""
     recorded = record("--follow", "--", "sh", "-c", f'"$0" {NOTICED_MS} 20 fork; "$0" 0 30; true', chain).finish().ok()
