@@ -230,6 +230,41 @@ static int add_linker(struct xp_recording *rec, const struct stat *st, int fd, p
 	return xp_attach_uprobes(rec->attach, xp_programs_link_map_fd(&rec->programs), fd, pid, &probe, 1);
 }
 
+static int watch_linker(struct xp_recording *rec, struct xp_process *process, const struct xp_mapping *mapping)
+{
+	struct stat st;
+	int fd, err = 0;
+
+	if (rec->options->exec_path || !xp_link_map_is_linker(mapping->path))
+		return 0;
+	fd = xp_mapping_open(process->pid, mapping);
+	if (fd < 0) /* unmapped meanwhile */
+		return 0;
+	if (!fstat(fd, &st)) {
+		process->stops_when_loaded = strstr(mapping->path, "musl") ? 1 : 2;
+		err = add_linker(rec, &st, fd, process->pid);
+	}
+	close(fd);
+	return err;
+}
+
+/*
+ * Before anything else is attached, which takes long enough for the process to load another object: the linker tells of
+ * each that comes after the mappings as they are read then.
+ */
+static int watch_linkers(struct xp_recording *rec, struct xp_process *process, struct xp_mappings *mappings)
+{
+	size_t linkers = rec->linker_count;
+	int err = 0;
+
+	for (size_t i = 0; !err && i < mappings->count; i++)
+		err = watch_linker(rec, process, &mappings->list[i]);
+	if (err || linkers == rec->linker_count)
+		return err;
+	xp_mappings_free(mappings);
+	return xp_mappings_read(mappings, process->pid);
+}
+
 static int look_at(struct xp_recording *rec, struct xp_process *process, const struct xp_mapping *mapping,
 		   const struct stat *exe, bool main)
 {
@@ -245,12 +280,7 @@ static int look_at(struct xp_recording *rec, struct xp_process *process, const s
 		goto out;
 	if (rec->options->exec_path && !same_file(&st, &rec->exec_file))
 		goto out;
-	if (xp_link_map_is_linker(mapping->path)) {
-		process->stops_when_loaded = strstr(mapping->path, "musl") ? 1 : 2;
-		err = add_linker(rec, &st, fd, process->pid);
-	}
-	if (!err)
-		err = xp_objects_add(&rec->objects, &object, fd, mapping->path, &malformed, rec->why, sizeof(rec->why));
+	err = xp_objects_add(&rec->objects, &object, fd, mapping->path, &malformed, rec->why, sizeof(rec->why));
 	if (err == -ENOSPC)
 		snprintf(rec->why, sizeof(rec->why), "more than %u functions in all: choose fewer objects",
 			 XP_FN_MAX / 2);
@@ -302,7 +332,9 @@ static int scan(struct xp_recording *rec, struct xp_process *process)
 			 strerror(-err));
 		goto out;
 	}
-	err = look_at_all(rec, process, &mappings, memory);
+	err = watch_linkers(rec, process, &mappings);
+	if (!err)
+		err = look_at_all(rec, process, &mappings, memory);
 	/* Then some of them could not be looked at. */
 	if (!err && (!mappings.count || (memory && xp_memory_window_gone(memory))))
 		err = -ESRCH;
