@@ -12,7 +12,10 @@
 static void check_overwritten(struct xp_recording *rec)
 {
 	for (struct xp_process *process = rec->processes.first; process; process = process->next) {
-		for (size_t i = 0; i < process->range_count && process->live; i++) {
+		/* What it has executed since says nothing of these. */
+		if (!process->live || process->execs != xp_programs_execs(&rec->programs, process->pid))
+			continue;
+		for (size_t i = 0; i < process->range_count; i++) {
 			struct xp_range *range = &process->ranges[i];
 
 			range->overwritten = range->sleds.mode == XP_SLEDS_PATCHED

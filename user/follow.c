@@ -455,6 +455,7 @@ int xp_follow_again(struct xp_recording *rec, struct xp_process *process)
 	if (process->flees)
 		drop_probes(rec, process->pid);
 	xp_process_rename(process, &info, tsc);
+	process->execs = xp_programs_execs(&rec->programs, process->pid);
 	return xp_follow_scan(rec, process);
 }
 
@@ -497,12 +498,30 @@ static int begin_image(struct xp_recording *rec, pid_t pid, uint64_t tsc)
 	return err == -EACCES ? -ESRCH : err;
 }
 
+/*
+ * It executes another program at this TSC: how long it has been recorded tells whether that was worth while. True when
+ * it was probed since it was not, and is to be patched again.
+ */
+static bool count_in_vain(const struct xp_recording *rec, struct xp_process *process, uint64_t patched, uint64_t tsc)
+{
+	bool probed = rec->patch && process->in_vain >= PATCH_TRIES;
+
+	if (!process->range_count)
+		return false;
+	if (tsc - XP_MAX(process->begin_tsc, patched) > xp_clock_ticks(rec->clock, SHORT_LIFE_NS))
+		process->in_vain = 0;
+	else if (patched)
+		process->in_vain++;
+	return probed && !process->in_vain;
+}
+
 /* A followed process runs a new program. */
 static int on_exec(struct xp_recording *rec, const struct xp_rec_task *task, uint64_t tsc)
 {
 	pid_t pid = task->rec.pid;
 	struct xp_process *process = xp_processes_find(&rec->processes, pid);
 	uint64_t patched = patched_since(rec, pid);
+	bool drop;
 	int err;
 
 	if (rec->launch.traced && pid == rec->launch.pid) {
@@ -513,15 +532,16 @@ static int on_exec(struct xp_recording *rec, const struct xp_rec_task *task, uin
 		xp_launch_lose(&rec->launch);
 	}
 	/* The image was made, or patched, when the program was already there: this is the record of its start. */
-	if (process && (process->begin_tsc > tsc || patched > tsc))
+	if (process && (process->begin_tsc > tsc || patched > tsc)) {
+		process->execs = XP_MAX(process->execs, task->execs);
 		return 0;
-	if (((pid_t)task->rec.tid != pid && !rec->all_processes) || patched)
+	}
+	drop = ((pid_t)task->rec.tid != pid && !rec->all_processes) || patched;
+	if (process && count_in_vain(rec, process, patched, tsc))
+		drop = true;
+	if (drop)
 		drop_probes(rec, pid);
 	if (process) {
-		if (tsc - process->begin_tsc > xp_clock_ticks(rec->clock, SHORT_LIFE_NS))
-			process->in_vain = 0;
-		else if (patched)
-			process->in_vain++;
 		err = xp_process_end(process);
 		if (err)
 			return err;
@@ -660,9 +680,21 @@ int xp_follow_rescan(struct xp_recording *rec)
 {
 	int err = 0;
 
-	for (struct xp_process *process = rec->processes.first; process && !err; process = process->next)
-		if (process->live)
+	for (struct xp_process *process = rec->processes.first; process && !err; process = process->next) {
+		uint32_t execs = process->live ? xp_programs_execs(&rec->programs, process->pid) : 0;
+
+		if (!process->live)
+			continue;
+		if (!execs || execs == process->execs) {
 			err = xp_follow_scan(rec, process);
+			continue;
+		}
+		/* Records of its execs that are yet to come are of before the new image begins. */
+		drop_probes(rec, process->pid);
+		err = begin_image(rec, process->pid, xp_clock_now_tsc());
+		if (err == -ESRCH)
+			err = 0;
+	}
 	return err;
 }
 
