@@ -437,6 +437,17 @@ static void gather_calls(struct xp_throttle *throttle)
 		gather_counted(throttle, &throttle->all[i], by_stubs[i]);
 }
 
+/* The calls up to now are those since the probes were attached, but the CPU time is known from this mark on. */
+static void begin(struct xp_throttle *throttle)
+{
+	gather_calls(throttle);
+	for (size_t i = 0; i < throttle->budget.count; i++) {
+		throttle->budget.functions[i].calls = 0;
+		throttle->budget.functions[i].unread = false;
+	}
+	throttle->tracing_sum_ns = 0;
+}
+
 static void tick(struct xp_throttle *throttle, uint64_t now_tsc)
 {
 	uint64_t cpu_ns;
@@ -490,6 +501,8 @@ void xp_throttle_run(struct xp_throttle *throttle, uint64_t done_tsc)
 		return;
 	if (throttle->last_tick_tsc)
 		tick(throttle, mark_tsc);
+	else
+		begin(throttle);
 	throttle->last_tick_tsc = mark_tsc;
 }
 

@@ -190,7 +190,8 @@ struct fixture {
 	struct xp_throttle_group groups[2];
 	struct xp_throttle_place places[2][2];
 	uint32_t group_of[2][FUNCTIONS + 1];
-	uint32_t calls[FUNCTIONS + 1]; /* none */
+	bool stepped[FUNCTIONS + 1];
+	uint32_t calls[FUNCTIONS + 1]; /* of both objects */
 	bool alias[2][FUNCTIONS + 1];
 	uint8_t taken[2][FUNCTIONS + 1];
 	uint64_t out_tsc[2][FUNCTIONS + 1];
@@ -214,6 +215,7 @@ static void set_member(struct fixture *f, size_t m, pid_t first, pid_t second)
 	f->groups[m].number = f->throttle.next_group++;
 	*member = (struct xp_throttle_member){
 		.object = &f->objects[m],
+		.stepped = f->stepped,
 		.group_of = f->group_of[m],
 		.groups = &f->groups[m],
 		.group_count = 1,
@@ -423,6 +425,28 @@ static void test_cpu_time_is_that_of_the_mark(void **state)
 	assert_true(f->throttle.cpu_sum_ns == 6 * TICK_NS);
 }
 
+/* What was called since the probes were attached is not of the CPU time from the first mark on. */
+static void test_calls_before_the_first_mark(void **state)
+{
+	struct xp_process process = { .pid = ODD, .live = true };
+	struct xp_processes processes = { .first = &process };
+	struct fixture *f = *state;
+
+	f->throttle.options.processes = &processes;
+	f->throttle.options.hit_cost.stub_ns = 500;
+	f->throttle.options.hit_cost.entry_ns = 500;
+	f->throttle.budget.share = 0.5;
+	kernel.cpu_ns = 1;
+	f->calls[1] = 1000000;
+	pass(f, TICK_NS, TICK_NS);
+	f->calls[1] += 100; /* of either mode */
+	pass(f, 2 * TICK_NS, 0);
+	assert_true(f->throttle.cpu_sum_ns == TICK_NS);
+	assert_true(f->throttle.tracing_sum_ns == 200 * 1000);
+	assert_true(fabs(f->throttle.budget.spent - 200 * 1000.0 / TICK_NS) < 1e-9);
+	assert_int_equal(f->throttle.change_count, 0);
+}
+
 /*
  * Of a pass that a record under way cuts short the calls come with a later one, and those of functions that were taken
  * out meanwhile may be among them.
@@ -515,6 +539,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_refused, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_note_at_the_end, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_cpu_time_is_that_of_the_mark, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_calls_before_the_first_mark, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_pass_that_is_cut_short, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_stops_are_charged, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_cut_short, set_up, tear_down),
