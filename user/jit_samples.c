@@ -61,7 +61,8 @@ static int need_jit(struct xp_jit_samples *jits, struct xp_image *image, struct 
 {
 	int err;
 
-	if (image->jit_space != space) {
+	/* A sample that has waited has an older one. */
+	if (!image->jit_space || image->jit_space->changed < space->changed) {
 		xp_space_put(image->jit_space);
 		image->jit_space = xp_space_share(space);
 	}

@@ -31,7 +31,7 @@ struct xp_image {
 
 	/* Of jit_samples.h: */
 	struct xp_jit *jit;	    /* NULL: no sample in JIT code yet */
-	struct xp_space *jit_space; /* what was mapped at the last one */
+	struct xp_space *jit_space; /* what was mapped at the newest one */
 	uint64_t jit_looked_tsc;
 	uint64_t jit_waiting; /* samples whose functions are not known yet */
 	uint64_t jit_named;   /* samples in JIT code whose function is known, and others */

@@ -167,11 +167,28 @@ static void test_costly(void **state)
 	assert_int_equal(world->delivered, 0);
 }
 
+/* What a sample that has waited for its unwind table knows of the process is out of date. */
+static void test_newest_space(void **state)
+{
+	struct world *world = *state;
+	struct xp_space *old = world->space;
+
+	xp_space_share(old);
+	assert_int_equal(xp_space_own(&world->space), 0);
+	assert_int_equal(xp_space_map(world->space, &(struct xp_vma){ 4 * CODE, 5 * CODE, 0, &world->anon }), 0);
+	assert_in_range(sample(world), 0, 1);
+	assert_ptr_equal(world->image.jit_space, world->space);
+	assert_int_equal(xp_jit_samples_seen(&world->jits, &world->image, old, old->vmas), 0);
+	assert_ptr_equal(world->image.jit_space, world->space);
+	xp_space_put(old);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_closed, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_costly, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_newest_space, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
