@@ -43,6 +43,7 @@ struct xp_jit {
 	uint64_t refreshed_tsc;
 	struct xp_jit_bytes bytes;
 	uint64_t look_end_ns;
+	bool is_over;
 	bool is_finished;
 	int finish_err;
 
@@ -285,14 +286,14 @@ static int refresh_dump(struct xp_jit *jit, uint64_t now_tsc)
 	return 0;
 }
 
-static int refresh_map(struct xp_jit *jit, bool is_over, uint64_t now_tsc)
+static int refresh_map(struct xp_jit *jit, uint64_t now_tsc)
 {
 	int ret = jit->map ? 1 : 0;
 
-	if (jit->map && is_over)
+	if (jit->map && jit->is_over)
 		xp_jit_src_map_end(jit->map);
 	while (ret == 1 && has_time(jit))
-		ret = xp_jit_src_map_refresh(jit->map, jit->code, is_over ? NULL : &jit->bytes, now_tsc);
+		ret = xp_jit_src_map_refresh(jit->map, jit->code, jit->is_over ? NULL : &jit->bytes, now_tsc);
 	return ret < 0 && ret != -ENOMEM ? 0 : ret;
 }
 
@@ -365,7 +366,7 @@ int xp_jit_refresh(struct xp_jit *jit, const struct xp_space *space, uint64_t no
 	if (jit->is_finished)
 		return 0;
 	begin_ns = begin_look(jit, space);
-	if (space) {
+	if (!jit->is_over) {
 		refresh_jvm(jit, space, now_tsc);
 		ret = find_dump(jit, space);
 		ret = ret ? ret : find_map(jit);
@@ -376,7 +377,7 @@ int xp_jit_refresh(struct xp_jit *jit, const struct xp_space *space, uint64_t no
 	if (ret >= 0)
 		ret = both(ret, refresh_dump(jit, now_tsc));
 	if (ret >= 0)
-		ret = both(ret, refresh_map(jit, !space, now_tsc));
+		ret = both(ret, refresh_map(jit, now_tsc));
 	end_look(jit, begin_ns);
 	if (!ret)
 		jit->refreshed_tsc = now_tsc;
@@ -412,6 +413,11 @@ static void finish_jvm(struct xp_jit *jit, uint64_t now_tsc, uint64_t end_ns)
 		jit->jvm_known_tsc = now_tsc;
 }
 
+void xp_jit_over(struct xp_jit *jit)
+{
+	jit->is_over = true;
+}
+
 bool xp_jit_is_gone(const struct xp_jit *jit)
 {
 	return !jit->start_time || xp_target_start_time(jit->pid) != jit->start_time;
@@ -428,12 +434,15 @@ int xp_jit_finish(struct xp_jit *jit, const struct xp_space *space, uint64_t now
 
 	if (jit->is_finished)
 		return jit->finish_err;
-	if (space)
+	if (!jit->is_over)
 		finish_jvm(jit, now_tsc, end_ns);
 	jit->has_jvm = false;
 	while (ret == 1 && xp_now_ns() < end_ns)
 		ret = xp_jit_refresh(jit, space, now_tsc);
 	jit->refreshed_tsc = UINT64_MAX; /* there will be no more */
+	xp_jit_code_bind(jit->code, space);
+	xp_jit_code_settle(jit->code);
+	xp_jit_code_bind(jit->code, NULL);
 	err = jit->out ? xp_jit_dump_out_close(jit->out, now_tsc, &jit->out_counts) : 0;
 	close_sources(jit);
 	jit->is_finished = true;

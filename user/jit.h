@@ -56,10 +56,11 @@ struct xp_jit;
 int xp_jit_new(struct xp_jit **jit, struct xp_jits *jits, pid_t pid, unsigned int image);
 void xp_jit_free(struct xp_jit *jit);
 
+/* The program is over, or its process is gone: from now on only what is open already is read. */
+void xp_jit_over(struct xp_jit *jit);
 /*
- * Looks at all sources, for a tenth of a second or little more. space: what the process has mapped; when it is NULL the
- * program is over, and only what is open already is read. now_tsc: the time of the call. 1: a source has more to tell;
- * 0; -ENOMEM.
+ * Looks at all sources, for a tenth of a second or little more. space: what the process has mapped, as far as it is
+ * known. now_tsc: the time of the call. 1: a source has more to tell; 0; -ENOMEM.
  */
 int xp_jit_refresh(struct xp_jit *jit, const struct xp_space *space, uint64_t now_tsc);
 /* The process said at this time that its code changed. -ENOMEM. */

@@ -5,10 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "jit_late.h"
 #include "jit_pieces.h"
 #include "util.h"
 
-#define MOMENT 1000 /* TSC: more than a nanosecond, which is as finely as perf puts events in order */
+#define LATE_MAX (1u << 16) /* loads of which the observer has not heard; each bind looks at them */
+#define MOMENT 1000	    /* TSC: more than a nanosecond, which is as finely as perf puts events in order */
 
 struct entry {
 	uint64_t start; /* where it was put last */
@@ -30,6 +32,9 @@ struct xp_jit_code {
 	uint32_t room;
 
 	struct xp_jit_pieces pieces; /* of the entries, by their index */
+	struct xp_jit_late *late;    /* loads of which the observer has not heard yet */
+	struct xp_jit_late **late_end;
+	uint32_t late_count;
 };
 
 int xp_jit_code_new(struct xp_jit_code **code, uint64_t *bytes_left, const struct xp_jit_observer *observer)
@@ -39,6 +44,7 @@ int xp_jit_code_new(struct xp_jit_code **code, uint64_t *bytes_left, const struc
 	if (!made)
 		return -ENOMEM;
 	made->bytes_left = bytes_left;
+	made->late_end = &made->late;
 	made->pieces.random = (uint32_t)((uintptr_t)made >> 4) | 1;
 	if (observer)
 		made->observer = *observer;
@@ -48,10 +54,16 @@ int xp_jit_code_new(struct xp_jit_code **code, uint64_t *bytes_left, const struc
 
 void xp_jit_code_free(struct xp_jit_code *code)
 {
+	struct xp_jit_late *late;
+
 	if (!code)
 		return;
 	for (uint32_t i = 0; i < code->count; i++)
 		free(code->entries[i].name);
+	while ((late = code->late)) {
+		code->late = late->next;
+		free(late);
+	}
 	*code->bytes_left += code->bytes_taken;
 	free(code->entries);
 	xp_jit_pieces_free(&code->pieces);
@@ -75,17 +87,28 @@ static int reserve_entry(struct xp_jit_code *code)
 	return 0;
 }
 
+/* No more than it leaves the others: one process cannot have all, and the next one always has something. */
+static bool take_bytes(struct xp_jit_code *code, uint64_t bytes)
+{
+	if (bytes > *code->bytes_left || code->bytes_taken + bytes > *code->bytes_left - bytes)
+		return false;
+	*code->bytes_left -= bytes;
+	code->bytes_taken += bytes;
+	return true;
+}
+
+static void give_back(struct xp_jit_code *code, uint64_t bytes)
+{
+	*code->bytes_left += bytes;
+	code->bytes_taken -= bytes;
+}
+
 static int charge(struct xp_jit_code *code, uint64_t bytes)
 {
-	bytes += xp_jit_pieces_bytes();
-	/* No more than it leaves the others: one process cannot have all, and the next one always has something. */
-	if (code->puts >= XP_JIT_CODES_MAX || bytes > *code->bytes_left ||
-	    code->bytes_taken + bytes > *code->bytes_left - bytes) {
+	if (code->puts >= XP_JIT_CODES_MAX || !take_bytes(code, bytes + xp_jit_pieces_bytes())) {
 		code->refused++;
 		return -ENOSPC;
 	}
-	*code->bytes_left -= bytes;
-	code->bytes_taken += bytes;
 	return 0;
 }
 
@@ -98,11 +121,6 @@ static struct xp_jit_piece *alive(const struct xp_jit_code *code, uint32_t index
 	    index < code->count ? xp_jit_pieces_alive(&code->pieces, code->entries[index].start) : NULL;
 
 	return piece && piece->code == index ? piece : NULL;
-}
-
-void xp_jit_code_bind(struct xp_jit_code *code, const struct xp_space *space)
-{
-	code->space = space;
 }
 
 static bool is_in_file(const struct xp_jit_code *code, uint64_t address)
@@ -162,20 +180,91 @@ static char *clean_name(const char *name)
 	return shorter ? shorter : clean;
 }
 
+/* ---- what the observer hears ---- */
+
+static void tell(struct xp_jit_code *code, uint32_t index, const struct xp_jit_load *load)
+{
+	struct xp_jit_load kept = *load;
+	uint64_t since = code->space ? xp_space_jit_since(code->space, load->start) : 0;
+
+	/* Where it is not known since when, it is younger than its memory. */
+	if (since && (load->is_bound || !load->tsc))
+		kept.tsc = XP_MAX(load->tsc, since + MOMENT);
+	kept.name = code->entries[index].name;
+	code->observer.load(code->observer.arg, index, &kept);
+}
+
+/* Whether the space has its memory, if there is one. */
+static bool is_mapped(const struct xp_jit_code *code, const struct xp_jit_load *load)
+{
+	return !code->space || xp_space_find(code->space, load->start);
+}
+
+/* False: there is no room for it. */
+static bool tell_later(struct xp_jit_code *code, uint32_t index, const struct xp_jit_load *load)
+{
+	size_t bytes = xp_jit_late_bytes(load);
+	struct xp_jit_late *late;
+
+	if (code->late_count == LATE_MAX || !take_bytes(code, bytes))
+		return false;
+	late = xp_jit_late_new(index, load);
+	if (!late) {
+		give_back(code, bytes);
+		return false;
+	}
+	code->late_count++;
+	*code->late_end = late;
+	code->late_end = &late->next;
+	return true;
+}
+
+/*
+ * A source is read as it is now, but the space is of some time before: memory that it lacks is younger, and code there
+ * must not seem older than that.
+ */
 static void tell_load(struct xp_jit_code *code, uint32_t index, const struct xp_jit_load *load, uint64_t from)
 {
 	struct xp_jit_load kept = *load;
+	bool is_early = load->is_bound && !is_mapped(code, load);
 
 	kept.tsc = from;
-	/* Where it is not known since when, it is younger than its memory. */
-	if (!from && code->space)
-		kept.tsc = xp_space_jit_since(code->space, load->start);
-	if (!from && kept.tsc)
-		kept.tsc += MOMENT;
-	kept.name = code->entries[index].name;
-	if (code->observer.load)
-		code->observer.load(code->observer.arg, index, &kept);
+	if (code->observer.load && (!is_early || !tell_later(code, index, &kept)))
+		tell(code, index, &kept);
 }
+
+static void tell_late(struct xp_jit_code *code, struct xp_jit_late **link)
+{
+	struct xp_jit_late *late = *link;
+
+	tell(code, late->index, &late->load);
+	*link = late->next;
+	if (!*link)
+		code->late_end = link;
+	code->late_count--;
+	give_back(code, late->bytes);
+	free(late);
+}
+
+void xp_jit_code_bind(struct xp_jit_code *code, const struct xp_space *space)
+{
+	struct xp_jit_late **link = &code->late;
+
+	code->space = space;
+	while (space && *link)
+		if (is_mapped(code, &(*link)->load))
+			tell_late(code, link);
+		else
+			link = &(*link)->next;
+}
+
+void xp_jit_code_settle(struct xp_jit_code *code)
+{
+	while (code->late)
+		tell_late(code, &code->late);
+}
+
+/* ---- loads and moves ---- */
 
 static int add(struct xp_jit_code *code, const struct xp_jit_load *load, const struct entry *entry)
 {

@@ -30,7 +30,8 @@ struct xp_jit_line {
 /* A piece of code, mostly a function. What it points to is the caller's and used during the call only. */
 struct xp_jit_load {
 	uint64_t tsc;  /* since when; 0: since before the recording */
-	bool is_bound; /* tsc is only the earliest time possible; where no other code was, it holds since ever */
+	bool is_bound; /* tsc is only the earliest time possible; where no other code was, it holds since ever.
+			  Such code does not move */
 	uint64_t start;
 	uint64_t size;			 /* bytes */
 	const char *name;		 /* as the target has it: it is cleaned here */
@@ -44,8 +45,9 @@ struct xp_jit_load {
 };
 
 /*
- * Hears of each load (name as it is kept, tsc as well, but not before the memory was there, as far as the space that
- * was bound knows) and of each move. Code that was known already is no news.
+ * Hears of each load (name as it is kept, tsc as well, but not before the memory was there) and of each move. Code that
+ * was known already is no news. A load of which it is not known since when (is_bound), and whose memory the space that
+ * is bound does not have yet, is heard of when one has it, or at last by xp_jit_code_settle().
  */
 struct xp_jit_observer {
 	void (*load)(void *arg, uint32_t index, const struct xp_jit_load *load);
@@ -67,6 +69,8 @@ void xp_jit_code_free(struct xp_jit_code *code);
  * mapping is refused (-EINVAL): that is the file's, whatever a perf map says of it.
  */
 void xp_jit_code_bind(struct xp_jit_code *code, const struct xp_space *space);
+/* There is no more to come: the observer hears of all code now. */
+void xp_jit_code_settle(struct xp_jit_code *code);
 
 /* Whether code can be there at all: if not, a load is refused, and its bytes need not be read. */
 bool xp_jit_code_can_be(const struct xp_jit_code *code, uint64_t start, uint64_t size);

@@ -162,9 +162,12 @@ static int deliver_named(struct xp_jit_samples *jits, uint64_t oldest_tsc, xp_ji
 	return first;
 }
 
+/* What an image has mapped, as its newest sample knows. */
 static const struct xp_space *space_of(const struct xp_image *image)
 {
-	return image->is_over ? NULL : image->jit_space;
+	if (image->is_over)
+		xp_jit_over(image->jit);
+	return image->jit_space;
 }
 
 int xp_jit_samples_refresh(struct xp_jit_samples *jits, xp_jit_deliver *deliver, void *arg)
@@ -197,7 +200,8 @@ void xp_jit_samples_end_gone(struct xp_jit_samples *jits, struct xp_image *const
 		    (!image->is_over && !xp_jit_is_gone(image->jit)))
 			continue;
 		/* An error is told again at the end. */
-		xp_jit_finish(image->jit, NULL, now_tsc, xp_now_ns() + END_GONE_NS);
+		xp_jit_over(image->jit);
+		xp_jit_finish(image->jit, image->jit_space, now_tsc, xp_now_ns() + END_GONE_NS);
 		xp_space_put(image->jit_space);
 		image->jit_space = NULL;
 	}

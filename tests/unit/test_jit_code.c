@@ -313,19 +313,107 @@ static void test_since(void **state)
 {
 	struct fixture *f = *state;
 	struct xp_jit_load what = { .is_bound = true, .start = 0x1000, .size = 0x100, .name = "a" };
+	struct xp_file memory = { .kind = XP_FILE_ANON, .path = "" };
 	struct xp_space space = { 0 };
 
 	assert_int_equal(xp_space_map_jit(&space, 0x1000, 0x2000, 5000), 0);
+	assert_int_equal(xp_space_map(&space, &(struct xp_vma){ 0x1000, 0x4000, 0, &memory }), 0);
 	xp_jit_code_bind(f->code, &space);
-	assert_int_equal(xp_jit_code_load(f->code, &what, NULL), 0);
-	what.start = 0x3000;
 	assert_int_equal(xp_jit_code_load(f->code, &what, NULL), 0);
 	what.start = 0x1100;
 	what.tsc = 100;
 	what.is_bound = false;
 	assert_int_equal(xp_jit_code_load(f->code, &what, NULL), 0);
-	assert_string_equal(f->heard, "load 0 a 0x1000+256 at 6000\nload 1 a 0x3000+256 at 0\n"
-				      "load 2 a 0x1100+256 at 100\n");
+	what.is_bound = true;
+	what.name = "b";
+	assert_int_equal(xp_jit_code_load(f->code, &what, NULL), 0);
+	what.start = 0x3000;
+	what.tsc = 0;
+	assert_int_equal(xp_jit_code_load(f->code, &what, NULL), 0);
+	assert_string_equal(f->heard, "load 0 a 0x1000+256 at 6000\nload 1 a 0x1100+256 at 100\n"
+				      "load 2 b 0x1100+256 at 6000\nload 3 b 0x3000+256 at 0\n");
+	xp_space_free(&space);
+}
+
+/* All that a load points to, for as long as the call takes. */
+static int load_with_lines(struct fixture *f, uint64_t start, const char *name)
+{
+	char files[2][8] = { "a.c", "b.c" }, code[] = "code", frame[] = "frame", header[] = "header";
+	struct xp_jit_line lines[] = { { start, 1, 0, files[0] },
+				       { start + 1, 2, 0, files[0] },
+				       { start + 2, 3, 0, files[1] } };
+	struct xp_jit_load what = {
+		.is_bound = true,
+		.start = start,
+		.size = sizeof(code),
+		.name = name,
+		.code = (const uint8_t *)code,
+		.lines = lines,
+		.line_count = XP_ARRAY_SIZE(lines),
+		.eh_frame = (const uint8_t *)frame,
+		.eh_frame_bytes = sizeof(frame),
+		.eh_frame_hdr = (const uint8_t *)header,
+		.eh_frame_hdr_bytes = sizeof(header),
+	};
+	int err = xp_jit_code_load(f->code, &what, NULL);
+
+	memset(files, 'x', sizeof(files));
+	memset(code, 'x', sizeof(code));
+	memset(frame, 'x', sizeof(frame));
+	memset(header, 'x', sizeof(header));
+	memset(lines, 0, sizeof(lines));
+	return err;
+}
+
+static void hear_all(void *arg, uint32_t index, const struct xp_jit_load *load)
+{
+	struct fixture *f = arg;
+
+	hear_load(f, index, load);
+	assert_string_equal((const char *)load->code, "code");
+	assert_string_equal((const char *)load->eh_frame, "frame");
+	assert_string_equal((const char *)load->eh_frame_hdr, "header");
+	assert_int_equal(load->line_count, 3);
+	assert_string_equal(load->lines[0].file, "a.c");
+	assert_string_equal(load->lines[1].file, "a.c");
+	assert_string_equal(load->lines[2].file, "b.c");
+	assert_int_equal(load->lines[2].address, load->start + 2);
+	assert_int_equal(load->lines[2].line, 3);
+}
+
+/* A source tells of code in memory of which the space is to hear yet. */
+static void test_before_its_memory(void **state)
+{
+	struct fixture *f = *state;
+	struct xp_jit_observer observer = { hear_all, hear_move, f };
+	struct xp_file memory = { .kind = XP_FILE_ANON, .path = "" };
+	struct xp_space space = { 0 };
+	uint64_t bytes_left;
+
+	xp_jit_code_free(f->code);
+	assert_int_equal(xp_jit_code_new(&f->code, &f->bytes_left, &observer), 0);
+	xp_jit_code_bind(f->code, &space);
+	assert_int_equal(load_with_lines(f, 0x1000, "a"), 0);
+	assert_int_equal(load_with_lines(f, 0x3000, "b"), 0);
+	assert_int_equal(load_with_lines(f, 0x1100, "c"), 0);
+	CHECK_AT(f, 0x1000, 0, "a"); /* the names need not wait */
+	xp_jit_code_bind(f->code, NULL);
+	xp_jit_code_bind(f->code, &space);
+	assert_string_equal(f->heard, "");
+
+	bytes_left = f->bytes_left;
+	assert_int_equal(xp_space_map_jit(&space, 0x1000, 0x2000, 5000), 0);
+	assert_int_equal(xp_space_map(&space, &(struct xp_vma){ 0x1000, 0x2000, 0, &memory }), 0);
+	xp_jit_code_bind(f->code, &space);
+	assert_string_equal(f->heard, "load 0 a 0x1000+5 at 6000\nload 2 c 0x1100+5 at 6000\n");
+	assert_true(f->bytes_left > bytes_left);
+	xp_jit_code_bind(f->code, &space);
+	assert_int_equal(load_with_lines(f, 0x5000, "d"), 0);
+	f->heard[0] = 0;
+	xp_jit_code_settle(f->code);
+	assert_string_equal(f->heard, "load 1 b 0x3000+5 at 0\nload 3 d 0x5000+5 at 0\n");
+	/* What is heard of never is given back, too. */
+	assert_int_equal(load_with_lines(f, 0x6000, "e"), 0);
 	xp_space_free(&space);
 }
 
@@ -510,6 +598,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_refused, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_not_in_files, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_since, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_before_its_memory, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_name, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_memory, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_shared_memory, setup, teardown),
