@@ -20,9 +20,10 @@ int xp_processes_init(struct xp_processes *processes)
 {
 	processes->last = &processes->first;
 	processes->stop_tsc = UINT64_MAX;
-	processes->thread_room = 1024;
+	processes->pid_room = processes->thread_room = 1024;
+	processes->newest = calloc(processes->pid_room, sizeof(*processes->newest));
 	processes->threads = calloc(processes->thread_room, sizeof(*processes->threads));
-	return processes->threads ? 0 : -ENOMEM;
+	return processes->newest && processes->threads ? 0 : -ENOMEM;
 }
 
 static void process_free(struct xp_process *process)
@@ -49,20 +50,51 @@ void xp_processes_free(struct xp_processes *processes)
 		}
 	}
 	free(processes->threads);
+	free(processes->newest);
 	for (process = processes->first; process; process = next) {
 		next = process->next;
 		process_free(process);
 	}
 }
 
+/* Where the newest image of pid is, or belongs. */
+static struct xp_process **newest_place(const struct xp_processes *processes, pid_t pid)
+{
+	struct xp_process **place = &processes->newest[(uint32_t)pid % processes->pid_room];
+
+	while (*place && (*place)->pid != pid)
+		place = &(*place)->next_in_slot;
+	return place;
+}
+
+static int grow_pids(struct xp_processes *processes)
+{
+	size_t room = processes->pid_room;
+	struct xp_process **old = processes->newest;
+	struct xp_process **newest = calloc(4 * room, sizeof(*newest));
+
+	if (!newest)
+		return -ENOMEM;
+	processes->newest = newest;
+	processes->pid_room = 4 * room;
+	for (size_t i = 0; i < room; i++) {
+		struct xp_process *process, *next;
+
+		for (process = old[i]; process; process = next) {
+			next = process->next_in_slot;
+			process->next_in_slot = NULL;
+			*newest_place(processes, process->pid) = process;
+		}
+	}
+	free(old);
+	return 0;
+}
+
 struct xp_process *xp_processes_find(struct xp_processes *processes, pid_t pid)
 {
-	struct xp_process *found = NULL;
+	struct xp_process *process = *newest_place(processes, pid);
 
-	for (struct xp_process *process = processes->first; process; process = process->next)
-		if (process->pid == pid && process->live)
-			found = process;
-	return found;
+	return process && process->live ? process : NULL;
 }
 
 void xp_process_rename(struct xp_process *process, const struct xp_target_info *info, uint64_t tsc)
@@ -73,28 +105,52 @@ void xp_process_rename(struct xp_process *process, const struct xp_target_info *
 	process->begin_tsc = tsc;
 }
 
+/* What an image has of the one before it of the same pid. */
+static void inherit(struct xp_process *process, const struct xp_process *before)
+{
+	process->image = before->image + 1;
+	/* The same process, and not another one that has got its number. */
+	if (before->start_time != process->start_time)
+		return;
+	process->flees = before->flees;
+	process->in_vain = before->in_vain;
+}
+
+/* Takes the place of the image before it of the same pid, and ends that. */
+static int add_newest(struct xp_processes *processes, struct xp_process *process)
+{
+	struct xp_process **place, *before;
+	int err;
+
+	if (processes->pid_count >= processes->pid_room) {
+		err = grow_pids(processes);
+		if (err)
+			return err;
+	}
+	place = newest_place(processes, process->pid);
+	before = *place;
+	*place = process;
+	if (!before) {
+		processes->pid_count++;
+		return 0;
+	}
+	process->next_in_slot = before->next_in_slot;
+	inherit(process, before);
+	xp_process_end(before);
+	return 0;
+}
+
 int xp_processes_add(struct xp_processes *processes, struct xp_process **result, pid_t pid,
 		     const struct xp_target_info *info, uint64_t tsc)
 {
 	struct xp_process *process = calloc(1, sizeof(*process));
+	int err;
 
 	if (!process)
 		return -ENOMEM;
 	process->all = processes;
 	process->pid = pid;
 	process->image = 1;
-	for (struct xp_process *other = processes->first; other; other = other->next) {
-		if (other->pid != pid)
-			continue;
-		process->image = other->image + 1;
-		/* The same process, and not another one that has got its number. */
-		if (other->start_time == info->start_time) {
-			process->flees = other->flees;
-			process->in_vain = other->in_vain;
-		}
-		if (other->live)
-			xp_process_end(other);
-	}
 	xp_process_rename(process, info, tsc);
 	process->live = true;
 	process->thread_options = (struct xp_thread_options){
@@ -103,6 +159,11 @@ int xp_processes_add(struct xp_processes *processes, struct xp_process **result,
 		.synthesized = count_synthesized,
 		.arg = process,
 	};
+	err = add_newest(processes, process);
+	if (err) {
+		process_free(process);
+		return err;
+	}
 	*processes->last = process;
 	processes->last = &process->next;
 	*result = process;

@@ -37,6 +37,7 @@ struct xp_thread_summary {
 
 struct xp_process {
 	struct xp_process *next;
+	struct xp_process *next_in_slot; /* of another pid, see struct xp_processes */
 	struct xp_processes *all;
 	pid_t pid;
 	unsigned int image; /* 1, and one more at each exec */
@@ -87,6 +88,9 @@ struct xp_process {
 struct xp_processes {
 	struct xp_process *first; /* in the order of their appearance */
 	struct xp_process **last;
+	struct xp_process **newest; /* hash by pid: the last image of each, live or not */
+	size_t pid_room;
+	size_t pid_count;
 	struct xp_thread **threads; /* hash by tid, live ones */
 	size_t thread_room;
 	size_t thread_count;

@@ -31,10 +31,60 @@ static void test_flees_of_a_process(void **state)
 	xp_processes_free(&processes);
 }
 
+#define PIDS 2000
+#define IMAGES 200000
+#define IMAGES_OF_A_PROCESS 10
+
+static pid_t many_pid(size_t i)
+{
+	return (pid_t)(1 + i % PIDS * 512); /* some of them share a slot of the hash, however large it is */
+}
+
+/* As in a large build: nearly all images are over, and many processes get the number of another one. */
+static void test_images_of_many_pids(void **state)
+{
+	struct xp_process **newest = calloc(PIDS, sizeof(*newest));
+	struct xp_processes processes = { 0 };
+	struct xp_target_info info = { 0 };
+	struct xp_process *process;
+	size_t count = 0;
+
+	(void)state;
+	assert_non_null(newest);
+	assert_int_equal(xp_processes_init(&processes), 0);
+	for (size_t i = 0; i < IMAGES; i++) {
+		unsigned int image = i / PIDS, of_process = image % IMAGES_OF_A_PROCESS;
+
+		info.start_time = 1 + image / IMAGES_OF_A_PROCESS;
+		assert_int_equal(xp_processes_add(&processes, &process, many_pid(i), &info, i), 0);
+		assert_int_equal(process->image, image + 1);
+		assert_int_equal(process->flees, of_process);
+		assert_int_equal(process->in_vain, 2 * of_process);
+		process->flees++;
+		process->in_vain += 2;
+		if (newest[i % PIDS])
+			assert_false(newest[i % PIDS]->live);
+		newest[i % PIDS] = process;
+		if (i % 3 == 0)
+			assert_int_equal(xp_process_end(process), 0);
+	}
+	for (size_t i = 0; i < PIDS; i++)
+		assert_ptr_equal(xp_processes_find(&processes, many_pid(i)), newest[i]->live ? newest[i] : NULL);
+	assert_null(xp_processes_find(&processes, 2));
+	for (process = processes.first; process; process = process->next, count++) {
+		assert_int_equal(process->begin_tsc, count);
+		assert_int_equal(process->pid, many_pid(count));
+	}
+	assert_int_equal(count, IMAGES);
+	xp_processes_free(&processes);
+	free(newest);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_flees_of_a_process),
+		cmocka_unit_test(test_images_of_many_pids),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

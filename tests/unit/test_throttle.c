@@ -195,6 +195,7 @@ struct fixture {
 	bool alias[2][FUNCTIONS + 1];
 	uint8_t taken[2][FUNCTIONS + 1];
 	uint64_t out_tsc[2][FUNCTIONS + 1];
+	struct xp_processes processes; /* none, see add_process() */
 };
 
 enum { ODD = 11, PEER = 12, OTHER = 21 };
@@ -252,6 +253,7 @@ static int tear_down(void **state)
 	struct fixture *f = *state;
 
 	xp_budget_free(&f->throttle.budget);
+	xp_processes_free(&f->processes);
 	free(f);
 	return 0;
 }
@@ -406,13 +408,22 @@ static void pass(struct fixture *f, uint64_t mark_tsc, uint64_t runs_meanwhile_n
 	xp_throttle_run(&f->throttle, mark_tsc);
 }
 
+/* One that runs. */
+static void add_process(struct fixture *f)
+{
+	struct xp_target_info info = { 0 };
+	struct xp_process *process;
+
+	assert_int_equal(xp_processes_init(&f->processes), 0);
+	assert_int_equal(xp_processes_add(&f->processes, &process, ODD, &info, 0), 0);
+	f->throttle.options.processes = &f->processes;
+}
+
 static void test_cpu_time_is_that_of_the_mark(void **state)
 {
-	struct xp_process process = { .pid = ODD, .live = true };
-	struct xp_processes processes = { .first = &process };
 	struct fixture *f = *state;
 
-	f->throttle.options.processes = &processes;
+	add_process(f);
 	kernel.cpu_ns = 1;
 	pass(f, TICK_NS, TICK_NS);
 	assert_true(f->throttle.cpu_sum_ns == 0);
@@ -428,11 +439,9 @@ static void test_cpu_time_is_that_of_the_mark(void **state)
 /* What was called since the probes were attached is not of the CPU time from the first mark on. */
 static void test_calls_before_the_first_mark(void **state)
 {
-	struct xp_process process = { .pid = ODD, .live = true };
-	struct xp_processes processes = { .first = &process };
 	struct fixture *f = *state;
 
-	f->throttle.options.processes = &processes;
+	add_process(f);
 	f->throttle.options.hit_cost.stub_ns = 500;
 	f->throttle.options.hit_cost.entry_ns = 500;
 	f->throttle.budget.share = 0.5;
@@ -453,11 +462,9 @@ static void test_calls_before_the_first_mark(void **state)
  */
 static void test_pass_that_is_cut_short(void **state)
 {
-	struct xp_process process = { .pid = ODD, .live = true };
-	struct xp_processes processes = { .first = &process };
 	struct fixture *f = *state;
 
-	f->throttle.options.processes = &processes;
+	add_process(f);
 	kernel.cpu_ns = 1;
 	pass(f, TICK_NS, 0);
 	kernel.now = TICK_NS + 1;
@@ -471,7 +478,7 @@ static void test_pass_that_is_cut_short(void **state)
 	assert_int_equal(kernel.forgotten, 0);
 	assert_int_equal(f->throttle.last_tick_tsc, TICK_NS);
 	assert_int_equal(f->throttle.cpu_ns, 2 * TICK_NS);
-	assert_true(process.running == 2);
+	assert_true(f->processes.first->running == 2);
 	pass(f, 3 * TICK_NS, 0);
 	assert_int_equal(kernel.forgotten, 2);
 	assert_int_equal(f->throttle.last_tick_tsc, 3 * TICK_NS);
@@ -482,11 +489,9 @@ static void test_pass_that_is_cut_short(void **state)
 /* A process with three busy threads stands still for 20 ms: that is 60 ms of theirs, beside 300 ms that they ran. */
 static void test_stops_are_charged(void **state)
 {
-	struct xp_process process = { .pid = ODD, .live = true };
-	struct xp_processes processes = { .first = &process };
 	struct fixture *f = *state;
 
-	f->throttle.options.processes = &processes;
+	add_process(f);
 	f->places[0][0].mode = XP_SLEDS_PATCHED;
 	kernel.cpu_ns = 1;
 	pass(f, TICK_NS, 0);
