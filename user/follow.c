@@ -454,7 +454,9 @@ int xp_follow_again(struct xp_recording *rec, struct xp_process *process)
 	rec->why[0] = 0;
 	if (process->flees)
 		drop_probes(rec, process->pid);
-	xp_process_rename(process, &info, tsc);
+	err = xp_process_rename(process, &info, tsc);
+	if (err)
+		return err;
 	process->execs = xp_programs_execs(&rec->programs, process->pid);
 	return xp_follow_scan(rec, process);
 }
@@ -570,7 +572,7 @@ static int on_fork(struct xp_recording *rec, const struct xp_rec_task *task, uin
 	if (!parent || (child && info.start_time && child->start_time == info.start_time))
 		return 0;
 	memcpy(info.comm, parent->comm, sizeof(info.comm));
-	memcpy(info.exe, parent->exe, sizeof(info.exe));
+	snprintf(info.exe, sizeof(info.exe), "%s", parent->exe);
 	err = xp_processes_add(&rec->processes, &child, task->rec.pid, &info, tsc);
 	if (err)
 		return err;

@@ -2,7 +2,6 @@
 #include "process.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -30,6 +29,7 @@ static void process_free(struct xp_process *process)
 {
 	xp_spool_free(process->spool);
 	xp_flight_free(process->flight);
+	free(process->exe);
 	free(process->flights);
 	free(process->ranges);
 	free(process->synthesized);
@@ -97,12 +97,18 @@ struct xp_process *xp_processes_find(struct xp_processes *processes, pid_t pid)
 	return process && process->live ? process : NULL;
 }
 
-void xp_process_rename(struct xp_process *process, const struct xp_target_info *info, uint64_t tsc)
+int xp_process_rename(struct xp_process *process, const struct xp_target_info *info, uint64_t tsc)
 {
+	char *exe = strdup(info->exe);
+
+	if (!exe)
+		return -ENOMEM;
+	free(process->exe);
+	process->exe = exe;
 	memcpy(process->comm, info->comm, sizeof(process->comm));
-	snprintf(process->exe, sizeof(process->exe), "%s", info->exe);
 	process->start_time = info->start_time;
 	process->begin_tsc = tsc;
+	return 0;
 }
 
 /* What an image has of the one before it of the same pid. */
@@ -151,7 +157,6 @@ int xp_processes_add(struct xp_processes *processes, struct xp_process **result,
 	process->all = processes;
 	process->pid = pid;
 	process->image = 1;
-	xp_process_rename(process, info, tsc);
 	process->live = true;
 	process->thread_options = (struct xp_thread_options){
 		.min_ticks = processes->min_ticks,
@@ -159,7 +164,7 @@ int xp_processes_add(struct xp_processes *processes, struct xp_process **result,
 		.synthesized = count_synthesized,
 		.arg = process,
 	};
-	err = add_newest(processes, process);
+	err = xp_process_rename(process, info, tsc) ?: add_newest(processes, process);
 	if (err) {
 		process_free(process);
 		return err;

@@ -42,7 +42,7 @@ struct xp_process {
 	pid_t pid;
 	unsigned int image; /* 1, and one more at each exec */
 	char comm[16];
-	char exe[4096];
+	char *exe;	     /* as struct xp_target_info has it */
 	uint64_t start_time; /* xp_target_info */
 	uint64_t begin_tsc;
 	uint64_t cpu_ns;       /* its CPU time when the budget last looked */
@@ -119,8 +119,8 @@ struct xp_process *xp_processes_find(struct xp_processes *processes, pid_t pid);
 /* A new image; the one before it of the same pid is ended. -ENOMEM. */
 int xp_processes_add(struct xp_processes *processes, struct xp_process **process, pid_t pid,
 		     const struct xp_target_info *info, uint64_t tsc);
-/* It is found to run another program, or since another time, than was thought: before it has any object. */
-void xp_process_rename(struct xp_process *process, const struct xp_target_info *info, uint64_t tsc);
+/* It is found to run another program, or since another time, than was thought: before it has any object. -ENOMEM. */
+int xp_process_rename(struct xp_process *process, const struct xp_target_info *info, uint64_t tsc);
 /* Gives the process an object that it did not have; 1 when it has it already, -ENOSPC when ids run out. */
 int xp_process_add_object(struct xp_process *process, struct xp_object *object, const struct xp_sled_result *sleds);
 /* A forked child's copy of its parent's objects. */

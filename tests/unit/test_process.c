@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include <malloc.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -28,6 +29,24 @@ static void test_flees_of_a_process(void **state)
 	assert_int_equal(xp_processes_add(&processes, &process, 7, &info, 3), 0);
 	assert_int_equal(process->image, 3);
 	assert_int_equal(process->flees, 0);
+	xp_processes_free(&processes);
+}
+
+/* Tens of thousands of images are kept: each takes what its path needs, and not what the longest would. */
+static void test_path_takes_its_length(void **state)
+{
+	struct xp_target_info info = { .exe = "/bin/true" };
+	struct xp_processes processes = { 0 };
+	struct xp_process *process;
+
+	(void)state;
+	assert_int_equal(xp_processes_init(&processes), 0);
+	assert_int_equal(xp_processes_add(&processes, &process, 7, &info, 1), 0);
+	assert_true(sizeof(*process) + malloc_usable_size(process->exe) < 1024);
+	assert_string_equal(process->exe, "/bin/true");
+	memset(info.exe, 'x', sizeof(info.exe) - 1);
+	assert_int_equal(xp_process_rename(process, &info, 2), 0);
+	assert_string_equal(process->exe, info.exe);
 	xp_processes_free(&processes);
 }
 
@@ -84,6 +103,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_flees_of_a_process),
+		cmocka_unit_test(test_path_takes_its_length),
 		cmocka_unit_test(test_images_of_many_pids),
 	};
 
