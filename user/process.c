@@ -369,6 +369,14 @@ static int end_threads(struct xp_process *process)
 	return err;
 }
 
+static int flush_spool(struct xp_process *process)
+{
+	if (!process->spool || process->error)
+		return 0;
+	process->error = xp_spool_flush(process->spool);
+	return process->error;
+}
+
 int xp_process_end(struct xp_process *process)
 {
 	int err;
@@ -383,8 +391,9 @@ int xp_process_end(struct xp_process *process)
 	 * end of the recording: while it is laid out, nobody reads the rings.
 	 */
 	if (!err && process->spool && xp_spool_bytes(process->spool) <= LOG_AT_ONCE_BYTES)
-		err = xp_process_finish(process);
-	return err;
+		return xp_process_finish(process);
+	/* xp_processes_flush() comes by here no more. */
+	return flush_spool(process) ?: err;
 }
 
 int xp_processes_flush(struct xp_processes *processes)
@@ -395,10 +404,8 @@ int xp_processes_flush(struct xp_processes *processes)
 		for (struct xp_thread *thread = processes->threads[i]; thread; thread = thread->next)
 			err = xp_thread_flush(thread) ?: err;
 	for (struct xp_process *process = processes->first; process; process = process->next)
-		if (process->spool && !process->error) {
-			process->error = xp_spool_flush(process->spool);
-			err = process->error ?: err;
-		}
+		if (process->live)
+			err = flush_spool(process) ?: err;
 	return err;
 }
 

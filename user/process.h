@@ -135,9 +135,9 @@ int xp_processes_record(struct xp_processes *processes, const struct xp_rec *rec
 void xp_processes_forget(struct xp_processes *processes, const struct xp_object *object, uint32_t function_id);
 /* A thread is over. */
 int xp_processes_end_thread(struct xp_processes *processes, pid_t tid);
-/* The image is over: its threads' chunks go to its spool, and a small log is made at once. */
+/* The image is over: its threads' chunks go to its spool, which is written, and a small log is made of it at once. */
 int xp_process_end(struct xp_process *process);
-/* Gives the memory of all threads' chunks back, and writes what the spools hold: what a crash loses is newer. */
+/* Gives the memory of all threads' chunks back, and writes what their spools hold: what a crash loses is newer. */
 int xp_processes_flush(struct xp_processes *processes);
 
 /* Ends the process if it still lives and makes its files. 0 or the first error, which is kept in process->error. */

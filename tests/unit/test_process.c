@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include <fcntl.h>
 #include <malloc.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -48,6 +51,48 @@ static void test_path_takes_its_length(void **state)
 	assert_int_equal(xp_process_rename(process, &info, 2), 0);
 	assert_string_equal(process->exe, info.exe);
 	xp_processes_free(&processes);
+}
+
+/* A long log waits for the end of the recording, but not in the memory of xprof. */
+static void test_long_spool_is_written_at_the_end(void **state)
+{
+	const struct xp_spool_info spool_info = { .pid = 7,
+						  .fdr_version = 1,
+						  .constant_tsc = true,
+						  .cycle_hz = 1000000000,
+						  .comm = "program",
+						  .exe = "/bin/program",
+						  .final_name = "program.7.fdr" };
+	char place[] = "/tmp/xprof-test-process-XXXXXX";
+	static uint8_t chunk[4096];
+	struct xp_target_info info = { 0 };
+	struct xp_processes processes = { 0 };
+	struct xp_process *process;
+	struct xp_fdr_enc enc;
+	struct stat st;
+	int dir;
+
+	(void)state;
+	assert_non_null(mkdtemp(place));
+	dir = open(place, O_RDONLY | O_DIRECTORY);
+	assert_int_not_equal(dir, -1);
+	assert_int_equal(xp_processes_init(&processes), 0);
+	assert_int_equal(xp_processes_add(&processes, &process, 7, &info, 1), 0);
+	assert_int_equal(xp_spool_create(&process->spool, dir, "spool", &spool_info), 0);
+	xp_fdr_enc_begin(&enc, chunk, sizeof(chunk), 1, 1);
+	while (!xp_fdr_enc_function(&enc, 1, 1, 1, XP_FDR_ENTER))
+		;
+	while (xp_spool_bytes(process->spool) < 2u << 20)
+		assert_int_equal(xp_spool_append(process->spool, 7, "thread", &enc), 0);
+	assert_int_equal(fstatat(dir, "spool", &st, 0), 0);
+	assert_true((uint64_t)st.st_size < xp_spool_bytes(process->spool));
+	assert_int_equal(xp_process_end(process), 0);
+	assert_int_equal(fstatat(dir, "spool", &st, 0), 0);
+	assert_int_equal(st.st_size, xp_spool_bytes(process->spool));
+	xp_processes_free(&processes);
+	assert_int_equal(unlinkat(dir, "spool", 0), 0);
+	close(dir);
+	assert_int_equal(rmdir(place), 0);
 }
 
 #define PIDS 2000
@@ -104,6 +149,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_flees_of_a_process),
 		cmocka_unit_test(test_path_takes_its_length),
+		cmocka_unit_test(test_long_spool_is_written_at_the_end),
 		cmocka_unit_test(test_images_of_many_pids),
 	};
 
