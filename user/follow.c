@@ -682,11 +682,9 @@ int xp_follow_rescan(struct xp_recording *rec)
 {
 	int err = 0;
 
-	for (struct xp_process *process = rec->processes.first; process && !err; process = process->next) {
-		uint32_t execs = process->live ? xp_programs_execs(&rec->programs, process->pid) : 0;
+	for (struct xp_process *process = rec->processes.first_live; process && !err; process = process->next_live) {
+		uint32_t execs = xp_programs_execs(&rec->programs, process->pid);
 
-		if (!process->live)
-			continue;
 		if (!execs || execs == process->execs) {
 			err = xp_follow_scan(rec, process);
 			continue;
@@ -702,12 +700,12 @@ int xp_follow_rescan(struct xp_recording *rec)
 
 void xp_follow_check(struct xp_recording *rec)
 {
-	for (struct xp_process *process = rec->processes.first; process; process = process->next) {
-		uint64_t start_time = process->live ? xp_target_start_time(process->pid) : 0;
+	for (struct xp_process *process = rec->processes.first_live; process; process = process->next_live) {
+		uint64_t start_time = xp_target_start_time(process->pid);
 		bool gone = !start_time || start_time != process->start_time;
 
 		/* Its last records may be on their way still: they have until the next look. */
-		if (process->live && gone && process->missing) {
+		if (gone && process->missing) {
 			process->vanished = true;
 			xp_process_end(process);
 		}

@@ -18,6 +18,7 @@ static void count_synthesized(void *arg, uint32_t fn_id);
 int xp_processes_init(struct xp_processes *processes)
 {
 	processes->last = &processes->first;
+	processes->last_live = &processes->first_live;
 	processes->stop_tsc = UINT64_MAX;
 	processes->pid_room = processes->thread_room = 1024;
 	processes->newest = calloc(processes->pid_room, sizeof(*processes->newest));
@@ -146,6 +147,26 @@ static int add_newest(struct xp_processes *processes, struct xp_process *process
 	return 0;
 }
 
+static void add_live(struct xp_process *process)
+{
+	struct xp_processes *processes = process->all;
+
+	process->live = true;
+	process->live_place = processes->last_live;
+	*processes->last_live = process;
+	processes->last_live = &process->next_live;
+}
+
+static void remove_live(struct xp_process *process)
+{
+	process->live = false;
+	*process->live_place = process->next_live;
+	if (process->next_live)
+		process->next_live->live_place = process->live_place;
+	else
+		process->all->last_live = process->live_place;
+}
+
 int xp_processes_add(struct xp_processes *processes, struct xp_process **result, pid_t pid,
 		     const struct xp_target_info *info, uint64_t tsc)
 {
@@ -157,7 +178,6 @@ int xp_processes_add(struct xp_processes *processes, struct xp_process **result,
 	process->all = processes;
 	process->pid = pid;
 	process->image = 1;
-	process->live = true;
 	process->thread_options = (struct xp_thread_options){
 		.min_ticks = processes->min_ticks,
 		.sink = store_chunk,
@@ -171,6 +191,7 @@ int xp_processes_add(struct xp_processes *processes, struct xp_process **result,
 	}
 	*processes->last = process;
 	processes->last = &process->next;
+	add_live(process);
 	*result = process;
 	return 0;
 }
@@ -354,7 +375,7 @@ static int end_threads(struct xp_process *process)
 	struct xp_processes *processes = process->all;
 	int err = 0;
 
-	process->live = false;
+	remove_live(process);
 	for (size_t i = 0; i < processes->thread_room; i++) {
 		struct xp_thread **place = &processes->threads[i];
 
@@ -403,9 +424,8 @@ int xp_processes_flush(struct xp_processes *processes)
 	for (size_t i = 0; i < processes->thread_room; i++)
 		for (struct xp_thread *thread = processes->threads[i]; thread; thread = thread->next)
 			err = xp_thread_flush(thread) ?: err;
-	for (struct xp_process *process = processes->first; process; process = process->next)
-		if (process->live)
-			err = flush_spool(process) ?: err;
+	for (struct xp_process *process = processes->first_live; process; process = process->next_live)
+		err = flush_spool(process) ?: err;
 	return err;
 }
 

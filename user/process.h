@@ -38,6 +38,8 @@ struct xp_thread_summary {
 struct xp_process {
 	struct xp_process *next;
 	struct xp_process *next_in_slot; /* of another pid, see struct xp_processes */
+	struct xp_process *next_live;	 /* stays when this image ends: a walk may end the one it has come to */
+	struct xp_process **live_place;	 /* what points to it among the live ones */
 	struct xp_processes *all;
 	pid_t pid;
 	unsigned int image; /* 1, and one more at each exec */
@@ -88,6 +90,8 @@ struct xp_process {
 struct xp_processes {
 	struct xp_process *first; /* in the order of their appearance */
 	struct xp_process **last;
+	struct xp_process *first_live; /* those that still run, in the same order: at each look, most are over */
+	struct xp_process **last_live;
 	struct xp_process **newest; /* hash by pid: the last image of each, live or not */
 	size_t pid_room;
 	size_t pid_count;

@@ -91,9 +91,7 @@ int xp_processes_write_flights(struct xp_processes *processes)
 {
 	int err = 0;
 
-	for (struct xp_process *process = processes->first; process; process = process->next) {
-		if (!process->live)
-			continue;
+	for (struct xp_process *process = processes->first_live; process; process = process->next_live) {
 		err = gather(process) ?: err;
 		err = write_flight(process, XP_FLIGHT_ASKED) ?: err;
 	}

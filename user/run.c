@@ -243,10 +243,7 @@ static bool ended(const struct xp_recording *rec)
 		return false;
 	if (rec->options->tid)
 		return !xp_target_start_time(rec->options->tid);
-	for (const struct xp_process *process = rec->processes.first; process; process = process->next)
-		if (process->live)
-			return false;
-	return true;
+	return !rec->processes.first_live;
 }
 
 void xp_run_read_losses(struct xp_recording *rec)

@@ -358,8 +358,9 @@ static uint64_t cpu_since(struct xp_throttle *throttle, uint64_t elapsed_ns)
 {
 	uint64_t sum = 0;
 
-	for (struct xp_process *process = throttle->options.processes->first; process; process = process->next) {
-		uint64_t now = process->live ? xp_target_cpu_ns(process->pid) : 0;
+	for (struct xp_process *process = throttle->options.processes->first_live; process;
+	     process = process->next_live) {
+		uint64_t now = xp_target_cpu_ns(process->pid);
 
 		uint64_t ran = now > process->cpu_ns && process->cpu_ns ? now - process->cpu_ns : 0;
 
@@ -429,9 +430,8 @@ static void gather_calls(struct xp_throttle *throttle)
 
 	for (size_t m = 0; m < throttle->member_count; m++)
 		gather_recorded(throttle, &throttle->members[m]);
-	for (const struct xp_process *process = options->processes->first; process; process = process->next)
-		if (options->patch && process->live && throttle->count &&
-		    xp_patch_counts(options->patch, process->pid, by_stubs))
+	for (const struct xp_process *process = options->processes->first_live; process; process = process->next_live)
+		if (options->patch && throttle->count && xp_patch_counts(options->patch, process->pid, by_stubs))
 			mark_unread(throttle, process->pid);
 	for (size_t i = 0; i < throttle->count; i++)
 		gather_counted(throttle, &throttle->all[i], by_stubs[i]);

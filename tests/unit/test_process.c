@@ -53,6 +53,46 @@ static void test_path_takes_its_length(void **state)
 	xp_processes_free(&processes);
 }
 
+static void assert_live(const struct xp_processes *processes, const char *pids)
+{
+	char found[16] = "";
+
+	for (const struct xp_process *process = processes->first_live; process; process = process->next_live) {
+		assert_true(process->live);
+		found[strlen(found)] = (char)process->pid;
+	}
+	assert_string_equal(found, pids);
+}
+
+/* What still runs is a list of its own, from which a walk may take what it has come to. */
+static void test_live_images(void **state)
+{
+	struct xp_target_info info = { 0 };
+	struct xp_processes processes = { 0 };
+	struct xp_process *process;
+
+	(void)state;
+	assert_int_equal(xp_processes_init(&processes), 0);
+	for (pid_t pid = 'a'; pid <= 'f'; pid++)
+		assert_int_equal(xp_processes_add(&processes, &process, pid, &info, 1), 0);
+	assert_live(&processes, "abcdef");
+	for (process = processes.first_live; process; process = process->next_live)
+		if (process->pid != 'b' && process->pid != 'e')
+			assert_int_equal(xp_process_end(process), 0);
+	assert_live(&processes, "be");
+	assert_int_equal(xp_process_end(processes.first), 0); /* not twice */
+	assert_int_equal(xp_processes_add(&processes, &process, 'b', &info, 2), 0);
+	assert_live(&processes, "eb");
+	assert_int_equal(xp_processes_add(&processes, &process, 'b', &info, 3), 0);
+	assert_live(&processes, "eb");
+	assert_int_equal(xp_process_end(xp_processes_find(&processes, 'e')), 0);
+	assert_int_equal(xp_process_end(process), 0);
+	assert_live(&processes, "");
+	assert_int_equal(xp_processes_add(&processes, &process, 'a', &info, 4), 0);
+	assert_live(&processes, "a");
+	xp_processes_free(&processes);
+}
+
 /* A long log waits for the end of the recording, but not in the memory of xprof. */
 static void test_long_spool_is_written_at_the_end(void **state)
 {
@@ -149,6 +189,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_flees_of_a_process),
 		cmocka_unit_test(test_path_takes_its_length),
+		cmocka_unit_test(test_live_images),
 		cmocka_unit_test(test_long_spool_is_written_at_the_end),
 		cmocka_unit_test(test_images_of_many_pids),
 	};
