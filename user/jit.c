@@ -19,6 +19,8 @@
 #define LOOK_NS 100000000ull /* of time, in one look */
 #define JVM_PAUSE_NS 2000000000ull
 #define JVM_PATIENCE_MS 5000	     /* at the end */
+#define JVM_UNREADY_NS 500000000ull  /* it starts: the first pause, each further one is twice as long */
+#define JVM_UNREADY_MAX 7	     /* half a minute in all: no JVM takes so long */
 #define BYTES_OF_REFRESH (32u << 20) /* of code, from memory */
 
 /* Whether a file has GDB's interface, and where. */
@@ -57,6 +59,7 @@ struct xp_jit {
 	struct xp_jit_src_jvm jvm;
 	bool has_jvm;		/* and it may be asked */
 	bool jvm_is_wanted;	/* a frame was not found */
+	uint8_t jvm_unready;	/* so often it did not handle the signal yet */
 	uint64_t jvm_asked_tsc; /* last */
 	uint64_t jvm_known_tsc; /* when it was asked for what it has told */
 
@@ -309,10 +312,39 @@ static int refresh_gdbs(struct xp_jit *jit, uint64_t now_tsc, bool is_told)
 	return ret;
 }
 
-/* Asks it as often as there is something to be learnt. */
+/* As often as there is something to be learnt. */
+static bool is_time_to_ask(const struct xp_jit *jit, uint64_t now_tsc)
+{
+	uint64_t pause_ns = jit->jvm_unready ? JVM_UNREADY_NS << (jit->jvm_unready - 1) : JVM_PAUSE_NS;
+
+	if (!jit->jvm_asked_tsc)
+		return true;
+	return (jit->jvm_unready || jit->jvm_is_wanted) &&
+	       now_tsc - jit->jvm_asked_tsc > xp_clock_ticks(jit->jits->clock, pause_ns);
+}
+
+/* -EINVAL: it does not handle the signal, or not yet. */
+static int ask_jvm(struct xp_jit *jit, uint64_t now_tsc)
+{
+	int err = xp_jit_src_jvm_ask(&jit->jvm);
+
+	jit->jvm_asked_tsc = now_tsc;
+	if (err)
+		return err;
+	jit->jvm_is_wanted = false;
+	jit->jvm_unready = 0;
+	return 0;
+}
+
+static void warn_of_jvm(const struct xp_jit *jit, const char *why)
+{
+	xp_warn("process %d: the JVM did not write its perf map: %s; it takes JDK 17 or later, and no "
+		"-XX:+DisableAttachMechanism or -Xrs",
+		jit->pid, why);
+}
+
 static void refresh_jvm(struct xp_jit *jit, const struct xp_space *space, uint64_t now_tsc)
 {
-	uint64_t pause = xp_clock_ticks(jit->jits->clock, JVM_PAUSE_NS);
 	int err;
 
 	if (!jit->jvm_asked_tsc)
@@ -324,22 +356,15 @@ static void refresh_jvm(struct xp_jit *jit, const struct xp_space *space, uint64
 		jit->jvm_known_tsc = jit->jvm_asked_tsc;
 	if (err == -EAGAIN)
 		return;
-	if (!err || err == -ENOENT) {
-		bool is_time = !jit->jvm_asked_tsc || (jit->jvm_is_wanted && now_tsc - jit->jvm_asked_tsc > pause);
-
-		err = is_time ? xp_jit_src_jvm_ask(&jit->jvm) : 0;
-		if (!err && is_time)
-			jit->jvm_asked_tsc = now_tsc;
-		jit->jvm_is_wanted = jit->jvm_is_wanted && !is_time;
-	}
+	if (!err || err == -ENOENT)
+		err = is_time_to_ask(jit, now_tsc) ? ask_jvm(jit, now_tsc) : 0;
+	if (err == -EINVAL && ++jit->jvm_unready < JVM_UNREADY_MAX)
+		return;
 	if (!err)
 		return;
 	jit->has_jvm = false;
-	jit->jvm_asked_tsc = now_tsc;
-	if (err != -ESRCH)
-		xp_warn("process %d: the JVM did not write its perf map: %s; it takes JDK 17 or later, and no "
-			"-XX:+DisableAttachMechanism or -Xrs",
-			jit->pid, strerror(-err));
+	if (err != -ESRCH && err != -EINVAL)
+		warn_of_jvm(jit, strerror(-err));
 }
 
 static uint64_t begin_look(struct xp_jit *jit, const struct xp_space *space)
@@ -407,10 +432,10 @@ static void finish_jvm(struct xp_jit *jit, uint64_t now_tsc, uint64_t end_ns)
 
 	if (!err)
 		jit->jvm_known_tsc = jit->jvm_asked_tsc;
-	if (!jit->has_jvm || !jit->jvm_is_wanted || (err && err != -ENOENT) || xp_jit_src_jvm_ask(&jit->jvm))
+	if (!jit->has_jvm || !jit->jvm_is_wanted || (err && err != -ENOENT) || ask_jvm(jit, now_tsc))
 		return;
 	if (!xp_jit_src_jvm_poll(&jit->jvm, patience_ms(end_ns)))
-		jit->jvm_known_tsc = now_tsc;
+		jit->jvm_known_tsc = jit->jvm_asked_tsc;
 }
 
 void xp_jit_over(struct xp_jit *jit)
@@ -436,6 +461,8 @@ int xp_jit_finish(struct xp_jit *jit, const struct xp_space *space, uint64_t now
 		return jit->finish_err;
 	if (!jit->is_over)
 		finish_jvm(jit, now_tsc, end_ns);
+	if (jit->jvm_unready && jit->jvm_is_wanted)
+		warn_of_jvm(jit, "it does not handle SIGQUIT");
 	jit->has_jvm = false;
 	while (ret == 1 && xp_now_ns() < end_ns)
 		ret = xp_jit_refresh(jit, space, now_tsc);
