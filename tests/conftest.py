@@ -7,7 +7,7 @@ import pytest
 
 import house
 
-pytest_plugins = ["time_limit", "unit_tests"]
+pytest_plugins = ["cpu_time", "time_limit", "unit_tests"]
 
 
 # Marks root and uprobes: tests that cannot run here are skipped, with the reason.

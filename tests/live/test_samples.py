@@ -13,8 +13,9 @@ import pytest
 import house
 import profiles
 import recording
+from cpu_time import assert_cpu_time, charged_of, cpu_of, stolen_s
 
-pytestmark = pytest.mark.uprobes
+pytestmark = [pytest.mark.uprobes, pytest.mark.usefixtures("stolen_before")]
 
 FAILED = 1
 BUILD = ("-O1", "-g", "-fno-omit-frame-pointer")
@@ -65,37 +66,6 @@ class Sampled:
 def sampled(xprof, record):
     """Records to the end: sampled("--", path) -> Sampled."""
     return lambda *args, **options: Sampled(xprof, record("--no-sleds", *args, **options).finish())
-
-
-def cpu_of(output):
-    return float(re.search(r"^cpu (\S+)$", output, re.M)[1])
-
-
-def stolen_s():
-    """
-    Time that the hypervisor took from all CPUs since boot, as far as it tells. A process is not charged with it, but
-    cpu-clock events count what is shorter than their period, for it only makes them late.
-    """
-    return int(pathlib.Path("/proc/stat").read_text().split(None, 9)[8]) / os.sysconf("SC_CLK_TCK")
-
-
-@pytest.fixture(autouse=True)
-def stolen_before(monkeypatch):
-    monkeypatch.setitem(STOLEN, "before", stolen_s())
-
-
-STOLEN = {"before": 0.0}
-
-
-# Of what a hypervisor takes for longer, or does not tell, it is the other way round: recordings here were up to 8 % short
-# of what the kernel accounts. Tests of who is sampled allow for that; the one of the time itself
-# may try again.
-TOLERANCE = 0.12
-
-
-def assert_cpu_time(sampled_s, seconds, tolerance=TOLERANCE):
-    allowed = tolerance * seconds + stolen_s() - STOLEN["before"]
-    assert abs(sampled_s - seconds) <= allowed, f"{sampled_s:.3f} s sampled, {seconds:.3f} s used"
 
 
 def assert_shares(top, expected):
@@ -201,8 +171,8 @@ def test_frequency_max(sampled, shares):
     # An event that comes while the one before is handled is none. The kernel counts it, and xprof tells it.
     missed = recorded.totals["missed"]
     profile = profiles.Profile(recorded.one())
-    assert profile.samples > missed
-    assert_cpu_time(profile.seconds + missed * recorded.totals["period_ns"] / 1e9, cpu_of(recorded.output), 0.15)
+    assert profile.seconds > 0.02
+    assert_cpu_time(profile.seconds + missed * recorded.totals["period_ns"] / 1e9, charged_of(recorded.output), 0.15)
 
 
 # What is sampled.
@@ -222,9 +192,10 @@ def test_one_thread(xprof, record, start, shares):
     process = start_waiting(start, shares, 0.5, 4)
     session = record("-F", "999", "-t", process.pid).wait_attached()
     go(process)
-    process.communicate(timeout=20)
+    output, _ = process.communicate(timeout=20)
     recorded = Sampled(xprof, session.finish())
-    assert_cpu_time(profiles.Profile(recorded.one()).seconds, 0.5)
+    first = float(re.search(r"^first (\S+)$", output, re.M)[1])
+    assert_cpu_time(profiles.Profile(recorded.one()).seconds, first)
 
 
 def test_children(sampled, shares):
@@ -236,7 +207,8 @@ def test_children(sampled, shares):
     children = [e for e in followed.entries if e["comm"].startswith("shares")]
     assert len(children) == 2, followed.entries
     for child in children:
-        assert_cpu_time(followed.read(child).seconds, 0.3, 0.15)
+        printed = followed.output.partition(f"pid {child['pid']}\n")[2]
+        assert_cpu_time(followed.read(child).seconds, cpu_of(printed), 0.15)
 
 
 def test_exec_begins_a_profile(sampled, program, shares):
