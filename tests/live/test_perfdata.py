@@ -307,7 +307,7 @@ def deep(program):
 
 def test_disk_full(perf, record, xprof, tmpfs, deep):
     """The profiles still have room, and what is in perf.data is whole, its header too."""
-    recorded = record("--no-sleds", "--no-compression", "-F", "20000", "--call-graph", "fp", "--", deep,
+    recorded = record("--no-sleds", "--no-compression", "--buffer=32m", "-F", "20000", "--call-graph", "fp", "--", deep,
                       directory=tmpfs("size=3m") / "out").finish()
     assert recorded.status == FAILED, recorded.messages
     found = re.search(r"perf.data has (\d+) of (\d+) samples: No space left on device; make room there", recorded.messages)

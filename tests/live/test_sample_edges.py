@@ -81,7 +81,7 @@ def test_cpu_that_comes_back(xprof, record, shares, hotplug, away_s):
     session = record("-F", "999", "-a").wait_attached()
     with hotplug():
         time.sleep(away_s)
-    time.sleep(2.2)  # looked for each second
+    time.sleep(4)  # seen at the second look, each second
     output = house.run(["taskset", "-c", "1", shares, 0.6]).stdout
     # Too short to be looked up in /proc: that they have names is what the side-band told.
     house.run(["taskset", "-c", "1", "sh", "-c", f"for i in 1 2 3 4 5 6 7 8 9 10; do {shares} 0.02; done"])
@@ -566,10 +566,9 @@ int main(void)
 def test_ring_that_is_too_small_for_snapshots(xprof, record, start, program):
     """The reader is woken in time. When it comes too late all the same, stacks are missing rather than samples."""
     process = start([program.text("deep-stack", DEEP_STACK, "-O1", "-g", instrument=False)])
-    for _ in range(6):
-        recorded = checked(xprof, record("-F", "9999", "-d", "1", "--buffer", "256k", "-p", process.pid).finish())
+    for _ in range(20):
+        recorded = checked(xprof, record("-F", "9999", "-d", "300ms", "--buffer", "256k", "-p", process.pid).finish())
         totals = recorded.manifest["samples"]
-        assert totals["seen"] > 200, totals
-        if not totals["lost"] and totals["stacks"]["complete"] > totals["seen"] / 2:
+        if totals["seen"] > 200 and not totals["lost"] and totals["stacks"]["complete"] > totals["seen"] / 2:
             return
     assert False, totals

@@ -429,7 +429,7 @@ def test_libraries_at_one_address(sampled, program):
         pytest.skip("no go tool here")
     top = profiles.go_top(recorded.one())
     assert {"in_first", "in_other"} <= set(top), top
-    assert abs(profiles.share(top, "in_first") - profiles.share(top, "in_other")) < 0.15, top
+    assert min(profiles.share(top, "in_first"), profiles.share(top, "in_other")) > 0.2, top
 
 
 # Together.

@@ -51,7 +51,7 @@ class Recorded:
 
 @pytest.fixture
 def sampled(record):
-    return lambda *args: Recorded(record("--no-sleds", *args).finish())
+    return lambda *args: Recorded(record("--no-sleds", "--buffer=16m", *args).finish())
 
 
 @pytest.fixture
@@ -318,7 +318,7 @@ def test_corrupt_tables(xprof, sampled, stacks, tmp_path, seed):
         data[offset + random.randrange(size)] = random.randrange(256)
     binary.write_bytes(data)
     recorded = sampled("-F", "999", "--", binary, "chain", 0.5)
-    assert recorded.totals["written"] > 200 and recorded.totals["lost"] == 0, recorded.totals
+    assert recorded.totals["written"] > 100 and recorded.totals["lost"] == 0, recorded.totals
     cum = functions(xprof, recorded)
     assert cum["spin(int)"] > 0.5 * max(cum.values()), cum
 
