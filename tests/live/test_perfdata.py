@@ -35,9 +35,12 @@ def shares(program):
 def sampled(xprof, record):
     """Records to the end: sampled("--", path) -> the recording, whose files are right."""
 
-    def record_one(*args, status=0, stop=False, **options):
+    def record_one(*args, status=0, process=None, **options):
         session = record("--no-sleds", "-F", "999", *args, **options)
-        recorded = (session.wait_attached().stop if stop else session.finish)()
+        if process:  # which waits for a line
+            session.wait_attached()
+            process.communicate("\n", timeout=20)
+        recorded = session.finish()
         assert recorded.status == status, recorded.messages
         checked = xprof("check", recorded.directory)
         assert checked.returncode == 0, checked.stdout + checked.stderr
@@ -225,9 +228,7 @@ def test_deleted_binary(perf, sampled, start, shares, tmp_path):
     assert process.stdout.readline() == "waiting\n"
     os.unlink(binary)
     shutil.copy("/bin/true", binary)  # another one takes its place
-    process.stdin.write("\n")
-    process.stdin.flush()
-    recorded = sampled("-p", process.pid)
+    recorded = sampled("-p", process.pid, process=process)
     path = perf_data(recorded)
     assert "spin" not in names_of(perf, path, "mine")
     perf.cache("--add", kept_copy(recorded, "mine"))
@@ -323,13 +324,13 @@ def test_disk_full(perf, record, xprof, tmpfs, deep):
 
 def test_killed(perf, record, xprof, deep, start):
     """What had gone to the disk is a whole file."""
-    target = start(["sh", "-c", f"while :; do {deep}; done"])
+    target = start(["sh", "-c", f"while :; do {deep}; done"], start_new_session=True)
     session = record("--no-sleds", "-F", "9999", "--call-graph", "fp", "-a").wait_attached()
     path = session.directory / "perf.data"
     recording.wait_until(lambda: path.exists() and path.stat().st_size > 50_000, "no perf.data grows")
     session.process.kill()
     session.process.wait()
-    target.send_signal(signal.SIGKILL)
+    os.killpg(target.pid, signal.SIGKILL)  # its child would spin on
     checked = xprof("check", path)
     assert checked.returncode == 0, checked.stdout
     assert sum(perf.report(path, "sym").values()) > 100
