@@ -267,7 +267,10 @@ static int repair(struct xp_recording *rec)
 	return xp_follow_rescan(rec);
 }
 
-/* Events of the side-band were lost: what they would have told is read from /proc. */
+/*
+ * Events of the side-band were lost: what they would have told is read from /proc. Behind a pass: an older fork or exec
+ * that was still to be taken would undo what is found there.
+ */
 static int repair_samples(struct xp_recording *rec)
 {
 	uint64_t lost = xp_sideband_lost(rec->sideband), begin_tsc = xp_clock_now_tsc();
@@ -294,8 +297,6 @@ static int housekeeping(struct xp_recording *rec, struct xp_progress *progress)
 		err = xp_sideband_add_cpus(rec->sideband);
 	if (!err && rec->cpus)
 		err = xp_sampler_add_cpus(rec->sampler, rec->cpus, rec->programs.cpus);
-	if (!err && rec->sideband)
-		err = repair_samples(rec);
 	if (!err && rec->sampler)
 		err = xp_samples_refresh(&rec->samples);
 	if (!err && rec->sampler)
@@ -387,12 +388,13 @@ int xp_run(struct xp_recording *rec, int signal_fd)
 	xp_progress_begin(&progress);
 	for (;;) {
 		uint64_t now = xp_clock_now_tsc();
+		bool is_due = now >= next_housekeeping;
 		struct epoll_event event;
 		int fill;
 
 		if (now >= end)
 			break;
-		if (now >= next_housekeeping) {
+		if (is_due) {
 			err = housekeeping(rec, &progress);
 			next_housekeeping = now + xp_clock_ticks(rec->clock, HOUSEKEEPING_NS);
 		}
@@ -401,10 +403,11 @@ int xp_run(struct xp_recording *rec, int signal_fd)
 		if (!err)
 			err = xp_run_collect_flights(rec, false);
 		fill = err ? err : pass(rec);
-		if (fill < 0) {
-			err = fill;
+		err = XP_MIN(fill, 0);
+		if (!err && is_due && rec->sideband)
+			err = repair_samples(rec);
+		if (err)
 			break;
-		}
 		if (flights_asked)
 			write_flights(rec, &flights_asked);
 		if (ended(rec))

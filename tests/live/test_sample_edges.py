@@ -341,6 +341,46 @@ def test_side_band_that_overflows(xprof, record, start, program):
     assert profiles.share(names_in(recorded, entry), "in_late") > 0.4, names_in(recorded, entry)
 
 
+def read_by(process):
+    """How much it has read so far."""
+    return int(re.search(r"^rchar: (\d+)$", pathlib.Path(f"/proc/{process.pid}/io").read_text(), re.M)[1])
+
+
+def all_mappings():
+    """The bytes that /proc has of the mappings of all processes."""
+    total = 0
+    for path in pathlib.Path("/proc").glob("[0-9]*/maps"):
+        with contextlib.suppress(OSError):  # it has ended
+            total += len(path.read_bytes())
+    return total
+
+
+def test_what_is_found_is_newer_than_what_was_told(xprof, record, start, program, shares):
+    """The side-band told that a process executed, not that it did so once more: /proc has the last word."""
+    flood = program.text("flood", FLOOD, "-O1", instrument=False)
+    session = record("-F", "499", "-a").wait_attached()
+    session.process.send_signal(signal.SIGSTOP)
+    try:
+        process = start(["sh", "-c", f"echo ready; read go; exec {shares} 1 1 wait"], stdin=subprocess.PIPE)
+        assert process.stdout.readline() == "ready\n"
+        for cpu in sorted(os.sched_getaffinity(0)):
+            assert house.run(["taskset", "-c", cpu, flood, 20000]).returncode == 0
+        process.stdin.write("\n")
+        process.stdin.flush()
+        assert process.stdout.readline() == "waiting\n"
+        enough = read_by(session.process) + all_mappings() // 2
+    finally:
+        session.process.send_signal(signal.SIGCONT)
+    recording.wait_until(lambda: read_by(session.process) > enough, "/proc is not read")
+    process.communicate("\n", timeout=20)
+    recorded = checked(xprof, session.stop())
+    assert recorded.manifest["samples"]["sideband_lost"] > 0
+    # The shell may have been sampled while it was one.
+    counts = {e["comm"]: e["samples"] for e in entries_of(recorded, pid=process.pid)}
+    found = sum(n for comm, n in counts.items() if comm.startswith("shares"))
+    assert found > 0.95 * sum(counts.values()), counts
+
+
 # No room.
 
 DEEP = r"""
