@@ -229,6 +229,17 @@ def orphans():
     return [f"{name} ({number})" for number, name in ours.items() if number not in held]
 
 
+def uprobe_links(pid):
+    """The links of uprobes that a process holds: (descriptor, name of the program), as many as there are."""
+    names = {p["id"]: p.get("name", "") for p in json.loads(house.run([bpftool(), "-j", "prog", "show"]).stdout)}
+    found = []
+    for info in pathlib.Path(f"/proc/{pid}/fdinfo").iterdir():
+        fields = dict(line.split(":", 1) for line in info.read_text().splitlines() if ":" in line)
+        if fields.get("link_type", "").strip() in ("uprobe_multi", "perf"):
+            found.append((int(info.name), names[int(fields["prog_id"])]))
+    return sorted(found)
+
+
 def wrapped(xprof, tmp_path, *before):
     """xprof run by another program: wrapped(xprof, tmp_path, "prlimit", "--fsize=1000")."""
     path = tmp_path / f"xprof-by-{os.path.basename(before[0])}"

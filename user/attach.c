@@ -3,6 +3,8 @@
 
 #include <bpf/bpf.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <linux/membarrier.h>
 #include <linux/perf_event.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -18,10 +20,17 @@
 /* MAX_UPROBE_MULTI_CNT, kernel/trace/bpf_trace.c. */
 #define MULTI_MAX (1u << 20)
 
+/*
+ * An exiting task closes its files in the order of their numbers, and the last one is let go first (task_work_run(),
+ * kernel/task_work.c): when xprof is killed, links from here on go before the anchors, which have lower numbers.
+ */
+#define LINK_FD_MIN 512
+
 struct link {
 	int fd;
 	pid_t pid; /* 0: every process */
 	uint32_t group;
+	bool anchor;
 };
 
 struct xp_attach {
@@ -43,6 +52,28 @@ int xp_attach_new(struct xp_attach **result, bool multi)
 	pthread_mutex_init(&attach->lock, NULL);
 	*result = attach;
 	return 0;
+}
+
+static bool has_anchor(struct xp_attach *attach, pid_t pid)
+{
+	bool found = false;
+
+	pthread_mutex_lock(&attach->lock);
+	for (size_t i = 0; i < attach->count && !found; i++)
+		found = attach->links[i].anchor && attach->links[i].pid == pid;
+	pthread_mutex_unlock(&attach->lock);
+	return found;
+}
+
+/* The same file by a number from LINK_FD_MIN on, where there is one. */
+static int move_up(int fd)
+{
+	int moved = fcntl(fd, F_DUPFD_CLOEXEC, LINK_FD_MIN);
+
+	if (moved < 0)
+		return fd;
+	close(fd);
+	return moved;
 }
 
 /* Takes the links over. */
@@ -166,11 +197,23 @@ static int link_single(uint32_t perf_type, int program_fd, const char *path, pid
 	return fd;
 }
 
-/* The last ones first. */
+/* The last ones first, and anchors after all others. */
 static void close_links(const struct link *links, size_t count)
 {
-	while (count)
-		close(links[--count].fd);
+	bool anchors = false;
+
+	for (size_t i = count; i--;) {
+		anchors |= links[i].anchor;
+		if (!links[i].anchor)
+			close(links[i].fd);
+	}
+	if (!anchors)
+		return;
+	/* As synchronize_rcu(). Where it is switched off, for CPUs without a tick, links wait for something alike. */
+	syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0);
+	for (size_t i = count; i--;)
+		if (links[i].anchor)
+			close(links[i].fd);
 }
 
 struct request {
@@ -189,6 +232,7 @@ static int attach_request(void *arg)
 	struct xp_attach *attach = request->attach;
 	size_t most = attach->multi ? MULTI_MAX : 1, links_made = 0;
 	struct link *links = calloc((request->count + most - 1) / most + 1, sizeof(*links));
+	bool anchored = has_anchor(attach, request->pid);
 	int err = links ? 0 : -ENOMEM;
 
 	for (size_t done = 0; done < request->count && !err;) {
@@ -201,7 +245,13 @@ static int attach_request(void *arg)
 		if (fd < 0)
 			err = fd;
 		else
-			links[links_made++] = (struct link){ fd, request->pid, request->group };
+			links[links_made++] = (struct link){
+				.fd = anchored ? move_up(fd) : fd,
+				.pid = request->pid,
+				.group = request->group,
+				.anchor = !anchored,
+			};
+		anchored = true;
 		done += some;
 	}
 	if (!err)
@@ -234,6 +284,13 @@ int xp_attach_uprobes(struct xp_attach *attach, int program_fd, int file_fd, pid
 		      size_t count)
 {
 	return xp_attach_uprobes_group(attach, 0, program_fd, file_fd, pid, probes, count);
+}
+
+int xp_attach_anchor(struct xp_attach *attach, int program_fd, int file_fd, pid_t pid, uint64_t offset)
+{
+	struct xp_uprobe probe = { .offset = offset };
+
+	return has_anchor(attach, pid) ? 0 : xp_attach_uprobes(attach, program_fd, file_fd, pid, &probe, 1);
 }
 
 struct departure {

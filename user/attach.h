@@ -14,6 +14,14 @@
 /* BPF_TRACE_UPROBE_MULTI: Linux 6.6, commit 89ae89f53d20; Debian 12's headers do not have it. */
 #define XP_TRACE_UPROBE_MULTI 48
 
+/*
+ * The first probe of a process, its anchor, is to be one that is never hit, or hardly ever, for it goes last: a process
+ * that loses its last uprobe loses the flag by which the kernel knows whose a breakpoint is (MMF_HAS_UPROBES,
+ * mmf_recalc_uprobes() in kernel/events/uprobes.c), and a thread that has hit one just before, and was on a virtual CPU
+ * that was taken away before it came to look at the flag, is killed by SIGTRAP. (Without a hypervisor the kernel's flush
+ * of the TLBs waits for such a thread; with one it passes CPUs over that do not run.) Between the others and the anchors
+ * all CPUs come to where no thread of theirs is on that way.
+ */
 struct xp_uprobe {
 	uint64_t offset; /* in the file */
 	uint64_t cookie;
@@ -40,6 +48,12 @@ int xp_attach_uprobes(struct xp_attach *attach, int program_fd, int file_fd, pid
  */
 int xp_attach_uprobes_group(struct xp_attach *attach, uint32_t group, int program_fd, int file_fd, pid_t pid,
 			    const struct xp_uprobe *probes, size_t count);
+/*
+ * Makes a probe on this place of a file the anchor of the process, unless it has one: a place that is never executed.
+ * When it is all the same, the program runs.
+ */
+int xp_attach_anchor(struct xp_attach *attach, int program_fd, int file_fd, pid_t pid, uint64_t offset);
+
 /* Takes these groups away, in the order of the list. On return none of their programs runs any more. */
 void xp_attach_detach_groups(struct xp_attach *attach, const uint32_t *groups, size_t count);
 /* Those of a group that are of this process leave it for group 0. */

@@ -158,12 +158,16 @@ static int attach_slots(struct xp_patch_work *work)
 {
 	const struct xp_patch_options *options = &work->patch->options;
 	struct xp_patch_stub *stub = work->stub;
+	enum xp_stub_form other = options->form == XP_STUB_NOP1 ? XP_STUB_NOP5 : XP_STUB_NOP1;
 	unsigned int needed = 0;
-	int err = 0;
+	int err;
 
 	for (size_t i = 0; i < work->count; i++)
 		for (size_t j = 0; j < work->edits[i].count; j++)
 			needed |= 1u << xp_patch_slot((enum xp_sled_kind)work->edits[i].list[j].kind, options->args);
+	/* In a program without a dynamic linker: no sled calls the slots of another form. */
+	err = xp_attach_anchor(options->attach, xp_programs_link_map_fd(options->programs), stub->place.fd, work->pid,
+			       xp_stub_probe(other, XP_STUB_CALL));
 	for (int slot = 0; slot < XP_STUB_SLOTS && !err; slot++) {
 		struct xp_uprobe probe = { .offset = xp_stub_probe(options->form, (enum xp_stub_slot)slot) };
 

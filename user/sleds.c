@@ -183,6 +183,30 @@ struct xp_uprobe xp_sled_uprobe(const struct xp_object *object, const struct xp_
 	return (struct xp_uprobe){ sled->file_offset, cookie };
 }
 
+#define JUMP_BYTES 2 /* jmp +9, over the rest of an entry sled */
+
+/*
+ * The anchor of a process that has none yet, such as a dynamic linker's probe: on the nop that an entry sled has behind
+ * its first instruction, a jump over it. Without an anchor attaching goes on.
+ */
+static void anchor(struct xp_attach *attach, int program_fd, const struct xp_object *object, pid_t pid,
+		   const struct xp_sled_choice *choice, const uint8_t *verdicts)
+{
+	for (size_t i = 0; i < object->selected_count; i++) {
+		const struct xp_sled *sled = &object->table->sleds[object->selected[i]];
+		int err;
+
+		if (verdicts[i] != VERDICT_INTACT || !is_chosen(choice, sled) ||
+		    (sled->kind != XP_SLED_ENTRY && sled->kind != XP_SLED_ENTRY_ARGS))
+			continue;
+		err = xp_attach_anchor(attach, program_fd, object->fd, pid, sled->file_offset + JUMP_BYTES);
+		if (err)
+			xp_debug("%s: no anchor behind the sled at %#" PRIx64 ": %s", object->path, sled->file_offset,
+				 strerror(-err));
+		return;
+	}
+}
+
 static int attach_group(struct xp_attach *attach, const struct xp_programs *programs, const struct xp_object *object,
 			pid_t pid, bool all_args, const struct xp_sled_choice *choice, enum group group,
 			const uint8_t *verdicts, struct xp_uprobe *probes, size_t *attached)
@@ -229,6 +253,8 @@ int xp_sleds_attach_some(struct xp_attach *attach, const struct xp_programs *pro
 		result->patched += verdicts[i] == VERDICT_PATCHED;
 		result->unreadable += verdicts[i] == VERDICT_UNREADABLE;
 	}
+	if (attach && !err)
+		anchor(attach, xp_programs_link_map_fd(programs), object, pid, choice, verdicts);
 	for (int i = 0; i < GROUPS && !err; i++)
 		err = attach_group(attach, programs, object, pid, all_args, choice, attach_order[i], verdicts, probes,
 				   &result->attached);
@@ -261,9 +287,11 @@ int xp_sleds_attach_counters(struct xp_attach *attach, int program_fd, const str
 			probes[count++] =
 			    (struct xp_uprobe){ sled->file_offset, (uint32_t)(first_index + sled->function_id) };
 	}
-	if (!err && count)
+	if (!err && count) {
+		anchor(attach, program_fd, object, pid, choice, verdicts);
 		err = xp_attach_uprobes_group(attach, choice ? choice->group : 0, program_fd, object->fd, pid, probes,
 					      count);
+	}
 out:
 	free(verdicts);
 	free(probes);

@@ -82,6 +82,25 @@ def test_kill_in_every_state(xprof, busy, tmp_path, way, pause_us):
     assert killed >= ROUNDS[way] // 4, f"only {killed} of {ROUNDS[way]} were killed before their end"
 
 
+@pytest.mark.parametrize("mode", ["probe", "patch"])
+@pytest.mark.parametrize("linked", [[], ["-static"]], ids=["dynamic", "static"])
+def test_probes_have_an_anchor(program, start, tmp_path, xprof, linked, mode):
+    """
+    The one that is hardly ever hit goes last, also when xprof is killed, which closes its files from the highest
+    descriptor down: a thread that hits another just before that is not killed for it.
+    """
+    path = program("live/programs/victim.c", "-O2", house.no_runtime(), *linked)
+    target = start([path, "2", "1000", tmp_path / "progress"])
+    session = recording.Session(xprof, tmp_path / "out", ["--no-samples", f"--sled-mode={mode}", "-p", target.pid])
+    links = victim.uprobe_links(session.wait_attached().process.pid)
+    assert len(links) > 1
+    assert [name for _, name in links].index("link_map_changed"[: len(links[0][1])]) == 0, links
+    assert links[0][0] < 512 <= links[1][0]
+    assert session.stop().status == 0
+    assert target.poll() is None
+    victim.assert_nothing_left(target.pid)
+
+
 def test_killed_recording_is_recovered(xprof, record, busy):
     """What was recorded until about a second before is there."""
     target = busy()
