@@ -85,16 +85,45 @@ static int deliver(void *arg, struct xp_image *image, const struct xp_profile_fr
 	return 0;
 }
 
-static void refresh(struct fixture *f)
+/* A look ends before its time when the machine takes the CPU away meanwhile: it has spent much of the allowance then. */
+static bool was_cut_short(const struct fixture *f)
 {
-	assert_int_equal(xp_jit_samples_refresh(&f->jits, deliver, f), 0);
+	const struct xp_allowance *looking = &f->jits.jits.looking;
+
+	return looking->filled_ns && looking->left_ns < (int64_t)XP_ALLOWANCE_NS_PER_S * 3 / 4;
 }
 
-/* The first sample makes the sources be looked at at once, and counts as unnamed. */
+/* Looks once, with all the time of a second, unless the look is cut short. */
+static void refresh(struct fixture *f)
+{
+	size_t before = f->delivered;
+	int tries = 0;
+
+	do {
+		f->jits.jits.looking = (struct xp_allowance){ 0 };
+		assert_int_equal(xp_jit_samples_refresh(&f->jits, deliver, f), 0);
+	} while (f->delivered == before && was_cut_short(f) && ++tries < 10);
+}
+
+/* The first sample makes the sources be looked at at once. */
+static void sample_first(struct fixture *f, uint64_t address, uint64_t tsc)
+{
+	int waits;
+
+	f->frames[0] = (struct xp_profile_frame){ address, &f->space->vmas[1], false };
+	waits = xp_jit_samples_name(&f->jits, &f->image, f->space, tsc, f->frames, 1);
+	if (waits == 1 && was_cut_short(f)) {
+		refresh(f);
+		assert_int_equal(f->delivered, 1);
+		f->delivered = waits = 0;
+	}
+	assert_int_equal(waits, 0);
+}
+
+/* It counts as unnamed. */
 static void begin(struct fixture *f)
 {
-	f->frames[0] = (struct xp_profile_frame){ TEXT + 0x8000, &f->space->vmas[1], false };
-	assert_int_equal(xp_jit_samples_name(&f->jits, &f->image, f->space, 1, f->frames, 1), 0);
+	sample_first(f, TEXT + 0x8000, 1);
 	assert_int_equal(f->image.jit_unnamed, 1);
 	f->image.jit_unnamed = 0;
 }
@@ -152,8 +181,7 @@ static void test_late_in_the_ring(void **state)
 	uint64_t tsc = xp_clock_now_tsc();
 
 	fputs("7e0000000000 20 a\n", f->map);
-	f->frames[0] = (struct xp_profile_frame){ TEXT, &f->space->vmas[1], false };
-	assert_int_equal(xp_jit_samples_name(&f->jits, &f->image, f->space, tsc, f->frames, 1), 0);
+	sample_first(f, TEXT, tsc);
 	assert_string_equal(name_of(f, &f->frames[0]), "a");
 }
 
