@@ -55,19 +55,28 @@ static int teardown(void **state)
 	return 0;
 }
 
+/* Whether a file of the child's in /proc says so. */
+static bool says(const struct world *world, const char *file_name, const char *text)
+{
+	char path[64], line[4096];
+	bool found = false;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/%d/%s", world->child, file_name);
+	file = fopen(path, "r");
+	assert_non_null(file);
+	while (!found && fgets(line, sizeof(line), file))
+		found = strstr(line, text);
+	fclose(file);
+	return found;
+}
+
+/* The new program has its name before it is mapped. */
 static void execute(struct world *world)
 {
-	char path[64], name[16] = "";
-
-	snprintf(path, sizeof(path), "/proc/%d/comm", world->child);
 	close(world->go);
-	while (strcmp(name, "sleep\n")) {
-		FILE *file = fopen(path, "r");
-
-		assert_non_null(file);
-		assert_non_null(fgets(name, sizeof(name), file));
-		fclose(file);
-	}
+	while (!says(world, "comm", "sleep\n") || !says(world, "maps", "sleep\n"))
+		usleep(1000);
 }
 
 /* One in the kernel, of which nothing need be known. */
