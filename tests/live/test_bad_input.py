@@ -67,11 +67,18 @@ def test_thread(refuse, busy):
     refuse(["-p", thread], FAILED, f"{thread} is a thread of process {target.pid}: use -p {target.pid}")
 
 
+def is_kernel_thread(process):
+    try:
+        return int((process / "stat").read_text().rsplit(")")[-1].split()[6]) & PF_KTHREAD
+    except OSError:  # it has ended meanwhile
+        return False
+
+
 def test_kernel_thread(refuse):
-    kernel = [p for p in pathlib.Path("/proc").glob("[0-9]*") if int(p.joinpath("stat").read_text().rsplit(")")[-1].split()[6]) & PF_KTHREAD]
+    kernel = next(filter(is_kernel_thread, pathlib.Path("/proc").glob("[0-9]*")), None)
     if not kernel:
         pytest.skip("no kernel thread is visible here")
-    refuse(["-p", kernel[0].name], FAILED, f"process {kernel[0].name} is a kernel thread")
+    refuse(["-p", kernel.name], FAILED, f"process {kernel.name} is a kernel thread")
 
 
 def test_xprof_itself(xprof, tmp_path):
