@@ -4,6 +4,7 @@ import os
 import pathlib
 import re
 import shutil
+import signal
 import subprocess
 import time
 
@@ -161,15 +162,31 @@ def test_php(run, jit):
     jit(php.pid).assert_hot(r"\$(leaf|hot_loop)\$")
 
 
-@pytest.fixture
-def java(run, tmp_path):
+@pytest.fixture(scope="module")
+def java_classes(tmp_path_factory):
     need("java", "javac")
-    made = house.run(["javac", "-d", tmp_path, PROGRAMS / "Hot.java"])
+    path = tmp_path_factory.mktemp("classes")
+    made = house.run(["javac", "-d", path, PROGRAMS / "Hot.java"])
     assert made.returncode == 0, made.stderr
+    return path
+
+
+def handles(pid, number):
+    caught = re.search(r"^SigCgt:\t(\w+)$", pathlib.Path(f"/proc/{pid}/status").read_text(), re.M)
+    return int(caught[1], 16) & 1 << number - 1
+
+
+@pytest.fixture
+def java(run, java_classes):
+    """Starts a JVM that can be asked; with -Xrs it never can."""
 
     def start_one(*options):
-        process = run(["java", *options, "-cp", tmp_path, "Hot", "60"])
-        time.sleep(1.5)
+        process = run(["java", *options, "-cp", java_classes, "Hot", "60"])
+        maps = pathlib.Path(f"/proc/{process.pid}/maps")
+        if "-Xrs" in options:
+            recording.wait_until(lambda: "libjvm" in maps.read_text(), "java loads no JVM")
+        else:
+            recording.wait_until(lambda: handles(process.pid, signal.SIGQUIT), "the JVM does not handle SIGQUIT")
         return process
 
     return start_one
