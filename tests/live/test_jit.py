@@ -272,22 +272,32 @@ def ours(run, program):
     return start_one
 
 
-def test_replaced(ours, xprof, record):
+@pytest.fixture
+def two_functions(ours, xprof, record):
+    """two_functions(way, before, after) -> Jit: so many seconds of the recording with the first one and the second."""
+
+    def record_one(way, before, after):
+        process = ours(way, after)
+        session = record("-p", process.pid, "--no-sleds", "-F", "199").wait_attached()
+        time.sleep(before)
+        process.send_signal(signal.SIGUSR1)
+        return Jit(xprof, session.finish(), process.pid)
+
+    return record_one
+
+
+def test_replaced(two_functions):
     """Two functions in the same place, one after the other."""
-    process = ours("replaced", 6)
-    recorded = record("-p", process.pid, "--no-sleds", "-F", "199").finish()
-    done = Jit(xprof, recorded, process.pid)
+    done = two_functions("replaced", 2, 3)
     assert done.unnamed == 0 and done.jit["functions"] == 2
     for top in done.tops():
         # What comes up to a second after the last look counts for the newcomer, for the map has no times.
-        assert profiles.share(top, "early") > 0.25 and profiles.share(top, "late") > 0.4, top
+        assert profiles.share(top, "early") > 0.12 and profiles.share(top, "late") > 0.4, top
 
 
-def test_compiled_while_recording(ours, xprof, record):
-    """The map comes, and grows, when the recording runs; its process ends before the recording."""
-    process = ours("late", 6)
-    recorded = record("-p", process.pid, "--no-sleds", "-F", "199").finish()
-    done = Jit(xprof, recorded, process.pid)
+def test_compiled_while_recording(two_functions):
+    """The map grows when the recording runs; its process ends before the recording."""
+    done = two_functions("late", 0.5, 3)
     for top in done.tops():
         assert profiles.share(top, "newcomer") > 0.6, top
     assert done.named > 2 * done.unnamed > 0, done.entry
@@ -296,13 +306,13 @@ def test_compiled_while_recording(ours, xprof, record):
 def test_brief(ours, jit):
     """Code that is registered, runs for a tenth of a second and is forgotten: the call that registers it is noticed."""
     process = ours("brief")
-    done = jit(process.pid)
+    done = jit(process.pid, seconds=3)
     functions = set()
     for top in done.tops():
         functions = {name for name in top if name.startswith("brief_")}
         assert sum(top[name][0] for name in functions) >= 0.7 * done.named
     assert done.jit["functions"] >= 5, done.entry
-    assert done.named >= 0.7 * (done.named + done.unnamed), done.entry
+    assert done.named >= 0.4 * (done.named + done.unnamed), done.entry
 
 
 def test_samples_are_all_there(ours, jit):

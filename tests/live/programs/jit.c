@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * A JIT compiler of one function, which counts down: it runs it for so many seconds from an anonymous page, and tells
- * of it in the way that its first argument names, honest or not.
+ * of it in the way that its first argument names, honest or not. In two of these ways it compiles another function when
+ * it gets a SIGUSR1: the seconds begin then.
  *
  * Usage: jit WAY SECONDS
  */
@@ -9,6 +10,7 @@
 #include <fcntl.h>
 #include <linux/userfaultfd.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -83,6 +85,20 @@ static void work(uint8_t *at, double seconds)
 
 	while (now() < end)
 		function(2000000);
+}
+
+static volatile sig_atomic_t told;
+
+static void be_told(int number)
+{
+	(void)number;
+	told = 1;
+}
+
+static void work_until_told(uint8_t *at)
+{
+	while (!told)
+		work(at, 0.01);
 }
 
 /* The map is there, with other content than it should have, or is no file. */
@@ -182,21 +198,21 @@ static int run(const char *way, double seconds)
 		tell(page, "count_down");
 		work(page, seconds);
 	} else if (!strcmp(way, "replaced")) {
-		/* Both in the same place, each for half of the time. */
+		/* Both in the same place. */
 		open_map(path);
 		tell(page, "early");
-		work(page, seconds / 2);
+		work_until_told(page);
 		page[4] = 0x8b; /* mov ecx, edi in its other encoding */
 		page[5] = 0xcf;
 		tell(page, "late");
-		work(page, seconds / 2);
+		work(page, seconds);
 	} else if (!strcmp(way, "late")) {
 		/* Compiled when the recording runs already. */
 		open_map(path);
-		work(page, seconds / 4);
+		work_until_told(page);
 		memcpy(page + 2048, code, sizeof(code));
 		tell(page + 2048, "newcomer");
-		work(page + 2048, seconds * 3 / 4);
+		work(page + 2048, seconds);
 	} else if (!strcmp(way, "control")) {
 		open_map(path);
 		tell(page, "\033]0;title\007\033[31mred\r<script>");
@@ -228,6 +244,8 @@ int main(int argc, char **argv)
 	if (page == MAP_FAILED)
 		fail("mmap");
 	memcpy(page, code, sizeof(code));
+	if (signal(SIGUSR1, be_told) == SIG_ERR)
+		fail("signal");
 	puts("ready");
 	fflush(stdout);
 	return run(argv[1], atof(argv[2]));
