@@ -103,6 +103,14 @@ def injected(xprof, perf, record, tmp_path):
 HOT = "JS:.*(hotLoop|leaf|main)_"
 
 
+def is_gone(pid):
+    """Its memory and its files, at least."""
+    try:
+        return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")")[-1].split()[0] in "ZX"
+    except OSError:
+        return True
+
+
 def test_node_perf_map(run, injected):
     need("node")
     node = run(["node", "--perf-basic-prof", PROGRAMS / "hot.js", "60"])
@@ -201,8 +209,14 @@ def test_container(run, injected, tmp_path):
     (pid,) = map(int, children.read_text().split())
     perf_map = pathlib.Path(f"/proc/{pid}/root/tmp/perf-1.map")
     recording.wait_until(lambda: perf_map.exists() and "leaf" in perf_map.read_text(errors="replace"), "no perf map")
+
+    def end():
+        unshare.kill()
+        os.kill(pid, 9)
+        recording.wait_until(lambda: is_gone(pid), "the program does not end")
+
     try:
-        injected(pid, behind=lambda: (unshare.kill(), os.kill(pid, 9), time.sleep(0.5))).assert_like_profile(HOT)
+        injected(pid, behind=end).assert_like_profile(HOT)
     finally:
         if os.path.exists(f"/proc/{pid}"):
             os.kill(pid, 9)
