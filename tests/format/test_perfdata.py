@@ -331,20 +331,28 @@ RECORDINGS = {
     "two events": ["-e", "cpu-clock,page-faults", "-g"],
     "different events": ["-e", "cpu-clock/call-graph=fp/", "-e", "page-faults/call-graph=no/", "-d"],
     "group": ["-e", "{cpu-clock,page-faults}:S", "-g"],
-    "dwarf": ["-e", "cpu-clock", "--call-graph", "dwarf"],
+    "dwarf": ["-e", "cpu-clock", "--call-graph", "dwarf", "-m", "16M"],  # 8 KiB a sample, of which none is to be lost
     "build ids": ["-e", "cpu-clock", "--buildid-mmap", "-a"],
     "clock": ["-e", "cpu-clock", "-k", "mono", "-s", "--switch-events", "--namespaces"],
     "compressed": ["-e", "cpu-clock", "-z"],
 }
 
 
+@pytest.fixture(scope="module")
+def many_files(tmp_path_factory):
+    path = tmp_path_factory.mktemp("many-files")
+    for i in range(3000):
+        (path / f"{i}").touch()
+    return path
+
+
 @pytest.mark.root
 @pytest.mark.parametrize("args", RECORDINGS.values(), ids=RECORDINGS)
-def test_perfs_own(perf, xprof, tmp_path, args):
+def test_perfs_own(perf, xprof, tmp_path, many_files, args):
     """As many samples as perf counts, and no violation."""
     path = tmp_path / "own.data"
     done = house.run([perf.path, "record", "-q", "-F", "2000", "-o", path, *args, "--", "sh", "-c",
-                      "ls -lR /usr/share > /dev/null"], env={"HOME": str(perf.home), "PATH": "/usr/bin:/bin"})
+                      f"ls -l {many_files} > /dev/null"], env={"HOME": str(perf.home), "PATH": "/usr/bin:/bin"})
     if done.returncode:
         pytest.skip(f"perf cannot record this here: {done.stderr[:200]}")
     checked = xprof("check", path)
