@@ -185,8 +185,8 @@ def numbers(log):
     return expected_numbers(log)
 
 
-def read(llvm_xray, *args, timeout=100):
-    done = llvm_xray(*args, timeout=timeout)
+def read(llvm_xray, *args):
+    done = llvm_xray(*args, timeout=100)
     assert done.returncode == 0, f"{llvm_xray.path} {' '.join(map(str, args))}\n{done.stderr}"
     assert "error" not in done.stderr.lower(), done.stderr
     return done.stdout
@@ -268,16 +268,16 @@ def test_log_agrees_with_manifest(log, numbers):
     assert functions + events == log.entry["written"] + log.entry["synthesized_exits"]
 
 
-# A thread of ten million records. The format tests let every subcommand read one of that length.
+# A thread of a million records; the ring takes them all (32 bytes each), should the machine have no CPU for the recorder
+# meanwhile. The format tests let every subcommand read ten million.
 
-LONG_CALLS = 5_000_000
+LONG_CALLS = 500_000
 
 
-@pytest.mark.time_limit(400)  # half a minute, had it a CPU of its own
 def test_long_log(xprof, program, newest_llvm_xray, tmp_path):
-    recorded = Scene(xprof, program, tmp_path).command(HOT, 1, LONG_CALLS).ok()
+    recorded = Scene(xprof, program, tmp_path).command(HOT, 1, LONG_CALLS, options=["--buffer=32M"]).ok()
     assert recorded.totals["written"] == 2 * LONG_CALLS
     log = recorded.log()
-    assert xprof("check", log.path, timeout=200).returncode == 0
-    table = csv.DictReader(io.StringIO(read(newest_llvm_xray, "account", log.path, "-f", "csv", timeout=200)))
+    assert xprof("check", log.path).returncode == 0
+    table = csv.DictReader(io.StringIO(read(newest_llvm_xray, "account", log.path, "-f", "csv")))
     assert [int(row["count"]) for row in table] == [LONG_CALLS]
