@@ -44,7 +44,7 @@ struct xp_jit {
 	struct xp_jit_code *code;
 	uint64_t refreshed_tsc;
 	struct xp_jit_bytes bytes;
-	uint64_t look_end_ns;
+	uint64_t look_begin_ns;
 	bool is_over;
 	bool is_finished;
 	int finish_err;
@@ -200,6 +200,16 @@ static struct xp_jit_file *file_of(struct xp_jits *jits, const struct xp_file *f
 	return &files[file->index];
 }
 
+/* This may take long, but only once for a file of a process: it is no part of the look's time. */
+static void watch(struct xp_jit *jit, int fd, uint64_t hook)
+{
+	uint64_t begin_ns = xp_now_ns();
+
+	if (jit->jits->watch)
+		jit->jits->watch(jit->jits->arg, jit->pid, fd, hook);
+	jit->look_begin_ns += xp_now_ns() - begin_ns;
+}
+
 static int add_gdb(struct xp_jit *jit, const struct xp_vma *vma, int fd, const struct xp_jit_gdb_file *where)
 {
 	struct gdb *gdb = &jit->gdbs[jit->gdb_count];
@@ -210,8 +220,8 @@ static int add_gdb(struct xp_jit *jit, const struct xp_vma *vma, int fd, const s
 	xp_jit_src_gdb_read_with(gdb->source, jit->jits->memory);
 	gdb->file = vma->file;
 	jit->gdb_count++;
-	if (where->hook && fd >= 0 && jit->jits->watch)
-		jit->jits->watch(jit->jits->arg, jit->pid, fd, where->hook);
+	if (where->hook && fd >= 0)
+		watch(jit, fd, where->hook);
 	return 0;
 }
 
@@ -247,7 +257,7 @@ static int look_at(struct xp_jit *jit, const struct xp_vma *vma)
 
 static bool has_time(const struct xp_jit *jit)
 {
-	return xp_now_ns() < jit->look_end_ns;
+	return xp_now_ns() - jit->look_begin_ns < LOOK_NS;
 }
 
 /* 1: there are files still that were not looked at. */
@@ -367,30 +377,26 @@ static void refresh_jvm(struct xp_jit *jit, const struct xp_space *space, uint64
 		warn_of_jvm(jit, strerror(-err));
 }
 
-static uint64_t begin_look(struct xp_jit *jit, const struct xp_space *space)
+static void begin_look(struct xp_jit *jit, const struct xp_space *space)
 {
-	uint64_t begin_ns = xp_now_ns();
-
-	jit->look_end_ns = begin_ns + LOOK_NS;
+	jit->look_begin_ns = xp_now_ns();
 	xp_jit_bytes_begin(&jit->bytes, BYTES_OF_REFRESH);
 	xp_jit_code_bind(jit->code, space);
-	return begin_ns;
 }
 
-static void end_look(struct xp_jit *jit, uint64_t begin_ns)
+static void end_look(struct xp_jit *jit)
 {
 	xp_jit_code_bind(jit->code, NULL);
-	xp_allowance_spend(&jit->jits->looking, xp_now_ns() - begin_ns);
+	xp_allowance_spend(&jit->jits->looking, xp_now_ns() - jit->look_begin_ns);
 }
 
 int xp_jit_refresh(struct xp_jit *jit, const struct xp_space *space, uint64_t now_tsc)
 {
-	uint64_t begin_ns;
 	int ret = 0;
 
 	if (jit->is_finished)
 		return 0;
-	begin_ns = begin_look(jit, space);
+	begin_look(jit, space);
 	if (!jit->is_over) {
 		refresh_jvm(jit, space, now_tsc);
 		ret = find_dump(jit, space);
@@ -403,7 +409,7 @@ int xp_jit_refresh(struct xp_jit *jit, const struct xp_space *space, uint64_t no
 		ret = both(ret, refresh_dump(jit, now_tsc));
 	if (ret >= 0)
 		ret = both(ret, refresh_map(jit, now_tsc));
-	end_look(jit, begin_ns);
+	end_look(jit);
 	if (!ret)
 		jit->refreshed_tsc = now_tsc;
 	return ret;
@@ -411,10 +417,11 @@ int xp_jit_refresh(struct xp_jit *jit, const struct xp_space *space, uint64_t no
 
 int xp_jit_told(struct xp_jit *jit, const struct xp_space *space, uint64_t tsc)
 {
-	uint64_t begin_ns = begin_look(jit, space);
-	int ret = jit->is_finished ? 0 : refresh_gdbs(jit, tsc, true);
+	int ret;
 
-	end_look(jit, begin_ns);
+	begin_look(jit, space);
+	ret = jit->is_finished ? 0 : refresh_gdbs(jit, tsc, true);
+	end_look(jit);
 	return XP_MIN(ret, 0);
 }
 

@@ -36,7 +36,8 @@ struct xp_jits {
 	uint64_t start_tsc;	  /* of the recording */
 	/*
 	 * Or NULL: lets the caller know, by xp_jit_told(), whenever the process runs this place of the file.
-	 * Errors are not heard of: it is looked at every second anyway.
+	 * Errors are not heard of: it is looked at every second anyway. Its time is the caller's, who bounds how often
+	 * he does it, and is no part of what looking may take.
 	 */
 	void (*watch)(void *arg, pid_t pid, int fd, uint64_t offset);
 	void *arg;
