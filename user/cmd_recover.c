@@ -6,10 +6,13 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "commands.h"
 #include "manifest.h"
+#include "perf_out.h"
 #include "spool.h"
 
 static const char *reason(int err)
@@ -60,6 +63,24 @@ static int is_spool(const struct dirent *entry)
 	return length > suffix && !strcmp(entry->d_name + length - suffix, XP_SPOOL_SUFFIX);
 }
 
+/* Of a recording that was killed when it had made the file: a running one has it locked. */
+static bool remove_empty_samples(int dir_fd, const char *dir_name)
+{
+	int fd = openat(dir_fd, XP_PERF_OUT_NAME, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	bool removed = false;
+	struct stat st;
+
+	if (fd < 0)
+		return false;
+	if (!fstat(fd, &st) && S_ISREG(st.st_mode) && !st.st_size && !flock(fd, LOCK_EX | LOCK_NB))
+		removed = !unlinkat(dir_fd, XP_PERF_OUT_NAME, 0);
+	if (removed)
+		xp_info("%s/" XP_PERF_OUT_NAME ": the recording was cut off before anything was stored; removed",
+			dir_name);
+	close(fd);
+	return removed;
+}
+
 static void recover_directory(const char *path, bool *failed)
 {
 	struct dirent **entries = NULL;
@@ -73,7 +94,7 @@ static void recover_directory(const char *path, bool *failed)
 		xp_error("%s: cannot read the directory: %s", name, strerror(errno));
 		*failed = true;
 	}
-	if (!count)
+	if (dir_fd >= 0 && !remove_empty_samples(dir_fd, name) && !count)
 		xp_info("%s: nothing to recover", name);
 	for (int i = 0; i < count; i++) {
 		recover_entry(dir_fd, name, entries[i]->d_name, failed);

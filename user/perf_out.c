@@ -7,6 +7,7 @@
 #include <linux/perf_event.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/utsname.h>
 #include <unistd.h>
@@ -130,6 +131,8 @@ static bool make_file(struct xp_perf_out *out)
 		fail(out, -errno);
 		return false;
 	}
+	/* `xprof recover` leaves it alone. */
+	flock(out->fd, LOCK_EX | LOCK_NB);
 	err = take_room(out);
 	if (!err)
 		return true;

@@ -2,6 +2,7 @@
 """FDR logs: what the encoder, the spool and the layout make is what llvm-xray reads, by every subcommand and without -k
 or -d; and what XRay's own runtime makes is what xprof reads."""
 import collections
+import fcntl
 import json
 import os
 import re
@@ -316,6 +317,18 @@ def test_recover(xprof, llvm_xray, instr_map, tmp_path):
     done = xprof("recover", tmp_path)
     assert "nothing to recover" in done.stderr
     assert done.returncode == 0
+
+
+def test_recover_of_nothing(xprof, tmp_path):
+    """A recording that was killed before its first sample, unless it runs still."""
+    samples = tmp_path / "perf.data"
+    with samples.open("w") as running:
+        fcntl.flock(running, fcntl.LOCK_EX)
+        assert "nothing to recover" in xprof("recover", tmp_path).stderr
+        assert samples.exists()
+    done = xprof("recover", tmp_path)
+    assert done.returncode == 0 and "before anything was stored; removed" in done.stderr
+    assert not samples.exists()
 
 
 def test_recover_of_something_else(xprof, tmp_path):
