@@ -24,20 +24,27 @@ from recording import ENTER, ENTER_ARGS
 
 KERNELS = os.environ.get("KERNELS")
 
-# The first test of each kernel waits for its machine.
-pytestmark = pytest.mark.time_limit(guests.LIMIT_S + 20)
-
 
 def kernels():
     return sorted((house.REPO / KERNELS).glob("vmlinuz-*")) if KERNELS else []
 
 
+def why_not():
+    """Why this cannot run, before programs and a disk are made for it."""
+    if not kernels():
+        return "no kernel was fetched" if KERNELS else "takes minutes: `make test-kernels` runs it"
+    return guests.why_not()
+
+
+# The first test of each kernel waits for its machine.
+pytestmark = [
+    pytest.mark.time_limit(guests.LIMIT_S + 20),
+    pytest.mark.skipif(bool(why_not()), reason=why_not()),
+]
+
+
 @pytest.fixture(scope="module", params=kernels() or [None], ids=lambda k: k.name.replace("vmlinuz-", "") if k else "none")
 def kernel(request):
-    if request.param is None:
-        pytest.skip("takes minutes: `make test-kernels` runs it" if not KERNELS else "no kernel was fetched")
-    if guests.why_not():
-        pytest.skip(guests.why_not())
     return request.param
 
 
