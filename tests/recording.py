@@ -52,6 +52,18 @@ def read_log(path, instr_map=None, version=None):
     return records
 
 
+def basic_records(path, version=None, timeout=60):
+    """All records in the form of XRay's basic mode, 32 bytes each: of a large log llvm-xray makes it fastest."""
+    tool = house.LlvmXray(version or house.LLVM_VERSIONS[-1])
+    raw = path.with_suffix(".raw")
+    done = tool("convert", "-f", "raw", "-o", raw, path, timeout=timeout)
+    assert done.returncode == 0, f"{tool.path} convert {path}: exit status {done.returncode}\n{done.stderr}"
+    data = raw.read_bytes()[32:]  # behind the header
+    raw.unlink()
+    assert len(data) % 32 == 0
+    return data
+
+
 def calls(records):
     """How often each function was entered and left: {(function, kind): count}."""
     return collections.Counter((r.name, r.kind) for r in records if r.kind in FUNCTION_KINDS)
