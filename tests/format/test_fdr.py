@@ -2,6 +2,7 @@
 """FDR logs: what the encoder, the spool and the layout make is what llvm-xray reads, by every subcommand and without -k
 or -d; and what XRay's own runtime makes is what xprof reads."""
 import collections
+import concurrent.futures
 import fcntl
 import json
 import os
@@ -14,6 +15,7 @@ import struct
 import pytest
 
 import house
+import recording
 
 SHAPES = ("none", "small", "threads", "uneven", "wraps", "args", "events", "typed", "open", "chunks")
 GENERATOR = house.OUTPUT / "tests" / "format" / "fdr_gen"
@@ -154,6 +156,7 @@ def test_dump_agrees_with_llvm(shape, made, fdr_version, llvm_xray, xprof):
 # A thread of ten million records. The tools take long, so each is called once, and all but account of one version only.
 
 LONG_CALLS = 5_000_000
+LONG_S = 360
 
 
 @pytest.fixture(scope="module")
@@ -161,51 +164,64 @@ def long_log(made):
     return made("long", 1)
 
 
-long_running = pytest.mark.time_limit(400)  # half a minute, had they a CPU of their own
-LONG_S = 360
-
-
-def lines_with(text, *argv):
-    """How many lines with the text the command prints; it must end well."""
-    command = shlex.join(map(str, argv))
-    done = house.run(["bash", "-c", f"set -o pipefail; {command} | LC_ALL=C grep -c {shlex.quote(text)}"], timeout=LONG_S)
-    assert done.returncode == 0, f"{command}\n{done.stderr[-2000:]}"
-    return int(done.stdout)
-
-
 def test_long_check(long_log, xprof):
     out = good(xprof("check", long_log.path, timeout=LONG_S))
     assert re.search(r": ok, .* 1 threads, 16 buffers, 10000000 function records", out)
 
 
-@long_running
-def test_long_account(long_log, llvm_xray, instr_map):
-    out = good(llvm_xray("account", f"-instr_map={instr_map}", "-f", "csv", long_log.path, timeout=LONG_S))
+def long_account(llvm_xray, log, instr_map):
+    out = good(llvm_xray("account", f"-instr_map={instr_map}", "-f", "csv", log, timeout=LONG_S))
     assert [int(row.split(",")[1]) for row in out.splitlines()[1:]] == [LONG_CALLS // 4] * 4
 
 
-@long_running
-def test_long_stack(long_log, newest_llvm_xray, instr_map):
+def long_stack(llvm_xray, log, instr_map):
     flame = ("-all-stacks", "-stack-format=flame", "-aggregation-type=count")
-    out = good(newest_llvm_xray("stack", f"-instr_map={instr_map}", *flame, long_log.path, timeout=LONG_S))
+    out = good(llvm_xray("stack", f"-instr_map={instr_map}", *flame, log, timeout=LONG_S))
     assert sum(int(n) for n in re.findall(r"; (\d+)$", out, re.M)) == LONG_CALLS
 
 
-@long_running
-def test_long_graph(long_log, newest_llvm_xray, instr_map):
-    out = good(newest_llvm_xray("graph", f"-instr_map={instr_map}", "-edge-label=count", long_log.path, timeout=LONG_S))
+def long_graph(llvm_xray, log, instr_map):
+    out = good(llvm_xray("graph", f"-instr_map={instr_map}", "-edge-label=count", log, timeout=LONG_S))
     assert sum(int(n) for n in re.findall(r'F\d+ -> F\d+ \[label="(\d+)', out)) == LONG_CALLS
 
 
-@long_running
-def test_long_convert(long_log, newest_llvm_xray):
+def long_convert(llvm_xray, log, _):
     """To one form: what the others need of a log is the same."""
-    assert lines_with("func-id: [1-4],", newest_llvm_xray.path, "convert", "-f", "yaml", long_log.path) == 2 * LONG_CALLS
+    data = recording.basic_records(log, llvm_xray.version, LONG_S)
+    kinds, functions = (collections.Counter(data[at::32]) for at in (3, 4))
+    assert kinds[0] == LONG_CALLS == kinds[1] + kinds[2]  # entries; exits and tail exits
+    assert functions == {fn_id: LONG_CALLS // 2 for fn_id in NAMES}
 
 
-@long_running
-def test_long_fdr_dump(long_log, newest_llvm_xray):
-    assert lines_with("^<Function ", newest_llvm_xray.path, "fdr-dump", long_log.path) == 2 * LONG_CALLS
+def long_fdr_dump(llvm_xray, log, _):
+    command = f"{shlex.join([llvm_xray.path, 'fdr-dump', str(log)])} | LC_ALL=C grep -c '^<Function '"
+    assert good(house.run(["bash", "-c", f"set -o pipefail; {command}"], timeout=LONG_S)) == f"{2 * LONG_CALLS}\n"
+
+
+LONG_READINGS = {
+    f"{read.__name__}-llvm-{version}": (read, version)
+    for read in (long_graph, long_convert, long_fdr_dump, long_account, long_stack)
+    for version in house.LLVM_VERSIONS[0 if read is long_account else -1:]
+}
+
+
+@pytest.fixture(scope="module")
+def long_readings(request, long_log, instr_map):
+    """Of those that were chosen, two at once, for each takes 2 GB of memory: {name: future}."""
+    chosen = [item.callspec.params["name"] for item in request.session.items if item.originalname == "test_long"]
+    pool = concurrent.futures.ThreadPoolExecutor(2)
+
+    def begin(read, version):
+        return pool.submit(read, house.LlvmXray(version), long_log.path, instr_map)
+
+    yield {name: begin(*LONG_READINGS[name]) for name in chosen}
+    pool.shutdown(cancel_futures=True)
+
+
+@pytest.mark.time_limit(400)  # half a minute, had they a CPU of their own
+@pytest.mark.parametrize("name", LONG_READINGS)
+def test_long(name, long_readings):
+    long_readings[name].result()
 
 
 # The form of the files
