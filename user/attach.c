@@ -200,17 +200,16 @@ static int link_single(uint32_t perf_type, int program_fd, const char *path, pid
 /* The last ones first, and anchors after all others. */
 static void close_links(const struct link *links, size_t count)
 {
-	bool anchors = false;
+	size_t anchors = 0;
 
 	for (size_t i = count; i--;) {
-		anchors |= links[i].anchor;
+		anchors += links[i].anchor;
 		if (!links[i].anchor)
 			close(links[i].fd);
 	}
-	if (!anchors)
-		return;
 	/* As synchronize_rcu(). Where it is switched off, for CPUs without a tick, links wait for something alike. */
-	syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0);
+	if (anchors && anchors < count)
+		syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0);
 	for (size_t i = count; i--;)
 		if (links[i].anchor)
 			close(links[i].fd);
