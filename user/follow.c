@@ -577,6 +577,7 @@ static int on_fork(struct xp_recording *rec, const struct xp_rec_task *task, uin
 	if (err)
 		return err;
 	child->main_object = parent->main_object;
+	child->cpu_ns = 1; /* next to nothing, and that is known */
 	return xp_process_copy_objects(child, parent);
 }
 
@@ -609,6 +610,7 @@ int xp_follow_task(struct xp_recording *rec, const struct xp_rec *record, size_t
 		if (!process)
 			return 0;
 		process->signal = task->exit_code & 0x7f; /* as WTERMSIG() */
+		xp_process_ran(process, task->cpu_ns);
 		return xp_process_end(process);
 	case XP_REC_LINK_MAP:
 		/* One that is held stands still at it, and is looked at then: xp_follow_launch_event(). */

@@ -24,11 +24,12 @@ const struct xp_kernel_struct xp_kernel_structs[] = {
 	{ "pt_regs",
 	  { "r15", "r14", "r13", "r12", "bp", "bx", "r11", "r10", "r9", "r8", "ax", "cx", "dx", "si", "di", "orig_ax",
 	    "ip", "flags", "sp" } },
-	{ "signal_struct", { "live" } },
+	{ "signal_struct", { "live", "sum_sched_runtime" } },
 	{ "inode", { "i_ino" } },
 	{ "file", { "f_inode" } },
 	{ "mm_struct", { "start_stack" } },
-	{ "task_struct", { "flags", "exit_code", "pid", "tgid", "comm", "mm", "signal" } },
+	{ "sched_entity", { "sum_exec_runtime" } },
+	{ "task_struct", { "flags", "exit_code", "pid", "tgid", "comm", "mm", "signal", "se" } },
 	{ "linux_binprm", { "file" } },
 	{ NULL, { NULL } },
 };
@@ -157,13 +158,16 @@ static int find_struct(struct source *source, const char *name, const struct btf
 
 static int copy_type(struct btf *result, struct source *source, uint32_t number, unsigned int depth);
 
-/* A struct within another one: all of it, as it has few fields (atomic_t). */
+/* A struct within another one: as it is listed before that, or all of it, as it has few fields (atomic_t). */
 static int copy_inner(struct btf *result, struct source *source, const struct btf_type *type, unsigned int depth)
 {
+	const char *name = name_of(source, type->name_off);
+	int inner = name[0] ? btf__find_by_name_kind(result, name, BTF_KIND_STRUCT) : -ENOENT;
 	struct field fields[FIELDS_MAX];
 	uint32_t count = btf_vlen(type);
-	int inner;
 
+	if (inner >= 0)
+		return inner;
 	if (count > FIELDS_MAX || btf_kflag(type))
 		return -EBADMSG;
 	for (uint32_t i = 0; i < count; i++) {

@@ -113,14 +113,16 @@ int xp_process_rename(struct xp_process *process, const struct xp_target_info *i
 }
 
 /* What an image has of the one before it of the same pid. */
-static void inherit(struct xp_process *process, const struct xp_process *before)
+static void inherit(struct xp_process *process, struct xp_process *before)
 {
 	process->image = before->image + 1;
-	/* The same process, and not another one that has got its number. */
-	if (before->start_time != process->start_time)
+	/* The same process, gone since or not, and not another one that has got its number. */
+	if (process->start_time && before->start_time != process->start_time)
 		return;
 	process->flees = before->flees;
 	process->in_vain = before->in_vain;
+	process->cpu_ns = before->cpu_ns;
+	before->cpu_ns = 0;
 }
 
 /* Takes the place of the image before it of the same pid, and ends that. */
@@ -396,6 +398,13 @@ static int flush_spool(struct xp_process *process)
 		return 0;
 	process->error = xp_spool_flush(process->spool);
 	return process->error;
+}
+
+void xp_process_ran(struct xp_process *process, uint64_t cpu_ns)
+{
+	if (process->cpu_ns && cpu_ns > process->cpu_ns)
+		process->all->ended_cpu_ns += cpu_ns - process->cpu_ns;
+	process->cpu_ns = 0;
 }
 
 int xp_process_end(struct xp_process *process)

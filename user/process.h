@@ -47,7 +47,7 @@ struct xp_process {
 	char *exe;	     /* as struct xp_target_info has it */
 	uint64_t start_time; /* xp_target_info */
 	uint64_t begin_tsc;
-	uint64_t cpu_ns;       /* its CPU time when the budget last looked */
+	uint64_t cpu_ns;       /* its CPU time when the budget last looked; 0: not known */
 	double running;	       /* threads that ran then, on average since the look before */
 	bool live;	       /* this image still runs */
 	uint64_t looked_tsc;   /* when the last look for its sleds began */
@@ -109,7 +109,8 @@ struct xp_processes {
 	/* --flight: bytes of each process's memory in place of a spool, and who makes logs of it. Both 0 without. */
 	uint64_t flight_bytes;
 	struct xp_flight_writer *writer;
-	uint64_t next_serial; /* of threads */
+	uint64_t next_serial;  /* of threads */
+	uint64_t ended_cpu_ns; /* that processes have run since the budget looked at them, and until they ended */
 
 	struct xp_thread *recent[256]; /* by CPU: the thread of its last record */
 };
@@ -135,6 +136,8 @@ int xp_process_copy_objects(struct xp_process *process, const struct xp_process 
  * filtered); other errors are those of the spool or -ENOMEM, and the record is accounted for.
  */
 int xp_processes_record(struct xp_processes *processes, const struct xp_rec *rec, uint16_t cpu, uint64_t tsc);
+/* The process ends, and has taken so much CPU time in all. */
+void xp_process_ran(struct xp_process *process, uint64_t cpu_ns);
 /* This function has no probes any more: calls of it that are open will have no exit. */
 void xp_processes_forget(struct xp_processes *processes, const struct xp_object *object, uint32_t function_id);
 /* A thread is over. */

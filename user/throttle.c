@@ -372,6 +372,21 @@ static uint64_t cpu_since(struct xp_throttle *throttle, uint64_t elapsed_ns)
 	return sum;
 }
 
+/* The records of a pass have brought the ends of processes, together with their calls. */
+static uint64_t cpu_of_ended(struct xp_throttle *throttle)
+{
+	uint64_t ran = throttle->options.processes->ended_cpu_ns;
+
+	throttle->options.processes->ended_cpu_ns = 0;
+	return ran;
+}
+
+static void add_cpu(struct xp_throttle *throttle, uint64_t ran_ns)
+{
+	throttle->cpu_sum_ns += (double)ran_ns;
+	throttle->cpu_ns += ran_ns;
+}
+
 static void gather_recorded(struct xp_throttle *throttle, const struct xp_throttle_member *member)
 {
 	struct xp_object *object = member->object;
@@ -446,6 +461,7 @@ static void begin(struct xp_throttle *throttle)
 		throttle->budget.functions[i].unread = false;
 	}
 	throttle->tracing_sum_ns = 0;
+	cpu_of_ended(throttle);
 }
 
 static void tick(struct xp_throttle *throttle, uint64_t now_tsc)
@@ -453,6 +469,7 @@ static void tick(struct xp_throttle *throttle, uint64_t now_tsc)
 	uint64_t cpu_ns;
 
 	gather_calls(throttle);
+	add_cpu(throttle, cpu_of_ended(throttle));
 	cpu_ns = throttle->cpu_ns >= XP_BUDGET_CPU_MIN_NS ? throttle->cpu_ns : 0;
 	throttle->cpu_ns -= cpu_ns;
 	throttle->change_count = xp_budget_tick(&throttle->budget, xp_clock_ns(throttle->options.clock, now_tsc),
@@ -482,8 +499,7 @@ void xp_throttle_mark(struct xp_throttle *throttle, uint64_t mark_tsc)
 	throttle->cpu_tsc = mark_tsc;
 	if (!throttle->last_tick_tsc)
 		return; /* from here on */
-	throttle->cpu_sum_ns += (double)ran;
-	throttle->cpu_ns += ran;
+	add_cpu(throttle, ran);
 }
 
 void xp_throttle_run(struct xp_throttle *throttle, uint64_t done_tsc)
@@ -512,7 +528,7 @@ void xp_throttle_end(struct xp_throttle *throttle)
 
 	xp_throttle_wait(throttle);
 	gather_calls(throttle);
-	throttle->cpu_sum_ns += (double)cpu_since(throttle, 0);
+	add_cpu(throttle, cpu_since(throttle, 0) + cpu_of_ended(throttle));
 	now = xp_clock_now_tsc();
 	for (size_t i = 0; i < throttle->count; i++) {
 		struct xp_throttled *one = &throttle->all[i];

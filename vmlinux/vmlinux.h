@@ -95,6 +95,7 @@ typedef struct { int counter; } atomic_t;
 
 struct signal_struct {
 	atomic_t live;
+	long long unsigned int sum_sched_runtime;
 } __attribute__((preserve_access_index));
 
 struct inode {
@@ -109,6 +110,10 @@ struct mm_struct {
 	long unsigned int start_stack;
 } __attribute__((preserve_access_index));
 
+struct sched_entity {
+	u64 sum_exec_runtime;
+} __attribute__((preserve_access_index));
+
 struct task_struct {
 	unsigned int flags;
 	int exit_code;
@@ -117,6 +122,7 @@ struct task_struct {
 	char comm[16];
 	struct mm_struct *mm;
 	struct signal_struct *signal;
+	struct sched_entity se;
 } __attribute__((preserve_access_index));
 
 struct linux_binprm {

@@ -95,9 +95,10 @@ struct xp_rec_task {
 	__u32 exit_code; /* EXIT_*: as in wait(2) */
 	__u32 execs;	 /* EXEC: what `targets` counts for the process, with this one */
 	__u32 reserved;
+	__u64 cpu_ns; /* EXIT_PROCESS: CPU time of all its threads, the last one's up to its last clock tick */
 	char comm[16];
 };
-_Static_assert(sizeof(struct xp_rec_task) == 56, "xp_rec_task");
+_Static_assert(sizeof(struct xp_rec_task) == 64, "xp_rec_task");
 
 /* Of a sample, in the place of the function number. */
 #define XP_SAMPLE_KERNEL (1u << 0)  /* it hit the kernel: kernel frames come first */

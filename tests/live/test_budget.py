@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """--max-overhead: the recording takes no more than its share; what is taken out is named, and nothing else is missed."""
+import collections
 import pathlib
 import random
 import shutil
@@ -170,6 +171,23 @@ def test_calls_are_counted(record, load):
     missed = hot - log_calls(recorded)[0].get("hot", 0) - out["calls_counted"]
     assert out["counted_s"] == out["out_s"] > 0.3
     assert 0 <= missed <= 2 * threads * out["times"], (hot, out)
+
+
+def test_short_processes(record, program, waiting):
+    """None of them lives from one look at its CPU time to the next: that is known from their ends."""
+    processes = 100
+    process = waiting(program("live/programs/relay.c", "-O2", house.no_runtime()), processes)
+    session = record("--no-samples", "--follow", "--max-overhead=10%", "-p", process.pid).wait_attached()
+    process.send_signal(signal.SIGUSR1)
+    truth = recording.printed_calls(process.communicate(timeout=60)[0])
+    recorded = session.finish().ok()
+    entered = collections.Counter()
+    for log in recorded.logs:
+        entered.update({name: count for (name, kind), count in log.calls().items() if kind == ENTER})
+    out = {f["name"] for p in recorded.manifest["processes"] for o in p["objects"] for f in o.get("taken_out", [])}
+    print(f"hot: {entered['hot']} recorded of {truth['hot']}; spent {recorded.manifest['budget']}")
+    assert out == {"hot"} and entered["warm"] == truth["warm"]
+    assert 0 < entered["hot"] < truth["hot"]
 
 
 def test_restless_threads(record, program, waiting):

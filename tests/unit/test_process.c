@@ -184,6 +184,37 @@ static void test_images_of_many_pids(void **state)
 	free(newest);
 }
 
+/* Programs that a process executes go on with its CPU time: it is told once, when the last of them ends. */
+static void test_cpu_time_of_a_process(void **state)
+{
+	struct xp_target_info info = { .start_time = 5 };
+	struct xp_processes processes = { 0 };
+	struct xp_process *first, *second, *gone, *other;
+
+	(void)state;
+	assert_int_equal(xp_processes_init(&processes), 0);
+	assert_int_equal(xp_processes_add(&processes, &first, 7, &info, 1), 0);
+	first->cpu_ns = 100;
+	assert_int_equal(xp_process_end(first), 0);
+	assert_int_equal(xp_processes_add(&processes, &second, 7, &info, 2), 0);
+	assert_int_equal(first->cpu_ns, 0);
+	assert_int_equal(second->cpu_ns, 100);
+	/* It is gone when its next program is heard of. */
+	info.start_time = 0;
+	assert_int_equal(xp_processes_add(&processes, &gone, 7, &info, 3), 0);
+	assert_int_equal(gone->cpu_ns, 100);
+	xp_process_ran(gone, 130);
+	assert_int_equal(processes.ended_cpu_ns, 30);
+	assert_int_equal(xp_process_end(gone), 0);
+	/* Another one gets its number; of that nothing is known. */
+	info.start_time = 6;
+	assert_int_equal(xp_processes_add(&processes, &other, 7, &info, 4), 0);
+	assert_int_equal(other->cpu_ns, 0);
+	xp_process_ran(other, 1000);
+	assert_int_equal(processes.ended_cpu_ns, 30);
+	xp_processes_free(&processes);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -192,6 +223,7 @@ int main(void)
 		cmocka_unit_test(test_live_images),
 		cmocka_unit_test(test_long_spool_is_written_at_the_end),
 		cmocka_unit_test(test_images_of_many_pids),
+		cmocka_unit_test(test_cpu_time_of_a_process),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

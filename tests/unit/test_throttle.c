@@ -436,6 +436,31 @@ static void test_cpu_time_is_that_of_the_mark(void **state)
 	assert_true(f->throttle.cpu_sum_ns == 6 * TICK_NS);
 }
 
+/* Of those that have ended their records tell: in the pass that brings their last calls, and once. */
+static void test_cpu_time_of_ended_processes(void **state)
+{
+	struct xp_processes processes = { 0 };
+	struct fixture *f = *state;
+
+	f->throttle.options.processes = &processes;
+	for (uint64_t tick = 1; tick <= 4; tick++) {
+		xp_throttle_mark(&f->throttle, tick * TICK_NS);
+		if (tick < 3)
+			processes.ended_cpu_ns += tick * XP_BUDGET_CPU_MIN_NS / 4;
+		xp_throttle_run(&f->throttle, tick * TICK_NS);
+		/* What has come up to the first mark is not counted, and what is too little is kept. */
+		assert_true(f->throttle.cpu_sum_ns == (tick == 1 ? 0 : XP_BUDGET_CPU_MIN_NS / 2));
+		assert_int_equal(f->throttle.cpu_ns, tick == 1 ? 0 : XP_BUDGET_CPU_MIN_NS / 2);
+	}
+	processes.ended_cpu_ns = XP_BUDGET_CPU_MIN_NS;
+	pass(f, 5 * TICK_NS, 0);
+	assert_true(f->throttle.cpu_sum_ns == 3 * XP_BUDGET_CPU_MIN_NS / 2);
+	assert_int_equal(f->throttle.cpu_ns, 0);
+	processes.ended_cpu_ns = 1;
+	xp_throttle_end(&f->throttle);
+	assert_true(f->throttle.cpu_sum_ns == 3 * XP_BUDGET_CPU_MIN_NS / 2 + 1);
+}
+
 /* What was called since the probes were attached is not of the CPU time from the first mark on. */
 static void test_calls_before_the_first_mark(void **state)
 {
@@ -544,6 +569,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_refused, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_note_at_the_end, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_cpu_time_is_that_of_the_mark, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_cpu_time_of_ended_processes, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_calls_before_the_first_mark, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_pass_that_is_cut_short, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_stops_are_charged, set_up, tear_down),
