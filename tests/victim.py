@@ -57,8 +57,26 @@ class Load:
         self.path = path
         self.progress = progress
 
+    def words(self):
+        """The four counters, and the rounds of each thread."""
+        return [word for (word,) in struct.iter_unpack("=Q", self.progress.read_bytes())]
+
     def counters(self):
-        return struct.unpack("=4Q", self.progress.read_bytes())
+        return self.words()[:4]
+
+    def wait_without_hot(self):
+        """Until no thread calls hot() any more, also none that was put aside in the middle of its calls."""
+        since = self.words()
+
+        def each_had_a_round():
+            nonlocal since
+            now = self.words()
+            if now[self.HOT] != since[self.HOT]:
+                since = now
+            # The first may have begun, and had its calls counted, before.
+            return all(done >= before + 2 for done, before in zip(now[4:], since[4:]))
+
+        recording.wait_until(each_had_a_round, "no rounds without hot()", 60)
 
     def cpu_s(self):
         return time.clock_gettime((~self.pid << 3) | 2)  # CPUCLOCK_SCHED of a process, as clock_getcpuclockid(3) has it

@@ -48,12 +48,14 @@ def test_busy_threads_keep_their_budget(record, load, xprof, mode, hot_calls):
     during = [target.work_rate(0.5) for _ in range(6)]
     recorded = session.stop().ok()
     after = [target.work_rate(0.5) for _ in range(3)]
-    cost = 1 - statistics.mean(during) / statistics.mean(before + after)
+    cost = 1 - statistics.median(during) / statistics.median(before + after)
     told = recorded.manifest["budget"]
     out = taken_out(recorded)
     print(f"cost {100 * cost:.1f} %, {100 * told['spent']:.1f} % by xprof's own account, taken out: {out}")
     assert sled_modes(recorded) == {target.pid: {mode}}
-    assert told["share"] == 0.05 and told["spent"] < 0.06
+    # A machine that is away for a moment lengthens what it meets, also the stops in which functions are taken out.
+    stopped = recorded.manifest["attach"]["stopped_ms"] / 1000 / recorded.manifest["duration_s"]
+    assert told["share"] == 0.05 and told["spent"] < 0.08 + stopped
     # How much work neighbours leave to this machine in a second of CPU time differs from moment to moment.
     assert cost < 0.35
     assert out["hot"]["out_s"] > 2 and out["hot"]["times"] >= 1
@@ -70,23 +72,27 @@ def test_busy_threads_keep_their_budget(record, load, xprof, mode, hot_calls):
 @MODES
 def test_no_other_function_misses_a_call(record, load, mode, hot_calls, hot_when):
     """Of hot() what was seen is told; of the others every call is recorded, also while hot() goes and comes back."""
-    threads, rounds = 2, 600
+    threads, rounds = 2, 600 if hot_when == "from-the-start" else 0
     target = load(threads=threads, hot_calls=hot_calls, rounds=rounds, wait=True)
-    session = record("--no-samples", f"--sled-mode={mode}", "--max-overhead=25%", "-p", target.pid).wait_attached()
+    options = ("--no-samples", "--buffer=16M", f"--sled-mode={mode}", "--max-overhead=25%")
+    session = record(*options, "-p", target.pid).wait_attached()
     if hot_when == "later":
+        before = sleds(target)
         target.process.send_signal(signal.SIGUSR2)
     target.process.send_signal(signal.SIGUSR1)
     if hot_when == "later":
-        for _ in range(3):
-            time.sleep(0.4)
+        target.assert_works()
+        for is_out in (True, False, True):
             target.process.send_signal(signal.SIGUSR2)
+            recording.wait_until(lambda: (sleds(target) != before) == is_out, f"hot() is {'not' if is_out else 'still'} out")
+        target.process.send_signal(signal.SIGTERM)
     assert target.process.wait(60) == 0
     recorded = session.finish().ok()
     truth = dict(zip(("rounds", "hot", "warm", "cold"), target.counters()))
-    assert truth["rounds"] == threads * rounds
+    assert not rounds or truth["rounds"] == threads * rounds
     out = taken_out(recorded)
     entered, left = log_calls(recorded)
-    assert set(out) == {"hot"}
+    assert set(out) == {"hot"} and out["hot"]["times"] >= (2 if hot_when == "later" else 1)
     assert {name: entered[name] for name in ("warm", "cold")} == {name: truth[name] for name in ("warm", "cold")}
     assert entered == left
     # Of threads that stood in a sled of hot() when that was put back.
@@ -128,7 +134,7 @@ def test_from_the_start_of_a_command(program, record, tmp_path, mode, hot_calls)
     """Nothing is known of a command beforehand."""
     path = program("live/programs/load.c", "-O2", house.no_runtime())
     counters = tmp_path / "counters"
-    options = ("--no-samples", f"--sled-mode={mode}", "--max-overhead=25%")
+    options = ("--no-samples", "--buffer=16M", f"--sled-mode={mode}", "--max-overhead=25%")
     recorded = record(*options, "--", path, "run", 2, 400, hot_calls, counters).finish().ok()
     _, hot, warm, cold = victim.Load(type("", (), {"pid": 0}), path, counters).counters()
     entered, left = log_calls(recorded)
@@ -159,11 +165,11 @@ def test_calls_are_counted(record, load):
     """Of patched sleds that are taken out the calls go on being counted, all but those that are under way just then."""
     threads = 2
     target = load(threads=threads, hot_calls=1000, wait=True)
-    session = record("--no-samples", "--max-overhead=25%", "-p", target.pid).wait_attached()
+    session = record("--no-samples", "--buffer=16M", "--max-overhead=25%", "-p", target.pid).wait_attached()
     target.process.send_signal(signal.SIGUSR1)
     time.sleep(1.5)
     target.process.send_signal(signal.SIGUSR2)
-    time.sleep(0.3)
+    target.wait_without_hot()
     hot = target.counters()[target.HOT]
     recorded = session.stop().ok()
     assert target.counters()[target.HOT] == hot
@@ -192,8 +198,9 @@ def test_short_processes(record, program, waiting):
 
 def test_restless_threads(record, program, waiting):
     """Functions go and come under threads at full speed and short-lived ones, signals wherever they hit, and vfork()."""
-    process = waiting(program("live/programs/restless.c", "-O2", house.no_runtime()))
-    session = record("--no-samples", "--max-overhead=1%", "-p", process.pid).wait_attached()
+    # Long enough for functions to go: it is looked at ten times in a second.
+    process = waiting(program("live/programs/restless.c", "-O2", house.no_runtime()), 40000)
+    session = record("--no-samples", "--buffer=16M", "--max-overhead=1%", "-p", process.pid).wait_attached()
     process.send_signal(signal.SIGUSR1)
     output, _ = process.communicate(timeout=60)
     assert process.returncode == 0
@@ -215,7 +222,8 @@ def test_patched_and_probed_processes(record, load):
     targets = [load(threads=1, hot_calls=1500, rounds=rounds, wait=True) for _ in range(2)]
     patched, probed = targets
     other = record("--no-samples", "--sled-mode=probe", "--functions=cold", "-p", probed.pid).wait_attached()
-    session = record("--no-samples", "--max-overhead=25%", "-p", f"{patched.pid},{probed.pid}").wait_attached()
+    pids = f"{patched.pid},{probed.pid}"
+    session = record("--no-samples", "--buffer=16M", "--max-overhead=25%", "-p", pids).wait_attached()
     for target in targets:
         target.process.send_signal(signal.SIGUSR1)
     for target in targets:
@@ -289,14 +297,14 @@ def test_nothing_is_missed_while_memory_is_shared(record, load):
     target = load(threads=2, hot_calls=2000, wait=True)
     target.process.send_signal(signal.SIGUSR2)
     target.process.send_signal(signal.SIGUSR1)
-    session = record("--no-samples", "--max-overhead=1%", "-p", target.pid).wait_attached()
+    # Rings for all of it: on a busy machine the reader may be late.
+    session = record("--no-samples", "--buffer=16M", "--max-overhead=1%", "-p", target.pid).wait_attached()
     target.process.send_signal(signal.SIGHUP)
     recording.wait_until(lambda: victim.children(target.pid), "no process shares its memory")
     target.process.send_signal(signal.SIGUSR2)
-    recording.wait_until(lambda: target.counters()[target.HOT] > 200 * 2000, "hot() is not called")
+    recording.wait_until(lambda: target.counters()[target.HOT] > 100 * 2000, "hot() is not called")
     target.process.send_signal(signal.SIGUSR2)
-    rounds = target.counters()[target.ROUNDS]
-    recording.wait_until(lambda: target.counters()[target.ROUNDS] >= rounds + 6, "no rounds without hot()")
+    target.wait_without_hot()
     recorded = session.stop().adds_up()
     assert recorded.status == 0, recorded.messages
     # It is called neither when the recording begins nor when it ends: none of its records is filtered for that.
@@ -328,6 +336,11 @@ def entry_words(pid, path):
                     yield sled[:1:-1]
 
 
+def sleds(target):
+    """What leads from its sleds to the recording: the words of those that are patched, and the probes."""
+    return list(entry_words(target.pid, target.path)), probes(target.pid, target.path)
+
+
 def probes(pid, path):
     return [place for place in victim.breakpoints(pid) if place[0] == str(path)]
 
@@ -339,10 +352,13 @@ def test_conditional_tail_exits_go_too(record, program, waiting, clang):
         pytest.skip(f"no {clang} here, which makes such sleds")
     path = program("live/programs/conditional.c", "-Os", house.no_runtime(clang), clang=clang)
     process = waiting(path, 1 << 40)
-    session = record("--no-samples", "--max-overhead=5%", "-p", process.pid).wait_attached()
+    session = record("--no-samples", "--buffer=16M", "--max-overhead=5%", "-p", process.pid).wait_attached()
     assert probes(process.pid, path), "no conditional sled was made: the test proves nothing"
+    before = set(entry_words(process.pid, path))
     process.send_signal(signal.SIGUSR1)
     recording.wait_until(lambda: not probes(process.pid, path), lambda: f"{probes(process.pid, path)} stay")
+    # The patched sleds of the same functions are put back, or lead elsewhere, in a stop of the process.
+    recording.wait_until(lambda: len(before - set(entry_words(process.pid, path))) >= 5, "patched sleds stay")
     assert process.poll() is None
     recorded = session.stop().ok()
     entered, left = log_calls(recorded)

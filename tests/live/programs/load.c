@@ -2,9 +2,11 @@
 /*
  * Threads at full speed, whose work can be measured from outside. Arguments: wait or run, threads, rounds of each (0: to
  * be killed), calls of hot() in a round, and a file. A round is some 2 ms of work of its own, one call of cold(), two of
- * warm() and those of hot(). In the file: rounds done, calls of hot(), warm() and cold(), as 64-bit numbers.
+ * warm() and those of hot(). In the file: rounds done, calls of hot(), warm() and cold(), and the rounds of each thread,
+ * as 64-bit numbers.
  * With SIGUSR2, rounds have no calls of hot() from then on; with another, they have them again. With SIGHUP, a process
- * that shares the memory, and is no thread, calls hot() as well; with another, it ends.
+ * that shares the memory, and is no thread, calls hot() as well; with another, it ends. With SIGTERM, all threads end after
+ * their round.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -18,10 +20,11 @@
 
 #include "go.h"
 
-enum { ROUNDS, HOT, WARM, COLD, COUNTERS };
+enum { ROUNDS, HOT, WARM, COLD, OF_THREADS };
 
 static uint64_t *counters;
-static long rounds, hot_calls;
+static volatile long rounds;
+static long hot_calls;
 static volatile sig_atomic_t quiet, sharing;
 
 UNTRACED static void work(long turns)
@@ -53,6 +56,8 @@ TRACED static void cold(void)
 
 UNTRACED static void *thread(void *arg)
 {
+	int number = (int)(intptr_t)arg;
+
 	for (long i = 0; !rounds || i < rounds; i++) {
 		long calls = quiet ? 0 : hot_calls;
 
@@ -65,6 +70,7 @@ UNTRACED static void *thread(void *arg)
 		count(WARM, 2);
 		count(COLD, 1);
 		count(ROUNDS, 1);
+		count(OF_THREADS + number, 1);
 	}
 	return arg;
 }
@@ -73,6 +79,12 @@ UNTRACED static void toggle(int number)
 {
 	(void)number;
 	quiet = !quiet;
+}
+
+UNTRACED static void end(int number)
+{
+	(void)number;
+	rounds = 1;
 }
 
 UNTRACED static int share(void *arg)
@@ -99,18 +111,20 @@ UNTRACED int main(int argc, char **argv)
 {
 	int count_of_threads = atoi(argv[2]);
 	pthread_t *threads = calloc((size_t)count_of_threads, sizeof(*threads));
+	size_t bytes = (OF_THREADS + (size_t)count_of_threads) * sizeof(*counters);
 	int fd = open(argv[5], O_RDWR | O_CREAT, 0600);
 
-	if (fd < 0 || ftruncate(fd, COUNTERS * sizeof(*counters)))
+	if (fd < 0 || ftruncate(fd, (off_t)bytes))
 		return 1;
-	counters = mmap(NULL, COUNTERS * sizeof(*counters), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	counters = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	rounds = atol(argv[3]);
 	hot_calls = atol(argv[4]);
 	signal(SIGUSR2, toggle);
 	signal(SIGHUP, toggle_sharing);
+	signal(SIGTERM, end);
 	wait_for_go(argc, argv);
 	for (int i = 0; i < count_of_threads; i++)
-		pthread_create(&threads[i], NULL, thread, NULL);
+		pthread_create(&threads[i], NULL, thread, (void *)(intptr_t)i);
 	for (int i = 0; i < count_of_threads; i++)
 		pthread_join(threads[i], NULL);
 	free(threads);

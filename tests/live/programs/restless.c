@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * restless wait: threads at full speed, threads that come and go, a timer's signals whose handler calls traced functions
- * wherever they hit, children by vfork() and posix_spawn(). It counts its calls.
+ * restless wait [CALLS]: threads at full speed, threads that come and go, a timer's signals whose handler calls traced
+ * functions wherever they hit, children by vfork() and posix_spawn(). It counts its calls. CALLS: of each of the threads
+ * at full speed.
  */
 #include <pthread.h>
 #include <spawn.h>
@@ -13,11 +14,11 @@
 #include "go.h"
 
 #define WORKERS 4
-#define CALLS 8000
 #define CHILDREN 20
 #define SHORT_THREADS 40
 
 extern char **environ;
+static long calls = 8000;
 static long calls_of_leaf, calls_of_outer, calls_of_last, calls_of_in_handler, calls_of_in_thread;
 
 TRACED static long leaf(long n)
@@ -64,7 +65,7 @@ UNTRACED static void on_alarm(int number)
 
 UNTRACED static void *worker(void *arg)
 {
-	for (long n = 0; n < CALLS; n++)
+	for (long n = 0; n < calls; n++)
 		if (last(n) != 7 * (n + 1) + 7 * (n + 2))
 			abort();
 	return arg;
@@ -101,6 +102,8 @@ UNTRACED int main(int argc, char **argv)
 	struct sigaction action = { .sa_handler = on_alarm, .sa_flags = SA_RESTART };
 	pthread_t workers[WORKERS], thread;
 
+	if (argc > 2)
+		calls = atol(argv[2]);
 	wait_for_go(argc, argv);
 	sigaction(SIGALRM, &action, NULL);
 	setitimer(ITIMER_REAL, &often, NULL);
