@@ -17,8 +17,8 @@ pytestmark = pytest.mark.uprobes
 
 CHAIN = ("live/programs/chain.c", "-O1")
 CALLS = ("live/programs/calls.c", "-O2")
-# Time for xprof to hear of a program and to attach to it.
-NOTICED_MS = 600
+# Time for xprof to hear of a program and to attach to it, also where the machine is away meanwhile.
+NOTICED_MS = 2000
 # What is loaded or executed again has its probes at once; patched sleds come some milliseconds later.
 PROBE = "--sled-mode=probe"
 
@@ -95,7 +95,7 @@ def test_past_programs_are_not_looked_for(record, churn):
 @pytest.mark.parametrize("way", ["multi", "single"])
 def test_exec_from_a_thread(record, waiting, chain, way):
     """The thread takes over the number of the process; the thread that xprof has attached to is gone."""
-    process = waiting(chain, 0, 30, "thread", chain, NOTICED_MS if way == "multi" else 2000, 70)
+    process = waiting(chain, 0, 30, "thread", chain, NOTICED_MS, 70)
     session = record(f"--uprobes={way}", "-p", process.pid).wait_attached()
     go(process)
     assert images(session.finish().ok()) == [(process.pid, {"work": 30}), (process.pid, {"work": 70})]
@@ -413,7 +413,8 @@ def test_unloaded_at_the_first_look(record, program, start, library, tmp_path, m
         assert target.stdout.readline() == "ready\n"
         session = record("--no-samples", f"--sled-mode={mode}", "-p", target.pid).wait_attached()
         assert target.stdout.readline() == "unloaded\n"
-        time.sleep(0.3)
+        target.send_signal(signal.SIGUSR1)
+        assert target.stdout.readline() == "called\n"
         recorded = session.stop().ok()
         assert target.poll() is None
         (process,) = recorded.manifest["processes"]

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
  * reload [wait] [each|once] MS LIBRARY: loads, uses and unloads the library many times; MS is the time before its first
- * use. With "each", before each use, of which there are fewer; with "once", there is one, and MS is the time after it.
+ * use. With "each", it is before each use, of which there are fewer, and begins when the library is patched; with "once",
+ * there is one, and MS is the time after it.
  */
 #include <dlfcn.h>
 #include <stdlib.h>
@@ -16,6 +17,12 @@ TRACED static void own(void)
 	COUNT(own);
 }
 
+/* Whether the sled with which a function begins was patched from outside: this is its first byte then. */
+UNTRACED static int is_patched(const void *function)
+{
+	return *(const volatile unsigned char *)function == 0x41;
+}
+
 UNTRACED int main(int argc, char **argv)
 {
 	int each = argc > 3 && !strcmp(argv[argc - 3], "each"), once = argc > 3 && !strcmp(argv[argc - 3], "once");
@@ -28,6 +35,8 @@ UNTRACED int main(int argc, char **argv)
 
 		if (!entry)
 			return 1;
+		while (each && !is_patched((const void *)entry))
+			usleep(1000);
 		if (!once && (!round || each))
 			usleep(pause);
 		for (int n = 0; n < 5; n++) {

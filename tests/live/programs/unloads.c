@@ -2,15 +2,22 @@
 /*
  * unloads LIBRARY LIBRARY: loads both, writes "ready", and unloads that which lies lower as soon as a second stub of
  * xprof appears in its memory: the first is for the program itself, which is to be linked at fixed addresses. Of the
- * other one it calls loaded_entry() for ever, and writes "unloaded" at first.
+ * other one it calls loaded_entry() for ever, and writes "unloaded" at first, and "called" when it has done so 300 times
+ * since SIGUSR1.
  */
 #include <dlfcn.h>
 #include <fcntl.h>
-#include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
-#define UNTRACED __attribute__((xray_never_instrument, noinline))
+#include "go.h"
+
+static volatile sig_atomic_t to_call;
+
+UNTRACED static void go(int number)
+{
+	(void)number;
+	to_call = 300;
+}
 
 UNTRACED static int has_stubs(void)
 {
@@ -40,6 +47,7 @@ int main(int argc, char **argv)
 			return 2;
 	}
 	lower = entries[1] < entries[0];
+	signal(SIGUSR1, go);
 	puts("ready");
 	fflush(stdout);
 	while (!has_stubs())
@@ -47,6 +55,11 @@ int main(int argc, char **argv)
 	dlclose(libraries[lower]);
 	puts("unloaded");
 	fflush(stdout);
-	for (;; usleep(1000))
+	for (;; usleep(1000)) {
 		((long (*)(int))entries[!lower])(1);
+		if (to_call && !--to_call) {
+			puts("called");
+			fflush(stdout);
+		}
+	}
 }
