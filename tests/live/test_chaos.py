@@ -194,6 +194,9 @@ def test_restless_target(xprof, record, churn, what, options):
         recorded.ok()
         assert_readable(xprof, recorded.directory, target.path)
         target.assert_works()
+    session = record("-p", target.pid, *options).wait_attached()
+    target.assert_works()
+    assert session.stop().ok().totals["written"] > 0
     victim.assert_nothing_left(target.pid)
 
 
@@ -201,7 +204,7 @@ def test_more_children_than_descriptors(xprof, record, churn, tmp_path):
     """What is over does not hold files and memory until the end of the recording."""
     target = churn("fork")
     limited = victim.wrapped(xprof, tmp_path, "prlimit", "--nofile=128")
-    session = record("-p", target.pid, "--follow", program=limited).wait_attached()
+    session = record("-p", target.pid, "--follow", "--buffer=16M", program=limited).wait_attached()
     first = target.generations()
     recording.wait_until(lambda: target.generations() > first + 400, "the target forks too slowly", 60)
     recorded = session.stop().ok()

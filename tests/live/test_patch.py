@@ -245,6 +245,10 @@ def test_churning_target(xprof, record, churn, what):
         recorded = record("--sled-mode=auto", "-p", target.pid, "-d", duration).finish().ok()
         assert xprof("check", recorded.directory).returncode == 0
         target.assert_works()
+    if what != "exec":  # of which test_executes_all_the_time has all
+        session = record("--sled-mode=auto", "-p", target.pid).wait_attached()
+        target.assert_works()
+        assert session.stop().ok().totals["written"] > 0
     victim.assert_nothing_left(target.pid)
 
 
