@@ -58,7 +58,8 @@ def test_blocked_system_calls_go_on(record, program, start, tmp_path):
 def test_restless_target(record, program, waiting):
     """Threads at full speed and short-lived ones, signals wherever they hit, children that share its memory."""
     process = waiting(program("live/programs/restless.c", "-O2", house.no_runtime()))
-    session = record(PATCH, "-p", process.pid).wait_attached()
+    # Rings for all of it: on a busy machine the reader may be late.
+    session = record(PATCH, "--buffer=16M", "-p", process.pid).wait_attached()
     process.send_signal(signal.SIGUSR1)
     output, _ = process.communicate(timeout=60)
     assert process.returncode == 0
@@ -103,7 +104,7 @@ def test_stacks_through_the_stub(record, program, waiting):
     """Samples that hit the stub, or the kernel behind its probe, have whole stacks, in code without frame pointers."""
     path = program("live/programs/restless.c", "-O2", "-fomit-frame-pointer", house.no_runtime())
     process = waiting(path)
-    session = record(PATCH, "-F", "999", "-p", process.pid).wait_attached()
+    session = record(PATCH, "--buffer=16M", "-F", "999", "-p", process.pid).wait_attached()
     process.send_signal(signal.SIGUSR1)
     assert process.wait(60) == 0
     recorded = session.finish().ok()
@@ -137,8 +138,10 @@ def test_executes_before_sleds_lead_to_the_stub(record, program, start, tmp_path
 def test_executes_all_the_time(record, churn, mode):
     """Faster than sleds can be patched, and than they can be looked at: it is probed, or waited for, and never refused."""
     target = churn("exec")
+    # What cannot be patched is probed after some tries, each of which waits for the target to stand still.
+    duration = "2s" if mode == "auto" else "300ms"
     for _ in range(4):
-        recorded = record("--no-samples", f"--sled-mode={mode}", "-p", target.pid, "-d", "300ms").finish().adds_up()
+        recorded = record("--no-samples", f"--sled-mode={mode}", "-p", target.pid, "-d", duration).finish().adds_up()
         assert recorded.status == 0, recorded.messages
         assert mode == "patch" or recorded.totals["written"] > 0
         shutil.rmtree(recorded.directory)
@@ -253,7 +256,7 @@ def test_churning_target(xprof, record, churn, what):
 
 
 def test_loaded_again(record, program, waiting):
-    """An object that is unloaded and loaded again is patched again."""
+    """An object that is unloaded and loaded again is patched again, and recorded from a moment after that on."""
     library = program("live/programs/shared_lib.cpp", "-O1", "-fPIC", "-shared", "-DPREFIX=loaded")
     process = waiting(program("live/programs/reload.c", "-O1"), "each", 600, library)
     session = record(PATCH, "-p", process.pid).wait_attached()
@@ -293,13 +296,15 @@ def test_kill_in_every_state(xprof, busy, tmp_path, pause_us):
     """While it checks, patches, records, puts back and writes: the target works, and can be put back."""
     chance = random.Random(SEED)
     target = busy(pause_us=pause_us)
-    arguments = [xprof.path, "record", PATCH, "-q", "--no-samples", "-d", "300ms", "-p", str(target.pid), "-o"]
+    arguments = [xprof.path, "record", PATCH, "-q", "--no-samples", "-p", str(target.pid)]
     begin = time.monotonic()
-    subprocess.run([*arguments, tmp_path / "whole"], check=True)
+    subprocess.run([*arguments, "-d", "300ms", "-o", tmp_path / "whole"], check=True)
     whole_s = time.monotonic() - begin
     killed = left = 0
     for number in range(12):
-        process = subprocess.Popen([*arguments, tmp_path / f"killed{number}"])
+        # Of some the patched sleds are waited for, and it may take a while to see them.
+        duration = "10s" if number % 4 == 0 else "300ms"
+        process = subprocess.Popen([*arguments, "-d", duration, "-o", tmp_path / f"killed{number}"])
         if number % 4 == 0:
             recording.wait_until(lambda: has_patches(target.pid), "no sled is patched")
         else:
