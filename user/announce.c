@@ -31,6 +31,8 @@ void xp_announce_dry_run(const struct xp_recording *rec)
 		printf("forecast: %s\n", text);
 	} else if (objects && !rec->multi) {
 		printf("no forecast: it needs uprobe_multi, Linux 6.6\n");
+	} else if (!objects && rec->with_samples) {
+		printf("samples only\n");
 	}
 }
 

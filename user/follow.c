@@ -457,7 +457,8 @@ int xp_follow_again(struct xp_recording *rec, struct xp_process *process)
 	err = xp_process_rename(process, &info, tsc);
 	if (err)
 		return err;
-	process->execs = xp_programs_execs(&rec->programs, process->pid);
+	if (rec->attach)
+		process->execs = xp_programs_execs(&rec->programs, process->pid);
 	return xp_follow_scan(rec, process);
 }
 

@@ -552,6 +552,10 @@ static int check_target(struct xp_options *options, bool separated)
 			 targets ? "more than one target" : "no target");
 		return -EINVAL;
 	}
+	if (options->dry_run && options->operand_count) {
+		xp_error("--dry-run tells of what runs, and starts no command: give -p PID, -t TID, -a or --exec PATH");
+		return -EINVAL;
+	}
 	if (options->no_sleds && options->no_samples) {
 		xp_error("--no-sleds and --no-samples together leave nothing to record");
 		return -EINVAL;

@@ -114,9 +114,9 @@ int xp_targets_attach(struct xp_recording *rec)
 		err = xp_follow_exec_file(rec);
 	if (options->child_argv && !err)
 		err = start_command(rec);
-	if (options->tid && !err)
+	if (options->tid && rec->sampler && !err)
 		err = xp_sampler_add_thread(rec->sampler, options->tid);
-	if (options->all && !err)
+	if (options->all && rec->sampler && !err)
 		err = xp_sampler_add_cpus(rec->sampler, rec->cpus, rec->programs.cpus);
 	/* Samples wait in the rings meanwhile; what happens from now on the side-band tells. */
 	if (rec->sampler && !err)

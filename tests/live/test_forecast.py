@@ -37,6 +37,15 @@ def test_dry_run_attaches_nothing(xprof, busy):
     victim.assert_nothing_left(target.pid)
 
 
+def test_dry_run_without_sleds(xprof, start):
+    process = start(["sleep", "100"])
+    for target in (["-p", process.pid], ["-t", process.pid], ["-a"]):
+        done = xprof("record", "--dry-run", *target)
+        assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "samples only"), done.stderr
+    done = xprof("record", "--dry-run", "--", "true")
+    assert done.returncode == 2 and "--dry-run tells of what runs, and starts no command" in done.stderr
+
+
 def test_needs_uprobe_multi(xprof, busy):
     """Probes of perf events would take too long to set for a moment's count."""
     done = xprof("record", "--dry-run", "--uprobes=single", "-p", busy(threads=2).pid)
