@@ -46,7 +46,7 @@ static __always_inline void record_task(struct task_struct *task, __u32 tid, __u
 	rec->exit_code = BPF_CORE_READ(task, exit_code);
 	rec->execs = execs;
 	rec->reserved = 0;
-	/* That of threads that are gone, and its own. */
+	/* Its own, and that of threads that are gone: not of a first thread that has ended before the others. */
 	rec->cpu_ns = BPF_CORE_READ(task, signal, sum_sched_runtime) + BPF_CORE_READ(task, se.sum_exec_runtime);
 	bpf_core_read(rec->comm, sizeof(rec->comm), &task->comm);
 	bpf_ringbuf_submit(rec, BPF_RB_FORCE_WAKEUP);

@@ -20,7 +20,8 @@
  * mmf_recalc_uprobes() in kernel/events/uprobes.c), and a thread that has hit one just before, and was on a virtual CPU
  * that was taken away before it came to look at the flag, is killed by SIGTRAP. (Without a hypervisor the kernel's flush
  * of the TLBs waits for such a thread; with one it passes CPUs over that do not run.) Between the others and the anchors
- * all CPUs come to where no thread of theirs is on that way.
+ * all CPUs come to where no thread of theirs is on that way. A process that has executed another file since, or a child
+ * that is followed and has another linker, has none.
  */
 struct xp_uprobe {
 	uint64_t offset; /* in the file */

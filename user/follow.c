@@ -683,11 +683,18 @@ int xp_follow_exec_file(struct xp_recording *rec)
 
 int xp_follow_rescan(struct xp_recording *rec)
 {
+	uint64_t begin_tsc = xp_clock_now_tsc();
 	int err = 0;
 
 	for (struct xp_process *process = rec->processes.first_live; process && !err; process = process->next_live) {
 		uint32_t execs = xp_programs_execs(&rec->programs, process->pid);
 
+		/* From here on they are those that have just been looked at. */
+		if (process->begin_tsc > begin_tsc)
+			break;
+		/* What it stands at tells of it, see xp_follow_launch_event(). */
+		if (rec->launch.traced && process->pid == rec->launch.pid)
+			continue;
 		if (!execs || execs == process->execs) {
 			err = xp_follow_scan(rec, process);
 			continue;

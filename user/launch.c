@@ -219,8 +219,8 @@ static int interrupt(struct xp_launch *launch)
 	if (ptrace(PTRACE_INTERRUPT, launch->pid, 0, 0))
 		return -errno;
 	status = wait_for_stop(launch);
-	while (status >= 0 && status >> 16 && stop_is_pending(launch)) {
-		if (ptrace(PTRACE_CONT, launch->pid, 0, 0))
+	while (status >= 0 && (status >> 16 || WSTOPSIG(status) != SIGSTOP) && stop_is_pending(launch)) {
+		if (ptrace(PTRACE_CONT, launch->pid, 0, status >> 16 ? 0 : WSTOPSIG(status)))
 			return -errno;
 		status = wait_for_stop(launch);
 	}

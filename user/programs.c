@@ -167,11 +167,25 @@ void xp_programs_remove_target(struct xp_programs *programs, pid_t pid)
 	bpf_map_delete_elem(bpf_map__fd(programs->skeleton->maps.targets), &key);
 }
 
+static bool find_target(const struct xp_programs *programs, pid_t pid, uint32_t *execs)
+{
+	uint32_t key = pid;
+
+	return !bpf_map_lookup_elem(bpf_map__fd(programs->skeleton->maps.targets), &key, execs);
+}
+
+bool xp_programs_is_target(const struct xp_programs *programs, pid_t pid)
+{
+	uint32_t execs;
+
+	return find_target(programs, pid, &execs);
+}
+
 uint32_t xp_programs_execs(const struct xp_programs *programs, pid_t pid)
 {
-	uint32_t key = pid, execs;
+	uint32_t execs;
 
-	return bpf_map_lookup_elem(bpf_map__fd(programs->skeleton->maps.targets), &key, &execs) ? 0 : execs;
+	return find_target(programs, pid, &execs) ? execs : 0;
 }
 
 void xp_programs_stop_at_link_map(struct xp_programs *programs, pid_t pid)

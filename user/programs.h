@@ -46,6 +46,7 @@ int xp_programs_attach_tasks(struct xp_programs *programs);
 
 int xp_programs_add_target(struct xp_programs *programs, pid_t pid);
 void xp_programs_remove_target(struct xp_programs *programs, pid_t pid);
+bool xp_programs_is_target(const struct xp_programs *programs, pid_t pid);
 /* Programs that a target has executed so far, see struct xp_rec_task; 0 as well when it is gone, or is no target. */
 uint32_t xp_programs_execs(const struct xp_programs *programs, pid_t pid);
 

@@ -47,7 +47,8 @@ static int adopt(struct xp_recording *rec, const struct xp_rec *record, uint64_t
 
 	if (!process && !rec->options->exec_path && !rec->options->follow)
 		return -ENOENT;
-	if (!process)
+	/* By now the number may be that of a process that is none of ours. */
+	if (!process && (rec->options->exec_path || xp_programs_is_target(&rec->programs, record->pid)))
 		xp_follow_add(rec, &process, record->pid, tsc);
 	/* Also when it was there: it may have unloaded by then what the record is of. */
 	return xp_follow_adopt(rec, record, "unknown", tsc);
