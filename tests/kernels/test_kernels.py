@@ -372,7 +372,7 @@ def test_budget(guest, xprof, programs):
         return
     recorded = guest.recording("budget").ok()
     assert_checked(xprof, recorded)
-    _, hot, warm, cold = struct.unpack("=4Q", guest.path("budget.counters").read_bytes())
+    _, hot, warm, cold = struct.unpack_from("=4Q", guest.path("budget.counters").read_bytes())
     (process,) = recorded.manifest["processes"]
     assert {f["name"] for o in process["objects"] for f in o["taken_out"]} == {"hot"}
     found = calls_of(recorded, recorded.log().path, programs["load"])
