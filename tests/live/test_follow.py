@@ -153,15 +153,6 @@ def test_status_and_output_of_the_command(record, chain):
     assert "err\n" in recorded.messages
 
 
-def test_exec_path_of_a_library_that_is_gone(record, program, start, library):
-    """It is unloaded when the process is heard of."""
-    session = record("--exec", library).wait_attached()
-    process = start([program("live/programs/reload.c", "-O1"), "once", 500, library])
-    assert process.wait(20) == 0
-    ((pid, calls),) = images(session.stop().ok())
-    assert pid == process.pid and calls["loaded_entry"] == 5
-
-
 # fork
 
 
