@@ -4,32 +4,13 @@
  * memory: TIMES times, at once, that is before sleds lead to it. PROGRESS is a file to which a byte is added for each
  * round; a wrong result ends the program with status 3.
  */
-#include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
-#define UNTRACED __attribute__((xray_never_instrument, noinline))
-#define TRACED __attribute__((noinline))
+#include "stubs.h"
 
 TRACED static unsigned long tree(unsigned long n)
 {
 	return n < 2 ? n : tree(n - 1) + tree(n - 2);
-}
-
-UNTRACED static int has_stub(void)
-{
-	static char text[1 << 16];
-	int fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
-	size_t length = 0;
-	ssize_t n;
-
-	while ((n = read(fd, text + length, sizeof(text) - 1 - length)) > 0)
-		length += (size_t)n;
-	close(fd);
-	text[length] = 0;
-	return !!strstr(text, "/memfd:xprof ");
 }
 
 UNTRACED int main(int argc, char **argv)
@@ -44,7 +25,7 @@ UNTRACED int main(int argc, char **argv)
 	if (fd < 0)
 		return 2;
 	for (;;) {
-		if (times && has_stub()) {
+		if (times && stubs()) {
 			snprintf(left, sizeof(left), "%d", times - 1);
 			argv[1] = left;
 			execv("/proc/self/exe", argv);

@@ -6,10 +6,8 @@
  * since SIGUSR1.
  */
 #include <dlfcn.h>
-#include <fcntl.h>
-#include <unistd.h>
 
-#include "go.h"
+#include "stubs.h"
 
 static volatile sig_atomic_t to_call;
 
@@ -17,22 +15,6 @@ UNTRACED static void go(int number)
 {
 	(void)number;
 	to_call = 300;
-}
-
-UNTRACED static int has_stubs(void)
-{
-	static char text[1 << 16];
-	const char *stub;
-	int fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
-	size_t length = 0;
-	ssize_t n;
-
-	while ((n = read(fd, text + length, sizeof(text) - 1 - length)) > 0)
-		length += (size_t)n;
-	close(fd);
-	text[length] = 0;
-	stub = strstr(text, "/memfd:xprof ");
-	return stub && strstr(stub + 1, "/memfd:xprof ");
 }
 
 int main(int argc, char **argv)
@@ -50,7 +32,7 @@ int main(int argc, char **argv)
 	signal(SIGUSR1, go);
 	puts("ready");
 	fflush(stdout);
-	while (!has_stubs())
+	while (stubs() < 2)
 		;
 	dlclose(libraries[lower]);
 	puts("unloaded");
