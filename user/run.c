@@ -10,6 +10,7 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include "interrupt.h"
 #include "progress.h"
 #include "record.h"
 #include "util.h"
@@ -144,6 +145,7 @@ int xp_run_block_signals(const struct xp_recording *rec)
 	sigaddset(&writes, SIGXFSZ);
 	if (sigprocmask(SIG_BLOCK, &writes, NULL))
 		return -errno;
+	xp_interrupt_init(!rec->options->child_argv);
 	return signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "interrupt.h"
+#include "shield.h"
+#include "util.h"
+
+static void block_all(void)
+{
+	sigset_t all;
+
+	sigfillset(&all);
+	sigprocmask(SIG_BLOCK, &all, NULL);
+}
+
+static int ask(void *unused)
+{
+	(void)unused;
+	return xp_interrupted();
+}
+
+/* Every check in a process of its own: signals stay pending. */
+static int in_child(int (*check)(void))
+{
+	pid_t pid = fork();
+	int status;
+
+	if (!pid) {
+		block_all();
+		_exit(check());
+	}
+	waitpid(pid, &status, 0);
+	return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+static int by_signal(int number, bool with_sigint)
+{
+	xp_interrupt_init(with_sigint);
+	if (xp_interrupted())
+		return 2;
+	kill(getpid(), number);
+	/* In this process, and in a task of its own, which has other pending signals. */
+	return xp_interrupted() + 4 * xp_shielded(ask, NULL);
+}
+
+static int by_sigterm(void)
+{
+	return by_signal(SIGTERM, false);
+}
+
+static int by_sigint(void)
+{
+	return by_signal(SIGINT, true);
+}
+
+static int sigint_of_command(void)
+{
+	return by_signal(SIGINT, false);
+}
+
+static int by_sigusr1(void)
+{
+	return by_signal(SIGUSR1, true);
+}
+
+static void signals(void **state)
+{
+	(void)state;
+	assert_int_equal(in_child(by_sigterm), 5);
+	assert_int_equal(in_child(by_sigint), 5);
+	assert_int_equal(in_child(sigint_of_command), 0);
+	assert_int_equal(in_child(by_sigusr1), 0);
+}
+
+static int by_deadline(void)
+{
+	xp_interrupt_init(true);
+	xp_interrupt_set_deadline(xp_now_ns() + 3600 * XP_NS_PER_S);
+	if (xp_interrupted() || xp_interrupt_timed_out())
+		return 2;
+	xp_interrupt_set_deadline(xp_now_ns());
+	return xp_interrupted() + 4 * xp_interrupt_timed_out();
+}
+
+static void deadline(void **state)
+{
+	(void)state;
+	assert_int_equal(in_child(by_deadline), 5);
+}
+
+static int pipe_fds[2];
+
+/* A task that outlives its xprof, which was killed. */
+static int outlive(void *unused)
+{
+	char answer;
+
+	(void)unused;
+	kill(getppid(), SIGKILL);
+	for (int tries = 0; tries < 1000 && !xp_interrupted(); tries++)
+		usleep(1000);
+	answer = xp_interrupted() ? 'y' : 'n';
+	return write(pipe_fds[1], &answer, 1) == 1 ? 0 : -1;
+}
+
+static int killed(void)
+{
+	xp_interrupt_init(true);
+	return xp_shielded(outlive, NULL);
+}
+
+static void death(void **state)
+{
+	char answer = 0;
+
+	(void)state;
+	assert_int_equal(pipe(pipe_fds), 0);
+	assert_int_equal(in_child(killed), -1);
+	assert_int_equal(read(pipe_fds[0], &answer, 1), 1);
+	assert_int_equal(answer, 'y');
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(signals),
+		cmocka_unit_test(deadline),
+		cmocka_unit_test(death),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
