@@ -2,16 +2,19 @@
 #include "memory_window.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
+
+#include "target_memory.h"
+#include "util.h"
 
 #define WINDOW_BYTES (64u << 10)
 
 struct xp_memory_window {
-	int fd;
+	struct xp_target_memory *memory; /* borrowed */
+	struct xp_program_memory program;
+	uint64_t low; /* the mapping */
+	uint64_t high;
 	uint64_t start;
 	size_t bytes;
 	uint8_t data[WINDOW_BYTES];
@@ -20,42 +23,56 @@ struct xp_memory_window {
 int xp_memory_window_open(struct xp_memory_window **result, pid_t pid)
 {
 	struct xp_memory_window *window = calloc(1, sizeof(*window));
-	char path[64];
+	int err;
 
 	if (!window)
 		return -ENOMEM;
-	snprintf(path, sizeof(path), "/proc/%d/mem", pid);
-	window->fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (window->fd < 0) {
-		int err = errno == ENOENT ? -ESRCH : -errno;
-
-		free(window);
-		return err;
-	}
-	*result = window;
-	return 0;
+	window->memory = xp_target_memory_own();
+	err = xp_program_memory_open(&window->program, pid, pid);
+	if (!err && !window->memory)
+		err = -ENOMEM;
+	if (err)
+		xp_memory_window_free(window);
+	else
+		*result = window;
+	return err;
 }
 
 void xp_memory_window_free(struct xp_memory_window *window)
 {
 	if (!window)
 		return;
-	close(window->fd);
+	xp_program_memory_close(&window->program);
 	free(window);
+}
+
+void xp_memory_window_set(struct xp_memory_window *window, uint64_t start, uint64_t end)
+{
+	window->low = start;
+	window->high = end;
+	window->bytes = 0;
+}
+
+static bool has(const struct xp_memory_window *window, uint64_t address, size_t size)
+{
+	uint64_t into = address - window->start;
+
+	return address >= window->start && into <= window->bytes && size <= window->bytes - into;
 }
 
 bool xp_memory_window_read(struct xp_memory_window *window, void *to, uint64_t address, size_t size)
 {
-	if (address < window->start || address + size > window->start + window->bytes) {
-		ssize_t n = pread(window->fd, window->data, sizeof(window->data), (off_t)address);
+	if (!has(window, address, size)) {
+		ssize_t n = 0;
 
-		if (n < (ssize_t)size) {
-			window->bytes = 0;
-			return false;
-		}
+		if (address >= window->low && address < window->high)
+			n = xp_program_memory_read(window->memory, &window->program, address, window->data,
+						   XP_MIN(sizeof(window->data), window->high - address));
 		window->start = address;
-		window->bytes = n;
+		window->bytes = XP_MAX(n, 0);
 	}
+	if (!has(window, address, size))
+		return false;
 	memcpy(to, window->data + (address - window->start), size);
 	return true;
 }
@@ -65,5 +82,5 @@ bool xp_memory_window_gone(const struct xp_memory_window *window)
 {
 	uint8_t byte;
 
-	return pread(window->fd, &byte, sizeof(byte), 0) == 0;
+	return xp_program_memory_read(window->memory, &window->program, 0, &byte, sizeof(byte)) == 0;
 }

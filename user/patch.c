@@ -191,6 +191,7 @@ bool xp_patch_has(struct xp_patch *patch, const struct xp_object *object, pid_t 
 	if (xp_patch_add_sites(&work, mapping, NULL, 0) || !work.edits[0].count || xp_memory_window_open(&memory, pid))
 		goto out;
 	has = false;
+	xp_memory_window_set(memory, mapping->start, mapping->end);
 	for (size_t i = 0; i < work.edits[0].count && !has; i++) {
 		const struct xp_edit *edit = &work.edits[0].list[i];
 
@@ -302,7 +303,8 @@ size_t xp_patch_overwritten(struct xp_patch *patch, const struct xp_object *obje
 
 	if (xp_patch_find_sites(&work, NULL, 0) || xp_memory_window_open(&memory, pid))
 		goto out;
-	for (size_t i = 0; i < work.count; i++)
+	for (size_t i = 0; i < work.count; i++) {
+		xp_memory_window_set(memory, work.edits[i].start, work.edits[i].end);
 		for (size_t j = 0; j < work.edits[i].count; j++) {
 			const struct xp_edit *edit = &work.edits[i].list[j];
 
@@ -310,6 +312,7 @@ size_t xp_patch_overwritten(struct xp_patch *patch, const struct xp_object *obje
 							     xp_sled_bytes((enum xp_sled_kind)edit->kind)) &&
 				       !xp_patch_is_ours(&work, edit, now);
 		}
+	}
 out:
 	xp_memory_window_free(memory);
 	xp_patch_work_free(&work);

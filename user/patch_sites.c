@@ -42,6 +42,8 @@ static int add_mapping(struct xp_patch_work *work, const struct xp_mapping *mapp
 		return -ENOMEM;
 	work->edits = edits;
 	edits[work->count++] = (struct xp_edits){
+		.start = mapping->start,
+		.end = mapping->end,
 		.file_fd = work->object->fd,
 		.file_start = mapping->start - mapping->file_offset,
 	};
@@ -159,6 +161,7 @@ int xp_patch_check_bytes(struct xp_patch_work *work)
 	if (err)
 		return err;
 	for (size_t i = 0; i < work->count && !err; i++) {
+		xp_memory_window_set(memory, work->edits[i].start, work->edits[i].end);
 		for (size_t j = 0; j < work->edits[i].count && !err; j++) {
 			const struct xp_edit *edit = &work->edits[i].list[j];
 

@@ -71,6 +71,7 @@ static bool is_chosen(const struct xp_sled_choice *choice, const struct xp_sled 
 static void judge_mapping(const struct xp_object *object, struct xp_memory_window *memory,
 			  const struct xp_mapping *mapping, const struct xp_sled_choice *choice, uint8_t *verdicts)
 {
+	xp_memory_window_set(memory, mapping->start, mapping->end);
 	for (size_t i = 0; i < object->selected_count; i++) {
 		const struct xp_sled *sled = &object->table->sleds[object->selected[i]];
 		uint64_t into = sled->file_offset - mapping->file_offset;

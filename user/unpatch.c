@@ -43,6 +43,7 @@ static int look_at_sleds(struct search *search, struct xp_edits *edits, const st
 	uint8_t now[XP_SLED_BYTES_MAX];
 	int err = 0;
 
+	xp_memory_window_set(search->memory, mapping->start, mapping->end);
 	for (size_t i = 0; i < table->sled_count && !err; i++) {
 		const struct xp_sled *sled = &table->sleds[i];
 		uint64_t into = sled->file_offset - mapping->file_offset;
@@ -78,6 +79,8 @@ static int look_at(struct search *search, pid_t pid, const struct xp_mapping *ma
 		close(fd);
 		return err == -ENOMEM ? err : 0;
 	}
+	edits.start = mapping->start;
+	edits.end = mapping->end;
 	edits.file_fd = fd;
 	edits.file_start = mapping->start - mapping->file_offset;
 	err = look_at_sleds(search, &edits, mapping, table);

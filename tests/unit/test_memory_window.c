@@ -56,14 +56,23 @@ static void test_executes(void **state)
 	(void)state;
 	assert_int_equal(xp_memory_window_open(&window, pid), 0);
 	assert_false(xp_memory_window_gone(window));
+	/* Nothing outside the mapping that is meant. */
+	assert_false(xp_memory_window_read(window, copy, (uintptr_t)text, sizeof(copy)));
+	xp_memory_window_set(window, (uintptr_t)text, (uintptr_t)text + sizeof(copy) - 1);
+	assert_false(xp_memory_window_read(window, copy, (uintptr_t)text, sizeof(copy)));
+	xp_memory_window_set(window, (uintptr_t)text + 1, (uintptr_t)text + sizeof(copy));
+	assert_false(xp_memory_window_read(window, copy, (uintptr_t)text, sizeof(copy)));
+	xp_memory_window_set(window, (uintptr_t)text, (uintptr_t)text + sizeof(copy));
 	assert_true(xp_memory_window_read(window, copy, (uintptr_t)text, sizeof(copy)));
 	assert_string_equal(copy, text);
 	/* What is not mapped cannot be read, and is no sign. */
+	xp_memory_window_set(window, 1ull << 46, 1ull << 47);
 	assert_false(xp_memory_window_read(window, copy, 1ull << 46, sizeof(copy)));
 	assert_false(xp_memory_window_gone(window));
 	assert_int_equal(write(input[1], "", 1), 1);
 	assert_int_equal(read(input[0], copy, 1), 1);
 	assert_true(xp_memory_window_gone(window));
+	xp_memory_window_set(window, (uintptr_t)text, (uintptr_t)text + sizeof(copy));
 	assert_false(xp_memory_window_read(window, copy, (uintptr_t)text, sizeof(copy)));
 	xp_memory_window_free(window);
 	end(pid, input);

@@ -37,6 +37,8 @@ static int set_up(void **state)
 {
 	struct xp_target_memory *memory;
 
+	stuck_ones.count = 0;
+	memset(stuck_ones.list, 0, sizeof(stuck_ones.list));
 	machine.now_ns = XP_NS_PER_S;
 	machine.ended = 0;
 	if (xp_target_memory_new(&memory))
@@ -57,16 +59,16 @@ static void test_waits_double(void **state)
 	uint64_t wait_ns = RETRY_NS;
 
 	for (unsigned int times = 0; times < 2 * RETRY_SHIFT_MAX; times++) {
-		assert_false(is_stuck(memory, 11));
+		assert_false(is_stuck(11));
 		assert_int_equal(give_up(memory, 11), -ETIMEDOUT);
 		machine.now_ns += wait_ns - 1;
-		assert_true(is_stuck(memory, 11));
-		assert_false(is_stuck(memory, 12));
+		assert_true(is_stuck(11));
+		assert_false(is_stuck(12));
 		machine.now_ns++;
 		if (times < RETRY_SHIFT_MAX)
 			wait_ns *= 2;
 	}
-	assert_false(is_stuck(memory, 11));
+	assert_false(is_stuck(11));
 }
 
 /* While so many are left alone nobody else is read, but one that has ended does not count. */
@@ -75,21 +77,21 @@ static void test_many(void **state)
 	struct xp_target_memory *memory = *state;
 
 	for (pid_t pid = 1; pid <= STUCK_MAX; pid++) {
-		assert_false(is_stuck(memory, 100));
+		assert_false(is_stuck(100));
 		give_up(memory, pid);
 		machine.now_ns++;
 	}
-	assert_true(is_stuck(memory, 100));
+	assert_true(is_stuck(100));
 	machine.ended = 5;
-	assert_false(is_stuck(memory, 100));
+	assert_false(is_stuck(100));
 	give_up(memory, 100);
 	machine.ended = 0;
-	assert_true(is_stuck(memory, 101));
-	assert_true(is_stuck(memory, 16));
+	assert_true(is_stuck(101));
+	assert_true(is_stuck(16));
 	/* Its time is as long as that of any. */
 	machine.now_ns += RETRY_NS - 1;
-	assert_true(is_stuck(memory, 100));
-	assert_false(is_stuck(memory, 16));
+	assert_true(is_stuck(100));
+	assert_false(is_stuck(16));
 }
 
 /* The place of one whose time has come is another's; its waits go on from there: 16 s a time would add up. */
@@ -101,16 +103,16 @@ static void test_places_change_hands(void **state)
 		give_up(memory, pid);
 	machine.now_ns += RETRY_NS;
 	for (pid_t pid = 101; pid <= 100 + STUCK_MAX; pid++) {
-		assert_false(is_stuck(memory, pid));
+		assert_false(is_stuck(pid));
 		give_up(memory, pid);
 	}
-	assert_true(is_stuck(memory, 1));
+	assert_true(is_stuck(1));
 	machine.now_ns += 2 * RETRY_NS - 1;
-	assert_true(is_stuck(memory, 1));
-	assert_true(is_stuck(memory, 101));
+	assert_true(is_stuck(1));
+	assert_true(is_stuck(101));
 	machine.now_ns++;
-	assert_false(is_stuck(memory, 1));
-	assert_false(is_stuck(memory, 101));
+	assert_false(is_stuck(1));
+	assert_false(is_stuck(101));
 }
 
 int main(void)
