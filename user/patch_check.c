@@ -10,6 +10,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "target_frozen.h"
+
 static int check_thread(pid_t pid, pid_t tid, pid_t tracer, char *why, size_t why_size)
 {
 	int tracing = 0, seccomp = 0;
@@ -82,5 +84,9 @@ int xp_patch_check(pid_t pid, pid_t tracer, char *why, size_t why_size)
 {
 	int err = check_threads(pid, tracer, why, why_size);
 
+	if (!err && xp_target_frozen(pid)) {
+		snprintf(why, why_size, "its control group is frozen (cgroup.freeze, docker pause): thaw it first");
+		err = -EOPNOTSUPP;
+	}
 	return err ? err : xp_patch_check_sharing(pid, why, why_size);
 }
