@@ -106,6 +106,18 @@ struct xp_patch_stub *xp_patch_choose_stub(const struct xp_patch_work *work)
 	return NULL;
 }
 
+/*
+ * Behind the first two bytes of a sled that is not patched nothing is ever executed; of an event's sled, however, they
+ * are executed when it is patched, and should this task die they may not be as before.
+ */
+static const struct xp_edit *find_scratch(const struct xp_edits *edits)
+{
+	for (size_t i = 0; i < edits->count; i++)
+		if (edits->list[i].kind != XP_SLED_CUSTOM_EVENT && edits->list[i].kind != XP_SLED_TYPED_EVENT)
+			return &edits->list[i];
+	return NULL;
+}
+
 static int make_stub(void *arg, struct xp_remote *remote)
 {
 	struct xp_patch_work *work = arg;
@@ -114,8 +126,9 @@ static int make_stub(void *arg, struct xp_remote *remote)
 	int err;
 
 	for (size_t i = 0; i < work->count && !edit; i++)
-		edit = work->edits[i].count ? &work->edits[i].list[0] : NULL;
-	/* Behind the first two bytes of a sled that is not patched nothing is ever executed. */
+		edit = find_scratch(&work->edits[i]);
+	if (!edit)
+		return xp_patch_refuse(work, -EOPNOTSUPP, "it has only sleds of events");
 	err = xp_remote_read(remote, edit->address, now, xp_sled_bytes((enum xp_sled_kind)edit->kind));
 	if (!err && !xp_sled_intact((enum xp_sled_kind)edit->kind, now))
 		err = xp_patch_refuse(work, -EOPNOTSUPP, "its sleds are patched already");

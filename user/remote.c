@@ -4,7 +4,6 @@
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
@@ -17,11 +16,13 @@
 #include <unistd.h>
 
 #include "clock.h"
+#include "interrupt.h"
 #include "remote_thread.h"
 #include "util.h"
 
 #define LATE_NS (3 * XP_NS_PER_S)
-#define POLL_NS 500000 /* SIGCHLD tells of a stop, unless whoever started xprof has it ignored */
+#define HOLD_NS (10 * XP_NS_PER_S) /* a started program only has to get the CPU */
+#define POLL_NS 500000		   /* SIGCHLD tells of a stop, unless whoever started xprof has it ignored */
 
 /* Whether the thread has something to tell; its end is left for the parent to hear of. */
 static int poll_status(struct xp_remote_thread *thread, int *status)
@@ -198,15 +199,9 @@ static int wait_all(struct xp_remote *remote, uint64_t deadline_ns, char *why, s
 /* Through a thread: the first one may have ended, and its memory with it. */
 static int open_memory(struct xp_remote *remote)
 {
-	char path[64];
-
-	for (size_t i = 0; i < remote->count; i++) {
-		if (remote->threads[i].state != XP_REMOTE_STANDS)
-			continue;
-		snprintf(path, sizeof(path), "/proc/%d/task/%d/mem", remote->pid, remote->threads[i].tid);
-		remote->memory_fd = open(path, O_RDWR | O_CLOEXEC);
-		return remote->memory_fd < 0 ? -errno : 0;
-	}
+	for (size_t i = 0; i < remote->count; i++)
+		if (remote->threads[i].state == XP_REMOTE_STANDS)
+			return xp_program_memory_open(&remote->program, remote->pid, remote->threads[i].tid);
 	return -ESRCH;
 }
 
@@ -217,7 +212,13 @@ static struct xp_remote *make(pid_t pid)
 	if (!remote)
 		return NULL;
 	remote->pid = pid;
-	remote->memory_fd = -1;
+	remote->program.fd = -1;
+	remote->memory = xp_target_memory_own();
+	/* To make a process takes milliseconds: not while the other one stands still. */
+	if (!remote->memory || xp_target_memory_start(remote->memory)) {
+		free(remote);
+		return NULL;
+	}
 	remote->begin_ns = xp_now_ns();
 	return remote;
 }
@@ -259,12 +260,11 @@ int xp_remote_hold(struct xp_remote **result, pid_t pid, char *why, size_t why_s
 	remote->threads = thread;
 	remote->count = 1;
 	remote->held = true;
-	/* Should xprof be killed in the middle of a call, the program would run on with the registers of that. */
-	if (ptrace(PTRACE_SETOPTIONS, pid, 0, PTRACE_O_TRACEEXEC | PTRACE_O_TRACESYSGOOD | PTRACE_O_EXITKILL) ||
+	if (ptrace(PTRACE_SETOPTIONS, pid, 0, PTRACE_O_TRACEEXEC | PTRACE_O_TRACESYSGOOD) ||
 	    ptrace(PTRACE_INTERRUPT, pid, 0, 0) || ptrace(PTRACE_CONT, pid, 0, 0))
 		err = -errno;
 	else
-		err = xp_remote_wait_stop(thread, UINT64_MAX);
+		err = xp_remote_wait_stop(thread, xp_now_ns() + HOLD_NS);
 	if (!err)
 		err = open_memory(remote);
 	if (err) {
@@ -352,14 +352,18 @@ static void let_late_go(struct xp_remote *remote)
 	uint64_t deadline_ns = xp_now_ns() + LATE_NS;
 	bool late = true;
 
-	while (late && xp_now_ns() < deadline_ns) {
+	while (late && xp_now_ns() < deadline_ns && !xp_interrupted()) {
 		late = false;
 		for (size_t i = 0; i < remote->count; i++) {
 			struct xp_remote_thread *thread = &remote->threads[i];
 
 			if (thread->state != XP_REMOTE_RUNS)
 				continue;
-			if (xp_remote_wait_stop(thread, 0)) {
+			if (thread == remote->worker)
+				xp_remote_end_calls(remote);
+			else
+				xp_remote_wait_stop(thread, 0);
+			if (thread->state != XP_REMOTE_STANDS) {
 				late |= thread->state == XP_REMOTE_RUNS;
 				continue;
 			}
@@ -381,13 +385,15 @@ uint64_t xp_remote_release(struct xp_remote *remote)
 	for (size_t i = 0; i < remote->count; i++)
 		if (remote->threads[i].state == XP_REMOTE_STANDS)
 			let_go(remote, &remote->threads[i]);
-	if (remote->stop_signal)
-		kill(remote->pid, SIGSTOP);
+	for (int number = 1; number <= 64; number++)
+		if (remote->late_signals >> (number - 1) & 1)
+			kill(remote->pid, number);
 	stood_ns = xp_now_ns() - remote->begin_ns;
 	if (!remote->held)
 		let_late_go(remote);
-	if (remote->memory_fd >= 0)
-		close(remote->memory_fd);
+	xp_program_memory_close(&remote->program);
+	xp_remote_forget(&remote->code);
+	xp_remote_forget(&remote->frame);
 	free(remote->threads);
 	free(remote);
 	return stood_ns;
@@ -395,14 +401,12 @@ uint64_t xp_remote_release(struct xp_remote *remote)
 
 int xp_remote_read(struct xp_remote *remote, uint64_t address, void *to, size_t size)
 {
-	ssize_t n = pread(remote->memory_fd, to, size, (off_t)address);
+	ssize_t n = xp_program_memory_read(remote->memory, &remote->program, address, to, size);
 
-	return n < 0 ? -errno : n == (ssize_t)size ? 0 : -EIO;
+	return n < 0 ? (int)n : n == (ssize_t)size ? 0 : -EIO;
 }
 
 int xp_remote_write(struct xp_remote *remote, uint64_t address, const void *from, size_t size)
 {
-	ssize_t n = pwrite(remote->memory_fd, from, size, (off_t)address);
-
-	return n < 0 ? -errno : n == (ssize_t)size ? 0 : -EIO;
+	return xp_program_memory_write(remote->memory, &remote->program, address, from, size);
 }

@@ -9,6 +9,8 @@
 #include <sys/types.h>
 #include <sys/user.h>
 
+#include "target_memory.h"
+
 enum xp_remote_state {
 	XP_REMOTE_RUNS, /* seized, told to stop */
 	XP_REMOTE_STANDS,
@@ -20,20 +22,32 @@ struct xp_remote_thread {
 	enum xp_remote_state state;
 };
 
+/* Memory of the process that is used for a while. */
+struct xp_remote_loan {
+	uint64_t address;
+	size_t bytes;	 /* 0: nothing is lent */
+	uint8_t *before; /* what was there */
+};
+
 struct xp_remote {
 	pid_t pid;
 	bool held; /* by the caller, also after the release */
-	int memory_fd;
+	struct xp_target_memory *memory;
+	struct xp_program_memory program;
 	struct xp_remote_thread *threads;
 	size_t count;
 	size_t room;
 	uint64_t begin_ns;
 
-	/* The thread that executes system calls, once there was one. */
+	/* The thread that executes system calls. */
 	struct xp_remote_thread *worker;
 	struct user_regs_struct registers; /* its own */
 	uint64_t mask;			   /* its blocked signals */
-	bool stop_signal;		   /* a SIGSTOP came meanwhile, to be sent anew */
+	uint64_t late_signals;		   /* that came meanwhile and are to be sent anew: bit n - 1 for signal n */
+	uint64_t deadline_ns;		   /* of all of its calls */
+	int error;			   /* of its last call: it executes no more */
+	struct xp_remote_loan code;
+	struct xp_remote_loan frame;
 };
 
 /*
@@ -43,8 +57,10 @@ struct xp_remote {
 int xp_remote_wait(struct xp_remote_thread *thread, uint64_t deadline_ns, int *status);
 /* Waits until it stands at the end of a PTRACE_INTERRUPT, letting it take its signals on the way. Errors as above. */
 int xp_remote_wait_stop(struct xp_remote_thread *thread, uint64_t deadline_ns);
-/* Gives the worker its own registers and signal mask back; it stands then as any other. */
-int xp_remote_end_calls(struct xp_remote *remote);
+/* Gives the worker, which stands at the end of a PTRACE_INTERRUPT, its own registers and signal mask back. */
+void xp_remote_put_back(struct xp_remote *remote);
+/* Frees what was to be given back. */
+void xp_remote_forget(struct xp_remote_loan *loan);
 /* A line of /proc/PID/task/TID/status as a hexadecimal number, such as "SigBlk"; 0 when it cannot be read. */
 uint64_t xp_remote_status_field(const struct xp_remote *remote, pid_t tid, const char *name);
 

@@ -2,11 +2,15 @@
 #include "stopped.h"
 
 #include <errno.h>
+#include <signal.h>
+#include <stdio.h>
 #include <unistd.h>
 
+#include "interrupt.h"
 #include "shield.h"
 
 #define STOP_TIMEOUT_NS 250000000ull
+#define TASK_S 15
 #define TRIES 3
 #define PATIENT_TRIES 20
 #define PAUSE_US 20000 /* and twice as long after the next try, up to */
@@ -38,7 +42,14 @@ static int do_once(struct task *task)
 static int shielded(void *arg)
 {
 	struct task *task = arg;
+	sigset_t alarms;
 
+	/* Whatever it hangs in, such as ptrace() of a process that executes a file whose server does not answer. */
+	signal(SIGALRM, SIG_DFL);
+	sigemptyset(&alarms);
+	sigaddset(&alarms, SIGALRM);
+	sigprocmask(SIG_UNBLOCK, &alarms, NULL);
+	alarm(TASK_S);
 	return getppid() == task->xprof ? do_once(task) : -ECANCELED;
 }
 
@@ -53,7 +64,10 @@ int xp_stopped_do(struct xp_stopped *stopped, int (*work)(void *arg, struct xp_r
 		return do_once(&task);
 	for (int tries = stopped->once ? 1 : stopped->patient ? PATIENT_TRIES : TRIES;;) {
 		err = xp_shielded(shielded, &task);
-		if ((err != -EBUSY && err != -EAGAIN) || --tries == 0)
+		if (err == -ECHILD)
+			snprintf(stopped->why, stopped->why_size, "it cannot be stopped and let go within %d s",
+				 TASK_S);
+		if ((err != -EBUSY && err != -EAGAIN) || --tries == 0 || (!stopped->patient && xp_interrupted()))
 			return err;
 		usleep(pause_us);
 		pause_us = pause_us < PAUSE_MAX_US ? 2 * pause_us : pause_us;

@@ -43,11 +43,17 @@ int xp_stub_lock(const struct xp_stub_place *place);
 /* Whether a stopped process has a stub at this address, of its own: it may have executed another program since. */
 bool xp_stub_map_is_there(struct xp_remote *remote, uint64_t address);
 /*
- * Has a stopped process map a new stub within reach of [start, end). scratch: address of XP_STUB_SCRATCH_BYTES of its
- * text that no thread executes; they are as before afterwards. Errors, with a sentence in why: those of
- * xp_remote_syscall(), -ENOSPC no room within reach, -EOPNOTSUPP the process cannot (limits, security modules).
+ * Has a stopped process map a new stub within reach of [start, end). scratch: see xp_remote_begin_calls(). Errors, with
+ * a sentence in why: those of the calls, -ENOSPC no room within reach, -EPERM and -EPROTO somebody interferes.
+ *
+ * The number of the new file is the process's word, and who shares its files can put any other there, also one that it
+ * may not write to itself (O_PATH, or read only). So it is opened with O_PATH, which has no effect on any file, and
+ * written to only if it is what memfd_create(2) makes: on the kernel's own mount for such files, without a name, empty,
+ * not sealed, and of the user of the thread that was to make it. Through that descriptor it is opened again, so that
+ * nobody can exchange it in between; it is sealed and read back before it is used. What races are left meet only such
+ * files: another empty memfd of the same user becomes a stub that nobody uses. What is mapped is looked at when no call
+ * is to follow; whoever maps something else there later leads none but the process itself astray.
  */
-#define XP_STUB_SCRATCH_BYTES 9
 int xp_stub_map_new(struct xp_stub_place *place, struct xp_remote *remote, pid_t pid, uint64_t start, uint64_t end,
 		    uint64_t scratch, char *why, size_t why_size);
 

@@ -1,0 +1,440 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * System calls that a stopped process is made to execute: whoever dies, and whoever interferes, at whatever moment, it
+ * goes on with its registers, its signal mask and its system calls. The tracer dies before and after each of its
+ * requests and each of its writes in turn.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/ptrace.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+/* Requests of the tracer, and at which it dies: 2n before, 2n + 1 after the nth. */
+static int steps;
+static int dies_at = -1;
+
+static void step(void)
+{
+	if (steps++ == dies_at)
+		kill(getpid(), SIGKILL);
+}
+
+static long dying_ptrace(int request, pid_t pid, uintptr_t address, uintptr_t data)
+{
+	long result;
+	int error;
+
+	step();
+	result = syscall(SYS_ptrace, request, pid, address, data);
+	error = errno;
+	step();
+	errno = error;
+	return result;
+}
+
+#include "target_memory.h"
+
+static int dying_write(struct xp_target_memory *memory, const struct xp_program_memory *program, uint64_t address,
+		       const void *from, size_t size)
+{
+	int err;
+
+	step();
+	err = xp_program_memory_write(memory, program, address, from, size);
+	step();
+	return err;
+}
+
+#define ptrace(request, pid, address, data) dying_ptrace((int)(request), (pid), (uintptr_t)(address), (uintptr_t)(data))
+#define xp_program_memory_write dying_write
+#include "../../user/remote.c"
+#include "../../user/remote_call.c"
+#undef ptrace
+#undef xp_program_memory_write
+
+#define STEPS_MAX 400
+
+/* What the target and the test share. */
+struct shared {
+	atomic_int runs; /* it is where it is to be stopped */
+	atomic_int stop;
+	int pad[2];
+	uint8_t pattern[8][32];
+};
+
+_Static_assert(offsetof(struct shared, stop) == 4 && offsetof(struct shared, pattern) == 16, "as in check_registers()");
+
+static struct shared *shared;
+
+/* Nobody executes this. */
+__attribute__((noinline, used, aligned(4096))) static void scratch(void)
+{
+	__asm__ volatile(".skip 8192, 0x90");
+}
+
+static uint64_t scratch_address(void)
+{
+	return (uintptr_t)scratch + 32;
+}
+
+/* ---- targets ---- */
+
+/*
+ * long check_registers(struct shared *): sets registers, says that it runs, and compares them until `stop` is set; 0:
+ * they were what they must be. Without a use of the stack but its red zone, where the last word is compared too.
+ */
+long check_registers(struct shared *with);
+__asm__(".text\n"
+	"check_registers:\n"
+	"push %rbx; push %rbp; push %r12; push %r13; push %r14; push %r15\n"
+	"mov %rdi,%rsi\n"
+	"vmovdqu 16(%rsi),%ymm0; vmovdqu 48(%rsi),%ymm1; vmovdqu 80(%rsi),%ymm2\n"
+	"vmovdqu 112(%rsi),%ymm13; vmovdqu 144(%rsi),%ymm14; vmovdqu 176(%rsi),%ymm15\n"
+	"mov $0x1111,%ebx; mov $0x2222,%r8d; mov $0x3333,%r9d; mov $0x4444,%r10d; mov $0x5555,%r11d\n"
+	"mov $0x6666,%r12d; mov $0x7777,%r13d; mov $0x8888,%r14d; mov $0x9999,%r15d\n"
+	"mov $0xaaaa,%edi; mov $0xbbbb,%ecx; mov $0xcccc,%edx; mov $0xdddd,%ebp\n"
+	"movq $0x1234567,-128(%rsp)\n"
+	"movl $1,(%rsi)\n"
+	"1: mov $1,%eax\n"
+	"cmp $0x1111,%rbx; jne 2f; cmp $0x2222,%r8; jne 2f; cmp $0x3333,%r9; jne 2f\n"
+	"cmp $0x4444,%r10; jne 2f; cmp $0x5555,%r11; jne 2f; cmp $0x6666,%r12; jne 2f\n"
+	"cmp $0x7777,%r13; jne 2f; cmp $0x8888,%r14; jne 2f; cmp $0x9999,%r15; jne 2f\n"
+	"cmp $0xaaaa,%rdi; jne 2f; cmp $0xbbbb,%rcx; jne 2f; cmp $0xcccc,%rdx; jne 2f\n"
+	"cmp $0xdddd,%rbp; jne 2f; cmpq $0x1234567,-128(%rsp); jne 2f\n"
+	"vpcmpeqb 16(%rsi),%ymm0,%ymm7; vpcmpeqb 48(%rsi),%ymm1,%ymm6; vpand %ymm6,%ymm7,%ymm7\n"
+	"vpcmpeqb 80(%rsi),%ymm2,%ymm6; vpand %ymm6,%ymm7,%ymm7\n"
+	"vpcmpeqb 112(%rsi),%ymm13,%ymm6; vpand %ymm6,%ymm7,%ymm7\n"
+	"vpcmpeqb 144(%rsi),%ymm14,%ymm6; vpand %ymm6,%ymm7,%ymm7\n"
+	"vpcmpeqb 176(%rsi),%ymm15,%ymm6; vpand %ymm6,%ymm7,%ymm7\n"
+	"vpmovmskb %ymm7,%eax; not %eax; test %eax,%eax; jne 2f\n"
+	"cmpl $0,4(%rsi); je 1b\n"
+	"2: vzeroupper\n"
+	"pop %r15; pop %r14; pop %r13; pop %r12; pop %rbp; pop %rbx\n"
+	"ret\n");
+
+static int in_user_code(void)
+{
+	return check_registers(shared) ? 1 : 0;
+}
+
+/* In a call that is restarted, with data for it when `stop` is set. */
+static int pipe_ends[2];
+
+static int in_read(void)
+{
+	char byte = 0;
+
+	shared->runs = 1;
+	return read(pipe_ends[0], &byte, 1) == 1 && byte == 'x' ? 0 : 2;
+}
+
+/* In a call that answers EINTR to any stop. */
+static int in_poll(void)
+{
+	struct pollfd wait = { pipe_ends[0], POLLIN, 0 };
+
+	shared->runs = 1;
+	return poll(&wait, 1, 30000) == 1 ? 0 : 3;
+}
+
+static pthread_t others[2];
+
+static void *other(void *unused)
+{
+	(void)unused;
+	while (!shared->stop)
+		usleep(1000);
+	return NULL;
+}
+
+static int with_threads(void)
+{
+	for (int i = 0; i < 2; i++)
+		pthread_create(&others[i], NULL, other, NULL);
+	return in_user_code();
+}
+
+static char alternate_stack[16384];
+
+static void handler(int number)
+{
+	(void)number;
+}
+
+/* What must be the same at its end. */
+static void begin_target(void)
+{
+	const stack_t stack = { .ss_sp = alternate_stack, .ss_size = sizeof(alternate_stack) };
+	sigset_t mask;
+
+	sigaltstack(&stack, NULL);
+	sigemptyset(&mask);
+	sigaddset(&mask, SIGUSR1);
+	sigprocmask(SIG_SETMASK, &mask, NULL);
+	signal(SIGSEGV, handler);
+	/* Rounding to zero, for SSE's control register. */
+	__builtin_ia32_ldmxcsr(0x7f80);
+}
+
+static int end_target(void)
+{
+	struct sigaction action;
+	sigset_t mask;
+	stack_t stack;
+
+	if (__builtin_ia32_stmxcsr() != 0x7f80)
+		return 10;
+	if (sigaltstack(NULL, &stack) || stack.ss_sp != alternate_stack || stack.ss_flags)
+		return 11;
+	sigprocmask(SIG_SETMASK, NULL, &mask);
+	for (int number = 1; number < 32; number++)
+		if (sigismember(&mask, number) != (number == SIGUSR1))
+			return 12;
+	if (sigaction(SIGSEGV, NULL, &action) || action.sa_handler != handler)
+		return 13;
+	return 0;
+}
+
+static pid_t start_target(int (*work)(void))
+{
+	pid_t pid;
+
+	shared->runs = shared->stop = 0;
+	assert_int_equal(pipe(pipe_ends), 0);
+	pid = fork();
+	if (!pid) {
+		int bad;
+
+		alarm(20);
+		begin_target();
+		bad = work();
+		_exit(bad ? bad : end_target());
+	}
+	while (!shared->runs)
+		usleep(100);
+	usleep(1000);
+	return pid;
+}
+
+static void end_well(pid_t pid)
+{
+	int status;
+
+	shared->stop = 1;
+	assert_int_equal(write(pipe_ends[1], "x", 1), 1);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	close(pipe_ends[0]);
+	close(pipe_ends[1]);
+	if (status)
+		print_message("the target ended with status %#x, its tracer at step %d\n", status, dies_at);
+	assert_int_equal(status, 0);
+}
+
+/* ---- tracers ---- */
+
+/* Two calls, as when a stub is made. Exits with 0 when both have told what they must. */
+static void trace(pid_t target)
+{
+	const uint64_t none[6] = { 0 };
+	char why[256] = "", text[XP_REMOTE_TEXT_BYTES];
+	struct xp_remote *remote;
+	int64_t result = 0;
+	uint64_t address;
+	int bad = 1;
+
+	if (xp_remote_stop(&remote, target, 5 * XP_NS_PER_S, why, sizeof(why)))
+		_exit(2);
+	if (!xp_remote_begin_calls(remote, scratch_address(), "a text", &address, why, sizeof(why)) &&
+	    !xp_remote_syscall(remote, SYS_getpid, none, &result) && result == target &&
+	    !xp_remote_syscall(remote, SYS_getppid, none, &result) && result == getppid() &&
+	    !xp_remote_read(remote, address, text, sizeof(text)) && !strcmp(text, "a text"))
+		bad = 0;
+	xp_remote_release(remote);
+	_exit(bad);
+}
+
+static int run_tracer(void (*tracer)(pid_t target), pid_t target)
+{
+	int status;
+	pid_t pid;
+
+	steps = 0;
+	pid = fork();
+	if (!pid)
+		tracer(target);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+/* Whether the code of a call is left there: harmless, but only where the tracer has died. */
+static bool has_code(pid_t target)
+{
+	uint8_t now[XP_REMOTE_SCRATCH_BYTES];
+	struct iovec here = { now, sizeof(now) }, there = { (void *)scratch_address(), sizeof(now) };
+
+	assert_int_equal(process_vm_readv(target, &here, 1, &there, 1, 0), sizeof(now));
+	return memcmp(now, (const void *)scratch_address(), sizeof(now)) != 0;
+}
+
+static void die_at_each_step(int (*work)(void))
+{
+	int status = -1;
+
+	for (dies_at = 0; dies_at < STEPS_MAX && status; dies_at++) {
+		pid_t target = start_target(work);
+
+		status = run_tracer(trace, target);
+		assert_true(status == -1 || status == 0);
+		if (!status)
+			assert_false(has_code(target));
+		end_well(target);
+	}
+	dies_at = -1;
+	assert_int_equal(status, 0);
+}
+
+static void test_in_user_code(void **state)
+{
+	(void)state;
+	if (!__builtin_cpu_supports("avx2"))
+		skip();
+	die_at_each_step(in_user_code);
+}
+
+static void test_in_read(void **state)
+{
+	(void)state;
+	die_at_each_step(in_read);
+}
+
+static void test_in_poll(void **state)
+{
+	(void)state;
+	die_at_each_step(in_poll);
+}
+
+static void test_with_threads(void **state)
+{
+	(void)state;
+	if (!__builtin_cpu_supports("avx2"))
+		skip();
+	die_at_each_step(with_threads);
+}
+
+/* ---- who interferes ---- */
+
+enum trick {
+	LOOP = 1,   /* other code in place of the call's */
+	NOT_MAPPED, /* none at all */
+	OTHER_CALL,
+	STOPPED,
+};
+
+static enum trick trick;
+
+/* Between the beginning of the calls and the first of them. */
+static void play_trick(struct xp_remote *remote)
+{
+	static const uint8_t loop[] = { 0xeb, 0xfe };
+	static const uint8_t other_call[] = { 0xb8, SYS_getuid, 0, 0, 0, 0x0f, 0x05 };
+	uint64_t page = scratch_address() & ~4095ull;
+	const uint64_t args[6] = { page, 4096, PROT_NONE };
+	int64_t result;
+
+	switch (trick) {
+	case LOOP:
+		xp_remote_write(remote, scratch_address(), loop, sizeof(loop));
+		break;
+	case OTHER_CALL:
+		xp_remote_write(remote, scratch_address(), other_call, sizeof(other_call));
+		break;
+	case NOT_MAPPED:
+		xp_remote_syscall(remote, SYS_mprotect, args, &result);
+		break;
+	case STOPPED:
+		kill(remote->pid, SIGSTOP);
+		break;
+	}
+}
+
+static void trace_tricked(pid_t target)
+{
+	const uint64_t none[6] = { 0 };
+	struct xp_remote *remote;
+	char why[256] = "";
+	int64_t result = 0;
+	uint64_t address;
+	int err;
+
+	if (xp_remote_stop(&remote, target, 5 * XP_NS_PER_S, why, sizeof(why)))
+		_exit(1);
+	if (xp_remote_begin_calls(remote, scratch_address(), "a text", &address, why, sizeof(why)))
+		_exit(2);
+	play_trick(remote);
+	err = xp_remote_syscall(remote, SYS_getpid, none, &result);
+	/* Nothing more after an error. */
+	if (err && xp_remote_syscall(remote, SYS_getpid, none, &result) != err)
+		_exit(3);
+	xp_remote_release(remote);
+	_exit(-err);
+}
+
+static void expect(enum trick played, int error)
+{
+	pid_t target = start_target(in_read);
+
+	trick = played;
+	assert_int_equal(run_tracer(trace_tricked, target), error);
+	if (played == STOPPED) {
+		int status;
+
+		/* It is stopped as whoever stopped it wanted it to be. */
+		assert_int_equal(waitpid(target, &status, WUNTRACED), target);
+		assert_true(WIFSTOPPED(status) && WSTOPSIG(status) == SIGSTOP);
+		kill(target, SIGCONT);
+	}
+	end_well(target);
+}
+
+static void test_interference(void **state)
+{
+	(void)state;
+	expect(LOOP, ETIMEDOUT);
+	expect(NOT_MAPPED, EPROTO);
+	expect(OTHER_CALL, EPROTO);
+	expect(STOPPED, 0);
+}
+
+static int set_up(void **state)
+{
+	(void)state;
+	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	for (size_t i = 0; i < sizeof(shared->pattern); i++)
+		((uint8_t *)shared->pattern)[i] = (uint8_t)(i * 37 + 11);
+	return shared == MAP_FAILED ? -1 : 0;
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_in_user_code), cmocka_unit_test(test_in_read),
+		cmocka_unit_test(test_in_poll),	     cmocka_unit_test(test_with_threads),
+		cmocka_unit_test(test_interference),
+	};
+
+	return cmocka_run_group_tests(tests, set_up, NULL);
+}
