@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Many small changes in the text of a stopped process. One write for each takes more than a microsecond, and the
- * process stands still meanwhile: where a stretch of text is as in its file but for the sleds, it is written at once.
- * Where it is not, somebody else has changed it (a probe, a breakpoint), perhaps just now: there, only the bytes of the
- * sleds are touched.
+ * Many small changes in the text of a stopped process. One write for each takes some 20 microseconds (target_memory.h),
+ * and the process stands still meanwhile: where a stretch of text is as in its file but for the sleds, it is written at
+ * once. Where it is not, somebody else has changed it (a probe, a breakpoint), perhaps just now: that is left alone.
  */
 #ifndef XPROF_EDITS_H
 #define XPROF_EDITS_H

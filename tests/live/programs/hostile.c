@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A target that does its worst while it is recorded, and that notices when it is harmed: it ends with 0 at SIGTERM, with
+ * 1 when a result was wrong. Usage: hostile MODE [FILE], after which it prints its process number.
+ *
+ * swap FILE: a helper that shares its files puts an O_PATH descriptor of FILE wherever a memfd of xprof's appears.
+ * loop: a helper exchanges the code of the calls that it is made to execute by an endless loop.
+ * calm: nothing of that.
+ */
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define FDS_MAX 64
+
+static volatile sig_atomic_t ended;
+
+#define NO_SLED __attribute__((xray_never_instrument, noinline))
+
+__attribute__((noinline)) int twice(int value)
+{
+	__asm__ volatile("");
+	return 2 * value;
+}
+
+__attribute__((noinline)) int sum(int count)
+{
+	int total = 0;
+
+	for (int i = 0; i < count; i++)
+		total += twice(i);
+	return total;
+}
+
+NO_SLED static void end(int number)
+{
+	(void)number;
+	ended = 1;
+}
+
+NO_SLED static int work(void)
+{
+	signal(SIGTERM, end);
+	while (!ended) {
+		if (sum(10) != 90)
+			return 1;
+		usleep(500);
+	}
+	return 0;
+}
+
+NO_SLED static void swap(int bait)
+{
+	char path[64], name[64];
+
+	for (;;)
+		for (int fd = 3; fd < FDS_MAX; fd++) {
+			ssize_t n;
+
+			snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+			n = readlink(path, name, sizeof(name) - 1);
+			name[n > 0 ? n : 0] = 0;
+			if (!strncmp(name, "/memfd:xprof", 12))
+				dup2(bait, fd);
+		}
+}
+
+/* In place of `syscall; mov $15,%eax; syscall`, behind the first two bytes of a sled. */
+NO_SLED static void loop(pid_t target)
+{
+	static const uint8_t code[] = { 0x0f, 0x05, 0xb8, 0x0f }, endless[] = { 0xeb, 0xfe };
+	const uintptr_t sleds[] = { (uintptr_t)twice, (uintptr_t)sum };
+	char path[64];
+	int memory;
+
+	snprintf(path, sizeof(path), "/proc/%d/mem", target);
+	memory = open(path, O_RDWR);
+	for (;;)
+		for (size_t i = 0; i < sizeof(sleds) / sizeof(*sleds); i++) {
+			uint8_t now[sizeof(code)];
+
+			if (pread(memory, now, sizeof(now), (off_t)(sleds[i] + 2)) != sizeof(now))
+				_exit(0);
+			if (!memcmp(now, code, sizeof(now)) &&
+			    pwrite(memory, endless, sizeof(endless), (off_t)(sleds[i] + 2)) != sizeof(endless))
+				_exit(0);
+		}
+}
+
+NO_SLED int main(int argc, char **argv)
+{
+	int bait = argc > 2 ? open(argv[2], O_PATH) : -1;
+	pid_t helper = 0;
+
+	prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY);
+	prctl(PR_SET_DUMPABLE, 1);
+	if (argc < 2 || (!strcmp(argv[1], "swap") && bait < 0))
+		return 2;
+	printf("%d\n", (int)getpid());
+	fflush(stdout);
+	if (!strcmp(argv[1], "swap"))
+		helper = (pid_t)syscall(SYS_clone, CLONE_FILES | SIGCHLD, 0, 0, 0, 0);
+	else if (!strcmp(argv[1], "loop"))
+		helper = fork();
+	if (!helper && strcmp(argv[1], "calm")) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		if (bait >= 0)
+			swap(bait);
+		loop(getppid());
+	}
+	return work();
+}

@@ -1,0 +1,225 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Targets without privileges that do their worst to the root that records them, and what must come of it: nothing."""
+import os
+import pathlib
+import random
+import signal
+import subprocess
+import time
+
+import pytest
+
+import house
+import recording
+import victim
+
+pytestmark = pytest.mark.uprobes
+
+SEED = 11
+NOBODY = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
+PATCH = "--sled-mode=patch"
+SECRET = "root's own\n"
+
+
+class Hostile:
+    def __init__(self, process):
+        self.process = process
+        self.pid = int(process.stdout.readline())
+
+    def is_alive(self):
+        return self.process.poll() is None
+
+    def end_well(self):
+        """It was not harmed: it still runs, and computes what it must."""
+        assert self.is_alive(), f"the target ended with status {self.process.returncode}"
+        victim.assert_nothing_left(self.pid)
+        self.process.terminate()
+        assert self.process.wait(20) == 0
+
+
+@pytest.fixture
+def hostile(program, start, tmp_path):
+    """Starts live/programs/hostile.c as nobody: hostile(mode, ...) -> Hostile."""
+    path = program("live/programs/hostile.c", "-O1", house.no_runtime(), "-no-pie")
+
+    def start_one(*args):
+        # A descriptor, for the way to the program may be closed to nobody.
+        fd = os.open(path, os.O_PATH)
+        try:
+            return Hostile(start([*NOBODY, f"/proc/self/fd/{fd}", *args], pass_fds=[fd]))
+        finally:
+            os.close(fd)
+
+    return start_one
+
+
+@pytest.fixture
+def secret(tmp_path_factory):
+    """A file of root that nobody can find, and neither read nor write."""
+    directory = pathlib.Path(f"/tmp/xprof-secret-{os.getpid()}")
+    directory.mkdir(mode=0o755)
+    path = directory / "secret"
+    path.write_text(SECRET)
+    path.chmod(0o600)
+    yield path
+    path.unlink()
+    directory.rmdir()
+
+
+def test_descriptor_exchanged(record, hostile, secret):
+    """The number of the stub's memfd is made to mean a file of root before xprof opens it."""
+    target = hostile("swap", secret)
+    met = 0
+    for _ in range(6):
+        recorded = record("-p", target.pid, "-d", "20ms", "--no-samples").finish()
+        assert secret.read_text() == SECRET
+        assert recorded.status == 0, recorded.messages
+        met += "somebody interfered with it while it mapped the stub" in recorded.messages
+    print(f"the helper was there in time {met} times")
+    target.end_well()
+
+
+def test_code_exchanged(record, hostile):
+    """Its call never returns: xprof gives up, puts all back, and probes."""
+    target = hostile("loop")
+    for _ in range(2):
+        recorded = record("-p", target.pid, "-d", "200ms", "--no-samples").finish().adds_up()
+        assert recorded.status == 0, recorded.messages
+        # The second recording takes the stub that the first has left, unless the helper was in time.
+        assert "did not return in time" in recorded.messages or "probed, not patched" not in recorded.messages
+        assert recorded.totals["written"] > 0
+    target.end_well()
+
+
+# Control groups.
+
+
+def mount_of(kind, option=None):
+    for line in pathlib.Path("/proc/self/mountinfo").read_text().splitlines():
+        fields, tail = line.split(" - ")
+        file_system, _, options = tail.split(" ", 2)
+        if file_system == kind and (not option or option in options.split(",")):
+            return pathlib.Path(fields.split()[4])
+    return None
+
+
+class Group:
+    """A control group of version 1 or 2, made for a test."""
+
+    def __init__(self, version):
+        mount = mount_of("cgroup2") if version == 2 else mount_of("cgroup", "freezer")
+        if not mount:
+            pytest.skip(f"no control groups of version {version} are mounted here")
+        self.version = version
+        self.path = mount / f"xprof-test-{os.getpid()}"
+        self.path.mkdir()
+
+    def add(self, pid):
+        (self.path / "cgroup.procs").write_text(str(pid))
+
+    def freeze(self, frozen=True):
+        if self.version == 2:
+            (self.path / "cgroup.freeze").write_text(str(int(frozen)))
+        else:
+            (self.path / "freezer.state").write_text("FROZEN" if frozen else "THAWED")
+
+    def wait_frozen(self):
+        file, word = ("cgroup.events", "frozen 1") if self.version == 2 else ("freezer.state", "FROZEN")
+        recording.wait_until(lambda: word in (self.path / file).read_text(), "the group does not freeze")
+
+    def kill(self):
+        (self.path / "cgroup.kill").write_text("1")
+
+    def remove(self):
+        self.freeze(False)
+        for pid in (self.path / "cgroup.procs").read_text().split():
+            (self.path.parent / "cgroup.procs").write_text(pid)
+        self.path.rmdir()
+
+
+@pytest.fixture(params=[1, 2])
+def freezer(request):
+    group = Group(request.param)
+    yield group
+    group.remove()
+
+
+def test_frozen_target(record, hostile, freezer):
+    """It is probed, at once; and others of the same recording are patched."""
+    frozen, other = hostile("calm"), hostile("calm")
+    freezer.add(frozen.pid)
+    freezer.freeze()
+    freezer.wait_frozen()
+    recorded = record("-p", f"{frozen.pid},{other.pid}", "-d", "300ms", "--no-samples").finish().adds_up()
+    assert recorded.status == 0, recorded.messages
+    assert "control group is frozen" in recorded.messages
+    modes = {p["pid"]: p["objects"][0]["sled_mode"] for p in recorded.manifest["processes"]}
+    assert modes == {frozen.pid: "probe", other.pid: "patch"}
+    freezer.freeze(False)
+    frozen.end_well()
+    other.end_well()
+
+
+def test_frozen_in_between(record, hostile, freezer):
+    """Frozen and thawed all the time, whatever it is made to do just then."""
+    target = hostile("calm")
+    freezer.add(target.pid)
+    rng = random.Random(SEED)
+    for _ in range(5):
+        session = record("-p", target.pid, "-d", "100ms", "--no-samples")
+        while session.process.poll() is None:
+            freezer.freeze()
+            time.sleep(rng.uniform(0.001, 0.03))
+            freezer.freeze(False)
+            time.sleep(rng.uniform(0.001, 0.03))
+        assert session.finish().status == 0
+        assert target.is_alive()
+    target.end_well()
+
+
+def test_stays_frozen(record, hostile, freezer):
+    """^C ends the recording of what has been frozen while it was attached, and it is unharmed when it is thawed."""
+    target = hostile("calm")
+    freezer.add(target.pid)
+    rng = random.Random(SEED)
+    for _ in range(4):
+        session = record("-p", target.pid, "--no-samples")
+        time.sleep(rng.uniform(0.05, 0.6))
+        freezer.freeze()
+        time.sleep(0.1)
+        session.process.send_signal(signal.SIGINT)
+        session.process.wait(30)
+        freezer.freeze(False)
+        assert target.is_alive()
+        house.run([house.XPROF, "restore", "-p", target.pid])
+    target.end_well()
+
+
+def test_recorder_killed_with_its_group(xprof, hostile, tmp_path):
+    """A service manager that stops a container kills xprof and its helpers at once, at any moment."""
+    group = Group(2)
+    try:
+        if not (group.path / "cgroup.kill").exists():
+            pytest.skip("this kernel has no cgroup.kill (Linux 5.14)")
+        target = hostile("calm")
+        rng = random.Random(SEED)
+        for number in range(10):
+            directory = tmp_path / f"killed{number}"
+            process = subprocess.Popen(
+                [xprof.path, "record", PATCH, "--no-samples", "-p", str(target.pid), "-o", str(directory)],
+                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                preexec_fn=lambda: group.add(os.getpid()),
+            )
+            # While its stub is made, mostly: what comes before takes 200 ms and more.
+            maps = pathlib.Path(f"/proc/{target.pid}/maps")
+            deadline = time.monotonic() + rng.uniform(0.1, 1)
+            while time.monotonic() < deadline and "/memfd:xprof " not in maps.read_text():
+                pass
+            group.kill()
+            process.wait(20)
+            assert target.is_alive(), f"killed in round {number}"
+            recording.wait_until(lambda: not (group.path / "cgroup.procs").read_text(), "something was not killed")
+        assert house.run([house.XPROF, "restore", "-p", target.pid]).returncode == 0
+        target.end_well()
+    finally:
+        group.remove()
