@@ -145,35 +145,12 @@ static enum xp_exit list_file(struct listing *listing, const char *path)
 	return XP_EXIT_OK;
 }
 
-/*
- * map_files/ needs a capability that an owner of the process lacks; its path may lead to the same file, or to another
- * one that took its place (-ESTALE).
- */
-static int open_mapping(pid_t pid, const struct xp_mapping *mapping)
-{
-	char path[PATH_MAX];
-	struct stat st;
-	int fd = xp_mapping_open(pid, mapping);
-
-	if (fd != -EPERM && fd != -EACCES)
-		return fd;
-	if ((size_t)snprintf(path, sizeof(path), "/proc/%d/root%s", pid, mapping->path) >= sizeof(path))
-		return fd;
-	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-	if (fd < 0)
-		return -errno;
-	if (!fstat(fd, &st) && st.st_ino == mapping->inode && st.st_dev == mapping->dev)
-		return fd;
-	close(fd);
-	return -ESTALE;
-}
-
 /* Files without sleds are what most mappings are; only what is broken or hidden deserves a word. */
 static int list_mapping(struct listing *listing, pid_t pid, const struct xp_mapping *mapping)
 {
 	struct xp_sled_table *table;
 	char why[WHY_BYTES];
-	int err, fd = open_mapping(pid, mapping);
+	int err, fd = xp_mapping_open(pid, mapping);
 
 	if (fd < 0) {
 		xp_warn("%s: cannot open the file that process %d has mapped: %s; try with sudo", mapping->path, pid,

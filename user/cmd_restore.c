@@ -3,35 +3,44 @@
 #include <errno.h>
 
 #include "commands.h"
+#include "privilege.h"
 #include "target.h"
 #include "unpatch.h"
 
-static bool restore(pid_t pid)
+static enum xp_exit restore(pid_t pid)
 {
 	struct xp_unpatched unpatched;
 	struct xp_target_info info;
-	char why[512];
+	char why[512], lacks[256];
 	int err = xp_target_check(pid, &info, why, sizeof(why));
 
+	if (!err && xp_privilege_patch(pid, lacks, sizeof(lacks)) == -EACCES) {
+		snprintf(why, sizeof(why), "process %d (%s): %s; run `sudo xprof restore -p %d`", pid, info.comm, lacks,
+			 pid);
+		err = -EACCES;
+	}
 	if (!err)
 		err = xp_unpatch_process(pid, false, &unpatched, why, sizeof(why));
 	if (err) {
 		xp_error("%s", why);
-		return false;
+		return err == -EACCES ? XP_EXIT_ENVIRONMENT : XP_EXIT_FAILED;
 	}
 	if (unpatched.sleds)
 		xp_info("process %d (%s): %zu sleds put back in %zu files; it stood still for %.1f ms", pid, info.comm,
 			unpatched.sleds, unpatched.objects, unpatched.ns / 1e6);
 	else
 		xp_info("process %d (%s): no sled of it is patched by xprof", pid, info.comm);
-	return true;
+	return XP_EXIT_OK;
 }
 
 enum xp_exit xp_cmd_restore(const struct xp_options *options)
 {
-	bool failed = false;
+	enum xp_exit code = XP_EXIT_OK;
 
-	for (size_t i = 0; i < options->pids.count; i++)
-		failed |= !restore(options->pids.pids[i]);
-	return failed ? XP_EXIT_FAILED : XP_EXIT_OK;
+	for (size_t i = 0; i < options->pids.count; i++) {
+		enum xp_exit its_code = restore(options->pids.pids[i]);
+
+		code = code == XP_EXIT_OK ? its_code : code;
+	}
+	return code;
 }

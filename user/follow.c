@@ -12,6 +12,7 @@
 
 #include "link_map.h"
 #include "memory_window.h"
+#include "privilege.h"
 #include "record.h"
 #include "unpatch.h"
 #include "util.h"
@@ -185,6 +186,25 @@ static int patch_again(struct xp_recording *rec, struct xp_process *process, str
 	return err == -ENOMEM ? err : 0;
 }
 
+/* 1: its sleds cannot be looked at for lack of a capability, but it is sampled. Said once. */
+static int check_privilege(struct xp_recording *rec, struct xp_process *process)
+{
+	char why[256];
+
+	if (process->denied)
+		return 1;
+	if (xp_privilege_probe(process->pid, why, sizeof(why)) != -EACCES)
+		return 0;
+	if (!rec->with_samples) {
+		snprintf(rec->why, sizeof(rec->why), "process %d (%s): %s; run xprof with sudo", process->pid,
+			 process->comm, why);
+		return -EACCES;
+	}
+	process->denied = true;
+	xp_info("process %d (%s) is sampled only, its sleds are left alone: %s", process->pid, process->comm, why);
+	return 1;
+}
+
 static int add_object(struct xp_recording *rec, struct xp_process *process, struct xp_object *object,
 		      const struct xp_mapping *mapping, bool main)
 {
@@ -200,6 +220,9 @@ static int add_object(struct xp_recording *rec, struct xp_process *process, stru
 	/* The executable comes first, whatever --functions says, so that its ids are those of its own map. */
 	if (!main && !object->selected_count && !object->patched_in_file)
 		return 0;
+	err = check_privilege(rec, process);
+	if (err)
+		return XP_MIN(err, 0);
 	err = attach_object(rec, object, process, &sleds);
 	if (err)
 		return err;

@@ -10,6 +10,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "privilege.h"
 #include "target_frozen.h"
 
 static int check_thread(pid_t pid, pid_t tid, pid_t tracer, char *why, size_t why_size)
@@ -82,8 +83,11 @@ int xp_patch_check_sharing(pid_t pid, char *why, size_t why_size)
 
 int xp_patch_check(pid_t pid, pid_t tracer, char *why, size_t why_size)
 {
-	int err = check_threads(pid, tracer, why, why_size);
+	int err = xp_privilege_patch(pid, why, why_size);
 
+	if (err == -EACCES)
+		return err;
+	err = check_threads(pid, tracer, why, why_size);
 	if (!err && xp_target_frozen(pid)) {
 		snprintf(why, why_size, "its control group is frozen (cgroup.freeze, docker pause): thaw it first");
 		err = -EOPNOTSUPP;

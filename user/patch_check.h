@@ -9,8 +9,8 @@
 /*
  * 0, or with a sentence in why:
  * -EOPNOTSUPP a thread is under seccomp (its filter knows nothing of our system calls, and may kill), or traced by
- * another process than tracer (0: by any), or it is frozen; -EBUSY another process shares its memory (vfork()), which may be over soon;
- * -ESRCH.
+ * another process than tracer (0: by any), or it is frozen; -EBUSY another process shares its memory (vfork()), which
+ * may be over soon; -ESRCH; -EACCES xprof lacks a capability.
  */
 int xp_patch_check(pid_t pid, pid_t tracer, char *why, size_t why_size);
 /*

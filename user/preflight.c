@@ -17,6 +17,7 @@
 
 #include "attach.h"
 #include "clock.h"
+#include "privilege.h"
 
 #define KERNEL_MAJOR_MIN 5
 #define KERNEL_MINOR_MIN 15
@@ -102,33 +103,21 @@ static enum xp_check_state probe_kernel(struct xp_preflight *preflight, struct x
 												    : XP_CHECK_MISSING;
 }
 
-static bool has_capability(const struct __user_cap_data_struct *data, unsigned int capability)
-{
-	return data[capability / 32].effective & 1u << capability % 32;
-}
-
-/*
- * CAP_PERFMON (5.8, commit 980737282232) and CAP_BPF (5.8, commit a17b53c4a4b5), both of which CAP_SYS_ADMIN implies,
- * and CAP_SYS_PTRACE for the memory and files of other users' processes. Only those of the initial user namespace
- * count, which has the whole range of ids in its map.
- */
+/* Only capabilities of the initial user namespace count, which has the whole range of ids in its map. */
 static enum xp_check_state probe_privilege(struct xp_preflight *preflight, struct xp_check_result *result)
 {
-	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
-	struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3] = { 0 };
 	unsigned int inside = 0, outside = 0, length = 0;
-	bool admin, bpf, perfmon, ptrace;
-	char line[64];
+	char line[64], lacks[96] = "";
 
-	if (syscall(SYS_capget, &header, data))
-		return XP_CHECK_UNTESTED;
-	admin = has_capability(data, CAP_SYS_ADMIN);
-	bpf = admin || has_capability(data, CAP_BPF);
-	perfmon = admin || has_capability(data, CAP_PERFMON);
-	ptrace = has_capability(data, CAP_SYS_PTRACE);
-	if (!bpf || !perfmon || !ptrace) {
-		say(result, "user %u lacks%s%s%s", geteuid(), bpf ? "" : " CAP_BPF", perfmon ? "" : " CAP_PERFMON",
-		    ptrace ? "" : " CAP_SYS_PTRACE");
+	for (size_t i = 0; i < xp_privilege_count; i++) {
+		const struct xp_privilege *privilege = &xp_privileges[i];
+		size_t used = strlen(lacks);
+
+		if (privilege->required && !xp_privilege_has(privilege->capability))
+			snprintf(lacks + used, sizeof(lacks) - used, " %s", privilege->name);
+	}
+	if (lacks[0]) {
+		say(result, "user %u lacks%s", geteuid(), lacks);
 		return XP_CHECK_MISSING;
 	}
 	if (!read_line("/proc/self/uid_map", line, sizeof(line)) &&
@@ -348,7 +337,9 @@ static const struct check checks[] = {
 	{ "machine", "sleds of x86-64", "run xprof on a 64-bit x86 kernel, without setarch", false, probe_machine },
 	{ "kernel", "probes that know their sled", "boot Linux 5.15 or newer", false, probe_kernel },
 	{ "privilege", "BPF, perf events, other processes",
-	  "run `sudo xprof record ...`, outside of a rootless container", false, probe_privilege },
+	  "run `sudo xprof record ...`, outside of a rootless container; SECURITY in xprof(1) tells what works without "
+	  "root",
+	  false, probe_privilege },
 	{ "pid namespace", "process ids as BPF sees them",
 	  "run xprof on the host, or in a container started with --pid=host", false, probe_pid_namespace },
 	{ "lockdown", "BPF that may read", "boot without lockdown=confidentiality (integrity is fine)", true,

@@ -52,6 +52,7 @@ struct xp_process {
 	bool live;	       /* this image still runs */
 	uint64_t looked_tsc;   /* when the last look for its sleds began */
 	uint32_t execs;	       /* as struct xp_rec_task counts them, when this image was first looked at */
+	bool denied;	       /* its sleds are left alone for lack of a capability */
 	unsigned int flees;    /* times that it executed another program while its sleds were attached, in a row */
 	unsigned int in_vain;  /* the same, or soon after they were patched */
 	bool missing;	       /* it did not when xp_follow_check() looked, though no record has told of its end */

@@ -3,11 +3,13 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <linux/capability.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "privilege.h"
 #include "util.h"
 
 /* From the first probe to the last file. Sets *stored when there is something to keep in the output directory. */
@@ -80,6 +82,34 @@ static int record_in(struct xp_recording *rec, const struct xp_preflight *prefli
 	return code;
 }
 
+/* Leaves sleds alone that take a capability which is not there; an error where nothing would be recorded then. */
+static int check_sleds(struct xp_recording *rec, const struct xp_preflight *preflight)
+{
+	const struct xp_options *options = rec->options;
+	bool single = options->uprobes == XP_UPROBES_SINGLE || !preflight->has_uprobe_multi;
+	char why[256];
+	int err = 0;
+
+	if (!rec->with_sleds)
+		return 0;
+	if (single && !xp_privilege_has(CAP_SYS_ADMIN)) {
+		snprintf(why, sizeof(why), "sleds take CAP_SYS_ADMIN%s",
+			 preflight->has_uprobe_multi ? " with --uprobes single" : " before Linux 6.6");
+		err = -EACCES;
+	} else if (options->exec_path || options->follow) {
+		err = xp_privilege_probe_all(why, sizeof(why));
+	}
+	if (!err)
+		return 0;
+	if (!rec->with_samples) {
+		snprintf(rec->why, sizeof(rec->why), "%s; run xprof with sudo", why);
+		return err;
+	}
+	rec->with_sleds = false;
+	xp_info("sleds are left alone: %s", why);
+	return 0;
+}
+
 int xp_record(const struct xp_options *options)
 {
 	struct xp_recording rec = {
@@ -95,6 +125,9 @@ int xp_record(const struct xp_options *options)
 	code = xp_preflight_require(&preflight);
 	if (code != XP_EXIT_OK)
 		return code;
+	err = check_sleds(&rec, &preflight);
+	if (err)
+		return xp_failure_report(&rec, err, "cannot trace");
 	if (options->exec_path && stat(options->exec_path, &rec.exec_file)) {
 		snprintf(rec.why, sizeof(rec.why), "--exec %s: %s", options->exec_path, strerror(errno));
 		return xp_failure_report(&rec, -errno, "--exec");

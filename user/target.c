@@ -399,10 +399,49 @@ static int open_by_inode(pid_t pid, uint64_t inode)
 	return fd;
 }
 
+int xp_open_inode(const char *path, uint64_t inode)
+{
+	int place = open(path, O_PATH | O_CLOEXEC), fd = -ESTALE;
+	char again[64];
+	struct stat st;
+
+	if (place < 0)
+		return -errno;
+	if (!fstat(place, &st) && S_ISREG(st.st_mode) && st.st_ino == inode) {
+		snprintf(again, sizeof(again), "/proc/self/fd/%d", place);
+		fd = open(again, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+		if (fd < 0)
+			fd = -errno;
+	}
+	close(place);
+	return fd;
+}
+
+/* Its program is found without a path that one has to be allowed to walk. */
+static int open_by_path(pid_t pid, const struct xp_mapping *mapping)
+{
+	char path[PATH_MAX];
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/exe", pid);
+	fd = xp_open_inode(path, mapping->inode);
+	if (fd == -ESTALE && (size_t)snprintf(path, sizeof(path), "/proc/%d/root%s", pid, mapping->path) < sizeof(path))
+		fd = xp_open_inode(path, mapping->inode);
+	return fd;
+}
+
 int xp_mapping_open(pid_t pid, const struct xp_mapping *mapping)
 {
 	int fd = open_mapped(pid, mapping->start, mapping->end);
 
 	/* Only exact bounds are found, and those of part of it may have changed: mprotect(2), munmap(2). */
-	return fd == -ENOENT && mapping->inode ? open_by_inode(pid, mapping->inode) : fd;
+	if (fd == -ENOENT && mapping->inode)
+		fd = open_by_inode(pid, mapping->inode);
+	/* Another user's map_files/ takes CAP_DAC_READ_SEARCH, and its links CAP_CHECKPOINT_RESTORE. */
+	if ((fd == -EACCES || fd == -EPERM) && mapping->inode && mapping->path) {
+		int by_path = open_by_path(pid, mapping);
+
+		fd = by_path < 0 ? fd : by_path;
+	}
+	return fd;
 }

@@ -69,9 +69,15 @@ void xp_mappings_free(struct xp_mappings *mappings);
 
 /*
  * Opens the file behind a mapping: the very inode, whatever the path means now or in another mount namespace. Where the
- * mapping is not there with these bounds, another one of its inode will do; inode 0: none will.
- * A descriptor, or -errno.
+ * mapping is not there with these bounds, another one of its inode will do; inode 0: none will. Who may not open that
+ * is served by the path, if it leads to a file of that inode. A descriptor, or -errno.
  */
 int xp_mapping_open(pid_t pid, const struct xp_mapping *mapping);
+
+/*
+ * The regular file that a path leads to, if it has that inode, which must do: the device in a mapping is not always
+ * stat()'s (btrfs, overlayfs). A descriptor, -ESTALE, or another -errno.
+ */
+int xp_open_inode(const char *path, uint64_t inode);
 
 #endif

@@ -133,6 +133,14 @@ static bool has_fled(const struct xp_recording *rec)
 	return false;
 }
 
+static bool is_denied(const struct xp_recording *rec)
+{
+	for (const struct xp_process *process = rec->processes.first; process; process = process->next)
+		if (process->denied)
+			return true;
+	return false;
+}
+
 int xp_targets_check(struct xp_recording *rec)
 {
 	size_t attached = 0, patched = 0, refused = 0, objects = 0;
@@ -146,7 +154,8 @@ int xp_targets_check(struct xp_recording *rec)
 		patched += rec->attached[i].sleds.patched;
 		refused += rec->attached[i].sleds.patched + rec->attached[i].sleds.unreadable;
 	}
-	if (attached || rec->options->exec_path || (rec->options->child_argv && !objects) || has_fled(rec))
+	if (attached || rec->options->exec_path || (rec->options->child_argv && !objects) || has_fled(rec) ||
+	    is_denied(rec))
 		return 0;
 	if (rec->with_samples && !rec->options->functions.count) {
 		xp_info("process %d (%s) has no XRay sleds%s: it is sampled only. `clang -fxray-instrument` builds "

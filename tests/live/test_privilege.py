@@ -1,0 +1,201 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Recordings by a user who is not root: what CAP_BPF, CAP_PERFMON and CAP_SYS_PTRACE are enough for, what else takes."""
+import json
+import os
+import pathlib
+import re
+import shutil
+import tempfile
+
+import pytest
+
+import house
+import recording
+import victim
+
+pytestmark = pytest.mark.uprobes
+
+ENVIRONMENT = 3
+USER, OTHER = 51234, 51235
+THREE = ("bpf", "perfmon", "sys_ptrace")
+FILES = "checkpoint_restore"
+READ, WRITE = "dac_read_search", "dac_override"
+
+
+def as_user(uid, capabilities=()):
+    """setpriv's words for it; the capabilities are passed on to the program that is executed."""
+    named = ",".join(["-all", *(f"+{name}" for name in capabilities)])
+    return [
+        *("setpriv", f"--reuid={uid}", f"--regid={uid}", "--clear-groups"),
+        *(f"--inh-caps={named}", f"--ambient-caps={named}"),
+    ]
+
+
+class Desk:
+    """A directory of that user's, and xprof run by that user."""
+
+    def __init__(self, xprof, path):
+        self.path = path
+        self.xprof = path / "xprof"
+        shutil.copy(xprof.path, self.xprof)
+        self.xprof.chmod(0o755)
+
+    def __call__(self, capabilities, *args, **options):
+        return house.run([*as_user(USER, capabilities), self.xprof, *args], cwd=self.path, **options)
+
+    def record(self, capabilities, *args, **options):
+        return self(capabilities, "record", "-o", "out", *args, **options)
+
+    def manifest(self):
+        return json.loads((self.path / "out" / "manifest.json").read_text())
+
+
+@pytest.fixture
+def desk(xprof):
+    if not shutil.which("setpriv"):
+        pytest.skip("no setpriv here")
+    # Not in pytest's own directory, which is root's alone.
+    path = pathlib.Path(tempfile.mkdtemp(prefix="xprof-privilege-"))
+    os.chown(path, USER, USER)
+    path.chmod(0o755)
+    yield Desk(xprof, path)
+    shutil.rmtree(path)
+
+
+@pytest.fixture
+def target(desk, program, start):
+    """live/programs/victim.c run by a user: target(uid, pause_us=1000) -> victim.Busy."""
+
+    def start_one(uid, pause_us=1000):
+        path = desk.path / "victim"
+        shutil.copy(program("live/programs/victim.c", "-O2", house.no_runtime()), path)
+        path.chmod(0o755)
+        progress = desk.path / f"progress{uid}"
+        progress.touch()
+        os.chown(progress, uid, uid)
+        busy = victim.Busy(start([*as_user(uid), path, 1, pause_us, progress]), path, progress)
+        recording.wait_until(progress.read_text, "the target does not start")
+        return busy
+
+    return start_one
+
+
+def written(desk):
+    return desk.manifest()["totals"]["written"]
+
+
+def test_own_process(desk, target, xprof):
+    """Its sleds are probed. Patched, they could not be put back: the stub is found by a right that is missing."""
+    own = target(USER)
+    done = desk.record(THREE, "-d", "0.3", "-p", own.pid)
+    assert done.returncode == 0, done.stderr
+    assert "probed, not patched: xprof lacks CAP_CHECKPOINT_RESTORE" in done.stderr, done.stderr
+    assert written(desk) > 0
+    refused = desk.record(THREE, "-d", "0.3", "--sled-mode", "patch", "-p", own.pid)
+    assert refused.returncode == ENVIRONMENT and "CAP_CHECKPOINT_RESTORE" in refused.stderr, refused.stderr
+    assert "no sled of it is patched" in xprof("restore", "-p", own.pid).stderr
+    own.assert_works()
+
+
+def test_own_process_patched(desk, target, xprof):
+    own = target(USER)
+    done = desk.record([*THREE, FILES], "-d", "0.3", "--sled-mode", "patch", "-p", own.pid)
+    assert done.returncode == 0, done.stderr
+    assert written(desk) > 0
+    assert "no sled of it is patched" in xprof("restore", "-p", own.pid).stderr
+    own.assert_unharmed()
+
+
+def test_process_of_another_user(desk, target):
+    other = target(OTHER, 0)
+    done = desk.record(THREE, "-d", "0.3", "-p", other.pid)
+    assert done.returncode == 0, done.stderr
+    assert "is sampled only, its sleds are left alone" in done.stderr, done.stderr
+    assert "CAP_DAC_READ_SEARCH" in done.stderr and "has no XRay sleds" not in done.stderr, done.stderr
+    assert desk.manifest()["samples"]["seen"] > 0
+    done = desk.record(THREE, "-d", "0.3", "--no-samples", "-p", other.pid)
+    assert done.returncode == ENVIRONMENT, (done.returncode, done.stderr)
+    assert "CAP_DAC_READ_SEARCH" in done.stderr and "sudo" in done.stderr, done.stderr
+    other.assert_works()
+
+
+@pytest.mark.parametrize("more, message", [([FILES, READ], "CAP_DAC_OVERRIDE"), ([FILES, WRITE], None)])
+def test_sleds_of_another_user(desk, target, xprof, more, message):
+    other = target(OTHER)
+    done = desk.record([*THREE, *more], "-d", "0.3", "--no-samples", "-p", other.pid)
+    assert done.returncode == 0, done.stderr
+    assert written(desk) > 0
+    assert ("probed, not patched" in done.stderr) == bool(message), done.stderr
+    assert (message or "") in done.stderr, done.stderr
+    assert "no sled of it is patched" in xprof("restore", "-p", other.pid).stderr
+    other.assert_works()
+
+
+@pytest.mark.parametrize(
+    "option, capability",
+    [
+        (["--exec", "{path}"], "CAP_DAC_READ_SEARCH"),
+        (["--follow", "-p", "{pid}"], "CAP_DAC_READ_SEARCH"),
+        (["--uprobes", "single", "-p", "{pid}"], "CAP_SYS_ADMIN"),
+    ],
+)
+def test_what_takes_more(desk, target, option, capability):
+    """Probes are not set where what they would be set on cannot be looked at."""
+    own = target(USER)
+    done = desk.record(THREE, "-d", "0.3", "--no-samples", *(word.format(path=own.path, pid=own.pid) for word in option))
+    assert done.returncode == ENVIRONMENT, (done.returncode, done.stderr)
+    assert capability in done.stderr and "sudo" in done.stderr, done.stderr
+    assert not (desk.path / "out").exists()
+    own.assert_works()
+
+
+def test_restore(desk, target):
+    """That nothing can be found is not said to be nothing."""
+    own = target(USER)
+    done = desk(THREE, "restore", "-p", own.pid)
+    assert done.returncode == ENVIRONMENT, (done.returncode, done.stderr)
+    assert "CAP_CHECKPOINT_RESTORE" in done.stderr and "sudo xprof restore" in done.stderr, done.stderr
+
+
+def test_whole_machine(desk, target):
+    target(OTHER, 0)
+    done = desk.record(THREE, "-d", "0.3", "-a")
+    assert done.returncode == 0, done.stderr
+    assert list((desk.path / "out").glob("victim.*.prof")), done.stderr
+
+
+CAPABILITIES = ["grep", "Cap[PEA]", "/proc/self/status"]
+
+
+def sets(text):
+    """{"CapPrm": 0, ...}"""
+    return {name: int(bits, 16) for name, bits in re.findall(r"(Cap\w+):\s+([0-9a-f]+)", text)}
+
+
+def test_command_keeps_what_its_shell_would_give_it(desk):
+    """As perf's does: ambient capabilities, but not those of xprof's file."""
+    done = desk.record(THREE, "-q", "--no-sleds", "--", *CAPABILITIES)
+    assert done.returncode == 0, done.stderr
+    assert sets(done.stdout)["CapEff"] == sets(done.stdout)["CapAmb"] != 0
+    with_capabilities(desk)
+    done = desk.record([], "-q", "--no-sleds", "--", *CAPABILITIES)
+    assert done.returncode == 0, done.stderr
+    assert set(sets(done.stdout).values()) == {0}
+
+
+def with_capabilities(desk):
+    """Gives them to the program's file."""
+    if not shutil.which("setcap"):
+        pytest.skip("no setcap here")
+    made = house.run(["setcap", ",".join(f"cap_{name}" for name in THREE) + "=ep", desk.xprof])
+    if made.returncode:
+        pytest.skip(f"no capabilities of files here: {made.stderr}")
+
+
+def test_capabilities_of_the_file(desk, target):
+    with_capabilities(desk)
+    own = target(USER)
+    done = desk.record([], "-d", "0.3", "-p", own.pid)
+    assert done.returncode == 0, done.stderr
+    assert written(desk) > 0
+    own.assert_works()
