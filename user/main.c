@@ -3,6 +3,14 @@
 #include <errno.h>
 
 #include "commands.h"
+#include "privilege.h"
+
+/* What these open, their user may open; their children, such as a pager, get no more than that. */
+static bool needs_privilege(enum xp_command command)
+{
+	return command == XP_CMD_RECORD || command == XP_CMD_LIST || command == XP_CMD_RESTORE ||
+	       command == XP_CMD_DOCTOR;
+}
 
 static enum xp_exit (*const commands[XP_COMMANDS])(const struct xp_options *) = {
 	[XP_CMD_RECORD] = xp_cmd_record,   [XP_CMD_REPORT] = xp_cmd_report, [XP_CMD_LIST] = xp_cmd_list,
@@ -28,6 +36,8 @@ int main(int argc, char **argv)
 			xp_log_level = XP_LOG_QUIET;
 		else if (options.verbose)
 			xp_log_level = XP_LOG_VERBOSE;
+		if (!needs_privilege(options.command))
+			xp_privilege_drop();
 		code = commands[options.command](&options);
 	}
 	xp_options_free(&options);

@@ -199,3 +199,14 @@ def test_capabilities_of_the_file(desk, target):
     assert done.returncode == 0, done.stderr
     assert written(desk) > 0
     own.assert_works()
+
+
+def test_pager(desk):
+    """What the environment names gets nothing of what xprof has."""
+    assert desk.record(THREE, "-q", "--no-sleds", "--", "true").returncode == 0
+    environment = {**os.environ, "PAGER": " ".join([*CAPABILITIES, ">", "pager"]), "TERM": "xterm"}
+    done = house.run(
+        [*as_user(USER, THREE), "script", "-qec", f"{desk.xprof} report out", "/dev/null"], cwd=desk.path, env=environment
+    )
+    assert done.returncode == 0, (done.stdout, done.stderr)
+    assert set(sets((desk.path / "pager").read_text()).values()) == {0}
