@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <limits.h>
+#include <linux/capability.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -12,6 +13,7 @@
 #include "elf_xray.h"
 #include "patch_check.h"
 #include "preflight.h"
+#include "privilege.h"
 #include "stub.h"
 #include "target.h"
 
@@ -26,6 +28,20 @@ static void print_checks(const struct xp_preflight *preflight)
 		if (result->state == XP_CHECK_MISSING || result->state == XP_CHECK_DEGRADED)
 			printf("%-9s %-14s needed for %s%s%s\n", "", "", result->need, result->remedy ? ": " : "",
 			       result->remedy ? result->remedy : "");
+	}
+}
+
+/* One that not every recording takes is no failure of the machine's when it is missing. */
+static void print_privileges(void)
+{
+	putchar('\n');
+	for (size_t i = 0; i < xp_privilege_count; i++) {
+		const struct xp_privilege *privilege = &xp_privileges[i];
+		const char *state = xp_privilege_has(privilege->capability) ? "ok"
+				    : privilege->required		    ? "missing"
+									    : "degraded";
+
+		printf("%-9s %-22s %s\n", state, privilege->name, privilege->use);
 	}
 }
 
@@ -51,13 +67,18 @@ static void print_patching(const struct xp_preflight *preflight)
 	enum xp_stub_form form = XP_STUB_NOP1;
 
 	if (!preflight->privileged) {
-		printf("%-9s %-14s %s\n", "untested", "patched sleds", "needs root");
+		printf("%-9s %-14s %s\n", "untested", "patched sleds", "cannot be tested without privilege");
 		return;
 	}
 	if (is_ptrace_off()) {
 		printf("%-9s %-14s %s\n", "degraded", "patched sleds",
 		       "kernel.yama.ptrace_scope is 3: sleds are probed");
 		printf("%-9s %-14s %s\n", "", "", "needed for cheap records of sleds: another value takes a reboot");
+		return;
+	}
+	if (!xp_privilege_has(CAP_CHECKPOINT_RESTORE)) {
+		printf("%-9s %-14s %s\n", "degraded", "patched sleds",
+		       "CAP_CHECKPOINT_RESTORE is missing: sleds are probed");
 		return;
 	}
 	if (preflight->has_uprobe_multi && !xp_stub_measure(&form, costs))
@@ -239,6 +260,7 @@ enum xp_exit xp_cmd_doctor(const struct xp_options *options)
 	xp_preflight_run(&preflight);
 	print_checks(&preflight);
 	print_patching(&preflight);
+	print_privileges();
 	putchar('\n');
 	for (size_t i = 0; i < XP_ARRAY_SIZE(analyzers); i++)
 		print_analyzer(&analyzers[i]);

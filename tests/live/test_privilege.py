@@ -210,3 +210,18 @@ def test_pager(desk):
     )
     assert done.returncode == 0, (done.stdout, done.stderr)
     assert set(sets((desk.path / "pager").read_text()).values()) == {0}
+
+
+def states(text):
+    """Of doctor's lines about capabilities."""
+    return {name: state for state, name in re.findall(r"^(\w+) +(CAP_\w+) ", text, re.M)}
+
+
+@pytest.mark.parametrize("capabilities", [THREE, THREE[1:]])
+def test_doctor(desk, capabilities):
+    done = desk(capabilities, "doctor")
+    found = states(done.stdout)
+    assert found["CAP_SYS_PTRACE"] == found["CAP_PERFMON"] == "ok"
+    assert found["CAP_BPF"] == ("ok" if capabilities == THREE else "missing")
+    assert found["CAP_CHECKPOINT_RESTORE"] == found["CAP_DAC_READ_SEARCH"] == found["CAP_DAC_OVERRIDE"] == "degraded"
+    assert done.returncode == (0 if capabilities == THREE else ENVIRONMENT), done.stdout
