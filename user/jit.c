@@ -349,7 +349,7 @@ static int ask_jvm(struct xp_jit *jit, uint64_t now_tsc)
 static void warn_of_jvm(const struct xp_jit *jit, const char *why)
 {
 	xp_warn("process %d: the JVM did not write its perf map: %s; it takes JDK 17 or later, and no "
-		"-XX:+DisableAttachMechanism or -Xrs",
+		"-XX:+DisableAttachMechanism or -Xrs; that of another user takes sudo",
 		jit->pid, why);
 }
 
