@@ -53,7 +53,7 @@ UNIT_BINS := $(patsubst tests/unit/%.c,$(O)/tests/unit/%,$(wildcard tests/unit/*
 FORMAT_BINS := $(patsubst tests/format/%.c,$(O)/tests/format/%,$(wildcard tests/format/*.c))
 # Of the program only what the fuzz targets link: with address checks the rest takes 20 s to compile.
 FUZZED := cfi_% elf_% fmt_% format_% jit_% spool% stub% target% attach chains demangle dwarf_line log_file number_map \
-	  perf_map shield sled_bytes space stdio_tail unwind util violation
+	  perf_map shield sled_bytes space stdio_tail text unwind util violation
 FUZZ_OBJS := $(addprefix $(O)/fuzz/user/,$(addsuffix .o,$(filter $(FUZZED),$(patsubst user/%.c,%,$(wildcard user/*.c)))))
 FUZZ_BINS := $(patsubst tests/fuzz/%.c,$(O)/tests/fuzz/%,$(wildcard tests/fuzz/fuzz_*.c))
 EXAMPLES := $(patsubst examples/%.c,$(O)/examples/%,$(wildcard examples/*.c)) \
@@ -110,7 +110,7 @@ xprof: $(O)/user/main.o $(O)/libxprof.a
 
 # Man page and completions, made from the option table
 
-$(O)/doc/gen: doc/gen.c $(O)/user/options.o $(O)/user/util.o | $(O)/doc/
+$(O)/doc/gen: doc/gen.c $(O)/user/options.o $(O)/user/text.o $(O)/user/util.o | $(O)/doc/
 	$(call say,CC,$@)
 	$(Q)$(CC) $(XP_CFLAGS) -MMD -MP -o $@ $(filter %.c %.o,$^)
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Small things that every module may use: messages, sizes, clean names. */
+/* Small things that every module may use: messages, sizes. */
 #ifndef XPROF_UTIL_H
 #define XPROF_UTIL_H
 
@@ -7,6 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+
+#include "text.h"
 
 #define XP_NS_PER_S 1000000000ull
 #define XP_ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
@@ -29,7 +31,7 @@ enum xp_log_level {
 };
 extern enum xp_log_level xp_log_level;
 
-/* One line to stderr, "xprof: " before it. */
+/* One line to stderr, "xprof: " before it, clean whatever the names in it hold (text.h). */
 void xp_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void xp_warn(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void xp_info(const char *format, ...) __attribute__((format(printf, 1, 2)));
@@ -41,8 +43,5 @@ uint64_t xp_now_ns(void);
 /* Writes all of it, -errno otherwise. */
 int xp_write_all(int fd, const void *data, size_t size);
 int xp_pwrite_all(int fd, const void *data, size_t size, uint64_t offset);
-
-/* Copies text to a terminal-safe and file-safe form: control characters and bytes that are no UTF-8 become '?'. */
-void xp_clean_text(char *to, size_t to_size, const char *from);
 
 #endif

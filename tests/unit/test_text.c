@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "text.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+struct pair {
+	const char *from, *to;
+};
+#define COUNT(a) (sizeof(a) / sizeof((a)[0]))
+
+/* What xp_put_line() and the messages make of a name. */
+static char *line_of(const char *text)
+{
+	char *line = NULL;
+	size_t size = 0;
+	FILE *out = open_memstream(&line, &size);
+
+	xp_put_line(out, "%s", text);
+	fclose(out);
+	return line;
+}
+
+static void test_controls(void **state)
+{
+	static const struct pair cases[] = {
+		{ "plain name", "plain name" },
+		{ "\033[31mred\007", "?[31mred?" },
+		{ "one\nxprof: error: two\r\t\b", "one?xprof: error: two???" },
+		{ "delete \x7f", "delete ?" },
+		{ "C1 \xc2\x9b"
+		  "31m",
+		  "C1 ?31m" },
+		{ "bare C1 \x9b"
+		  "31m",
+		  "bare C1 ?31m" },
+		{ "gr\xc3\xbc\xc3\x9f \xf0\x9f\x98\x80", "gr\xc3\xbc\xc3\x9f \xf0\x9f\x98\x80" },
+		{ "cut \xe2\x82", "cut ??" },
+		{ "overlong \xc0\x8a", "overlong ??" },
+		{ "surrogate \xed\xa0\x80", "surrogate ???" },
+	};
+	char clean[64];
+
+	(void)state;
+	for (size_t i = 0; i < COUNT(cases); i++) {
+		xp_clean_text(clean, sizeof(clean), cases[i].from);
+		assert_string_equal(clean, cases[i].to);
+	}
+}
+
+/* Tools open files by the names in files, so only lines for people lose these. */
+static void test_unseen(void **state)
+{
+	static const struct pair cases[] = {
+		{ "gnp.\xe2\x80\xae exe", "gnp.? exe" },	   /* U+202E, right to left */
+		{ "a\xe2\x80\x8f\xd8\x9c\xe2\x81\xa9z", "a???z" }, /* U+200F, U+061C, U+2069 */
+		{ "a\xe2\x80\x8b\xef\xbb\xbf\xc2\xadz", "a???z" }, /* U+200B, U+FEFF, U+00AD */
+		{ "a\xe2\x80\xa8\xe2\x80\xa9z", "a??z" },	   /* U+2028, U+2029 */
+		{ "a\xf3\xa0\x81\x81z", "a?z" },		   /* U+E0041, a tag */
+		{ "\xe2\x80\x90\xe2\x80\xaf\xe2\x81\xb0", "\xe2\x80\x90\xe2\x80\xaf\xe2\x81\xb0" },
+	};
+	char clean[64];
+
+	(void)state;
+	for (size_t i = 0; i < COUNT(cases); i++) {
+		char *line = line_of(cases[i].from);
+
+		assert_int_equal(line[strlen(line) - 1], '\n');
+		line[strlen(line) - 1] = 0;
+		assert_string_equal(line, cases[i].to);
+		free(line);
+		xp_clean_text(clean, sizeof(clean), cases[i].from);
+		assert_string_equal(clean, cases[i].from);
+	}
+}
+
+/* Cut at a character's end. */
+static void test_room(void **state)
+{
+	char clean[5];
+
+	(void)state;
+	xp_clean_text(clean, sizeof(clean), "abc\xc3\xbc");
+	assert_string_equal(clean, "abc");
+	xp_clean_text(clean, sizeof(clean), "ab\xc3\xbcz");
+	assert_string_equal(clean, "ab\xc3\xbc");
+}
+
+/* The remedy at a line's end is there, however long the name before it. */
+static void test_long_line(void **state)
+{
+	static char name[100000];
+	char *line = NULL;
+	size_t size = 0;
+	FILE *out;
+
+	(void)state;
+	memset(name, '\n', sizeof(name) - 1);
+	out = open_memstream(&line, &size);
+	xp_put_line(out, "%s: try another", name);
+	fclose(out);
+	assert_int_equal(size, sizeof(name) - 1 + strlen(": try another\n"));
+	assert_string_equal(line + sizeof(name) - 1, ": try another\n");
+	assert_int_equal(strcspn(line, "\n"), size - 1);
+	free(line);
+}
+
+static void test_quoted(void **state)
+{
+	char *text = NULL;
+	size_t size = 0;
+	FILE *out = open_memstream(&text, &size);
+
+	(void)state;
+	xp_put_quoted(out, "a\"\\\0\n\xc3", 6);
+	fclose(out);
+	assert_string_equal(text, "\"a\\\"\\\\\\x00\\x0a\\xc3\"");
+	free(text);
+}
+
+static void test_short_text(void **state)
+{
+	struct xp_short_text shortened;
+	char text[2 * XP_SHORT_TEXT_BYTES];
+
+	(void)state;
+	assert_string_equal(xp_short_text(&shortened, "short"), "short");
+	memset(text, 'a', sizeof(text));
+	text[XP_SHORT_TEXT_BYTES - 1] = 0;
+	assert_string_equal(xp_short_text(&shortened, text), text);
+	text[XP_SHORT_TEXT_BYTES - 1] = 'a';
+	strcpy(text + sizeof(text) - 4, "end");
+	assert_int_equal(strlen(xp_short_text(&shortened, text)), XP_SHORT_TEXT_BYTES - 2);
+	assert_non_null(strstr(shortened.text, "a..a"));
+	assert_string_equal(shortened.text + strlen(shortened.text) - 3, "end");
+}
+
+static void test_shell_paths(void **state)
+{
+	static const struct pair cases[] = {
+		{ "out/a.1.fdr", "out/a.1.fdr" },
+		{ "", "''" },
+		{ "my files/x", "'my files/x'" },
+		{ "it's", "'it'\\''s'" },
+		{ "$(touch pwned)`id`", "'$(touch pwned)`id`'" },
+		{ "~root", "'~root'" },
+		{ "-rf", "./-rf" },
+		{ "@list", "./@list" },
+		{ "- x", "./'- x'" },
+		{ "a\nb", "$'a\\012b'" },
+		{ "\0331!'\\", "$'\\0331\\041\\047\\134'" },
+		{ "\xff", "$'\\377'" },
+		{ "gr\xc3\xbc\xc3\x9f", "'gr\xc3\xbc\xc3\x9f'" },
+		{ "\xe2\x80\xae", "$'\\342\\200\\256'" },
+	};
+	struct xp_shell_path word;
+	char *path = calloc(1, 2 * PATH_MAX);
+
+	(void)state;
+	for (size_t i = 0; i < COUNT(cases); i++)
+		assert_string_equal(xp_shell_path(&word, "%s", cases[i].from), cases[i].to);
+	assert_string_equal(xp_shell_path(&word, "%s/%s", "-o", "a b"), "./'-o/a b'");
+	/* The longest that the kernel takes, all of it escaped, and one beyond. */
+	memset(path, '\n', PATH_MAX + NAME_MAX - 1);
+	assert_int_equal(strlen(xp_shell_path(&word, "%s", path)), 4 * (PATH_MAX + NAME_MAX - 1) + 3);
+	path[PATH_MAX + NAME_MAX - 1] = '\n';
+	assert_string_equal(xp_shell_path(&word, "%s", path), "PATH");
+	free(path);
+}
+
+/* Each byte alone and with a digit behind it, through bash: the word is the path again. */
+static void test_bash_reads_the_path(void **state)
+{
+	struct xp_shell_path word;
+	char path[600] = "", *script, read[sizeof(path) + 1] = "";
+	size_t length = 0;
+	FILE *bash;
+
+	(void)state;
+	for (int byte = 1; byte < 256; byte++) {
+		path[length++] = (char)byte;
+		path[length++] = '7';
+	}
+	assert_true(asprintf(&script, "printf %%s %s", xp_shell_path(&word, "%s", path)) > 0);
+	setenv("XP_SCRIPT", script, 1);
+	bash = popen("exec bash -c \"$XP_SCRIPT\"", "re");
+	assert_non_null(bash);
+	assert_int_equal(fread(read, 1, sizeof(read) - 1, bash), length);
+	assert_int_equal(pclose(bash), 0);
+	assert_string_equal(read, path);
+	free(script);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_controls),    cmocka_unit_test(test_unseen),
+		cmocka_unit_test(test_room),	    cmocka_unit_test(test_long_line),
+		cmocka_unit_test(test_quoted),	    cmocka_unit_test(test_short_text),
+		cmocka_unit_test(test_shell_paths), cmocka_unit_test(test_bash_reads_the_path),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
