@@ -32,27 +32,23 @@ static const char *reason(int err)
 static void recover_entry(int dir_fd, const char *dir_name, const char *entry, bool *failed)
 {
 	static struct xp_spool_result result;
-	char final_name[sizeof(result.final_name)], exe[sizeof(result.exe)], name[512];
-	int err;
-
-	xp_clean_text(name, sizeof(name), entry);
-	err = xp_spool_recover(dir_fd, entry, &result);
+	struct xp_shell_path log, exe;
+	int err = xp_spool_recover(dir_fd, entry, &result);
 	if (err == -ENODATA) {
-		xp_info("%s/%s: the recording was cut off before anything was stored; removed", dir_name, name);
+		xp_info("%s/%s: the recording was cut off before anything was stored; removed", dir_name, entry);
 		return;
 	}
 	if (err) {
-		xp_error("%s/%s: cannot recover it: %s", dir_name, name, reason(err));
+		xp_error("%s/%s: cannot recover it: %s", dir_name, entry, reason(err));
 		*failed = true;
 		return;
 	}
-	xp_clean_text(final_name, sizeof(final_name), result.final_name);
-	xp_clean_text(exe, sizeof(exe), result.exe);
-	xp_info("%s/%s: %u threads, %" PRIu64 " function records, %" PRIu64 " events", dir_name, final_name,
+	xp_info("%s/%s: %u threads, %" PRIu64 " function records, %" PRIu64 " events", dir_name, result.final_name,
 		result.threads, result.stats.functions, result.stats.events);
 	if (result.dropped_bytes)
 		xp_info("  %" PRIu64 " bytes at the end of its spool were not whole", result.dropped_bytes);
-	xp_info("  llvm-xray account -instr_map='%s' '%s/%s'", exe, dir_name, final_name);
+	xp_info("  llvm-xray account %s -instr_map=%s", xp_shell_path(&log, "%s/%s", dir_name, result.final_name),
+		xp_shell_path(&exe, "%s", result.exe));
 }
 
 static int is_spool(const struct dirent *entry)
@@ -84,20 +80,18 @@ static bool remove_empty_samples(int dir_fd, const char *dir_name)
 static void recover_directory(const char *path, bool *failed)
 {
 	struct dirent **entries = NULL;
-	char name[4096];
 	int count, dir_fd;
 
-	xp_clean_text(name, sizeof(name), path);
 	dir_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	count = dir_fd < 0 ? -1 : scandirat(dir_fd, ".", &entries, is_spool, alphasort);
 	if (count < 0) {
-		xp_error("%s: cannot read the directory: %s", name, strerror(errno));
+		xp_error("%s: cannot read the directory: %s", path, strerror(errno));
 		*failed = true;
 	}
-	if (dir_fd >= 0 && !remove_empty_samples(dir_fd, name) && !count)
-		xp_info("%s: nothing to recover", name);
+	if (dir_fd >= 0 && !remove_empty_samples(dir_fd, path) && !count)
+		xp_info("%s: nothing to recover", path);
 	for (int i = 0; i < count; i++) {
-		recover_entry(dir_fd, name, entries[i]->d_name, failed);
+		recover_entry(dir_fd, path, entries[i]->d_name, failed);
 		free(entries[i]);
 	}
 	free(entries);

@@ -97,6 +97,7 @@ int xp_finish_files(struct xp_recording *rec)
 	xp_clock_verify(rec->clock);
 	first = finish_flights(rec);
 	for (struct xp_process *process = rec->processes.first; process; process = process->next) {
+		struct xp_shell_path dir;
 		int err;
 
 		if (!process->range_count)
@@ -105,7 +106,8 @@ int xp_finish_files(struct xp_recording *rec)
 		if (err && process->spool)
 			xp_error("the log of process %d (%s) cannot be made: %s; when that is remedied, run "
 				 "`xprof recover %s`",
-				 process->pid, process->comm, strerror(-err), rec->outdir.path);
+				 process->pid, process->comm, strerror(-err),
+				 xp_shell_path(&dir, "%s", rec->outdir.path));
 		else if (err)
 			xp_error("the log of process %d (%s) is not complete: %s%s", process->pid, process->comm,
 				 strerror(-err), xp_failure_remedy(err));

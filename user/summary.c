@@ -63,18 +63,27 @@ static bool has_other_version(const struct xp_recording *rec, const struct xp_pr
 	return process->log_name[0] && process->log_version != rec->options->fdr_version;
 }
 
-/* The file that names the functions of a log: the side ELF where there is one, the program otherwise. */
+/* The side ELF names the functions of a log where there is one, the program otherwise. */
+static void print_account(const struct xp_recording *rec, const struct xp_process *process, const char *log_name)
+{
+	const char *dir = rec->outdir.path;
+	struct xp_shell_path log, map;
+
+	xp_shell_path(&log, "%s/%s", dir, log_name);
+	if (process->side_name[0])
+		xp_shell_path(&map, "%s/%s", dir, process->side_name);
+	else
+		xp_shell_path(&map, "%s", process->exe);
+	xp_put_line(stderr, "    llvm-xray account %s -instr_map=%s", log.text, map.text);
+}
+
 static void print_next(const struct xp_recording *rec, const struct xp_process *process)
 {
 	const char *dir = rec->outdir.path;
 
-	fprintf(stderr, "  %s/%s  %.1f MB%s\n", dir, process->log_name, process->log_bytes / 1e6,
-		has_other_version(rec, process) ? ", version 5: it has typed events" : "");
-	if (process->side_name[0])
-		fprintf(stderr, "    llvm-xray account %s/%s -instr_map=%s/%s\n", dir, process->log_name, dir,
-			process->side_name);
-	else
-		fprintf(stderr, "    llvm-xray account %s/%s -instr_map=%s\n", dir, process->log_name, process->exe);
+	xp_put_line(stderr, "  %s/%s  %.1f MB%s", dir, process->log_name, process->log_bytes / 1e6,
+		    has_other_version(rec, process) ? ", version 5: it has typed events" : "");
+	print_account(rec, process, process->log_name);
 }
 
 /* The profiles with most samples, and the commands for them. */
@@ -82,6 +91,7 @@ static void print_profiles(const struct xp_recording *rec)
 {
 	const struct xp_image *most = NULL;
 	const char *dir = rec->outdir.path;
+	struct xp_shell_path path;
 
 	for (size_t i = 0; i < rec->samples.tasks.image_count; i++) {
 		const struct xp_image *image = rec->samples.tasks.images[i];
@@ -91,8 +101,9 @@ static void print_profiles(const struct xp_recording *rec)
 	}
 	if (!most)
 		return;
-	fprintf(stderr, "  %s/%s  %" PRIu64 " samples, %.1f KB\n", dir, most->name, most->samples, most->bytes / 1e3);
-	fprintf(stderr, "    xprof report %s\n    go tool pprof -top %s/%s\n", dir, dir, most->name);
+	xp_put_line(stderr, "  %s/%s  %" PRIu64 " samples, %.1f KB", dir, most->name, most->samples, most->bytes / 1e3);
+	xp_put_line(stderr, "    xprof report %s", xp_shell_path(&path, "%s", dir));
+	xp_put_line(stderr, "    go tool pprof -top %s", xp_shell_path(&path, "%s/%s", dir, most->name));
 }
 
 /* What is in all jitdumps. */
@@ -118,28 +129,30 @@ static void print_perf(const struct xp_recording *rec)
 	const struct xp_jit_dump_out_counts jit = count_jitdumps(rec);
 	const struct xp_perf_out *perf = rec->samples.perf;
 	const char *dir = rec->outdir.path, *name = XP_PERF_OUT_NAME;
+	struct xp_shell_path path, injected;
 
 	if (jit.functions_lost)
 		xp_warn("%" PRIu64 " functions are not in the jitdumps: they are too large, or there was no room",
 			jit.functions_lost);
 	if (jit.bytes)
-		fprintf(stderr, "  %s/jit-*.dump  %" PRIu64 " functions, %.1f KB\n", dir, jit.functions,
-			jit.bytes / 1e3);
+		xp_put_line(stderr, "  %s/jit-*.dump  %" PRIu64 " functions, %.1f KB", dir, jit.functions,
+			    jit.bytes / 1e3);
 	if (!perf || !xp_perf_out_samples(perf))
 		return;
-	fprintf(stderr, "  %s/%s  %" PRIu64 " samples, %.1f KB\n", dir, name, xp_perf_out_samples(perf),
-		xp_perf_out_bytes(perf) / 1e3);
+	xp_put_line(stderr, "  %s/%s  %" PRIu64 " samples, %.1f KB", dir, name, xp_perf_out_samples(perf),
+		    xp_perf_out_bytes(perf) / 1e3);
+	xp_shell_path(&path, "%s/%s", dir, name);
 	if (jit.bytes && rec->options->jitdump_version == 1) {
-		fprintf(stderr, "    perf inject --jit -i %s/%s -o %s/perf.jit.data\n", dir, name, dir);
-		name = "perf.jit.data";
+		xp_shell_path(&injected, "%s/perf.jit.data", dir);
+		xp_put_line(stderr, "    perf inject --jit -i %s -o %s", path.text, injected.text);
+		path = injected;
 	}
-	fprintf(stderr, "    perf report -i %s/%s\n", dir, name);
+	xp_put_line(stderr, "    perf report -i %s", path.text);
 }
 
 /* The newest logs of a flight recorder; the rest can be seen in the directory. */
 static void print_flights(const struct xp_recording *rec, const struct xp_process *process)
 {
-	const char *dir = rec->outdir.path;
 	const struct xp_flight_log *log = NULL;
 
 	for (size_t i = 0; i < process->flight_count; i++)
@@ -147,12 +160,9 @@ static void print_flights(const struct xp_recording *rec, const struct xp_proces
 			log = &process->flights[i];
 	if (!log)
 		return;
-	fprintf(stderr, "  %s/%s  %.1f MB%s\n    llvm-xray account %s/%s -instr_map=", dir, log->name, log->bytes / 1e6,
-		process->flight_count > 1 ? ", the last of several" : "", dir, log->name);
-	if (process->side_name[0])
-		fprintf(stderr, "%s/%s\n", dir, process->side_name);
-	else
-		fprintf(stderr, "%s\n", process->exe);
+	xp_put_line(stderr, "  %s/%s  %.1f MB%s", rec->outdir.path, log->name, log->bytes / 1e6,
+		    process->flight_count > 1 ? ", the last of several" : "");
+	print_account(rec, process, log->name);
 }
 
 /* How many user stacks lack their outer frames, and the reason of most of them. */
@@ -234,6 +244,7 @@ static void print_budget(const struct xp_recording *rec)
 	const struct xp_throttled *all, *most = NULL;
 	size_t count, out = 0;
 	char text[512] = "no function was taken out";
+	struct xp_short_text name;
 
 	if (!rec->throttle)
 		return;
@@ -246,7 +257,8 @@ static void print_budget(const struct xp_recording *rec)
 	if (most)
 		snprintf(text, sizeof(text), "%zu function%s taken out, %s for %.1f s%s", out,
 			 out == 1 ? " was" : "s were",
-			 most->object->table->functions[most->function_id - 1].name ?: "one without a name",
+			 xp_short_text(&name, most->object->table->functions[most->function_id - 1].name
+						  ?: "one without a name"),
 			 xp_clock_ns(rec->clock, most->out_ticks) / 1e9, out > 1 ? " (`xprof report` has all)" : "");
 	if (xp_throttle_spent(rec->throttle) > 1.2 * rec->options->max_overhead)
 		xp_warn(
