@@ -78,8 +78,7 @@ static void read_comm(const char *path, char name[16])
 	close(fd);
 	if (n <= 0)
 		return;
-	text[n] = 0;
-	text[strcspn(text, "\n")] = 0;
+	text[text[n - 1] == '\n' ? n - 1 : n] = 0; /* one of the name's own stays */
 	xp_clean_text(name, 16, text);
 }
 
