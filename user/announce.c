@@ -10,29 +10,29 @@ void xp_announce_dry_run(const struct xp_recording *rec)
 	size_t objects = 0;
 
 	for (const struct xp_process *process = rec->processes.first; process; process = process->next) {
-		printf("process %d (%s)\n", process->pid, process->comm);
+		xp_put_line(stdout, "process %d (%s)", process->pid, process->comm);
 		objects += process->range_count;
 		for (size_t i = 0; i < process->range_count; i++) {
 			const struct xp_range *range = &process->ranges[i];
 			const struct xp_object *object = range->object;
 
-			printf("  %s: %zu functions, %zu sleds, %zu to %s, %zu refused\n", object->path,
-			       object->table->function_count, object->table->sled_count, range->sleds.attached,
-			       range->sleds.mode == XP_SLEDS_PATCHED ? "patch" : "probe",
-			       range->sleds.patched + range->sleds.unreadable);
+			xp_put_line(stdout, "  %s: %zu functions, %zu sleds, %zu to %s, %zu refused", object->path,
+				    object->table->function_count, object->table->sled_count, range->sleds.attached,
+				    range->sleds.mode == XP_SLEDS_PATCHED ? "patch" : "probe",
+				    range->sleds.patched + range->sleds.unreadable);
 		}
 		if (process->probed_why[0])
-			printf("  probed, not patched: %s\n", process->probed_why);
+			xp_put_line(stdout, "  probed, not patched: %s", process->probed_why);
 	}
 	if (rec->survey.made) {
 		char text[256];
 
 		xp_survey_text(&rec->survey, text, sizeof(text));
-		printf("forecast: %s\n", text);
+		xp_put_line(stdout, "forecast: %s", text);
 	} else if (objects && !rec->multi) {
-		printf("no forecast: it needs uprobe_multi, Linux 6.6\n");
+		xp_put_line(stdout, "no forecast: it needs uprobe_multi, Linux 6.6");
 	} else if (!objects && rec->with_samples) {
-		printf("samples only\n");
+		xp_put_line(stdout, "samples only");
 	}
 }
 
@@ -51,6 +51,7 @@ static void say_forecast(const struct xp_recording *rec)
 static void say_budget(const struct xp_recording *rec)
 {
 	const struct xp_throttled *all;
+	struct xp_short_text name;
 	size_t count;
 
 	if (!rec->throttle)
@@ -58,7 +59,8 @@ static void say_budget(const struct xp_recording *rec)
 	all = xp_throttle_list(rec->throttle, &count);
 	if (count)
 		xp_info("budget: %s%s not recorded at first, being called too often",
-			all->object->table->functions[all->function_id - 1].name ?: "a function without a name",
+			xp_short_text(&name, all->object->table->functions[all->function_id - 1].name
+						 ?: "a function without a name"),
 			count > 1 ? " and others are" : " is");
 }
 

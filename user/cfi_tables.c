@@ -156,24 +156,22 @@ static void finish_first_job(struct xp_cfi_tables *tables, int err, int fd)
 	const struct job *job = tables->jobs;
 	struct xp_cfi_store *store = &tables->stores[job->is_foreign];
 	struct xp_cfi_table *table = NULL;
-	char path[256];
 
-	xp_clean_text(path, sizeof(path), job->path);
 	if (!err)
 		err = xp_cfi_table_open(&table, fd);
 	if (!err) {
 		const struct xp_cfi_header *header = xp_cfi_table_header(table);
 
-		xp_debug("%s: unwind table of %" PRIu32 " rows from %" PRIu64 " MiB on in %.1f ms", path,
+		xp_debug("%s: unwind table of %" PRIu32 " rows from %" PRIu64 " MiB on in %.1f ms", job->path,
 			 header->row_count, piece_start(job->piece) >> 20, (double)header->build_ns / 1e6);
 		xp_cfi_store_put(store, job->piece, table, xp_now_ns());
 	} else if (err == -ENOENT) { /* of this piece */
-		xp_debug("%s: no unwind table from %" PRIu64 " MiB on", path, piece_start(job->piece) >> 20);
+		xp_debug("%s: no unwind table from %" PRIu64 " MiB on", job->path, piece_start(job->piece) >> 20);
 		xp_cfi_store_put(store, job->piece, NULL, xp_now_ns());
 	} else {
 		tables->entries[job->entry].is_absent = true;
 		xp_cfi_store_remove(store, job->piece);
-		xp_debug("%s: no unwind table: %s", path, err == -EIO ? "cannot be read" : strerror(-err));
+		xp_debug("%s: no unwind table: %s", job->path, err == -EIO ? "cannot be read" : strerror(-err));
 	}
 	tables->finished++;
 	remove_first_job(tables);

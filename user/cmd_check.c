@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -34,11 +35,11 @@ static void check_view(const struct xp_format *format, const struct xp_file_view
 		return;
 	}
 	for (unsigned int i = 0; i < report.finding_count; i++)
-		printf("%s: 0x%" PRIx64 ": %s\n", name, report.findings[i].offset, report.findings[i].text);
+		xp_put_line(stdout, "%s: 0x%" PRIx64 ": %s", name, report.findings[i].offset, report.findings[i].text);
 	if (report.finding_count)
 		tally->failed = true;
 	else
-		printf("%s: ok, %s\n", name, report.summary);
+		xp_put_line(stdout, "%s: ok, %s", name, report.summary);
 }
 
 static void cannot_read(const char *name, int err, struct tally *tally)
@@ -58,11 +59,10 @@ static void check_entry(int dir_fd, const char *dir_name, const char *entry, str
 {
 	const struct xp_format *format;
 	struct xp_file_view view;
-	char path[4096 + 256], name[sizeof(path)];
+	char name[PATH_MAX + NAME_MAX + 2];
 	int err;
 
-	snprintf(path, sizeof(path), "%s/%s", dir_name, entry);
-	xp_clean_text(name, sizeof(name), path);
+	snprintf(name, sizeof(name), "%s/%s", dir_name, entry);
 	if (has_suffix(entry, XP_SPOOL_SUFFIX)) {
 		xp_error("%s: the recording was cut off; `xprof recover` makes the log of it", name);
 		tally->known++;
@@ -82,7 +82,7 @@ static void check_entry(int dir_fd, const char *dir_name, const char *entry, str
 	xp_file_view_close(&view);
 }
 
-static void check_directory(const char *path, const char *name, struct tally *tally)
+static void check_directory(const char *path, struct tally *tally)
 {
 	struct dirent **entries;
 	unsigned int before = tally->known;
@@ -90,12 +90,12 @@ static void check_directory(const char *path, const char *name, struct tally *ta
 
 	dir_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (dir_fd < 0) {
-		cannot_read(name, -errno, tally);
+		cannot_read(path, -errno, tally);
 		return;
 	}
 	count = scandirat(dir_fd, ".", &entries, NULL, alphasort);
 	if (count < 0) {
-		cannot_read(name, -errno, tally);
+		cannot_read(path, -errno, tally);
 		close(dir_fd);
 		return;
 	}
@@ -108,7 +108,7 @@ static void check_directory(const char *path, const char *name, struct tally *ta
 	if (tally->known == before) {
 		char names[128];
 
-		xp_error("%s: no file in it that xprof can check (%s)", name, xp_format_names(names, sizeof(names)));
+		xp_error("%s: no file in it that xprof can check (%s)", path, xp_format_names(names, sizeof(names)));
 		tally->failed = true;
 	}
 }
@@ -117,24 +117,23 @@ static void check_operand(const char *path, struct tally *tally)
 {
 	const struct xp_format *format;
 	struct xp_file_view view;
-	char name[4096], names[128];
+	char names[128];
 	int err;
 
-	xp_clean_text(name, sizeof(name), path);
 	err = xp_file_view_open(&view, AT_FDCWD, path);
 	if (err == -EISDIR) {
-		check_directory(path, name, tally);
+		check_directory(path, tally);
 		return;
 	}
 	if (err) {
-		cannot_read(name, err, tally);
+		cannot_read(path, err, tally);
 		return;
 	}
 	format = xp_format_find(view.bytes, view.size);
 	if (format) {
-		check_view(format, &view, name, tally);
+		check_view(format, &view, path, tally);
 	} else {
-		xp_error("%s: not a file that xprof can check (%s)", name, xp_format_names(names, sizeof(names)));
+		xp_error("%s: not a file that xprof can check (%s)", path, xp_format_names(names, sizeof(names)));
 		tally->failed = true;
 	}
 	xp_file_view_close(&view);

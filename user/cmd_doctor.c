@@ -24,10 +24,10 @@ static void print_checks(const struct xp_preflight *preflight)
 	for (size_t i = 0; i < preflight->count; i++) {
 		const struct xp_check_result *result = &preflight->results[i];
 
-		printf("%-9s %-14s %s\n", xp_check_state_name(result->state), result->name, result->detail);
+		xp_put_line(stdout, "%-9s %-14s %s", xp_check_state_name(result->state), result->name, result->detail);
 		if (result->state == XP_CHECK_MISSING || result->state == XP_CHECK_DEGRADED)
-			printf("%-9s %-14s needed for %s%s%s\n", "", "", result->need, result->remedy ? ": " : "",
-			       result->remedy ? result->remedy : "");
+			xp_put_line(stdout, "%-9s %-14s needed for %s%s%s", "", "", result->need,
+				    result->remedy ? ": " : "", result->remedy ? result->remedy : "");
 	}
 }
 
@@ -67,25 +67,26 @@ static void print_patching(const struct xp_preflight *preflight)
 	enum xp_stub_form form = XP_STUB_NOP1;
 
 	if (!preflight->privileged) {
-		printf("%-9s %-14s %s\n", "untested", "patched sleds", "cannot be tested without privilege");
+		xp_put_line(stdout, "%-9s %-14s %s", "untested", "patched sleds", "cannot be tested without privilege");
 		return;
 	}
 	if (is_ptrace_off()) {
-		printf("%-9s %-14s %s\n", "degraded", "patched sleds",
-		       "kernel.yama.ptrace_scope is 3: sleds are probed");
-		printf("%-9s %-14s %s\n", "", "", "needed for cheap records of sleds: another value takes a reboot");
+		xp_put_line(stdout, "%-9s %-14s %s", "degraded", "patched sleds",
+			    "kernel.yama.ptrace_scope is 3: sleds are probed");
+		xp_put_line(stdout, "%-9s %-14s %s", "", "",
+			    "needed for cheap records of sleds: another value takes a reboot");
 		return;
 	}
 	if (!xp_privilege_has(CAP_CHECKPOINT_RESTORE)) {
-		printf("%-9s %-14s %s\n", "degraded", "patched sleds",
-		       "CAP_CHECKPOINT_RESTORE is missing: sleds are probed");
+		xp_put_line(stdout, "%-9s %-14s %s", "degraded", "patched sleds",
+			    "CAP_CHECKPOINT_RESTORE is missing: sleds are probed");
 		return;
 	}
 	if (preflight->has_uprobe_multi && !xp_stub_measure(&form, costs))
-		printf("%-9s %-14s a probe on a %s costs %.0f ns a hit\n", "ok", "patched sleds",
-		       xp_stub_form_name(form), costs[form].hit_ns);
+		xp_put_line(stdout, "%-9s %-14s a probe on a %s costs %.0f ns a hit", "ok", "patched sleds",
+			    xp_stub_form_name(form), costs[form].hit_ns);
 	else
-		printf("%-9s %-14s probes on a %s\n", "ok", "patched sleds", xp_stub_form_name(form));
+		xp_put_line(stdout, "%-9s %-14s probes on a %s", "ok", "patched sleds", xp_stub_form_name(form));
 }
 
 /* ---- analyzers ---- */
@@ -127,14 +128,13 @@ static size_t find_in(const struct analyzer *analyzer, const char *dir_path)
 	if (!dir)
 		return 0;
 	while ((entry = readdir(dir))) {
-		char path[PATH_MAX], real[PATH_MAX], clean[PATH_MAX];
+		char path[PATH_MAX], real[PATH_MAX];
 
 		if (!is_analyzer(analyzer, entry->d_name) ||
 		    (size_t)snprintf(path, sizeof(path), "%s/%s", dir_path, entry->d_name) >= sizeof(path) ||
 		    access(path, X_OK) || !realpath(path, real))
 			continue;
-		xp_clean_text(clean, sizeof(clean), strcmp(path, real) ? real : path);
-		printf("%-9s %-14s %s\n", "ok", entry->d_name, clean);
+		xp_put_line(stdout, "%-9s %-14s %s", "ok", entry->d_name, real);
 		found++;
 	}
 	closedir(dir);
@@ -177,7 +177,8 @@ static void print_analyzer(const struct analyzer *analyzer)
 			found += find_in(analyzer, dir);
 	free(dirs);
 	if (!found)
-		printf("%-9s %-14s reads %s: %s\n", "missing", analyzer->name, analyzer->reads, analyzer->remedy);
+		xp_put_line(stdout, "%-9s %-14s reads %s: %s", "missing", analyzer->name, analyzer->reads,
+			    analyzer->remedy);
 }
 
 /* ---- a process ---- */
@@ -189,7 +190,7 @@ static size_t print_objects(pid_t pid, const struct xp_mappings *mappings)
 	for (size_t i = 0; i < mappings->count; i++) {
 		const struct xp_mapping *mapping = &mappings->list[i];
 		struct xp_sled_table *table;
-		char why[256], clean[PATH_MAX];
+		char why[256];
 		int err, fd = xp_mapping_open(pid, mapping);
 
 		if (i && mapping->inode == mapping[-1].inode && mapping->dev == mapping[-1].dev) {
@@ -197,17 +198,16 @@ static size_t print_objects(pid_t pid, const struct xp_mappings *mappings)
 				close(fd);
 			continue;
 		}
-		xp_clean_text(clean, sizeof(clean), mapping->path);
 		if (fd < 0) {
-			printf("%-9s %-14s %s: %s\n", "untested", "object", clean, strerror(-fd));
+			xp_put_line(stdout, "%-9s %-14s %s: %s", "untested", "object", mapping->path, strerror(-fd));
 			continue;
 		}
 		err = xp_sled_table_open(&table, fd, why, sizeof(why));
 		close(fd);
 		if (err)
 			continue;
-		printf("%-9s %-14s %s: %zu functions, %zu sleds\n", "ok", "object", clean, table->function_count,
-		       table->sled_count);
+		xp_put_line(stdout, "%-9s %-14s %s: %zu functions, %zu sleds", "ok", "object", mapping->path,
+			    table->function_count, table->sled_count);
 		xp_sled_table_free(table);
 		instrumented++;
 	}
@@ -218,7 +218,7 @@ static enum xp_exit print_process(const char *operand)
 {
 	struct xp_mappings mappings;
 	struct xp_target_info info;
-	char why[512], clean[64];
+	char why[512];
 	long pid;
 	int err;
 
@@ -233,19 +233,21 @@ static enum xp_exit print_process(const char *operand)
 		xp_error("%s", why);
 		return XP_EXIT_FAILED;
 	}
-	xp_clean_text(clean, sizeof(clean), info.comm);
-	printf("\n%-9s %-14s %ld (%s)\n", "ok", "process", pid, clean);
+	putchar('\n');
+	xp_put_line(stdout, "%-9s %-14s %ld (%s)\n", "ok", "process", pid, info.comm);
 	err = xp_mappings_read(&mappings, pid);
 	if (err) {
 		xp_error("process %ld: cannot read what it has mapped: %s", pid, strerror(-err));
 		return XP_EXIT_FAILED;
 	}
 	if (xp_patch_check(pid, 0, why, sizeof(why)))
-		printf("%-9s %-14s its sleds are probed, not patched: %s\n", "degraded", "patched sleds", why);
+		xp_put_line(stdout, "%-9s %-14s its sleds are probed, not patched: %s", "degraded", "patched sleds",
+			    why);
 	else
-		printf("%-9s %-14s its sleds can be patched\n", "ok", "patched sleds");
+		xp_put_line(stdout, "%-9s %-14s its sleds can be patched", "ok", "patched sleds");
 	if (!print_objects(pid, &mappings)) {
-		printf("%-9s %-14s no XRay sleds found: build with clang -fxray-instrument\n", "missing", "object");
+		xp_put_line(stdout, "%-9s %-14s no XRay sleds found: build with clang -fxray-instrument", "missing",
+			    "object");
 		err = -ENOENT;
 	}
 	xp_mappings_free(&mappings);

@@ -39,11 +39,10 @@ enum xp_exit xp_cmd_dump(const struct xp_options *options)
 
 	for (size_t i = 0; i < options->operand_count; i++) {
 		struct xp_file_view view;
-		char name[1024];
+		const char *name = options->operands[i];
 		int err;
 
-		xp_clean_text(name, sizeof(name), options->operands[i]);
-		err = xp_file_view_open(&view, AT_FDCWD, options->operands[i]);
+		err = xp_file_view_open(&view, AT_FDCWD, name);
 		if (err) {
 			xp_error("%s: cannot read it: %s", name,
 				 err == -EINVAL ? "not a regular file" : strerror(-err));

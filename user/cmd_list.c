@@ -30,19 +30,12 @@ static const char *const register_names[16] = { "rax", "rcx", "rdx", "rbx", "rsp
 static const char *const condition_names[16] = { "o", "no", "b", "ae", "e", "ne", "be", "a",
 						 "s", "ns", "p", "np", "l", "ge", "le", "g" };
 
-static void print_text(const char *text)
-{
-	char clean[XP_DEMANGLED_BYTES_MAX];
-
-	xp_clean_text(clean, sizeof(clean), text);
-	fputs(clean, stdout);
-}
-
+/* The last of a line. */
 static void print_name(const char *name)
 {
 	char *demangled = name ? xp_demangle(name) : NULL;
 
-	print_text(demangled ? demangled : name ? name : "-");
+	xp_put_line(stdout, "%s", demangled ? demangled : name ? name : "-");
 	free(demangled);
 }
 
@@ -50,14 +43,12 @@ static void print_heading(const struct listing *listing, const char *path, const
 {
 	if (listing->objects)
 		putchar('\n');
-	fputs("# ", stdout);
-	print_text(path);
-	printf(": %zu functions, %zu sleds, map version %u", table->function_count, table->sled_count,
+	xp_put(stdout, "# %s: %zu functions, %zu sleds, map version %u", path, table->function_count, table->sled_count,
 	       table->map_version);
 	if (table->build_id_bytes)
-		fputs(", build id ", stdout);
+		xp_put(stdout, ", build id ");
 	for (size_t i = 0; i < table->build_id_bytes; i++)
-		printf("%02x", table->build_id[i]);
+		xp_put(stdout, "%02x", table->build_id[i]);
 	putchar('\n');
 }
 
@@ -65,19 +56,18 @@ static void print_functions(const struct listing *listing, const struct xp_sled_
 {
 	size_t sled = 0;
 
-	printf("#%7s %6s %6s %6s %6s %6s %6s  %-18s %s\n", "id", "entry", "exit", "tail", "args", "custom", "typed",
-	       "address", "name");
+	xp_put_line(stdout, "#%7s %6s %6s %6s %6s %6s %6s  %-18s %s", "id", "entry", "exit", "tail", "args", "custom",
+		    "typed", "address", "name");
 	for (size_t i = 0; i < table->function_count; i++) {
 		size_t kinds[XP_SLED_KINDS] = { 0 };
 
 		for (; sled < table->sled_count && table->sleds[sled].function_id == i + 1; sled++)
 			kinds[table->sleds[sled].kind]++;
-		printf("%8zu", listing->fn_base + i + 1);
+		xp_put(stdout, "%8zu", listing->fn_base + i + 1);
 		for (size_t kind = 0; kind < XP_SLED_KINDS; kind++)
-			printf(" %6zu", kinds[kind]);
-		printf("  0x%016" PRIx64 " ", table->functions[i].vaddr);
+			xp_put(stdout, " %6zu", kinds[kind]);
+		xp_put(stdout, "  0x%016" PRIx64 " ", table->functions[i].vaddr);
 		print_name(table->functions[i].name);
-		putchar('\n');
 	}
 }
 
@@ -86,28 +76,28 @@ static void print_details(const struct xp_sled *sled)
 	const uint8_t *operands = sled->operands;
 
 	if (sled->conditional)
-		printf("if=%s ", condition_names[sled->condition]);
+		xp_put(stdout, "if=%s ", condition_names[sled->condition]);
 	if (!sled->intact)
 		return;
 	if (sled->kind == XP_SLED_CUSTOM_EVENT)
-		printf("data=%s size=%s ", register_names[operands[0]], register_names[operands[1]]);
+		xp_put(stdout, "data=%s size=%s ", register_names[operands[0]], register_names[operands[1]]);
 	if (sled->kind == XP_SLED_TYPED_EVENT)
-		printf("type=%s data=%s size=%s ", register_names[operands[0]], register_names[operands[1]],
+		xp_put(stdout, "type=%s data=%s size=%s ", register_names[operands[0]], register_names[operands[1]],
 		       register_names[operands[2]]);
 }
 
 static void print_sleds(const struct listing *listing, const struct xp_sled_table *table)
 {
-	printf("#%7s %-6s %-18s %-18s %-7s %s\n", "id", "kind", "address", "offset", "bytes", "details, name");
+	xp_put_line(stdout, "#%7s %-6s %-18s %-18s %-7s %s", "id", "kind", "address", "offset", "bytes",
+		    "details, name");
 	for (size_t i = 0; i < table->sled_count; i++) {
 		const struct xp_sled *sled = &table->sleds[i];
 
-		printf("%8u %-6s 0x%016" PRIx64 " 0x%016" PRIx64 " %-7s ", listing->fn_base + sled->function_id,
+		xp_put(stdout, "%8u %-6s 0x%016" PRIx64 " 0x%016" PRIx64 " %-7s ", listing->fn_base + sled->function_id,
 		       xp_sled_kind_name(sled->kind), sled->vaddr, sled->file_offset,
 		       sled->intact ? "intact" : "other");
 		print_details(sled);
 		print_name(table->functions[sled->function_id - 1].name);
-		putchar('\n');
 	}
 }
 

@@ -592,7 +592,8 @@ static int on_fork(struct xp_recording *rec, const struct xp_rec_task *task, uin
 
 	child = xp_processes_find(&rec->processes, task->rec.pid);
 	info.start_time = xp_target_start_time(task->rec.pid);
-	/* It is known already where a record of a call came first, which a ring that was waited for in vain has kept. */
+	/* It is known already where a record of a call came first, which a ring that was waited for in vain has kept.
+	 */
 	if (!parent || (child && info.start_time && child->start_time == info.start_time))
 		return 0;
 	memcpy(info.comm, parent->comm, sizeof(info.comm));
@@ -652,13 +653,14 @@ static int attach_exec_file(struct xp_recording *rec)
 	const char *path = rec->options->exec_path;
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	struct xp_sled_result sleds = { 0 };
+	struct xp_short_text shown;
 	struct xp_object *object;
 	bool malformed;
 	int err;
 
 	if (fd < 0) {
 		err = -errno;
-		snprintf(rec->why, sizeof(rec->why), "--exec %s: %s", path, strerror(-err));
+		snprintf(rec->why, sizeof(rec->why), "--exec %s: %s", xp_short_text(&shown, path), strerror(-err));
 		return err;
 	}
 	err = fstat(fd, &rec->exec_file)

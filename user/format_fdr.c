@@ -22,16 +22,9 @@ static void dump_payload(FILE *out, const uint8_t *data, uint32_t bytes)
 {
 	uint32_t shown = XP_MIN(bytes, (uint32_t)SHOWN_BYTES_MAX);
 
-	putc('"', out);
-	for (uint32_t i = 0; i < shown; i++) {
-		if (data[i] == '"' || data[i] == '\\')
-			fprintf(out, "\\%c", data[i]);
-		else if (data[i] >= 0x20 && data[i] < 0x7f)
-			putc(data[i], out);
-		else
-			fprintf(out, "\\x%02x", data[i]);
-	}
-	fputs(shown < bytes ? "\"..." : "\"", out);
+	xp_put_quoted(out, data, shown);
+	if (shown < bytes)
+		fputs("...", out);
 }
 
 static void dump_details(FILE *out, const struct xp_fdr_record *record)

@@ -25,15 +25,6 @@ static void dump_header(FILE *out, const struct xp_jitdump_header *header)
 	fprintf(out, "0x%08x %20" PRIu64 " header\n", 0, header->timestamp);
 }
 
-/* Names are the runtime's to choose. */
-static void dump_text(FILE *out, const char *text)
-{
-	char clean[4096];
-
-	xp_clean_text(clean, sizeof(clean), text);
-	fputs(clean, out);
-}
-
 static void dump_lines(FILE *out, const struct xp_jitdump_header *header, const struct xp_jitdump_record *record)
 {
 	struct xp_jitdump_lines lines;
@@ -42,9 +33,7 @@ static void dump_lines(FILE *out, const struct xp_jitdump_header *header, const 
 	fprintf(out, " of 0x%" PRIx64 ", %" PRIu64 " lines\n", record->debug.code_addr, record->debug.line_count);
 	xp_jitdump_lines_start(&lines, header, record);
 	while (xp_jitdump_lines_next(&lines, &line) && !ferror(out)) {
-		fprintf(out, "%10s %20s 0x%" PRIx64 " ", "", "", line.address);
-		dump_text(out, line.file);
-		fprintf(out, ":%u", line.line);
+		xp_put(out, "%10s %20s 0x%" PRIx64 " %s:%u", "", "", line.address, line.file, line.line);
 		if (line.discriminator)
 			fprintf(out, " (%u)", line.discriminator);
 		putc('\n', out);
@@ -71,10 +60,9 @@ static void dump_record(FILE *out, const struct xp_jitdump_header *header, const
 		xp_jitdump_kind_name(record->kind));
 	switch (record->kind) {
 	case XP_JITDUMP_LOAD:
-		fprintf(out, " %u/%u code %" PRIu64 " at 0x%" PRIx64 " %" PRIu64 " bytes ", record->load.pid,
-			record->load.tid, record->load.code_index, record->load.code_addr, record->load.code_size);
-		dump_text(out, record->load.name);
-		putc('\n', out);
+		xp_put_line(out, " %u/%u code %" PRIu64 " at 0x%" PRIx64 " %" PRIu64 " bytes %s", record->load.pid,
+			    record->load.tid, record->load.code_index, record->load.code_addr, record->load.code_size,
+			    record->load.name);
 		break;
 	case XP_JITDUMP_MOVE:
 		fprintf(out, " %u/%u code %" PRIu64 " from 0x%" PRIx64 " to 0x%" PRIx64 " %" PRIu64 " bytes\n",

@@ -36,23 +36,6 @@ static void dump_header(FILE *out, const struct xp_perfdata_reader *reader)
 	fprintf(out, "#%9s %7s %7s %3s %18s %s\n", "offset", "pid", "tid", "cpu", "seconds", "record");
 }
 
-/* Control characters may drive a terminal. */
-static void dump_text(FILE *out, const char *text)
-{
-	putc('"', out);
-	for (; *text; text++) {
-		unsigned char c = *text;
-
-		if (c == '"' || c == '\\')
-			fprintf(out, "\\%c", c);
-		else if (c >= 0x20 && c < 0x7f)
-			putc(c, out);
-		else
-			fprintf(out, "\\x%02x", c);
-	}
-	putc('"', out);
-}
-
 /* Between the addresses of a chain stands whose the next ones are. */
 static void dump_address(FILE *out, uint64_t address)
 {
@@ -93,7 +76,7 @@ static void dump_map(FILE *out, const struct xp_perfdata_record *record)
 			record->map.inode, record->map.generation);
 	}
 	putc(' ', out);
-	dump_text(out, record->map.path);
+	xp_put_quoted(out, record->map.path, strlen(record->map.path));
 }
 
 static void dump_details(FILE *out, const struct xp_perfdata_record *record)
@@ -109,7 +92,7 @@ static void dump_details(FILE *out, const struct xp_perfdata_record *record)
 	case PERF_RECORD_COMM:
 		fprintf(out, "%s %d/%d ", record->misc & PERF_RECORD_MISC_COMM_EXEC ? " exec" : "", record->comm.pid,
 			record->comm.tid);
-		dump_text(out, record->comm.name);
+		xp_put_quoted(out, record->comm.name, strlen(record->comm.name));
 		break;
 	case PERF_RECORD_FORK:
 	case PERF_RECORD_EXIT:
@@ -176,7 +159,7 @@ static void dump_feature(FILE *out, const struct xp_perfdata_reader *reader,
 	}
 	if (text) {
 		putc(' ', out);
-		dump_text(out, text);
+		xp_put_quoted(out, text, strlen(text));
 	} else {
 		fprintf(out, " %" PRIu64 " bytes", section->bytes);
 	}

@@ -161,10 +161,7 @@ static int find_dump(struct xp_jit *jit, const struct xp_space *space)
 		if (!err)
 			xp_jit_src_dump_read_with(jit->dump, jit->jits->memory);
 		if (err && err != -ENOMEM && err != -ESRCH) {
-			char clean[256];
-
-			xp_clean_text(clean, sizeof(clean), path);
-			xp_debug("process %d: its jitdump %s is not read: %s", jit->pid, clean, strerror(-err));
+			xp_debug("process %d: its jitdump %s is not read: %s", jit->pid, path, strerror(-err));
 			jit->dump_failed = true;
 		}
 	}

@@ -10,6 +10,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "text.h"
+
 /* Of the signals that wait for a process so many are looked at. */
 #define PENDING_MAX 64
 
@@ -72,6 +74,7 @@ static int reach_exec(struct xp_launch *launch, int error_fd, const char *name, 
 {
 	for (;;) {
 		int status = wait_stop(launch);
+		struct xp_short_text shown;
 		int err;
 
 		if (status < 0)
@@ -79,7 +82,8 @@ static int reach_exec(struct xp_launch *launch, int error_fd, const char *name, 
 		if (!status) {
 			if (read(error_fd, &err, sizeof(err)) != sizeof(err))
 				err = ECHILD;
-			snprintf(why, why_size, "cannot run %s: %s%s", name, strerror(err), exec_remedy(err));
+			snprintf(why, why_size, "cannot run %s: %s%s", xp_short_text(&shown, name), strerror(err),
+				 exec_remedy(err));
 			return -err;
 		}
 		if (status >> 8 == (SIGTRAP | PTRACE_EVENT_EXEC << 8)) {

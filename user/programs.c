@@ -21,11 +21,19 @@
 #define STACKS_MIN 16384u
 #define STACKS_PER_CPU 256u
 
+/* Its texts have several lines at times, such as the verifier's log. */
 static int print_libbpf(enum libbpf_print_level level, const char *format, va_list args)
 {
-	if (xp_log_level < XP_LOG_VERBOSE || level == LIBBPF_DEBUG)
+	char *text, *rest, *line;
+
+	if (xp_log_level < XP_LOG_VERBOSE || level == LIBBPF_DEBUG || vasprintf(&text, format, args) < 0)
 		return 0;
-	return vfprintf(stderr, format, args);
+	rest = text;
+	while ((line = strsep(&rest, "\n")))
+		if (*line)
+			xp_debug("%s", line);
+	free(text);
+	return 0;
 }
 
 static bool is_uprobe(const struct bpf_program *program)

@@ -119,6 +119,7 @@ int xp_record(const struct xp_options *options)
 		.with_samples = !options->no_samples && !options->exec_path,
 	};
 	struct xp_preflight preflight;
+	struct xp_short_text path;
 	int code, err;
 
 	xp_preflight_run(&preflight);
@@ -129,7 +130,8 @@ int xp_record(const struct xp_options *options)
 	if (err)
 		return xp_failure_report(&rec, err, "cannot trace");
 	if (options->exec_path && stat(options->exec_path, &rec.exec_file)) {
-		snprintf(rec.why, sizeof(rec.why), "--exec %s: %s", options->exec_path, strerror(errno));
+		snprintf(rec.why, sizeof(rec.why), "--exec %s: %s", xp_short_text(&path, options->exec_path),
+			 strerror(errno));
 		return xp_failure_report(&rec, -errno, "--exec");
 	}
 	/* Targets that cannot be traced are refused before anything is written. */

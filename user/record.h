@@ -10,6 +10,7 @@
 #ifndef XPROF_RECORD_H_USER
 #define XPROF_RECORD_H_USER
 
+#include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -117,7 +118,7 @@ struct xp_recording {
 	uint64_t missed;
 	uint64_t next_repair_tsc; /* of what the side-band lost */
 	uint64_t tasks_lost;	  /* records of XP_REC_EXEC to XP_REC_LINK_MAP that found no room */
-	char why[1024];		  /* the last refusal, in a sentence */
+	char why[2 * PATH_MAX];	  /* the last refusal, in a sentence with room for a path and its remedy */
 };
 
 /* setup.c */

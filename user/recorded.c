@@ -45,12 +45,8 @@ static json_t *load_manifest(const char *directory)
 		return NULL;
 	if (view.size <= XP_RECORDED_MANIFEST_BYTES_MAX)
 		manifest = json_loadb((const char *)view.bytes, view.size, 0, &error);
-	if (!manifest) {
-		char clean[PATH_MAX];
-
-		xp_clean_text(clean, sizeof(clean), path);
-		xp_warn("%s: cannot read it; going on without", clean);
-	}
+	if (!manifest)
+		xp_warn("%s: cannot read it; going on without", path);
 	xp_file_view_close(&view);
 	return manifest;
 }
@@ -414,15 +410,12 @@ static int add_directory(struct xp_recorded *recorded, struct place *place, int 
 
 static void report_error(const char *path, int err, const struct place *place)
 {
-	char clean[PATH_MAX];
-
-	xp_clean_text(clean, sizeof(clean), path);
 	if (err != -ENOENT || access(path, F_OK))
-		xp_error("%s: cannot read it: %s", clean, err == -EINVAL ? "not a regular file" : strerror(-err));
+		xp_error("%s: cannot read it: %s", path, err == -EINVAL ? "not a regular file" : strerror(-err));
 	else if (place->cut_off)
-		xp_error("%s: the recording was cut off; `xprof recover` makes its files", clean);
+		xp_error("%s: the recording was cut off; `xprof recover` makes its files", path);
 	else
-		xp_error("%s: neither a gperftools profile nor an XRay FDR log", clean);
+		xp_error("%s: neither a gperftools profile nor an XRay FDR log", path);
 }
 
 static int add_path(struct xp_recorded *recorded, struct place *place, const char *path, int dir_fd)

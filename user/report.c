@@ -43,10 +43,7 @@ struct making {
 
 static void report_violation(struct making *making, const char *path, uint64_t offset, const char *text)
 {
-	char clean[4096];
-
-	xp_clean_text(clean, sizeof(clean), path);
-	xp_error("%s: 0x%" PRIx64 ": %s", clean, offset, text);
+	xp_error("%s: 0x%" PRIx64 ": %s", path, offset, text);
 	making->broken = true;
 }
 
@@ -54,12 +51,10 @@ static void report_violation(struct making *making, const char *path, uint64_t o
 static int open_view(struct making *making, struct xp_file_view *view, const char *path)
 {
 	int err = xp_file_view_open(view, AT_FDCWD, path);
-	char clean[4096];
 
 	if (!err)
 		return 1;
-	xp_clean_text(clean, sizeof(clean), path);
-	xp_error("%s: cannot read it: %s", clean, strerror(-err));
+	xp_error("%s: cannot read it: %s", path, strerror(-err));
 	making->broken = true;
 	return 0;
 }

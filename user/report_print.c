@@ -109,11 +109,11 @@ static void print_taken_out(const struct page *page, const struct xp_report_row 
 	if (!out)
 		return;
 	start_colour(page, WARM);
-	fprintf(page->out, "  taken out %.1f s of %.1f s", out->out_s, page->table->process->duration_s);
+	xp_put(page->out, "  taken out %.1f s of %.1f s", out->out_s, page->table->process->duration_s);
 	if (out->counted_s > 0)
-		fprintf(page->out, ", %" PRIu64 " calls counted in %.1f s of them", out->calls, out->counted_s);
+		xp_put(page->out, ", %" PRIu64 " calls counted in %.1f s of them", out->calls, out->counted_s);
 	else
-		fputs(", not counted", page->out);
+		xp_put(page->out, ", not counted");
 	end_colour(page, WARM);
 }
 
@@ -126,12 +126,12 @@ static void print_name(const struct page *page, const struct xp_report_row *row)
 	format_name(name, sizeof(name), row, page->style->full_names);
 	columns = text_columns(name);
 	if (columns > page->name_columns && page->style->columns)
-		fprintf(page->out, "%.*s..%s", (int)(skip(name, head) - name), name,
-			skip(name, columns - (page->name_columns - 2 - head)));
+		xp_put(page->out, "%.*s..%s", (int)(skip(name, head) - name), name,
+		       skip(name, columns - (page->name_columns - 2 - head)));
 	else
-		fprintf(page->out, "%s%*s", name, row->object ? XP_MAX(page->name_columns - columns, 0) : 0, "");
+		xp_put(page->out, "%s%*s", name, row->object ? XP_MAX(page->name_columns - columns, 0) : 0, "");
 	if (row->object)
-		fprintf(page->out, "  %s", row->object);
+		xp_put(page->out, "  %s", row->object);
 	print_taken_out(page, row);
 	fputc('\n', page->out);
 }
@@ -143,11 +143,11 @@ static void print_share(const struct page *page, uint64_t samples)
 	double share = percent(samples, page->table->samples);
 	const char *colour = share >= HOT_PERCENT ? HOT : share >= WARM_PERCENT ? WARM : NULL;
 
-	fprintf(page->out, "%*" PRIu64 "  ", page->count_columns, samples);
+	xp_put(page->out, "%*" PRIu64 "  ", page->count_columns, samples);
 	start_colour(page, colour);
-	fprintf(page->out, "%6.2f%%", share);
+	xp_put(page->out, "%6.2f%%", share);
 	end_colour(page, colour);
-	fputs("  ", page->out);
+	xp_put(page->out, "  ");
 }
 
 /* Functions without sleds have no calls to show, which is not the same as none. */
@@ -161,18 +161,18 @@ static void print_calls(const struct page *page, const struct xp_report_row *row
 		format_time(total, sizeof(total), row->total_s);
 		format_time(mean, sizeof(mean), row->total_s / (double)row->ended);
 	}
-	fprintf(page->out, "%*s  %12s  %12s  ", page->call_columns, calls, total, mean);
+	xp_put(page->out, "%*s  %12s  %12s  ", page->call_columns, calls, total, mean);
 }
 
 static void print_header(const struct page *page)
 {
 	start_colour(page, BOLD);
 	if (page->table->has_samples)
-		fprintf(page->out, "%*s  %7s  %*s  %7s  ", page->count_columns, "Flat", "Flat%", page->count_columns,
-			"Cum", "Cum%");
+		xp_put(page->out, "%*s  %7s  %*s  %7s  ", page->count_columns, "Flat", "Flat%", page->count_columns,
+		       "Cum", "Cum%");
 	if (page->table->has_calls)
-		fprintf(page->out, "%*s  %12s  %12s  ", page->call_columns, "Calls", "Total", "Mean");
-	fprintf(page->out, "%-*s  Object", page->name_columns, "Function");
+		xp_put(page->out, "%*s  %12s  %12s  ", page->call_columns, "Calls", "Total", "Mean");
+	xp_put(page->out, "%-*s  Object", page->name_columns, "Function");
 	end_colour(page, BOLD);
 	fputc('\n', page->out);
 }
@@ -193,24 +193,24 @@ static void print_title(const struct page *page)
 	const struct xp_report_table *table = page->table;
 
 	start_colour(page, BOLD);
-	fprintf(page->out, "%s:", table->process->name);
+	xp_put(page->out, "%s:", table->process->name);
 	end_colour(page, BOLD);
 	if (table->has_samples) {
 		char time[32];
 
 		format_time(time, sizeof(time), (double)table->samples * (double)table->period_us / 1e6);
-		fprintf(page->out, " %" PRIu64 " sample%s, one every %g ms, %s", table->samples,
-			table->samples == 1 ? "" : "s", (double)table->period_us / 1e3, time);
+		xp_put(page->out, " %" PRIu64 " sample%s, one every %g ms, %s", table->samples,
+		       table->samples == 1 ? "" : "s", (double)table->period_us / 1e3, time);
 	}
 	if (table->has_calls) {
-		fprintf(page->out, "%s %" PRIu64 " call%s", table->has_samples ? ";" : "", table->calls,
-			table->calls == 1 ? "" : "s");
+		xp_put(page->out, "%s %" PRIu64 " call%s", table->has_samples ? ";" : "", table->calls,
+		       table->calls == 1 ? "" : "s");
 		if (table->open)
-			fprintf(page->out, ", %" PRIu64 " of them without an end", table->open);
+			xp_put(page->out, ", %" PRIu64 " of them without an end", table->open);
 	}
 	fputc('\n', page->out);
 	if (table->has_samples && table->process->stacks)
-		fprintf(page->out, "%s\n", table->process->stacks);
+		xp_put_line(page->out, "%s", table->process->stacks);
 }
 
 /* As wide as the longest name, and no wider than what the other columns leave. */
@@ -257,7 +257,7 @@ static void print_table(FILE *out, struct xp_report_table *table, const struct x
 	for (size_t i = 0; i < rows; i++)
 		print_row(&page, &table->rows[i]);
 	if (rows < table->row_count)
-		fprintf(out, "... and %zu more\n", table->row_count - rows);
+		xp_put_line(out, "... and %zu more", table->row_count - rows);
 }
 
 /* ---- all processes ---- */
@@ -273,21 +273,21 @@ static void print_overview(FILE *out, const struct xp_report_tables *tables, con
 		any_calls |= tables->tables[i].has_calls;
 	}
 	start_colour(&page, BOLD);
-	fprintf(out, "%9s  %7s  ", "Samples", "Share");
+	xp_put(out, "%9s  %7s  ", "Samples", "Share");
 	if (any_calls)
-		fprintf(out, "%12s  ", "Calls");
-	fputs("Process", out);
+		xp_put(out, "%12s  ", "Calls");
+	xp_put(out, "Process");
 	end_colour(&page, BOLD);
 	fputc('\n', out);
 	for (size_t i = 0; i < tables->count; i++) {
 		const struct xp_report_table *table = &tables->tables[i];
 
-		fprintf(out, "%9" PRIu64 "  %6.2f%%  ", table->samples, percent(table->samples, samples));
+		xp_put(out, "%9" PRIu64 "  %6.2f%%  ", table->samples, percent(table->samples, samples));
 		if (table->has_calls)
-			fprintf(out, "%12" PRIu64 "  ", table->calls);
+			xp_put(out, "%12" PRIu64 "  ", table->calls);
 		else if (any_calls)
-			fprintf(out, "%12s  ", "");
-		fprintf(out, "%s\n", table->process->name);
+			xp_put(out, "%12s  ", "");
+		xp_put_line(out, "%s", table->process->name);
 	}
 }
 
@@ -297,7 +297,7 @@ void xp_report_print(FILE *out, struct xp_report_tables *tables, const struct xp
 	bool begun = recorded->heading_count > 0;
 
 	for (size_t i = 0; i < recorded->heading_count; i++)
-		fprintf(out, "%s\n", recorded->headings[i]);
+		xp_put_line(out, "%s", recorded->headings[i]);
 	if (tables->count > 1) {
 		if (begun)
 			fputc('\n', out);

@@ -19,6 +19,7 @@
 static int choose_cpus(struct xp_recording *rec)
 {
 	const char *list = rec->options->cpus;
+	struct xp_short_text shown;
 	int err;
 
 	if (!rec->options->all)
@@ -29,8 +30,8 @@ static int choose_cpus(struct xp_recording *rec)
 	memset(rec->cpus, true, rec->programs.cpus * sizeof(*rec->cpus));
 	err = list ? xp_cpu_list_parse(list, rec->cpus, rec->programs.cpus) : 0;
 	if (err == -ERANGE)
-		snprintf(rec->why, sizeof(rec->why), "--cpu %s: this machine has only CPUs 0-%u", list,
-			 rec->programs.cpus - 1);
+		snprintf(rec->why, sizeof(rec->why), "--cpu %s: this machine has only CPUs 0-%u",
+			 xp_short_text(&shown, list), rec->programs.cpus - 1);
 	else if (err)
 		snprintf(rec->why, sizeof(rec->why), "--cpu takes a list such as 0-3,7, not '%s'", list);
 	return err;

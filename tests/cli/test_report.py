@@ -654,6 +654,17 @@ def test_terminal_colours(xprof, profile_path):
     assert "\x1b[1mx:\x1b[0m" in text
 
 
+def test_names_drive_no_terminal(xprof, tmp_path):
+    """Nor do they pass for what `less -R` lets through: colours and links."""
+    path = tmp_path / "x.prof"
+    name = "\033]8;;x\033\\\033[31m\u202e\u2028end"
+    path.write_bytes(hand_made.profile([(1, [16])], f"0-1000 r-xp 00000000 00:00 0 /{name}\n"))
+    text = on_terminal(xprof, path, PAGER="cat")
+    assert "?]8;;x?" in text
+    assert set(re.findall(r"\x1b.[^m]*m?", text)) <= {"\x1b[1m", "\x1b[1;31m", "\x1b[0m"}
+    assert not set(text) & {"\u202e", "\u2028"}
+
+
 @pytest.mark.parametrize("environment", [{"NO_COLOR": "1"}, {"TERM": "dumb"}])
 def test_no_colours(xprof, profile_path, environment):
     text = on_terminal(xprof, profile_path, PAGER="", **environment)

@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What names of files, and texts in them, do to what xprof prints: nothing."""
+import json
+import os
+import re
+import struct
+import subprocess
+import unicodedata
+
+import pytest
+
+import hand_made
+import house
+
+EVIL = "$(id)`id`'\"\033]0;x\007\033[2J\r\nxprof: error: forged\n\u202e\u200b\u2028\u061c\U000e0041\x9b"
+SHOWN = "$(id)`id`'\"?]0;x??[2J??xprof: error: forged???????"
+
+
+def clean_lines(output):
+    text = output.decode()  # strict
+    bad = {c for c in text if c != "\n" and unicodedata.category(c) in ("Cc", "Cf", "Zl", "Zp")}
+    assert not bad, f"{bad} in {text!r}"
+    lines = text.split("\n")
+    assert lines.pop() == ""
+    return lines
+
+
+def run(xprof, *args, **options):
+    """(status, lines of stdout, lines of stderr)"""
+    argv = [os.fspath(xprof.path), *map(str, args)]
+    done = subprocess.run(argv, capture_output=True, timeout=60, stdin=subprocess.DEVNULL, check=False, **options)
+    return done.returncode, clean_lines(done.stdout), clean_lines(done.stderr)
+
+
+# Text goes to a terminal by text.c alone, which cleans it. These write only what is their own.
+OWN = {"text.c", "progress.c", "cmd_help.c"}
+WRITES = re.compile(r"(?<!\w)(?:v?printf|puts|perror|psignal)\(|(?<!\w)(?:v?fprintf|fputs|fputc|putc|fwrite)\([^;]*?std(?:out|err)\b")
+
+
+def test_one_place_writes(repo):
+    found = []
+    for path in (repo / "user").glob("*.c"):
+        code = re.sub(r"/\*.*?\*/|\"(?:[^\"\\]|\\.)*\"", "", path.read_text(), flags=re.S)
+        if path.name not in OWN:
+            found += [f"{path.name}: {m[0]}" for m in WRITES.finditer(code)]
+    assert not found
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        [EVIL],
+        [f"-{EVIL}"],
+        ["help", EVIL],
+        ["record", EVIL],
+        ["record", f"--{EVIL}"],
+        ["record", "-\xe9"],
+        ["record", "-p", EVIL],
+        ["record", "-p", "1", "-d", EVIL],
+        ["record", "-p", "1", "--args", EVIL],
+        ["record", "-a", "-F", EVIL],
+        ["record", "-p", "1", "--buffer", EVIL],
+        ["record", "-p", "1", "--max-overhead", EVIL],
+        ["doctor", "1", EVIL],
+    ],
+)
+def test_usage_errors(xprof, args):
+    status, printed, messages = run(xprof, *args)
+    assert (status, printed, len(messages)) == (2, [], 1)
+
+
+@pytest.mark.parametrize("command", ["list", "dump", "check", "report", "recover"])
+def test_no_such_file(xprof, command):
+    status, printed, messages = run(xprof, command, EVIL)
+    assert (status, printed) == (1, [])
+    (message,) = messages
+    assert message.startswith(f"xprof: error: {SHOWN}: ") and message.endswith("No such file or directory")
+
+
+def test_long_name_leaves_the_reason(xprof):
+    """And the whole name."""
+    name = "\033" * 5000
+    status, _, messages = run(xprof, "list", name)
+    assert (status, messages) == (1, [f"xprof: error: {'?' * 5000}: cannot open it: File name too long"])
+
+
+def test_not_ours(xprof, tmp_path):
+    path = tmp_path / EVIL
+    path.write_text(EVIL)
+    for command in ("list", "dump", "check", "report"):
+        status, printed, messages = run(xprof, command, path)
+        assert (status, printed, len(messages)) == (1, [], 1)
+        assert f"/{SHOWN}: " in messages[0]
+
+
+def jitdump(name):
+    """One function of one byte, with one line, both of this name."""
+    text = name.encode() + b"\0"
+    head = struct.pack("<IIIIIIQQ", 0x4A695444, 1, 40, 62, 0, 7, 1, 0)
+    line = struct.pack("<QII", 0x1000, 5, 0) + text
+    lines = struct.pack("<IIQQQ", 2, 32 + len(line), 2, 0x1000, 1) + line
+    load = struct.pack("<IIQIIQQQQ", 0, 56 + len(text) + 1, 3, 7, 7, 0x1000, 0x1000, 1, 0) + text + b"\xc3"
+    return head + lines + load
+
+
+def test_dump_of_a_jitdump(xprof, tmp_path):
+    path = tmp_path / "jit.dump"
+    path.write_bytes(jitdump(EVIL))
+    status, printed, messages = run(xprof, "dump", path)
+    assert (status, messages) == (0, [])
+    assert len(printed) == 6  # two of the head, the header, two of lines, the function
+    assert printed[4].endswith(f" 0x1000 {SHOWN}:5") and printed[5].endswith(f" 1 bytes {SHOWN}")
+
+
+def test_dump_of_a_profile(xprof, tmp_path):
+    path = tmp_path / "a.prof"
+    text = "build=/x\n555555554000-555555555000 r-xp 00000000 08:01 7 /bin/" + EVIL.replace("\n", "") + "\n"
+    path.write_bytes(hand_made.profile([(1, [0x555555554001])], text))
+    status, printed, messages = run(xprof, "dump", path)
+    assert (status, messages) == (0, [])
+    assert not [line for line in printed if not re.match("#|0x", line)]
+    assert "\\x1b]0;x\\x07" in printed[-1]
+
+
+def test_report(xprof, tmp_path):
+    """Of a directory whose manifest, profile and own name are hostile."""
+    directory = tmp_path / EVIL
+    directory.mkdir()
+    text = "555555554000-555555555000 r-xp 00000000 08:01 7 /bin/" + EVIL.replace("\n", "").replace("\r", "") + "\n"
+    (directory / "a.7.prof").write_bytes(hand_made.profile([(1, [0x555555554001])], text))
+    process = {"pid": 7, "image": 1, "comm": EVIL, "file": "a.7.prof", "samples": 1}
+    manifest = {"manifest_version": 1, "started": EVIL, "duration_s": 1.0, "samples": {"profiles": [process]}}
+    (directory / "manifest.json").write_text(json.dumps(manifest))
+    status, printed, messages = run(xprof, "report", directory)
+    assert (status, messages) == (0, [])
+    assert printed[0].count(SHOWN) == 2 and printed[0].endswith(", 1.0 s")
+    assert printed[2].startswith(f"{SHOWN} (7): 1 sample")
+    assert len(printed) == 5
