@@ -41,7 +41,7 @@ static void print_privileges(void)
 				    : privilege->required		    ? "missing"
 									    : "degraded";
 
-		printf("%-9s %-22s %s\n", state, privilege->name, privilege->use);
+		xp_put_line(stdout, "%-9s %-22s %s", state, privilege->name, privilege->use);
 	}
 }
 

@@ -28,7 +28,7 @@ int xp_memory_window_open(struct xp_memory_window **result, pid_t pid)
 	if (!window)
 		return -ENOMEM;
 	window->memory = xp_target_memory_own();
-	err = xp_program_memory_open(&window->program, pid, pid);
+	err = xp_program_memory_open(&window->program, pid, pid, false);
 	if (!err && !window->memory)
 		err = -ENOMEM;
 	if (err)

@@ -201,7 +201,7 @@ static int open_memory(struct xp_remote *remote)
 {
 	for (size_t i = 0; i < remote->count; i++)
 		if (remote->threads[i].state == XP_REMOTE_STANDS)
-			return xp_program_memory_open(&remote->program, remote->pid, remote->threads[i].tid);
+			return xp_program_memory_open(&remote->program, remote->pid, remote->threads[i].tid, true);
 	return -ESRCH;
 }
 

@@ -287,7 +287,10 @@ static int wait_worker(struct xp_remote *remote, int *status)
 	}
 }
 
-/* Lets the worker run to the beginning or the end of a system call. */
+/*
+ * Lets the worker run to the beginning or the end of a system call. An interrupt or a stop of its whole process, from
+ * before, may still be told on the way.
+ */
 static int run_to_call(struct xp_remote *remote)
 {
 	int status, err;
@@ -296,7 +299,7 @@ static int run_to_call(struct xp_remote *remote)
 		if (ptrace(PTRACE_SYSCALL, remote->worker->tid, 0, 0))
 			return -errno;
 		err = wait_worker(remote, &status);
-	} while (!err && put_off(remote, status));
+	} while (!err && (status >> 16 == PTRACE_EVENT_STOP || put_off(remote, status)));
 	if (!err && (status >> 16 || WSTOPSIG(status) != SYSCALL_STOP))
 		err = -EPROTO;
 	return err;

@@ -439,7 +439,7 @@ struct xp_target_memory *xp_target_memory_own(void)
 
 /* ---- the memory of one program ---- */
 
-int xp_program_memory_open(struct xp_program_memory *program, pid_t pid, pid_t tid)
+int xp_program_memory_open(struct xp_program_memory *program, pid_t pid, pid_t tid, bool writable)
 {
 	static uint64_t serials;
 	char path[64];
@@ -447,7 +447,7 @@ int xp_program_memory_open(struct xp_program_memory *program, pid_t pid, pid_t t
 	snprintf(path, sizeof(path), "/proc/%d/task/%d/mem", pid, tid);
 	program->pid = pid;
 	program->serial = __atomic_add_fetch(&serials, 1, __ATOMIC_RELAXED);
-	program->fd = open(path, O_RDWR | O_CLOEXEC);
+	program->fd = open(path, (writable ? O_RDWR : O_RDONLY) | O_CLOEXEC);
 	if (program->fd < 0)
 		return errno == ENOENT ? -ESRCH : -errno;
 	return 0;

@@ -11,6 +11,7 @@
 #ifndef XPROF_TARGET_MEMORY_H
 #define XPROF_TARGET_MEMORY_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -40,8 +41,8 @@ struct xp_program_memory {
 	uint64_t serial; /* no other has it */
 };
 
-/* By one of the process's threads. Touches nothing. -ESRCH gone, -EACCES not allowed. */
-int xp_program_memory_open(struct xp_program_memory *program, pid_t pid, pid_t tid);
+/* By one of the process's threads, to be read or written too. Touches nothing. -ESRCH gone, -EACCES not allowed. */
+int xp_program_memory_open(struct xp_program_memory *program, pid_t pid, pid_t tid, bool writable);
 void xp_program_memory_close(struct xp_program_memory *program);
 
 /*

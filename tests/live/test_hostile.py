@@ -68,27 +68,23 @@ def secret(tmp_path_factory):
 
 def test_descriptor_exchanged(record, hostile, secret):
     """The number of the stub's memfd is made to mean a file of root before xprof opens it."""
-    target = hostile("swap", secret)
-    met = 0
-    for _ in range(6):
+    for _ in range(8):
+        target = hostile("swap", secret)
         recorded = record("-p", target.pid, "-d", "20ms", "--no-samples").finish()
         assert secret.read_text() == SECRET
         assert recorded.status == 0, recorded.messages
-        met += "somebody interfered with it while it mapped the stub" in recorded.messages
-    print(f"the helper was there in time {met} times")
-    target.end_well()
+        target.end_well()
 
 
 def test_code_exchanged(record, hostile):
-    """Its call never returns: xprof gives up, puts all back, and probes."""
-    target = hostile("loop")
-    for _ in range(2):
+    """Its call never returns: xprof gives up, puts all back, and probes. Sometimes the helper comes too late."""
+    for _ in range(4):
+        target = hostile("loop")
         recorded = record("-p", target.pid, "-d", "200ms", "--no-samples").finish().adds_up()
         assert recorded.status == 0, recorded.messages
-        # The second recording takes the stub that the first has left, unless the helper was in time.
-        assert "did not return in time" in recorded.messages or "probed, not patched" not in recorded.messages
+        assert "probed, not patched" not in recorded.messages or "did not return in time" in recorded.messages
         assert recorded.totals["written"] > 0
-    target.end_well()
+        target.end_well()
 
 
 # Control groups.

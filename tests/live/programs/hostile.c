@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A target that does its worst while it is recorded, and that notices when it is harmed: it ends with 0 at SIGTERM, with
- * 1 when a result was wrong. Usage: hostile MODE [FILE], after which it prints its process number.
+ * A target that does its worst while it is recorded, and that notices when it is harmed: it ends with 0 at SIGTERM,
+ * with 1 when a result was wrong. Usage: hostile MODE [FILE], after which it prints its process number.
  *
  * swap FILE: a helper that shares its files puts an O_PATH descriptor of FILE wherever a memfd of xprof's appears.
  * loop: a helper exchanges the code of the calls that it is made to execute by an endless loop.
@@ -20,7 +20,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define FDS_MAX 64
+#define FDS_MAX 10 /* of those that are free, the lowest is taken */
 
 static volatile sig_atomic_t ended;
 
@@ -74,10 +74,10 @@ NO_SLED static void swap(int bait)
 		}
 }
 
-/* In place of `syscall; mov $15,%eax; syscall`, behind the first two bytes of a sled. */
+/* In place of a syscall instruction, behind the first two bytes of a sled. */
 NO_SLED static void loop(pid_t target)
 {
-	static const uint8_t code[] = { 0x0f, 0x05, 0xb8, 0x0f }, endless[] = { 0xeb, 0xfe };
+	static const uint8_t code[] = { 0x0f, 0x05 }, endless[] = { 0xeb, 0xfe };
 	const uintptr_t sleds[] = { (uintptr_t)twice, (uintptr_t)sum };
 	char path[64];
 	int memory;
