@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -15,8 +16,6 @@ static int map(struct xp_file_view *view, int fd)
 
 	if (fstat(fd, &st))
 		return -errno;
-	if (!S_ISREG(st.st_mode))
-		return S_ISDIR(st.st_mode) ? -EISDIR : -EINVAL;
 	view->bytes = nothing;
 	view->size = st.st_size;
 	if (!view->size)
@@ -29,14 +28,35 @@ static int map(struct xp_file_view *view, int fd)
 	return 0;
 }
 
+/* A device must not even be opened: that may do something. A FIFO would keep us waiting for its writer. */
+static int open_regular(int dir_fd, const char *name)
+{
+	int place = openat(dir_fd, name, O_PATH | O_CLOEXEC), fd;
+	char again[64];
+	struct stat st;
+
+	if (place < 0)
+		return -errno;
+	if (fstat(place, &st))
+		fd = -errno;
+	else if (!S_ISREG(st.st_mode))
+		fd = S_ISDIR(st.st_mode) ? -EISDIR : -EINVAL;
+	else {
+		snprintf(again, sizeof(again), "/proc/self/fd/%d", place);
+		fd = open(again, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+		if (fd < 0)
+			fd = -errno;
+	}
+	close(place);
+	return fd;
+}
+
 int xp_file_view_open(struct xp_file_view *view, int dir_fd, const char *name)
 {
-	/* O_NONBLOCK: opening a FIFO must not wait for its writer. */
-	int fd = openat(dir_fd, name, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-	int err;
+	int fd = open_regular(dir_fd, name), err;
 
 	if (fd < 0)
-		return -errno;
+		return fd;
 	err = map(view, fd);
 	close(fd);
 	return err;

@@ -10,6 +10,11 @@
 
 #define VERSION_MAX 5
 #define TYPE_FDR 1
+/*
+ * Zeros read as records of a function 0, which is nobody's. Some stand where a buffer of version 1 was not filled, but
+ * those of a hole may be gigabytes.
+ */
+#define NOBODYS_MAX (4u << 20)
 #define TYPED_REMARK " (XRay's runtime makes it too short in a log with typed events)"
 
 static const char *const function_names[] = { "enter", "exit", "tail-exit", "enter-args" };
@@ -209,6 +214,9 @@ static int read_function(struct xp_fdr_reader *reader, const uint8_t *p, struct 
 	err = advance(reader, record, violation);
 	if (err)
 		return err;
+	if (!record->function.fn_id && ++reader->nobodys > NOBODYS_MAX)
+		return xp_violate(violation, reader->pos, "More than %u records of function 0, though ids begin at 1",
+				  NOBODYS_MAX);
 	reader->takes_arguments = kind == XP_FDR_ENTER_ARGS;
 	reader->pos += XP_FDR_FUNCTION_BYTES;
 	return add_to_tsc(reader, record->offset, record->function.delta, violation);

@@ -71,6 +71,7 @@ struct xp_fdr_reader {
 	uint64_t end;	 /* and where its records must end */
 	enum xp_fdr_state state;
 	bool takes_arguments; /* the record before was an entry with arguments, or an argument */
+	uint32_t nobodys;     /* records of function 0 */
 	bool has_cpu;
 	uint16_t cpu;
 	int32_t pid;

@@ -16,6 +16,7 @@
 /* 128 MiB of open calls and, at the table's fullest, about as much of threads. */
 #define FRAMES_MAX (32u << 20)
 #define THREADS_MAX (1u << 20)
+#define REST_BYTES_MAX (1ull << 30)
 
 struct thread {
 	int32_t pid;
@@ -41,7 +42,8 @@ struct xp_fdr_rules {
 	uint64_t wall_us;    /* of that buffer */
 	uint64_t lowest_tsc; /* of the records that a trace shows */
 	struct xp_violation violation;
-	uint64_t frames; /* of all threads, their room */
+	uint64_t rest_bytes; /* behind EndOfBuffer, looked at */
+	uint64_t frames;     /* of all threads, their room */
 	struct thread *threads;
 	struct thread *current; /* of the buffer being read; NULL beyond THREADS_MAX */
 	size_t count;
@@ -257,12 +259,18 @@ static int32_t padding_event_bytes(const uint8_t *record)
 	return (int32_t)le32toh(bytes);
 }
 
-/* llvm-xray reads on behind EndOfBuffer, so what is there must read as records that begin no buffer. */
+/*
+ * llvm-xray reads on behind EndOfBuffer, so what is there must read as records that begin no buffer. Zeros do, which
+ * may be a hole: of a file that has more than a gigabyte of this, the rest of it is taken for right.
+ */
 static void check_rest(struct xp_fdr_rules *rules, const struct xp_fdr_record *record)
 {
 	const uint8_t *p = record->rest.data;
 	uint64_t left = record->rest.bytes;
 
+	if (left > REST_BYTES_MAX - rules->rest_bytes)
+		return;
+	rules->rest_bytes += left;
 	while (left) {
 		uint64_t bytes = p[0] & 1 ? XP_FDR_METADATA_BYTES : XP_FDR_FUNCTION_BYTES;
 		bool bad = bytes > left;

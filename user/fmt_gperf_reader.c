@@ -92,6 +92,10 @@ int xp_gperf_reader_next(struct xp_gperf_reader *reader, struct xp_gperf_sample 
 	if (sample->pc_count > slots_left(reader) - 2)
 		return xp_violate(violation, at, "The file ends inside a record, which has %" PRIu64 " PCs",
 				  sample->pc_count);
+	if (sample->pc_count > XP_GPERF_PCS_MAX)
+		return xp_violate(violation, at + reader->slot_bytes,
+				  "A record has %" PRIu64 " PCs, more than the %d that its readers take",
+				  sample->pc_count, XP_GPERF_PCS_MAX);
 	reader->pos += (2 + sample->pc_count) * reader->slot_bytes;
 	reader->in_text = !sample->count;
 	return sample->count ? 1 : 0;
@@ -225,17 +229,21 @@ static bool parse_build(struct xp_gperf_line *line)
 int xp_gperf_reader_line(struct xp_gperf_reader *reader, struct xp_gperf_line *line, struct xp_violation *violation)
 {
 	const uint8_t *from = reader->bytes + reader->pos, *newline, *zero;
+	uint64_t left = reader->size - reader->pos;
+	uint64_t searched = left < XP_GPERF_LINE_BYTES_MAX ? left : XP_GPERF_LINE_BYTES_MAX;
 	int is_map;
 
-	if (reader->pos == reader->size)
+	if (!left)
 		return 0;
 	*line = (struct xp_gperf_line){ .offset = reader->pos, .text = (const char *)from };
-	newline = memchr(from, '\n', reader->size - reader->pos);
-	line->bytes = newline ? (uint64_t)(newline - from) : reader->size - reader->pos;
+	newline = memchr(from, '\n', searched);
+	line->bytes = newline ? (uint64_t)(newline - from) : searched;
 	zero = memchr(from, 0, line->bytes);
 	if (zero)
 		return xp_violate(violation, line->offset + (zero - from),
 				  "A zero byte stands in the list of mapped objects");
+	if (!newline && searched < left)
+		return xp_violate(violation, line->offset, "A line has more than %d bytes", XP_GPERF_LINE_BYTES_MAX);
 	reader->pos += line->bytes + !!newline;
 	is_map = parse_map(line, violation);
 	if (is_map < 0)

@@ -16,6 +16,14 @@
 
 #include "violation.h"
 
+/*
+ * Of a record, and of a line behind the records. The format has no limits, but no writer goes near these (gperftools:
+ * 254 PCs), google-pprof fails on more PCs, and without them a file with a hole keeps its readers busy for as long as
+ * the hole is large.
+ */
+#define XP_GPERF_PCS_MAX 65536
+#define XP_GPERF_LINE_BYTES_MAX 65536
+
 struct xp_gperf_reader {
 	unsigned int slot_bytes; /* 4 or 8 */
 	bool big_endian;

@@ -8,7 +8,6 @@
 
 #define PERL "google-pprof: "
 #define GO "go tool pprof: "
-#define PERL_PCS_MAX 65536
 #define PERL_PERIOD_MAX (1ull << 32)
 
 struct range {
@@ -149,9 +148,6 @@ static int check_samples(struct xp_gperf_reader *reader, const struct ranges *ra
 			found = violate(violation, sample.offset,
 					PERL "It takes a record that begins with PC 0 for the "
 					     "trailer");
-		else if (sample.pc_count > PERL_PCS_MAX)
-			found = violate(violation, sample.offset, PERL "It fails on the %" PRIu64 " PCs of this record",
-					sample.pc_count);
 		else if (__builtin_add_overflow(sum, sample.count, &sum) || sum > INT64_MAX)
 			found = violate(violation, sample.offset, GO "The sum of the counts has no 63 bits");
 		else
