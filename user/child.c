@@ -61,17 +61,25 @@ int xp_child_drop_privileges(void)
 	return 0;
 }
 
+int xp_child_keep_fds(const int *fds, int count)
+{
+	int high[XP_CHILD_FDS_MAX], null = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+	if (null < 0)
+		return -errno;
+	/* Out of the way of those that are made. */
+	for (int i = 0; i < count; i++) {
+		high[i] = fcntl(fds[i], F_DUPFD_CLOEXEC, 3 + count);
+		if (high[i] < 0)
+			return -errno;
+	}
+	for (int i = 0; i < 3 + count; i++)
+		if (dup2(i < 3 ? null : high[i - 3], i) < 0)
+			return -errno;
+	return close_range(3 + count, ~0u, 0) ? -errno : 0;
+}
+
 int xp_child_keep_fd(int fd)
 {
-	/* Out of the way of the four that are made. */
-	int high = fcntl(fd, F_DUPFD_CLOEXEC, 4), null = open("/dev/null", O_RDWR | O_CLOEXEC);
-
-	if (high < 0 || null < 0)
-		return -errno;
-	for (int i = 0; i < 3; i++)
-		if (dup2(null, i) < 0)
-			return -errno;
-	if (dup2(high, 3) < 0 || close_range(4, ~0u, 0))
-		return -errno;
-	return 0;
+	return xp_child_keep_fds(&fd, 1);
 }

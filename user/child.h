@@ -27,4 +27,8 @@ int xp_child_drop_privileges(void);
  */
 int xp_child_keep_fd(int fd);
 
+/* The same of several: as 3, 4 and so on. */
+#define XP_CHILD_FDS_MAX 8
+int xp_child_keep_fds(const int *fds, int count);
+
 #endif

@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* What a reader of hostile files may do, from inside it and from outside. */
+#include "confined.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "util.h"
+
+#define SECOND 1000000000ull
+
+static const struct xp_confined_limits usual = { .ns = 20 * SECOND, .cpu_seconds = 10, .address_bytes = 1ull << 30 };
+static char own_path[PATH_MAX], directory[] = "/tmp/test_confined.XXXXXX";
+
+static const char *in_directory(const char *name)
+{
+	static char path[64];
+
+	snprintf(path, sizeof(path), "%s/%s", directory, name);
+	return path;
+}
+
+static int set_up(void **state)
+{
+	char command[2 * PATH_MAX];
+	ssize_t bytes = readlink("/proc/self/exe", own_path, sizeof(own_path) - 1);
+
+	(void)state;
+	assert_true(bytes > 0 && mkdtemp(directory));
+	assert_int_equal(chmod(directory, 0755), 0);
+	assert_int_equal(mkfifo(in_directory("fifo"), 0666), 0);
+	snprintf(command, sizeof(command),
+		 "cd %s && echo text >text && cp '%s' elf && cp elf secret && chmod 600 secret", directory, own_path);
+	return system(command);
+}
+
+static int tear_down(void **state)
+{
+	char command[PATH_MAX];
+
+	(void)state;
+	snprintf(command, sizeof(command), "rm -rf %s", directory);
+	return system(command);
+}
+
+/* ---- from outside: what it writes first is its process id ---- */
+
+static int work_forever(int fd, FILE *out, const void *arg)
+{
+	pid_t pid = getpid();
+
+	(void)fd;
+	(void)arg;
+	fwrite(&pid, sizeof(pid), 1, out);
+	fflush(out);
+	for (;;)
+		__asm__ volatile("pause");
+	return 0;
+}
+
+static pid_t start_forever(struct xp_confined **confined, const struct xp_confined_limits *limits)
+{
+	pid_t pid;
+
+	assert_int_equal(xp_confined_start(confined, own_path, work_forever, NULL, limits), 0);
+	assert_string_equal(xp_confined_real_path(*confined), own_path);
+	assert_int_equal(fread(&pid, sizeof(pid), 1, xp_confined_answers(*confined)), 1);
+	return pid;
+}
+
+static void assert_status(pid_t pid, const char *const *lines, size_t count)
+{
+	char path[64], line[256];
+	size_t found = 0;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/%d/status", pid);
+	file = fopen(path, "re");
+	assert_non_null(file);
+	while (fgets(line, sizeof(line), file))
+		for (size_t i = 0; i < count; i++)
+			found += !strcmp(line, lines[i]);
+	fclose(file);
+	assert_int_equal(found, count);
+}
+
+/* It dies with its opener, a moment later. */
+static void assert_gone(pid_t pid)
+{
+	for (int i = 0; i < 500 && !kill(pid, 0); i++)
+		usleep(10000);
+	assert_int_equal(kill(pid, 0), -1);
+}
+
+static void test_no_privileges(void **state)
+{
+	static const char *const any[] = { "CapInh:\t0000000000000000\n", "CapPrm:\t0000000000000000\n",
+					   "CapEff:\t0000000000000000\n", "NoNewPrivs:\t1\n", "Seccomp:\t2\n" };
+	static const char *const nobody[] = { "Uid:\t65534\t65534\t65534\t65534\n",
+					      "Gid:\t65534\t65534\t65534\t65534\n", "Groups:\t \n" };
+	struct xp_confined *confined;
+	pid_t pid = start_forever(&confined, &usual);
+
+	(void)state;
+	assert_status(pid, any, XP_ARRAY_SIZE(any));
+	if (geteuid() == 0)
+		assert_status(pid, nobody, XP_ARRAY_SIZE(nobody));
+	assert_int_equal(xp_confined_end(confined), XP_CONFINED_FAILED);
+	assert_gone(pid);
+}
+
+static void test_time(void **state)
+{
+	const struct xp_confined_limits limits = { .ns = SECOND / 5, .address_bytes = usual.address_bytes };
+	struct xp_confined *confined;
+	pid_t pid = start_forever(&confined, &limits);
+
+	(void)state;
+	assert_int_equal(fgetc(xp_confined_answers(confined)), EOF);
+	assert_int_equal(xp_confined_end(confined), XP_CONFINED_LATE);
+	assert_gone(pid);
+}
+
+static void test_cpu_time(void **state)
+{
+	const struct xp_confined_limits limits = { .ns = 30 * SECOND, .cpu_seconds = 1, .address_bytes = 1ull << 30 };
+	struct xp_confined *confined;
+	pid_t pid = start_forever(&confined, &limits);
+
+	(void)state;
+	assert_int_equal(fgetc(xp_confined_answers(confined)), EOF);
+	assert_int_equal(xp_confined_end(confined), XP_CONFINED_FAILED);
+	assert_gone(pid);
+}
+
+/* ---- from inside: one number ---- */
+
+static int64_t answer_of(const char *path, xp_confined_read *read, const void *arg)
+{
+	struct xp_confined *confined;
+	int64_t answer;
+
+	assert_int_equal(xp_confined_start(&confined, path, read, arg, &usual), 0);
+	assert_int_equal(fread(&answer, sizeof(answer), 1, xp_confined_answers(confined)), 1);
+	assert_int_equal(fgetc(xp_confined_answers(confined)), EOF);
+	assert_int_equal(xp_confined_end(confined), XP_CONFINED_DONE);
+	return answer;
+}
+
+static int answer(FILE *out, int64_t number)
+{
+	return fwrite(&number, sizeof(number), 1, out) == 1 ? 0 : 1;
+}
+
+static int count_bytes(int fd, FILE *out, const void *arg)
+{
+	struct stat st;
+
+	(void)arg;
+	return answer(out, fstat(fd, &st) ? -errno : st.st_size);
+}
+
+static int take_memory(int fd, FILE *out, const void *arg)
+{
+	int64_t megabytes = 0;
+	void *taken;
+
+	(void)fd;
+	(void)arg;
+	while ((taken = malloc(1 << 20))) {
+		memset(taken, 1, 1 << 20);
+		megabytes++;
+	}
+	return answer(out, megabytes);
+}
+
+static int open_path(int fd, FILE *out, const void *path)
+{
+	int opened = open(path, O_RDONLY);
+	int64_t result = opened < 0 ? -errno : opened > fd ? 1 : 0;
+	char magic[4];
+
+	if (opened >= 0 && pread(opened, magic, sizeof(magic), 0) != sizeof(magic))
+		result = 0;
+	return answer(out, result);
+}
+
+static int open_to_write(int fd, FILE *out, const void *path)
+{
+	(void)fd;
+	return answer(out, open(path, O_WRONLY) < 0 ? -errno : 1);
+}
+
+static int open_socket(int fd, FILE *out, const void *arg)
+{
+	(void)fd;
+	(void)arg;
+	return answer(out, socket(AF_INET, SOCK_STREAM, 0) < 0 ? -errno : 1);
+}
+
+static int make_process(int fd, FILE *out, const void *arg)
+{
+	(void)fd;
+	(void)arg;
+	return answer(out, fork() < 0 ? -errno : 1);
+}
+
+static void test_file(void **state)
+{
+	struct stat st;
+
+	(void)state;
+	assert_int_equal(stat(own_path, &st), 0);
+	assert_int_equal(answer_of(own_path, count_bytes, NULL), st.st_size);
+}
+
+static void test_memory(void **state)
+{
+	int64_t megabytes = answer_of(own_path, take_memory, NULL);
+
+	(void)state;
+	assert_true(megabytes > 500 && megabytes < 1024);
+}
+
+static void test_opens(void **state)
+{
+	char elf[64];
+
+	(void)state;
+	snprintf(elf, sizeof(elf), "%s", in_directory("elf"));
+	assert_int_equal(answer_of(own_path, open_path, elf), 1);
+	assert_int_equal(answer_of(own_path, open_to_write, elf), -EACCES);
+	assert_int_equal(answer_of(own_path, open_path, in_directory("text")), -ENOEXEC);
+	assert_int_equal(answer_of(own_path, open_path, in_directory("fifo")), -EINVAL);
+	assert_int_equal(answer_of(own_path, open_path, in_directory("none")), -ENOENT);
+	assert_int_equal(answer_of(own_path, open_path, "/dev/zero"), -EINVAL);
+	assert_int_equal(answer_of(own_path, open_path, "."), -EACCES);
+	assert_int_equal(answer_of(own_path, open_socket, NULL), -EPERM);
+	assert_int_equal(answer_of(own_path, make_process, NULL), -EPERM);
+}
+
+/* Whoever makes a file must not have those of others read. */
+static void test_files_of_others(void **state)
+{
+	char theirs[64], secret[64];
+
+	(void)state;
+	if (geteuid())
+		skip();
+	snprintf(theirs, sizeof(theirs), "%s", in_directory("elf"));
+	snprintf(secret, sizeof(secret), "%s", in_directory("secret"));
+	assert_int_equal(answer_of(theirs, open_path, secret), 1);
+	assert_int_equal(chown(theirs, 12345, 12345), 0);
+	assert_int_equal(answer_of(theirs, open_path, secret), -EACCES);
+	assert_int_equal(answer_of(theirs, open_path, theirs), 1);
+	assert_int_equal(chown(secret, 12345, 0), 0);
+	assert_int_equal(answer_of(theirs, open_path, secret), 1);
+}
+
+static void test_cannot_start(void **state)
+{
+	static const struct {
+		const char *path;
+		int err;
+	} cases[] = { { "/dev/zero", -EINVAL }, { "/", -EINVAL }, { "elf", -ENOENT }, { "/nonexistent", -ENOENT } };
+	struct xp_confined *confined;
+
+	(void)state;
+	for (size_t i = 0; i < XP_ARRAY_SIZE(cases); i++)
+		assert_int_equal(xp_confined_start(&confined, cases[i].path, count_bytes, NULL, &usual), cases[i].err);
+	assert_int_equal(xp_confined_start(&confined, in_directory("fifo"), count_bytes, NULL, &usual), -EINVAL);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_no_privileges),	cmocka_unit_test(test_time),
+		cmocka_unit_test(test_cpu_time),	cmocka_unit_test(test_file),
+		cmocka_unit_test(test_memory),		cmocka_unit_test(test_opens),
+		cmocka_unit_test(test_files_of_others), cmocka_unit_test(test_cannot_start),
+	};
+
+	return cmocka_run_group_tests(tests, set_up, tear_down);
+}
