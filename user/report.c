@@ -337,8 +337,6 @@ static int describe_function(struct making *making, struct input *input, uint32_
 		if (place->frame_count)
 			like->function = place->frames[place->frame_count - 1].function;
 	}
-	if (!like->function && function)
-		like->function = function->name;
 	if (!like->function) {
 		snprintf(name, sizeof(name), "fn_%" PRIu32, id);
 		like->function = xp_symbolizer_text(symbolizer, name);

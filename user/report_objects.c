@@ -2,18 +2,11 @@
 #include "report_objects.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-#include "demangle.h"
-#include "elf_image.h"
-#include "elf_symbols.h"
-#include "elf_xray.h"
 #include "side_elf.h"
 #include "util.h"
 
@@ -58,15 +51,14 @@ static void cut_to_label(char *name)
 }
 
 /* What a table shows of a file: its name, behind links, which profiles have for the sake of their readers. */
-static const char *display_name(struct xp_symbolizer *symbolizer, const char *path)
+static const char *display_name(struct xp_symbolizer *symbolizer, uint32_t file)
 {
-	char *real = *path == '/' ? realpath(path, NULL) : NULL;
+	const char *path = xp_symbolizer_real_path(symbolizer, file);
 	char name[NAME_MAX + 1];
 
-	snprintf(name, sizeof(name), "%.*s", NAME_MAX, base_name(real ? real : path));
-	if (in_sym(real ? real : path))
+	snprintf(name, sizeof(name), "%.*s", NAME_MAX, base_name(path));
+	if (in_sym(path))
 		cut_to_label(name);
-	free(real);
 	return xp_symbolizer_text(symbolizer, name);
 }
 
@@ -98,14 +90,16 @@ static int set_file(struct xp_report_object *object, const char *path, const str
 {
 	const struct xp_recorded_object *known = recorded_object(process, path);
 	char moved[PATH_MAX];
+	int err;
 
 	if (moved_path(moved, process->directory, path))
 		path = moved;
-	object->name = display_name(symbolizer, path);
-	if (!object->name)
-		return -ENOMEM;
-	return xp_symbolizer_file(symbolizer, path, known ? known->build_id : NULL, known ? known->build_id_bytes : 0,
-				  &object->file);
+	err = xp_symbolizer_file(symbolizer, path, known ? known->build_id : NULL, known ? known->build_id_bytes : 0,
+				 &object->file);
+	if (err)
+		return err;
+	object->name = display_name(symbolizer, object->file);
+	return object->name ? 0 : -ENOMEM;
 }
 
 static int add_object(struct xp_report_objects *objects, const struct xp_gperf_line *line,
@@ -175,39 +169,14 @@ const struct xp_report_object *xp_report_objects_find(const struct xp_report_obj
 
 /* ---- functions of a log ---- */
 
-/* A regular file with an absolute path: "[vdso]" and the like are no files. -1: it is none, or not readable. */
-static int open_file(const char *path)
-{
-	int fd = *path == '/' ? open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC) : -1;
-	struct stat st;
-
-	if (fd < 0 || (!fstat(fd, &st) && S_ISREG(st.st_mode)))
-		return fd;
-	close(fd);
-	return -1;
-}
-
-/* NULL: the file has no sleds, or cannot be read. */
-static struct xp_sled_table *open_table(const char *path)
-{
-	struct xp_sled_table *table;
-	char why[256];
-	int fd = open_file(path);
-
-	if (fd < 0)
-		return NULL;
-	xp_sled_table_open(&table, fd, why, sizeof(why));
-	close(fd);
-	return table;
-}
-
 /* functions[first_id...] are those of this file. */
-static int place_functions(struct xp_report_functions *functions, uint32_t first_id, const struct xp_sled_table *table,
-			   uint32_t file, const char *object, struct xp_symbolizer *symbolizer)
+static int place_functions(struct xp_report_functions *functions, uint32_t first_id,
+			   const struct xp_elf_functions *sleds, uint32_t file, const char *object,
+			   struct xp_symbolizer *symbolizer)
 {
-	for (size_t i = 0; i < table->function_count && first_id + i < functions->count; i++) {
+	for (size_t i = 0; i < sleds->listed && first_id + i < functions->count; i++) {
 		struct xp_report_function *function = &functions->all[first_id + i];
-		int err = xp_symbolizer_want(symbolizer, file, table->functions[i].vaddr, &function->place);
+		int err = xp_symbolizer_want(symbolizer, file, sleds->vaddrs[i], &function->place);
 
 		if (err && err != -E2BIG)
 			return err;
@@ -220,75 +189,50 @@ static int place_functions(struct xp_report_functions *functions, uint32_t first
 static int add_recorded_object(struct xp_report_functions *functions, const struct xp_recorded_process *process,
 			       const struct xp_recorded_object *recorded, struct xp_symbolizer *symbolizer)
 {
+	struct xp_elf_functions sleds;
 	struct xp_report_object object;
-	struct xp_sled_table *table;
 	int err = set_file(&object, recorded->path, process, symbolizer);
 
 	for (size_t i = 0; !err && i < recorded->functions && recorded->first_id + i < functions->count; i++)
 		functions->all[recorded->first_id + i].object = object.name;
 	if (err)
 		return err;
-	table = open_table(recorded->path);
-	if (table && table->function_count == recorded->functions &&
-	    (!recorded->build_id_bytes || (recorded->build_id_bytes == table->build_id_bytes &&
-					   memcmp(recorded->build_id, table->build_id, table->build_id_bytes) == 0)))
-		err = place_functions(functions, recorded->first_id, table, object.file, object.name, symbolizer);
-	xp_sled_table_free(table);
+	err = xp_symbolizer_functions(symbolizer, object.file, functions->count, &sleds);
+	if (err)
+		return err == -ENOMEM ? err : 0;
+	if (sleds.count == recorded->functions &&
+	    (!recorded->build_id_bytes || (recorded->build_id_bytes == sleds.build_id_bytes &&
+					   memcmp(recorded->build_id, sleds.build_id, sleds.build_id_bytes) == 0)))
+		err = place_functions(functions, recorded->first_id, &sleds, object.file, object.name, symbolizer);
+	free(sleds.vaddrs);
 	return err;
 }
 
-static int take_name(struct xp_report_function *function, const char *symbol, struct xp_symbolizer *symbolizer)
-{
-	char *demangled;
-
-	if (function->has_place || !symbol)
-		return 0;
-	demangled = xp_demangle(symbol);
-	function->name = xp_symbolizer_text(symbolizer, demangled ? demangled : symbol);
-	free(demangled);
-	return function->name ? 0 : -ENOMEM;
-}
-
-static int take_names(struct xp_report_functions *functions, struct xp_elf_image *image,
-		      struct xp_symbolizer *symbolizer)
-{
-	size_t count = functions->count - 1;
-	struct xp_function *named = calloc(XP_MAX(count, (size_t)1), sizeof(*named));
-	char *pool;
-	int err;
-
-	if (!named)
-		return -ENOMEM;
-	for (size_t i = 0; i < count; i++)
-		named[i].vaddr = xp_side_elf_vaddr((uint32_t)i + 1);
-	err = xp_symbols_name(image, named, count, &pool);
-	for (size_t i = 0; !err && i < count; i++)
-		err = take_name(&functions->all[i + 1], named[i].name, symbolizer);
-	free(pool);
-	free(named);
-	return err;
-}
-
-/* xprof's own file of names, made where llvm-xray could not take the program itself. */
+/*
+ * xprof's own file of names, made where llvm-xray could not take the program itself. Its functions have no code, and so
+ * no object.
+ */
 static int add_side_elf(struct xp_report_functions *functions, const struct xp_recorded_process *process,
 			struct xp_symbolizer *symbolizer)
 {
-	struct xp_elf_image image;
-	char path[PATH_MAX], real[PATH_MAX], why[256];
-	int fd, err;
+	char path[PATH_MAX], real[PATH_MAX];
+	uint32_t file;
+	int err;
 
 	if ((size_t)snprintf(path, sizeof(path), "%s/%s.xray.so", process->directory, process->stem) >= sizeof(path) ||
 	    !realpath(path, real))
 		return 0;
-	fd = open_file(real);
-	if (fd < 0)
-		return 0;
-	err = xp_elf_image_fd(&image, fd, why, sizeof(why));
-	if (!err)
-		err = take_names(functions, &image, symbolizer);
-	xp_elf_image_close(&image);
-	close(fd);
-	return err == -ENOMEM ? err : 0;
+	err = xp_symbolizer_file(symbolizer, real, NULL, 0, &file);
+	for (size_t i = 1; !err && xp_symbolizer_is_readable(symbolizer, file) && i < functions->count; i++) {
+		struct xp_report_function *function = &functions->all[i];
+
+		if (function->has_place)
+			continue;
+		err = xp_symbolizer_want(symbolizer, file, xp_side_elf_vaddr((uint32_t)i), &function->place);
+		function->has_place = !err;
+		err = err == -E2BIG ? 0 : err;
+	}
+	return err;
 }
 
 /* Without a side ELF all sleds are of one file, and without a manifest the profile may tell which. */
@@ -297,18 +241,21 @@ static int add_from_profile(struct xp_report_functions *functions, const struct 
 {
 	for (size_t i = 0; i < XP_MIN(objects->count, (size_t)CANDIDATES_MAX); i++) {
 		const struct xp_report_object *object = &objects->all[i];
-		struct xp_sled_table *table;
-		int err = 0;
+		struct xp_elf_functions sleds;
+		int err;
 
 		if (i && object->file == objects->all[i - 1].file)
 			continue;
-		table = open_table(xp_symbolizer_path(symbolizer, object->file));
-		if (table && table->function_count + 1 >= functions->count) {
-			err = place_functions(functions, 1, table, object->file, object->name, symbolizer);
-			xp_sled_table_free(table);
+		err = xp_symbolizer_functions(symbolizer, object->file, functions->count, &sleds);
+		if (err == -ENOMEM)
 			return err;
-		}
-		xp_sled_table_free(table);
+		if (err)
+			continue;
+		if (sleds.count + 1 >= functions->count)
+			err = place_functions(functions, 1, &sleds, object->file, object->name, symbolizer);
+		free(sleds.vaddrs);
+		if (err || sleds.count + 1 >= functions->count)
+			return err;
 	}
 	return 0;
 }
@@ -316,7 +263,7 @@ static int add_from_profile(struct xp_report_functions *functions, const struct 
 static bool any_known(const struct xp_report_functions *functions)
 {
 	for (size_t i = 1; i < functions->count; i++)
-		if (functions->all[i].name || functions->all[i].has_place)
+		if (functions->all[i].has_place)
 			return true;
 	return false;
 }

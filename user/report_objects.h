@@ -39,7 +39,6 @@ const struct xp_report_object *xp_report_objects_find(const struct xp_report_obj
 
 /* A function of a log. */
 struct xp_report_function {
-	const char *name;   /* clean; NULL: the place names it, or nobody does */
 	const char *object; /* clean; NULL: not known */
 	bool has_place;
 	uint32_t place; /* of the symbolizer */

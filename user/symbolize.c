@@ -2,29 +2,36 @@
 #include "symbolize.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include "child.h"
+#include "confined.h"
 #include "demangle.h"
-#include "elf_image.h"
+#include "elf_symbols.h"
 #include "number_map.h"
 #include "util.h"
 
-/* Of a child. Its debug file may come over the network; and a program's debug file of 4 GB is mapped as a whole. */
-#define CHILD_SECONDS 120
-#define CHILD_BYTES ((rlim_t)16 << 30)
+#define NS_PER_S 1000000000ull
+
+/*
+ * What a reader may take. Files are mapped as a whole: 2.0 GB for the lines of a library of 1.2 GB, most of it debug
+ * information, 1.7 GB where that is compressed to 0.5 GB.
+ */
+#define READER_BYTES ((rlim_t)6 << 30)
+#define READER_SECONDS 90
+/* To find out what a file is takes milliseconds, unless someone wants it to take long. */
+#define LOOK_BYTES ((rlim_t)2 << 30)
+#define LOOK_NS (10 * NS_PER_S)
 #define SOURCE_BYTES_MAX 4096
+#define SLOTS (1 << 16)
 
 struct file {
 	char *path;
-	bool readable; /* an ELF file, and the right one */
+	char *real_path; /* NULL: not known */
+	uint32_t next;	 /* with the same hash: index + 1; 0: none */
+	bool readable;	 /* an ELF file, and the right one */
+	bool is_late;	 /* its names were not all there in time */
 	struct xp_elf_segment segments[XP_ELF_SEGMENTS_MAX];
 	size_t segment_count;
 	struct xp_number_map places; /* by address */
@@ -42,10 +49,12 @@ struct xp_symbolizer {
 	enum xp_name_detail detail;
 	struct file **files;
 	size_t file_count;
+	uint32_t file_slots[SLOTS]; /* hash table by path: index + 1; 0: none */
+	uint64_t left_ns;	    /* for all readers to come */
 	struct xp_place *places;
 	size_t place_count;
 	size_t place_room;
-	struct text *texts[1 << 16]; /* hash table */
+	struct text *texts[SLOTS]; /* hash table */
 	size_t text_bytes;
 };
 
@@ -57,7 +66,7 @@ static size_t text_slot(const char *text)
 
 	for (; *text; text++)
 		hash = (hash ^ (unsigned char)*text) * 16777619u;
-	return (hash ^ hash >> 16) & 0xffff;
+	return (hash ^ hash >> 16) % SLOTS;
 }
 
 /* The one copy of this text. NULL: out of memory, or the limit is reached. */
@@ -103,7 +112,13 @@ int xp_symbolizer_new(struct xp_symbolizer **symbolizer, enum xp_name_detail det
 	if (!*symbolizer)
 		return -ENOMEM;
 	(*symbolizer)->detail = detail;
+	(*symbolizer)->left_ns = XP_NAMES_SECONDS * NS_PER_S;
 	return 0;
+}
+
+void xp_symbolizer_limit(struct xp_symbolizer *symbolizer, uint64_t ns)
+{
+	symbolizer->left_ns = ns;
 }
 
 static void file_free(struct file *file)
@@ -113,6 +128,7 @@ static void file_free(struct file *file)
 	xp_number_map_free(&file->places);
 	free(file->wanted);
 	free(file->path);
+	free(file->real_path);
 	free(file);
 }
 
@@ -134,50 +150,55 @@ void xp_symbolizer_free(struct xp_symbolizer *symbolizer)
 	free(symbolizer);
 }
 
-/* A regular file only: a profile may name a FIFO, whose reader would wait, or a device. */
-static int open_regular(const char *path)
-{
-	int fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-	struct stat st;
+/* ---- what readers may take: the time is of all of them together ---- */
 
-	if (fd < 0)
-		return -errno;
-	if (!fstat(fd, &st) && S_ISREG(st.st_mode))
-		return fd;
-	close(fd);
-	return -EINVAL;
+static struct xp_confined_limits limits_of(const struct xp_symbolizer *symbolizer, uint64_t ns, rlim_t bytes)
+{
+	return (struct xp_confined_limits){
+		.ns = XP_MIN(ns, symbolizer->left_ns),
+		.cpu_seconds = READER_SECONDS,
+		.address_bytes = bytes,
+	};
 }
 
-static bool same_build(struct xp_elf_image *image, const uint8_t *build_id, size_t bytes)
+static void take_time(struct xp_symbolizer *symbolizer, uint64_t start_ns)
 {
-	uint8_t found[64];
-	size_t found_bytes = xp_elf_image_build_id(image, found, sizeof(found));
+	symbolizer->left_ns -= XP_MIN(symbolizer->left_ns, xp_now_ns() - start_ns);
+}
 
-	return !bytes || (found_bytes == bytes && memcmp(found, build_id, bytes) == 0);
+static bool same_build(const struct xp_elf_facts *facts, const uint8_t *build_id, size_t bytes)
+{
+	return !bytes || (facts->build_id_bytes == bytes && memcmp(facts->build_id, build_id, bytes) == 0);
 }
 
 /* What can be said of the file without libdw. */
-static void look_at(struct file *file, const uint8_t *build_id, size_t build_id_bytes)
+static int look_at(struct xp_symbolizer *symbolizer, struct file *file, const uint8_t *build_id, size_t build_id_bytes)
 {
-	int fd = *file->path == '/' ? open_regular(file->path) : -EINVAL;
-	struct xp_elf_image image;
-	char why[256], clean[1024];
+	const struct xp_confined_limits limits = limits_of(symbolizer, LOOK_NS, LOOK_BYTES);
+	uint64_t start_ns = xp_now_ns();
+	struct xp_elf_facts facts;
+	char clean[1024];
+	int err;
 
-	if (fd < 0)
-		return;
-	if (!xp_elf_image_fd(&image, fd, why, sizeof(why))) {
-		file->readable = same_build(&image, build_id, build_id_bytes);
-		memcpy(file->segments, image.segments, sizeof(file->segments));
-		file->segment_count = image.segment_count;
-		if (!file->readable) {
-			xp_clean_text(clean, sizeof(clean), file->path);
-			xp_warn(
-			    "%s: not the file that was recorded (another build id); its functions stay without names",
-			    clean);
-		}
+	file->is_late = *file->path == '/' && !limits.ns;
+	if (*file->path != '/' || file->is_late)
+		return 0;
+	err = xp_elf_ask_facts(&facts, file->path, &limits);
+	take_time(symbolizer, start_ns);
+	if (*facts.real_path && !(file->real_path = strdup(facts.real_path)))
+		return -ENOMEM;
+	file->is_late = err == -ETIMEDOUT;
+	if (err)
+		return err == -ENOMEM ? err : 0;
+	file->readable = same_build(&facts, build_id, build_id_bytes);
+	memcpy(file->segments, facts.segments, sizeof(file->segments));
+	file->segment_count = facts.segment_count;
+	if (!file->readable) {
+		xp_clean_text(clean, sizeof(clean), file->path);
+		xp_warn("%s: not the file that was recorded (another build id); its functions stay without names",
+			clean);
 	}
-	xp_elf_image_close(&image);
-	close(fd);
+	return 0;
 }
 
 static struct file *file_new(const char *path)
@@ -196,12 +217,14 @@ static struct file *file_new(const char *path)
 int xp_symbolizer_file(struct xp_symbolizer *symbolizer, const char *path, const uint8_t *build_id,
 		       size_t build_id_bytes, uint32_t *number)
 {
+	uint32_t *slot = &symbolizer->file_slots[text_slot(path)];
 	size_t count = symbolizer->file_count;
 	struct file **files, *file;
+	int err;
 
-	for (size_t i = 0; i < count; i++)
-		if (strcmp(symbolizer->files[i]->path, path) == 0) {
-			*number = (uint32_t)i;
+	for (uint32_t i = *slot; i; i = symbolizer->files[i - 1]->next)
+		if (strcmp(symbolizer->files[i - 1]->path, path) == 0) {
+			*number = i - 1;
 			return 0;
 		}
 	files = reallocarray(symbolizer->files, count + 1, sizeof(*files));
@@ -211,7 +234,13 @@ int xp_symbolizer_file(struct xp_symbolizer *symbolizer, const char *path, const
 	file = file_new(path);
 	if (!file)
 		return -ENOMEM;
-	look_at(file, build_id, build_id_bytes);
+	err = look_at(symbolizer, file, build_id, build_id_bytes);
+	if (err) {
+		file_free(file);
+		return err;
+	}
+	file->next = *slot;
+	*slot = (uint32_t)count + 1;
 	files[count] = file;
 	symbolizer->file_count++;
 	*number = (uint32_t)count;
@@ -221,6 +250,37 @@ int xp_symbolizer_file(struct xp_symbolizer *symbolizer, const char *path, const
 const char *xp_symbolizer_path(const struct xp_symbolizer *symbolizer, uint32_t number)
 {
 	return symbolizer->files[number]->path;
+}
+
+bool xp_symbolizer_is_readable(const struct xp_symbolizer *symbolizer, uint32_t number)
+{
+	return symbolizer->files[number]->readable;
+}
+
+const char *xp_symbolizer_real_path(const struct xp_symbolizer *symbolizer, uint32_t number)
+{
+	const struct file *file = symbolizer->files[number];
+
+	return file->real_path ? file->real_path : file->path;
+}
+
+int xp_symbolizer_functions(struct xp_symbolizer *symbolizer, uint32_t number, size_t max,
+			    struct xp_elf_functions *functions)
+{
+	const struct xp_confined_limits limits = limits_of(symbolizer, LOOK_NS, LOOK_BYTES);
+	struct file *file = symbolizer->files[number];
+	uint64_t start_ns = xp_now_ns();
+	int err;
+
+	if (!file->readable)
+		return -ENOEXEC;
+	file->is_late |= !limits.ns;
+	if (!limits.ns)
+		return -ETIMEDOUT;
+	err = xp_elf_ask_functions(functions, file->path, max, &limits);
+	take_time(symbolizer, start_ns);
+	file->is_late |= err == -ETIMEDOUT;
+	return err;
 }
 
 /* The kernel maps whole pages, so a mapping may begin before the segment that it is for. */
@@ -327,37 +387,59 @@ static bool put_frame(FILE *out, const struct xp_name_frame *frame)
 	return good;
 }
 
-static int answer_all(const struct xp_symbolizer *symbolizer, const struct file *file, int fd,
-		      enum xp_name_detail detail, FILE *out)
+struct question {
+	const struct xp_symbolizer *symbolizer;
+	const struct file *file;
+	enum xp_name_detail detail;
+};
+
+static bool put_answer(FILE *out, uint32_t place, const struct xp_name_frame *frames, size_t count)
 {
+	const struct answer answer = { .place = place, .frame_count = (uint32_t)count };
+	bool good = fwrite(&answer, sizeof(answer), 1, out) == 1;
+
+	for (size_t i = 0; good && i < count; i++)
+		good = put_frame(out, &frames[i]);
+	return good;
+}
+
+/* Files of names alone, which libdw does not take: they have no segments. */
+static int answer_by_symbols(int fd, FILE *out, const struct question *question)
+{
+	const struct file *file = question->file;
+	struct xp_function *functions = calloc(XP_MAX(file->wanted_count, (size_t)1), sizeof(*functions));
+	struct xp_elf_image image;
+	char *pool = NULL;
+	bool good = functions && !xp_elf_image_fd(&image, fd, NULL, 0);
+
+	for (size_t i = 0; good && i < file->wanted_count; i++)
+		functions[i].vaddr = question->symbolizer->places[file->wanted[i]].vaddr;
+	good = good && !xp_symbols_name(&image, functions, file->wanted_count, &pool);
+	for (size_t i = 0; good && i < file->wanted_count; i++) {
+		const struct xp_name_frame frame = { .symbol = functions[i].name };
+
+		good = put_answer(out, file->wanted[i], &frame, frame.symbol ? 1 : 0);
+	}
+	return good ? 0 : 1; /* and the process ends */
+}
+
+static int answer_all(int fd, FILE *out, const void *arg)
+{
+	const struct question *question = arg;
+	const struct file *file = question->file;
 	struct xp_name_frame frames[XP_NAME_FRAMES_MAX];
 	struct xp_elf_names *names;
 	bool good = true;
+	int err = xp_elf_names_open(&names, fd, file->real_path ? file->real_path : file->path, question->detail);
 
-	if (xp_elf_names_open(&names, fd, file->path, detail))
-		return 1;
+	if (err)
+		return err == -EINVAL ? answer_by_symbols(fd, out, question) : 1;
 	for (size_t i = 0; good && i < file->wanted_count; i++) {
-		struct answer answer = { .place = file->wanted[i] };
+		uint64_t vaddr = question->symbolizer->places[file->wanted[i]].vaddr;
 
-		answer.frame_count = (uint32_t)xp_elf_names_at(names, symbolizer->places[answer.place].vaddr, frames);
-		good = fwrite(&answer, sizeof(answer), 1, out) == 1;
-		for (uint32_t j = 0; good && j < answer.frame_count; j++)
-			good = put_frame(out, &frames[j]);
+		good = put_answer(out, file->wanted[i], frames, xp_elf_names_at(names, vaddr, frames));
 	}
-	return good && !fflush(out) ? 0 : 1;
-}
-
-static __attribute__((noreturn)) void child(const struct xp_symbolizer *symbolizer, const struct file *file, int to,
-					    enum xp_name_detail detail)
-{
-	const struct xp_child_limits limits = { .seconds = CHILD_SECONDS, .address_bytes = CHILD_BYTES };
-	FILE *out = fdopen(to, "w");
-	int fd;
-
-	xp_child_reset_signals();
-	xp_child_limit(&limits);
-	fd = open_regular(file->path);
-	_exit(!out || fd < 0 ? 1 : answer_all(symbolizer, file, fd, detail, out));
+	return good ? 0 : 1;
 }
 
 /* ---- reading what it says, which is as little to be trusted as the file ---- */
@@ -420,61 +502,81 @@ static void forget_answered(struct file *file, size_t count)
 	memmove(file->wanted, file->wanted + count, file->wanted_count * sizeof(*file->wanted));
 }
 
-static int ask_child(struct xp_symbolizer *symbolizer, struct file *file, enum xp_name_detail detail)
+/* What is not answered stays wanted. */
+static int ask_reader(struct xp_symbolizer *symbolizer, struct file *file, enum xp_name_detail detail)
 {
-	int ends[2];
-	FILE *in;
-	pid_t pid;
+	const struct xp_confined_limits limits = limits_of(symbolizer, READER_SECONDS * NS_PER_S, READER_BYTES);
+	const struct question question = { symbolizer, file, detail };
+	uint64_t start_ns = xp_now_ns();
+	struct xp_confined *reader;
+	int err;
 
-	if (pipe2(ends, O_CLOEXEC))
-		return -errno;
-	pid = fork();
-	if (pid < 0) {
-		int err = -errno;
-
-		close(ends[0]);
-		close(ends[1]);
-		return err;
+	if (!file->readable || !file->wanted_count)
+		return 0;
+	file->is_late |= !limits.ns;
+	if (!limits.ns)
+		return 0;
+	err = xp_confined_start(&reader, file->path, answer_all, &question, &limits);
+	if (!err) {
+		forget_answered(file, get_answers(symbolizer, file, xp_confined_answers(reader)));
+		if (xp_confined_end(reader) == XP_CONFINED_LATE)
+			err = -ETIMEDOUT;
 	}
-	if (!pid) {
-		close(ends[0]);
-		child(symbolizer, file, ends[1], detail);
-	}
-	close(ends[1]);
-	in = fdopen(ends[0], "r");
-	if (in) {
-		forget_answered(file, get_answers(symbolizer, file, in));
-		fclose(in);
-	} else {
-		close(ends[0]);
-	}
-	while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
-		;
-	return in ? 0 : -ENOMEM;
+	take_time(symbolizer, start_ns);
+	file->is_late |= err == -ETIMEDOUT && file->wanted_count;
+	return err == -ENOMEM || err == -EAGAIN ? err : 0;
 }
 
-static int name_file(struct xp_symbolizer *symbolizer, struct file *file)
+static void warn_of(const struct file *file, const char *what)
 {
-	int err = 0;
+	char clean[1024];
 
-	if (file->readable && file->wanted_count)
-		err = ask_child(symbolizer, file, symbolizer->detail);
-	if (!err && file->readable && file->wanted_count) {
-		char clean[1024];
-
-		xp_clean_text(clean, sizeof(clean), file->path);
-		xp_warn("%s: cannot read its debug information; taking the symbol table alone", clean);
-		err = ask_child(symbolizer, file, XP_NAMES_SYMBOLS);
-	}
-	file->wanted_count = 0;
-	return err;
+	xp_clean_text(clean, sizeof(clean), file->path);
+	xp_warn("%s: %s", clean, what);
 }
 
+/* Of those that are late. */
+static void tell_late(const struct xp_symbolizer *symbolizer)
+{
+	const struct file *first = NULL;
+	char clean[1024], others[64] = "";
+	size_t count = 0;
+
+	for (size_t i = 0; i < symbolizer->file_count; i++) {
+		if (symbolizer->files[i]->is_late && !count++)
+			first = symbolizer->files[i];
+	}
+	if (!first)
+		return;
+	xp_clean_text(clean, sizeof(clean), first->path);
+	if (count > 1)
+		snprintf(others, sizeof(others), " and of %zu other files", count - 1);
+	xp_warn(
+	    "the names of functions took too long, so those of %s%s are not all there; report fewer profiles at a time "
+	    "(xprof report FILE.prof)",
+	    clean, others);
+}
+
+/* All files first, so that one that keeps its reader busy twice does not take the time of the others. */
 int xp_symbolizer_run(struct xp_symbolizer *symbolizer)
 {
 	int err = 0;
 
 	for (size_t i = 0; !err && i < symbolizer->file_count; i++)
-		err = name_file(symbolizer, symbolizer->files[i]);
+		err = ask_reader(symbolizer, symbolizer->files[i], symbolizer->detail);
+	for (size_t i = 0; !err && i < symbolizer->file_count; i++) {
+		struct file *file = symbolizer->files[i];
+
+		if (!file->readable || !file->wanted_count)
+			continue;
+		if (symbolizer->left_ns && symbolizer->detail != XP_NAMES_SYMBOLS) {
+			warn_of(file, "cannot read its debug information; taking the symbol table alone");
+			err = ask_reader(symbolizer, file, XP_NAMES_SYMBOLS);
+		}
+		if (!err && file->wanted_count && !file->is_late)
+			warn_of(file, "cannot read its symbol table either; its functions stay without names");
+		file->wanted_count = 0;
+	}
+	tell_late(symbolizer);
 	return err;
 }

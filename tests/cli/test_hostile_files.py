@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Recordings and programs made to keep their reader busy, waiting, or reading what it should not."""
 import os
+import pathlib
+import re
 import resource
 import struct
 
 import pytest
 
 import hand_made
+import house
 
 HUGE = 64 << 30
 MAPPED = "1000-2000 r-xp 00000000 00:00 0 /x\n"
@@ -59,3 +62,85 @@ def test_no_regular_files(xprof, tmp_path, name):
         done = xprof(command, path, timeout=20)
         assert done.returncode == 1 and "not a regular file" in done.stderr
 
+
+# Programs
+
+SOURCE = hand_made.MARK + """
+__attribute__((noinline)) int hidden(int n) { MARK(1); return n * 3; }
+int main(int argc, char **argv) { MARK(2); return hidden(argc) == 7; }
+"""
+BASE = 0x555555554000
+
+
+def build(tmp_path, *flags):
+    (tmp_path / "app.c").write_text(SOURCE)
+    done = house.run(["gcc", "app.c", "-O2", "-g", "-Wl,--build-id=sha1", *flags, "-o", "app"], cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    app = tmp_path / "app"
+    marks = hand_made.marks(app)
+    profile = tmp_path / "app.7.prof"
+    profile.write_bytes(hand_made.profile([(3, [BASE + marks[1], BASE + marks[2] + 1])], hand_made.mappings(app, BASE)))
+    return app, profile
+
+
+@pytest.fixture
+def fifo():
+    """Makes one, with the directories that it needs, and removes what it made."""
+    made = []
+
+    def make(path):
+        missing = [parent for parent in (path.parent, *path.parent.parents) if not parent.exists()]
+        path.parent.mkdir(parents=True, exist_ok=True)
+        os.mkfifo(path)
+        made.append((path, missing))
+
+    yield make
+    for path, missing in made:
+        path.unlink()
+        for directory in missing:
+            directory.rmdir()
+
+
+@pytest.mark.parametrize("where", ["debuglink", "build-id", "dwo", "dwz"])
+def test_debug_file_is_a_fifo(xprof, tmp_path, fifo, where):
+    """Nobody waits for its writer, and names are those of the rest."""
+    app, profile = build(tmp_path, *(["-gsplit-dwarf"] if where == "dwo" else []))
+    if where == "debuglink":
+        debug = tmp_path / "app.debug"
+        house.run(["objcopy", "--only-keep-debug", app, debug])
+        house.run(["objcopy", "--strip-debug", f"--add-gnu-debuglink={debug}", app])
+        debug.unlink()
+        fifo(debug)
+    elif where == "build-id":
+        if os.geteuid():
+            pytest.skip("needs root, to put a file under /usr/lib/debug")
+        house.run(["strip", "--strip-debug", app])
+        build_id = re.search(r"Build ID: (\w+)", house.run(["readelf", "-n", app]).stdout).group(1)
+        fifo(pathlib.Path(f"/usr/lib/debug/.build-id/{build_id[:2]}/{build_id[2:]}.debug"))
+    elif where == "dwo":
+        (dwo,) = tmp_path.glob("*.dwo")
+        dwo.unlink()
+        fifo(dwo)
+    else:
+        fifo(tmp_path / "alt")
+        (tmp_path / "link").write_bytes(f"{tmp_path}/alt\0".encode() + b"0123456789abcdefghij")
+        house.run(["objcopy", f"--add-section=.gnu_debugaltlink={tmp_path}/link", app])
+    done = xprof("report", profile, timeout=30)
+    assert done.returncode == 0, done.stderr
+    assert " hidden " in done.stdout and " main " in done.stdout
+
+
+def test_debug_file_of_another_user(xprof, tmp_path):
+    """Root reads for a program what its owner could read."""
+    if os.geteuid():
+        pytest.skip("needs root, to give a file to another user")
+    app, profile = build(tmp_path)
+    debug = tmp_path / "app.debug"
+    house.run(["objcopy", "--only-keep-debug", app, debug])
+    house.run(["strip", app])
+    house.run(["objcopy", f"--add-gnu-debuglink={debug}", app])
+    debug.chmod(0o600)
+    assert " hidden " in xprof("report", profile).stdout
+    os.chown(app, 12345, 12345)
+    done = xprof("report", profile)
+    assert done.returncode == 0 and "app+0x" in done.stdout and "hidden" not in done.stdout

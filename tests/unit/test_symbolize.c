@@ -225,6 +225,35 @@ static void test_another_build_id(void **state)
 	xp_symbolizer_free(fixture.symbolizer);
 }
 
+/* All files share the time: when it is up, none is looked at any more, and what has its names keeps them. */
+static void test_time_of_all(void **state)
+{
+	struct fixture fixture;
+	const struct xp_place *named;
+	uint32_t place;
+	char path[64];
+
+	(void)state;
+	copy_program(path);
+	begin(&fixture, own_path(), XP_NAMES_FUNCTIONS);
+	assert_int_equal(xp_symbolizer_want(fixture.symbolizer, fixture.file, mark_vaddr(1), &place), 0);
+	assert_int_equal(xp_symbolizer_run(fixture.symbolizer), 0);
+	assert_int_equal(xp_symbolizer_file(fixture.symbolizer, path, NULL, 0, &fixture.file), 0);
+	xp_symbolizer_limit(fixture.symbolizer, 0);
+	assert_int_equal(name_of(&fixture, mark_vaddr(1))->frame_count, 0);
+	named = xp_symbolizer_place(fixture.symbolizer, place);
+	assert_int_equal(named->frame_count, 3);
+	for (int i = 0; i < 1000; i++) {
+		char other[96];
+
+		snprintf(other, sizeof(other), "/proc/self/cwd/../../%d/%s", i, path);
+		assert_int_equal(xp_symbolizer_file(fixture.symbolizer, other, NULL, 0, &fixture.file), 0);
+		assert_false(xp_symbolizer_is_readable(fixture.symbolizer, fixture.file));
+	}
+	xp_symbolizer_free(fixture.symbolizer);
+	unlink(path);
+}
+
 /* From a mapping to the address as linked: by the segment that the offset lies in, whole pages being mapped. */
 static void test_vaddr(void **state)
 {
@@ -303,6 +332,7 @@ int main(void)
 		cmocka_unit_test(test_no_names),
 		cmocka_unit_test(test_file_that_shrinks),
 		cmocka_unit_test(test_another_build_id),
+		cmocka_unit_test(test_time_of_all),
 		cmocka_unit_test(test_vaddr),
 		cmocka_unit_test(test_spans),
 		cmocka_unit_test(test_number_map),
