@@ -25,6 +25,7 @@
 
 #define NOBODY 65534
 #define REAP_MS 1000
+#define END_MS 200
 
 struct xp_confined {
 	pid_t opener;
@@ -327,7 +328,11 @@ static int reap(pid_t pid, int pid_fd, int timeout_ms)
 static int end_opener(const struct xp_confined *confined)
 {
 	int pid_fd = (int)syscall(SYS_pidfd_open, confined->opener, 0), code = -1;
+	struct pollfd answers = { .fd = confined->fd, .events = POLLIN };
 
+	/* Who has read all answers may not have seen their end, which is about to come. */
+	if (!confined->is_late && !feof(confined->answers) && poll(&answers, 1, END_MS) > 0)
+		(void)fgetc(confined->answers);
 	if (feof(confined->answers) && !confined->is_late)
 		code = reap(confined->opener, pid_fd, REAP_MS);
 	if (code < 0) {
