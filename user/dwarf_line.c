@@ -524,7 +524,10 @@ const struct xp_dwarf_line *xp_dwarf_lines_of(const struct xp_dwarf_lines *lines
 					      size_t *count)
 {
 	size_t first = first_from(lines, start);
+	uint64_t end;
+	/* A size that a target has made up may go beyond the last address. */
+	bool has_end = !__builtin_add_overflow(start, size, &end);
 
-	*count = first_from(lines, start + size) - first;
+	*count = (has_end ? first_from(lines, end) : lines->count) - first;
 	return lines->lines + first;
 }

@@ -24,6 +24,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		xp_dwarf_lines_of(&lines, lines.lines[0].address, 1, &count);
 		if (count != 1 || bytes > lines.count * 4096 * 3)
 			abort();
+		xp_dwarf_lines_of(&lines, lines.lines[0].address, UINT64_MAX, &count);
+		if (!count || count > lines.count)
+			abort();
 	}
 	xp_dwarf_lines_free(&lines);
 	return 0;

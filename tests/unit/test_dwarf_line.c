@@ -156,6 +156,9 @@ static void test_v4(void **state)
 	assert_int_equal(count, 2);
 	xp_dwarf_lines_of(&lines, 0x2000, 0x1000, &count);
 	assert_int_equal(count, 0);
+	/* A size that goes beyond the last address. */
+	assert_ptr_equal(xp_dwarf_lines_of(&lines, 0x1001, UINT64_MAX, &count), lines.lines + 1);
+	assert_int_equal(count, lines.count - 1);
 }
 
 static void test_v2(void **state)
