@@ -6,11 +6,11 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "commands.h"
+#include "file_lock.h"
 #include "manifest.h"
 #include "perf_out.h"
 #include "spool.h"
@@ -68,7 +68,7 @@ static bool remove_empty_samples(int dir_fd, const char *dir_name)
 
 	if (fd < 0)
 		return false;
-	if (!fstat(fd, &st) && S_ISREG(st.st_mode) && !st.st_size && !flock(fd, LOCK_EX | LOCK_NB))
+	if (!fstat(fd, &st) && S_ISREG(st.st_mode) && !st.st_size && !xp_file_lock(fd, NULL))
 		removed = !unlinkat(dir_fd, XP_PERF_OUT_NAME, 0);
 	if (removed)
 		xp_info("%s/" XP_PERF_OUT_NAME ": the recording was cut off before anything was stored; removed",

@@ -13,6 +13,7 @@
 
 #include <jansson.h>
 
+#include "file_lock.h"
 #include "util.h"
 
 #define TEMPORARY XP_MANIFEST_NAME ".part"
@@ -608,7 +609,7 @@ void xp_manifest_recover(int dir_fd)
 
 	if (fd < 0)
 		return;
-	if (!flock(fd, LOCK_EX | LOCK_NB))
+	if (!xp_file_lock(fd, NULL))
 		unlinkat(dir_fd, TEMPORARY, 0);
 	close(fd);
 }

@@ -2,6 +2,7 @@
 /* The stub that the sleds of an object lead to, and the uprobes on it. */
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -46,6 +47,17 @@ int xp_patch_read_counters(struct xp_patch *patch, const struct xp_patch_stub *s
 	return err;
 }
 
+static int refuse_busy(struct xp_patch_work *work, pid_t holder)
+{
+	if (holder)
+		snprintf(work->why, work->why_size, "another xprof (process %d) is recording it, or its parent",
+			 holder);
+	else
+		snprintf(work->why, work->why_size,
+			 "an xprof that has ended still holds its stub: try again in a moment");
+	return -EBUSY;
+}
+
 /* Locks the stub's file, and keeps it from then on: place->fd is handed over, also on error. */
 static int own_stub(struct xp_patch_work *work, const struct xp_stub_place *place)
 {
@@ -53,6 +65,7 @@ static int own_stub(struct xp_patch_work *work, const struct xp_stub_place *plac
 	const struct xp_patch_stub *same = find_inode(patch, place->inode);
 	struct xp_patch_stub *stubs = realloc(patch->stubs, (patch->stub_count + 1) * sizeof(*stubs));
 	int err = stubs ? 0 : -ENOMEM;
+	pid_t holder;
 
 	if (stubs) {
 		same = same ? stubs + (same - patch->stubs) : NULL;
@@ -62,10 +75,10 @@ static int own_stub(struct xp_patch_work *work, const struct xp_stub_place *plac
 	if (!err && same)
 		err = dup3(same->place.fd, place->fd, O_CLOEXEC) < 0 ? -errno : 0;
 	else if (!err)
-		err = xp_stub_lock(place);
+		err = xp_stub_lock(place, &holder);
 	if (err) {
 		close(place->fd);
-		return err == -EBUSY ? xp_patch_refuse(work, err, "another xprof is recording it, or its parent") : err;
+		return err == -EBUSY ? refuse_busy(work, holder) : err;
 	}
 	stubs[patch->stub_count] = (struct xp_patch_stub){ .pid = work->pid, .place = *place };
 	if (patch->memory)

@@ -11,11 +11,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include "file_lock.h"
 #include "log_file.h"
 #include "spool_format.h"
 #include "spool_threads.h"
@@ -360,8 +360,8 @@ int xp_spool_recover(int dir_fd, const char *name, struct xp_spool_result *resul
 		err = -errno;
 	else if (!S_ISREG(st.st_mode))
 		err = -EBADMSG;
-	else if (flock(fd, LOCK_EX | LOCK_NB))
-		err = errno == EWOULDBLOCK ? -EBUSY : -errno;
+	else
+		err = xp_file_lock(fd, NULL);
 	if (!err && !st.st_size)
 		err = unlinkat(dir_fd, name, 0) ? -errno : -ENODATA;
 	if (!err)

@@ -6,12 +6,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "file_lock.h"
 #include "memory_window.h"
 #include "target.h"
 #include "util.h"
@@ -97,11 +97,9 @@ bool xp_stub_map_has(const struct xp_stub_map *map, uint64_t address)
 	return false;
 }
 
-int xp_stub_lock(const struct xp_stub_place *place)
+int xp_stub_lock(const struct xp_stub_place *place, pid_t *holder)
 {
-	if (!flock(place->fd, LOCK_EX | LOCK_NB))
-		return 0;
-	return errno == EWOULDBLOCK ? -EBUSY : -errno;
+	return xp_file_lock(place->fd, holder);
 }
 
 bool xp_stub_map_is_there(struct xp_remote *remote, uint64_t address)

@@ -35,10 +35,10 @@ void xp_stub_map_free(struct xp_stub_map *map);
 bool xp_stub_map_has(const struct xp_stub_map *map, uint64_t address);
 
 /*
- * Takes the stub for this xprof. -EBUSY: another one has it; its sleds must be left to it. The lock belongs to the open
- * file: taken once, not again through another descriptor of the same inode.
+ * Takes the stub for this xprof, as xp_file_lock() does. -EBUSY: another one has it; its sleds must be left to it. The
+ * lock belongs to the open file: taken once, not again through another descriptor of the same inode.
  */
-int xp_stub_lock(const struct xp_stub_place *place);
+int xp_stub_lock(const struct xp_stub_place *place, pid_t *holder);
 
 /* Whether a stopped process has a stub at this address, of its own: it may have executed another program since. */
 bool xp_stub_map_is_there(struct xp_remote *remote, uint64_t address);

@@ -126,10 +126,16 @@ static int write_all(void *arg, struct xp_remote *remote)
 static int check_owner(const struct xp_stub_map *stubs, pid_t pid, char *why, size_t why_size)
 {
 	for (size_t i = 0; i < stubs->count; i++) {
-		int err = xp_stub_lock(&stubs->list[i]);
+		pid_t holder;
+		int err = xp_stub_lock(&stubs->list[i], &holder);
 
-		if (err == -EBUSY)
-			snprintf(why, why_size, "process %d is being recorded by another xprof: end that recording",
+		if (err == -EBUSY && holder)
+			snprintf(why, why_size,
+				 "process %d is being recorded by another xprof (process %d): end that recording", pid,
+				 holder);
+		else if (err == -EBUSY)
+			snprintf(why, why_size,
+				 "process %d: an xprof that has ended still holds its stub: try again in a moment",
 				 pid);
 		else if (err)
 			snprintf(why, why_size, "process %d: cannot lock its stub: %s", pid, strerror(-err));

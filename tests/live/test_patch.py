@@ -222,9 +222,10 @@ def test_two_that_patch(record, busy, xprof):
     target = busy(2, 1000)
     first = record(PATCH, "-p", target.pid).wait_attached()
     second = record(PATCH, "-p", target.pid, "-d", "100ms").finish()
-    assert second.status == 1 and "is being recorded by another xprof" in second.messages
+    refusal = f"is being recorded by another xprof (process {first.process.pid}): end that recording"
+    assert second.status == 1 and refusal in second.messages
     restored = xprof("restore", "-p", target.pid)
-    assert restored.returncode == 1 and "is being recorded by another xprof" in restored.stderr
+    assert restored.returncode == 1 and refusal in restored.stderr
     target.assert_works()
     assert first.stop().ok().totals["written"] > 100
     target.assert_unharmed()

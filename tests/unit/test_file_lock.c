@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "file_lock.h"
+#include "util.h"
+
+static char path[] = "/tmp/xprof-lock-XXXXXX";
+static int file;
+static pid_t holder; /* has locked it */
+static pid_t keeper; /* has the locked file too, as xprof's helper does */
+
+static int set_up(void **state)
+{
+	static const char template[] = "/tmp/xprof-lock-XXXXXX";
+
+	(void)state;
+	memcpy(path, template, sizeof(template));
+	file = mkstemp(path);
+	holder = keeper = 0;
+	prctl(PR_SET_CHILD_SUBREAPER, 1); /* of the keeper, whose parent is gone */
+	return file < 0;
+}
+
+static int tear_down(void **state)
+{
+	(void)state;
+	if (keeper && !kill(keeper, SIGKILL))
+		waitpid(keeper, NULL, 0);
+	if (holder && !kill(holder, SIGKILL))
+		waitpid(holder, NULL, 0);
+	close(file);
+	return unlink(path);
+}
+
+/* Locks the file in a process, which is gone then or lives on, and shares it with one that keeps it so long. */
+static void lock_elsewhere(bool lives, unsigned int keep_ms)
+{
+	int ends[2];
+
+	assert_int_equal(pipe(ends), 0);
+	holder = fork();
+	if (!holder) {
+		pid_t child = 0;
+		int own = open(path, O_RDWR | O_CLOEXEC);
+
+		if (own < 0 || flock(own, LOCK_EX))
+			_exit(1);
+		if (keep_ms)
+			child = fork();
+		if (keep_ms && !child) {
+			usleep(keep_ms * 1000);
+			_exit(0);
+		}
+		if (write(ends[1], &child, sizeof(child)) != sizeof(child))
+			_exit(1);
+		while (lives)
+			pause();
+		_exit(0);
+	}
+	assert_true(holder > 0);
+	assert_int_equal(read(ends[0], &keeper, sizeof(keeper)), sizeof(keeper));
+	close(ends[0]);
+	close(ends[1]);
+	if (lives)
+		return;
+	assert_int_equal(waitpid(holder, NULL, 0), holder);
+	holder = 0;
+}
+
+static void free_file_is_locked(void **state)
+{
+	int other = open(path, O_RDWR);
+
+	(void)state;
+	assert_int_equal(xp_file_lock(file, NULL), 0);
+	assert_int_equal(flock(other, LOCK_EX | LOCK_NB), -1);
+	close(other);
+}
+
+static void living_holder_is_named(void **state)
+{
+	uint64_t begin_ns = xp_now_ns();
+	pid_t told = 0;
+
+	(void)state;
+	lock_elsewhere(true, 0);
+	assert_int_equal(xp_file_lock(file, &told), -EBUSY);
+	assert_int_equal(told, holder);
+	/* At once: it may record for hours. */
+	assert_true(xp_now_ns() - begin_ns < XP_FILE_LOCK_PATIENCE_NS / 2);
+}
+
+static void killed_holder_is_waited_for(void **state)
+{
+	pid_t told;
+
+	(void)state;
+	lock_elsewhere(false, 300);
+	assert_int_equal(xp_file_lock(file, &told), 0);
+}
+
+/* Not reaped yet. */
+static void zombie_is_waited_for(void **state)
+{
+	(void)state;
+	lock_elsewhere(true, 300);
+	kill(holder, SIGKILL);
+	assert_int_equal(xp_file_lock(file, NULL), 0);
+}
+
+static void signal_ends_the_wait(void **state)
+{
+	uint64_t begin_ns = xp_now_ns();
+	sigset_t interrupt, before;
+	pid_t told = 1;
+	int number, err;
+
+	(void)state;
+	lock_elsewhere(false, 60000);
+	sigemptyset(&interrupt);
+	sigaddset(&interrupt, SIGINT);
+	sigprocmask(SIG_BLOCK, &interrupt, &before);
+	raise(SIGINT);
+	err = xp_file_lock(file, &told);
+	assert_int_equal(sigwait(&interrupt, &number), 0);
+	sigprocmask(SIG_SETMASK, &before, NULL);
+	assert_int_equal(err, -EBUSY);
+	assert_int_equal(told, 0);
+	assert_true(xp_now_ns() - begin_ns < XP_FILE_LOCK_PATIENCE_NS / 2);
+}
+
+#define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(free_file_is_locked),  TEST(living_holder_is_named), TEST(killed_holder_is_waited_for),
+		TEST(zombie_is_waited_for), TEST(signal_ends_the_wait),
+	};
+
+	return cmocka_run_group_tests_name("file_lock", tests, NULL, NULL);
+}
