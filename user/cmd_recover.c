@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <grp.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +13,7 @@
 #include "commands.h"
 #include "file_lock.h"
 #include "manifest.h"
+#include "outdir.h"
 #include "perf_out.h"
 #include "spool.h"
 
@@ -77,28 +79,86 @@ static bool remove_empty_samples(int dir_fd, const char *dir_name)
 	return removed;
 }
 
-static void recover_directory(const char *path, bool *failed)
+static void recover_entries(int dir_fd, const char *dir_name, bool *failed)
 {
 	struct dirent **entries = NULL;
-	int count, dir_fd;
+	int count = scandirat(dir_fd, ".", &entries, is_spool, alphasort);
 
-	dir_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	count = dir_fd < 0 ? -1 : scandirat(dir_fd, ".", &entries, is_spool, alphasort);
 	if (count < 0) {
-		xp_error("%s: cannot read the directory: %s", path, strerror(errno));
+		xp_error("%s: cannot read the directory: %s", dir_name, strerror(errno));
 		*failed = true;
 	}
-	if (dir_fd >= 0 && !remove_empty_samples(dir_fd, path) && !count)
-		xp_info("%s: nothing to recover", path);
+	if (!remove_empty_samples(dir_fd, dir_name) && !count)
+		xp_info("%s: nothing to recover", dir_name);
 	for (int i = 0; i < count; i++) {
-		recover_entry(dir_fd, path, entries[i]->d_name, failed);
+		recover_entry(dir_fd, dir_name, entries[i]->d_name, failed);
 		free(entries[i]);
 	}
 	free(entries);
-	if (dir_fd >= 0) {
-		xp_manifest_recover(dir_fd);
-		close(dir_fd);
+	xp_manifest_recover(dir_fd);
+}
+
+/* Where others can put what they like, root has no more rights than they. */
+static bool take_owners_rights(const struct stat *dir, const char *dir_name)
+{
+	if (geteuid())
+		return true;
+	if (!dir->st_uid && dir->st_mode & (S_IWGRP | S_IWOTH)) {
+		xp_error("%s: others may write to this directory of root's: move the recording to one of its own, "
+			 "and recover it there",
+			 dir_name);
+		return false;
 	}
+	if (!dir->st_uid || (!setgroups(0, NULL) && !setegid(dir->st_gid) && !seteuid(dir->st_uid)))
+		return true;
+	xp_error("%s: cannot work as the directory's owner, user %u: %s", dir_name, dir->st_uid, strerror(errno));
+	return false;
+}
+
+/* 0, or -errno of the first that failed. */
+static int take_rights_back(void)
+{
+	return seteuid(getuid()) || setegid(getgid()) ? -errno : 0;
+}
+
+static void recover_opened(int dir_fd, const char *dir_name, bool *failed)
+{
+	bool has_failed = false;
+	struct stat dir;
+
+	if (xp_file_lock(dir_fd, NULL) == -EBUSY) {
+		xp_error("%s: cannot recover it: %s", dir_name, reason(-EBUSY));
+		has_failed = true;
+	} else if (fstat(dir_fd, &dir)) {
+		xp_error("%s: cannot read the directory: %s", dir_name, strerror(errno));
+		has_failed = true;
+	} else {
+		has_failed = !take_owners_rights(&dir, dir_name);
+	}
+	if (!has_failed)
+		recover_entries(dir_fd, dir_name, &has_failed);
+	if (take_rights_back()) {
+		xp_error("cannot be root again: %s", strerror(errno));
+		has_failed = true;
+	} else if (!has_failed && xp_outdir_give(dir_fd, dir_name)) {
+		has_failed = true;
+	}
+	*failed |= has_failed;
+}
+
+static void recover_directory(const char *path, bool *failed)
+{
+	int dir_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	char name[4096];
+
+	xp_clean_text(name, sizeof(name), path);
+	if (dir_fd < 0) {
+		xp_error("%s: cannot read the directory: %s", name, strerror(errno));
+		*failed = true;
+		return;
+	}
+	recover_opened(dir_fd, name, failed);
+	close(dir_fd);
 }
 
 enum xp_exit xp_cmd_recover(const struct xp_options *options)

@@ -11,6 +11,7 @@
 
 #include "fmt_jitdump.h"
 #include "jit_eh_frame.h"
+#include "own_file.h"
 #include "util.h"
 
 #define FILL_BYTE 0xcc /* int3: disassembles into one row for each address, and is no code that anybody compiles */
@@ -71,9 +72,9 @@ static int begin(struct xp_jit_dump_out *out)
 	out->lost = calloc(XP_JIT_CODES_MAX / 8, 1);
 	if (!out->lost)
 		return -ENOMEM;
-	out->fd = openat(out->options.dir_fd, out->name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
+	out->fd = xp_own_file_create(out->options.dir_fd, out->name, O_RDWR);
 	if (out->fd < 0)
-		return -errno;
+		return out->fd;
 	return xp_jitdump_new(&out->dump, out->fd, &options);
 }
 

@@ -4,18 +4,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-/* Under sudo, the log belongs to whom the directory belongs. Where that cannot be, it stays root's: no reason to fail.
- */
-static void give_to_owner(int fd, int dir_fd)
-{
-	struct stat dir;
-
-	if (!geteuid() && !fstat(dir_fd, &dir) && fchown(fd, dir.st_uid, dir.st_gid))
-		return;
-}
+#include "own_file.h"
 
 int xp_log_file_make(int dir_fd, const char *name, int (*write)(void *arg, int fd), void *arg)
 {
@@ -26,10 +17,9 @@ int xp_log_file_make(int dir_fd, const char *name, int (*write)(void *arg, int f
 		return -ENAMETOOLONG;
 	if (unlinkat(dir_fd, temporary, 0) && errno != ENOENT) /* left by a crash */
 		return -errno;
-	fd = openat(dir_fd, temporary, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+	fd = xp_own_file_create(dir_fd, temporary, O_RDWR);
 	if (fd < 0)
-		return -errno;
-	give_to_owner(fd, dir_fd);
+		return fd;
 	err = write(arg, fd);
 	if (close(fd) && !err)
 		err = -errno;

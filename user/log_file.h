@@ -7,8 +7,8 @@
 #define XP_LOG_NAME_MAX 240 /* so that the temporary name is no longer than a name may be */
 
 /*
- * Makes NAME in the directory: write(arg, fd) fills an empty file, open for reading and writing. When root does it, the
- * file goes to the directory's owner. On an error, write's or -errno, nothing stays.
+ * Makes NAME in the directory: write(arg, fd) fills an empty file, open for reading and writing. On an error, write's
+ * or -errno, nothing stays.
  */
 int xp_log_file_make(int dir_fd, const char *name, int (*write)(void *arg, int fd), void *arg);
 

@@ -14,6 +14,7 @@
 #include <jansson.h>
 
 #include "file_lock.h"
+#include "own_file.h"
 #include "util.h"
 
 #define TEMPORARY XP_MANIFEST_NAME ".part"
@@ -562,9 +563,9 @@ int xp_manifest_reserve(int dir_fd, uint64_t bytes)
 
 	if (unlinkat(dir_fd, TEMPORARY, 0) && errno != ENOENT)
 		return -errno;
-	fd = openat(dir_fd, TEMPORARY, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
+	fd = xp_own_file_create(dir_fd, TEMPORARY, O_RDWR);
 	if (fd < 0)
-		return -errno;
+		return fd;
 	if (flock(fd, LOCK_EX | LOCK_NB)) { /* so that xp_manifest_recover() sees that it is in use */
 		int err = -errno;
 

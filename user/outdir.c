@@ -8,9 +8,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "own_file.h"
+#include "trusted_dir.h"
 #include "util.h"
 
 #define OLD_SUFFIX ".old"
@@ -173,6 +176,22 @@ static int remove_recording(int parent_fd, const char *name, int dir_fd)
 
 /* ---- what stands in the way ---- */
 
+/*
+ * Whether a directory is xprof's to move or remove: root's, the user's behind sudo, or of the one who owns the
+ * directory that it is in, and could do so himself.
+ */
+static bool is_somebody_elses(int parent_fd, int dir_fd)
+{
+	struct stat dir, parent;
+	uid_t uid;
+	gid_t gid;
+
+	if (fstat(dir_fd, &dir) || fstat(parent_fd, &parent))
+		return true;
+	return dir.st_uid != geteuid() && dir.st_uid != parent.st_uid &&
+	       !(xp_outdir_owner(&uid, &gid) && dir.st_uid == uid);
+}
+
 /* Opens the directory `name` and takes stock of it. 1: there is nothing of that name. */
 static int look_at(int parent_fd, const char *name, const char *shown, int *dir_fd, struct contents *contents,
 		   char *why, size_t why_size)
@@ -189,6 +208,11 @@ static int look_at(int parent_fd, const char *name, const char *shown, int *dir_
 	*dir_fd = openat(parent_fd, name, DIR_FLAGS);
 	if (*dir_fd < 0)
 		return refuse(why, why_size, -errno, "%s: cannot open the directory: %s", shown, strerror(errno));
+	if (is_somebody_elses(parent_fd, *dir_fd)) {
+		close(*dir_fd);
+		return refuse(why, why_size, -EEXIST, "%s belongs to another user: choose another directory with -o",
+			      shown);
+	}
 	err = read_contents(*dir_fd, contents);
 	if (err) {
 		close(*dir_fd);
@@ -286,17 +310,21 @@ static int open_parent(struct xp_outdir *outdir, char *why, size_t why_size)
 			      outdir->path);
 	if (slash)
 		slash[slash == parent] = 0; /* "/name": the root directory */
-	/* What stands before the name is the user's word, links and all. */
-	outdir->parent_fd = open(slash ? parent : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	outdir->parent_fd = xp_trusted_dir_open(slash ? parent : ".");
 	if (outdir->parent_fd >= 0)
 		return 0;
-	if (errno == ENOENT)
+	if (outdir->parent_fd == -ENOENT)
 		return refuse(why, why_size, -ENOENT,
 			      "%s does not exist: make it first, or choose another directory "
 			      "with -o",
 			      slash ? parent : ".");
-	return refuse(why, why_size, -errno, "%s: cannot make a directory there: %s", slash ? parent : ".",
-		      strerror(errno));
+	if (outdir->parent_fd == -EREMCHG)
+		return refuse(why, why_size, -EREMCHG,
+			      "%s leads through another user's symbolic link in a directory that everybody may write "
+			      "to: choose another directory with -o",
+			      parent);
+	return refuse(why, why_size, outdir->parent_fd, "%s: cannot make a directory there: %s", slash ? parent : ".",
+		      strerror(-outdir->parent_fd));
 }
 
 static int refuse_mkdir(const struct xp_outdir *outdir, int err, char *why, size_t why_size)
@@ -311,35 +339,19 @@ static int refuse_mkdir(const struct xp_outdir *outdir, int err, char *why, size
 		      outdir->path, reason);
 }
 
-/* Between mkdir and open the parent's owner may have put another directory there. */
-static int check_made(const struct xp_outdir *outdir, char *why, size_t why_size)
+static int make(struct xp_outdir *outdir, char *why, size_t why_size)
 {
-	struct contents contents;
-	struct stat st;
-	int err = fstat(outdir->fd, &st) ? -errno : read_contents(outdir->fd, &contents);
+	struct contents contents = { 0 };
+	int err;
 
-	if (err)
-		return refuse_mkdir(outdir, err, why, why_size);
-	if (st.st_uid != geteuid() || contents.entries)
+	outdir->fd = xp_own_dir_create(outdir->parent_fd, outdir->name);
+	err = outdir->fd < 0 ? outdir->fd : read_contents(outdir->fd, &contents);
+	if (err == -EEXIST || contents.entries)
 		return refuse(why, why_size, -EEXIST,
 			      "%s: somebody else has put another directory in its place: choose one with -o that only "
 			      "you can write to",
 			      outdir->path);
-	return 0;
-}
-
-static int make(struct xp_outdir *outdir, char *why, size_t why_size)
-{
-	int err;
-
-	if (mkdirat(outdir->parent_fd, outdir->name, 0755))
-		return refuse_mkdir(outdir, -errno, why, why_size);
-	outdir->fd = openat(outdir->parent_fd, outdir->name, DIR_FLAGS);
-	if (outdir->fd >= 0)
-		return check_made(outdir, why, why_size);
-	err = -errno;
-	unlinkat(outdir->parent_fd, outdir->name, AT_REMOVEDIR);
-	return refuse_mkdir(outdir, err, why, why_size);
+	return err ? refuse_mkdir(outdir, err, why, why_size) : 0;
 }
 
 static void put_older_back(struct xp_outdir *outdir)
@@ -376,8 +388,11 @@ int xp_outdir_open(struct xp_outdir *outdir, const char *path, char *why, size_t
 	if (err) {
 		put_older_back(outdir);
 		close_fds(outdir);
+		return err;
 	}
-	return err;
+	/* Tells `xprof recover` that the recording runs, where the file system has locks of directories. */
+	flock(outdir->fd, LOCK_EX | LOCK_NB);
+	return 0;
 }
 
 /* ---- closing ---- */
@@ -400,7 +415,8 @@ static bool parse_id(const char *text, unsigned int *id)
 
 bool xp_outdir_owner(uid_t *uid, gid_t *gid)
 {
-	return geteuid() == 0 && parse_id(getenv("SUDO_UID"), uid) && parse_id(getenv("SUDO_GID"), gid);
+	/* Who runs a set-user-ID program has put there what he likes. */
+	return !getuid() && !geteuid() && parse_id(getenv("SUDO_UID"), uid) && parse_id(getenv("SUDO_GID"), gid);
 }
 
 struct owner {
@@ -411,43 +427,45 @@ struct owner {
 static int give_file(int dir_fd, const char *name, void *arg)
 {
 	const struct owner *owner = arg;
+	/* Links too: themselves, not what they name. */
+	int fd = openat(dir_fd, name, O_PATH | O_NOFOLLOW | O_CLOEXEC), sym_fd = open_sym(dir_fd, name), err = 0;
 	struct stat st;
-	int err = 0;
-	int fd = openat(dir_fd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 
-	if (fd < 0 && errno == ELOOP) /* a link of SYM_DIR: itself, not what it names */
-		return fchownat(dir_fd, name, owner->uid, owner->gid, AT_SYMLINK_NOFOLLOW) ? -errno : 0;
+	if (sym_fd >= 0) {
+		err = each_entry(sym_fd, give_file, arg);
+		close(sym_fd);
+	}
 	if (fd < 0)
 		return -errno;
-	if (!strcmp(name, SYM_DIR)) {
-		err = each_entry(fd, give_file, arg);
-		if (!err && fchown(fd, owner->uid, owner->gid))
-			err = -errno;
-		close(fd);
-		return err;
-	}
-	/* A second name may be one outside: such a file was not made here. */
-	if (fstat(fd, &st))
+	if (!err && fstat(fd, &st))
 		err = -errno;
-	else if (S_ISREG(st.st_mode) && st.st_nlink == 1 && fchown(fd, owner->uid, owner->gid))
+	/* A second name may be one outside: such a file was not made here. */
+	if (!err && (S_ISDIR(st.st_mode) ? sym_fd >= 0 : st.st_nlink == 1) &&
+	    fchownat(fd, "", owner->uid, owner->gid, AT_EMPTY_PATH))
 		err = -errno;
 	close(fd);
 	return err;
 }
 
-/* The files first: as long as the directory is root's, nobody else can change what is in it. */
-static int give_away(const struct xp_outdir *outdir)
+/* Last the directory: as long as that is root's, nobody else can change what is in it. */
+int xp_outdir_give(int dir_fd, const char *shown)
 {
+	struct contents contents;
 	struct owner owner;
+	struct stat st;
 	int err;
 
 	if (!xp_outdir_owner(&owner.uid, &owner.gid))
 		return 0;
-	err = each_entry(outdir->fd, give_file, &owner);
-	if (!err && fchown(outdir->fd, owner.uid, owner.gid))
+	err = fstat(dir_fd, &st) ? -errno : read_contents(dir_fd, &contents);
+	if (!err && (st.st_uid || contents.foreign || !contents.entries))
+		return 0; /* it is somebody's already, or no recording alone */
+	if (!err)
+		err = each_entry(dir_fd, give_file, &owner);
+	if (!err && fchown(dir_fd, owner.uid, owner.gid))
 		err = -errno;
 	if (err)
-		xp_error("%s: cannot give the files to user %u: %s", outdir->path, owner.uid, strerror(-err));
+		xp_error("%s: cannot give the files to user %u: %s", shown, owner.uid, strerror(-err));
 	return err;
 }
 
@@ -460,7 +478,7 @@ int xp_outdir_close(struct xp_outdir *outdir, bool keep)
 		return 0;
 	err = read_contents(outdir->fd, &contents);
 	if (!err && keep && contents.entries) {
-		err = give_away(outdir);
+		err = xp_outdir_give(outdir->fd, outdir->path);
 		goto out;
 	}
 	if (!err)

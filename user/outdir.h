@@ -35,6 +35,12 @@ int xp_outdir_open(struct xp_outdir *outdir, const char *path, char *why, size_t
  */
 int xp_outdir_close(struct xp_outdir *outdir, bool keep);
 
+/*
+ * Gives a recording's directory and all that is in it to the user behind sudo, if there is one; what is not root's, or
+ * holds more than a recording, is left alone. Nothing may be made there afterwards. 0, or -errno when that was said.
+ */
+int xp_outdir_give(int dir_fd, const char *shown);
+
 /* The user behind sudo: SUDO_UID and SUDO_GID, when xprof runs as root. False: there is none. */
 bool xp_outdir_owner(uid_t *uid, gid_t *gid);
 

@@ -14,6 +14,7 @@
 
 #include "command_line.h"
 #include "fmt_perfdata.h"
+#include "own_file.h"
 #include "perf_kernel.h"
 #include "perf_machine.h"
 #include "perf_maps.h"
@@ -126,9 +127,9 @@ static bool make_file(struct xp_perf_out *out)
 {
 	int dir_fd = out->options.dir_fd, err;
 
-	out->fd = openat(dir_fd, XP_PERF_OUT_NAME, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
+	out->fd = xp_own_file_create(dir_fd, XP_PERF_OUT_NAME, O_WRONLY);
 	if (out->fd < 0) {
-		fail(out, -errno);
+		fail(out, out->fd);
 		return false;
 	}
 	/* `xprof recover` leaves it alone. */

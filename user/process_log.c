@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "file_name.h"
+#include "own_file.h"
 #include "side_elf.h"
 #include "util.h"
 
@@ -67,9 +68,9 @@ static int write_side_elf(struct xp_process *process)
 	}
 	xp_file_base_name(base, sizeof(base), process->comm, process->pid, process->image);
 	snprintf(name, sizeof(name), "%s.xray.so", base);
-	fd = openat(process->all->dir_fd, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
+	fd = xp_own_file_create(process->all->dir_fd, name, O_WRONLY);
 	if (fd < 0) {
-		err = -errno;
+		err = fd;
 		goto out;
 	}
 	err = xp_side_elf_write(fd, names, process->function_count);

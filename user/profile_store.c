@@ -7,6 +7,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "own_file.h"
 #include "profile_data.h"
 #include "util.h"
 
@@ -47,12 +48,12 @@ int xp_profile_store_new(struct xp_profile_store **result, int dir_fd)
 		return -ENOMEM;
 	store->fd = openat(dir_fd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
 	if (store->fd < 0) {
-		store->fd = openat(dir_fd, NAME, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+		store->fd = xp_own_file_create(dir_fd, NAME, O_RDWR);
 		if (store->fd >= 0)
 			unlinkat(dir_fd, NAME, 0);
 	}
 	if (store->fd < 0) {
-		int err = -errno;
+		int err = store->fd;
 
 		free(store);
 		return err;

@@ -13,6 +13,7 @@
 #include "clock.h"
 #include "file_name.h"
 #include "mapped_file.h"
+#include "own_file.h"
 #include "profile_store.h"
 #include "util.h"
 
@@ -352,9 +353,9 @@ static int write_profile(struct xp_samples *samples, struct xp_image *image, uin
 
 	xp_file_base_name(base, sizeof(base), image->comm, image->pid, image->number);
 	snprintf(name, sizeof(name), "%s.prof", base);
-	fd = openat(samples->dir_fd, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
+	fd = xp_own_file_create(samples->dir_fd, name, O_WRONLY);
 	if (fd < 0)
-		return -errno;
+		return fd;
 	xp_sym_files_set_jit(samples->sym_files, jit_functions, jit_count);
 	err = xp_profile_write(image->profile, fd, period_us, &files);
 	if (!err && fstat(fd, &st))

@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "own_file.h"
 #include "spool_format.h"
 #include "util.h"
 
@@ -90,9 +91,9 @@ int xp_spool_create(struct xp_spool **out, int dir_fd, const char *name, const s
 		return -ENOMEM;
 	spool->fd = -1;
 	spool->dir_fd = -1;
-	spool->fd = openat(dir_fd, name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+	spool->fd = xp_own_file_create(dir_fd, name, O_RDWR);
 	if (spool->fd < 0) {
-		err = -errno;
+		err = spool->fd;
 		goto fail;
 	}
 	/* Tells xp_spool_recover() that the recording runs. */

@@ -14,6 +14,8 @@
 #include <unistd.h>
 
 #include "gperf_cures.h"
+#include "own_file.h"
+#include "util.h"
 
 #define DELETED " (deleted)"
 
@@ -39,10 +41,8 @@ static int open_dir(struct xp_sym_dir *dir)
 {
 	if (dir->fd >= 0)
 		return 0;
-	if (mkdirat(dir->parent_fd, XP_SYM_DIR_NAME, 0755) && errno != EEXIST)
-		return -errno;
-	dir->fd = openat(dir->parent_fd, XP_SYM_DIR_NAME, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	return dir->fd < 0 ? -errno : 0;
+	dir->fd = xp_own_dir_create(dir->parent_fd, XP_SYM_DIR_NAME);
+	return XP_MIN(dir->fd, 0);
 }
 
 /* The labels of files that stand for no file. */
@@ -112,13 +112,12 @@ int xp_sym_dir_create(struct xp_sym_dir *dir, const char *label, uint32_t number
 
 	if (err)
 		return err;
-	fd = openat(dir->fd, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
+	fd = xp_own_file_create(dir->fd, name, O_WRONLY);
 	if (fd >= 0)
 		return fd;
-	err = -errno;
 	free(*path);
 	*path = NULL;
-	return err;
+	return fd;
 }
 
 int xp_sym_dir_link(struct xp_sym_dir *dir, const char *label, uint32_t number, const char *target, char **path)

@@ -104,7 +104,7 @@ static void recordings_follow_each_other(void **state)
 	umask(022);
 	record("out", "1");
 	assert_int_equal(stat("out", &st), 0);
-	assert_int_equal(st.st_mode & 07777, 0755);
+	assert_int_equal(st.st_mode & 07777, 0700);
 	assert_false(exists("out.old"));
 	record("out/", "2");
 	record("./out", "3");
@@ -271,6 +271,40 @@ static void bad_names(void **state)
 	assert_refused("/proc/out", -ENOENT, "cannot make the output directory");
 }
 
+/* Root may, in a directory that others may write to as well, but must not for them. */
+static void another_users_recording(void **state)
+{
+	(void)state;
+	if (geteuid()) {
+		print_message("skipped: only root can give files away\n");
+		skip();
+	}
+	assert_int_equal(chmod(place, 01777), 0);
+	record("out", "1");
+	assert_int_equal(chown("out", 12345, 12345), 0);
+	assert_refused("out", -EEXIST, "out belongs to another user: choose another directory with -o");
+	assert_text("out/manifest.json", "1");
+	assert_int_equal(rename("out", "out.old"), 0);
+	record("out", "2");
+	assert_refused("out", -EEXIST, "out.old belongs to another user");
+	assert_text("out.old/manifest.json", "1");
+	assert_text("out/manifest.json", "2");
+	assert_int_equal(system("rm -r out out.old; mkdir out"), 0);
+	assert_int_equal(chown("out", 12345, 12345), 0);
+	assert_refused("out", -EEXIST, "belongs to another user");
+
+	/* The user behind sudo may, and he who may all there anyway. */
+	setenv("SUDO_UID", "12345", 1);
+	setenv("SUDO_GID", "12345", 1);
+	record("out", "1");
+	record("out", "2");
+	assert_text("out.old/manifest.json", "1");
+	unsetenv("SUDO_UID");
+	assert_int_equal(chown(place, 12345, 12345), 0);
+	record("out", "3");
+	assert_text("out.old/manifest.json", "2");
+}
+
 static void not_writable(void **state)
 {
 	(void)state;
@@ -307,11 +341,17 @@ static void goes_to_the_user_behind_sudo(void **state)
 	create(&dir, "a.fdr");
 	put("outside", "o");
 	assert_int_equal(linkat(AT_FDCWD, "outside", dir.fd, "b.fdr", 0), 0);
+	assert_int_equal(mkdirat(dir.fd, "sym", 0700), 0);
+	put("out/sym/a.so", "s");
+	assert_int_equal(symlinkat("../../outside", dir.fd, "sym/b.so"), 0);
 	assert_int_equal(fstat(dir.fd, &st), 0);
 	assert_int_equal(st.st_uid, 0);
 	assert_int_equal(xp_outdir_close(&dir, true), 0);
-	for (int i = 0; i < 3; i++) {
-		assert_int_equal(lstat((const char *[]){ "out", "out/manifest.json", "out/a.fdr" }[i], &st), 0);
+	for (int i = 0; i < 6; i++) {
+		static const char *const names[] = { "out",	"out/manifest.json", "out/a.fdr",
+						     "out/sym", "out/sym/a.so",	     "out/sym/b.so" };
+
+		assert_int_equal(lstat(names[i], &st), 0);
 		assert_int_equal(st.st_uid, 12345);
 		assert_int_equal(st.st_gid, 54321);
 	}
@@ -323,6 +363,46 @@ static void goes_to_the_user_behind_sudo(void **state)
 		       1);
 		assert_false(xp_outdir_owner(&uid, &gid));
 	}
+
+	/* Not of him who runs a program that is root's by its mode. */
+	setenv("SUDO_UID", "12345", 1);
+	assert_true(xp_outdir_owner(&uid, &gid));
+	assert_int_equal(setresuid(65534, 0, 0), 0);
+	assert_false(xp_outdir_owner(&uid, &gid));
+	assert_int_equal(setresuid(0, 0, 0), 0);
+}
+
+/* What is not a recording alone, or has an owner already, stays whose it is. */
+static void only_recordings_are_given(void **state)
+{
+	struct stat st;
+	int fd;
+
+	(void)state;
+	if (geteuid())
+		skip();
+	setenv("SUDO_UID", "12345", 1);
+	setenv("SUDO_GID", "54321", 1);
+	mkdir("out", 0700);
+	fd = open("out", O_RDONLY | O_DIRECTORY);
+	for (int i = 0; i < 3; i++) {
+		if (i == 1)
+			put("out/notes.txt", "n");
+		if (i == 2) {
+			assert_int_equal(rename("out/notes.txt", "out/a.fdr"), 0);
+			assert_int_equal(fchown(fd, 1234, 1234), 0);
+		}
+		assert_int_equal(xp_outdir_give(fd, "out"), 0);
+		assert_int_equal(stat("out", &st), 0);
+		assert_int_equal(st.st_uid, i == 2 ? 1234 : 0);
+	}
+	assert_int_equal(stat("out/a.fdr", &st), 0);
+	assert_int_equal(st.st_uid, 0);
+	assert_int_equal(fchown(fd, 0, 0), 0);
+	assert_int_equal(xp_outdir_give(fd, "out"), 0);
+	assert_int_equal(stat("out/a.fdr", &st), 0);
+	assert_int_equal(st.st_uid, 12345);
+	close(fd);
 }
 
 static void progress_line(void **state)
@@ -355,8 +435,10 @@ int main(void)
 		TEST(failed_recording_puts_the_older_back),
 		TEST(swapped_directory),
 		TEST(bad_names),
+		TEST(another_users_recording),
 		TEST(not_writable),
 		TEST(goes_to_the_user_behind_sudo),
+		TEST(only_recordings_are_given),
 		cmocka_unit_test(progress_line),
 	};
 

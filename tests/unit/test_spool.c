@@ -431,22 +431,6 @@ static void recovered_over_a_part(void **state)
 	assert_false(exists("program.500.fdr.part"));
 }
 
-static void log_belongs_to_the_directorys_owner(void **state)
-{
-	struct stat st;
-
-	(void)state;
-	if (geteuid())
-		skip();
-	assert_int_equal(fchown(dir, 1234, 2345), 0);
-	leave_spool(1);
-	assert_int_equal(xp_spool_recover(dir, "s.spool", &result), 0);
-	assert_int_equal(fchown(dir, 0, 0), 0);
-	assert_int_equal(fstatat(dir, "program.500.fdr", &st, 0), 0);
-	assert_int_equal(st.st_uid, 1234);
-	assert_int_equal(st.st_gid, 2345);
-}
-
 /* ---- full disks ---- */
 
 static void fill_disk(size_t leave_bytes)
@@ -602,7 +586,6 @@ int main(void)
 		TEST(recovered_with_damage),
 		TEST(not_a_spool),
 		TEST(recovered_over_a_part),
-		TEST(log_belongs_to_the_directorys_owner),
 		TEST(disk_full_while_recording),
 		TEST(disk_full_at_the_end),
 		TEST(disk_entirely_full_at_the_end),

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "own_file.h"
+#include "trusted_dir.h"
+
+static char place[] = "/tmp/xprof-own-XXXXXX";
+
+static int set_up(void **state)
+{
+	(void)state;
+	strcpy(place, "/tmp/xprof-own-XXXXXX");
+	unsetenv("SUDO_UID");
+	unsetenv("SUDO_GID");
+	umask(022);
+	return !mkdtemp(place) || chdir(place);
+}
+
+static int tear_down(void **state)
+{
+	char command[128];
+
+	(void)state;
+	umask(022);
+	snprintf(command, sizeof(command), "rm -rf %s", place);
+	return chdir("/") || system(command);
+}
+
+static void assert_mode(const char *path, mode_t mode)
+{
+	struct stat st;
+
+	assert_int_equal(lstat(path, &st), 0);
+	assert_int_equal(st.st_mode, mode);
+}
+
+static void nobody_else_can_read(void **state)
+{
+	static const mode_t masks[] = { 0, 022, 0077, 0777 };
+
+	(void)state;
+	for (size_t i = 0; i < 4; i++) {
+		int fd, dir;
+
+		umask(masks[i]);
+		dir = xp_own_dir_create(AT_FDCWD, "dir");
+		fd = xp_own_file_create(dir, "file", O_RDWR);
+		assert_true(dir >= 0 && fd >= 0);
+		assert_mode("dir", S_IFDIR | 0700);
+		assert_mode("dir/file", S_IFREG | 0600);
+		assert_int_equal(write(fd, "x", 1), 1);
+		assert_int_equal(unlinkat(dir, "file", 0), 0);
+		assert_int_equal(rmdir("dir"), 0);
+		close(fd);
+		close(dir);
+	}
+}
+
+static void nothing_there_is_used(void **state)
+{
+	(void)state;
+	assert_int_equal(symlink("elsewhere", "link"), 0);
+	assert_int_equal(mkdir("dir", 0777), 0);
+	assert_int_equal(close(open("file", O_CREAT | O_WRONLY, 0666)), 0);
+	for (int i = 0; i < 3; i++) {
+		const char *name = (const char *[]){ "link", "dir", "file" }[i];
+
+		assert_int_equal(xp_own_file_create(AT_FDCWD, name, O_WRONLY), -EEXIST);
+		assert_int_equal(xp_own_dir_create(AT_FDCWD, name), -EEXIST);
+	}
+	assert_int_equal(access("elsewhere", F_OK), -1);
+	assert_mode("dir", S_IFDIR | 0755);
+	assert_int_equal(xp_own_file_create(AT_FDCWD, "none/file", O_WRONLY), -ENOENT);
+}
+
+/* Whether the path leads to the directory "there". */
+static void assert_opens(const char *path)
+{
+	int fd = xp_trusted_dir_open(path);
+	struct stat st, there;
+
+	assert_true(fd >= 0);
+	assert_int_equal(fstat(fd, &st), 0);
+	assert_int_equal(stat("there", &there), 0);
+	assert_int_equal(st.st_ino, there.st_ino);
+	close(fd);
+}
+
+static void ways_to_a_directory(void **state)
+{
+	char path[128], longer[NAME_MAX + 8];
+
+	(void)state;
+	assert_int_equal(mkdir("there", 0755) | mkdir("a", 0755) | mkdir("a/b", 0755), 0);
+	snprintf(path, sizeof(path), "%s/there", place);
+	assert_int_equal(symlink(path, "a/absolute") | symlink("../../there", "a/b/relative") |
+			     symlink("b/relative", "a/twice") | symlink("loop", "loop"),
+			 0);
+	assert_opens(path);
+	assert_opens("there");
+	assert_opens("./there/.");
+	assert_opens("a//b/../../there/");
+	assert_opens("a/absolute");
+	assert_opens("a/absolute/../there");
+	assert_opens("a/twice/");
+	assert_int_equal(xp_trusted_dir_open("loop"), -ELOOP);
+	assert_int_equal(xp_trusted_dir_open("a/none"), -ENOENT);
+	assert_int_equal(close(open("file", O_CREAT | O_WRONLY, 0666)), 0);
+	assert_int_equal(xp_trusted_dir_open("file"), -ENOTDIR);
+	assert_int_equal(xp_trusted_dir_open("file/.."), -ENOTDIR);
+	memset(longer, 'x', sizeof(longer));
+	longer[sizeof(longer) - 1] = 0;
+	assert_int_equal(xp_trusted_dir_open(longer), -ENAMETOOLONG);
+}
+
+static void others_links(void **state)
+{
+	(void)state;
+	if (geteuid()) {
+		print_message("skipped: only root can give links away\n");
+		skip();
+	}
+	assert_int_equal(mkdir("there", 0755) | mkdir("tmp", 0755) | chmod("tmp", 01777), 0);
+	assert_int_equal(symlink("../there", "tmp/link"), 0);
+	assert_opens("tmp/link");
+	assert_int_equal(lchown("tmp/link", 1234, 1234), 0);
+	assert_int_equal(xp_trusted_dir_open("tmp/link"), -EREMCHG);
+	assert_int_equal(xp_trusted_dir_open("tmp/link/."), -EREMCHG);
+	/* The user's own, and one who could do anything there anyway. */
+	setenv("SUDO_UID", "1234", 1);
+	setenv("SUDO_GID", "1234", 1);
+	assert_opens("tmp/link");
+	unsetenv("SUDO_UID");
+	assert_int_equal(chown("tmp", 1234, 1234), 0);
+	assert_opens("tmp/link");
+	assert_int_equal(chown("tmp", 0, 0) | chmod("tmp", 0755), 0);
+	assert_opens("tmp/link");
+}
+
+#define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(nobody_else_can_read),
+		TEST(nothing_there_is_used),
+		TEST(ways_to_a_directory),
+		TEST(others_links),
+	};
+
+	return cmocka_run_group_tests_name("own_file", tests, NULL, NULL);
+}
