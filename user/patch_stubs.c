@@ -12,8 +12,10 @@
 #include "sled_bytes.h"
 #include "stopped.h"
 #include "target_memory.h"
+#include "target_room.h"
 #include "util.h"
 
+#define STUB_MAPPINGS 3 /* code, flag, counters */
 #define REACH_BYTES ((1ull << 31) - (1ull << 16))
 
 static struct xp_patch_stub *find_inode(const struct xp_patch *patch, ino_t inode)
@@ -172,6 +174,9 @@ int xp_patch_get_stub(struct xp_patch_work *work)
 	if (work->stub)
 		return 0;
 	err = xp_patch_stopped(work, make_stub, work);
+	/* The process's ENOMEM, not ours. */
+	if (err == -ENOMEM && xp_target_lacks_room(work->pid, XP_STUB_ROOM, STUB_MAPPINGS, work->why, work->why_size))
+		err = -EOPNOTSUPP;
 	if (!err)
 		err = own_stub(work, &work->made);
 	if (!err)

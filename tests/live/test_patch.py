@@ -4,6 +4,7 @@ import os
 import pathlib
 import random
 import re
+import resource
 import shutil
 import signal
 import subprocess
@@ -162,6 +163,26 @@ def test_seccomp_is_left_alone(record, program, start):
     assert "are probed, not patched: it is under seccomp" in recorded.messages
     assert "seccomp" in recorded.manifest["processes"][0]["probed_because"]
     assert stubs(process.pid) == 0 and process.poll() is None
+
+
+@pytest.mark.parametrize("limit, remedy", [("AS", "--as=unlimited"), ("DATA", "--data=unlimited")])
+def test_target_at_its_limit(record, busy, limit, remedy):
+    """The kernel gives it no memory for the stub: that is its limit's fault, and probes take none."""
+    target = busy(2, 1000)
+    status = dict(line.split(":", 1) for line in pathlib.Path(f"/proc/{target.pid}/status").read_text().splitlines())
+    used = int(status["VmSize" if limit == "AS" else "VmData"].split()[0]) << 10
+    kind = getattr(resource, f"RLIMIT_{limit}")
+    before = resource.prlimit(target.pid, kind)
+    resource.prlimit(target.pid, kind, (used, before[1]))
+    refused = record(PATCH, "--no-samples", "-p", target.pid, "-d", "100ms").finish()
+    assert refused.status == 3 and "cannot be patched: its" in refused.messages, refused.messages
+    assert f"`prlimit --pid {target.pid} {remedy}`" in refused.messages
+    recorded = record("--sled-mode=auto", "--no-samples", "-p", target.pid, "-d", "200ms").finish().ok()
+    assert not patched(recorded) and recorded.totals["written"] > 0
+    assert "are probed, not patched: its" in recorded.messages
+    resource.prlimit(target.pid, kind, before)
+    assert patched(record(PATCH, "--no-samples", "-p", target.pid, "-d", "100ms").finish().ok())
+    target.assert_unharmed()
 
 
 def test_debugger_is_respected(record, busy, start, tmp_path):

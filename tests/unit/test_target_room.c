@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "target_room.h"
+
+static char why[256];
+
+static void assert_lacks(uint64_t bytes, uint64_t mappings, const char *reason)
+{
+	why[0] = 0;
+	assert_int_equal(xp_target_lacks_room(getpid(), bytes, mappings, why, sizeof(why)), reason != NULL);
+	if (reason && !strstr(why, reason))
+		fail_msg("\"%s\" does not say \"%s\"", why, reason);
+}
+
+static void limits_are_told(void **state)
+{
+	static const struct {
+		int resource;
+		const char *reason;
+	} limits[] = { { RLIMIT_AS, "--as=unlimited" }, { RLIMIT_DATA, "--data=unlimited" } };
+
+	(void)state;
+	assert_lacks(1 << 20, 3, NULL);
+	assert_lacks(1 << 20, UINT32_MAX, "vm.max_map_count");
+	for (int i = 0; i < 2; i++) {
+		struct rlimit before, tight = { .rlim_cur = 1ull << 40 };
+
+		assert_int_equal(getrlimit((enum __rlimit_resource)limits[i].resource, &before), 0);
+		tight.rlim_max = before.rlim_max;
+		if (before.rlim_max < tight.rlim_cur)
+			continue;
+		assert_int_equal(setrlimit((enum __rlimit_resource)limits[i].resource, &tight), 0);
+		assert_lacks(1 << 20, 3, NULL);
+		assert_lacks(tight.rlim_cur, 3, limits[i].reason);
+		assert_lacks(UINT64_MAX, 3, limits[i].reason);
+		assert_int_equal(setrlimit((enum __rlimit_resource)limits[i].resource, &before), 0);
+	}
+	assert_false(xp_target_lacks_room(-1, 1, 1, why, sizeof(why)));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = { cmocka_unit_test(limits_are_told) };
+
+	return cmocka_run_group_tests_name("target_room", tests, NULL, NULL);
+}
