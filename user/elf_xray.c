@@ -8,11 +8,14 @@
 
 #include "elf_image.h"
 #include "elf_symbols.h"
+#include "interrupt.h"
 #include "sled_bytes.h"
 #include "util.h"
 
 #define MAP_SECTION "xray_instr_map"
 #define MAP_VERSION_NEWEST 2
+/* Read in less than 0.1 s, before it is asked whether to go on. */
+#define SLEDS_PER_LOOK 65536
 
 /* One entry of the map, as in the file. */
 struct map_entry {
@@ -59,9 +62,9 @@ static int find_map(struct xp_elf_image *image, struct map *map)
 				     "section " MAP_SECTION " has %" PRIu64 " bytes, not a multiple of %zu",
 				     map->header.sh_size, sizeof(struct map_entry));
 	map->count = map->header.sh_size / sizeof(struct map_entry);
-	if (map->count > XP_FUNCTION_ID_MAX)
-		return xp_elf_refuse(image, -EINVAL, "%zu sleds are more than XRay's 28-bit function ids allow",
-				     map->count);
+	if (map->count > XP_SLEDS_MAX)
+		return xp_elf_refuse(image, -EINVAL, "%zu sleds are more than the %u that xprof reads", map->count,
+				     XP_SLEDS_MAX);
 	return 0;
 }
 
@@ -208,6 +211,8 @@ static int fill_table(struct xp_elf_image *image, const struct map *map, struct 
 		if (!i || table->functions[table->function_count - 1].vaddr != function)
 			table->functions[table->function_count++].vaddr = function;
 		sled->function_id = table->function_count;
+		if (i % SLEDS_PER_LOOK == SLEDS_PER_LOOK - 1 && xp_interrupted())
+			return xp_elf_refuse(image, -ECANCELED, "interrupted");
 		err = fill_sled(image, sled, &map->entries[i], i);
 		if (err)
 			return err;

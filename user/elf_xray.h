@@ -28,6 +28,7 @@ enum xp_sled_kind {
 
 #define XP_SLED_BYTES_MAX 22	       /* of the longest sled, a typed event's */
 #define XP_FUNCTION_ID_MAX 0x0fffffffu /* FDR logs have 28 bits for it */
+#define XP_SLEDS_MAX (1u << 22)	       /* of an object: they take some hundred megabytes then, and some seconds */
 
 struct xp_sled {
 	uint64_t vaddr;	      /* as linked */
@@ -63,7 +64,8 @@ struct xp_sled_table {
  * why_size is not 0), to be put behind the file's name and ": ":
  * -ENOEXEC not an ELF file for x86-64, or neither executable nor shared object;
  * -ENOENT no sleds (no xray_instr_map, an empty one, or no section headers to find it by);
- * -EINVAL malformed; one bad entry refuses the whole map. -ENOMEM.
+ * -EINVAL malformed, or more than XP_SLEDS_MAX; one bad entry refuses the whole map. -ENOMEM.
+ * -ECANCELED xp_interrupted().
  * A broken symbol table is no error: its functions have no name.
  */
 int xp_sled_table_read(struct xp_sled_table **table, const void *elf, size_t size, char *why, size_t why_size);

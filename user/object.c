@@ -10,8 +10,12 @@
 #include <unistd.h>
 
 #include "demangle.h"
+#include "interrupt.h"
 #include "util.h"
 #include "xprof/record.h"
+
+/* Their names are demangled and compared with each --functions, some microseconds. */
+#define FUNCTIONS_PER_LOOK 4096
 
 bool xp_function_wanted(const char *const *patterns, size_t count, const char *name)
 {
@@ -32,6 +36,52 @@ bool xp_function_wanted(const char *const *patterns, size_t count, const char *n
 	return wanted;
 }
 
+static int by_offset(const void *a, const void *b, void *table)
+{
+	const struct xp_sled *sleds = ((const struct xp_sled_table *)table)->sleds;
+	uint32_t left = *(const uint32_t *)a, right = *(const uint32_t *)b;
+
+	if (sleds[left].file_offset != sleds[right].file_offset)
+		return sleds[left].file_offset < sleds[right].file_offset ? -1 : 1;
+	return (left > right) - (left < right);
+}
+
+/*
+ * By their place in the file, and each place once: a million probes of one place would keep the kernel and the target
+ * busy for good.
+ */
+static void sort_selected(struct xp_object *object)
+{
+	const struct xp_sled *sleds = object->table->sleds;
+	uint32_t *selected = object->selected;
+	size_t kept = 0, sorted = 1;
+
+	while (sorted < object->selected_count &&
+	       sleds[selected[sorted - 1]].file_offset <= sleds[selected[sorted]].file_offset)
+		sorted++;
+	if (sorted < object->selected_count)
+		qsort_r(selected, object->selected_count, sizeof(*selected), by_offset, object->table);
+	for (size_t i = 0; i < object->selected_count; i++)
+		if (!kept || sleds[selected[i]].file_offset != sleds[selected[kept - 1]].file_offset)
+			selected[kept++] = selected[i];
+	object->selected_count = kept;
+}
+
+size_t xp_object_selected_from(const struct xp_object *object, uint64_t file_offset)
+{
+	size_t low = 0, high = object->selected_count;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (object->table->sleds[object->selected[middle]].file_offset < file_offset)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
 static int select_sleds(const struct xp_objects *objects, struct xp_object *object)
 {
 	const struct xp_sled_table *table = object->table;
@@ -46,6 +96,8 @@ static int select_sleds(const struct xp_objects *objects, struct xp_object *obje
 
 		if (sled->function_id != decided) {
 			decided = sled->function_id;
+			if (decided % FUNCTIONS_PER_LOOK == 0 && xp_interrupted())
+				return -ECANCELED;
 			wanted = xp_function_wanted(objects->patterns, objects->pattern_count,
 						    table->functions[decided - 1].name);
 		}
@@ -56,6 +108,7 @@ static int select_sleds(const struct xp_objects *objects, struct xp_object *obje
 		else
 			object->patched_in_file++;
 	}
+	sort_selected(object);
 	return 0;
 }
 
@@ -90,7 +143,7 @@ static int read_table(struct xp_objects *objects, struct xp_object *object, int 
 {
 	int err = xp_sled_table_open(&object->table, fd, why, why_size);
 
-	if (err == -ENOMEM)
+	if (err == -ENOMEM || err == -ECANCELED)
 		return err;
 	if (err) {
 		object->table = NULL;

@@ -34,7 +34,7 @@ struct xp_object {
 	int fd;	    /* keeps the inode, and is what uprobes are attached through; -1 when there is no table */
 	struct xp_sled_table *table; /* NULL: not instrumented, or malformed */
 	uint32_t fn_base;	     /* function id i of the table has two numbers, see xp_object_number() */
-	uint32_t *selected;	     /* indices of the sleds to attach: --functions, intact in the file */
+	uint32_t *selected; /* indices of the sleds to attach, by file offset: --functions, intact in the file */
 	size_t selected_count;
 	/*
 	 * With a budget only, NULL without; index: function id. Entries recorded since it was last looked, the numbers
@@ -57,7 +57,7 @@ struct xp_objects {
 /*
  * The object behind an open file, which stays the caller's; path is how the user knows it. Files without sleds are
  * remembered too (table NULL). *malformed, when not NULL, is set and a sentence put in why the first time that a broken
- * instrumentation map is met. -ENOMEM, -ENOSPC (more than 2^27 functions), errors of fstat.
+ * instrumentation map is met. -ENOMEM, -ENOSPC (more than 2^27 functions), -ECANCELED (interrupt.h), errors of fstat.
  */
 int xp_objects_add(struct xp_objects *objects, struct xp_object **object, int fd, const char *path, bool *malformed,
 		   char *why, size_t why_size);
@@ -83,6 +83,9 @@ static inline uint32_t xp_object_function_id(const struct xp_object *object, uin
 	*alias = id > object->table->function_count;
 	return *alias ? id - (uint32_t)object->table->function_count : id;
 }
+
+/* The index in `selected` of the first sled from this file offset on. */
+size_t xp_object_selected_from(const struct xp_object *object, uint64_t file_offset);
 
 /* The object that has this function number; NULL: none. */
 struct xp_object *xp_objects_find(const struct xp_objects *objects, uint32_t fn);
