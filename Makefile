@@ -52,8 +52,8 @@ USER_OBJS := $(patsubst user/%.c,$(O)/user/%.o,$(wildcard user/*.c))
 UNIT_BINS := $(patsubst tests/unit/%.c,$(O)/tests/unit/%,$(wildcard tests/unit/*.c))
 FORMAT_BINS := $(patsubst tests/format/%.c,$(O)/tests/format/%,$(wildcard tests/format/*.c))
 # Of the program only what the fuzz targets link: with address checks the rest takes 20 s to compile.
-FUZZED := cfi_% elf_% fmt_% format_% jit_% spool% stub% target% attach chains demangle dwarf_line file_lock log_file \
-	  number_map own_file perf_map shield sled_bytes space stdio_tail text unwind util violation
+FUZZED := cfi_% elf_% fmt_% format_% jit_% spool% stub% target% attach chains demangle dwarf_line file_lock interrupt \
+	  log_file number_map own_file perf_map shield sled_bytes space stdio_tail text unwind util violation
 FUZZ_OBJS := $(addprefix $(O)/fuzz/user/,$(addsuffix .o,$(filter $(FUZZED),$(patsubst user/%.c,%,$(wildcard user/*.c)))))
 FUZZ_BINS := $(patsubst tests/fuzz/%.c,$(O)/tests/fuzz/%,$(wildcard tests/fuzz/fuzz_*.c))
 EXAMPLES := $(patsubst examples/%.c,$(O)/examples/%,$(wildcard examples/*.c)) \

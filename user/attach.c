@@ -14,11 +14,21 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "interrupt.h"
 #include "shield.h"
+#include "target.h"
 #include "util.h"
 
-/* MAX_UPROBE_MULTI_CNT, kernel/trace/bpf_trace.c. */
-#define MULTI_MAX (1u << 20)
+/*
+ * Nothing can stop the kernel in the middle of a link, so each is to take about this long. The fewer links the better:
+ * to take one away the kernel waits some 10 ms for programs to end, however few probes it has.
+ */
+#define BATCH_NS 100000000u
+#define BATCH_MIN 256u
+#define BATCH_FIRST 4096u
+#define BATCH_MAX 16384u
+/* Perf events are probes of their own: between so many of them it is looked whether to go on. */
+#define SINGLES_BATCH 16u
 
 /*
  * An exiting task closes its files in the order of their numbers, and the last one is let go first (task_work_run(),
@@ -30,6 +40,7 @@ struct link {
 	int fd;
 	pid_t pid; /* 0: every process */
 	uint32_t group;
+	uint32_t probes;
 	bool anchor;
 };
 
@@ -40,6 +51,9 @@ struct xp_attach {
 	size_t count;
 	size_t room;
 	uint32_t perf_type; /* of the uprobe PMU */
+	uint32_t batch;	    /* atomic; probes of the next link */
+	void (*tell)(void *arg, size_t probes);
+	void *tell_arg;
 };
 
 int xp_attach_new(struct xp_attach **result, bool multi)
@@ -49,6 +63,7 @@ int xp_attach_new(struct xp_attach **result, bool multi)
 	if (!attach)
 		return -ENOMEM;
 	attach->multi = multi;
+	attach->batch = BATCH_FIRST;
 	pthread_mutex_init(&attach->lock, NULL);
 	*result = attach;
 	return 0;
@@ -215,6 +230,13 @@ static void close_links(const struct link *links, size_t count)
 			close(links[i].fd);
 }
 
+uint32_t xp_attach_batch(uint32_t batch, uint64_t took_ns)
+{
+	if (took_ns > BATCH_NS)
+		return XP_MAX(batch / 2, BATCH_MIN);
+	return took_ns < BATCH_NS / 2 ? XP_MIN(batch * 2, BATCH_MAX) : batch;
+}
+
 struct request {
 	struct xp_attach *attach;
 	uint32_t group;
@@ -225,40 +247,90 @@ struct request {
 	size_t count;
 };
 
+/* Between two batches. */
+static int may_go_on(const struct request *request, size_t done)
+{
+	if (request->attach->tell)
+		request->attach->tell(request->attach->tell_arg, done);
+	if (xp_interrupted())
+		return -ECANCELED;
+	return request->pid && !xp_target_start_time(request->pid) ? -ESRCH : 0;
+}
+
+/* One link, on as many probes as it takes. */
+static int attach_link(const struct request *request, size_t done, struct link *link)
+{
+	struct xp_attach *attach = request->attach;
+	const struct xp_uprobe *probes = request->probes + done;
+	uint32_t batch = __atomic_load_n(&attach->batch, __ATOMIC_RELAXED);
+	size_t some = attach->multi ? XP_MIN(request->count - done, batch) : 1;
+	uint64_t begin_ns = xp_now_ns();
+	int fd = attach->multi
+		     ? link_multi(request->program_fd, request->path, request->pid, probes, some)
+		     : link_single(attach->perf_type, request->program_fd, request->path, request->pid, probes);
+
+	if (fd < 0)
+		return fd;
+	/* A last link that is short tells nothing of longer ones. */
+	if (some == batch)
+		__atomic_store_n(&attach->batch, xp_attach_batch(batch, xp_now_ns() - begin_ns), __ATOMIC_RELAXED);
+	*link = (struct link){ .fd = fd, .pid = request->pid, .group = request->group, .probes = (uint32_t)some };
+	return 0;
+}
+
 static int attach_request(void *arg)
 {
 	const struct request *request = arg;
 	struct xp_attach *attach = request->attach;
-	size_t most = attach->multi ? MULTI_MAX : 1, links_made = 0;
-	struct link *links = calloc((request->count + most - 1) / most + 1, sizeof(*links));
+	size_t least = attach->multi ? BATCH_MIN : 1, links_made = 0, done = 0;
+	struct link *links = calloc(request->count / least + 1, sizeof(*links));
 	bool anchored = has_anchor(attach, request->pid);
 	int err = links ? 0 : -ENOMEM;
 
-	for (size_t done = 0; done < request->count && !err;) {
-		const struct xp_uprobe *probes = request->probes + done;
-		size_t some = XP_MIN(request->count - done, most);
-		int fd = attach->multi
-			     ? link_multi(request->program_fd, request->path, request->pid, probes, some)
-			     : link_single(attach->perf_type, request->program_fd, request->path, request->pid, probes);
+	while (done < request->count && !err) {
+		struct link *link = &links[links_made];
 
-		if (fd < 0)
-			err = fd;
-		else
-			links[links_made++] = (struct link){
-				.fd = anchored ? move_up(fd) : fd,
-				.pid = request->pid,
-				.group = request->group,
-				.anchor = !anchored,
-			};
+		if (done && (attach->multi || done % SINGLES_BATCH == 0))
+			err = may_go_on(request, done);
+		if (!err)
+			err = attach_link(request, done, link);
+		if (err)
+			break;
+		link->anchor = !anchored;
+		if (anchored)
+			link->fd = move_up(link->fd);
 		anchored = true;
-		done += some;
+		done += link->probes;
+		links_made++;
 	}
 	if (!err)
 		err = add_links(attach, links, links_made);
-	if (err)
+	if (err && links)
 		close_links(links, links_made);
 	free(links);
 	return err;
+}
+
+void xp_attach_on_batch(struct xp_attach *attach, void (*tell)(void *arg, size_t probes), void *arg)
+{
+	attach->tell = tell;
+	attach->tell_arg = arg;
+}
+
+size_t xp_attach_max(bool multi)
+{
+	return multi ? XP_ATTACH_MAX : XP_ATTACH_SINGLE_MAX;
+}
+
+size_t xp_attach_room(struct xp_attach *attach)
+{
+	size_t max = xp_attach_max(attach->multi), probes = 0;
+
+	pthread_mutex_lock(&attach->lock);
+	for (size_t i = 0; i < attach->count; i++)
+		probes += attach->links[i].probes;
+	pthread_mutex_unlock(&attach->lock);
+	return max - XP_MIN(probes, max);
 }
 
 int xp_attach_uprobes_group(struct xp_attach *attach, uint32_t group, int program_fd, int file_fd, pid_t pid,
@@ -268,6 +340,8 @@ int xp_attach_uprobes_group(struct xp_attach *attach, uint32_t group, int progra
 	struct request request = { attach, group, program_fd, path, pid, probes, count };
 	int err;
 
+	if (count > xp_attach_room(attach))
+		return -ENOBUFS;
 	/* The kernel wants a path; this one names the inode, whatever became of its name. */
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", file_fd);
 	if (!attach->multi) {

@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Attaching in batches, against a kernel that is made up here: see syscall(). */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/bpf.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "attach.h"
+#include "interrupt.h"
+#include "target.h"
+#include "util.h"
+
+#define PROBES 100000u
+
+static struct {
+	unsigned int links;
+	unsigned int probes;
+	unsigned int most;	/* of one link */
+	unsigned int end_after; /* links; 0: never */
+	int (*end)(void);
+} kernel;
+
+/* In place of libc's: links are files that do nothing. */
+long syscall(long number, ...)
+{
+	struct {
+		uint32_t program_fd, target_fd, type, flags;
+		uint64_t path, offsets, ref_ctr_offsets, cookies;
+		uint32_t count;
+	} attr;
+	va_list list;
+	const void *from;
+
+	if (number != __NR_bpf)
+		return 0;
+	va_start(list, number);
+	assert_int_equal(va_arg(list, int), BPF_LINK_CREATE);
+	from = va_arg(list, const void *);
+	va_end(list);
+	memcpy(&attr, from, sizeof(attr));
+	kernel.links++;
+	kernel.probes += attr.count;
+	kernel.most = XP_MAX(kernel.most, attr.count);
+	if (kernel.end_after && kernel.links == kernel.end_after)
+		kernel.end();
+	return open("/dev/null", O_RDONLY | O_CLOEXEC);
+}
+
+static unsigned int open_files(void)
+{
+	unsigned int count = 0;
+
+	for (int fd = 0; fd < 2048; fd++)
+		count += fcntl(fd, F_GETFD) >= 0;
+	return count;
+}
+
+static int attach_many(struct xp_attach *attach, pid_t pid, size_t count)
+{
+	struct xp_uprobe *probes = calloc(count, sizeof(*probes));
+	int err = xp_attach_uprobes(attach, 0, 0, pid, probes, count);
+
+	free(probes);
+	return err;
+}
+
+static void test_batches(void **state)
+{
+	struct xp_attach *attach;
+	unsigned int files = open_files();
+
+	(void)state;
+	memset(&kernel, 0, sizeof(kernel));
+	assert_int_equal(xp_attach_new(&attach, true), 0);
+	assert_int_equal(attach_many(attach, getpid(), PROBES), 0);
+	assert_int_equal(kernel.probes, PROBES);
+	assert_true(kernel.most <= 16384);
+	assert_int_equal(open_files(), files + kernel.links);
+	assert_int_equal(xp_attach_room(attach), XP_ATTACH_MAX - PROBES);
+	assert_int_equal(attach_many(attach, getpid(), XP_ATTACH_MAX - PROBES + 1), -ENOBUFS);
+	xp_attach_detach_all(attach);
+	assert_int_equal(open_files(), files);
+	assert_int_equal(xp_attach_room(attach), XP_ATTACH_MAX);
+	xp_attach_free(attach);
+}
+
+static void test_batch_size(void **state)
+{
+	uint32_t batch = 4096;
+
+	(void)state;
+	assert_int_equal(xp_attach_batch(batch, 60000000), batch);
+	for (int i = 0; i < 20; i++)
+		batch = xp_attach_batch(batch, 200000000);
+	assert_int_equal(batch, 256);
+	for (int i = 0; i < 20; i++)
+		batch = xp_attach_batch(batch, 1000000);
+	assert_int_equal(batch, 16384);
+}
+
+/* In a process of its own: signals stay pending. What is given up leaves nothing. */
+static int give_up(int (*end)(void), pid_t pid)
+{
+	struct xp_attach *attach;
+	unsigned int files;
+	sigset_t all;
+	int err;
+
+	sigfillset(&all);
+	sigprocmask(SIG_BLOCK, &all, NULL);
+	memset(&kernel, 0, sizeof(kernel));
+	kernel.end_after = 2;
+	kernel.end = end;
+	xp_interrupt_init(true);
+	files = open_files();
+	xp_attach_new(&attach, true);
+	err = attach_many(attach, pid, PROBES);
+	if (kernel.links != 2 || open_files() != files || xp_attach_room(attach) != XP_ATTACH_MAX)
+		return 1;
+	return -err;
+}
+
+static int in_child(int (*end)(void), pid_t target)
+{
+	pid_t pid = fork();
+	int status;
+
+	if (!pid)
+		_exit(give_up(end, target));
+	waitpid(pid, &status, 0);
+	return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+static int interrupt(void)
+{
+	return kill(getppid(), SIGINT); /* by the task that attaches, a child of xprof */
+}
+
+static int pass_deadline(void)
+{
+	xp_interrupt_set_deadline(1);
+	return 0;
+}
+
+static void test_interrupted(void **state)
+{
+	(void)state;
+	assert_int_equal(in_child(interrupt, 0), ECANCELED);
+	assert_int_equal(in_child(pass_deadline, 0), ECANCELED);
+}
+
+static pid_t victim;
+
+static int end_target(void)
+{
+	kill(victim, SIGKILL);
+	while (xp_target_start_time(victim))
+		usleep(1000);
+	return 0;
+}
+
+static void test_target_ends(void **state)
+{
+	(void)state;
+	victim = fork();
+	if (!victim) {
+		pause();
+		_exit(0);
+	}
+	assert_int_equal(in_child(end_target, victim), ESRCH);
+	waitpid(victim, NULL, 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_batches),
+		cmocka_unit_test(test_batch_size),
+		cmocka_unit_test(test_interrupted),
+		cmocka_unit_test(test_target_ends),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
