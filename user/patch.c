@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "clock.h"
+#include "interrupt.h"
 #include "memory_window.h"
 #include "patch_check.h"
 #include "patch_work.h"
@@ -79,6 +80,51 @@ static int check_process(struct xp_patch_work *work)
 	}
 }
 
+static uint32_t function_of(const struct xp_patch_work *work, const struct xp_edit *edit)
+{
+	return work->object->table->sleds[edit->sled].function_id;
+}
+
+/* The sleds from this one on that are written in one stop: no function is cut, unless it is one without end. */
+static struct xp_edits next_piece(const struct xp_patch_work *work, const struct xp_edits *edits, size_t first)
+{
+	size_t left = edits->count - first;
+	struct xp_edits piece = *edits;
+
+	piece.list += first;
+	piece.count = XP_MIN(left, XP_SLEDS_PER_STOP);
+	while (piece.count < XP_MIN(left, 2 * XP_SLEDS_PER_STOP) &&
+	       function_of(work, &piece.list[piece.count]) == function_of(work, &piece.list[piece.count - 1]))
+		piece.count++;
+	return piece;
+}
+
+/* The process is never stopped for long: between its stops it runs, and may be given up unless they put back. */
+static int write_stopped(struct xp_patch_work *work, int (*what)(void *arg, struct xp_remote *remote), bool put_back)
+{
+	size_t written = 0;
+	int err = 0;
+
+	if (work->sites <= XP_SLEDS_PER_STOP)
+		return xp_patch_stopped(work, what, work);
+	for (size_t i = 0; i < work->count && !err; i++) {
+		struct xp_edits piece;
+
+		for (size_t first = 0; first < work->edits[i].count && !err; first += piece.count) {
+			struct xp_patch_work part = *work;
+
+			piece = next_piece(work, &work->edits[i], first);
+			part.edits = &piece;
+			part.count = 1;
+			part.written = 0;
+			err = !put_back && xp_interrupted() ? -ECANCELED : xp_patch_stopped(&part, what, &part);
+			written += part.written;
+		}
+	}
+	work->written = written;
+	return err;
+}
+
 static int patch_sleds(struct xp_patch_work *work)
 {
 	uint64_t before;
@@ -93,7 +139,7 @@ static int patch_sleds(struct xp_patch_work *work)
 	if (err)
 		return err;
 	before = xp_clock_now_tsc();
-	err = xp_patch_stopped(work, xp_patch_write, work);
+	err = write_stopped(work, xp_patch_write, false);
 	if (!err)
 		note_patched(work, before);
 	if (err && work->written) {
@@ -101,7 +147,7 @@ static int patch_sleds(struct xp_patch_work *work)
 
 		snprintf(why, sizeof(why), "%s", work->why);
 		xp_patch_encode_heads(work);
-		xp_patch_stopped(work, xp_patch_write_back, work);
+		write_stopped(work, xp_patch_write_back, true);
 		xp_patch_refuse(work, err, why);
 	}
 	return err;
@@ -344,7 +390,7 @@ static void restore_process(struct xp_patch *patch, pid_t pid)
 	int err = xp_unpatch_process(pid, true, &unpatched, why, sizeof(why));
 
 	patch->stopped_ns += unpatched.ns;
-	patch->longest_ns = XP_MAX(patch->longest_ns, unpatched.ns);
+	patch->longest_ns = XP_MAX(patch->longest_ns, unpatched.longest_ns);
 	if (err && err != -ESRCH)
 		xp_warn("the sleds of process %d stay patched, which costs it a call each but does no harm: %s; "
 			"`xprof restore -p %d` puts them back",

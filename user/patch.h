@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Sleds that are patched from outside: the process is stopped for a moment, its sleds get the code that XRay's own
- * runtime would write there, leading to a stub (stub.h) that it is made to map, and the uprobes are on the stub. So no
- * sled is single-stepped, and there are a handful of uprobes however many sleds there are.
+ * Sleds that are patched from outside: the process is stopped for a moment (for many sleds more than once), its sleds
+ * get the code that XRay's own runtime would write there, leading to a stub (stub.h) that it is made to map, and the
+ * uprobes are on the stub. So no sled is single-stepped, and there are a handful of uprobes however many sleds there
+ * are.
  */
 #ifndef XPROF_PATCH_H
 #define XPROF_PATCH_H
@@ -37,8 +38,8 @@ void xp_patch_free(struct xp_patch *patch);
  * Patches object's selected sleds in process pid. held: the caller traces and holds it (launch.h). Conditional tail
  * exits get uprobes of their own. Functions that are taken out (object->taken) are counted, or put back at once: only
  * what is behind the first instruction of their sleds is changed then. result as of xp_sleds_attach(). All or nothing;
- * errors, with a sentence in why: -ESRCH the process is gone, or the object is from it, -ENOMEM; -EOPNOTSUPP, -EBUSY,
- * -EPERM, and others: it cannot be patched, now or at all, and nothing has changed.
+ * errors, with a sentence in why: -ESRCH the process is gone, or the object is from it, -ENOMEM, -ECANCELED
+ * (interrupt.h); -EOPNOTSUPP, -EBUSY, -EPERM, and others: it cannot be patched, now or at all, and nothing has changed.
  */
 int xp_patch_object(struct xp_patch *patch, const struct xp_object *object, pid_t pid, bool held,
 		    struct xp_sled_result *result, char *why, size_t why_size);

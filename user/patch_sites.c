@@ -4,12 +4,17 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "interrupt.h"
 #include "memory_window.h"
 #include "patch_bytes.h"
 #include "patch_check.h"
 #include "patch_work.h"
 #include "sled_bytes.h"
 #include "util.h"
+
+/* Looked at in some milliseconds, before it is asked whether to go on. */
+#define MAPPINGS_PER_LOOK 256
+#define SLEDS_PER_LOOK 65536
 
 void xp_patch_work_free(struct xp_patch_work *work)
 {
@@ -57,18 +62,22 @@ int xp_patch_add_sites(struct xp_patch_work *work, const struct xp_mapping *mapp
 	const struct xp_object *object = work->object;
 	int err = add_mapping(work, mapping);
 
-	for (size_t i = 0; i < object->selected_count && !err; i++) {
+	for (size_t i = xp_object_selected_from(object, mapping->file_offset); i < object->selected_count && !err;
+	     i++) {
 		const struct xp_sled *sled = &object->table->sleds[object->selected[i]];
 		uint64_t into = sled->file_offset - mapping->file_offset;
 		struct xp_edit edit = { mapping->start + into, object->selected[i], sled->kind, .size = 1 };
 
-		if (sled->file_offset < mapping->file_offset || into >= mapping->end - mapping->start ||
-		    !wants(ids, id_count, sled->function_id))
+		if (into >= mapping->end - mapping->start)
+			break;
+		if (!wants(ids, id_count, sled->function_id))
 			continue;
 		if (!xp_patch_possible(sled)) {
 			work->conditional++;
 			continue;
 		}
+		if (++work->sites > XP_PATCH_MAX)
+			return xp_patch_refuse(work, -EOPNOTSUPP, "it has more than 2 000 000 sleds");
 		work->low = XP_MIN(work->low, edit.address);
 		work->high = XP_MAX(work->high, edit.address + XP_SLED_BYTES_MAX);
 		err = xp_edits_add(&work->edits[work->count - 1], &edit);
@@ -85,7 +94,9 @@ int xp_patch_find_sites(struct xp_patch_work *work, const uint32_t *ids, size_t 
 	if (err)
 		return err;
 	for (size_t i = 0; i < mappings.count && !err; i++) {
-		if (!xp_sleds_mapped(work->object, work->pid, &mappings.list[i]))
+		if (i % MAPPINGS_PER_LOOK == MAPPINGS_PER_LOOK - 1 && xp_interrupted())
+			err = -ECANCELED;
+		if (err || !xp_sleds_mapped(work->object, work->pid, &mappings.list[i]))
 			continue;
 		err = mappings.list[i].shared ? xp_patch_refuse(work, -EOPNOTSUPP, "its text is shared with its file")
 					      : xp_patch_add_sites(work, &mappings.list[i], ids, id_count);
@@ -165,8 +176,10 @@ int xp_patch_check_bytes(struct xp_patch_work *work)
 		for (size_t j = 0; j < work->edits[i].count && !err; j++) {
 			const struct xp_edit *edit = &work->edits[i].list[j];
 
-			if (!xp_memory_window_read(memory, now, edit->address,
-						   xp_sled_bytes((enum xp_sled_kind)edit->kind)))
+			if (j % SLEDS_PER_LOOK == SLEDS_PER_LOOK - 1 && xp_interrupted())
+				err = -ECANCELED;
+			else if (!xp_memory_window_read(memory, now, edit->address,
+							xp_sled_bytes((enum xp_sled_kind)edit->kind)))
 				err = xp_memory_window_gone(memory)
 					  ? -ESRCH
 					  : xp_patch_refuse(work, -EOPNOTSUPP, "its text cannot be read");

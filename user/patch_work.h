@@ -39,6 +39,9 @@ struct xp_patch {
 	uint64_t longest_ns;
 };
 
+/* Sleds of an object in a process, in all its mappings. */
+#define XP_PATCH_MAX 2000000u
+
 /* One object in one process. */
 struct xp_patch_work {
 	struct xp_patch *patch;
@@ -52,6 +55,7 @@ struct xp_patch_work {
 	struct xp_stub_map stubs; /* those that it had before */
 	struct xp_edits *edits;	  /* one for each mapping */
 	size_t count;
+	size_t sites; /* in all of them */
 	uint64_t low; /* all edits are in [low, high) */
 	uint64_t high;
 	struct xp_patch_stub *stub; /* that the sleds will lead to */

@@ -122,6 +122,37 @@ static int write_all(void *arg, struct xp_remote *remote)
 	return err;
 }
 
+/* In one stop, or with many sleds in several: in between the process runs with those that still are patched. */
+static int put_back(struct search *search, struct xp_stopped *stopped, struct xp_unpatched *unpatched)
+{
+	size_t sleds = 0;
+	int err = 0;
+
+	for (size_t i = 0; i < search->count; i++)
+		sleds += search->edits[i].count;
+	if (sleds <= XP_SLEDS_PER_STOP) {
+		err = xp_stopped_do(stopped, write_all, search);
+		*unpatched = (struct xp_unpatched){ search->written, search->count, stopped->ns, stopped->ns };
+		return err;
+	}
+	unpatched->objects = search->count;
+	for (size_t i = 0; i < search->count && !err; i++)
+		for (size_t first = 0; first < search->edits[i].count && !err; first += XP_SLEDS_PER_STOP) {
+			struct xp_edits piece = search->edits[i];
+			struct search part = *search;
+
+			piece.list += first;
+			piece.count = XP_MIN(piece.count - first, XP_SLEDS_PER_STOP);
+			part.edits = &piece;
+			part.count = 1;
+			err = xp_stopped_do(stopped, write_all, &part);
+			unpatched->sleds += part.written;
+			unpatched->ns += stopped->ns;
+			unpatched->longest_ns = XP_MAX(unpatched->longest_ns, stopped->ns);
+		}
+	return err;
+}
+
 /* No stub may be another xprof's. */
 static int check_owner(const struct xp_stub_map *stubs, pid_t pid, char *why, size_t why_size)
 {
@@ -175,8 +206,7 @@ int xp_unpatch_process(pid_t pid, bool ours, struct xp_unpatched *unpatched, cha
 		err = find_patched(&search, pid);
 	if (err || !search.count)
 		goto out;
-	err = xp_stopped_do(&stopped, write_all, &search);
-	*unpatched = (struct xp_unpatched){ search.written, search.count, stopped.ns };
+	err = put_back(&search, &stopped, unpatched);
 out:
 	if (err && !why[0])
 		snprintf(why, why_size, "the sleds of process %d cannot be put back: %s", pid, strerror(-err));

@@ -12,10 +12,14 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+/* Written in one stop of the process, in less than 10 ms. */
+#define XP_SLEDS_PER_STOP 4096u
+
 struct xp_unpatched {
-	size_t sleds;	/* put back */
-	size_t objects; /* in which there were some */
-	uint64_t ns;	/* that the process stood still */
+	size_t sleds;	     /* put back */
+	size_t objects;	     /* in which there were some */
+	uint64_t ns;	     /* that the process stood still */
+	uint64_t longest_ns; /* at once */
 };
 
 /*
