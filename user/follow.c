@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "interrupt.h"
 #include "link_map.h"
 #include "memory_window.h"
 #include "privilege.h"
@@ -22,6 +23,14 @@
 /* Programs that a process executes one after the other, each before its sleds are patched, or so soon after that. */
 #define PATCH_TRIES 5
 #define SHORT_LIFE_NS 50000000u
+/* Files that are opened before it is asked whether to go on. */
+#define MAPPINGS_PER_LOOK 256
+/* What a probe takes, in s: see XP_ATTACH_MAX. */
+#define PROBE_ATTACH_S 6e-6
+#define PROBE_DETACH_S 5e-6
+#define EVENT_ATTACH_S 1e-3
+#define EVENT_DETACH_S 3e-2
+#define PROBE_MB 3e-4
 /* More than records may be off in time: what happened so long before a look was there when it began. */
 #define LOOK_MARGIN_NS 1000000u
 
@@ -63,7 +72,7 @@ static int patch_object(struct xp_recording *rec, struct xp_process *process, co
 
 	if (must || process->in_vain < PATCH_TRIES) {
 		err = xp_patch_object(rec->patch, object, pid, is_held(rec, pid), sleds, why, sizeof(why));
-		if (!err || err == -ENOMEM || err == -ESRCH)
+		if (!err || err == -ENOMEM || err == -ESRCH || err == -ECANCELED)
 			return err;
 	}
 	if (!xp_target_start_time(pid))
@@ -78,6 +87,14 @@ static int patch_object(struct xp_recording *rec, struct xp_process *process, co
 		xp_info("the sleds of process %d (%s) are probed, not patched: %s", pid, process->comm, why);
 	xp_clean_text(process->probed_why, sizeof(process->probed_why), why);
 	return 1;
+}
+
+/* -ENOBUFS: it has more sleds than can be probed. */
+static int check_room(const struct xp_recording *rec, const struct xp_object *object)
+{
+	size_t room = rec->attach ? xp_attach_room(rec->attach) : xp_attach_max(rec->multi);
+
+	return object->selected_count > room ? -ENOBUFS : 0;
 }
 
 /* With a budget: what it leaves out by what is known of the calls depends on what they cost, and so on how. */
@@ -96,10 +113,12 @@ static int attach_throttled(struct xp_recording *rec, struct xp_object *object, 
 	}
 	if (err == 1) {
 		sleds->mode = XP_SLEDS_PROBED;
-		xp_throttle_expect(rec->throttle, object, XP_SLEDS_PROBED);
-	} else if (err) {
-		return err;
+		err = check_room(rec, object);
+		if (!err)
+			xp_throttle_expect(rec->throttle, object, XP_SLEDS_PROBED);
 	}
+	if (err)
+		return err;
 	return xp_throttle_attach(rec->throttle, object, pid, sleds);
 }
 
@@ -108,7 +127,43 @@ static int attach_unthrottled(struct xp_recording *rec, struct xp_object *object
 {
 	int err = rec->patch && process ? patch_object(rec, process, object, sleds) : 1;
 
-	return err == 1 ? xp_sleds_attach(rec->attach, &rec->programs, object, pid, rec->options->args, sleds) : err;
+	if (err != 1)
+		return err;
+	err = check_room(rec, object);
+	return err ? err : xp_sleds_attach(rec->attach, &rec->programs, object, pid, rec->options->args, sleds);
+}
+
+/* By what XP_ATTACH_MAX says of each probe; this machine may be slower. */
+static void explain_limit(struct xp_recording *rec, const struct xp_object *object)
+{
+	size_t sleds = object->selected_count;
+
+	snprintf(rec->why, sizeof(rec->why),
+		 "%s has %zu sleds to probe, and xprof attaches %zu probes in all: these would take about %.0f s to "
+		 "attach, %.0f s to take away, which nothing can stop, and %.0f MB of the kernel's memory; choose "
+		 "functions with --functions GLOB (`xprof list` shows their names)%s",
+		 object->path, sleds, xp_attach_max(rec->multi),
+		 1 + (double)sleds * (rec->multi ? PROBE_ATTACH_S : EVENT_ATTACH_S),
+		 1 + (double)sleds * (rec->multi ? PROBE_DETACH_S : EVENT_DETACH_S), 1 + (double)sleds * PROBE_MB,
+		 rec->may_patch || rec->all_processes ? "" : ", or have up to 2 000 000 patched: --sled-mode patch");
+}
+
+/* Makes an error of attaching a sentence. */
+static void explain(struct xp_recording *rec, const struct xp_object *object, pid_t pid, int err)
+{
+	if (err == -ESRCH)
+		snprintf(rec->why, sizeof(rec->why), "process %d ended while it was being attached", pid);
+	else if (err == -ENOBUFS)
+		explain_limit(rec, object);
+	else if (err == -EMFILE)
+		snprintf(rec->why, sizeof(rec->why),
+			 "too many open files for one probe a sled; raise `ulimit -n`, choose fewer functions with "
+			 "--functions, or use a kernel with uprobe_multi (6.6)");
+	else if (err)
+		snprintf(rec->why, sizeof(rec->why),
+			 "the kernel refuses probes on %s: %s; `xprof doctor` tells what "
+			 "is missing",
+			 object->path, strerror(-err));
 }
 
 static int attach_object(struct xp_recording *rec, struct xp_object *object, struct xp_process *process,
@@ -126,6 +181,8 @@ static int attach_object(struct xp_recording *rec, struct xp_object *object, str
 	/* What ran in the last moment still gets its functions, but no probes. */
 	if (rec->stopped)
 		return 0;
+	if (xp_interrupted())
+		return -ECANCELED;
 	attached = realloc(rec->attached, (rec->attached_count + 1) * sizeof(*attached));
 	if (!attached)
 		return -ENOMEM;
@@ -133,19 +190,15 @@ static int attach_object(struct xp_recording *rec, struct xp_object *object, str
 	err = rec->throttle ? attach_throttled(rec, object, process, probe_pid(rec, pid), sleds)
 			    : attach_unthrottled(rec, object, process, probe_pid(rec, pid), sleds);
 	rec->attach_ns += xp_clock_ns(rec->clock, xp_clock_now_tsc() - begin);
-	if (rec->why[0] && err)
-		return err;
-	if (err == -ESRCH)
-		snprintf(rec->why, sizeof(rec->why), "process %d ended while it was being attached", pid);
-	else if (err == -EMFILE)
-		snprintf(rec->why, sizeof(rec->why),
-			 "too many open files for one probe a sled; raise `ulimit -n`, choose fewer functions with "
-			 "--functions, or use a kernel with uprobe_multi (6.6)");
-	else if (err)
-		snprintf(rec->why, sizeof(rec->why),
-			 "the kernel refuses probes on %s: %s; `xprof doctor` tells what "
-			 "is missing",
-			 object->path, strerror(-err));
+	if (err && !rec->why[0])
+		explain(rec, object, pid, err);
+	/* What is loaded when the recording runs does not end it. */
+	if (err == -ENOBUFS && rec->run_tsc) {
+		xp_warn("%s; its sleds are left alone", rec->why);
+		rec->why[0] = 0;
+		*sleds = (struct xp_sled_result){ 0 };
+		err = 0;
+	}
 	if (err)
 		return err;
 	rec->attached[rec->attached_count++] = (struct xp_attached){ object, probe_pid(rec, pid), *sleds };
@@ -330,7 +383,9 @@ static int look_at_all(struct xp_recording *rec, struct xp_process *process, con
 		memset(&exe, 0, sizeof(exe));
 	for (int main = 1; main >= 0; main--)
 		for (size_t i = 0; i < mappings->count; i++) {
-			int err = look_at(rec, process, &mappings->list[i], &exe, main);
+			bool look = i % MAPPINGS_PER_LOOK == MAPPINGS_PER_LOOK - 1;
+			int err = look && xp_interrupted() ? -ECANCELED
+							   : look_at(rec, process, &mappings->list[i], &exe, main);
 
 			if (err && (err != -ESRCH || !memory || xp_memory_window_gone(memory)))
 				return err;

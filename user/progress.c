@@ -9,6 +9,7 @@
 
 #include "util.h"
 
+#define ATTACHING_PAUSE_NS 500000000u
 #define ERASE_REST "\033[K" /* ECMA-48, EL */
 
 void xp_progress_begin(struct xp_progress *progress)
@@ -50,6 +51,17 @@ void xp_progress_show(struct xp_progress *progress, uint64_t seen, uint64_t lost
 	fprintf(stderr, "%s" ERASE_REST "\r", text);
 	progress->last_ns = now;
 	progress->last_seen = seen;
+}
+
+void xp_progress_attaching(struct xp_progress *progress, size_t probes)
+{
+	uint64_t now = xp_now_ns();
+
+	if (!progress->shown || now - progress->last_ns < ATTACHING_PAUSE_NS)
+		return;
+	fprintf(stderr, "%.1f s  attaching, %zu probes" ERASE_REST "\r",
+		(now - progress->begin_ns) / (double)XP_NS_PER_S, probes);
+	progress->last_ns = now;
 }
 
 void xp_progress_end(struct xp_progress *progress)

@@ -17,6 +17,8 @@ struct xp_progress {
 void xp_progress_begin(struct xp_progress *progress);
 /* seen and lost: events since the beginning of the recording. To be called about once a second. */
 void xp_progress_show(struct xp_progress *progress, uint64_t seen, uint64_t lost);
+/* Before: so many probes of an object are attached. Says so now and then, when it takes longer than a moment. */
+void xp_progress_attaching(struct xp_progress *progress, size_t probes);
 /* Erases the line. */
 void xp_progress_end(struct xp_progress *progress);
 

@@ -9,8 +9,54 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "interrupt.h"
 #include "privilege.h"
+#include "progress.h"
 #include "util.h"
+
+/* What may be spent on getting ready at least, however short the recording is to be. */
+#define ATTACH_NS_MIN (10 * XP_NS_PER_S)
+
+static uint64_t attach_limit_ns(const struct xp_options *options)
+{
+	return XP_MAX(options->duration_ns, ATTACH_NS_MIN);
+}
+
+static void show_attaching(void *progress, size_t probes)
+{
+	xp_progress_attaching(progress, probes);
+}
+
+/* It was told to end, or has taken too long, before there was anything to record. */
+static void explain_end(struct xp_recording *rec)
+{
+	if (xp_interrupt_timed_out())
+		snprintf(rec->why, sizeof(rec->why),
+			 "attaching takes longer than %.0f s and was given up, nothing was recorded: choose functions "
+			 "with --functions GLOB, or give a longer -d, which bounds attaching too",
+			 attach_limit_ns(rec->options) / (double)XP_NS_PER_S);
+	else
+		snprintf(rec->why, sizeof(rec->why),
+			 "stopped while attaching: nothing was recorded, and all that was attached is taken away");
+}
+
+static int attach(struct xp_recording *rec)
+{
+	struct xp_progress progress;
+	int err = xp_setup_budget(rec);
+
+	xp_progress_begin(&progress);
+	if (rec->attach)
+		xp_attach_on_batch(rec->attach, show_attaching, &progress);
+	if (!err)
+		err = xp_targets_attach(rec);
+	if (rec->attach)
+		xp_attach_on_batch(rec->attach, NULL, NULL);
+	xp_progress_end(&progress);
+	if (err == -ECANCELED)
+		explain_end(rec);
+	return err ? err : xp_targets_check(rec);
+}
 
 /* From the first probe to the last file. Sets *stored when there is something to keep in the output directory. */
 static int record_all(struct xp_recording *rec, int signal_fd, bool *stored)
@@ -18,12 +64,9 @@ static int record_all(struct xp_recording *rec, int signal_fd, bool *stored)
 	struct xp_totals totals;
 	int code = XP_EXIT_OK;
 	int reserved_fd;
-	int err = xp_setup_budget(rec);
+	int err = attach(rec);
 
-	if (!err)
-		err = xp_targets_attach(rec);
-	if (!err)
-		err = xp_targets_check(rec);
+	xp_interrupt_set_deadline(0);
 	if (err)
 		return xp_failure_report(rec, err, "cannot attach");
 	xp_survey_forecast(rec);
@@ -72,6 +115,8 @@ static int record_in(struct xp_recording *rec, const struct xp_preflight *prefli
 
 	if (signal_fd < 0)
 		return xp_failure_report(rec, signal_fd, "signalfd");
+	if (rec->options->duration_ns)
+		xp_interrupt_set_deadline(xp_now_ns() + attach_limit_ns(rec->options));
 	err = xp_setup(rec, preflight);
 	code = err ? xp_failure_report(rec, err, "cannot set up") : record_all(rec, signal_fd, &stored);
 	code = xp_finish_launch(rec, code, stored);

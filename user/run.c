@@ -145,7 +145,8 @@ int xp_run_block_signals(const struct xp_recording *rec)
 	sigaddset(&writes, SIGXFSZ);
 	if (sigprocmask(SIG_BLOCK, &writes, NULL))
 		return -errno;
-	xp_interrupt_init(!rec->options->child_argv);
+	/* Until the command runs, ^C is for both. */
+	xp_interrupt_init(true);
 	return signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
@@ -386,6 +387,9 @@ int xp_run(struct xp_recording *rec, int signal_fd)
 
 	if (epoll_fd < 0)
 		return epoll_fd;
+	xp_interrupt_init(!rec->options->child_argv);
+	if (rec->options->duration_ns)
+		xp_interrupt_set_deadline(xp_now_ns() + rec->options->duration_ns);
 	if (setpriority(PRIO_PROCESS, 0, READER_NICE))
 		xp_debug("cannot raise the reader's priority: %s", strerror(errno));
 	xp_progress_begin(&progress);
@@ -424,5 +428,7 @@ int xp_run(struct xp_recording *rec, int signal_fd)
 	}
 	xp_progress_end(&progress);
 	close(epoll_fd);
-	return err;
+	xp_interrupt_set_deadline(0);
+	/* What was being attached meanwhile has heard of the end first. */
+	return err == -ECANCELED ? 0 : err;
 }

@@ -11,11 +11,15 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "interrupt.h"
 #include "memory_window.h"
 #include "patch_bytes.h"
 #include "util.h"
 
 #define BREAKPOINT 0xcc
+/* Looked at in less than 0.1 s, before it is asked whether to go on. */
+#define SLEDS_PER_LOOK 65536
+#define MAPPINGS_PER_LOOK 256
 /* Programs that a process executes one after the other, faster than their sleds can be looked at. */
 #define IMAGE_TRIES 5
 
@@ -68,21 +72,27 @@ static bool is_chosen(const struct xp_sled_choice *choice, const struct xp_sled 
 }
 
 /* Lowers verdicts by what a mapping of the object shows. */
-static void judge_mapping(const struct xp_object *object, struct xp_memory_window *memory,
-			  const struct xp_mapping *mapping, const struct xp_sled_choice *choice, uint8_t *verdicts)
+static int judge_mapping(const struct xp_object *object, struct xp_memory_window *memory,
+			 const struct xp_mapping *mapping, const struct xp_sled_choice *choice, uint8_t *verdicts)
 {
+	size_t first = xp_object_selected_from(object, mapping->file_offset);
+
 	xp_memory_window_set(memory, mapping->start, mapping->end);
-	for (size_t i = 0; i < object->selected_count; i++) {
+	for (size_t i = first; i < object->selected_count; i++) {
 		const struct xp_sled *sled = &object->table->sleds[object->selected[i]];
 		uint64_t into = sled->file_offset - mapping->file_offset;
 		enum verdict verdict;
 
-		if (sled->file_offset < mapping->file_offset || into >= mapping->end - mapping->start ||
-		    !is_chosen(choice, sled))
+		if ((i - first) % SLEDS_PER_LOOK == SLEDS_PER_LOOK - 1 && xp_interrupted())
+			return -ECANCELED;
+		if (into >= mapping->end - mapping->start)
+			break;
+		if (!is_chosen(choice, sled))
 			continue;
 		verdict = judge(memory, sled, mapping->start + into);
 		verdicts[i] = XP_MAX(verdicts[i], verdict);
 	}
+	return 0;
 }
 
 /* -ESRCH also when it has executed another program meanwhile: then the verdicts say nothing. */
@@ -100,10 +110,14 @@ static int judge_image(const struct xp_object *object, pid_t pid, const struct x
 		xp_memory_window_free(memory);
 		return err;
 	}
-	for (size_t m = 0; m < mappings.count; m++)
-		if (xp_sleds_mapped(object, pid, &mappings.list[m]))
-			judge_mapping(object, memory, &mappings.list[m], choice, verdicts);
-	err = mappings.count && xp_memory_window_gone(memory) ? -ESRCH : 0;
+	for (size_t m = 0; m < mappings.count && !err; m++) {
+		if (m % MAPPINGS_PER_LOOK == MAPPINGS_PER_LOOK - 1 && xp_interrupted())
+			err = -ECANCELED;
+		else if (xp_sleds_mapped(object, pid, &mappings.list[m]))
+			err = judge_mapping(object, memory, &mappings.list[m], choice, verdicts);
+	}
+	if (!err && mappings.count && xp_memory_window_gone(memory))
+		err = -ESRCH;
 	xp_memory_window_free(memory);
 	xp_mappings_free(&mappings);
 	return err;

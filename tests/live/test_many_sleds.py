@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Programs with very many sleds: attaching them ends when it is told to, and has limits."""
+import os
+import pathlib
+import signal
+
+import pytest
+
+import recording
+import victim
+
+pytestmark = pytest.mark.uprobes
+
+PROBE = ("--sled-mode=probe", "--no-samples", "--uprobes=multi")
+# Some tenths of a second in several links, and more than may be probed.
+SOME, TOO_MANY = 100_000, 130_000
+# BATCH_MAX of user/attach.c.
+LINK_MAX = 16384
+
+
+@pytest.fixture
+def sleds(program, start, tmp_path):
+    """Starts live/programs/sleds.c, of so many functions."""
+
+    def start_one(functions):
+        path = program("live/programs/sleds.c", "-O1", "-fno-xray-instrument", f"-DFUNCTIONS={functions}")
+        progress = tmp_path / "progress"
+        target = victim.Busy(start([path, progress]), path, progress)
+        recording.wait_until(progress.exists, "the target does not start")
+        target.assert_works()
+        return target
+
+    return start_one
+
+
+def links(pid):
+    """How many uprobe_multi links a process has."""
+    count = 0
+    for info in pathlib.Path(f"/proc/{pid}/fdinfo").glob("*"):
+        try:
+            count += "link_type:\tuprobe_multi" in info.read_text()
+        except OSError:
+            pass
+    return count
+
+
+def wait_attaching(session):
+    recording.wait_until(
+        lambda: links(session.process.pid) or session.process.poll() is not None, "xprof does not attach"
+    )
+    assert session.process.poll() is None, session.messages()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda n: n.name)
+def test_signal_stops_attaching(sleds, record, number):
+    target = sleds(SOME)
+    session = record(*PROBE, "-p", target.pid)
+    wait_attaching(session)
+    session.process.send_signal(number)
+    done = session.finish()
+    assert done.status == 1, done.messages
+    assert "stopped while attaching: nothing was recorded" in done.messages
+    assert not done.directory.exists()
+    target.assert_unharmed()
+
+
+def test_signal_stops_attaching_a_command(program, record, tmp_path):
+    """No survey goes before: it is the links of the recording that are given up. Its command never ran."""
+    path = program("live/programs/sleds.c", "-O1", "-fno-xray-instrument", f"-DFUNCTIONS={SOME}")
+    session = record(*PROBE, "--", path, tmp_path / "progress")
+    wait_attaching(session)
+    children = pathlib.Path(f"/proc/{session.process.pid}/task/{session.process.pid}/children").read_text().split()
+    # The terminal's ^C goes to both.
+    session.process.send_signal(signal.SIGINT)
+    done = session.finish()
+    assert done.status == 1, done.messages
+    assert "stopped while attaching: nothing was recorded" in done.messages
+    assert not (tmp_path / "progress").exists()
+    assert children and not any(os.path.exists(f"/proc/{child}") for child in children)
+
+
+def test_kill_stops_attaching(sleds, record):
+    """The task that attaches goes on without xprof, to the end of its batch."""
+    target = sleds(SOME)
+    session = record(*PROBE, "-p", target.pid)
+    wait_attaching(session)
+    session.process.kill()
+    session.finish()
+    target.assert_unharmed()
+
+
+def test_links_are_small(sleds, record):
+    target = sleds(SOME)
+    session = record(*PROBE, "-p", target.pid).wait_attached()
+    assert links(session.process.pid) >= 2 * SOME / LINK_MAX
+    done = session.stop().ok()
+    assert done.manifest["processes"][0]["objects"][0]["sleds_attached"] == 2 * SOME
+    target.assert_unharmed()
+
+
+@pytest.mark.parametrize("dry", [[], ["--dry-run"]], ids=["record", "dry-run"])
+def test_limit(sleds, xprof, tmp_path, dry):
+    target = sleds(TOO_MANY)
+    done = xprof("record", *PROBE, *dry, "-d", "1", "-o", tmp_path / "out", "-p", target.pid)
+    assert done.returncode == 1, done.stderr
+    assert f"has {2 * TOO_MANY} sleds to probe, and xprof attaches 250000 probes in all" in done.stderr
+    assert "--functions GLOB" in done.stderr and "--sled-mode patch" in done.stderr
+    assert not (tmp_path / "out").exists()
+    target.assert_unharmed()
+
+
+def test_patched_in_short_stops(sleds, record):
+    """Beyond the limit of probes: the process stands still some sixty times, not once for all of them."""
+    target = sleds(TOO_MANY)
+    done = record("--sled-mode=patch", "--no-samples", "-p", target.pid).wait_attached().stop().ok()
+    recorded = done.manifest["attach"]
+    assert recorded["longest_stop_ms"] < recorded["stopped_ms"] / 4
+    assert done.manifest["processes"][0]["objects"][0]["sleds_attached"] == 2 * TOO_MANY
+    target.assert_unharmed()
