@@ -214,8 +214,8 @@ static int map_there(struct xp_remote *remote, const uint64_t args[6])
 	return mapped < 0 ? (int)mapped : (uint64_t)mapped == args[0] ? 0 : -EEXIST;
 }
 
-/* The flag's page, which the process itself cannot write, and the counters. */
-static int map_data(struct xp_remote *remote, uint64_t address)
+/* The flag's page, which the process itself cannot write, and the counters. *end: of what is mapped so far. */
+static int map_data(struct xp_remote *remote, uint64_t address, size_t *end)
 {
 	const uint64_t flag[6] = { address + XP_STUB_FLAG,
 				   XP_STUB_COUNTERS - XP_STUB_FLAG,
@@ -232,20 +232,32 @@ static int map_data(struct xp_remote *remote, uint64_t address)
 	const uint64_t wipe[6] = { address + XP_STUB_FLAG, XP_STUB_ROOM - XP_STUB_FLAG, MADV_WIPEONFORK };
 	int err = map_there(remote, flag);
 
-	if (!err)
+	if (!err) {
+		*end = XP_STUB_COUNTERS;
 		err = map_there(remote, counters);
-	if (!err)
+	}
+	if (!err) {
+		*end = XP_STUB_ROOM;
 		err = XP_MIN((int)call(remote, SYS_madvise, wipe), 0);
+	}
 	return err ? err : xp_remote_write(remote, address + XP_STUB_FLAG, "\1", 1);
 }
 
-static int map_file(struct xp_remote *remote, uint64_t address, int remote_fd)
+/* All of the stub's pages, or none. */
+static int map_all(struct xp_remote *remote, uint64_t address, int remote_fd)
 {
 	const uint64_t args[6] = {
 		address, XP_STUB_BYTES, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_FIXED_NOREPLACE, remote_fd, 0
 	};
+	size_t end = XP_STUB_BYTES;
+	int err = map_there(remote, args);
 
-	return map_there(remote, args);
+	if (err)
+		return err;
+	err = map_data(remote, address, &end);
+	if (err)
+		call(remote, SYS_munmap, (uint64_t[6]){ address, end });
+	return err;
 }
 
 /* name: the address of XP_STUB_NAME in the process. */
@@ -263,9 +275,7 @@ static int make_there(struct xp_stub_place *place, struct xp_remote *remote, uin
 	if (remote_fd < 0)
 		return (int)remote_fd;
 	place->fd = fill(xp_remote_caller(remote), (int)remote_fd);
-	err = place->fd < 0 ? place->fd : map_file(remote, place->address, (int)remote_fd);
-	if (!err)
-		err = map_data(remote, place->address);
+	err = place->fd < 0 ? place->fd : map_all(remote, place->address, (int)remote_fd);
 	close_args[0] = remote_fd;
 	closed = call(remote, SYS_close, close_args);
 	return err ? err : XP_MIN((int)closed, 0);

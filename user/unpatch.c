@@ -77,7 +77,7 @@ static int look_at(struct search *search, pid_t pid, const struct xp_mapping *ma
 	err = xp_sled_table_open(&table, fd, why, sizeof(why));
 	if (err) {
 		close(fd);
-		return err == -ENOMEM ? err : 0;
+		return err == -ENOMEM || err == -ECANCELED ? err : 0;
 	}
 	edits.start = mapping->start;
 	edits.end = mapping->end;

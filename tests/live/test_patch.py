@@ -363,7 +363,7 @@ def test_killed_with_its_command(xprof, program, start, tmp_path):
     progress = tmp_path / "progress"
     process = start([xprof.path, "record", PATCH, "-q", "--no-samples", "-o", tmp_path / "out", "--", path, "2", "1000", progress])
     recording.wait_until(progress.exists, "the command does not start")
-    children = victim.children(process.pid)
+    children = [pid for pid in victim.children(process.pid) if victim.runs(pid, path)]
     try:
         process.kill()
         process.wait()
