@@ -28,7 +28,7 @@ int xp_target_memory_start(struct xp_target_memory *memory);
 
 /*
  * 0 when all of it could be read; -EFAULT part of it is not mapped, -ESRCH gone, -EPERM; -ETIMEDOUT reading took too
- * long, now or before; those of making a process.
+ * long, now or before; those of making a process. memory NULL: only of this process, without a child.
  */
 int xp_target_memory_read(struct xp_target_memory *memory, pid_t pid, uint64_t address, void *to, size_t size);
 /* How much there is of it from there on, at most size bytes; -EFAULT: nothing. */

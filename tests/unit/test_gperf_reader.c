@@ -436,11 +436,12 @@ static void test_dump_and_check(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_layouts),	   cmocka_unit_test(test_probe),
-		cmocka_unit_test(test_header),	   cmocka_unit_test(test_records),
-		cmocka_unit_test(test_lines),	   cmocka_unit_test(test_rules),
-		cmocka_unit_test(test_more_rules), cmocka_unit_test(test_line_rules),
-		cmocka_unit_test(test_coverage),   cmocka_unit_test(test_dump_and_check),
+		cmocka_unit_test(test_layouts),	       cmocka_unit_test(test_probe),
+		cmocka_unit_test(test_header),	       cmocka_unit_test(test_records),
+		cmocka_unit_test(test_lines),	       cmocka_unit_test(test_rules),
+		cmocka_unit_test(test_too_large),      cmocka_unit_test(test_more_rules),
+		cmocka_unit_test(test_line_rules),     cmocka_unit_test(test_coverage),
+		cmocka_unit_test(test_dump_and_check),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
