@@ -266,7 +266,7 @@ static bool put_off(struct xp_remote *remote, int status)
 	return true;
 }
 
-/* The worker's next stop. -ETIMEDOUT, -EINTR: then it still runs. */
+/* The worker's next stop. -ETIMEDOUT, -ECANCELED: then it still runs. */
 static int wait_worker(struct xp_remote *remote, int *status)
 {
 	struct xp_remote_thread *worker = remote->worker;
@@ -283,7 +283,7 @@ static int wait_worker(struct xp_remote *remote, int *status)
 		if (xp_now_ns() >= remote->deadline_ns)
 			return -ETIMEDOUT;
 		if (xp_interrupted())
-			return -EINTR;
+			return -ECANCELED;
 	}
 }
 

@@ -67,8 +67,10 @@ int xp_stopped_do(struct xp_stopped *stopped, int (*work)(void *arg, struct xp_r
 		if (err == -ECHILD)
 			snprintf(stopped->why, stopped->why_size, "it cannot be stopped and let go within %d s",
 				 TASK_S);
-		if ((err != -EBUSY && err != -EAGAIN) || --tries == 0 || (!stopped->patient && xp_interrupted()))
+		if ((err != -EBUSY && err != -EAGAIN) || --tries == 0)
 			return err;
+		if (!stopped->patient && xp_interrupted())
+			return -ECANCELED;
 		usleep(pause_us);
 		pause_us = pause_us < PAUSE_MAX_US ? 2 * pause_us : pause_us;
 	}

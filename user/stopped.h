@@ -20,7 +20,7 @@ struct xp_stopped {
 	size_t why_size;
 };
 
-/* Errors of work, of xp_remote_stop(), and of xp_shielded(). -ECANCELED: xprof was killed before it began. */
+/* Errors of work, of xp_remote_stop(), and of xp_shielded(). -ECANCELED: xprof is to end, or was killed. */
 int xp_stopped_do(struct xp_stopped *stopped, int (*work)(void *arg, struct xp_remote *remote), void *arg);
 
 #endif

@@ -319,9 +319,6 @@ static void explain(int err, char *why, size_t why_size)
 			 "a system call that it was made to execute did not return in time: it is frozen, or gets no "
 			 "CPU time");
 		break;
-	case -EINTR:
-		snprintf(why, why_size, "xprof was to end");
-		break;
 	case -EPERM:
 	case -EPROTO:
 	case -EEXIST:
