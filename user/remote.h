@@ -57,8 +57,8 @@ int xp_remote_begin_calls(struct xp_remote *remote, uint64_t scratch, const char
 			  char *why, size_t why_size);
 /*
  * Has the thread execute one. *result: what the call returned, which is the process's word. Any error ends it: nothing
- * more can be called. -ETIMEDOUT it takes too long; -ECANCELED xprof is to end (interrupt.h); -EPROTO something else happened than a
- * system call; -ESRCH.
+ * more can be called. -ETIMEDOUT it takes too long; -ECANCELED xprof is to end (interrupt.h); -EPROTO something else
+ * happened than a system call; -ESRCH.
  */
 int xp_remote_syscall(struct xp_remote *remote, long number, const uint64_t args[6], int64_t *result);
 /* The thread that executes them: its files are those that the calls work on. */
