@@ -26,10 +26,11 @@ static bool in_file(const struct reader *reader, const GElf_Shdr *header)
 /* NULL: it does not end in the table. */
 static const char *string_at(const struct reader *reader, const GElf_Shdr *strings, uint32_t offset)
 {
-	const char *text = (const char *)reader->bytes + strings->sh_offset + offset;
+	const char *text;
 
 	if (offset >= strings->sh_size)
 		return NULL;
+	text = (const char *)reader->bytes + strings->sh_offset + offset;
 	return memchr(text, 0, strings->sh_size - offset) ? text : NULL;
 }
 
