@@ -22,9 +22,12 @@ static uint32_t *find_slot(const struct xp_call_tree *tree, uint32_t parent, uin
 	size_t mask = tree->slot_count - 1;
 
 	for (size_t i = hash_node(tree, parent, frame);; i = (i + 1) & mask) {
-		const struct xp_call_node *node = &tree->nodes[tree->slots[i]];
+		const struct xp_call_node *node;
 
-		if (!tree->slots[i] || (node->parent == parent && node->frame == frame))
+		if (!tree->slots[i]) /* at first there are no nodes either */
+			return &tree->slots[i];
+		node = &tree->nodes[tree->slots[i]];
+		if (node->parent == parent && node->frame == frame)
 			return &tree->slots[i];
 	}
 }

@@ -27,7 +27,8 @@ static void receive(const char *text, size_t bytes, void *arg)
 	struct output *output = arg;
 	size_t fitting = XP_MIN(bytes, sizeof(output->text) - output->used);
 
-	memcpy(output->text + output->used, text, fitting);
+	if (fitting)
+		memcpy(output->text + output->used, text, fitting);
 	output->used += fitting;
 	if (fitting < bytes)
 		longjmp(output->full, 1);

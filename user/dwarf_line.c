@@ -56,9 +56,11 @@ static const char *text_in(const struct reader *reader, struct xp_dwarf_cursor *
 			   const struct xp_dwarf_section *section)
 {
 	uint64_t offset = relocated(reader, cursor, reader->unit.offset_bytes);
-	struct xp_dwarf_cursor there = { section->bytes, section->bytes + section->size, cursor->bad };
+	struct xp_dwarf_cursor there = { .bad = true };
 	const char *found;
 
+	if (section->size)
+		there = (struct xp_dwarf_cursor){ section->bytes, section->bytes + section->size, cursor->bad };
 	xp_dwarf_skip(&there, offset);
 	found = xp_dwarf_text(&there);
 	cursor->bad |= there.bad;
@@ -529,5 +531,5 @@ const struct xp_dwarf_line *xp_dwarf_lines_of(const struct xp_dwarf_lines *lines
 	bool has_end = !__builtin_add_overflow(start, size, &end);
 
 	*count = (has_end ? first_from(lines, end) : lines->count) - first;
-	return lines->lines + first;
+	return *count ? lines->lines + first : NULL;
 }

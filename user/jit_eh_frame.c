@@ -357,7 +357,7 @@ static const struct xp_jit_fde *find(const struct xp_jit_eh_frames *frames, uint
 			break;
 	}
 	*count = high - low;
-	return frames->fdes + low;
+	return *count ? frames->fdes + low : NULL;
 }
 
 static int lay(struct xp_jit_eh_frame *made, const struct xp_jit_fde *fdes, size_t count, uint64_t at,
