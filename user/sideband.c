@@ -295,7 +295,7 @@ static int read_buffer(struct xp_sideband *sideband, struct buffer *buffer, cons
 		const struct perf_event_header *header = (const void *)(buffer->data + (tail & mask));
 		size_t size = header->size; /* 8-byte aligned, so the header itself never runs over the end */
 
-		if (size < sizeof(*header) || size > head - tail)
+		if (size < sizeof(*header) || size % sizeof(*header) || size > head - tail)
 			return -EBADMSG;
 		if ((tail & mask) + size > sideband->data_bytes) {
 			size_t first = sideband->data_bytes - (tail & mask);
