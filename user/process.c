@@ -299,6 +299,7 @@ static int add_thread(struct xp_processes *processes, struct xp_process *process
 	if (!(*result)->name[0])
 		memcpy((*result)->name, process->comm, sizeof(process->comm));
 	(*result)->process = process;
+	(*result)->last_tsc = process->ended_tsc;
 	(*result)->serial = processes->next_serial++;
 	(*result)->next = *thread_slot(processes, tid);
 	*thread_slot(processes, tid) = *result;
@@ -312,6 +313,7 @@ static void summarize(struct xp_process *process, const struct xp_thread *thread
 
 	xp_counts_add(&process->counts, &thread->counts);
 	process->clamped += thread->clamped;
+	process->ended_tsc = XP_MAX(process->ended_tsc, thread->last_tsc);
 	process->thread_count++;
 	if (process->summary_count == XP_THREAD_SUMMARIES_MAX)
 		return;

@@ -81,6 +81,7 @@ struct xp_process {
 
 	struct xp_counts counts; /* of threads that are over; of all after xp_process_finish() */
 	uint64_t clamped;
+	uint64_t ended_tsc;    /* of the last record of a thread that is over: its number may be given again */
 	uint32_t *synthesized; /* exits per function id; NULL before the first */
 	uint32_t synthesized_room;
 	uint32_t thread_count;
