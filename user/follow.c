@@ -670,14 +670,12 @@ static int on_link_map(struct xp_recording *rec, struct xp_process *process, uin
 	return xp_follow_scan(rec, process);
 }
 
-int xp_follow_task(struct xp_recording *rec, const struct xp_rec *record, size_t size, uint64_t tsc)
+int xp_follow_task(struct xp_recording *rec, const struct xp_rec *record, uint64_t tsc)
 {
 	const struct xp_rec_task *task = (const struct xp_rec_task *)record;
 	enum xp_rec_kind kind = xp_rec_kind(record);
 	struct xp_process *process;
 
-	if (kind != XP_REC_LINK_MAP && size < sizeof(*task))
-		return -EBADMSG;
 	process = xp_processes_find(&rec->processes, record->pid);
 	switch (kind) {
 	case XP_REC_EXEC:

@@ -161,8 +161,8 @@ int xp_follow_scan(struct xp_recording *rec, struct xp_process *process);
 int xp_follow_again(struct xp_recording *rec, struct xp_process *process);
 /* xp_follow_scan() for every live process: records that would have told of objects were lost. */
 int xp_follow_rescan(struct xp_recording *rec);
-/* exec, fork, exit, changed list of objects. */
-int xp_follow_task(struct xp_recording *rec, const struct xp_rec *record, size_t size, uint64_t tsc);
+/* exec, fork, exit, changed list of objects. record: checked (rec_check.h). */
+int xp_follow_task(struct xp_recording *rec, const struct xp_rec *record, uint64_t tsc);
 /* Attaches the file of --exec in all processes, and adds those that already run it. */
 int xp_follow_exec_file(struct xp_recording *rec);
 /*

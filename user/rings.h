@@ -70,7 +70,7 @@ static inline enum xp_ring_state xp_ring_peek(struct xp_ring *ring, const struct
 
 		if (word & BPF_RINGBUF_BUSY_BIT)
 			return XP_RING_BUSY;
-		if (xp_ring_room(length) > ring->end - ring->position)
+		if (xp_ring_room(length) > ring->end - ring->position || xp_ring_room(length) > ring->mask + 1)
 			return XP_RING_BROKEN;
 		if (word & BPF_RINGBUF_DISCARD_BIT) {
 			ring->position += xp_ring_room(length);

@@ -12,6 +12,7 @@
 
 #include "interrupt.h"
 #include "progress.h"
+#include "rec_check.h"
 #include "record.h"
 #include "util.h"
 
@@ -83,21 +84,18 @@ static int take_sideband(struct xp_recording *rec, uint64_t tsc)
 static int take(struct xp_recording *rec, const struct xp_rec *record, size_t size, unsigned int cpu, uint64_t tsc)
 {
 	enum xp_rec_kind kind = xp_rec_kind(record);
-	int err;
+	int err = xp_rec_check(record, size);
 
-	if (rec->sideband) {
+	if (!err && rec->sideband)
 		err = take_sideband(rec, tsc);
-		if (err)
-			return err;
-	}
+	if (err)
+		return err;
 	if (kind == XP_REC_SAMPLE)
 		return tsc > rec->processes.stop_tsc ? 0 : xp_samples_record(&rec->samples, record, size, cpu, tsc);
 	if (kind == XP_REC_JIT)
 		return xp_samples_jit_told(&rec->samples, (pid_t)record->pid, tsc);
 	if (kind >= XP_REC_EXEC)
-		return xp_follow_task(rec, record, size, tsc);
-	if (kind == XP_REC_ENTRY_ARGS && size < sizeof(struct xp_rec_args))
-		return -EBADMSG;
+		return xp_follow_task(rec, record, tsc);
 	err = xp_processes_record(&rec->processes, record, cpu, tsc);
 	if (err == -ENOENT) {
 		err = adopt(rec, record, tsc);

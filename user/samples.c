@@ -259,17 +259,6 @@ int xp_samples_drain(struct xp_samples *samples)
 
 /* ---- samples as they come ---- */
 
-static int check(const struct xp_rec_sample *record, size_t size)
-{
-	size_t frames;
-
-	if (size < sizeof(*record) || record->kernel_frames > XP_SAMPLE_FRAMES_MAX ||
-	    record->user_frames > XP_SAMPLE_FRAMES_MAX || record->stack_bytes > XP_STACK_BYTES_MAX)
-		return -EBADMSG;
-	frames = record->kernel_frames + record->user_frames;
-	return size < sizeof(*record) + frames * sizeof(uint64_t) + record->stack_bytes ? -EBADMSG : 0;
-}
-
 int xp_samples_record(struct xp_samples *samples, const struct xp_rec *rec, size_t size, unsigned int cpu, uint64_t tsc)
 {
 	const struct xp_rec_sample *record = (const struct xp_rec_sample *)rec;
@@ -277,11 +266,9 @@ int xp_samples_record(struct xp_samples *samples, const struct xp_rec *rec, size
 	struct xp_waiting_sample sample = { .tsc = tsc, .cpu = cpu, .size = size };
 	const struct xp_vma *leaf;
 	struct xp_task *task;
-	int err = check(record, size);
+	int err = xp_tasks_sampled(&samples->tasks, is_kernel_thread ? 0 : (pid_t)rec->pid,
+				   is_kernel_thread ? "kernel-threads" : record->comm, &task);
 
-	if (!err)
-		err = xp_tasks_sampled(&samples->tasks, is_kernel_thread ? 0 : (pid_t)rec->pid,
-				       is_kernel_thread ? "kernel-threads" : record->comm, &task);
 	if (err)
 		return err;
 	samples->samples++;

@@ -50,7 +50,7 @@ struct xp_samples {
 int xp_samples_init(struct xp_samples *samples, const struct xp_stacks_options *stacks);
 void xp_samples_free(struct xp_samples *samples);
 
-/* cpu, tsc: the record's. -EBADMSG: sizes in it contradict each other. -ENOMEM. */
+/* cpu, tsc: those of the record, which is checked (rec_check.h). -ENOMEM. */
 int xp_samples_record(struct xp_samples *samples, const struct xp_rec *record, size_t size, unsigned int cpu,
 		      uint64_t tsc);
 /*
