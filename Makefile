@@ -32,6 +32,7 @@ XP_CFLAGS = -std=gnu11 $(XP_WARNINGS) -Iinclude -Iuser -I$(O) -D_GNU_SOURCE -DXP
 XP_LDLIBS := -lbpf -ldw -lelf -lz -lzstd -ljansson -liberty -pthread $(LDLIBS)
 BPF_CFLAGS := -target bpf -mcpu=v3 -O2 -g -Wall -Wextra -Wno-unused-parameter -Iinclude -Ivmlinux -Ibpf -D__TARGET_ARCH_x86
 FUZZ_CFLAGS = $(XP_CFLAGS) -Wno-missing-prototypes -fno-omit-frame-pointer
+FUZZ_CHECKS := address,undefined -fno-sanitize-recover=undefined
 # Sleds without XRay's runtime: xprof needs none. older clangs spell the flag in another way.
 NO_RUNTIME = $(shell $(CLANG) -fno-xray-link-deps -E -x c /dev/null >/dev/null 2>&1 && echo -fno-xray-link-deps \
 	     || echo -fnoxray-link-deps)
@@ -51,10 +52,11 @@ BPF_OBJS := $(patsubst bpf/%.c,$(O)/bpf/%.o,bpf/maps.bpf.c $(filter-out bpf/maps
 USER_OBJS := $(patsubst user/%.c,$(O)/user/%.o,$(wildcard user/*.c))
 UNIT_BINS := $(patsubst tests/unit/%.c,$(O)/tests/unit/%,$(wildcard tests/unit/*.c))
 FORMAT_BINS := $(patsubst tests/format/%.c,$(O)/tests/format/%,$(wildcard tests/format/*.c))
-# Of the program only what the fuzz targets link: with address checks the rest takes 20 s to compile.
-FUZZED := cfi_% elf_% fmt_% format_% jit_% spool% stub% target% attach chains demangle dwarf_line file_lock interrupt \
-	  log_file number_map own_file perf_map shield sled_bytes space stdio_tail text unwind util violation
-FUZZ_OBJS := $(addprefix $(O)/fuzz/user/,$(addsuffix .o,$(filter $(FUZZED),$(patsubst user/%.c,%,$(wildcard user/*.c)))))
+# Of the program what no fuzz target links is left out: with the checks it takes long to compile.
+UNFUZZED := announce attach_samples budget cmd_% edits failure finish follow forecast hit_cost kernel_btf launch main manifest \
+	    memory_window outdir pager patch patch_check patch_sites patch_stubs preflight programs progress record remote% \
+	    report% run setup% sideband sleds stopped stub_map summary survey symbolize targets throttle% unpatch
+FUZZ_OBJS := $(patsubst user/%.c,$(O)/fuzz/user/%.o,$(filter-out $(UNFUZZED:%=user/%.c),$(wildcard user/*.c)))
 FUZZ_BINS := $(patsubst tests/fuzz/%.c,$(O)/tests/fuzz/%,$(wildcard tests/fuzz/fuzz_*.c))
 EXAMPLES := $(patsubst examples/%.c,$(O)/examples/%,$(wildcard examples/*.c)) \
 	    $(patsubst examples/%.cpp,$(O)/examples/%,$(wildcard examples/*.cpp))
@@ -70,7 +72,7 @@ $(sort $(dir $(BPF_OBJS) $(USER_OBJS) $(UNIT_BINS) $(FORMAT_BINS) $(FUZZ_OBJS) $
 	$(Q)mkdir -p $@
 
 # A file that changes when the version or the flags do, so that objects made with others are made anew.
-flags := $(CC) $(XP_CFLAGS) | $(CLANG) $(BPF_CFLAGS)
+flags := $(CC) $(XP_CFLAGS) | $(CLANG) $(BPF_CFLAGS) | $(FUZZ_CHECKS)
 ifneq ($(file <$(O)/flags),$(flags))
 $(shell mkdir -p $(O))
 $(file >$(O)/flags,$(flags))
@@ -135,7 +137,7 @@ $(O)/tests/format/%: tests/format/%.c $(O)/libxprof.a | $(O)/tests/format/
 
 $(O)/fuzz/user/%.o: user/%.c $(O)/flags | $(O)/fuzz/user/
 	$(call say,FUZZCC,$@)
-	$(Q)$(CLANG) $(FUZZ_CFLAGS) -fsanitize=fuzzer-no-link,address -MMD -MP -c $< -o $@
+	$(Q)$(CLANG) $(FUZZ_CFLAGS) -fsanitize=fuzzer-no-link,$(FUZZ_CHECKS) -MMD -MP -c $< -o $@
 
 $(O)/fuzz/libxprof.a: $(FUZZ_OBJS)
 	$(call say,AR,$@)
@@ -143,7 +145,7 @@ $(O)/fuzz/libxprof.a: $(FUZZ_OBJS)
 
 $(O)/tests/fuzz/%: tests/fuzz/%.c $(O)/fuzz/libxprof.a | $(O)/tests/fuzz/
 	$(call say,FUZZ,$@)
-	$(Q)$(CLANG) $(FUZZ_CFLAGS) -fsanitize=fuzzer,address -MMD -MP -MF $@.d -o $@ $< $(O)/fuzz/libxprof.a $(XP_LDLIBS)
+	$(Q)$(CLANG) $(FUZZ_CFLAGS) -fsanitize=fuzzer,$(FUZZ_CHECKS) -MMD -MP -MF $@.d -o $@ $< $(O)/fuzz/libxprof.a $(XP_LDLIBS)
 
 .PHONY: unit fuzz
 unit: $(UNIT_BINS) $(FORMAT_BINS)
