@@ -22,6 +22,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 			abort();                                                                                       \
 	} while (0)
 
+#include "scratch.h"
+
 /* The input is a spool without the zeros behind its header's first HEADER_BYTES. */
 #define HEADER_BYTES 384
 
@@ -87,29 +89,24 @@ static void check_log(const struct xp_spool_result *result)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	char directory[] = "/tmp/xprof-fuzz-spool-XXXXXX";
 	static struct xp_spool_result result;
+	struct scratch scratch;
 	int err;
 
 	if (size < HEADER_BYTES)
 		return 0;
-	/* A new one each time: the fuzzer does not say when it ends. */
-	CHECK(mkdtemp(directory));
-	dir = open(directory, O_RDONLY | O_DIRECTORY);
-	CHECK(dir >= 0);
+	scratch = scratch_make();
+	dir = scratch.fd;
 	write_spool(data, size);
 	err = xp_spool_recover(dir, "s", &result);
 	CHECK(faccessat(dir, "s", F_OK, 0) == (err ? 0 : -1));
 	if (err) {
 		CHECK(err == -EBADMSG || err == -EFBIG);
-		unlinkat(dir, "s", 0);
 	} else {
 		CHECK(xp_spool_name_valid(result.final_name));
 		if (result.file_bytes < 16u << 20)
 			check_log(&result);
-		unlinkat(dir, result.final_name, 0);
 	}
-	close(dir);
-	CHECK(!rmdir(directory));
+	scratch_remove(&scratch);
 	return 0;
 }

@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * Fuzzes the reading of the rings, and what becomes of the records of calls: the bytes in the rings and the places up
+ * to which they are said to be full are the input's. What the records make of processes and threads must be logs that
+ * are right, in which each record is accounted for.
+ */
+#include <errno.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "merge.h"
+#include "process.h"
+#include "rec_check.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+#define CHECK(condition)                                                                                               \
+	do {                                                                                                           \
+		if (!(condition))                                                                                      \
+			abort();                                                                                       \
+	} while (0)
+
+#include "scratch.h"
+
+#define CPUS 2
+#define RING_BYTES 4096
+#define FUNCTIONS 3
+#define PIDS 4
+#define FIRST_PID 0x40000000u /* such processes there are none */
+
+/* The input: this, and the rings' bytes. */
+struct head {
+	uint16_t position[CPUS]; /* up to where they were read */
+	uint16_t bytes[CPUS];
+	uint8_t beyond[CPUS]; /* 0xff: the producer claims more than there can be */
+	uint8_t flags;
+	uint8_t pad;
+};
+enum { IS_V5 = 1, HAS_MINIMUM = 2, HAS_BUDGET = 4 };
+
+struct world {
+	struct xp_clock clock;
+	struct xp_clock_cpu cpus[CPUS];
+	struct xp_processes processes;
+	struct xp_object object;
+	struct xp_sled_table table;
+	struct xp_function functions[FUNCTIONS];
+	bool alias[FUNCTIONS + 1];
+	uint32_t calls[XP_SLED_MODES][FUNCTIONS + 1];
+	uint64_t out_tsc[FUNCTIONS + 1];
+};
+
+static struct xp_process *process_of(struct world *world, pid_t pid, uint64_t tsc)
+{
+	const struct xp_target_info info = { .comm = "program", .exe = "/bin/program", .start_time = 1 };
+	struct xp_process *process = xp_processes_find(&world->processes, pid);
+	struct xp_sled_result sleds = { 0 };
+
+	if (process)
+		return process;
+	CHECK(!xp_processes_add(&world->processes, &process, pid, &info, tsc));
+	CHECK(!xp_process_add_object(process, &world->object, &sleds));
+	return process;
+}
+
+static int take(struct world *world, struct xp_rec *rec, size_t size, unsigned int cpu, uint64_t tsc)
+{
+	struct xp_process *process;
+
+	rec->pid = FIRST_PID + rec->pid % PIDS;
+	rec->tid = FIRST_PID + rec->tid % (2 * PIDS);
+	if (xp_rec_check(rec, size))
+		return 0;
+	process = process_of(world, (pid_t)rec->pid, tsc);
+	switch (xp_rec_kind(rec)) {
+	case XP_REC_EXEC:
+	case XP_REC_EXIT_PROCESS:
+		return xp_process_end(process);
+	case XP_REC_EXIT_THREAD:
+		return xp_processes_end_thread(&world->processes, (pid_t)rec->tid);
+	case XP_REC_FORK:
+	case XP_REC_LINK_MAP:
+	case XP_REC_SAMPLE:
+	case XP_REC_JIT:
+		return 0;
+	default:
+		rec->word = xp_rec_word(xp_rec_fn(rec) % (2 * FUNCTIONS + 2), xp_rec_kind(rec));
+		return xp_processes_record(&world->processes, rec, (uint16_t)cpu, tsc);
+	}
+}
+
+/* Of exactly its size: the sanitizer sees what is read beyond. */
+static int sink(void *arg, const struct xp_rec *rec, size_t size, unsigned int cpu, uint64_t tsc)
+{
+	struct xp_rec *copy = malloc(size);
+	int err;
+
+	CHECK(copy && size >= sizeof(*rec));
+	memcpy(copy, rec, size);
+	err = take(arg, copy, size, cpu, tsc);
+	CHECK(!err || err == -ENOENT);
+	free(copy);
+	return 0;
+}
+
+static void finish(struct world *world)
+{
+	for (struct xp_process *process = world->processes.first; process; process = process->next) {
+		const struct xp_counts *counts = &process->counts;
+
+		CHECK(!xp_process_finish(process));
+		CHECK(counts->seen == counts->written + xp_counts_filtered(counts) + counts->unstored);
+		CHECK(!counts->unstored);
+		scratch_check(world->processes.dir_fd, process->log_name);
+	}
+	xp_processes_free(&world->processes);
+}
+
+static void begin(struct world *world, const struct head *head, int dir_fd)
+{
+	world->clock = (struct xp_clock){
+		.cpus = world->cpus,
+		.cpu_count = CPUS,
+		.hz = 1000000000,
+		.mono_hz = 1000000000,
+		.constant_tsc = true,
+		.nonstop_tsc = true,
+	};
+	world->processes = (struct xp_processes){
+		.clock = &world->clock,
+		.dir_fd = dir_fd,
+		.fdr_version = head->flags & IS_V5 ? 5 : 1,
+		.min_ticks = head->flags & HAS_MINIMUM ? 100 : 0,
+	};
+	CHECK(!xp_processes_init(&world->processes));
+	world->table = (struct xp_sled_table){ .functions = world->functions, .function_count = FUNCTIONS };
+	world->object = (struct xp_object){ .table = &world->table, .fd = -1 };
+	if (!(head->flags & HAS_BUDGET))
+		return;
+	world->object.alias = world->alias;
+	world->object.out_tsc = world->out_tsc;
+	for (int mode = 0; mode < XP_SLED_MODES; mode++)
+		world->object.calls[mode] = world->calls[mode];
+	memset(world->out_tsc, 0xff, sizeof(world->out_tsc));
+	world->out_tsc[FUNCTIONS] = 1000;
+}
+
+/* The kernel maps the data twice in a row. */
+static void fill(uint8_t *ring, uint64_t position, const uint8_t *data, size_t size)
+{
+	for (size_t i = 0; i < size; i++)
+		ring[(position + i) % RING_BYTES] = ring[(position + i) % RING_BYTES + RING_BYTES] = data[i];
+}
+
+static void read_rings(struct world *world, const struct head *head, const uint8_t *data, size_t size)
+{
+	uint64_t consumer[CPUS], producer[CPUS];
+	struct xp_ring ring[CPUS];
+	struct xp_rings rings = { ring, CPUS };
+	struct xp_merge *merge;
+
+	for (int cpu = 0; cpu < CPUS; cpu++) {
+		size_t bytes = XP_MIN(XP_MIN((size_t)head->bytes[cpu], size), (size_t)RING_BYTES);
+
+		consumer[cpu] = head->position[cpu] & ~7u;
+		producer[cpu] = consumer[cpu] + bytes;
+		ring[cpu] = (struct xp_ring){
+			.map_fd = -1,
+			.data = calloc(2, RING_BYTES),
+			.mask = RING_BYTES - 1,
+			.consumer = &consumer[cpu],
+			.producer = &producer[cpu],
+			.position = consumer[cpu],
+			.published = consumer[cpu],
+		};
+		CHECK(ring[cpu].data);
+		fill(ring[cpu].data, consumer[cpu], data, bytes);
+		if (head->beyond[cpu] == 0xff)
+			producer[cpu] += 1u << 20;
+		data += bytes;
+		size -= bytes;
+	}
+	CHECK(!xp_merge_new(&merge, &rings, &world->clock));
+	for (int pass = 0; pass < 2; pass++) {
+		int err = xp_merge_pass(merge, UINT64_MAX, sink, world);
+
+		CHECK(err >= 0 || err == -EBADMSG);
+	}
+	xp_merge_free(merge);
+	for (int cpu = 0; cpu < CPUS; cpu++) {
+		CHECK(ring[cpu].position <= producer[cpu] && consumer[cpu] == ring[cpu].position);
+		free(ring[cpu].data);
+	}
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	static struct world world;
+	struct scratch scratch;
+	struct head head;
+
+	if (size < sizeof(head))
+		return -1;
+	memcpy(&head, data, sizeof(head));
+	scratch = scratch_make();
+	begin(&world, &head, scratch.fd);
+	read_rings(&world, &head, data + sizeof(head), size - sizeof(head));
+	finish(&world);
+	scratch_remove(&scratch);
+	return 0;
+}

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* A directory for what a fuzz target writes: a new one each time, for the fuzzer does not say when it ends. */
+#ifndef XPROF_FUZZ_SCRATCH_H
+#define XPROF_FUZZ_SCRATCH_H
+
+#include <fcntl.h>
+#include <ftw.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "formats.h"
+
+struct scratch {
+	char path[64];
+	int fd;
+};
+
+/* In memory where that can be: thousands are made a second. */
+static inline struct scratch scratch_make(void)
+{
+	struct scratch scratch = { .path = "/dev/shm/xprof-fuzz-XXXXXX" };
+
+	if (!mkdtemp(scratch.path)) {
+		strcpy(scratch.path, "/tmp/xprof-fuzz-XXXXXX");
+		if (!mkdtemp(scratch.path))
+			abort();
+	}
+	scratch.fd = open(scratch.path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (scratch.fd < 0)
+		abort();
+	return scratch;
+}
+
+static inline int scratch_remove_one(const char *path, const struct stat *st, int flag, struct FTW *walk)
+{
+	(void)st;
+	(void)flag;
+	(void)walk;
+	return remove(path);
+}
+
+static inline void scratch_remove(struct scratch *scratch)
+{
+	close(scratch->fd);
+	if (nftw(scratch->path, scratch_remove_one, 8, FTW_DEPTH | FTW_PHYS))
+		abort();
+}
+
+/* A file that xprof has made is one that `xprof check` finds right. */
+static inline void scratch_check(int dir_fd, const char *name)
+{
+	int fd = openat(dir_fd, name, O_RDONLY);
+	struct xp_report report = { 0 };
+	const struct xp_format *format;
+	struct stat st;
+	void *bytes;
+
+	if (fd < 0 || fstat(fd, &st) || !st.st_size)
+		abort();
+	bytes = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+	if (bytes == MAP_FAILED)
+		abort();
+	format = xp_format_find(bytes, (uint64_t)st.st_size);
+	if (!format || format->check(bytes, (uint64_t)st.st_size, &report))
+		abort();
+	if (report.finding_count) {
+		fprintf(stderr, "%s, byte %llu: %s\n", name, (unsigned long long)report.findings[0].offset,
+			report.findings[0].text);
+		abort();
+	}
+	munmap(bytes, (size_t)st.st_size);
+	close(fd);
+}
+
+#endif
