@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * Fuzzes the way of samples and of what the side-band tells, into profiles and a perf.data: what comes out are files
+ * that their readers take. The input is a row of steps: records as rings hold them, and events of the side-band, whose
+ * texts any process can choose. The kernel's answers to questions for names are of the input too.
+ */
+#include <dirent.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "rec_check.h"
+#include "samples.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+#define CHECK(condition)                                                                                               \
+	do {                                                                                                           \
+		if (!(condition))                                                                                      \
+			abort();                                                                                       \
+	} while (0)
+
+#include "scratch.h"
+
+#define PIDS 4
+#define FIRST_PID 0x40000000 /* such processes there are none */
+#define STEPS_MAX 64
+
+/* Of a step: what, and the bytes behind it that are its. */
+struct step {
+	uint8_t what; /* enum xp_sideband_kind; others: a sample */
+	uint8_t pid;
+	uint8_t tid;
+	uint8_t ppid;
+	uint16_t bytes;
+	uint16_t time;
+};
+
+/* What stands in front of a mapping's path. */
+struct mapping {
+	uint64_t start;
+	uint64_t length;
+	uint64_t file_offset;
+	uint32_t dev;
+	uint32_t inode;
+};
+
+struct input {
+	const uint8_t *data;
+	size_t size;
+};
+
+static bool take_bytes(struct input *input, void *to, size_t bytes)
+{
+	if (input->size < bytes)
+		return false;
+	memcpy(to, input->data, bytes);
+	input->data += bytes;
+	input->size -= bytes;
+	return true;
+}
+
+static pid_t pid_of(uint8_t number)
+{
+	return FIRST_PID + number % PIDS;
+}
+
+static void add_sample(struct xp_samples *samples, const struct step *step, const uint8_t *data)
+{
+	struct xp_rec *rec = malloc(step->bytes); /* exactly: the sanitizer sees what is read beyond */
+
+	CHECK(rec || !step->bytes);
+	if (step->bytes >= sizeof(*rec)) {
+		memcpy(rec, data, step->bytes);
+		rec->pid = (uint32_t)pid_of(step->pid);
+		rec->tid = (uint32_t)pid_of(step->tid);
+		rec->word = xp_rec_word(rec->word, XP_REC_SAMPLE);
+		if (!xp_rec_check(rec, step->bytes))
+			CHECK(!xp_samples_record(samples, rec, step->bytes, step->tid, step->time));
+	}
+	free(rec);
+}
+
+static void add_event(struct xp_samples *samples, const struct step *step, struct input input)
+{
+	struct xp_sideband_event event = {
+		.tsc = step->time,
+		.kind = step->what,
+		.pid = pid_of(step->pid),
+		.tid = pid_of(step->tid),
+		.ppid = pid_of(step->ppid),
+	};
+	struct mapping mapping = { 0 };
+
+	if (event.kind == XP_SIDEBAND_MMAP && !take_bytes(&input, &mapping, sizeof(mapping)))
+		return;
+	event.start = mapping.start;
+	event.length = mapping.length;
+	event.file_offset = mapping.file_offset;
+	event.dev = mapping.dev;
+	event.inode = mapping.inode;
+	event.text = strndup((const char *)input.data, input.size);
+	CHECK(event.text);
+	xp_perf_out_before(samples->perf, &event, xp_tasks_space(&samples->tasks, event.pid));
+	CHECK(!xp_tasks_event(&samples->tasks, &event));
+	xp_perf_out_event(samples->perf, &event, xp_tasks_space(&samples->tasks, event.pid));
+	free(event.text);
+}
+
+static void add_steps(struct xp_samples *samples, struct input *input)
+{
+	for (int i = 0; i < STEPS_MAX; i++) {
+		struct step step;
+
+		if (!take_bytes(input, &step, sizeof(step)))
+			return;
+		step.bytes = (uint16_t)XP_MIN((size_t)step.bytes, input->size);
+		if (step.what > XP_SIDEBAND_EXIT)
+			add_sample(samples, &step, input->data);
+		else
+			add_event(samples, &step, (struct input){ input->data, step.bytes });
+		input->data += step.bytes;
+		input->size -= step.bytes;
+	}
+}
+
+/* The rest of the input, line by line. */
+static int describe(void *arg, const uint64_t *addresses, size_t count, char (*texts)[XP_KSYM_TEXT_BYTES])
+{
+	struct input *input = arg;
+
+	(void)addresses;
+	for (size_t i = 0; i < count; i++) {
+		size_t bytes = XP_MIN(input->size, (size_t)XP_KSYM_TEXT_BYTES);
+		const uint8_t *end = bytes ? memchr(input->data, '\n', bytes) : NULL;
+
+		memset(texts[i], 0, XP_KSYM_TEXT_BYTES);
+		if (end)
+			bytes = (size_t)(end - input->data);
+		take_bytes(input, texts[i], bytes);
+		if (end)
+			take_bytes(input, &(char){ 0 }, 1);
+	}
+	return 0;
+}
+
+static void check_files(const char *path, int dir_fd)
+{
+	DIR *dir = opendir(path);
+	struct dirent *entry;
+
+	CHECK(dir);
+	while ((entry = readdir(dir)))
+		if (entry->d_type == DT_REG)
+			scratch_check(dir_fd, entry->d_name);
+	closedir(dir);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	static struct xp_samples samples; /* large */
+	struct scratch scratch;
+	struct input input = { data, size };
+	struct xp_clock_cpu cpus[1] = { { .fd = -1 } };
+	struct xp_clock clock = { .cpus = cpus, .cpu_count = 1, .hz = 1000000000, .mono_hz = 1000000000 };
+	struct xp_perf_out_options options = {
+		.clock = &clock,
+		.tasks = &samples.tasks,
+		.event = "cpu-clock",
+		.period = 1000,
+		.uncompressed = size % 2,
+	};
+
+	xp_log_level = XP_LOG_QUIET;
+	scratch = scratch_make();
+	memset(&samples, 0, sizeof(samples));
+	samples.dir_fd = options.dir_fd = scratch.fd;
+	samples.describe = describe;
+	samples.describe_arg = &input;
+	CHECK(!xp_samples_init(&samples, NULL) && !xp_perf_out_new(&samples.perf, &options));
+	add_steps(&samples, &input);
+	xp_samples_rest(&samples);
+	CHECK(!xp_samples_drain(&samples));
+	CHECK(!xp_samples_finish(&samples, 1000000));
+	CHECK(!xp_perf_out_finish(samples.perf));
+	xp_perf_out_free(samples.perf);
+	xp_samples_free(&samples);
+	check_files(scratch.path, scratch.fd);
+	scratch_remove(&scratch);
+	return 0;
+}
