@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The memory of a target that is the input of a fuzz target: in place of target_memory.c, which is not linked then. It
+ * changes with the number of the read, as that of a process that runs does.
+ */
+#ifndef XPROF_FUZZ_FAKE_MEMORY_H
+#define XPROF_FUZZ_FAKE_MEMORY_H
+
+#include <errno.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "target_memory.h"
+
+#define FAKE_BASE 0x7f0000000000ull
+#define FAKE_READS_MAX 100000 /* none needs so many */
+
+static const uint8_t *fake_bytes;
+static size_t fake_size;
+static unsigned int fake_reads;
+static unsigned int fake_change; /* from this read on a byte is another; 0: never */
+
+static inline void fake_memory(const uint8_t *bytes, size_t size, unsigned int change)
+{
+	fake_bytes = bytes;
+	fake_size = size;
+	fake_reads = 0;
+	fake_change = change;
+}
+
+int xp_target_memory_new(struct xp_target_memory **memory)
+{
+	*memory = NULL;
+	return 0;
+}
+
+void xp_target_memory_free(struct xp_target_memory *memory)
+{
+	(void)memory;
+}
+
+ssize_t xp_target_memory_read_some(struct xp_target_memory *memory, pid_t pid, uint64_t address, void *to, size_t size)
+{
+	uint64_t offset = address - FAKE_BASE;
+	size_t bytes;
+
+	(void)memory;
+	(void)pid;
+	if (++fake_reads > FAKE_READS_MAX)
+		abort();
+	if (offset >= fake_size)
+		return -EFAULT;
+	bytes = size < fake_size - offset ? size : fake_size - offset;
+	memcpy(to, fake_bytes + offset, bytes);
+	if (fake_change && fake_reads >= fake_change && bytes)
+		((uint8_t *)to)[fake_change % bytes] ^= (uint8_t)fake_reads;
+	return (ssize_t)bytes;
+}
+
+int xp_target_memory_read(struct xp_target_memory *memory, pid_t pid, uint64_t address, void *to, size_t size)
+{
+	ssize_t bytes = size ? xp_target_memory_read_some(memory, pid, address, to, size) : 0;
+
+	if (bytes < 0)
+		return (int)bytes;
+	return (size_t)bytes == size ? 0 : -EFAULT;
+}
+
+#endif
