@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Fuzzes the reader of FDR logs, the rules of llvm-xray, and what dump prints. */
+/* Fuzzes the reader of FDR logs, the rules of llvm-xray, what dump prints, and the sums of report. */
 #include <errno.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "fdr_calls.h"
 #include "fmt_fdr_reader.h"
 #include "formats.h"
 
@@ -42,7 +43,23 @@ static bool read_records(const uint8_t *data, size_t size)
 	return !more;
 }
 
-/* dump and check must agree with the reader. */
+/* Every call is one of a function's, and one that ended or not. */
+static void sum_calls(const uint8_t *data, size_t size, bool good)
+{
+	struct xp_violation violation;
+	struct xp_call_log log;
+	uint64_t calls = 0;
+
+	CHECK(xp_call_log_read(&log, data, size, &violation) == (good ? 0 : -EBADMSG));
+	for (size_t i = 0; i < log.function_count; i++) {
+		CHECK(log.functions[i].ended <= log.functions[i].calls);
+		calls += log.functions[i].calls;
+	}
+	CHECK(calls <= log.calls && log.open <= log.calls);
+	xp_call_log_free(&log);
+}
+
+/* dump, check and report must agree with the reader. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct xp_report report = { 0 };
@@ -55,6 +72,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (!xp_format_fdr.probe(data, size))
 		return 0;
 	good = read_records(data, size);
+	sum_calls(data, size, good);
 	CHECK(!xp_format_fdr.check(data, size, &report));
 	CHECK(report.finding_count <= 1 && (good || report.finding_count));
 	CHECK(!report.finding_count || (strlen(report.findings[0].text) && report.findings[0].offset <= size));

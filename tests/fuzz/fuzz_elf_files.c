@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * Fuzzes all that looks into an ELF file besides the reader of sled tables: the search for single symbols, the dynamic
+ * linker's breakpoint, GDB's JIT interface, copies without code, and unwind tables. Behind a last byte of 0xff the
+ * file is so long that it is not copied as it is.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "cfi_build.h"
+#include "cfi_table.h"
+#include "elf_copy.h"
+#include "elf_find.h"
+#include "jit_src_gdb.h"
+#include "link_map.h"
+#include "util.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+#define CHECK(condition)                                                                                               \
+	do {                                                                                                           \
+		if (!(condition))                                                                                      \
+			abort();                                                                                       \
+	} while (0)
+
+static void check_image(int fd, size_t size)
+{
+	static const char *const names[] = { "_IO_list_all", "main", "a" };
+	uint64_t values[XP_ARRAY_SIZE(names)];
+	struct xp_elf_image image;
+	uint8_t build_id[20];
+	char why[128];
+	int err = xp_elf_image_fd(&image, fd, why, sizeof(why));
+
+	CHECK(strlen(why) < sizeof(why) && !err == !why[0]);
+	if (!err) {
+		CHECK(xp_elf_image_build_id(&image, build_id, sizeof(build_id)) <= sizeof(build_id));
+		CHECK(xp_elf_find(&image, names, values, XP_ARRAY_SIZE(names)) <= XP_ARRAY_SIZE(names));
+		for (size_t i = 0; i < image.segment_count; i++)
+			CHECK(image.segments[i].offset <= size &&
+			      image.segments[i].bytes <= size - image.segments[i].offset);
+	}
+	xp_elf_image_close(&image);
+}
+
+static void check_places(int fd)
+{
+	struct xp_jit_gdb_file file;
+	uint64_t offset;
+	int err = xp_jit_gdb_file_look(&file, fd);
+
+	CHECK(!err == !!file.descriptor);
+	xp_link_map_offset(fd, &offset);
+}
+
+#define ROOM (16u << 20)
+
+static void check_copy(int fd)
+{
+	int to = memfd_create("copy", 0);
+	uint64_t left = ROOM;
+	struct stat st;
+	int err;
+
+	CHECK(to >= 0);
+	err = xp_elf_copy(fd, to, &left);
+	CHECK(!err || err == -EFBIG || err == -EINVAL);
+	CHECK(left <= ROOM && !fstat(to, &st));
+	close(to);
+}
+
+static void check_table(int fd)
+{
+	int to = memfd_create("table", MFD_ALLOW_SEALING);
+	struct xp_cfi_table *table;
+
+	CHECK(to >= 0);
+	if (!xp_cfi_build(fd, NULL, 0, UINT32_MAX, to)) {
+		CHECK(!fcntl(to, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK));
+		CHECK(!xp_cfi_table_open(&table, to));
+		xp_cfi_table_free(table);
+	}
+	close(to);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	int fd = memfd_create("fuzz", 0);
+
+	CHECK(fd >= 0 && pwrite(fd, data, size, 0) == (ssize_t)size);
+	check_image(fd, size);
+	check_places(fd);
+	check_table(fd);
+	if (size && data[size - 1] == 0xff)
+		CHECK(!ftruncate(fd, XP_ELF_COPY_WHOLE_BYTES + 1));
+	check_copy(fd);
+	close(fd);
+	return 0;
+}

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * Fuzzes what is made of texts that anybody can choose: clean ones for terminals and files, demangled and short names,
+ * the names of files, globs on names, lists of CPUs. The first byte says how much room there is.
+ */
+#include <errno.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cpu.h"
+#include "demangle.h"
+#include "file_name.h"
+#include "object.h"
+#include "short_name.h"
+#include "util.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+#define CHECK(condition)                                                                                               \
+	do {                                                                                                           \
+		if (!(condition))                                                                                      \
+			abort();                                                                                       \
+	} while (0)
+
+/* A buffer of exactly so many bytes: the sanitizer sees what is written beyond. */
+static char *room_of(size_t size)
+{
+	char *room = malloc(size);
+
+	CHECK(room);
+	memset(room, 'x', size);
+	return room;
+}
+
+/* Clean is clean, and what is clean stays as it is. */
+static void check_clean(const char *text, size_t room)
+{
+	char *clean = room_of(room), *again = room_of(room);
+
+	xp_clean_text(clean, room, text);
+	CHECK(strnlen(clean, room) < room);
+	for (const char *at = clean; *at; at++)
+		CHECK((unsigned char)*at >= ' ' && *at != 0x7f);
+	xp_clean_text(again, room, clean);
+	CHECK(!strcmp(clean, again));
+	free(clean);
+	free(again);
+}
+
+static void check_names(const char *text, size_t room)
+{
+	char *demangled = xp_demangle(text), *name = room_of(room);
+
+	CHECK(!demangled || strlen(demangled) <= XP_DEMANGLED_BYTES_MAX);
+	xp_short_name(name, room, demangled ? demangled : text);
+	CHECK(strnlen(name, room) < room);
+	free(demangled);
+	xp_file_base_name(name, room, text, 7, 2);
+	CHECK(strnlen(name, room) < room && !strchr(name, '/') && name[0] != '.');
+	free(name);
+}
+
+/* The lines are patterns, the last one the name. */
+static void check_patterns(char *text)
+{
+	const char *patterns[16];
+	size_t count = 0;
+	char *line;
+
+	while (count < XP_ARRAY_SIZE(patterns) && (line = strsep(&text, "\n")))
+		patterns[count++] = line;
+	/* A star is tried at each place of the name, once for each star behind it. */
+	if (count > 1 && strlen(patterns[count - 1]) < 64)
+		xp_function_wanted(patterns, count - 1, patterns[count - 1]);
+}
+
+static void check_cpus(const char *text)
+{
+	bool cpus[8];
+	int err = xp_cpu_list_parse(text, cpus, XP_ARRAY_SIZE(cpus));
+
+	CHECK(!err || err == -EINVAL || err == -ERANGE);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	size_t room;
+	char *text;
+
+	if (!size)
+		return -1;
+	room = 1 + *data++;
+	text = room_of(size--);
+	memcpy(text, data, size);
+	text[size] = 0;
+	check_clean(text, room);
+	check_clean(text, 3 * size + 1);
+	check_names(text, room);
+	check_cpus(text);
+	check_patterns(text);
+	free(text);
+	return 0;
+}
