@@ -151,6 +151,12 @@ $(O)/tests/fuzz/%: tests/fuzz/%.c $(O)/fuzz/libxprof.a | $(O)/tests/fuzz/
 unit: $(UNIT_BINS) $(FORMAT_BINS)
 fuzz: $(FUZZ_BINS)
 
+# TIME: seconds of CPU for each target.
+.PHONY: fuzz-long
+TIME ?= 3600
+fuzz-long: fuzz
+	$(Q)O=$(O) $(PYTHON) -B tests/fuzz/long $(TIME); status=$$?; $(hand_over) exit $$status
+
 # What root has built under sudo is handed to the user behind it, whose next `make` must be able to replace it.
 hand_over = $(if $(SUDO_UID),chown -R "$(SUDO_UID):$(SUDO_GID)" $(O) xprof;)
 
