@@ -114,10 +114,11 @@ void xp_flight_add_stack(struct xp_flight *flight, const struct xp_thread *threa
 {
 	struct xp_flight_frame *frame =
 	    thread->depth ? add_frame(flight, thread, XP_FLIGHT_STACK, thread->depth * sizeof(uint32_t)) : NULL;
-	uint32_t *ids = (uint32_t *)(frame + 1);
+	uint32_t *ids;
 
 	if (!frame)
 		return;
+	ids = (uint32_t *)(frame + 1);
 	for (uint32_t i = 0; i < thread->depth; i++)
 		ids[i] = thread->frames[i].fn_id & ~XP_FRAME_FORGOTTEN;
 }

@@ -9,8 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "flight_writer.h"
 #include "merge.h"
 #include "process.h"
+#include "process_flight.h"
 #include "rec_check.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -27,7 +29,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 #define RING_BYTES 4096
 #define FUNCTIONS 3
 #define PIDS 4
-#define FIRST_PID 0x40000000u /* such processes there are none */
+#define FLIGHT_BYTES (64u << 10) /* three chunks */
+#define FIRST_PID 0x40000000u	 /* such processes there are none */
 
 /* The input: this, and the rings' bytes. */
 struct head {
@@ -37,12 +40,13 @@ struct head {
 	uint8_t flags;
 	uint8_t pad;
 };
-enum { IS_V5 = 1, HAS_MINIMUM = 2, HAS_BUDGET = 4 };
+enum { IS_V5 = 1, HAS_MINIMUM = 2, HAS_BUDGET = 4, IS_FLIGHT = 8 };
 
 struct world {
 	struct xp_clock clock;
 	struct xp_clock_cpu cpus[CPUS];
 	struct xp_processes processes;
+	struct xp_flight_writer writer;
 	struct xp_object object;
 	struct xp_sled_table table;
 	struct xp_function functions[FUNCTIONS];
@@ -74,13 +78,16 @@ static int take(struct world *world, struct xp_rec *rec, size_t size, unsigned i
 		return 0;
 	process = process_of(world, (pid_t)rec->pid, tsc);
 	switch (xp_rec_kind(rec)) {
-	case XP_REC_EXEC:
 	case XP_REC_EXIT_PROCESS:
+		process->signal = ((const struct xp_rec_task *)rec)->exit_code & 0x7f;
+		return xp_process_end(process);
+	case XP_REC_EXEC:
 		return xp_process_end(process);
 	case XP_REC_EXIT_THREAD:
 		return xp_processes_end_thread(&world->processes, (pid_t)rec->tid);
-	case XP_REC_FORK:
 	case XP_REC_LINK_MAP:
+		return world->processes.writer ? xp_processes_write_flights(&world->processes) : 0;
+	case XP_REC_FORK:
 	case XP_REC_SAMPLE:
 	case XP_REC_JIT:
 		return 0;
@@ -104,17 +111,29 @@ static int sink(void *arg, const struct xp_rec *rec, size_t size, unsigned int c
 	return 0;
 }
 
+static void check_flight(void *arg, const struct xp_process *process, const struct xp_flight_log *log)
+{
+	(void)process;
+	CHECK(!log->error);
+	scratch_check(((struct world *)arg)->processes.dir_fd, log->name);
+}
+
 static void finish(struct world *world)
 {
-	for (struct xp_process *process = world->processes.first; process; process = process->next) {
+	struct xp_processes *processes = &world->processes;
+
+	for (struct xp_process *process = processes->first; process; process = process->next)
+		CHECK(!xp_process_finish(process));
+	CHECK(!xp_processes_collect_flights(processes, true, check_flight, world));
+	for (struct xp_process *process = processes->first; process; process = process->next) {
 		const struct xp_counts *counts = &process->counts;
 
-		CHECK(!xp_process_finish(process));
-		CHECK(counts->seen == counts->written + xp_counts_filtered(counts) + counts->unstored);
-		CHECK(!counts->unstored);
-		scratch_check(world->processes.dir_fd, process->log_name);
+		CHECK(counts->seen == counts->written + xp_counts_filtered(counts) + counts->overwritten);
+		CHECK(!counts->unstored && (processes->writer || !counts->overwritten));
+		if (!processes->writer)
+			scratch_check(processes->dir_fd, process->log_name);
 	}
-	xp_processes_free(&world->processes);
+	xp_processes_free(processes);
 }
 
 static void begin(struct world *world, const struct head *head, int dir_fd)
@@ -134,6 +153,11 @@ static void begin(struct world *world, const struct head *head, int dir_fd)
 		.min_ticks = head->flags & HAS_MINIMUM ? 100 : 0,
 	};
 	CHECK(!xp_processes_init(&world->processes));
+	if (head->flags & IS_FLIGHT) {
+		xp_flight_writer_init(&world->writer, dir_fd);
+		world->processes.writer = &world->writer;
+		world->processes.flight_bytes = FLIGHT_BYTES;
+	}
 	world->table = (struct xp_sled_table){ .functions = world->functions, .function_count = FUNCTIONS };
 	world->object = (struct xp_object){ .table = &world->table, .fd = -1 };
 	if (!(head->flags & HAS_BUDGET))

@@ -56,6 +56,7 @@ SEEDS = {
     "jit_src_gdb": {
         "two": gdb([symfile([b"first", b"second"], TEXT), symfile([b"third"], TEXT + 32)]),
         "changes": gdb([symfile([b"first"], TEXT), symfile([b"second"], TEXT + 16)], change=4),
+        "dump": gdb([symfile([b"first", b"second"], TEXT)], change=0x80),
         "broken-list": gdb([symfile([b"first"], TEXT)] * 3, lead_back=False),
     },
     "stdio_tail": {"usual": stream(), "changes": stream(change=3), "other-file": stream(fd=4)},

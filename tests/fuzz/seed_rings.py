@@ -42,6 +42,8 @@ SEEDS = {
     "budget": rings(call(1, 100, 10, 20) + call(5, 90, 30, 40) + call(3, 80, 2000, 2001), flags=4),
     "tasks": rings(call(1, 100, 10, 20) + task(EXEC, 30) + call(1, 100, 40, 50, tid=1) + task(EXIT_THREAD, 60, tid=1)
                    + task(EXIT_PROCESS, 70) + record(LINK_MAP, 80), call(2, 90, 25, 75, pid=1)),
+    "flight": rings(record(ENTRY, 10, 1, 100) + call(2, 90, 20, 30) + record(LINK_MAP, 40) + call(2, 90, 50, 60)
+                    + task(EXIT_PROCESS, 70), call(2, 90, 25, 75, pid=1), flags=8),
     "discarded": rings(record(ENTRY, 10, 1, 100, flags=DISCARD) + call(2, 90, 20, 30) + record(ENTRY, 40, 1, 80, flags=BUSY)),
     "over-the-end": rings(NESTED, position=4096 - 40),
     "beyond": rings(NESTED, beyond=0xff),
