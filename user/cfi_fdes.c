@@ -239,15 +239,24 @@ struct index_header {
 	uint32_t count;
 };
 
+/* The linker aligns them; whoever else has made the file need not. */
+static struct index_entry entry_at(const uint8_t *entries, size_t i)
+{
+	struct index_entry entry;
+
+	memcpy(&entry, entries + i * sizeof(entry), sizeof(entry));
+	return entry;
+}
+
 /* The first that may have code behind vaddr. */
-static size_t first_indexed(const struct index_entry *entries, size_t count, uint64_t base, uint64_t vaddr)
+static size_t first_indexed(const uint8_t *entries, size_t count, uint64_t base, uint64_t vaddr)
 {
 	size_t low = 0, high = count;
 
 	while (low < high) {
 		size_t middle = low + (high - low) / 2;
 
-		if (base + (uint64_t)(int64_t)entries[middle].code <= vaddr)
+		if (base + (uint64_t)(int64_t)entry_at(entries, middle).code <= vaddr)
 			low = middle + 1;
 		else
 			high = middle;
@@ -258,22 +267,29 @@ static size_t first_indexed(const struct index_entry *entries, size_t count, uin
 int xp_cfi_fdes_read_indexed(struct xp_cfi_fdes *fdes, const struct xp_cfi_section *from,
 			     const struct xp_cfi_section *index)
 {
-	const struct index_header *header = index->data->d_buf;
-	const struct index_entry *entries = (const struct index_entry *)(header + 1);
+	const uint8_t *entries;
 	struct reader reader = reader_of(fdes, from);
 	size_t bytes = index->data->d_size, i;
+	struct index_header header;
 	int err = 0;
 
-	if (bytes < sizeof(*header) || header->version != 1 || header->frame_encoding != (PE_PCREL | PE_SDATA4) ||
-	    header->count_encoding != PE_UDATA4 || header->table_encoding != (PE_DATAREL | PE_SDATA4) ||
-	    !header->count || header->count > (bytes - sizeof(*header)) / sizeof(*entries))
+	if (bytes < sizeof(header))
 		return 1;
-	i = first_indexed(entries, header->count, index->vaddr, fdes->start);
-	for (; !err && i < header->count && index->vaddr + (uint64_t)(int64_t)entries[i].code < fdes->end; i++) {
-		uint64_t offset = index->vaddr + (uint64_t)(int64_t)entries[i].fde - from->vaddr;
+	memcpy(&header, index->data->d_buf, sizeof(header));
+	if (header.version != 1 || header.frame_encoding != (PE_PCREL | PE_SDATA4) ||
+	    header.count_encoding != PE_UDATA4 || header.table_encoding != (PE_DATAREL | PE_SDATA4) || !header.count ||
+	    header.count > (bytes - sizeof(header)) / sizeof(struct index_entry))
+		return 1;
+	entries = (const uint8_t *)index->data->d_buf + sizeof(header);
+	i = first_indexed(entries, header.count, index->vaddr, fdes->start);
+	for (; !err && i < header.count; i++) {
+		struct index_entry at = entry_at(entries, i);
+		uint64_t offset = index->vaddr + (uint64_t)(int64_t)at.fde - from->vaddr;
 		Dwarf_CFI_Entry entry;
 		Dwarf_Off next;
 
+		if (index->vaddr + (uint64_t)(int64_t)at.code >= fdes->end)
+			break;
 		if (offset < from->data->d_size &&
 		    !dwarf_next_cfi(reader.ident, from->data, true, offset, &next, &entry) && !dwarf_cfi_cie_p(&entry))
 			err = add(&reader, &entry.fde);
