@@ -25,6 +25,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 #define PIDS 4
 #define FIRST_PID 0x40000000 /* such processes there are none */
 #define STEPS_MAX 64
+#define ADDRESSES (1ull << 56) /* with five levels of page tables */
 
 /* Of a step: what, and the bytes behind it that are its. */
 struct step {
@@ -94,9 +95,10 @@ static void add_event(struct xp_samples *samples, const struct step *step, struc
 
 	if (event.kind == XP_SIDEBAND_MMAP && !take_bytes(&input, &mapping, sizeof(mapping)))
 		return;
-	event.start = mapping.start;
-	event.length = mapping.length;
-	event.file_offset = mapping.file_offset;
+	/* Pages within what a process can map, as the kernel tells them. */
+	event.start = mapping.start % ADDRESSES & ~4095ull;
+	event.length = mapping.length % (ADDRESSES - event.start) & ~4095ull;
+	event.file_offset = mapping.file_offset & ~4095ull;
 	event.dev = mapping.dev;
 	event.inode = mapping.inode;
 	event.text = strndup((const char *)input.data, input.size);
