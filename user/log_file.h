@@ -3,6 +3,7 @@
 #ifndef XPROF_LOG_FILE_H
 #define XPROF_LOG_FILE_H
 
+#define XP_LOG_SUFFIX ".fdr"
 #define XP_LOG_PART ".part" /* of its name until then */
 #define XP_LOG_NAME_MAX 240 /* so that the temporary name is no longer than a name may be */
 

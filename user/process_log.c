@@ -36,7 +36,7 @@ static int open_spool(struct xp_process *process)
 	struct xp_spool_info info = xp_process_spool_info(process);
 
 	xp_file_base_name(base, sizeof(base), process->comm, process->pid, process->image);
-	snprintf(log_name, sizeof(log_name), "%s.fdr", base);
+	snprintf(log_name, sizeof(log_name), "%s" XP_LOG_SUFFIX, base);
 	snprintf(spool_name, sizeof(spool_name), "%s" XP_SPOOL_SUFFIX, base);
 	info.final_name = log_name;
 	return xp_spool_create(&process->spool, process->all->dir_fd, spool_name, &info);

@@ -35,12 +35,13 @@ bool xp_spool_name_valid(const char *name)
 
 bool xp_spool_final_name_valid(const char *final_name, const char *name)
 {
-	size_t length;
+	const char *suffix = strrchr(name, '.');
+	size_t stem;
 
-	if (!xp_spool_name_valid(final_name))
+	if (!xp_spool_name_valid(final_name) || !suffix || strcmp(suffix, XP_SPOOL_SUFFIX))
 		return false;
-	length = strlen(final_name);
-	return strncmp(name, final_name, length) || (name[length] && strcmp(name + length, XP_SPOOL_PART));
+	stem = (size_t)(suffix - name);
+	return !strncmp(final_name, name, stem) && !strcmp(final_name + stem, XP_LOG_SUFFIX);
 }
 
 static void copy_text(char *to, size_t to_size, const char *from)

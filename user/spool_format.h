@@ -64,11 +64,11 @@ static inline uint32_t xp_spool_frame_check(const struct xp_spool_frame *frame)
 	return crc32(0, (const Bytef *)frame, offsetof(struct xp_spool_frame, check));
 }
 
-#define XP_SPOOL_PART XP_LOG_PART
-
 /* A plain file name: not empty, no '/', not "." or "..", not too long. */
 bool xp_spool_name_valid(const char *name);
-/* A log's name that its spool of this name may have: neither this one nor, with XP_SPOOL_PART, that of the log's part.
+/*
+ * The log of NAME.spool is NAME.fdr. A spool that somebody forged says what it likes, and its log takes the place of a
+ * file of that name.
  */
 bool xp_spool_final_name_valid(const char *final_name, const char *name);
 

@@ -27,6 +27,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 /* The input is a spool without the zeros behind its header's first HEADER_BYTES. */
 #define HEADER_BYTES 384
 
+#define NAME "log.spool"
+
 static int dir;
 
 static void repair_frames(uint8_t *frames, size_t bytes)
@@ -59,7 +61,7 @@ static void write_spool(const uint8_t *data, size_t size)
 	size -= HEADER_BYTES;
 	memcpy(bytes + XP_SPOOL_HEADER_BYTES, data + HEADER_BYTES, size);
 	repair_frames(bytes + XP_SPOOL_HEADER_BYTES, size);
-	fd = openat(dir, "s", O_CREAT | O_EXCL | O_WRONLY, 0600);
+	fd = openat(dir, NAME, O_CREAT | O_EXCL | O_WRONLY, 0600);
 	CHECK(fd >= 0);
 	CHECK(write(fd, bytes, XP_SPOOL_HEADER_BYTES + size) == (ssize_t)(XP_SPOOL_HEADER_BYTES + size));
 	close(fd);
@@ -98,8 +100,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	scratch = scratch_make();
 	dir = scratch.fd;
 	write_spool(data, size);
-	err = xp_spool_recover(dir, "s", &result);
-	CHECK(faccessat(dir, "s", F_OK, 0) == (err ? 0 : -1));
+	err = xp_spool_recover(dir, NAME, &result);
+	CHECK(faccessat(dir, NAME, F_OK, 0) == (err ? 0 : -1));
 	if (err) {
 		CHECK(err == -EBADMSG || err == -EFBIG);
 	} else {

@@ -118,19 +118,19 @@ static void test_long_spool_is_written_at_the_end(void **state)
 	assert_int_not_equal(dir, -1);
 	assert_int_equal(xp_processes_init(&processes), 0);
 	assert_int_equal(xp_processes_add(&processes, &process, 7, &info, 1), 0);
-	assert_int_equal(xp_spool_create(&process->spool, dir, "spool", &spool_info), 0);
+	assert_int_equal(xp_spool_create(&process->spool, dir, "program.7.spool", &spool_info), 0);
 	xp_fdr_enc_begin(&enc, chunk, sizeof(chunk), 1, 1);
 	while (!xp_fdr_enc_function(&enc, 1, 1, 1, XP_FDR_ENTER))
 		;
 	while (xp_spool_bytes(process->spool) < 2u << 20)
 		assert_int_equal(xp_spool_append(process->spool, 7, "thread", &enc), 0);
-	assert_int_equal(fstatat(dir, "spool", &st, 0), 0);
+	assert_int_equal(fstatat(dir, "program.7.spool", &st, 0), 0);
 	assert_true((uint64_t)st.st_size < xp_spool_bytes(process->spool));
 	assert_int_equal(xp_process_end(process), 0);
-	assert_int_equal(fstatat(dir, "spool", &st, 0), 0);
+	assert_int_equal(fstatat(dir, "program.7.spool", &st, 0), 0);
 	assert_int_equal(st.st_size, xp_spool_bytes(process->spool));
 	xp_processes_free(&processes);
-	assert_int_equal(unlinkat(dir, "spool", 0), 0);
+	assert_int_equal(unlinkat(dir, "program.7.spool", 0), 0);
 	close(dir);
 	assert_int_equal(rmdir(place), 0);
 }
@@ -218,12 +218,9 @@ static void test_cpu_time_of_a_process(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_flees_of_a_process),
-		cmocka_unit_test(test_path_takes_its_length),
-		cmocka_unit_test(test_live_images),
-		cmocka_unit_test(test_long_spool_is_written_at_the_end),
-		cmocka_unit_test(test_images_of_many_pids),
-		cmocka_unit_test(test_cpu_time_of_a_process),
+		cmocka_unit_test(test_flees_of_a_process),  cmocka_unit_test(test_path_takes_its_length),
+		cmocka_unit_test(test_live_images),	    cmocka_unit_test(test_long_spool_is_written_at_the_end),
+		cmocka_unit_test(test_images_of_many_pids), cmocka_unit_test(test_cpu_time_of_a_process),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -25,6 +25,7 @@
 
 #define CHUNK_BYTES (16u << 10)
 #define DISK_BYTES (8u << 20)
+#define NAME "program.500.spool"
 
 static char place[] = "/tmp/xprof-test-spool-XXXXXX";
 static int dir; /* a small disk when root runs the tests */
@@ -77,7 +78,7 @@ static int open_dir(void **state)
 
 static int empty_dir(void **state)
 {
-	static const char *const names[] = { "s.spool", "program.500.fdr", "program.500.fdr.part", "filler", "x" };
+	static const char *const names[] = { NAME, "program.500.fdr", "program.500.fdr.part", "filler", "x" };
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
@@ -108,7 +109,7 @@ static struct xp_spool *create(const struct xp_spool_info *with)
 {
 	struct xp_spool *spool;
 
-	assert_int_equal(xp_spool_create(&spool, dir, "s.spool", with), 0);
+	assert_int_equal(xp_spool_create(&spool, dir, NAME, with), 0);
 	return spool;
 }
 
@@ -173,7 +174,7 @@ static void finish(struct xp_spool *spool)
 	assert_string_equal(result.exe, "/usr/bin/program");
 	assert_string_equal(result.comm, "program");
 	assert_int_equal(result.pid, 500);
-	assert_false(exists("s.spool"));
+	assert_false(exists(NAME));
 	assert_false(exists("program.500.fdr.part"));
 	read_log("program.500.fdr");
 	assert_int_equal(contents.functions, result.stats.functions);
@@ -252,7 +253,9 @@ static void one_tid_is_one_thread(void **state)
 
 static void what_cannot_be(void **state)
 {
-	static const char *const bad_names[] = { "", ".", "..", "a/b", "/x", "s.spool", NULL };
+	static const char *const bad_names[] = {
+		"", ".", "..", "a/b", "/x", NAME, ".fdr", "program.50.fdr", "program.500.fdr.part", NULL
+	};
 	struct xp_spool_info other = info;
 	struct xp_spool *spool;
 	char long_name[XP_SPOOL_NAME_MAX + 2];
@@ -262,26 +265,26 @@ static void what_cannot_be(void **state)
 	long_name[sizeof(long_name) - 1] = 0;
 	for (size_t i = 0; i < sizeof(bad_names) / sizeof(bad_names[0]); i++) {
 		other.final_name = bad_names[i];
-		assert_int_equal(xp_spool_create(&spool, dir, "s.spool", &other), -EINVAL);
+		assert_int_equal(xp_spool_create(&spool, dir, NAME, &other), -EINVAL);
 		assert_null(spool);
 	}
 	other.final_name = long_name;
-	assert_int_equal(xp_spool_create(&spool, dir, "s.spool", &other), -EINVAL);
+	assert_int_equal(xp_spool_create(&spool, dir, NAME, &other), -EINVAL);
 	other.final_name = "s";
 	assert_int_equal(xp_spool_create(&spool, dir, "s.part", &other), -EINVAL);
 	other = info;
 	other.cycle_hz = 0;
-	assert_int_equal(xp_spool_create(&spool, dir, "s.spool", &other), -EINVAL);
+	assert_int_equal(xp_spool_create(&spool, dir, NAME, &other), -EINVAL);
 	other = info;
 	other.fdr_version = 3;
-	assert_int_equal(xp_spool_create(&spool, dir, "s.spool", &other), -EINVAL);
-	assert_false(exists("s.spool"));
+	assert_int_equal(xp_spool_create(&spool, dir, NAME, &other), -EINVAL);
+	assert_false(exists(NAME));
 
-	assert_int_equal(symlinkat("x", dir, "s.spool"), 0);
-	assert_int_equal(xp_spool_create(&spool, dir, "s.spool", &info), -EEXIST);
+	assert_int_equal(symlinkat("x", dir, NAME), 0);
+	assert_int_equal(xp_spool_create(&spool, dir, NAME, &info), -EEXIST);
 	assert_false(exists("x"));
-	assert_int_equal(xp_spool_recover(dir, "s.spool", &result), -ELOOP);
-	assert_int_equal(unlinkat(dir, "s.spool", 0), 0);
+	assert_int_equal(xp_spool_recover(dir, NAME, &result), -ELOOP);
+	assert_int_equal(unlinkat(dir, NAME, 0), 0);
 
 	spool = create(&info);
 	enc.len = 15;
@@ -313,17 +316,17 @@ static void leave_spool(uint32_t chunks)
 
 	append_much(spool, chunks);
 	assert_int_equal(xp_spool_flush(spool), 0);
-	assert_int_equal(xp_spool_recover(dir, "s.spool", &result), -EBUSY);
+	assert_int_equal(xp_spool_recover(dir, NAME, &result), -EBUSY);
 	xp_spool_free(spool);
-	assert_true(exists("s.spool"));
+	assert_true(exists(NAME));
 }
 
 static void recovered(void **state)
 {
 	(void)state;
 	leave_spool(10);
-	assert_int_equal(xp_spool_recover(dir, "s.spool", &result), 0);
-	assert_false(exists("s.spool"));
+	assert_int_equal(xp_spool_recover(dir, NAME, &result), 0);
+	assert_false(exists(NAME));
 	read_log("program.500.fdr");
 	assert_int_equal(contents.functions, 3 * 10 * 2000);
 	assert_int_equal(result.stats.functions, 3 * 10 * 2000);
@@ -332,7 +335,7 @@ static void recovered(void **state)
 
 static void cut(off_t size)
 {
-	int fd = openat(dir, "s.spool", O_RDWR);
+	int fd = openat(dir, NAME, O_RDWR);
 
 	assert_int_equal(ftruncate(fd, size), 0);
 	close(fd);
@@ -340,7 +343,7 @@ static void cut(off_t size)
 
 static void write_at(off_t offset, const void *data, size_t size)
 {
-	int fd = openat(dir, "s.spool", O_RDWR);
+	int fd = openat(dir, NAME, O_RDWR);
 
 	assert_int_equal(pwrite(fd, data, size, offset), size);
 	close(fd);
@@ -357,7 +360,7 @@ static void recovered_after_truncation(void **state)
 	for (size_t i = 0; i < sizeof(cuts) / sizeof(cuts[0]); i++) {
 		leave_spool(2);
 		cut(XP_SPOOL_HEADER_BYTES + 6 * FRAME_BYTES - cuts[i]);
-		assert_int_equal(xp_spool_recover(dir, "s.spool", &result), 0);
+		assert_int_equal(xp_spool_recover(dir, NAME, &result), 0);
 		read_log("program.500.fdr");
 		assert_int_equal(contents.functions, 5 * 2000);
 		assert_int_equal(result.dropped_bytes, FRAME_BYTES - cuts[i]);
@@ -373,7 +376,7 @@ static void recovered_with_damage(void **state)
 	for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
 		leave_spool(2);
 		write_at(XP_SPOOL_HEADER_BYTES + 3 * FRAME_BYTES + places[i], "\xff\xff\xff\xff", 4);
-		assert_int_equal(xp_spool_recover(dir, "s.spool", &result), 0);
+		assert_int_equal(xp_spool_recover(dir, NAME, &result), 0);
 		read_log("program.500.fdr");
 		assert_int_equal(contents.functions, 3 * 2000);
 		assert_int_equal(result.dropped_bytes, 3 * FRAME_BYTES);
@@ -386,33 +389,38 @@ static void not_a_spool(void **state)
 	int fd;
 
 	(void)state;
-	assert_int_equal(xp_spool_recover(dir, "s.spool", &result), -ENOENT);
-	assert_int_equal(mkfifoat(dir, "s.spool", 0600), 0);
-	assert_int_equal(xp_spool_recover(dir, "s.spool", &result), -EBADMSG);
-	assert_int_equal(unlinkat(dir, "s.spool", 0), 0);
+	assert_int_equal(xp_spool_recover(dir, NAME, &result), -ENOENT);
+	assert_int_equal(mkfifoat(dir, NAME, 0600), 0);
+	assert_int_equal(xp_spool_recover(dir, NAME, &result), -EBADMSG);
+	assert_int_equal(unlinkat(dir, NAME, 0), 0);
 
 	leave_spool(1);
 	cut(100);
-	assert_int_equal(xp_spool_recover(dir, "s.spool", &result), -EBADMSG);
-	assert_true(exists("s.spool"));
+	assert_int_equal(xp_spool_recover(dir, NAME, &result), -EBADMSG);
+	assert_true(exists(NAME));
 	cut(0);
-	assert_int_equal(xp_spool_recover(dir, "s.spool", &result), -ENODATA);
-	assert_false(exists("s.spool"));
+	assert_int_equal(xp_spool_recover(dir, NAME, &result), -ENODATA);
+	assert_false(exists(NAME));
 
 	/* A forged header whose check sum is right. */
 	leave_spool(1);
-	fd = openat(dir, "s.spool", O_RDWR);
+	fd = openat(dir, NAME, O_RDWR);
 	assert_int_equal(pread(fd, &header, sizeof(header), 0), sizeof(header));
 	close(fd);
 	strcpy(header.final_name, "../escaped");
 	header.check = xp_spool_header_check(&header);
 	write_at(0, &header, sizeof(header));
-	assert_int_equal(xp_spool_recover(dir, "s.spool", &result), -EBADMSG);
+	assert_int_equal(xp_spool_recover(dir, NAME, &result), -EBADMSG);
+	/* A file of another name is another's. */
+	strcpy(header.final_name, "manifest.json");
+	header.check = xp_spool_header_check(&header);
+	write_at(0, &header, sizeof(header));
+	assert_int_equal(xp_spool_recover(dir, NAME, &result), -EBADMSG);
 	memset(header.final_name, 'a', sizeof(header.final_name));
 	header.check = xp_spool_header_check(&header);
 	write_at(0, &header, sizeof(header));
-	assert_int_equal(xp_spool_recover(dir, "s.spool", &result), -EBADMSG);
-	assert_true(exists("s.spool"));
+	assert_int_equal(xp_spool_recover(dir, NAME, &result), -EBADMSG);
+	assert_true(exists(NAME));
 }
 
 /* The crash was in xp_spool_finish(). */
@@ -425,7 +433,7 @@ static void recovered_over_a_part(void **state)
 	fd = openat(dir, "program.500.fdr.part", O_CREAT | O_WRONLY, 0600);
 	assert_int_equal(write(fd, "rubbish", 7), 7);
 	close(fd);
-	assert_int_equal(xp_spool_recover(dir, "s.spool", &result), 0);
+	assert_int_equal(xp_spool_recover(dir, NAME, &result), 0);
 	read_log("program.500.fdr");
 	assert_int_equal(contents.functions, 6 * 2000);
 	assert_false(exists("program.500.fdr.part"));
@@ -562,10 +570,10 @@ static void failed_finish_keeps_the_spool(void **state)
 	assert_int_equal(xp_spool_finish(spool, &result), -EFBIG);
 	assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
 	xp_spool_free(spool);
-	assert_true(exists("s.spool"));
+	assert_true(exists(NAME));
 	assert_false(exists("program.500.fdr"));
 	assert_false(exists("program.500.fdr.part"));
-	assert_int_equal(xp_spool_recover(dir, "s.spool", &result), 0);
+	assert_int_equal(xp_spool_recover(dir, NAME, &result), 0);
 	read_log("program.500.fdr");
 	assert_int_equal(contents.functions, 3 * 10 * 2000);
 }
