@@ -16,6 +16,7 @@
 #include "outdir.h"
 #include "perf_out.h"
 #include "spool.h"
+#include "trusted_dir.h"
 
 static const char *reason(int err)
 {
@@ -148,12 +149,15 @@ static void recover_opened(int dir_fd, const char *dir_name, bool *failed)
 
 static void recover_directory(const char *path, bool *failed)
 {
-	int dir_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	int dir_fd = xp_own_links_dir_open(path);
 	char name[4096];
 
 	xp_clean_text(name, sizeof(name), path);
+	if (dir_fd == -EREMCHG)
+		xp_error("%s: it leads through another user's symbolic link: name the directory itself", name);
+	else if (dir_fd < 0)
+		xp_error("%s: cannot read the directory: %s", name, strerror(-dir_fd));
 	if (dir_fd < 0) {
-		xp_error("%s: cannot read the directory: %s", name, strerror(errno));
 		*failed = true;
 		return;
 	}

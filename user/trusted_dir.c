@@ -15,15 +15,19 @@
 #define LINKS_MAX 40 /* as the kernel follows */
 #define DIR_FLAGS (O_DIRECTORY | O_CLOEXEC)
 
-static bool is_trusted(const struct stat *dir, const struct stat *link)
+static bool is_own(const struct stat *link)
 {
 	uid_t uid;
 	gid_t gid;
 
-	if (!(dir->st_mode & S_ISVTX) || !(dir->st_mode & S_IWOTH))
+	return link->st_uid == geteuid() || (xp_outdir_owner(&uid, &gid) && link->st_uid == uid);
+}
+
+static bool is_trusted(const struct stat *dir, const struct stat *link, bool only_own)
+{
+	if (is_own(link))
 		return true;
-	return link->st_uid == geteuid() || link->st_uid == dir->st_uid ||
-	       (xp_outdir_owner(&uid, &gid) && link->st_uid == uid);
+	return !only_own && (!(dir->st_mode & S_ISVTX) || !(dir->st_mode & S_IWOTH) || link->st_uid == dir->st_uid);
 }
 
 /* The first part of the path goes to name, what is behind it stays. False: there is none. */
@@ -50,7 +54,7 @@ static int follow(int link_fd, char path[PATH_MAX])
 }
 
 /* Moves *dir_fd to an entry of it; of a link, path becomes what is left to go from there. 1: it was one. */
-static int step(int *dir_fd, const char *name, char path[PATH_MAX])
+static int step(int *dir_fd, const char *name, char path[PATH_MAX], bool only_own)
 {
 	int fd = openat(*dir_fd, name, O_PATH | O_NOFOLLOW | O_CLOEXEC), err = 0;
 	struct stat dir, entry;
@@ -65,19 +69,22 @@ static int step(int *dir_fd, const char *name, char path[PATH_MAX])
 		return 0;
 	}
 	if (!err)
-		err = is_trusted(&dir, &entry) ? follow(fd, path) : -EREMCHG;
+		err = is_trusted(&dir, &entry, only_own) ? follow(fd, path) : -EREMCHG;
 	close(fd);
 	return err ? err : 1;
 }
 
 static int open_start(const char *path)
 {
-	int fd = open(path[0] == '/' ? "/" : ".", O_PATH | DIR_FLAGS);
+	int fd;
 
+	if (!*path)
+		return -ENOENT;
+	fd = open(path[0] == '/' ? "/" : ".", O_PATH | DIR_FLAGS);
 	return fd < 0 ? -errno : fd;
 }
 
-int xp_trusted_dir_open(const char *path)
+static int open_dir(const char *path, bool only_own)
 {
 	char rest[PATH_MAX], name[PATH_MAX];
 	int dir_fd = open_start(path), links = 0, fd, ret = 0;
@@ -87,7 +94,7 @@ int xp_trusted_dir_open(const char *path)
 	if (snprintf(rest, sizeof(rest), "%s", path) >= (int)sizeof(rest))
 		ret = -ENAMETOOLONG;
 	while (ret >= 0 && take_name(rest, name)) {
-		ret = step(&dir_fd, name, rest);
+		ret = step(&dir_fd, name, rest, only_own);
 		if (ret == 1 && ++links > LINKS_MAX)
 			ret = -ELOOP;
 		if (ret == 1 && rest[0] == '/') {
@@ -102,4 +109,14 @@ int xp_trusted_dir_open(const char *path)
 	if (dir_fd >= 0)
 		close(dir_fd);
 	return ret;
+}
+
+int xp_trusted_dir_open(const char *path)
+{
+	return open_dir(path, false);
+}
+
+int xp_own_links_dir_open(const char *path)
+{
+	return open_dir(path, geteuid() == 0);
 }

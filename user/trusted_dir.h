@@ -11,4 +11,10 @@
  */
 int xp_trusted_dir_open(const char *path);
 
+/*
+ * The same for one whose files root changes or gives away: root follows only its own links and those of the user behind
+ * sudo, wherever they are.
+ */
+int xp_own_links_dir_open(const char *path);
+
 #endif

@@ -120,3 +120,22 @@ def test_recovery_in_anothers_directory(xprof, record, busy, place):
     os.chown(anothers, 0, 0)
     refused = xprof("recover", anothers)
     assert refused.returncode == 1 and "others may write to this directory of root's" in refused.stderr
+
+
+def test_recovery_through_anothers_link(xprof, place, sudo):
+    """It would lead to a directory of root's that looks like a recording, whose files root would give away."""
+    roots = place / "roots"
+    roots.mkdir(mode=0o700)
+    (roots / "db.dump").write_text("secret")
+    anothers = place / "anothers"
+    anothers.mkdir()
+    (anothers / "out").symlink_to(roots)
+    os.chown(anothers, USER + 1, USER + 1)
+    os.chown(anothers / "out", USER + 1, USER + 1, follow_symlinks=False)
+    for path in (anothers / "out", anothers / "out" / "."):
+        refused = xprof("recover", path)
+        assert refused.returncode == 1 and "another user's symbolic link" in refused.stderr
+        assert (roots.stat().st_uid, (roots / "db.dump").stat().st_uid) == (0, 0)
+    for owner in (0, USER):
+        os.chown(anothers / "out", owner, owner, follow_symlinks=False)
+        assert xprof("recover", anothers / "out").returncode == 0
