@@ -13,6 +13,7 @@
 #include "commands.h"
 #include "demangle.h"
 #include "elf_xray.h"
+#include "file_view.h"
 #include "target.h"
 
 #define WHY_BYTES 256
@@ -118,10 +119,9 @@ static enum xp_exit list_file(struct listing *listing, const char *path)
 	char why[WHY_BYTES];
 	int fd, err;
 
-	/* O_NONBLOCK: a FIFO must not keep us waiting for its writer. */
-	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	fd = xp_file_open_regular(AT_FDCWD, path);
 	if (fd < 0) {
-		xp_error("%s: cannot open it: %s", path, strerror(errno));
+		xp_error("%s: cannot open it: %s", path, fd == -EINVAL ? "not a regular file" : strerror(-fd));
 		return XP_EXIT_FAILED;
 	}
 	err = xp_sled_table_open(&table, fd, why, sizeof(why));

@@ -21,6 +21,7 @@
 #include "cfi_worker.h"
 #include "child.h"
 #include "confined_reader.h"
+#include "file_view.h"
 #include "util.h"
 
 #define NOBODY 65534
@@ -43,28 +44,6 @@ struct greeting {
 };
 
 /* ---- the opener ---- */
-
-/*
- * A path may lead to a device, which must not be opened, or to a FIFO, whose opening would wait. -EINVAL: it is no
- * regular file.
- */
-static int open_regular(const char *path)
-{
-	int place = open(path, O_PATH | O_CLOEXEC), fd = -EINVAL;
-	char again[64];
-	struct stat st;
-
-	if (place < 0)
-		return -errno;
-	if (!fstat(place, &st) && S_ISREG(st.st_mode)) {
-		snprintf(again, sizeof(again), "/proc/self/fd/%d", place);
-		fd = open(again, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-		if (fd < 0)
-			fd = -errno;
-	}
-	close(place);
-	return fd;
-}
 
 static bool is_elf(int fd)
 {
@@ -99,7 +78,7 @@ static int open_as(uid_t owner, pid_t parent, const char *path)
 		act_as(owner, NOBODY, parent);
 	/* setfsuid() tells of no error. */
 	if (!is_root || (uid_t)setfsuid((uid_t)-1) == owner)
-		fd = open_regular(path);
+		fd = xp_file_open_regular(AT_FDCWD, path);
 	if (is_root)
 		act_as(0, 0, parent);
 	if (fd >= 0 && !is_elf(fd)) {
@@ -215,7 +194,7 @@ static __attribute__((noreturn)) void opener(pid_t parent, const char *path, int
 	xp_child_reset_signals();
 	if (geteuid() == 0)
 		(void)setgroups(0, NULL); /* a user namespace may forbid it */
-	fd = *path == '/' ? open_regular(path) : -ENOENT;
+	fd = *path == '/' ? xp_file_open_regular(AT_FDCWD, path) : -ENOENT;
 	err = greet(answers, fd < 0 ? fd : 0, fd);
 	if (fd < 0 || err)
 		_exit(1);

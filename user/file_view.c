@@ -3,13 +3,31 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+/* Another process has cut a file that is mapped, and nothing of what was read of it so far counts. */
+static void cut_off(int number, siginfo_t *info, void *context)
+{
+	static const char message[] =
+	    "xprof: error: a file became shorter while it was read: try again, or copy it first\n";
+
+	(void)number;
+	(void)context;
+	if (info->si_code != BUS_ADRERR) {
+		signal(SIGBUS, SIG_DFL);
+		return;
+	}
+	(void)!write(STDERR_FILENO, message, sizeof(message) - 1);
+	_exit(1);
+}
+
 static int map(struct xp_file_view *view, int fd)
 {
+	const struct sigaction action = { .sa_sigaction = cut_off, .sa_flags = SA_SIGINFO };
 	static const uint8_t nothing[1];
 	struct stat st;
 	void *bytes;
@@ -20,6 +38,8 @@ static int map(struct xp_file_view *view, int fd)
 	view->size = st.st_size;
 	if (!view->size)
 		return 0;
+	if (sigaction(SIGBUS, &action, NULL))
+		return -errno;
 	bytes = mmap(NULL, view->size, PROT_READ, MAP_PRIVATE, fd, 0);
 	if (bytes == MAP_FAILED)
 		return -errno;
@@ -29,7 +49,7 @@ static int map(struct xp_file_view *view, int fd)
 }
 
 /* A device must not even be opened: that may do something. A FIFO would keep us waiting for its writer. */
-static int open_regular(int dir_fd, const char *name)
+int xp_file_open_regular(int dir_fd, const char *name)
 {
 	int place = openat(dir_fd, name, O_PATH | O_CLOEXEC), fd;
 	char again[64];
@@ -53,7 +73,7 @@ static int open_regular(int dir_fd, const char *name)
 
 int xp_file_view_open(struct xp_file_view *view, int dir_fd, const char *name)
 {
-	int fd = open_regular(dir_fd, name), err;
+	int fd = xp_file_open_regular(dir_fd, name), err;
 
 	if (fd < 0)
 		return fd;

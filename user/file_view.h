@@ -12,9 +12,11 @@ struct xp_file_view {
 
 /*
  * name: relative to dir_fd, which may be AT_FDCWD. -EISDIR of a directory, -EINVAL of what else is no regular file.
- * Should another process cut the file while it is read, the read ends in SIGBUS.
+ * Should another process cut the file while it is read, xprof says so and ends with 1.
  */
 int xp_file_view_open(struct xp_file_view *view, int dir_fd, const char *name);
+/* The file itself, for reading; the same errors. */
+int xp_file_open_regular(int dir_fd, const char *name);
 void xp_file_view_close(struct xp_file_view *view);
 
 #endif

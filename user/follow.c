@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "file_view.h"
 #include "interrupt.h"
 #include "link_map.h"
 #include "memory_window.h"
@@ -704,7 +705,7 @@ int xp_follow_task(struct xp_recording *rec, const struct xp_rec *record, uint64
 static int attach_exec_file(struct xp_recording *rec)
 {
 	const char *path = rec->options->exec_path;
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	int fd = xp_file_open_regular(AT_FDCWD, path);
 	struct xp_sled_result sleds = { 0 };
 	struct xp_short_text shown;
 	struct xp_object *object;
@@ -712,8 +713,9 @@ static int attach_exec_file(struct xp_recording *rec)
 	int err;
 
 	if (fd < 0) {
-		err = -errno;
-		snprintf(rec->why, sizeof(rec->why), "--exec %s: %s", xp_short_text(&shown, path), strerror(-err));
+		err = fd;
+		snprintf(rec->why, sizeof(rec->why), "--exec %s: %s", xp_short_text(&shown, path),
+			 err == -EINVAL ? "not a regular file" : strerror(-err));
 		return err;
 	}
 	err = fstat(fd, &rec->exec_file)

@@ -16,6 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "file_view.h"
 #include "util.h"
 
 #define MAPS_TEXT_MAX (64u << 20) /* of /proc/PID/maps: 65 530 mappings with paths of 1000 characters */
@@ -361,11 +362,9 @@ void xp_mappings_free(struct xp_mappings *mappings)
 static int open_mapped(pid_t pid, uint64_t start, uint64_t end)
 {
 	char path[128];
-	int fd;
 
 	snprintf(path, sizeof(path), "/proc/%d/map_files/%" PRIx64 "-%" PRIx64, pid, start, end);
-	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-	return fd < 0 ? -errno : fd;
+	return xp_file_open_regular(AT_FDCWD, path);
 }
 
 static bool has_inode(int fd, uint64_t inode)

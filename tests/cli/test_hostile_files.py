@@ -4,7 +4,9 @@ import os
 import pathlib
 import re
 import resource
+import socket
 import struct
+import subprocess
 
 import pytest
 
@@ -61,6 +63,26 @@ def test_no_regular_files(xprof, tmp_path, name):
     for command in ("report", "check", "dump"):
         done = xprof(command, path, timeout=20)
         assert done.returncode == 1 and "not a regular file" in done.stderr
+
+
+def test_sockets_are_not_opened(xprof, tmp_path):
+    """Nor devices, whose opening may do something: a watchdog's starts it."""
+    path = tmp_path / "app"
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(path))
+        for command in ("report", "check", "dump", "list"):
+            done = xprof(command, path)
+            assert done.returncode == 1 and "not a regular file" in done.stderr, command
+
+
+def test_file_becomes_shorter_while_it_is_read(tmp_path):
+    path = tmp_path / "app.7.prof"
+    path.write_bytes(hand_made.profile([(1, [0x1000 + at]) for at in range(100000)], MAPPED))
+    process = subprocess.Popen([house.XPROF, "dump", path], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process.stdout.read(100)  # it waits for a reader of the rest
+    os.truncate(path, 0)
+    _, messages = process.communicate(timeout=20)
+    assert process.returncode == 1 and messages.startswith("xprof: error: a file became shorter"), messages
 
 
 # Programs

@@ -273,7 +273,7 @@ static void test_cannot_start(void **state)
 	static const struct {
 		const char *path;
 		int err;
-	} cases[] = { { "/dev/zero", -EINVAL }, { "/", -EINVAL }, { "elf", -ENOENT }, { "/nonexistent", -ENOENT } };
+	} cases[] = { { "/dev/zero", -EINVAL }, { "/", -EISDIR }, { "elf", -ENOENT }, { "/nonexistent", -ENOENT } };
 	struct xp_confined *confined;
 
 	(void)state;
