@@ -21,13 +21,19 @@
 #include "unwind.h"
 #include "util.h"
 
-#define OBJECTS_MAX 65536
-#define TAKEN_OUT_MAX 65536 /* of an object */
+/* What all manifests may say of processes. One process may have many logs, and what is said of it is kept for each. */
+#define BYTES_MAX (256u << 20)
+#define COMM_BYTES_MAX 64 /* the kernel's have 15 */
+#define TIME_BYTES_MAX 64
 
 /* One directory while its files are added. */
 struct place {
 	const char *path;
 	json_t *manifest; /* NULL: none */
+	/* What it says of each file, by the file's name; so many files take no time that grows with their square. */
+	json_t *profiles; /* {file: of samples.profiles} */
+	json_t *logs;	  /* {file: of processes} */
+	json_t *flights;  /* {file: which of its process's flights, from 1} */
 	bool cut_off;	  /* it holds a spool */
 };
 
@@ -58,50 +64,65 @@ static uint64_t number_of(const json_t *object, const char *key)
 	return number > 0 ? (uint64_t)number : 0;
 }
 
-/* The object of the list that has this text under this key. */
-static const json_t *find_object(const json_t *list, const char *key, const char *text)
+/* The first that has a name keeps it. */
+static void add_named(json_t *index, const json_t *object, const char *key, json_t *value)
 {
+	const char *name = json_string_value(json_object_get(object, key));
+
+	if (name && !json_object_get(index, name))
+		json_object_set(index, name, value);
+}
+
+static void index_flights(struct place *place, json_t *process)
+{
+	const json_t *list = json_object_get(process, "flights");
+
 	for (size_t i = 0; i < json_array_size(list); i++) {
-		const json_t *object = json_array_get(list, i);
-		const char *value = json_string_value(json_object_get(object, key));
+		json_t *number = json_integer((json_int_t)i + 1);
 
-		if (value && strcmp(value, text) == 0)
-			return object;
+		add_named(place->logs, json_array_get(list, i), "log", process);
+		add_named(place->flights, json_array_get(list, i), "log", number);
+		json_decref(number);
 	}
-	return NULL;
 }
 
-/* Which log of the process's flight recorder this file is, from 1; 0: none. */
-static unsigned int flight_of(const json_t *process, const char *file)
+/* What is left out for want of memory, the files of are shown without. */
+static void index_manifest(struct place *place)
 {
-	const json_t *flights = json_object_get(process, "flights"), *flight = find_object(flights, "log", file);
+	const json_t *profiles = json_object_get(json_object_get(place->manifest, "samples"), "profiles");
+	const json_t *processes = json_object_get(place->manifest, "processes");
 
-	for (size_t i = 0; flight && i < json_array_size(flights); i++)
-		if (json_array_get(flights, i) == flight)
-			return (unsigned int)i + 1;
-	return 0;
+	place->profiles = json_object();
+	place->logs = json_object();
+	place->flights = json_object();
+	for (size_t i = 0; i < json_array_size(profiles); i++)
+		add_named(place->profiles, json_array_get(profiles, i), "file", json_array_get(profiles, i));
+	for (size_t i = 0; i < json_array_size(processes); i++)
+		add_named(place->logs, json_array_get(processes, i), "log", json_array_get(processes, i));
+	for (size_t i = 0; i < json_array_size(processes); i++)
+		index_flights(place, json_array_get(processes, i));
 }
 
-/* The process whose flight recorder left this log. */
-static const json_t *find_flown(const json_t *manifest, const char *file)
+static void forget_manifest(struct place *place)
 {
-	const json_t *processes = json_object_get(manifest, "processes");
-
-	for (size_t i = 0; i < json_array_size(processes); i++) {
-		const json_t *process = json_array_get(processes, i);
-
-		if (find_object(json_object_get(process, "flights"), "log", file))
-			return process;
-	}
-	return NULL;
+	json_decref(place->profiles);
+	json_decref(place->logs);
+	json_decref(place->flights);
+	json_decref(place->manifest);
 }
 
-/* What is said of the process whose profile or log this file is. */
-static const json_t *find_described(const json_t *manifest, const char *file, bool is_profile)
+/* False: no more is kept. */
+static bool take_bytes(struct xp_recorded *recorded, size_t bytes)
 {
-	if (is_profile)
-		return find_object(json_object_get(json_object_get(manifest, "samples"), "profiles"), "file", file);
-	return find_object(json_object_get(manifest, "processes"), "log", file) ?: find_flown(manifest, file);
+	bool fits = !recorded->is_full && bytes <= BYTES_MAX - recorded->bytes;
+
+	if (fits)
+		recorded->bytes += bytes;
+	else if (!recorded->is_full)
+		xp_warn("the manifest says too much of its processes; going on without the rest, so some functions may "
+			"have no names");
+	recorded->is_full |= !fits;
+	return fits;
 }
 
 static size_t parse_hex(const char *text, uint8_t *bytes, size_t room)
@@ -117,13 +138,13 @@ static size_t parse_hex(const char *text, uint8_t *bytes, size_t room)
 	return count;
 }
 
-static int add_taken_out(struct xp_recorded_process *process, const struct xp_recorded_object *object,
-			 const json_t *list)
+static int add_taken_out(struct xp_recorded *recorded, struct xp_recorded_process *process,
+			 const struct xp_recorded_object *object, const json_t *list)
 {
-	size_t count = XP_MIN(json_array_size(list), (size_t)TAKEN_OUT_MAX);
+	size_t count = json_array_size(list);
 	struct xp_recorded_taken_out *all;
 
-	if (!count)
+	if (!count || !take_bytes(recorded, count * sizeof(*all)))
 		return 0;
 	all = reallocarray(process->taken_out, process->taken_out_count + count, sizeof(*all));
 	if (!all)
@@ -145,12 +166,12 @@ static int add_taken_out(struct xp_recorded_process *process, const struct xp_re
 	return 0;
 }
 
-static int add_object(struct xp_recorded_process *process, const json_t *json)
+static int add_object(struct xp_recorded *recorded, struct xp_recorded_process *process, const json_t *json)
 {
 	struct xp_recorded_object *object = &process->objects[process->object_count];
 	const char *path = json_string_value(json_object_get(json, "path"));
 
-	if (!path)
+	if (!path || !take_bytes(recorded, strlen(path)))
 		return 0;
 	object->path = strdup(path);
 	if (!object->path)
@@ -160,21 +181,21 @@ static int add_object(struct xp_recorded_process *process, const json_t *json)
 	object->first_id = (uint32_t)XP_MIN(number_of(json, "first_id"), (uint64_t)UINT32_MAX);
 	object->functions = (uint32_t)XP_MIN(number_of(json, "functions"), (uint64_t)UINT32_MAX);
 	process->object_count++;
-	return add_taken_out(process, object, json_object_get(json, "taken_out"));
+	return add_taken_out(recorded, process, object, json_object_get(json, "taken_out"));
 }
 
-static int add_objects(struct xp_recorded_process *process, const json_t *list)
+static int add_objects(struct xp_recorded *recorded, struct xp_recorded_process *process, const json_t *list)
 {
-	size_t count = XP_MIN(json_array_size(list), (size_t)OBJECTS_MAX);
+	size_t count = json_array_size(list);
 	int err = 0;
 
-	if (!count || process->objects)
+	if (!count || process->objects || !take_bytes(recorded, count * sizeof(*process->objects)))
 		return 0;
 	process->objects = calloc(count, sizeof(*process->objects));
 	if (!process->objects)
 		return -ENOMEM;
 	for (size_t i = 0; !err && i < count; i++)
-		err = add_object(process, json_array_get(list, i));
+		err = add_object(recorded, process, json_array_get(list, i));
 	return err;
 }
 
@@ -232,7 +253,8 @@ static int describe_stacks(struct xp_recorded_process *process, const json_t *js
 }
 
 /* flight: as in struct xp_recorded_process. */
-static int describe(struct xp_recorded_process *process, const json_t *json, unsigned int flight)
+static int describe(struct xp_recorded *recorded, struct xp_recorded_process *process, const json_t *json,
+		    unsigned int flight)
 {
 	const char *comm = json_string_value(json_object_get(json, "comm"));
 	char *name;
@@ -243,17 +265,18 @@ static int describe(struct xp_recorded_process *process, const json_t *json, uns
 	if (comm && !process->flight) {
 		process->flight = flight;
 		if (flight)
-			name = clean_text("%s (%" PRIu64 "), flight %u", comm, process->pid, flight);
+			name = clean_text("%.*s (%" PRIu64 "), flight %u", COMM_BYTES_MAX, comm, process->pid, flight);
+		else if (process->pid)
+			name = clean_text("%.*s (%" PRIu64 ")", COMM_BYTES_MAX, comm, process->pid);
 		else
-			name =
-			    process->pid ? clean_text("%s (%" PRIu64 ")", comm, process->pid) : clean_text("%s", comm);
+			name = clean_text("%.*s", COMM_BYTES_MAX, comm);
 		if (!name)
 			return -ENOMEM;
 		free(process->name);
 		process->name = name;
 	}
 	err = describe_stacks(process, json_object_get(json, "stacks"));
-	return err ? err : add_objects(process, json_object_get(json, "objects"));
+	return err ? err : add_objects(recorded, process, json_object_get(json, "objects"));
 }
 
 /* ", N of M events lost"; "" where nothing is said of them. */
@@ -280,7 +303,7 @@ static int add_heading(struct xp_recorded *recorded, const struct place *place)
 	describe_losses(samples_lost, sizeof(samples_lost), number_of(samples, "lost"), number_of(samples, "seen"),
 			"samples");
 	headings[recorded->heading_count] =
-	    clean_text("%s: %s, %.1f s%s%s", place->path, started ? started : "at an unknown time",
+	    clean_text("%s: %.*s, %.1f s%s%s", place->path, TIME_BYTES_MAX, started ? started : "at an unknown time",
 		       json_number_value(json_object_get(place->manifest, "duration_s")), samples_lost, events_lost);
 	if (!headings[recorded->heading_count])
 		return -ENOMEM;
@@ -297,40 +320,95 @@ static bool has_suffix(const char *name, const char *suffix)
 	return length > suffix_length && strcmp(name + length - suffix_length, suffix) == 0;
 }
 
-/* Profile and log of a process have one stem, unless it changed its name in between: then the manifest tells. */
-static bool is_same(const struct xp_recorded_process *process, const char *directory, const char *stem,
-		    const json_t *json, bool is_profile)
+static uint64_t hash_text(uint64_t hash, const char *text)
 {
-	uint64_t pid = number_of(json, "pid");
+	for (; *text; text++)
+		hash = (hash ^ (unsigned char)*text) * 0x100000001b3u; /* FNV-1a */
+	return hash;
+}
 
-	/* A flight recorder may leave several logs. */
-	if (!is_profile && process->log)
-		return false;
-	return strcmp(process->directory, directory) == 0 &&
-	       (strcmp(process->stem, stem) == 0 ||
-		(pid && process->pid == pid && process->image == number_of(json, "image")));
+static uint64_t stem_key(const char *directory, const char *stem)
+{
+	return hash_text(hash_text(0xcbf29ce484222325u, directory) + 1, stem);
+}
+
+static uint64_t pid_key(const char *directory, uint64_t pid, uint64_t image)
+{
+	return (hash_text(0xcbf29ce484222325u, directory) + pid) * 0x9e3779b97f4a7c15u + image;
+}
+
+static struct xp_recorded_process *look_up(const struct xp_recorded *recorded, const struct xp_number_map *map,
+					   uint64_t key, const char *directory)
+{
+	const uint32_t *index = xp_number_map_find(map, key);
+	struct xp_recorded_process *process = index ? &recorded->processes[*index] : NULL;
+
+	return process && !strcmp(process->directory, directory) ? process : NULL;
+}
+
+static int enter(struct xp_number_map *map, uint64_t key, size_t index)
+{
+	uint32_t *value = xp_number_map_add(map, key, (uint32_t)index);
+
+	if (value)
+		*value = (uint32_t)index;
+	return value ? 0 : -ENOMEM;
+}
+
+/*
+ * The newest process that this file may be of. Profile and log of a process have one stem, unless it changed its name
+ * in between: then the manifest tells. A flight recorder may leave several logs.
+ */
+static struct xp_recorded_process *find_same(const struct xp_recorded *recorded, const char *directory,
+					     const char *stem, const json_t *json, bool is_profile)
+{
+	uint64_t pid = number_of(json, "pid"), image = number_of(json, "image");
+	struct xp_recorded_process *process =
+	    look_up(recorded, &recorded->by_stem, stem_key(directory, stem), directory);
+
+	if (process && strcmp(process->stem, stem) == 0 && (is_profile || !process->log))
+		return process;
+	process = pid ? look_up(recorded, &recorded->by_pid, pid_key(directory, pid, image), directory) : NULL;
+	if (process && process->pid == pid && process->image == image && (is_profile || !process->log))
+		return process;
+	return NULL;
 }
 
 /* Made when it is new. NULL: out of memory. */
 static struct xp_recorded_process *find_process(struct xp_recorded *recorded, const char *directory, const char *stem,
 						const json_t *json, bool is_profile)
 {
-	struct xp_recorded_process *processes, *process;
+	struct xp_recorded_process *processes, *process = find_same(recorded, directory, stem, json, is_profile);
 
-	for (size_t i = recorded->process_count; i-- > 0;)
-		if (is_same(&recorded->processes[i], directory, stem, json, is_profile))
-			return &recorded->processes[i];
-	processes = reallocarray(recorded->processes, recorded->process_count + 1, sizeof(*processes));
-	if (!processes)
-		return NULL;
-	recorded->processes = processes;
-	process = &processes[recorded->process_count++];
+	if (process)
+		return process;
+	if (recorded->process_count == recorded->process_room) {
+		size_t room = XP_MAX(2 * recorded->process_room, (size_t)16);
+
+		processes = reallocarray(recorded->processes, room, sizeof(*processes));
+		if (!processes)
+			return NULL;
+		recorded->processes = processes;
+		recorded->process_room = room;
+	}
+	process = &recorded->processes[recorded->process_count++];
 	*process = (struct xp_recorded_process){
 		.name = clean_text("%s", stem),
 		.directory = strdup(directory),
 		.stem = strdup(stem),
 	};
 	return process->name && process->directory && process->stem ? process : NULL;
+}
+
+/* So that the process's other file finds it. */
+static int enter_process(struct xp_recorded *recorded, const struct xp_recorded_process *process)
+{
+	size_t index = (size_t)(process - recorded->processes);
+	int err = enter(&recorded->by_stem, stem_key(process->directory, process->stem), index);
+
+	if (!err && process->pid)
+		err = enter(&recorded->by_pid, pid_key(process->directory, process->pid, process->image), index);
+	return err;
 }
 
 /* Takes stem over. */
@@ -356,7 +434,7 @@ static int add_file(struct xp_recorded *recorded, const struct place *place, con
 {
 	bool suffixed = has_suffix(name, is_profile ? ".prof" : ".fdr");
 	char *stem = strndup(name, suffixed ? (size_t)(strrchr(name, '.') - name) : strlen(name));
-	const json_t *json = find_described(place->manifest, name, is_profile);
+	const json_t *json = json_object_get(is_profile ? place->profiles : place->logs, name);
 	struct xp_recorded_process *process = stem ? find_process(recorded, place->path, stem, json, is_profile) : NULL;
 	int err;
 
@@ -366,7 +444,9 @@ static int add_file(struct xp_recorded *recorded, const struct place *place, con
 	}
 	err = set_file(process, place, name, stem, is_profile);
 	process->duration_s = json_number_value(json_object_get(place->manifest, "duration_s"));
-	return err || !json ? err : describe(process, json, flight_of(json, name));
+	if (!err && json)
+		err = describe(recorded, process, json, is_profile ? 0 : (unsigned int)number_of(place->flights, name));
+	return err ? err : enter_process(recorded, process);
 }
 
 /* -ENOENT: it is neither a profile nor a log. */
@@ -427,6 +507,7 @@ static int add_path(struct xp_recorded *recorded, struct place *place, const cha
 	if (dir_fd >= 0) {
 		place->path = path;
 		place->manifest = load_manifest(path);
+		index_manifest(place);
 		return add_directory(recorded, place, dir_fd);
 	}
 	directory = slash ? strndup(path, XP_MAX((size_t)(slash - path), (size_t)1)) : strdup(".");
@@ -434,6 +515,7 @@ static int add_path(struct xp_recorded *recorded, struct place *place, const cha
 		return -ENOMEM;
 	place->path = directory;
 	place->manifest = load_manifest(directory);
+	index_manifest(place);
 	dir_fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	err = dir_fd < 0 ? -errno : add_entry(recorded, place, dir_fd, slash ? slash + 1 : path);
 	if (dir_fd >= 0)
@@ -451,7 +533,7 @@ int xp_recorded_add(struct xp_recorded *recorded, const char *path)
 
 	if (dir_fd >= 0)
 		close(dir_fd);
-	json_decref(place.manifest);
+	forget_manifest(&place);
 	if (!err || err == -ENOMEM)
 		return err;
 	report_error(path, err, &place);
@@ -479,6 +561,8 @@ void xp_recorded_free(struct xp_recorded *recorded)
 	for (size_t i = 0; i < recorded->heading_count; i++)
 		free(recorded->headings[i]);
 	free(recorded->processes);
+	xp_number_map_free(&recorded->by_stem);
+	xp_number_map_free(&recorded->by_pid);
 	free(recorded->headings);
 	memset(recorded, 0, sizeof(*recorded));
 }

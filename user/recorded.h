@@ -10,6 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "number_map.h"
+
 /* A larger manifest is passed over. */
 #define XP_RECORDED_MANIFEST_BYTES_MAX (64u << 20)
 
@@ -52,6 +54,11 @@ struct xp_recorded {
 	size_t process_count;
 	char **headings; /* clean: a line about each directory with a manifest */
 	size_t heading_count;
+	/* its own */
+	size_t process_room;
+	struct xp_number_map by_stem, by_pid; /* the newest process of each */
+	size_t bytes;			      /* of what the manifests say that is kept */
+	bool is_full;
 };
 
 /*

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Recordings and programs made to keep their reader busy, waiting, or reading what it should not."""
+import json
 import os
 import pathlib
 import re
@@ -83,6 +84,33 @@ def test_file_becomes_shorter_while_it_is_read(tmp_path):
     os.truncate(path, 0)
     _, messages = process.communicate(timeout=20)
     assert process.returncode == 1 and messages.startswith("xprof: error: a file became shorter"), messages
+
+
+def leave_flights(tmp_path, count, comm="app", objects=1):
+    """The logs of one process's flight recorder, all of them one file."""
+    first = tmp_path / "0.fdr"
+    first.write_bytes(hand_made.fdr_log({7: [(hand_made.ENTER, 1, 1000), (hand_made.EXIT, 1, 2000)]}))
+    for number in range(1, count):
+        os.link(first, tmp_path / f"{number}.fdr")
+    process = {"pid": 7, "comm": comm, "flights": [{"log": f"{number}.fdr"} for number in range(count)],
+               "objects": [{"path": "a"}] * objects}
+    (tmp_path / "manifest.json").write_text(json.dumps({"processes": [process]}))
+
+
+def test_manifest_is_kept_for_each_of_many_logs(xprof, tmp_path):
+    """A megabyte of it took gigabytes."""
+    leave_flights(tmp_path, 300, "c" * 100000, 60000)
+    done = xprof("report", tmp_path,
+                 preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30)))
+    assert done.returncode == 0, done.stderr
+    assert "the manifest says too much" in done.stderr
+    assert "flight 300: 1 call" in done.stdout and len(done.stdout) < 300 * 1000
+
+
+def test_many_logs_take_no_square_of_time(xprof, tmp_path):
+    leave_flights(tmp_path, 12000)
+    done = xprof("report", tmp_path, preexec_fn=limit_cpu)
+    assert done.returncode == 0, done.stderr
 
 
 # Programs
