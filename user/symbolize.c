@@ -31,7 +31,10 @@ struct file {
 	char *real_path; /* NULL: not known */
 	uint32_t next;	 /* with the same hash: index + 1; 0: none */
 	bool readable;	 /* an ELF file, and the right one */
+	bool is_other;	 /* for those who wanted one with another build id, who get no names of it */
 	bool is_late;	 /* its names were not all there in time */
+	uint8_t build_id[64];
+	size_t build_id_bytes;
 	struct xp_elf_segment segments[XP_ELF_SEGMENTS_MAX];
 	size_t segment_count;
 	struct xp_number_map places; /* by address */
@@ -150,6 +153,14 @@ void xp_symbolizer_free(struct xp_symbolizer *symbolizer)
 	free(symbolizer);
 }
 
+static void warn_of(const struct file *file, const char *what)
+{
+	char clean[1024];
+
+	xp_clean_text(clean, sizeof(clean), file->path);
+	xp_warn("%s: %s", clean, what);
+}
+
 /* ---- what readers may take: the time is of all of them together ---- */
 
 static struct xp_confined_limits limits_of(const struct xp_symbolizer *symbolizer, uint64_t ns, rlim_t bytes)
@@ -166,18 +177,17 @@ static void take_time(struct xp_symbolizer *symbolizer, uint64_t start_ns)
 	symbolizer->left_ns -= XP_MIN(symbolizer->left_ns, xp_now_ns() - start_ns);
 }
 
-static bool same_build(const struct xp_elf_facts *facts, const uint8_t *build_id, size_t bytes)
+static bool same_build(const struct file *file, const uint8_t *build_id, size_t bytes)
 {
-	return !bytes || (facts->build_id_bytes == bytes && memcmp(facts->build_id, build_id, bytes) == 0);
+	return !bytes || (file->build_id_bytes == bytes && memcmp(file->build_id, build_id, bytes) == 0);
 }
 
 /* What can be said of the file without libdw. */
-static int look_at(struct xp_symbolizer *symbolizer, struct file *file, const uint8_t *build_id, size_t build_id_bytes)
+static int look_at(struct xp_symbolizer *symbolizer, struct file *file)
 {
 	const struct xp_confined_limits limits = limits_of(symbolizer, LOOK_NS, LOOK_BYTES);
 	uint64_t start_ns = xp_now_ns();
 	struct xp_elf_facts facts;
-	char clean[1024];
 	int err;
 
 	file->is_late = *file->path == '/' && !limits.ns;
@@ -190,14 +200,11 @@ static int look_at(struct xp_symbolizer *symbolizer, struct file *file, const ui
 	file->is_late = err == -ETIMEDOUT;
 	if (err)
 		return err == -ENOMEM ? err : 0;
-	file->readable = same_build(&facts, build_id, build_id_bytes);
+	file->readable = true;
+	memcpy(file->build_id, facts.build_id, sizeof(file->build_id));
+	file->build_id_bytes = facts.build_id_bytes;
 	memcpy(file->segments, facts.segments, sizeof(file->segments));
 	file->segment_count = facts.segment_count;
-	if (!file->readable) {
-		xp_clean_text(clean, sizeof(clean), file->path);
-		xp_warn("%s: not the file that was recorded (another build id); its functions stay without names",
-			clean);
-	}
 	return 0;
 }
 
@@ -214,37 +221,76 @@ static struct file *file_new(const char *path)
 	return file;
 }
 
-int xp_symbolizer_file(struct xp_symbolizer *symbolizer, const char *path, const uint8_t *build_id,
-		       size_t build_id_bytes, uint32_t *number)
+static struct file *find_file(const struct xp_symbolizer *symbolizer, const char *path, bool is_other, uint32_t *number)
 {
-	uint32_t *slot = &symbolizer->file_slots[text_slot(path)];
-	size_t count = symbolizer->file_count;
-	struct file **files, *file;
-	int err;
+	for (uint32_t i = symbolizer->file_slots[text_slot(path)]; i; i = symbolizer->files[i - 1]->next) {
+		struct file *file = symbolizer->files[i - 1];
 
-	for (uint32_t i = *slot; i; i = symbolizer->files[i - 1]->next)
-		if (strcmp(symbolizer->files[i - 1]->path, path) == 0) {
+		if (file->is_other == is_other && strcmp(file->path, path) == 0) {
 			*number = i - 1;
-			return 0;
+			return file;
 		}
-	files = reallocarray(symbolizer->files, count + 1, sizeof(*files));
-	if (!files)
-		return -ENOMEM;
-	symbolizer->files = files;
-	file = file_new(path);
-	if (!file)
-		return -ENOMEM;
-	err = look_at(symbolizer, file, build_id, build_id_bytes);
-	if (err) {
-		file_free(file);
-		return err;
 	}
+	return NULL;
+}
+
+/* Takes the file over. */
+static int add_file(struct xp_symbolizer *symbolizer, struct file *file, uint32_t *number)
+{
+	uint32_t *slot = &symbolizer->file_slots[text_slot(file->path)];
+	size_t count = symbolizer->file_count;
+	struct file **files = reallocarray(symbolizer->files, count + 1, sizeof(*files));
+
+	if (!files) {
+		file_free(file);
+		return -ENOMEM;
+	}
+	symbolizer->files = files;
 	file->next = *slot;
 	*slot = (uint32_t)count + 1;
 	files[count] = file;
 	symbolizer->file_count++;
 	*number = (uint32_t)count;
 	return 0;
+}
+
+static int add_other(struct xp_symbolizer *symbolizer, const struct file *file, uint32_t *number)
+{
+	struct file *other = file_new(file->path);
+
+	if (!other)
+		return -ENOMEM;
+	other->is_other = true;
+	memcpy(other->segments, file->segments, sizeof(other->segments));
+	other->segment_count = file->segment_count;
+	if (file->real_path && !(other->real_path = strdup(file->real_path))) {
+		file_free(other);
+		return -ENOMEM;
+	}
+	warn_of(other, "not the file that was recorded (another build id); its functions stay without names");
+	return add_file(symbolizer, other, number);
+}
+
+/* One recording may want another build of the file than the next one does. */
+int xp_symbolizer_file(struct xp_symbolizer *symbolizer, const char *path, const uint8_t *build_id,
+		       size_t build_id_bytes, uint32_t *number)
+{
+	struct file *file = find_file(symbolizer, path, false, number);
+	int err;
+
+	if (!file) {
+		file = file_new(path);
+		err = file ? look_at(symbolizer, file) : -ENOMEM;
+		if (err)
+			file_free(file);
+		else
+			err = add_file(symbolizer, file, number);
+		if (err)
+			return err;
+	}
+	if (!file->readable || same_build(file, build_id, build_id_bytes) || find_file(symbolizer, path, true, number))
+		return 0;
+	return add_other(symbolizer, file, number);
 }
 
 const char *xp_symbolizer_path(const struct xp_symbolizer *symbolizer, uint32_t number)
@@ -525,14 +571,6 @@ static int ask_reader(struct xp_symbolizer *symbolizer, struct file *file, enum 
 	take_time(symbolizer, start_ns);
 	file->is_late |= err == -ETIMEDOUT && file->wanted_count;
 	return err == -ENOMEM || err == -EAGAIN ? err : 0;
-}
-
-static void warn_of(const struct file *file, const char *what)
-{
-	char clean[1024];
-
-	xp_clean_text(clean, sizeof(clean), file->path);
-	xp_warn("%s: %s", clean, what);
 }
 
 /* Of those that are late. */

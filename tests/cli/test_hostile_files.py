@@ -194,3 +194,17 @@ def test_debug_file_of_another_user(xprof, tmp_path):
     os.chown(app, 12345, 12345)
     done = xprof("report", profile)
     assert done.returncode == 0 and "app+0x" in done.stdout and "hidden" not in done.stdout
+
+
+@pytest.mark.parametrize("order", [("good", "bad"), ("bad", "good")])
+def test_manifest_speaks_of_its_own_recording(xprof, tmp_path, order):
+    """That one knows another build of the program takes no names from the next one."""
+    app, profile = build(tmp_path)
+    for name in order:
+        (tmp_path / name).mkdir()
+        os.link(profile, tmp_path / name / profile.name)
+    described = {"file": profile.name, "pid": 7, "comm": "bad", "objects": [{"path": str(app), "build_id": "00" * 20}]}
+    (tmp_path / "bad" / "manifest.json").write_text(json.dumps({"samples": {"profiles": [described]}}))
+    done = xprof("report", *(tmp_path / name for name in order))
+    assert done.returncode == 0 and done.stderr.count("another build id") == 1, done.stderr
+    assert done.stdout.count(" hidden ") == 1 and done.stdout.count("app+0x") == 2
