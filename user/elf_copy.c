@@ -10,6 +10,9 @@
 #include "file_copy.h"
 #include "spans.h"
 
+/* So much of each is looked at. */
+#define SECTION_NAME_BYTES 64
+
 /* What is loaded with the program and yet is needed for names. Go's table of functions, also ".data.rel.ro.gopclntab".
  */
 static bool names_functions(const char *section)
@@ -23,25 +26,30 @@ static bool is_contents(const GElf_Shdr *header, const char *name)
 	return header->sh_type == SHT_PROGBITS && header->sh_flags & SHF_ALLOC && !names_functions(name);
 }
 
+static int omit_section(struct xp_spans *omitted, struct xp_elf_image *image, const GElf_Shdr *names,
+			const GElf_Shdr *header)
+{
+	char name[SECTION_NAME_BYTES];
+
+	if (!xp_elf_image_section_name(image, names, header, name, sizeof(name)) || !is_contents(header, name) ||
+	    header->sh_offset > image->size || header->sh_size > image->size - header->sh_offset)
+		return 0;
+	return xp_spans_add(omitted,
+			    (struct xp_span){ .start = header->sh_offset, .end = header->sh_offset + header->sh_size });
+}
+
 static int omit_contents(struct xp_spans *omitted, struct xp_elf_image *image)
 {
 	Elf_Scn *section = NULL;
-	size_t names;
+	GElf_Shdr names, header;
+	size_t index;
 	int err = 0;
 
-	if (elf_getshdrstrndx(image->elf, &names))
+	if (elf_getshdrstrndx(image->elf, &index) || !gelf_getshdr(elf_getscn(image->elf, index), &names))
 		return 0;
-	while (!err && (section = elf_nextscn(image->elf, section))) {
-		GElf_Shdr header;
-		const char *name =
-		    gelf_getshdr(section, &header) ? elf_strptr(image->elf, names, header.sh_name) : NULL;
-
-		if (!name || !is_contents(&header, name) || header.sh_offset > image->size)
-			continue;
-		if (header.sh_size <= image->size - header.sh_offset)
-			err = xp_spans_add(omitted, (struct xp_span){ .start = header.sh_offset,
-								      .end = header.sh_offset + header.sh_size });
-	}
+	while (!err && (section = elf_nextscn(image->elf, section)))
+		if (gelf_getshdr(section, &header))
+			err = omit_section(omitted, image, &names, &header);
 	xp_spans_sort(omitted);
 	return err;
 }

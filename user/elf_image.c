@@ -220,6 +220,18 @@ Elf_Scn *xp_elf_image_section(struct xp_elf_image *image, const char *name, uint
 	return NULL;
 }
 
+bool xp_elf_image_section_name(struct xp_elf_image *image, const GElf_Shdr *names, const GElf_Shdr *header, char *to,
+			       size_t size)
+{
+	uint64_t offset, bytes;
+
+	if (__builtin_add_overflow(names->sh_offset, header->sh_name, &offset) || offset >= image->size)
+		return false;
+	bytes = XP_MIN(image->size - offset, (uint64_t)size - 1);
+	to[bytes] = 0;
+	return xp_elf_image_read(image, to, offset, bytes);
+}
+
 static size_t build_id_of_notes(Elf_Data *notes, uint8_t *to, size_t size)
 {
 	size_t at = 0, name_at, descriptor_at;

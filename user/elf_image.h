@@ -61,6 +61,13 @@ const struct xp_elf_segment *xp_elf_image_segment(const struct xp_elf_image *ima
 /* The first section of this name or, when name is NULL, of this type, and its header. NULL: there is none. */
 Elf_Scn *xp_elf_image_section(struct xp_elf_image *image, const char *name, uint32_t type, GElf_Shdr *header);
 
+/*
+ * The name of a section, or its beginning where it is longer; names: the header of their table. In the time of a short
+ * read, unlike elf_strptr(), which searches the whole table.
+ */
+bool xp_elf_image_section_name(struct xp_elf_image *image, const GElf_Shdr *names, const GElf_Shdr *header, char *to,
+			       size_t size);
+
 /* The first build id among the PT_NOTEs, at most size bytes of it. Returns its length, 0: none. */
 size_t xp_elf_image_build_id(struct xp_elf_image *image, uint8_t *to, size_t size);
 
