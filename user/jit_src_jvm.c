@@ -142,7 +142,15 @@ static int call(const struct visit *visit)
 	return err;
 }
 
-static __attribute__((noreturn)) void child(pid_t pid, uint64_t start_time)
+/* Dies with the process that forked this one. A change of user forgets that. */
+static void die_with(pid_t parent)
+{
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (getppid() != parent)
+		_exit(ECANCELED);
+}
+
+static __attribute__((noreturn)) void child(pid_t parent, pid_t pid, uint64_t start_time)
 {
 	const struct rlimit none = { 0, 0 };
 	struct visit visit = { 0 };
@@ -154,11 +162,12 @@ static __attribute__((noreturn)) void child(pid_t pid, uint64_t start_time)
 	signal(SIGALRM, SIG_DFL);
 	alarm(CHILD_SECONDS);
 	setrlimit(RLIMIT_CORE, &none);
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	die_with(parent);
 	close_range(3, ~0u, 0);
 	err = enter(&visit, pid, start_time);
 	if (!err)
 		err = become(&visit.status);
+	die_with(parent);
 	if (!err && !listens(&visit))
 		err = wake(&visit);
 	if (!err)
@@ -171,7 +180,7 @@ static __attribute__((noreturn)) void child(pid_t pid, uint64_t start_time)
 int xp_jit_src_jvm_ask(struct xp_jit_src_jvm *jvm)
 {
 	struct xp_target_status status;
-	pid_t pid;
+	pid_t self = getpid(), pid;
 
 	if (jvm->child)
 		return -EBUSY;
@@ -183,7 +192,7 @@ int xp_jit_src_jvm_ask(struct xp_jit_src_jvm *jvm)
 	if (pid < 0)
 		return -errno;
 	if (!pid)
-		child(jvm->pid, jvm->start_time);
+		child(self, jvm->pid, jvm->start_time);
 	jvm->child = pid;
 	return 0;
 }
