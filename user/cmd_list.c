@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "chosen_file.h"
 #include "commands.h"
 #include "demangle.h"
 #include "elf_xray.h"
@@ -142,6 +143,8 @@ static int list_mapping(struct listing *listing, pid_t pid, const struct xp_mapp
 	char why[WHY_BYTES];
 	int err, fd = xp_mapping_open(pid, mapping);
 
+	if (fd == -ENOEXEC)
+		return 0;
 	if (fd < 0) {
 		xp_warn("%s: cannot open the file that process %d has mapped: %s; try with sudo", mapping->path, pid,
 			strerror(-fd));
@@ -176,11 +179,9 @@ static bool seen_before(const struct xp_mappings *mappings, size_t index)
 /* The executable goes first, so that its ids are those of llvm-xray. */
 static size_t find_executable(const struct xp_mappings *mappings, pid_t pid)
 {
-	char path[64];
 	struct stat st;
 
-	snprintf(path, sizeof(path), "/proc/%d/exe", pid);
-	if (stat(path, &st))
+	if (xp_target_stat_exe(pid, &st))
 		return 0;
 	for (size_t i = 0; i < mappings->count; i++)
 		if (mappings->list[i].inode == st.st_ino && mappings->list[i].dev == st.st_dev)

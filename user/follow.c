@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "chosen_file.h"
 #include "file_view.h"
 #include "interrupt.h"
 #include "link_map.h"
@@ -90,10 +91,14 @@ static int patch_object(struct xp_recording *rec, struct xp_process *process, co
 	return 1;
 }
 
-/* -ENOBUFS: it has more sleds than can be probed. */
+/* -ENOBUFS: it has more sleds than can be probed; -EREMOTE: it cannot be probed where it is. */
 static int check_room(const struct xp_recording *rec, const struct xp_object *object)
 {
-	size_t room = rec->attach ? xp_attach_room(rec->attach) : xp_attach_max(rec->multi);
+	size_t room;
+
+	if (object->is_copy)
+		return -EREMOTE;
+	room = rec->attach ? xp_attach_room(rec->attach) : xp_attach_max(rec->multi);
 
 	return object->selected_count > room ? -ENOBUFS : 0;
 }
@@ -156,6 +161,12 @@ static void explain(struct xp_recording *rec, const struct xp_object *object, pi
 		snprintf(rec->why, sizeof(rec->why), "process %d ended while it was being attached", pid);
 	else if (err == -ENOBUFS)
 		explain_limit(rec, object);
+	else if (err == -EREMOTE)
+		snprintf(rec->why, sizeof(rec->why),
+			 "%s is on a file system that a process serves (FUSE), which the kernel would wait for with "
+			 "each probe: copy it to a disk of this machine and start it there%s",
+			 object->path,
+			 rec->may_patch || rec->all_processes ? "" : ", or have its sleds patched: --sled-mode patch");
 	else if (err == -EMFILE)
 		snprintf(rec->why, sizeof(rec->why),
 			 "too many open files for one probe a sled; raise `ulimit -n`, choose fewer functions with "
@@ -193,8 +204,9 @@ static int attach_object(struct xp_recording *rec, struct xp_object *object, str
 	rec->attach_ns += xp_clock_ns(rec->clock, xp_clock_now_tsc() - begin);
 	if (err && !rec->why[0])
 		explain(rec, object, pid, err);
-	/* What is loaded when the recording runs does not end it. */
-	if (err == -ENOBUFS && rec->run_tsc) {
+	/* What is loaded when the recording runs does not end it, nor what others may run. */
+	if ((err == -ENOBUFS && rec->run_tsc) ||
+	    (err == -EREMOTE && (rec->run_tsc || rec->with_samples || rec->all_processes))) {
 		xp_warn("%s; its sleds are left alone", rec->why);
 		rec->why[0] = 0;
 		*sleds = (struct xp_sled_result){ 0 };
@@ -317,7 +329,7 @@ static int watch_linker(struct xp_recording *rec, struct xp_process *process, co
 	fd = xp_mapping_open(process->pid, mapping);
 	if (fd < 0) /* unmapped meanwhile */
 		return 0;
-	if (!fstat(fd, &st)) {
+	if (!fstat(fd, &st) && !xp_chosen_original(&st)) {
 		process->stops_when_loaded = strstr(mapping->path, "musl") ? 1 : 2;
 		err = add_linker(rec, &st, fd, process->pid);
 	}
@@ -353,7 +365,10 @@ static int look_at(struct xp_recording *rec, struct xp_process *process, const s
 
 	if (fd < 0) /* unmapped meanwhile */
 		return 0;
-	if (fstat(fd, &st) || same_file(&st, exe) != main)
+	if (fstat(fd, &st))
+		goto out;
+	xp_chosen_original(&st);
+	if (same_file(&st, exe) != main)
 		goto out;
 	if (rec->options->exec_path && !same_file(&st, &rec->exec_file))
 		goto out;
@@ -376,12 +391,9 @@ out:
 static int look_at_all(struct xp_recording *rec, struct xp_process *process, const struct xp_mappings *mappings,
 		       const struct xp_memory_window *memory)
 {
-	struct stat exe = { 0 };
-	char path[64];
+	struct stat exe;
 
-	snprintf(path, sizeof(path), "/proc/%d/exe", process->pid);
-	if (stat(path, &exe))
-		memset(&exe, 0, sizeof(exe));
+	(void)xp_target_stat_exe(process->pid, &exe);
 	for (int main = 1; main >= 0; main--)
 		for (size_t i = 0; i < mappings->count; i++) {
 			bool look = i % MAPPINGS_PER_LOOK == MAPPINGS_PER_LOOK - 1;
@@ -746,12 +758,9 @@ int xp_follow_exec_file(struct xp_recording *rec)
 	while (!err && (entry = readdir(dir))) {
 		struct xp_process *process;
 		struct stat st;
-		char path[300];
 
-		if (!isdigit((unsigned char)entry->d_name[0]))
-			continue;
-		snprintf(path, sizeof(path), "/proc/%s/exe", entry->d_name);
-		if (stat(path, &st) || !same_file(&st, &rec->exec_file))
+		if (!isdigit((unsigned char)entry->d_name[0]) || xp_target_stat_exe(atoi(entry->d_name), &st) ||
+		    !same_file(&st, &rec->exec_file))
 			continue;
 		err = xp_follow_add(rec, &process, atoi(entry->d_name), xp_clock_now_tsc());
 		if (err == -ESRCH)

@@ -2,13 +2,10 @@
 #include "mapped_file.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
-#include <limits.h>
 #include <stdio.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
+#include "chosen_file.h"
 #include "target.h"
 #include "vdso.h"
 
@@ -16,7 +13,7 @@ int xp_mapped_file_open(pid_t pid, const struct xp_vma *vma)
 {
 	const struct xp_file *file = vma->file;
 	const struct xp_mapping mapping = { .start = vma->start, .end = vma->end, .inode = file->inode };
-	char path[PATH_MAX];
+	char path[128];
 	int fd;
 
 	if (file->kind == XP_FILE_VDSO)
@@ -24,11 +21,13 @@ int xp_mapped_file_open(pid_t pid, const struct xp_vma *vma)
 	if (file->kind != XP_FILE_DISK || file->path[0] != '/')
 		return -ENOENT;
 	snprintf(path, sizeof(path), "/proc/%d/map_files/%" PRIx64 "-%" PRIx64, pid, vma->start, vma->end);
-	fd = xp_open_inode(path, file->inode);
-	if (fd < 0 && (size_t)snprintf(path, sizeof(path), "/proc/%d/root%s", pid, file->path) < sizeof(path))
-		fd = xp_open_inode(path, file->inode);
+	fd = xp_chosen_open_link(path, pid, file->inode);
+	if (fd == -ETIMEDOUT)
+		return fd;
 	if (fd < 0)
-		fd = xp_open_inode(file->path, file->inode);
+		fd = xp_target_open_path(pid, file->path, file->inode);
+	if (fd < 0)
+		fd = xp_chosen_open_path(-1, file->path, 0, file->inode);
 	/* Deleted, and mapped with other bounds by now. */
 	return fd < 0 ? xp_mapping_open(pid, &mapping) : fd;
 }

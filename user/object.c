@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "chosen_file.h"
 #include "demangle.h"
 #include "interrupt.h"
 #include "util.h"
@@ -165,11 +166,13 @@ int xp_objects_add(struct xp_objects *objects, struct xp_object **result, int fd
 {
 	struct xp_object *object;
 	struct stat st;
+	bool is_copy;
 	int err = -ENOMEM;
 
 	*malformed = false;
 	if (fstat(fd, &st))
 		return -errno;
+	is_copy = xp_chosen_original(&st);
 	*result = find(objects, &st);
 	if (*result)
 		return 0;
@@ -177,6 +180,7 @@ int xp_objects_add(struct xp_objects *objects, struct xp_object **result, int fd
 	if (!object)
 		return -ENOMEM;
 	object->fd = -1;
+	object->is_copy = is_copy;
 	object->dev = st.st_dev;
 	object->inode = st.st_ino;
 	object->size = st.st_size;

@@ -26,12 +26,13 @@ enum xp_sled_mode {
 
 struct xp_object {
 	struct xp_object *next;
-	dev_t dev; /* as fstat has it */
+	dev_t dev; /* as fstat has it, of the file itself */
 	ino_t inode;
 	struct timespec changed;
 	off_t size;
-	char *path; /* as the first process saw it */
-	int fd;	    /* keeps the inode, and is what uprobes are attached through; -1 when there is no table */
+	char *path;   /* as the first process saw it */
+	int fd;	      /* keeps the inode, and is what uprobes are attached through; -1 when there is no table */
+	bool is_copy; /* fd's, of a file that must not be probed: to read it may make the kernel wait (chosen_file.h) */
 	struct xp_sled_table *table; /* NULL: not instrumented, or malformed */
 	uint32_t fn_base;	     /* function id i of the table has two numbers, see xp_object_number() */
 	uint32_t *selected; /* indices of the sleds to attach, by file offset: --functions, intact in the file */

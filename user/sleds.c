@@ -11,6 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "chosen_file.h"
 #include "interrupt.h"
 #include "memory_window.h"
 #include "patch_bytes.h"
@@ -59,7 +60,9 @@ bool xp_sleds_mapped(const struct xp_object *object, pid_t pid, const struct xp_
 	fd = xp_mapping_open(pid, mapping);
 	if (fd < 0)
 		return false;
-	same = !fstat(fd, &st) && st.st_ino == object->inode && st.st_dev == object->dev;
+	same = !fstat(fd, &st);
+	xp_chosen_original(&st);
+	same = same && st.st_ino == object->inode && st.st_dev == object->dev;
 	close(fd);
 	return same;
 }

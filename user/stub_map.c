@@ -11,6 +11,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "chosen_file.h"
 #include "file_lock.h"
 #include "memory_window.h"
 #include "target.h"
@@ -51,6 +52,18 @@ static bool is_stub(const struct xp_mapping *mapping)
 	       mapping->end - mapping->start == XP_STUB_BYTES;
 }
 
+/* A copy is of a file that only has such a name. */
+static int open_stub(pid_t pid, const struct xp_mapping *mapping)
+{
+	int fd = xp_mapping_open(pid, mapping);
+	struct stat st;
+
+	if (fd < 0 || (!fstat(fd, &st) && !xp_chosen_original(&st)))
+		return fd;
+	close(fd);
+	return -ESTALE;
+}
+
 int xp_stub_map_read(struct xp_stub_map *map, pid_t pid)
 {
 	struct xp_mappings mappings;
@@ -65,7 +78,7 @@ int xp_stub_map_read(struct xp_stub_map *map, pid_t pid)
 
 		if (!is_stub(mapping))
 			continue;
-		place.fd = xp_mapping_open(pid, mapping);
+		place.fd = open_stub(pid, mapping);
 		if (place.fd < 0)
 			continue;
 		place.alive = is_alive(pid, place.address);

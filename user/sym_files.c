@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "chosen_file.h"
 #include "elf_copy.h"
 #include "elf_image.h"
 #include "gperf_cures.h"
@@ -286,11 +287,14 @@ static bool is_same(const struct xp_file *file, int fd, int here)
 {
 	struct stat st, own;
 
-	if (fstat(here, &st) || !S_ISREG(st.st_mode))
+	if (xp_chosen_stat(here, &st) || !S_ISREG(st.st_mode))
 		return false;
-	if (fd >= 0)
-		return !fstat(fd, &own) && same_inode(&st, &own);
-	return !file->inode || st.st_ino == file->inode;
+	if (fd < 0)
+		return !file->inode || st.st_ino == file->inode;
+	if (fstat(fd, &own))
+		return false;
+	xp_chosen_original(&own);
+	return same_inode(&st, &own);
 }
 
 /*
@@ -300,15 +304,12 @@ static bool is_same(const struct xp_file *file, int fd, int here)
 static int open_here(const struct xp_file *file, int fd)
 {
 	/* What a container calls a library may be a device here, which must not be opened. */
-	int place = file->path[0] == '/' ? open(file->path, O_PATH | O_CLOEXEC) : -1, here = -1;
-	char path[64];
+	int place = xp_chosen_find(-1, file->path), here = -1;
 
 	if (place < 0)
 		return -ENOENT;
-	if (is_same(file, fd, place)) {
-		snprintf(path, sizeof(path), "/proc/self/fd/%d", place);
-		here = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-	}
+	if (is_same(file, fd, place))
+		here = xp_chosen_open_place(place, 0, 0);
 	close(place);
 	return here < 0 ? -ESTALE : here;
 }

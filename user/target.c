@@ -16,7 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "file_view.h"
+#include "chosen_file.h"
 #include "util.h"
 
 #define MAPS_TEXT_MAX (64u << 20) /* of /proc/PID/maps: 65 530 mappings with paths of 1000 characters */
@@ -129,18 +129,16 @@ pid_t xp_target_process(pid_t tid)
 static int check_class(pid_t pid, char *why, size_t why_size)
 {
 	unsigned char ident[EI_NIDENT];
-	char path[64];
+	int fd = xp_target_open_exe(pid, 0);
 	ssize_t n;
-	int fd;
 
-	snprintf(path, sizeof(path), "/proc/%d/exe", pid);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
+	/* Of a file system that does not answer, or only to its user, root learns no more. */
+	if (fd < 0 && fd != -ENOENT && fd != -ESRCH && geteuid() == 0)
+		return 0;
 	if (fd < 0) {
-		int err = -errno;
-
 		snprintf(why, why_size, "the program of process %d cannot be opened: %s; run xprof as root", pid,
-			 strerror(-err));
-		return err == -ENOENT ? -ESRCH : -EACCES;
+			 strerror(-fd));
+		return fd == -ENOENT ? -ESRCH : -EACCES;
 	}
 	n = read(fd, ident, sizeof(ident));
 	close(fd);
@@ -359,19 +357,12 @@ void xp_mappings_free(struct xp_mappings *mappings)
 	memset(mappings, 0, sizeof(*mappings));
 }
 
-static int open_mapped(pid_t pid, uint64_t start, uint64_t end)
+static int open_mapped(pid_t pid, const struct xp_mapping *mapping, uint64_t inode)
 {
 	char path[128];
 
-	snprintf(path, sizeof(path), "/proc/%d/map_files/%" PRIx64 "-%" PRIx64, pid, start, end);
-	return xp_file_open_regular(AT_FDCWD, path);
-}
-
-static bool has_inode(int fd, uint64_t inode)
-{
-	struct stat st;
-
-	return !fstat(fd, &st) && st.st_ino == inode;
+	snprintf(path, sizeof(path), "/proc/%d/map_files/%" PRIx64 "-%" PRIx64, pid, mapping->start, mapping->end);
+	return xp_chosen_open_link(path, pid, inode);
 }
 
 /* By any executable mapping of the same file. */
@@ -382,55 +373,54 @@ static int open_by_inode(pid_t pid, uint64_t inode)
 
 	if (err)
 		return err;
-	for (size_t i = 0; i < mappings.count && fd < 0; i++) {
-		const struct xp_mapping *mapping = &mappings.list[i];
-
-		if (mapping->inode != inode)
-			continue;
-		fd = open_mapped(pid, mapping->start, mapping->end);
-		if (fd >= 0 && !has_inode(fd, inode)) { /* another one is there since */
-			close(fd);
-			fd = -ENOENT;
-		}
-	}
+	for (size_t i = 0; i < mappings.count && fd < 0; i++)
+		if (mappings.list[i].inode == inode)
+			fd = open_mapped(pid, &mappings.list[i], inode);
 	xp_mappings_free(&mappings);
 	return fd;
 }
 
-int xp_open_inode(const char *path, uint64_t inode)
+int xp_target_open_exe(pid_t pid, uint64_t inode)
 {
-	int place = open(path, O_PATH | O_CLOEXEC), fd = -ESTALE;
-	char again[64];
-	struct stat st;
+	char path[64];
 
-	if (place < 0)
+	snprintf(path, sizeof(path), "/proc/%d/exe", pid);
+	return xp_chosen_open_link(path, pid, inode);
+}
+
+int xp_target_stat_exe(pid_t pid, struct stat *st)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/exe", pid);
+	return xp_chosen_stat_link(path, st);
+}
+
+int xp_target_open_path(pid_t pid, const char *path, uint64_t inode)
+{
+	char link[64];
+	int root, fd;
+
+	snprintf(link, sizeof(link), "/proc/%d/root", pid);
+	root = open(link, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (root < 0)
 		return -errno;
-	if (!fstat(place, &st) && S_ISREG(st.st_mode) && st.st_ino == inode) {
-		snprintf(again, sizeof(again), "/proc/self/fd/%d", place);
-		fd = open(again, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-		if (fd < 0)
-			fd = -errno;
-	}
-	close(place);
+	fd = xp_chosen_open_path(root, path, pid, inode);
+	close(root);
 	return fd;
 }
 
 /* Its program is found without a path that one has to be allowed to walk. */
 static int open_by_path(pid_t pid, const struct xp_mapping *mapping)
 {
-	char path[PATH_MAX];
-	int fd;
+	int fd = xp_target_open_exe(pid, mapping->inode);
 
-	snprintf(path, sizeof(path), "/proc/%d/exe", pid);
-	fd = xp_open_inode(path, mapping->inode);
-	if (fd == -ESTALE && (size_t)snprintf(path, sizeof(path), "/proc/%d/root%s", pid, mapping->path) < sizeof(path))
-		fd = xp_open_inode(path, mapping->inode);
-	return fd;
+	return fd == -ESTALE ? xp_target_open_path(pid, mapping->path, mapping->inode) : fd;
 }
 
 int xp_mapping_open(pid_t pid, const struct xp_mapping *mapping)
 {
-	int fd = open_mapped(pid, mapping->start, mapping->end);
+	int fd = open_mapped(pid, mapping, 0);
 
 	/* Only exact bounds are found, and those of part of it may have changed: mprotect(2), munmap(2). */
 	if (fd == -ENOENT && mapping->inode)

@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/stat.h>
 #include <sys/types.h>
 
 struct xp_target_info {
@@ -70,14 +71,15 @@ void xp_mappings_free(struct xp_mappings *mappings);
 /*
  * Opens the file behind a mapping: the very inode, whatever the path means now or in another mount namespace. Where the
  * mapping is not there with these bounds, another one of its inode will do; inode 0: none will. Who may not open that
- * is served by the path, if it leads to a file of that inode. A descriptor, or -errno.
+ * is served by the path, if it leads to a file of that inode. A descriptor, of a copy where the file system is served
+ * by a process (chosen_file.h), or -errno; -ENOEXEC: no regular file.
  */
 int xp_mapping_open(pid_t pid, const struct xp_mapping *mapping);
 
-/*
- * The regular file that a path leads to, if it has that inode, which must do: the device in a mapping is not always
- * stat()'s (btrfs, overlayfs). A descriptor, -ESTALE, or another -errno.
- */
-int xp_open_inode(const char *path, uint64_t inode);
+/* Its program, or what a path leads to in its root directory, if it has this inode (0: any), see chosen_file.h. */
+int xp_target_open_exe(pid_t pid, uint64_t inode);
+int xp_target_open_path(pid_t pid, const char *path, uint64_t inode);
+/* Device and inode of its program. -errno. */
+int xp_target_stat_exe(pid_t pid, struct stat *st);
 
 #endif

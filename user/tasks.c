@@ -218,11 +218,9 @@ static int map(struct xp_tasks *tasks, struct xp_task *task, uint64_t tsc, uint6
 static bool has_executed(const struct xp_task *task)
 {
 	const struct xp_space *space = task->space;
-	char path[64];
 	struct stat st;
 
-	snprintf(path, sizeof(path), "/proc/%d/exe", task->pid);
-	if (!space->count || stat(path, &st))
+	if (!space->count || xp_target_stat_exe(task->pid, &st))
 		return false;
 	for (size_t i = 0; i < space->count; i++) /* the device of a mapping is not always stat()'s */
 		if (space->vmas[i].file->inode == st.st_ino)

@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Targets whose files are on a file system that a process serves (FUSE), which may stop answering at any time."""
+import os
+import signal
+import subprocess
+import time
+
+import pytest
+
+import house
+import recording
+import victim
+
+pytestmark = pytest.mark.uprobes
+
+# What xprof may take beyond the recording itself: the waits of chosen_file.h, on a busy machine.
+PATIENCE_S = 30
+
+
+class Served:
+    """A file system with one program; silence(): nothing on it is answered from then on."""
+
+    def __init__(self, process, directory):
+        self.process = process
+        self.directory = directory
+        self.program = directory / "program"
+
+    def silence(self):
+        self.process.send_signal(signal.SIGUSR1)
+        time.sleep(0.1)
+
+
+@pytest.fixture
+def served(program, start, tmp_path):
+    """served(path) -> Served."""
+    if not os.path.exists("/dev/fuse"):
+        pytest.skip("no /dev/fuse here")
+    server = program("live/programs/served.c", "-O2")
+    mounted = []
+
+    def serve(path):
+        directory = tmp_path / "served"
+        directory.mkdir()
+        process = start([server, directory, path])
+        said = process.stdout.readline()
+        if said != "ready\n":
+            pytest.skip(f"cannot mount a FUSE file system here: {said}")
+        mounted.append((process, directory))
+        return Served(process, directory)
+
+    yield serve
+    for process, directory in mounted:
+        # Its end has every request fail, so that nothing waits any more.
+        process.kill()
+        process.wait()
+        house.run(["umount", "--lazy", directory])
+
+
+@pytest.fixture
+def target(served, program, start, tmp_path):
+    """victim.c, run from a served file system: (Served, victim.Busy)."""
+    path = program("live/programs/victim.c", "-O2", house.no_runtime())
+    system = served(path)
+    progress = tmp_path / "progress"
+    process = start([system.program, 2, 1000, progress])
+    recording.wait_until(progress.exists, "the target does not start")
+    return system, victim.Busy(process, path, progress)
+
+
+def finish(args):
+    """Runs xprof to its end, which must come."""
+    process = subprocess.Popen([str(arg) for arg in args], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        out, err = process.communicate(timeout=PATIENCE_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        pytest.fail(f"{args} hangs in a file system that does not answer")
+    return process.returncode, out, err
+
+
+def test_a_server_that_answers(xprof, target, tmp_path):
+    _, busy = target
+    code, out, _ = finish([xprof.path, "list", busy.process.pid])
+    assert code == 0 and "tick" in out or "work" in out or "functions" in out
+    directory = tmp_path / "out"
+    code, _, err = finish([xprof.path, "record", "-p", busy.process.pid, "-d", "1", "-o", directory])
+    assert code == 0, err
+    assert list(directory.glob("*.prof")), err
+    busy.assert_works()
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ["record", "-d", "1", "-p"],
+        ["record", "-d", "1", "--sled-mode", "probe", "-p"],
+        ["list"],
+        ["doctor"],
+        ["restore"],
+    ],
+    ids=" ".join,
+)
+def test_a_server_that_stops_answering(xprof, target, tmp_path, args):
+    system, busy = target
+    system.silence()
+    args = [args[0], "-o", tmp_path / "out", *args[1:]] if args[0] == "record" else args
+    finish([xprof.path, *args, busy.process.pid])
+
+
+def test_all_processes(xprof, target, tmp_path):
+    system, _ = target
+    system.silence()
+    code, _, err = finish([xprof.path, "record", "-a", "-d", "1", "--no-sleds", "-o", tmp_path / "out"])
+    assert code == 0, err
