@@ -32,11 +32,12 @@ static const char *reason(int err)
 	}
 }
 
-static void recover_entry(int dir_fd, const char *dir_name, const char *entry, bool *failed)
+static void recover_entry(int dir_fd, const char *dir_name, const char *entry, uint64_t *patience_ns, bool *failed)
 {
 	static struct xp_spool_result result;
 	struct xp_shell_path log, exe;
-	int err = xp_spool_recover(dir_fd, entry, &result);
+	int err = xp_spool_recover(dir_fd, entry, *patience_ns, &result);
+
 	if (err == -ENODATA) {
 		xp_info("%s/%s: the recording was cut off before anything was stored; removed", dir_name, entry);
 		return;
@@ -44,6 +45,9 @@ static void recover_entry(int dir_fd, const char *dir_name, const char *entry, b
 	if (err) {
 		xp_error("%s/%s: cannot recover it: %s", dir_name, entry, reason(err));
 		*failed = true;
+		/* Once: whoever holds one may hold any number. */
+		if (err == -EBUSY)
+			*patience_ns = 0;
 		return;
 	}
 	xp_info("%s/%s: %u threads, %" PRIu64 " function records, %" PRIu64 " events", dir_name, result.final_name,
@@ -84,6 +88,7 @@ static void recover_entries(int dir_fd, const char *dir_name, bool *failed)
 {
 	struct dirent **entries = NULL;
 	int count = scandirat(dir_fd, ".", &entries, is_spool, alphasort);
+	uint64_t patience_ns = XP_FILE_LOCK_PATIENCE_NS;
 
 	if (count < 0) {
 		xp_error("%s: cannot read the directory: %s", dir_name, strerror(errno));
@@ -92,7 +97,7 @@ static void recover_entries(int dir_fd, const char *dir_name, bool *failed)
 	if (!remove_empty_samples(dir_fd, dir_name) && !count)
 		xp_info("%s: nothing to recover", dir_name);
 	for (int i = 0; i < count; i++) {
-		recover_entry(dir_fd, dir_name, entries[i]->d_name, failed);
+		recover_entry(dir_fd, dir_name, entries[i]->d_name, &patience_ns, failed);
 		free(entries[i]);
 	}
 	free(entries);

@@ -68,10 +68,10 @@ static bool is_interrupted(void)
 	return !sigpending(&pending) && (sigismember(&pending, SIGINT) || sigismember(&pending, SIGTERM));
 }
 
-int xp_file_lock(int fd, pid_t *holder)
+int xp_file_lock_within(int fd, uint64_t patience_ns, pid_t *holder)
 {
 	static const struct timespec pause = { .tv_nsec = PAUSE_NS };
-	uint64_t end_ns = xp_now_ns() + XP_FILE_LOCK_PATIENCE_NS;
+	uint64_t end_ns = xp_now_ns() + patience_ns;
 	pid_t pid;
 
 	while (flock(fd, LOCK_EX | LOCK_NB)) {
@@ -87,4 +87,9 @@ int xp_file_lock(int fd, pid_t *holder)
 		nanosleep(&pause, NULL);
 	}
 	return 0;
+}
+
+int xp_file_lock(int fd, pid_t *holder)
+{
+	return xp_file_lock_within(fd, XP_FILE_LOCK_PATIENCE_NS, holder);
 }

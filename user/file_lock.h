@@ -6,6 +6,7 @@
 #ifndef XPROF_FILE_LOCK_H
 #define XPROF_FILE_LOCK_H
 
+#include <stdint.h>
 #include <sys/types.h>
 
 #define XP_FILE_LOCK_PATIENCE_NS 5000000000ull
@@ -16,5 +17,7 @@
  * as /proc/locks tells, or 0. Others are those of flock(2).
  */
 int xp_file_lock(int fd, pid_t *holder);
+/* The same with another patience. */
+int xp_file_lock_within(int fd, uint64_t patience_ns, pid_t *holder);
 
 #endif

@@ -81,8 +81,9 @@ void xp_spool_free(struct xp_spool *spool);
 
 /*
  * The same for a spool that a crash has left. -EBUSY while its recording is running, -EBADMSG when it is no spool,
- * -ENODATA when the crash came before anything was stored: then the empty file is removed.
+ * -ENODATA when the crash came before anything was stored: then the empty file is removed. patience_ns: for its lock,
+ * see file_lock.h.
  */
-int xp_spool_recover(int dir_fd, const char *name, struct xp_spool_result *result);
+int xp_spool_recover(int dir_fd, const char *name, uint64_t patience_ns, struct xp_spool_result *result);
 
 #endif

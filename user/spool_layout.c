@@ -346,7 +346,7 @@ int xp_spool_lay_out(int dir_fd, const char *name, int fd, bool trusted, struct 
 	return err;
 }
 
-int xp_spool_recover(int dir_fd, const char *name, struct xp_spool_result *result)
+int xp_spool_recover(int dir_fd, const char *name, uint64_t patience_ns, struct xp_spool_result *result)
 {
 	struct stat st;
 	int err = 0;
@@ -361,7 +361,7 @@ int xp_spool_recover(int dir_fd, const char *name, struct xp_spool_result *resul
 	else if (!S_ISREG(st.st_mode))
 		err = -EBADMSG;
 	else
-		err = xp_file_lock(fd, NULL);
+		err = xp_file_lock_within(fd, patience_ns, NULL);
 	if (!err && !st.st_size)
 		err = unlinkat(dir_fd, name, 0) ? -errno : -ENODATA;
 	if (!err)

@@ -5,9 +5,11 @@ import os
 import pathlib
 import re
 import resource
+import signal
 import socket
 import struct
 import subprocess
+import sys
 
 import pytest
 
@@ -111,6 +113,30 @@ def test_many_logs_take_no_square_of_time(xprof, tmp_path):
     leave_flights(tmp_path, 12000)
     done = xprof("report", tmp_path, preexec_fn=limit_cpu)
     assert done.returncode == 0, done.stderr
+
+
+LOCKER = """
+import fcntl, os, sys, time
+held = [open(path) for path in sys.argv[1:]]
+for file in held:
+    fcntl.flock(file, fcntl.LOCK_EX)
+print(os.fork() or time.sleep(100), flush=True)
+"""
+
+
+def test_held_locks_are_waited_for_once(xprof, tmp_path):
+    """The locker is gone and a child of it has its files, so that nothing tells whether somebody will unlock them."""
+    spools = [tmp_path / f"{number}.spool" for number in range(4)]
+    for spool in spools:
+        spool.write_text("x")
+    with subprocess.Popen([sys.executable, "-c", LOCKER, *map(str, spools)], stdout=subprocess.PIPE, text=True) as locker:
+        child = int(locker.stdout.readline())
+        try:
+            locker.wait()
+            done = xprof("recover", tmp_path, timeout=15)  # once is 5 s
+        finally:
+            os.kill(child, signal.SIGKILL)
+    assert done.returncode == 1 and done.stderr.count("its recording is still running") == 4, done.stderr
 
 
 # Programs

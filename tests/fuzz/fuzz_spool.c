@@ -28,6 +28,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 #define HEADER_BYTES 384
 
 #define NAME "log.spool"
+#define PATIENCE_NS 0
 
 static int dir;
 
@@ -100,7 +101,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	scratch = scratch_make();
 	dir = scratch.fd;
 	write_spool(data, size);
-	err = xp_spool_recover(dir, NAME, &result);
+	err = xp_spool_recover(dir, NAME, PATIENCE_NS, &result);
 	CHECK(faccessat(dir, NAME, F_OK, 0) == (err ? 0 : -1));
 	if (err) {
 		CHECK(err == -EBADMSG || err == -EFBIG);

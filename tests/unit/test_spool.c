@@ -20,12 +20,14 @@
 
 #include <cmocka.h>
 
+#include "file_lock.h"
 #include "fmt_fdr_reader.h"
 #include "fmt_fdr_rules.h"
 
 #define CHUNK_BYTES (16u << 10)
 #define DISK_BYTES (8u << 20)
 #define NAME "program.500.spool"
+#define PATIENCE_NS XP_FILE_LOCK_PATIENCE_NS
 
 static char place[] = "/tmp/xprof-test-spool-XXXXXX";
 static int dir; /* a small disk when root runs the tests */
@@ -283,7 +285,7 @@ static void what_cannot_be(void **state)
 	assert_int_equal(symlinkat("x", dir, NAME), 0);
 	assert_int_equal(xp_spool_create(&spool, dir, NAME, &info), -EEXIST);
 	assert_false(exists("x"));
-	assert_int_equal(xp_spool_recover(dir, NAME, &result), -ELOOP);
+	assert_int_equal(xp_spool_recover(dir, NAME, PATIENCE_NS, &result), -ELOOP);
 	assert_int_equal(unlinkat(dir, NAME, 0), 0);
 
 	spool = create(&info);
@@ -316,7 +318,7 @@ static void leave_spool(uint32_t chunks)
 
 	append_much(spool, chunks);
 	assert_int_equal(xp_spool_flush(spool), 0);
-	assert_int_equal(xp_spool_recover(dir, NAME, &result), -EBUSY);
+	assert_int_equal(xp_spool_recover(dir, NAME, PATIENCE_NS, &result), -EBUSY);
 	xp_spool_free(spool);
 	assert_true(exists(NAME));
 }
@@ -325,7 +327,7 @@ static void recovered(void **state)
 {
 	(void)state;
 	leave_spool(10);
-	assert_int_equal(xp_spool_recover(dir, NAME, &result), 0);
+	assert_int_equal(xp_spool_recover(dir, NAME, PATIENCE_NS, &result), 0);
 	assert_false(exists(NAME));
 	read_log("program.500.fdr");
 	assert_int_equal(contents.functions, 3 * 10 * 2000);
@@ -360,7 +362,7 @@ static void recovered_after_truncation(void **state)
 	for (size_t i = 0; i < sizeof(cuts) / sizeof(cuts[0]); i++) {
 		leave_spool(2);
 		cut(XP_SPOOL_HEADER_BYTES + 6 * FRAME_BYTES - cuts[i]);
-		assert_int_equal(xp_spool_recover(dir, NAME, &result), 0);
+		assert_int_equal(xp_spool_recover(dir, NAME, PATIENCE_NS, &result), 0);
 		read_log("program.500.fdr");
 		assert_int_equal(contents.functions, 5 * 2000);
 		assert_int_equal(result.dropped_bytes, FRAME_BYTES - cuts[i]);
@@ -376,7 +378,7 @@ static void recovered_with_damage(void **state)
 	for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
 		leave_spool(2);
 		write_at(XP_SPOOL_HEADER_BYTES + 3 * FRAME_BYTES + places[i], "\xff\xff\xff\xff", 4);
-		assert_int_equal(xp_spool_recover(dir, NAME, &result), 0);
+		assert_int_equal(xp_spool_recover(dir, NAME, PATIENCE_NS, &result), 0);
 		read_log("program.500.fdr");
 		assert_int_equal(contents.functions, 3 * 2000);
 		assert_int_equal(result.dropped_bytes, 3 * FRAME_BYTES);
@@ -389,17 +391,17 @@ static void not_a_spool(void **state)
 	int fd;
 
 	(void)state;
-	assert_int_equal(xp_spool_recover(dir, NAME, &result), -ENOENT);
+	assert_int_equal(xp_spool_recover(dir, NAME, PATIENCE_NS, &result), -ENOENT);
 	assert_int_equal(mkfifoat(dir, NAME, 0600), 0);
-	assert_int_equal(xp_spool_recover(dir, NAME, &result), -EBADMSG);
+	assert_int_equal(xp_spool_recover(dir, NAME, PATIENCE_NS, &result), -EBADMSG);
 	assert_int_equal(unlinkat(dir, NAME, 0), 0);
 
 	leave_spool(1);
 	cut(100);
-	assert_int_equal(xp_spool_recover(dir, NAME, &result), -EBADMSG);
+	assert_int_equal(xp_spool_recover(dir, NAME, PATIENCE_NS, &result), -EBADMSG);
 	assert_true(exists(NAME));
 	cut(0);
-	assert_int_equal(xp_spool_recover(dir, NAME, &result), -ENODATA);
+	assert_int_equal(xp_spool_recover(dir, NAME, PATIENCE_NS, &result), -ENODATA);
 	assert_false(exists(NAME));
 
 	/* A forged header whose check sum is right. */
@@ -410,16 +412,16 @@ static void not_a_spool(void **state)
 	strcpy(header.final_name, "../escaped");
 	header.check = xp_spool_header_check(&header);
 	write_at(0, &header, sizeof(header));
-	assert_int_equal(xp_spool_recover(dir, NAME, &result), -EBADMSG);
+	assert_int_equal(xp_spool_recover(dir, NAME, PATIENCE_NS, &result), -EBADMSG);
 	/* A file of another name is another's. */
 	strcpy(header.final_name, "manifest.json");
 	header.check = xp_spool_header_check(&header);
 	write_at(0, &header, sizeof(header));
-	assert_int_equal(xp_spool_recover(dir, NAME, &result), -EBADMSG);
+	assert_int_equal(xp_spool_recover(dir, NAME, PATIENCE_NS, &result), -EBADMSG);
 	memset(header.final_name, 'a', sizeof(header.final_name));
 	header.check = xp_spool_header_check(&header);
 	write_at(0, &header, sizeof(header));
-	assert_int_equal(xp_spool_recover(dir, NAME, &result), -EBADMSG);
+	assert_int_equal(xp_spool_recover(dir, NAME, PATIENCE_NS, &result), -EBADMSG);
 	assert_true(exists(NAME));
 }
 
@@ -433,7 +435,7 @@ static void recovered_over_a_part(void **state)
 	fd = openat(dir, "program.500.fdr.part", O_CREAT | O_WRONLY, 0600);
 	assert_int_equal(write(fd, "rubbish", 7), 7);
 	close(fd);
-	assert_int_equal(xp_spool_recover(dir, NAME, &result), 0);
+	assert_int_equal(xp_spool_recover(dir, NAME, PATIENCE_NS, &result), 0);
 	read_log("program.500.fdr");
 	assert_int_equal(contents.functions, 6 * 2000);
 	assert_false(exists("program.500.fdr.part"));
@@ -573,7 +575,7 @@ static void failed_finish_keeps_the_spool(void **state)
 	assert_true(exists(NAME));
 	assert_false(exists("program.500.fdr"));
 	assert_false(exists("program.500.fdr.part"));
-	assert_int_equal(xp_spool_recover(dir, NAME, &result), 0);
+	assert_int_equal(xp_spool_recover(dir, NAME, PATIENCE_NS, &result), 0);
 	read_log("program.500.fdr");
 	assert_int_equal(contents.functions, 3 * 10 * 2000);
 }
