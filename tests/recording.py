@@ -40,6 +40,15 @@ class Record:
         self.tsc = int(match["tsc"])
 
 
+def assert_ended_by(process, number, messages, directory):
+    """Of an xprof that got a signal twice: the recording, xprof itself, or the attaching, which leaves nothing."""
+    if process.returncode == 1:
+        assert "stopped while attaching: nothing was recorded" in messages, messages
+        assert not directory.exists()
+    else:
+        assert process.returncode in (0, -number), messages
+
+
 def read_log(path, instr_map=None, version=None):
     """The records of an XRay log of any mode, as llvm-xray reads it."""
     tool = house.LlvmXray(version or house.LLVM_VERSIONS[-1])

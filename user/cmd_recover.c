@@ -155,18 +155,16 @@ static void recover_opened(int dir_fd, const char *dir_name, bool *failed)
 static void recover_directory(const char *path, bool *failed)
 {
 	int dir_fd = xp_own_links_dir_open(path);
-	char name[4096];
 
-	xp_clean_text(name, sizeof(name), path);
 	if (dir_fd == -EREMCHG)
-		xp_error("%s: it leads through another user's symbolic link: name the directory itself", name);
+		xp_error("%s: it leads through another user's symbolic link: name the directory itself", path);
 	else if (dir_fd < 0)
-		xp_error("%s: cannot read the directory: %s", name, strerror(-dir_fd));
+		xp_error("%s: cannot read the directory: %s", path, strerror(-dir_fd));
 	if (dir_fd < 0) {
 		*failed = true;
 		return;
 	}
-	recover_opened(dir_fd, name, failed);
+	recover_opened(dir_fd, path, failed);
 	close(dir_fd);
 }
 

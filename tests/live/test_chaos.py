@@ -160,13 +160,14 @@ def test_second_signal_aborts(xprof, busy, tmp_path, number):
     target = busy()
     for round_number in range(6):
         directory = tmp_path / f"twice{round_number}"
-        process = subprocess.Popen([xprof.path, "record", PROBE, WHOLE, "-q", "-o", directory, "-p", str(target.pid)])
+        argv = [xprof.path, "record", PROBE, WHOLE, "-q", "-o", directory, "-p", str(target.pid)]
+        process = subprocess.Popen(argv, stderr=subprocess.PIPE, text=True)
         time.sleep(chance.uniform(0, 0.5))
         process.send_signal(number)
         time.sleep(chance.uniform(0, 0.3))
         process.send_signal(number)
-        process.wait(20)
-        assert process.returncode in (0, -number)
+        messages = process.communicate(timeout=20)[1]
+        recording.assert_ended_by(process, number, messages, directory)
         target.assert_unharmed()
         assert_recovers(xprof, directory, target.path)
 

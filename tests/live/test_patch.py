@@ -395,13 +395,15 @@ def test_second_signal_aborts(xprof, busy, tmp_path, number):
     chance = random.Random(SEED)
     target = busy()
     for round_number in range(5):
-        process = subprocess.Popen([xprof.path, "record", PATCH, "-q", "-o", tmp_path / f"twice{round_number}", "-p", str(target.pid)])
+        directory = tmp_path / f"twice{round_number}"
+        argv = [xprof.path, "record", PATCH, "-q", "-o", directory, "-p", str(target.pid)]
+        process = subprocess.Popen(argv, stderr=subprocess.PIPE, text=True)
         time.sleep(chance.uniform(0.1, 0.5))
         process.send_signal(number)
         time.sleep(chance.uniform(0, 0.2))
         process.send_signal(number)
-        process.wait(20)
-        assert process.returncode in (0, -number)
+        messages = process.communicate(timeout=20)[1]
+        recording.assert_ended_by(process, number, messages, directory)
         target.assert_unharmed()
 
 
