@@ -27,7 +27,7 @@ struct xp_edits {
 	struct xp_edit *list; /* by address */
 	size_t count;
 	size_t room;
-	uint64_t start;	     /* of the mapping */
+	uint64_t start; /* of the mapping */
 	uint64_t end;
 	int file_fd;	     /* borrowed */
 	uint64_t file_start; /* file offset = address - file_start, modulo 2^64 */

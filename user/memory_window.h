@@ -14,8 +14,8 @@ struct xp_memory_window;
 int xp_memory_window_open(struct xp_memory_window **window, pid_t pid);
 void xp_memory_window_free(struct xp_memory_window *window);
 /*
- * The mapping that is meant: nothing outside [start, end) is read from now on. What lies beside it may be anybody's, and
- * hang who reads it.
+ * The mapping that is meant: nothing outside [start, end) is read from now on. What lies beside it may be anybody's,
+ * and hang who reads it.
  */
 void xp_memory_window_set(struct xp_memory_window *window, uint64_t start, uint64_t end);
 /* Copies size bytes, a sled's at most; false when they cannot be read, or not in time. */

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * Fuzzes the names of code in an ELF file: symbol tables and DWARF, through libdw, which is not instrumented. It runs in
- * a child process for files that nobody vouches for; what is looked for here are faults of its caller.
+ * Fuzzes the names of code in an ELF file: symbol tables and DWARF, through libdw, which is not instrumented. It runs
+ * in a child process for files that nobody vouches for; what is looked for here are faults of its caller.
  */
 #include <errno.h>
 #include <stdint.h>

@@ -23,8 +23,9 @@ def run(name, found):
     assert corpus.is_dir() and any(corpus.iterdir()), f"{corpus} has no inputs to start from"
     crashes = house.OUTPUT / "tests" / "fuzz" / "crashes"
     crashes.mkdir(exist_ok=True)
+    # By a shell: libFuzzer measures ru_maxrss, which a program inherits from the process that executes it, here of pytest.
     return house.run([
-        target, found, corpus, f"-max_total_time={SECONDS}", f"-seed={SEED}", f"-runs={RUNS if SEED == '1' else -1}", "-timeout=10", "-rss_limit_mb=1024",
+        "sh", "-c", '"$@"; exit $?', "sh", target, found, corpus, f"-max_total_time={SECONDS}", f"-seed={SEED}", f"-runs={RUNS if SEED == '1' else -1}", "-timeout=10", "-rss_limit_mb=1024",
         f"-artifact_prefix={crashes}/{name}-", "-print_final_stats=1",
     ], timeout=SECONDS + 100)
 
