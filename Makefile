@@ -49,14 +49,13 @@ endif
 
 # The maps go first: libbpf's linker loses the places of maps that are used before they are defined.
 BPF_OBJS := $(patsubst bpf/%.c,$(O)/bpf/%.o,bpf/maps.bpf.c $(filter-out bpf/maps.bpf.c,$(wildcard bpf/*.bpf.c)))
-USER_OBJS := $(patsubst user/%.c,$(O)/user/%.o,$(wildcard user/*.c))
+USER_SRCS := $(filter-out user/man/%,$(wildcard user/*.c user/*/*.c user/arch/x86_64/*.c))
+USER_OBJS := $(patsubst user/%.c,$(O)/user/%.o,$(USER_SRCS))
 UNIT_BINS := $(patsubst tests/unit/%.c,$(O)/tests/unit/%,$(wildcard tests/unit/*.c))
 FORMAT_BINS := $(patsubst tests/format/%.c,$(O)/tests/format/%,$(wildcard tests/format/*.c))
 # Of the program what no fuzz target links is left out: with the checks it takes long to compile.
-UNFUZZED := announce attach_samples budget cmd_% edits failure finish follow forecast hit_cost kernel_btf launch main manifest \
-	    memory_window outdir pager patch patch_check patch_sites patch_stubs preflight programs progress record remote% \
-	    report% run setup% sideband sleds stopped stub_map summary survey symbolize targets throttle% unpatch
-FUZZ_OBJS := $(patsubst user/%.c,$(O)/fuzz/user/%.o,$(filter-out $(UNFUZZED:%=user/%.c),$(wildcard user/*.c)))
+UNFUZZED := main cmd_% record/% budget/%
+FUZZ_OBJS := $(patsubst user/%.c,$(O)/fuzz/user/%.o,$(filter-out $(UNFUZZED:%=user/%.c),$(USER_SRCS)))
 FUZZ_BINS := $(patsubst tests/fuzz/%.c,$(O)/tests/fuzz/%,$(wildcard tests/fuzz/fuzz_*.c))
 EXAMPLES := $(patsubst examples/%.c,$(O)/examples/%,$(wildcard examples/*.c)) \
 	    $(patsubst examples/%.cpp,$(O)/examples/%,$(wildcard examples/*.cpp))
@@ -95,16 +94,17 @@ $(O)/xprof.skel.h: $(O)/xprof.bpf.o
 
 # The program
 
-$(O)/user/%.o: user/%.c $(O)/flags | $(O)/user/
+$(O)/user/%.o: user/%.c $(O)/flags
 	$(call say,CC,$@)
 	$(Q)$(CC) $(XP_CFLAGS) -MMD -MP -c $< -o $@
 
 # The skeleton must exist before the first compilation; -MMD keeps it right from then on.
 $(USER_OBJS) $(FUZZ_OBJS): | $(O)/xprof.skel.h
+$(foreach object,$(USER_OBJS) $(FUZZ_OBJS),$(eval $(object): | $(dir $(object))))
 
 $(O)/libxprof.a: $(filter-out $(O)/user/main.o,$(USER_OBJS))
 	$(call say,AR,$@)
-	$(Q)rm -f $@ && $(AR) rcs $@ $^
+	$(Q)rm -f $@ && $(AR) qcs $@ $^
 
 xprof: $(O)/user/main.o $(O)/libxprof.a
 	$(call say,LD,$@)
@@ -112,13 +112,13 @@ xprof: $(O)/user/main.o $(O)/libxprof.a
 
 # Man page and completions, made from the option table
 
-$(O)/doc/gen: doc/gen.c $(O)/user/options.o $(O)/user/text.o $(O)/user/util.o | $(O)/doc/
+$(O)/doc/gen: user/man/gen.c $(O)/user/options.o $(O)/user/base/text.o $(O)/user/base/util.o | $(O)/doc/
 	$(call say,CC,$@)
 	$(Q)$(CC) $(XP_CFLAGS) -MMD -MP -o $@ $(filter %.c %.o,$^)
 
-$(O)/doc/xprof.1: $(O)/doc/gen doc/xprof.1.in
+$(O)/doc/xprof.1: $(O)/doc/gen user/man/xprof.1.in
 	$(call say,DOC,$@)
-	$(Q)$(O)/doc/gen man < doc/xprof.1.in > $@
+	$(Q)$(O)/doc/gen man < user/man/xprof.1.in > $@
 
 $(O)/doc/xprof.%: $(O)/doc/gen
 	$(call say,DOC,$@)
@@ -135,13 +135,13 @@ $(O)/tests/format/%: tests/format/%.c $(O)/libxprof.a | $(O)/tests/format/
 	$(call say,TEST,$@)
 	$(Q)$(CC) $(XP_CFLAGS) -MMD -MP -MF $@.d -o $@ $< $(O)/libxprof.a $(XP_LDLIBS)
 
-$(O)/fuzz/user/%.o: user/%.c $(O)/flags | $(O)/fuzz/user/
+$(O)/fuzz/user/%.o: user/%.c $(O)/flags
 	$(call say,FUZZCC,$@)
 	$(Q)$(CLANG) $(FUZZ_CFLAGS) -fsanitize=fuzzer-no-link,$(FUZZ_CHECKS) -MMD -MP -c $< -o $@
 
 $(O)/fuzz/libxprof.a: $(FUZZ_OBJS)
 	$(call say,AR,$@)
-	$(Q)rm -f $@ && $(AR) rcs $@ $^
+	$(Q)rm -f $@ && $(AR) qcs $@ $^
 
 $(O)/tests/fuzz/%: tests/fuzz/%.c $(O)/fuzz/libxprof.a | $(O)/tests/fuzz/
 	$(call say,FUZZ,$@)

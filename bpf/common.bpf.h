@@ -11,7 +11,7 @@
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
-#include "xprof/record.h"
+#include "xprof/event.h"
 
 struct ring {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);

@@ -13,9 +13,9 @@
 #include <unistd.h>
 
 #include "commands.h"
-#include "file_view.h"
-#include "formats.h"
-#include "spool.h"
+#include "base/file_view.h"
+#include "format/formats.h"
+#include "trace/spool.h"
 
 struct tally {
 	unsigned int known;

@@ -10,12 +10,12 @@
 #include <unistd.h>
 
 #include "commands.h"
-#include "elf_xray.h"
-#include "patch_check.h"
-#include "preflight.h"
-#include "privilege.h"
-#include "stub.h"
-#include "target.h"
+#include "elf/sled_table.h"
+#include "sled/patch_check.h"
+#include "kernel/preflight.h"
+#include "kernel/privilege.h"
+#include "arch/x86_64/stub.h"
+#include "target/target.h"
 
 /* ---- the machine ---- */
 

@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "commands.h"
-#include "file_view.h"
-#include "formats.h"
+#include "base/file_view.h"
+#include "format/formats.h"
 
 static enum xp_exit dump_view(const struct xp_file_view *view, const char *name)
 {

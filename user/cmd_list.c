@@ -10,12 +10,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "chosen_file.h"
+#include "target/chosen_file.h"
 #include "commands.h"
-#include "demangle.h"
-#include "elf_xray.h"
-#include "file_view.h"
-#include "target.h"
+#include "elf/demangle.h"
+#include "elf/sled_table.h"
+#include "base/file_view.h"
+#include "target/target.h"
 
 #define WHY_BYTES 256
 #define HOW_TO_BUILD "build with clang -fxray-instrument (add -fxray-instruction-threshold=1 for all functions)"

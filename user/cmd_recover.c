@@ -11,12 +11,12 @@
 #include <unistd.h>
 
 #include "commands.h"
-#include "file_lock.h"
-#include "manifest.h"
-#include "outdir.h"
-#include "perf_out.h"
-#include "spool.h"
-#include "trusted_dir.h"
+#include "base/file_lock.h"
+#include "record/manifest.h"
+#include "record/outdir.h"
+#include "sample/perf_out.h"
+#include "trace/spool.h"
+#include "base/trusted_dir.h"
 
 static const char *reason(int err)
 {

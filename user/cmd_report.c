@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "commands.h"
-#include "pager.h"
-#include "report_print.h"
+#include "report/pager.h"
+#include "report/print.h"
 
 static int print_report(struct xp_report_tables *tables, const struct xp_recorded *recorded,
 			const struct xp_options *options)

@@ -3,9 +3,9 @@
 #include <errno.h>
 
 #include "commands.h"
-#include "privilege.h"
-#include "target.h"
-#include "unpatch.h"
+#include "kernel/privilege.h"
+#include "target/target.h"
+#include "sled/unpatch.h"
 
 static enum xp_exit restore(pid_t pid)
 {

@@ -4,7 +4,7 @@
 #define XPROF_COMMANDS_H
 
 #include "options.h"
-#include "util.h"
+#include "base/util.h"
 
 enum xp_exit xp_cmd_record(const struct xp_options *options);
 enum xp_exit xp_cmd_report(const struct xp_options *options);

@@ -3,7 +3,7 @@
 #include <errno.h>
 
 #include "commands.h"
-#include "privilege.h"
+#include "kernel/privilege.h"
 
 /* What these open, their user may open; their children, such as a pager, get no more than that. */
 static bool needs_privilege(enum xp_command command)

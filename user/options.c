@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "util.h"
+#include "base/util.h"
 
 #define ON(command) (1u << XP_CMD_##command)
 #define SETS(member) .offset = offsetof(struct xp_options, member)

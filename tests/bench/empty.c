@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "attach.h"
+#include "kernel/attach.h"
 
 #define PROBES_MAX 16
 

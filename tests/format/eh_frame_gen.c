@@ -8,8 +8,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "file_view.h"
-#include "jit_eh_frame.h"
+#include "base/file_view.h"
+#include "jit/eh_frame.h"
 
 static void print_bytes(const uint8_t *bytes, size_t size, char end)
 {

@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "spool.h"
+#include "trace/spool.h"
 
 #define FUNCTIONS 4 /* ids 1..4, which the instrumentation map of the tests has */
 #define CHUNK_BYTES (8u << 10)

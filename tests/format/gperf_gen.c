@@ -16,8 +16,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "gperf_cures.h"
-#include "sym_elf.h"
+#include "format/gperf_quirks.h"
+#include "elf/symbol_file.h"
 
 #define FIELDS_MAX 2000
 

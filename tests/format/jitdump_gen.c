@@ -16,7 +16,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "fmt_jitdump.h"
+#include "format/jitdump.h"
 
 #define FIELDS_MAX 300
 

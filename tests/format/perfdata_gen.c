@@ -25,7 +25,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "fmt_perfdata.h"
+#include "format/perfdata.h"
 
 #define FIELDS_MAX 5000
 #define PERIOD_NS 1000000

@@ -14,10 +14,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "profile.h"
-#include "space.h"
-#include "sym_files.h"
-#include "util.h"
+#include "profile/profile.h"
+#include "target/address_space.h"
+#include "profile/sym_files.h"
+#include "base/util.h"
 
 #define MAPS_MAX 64
 #define FRAMES_MAX 64

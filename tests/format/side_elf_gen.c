@@ -6,8 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "elf_xray.h"
-#include "side_elf.h"
+#include "elf/sled_table.h"
+#include "elf/instr_map.h"
 
 static const char **names;
 static size_t count;

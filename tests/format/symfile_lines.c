@@ -4,8 +4,8 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "file_view.h"
-#include "jit_symfile_lines.h"
+#include "base/file_view.h"
+#include "jit/symfile_lines.h"
 
 int main(int argc, char **argv)
 {

@@ -14,11 +14,11 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "cfi_build.h"
-#include "mapped_file.h"
-#include "target.h"
-#include "unwind.h"
-#include "xprof/record.h"
+#include "unwind/cfi_build.h"
+#include "target/mapped_file.h"
+#include "target/target.h"
+#include "unwind/unwind.h"
+#include "xprof/event.h"
 
 #define FILES_MAX 1024
 

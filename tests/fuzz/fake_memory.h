@@ -10,7 +10,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "target_memory.h"
+#include "target/memory.h"
 
 #define FAKE_BASE 0x7f0000000000ull
 #define FAKE_READS_MAX 100000 /* none needs so many */

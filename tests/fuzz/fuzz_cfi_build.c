@@ -11,8 +11,8 @@
 #include <unistd.h>
 
 #include "../unit/cfi_elf.h"
-#include "cfi_build.h"
-#include "cfi_table.h"
+#include "unwind/cfi_build.h"
+#include "unwind/cfi_table.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

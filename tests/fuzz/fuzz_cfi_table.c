@@ -6,7 +6,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "cfi_table.h"
+#include "unwind/cfi_table.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -13,13 +13,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "cfi_build.h"
-#include "cfi_table.h"
-#include "elf_copy.h"
-#include "elf_find.h"
-#include "jit_src_gdb.h"
-#include "link_map.h"
-#include "util.h"
+#include "unwind/cfi_build.h"
+#include "unwind/cfi_table.h"
+#include "elf/copy.h"
+#include "elf/find.h"
+#include "jit/src_gdb.h"
+#include "target/link_map.h"
+#include "base/util.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -6,8 +6,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "demangle.h"
-#include "elf_xray.h"
+#include "elf/demangle.h"
+#include "elf/sled_table.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "jit_eh_frame.h"
+#include "jit/eh_frame.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -10,7 +10,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "jit_src_dump.h"
+#include "jit/src_dump.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "jit_dump_out.h"
-#include "jit_src_gdb.h"
+#include "jit/dump_out.h"
+#include "jit/src_gdb.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

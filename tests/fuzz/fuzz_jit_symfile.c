@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "jit_symfile.h"
+#include "jit/symfile.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

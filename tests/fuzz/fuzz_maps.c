@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "target.h"
-#include "vacancy.h"
+#include "target/target.h"
+#include "target/address_gap.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

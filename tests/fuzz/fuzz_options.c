@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "options.h"
-#include "util.h"
+#include "base/util.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "manifest.h"
-#include "recorded.h"
-#include "util.h"
+#include "record/manifest.h"
+#include "report/recorded.h"
+#include "base/util.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -9,11 +9,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "flight_writer.h"
-#include "merge.h"
-#include "process.h"
-#include "process_flight.h"
-#include "rec_check.h"
+#include "trace/flight_writer.h"
+#include "kernel/merge.h"
+#include "trace/process.h"
+#include "trace/process_flight.h"
+#include "kernel/event_check.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

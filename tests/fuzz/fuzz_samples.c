@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "rec_check.h"
-#include "samples.h"
+#include "kernel/event_check.h"
+#include "sample/samples.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

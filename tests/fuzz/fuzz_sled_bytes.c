@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "patch_bytes.h"
-#include "sled_bytes.h"
+#include "arch/x86_64/patch_bytes.h"
+#include "arch/x86_64/sled_bytes.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

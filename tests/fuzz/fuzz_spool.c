@@ -11,8 +11,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "fmt_fdr_reader.h"
-#include "spool_format.h"
+#include "format/fdr_reader.h"
+#include "trace/spool_format.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "stdio_tail.h"
+#include "jit/stdio_tail.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

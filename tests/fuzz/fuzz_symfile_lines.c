@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "jit_symfile_lines.h"
+#include "jit/symfile_lines.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -8,12 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cpu.h"
-#include "demangle.h"
-#include "file_name.h"
-#include "object.h"
-#include "short_name.h"
-#include "util.h"
+#include "base/cpu.h"
+#include "elf/demangle.h"
+#include "base/file_name.h"
+#include "sled/object.h"
+#include "elf/short_name.h"
+#include "base/util.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

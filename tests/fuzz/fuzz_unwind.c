@@ -11,9 +11,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "unwind.h"
-#include "util.h"
-#include "xprof/record.h"
+#include "unwind/unwind.h"
+#include "base/util.h"
+#include "xprof/event.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "formats.h"
+#include "format/formats.h"
 
 struct scratch {
 	char path[64];

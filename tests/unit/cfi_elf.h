@@ -10,7 +10,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "elf_build.h"
+#include "elf/build.h"
 
 enum { CFI_ELF_CODE = 0x1000 }; /* its address, and its offset in the file */
 

@@ -8,7 +8,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "cfi_table.h"
+#include "unwind/cfi_table.h"
 
 static inline struct xp_cfi_table *make_table(const struct xp_cfi_row *rows, uint32_t row_count,
 					      const struct xp_cfi_deref *derefs, uint32_t deref_count)

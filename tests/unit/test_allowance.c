@@ -8,8 +8,8 @@
 #include <cmocka.h>
 // clang-format on
 
-#include "allowance.h"
-#include "clock.h"
+#include "base/rate_limit.h"
+#include "base/clock.h"
 
 #define ALL XP_ALLOWANCE_NS_PER_S
 #define NOW (1000 * XP_NS_PER_S)

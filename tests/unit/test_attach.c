@@ -15,10 +15,10 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "attach.h"
-#include "interrupt.h"
-#include "target.h"
-#include "util.h"
+#include "kernel/attach.h"
+#include "base/interrupt.h"
+#include "target/target.h"
+#include "base/util.h"
 
 #define PROBES 100000u
 

@@ -9,8 +9,8 @@
 
 #include <cmocka.h>
 
-#include "budget.h"
-#include "util.h"
+#include "budget/budget.h"
+#include "base/util.h"
 
 #define TICK_NS 100000000ull
 #define FUNCTIONS 6

@@ -15,9 +15,9 @@
 
 #include <cmocka.h>
 
-#include "cfi_build.h"
-#include "cfi_table.h"
-#include "util.h"
+#include "unwind/cfi_build.h"
+#include "unwind/cfi_table.h"
+#include "base/util.h"
 
 /* A function of one or more labelled instructions, 16 bytes from its neighbours. */
 #define FUNCTION(name, body)                                                                                           \

@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 #include "cfi_hand_made.h"
-#include "cfi_store.h"
+#include "unwind/cfi_store.h"
 
 enum { GREEDY = 1000, MODEST = 1001, SECOND_NS = 1000000000 };
 

@@ -11,8 +11,8 @@
 
 #include <cmocka.h>
 
-#include "cfi_table.h"
-#include "util.h"
+#include "unwind/cfi_table.h"
+#include "base/util.h"
 
 #define SEALS (F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK)
 

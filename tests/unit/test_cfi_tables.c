@@ -18,9 +18,9 @@
 #include <cmocka.h>
 
 #include "big_cfi.h"
-#include "cfi_store.h"
-#include "cfi_tables.h"
-#include "util.h"
+#include "unwind/cfi_store.h"
+#include "unwind/cfi_tables.h"
+#include "base/util.h"
 
 #define WAIT_MS 60000
 

@@ -7,8 +7,8 @@
 
 #include <cmocka.h>
 
-#include "chains.h"
-#include "unwind.h"
+#include "unwind/unwind_cache.h"
+#include "unwind/unwind.h"
 
 static struct xp_file file = { .kind = XP_FILE_DISK, .path = "/bin/program" };
 static const struct xp_vma vma = { 0x1000, 0x2000, 0, &file };

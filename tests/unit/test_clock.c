@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "clock.h"
+#include "base/clock.h"
 
 #include <errno.h>
 #include <linux/perf_event.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* What a reader of hostile files may do, from inside it and from outside. */
-#include "confined.h"
+#include "base/confined.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -16,7 +16,7 @@
 
 #include <cmocka.h>
 
-#include "util.h"
+#include "base/util.h"
 
 #define SECOND 1000000000ull
 

@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "cpu.h"
+#include "base/cpu.h"
 
 static void lists(void **state)
 {

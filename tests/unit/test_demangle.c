@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "demangle.h"
+#include "elf/demangle.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* Line tables by hand from DWARF 5, 6.2.4 to 6.2.6, and what a target may make of them. */
-#include "dwarf_line.h"
+#include "jit/dwarf_line.h"
 
 #include <errno.h>
 #include <setjmp.h>

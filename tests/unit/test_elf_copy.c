@@ -12,8 +12,8 @@
 
 #include <cmocka.h>
 
-#include "elf_copy.h"
-#include "util.h"
+#include "elf/copy.h"
+#include "base/util.h"
 
 #define SECTIONS 60000
 #define NAMES_BYTES (16u << 20)

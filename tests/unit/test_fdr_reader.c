@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* The strict reader of FDR logs and the rules of llvm-xray, on logs that are built here by hand in either byte order.
  */
-#include "fmt_fdr_reader.h"
-#include "fmt_fdr_rules.h"
+#include "format/fdr_reader.h"
+#include "format/fdr_rules.h"
 
 #include <errno.h>
 #include <setjmp.h>

@@ -15,8 +15,8 @@
 
 #include <cmocka.h>
 
-#include "file_lock.h"
-#include "util.h"
+#include "base/file_lock.h"
+#include "base/util.h"
 
 static char path[] = "/tmp/xprof-lock-XXXXXX";
 static int file;

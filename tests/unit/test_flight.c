@@ -16,9 +16,9 @@
 
 #include <cmocka.h>
 
-#include "flight.h"
-#include "formats.h"
-#include "util.h"
+#include "trace/flight.h"
+#include "format/formats.h"
+#include "base/util.h"
 
 #define RING_BYTES (128u << 10)
 #define THREADS 3

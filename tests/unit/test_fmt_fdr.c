@@ -3,7 +3,7 @@
  * The FDR writer, byte by byte. The expected bytes are written by hand from LLVM's "XRay Flight Data Recorder Trace
  * Format" and, for versions 2 to 5, from the layout of compiler-rt's xray_fdr_log_records.h.
  */
-#include "fmt_fdr.h"
+#include "format/fdr.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -17,7 +17,7 @@
 
 #include <cmocka.h>
 
-#include "fmt_fdr_reader.h"
+#include "format/fdr_reader.h"
 
 static uint8_t chunk[XP_FDR_CHUNK_MIN];
 static struct xp_fdr_enc enc;

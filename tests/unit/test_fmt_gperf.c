@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* Goldens by hand from gperftools' "CPU Profile Data File Structure". */
-#include "fmt_gperf.h"
+#include "format/gperf.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* Goldens by hand from "JITDUMP specification version 2". */
-#include "fmt_jitdump.h"
+#include "format/jitdump.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -18,8 +18,8 @@
 
 #include <cmocka.h>
 
-#include "file_view.h"
-#include "formats.h"
+#include "base/file_view.h"
+#include "format/formats.h"
 
 /* Numbers of which only the lowest 16 bits are set. */
 #define W(low) (low) & 0xff, (low) >> 8 & 0xff, 0, 0

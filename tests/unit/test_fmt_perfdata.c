@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* Goldens by hand from perf.data-file-format.txt, perf_event.h and perf's headers. */
-#include "fmt_perfdata.h"
+#include "format/perfdata.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -21,8 +21,8 @@
 
 #include <cmocka.h>
 
-#include "fmt_perfdata_reader.h"
-#include "fmt_perfdata_rules.h"
+#include "format/perfdata_reader.h"
+#include "format/perfdata_rules.h"
 
 #define U16(n) (n) & 0xff, (n) >> 8 & 0xff
 #define U32(n) U16((n)&0xffff), U16((uint32_t)(n) >> 16)

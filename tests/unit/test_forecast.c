@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "forecast.h"
+#include "budget/forecast.h"
 
 #define SECOND 1000000000ull
 

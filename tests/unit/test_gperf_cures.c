@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* What is written for what was sampled; that it has the wanted effect on the readers is tests/format/test_gperf.py's.
  */
-#include "gperf_cures.h"
+#include "format/gperf_quirks.h"
 
 #include <errno.h>
 #include <setjmp.h>
@@ -16,7 +16,7 @@
 
 #include <cmocka.h>
 
-#include "util.h"
+#include "base/util.h"
 
 static struct xp_gperf_chain chain;
 static uint64_t slots[8192]; /* of the file last written, behind the header */

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* Files by hand from gperftools' "CPU Profile Data File Structure": what the reader and the rules say of them. */
-#include "fmt_gperf_reader.h"
-#include "fmt_gperf_rules.h"
+#include "format/gperf_reader.h"
+#include "format/gperf_rules.h"
 
 #include <errno.h>
 #include <setjmp.h>
@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-#include "formats.h"
+#include "format/formats.h"
 
 /* A file that is put together slot by slot. */
 static struct {

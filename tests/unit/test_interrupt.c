@@ -8,9 +8,9 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "interrupt.h"
-#include "shield.h"
-#include "util.h"
+#include "base/interrupt.h"
+#include "base/shield.h"
+#include "base/util.h"
 
 static void block_all(void)
 {

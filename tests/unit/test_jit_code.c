@@ -10,8 +10,8 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "jit_code.h"
-#include "util.h"
+#include "jit/code.h"
+#include "base/util.h"
 
 #define PLENTY (64ull << 20)
 

@@ -15,10 +15,10 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "file_view.h"
-#include "fmt_jitdump_reader.h"
-#include "formats.h"
-#include "jit_dump_out.h"
+#include "base/file_view.h"
+#include "format/jitdump_reader.h"
+#include "format/formats.h"
+#include "jit/dump_out.h"
 
 #define PID 4711
 #define START 1000

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* Sections by hand from "Linux Standard Base Core Specification", 10.6, and what a target may make of them. */
-#include "jit_eh_frame.h"
+#include "jit/eh_frame.h"
 
 #include <errno.h>
 #include <setjmp.h>

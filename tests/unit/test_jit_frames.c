@@ -11,10 +11,10 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "jit_samples.h"
-#include "target.h"
-#include "target_file.h"
-#include "util.h"
+#include "sample/jit_samples.h"
+#include "target/target.h"
+#include "target/file.h"
+#include "base/util.h"
 
 #define TEXT 0x7e0000000000ull
 

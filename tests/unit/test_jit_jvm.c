@@ -15,8 +15,8 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "jit.h"
-#include "util.h"
+#include "jit/jit.h"
+#include "base/util.h"
 
 #define CODE 0x10000u
 #define HZ 2000000000ull

@@ -8,9 +8,9 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "jit.h"
-#include "target.h"
-#include "util.h"
+#include "jit/jit.h"
+#include "target/target.h"
+#include "base/util.h"
 
 #define WATCH_NS (2 * XP_NS_PER_S)
 

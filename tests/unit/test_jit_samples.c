@@ -14,8 +14,8 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "jit_samples.h"
-#include "util.h"
+#include "sample/jit_samples.h"
+#include "base/util.h"
 
 #define CODE 0x10000u
 

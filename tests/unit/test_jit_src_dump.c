@@ -15,9 +15,9 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "fmt_jitdump.h"
-#include "jit_src_dump.h"
-#include "target.h"
+#include "format/jitdump.h"
+#include "jit/src_dump.h"
+#include "target/target.h"
 
 #define PID 4711
 #define NOW 100000000

@@ -12,9 +12,9 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "jit_src_gdb.h"
+#include "jit/src_gdb.h"
 #include "symfile.h"
-#include "util.h"
+#include "base/util.h"
 
 #define TEXT 0x7f0000001000ull
 

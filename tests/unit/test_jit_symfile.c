@@ -9,9 +9,9 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "jit_symfile.h"
+#include "jit/symfile.h"
 #include "symfile.h"
-#include "util.h"
+#include "base/util.h"
 
 #define TEXT 0x7f0000001000ull
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* Files by hand from "JITDUMP specification version 2": what the reader and the rules say of them. */
-#include "fmt_jitdump_reader.h"
-#include "fmt_jitdump_rules.h"
+#include "format/jitdump_reader.h"
+#include "format/jitdump_rules.h"
 
 #include <errno.h>
 #include <setjmp.h>
@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-#include "formats.h"
+#include "format/formats.h"
 
 /* A file that is put together number by number. */
 static struct {

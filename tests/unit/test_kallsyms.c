@@ -11,8 +11,8 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "kallsyms.h"
-#include "util.h"
+#include "profile/ksym.h"
+#include "base/util.h"
 
 #define BASE UINT64_C(0xffffffff81000000)
 

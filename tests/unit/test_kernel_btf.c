@@ -12,7 +12,7 @@
 #include <bpf/btf.h>
 #include <cmocka.h>
 
-#include "kernel_btf.h"
+#include "kernel/btf.h"
 
 /* ---- the running kernel's ---- */
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "manifest.h"
-#include "util.h"
+#include "record/manifest.h"
+#include "base/util.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -9,7 +9,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "memory_window.h"
+#include "target/memory_window.h"
 
 static const char text[] = "the same in a child";
 

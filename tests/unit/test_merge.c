@@ -10,7 +10,7 @@
 #include <cmocka.h>
 #include <linux/bpf.h>
 
-#include "merge.h"
+#include "kernel/merge.h"
 
 #define CPUS 3
 #define RING_BYTES 4096

@@ -7,7 +7,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "object.h"
+#include "sled/object.h"
 #include "tiny_elf.h"
 
 /* Sleds in no order, and three times the same: a million probes of one place would keep the kernel busy for good. */

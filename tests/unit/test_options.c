@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "options.h"
-#include "util.h"
+#include "base/util.h"
 
 #define PARSE(options, ...)                                                                                            \
 	parse(options, (char *[]){ (char *)"xprof", __VA_ARGS__, NULL },                                               \

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "outdir.h"
-#include "progress.h"
-#include "util.h"
+#include "record/outdir.h"
+#include "record/progress.h"
+#include "base/util.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -14,8 +14,8 @@
 
 #include <cmocka.h>
 
-#include "own_file.h"
-#include "trusted_dir.h"
+#include "base/own_file.h"
+#include "base/trusted_dir.h"
 
 static char place[] = "/tmp/xprof-own-XXXXXX";
 

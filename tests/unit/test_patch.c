@@ -15,9 +15,9 @@
 #include <elfutils/libdw.h>
 #include <gelf.h>
 
-#include "patch_bytes.h"
-#include "sled_bytes.h"
-#include "vacancy.h"
+#include "arch/x86_64/patch_bytes.h"
+#include "arch/x86_64/sled_bytes.h"
+#include "target/address_gap.h"
 
 #define ADDRESS 0x401000ull
 #define SLOT 0x300100ull

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* The kernel's text, modules and build id from texts and notes as a kernel prints them. */
-#include "perf_kernel.h"
+#include "sample/perf_kernel.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-#include "fmt_perfdata_reader.h"
+#include "format/perfdata_reader.h"
 
 static FILE *file_of(char *text)
 {

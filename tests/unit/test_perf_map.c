@@ -13,11 +13,11 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "jit_src_map.h"
-#include "perf_map.h"
-#include "target.h"
-#include "target_file.h"
-#include "util.h"
+#include "jit/src_map.h"
+#include "jit/perf_map.h"
+#include "target/target.h"
+#include "target/file.h"
+#include "base/util.h"
 
 static void test_lines(void **state)
 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* What perf is told of processes, from samples and events made up here; read back from the file. */
-#include "perf_out.h"
+#include "sample/perf_out.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -16,9 +16,9 @@
 
 #include <cmocka.h>
 
-#include "fmt_perfdata_reader.h"
-#include "fmt_perfdata_rules.h"
-#include "perf_threads.h"
+#include "format/perfdata_reader.h"
+#include "format/perfdata_rules.h"
+#include "sample/perf_threads.h"
 
 #define HZ 1000000000ull
 #define PROGRAM "/nowhere/program"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "preflight.h"
+#include "kernel/preflight.h"
 
 #include <fcntl.h>
 #include <setjmp.h>

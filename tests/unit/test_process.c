@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "process.h"
+#include "trace/process.h"
 
 /* How often a process has fled is handed on to what it executes, and not to another one that gets its number. */
 static void test_flees_of_a_process(void **state)

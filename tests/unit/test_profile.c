@@ -13,9 +13,9 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "gperf_cures.h"
-#include "profile.h"
-#include "util.h"
+#include "format/gperf_quirks.h"
+#include "profile/profile.h"
+#include "base/util.h"
 
 static struct xp_file program = { .kind = XP_FILE_DISK, .inode = 7, .path = "/bin/program" };
 static struct xp_file lib = { .kind = XP_FILE_DISK, .inode = 8, .path = "/lib/liba.so" };

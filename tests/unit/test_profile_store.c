@@ -16,9 +16,9 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "profile_data.h"
-#include "profile_store.h"
-#include "util.h"
+#include "profile/data.h"
+#include "profile/store.h"
+#include "base/util.h"
 
 #define DEPTH 12
 

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "rec_check.h"
+#include "kernel/event_check.h"
 
 static union {
 	struct xp_rec rec;

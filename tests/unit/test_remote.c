@@ -46,7 +46,7 @@ static long dying_ptrace(int request, pid_t pid, uintptr_t address, uintptr_t da
 	return result;
 }
 
-#include "target_memory.h"
+#include "target/memory.h"
 
 static int dying_write(struct xp_target_memory *memory, const struct xp_program_memory *program, uint64_t address,
 		       const void *from, size_t size)
@@ -61,8 +61,8 @@ static int dying_write(struct xp_target_memory *memory, const struct xp_program_
 
 #define ptrace(request, pid, address, data) dying_ptrace((int)(request), (pid), (uintptr_t)(address), (uintptr_t)(data))
 #define xp_program_memory_write dying_write
-#include "../../user/remote.c"
-#include "../../user/remote_call.c"
+#include "target/remote.c"
+#include "target/remote_call.c"
 #undef ptrace
 #undef xp_program_memory_write
 

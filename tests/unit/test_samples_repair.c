@@ -11,8 +11,8 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "samples.h"
-#include "util.h"
+#include "sample/samples.h"
+#include "base/util.h"
 
 struct world {
 	struct xp_samples samples;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "side_elf.h"
+#include "elf/instr_map.h"
 
 #include <elf.h>
 #include <errno.h>

@@ -10,8 +10,8 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "space.h"
-#include "util.h"
+#include "target/address_space.h"
+#include "base/util.h"
 
 static struct xp_file lib = { .kind = XP_FILE_DISK, .path = "/lib/a.so" };
 static struct xp_file other = { .kind = XP_FILE_DISK, .path = "/lib/b.so" };

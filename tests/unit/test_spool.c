@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* The spool: what goes in comes out as a log, after a crash and on a full disk too. */
-#include "spool.h"
-#include "spool_format.h"
+#include "trace/spool.h"
+#include "trace/spool_format.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -20,9 +20,9 @@
 
 #include <cmocka.h>
 
-#include "file_lock.h"
-#include "fmt_fdr_reader.h"
-#include "fmt_fdr_rules.h"
+#include "base/file_lock.h"
+#include "format/fdr_reader.h"
+#include "format/fdr_rules.h"
 
 #define CHUNK_BYTES (16u << 10)
 #define DISK_BYTES (8u << 20)

@@ -5,7 +5,7 @@
 
 #include <cmocka.h>
 
-#include "stack_sizes.h"
+#include "unwind/stack_sizes.h"
 
 #define KIB 1024u
 #define TOP 0x7ffff7000000ull

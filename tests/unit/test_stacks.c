@@ -10,8 +10,8 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "cfi_tables.h"
-#include "stacks.h"
+#include "unwind/cfi_tables.h"
+#include "unwind/stacks.h"
 
 #define FILES (XP_CFI_WAITING_MAX + 50)
 #define CODE 0x10000u /* of the first one; the others follow */

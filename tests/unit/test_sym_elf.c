@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "sym_elf.h"
+#include "elf/symbol_file.h"
 
 #include <elf.h>
 #include <errno.h>
@@ -16,8 +16,8 @@
 
 #include <cmocka.h>
 
-#include "elf_build.h"
-#include "util.h"
+#include "elf/build.h"
+#include "base/util.h"
 
 #define START 0x7fff00000000ull
 

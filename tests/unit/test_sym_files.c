@@ -17,10 +17,10 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "file_copy.h"
-#include "sym_dir.h"
-#include "sym_files.h"
-#include "util.h"
+#include "base/file_copy.h"
+#include "profile/sym_dir.h"
+#include "profile/sym_files.h"
+#include "base/util.h"
 
 struct world {
 	char base[PATH_MAX]; /* what the target has */

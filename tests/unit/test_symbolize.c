@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "symbolize.h"
+#include "report/symbolize.h"
 
 #include <limits.h>
 #include <link.h>
@@ -14,9 +14,9 @@
 
 #include <cmocka.h>
 
-#include "number_map.h"
-#include "spans.h"
-#include "util.h"
+#include "base/u64_map.h"
+#include "base/interval_map.h"
+#include "base/util.h"
 
 /* The addresses of instructions in this very program, which is what is looked at. */
 struct mark {

@@ -20,9 +20,9 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "target.h"
-#include "target_file.h"
-#include "target_memory.h"
+#include "target/target.h"
+#include "target/file.h"
+#include "target/memory.h"
 
 #define BYTES_MAX 1000000
 

@@ -10,7 +10,7 @@
 #include <sys/types.h>
 #include <cmocka.h>
 
-#include "util.h"
+#include "base/util.h"
 
 static struct {
 	uint64_t now_ns;
@@ -31,7 +31,7 @@ static int play_kill(pid_t pid, int number)
 
 #define xp_now_ns play_now
 #define kill play_kill
-#include "../../user/target_memory.c"
+#include "target/memory.c"
 
 static int set_up(void **state)
 {

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "target_room.h"
+#include "target/room.h"
 
 static char why[256];
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "text.h"
+#include "base/text.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

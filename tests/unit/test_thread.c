@@ -10,7 +10,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "thread.h"
+#include "trace/thread.h"
 
 /* What came out, as text: e<id> x<id> t<id> a<id>(args) c"payload" y<type>"payload". */
 struct world {

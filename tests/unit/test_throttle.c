@@ -12,11 +12,11 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "attach.h"
-#include "patch.h"
-#include "programs.h"
-#include "sleds.h"
-#include "throttle_work.h"
+#include "kernel/attach.h"
+#include "sled/patch.h"
+#include "kernel/programs.h"
+#include "sled/sleds.h"
+#include "budget/throttle_work.h"
 
 #define FUNCTIONS 3
 #define PROBES_MAX 256
@@ -176,8 +176,8 @@ static uint64_t play_cpu_ns(pid_t pid)
 #define xp_clock_ticks play_ticks
 #define xp_clock_ns play_ns
 #define xp_processes_forget play_forget
-#include "../../user/throttle.c"
-#include "../../user/throttle_work.c"
+#include "budget/throttle.c"
+#include "budget/throttle_work.c"
 
 /* Two processes of one program, and one of another, all probed. */
 struct fixture {

@@ -9,9 +9,9 @@
 #include <errno.h>
 
 #include "cfi_hand_made.h"
-#include "unwind.h"
-#include "util.h"
-#include "xprof/record.h"
+#include "unwind/unwind.h"
+#include "base/util.h"
+#include "xprof/event.h"
 
 /* The file that is mapped at CODE: a function at each offset 0x100, 0x200 and so on, one for each rule. */
 #define CODE 0x400000ull

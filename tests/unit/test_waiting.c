@@ -8,7 +8,7 @@
 #include <cmocka.h>
 #include <errno.h>
 
-#include "waiting.h"
+#include "sample/pending_samples.h"
 
 static struct xp_file lib = { .kind = XP_FILE_DISK, .path = "lib" };
 

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "base/confined_reader.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/audit.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+#include "unwind/cfi_worker.h"
+#include "base/child.h"
+#include "base/util.h"
+
+/* Where xp_child_keep_fds() puts them. */
+enum { FILE_FD = 3, ANSWERS_FD, OPENER_FD };
+
+/* ---- files by path: a trapped system call becomes a question ---- */
+
+static long ask_opener(const char *path)
+{
+	size_t bytes = strnlen(path, XP_CONFINED_PATH_BYTES_MAX + 1);
+	int err, fd;
+	ssize_t got;
+
+	if (!bytes)
+		return -ENOENT;
+	if (bytes > XP_CONFINED_PATH_BYTES_MAX)
+		return -ENAMETOOLONG;
+	if (xp_cfi_send(OPENER_FD, path, bytes, -1) != (ssize_t)bytes)
+		return -EACCES;
+	got = xp_cfi_receive(OPENER_FD, &err, sizeof(err), &fd);
+	if (got != sizeof(err))
+		return -EACCES;
+	return err ? err : fd;
+}
+
+static void trapped(int number, siginfo_t *info, void *context)
+{
+	greg_t *registers = ((ucontext_t *)context)->uc_mcontext.gregs;
+	bool is_openat = info->si_syscall == SYS_openat;
+	const char *path = (const char *)registers[is_openat ? REG_RSI : REG_RDI];
+	long flags = registers[is_openat ? REG_RDX : REG_RSI];
+	int saved = errno;
+
+	(void)number;
+	registers[REG_RAX] = (flags & (O_ACCMODE | O_CREAT | O_DIRECTORY)) == O_RDONLY ? ask_opener(path) : -EACCES;
+	errno = saved;
+}
+
+static int trap_opens(void)
+{
+	struct sigaction action = { .sa_sigaction = trapped, .sa_flags = SA_SIGINFO };
+
+	return sigaction(SIGSYS, &action, NULL) ? -errno : 0;
+}
+
+/* What libelf, libdw, libiberty and the C library do with memory and with files that are open. */
+static const unsigned int allowed[] = {
+	SYS_read,	    SYS_pread64,      SYS_readv,	 SYS_write,	  SYS_writev,	  SYS_lseek,
+	SYS_close,	    SYS_fstat,	      SYS_stat,		 SYS_lstat,	  SYS_newfstatat, SYS_statx,
+	SYS_getcwd,	    SYS_readlink,     SYS_readlinkat,	 SYS_fcntl,	  SYS_mmap,	  SYS_mremap,
+	SYS_munmap,	    SYS_mprotect,     SYS_madvise,	 SYS_brk,	  SYS_futex,	  SYS_rt_sigaction,
+	SYS_rt_sigprocmask, SYS_rt_sigreturn, SYS_sendmsg,	 SYS_recvmsg,	  SYS_getpid,	  SYS_gettid,
+	SYS_getrandom,	    SYS_sysinfo,      SYS_clock_gettime, SYS_sched_yield, SYS_exit,	  SYS_exit_group,
+};
+
+#define LOAD(field) BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, field))
+#define UNLESS(value, skipped) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, value, skipped, 0)
+#define IF(value) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, value, 0, 1)
+#define RETURN(action) BPF_STMT(BPF_RET | BPF_K, action)
+
+/* Other numbers, those of the x32 ABI too, fail as if they were not permitted. */
+static int confine(void)
+{
+	static const struct sock_filter head[] = {
+		LOAD(arch),
+		UNLESS(AUDIT_ARCH_X86_64, 1),
+		RETURN(SECCOMP_RET_KILL_PROCESS),
+		LOAD(nr),
+		IF(SYS_openat),
+		RETURN(SECCOMP_RET_TRAP),
+		IF(SYS_open),
+		RETURN(SECCOMP_RET_TRAP),
+	};
+	struct sock_filter filter[XP_ARRAY_SIZE(head) + 2 * XP_ARRAY_SIZE(allowed) + 1], *at = filter;
+	struct sock_fprog program = { .len = XP_ARRAY_SIZE(filter), .filter = filter };
+
+	memcpy(filter, head, sizeof(head));
+	at += XP_ARRAY_SIZE(head);
+	for (size_t i = 0; i < XP_ARRAY_SIZE(allowed); i++) {
+		*at++ = (struct sock_filter)IF(allowed[i]);
+		*at++ = (struct sock_filter)RETURN(SECCOMP_RET_ALLOW);
+	}
+	*at = (struct sock_filter)RETURN(SECCOMP_RET_ERRNO | EPERM);
+	return prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0) ? -errno : 0;
+}
+
+/* ---- the process ---- */
+
+/* Where memory runs out, this process is the one to end. */
+static void offer_to_end(void)
+{
+	int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+
+	if (fd < 0)
+		return;
+	(void)!write(fd, "1000", 4);
+	close(fd);
+}
+
+void xp_confined_reader(pid_t parent, int fd, int answers, int opener, xp_confined_read *read, const void *arg,
+			const struct xp_confined_limits *limits)
+{
+	const struct xp_child_limits child_limits = {
+		.seconds = (unsigned int)(limits->ns / 1000000000) + 1,
+		.cpu_seconds = limits->cpu_seconds,
+		.address_bytes = limits->address_bytes,
+	};
+	const int kept[] = { fd, answers, opener };
+	FILE *out;
+
+	offer_to_end();
+	unsetenv("DEBUGINFOD_URLS"); /* the opener asks them */
+	if (xp_child_keep_fds(kept, XP_ARRAY_SIZE(kept)) || xp_child_drop_privileges())
+		_exit(1);
+	/* Not kept over a change of user. */
+	prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+	if (getppid() != parent)
+		_exit(1);
+	prctl(PR_SET_NAME, "xprof-reader", 0, 0, 0);
+	xp_child_limit(&child_limits);
+	out = fdopen(ANSWERS_FD, "w");
+	if (!out || trap_opens() || confine())
+		_exit(1);
+	_exit(read(FILE_FD, out, arg) || fflush(out) ? 1 : 0);
+}

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "base/cpu.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+bool xp_cpu_online(unsigned int cpu)
+{
+	char path[64];
+	FILE *file;
+	int digit;
+
+	snprintf(path, sizeof(path), "/sys/devices/system/cpu/cpu%u/online", cpu);
+	file = fopen(path, "re");
+	if (file) {
+		digit = fgetc(file);
+		fclose(file);
+		return digit == '1';
+	}
+	/* A CPU that cannot go offline has no such file; one that does not exist has no directory. */
+	snprintf(path, sizeof(path), "/sys/devices/system/cpu/cpu%u", cpu);
+	return !access(path, F_OK);
+}
+
+int xp_cpu_list_parse(const char *text, bool *cpus, size_t count)
+{
+	memset(cpus, 0, count * sizeof(*cpus));
+	do {
+		unsigned long first, last;
+		char *end;
+
+		if (!isdigit((unsigned char)*text))
+			return -EINVAL;
+		first = last = strtoul(text, &end, 10);
+		if (*end == '-') {
+			if (!isdigit((unsigned char)end[1]))
+				return -EINVAL;
+			last = strtoul(end + 1, &end, 10);
+		}
+		if (last < first || (*end && *end != ','))
+			return -EINVAL;
+		if (last >= count)
+			return -ERANGE;
+		for (unsigned long cpu = first; cpu <= last; cpu++)
+			cpus[cpu] = true;
+		text = *end ? end + 1 : end;
+		if (!*text && *end)
+			return -EINVAL;
+	} while (*text);
+	return 0;
+}

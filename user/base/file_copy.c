@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "base/file_copy.h"
+
+#include <errno.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/util.h"
+
+/* By hand: copy_file_range(2) refuses some pairs of file systems, and old kernels any. */
+static int copy_by_hand(int from_fd, int to_fd, off_t offset, uint64_t size, uint64_t *copied)
+{
+	char buf[65536];
+	ssize_t got = pread(from_fd, buf, XP_MIN(size, sizeof(buf)), offset);
+
+	*copied = XP_MAX(got, 0);
+	return got < 0 ? -errno : xp_pwrite_all(to_fd, buf, got, offset);
+}
+
+static int copy_range(int from_fd, int to_fd, off_t offset, uint64_t size)
+{
+	while (size) {
+		off_t from = offset, to = offset;
+		ssize_t moved = copy_file_range(from_fd, &from, to_fd, &to, size, 0);
+		uint64_t copied = XP_MAX(moved, 0);
+		int err = 0;
+
+		if (moved <= 0)
+			err = copy_by_hand(from_fd, to_fd, offset, size, &copied);
+		if (err || !copied) /* cut off meanwhile */
+			return err;
+		offset += copied;
+		size -= copied;
+	}
+	return 0;
+}
+
+/* The data of [at, end), holes as holes. */
+static int copy_data(int from_fd, int to_fd, off_t at, off_t end, uint64_t *bytes)
+{
+	int err = 0;
+
+	while (at < end && !err) {
+		off_t start = lseek(from_fd, at, SEEK_DATA), hole;
+
+		if (start < 0 && errno == ENXIO)
+			break;
+		start = XP_MAX(start, at); /* a file system without holes */
+		if (start >= end)
+			break;
+		hole = lseek(from_fd, start, SEEK_HOLE);
+		if (hole <= start || hole > end)
+			hole = end;
+		if ((uint64_t)(hole - start) > *bytes)
+			return -EFBIG;
+		*bytes -= hole - start;
+		err = copy_range(from_fd, to_fd, start, hole - start);
+		at = hole;
+	}
+	return err;
+}
+
+int xp_file_copy(int from_fd, int to_fd, const struct xp_spans *omitted, uint64_t *bytes)
+{
+	struct stat st;
+	off_t at = 0;
+	int err = 0;
+
+	if (fstat(from_fd, &st))
+		return -errno;
+	if (!S_ISREG(st.st_mode))
+		return -EINVAL;
+	for (size_t i = 0; i < omitted->count && !err; i++) {
+		const struct xp_span *span = &omitted->all[i];
+
+		err = copy_data(from_fd, to_fd, at, XP_MIN((off_t)span->start, st.st_size), bytes);
+		at = XP_MAX(at, (off_t)span->end);
+	}
+	if (!err)
+		err = copy_data(from_fd, to_fd, at, st.st_size, bytes);
+	if (!err && ftruncate(to_fd, st.st_size))
+		err = -errno;
+	return err;
+}

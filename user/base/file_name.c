@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "base/file_name.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+
+void xp_file_base_name(char *name, size_t size, const char *comm, pid_t pid, unsigned int image)
+{
+	char safe[16];
+
+	snprintf(safe, sizeof(safe), "%s", comm[0] ? comm : "unnamed");
+	for (char *p = safe; *p; p++)
+		if (!isalnum((unsigned char)*p) && !strchr("+-_.", *p))
+			*p = '_';
+	if (safe[0] == '.' || safe[0] == '-')
+		safe[0] = '_';
+	if (image <= 1)
+		snprintf(name, size, "%s.%d", safe, pid);
+	else
+		snprintf(name, size, "%s.%d.%u", safe, pid, image);
+}

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "base/file_view.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* Another process has cut a file that is mapped, and nothing of what was read of it so far counts. */
+static void cut_off(int number, siginfo_t *info, void *context)
+{
+	static const char message[] =
+	    "xprof: error: a file became shorter while it was read: try again, or copy it first\n";
+
+	(void)number;
+	(void)context;
+	if (info->si_code != BUS_ADRERR) {
+		signal(SIGBUS, SIG_DFL);
+		return;
+	}
+	(void)!write(STDERR_FILENO, message, sizeof(message) - 1);
+	_exit(1);
+}
+
+static int map(struct xp_file_view *view, int fd)
+{
+	const struct sigaction action = { .sa_sigaction = cut_off, .sa_flags = SA_SIGINFO };
+	static const uint8_t nothing[1];
+	struct stat st;
+	void *bytes;
+
+	if (fstat(fd, &st))
+		return -errno;
+	view->bytes = nothing;
+	view->size = st.st_size;
+	if (!view->size)
+		return 0;
+	if (sigaction(SIGBUS, &action, NULL))
+		return -errno;
+	bytes = mmap(NULL, view->size, PROT_READ, MAP_PRIVATE, fd, 0);
+	if (bytes == MAP_FAILED)
+		return -errno;
+	madvise(bytes, view->size, MADV_SEQUENTIAL); /* advice only */
+	view->bytes = bytes;
+	return 0;
+}
+
+/* A device must not even be opened: that may do something. A FIFO would keep us waiting for its writer. */
+int xp_file_open_regular(int dir_fd, const char *name)
+{
+	int place = openat(dir_fd, name, O_PATH | O_CLOEXEC), fd;
+	char again[64];
+	struct stat st;
+
+	if (place < 0)
+		return -errno;
+	if (fstat(place, &st))
+		fd = -errno;
+	else if (!S_ISREG(st.st_mode))
+		fd = S_ISDIR(st.st_mode) ? -EISDIR : -EINVAL;
+	else {
+		snprintf(again, sizeof(again), "/proc/self/fd/%d", place);
+		fd = open(again, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+		if (fd < 0)
+			fd = -errno;
+	}
+	close(place);
+	return fd;
+}
+
+int xp_file_view_open(struct xp_file_view *view, int dir_fd, const char *name)
+{
+	int fd = xp_file_open_regular(dir_fd, name), err;
+
+	if (fd < 0)
+		return fd;
+	err = map(view, fd);
+	close(fd);
+	return err;
+}
+
+void xp_file_view_close(struct xp_file_view *view)
+{
+	if (view->size)
+		munmap((void *)view->bytes, view->size);
+	view->size = 0;
+}

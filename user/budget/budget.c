@@ -1,0 +1,348 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "budget/budget.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/util.h"
+
+/* Parts of the budget: from where on functions go, how far it is emptied then, and up to where they come back. */
+#define FULL 0.9
+#define TARGET 0.75
+#define ROOM 0.55
+/* What counting one function, and all of them, may take of it. */
+#define COUNT_ONE 0.2
+#define COUNT_ALL 0.3
+/* What the looks at functions that are out may take of it. */
+#define LOOKS 0.1
+
+#define COOL_NS 500000000ull	  /* so long a function must have been cheap enough to come back */
+#define LOOK_NS 200000000ull	  /* so long a look takes */
+#define LOOK_MIN_NS 1000000000ull /* the first look at a function that is out, later ones are rarer */
+#define LOOK_MAX_NS 30000000000ull
+/* Calls in a tick that make a function a candidate. */
+#define CALLS_MIN 8
+/* Rates rise faster than they fall: to be late costs more than to be early. */
+#define RISE 0.7
+#define FALL 0.3
+/*
+ * With less than this of the CPU time left to the target itself, rates are not known: what hits cost is known to some ten
+ * percent, and on a busy machine the calls and the CPU time of a tick are not of quite the same moments.
+ */
+#define OWN_MIN 0.25
+
+void xp_budget_init(struct xp_budget *budget, double share)
+{
+	*budget = (struct xp_budget){ .share = share };
+}
+
+void xp_budget_free(struct xp_budget *budget)
+{
+	free(budget->functions);
+	free(budget->order);
+	*budget = (struct xp_budget){ 0 };
+}
+
+int xp_budget_add(struct xp_budget *budget, size_t count, size_t *first)
+{
+	size_t room = budget->count + count;
+	struct xp_budget_function *functions = reallocarray(budget->functions, room, sizeof(*functions));
+	size_t *order;
+
+	if (!functions)
+		return -ENOMEM;
+	budget->functions = functions;
+	order = reallocarray(budget->order, room, sizeof(*order));
+	if (!order)
+		return -ENOMEM;
+	budget->order = order;
+	memset(functions + budget->count, 0, count * sizeof(*functions));
+	*first = budget->count;
+	budget->count = budget->room = room;
+	return 0;
+}
+
+void xp_budget_seed(struct xp_budget *budget, size_t function, uint64_t calls, uint64_t own_ns)
+{
+	budget->functions[function].rate = (double)calls / (double)own_ns;
+	budget->functions[function].seen = (double)calls;
+}
+
+void xp_budget_set(struct xp_budget *budget, size_t index, enum xp_budget_state state, uint64_t now_ns)
+{
+	struct xp_budget_function *function = &budget->functions[index];
+
+	/* A look that did not come about is not to keep the others from theirs. */
+	if (function->looking && function->state == XP_BUDGET_OUT && state == XP_BUDGET_OUT)
+		function->look_ns = now_ns + LOOK_MIN_NS;
+	function->state = state;
+	function->since_ns = now_ns;
+	function->calls = 0;
+	function->cool_since_ns = 0;
+	if (state != XP_BUDGET_COUNTED)
+		function->looking = false;
+	if (state == XP_BUDGET_RECORDED)
+		function->looks = 0;
+}
+
+/* ns of tracing in a ns of the target's own time. */
+static double cost_of(const struct xp_budget_function *function, enum xp_budget_state state)
+{
+	if (state == XP_BUDGET_OUT)
+		return 0;
+	return function->rate * (double)(state == XP_BUDGET_RECORDED ? function->record_ns : function->count_ns);
+}
+
+/* The budget in the same terms. */
+static double allowance(const struct xp_budget *budget, double part)
+{
+	return part * budget->share / (1 - part * budget->share);
+}
+
+/* Without the look that is under way: it is short, and planned for. */
+static double total(const struct xp_budget *budget)
+{
+	double sum = 0;
+
+	for (size_t i = 0; i < budget->count; i++)
+		if (!budget->functions[i].looking)
+			sum += cost_of(&budget->functions[i], budget->functions[i].state);
+	return sum;
+}
+
+/* What the tracing of a function took in this tick. */
+static double taken_ns(const struct xp_budget_function *function)
+{
+	return (double)function->calls *
+	       (double)(function->state == XP_BUDGET_RECORDED ? function->record_ns : function->count_ns);
+}
+
+static int compare_taken(const void *a, const void *b, void *arg)
+{
+	const struct xp_budget_function *functions = arg;
+	double x = taken_ns(&functions[*(const size_t *)a]), y = taken_ns(&functions[*(const size_t *)b]);
+
+	return x < y ? 1 : x > y ? -1 : 0;
+}
+
+/* What the cheapest of those took that took half of the tracing's time together. */
+static double dearest_half_ns(struct xp_budget *budget, double tracing_ns)
+{
+	double sum = 0, least = 0;
+	size_t count = 0;
+
+	for (size_t i = 0; i < budget->count; i++)
+		if (budget->functions[i].calls)
+			budget->order[count++] = i;
+	qsort_r(budget->order, count, sizeof(*budget->order), compare_taken, budget->functions);
+	for (size_t i = 0; i < count && sum < tracing_ns / 2; i++) {
+		least = taken_ns(&budget->functions[budget->order[i]]);
+		sum += least;
+	}
+	return least;
+}
+
+/*
+ * Where the tracing leaves next to nothing to the target, how much that is decides on all rates, and is not known. Only
+ * those of the dearest functions are learned then: they go, and the next tick tells what the others cost.
+ */
+static void learn(struct xp_budget *budget, uint64_t cpu_ns)
+{
+	double own_min = XP_MIN(OWN_MIN, (1 - budget->share) / 2) * (double)cpu_ns;
+	double tracing_ns = 0, own_ns, known_ns = 0;
+
+	for (size_t i = 0; i < budget->count; i++)
+		tracing_ns += taken_ns(&budget->functions[i]);
+	own_ns = (double)cpu_ns - tracing_ns;
+	if (own_ns < own_min) {
+		own_ns = own_min;
+		known_ns = dearest_half_ns(budget, tracing_ns);
+	}
+	budget->spent = tracing_ns / (own_ns + tracing_ns);
+	for (size_t i = 0; i < budget->count; i++) {
+		struct xp_budget_function *function = &budget->functions[i];
+		double rate = (double)function->calls / own_ns;
+		bool unknown = (function->unread && function->state == XP_BUDGET_COUNTED && rate < function->rate) ||
+			       taken_ns(function) < known_ns;
+
+		function->unread = false;
+		if (unknown) {
+			function->calls = 0;
+			continue;
+		}
+		function->seen += RISE * ((double)function->calls - function->seen);
+		function->calls = 0;
+		if (function->looking && function->state == XP_BUDGET_COUNTED)
+			function->rate = rate;
+		else if (function->state != XP_BUDGET_OUT)
+			function->rate += (rate > function->rate ? RISE : FALL) * (rate - function->rate);
+	}
+}
+
+static int compare_cost(const void *a, const void *b, void *arg)
+{
+	const struct xp_budget_function *functions = arg;
+	double x = cost_of(&functions[*(const size_t *)a], XP_BUDGET_RECORDED);
+	double y = cost_of(&functions[*(const size_t *)b], XP_BUDGET_RECORDED);
+
+	return x < y ? 1 : x > y ? -1 : 0;
+}
+
+/* Those of a state, the dearest first, in budget->order; those that cost nothing are left out. */
+static size_t sort_state(struct xp_budget *budget, enum xp_budget_state state)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < budget->count; i++)
+		if (budget->functions[i].state == state && budget->functions[i].rate > 0)
+			budget->order[count++] = i;
+	qsort_r(budget->order, count, sizeof(*budget->order), compare_cost, budget->functions);
+	return count;
+}
+
+struct decisions {
+	struct xp_budget_change *changes;
+	size_t count;
+	size_t max;
+	double cost; /* of all, after the changes */
+	double counting;
+};
+
+static void change(struct xp_budget *budget, struct decisions *decisions, size_t index, enum xp_budget_state state)
+{
+	const struct xp_budget_function *function = &budget->functions[index];
+
+	/* That of a look is in no sum. */
+	if (!function->looking)
+		decisions->cost += cost_of(function, state) - cost_of(function, function->state);
+	if (!function->looking && function->state == XP_BUDGET_COUNTED)
+		decisions->counting -= cost_of(function, XP_BUDGET_COUNTED);
+	if (!function->looking && state == XP_BUDGET_COUNTED)
+		decisions->counting += cost_of(function, XP_BUDGET_COUNTED);
+	decisions->changes[decisions->count++] = (struct xp_budget_change){ index, state };
+}
+
+/* Whether a function may be counted, beside those that are. */
+static bool countable(const struct xp_budget *budget, const struct decisions *decisions,
+		      const struct xp_budget_function *function)
+{
+	double cost = cost_of(function, XP_BUDGET_COUNTED);
+	bool included = function->state == XP_BUDGET_COUNTED && !function->looking;
+	double others = decisions->counting - (included ? cost : 0);
+
+	return cost <= allowance(budget, COUNT_ONE) && others + cost <= allowance(budget, COUNT_ALL);
+}
+
+static void plan_look(struct xp_budget *budget, struct xp_budget_function *function, uint64_t now_ns)
+{
+	double dear_ns = cost_of(function, XP_BUDGET_COUNTED) * (double)LOOK_NS / allowance(budget, LOOKS);
+	uint64_t wait_ns = LOOK_MIN_NS << XP_MIN(function->looks, 5u);
+
+	wait_ns = XP_MAX(wait_ns, (uint64_t)XP_MIN(dear_ns, (double)LOOK_MAX_NS));
+	function->look_ns = now_ns + XP_MIN(wait_ns, LOOK_MAX_NS);
+}
+
+static void take_out(struct xp_budget *budget, struct decisions *decisions, uint64_t now_ns)
+{
+	size_t count = sort_state(budget, XP_BUDGET_RECORDED);
+
+	for (size_t i = 0; i < count && decisions->count < decisions->max; i++) {
+		struct xp_budget_function *function = &budget->functions[budget->order[i]];
+		bool counted = countable(budget, decisions, function);
+
+		if (decisions->cost <= allowance(budget, TARGET))
+			return;
+		if (function->seen < CALLS_MIN)
+			continue;
+		change(budget, decisions, budget->order[i], counted ? XP_BUDGET_COUNTED : XP_BUDGET_OUT);
+		if (!counted)
+			plan_look(budget, function, now_ns);
+	}
+}
+
+/* Counted ones that have become too dear to count; a look that has found one hot is the same. */
+static void stop_counting(struct xp_budget *budget, struct decisions *decisions, uint64_t now_ns)
+{
+	for (size_t i = 0; i < budget->count && decisions->count < decisions->max; i++) {
+		struct xp_budget_function *function = &budget->functions[i];
+
+		if (function->state != XP_BUDGET_COUNTED ||
+		    (function->looking && now_ns - function->since_ns < LOOK_NS))
+			continue;
+		if (countable(budget, decisions, function)) {
+			function->looking = false;
+			continue;
+		}
+		change(budget, decisions, i, XP_BUDGET_OUT);
+		function->looks++;
+		plan_look(budget, function, now_ns);
+	}
+}
+
+/* The cheapest first, as many as there is room for. */
+static void put_back(struct xp_budget *budget, struct decisions *decisions, uint64_t now_ns)
+{
+	size_t count = sort_state(budget, XP_BUDGET_COUNTED);
+
+	/* Those that have not been called at all are not among the sorted. */
+	for (size_t i = 0; i < budget->count; i++)
+		if (budget->functions[i].state == XP_BUDGET_COUNTED && budget->functions[i].rate <= 0)
+			budget->order[count++] = i;
+	while (count-- && decisions->count < decisions->max) {
+		struct xp_budget_function *function = &budget->functions[budget->order[count]];
+		double more = cost_of(function, XP_BUDGET_RECORDED) - cost_of(function, XP_BUDGET_COUNTED);
+
+		if (function->looking)
+			continue;
+		if (decisions->cost + more > allowance(budget, ROOM)) {
+			function->cool_since_ns = 0;
+			continue;
+		}
+		if (!function->cool_since_ns)
+			function->cool_since_ns = now_ns;
+		if (now_ns - function->cool_since_ns >= COOL_NS)
+			change(budget, decisions, budget->order[count], XP_BUDGET_RECORDED);
+	}
+}
+
+/* One at a time: what a look costs is not known before. */
+static void look(struct xp_budget *budget, struct decisions *decisions, uint64_t now_ns)
+{
+	struct xp_budget_function *due = NULL;
+
+	for (size_t i = 0; i < budget->count; i++) {
+		struct xp_budget_function *function = &budget->functions[i];
+
+		if (function->looking)
+			return;
+		if (function->state == XP_BUDGET_OUT && function->look_ns <= now_ns &&
+		    (!due || function->look_ns < due->look_ns))
+			due = function;
+	}
+	if (!due || decisions->count == decisions->max)
+		return;
+	due->looking = true;
+	change(budget, decisions, (size_t)(due - budget->functions), XP_BUDGET_COUNTED);
+}
+
+size_t xp_budget_tick(struct xp_budget *budget, uint64_t now_ns, uint64_t cpu_ns, struct xp_budget_change *changes,
+		      size_t max)
+{
+	struct decisions decisions = { .changes = changes, .max = max };
+
+	if (cpu_ns >= XP_BUDGET_CPU_MIN_NS)
+		learn(budget, cpu_ns);
+	decisions.cost = total(budget);
+	for (size_t i = 0; i < budget->count; i++)
+		if (budget->functions[i].state == XP_BUDGET_COUNTED && !budget->functions[i].looking)
+			decisions.counting += cost_of(&budget->functions[i], XP_BUDGET_COUNTED);
+	stop_counting(budget, &decisions, now_ns);
+	if (decisions.cost > allowance(budget, FULL))
+		take_out(budget, &decisions, now_ns);
+	if (!decisions.count)
+		put_back(budget, &decisions, now_ns);
+	if (!decisions.count)
+		look(budget, &decisions, now_ns);
+	return decisions.count;
+}

@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "budget/probe_cost.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "kernel/attach.h"
+#include "arch/x86_64/stub.h"
+#include "target/target.h"
+#include "base/util.h"
+
+#define BATCHES 9
+#define ENTRIES 100 /* of a batch */
+#define EXITS 10
+#define STUB_HITS 100
+#define COUNTS 2000 /* of a batch of calls that are only counted */
+_Static_assert(BATCHES *(ENTRIES + EXITS + STUB_HITS) * 32 <= XP_HIT_COST_RING_BYTES, "no record is lost");
+
+/*
+ * A function with an entry and an exit sled as clang makes them, and no body; and one that does what a patched sled
+ * does. Both take the same arguments.
+ */
+extern const uint8_t xp_hit_cost_entry[], xp_hit_cost_exit[];
+void xp_hit_cost_function(const uint8_t *slot, uint32_t word);
+void xp_hit_cost_slot(const uint8_t *slot, uint32_t word);
+__asm__(".pushsection .text, \"ax\", @progbits\n"
+	".balign 16\n"
+	"xp_hit_cost_function:\n"
+	"xp_hit_cost_entry:\n"
+	"	.byte 0xeb, 0x09, 0x66, 0x0f, 0x1f, 0x84, 0x00, 0x00, 0x02, 0x00, 0x00\n"
+	"xp_hit_cost_exit:\n"
+	"	.byte 0xc3, 0x2e, 0x66, 0x0f, 0x1f, 0x84, 0x00, 0x00, 0x02, 0x00, 0x00\n"
+	"xp_hit_cost_slot:\n"
+	"	mov %esi,%r10d\n"
+	"	jmp *%rdi\n"
+	".popsection\n");
+
+/* What the child is told to call, and how often. */
+struct request {
+	enum { CALL_SLEDS, CALL_STUB, CALL_COUNTER } what;
+	enum xp_stub_form form;
+	unsigned int calls;
+};
+
+static uint64_t cpu_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+	return (uint64_t)now.tv_sec * XP_NS_PER_S + (uint64_t)now.tv_nsec;
+}
+
+static int compare(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+	return (x > y) - (x < y);
+}
+
+/* CPU time of a call, the median of some batches. */
+static uint64_t measure_call(const struct request *request, const uint8_t *stub)
+{
+	void (*function)(const uint8_t *, uint32_t) =
+	    request->what == CALL_SLEDS ? xp_hit_cost_function : xp_hit_cost_slot;
+	uint32_t word = xp_rec_word(0, request->what == CALL_COUNTER ? XP_REC_NONE : XP_REC_ENTRY);
+	uint64_t ns[BATCHES];
+
+	if (request->what == CALL_STUB)
+		stub += xp_stub_entry(request->form, XP_STUB_CALL);
+	else if (request->what == CALL_COUNTER)
+		stub += XP_STUB_COUNT;
+	for (int batch = 0; batch < BATCHES; batch++) {
+		uint64_t begin = cpu_ns();
+
+		for (unsigned int i = 0; i < request->calls; i++)
+			function(stub, word);
+		ns[batch] = (cpu_ns() - begin) / request->calls;
+	}
+	qsort(ns, BATCHES, sizeof(ns[0]), compare);
+	return ns[BATCHES / 2];
+}
+
+/* Measures what it is told, again and again. Nothing here may wait for the parent's locks. */
+static void __attribute__((noreturn)) child(int fd, int stub_fd)
+{
+	const uint8_t *stub = stub_fd < 0 ? NULL : xp_stub_map(stub_fd);
+	struct request request;
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	while ((stub || stub_fd < 0) && read(fd, &request, sizeof(request)) == sizeof(request)) {
+		uint64_t ns = measure_call(&request, stub);
+
+		if (write(fd, &ns, sizeof(ns)) != sizeof(ns))
+			break;
+	}
+	_exit(0);
+}
+
+struct bench {
+	const struct xp_programs *programs;
+	struct xp_attach *attach;
+	int fd; /* to the child */
+	int exe_fd;
+	int stub_fd;
+	pid_t child;
+};
+
+static int file_offset(pid_t pid, const uint8_t *address, uint64_t *offset)
+{
+	struct xp_mappings mappings;
+	int err = xp_mappings_read(&mappings, pid);
+
+	if (err)
+		return err;
+	err = -ENOENT;
+	for (size_t i = 0; i < mappings.count; i++) {
+		const struct xp_mapping *mapping = &mappings.list[i];
+
+		if ((uintptr_t)address < mapping->start || (uintptr_t)address >= mapping->end)
+			continue;
+		*offset = (uintptr_t)address - mapping->start + mapping->file_offset;
+		err = 0;
+	}
+	xp_mappings_free(&mappings);
+	return err;
+}
+
+static int ask(const struct bench *bench, const struct request *request, uint64_t *ns)
+{
+	if (write(bench->fd, request, sizeof(*request)) != sizeof(*request) ||
+	    read(bench->fd, ns, sizeof(*ns)) != sizeof(*ns))
+		return -EIO;
+	return 0;
+}
+
+static int measure_sled(struct bench *bench, enum xp_rec_kind kind, unsigned int calls, uint64_t *ns)
+{
+	const struct request request = { .what = CALL_SLEDS, .calls = calls };
+	struct xp_uprobe probe = { 0 };
+	int err = file_offset(bench->child, kind == XP_REC_ENTRY ? xp_hit_cost_entry : xp_hit_cost_exit, &probe.offset);
+
+	if (!err)
+		err = xp_attach_uprobes(bench->attach, xp_programs_sled_fd(bench->programs, kind, false), bench->exe_fd,
+					bench->child, &probe, 1);
+	if (err)
+		return err;
+	err = ask(bench, &request, ns);
+	xp_attach_detach_all(bench->attach);
+	return err;
+}
+
+static int measure_stub(struct bench *bench, enum xp_stub_form form, struct xp_hit_cost *cost)
+{
+	const struct request hits = { CALL_STUB, form, STUB_HITS }, counts = { CALL_COUNTER, form, COUNTS };
+	struct xp_uprobe probe = { .offset = xp_stub_probe(form, XP_STUB_CALL) };
+	int err = xp_attach_uprobes(bench->attach, xp_programs_stub_fd(bench->programs, XP_STUB_CALL), bench->stub_fd,
+				    bench->child, &probe, 1);
+
+	if (err)
+		return err;
+	err = ask(bench, &hits, &cost->stub_ns);
+	if (!err)
+		err = ask(bench, &counts, &cost->count_ns);
+	xp_attach_detach_all(bench->attach);
+	/* Less than can be measured is not nothing. */
+	cost->count_ns = XP_MAX(cost->count_ns, 1u);
+	return err;
+}
+
+static int measure(struct bench *bench, const enum xp_stub_form *form, struct xp_hit_cost *cost)
+{
+	int err = measure_sled(bench, XP_REC_ENTRY, ENTRIES, &cost->entry_ns);
+
+	if (!err)
+		err = measure_sled(bench, XP_REC_EXIT, EXITS, &cost->exit_ns);
+	return err || !form ? err : measure_stub(bench, *form, cost);
+}
+
+static void close_bench(struct bench *bench)
+{
+	xp_attach_free(bench->attach);
+	close(bench->fd);
+	if (bench->exe_fd >= 0)
+		close(bench->exe_fd);
+	if (bench->stub_fd >= 0)
+		close(bench->stub_fd);
+	if (bench->child <= 0)
+		return;
+	kill(bench->child, SIGKILL);
+	while (waitpid(bench->child, NULL, 0) < 0 && errno == EINTR)
+		;
+}
+
+int xp_hit_cost_measure(struct xp_hit_cost *cost, const struct xp_programs *programs, bool multi,
+			const enum xp_stub_form *form)
+{
+	struct bench bench = { .programs = programs, .exe_fd = -1, .stub_fd = -1 };
+	int pair[2], err;
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair))
+		return -errno;
+	bench.fd = pair[0];
+	if (form)
+		bench.stub_fd = xp_stub_open();
+	err = form && bench.stub_fd < 0 ? bench.stub_fd : 0;
+	bench.child = err ? -1 : fork();
+	if (!err && bench.child < 0)
+		err = -errno;
+	if (!bench.child) {
+		close(pair[0]);
+		child(pair[1], bench.stub_fd);
+	}
+	close(pair[1]);
+	if (!err) {
+		bench.exe_fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+		err = bench.exe_fd < 0 ? -errno : xp_attach_new(&bench.attach, multi);
+	}
+	if (!err)
+		err = measure(&bench, form, cost);
+	close_bench(&bench);
+	return err;
+}

@@ -1,0 +1,561 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "budget/throttle.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "budget/throttle_work.h"
+#include "base/util.h"
+
+#define TICK_NS 100000000ull
+/* A change costs double records of its group for as long as attaching and detaching take, and links at the end. */
+#define GROUP_FUNCTIONS 4096
+
+int xp_throttle_new(struct xp_throttle **result, const struct xp_throttle_options *options)
+{
+	struct xp_throttle *throttle = calloc(1, sizeof(*throttle));
+
+	if (!throttle)
+		return -ENOMEM;
+	throttle->all = calloc(XP_THROTTLE_MAX, sizeof(*throttle->all));
+	if (!throttle->all) {
+		free(throttle);
+		return -ENOMEM;
+	}
+	throttle->options = *options;
+	throttle->next_group = 1;
+	xp_budget_init(&throttle->budget, options->share);
+	*result = throttle;
+	return 0;
+}
+
+void xp_throttle_free(struct xp_throttle *throttle)
+{
+	if (!throttle)
+		return;
+	for (size_t i = 0; i < throttle->member_count; i++) {
+		free(throttle->members[i].group_of);
+		free(throttle->members[i].groups);
+		free(throttle->members[i].places);
+		free(throttle->members[i].stepped);
+	}
+	free(throttle->members);
+	free(throttle->all);
+	xp_budget_free(&throttle->budget);
+	free(throttle);
+}
+
+void xp_throttle_wait(struct xp_throttle *throttle)
+{
+	if (throttle->working)
+		pthread_join(throttle->thread, NULL);
+	throttle->working = false;
+}
+
+void xp_throttle_stop(struct xp_throttle *throttle)
+{
+	__atomic_store_n(&throttle->stopping, true, __ATOMIC_RELAXED);
+	xp_throttle_wait(throttle);
+}
+
+/* ---- objects ---- */
+
+static int allocate(struct xp_throttle_member *member)
+{
+	struct xp_object *object = member->object;
+	size_t functions = object->table->function_count;
+
+	member->group_count = (uint32_t)((functions + GROUP_FUNCTIONS - 1) / GROUP_FUNCTIONS);
+	member->stepped = calloc(functions + 1, sizeof(*member->stepped));
+	member->group_of = calloc(functions + 1, sizeof(*member->group_of));
+	member->groups = calloc(member->group_count + 1, sizeof(*member->groups));
+	for (int mode = 0; mode < XP_SLED_MODES; mode++)
+		object->calls[mode] = calloc(functions + 1, sizeof(*object->calls[mode]));
+	object->alias = calloc(functions + 1, sizeof(*object->alias));
+	object->taken = calloc(functions + 1, sizeof(*object->taken));
+	object->out_tsc = calloc(functions + 1, sizeof(*object->out_tsc));
+	for (size_t id = 0; id <= functions && object->out_tsc; id++)
+		object->out_tsc[id] = UINT64_MAX;
+	return member->stepped && member->group_of && member->groups && object->calls[XP_SLEDS_PROBED] &&
+		       object->calls[XP_SLEDS_PATCHED] && object->alias && object->taken && object->out_tsc
+		   ? 0
+		   : -ENOMEM;
+}
+
+/* What a call of a function costs, recorded or counted. */
+static double call_ns(const struct xp_throttle *throttle, const struct xp_throttle_member *member, size_t id,
+		      enum xp_sled_mode mode, enum xp_budget_state state)
+{
+	const struct xp_hit_cost *hit = &throttle->options.hit_cost;
+
+	if (mode == XP_SLEDS_PATCHED)
+		return (double)(state == XP_BUDGET_RECORDED ? 2 * hit->stub_ns : hit->count_ns);
+	if (state == XP_BUDGET_COUNTED)
+		return (double)hit->entry_ns;
+	/* A tail exit is emulated as an entry is. */
+	return (double)(hit->entry_ns + (member->stepped[id] ? hit->exit_ns : hit->entry_ns));
+}
+
+/* So many of its calls are of processes that are probed, and of those that are patched. */
+static void set_cost(struct xp_throttle *throttle, const struct xp_throttle_member *member, size_t id,
+		     const uint64_t calls[XP_SLED_MODES])
+{
+	struct xp_budget_function *function = &throttle->budget.functions[member->first + id - 1];
+	double sum = (double)(calls[XP_SLEDS_PROBED] + calls[XP_SLEDS_PATCHED]);
+	double record_ns = 0, count_ns = 0;
+
+	if (!(sum > 0))
+		return;
+	for (int i = 0; i < XP_SLED_MODES; i++) {
+		enum xp_sled_mode mode = (enum xp_sled_mode)i;
+
+		record_ns += (double)calls[i] * call_ns(throttle, member, id, mode, XP_BUDGET_RECORDED);
+		count_ns += (double)calls[i] * call_ns(throttle, member, id, mode, XP_BUDGET_COUNTED);
+	}
+	function->record_ns = (float)(record_ns / sum);
+	function->count_ns = (float)(count_ns / sum);
+}
+
+static void set_costs(struct xp_throttle *throttle, const struct xp_throttle_member *member, enum xp_sled_mode mode)
+{
+	const uint64_t calls[XP_SLED_MODES] = { mode == XP_SLEDS_PROBED, mode == XP_SLEDS_PATCHED };
+
+	for (size_t id = 1; id <= member->object->table->function_count; id++)
+		set_cost(throttle, member, id, calls);
+}
+
+int xp_throttle_add_object(struct xp_throttle *throttle, struct xp_object *object, const uint64_t *calls,
+			   uint64_t own_ns)
+{
+	size_t functions = object->table->function_count;
+	struct xp_throttle_member *members, *member;
+	int err;
+
+	if (xp_throttle_member(throttle, object))
+		return 0;
+	xp_throttle_wait(throttle);
+	members = reallocarray(throttle->members, throttle->member_count + 1, sizeof(*members));
+	if (!members)
+		return -ENOMEM;
+	throttle->members = members;
+	member = &members[throttle->member_count++];
+	*member = (struct xp_throttle_member){ .object = object };
+	err = allocate(member);
+	if (!err)
+		err = xp_budget_add(&throttle->budget, functions, &member->first);
+	if (err)
+		return err;
+	for (uint32_t i = 0; i < member->group_count; i++)
+		member->groups[i].number = throttle->next_group++;
+	for (size_t id = 1; id <= functions; id++)
+		member->group_of[id] = (uint32_t)((id - 1) / GROUP_FUNCTIONS);
+	for (size_t i = 0; i < object->table->sled_count; i++)
+		member->stepped[object->table->sleds[i].function_id] |= object->table->sleds[i].kind == XP_SLED_EXIT;
+	set_costs(throttle, member, throttle->options.patch ? XP_SLEDS_PATCHED : XP_SLEDS_PROBED);
+	for (size_t id = 1; id <= functions && calls && own_ns; id++)
+		xp_budget_seed(&throttle->budget, member->first + id - 1, calls[id], own_ns);
+	return 0;
+}
+
+static struct xp_throttled *add_one(struct xp_throttle *throttle, const struct xp_throttle_member *member,
+				    size_t budget_index)
+{
+	struct xp_throttled *one;
+
+	if (throttle->count == XP_THROTTLE_MAX)
+		return NULL;
+	one = &throttle->all[throttle->count++];
+	*one = (struct xp_throttled){
+		.object = member->object,
+		.function_id = xp_throttle_id(member, budget_index),
+		.budget_index = budget_index,
+	};
+	return one;
+}
+
+/* Of objects that are not attached anywhere: the others' turn comes when the loop begins. */
+static void decide_beforehand(struct xp_throttle *throttle)
+{
+	size_t count = xp_budget_tick(&throttle->budget, 0, 0, throttle->changes, XP_THROTTLE_MAX);
+
+	for (size_t i = 0; i < count; i++) {
+		const struct xp_budget_change *change = &throttle->changes[i];
+		const struct xp_throttle_member *member = xp_throttle_member_of(throttle, change->function);
+		struct xp_throttled *one = xp_throttle_find(throttle, change->function);
+
+		if (member->place_count)
+			continue;
+		if (!one)
+			one = add_one(throttle, member, change->function);
+		if (!one)
+			return;
+		member->group_of[one->function_id] = XP_THROTTLE_ALONE;
+		one->group = throttle->next_group++;
+		one->state = change->state;
+		one->since_tsc = xp_clock_now_tsc();
+		one->times = 1;
+		xp_throttle_set_taken(throttle, one, one->state);
+		xp_budget_set(&throttle->budget, change->function, change->state, 0);
+	}
+}
+
+void xp_throttle_expect(struct xp_throttle *throttle, const struct xp_object *object, enum xp_sled_mode mode)
+{
+	const struct xp_throttle_member *member = xp_throttle_member(throttle, object);
+
+	if (member->place_count)
+		return;
+	set_costs(throttle, member, mode);
+	if (!throttle->last_tick_tsc)
+		decide_beforehand(throttle);
+}
+
+static int attach_groups(struct xp_throttle *throttle, const struct xp_throttle_member *member,
+			 const struct xp_throttle_place *place, struct xp_sled_result *result)
+{
+	const struct xp_object *object = member->object;
+	int err = 0;
+
+	for (uint32_t i = 0; i < member->group_count && !err; i++) {
+		struct xp_sled_result some;
+		size_t patched;
+
+		err = xp_throttle_attach_group(throttle, member, i, place, &some);
+		/* Those of the file are in each of them. */
+		patched = some.patched - object->patched_in_file;
+		/* Those that cannot be patched have been counted as attached. */
+		if (place->mode == XP_SLEDS_PATCHED)
+			result->attached -= XP_MIN(result->attached, patched + some.unreadable);
+		else
+			result->attached += some.attached;
+		result->unreadable += some.unreadable;
+		result->patched += patched;
+		result->begin_tsc = some.begin_tsc;
+	}
+	return err;
+}
+
+int xp_throttle_attach(struct xp_throttle *throttle, const struct xp_object *object, pid_t pid,
+		       struct xp_sled_result *result)
+{
+	struct xp_throttle_member *member;
+	struct xp_throttle_place *places, *place;
+	int err;
+
+	xp_throttle_wait(throttle);
+	member = xp_throttle_member(throttle, object);
+	places = reallocarray(member->places, member->place_count + 1, sizeof(*places));
+	if (!places)
+		return -ENOMEM;
+	member->places = places;
+	place = &places[member->place_count++];
+	*place = (struct xp_throttle_place){ .pid = pid, .mode = result->mode };
+	if (place->mode == XP_SLEDS_PROBED)
+		*result = (struct xp_sled_result){ .patched = object->patched_in_file };
+	err = attach_groups(throttle, member, place, result);
+	for (size_t i = 0; i < throttle->count && !err; i++)
+		if (throttle->all[i].object == object)
+			err = xp_throttle_attach_function(throttle, &throttle->all[i], throttle->all[i].state, place);
+	/* Those that are out for now belong to the recording all the same. */
+	for (size_t i = 0; i < object->selected_count && place->mode == XP_SLEDS_PROBED; i++)
+		result->attached +=
+		    member->group_of[object->table->sleds[object->selected[i]].function_id] == XP_THROTTLE_ALONE;
+	return err;
+}
+
+void xp_throttle_drop_process(struct xp_throttle *throttle, pid_t pid)
+{
+	xp_throttle_wait(throttle);
+	for (size_t i = 0; i < throttle->member_count; i++) {
+		struct xp_throttle_member *member = &throttle->members[i];
+		size_t kept = 0;
+
+		for (size_t p = 0; p < member->place_count; p++)
+			if (member->places[p].pid != pid)
+				member->places[kept++] = member->places[p];
+		member->place_count = kept;
+	}
+}
+
+/* ---- work ---- */
+
+static void add_changed(struct xp_throttle *throttle)
+{
+	for (size_t i = 0; i < throttle->change_count; i++) {
+		size_t index = throttle->changes[i].function;
+
+		if (!xp_throttle_find(throttle, index) &&
+		    !add_one(throttle, xp_throttle_member_of(throttle, index), index))
+			throttle->change_count = i; /* no more can be taken out */
+	}
+}
+
+static void start_work(struct xp_throttle *throttle)
+{
+	sigset_t all, before;
+	int err;
+
+	throttle->done = false;
+	throttle->busy = throttle->working = true;
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	err = pthread_create(&throttle->thread, NULL, xp_throttle_work, throttle);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	if (err) {
+		throttle->working = false;
+		xp_throttle_work(throttle);
+	}
+}
+
+/*
+ * While a process stands still, the threads that would have run do not: as many as ran lately. Those that wait lose
+ * nothing by it. The time is part of no CPU time, so xp_throttle_spent() adds it on both sides; the decisions do
+ * without it, for no function is to blame for it.
+ */
+static void charge_stops(struct xp_throttle *throttle)
+{
+	for (size_t m = 0; m < throttle->member_count; m++)
+		for (size_t p = 0; p < throttle->members[m].place_count; p++) {
+			struct xp_throttle_place *place = &throttle->members[m].places[p];
+			const struct xp_process *process =
+			    place->stopped_ns ? xp_processes_find(throttle->options.processes, place->pid) : NULL;
+
+			if (process)
+				throttle->stopped_sum_ns += (double)place->stopped_ns * process->running;
+			place->stopped_ns = 0;
+		}
+}
+
+/* The work is done, and the records from before have come. */
+static void finish_work(struct xp_throttle *throttle)
+{
+	uint64_t now_ns = xp_clock_ns(throttle->options.clock, throttle->done_tsc);
+
+	xp_throttle_wait(throttle);
+	charge_stops(throttle);
+	for (size_t i = 0; i < throttle->change_count; i++) {
+		struct xp_throttled *one = xp_throttle_find(throttle, throttle->changes[i].function);
+
+		/* As it has become: also when that was refused. */
+		xp_budget_set(&throttle->budget, throttle->changes[i].function, one->state, now_ns);
+		if (one->forget)
+			xp_processes_forget(throttle->options.processes, one->object, one->function_id);
+		one->forget = false;
+		xp_debug("budget: %s of %s is %s",
+			 one->object->table->functions[one->function_id - 1].name ?: "a function", one->object->path,
+			 (const char *[]){ "recorded", "counted", "out" }[one->state]);
+	}
+	throttle->change_count = 0;
+	throttle->busy = false;
+}
+
+/* ---- the loop ---- */
+
+/* elapsed_ns: since the last time; 0: not known. */
+static uint64_t cpu_since(struct xp_throttle *throttle, uint64_t elapsed_ns)
+{
+	uint64_t sum = 0;
+
+	for (struct xp_process *process = throttle->options.processes->first_live; process;
+	     process = process->next_live) {
+		uint64_t now = xp_target_cpu_ns(process->pid);
+
+		uint64_t ran = now > process->cpu_ns && process->cpu_ns ? now - process->cpu_ns : 0;
+
+		sum += ran;
+		if (elapsed_ns)
+			process->running = (double)ran / (double)elapsed_ns;
+		process->cpu_ns = now ? now : process->cpu_ns;
+	}
+	return sum;
+}
+
+/* The records of a pass have brought the ends of processes, together with their calls. */
+static uint64_t cpu_of_ended(struct xp_throttle *throttle)
+{
+	uint64_t ran = throttle->options.processes->ended_cpu_ns;
+
+	throttle->options.processes->ended_cpu_ns = 0;
+	return ran;
+}
+
+static void add_cpu(struct xp_throttle *throttle, uint64_t ran_ns)
+{
+	throttle->cpu_sum_ns += (double)ran_ns;
+	throttle->cpu_ns += ran_ns;
+}
+
+static void gather_recorded(struct xp_throttle *throttle, const struct xp_throttle_member *member)
+{
+	struct xp_object *object = member->object;
+
+	for (size_t id = 1; id <= object->table->function_count; id++) {
+		struct xp_budget_function *function = &throttle->budget.functions[member->first + id - 1];
+		const uint64_t calls[XP_SLED_MODES] = { object->calls[XP_SLEDS_PROBED][id],
+							object->calls[XP_SLEDS_PATCHED][id] };
+		uint64_t sum = calls[XP_SLEDS_PROBED] + calls[XP_SLEDS_PATCHED];
+
+		if (!sum)
+			continue;
+		set_cost(throttle, member, id, calls);
+		function->calls += sum;
+		throttle->tracing_sum_ns += (double)sum * (double)function->record_ns;
+		object->calls[XP_SLEDS_PROBED][id] = object->calls[XP_SLEDS_PATCHED][id] = 0;
+	}
+}
+
+static void gather_counted(struct xp_throttle *throttle, struct xp_throttled *one, uint64_t by_stubs)
+{
+	const struct xp_throttle_member *member = xp_throttle_member(throttle, one->object);
+	struct xp_budget_function *function = &throttle->budget.functions[one->budget_index];
+	const uint64_t calls[XP_SLED_MODES] = {
+		one->state == XP_BUDGET_COUNTED ? xp_throttle_read_counter(throttle, one) : 0, by_stubs
+	};
+	uint64_t sum = calls[XP_SLEDS_PROBED] + calls[XP_SLEDS_PATCHED];
+
+	if (!sum)
+		return;
+	set_cost(throttle, member, one->function_id, calls);
+	one->counted += sum;
+	function->calls += sum;
+	throttle->tracing_sum_ns += (double)sum * (double)function->count_ns;
+}
+
+/* What is counted in the process is not known: that is not to pass for no calls. */
+static void mark_unread(struct xp_throttle *throttle, pid_t pid)
+{
+	for (size_t m = 0; m < throttle->member_count; m++) {
+		const struct xp_throttle_member *member = &throttle->members[m];
+		bool here = false;
+
+		for (size_t p = 0; p < member->place_count; p++)
+			here |= member->places[p].pid == pid && member->places[p].mode == XP_SLEDS_PATCHED;
+		for (size_t i = 0; i < throttle->count && here; i++)
+			if (throttle->all[i].object == member->object)
+				throttle->budget.functions[throttle->all[i].budget_index].unread = true;
+	}
+}
+
+static void gather_calls(struct xp_throttle *throttle)
+{
+	const struct xp_throttle_options *options = &throttle->options;
+	uint64_t by_stubs[XP_STUB_COUNTERS_MAX] = { 0 };
+
+	for (size_t m = 0; m < throttle->member_count; m++)
+		gather_recorded(throttle, &throttle->members[m]);
+	for (const struct xp_process *process = options->processes->first_live; process; process = process->next_live)
+		if (options->patch && throttle->count && xp_patch_counts(options->patch, process->pid, by_stubs))
+			mark_unread(throttle, process->pid);
+	for (size_t i = 0; i < throttle->count; i++)
+		gather_counted(throttle, &throttle->all[i], by_stubs[i]);
+}
+
+/* The calls up to now are those since the probes were attached, but the CPU time is known from this mark on. */
+static void begin(struct xp_throttle *throttle)
+{
+	gather_calls(throttle);
+	for (size_t i = 0; i < throttle->budget.count; i++) {
+		throttle->budget.functions[i].calls = 0;
+		throttle->budget.functions[i].unread = false;
+	}
+	throttle->tracing_sum_ns = 0;
+	cpu_of_ended(throttle);
+}
+
+static void tick(struct xp_throttle *throttle, uint64_t now_tsc)
+{
+	uint64_t cpu_ns;
+
+	gather_calls(throttle);
+	add_cpu(throttle, cpu_of_ended(throttle));
+	cpu_ns = throttle->cpu_ns >= XP_BUDGET_CPU_MIN_NS ? throttle->cpu_ns : 0;
+	throttle->cpu_ns -= cpu_ns;
+	throttle->change_count = xp_budget_tick(&throttle->budget, xp_clock_ns(throttle->options.clock, now_tsc),
+						cpu_ns, throttle->changes, XP_THROTTLE_MAX);
+	add_changed(throttle);
+	if (throttle->change_count || xp_throttle_is_behind(throttle, now_tsc))
+		start_work(throttle);
+}
+
+/* Whether the work is done, and all records from before have come at this mark. */
+static bool work_is_over(const struct xp_throttle *throttle, uint64_t mark_tsc)
+{
+	return __atomic_load_n(&throttle->done, __ATOMIC_ACQUIRE) && throttle->done_tsc < mark_tsc;
+}
+
+void xp_throttle_mark(struct xp_throttle *throttle, uint64_t mark_tsc)
+{
+	uint64_t ran;
+
+	throttle->mark_tsc = mark_tsc;
+	throttle->due = mark_tsc - throttle->last_tick_tsc >= xp_clock_ticks(throttle->options.clock, TICK_NS) &&
+			(!throttle->busy || work_is_over(throttle, mark_tsc));
+	if (!throttle->due)
+		return;
+	/* Since the last tick, or since a mark whose pass was cut short. */
+	ran = cpu_since(throttle, xp_clock_ns(throttle->options.clock, mark_tsc - throttle->cpu_tsc));
+	throttle->cpu_tsc = mark_tsc;
+	if (!throttle->last_tick_tsc)
+		return; /* from here on */
+	add_cpu(throttle, ran);
+}
+
+void xp_throttle_run(struct xp_throttle *throttle, uint64_t done_tsc)
+{
+	uint64_t mark_tsc = throttle->mark_tsc;
+
+	if (done_tsc < mark_tsc)
+		return;
+	if (throttle->busy) {
+		if (!work_is_over(throttle, mark_tsc))
+			return;
+		finish_work(throttle);
+	}
+	if (!throttle->due)
+		return;
+	if (throttle->last_tick_tsc)
+		tick(throttle, mark_tsc);
+	else
+		begin(throttle);
+	throttle->last_tick_tsc = mark_tsc;
+}
+
+void xp_throttle_end(struct xp_throttle *throttle)
+{
+	uint64_t now;
+
+	xp_throttle_wait(throttle);
+	gather_calls(throttle);
+	add_cpu(throttle, cpu_since(throttle, 0) + cpu_of_ended(throttle));
+	now = xp_clock_now_tsc();
+	for (size_t i = 0; i < throttle->count; i++) {
+		struct xp_throttled *one = &throttle->all[i];
+
+		if (one->state != XP_BUDGET_RECORDED)
+			one->out_ticks += now - one->since_tsc;
+		if (one->state == XP_BUDGET_COUNTED)
+			one->counted_ticks += now - one->since_tsc;
+		one->since_tsc = now;
+	}
+}
+
+void xp_throttle_drained(struct xp_throttle *throttle)
+{
+	if (throttle->busy)
+		finish_work(throttle);
+}
+
+const struct xp_throttled *xp_throttle_list(const struct xp_throttle *throttle, size_t *count)
+{
+	*count = throttle->count;
+	return throttle->all;
+}
+
+double xp_throttle_spent(const struct xp_throttle *throttle)
+{
+	double taken_ns = throttle->tracing_sum_ns + throttle->stopped_sum_ns;
+
+	return throttle->cpu_sum_ns > 0 ? XP_MIN(taken_ns / (throttle->cpu_sum_ns + throttle->stopped_sum_ns), 1.0) : 0;
+}

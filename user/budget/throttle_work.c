@@ -1,0 +1,530 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "budget/throttle_work.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "target/memory_window.h"
+#include "base/util.h"
+
+/* A process whose threads do not stop, or that is under a debugger, is tried again after twice this, then 4 times... */
+#define RETRY_NS 500000000ull
+#define RETRY_SHIFT_MAX 7u
+#define RETRY_WARN 3 /* failures one after the other that are worth a word */
+
+struct xp_throttle_member *xp_throttle_member(const struct xp_throttle *throttle, const struct xp_object *object)
+{
+	for (size_t i = 0; i < throttle->member_count; i++)
+		if (throttle->members[i].object == object)
+			return &throttle->members[i];
+	return NULL;
+}
+
+struct xp_throttle_member *xp_throttle_member_of(const struct xp_throttle *throttle, size_t index)
+{
+	for (size_t i = throttle->member_count; i-- > 0;)
+		if (throttle->members[i].first <= index)
+			return &throttle->members[i];
+	return NULL;
+}
+
+uint32_t xp_throttle_id(const struct xp_throttle_member *member, size_t index)
+{
+	return (uint32_t)(index - member->first) + 1;
+}
+
+struct xp_throttled *xp_throttle_find(const struct xp_throttle *throttle, size_t budget_index)
+{
+	for (size_t i = 0; i < throttle->count; i++)
+		if (throttle->all[i].budget_index == budget_index)
+			return &throttle->all[i];
+	return NULL;
+}
+
+/* A process that does not stop takes seconds, and there may be many. What is not changed any more, the end restores. */
+static bool is_stopping(const struct xp_throttle *throttle)
+{
+	return __atomic_load_n(&throttle->stopping, __ATOMIC_RELAXED);
+}
+
+struct group_choice {
+	const struct xp_throttle_member *member;
+	uint32_t index;
+};
+
+static bool in_group(const void *arg, uint32_t function_id)
+{
+	const struct group_choice *choice = arg;
+
+	return choice->member->group_of[function_id] == choice->index;
+}
+
+static bool is_function(const void *arg, uint32_t function_id)
+{
+	return *(const uint32_t *)arg == function_id;
+}
+
+static int attach_some(struct xp_throttle *throttle, const struct xp_object *object,
+		       const struct xp_throttle_place *place, const struct xp_sled_choice *choice,
+		       struct xp_sled_result *result)
+{
+	const struct xp_throttle_options *options = &throttle->options;
+
+	return xp_sleds_attach_some(options->attach, options->programs, object, place->pid, options->all_args, choice,
+				    result);
+}
+
+int xp_throttle_attach_group(struct xp_throttle *throttle, const struct xp_throttle_member *member, uint32_t index,
+			     const struct xp_throttle_place *place, struct xp_sled_result *result)
+{
+	struct group_choice group = { member, index };
+	struct xp_sled_choice choice = { .wanted = in_group,
+					 .arg = &group,
+					 .group = member->groups[index].number,
+					 .alias = member->groups[index].alias,
+					 .unpatched = place->mode == XP_SLEDS_PATCHED };
+
+	return attach_some(throttle, member->object, place, &choice, result);
+}
+
+static int attach_recording(struct xp_throttle *throttle, const struct xp_throttled *one,
+			    const struct xp_throttle_place *place)
+{
+	struct xp_sled_choice choice = { .wanted = is_function,
+					 .arg = &one->function_id,
+					 .group = one->group,
+					 .alias = one->object->alias[one->function_id],
+					 .unpatched = place->mode == XP_SLEDS_PATCHED };
+	struct xp_sled_result result;
+
+	return attach_some(throttle, one->object, place, &choice, &result);
+}
+
+static uint32_t counter_of(const struct xp_throttle *throttle, const struct xp_throttled *one)
+{
+	return (uint32_t)(one - throttle->all);
+}
+
+static int attach_counter(struct xp_throttle *throttle, const struct xp_throttled *one, pid_t pid)
+{
+	struct xp_sled_choice choice = { .wanted = is_function, .arg = &one->function_id, .group = one->group };
+	const struct xp_throttle_options *options = &throttle->options;
+	size_t sleds;
+
+	return xp_sleds_attach_counters(options->attach, xp_programs_count_fd(options->programs), one->object, pid,
+					counter_of(throttle, one) - one->function_id, &choice, &sleds);
+}
+
+int xp_throttle_attach_function(struct xp_throttle *throttle, const struct xp_throttled *one,
+				enum xp_budget_state state, const struct xp_throttle_place *place)
+{
+	switch (state) {
+	case XP_BUDGET_RECORDED:
+		return attach_recording(throttle, one, place);
+	case XP_BUDGET_COUNTED:
+		return place->mode == XP_SLEDS_PATCHED ? 0 : attach_counter(throttle, one, place->pid);
+	case XP_BUDGET_OUT:
+		break;
+	}
+	return 0;
+}
+
+/* Ends, or executes a program: then it has no memory that others may look at. It is attached anew, if it lives. */
+static bool is_leaving(const struct xp_throttle_place *place, int err)
+{
+	struct xp_memory_window *memory;
+
+	if (err == -ESRCH)
+		return true;
+	if (!place->pid || (err != -EACCES && err != -EPERM))
+		return false;
+	if (xp_memory_window_open(&memory, place->pid))
+		return true;
+	xp_memory_window_free(memory);
+	return false;
+}
+
+/* The rest of this work leaves the object alone when a process of it fails: see settle_probes(). */
+static int note_probes(struct xp_throttle_member *member, struct xp_throttle_place *place, int err)
+{
+	place->probes_tried = true;
+	if (!err || is_leaving(place, err))
+		return 0;
+	place->probes_error = err;
+	member->stuck = true;
+	return err;
+}
+
+/* In all processes. */
+static int attach_everywhere(struct xp_throttle *throttle, struct xp_throttle_member *member,
+			     const struct xp_throttled *one, enum xp_budget_state state)
+{
+	int err = 0;
+
+	for (size_t i = 0; i < member->place_count && !err; i++) {
+		struct xp_throttle_place *place = &member->places[i];
+
+		if (!place->fixed)
+			err = note_probes(member, place, xp_throttle_attach_function(throttle, one, state, place));
+	}
+	return err;
+}
+
+uint64_t xp_throttle_read_counter(struct xp_throttle *throttle, struct xp_throttled *one)
+{
+	uint64_t before = one->counter;
+
+	if (xp_programs_count(throttle->options.programs, counter_of(throttle, one), &one->counter))
+		return 0;
+	return one->counter - before;
+}
+
+static void drop_group(struct xp_throttle *throttle, uint32_t group)
+{
+	xp_attach_detach_groups(throttle->options.attach, &group, 1);
+}
+
+/*
+ * Gives a group new probes for those that are still in it, and takes the old ones away. On an error the old ones stay:
+ * then the functions that were to go are recorded on.
+ */
+static int renew_group(struct xp_throttle *throttle, struct xp_throttle_member *member, uint32_t index)
+{
+	struct xp_throttle_group *group = &member->groups[index], before = *group;
+	struct xp_sled_result result;
+	int err = 0;
+
+	group->number = throttle->next_group++;
+	group->alias = !group->alias;
+	for (size_t id = 1; id <= member->object->table->function_count; id++)
+		if (member->group_of[id] == index)
+			member->object->alias[id] = group->alias;
+	for (size_t i = 0; i < member->place_count && !err; i++) {
+		struct xp_throttle_place *place = &member->places[i];
+
+		if (!place->fixed)
+			err = note_probes(member, place,
+					  xp_throttle_attach_group(throttle, member, index, place, &result));
+	}
+	drop_group(throttle, err ? group->number : before.number);
+	if (err)
+		*group = before;
+	return err;
+}
+
+/* Takes those functions out of a group that are changed, or puts them back into it. Whether there are any. */
+static bool move_functions(const struct xp_throttle *throttle, struct xp_throttle_member *member, uint32_t index,
+			   const bool *changed, bool *moved)
+{
+	bool any = false;
+
+	for (size_t i = 0; i < throttle->count; i++) {
+		const struct xp_throttled *one = &throttle->all[i];
+
+		moved[i] = changed[i] && one->object == member->object && member->group_of[one->function_id] == index;
+		if (moved[i])
+			member->group_of[one->function_id] = XP_THROTTLE_ALONE;
+		any |= moved[i];
+	}
+	return any;
+}
+
+/* They are recorded with their group as they were: what they have for themselves goes. */
+static void stay_in_group(struct xp_throttle *throttle, struct xp_throttle_member *member, uint32_t index,
+			  bool *changed, const bool *moved)
+{
+	for (size_t i = 0; i < throttle->count; i++) {
+		struct xp_throttled *one = &throttle->all[i];
+
+		if (!moved[i])
+			continue;
+		member->group_of[one->function_id] = index;
+		drop_group(throttle, one->group);
+		one->group = 0;
+		changed[i] = false;
+	}
+}
+
+/* All of this work's at once, as each renewal costs the others double records. */
+static void leave_groups(struct xp_throttle *throttle, bool *changed)
+{
+	bool moved[XP_THROTTLE_MAX];
+
+	for (size_t m = 0; m < throttle->member_count; m++) {
+		struct xp_throttle_member *member = &throttle->members[m];
+
+		for (uint32_t g = 0; g < member->group_count; g++)
+			if (move_functions(throttle, member, g, changed, moved) &&
+			    (member->stuck || is_stopping(throttle) || renew_group(throttle, member, g)))
+				stay_in_group(throttle, member, g, changed, moved);
+	}
+}
+
+/* What it is changed to is there before what it was goes, unless that is nothing. */
+static int change_one(struct xp_throttle *throttle, struct xp_throttled *one, enum xp_budget_state state)
+{
+	struct xp_throttle_member *member = xp_throttle_member(throttle, one->object);
+	uint32_t before = one->group;
+	int err;
+
+	one->group = throttle->next_group++;
+	err = attach_everywhere(throttle, member, one, state);
+	if (err) {
+		drop_group(throttle, one->group);
+		one->group = before;
+		return err;
+	}
+	/* Now it is recorded as well: what it is counted from here on does not count. */
+	if (one->state == XP_BUDGET_COUNTED)
+		one->counted += xp_throttle_read_counter(throttle, one);
+	if (before)
+		drop_group(throttle, before);
+	return 0;
+}
+
+static void note_change(struct xp_throttle *throttle, struct xp_throttled *one, enum xp_budget_state state)
+{
+	uint64_t now = xp_clock_now_tsc();
+
+	xp_throttle_read_counter(throttle, one);
+	if (one->state == XP_BUDGET_RECORDED) {
+		one->times++;
+		one->forget = true;
+	} else {
+		one->out_ticks += now - one->since_tsc;
+	}
+	if (one->state == XP_BUDGET_COUNTED)
+		one->counted_ticks += now - one->since_tsc;
+	one->since_tsc = now;
+	one->state = state;
+}
+
+/* All of this work's, or with NULL until the next attempt those of a process that failed. */
+static size_t list_functions(const struct xp_throttle *throttle, const struct xp_object *object, const bool *changed,
+			     uint32_t *ids)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < throttle->count; i++)
+		if (throttle->all[i].object == object && (!changed || changed[i]))
+			ids[count++] = throttle->all[i].function_id;
+	return count;
+}
+
+static void put_off(const struct xp_throttle *throttle, struct xp_throttle_retry *retry)
+{
+	retry->failures++;
+	retry->tsc = xp_clock_now_tsc() +
+		     xp_clock_ticks(throttle->options.clock, RETRY_NS << XP_MIN(retry->failures, RETRY_SHIFT_MAX));
+}
+
+static bool is_put_off(const struct xp_throttle_retry *retry)
+{
+	return retry->failures && retry->tsc > xp_clock_now_tsc();
+}
+
+/* False: it did not stop, so nothing of it has changed. */
+static bool patch_place(struct xp_throttle *throttle, const struct xp_object *object, struct xp_throttle_place *place,
+			const bool *changed)
+{
+	uint32_t ids[XP_THROTTLE_MAX];
+	size_t count = list_functions(throttle, object, place->patches.failures ? NULL : changed, ids);
+	struct xp_patch *patch = throttle->options.patch;
+	uint64_t before_ns, longest_ns;
+	char why[512];
+	int err;
+
+	if (!count)
+		return true;
+	before_ns = xp_patch_stopped_ns(patch, &longest_ns);
+	err = xp_patch_functions(patch, object, place->pid, ids, count, why, sizeof(why));
+	place->stopped_ns += xp_patch_stopped_ns(patch, &longest_ns) - before_ns;
+	if (!err || err == -ESRCH) {
+		place->patches.failures = 0;
+		return true;
+	}
+	put_off(throttle, &place->patches);
+	if (place->patches.failures == RETRY_WARN)
+		xp_warn("the budget cannot take functions of process %d out, nor put them back: %s; it goes on trying",
+			place->pid, why);
+	return err != -EBUSY && err != -EAGAIN && err != -EPERM;
+}
+
+/* One that has failed is left alone until it is time again; then it gets all that it has missed. */
+static bool is_left_alone(const struct xp_throttle_place *place)
+{
+	return place->mode == XP_SLEDS_PATCHED ? is_put_off(&place->patches) : place->fixed;
+}
+
+/* Whether no process of the object can be changed for now, or one would keep its probes while the others' change. */
+static bool is_stuck(const struct xp_throttle_member *member)
+{
+	size_t alone = 0;
+
+	for (size_t p = 0; p < member->place_count; p++) {
+		if (!member->places[p].fixed && is_put_off(&member->places[p].probes))
+			return true;
+		alone += is_left_alone(&member->places[p]);
+	}
+	return alone && alone == member->place_count;
+}
+
+/* Its probes belong to nothing that is changed any more. */
+static void fix_probes(struct xp_throttle *throttle, const struct xp_throttle_member *member,
+		       struct xp_throttle_place *place)
+{
+	struct xp_attach *attach = throttle->options.attach;
+
+	for (uint32_t g = 0; g < member->group_count; g++)
+		xp_attach_keep(attach, member->groups[g].number, place->pid);
+	for (size_t i = 0; i < throttle->count; i++)
+		if (throttle->all[i].object == member->object)
+			xp_attach_keep(attach, throttle->all[i].group, place->pid);
+	place->fixed = true;
+	if (place->pid)
+		xp_warn("the budget cannot change the probes of process %d, which stay as they are: %s", place->pid,
+			strerror(-place->probes_error));
+	else
+		xp_warn("the budget cannot change the probes on %s, which stay as they are: %s", member->object->path,
+			strerror(-place->probes_error));
+}
+
+/*
+ * What failed for a process was undone for all of its program, so that no group is half renewed: it is tried again, and
+ * in the end the others go on without that one.
+ */
+static void settle_probes(struct xp_throttle *throttle, struct xp_throttle_member *member)
+{
+	for (size_t p = 0; p < member->place_count; p++) {
+		struct xp_throttle_place *place = &member->places[p];
+
+		if (place->probes_error)
+			put_off(throttle, &place->probes);
+		else if (place->probes_tried)
+			place->probes.failures = 0;
+		if (place->probes_error && place->probes.failures == RETRY_WARN)
+			fix_probes(throttle, member, place);
+		place->probes_tried = false;
+		place->probes_error = 0;
+	}
+}
+
+/*
+ * False: no process of the object has taken it, those that are probed included. The probes of what goes out are gone by
+ * now, so the end of a recording waits for the patches too, but not for processes that did not stop before.
+ */
+static bool patch_member(struct xp_throttle *throttle, struct xp_throttle_member *member, const bool *changed)
+{
+	bool taken = !member->place_count;
+
+	for (size_t p = 0; p < member->place_count; p++) {
+		struct xp_throttle_place *place = &member->places[p];
+
+		if (place->mode != XP_SLEDS_PATCHED)
+			taken |= !place->fixed;
+		else if (!is_left_alone(place) && !(is_stopping(throttle) && place->patches.failures))
+			taken |= patch_place(throttle, member->object, place, changed);
+	}
+	return taken;
+}
+
+void xp_throttle_set_taken(const struct xp_throttle *throttle, const struct xp_throttled *one,
+			   enum xp_budget_state state)
+{
+	uint32_t taken = state == XP_BUDGET_RECORDED  ? XP_TAKEN_NOT
+			 : state == XP_BUDGET_COUNTED ? counter_of(throttle, one) + 1
+						      : XP_TAKEN_OUT;
+
+	one->object->taken[one->function_id] = (uint8_t)taken;
+	if (state == XP_BUDGET_RECORDED)
+		__atomic_store_n(&one->object->out_tsc[one->function_id], UINT64_MAX, __ATOMIC_RELAXED);
+}
+
+bool xp_throttle_is_behind(const struct xp_throttle *throttle, uint64_t now_tsc)
+{
+	for (size_t m = 0; m < throttle->member_count; m++)
+		for (size_t p = 0; p < throttle->members[m].place_count; p++) {
+			const struct xp_throttle_place *place = &throttle->members[m].places[p];
+
+			if (place->patches.failures && place->patches.tsc <= now_tsc)
+				return true;
+		}
+	return false;
+}
+
+/* Its patched sleds are as they were: so the rest of it has to be, and the budget to know. */
+static void undo_change(struct xp_throttle *throttle, struct xp_throttled *one, uint64_t out_tsc)
+{
+	int err;
+
+	xp_throttle_set_taken(throttle, one, one->state);
+	__atomic_store_n(&one->object->out_tsc[one->function_id], out_tsc, __ATOMIC_RELAXED);
+	err = is_stopping(throttle) ? 0 : change_one(throttle, one, one->state);
+	if (err)
+		xp_debug("budget: cannot put the probes of a function back: %s", strerror(-err));
+}
+
+static void patch_everywhere(struct xp_throttle *throttle, bool *changed, const uint64_t *out_tsc)
+{
+	for (size_t m = 0; m < throttle->member_count; m++) {
+		struct xp_throttle_member *member = &throttle->members[m];
+
+		if (patch_member(throttle, member, changed))
+			continue;
+		for (size_t i = 0; i < throttle->count; i++)
+			if (changed[i] && throttle->all[i].object == member->object) {
+				undo_change(throttle, &throttle->all[i], out_tsc[i]);
+				changed[i] = false;
+			}
+	}
+}
+
+/* Those of an object that fails stay as they are; the others go on. */
+static void change_probes(struct xp_throttle *throttle, bool *changed)
+{
+	for (size_t i = 0; i < throttle->change_count; i++) {
+		const struct xp_budget_change *change = &throttle->changes[i];
+		struct xp_throttled *one = xp_throttle_find(throttle, change->function);
+		int err;
+
+		if (!one || xp_throttle_member(throttle, one->object)->stuck || is_stopping(throttle))
+			continue;
+		err = change_one(throttle, one, change->state);
+		changed[counter_of(throttle, one)] = !err;
+		if (err)
+			xp_debug("budget: cannot change the probes of a function: %s", strerror(-err));
+	}
+	leave_groups(throttle, changed);
+}
+
+void *xp_throttle_work(void *arg)
+{
+	struct xp_throttle *throttle = arg;
+	bool changed[XP_THROTTLE_MAX] = { false };
+	uint64_t out_tsc[XP_THROTTLE_MAX]; /* before */
+
+	for (size_t m = 0; m < throttle->member_count; m++)
+		throttle->members[m].stuck = is_stuck(&throttle->members[m]);
+	change_probes(throttle, changed);
+	for (size_t i = 0; i < throttle->change_count; i++) {
+		struct xp_throttled *one = xp_throttle_find(throttle, throttle->changes[i].function);
+
+		if (!one || !changed[counter_of(throttle, one)])
+			continue;
+		out_tsc[counter_of(throttle, one)] = one->object->out_tsc[one->function_id];
+		xp_throttle_set_taken(throttle, one, throttle->changes[i].state);
+	}
+	patch_everywhere(throttle, changed, out_tsc);
+	for (size_t i = 0; i < throttle->change_count; i++) {
+		struct xp_throttled *one = xp_throttle_find(throttle, throttle->changes[i].function);
+
+		if (one && changed[counter_of(throttle, one)])
+			note_change(throttle, one, throttle->changes[i].state);
+	}
+	for (size_t m = 0; m < throttle->member_count; m++)
+		settle_probes(throttle, &throttle->members[m]);
+	throttle->done_tsc = xp_clock_now_tsc();
+	__atomic_store_n(&throttle->done, true, __ATOMIC_RELEASE);
+	return NULL;
+}

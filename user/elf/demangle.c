@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "elf/demangle.h"
+
+#include <libiberty/demangle.h>
+#include <setjmp.h>
+#include <stdbool.h>
+#include <string.h>
+
+#include "base/util.h"
+
+/* The demangler's stack grows with the length of the name. */
+#define SYMBOL_BYTES_MAX 16384
+
+struct output {
+	char text[XP_DEMANGLED_BYTES_MAX];
+	size_t used;
+	jmp_buf full;
+};
+
+/*
+ * Back-references let a name of a hundred bytes stand for more text than any memory holds. The demanglers have no way
+ * to be told to stop, so this leaves them by a jump once nobody wants more of it. They own no memory at this point,
+ * but for the few bytes of a Rust identifier in Punycode.
+ */
+static void receive(const char *text, size_t bytes, void *arg)
+{
+	struct output *output = arg;
+	size_t fitting = XP_MIN(bytes, sizeof(output->text) - output->used);
+
+	if (fitting)
+		memcpy(output->text + output->used, text, fitting);
+	output->used += fitting;
+	if (fitting < bytes)
+		longjmp(output->full, 1);
+}
+
+/* Rust first: its legacy names are C++ ones too, with a hash at the end. */
+static bool demangle(struct output *output, const char *symbol)
+{
+	if (setjmp(output->full)) {
+		memset(output->text + output->used - 3, '.', 3);
+		return true;
+	}
+	output->used = 0;
+	if (rust_demangle_callback(symbol, DMGL_PARAMS, receive, output))
+		return true;
+	output->used = 0;
+	return cplus_demangle_v3_callback(symbol, DMGL_PARAMS | DMGL_ANSI, receive, output);
+}
+
+char *xp_demangle(const char *symbol)
+{
+	struct output output;
+
+	if (symbol[0] != '_' || strnlen(symbol, SYMBOL_BYTES_MAX) == SYMBOL_BYTES_MAX || !demangle(&output, symbol))
+		return NULL;
+	return strndup(output.text, output.used);
+}

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "elf/instr_map.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "elf/build.h"
+#include "elf/sled_table.h"
+#include "base/util.h"
+
+#define TEXT_VADDR 0x1000ull
+#define FUNCTION_BYTES 16ull /* addresses that each function is given: room for the sled that the map claims */
+#define MAP_ENTRY_BYTES 32
+#define MAP_VERSION 2
+
+enum { SECTION_TEXT = 1, SECTION_MAP, SECTION_SYMTAB, SECTION_STRTAB };
+
+static bool named(const char *name)
+{
+	return name && *name;
+}
+
+/* The text of a symbol whose name is not known; returns its length. */
+static int made_up_name(char text[16], size_t index)
+{
+	return snprintf(text, 16, "fn_%zu", index + 1);
+}
+
+static uint64_t name_bytes(const char *name, size_t index)
+{
+	char text[16];
+
+	return (named(name) ? strlen(name) : (size_t)made_up_name(text, index)) + 1;
+}
+
+static uint64_t function_vaddr(size_t index)
+{
+	return TEXT_VADDR + index * FUNCTION_BYTES;
+}
+
+uint64_t xp_side_elf_vaddr(uint32_t function_id)
+{
+	return function_vaddr(function_id - 1);
+}
+
+/* Both fields count from their own place: address is the first, function the second. */
+static void fill_map(uint8_t *map, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		uint8_t *entry = map + i * MAP_ENTRY_BYTES;
+		uint64_t place = function_vaddr(count) + i * MAP_ENTRY_BYTES;
+		uint64_t address = function_vaddr(i) - place;
+		uint64_t function = function_vaddr(i) - (place + sizeof(address));
+
+		memcpy(entry, &address, sizeof(address));
+		memcpy(entry + 8, &function, sizeof(function));
+		entry[16] = XP_SLED_ENTRY;
+		entry[17] = 1; /* always instrument */
+		entry[18] = MAP_VERSION;
+	}
+}
+
+static int make_symbols(struct xp_elf_symbols *symbols, const char *const *names, size_t count)
+{
+	uint64_t bytes = 0;
+	int err;
+
+	for (size_t i = 0; i < count; i++)
+		bytes += name_bytes(names[i], i);
+	err = xp_elf_symbols_init(symbols, count, bytes);
+	for (size_t i = 0; i < count && !err; i++) {
+		char made_up[16];
+
+		made_up_name(made_up, i);
+		xp_elf_symbols_add(symbols, named(names[i]) ? names[i] : made_up, STT_FUNC, SECTION_TEXT,
+				   function_vaddr(i), FUNCTION_BYTES);
+	}
+	return err;
+}
+
+/* The map lies in memory behind the text, which takes no room in the file. */
+static int write_file(int fd, const struct xp_elf_symbols *symbols, const uint8_t *map, size_t count)
+{
+	const struct xp_elf_section sections[] = {
+		{
+		    .name = ".text",
+		    .type = SHT_NOBITS,
+		    .flags = SHF_ALLOC | SHF_EXECINSTR,
+		    .addr = TEXT_VADDR,
+		    .size = count * FUNCTION_BYTES,
+		    .align = FUNCTION_BYTES,
+		},
+		{
+		    .name = "xray_instr_map",
+		    .type = SHT_PROGBITS,
+		    .flags = SHF_ALLOC,
+		    .addr = function_vaddr(count),
+		    .size = count * MAP_ENTRY_BYTES,
+		    .align = 8,
+		    .bytes = map,
+		},
+		xp_elf_symtab_section(symbols, SECTION_STRTAB),
+		xp_elf_strtab_section(symbols),
+	};
+
+	return xp_elf_write(fd, sections, XP_ARRAY_SIZE(sections));
+}
+
+int xp_side_elf_write(int fd, const char *const *names, size_t count)
+{
+	struct xp_elf_symbols symbols;
+	uint8_t *map;
+	int err;
+
+	if (!count || count > XP_FUNCTION_ID_MAX)
+		return -EINVAL;
+	err = make_symbols(&symbols, names, count);
+	if (err)
+		return err;
+	map = calloc(count, MAP_ENTRY_BYTES);
+	if (map) {
+		fill_map(map, count);
+		err = write_file(fd, &symbols, map, count);
+	} else {
+		err = -ENOMEM;
+	}
+	free(map);
+	xp_elf_symbols_free(&symbols);
+	return err;
+}

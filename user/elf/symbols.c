@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "elf/symbols.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/util.h"
+
+#define NAME_PIECE_BYTES 256
+
+/* One address that wants a name, and the best symbol for it so far. */
+struct wanted {
+	uint64_t vaddr;
+	uint64_t symbol_vaddr;
+	uint64_t name_offset; /* in the file */
+	uint64_t name_limit;  /* bytes from there to the end of its string table */
+	uint32_t rank;	      /* 0: none yet */
+	bool settled;	      /* by a table that goes before */
+	size_t pool_offset;
+};
+
+struct wanted_list {
+	struct wanted *items; /* by address, each once */
+	size_t count;
+	uint64_t strings_bytes; /* of the tables looked at */
+};
+
+static int compare_wanted(const void *a, const void *b)
+{
+	const struct wanted *x = a, *y = b;
+
+	return (x->vaddr > y->vaddr) - (x->vaddr < y->vaddr);
+}
+
+/* The first at or above vaddr, NULL when all are below. */
+static struct wanted *find_wanted(const struct wanted_list *list, uint64_t vaddr)
+{
+	size_t low = 0, high = list->count;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (list->items[middle].vaddr < vaddr)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low < list->count ? &list->items[low] : NULL;
+}
+
+uint32_t xp_symbol_rank(const GElf_Sym *symbol)
+{
+	uint32_t rank = 1;
+
+	if (symbol->st_shndx == SHN_UNDEF || !symbol->st_name)
+		return 0;
+	switch (GELF_ST_TYPE(symbol->st_info)) {
+	case STT_FUNC:
+	case STT_GNU_IFUNC:
+		rank += 10;
+		break;
+	case STT_NOTYPE:
+		break;
+	default:
+		return 0;
+	}
+	if (GELF_ST_BIND(symbol->st_info) == STB_GLOBAL)
+		rank += 2;
+	else if (GELF_ST_BIND(symbol->st_info) == STB_WEAK)
+		rank += 1;
+	return rank;
+}
+
+/*
+ * Only the first wanted address from the symbol's start on can be this symbol's: a further one has a function that
+ * starts nearer. It also keeps the work at one search a symbol, however large the symbols claim to be.
+ */
+static void offer_symbol(const struct wanted_list *list, const Elf64_Sym *symbol, const GElf_Shdr *strings)
+{
+	uint32_t rank = xp_symbol_rank(symbol);
+	struct wanted *wanted = rank ? find_wanted(list, symbol->st_value) : NULL;
+
+	if (!wanted || wanted->settled || wanted->vaddr - symbol->st_value >= XP_MAX(symbol->st_size, 1ul))
+		return;
+	if (wanted->rank && (wanted->symbol_vaddr > symbol->st_value ||
+			     (wanted->symbol_vaddr == symbol->st_value && wanted->rank >= rank)))
+		return;
+	if (symbol->st_name >= strings->sh_size)
+		return;
+	wanted->symbol_vaddr = symbol->st_value;
+	wanted->rank = rank;
+	wanted->name_offset = strings->sh_offset + symbol->st_name;
+	wanted->name_limit = strings->sh_size - symbol->st_name;
+}
+
+static bool section_in_file(const struct xp_elf_image *image, const GElf_Shdr *header)
+{
+	return header->sh_offset <= image->size && header->sh_size <= image->size - header->sh_offset;
+}
+
+/* The tables are read in passing, not loaded: those of large programs take hundreds of megabytes. */
+static void search_table(struct xp_elf_image *image, uint32_t type, struct wanted_list *list)
+{
+	GElf_Shdr symbols, strings;
+	Elf64_Sym symbol;
+
+	if (!xp_elf_image_section(image, NULL, type, &symbols) || symbols.sh_entsize != sizeof(symbol) ||
+	    !gelf_getshdr(elf_getscn(image->elf, symbols.sh_link), &strings) || strings.sh_type != SHT_STRTAB ||
+	    !section_in_file(image, &symbols) || !section_in_file(image, &strings))
+		return;
+	for (uint64_t at = 0; symbols.sh_size - at >= sizeof(symbol); at += sizeof(symbol)) {
+		if (!xp_elf_image_read(image, &symbol, symbols.sh_offset + at, sizeof(symbol)))
+			break;
+		offer_symbol(list, &symbol, &strings);
+	}
+	list->strings_bytes += strings.sh_size;
+	for (size_t i = 0; i < list->count; i++)
+		list->items[i].settled = list->items[i].rank != 0;
+}
+
+struct pool {
+	char *text;
+	size_t used;
+	size_t capacity;
+	uint64_t budget; /* bytes of the file that may still be looked at */
+};
+
+static int pool_reserve(struct pool *pool, size_t bytes)
+{
+	size_t capacity = XP_MAX(pool->capacity * 2, (size_t)4096);
+	char *text;
+
+	if (bytes <= pool->capacity - pool->used)
+		return 0;
+	while (capacity - pool->used < bytes)
+		capacity *= 2;
+	text = realloc(pool->text, capacity);
+	if (!text)
+		return -ENOMEM;
+	pool->text = text;
+	pool->capacity = capacity;
+	return 0;
+}
+
+/* Appends the name piece by piece up to its NUL. -ENOENT, and nothing appended, when it has none or is too long. */
+static int pool_add_name(struct pool *pool, struct xp_elf_image *image, const struct wanted *wanted)
+{
+	uint64_t limit = XP_MIN(XP_MIN(wanted->name_limit, pool->budget), (uint64_t)XP_SYMBOL_BYTES_MAX);
+	size_t start = pool->used, done = 0;
+
+	while (done < limit) {
+		size_t piece = XP_MIN(limit - done, (uint64_t)NAME_PIECE_BYTES);
+		int err = pool_reserve(pool, done + piece);
+		const char *end;
+
+		if (err)
+			return err;
+		if (!xp_elf_image_read(image, pool->text + start + done, wanted->name_offset + done, piece))
+			break;
+		end = memchr(pool->text + start + done, 0, piece);
+		if (end) {
+			pool->used = end + 1 - pool->text;
+			pool->budget -= pool->used - start;
+			return end == pool->text + start ? -ENOENT : 0;
+		}
+		done += piece;
+	}
+	pool->budget -= done;
+	return -ENOENT;
+}
+
+/*
+ * One name for each address. A linker may let names share their tails; but a file whose names would take more than
+ * twice its string tables has made them overlap to exhaust memory and time, and the rest stays without.
+ */
+static int fill_pool(struct pool *pool, struct xp_elf_image *image, struct wanted_list *list)
+{
+	if (__builtin_mul_overflow(list->strings_bytes, 2, &pool->budget))
+		return 0;
+	for (size_t i = 0; i < list->count; i++) {
+		struct wanted *wanted = &list->items[i];
+		int err;
+
+		if (!wanted->rank)
+			continue;
+		wanted->pool_offset = pool->used;
+		err = pool_add_name(pool, image, wanted);
+		if (err == -ENOENT)
+			wanted->rank = 0;
+		else if (err)
+			return err;
+	}
+	return 0;
+}
+
+static int list_wanted(struct wanted_list *list, const struct xp_function *functions, size_t count)
+{
+	size_t kept = 0;
+
+	list->items = calloc(count ? count : 1, sizeof(*list->items));
+	if (!list->items)
+		return -ENOMEM;
+	for (size_t i = 0; i < count; i++)
+		list->items[i].vaddr = functions[i].vaddr;
+	qsort(list->items, count, sizeof(*list->items), compare_wanted);
+	for (size_t i = 0; i < count; i++)
+		if (!kept || list->items[kept - 1].vaddr != list->items[i].vaddr)
+			list->items[kept++] = list->items[i];
+	list->count = kept;
+	return 0;
+}
+
+int xp_symbols_name(struct xp_elf_image *image, struct xp_function *functions, size_t count, char **pool)
+{
+	struct wanted_list list = { 0 };
+	struct pool names = { 0 };
+	int err = list_wanted(&list, functions, count);
+
+	if (!err) {
+		search_table(image, SHT_SYMTAB, &list);
+		search_table(image, SHT_DYNSYM, &list);
+		err = fill_pool(&names, image, &list);
+	}
+	for (size_t i = 0; !err && i < count; i++) {
+		const struct wanted *wanted = find_wanted(&list, functions[i].vaddr);
+
+		functions[i].name = wanted->rank ? names.text + wanted->pool_offset : NULL;
+	}
+	free(list.items);
+	if (err) {
+		free(names.text);
+		names.text = NULL;
+	}
+	*pool = names.text;
+	return err;
+}

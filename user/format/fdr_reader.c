@@ -1,0 +1,453 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "format/fdr_reader.h"
+
+#include <endian.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/util.h"
+
+#define VERSION_MAX 5
+#define TYPE_FDR 1
+/*
+ * Zeros read as records of a function 0, which is nobody's. Some stand where a buffer of version 1 was not filled, but
+ * those of a hole may be gigabytes.
+ */
+#define NOBODYS_MAX (4u << 20)
+#define TYPED_REMARK " (XRay's runtime makes it too short in a log with typed events)"
+
+static const char *const function_names[] = { "enter", "exit", "tail-exit", "enter-args" };
+static const char *const metadata_names[] = { "NewBuffer",   "EndOfBuffer",  "NewCPUId",      "TSCWrap",    "WallClock",
+					      "CustomEvent", "CallArgument", "BufferExtents", "TypedEvent", "Pid" };
+
+const char *xp_fdr_record_name(const struct xp_fdr_record *record)
+{
+	return record->is_function ? function_names[record->kind] : metadata_names[record->kind];
+}
+
+/* The first version that has a metadata kind: 7 to 9 are not in the specification of version 1. */
+static unsigned int first_version(enum xp_fdr_metadata_kind kind)
+{
+	switch (kind) {
+	case XP_FDR_BUFFER_EXTENTS:
+		return 2;
+	case XP_FDR_PID:
+		return 3;
+	case XP_FDR_TYPED_EVENT:
+		return 5;
+	default:
+		return 1;
+	}
+}
+
+static uint16_t get16(bool big_endian, const uint8_t *from)
+{
+	uint16_t value;
+
+	memcpy(&value, from, sizeof(value));
+	return big_endian ? be16toh(value) : le16toh(value);
+}
+
+static uint32_t get32(bool big_endian, const uint8_t *from)
+{
+	uint32_t value;
+
+	memcpy(&value, from, sizeof(value));
+	return big_endian ? be32toh(value) : le32toh(value);
+}
+
+static uint64_t get64(bool big_endian, const uint8_t *from)
+{
+	uint64_t value;
+
+	memcpy(&value, from, sizeof(value));
+	return big_endian ? be64toh(value) : le64toh(value);
+}
+
+static bool probe_order(const uint8_t *bytes, bool big_endian)
+{
+	uint16_t version = get16(big_endian, bytes);
+
+	return version >= 1 && version <= VERSION_MAX && get16(big_endian, bytes + 2) == TYPE_FDR;
+}
+
+bool xp_fdr_probe(const uint8_t *bytes, uint64_t size)
+{
+	return size >= 4 && (probe_order(bytes, false) || probe_order(bytes, true));
+}
+
+/* Version 1: the file is a row of buffers of one size. */
+static int check_buffer_bytes(const struct xp_fdr_reader *reader, struct xp_violation *violation)
+{
+	uint64_t data_bytes = reader->size - XP_FDR_HEADER_BYTES;
+	uint64_t buffer_bytes = reader->header.buffer_bytes;
+
+	if (!data_bytes)
+		return 0;
+	if (!buffer_bytes)
+		return xp_violate(violation, 16, "The header gives the buffers no size, which version 1 needs");
+	if (buffer_bytes < XP_FDR_METADATA_BYTES)
+		return xp_violate(violation, 16,
+				  "The header gives the buffers %" PRIu64 " bytes, less than a record has",
+				  buffer_bytes);
+	if (data_bytes % buffer_bytes)
+		return xp_violate(violation, 16,
+				  "The %" PRIu64
+				  " bytes behind the header are no multiple of its buffer size, %" PRIu64,
+				  data_bytes, buffer_bytes);
+	return 0;
+}
+
+int xp_fdr_reader_init(struct xp_fdr_reader *reader, const uint8_t *bytes, uint64_t size,
+		       struct xp_violation *violation)
+{
+	uint32_t bits;
+	bool big;
+
+	memset(reader, 0, sizeof(*reader));
+	if (!xp_fdr_probe(bytes, size))
+		return xp_violate(violation, 0, "This is no XRay FDR log of versions 1 to %d", VERSION_MAX);
+	if (size < XP_FDR_HEADER_BYTES)
+		return xp_violate(violation, 0, "The file ends inside the header, which takes %d bytes",
+				  XP_FDR_HEADER_BYTES);
+	big = !probe_order(bytes, false);
+	bits = get32(big, bytes + 4);
+	reader->big_endian = big;
+	reader->bytes = bytes;
+	reader->size = size;
+	reader->pos = XP_FDR_HEADER_BYTES;
+	reader->header.version = get16(big, bytes);
+	/* Bit fields go from the least significant bit on little-endian machines, from the most on big-endian ones. */
+	reader->header.constant_tsc = bits >> (big ? 31 : 0) & 1;
+	reader->header.nonstop_tsc = bits >> (big ? 30 : 1) & 1;
+	reader->header.cycle_hz = get64(big, bytes + 8);
+	reader->header.buffer_bytes = get64(big, bytes + 16);
+	return reader->header.version == 1 ? check_buffer_bytes(reader, violation) : 0;
+}
+
+/* "... expected, but here is ..." */
+static int unexpected(const struct xp_fdr_record *record, const char *expected, struct xp_violation *violation)
+{
+	return xp_violate(violation, record->offset, "%s expected, but a record %s stands here", expected,
+			  xp_fdr_record_name(record));
+}
+
+static bool is_kind(const struct xp_fdr_record *record, enum xp_fdr_metadata_kind kind)
+{
+	return !record->is_function && record->kind == kind;
+}
+
+/* The order of the records: see the specification's "Format Grammar and Invariants". */
+static int advance(struct xp_fdr_reader *reader, const struct xp_fdr_record *record, struct xp_violation *violation)
+{
+	switch (reader->state) {
+	case XP_FDR_AT_BUFFER:
+		if (reader->header.version > 1) {
+			if (!is_kind(record, XP_FDR_BUFFER_EXTENTS))
+				return unexpected(record, "BufferExtents", violation);
+			reader->state = XP_FDR_AT_NEW_BUFFER;
+			return 0;
+		}
+		/* fallthrough */
+	case XP_FDR_AT_NEW_BUFFER:
+		if (!is_kind(record, XP_FDR_NEW_BUFFER))
+			return unexpected(record, "NewBuffer", violation);
+		reader->state = XP_FDR_AT_WALL_CLOCK;
+		return 0;
+	case XP_FDR_AT_WALL_CLOCK:
+		if (!is_kind(record, XP_FDR_WALL_CLOCK))
+			return unexpected(record, "WallClock", violation);
+		reader->state = XP_FDR_AT_FIRST_CPU;
+		return 0;
+	case XP_FDR_AT_FIRST_CPU:
+		if (is_kind(record, XP_FDR_PID) && !reader->pid)
+			return 0;
+		if (!is_kind(record, XP_FDR_NEW_CPU_ID))
+			return unexpected(record, "NewCPUId", violation);
+		reader->state = XP_FDR_IN_BODY;
+		return 0;
+	case XP_FDR_IN_BODY:
+		break;
+	}
+	if (record->is_function)
+		return 0;
+	switch ((enum xp_fdr_metadata_kind)record->kind) {
+	case XP_FDR_END_OF_BUFFER:
+		reader->state = XP_FDR_AT_BUFFER;
+		return 0;
+	case XP_FDR_CALL_ARGUMENT:
+		if (!reader->takes_arguments)
+			return xp_violate(violation, record->offset,
+					  "CallArgument does not follow an entry with arguments");
+		return 0;
+	case XP_FDR_NEW_CPU_ID:
+	case XP_FDR_TSC_WRAP:
+	case XP_FDR_CUSTOM_EVENT:
+	case XP_FDR_TYPED_EVENT:
+		return 0;
+	default:
+		return unexpected(record, "A record of a buffer's body", violation);
+	}
+}
+
+static int add_to_tsc(struct xp_fdr_reader *reader, uint64_t offset, uint64_t delta, struct xp_violation *violation)
+{
+	if (__builtin_add_overflow(reader->tsc, delta, &reader->tsc))
+		return xp_violate(violation, offset, "The delta leads beyond the largest TSC");
+	return 0;
+}
+
+static int read_function(struct xp_fdr_reader *reader, const uint8_t *p, struct xp_fdr_record *record,
+			 struct xp_violation *violation)
+{
+	uint32_t word = get32(reader->big_endian, p);
+	unsigned int kind = reader->big_endian ? word >> 28 & 7 : word >> 1 & 7;
+	int err;
+
+	if (kind > XP_FDR_ENTER_ARGS)
+		return xp_violate(violation, reader->pos, "Function record of the unknown kind %u", kind);
+	record->is_function = true;
+	record->kind = kind;
+	record->function.fn_id = reader->big_endian ? word & XP_FDR_FUNCTION_ID_MAX : word >> 4;
+	record->function.delta = get32(reader->big_endian, p + 4);
+	err = advance(reader, record, violation);
+	if (err)
+		return err;
+	if (!record->function.fn_id && ++reader->nobodys > NOBODYS_MAX)
+		return xp_violate(violation, reader->pos, "More than %u records of function 0, though ids begin at 1",
+				  NOBODYS_MAX);
+	reader->takes_arguments = kind == XP_FDR_ENTER_ARGS;
+	reader->pos += XP_FDR_FUNCTION_BYTES;
+	return add_to_tsc(reader, record->offset, record->function.delta, violation);
+}
+
+/* Where the records of the buffer that begins here must end. */
+static int begin_buffer(struct xp_fdr_reader *reader, const struct xp_fdr_record *record,
+			struct xp_violation *violation)
+{
+	uint64_t left = reader->size - reader->pos;
+
+	reader->has_cpu = false;
+	reader->pid = 0;
+	reader->tid = 0;
+	reader->buffer = reader->pos;
+	if (reader->header.version == 1) {
+		reader->end = reader->pos + XP_MIN(left, reader->header.buffer_bytes);
+		return 0;
+	}
+	if (left - XP_FDR_METADATA_BYTES < record->extents)
+		return xp_violate(violation, record->offset,
+				  "BufferExtents says %" PRIu64 " bytes, but only %" PRIu64 " follow in the file",
+				  record->extents, left - XP_FDR_METADATA_BYTES);
+	reader->end = reader->pos + XP_FDR_METADATA_BYTES + record->extents;
+	return 0;
+}
+
+/* The payload behind an event's record, and the event's TSC. */
+static int read_event(struct xp_fdr_reader *reader, const uint8_t *p, struct xp_fdr_record *record,
+		      struct xp_violation *violation)
+{
+	bool big = reader->big_endian;
+	int32_t bytes = (int32_t)get32(big, p + 1);
+	uint64_t room = reader->end - reader->pos - XP_FDR_METADATA_BYTES;
+	int32_t delta;
+
+	if (bytes < 0)
+		return xp_violate(violation, record->offset, "The event's size, %d, is negative", bytes);
+	if ((uint64_t)bytes > room)
+		return xp_violate(violation, record->offset,
+				  "The event's %d bytes do not fit into its buffer, which ends %" PRIu64
+				  " bytes behind it%s",
+				  bytes, room, reader->header.version == 5 ? TYPED_REMARK : "");
+	record->event.bytes = bytes;
+	record->event.data = p + XP_FDR_METADATA_BYTES;
+	reader->pos += bytes;
+	if (reader->header.version < 5) {
+		record->tsc = get64(big, p + 5);
+		if (reader->header.version == 4)
+			record->cpu = get16(big, p + 13);
+		return 0;
+	}
+	delta = (int32_t)get32(big, p + 5);
+	if (delta < 0)
+		return xp_violate(violation, record->offset, "The event's delta, %d, is negative", delta);
+	if (record->kind == XP_FDR_TYPED_EVENT)
+		record->event.type = get16(big, p + 9);
+	if (add_to_tsc(reader, record->offset, delta, violation))
+		return -EBADMSG;
+	record->tsc = reader->tsc;
+	return 0;
+}
+
+static int read_wall_clock(struct xp_fdr_reader *reader, const uint8_t *p, struct xp_fdr_record *record,
+			   struct xp_violation *violation)
+{
+	record->wall.seconds = get64(reader->big_endian, p + 1);
+	record->wall.microseconds = get32(reader->big_endian, p + 9);
+	if (record->wall.microseconds >= 1000000)
+		return xp_violate(violation, record->offset, "WallClock has %u microseconds, a second or more",
+				  record->wall.microseconds);
+	return 0;
+}
+
+/* What lies behind EndOfBuffer is skipped. */
+static int end_buffer(struct xp_fdr_reader *reader, struct xp_fdr_record *record)
+{
+	uint64_t end = reader->pos + XP_FDR_METADATA_BYTES;
+
+	record->rest.data = reader->bytes + end;
+	record->rest.bytes = reader->end - end;
+	reader->pos = reader->end - XP_FDR_METADATA_BYTES; /* the caller steps over the record */
+	return 0;
+}
+
+/* The fields of a metadata record, which stand at p as a whole. reader->pos moves over a payload only. */
+static int read_fields(struct xp_fdr_reader *reader, const uint8_t *p, struct xp_fdr_record *record,
+		       struct xp_violation *violation)
+{
+	bool big = reader->big_endian;
+
+	switch ((enum xp_fdr_metadata_kind)record->kind) {
+	case XP_FDR_NEW_BUFFER:
+		reader->tid = (int32_t)get32(big, p + 1);
+		return 0;
+	case XP_FDR_END_OF_BUFFER:
+		return end_buffer(reader, record);
+	case XP_FDR_NEW_CPU_ID:
+		reader->cpu = get16(big, p + 1);
+		reader->tsc = get64(big, p + 3);
+		reader->has_cpu = true;
+		return 0;
+	case XP_FDR_TSC_WRAP:
+		reader->tsc = get64(big, p + 1);
+		return 0;
+	case XP_FDR_WALL_CLOCK:
+		return read_wall_clock(reader, p, record, violation);
+	case XP_FDR_CUSTOM_EVENT:
+	case XP_FDR_TYPED_EVENT:
+		return read_event(reader, p, record, violation);
+	case XP_FDR_CALL_ARGUMENT:
+		record->argument = get64(big, p + 1);
+		return 0;
+	case XP_FDR_BUFFER_EXTENTS:
+		return 0;
+	case XP_FDR_PID:
+		reader->pid = (int32_t)get32(big, p + 1);
+		return 0;
+	}
+	return 0;
+}
+
+static int read_metadata(struct xp_fdr_reader *reader, const uint8_t *p, struct xp_fdr_record *record,
+			 struct xp_violation *violation)
+{
+	unsigned int kind = reader->big_endian ? p[0] & 0x7f : p[0] >> 1;
+	unsigned int version = reader->header.version;
+	int err;
+
+	if (kind >= XP_ARRAY_SIZE(metadata_names))
+		return xp_violate(violation, reader->pos, "Metadata record of the unknown kind %u", kind);
+	record->kind = kind;
+	if (version < first_version(kind))
+		return xp_violate(violation, reader->pos, "%s does not exist before version %u, and this is version %u",
+				  xp_fdr_record_name(record), first_version(kind), version);
+	if (version > 1 && kind == XP_FDR_END_OF_BUFFER)
+		return xp_violate(violation, reader->pos,
+				  "EndOfBuffer exists in version 1 only, and this is version %u", version);
+	if (kind == XP_FDR_BUFFER_EXTENTS)
+		record->extents = get64(reader->big_endian, p + 1);
+	if (reader->state == XP_FDR_AT_BUFFER && kind == (version > 1 ? XP_FDR_BUFFER_EXTENTS : XP_FDR_NEW_BUFFER)) {
+		err = begin_buffer(reader, record, violation);
+		if (err)
+			return err;
+	}
+	err = advance(reader, record, violation);
+	if (!err)
+		err = read_fields(reader, p, record, violation);
+	if (err)
+		return err;
+	reader->takes_arguments &= kind == XP_FDR_CALL_ARGUMENT;
+	reader->pos += XP_FDR_METADATA_BYTES;
+	return 0;
+}
+
+/* At the end of a block of versions 2 to 5; the buffers of version 1 end with EndOfBuffer. */
+static int end_block(struct xp_fdr_reader *reader, struct xp_violation *violation)
+{
+	const uint8_t *p = reader->bytes + reader->pos;
+
+	if (reader->header.version == 1)
+		return xp_violate(violation, reader->pos, "The buffer that begins at 0x%" PRIx64 " has no EndOfBuffer",
+				  reader->buffer);
+	if (reader->state != XP_FDR_IN_BODY)
+		return xp_violate(violation, reader->pos,
+				  "The block of the BufferExtents at 0x%" PRIx64 " ends before its first NewCPUId",
+				  reader->buffer);
+	reader->state = XP_FDR_AT_BUFFER;
+	if (reader->pos < reader->size &&
+	    p[0] != (reader->big_endian ? 0x80 | XP_FDR_BUFFER_EXTENTS : XP_FDR_BUFFER_EXTENTS << 1 | 1))
+		return xp_violate(violation, reader->pos,
+				  "The block of the BufferExtents at 0x%" PRIx64
+				  " ends here, but no other one follows" TYPED_REMARK,
+				  reader->buffer);
+	return 0;
+}
+
+/* A record of which only `left` bytes stand before the end of the file or of the buffer. */
+static int cut_off(const struct xp_fdr_reader *reader, const char *what, uint64_t left, struct xp_violation *violation)
+{
+	if (reader->state == XP_FDR_AT_BUFFER || reader->end == reader->size)
+		return xp_violate(violation, reader->pos,
+				  "The file ends inside a %s record, %" PRIu64 " bytes behind its start", what, left);
+	if (reader->header.version == 1)
+		return xp_violate(violation, reader->pos,
+				  "A %s record crosses the end of the buffer that begins at 0x%" PRIx64, what,
+				  reader->buffer);
+	return xp_violate(violation, reader->pos,
+			  "A %s record crosses the end that the BufferExtents at 0x%" PRIx64
+			  " gives its block" TYPED_REMARK,
+			  what, reader->buffer);
+}
+
+static bool is_function(const struct xp_fdr_reader *reader, const uint8_t *p)
+{
+	return reader->big_endian ? !(p[0] & 0x80) : !(p[0] & 1);
+}
+
+int xp_fdr_reader_next(struct xp_fdr_reader *reader, struct xp_fdr_record *record, struct xp_violation *violation)
+{
+	uint64_t left;
+	bool function;
+	int err;
+
+	if (reader->state != XP_FDR_AT_BUFFER && reader->pos == reader->end) {
+		err = end_block(reader, violation);
+		if (err)
+			return err;
+	}
+	if (reader->state == XP_FDR_AT_BUFFER) {
+		if (reader->pos == reader->size)
+			return 0;
+		left = reader->size - reader->pos;
+	} else {
+		left = reader->end - reader->pos;
+	}
+	memset(record, 0, sizeof(*record));
+	record->offset = reader->pos;
+	function = is_function(reader, reader->bytes + reader->pos);
+	if (left < (function ? XP_FDR_FUNCTION_BYTES : XP_FDR_METADATA_BYTES))
+		return cut_off(reader, function ? "function" : "metadata", left, violation);
+	record->cpu = reader->cpu;
+	err = (function ? read_function : read_metadata)(reader, reader->bytes + reader->pos, record, violation);
+	if (err)
+		return err;
+	record->has_cpu = reader->has_cpu;
+	record->pid = reader->pid;
+	record->tid = reader->tid;
+	if (record->is_function || (record->kind != XP_FDR_CUSTOM_EVENT && record->kind != XP_FDR_TYPED_EVENT)) {
+		record->tsc = reader->tsc;
+		record->cpu = reader->cpu;
+	}
+	return 1;
+}

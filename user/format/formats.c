@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "format/formats.h"
+
+#include "base/util.h"
+
+static const struct xp_format *const formats[] = { &xp_format_fdr, &xp_format_gperf, &xp_format_jitdump,
+						   &xp_format_perfdata };
+
+const struct xp_format *xp_format_find(const uint8_t *bytes, uint64_t size)
+{
+	for (size_t i = 0; i < XP_ARRAY_SIZE(formats); i++)
+		if (formats[i]->probe(bytes, size))
+			return formats[i];
+	return NULL;
+}
+
+const char *xp_format_names(char *to, size_t to_size)
+{
+	size_t used = 0;
+
+	to[0] = 0;
+	for (size_t i = 0; i < XP_ARRAY_SIZE(formats) && used < to_size; i++)
+		used += snprintf(to + used, to_size - used, "%s%s", i ? ", " : "", formats[i]->name);
+	return to;
+}

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* gperftools CPU profiles for `xprof dump` and `xprof check`. */
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include "format/gperf_reader.h"
+#include "format/gperf_rules.h"
+#include "format/formats.h"
+#include "base/util.h"
+
+static void set_finding(struct xp_finding *finding, const struct xp_violation *violation)
+{
+	finding->offset = violation->offset;
+	snprintf(finding->text, sizeof(finding->text), "%s", violation->text);
+}
+
+static void dump_header(FILE *out, const struct xp_gperf_reader *reader)
+{
+	fprintf(out, "# gperftools CPU profile, %u-bit, %s-endian, period %" PRIu64 " us", 8 * reader->slot_bytes,
+		reader->big_endian ? "big" : "little", reader->period_us);
+	if (reader->period_us)
+		fprintf(out, " (%.1f Hz)", 1e6 / reader->period_us);
+	fprintf(out, "\n#%9s %10s %s\n", "offset", "count", "PCs, the most recently called function first");
+}
+
+static void dump_sample(FILE *out, const struct xp_gperf_reader *reader, const struct xp_gperf_sample *sample)
+{
+	fprintf(out, "0x%08" PRIx64 " %10" PRIu64, sample->offset, sample->count);
+	for (uint64_t i = 0; i < sample->pc_count; i++)
+		fprintf(out, " 0x%" PRIx64, xp_gperf_reader_pc(reader, sample, i));
+	putc('\n', out);
+}
+
+/* Control characters may drive a terminal. */
+static void dump_line(FILE *out, const struct xp_gperf_line *line)
+{
+	static const char *const kinds[] = { "map", "build", "other" };
+
+	fprintf(out, "0x%08" PRIx64 " %10s ", line->offset, kinds[line->kind]);
+	for (uint64_t i = 0; i < line->bytes; i++) {
+		unsigned char c = line->text[i];
+
+		if (c >= 0x20 && c < 0x7f)
+			putc(c, out);
+		else
+			fprintf(out, "\\x%02x", c);
+	}
+	putc('\n', out);
+}
+
+static int dump(const uint8_t *bytes, uint64_t size, FILE *out, struct xp_finding *finding)
+{
+	struct xp_violation violation;
+	struct xp_gperf_reader reader;
+	struct xp_gperf_sample sample;
+	struct xp_gperf_line line;
+	int more;
+
+	more = xp_gperf_reader_init(&reader, bytes, size, &violation);
+	if (!more) {
+		dump_header(out, &reader);
+		while ((more = xp_gperf_reader_next(&reader, &sample, &violation)) == 1 && !ferror(out))
+			dump_sample(out, &reader, &sample);
+	}
+	if (!more)
+		while ((more = xp_gperf_reader_line(&reader, &line, &violation)) == 1 && !ferror(out))
+			dump_line(out, &line);
+	if (more < 0)
+		set_finding(finding, &violation);
+	return more > 0 ? -EIO : more;
+}
+
+struct counts {
+	uint64_t samples;
+	uint64_t records;
+	uint64_t maps;
+};
+
+/* 0 or -EBADMSG */
+static int read_all(struct xp_gperf_reader *reader, const uint8_t *bytes, uint64_t size, struct counts *counts,
+		    struct xp_violation *violation)
+{
+	struct xp_gperf_sample sample;
+	struct xp_gperf_line line;
+	int more = xp_gperf_reader_init(reader, bytes, size, violation);
+
+	if (more)
+		return more;
+	while ((more = xp_gperf_reader_next(reader, &sample, violation)) == 1) {
+		counts->samples += sample.count;
+		counts->records++;
+	}
+	if (more)
+		return more;
+	while ((more = xp_gperf_reader_line(reader, &line, violation)) == 1)
+		counts->maps += line.kind == XP_GPERF_LINE_MAP;
+	return more;
+}
+
+static int check(const uint8_t *bytes, uint64_t size, struct xp_report *report)
+{
+	struct xp_violation violation;
+	struct xp_gperf_reader reader;
+	struct counts counts = { 0 };
+	int found;
+
+	found = read_all(&reader, bytes, size, &counts, &violation);
+	if (!found)
+		found = xp_gperf_rules_check(bytes, size, &violation);
+	if (found == -ENOMEM)
+		return found;
+	if (found)
+		set_finding(&report->findings[report->finding_count++], &violation);
+	snprintf(report->summary, sizeof(report->summary),
+		 "gperftools CPU profile: %" PRIu64 " samples of %" PRIu64 " us, %" PRIu64 " records, %" PRIu64
+		 " mappings",
+		 counts.samples, reader.period_us, counts.records, counts.maps);
+	return 0;
+}
+
+const struct xp_format xp_format_gperf = {
+	.name = "gperftools CPU profile",
+	.probe = xp_gperf_probe,
+	.dump = dump,
+	.check = check,
+};

@@ -1,0 +1,368 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "format/gperf_quirks.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/util.h"
+
+#define UNKNOWN_MASK (XP_GPERF_UNKNOWN_BASE - 1)
+#define UNKNOWN_NAME "[unknown]"
+/* go tool pprof, remapMappingIDs(): expectedStart */
+#define GO_PROGRAM_START 0x400000ull
+/* go tool pprof, cpuProfile(): similarSamples */
+#define GO_SIMILAR 32
+
+void xp_gperf_chain_start(struct xp_gperf_chain *chain)
+{
+	chain->count = 0;
+	chain->cut = false;
+}
+
+void xp_gperf_chain_add(struct xp_gperf_chain *chain, uint64_t pc, bool interrupted)
+{
+	if (!pc && chain->count)
+		return;
+	if (chain->count == XP_GPERF_CHAIN_MAX) {
+		chain->cut = true;
+		return;
+	}
+	pc = xp_gperf_kernel_pc(pc);
+	if (interrupted && chain->count)
+		pc++;
+	chain->pcs[chain->count++] = pc ? pc : XP_GPERF_UNKNOWN_BASE;
+}
+
+/* The mapping line of an object, and the addresses of it that the line covers. */
+struct place {
+	uint64_t start;
+	uint64_t end;
+	uint64_t line_start; /* below start where an earlier part of the segment is mapped apart */
+	uint64_t line_offset;
+};
+
+struct profile {
+	struct xp_gperf *gperf;
+	const struct xp_gperf_records *records;
+	const struct xp_gperf_object *objects;
+	struct place *places;
+	size_t object_count;
+	bool has_unknown;
+	uint64_t pcs[XP_GPERF_CHAIN_MAX]; /* of the record that is being written */
+};
+
+/* Addresses */
+
+static void find_place(struct place *place, const struct xp_gperf_object *object)
+{
+	uint64_t exec_start = object->bias + object->exec_vaddr;
+
+	*place = (struct place){ object->start, object->end, object->start, object->offset };
+	if (!object->is_elf || !exec_start || exec_start >= object->end)
+		return;
+	place->line_start = exec_start;
+	place->line_offset = object->exec_offset;
+	place->start = XP_MAX(object->start, exec_start);
+}
+
+static int find_places(struct profile *profile)
+{
+	profile->places = calloc(profile->object_count + 1, sizeof(*profile->places));
+	if (!profile->places)
+		return -ENOMEM;
+	for (size_t i = 0; i < profile->object_count; i++) {
+		const struct xp_gperf_object *object = &profile->objects[i];
+
+		if (object->start >= object->end || (i && object->start < object[-1].end))
+			return -EINVAL;
+		find_place(&profile->places[i], object);
+	}
+	return 0;
+}
+
+/* The place that covers an address, NULL when none does. */
+static const struct place *place_of(const struct profile *profile, uint64_t address)
+{
+	size_t low = 0, high = profile->object_count;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (address >= profile->places[middle].end)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	if (low == profile->object_count || address < profile->places[low].start)
+		return NULL;
+	return &profile->places[low];
+}
+
+/* As it is written: readers look caller PCs up at the byte before. */
+static uint64_t settle(struct profile *profile, uint64_t pc, bool is_caller)
+{
+	uint64_t address = pc - is_caller;
+
+	if (place_of(profile, address))
+		return pc;
+	profile->has_unknown = true;
+	return ((address & UNKNOWN_MASK) | XP_GPERF_UNKNOWN_BASE) + is_caller;
+}
+
+/* Another PC of the same call. Minus one stays in the instruction, for no call is shorter than two bytes. */
+static uint64_t variant(const struct profile *profile, uint64_t pc)
+{
+	bool is_first = pc - 1 == XP_GPERF_UNKNOWN_BASE || place_of(profile, pc - 2) != place_of(profile, pc - 1);
+
+	return is_first ? pc + 1 : pc - 1;
+}
+
+/* Records */
+
+static struct xp_gperf_record get(const struct profile *profile, size_t index)
+{
+	struct xp_gperf_record record;
+
+	profile->records->get(profile->records->arg, index, &record);
+	return record;
+}
+
+static int check_record(const struct xp_gperf_record *record)
+{
+	return record->pc_count && record->pc_count <= XP_GPERF_CHAIN_MAX && record->pcs[0] ? 0 : -EINVAL;
+}
+
+/*
+ * The second PC that readers would delete, 0 when there is none. Who occurs in more than half of the records is found
+ * by cancelling unequal ones (Boyer and Moore); then it is counted.
+ */
+static uint64_t suspicious_second(const struct profile *profile)
+{
+	size_t margin = profile->records->count / GO_SIMILAR, lead = 0, count = 0;
+	uint64_t candidate = 0;
+
+	for (size_t i = 0; i < profile->records->count; i++) {
+		struct xp_gperf_record record = get(profile, i);
+		uint64_t second = record.pc_count > 1 ? record.pcs[1] : 0;
+
+		if (!lead)
+			candidate = second;
+		lead += candidate == second ? 1 : -1;
+	}
+	for (size_t i = 0; i < profile->records->count; i++) {
+		struct xp_gperf_record record = get(profile, i);
+
+		count += record.pc_count > 1 && record.pcs[1] == candidate;
+	}
+	return count && count >= profile->records->count - margin ? candidate : 0;
+}
+
+static int put_record(struct profile *profile, const struct xp_gperf_record *record, uint64_t count, bool vary)
+{
+	for (uint32_t i = 0; i < record->pc_count; i++)
+		profile->pcs[i] = settle(profile, record->pcs[i], i);
+	if (vary)
+		profile->pcs[1] = variant(profile, profile->pcs[1]);
+	return xp_gperf_record(profile->gperf, count, profile->pcs, record->pc_count);
+}
+
+static int put_all(struct profile *profile, uint64_t suspicious)
+{
+	size_t plain = 0, varied = 0; /* records with the suspicious PC: about as many of either kind */
+	int err = 0;
+
+	for (size_t i = 0; i < profile->records->count && !err; i++) {
+		struct xp_gperf_record record = get(profile, i);
+		bool has_caller = record.pc_count > 1;
+		bool is_suspicious = suspicious && has_caller && record.pcs[1] == suspicious;
+		bool vary = has_caller && record.pcs[1] == record.pcs[0];
+
+		if (is_suspicious) {
+			vary = varied < plain + vary;
+			varied += vary;
+			plain += !vary;
+		}
+		err = put_record(profile, &record, record.count, vary);
+	}
+	return err;
+}
+
+static int put_records(struct profile *profile)
+{
+	struct xp_gperf_record record;
+	uint64_t suspicious, half;
+	int err = 0;
+
+	for (size_t i = 0; i < profile->records->count && !err; i++) {
+		record = get(profile, i);
+		err = check_record(&record);
+	}
+	if (err)
+		return err;
+	suspicious = suspicious_second(profile);
+	if (!suspicious || profile->records->count > 1 || record.count < 2)
+		return put_all(profile, suspicious);
+	half = record.count / 2;
+	err = put_record(profile, &record, record.count - half, false);
+	return err ? err : put_record(profile, &record, half, true);
+}
+
+/* Mappings */
+
+bool xp_gperf_path_is_library(const char *path)
+{
+	const char *rest = NULL;
+
+	for (const char *at = strstr(path, ".so"); at; at = strstr(at + 1, ".so"))
+		rest = at;
+	if (!rest || rest == path)
+		return false;
+	rest += strlen(".so");
+	while (rest[0] == '.' && isdigit((unsigned char)rest[1]))
+		rest += 1 + strspn(rest + 1, "0123456789");
+	return !*rest;
+}
+
+/* go tool pprof's libRx, `[.]so$|[.]so[._][0-9]+`: what is not the program. */
+static bool go_takes_for_library(const char *path)
+{
+	for (const char *at = strstr(path, ".so"); at; at = strstr(at + 1, ".so"))
+		if (!at[3] || ((at[3] == '.' || at[3] == '_') && isdigit((unsigned char)at[4])))
+			return true;
+	return false;
+}
+
+static bool link_fits(const struct xp_gperf_object *object)
+{
+	return object->link && xp_gperf_path_fits(object->link);
+}
+
+/* The path of the object's first line, in `made_up` where it has none that can be written. */
+static const char *line_path(const struct xp_gperf_object *object, char *made_up, size_t size)
+{
+	const char *slash = strrchr(object->path, '/');
+
+	if (xp_gperf_path_fits(object->path))
+		return object->path;
+	if (link_fits(object))
+		return object->link;
+	snprintf(made_up, size, "[%s]", slash ? slash + 1 : object->path);
+	for (char *at = made_up; *at; at++)
+		if ((unsigned char)*at <= ' ' || *at == 0x7f)
+			*at = '_';
+	return made_up;
+}
+
+static int put_line(struct profile *profile, size_t index, const char *path)
+{
+	const struct xp_gperf_object *object = &profile->objects[index];
+	const struct place *place = &profile->places[index];
+	const struct xp_gperf_map map = {
+		.start = place->line_start,
+		.end = place->end,
+		.offset = place->line_offset,
+		.inode = object->inode,
+		.dev_major = object->dev_major,
+		.dev_minor = object->dev_minor,
+		.readable = true,
+		.writable = object->writable,
+		.executable = true,
+		.path = path,
+	};
+
+	return xp_gperf_map(profile->gperf, &map);
+}
+
+/* A line from nowhere, of the path given: never looked up. */
+static int put_decoy(struct profile *profile, const char *path)
+{
+	const struct xp_gperf_map map = {
+		.start = 0x1000, .end = 0x2000, .readable = true, .executable = true, .path = path
+	};
+
+	return xp_gperf_map(profile->gperf, &map);
+}
+
+/* The object whose mapping go tool pprof puts first: the first that is no library, or else the first of all. */
+static size_t find_program(const struct profile *profile)
+{
+	char made_up[256];
+
+	for (size_t i = 0; i < profile->object_count; i++) {
+		const char *path = line_path(&profile->objects[i], made_up, sizeof(made_up));
+
+		if (path[0] != '[' && !go_takes_for_library(path))
+			return i;
+	}
+	return 0;
+}
+
+static int put_decoy_if_needed(struct profile *profile)
+{
+	size_t index = find_program(profile);
+	const struct place *place = &profile->places[index];
+	char made_up[256];
+
+	if (!profile->object_count || !place->line_offset || place->line_start - place->line_offset != GO_PROGRAM_START)
+		return 0;
+	return put_decoy(profile, line_path(&profile->objects[index], made_up, sizeof(made_up)));
+}
+
+static int put_object(struct profile *profile, size_t index)
+{
+	const struct xp_gperf_object *object = &profile->objects[index];
+	char made_up[256];
+	const char *path = line_path(object, made_up, sizeof(made_up));
+	int err = put_line(profile, index, path);
+
+	if (err || path != object->path || !link_fits(object) || xp_gperf_path_is_library(path))
+		return err;
+	return put_line(profile, index, object->link);
+}
+
+static int put_maps(struct profile *profile)
+{
+	const struct xp_gperf_map unknown = {
+		.start = XP_GPERF_UNKNOWN_BASE,
+		.end = XP_GPERF_UNKNOWN_BASE + UNKNOWN_MASK + 1,
+		.readable = true,
+		.executable = true,
+		.path = UNKNOWN_NAME,
+	};
+	int err = put_decoy_if_needed(profile);
+
+	for (size_t i = 0; i < profile->object_count && !err; i++)
+		err = put_object(profile, i);
+	if (!err && profile->has_unknown)
+		err = xp_gperf_map(profile->gperf, &unknown);
+	return err;
+}
+
+int xp_gperf_write(int fd, uint64_t period_us, const struct xp_gperf_records *records,
+		   const struct xp_gperf_object *objects, size_t object_count)
+{
+	struct profile *profile = calloc(1, sizeof(*profile));
+	int err;
+
+	if (!profile)
+		return -ENOMEM;
+	profile->records = records;
+	profile->objects = objects;
+	profile->object_count = object_count;
+	err = find_places(profile);
+	if (!err)
+		err = xp_gperf_new(&profile->gperf, fd, period_us);
+	if (!err)
+		err = put_records(profile);
+	if (!err)
+		err = put_maps(profile);
+	if (!err)
+		err = xp_gperf_finish(profile->gperf);
+	xp_gperf_free(profile->gperf);
+	free(profile->places);
+	free(profile);
+	return err;
+}

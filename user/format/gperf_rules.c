@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "format/gperf_rules.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define PERL "google-pprof: "
+#define GO "go tool pprof: "
+#define PERL_PERIOD_MAX (1ull << 32)
+
+struct range {
+	uint64_t start;
+	uint64_t end;
+};
+
+struct ranges {
+	struct range *ranges;
+	size_t count;
+	size_t room;
+};
+
+/* Of a file that breaks a rule, the rules return 1. */
+#define violate(...) (xp_violate(__VA_ARGS__), 1)
+
+/* Executable mappings, sorted and without overlap when they are all there. */
+
+static int add_range(struct ranges *ranges, uint64_t start, uint64_t end)
+{
+	if (ranges->count == ranges->room) {
+		size_t room = ranges->room ? 2 * ranges->room : 64;
+		struct range *grown = reallocarray(ranges->ranges, room, sizeof(*grown));
+
+		if (!grown)
+			return -ENOMEM;
+		ranges->ranges = grown;
+		ranges->room = room;
+	}
+	ranges->ranges[ranges->count++] = (struct range){ start, end };
+	return 0;
+}
+
+static int compare(const void *left, const void *right)
+{
+	const struct range *a = left, *b = right;
+
+	return a->start < b->start ? -1 : a->start > b->start;
+}
+
+static void join_ranges(struct ranges *ranges)
+{
+	size_t joined = 0;
+
+	if (!ranges->count)
+		return;
+	qsort(ranges->ranges, ranges->count, sizeof(*ranges->ranges), compare);
+	for (size_t i = 1; i < ranges->count; i++) {
+		struct range *last = &ranges->ranges[joined];
+
+		if (ranges->ranges[i].start > last->end)
+			ranges->ranges[++joined] = ranges->ranges[i];
+		else if (ranges->ranges[i].end > last->end)
+			last->end = ranges->ranges[i].end;
+	}
+	ranges->count = joined + 1;
+}
+
+static bool covered(const struct ranges *ranges, uint64_t address)
+{
+	size_t low = 0, high = ranges->count;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (address >= ranges->ranges[middle].end)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low < ranges->count && address >= ranges->ranges[low].start;
+}
+
+static bool is_executable(const struct xp_gperf_line *line)
+{
+	return line->kind == XP_GPERF_LINE_MAP && line->perms[2] == 'x';
+}
+
+/* before: the executable mapping before this one, of kind XP_GPERF_LINE_OTHER when there is none. */
+static int check_line(const struct xp_gperf_line *line, const struct xp_gperf_line *before,
+		      struct xp_violation *violation)
+{
+	if (memchr(line->path, ' ', line->path_bytes))
+		return violate(violation, line->offset,
+			       "google-pprof and go tool pprof: They end the path of this executable mapping at its "
+			       "first blank");
+	if (line->perms[3] == 's')
+		return violate(violation, line->offset, GO "It finds no path in an executable mapping that is shared");
+	if (before->kind == XP_GPERF_LINE_MAP && before->end == line->start && !before->path_bytes != !line->path_bytes)
+		return violate(violation, line->offset,
+			       GO "It joins this executable mapping and the one before, of which one has no name");
+	return 0;
+}
+
+/* From the trailer on. */
+static int check_lines(struct xp_gperf_reader *reader, struct ranges *ranges, struct xp_violation *violation)
+{
+	struct xp_gperf_line line, before = { .kind = XP_GPERF_LINE_OTHER };
+	int found = 0;
+
+	while (!found && xp_gperf_reader_line(reader, &line, violation) == 1) {
+		if (!is_executable(&line))
+			continue;
+		found = add_range(ranges, line.start, line.end);
+		if (!found)
+			found = check_line(&line, &before, violation);
+		before = line;
+	}
+	join_ranges(ranges);
+	return found;
+}
+
+static int check_pcs(const struct xp_gperf_reader *reader, const struct xp_gperf_sample *sample,
+		     const struct ranges *ranges, struct xp_violation *violation)
+{
+	for (uint64_t i = 0; i < sample->pc_count; i++) {
+		uint64_t pc = xp_gperf_reader_pc(reader, sample, i), address = pc - !!i;
+		uint64_t at = sample->offset + (2 + i) * reader->slot_bytes;
+
+		if (reader->slot_bytes == 8 && pc >> 63)
+			return violate(violation, at, PERL "It drops addresses as high as 0x%" PRIx64, pc);
+		/* An address of 0 is left alone. */
+		if (address && !covered(ranges, address))
+			return violate(violation, at, GO "0x%" PRIx64 " is in no executable mapping", pc);
+	}
+	return 0;
+}
+
+/* Up to the trailer. */
+static int check_samples(struct xp_gperf_reader *reader, const struct ranges *ranges, struct xp_violation *violation)
+{
+	struct xp_gperf_sample sample;
+	uint64_t sum = 0;
+	int found = 0;
+
+	while (!found && xp_gperf_reader_next(reader, &sample, violation) == 1) {
+		if (!xp_gperf_reader_pc(reader, &sample, 0))
+			found = violate(violation, sample.offset,
+					PERL "It takes a record that begins with PC 0 for the "
+					     "trailer");
+		else if (__builtin_add_overflow(sum, sample.count, &sum) || sum > INT64_MAX)
+			found = violate(violation, sample.offset, GO "The sum of the counts has no 63 bits");
+		else
+			found = check_pcs(reader, &sample, ranges, violation);
+	}
+	return found;
+}
+
+static int check_header(const struct xp_gperf_reader *reader, struct xp_violation *violation)
+{
+	unsigned int slot_bytes = reader->slot_bytes;
+
+	if (reader->header_words != 3)
+		return violate(violation, slot_bytes, GO "It knows headers of 3 words only, not of %" PRIu64,
+			       reader->header_words);
+	if (!reader->period_us)
+		return violate(violation, 3 * slot_bytes, GO "It fails on a period of 0");
+	if (reader->period_us > PERL_PERIOD_MAX)
+		return violate(violation, 3 * slot_bytes, PERL "It fails on a period as long as %" PRIu64 " us",
+			       reader->period_us);
+	if (reader->padding)
+		return violate(violation, 4 * slot_bytes, GO "It fails when the header's padding is not 0");
+	return 0;
+}
+
+int xp_gperf_rules_check(const uint8_t *bytes, uint64_t size, struct xp_violation *violation)
+{
+	struct xp_violation of_line, none;
+	struct xp_gperf_reader reader, samples;
+	struct xp_gperf_sample sample;
+	struct ranges ranges = { 0 };
+	int found, in_lines;
+
+	if (xp_gperf_reader_init(&reader, bytes, size, &none))
+		return 0;
+	found = check_header(&reader, violation);
+	if (found)
+		return found;
+	samples = reader;
+	while (xp_gperf_reader_next(&reader, &sample, &none) == 1)
+		;
+	in_lines = check_lines(&reader, &ranges, &of_line);
+	if (in_lines >= 0)
+		found = check_samples(&samples, &ranges, violation);
+	if (!found && in_lines > 0)
+		*violation = of_line;
+	free(ranges.ranges);
+	return found ? found : in_lines;
+}

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "format/jitdump_rules.h"
+
+#include <errno.h>
+#include <inttypes.h>
+
+#include "base/u64_map.h"
+
+struct rules {
+	struct xp_jitdump_header header;
+	struct xp_number_map pids; /* by code index: the process that has loaded it last */
+	bool has_debug;		   /* a debug record waits for its load */
+	uint64_t debug_addr;
+	uint64_t debug_offset;
+};
+
+/* Of a file that breaks a rule, the rules return 1. */
+#define violate(...) (xp_violate(__VA_ARGS__), 1)
+
+static int check_header(const struct xp_jitdump_header *header, struct xp_violation *violation)
+{
+	if (header->version > XP_JITDUMP_PERF_VERSION)
+		return violate(violation, 4, "The version is %u; perf takes none above 1", header->version);
+	if (header->bytes != XP_JITDUMP_HEADER_BYTES)
+		return violate(violation, 8, "The header has %u bytes; perf reads on behind 40", header->bytes);
+	return 0;
+}
+
+static int see_load(struct rules *rules, const struct xp_jitdump_record *record, struct xp_violation *violation)
+{
+	size_t known = rules->pids.count;
+	uint32_t *pid;
+
+	if (rules->has_debug && rules->debug_addr != record->load.code_addr)
+		return violate(violation, rules->debug_offset,
+			       "The debug record of 0x%" PRIx64 " is followed by the load of 0x%" PRIx64
+			       ", to which perf gives its lines",
+			       rules->debug_addr, record->load.code_addr);
+	rules->has_debug = false;
+	pid = xp_number_map_add(&rules->pids, record->load.code_index, record->load.pid);
+	if (!pid)
+		return -ENOMEM;
+	if (rules->pids.count == known && *pid == record->load.pid)
+		return violate(violation, record->offset,
+			       "Process %u has loaded code %" PRIu64 " before; perf overwrites its image",
+			       record->load.pid, record->load.code_index);
+	*pid = record->load.pid;
+	return 0;
+}
+
+static int see_debug(struct rules *rules, const struct xp_jitdump_record *record, struct xp_violation *violation)
+{
+	if (rules->has_debug)
+		return violate(violation, rules->debug_offset,
+			       "A debug record is followed by another one and no load; perf forgets it");
+	if (rules->header.big_endian && record->debug.line_count > 1)
+		return violate(violation, record->offset, "The lines are big-endian, which perf does not read");
+	if (record->debug.surplus_bytes > XP_JITDUMP_PADDING_BYTES_MAX)
+		return violate(violation, record->offset,
+			       "The debug record has %" PRIu64
+			       " bytes behind its lines, as when file names have zero bytes "
+			       "in them; perf reads other lines than were meant",
+			       record->debug.surplus_bytes);
+	rules->has_debug = true;
+	rules->debug_addr = record->debug.code_addr;
+	rules->debug_offset = record->offset;
+	return 0;
+}
+
+static int see_unwinding(const struct xp_jitdump_record *record, struct xp_violation *violation)
+{
+	if (!record->unwinding.eh_frame_hdr_bytes)
+		return violate(violation, record->offset,
+			       "The unwinding data has no header, without which perf keeps "
+			       "it for all functions that follow");
+	if (record->unwinding.order == XP_JITDUMP_HEADER_FIRST)
+		return violate(violation, record->offset,
+			       "The unwinding data begins with its header; perf looks for it behind .eh_frame");
+	return 0;
+}
+
+static int see_record(struct rules *rules, const struct xp_jitdump_record *record, struct xp_violation *violation)
+{
+	switch (record->kind) {
+	case XP_JITDUMP_LOAD:
+		return see_load(rules, record, violation);
+	case XP_JITDUMP_MOVE:
+		if (xp_number_map_find(&rules->pids, record->move.code_index))
+			return 0;
+		return violate(violation, record->offset, "Code %" PRIu64 " is moved that was never loaded",
+			       record->move.code_index);
+	case XP_JITDUMP_DEBUG_INFO:
+		return see_debug(rules, record, violation);
+	case XP_JITDUMP_UNWINDING_INFO:
+		return see_unwinding(record, violation);
+	default:
+		return 0;
+	}
+}
+
+int xp_jitdump_rules_check(const uint8_t *bytes, uint64_t size, struct xp_violation *violation)
+{
+	struct xp_jitdump_reader reader;
+	struct xp_jitdump_record record;
+	struct rules rules = { 0 };
+	int found = xp_jitdump_reader_init(&reader, bytes, size, violation);
+
+	if (found)
+		return 1; /* not reached with a file as described */
+	rules.header = reader.header;
+	found = check_header(&reader.header, violation);
+	while (!found && xp_jitdump_reader_next(&reader, &record, violation) == 1)
+		found = see_record(&rules, &record, violation);
+	if (!found && rules.has_debug)
+		found = violate(violation, rules.debug_offset, "A debug record is followed by no load");
+	xp_number_map_free(&rules.pids);
+	return found;
+}

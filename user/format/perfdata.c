@@ -1,0 +1,482 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "format/perfdata.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/sysmacros.h>
+#include <time.h>
+
+#include "format/perfdata_put.h"
+#include "format/perfdata_rules.h"
+#include "format/perfdata_zstd.h"
+
+#define KERNEL_PID (-1)
+#define COMM_BYTES 16 /* the kernel's TASK_COMM_LEN */
+#define SAMPLE_TYPE                                                                                                    \
+	(PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_CPU | PERF_SAMPLE_PERIOD |                  \
+	 PERF_SAMPLE_CALLCHAIN)
+/* Of a FORK: the process's mappings are not its parent's (tools/perf/util/event.h: PERF_RECORD_MISC_FORK_EXEC). */
+#define MISC_FORK_EXEC (1 << 13)
+#define MISC_MMAP_BUILD_ID (1 << 14)
+
+/* The file's beginning. */
+struct head {
+	struct xp_perfdata_header header;
+	uint8_t attr[XP_PERFDATA_ATTR_BYTES];
+	struct xp_perfdata_section ids; /* none: one event needs no name in each record */
+};
+
+/* Behind each record of the kernel's types but the sample: PERF_SAMPLE_TID, TIME and CPU (sample_id_all). */
+struct trailer {
+	uint32_t pid, tid;
+	uint64_t time;
+	uint32_t cpu, reserved;
+};
+
+struct xp_perfdata {
+	struct xp_perfdata_options options;
+	struct head head;
+	struct xp_perfdata_span span;
+	uint64_t newest_ns;		   /* of all records */
+	uint64_t round_ns;		   /* newest_ns at the last FINISHED_ROUND; 0: none yet */
+	uint64_t floor_ns;		   /* perf takes nothing older any more: newest_ns at the one before it */
+	struct xp_perfdata_packer *packer; /* of samples; NULL: they are not compressed */
+	struct xp_perfdata_sink sink;
+};
+
+/* The feature that tells of compressed records, when it is the only one. */
+struct packed_feature {
+	struct xp_perfdata_section section;
+	struct xp_perfdata_compression compression;
+};
+
+int xp_perfdata_conversion(struct xp_perfdata_conversion *conversion, uint64_t hz, uint64_t tsc, uint64_t ns)
+{
+	unsigned int shift = 33;
+	unsigned __int128 mult;
+
+	if (!hz || hz >> 62)
+		return -ERANGE;
+	do
+		mult = (((unsigned __int128)1000000000 << --shift) + hz / 2) / hz;
+	while (shift && mult > UINT32_MAX);
+	if (!mult || mult > UINT32_MAX)
+		return -ERANGE;
+	*conversion = (struct xp_perfdata_conversion){ shift, mult, 0 };
+	conversion->zero = ns - xp_perfdata_ns(conversion, tsc);
+	return 0;
+}
+
+/* Tells the header of all that has gone out. */
+static int put_header(struct xp_perfdata *perfdata)
+{
+	struct xp_perfdata_sink *sink = &perfdata->sink;
+
+	if (!sink->err)
+		sink->err = xp_pwrite_all(sink->fd, &perfdata->head, sizeof(perfdata->head), 0);
+	return sink->err;
+}
+
+/*
+ * Behind the records stands what perf must know of compressed ones. So that it stands there all the time, but for the
+ * moment between the last two writes, the new end is written first, and what the old one is overwritten with, last.
+ */
+static int write_packed(struct xp_perfdata *perfdata)
+{
+	struct xp_perfdata_sink *sink = &perfdata->sink;
+	uint64_t end = sink->offset + sink->used;
+	struct packed_feature feature = { .section = { end + sizeof(feature.section), sizeof(feature.compression) } };
+	size_t old = XP_MIN(sink->used, sizeof(feature));
+
+	xp_perfdata_packer_tell(perfdata->packer, &feature.compression);
+	if (!sink->err)
+		sink->err = xp_pwrite_all(sink->fd, &feature, sizeof(feature), end);
+	if (!sink->err)
+		sink->err = xp_pwrite_all(sink->fd, sink->buf + old, sink->used - old, sink->offset + old);
+	sink->used = old;
+	if (xp_perfdata_flush(sink))
+		return sink->err;
+	sink->offset = end;
+	return 0;
+}
+
+static int flush(struct xp_perfdata *perfdata)
+{
+	struct xp_perfdata_sink *sink = &perfdata->sink;
+	int err = perfdata->packer ? write_packed(perfdata) : xp_perfdata_flush(sink);
+
+	if (err)
+		return err;
+	perfdata->head.header.data.size = sink->offset - perfdata->head.header.data.offset;
+	return put_header(perfdata);
+}
+
+/* Samples that wait to be compressed. */
+static int pack(struct xp_perfdata *perfdata)
+{
+	struct xp_perfdata_sink *sink = &perfdata->sink;
+
+	if (!perfdata->packer || sink->err)
+		return sink->err;
+	if (sizeof(sink->buf) - sink->used < XP_PERFDATA_PACKED_MAX && flush(perfdata))
+		return sink->err;
+	sink->err = xp_perfdata_pack(perfdata->packer, sink);
+	return sink->err;
+}
+
+/* A record begins, of which all but its header follows. 0, or the error for which nothing may follow. */
+static int begin(struct xp_perfdata *perfdata, uint32_t type, uint16_t misc, size_t size)
+{
+	const struct perf_event_header header = { .type = type, .misc = misc, .size = size };
+	struct xp_perfdata_sink *sink = &perfdata->sink;
+	int err = sink->err;
+
+	if (!err && size > sizeof(sink->buf) - sink->used)
+		err = flush(perfdata);
+	if (!err)
+		xp_perfdata_put(sink, &header, sizeof(header), sizeof(header));
+	return err;
+}
+
+static void put(struct xp_perfdata *perfdata, const void *data, size_t size)
+{
+	xp_perfdata_put(&perfdata->sink, data, size, size);
+}
+
+/* The time of a record, which perf must still be able to sort in. */
+static uint64_t time_of(const struct xp_perfdata *perfdata, uint64_t tsc)
+{
+	return tsc ? XP_MAX(xp_perfdata_ns(&perfdata->options.conversion, tsc), perfdata->floor_ns) : 0;
+}
+
+/*
+ * At a FINISHED_ROUND, perf hands on what is not newer than the newest record before the last FINISHED_ROUND
+ * (tools/perf/util/ordered-events.c). Between two of them lies late_ns, so nothing older than that can follow.
+ */
+static int end(struct xp_perfdata *perfdata, uint64_t ns)
+{
+	perfdata->newest_ns = XP_MAX(perfdata->newest_ns, ns);
+	if (!perfdata->round_ns)
+		perfdata->round_ns = perfdata->newest_ns;
+	if (perfdata->newest_ns - perfdata->round_ns <= perfdata->options.late_ns)
+		return 0;
+	perfdata->floor_ns = perfdata->round_ns;
+	perfdata->round_ns = perfdata->newest_ns;
+	pack(perfdata);
+	return begin(perfdata, XP_PERFDATA_FINISHED_ROUND, 0, sizeof(struct perf_event_header));
+}
+
+static int end_with_trailer(struct xp_perfdata *perfdata, uint64_t tsc, pid_t pid, pid_t tid)
+{
+	const struct trailer trailer = { .pid = pid, .tid = tid, .time = time_of(perfdata, tsc) };
+
+	put(perfdata, &trailer, sizeof(trailer));
+	return end(perfdata, trailer.time);
+}
+
+static void fill_attr(uint8_t *to, const struct xp_perfdata_options *options)
+{
+	const struct perf_event_attr attr = {
+		.type = options->event_type,
+		.size = XP_PERFDATA_ATTR_BYTES,
+		.config = options->event_config,
+		.sample_period = options->period,
+		.sample_type = SAMPLE_TYPE,
+		.mmap = 1,
+		.comm = 1,
+		.task = 1,
+		.sample_id_all = 1,
+		.exclude_guest = 1,
+		.mmap2 = 1,
+		.comm_exec = 1,
+		.use_clockid = 1,
+		.clockid = CLOCK_MONOTONIC,
+	};
+
+	_Static_assert(sizeof(attr) >= XP_PERFDATA_ATTR_BYTES, "perf_event_attr");
+	memcpy(to, &attr, XP_PERFDATA_ATTR_BYTES);
+}
+
+static void put_time_conv(struct xp_perfdata *perfdata)
+{
+	const struct xp_perfdata_conversion *conversion = &perfdata->options.conversion;
+	const struct xp_perfdata_time_conv record = {
+		.header = { .type = XP_PERFDATA_TIME_CONV, .size = sizeof(record) },
+		.shift = conversion->shift,
+		.mult = conversion->mult,
+		.zero = conversion->zero,
+		.has_zero = 1,
+	};
+
+	put(perfdata, &record, sizeof(record));
+}
+
+int xp_perfdata_new(struct xp_perfdata **result, int fd, const struct xp_perfdata_options *options)
+{
+	struct xp_perfdata *perfdata;
+
+	*result = NULL;
+	if (!options->period)
+		return -EINVAL;
+	perfdata = malloc(sizeof(*perfdata));
+	if (!perfdata)
+		return -ENOMEM;
+	memset(perfdata, 0, offsetof(struct xp_perfdata, sink.buf));
+	perfdata->options = *options;
+	perfdata->span.first_ns = UINT64_MAX;
+	perfdata->sink.fd = fd;
+	perfdata->sink.offset = sizeof(perfdata->head);
+	perfdata->head.header = (struct xp_perfdata_header){
+		.magic = XP_PERFDATA_MAGIC,
+		.size = sizeof(perfdata->head.header),
+		.attr_size = sizeof(perfdata->head) - offsetof(struct head, attr),
+		.attrs = { offsetof(struct head, attr), sizeof(perfdata->head) - offsetof(struct head, attr) },
+		.data = { sizeof(perfdata->head), 0 },
+	};
+	fill_attr(perfdata->head.attr, options);
+	perfdata->head.ids.offset = sizeof(perfdata->head.header);
+	if (options->compression_level) {
+		int err = xp_perfdata_packer_new(&perfdata->packer, options->compression_level);
+
+		if (err) {
+			free(perfdata);
+			return err;
+		}
+		perfdata->head.header.features[0] = 1ull << XP_PERFDATA_COMPRESSION;
+	}
+	put_time_conv(perfdata);
+	*result = perfdata;
+	return 0;
+}
+
+static int put_kernel_map(struct xp_perfdata *perfdata, uint64_t start, uint64_t bytes, uint64_t offset,
+			  const char *path)
+{
+	const uint32_t ids[] = { KERNEL_PID, 0 };
+	const uint64_t range[] = { start, bytes, offset };
+	size_t path_bytes = strlen(path) + 1, padded = xp_perfdata_align(path_bytes, 8);
+	size_t size = sizeof(struct perf_event_header) + sizeof(ids) + sizeof(range) + padded + sizeof(struct trailer);
+	int err;
+
+	if (path_bytes > XP_PERFDATA_PATH_MAX)
+		return -ENAMETOOLONG;
+	err = begin(perfdata, PERF_RECORD_MMAP, PERF_RECORD_MISC_KERNEL, size);
+	if (err)
+		return err;
+	put(perfdata, ids, sizeof(ids));
+	put(perfdata, range, sizeof(range));
+	xp_perfdata_put(&perfdata->sink, path, path_bytes, padded);
+	return end_with_trailer(perfdata, 0, 0, 0);
+}
+
+int xp_perfdata_kernel(struct xp_perfdata *perfdata, uint64_t start, uint64_t bytes)
+{
+	/* Behind the name stands the symbol whose address `offset` is: by it perf finds how far the kernel was moved.
+	 */
+	return put_kernel_map(perfdata, start, bytes, start, "[kernel.kallsyms]_text");
+}
+
+int xp_perfdata_module(struct xp_perfdata *perfdata, uint64_t start, uint64_t bytes, const char *path)
+{
+	return put_kernel_map(perfdata, start, bytes, 0, path);
+}
+
+/* Behind the range of an MMAP2: whose bytes they are. */
+struct identity {
+	union {
+		struct {
+			uint32_t maj, min;
+			uint64_t ino, generation;
+		};
+		struct {
+			uint8_t bytes, reserved[3];
+			uint8_t build_id[XP_PERFDATA_BUILD_ID_BYTES];
+		};
+	};
+	uint32_t prot, flags;
+};
+_Static_assert(sizeof(struct identity) == 32, "perf_record_mmap2");
+
+int xp_perfdata_map(struct xp_perfdata *perfdata, uint64_t tsc, const struct xp_perfdata_map *map)
+{
+	const uint32_t ids[] = { map->pid, map->tid };
+	const uint64_t range[] = { map->start, map->bytes, map->file_offset };
+	struct identity identity = { .prot = PROT_READ | PROT_EXEC, .flags = MAP_PRIVATE };
+	size_t path_bytes = strlen(map->path) + 1, padded = xp_perfdata_align(path_bytes, 8);
+	size_t size = sizeof(struct perf_event_header) + sizeof(ids) + sizeof(range) + sizeof(identity) + padded +
+		      sizeof(struct trailer);
+	uint16_t misc = PERF_RECORD_MISC_USER;
+	int err;
+
+	if (path_bytes > XP_PERFDATA_PATH_MAX)
+		return -ENAMETOOLONG;
+	if (map->build_id_bytes > XP_PERFDATA_BUILD_ID_BYTES || (map->pid && xp_perfdata_is_jit(map->path)))
+		return -EINVAL;
+	if (map->build_id_bytes) {
+		misc |= MISC_MMAP_BUILD_ID;
+		identity.bytes = map->build_id_bytes;
+		memcpy(identity.build_id, map->build_id, map->build_id_bytes);
+	} else {
+		identity.maj = major(map->dev);
+		identity.min = minor(map->dev);
+		identity.ino = map->inode;
+		identity.generation = map->generation;
+	}
+	err = begin(perfdata, PERF_RECORD_MMAP2, misc, size);
+	if (err)
+		return err;
+	put(perfdata, ids, sizeof(ids));
+	put(perfdata, range, sizeof(range));
+	put(perfdata, &identity, sizeof(identity));
+	xp_perfdata_put(&perfdata->sink, map->path, path_bytes, padded);
+	return end_with_trailer(perfdata, tsc, map->pid, map->tid);
+}
+
+int xp_perfdata_comm(struct xp_perfdata *perfdata, uint64_t tsc, pid_t pid, pid_t tid, const char *comm, bool exec)
+{
+	const uint32_t ids[] = { pid, tid };
+	size_t bytes = strnlen(comm, COMM_BYTES - 1), padded = xp_perfdata_align(bytes + 1, 8);
+	int err = begin(perfdata, PERF_RECORD_COMM, exec ? PERF_RECORD_MISC_COMM_EXEC : 0,
+			sizeof(struct perf_event_header) + sizeof(ids) + padded + sizeof(struct trailer));
+
+	if (err)
+		return err;
+	put(perfdata, ids, sizeof(ids));
+	xp_perfdata_put(&perfdata->sink, comm, bytes, padded);
+	return end_with_trailer(perfdata, tsc, pid, tid);
+}
+
+/* ptid: the thread that made it, of which all that is known is its process. */
+static int put_task(struct xp_perfdata *perfdata, uint64_t tsc, uint64_t then_tsc, uint32_t type, uint16_t misc,
+		    const pid_t ids[4])
+{
+	const uint64_t then_ns = then_tsc ? xp_perfdata_ns(&perfdata->options.conversion, then_tsc) : 0;
+	size_t size = sizeof(struct perf_event_header) + 4 * sizeof(ids[0]) + sizeof(then_ns) + sizeof(struct trailer);
+	int err = begin(perfdata, type, misc, size);
+
+	if (err)
+		return err;
+	put(perfdata, ids, 4 * sizeof(ids[0]));
+	put(perfdata, &then_ns, sizeof(then_ns));
+	return end_with_trailer(perfdata, tsc, ids[0], ids[2]);
+}
+
+int xp_perfdata_fork(struct xp_perfdata *perfdata, uint64_t tsc, uint64_t born_tsc, pid_t pid, pid_t tid, pid_t ppid,
+		     bool maps)
+{
+	return put_task(perfdata, tsc, born_tsc, PERF_RECORD_FORK, maps ? 0 : MISC_FORK_EXEC,
+			(const pid_t[]){ pid, ppid, tid, ppid });
+}
+
+int xp_perfdata_exit(struct xp_perfdata *perfdata, uint64_t tsc, pid_t pid, pid_t tid, pid_t ppid)
+{
+	return put_task(perfdata, tsc, tsc, PERF_RECORD_EXIT, 0, (const pid_t[]){ pid, ppid, tid, ppid });
+}
+
+/* Room for a sample, which waits in memory where it is to be compressed. NULL: an error. */
+static uint8_t *sample_room(struct xp_perfdata *perfdata, size_t size)
+{
+	struct xp_perfdata_sink *sink = &perfdata->sink;
+	uint8_t *room;
+
+	if (sink->err)
+		return NULL;
+	if (!perfdata->packer)
+		return size > sizeof(sink->buf) - sink->used && flush(perfdata) ? NULL : xp_perfdata_room(sink, size);
+	room = xp_perfdata_packer_room(perfdata->packer, size);
+	return room || pack(perfdata) ? room : xp_perfdata_packer_room(perfdata->packer, size);
+}
+
+static uint8_t *put_chain(uint8_t *to, uint64_t context, const uint64_t *addresses, size_t count)
+{
+	if (!count)
+		return to;
+	memcpy(to, &context, sizeof(context));
+	memcpy(to + sizeof(context), addresses, count * sizeof(*addresses));
+	return to + sizeof(context) + count * sizeof(*addresses);
+}
+
+int xp_perfdata_sample(struct xp_perfdata *perfdata, const struct xp_perfdata_sample *sample)
+{
+	size_t count = sample->kernel_count + sample->user_count;
+	struct {
+		struct perf_event_header header;
+		uint64_t ip;
+		uint32_t pid, tid;
+		uint64_t time;
+		uint32_t cpu, reserved;
+		uint64_t period;
+		uint64_t nr;
+	} head = {
+		.header.type = PERF_RECORD_SAMPLE,
+		.header.misc = sample->kernel_count ? PERF_RECORD_MISC_KERNEL : PERF_RECORD_MISC_USER,
+		.pid = sample->pid,
+		.tid = sample->tid,
+		.time = time_of(perfdata, sample->tsc),
+		.cpu = sample->cpu,
+		.period = perfdata->options.period,
+		.nr = count + !!sample->kernel_count + !!sample->user_count,
+	};
+	uint8_t *to;
+
+	if (!count || sample->kernel_count > XP_PERFDATA_CHAIN_MAX || sample->user_count > XP_PERFDATA_CHAIN_MAX ||
+	    count > XP_PERFDATA_CHAIN_MAX)
+		return -EINVAL;
+	head.header.size = sizeof(head) + head.nr * sizeof(uint64_t);
+	head.ip = sample->kernel_count ? sample->kernel[0] : sample->user[0];
+	to = sample_room(perfdata, head.header.size);
+	if (!to)
+		return perfdata->sink.err;
+	memcpy(to, &head, sizeof(head));
+	to = put_chain(to + sizeof(head), PERF_CONTEXT_KERNEL, sample->kernel, sample->kernel_count);
+	put_chain(to, PERF_CONTEXT_USER, sample->user, sample->user_count);
+	perfdata->span.first_ns = XP_MIN(perfdata->span.first_ns, head.time);
+	perfdata->span.last_ns = XP_MAX(perfdata->span.last_ns, head.time);
+	return end(perfdata, head.time);
+}
+
+int xp_perfdata_jit(struct xp_perfdata *perfdata, const char *path)
+{
+	/*
+	 * Of pid 0: of any other, perf looks whether it runs and has this pid in its own namespace, and passes the file
+	 * over when it is not so.
+	 */
+	const struct xp_perfdata_map map = { .bytes = 4096, .path = path };
+
+	return path[0] == '/' && xp_perfdata_is_jit(path) ? xp_perfdata_map(perfdata, 0, &map) : -EINVAL;
+}
+
+int xp_perfdata_sync(struct xp_perfdata *perfdata)
+{
+	pack(perfdata);
+	return perfdata->sink.used ? flush(perfdata) : perfdata->sink.err;
+}
+
+int xp_perfdata_finish(struct xp_perfdata *perfdata, const struct xp_perfdata_features *features)
+{
+	struct xp_perfdata_compression compression;
+	int err = pack(perfdata);
+
+	if (!err)
+		err = flush(perfdata);
+	if (err)
+		return err;
+	if (perfdata->packer)
+		xp_perfdata_packer_tell(perfdata->packer, &compression);
+	err = xp_perfdata_put_features(&perfdata->sink, &perfdata->head.header, features, perfdata->head.attr,
+				       &perfdata->span, perfdata->packer ? &compression : NULL);
+	return err ? err : put_header(perfdata);
+}
+
+uint64_t xp_perfdata_bytes(const struct xp_perfdata *perfdata)
+{
+	return perfdata->sink.offset + perfdata->sink.used - sizeof(perfdata->head);
+}
+
+void xp_perfdata_free(struct xp_perfdata *perfdata)
+{
+	if (perfdata)
+		xp_perfdata_packer_free(perfdata->packer);
+	free(perfdata);
+}

@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* perf.data files for `xprof dump` and `xprof check`. */
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include "format/perfdata_reader.h"
+#include "format/perfdata_rules.h"
+#include "format/formats.h"
+#include "base/util.h"
+
+static void set_finding(struct xp_finding *finding, const struct xp_violation *violation)
+{
+	finding->offset = violation->offset;
+	snprintf(finding->text, sizeof(finding->text), "%s", violation->text);
+}
+
+static void dump_event(FILE *out, const struct xp_perfdata_event *event)
+{
+	const struct perf_event_attr *attr = &event->attr;
+
+	fprintf(out, "# event type %u, config 0x%llx, %s %llu, samples 0x%llx, %" PRIu64 " ids\n", attr->type,
+		(unsigned long long)attr->config, attr->freq ? "frequency" : "period",
+		(unsigned long long)attr->sample_period, (unsigned long long)attr->sample_type, event->ids.size / 8);
+}
+
+static void dump_header(FILE *out, const struct xp_perfdata_reader *reader)
+{
+	fprintf(out, "# perf.data, little-endian, %" PRIu64 " bytes of records\n", reader->header.data.size);
+	for (uint64_t i = 0; i < reader->event_count; i++) {
+		struct xp_perfdata_event event;
+
+		xp_perfdata_reader_event(reader, i, &event);
+		dump_event(out, &event);
+	}
+	fprintf(out, "#%9s %7s %7s %3s %18s %s\n", "offset", "pid", "tid", "cpu", "seconds", "record");
+}
+
+/* Between the addresses of a chain stands whose the next ones are. */
+static void dump_address(FILE *out, uint64_t address)
+{
+	switch (address) {
+	case (uint64_t)PERF_CONTEXT_KERNEL:
+		fputs(" kernel", out);
+		break;
+	case (uint64_t)PERF_CONTEXT_USER:
+		fputs(" user", out);
+		break;
+	default:
+		if (address >= (uint64_t)PERF_CONTEXT_MAX)
+			fprintf(out, " context %" PRId64, (int64_t)address);
+		else
+			fprintf(out, " 0x%" PRIx64, address);
+	}
+}
+
+static void dump_sample(FILE *out, const struct xp_perfdata_record *record)
+{
+	fprintf(out, " ip 0x%" PRIx64, record->sample.ip);
+	if (record->has & PERF_SAMPLE_PERIOD)
+		fprintf(out, " period %" PRIu64, record->sample.period);
+	for (uint64_t i = 0; i < record->sample.chain_count; i++)
+		dump_address(out, xp_perfdata_reader_chain(record, i));
+}
+
+static void dump_map(FILE *out, const struct xp_perfdata_record *record)
+{
+	fprintf(out, " %d/%d 0x%" PRIx64 "+0x%" PRIx64 " at 0x%" PRIx64, record->map.pid, record->map.tid,
+		record->map.start, record->map.bytes, record->map.file_offset);
+	if (record->map.build_id_bytes) {
+		fputs(" build id ", out);
+		for (size_t i = 0; i < record->map.build_id_bytes; i++)
+			fprintf(out, "%02x", record->map.build_id[i]);
+	} else if (record->type == PERF_RECORD_MMAP2) {
+		fprintf(out, " device %u:%u inode %" PRIu64 " generation %" PRIu64, record->map.maj, record->map.min,
+			record->map.inode, record->map.generation);
+	}
+	putc(' ', out);
+	xp_put_quoted(out, record->map.path, strlen(record->map.path));
+}
+
+static void dump_details(FILE *out, const struct xp_perfdata_record *record)
+{
+	switch (record->type) {
+	case PERF_RECORD_SAMPLE:
+		dump_sample(out, record);
+		break;
+	case PERF_RECORD_MMAP:
+	case PERF_RECORD_MMAP2:
+		dump_map(out, record);
+		break;
+	case PERF_RECORD_COMM:
+		fprintf(out, "%s %d/%d ", record->misc & PERF_RECORD_MISC_COMM_EXEC ? " exec" : "", record->comm.pid,
+			record->comm.tid);
+		xp_put_quoted(out, record->comm.name, strlen(record->comm.name));
+		break;
+	case PERF_RECORD_FORK:
+	case PERF_RECORD_EXIT:
+		fprintf(out, " %d/%d parent %d/%d", record->task.pid, record->task.tid, record->task.ppid,
+			record->task.ptid);
+		break;
+	case PERF_RECORD_LOST:
+	case PERF_RECORD_LOST_SAMPLES:
+		fprintf(out, " %" PRIu64, record->lost.count);
+		break;
+	case XP_PERFDATA_TIME_CONV:
+		fprintf(out, " ns = %" PRIu64 " + (tsc * %" PRIu64 " >> %" PRIu64 ")", record->conversion.zero,
+			record->conversion.mult, record->conversion.shift);
+		break;
+	case XP_PERFDATA_FINISHED_ROUND:
+		break;
+	default:
+		fprintf(out, " %" PRIu64 " bytes", record->bytes);
+	}
+}
+
+static void dump_record(FILE *out, const struct xp_perfdata_record *record)
+{
+	const char *name = xp_perfdata_record_name(record->type);
+
+	fprintf(out, "0x%08" PRIx64, record->offset);
+	if (record->has & PERF_SAMPLE_TID)
+		fprintf(out, " %7d %7d", record->pid, record->tid);
+	else
+		fprintf(out, " %7s %7s", "-", "-");
+	if (record->has & PERF_SAMPLE_CPU)
+		fprintf(out, " %3u", record->cpu);
+	else
+		fprintf(out, " %3s", "-");
+	if (record->has & PERF_SAMPLE_TIME && record->time_ns)
+		fprintf(out, " %8" PRIu64 ".%09" PRIu64, record->time_ns / 1000000000, record->time_ns % 1000000000);
+	else
+		fprintf(out, " %18s", "-");
+	if (name)
+		fprintf(out, " %s", name);
+	else
+		fprintf(out, " type %u", record->type);
+	dump_details(out, record);
+	putc('\n', out);
+}
+
+static void dump_feature(FILE *out, const struct xp_perfdata_reader *reader,
+			 const struct xp_perfdata_feature_section *section)
+{
+	const char *name = xp_perfdata_feature_name(section->feature), *text = NULL;
+
+	fprintf(out, "0x%08" PRIx64 " feature", section->offset);
+	if (name)
+		fprintf(out, " %s", name);
+	else
+		fprintf(out, " %u", section->feature);
+	switch (section->feature) {
+	case XP_PERFDATA_HOSTNAME:
+	case XP_PERFDATA_OSRELEASE:
+	case XP_PERFDATA_VERSION:
+	case XP_PERFDATA_ARCH:
+	case XP_PERFDATA_CPUDESC:
+		text = xp_perfdata_reader_text(reader, section);
+	}
+	if (text) {
+		putc(' ', out);
+		xp_put_quoted(out, text, strlen(text));
+	} else {
+		fprintf(out, " %" PRIu64 " bytes", section->bytes);
+	}
+	putc('\n', out);
+}
+
+static int dump(const uint8_t *bytes, uint64_t size, FILE *out, struct xp_finding *finding)
+{
+	struct xp_perfdata_feature_section section = { 0 };
+	struct xp_violation violation;
+	struct xp_perfdata_reader reader;
+	struct xp_perfdata_record record;
+	int more;
+
+	more = xp_perfdata_reader_init(&reader, bytes, size, &violation);
+	if (!more) {
+		dump_header(out, &reader);
+		while ((more = xp_perfdata_reader_next(&reader, &record, &violation)) == 1 && !ferror(out))
+			dump_record(out, &record);
+	}
+	for (unsigned int from = 0; !more; from = section.feature + 1) {
+		more = xp_perfdata_reader_feature(&reader, from, &section, &violation);
+		if (more <= 0)
+			break;
+		dump_feature(out, &reader, &section);
+		more = ferror(out) ? -EIO : 0;
+	}
+	xp_perfdata_reader_end(&reader);
+	if (more < 0)
+		set_finding(finding, &violation);
+	return more > 0 ? -EIO : more;
+}
+
+struct counts {
+	uint64_t samples;
+	uint64_t maps;
+	uint64_t names;
+	uint64_t tasks;
+	uint64_t lost;
+	uint64_t others;
+};
+
+static void count(struct counts *counts, const struct xp_perfdata_record *record)
+{
+	switch (record->type) {
+	case PERF_RECORD_SAMPLE:
+		counts->samples++;
+		break;
+	case PERF_RECORD_MMAP:
+	case PERF_RECORD_MMAP2:
+		counts->maps++;
+		break;
+	case PERF_RECORD_COMM:
+		counts->names++;
+		break;
+	case PERF_RECORD_FORK:
+	case PERF_RECORD_EXIT:
+		counts->tasks++;
+		break;
+	case PERF_RECORD_LOST:
+	case PERF_RECORD_LOST_SAMPLES:
+		counts->lost += record->lost.count;
+		break;
+	case XP_PERFDATA_COMPRESSED:
+	case XP_PERFDATA_COMPRESSED2:
+	case XP_PERFDATA_TIME_CONV:
+	case XP_PERFDATA_FINISHED_ROUND:
+		break;
+	default:
+		counts->others++;
+	}
+}
+
+/* 0 or -EBADMSG */
+static int read_all(const uint8_t *bytes, uint64_t size, struct counts *counts, struct xp_violation *violation)
+{
+	struct xp_perfdata_feature_section section;
+	struct xp_perfdata_reader reader;
+	struct xp_perfdata_record record;
+	int more = xp_perfdata_reader_init(&reader, bytes, size, violation);
+
+	if (more)
+		return more;
+	while ((more = xp_perfdata_reader_next(&reader, &record, violation)) == 1)
+		count(counts, &record);
+	for (unsigned int from = 0; !more; from = section.feature + 1) {
+		more = xp_perfdata_reader_feature(&reader, from, &section, violation);
+		if (more <= 0)
+			break;
+		more = 0;
+	}
+	xp_perfdata_reader_end(&reader);
+	return more;
+}
+
+static int check(const uint8_t *bytes, uint64_t size, struct xp_report *report)
+{
+	struct xp_violation violation;
+	struct counts counts = { 0 };
+	int used;
+
+	if (read_all(bytes, size, &counts, &violation) || xp_perfdata_rules_check(bytes, size, &violation))
+		set_finding(&report->findings[report->finding_count++], &violation);
+	used = snprintf(report->summary, sizeof(report->summary),
+			"perf.data: %" PRIu64 " samples, %" PRIu64 " mappings, %" PRIu64 " names, %" PRIu64
+			" forks and exits, %" PRIu64 " lost",
+			counts.samples, counts.maps, counts.names, counts.tasks, counts.lost);
+	if (counts.others)
+		snprintf(report->summary + used, sizeof(report->summary) - used, ", %" PRIu64 " records of other types",
+			 counts.others);
+	return 0;
+}
+
+const struct xp_format xp_format_perfdata = {
+	.name = "perf.data",
+	.probe = xp_perfdata_probe,
+	.dump = dump,
+	.check = check,
+};

@@ -1,0 +1,298 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* What stands in the single records of a perf.data. */
+#include <errno.h>
+#include <inttypes.h>
+
+#include "format/perfdata_reader.h"
+
+#define MISC_MMAP_BUILD_ID (1 << 14)
+
+/* Takes fields off the front of a record; where one is not all there, `bad`, and it is 0. */
+struct cursor {
+	const uint8_t *at;
+	size_t left;
+	bool bad;
+};
+
+static const uint8_t *take(struct cursor *cursor, uint64_t size)
+{
+	const uint8_t *at = cursor->at;
+
+	if (size > cursor->left) {
+		cursor->bad = true;
+		return NULL;
+	}
+	cursor->at += size;
+	cursor->left -= size;
+	return at;
+}
+
+static uint64_t take64(struct cursor *cursor)
+{
+	const uint8_t *at = take(cursor, sizeof(uint64_t));
+	uint64_t value = 0;
+
+	if (at)
+		memcpy(&value, at, sizeof(value));
+	return value;
+}
+
+static uint32_t take32(struct cursor *cursor)
+{
+	const uint8_t *at = take(cursor, sizeof(uint32_t));
+	uint32_t value = 0;
+
+	if (at)
+		memcpy(&value, at, sizeof(value));
+	return value;
+}
+
+/* A text up to the end. */
+static const char *take_text(struct cursor *cursor)
+{
+	const char *text = (const char *)cursor->at;
+
+	if (!memchr(cursor->at, 0, cursor->left))
+		cursor->bad = true;
+	take(cursor, cursor->left);
+	return text;
+}
+
+static void take_tid(struct cursor *cursor, struct xp_perfdata_record *record)
+{
+	record->pid = take32(cursor);
+	record->tid = take32(cursor);
+}
+
+static void take_cpu(struct cursor *cursor, struct xp_perfdata_record *record)
+{
+	record->cpu = take32(cursor);
+	take32(cursor);
+}
+
+/*
+ * The trailer of sample_id_all: cut off the end. Its last field is the event's id, when it has that field: all events
+ * of a file have it or none.
+ */
+static bool take_trailer(struct xp_perfdata_reader *reader, struct xp_perfdata_record *record, struct cursor *cursor)
+{
+	static const uint64_t fields = PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_ID | PERF_SAMPLE_STREAM_ID |
+				       PERF_SAMPLE_CPU | PERF_SAMPLE_IDENTIFIER;
+	struct cursor trailer = *cursor;
+	uint64_t type, id;
+	size_t bytes;
+
+	if (!reader->event.attr.sample_id_all)
+		return true;
+	if (reader->by_id && reader->event.attr.sample_type & PERF_SAMPLE_IDENTIFIER && cursor->left >= sizeof(id)) {
+		memcpy(&id, cursor->at + cursor->left - sizeof(id), sizeof(id));
+		if (!xp_perfdata_reader_find(reader, id))
+			return false;
+	}
+	type = reader->event.attr.sample_type;
+	bytes = 8 * __builtin_popcountll(type & fields);
+	if (bytes > cursor->left)
+		return false;
+	take(&trailer, cursor->left - bytes);
+	cursor->left -= bytes;
+	record->has = type & (PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_CPU);
+	if (type & PERF_SAMPLE_TID)
+		take_tid(&trailer, record);
+	if (type & PERF_SAMPLE_TIME)
+		record->time_ns = take64(&trailer);
+	take(&trailer, 8 * __builtin_popcountll(type & (PERF_SAMPLE_ID | PERF_SAMPLE_STREAM_ID)));
+	if (type & PERF_SAMPLE_CPU)
+		take_cpu(&trailer, record);
+	return true;
+}
+
+/* PERF_SAMPLE_READ: values of counters. */
+static void skip_read(struct cursor *cursor, uint64_t format)
+{
+	uint64_t times =
+	    __builtin_popcountll(format & (PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING));
+	/* PERF_FORMAT_LOST, Linux 6.0: 1 << 4 */
+	uint64_t fields = 1 + __builtin_popcountll(format & (PERF_FORMAT_ID | 1 << 4)), count = 1;
+
+	if (format & PERF_FORMAT_GROUP)
+		count = take64(cursor);
+	take(cursor, 8 * times);
+	if (count > cursor->left)
+		cursor->bad = true;
+	else
+		take(cursor, 8 * fields * count);
+}
+
+static void take_sample(struct xp_perfdata_reader *reader, struct xp_perfdata_record *record, struct cursor *cursor)
+{
+	static const uint64_t known =
+	    PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_CPU | PERF_SAMPLE_PERIOD | PERF_SAMPLE_CALLCHAIN;
+	/* What comes behind the call chain. */
+	static const uint64_t before = PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_ADDR |
+				       PERF_SAMPLE_READ | PERF_SAMPLE_CALLCHAIN | PERF_SAMPLE_ID | PERF_SAMPLE_CPU |
+				       PERF_SAMPLE_PERIOD | PERF_SAMPLE_STREAM_ID | PERF_SAMPLE_IDENTIFIER;
+	uint64_t type;
+
+	/* All events have this field, or none. */
+	if (reader->event.attr.sample_type & PERF_SAMPLE_IDENTIFIER) {
+		uint64_t id = take64(cursor);
+
+		if (reader->by_id && !xp_perfdata_reader_find(reader, id))
+			cursor->bad = true;
+	}
+	type = reader->event.attr.sample_type;
+	record->has = type & known;
+	if (type & PERF_SAMPLE_IP)
+		record->sample.ip = take64(cursor);
+	if (type & PERF_SAMPLE_TID)
+		take_tid(cursor, record);
+	if (type & PERF_SAMPLE_TIME)
+		record->time_ns = take64(cursor);
+	take(cursor, 8 * __builtin_popcountll(type & (PERF_SAMPLE_ADDR | PERF_SAMPLE_ID | PERF_SAMPLE_STREAM_ID)));
+	if (type & PERF_SAMPLE_CPU)
+		take_cpu(cursor, record);
+	if (type & PERF_SAMPLE_PERIOD)
+		record->sample.period = take64(cursor);
+	if (type & PERF_SAMPLE_READ)
+		skip_read(cursor, reader->event.attr.read_format);
+	if (type & PERF_SAMPLE_CALLCHAIN) {
+		record->sample.chain_count = take64(cursor);
+		record->sample.chain = cursor->at;
+		if (record->sample.chain_count > cursor->left / 8)
+			cursor->bad = true;
+		else
+			take(cursor, 8 * record->sample.chain_count);
+	}
+	if (type & ~before)
+		take(cursor, cursor->left);
+}
+
+static void take_map(struct xp_perfdata_record *record, struct cursor *cursor)
+{
+	record->map.pid = take32(cursor);
+	record->map.tid = take32(cursor);
+	record->map.start = take64(cursor);
+	record->map.bytes = take64(cursor);
+	record->map.file_offset = take64(cursor);
+	if (record->type == PERF_RECORD_MMAP2 && record->misc & MISC_MMAP_BUILD_ID) {
+		const uint8_t *id = take(cursor, 4 + XP_PERFDATA_BUILD_ID_BYTES);
+
+		if (id) {
+			record->map.build_id_bytes = id[0];
+			record->map.build_id = id + 4;
+			cursor->bad |= id[0] > XP_PERFDATA_BUILD_ID_BYTES;
+		}
+	} else if (record->type == PERF_RECORD_MMAP2) {
+		record->map.maj = take32(cursor);
+		record->map.min = take32(cursor);
+		record->map.inode = take64(cursor);
+		record->map.generation = take64(cursor);
+	}
+	if (record->type == PERF_RECORD_MMAP2) {
+		record->map.prot = take32(cursor);
+		take32(cursor);
+	}
+	record->map.path = take_text(cursor);
+}
+
+static void take_task(struct xp_perfdata_record *record, struct cursor *cursor)
+{
+	record->task.pid = take32(cursor);
+	record->task.ppid = take32(cursor);
+	record->task.tid = take32(cursor);
+	record->task.ptid = take32(cursor);
+	record->task.time_ns = take64(cursor);
+}
+
+/* The fields behind `zero` came with Linux 5.9. */
+static void take_conversion(struct xp_perfdata_record *record, struct cursor *cursor)
+{
+	const uint8_t *flags;
+
+	record->conversion.shift = take64(cursor);
+	record->conversion.mult = take64(cursor);
+	record->conversion.zero = take64(cursor);
+	record->conversion.has_zero = true;
+	if (!cursor->left)
+		return;
+	take(cursor, 16);
+	flags = take(cursor, 8);
+	record->conversion.has_zero = flags && flags[0];
+}
+
+/* The fields of a record without its trailer. */
+static void take_body(struct xp_perfdata_record *record, struct cursor *cursor)
+{
+	switch (record->type) {
+	case PERF_RECORD_MMAP:
+	case PERF_RECORD_MMAP2:
+		take_map(record, cursor);
+		break;
+	case PERF_RECORD_COMM:
+		record->comm.pid = take32(cursor);
+		record->comm.tid = take32(cursor);
+		record->comm.name = take_text(cursor);
+		break;
+	case PERF_RECORD_FORK:
+	case PERF_RECORD_EXIT:
+		take_task(record, cursor);
+		break;
+	case PERF_RECORD_LOST:
+		take64(cursor); /* the event's id */
+				/* fallthrough */
+	case PERF_RECORD_LOST_SAMPLES:
+		record->lost.count = take64(cursor);
+		break;
+	case XP_PERFDATA_TIME_CONV:
+		take_conversion(record, cursor);
+		break;
+	case XP_PERFDATA_FINISHED_ROUND:
+		break;
+	default:
+		take(cursor, cursor->left);
+	}
+}
+
+int xp_perfdata_record_parse(struct xp_perfdata_reader *reader, struct xp_perfdata_record *record, const uint8_t *bytes,
+			     size_t size, struct xp_violation *violation)
+{
+	struct cursor cursor = { bytes, size, false };
+	const char *name = xp_perfdata_record_name(record->type);
+
+	if (record->type == PERF_RECORD_SAMPLE) {
+		take_sample(reader, record, &cursor);
+	} else {
+		if (record->type < XP_PERFDATA_USER_RECORDS)
+			cursor.bad = !take_trailer(reader, record, &cursor);
+		if (!cursor.bad)
+			take_body(record, &cursor);
+	}
+	if (cursor.bad)
+		return xp_violate(violation, record->offset,
+				  "A record of type %u (%s) and %zu bytes is not of its form", record->type,
+				  name ? name : "unknown", size + sizeof(struct perf_event_header));
+	if (cursor.left)
+		return xp_violate(violation, record->offset,
+				  "A record of type %u (%s) is %zu bytes longer than its fields", record->type,
+				  name ? name : "unknown", cursor.left);
+	return 0;
+}
+
+const char *xp_perfdata_record_name(uint32_t type)
+{
+	static const char *const names[] = {
+		[1] = "MMAP",	       [2] = "LOST",	      [3] = "COMM",	   [4] = "EXIT",
+		[5] = "THROTTLE",      [6] = "UNTHROTTLE",    [7] = "FORK",	   [8] = "READ",
+		[9] = "SAMPLE",	       [10] = "MMAP2",	      [11] = "AUX",	   [12] = "ITRACE_START",
+		[13] = "LOST_SAMPLES", [14] = "SWITCH",	      [15] = "SWITCH_CPU", [16] = "NAMESPACES",
+		[17] = "KSYMBOL",      [18] = "BPF_EVENT",    [19] = "CGROUP",	   [20] = "TEXT_POKE",
+		[21] = "AUX_HW_ID",    [64] = "ATTR",	      [65] = "EVENT_TYPE", [66] = "TRACING_DATA",
+		[67] = "BUILD_ID",     [68] = "ROUND",	      [69] = "ID_INDEX",   [70] = "AUXTRACE_INFO",
+		[71] = "AUXTRACE",     [72] = "AUX_ERROR",    [73] = "THREAD_MAP", [74] = "CPU_MAP",
+		[75] = "STAT_CONFIG",  [76] = "STAT",	      [77] = "STAT_ROUND", [78] = "EVENT_UPDATE",
+		[79] = "TIME_CONV",    [80] = "FEATURE",      [81] = "COMPRESSED", [82] = "FINISHED_INIT",
+		[83] = "COMPRESSED2",  [84] = "BPF_METADATA",
+	};
+
+	return type < XP_ARRAY_SIZE(names) ? names[type] : NULL;
+}

@@ -1,0 +1,393 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "jit/code.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "jit/deferred.h"
+#include "jit/ranges.h"
+#include "base/util.h"
+
+#define LATE_MAX (1u << 16) /* loads of which the observer has not heard; each bind looks at them */
+#define MOMENT 1000	    /* TSC: more than a nanosecond, which is as finely as perf puts events in order */
+
+struct entry {
+	uint64_t start; /* where it was put last */
+	uint64_t size;
+	uint64_t hash; /* of its bytes; 0: not known */
+	char *name;
+};
+
+struct xp_jit_code {
+	struct xp_jit_observer observer;
+	const struct xp_space *space; /* NULL: any address will do */
+	uint64_t *bytes_left;
+	uint64_t bytes_taken;
+	uint64_t refused;
+	uint32_t puts; /* loads and moves */
+
+	struct entry *entries;
+	uint32_t count;
+	uint32_t room;
+
+	struct xp_jit_pieces pieces; /* of the entries, by their index */
+	struct xp_jit_late *late;    /* loads of which the observer has not heard yet */
+	struct xp_jit_late **late_end;
+	uint32_t late_count;
+};
+
+int xp_jit_code_new(struct xp_jit_code **code, uint64_t *bytes_left, const struct xp_jit_observer *observer)
+{
+	struct xp_jit_code *made = calloc(1, sizeof(*made));
+
+	if (!made)
+		return -ENOMEM;
+	made->bytes_left = bytes_left;
+	made->late_end = &made->late;
+	made->pieces.random = (uint32_t)((uintptr_t)made >> 4) | 1;
+	if (observer)
+		made->observer = *observer;
+	*code = made;
+	return 0;
+}
+
+void xp_jit_code_free(struct xp_jit_code *code)
+{
+	struct xp_jit_late *late;
+
+	if (!code)
+		return;
+	for (uint32_t i = 0; i < code->count; i++)
+		free(code->entries[i].name);
+	while ((late = code->late)) {
+		code->late = late->next;
+		free(late);
+	}
+	*code->bytes_left += code->bytes_taken;
+	free(code->entries);
+	xp_jit_pieces_free(&code->pieces);
+	free(code);
+}
+
+/* ---- room ---- */
+
+static int reserve_entry(struct xp_jit_code *code)
+{
+	uint32_t room = code->room ? 2 * code->room : 16;
+	struct entry *entries;
+
+	if (code->count < code->room)
+		return 0;
+	entries = reallocarray(code->entries, room, sizeof(*entries));
+	if (!entries)
+		return -ENOMEM;
+	code->entries = entries;
+	code->room = room;
+	return 0;
+}
+
+/* No more than it leaves the others: one process cannot have all, and the next one always has something. */
+static bool take_bytes(struct xp_jit_code *code, uint64_t bytes)
+{
+	if (bytes > *code->bytes_left || code->bytes_taken + bytes > *code->bytes_left - bytes)
+		return false;
+	*code->bytes_left -= bytes;
+	code->bytes_taken += bytes;
+	return true;
+}
+
+static void give_back(struct xp_jit_code *code, uint64_t bytes)
+{
+	*code->bytes_left += bytes;
+	code->bytes_taken -= bytes;
+}
+
+static int charge(struct xp_jit_code *code, uint64_t bytes)
+{
+	if (code->puts >= XP_JIT_CODES_MAX || !take_bytes(code, bytes + xp_jit_pieces_bytes())) {
+		code->refused++;
+		return -ENOSPC;
+	}
+	return 0;
+}
+
+/* ---- code ---- */
+
+/* The piece of code that is there; NULL: it is not. */
+static struct xp_jit_piece *alive(const struct xp_jit_code *code, uint32_t index)
+{
+	struct xp_jit_piece *piece =
+	    index < code->count ? xp_jit_pieces_alive(&code->pieces, code->entries[index].start) : NULL;
+
+	return piece && piece->code == index ? piece : NULL;
+}
+
+static bool is_in_file(const struct xp_jit_code *code, uint64_t address)
+{
+	const struct xp_vma *vma = code->space ? xp_space_find(code->space, address) : NULL;
+
+	return vma && !xp_file_may_be_jit(vma->file);
+}
+
+bool xp_jit_code_can_be(const struct xp_jit_code *code, uint64_t start, uint64_t size)
+{
+	return size && size <= XP_JIT_SIZE_MAX && start < XP_JIT_ADDRESS_END && size <= XP_JIT_ADDRESS_END - start &&
+	       !is_in_file(code, start) && !is_in_file(code, start + size - 1);
+}
+
+/* FNV-1a of words of eight bytes, never 0. */
+static uint64_t hash_of(const uint8_t *bytes, uint64_t size)
+{
+	uint64_t hash = 0xcbf29ce484222325u;
+
+	for (uint64_t i = 0; bytes && i < size; i += sizeof(hash)) {
+		uint64_t word = 0;
+
+		memcpy(&word, bytes + i, XP_MIN(size - i, sizeof(word)));
+		hash = (hash ^ word) * 0x100000001b3u;
+		hash ^= hash >> 32;
+	}
+	return bytes ? hash | 1 : 0;
+}
+
+/* Whether this very code is there already; what is not known of its bytes may be the same. */
+static bool is_known(struct xp_jit_code *code, const struct entry *from, uint32_t *index)
+{
+	const struct xp_jit_piece *piece = xp_jit_pieces_alive(&code->pieces, from->start);
+	struct entry *entry;
+
+	if (!piece || piece->end != from->start + from->size)
+		return false;
+	entry = &code->entries[piece->code];
+	if ((entry->hash && from->hash && entry->hash != from->hash) || strcmp(entry->name, from->name) != 0)
+		return false;
+	if (!entry->hash)
+		entry->hash = from->hash;
+	*index = piece->code;
+	return true;
+}
+
+static char *clean_name(const char *name)
+{
+	size_t bytes = strnlen(name, XP_JIT_NAME_BYTES_MAX - 1) + 1;
+	char *clean = malloc(bytes), *shorter;
+
+	if (!clean)
+		return NULL;
+	xp_clean_text(clean, bytes, name);
+	shorter = realloc(clean, strlen(clean) + 1);
+	return shorter ? shorter : clean;
+}
+
+/* ---- what the observer hears ---- */
+
+static void tell(struct xp_jit_code *code, uint32_t index, const struct xp_jit_load *load)
+{
+	struct xp_jit_load kept = *load;
+	uint64_t since = code->space ? xp_space_jit_since(code->space, load->start) : 0;
+
+	/* Where it is not known since when, it is younger than its memory. */
+	if (since && (load->is_bound || !load->tsc))
+		kept.tsc = XP_MAX(load->tsc, since + MOMENT);
+	kept.name = code->entries[index].name;
+	code->observer.load(code->observer.arg, index, &kept);
+}
+
+/* Whether the space has its memory, if there is one. */
+static bool is_mapped(const struct xp_jit_code *code, const struct xp_jit_load *load)
+{
+	return !code->space || xp_space_find(code->space, load->start);
+}
+
+/* False: there is no room for it. */
+static bool tell_later(struct xp_jit_code *code, uint32_t index, const struct xp_jit_load *load)
+{
+	size_t bytes = xp_jit_late_bytes(load);
+	struct xp_jit_late *late;
+
+	if (code->late_count == LATE_MAX || !take_bytes(code, bytes))
+		return false;
+	late = xp_jit_late_new(index, load);
+	if (!late) {
+		give_back(code, bytes);
+		return false;
+	}
+	code->late_count++;
+	*code->late_end = late;
+	code->late_end = &late->next;
+	return true;
+}
+
+/*
+ * A source is read as it is now, but the space is of some time before: memory that it lacks is younger, and code there
+ * must not seem older than that.
+ */
+static void tell_load(struct xp_jit_code *code, uint32_t index, const struct xp_jit_load *load, uint64_t from)
+{
+	struct xp_jit_load kept = *load;
+	bool is_early = load->is_bound && !is_mapped(code, load);
+
+	kept.tsc = from;
+	if (code->observer.load && (!is_early || !tell_later(code, index, &kept)))
+		tell(code, index, &kept);
+}
+
+static void tell_late(struct xp_jit_code *code, struct xp_jit_late **link)
+{
+	struct xp_jit_late *late = *link;
+
+	tell(code, late->index, &late->load);
+	*link = late->next;
+	if (!*link)
+		code->late_end = link;
+	code->late_count--;
+	give_back(code, late->bytes);
+	free(late);
+}
+
+void xp_jit_code_bind(struct xp_jit_code *code, const struct xp_space *space)
+{
+	struct xp_jit_late **link = &code->late;
+
+	code->space = space;
+	while (space && *link)
+		if (is_mapped(code, &(*link)->load))
+			tell_late(code, link);
+		else
+			link = &(*link)->next;
+}
+
+void xp_jit_code_settle(struct xp_jit_code *code)
+{
+	while (code->late)
+		tell_late(code, &code->late);
+}
+
+/* ---- loads and moves ---- */
+
+static int add(struct xp_jit_code *code, const struct xp_jit_load *load, const struct entry *entry)
+{
+	struct xp_jit_piece piece = {
+		.start = load->start,
+		.end = load->start + load->size,
+		.base = load->start,
+		.from = load->tsc,
+		.to = XP_JIT_ALIVE,
+		.code = code->count,
+	};
+	int err = reserve_entry(code);
+
+	if (!err)
+		err = charge(code, sizeof(*entry) + strlen(entry->name) + 1);
+	if (!err)
+		err = xp_jit_pieces_put(&code->pieces, &piece, load->is_bound);
+	if (err)
+		return err;
+	code->puts++;
+	code->entries[code->count++] = *entry;
+	tell_load(code, piece.code, load, piece.from);
+	return 0;
+}
+
+int xp_jit_code_load(struct xp_jit_code *code, const struct xp_jit_load *load, uint32_t *index)
+{
+	struct entry entry = { .start = load->start, .size = load->size };
+	uint32_t number = code->count;
+	int err = 0;
+
+	if (!xp_jit_code_can_be(code, load->start, load->size))
+		return -EINVAL;
+	entry.hash = hash_of(load->code, load->size);
+	entry.name = clean_name(load->name);
+	if (!entry.name)
+		return -ENOMEM;
+	if (is_known(code, &entry, &number)) {
+		free(entry.name);
+	} else {
+		err = add(code, load, &entry);
+		if (err)
+			free(entry.name);
+	}
+	if (!err && index)
+		*index = number;
+	return err;
+}
+
+int xp_jit_code_move(struct xp_jit_code *code, uint32_t index, uint64_t tsc, uint64_t new_start)
+{
+	struct xp_jit_piece *last = alive(code, index), piece;
+	struct entry *entry = &code->entries[index];
+	uint64_t old_start;
+	int err;
+
+	if (!last)
+		return -ENOENT;
+	if (!xp_jit_code_can_be(code, new_start, entry->size))
+		return -EINVAL;
+	old_start = entry->start;
+	if (old_start == new_start)
+		return 0;
+	err = charge(code, 0);
+	if (err)
+		return err;
+	piece = (struct xp_jit_piece){
+		.start = new_start,
+		.end = new_start + entry->size,
+		.base = new_start,
+		.from = XP_MAX(tsc, last->from),
+		.to = XP_JIT_ALIVE,
+		.code = index,
+	};
+	err = xp_jit_pieces_put(&code->pieces, &piece, false);
+	if (err)
+		return err;
+	code->puts++;
+	last = alive(code, index); /* not there any more when it moved over itself */
+	if (last)
+		last->to = piece.from;
+	entry->start = new_start;
+	if (code->observer.move)
+		code->observer.move(code->observer.arg, index, piece.from, old_start, new_start, entry->size);
+	return 0;
+}
+
+int xp_jit_code_unload(struct xp_jit_code *code, uint32_t index, uint64_t tsc)
+{
+	struct xp_jit_piece *piece = alive(code, index);
+
+	if (!piece)
+		return -ENOENT;
+	piece->to = XP_MAX(tsc, piece->from);
+	return 0;
+}
+
+bool xp_jit_code_find(const struct xp_jit_code *code, uint64_t address, uint64_t tsc, struct xp_jit_range *range)
+{
+	const struct xp_jit_piece *piece = xp_jit_pieces_find(&code->pieces, address, tsc);
+
+	if (!piece)
+		return false;
+	*range = (struct xp_jit_range){
+		.index = piece->code,
+		.start = piece->base,
+		.size = code->entries[piece->code].size,
+		.name = code->entries[piece->code].name,
+	};
+	return true;
+}
+
+uint32_t xp_jit_code_count(const struct xp_jit_code *code)
+{
+	return code->count;
+}
+
+const char *xp_jit_code_name(const struct xp_jit_code *code, uint32_t index)
+{
+	return index < code->count ? code->entries[index].name : "";
+}
+
+uint64_t xp_jit_code_refused(const struct xp_jit_code *code)
+{
+	return code->refused;
+}

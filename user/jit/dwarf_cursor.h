@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* DWARF's numbers and texts, little-endian, from bytes that a target has made. */
+#ifndef XPROF_DWARF_CURSOR_H
+#define XPROF_DWARF_CURSOR_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "base/util.h"
+
+/* What is longer is no text: so that many references to one long text cost no time. */
+#define XP_DWARF_TEXT_BYTES_MAX 4096
+
+/* Reads on until something is not there; then it is bad for good, and gives zeros. */
+struct xp_dwarf_cursor {
+	const uint8_t *at;
+	const uint8_t *end;
+	bool bad;
+};
+
+static inline bool xp_dwarf_has(struct xp_dwarf_cursor *cursor, uint64_t bytes)
+{
+	if (!cursor->bad && bytes <= (uint64_t)(cursor->end - cursor->at))
+		return true;
+	cursor->bad = true;
+	return false;
+}
+
+static inline uint64_t xp_dwarf_fixed(struct xp_dwarf_cursor *cursor, unsigned int bytes)
+{
+	uint64_t value = 0;
+
+	if (!xp_dwarf_has(cursor, bytes))
+		return 0;
+	for (unsigned int i = 0; i < bytes; i++)
+		value |= (uint64_t)*cursor->at++ << 8 * i;
+	return value;
+}
+
+static inline uint64_t xp_dwarf_uleb(struct xp_dwarf_cursor *cursor)
+{
+	uint64_t value = 0;
+	uint8_t byte = 0x80;
+
+	for (unsigned int shift = 0; byte & 0x80 && xp_dwarf_has(cursor, 1); shift += 7) {
+		byte = *cursor->at++;
+		if (shift < 64)
+			value |= (uint64_t)(byte & 0x7f) << shift;
+	}
+	return value;
+}
+
+static inline int64_t xp_dwarf_sleb(struct xp_dwarf_cursor *cursor)
+{
+	uint64_t value = 0;
+	unsigned int shift = 0;
+	uint8_t byte = 0x80;
+
+	for (; byte & 0x80 && xp_dwarf_has(cursor, 1); shift += 7) {
+		byte = *cursor->at++;
+		if (shift < 64)
+			value |= (uint64_t)(byte & 0x7f) << shift;
+	}
+	if (byte & 0x40 && shift < 64)
+		value |= UINT64_MAX << shift;
+	return (int64_t)value;
+}
+
+static inline const char *xp_dwarf_text(struct xp_dwarf_cursor *cursor)
+{
+	const uint8_t *from = cursor->at,
+		      *zero = xp_dwarf_has(cursor, 1)
+				  ? memchr(from, 0, XP_MIN(cursor->end - from, XP_DWARF_TEXT_BYTES_MAX))
+				  : NULL;
+
+	if (!zero) {
+		cursor->bad = true;
+		return "";
+	}
+	cursor->at = zero + 1;
+	return (const char *)from;
+}
+
+static inline void xp_dwarf_skip(struct xp_dwarf_cursor *cursor, uint64_t bytes)
+{
+	if (xp_dwarf_has(cursor, bytes))
+		cursor->at += bytes;
+}
+
+#endif

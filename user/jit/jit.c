@@ -1,0 +1,522 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "jit/jit.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "jit/bytes.h"
+#include "jit/addresses.h"
+#include "jit/src_dump.h"
+#include "jit/src_jvm.h"
+#include "jit/src_map.h"
+#include "target/mapped_file.h"
+#include "target/target.h"
+#include "base/util.h"
+
+#define GDB_SOURCES_MAX 4
+#define LOOK_NS 100000000ull /* of time, in one look */
+#define JVM_PAUSE_NS 2000000000ull
+#define JVM_PATIENCE_MS 5000	     /* at the end */
+#define JVM_UNREADY_NS 500000000ull  /* it starts: the first pause, each further one is twice as long */
+#define JVM_UNREADY_MAX 7	     /* half a minute in all: no JVM takes so long */
+#define BYTES_OF_REFRESH (32u << 20) /* of code, from memory */
+
+/* Whether a file has GDB's interface, and where. */
+struct xp_jit_file {
+	bool is_known;
+	uint8_t tries; /* to open it */
+	struct xp_jit_gdb_file gdb;
+};
+#define OPEN_TRIES 3
+
+/* A source in one object of the process. */
+struct gdb {
+	const struct xp_file *file;
+	struct xp_jit_src_gdb *source;
+};
+
+struct xp_jit {
+	struct xp_jits *jits;
+	pid_t pid;
+	uint64_t start_time;
+	struct xp_jit_code *code;
+	uint64_t refreshed_tsc;
+	struct xp_jit_bytes bytes;
+	uint64_t look_begin_ns;
+	bool is_over;
+	bool is_finished;
+	int finish_err;
+
+	struct xp_jit_src_dump *dump;
+	bool dump_failed;
+	struct xp_jit_src_map *map;
+	int map_error; /* of the last attempt to open it */
+	struct gdb gdbs[GDB_SOURCES_MAX];
+	size_t gdb_count;
+
+	struct xp_jit_src_jvm jvm;
+	bool has_jvm;		/* and it may be asked */
+	bool jvm_is_wanted;	/* a frame was not found */
+	uint8_t jvm_unready;	/* so often it did not handle the signal yet */
+	uint64_t jvm_asked_tsc; /* last */
+	uint64_t jvm_known_tsc; /* when it was asked for what it has told */
+
+	struct xp_jit_dump_out *out; /* NULL: none */
+	struct xp_jit_dump_out_counts out_counts;
+
+	struct xp_jit_places places;
+};
+
+void xp_jits_free(struct xp_jits *jits)
+{
+	xp_target_memory_free(jits->memory);
+	jits->memory = NULL;
+	free(jits->files);
+	jits->files = NULL;
+	jits->file_count = 0;
+}
+
+static int open_registry(struct xp_jit *jit, unsigned int image)
+{
+	const struct xp_jit_dump_out_options options = {
+		.dir_fd = jit->jits->dir_fd,
+		.pid = jit->pid,
+		.image = image - 1,
+		.to_the_letter = jit->jits->to_the_letter,
+		.start_tsc = jit->jits->start_tsc,
+		.bytes_left = &jit->jits->dump_bytes_left,
+	};
+	struct xp_jit_observer observer = { xp_jit_dump_out_load, xp_jit_dump_out_move, NULL };
+	int err = jit->jits->with_dumps ? xp_jit_dump_out_new(&jit->out, &options) : 0;
+
+	if (err)
+		return err;
+	observer.arg = jit->out;
+	return xp_jit_code_new(&jit->code, &jit->jits->bytes_left, jit->out ? &observer : NULL);
+}
+
+int xp_jit_new(struct xp_jit **jit, struct xp_jits *jits, pid_t pid, unsigned int image)
+{
+	struct xp_jit *made;
+	int err = jits->memory ? 0 : xp_target_memory_new(&jits->memory);
+
+	if (err)
+		return err;
+	made = calloc(1, sizeof(*made));
+	if (!made)
+		return -ENOMEM;
+	made->jits = jits;
+	made->pid = pid;
+	made->bytes = (struct xp_jit_bytes){ .memory = jits->memory, .pid = pid };
+	made->start_time = xp_target_start_time(pid);
+	made->jvm = (struct xp_jit_src_jvm){ .pid = pid, .start_time = made->start_time };
+	err = open_registry(made, image);
+	if (err) {
+		xp_jit_free(made);
+		return err;
+	}
+	*jit = made;
+	return 0;
+}
+
+/* There may be thousands of processes before a recording ends. */
+static void close_sources(struct xp_jit *jit)
+{
+	xp_jit_src_dump_free(jit->dump);
+	jit->dump = NULL;
+	xp_jit_src_map_free(jit->map);
+	jit->map = NULL;
+	for (size_t i = 0; i < jit->gdb_count; i++)
+		xp_jit_src_gdb_free(jit->gdbs[i].source);
+	jit->gdb_count = 0;
+	xp_jit_src_jvm_stop(&jit->jvm);
+	xp_jit_bytes_free(&jit->bytes);
+}
+
+void xp_jit_free(struct xp_jit *jit)
+{
+	if (!jit)
+		return;
+	close_sources(jit);
+	xp_jit_code_free(jit->code);
+	xp_jit_dump_out_free(jit->out);
+	xp_jit_places_free(&jit->places);
+	free(jit);
+}
+
+/* ---- finding sources ---- */
+
+static int find_dump(struct xp_jit *jit, const struct xp_space *space)
+{
+	int err = 0;
+
+	for (size_t i = 0; i < space->count && !jit->dump && !jit->dump_failed; i++) {
+		const char *path = space->vmas[i].file->path;
+
+		if (!xp_jit_src_dump_is_marker(path))
+			continue;
+		err = xp_jit_src_dump_open(&jit->dump, jit->pid, jit->start_time, path);
+		if (!err)
+			xp_jit_src_dump_read_with(jit->dump, jit->jits->memory);
+		if (err && err != -ENOMEM && err != -ESRCH) {
+			xp_debug("process %d: its jitdump %s is not read: %s", jit->pid, path, strerror(-err));
+			jit->dump_failed = true;
+		}
+	}
+	return err == -ENOMEM ? err : 0;
+}
+
+static int find_map(struct xp_jit *jit)
+{
+	int err;
+
+	if (jit->map || jit->dump)
+		return 0;
+	err = xp_jit_src_map_open(&jit->map, jit->pid, jit->start_time);
+	if (err && err != -ENOENT && err != -ESRCH && err != jit->map_error)
+		xp_debug("process %d: its perf map is not read: %s", jit->pid, strerror(-err));
+	jit->map_error = err;
+	return err == -ENOMEM ? err : 0;
+}
+
+static struct xp_jit_file *file_of(struct xp_jits *jits, const struct xp_file *file)
+{
+	size_t count = XP_MAX(file->index + 1, 2 * jits->file_count);
+	struct xp_jit_file *files;
+
+	if (file->index < jits->file_count)
+		return &jits->files[file->index];
+	files = reallocarray(jits->files, count, sizeof(*files));
+	if (!files)
+		return NULL;
+	memset(files + jits->file_count, 0, (count - jits->file_count) * sizeof(*files));
+	jits->files = files;
+	jits->file_count = count;
+	return &files[file->index];
+}
+
+/* This may take long, but only once for a file of a process: it is no part of the look's time. */
+static void watch(struct xp_jit *jit, int fd, uint64_t hook)
+{
+	uint64_t begin_ns = xp_now_ns();
+
+	if (jit->jits->watch)
+		jit->jits->watch(jit->jits->arg, jit->pid, fd, hook);
+	jit->look_begin_ns += xp_now_ns() - begin_ns;
+}
+
+static int add_gdb(struct xp_jit *jit, const struct xp_vma *vma, int fd, const struct xp_jit_gdb_file *where)
+{
+	struct gdb *gdb = &jit->gdbs[jit->gdb_count];
+	int err = xp_jit_src_gdb_open(&gdb->source, jit->pid, vma->start - vma->file_offset + where->descriptor);
+
+	if (err)
+		return err;
+	xp_jit_src_gdb_read_with(gdb->source, jit->jits->memory);
+	gdb->file = vma->file;
+	jit->gdb_count++;
+	if (where->hook && fd >= 0)
+		watch(jit, fd, where->hook);
+	return 0;
+}
+
+static bool has_gdb(const struct xp_jit *jit, const struct xp_file *file)
+{
+	for (size_t i = 0; i < jit->gdb_count; i++)
+		if (jit->gdbs[i].file == file)
+			return true;
+	return jit->gdb_count == GDB_SOURCES_MAX;
+}
+
+static int look_at(struct xp_jit *jit, const struct xp_vma *vma)
+{
+	struct xp_jit_file *file = file_of(jit->jits, vma->file);
+	int fd, err = 0;
+
+	if (!file)
+		return -ENOMEM;
+	if (file->is_known && (!file->gdb.descriptor || has_gdb(jit, vma->file)))
+		return 0;
+	fd = xp_mapped_file_open(jit->pid, vma);
+	if (!file->is_known) {
+		file->is_known = fd >= 0 || ++file->tries == OPEN_TRIES;
+		err = fd >= 0 ? xp_jit_gdb_file_look(&file->gdb, fd) : 0;
+		err = err == -ENOMEM ? err : 0;
+	}
+	if (!err && file->gdb.descriptor && !has_gdb(jit, vma->file))
+		err = add_gdb(jit, vma, fd, &file->gdb);
+	if (fd >= 0)
+		close(fd);
+	return err;
+}
+
+static bool has_time(const struct xp_jit *jit)
+{
+	return xp_now_ns() - jit->look_begin_ns < LOOK_NS;
+}
+
+/* 1: there are files still that were not looked at. */
+static int find_gdbs(struct xp_jit *jit, const struct xp_space *space)
+{
+	int err = 0;
+
+	for (size_t i = 0; i < space->count && !err; i++) {
+		if (space->vmas[i].file->kind != XP_FILE_DISK)
+			continue;
+		if (!has_time(jit))
+			return 1;
+		err = look_at(jit, &space->vmas[i]);
+	}
+	return err;
+}
+
+/* ---- asking them ---- */
+
+/* Of several results: what went wrong first, or that there is more. */
+static int both(int a, int b)
+{
+	return a < 0 || !b ? a : b < 0 ? b : 1;
+}
+
+static int refresh_dump(struct xp_jit *jit, uint64_t now_tsc)
+{
+	int ret = jit->dump ? 1 : 0;
+
+	while (ret == 1 && has_time(jit))
+		ret = xp_jit_src_dump_refresh(jit->dump, jit->code, jit->jits->clock, now_tsc);
+	if (ret >= 0 || ret == -ENOMEM)
+		return ret;
+	/* A perf map may be better. */
+	xp_debug("process %d: its jitdump is not read any further: %s", jit->pid, strerror(-ret));
+	xp_jit_src_dump_free(jit->dump);
+	jit->dump = NULL;
+	jit->dump_failed = true;
+	return 0;
+}
+
+static int refresh_map(struct xp_jit *jit, uint64_t now_tsc)
+{
+	int ret = jit->map ? 1 : 0;
+
+	if (jit->map && jit->is_over)
+		xp_jit_src_map_end(jit->map);
+	while (ret == 1 && has_time(jit))
+		ret = xp_jit_src_map_refresh(jit->map, jit->code, jit->is_over ? NULL : &jit->bytes, now_tsc);
+	return ret < 0 && ret != -ENOMEM ? 0 : ret;
+}
+
+/* Only while this very process lives: another one may have its number. */
+static int refresh_gdbs(struct xp_jit *jit, uint64_t now_tsc, bool is_told)
+{
+	int ret = 0;
+
+	if (!jit->gdb_count || xp_target_start_time(jit->pid) != jit->start_time)
+		return 0;
+	for (size_t i = 0; i < jit->gdb_count && ret >= 0; i++)
+		ret = both(ret, xp_jit_src_gdb_refresh(jit->gdbs[i].source, jit->code, &jit->bytes, now_tsc, is_told));
+	return ret;
+}
+
+/* As often as there is something to be learnt. */
+static bool is_time_to_ask(const struct xp_jit *jit, uint64_t now_tsc)
+{
+	uint64_t pause_ns = jit->jvm_unready ? JVM_UNREADY_NS << (jit->jvm_unready - 1) : JVM_PAUSE_NS;
+
+	if (!jit->jvm_asked_tsc)
+		return true;
+	return (jit->jvm_unready || jit->jvm_is_wanted) &&
+	       now_tsc - jit->jvm_asked_tsc > xp_clock_ticks(jit->jits->clock, pause_ns);
+}
+
+/* -EINVAL: it does not handle the signal, or not yet. */
+static int ask_jvm(struct xp_jit *jit, uint64_t now_tsc)
+{
+	int err = xp_jit_src_jvm_ask(&jit->jvm);
+
+	jit->jvm_asked_tsc = now_tsc;
+	if (err)
+		return err;
+	jit->jvm_is_wanted = false;
+	jit->jvm_unready = 0;
+	return 0;
+}
+
+static void warn_of_jvm(const struct xp_jit *jit, const char *why)
+{
+	xp_warn("process %d: the JVM did not write its perf map: %s; it takes JDK 17 or later, and no "
+		"-XX:+DisableAttachMechanism or -Xrs; that of another user takes sudo",
+		jit->pid, why);
+}
+
+static void refresh_jvm(struct xp_jit *jit, const struct xp_space *space, uint64_t now_tsc)
+{
+	int err;
+
+	if (!jit->jvm_asked_tsc)
+		jit->has_jvm = jit->jits->jvm_attach && xp_jit_src_jvm_is_one(space);
+	if (!jit->has_jvm)
+		return;
+	err = xp_jit_src_jvm_poll(&jit->jvm, 0);
+	if (!err)
+		jit->jvm_known_tsc = jit->jvm_asked_tsc;
+	if (err == -EAGAIN)
+		return;
+	if (!err || err == -ENOENT)
+		err = is_time_to_ask(jit, now_tsc) ? ask_jvm(jit, now_tsc) : 0;
+	if (err == -EINVAL && ++jit->jvm_unready < JVM_UNREADY_MAX)
+		return;
+	if (!err)
+		return;
+	jit->has_jvm = false;
+	if (err != -ESRCH && err != -EINVAL)
+		warn_of_jvm(jit, strerror(-err));
+}
+
+static void begin_look(struct xp_jit *jit, const struct xp_space *space)
+{
+	jit->look_begin_ns = xp_now_ns();
+	xp_jit_bytes_begin(&jit->bytes, BYTES_OF_REFRESH);
+	xp_jit_code_bind(jit->code, space);
+}
+
+static void end_look(struct xp_jit *jit)
+{
+	xp_jit_code_bind(jit->code, NULL);
+	xp_allowance_spend(&jit->jits->looking, xp_now_ns() - jit->look_begin_ns);
+}
+
+int xp_jit_refresh(struct xp_jit *jit, const struct xp_space *space, uint64_t now_tsc)
+{
+	int ret = 0;
+
+	if (jit->is_finished)
+		return 0;
+	begin_look(jit, space);
+	if (!jit->is_over) {
+		refresh_jvm(jit, space, now_tsc);
+		ret = find_dump(jit, space);
+		ret = ret ? ret : find_map(jit);
+		ret = ret ? ret : find_gdbs(jit, space);
+		if (ret >= 0)
+			ret = both(ret, refresh_gdbs(jit, now_tsc, false));
+	}
+	if (ret >= 0)
+		ret = both(ret, refresh_dump(jit, now_tsc));
+	if (ret >= 0)
+		ret = both(ret, refresh_map(jit, now_tsc));
+	end_look(jit);
+	if (!ret)
+		jit->refreshed_tsc = now_tsc;
+	return ret;
+}
+
+int xp_jit_told(struct xp_jit *jit, const struct xp_space *space, uint64_t tsc)
+{
+	int ret;
+
+	begin_look(jit, space);
+	ret = jit->is_finished ? 0 : refresh_gdbs(jit, tsc, true);
+	end_look(jit);
+	return XP_MIN(ret, 0);
+}
+
+static unsigned int patience_ms(uint64_t end_ns)
+{
+	uint64_t now_ns = xp_now_ns();
+
+	return now_ns < end_ns ? (unsigned int)XP_MIN((end_ns - now_ns) / 1000000, (uint64_t)JVM_PATIENCE_MS) : 0;
+}
+
+/* What is not known yet is asked for a last time. */
+static void finish_jvm(struct xp_jit *jit, uint64_t now_tsc, uint64_t end_ns)
+{
+	int err = xp_jit_src_jvm_poll(&jit->jvm, patience_ms(end_ns));
+
+	if (!err)
+		jit->jvm_known_tsc = jit->jvm_asked_tsc;
+	if (!jit->has_jvm || !jit->jvm_is_wanted || (err && err != -ENOENT) || ask_jvm(jit, now_tsc))
+		return;
+	if (!xp_jit_src_jvm_poll(&jit->jvm, patience_ms(end_ns)))
+		jit->jvm_known_tsc = jit->jvm_asked_tsc;
+}
+
+void xp_jit_over(struct xp_jit *jit)
+{
+	jit->is_over = true;
+}
+
+bool xp_jit_is_gone(const struct xp_jit *jit)
+{
+	return !jit->start_time || xp_target_start_time(jit->pid) != jit->start_time;
+}
+
+bool xp_jit_is_finished(const struct xp_jit *jit)
+{
+	return jit->is_finished;
+}
+
+int xp_jit_finish(struct xp_jit *jit, const struct xp_space *space, uint64_t now_tsc, uint64_t end_ns)
+{
+	int ret = 1, err;
+
+	if (jit->is_finished)
+		return jit->finish_err;
+	if (!jit->is_over)
+		finish_jvm(jit, now_tsc, end_ns);
+	if (jit->jvm_unready && jit->jvm_is_wanted)
+		warn_of_jvm(jit, "it does not handle SIGQUIT");
+	jit->has_jvm = false;
+	while (ret == 1 && xp_now_ns() < end_ns)
+		ret = xp_jit_refresh(jit, space, now_tsc);
+	jit->refreshed_tsc = UINT64_MAX; /* there will be no more */
+	xp_jit_code_bind(jit->code, space);
+	xp_jit_code_settle(jit->code);
+	xp_jit_code_bind(jit->code, NULL);
+	err = jit->out ? xp_jit_dump_out_close(jit->out, now_tsc, &jit->out_counts) : 0;
+	close_sources(jit);
+	jit->is_finished = true;
+	jit->finish_err = ret < 0 ? ret : err;
+	return jit->finish_err;
+}
+
+/* ---- names ---- */
+
+int xp_jit_name(struct xp_jit *jit, struct xp_profile_frame *frame, bool is_return, uint64_t tsc)
+{
+	struct xp_jit_range range;
+
+	/* What is known of the place may be out of date. */
+	if (tsc > jit->refreshed_tsc)
+		return -EAGAIN;
+	if (!xp_jit_code_find(jit->code, frame->address - is_return, tsc, &range)) {
+		bool may_tell = jit->has_jvm && tsc > jit->jvm_known_tsc;
+
+		jit->jvm_is_wanted = jit->jvm_is_wanted || may_tell;
+		return may_tell ? -EAGAIN : -ENOENT;
+	}
+	return xp_jit_places_put(&jit->places, &range, frame) ? -ENOENT : 0;
+}
+
+uint32_t xp_jit_functions(const struct xp_jit *jit)
+{
+	return xp_jit_code_count(jit->code);
+}
+
+uint64_t xp_jit_refused(const struct xp_jit *jit)
+{
+	return xp_jit_code_refused(jit->code);
+}
+
+size_t xp_jit_syms(const struct xp_jit *jit, const struct xp_sym **syms)
+{
+	*syms = jit->places.syms;
+	return jit->places.count;
+}
+
+const char *xp_jit_dump(const struct xp_jit *jit, struct xp_jit_dump_out_counts *counts)
+{
+	*counts = jit->out_counts;
+	return jit->out ? xp_jit_dump_out_name(jit->out) : NULL;
+}

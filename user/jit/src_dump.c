@@ -1,0 +1,512 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "jit/src_dump.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "format/jitdump_reader.h"
+#include "base/u64_map.h"
+#include "jit/stdio_tail.h"
+#include "target/target.h"
+#include "target/file.h"
+#include "base/util.h"
+
+#define REFRESH_BYTES_MAX (1u << 20)
+#define BUFFER_BYTES_MIN (64u << 10)
+#define RECORD_BYTES_MAX (1u << 20) /* of what is longer, only the name of a load is taken */
+#define LINES_MAX 20000		    /* of one function */
+
+/*
+ * V8 and LLVM count the addresses of lines from where perf's images had their code, behind an ELF header of 64 bytes,
+ * until perf 6.1 moved it (V8: src/diagnostics/perf-jit.cc, kElfHeaderSize).
+ */
+#define LINE_BIAS 0x40
+
+/* What the next load brings with it: a copy of the record. */
+struct pending {
+	uint8_t *bytes;
+	size_t size; /* 0: none */
+	size_t room;
+};
+
+struct xp_jit_src_dump {
+	int fd;
+	uint32_t inner_pid;
+	bool has_header;
+	bool is_dead; /* no more is to be read */
+	pid_t pid;    /* 0: only the file is read */
+	uint64_t start_time;
+	struct xp_stdio_tail tail;
+	uint8_t *tail_bytes;
+	uint64_t file_bytes; /* as of the last look */
+	struct xp_jitdump_header header;
+	uint64_t offset; /* of the next record */
+	uint64_t skipped;
+	bool has_plain_lines; /* addresses of lines are those of the process */
+	uint8_t *buffer;
+	size_t room;
+	struct pending debug;
+	struct pending unwinding;
+	struct xp_jit_line *lines;  /* [LINES_MAX], from the first use on */
+	struct xp_number_map codes; /* code index in the file -> in the registry */
+};
+
+bool xp_jit_src_dump_is_marker(const char *path)
+{
+	const char *name = strrchr(path, '/'), *digits;
+
+	if (!name || strncmp(name, "/jit-", 5) != 0)
+		return false;
+	digits = name += 5;
+	while (isdigit((unsigned char)*name))
+		name++;
+	return name > digits && !strcmp(name, ".dump");
+}
+
+int xp_jit_src_dump_new(struct xp_jit_src_dump **dump, int fd, pid_t inner_pid)
+{
+	struct xp_jit_src_dump *made = calloc(1, sizeof(*made));
+
+	if (!made)
+		return -ENOMEM;
+	made->buffer = malloc(BUFFER_BYTES_MIN);
+	if (!made->buffer) {
+		free(made);
+		return -ENOMEM;
+	}
+	made->room = BUFFER_BYTES_MIN;
+	made->fd = fd;
+	made->inner_pid = (uint32_t)inner_pid;
+	*dump = made;
+	return 0;
+}
+
+static int open_path(struct xp_jit_src_dump **dump, pid_t pid, uint64_t start_time, const char *path)
+{
+	struct xp_target_status status;
+	int err = xp_target_status(&status, pid, start_time), fd;
+
+	if (err)
+		return err;
+	fd = xp_target_file_open(pid, start_time, path, XP_JIT_SRC_DUMP_BYTES_MAX);
+	if (fd < 0)
+		return fd;
+	err = xp_jit_src_dump_new(dump, fd, status.inner_pid);
+	if (err) {
+		close(fd);
+		return err;
+	}
+	(*dump)->pid = pid;
+	(*dump)->start_time = start_time;
+	return 0;
+}
+
+int xp_jit_src_dump_open(struct xp_jit_src_dump **dump, pid_t pid, uint64_t start_time, const char *path)
+{
+	struct xp_mappings mappings;
+	int err;
+
+	if (path)
+		return open_path(dump, pid, start_time, path);
+	err = xp_mappings_read(&mappings, pid);
+	if (err)
+		return err;
+	err = -ENOENT;
+	for (size_t i = 0; i < mappings.count && err; i++)
+		if (xp_jit_src_dump_is_marker(mappings.list[i].path))
+			err = open_path(dump, pid, start_time, mappings.list[i].path);
+	xp_mappings_free(&mappings);
+	return err;
+}
+
+void xp_jit_src_dump_read_with(struct xp_jit_src_dump *dump, struct xp_target_memory *memory)
+{
+	dump->tail.memory = memory;
+}
+
+void xp_jit_src_dump_free(struct xp_jit_src_dump *dump)
+{
+	if (!dump)
+		return;
+	close(dump->fd);
+	free(dump->buffer);
+	free(dump->debug.bytes);
+	free(dump->unwinding.bytes);
+	free(dump->lines);
+	free(dump->tail_bytes);
+	xp_number_map_free(&dump->codes);
+	free(dump);
+}
+
+uint64_t xp_jit_src_dump_skipped(const struct xp_jit_src_dump *dump)
+{
+	return dump->skipped;
+}
+
+/* ---- records ---- */
+
+struct taker {
+	struct xp_jit_src_dump *dump;
+	struct xp_jit_code *code;
+	const struct xp_clock *clock;
+	uint64_t now_tsc;
+};
+
+/* What the file holds was written before now. */
+static uint64_t tsc_of(const struct taker *taker, uint64_t timestamp)
+{
+	bool is_tsc = taker->dump->header.flags & XP_JITDUMP_FLAG_ARCH_TIMESTAMP;
+	uint64_t tsc = is_tsc ? timestamp : xp_clock_tsc_of_ktime(taker->clock, timestamp);
+
+	return XP_MIN(tsc, taker->now_tsc);
+}
+
+/* A child that has inherited the file may write to it as well; what its parent wrote is the child's, too. */
+static bool is_of_process(const struct xp_jit_src_dump *dump, uint32_t pid)
+{
+	return pid == dump->inner_pid || pid == dump->header.pid;
+}
+
+static int keep(struct pending *pending, const uint8_t *record, size_t size)
+{
+	pending->size = 0;
+	if (size > pending->room) {
+		uint8_t *larger = realloc(pending->bytes, size);
+
+		if (!larger)
+			return -ENOMEM;
+		pending->bytes = larger;
+		pending->room = size;
+	}
+	memcpy(pending->bytes, record, size);
+	pending->size = size;
+	return 0;
+}
+
+static int by_address(const void *a, const void *b)
+{
+	const struct xp_jit_line *first = a, *second = b;
+
+	return (first->address > second->address) - (first->address < second->address);
+}
+
+/* How far the lines of a function are off. Once one of them was not, none is. */
+static uint64_t line_bias(struct xp_jit_src_dump *dump, uint64_t start, size_t count)
+{
+	if (!dump->has_plain_lines && count && dump->lines[0].address < start + LINE_BIAS)
+		dump->has_plain_lines = true;
+	return dump->has_plain_lines ? 0 : LINE_BIAS;
+}
+
+/* Those that lie in the code, in order of address. How many. */
+static size_t order_lines(struct xp_jit_src_dump *dump, const struct xp_jit_load *load, size_t count)
+{
+	struct xp_jit_line *lines = dump->lines;
+	uint64_t bias;
+	size_t kept = 0;
+
+	qsort(lines, count, sizeof(*lines), by_address);
+	bias = line_bias(dump, load->start, count);
+	for (size_t i = 0; i < count; i++) {
+		uint64_t at = lines[i].address - bias - load->start;
+
+		if (at >= load->size)
+			continue;
+		lines[kept] = lines[i];
+		lines[kept++].address -= bias;
+	}
+	return kept;
+}
+
+static int take_lines(struct xp_jit_src_dump *dump, struct xp_jit_load *load)
+{
+	struct xp_violation violation;
+	struct xp_jitdump_record record;
+	struct xp_jitdump_lines lines;
+	struct xp_jitdump_line line;
+	size_t count = 0;
+
+	if (!dump->debug.size)
+		return 0;
+	if (!dump->lines)
+		dump->lines = malloc(LINES_MAX * sizeof(*dump->lines));
+	if (!dump->lines)
+		return -ENOMEM;
+	/* It was judged when it was kept. */
+	xp_jitdump_read_record(&dump->header, dump->debug.bytes, 0, &record, &violation);
+	if (record.debug.code_addr != load->start)
+		return 0;
+	xp_jitdump_lines_start(&lines, &dump->header, &record);
+	while (count < LINES_MAX && xp_jitdump_lines_next(&lines, &line))
+		dump->lines[count++] = (struct xp_jit_line){ line.address, line.line, line.discriminator, line.file };
+	load->lines = dump->lines;
+	load->line_count = order_lines(dump, load, count);
+	return 0;
+}
+
+static void take_unwinding(const struct xp_jit_src_dump *dump, struct xp_jit_load *load)
+{
+	struct xp_violation violation;
+	struct xp_jitdump_record record;
+
+	if (!dump->unwinding.size)
+		return;
+	xp_jitdump_read_record(&dump->header, dump->unwinding.bytes, 0, &record, &violation);
+	load->eh_frame = record.unwinding.eh_frame;
+	load->eh_frame_bytes = record.unwinding.eh_frame_bytes;
+	load->eh_frame_hdr = record.unwinding.eh_frame_hdr;
+	load->eh_frame_hdr_bytes = record.unwinding.eh_frame_hdr_bytes;
+}
+
+static int take_load(struct taker *taker, const struct xp_jitdump_record *record)
+{
+	struct xp_jit_src_dump *dump = taker->dump;
+	struct xp_jit_load load = {
+		.tsc = tsc_of(taker, record->timestamp),
+		.start = record->load.code_addr,
+		.size = record->load.code_size,
+		.name = record->load.name,
+		.code = record->load.code,
+	};
+	uint32_t index, *place;
+	int err = take_lines(dump, &load);
+
+	take_unwinding(dump, &load);
+	dump->debug.size = 0;
+	dump->unwinding.size = 0;
+	if (err || !is_of_process(dump, record->load.pid))
+		return err;
+	err = xp_jit_code_load(taker->code, &load, &index);
+	if (err)
+		return err == -ENOMEM ? err : 0; /* what cannot be code, or finds no room, is left out */
+	place = xp_number_map_add(&dump->codes, record->load.code_index, index);
+	if (!place)
+		return -ENOMEM;
+	*place = index;
+	return 0;
+}
+
+static int take_move(struct taker *taker, const struct xp_jitdump_record *record)
+{
+	const uint32_t *index = xp_number_map_find(&taker->dump->codes, record->move.code_index);
+	int err;
+
+	if (!index || !is_of_process(taker->dump, record->move.pid))
+		return 0;
+	err = xp_jit_code_move(taker->code, *index, tsc_of(taker, record->timestamp), record->move.new_code_addr);
+	return err == -ENOMEM ? err : 0;
+}
+
+static int take_record(struct taker *taker, const uint8_t *bytes)
+{
+	struct xp_jit_src_dump *dump = taker->dump;
+	struct xp_violation violation;
+	struct xp_jitdump_record record;
+
+	if (xp_jitdump_read_record(&dump->header, bytes, dump->offset, &record, &violation)) {
+		dump->skipped++;
+		return 0;
+	}
+	switch (record.kind) {
+	case XP_JITDUMP_LOAD:
+		return take_load(taker, &record);
+	case XP_JITDUMP_MOVE:
+		return take_move(taker, &record);
+	case XP_JITDUMP_DEBUG_INFO:
+		if (record.debug.surplus_bytes <= XP_JITDUMP_PADDING_BYTES_MAX)
+			return keep(&dump->debug, bytes, record.bytes);
+		dump->skipped++;
+		return 0;
+	case XP_JITDUMP_UNWINDING_INFO:
+		/* With the header first, what is relative in it is so to other places than with perf's order. */
+		if (record.unwinding.eh_frame_hdr_bytes && record.unwinding.order != XP_JITDUMP_HEADER_FIRST)
+			return keep(&dump->unwinding, bytes, record.bytes);
+		return 0;
+	default:
+		return 0;
+	}
+}
+
+/* A record of which only the first bytes are read. */
+static int take_head(struct taker *taker, const uint8_t *bytes, size_t size)
+{
+	struct xp_jit_src_dump *dump = taker->dump;
+	struct xp_violation violation;
+	struct xp_jitdump_record record;
+	uint32_t prefix[2];
+
+	memcpy(prefix, bytes, sizeof(prefix));
+	if (!prefix[0] && !xp_jitdump_read_load_head(&dump->header, bytes, size, dump->offset, &record, &violation))
+		return take_load(taker, &record);
+	dump->skipped++;
+	return 0;
+}
+
+/* ---- the file ---- */
+
+static int take_header(struct xp_jit_src_dump *dump, const uint8_t *bytes, size_t size)
+{
+	struct xp_violation violation;
+	int found = xp_jitdump_read_header(bytes, size, &dump->header, &violation);
+
+	if (found <= 0)
+		return found;
+	dump->has_header = true;
+	dump->offset = dump->header.bytes;
+	return 0;
+}
+
+/* Room for a record of so many bytes. */
+static int grow(struct xp_jit_src_dump *dump, size_t bytes)
+{
+	uint8_t *larger = realloc(dump->buffer, bytes);
+
+	if (!larger)
+		return -ENOMEM;
+	dump->buffer = larger;
+	dump->room = bytes;
+	return 0;
+}
+
+/*
+ * The record at the beginning of the buffer, of which `size` bytes are there. 1: it was taken; 0: there is not enough
+ * of it yet, but there may be room for more now.
+ */
+static int take_next(struct taker *taker, const uint8_t *at, size_t size, uint64_t file_bytes)
+{
+	struct xp_jit_src_dump *dump = taker->dump;
+	struct xp_violation violation;
+	uint32_t bytes;
+	int err;
+
+	if (size < XP_JITDUMP_PREFIX_BYTES)
+		return 0;
+	err = xp_jitdump_record_bytes(&dump->header, at, dump->offset, &bytes, &violation);
+	if (err || bytes > file_bytes - dump->offset)
+		return err;
+	if (bytes <= size)
+		err = take_record(taker, at);
+	else if (bytes <= RECORD_BYTES_MAX)
+		return bytes <= dump->room ? 0 : grow(dump, bytes);
+	else if (size < BUFFER_BYTES_MIN)
+		return 0;
+	else
+		err = take_head(taker, at, size);
+	dump->offset += bytes;
+	return err ? err : 1;
+}
+
+/* Takes all whole records of the buffer. */
+static int take_buffer(struct taker *taker, size_t size, uint64_t file_bytes)
+{
+	struct xp_jit_src_dump *dump = taker->dump;
+	uint64_t begin = dump->offset;
+	int more = 1;
+
+	if (!dump->has_header)
+		return take_header(dump, dump->buffer, size);
+	while (more == 1 && dump->offset - begin < size)
+		more =
+		    take_next(taker, dump->buffer + (dump->offset - begin), size - (dump->offset - begin), file_bytes);
+	return XP_MIN(more, 0);
+}
+
+/*
+ * What the process has written and its C library holds back: it is the file's as much as what is in it, and will be
+ * found there, behind what is in it now.
+ */
+static int take_tail(struct taker *taker)
+{
+	struct xp_jit_src_dump *dump = taker->dump;
+	uint64_t left = dump->file_bytes > dump->offset ? dump->file_bytes - dump->offset : 0;
+	uint64_t taken = dump->file_bytes < dump->offset ? dump->offset - dump->file_bytes : 0;
+	bool had_header = dump->has_header;
+	struct stat st;
+	size_t bytes;
+	int err;
+
+	if (!dump->tail.stream || left > RECORD_BYTES_MAX || xp_target_start_time(dump->pid) != dump->start_time)
+		return 0;
+	bytes = xp_stdio_tail_read(&dump->tail, dump->tail_bytes);
+	if (bytes <= taken || fstat(dump->fd, &st) || (uint64_t)st.st_size != dump->file_bytes)
+		return 0;
+	err = left + bytes > dump->room ? grow(dump, left + bytes) : 0;
+	if (err)
+		return err;
+	if (pread(dump->fd, dump->buffer, left, (off_t)dump->offset) != (ssize_t)left)
+		return 0;
+	memcpy(dump->buffer + left, dump->tail_bytes + taken, bytes - taken);
+	err = take_buffer(taker, left + bytes - taken, dump->file_bytes + bytes);
+	if (err == -EBADMSG) {
+		/* A buffer caught in the moment of its writing, or none at all. The file itself may be right. */
+		dump->tail.stream = 0;
+		return 0;
+	}
+	return !err && !had_header && dump->has_header ? take_tail(taker) : err;
+}
+
+/* Looks for what take_tail() needs, once there is a file. */
+static int find_tail(struct xp_jit_src_dump *dump)
+{
+	int err;
+
+	if (!dump->pid || dump->tail_bytes)
+		return 0;
+	dump->tail_bytes = malloc(XP_STDIO_TAIL_BYTES_MAX);
+	if (!dump->tail_bytes)
+		return -ENOMEM;
+	err = xp_stdio_tail_find(&dump->tail, dump->pid, dump->fd);
+	return err == -ENOMEM ? err : 0;
+}
+
+/* The file was written anew. */
+static void begin_anew(struct xp_jit_src_dump *dump)
+{
+	dump->has_header = false;
+	dump->offset = 0;
+	dump->debug.size = 0;
+	dump->unwinding.size = 0;
+}
+
+int xp_jit_src_dump_refresh(struct xp_jit_src_dump *dump, struct xp_jit_code *code, const struct xp_clock *clock,
+			    uint64_t now_tsc)
+{
+	struct taker taker = { dump, code, clock, now_tsc };
+	uint64_t bytes, end;
+	struct stat st;
+	int err = 0;
+
+	if (dump->is_dead)
+		return -EBADMSG;
+	if (fstat(dump->fd, &st))
+		return -errno;
+	bytes = XP_MIN((uint64_t)st.st_size, XP_JIT_SRC_DUMP_BYTES_MAX);
+	if (bytes < dump->file_bytes)
+		begin_anew(dump);
+	dump->file_bytes = bytes;
+	end = XP_MIN(bytes, dump->offset + REFRESH_BYTES_MAX);
+	while (!err && dump->offset < end) {
+		uint64_t before = dump->offset;
+		size_t room = dump->room;
+		ssize_t n = pread(dump->fd, dump->buffer, room, (off_t)before);
+
+		if (n < 0)
+			return -errno;
+		err = take_buffer(&taker, (size_t)n, bytes);
+		if (dump->offset == before && dump->room == room)
+			break; /* the rest is not there yet */
+	}
+	if (!err && dump->offset >= end && end < bytes)
+		return 1;
+	if (!err)
+		err = find_tail(dump);
+	if (!err)
+		err = take_tail(&taker);
+	dump->is_dead = err == -EBADMSG;
+	return err;
+}

@@ -1,0 +1,388 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "jit/src_gdb.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "elf/find.h"
+#include "jit/eh_frame.h"
+#include "jit/symfile.h"
+#include "jit/symfile_lines.h"
+#include "base/u64_map.h"
+#include "target/memory.h"
+#include "base/util.h"
+
+#define REFRESH_BYTES_MAX (32u << 20) /* of symfiles, in one walk */
+#define EH_FRAME_BYTES_MAX (1u << 20)
+#define VERSION 1
+#define ACTION_REGISTER 1
+
+/* struct jit_descriptor and struct jit_code_entry of a 64-bit process. */
+struct descriptor {
+	uint32_t version;
+	uint32_t action;
+	uint64_t relevant;
+	uint64_t first;
+};
+_Static_assert(sizeof(struct descriptor) == 24, "jit_descriptor");
+
+struct entry {
+	uint64_t next;
+	uint64_t previous;
+	uint64_t symfile;
+	uint64_t symfile_bytes;
+};
+_Static_assert(sizeof(struct entry) == 32, "jit_code_entry");
+
+/* An entry whose code is loaded. */
+struct known {
+	uint64_t address;
+	uint64_t symfile;
+	uint64_t symfile_bytes;
+	uint8_t head[64]; /* of the symfile: an allocator likes to give the same place to the next one */
+	uint32_t *codes;  /* in the registry */
+	size_t code_count;
+	uint64_t walk; /* in which it was seen last */
+};
+
+struct xp_jit_src_gdb {
+	struct xp_target_memory *memory;
+	pid_t pid;
+	uint64_t descriptor;
+	uint64_t walk;	     /* number of the current one */
+	uint64_t walked_tsc; /* of the last whole one; 0: none yet */
+	struct known *known;
+	size_t count;
+	size_t room;
+	struct xp_number_map numbers; /* of known, by address */
+};
+
+int xp_jit_gdb_file_look(struct xp_jit_gdb_file *file, int fd)
+{
+	static const char *const names[] = { "__jit_debug_descriptor", "__jit_debug_register_code" };
+	struct xp_elf_image *image = malloc(sizeof(*image));
+	uint64_t values[XP_ARRAY_SIZE(names)];
+	char why[128];
+	int err;
+
+	*file = (struct xp_jit_gdb_file){ 0 };
+	if (!image)
+		return -ENOMEM;
+	err = xp_elf_image_fd(image, fd, why, sizeof(why));
+	if (!err)
+		xp_elf_find(image, names, values, XP_ARRAY_SIZE(names));
+	if (!err && values[0] && image->segment_count) {
+		const struct xp_elf_segment *code = xp_elf_image_segment(image, values[1], 1);
+
+		file->descriptor = values[0] - image->segments[0].vaddr + image->segments[0].offset;
+		file->hook = code ? values[1] - code->vaddr + code->offset : 0;
+	}
+	xp_elf_image_close(image);
+	free(image);
+	return file->descriptor ? 0 : -ENOENT;
+}
+
+int xp_jit_src_gdb_open(struct xp_jit_src_gdb **gdb, pid_t pid, uint64_t descriptor)
+{
+	*gdb = calloc(1, sizeof(**gdb));
+	if (!*gdb)
+		return -ENOMEM;
+	(*gdb)->pid = pid;
+	(*gdb)->descriptor = descriptor;
+	return 0;
+}
+
+void xp_jit_src_gdb_read_with(struct xp_jit_src_gdb *gdb, struct xp_target_memory *memory)
+{
+	gdb->memory = memory;
+}
+
+void xp_jit_src_gdb_free(struct xp_jit_src_gdb *gdb)
+{
+	if (!gdb)
+		return;
+	for (size_t i = 0; i < gdb->count; i++)
+		free(gdb->known[i].codes);
+	free(gdb->known);
+	xp_number_map_free(&gdb->numbers);
+	free(gdb);
+}
+
+/* ---- what is known ---- */
+
+static struct known *find_known(const struct xp_jit_src_gdb *gdb, uint64_t address)
+{
+	const uint32_t *number = xp_number_map_find(&gdb->numbers, address);
+
+	return number ? &gdb->known[*number] : NULL;
+}
+
+static struct known *add_known(struct xp_jit_src_gdb *gdb, uint64_t address)
+{
+	struct known *known = find_known(gdb, address);
+
+	if (known)
+		return known;
+	if (gdb->count == gdb->room) {
+		size_t room = gdb->room ? 2 * gdb->room : 16;
+
+		known = reallocarray(gdb->known, room, sizeof(*known));
+		if (!known)
+			return NULL;
+		gdb->known = known;
+		gdb->room = room;
+	}
+	if (!xp_number_map_add(&gdb->numbers, address, (uint32_t)gdb->count))
+		return NULL;
+	gdb->known[gdb->count] = (struct known){ .address = address };
+	return &gdb->known[gdb->count++];
+}
+
+/* Its code is gone. What replaced it in the same place has ended it already. */
+static void unload(struct known *known, struct xp_jit_code *code, uint64_t tsc)
+{
+	for (size_t i = 0; i < known->code_count; i++)
+		xp_jit_code_unload(code, known->codes[i], tsc);
+	free(known->codes);
+	known->codes = NULL;
+	known->code_count = 0;
+}
+
+/* What was not seen in this walk. */
+static int drop_gone(struct xp_jit_src_gdb *gdb, struct xp_jit_code *code, uint64_t tsc)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < gdb->count; i++) {
+		if (gdb->known[i].walk == gdb->walk)
+			gdb->known[kept++] = gdb->known[i];
+		else
+			unload(&gdb->known[i], code, tsc);
+	}
+	if (kept == gdb->count)
+		return 0;
+	gdb->count = kept;
+	xp_number_map_free(&gdb->numbers);
+	for (size_t i = 0; i < kept; i++)
+		if (!xp_number_map_add(&gdb->numbers, gdb->known[i].address, (uint32_t)i))
+			return -ENOMEM;
+	return 0;
+}
+
+/* ---- the walk ---- */
+
+struct walk {
+	struct xp_jit_src_gdb *gdb;
+	struct xp_jit_code *code;
+	struct xp_jit_bytes *bytes;
+	uint64_t now_tsc;
+	uint64_t told; /* address of the entry that has just been registered; 0: not known */
+	uint64_t symfile_bytes_left;
+};
+
+/* What is known of the code besides its bytes. */
+struct symfile {
+	struct xp_jit_symfile functions;
+	struct xp_dwarf_lines lines;
+	uint8_t *eh_frame; /* NULL: none */
+	struct xp_jit_eh_frames eh_frames;
+};
+
+static void free_symfile(struct symfile *symfile)
+{
+	xp_jit_symfile_free(&symfile->functions);
+	xp_dwarf_lines_free(&symfile->lines);
+	xp_jit_eh_frames_free(&symfile->eh_frames);
+	free(symfile->eh_frame);
+}
+
+/* Those of a function; the caller frees. NULL: there are none, or no memory for them. */
+static struct xp_jit_line *lines_of(const struct symfile *symfile, const struct xp_jit_function *function,
+				    size_t *count)
+{
+	const struct xp_dwarf_line *from = xp_dwarf_lines_of(&symfile->lines, function->address, function->size, count);
+	struct xp_jit_line *lines = *count ? calloc(*count, sizeof(*lines)) : NULL;
+
+	if (!lines)
+		*count = 0;
+	for (size_t i = 0; i < *count; i++)
+		lines[i] = (struct xp_jit_line){ from[i].address, from[i].line, from[i].discriminator, from[i].file };
+	return lines;
+}
+
+static int load_function(const struct walk *walk, struct known *known, const struct symfile *symfile,
+			 const struct xp_jit_function *function)
+{
+	bool is_told = known->address == walk->told;
+	struct xp_jit_load load = {
+		.tsc = is_told ? walk->now_tsc : walk->gdb->walked_tsc,
+		.is_bound = !is_told,
+		.start = function->address,
+		.size = function->size,
+		.name = function->name,
+		.code = xp_jit_bytes_read(walk->bytes, function->address, function->size),
+	};
+	struct xp_jit_line *lines = lines_of(symfile, function, &load.line_count);
+	struct xp_jit_eh_frame eh_frame = { 0 };
+	int err;
+
+	load.lines = lines;
+	if (!xp_jit_eh_frame_make(&eh_frame, &symfile->eh_frames, function->address, function->size, false)) {
+		load.eh_frame = eh_frame.frame;
+		load.eh_frame_bytes = eh_frame.frame_bytes;
+		load.eh_frame_hdr = eh_frame.header;
+		load.eh_frame_hdr_bytes = eh_frame.header_bytes;
+	}
+	err = xp_jit_code_load(walk->code, &load, &known->codes[known->code_count]);
+	known->code_count += !err;
+	xp_jit_eh_frame_free(&eh_frame);
+	free(lines);
+	return err;
+}
+
+static int load_functions(const struct walk *walk, struct known *known, const struct symfile *symfile)
+{
+	size_t count = symfile->functions.count;
+	int err = 0;
+
+	known->codes = count ? calloc(count, sizeof(*known->codes)) : NULL;
+	if (count && !known->codes)
+		return -ENOMEM;
+	for (size_t i = 0; i < count && err != -ENOMEM; i++)
+		err = load_function(walk, known, symfile, &symfile->functions.functions[i]);
+	return err == -ENOMEM ? err : 0; /* others are the target's fault, or counted */
+}
+
+/* From live memory: in the symfile its addresses are not those of the process. */
+static int read_eh_frame(const struct walk *walk, struct symfile *symfile)
+{
+	uint64_t bytes = symfile->functions.eh_frame_bytes;
+
+	if (!bytes || bytes > EH_FRAME_BYTES_MAX)
+		return 0;
+	symfile->eh_frame = malloc(bytes);
+	if (!symfile->eh_frame)
+		return -ENOMEM;
+	if (xp_target_memory_read(walk->gdb->memory, walk->gdb->pid, symfile->functions.eh_frame, symfile->eh_frame,
+				  bytes))
+		return 0;
+	return xp_jit_eh_frames_read(&symfile->eh_frames, symfile->eh_frame, bytes, symfile->functions.eh_frame);
+}
+
+/* Lines and unwinding data, like bytes, are for who wants them. */
+static int read_symfile(const struct walk *walk, struct symfile *symfile, const uint8_t *bytes, size_t size)
+{
+	int err;
+
+	*symfile = (struct symfile){ 0 };
+	err = xp_jit_symfile_read(&symfile->functions, bytes, size);
+	if (!err && walk->bytes && symfile->functions.has_lines)
+		err = xp_jit_symfile_lines(&symfile->lines, bytes, size);
+	if (!err && walk->bytes)
+		err = read_eh_frame(walk, symfile);
+	if (err)
+		free_symfile(symfile);
+	return err;
+}
+
+/* A symfile that is none, or is gone already, leaves an entry without code. */
+static int load_symfile(struct walk *walk, struct known *known)
+{
+	uint8_t *bytes = malloc(known->symfile_bytes);
+	struct symfile symfile;
+	int err;
+
+	if (!bytes)
+		return -ENOMEM;
+	err = xp_target_memory_read(walk->gdb->memory, walk->gdb->pid, known->symfile, bytes, known->symfile_bytes);
+	if (!err)
+		err = read_symfile(walk, &symfile, bytes, known->symfile_bytes);
+	if (!err) {
+		memcpy(known->head, bytes, sizeof(known->head));
+		err = load_functions(walk, known, &symfile);
+		free_symfile(&symfile);
+	}
+	free(bytes);
+	return err == -ENOMEM ? err : 0;
+}
+
+static bool is_same(const struct walk *walk, const struct known *known, const struct entry *entry)
+{
+	uint8_t head[sizeof(known->head)];
+
+	return known->address != walk->told && known->symfile == entry->symfile &&
+	       known->symfile_bytes == entry->symfile_bytes &&
+	       !xp_target_memory_read(walk->gdb->memory, walk->gdb->pid, entry->symfile, head, sizeof(head)) &&
+	       !memcmp(head, known->head, sizeof(head));
+}
+
+/* 1: no more bytes may be read in this walk. */
+static int take_entry(struct walk *walk, uint64_t address, const struct entry *entry)
+{
+	struct known *known = find_known(walk->gdb, address);
+
+	if (known && is_same(walk, known, entry)) {
+		known->walk = walk->gdb->walk;
+		return 0;
+	}
+	if (entry->symfile_bytes < sizeof(known->head) || entry->symfile_bytes > XP_JIT_SRC_GDB_SYMFILE_BYTES_MAX)
+		return 0;
+	if (entry->symfile_bytes > walk->symfile_bytes_left)
+		return 1;
+	walk->symfile_bytes_left -= entry->symfile_bytes;
+	known = add_known(walk->gdb, address);
+	if (!known)
+		return -ENOMEM;
+	unload(known, walk->code, walk->now_tsc);
+	known->symfile = entry->symfile;
+	known->symfile_bytes = entry->symfile_bytes;
+	memset(known->head, 0, sizeof(known->head));
+	known->walk = walk->gdb->walk;
+	return load_symfile(walk, known);
+}
+
+/*
+ * 0: to its end. -EAGAIN: it changed meanwhile, or makes no sense: an entry that does not lead back to where it was
+ * reached from is how every loop shows itself.
+ */
+static int walk_list(struct walk *walk, uint64_t first)
+{
+	uint64_t address = first, previous = 0;
+	int err = 0;
+
+	for (int i = 0; address && !err; i++) {
+		struct entry entry;
+
+		if (i == XP_JIT_SRC_GDB_ENTRIES_MAX ||
+		    xp_target_memory_read(walk->gdb->memory, walk->gdb->pid, address, &entry, sizeof(entry)) ||
+		    entry.previous != previous)
+			return -EAGAIN;
+		err = take_entry(walk, address, &entry);
+		previous = address;
+		address = entry.next;
+	}
+	return err;
+}
+
+int xp_jit_src_gdb_refresh(struct xp_jit_src_gdb *gdb, struct xp_jit_code *code, struct xp_jit_bytes *bytes,
+			   uint64_t now_tsc, bool is_told)
+{
+	struct walk walk = { gdb, code, bytes, now_tsc, 0, REFRESH_BYTES_MAX };
+	struct descriptor descriptor;
+	int err;
+
+	if (xp_target_memory_read(gdb->memory, gdb->pid, gdb->descriptor, &descriptor, sizeof(descriptor)) ||
+	    descriptor.version != VERSION)
+		return 0;
+	if (is_told && descriptor.action == ACTION_REGISTER)
+		walk.told = descriptor.relevant;
+	gdb->walk++;
+	err = walk_list(&walk, descriptor.first);
+	if (!err)
+		gdb->walked_tsc = now_tsc;
+	/* After half a walk nothing is known to be gone. But a list that is never whole must not fill the memory. */
+	if (!err || (err != -ENOMEM && gdb->count > 2 * XP_JIT_SRC_GDB_ENTRIES_MAX))
+		err = drop_gone(gdb, code, now_tsc) ?: err;
+	return err == -EAGAIN ? 0 : err;
+}

@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "jit/src_jvm.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "target/target.h"
+#include "target/file.h"
+#include "base/util.h"
+
+#define CHILD_SECONDS 10
+#define LISTEN_TRIES 50 /* of 100 ms: what jcmd takes */
+#define PAUSE_MS 100
+
+/* Version of the protocol, command, three arguments. */
+static const char request[] = "1\0jcmd\0Compiler.perfmap\0\0";
+
+bool xp_jit_src_jvm_is_one(const struct xp_space *space)
+{
+	static const char name[] = "/libjvm.so";
+
+	for (size_t i = 0; i < space->count; i++) {
+		const char *path = space->vmas[i].file->path;
+		size_t length = strlen(path);
+
+		if (space->vmas[i].file->kind == XP_FILE_DISK && length >= strlen(name) &&
+		    !strcmp(path + length - strlen(name), name))
+			return true;
+	}
+	return false;
+}
+
+/* ---- the child: errors are exit codes ---- */
+
+struct visit {
+	int pidfd;
+	struct xp_target_status status;
+	char signal_name[32]; /* in the target's /tmp */
+	char socket_name[32];
+};
+
+/* As root: the way into the target's /tmp, and a hold on the process. */
+static int enter(struct visit *visit, pid_t pid, uint64_t start_time)
+{
+	int dir = xp_target_path_find(pid, "/tmp");
+
+	if (dir < 0)
+		return -dir;
+	if (fchdir(dir))
+		return errno;
+	visit->pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
+	if (visit->pidfd < 0)
+		return errno;
+	if (xp_target_status(&visit->status, pid, start_time))
+		return ESRCH;
+	/* Between the look at it and now it may have executed what SIGQUIT ends. */
+	if (!(visit->status.caught & 1ull << (SIGQUIT - 1)))
+		return EINVAL;
+	snprintf(visit->signal_name, sizeof(visit->signal_name), ".attach_pid%d", visit->status.inner_pid);
+	snprintf(visit->socket_name, sizeof(visit->socket_name), ".java_pid%d", visit->status.inner_pid);
+	return 0;
+}
+
+static int become(const struct xp_target_status *status)
+{
+	if (status->euid == geteuid() && status->egid == getegid())
+		return 0;
+	if (setgroups(0, NULL) || setresgid(status->egid, status->egid, status->egid) ||
+	    setresuid(status->euid, status->euid, status->euid))
+		return errno;
+	return 0;
+}
+
+static bool listens(const struct visit *visit)
+{
+	struct stat st;
+
+	return !fstatat(AT_FDCWD, visit->socket_name, &st, AT_SYMLINK_NOFOLLOW) && S_ISSOCK(st.st_mode) &&
+	       st.st_uid == visit->status.euid;
+}
+
+/* Makes it listen, as it does from then on. */
+static int wake(const struct visit *visit)
+{
+	int fd = open(visit->signal_name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600), err = 0;
+
+	if (fd < 0)
+		return errno;
+	close(fd);
+	if (syscall(SYS_pidfd_send_signal, visit->pidfd, SIGQUIT, NULL, 0))
+		err = errno;
+	for (int tries = 0; !err && !listens(visit); tries++) {
+		if (tries == LISTEN_TRIES)
+			err = ETIMEDOUT;
+		usleep(PAUSE_MS * 1000);
+	}
+	unlink(visit->signal_name);
+	return err;
+}
+
+/* The first line of the answer is 0, or an error of the JVM's. */
+static int ask(int fd)
+{
+	char answer[4096];
+	ssize_t n = write(fd, request, sizeof(request));
+	bool good;
+
+	if (n != sizeof(request))
+		return n < 0 ? errno : EPIPE;
+	n = read(fd, answer, sizeof(answer));
+	good = n >= 2 && answer[0] == '0' && answer[1] == '\n';
+	/* It has done the work when it hangs up. */
+	while (n > 0)
+		n = read(fd, answer, sizeof(answer));
+	return n < 0 ? errno : good ? 0 : EPERM;
+}
+
+static int call(const struct visit *visit)
+{
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0), err;
+
+	if (fd < 0)
+		return errno;
+	memcpy(address.sun_path, visit->socket_name, sizeof(visit->socket_name));
+	err = connect(fd, (const struct sockaddr *)&address, sizeof(address)) ? errno : ask(fd);
+	close(fd);
+	return err;
+}
+
+/* Dies with the process that forked this one. A change of user forgets that. */
+static void die_with(pid_t parent)
+{
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (getppid() != parent)
+		_exit(ECANCELED);
+}
+
+static __attribute__((noreturn)) void child(pid_t parent, pid_t pid, uint64_t start_time)
+{
+	const struct rlimit none = { 0, 0 };
+	struct visit visit = { 0 };
+	sigset_t signals;
+	int err;
+
+	sigfillset(&signals);
+	sigprocmask(SIG_UNBLOCK, &signals, NULL);
+	signal(SIGALRM, SIG_DFL);
+	alarm(CHILD_SECONDS);
+	setrlimit(RLIMIT_CORE, &none);
+	die_with(parent);
+	close_range(3, ~0u, 0);
+	err = enter(&visit, pid, start_time);
+	if (!err)
+		err = become(&visit.status);
+	die_with(parent);
+	if (!err && !listens(&visit))
+		err = wake(&visit);
+	if (!err)
+		err = call(&visit);
+	_exit(err);
+}
+
+/* ---- the recorder's side ---- */
+
+int xp_jit_src_jvm_ask(struct xp_jit_src_jvm *jvm)
+{
+	struct xp_target_status status;
+	pid_t self = getpid(), pid;
+
+	if (jvm->child)
+		return -EBUSY;
+	if (xp_target_status(&status, jvm->pid, jvm->start_time))
+		return -ESRCH;
+	if (!(status.caught & 1ull << (SIGQUIT - 1)))
+		return -EINVAL;
+	pid = fork();
+	if (pid < 0)
+		return -errno;
+	if (!pid)
+		child(self, jvm->pid, jvm->start_time);
+	jvm->child = pid;
+	return 0;
+}
+
+int xp_jit_src_jvm_poll(struct xp_jit_src_jvm *jvm, unsigned int timeout_ms)
+{
+	pid_t pid;
+	int status;
+
+	if (!jvm->child)
+		return -ENOENT;
+	for (unsigned int waited_ms = 0;; waited_ms += PAUSE_MS) {
+		pid = waitpid(jvm->child, &status, WNOHANG);
+		if (pid || waited_ms >= timeout_ms)
+			break;
+		usleep(PAUSE_MS * 1000);
+	}
+	if (!pid)
+		return -EAGAIN;
+	jvm->child = 0;
+	if (pid < 0 || !WIFEXITED(status))
+		return -ETIMEDOUT;
+	return -WEXITSTATUS(status);
+}
+
+void xp_jit_src_jvm_stop(struct xp_jit_src_jvm *jvm)
+{
+	if (!jvm->child)
+		return;
+	kill(jvm->child, SIGKILL);
+	while (waitpid(jvm->child, NULL, 0) < 0 && errno == EINTR)
+		;
+	jvm->child = 0;
+}

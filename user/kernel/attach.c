@@ -1,0 +1,457 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "kernel/attach.h"
+
+#include <bpf/bpf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/membarrier.h>
+#include <linux/perf_event.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/interrupt.h"
+#include "base/shield.h"
+#include "target/target.h"
+#include "base/util.h"
+
+/*
+ * Nothing can stop the kernel in the middle of a link, so each is to take about this long. The fewer links the better:
+ * to take one away the kernel waits some 10 ms for programs to end, however few probes it has.
+ */
+#define BATCH_NS 100000000u
+#define BATCH_MIN 256u
+#define BATCH_FIRST 4096u
+#define BATCH_MAX 16384u
+/* Perf events are probes of their own: between so many of them it is looked whether to go on. */
+#define SINGLES_BATCH 16u
+
+/*
+ * An exiting task closes its files in the order of their numbers, and the last one is let go first (task_work_run(),
+ * kernel/task_work.c): when xprof is killed, links from here on go before the anchors, which have lower numbers.
+ */
+#define LINK_FD_MIN 512
+
+struct link {
+	int fd;
+	pid_t pid; /* 0: every process */
+	uint32_t group;
+	uint32_t probes;
+	bool anchor;
+};
+
+struct xp_attach {
+	bool multi;
+	pthread_mutex_t lock; /* of the links; not held while the kernel works */
+	struct link *links;
+	size_t count;
+	size_t room;
+	uint32_t perf_type; /* of the uprobe PMU */
+	uint32_t batch;	    /* atomic; probes of the next link */
+	void (*tell)(void *arg, size_t probes);
+	void *tell_arg;
+};
+
+int xp_attach_new(struct xp_attach **result, bool multi)
+{
+	struct xp_attach *attach = calloc(1, sizeof(*attach));
+
+	if (!attach)
+		return -ENOMEM;
+	attach->multi = multi;
+	attach->batch = BATCH_FIRST;
+	pthread_mutex_init(&attach->lock, NULL);
+	*result = attach;
+	return 0;
+}
+
+static bool has_anchor(struct xp_attach *attach, pid_t pid)
+{
+	bool found = false;
+
+	pthread_mutex_lock(&attach->lock);
+	for (size_t i = 0; i < attach->count && !found; i++)
+		found = attach->links[i].anchor && attach->links[i].pid == pid;
+	pthread_mutex_unlock(&attach->lock);
+	return found;
+}
+
+/* The same file by a number from LINK_FD_MIN on, where there is one. */
+static int move_up(int fd)
+{
+	int moved = fcntl(fd, F_DUPFD_CLOEXEC, LINK_FD_MIN);
+
+	if (moved < 0)
+		return fd;
+	close(fd);
+	return moved;
+}
+
+/* Takes the links over. */
+static int add_links(struct xp_attach *attach, const struct link *added, size_t count)
+{
+	int err = 0;
+
+	pthread_mutex_lock(&attach->lock);
+	if (attach->room - attach->count < count) {
+		size_t room = XP_MAX(2 * attach->room, attach->count + count);
+		struct link *links = reallocarray(attach->links, room, sizeof(*links));
+
+		err = links ? 0 : -ENOMEM;
+		attach->links = links ?: attach->links;
+		attach->room = links ? room : attach->room;
+	}
+	if (!err) {
+		memcpy(attach->links + attach->count, added, count * sizeof(*added));
+		attach->count += count;
+	}
+	pthread_mutex_unlock(&attach->lock);
+	return err;
+}
+
+/* The part of union bpf_attr that BPF_LINK_CREATE reads for BPF_TRACE_UPROBE_MULTI, as in Linux 6.6. */
+struct uprobe_multi_attr {
+	uint32_t prog_fd;
+	uint32_t target_fd;
+	uint32_t attach_type;
+	uint32_t flags;
+	uint64_t path;
+	uint64_t offsets;
+	uint64_t ref_ctr_offsets;
+	uint64_t cookies;
+	uint32_t cnt;
+	uint32_t multi_flags;
+	uint32_t pid;
+	uint32_t pad;
+};
+
+/* A link for all of them, or a negative errno. */
+static int link_multi(int program_fd, const char *path, pid_t pid, const struct xp_uprobe *probes, size_t count)
+{
+	uint64_t *offsets = malloc(count * sizeof(*offsets));
+	uint64_t *cookies = malloc(count * sizeof(*cookies));
+	struct uprobe_multi_attr attr = {
+		.prog_fd = program_fd,
+		.attach_type = XP_TRACE_UPROBE_MULTI,
+		.path = (uintptr_t)path,
+		.offsets = (uintptr_t)offsets,
+		.cookies = (uintptr_t)cookies,
+		.cnt = count,
+		.pid = pid,
+	};
+	int fd = -ENOMEM;
+
+	if (!offsets || !cookies)
+		goto out;
+	for (size_t i = 0; i < count; i++) {
+		offsets[i] = probes[i].offset;
+		cookies[i] = probes[i].cookie;
+	}
+	/* By hand: libbpf before 1.3 does not know this kind of link. */
+	fd = syscall(__NR_bpf, BPF_LINK_CREATE, &attr, sizeof(attr));
+	if (fd < 0)
+		fd = -errno;
+out:
+	free(offsets);
+	free(cookies);
+	return fd;
+}
+
+static int uprobe_pmu_type(uint32_t *type)
+{
+	FILE *file = fopen("/sys/bus/event_source/devices/uprobe/type", "re");
+	int fields;
+
+	if (!file)
+		return -EOPNOTSUPP;
+	fields = fscanf(file, "%u", type);
+	fclose(file);
+	return fields == 1 ? 0 : -EOPNOTSUPP;
+}
+
+/* One file descriptor per offset is a lot: the hard limit as far as root may raise it. */
+static void raise_file_limit(size_t wanted)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur >= wanted)
+		return;
+	limit.rlim_cur = wanted;
+	limit.rlim_max = XP_MAX(limit.rlim_max, wanted);
+	if (!setrlimit(RLIMIT_NOFILE, &limit))
+		return;
+	if (getrlimit(RLIMIT_NOFILE, &limit))
+		return;
+	limit.rlim_cur = limit.rlim_max;
+	setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+static int link_single(uint32_t perf_type, int program_fd, const char *path, pid_t pid, const struct xp_uprobe *probe)
+{
+	struct perf_event_attr attr = {
+		.type = perf_type,
+		.size = sizeof(attr),
+		.config1 = (uintptr_t)path,
+		.config2 = probe->offset,
+	};
+	LIBBPF_OPTS(bpf_link_create_opts, opts, .perf_event.bpf_cookie = probe->cookie);
+	/* An event of a process wants no CPU; one of all processes wants one, and sees the hits on all CPUs. */
+	int event = syscall(__NR_perf_event_open, &attr, pid ? pid : -1, pid ? -1 : 0, -1, PERF_FLAG_FD_CLOEXEC);
+	int fd;
+
+	if (event < 0)
+		return -errno;
+	fd = bpf_link_create(program_fd, event, BPF_PERF_EVENT, &opts);
+	if (fd < 0)
+		fd = -errno;
+	close(event); /* the link holds it */
+	return fd;
+}
+
+/* The last ones first, and anchors after all others. */
+static void close_links(const struct link *links, size_t count)
+{
+	size_t anchors = 0;
+
+	for (size_t i = count; i--;) {
+		anchors += links[i].anchor;
+		if (!links[i].anchor)
+			close(links[i].fd);
+	}
+	/* As synchronize_rcu(). Where it is switched off, for CPUs without a tick, links wait for something alike. */
+	if (anchors && anchors < count)
+		syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0);
+	for (size_t i = count; i--;)
+		if (links[i].anchor)
+			close(links[i].fd);
+}
+
+uint32_t xp_attach_batch(uint32_t batch, uint64_t took_ns)
+{
+	if (took_ns > BATCH_NS)
+		return XP_MAX(batch / 2, BATCH_MIN);
+	return took_ns < BATCH_NS / 2 ? XP_MIN(batch * 2, BATCH_MAX) : batch;
+}
+
+struct request {
+	struct xp_attach *attach;
+	uint32_t group;
+	int program_fd;
+	const char *path;
+	pid_t pid;
+	const struct xp_uprobe *probes;
+	size_t count;
+};
+
+/* Between two batches. */
+static int may_go_on(const struct request *request, size_t done)
+{
+	if (request->attach->tell)
+		request->attach->tell(request->attach->tell_arg, done);
+	if (xp_interrupted())
+		return -ECANCELED;
+	return request->pid && !xp_target_start_time(request->pid) ? -ESRCH : 0;
+}
+
+/* One link, on as many probes as it takes. */
+static int attach_link(const struct request *request, size_t done, struct link *link)
+{
+	struct xp_attach *attach = request->attach;
+	const struct xp_uprobe *probes = request->probes + done;
+	uint32_t batch = __atomic_load_n(&attach->batch, __ATOMIC_RELAXED);
+	size_t some = attach->multi ? XP_MIN(request->count - done, batch) : 1;
+	uint64_t begin_ns = xp_now_ns();
+	int fd = attach->multi
+		     ? link_multi(request->program_fd, request->path, request->pid, probes, some)
+		     : link_single(attach->perf_type, request->program_fd, request->path, request->pid, probes);
+
+	if (fd < 0)
+		return fd;
+	/* A last link that is short tells nothing of longer ones. */
+	if (some == batch)
+		__atomic_store_n(&attach->batch, xp_attach_batch(batch, xp_now_ns() - begin_ns), __ATOMIC_RELAXED);
+	*link = (struct link){ .fd = fd, .pid = request->pid, .group = request->group, .probes = (uint32_t)some };
+	return 0;
+}
+
+static int attach_request(void *arg)
+{
+	const struct request *request = arg;
+	struct xp_attach *attach = request->attach;
+	size_t least = attach->multi ? BATCH_MIN : 1, links_made = 0, done = 0;
+	struct link *links = calloc(request->count / least + 1, sizeof(*links));
+	bool anchored = has_anchor(attach, request->pid);
+	int err = links ? 0 : -ENOMEM;
+
+	while (done < request->count && !err) {
+		struct link *link = &links[links_made];
+
+		if (done && (attach->multi || done % SINGLES_BATCH == 0))
+			err = may_go_on(request, done);
+		if (!err)
+			err = attach_link(request, done, link);
+		if (err)
+			break;
+		link->anchor = !anchored;
+		if (anchored)
+			link->fd = move_up(link->fd);
+		anchored = true;
+		done += link->probes;
+		links_made++;
+	}
+	if (!err)
+		err = add_links(attach, links, links_made);
+	if (err && links)
+		close_links(links, links_made);
+	free(links);
+	return err;
+}
+
+void xp_attach_on_batch(struct xp_attach *attach, void (*tell)(void *arg, size_t probes), void *arg)
+{
+	attach->tell = tell;
+	attach->tell_arg = arg;
+}
+
+size_t xp_attach_max(bool multi)
+{
+	return multi ? XP_ATTACH_MAX : XP_ATTACH_SINGLE_MAX;
+}
+
+size_t xp_attach_room(struct xp_attach *attach)
+{
+	size_t max = xp_attach_max(attach->multi), probes = 0;
+
+	pthread_mutex_lock(&attach->lock);
+	for (size_t i = 0; i < attach->count; i++)
+		probes += attach->links[i].probes;
+	pthread_mutex_unlock(&attach->lock);
+	return max - XP_MIN(probes, max);
+}
+
+int xp_attach_uprobes_group(struct xp_attach *attach, uint32_t group, int program_fd, int file_fd, pid_t pid,
+			    const struct xp_uprobe *probes, size_t count)
+{
+	char path[64];
+	struct request request = { attach, group, program_fd, path, pid, probes, count };
+	int err;
+
+	if (count > xp_attach_room(attach))
+		return -ENOBUFS;
+	/* The kernel wants a path; this one names the inode, whatever became of its name. */
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", file_fd);
+	if (!attach->multi) {
+		err = uprobe_pmu_type(&attach->perf_type);
+		if (err)
+			return err;
+		raise_file_limit(attach->count + count + 1024); /* about: a start of others beside us changes little */
+	}
+	return xp_shielded(attach_request, &request);
+}
+
+int xp_attach_uprobes(struct xp_attach *attach, int program_fd, int file_fd, pid_t pid, const struct xp_uprobe *probes,
+		      size_t count)
+{
+	return xp_attach_uprobes_group(attach, 0, program_fd, file_fd, pid, probes, count);
+}
+
+int xp_attach_anchor(struct xp_attach *attach, int program_fd, int file_fd, pid_t pid, uint64_t offset)
+{
+	struct xp_uprobe probe = { .offset = offset };
+
+	return has_anchor(attach, pid) ? 0 : xp_attach_uprobes(attach, program_fd, file_fd, pid, &probe, 1);
+}
+
+struct departure {
+	const struct link *links;
+	size_t count;
+};
+
+static int detach(void *arg)
+{
+	const struct departure *departure = arg;
+
+	close_links(departure->links, departure->count);
+	return 0;
+}
+
+static bool always(const struct link *link, uint32_t unused)
+{
+	(void)link;
+	(void)unused;
+	return true;
+}
+
+static bool of_process(const struct link *link, uint32_t pid)
+{
+	return link->pid == (pid_t)pid;
+}
+
+static bool of_group(const struct link *link, uint32_t group)
+{
+	return link->group == group;
+}
+
+/* Takes those links away that belong to what, one of them after the other. */
+static void detach_shielded(struct xp_attach *attach, bool (*belongs)(const struct link *link, uint32_t what),
+			    uint32_t what)
+{
+	struct departure departure = { 0 };
+	size_t kept = 0, gone = 0;
+	struct link *links;
+
+	pthread_mutex_lock(&attach->lock);
+	links = calloc(attach->count + 1, sizeof(*links));
+	for (size_t i = 0; i < attach->count; i++) {
+		if (!belongs(&attach->links[i], what))
+			attach->links[kept++] = attach->links[i];
+		else if (links)
+			links[gone++] = attach->links[i];
+		else
+			close(attach->links[i].fd); /* without the shield rather than not at all */
+	}
+	attach->count = kept;
+	pthread_mutex_unlock(&attach->lock);
+	departure = (struct departure){ links, gone };
+	if (gone && xp_shielded(detach, &departure))
+		detach(&departure);
+	free(links);
+}
+
+void xp_attach_detach_groups(struct xp_attach *attach, const uint32_t *groups, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		detach_shielded(attach, of_group, groups[i]);
+}
+
+void xp_attach_keep(struct xp_attach *attach, uint32_t group, pid_t pid)
+{
+	pthread_mutex_lock(&attach->lock);
+	for (size_t i = 0; i < attach->count; i++)
+		if (attach->links[i].group == group && attach->links[i].pid == pid)
+			attach->links[i].group = 0;
+	pthread_mutex_unlock(&attach->lock);
+}
+
+void xp_attach_detach_process(struct xp_attach *attach, pid_t pid)
+{
+	detach_shielded(attach, of_process, (uint32_t)pid);
+}
+
+void xp_attach_detach_all(struct xp_attach *attach)
+{
+	detach_shielded(attach, always, 0);
+}
+
+void xp_attach_free(struct xp_attach *attach)
+{
+	if (!attach)
+		return;
+	xp_attach_detach_all(attach);
+	free(attach->links);
+	free(attach);
+}

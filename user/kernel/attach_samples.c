@@ -1,0 +1,293 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "kernel/attach_samples.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <linux/perf_event.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "kernel/perf_event.h"
+#include "base/util.h"
+
+#define NS_PER_S 1000000000u
+#define CPU_CLOCK_MIN_NS (NS_PER_S / XP_SAMPLER_CPU_CLOCK_HZ_MAX)
+
+struct event {
+	int fd;
+	pid_t tid;			/* -1 - cpu for one of a CPU */
+	struct xp_perf_event_look look; /* of a CPU's */
+};
+
+struct xp_sampler {
+	struct xp_sampler_options options;
+	struct perf_event_attr attr;
+	uint64_t clamped_hz;
+	uint64_t periods; /* of the events that are closed */
+	struct event *events;
+	size_t count;
+	size_t room;
+};
+
+static int perf_event_open(struct perf_event_attr *attr, pid_t pid, int cpu)
+{
+	int fd = syscall(__NR_perf_event_open, attr, pid, cpu, -1, PERF_FLAG_FD_CLOEXEC);
+
+	return fd < 0 ? -errno : fd;
+}
+
+static uint64_t max_sample_rate(void)
+{
+	FILE *file = fopen("/proc/sys/kernel/perf_event_max_sample_rate", "re");
+	uint64_t rate;
+
+	if (!file)
+		return 0;
+	if (fscanf(file, "%" SCNu64, &rate) != 1)
+		rate = 0;
+	fclose(file);
+	return rate;
+}
+
+static void set_rate(struct xp_sampler *sampler)
+{
+	struct perf_event_attr *attr = &sampler->attr;
+	uint64_t hz = sampler->options.hz;
+	uint64_t max = max_sample_rate();
+
+	if (!hz) {
+		attr->sample_period = sampler->options.period;
+		if (attr->type == PERF_TYPE_SOFTWARE)
+			attr->sample_period = XP_MAX(attr->sample_period, (uint64_t)CPU_CLOCK_MIN_NS);
+		return;
+	}
+	if (attr->type == PERF_TYPE_SOFTWARE)
+		max = max ? XP_MIN(max, XP_SAMPLER_CPU_CLOCK_HZ_MAX) : XP_SAMPLER_CPU_CLOCK_HZ_MAX;
+	if (max && hz > max) {
+		sampler->clamped_hz = hz == UINT64_MAX ? 0 : max;
+		hz = max;
+	}
+	if (attr->type == PERF_TYPE_SOFTWARE) {
+		/* cpu-clock is a timer: a period is exact, and is what a frequency becomes anyway. */
+		attr->sample_period = NS_PER_S / hz;
+		return;
+	}
+	attr->freq = 1;
+	attr->sample_freq = hz;
+}
+
+/* Tries the event on this thread. */
+static int try_event(struct xp_sampler *sampler, uint32_t type, uint64_t config)
+{
+	int fd;
+
+	sampler->attr = (struct perf_event_attr){
+		.type = type,
+		.config = config,
+		.size = sizeof(sampler->attr),
+		.read_format = PERF_FORMAT_TOTAL_TIME_ENABLED,
+		.disabled = 1,
+		.exclude_guest = type == PERF_TYPE_HARDWARE,
+	};
+	set_rate(sampler);
+	fd = perf_event_open(&sampler->attr, 0, -1);
+	if (fd < 0)
+		return fd;
+	close(fd);
+	return 0;
+}
+
+int xp_sampler_new(struct xp_sampler **result, const struct xp_sampler_options *options, char *why, size_t why_size)
+{
+	struct xp_sampler *sampler = calloc(1, sizeof(*sampler));
+	int err;
+
+	if (!sampler)
+		return -ENOMEM;
+	sampler->options = *options;
+	err = try_event(sampler, PERF_TYPE_HARDWARE, PERF_COUNT_HW_CPU_CYCLES);
+	if (err)
+		err = try_event(sampler, PERF_TYPE_SOFTWARE, PERF_COUNT_SW_CPU_CLOCK);
+	if (!err) {
+		*result = sampler;
+		return 0;
+	}
+	if (err == -EACCES || err == -EPERM)
+		snprintf(why, why_size,
+			 "sampling is not permitted: run xprof as root, or `sudo sysctl "
+			 "kernel.perf_event_paranoid=-1`; under lockdown, boot with lockdown=none");
+	else
+		snprintf(why, why_size, "the kernel has no sampling event: %s; it needs CONFIG_PERF_EVENTS",
+			 strerror(-err));
+	free(sampler);
+	return err;
+}
+
+/* Takes down what a thread's event has counted, with all that inherited it, and closes it. */
+static void close_event(struct xp_sampler *sampler, const struct event *event)
+{
+	uint64_t values[2]; /* count, time enabled */
+
+	if (event->tid >= 0 && !sampler->attr.freq &&
+	    read(event->fd, values, sizeof(values)) >= (ssize_t)sizeof(*values))
+		sampler->periods += values[0] / sampler->attr.sample_period;
+	close(event->fd);
+}
+
+void xp_sampler_stop(struct xp_sampler *sampler)
+{
+	while (sampler->count)
+		close_event(sampler, &sampler->events[--sampler->count]);
+}
+
+void xp_sampler_free(struct xp_sampler *sampler)
+{
+	if (!sampler)
+		return;
+	xp_sampler_stop(sampler);
+	free(sampler->events);
+	free(sampler);
+}
+
+static int make_room(struct xp_sampler *sampler)
+{
+	size_t room = sampler->room ? 2 * sampler->room : 16;
+	struct event *events;
+
+	if (sampler->count < sampler->room)
+		return 0;
+	events = realloc(sampler->events, room * sizeof(*events));
+	if (!events)
+		return -ENOMEM;
+	sampler->events = events;
+	sampler->room = room;
+	return 0;
+}
+
+static int add_event(struct xp_sampler *sampler, struct perf_event_attr *attr, pid_t tid, int cpu)
+{
+	int err = make_room(sampler);
+	int fd;
+
+	if (err)
+		return err;
+	fd = perf_event_open(attr, tid, cpu);
+	if (fd < 0)
+		return fd;
+	if (ioctl(fd, PERF_EVENT_IOC_SET_BPF, sampler->options.program_fd) || ioctl(fd, PERF_EVENT_IOC_ENABLE, 0)) {
+		err = -errno;
+		close(fd);
+		return err;
+	}
+	sampler->events[sampler->count++] = (struct event){ .fd = fd, .tid = cpu < 0 ? tid : -1 - cpu };
+	return 0;
+}
+
+int xp_sampler_add_thread(struct xp_sampler *sampler, pid_t tid)
+{
+	struct perf_event_attr attr = sampler->attr;
+
+	if (sampler->options.children)
+		attr.inherit = 1;
+	return add_event(sampler, &attr, tid, -1);
+}
+
+/*
+ * One look at the threads there are. A thread that has its event passes it on to those that it makes; one made during
+ * the look by a thread that has none yet is missed, as with perf: a second look could not tell it from one that has
+ * inherited its event, and would sample that one twice.
+ */
+int xp_sampler_add_process(struct xp_sampler *sampler, pid_t pid)
+{
+	struct perf_event_attr attr = sampler->attr;
+	size_t before = sampler->count;
+	struct dirent *entry;
+	char path[64];
+	int err = 0;
+	DIR *dir;
+
+	attr.inherit = 1;
+	attr.inherit_thread = !sampler->options.children;
+	snprintf(path, sizeof(path), "/proc/%d/task", pid);
+	dir = opendir(path);
+	if (!dir)
+		return -ESRCH;
+	while (!err && (entry = readdir(dir))) {
+		if (!isdigit((unsigned char)entry->d_name[0]))
+			continue;
+		err = add_event(sampler, &attr, atoi(entry->d_name), -1);
+		if (err == -ESRCH) /* a thread that is gone again */
+			err = 0;
+	}
+	closedir(dir);
+	if (err)
+		return err;
+	return sampler->count > before ? 0 : -ESRCH;
+}
+
+/* The event of this CPU, when it still samples. */
+static bool has_live(struct xp_sampler *sampler, pid_t id)
+{
+	for (size_t i = 0; i < sampler->count; i++) {
+		struct event *event = &sampler->events[i];
+
+		if (event->tid != id)
+			continue;
+		if (xp_perf_event_lives(event->fd, &event->look))
+			return true;
+		close_event(sampler, event);
+		*event = sampler->events[--sampler->count];
+		return false;
+	}
+	return false;
+}
+
+int xp_sampler_add_cpus(struct xp_sampler *sampler, const bool *cpus, size_t count)
+{
+	for (unsigned int cpu = 0; cpu < count; cpu++) {
+		int err;
+
+		if (!cpus[cpu] || has_live(sampler, -1 - (pid_t)cpu))
+			continue;
+		err = add_event(sampler, &sampler->attr, -1, cpu);
+		if (err && err != -ENODEV) /* offline */
+			return err;
+	}
+	return 0;
+}
+
+const char *xp_sampler_event(const struct xp_sampler *sampler)
+{
+	return xp_sampler_hardware(sampler) ? "cycles" : "cpu-clock";
+}
+
+bool xp_sampler_hardware(const struct xp_sampler *sampler)
+{
+	return sampler->attr.type == PERF_TYPE_HARDWARE;
+}
+
+uint64_t xp_sampler_period_ns(const struct xp_sampler *sampler, uint64_t tsc_hz)
+{
+	if (sampler->attr.freq)
+		return NS_PER_S / sampler->attr.sample_freq;
+	if (xp_sampler_hardware(sampler))
+		return (unsigned __int128)sampler->attr.sample_period * NS_PER_S / tsc_hz;
+	return sampler->attr.sample_period;
+}
+
+uint64_t xp_sampler_periods(const struct xp_sampler *sampler)
+{
+	return sampler->periods;
+}
+
+uint64_t xp_sampler_clamped_hz(const struct xp_sampler *sampler)
+{
+	return sampler->clamped_hz;
+}

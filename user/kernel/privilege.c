@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "kernel/privilege.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/capability.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "target/memory_window.h"
+#include "base/util.h"
+
+#define INIT_PID 1
+
+const struct xp_privilege xp_privileges[] = {
+	{ CAP_BPF, "CAP_BPF", "BPF programs, in every recording", true },
+	{ CAP_PERFMON, "CAP_PERFMON", "samples, probes, the TSC counter, whatever perf_event_paranoid is", true },
+	{ CAP_SYS_PTRACE, "CAP_SYS_PTRACE", "names, mappings, memory and JIT code of processes", true },
+	{ CAP_CHECKPOINT_RESTORE, "CAP_CHECKPOINT_RESTORE", "patched sleds; deleted files and those of containers",
+	  false },
+	{ CAP_DAC_READ_SEARCH, "CAP_DAC_READ_SEARCH",
+	  "sleds of other users' processes, --exec, --follow; files only they can read", false },
+	{ CAP_DAC_OVERRIDE, "CAP_DAC_OVERRIDE", "patched sleds of other users' processes", false },
+	{ CAP_SYS_ADMIN, "CAP_SYS_ADMIN", "sleds before Linux 6.6, and --uprobes single", false },
+	{ CAP_SYS_RESOURCE, "CAP_SYS_RESOURCE", "more open files than the hard limit, for --uprobes single", false },
+};
+const size_t xp_privilege_count = XP_ARRAY_SIZE(xp_privileges);
+
+/* ---- what there is ---- */
+
+static bool is_effective(const struct __user_cap_data_struct *data, unsigned int capability)
+{
+	return data[capability / 32].effective & 1u << capability % 32;
+}
+
+/* Split off from CAP_SYS_ADMIN in 5.8 (commits a17b53c4a4b5, 980737282232) and 5.9. */
+static bool is_part_of_admin(unsigned int capability)
+{
+	return capability == CAP_BPF || capability == CAP_PERFMON || capability == CAP_CHECKPOINT_RESTORE;
+}
+
+bool xp_privilege_has(unsigned int capability)
+{
+	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3] = { 0 };
+
+	if (syscall(SYS_capget, &header, data))
+		return false;
+	return is_effective(data, capability) || (is_part_of_admin(capability) && is_effective(data, CAP_SYS_ADMIN));
+}
+
+void xp_privilege_drop(void)
+{
+	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	const struct __user_cap_data_struct none[_LINUX_CAPABILITY_U32S_3] = { 0 };
+
+	/* The kernel takes those out of the ambient set that are no longer permitted. */
+	if (geteuid() != 0)
+		syscall(SYS_capset, &header, none);
+}
+
+/* ---- what a process takes ---- */
+
+static void memory_path(char *path, size_t size, pid_t pid)
+{
+	snprintf(path, size, "/proc/%d/mem", pid);
+}
+
+/*
+ * Why the memory of a process cannot be opened, if that is for lack of a capability: other users' files are read by the
+ * right to read any file, and written by the right to write any. What else keeps xprof from it, such as
+ * kernel.yama.ptrace_scope, is told where that fails.
+ */
+static int say_missing(pid_t pid, bool write, char *why, size_t why_size)
+{
+	const char *name = xp_privilege_has(CAP_SYS_PTRACE) ? NULL : "CAP_SYS_PTRACE";
+	char path[64];
+
+	memory_path(path, sizeof(path), pid);
+	if (faccessat(AT_FDCWD, path, write ? R_OK | W_OK : R_OK, AT_EACCESS))
+		name = write ? "CAP_DAC_OVERRIDE" : "CAP_DAC_READ_SEARCH";
+	if (!name)
+		return 0;
+	snprintf(why, why_size, "its memory cannot be %s without %s, as it is another user's or not dumpable",
+		 write ? "written" : "read", name);
+	return -EACCES;
+}
+
+int xp_privilege_probe(pid_t pid, char *why, size_t why_size)
+{
+	struct xp_memory_window *window;
+	int err;
+
+	/* Root's way, which is short: some targets live no longer than a look at them. */
+	if (xp_privilege_has(CAP_DAC_READ_SEARCH) || xp_privilege_has(CAP_DAC_OVERRIDE))
+		return 0;
+	err = xp_memory_window_open(&window, pid);
+	if (err == -EACCES || err == -EPERM)
+		return say_missing(pid, false, why, why_size);
+	if (!err)
+		xp_memory_window_free(window);
+	return err;
+}
+
+int xp_privilege_probe_all(char *why, size_t why_size)
+{
+	int err = xp_privilege_probe(INIT_PID, why, why_size);
+
+	if (err == -EACCES)
+		snprintf(why, why_size,
+			 "probes on all processes that run a file take CAP_DAC_READ_SEARCH, to see first that no other "
+			 "user's process has patched its sleds");
+	return err == -EACCES ? err : 0;
+}
+
+int xp_privilege_patch(pid_t pid, char *why, size_t why_size)
+{
+	char path[64];
+	int fd;
+
+	memory_path(path, sizeof(path), pid);
+	fd = open(path, O_RDWR | O_CLOEXEC);
+	if (fd < 0 && errno == ENOENT)
+		return -ESRCH;
+	if (fd < 0 && say_missing(pid, true, why, why_size))
+		return -EACCES;
+	if (fd >= 0)
+		close(fd);
+	/* proc_map_files_get_link(), fs/proc/base.c: the stub has no path by which it could be found again. */
+	if (xp_privilege_has(CAP_CHECKPOINT_RESTORE))
+		return 0;
+	snprintf(why, why_size, "xprof lacks CAP_CHECKPOINT_RESTORE, without which it could not put them back");
+	return -EACCES;
+}

@@ -1,0 +1,368 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "kernel/programs.h"
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "kernel/attach.h"
+#include "kernel/btf.h"
+#include "base/util.h"
+#include "xprof.skel.h"
+
+/*
+ * Threads whose stacks have a size of their own. Each CPU keeps some entries of an LRU map to itself (128,
+ * LOCAL_FREE_TARGET in kernel/bpf/bpf_lru_list.c).
+ */
+#define STACKS_MIN 16384u
+#define STACKS_PER_CPU 256u
+
+#define COUNTS_BATCH 4096u
+
+/* Its texts have several lines at times, such as the verifier's log. */
+static int print_libbpf(enum libbpf_print_level level, const char *format, va_list args)
+{
+	char *text, *rest, *line;
+
+	if (xp_log_level < XP_LOG_VERBOSE || level == LIBBPF_DEBUG || vasprintf(&text, format, args) < 0)
+		return 0;
+	rest = text;
+	while ((line = strsep(&rest, "\n")))
+		if (*line)
+			xp_debug("%s", line);
+	free(text);
+	return 0;
+}
+
+static bool is_uprobe(const struct bpf_program *program)
+{
+	return !strcmp(bpf_program__section_name(program), "uprobe");
+}
+
+/* Whatever is not loaded need not be verified, and its maps need no room. */
+static bool is_wanted(const struct xprof_bpf *skeleton, const struct bpf_program *program,
+		      const struct xp_programs_options *options)
+{
+	if (program == skeleton->progs.stub_call || program == skeleton->progs.stub_args ||
+	    program == skeleton->progs.stub_custom_event || program == skeleton->progs.stub_typed_event)
+		return options->stub;
+	if (program == skeleton->progs.sled_count)
+		return options->counters;
+	if (program == skeleton->progs.sample || program == skeleton->progs.name_ksyms ||
+	    program == skeleton->progs.jit_changed)
+		return options->samples;
+	if (program == skeleton->progs.task_exec || program == skeleton->progs.task_fork ||
+	    program == skeleton->progs.task_exit)
+		return options->tasks;
+	return options->sleds;
+}
+
+static int configure(struct xprof_bpf *skeleton, const struct xp_programs_options *options, unsigned int cpus)
+{
+	struct bpf_program *program;
+	int err;
+
+	skeleton->rodata->only_targets = options->only_targets;
+	skeleton->rodata->follow_children = options->follow_children;
+	skeleton->rodata->exec_inode = options->exec_inode;
+	skeleton->rodata->args_count = options->args;
+	skeleton->rodata->sample_stacks = options->stacks;
+	err = bpf_map__set_max_entries(skeleton->maps.rings, cpus);
+	if (!err && options->samples)
+		err = bpf_map__set_max_entries(skeleton->maps.samples, cpus);
+	if (!err && options->samples && options->stacks == XP_STACKS_SNAPSHOT)
+		err = bpf_map__set_max_entries(skeleton->maps.stack_sizes, XP_MAX(STACKS_MIN, STACKS_PER_CPU * cpus));
+	if (!err)
+		err = bpf_map__set_max_entries(skeleton->maps.tsc_counters, cpus);
+	if (!err)
+		err = bpf_map__set_max_entries(skeleton->maps.targets, XP_MAX(options->targets, 1u));
+	if (!err && options->counters)
+		err = bpf_map__set_max_entries(skeleton->maps.call_counts, options->counters);
+	bpf_object__for_each_program(program, skeleton->obj)
+	{
+		if (!err && options->uprobe_multi && is_uprobe(program))
+			err = bpf_program__set_expected_attach_type(program, XP_TRACE_UPROBE_MULTI);
+		if (!err)
+			err = bpf_program__set_autoload(program, is_wanted(skeleton, program, options));
+	}
+	return err;
+}
+
+int xp_programs_open(struct xp_programs *programs, const struct xp_programs_options *options)
+{
+	int cpus = libbpf_num_possible_cpus();
+	int btf_fd = cpus < 0 ? cpus : xp_kernel_btf_open();
+	LIBBPF_OPTS(bpf_object_open_opts, open);
+	struct xprof_bpf *skeleton;
+	char btf_path[32];
+	int err;
+
+	memset(programs, 0, sizeof(*programs));
+	if (cpus < 0)
+		return cpus;
+	libbpf_set_print(print_libbpf);
+	snprintf(btf_path, sizeof(btf_path), "/proc/self/fd/%d", btf_fd);
+	if (btf_fd >= 0)
+		open.btf_custom_path = btf_path;
+	else
+		xp_debug("cannot make an extract of the kernel's BTF: %s; libbpf reads all of it", strerror(-btf_fd));
+	skeleton = xprof_bpf__open_opts(&open);
+	err = skeleton ? configure(skeleton, options, cpus) : -errno;
+	if (!err)
+		err = xprof_bpf__load(skeleton);
+	if (btf_fd >= 0)
+		close(btf_fd);
+	if (err) {
+		xprof_bpf__destroy(skeleton);
+		return err;
+	}
+	programs->skeleton = skeleton;
+	programs->cpus = cpus;
+	return 0;
+}
+
+void xp_programs_close(struct xp_programs *programs)
+{
+	xprof_bpf__destroy(programs->skeleton);
+	programs->skeleton = NULL;
+}
+
+int xp_programs_set_clock(struct xp_programs *programs, const struct xp_clock *clock)
+{
+	int map = bpf_map__fd(programs->skeleton->maps.tsc_counters);
+
+	for (unsigned int cpu = 0; cpu < programs->cpus; cpu++) {
+		int fd = xp_clock_counter_fd(clock, cpu);
+
+		if (fd >= 0 && bpf_map_update_elem(map, &cpu, &fd, BPF_ANY))
+			return -errno;
+		if (fd < 0 && bpf_map_delete_elem(map, &cpu) && errno != ENOENT)
+			return -errno;
+	}
+	return 0;
+}
+
+int xp_programs_attach_tasks(struct xp_programs *programs)
+{
+	struct xprof_bpf *skeleton = programs->skeleton;
+
+	skeleton->links.task_exec = bpf_program__attach(skeleton->progs.task_exec);
+	if (!skeleton->links.task_exec)
+		return -errno;
+	skeleton->links.task_fork = bpf_program__attach(skeleton->progs.task_fork);
+	if (!skeleton->links.task_fork)
+		return -errno;
+	skeleton->links.task_exit = bpf_program__attach(skeleton->progs.task_exit);
+	return skeleton->links.task_exit ? 0 : -errno;
+}
+
+int xp_programs_add_target(struct xp_programs *programs, pid_t pid)
+{
+	uint32_t key = pid, execs = 0;
+
+	/* It is one already when it is looked at again: the count goes on. */
+	if (bpf_map_update_elem(bpf_map__fd(programs->skeleton->maps.targets), &key, &execs, BPF_NOEXIST))
+		return errno == EEXIST ? 0 : -errno;
+	return 0;
+}
+
+void xp_programs_remove_target(struct xp_programs *programs, pid_t pid)
+{
+	uint32_t key = pid;
+
+	bpf_map_delete_elem(bpf_map__fd(programs->skeleton->maps.targets), &key);
+}
+
+static bool find_target(const struct xp_programs *programs, pid_t pid, uint32_t *execs)
+{
+	uint32_t key = pid;
+
+	return !bpf_map_lookup_elem(bpf_map__fd(programs->skeleton->maps.targets), &key, execs);
+}
+
+bool xp_programs_is_target(const struct xp_programs *programs, pid_t pid)
+{
+	uint32_t execs;
+
+	return find_target(programs, pid, &execs);
+}
+
+uint32_t xp_programs_execs(const struct xp_programs *programs, pid_t pid)
+{
+	uint32_t execs;
+
+	return find_target(programs, pid, &execs) ? execs : 0;
+}
+
+void xp_programs_stop_at_link_map(struct xp_programs *programs, pid_t pid)
+{
+	__atomic_store_n(&programs->skeleton->bss->stop_at_link_map, (uint32_t)pid, __ATOMIC_RELEASE);
+}
+
+int xp_programs_sled_fd(const struct xp_programs *programs, enum xp_rec_kind kind, bool conditional)
+{
+	const struct xprof_bpf *skeleton = programs->skeleton;
+	struct bpf_program *program;
+
+	switch (kind) {
+	case XP_REC_ENTRY:
+		program = skeleton->progs.sled_entry;
+		break;
+	case XP_REC_EXIT:
+		program = skeleton->progs.sled_exit;
+		break;
+	case XP_REC_TAIL_EXIT:
+		program = conditional ? skeleton->progs.sled_tail_exit_conditional : skeleton->progs.sled_tail_exit;
+		break;
+	case XP_REC_ENTRY_ARGS:
+		program = skeleton->progs.sled_entry_args;
+		break;
+	case XP_REC_CUSTOM_EVENT:
+		program = skeleton->progs.sled_custom_event;
+		break;
+	case XP_REC_TYPED_EVENT:
+		program = skeleton->progs.sled_typed_event;
+		break;
+	default:
+		return -EINVAL;
+	}
+	return bpf_program__fd(program);
+}
+
+int xp_programs_count_fd(const struct xp_programs *programs)
+{
+	return bpf_program__fd(programs->skeleton->progs.sled_count);
+}
+
+int xp_programs_count(const struct xp_programs *programs, uint32_t index, uint64_t *count)
+{
+	uint64_t *of_cpus = calloc(programs->cpus, sizeof(*of_cpus));
+	int err = of_cpus ? 0 : -ENOMEM;
+
+	if (!err && bpf_map_lookup_elem(bpf_map__fd(programs->skeleton->maps.call_counts), &index, of_cpus))
+		err = -errno;
+	if (!err)
+		*count = 0;
+	for (unsigned int cpu = 0; cpu < programs->cpus && !err; cpu++)
+		*count += of_cpus[cpu];
+	free(of_cpus);
+	return err;
+}
+
+/* In batches: a system call for each of a million takes seconds. */
+int xp_programs_counts(const struct xp_programs *programs, uint64_t *counts, uint32_t count)
+{
+	int fd = bpf_map__fd(programs->skeleton->maps.call_counts), err = 0;
+	uint64_t *of_cpus = calloc((size_t)COUNTS_BATCH * programs->cpus, sizeof(*of_cpus));
+	uint32_t *keys = calloc(COUNTS_BATCH, sizeof(*keys));
+	uint32_t some, at = 0;
+
+	if (!of_cpus || !keys)
+		err = -ENOMEM;
+	for (uint32_t done = 0; done < count && !err; done += some) {
+		some = XP_MIN(count - done, COUNTS_BATCH);
+		/* -ENOENT: the last ones. */
+		if (bpf_map_lookup_batch(fd, done ? &at : NULL, &at, keys, of_cpus, &some, NULL) && errno != ENOENT)
+			err = -errno;
+		else if (!some)
+			err = -ENOENT;
+		for (uint32_t i = 0; i < some && !err; i++) {
+			counts[done + i] = 0;
+			for (unsigned int cpu = 0; cpu < programs->cpus; cpu++)
+				counts[done + i] += of_cpus[(size_t)i * programs->cpus + cpu];
+		}
+	}
+	free(of_cpus);
+	free(keys);
+	return err;
+}
+
+int xp_programs_stub_fd(const struct xp_programs *programs, enum xp_stub_slot slot)
+{
+	const struct xprof_bpf *skeleton = programs->skeleton;
+
+	switch (slot) {
+	case XP_STUB_CALL:
+		return bpf_program__fd(skeleton->progs.stub_call);
+	case XP_STUB_ARGS:
+		return bpf_program__fd(skeleton->progs.stub_args);
+	case XP_STUB_CUSTOM:
+		return bpf_program__fd(skeleton->progs.stub_custom_event);
+	case XP_STUB_TYPED:
+		return bpf_program__fd(skeleton->progs.stub_typed_event);
+	default:
+		return -EINVAL;
+	}
+}
+
+int xp_programs_link_map_fd(const struct xp_programs *programs)
+{
+	return bpf_program__fd(programs->skeleton->progs.link_map_changed);
+}
+
+int xp_programs_sample_fd(const struct xp_programs *programs)
+{
+	return bpf_program__fd(programs->skeleton->progs.sample);
+}
+
+int xp_programs_set_stack(struct xp_programs *programs, pid_t tid, const struct xp_stack_size *size)
+{
+	uint32_t key = tid;
+
+	return bpf_map_update_elem(bpf_map__fd(programs->skeleton->maps.stack_sizes), &key, size, BPF_ANY) ? -errno : 0;
+}
+
+int xp_programs_describe(void *arg, const uint64_t *addresses, size_t count, char (*texts)[XP_KSYM_TEXT_BYTES])
+{
+	const struct xp_programs *programs = arg;
+	struct xp_ksym_batch *batch = &programs->skeleton->bss->ksyms;
+	LIBBPF_OPTS(bpf_test_run_opts, options);
+	int err;
+
+	if (count > XP_KSYM_BATCH)
+		return -E2BIG;
+	memset(batch, 0, sizeof(*batch));
+	memcpy(batch->addresses, addresses, count * sizeof(*addresses));
+	err = bpf_prog_test_run_opts(bpf_program__fd(programs->skeleton->progs.name_ksyms), &options);
+	if (!err)
+		memcpy(texts, batch->texts, count * sizeof(*texts));
+	return err;
+}
+
+int xp_programs_jit_fd(const struct xp_programs *programs)
+{
+	return bpf_program__fd(programs->skeleton->progs.jit_changed);
+}
+
+int xp_programs_rings_fd(const struct xp_programs *programs)
+{
+	return bpf_map__fd(programs->skeleton->maps.rings);
+}
+
+int xp_programs_counters(const struct xp_programs *programs, struct xp_bpf_counters *counters)
+{
+	uint32_t zero = 0;
+
+	return bpf_map_lookup_elem(bpf_map__fd(programs->skeleton->maps.counters), &zero, counters) ? -errno : 0;
+}
+
+uint64_t xp_programs_missed(const struct xp_programs *programs)
+{
+	struct bpf_program *program;
+	uint64_t missed = 0;
+
+	bpf_object__for_each_program(program, programs->skeleton->obj)
+	{
+		struct bpf_prog_info info = { 0 };
+		uint32_t size = sizeof(info);
+
+		if (is_uprobe(program) && bpf_program__fd(program) >= 0 &&
+		    !bpf_obj_get_info_by_fd(bpf_program__fd(program), &info, &size))
+			missed += info.recursion_misses;
+	}
+	return missed;
+}

@@ -1,0 +1,355 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "profile/profile.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "format/gperf.h"
+#include "profile/data.h"
+#include "base/util.h"
+
+/* Most profiles are of processes that end soon, and stay small. */
+#define STEPS_FROM_SAMPLE 64
+#define FIRST_SLOTS 16
+
+static const struct xp_file kernel_file = { .kind = XP_FILE_KERNEL, .path = "[kernel]" };
+static struct xp_file jit_file = { .kind = XP_FILE_JIT, .path = "[jit]" };
+static const struct xp_file unknown_file = { .kind = XP_FILE_UNKNOWN, .path = "[unknown]" };
+const struct xp_vma xp_profile_jit_vma = { XP_PROFILE_JIT_BASE, XP_PROFILE_JIT_BASE + XP_PROFILE_JIT_BYTES, 0,
+					   &jit_file };
+
+int xp_profile_new(struct xp_profile **profile)
+{
+	*profile = calloc(1, sizeof(**profile));
+	return *profile ? 0 : -ENOMEM;
+}
+
+void xp_profile_free(struct xp_profile *profile)
+{
+	if (!profile)
+		return;
+	xp_profile_free_tables(profile);
+	free(profile);
+}
+
+void xp_profile_free_tables(struct xp_profile *profile)
+{
+	size_t nodes = profile->tree.count;
+
+	xp_call_tree_free(&profile->tree);
+	profile->tree.count = nodes;
+	xp_number_map_free(&profile->region_keys);
+	free(profile->regions);
+	free(profile->addresses);
+	free(profile->slots);
+	free(profile->steps);
+	profile->regions = NULL;
+	profile->addresses = NULL;
+	profile->slots = NULL;
+	profile->steps = NULL;
+	profile->region_room = profile->address_room = profile->slot_count = 0;
+	profile->step_count = profile->step_room = 0;
+}
+
+/* ---- regions ---- */
+
+/* The region that a frame is in, but for its number, and the frame's address in the tree. */
+static struct xp_profile_region region_of(const struct xp_profile_frame *frame, bool is_leaf, uint64_t *address)
+{
+	const struct xp_vma *vma = frame->vma;
+
+	*address = frame->address + (frame->interrupted && !is_leaf);
+	if (vma && vma->file->kind != XP_FILE_UNKNOWN && frame->address >= vma->start && frame->address <= vma->end &&
+	    *address >= frame->address) {
+		uint64_t bias = vma->file->kind == XP_FILE_ANON ? 0 : vma->start - vma->file_offset;
+
+		/* Of the range for JIT functions only as much as there is. */
+		return (struct xp_profile_region){ vma->file, bias, vma->start,
+						   vma == &xp_profile_jit_vma ? *address + 1 : vma->end, 0 };
+	}
+	if (!vma && frame->address >= XP_PROFILE_KERNEL_START && *address >= frame->address) {
+		uint64_t start = frame->address & ~(XP_PROFILE_WINDOW_BYTES - 1);
+
+		return (struct xp_profile_region){ &kernel_file, start, start, 0, 0 };
+	}
+	*address = 0;
+	return (struct xp_profile_region){ .file = &unknown_file };
+}
+
+static bool same_region(const struct xp_profile_region *a, const struct xp_profile_region *b)
+{
+	return a->file == b->file && a->bias == b->bias;
+}
+
+static int add_region(struct xp_profile *profile, const struct xp_profile_region *region)
+{
+	size_t room = profile->region_room ? 2 * profile->region_room : 4;
+	struct xp_profile_region *regions;
+
+	if (profile->region_count < profile->region_room)
+		goto out;
+	regions = realloc(profile->regions, room * sizeof(*regions));
+	if (!regions)
+		return -ENOMEM;
+	profile->regions = regions;
+	profile->region_room = room;
+out:
+	profile->regions[profile->region_count++] = *region;
+	return 0;
+}
+
+static uint64_t key_of(const struct xp_profile_region *region)
+{
+	return (uintptr_t)region->file ^ region->bias * 0x9e3779b97f4a7c15ull;
+}
+
+/* Finds or makes the region, and lets it grow to this mapping of it. */
+static int intern_region(struct xp_profile *profile, const struct xp_profile_region *region, uint32_t *number)
+{
+	uint32_t *last = xp_number_map_add(&profile->region_keys, key_of(region), 0);
+	int err;
+
+	if (!last)
+		return -ENOMEM;
+	for (uint32_t at = *last; at; at = profile->regions[at - 1].next) {
+		struct xp_profile_region *known = &profile->regions[at - 1];
+
+		if (!same_region(known, region))
+			continue;
+		known->start = XP_MIN(known->start, region->start);
+		known->end = XP_MAX(known->end, region->end);
+		*number = at - 1;
+		return 0;
+	}
+	err = add_region(profile, region);
+	if (err)
+		return err;
+	*number = profile->region_count - 1;
+	profile->regions[*number].next = *last;
+	*last = profile->region_count;
+	return 0;
+}
+
+/* ---- addresses ---- */
+
+static uint32_t *find_slot(const struct xp_profile *profile, uint64_t address, const struct xp_profile_region *region)
+{
+	uint64_t hash = (address ^ (uintptr_t)profile) * 0x9e3779b97f4a7c15ull;
+	size_t mask = profile->slot_count - 1;
+
+	for (size_t i = (hash ^ hash >> 32) & mask;; i = (i + 1) & mask) {
+		const struct xp_profile_address *known;
+
+		if (!profile->slots[i])
+			return &profile->slots[i];
+		known = &profile->addresses[profile->slots[i] - 1];
+		if (known->address == address && same_region(&profile->regions[known->region], region))
+			return &profile->slots[i];
+	}
+}
+
+static int grow_slots(struct xp_profile *profile)
+{
+	size_t slot_count = FIRST_SLOTS;
+	uint32_t *slots;
+
+	/* At most half of the slots are used. */
+	while (slot_count <= 2 * profile->address_count)
+		slot_count *= 2;
+	slots = calloc(slot_count, sizeof(*slots));
+	if (!slots)
+		return -ENOMEM;
+	free(profile->slots);
+	profile->slots = slots;
+	profile->slot_count = slot_count;
+	for (size_t i = 0; i < profile->address_count; i++) {
+		const struct xp_profile_address *known = &profile->addresses[i];
+
+		*find_slot(profile, known->address, &profile->regions[known->region]) = i + 1;
+	}
+	return 0;
+}
+
+static int reserve_address(struct xp_profile *profile)
+{
+	struct xp_profile_address *addresses;
+	size_t room;
+
+	if (2 * profile->address_count >= profile->slot_count && grow_slots(profile))
+		return -ENOMEM;
+	if (profile->address_count < profile->address_room)
+		return 0;
+	room = XP_MAX(profile->address_room + profile->address_room / 2, (size_t)8);
+	addresses = realloc(profile->addresses, room * sizeof(*addresses));
+	if (!addresses)
+		return -ENOMEM;
+	profile->addresses = addresses;
+	profile->address_room = room;
+	return 0;
+}
+
+static int add_address(struct xp_profile *profile, uint64_t address, const struct xp_profile_region *region,
+		       uint32_t *number)
+{
+	struct xp_profile_address added = { .address = address };
+	int err = profile->address_count < UINT32_MAX - 1 ? reserve_address(profile) : -ENOMEM;
+
+	if (!err)
+		err = intern_region(profile, region, &added.region);
+	if (err)
+		return err;
+	profile->addresses[profile->address_count] = added;
+	*number = profile->address_count++;
+	*find_slot(profile, address, region) = profile->address_count;
+	return 0;
+}
+
+static int intern_address(struct xp_profile *profile, uint64_t address, const struct xp_profile_region *region,
+			  uint32_t *number)
+{
+	uint32_t slot = profile->slot_count ? *find_slot(profile, address, region) : 0;
+
+	if (!slot)
+		return add_address(profile, address, region, number);
+	*number = slot - 1;
+	return 0;
+}
+
+/* ---- samples ---- */
+
+static bool same_step(const struct xp_profile_step *step, uint64_t address, const struct xp_profile_region *region)
+{
+	return step->address == address && step->file == region->file && step->bias == region->bias;
+}
+
+/* The node of this frame below node. */
+static int descend(struct xp_profile *profile, uint64_t address, const struct xp_profile_region *region, uint32_t *node)
+{
+	uint32_t number;
+	int err = intern_address(profile, address, region, &number);
+
+	if (err)
+		return err;
+	*node = xp_call_tree_child(&profile->tree, *node, number);
+	return *node == XP_CALL_TREE_ROOT ? -ENOMEM : 0;
+}
+
+static int reserve_steps(struct xp_profile *profile, size_t count)
+{
+	struct xp_profile_step *steps;
+
+	if (count <= profile->step_room || profile->samples < STEPS_FROM_SAMPLE)
+		return 0;
+	steps = realloc(profile->steps, count * sizeof(*steps));
+	if (!steps)
+		return -ENOMEM;
+	profile->steps = steps;
+	profile->step_room = count;
+	return 0;
+}
+
+/* The profile was away, and is needed for more than to be written. */
+static int rehash(struct xp_profile *profile)
+{
+	for (size_t i = 0; i < profile->region_count; i++) {
+		uint32_t *last = xp_number_map_add(&profile->region_keys, key_of(&profile->regions[i]), 0);
+
+		if (!last)
+			return -ENOMEM;
+		*last = i + 1;
+	}
+	return grow_slots(profile);
+}
+
+size_t xp_profile_known(const struct xp_profile *profile, const struct xp_profile_path *path)
+{
+	return path && path->profile == profile ? path->known : 0;
+}
+
+/* From *node, that of the frame at `depth` less one, down to the leaf's. The root is at depth 0. */
+static int descend_all(struct xp_profile *profile, const struct xp_profile_frame *frames, size_t count, size_t depth,
+		       struct xp_profile_path *path, uint32_t *node)
+{
+	size_t step_room = depth ? 0 : profile->step_room;
+	bool as_last = !depth;
+	int err = 0;
+
+	for (size_t i = count - depth; i-- && !err; depth++) {
+		struct xp_profile_step *step = depth < step_room ? &profile->steps[depth] : NULL;
+		uint64_t address;
+		struct xp_profile_region region = region_of(&frames[i], !i, &address);
+
+		as_last = as_last && depth < profile->step_count && same_step(step, address, &region);
+		if (as_last)
+			*node = step->node;
+		else
+			err = descend(profile, address, &region, node);
+		if (step && !as_last)
+			*step = (struct xp_profile_step){ address, region.file, region.bias, *node };
+		if (path && depth < path->count)
+			path->nodes[depth] = *node;
+	}
+	if (step_room)
+		profile->step_count = err ? 0 : XP_MIN(depth, step_room);
+	return err;
+}
+
+int xp_profile_add(struct xp_profile *profile, const struct xp_profile_frame *frames, size_t count,
+		   struct xp_profile_path *path)
+{
+	uint32_t node = XP_CALL_TREE_ROOT;
+	size_t known;
+	int err;
+
+	if (!count)
+		return -EINVAL;
+	if (count > XP_GPERF_CHAIN_MAX)
+		path = NULL;
+	count = XP_MIN(count, (size_t)XP_GPERF_CHAIN_MAX);
+	known = xp_profile_known(profile, path);
+	err = profile->is_away ? xp_profile_recall(profile) : 0;
+	if (!err && profile->address_count && !profile->slot_count)
+		err = rehash(profile);
+	if (!err)
+		err = reserve_steps(profile, count);
+	if (known)
+		node = path->nodes[known - 1];
+	else if (path)
+		path->known = 0; /* its nodes will be others, also when that ends in the middle */
+	if (!err)
+		err = descend_all(profile, frames, count, known, path, &node);
+	if (err)
+		return err;
+	if (path) {
+		path->profile = profile;
+		path->known = XP_MIN(count, path->count);
+	}
+	profile->tree.nodes[node].count++;
+	profile->samples++;
+	return 0;
+}
+
+uint64_t xp_profile_samples(const struct xp_profile *profile)
+{
+	return profile->samples;
+}
+
+size_t xp_profile_memory_bytes(const struct xp_profile *profile)
+{
+	return sizeof(*profile) + xp_call_tree_memory_bytes(&profile->tree) +
+	       profile->region_room * sizeof(*profile->regions) +
+	       profile->region_keys.room * sizeof(*profile->region_keys.slots) +
+	       profile->address_room * sizeof(*profile->addresses) + profile->slot_count * sizeof(*profile->slots) +
+	       profile->step_room * sizeof(*profile->steps);
+}
+
+int xp_profile_each_address(struct xp_profile *profile, enum xp_file_kind kind,
+			    int (*each)(void *arg, uint64_t address), void *arg)
+{
+	int ret = xp_profile_recall(profile);
+
+	for (size_t i = 0; i < profile->address_count && !ret; i++)
+		if (profile->regions[profile->addresses[i].region].file->kind == kind)
+			ret = each(arg, profile->addresses[i].address);
+	return ret;
+}

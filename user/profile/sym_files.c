@@ -1,0 +1,511 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "profile/sym_files.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "target/chosen_file.h"
+#include "elf/copy.h"
+#include "elf/file.h"
+#include "format/gperf_quirks.h"
+#include "profile/sym_dir.h"
+#include "elf/symbol_file.h"
+#include "profile/sym_vdso.h"
+#include "base/util.h"
+
+#define WINDOWS 16 /* of kernel code: 2 GiB */
+#define OPEN_TRIES 3
+#define FOUR_GIB (1ull << 32)
+/* What a made file covers at most, in sym_elf.h's limits. */
+#define MADE_BYTES_MAX (FOUR_GIB - 4096)
+
+/* What is known of a binary, by its struct xp_file's index. */
+struct binary {
+	int fd;		/* of the file itself; -1: none */
+	uint8_t tries;	/* to open it */
+	bool is_kept;	/* no more is wanted while its process lives */
+	bool is_found;	/* code is what xp_sym_files_find() tells */
+	bool is_copied; /* path is a copy's */
+	uint64_t made_bytes;
+	char *path;
+	char *link;
+	struct xp_profile_code code;
+};
+
+struct xp_sym_files {
+	struct xp_sym_dir dir;
+	struct binary *binaries;
+	size_t binary_count;
+	unsigned int fd_count;
+	uint64_t copies_bytes_left;
+	bool has_warned;
+	struct xp_kallsyms kernel;
+	char *windows[WINDOWS];
+	/* Made when they are needed. */
+	char *vdso;
+	char *anon;
+	char *unknown;
+	/* Of the profile in hand. */
+	const struct xp_sym *jit_functions;
+	size_t jit_count;
+	char *jit;
+	uint32_t jits; /* made so far */
+};
+
+int xp_sym_files_new(struct xp_sym_files **sym, int dir_fd)
+{
+	*sym = calloc(1, sizeof(**sym));
+	if (!*sym)
+		return -ENOMEM;
+	xp_sym_dir_init(&(*sym)->dir, dir_fd);
+	(*sym)->copies_bytes_left = XP_SYM_COPIES_BYTES_MAX;
+	return 0;
+}
+
+static void drop_fd(struct xp_sym_files *sym, struct binary *binary)
+{
+	if (binary->fd < 0)
+		return;
+	close(binary->fd);
+	binary->fd = -1;
+	sym->fd_count--;
+}
+
+void xp_sym_files_free(struct xp_sym_files *sym)
+{
+	if (!sym)
+		return;
+	for (size_t i = 0; i < sym->binary_count; i++) {
+		drop_fd(sym, &sym->binaries[i]);
+		free(sym->binaries[i].path);
+		free(sym->binaries[i].link);
+	}
+	for (size_t i = 0; i < WINDOWS; i++)
+		free(sym->windows[i]);
+	free(sym->vdso);
+	free(sym->anon);
+	free(sym->unknown);
+	free(sym->jit);
+	free(sym->binaries);
+	xp_kallsyms_free(&sym->kernel);
+	xp_sym_dir_close(&sym->dir);
+	free(sym);
+}
+
+/* Once: what fails for one file fails for most. */
+static void warn(struct xp_sym_files *sym, const char *what, int err)
+{
+	if (!sym->has_warned)
+		xp_warn("cannot keep %s beside the profiles, so some functions will have no names: %s", what,
+			strerror(-err));
+	sym->has_warned = true;
+}
+
+/* ---- files of names alone ---- */
+
+/* Names for a range of bytes. */
+static int make_names(struct xp_sym_files *sym, const char *label, uint32_t number, const struct xp_sym *names,
+		      size_t count, uint64_t bytes, char **path)
+{
+	int fd = xp_sym_dir_create(&sym->dir, label, number, path);
+	int err;
+
+	if (fd < 0)
+		return fd;
+	err = xp_sym_elf_write(fd, 0, bytes, names, count);
+	if (close(fd) && !err)
+		err = -errno;
+	if (err) {
+		xp_sym_dir_remove(&sym->dir, *path);
+		*path = NULL;
+	}
+	return err;
+}
+
+static int make_one_name(struct xp_sym_files *sym, const char *label, uint32_t number, const char *name, uint64_t bytes,
+			 char **path)
+{
+	const struct xp_sym one = { 0, bytes, name };
+
+	return make_names(sym, label, number, &one, 1, bytes, path);
+}
+
+void xp_sym_files_set_jit(struct xp_sym_files *sym, const struct xp_sym *functions, size_t count)
+{
+	sym->jit_functions = functions;
+	sym->jit_count = count;
+	free(sym->jit);
+	sym->jit = NULL;
+}
+
+static int make_jit(struct xp_sym_files *sym)
+{
+	const struct xp_sym *last = &sym->jit_functions[sym->jit_count - 1];
+
+	return make_names(sym, "jit", sym->jits++, sym->jit_functions, sym->jit_count, last->address + last->size,
+			  &sym->jit);
+}
+
+static int make_vdso(struct xp_sym_files *sym)
+{
+	int fd = xp_sym_dir_create(&sym->dir, "vdso", 0, &sym->vdso);
+	int err;
+
+	if (fd < 0)
+		return fd;
+	err = xp_sym_vdso_write(fd);
+	if (close(fd) && !err)
+		err = -errno;
+	if (err) {
+		xp_sym_dir_remove(&sym->dir, sym->vdso);
+		sym->vdso = NULL;
+	}
+	return err;
+}
+
+/* Tells of a file of names; err: of its making. */
+static int tell_made(struct xp_sym_files *sym, char *path, const char *what, int err, struct xp_profile_code *code)
+{
+	if (err == -ENOMEM)
+		return err;
+	if (err)
+		warn(sym, what, err);
+	code->path = path;
+	code->is_made = path;
+	return 0;
+}
+
+/* ---- the kernel ---- */
+
+static int want_address(void *arg, uint64_t address)
+{
+	struct xp_sym_files *sym = arg;
+	int err = xp_kallsyms_want(&sym->kernel, address);
+
+	/* As a caller's, whose call is before it. */
+	return err ? err : xp_kallsyms_want(&sym->kernel, XP_MAX(address - 1, XP_PROFILE_KERNEL_START));
+}
+
+int xp_sym_files_add(struct xp_sym_files *sym, struct xp_profile *profile)
+{
+	return xp_profile_each_address(profile, XP_FILE_KERNEL, want_address, sym);
+}
+
+/* The symbols of the addresses [first, last), all of one window, relative to its start. Returns their number. */
+static size_t window_syms(const struct xp_kallsyms *kernel, size_t first, size_t last, uint64_t window,
+			  struct xp_sym *syms)
+{
+	size_t count = 0;
+
+	for (size_t i = first; i < last; i++) {
+		const struct xp_kallsym *sym = &kernel->all[i];
+		uint64_t start = sym->name ? XP_MAX(sym->start, window) : sym->address;
+		uint64_t bytes = sym->name ? sym->end - start : 1;
+
+		if (count && syms[count - 1].address == start - window)
+			continue;
+		bytes = XP_MIN(bytes, XP_PROFILE_WINDOW_BYTES - (start - window));
+		syms[count++] = (struct xp_sym){ start - window, bytes, sym->name ? sym->name : "[kernel]" };
+	}
+	return count;
+}
+
+static int write_window(struct xp_sym_files *sym, uint64_t window, const struct xp_sym *syms, size_t count)
+{
+	unsigned int number = (window - XP_PROFILE_KERNEL_START) / XP_PROFILE_WINDOW_BYTES;
+	int fd = xp_sym_dir_create(&sym->dir, "kernel", number, &sym->windows[number]);
+	int err;
+
+	if (fd < 0)
+		return fd;
+	err = xp_sym_elf_write(fd, 0, syms[count - 1].address + syms[count - 1].size, syms, count);
+	if (close(fd) && !err)
+		err = -errno;
+	if (err) {
+		xp_sym_dir_remove(&sym->dir, sym->windows[number]);
+		sym->windows[number] = NULL;
+	}
+	return err;
+}
+
+int xp_sym_files_write(struct xp_sym_files *sym, xp_kallsyms_describe *describe, void *arg)
+{
+	const struct xp_kallsyms *kernel = &sym->kernel;
+	int first_err = xp_kallsyms_ask(&sym->kernel, describe, arg), err = 0;
+	struct xp_sym *syms = calloc(kernel->count + 1, sizeof(*syms));
+	size_t last;
+
+	if (!syms)
+		return -ENOMEM;
+	for (size_t first = 0; first < kernel->count && !err; first = last) {
+		uint64_t window = kernel->all[first].address & ~(XP_PROFILE_WINDOW_BYTES - 1);
+
+		for (last = first; last < kernel->count; last++)
+			if (kernel->all[last].address - window >= XP_PROFILE_WINDOW_BYTES)
+				break;
+		err = write_window(sym, window, syms, window_syms(kernel, first, last, window, syms));
+	}
+	free(syms);
+	return first_err ?: err;
+}
+
+/* ---- binaries ---- */
+
+/* The binary's place, NULL when there is none yet. */
+static struct binary *find_binary(const struct xp_sym_files *sym, const struct xp_file *file)
+{
+	return file->index < sym->binary_count ? &sym->binaries[file->index] : NULL;
+}
+
+static struct binary *add_binary(struct xp_sym_files *sym, const struct xp_file *file)
+{
+	size_t count = XP_MAX(file->index + 1, 2 * sym->binary_count);
+	struct binary *binaries = find_binary(sym, file);
+
+	if (binaries)
+		return binaries;
+	binaries = realloc(sym->binaries, count * sizeof(*binaries));
+	if (!binaries)
+		return NULL;
+	sym->binaries = binaries;
+	for (; sym->binary_count < count; sym->binary_count++)
+		sym->binaries[sym->binary_count] = (struct binary){ .fd = -1 };
+	return &sym->binaries[file->index];
+}
+
+static bool same_inode(const struct stat *a, const struct stat *b)
+{
+	return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
+}
+
+static bool is_same(const struct xp_file *file, int fd, int here)
+{
+	struct stat st, own;
+
+	if (xp_chosen_stat(here, &st) || !S_ISREG(st.st_mode))
+		return false;
+	if (fd < 0)
+		return !file->inode || st.st_ino == file->inode;
+	if (fstat(fd, &own))
+		return false;
+	xp_chosen_original(&own);
+	return same_inode(&st, &own);
+}
+
+/*
+ * Opens the file by its path if that leads to it here. fd, of the file itself, decides; without one the inode must do:
+ * the device in a mapping is not always stat()'s. A descriptor, or -errno.
+ */
+static int open_here(const struct xp_file *file, int fd)
+{
+	/* What a container calls a library may be a device here, which must not be opened. */
+	int place = xp_chosen_find(-1, file->path), here = -1;
+
+	if (place < 0)
+		return -ENOENT;
+	if (is_same(file, fd, place))
+		here = xp_chosen_open_place(place, 0, 0);
+	close(place);
+	return here < 0 ? -ESTALE : here;
+}
+
+static bool has_elf_magic(int fd)
+{
+	char magic[4];
+
+	return pread(fd, magic, sizeof(magic), 0) == sizeof(magic) && !memcmp(magic, "\177ELF", sizeof(magic));
+}
+
+/* What the readers need to know of an ELF file; of those that are not for x86-64 they need nothing. */
+static void learn_elf(struct xp_profile_code *code, int fd)
+{
+	struct xp_elf_image *image = malloc(sizeof(*image));
+	char why[128];
+
+	if (!image)
+		return;
+	if (!xp_elf_image_fd(image, fd, why, sizeof(why)) && image->segment_count) {
+		code->is_elf = true;
+		code->exec_vaddr = image->segments[0].vaddr;
+		code->exec_offset = image->segments[0].offset;
+	}
+	xp_elf_image_close(image);
+	free(image);
+}
+
+static int copy_binary(struct xp_sym_files *sym, struct binary *binary, const struct xp_file *file, int from)
+{
+	char label[XP_SYM_LABEL_BYTES];
+	int fd, err;
+
+	xp_sym_dir_label(label, file->path);
+	fd = xp_sym_dir_create(&sym->dir, label, file->index, &binary->path);
+	if (fd < 0)
+		return fd;
+	err = xp_elf_copy(from, fd, &sym->copies_bytes_left);
+	if (close(fd) && !err)
+		err = -errno;
+	if (err) {
+		xp_sym_dir_remove(&sym->dir, binary->path);
+		binary->path = NULL;
+	}
+	binary->is_copied = !err;
+	return err;
+}
+
+bool xp_sym_files_wants(const struct xp_sym_files *sym, const struct xp_file *file)
+{
+	const struct binary *binary = find_binary(sym, file);
+
+	return file->kind == XP_FILE_DISK && (!binary || !binary->is_kept);
+}
+
+int xp_sym_files_keep(struct xp_sym_files *sym, int fd, const struct xp_file *file)
+{
+	struct binary *binary = add_binary(sym, file);
+	int here;
+
+	if (!binary)
+		return -ENOMEM;
+	binary->is_kept = fd >= 0 || ++binary->tries == OPEN_TRIES;
+	if (fd < 0 || binary->fd >= 0)
+		return 0;
+	if (sym->fd_count < XP_SYM_FDS_MAX)
+		binary->fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+	sym->fd_count += binary->fd >= 0;
+	if (binary->fd >= 0)
+		return 0;
+	here = open_here(file, fd);
+	if (here >= 0)
+		close(here);
+	else if (has_elf_magic(fd))
+		copy_binary(sym, binary, file, fd); /* that it failed shows where the copy is needed */
+	return 0;
+}
+
+/* ... with a path that leads to it here. */
+static int use_path(struct xp_sym_files *sym, struct binary *binary, const struct xp_file *file, int here)
+{
+	bool is_plain = xp_sym_dir_path_is_plain(file->path);
+	char label[XP_SYM_LABEL_BYTES];
+	int err = 0;
+
+	learn_elf(&binary->code, here);
+	xp_sym_dir_label(label, file->path);
+	if (!is_plain || !xp_gperf_path_is_library(file->path))
+		err = xp_sym_dir_link(&sym->dir, label, file->index, file->path, &binary->link);
+	if (is_plain)
+		binary->path = strdup(file->path);
+	binary->code.path = is_plain ? binary->path : binary->link;
+	binary->code.link = is_plain ? binary->link : NULL;
+	return is_plain && !binary->path ? -ENOMEM : err;
+}
+
+static int use_copy(struct xp_sym_files *sym, struct binary *binary, const struct xp_file *file)
+{
+	int err = binary->is_copied ? 0 : copy_binary(sym, binary, file, binary->fd), fd;
+
+	if (err)
+		return err;
+	fd = openat(sym->dir.fd, strrchr(binary->path, '/') + 1, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	learn_elf(&binary->code, fd);
+	close(fd);
+	binary->code.path = binary->path;
+	return 0;
+}
+
+static int use_binary(struct xp_sym_files *sym, struct binary *binary, const struct xp_file *file)
+{
+	int here = binary->is_copied ? -ESTALE : open_here(file, binary->fd), err = 0;
+
+	if (here >= 0 ? has_elf_magic(here) : binary->is_copied)
+		err = here >= 0 ? use_path(sym, binary, file, here) : use_copy(sym, binary, file);
+	else if (here < 0 && binary->fd >= 0 && has_elf_magic(binary->fd))
+		err = use_copy(sym, binary, file);
+	if (here >= 0)
+		close(here);
+	drop_fd(sym, binary);
+	return err;
+}
+
+/* A file that is not here, or has no symbols that anybody could read, has its own name for all its code. */
+static int use_name(struct xp_sym_files *sym, struct binary *binary, const struct xp_file *file, uint64_t bytes)
+{
+	char label[XP_SYM_LABEL_BYTES], name[XP_SYM_LABEL_BYTES + 2];
+	int err;
+
+	bytes = XP_MIN(bytes, MADE_BYTES_MAX);
+	if (bytes <= binary->made_bytes)
+		return 0;
+	if (binary->path)
+		xp_sym_dir_remove(&sym->dir, binary->path);
+	binary->path = NULL;
+	xp_sym_dir_label(label, file->path);
+	snprintf(name, sizeof(name), "[%s]", label);
+	err = make_one_name(sym, label, file->index, name, bytes, &binary->path);
+	binary->code = (struct xp_profile_code){ .path = binary->path, .is_made = binary->path };
+	binary->made_bytes = err ? 0 : bytes;
+	return err;
+}
+
+static int find_binary_code(struct xp_sym_files *sym, const struct xp_file *file, uint64_t bytes,
+			    struct xp_profile_code *code)
+{
+	struct binary *binary = add_binary(sym, file);
+	int err = 0;
+
+	if (!binary)
+		return -ENOMEM;
+	if (!binary->is_found)
+		err = use_binary(sym, binary, file);
+	binary->is_found = true;
+	/* A memfd without an ELF file in it is the memory of a JIT compiler. */
+	if (err != -ENOMEM && (!binary->code.path || binary->made_bytes) && strncmp(file->path, "/memfd:", 7))
+		err = use_name(sym, binary, file, bytes) ?: err;
+	*code = binary->code;
+	if (err && err != -ENOMEM)
+		warn(sym, "all binaries", err);
+	return err == -ENOMEM ? err : 0;
+}
+
+int xp_sym_files_find(void *arg, const struct xp_file *file, uint64_t start, uint64_t end, struct xp_profile_code *code)
+{
+	struct xp_sym_files *sym = arg;
+	int err = 0;
+
+	*code = (struct xp_profile_code){ 0 };
+	switch (file->kind) {
+	case XP_FILE_DISK:
+		return find_binary_code(sym, file, end - start, code);
+	case XP_FILE_KERNEL:
+		code->path = sym->windows[(start - XP_PROFILE_KERNEL_START) / XP_PROFILE_WINDOW_BYTES % WINDOWS];
+		code->is_made = code->path;
+		return 0;
+	case XP_FILE_VDSO:
+		if (start < FOUR_GIB) /* a 32-bit process's, which is not ours */
+			return 0;
+		if (!sym->vdso)
+			err = make_vdso(sym);
+		return tell_made(sym, sym->vdso, "the names of the vDSO", err, code);
+	case XP_FILE_JIT:
+		if (!sym->jit && sym->jit_count)
+			err = make_jit(sym);
+		return tell_made(sym, sym->jit, "the names of JIT functions", err, code);
+	case XP_FILE_ANON:
+		if (!sym->anon)
+			err = make_one_name(sym, "anon", 0, "[anon]", XP_PROFILE_ANON_BYTES, &sym->anon);
+		return tell_made(sym, sym->anon, "a name for code without a file", err, code);
+	case XP_FILE_UNKNOWN:
+		if (!sym->unknown)
+			err = make_one_name(sym, "unknown", 0, "[unknown]", XP_PROFILE_UNKNOWN_BYTES, &sym->unknown);
+		return tell_made(sym, sym->unknown, "a name for unknown code", err, code);
+	}
+	return 0;
+}

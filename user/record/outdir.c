@@ -1,0 +1,493 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "record/outdir.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/own_file.h"
+#include "base/trusted_dir.h"
+#include "base/util.h"
+
+#define OLD_SUFFIX ".old"
+#define DIR_FLAGS (O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
+
+static int __attribute__((format(printf, 4, 5))) refuse(char *why, size_t why_size, int err, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(why, why_size, format, args);
+	va_end(args);
+	return err;
+}
+
+/* ---- what is in a directory ---- */
+
+static bool ends_with(const char *name, const char *suffix)
+{
+	size_t length = strlen(name), suffix_length = strlen(suffix);
+
+	return length > suffix_length && !strcmp(name + length - suffix_length, suffix);
+}
+
+/* The names that recordings have in their directories. */
+static bool is_ours(const char *name)
+{
+	return !strcmp(name, "manifest.json") || !strcmp(name, "perf.data") || ends_with(name, ".fdr") ||
+	       ends_with(name, ".xray.so") || ends_with(name, ".prof") || ends_with(name, ".dump") ||
+	       ends_with(name, ".spool") || ends_with(name, ".part");
+}
+
+/* What makes a directory a recording: one that is complete has a manifest, one that was cut off has spools. */
+static bool is_mark(const char *name)
+{
+	return !strcmp(name, "manifest.json") || ends_with(name, ".spool");
+}
+
+/* Calls visit for each entry until one returns non-zero, and returns that, or -errno. */
+static int each_entry(int dir_fd, int (*visit)(int dir_fd, const char *name, void *arg), void *arg)
+{
+	/* A descriptor of its own: fdopendir() takes it over, and the position in the directory belongs to it. */
+	int fd = openat(dir_fd, ".", DIR_FLAGS);
+	struct dirent *entry;
+	DIR *dir;
+	int ret = 0;
+
+	if (fd < 0)
+		return -errno;
+	dir = fdopendir(fd);
+	if (!dir) {
+		ret = -errno;
+		close(fd);
+		return ret;
+	}
+	while (!ret) {
+		errno = 0;
+		entry = readdir(dir);
+		if (!entry) {
+			ret = -errno;
+			break;
+		}
+		if (strcmp(entry->d_name, ".") && strcmp(entry->d_name, ".."))
+			ret = visit(dir_fd, entry->d_name, arg);
+	}
+	closedir(dir);
+	return ret;
+}
+
+struct contents {
+	size_t entries;
+	size_t marks;
+	size_t foreign;
+	char foreign_name[NAME_MAX + 1]; /* one of them */
+};
+
+/* The only directory in a recording's, see sym_files.h. It holds files and links. */
+#define SYM_DIR "sym"
+
+/* Opens SYM_DIR. -ENOTDIR: this name is not it. */
+static int open_sym(int dir_fd, const char *name)
+{
+	int fd = strcmp(name, SYM_DIR) ? -1 : openat(dir_fd, name, DIR_FLAGS);
+
+	return fd < 0 ? -ENOTDIR : fd;
+}
+
+static void count_foreign(struct contents *contents, const char *name)
+{
+	contents->foreign++;
+	snprintf(contents->foreign_name, sizeof(contents->foreign_name), "%s", name);
+}
+
+static int take_stock_of_sym(int dir_fd, const char *name, void *arg)
+{
+	struct stat st;
+
+	if (fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) || (!S_ISREG(st.st_mode) && !S_ISLNK(st.st_mode)))
+		count_foreign(arg, name);
+	return 0;
+}
+
+static int take_stock(int dir_fd, const char *name, void *arg)
+{
+	struct contents *contents = arg;
+	struct stat st;
+	bool regular = !fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) && S_ISREG(st.st_mode);
+	int sym_fd = open_sym(dir_fd, name);
+
+	contents->entries++;
+	if (sym_fd >= 0) {
+		int err = each_entry(sym_fd, take_stock_of_sym, contents);
+
+		close(sym_fd);
+		return err;
+	}
+	contents->marks += regular && is_mark(name);
+	if (!regular || !is_ours(name))
+		count_foreign(contents, name);
+	return 0;
+}
+
+static int read_contents(int dir_fd, struct contents *contents)
+{
+	memset(contents, 0, sizeof(*contents));
+	return each_entry(dir_fd, take_stock, contents);
+}
+
+static int remove_any(int dir_fd, const char *name, void *arg)
+{
+	(void)arg;
+	return unlinkat(dir_fd, name, 0) && errno != ENOENT ? -errno : 0;
+}
+
+static int remove_file(int dir_fd, const char *name, void *arg)
+{
+	int sym_fd = open_sym(dir_fd, name);
+	int err;
+
+	(void)arg;
+	if (sym_fd >= 0) {
+		err = each_entry(sym_fd, remove_any, NULL);
+		close(sym_fd);
+		if (!err && unlinkat(dir_fd, name, AT_REMOVEDIR))
+			err = -errno;
+		return err;
+	}
+	return is_ours(name) && unlinkat(dir_fd, name, 0) && errno != ENOENT ? -errno : 0;
+}
+
+/* Removes the files of a recording and its directory. */
+static int remove_recording(int parent_fd, const char *name, int dir_fd)
+{
+	int err = each_entry(dir_fd, remove_file, NULL);
+
+	if (!err && unlinkat(parent_fd, name, AT_REMOVEDIR))
+		err = -errno;
+	return err;
+}
+
+/* ---- what stands in the way ---- */
+
+/*
+ * Whether a directory is xprof's to move or remove: root's, the user's behind sudo, or of the one who owns the
+ * directory that it is in, and could do so himself.
+ */
+static bool is_somebody_elses(int parent_fd, int dir_fd)
+{
+	struct stat dir, parent;
+	uid_t uid;
+	gid_t gid;
+
+	if (fstat(dir_fd, &dir) || fstat(parent_fd, &parent))
+		return true;
+	return dir.st_uid != geteuid() && dir.st_uid != parent.st_uid &&
+	       !(xp_outdir_owner(&uid, &gid) && dir.st_uid == uid);
+}
+
+/* Opens the directory `name` and takes stock of it. 1: there is nothing of that name. */
+static int look_at(int parent_fd, const char *name, const char *shown, int *dir_fd, struct contents *contents,
+		   char *why, size_t why_size)
+{
+	struct stat st;
+	int err;
+
+	if (fstatat(parent_fd, name, &st, AT_SYMLINK_NOFOLLOW))
+		return errno == ENOENT ? 1 : refuse(why, why_size, -errno, "%s: %s", shown, strerror(errno));
+	if (!S_ISDIR(st.st_mode))
+		return refuse(why, why_size, -EEXIST,
+			      "%s is %s, not a directory: move it away, or choose another name with -o", shown,
+			      S_ISLNK(st.st_mode) ? "a symbolic link" : "a file");
+	*dir_fd = openat(parent_fd, name, DIR_FLAGS);
+	if (*dir_fd < 0)
+		return refuse(why, why_size, -errno, "%s: cannot open the directory: %s", shown, strerror(errno));
+	if (is_somebody_elses(parent_fd, *dir_fd)) {
+		close(*dir_fd);
+		return refuse(why, why_size, -EEXIST, "%s belongs to another user: choose another directory with -o",
+			      shown);
+	}
+	err = read_contents(*dir_fd, contents);
+	if (err) {
+		close(*dir_fd);
+		return refuse(why, why_size, err, "%s: cannot read the directory: %s", shown, strerror(-err));
+	}
+	return 0;
+}
+
+/* Removes NAME.old if it is a recording and nothing else. */
+static int clear_old(const struct xp_outdir *outdir, const char *old, char *why, size_t why_size)
+{
+	char shown[PATH_MAX + sizeof(OLD_SUFFIX)];
+	struct contents contents;
+	int dir_fd, err;
+
+	snprintf(shown, sizeof(shown), "%s%s", outdir->path, OLD_SUFFIX);
+	err = look_at(outdir->parent_fd, old, shown, &dir_fd, &contents, why, why_size);
+	if (err)
+		return err > 0 ? 0 : err;
+	if (contents.foreign)
+		err = refuse(why, why_size, -EEXIST,
+			     "%s, which would have to make way, holds something that is not xprof's (%s): move it "
+			     "away, or choose another directory with -o",
+			     shown, contents.foreign_name);
+	else if (contents.entries && !contents.marks)
+		err = refuse(why, why_size, -EEXIST,
+			     "%s, which would have to make way, is no recording (no manifest.json): move it away, or "
+			     "choose another directory with -o",
+			     shown);
+	else
+		err = remove_recording(outdir->parent_fd, old, dir_fd);
+	close(dir_fd);
+	if (err && !why[0])
+		refuse(why, why_size, err, "%s: cannot remove this older recording: %s", shown, strerror(-err));
+	return err;
+}
+
+/* Makes the place free: a recording there becomes NAME.old, an empty directory goes. */
+static int clear_place(struct xp_outdir *outdir, char *why, size_t why_size)
+{
+	char old[NAME_MAX + 1 + sizeof(OLD_SUFFIX)];
+	struct contents contents;
+	int dir_fd, err;
+
+	err = look_at(outdir->parent_fd, outdir->name, outdir->path, &dir_fd, &contents, why, why_size);
+	if (err)
+		return err > 0 ? 0 : err;
+	close(dir_fd);
+	if (!contents.entries) {
+		if (unlinkat(outdir->parent_fd, outdir->name, AT_REMOVEDIR))
+			return refuse(why, why_size, -errno, "%s: cannot replace this empty directory: %s",
+				      outdir->path, strerror(errno));
+		return 0;
+	}
+	if (!contents.marks)
+		return refuse(why, why_size, -EEXIST,
+			      "%s exists and is no recording of xprof (no manifest.json): choose another directory "
+			      "with -o",
+			      outdir->path);
+	snprintf(old, sizeof(old), "%s%s", outdir->name, OLD_SUFFIX);
+	if (strlen(old) > NAME_MAX)
+		return refuse(why, why_size, -ENAMETOOLONG, "%s: the name is too long for an older recording's",
+			      outdir->path);
+	err = clear_old(outdir, old, why, why_size);
+	if (err)
+		return err;
+	/* Not over something that has come since: only a free place or an empty directory can be renamed to. */
+	if (renameat(outdir->parent_fd, outdir->name, outdir->parent_fd, old))
+		return refuse(why, why_size, -errno, "%s: cannot rename the older recording to %s: %s", outdir->path,
+			      old, strerror(errno));
+	memcpy(outdir->older, old, strlen(old) + 1);
+	return 0;
+}
+
+/* ---- opening ---- */
+
+static int open_parent(struct xp_outdir *outdir, char *why, size_t why_size)
+{
+	char parent[PATH_MAX];
+	size_t length = strlen(outdir->path);
+	char *slash;
+
+	if (!length)
+		return refuse(why, why_size, -EINVAL, "the output directory's name is empty");
+	memcpy(parent, outdir->path, length + 1);
+	while (length > 1 && parent[length - 1] == '/')
+		parent[--length] = 0;
+	slash = strrchr(parent, '/');
+	if (strlen(slash ? slash + 1 : parent) > NAME_MAX)
+		return refuse(why, why_size, -ENAMETOOLONG, "the output directory's name is too long");
+	snprintf(outdir->name, sizeof(outdir->name), "%.*s", NAME_MAX, slash ? slash + 1 : parent);
+	if (!outdir->name[0] || !strcmp(outdir->name, ".") || !strcmp(outdir->name, ".."))
+		return refuse(why, why_size, -EINVAL,
+			      "%s: the output directory is made anew and needs a name of its own: try -o xprof.out",
+			      outdir->path);
+	if (slash)
+		slash[slash == parent] = 0; /* "/name": the root directory */
+	outdir->parent_fd = xp_trusted_dir_open(slash ? parent : ".");
+	if (outdir->parent_fd >= 0)
+		return 0;
+	if (outdir->parent_fd == -ENOENT)
+		return refuse(why, why_size, -ENOENT,
+			      "%s does not exist: make it first, or choose another directory "
+			      "with -o",
+			      slash ? parent : ".");
+	if (outdir->parent_fd == -EREMCHG)
+		return refuse(why, why_size, -EREMCHG,
+			      "%s leads through another user's symbolic link in a directory that everybody may write "
+			      "to: choose another directory with -o",
+			      parent);
+	return refuse(why, why_size, outdir->parent_fd, "%s: cannot make a directory there: %s", slash ? parent : ".",
+		      strerror(-outdir->parent_fd));
+}
+
+static int refuse_mkdir(const struct xp_outdir *outdir, int err, char *why, size_t why_size)
+{
+	const char *reason = strerror(-err);
+
+	if (err == -EACCES || err == -EPERM)
+		reason = "you may not write there";
+	else if (err == -EROFS)
+		reason = "the file system is read-only";
+	return refuse(why, why_size, err, "%s: cannot make the output directory, %s: choose another with -o",
+		      outdir->path, reason);
+}
+
+static int make(struct xp_outdir *outdir, char *why, size_t why_size)
+{
+	struct contents contents = { 0 };
+	int err;
+
+	outdir->fd = xp_own_dir_create(outdir->parent_fd, outdir->name);
+	err = outdir->fd < 0 ? outdir->fd : read_contents(outdir->fd, &contents);
+	if (err == -EEXIST || contents.entries)
+		return refuse(why, why_size, -EEXIST,
+			      "%s: somebody else has put another directory in its place: choose one with -o that only "
+			      "you can write to",
+			      outdir->path);
+	return err ? refuse_mkdir(outdir, err, why, why_size) : 0;
+}
+
+static void put_older_back(struct xp_outdir *outdir)
+{
+	if (outdir->older[0])
+		renameat(outdir->parent_fd, outdir->older, outdir->parent_fd, outdir->name);
+	outdir->older[0] = 0;
+}
+
+static void close_fds(struct xp_outdir *outdir)
+{
+	if (outdir->fd >= 0)
+		close(outdir->fd);
+	if (outdir->parent_fd >= 0)
+		close(outdir->parent_fd);
+	outdir->fd = -1;
+	outdir->parent_fd = -1;
+}
+
+int xp_outdir_open(struct xp_outdir *outdir, const char *path, char *why, size_t why_size)
+{
+	int err;
+
+	*outdir = (struct xp_outdir){ .fd = -1, .parent_fd = -1 };
+	why[0] = 0;
+	if (strlen(path) >= sizeof(outdir->path))
+		return refuse(why, why_size, -ENAMETOOLONG, "the output directory's name is too long");
+	strcpy(outdir->path, path);
+	err = open_parent(outdir, why, why_size);
+	if (!err)
+		err = clear_place(outdir, why, why_size);
+	if (!err)
+		err = make(outdir, why, why_size);
+	if (err) {
+		put_older_back(outdir);
+		close_fds(outdir);
+		return err;
+	}
+	/* Tells `xprof recover` that the recording runs, where the file system has locks of directories. */
+	flock(outdir->fd, LOCK_EX | LOCK_NB);
+	return 0;
+}
+
+/* ---- closing ---- */
+
+static bool parse_id(const char *text, unsigned int *id)
+{
+	unsigned long value;
+	char *end;
+
+	if (!text || text[0] < '0' || text[0] > '9')
+		return false;
+	errno = 0;
+	value = strtoul(text, &end, 10);
+	/* (uid_t)-1 means "no change" to chown. */
+	if (errno || *end || value >= (unsigned int)-1)
+		return false;
+	*id = value;
+	return true;
+}
+
+bool xp_outdir_owner(uid_t *uid, gid_t *gid)
+{
+	/* Who runs a set-user-ID program has put there what he likes. */
+	return !getuid() && !geteuid() && parse_id(getenv("SUDO_UID"), uid) && parse_id(getenv("SUDO_GID"), gid);
+}
+
+struct owner {
+	uid_t uid;
+	gid_t gid;
+};
+
+static int give_file(int dir_fd, const char *name, void *arg)
+{
+	const struct owner *owner = arg;
+	/* Links too: themselves, not what they name. */
+	int fd = openat(dir_fd, name, O_PATH | O_NOFOLLOW | O_CLOEXEC), sym_fd = open_sym(dir_fd, name), err = 0;
+	struct stat st;
+
+	if (sym_fd >= 0) {
+		err = each_entry(sym_fd, give_file, arg);
+		close(sym_fd);
+	}
+	if (fd < 0)
+		return -errno;
+	if (!err && fstat(fd, &st))
+		err = -errno;
+	/* A second name may be one outside: such a file was not made here. */
+	if (!err && (S_ISDIR(st.st_mode) ? sym_fd >= 0 : st.st_nlink == 1) &&
+	    fchownat(fd, "", owner->uid, owner->gid, AT_EMPTY_PATH))
+		err = -errno;
+	close(fd);
+	return err;
+}
+
+/* Last the directory: as long as that is root's, nobody else can change what is in it. */
+int xp_outdir_give(int dir_fd, const char *shown)
+{
+	struct contents contents;
+	struct owner owner;
+	struct stat st;
+	int err;
+
+	if (!xp_outdir_owner(&owner.uid, &owner.gid))
+		return 0;
+	err = fstat(dir_fd, &st) ? -errno : read_contents(dir_fd, &contents);
+	if (!err && (st.st_uid || contents.foreign || !contents.entries))
+		return 0; /* it is somebody's already, or no recording alone */
+	if (!err)
+		err = each_entry(dir_fd, give_file, &owner);
+	if (!err && fchown(dir_fd, owner.uid, owner.gid))
+		err = -errno;
+	if (err)
+		xp_error("%s: cannot give the files to user %u: %s", shown, owner.uid, strerror(-err));
+	return err;
+}
+
+int xp_outdir_close(struct xp_outdir *outdir, bool keep)
+{
+	struct contents contents;
+	int err;
+
+	if (outdir->fd < 0)
+		return 0;
+	err = read_contents(outdir->fd, &contents);
+	if (!err && keep && contents.entries) {
+		err = xp_outdir_give(outdir->fd, outdir->path);
+		goto out;
+	}
+	if (!err)
+		err = remove_recording(outdir->parent_fd, outdir->name, outdir->fd);
+	if (err)
+		xp_error("%s: cannot remove the directory of this failed recording: %s", outdir->path, strerror(-err));
+	else
+		put_older_back(outdir);
+out:
+	close_fds(outdir);
+	return err;
+}

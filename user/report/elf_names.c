@@ -1,0 +1,533 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "report/elf_names.h"
+
+#include <dwarf.h>
+#include <elfutils/libdw.h>
+#include <elfutils/libdwfl.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "elf/symbols.h"
+#include "base/u64_map.h"
+#include "base/interval_map.h"
+#include "base/util.h"
+
+#define DEPTH_MAX 64 /* of scopes in each other */
+#define QUALIFIED_BYTES_MAX 4096
+
+/* One compilation unit. */
+struct unit {
+	Dwarf_Die die;	/* has the line table */
+	Dwarf_Die code; /* has the functions: the same, or its other half in a .dwo file */
+	bool indexed;
+	struct xp_spans functions; /* index: of dies */
+	Dwarf_Die *dies;
+	size_t die_count;
+	size_t die_room;
+};
+
+struct xp_elf_names {
+	Dwfl *dwfl;
+	Dwfl_Module *module;
+	enum xp_name_detail detail;
+	Dwarf_Addr bias;	 /* of the file: what libdwfl adds to an address as linked */
+	Dwarf_Addr dwarf_bias;	 /* the same for its debug information */
+	struct xp_spans symbols; /* index: libdwfl's */
+	struct unit *units;
+	size_t unit_count;
+	struct xp_spans unit_spans; /* index: of units */
+	char **qualified;	    /* names made here */
+	size_t qualified_count;
+	struct xp_number_map by_die; /* the name made for a DIE, by its place in memory */
+};
+
+static const Dwfl_Callbacks callbacks = {
+	.find_elf = dwfl_build_id_find_elf,
+	.find_debuginfo = dwfl_standard_find_debuginfo,
+	.section_address = dwfl_offline_section_address,
+};
+
+/* ---- symbol tables ---- */
+
+/* Where the symbol's section ends: as far as a symbol without a size may reach. */
+static uint64_t section_end(Elf *elf, GElf_Word index, uint64_t bias)
+{
+	GElf_Shdr header;
+
+	if (!gelf_getshdr(elf_getscn(elf, index), &header) || !(header.sh_flags & SHF_EXECINSTR))
+		return 0;
+	return header.sh_addr + header.sh_size + bias;
+}
+
+static int add_symbol(struct xp_elf_names *names, int index)
+{
+	GElf_Sym symbol;
+	GElf_Addr address;
+	GElf_Word section;
+	Dwarf_Addr bias;
+	Elf *elf;
+	const char *name = dwfl_module_getsym_info(names->module, index, &symbol, &address, &section, &elf, &bias);
+	struct xp_span span = { .index = (uint32_t)index };
+
+	if (!name || !*name)
+		return 0;
+	span.rank = xp_symbol_rank(&symbol);
+	span.start = address;
+	if (!span.rank)
+		return 0;
+	if (symbol.st_size)
+		span.end = address + symbol.st_size;
+	else
+		span.end = section_end(elf, section, bias);
+	return xp_spans_add(&names->symbols, span);
+}
+
+/* A symbol without a size, assembly's mostly, reaches to the next one. */
+static void clip_symbols(struct xp_elf_names *names)
+{
+	struct xp_spans *symbols = &names->symbols;
+
+	for (size_t i = 0; i + 1 < symbols->count; i++) {
+		struct xp_span *span = &symbols->all[i];
+		size_t next = i + 1;
+		GElf_Sym symbol;
+		GElf_Addr address;
+
+		if (!dwfl_module_getsym_info(names->module, (int)span->index, &symbol, &address, NULL, NULL, NULL) ||
+		    symbol.st_size)
+			continue;
+		while (next < symbols->count && symbols->all[next].start == span->start)
+			next++;
+		if (next < symbols->count)
+			span->end = XP_MIN(span->end, symbols->all[next].start);
+	}
+}
+
+static int load_symbols(struct xp_elf_names *names)
+{
+	int count = dwfl_module_getsymtab(names->module);
+
+	for (int i = 1; i < count; i++) {
+		int err = add_symbol(names, i);
+
+		if (err)
+			return err;
+	}
+	xp_spans_sort(&names->symbols);
+	clip_symbols(names);
+	return 0;
+}
+
+static const char *symbol_at(struct xp_elf_names *names, uint64_t address)
+{
+	const struct xp_span *span = xp_spans_find(&names->symbols, address);
+	GElf_Sym symbol;
+	GElf_Addr start;
+
+	return span ? dwfl_module_getsym_info(names->module, (int)span->index, &symbol, &start, NULL, NULL, NULL)
+		    : NULL;
+}
+
+/* ---- DWARF ---- */
+
+static int add_ranges(struct xp_spans *spans, Dwarf_Die *die, size_t index)
+{
+	Dwarf_Addr base, start, end;
+	ptrdiff_t at = 0;
+
+	while ((at = dwarf_ranges(die, at, &base, &start, &end)) > 0) {
+		int err = xp_spans_add(spans, (struct xp_span){ .start = start, .end = end, .index = (uint32_t)index });
+
+		if (err)
+			return err;
+	}
+	return 0;
+}
+
+static int add_unit(struct xp_elf_names *names, const Dwarf_Die *die, const Dwarf_Die *code)
+{
+	size_t index = names->unit_count;
+	struct unit *units;
+
+	/* Room doubles at powers of two. */
+	if (!(index & (index - 1))) {
+		units = reallocarray(names->units, XP_MAX(index * 2, (size_t)1), sizeof(*units));
+		if (!units)
+			return -ENOMEM;
+		names->units = units;
+	}
+	names->units[index] = (struct unit){ .die = *die, .code = *code };
+	names->unit_count++;
+	return add_ranges(&names->unit_spans, &names->units[index].die, index);
+}
+
+/* Addresses of all units: .debug_aranges has them of some compilers only. */
+static int load_units(struct xp_elf_names *names)
+{
+	Dwarf *dwarf = dwfl_module_getdwarf(names->module, &names->dwarf_bias);
+	Dwarf_CU *cu = NULL;
+	Dwarf_Die die, split;
+	uint8_t type;
+
+	while (dwarf && dwarf_get_units(dwarf, cu, &cu, NULL, &type, &die, &split) == 0) {
+		const Dwarf_Die *code =
+		    type == DW_UT_skeleton && dwarf_tag(&split) == DW_TAG_compile_unit ? &split : &die;
+		int err = 0;
+
+		if (type == DW_UT_compile || type == DW_UT_skeleton)
+			err = add_unit(names, &die, code);
+		if (err)
+			return err;
+	}
+	xp_spans_sort(&names->unit_spans);
+	return 0;
+}
+
+static int add_function(struct unit *unit, const Dwarf_Die *die)
+{
+	size_t index = unit->die_count;
+
+	if (index == unit->die_room) {
+		size_t room = XP_MAX(unit->die_room * 2, (size_t)16);
+		Dwarf_Die *dies = reallocarray(unit->dies, room, sizeof(*dies));
+
+		if (!dies)
+			return -ENOMEM;
+		unit->dies = dies;
+		unit->die_room = room;
+	}
+	unit->dies[index] = *die;
+	unit->die_count++;
+	return add_ranges(&unit->functions, &unit->dies[index], index);
+}
+
+/* Functions stand in namespaces, in types, and in some languages in functions. */
+static bool may_hold_functions(int tag)
+{
+	switch (tag) {
+	case DW_TAG_namespace:
+	case DW_TAG_module:
+	case DW_TAG_class_type:
+	case DW_TAG_structure_type:
+	case DW_TAG_union_type:
+	case DW_TAG_enumeration_type:
+	case DW_TAG_subprogram:
+		return true;
+	}
+	return false;
+}
+
+static int add_functions(struct unit *unit, Dwarf_Die *parent, unsigned int depth)
+{
+	Dwarf_Die die;
+
+	if (depth == DEPTH_MAX || dwarf_child(parent, &die))
+		return 0;
+	do {
+		int tag = dwarf_tag(&die);
+		int err = tag == DW_TAG_subprogram ? add_function(unit, &die) : 0;
+
+		if (!err && may_hold_functions(tag) && dwarf_haschildren(&die) > 0)
+			err = add_functions(unit, &die, depth + 1);
+		if (err)
+			return err;
+	} while (!dwarf_siblingof(&die, &die));
+	return 0;
+}
+
+static Dwarf_Die *function_at(struct unit *unit, uint64_t address)
+{
+	const struct xp_span *span;
+
+	if (!unit->indexed) {
+		unit->indexed = true;
+		if (add_functions(unit, &unit->code, 0))
+			return NULL;
+		xp_spans_sort(&unit->functions);
+	}
+	span = xp_spans_find(&unit->functions, address);
+	return span ? &unit->dies[span->index] : NULL;
+}
+
+/* The functions inlined at address, from the outermost inwards. Returns their number. */
+static size_t inlined_at(Dwarf_Die *function, uint64_t address, Dwarf_Die *dies, size_t room)
+{
+	Dwarf_Die scope = *function;
+	size_t count = 0;
+
+	for (unsigned int depth = 0; depth < DEPTH_MAX * 4 && count < room; depth++) {
+		Dwarf_Die die;
+		int more;
+
+		if (dwarf_child(&scope, &die))
+			break;
+		for (more = 0; !more; more = dwarf_siblingof(&die, &die)) {
+			int tag = dwarf_tag(&die);
+
+			if ((tag == DW_TAG_inlined_subroutine || tag == DW_TAG_lexical_block) &&
+			    dwarf_haspc(&die, address) > 0)
+				break;
+		}
+		if (more)
+			break;
+		scope = die;
+		if (dwarf_tag(&die) == DW_TAG_inlined_subroutine)
+			dies[count++] = die;
+	}
+	return count;
+}
+
+static const char *linkage_name(Dwarf_Die *die)
+{
+	Dwarf_Attribute attribute;
+	const char *name = dwarf_formstring(dwarf_attr_integrate(die, DW_AT_linkage_name, &attribute));
+
+	return name ? name : dwarf_formstring(dwarf_attr_integrate(die, DW_AT_MIPS_linkage_name, &attribute));
+}
+
+static const char *plain_name(Dwarf_Die *die)
+{
+	Dwarf_Attribute attribute;
+
+	return dwarf_formstring(dwarf_attr_integrate(die, DW_AT_name, &attribute));
+}
+
+/*
+ * The symbol has what its kin lack where a compiler made copies ("work.constprop.0"), but DWARF joins the copies with
+ * the function that they come from. Where DWARF has no mangled name, the symbol may.
+ */
+static const char *function_name(Dwarf_Die *die, const char *symbol)
+{
+	const char *name = linkage_name(die);
+
+	if (name)
+		return name;
+	if (symbol && symbol[0] == '_' && (symbol[1] == 'Z' || symbol[1] == 'R'))
+		return symbol;
+	name = plain_name(die);
+	return name ? name : symbol;
+}
+
+static bool is_scope(int tag)
+{
+	return tag == DW_TAG_namespace || tag == DW_TAG_class_type || tag == DW_TAG_structure_type ||
+	       tag == DW_TAG_union_type;
+}
+
+/* "space::Class::function" of a DIE that stands in these. NULL: it stands in none, or out of memory. */
+static char *qualify(Dwarf_Die *die, const char *name)
+{
+	Dwarf_Die *scopes = NULL;
+	int count = dwarf_getscopes_die(die, &scopes);
+	char text[QUALIFIED_BYTES_MAX] = "";
+	bool any = false;
+
+	for (int i = count - 1; i > 0; i--) {
+		const char *scope = is_scope(dwarf_tag(&scopes[i])) ? dwarf_diename(&scopes[i]) : NULL;
+		size_t used = strlen(text);
+
+		if (is_scope(dwarf_tag(&scopes[i])))
+			snprintf(text + used, sizeof(text) - used, "%s::", scope ? scope : "(anonymous namespace)");
+		any |= is_scope(dwarf_tag(&scopes[i]));
+	}
+	free(scopes);
+	if (!any || strlen(text) + strlen(name) >= sizeof(text))
+		return NULL;
+	strcat(text, name);
+	return strdup(text);
+}
+
+/* The name that qualify() gives, made once: it walks through the whole unit. */
+static const char *qualified_name(struct xp_elf_names *names, Dwarf_Die *die, const char *name)
+{
+	uint32_t *known = xp_number_map_find(&names->by_die, (uintptr_t)die->addr);
+	size_t count = names->qualified_count;
+	char **qualified;
+
+	if (known)
+		return names->qualified[*known] ? names->qualified[*known] : name;
+	qualified = reallocarray(names->qualified, count + 1, sizeof(*qualified));
+	if (!qualified)
+		return name;
+	names->qualified = qualified;
+	if (!xp_number_map_add(&names->by_die, (uintptr_t)die->addr, (uint32_t)count))
+		return name;
+	qualified[count] = qualify(die, name);
+	names->qualified_count++;
+	return qualified[count] ? qualified[count] : name;
+}
+
+/* The DIE that says where a function was written: in C++, its namespace or class. */
+static Dwarf_Die *declaration(Dwarf_Die *die, Dwarf_Die *to)
+{
+	Dwarf_Attribute attribute;
+
+	*to = *die;
+	if (dwarf_hasattr(to, DW_AT_abstract_origin))
+		dwarf_formref_die(dwarf_attr(to, DW_AT_abstract_origin, &attribute), to);
+	if (dwarf_hasattr(to, DW_AT_specification))
+		dwarf_formref_die(dwarf_attr(to, DW_AT_specification, &attribute), to);
+	return to;
+}
+
+static bool is_c(struct unit *unit)
+{
+	switch (dwarf_srclang(&unit->code)) {
+	case DW_LANG_C:
+	case DW_LANG_C89:
+	case DW_LANG_C99:
+	case DW_LANG_C11:
+		return true;
+	}
+	return false;
+}
+
+/* gcc gives no linkage name to a static function of C++ that has no code of its own. */
+static const char *inlined_name(struct xp_elf_names *names, struct unit *unit, Dwarf_Die *die)
+{
+	const char *name = linkage_name(die);
+	Dwarf_Die declared;
+
+	if (name)
+		return name;
+	name = plain_name(die);
+	return name && !is_c(unit) ? qualified_name(names, declaration(die, &declared), name) : name;
+}
+
+static uint32_t constant_of(Dwarf_Die *die, unsigned int name)
+{
+	Dwarf_Attribute attribute;
+	Dwarf_Word value;
+
+	if (dwarf_formudata(dwarf_attr(die, name, &attribute), &value) || value > UINT32_MAX)
+		return 0;
+	return (uint32_t)value;
+}
+
+/* Where the function of this inlined DIE was called. */
+static void set_call_line(struct unit *unit, Dwarf_Die *die, struct xp_name_frame *frame)
+{
+	uint32_t index = constant_of(die, DW_AT_call_file);
+	Dwarf_Files *files;
+	size_t count;
+
+	frame->line = constant_of(die, DW_AT_call_line);
+	if (!dwarf_getsrcfiles(&unit->code, &files, &count) && index < count)
+		frame->file = dwarf_filesrc(files, index, NULL, NULL);
+}
+
+static void set_line(struct unit *unit, uint64_t address, struct xp_name_frame *frame)
+{
+	Dwarf_Line *line = dwarf_getsrc_die(&unit->die, address);
+	int number = 0;
+
+	if (!line)
+		return;
+	frame->file = dwarf_linesrc(line, NULL, NULL);
+	if (!dwarf_lineno(line, &number) && number > 0)
+		frame->line = (uint32_t)number;
+}
+
+/* frames[0]: the innermost. */
+static size_t name_frames(struct xp_elf_names *names, struct unit *unit, uint64_t address, const char *symbol,
+			  struct xp_name_frame *frames)
+{
+	Dwarf_Die inlined[XP_NAME_FRAMES_MAX - 1];
+	Dwarf_Die *function = function_at(unit, address);
+	size_t count;
+
+	if (!function) {
+		frames[0].symbol = symbol;
+		if (names->detail == XP_NAMES_LINES)
+			set_line(unit, address, &frames[0]);
+		return symbol || frames[0].file ? 1 : 0;
+	}
+	count = inlined_at(function, address, inlined, XP_ARRAY_SIZE(inlined));
+	for (size_t i = 0; i < count; i++) {
+		frames[i].symbol = inlined_name(names, unit, &inlined[count - 1 - i]);
+		if (names->detail == XP_NAMES_LINES)
+			set_call_line(unit, &inlined[count - 1 - i], &frames[i + 1]);
+	}
+	frames[count].symbol = function_name(function, symbol);
+	if (names->detail == XP_NAMES_LINES)
+		set_line(unit, address, &frames[0]);
+	return count + 1;
+}
+
+size_t xp_elf_names_at(struct xp_elf_names *names, uint64_t vaddr, struct xp_name_frame frames[XP_NAME_FRAMES_MAX])
+{
+	const char *symbol = symbol_at(names, vaddr + names->bias);
+	uint64_t address = vaddr + names->bias - names->dwarf_bias;
+	const struct xp_span *span = xp_spans_find(&names->unit_spans, address);
+
+	memset(frames, 0, XP_NAME_FRAMES_MAX * sizeof(*frames));
+	if (span)
+		return name_frames(names, &names->units[span->index], address, symbol, frames);
+	frames[0].symbol = symbol;
+	return symbol ? 1 : 0;
+}
+
+/* ---- the file ---- */
+
+static int report_file(struct xp_elf_names *names, int fd, const char *path)
+{
+	int own = fcntl(fd, F_DUPFD_CLOEXEC, 0); /* libdwfl takes it over */
+
+	if (own < 0)
+		return -errno;
+	dwfl_report_begin(names->dwfl);
+	names->module = dwfl_report_elf(names->dwfl, path, path, own, 0, true);
+	if (!names->module) {
+		close(own);
+		return -EINVAL;
+	}
+	if (dwfl_report_end(names->dwfl, NULL, NULL) || !dwfl_module_getelf(names->module, &names->bias))
+		return -EINVAL;
+	return 0;
+}
+
+int xp_elf_names_open(struct xp_elf_names **names, int fd, const char *path, enum xp_name_detail detail)
+{
+	struct xp_elf_names *new = calloc(1, sizeof(*new));
+	int err = -ENOMEM;
+
+	*names = new;
+	if (!new)
+		return err;
+	new->detail = detail;
+	new->dwfl = dwfl_begin(&callbacks);
+	if (new->dwfl)
+		err = report_file(new, fd, path);
+	if (!err)
+		err = load_symbols(new);
+	if (!err && detail != XP_NAMES_SYMBOLS)
+		err = load_units(new);
+	if (err) {
+		xp_elf_names_free(new);
+		*names = NULL;
+	}
+	return err;
+}
+
+void xp_elf_names_free(struct xp_elf_names *names)
+{
+	if (!names)
+		return;
+	for (size_t i = 0; i < names->unit_count; i++) {
+		xp_spans_free(&names->units[i].functions);
+		free(names->units[i].dies);
+	}
+	for (size_t i = 0; i < names->qualified_count; i++)
+		free(names->qualified[i]);
+	free(names->qualified);
+	xp_number_map_free(&names->by_die);
+	free(names->units);
+	xp_spans_free(&names->unit_spans);
+	xp_spans_free(&names->symbols);
+	if (names->dwfl)
+		dwfl_end(names->dwfl);
+	free(names);
+}

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "report/pager.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/util.h"
+
+void xp_terminal_look(struct xp_terminal *terminal)
+{
+	const char *term = getenv("TERM"), *no_color = getenv("NO_COLOR");
+	struct winsize size;
+
+	memset(terminal, 0, sizeof(*terminal));
+	terminal->is_terminal = isatty(STDOUT_FILENO);
+	if (!terminal->is_terminal)
+		return;
+	/* https://no-color.org: when it is present and not empty */
+	terminal->colour = term && strcmp(term, "dumb") != 0 && !(no_color && *no_color);
+	if (!ioctl(STDOUT_FILENO, TIOCGWINSZ, &size))
+		terminal->columns = size.ws_col;
+}
+
+/* As the shell says it: a pager that is not there ends with 127, one that cannot be run with 126. */
+static __attribute__((noreturn)) void run_pager(const char *command, int from)
+{
+	signal(SIGINT, SIG_DFL);
+	signal(SIGPIPE, SIG_DFL);
+	/* F: leave when all fits the screen, R: show colours, X: leave the screen alone. The user's own LESS goes
+	 * first. */
+	setenv("LESS", "FRX", 0);
+	if (dup2(from, STDIN_FILENO) >= 0)
+		execl("/bin/sh", "sh", "-c", command, NULL);
+	_exit(127);
+}
+
+static pid_t start_pager(const char *command, int *to)
+{
+	int ends[2];
+	pid_t pid;
+
+	if (pipe2(ends, O_CLOEXEC))
+		return -1;
+	pid = fork();
+	if (!pid)
+		run_pager(command, ends[0]);
+	close(ends[0]);
+	if (pid < 0)
+		close(ends[1]);
+	*to = ends[1];
+	return pid;
+}
+
+/* False: the text has not been shown. */
+static bool show(const char *command, const char *text, size_t bytes)
+{
+	/* ^C is the pager's, which may be in the middle of something, and it may be left before it has read all. */
+	void (*interrupt)(int) = signal(SIGINT, SIG_IGN);
+	void (*broken_pipe)(int) = signal(SIGPIPE, SIG_IGN);
+	int to, status = 0;
+	pid_t pid = start_pager(command, &to);
+
+	if (pid > 0) {
+		xp_write_all(to, text, bytes); /* -EPIPE: the user has seen enough */
+		close(to);
+		while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+			;
+	}
+	signal(SIGINT, interrupt);
+	signal(SIGPIPE, broken_pipe);
+	return pid > 0 && !(WIFEXITED(status) && (WEXITSTATUS(status) == 126 || WEXITSTATUS(status) == 127));
+}
+
+int xp_page(const struct xp_terminal *terminal, const char *text, size_t bytes)
+{
+	const char *command = getenv("PAGER");
+
+	if (!command)
+		command = "command -v less >/dev/null || exit 127; less";
+	if (terminal->is_terminal && *command && strcmp(command, "cat") != 0 && show(command, text, bytes))
+		return 0;
+	return xp_write_all(STDOUT_FILENO, text, bytes);
+}

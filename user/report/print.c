@@ -1,0 +1,317 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "report/print.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "elf/short_name.h"
+#include "base/util.h"
+
+#define BOLD "1"
+#define HOT "1;31"
+#define WARM "33"
+#define HOT_PERCENT 10.0
+#define WARM_PERCENT 2.0
+
+#define NAME_COLUMNS_MIN 20
+#define NAME_COLUMNS_MAX 60 /* without a terminal: beyond, the object is not in its column */
+
+struct page {
+	FILE *out;
+	const struct xp_report_style *style;
+	const struct xp_report_table *table;
+	int count_columns; /* of the numbers of samples */
+	int call_columns;
+	int name_columns;
+};
+
+static void start_colour(const struct page *page, const char *colour)
+{
+	if (page->style->colour && colour)
+		fprintf(page->out, "\033[%sm", colour);
+}
+
+static void end_colour(const struct page *page, const char *colour)
+{
+	if (page->style->colour && colour)
+		fputs("\033[0m", page->out);
+}
+
+static int digits(uint64_t number)
+{
+	int count = 1;
+
+	while (number /= 10)
+		count++;
+	return count;
+}
+
+static double percent(uint64_t part, uint64_t whole)
+{
+	return whole ? 100.0 * (double)part / (double)whole : 0;
+}
+
+static void format_time(char *to, size_t size, double seconds)
+{
+	if (seconds >= 1)
+		snprintf(to, size, "%.3f s", seconds);
+	else if (seconds >= 1e-3)
+		snprintf(to, size, "%.3f ms", seconds * 1e3);
+	else if (seconds >= 1e-6)
+		snprintf(to, size, "%.3f us", seconds * 1e6);
+	else
+		snprintf(to, size, "%.0f ns", seconds * 1e9);
+}
+
+/* ---- names ---- */
+
+static bool begins_character(char byte)
+{
+	return ((unsigned char)byte & 0xc0) != 0x80; /* of UTF-8 */
+}
+
+static int text_columns(const char *text)
+{
+	int columns = 0;
+
+	for (; *text; text++)
+		columns += begins_character(*text);
+	return columns;
+}
+
+/* The text behind its first characters. */
+static const char *skip(const char *text, int characters)
+{
+	while (*text && (characters || !begins_character(*text)))
+		characters -= begins_character(*text++);
+	return text;
+}
+
+/* "function", or "function file:line". */
+static void format_name(char *to, size_t size, const struct xp_report_row *row, bool full)
+{
+	size_t used;
+
+	if (full)
+		snprintf(to, size, "%s", row->function);
+	else
+		xp_short_name(to, size, row->function);
+	used = strlen(to);
+	if (row->file)
+		snprintf(to + used, size - used, " %s:%" PRIu32, row->file, row->line);
+}
+
+/* What the figures of a function lack that the budget took out of the recording. */
+static void print_taken_out(const struct page *page, const struct xp_report_row *row)
+{
+	const struct xp_recorded_taken_out *out = row->taken_out;
+
+	if (!out)
+		return;
+	start_colour(page, WARM);
+	xp_put(page->out, "  taken out %.1f s of %.1f s", out->out_s, page->table->process->duration_s);
+	if (out->counted_s > 0)
+		xp_put(page->out, ", %" PRIu64 " calls counted in %.1f s of them", out->calls, out->counted_s);
+	else
+		xp_put(page->out, ", not counted");
+	end_colour(page, WARM);
+}
+
+/* Cuts the middle of names that do not fit; both ends tell more. */
+static void print_name(const struct page *page, const struct xp_report_row *row)
+{
+	char name[16384];
+	int columns, head = (page->name_columns - 2) / 2;
+
+	format_name(name, sizeof(name), row, page->style->full_names);
+	columns = text_columns(name);
+	if (columns > page->name_columns && page->style->columns)
+		xp_put(page->out, "%.*s..%s", (int)(skip(name, head) - name), name,
+		       skip(name, columns - (page->name_columns - 2 - head)));
+	else
+		xp_put(page->out, "%s%*s", name, row->object ? XP_MAX(page->name_columns - columns, 0) : 0, "");
+	if (row->object)
+		xp_put(page->out, "  %s", row->object);
+	print_taken_out(page, row);
+	fputc('\n', page->out);
+}
+
+/* ---- a table ---- */
+
+static void print_share(const struct page *page, uint64_t samples)
+{
+	double share = percent(samples, page->table->samples);
+	const char *colour = share >= HOT_PERCENT ? HOT : share >= WARM_PERCENT ? WARM : NULL;
+
+	xp_put(page->out, "%*" PRIu64 "  ", page->count_columns, samples);
+	start_colour(page, colour);
+	xp_put(page->out, "%6.2f%%", share);
+	end_colour(page, colour);
+	xp_put(page->out, "  ");
+}
+
+/* Functions without sleds have no calls to show, which is not the same as none. */
+static void print_calls(const struct page *page, const struct xp_report_row *row)
+{
+	char total[32] = "", mean[32] = "", calls[32] = "";
+
+	if (row->calls || row->ended)
+		snprintf(calls, sizeof(calls), "%" PRIu64, row->calls);
+	if (row->ended) {
+		format_time(total, sizeof(total), row->total_s);
+		format_time(mean, sizeof(mean), row->total_s / (double)row->ended);
+	}
+	xp_put(page->out, "%*s  %12s  %12s  ", page->call_columns, calls, total, mean);
+}
+
+static void print_header(const struct page *page)
+{
+	start_colour(page, BOLD);
+	if (page->table->has_samples)
+		xp_put(page->out, "%*s  %7s  %*s  %7s  ", page->count_columns, "Flat", "Flat%", page->count_columns,
+		       "Cum", "Cum%");
+	if (page->table->has_calls)
+		xp_put(page->out, "%*s  %12s  %12s  ", page->call_columns, "Calls", "Total", "Mean");
+	xp_put(page->out, "%-*s  Object", page->name_columns, "Function");
+	end_colour(page, BOLD);
+	fputc('\n', page->out);
+}
+
+static void print_row(const struct page *page, const struct xp_report_row *row)
+{
+	if (page->table->has_samples) {
+		print_share(page, row->flat);
+		print_share(page, row->cum);
+	}
+	if (page->table->has_calls)
+		print_calls(page, row);
+	print_name(page, row);
+}
+
+static void print_title(const struct page *page)
+{
+	const struct xp_report_table *table = page->table;
+
+	start_colour(page, BOLD);
+	xp_put(page->out, "%s:", table->process->name);
+	end_colour(page, BOLD);
+	if (table->has_samples) {
+		char time[32];
+
+		format_time(time, sizeof(time), (double)table->samples * (double)table->period_us / 1e6);
+		xp_put(page->out, " %" PRIu64 " sample%s, one every %g ms, %s", table->samples,
+		       table->samples == 1 ? "" : "s", (double)table->period_us / 1e3, time);
+	}
+	if (table->has_calls) {
+		xp_put(page->out, "%s %" PRIu64 " call%s", table->has_samples ? ";" : "", table->calls,
+		       table->calls == 1 ? "" : "s");
+		if (table->open)
+			xp_put(page->out, ", %" PRIu64 " of them without an end", table->open);
+	}
+	fputc('\n', page->out);
+	if (table->has_samples && table->process->stacks)
+		xp_put_line(page->out, "%s", table->process->stacks);
+}
+
+/* As wide as the longest name, and no wider than what the other columns leave. */
+static void choose_widths(struct page *page, size_t rows)
+{
+	const struct xp_report_table *table = page->table;
+	int longest = 8, object = 6, taken = 2, limit = NAME_COLUMNS_MAX;
+	uint64_t calls = 0;
+	char name[16384];
+
+	for (size_t i = 0; i < rows; i++) {
+		format_name(name, sizeof(name), &table->rows[i], page->style->full_names);
+		longest = XP_MAX(longest, text_columns(name));
+		if (table->rows[i].object)
+			object = XP_MAX(object, text_columns(table->rows[i].object));
+		calls = XP_MAX(calls, table->rows[i].calls);
+	}
+	page->count_columns = XP_MAX(digits(table->samples), 7);
+	page->call_columns = XP_MAX(digits(calls), 9);
+	if (table->has_samples)
+		taken += 2 * (page->count_columns + 2 + 7 + 2);
+	if (table->has_calls)
+		taken += page->call_columns + 2 * (2 + 12) + 2;
+	if (page->style->columns)
+		limit = (int)page->style->columns - taken - object;
+	page->name_columns = XP_MIN(longest, XP_MAX(limit, NAME_COLUMNS_MIN));
+}
+
+static enum xp_report_sort order_of(const struct xp_report_table *table, enum xp_report_sort wanted)
+{
+	return table->has_samples ? wanted : XP_REPORT_TIME;
+}
+
+static void print_table(FILE *out, struct xp_report_table *table, const struct xp_report_style *style)
+{
+	size_t rows = (size_t)XP_MIN((uint64_t)table->row_count, style->limit);
+	struct page page = { .out = out, .style = style, .table = table };
+
+	xp_report_sort(table, order_of(table, style->sort));
+	choose_widths(&page, rows);
+	print_title(&page);
+	if (rows)
+		print_header(&page);
+	for (size_t i = 0; i < rows; i++)
+		print_row(&page, &table->rows[i]);
+	if (rows < table->row_count)
+		xp_put_line(out, "... and %zu more", table->row_count - rows);
+}
+
+/* ---- all processes ---- */
+
+static void print_overview(FILE *out, const struct xp_report_tables *tables, const struct xp_report_style *style)
+{
+	struct page page = { .out = out, .style = style };
+	uint64_t samples = 0;
+	bool any_calls = false;
+
+	for (size_t i = 0; i < tables->count; i++) {
+		samples += tables->tables[i].samples;
+		any_calls |= tables->tables[i].has_calls;
+	}
+	start_colour(&page, BOLD);
+	xp_put(out, "%9s  %7s  ", "Samples", "Share");
+	if (any_calls)
+		xp_put(out, "%12s  ", "Calls");
+	xp_put(out, "Process");
+	end_colour(&page, BOLD);
+	fputc('\n', out);
+	for (size_t i = 0; i < tables->count; i++) {
+		const struct xp_report_table *table = &tables->tables[i];
+
+		xp_put(out, "%9" PRIu64 "  %6.2f%%  ", table->samples, percent(table->samples, samples));
+		if (table->has_calls)
+			xp_put(out, "%12" PRIu64 "  ", table->calls);
+		else if (any_calls)
+			xp_put(out, "%12s  ", "");
+		xp_put_line(out, "%s", table->process->name);
+	}
+}
+
+void xp_report_print(FILE *out, struct xp_report_tables *tables, const struct xp_recorded *recorded,
+		     const struct xp_report_style *style)
+{
+	bool begun = recorded->heading_count > 0;
+
+	for (size_t i = 0; i < recorded->heading_count; i++)
+		xp_put_line(out, "%s", recorded->headings[i]);
+	if (tables->count > 1) {
+		if (begun)
+			fputc('\n', out);
+		print_overview(out, tables, style);
+		begun = true;
+	}
+	for (size_t i = 0; i < tables->count; i++) {
+		struct xp_report_table *table = &tables->tables[i];
+
+		if (!table->has_samples && !table->has_calls)
+			continue; /* nothing of it could be read, which has been said */
+		if (begun)
+			fputc('\n', out);
+		begun = true;
+		print_table(out, table, style);
+	}
+}

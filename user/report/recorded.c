@@ -1,0 +1,568 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "report/recorded.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <jansson.h>
+
+#include "base/file_view.h"
+#include "format/fdr_reader.h"
+#include "format/gperf_reader.h"
+#include "record/manifest.h"
+#include "trace/spool.h"
+#include "unwind/unwind.h"
+#include "base/util.h"
+
+/* What all manifests may say of processes. One process may have many logs, and what is said of it is kept for each. */
+#define BYTES_MAX (256u << 20)
+#define COMM_BYTES_MAX 64 /* the kernel's have 15 */
+#define TIME_BYTES_MAX 64
+
+/* One directory while its files are added. */
+struct place {
+	const char *path;
+	json_t *manifest; /* NULL: none */
+	/* What it says of each file, by the file's name; so many files take no time that grows with their square. */
+	json_t *profiles; /* {file: of samples.profiles} */
+	json_t *logs;	  /* {file: of processes} */
+	json_t *flights;  /* {file: which of its process's flights, from 1} */
+	bool cut_off;	  /* it holds a spool */
+};
+
+/* ---- what the manifest says ---- */
+
+static json_t *load_manifest(const char *directory)
+{
+	struct xp_file_view view;
+	json_t *manifest = NULL;
+	json_error_t error;
+	char path[PATH_MAX];
+
+	if ((size_t)snprintf(path, sizeof(path), "%s/" XP_MANIFEST_NAME, directory) >= sizeof(path) ||
+	    xp_file_view_open(&view, AT_FDCWD, path))
+		return NULL;
+	if (view.size <= XP_RECORDED_MANIFEST_BYTES_MAX)
+		manifest = json_loadb((const char *)view.bytes, view.size, 0, &error);
+	if (!manifest)
+		xp_warn("%s: cannot read it; going on without", path);
+	xp_file_view_close(&view);
+	return manifest;
+}
+
+static uint64_t number_of(const json_t *object, const char *key)
+{
+	json_int_t number = json_integer_value(json_object_get(object, key));
+
+	return number > 0 ? (uint64_t)number : 0;
+}
+
+/* The first that has a name keeps it. */
+static void add_named(json_t *index, const json_t *object, const char *key, json_t *value)
+{
+	const char *name = json_string_value(json_object_get(object, key));
+
+	if (name && !json_object_get(index, name))
+		json_object_set(index, name, value);
+}
+
+static void index_flights(struct place *place, json_t *process)
+{
+	const json_t *list = json_object_get(process, "flights");
+
+	for (size_t i = 0; i < json_array_size(list); i++) {
+		json_t *number = json_integer((json_int_t)i + 1);
+
+		add_named(place->logs, json_array_get(list, i), "log", process);
+		add_named(place->flights, json_array_get(list, i), "log", number);
+		json_decref(number);
+	}
+}
+
+/* What is left out for want of memory, the files of are shown without. */
+static void index_manifest(struct place *place)
+{
+	const json_t *profiles = json_object_get(json_object_get(place->manifest, "samples"), "profiles");
+	const json_t *processes = json_object_get(place->manifest, "processes");
+
+	place->profiles = json_object();
+	place->logs = json_object();
+	place->flights = json_object();
+	for (size_t i = 0; i < json_array_size(profiles); i++)
+		add_named(place->profiles, json_array_get(profiles, i), "file", json_array_get(profiles, i));
+	for (size_t i = 0; i < json_array_size(processes); i++)
+		add_named(place->logs, json_array_get(processes, i), "log", json_array_get(processes, i));
+	for (size_t i = 0; i < json_array_size(processes); i++)
+		index_flights(place, json_array_get(processes, i));
+}
+
+static void forget_manifest(struct place *place)
+{
+	json_decref(place->profiles);
+	json_decref(place->logs);
+	json_decref(place->flights);
+	json_decref(place->manifest);
+}
+
+/* False: no more is kept. */
+static bool take_bytes(struct xp_recorded *recorded, size_t bytes)
+{
+	bool fits = !recorded->is_full && bytes <= BYTES_MAX - recorded->bytes;
+
+	if (fits)
+		recorded->bytes += bytes;
+	else if (!recorded->is_full)
+		xp_warn("the manifest says too much of its processes; going on without the rest, so some functions may "
+			"have no names");
+	recorded->is_full |= !fits;
+	return fits;
+}
+
+static size_t parse_hex(const char *text, uint8_t *bytes, size_t room)
+{
+	size_t count = 0;
+	unsigned int byte;
+
+	while (text && count < room && sscanf(text + 2 * count, "%2x", &byte) == 1) {
+		bytes[count++] = (uint8_t)byte;
+		if (!text[2 * count - 1] || !text[2 * count])
+			break;
+	}
+	return count;
+}
+
+static int add_taken_out(struct xp_recorded *recorded, struct xp_recorded_process *process,
+			 const struct xp_recorded_object *object, const json_t *list)
+{
+	size_t count = json_array_size(list);
+	struct xp_recorded_taken_out *all;
+
+	if (!count || !take_bytes(recorded, count * sizeof(*all)))
+		return 0;
+	all = reallocarray(process->taken_out, process->taken_out_count + count, sizeof(*all));
+	if (!all)
+		return -ENOMEM;
+	process->taken_out = all;
+	for (size_t i = 0; i < count; i++) {
+		const json_t *json = json_array_get(list, i);
+		uint64_t id = number_of(json, "id");
+
+		if (!id || id > object->functions)
+			continue;
+		all[process->taken_out_count++] = (struct xp_recorded_taken_out){
+			.id = object->first_id + (uint32_t)id - 1,
+			.out_s = json_number_value(json_object_get(json, "out_s")),
+			.counted_s = json_number_value(json_object_get(json, "counted_s")),
+			.calls = number_of(json, "calls_counted"),
+		};
+	}
+	return 0;
+}
+
+static int add_object(struct xp_recorded *recorded, struct xp_recorded_process *process, const json_t *json)
+{
+	struct xp_recorded_object *object = &process->objects[process->object_count];
+	const char *path = json_string_value(json_object_get(json, "path"));
+
+	if (!path || !take_bytes(recorded, strlen(path)))
+		return 0;
+	object->path = strdup(path);
+	if (!object->path)
+		return -ENOMEM;
+	object->build_id_bytes =
+	    parse_hex(json_string_value(json_object_get(json, "build_id")), object->build_id, sizeof(object->build_id));
+	object->first_id = (uint32_t)XP_MIN(number_of(json, "first_id"), (uint64_t)UINT32_MAX);
+	object->functions = (uint32_t)XP_MIN(number_of(json, "functions"), (uint64_t)UINT32_MAX);
+	process->object_count++;
+	return add_taken_out(recorded, process, object, json_object_get(json, "taken_out"));
+}
+
+static int add_objects(struct xp_recorded *recorded, struct xp_recorded_process *process, const json_t *list)
+{
+	size_t count = json_array_size(list);
+	int err = 0;
+
+	if (!count || process->objects || !take_bytes(recorded, count * sizeof(*process->objects)))
+		return 0;
+	process->objects = calloc(count, sizeof(*process->objects));
+	if (!process->objects)
+		return -ENOMEM;
+	for (size_t i = 0; !err && i < count; i++)
+		err = add_object(recorded, process, json_array_get(list, i));
+	return err;
+}
+
+/* A text made by printf, clean. NULL: out of memory. */
+static __attribute__((format(printf, 1, 2))) char *clean_text(const char *format, ...)
+{
+	char *text, *clean;
+	va_list args;
+	int length;
+
+	va_start(args, format);
+	length = vasprintf(&text, format, args);
+	va_end(args);
+	if (length < 0)
+		return NULL;
+	clean = malloc((size_t)length + 1);
+	if (clean)
+		xp_clean_text(clean, (size_t)length + 1, text);
+	free(text);
+	return clean;
+}
+
+/* How many user stacks are not whole, and why, the most frequent reason first. */
+static int describe_stacks(struct xp_recorded_process *process, const json_t *json)
+{
+	uint64_t seen = number_of(json, "seen"), complete = number_of(json, "complete");
+	bool told[XP_UNWIND_ENDS] = { false };
+	size_t size = 0;
+	FILE *text;
+
+	if (complete >= seen || process->stacks)
+		return 0;
+	text = open_memstream(&process->stacks, &size);
+	if (!text)
+		return -ENOMEM;
+	fprintf(text, "%.1f %% of %" PRIu64 " user stacks are complete", 100.0 * (double)complete / (double)seen, seen);
+	for (;;) {
+		uint64_t most = 0;
+		int which = 0;
+
+		for (int end = XP_UNWIND_COMPLETE + 1; end < XP_UNWIND_ENDS; end++) {
+			uint64_t count = number_of(json, xp_unwind_end_key((enum xp_unwind_end)end));
+
+			if (count > most && !told[end]) {
+				most = count;
+				which = end;
+			}
+		}
+		if (!most)
+			break;
+		told[which] = true;
+		fprintf(text, "; %" PRIu64 ": %s", most, xp_unwind_end_text((enum xp_unwind_end)which));
+	}
+	return fclose(text) ? -ENOMEM : 0;
+}
+
+/* flight: as in struct xp_recorded_process. */
+static int describe(struct xp_recorded *recorded, struct xp_recorded_process *process, const json_t *json,
+		    unsigned int flight)
+{
+	const char *comm = json_string_value(json_object_get(json, "comm"));
+	char *name;
+	int err;
+
+	process->pid = number_of(json, "pid");
+	process->image = number_of(json, "image");
+	if (comm && !process->flight) {
+		process->flight = flight;
+		if (flight)
+			name = clean_text("%.*s (%" PRIu64 "), flight %u", COMM_BYTES_MAX, comm, process->pid, flight);
+		else if (process->pid)
+			name = clean_text("%.*s (%" PRIu64 ")", COMM_BYTES_MAX, comm, process->pid);
+		else
+			name = clean_text("%.*s", COMM_BYTES_MAX, comm);
+		if (!name)
+			return -ENOMEM;
+		free(process->name);
+		process->name = name;
+	}
+	err = describe_stacks(process, json_object_get(json, "stacks"));
+	return err ? err : add_objects(recorded, process, json_object_get(json, "objects"));
+}
+
+/* ", N of M events lost"; "" where nothing is said of them. */
+static void describe_losses(char *to, size_t size, uint64_t lost, uint64_t seen, const char *what)
+{
+	to[0] = 0;
+	if (seen)
+		snprintf(to, size, ", %" PRIu64 " of %" PRIu64 " %s lost", lost, seen, what);
+}
+
+static int add_heading(struct xp_recorded *recorded, const struct place *place)
+{
+	const json_t *totals = json_object_get(place->manifest, "totals");
+	const json_t *samples = json_object_get(place->manifest, "samples");
+	const char *started = json_string_value(json_object_get(place->manifest, "started"));
+	char **headings = reallocarray(recorded->headings, recorded->heading_count + 1, sizeof(*headings));
+	char events_lost[96], samples_lost[96];
+
+	if (!headings)
+		return -ENOMEM;
+	recorded->headings = headings;
+	describe_losses(events_lost, sizeof(events_lost), number_of(json_object_get(totals, "lost"), "total"),
+			number_of(totals, "seen"), "events");
+	describe_losses(samples_lost, sizeof(samples_lost), number_of(samples, "lost"), number_of(samples, "seen"),
+			"samples");
+	headings[recorded->heading_count] =
+	    clean_text("%s: %.*s, %.1f s%s%s", place->path, TIME_BYTES_MAX, started ? started : "at an unknown time",
+		       json_number_value(json_object_get(place->manifest, "duration_s")), samples_lost, events_lost);
+	if (!headings[recorded->heading_count])
+		return -ENOMEM;
+	recorded->heading_count++;
+	return 0;
+}
+
+/* ---- files ---- */
+
+static bool has_suffix(const char *name, const char *suffix)
+{
+	size_t length = strlen(name), suffix_length = strlen(suffix);
+
+	return length > suffix_length && strcmp(name + length - suffix_length, suffix) == 0;
+}
+
+static uint64_t hash_text(uint64_t hash, const char *text)
+{
+	for (; *text; text++)
+		hash = (hash ^ (unsigned char)*text) * 0x100000001b3u; /* FNV-1a */
+	return hash;
+}
+
+static uint64_t stem_key(const char *directory, const char *stem)
+{
+	return hash_text(hash_text(0xcbf29ce484222325u, directory) + 1, stem);
+}
+
+static uint64_t pid_key(const char *directory, uint64_t pid, uint64_t image)
+{
+	return (hash_text(0xcbf29ce484222325u, directory) + pid) * 0x9e3779b97f4a7c15u + image;
+}
+
+static struct xp_recorded_process *look_up(const struct xp_recorded *recorded, const struct xp_number_map *map,
+					   uint64_t key, const char *directory)
+{
+	const uint32_t *index = xp_number_map_find(map, key);
+	struct xp_recorded_process *process = index ? &recorded->processes[*index] : NULL;
+
+	return process && !strcmp(process->directory, directory) ? process : NULL;
+}
+
+static int enter(struct xp_number_map *map, uint64_t key, size_t index)
+{
+	uint32_t *value = xp_number_map_add(map, key, (uint32_t)index);
+
+	if (value)
+		*value = (uint32_t)index;
+	return value ? 0 : -ENOMEM;
+}
+
+/*
+ * The newest process that this file may be of. Profile and log of a process have one stem, unless it changed its name
+ * in between: then the manifest tells. A flight recorder may leave several logs.
+ */
+static struct xp_recorded_process *find_same(const struct xp_recorded *recorded, const char *directory,
+					     const char *stem, const json_t *json, bool is_profile)
+{
+	uint64_t pid = number_of(json, "pid"), image = number_of(json, "image");
+	struct xp_recorded_process *process =
+	    look_up(recorded, &recorded->by_stem, stem_key(directory, stem), directory);
+
+	if (process && strcmp(process->stem, stem) == 0 && (is_profile || !process->log))
+		return process;
+	process = pid ? look_up(recorded, &recorded->by_pid, pid_key(directory, pid, image), directory) : NULL;
+	if (process && process->pid == pid && process->image == image && (is_profile || !process->log))
+		return process;
+	return NULL;
+}
+
+/* Made when it is new. NULL: out of memory. */
+static struct xp_recorded_process *find_process(struct xp_recorded *recorded, const char *directory, const char *stem,
+						const json_t *json, bool is_profile)
+{
+	struct xp_recorded_process *processes, *process = find_same(recorded, directory, stem, json, is_profile);
+
+	if (process)
+		return process;
+	if (recorded->process_count == recorded->process_room) {
+		size_t room = XP_MAX(2 * recorded->process_room, (size_t)16);
+
+		processes = reallocarray(recorded->processes, room, sizeof(*processes));
+		if (!processes)
+			return NULL;
+		recorded->processes = processes;
+		recorded->process_room = room;
+	}
+	process = &recorded->processes[recorded->process_count++];
+	*process = (struct xp_recorded_process){
+		.name = clean_text("%s", stem),
+		.directory = strdup(directory),
+		.stem = strdup(stem),
+	};
+	return process->name && process->directory && process->stem ? process : NULL;
+}
+
+/* So that the process's other file finds it. */
+static int enter_process(struct xp_recorded *recorded, const struct xp_recorded_process *process)
+{
+	size_t index = (size_t)(process - recorded->processes);
+	int err = enter(&recorded->by_stem, stem_key(process->directory, process->stem), index);
+
+	if (!err && process->pid)
+		err = enter(&recorded->by_pid, pid_key(process->directory, process->pid, process->image), index);
+	return err;
+}
+
+/* Takes stem over. */
+static int set_file(struct xp_recorded_process *process, const struct place *place, const char *name, char *stem,
+		    bool is_profile)
+{
+	char **path = is_profile ? &process->profile : &process->log;
+
+	if (is_profile) {
+		free(stem);
+	} else {
+		free(process->stem);
+		process->stem = stem;
+	}
+	if (!*path && asprintf(path, "%s/%s", place->path, name) < 0) {
+		*path = NULL;
+		return -ENOMEM;
+	}
+	return 0;
+}
+
+static int add_file(struct xp_recorded *recorded, const struct place *place, const char *name, bool is_profile)
+{
+	bool suffixed = has_suffix(name, is_profile ? ".prof" : ".fdr");
+	char *stem = strndup(name, suffixed ? (size_t)(strrchr(name, '.') - name) : strlen(name));
+	const json_t *json = json_object_get(is_profile ? place->profiles : place->logs, name);
+	struct xp_recorded_process *process = stem ? find_process(recorded, place->path, stem, json, is_profile) : NULL;
+	int err;
+
+	if (!process) {
+		free(stem);
+		return -ENOMEM;
+	}
+	err = set_file(process, place, name, stem, is_profile);
+	process->duration_s = json_number_value(json_object_get(place->manifest, "duration_s"));
+	if (!err && json)
+		err = describe(recorded, process, json, is_profile ? 0 : (unsigned int)number_of(place->flights, name));
+	return err ? err : enter_process(recorded, process);
+}
+
+/* -ENOENT: it is neither a profile nor a log. */
+static int add_entry(struct xp_recorded *recorded, struct place *place, int dir_fd, const char *name)
+{
+	struct xp_file_view view;
+	int err = xp_file_view_open(&view, dir_fd, name);
+	bool is_profile, is_log;
+
+	if (err)
+		return err;
+	is_profile = xp_gperf_probe(view.bytes, view.size);
+	is_log = !is_profile && xp_fdr_probe(view.bytes, view.size);
+	xp_file_view_close(&view);
+	if (is_profile || is_log)
+		return add_file(recorded, place, name, is_profile);
+	place->cut_off |= has_suffix(name, XP_SPOOL_SUFFIX);
+	return -ENOENT;
+}
+
+static int add_directory(struct xp_recorded *recorded, struct place *place, int dir_fd)
+{
+	struct dirent **entries;
+	int count = scandirat(dir_fd, ".", &entries, NULL, alphasort), err = 0, added = 0;
+
+	if (count < 0)
+		return -errno;
+	for (int i = 0; i < count; i++) {
+		int its_err = err == -ENOMEM ? err : add_entry(recorded, place, dir_fd, entries[i]->d_name);
+
+		if (its_err == -ENOMEM)
+			err = its_err;
+		added += !its_err;
+		free(entries[i]);
+	}
+	free(entries);
+	if (!err && place->manifest && added)
+		err = add_heading(recorded, place);
+	return err || added ? err : -ENOENT;
+}
+
+static void report_error(const char *path, int err, const struct place *place)
+{
+	if (err != -ENOENT || access(path, F_OK))
+		xp_error("%s: cannot read it: %s", path, err == -EINVAL ? "not a regular file" : strerror(-err));
+	else if (place->cut_off)
+		xp_error("%s: the recording was cut off; `xprof recover` makes its files", path);
+	else
+		xp_error("%s: neither a gperftools profile nor an XRay FDR log", path);
+}
+
+static int add_path(struct xp_recorded *recorded, struct place *place, const char *path, int dir_fd)
+{
+	const char *slash = strrchr(path, '/');
+	char *directory;
+	int err;
+
+	if (dir_fd >= 0) {
+		place->path = path;
+		place->manifest = load_manifest(path);
+		index_manifest(place);
+		return add_directory(recorded, place, dir_fd);
+	}
+	directory = slash ? strndup(path, XP_MAX((size_t)(slash - path), (size_t)1)) : strdup(".");
+	if (!directory)
+		return -ENOMEM;
+	place->path = directory;
+	place->manifest = load_manifest(directory);
+	index_manifest(place);
+	dir_fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	err = dir_fd < 0 ? -errno : add_entry(recorded, place, dir_fd, slash ? slash + 1 : path);
+	if (dir_fd >= 0)
+		close(dir_fd);
+	place->path = NULL;
+	free(directory);
+	return err;
+}
+
+int xp_recorded_add(struct xp_recorded *recorded, const char *path)
+{
+	struct place place = { 0 };
+	int dir_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	int err = dir_fd < 0 && errno != ENOTDIR ? -errno : add_path(recorded, &place, path, dir_fd);
+
+	if (dir_fd >= 0)
+		close(dir_fd);
+	forget_manifest(&place);
+	if (!err || err == -ENOMEM)
+		return err;
+	report_error(path, err, &place);
+	return -ENOENT;
+}
+
+static void process_free(struct xp_recorded_process *process)
+{
+	for (size_t i = 0; i < process->object_count; i++)
+		free(process->objects[i].path);
+	free(process->objects);
+	free(process->taken_out);
+	free(process->name);
+	free(process->directory);
+	free(process->stem);
+	free(process->profile);
+	free(process->stacks);
+	free(process->log);
+}
+
+void xp_recorded_free(struct xp_recorded *recorded)
+{
+	for (size_t i = 0; i < recorded->process_count; i++)
+		process_free(&recorded->processes[i]);
+	for (size_t i = 0; i < recorded->heading_count; i++)
+		free(recorded->headings[i]);
+	free(recorded->processes);
+	xp_number_map_free(&recorded->by_stem);
+	xp_number_map_free(&recorded->by_pid);
+	free(recorded->headings);
+	memset(recorded, 0, sizeof(*recorded));
+}

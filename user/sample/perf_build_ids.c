@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "sample/perf_build_ids.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "elf/file.h"
+#include "target/mapped_file.h"
+#include "base/util.h"
+
+#define ROOM_MIN 256
+
+static struct xp_perf_build_id *slot_of(struct xp_perf_build_ids *ids, const struct xp_file *file)
+{
+	size_t room = XP_MAX(ids->room, (size_t)ROOM_MIN);
+	struct xp_perf_build_id *grown;
+
+	while (room <= file->index)
+		room *= 2;
+	if (room > ids->room) {
+		grown = realloc(ids->ids, room * sizeof(*grown));
+		if (!grown)
+			return NULL;
+		memset(grown + ids->room, 0, (room - ids->room) * sizeof(*grown));
+		ids->ids = grown;
+		ids->room = room;
+	}
+	return &ids->ids[file->index];
+}
+
+static bool is_allowed(struct xp_perf_build_ids *ids, uint64_t tsc)
+{
+	uint64_t burst = XP_PERF_BUILD_IDS_BURST * ids->ticks;
+
+	if (tsc > burst && ids->next_tsc < tsc - burst)
+		ids->next_tsc = tsc - burst;
+	if (ids->next_tsc > tsc)
+		return false;
+	ids->next_tsc += ids->ticks;
+	return true;
+}
+
+static uint8_t read_build_id(uint8_t *to, size_t size, pid_t pid, const struct xp_vma *vma)
+{
+	int fd = xp_mapped_file_open(pid, vma);
+	struct xp_elf_image image;
+	uint8_t bytes = 0;
+	char why[128];
+
+	if (fd < 0)
+		return 0;
+	if (!xp_elf_image_fd(&image, fd, why, sizeof(why)))
+		bytes = xp_elf_image_build_id(&image, to, size);
+	xp_elf_image_close(&image);
+	close(fd);
+	return bytes;
+}
+
+const struct xp_perf_build_id *xp_perf_build_ids_get(struct xp_perf_build_ids *ids, pid_t pid, const struct xp_vma *vma,
+						     uint64_t tsc)
+{
+	struct xp_perf_build_id *id;
+
+	if (vma->file->kind != XP_FILE_DISK && vma->file->kind != XP_FILE_VDSO)
+		return NULL;
+	id = slot_of(ids, vma->file);
+	if (!id || (!id->file && !is_allowed(ids, tsc)))
+		return NULL;
+	if (!id->file) {
+		id->file = vma->file;
+		id->bytes = read_build_id(id->build_id, sizeof(id->build_id), pid, vma);
+	}
+	return id;
+}
+
+void xp_perf_build_ids_free(struct xp_perf_build_ids *ids)
+{
+	free(ids->ids);
+}

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The build ids of mapped files, read from the files while their processes live, each once. */
+#ifndef XPROF_PERF_BUILD_IDS_H
+#define XPROF_PERF_BUILD_IDS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "format/perfdata.h"
+#include "target/address_space.h"
+
+/*
+ * So many files are opened at once at most, and so many a second in the long run: opening one and reading its notes
+ * takes some 30 us, and processes that map many files must not keep xprof from its rings.
+ */
+#define XP_PERF_BUILD_IDS_BURST 4096
+#define XP_PERF_BUILD_IDS_HZ 1000
+
+struct xp_perf_build_id {
+	const struct xp_file *file; /* NULL: not looked at yet */
+	uint8_t build_id[XP_PERFDATA_BUILD_ID_BYTES];
+	uint8_t bytes; /* 0: it has none, or could not be read */
+};
+
+/* Zeroed but for ticks: empty. */
+struct xp_perf_build_ids {
+	uint64_t ticks; /* between two files in the long run */
+	uint64_t next_tsc;
+	struct xp_perf_build_id *ids; /* by xp_file.index */
+	size_t room;
+};
+
+/* Of the file behind a mapping of pid. NULL: it is not to be had now. Valid until the next call. */
+const struct xp_perf_build_id *xp_perf_build_ids_get(struct xp_perf_build_ids *ids, pid_t pid, const struct xp_vma *vma,
+						     uint64_t tsc);
+void xp_perf_build_ids_free(struct xp_perf_build_ids *ids);
+
+#endif

@@ -1,0 +1,499 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "sample/perf_out.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/perf_event.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include "base/command_line.h"
+#include "format/perfdata.h"
+#include "base/own_file.h"
+#include "sample/perf_kernel.h"
+#include "sample/perf_machine.h"
+#include "sample/perf_maps.h"
+#include "sample/perf_threads.h"
+#include "base/util.h"
+
+/* zstd's fastest: 0.4 us for a sample of 375 bytes, of which 15 are left; higher levels leave 13. */
+#define COMPRESSION_LEVEL 1
+/* Taken from the disk before it is needed. Twice what is in memory and what stands at the end of the file. */
+#define ROOM_BYTES (1u << 20)
+
+struct xp_perf_out {
+	struct xp_perf_out_options options;
+	int fd;
+	int err;		  /* the first one */
+	struct xp_perf_maps maps; /* perfdata is NULL before the first record */
+	struct xp_perf_threads threads;
+	unsigned int round; /* goes up when perf is to be told all again */
+	uint64_t samples;
+	uint64_t bytes;
+	uint64_t room; /* on the disk, from the file's beginning on; UINT64_MAX: the file system cannot tell */
+	bool is_ended;
+};
+
+int xp_perf_out_new(struct xp_perf_out **result, const struct xp_perf_out_options *options)
+{
+	struct xp_perf_out *out = calloc(1, sizeof(*out));
+
+	if (!out)
+		return -ENOMEM;
+	out->options = *options;
+	out->round = 1;
+	out->maps.build_ids.ticks = xp_clock_hz(options->clock) / XP_PERF_BUILD_IDS_HZ;
+	out->fd = -1;
+	*result = out;
+	return 0;
+}
+
+void xp_perf_out_free(struct xp_perf_out *out)
+{
+	if (!out)
+		return;
+	if (out->fd >= 0)
+		close(out->fd);
+	xp_perfdata_free(out->maps.perfdata);
+	xp_perf_threads_free(&out->threads);
+	xp_perf_build_ids_free(&out->maps.build_ids);
+	free(out);
+}
+
+static void fail(struct xp_perf_out *out, int err)
+{
+	if (err && !out->err)
+		out->err = err;
+}
+
+/* What perf cannot be told of a mapping (its path is too long) leaves the rest alone. */
+static void fail_unless_refused(struct xp_perf_out *out, int err)
+{
+	fail(out, err == -EINVAL || err == -ENAMETOOLONG ? 0 : err);
+}
+
+static void put_modules(struct xp_perf_out *out)
+{
+	char dir[sizeof("/lib/modules/") + sizeof(((struct utsname *)NULL)->release)], path[sizeof(dir) + 16];
+	FILE *table = fopen("/proc/modules", "re"), *files;
+	struct utsname names;
+
+	if (!table)
+		return;
+	if (uname(&names))
+		names.release[0] = 0;
+	snprintf(dir, sizeof(dir), "/lib/modules/%s", names.release);
+	snprintf(path, sizeof(path), "%s/modules.dep", dir);
+	files = fopen(path, "re");
+	fail(out, xp_perf_kernel_modules(out->maps.perfdata, table, files, dir));
+	if (files)
+		fclose(files);
+	fclose(table);
+}
+
+static void put_kernel(struct xp_perf_out *out)
+{
+	FILE *symbols = fopen("/proc/kallsyms", "re");
+	uint64_t text = symbols ? xp_perf_kernel_text(symbols) : 0;
+
+	if (text && text < XP_PERF_KERNEL_END)
+		fail(out, xp_perfdata_kernel(out->maps.perfdata, text, XP_PERF_KERNEL_END - text));
+	else
+		xp_debug("perf will not name the kernel's functions: /proc/kallsyms has no _text");
+	if (symbols)
+		fclose(symbols);
+	put_modules(out);
+}
+
+/* 0, or why there is no more room on the disk. */
+static int take_room(struct xp_perf_out *out)
+{
+	if (!fallocate(out->fd, FALLOC_FL_KEEP_SIZE, out->room, ROOM_BYTES))
+		out->room += ROOM_BYTES;
+	else if (errno == EOPNOTSUPP || errno == ENOSYS)
+		out->room = UINT64_MAX;
+	else
+		return -errno;
+	return 0;
+}
+
+/* Where there is no room for the first records, there is no file. */
+static bool make_file(struct xp_perf_out *out)
+{
+	int dir_fd = out->options.dir_fd, err;
+
+	out->fd = xp_own_file_create(dir_fd, XP_PERF_OUT_NAME, O_WRONLY);
+	if (out->fd < 0) {
+		fail(out, out->fd);
+		return false;
+	}
+	/* `xprof recover` leaves it alone. */
+	flock(out->fd, LOCK_EX | LOCK_NB);
+	err = take_room(out);
+	if (!err)
+		return true;
+	fail(out, err);
+	close(out->fd);
+	out->fd = -1;
+	unlinkat(dir_fd, XP_PERF_OUT_NAME, 0);
+	return false;
+}
+
+/* Of all processes, before everything that is loaded there. */
+static void put_jit_memory(struct xp_perf_out *out)
+{
+	const struct xp_tasks *tasks = out->options.tasks;
+
+	for (size_t i = 0; i < tasks->task_room; i++)
+		for (const struct xp_task *task = tasks->tasks[i]; task; task = task->next)
+			fail(out, xp_perf_maps_put_all(&out->maps, 0, task->pid, task->space, true));
+}
+
+/*
+ * Not before the first record: the longer the clock has run, the better its frequency is known, and times have one
+ * conversion in all of the file.
+ */
+static bool start(struct xp_perf_out *out)
+{
+	struct xp_perfdata_options options = {
+		.event_type = out->options.hardware ? PERF_TYPE_HARDWARE : PERF_TYPE_SOFTWARE,
+		.event_config = out->options.hardware ? PERF_COUNT_HW_CPU_CYCLES : PERF_COUNT_SW_CPU_CLOCK,
+		.period = out->options.period,
+		.late_ns = out->options.late_ns,
+		.compression_level = out->options.uncompressed ? 0 : COMPRESSION_LEVEL,
+	};
+	const struct xp_clock_pair *mono = &out->options.clock->mono;
+
+	if (out->err)
+		return false;
+	if (out->maps.perfdata)
+		return true;
+	if (!make_file(out))
+		return false;
+	fail(out, xp_perfdata_conversion(&options.conversion, out->options.clock->mono_hz, mono->tsc, mono->ns));
+	if (!out->err)
+		fail(out, xp_perfdata_new(&out->maps.perfdata, out->fd, &options));
+	if (!out->err)
+		put_kernel(out);
+	if (!out->err)
+		put_jit_memory(out);
+	if (!out->err)
+		fail(out, xp_perfdata_sync(out->maps.perfdata)); /* never an empty file */
+	return !out->err;
+}
+
+/* ---- processes and threads ---- */
+
+/* comm: as the kernel has it, 16 bytes. */
+static void put_name(struct xp_perf_out *out, uint64_t tsc, struct xp_perf_thread *thread, const char *comm, bool exec)
+{
+	char name[sizeof(thread->comm)], raw[sizeof(thread->comm) + 1] = "";
+
+	memcpy(thread->comm, comm, sizeof(thread->comm));
+	memcpy(raw, comm, sizeof(thread->comm));
+	xp_clean_text(name, sizeof(name), raw);
+	fail(out, xp_perfdata_comm(out->maps.perfdata, tsc, thread->pid, thread->tid, name, exec));
+	thread->is_named = true;
+}
+
+/* Once: perf forgets all that it knew of the pid. */
+static void put_fork(struct xp_perf_out *out, uint64_t tsc, struct xp_perf_thread *process)
+{
+	fail(out, xp_perfdata_fork(out->maps.perfdata, tsc, process->born_tsc, process->pid, process->pid,
+				   process->ppid, false));
+	process->ppid = 0;
+}
+
+/* A process that perf does not know yet, or not rightly any more. */
+static void put_process(struct xp_perf_out *out, uint64_t tsc, struct xp_perf_thread *process,
+			const struct xp_space *space)
+{
+	if (process->ppid)
+		put_fork(out, tsc, process);
+	fail(out, xp_perf_maps_put_all(&out->maps, tsc, process->pid, space, false));
+	process->mapped = out->round;
+}
+
+/* A ns earlier than a sample: of records with the same time perf may take a compressed one first. */
+static uint64_t before(const struct xp_perf_out *out, uint64_t tsc)
+{
+	return tsc - xp_clock_ticks(out->options.clock, 1) - 1;
+}
+
+void xp_perf_out_seen(struct xp_perf_out *out, const struct xp_rec_sample *record, uint64_t tsc,
+		      const struct xp_space *space)
+{
+	pid_t pid = record->rec.pid, tid = record->rec.tid;
+	struct xp_perf_thread *thread;
+
+	if (!start(out))
+		return;
+	thread = xp_perf_threads_get(&out->threads, pid, pid);
+	if (thread && thread->mapped != out->round)
+		put_process(out, before(out, tsc), thread, space);
+	if (tid != pid)
+		thread = xp_perf_threads_get(&out->threads, pid, tid);
+	if (!thread)
+		fail(out, -ENOMEM);
+	else if (!thread->is_named || memcmp(thread->comm, record->comm, sizeof(thread->comm)))
+		put_name(out, before(out, tsc), thread, record->comm, false);
+}
+
+static void on_new_thread(struct xp_perf_out *out, const struct xp_sideband_event *event)
+{
+	const struct xp_perf_thread *process = xp_perf_threads_find(&out->threads, event->pid);
+
+	if (process && process->mapped)
+		fail(out, xp_perfdata_fork(out->maps.perfdata, event->tsc, event->tsc, event->pid, event->tid,
+					   event->ppid, true));
+}
+
+/* perf is told with the process's first sample, unless it has memory of JIT compilers. */
+static void on_new_process(struct xp_perf_out *out, const struct xp_sideband_event *event, const struct xp_space *space)
+{
+	struct xp_perf_thread *process;
+
+	xp_perf_threads_remove(&out->threads, event->pid);
+	process = xp_perf_threads_get(&out->threads, event->pid, event->pid);
+	if (!process) {
+		fail(out, -ENOMEM);
+		return;
+	}
+	process->ppid = event->ppid;
+	process->born_tsc = event->tsc;
+	if (!xp_perf_maps_has_jit(space) || !start(out))
+		return;
+	put_fork(out, event->tsc, process);
+	fail(out, xp_perf_maps_put_all(&out->maps, event->tsc, event->pid, space, true));
+}
+
+static void on_exit_of(struct xp_perf_out *out, const struct xp_sideband_event *event)
+{
+	struct xp_perf_thread *thread = xp_perf_threads_find(&out->threads, event->tid);
+
+	if (thread && thread->pid == event->pid && (thread->is_named || thread->mapped))
+		fail(out, xp_perfdata_exit(out->maps.perfdata, event->tsc, event->pid, event->tid, event->ppid));
+	xp_perf_threads_remove(&out->threads, event->tid);
+}
+
+static void on_name(struct xp_perf_out *out, const struct xp_sideband_event *event)
+{
+	struct xp_perf_thread *thread = xp_perf_threads_find(&out->threads, event->tid);
+	bool exec = event->kind == XP_SIDEBAND_EXEC;
+	char comm[sizeof(thread->comm)] = "";
+
+	if (!thread || thread->pid != event->pid || !(exec ? thread->mapped : thread->is_named))
+		return;
+	memcpy(comm, event->text, strnlen(event->text, sizeof(comm) - 1));
+	put_name(out, event->tsc, thread, comm, exec);
+}
+
+static void on_map(struct xp_perf_out *out, const struct xp_sideband_event *event, const struct xp_space *space)
+{
+	const struct xp_perf_thread *process = xp_perf_threads_find(&out->threads, event->pid);
+	const struct xp_vma *vma = space ? xp_space_find(space, event->start) : NULL;
+
+	if (process && process->mapped == out->round && vma && vma->start == event->start &&
+	    !xp_perf_maps_is_jit(event))
+		fail(out, xp_perf_maps_put(&out->maps, event->tsc, event->pid, event->tid, vma));
+}
+
+void xp_perf_out_before(struct xp_perf_out *out, const struct xp_sideband_event *event, const struct xp_space *before)
+{
+	struct xp_perf_thread *process;
+
+	if (event->kind != XP_SIDEBAND_MMAP || !xp_perf_maps_is_jit(event) || !start(out))
+		return;
+	process = xp_perf_threads_find(&out->threads, event->pid);
+	if (process && process->ppid)
+		put_fork(out, event->tsc, process);
+	fail(out, xp_perf_maps_put_new(&out->maps, event, before));
+}
+
+void xp_perf_out_event(struct xp_perf_out *out, const struct xp_sideband_event *event, const struct xp_space *behind)
+{
+	if (out->err)
+		return;
+	switch (event->kind) {
+	case XP_SIDEBAND_FORK:
+		if (event->pid == event->ppid)
+			on_new_thread(out, event);
+		else
+			on_new_process(out, event, behind);
+		break;
+	case XP_SIDEBAND_EXIT:
+		on_exit_of(out, event);
+		break;
+	case XP_SIDEBAND_COMM:
+	case XP_SIDEBAND_EXEC:
+		on_name(out, event);
+		break;
+	case XP_SIDEBAND_MMAP:
+		on_map(out, event, behind);
+		break;
+	}
+}
+
+void xp_perf_out_forget(struct xp_perf_out *out)
+{
+	out->round++;
+}
+
+/* ---- the end ---- */
+
+static void free_build_ids(struct xp_perfdata_build_id *ids, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		if (!ids[i].kernel)
+			free((char *)ids[i].path);
+	free(ids);
+}
+
+/* The kernel's, and those of all files that perf was told of. *ids is the caller's, for free_build_ids(). */
+static size_t list_build_ids(const struct xp_perf_out *out, const struct xp_perf_machine *machine,
+			     struct xp_perfdata_build_id **ids)
+{
+	const struct xp_perf_build_ids *known = &out->maps.build_ids;
+	size_t count = 0;
+
+	*ids = calloc(known->room + 1, sizeof(**ids));
+	if (!*ids)
+		return 0;
+	if (machine->kernel.build_id_bytes)
+		(*ids)[count++] = machine->kernel;
+	for (size_t i = 0; i < known->room; i++) {
+		const struct xp_perf_build_id *id = &known->ids[i];
+		char path[XP_PERFDATA_PATH_MAX];
+		char *copy = id->bytes ? strdup(xp_perf_maps_path(id->file, true, path, sizeof(path))) : NULL;
+
+		if (copy)
+			(*ids)[count++] = (struct xp_perfdata_build_id){ .build_id = id->build_id,
+									 .build_id_bytes = id->bytes,
+									 .path = copy };
+	}
+	return count;
+}
+
+static void put_end(struct xp_perf_out *out)
+{
+	const struct xp_clock_pair *mono = &out->options.clock->mono;
+	char **argv = xp_command_line_read();
+	struct xp_perfdata_features features = {
+		.argv = argv,
+		.event = out->options.event,
+		.wall_ns = xp_clock_wall_ns(out->options.clock, mono->tsc),
+		.mono_ns = mono->ns,
+	};
+	struct xp_perfdata_build_id *ids;
+	struct xp_perf_machine machine;
+
+	xp_perf_machine_read(&machine);
+	xp_perf_machine_features(&machine, &features);
+	features.build_id_count = list_build_ids(out, &machine, &ids);
+	features.build_ids = ids;
+	fail(out, xp_perfdata_finish(out->maps.perfdata, &features));
+	free_build_ids(ids, features.build_id_count);
+	free(argv);
+}
+
+/* Gives the room behind the end back: one more byte and one less, for where the size is the same nothing happens. */
+static int trim(struct xp_perf_out *out)
+{
+	struct stat st;
+
+	if (fstat(out->fd, &st))
+		return -errno;
+	out->bytes = st.st_size;
+	if (out->room && (ftruncate(out->fd, st.st_size + 1) || ftruncate(out->fd, st.st_size)))
+		return -errno;
+	return 0;
+}
+
+/* err: why, 0 when the recording ends. */
+static void end_file(struct xp_perf_out *out, int err)
+{
+	int trim_err;
+
+	out->is_ended = true;
+	if (out->maps.perfdata && !out->err)
+		put_end(out);
+	trim_err = trim(out);
+	fail(out, err);
+	fail(out, trim_err);
+}
+
+static void keep_room(struct xp_perf_out *out)
+{
+	int err;
+
+	if (out->room == UINT64_MAX || xp_perfdata_bytes(out->maps.perfdata) + ROOM_BYTES / 2 < out->room)
+		return;
+	err = take_room(out);
+	if (err)
+		end_file(out, err);
+}
+
+/* ---- samples ---- */
+
+void xp_perf_out_sample(struct xp_perf_out *out, const struct xp_rec_sample *record, uint64_t tsc, unsigned int cpu,
+			const struct xp_profile_frame *frames, size_t count)
+{
+	uint64_t addresses[XP_SAMPLE_FRAMES_MAX + XP_UNWIND_FRAMES_MAX];
+	struct xp_perfdata_sample sample = {
+		.tsc = tsc,
+		.pid = record->rec.pid,
+		.tid = record->rec.tid,
+		.cpu = cpu,
+		.kernel = addresses,
+		.kernel_count = record->kernel_frames,
+		.user = addresses + record->kernel_frames,
+		.user_count = count - record->kernel_frames,
+	};
+
+	if (!start(out))
+		return;
+	for (size_t i = 0; i < count; i++)
+		addresses[i] = frames[i].address;
+	fail(out, xp_perfdata_sample(out->maps.perfdata, &sample));
+	out->samples += !out->err;
+	if (!out->err)
+		keep_room(out);
+}
+
+void xp_perf_out_flush(struct xp_perf_out *out)
+{
+	if (out->maps.perfdata && !out->err)
+		fail(out, xp_perfdata_sync(out->maps.perfdata));
+}
+
+void xp_perf_out_jit(struct xp_perf_out *out, const char *path)
+{
+	if (start(out))
+		fail_unless_refused(out, xp_perfdata_jit(out->maps.perfdata, path));
+}
+
+int xp_perf_out_finish(struct xp_perf_out *out)
+{
+	start(out);
+	if (!out->is_ended && out->fd >= 0)
+		end_file(out, 0);
+	if (out->fd >= 0 && close(out->fd))
+		fail(out, -errno);
+	out->fd = -1;
+	return out->err;
+}
+
+uint64_t xp_perf_out_samples(const struct xp_perf_out *out)
+{
+	return out->samples;
+}
+
+uint64_t xp_perf_out_bytes(const struct xp_perf_out *out)
+{
+	return out->bytes;
+}

@@ -1,0 +1,454 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "sample/sampled_process.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "target/target.h"
+#include "base/util.h"
+
+#define TASK_ROOM_MIN 4096
+
+int xp_tasks_init(struct xp_tasks *tasks)
+{
+	tasks->task_room = TASK_ROOM_MIN;
+	tasks->tasks = calloc(tasks->task_room, sizeof(*tasks->tasks));
+	return tasks->tasks ? 0 : -ENOMEM;
+}
+
+static void task_free(struct xp_task *task)
+{
+	xp_space_put(task->space);
+	free(task);
+}
+
+void xp_tasks_free(struct xp_tasks *tasks)
+{
+	for (size_t i = 0; i < tasks->task_room && tasks->tasks; i++) {
+		struct xp_task *task, *next;
+
+		for (task = tasks->tasks[i]; task; task = next) {
+			next = task->next;
+			task_free(task);
+		}
+	}
+	for (size_t i = 0; i < tasks->image_count; i++) {
+		xp_profile_free(tasks->images[i]->profile);
+		xp_jit_free(tasks->images[i]->jit);
+		xp_space_put(tasks->images[i]->jit_space);
+		free(tasks->images[i]);
+	}
+	free(tasks->tasks);
+	free(tasks->images);
+	xp_files_free(&tasks->files);
+}
+
+static struct xp_task **slot_of(const struct xp_tasks *tasks, pid_t pid)
+{
+	struct xp_task **slot = &tasks->tasks[(uint32_t)pid % tasks->task_room];
+
+	while (*slot && (*slot)->pid != pid)
+		slot = &(*slot)->next;
+	return slot;
+}
+
+struct xp_task *xp_tasks_find(const struct xp_tasks *tasks, pid_t pid)
+{
+	return *slot_of(tasks, pid);
+}
+
+/* Chains stay short: pid_max may be four million. Without memory they grow instead. */
+static void grow(struct xp_tasks *tasks)
+{
+	struct xp_tasks larger = { .task_room = 2 * tasks->task_room };
+
+	if (tasks->task_count < tasks->task_room)
+		return;
+	larger.tasks = calloc(larger.task_room, sizeof(*larger.tasks));
+	if (!larger.tasks)
+		return;
+	for (size_t i = 0; i < tasks->task_room; i++) {
+		struct xp_task *task, *next;
+
+		for (task = tasks->tasks[i]; task; task = next) {
+			next = task->next;
+			task->next = NULL;
+			*slot_of(&larger, task->pid) = task;
+		}
+	}
+	free(tasks->tasks);
+	tasks->tasks = larger.tasks;
+	tasks->task_room = larger.task_room;
+}
+
+/* The task of pid, made when it is new. NULL: out of memory. */
+static struct xp_task *task_of(struct xp_tasks *tasks, pid_t pid)
+{
+	struct xp_task *task = *slot_of(tasks, pid);
+
+	if (task)
+		return task;
+	grow(tasks);
+	task = calloc(1, sizeof(*task));
+	if (!task)
+		return NULL;
+	task->space = xp_space_new();
+	if (!task->space) {
+		free(task);
+		return NULL;
+	}
+	task->pid = pid;
+	task->image_number = 1;
+	*slot_of(tasks, pid) = task;
+	tasks->task_count++;
+	return task;
+}
+
+static void set_name(struct xp_task *task, const char *name)
+{
+	xp_clean_text(task->comm, sizeof(task->comm), name);
+}
+
+/* ---- images ---- */
+
+static int reserve_image(struct xp_tasks *tasks)
+{
+	size_t room = tasks->image_room ? 2 * tasks->image_room : 16;
+	struct xp_image **images;
+
+	if (tasks->image_count < tasks->image_room)
+		return 0;
+	images = realloc(tasks->images, room * sizeof(*images));
+	if (!images)
+		return -ENOMEM;
+	tasks->images = images;
+	tasks->image_room = room;
+	return 0;
+}
+
+static int need_image(struct xp_tasks *tasks, struct xp_task *task)
+{
+	struct xp_image *image;
+	int err;
+
+	if (task->image)
+		return 0;
+	err = reserve_image(tasks);
+	if (err)
+		return err;
+	image = calloc(1, sizeof(*image));
+	if (!image)
+		return -ENOMEM;
+	err = xp_profile_new(&image->profile);
+	if (err) {
+		free(image);
+		return err;
+	}
+	image->pid = task->pid;
+	image->number = task->image_number;
+	tasks->images[tasks->image_count++] = image;
+	task->image = image;
+	return 0;
+}
+
+/* The task's image is over. One that is still empty (see xp_tasks_expect()) is for the next program. */
+static void end_image(struct xp_task *task)
+{
+	if (!task->image || !task->image->samples)
+		return;
+	memcpy(task->image->comm, task->comm, sizeof(task->comm));
+	task->image->is_over = true;
+	task->image = NULL;
+	task->image_number++;
+}
+
+int xp_tasks_expect(struct xp_tasks *tasks, pid_t pid)
+{
+	struct xp_task *task = task_of(tasks, pid);
+
+	return task ? need_image(tasks, task) : -ENOMEM;
+}
+
+void xp_tasks_settle(struct xp_tasks *tasks)
+{
+	for (size_t i = 0; i < tasks->task_room; i++)
+		for (struct xp_task *task = tasks->tasks[i]; task; task = task->next)
+			if (task->image)
+				memcpy(task->image->comm, task->comm, sizeof(task->comm));
+}
+
+/* ---- mappings ---- */
+
+/* tsc: since when; 0: nobody knows. */
+static int map(struct xp_tasks *tasks, struct xp_task *task, uint64_t tsc, uint64_t start, uint64_t end,
+	       uint64_t file_offset, uint64_t dev, uint64_t inode, uint64_t generation, char *path)
+{
+	struct xp_file file = {
+		.kind = xp_file_kind_of(path),
+		.dev = dev,
+		.inode = inode,
+		.generation = generation,
+		.path = path,
+	};
+	struct xp_vma vma = { start, end, file_offset, xp_files_intern(&tasks->files, &file) };
+	int err;
+
+	if (!vma.file)
+		return -ENOMEM;
+	if (vma.file->kind == XP_FILE_UNKNOWN && !tasks->has_warned) {
+		xp_warn("more than %u files of code: what new ones do is [unknown]", XP_FILES_MAX);
+		tasks->has_warned = true;
+	}
+	err = xp_space_own(&task->space);
+	if (!err && tsc && xp_file_may_be_jit(vma.file))
+		err = xp_space_map_jit(task->space, start, end, tsc);
+	if (!err)
+		err = xp_space_map(task->space, &vma);
+	task->mapped = true;
+	return err == -E2BIG || err == -EINVAL ? 0 : err; /* what is not kept is [unknown] in the profile */
+}
+
+/* Whether the process runs another program than the one whose mappings are known: its exec was lost. */
+static bool has_executed(const struct xp_task *task)
+{
+	const struct xp_space *space = task->space;
+	struct stat st;
+
+	if (!space->count || xp_target_stat_exe(task->pid, &st))
+		return false;
+	for (size_t i = 0; i < space->count; i++) /* the device of a mapping is not always stat()'s */
+		if (space->vmas[i].file->inode == st.st_ino)
+			return false;
+	return true;
+}
+
+/* A program begins: nothing is mapped. */
+static int begin_image(struct xp_task *task)
+{
+	struct xp_space *space = xp_space_new();
+
+	if (!space)
+		return -ENOMEM;
+	end_image(task);
+	xp_space_put(task->space);
+	task->space = space;
+	return 0;
+}
+
+/* anew: what is known of a process may be wrong, its name too. */
+static int scan(struct xp_tasks *tasks, pid_t pid, bool anew)
+{
+	struct xp_task *task = task_of(tasks, pid);
+	struct xp_mappings mappings;
+	char comm[16] = "";
+	int err;
+
+	if (!task)
+		return -ENOMEM;
+	if (anew && has_executed(task)) {
+		err = begin_image(task);
+		if (err)
+			return err;
+	}
+	if (!task->comm[0] || anew)
+		xp_target_thread_name(pid, pid, comm);
+	if (comm[0])
+		set_name(task, comm);
+	err = xp_mappings_read_all(&mappings, pid);
+	if (err)
+		return err == -ENOMEM ? err : 0; /* gone */
+	for (size_t i = 0; i < mappings.count && !err; i++) {
+		const struct xp_mapping *m = &mappings.list[i];
+
+		err = map(tasks, task, 0, m->start, m->end, m->file_offset, m->dev, m->inode, 0, m->path);
+	}
+	xp_mappings_free(&mappings);
+	return err;
+}
+
+static int scan_all(struct xp_tasks *tasks, bool anew)
+{
+	DIR *dir = opendir("/proc");
+	struct dirent *entry;
+	int err = 0;
+
+	if (!dir)
+		return -errno;
+	while (!err && (entry = readdir(dir)))
+		if (isdigit((unsigned char)entry->d_name[0]))
+			err = scan(tasks, atoi(entry->d_name), anew);
+	closedir(dir);
+	return err;
+}
+
+int xp_tasks_scan(struct xp_tasks *tasks, pid_t pid)
+{
+	return scan(tasks, pid, false);
+}
+
+int xp_tasks_scan_all(struct xp_tasks *tasks)
+{
+	return scan_all(tasks, false);
+}
+
+static bool is_gone(pid_t pid)
+{
+	char path[32];
+
+	snprintf(path, sizeof(path), "/proc/%d", pid);
+	return access(path, F_OK) && errno == ENOENT;
+}
+
+/* Whose end may have been lost. */
+static void mark_gone(struct xp_tasks *tasks)
+{
+	for (size_t i = 0; i < tasks->task_room; i++)
+		for (struct xp_task *task = tasks->tasks[i]; task; task = task->next)
+			if (!task->over && task->pid && task->space->count && is_gone(task->pid))
+				task->over = 1;
+}
+
+int xp_tasks_repair(struct xp_tasks *tasks, uint64_t lost)
+{
+	if (lost == tasks->lost_seen)
+		return 0;
+	tasks->lost_seen = lost;
+	mark_gone(tasks);
+	return scan_all(tasks, true);
+}
+
+/* ---- events ---- */
+
+static int on_exec(struct xp_task *task, const char *name)
+{
+	int err = begin_image(task);
+
+	if (err)
+		return err;
+	task->mapped = true; /* its mappings follow as events of their own */
+	set_name(task, name);
+	return 0;
+}
+
+/* A process is born: whoever had its pid is over. */
+static int on_fork(struct xp_tasks *tasks, const struct xp_sideband_event *event)
+{
+	struct xp_task *parent, *child;
+	struct xp_space *space;
+
+	if (event->pid == event->ppid)
+		return 0; /* a thread */
+	child = task_of(tasks, event->pid);
+	parent = task_of(tasks, event->ppid);
+	if (!child || !parent)
+		return -ENOMEM;
+	end_image(child);
+	memcpy(child->comm, parent->comm, sizeof(child->comm));
+	child->mapped = parent->mapped;
+	child->over = 0;
+	space = xp_space_share(parent->space);
+	xp_space_put(child->space);
+	child->space = space;
+	return 0;
+}
+
+/*
+ * A process is over, as far as its first thread tells: what was never sampled is forgotten. Where an image was, its
+ * number must not be given again, since files are called by it; of such a process the mappings are forgotten later.
+ */
+static void on_end(struct xp_tasks *tasks, const struct xp_sideband_event *event)
+{
+	struct xp_task **slot = slot_of(tasks, event->pid);
+	struct xp_task *task = *slot;
+
+	if (!task || event->pid != event->tid)
+		return;
+	if (task->image || task->image_number > 1) {
+		task->over = 1;
+		return;
+	}
+	*slot = task->next;
+	tasks->task_count--;
+	task_free(task);
+}
+
+/* Not at once: samples of its other threads may be on their way. */
+static void forget_gone(struct xp_task *task)
+{
+	struct xp_space *space;
+
+	if (!is_gone(task->pid) || task->over++ == 1)
+		return;
+	space = xp_space_new();
+	if (!space)
+		return;
+	end_image(task);
+	xp_space_put(task->space);
+	task->space = space;
+	task->mapped = false; /* whoever gets its number is looked up */
+	task->over = 0;
+}
+
+void xp_tasks_forget_gone(struct xp_tasks *tasks)
+{
+	for (size_t i = 0; i < tasks->task_room; i++)
+		for (struct xp_task *task = tasks->tasks[i]; task; task = task->next)
+			if (task->over)
+				forget_gone(task);
+}
+
+int xp_tasks_event(struct xp_tasks *tasks, const struct xp_sideband_event *event)
+{
+	struct xp_task *task;
+
+	if (event->kind == XP_SIDEBAND_FORK)
+		return on_fork(tasks, event);
+	if (event->kind == XP_SIDEBAND_EXIT) {
+		on_end(tasks, event);
+		return 0;
+	}
+	task = task_of(tasks, event->pid);
+	if (!task)
+		return -ENOMEM;
+	if (event->kind == XP_SIDEBAND_EXEC)
+		return on_exec(task, event->text);
+	if (event->kind == XP_SIDEBAND_COMM) {
+		if (event->pid == event->tid)
+			set_name(task, event->text);
+		return 0;
+	}
+	return map(tasks, task, event->tsc, event->start, event->start + event->length, event->file_offset, event->dev,
+		   event->inode, event->generation, event->text);
+}
+
+const struct xp_space *xp_tasks_space(const struct xp_tasks *tasks, pid_t pid)
+{
+	const struct xp_task *task = *slot_of(tasks, pid);
+
+	return task ? task->space : NULL;
+}
+
+int xp_tasks_sampled(struct xp_tasks *tasks, pid_t pid, const char *comm, struct xp_task **result)
+{
+	struct xp_task *task = task_of(tasks, pid);
+	int err;
+
+	if (!task)
+		return -ENOMEM;
+	if (!task->comm[0])
+		set_name(task, comm);
+	if (pid && !task->mapped) {
+		err = scan(tasks, pid, false);
+		if (err)
+			return err;
+		task->mapped = true; /* also when it is gone: once is enough */
+	}
+	*result = task;
+	return need_image(tasks, task);
+}

@@ -1,0 +1,391 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "sample/samples.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/file_name.h"
+#include "target/mapped_file.h"
+#include "base/own_file.h"
+#include "profile/store.h"
+#include "base/util.h"
+
+/* From then on those that rest go to the disk. */
+#define PROFILES_BYTES_MAX (8u << 20)
+
+int xp_samples_init(struct xp_samples *samples, const struct xp_stacks_options *stacks)
+{
+	int err = xp_tasks_init(&samples->tasks);
+
+	if (!err)
+		err = xp_sym_files_new(&samples->sym_files, samples->dir_fd);
+	if (!err && stacks)
+		err = xp_stacks_new(&samples->stacks, stacks);
+	return err;
+}
+
+void xp_samples_free(struct xp_samples *samples)
+{
+	xp_waiting_free(&samples->waiting);
+	xp_stacks_free(samples->stacks);
+	xp_sym_files_free(samples->sym_files);
+	xp_jit_samples_free(&samples->jit);
+	xp_tasks_free(&samples->tasks);
+	xp_profile_store_free(samples->store);
+}
+
+/* ---- a sample with all of its frames ---- */
+
+/* Binaries that the readers cannot open by their path are taken hold of while the process lives. */
+static int keep_file(struct xp_samples *samples, pid_t pid, const struct xp_vma *vma)
+{
+	int fd, err;
+
+	if (!xp_sym_files_wants(samples->sym_files, vma->file))
+		return 0;
+	fd = xp_mapped_file_open(pid, vma);
+	err = xp_sym_files_keep(samples->sym_files, fd, vma->file);
+	if (fd >= 0)
+		close(fd);
+	return err == -ENOMEM ? err : 0;
+}
+
+static int add_to_profile(void *arg, struct xp_image *image, const struct xp_profile_frame *frames, size_t count)
+{
+	(void)arg;
+	return xp_profile_add(image->profile, frames, count, NULL);
+}
+
+/* walk: whose frames are the last ones; NULL: there was none. */
+static int deliver(struct xp_samples *samples, const struct xp_waiting_sample *sample,
+		   const struct xp_rec_sample *record, size_t count, const struct xp_unwind_result *walk)
+{
+	struct xp_profile *profile = sample->image->profile;
+	struct xp_profile_path *path = walk ? walk->path : NULL;
+	/* The files of what is in the profile are kept already, and it is no JIT code. */
+	size_t new_count = count - xp_profile_known(profile, path);
+	const struct xp_vma *last = NULL;
+	int err = 0;
+
+	for (size_t i = 0; i < new_count && !err; i++) {
+		const struct xp_vma *vma = samples->frames[i].vma;
+
+		if (vma && vma != last)
+			err = keep_file(samples, sample->pid, vma);
+		last = vma;
+	}
+	if (samples->perf)
+		xp_perf_out_sample(samples->perf, record, sample->tsc, sample->cpu, samples->frames, count);
+	if (!err && xp_jit_samples_concern(&samples->jit, samples->frames, new_count)) {
+		path = NULL; /* names are of their time */
+		err = xp_jit_samples_name(&samples->jit, sample->image, sample->space, sample->tsc, samples->frames,
+					  count);
+	}
+	if (err)
+		return XP_MIN(err, 0);
+	return xp_profile_add(profile, samples->frames, count, path);
+}
+
+/* ---- its frames ---- */
+
+static const uint64_t *addresses_of(const struct xp_rec_sample *record)
+{
+	return (const uint64_t *)(record + 1);
+}
+
+/* Of the user frame below those of the kernel: is its ip the instruction that was interrupted? */
+static bool is_interrupted(const struct xp_rec_sample *record)
+{
+	/* Behind a syscall instruction the ip is a return address; a fault stops at its instruction. */
+	return record->kernel_frames && !(xp_rec_fn(&record->rec) & XP_SAMPLE_SYSCALL);
+}
+
+static struct xp_unwind_thread thread_of(const struct xp_rec_sample *record)
+{
+	return (struct xp_unwind_thread){
+		.tid = (pid_t)record->rec.tid,
+		.ip = record->ip,
+		.sp = record->sp,
+		.bp = record->bp,
+		.regs = record->regs,
+		.stack = (const uint8_t *)(addresses_of(record) + record->kernel_frames + record->user_frames),
+		.stack_bytes = record->stack_bytes,
+		.stack_missing = record->stack_missing,
+		.is_whole = xp_rec_fn(&record->rec) & XP_SAMPLE_WHOLE,
+		.is_to_top = xp_rec_fn(&record->rec) & XP_SAMPLE_TOP,
+	};
+}
+
+/* Finds the user frames in the snapshot and delivers the sample. 1: it has to wait. */
+static int unwind(struct xp_samples *samples, struct xp_waiting_sample *sample, const struct xp_rec_sample *record,
+		  bool has_time)
+{
+	const struct xp_unwind_thread thread = thread_of(record);
+	struct xp_profile_frame *user = samples->frames + record->kernel_frames;
+	struct xp_unwind_result result;
+	int err = xp_stacks_unwind(samples->stacks, sample->pid, sample->space, &thread, has_time, user, &result);
+
+	if (err)
+		return err;
+	if (result.end == XP_UNWIND_WAITS) {
+		sample->file = result.file;
+		sample->file_offset = result.file_offset;
+		return 1;
+	}
+	if (xp_rec_fn(&record->rec) & XP_SAMPLE_NO_ROOM)
+		result.end = XP_UNWIND_NO_SNAPSHOT;
+	sample->image->stacks[result.end]++;
+	user->interrupted = is_interrupted(record);
+	for (uint32_t i = 0; i < record->kernel_frames; i++)
+		samples->frames[i] = (struct xp_profile_frame){ .address = addresses_of(record)[i] };
+	return deliver(samples, sample, record, record->kernel_frames + result.count, &result);
+}
+
+/* The user frames as the BPF side found them, or the sampled instruction alone. */
+static int take_frames(struct xp_samples *samples, const struct xp_waiting_sample *sample,
+		       const struct xp_rec_sample *record)
+{
+	const uint64_t *addresses = addresses_of(record);
+	uint32_t kernel = record->kernel_frames, count = kernel + record->user_frames;
+
+	if (!count)
+		addresses = (const uint64_t *)&record->ip;
+	count = XP_MAX(count, 1u);
+	for (uint32_t i = 0; i < count; i++)
+		samples->frames[i] = (struct xp_profile_frame){
+			.address = addresses[i],
+			.vma = i < kernel ? NULL : xp_space_find(sample->space, addresses[i]),
+			.interrupted = i == kernel && is_interrupted(record),
+		};
+	return deliver(samples, sample, record, count, NULL);
+}
+
+/* ---- samples that wait ---- */
+
+static int retry(void *arg, struct xp_waiting_sample *sample)
+{
+	struct xp_samples *samples = arg;
+	bool has_time = xp_now_ns() - sample->since_ns < XP_SAMPLES_WAIT_NS;
+
+	if (has_time && xp_stacks_pending(samples->stacks, sample->pid, sample->file, sample->file_offset))
+		return 1;
+	return unwind(samples, sample, &sample->record, has_time);
+}
+
+int xp_samples_settle(struct xp_samples *samples)
+{
+	int made = samples->stacks ? xp_stacks_collect(samples->stacks) : 0;
+
+	if (made < 0)
+		return made;
+	return samples->waiting.count ? xp_waiting_each(&samples->waiting, retry, samples) : 0;
+}
+
+int xp_samples_refresh(struct xp_samples *samples)
+{
+	int err = xp_jit_samples_refresh(&samples->jit, add_to_profile, samples);
+
+	if (!err)
+		xp_jit_samples_end_gone(&samples->jit, samples->tasks.images, samples->tasks.image_count);
+	return err;
+}
+
+int xp_samples_jit_told(struct xp_samples *samples, pid_t pid, uint64_t tsc)
+{
+	const struct xp_task *task = xp_tasks_find(&samples->tasks, pid);
+
+	if (!task || !task->image || !task->image->jit ||
+	    !xp_allowance_is_left(&samples->jit.jits.looking, xp_now_ns()))
+		return 0;
+	return xp_jit_told(task->image->jit, task->space, tsc);
+}
+
+static int retry_in_haste(void *arg, struct xp_waiting_sample *sample)
+{
+	return unwind(arg, sample, &sample->record, false);
+}
+
+/* Nothing more comes; what waits is waited for, within a bound. */
+static int drain_waiting(struct xp_samples *samples)
+{
+	uint64_t end_ns = xp_now_ns() + XP_SAMPLES_DRAIN_NS;
+	int err = xp_samples_settle(samples);
+
+	while (samples->waiting.count && !err && xp_now_ns() < end_ns) {
+		xp_stacks_wait(samples->stacks, 20);
+		err = xp_samples_settle(samples);
+	}
+	return xp_waiting_each(&samples->waiting, retry_in_haste, samples) ?: err;
+}
+
+/* perf finds a jitdump by its absolute path. Of one that it cannot read it is told nothing. */
+static void mark_jitdumps(const struct xp_samples *samples)
+{
+	char link[64], path[PATH_MAX + NAME_MAX + 2];
+	ssize_t length;
+
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", samples->dir_fd);
+	length = samples->jit.jits.to_the_letter ? 0 : readlink(link, path, PATH_MAX);
+	for (size_t i = 0; i < samples->tasks.image_count && length > 0; i++) {
+		const struct xp_image *image = samples->tasks.images[i];
+		struct xp_jit_dump_out_counts dump = { 0 };
+		const char *name = image->jit ? xp_jit_dump(image->jit, &dump) : NULL;
+
+		if (!name || !dump.bytes)
+			continue;
+		snprintf(path + length, sizeof(path) - length, "/%s", name);
+		xp_perf_out_jit(samples->perf, path);
+	}
+}
+
+int xp_samples_drain(struct xp_samples *samples)
+{
+	struct xp_tasks *tasks = &samples->tasks;
+	int first = drain_waiting(samples);
+
+	first =
+	    xp_jit_samples_finish(&samples->jit, tasks->images, tasks->image_count, add_to_profile, samples) ?: first;
+	if (samples->perf)
+		mark_jitdumps(samples);
+	return first;
+}
+
+/* ---- samples as they come ---- */
+
+int xp_samples_record(struct xp_samples *samples, const struct xp_rec *rec, size_t size, unsigned int cpu, uint64_t tsc)
+{
+	const struct xp_rec_sample *record = (const struct xp_rec_sample *)rec;
+	bool is_kernel_thread = xp_rec_fn(rec) & XP_SAMPLE_KTHREAD;
+	struct xp_waiting_sample sample = { .tsc = tsc, .cpu = cpu, .size = size };
+	const struct xp_vma *leaf;
+	struct xp_task *task;
+	int err = xp_tasks_sampled(&samples->tasks, is_kernel_thread ? 0 : (pid_t)rec->pid,
+				   is_kernel_thread ? "kernel-threads" : record->comm, &task);
+
+	if (err)
+		return err;
+	samples->samples++;
+	samples->kernel_samples += record->kernel_frames > 0;
+	task->image->samples++;
+	sample.pid = task->pid;
+	sample.image = task->image;
+	sample.space = task->space;
+	if (samples->perf)
+		xp_perf_out_seen(samples->perf, record, tsc, task->space);
+	if (!samples->stacks || xp_rec_fn(rec) & XP_SAMPLE_NO_USER)
+		return take_frames(samples, &sample, record);
+	err = unwind(samples, &sample, record, true);
+	if (err != 1)
+		return err;
+	/* When it goes on, the process may be gone, and with it a container's files and what tells of JIT code. */
+	leaf = xp_space_find(sample.space, record->ip);
+	err = leaf ? keep_file(samples, sample.pid, leaf) : 0;
+	if (!err && leaf)
+		err = xp_jit_samples_seen(&samples->jit, sample.image, sample.space, leaf);
+	if (err)
+		return err;
+	sample.since_ns = xp_now_ns();
+	err = xp_waiting_add(&samples->waiting, &sample, record);
+	return err == -ENOSPC ? unwind(samples, &sample, record, false) : err;
+}
+
+/* ---- the end ---- */
+
+/* ---- memory ---- */
+
+/* A profile that has been in the store goes back there; on an error it stays in memory. */
+static void let_rest(struct xp_samples *samples, struct xp_image *image)
+{
+	if (samples->store)
+		xp_profile_store_put(samples->store, image->profile);
+}
+
+void xp_samples_rest(struct xp_samples *samples)
+{
+	const struct xp_tasks *tasks = &samples->tasks;
+	size_t bytes = 0;
+
+	xp_tasks_forget_gone(&samples->tasks);
+	for (size_t i = 0; i < tasks->image_count; i++)
+		bytes += xp_profile_memory_bytes(tasks->images[i]->profile);
+	if (bytes > PROFILES_BYTES_MAX && !samples->store)
+		xp_profile_store_new(&samples->store, samples->dir_fd);
+	for (size_t i = 0; i < tasks->image_count; i++) {
+		struct xp_image *image = tasks->images[i];
+		uint64_t count = xp_profile_samples(image->profile);
+
+		if (bytes > PROFILES_BYTES_MAX && count == image->rested_at)
+			let_rest(samples, image);
+		image->rested_at = count;
+	}
+}
+
+/* ---- files ---- */
+
+static int write_profile(struct xp_samples *samples, struct xp_image *image, uint64_t period_us)
+{
+	struct xp_profile_files files = { xp_sym_files_find, samples->sym_files };
+	const struct xp_sym *jit_functions = NULL;
+	size_t jit_count = image->jit ? xp_jit_syms(image->jit, &jit_functions) : 0;
+	char base[48], name[64];
+	struct stat st;
+	int fd, err;
+
+	xp_file_base_name(base, sizeof(base), image->comm, image->pid, image->number);
+	snprintf(name, sizeof(name), "%s.prof", base);
+	fd = xp_own_file_create(samples->dir_fd, name, O_WRONLY);
+	if (fd < 0)
+		return fd;
+	xp_sym_files_set_jit(samples->sym_files, jit_functions, jit_count);
+	err = xp_profile_write(image->profile, fd, period_us, &files);
+	if (!err && fstat(fd, &st))
+		err = -errno;
+	if (close(fd) && !err)
+		err = -errno;
+	if (err) {
+		unlinkat(samples->dir_fd, name, 0);
+		return err;
+	}
+	image->bytes = st.st_size;
+	snprintf(image->name, sizeof(image->name), "%s", name);
+	return 0;
+}
+
+int xp_samples_finish(struct xp_samples *samples, uint64_t period_ns)
+{
+	uint64_t period_us = XP_MAX((period_ns + 500) / 1000, (uint64_t)1);
+	struct xp_tasks *tasks = &samples->tasks;
+	int first = 0;
+
+	xp_tasks_settle(tasks);
+	for (size_t i = 0; i < tasks->image_count; i++) {
+		first = xp_sym_files_add(samples->sym_files, tasks->images[i]->profile) ?: first;
+		let_rest(samples, tasks->images[i]);
+	}
+	first = xp_sym_files_write(samples->sym_files, samples->describe, samples->describe_arg) ?: first;
+	for (size_t i = 0; i < tasks->image_count; i++) {
+		int err = write_profile(samples, tasks->images[i], period_us);
+
+		if (err)
+			samples->unstored += tasks->images[i]->samples;
+		xp_profile_free(tasks->images[i]->profile);
+		tasks->images[i]->profile = NULL;
+		first = first ?: err;
+	}
+	return first;
+}
+
+void xp_samples_stacks(const struct xp_samples *samples, uint64_t stacks[XP_UNWIND_ENDS])
+{
+	memset(stacks, 0, XP_UNWIND_ENDS * sizeof(*stacks));
+	for (size_t i = 0; i < samples->tasks.image_count; i++)
+		for (int end = 0; end < XP_UNWIND_ENDS; end++)
+			stacks[end] += samples->tasks.images[i]->stacks[end];
+}

@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "sled/object.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <fnmatch.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "target/chosen_file.h"
+#include "elf/demangle.h"
+#include "base/interrupt.h"
+#include "base/util.h"
+#include "xprof/event.h"
+
+/* Their names are demangled and compared with each --functions, some microseconds. */
+#define FUNCTIONS_PER_LOOK 4096
+
+bool xp_function_wanted(const char *const *patterns, size_t count, const char *name)
+{
+	bool wanted = !count || patterns[0][0] == '!';
+	char *demangled;
+
+	if (!count || !name)
+		return wanted;
+	demangled = xp_demangle(name);
+	for (size_t i = 0; i < count; i++) {
+		bool excludes = patterns[i][0] == '!';
+		const char *pattern = patterns[i] + excludes;
+
+		if (!fnmatch(pattern, name, 0) || (demangled && !fnmatch(pattern, demangled, 0)))
+			wanted = !excludes;
+	}
+	free(demangled);
+	return wanted;
+}
+
+static int by_offset(const void *a, const void *b, void *table)
+{
+	const struct xp_sled *sleds = ((const struct xp_sled_table *)table)->sleds;
+	uint32_t left = *(const uint32_t *)a, right = *(const uint32_t *)b;
+
+	if (sleds[left].file_offset != sleds[right].file_offset)
+		return sleds[left].file_offset < sleds[right].file_offset ? -1 : 1;
+	return (left > right) - (left < right);
+}
+
+/*
+ * By their place in the file, and each place once: a million probes of one place would keep the kernel and the target
+ * busy for good.
+ */
+static void sort_selected(struct xp_object *object)
+{
+	const struct xp_sled *sleds = object->table->sleds;
+	uint32_t *selected = object->selected;
+	size_t kept = 0, sorted = 1;
+
+	while (sorted < object->selected_count &&
+	       sleds[selected[sorted - 1]].file_offset <= sleds[selected[sorted]].file_offset)
+		sorted++;
+	if (sorted < object->selected_count)
+		qsort_r(selected, object->selected_count, sizeof(*selected), by_offset, object->table);
+	for (size_t i = 0; i < object->selected_count; i++)
+		if (!kept || sleds[selected[i]].file_offset != sleds[selected[kept - 1]].file_offset)
+			selected[kept++] = selected[i];
+	object->selected_count = kept;
+}
+
+size_t xp_object_selected_from(const struct xp_object *object, uint64_t file_offset)
+{
+	size_t low = 0, high = object->selected_count;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (object->table->sleds[object->selected[middle]].file_offset < file_offset)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+static int select_sleds(const struct xp_objects *objects, struct xp_object *object)
+{
+	const struct xp_sled_table *table = object->table;
+	uint32_t decided = 0; /* function id, of the sled before */
+	bool wanted = false;
+
+	object->selected = malloc(table->sled_count * sizeof(*object->selected));
+	if (!object->selected)
+		return -ENOMEM;
+	for (size_t i = 0; i < table->sled_count; i++) {
+		const struct xp_sled *sled = &table->sleds[i];
+
+		if (sled->function_id != decided) {
+			decided = sled->function_id;
+			if (decided % FUNCTIONS_PER_LOOK == 0 && xp_interrupted())
+				return -ECANCELED;
+			wanted = xp_function_wanted(objects->patterns, objects->pattern_count,
+						    table->functions[decided - 1].name);
+		}
+		if (!wanted)
+			continue;
+		if (sled->intact)
+			object->selected[object->selected_count++] = i;
+		else
+			object->patched_in_file++;
+	}
+	sort_selected(object);
+	return 0;
+}
+
+static struct xp_object *find(const struct xp_objects *objects, const struct stat *st)
+{
+	for (struct xp_object *object = objects->first; object; object = object->next)
+		if (object->inode == st->st_ino && object->dev == st->st_dev && object->size == st->st_size &&
+		    object->changed.tv_sec == st->st_ctim.tv_sec && object->changed.tv_nsec == st->st_ctim.tv_nsec)
+			return object;
+	return NULL;
+}
+
+static void object_free(struct xp_object *object)
+{
+	if (!object)
+		return;
+	if (object->fd >= 0)
+		close(object->fd);
+	xp_sled_table_free(object->table);
+	free(object->selected);
+	for (int mode = 0; mode < XP_SLED_MODES; mode++)
+		free(object->calls[mode]);
+	free(object->alias);
+	free(object->taken);
+	free(object->out_tsc);
+	free(object->path);
+	free(object);
+}
+
+static int read_table(struct xp_objects *objects, struct xp_object *object, int fd, bool *malformed, char *why,
+		      size_t why_size)
+{
+	int err = xp_sled_table_open(&object->table, fd, why, why_size);
+
+	if (err == -ENOMEM || err == -ECANCELED)
+		return err;
+	if (err) {
+		object->table = NULL;
+		*malformed = err == -EINVAL;
+		return 0;
+	}
+	if (2 * object->table->function_count > XP_FN_MAX - objects->fn_end)
+		return -ENOSPC;
+	object->fn_base = objects->fn_end;
+	objects->fn_end += 2 * object->table->function_count;
+	object->fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+	if (object->fd < 0)
+		return -errno;
+	return select_sleds(objects, object);
+}
+
+int xp_objects_add(struct xp_objects *objects, struct xp_object **result, int fd, const char *path, bool *malformed,
+		   char *why, size_t why_size)
+{
+	struct xp_object *object;
+	struct stat st;
+	bool is_copy;
+	int err = -ENOMEM;
+
+	*malformed = false;
+	if (fstat(fd, &st))
+		return -errno;
+	is_copy = xp_chosen_original(&st);
+	*result = find(objects, &st);
+	if (*result)
+		return 0;
+	object = calloc(1, sizeof(*object));
+	if (!object)
+		return -ENOMEM;
+	object->fd = -1;
+	object->is_copy = is_copy;
+	object->dev = st.st_dev;
+	object->inode = st.st_ino;
+	object->size = st.st_size;
+	object->changed = st.st_ctim;
+	object->path = strdup(path);
+	if (!object->path)
+		goto fail;
+	err = read_table(objects, object, fd, malformed, why, why_size);
+	if (err)
+		goto fail;
+	object->next = objects->first;
+	objects->first = object;
+	*result = object;
+	return 0;
+
+fail:
+	object_free(object);
+	return err;
+}
+
+struct xp_object *xp_objects_find(const struct xp_objects *objects, uint32_t fn)
+{
+	for (struct xp_object *object = objects->first; object; object = object->next)
+		if (object->table && xp_object_has(object, fn))
+			return object;
+	return NULL;
+}
+
+void xp_objects_free(struct xp_objects *objects)
+{
+	struct xp_object *object, *next;
+
+	for (object = objects->first; object; object = next) {
+		next = object->next;
+		object_free(object);
+	}
+	objects->first = NULL;
+}

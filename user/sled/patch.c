@@ -1,0 +1,443 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "sled/patch.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/interrupt.h"
+#include "target/memory_window.h"
+#include "sled/patch_check.h"
+#include "sled/patch_work.h"
+#include "arch/x86_64/sled_bytes.h"
+#include "target/memory.h"
+#include "sled/unpatch.h"
+#include "base/util.h"
+
+/* A child of vfork() is over soon. */
+#define CHECK_TRIES 5
+#define CHECK_PAUSE_US 20000
+
+int xp_patch_new(struct xp_patch **result, const struct xp_patch_options *options)
+{
+	struct xp_patch *patch = calloc(1, sizeof(*patch));
+
+	if (!patch)
+		return -ENOMEM;
+	patch->options = *options;
+	if (options->budget && xp_target_memory_new(&patch->memory)) {
+		free(patch);
+		return -ENOMEM;
+	}
+	*result = patch;
+	return 0;
+}
+
+static struct patched *find_patched(const struct xp_patch_work *work)
+{
+	const struct xp_patch *patch = work->patch;
+
+	for (size_t i = 0; i < patch->count; i++)
+		if (patch->list[i].pid == work->pid && patch->list[i].object == work->object)
+			return &patch->list[i];
+	return NULL;
+}
+
+static int remember(struct xp_patch_work *work)
+{
+	struct xp_patch *patch = work->patch;
+	struct patched *list;
+
+	if (find_patched(work))
+		return 0;
+	list = realloc(patch->list, (patch->count + 1) * sizeof(*list));
+	if (!list)
+		return -ENOMEM;
+	patch->list = list;
+	list[patch->count++] = (struct patched){ work->pid, work->object, 0 };
+	return 0;
+}
+
+/* What is executed from this TSC on takes the patches away; by what was before, they had not been made. */
+static void note_patched(const struct xp_patch_work *work, uint64_t tsc)
+{
+	struct patched *patched = find_patched(work);
+
+	patched->since_tsc = patched->since_tsc ?: tsc;
+}
+
+static int check_process(struct xp_patch_work *work)
+{
+	int err;
+
+	for (int tries = CHECK_TRIES;; usleep(CHECK_PAUSE_US)) {
+		err = xp_patch_check(work->pid, work->held ? getpid() : 0, work->why, work->why_size);
+		if (err != -EBUSY || --tries == 0)
+			return err;
+	}
+}
+
+static uint32_t function_of(const struct xp_patch_work *work, const struct xp_edit *edit)
+{
+	return work->object->table->sleds[edit->sled].function_id;
+}
+
+/* The sleds from this one on that are written in one stop: no function is cut, unless it is one without end. */
+static struct xp_edits next_piece(const struct xp_patch_work *work, const struct xp_edits *edits, size_t first)
+{
+	size_t left = edits->count - first;
+	struct xp_edits piece = *edits;
+
+	piece.list += first;
+	piece.count = XP_MIN(left, XP_SLEDS_PER_STOP);
+	while (piece.count < XP_MIN(left, 2 * XP_SLEDS_PER_STOP) &&
+	       function_of(work, &piece.list[piece.count]) == function_of(work, &piece.list[piece.count - 1]))
+		piece.count++;
+	return piece;
+}
+
+/* The process is never stopped for long: between its stops it runs, and may be given up unless they put back. */
+static int write_stopped(struct xp_patch_work *work, int (*what)(void *arg, struct xp_remote *remote), bool put_back)
+{
+	size_t written = 0;
+	int err = 0;
+
+	if (work->sites <= XP_SLEDS_PER_STOP)
+		return xp_patch_stopped(work, what, work);
+	for (size_t i = 0; i < work->count && !err; i++) {
+		struct xp_edits piece;
+
+		for (size_t first = 0; first < work->edits[i].count && !err; first += piece.count) {
+			struct xp_patch_work part = *work;
+
+			piece = next_piece(work, &work->edits[i], first);
+			part.edits = &piece;
+			part.count = 1;
+			part.written = 0;
+			err = !put_back && xp_interrupted() ? -ECANCELED : xp_patch_stopped(&part, what, &part);
+			written += part.written;
+		}
+	}
+	work->written = written;
+	return err;
+}
+
+static int patch_sleds(struct xp_patch_work *work)
+{
+	uint64_t before;
+	int err = xp_patch_get_stub(work);
+
+	if (!err)
+		err = xp_patch_attach(work);
+	if (!err)
+		err = xp_patch_encode_all(work);
+	if (!err)
+		err = remember(work);
+	if (err)
+		return err;
+	before = xp_clock_now_tsc();
+	err = write_stopped(work, xp_patch_write, false);
+	if (!err)
+		note_patched(work, before);
+	if (err && work->written) {
+		char why[256];
+
+		snprintf(why, sizeof(why), "%s", work->why);
+		xp_patch_encode_heads(work);
+		write_stopped(work, xp_patch_write_back, true);
+		xp_patch_refuse(work, err, why);
+	}
+	return err;
+}
+
+/* Whether it runs another program since, and all that failed for that reason. */
+static bool is_gone(const struct xp_patch_work *work)
+{
+	struct xp_patch_work now = { .patch = work->patch, .object = work->object, .pid = work->pid };
+	char why[64];
+	bool gone;
+
+	now.why = why;
+	now.why_size = sizeof(why);
+	gone = xp_patch_find_sites(&now, NULL, 0) || now.low != work->low || now.high != work->high;
+	xp_patch_work_free(&now);
+	return gone;
+}
+
+int xp_patch_object(struct xp_patch *patch, const struct xp_object *object, pid_t pid, bool held,
+		    struct xp_sled_result *result, char *why, size_t why_size)
+{
+	struct xp_patch_work work = {
+		.patch = patch,
+		.object = object,
+		.pid = pid,
+		.held = held,
+		.why = why,
+		.why_size = why_size,
+	};
+	size_t sites;
+	int err;
+
+	*result = (struct xp_sled_result){ .mode = XP_SLEDS_PATCHED, .patched = object->patched_in_file };
+	why[0] = 0;
+	err = check_process(&work);
+	if (!err)
+		err = xp_stub_map_read(&work.stubs, pid);
+	if (!err)
+		err = xp_patch_find_sites(&work, NULL, 0);
+	if (!err && !work.count)
+		err = -ESRCH;
+	if (!err)
+		err = xp_patch_check_bytes(&work);
+	if (!err && patch->options.attach)
+		err = xp_patch_own_stubs(&work);
+	sites = xp_patch_count_sites(&work);
+	if (!err && patch->options.attach && sites)
+		err = patch_sleds(&work);
+	if (!err) {
+		size_t written = patch->options.attach ? work.written : sites;
+
+		result->attached = written + work.conditional;
+		result->patched += sites - written;
+		result->begin_tsc = xp_clock_now_tsc();
+	} else if ((err == -ESRCH && !why[0]) || (work.count && is_gone(&work))) {
+		snprintf(why, why_size, "process %d runs another program now, or has unloaded it", pid);
+		err = -ESRCH;
+	} else if (!why[0]) {
+		snprintf(why, why_size, "%s", strerror(-err));
+	}
+	xp_patch_work_free(&work);
+	return err;
+}
+
+uint64_t xp_patch_since(const struct xp_patch *patch, pid_t pid)
+{
+	uint64_t since = UINT64_MAX;
+	bool begun = false;
+
+	for (size_t i = 0; i < patch->stub_count; i++)
+		begun |= patch->stubs[i].pid == pid;
+	for (size_t i = 0; i < patch->count; i++) {
+		if (patch->list[i].pid == pid && patch->list[i].since_tsc)
+			since = XP_MIN(since, patch->list[i].since_tsc);
+	}
+	return since != UINT64_MAX ? since : begun;
+}
+
+bool xp_patch_has(struct xp_patch *patch, const struct xp_object *object, pid_t pid, const struct xp_mapping *mapping)
+{
+	struct xp_patch_work work = { .patch = patch, .object = object, .pid = pid, .low = UINT64_MAX };
+	struct xp_memory_window *memory = NULL;
+	uint8_t now[XP_SLED_BYTES_MAX];
+	bool has = true; /* what cannot be looked at is left as it is */
+
+	if (xp_patch_add_sites(&work, mapping, NULL, 0) || !work.edits[0].count || xp_memory_window_open(&memory, pid))
+		goto out;
+	has = false;
+	xp_memory_window_set(memory, mapping->start, mapping->end);
+	for (size_t i = 0; i < work.edits[0].count && !has; i++) {
+		const struct xp_edit *edit = &work.edits[0].list[i];
+
+		has = xp_memory_window_read(memory, now, edit->address, xp_sled_bytes((enum xp_sled_kind)edit->kind)) &&
+		      xp_patch_is_ours(&work, edit, now);
+	}
+out:
+	xp_memory_window_free(memory);
+	xp_patch_work_free(&work);
+	return has;
+}
+
+struct change {
+	struct xp_patch_work *work;
+	const uint32_t *ids;
+	size_t count;
+};
+
+/*
+ * A thread that has left the changed instruction just before it was stopped comes to the stub later: while it stands
+ * still it is noted since when what it tells is no more to be recorded. Where nothing was written, all is recorded.
+ */
+static int change_stopped(void *arg, struct xp_remote *remote)
+{
+	const struct change *change = arg;
+	const struct xp_object *object = change->work->object;
+	uint64_t now = xp_clock_now_tsc();
+	int err = xp_patch_write_ours(change->work, remote);
+
+	if (err && !change->work->written)
+		return err;
+	for (size_t i = 0; i < change->count; i++) {
+		uint32_t id = change->ids[i];
+
+		if (object->taken[id] != XP_TAKEN_NOT && now < object->out_tsc[id])
+			__atomic_store_n(&object->out_tsc[id], now, __ATOMIC_RELAXED);
+	}
+	return err;
+}
+
+static int stop_and_change(struct xp_patch_work *work, const uint32_t *ids, size_t count)
+{
+	struct change change = { work, ids, count };
+
+	return xp_patch_stopped(work, change_stopped, &change);
+}
+
+int xp_patch_functions(struct xp_patch *patch, const struct xp_object *object, pid_t pid, const uint32_t *ids,
+		       size_t count, char *why, size_t why_size)
+{
+	struct xp_patch_work work = {
+		.patch = patch,
+		.object = object,
+		.pid = pid,
+		.once = true,
+		.why = why,
+		.why_size = why_size,
+	};
+	int err;
+
+	why[0] = 0;
+	err = xp_patch_find_sites(&work, ids, count);
+	work.stub = xp_patch_choose_stub(&work);
+	if (err || !work.stub || !xp_patch_count_sites(&work))
+		goto out;
+	err = xp_patch_attach(&work);
+	if (!err)
+		err = xp_patch_encode_all(&work);
+	if (!err)
+		err = stop_and_change(&work, ids, count);
+out:
+	if (err && !why[0])
+		snprintf(why, why_size, "%s", strerror(-err));
+	xp_patch_work_free(&work);
+	return err;
+}
+
+static int add_counts(struct xp_patch *patch, struct xp_patch_stub *stub, uint64_t counts[XP_STUB_COUNTERS_MAX])
+{
+	uint32_t now[XP_STUB_COUNTERS_MAX];
+	int err = xp_patch_read_counters(patch, stub, now);
+
+	if (err)
+		return err == -ESRCH ? 0 : err;
+	for (int counter = 0; counter < XP_STUB_COUNTERS_MAX && !stub->unread; counter++)
+		counts[counter] += now[counter] - stub->counted[counter];
+	memcpy(stub->counted, now, sizeof(now));
+	err = stub->unread ? -EAGAIN : 0;
+	stub->unread = false;
+	return err;
+}
+
+int xp_patch_counts(struct xp_patch *patch, pid_t pid, uint64_t counts[XP_STUB_COUNTERS_MAX])
+{
+	int err = 0;
+
+	for (size_t i = 0; i < patch->stub_count; i++)
+		if (patch->stubs[i].pid == pid)
+			err = add_counts(patch, &patch->stubs[i], counts) ?: err;
+	return err;
+}
+
+size_t xp_patch_overwritten(struct xp_patch *patch, const struct xp_object *object, pid_t pid)
+{
+	struct xp_patch_work work = { .patch = patch, .object = object, .pid = pid };
+	struct xp_memory_window *memory = NULL;
+	uint8_t now[XP_SLED_BYTES_MAX];
+	size_t overwritten = 0;
+
+	if (xp_patch_find_sites(&work, NULL, 0) || xp_memory_window_open(&memory, pid))
+		goto out;
+	for (size_t i = 0; i < work.count; i++) {
+		xp_memory_window_set(memory, work.edits[i].start, work.edits[i].end);
+		for (size_t j = 0; j < work.edits[i].count; j++) {
+			const struct xp_edit *edit = &work.edits[i].list[j];
+
+			overwritten += xp_memory_window_read(memory, now, edit->address,
+							     xp_sled_bytes((enum xp_sled_kind)edit->kind)) &&
+				       !xp_patch_is_ours(&work, edit, now);
+		}
+	}
+out:
+	xp_memory_window_free(memory);
+	xp_patch_work_free(&work);
+	return overwritten;
+}
+
+void xp_patch_forget(struct xp_patch *patch, pid_t pid)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < patch->count; i++)
+		if (patch->list[i].pid != pid)
+			patch->list[kept++] = patch->list[i];
+	patch->count = kept;
+	kept = 0;
+	for (size_t i = 0; i < patch->stub_count; i++) {
+		if (patch->stubs[i].pid == pid)
+			close(patch->stubs[i].place.fd);
+		else
+			patch->stubs[kept++] = patch->stubs[i];
+	}
+	patch->stub_count = kept;
+}
+
+static void restore_process(struct xp_patch *patch, pid_t pid)
+{
+	struct xp_unpatched unpatched;
+	char why[512];
+	int err = xp_unpatch_process(pid, true, &unpatched, why, sizeof(why));
+
+	patch->stopped_ns += unpatched.ns;
+	patch->longest_ns = XP_MAX(patch->longest_ns, unpatched.longest_ns);
+	if (err && err != -ESRCH)
+		xp_warn("the sleds of process %d stay patched, which costs it a call each but does no harm: %s; "
+			"`xprof restore -p %d` puts them back",
+			pid, why, pid);
+	else
+		xp_debug("process %d: %zu sleds put back", pid, unpatched.sleds);
+}
+
+void xp_patch_restore(struct xp_patch *patch)
+{
+	pid_t *done = malloc((patch->count + 1) * sizeof(*done));
+	ino_t *stubs = malloc((patch->stub_count + 1) * sizeof(*stubs));
+	size_t done_count = 0;
+
+	if (!done || !stubs)
+		goto out;
+	for (size_t i = 0; i < patch->stub_count; i++)
+		stubs[i] = patch->stubs[i].place.inode;
+	for (size_t i = 0; i < patch->count; i++) {
+		if (done_count && done[done_count - 1] == patch->list[i].pid)
+			continue;
+		done[done_count++] = patch->list[i].pid;
+		restore_process(patch, patch->list[i].pid);
+	}
+	xp_unpatch_children(stubs, patch->stub_count, done, done_count);
+	patch->count = 0;
+out:
+	free(done);
+	free(stubs);
+}
+
+uint64_t xp_patch_stopped_ns(const struct xp_patch *patch, uint64_t *longest_ns)
+{
+	*longest_ns = patch->longest_ns;
+	return patch->stopped_ns;
+}
+
+void xp_patch_free(struct xp_patch *patch)
+{
+	if (!patch)
+		return;
+	if (patch->count)
+		xp_patch_restore(patch);
+	while (patch->stub_count)
+		xp_patch_forget(patch, patch->stubs[0].pid);
+	free(patch->stubs);
+	free(patch->list);
+	xp_target_memory_free(patch->memory);
+	free(patch);
+}

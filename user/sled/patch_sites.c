@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* The sleds of an object in a process: where they are, whether they can be patched, what is written. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/interrupt.h"
+#include "target/memory_window.h"
+#include "arch/x86_64/patch_bytes.h"
+#include "sled/patch_check.h"
+#include "sled/patch_work.h"
+#include "arch/x86_64/sled_bytes.h"
+#include "base/util.h"
+
+/* Looked at in some milliseconds, before it is asked whether to go on. */
+#define MAPPINGS_PER_LOOK 256
+#define SLEDS_PER_LOOK 65536
+
+void xp_patch_work_free(struct xp_patch_work *work)
+{
+	for (size_t i = 0; i < work->count; i++)
+		xp_edits_free(&work->edits[i]);
+	free(work->edits);
+	xp_stub_map_free(&work->stubs);
+}
+
+int xp_patch_refuse(struct xp_patch_work *work, int err, const char *text)
+{
+	snprintf(work->why, work->why_size, "%s", text);
+	return err;
+}
+
+/* ids NULL: all. */
+static bool wants(const uint32_t *ids, size_t count, uint32_t id)
+{
+	for (size_t i = 0; i < count; i++)
+		if (ids[i] == id)
+			return true;
+	return !ids;
+}
+
+static int add_mapping(struct xp_patch_work *work, const struct xp_mapping *mapping)
+{
+	struct xp_edits *edits = realloc(work->edits, (work->count + 1) * sizeof(*edits));
+
+	if (!edits)
+		return -ENOMEM;
+	work->edits = edits;
+	edits[work->count++] = (struct xp_edits){
+		.start = mapping->start,
+		.end = mapping->end,
+		.file_fd = work->object->fd,
+		.file_start = mapping->start - mapping->file_offset,
+	};
+	return 0;
+}
+
+/* The sleds of these functions that lie in the mapping, without bytes yet. */
+int xp_patch_add_sites(struct xp_patch_work *work, const struct xp_mapping *mapping, const uint32_t *ids,
+		       size_t id_count)
+{
+	const struct xp_object *object = work->object;
+	int err = add_mapping(work, mapping);
+
+	for (size_t i = xp_object_selected_from(object, mapping->file_offset); i < object->selected_count && !err;
+	     i++) {
+		const struct xp_sled *sled = &object->table->sleds[object->selected[i]];
+		uint64_t into = sled->file_offset - mapping->file_offset;
+		struct xp_edit edit = { mapping->start + into, object->selected[i], sled->kind, .size = 1 };
+
+		if (into >= mapping->end - mapping->start)
+			break;
+		if (!wants(ids, id_count, sled->function_id))
+			continue;
+		if (!xp_patch_possible(sled)) {
+			work->conditional++;
+			continue;
+		}
+		if (++work->sites > XP_PATCH_MAX)
+			return xp_patch_refuse(work, -EOPNOTSUPP, "it has more than 2 000 000 sleds");
+		work->low = XP_MIN(work->low, edit.address);
+		work->high = XP_MAX(work->high, edit.address + XP_SLED_BYTES_MAX);
+		err = xp_edits_add(&work->edits[work->count - 1], &edit);
+	}
+	return err;
+}
+
+int xp_patch_find_sites(struct xp_patch_work *work, const uint32_t *ids, size_t id_count)
+{
+	struct xp_mappings mappings;
+	int err = xp_mappings_read(&mappings, work->pid);
+
+	work->low = UINT64_MAX;
+	if (err)
+		return err;
+	for (size_t i = 0; i < mappings.count && !err; i++) {
+		if (i % MAPPINGS_PER_LOOK == MAPPINGS_PER_LOOK - 1 && xp_interrupted())
+			err = -ECANCELED;
+		if (err || !xp_sleds_mapped(work->object, work->pid, &mappings.list[i]))
+			continue;
+		err = mappings.list[i].shared ? xp_patch_refuse(work, -EOPNOTSUPP, "its text is shared with its file")
+					      : xp_patch_add_sites(work, &mappings.list[i], ids, id_count);
+	}
+	xp_mappings_free(&mappings);
+	for (size_t i = 0; i < work->count && !err; i++)
+		if (xp_edits_sort(&work->edits[i]))
+			err = xp_patch_refuse(work, -EOPNOTSUPP, "sleds overlap");
+	return err;
+}
+
+size_t xp_patch_count_sites(const struct xp_patch_work *work)
+{
+	size_t sites = 0;
+
+	for (size_t i = 0; i < work->count; i++)
+		sites += work->edits[i].count;
+	return sites;
+}
+
+static bool is_in_stub(const struct xp_patch_work *work, uint64_t slot)
+{
+	const struct xp_patch *patch = work->patch;
+
+	for (size_t i = 0; i < patch->stub_count; i++)
+		if (patch->stubs[i].pid == work->pid && xp_stub_is_slot(slot - patch->stubs[i].place.address))
+			return true;
+	/* Nothing is locked in a dry run. */
+	return xp_stub_map_has(&work->stubs, slot);
+}
+
+bool xp_patch_leads_to_stub(const struct xp_patch_work *work, const struct xp_edit *edit, const uint8_t *now)
+{
+	uint64_t slot;
+
+	return xp_patch_decode((enum xp_sled_kind)edit->kind, now, edit->address, &slot) && is_in_stub(work, slot);
+}
+
+bool xp_patch_is_ours(const struct xp_patch_work *work, const struct xp_edit *edit, const uint8_t *now)
+{
+	uint64_t slot;
+
+	if (xp_patch_decode_remains((enum xp_sled_kind)edit->kind, now, edit->address, &slot))
+		return is_in_stub(work, slot);
+	return xp_patch_leads_to_stub(work, edit, now);
+}
+
+/* Unpatched, or patched by an xprof that was killed. */
+static bool may_be_patched(const void *arg, const struct xp_edit *edit, const uint8_t *now)
+{
+	return xp_sled_intact((enum xp_sled_kind)edit->kind, now) || xp_patch_leads_to_stub(arg, edit, now);
+}
+
+static bool may_be_put_back(const void *arg, const struct xp_edit *edit, const uint8_t *now)
+{
+	return xp_patch_leads_to_stub(arg, edit, now);
+}
+
+/* A program or an object that was loaded meanwhile is somebody else's to patch: a function alone would hide the rest.
+ */
+static bool was_patched(const void *arg, const struct xp_edit *edit, const uint8_t *now)
+{
+	return xp_patch_is_ours(arg, edit, now);
+}
+
+/* Any sled with other bytes refuses the object: XRay's runtime is at work there, or somebody's probes are. */
+int xp_patch_check_bytes(struct xp_patch_work *work)
+{
+	struct xp_memory_window *memory;
+	uint8_t now[XP_SLED_BYTES_MAX];
+	int err = xp_memory_window_open(&memory, work->pid);
+
+	if (err)
+		return err;
+	for (size_t i = 0; i < work->count && !err; i++) {
+		xp_memory_window_set(memory, work->edits[i].start, work->edits[i].end);
+		for (size_t j = 0; j < work->edits[i].count && !err; j++) {
+			const struct xp_edit *edit = &work->edits[i].list[j];
+
+			if (j % SLEDS_PER_LOOK == SLEDS_PER_LOOK - 1 && xp_interrupted())
+				err = -ECANCELED;
+			else if (!xp_memory_window_read(memory, now, edit->address,
+							xp_sled_bytes((enum xp_sled_kind)edit->kind)))
+				err = xp_memory_window_gone(memory)
+					  ? -ESRCH
+					  : xp_patch_refuse(work, -EOPNOTSUPP, "its text cannot be read");
+			else if (!may_be_patched(work, edit, now))
+				err = xp_patch_refuse(work, -EOPNOTSUPP,
+						      now[0] == 0xcc ? "there are probes or breakpoints on its sleds"
+								     : "its sleds are patched already");
+		}
+	}
+	xp_memory_window_free(memory);
+	return err;
+}
+
+static size_t encode(const struct xp_patch_work *work, struct xp_edit *edit)
+{
+	const struct xp_patch_options *options = &work->patch->options;
+	const struct xp_object *object = work->object;
+	const struct xp_sled *sled = &object->table->sleds[edit->sled];
+	enum xp_sled_kind kind = (enum xp_sled_kind)edit->kind;
+	uint64_t stub = work->stub->place.address;
+	uint32_t taken = object->taken ? object->taken[sled->function_id] : XP_TAKEN_NOT;
+	size_t size;
+
+	if (taken != XP_TAKEN_NOT && taken != XP_TAKEN_OUT && (kind == XP_SLED_ENTRY || kind == XP_SLED_ENTRY_ARGS))
+		return xp_patch_encode_count(sled, taken - 1, edit->address, stub, edit->bytes);
+	size = xp_patch_encode(sled, object->fn_base + sled->function_id, edit->address,
+			       stub + xp_stub_entry(options->form, xp_patch_slot(kind, options->args)), edit->bytes);
+	/* One that was patched and put back, so that it is known for ours when it is to be patched again. */
+	if (taken != XP_TAKEN_NOT)
+		xp_patch_head(kind, edit->bytes);
+	return size;
+}
+
+int xp_patch_encode_all(struct xp_patch_work *work)
+{
+	for (size_t i = 0; i < work->count; i++) {
+		for (size_t j = 0; j < work->edits[i].count; j++) {
+			struct xp_edit *edit = &work->edits[i].list[j];
+
+			edit->size = encode(work, edit);
+			if (!edit->size)
+				return xp_patch_refuse(work, -ENOSPC, "the stub is out of reach");
+		}
+	}
+	return 0;
+}
+
+static int write_where(struct xp_patch_work *work, struct xp_remote *remote,
+		       bool (*fits)(const void *arg, const struct xp_edit *edit, const uint8_t *now))
+{
+	int err = 0;
+
+	work->written = 0;
+	for (size_t i = 0; i < work->count && !err; i++)
+		err = xp_edits_write(&work->edits[i], remote, fits, work, &work->written);
+	return err;
+}
+
+/*
+ * Not under a process that shares the memory and does not stand still: it may be in the middle of a sled.
+ * At fixed addresses the sleds of another program that it has executed meanwhile look the same: only the stub tells.
+ */
+static int write_leading_to_stub(struct xp_patch_work *work, struct xp_remote *remote,
+				 bool (*fits)(const void *arg, const struct xp_edit *edit, const uint8_t *now))
+{
+	int err = xp_patch_check_sharing(work->pid, work->why, work->why_size);
+
+	work->written = 0;
+	if (!err && !xp_stub_map_is_there(remote, work->stub->place.address))
+		err = -ESRCH;
+	return err ? err : write_where(work, remote, fits);
+}
+
+int xp_patch_write(void *work, struct xp_remote *remote)
+{
+	return write_leading_to_stub(work, remote, may_be_patched);
+}
+
+int xp_patch_write_ours(void *work, struct xp_remote *remote)
+{
+	return write_leading_to_stub(work, remote, was_patched);
+}
+
+int xp_patch_write_back(void *work, struct xp_remote *remote)
+{
+	return write_where(work, remote, may_be_put_back);
+}
+
+/* Their first bytes, in place of a patch. */
+void xp_patch_encode_heads(struct xp_patch_work *work)
+{
+	for (size_t i = 0; i < work->count; i++)
+		for (size_t j = 0; j < work->edits[i].count; j++) {
+			struct xp_edit *edit = &work->edits[i].list[j];
+
+			edit->size = xp_patch_head((enum xp_sled_kind)edit->kind, edit->bytes);
+		}
+}

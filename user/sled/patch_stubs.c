@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* The stub that the sleds of an object lead to, and the uprobes on it. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "arch/x86_64/patch_bytes.h"
+#include "sled/patch_work.h"
+#include "arch/x86_64/sled_bytes.h"
+#include "target/stopped.h"
+#include "target/memory.h"
+#include "target/room.h"
+#include "base/util.h"
+
+#define STUB_MAPPINGS 3 /* code, flag, counters */
+#define REACH_BYTES ((1ull << 31) - (1ull << 16))
+
+static struct xp_patch_stub *find_inode(const struct xp_patch *patch, ino_t inode)
+{
+	for (size_t i = 0; i < patch->stub_count; i++)
+		if (patch->stubs[i].place.inode == inode)
+			return &patch->stubs[i];
+	return NULL;
+}
+
+static struct xp_patch_stub *find_stub(const struct xp_patch *patch, pid_t pid, uint64_t address)
+{
+	for (size_t i = 0; i < patch->stub_count; i++)
+		if (patch->stubs[i].pid == pid && patch->stubs[i].place.address == address)
+			return &patch->stubs[i];
+	return NULL;
+}
+
+int xp_patch_read_counters(struct xp_patch *patch, const struct xp_patch_stub *stub,
+			   uint32_t counters[XP_STUB_COUNTERS_MAX])
+{
+	uint32_t shards[XP_STUB_SHARDS][XP_STUB_COUNTERS_MAX];
+	int err = xp_target_memory_read(patch->memory, stub->pid, stub->place.address + XP_STUB_COUNTERS, shards,
+					sizeof(shards));
+
+	_Static_assert(sizeof(shards) == XP_STUB_COUNTERS_BYTES, "as the stub has them");
+	memset(counters, 0, XP_STUB_COUNTERS_MAX * sizeof(*counters));
+	for (int shard = 0; shard < XP_STUB_SHARDS && !err; shard++)
+		for (int i = 0; i < XP_STUB_COUNTERS_MAX; i++)
+			counters[i] += shards[shard][i];
+	return err;
+}
+
+static int refuse_busy(struct xp_patch_work *work, pid_t holder)
+{
+	if (holder)
+		snprintf(work->why, work->why_size, "another xprof (process %d) is recording it, or its parent",
+			 holder);
+	else
+		snprintf(work->why, work->why_size,
+			 "an xprof that has ended still holds its stub: try again in a moment");
+	return -EBUSY;
+}
+
+/* Locks the stub's file, and keeps it from then on: place->fd is handed over, also on error. */
+static int own_stub(struct xp_patch_work *work, const struct xp_stub_place *place)
+{
+	struct xp_patch *patch = work->patch;
+	const struct xp_patch_stub *same = find_inode(patch, place->inode);
+	struct xp_patch_stub *stubs = realloc(patch->stubs, (patch->stub_count + 1) * sizeof(*stubs));
+	int err = stubs ? 0 : -ENOMEM;
+	pid_t holder;
+
+	if (stubs) {
+		same = same ? stubs + (same - patch->stubs) : NULL;
+		patch->stubs = stubs;
+	}
+	/* A parent and its child have the file in common: one lock, which goes with the last descriptor. */
+	if (!err && same)
+		err = dup3(same->place.fd, place->fd, O_CLOEXEC) < 0 ? -errno : 0;
+	else if (!err)
+		err = xp_stub_lock(place, &holder);
+	if (err) {
+		close(place->fd);
+		return err == -EBUSY ? refuse_busy(work, holder) : err;
+	}
+	stubs[patch->stub_count] = (struct xp_patch_stub){ .pid = work->pid, .place = *place };
+	if (patch->memory)
+		stubs[patch->stub_count].unread =
+		    xp_patch_read_counters(patch, &stubs[patch->stub_count], stubs[patch->stub_count].counted);
+	patch->stub_count++;
+	return 0;
+}
+
+/* Those that an earlier recording has left. */
+int xp_patch_own_stubs(struct xp_patch_work *work)
+{
+	int err = 0;
+
+	for (size_t i = 0; i < work->stubs.count && !err; i++) {
+		struct xp_stub_place *place = &work->stubs.list[i];
+
+		if (find_stub(work->patch, work->pid, place->address))
+			continue;
+		err = own_stub(work, place);
+		place->fd = -1;
+	}
+	return err;
+}
+
+static bool reaches(const struct xp_patch_work *work, uint64_t address)
+{
+	return (address > work->low ? address - work->low : work->low - address) < REACH_BYTES &&
+	       (address > work->high ? address - work->high : work->high - address) < REACH_BYTES;
+}
+
+struct xp_patch_stub *xp_patch_choose_stub(const struct xp_patch_work *work)
+{
+	for (size_t i = 0; i < work->patch->stub_count; i++)
+		if (work->patch->stubs[i].pid == work->pid && work->patch->stubs[i].place.alive &&
+		    reaches(work, work->patch->stubs[i].place.address))
+			return &work->patch->stubs[i];
+	return NULL;
+}
+
+/*
+ * Behind the first two bytes of a sled that is not patched nothing is ever executed; of an event's sled, however, they
+ * are executed when it is patched, and should this task die they may not be as before.
+ */
+static const struct xp_edit *find_scratch(const struct xp_edits *edits)
+{
+	for (size_t i = 0; i < edits->count; i++)
+		if (edits->list[i].kind != XP_SLED_CUSTOM_EVENT && edits->list[i].kind != XP_SLED_TYPED_EVENT)
+			return &edits->list[i];
+	return NULL;
+}
+
+static int make_stub(void *arg, struct xp_remote *remote)
+{
+	struct xp_patch_work *work = arg;
+	const struct xp_edit *edit = NULL;
+	uint8_t now[XP_SLED_BYTES_MAX];
+	int err;
+
+	for (size_t i = 0; i < work->count && !edit; i++)
+		edit = find_scratch(&work->edits[i]);
+	if (!edit)
+		return xp_patch_refuse(work, -EOPNOTSUPP, "it has only sleds of events");
+	err = xp_remote_read(remote, edit->address, now, xp_sled_bytes((enum xp_sled_kind)edit->kind));
+	if (!err && !xp_sled_intact((enum xp_sled_kind)edit->kind, now))
+		err = xp_patch_refuse(work, -EOPNOTSUPP, "its sleds are patched already");
+	if (err)
+		return err;
+	return xp_stub_map_new(&work->made, remote, work->pid, work->low, work->high, edit->address + 2, work->why,
+			       work->why_size);
+}
+
+int xp_patch_stopped(struct xp_patch_work *work, int (*what)(void *arg, struct xp_remote *remote), void *arg)
+{
+	struct xp_stopped stopped = {
+		.pid = work->pid, .held = work->held, .once = work->once, .why = work->why, .why_size = work->why_size
+	};
+	int err = xp_stopped_do(&stopped, what, arg);
+
+	work->patch->stopped_ns += work->held ? 0 : stopped.ns;
+	if (!work->held)
+		work->patch->longest_ns = XP_MAX(work->patch->longest_ns, stopped.ns);
+	return err;
+}
+
+int xp_patch_get_stub(struct xp_patch_work *work)
+{
+	int err;
+
+	work->stub = xp_patch_choose_stub(work);
+	if (work->stub)
+		return 0;
+	err = xp_patch_stopped(work, make_stub, work);
+	/* The process's ENOMEM, not ours. */
+	if (err == -ENOMEM && xp_target_lacks_room(work->pid, XP_STUB_ROOM, STUB_MAPPINGS, work->why, work->why_size))
+		err = -EOPNOTSUPP;
+	if (!err)
+		err = own_stub(work, &work->made);
+	if (!err)
+		work->stub = xp_patch_choose_stub(work);
+	return err;
+}
+
+/* Uprobes on the slots that these sleds need, and on the conditional sleds themselves. */
+static int attach_slots(struct xp_patch_work *work)
+{
+	const struct xp_patch_options *options = &work->patch->options;
+	struct xp_patch_stub *stub = work->stub;
+	enum xp_stub_form other = options->form == XP_STUB_NOP1 ? XP_STUB_NOP5 : XP_STUB_NOP1;
+	unsigned int needed = 0;
+	int err;
+
+	for (size_t i = 0; i < work->count; i++)
+		for (size_t j = 0; j < work->edits[i].count; j++)
+			needed |= 1u << xp_patch_slot((enum xp_sled_kind)work->edits[i].list[j].kind, options->args);
+	/* In a program without a dynamic linker: no sled calls the slots of another form. */
+	err = xp_attach_anchor(options->attach, xp_programs_link_map_fd(options->programs), stub->place.fd, work->pid,
+			       xp_stub_probe(other, XP_STUB_CALL));
+	for (int slot = 0; slot < XP_STUB_SLOTS && !err; slot++) {
+		struct xp_uprobe probe = { .offset = xp_stub_probe(options->form, (enum xp_stub_slot)slot) };
+
+		if (!(needed & ~stub->probed & 1u << slot))
+			continue;
+		err =
+		    xp_attach_uprobes(options->attach, xp_programs_stub_fd(options->programs, (enum xp_stub_slot)slot),
+				      stub->place.fd, work->pid, &probe, 1);
+		if (!err)
+			stub->probed |= 1u << slot;
+	}
+	return err;
+}
+
+static int attach_conditional(struct xp_patch_work *work)
+{
+	const struct xp_patch_options *options = &work->patch->options;
+	const struct xp_object *object = work->object;
+	struct xp_uprobe *probes;
+	size_t count = 0;
+	int err;
+
+	if (!work->conditional || options->budget)
+		return 0;
+	probes = malloc(object->selected_count * sizeof(*probes));
+	if (!probes)
+		return -ENOMEM;
+	for (size_t i = 0; i < object->selected_count; i++) {
+		const struct xp_sled *sled = &object->table->sleds[object->selected[i]];
+
+		if (!xp_patch_possible(sled))
+			probes[count++] = xp_sled_uprobe(object, sled, false);
+	}
+	err = xp_attach_uprobes(options->attach, xp_programs_sled_fd(options->programs, XP_REC_TAIL_EXIT, true),
+				object->fd, work->pid, probes, count);
+	free(probes);
+	return err;
+}
+
+int xp_patch_attach(struct xp_patch_work *work)
+{
+	int err = attach_slots(work);
+
+	return err ? err : attach_conditional(work);
+}

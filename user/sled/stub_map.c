@@ -1,0 +1,373 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "sled/stub_map.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "target/chosen_file.h"
+#include "base/file_lock.h"
+#include "target/memory_window.h"
+#include "target/target.h"
+#include "base/util.h"
+#include "target/address_gap.h"
+
+/* Linux 6.3, commit 105ff5339f49: asked for where vm.memfd_noexec is set. Debian 12's headers do not have it. */
+#define MEMFD_EXEC 0x10u
+
+static int add(struct xp_stub_map *map, const struct xp_stub_place *place)
+{
+	struct xp_stub_place *list = realloc(map->list, (map->count + 1) * sizeof(*list));
+
+	if (!list)
+		return -ENOMEM;
+	map->list = list;
+	list[map->count++] = *place;
+	return 0;
+}
+
+static bool is_alive(pid_t pid, uint64_t address)
+{
+	struct xp_memory_window *memory;
+	uint8_t flag = 0;
+
+	if (xp_memory_window_open(&memory, pid))
+		return false;
+	xp_memory_window_set(memory, address + XP_STUB_FLAG, address + XP_STUB_COUNTERS);
+	if (!xp_memory_window_read(memory, &flag, address + XP_STUB_FLAG, sizeof(flag)))
+		flag = 0;
+	xp_memory_window_free(memory);
+	return flag == 1;
+}
+
+static bool is_stub(const struct xp_mapping *mapping)
+{
+	return xp_stub_is_named(mapping->path) && !mapping->shared && !mapping->file_offset &&
+	       mapping->end - mapping->start == XP_STUB_BYTES;
+}
+
+/* A copy is of a file that only has such a name. */
+static int open_stub(pid_t pid, const struct xp_mapping *mapping)
+{
+	int fd = xp_mapping_open(pid, mapping);
+	struct stat st;
+
+	if (fd < 0 || (!fstat(fd, &st) && !xp_chosen_original(&st)))
+		return fd;
+	close(fd);
+	return -ESTALE;
+}
+
+int xp_stub_map_read(struct xp_stub_map *map, pid_t pid)
+{
+	struct xp_mappings mappings;
+	int err = xp_mappings_read_all(&mappings, pid);
+
+	memset(map, 0, sizeof(*map));
+	if (err)
+		return err;
+	for (size_t i = 0; i < mappings.count && !err; i++) {
+		const struct xp_mapping *mapping = &mappings.list[i];
+		struct xp_stub_place place = { .address = mapping->start, .inode = mapping->inode };
+
+		if (!is_stub(mapping))
+			continue;
+		place.fd = open_stub(pid, mapping);
+		if (place.fd < 0)
+			continue;
+		place.alive = is_alive(pid, place.address);
+		err = xp_stub_verify(place.fd) ? add(map, &place) : 1;
+		if (err)
+			close(place.fd);
+		err = XP_MIN(err, 0);
+	}
+	xp_mappings_free(&mappings);
+	if (err)
+		xp_stub_map_free(map);
+	return err;
+}
+
+void xp_stub_map_free(struct xp_stub_map *map)
+{
+	for (size_t i = 0; i < map->count; i++)
+		if (map->list[i].fd >= 0)
+			close(map->list[i].fd);
+	free(map->list);
+	memset(map, 0, sizeof(*map));
+}
+
+bool xp_stub_map_has(const struct xp_stub_map *map, uint64_t address)
+{
+	for (size_t i = 0; i < map->count; i++)
+		if (xp_stub_is_slot(address - map->list[i].address))
+			return true;
+	return false;
+}
+
+int xp_stub_lock(const struct xp_stub_place *place, pid_t *holder)
+{
+	return xp_file_lock(place->fd, holder);
+}
+
+bool xp_stub_map_is_there(struct xp_remote *remote, uint64_t address)
+{
+	/* Of the page, what is before the code: that has probes. */
+	uint8_t page[XP_STUB_BYTES], now[XP_STUB_TEXT], flag = 0;
+
+	xp_stub_make(page);
+	return !xp_remote_read(remote, address, now, sizeof(now)) && !memcmp(now, page, sizeof(now)) &&
+	       !xp_remote_read(remote, address + XP_STUB_FLAG, &flag, sizeof(flag)) && flag == 1;
+}
+
+/* A system call of the process, its error as ours. */
+static int64_t call(struct xp_remote *remote, long number, const uint64_t args[6])
+{
+	int64_t result;
+	int err = xp_remote_syscall(remote, number, args, &result);
+
+	return err ? err : result;
+}
+
+/* The effective user of a thread for files, as this process sees it. */
+static bool file_user(pid_t tid, uid_t *uid)
+{
+	char path[64], line[256];
+	bool found = false;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/%d/status", tid);
+	file = fopen(path, "re");
+	while (file && !found && fgets(line, sizeof(line), file))
+		found = sscanf(line, "Uid: %*u %*u %*u %u", uid) == 1;
+	if (file)
+		fclose(file);
+	return found;
+}
+
+/* Whether it is what memfd_create(2) makes, as new as that: a file without a name or a byte in it, of this user. */
+static bool is_new_memfd(int fd, uid_t uid)
+{
+	struct stat st, own;
+	int memfd = memfd_create(XP_STUB_NAME, MFD_CLOEXEC);
+	bool same = memfd >= 0 && !fstat(memfd, &own) && !fstat(fd, &st) && S_ISREG(st.st_mode) &&
+		    st.st_dev == own.st_dev && st.st_nlink == 0 && st.st_size == 0 && st.st_uid == uid;
+
+	if (memfd >= 0)
+		close(memfd);
+	return same;
+}
+
+/* Opened a second time through our own descriptor of it, which nobody else can lead elsewhere. */
+static int open_to_write(int place)
+{
+	char path[64];
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", place);
+	fd = open(path, O_RDWR | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	return fd < 0 ? -errno : fd;
+}
+
+/*
+ * The file behind a descriptor that the process says it has just made; -EPERM: it is another one. O_PATH opens nothing:
+ * no device hears of it, and nothing is written unless it is what it must be.
+ */
+static int open_new(pid_t tid, int remote_fd)
+{
+	char path[64];
+	uid_t uid;
+	int place, fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/fd/%d", tid, remote_fd);
+	place = open(path, O_PATH | O_CLOEXEC);
+	if (place < 0)
+		return -errno;
+	fd = file_user(tid, &uid) && is_new_memfd(place, uid) ? open_to_write(place) : -EPERM;
+	close(place);
+	/* Files that the kernel has made on the same device, for shared memory, cannot be sealed. */
+	if (fd >= 0 && fcntl(fd, F_GET_SEALS) != 0) {
+		close(fd);
+		return -EPERM;
+	}
+	return fd;
+}
+
+/* Writes the stub into the file that the process has made, and seals it. Our own descriptor, or -errno. */
+static int fill(pid_t tid, int remote_fd)
+{
+	uint8_t page[XP_STUB_BYTES];
+	int fd = open_new(tid, remote_fd), err;
+
+	if (fd < 0)
+		return fd;
+	xp_stub_make(page);
+	err = xp_pwrite_all(fd, page, sizeof(page), 0);
+	if (!err && fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL))
+		err = -errno;
+	/* Somebody may have written to it before it was sealed. */
+	if (!err && !xp_stub_verify(fd))
+		err = -EPERM;
+	if (err) {
+		close(fd);
+		return err;
+	}
+	return fd;
+}
+
+static int map_there(struct xp_remote *remote, const uint64_t args[6])
+{
+	int64_t mapped = call(remote, SYS_mmap, args);
+
+	return mapped < 0 ? (int)mapped : (uint64_t)mapped == args[0] ? 0 : -EEXIST;
+}
+
+/* The flag's page, which the process itself cannot write, and the counters. *end: of what is mapped so far. */
+static int map_data(struct xp_remote *remote, uint64_t address, size_t *end)
+{
+	const uint64_t flag[6] = { address + XP_STUB_FLAG,
+				   XP_STUB_COUNTERS - XP_STUB_FLAG,
+				   PROT_READ,
+				   MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE,
+				   -1ull,
+				   0 };
+	const uint64_t counters[6] = { address + XP_STUB_COUNTERS,
+				       XP_STUB_COUNTERS_BYTES,
+				       PROT_READ | PROT_WRITE,
+				       MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE,
+				       -1ull,
+				       0 };
+	const uint64_t wipe[6] = { address + XP_STUB_FLAG, XP_STUB_ROOM - XP_STUB_FLAG, MADV_WIPEONFORK };
+	int err = map_there(remote, flag);
+
+	if (!err) {
+		*end = XP_STUB_COUNTERS;
+		err = map_there(remote, counters);
+	}
+	if (!err) {
+		*end = XP_STUB_ROOM;
+		err = XP_MIN((int)call(remote, SYS_madvise, wipe), 0);
+	}
+	return err ? err : xp_remote_write(remote, address + XP_STUB_FLAG, "\1", 1);
+}
+
+/* All of the stub's pages, or none. */
+static int map_all(struct xp_remote *remote, uint64_t address, int remote_fd)
+{
+	const uint64_t args[6] = {
+		address, XP_STUB_BYTES, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_FIXED_NOREPLACE, remote_fd, 0
+	};
+	size_t end = XP_STUB_BYTES;
+	int err = map_there(remote, args);
+
+	if (err)
+		return err;
+	err = map_data(remote, address, &end);
+	if (err)
+		call(remote, SYS_munmap, (uint64_t[6]){ address, end });
+	return err;
+}
+
+/* name: the address of XP_STUB_NAME in the process. */
+static int make_there(struct xp_stub_place *place, struct xp_remote *remote, uint64_t name)
+{
+	const uint64_t with_exec[6] = { name, MFD_CLOEXEC | MFD_ALLOW_SEALING | MEMFD_EXEC };
+	const uint64_t without[6] = { name, MFD_CLOEXEC | MFD_ALLOW_SEALING };
+	int64_t remote_fd = call(remote, SYS_memfd_create, with_exec);
+	uint64_t close_args[6] = { 0 };
+	int64_t closed;
+	int err;
+
+	if (remote_fd == -EINVAL)
+		remote_fd = call(remote, SYS_memfd_create, without);
+	if (remote_fd < 0)
+		return (int)remote_fd;
+	place->fd = fill(xp_remote_caller(remote), (int)remote_fd);
+	err = place->fd < 0 ? place->fd : map_all(remote, place->address, (int)remote_fd);
+	close_args[0] = remote_fd;
+	closed = call(remote, SYS_close, close_args);
+	return err ? err : XP_MIN((int)closed, 0);
+}
+
+static int find_room(uint64_t *address, pid_t pid, uint64_t start, uint64_t end, char *why, size_t why_size)
+{
+	char *text;
+	int err = xp_mappings_text(&text, pid);
+
+	if (err)
+		return err;
+	*address = xp_vacancy_find(text, start, end, XP_STUB_ROOM);
+	free(text);
+	if (*address)
+		return 0;
+	snprintf(why, why_size, "no room for the stub within 2 GiB of its text");
+	return -ENOSPC;
+}
+
+/* Whether it is this file that is mapped there: the descriptor may have been another one's when it was mapped. */
+static bool is_mapped(const struct xp_stub_place *place, pid_t pid)
+{
+	struct xp_mappings mappings;
+	bool found = false;
+
+	if (xp_mappings_read_all(&mappings, pid))
+		return false;
+	for (size_t i = 0; i < mappings.count && !found; i++)
+		found = is_stub(&mappings.list[i]) && mappings.list[i].start == place->address &&
+			mappings.list[i].inode == place->inode;
+	xp_mappings_free(&mappings);
+	return found;
+}
+
+static void explain(int err, char *why, size_t why_size)
+{
+	switch (err) {
+	case -ETIMEDOUT:
+		snprintf(why, why_size,
+			 "a system call that it was made to execute did not return in time: it is frozen, or gets no "
+			 "CPU time");
+		break;
+	case -EPERM:
+	case -EPROTO:
+	case -EEXIST:
+		snprintf(why, why_size, "somebody interfered with it while it mapped the stub");
+		break;
+	default:
+		snprintf(why, why_size, "it cannot map the stub: %s", strerror(-err));
+	}
+}
+
+int xp_stub_map_new(struct xp_stub_place *place, struct xp_remote *remote, pid_t pid, uint64_t start, uint64_t end,
+		    uint64_t scratch, char *why, size_t why_size)
+{
+	struct stat st;
+	uint64_t name;
+	int err;
+
+	*place = (struct xp_stub_place){ .fd = -1 };
+	err = find_room(&place->address, pid, start, end, why, why_size);
+	if (!err)
+		err = xp_remote_begin_calls(remote, scratch, XP_STUB_NAME, &name, why, why_size);
+	if (err)
+		goto out;
+	err = make_there(place, remote, name);
+	xp_remote_end_calls(remote);
+	if (!err)
+		err = fstat(place->fd, &st) ? -errno : 0;
+	if (!err)
+		place->inode = st.st_ino;
+	if (!err && !is_mapped(place, pid))
+		err = -EPROTO;
+	place->alive = true;
+out:
+	if (err && place->fd >= 0)
+		close(place->fd);
+	if (err && !why[0])
+		explain(err, why, why_size);
+	return err;
+}

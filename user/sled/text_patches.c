@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "sled/text_patches.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "arch/x86_64/sled_bytes.h"
+#include "target/memory.h"
+#include "base/util.h"
+
+#define PAGE_BYTES 4096u
+/* One look and one write. A sled may begin at its last byte. */
+#define STRETCH_BYTES (15 * PAGE_BYTES)
+#define WINDOW_BYTES (STRETCH_BYTES + XP_SLED_BYTES_MAX)
+
+int xp_edits_add(struct xp_edits *edits, const struct xp_edit *edit)
+{
+	if (edits->count == edits->room) {
+		size_t room = edits->room ? 2 * edits->room : 256;
+		struct xp_edit *list = realloc(edits->list, room * sizeof(*list));
+
+		if (!list)
+			return -ENOMEM;
+		edits->list = list;
+		edits->room = room;
+	}
+	edits->list[edits->count++] = *edit;
+	return 0;
+}
+
+static int by_address(const void *a, const void *b)
+{
+	const struct xp_edit *left = a, *right = b;
+
+	return (left->address > right->address) - (left->address < right->address);
+}
+
+int xp_edits_sort(struct xp_edits *edits)
+{
+	if (edits->count)
+		qsort(edits->list, edits->count, sizeof(*edits->list), by_address);
+	for (size_t i = 1; i < edits->count; i++)
+		if (edits->list[i].address - edits->list[i - 1].address <
+		    xp_sled_bytes((enum xp_sled_kind)edits->list[i - 1].kind))
+			return -EINVAL;
+	return 0;
+}
+
+void xp_edits_free(struct xp_edits *edits)
+{
+	free(edits->list);
+	edits->list = NULL;
+	edits->count = edits->room = 0;
+}
+
+/* Edits that lie together in one stretch of text, without a page in between that has none. */
+struct stretch {
+	struct xp_edit *edits;
+	size_t count;
+	uint64_t start;
+	size_t bytes; /* to the end of the last sled */
+};
+
+/* Texts of a stretch: the process's, the same with the edits, that of the file; and one for comparing. */
+struct texts {
+	uint8_t now[WINDOW_BYTES];
+	uint8_t then[WINDOW_BYTES];
+	uint8_t file[WINDOW_BYTES];
+	uint8_t bare[WINDOW_BYTES];
+};
+
+static struct stretch next_stretch(struct xp_edits *edits, size_t first)
+{
+	struct stretch stretch = { .edits = &edits->list[first], .start = edits->list[first].address };
+
+	while (first + stretch.count < edits->count) {
+		const struct xp_edit *edit = &stretch.edits[stretch.count];
+		uint64_t last_page = (stretch.start + stretch.bytes) / PAGE_BYTES;
+
+		if (edit->address - stretch.start >= STRETCH_BYTES || edit->address / PAGE_BYTES > last_page + 1)
+			break;
+		stretch.bytes = edit->address - stretch.start + xp_sled_bytes((enum xp_sled_kind)edit->kind);
+		stretch.count++;
+	}
+	return stretch;
+}
+
+/*
+ * Reads the file's text, and takes the sleds out of it and of the process's: where both differ then, somebody else has
+ * changed it. A file that cannot be read differs everywhere.
+ */
+static void bare_texts(const struct xp_edits *edits, const struct stretch *stretch, struct texts *texts)
+{
+	if (pread(edits->file_fd, texts->file, stretch->bytes, (off_t)(stretch->start - edits->file_start)) !=
+	    (ssize_t)stretch->bytes) {
+		memset(texts->file, 0, stretch->bytes);
+		memset(texts->bare, 0xff, stretch->bytes);
+		return;
+	}
+	memcpy(texts->bare, texts->now, stretch->bytes);
+	for (size_t i = 0; i < stretch->count; i++) {
+		const struct xp_edit *edit = &stretch->edits[i];
+		size_t size = xp_sled_bytes((enum xp_sled_kind)edit->kind);
+
+		memset(texts->file + (edit->address - stretch->start), 0, size);
+		memset(texts->bare + (edit->address - stretch->start), 0, size);
+	}
+}
+
+/* Writes the edits [first, end) of a stretch: at once, or in halves, until what somebody else has changed is left out.
+ */
+static int write_part(const struct stretch *stretch, size_t first, size_t end, const struct texts *texts,
+		      struct xp_remote *remote)
+{
+	const struct xp_edit *edit = &stretch->edits[first], *last = &stretch->edits[end - 1];
+	size_t from = edit->address - stretch->start, middle = first + (end - first) / 2;
+	size_t bytes = last->address + xp_sled_bytes((enum xp_sled_kind)last->kind) - edit->address;
+	int err;
+
+	if (end - first == 1)
+		return edit->size ? xp_remote_write(remote, edit->address, edit->bytes, edit->size) : 0;
+	if (!memcmp(texts->file + from, texts->bare + from, bytes))
+		return xp_remote_write(remote, edit->address, texts->then + from, bytes);
+	err = write_part(stretch, first, middle, texts, remote);
+	return err ? err : write_part(stretch, middle, end, texts, remote);
+}
+
+/* What is to be written of a stretch; how many edits. */
+static size_t edit_text(const struct stretch *stretch, struct texts *texts,
+			bool (*fits)(const void *arg, const struct xp_edit *edit, const uint8_t *now), const void *arg)
+{
+	size_t changed = 0;
+
+	memcpy(texts->then, texts->now, stretch->bytes);
+	for (size_t i = 0; i < stretch->count; i++) {
+		struct xp_edit *edit = &stretch->edits[i];
+		size_t into = edit->address - stretch->start;
+
+		if (!edit->size)
+			continue;
+		if (!fits(arg, edit, texts->now + into)) {
+			edit->size = 0;
+			continue;
+		}
+		memcpy(texts->then + into, edit->bytes, edit->size);
+		changed++;
+	}
+	return changed;
+}
+
+int xp_edits_write(struct xp_edits *edits, struct xp_remote *remote,
+		   bool (*fits)(const void *arg, const struct xp_edit *edit, const uint8_t *now), const void *arg,
+		   size_t *written)
+{
+	struct texts *texts = malloc(sizeof(*texts));
+	struct stretch stretch;
+	int err = texts ? 0 : -ENOMEM;
+
+	_Static_assert(WINDOW_BYTES <= XP_PROGRAM_WRITE_MAX, "written at once");
+	for (size_t first = 0; first < edits->count && !err; first += stretch.count) {
+		size_t changed;
+
+		stretch = next_stretch(edits, first);
+		err = xp_remote_read(remote, stretch.start, texts->now, stretch.bytes);
+		changed = err ? 0 : edit_text(&stretch, texts, fits, arg);
+		if (!changed)
+			continue;
+		bare_texts(edits, &stretch, texts);
+		err = write_part(&stretch, 0, stretch.count, texts, remote);
+		if (!err)
+			*written += changed;
+	}
+	free(texts);
+	return err;
+}

@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "sled/unpatch.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "sled/text_patches.h"
+#include "elf/sled_table.h"
+#include "target/memory_window.h"
+#include "arch/x86_64/patch_bytes.h"
+#include "arch/x86_64/sled_bytes.h"
+#include "target/stopped.h"
+#include "sled/stub_map.h"
+#include "target/target.h"
+#include "base/util.h"
+
+struct search {
+	struct xp_stub_map stubs;
+	struct xp_memory_window *memory;
+	struct xp_edits *edits; /* one for each mapping with patched sleds */
+	size_t count;
+	size_t written;
+};
+
+/* Whether these are the bytes of a sled that leads to a stub. */
+static bool is_patched(const void *arg, const struct xp_edit *edit, const uint8_t *now)
+{
+	const struct search *search = arg;
+	uint64_t slot;
+
+	return xp_patch_decode((enum xp_sled_kind)edit->kind, now, edit->address, &slot) &&
+	       xp_stub_map_has(&search->stubs, slot);
+}
+
+static int look_at_sleds(struct search *search, struct xp_edits *edits, const struct xp_mapping *mapping,
+			 const struct xp_sled_table *table)
+{
+	uint8_t now[XP_SLED_BYTES_MAX];
+	int err = 0;
+
+	xp_memory_window_set(search->memory, mapping->start, mapping->end);
+	for (size_t i = 0; i < table->sled_count && !err; i++) {
+		const struct xp_sled *sled = &table->sleds[i];
+		uint64_t into = sled->file_offset - mapping->file_offset;
+		struct xp_edit edit = { .address = mapping->start + into, .sled = i, .kind = sled->kind };
+
+		if (sled->file_offset < mapping->file_offset || into >= mapping->end - mapping->start)
+			continue;
+		if (!xp_memory_window_read(search->memory, now, edit.address,
+					   xp_sled_bytes((enum xp_sled_kind)sled->kind)) ||
+		    !is_patched(search, &edit, now))
+			continue;
+		edit.size = xp_patch_head((enum xp_sled_kind)sled->kind, edit.bytes);
+		err = xp_edits_add(edits, &edit);
+	}
+	return err;
+}
+
+/* The patched sleds of one mapping. Files without sleds, or that cannot be read, have none. */
+static int look_at(struct search *search, pid_t pid, const struct xp_mapping *mapping)
+{
+	struct xp_sled_table *table;
+	struct xp_edits edits = { 0 }, *list;
+	char why[256];
+	int err, fd;
+
+	if (mapping->shared)
+		return 0;
+	fd = xp_mapping_open(pid, mapping);
+	if (fd < 0)
+		return 0;
+	err = xp_sled_table_open(&table, fd, why, sizeof(why));
+	if (err) {
+		close(fd);
+		return err == -ENOMEM || err == -ECANCELED ? err : 0;
+	}
+	edits.start = mapping->start;
+	edits.end = mapping->end;
+	edits.file_fd = fd;
+	edits.file_start = mapping->start - mapping->file_offset;
+	err = look_at_sleds(search, &edits, mapping, table);
+	xp_sled_table_free(table);
+	if (!err && edits.count)
+		err = xp_edits_sort(&edits) == -EINVAL ? -EUCLEAN : 0;
+	list = !err && edits.count ? realloc(search->edits, (search->count + 1) * sizeof(*list)) : NULL;
+	if (!list) {
+		xp_edits_free(&edits);
+		close(fd);
+		return err || !edits.count ? err : -ENOMEM;
+	}
+	search->edits = list;
+	list[search->count++] = edits;
+	return 0;
+}
+
+static int find_patched(struct search *search, pid_t pid)
+{
+	struct xp_mappings mappings;
+	int err = xp_mappings_read(&mappings, pid);
+
+	if (err)
+		return err;
+	for (size_t i = 0; i < mappings.count && !err; i++)
+		err = look_at(search, pid, &mappings.list[i]);
+	xp_mappings_free(&mappings);
+	return err;
+}
+
+static int write_all(void *arg, struct xp_remote *remote)
+{
+	struct search *search = arg;
+	int err = 0;
+
+	search->written = 0;
+	for (size_t i = 0; i < search->count && !err; i++)
+		err = xp_edits_write(&search->edits[i], remote, is_patched, search, &search->written);
+	return err;
+}
+
+/* In one stop, or with many sleds in several: in between the process runs with those that still are patched. */
+static int put_back(struct search *search, struct xp_stopped *stopped, struct xp_unpatched *unpatched)
+{
+	size_t sleds = 0;
+	int err = 0;
+
+	for (size_t i = 0; i < search->count; i++)
+		sleds += search->edits[i].count;
+	if (sleds <= XP_SLEDS_PER_STOP) {
+		err = xp_stopped_do(stopped, write_all, search);
+		*unpatched = (struct xp_unpatched){ search->written, search->count, stopped->ns, stopped->ns };
+		return err;
+	}
+	unpatched->objects = search->count;
+	for (size_t i = 0; i < search->count && !err; i++)
+		for (size_t first = 0; first < search->edits[i].count && !err; first += XP_SLEDS_PER_STOP) {
+			struct xp_edits piece = search->edits[i];
+			struct search part = *search;
+
+			piece.list += first;
+			piece.count = XP_MIN(piece.count - first, XP_SLEDS_PER_STOP);
+			part.edits = &piece;
+			part.count = 1;
+			err = xp_stopped_do(stopped, write_all, &part);
+			unpatched->sleds += part.written;
+			unpatched->ns += stopped->ns;
+			unpatched->longest_ns = XP_MAX(unpatched->longest_ns, stopped->ns);
+		}
+	return err;
+}
+
+/* No stub may be another xprof's. */
+static int check_owner(const struct xp_stub_map *stubs, pid_t pid, char *why, size_t why_size)
+{
+	for (size_t i = 0; i < stubs->count; i++) {
+		pid_t holder;
+		int err = xp_stub_lock(&stubs->list[i], &holder);
+
+		if (err == -EBUSY && holder)
+			snprintf(why, why_size,
+				 "process %d is being recorded by another xprof (process %d): end that recording", pid,
+				 holder);
+		else if (err == -EBUSY)
+			snprintf(why, why_size,
+				 "process %d: an xprof that has ended still holds its stub: try again in a moment",
+				 pid);
+		else if (err)
+			snprintf(why, why_size, "process %d: cannot lock its stub: %s", pid, strerror(-err));
+		if (err)
+			return err;
+	}
+	return 0;
+}
+
+static void free_search(struct search *search)
+{
+	for (size_t i = 0; i < search->count; i++) {
+		close(search->edits[i].file_fd);
+		xp_edits_free(&search->edits[i]);
+	}
+	free(search->edits);
+	xp_memory_window_free(search->memory);
+	xp_stub_map_free(&search->stubs);
+}
+
+int xp_unpatch_process(pid_t pid, bool ours, struct xp_unpatched *unpatched, char *why, size_t why_size)
+{
+	struct xp_stopped stopped = { .pid = pid, .patient = true, .why = why, .why_size = why_size };
+	struct search search = { 0 };
+	int err;
+
+	*unpatched = (struct xp_unpatched){ 0 };
+	why[0] = 0;
+	err = xp_stub_map_read(&search.stubs, pid);
+	if (err || !search.stubs.count)
+		goto out;
+	if (!ours)
+		err = check_owner(&search.stubs, pid, why, why_size);
+	if (!err)
+		err = xp_memory_window_open(&search.memory, pid);
+	if (!err)
+		err = find_patched(&search, pid);
+	if (err || !search.count)
+		goto out;
+	err = put_back(&search, &stopped, unpatched);
+out:
+	if (err && !why[0])
+		snprintf(why, why_size, "the sleds of process %d cannot be put back: %s", pid, strerror(-err));
+	free_search(&search);
+	return err;
+}
+
+static bool has_stub(pid_t pid, const ino_t *stubs, size_t count)
+{
+	struct xp_mappings mappings;
+	bool found = false;
+
+	if (xp_mappings_read_all(&mappings, pid))
+		return false;
+	for (size_t i = 0; i < mappings.count && !found; i++)
+		for (size_t j = 0; j < count && !found; j++)
+			found = mappings.list[i].inode == stubs[j] && xp_stub_is_named(mappings.list[i].path);
+	xp_mappings_free(&mappings);
+	return found;
+}
+
+static bool is_in(const pid_t *pids, size_t count, pid_t pid)
+{
+	for (size_t i = 0; i < count; i++)
+		if (pids[i] == pid)
+			return true;
+	return false;
+}
+
+void xp_unpatch_children(const ino_t *stubs, size_t count, const pid_t *done, size_t done_count)
+{
+	struct xp_unpatched unpatched;
+	struct dirent *entry;
+	DIR *dir = count ? opendir("/proc") : NULL;
+	char why[256];
+
+	while (dir && (entry = readdir(dir))) {
+		pid_t pid = atoi(entry->d_name);
+		int err;
+
+		if (!isdigit((unsigned char)entry->d_name[0]) || is_in(done, done_count, pid) ||
+		    !has_stub(pid, stubs, count))
+			continue;
+		err = xp_unpatch_process(pid, true, &unpatched, why, sizeof(why));
+		if (err && err != -ESRCH)
+			xp_warn("process %d, forked while its parent was recorded, keeps patched sleds, which do no "
+				"harm: %s; `xprof restore -p %d` puts them back",
+				pid, why, pid);
+	}
+	if (dir)
+		closedir(dir);
+}

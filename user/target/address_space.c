@@ -1,0 +1,394 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "target/address_space.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <x86intrin.h>
+
+#include "arch/x86_64/stub.h"
+#include "base/util.h"
+
+/* ---- files ---- */
+
+static uint64_t mix(uint64_t hash, uint64_t value)
+{
+	hash = (hash ^ value) * 0x9e3779b97f4a7c15ull;
+	return hash ^ hash >> 29;
+}
+
+static uint64_t hash_file(const struct xp_file *file)
+{
+	uint64_t hash = mix(mix(file->kind, file->dev), file->inode);
+
+	for (const char *at = file->path; *at; at++)
+		hash = mix(hash, (unsigned char)*at);
+	return hash;
+}
+
+static bool same_place(const struct xp_file *a, const struct xp_file *b)
+{
+	return a->kind == b->kind && a->dev == b->dev && a->inode == b->inode && !strcmp(a->path, b->path);
+}
+
+/* Is b, of the same place as a, the same file as far as is known? */
+static bool same_file(const struct xp_file *a, const struct xp_file *b)
+{
+	return !a->build_id_bytes || !b->build_id_bytes ||
+	       (a->build_id_bytes == b->build_id_bytes && !memcmp(a->build_id, b->build_id, a->build_id_bytes));
+}
+
+static void learn(struct xp_file *file, const struct xp_file *from)
+{
+	if (!from->build_id_bytes)
+		return;
+	memcpy(file->build_id, from->build_id, sizeof(file->build_id));
+	file->build_id_bytes = from->build_id_bytes;
+}
+
+/* The slot of this place's last file, or the free one where it belongs. Slots hold the index plus one. */
+static uint32_t *find_slot(const struct xp_files *files, const struct xp_file *file)
+{
+	size_t mask = files->slot_count - 1;
+
+	for (size_t i = hash_file(file) & mask;; i = (i + 1) & mask)
+		if (!files->slots[i] || same_place(files->all[files->slots[i] - 1], file))
+			return &files->slots[i];
+}
+
+static int grow_slots(struct xp_files *files)
+{
+	struct xp_files bigger = *files;
+
+	bigger.slot_count = files->slot_count ? 2 * files->slot_count : 64;
+	bigger.slots = calloc(bigger.slot_count, sizeof(*bigger.slots));
+	if (!bigger.slots)
+		return -ENOMEM;
+	/* In the order of their age: the last one of a place stays. */
+	for (size_t i = 0; i < files->count; i++)
+		*find_slot(&bigger, files->all[i]) = i + 1;
+	free(files->slots);
+	*files = bigger;
+	return 0;
+}
+
+static int reserve_file(struct xp_files *files)
+{
+	struct xp_file **all;
+	size_t room;
+
+	if (files->count < files->room)
+		return 0;
+	room = files->room ? 2 * files->room : 32;
+	all = realloc(files->all, room * sizeof(*all));
+	if (!all)
+		return -ENOMEM;
+	files->all = all;
+	files->room = room;
+	return 0;
+}
+
+static bool is_full(const struct xp_files *files, const struct xp_file *file)
+{
+	return files->count >= XP_FILES_MAX || files->paths_bytes + strlen(file->path) + 1 > XP_FILES_PATHS_BYTES_MAX;
+}
+
+static struct xp_file *copy_file(const struct xp_file *from, size_t index)
+{
+	struct xp_file *file = malloc(sizeof(*file));
+
+	if (!file)
+		return NULL;
+	*file = *from;
+	file->index = index;
+	file->path = strdup(from->path);
+	if (file->path)
+		return file;
+	free(file);
+	return NULL;
+}
+
+enum xp_file_kind xp_file_kind_of(const char *path)
+{
+	/* What they print in place of a path when there is no file to open. */
+	static const char *const no_files[] = { "/dev/zero", "/SYSV", "/anon_hugepage", "//" };
+
+	if (!strcmp(path, "[vdso]"))
+		return XP_FILE_VDSO;
+	for (size_t i = 0; i < XP_ARRAY_SIZE(no_files); i++)
+		if (!strncmp(path, no_files[i], strlen(no_files[i])))
+			return XP_FILE_ANON;
+	return path[0] == '/' ? XP_FILE_DISK : XP_FILE_ANON;
+}
+
+bool xp_file_is_trampoline(const struct xp_file *file)
+{
+	/* Side-band records cut "[uprobes-trampoline]" short (perf_event_mmap_event(), kernel/events/core.c). */
+	return file->kind == XP_FILE_ANON && !strncmp(file->path, "[uprobes-trampo", 15);
+}
+
+bool xp_file_may_be_jit(const struct xp_file *file)
+{
+	if (file->kind == XP_FILE_DISK)
+		return !strncmp(file->path, "/memfd:", 7) && !xp_stub_is_named(file->path);
+	return file->kind == XP_FILE_ANON && !xp_file_is_trampoline(file);
+}
+
+static struct xp_file *add_file(struct xp_files *files, const struct xp_file *from)
+{
+	struct xp_file *file;
+
+	if (reserve_file(files))
+		return NULL;
+	file = copy_file(from, files->count);
+	if (!file)
+		return NULL;
+	files->paths_bytes += strlen(file->path) + 1;
+	files->all[files->count++] = file;
+	return file;
+}
+
+struct xp_file *xp_files_intern(struct xp_files *files, const struct xp_file *from)
+{
+	static const struct xp_file unknown = { .kind = XP_FILE_UNKNOWN, .path = (char *)"[unknown]" };
+	struct xp_file *file;
+	uint32_t *slot;
+
+	/* At most half of the slots are used. */
+	if (2 * files->count >= files->slot_count && grow_slots(files))
+		return NULL;
+	slot = find_slot(files, from);
+	if (*slot && same_file(files->all[*slot - 1], from)) {
+		file = files->all[*slot - 1];
+		learn(file, from);
+		return file;
+	}
+	if (is_full(files, from)) {
+		if (!files->unknown)
+			files->unknown = add_file(files, &unknown);
+		return files->unknown;
+	}
+	file = add_file(files, from);
+	if (file)
+		*slot = files->count;
+	return file;
+}
+
+void xp_files_free(struct xp_files *files)
+{
+	for (size_t i = 0; i < files->count; i++) {
+		free(files->all[i]->path);
+		free(files->all[i]);
+	}
+	free(files->all);
+	free(files->slots);
+	*files = (struct xp_files){ 0 };
+}
+
+/* ---- mappings ---- */
+
+/* The first mapping that ends above address; count when there is none. */
+static size_t first_above(const struct xp_space *space, uint64_t address)
+{
+	size_t low = 0, high = space->count;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (space->vmas[middle].end > address)
+			high = middle;
+		else
+			low = middle + 1;
+	}
+	return low;
+}
+
+const struct xp_vma *xp_space_find(const struct xp_space *space, uint64_t address)
+{
+	size_t i = first_above(space, address);
+
+	return i < space->count && space->vmas[i].start <= address ? &space->vmas[i] : NULL;
+}
+
+static bool continues(const struct xp_vma *a, const struct xp_vma *b)
+{
+	return a->end == b->start && a->file == b->file && a->file->kind != XP_FILE_VDSO &&
+	       (a->file->kind == XP_FILE_ANON || a->file_offset + (a->end - a->start) == b->file_offset);
+}
+
+static int reserve_vmas(struct xp_space *space, size_t count)
+{
+	struct xp_vma *vmas;
+	size_t room;
+
+	if (count > XP_SPACE_VMAS_MAX)
+		return -E2BIG;
+	if (count <= space->room)
+		return 0;
+	room = XP_MAX(count, space->room + space->room / 2);
+	vmas = realloc(space->vmas, room * sizeof(*vmas));
+	if (!vmas)
+		return -ENOMEM;
+	space->vmas = vmas;
+	space->room = room;
+	return 0;
+}
+
+/* Puts pieces in the place of the mappings [first, last). */
+static int replace(struct xp_space *space, size_t first, size_t last, const struct xp_vma *pieces, size_t piece_count)
+{
+	size_t count = space->count - (last - first) + piece_count;
+	/* What makes the space smaller needs no room, and must not fail where it is full. */
+	int err = count > space->count ? reserve_vmas(space, count) : 0;
+
+	if (err)
+		return err;
+	memmove(&space->vmas[first + piece_count], &space->vmas[last], (space->count - last) * sizeof(*space->vmas));
+	memcpy(&space->vmas[first], pieces, piece_count * sizeof(*pieces));
+	space->count = count;
+	space->changed = __rdtsc();
+	return 0;
+}
+
+/* Appends vma to the pieces, or lets the last one grow by it. */
+static size_t add_piece(struct xp_vma *pieces, size_t count, const struct xp_vma *vma)
+{
+	if (count && continues(&pieces[count - 1], vma)) {
+		pieces[count - 1].end = vma->end;
+		return count;
+	}
+	pieces[count] = *vma;
+	return count + 1;
+}
+
+int xp_space_map(struct xp_space *space, const struct xp_vma *vma)
+{
+	size_t first, last, count = 0;
+	struct xp_vma pieces[3];
+
+	if (vma->start >= vma->end)
+		return -EINVAL;
+	first = first_above(space, vma->start);
+	for (last = first; last < space->count && space->vmas[last].start < vma->end; last++)
+		;
+	/* What is left of the first one, or the neighbour before, which vma may continue. */
+	if (first < last && space->vmas[first].start < vma->start) {
+		pieces[count] = space->vmas[first];
+		pieces[count++].end = vma->start;
+	} else if (first && space->vmas[first - 1].end == vma->start) {
+		pieces[count++] = space->vmas[--first];
+	}
+	count = add_piece(pieces, count, vma);
+	if (first < last && space->vmas[last - 1].end > vma->end) {
+		struct xp_vma rest = space->vmas[last - 1];
+
+		rest.file_offset += vma->end - rest.start;
+		rest.start = vma->end;
+		count = add_piece(pieces, count, &rest);
+	} else if (last < space->count && space->vmas[last].start == vma->end) {
+		count = add_piece(pieces, count, &space->vmas[last++]);
+	}
+	return replace(space, first, last, pieces, count);
+}
+
+static int add_jit(struct xp_space *space, uint64_t start, uint64_t end, uint64_t tsc)
+{
+	if (!space->jit)
+		space->jit = calloc(XP_SPACE_JIT_MAX, sizeof(*space->jit));
+	if (!space->jit)
+		return -ENOMEM;
+	if (space->jit_count == XP_SPACE_JIT_MAX) {
+		space->jit_count /= 2;
+		memmove(space->jit, space->jit + space->jit_count, space->jit_count * sizeof(*space->jit));
+	}
+	space->jit[space->jit_count++] = (struct xp_space_jit){ start, end, tsc };
+	return 0;
+}
+
+int xp_space_map_jit(struct xp_space *space, uint64_t start, uint64_t end, uint64_t tsc)
+{
+	size_t i = first_above(space, start);
+	int err = 0;
+
+	for (; start < end && !err; i++) {
+		const struct xp_vma *known = i < space->count && space->vmas[i].start < end ? &space->vmas[i] : NULL;
+
+		if (known && !xp_file_may_be_jit(known->file))
+			continue;
+		if (!known || known->start > start)
+			err = add_jit(space, start, known ? known->start : end, tsc);
+		start = known ? known->end : end;
+	}
+	return err;
+}
+
+uint64_t xp_space_jit_since(const struct xp_space *space, uint64_t address)
+{
+	for (size_t i = space->jit_count; i; i--)
+		if (address >= space->jit[i - 1].start && address < space->jit[i - 1].end)
+			return space->jit[i - 1].tsc;
+	return 0;
+}
+
+void xp_space_clear(struct xp_space *space)
+{
+	space->count = 0;
+	space->jit_count = 0;
+	space->changed = __rdtsc();
+}
+
+void xp_space_free(struct xp_space *space)
+{
+	free(space->vmas);
+	free(space->jit);
+	*space = (struct xp_space){ 0 };
+}
+
+/* ---- spaces that several hold ---- */
+
+struct xp_space *xp_space_new(void)
+{
+	struct xp_space *space = calloc(1, sizeof(*space));
+
+	if (space)
+		space->changed = __rdtsc();
+	return space;
+}
+
+struct xp_space *xp_space_share(struct xp_space *space)
+{
+	space->sharers++;
+	return space;
+}
+
+void xp_space_put(struct xp_space *space)
+{
+	if (!space || space->sharers--)
+		return;
+	xp_space_free(space);
+	free(space);
+}
+
+int xp_space_own(struct xp_space **space)
+{
+	struct xp_space *copy;
+
+	if (!(*space)->sharers)
+		return 0;
+	copy = xp_space_new();
+	if (copy && (*space)->jit)
+		copy->jit = calloc(XP_SPACE_JIT_MAX, sizeof(*copy->jit));
+	if (!copy || reserve_vmas(copy, (*space)->count) || ((*space)->jit && !copy->jit)) {
+		xp_space_put(copy);
+		return -ENOMEM;
+	}
+	if ((*space)->count)
+		memcpy(copy->vmas, (*space)->vmas, (*space)->count * sizeof(*copy->vmas));
+	copy->count = (*space)->count;
+	if (copy->jit)
+		memcpy(copy->jit, (*space)->jit, (*space)->jit_count * sizeof(*copy->jit));
+	copy->jit_count = (*space)->jit_count;
+	xp_space_put(*space);
+	*space = copy;
+	return 0;
+}

@@ -1,0 +1,474 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "target/chosen_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <linux/openat2.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/sysmacros.h>
+#include <sys/vfs.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "unwind/cfi_worker.h"
+#include "base/child.h"
+#include "target/mount_kind.h"
+#include "base/util.h"
+
+#define COPIES_MAX 256
+#define COPIES_BYTES_MAX (1ull << 30)
+#define CHILD_SECONDS 5 /* should nobody be left to kill it */
+#define END_TRIES 20	/* of a millisecond */
+#define STUCK_MAX 16	/* file systems; while all of them are left alone, nothing is asked of others either */
+#define RETRY_NS (16 * XP_NS_PER_S)
+#define RETRY_SHIFT_MAX 8u
+/* Waiting for servers that answer slowly: so much at once, and a tenth of the time later on. */
+#define WAITS_BURST_NS (8 * XP_NS_PER_S)
+#define WAITS_SHARE 10
+
+/* A file whose bytes may change while this stays: what it was is what its process began with. */
+struct copy {
+	dev_t dev; /* with the next three: the file */
+	ino_t inode;
+	off_t size;
+	struct statx_timestamp changed;
+	int fd; /* sealed */
+	dev_t copy_dev;
+	ino_t copy_inode;
+};
+
+struct stuck {
+	dev_t dev; /* 0: a path that leads nowhere in time */
+	pid_t left;
+	unsigned int times;
+	uint64_t retry_ns;
+};
+
+static struct {
+	pthread_mutex_t lock;
+	struct copy copies[COPIES_MAX];
+	size_t copy_count;
+	uint64_t copy_bytes;
+	struct stuck stuck[STUCK_MAX];
+	size_t stuck_count;
+	bool has_warned;
+	uint64_t first_ns; /* of a wait */
+	uint64_t waited_ns;
+} chosen = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+/* ---- without a question to the file system ---- */
+
+static int look(int dir, const char *path, int flags, struct statx *st)
+{
+	unsigned int wanted = STATX_TYPE | STATX_INO | STATX_SIZE | STATX_CTIME | STATX_MNT_ID;
+
+	return statx(dir, path, flags | AT_STATX_DONT_SYNC, wanted, st) ? -errno : 0;
+}
+
+static int stat_of(int err, const struct statx *from, struct stat *st)
+{
+	memset(st, 0, sizeof(*st));
+	if (err)
+		return err;
+	st->st_dev = makedev(from->stx_dev_major, from->stx_dev_minor);
+	st->st_ino = from->stx_ino;
+	st->st_mode = from->stx_mode;
+	return 0;
+}
+
+int xp_chosen_stat(int place, struct stat *st)
+{
+	struct statx from;
+
+	return stat_of(look(place, "", AT_EMPTY_PATH, &from), &from, st);
+}
+
+int xp_chosen_stat_link(const char *link, struct stat *st)
+{
+	struct statx from;
+
+	return stat_of(look(AT_FDCWD, link, 0, &from), &from, st);
+}
+
+/* ---- file systems that did not answer ---- */
+
+static struct stuck *find_stuck(dev_t dev)
+{
+	for (size_t i = 0; i < chosen.stuck_count; i++)
+		if (chosen.stuck[i].dev == dev)
+			return &chosen.stuck[i];
+	return NULL;
+}
+
+/* The place that may be taken: a free one, or the one whose time came first. NULL: it has come for none. */
+static struct stuck *find_place(uint64_t now_ns)
+{
+	struct stuck *due = &chosen.stuck[0];
+
+	if (chosen.stuck_count < STUCK_MAX)
+		return &chosen.stuck[chosen.stuck_count];
+	for (size_t i = 1; i < STUCK_MAX; i++)
+		if (chosen.stuck[i].retry_ns < due->retry_ns)
+			due = &chosen.stuck[i];
+	return due->retry_ns <= now_ns ? due : NULL;
+}
+
+static bool may_wait(dev_t dev)
+{
+	uint64_t now_ns = xp_now_ns();
+	const struct stuck *stuck = find_stuck(dev);
+
+	if (chosen.waited_ns > WAITS_BURST_NS + (now_ns - chosen.first_ns) / WAITS_SHARE)
+		return false;
+	return stuck ? stuck->retry_ns <= now_ns : find_place(now_ns) != NULL;
+}
+
+static void note_stuck(dev_t dev, pid_t left)
+{
+	uint64_t now_ns = xp_now_ns();
+	struct stuck *stuck = find_stuck(dev);
+
+	if (!stuck) {
+		stuck = find_place(now_ns);
+		chosen.stuck_count += chosen.stuck_count < STUCK_MAX;
+	}
+	if (!stuck)
+		return;
+	if (stuck->left)
+		(void)waitpid(stuck->left, NULL, WNOHANG);
+	stuck->dev = dev;
+	stuck->left = left;
+	stuck->retry_ns = now_ns + (RETRY_NS << XP_MIN(stuck->times, RETRY_SHIFT_MAX));
+	stuck->times++;
+	if (!chosen.has_warned)
+		xp_warn("a file system that a process serves (FUSE) does not answer: programs on it are left alone for "
+			"a while, so that their functions may have no names; copy them to a disk of this machine");
+	chosen.has_warned = true;
+}
+
+/* ---- the child ---- */
+
+struct answer {
+	int32_t err;
+	uint32_t is_served;
+	uint64_t bytes;
+};
+
+struct job {
+	const char *path; /* to be found; NULL: place is to be opened */
+	int dir;	  /* of the path, or AT_FDCWD */
+	int place;
+	int to_fd; /* for the copy */
+	uint64_t bytes_max;
+};
+
+static int copy_bytes(int from_fd, const struct job *job, uint64_t *bytes)
+{
+	static char piece[256 << 10];
+	ssize_t got;
+
+	while ((got = pread(from_fd, piece, sizeof(piece), (off_t)*bytes)) > 0) {
+		int err = *bytes + (uint64_t)got > job->bytes_max
+			      ? -EFBIG
+			      : xp_pwrite_all(job->to_fd, piece, (size_t)got, (off_t)*bytes);
+
+		if (err)
+			return err;
+		*bytes += (uint64_t)got;
+	}
+	return got < 0 ? -errno : 0;
+}
+
+static int reopen(int place)
+{
+	char path[64];
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", place);
+	fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	return fd < 0 ? -errno : fd;
+}
+
+/* Where its mount could not be told, the file system itself may. */
+static struct answer open_or_copy(const struct job *job)
+{
+	struct answer answer = { 0 };
+	struct statfs system;
+	int fd;
+
+	if (fstatfs(job->place, &system)) {
+		answer.err = -errno;
+		return answer;
+	}
+	answer.is_served = system.f_type == FUSE_SUPER_MAGIC || system.f_type == OVERLAYFS_SUPER_MAGIC;
+	if (!answer.is_served)
+		return answer;
+	fd = reopen(job->place);
+	answer.err = fd < 0 ? fd : copy_bytes(fd, job, &answer.bytes);
+	return answer;
+}
+
+static __attribute__((noreturn)) void child(pid_t parent, struct job job, int socket)
+{
+	const int kept[] = { socket, job.path ? job.dir : job.place, job.path ? socket : job.to_fd };
+	struct answer answer = { 0 };
+	int found = -1;
+
+	xp_child_reset_signals();
+	prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+	if (getppid() != parent)
+		_exit(1);
+	prctl(PR_SET_NAME, "xprof-file", 0, 0, 0);
+	alarm(CHILD_SECONDS);
+	/* It may be left behind, and then must hold nothing of the recording. */
+	if (xp_child_keep_fds(kept, XP_ARRAY_SIZE(kept)))
+		_exit(1);
+	job.place = 4;
+	job.to_fd = 5;
+	if (job.path) {
+		found = openat(4, job.path, O_PATH | O_CLOEXEC);
+		answer.err = found < 0 ? -errno : 0;
+	} else {
+		answer = open_or_copy(&job);
+	}
+	_exit(xp_cfi_send(3, &answer, sizeof(answer), found) == sizeof(answer) ? 0 : 1);
+}
+
+/* To close the file may wait too, behind the answer. */
+static bool end_child(pid_t pid, bool is_late)
+{
+	for (int tries = 0; tries < 2 * END_TRIES; tries++) {
+		if (is_late || tries == END_TRIES)
+			kill(pid, SIGKILL);
+		if (waitpid(pid, NULL, WNOHANG))
+			return true;
+		usleep(tries < 5 ? 100 : 1000);
+	}
+	return false;
+}
+
+/* *found: a descriptor, -1: none. -ETIMEDOUT: it is given up. */
+static int get_answer(int socket, struct answer *answer, int *found)
+{
+	struct pollfd ready = { .fd = socket, .events = POLLIN };
+	uint64_t end_ns = xp_now_ns() + XP_CHOSEN_WAIT_NS, now_ns;
+	int got = 0;
+
+	*found = -1;
+	while ((now_ns = xp_now_ns()) < end_ns && got <= 0)
+		got = poll(&ready, 1, (int)((end_ns - now_ns) / 1000000 + 1));
+	if (got <= 0)
+		return -ETIMEDOUT;
+	return xp_cfi_receive(socket, answer, sizeof(*answer), found) == sizeof(*answer) ? answer->err : -EIO;
+}
+
+static int run(const struct job *job, dev_t dev, struct answer *answer, int *found)
+{
+	uint64_t begin_ns = xp_now_ns();
+	pid_t self = getpid(), pid;
+	int ends[2], err;
+
+	*found = -1;
+	if (!may_wait(dev))
+		return -ETIMEDOUT;
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends))
+		return -errno;
+	pid = fork();
+	if (!pid)
+		child(self, *job, ends[1]);
+	err = pid < 0 ? -errno : 0;
+	close(ends[1]);
+	if (!err) {
+		err = get_answer(ends[0], answer, found);
+		if (!end_child(pid, err == -ETIMEDOUT))
+			note_stuck(dev, pid);
+		else if (err == -ETIMEDOUT)
+			note_stuck(dev, 0);
+	}
+	close(ends[0]);
+	if (!chosen.first_ns)
+		chosen.first_ns = begin_ns;
+	chosen.waited_ns += xp_now_ns() - begin_ns;
+	return err;
+}
+
+/* ---- copies ---- */
+
+static bool is_of(const struct copy *copy, const struct statx *st)
+{
+	return copy->inode == st->stx_ino && copy->dev == makedev(st->stx_dev_major, st->stx_dev_minor) &&
+	       copy->size == (off_t)st->stx_size && copy->changed.tv_sec == st->stx_ctime.tv_sec &&
+	       copy->changed.tv_nsec == st->stx_ctime.tv_nsec;
+}
+
+static const struct copy *find_copy(const struct statx *st)
+{
+	for (size_t i = 0; i < chosen.copy_count; i++)
+		if (is_of(&chosen.copies[i], st))
+			return &chosen.copies[i];
+	return NULL;
+}
+
+/* Takes over the file in memory. */
+static int add_copy(const struct statx *st, int fd, uint64_t bytes)
+{
+	struct copy *copy = &chosen.copies[chosen.copy_count];
+	struct stat own;
+
+	if (fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL) || fstat(fd, &own))
+		return -errno;
+	*copy = (struct copy){
+		.dev = makedev(st->stx_dev_major, st->stx_dev_minor),
+		.inode = st->stx_ino,
+		.size = (off_t)st->stx_size,
+		.changed = st->stx_ctime,
+		.fd = fd,
+		.copy_dev = own.st_dev,
+		.copy_inode = own.st_ino,
+	};
+	chosen.copy_count++;
+	chosen.copy_bytes += bytes;
+	return 0;
+}
+
+static int make_copy(int place, const struct statx *st)
+{
+	struct answer answer = { 0 };
+	struct job job = { .place = place, .bytes_max = COPIES_BYTES_MAX - chosen.copy_bytes };
+	int err, none;
+
+	if (chosen.copy_count == COPIES_MAX)
+		return -EFBIG;
+	job.to_fd = memfd_create("xprof-copy", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	if (job.to_fd < 0)
+		return -errno;
+	err = run(&job, makedev(st->stx_dev_major, st->stx_dev_minor), &answer, &none);
+	if (none >= 0)
+		close(none);
+	if (!err && answer.is_served)
+		err = add_copy(st, job.to_fd, answer.bytes);
+	if (err || !answer.is_served)
+		close(job.to_fd);
+	return err ? err : answer.is_served ? chosen.copies[chosen.copy_count - 1].fd : reopen(place);
+}
+
+/* A descriptor that is the caller's. */
+static int open_served(int place, const struct statx *st)
+{
+	const struct copy *copy;
+	int fd;
+
+	pthread_mutex_lock(&chosen.lock);
+	copy = find_copy(st);
+	fd = copy ? copy->fd : make_copy(place, st);
+	copy = find_copy(st);
+	if (copy && copy->fd == fd) {
+		fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+		fd = fd < 0 ? -errno : fd;
+	}
+	pthread_mutex_unlock(&chosen.lock);
+	return fd;
+}
+
+bool xp_chosen_original(struct stat *st)
+{
+	bool is_copy = false;
+
+	pthread_mutex_lock(&chosen.lock);
+	for (size_t i = 0; i < chosen.copy_count && !is_copy; i++) {
+		const struct copy *copy = &chosen.copies[i];
+
+		is_copy = copy->copy_inode == st->st_ino && copy->copy_dev == st->st_dev;
+		if (is_copy) {
+			st->st_dev = copy->dev;
+			st->st_ino = copy->inode;
+		}
+	}
+	pthread_mutex_unlock(&chosen.lock);
+	return is_copy;
+}
+
+/* ---- opening ---- */
+
+int xp_chosen_open_place(int place, pid_t pid, ino_t inode)
+{
+	struct statx st;
+	int err = look(place, "", AT_EMPTY_PATH, &st);
+
+	if (err)
+		return err;
+	if (!S_ISREG(st.stx_mode))
+		return -ENOEXEC;
+	if (inode && st.stx_ino != inode)
+		return -ESTALE;
+	return xp_mount_is_local(&st, pid) ? reopen(place) : open_served(place, &st);
+}
+
+int xp_chosen_open_link(const char *link, pid_t pid, ino_t inode)
+{
+	int place = open(link, O_PATH | O_CLOEXEC), fd;
+
+	if (place < 0)
+		return -errno;
+	fd = xp_chosen_open_place(place, pid, inode);
+	close(place);
+	return fd;
+}
+
+/* By a child: what is not in memory may have to be asked for. */
+static int find_slowly(int dir, const char *path)
+{
+	const struct job job = { .path = path, .dir = dir };
+	struct answer answer = { 0 };
+	int place, err;
+
+	pthread_mutex_lock(&chosen.lock);
+	err = run(&job, 0, &answer, &place);
+	pthread_mutex_unlock(&chosen.lock);
+	return err ? err : place < 0 ? -EIO : place;
+}
+
+int xp_chosen_find(int root, const char *path)
+{
+	const struct open_how how = {
+		.flags = O_PATH | O_CLOEXEC,
+		.resolve = RESOLVE_CACHED | (root >= 0 ? RESOLVE_IN_ROOT : 0),
+	};
+	int dir = root, place, slash = -1;
+
+	if (path[0] != '/')
+		return -ENOENT;
+	place = (int)syscall(SYS_openat2, root >= 0 ? root : AT_FDCWD, path, &how, sizeof(how));
+	if (place >= 0 || (errno != EAGAIN && errno != ENOSYS && errno != EINVAL))
+		return place < 0 ? -errno : place;
+	if (root < 0) {
+		slash = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+		dir = slash;
+	}
+	place = dir < 0 ? -EIO : find_slowly(dir, path + strspn(path, "/"));
+	if (slash >= 0)
+		close(slash);
+	return place;
+}
+
+int xp_chosen_open_path(int root, const char *path, pid_t pid, ino_t inode)
+{
+	int place = xp_chosen_find(root, path), fd;
+
+	if (place < 0)
+		return place;
+	fd = xp_chosen_open_place(place, pid, inode);
+	close(place);
+	return fd;
+}

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "target/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <linux/magic.h>
+#include <linux/openat2.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include "target/target.h"
+
+#ifndef FUSE_SUPER_MAGIC /* linux/magic.h has it since 5.11 */
+#define FUSE_SUPER_MAGIC 0x65735546
+#endif
+
+static void parse_line(struct xp_target_status *status, const char *line)
+{
+	const char *last;
+
+	if (sscanf(line, "Uid: %*u %u", &status->euid) == 1 || sscanf(line, "Gid: %*u %u", &status->egid) == 1 ||
+	    sscanf(line, "SigCgt: %" SCNx64, &status->caught) == 1 || strncmp(line, "NSpid:", 6) != 0)
+		return;
+	last = strrchr(line, '\t'); /* from the outermost namespace to the innermost */
+	if (last)
+		sscanf(last, "%d", &status->inner_pid);
+}
+
+int xp_target_status(struct xp_target_status *status, pid_t pid, uint64_t start_time)
+{
+	char path[64], line[512];
+	FILE *file;
+
+	*status = (struct xp_target_status){ .inner_pid = pid, .euid = (uid_t)-1, .egid = (gid_t)-1 };
+	snprintf(path, sizeof(path), "/proc/%d/status", pid);
+	file = fopen(path, "re");
+	if (!file)
+		return -ESRCH;
+	while (fgets(line, sizeof(line), file))
+		parse_line(status, line);
+	fclose(file);
+	return xp_target_start_time(pid) == start_time ? 0 : -ESRCH;
+}
+
+/* O_PATH touches nothing: to open a FIFO or a device would be an action already. */
+int xp_target_path_find(pid_t pid, const char *path)
+{
+	struct open_how how = {
+		.flags = O_PATH | O_NOFOLLOW | O_CLOEXEC,
+		.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS,
+	};
+	char root_path[64];
+	int root, fd;
+
+	snprintf(root_path, sizeof(root_path), "/proc/%d/root", pid);
+	root = open(root_path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (root < 0)
+		return errno == ENOENT ? -ESRCH : -errno;
+	fd = (int)syscall(SYS_openat2, root, path, &how, sizeof(how));
+	if (fd < 0)
+		fd = -errno;
+	close(root);
+	return fd;
+}
+
+static int judge(int fd, const struct xp_target_status *status, uint64_t bytes_max)
+{
+	struct statfs fs;
+	struct stat st;
+
+	if (fstat(fd, &st) || fstatfs(fd, &fs))
+		return -errno;
+	if (S_ISLNK(st.st_mode))
+		return -ELOOP;
+	if (!S_ISREG(st.st_mode) || fs.f_type == FUSE_SUPER_MAGIC)
+		return -EINVAL;
+	/* Of root's files only what the target could read itself: it may have bind-mounted any of them there. */
+	if (st.st_nlink != 1 || (st.st_uid != status->euid && (st.st_uid != 0 || !(st.st_mode & S_IROTH))))
+		return -EPERM;
+	return (uint64_t)st.st_size > bytes_max ? -EFBIG : 0;
+}
+
+int xp_target_file_open(pid_t pid, uint64_t start_time, const char *path, uint64_t bytes_max)
+{
+	int place = xp_target_path_find(pid, path), fd = -1, err;
+	struct xp_target_status status;
+	char name[64];
+
+	if (place < 0)
+		return place;
+	/* Behind the look-up: it is this process's root in which the path was found. */
+	err = xp_target_status(&status, pid, start_time);
+	if (!err)
+		err = judge(place, &status, bytes_max);
+	if (!err) {
+		snprintf(name, sizeof(name), "/proc/self/fd/%d", place);
+		fd = open(name, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+		if (fd < 0)
+			err = -errno;
+	}
+	close(place);
+	return err ? err : fd;
+}

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "target/frozen.h"
+
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/openat2.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* Of a line: paths of a control group and of its mount, and options. */
+#define LINE_BYTES (4 * PATH_MAX)
+#define STATE_BYTES 256
+
+static bool has_word(const char *list, const char *word)
+{
+	size_t length = strlen(word);
+
+	for (const char *at = list; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL)
+		if (!strncmp(at, word, length) && (!at[length] || at[length] == ','))
+			return true;
+	return false;
+}
+
+/* hierarchy-ID:controller-list:cgroup-path, cgroups(7). The path may have colons. */
+bool xp_cgroup_parse(struct xp_cgroup *cgroup, char *line)
+{
+	char *controllers = strchr(line, ':'), *path = controllers ? strchr(controllers + 1, ':') : NULL;
+
+	if (!path)
+		return false;
+	*controllers++ = 0;
+	*path++ = 0;
+	path[strcspn(path, "\n")] = 0;
+	*cgroup = (struct xp_cgroup){ .freezer = has_word(controllers, "freezer"), .path = path };
+	return cgroup->freezer || (!strcmp(line, "0") && !*controllers);
+}
+
+/* ID parent major:minor root mount options [fields] - type source super-options, proc(5). */
+const char *xp_cgroup_find(const struct xp_cgroup *cgroup, char *line, const char **mount)
+{
+	char *fields[6], *tail = strstr(line, " - "), *type, *super;
+	size_t root_length;
+
+	if (!tail)
+		return NULL;
+	*tail = 0;
+	type = strtok_r(tail + 3, " \n", &super);
+	strtok_r(NULL, " \n", &super);
+	if (!type || strcmp(type, cgroup->freezer ? "cgroup" : "cgroup2"))
+		return NULL;
+	if (cgroup->freezer && !has_word(strtok_r(NULL, " \n", &super) ?: "", "freezer"))
+		return NULL;
+	for (int i = 0; i < 6; i++)
+		if (!(fields[i] = strsep(&line, " ")))
+			return NULL;
+	*mount = fields[4];
+	root_length = strcmp(fields[3], "/") ? strlen(fields[3]) : 0;
+	if (strncmp(cgroup->path, fields[3], root_length) ||
+	    (cgroup->path[root_length] && cgroup->path[root_length] != '/'))
+		return NULL;
+	return cgroup->path + root_length;
+}
+
+/* Whether a file of the group says so. The path is of those who make groups: it leads nowhere but below the mount. */
+static bool says(const char *mount, const char *group, const char *file, const char *word)
+{
+	struct open_how how = { .flags = O_RDONLY | O_CLOEXEC,
+				.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_XDEV };
+	char path[PATH_MAX], state[STATE_BYTES];
+	int root = open(mount, O_PATH | O_DIRECTORY | O_CLOEXEC), fd = -1;
+	ssize_t n = -1;
+
+	while (*group == '/')
+		group++;
+	if (root >= 0 && (size_t)snprintf(path, sizeof(path), "%s/%s", *group ? group : ".", file) < sizeof(path))
+		fd = (int)syscall(SYS_openat2, root, path, &how, sizeof(how));
+	if (fd >= 0) {
+		n = read(fd, state, sizeof(state) - 1);
+		close(fd);
+	}
+	if (root >= 0)
+		close(root);
+	state[n > 0 ? n : 0] = 0;
+	return strstr(state, word) != NULL;
+}
+
+static bool is_frozen(const struct xp_cgroup *cgroup)
+{
+	FILE *mounts = fopen("/proc/self/mountinfo", "re");
+	char *line = malloc(LINE_BYTES);
+	bool frozen = false;
+
+	while (mounts && line && !frozen && fgets(line, LINE_BYTES, mounts)) {
+		const char *mount, *group = xp_cgroup_find(cgroup, line, &mount);
+
+		if (!group)
+			continue;
+		/* A group that its parent has frozen says so too. */
+		frozen = cgroup->freezer ? says(mount, group, "freezer.state", "FR")
+					 : says(mount, group, "cgroup.events", "frozen 1");
+	}
+	free(line);
+	if (mounts)
+		fclose(mounts);
+	return frozen;
+}
+
+bool xp_target_frozen(pid_t pid)
+{
+	char *line = malloc(LINE_BYTES);
+	bool frozen = false;
+	char path[64];
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/%d/cgroup", pid);
+	file = fopen(path, "re");
+	while (file && line && !frozen && fgets(line, LINE_BYTES, file)) {
+		struct xp_cgroup cgroup;
+
+		frozen = xp_cgroup_parse(&cgroup, line) && is_frozen(&cgroup);
+	}
+	free(line);
+	if (file)
+		fclose(file);
+	return frozen;
+}

@@ -1,0 +1,412 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "target/remote.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ptrace.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/interrupt.h"
+#include "target/remote_thread.h"
+#include "base/util.h"
+
+#define LATE_NS (3 * XP_NS_PER_S)
+#define HOLD_NS (10 * XP_NS_PER_S) /* a started program only has to get the CPU */
+#define POLL_NS 500000		   /* SIGCHLD tells of a stop, unless whoever started xprof has it ignored */
+
+/* Whether the thread has something to tell; its end is left for the parent to hear of. */
+static int poll_status(struct xp_remote_thread *thread, int *status)
+{
+	siginfo_t info = { 0 };
+
+	if (waitid(P_PID, thread->tid, &info, WEXITED | WSTOPPED | WNOHANG | WNOWAIT | __WALL))
+		return errno == ECHILD ? -ESRCH : -errno;
+	if (!info.si_pid)
+		return 0;
+	if (info.si_code == CLD_EXITED || info.si_code == CLD_KILLED || info.si_code == CLD_DUMPED)
+		return -ESRCH;
+	return waitpid(thread->tid, status, WNOHANG | __WALL) == thread->tid;
+}
+
+int xp_remote_wait(struct xp_remote_thread *thread, uint64_t deadline_ns, int *status)
+{
+	const struct timespec pause = { .tv_nsec = POLL_NS };
+	sigset_t child;
+
+	sigemptyset(&child);
+	sigaddset(&child, SIGCHLD);
+	for (;;) {
+		int told = poll_status(thread, status);
+
+		if (told == -ESRCH)
+			thread->state = XP_REMOTE_GONE;
+		if (told)
+			return XP_MIN(told, 0);
+		if (xp_now_ns() >= deadline_ns)
+			return -EBUSY;
+		sigtimedwait(&child, NULL, &pause);
+	}
+}
+
+static bool is_stop(int status)
+{
+	return status >> 16 == PTRACE_EVENT_STOP;
+}
+
+int xp_remote_wait_stop(struct xp_remote_thread *thread, uint64_t deadline_ns)
+{
+	int status, err;
+
+	while (!(err = xp_remote_wait(thread, deadline_ns, &status))) {
+		if (is_stop(status)) {
+			thread->state = XP_REMOTE_STANDS;
+			return 0;
+		}
+		/* It is about to take a signal. Any stop uses up the interrupt: it needs another one. */
+		if (ptrace(PTRACE_INTERRUPT, thread->tid, 0, 0) ||
+		    ptrace(PTRACE_CONT, thread->tid, 0, status >> 16 ? 0 : WSTOPSIG(status)))
+			return -errno;
+	}
+	return err;
+}
+
+static bool is_known(const struct xp_remote *remote, pid_t tid)
+{
+	for (size_t i = remote->count; i--;)
+		if (remote->threads[i].tid == tid)
+			return true;
+	return false;
+}
+
+uint64_t xp_remote_status_field(const struct xp_remote *remote, pid_t tid, const char *name)
+{
+	char path[64], line[256];
+	uint64_t value = 0;
+	size_t length = strlen(name);
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/status", remote->pid, tid);
+	file = fopen(path, "re");
+	if (!file)
+		return 0;
+	while (fgets(line, sizeof(line), file))
+		if (!strncmp(line, name, length) && line[length] == ':')
+			value = strtoull(line + length + 1, NULL, 16);
+	fclose(file);
+	return value;
+}
+
+/* Whether a thread that cannot be traced is at its end. */
+static bool is_ending(const struct xp_remote *remote, pid_t tid)
+{
+	char path[64], text[512];
+	FILE *file;
+	char *paren;
+	bool ending = true;
+
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/stat", remote->pid, tid);
+	file = fopen(path, "re");
+	if (!file)
+		return true;
+	if (fgets(text, sizeof(text), file) && (paren = strrchr(text, ')')) && strlen(paren) > 2)
+		ending = paren[2] == 'Z' || paren[2] == 'X';
+	fclose(file);
+	return ending;
+}
+
+static int seize(struct xp_remote *remote, pid_t tid, char *why, size_t why_size)
+{
+	struct xp_remote_thread *thread;
+	int err = 0;
+
+	if (remote->count == remote->room) {
+		size_t room = remote->room ? 2 * remote->room : 64;
+		struct xp_remote_thread *threads = realloc(remote->threads, room * sizeof(*threads));
+
+		if (!threads)
+			return -ENOMEM;
+		remote->threads = threads;
+		remote->room = room;
+	}
+	thread = &remote->threads[remote->count++];
+	*thread = (struct xp_remote_thread){ .tid = tid, .state = XP_REMOTE_GONE };
+	if (ptrace(PTRACE_SEIZE, tid, 0, PTRACE_O_TRACESYSGOOD))
+		err = errno;
+	else if (ptrace(PTRACE_INTERRUPT, tid, 0, 0) == 0)
+		thread->state = XP_REMOTE_RUNS;
+	if (!err || err == ESRCH || is_ending(remote, tid))
+		return 0;
+	snprintf(why, why_size,
+		 "ptrace is refused (%s): is a debugger or strace attached to it, or kernel.yama.ptrace_scope 3?",
+		 strerror(err));
+	return -EPERM;
+}
+
+/* Seizes the threads that are not seized yet; their number, or -errno. */
+static int seize_new(struct xp_remote *remote, char *why, size_t why_size)
+{
+	struct dirent *entry;
+	char path[64];
+	int added = 0, err = 0;
+	DIR *dir;
+
+	snprintf(path, sizeof(path), "/proc/%d/task", remote->pid);
+	dir = opendir(path);
+	if (!dir)
+		return errno == ENOENT ? -ESRCH : -errno;
+	while (!err && (entry = readdir(dir))) {
+		pid_t tid = atoi(entry->d_name);
+
+		if (!isdigit((unsigned char)entry->d_name[0]) || is_known(remote, tid))
+			continue;
+		err = seize(remote, tid, why, why_size);
+		added++;
+	}
+	closedir(dir);
+	return err ? err : added;
+}
+
+static int wait_all(struct xp_remote *remote, uint64_t deadline_ns, char *why, size_t why_size)
+{
+	for (size_t i = 0; i < remote->count; i++) {
+		struct xp_remote_thread *thread = &remote->threads[i];
+		int err;
+
+		if (thread->state != XP_REMOTE_RUNS)
+			continue;
+		err = xp_remote_wait_stop(thread, deadline_ns);
+		if (err == -EBUSY)
+			snprintf(why, why_size,
+				 "thread %d does not stop in time: it gets no CPU, or waits for a disk or a child of "
+				 "vfork()",
+				 thread->tid);
+		if (err && err != -ESRCH)
+			return err;
+	}
+	return 0;
+}
+
+/* Through a thread: the first one may have ended, and its memory with it. */
+static int open_memory(struct xp_remote *remote)
+{
+	for (size_t i = 0; i < remote->count; i++)
+		if (remote->threads[i].state == XP_REMOTE_STANDS)
+			return xp_program_memory_open(&remote->program, remote->pid, remote->threads[i].tid, true);
+	return -ESRCH;
+}
+
+static struct xp_remote *make(pid_t pid)
+{
+	struct xp_remote *remote = calloc(1, sizeof(*remote));
+
+	if (!remote)
+		return NULL;
+	remote->pid = pid;
+	remote->program.fd = -1;
+	remote->memory = xp_target_memory_own();
+	/* To make a process takes milliseconds: not while the other one stands still. */
+	if (!remote->memory || xp_target_memory_start(remote->memory)) {
+		free(remote);
+		return NULL;
+	}
+	remote->begin_ns = xp_now_ns();
+	return remote;
+}
+
+int xp_remote_stop(struct xp_remote **result, pid_t pid, uint64_t timeout_ns, char *why, size_t why_size)
+{
+	struct xp_remote *remote = make(pid);
+	int added, err;
+
+	if (!remote)
+		return -ENOMEM;
+	do {
+		added = seize_new(remote, why, why_size);
+		err = added < 0 ? added : wait_all(remote, remote->begin_ns + timeout_ns, why, why_size);
+	} while (!err && added);
+	if (!err)
+		err = open_memory(remote);
+	if (err == -ESRCH)
+		snprintf(why, why_size, "process %d has ended", pid);
+	if (err)
+		xp_remote_release(remote);
+	else
+		*result = remote;
+	return err;
+}
+
+int xp_remote_hold(struct xp_remote **result, pid_t pid, char *why, size_t why_size)
+{
+	struct xp_remote *remote = make(pid);
+	struct xp_remote_thread *thread = calloc(1, sizeof(*thread));
+	int err = -ENOMEM;
+
+	if (!remote || !thread) {
+		free(remote);
+		free(thread);
+		return err;
+	}
+	*thread = (struct xp_remote_thread){ .tid = pid, .state = XP_REMOTE_RUNS };
+	remote->threads = thread;
+	remote->count = 1;
+	remote->held = true;
+	if (ptrace(PTRACE_SETOPTIONS, pid, 0, PTRACE_O_TRACEEXEC | PTRACE_O_TRACESYSGOOD) ||
+	    ptrace(PTRACE_INTERRUPT, pid, 0, 0) || ptrace(PTRACE_CONT, pid, 0, 0))
+		err = -errno;
+	else
+		err = xp_remote_wait_stop(thread, xp_now_ns() + HOLD_NS);
+	if (!err)
+		err = open_memory(remote);
+	if (err) {
+		snprintf(why, why_size, "the program that was started cannot be held: %s", strerror(-err));
+		xp_remote_release(remote);
+	} else {
+		*result = remote;
+	}
+	return err;
+}
+
+/*
+ * Calls that answer EINTR to any interruption, also where no handler runs and the others are restarted by the kernel:
+ * those of signal(7)'s list, and those on sockets that have a timeout.
+ */
+static bool answers_eintr(uint64_t number)
+{
+	switch (number) {
+	case SYS_epoll_wait:
+	case SYS_epoll_pwait:
+	case SYS_epoll_pwait2:
+	case SYS_semop:
+	case SYS_semtimedop:
+	case SYS_rt_sigtimedwait:
+	case SYS_io_getevents:
+	case SYS_io_pgetevents:
+	case SYS_io_uring_enter:
+	case SYS_read:
+	case SYS_readv:
+	case SYS_recvfrom:
+	case SYS_recvmsg:
+	case SYS_recvmmsg:
+	case SYS_accept:
+	case SYS_accept4:
+	case SYS_write:
+	case SYS_writev:
+	case SYS_sendto:
+	case SYS_sendmsg:
+	case SYS_sendmmsg:
+		return true;
+	default:
+		return false;
+	}
+}
+
+/* A signal that the thread is about to handle: then the answer is right as it is. */
+static bool has_signal(const struct xp_remote *remote, pid_t tid)
+{
+	uint64_t blocked = xp_remote_status_field(remote, tid, "SigBlk");
+
+	return (xp_remote_status_field(remote, tid, "SigPnd") | xp_remote_status_field(remote, tid, "ShdPnd")) &
+	       ~blocked;
+}
+
+static void restart_call(const struct xp_remote *remote, pid_t tid)
+{
+	struct user_regs_struct registers;
+
+	if (ptrace(PTRACE_GETREGS, tid, 0, &registers))
+		return;
+	if ((int64_t)registers.orig_rax < 0 || (int64_t)registers.rax != -EINTR || !answers_eintr(registers.orig_rax) ||
+	    has_signal(remote, tid))
+		return;
+	registers.rax = registers.orig_rax;
+	registers.rip -= 2; /* the syscall instruction */
+	ptrace(PTRACE_SETREGS, tid, 0, &registers);
+}
+
+static void let_go(struct xp_remote *remote, const struct xp_remote_thread *thread)
+{
+	restart_call(remote, thread->tid);
+	if (remote->held)
+		ptrace(PTRACE_SETOPTIONS, thread->tid, 0, PTRACE_O_TRACEEXEC);
+	else
+		ptrace(PTRACE_DETACH, thread->tid, 0, 0);
+}
+
+/*
+ * Those that did not stop in time: each goes on at once when it does, with its system call. What still does not stop
+ * then sleeps in a call that nothing interrupts; it is let go with the end of this task.
+ */
+static void let_late_go(struct xp_remote *remote)
+{
+	const struct timespec pause = { .tv_nsec = POLL_NS };
+	uint64_t deadline_ns = xp_now_ns() + LATE_NS;
+	bool late = true;
+
+	while (late && xp_now_ns() < deadline_ns && !xp_interrupted()) {
+		late = false;
+		for (size_t i = 0; i < remote->count; i++) {
+			struct xp_remote_thread *thread = &remote->threads[i];
+
+			if (thread->state != XP_REMOTE_RUNS)
+				continue;
+			if (thread == remote->worker)
+				xp_remote_end_calls(remote);
+			else
+				xp_remote_wait_stop(thread, 0);
+			if (thread->state != XP_REMOTE_STANDS) {
+				late |= thread->state == XP_REMOTE_RUNS;
+				continue;
+			}
+			let_go(remote, thread);
+			thread->state = XP_REMOTE_GONE;
+		}
+		if (late)
+			nanosleep(&pause, NULL);
+	}
+}
+
+uint64_t xp_remote_release(struct xp_remote *remote)
+{
+	uint64_t stood_ns;
+
+	if (!remote)
+		return 0;
+	xp_remote_end_calls(remote);
+	for (size_t i = 0; i < remote->count; i++)
+		if (remote->threads[i].state == XP_REMOTE_STANDS)
+			let_go(remote, &remote->threads[i]);
+	for (int number = 1; number <= 64; number++)
+		if (remote->late_signals >> (number - 1) & 1)
+			kill(remote->pid, number);
+	stood_ns = xp_now_ns() - remote->begin_ns;
+	if (!remote->held)
+		let_late_go(remote);
+	xp_program_memory_close(&remote->program);
+	xp_remote_forget(&remote->code);
+	xp_remote_forget(&remote->frame);
+	free(remote->threads);
+	free(remote);
+	return stood_ns;
+}
+
+int xp_remote_read(struct xp_remote *remote, uint64_t address, void *to, size_t size)
+{
+	ssize_t n = xp_program_memory_read(remote->memory, &remote->program, address, to, size);
+
+	return n < 0 ? (int)n : n == (ssize_t)size ? 0 : -EIO;
+}
+
+int xp_remote_write(struct xp_remote *remote, uint64_t address, const void *from, size_t size)
+{
+	return xp_program_memory_write(remote->memory, &remote->program, address, from, size);
+}

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "target/room.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include "target/target.h"
+
+/* `name` of /proc/PID/status, in bytes; 0: not there. */
+static uint64_t status_bytes(pid_t pid, const char *name)
+{
+	char path[64], line[256];
+	uint64_t kib = 0;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/%d/status", pid);
+	file = fopen(path, "re");
+	while (file && fgets(line, sizeof(line), file))
+		if (!strncmp(line, name, strlen(name)))
+			sscanf(line + strlen(name), ": %" SCNu64, &kib);
+	if (file)
+		fclose(file);
+	return kib << 10;
+}
+
+/* may_expand_vm(), mm/mmap.c */
+static bool exceeds(pid_t pid, int resource, const char *used, uint64_t bytes)
+{
+	struct rlimit limit;
+
+	return !prlimit(pid, (enum __rlimit_resource)resource, NULL, &limit) && limit.rlim_cur != RLIM_INFINITY &&
+	       (limit.rlim_cur < bytes || status_bytes(pid, used) > limit.rlim_cur - bytes);
+}
+
+static bool exceeds_count(pid_t pid, uint64_t mappings)
+{
+	FILE *file = fopen("/proc/sys/vm/max_map_count", "re");
+	uint64_t max = UINT64_MAX, count = 0;
+	char *text;
+
+	if (file) {
+		if (fscanf(file, "%" SCNu64, &max) != 1)
+			max = UINT64_MAX;
+		fclose(file);
+	}
+	if (max == UINT64_MAX || xp_mappings_text(&text, pid))
+		return false;
+	for (const char *at = text; (at = strchr(at, '\n')); at++)
+		count++;
+	free(text);
+	return count + mappings > max;
+}
+
+bool xp_target_lacks_room(pid_t pid, uint64_t bytes, uint64_t mappings, char *why, size_t why_size)
+{
+	if (exceeds(pid, RLIMIT_AS, "VmSize", bytes))
+		snprintf(why, why_size,
+			 "its address space is at its limit (`ulimit -v`): raise that with `prlimit --pid %d "
+			 "--as=unlimited`",
+			 pid);
+	else if (exceeds(pid, RLIMIT_DATA, "VmData", bytes))
+		snprintf(why, why_size,
+			 "its data is at its limit (`ulimit -d`): raise that with `prlimit --pid %d --data=unlimited`",
+			 pid);
+	else if (exceeds_count(pid, mappings))
+		snprintf(why, why_size,
+			 "it has as many mappings as it may: raise that with `sysctl vm.max_map_count=262144`");
+	else
+		return false;
+	return true;
+}

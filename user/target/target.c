@@ -1,0 +1,435 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "target/target.h"
+
+#include <ctype.h>
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "target/chosen_file.h"
+#include "base/util.h"
+
+#define MAPS_TEXT_MAX (64u << 20) /* of /proc/PID/maps: 65 530 mappings with paths of 1000 characters */
+#define KERNEL_THREAD 0x00200000  /* PF_KTHREAD, linux/sched.h */
+
+struct stat_line {
+	char state;
+	unsigned int flags;
+	unsigned int threads;
+	uint64_t start_time;
+};
+
+/* Fields of /proc/PID/stat behind the name, which may itself hold spaces and parentheses. */
+static int read_stat(pid_t pid, struct stat_line *line)
+{
+	char path[64], text[1024];
+	ssize_t n;
+	char *p;
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return errno == ENOENT ? -ESRCH : -errno;
+	n = read(fd, text, sizeof(text) - 1);
+	close(fd);
+	if (n <= 0)
+		return -ESRCH;
+	text[n] = 0;
+	p = strrchr(text, ')');
+	if (!p)
+		return -EINVAL;
+	/* state ppid pgrp session tty tpgid flags, 10 more, num_threads itrealvalue starttime: proc(5). */
+	if (sscanf(p + 1, " %c %*d %*d %*d %*d %*d %u %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %u %*s %" SCNu64,
+		   &line->state, &line->flags, &line->threads, &line->start_time) != 4)
+		return -EINVAL;
+	return 0;
+}
+
+uint64_t xp_target_start_time(pid_t pid)
+{
+	struct stat_line line;
+
+	if (read_stat(pid, &line))
+		return 0;
+	/* A zombie that waits for its parent is gone too, unless only its first thread has ended. */
+	return line.state == 'Z' && line.threads <= 1 ? 0 : line.start_time;
+}
+
+static void read_comm(const char *path, char name[16])
+{
+	char text[64];
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t n;
+
+	name[0] = 0;
+	if (fd < 0)
+		return;
+	n = read(fd, text, sizeof(text) - 1);
+	close(fd);
+	if (n <= 0)
+		return;
+	text[text[n - 1] == '\n' ? n - 1 : n] = 0; /* one of the name's own stays */
+	xp_clean_text(name, 16, text);
+}
+
+uint64_t xp_target_cpu_ns(pid_t pid)
+{
+	struct timespec used;
+	clockid_t clock;
+
+	if (clock_getcpuclockid(pid, &clock) || clock_gettime(clock, &used))
+		return 0;
+	return (uint64_t)used.tv_sec * 1000000000 + (uint64_t)used.tv_nsec;
+}
+
+unsigned int xp_target_threads(pid_t pid)
+{
+	struct stat_line line;
+
+	return read_stat(pid, &line) ? 0 : (unsigned int)line.threads;
+}
+
+void xp_target_thread_name(pid_t pid, pid_t tid, char name[16])
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/comm", pid, tid);
+	read_comm(path, name);
+}
+
+pid_t xp_target_process(pid_t tid)
+{
+	char path[64], line[256];
+	pid_t group = 0;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/%d/status", tid);
+	file = fopen(path, "re");
+	if (!file)
+		return 0;
+	while (fgets(line, sizeof(line), file))
+		if (sscanf(line, "Tgid: %d", &group) == 1)
+			break;
+	fclose(file);
+	return group;
+}
+
+/* The ELF class of the running program: 32-bit programs have other sleds, registers and breakpoints. */
+static int check_class(pid_t pid, char *why, size_t why_size)
+{
+	unsigned char ident[EI_NIDENT];
+	int fd = xp_target_open_exe(pid, 0);
+	ssize_t n;
+
+	/* Of a file system that does not answer, or only to its user, root learns no more. */
+	if (fd < 0 && fd != -ENOENT && fd != -ESRCH && geteuid() == 0)
+		return 0;
+	if (fd < 0) {
+		snprintf(why, why_size, "the program of process %d cannot be opened: %s; run xprof as root", pid,
+			 strerror(-fd));
+		return fd == -ENOENT ? -ESRCH : -EACCES;
+	}
+	n = read(fd, ident, sizeof(ident));
+	close(fd);
+	if (n == sizeof(ident) && !memcmp(ident, ELFMAG, SELFMAG) && ident[EI_CLASS] != ELFCLASS64) {
+		snprintf(why, why_size,
+			 "process %d is a 32-bit program; xprof traces x86-64 programs only: build it "
+			 "for x86-64 (without -m32)",
+			 pid);
+		return -ENOEXEC;
+	}
+	return 0;
+}
+
+int xp_target_check(pid_t pid, struct xp_target_info *info, char *why, size_t why_size)
+{
+	struct stat_line line;
+	char path[64];
+	pid_t group;
+	ssize_t n;
+	int err;
+
+	if (pid == getpid()) {
+		snprintf(why, why_size, "process %d is xprof itself, which cannot trace itself: give another -p", pid);
+		return -EINVAL;
+	}
+	err = read_stat(pid, &line);
+	if (err == -ESRCH || (!err && (line.state == 'Z' || line.state == 'X'))) {
+		snprintf(why, why_size, "no process %d%s; `pgrep -l NAME` finds the pid of a program", pid,
+			 err ? "" : " any more (it has ended and waits for its parent)");
+		return -ESRCH;
+	}
+	if (err) {
+		snprintf(why, why_size,
+			 "cannot read /proc/%d/stat: %s; is /proc mounted with hidepid? Run xprof as root", pid,
+			 strerror(-err));
+		return -EACCES;
+	}
+	if (line.flags & KERNEL_THREAD) {
+		snprintf(why, why_size, "process %d is a kernel thread and has no user code to trace", pid);
+		return -EINVAL;
+	}
+	group = xp_target_process(pid);
+	if (group && group != pid) {
+		snprintf(why, why_size, "%d is a thread of process %d: use -p %d", pid, group, group);
+		return -EINVAL;
+	}
+	err = check_class(pid, why, why_size);
+	if (err)
+		return err;
+
+	info->start_time = line.start_time;
+	snprintf(path, sizeof(path), "/proc/%d/exe", pid);
+	n = readlink(path, info->exe, sizeof(info->exe) - 1);
+	info->exe[n > 0 ? n : 0] = 0;
+	snprintf(path, sizeof(path), "/proc/%d/comm", pid);
+	read_comm(path, info->comm);
+	return 0;
+}
+
+/* Undoes the kernel's escape of a newline, the only one that /proc/PID/maps makes. */
+static void unescape(char *path)
+{
+	char *to = path;
+
+	for (const char *from = path; *from;) {
+		if (!strncmp(from, "\\012", 4)) {
+			*to++ = '\n';
+			from += 4;
+		} else {
+			*to++ = *from++;
+		}
+	}
+	*to = 0;
+}
+
+/* 1: a mapping, 0: a line to skip. */
+static int parse_line(struct xp_mapping *mapping, char *line, bool all)
+{
+	unsigned int major_nr, minor_nr;
+	char perms[5];
+	int path = 0;
+
+	if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %4s %" SCNx64 " %x:%x %" SCNu64 " %n", &mapping->start, &mapping->end,
+		   perms, &mapping->file_offset, &major_nr, &minor_nr, &mapping->inode, &path) != 7)
+		return 0;
+	if (perms[2] != 'x' || !path || mapping->start >= mapping->end)
+		return 0;
+	if (!all && (!mapping->inode || line[path] != '/'))
+		return 0;
+	mapping->dev = makedev(major_nr, minor_nr);
+	mapping->shared = perms[3] != 'p';
+	mapping->path = line + path;
+	unescape(mapping->path);
+	return 1;
+}
+
+int xp_mappings_parse(struct xp_mappings *mappings, char *text, bool all)
+{
+	size_t room = 0;
+	char *line, *rest = text;
+
+	memset(mappings, 0, sizeof(*mappings));
+	while ((line = strsep(&rest, "\n"))) {
+		struct xp_mapping mapping;
+
+		if (!parse_line(&mapping, line, all))
+			continue;
+		if (mappings->count == XP_MAPPINGS_MAX) {
+			xp_mappings_free(mappings);
+			return -E2BIG;
+		}
+		if (mappings->count == room) {
+			size_t more = room ? 2 * room : 16;
+			struct xp_mapping *list = realloc(mappings->list, more * sizeof(*list));
+
+			if (!list)
+				goto no_memory;
+			mappings->list = list;
+			room = more;
+		}
+		mapping.path = strdup(mapping.path);
+		if (!mapping.path)
+			goto no_memory;
+		mappings->list[mappings->count++] = mapping;
+	}
+	return 0;
+
+no_memory:
+	xp_mappings_free(mappings);
+	return -ENOMEM;
+}
+
+/* A text file of /proc, whole, as it may be long; NULL with errno. */
+static char *read_text(const char *path)
+{
+	size_t room = 64 << 10, used = 0;
+	char *text = malloc(room);
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+
+	while (text && fd >= 0) {
+		ssize_t n = read(fd, text + used, room - used - 1);
+		char *more;
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			goto fail;
+		used += n;
+		if (!n) {
+			close(fd);
+			text[used] = 0;
+			return text;
+		}
+		if (used < room - 1)
+			continue;
+		if (room >= MAPS_TEXT_MAX) {
+			errno = E2BIG;
+			goto fail;
+		}
+		more = realloc(text, 2 * room);
+		if (!more)
+			goto fail;
+		text = more;
+		room *= 2;
+	}
+fail:
+	free(text);
+	if (fd >= 0) {
+		int saved = errno;
+
+		close(fd);
+		errno = saved;
+	}
+	return NULL;
+}
+
+int xp_mappings_text(char **text, pid_t pid)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/maps", pid);
+	*text = read_text(path);
+	if (!*text)
+		return errno == ENOENT ? -ESRCH : -errno;
+	return 0;
+}
+
+static int read_mappings(struct xp_mappings *mappings, pid_t pid, bool all)
+{
+	char *text;
+	int err = xp_mappings_text(&text, pid);
+
+	memset(mappings, 0, sizeof(*mappings));
+	if (err)
+		return err;
+	err = xp_mappings_parse(mappings, text, all);
+	free(text);
+	return err;
+}
+
+int xp_mappings_read(struct xp_mappings *mappings, pid_t pid)
+{
+	return read_mappings(mappings, pid, false);
+}
+
+int xp_mappings_read_all(struct xp_mappings *mappings, pid_t pid)
+{
+	return read_mappings(mappings, pid, true);
+}
+
+void xp_mappings_free(struct xp_mappings *mappings)
+{
+	for (size_t i = 0; i < mappings->count; i++)
+		free(mappings->list[i].path);
+	free(mappings->list);
+	memset(mappings, 0, sizeof(*mappings));
+}
+
+static int open_mapped(pid_t pid, const struct xp_mapping *mapping, uint64_t inode)
+{
+	char path[128];
+
+	snprintf(path, sizeof(path), "/proc/%d/map_files/%" PRIx64 "-%" PRIx64, pid, mapping->start, mapping->end);
+	return xp_chosen_open_link(path, pid, inode);
+}
+
+/* By any executable mapping of the same file. */
+static int open_by_inode(pid_t pid, uint64_t inode)
+{
+	struct xp_mappings mappings;
+	int fd = -ENOENT, err = xp_mappings_read(&mappings, pid);
+
+	if (err)
+		return err;
+	for (size_t i = 0; i < mappings.count && fd < 0; i++)
+		if (mappings.list[i].inode == inode)
+			fd = open_mapped(pid, &mappings.list[i], inode);
+	xp_mappings_free(&mappings);
+	return fd;
+}
+
+int xp_target_open_exe(pid_t pid, uint64_t inode)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/exe", pid);
+	return xp_chosen_open_link(path, pid, inode);
+}
+
+int xp_target_stat_exe(pid_t pid, struct stat *st)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/exe", pid);
+	return xp_chosen_stat_link(path, st);
+}
+
+int xp_target_open_path(pid_t pid, const char *path, uint64_t inode)
+{
+	char link[64];
+	int root, fd;
+
+	snprintf(link, sizeof(link), "/proc/%d/root", pid);
+	root = open(link, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (root < 0)
+		return -errno;
+	fd = xp_chosen_open_path(root, path, pid, inode);
+	close(root);
+	return fd;
+}
+
+/* Its program is found without a path that one has to be allowed to walk. */
+static int open_by_path(pid_t pid, const struct xp_mapping *mapping)
+{
+	int fd = xp_target_open_exe(pid, mapping->inode);
+
+	return fd == -ESTALE ? xp_target_open_path(pid, mapping->path, mapping->inode) : fd;
+}
+
+int xp_mapping_open(pid_t pid, const struct xp_mapping *mapping)
+{
+	int fd = open_mapped(pid, mapping, 0);
+
+	/* Only exact bounds are found, and those of part of it may have changed: mprotect(2), munmap(2). */
+	if (fd == -ENOENT && mapping->inode)
+		fd = open_by_inode(pid, mapping->inode);
+	/* Another user's map_files/ takes CAP_DAC_READ_SEARCH, and its links CAP_CHECKPOINT_RESTORE. */
+	if ((fd == -EACCES || fd == -EPERM) && mapping->inode && mapping->path) {
+		int by_path = open_by_path(pid, mapping);
+
+		fd = by_path < 0 ? fd : by_path;
+	}
+	return fd;
+}

@@ -1,0 +1,552 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "trace/process.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "trace/flight.h"
+#include "trace/process_flight.h"
+#include "trace/process_log.h"
+#include "base/util.h"
+
+#define LOG_AT_ONCE_BYTES (1u << 20)
+
+static int store_chunk(void *arg, struct xp_thread *thread);
+static void count_synthesized(void *arg, uint32_t fn_id);
+
+int xp_processes_init(struct xp_processes *processes)
+{
+	processes->last = &processes->first;
+	processes->last_live = &processes->first_live;
+	processes->stop_tsc = UINT64_MAX;
+	processes->pid_room = processes->thread_room = 1024;
+	processes->newest = calloc(processes->pid_room, sizeof(*processes->newest));
+	processes->threads = calloc(processes->thread_room, sizeof(*processes->threads));
+	return processes->newest && processes->threads ? 0 : -ENOMEM;
+}
+
+static void process_free(struct xp_process *process)
+{
+	xp_spool_free(process->spool);
+	xp_flight_free(process->flight);
+	free(process->exe);
+	free(process->flights);
+	free(process->ranges);
+	free(process->synthesized);
+	free(process->summaries);
+	free(process);
+}
+
+void xp_processes_free(struct xp_processes *processes)
+{
+	struct xp_process *process, *next;
+
+	for (size_t i = 0; i < processes->thread_room && processes->threads; i++) {
+		struct xp_thread *thread, *after;
+
+		for (thread = processes->threads[i]; thread; thread = after) {
+			after = thread->next;
+			xp_thread_free(thread);
+		}
+	}
+	free(processes->threads);
+	free(processes->newest);
+	for (process = processes->first; process; process = next) {
+		next = process->next;
+		process_free(process);
+	}
+}
+
+/* Where the newest image of pid is, or belongs. */
+static struct xp_process **newest_place(const struct xp_processes *processes, pid_t pid)
+{
+	struct xp_process **place = &processes->newest[(uint32_t)pid % processes->pid_room];
+
+	while (*place && (*place)->pid != pid)
+		place = &(*place)->next_in_slot;
+	return place;
+}
+
+static int grow_pids(struct xp_processes *processes)
+{
+	size_t room = processes->pid_room;
+	struct xp_process **old = processes->newest;
+	struct xp_process **newest = calloc(4 * room, sizeof(*newest));
+
+	if (!newest)
+		return -ENOMEM;
+	processes->newest = newest;
+	processes->pid_room = 4 * room;
+	for (size_t i = 0; i < room; i++) {
+		struct xp_process *process, *next;
+
+		for (process = old[i]; process; process = next) {
+			next = process->next_in_slot;
+			process->next_in_slot = NULL;
+			*newest_place(processes, process->pid) = process;
+		}
+	}
+	free(old);
+	return 0;
+}
+
+struct xp_process *xp_processes_find(struct xp_processes *processes, pid_t pid)
+{
+	struct xp_process *process = *newest_place(processes, pid);
+
+	return process && process->live ? process : NULL;
+}
+
+int xp_process_rename(struct xp_process *process, const struct xp_target_info *info, uint64_t tsc)
+{
+	char *exe = strdup(info->exe);
+
+	if (!exe)
+		return -ENOMEM;
+	free(process->exe);
+	process->exe = exe;
+	memcpy(process->comm, info->comm, sizeof(process->comm));
+	process->start_time = info->start_time;
+	process->begin_tsc = tsc;
+	return 0;
+}
+
+/* What an image has of the one before it of the same pid. */
+static void inherit(struct xp_process *process, struct xp_process *before)
+{
+	process->image = before->image + 1;
+	/* The same process, gone since or not, and not another one that has got its number. */
+	if (process->start_time && before->start_time != process->start_time)
+		return;
+	process->flees = before->flees;
+	process->in_vain = before->in_vain;
+	process->cpu_ns = before->cpu_ns;
+	before->cpu_ns = 0;
+}
+
+/* Takes the place of the image before it of the same pid, and ends that. */
+static int add_newest(struct xp_processes *processes, struct xp_process *process)
+{
+	struct xp_process **place, *before;
+	int err;
+
+	if (processes->pid_count >= processes->pid_room) {
+		err = grow_pids(processes);
+		if (err)
+			return err;
+	}
+	place = newest_place(processes, process->pid);
+	before = *place;
+	*place = process;
+	if (!before) {
+		processes->pid_count++;
+		return 0;
+	}
+	process->next_in_slot = before->next_in_slot;
+	inherit(process, before);
+	xp_process_end(before);
+	return 0;
+}
+
+static void add_live(struct xp_process *process)
+{
+	struct xp_processes *processes = process->all;
+
+	process->live = true;
+	process->live_place = processes->last_live;
+	*processes->last_live = process;
+	processes->last_live = &process->next_live;
+}
+
+static void remove_live(struct xp_process *process)
+{
+	process->live = false;
+	*process->live_place = process->next_live;
+	if (process->next_live)
+		process->next_live->live_place = process->live_place;
+	else
+		process->all->last_live = process->live_place;
+}
+
+int xp_processes_add(struct xp_processes *processes, struct xp_process **result, pid_t pid,
+		     const struct xp_target_info *info, uint64_t tsc)
+{
+	struct xp_process *process = calloc(1, sizeof(*process));
+	int err;
+
+	if (!process)
+		return -ENOMEM;
+	process->all = processes;
+	process->pid = pid;
+	process->image = 1;
+	process->thread_options = (struct xp_thread_options){
+		.min_ticks = processes->min_ticks,
+		.sink = store_chunk,
+		.synthesized = count_synthesized,
+		.arg = process,
+	};
+	err = xp_process_rename(process, info, tsc) ?: add_newest(processes, process);
+	if (err) {
+		process_free(process);
+		return err;
+	}
+	*processes->last = process;
+	processes->last = &process->next;
+	add_live(process);
+	*result = process;
+	return 0;
+}
+
+static bool has_typed_sleds(const struct xp_sled_table *table)
+{
+	for (size_t i = 0; i < table->sled_count; i++)
+		if (table->sleds[i].kind == XP_SLED_TYPED_EVENT)
+			return true;
+	return false;
+}
+
+int xp_process_add_object(struct xp_process *process, struct xp_object *object, const struct xp_sled_result *sleds)
+{
+	struct xp_range *ranges;
+
+	for (size_t i = 0; i < process->range_count; i++)
+		if (process->ranges[i].object == object)
+			return 1;
+	if (object->table->function_count > XP_FN_MAX - process->function_count)
+		return -ENOSPC;
+	ranges = realloc(process->ranges, (process->range_count + 1) * sizeof(*ranges));
+	if (!ranges)
+		return -ENOMEM;
+	process->ranges = ranges;
+	ranges[process->range_count++] = (struct xp_range){ object, process->function_count, *sleds, 0 };
+	process->function_count += object->table->function_count;
+	process->has_typed = process->has_typed || has_typed_sleds(object->table);
+	return 0;
+}
+
+int xp_process_copy_objects(struct xp_process *process, const struct xp_process *parent)
+{
+	int err = 0;
+
+	for (size_t i = 0; i < parent->range_count && err >= 0; i++)
+		err = xp_process_add_object(process, parent->ranges[i].object, &parent->ranges[i].sleds);
+	return XP_MIN(err, 0);
+}
+
+/* The range that holds this function number, NULL when the process has no such function. */
+static const struct xp_range *range_of(const struct xp_process *process, uint32_t fn)
+{
+	for (size_t i = 0; i < process->range_count; i++) {
+		if (xp_object_has(process->ranges[i].object, fn))
+			return &process->ranges[i];
+	}
+	return NULL;
+}
+
+static struct xp_thread **thread_slot(const struct xp_processes *processes, pid_t tid)
+{
+	return &processes->threads[(uint32_t)tid % processes->thread_room];
+}
+
+static int grow_threads(struct xp_processes *processes)
+{
+	size_t room = processes->thread_room;
+	struct xp_thread **old = processes->threads;
+	struct xp_thread **threads = calloc(4 * room, sizeof(*threads));
+
+	if (!threads)
+		return -ENOMEM;
+	processes->threads = threads;
+	processes->thread_room = 4 * room;
+	for (size_t i = 0; i < room; i++) {
+		struct xp_thread *thread, *next;
+
+		for (thread = old[i]; thread; thread = next) {
+			struct xp_thread **slot = thread_slot(processes, thread->tid);
+
+			next = thread->next;
+			thread->next = *slot;
+			*slot = thread;
+		}
+	}
+	free(old);
+	return 0;
+}
+
+static struct xp_thread *find_thread(const struct xp_processes *processes, pid_t tid)
+{
+	struct xp_thread *thread = *thread_slot(processes, tid);
+
+	while (thread && thread->tid != tid)
+		thread = thread->next;
+	return thread;
+}
+
+static int add_thread(struct xp_processes *processes, struct xp_process *process, pid_t tid, struct xp_thread **result)
+{
+	int err;
+
+	if (processes->thread_count >= processes->thread_room) {
+		err = grow_threads(processes);
+		if (err)
+			return err;
+	}
+	err = xp_thread_new(result, &process->thread_options, tid);
+	if (err)
+		return err;
+	xp_target_thread_name(process->pid, tid, (*result)->name);
+	if (!(*result)->name[0])
+		memcpy((*result)->name, process->comm, sizeof(process->comm));
+	(*result)->process = process;
+	(*result)->last_tsc = process->ended_tsc;
+	(*result)->serial = processes->next_serial++;
+	(*result)->next = *thread_slot(processes, tid);
+	*thread_slot(processes, tid) = *result;
+	processes->thread_count++;
+	return 0;
+}
+
+static void summarize(struct xp_process *process, const struct xp_thread *thread)
+{
+	struct xp_thread_summary *summaries;
+
+	xp_counts_add(&process->counts, &thread->counts);
+	process->clamped += thread->clamped;
+	process->ended_tsc = XP_MAX(process->ended_tsc, thread->last_tsc);
+	process->thread_count++;
+	if (process->summary_count == XP_THREAD_SUMMARIES_MAX)
+		return;
+	summaries = realloc(process->summaries, (process->summary_count + 1) * sizeof(*summaries));
+	if (!summaries)
+		return; /* the sum above has it all the same */
+	process->summaries = summaries;
+	summaries[process->summary_count] =
+	    (struct xp_thread_summary){ .tid = thread->tid, .serial = thread->serial, .counts = thread->counts };
+	memcpy(summaries[process->summary_count++].name, thread->name, sizeof(thread->name));
+}
+
+static bool is_out(const struct xp_object *object, uint32_t id, uint64_t tsc)
+{
+	return object->out_tsc && tsc > __atomic_load_n(&object->out_tsc[id], __ATOMIC_RELAXED);
+}
+
+/* Whether a function of the process's log is out now. */
+static bool is_out_now(const void *arg, uint32_t fn_id)
+{
+	const struct xp_process *process = arg;
+
+	for (size_t i = 0; i < process->range_count; i++) {
+		const struct xp_range *range = &process->ranges[i];
+
+		if (fn_id > range->fdr_base && fn_id - range->fdr_base <= range->object->table->function_count)
+			return is_out(range->object, fn_id - range->fdr_base, UINT64_MAX);
+	}
+	return false;
+}
+
+/* Takes the thread out of its place in the hash and ends it. */
+static int end_thread(struct xp_processes *processes, struct xp_thread **place)
+{
+	struct xp_thread *thread = *place;
+	/* It may be over before xp_processes_forget() is called for what was just taken out. */
+	int err = xp_thread_forget_if(thread, is_out_now, thread->process);
+
+	err = xp_thread_flush(thread) ?: err;
+	if (thread->process->flight)
+		xp_flight_add_stack(thread->process->flight, thread);
+	*place = thread->next;
+	processes->thread_count--;
+	for (size_t i = 0; i < XP_ARRAY_SIZE(processes->recent); i++)
+		if (processes->recent[i] == thread)
+			processes->recent[i] = NULL;
+	summarize(thread->process, thread);
+	xp_thread_free(thread);
+	return err;
+}
+
+int xp_processes_end_thread(struct xp_processes *processes, pid_t tid)
+{
+	struct xp_thread **place = thread_slot(processes, tid);
+
+	while (*place && (*place)->tid != tid)
+		place = &(*place)->next;
+	return *place ? end_thread(processes, place) : 0;
+}
+
+static int end_threads(struct xp_process *process)
+{
+	struct xp_processes *processes = process->all;
+	int err = 0;
+
+	remove_live(process);
+	for (size_t i = 0; i < processes->thread_room; i++) {
+		struct xp_thread **place = &processes->threads[i];
+
+		while (*place) {
+			if ((*place)->process != process) {
+				place = &(*place)->next;
+				continue;
+			}
+			err = end_thread(processes, place) ?: err;
+		}
+	}
+	return err;
+}
+
+static int flush_spool(struct xp_process *process)
+{
+	if (!process->spool || process->error)
+		return 0;
+	process->error = xp_spool_flush(process->spool);
+	return process->error;
+}
+
+void xp_process_ran(struct xp_process *process, uint64_t cpu_ns)
+{
+	if (process->cpu_ns && cpu_ns > process->cpu_ns)
+		process->all->ended_cpu_ns += cpu_ns - process->cpu_ns;
+	process->cpu_ns = 0;
+}
+
+int xp_process_end(struct xp_process *process)
+{
+	int err;
+
+	if (!process->live)
+		return 0;
+	err = end_threads(process);
+	if (process->all->flight_bytes)
+		return err ? err : xp_process_end_flight(process);
+	/*
+	 * A file and a buffer for each of thousands of short-lived children would be too many. A long log waits for the
+	 * end of the recording: while it is laid out, nobody reads the rings.
+	 */
+	if (!err && process->spool && xp_spool_bytes(process->spool) <= LOG_AT_ONCE_BYTES)
+		return xp_process_finish(process);
+	/* xp_processes_flush() comes by here no more. */
+	return flush_spool(process) ?: err;
+}
+
+int xp_processes_flush(struct xp_processes *processes)
+{
+	int err = 0;
+
+	for (size_t i = 0; i < processes->thread_room; i++)
+		for (struct xp_thread *thread = processes->threads[i]; thread; thread = thread->next)
+			err = xp_thread_flush(thread) ?: err;
+	for (struct xp_process *process = processes->first_live; process; process = process->next_live)
+		err = flush_spool(process) ?: err;
+	return err;
+}
+
+static int thread_of(struct xp_processes *processes, const struct xp_rec *rec, struct xp_thread **thread)
+{
+	struct xp_process *process;
+
+	*thread = find_thread(processes, rec->tid);
+	if (*thread && (*thread)->process->pid == (pid_t)rec->pid)
+		return 0;
+	process = xp_processes_find(processes, rec->pid);
+	if (!process)
+		return -ENOENT;
+	if (*thread) /* of a process that ended without our seeing it */
+		xp_processes_end_thread(processes, rec->tid);
+	return add_thread(processes, process, rec->tid, thread);
+}
+
+/*
+ * With a budget: counts the call, and tells whether the record is the second of two probes on one sled. While new
+ * probes take the place of old ones both record, in one run through the kernel: first the new one, as the kernel puts
+ * new consumers of a uprobe before the others (consumer_add(), kernel/events/uprobes.c), with nothing of this thread in
+ * between.
+ */
+static bool note_call(struct xp_thread *thread, const struct xp_range *range, uint32_t id, bool alias,
+		      const struct xp_rec *rec)
+{
+	const struct xp_object *object = range->object;
+	enum xp_rec_kind kind = xp_rec_kind(rec);
+	uint32_t other = xp_rec_word(xp_object_number(object, id, !alias), kind);
+	bool duplicate = alias != object->alias[id] && thread->last_word == other && thread->last_sp == rec->sp;
+
+	if (kind == XP_REC_ENTRY || kind == XP_REC_ENTRY_ARGS)
+		object->calls[range->sleds.mode][id]++;
+	thread->last_word = rec->word;
+	thread->last_sp = rec->sp;
+	return duplicate;
+}
+
+int xp_processes_record(struct xp_processes *processes, const struct xp_rec *rec, uint16_t cpu, uint64_t tsc)
+{
+	/* Consecutive records of a CPU are mostly of one thread. */
+	struct xp_thread **recent = &processes->recent[cpu % XP_ARRAY_SIZE(processes->recent)];
+	struct xp_thread *thread = *recent;
+	const struct xp_range *range;
+	uint32_t id;
+	bool alias;
+
+	if (!thread || thread->tid != (pid_t)rec->tid || thread->process->pid != (pid_t)rec->pid) {
+		int err = thread_of(processes, rec, &thread);
+
+		if (err)
+			return err;
+		*recent = thread;
+	}
+	range = range_of(thread->process, xp_rec_fn(rec));
+	if (!range)
+		return -ENOENT;
+	id = xp_object_function_id(range->object, xp_rec_fn(rec), &alias);
+	if (range->object->alias && note_call(thread, range, id, alias, rec))
+		return xp_thread_filter(thread, XP_FILTER_DUPLICATE);
+	/* Of a thread that stood in a sled when that was put back. */
+	if (is_out(range->object, id, tsc))
+		return xp_thread_filter(thread, XP_FILTER_OUTSIDE);
+	/* Sleds are attached and detached one kind after the other: in between, calls would lack their exits. */
+	if (tsc < range->sleds.begin_tsc || tsc > processes->stop_tsc)
+		return xp_thread_filter(thread, XP_FILTER_OUTSIDE);
+	if (xp_rec_kind(rec) == XP_REC_CUSTOM_EVENT || xp_rec_kind(rec) == XP_REC_TYPED_EVENT)
+		return xp_thread_event(thread, (const struct xp_rec_event *)rec, cpu, tsc);
+	return xp_thread_call(thread, rec, id + range->fdr_base, cpu, tsc);
+}
+
+void xp_processes_forget(struct xp_processes *processes, const struct xp_object *object, uint32_t function_id)
+{
+	for (size_t i = 0; i < processes->thread_room; i++)
+		for (struct xp_thread *thread = processes->threads[i]; thread; thread = thread->next)
+			for (size_t r = 0; r < thread->process->range_count; r++)
+				if (thread->process->ranges[r].object == object)
+					xp_thread_forget(thread, thread->process->ranges[r].fdr_base + function_id);
+}
+
+static void count_synthesized(void *arg, uint32_t fn_id)
+{
+	struct xp_process *process = arg;
+
+	/* Objects may still join: sized by what there is, grown when they do. */
+	if (fn_id >= process->synthesized_room) {
+		uint32_t room = process->function_count + 1;
+		uint32_t *counts = realloc(process->synthesized, room * sizeof(*counts));
+
+		if (!counts)
+			return; /* the sum is counted elsewhere */
+		memset(counts + process->synthesized_room, 0, (room - process->synthesized_room) * sizeof(*counts));
+		process->synthesized = counts;
+		process->synthesized_room = room;
+	}
+	process->synthesized[fn_id]++;
+}
+
+static int store_chunk(void *arg, struct xp_thread *thread)
+{
+	struct xp_process *process = arg;
+
+	return process->all->flight_bytes ? xp_process_keep_chunk(process, thread)
+					  : xp_process_spool_chunk(process, thread);
+}
+
+int xp_process_finish(struct xp_process *process)
+{
+	if (process->live)
+		end_threads(process);
+	return process->all->flight_bytes ? xp_process_finish_flight(process) : xp_process_finish_log(process);
+}

@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "trace/process_flight.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file_name.h"
+#include "trace/flight_writer.h"
+#include "base/u64_map.h"
+#include "trace/process_log.h"
+#include "base/util.h"
+
+const char *xp_flight_cause_name(enum xp_flight_cause cause)
+{
+	static const char *const names[] = {
+		[XP_FLIGHT_ASKED] = "asked",
+		[XP_FLIGHT_KILLED] = "killed",
+		[XP_FLIGHT_GONE] = "gone",
+		[XP_FLIGHT_END] = "end",
+	};
+
+	return names[cause];
+}
+
+/* What the writer gives back with the log. */
+struct errand {
+	struct xp_process *process;
+	struct xp_flight_log log;
+};
+
+int xp_process_keep_chunk(struct xp_process *process, struct xp_thread *thread)
+{
+	int err = process->flight ? 0 : xp_flight_new(&process->flight, process->all->flight_bytes);
+
+	if (!err)
+		err = xp_flight_add_chunk(process->flight, thread);
+	return err ? err : XP_CHUNK_KEPT;
+}
+
+/* Passes the memory on to the writer; records that come from now on go to another. */
+static int write_flight(struct xp_process *process, enum xp_flight_cause cause)
+{
+	struct xp_processes *processes = process->all;
+	struct xp_flight_job *job;
+	struct errand *errand;
+	char base[XP_FILE_BASE_BYTES];
+
+	if (!process->flight)
+		return 0;
+	job = calloc(1, sizeof(*job));
+	errand = calloc(1, sizeof(*errand));
+	if (!job || !errand) {
+		free(job);
+		free(errand);
+		return -ENOMEM;
+	}
+	xp_file_base_name(base, sizeof(base), process->comm, process->pid, process->image);
+	snprintf(job->name, sizeof(job->name), "%s.flight%u.fdr", base, ++process->flights_begun);
+	errand->process = process;
+	errand->log.cause = cause;
+	errand->log.signal = process->signal;
+	errand->log.at_tsc = xp_clock_now_tsc();
+	job->arg = errand;
+	job->info = xp_process_spool_info(process);
+	job->flight = process->flight;
+	process->flight = NULL;
+	xp_flight_writer_add(processes->writer, job);
+	return 0;
+}
+
+/* Closes the threads' chunks and notes their stacks: the memory is then all that there is. */
+static int gather(struct xp_process *process)
+{
+	const struct xp_processes *processes = process->all;
+	int err = 0;
+
+	for (size_t i = 0; i < processes->thread_room; i++)
+		for (struct xp_thread *thread = processes->threads[i]; thread; thread = thread->next) {
+			if (thread->process != process)
+				continue;
+			err = xp_thread_flush(thread) ?: err;
+			if (process->flight)
+				xp_flight_add_stack(process->flight, thread);
+		}
+	return err;
+}
+
+int xp_processes_write_flights(struct xp_processes *processes)
+{
+	int err = 0;
+
+	for (struct xp_process *process = processes->first_live; process; process = process->next_live) {
+		err = gather(process) ?: err;
+		err = write_flight(process, XP_FLIGHT_ASKED) ?: err;
+	}
+	return err;
+}
+
+int xp_process_end_flight(struct xp_process *process)
+{
+	int err = 0;
+
+	if (process->signal)
+		err = write_flight(process, XP_FLIGHT_KILLED);
+	else if (process->vanished)
+		err = write_flight(process, XP_FLIGHT_GONE);
+	xp_flight_free(process->flight);
+	process->flight = NULL;
+	return err;
+}
+
+int xp_process_finish_flight(struct xp_process *process)
+{
+	int err = write_flight(process, XP_FLIGHT_END);
+
+	if (!err && process->flight_count && !process->error)
+		err = xp_process_name_functions(process);
+	process->error = process->error ?: err;
+	return process->error;
+}
+
+/* Records counted as overwritten are in a log now, or lost. */
+static uint64_t settle_counts(struct xp_counts *counts, uint64_t records, bool stored)
+{
+	counts->overwritten -= records;
+	if (stored)
+		counts->written += records;
+	else
+		counts->unstored += records;
+	return records;
+}
+
+static int settle(struct xp_process *process, const struct xp_flight_result *result, bool stored)
+{
+	const struct xp_processes *processes = process->all;
+	struct xp_number_map by_serial = { 0 };
+	uint64_t of_ended = 0;
+	int err = 0;
+
+	for (size_t i = 0; i < result->share_count && !err; i++) {
+		of_ended += result->shares[i].records;
+		err = xp_number_map_add(&by_serial, result->shares[i].serial, (uint32_t)i) ? 0 : -ENOMEM;
+	}
+	for (size_t i = 0; i < processes->thread_room; i++)
+		for (struct xp_thread *thread = processes->threads[i]; thread; thread = thread->next) {
+			const uint32_t *share = xp_number_map_find(&by_serial, thread->serial);
+
+			if (share)
+				of_ended -= settle_counts(&thread->counts, result->shares[*share].records, stored);
+		}
+	for (size_t i = 0; i < process->summary_count; i++) {
+		struct xp_thread_summary *summary = &process->summaries[i];
+		const uint32_t *share = xp_number_map_find(&by_serial, summary->serial);
+
+		if (share)
+			settle_counts(&summary->counts, result->shares[*share].records, stored);
+	}
+	settle_counts(&process->counts, of_ended, stored);
+	xp_number_map_free(&by_serial);
+	return err;
+}
+
+static int add_log(struct xp_process *process, const struct xp_flight_log *log)
+{
+	struct xp_flight_log *logs = reallocarray(process->flights, process->flight_count + 1, sizeof(*logs));
+
+	if (!logs)
+		return -ENOMEM;
+	process->flights = logs;
+	logs[process->flight_count++] = *log;
+	return 0;
+}
+
+static int take_back(struct xp_flight_job *job, xp_flight_done done, void *arg)
+{
+	struct errand *errand = job->arg;
+	struct xp_process *process = errand->process;
+	struct xp_flight_log *log = &errand->log;
+	int err = settle(process, &job->result, !job->error);
+
+	if (job->error || job->result.share_count) {
+		memcpy(log->name, job->name, sizeof(log->name));
+		log->error = job->error;
+		log->first_tsc = job->result.first_tsc;
+		log->bytes = job->result.file_bytes;
+		log->version = job->result.fdr_version;
+		log->records = job->result.records;
+		log->entries = job->result.entries;
+		log->exits = job->result.exits;
+		process->error = process->error ?: job->error;
+		err = err ?: add_log(process, log);
+		done(arg, process, log);
+	}
+	free(job->result.shares);
+	free(errand);
+	free(job);
+	return err;
+}
+
+int xp_processes_collect_flights(struct xp_processes *processes, bool wait, xp_flight_done done, void *arg)
+{
+	struct xp_flight_job *job;
+	int err = 0;
+
+	while (processes->writer && (job = xp_flight_writer_collect(processes->writer, wait)))
+		err = take_back(job, done, arg) ?: err;
+	return err;
+}

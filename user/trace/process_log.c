@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "trace/process_log.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/file_name.h"
+#include "base/own_file.h"
+#include "elf/instr_map.h"
+#include "base/util.h"
+
+struct xp_spool_info xp_process_spool_info(const struct xp_process *process)
+{
+	const struct xp_processes *processes = process->all;
+
+	return (struct xp_spool_info){
+		.pid = process->pid,
+		.fdr_version = processes->fdr_version,
+		.constant_tsc = xp_clock_constant_tsc(processes->clock),
+		.nonstop_tsc = xp_clock_nonstop_tsc(processes->clock),
+		.cycle_hz = xp_clock_hz(processes->clock),
+		.start_tsc = processes->start_tsc,
+		.wall_ns = xp_clock_wall_ns(processes->clock, processes->start_tsc),
+		.comm = process->comm,
+		.exe = process->exe,
+	};
+}
+
+static int open_spool(struct xp_process *process)
+{
+	char base[XP_FILE_BASE_BYTES], log_name[64], spool_name[64];
+	struct xp_spool_info info = xp_process_spool_info(process);
+
+	xp_file_base_name(base, sizeof(base), process->comm, process->pid, process->image);
+	snprintf(log_name, sizeof(log_name), "%s" XP_LOG_SUFFIX, base);
+	snprintf(spool_name, sizeof(spool_name), "%s" XP_SPOOL_SUFFIX, base);
+	info.final_name = log_name;
+	return xp_spool_create(&process->spool, process->all->dir_fd, spool_name, &info);
+}
+
+int xp_process_spool_chunk(struct xp_process *process, struct xp_thread *thread)
+{
+	if (!process->error && !process->spool)
+		process->error = open_spool(process);
+	if (!process->error)
+		process->error = xp_spool_append(process->spool, thread->tid, thread->name, &thread->enc);
+	return process->error;
+}
+
+/* Names of all function ids of the log, for the side ELF. */
+static int write_side_elf(struct xp_process *process)
+{
+	const char **names = calloc(process->function_count, sizeof(*names));
+	char name[64], base[48];
+	int fd, err;
+
+	if (!names)
+		return -ENOMEM;
+	for (size_t i = 0; i < process->range_count; i++) {
+		const struct xp_range *range = &process->ranges[i];
+
+		for (size_t f = 0; f < range->object->table->function_count; f++)
+			names[range->fdr_base + f] = range->object->table->functions[f].name;
+	}
+	xp_file_base_name(base, sizeof(base), process->comm, process->pid, process->image);
+	snprintf(name, sizeof(name), "%s.xray.so", base);
+	fd = xp_own_file_create(process->all->dir_fd, name, O_WRONLY);
+	if (fd < 0) {
+		err = fd;
+		goto out;
+	}
+	err = xp_side_elf_write(fd, names, process->function_count);
+	if (close(fd) && !err)
+		err = -errno;
+	if (err)
+		unlinkat(process->all->dir_fd, name, 0);
+	else
+		memcpy(process->side_name, name, sizeof(name));
+out:
+	free(names);
+	return err;
+}
+
+/* llvm-xray reads the program's own map when it is the only one and has no typed events. */
+static bool needs_side_elf(const struct xp_process *process)
+{
+	return process->range_count && (process->range_count > 1 || process->has_typed || !process->main_object ||
+					process->ranges[0].object != process->main_object);
+}
+
+int xp_process_name_functions(struct xp_process *process)
+{
+	return needs_side_elf(process) && !process->side_name[0] ? write_side_elf(process) : 0;
+}
+
+/* What was accepted by the spool and did not come through (a full disk) was not written after all. */
+static void reconcile(struct xp_process *process, const struct xp_spool_result *result)
+{
+	uint64_t in_log = result->stats.functions + result->stats.events;
+	uint64_t expected = process->counts.written + process->counts.synthesized;
+
+	if (in_log >= expected)
+		return;
+	process->counts.unstored += XP_MIN(expected - in_log, process->counts.written);
+	process->counts.written -= XP_MIN(expected - in_log, process->counts.written);
+}
+
+int xp_process_finish_log(struct xp_process *process)
+{
+	struct xp_spool_result result;
+	int err;
+
+	if (process->log_name[0])
+		return process->error;
+	if (!process->spool && !process->error)
+		process->error = open_spool(process);
+	if (!process->spool)
+		return process->error;
+	err = xp_spool_finish(process->spool, &result);
+	if (!err) {
+		xp_spool_free(process->spool);
+		process->spool = NULL;
+		snprintf(process->log_name, sizeof(process->log_name), "%s", result.final_name);
+		process->log_bytes = result.file_bytes;
+		process->log_version = result.fdr_version;
+		reconcile(process, &result);
+		err = xp_process_name_functions(process);
+	}
+	process->error = process->error ?: err;
+	return process->error;
+}

@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* The spool's writer. */
+#include "trace/spool.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/own_file.h"
+#include "trace/spool_format.h"
+#include "base/util.h"
+
+#define BUFFER_BYTES (256u << 10)
+_Static_assert(BUFFER_BYTES >= XP_SPOOL_CHUNK_MAX + sizeof(struct xp_spool_frame), "a frame fits");
+
+struct xp_spool {
+	int dir_fd;
+	int fd;
+	char *name;
+	int error;    /* of the first write that failed: nothing is added after it */
+	uint64_t pos; /* bytes in the file */
+	size_t used;  /* bytes in the buffer */
+	uint8_t buffer[BUFFER_BYTES];
+};
+
+bool xp_spool_name_valid(const char *name)
+{
+	return name && *name && strlen(name) <= XP_SPOOL_NAME_MAX && !strchr(name, '/') && strcmp(name, ".") &&
+	       strcmp(name, "..");
+}
+
+bool xp_spool_final_name_valid(const char *final_name, const char *name)
+{
+	const char *suffix = strrchr(name, '.');
+	size_t stem;
+
+	if (!xp_spool_name_valid(final_name) || !suffix || strcmp(suffix, XP_SPOOL_SUFFIX))
+		return false;
+	stem = (size_t)(suffix - name);
+	return !strncmp(final_name, name, stem) && !strcmp(final_name + stem, XP_LOG_SUFFIX);
+}
+
+static void copy_text(char *to, size_t to_size, const char *from)
+{
+	size_t len = from ? strnlen(from, to_size - 1) : 0;
+
+	memcpy(to, from ? from : "", len);
+	memset(to + len, 0, to_size - len);
+}
+
+static int header_write(int fd, const struct xp_spool_info *info)
+{
+	struct xp_spool_header *header;
+	int err;
+
+	header = calloc(1, XP_SPOOL_HEADER_BYTES);
+	if (!header)
+		return -ENOMEM;
+	memcpy(header->magic, XP_SPOOL_MAGIC, sizeof(header->magic));
+	header->version = XP_SPOOL_VERSION;
+	header->pid = info->pid;
+	header->cycle_hz = info->cycle_hz;
+	header->start_tsc = info->start_tsc;
+	header->wall_ns = info->wall_ns;
+	header->fdr_version = info->fdr_version;
+	header->tsc_flags =
+	    (info->constant_tsc ? XP_SPOOL_CONSTANT_TSC : 0) | (info->nonstop_tsc ? XP_SPOOL_NONSTOP_TSC : 0);
+	copy_text(header->comm, sizeof(header->comm), info->comm);
+	copy_text(header->final_name, sizeof(header->final_name), info->final_name);
+	copy_text(header->exe, sizeof(header->exe), info->exe);
+	header->check = xp_spool_header_check(header);
+	err = xp_pwrite_all(fd, header, XP_SPOOL_HEADER_BYTES, 0);
+	free(header);
+	return err;
+}
+
+int xp_spool_create(struct xp_spool **out, int dir_fd, const char *name, const struct xp_spool_info *info)
+{
+	struct xp_spool *spool;
+	int err = 0;
+
+	*out = NULL;
+	if (!xp_spool_name_valid(name) || !xp_spool_final_name_valid(info->final_name, name) || !info->cycle_hz ||
+	    (info->fdr_version != 1 && info->fdr_version != 5))
+		return -EINVAL;
+	spool = calloc(1, sizeof(*spool));
+	if (!spool)
+		return -ENOMEM;
+	spool->fd = -1;
+	spool->dir_fd = -1;
+	spool->fd = xp_own_file_create(dir_fd, name, O_RDWR);
+	if (spool->fd < 0) {
+		err = spool->fd;
+		goto fail;
+	}
+	/* Tells xp_spool_recover() that the recording runs. */
+	if (flock(spool->fd, LOCK_EX | LOCK_NB))
+		err = -errno;
+	if (!err)
+		err = header_write(spool->fd, info);
+	spool->pos = XP_SPOOL_HEADER_BYTES;
+	spool->name = strdup(name);
+	spool->dir_fd = fcntl(dir_fd, F_DUPFD_CLOEXEC, 0);
+	if (!err && !spool->name)
+		err = -ENOMEM;
+	if (!err && spool->dir_fd < 0)
+		err = -errno;
+	if (err) {
+		unlinkat(dir_fd, name, 0);
+		goto fail;
+	}
+	*out = spool;
+	return 0;
+fail:
+	xp_spool_free(spool);
+	return err;
+}
+
+/* Bytes of the whole frames among the first `bytes` of the buffer. */
+static size_t whole_frames(const struct xp_spool *spool, size_t bytes)
+{
+	size_t pos = 0;
+
+	for (;;) {
+		struct xp_spool_frame frame;
+
+		if (bytes - pos < sizeof(frame))
+			return pos;
+		memcpy(&frame, spool->buffer + pos, sizeof(frame));
+		if (bytes - pos - sizeof(frame) < frame.chunk_bytes)
+			return pos;
+		pos += sizeof(frame) + frame.chunk_bytes;
+	}
+}
+
+/* A write has failed midway: what it wrote of whole frames stays. */
+static void cut_off(struct xp_spool *spool)
+{
+	struct stat st;
+
+	if (!fstat(spool->fd, &st) && (uint64_t)st.st_size > spool->pos)
+		spool->pos += whole_frames(spool, XP_MIN((uint64_t)st.st_size - spool->pos, spool->used));
+	/* When this fails too: a reader finds the frame that is not whole by itself. */
+	if (ftruncate(spool->fd, (off_t)spool->pos))
+		return;
+}
+
+int xp_spool_flush(struct xp_spool *spool)
+{
+	int err = spool->error;
+
+	if (err || !spool->used)
+		return err;
+	err = xp_pwrite_all(spool->fd, spool->buffer, spool->used, spool->pos);
+	if (err) {
+		spool->error = err;
+		cut_off(spool);
+	} else {
+		spool->pos += spool->used;
+	}
+	spool->used = 0;
+	return err;
+}
+
+uint64_t xp_spool_bytes(const struct xp_spool *spool)
+{
+	return spool->pos + spool->used;
+}
+
+int xp_spool_append(struct xp_spool *spool, int32_t tid, const char *name, const struct xp_fdr_enc *enc)
+{
+	struct xp_spool_frame frame = { .magic = XP_SPOOL_FRAME_MAGIC, .tid = tid };
+	int err = spool->error;
+
+	if (err)
+		return err;
+	if (enc->len < XP_FDR_METADATA_BYTES || enc->len > XP_SPOOL_CHUNK_MAX)
+		return -EINVAL;
+	if (sizeof(frame) + enc->len > BUFFER_BYTES - spool->used) {
+		err = xp_spool_flush(spool);
+		if (err)
+			return err;
+	}
+	frame.chunk_bytes = enc->len;
+	frame.flags = enc->has_typed ? XP_SPOOL_FRAME_TYPED : 0;
+	frame.first_tsc = xp_fdr_chunk_tsc(enc->buf);
+	copy_text(frame.name, sizeof(frame.name), name);
+	frame.check = xp_spool_frame_check(&frame);
+	memcpy(spool->buffer + spool->used, &frame, sizeof(frame));
+	memcpy(spool->buffer + spool->used + sizeof(frame), enc->buf, enc->len);
+	spool->used += sizeof(frame) + enc->len;
+	return 0;
+}
+
+int xp_spool_finish(struct xp_spool *spool, struct xp_spool_result *result)
+{
+	xp_spool_flush(spool); /* its error leaves a shorter spool, and the caller sees the counts */
+	return xp_spool_lay_out(spool->dir_fd, spool->name, spool->fd, true, result);
+}
+
+void xp_spool_free(struct xp_spool *spool)
+{
+	if (!spool)
+		return;
+	if (spool->fd >= 0)
+		close(spool->fd);
+	if (spool->dir_fd >= 0)
+		close(spool->dir_fd);
+	free(spool->name);
+	free(spool);
+}

@@ -1,0 +1,379 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "trace/thread.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/util.h"
+
+const char *xp_filter_name(enum xp_filter filter)
+{
+	static const char *const names[XP_FILTERS] = {
+		[XP_FILTER_UNMATCHED_EXIT] = "unmatched_exit",
+		[XP_FILTER_MIN_DURATION] = "min_duration",
+		[XP_FILTER_TOO_DEEP] = "too_deep",
+		[XP_FILTER_OUTSIDE] = "outside",
+		[XP_FILTER_DUPLICATE] = "duplicate",
+	};
+
+	return names[filter];
+}
+
+void xp_counts_add(struct xp_counts *sum, const struct xp_counts *counts)
+{
+	sum->seen += counts->seen;
+	sum->written += counts->written;
+	for (int i = 0; i < XP_FILTERS; i++)
+		sum->filtered[i] += counts->filtered[i];
+	sum->unstored += counts->unstored;
+	sum->overwritten += counts->overwritten;
+	sum->synthesized += counts->synthesized;
+}
+
+uint64_t xp_counts_filtered(const struct xp_counts *counts)
+{
+	uint64_t sum = 0;
+
+	for (int i = 0; i < XP_FILTERS; i++)
+		sum += counts->filtered[i];
+	return sum;
+}
+
+int xp_thread_new(struct xp_thread **result, const struct xp_thread_options *options, pid_t tid)
+{
+	struct xp_thread *thread = calloc(1, sizeof(*thread));
+
+	if (!thread)
+		return -ENOMEM;
+	thread->options = options;
+	thread->tid = tid;
+	*result = thread;
+	return 0;
+}
+
+void xp_thread_free(struct xp_thread *thread)
+{
+	if (!thread)
+		return;
+	free(thread->enc.buf);
+	free(thread->frames);
+	free(thread->marks);
+	free(thread);
+}
+
+int xp_thread_flush(struct xp_thread *thread)
+{
+	int err = 0;
+
+	if (!thread->enc.buf)
+		return 0;
+	if (thread->chunk_written)
+		err = thread->options->sink(thread->options->arg, thread);
+	if (err) {
+		uint64_t *instead = err == XP_CHUNK_KEPT ? &thread->counts.overwritten : &thread->counts.unstored;
+
+		thread->counts.written -= thread->chunk_written;
+		*instead += thread->chunk_written;
+	}
+	free(thread->enc.buf);
+	memset(&thread->enc, 0, sizeof(thread->enc));
+	thread->chunk_number++;
+	thread->chunk_written = 0;
+	return err == XP_CHUNK_KEPT ? 0 : err;
+}
+
+/* A chunk with room for any record. */
+static int chunk_ready(struct xp_thread *thread, uint16_t cpu, uint64_t tsc)
+{
+	uint8_t *buf;
+
+	if (thread->enc.buf)
+		return 0;
+	buf = malloc(XP_CHUNK_BYTES);
+	if (!buf)
+		return -ENOMEM;
+	xp_fdr_enc_begin(&thread->enc, buf, XP_CHUNK_BYTES, cpu, tsc);
+	thread->chunk_tsc = tsc;
+	return 0;
+}
+
+/* Puts a record with `encode`, in a new chunk when this one is full. Not a function: each kind has its own arguments.
+ */
+#define PUT(thread, cpu, tsc, encode)                                                                                  \
+	({                                                                                                             \
+		int err_ = chunk_ready(thread, cpu, tsc);                                                              \
+		if (!err_)                                                                                             \
+			err_ = (encode);                                                                               \
+		if (err_ == -ENOSPC) {                                                                                 \
+			err_ = xp_thread_flush(thread);                                                                \
+			if (!err_)                                                                                     \
+				err_ = chunk_ready(thread, cpu, tsc);                                                  \
+			if (!err_)                                                                                     \
+				err_ = (encode);                                                                       \
+		}                                                                                                      \
+		err_;                                                                                                  \
+	})
+
+/* A record that was seen has been put, or not. */
+static int account(struct xp_thread *thread, int err)
+{
+	if (err) {
+		thread->counts.unstored++;
+		return err;
+	}
+	thread->counts.written++;
+	thread->chunk_written++;
+	return 0;
+}
+
+static int filtered(struct xp_thread *thread, enum xp_filter filter)
+{
+	thread->counts.filtered[filter]++;
+	return 0;
+}
+
+int xp_thread_filter(struct xp_thread *thread, enum xp_filter filter)
+{
+	thread->counts.seen++;
+	return filtered(thread, filter);
+}
+
+static int synthesize_exits(struct xp_thread *thread, uint32_t depth, uint16_t cpu, uint64_t tsc)
+{
+	while (thread->depth > depth) {
+		uint32_t fn_id = thread->frames[--thread->depth].fn_id & ~XP_FRAME_FORGOTTEN;
+		int err = PUT(thread, cpu, tsc, xp_fdr_enc_function(&thread->enc, cpu, tsc, fn_id, XP_FDR_EXIT));
+
+		if (err)
+			return err;
+		thread->counts.synthesized++;
+		thread->options->synthesized(thread->options->arg, fn_id);
+	}
+	return 0;
+}
+
+/* Calls at the top whose ends will not be seen. */
+static int end_forgotten(struct xp_thread *thread, uint16_t cpu, uint64_t tsc)
+{
+	uint32_t depth = thread->depth;
+
+	while (depth && thread->frames[depth - 1].fn_id & XP_FRAME_FORGOTTEN)
+		depth--;
+	return synthesize_exits(thread, depth, cpu, tsc);
+}
+
+int xp_thread_forget_if(struct xp_thread *thread, bool (*gone)(const void *arg, uint32_t fn_id), const void *arg)
+{
+	bool any = false;
+
+	for (uint32_t i = 0; i < thread->depth; i++)
+		if (gone(arg, thread->frames[i].fn_id & ~XP_FRAME_FORGOTTEN)) {
+			thread->frames[i].fn_id |= XP_FRAME_FORGOTTEN;
+			any = true;
+		}
+	return any ? end_forgotten(thread, thread->enc.cpu, thread->last_tsc) : 0;
+}
+
+static bool is_function(const void *arg, uint32_t fn_id)
+{
+	return *(const uint32_t *)arg == fn_id;
+}
+
+int xp_thread_forget(struct xp_thread *thread, uint32_t fn_id)
+{
+	return xp_thread_forget_if(thread, is_function, &fn_id);
+}
+
+static int grow(struct xp_thread *thread)
+{
+	uint32_t room = thread->room ? 2 * thread->room : 64;
+	struct xp_frame *frames = realloc(thread->frames, room * sizeof(*frames));
+	struct xp_frame_mark *marks;
+
+	if (!frames)
+		return -ENOMEM;
+	thread->frames = frames;
+	if (thread->options->min_ticks) {
+		marks = realloc(thread->marks, room * sizeof(*marks));
+		if (!marks)
+			return -ENOMEM;
+		thread->marks = marks;
+	}
+	thread->room = room;
+	return 0;
+}
+
+/* The frame that occupies this slot; depth when there is none. */
+static uint32_t frame_at(const struct xp_thread *thread, uint32_t slot)
+{
+	for (uint32_t i = thread->depth; i-- > 0;)
+		if (thread->frames[i].slot == slot)
+			return i;
+	return thread->depth;
+}
+
+/* Slots that are farther apart belong to different stacks: 8 MiB, the usual size of one. */
+#define STACK_SLOTS (1 << 20)
+
+static bool far_apart(uint32_t a, uint32_t b)
+{
+	int32_t distance = (int32_t)(a - b);
+
+	return distance > STACK_SLOTS || distance < -STACK_SLOTS;
+}
+
+/*
+ * The frame whose place a call at this slot takes, so that it and those above it were left; depth when there is none.
+ * Those above must be left too: one that stands higher on the same stack is a caller of the new call, and one on
+ * another stack may be interrupted by it, when it is the first on its stack (a signal handler).
+ */
+static uint32_t frame_replaced(const struct xp_thread *thread, uint32_t slot)
+{
+	const struct xp_frame *frames = thread->frames;
+	bool switched = false;
+
+	for (uint32_t i = thread->depth; i-- > 0;) {
+		if (frames[i].slot == slot)
+			return switched && i && far_apart(frames[i - 1].slot, slot) ? thread->depth : i;
+		if (far_apart(frames[i].slot, slot))
+			switched = true;
+		else if ((int32_t)(frames[i].slot - slot) > 0)
+			break;
+	}
+	return thread->depth;
+}
+
+static int put_entry(struct xp_thread *thread, const struct xp_rec *rec, uint32_t fn_id, uint16_t cpu, uint64_t tsc)
+{
+	const struct xp_rec_args *args = (const struct xp_rec_args *)rec;
+
+	if (xp_rec_kind(rec) == XP_REC_ENTRY_ARGS)
+		return PUT(thread, cpu, tsc,
+			   xp_fdr_enc_args(&thread->enc, cpu, tsc, fn_id, (const uint64_t *)args->args, args->count));
+	return PUT(thread, cpu, tsc, xp_fdr_enc_function(&thread->enc, cpu, tsc, fn_id, XP_FDR_ENTER));
+}
+
+static int entry(struct xp_thread *thread, const struct xp_rec *rec, uint32_t fn_id, uint16_t cpu, uint64_t tsc)
+{
+	int err = 0;
+
+	/* A deeper call stands at a lower address; anything else is a left frame or another stack. */
+	if (thread->depth && (int32_t)(rec->sp - thread->frames[thread->depth - 1].slot) >= 0)
+		err = synthesize_exits(thread, frame_replaced(thread, rec->sp), cpu, tsc);
+	if (!err && thread->depth == XP_FRAMES_MAX) {
+		thread->too_deep++;
+		return filtered(thread, XP_FILTER_TOO_DEEP);
+	}
+	if (!err && thread->depth == thread->room)
+		err = grow(thread);
+	if (err)
+		return account(thread, err);
+
+	if (thread->marks)
+		thread->marks[thread->depth] =
+		    (struct xp_frame_mark){ xp_fdr_enc_mark(&thread->enc), 0, tsc, thread->chunk_number };
+	err = put_entry(thread, rec, fn_id, cpu, tsc);
+	if (account(thread, err))
+		return err;
+	if (thread->marks)
+		thread->marks[thread->depth].end = thread->enc.len;
+	thread->frames[thread->depth++] = (struct xp_frame){ fn_id, rec->sp };
+	return 0;
+}
+
+/* The frame that this exit ends; depth when there is none. */
+static uint32_t frame_of_exit(const struct xp_thread *thread, const struct xp_rec *rec, uint32_t fn_id)
+{
+	const struct xp_frame *top;
+	uint32_t i;
+
+	if (!thread->depth)
+		return 0;
+	top = &thread->frames[thread->depth - 1];
+	if (top->fn_id == fn_id && top->slot == rec->sp)
+		return thread->depth - 1;
+	i = frame_at(thread, rec->sp);
+	if (i < thread->depth && thread->frames[i].fn_id == fn_id)
+		return i;
+	/* Calling conventions in which a tail call moves the return address (tailcc, swifttailcc). */
+	if (xp_rec_kind(rec) == XP_REC_TAIL_EXIT && top->fn_id == fn_id)
+		return thread->depth - 1;
+	return thread->depth;
+}
+
+/* Takes back the entry of a call that was too short, if nothing was written since. */
+static bool take_back(struct xp_thread *thread, const struct xp_frame_mark *mark, uint64_t tsc)
+{
+	if (tsc - mark->tsc >= thread->options->min_ticks || mark->chunk != thread->chunk_number ||
+	    mark->end != thread->enc.len)
+		return false;
+	if (mark->before.len) {
+		xp_fdr_enc_rewind(&thread->enc, mark->before);
+	} else {
+		/* The entry was the chunk's first record. */
+		xp_fdr_enc_begin(&thread->enc, thread->enc.buf, thread->enc.cap, thread->enc.cpu, thread->chunk_tsc);
+	}
+	thread->chunk_written--;
+	thread->counts.written--;
+	thread->counts.filtered[XP_FILTER_MIN_DURATION] += 2;
+	return true;
+}
+
+static int leave(struct xp_thread *thread, const struct xp_rec *rec, uint32_t fn_id, uint16_t cpu, uint64_t tsc)
+{
+	enum xp_fdr_function_kind kind = xp_rec_kind(rec) == XP_REC_EXIT ? XP_FDR_EXIT : XP_FDR_TAIL_EXIT;
+	uint32_t frame = frame_of_exit(thread, rec, fn_id);
+	int err;
+
+	if (frame == thread->depth) {
+		if (!thread->too_deep)
+			return filtered(thread, XP_FILTER_UNMATCHED_EXIT);
+		thread->too_deep--;
+		return filtered(thread, XP_FILTER_TOO_DEEP);
+	}
+	thread->too_deep = 0;
+	err = synthesize_exits(thread, frame + 1, cpu, tsc);
+	if (err)
+		return account(thread, err);
+	thread->depth--;
+	if (thread->marks && take_back(thread, &thread->marks[frame], tsc))
+		return 0;
+	err = account(thread, PUT(thread, cpu, tsc, xp_fdr_enc_function(&thread->enc, cpu, tsc, fn_id, kind)));
+	return err ? err : end_forgotten(thread, cpu, tsc);
+}
+
+/* Counts the record and gives its TSC, not below that of the one before. */
+static uint64_t see(struct xp_thread *thread, uint64_t tsc)
+{
+	thread->counts.seen++;
+	if (tsc < thread->last_tsc) {
+		thread->clamped++;
+		return thread->last_tsc;
+	}
+	thread->last_tsc = tsc;
+	return tsc;
+}
+
+int xp_thread_call(struct xp_thread *thread, const struct xp_rec *rec, uint32_t fn_id, uint16_t cpu, uint64_t tsc)
+{
+	enum xp_rec_kind kind = xp_rec_kind(rec);
+
+	tsc = see(thread, tsc);
+	if (kind == XP_REC_ENTRY || kind == XP_REC_ENTRY_ARGS)
+		return entry(thread, rec, fn_id, cpu, tsc);
+	return leave(thread, rec, fn_id, cpu, tsc);
+}
+
+int xp_thread_event(struct xp_thread *thread, const struct xp_rec_event *event, uint16_t cpu, uint64_t tsc)
+{
+	int err;
+
+	tsc = see(thread, tsc);
+	if (xp_rec_kind(&event->rec) == XP_REC_TYPED_EVENT)
+		err = PUT(thread, cpu, tsc,
+			  xp_fdr_enc_typed(&thread->enc, cpu, tsc, event->type, event->payload, event->size));
+	else
+		err = PUT(thread, cpu, tsc, xp_fdr_enc_custom(&thread->enc, cpu, tsc, event->payload, event->size));
+	return account(thread, err);
+}

@@ -1,0 +1,401 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "unwind/cfi_build.h"
+
+#include <elfutils/libdwelf.h>
+#include <elfutils/libdwfl.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "unwind/cfi_fdes.h"
+#include "unwind/cfi_synthetic.h"
+#include "unwind/cfi_rows.h"
+#include "unwind/cfi_rule.h"
+#include "elf/file.h"
+#include "base/util.h"
+
+struct build {
+	int fd;
+	void *bytes;	/* of the file, mapped; NULL: not yet */
+	uint64_t start; /* the piece, in the file */
+	uint64_t end;
+	bool has_entries; /* the file, for whatever code */
+	struct xp_elf_image image;
+	struct xp_cfi_fdes fdes;
+	Elf *debug_elf; /* which has .debug_frame; not mapped: to uncompress a section is to change it */
+	int debug_fd;	/* of a separate file, or -1 */
+	struct xp_cfi_rows rows;
+	struct xp_cfi_gaps gaps;
+	struct xp_cfi_header header;
+};
+
+static const Dwfl_Callbacks callbacks = {
+	.find_elf = dwfl_build_id_find_elf,
+	.find_debuginfo = dwfl_standard_find_debuginfo,
+	.section_address = dwfl_offline_section_address,
+};
+
+static const char *const debug_frame_names[] = { ".debug_frame", ".zdebug_frame" };
+
+/* ---- the code that there are entries for ---- */
+
+static bool get_section(Elf *elf, Elf_Scn *scn, const GElf_Shdr *header, struct xp_cfi_section *section)
+{
+	*section = (struct xp_cfi_section){ .elf = elf, .vaddr = header->sh_addr };
+	section->data = scn && header->sh_type != SHT_NOBITS ? elf_getdata(scn, NULL) : NULL;
+	return section->data && section->data->d_buf;
+}
+
+/* The part of a segment that is in the piece; of no bytes when none is. */
+static struct xp_elf_segment clip(const struct build *build, const struct xp_elf_segment *segment)
+{
+	uint64_t start = XP_MAX(segment->offset, build->start);
+	uint64_t end = XP_MIN(segment->offset + segment->bytes, build->end);
+
+	if (start >= end)
+		return (struct xp_elf_segment){ 0 };
+	return (struct xp_elf_segment){ segment->vaddr + (start - segment->offset), start, end - start };
+}
+
+/* The addresses of the piece's code. */
+static void find_addresses(struct build *build)
+{
+	build->fdes.start = UINT64_MAX;
+	for (size_t i = 0; i < build->image.segment_count; i++) {
+		struct xp_elf_segment part = clip(build, &build->image.segments[i]);
+
+		if (part.bytes) {
+			build->fdes.start = XP_MIN(build->fdes.start, part.vaddr);
+			build->fdes.end = XP_MAX(build->fdes.end, part.vaddr + part.bytes);
+		}
+	}
+}
+
+static int read_eh_frame(struct build *build)
+{
+	Elf *elf = build->image.elf;
+	struct xp_cfi_section section, index;
+	GElf_Shdr header;
+	int ret = 1;
+
+	if (!get_section(elf, xp_elf_image_section(&build->image, ".eh_frame", 0, &header), &header, &section))
+		return 0;
+	build->has_entries = true;
+	if (get_section(elf, xp_elf_image_section(&build->image, ".eh_frame_hdr", 0, &header), &header, &index))
+		ret = xp_cfi_fdes_read_indexed(&build->fdes, &section, &index);
+	return ret == 1 ? xp_cfi_fdes_read(&build->fdes, &section) : ret;
+}
+
+static bool has_own_debug_frame(struct build *build)
+{
+	GElf_Shdr header;
+
+	for (size_t i = 0; i < XP_ARRAY_SIZE(debug_frame_names); i++)
+		if (xp_elf_image_section(&build->image, debug_frame_names[i], 0, &header) &&
+		    header.sh_type != SHT_NOBITS)
+			return true;
+	return false;
+}
+
+static Elf_Scn *find_debug_frame(Elf *elf, GElf_Shdr *header, bool *is_old)
+{
+	Elf_Scn *section = NULL;
+	size_t names;
+
+	if (elf_getshdrstrndx(elf, &names))
+		return NULL;
+	while ((section = elf_nextscn(elf, section))) {
+		const char *name = gelf_getshdr(section, header) ? elf_strptr(elf, names, header->sh_name) : NULL;
+
+		for (size_t i = 0; name && i < XP_ARRAY_SIZE(debug_frame_names); i++)
+			if (!strcmp(name, debug_frame_names[i])) {
+				*is_old = i == 1;
+				return section;
+			}
+	}
+	return NULL;
+}
+
+/* Of this section alone: a Dwarf of libdw has all sections of the file uncompressed, hundreds of megabytes. */
+static bool uncompress(Elf_Scn *scn, const GElf_Shdr *header, bool is_old)
+{
+	if (is_old)
+		return elf_compress_gnu(scn, 0, 0) >= 0;
+	return !(header->sh_flags & SHF_COMPRESSED) || elf_compress(scn, 0, 0) >= 0;
+}
+
+static int read_debug_frame(struct build *build, int fd)
+{
+	struct xp_cfi_section section;
+	GElf_Shdr header;
+	Elf_Scn *scn;
+	bool is_old;
+
+	build->debug_elf = elf_begin(fd, ELF_C_READ, NULL);
+	scn = build->debug_elf ? find_debug_frame(build->debug_elf, &header, &is_old) : NULL;
+	if (!scn || header.sh_type == SHT_NOBITS || !uncompress(scn, &header, is_old) ||
+	    !get_section(build->debug_elf, scn, &header, &section))
+		return 0;
+	build->has_entries = true;
+	section.is_debug = true;
+	return xp_cfi_fdes_read(&build->fdes, &section);
+}
+
+static int find_separate(Dwfl_Module *module, const char *path)
+{
+	GElf_Addr bias, start;
+	Elf *elf = dwfl_module_getelf(module, &bias);
+	GElf_Word checksum = 0;
+	const char *link = elf ? dwelf_elf_gnu_debuglink(elf, &checksum) : NULL;
+	char *found = NULL;
+	void **userdata;
+	const char *name = dwfl_module_info(module, &userdata, &start, NULL, NULL, NULL, NULL, NULL);
+	int fd = elf ? dwfl_standard_find_debuginfo(module, userdata, name, start, path, link, checksum, &found) : -1;
+
+	free(found);
+	return fd;
+}
+
+/* The file that has what was stripped of this one; -1: there is none. */
+static int open_separate(const struct build *build, const char *path)
+{
+	int own = fcntl(build->fd, F_DUPFD_CLOEXEC, 0), fd = -1; /* libdwfl takes it over */
+	Dwfl *dwfl = own >= 0 ? dwfl_begin(&callbacks) : NULL;
+	Dwfl_Module *module;
+
+	if (!dwfl) {
+		if (own >= 0)
+			close(own);
+		return -1;
+	}
+	dwfl_report_begin(dwfl);
+	module = dwfl_report_elf(dwfl, path, path, own, 0, true);
+	if (!module)
+		close(own);
+	else if (!dwfl_report_end(dwfl, NULL, NULL))
+		fd = find_separate(module, path);
+	dwfl_end(dwfl);
+	return fd;
+}
+
+/* In the piece. */
+static uint64_t executable_bytes(struct build *build)
+{
+	uint64_t sections = 0, segments = 0;
+	Elf_Scn *section = NULL;
+	GElf_Shdr header;
+
+	while ((section = elf_nextscn(build->image.elf, section))) {
+		struct xp_elf_segment all;
+
+		if (!gelf_getshdr(section, &header) || !(header.sh_flags & SHF_EXECINSTR) ||
+		    header.sh_type != SHT_PROGBITS || header.sh_size > build->image.size ||
+		    header.sh_offset > build->image.size)
+			continue;
+		all = (struct xp_elf_segment){ header.sh_addr, header.sh_offset, header.sh_size };
+		sections += clip(build, &all).bytes;
+	}
+	for (size_t i = 0; i < build->image.segment_count; i++)
+		segments += clip(build, &build->image.segments[i]).bytes;
+	return sections && sections <= segments ? sections : segments;
+}
+
+/* Does .eh_frame have most of the code? Then no one needs to look for another file. */
+static bool has_most(const struct build *build, uint64_t code_bytes)
+{
+	uint64_t covered = 0;
+
+	for (size_t i = 0; i < build->fdes.count; i++)
+		covered += XP_MIN(build->fdes.all[i].vaddr + build->fdes.all[i].bytes, build->fdes.end) -
+			   XP_MAX(build->fdes.all[i].vaddr, build->fdes.start);
+	return covered >= code_bytes / 2;
+}
+
+static int read_fdes(struct build *build, const char *path, uint64_t code_bytes)
+{
+	int err = read_eh_frame(build);
+
+	if (err)
+		return err;
+	if (has_own_debug_frame(build)) {
+		err = read_debug_frame(build, build->fd);
+	} else if (path && !has_most(build, code_bytes)) {
+		build->debug_fd = open_separate(build, path);
+		if (build->debug_fd >= 0)
+			err = read_debug_frame(build, build->debug_fd);
+	}
+	xp_cfi_fdes_sort(&build->fdes);
+	return err;
+}
+
+/* ---- rows ---- */
+
+/* The part [start, end) of an entry's code. to_offset: what makes an address an offset in the file. */
+static int add_fde(struct build *build, const struct xp_cfi_fde *fde, uint64_t start, uint64_t end, uint64_t to_offset)
+{
+	struct xp_cfi_program program;
+	int err = 0;
+
+	xp_cfi_fdes_start(&build->fdes, fde, &program);
+	while (!err && start < end) {
+		bool has_next = xp_cfi_program_next(&program);
+		uint64_t row_end = has_next ? XP_MIN(program.place, end) : end;
+		enum xp_cfi_reason reason = XP_CFI_BAD_ENTRY;
+		struct xp_cfi_row row = { .rule = XP_CFI_NONE };
+		struct xp_cfi_deref deref;
+
+		if (row_end <= start)
+			continue;
+		if (!program.is_bad)
+			reason = xp_cfi_rule_of(&program.now, program.common->is_signal, &row, &deref);
+		err = xp_cfi_rows_add(&build->rows, (uint32_t)(start + to_offset), &row, &deref);
+		build->header.code_bytes[reason] += row_end - start;
+		start = row_end;
+	}
+	return err;
+}
+
+/* The first entry that may have code behind vaddr. */
+static size_t first_fde(const struct xp_cfi_fdes *fdes, uint64_t vaddr)
+{
+	size_t low = 0, high = fdes->count;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (fdes->all[middle].vaddr < vaddr)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low ? low - 1 : 0;
+}
+
+static int add_segment(struct build *build, const struct xp_elf_segment *segment)
+{
+	uint64_t at = segment->vaddr, end = at + segment->bytes, to_offset = segment->offset - segment->vaddr;
+	const struct xp_cfi_fdes *fdes = &build->fdes;
+	int err = 0;
+
+	for (size_t i = first_fde(fdes, at); !err && i < fdes->count && fdes->all[i].vaddr < end; i++) {
+		const struct xp_cfi_fde *fde = &fdes->all[i];
+		uint64_t fde_start = XP_MAX(at, fde->vaddr), fde_end = XP_MIN(end, fde->vaddr + fde->bytes);
+
+		if (fde_start >= fde_end)
+			continue;
+		if (fde->is_debug &&
+		    xp_cfi_gaps_has_signal_return(&build->gaps, fde_start + to_offset, fde_end + to_offset))
+			continue;
+		err = xp_cfi_gaps_add(&build->gaps, at + to_offset, fde_start + to_offset);
+		if (!err)
+			err = add_fde(build, fde, fde_start, fde_end, to_offset);
+		at = fde_end;
+	}
+	return err ? err : xp_cfi_gaps_add(&build->gaps, at + to_offset, end + to_offset);
+}
+
+static int by_offset(const void *a, const void *b)
+{
+	const struct xp_elf_segment *left = a, *right = b;
+
+	return left->offset < right->offset ? -1 : left->offset > right->offset;
+}
+
+/* Of segments that overlap in the file, the later one has what is behind the other. */
+static int add_segments(struct build *build)
+{
+	static const struct xp_cfi_row none;
+	struct xp_elf_segment *segments = build->image.segments;
+	int err = 0;
+
+	qsort(segments, build->image.segment_count, sizeof(*segments), by_offset);
+	for (size_t i = 0; !err && i < build->image.segment_count; i++) {
+		struct xp_elf_segment rest = clip(build, &segments[i]);
+
+		if (!rest.bytes)
+			continue;
+		build->start = rest.offset + rest.bytes;
+		err = add_segment(build, &rest);
+		if (!err)
+			err = xp_cfi_rows_add(&build->rows, (uint32_t)build->start, &none, NULL);
+	}
+	return err;
+}
+
+/* ---- the whole ---- */
+
+static void count_code(struct build *build, uint64_t code_bytes)
+{
+	uint64_t *counts = build->header.code_bytes, sum = 0;
+
+	counts[XP_CFI_KNOWN] += build->gaps.known_bytes;
+	for (size_t i = 0; i < XP_CFI_REASONS; i++)
+		sum += counts[i];
+	counts[XP_CFI_NO_FDE] = code_bytes > sum ? code_bytes - sum : 0;
+}
+
+static int map_file(struct build *build)
+{
+	struct stat st;
+
+	if (fstat(build->fd, &st))
+		return -errno;
+	if (!S_ISREG(st.st_mode) || !st.st_size)
+		return -ENOEXEC;
+	build->bytes = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, build->fd, 0);
+	if (build->bytes == MAP_FAILED) {
+		build->bytes = NULL;
+		return -errno;
+	}
+	return xp_elf_image_memory(&build->image, build->bytes, (size_t)st.st_size, NULL, 0);
+}
+
+static int make(struct build *build, const char *path, int to_fd)
+{
+	uint64_t start_ns = xp_now_ns(), code_bytes;
+	int err = map_file(build);
+
+	if (err)
+		return err;
+	find_addresses(build);
+	code_bytes = executable_bytes(build);
+	xp_cfi_gaps_init(&build->gaps, &build->image, build->start, build->end, &build->rows);
+	err = read_fdes(build, path, code_bytes);
+	if (!err)
+		err = add_segments(build);
+	if (!err && !build->rows.count && !build->has_entries)
+		err = -ENOENT;
+	if (err)
+		return err;
+	count_code(build, code_bytes);
+	build->header.build_ns = xp_now_ns() - start_ns;
+	return xp_cfi_rows_write(&build->rows, &build->header, to_fd);
+}
+
+int xp_cfi_build(int fd, const char *path, uint32_t start, uint32_t end, int to_fd)
+{
+	struct build *build = calloc(1, sizeof(*build));
+	int err;
+
+	if (!build)
+		return -ENOMEM;
+	build->fd = fd;
+	build->debug_fd = -1;
+	build->start = start;
+	build->end = end;
+	err = make(build, path, to_fd);
+	xp_cfi_rows_free(&build->rows);
+	xp_cfi_fdes_free(&build->fdes);
+	elf_end(build->debug_elf);
+	if (build->debug_fd >= 0)
+		close(build->debug_fd);
+	xp_elf_image_close(&build->image);
+	if (build->bytes)
+		munmap(build->bytes, build->image.size);
+	free(build);
+	return err;
+}

@@ -1,0 +1,359 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "unwind/cfi_fdes.h"
+
+#include <dwarf.h>
+#include <elfutils/libdw.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/util.h"
+
+/* Encodings of pointers, which dwarf.h does not have: the low four bits say how, the next three what is added. */
+enum {
+	PE_ABSPTR = 0x00,
+	PE_UDATA2 = 0x02,
+	PE_UDATA4 = 0x03,
+	PE_UDATA8 = 0x04,
+	PE_SDATA2 = 0x0a,
+	PE_SDATA4 = 0x0b,
+	PE_SDATA8 = 0x0c,
+	PE_FORMAT = 0x0f,
+	PE_PCREL = 0x10,
+	PE_DATAREL = 0x30,
+	PE_OMIT = 0xff,
+};
+
+/* Being read. */
+struct reader {
+	struct xp_cfi_fdes *fdes;
+	const struct xp_cfi_section *from;
+	const unsigned char *ident;
+	/* Of the entries' common part (CIE) that was looked at last. */
+	Dwarf_Off cie;
+	uint8_t encoding;
+	bool has_data; /* entries have augmentation data */
+};
+
+static size_t encoded_bytes(uint8_t encoding)
+{
+	switch (encoding & PE_FORMAT) {
+	case PE_UDATA2:
+	case PE_SDATA2:
+		return 2;
+	case PE_UDATA4:
+	case PE_SDATA4:
+		return 4;
+	case PE_ABSPTR:
+	case PE_UDATA8:
+	case PE_SDATA8:
+		return 8;
+	}
+	return 0;
+}
+
+static uint64_t get_encoded(const uint8_t *from, uint8_t encoding)
+{
+	uint64_t value = 0;
+
+	memcpy(&value, from, encoded_bytes(encoding));
+	switch (encoding & PE_FORMAT) {
+	case PE_SDATA2:
+		return (uint64_t)(int64_t)(int16_t)value;
+	case PE_SDATA4:
+		return (uint64_t)(int64_t)(int32_t)value;
+	}
+	return value;
+}
+
+/* The encoding of addresses in the entries of a CIE; PE_OMIT: not understood. */
+static uint8_t encoding_of(const Dwarf_CIE *cie)
+{
+	const uint8_t *data = cie->augmentation_data, *end = data + cie->augmentation_data_size;
+	const char *letter = cie->augmentation;
+
+	if (!*letter)
+		return PE_ABSPTR;
+	if (*letter != 'z')
+		return PE_OMIT;
+	while (*++letter) {
+		if (*letter == 'S' || *letter == 'B')
+			continue;
+		if (!data || data >= end)
+			return PE_OMIT;
+		if (*letter == 'R')
+			return *data;
+		if (*letter == 'P')
+			data += encoded_bytes(*data);
+		else if (*letter != 'L')
+			return PE_OMIT;
+		data++;
+	}
+	return PE_ABSPTR;
+}
+
+/* One more of what is count now. NULL: out of memory. */
+static void *grown(void *all, size_t count, size_t *room, size_t bytes)
+{
+	size_t new_room = XP_MAX(*room * 2, (size_t)64);
+
+	if (count < *room)
+		return all;
+	all = reallocarray(all, new_room, bytes);
+	if (all)
+		*room = new_room;
+	return all;
+}
+
+static int look_at_cie(struct reader *reader, Dwarf_Off offset)
+{
+	struct xp_cfi_fdes *fdes = reader->fdes;
+	struct xp_cfi_common *commons;
+	Dwarf_CFI_Entry entry;
+	Dwarf_Off next;
+
+	if (reader->cie == offset)
+		return 0;
+	commons = grown(fdes->commons, fdes->common_count, &fdes->common_room, sizeof(*commons));
+	if (!commons)
+		return -ENOMEM;
+	fdes->commons = commons;
+	reader->cie = offset;
+	reader->encoding = PE_OMIT;
+	if (dwarf_next_cfi(reader->ident, reader->from->data, !reader->from->is_debug, offset, &next, &entry) ||
+	    !dwarf_cfi_cie_p(&entry))
+		return 0;
+	reader->encoding = encoding_of(&entry.cie);
+	reader->has_data = *entry.cie.augmentation == 'z';
+	xp_cfi_common_read(&commons[fdes->common_count++], &entry.cie);
+	return 0;
+}
+
+/* What is behind the addresses. */
+static bool find_program(const struct reader *reader, const uint8_t *at, const uint8_t *end, struct xp_cfi_fde *fde)
+{
+	uint64_t skipped = 0;
+
+	if (reader->has_data) {
+		Dwarf_Word bytes = 0;
+		unsigned int shift = 0;
+
+		do {
+			if (at == end || shift > 28)
+				return false;
+			bytes |= (Dwarf_Word)(*at & 0x7f) << shift;
+			shift += 7;
+		} while (*at++ & 0x80);
+		skipped = bytes;
+	}
+	if (skipped > (uint64_t)(end - at) || (uint64_t)(end - at) - skipped > UINT32_MAX)
+		return false;
+	fde->program = at + skipped;
+	fde->program_bytes = (uint32_t)(end - fde->program);
+	return true;
+}
+
+static bool decode(const struct reader *reader, const Dwarf_FDE *from, struct xp_cfi_fde *fde)
+{
+	uint64_t place = reader->from->vaddr + (uint64_t)(from->start - (const uint8_t *)reader->from->data->d_buf);
+	size_t bytes = encoded_bytes(reader->encoding);
+	uint64_t size, end;
+
+	if (!bytes || (reader->encoding & ~PE_FORMAT & ~PE_PCREL) || (size_t)(from->end - from->start) < bytes * 2)
+		return false;
+	fde->vaddr = get_encoded(from->start, reader->encoding);
+	if (reader->encoding & PE_PCREL)
+		fde->vaddr += place;
+	size = get_encoded(from->start + bytes, reader->encoding & PE_FORMAT);
+	if (bytes == 4)
+		size = (uint32_t)size; /* a size has no sign, whatever its encoding says */
+	if (!size || size > UINT32_MAX || __builtin_add_overflow(fde->vaddr, size, &end))
+		return false;
+	fde->bytes = (uint32_t)size;
+	fde->is_debug = reader->from->is_debug;
+	fde->common = (uint32_t)reader->fdes->common_count - 1;
+	return find_program(reader, from->start + 2 * bytes, from->end, fde);
+}
+
+static int add(struct reader *reader, const Dwarf_FDE *from)
+{
+	struct xp_cfi_fdes *fdes = reader->fdes;
+	struct xp_cfi_fde fde, *all;
+	int err = look_at_cie(reader, from->CIE_pointer);
+
+	if (err || !decode(reader, from, &fde) || fde.vaddr >= fdes->end || fde.vaddr + fde.bytes <= fdes->start)
+		return err;
+	all = grown(fdes->all, fdes->count, &fdes->room, sizeof(*all));
+	if (!all)
+		return -ENOMEM;
+	fdes->all = all;
+	all[fdes->count++] = fde;
+	return 0;
+}
+
+static struct reader reader_of(struct xp_cfi_fdes *fdes, const struct xp_cfi_section *from)
+{
+	return (struct reader){
+		.fdes = fdes,
+		.from = from,
+		.ident = (const unsigned char *)elf_getident(from->elf, NULL),
+		.cie = (Dwarf_Off)-1,
+	};
+}
+
+int xp_cfi_fdes_read(struct xp_cfi_fdes *fdes, const struct xp_cfi_section *from)
+{
+	struct reader reader = reader_of(fdes, from);
+	Dwarf_Off offset = 0, next;
+	int err = 0;
+
+	while (!err && offset < from->data->d_size) {
+		Dwarf_CFI_Entry entry;
+		int status;
+
+		next = offset;
+		status = dwarf_next_cfi(reader.ident, from->data, !from->is_debug, offset, &next, &entry);
+		if (status > 0 || next <= offset)
+			break;
+		if (!status && !dwarf_cfi_cie_p(&entry))
+			err = add(&reader, &entry.fde);
+		offset = next;
+	}
+	return err;
+}
+
+/* ---- the index ---- */
+
+/* Both relative to the index. */
+struct index_entry {
+	int32_t code;
+	int32_t fde;
+};
+
+struct index_header {
+	uint8_t version;
+	uint8_t frame_encoding;
+	uint8_t count_encoding;
+	uint8_t table_encoding;
+	int32_t frame;
+	uint32_t count;
+};
+
+/* The linker aligns them; whoever else has made the file need not. */
+static struct index_entry entry_at(const uint8_t *entries, size_t i)
+{
+	struct index_entry entry;
+
+	memcpy(&entry, entries + i * sizeof(entry), sizeof(entry));
+	return entry;
+}
+
+/* The first that may have code behind vaddr. */
+static size_t first_indexed(const uint8_t *entries, size_t count, uint64_t base, uint64_t vaddr)
+{
+	size_t low = 0, high = count;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (base + (uint64_t)(int64_t)entry_at(entries, middle).code <= vaddr)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low ? low - 1 : 0;
+}
+
+int xp_cfi_fdes_read_indexed(struct xp_cfi_fdes *fdes, const struct xp_cfi_section *from,
+			     const struct xp_cfi_section *index)
+{
+	const uint8_t *entries;
+	struct reader reader = reader_of(fdes, from);
+	size_t bytes = index->data->d_size, i;
+	struct index_header header;
+	int err = 0;
+
+	if (bytes < sizeof(header))
+		return 1;
+	memcpy(&header, index->data->d_buf, sizeof(header));
+	if (header.version != 1 || header.frame_encoding != (PE_PCREL | PE_SDATA4) ||
+	    header.count_encoding != PE_UDATA4 || header.table_encoding != (PE_DATAREL | PE_SDATA4) || !header.count ||
+	    header.count > (bytes - sizeof(header)) / sizeof(struct index_entry))
+		return 1;
+	entries = (const uint8_t *)index->data->d_buf + sizeof(header);
+	i = first_indexed(entries, header.count, index->vaddr, fdes->start);
+	for (; !err && i < header.count; i++) {
+		struct index_entry at = entry_at(entries, i);
+		uint64_t offset = index->vaddr + (uint64_t)(int64_t)at.fde - from->vaddr;
+		Dwarf_CFI_Entry entry;
+		Dwarf_Off next;
+
+		if (index->vaddr + (uint64_t)(int64_t)at.code >= fdes->end)
+			break;
+		if (offset < from->data->d_size &&
+		    !dwarf_next_cfi(reader.ident, from->data, true, offset, &next, &entry) && !dwarf_cfi_cie_p(&entry))
+			err = add(&reader, &entry.fde);
+	}
+	return err;
+}
+
+/* ---- their order ---- */
+
+static int by_vaddr(const void *a, const void *b)
+{
+	const struct xp_cfi_fde *left = a, *right = b;
+
+	if (left->is_debug != right->is_debug)
+		return left->is_debug ? 1 : -1;
+	return left->vaddr < right->vaddr ? -1 : left->vaddr > right->vaddr;
+}
+
+static int by_vaddr_alone(const void *a, const void *b)
+{
+	const struct xp_cfi_fde *left = a, *right = b;
+
+	return left->vaddr < right->vaddr ? -1 : left->vaddr > right->vaddr;
+}
+
+static bool is_sorted(const struct xp_cfi_fdes *fdes)
+{
+	for (size_t i = 1; i < fdes->count; i++)
+		if (by_vaddr(&fdes->all[i - 1], &fdes->all[i]) > 0)
+			return false;
+	return true;
+}
+
+void xp_cfi_fdes_sort(struct xp_cfi_fdes *fdes)
+{
+	struct xp_cfi_fde *all = fdes->all;
+	size_t eh_count = 0, kept, eh = 0;
+
+	if (!fdes->count)
+		return;
+	if (!is_sorted(fdes))
+		qsort(all, fdes->count, sizeof(*all), by_vaddr);
+	while (eh_count < fdes->count && !all[eh_count].is_debug)
+		eh_count++;
+	kept = eh_count;
+	for (size_t i = eh_count; i < fdes->count; i++) {
+		while (eh < eh_count && all[eh].vaddr + all[eh].bytes <= all[i].vaddr)
+			eh++;
+		if (eh == eh_count || all[i].vaddr + all[i].bytes <= all[eh].vaddr)
+			all[kept++] = all[i];
+	}
+	fdes->count = kept;
+	if (eh_count && kept > eh_count)
+		qsort(all, kept, sizeof(*all), by_vaddr_alone);
+}
+
+void xp_cfi_fdes_start(const struct xp_cfi_fdes *fdes, const struct xp_cfi_fde *fde, struct xp_cfi_program *program)
+{
+	xp_cfi_program_start(program, &fdes->commons[fde->common], fde->program, fde->program + fde->program_bytes,
+			     fde->vaddr);
+}
+
+void xp_cfi_fdes_free(struct xp_cfi_fdes *fdes)
+{
+	free(fdes->commons);
+	free(fdes->all);
+}

@@ -1,0 +1,405 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "unwind/cfi_tables.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "unwind/cfi_store.h"
+#include "unwind/cfi_worker.h"
+#include "base/util.h"
+
+/*
+ * What is with the process cannot be overtaken any more: more than one piece, so that it is not idle until we collect,
+ * but no more than so many bytes of them. A foreign file is alone there: it may take all the time that a file may.
+ */
+#define SENT_MAX 8
+#define SENT_BYTES_MAX (8u << 20)
+#define OPEN_TRIES 10
+
+/* A file. */
+struct entry {
+	uint64_t again_ns; /* absent: from then on (CLOCK_MONOTONIC) it may be asked for again; 0: never */
+	bool is_absent;
+	uint8_t failures; /* to open it */
+	bool is_foreign;  /* as far as it is known: it was asked for once */
+};
+
+/* A piece that waits for its table. */
+struct job {
+	struct job *next;
+	uint64_t id;
+	size_t entry;
+	struct xp_cfi_piece *piece;
+	uint64_t bytes; /* of the file that are in the piece */
+	bool is_foreign;
+	int fd;
+	char path[];
+};
+
+struct xp_cfi_tables {
+	struct entry *entries; /* by struct xp_file.index */
+	size_t entry_count;
+	struct xp_cfi_store stores[2]; /* of foreign files the second */
+	struct job *jobs; /* the first sent_count are with the process, the others in the order of is_behind() */
+	size_t job_count;
+	size_t foreign_count; /* of these */
+	size_t sent_count;
+	uint64_t last_id;
+	int finished; /* not yet told by xp_cfi_tables_collect() */
+	pid_t pid;
+	int socket;   /* -1: there is no process */
+	int epoll_fd; /* holds socket, which changes */
+};
+
+/* ---- entries ---- */
+
+static struct entry *entry_of(struct xp_cfi_tables *tables, size_t index)
+{
+	if (index >= tables->entry_count) {
+		size_t count = XP_MAX(index + 1, tables->entry_count * 2);
+		struct entry *entries = reallocarray(tables->entries, count, sizeof(*entries));
+
+		if (!entries)
+			return NULL;
+		memset(entries + tables->entry_count, 0, (count - tables->entry_count) * sizeof(*entries));
+		tables->entries = entries;
+		tables->entry_count = count;
+	}
+	return &tables->entries[index];
+}
+
+/* Only the first 4 GiB of a file have any. */
+static uint64_t key_of(const struct xp_file *file, uint64_t offset)
+{
+	return (uint64_t)file->index << 32 | offset / XP_CFI_PIECE_BYTES;
+}
+
+static uint64_t piece_start(const struct xp_cfi_piece *piece)
+{
+	return (piece->key & UINT32_MAX) * XP_CFI_PIECE_BYTES;
+}
+
+/* ---- jobs ---- */
+
+/* The small ones first, which most samples wait for (libc behind a compiler), and all that is foreign behind. */
+static bool is_behind(const struct job *job, const struct job *other)
+{
+	return job->is_foreign == other->is_foreign ? job->bytes > other->bytes : job->is_foreign;
+}
+
+static void insert_job(struct xp_cfi_tables *tables, struct job *job)
+{
+	struct job **at = &tables->jobs;
+
+	for (size_t i = 0; i < tables->sent_count; i++)
+		at = &(*at)->next;
+	while (*at && !is_behind(*at, job))
+		at = &(*at)->next;
+	job->next = *at;
+	*at = job;
+	tables->job_count++;
+	tables->foreign_count += job->is_foreign;
+}
+
+/* Of a file that neither root nor who records has made. */
+static bool is_foreign(const struct stat *st)
+{
+	return st->st_uid && st->st_uid != geteuid();
+}
+
+/* NULL, and errno says why. */
+static struct job *new_job(const char *path, uint64_t offset, int fd)
+{
+	uint64_t start = offset - offset % XP_CFI_PIECE_BYTES;
+	struct job *job;
+	struct stat st;
+
+	if (fstat(fd, &st))
+		return NULL;
+	job = calloc(1, sizeof(*job) + strlen(path) + 1);
+	if (!job)
+		return NULL;
+	strcpy(job->path, path);
+	job->bytes = XP_MIN((uint64_t)st.st_size - XP_MIN((uint64_t)st.st_size, start), (uint64_t)XP_CFI_PIECE_BYTES);
+	job->is_foreign = is_foreign(&st);
+	job->fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+	if (job->fd >= 0)
+		return job;
+	free(job);
+	return NULL;
+}
+
+static void remove_first_job(struct xp_cfi_tables *tables)
+{
+	struct job *job = tables->jobs;
+
+	tables->jobs = job->next;
+	tables->job_count--;
+	tables->foreign_count -= job->is_foreign;
+	if (tables->sent_count)
+		tables->sent_count--;
+	close(job->fd);
+	free(job);
+}
+
+static void finish_first_job(struct xp_cfi_tables *tables, int err, int fd)
+{
+	const struct job *job = tables->jobs;
+	struct xp_cfi_store *store = &tables->stores[job->is_foreign];
+	struct xp_cfi_table *table = NULL;
+
+	if (!err)
+		err = xp_cfi_table_open(&table, fd);
+	if (!err) {
+		const struct xp_cfi_header *header = xp_cfi_table_header(table);
+
+		xp_debug("%s: unwind table of %" PRIu32 " rows from %" PRIu64 " MiB on in %.1f ms", job->path,
+			 header->row_count, piece_start(job->piece) >> 20, (double)header->build_ns / 1e6);
+		xp_cfi_store_put(store, job->piece, table, xp_now_ns());
+	} else if (err == -ENOENT) { /* of this piece */
+		xp_debug("%s: no unwind table from %" PRIu64 " MiB on", job->path, piece_start(job->piece) >> 20);
+		xp_cfi_store_put(store, job->piece, NULL, xp_now_ns());
+	} else {
+		tables->entries[job->entry].is_absent = true;
+		xp_cfi_store_remove(store, job->piece);
+		xp_debug("%s: no unwind table: %s", job->path, err == -EIO ? "cannot be read" : strerror(-err));
+	}
+	tables->finished++;
+	remove_first_job(tables);
+}
+
+/* ---- the process ---- */
+
+static void stop(struct xp_cfi_tables *tables)
+{
+	if (tables->socket < 0)
+		return;
+	close(tables->socket);
+	tables->socket = -1;
+	kill(tables->pid, SIGKILL);
+	while (waitpid(tables->pid, NULL, 0) < 0 && errno == EINTR)
+		;
+}
+
+static int start(struct xp_cfi_tables *tables)
+{
+	struct epoll_event event = { .events = EPOLLIN };
+	int socket = xp_cfi_worker_start(&tables->pid);
+
+	if (socket < 0)
+		return socket;
+	tables->socket = socket;
+	if (!epoll_ctl(tables->epoll_fd, EPOLL_CTL_ADD, socket, &event))
+		return 0;
+	stop(tables);
+	return -ENOMEM;
+}
+
+/* It died: of the file that it was at, or for a reason of its own. */
+static void bury(struct xp_cfi_tables *tables)
+{
+	xp_debug("the process that makes unwind tables has died; the next one will be another");
+	stop(tables);
+	if (tables->sent_count)
+		finish_first_job(tables, -EIO, -1);
+	tables->sent_count = 0;
+}
+
+static uint64_t sent_weight(const struct job *job)
+{
+	return job->is_foreign ? SENT_BYTES_MAX : XP_MIN(job->bytes, (uint64_t)SENT_BYTES_MAX);
+}
+
+static bool may_send(const struct xp_cfi_tables *tables, const struct job *job, uint64_t sent_bytes)
+{
+	return !tables->sent_count ||
+	       (tables->sent_count < SENT_MAX && sent_bytes + sent_weight(job) <= SENT_BYTES_MAX);
+}
+
+/* Sends what may be sent. An error of the process itself shows when its answers are read. */
+static int send_jobs(struct xp_cfi_tables *tables)
+{
+	struct job *job = tables->jobs;
+	uint64_t sent_bytes = 0;
+	int err = 0;
+
+	if (job && tables->socket < 0)
+		err = start(tables);
+	for (size_t i = 0; i < tables->sent_count; i++, job = job->next)
+		sent_bytes += sent_weight(job);
+	while (!err && job && may_send(tables, job, sent_bytes)) {
+		uint64_t start = piece_start(job->piece);
+		struct xp_cfi_request request = {
+			.id = job->id,
+			.start = (uint32_t)start,
+			.end = (uint32_t)XP_MIN(start + XP_CFI_PIECE_BYTES, (uint64_t)UINT32_MAX),
+			.is_foreign = job->is_foreign,
+		};
+		size_t bytes = offsetof(struct xp_cfi_request, path) + strlen(job->path) + 1;
+
+		memcpy(request.path, job->path, strlen(job->path) + 1);
+		if (xp_cfi_send(tables->socket, &request, bytes, job->fd) < 0)
+			break;
+		tables->sent_count++;
+		sent_bytes += sent_weight(job);
+		job = job->next;
+	}
+	return err;
+}
+
+/* Without a process to be had, no file has a table. */
+static void serve_jobs(struct xp_cfi_tables *tables)
+{
+	while (send_jobs(tables))
+		finish_first_job(tables, -ECHILD, -1);
+}
+
+static void receive_answers(struct xp_cfi_tables *tables)
+{
+	while (tables->socket >= 0) {
+		struct xp_cfi_answer answer;
+		int fd;
+		ssize_t got = xp_cfi_receive(tables->socket, &answer, sizeof(answer), &fd);
+
+		if (got == -EAGAIN)
+			break;
+		if (got == sizeof(answer) && tables->sent_count && answer.id == tables->jobs->id)
+			finish_first_job(tables, answer.err > 0 ? -EIO : answer.err, fd);
+		else
+			bury(tables);
+		if (fd >= 0)
+			close(fd);
+	}
+}
+
+int xp_cfi_tables_new(struct xp_cfi_tables **tables)
+{
+	struct xp_cfi_tables *new = calloc(1, sizeof(*new));
+	int err;
+
+	*tables = NULL;
+	if (!new)
+		return -ENOMEM;
+	new->socket = -1;
+	new->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	err = new->epoll_fd < 0 ? -errno : start(new);
+	if (err)
+		xp_cfi_tables_free(new);
+	else
+		*tables = new;
+	return err;
+}
+
+void xp_cfi_tables_free(struct xp_cfi_tables *tables)
+{
+	if (!tables)
+		return;
+	stop(tables);
+	while (tables->jobs)
+		remove_first_job(tables);
+	xp_cfi_store_free(&tables->stores[0]);
+	xp_cfi_store_free(&tables->stores[1]);
+	free(tables->entries);
+	if (tables->epoll_fd >= 0)
+		close(tables->epoll_fd);
+	free(tables);
+}
+
+enum xp_cfi_state xp_cfi_tables_get(struct xp_cfi_tables *tables, const struct xp_file *file, uint64_t offset,
+				    const struct xp_cfi_table **table)
+{
+	struct entry *entry = file->index < tables->entry_count ? &tables->entries[file->index] : NULL;
+	uint64_t now_ns = xp_now_ns();
+	const struct xp_cfi_piece *piece;
+
+	*table = NULL;
+	if (offset > UINT32_MAX)
+		return XP_CFI_ABSENT;
+	if (!entry)
+		return XP_CFI_UNASKED;
+	piece = xp_cfi_store_find(&tables->stores[entry->is_foreign], key_of(file, offset), now_ns);
+	if (piece) {
+		*table = piece->table;
+		return !piece->is_made ? XP_CFI_BUILDING : piece->table ? XP_CFI_READY : XP_CFI_ABSENT;
+	}
+	if (entry->again_ns && now_ns >= entry->again_ns) {
+		entry->again_ns = 0;
+		entry->is_absent = false;
+	}
+	return entry->is_absent ? XP_CFI_ABSENT : XP_CFI_UNASKED;
+}
+
+static int ask(struct xp_cfi_tables *tables, pid_t pid, const struct xp_file *file, uint64_t offset, int fd)
+{
+	const char *path = file->path && *file->path == '/' && strlen(file->path) < PATH_MAX ? file->path : "";
+	struct job *job = new_job(path, offset, fd);
+	int err;
+
+	if (!job)
+		return -errno;
+	tables->entries[file->index].is_foreign = job->is_foreign;
+	err = xp_cfi_tables_have_room(tables, pid, file) ? 0 : -EAGAIN;
+	job->piece = err ? NULL : xp_cfi_store_add(&tables->stores[job->is_foreign], key_of(file, offset), pid);
+	if (!job->piece) {
+		close(job->fd);
+		free(job);
+		return err ?: -ENOMEM;
+	}
+	job->id = ++tables->last_id;
+	job->entry = file->index;
+	tables->entries[file->index].failures = 0;
+	insert_job(tables, job);
+	serve_jobs(tables);
+	return 0;
+}
+
+int xp_cfi_tables_ask(struct xp_cfi_tables *tables, pid_t pid, const struct xp_file *file, uint64_t offset, int fd)
+{
+	struct entry *entry = entry_of(tables, file->index);
+	const struct xp_cfi_table *table;
+
+	if (!entry)
+		return -ENOMEM;
+	if (xp_cfi_tables_get(tables, file, offset, &table) != XP_CFI_UNASKED)
+		return 0;
+	if (fd >= 0)
+		return ask(tables, pid, file, offset, fd);
+	/* The process may have been gone already, while others of the same container are to come. */
+	entry->is_absent = true;
+	entry->again_ns = ++entry->failures < OPEN_TRIES ? xp_now_ns() + XP_CFI_AGAIN_NS : 0;
+	return 0;
+}
+
+bool xp_cfi_tables_have_room(const struct xp_cfi_tables *tables, pid_t pid, const struct xp_file *file)
+{
+	bool is_foreign = file->index < tables->entry_count && tables->entries[file->index].is_foreign;
+
+	if (xp_cfi_store_is_full(&tables->stores[is_foreign], pid, xp_now_ns()))
+		return false;
+	return tables->job_count < XP_CFI_WAITING_MAX && (!is_foreign || tables->foreign_count < XP_CFI_FOREIGN_MAX);
+}
+
+int xp_cfi_tables_fd(const struct xp_cfi_tables *tables)
+{
+	return tables->epoll_fd;
+}
+
+int xp_cfi_tables_collect(struct xp_cfi_tables *tables)
+{
+	int finished;
+
+	receive_answers(tables);
+	serve_jobs(tables);
+	finished = tables->finished;
+	tables->finished = 0;
+	return finished;
+}

@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "unwind/stacks.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/rate_limit.h"
+#include "unwind/cfi_tables.h"
+#include "target/mapped_file.h"
+#include "unwind/stack_sizes.h"
+#include "base/util.h"
+
+/* How much of a stack is searched for return addresses, to ask for the tables of their files all at once. */
+#define GUESS_BYTES 16384u
+
+struct xp_stacks {
+	struct xp_stacks_options options;
+	struct xp_cfi_tables *tables;
+	struct xp_unwinder *unwinder;
+	struct xp_stack_sizes *sizes;
+	size_t asked; /* tables that are being made */
+	struct xp_allowance opening;
+};
+
+static int table_of(void *arg, const struct xp_file *file, uint64_t offset, const struct xp_cfi_table **table)
+{
+	struct xp_stacks *stacks = arg;
+
+	*table = NULL;
+	if (file->kind != XP_FILE_DISK && file->kind != XP_FILE_VDSO)
+		return 0;
+	switch (xp_cfi_tables_get(stacks->tables, file, offset, table)) {
+	case XP_CFI_UNASKED:
+	case XP_CFI_BUILDING:
+		return -EAGAIN;
+	default:
+		return 0;
+	}
+}
+
+int xp_stacks_new(struct xp_stacks **result, const struct xp_stacks_options *options)
+{
+	struct xp_stacks *stacks = calloc(1, sizeof(*stacks));
+	int err;
+
+	if (!stacks)
+		return -ENOMEM;
+	stacks->options = *options;
+	err = xp_cfi_tables_new(&stacks->tables);
+	if (!err)
+		err = xp_unwinder_new(&stacks->unwinder, table_of, stacks, options->by_frame_pointer);
+	if (!err)
+		err = xp_stack_sizes_new(&stacks->sizes);
+	if (err) {
+		xp_stacks_free(stacks);
+		return err;
+	}
+	*result = stacks;
+	return 0;
+}
+
+void xp_stacks_free(struct xp_stacks *stacks)
+{
+	if (!stacks)
+		return;
+	xp_stack_sizes_free(stacks->sizes);
+	xp_unwinder_free(stacks->unwinder);
+	xp_cfi_tables_free(stacks->tables);
+	free(stacks);
+}
+
+static bool may_ask(struct xp_stacks *stacks, pid_t pid, const struct xp_file *file)
+{
+	return xp_cfi_tables_have_room(stacks->tables, pid, file) &&
+	       xp_allowance_is_left(&stacks->opening, xp_now_ns());
+}
+
+bool xp_stacks_pending(struct xp_stacks *stacks, pid_t pid, const struct xp_file *file, uint64_t offset)
+{
+	const struct xp_cfi_table *table;
+	enum xp_cfi_state state = xp_cfi_tables_get(stacks->tables, file, offset, &table);
+
+	return state == XP_CFI_BUILDING || (state == XP_CFI_UNASKED && !may_ask(stacks, pid, file));
+}
+
+static int ask(struct xp_stacks *stacks, pid_t pid, const struct xp_vma *vma, uint64_t offset)
+{
+	const struct xp_cfi_table *table;
+	uint64_t begin_ns;
+	int fd, err;
+
+	if (vma->file->kind != XP_FILE_DISK && vma->file->kind != XP_FILE_VDSO)
+		return 0;
+	if (xp_cfi_tables_get(stacks->tables, vma->file, offset, &table) != XP_CFI_UNASKED ||
+	    !may_ask(stacks, pid, vma->file))
+		return 0;
+	begin_ns = xp_now_ns();
+	fd = xp_mapped_file_open(pid, vma);
+	xp_allowance_spend(&stacks->opening, xp_now_ns() - begin_ns);
+	err = xp_cfi_tables_ask(stacks->tables, pid, vma->file, offset, fd);
+	if (fd >= 0)
+		close(fd);
+	stacks->asked += !err && fd >= 0;
+	return err == -ENOMEM ? err : 0;
+}
+
+/* The files of code that words on the stack point to. */
+static int ask_ahead(struct xp_stacks *stacks, pid_t pid, const struct xp_space *space,
+		     const struct xp_unwind_thread *thread)
+{
+	uint32_t bytes = XP_MIN(thread->stack_bytes, GUESS_BYTES);
+	int err = 0;
+
+	for (uint32_t at = 0; at + sizeof(uint64_t) <= bytes && !err; at += sizeof(uint64_t)) {
+		const struct xp_vma *vma;
+		uint64_t word;
+
+		memcpy(&word, thread->stack + at, sizeof(word));
+		vma = word ? xp_space_find(space, word) : NULL;
+		if (vma)
+			err = ask(stacks, pid, vma, vma->file_offset + (word - vma->start));
+	}
+	return err;
+}
+
+int xp_stacks_unwind(struct xp_stacks *stacks, pid_t pid, const struct xp_space *space,
+		     const struct xp_unwind_thread *thread, bool has_time, struct xp_profile_frame *frames,
+		     struct xp_unwind_result *result)
+{
+	struct xp_stack_size size;
+	struct xp_stack_walk walk;
+	int err;
+
+	xp_unwind(stacks->unwinder, space, thread, has_time, frames, result);
+	if (result->end == XP_UNWIND_WAITS) {
+		err = ask(stacks, pid, frames[result->count - 1].vma, result->file_offset);
+		return err ? err : ask_ahead(stacks, pid, space, thread);
+	}
+	walk = (struct xp_stack_walk){
+		.sp = thread->sp,
+		.copied_bytes = thread->stack_bytes,
+		.used_bytes = result->used_bytes,
+		.has_end = thread->is_whole || thread->is_to_top,
+		.is_complete = result->end == XP_UNWIND_COMPLETE,
+		.is_truncated = result->end == XP_UNWIND_TRUNCATED,
+	};
+	if (xp_stack_sizes_learn(stacks->sizes, thread->tid, &walk, &size))
+		stacks->options.set_size(stacks->options.arg, thread->tid, &size);
+	return 0;
+}
+
+int xp_stacks_collect(struct xp_stacks *stacks)
+{
+	int count;
+
+	if (!stacks->asked)
+		return 0;
+	count = xp_cfi_tables_collect(stacks->tables);
+	if (count > 0)
+		stacks->asked -= XP_MIN((size_t)count, stacks->asked);
+	return count;
+}
+
+void xp_stacks_wait(struct xp_stacks *stacks, unsigned int timeout_ms)
+{
+	struct pollfd made = { .fd = xp_cfi_tables_fd(stacks->tables), .events = POLLIN };
+
+	poll(&made, 1, timeout_ms);
+}

@@ -1,0 +1,607 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "unwind/unwind.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "unwind/unwind_cache.h"
+#include "base/util.h"
+#include "xprof/event.h"
+
+/* Rules that were looked up, by file and offset; direct-mapped. A file's rules never change, so they never go stale. */
+#define CACHE_BITS 14
+
+/* One walk in so many tells which tables it went by. */
+#define TELL_EVERY 16
+
+struct cached {
+	uint64_t key; /* 0: empty */
+	struct xp_cfi_row row;
+	struct xp_cfi_deref deref; /* of a row that has one */
+};
+
+struct xp_unwinder {
+	xp_unwind_table table;
+	void *arg;
+	bool by_frame_pointer;
+	uint64_t random;
+	struct cached cache[1 << CACHE_BITS];
+	struct xp_chains chains;
+	struct xp_chain_step steps[XP_UNWIND_FRAMES_MAX]; /* of the walk in hand, leaf first */
+};
+
+/* Registers of a frame while its caller is looked for. */
+struct walk {
+	struct xp_unwinder *unwinder;
+	const struct xp_space *space;
+	const struct xp_unwind_thread *thread;
+	bool has_time;
+	uint64_t ip;
+	uint64_t sp;
+	uint64_t bp;
+	const __u64 *regs; /* the others, as they were sampled: of the leaf and its caller; NULL: not known */
+	const struct xp_vma *vma;
+	bool is_return;	   /* ip is a return address: the call is before it */
+	bool has_table;	   /* the mapping's file, where it has no rule for ip */
+	bool is_late;	   /* a table was, somewhere on the way */
+	bool is_elsewhere; /* sp is out of the reach of the copy */
+	uint32_t used_bytes;
+	const struct xp_file *file;
+	uint64_t file_offset;
+	enum xp_unwind_end end;
+	/* The thread's last walk, in which this one looks for its frames; NULL: none is remembered. */
+	struct xp_chain *chain;
+	size_t ahead;		    /* its frames that may still come */
+	size_t run;		    /* of this walk, so many last frames are frames of it too, one behind the other */
+	struct xp_chain_step *step; /* of the frame in hand */
+};
+
+/* Offsets in the ucontext_t that the kernel pushes before it calls a signal handler: uc_mcontext.gregs. */
+#define UCONTEXT_RBP 120
+#define UCONTEXT_RSP 160
+#define UCONTEXT_RIP 168
+
+/* A rule that is none: there is no table. */
+static const struct xp_cfi_row no_row = { .rule = XP_CFI_NONE };
+
+int xp_unwinder_new(struct xp_unwinder **unwinder, xp_unwind_table table, void *arg, bool by_frame_pointer)
+{
+	*unwinder = calloc(1, sizeof(**unwinder));
+	if (!*unwinder)
+		return -ENOMEM;
+	(*unwinder)->table = table;
+	(*unwinder)->arg = arg;
+	(*unwinder)->by_frame_pointer = by_frame_pointer;
+	return 0;
+}
+
+void xp_unwinder_free(struct xp_unwinder *unwinder)
+{
+	if (unwinder)
+		xp_chains_free(&unwinder->chains);
+	free(unwinder);
+}
+
+static bool ends(struct walk *walk, enum xp_unwind_end end)
+{
+	walk->end = end;
+	return false;
+}
+
+/* ---- the stack ---- */
+
+static bool is_missing(const struct xp_unwind_thread *thread, uint64_t offset)
+{
+	uint64_t piece = (thread->sp % XP_STACK_PAGE_BYTES + offset) / XP_STACK_PAGE_BYTES;
+
+	return piece < 32 && thread->stack_missing >> piece & 1;
+}
+
+static bool read_word(struct walk *walk, uint64_t address, uint64_t *value)
+{
+	const struct xp_unwind_thread *thread = walk->thread;
+	uint64_t offset = address - thread->sp;
+
+	if (address < thread->sp)
+		return ends(walk, XP_UNWIND_OTHER_STACK);
+	if (thread->stack_missing && offset < XP_STACK_BYTES_MAX &&
+	    (is_missing(thread, offset) || is_missing(thread, offset + 7)))
+		return ends(walk, XP_UNWIND_NOT_RESIDENT);
+	if (offset > thread->stack_bytes || thread->stack_bytes - offset < sizeof(*value))
+		return ends(walk, thread->is_whole ? XP_UNWIND_OTHER_STACK : XP_UNWIND_TRUNCATED);
+	memcpy(value, thread->stack + offset, sizeof(*value));
+	walk->used_bytes = XP_MAX(walk->used_bytes, (uint32_t)(offset + sizeof(*value)));
+	return true;
+}
+
+/* ---- rules ---- */
+
+/*
+ * The kernel's page of code that a probe on a nop calls (arch/x86/kernel/uprobes.c, uprobe_trampoline_entry,
+ * Linux 6.18), a mapping without a file: push rcx, r11, rax; mov; syscall; pop rax, r11, rcx; ret.
+ */
+static struct xp_cfi_row trampoline_row(uint64_t offset)
+{
+	static const uint8_t pushed[] = { 0, 1, 1, 2, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 2, 2, 1, 0 };
+
+	if (offset >= sizeof(pushed))
+		return no_row;
+	return (struct xp_cfi_row){ .cfa = pushed[offset] + 1, .rbp = XP_CFI_RBP_SAME, .rule = XP_CFI_RSP };
+}
+
+static bool find_in_table(struct walk *walk, const struct xp_file *file, uint64_t offset, struct cached *found)
+{
+	const struct xp_cfi_table *table = NULL;
+	const struct xp_cfi_row *row;
+
+	if (walk->unwinder->table(walk->unwinder->arg, file, offset, &table) == -EAGAIN) {
+		walk->file = file;
+		walk->file_offset = offset;
+		if (walk->has_time)
+			return ends(walk, XP_UNWIND_WAITS);
+		walk->is_late = true;
+	}
+	walk->has_table = table;
+	found->row = no_row;
+	if (!table)
+		return true;
+	row = xp_cfi_find(table, offset);
+	found->row = *row;
+	if (row->rule == XP_CFI_DEREF)
+		found->deref = *xp_cfi_deref(table, row);
+	return true;
+}
+
+/* The rule for an address of the frame's mapping. room is where it may be put. */
+static bool find_rule(struct walk *walk, uint64_t address, const struct cached **rule, struct cached *room)
+{
+	const struct xp_file *file = walk->vma->file;
+	uint64_t offset = walk->vma->file_offset + (address - walk->vma->start);
+	struct cached *cached = room;
+	uint64_t key = 0;
+
+	*rule = room;
+	if (xp_file_is_trampoline(file)) {
+		walk->has_table = false;
+		room->row = trampoline_row(address - walk->vma->start);
+		return true;
+	}
+	if (offset <= UINT32_MAX && file->index < UINT32_MAX - 1) {
+		key = (file->index + 1) << 32 | offset;
+		cached = &walk->unwinder->cache[key * 0x9e3779b97f4a7c15ull >> (64 - CACHE_BITS)];
+	}
+	if (key && cached->key == key) {
+		*rule = cached;
+		return true;
+	}
+	if (!find_in_table(walk, file, offset, room))
+		return false;
+	if (key && room->row.rule != XP_CFI_NONE) {
+		*cached = *room;
+		cached->key = key;
+		*rule = cached;
+	}
+	return true;
+}
+
+static const struct xp_vma *find_vma(const struct walk *walk, uint64_t address)
+{
+	const struct xp_vma *vma = walk->vma; /* most callers are in their callee's file */
+
+	return vma && address >= vma->start && address < vma->end ? vma : xp_space_find(walk->space, address);
+}
+
+/* A return address: the walk goes on there, or is at its end. */
+static bool go_to(struct walk *walk, uint64_t ip, uint64_t sp, uint64_t bp)
+{
+	const struct xp_vma *vma;
+
+	if (!ip)
+		return ends(walk, XP_UNWIND_COMPLETE);
+	vma = find_vma(walk, ip - 1);
+	if (!vma)
+		return ends(walk, XP_UNWIND_BAD_RETURN);
+	if (sp <= walk->sp)
+		return ends(walk, XP_UNWIND_LOOP);
+	walk->ip = ip;
+	walk->sp = sp;
+	walk->bp = bp;
+	if (walk->is_return)
+		walk->regs = NULL;
+	walk->vma = vma;
+	walk->is_return = true;
+	return true;
+}
+
+/* The frame has no rule, which why says. Its frame pointer may lead on, if it is one. */
+static bool by_frame_pointer(struct walk *walk, enum xp_unwind_end why)
+{
+	const struct xp_unwind_thread *thread = walk->thread;
+	uint64_t bp = walk->bp, ip, next;
+
+	if (!walk->unwinder->by_frame_pointer)
+		return ends(walk, why);
+	/* System V ABI for x86-64, 3.4.1: rbp is zero in the deepest frame. Interrupted code may use it otherwise. */
+	if (!bp && walk->is_return)
+		return ends(walk, XP_UNWIND_COMPLETE);
+	if (bp < walk->sp || bp - thread->sp >= XP_STACK_BYTES_MAX || bp % 8)
+		return ends(walk, why);
+	if (!read_word(walk, bp, &next) || !read_word(walk, bp + 8, &ip))
+		return false;
+	if (ip && !find_vma(walk, ip - 1))
+		return ends(walk, why);
+	/* What has no table now may have one later, memory without a file never. */
+	if (walk->vma && (walk->has_table || walk->vma->file->kind == XP_FILE_ANON)) {
+		walk->step->way = XP_CHAIN_BY_BP;
+		walk->step->saved = -16;
+	}
+	walk->regs = NULL;
+	return go_to(walk, ip, bp + 16, next);
+}
+
+/* The caller of a frame whose canonical frame address is known; saved: where its rbp is, 0 when that is still in rbp.
+ */
+static bool by_cfa(struct walk *walk, uint64_t cfa, uint64_t saved)
+{
+	uint64_t ip, bp = walk->bp;
+
+	if (cfa <= walk->sp)
+		return ends(walk, XP_UNWIND_LOOP);
+	if (!read_word(walk, cfa - 8, &ip))
+		return false;
+	/* Outermost frames were called by nobody; a sampled function was, unless it is just leaving its frame behind.
+	 */
+	if (!ip && !walk->is_return)
+		return ends(walk, XP_UNWIND_BAD_RETURN);
+	/* In an epilogue the tables still name the place from which it was popped already: what is below sp is free. */
+	if (ip && saved && saved >= walk->sp) {
+		if (!read_word(walk, saved, &bp))
+			return false;
+		walk->step->saved = (int16_t)(saved - cfa);
+		if (saved >= cfa) /* where nobody saves it */
+			walk->step->way = XP_CHAIN_OTHER;
+	}
+	return go_to(walk, ip, cfa, bp);
+}
+
+static uint64_t saved_bp(const struct xp_cfi_row *row, uint64_t cfa)
+{
+	return row->rbp == XP_CFI_RBP_SAME ? 0 : cfa + 8 * (int64_t)row->rbp;
+}
+
+static uint64_t base_of(const struct walk *walk, uint8_t base)
+{
+	return base == XP_CFI_BASE_RSP ? walk->sp : walk->bp;
+}
+
+static bool by_deref(struct walk *walk, const struct cached *rule)
+{
+	const struct xp_cfi_deref *deref = &rule->deref;
+	uint64_t cfa, saved;
+
+	if (!read_word(walk, base_of(walk, deref->base) + (int64_t)deref->offset, &cfa))
+		return false;
+	cfa += (int64_t)deref->add;
+	saved = deref->rbp_base == XP_CFI_BASE_CFA ? saved_bp(&rule->row, cfa)
+						   : base_of(walk, deref->rbp_base) + (int64_t)deref->rbp_offset;
+	return by_cfa(walk, cfa, saved);
+}
+
+/*
+ * Hand-written loops that have aligned the stack keep where it was in some register. What they call, a helper at most,
+ * leaves that as it is: it is to be good on return, and the ABI has nobody save it.
+ */
+static bool is_known_register(const struct walk *walk, unsigned int reg)
+{
+	bool is_saved_by_callees = reg == XP_CFI_REG_RBX || reg >= XP_CFI_REG_R12;
+
+	return walk->regs && !(walk->is_return && is_saved_by_callees);
+}
+
+static bool by_register(struct walk *walk, const struct cached *rule)
+{
+	unsigned int reg = XP_CFI_REG_OF(rule->row.cfa);
+	uint64_t cfa;
+
+	walk->has_table = true;
+	if (!is_known_register(walk, reg))
+		return by_frame_pointer(walk, XP_UNWIND_NO_RULE);
+	cfa = walk->regs[reg > XP_CFI_REG_RSP ? reg - 2 : reg] + 8 * (uint64_t)XP_CFI_REG_WORDS(rule->row.cfa);
+	return by_cfa(walk, cfa, saved_bp(&rule->row, cfa));
+}
+
+/* What a signal interrupted. Its stack may be another one than the handler's; its instruction is sure in any case. */
+static bool by_ucontext(struct walk *walk)
+{
+	uint64_t ip, sp, bp;
+
+	if (!read_word(walk, walk->sp + UCONTEXT_RIP, &ip) || !read_word(walk, walk->sp + UCONTEXT_RSP, &sp) ||
+	    !read_word(walk, walk->sp + UCONTEXT_RBP, &bp))
+		return false;
+	walk->vma = xp_space_find(walk->space, ip);
+	if (!walk->vma)
+		return ends(walk, XP_UNWIND_BAD_RETURN);
+	walk->ip = ip;
+	walk->sp = sp;
+	walk->bp = bp;
+	walk->regs = NULL;
+	walk->is_return = false;
+	walk->is_elsewhere = sp - walk->thread->sp >= XP_STACK_BYTES_MAX;
+	return true;
+}
+
+/* As in the first instructions of a program or of the dynamic linker, whatever the tables say: nobody called them. */
+static bool is_at_start(const struct walk *walk)
+{
+	const struct xp_unwind_thread *thread = walk->thread;
+
+	return thread->is_whole && !thread->stack_missing && walk->sp - thread->sp == thread->stack_bytes;
+}
+
+/* Behind the system call of clone3(): the child's stack is a new one, on which no return address is. */
+static bool by_clone(struct walk *walk)
+{
+	uint64_t ip;
+
+	if (!read_word(walk, walk->sp, &ip) || !ip || !find_vma(walk, ip - 1))
+		return ends(walk, XP_UNWIND_COMPLETE);
+	return by_cfa(walk, walk->sp + 8, 0);
+}
+
+/* From a frame to its caller. false: walk->end says why there is none. */
+static bool step(struct walk *walk)
+{
+	const struct cached *rule;
+	struct cached room;
+	uint64_t cfa;
+
+	if (walk->is_elsewhere)
+		return ends(walk, XP_UNWIND_OTHER_STACK);
+	if (is_at_start(walk))
+		return ends(walk, XP_UNWIND_COMPLETE);
+	if (!walk->vma)
+		return by_frame_pointer(walk, XP_UNWIND_NO_TABLE);
+	if (!find_rule(walk, walk->ip - walk->is_return, &rule, &room))
+		return false;
+	switch (rule->row.rule) {
+	case XP_CFI_RSP:
+		walk->step->way = XP_CHAIN_BY_SP;
+		cfa = walk->sp + 8 * (uint64_t)rule->row.cfa;
+		return by_cfa(walk, cfa, saved_bp(&rule->row, cfa));
+	case XP_CFI_RBP:
+		walk->step->way = XP_CHAIN_BY_BP;
+		cfa = walk->bp + 8 * (uint64_t)rule->row.cfa;
+		return by_cfa(walk, cfa, saved_bp(&rule->row, cfa));
+	case XP_CFI_PLT:
+		walk->step->way = XP_CHAIN_BY_SP;
+		cfa = walk->sp + 8 + ((walk->ip & 15) >= rule->row.cfa ? 8 : 0);
+		return by_cfa(walk, cfa, saved_bp(&rule->row, cfa));
+	case XP_CFI_DEREF:
+		return by_deref(walk, rule);
+	case XP_CFI_REG:
+		return by_register(walk, rule);
+	case XP_CFI_SIGNAL:
+		return by_ucontext(walk);
+	case XP_CFI_CLONE:
+		return by_clone(walk);
+	case XP_CFI_END:
+		return ends(walk, XP_UNWIND_COMPLETE);
+	default:
+		return by_frame_pointer(walk, walk->has_table ? XP_UNWIND_NO_RULE : XP_UNWIND_NO_TABLE);
+	}
+}
+
+/* ---- the thread's last walk ---- */
+
+/*
+ * A step to a caller depends on the frame's registers, on the words that it reads, and on rules that never change as
+ * long as the same is mapped. So where a walk comes to a frame of the thread's last one, and finds the same words where
+ * that one read some, it has the same callers. Most samples of a thread differ in their innermost frames alone; for the
+ * others neither rules are looked up then nor is one read before the next can be.
+ */
+
+static struct xp_profile_frame frame_of(const struct walk *walk)
+{
+	return (struct xp_profile_frame){ .address = walk->ip, .vma = walk->vma };
+}
+
+/* To be noted: what the step from this frame to its caller depends on. */
+static void begin_step(struct walk *walk, size_t count)
+{
+	walk->step = &walk->unwinder->steps[count - 1];
+	*walk->step = (struct xp_chain_step){
+		.ip = walk->ip,
+		.sp = walk->sp,
+		.bp = walk->bp,
+		.vma = walk->vma,
+		.saved = XP_CHAIN_NOT_SAVED,
+		.is_return = walk->is_return,
+		.way = XP_CHAIN_OTHER,
+	};
+}
+
+/* The run does not go on to the end: its frames, the last ones of count, are noted like new ones, as the last one is.
+ */
+static void end_run(struct walk *walk, size_t count)
+{
+	for (size_t i = 1; i < walk->run; i++)
+		walk->unwinder->steps[count - 1 - i] = walk->chain->steps[walk->ahead + i];
+	walk->run = 0;
+}
+
+/* Whether the frame in hand, the last one of count, is one of the last walk: that is chain->steps[walk->ahead] then. */
+static bool is_known(struct walk *walk, size_t count)
+{
+	const struct xp_chain_step *steps = walk->chain->steps;
+	size_t at = walk->ahead;
+	bool is_same;
+
+	while (at && steps[at - 1].sp < walk->sp)
+		at--;
+	is_same = at && steps[at - 1].sp == walk->sp && steps[at - 1].ip == walk->ip &&
+		  steps[at - 1].is_return == walk->is_return && !walk->is_elsewhere;
+	if (walk->run && (!is_same || at != walk->ahead))
+		end_run(walk, count - 1);
+	walk->ahead = is_same ? at - 1 : at;
+	walk->run += is_same;
+	return is_same;
+}
+
+/* read_word() of a stack that lacks no page, but for the bookkeeping. */
+static bool peek(const struct xp_unwind_thread *thread, uint64_t address, uint64_t *value)
+{
+	uint64_t offset = address - thread->sp;
+
+	if (offset >= thread->stack_bytes || thread->stack_bytes - offset < sizeof(*value))
+		return false;
+	memcpy(value, thread->stack + offset, sizeof(*value));
+	return true;
+}
+
+/* Whether a frame of the last walk, left with this rbp, has the caller again that it had then; *bp is the caller's
+ * then. */
+static bool returns_again(const struct xp_unwind_thread *thread, const struct xp_chain_step *step, uint64_t *bp)
+{
+	const struct xp_chain_step *caller = step - 1;
+	uint64_t ip, saved = *bp;
+
+	if (step->way != XP_CHAIN_BY_SP && (step->way != XP_CHAIN_BY_BP || *bp != step->bp))
+		return false;
+	if (step->saved != XP_CHAIN_NOT_SAVED && !peek(thread, caller->sp + (int64_t)step->saved, &saved))
+		return false;
+	if (!peek(thread, caller->sp - 8, &ip) || ip != caller->ip)
+		return false;
+	*bp = saved;
+	return true;
+}
+
+/* From a frame that is known to those above it, as far as they are the same again. Returns the number of frames then.
+ */
+static size_t follow(struct walk *walk, struct xp_profile_frame *frames, size_t count)
+{
+	const struct xp_chain_step *step = &walk->chain->steps[walk->ahead];
+	size_t most = XP_MIN(walk->ahead, XP_UNWIND_FRAMES_MAX - count), more;
+	const struct xp_unwind_thread *thread = walk->thread;
+	uint64_t bp = walk->bp;
+
+	if (thread->stack_missing)
+		return count;
+	for (more = 0; more < most && returns_again(thread, step, &bp); more++) {
+		step--;
+		frames[count + more] = (struct xp_profile_frame){ .address = step->ip, .vma = step->vma };
+	}
+	if (!more)
+		return count;
+	walk->used_bytes = XP_MAX(walk->used_bytes, (uint32_t)(step->sp - thread->sp));
+	walk->ip = step->ip;
+	walk->sp = step->sp;
+	walk->bp = bp;
+	walk->regs = NULL;
+	walk->vma = step->vma;
+	walk->is_return = true;
+	walk->ahead -= more;
+	walk->run += more;
+	begin_step(walk, count + more);
+	return count + more;
+}
+
+static void remember(struct walk *walk, size_t count, struct xp_unwind_result *result)
+{
+	if (walk->run && walk->ahead)
+		end_run(walk, count);
+	xp_chains_put(&walk->unwinder->chains, walk->chain, walk->run, walk->unwinder->steps, count - 1);
+	result->path = &walk->chain->path;
+}
+
+/*
+ * Of rules that are remembered nobody asks their table, which would age as if it were not in use. Which walk tells is
+ * chance: threads that take turns must not always have the same one.
+ */
+static void tell_tables(struct xp_unwinder *unwinder, const struct xp_profile_frame *frames, size_t count)
+{
+	unwinder->random = unwinder->random * 6364136223846793005ull + 1442695040888963407ull;
+	if ((unwinder->random >> 32) % TELL_EVERY)
+		return;
+	for (size_t i = 0; i < count; i++) {
+		const struct xp_vma *vma = frames[i].vma;
+		const struct xp_cfi_table *table;
+
+		if (vma)
+			unwinder->table(unwinder->arg, vma->file, vma->file_offset + (frames[i].address - vma->start),
+					&table);
+	}
+}
+
+void xp_unwind(struct xp_unwinder *unwinder, const struct xp_space *space, const struct xp_unwind_thread *thread,
+	       bool has_time, struct xp_profile_frame *frames, struct xp_unwind_result *result)
+{
+	struct walk walk = {
+		.unwinder = unwinder,
+		.space = space,
+		.thread = thread,
+		.has_time = has_time,
+		.ip = thread->ip,
+		.sp = thread->sp,
+		.bp = thread->bp,
+		.regs = thread->regs,
+		.vma = xp_space_find(space, thread->ip),
+		.chain = thread->tid ? xp_chains_get(&unwinder->chains, thread->tid, space) : NULL,
+	};
+	size_t count = 0;
+
+	walk.ahead = walk.chain ? walk.chain->count : 0;
+	do {
+		if (count == XP_UNWIND_FRAMES_MAX) {
+			walk.end = XP_UNWIND_DEEP;
+			break;
+		}
+		frames[count] = frame_of(&walk);
+		frames[count].interrupted = count && !walk.is_return;
+		begin_step(&walk, ++count);
+		/* Not the leaf, which may be in a profile what no other frame is. */
+		if (count > 1 && (walk.ahead || walk.run) && is_known(&walk, count))
+			count = follow(&walk, frames, count);
+	} while (step(&walk));
+	*result = (struct xp_unwind_result){
+		.end = walk.end,
+		.count = count,
+		.used_bytes = walk.used_bytes,
+		.file = walk.file,
+		.file_offset = walk.file_offset,
+	};
+	if (walk.is_late && walk.end != XP_UNWIND_WAITS)
+		result->end = XP_UNWIND_TABLE_LATE;
+	if (walk.chain && walk.end != XP_UNWIND_WAITS)
+		remember(&walk, count, result);
+	tell_tables(unwinder, frames, count);
+}
+
+/* ---- words ---- */
+
+static const struct {
+	const char *key;
+	const char *text;
+} words[XP_UNWIND_ENDS] = {
+	[XP_UNWIND_COMPLETE] = { "complete", "complete" },
+	[XP_UNWIND_TRUNCATED] = { "truncated", "deeper than what was copied" },
+	[XP_UNWIND_NOT_RESIDENT] = { "not_resident", "a page of the stack not in memory" },
+	[XP_UNWIND_NO_SNAPSHOT] = { "no_snapshot", "no room in the ring for the stack" },
+	[XP_UNWIND_NO_TABLE] = { "no_table", "code without unwind tables" },
+	[XP_UNWIND_NO_RULE] = { "no_rule", "code that its unwind tables do not describe" },
+	[XP_UNWIND_TABLE_LATE] = { "table_late", "unwind table not made in time" },
+	[XP_UNWIND_OTHER_STACK] = { "other_stack", "going on on another stack" },
+	[XP_UNWIND_LOOP] = { "loop", "a stack that leads back to itself" },
+	[XP_UNWIND_DEEP] = { "too_deep", "more than 1024 frames" },
+	[XP_UNWIND_BAD_RETURN] = { "bad_return", "a return address to no code" },
+};
+
+const char *xp_unwind_end_key(enum xp_unwind_end end)
+{
+	return words[end].key;
+}
+
+const char *xp_unwind_end_text(enum xp_unwind_end end)
+{
+	return words[end].text;
+}

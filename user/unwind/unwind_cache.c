@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "unwind/unwind_cache.h"
+
+#include <stdlib.h>
+
+#include "base/util.h"
+
+#define STEP_BYTES (sizeof(struct xp_chain_step) + sizeof(uint32_t))
+#define ROOM_STEP 16
+
+static void forget(struct xp_chains *chains, struct xp_chain *chain)
+{
+	chains->bytes -= chain->room * STEP_BYTES;
+	free(chain->steps);
+	free(chain->path.nodes);
+	*chain = (struct xp_chain){ .tid = chain->tid };
+}
+
+void xp_chains_free(struct xp_chains *chains)
+{
+	for (size_t i = 0; i < XP_CHAINS; i++)
+		forget(chains, &chains->all[i]);
+}
+
+struct xp_chain *xp_chains_get(struct xp_chains *chains, pid_t tid, const struct xp_space *space)
+{
+	struct xp_chain *chain = &chains->all[(uint32_t)tid % XP_CHAINS];
+
+	if (chain->tid != tid || chain->space != space || chain->space_changed != space->changed) {
+		chain->tid = tid;
+		chain->space = space;
+		chain->space_changed = space->changed;
+		chain->count = 0;
+		chain->path.count = 0;
+		chain->path.known = 0;
+	}
+	return chain;
+}
+
+static bool reserve(struct xp_chains *chains, struct xp_chain *chain, size_t count)
+{
+	size_t room = (count + ROOM_STEP - 1) / ROOM_STEP * ROOM_STEP, more = (room - chain->room) * STEP_BYTES;
+	struct xp_chain_step *steps;
+	uint32_t *nodes;
+
+	if (count <= chain->room)
+		return true;
+	if (chains->bytes + more > XP_CHAINS_BYTES_MAX) {
+		xp_chains_free(chains);
+		return false;
+	}
+	steps = reallocarray(chain->steps, room, sizeof(*steps));
+	if (steps)
+		chain->steps = steps;
+	nodes = reallocarray(chain->path.nodes, room, sizeof(*nodes));
+	if (nodes)
+		chain->path.nodes = nodes;
+	if (!steps || !nodes)
+		return false;
+	chain->room = room;
+	chains->bytes += more;
+	return true;
+}
+
+void xp_chains_put(struct xp_chains *chains, struct xp_chain *chain, size_t same, const struct xp_chain_step *steps,
+		   size_t count)
+{
+	if (!reserve(chains, chain, count))
+		same = count = 0;
+	for (size_t i = same; i < count; i++)
+		chain->steps[i] = steps[count - i];
+	chain->count = count;
+	chain->path.count = count;
+	chain->path.known = XP_MIN(chain->path.known, same);
+}
