@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * What all BPF programs share: the maps, the clock, the one way to reserve room in a ring, and the loss counters.
- * Uprobe programs are preemptible: another task may run the same program on the same CPU in the middle of one run.
- * So there is no per-CPU scratch memory here, and the counters are added to atomically.
+ * Shared by all BPF programs: the maps, the clock, the one way to reserve room in a ring, and the loss counters. Uprobe
+ * programs are preemptible: another task may run the same program on the same CPU in the middle of a run. So there is
+ * no per-CPU scratch memory here, and counters are incremented atomically.
  */
 #ifndef XPROF_COMMON_BPF_H
 #define XPROF_COMMON_BPF_H
@@ -18,7 +18,7 @@ struct ring {
 	__uint(max_entries, 4096);
 };
 
-/* One ring per CPU; the loader sets max_entries and puts rings of the wanted size in. */
+/* One ring per CPU. The loader sets max_entries and inserts rings of the requested size. */
 extern struct rings {
 	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
 	__uint(max_entries, 1);
@@ -41,7 +41,7 @@ extern struct counters {
 	__type(value, struct xp_bpf_counters);
 } counters SEC(".maps");
 
-/* Followed processes: thread group id -> programs executed since it is followed; the loader sets max_entries. */
+/* Followed processes: thread group id -> programs executed since it is followed. The loader sets max_entries. */
 extern struct targets {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 1);
@@ -49,7 +49,7 @@ extern struct targets {
 	__type(value, __u32);
 } targets SEC(".maps");
 
-/* Calls counted without a record; the loader sets max_entries. */
+/* Calls counted without a record. The loader sets max_entries. */
 extern struct call_counts {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);
@@ -68,21 +68,21 @@ static __always_inline __u64 now(void)
 {
 	__u64 count = bpf_perf_event_read(&tsc_counters, BPF_F_CURRENT_CPU);
 
-	/* Errors come as negative numbers; a CPU that came online during the recording has no counter. */
+	/* Errors are negative numbers. A CPU that came online during the recording has no counter. */
 	if (count > -4096ull)
 		return bpf_ktime_get_ns() | XP_TIME_KTIME;
 	return count;
 }
 
-static __always_inline void count_lost(enum xp_rec_kind kind)
+static __always_inline void count_lost(enum xp_event_kind kind)
 {
 	struct xp_bpf_counters *c = counters_here();
 
 	if (c)
-		__sync_fetch_and_add(&c->lost[kind & (XP_REC_KINDS - 1)], 1);
+		__sync_fetch_and_add(&c->lost[kind & (XP_EVENT_KINDS - 1)], 1);
 }
 
-/* Room for a record of size bytes (a constant) in this CPU's ring; NULL, and counted as lost, when there is none. */
+/* Reserves size bytes (a constant) in this CPU's ring; NULL, and counted as lost, if there is no room. */
 #define reserve(size, kind)                                                                                            \
 	({                                                                                                             \
 		__u32 cpu_ = bpf_get_smp_processor_id();                                                               \

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
 /*
- * Names of kernel addresses, as the kernel itself finds them: the loader runs this when it needs some. All of
- * /proc/kallsyms is 200 000 lines, which the kernel takes tens of milliseconds to print.
+ * Names of kernel addresses, as the kernel itself finds them; the loader runs this on demand. Reading /proc/kallsyms
+ * instead takes longer: the kernel takes tens of milliseconds to print its 200 000 lines.
  */
 #include "vmlinux.h"
 #include <bpf/bpf_helpers.h>
@@ -10,7 +10,10 @@
 
 struct xp_ksym_batch ksyms;
 
-/* 0: there is none at index. A function of its own: the verifier looks at it once, not at each turn of the loop. */
+/*
+ * Returns 0 if there is no address at index. A separate function: the verifier checks it once, rather than at each
+ * iteration of the loop.
+ */
 int name_ksym(__u32 index)
 {
 	__u64 address;

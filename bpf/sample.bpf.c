@@ -1,28 +1,29 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
 /*
- * The program on perf sampling events: registers, kernel stack, and a snapshot of the user stack (or its frames, by
- * frame pointers) of the task that the event interrupted. perf runs such programs with interrupts off and never one
- * inside another on a CPU (bpf_prog_active), so they may build a record in memory of the CPU and copy only what it
- * needs into the ring.
+ * The program on perf sampling events: records registers, kernel stack, and a stack dump (or user frames, by frame
+ * pointers) of the task that the event interrupted. perf runs such programs with interrupts off and never nested on a
+ * CPU (bpf_prog_active). So they may build a record in per-CPU memory and copy only the used part into the ring.
  */
 #include "common.bpf.h"
 
 #define PF_KTHREAD 0x00200000
-/* cs is not in our pt_regs (it moved into a union in Linux 6.9): kernel code has the upper half of the addresses. */
+/*
+ * cs is not in our pt_regs (it moved into a union in Linux 6.9): kernel code is in the upper half of the address space.
+ */
 #define IN_KERNEL(ip) ((__s64)(ip) < 0)
 #define FRAMES_BYTES (XP_SAMPLE_FRAMES_MAX * (__u32)sizeof(__u64))
 
-/* A record in the making. The page at the end is what the verifier needs to see that no piece is too long. */
+/* A record under construction. The verifier requires the page at the end, to see that no piece is too long. */
 struct sample {
 	__u32 frames_bytes;
-	__u32 wanted; /* of the stack, in bytes */
+	__u32 wanted; /* bytes of the stack to copy */
 	__u32 done;
-	__u32 failures; /* pages that could not be read, one after the other */
-	struct xp_rec_sample head;
+	__u32 failures; /* consecutive pages that could not be read */
+	struct xp_event_sample head;
 	__u8 rest[2 * FRAMES_BYTES + XP_STACK_BYTES_MAX + XP_STACK_PAGE_BYTES];
 };
 
-/* One for each CPU. In a per-CPU array a value has 32 KiB at most. */
+/* One per CPU. Not a per-CPU array, whose values are limited to 32 KiB. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
@@ -55,17 +56,17 @@ static __always_inline struct sample *sample_here(void)
 	return bpf_map_lookup_elem(&samples, &cpu);
 }
 
-/* Number of frames that bpf_get_stack() gave. */
+/* Number of frames that bpf_get_stack() returned. */
 static __always_inline __u32 frames_of(long bytes)
 {
 	return bytes > 0 ? (__u32)bytes / sizeof(__u64) : 0;
 }
 
-/* How much of the stack of the task's thread to copy. Above its start are arguments and environment. */
+/* How much of the thread's stack to copy. Above the start of the stack are arguments and environment. */
 static __always_inline __u32 bytes_to_copy(struct task_struct *task, __u32 tid, __u64 sp, __u32 *flags)
 {
 	struct xp_stack_size *known = bpf_map_lookup_elem(&stack_sizes, &tid);
-	__u64 start = BPF_CORE_READ(task, mm, start_stack); /* 0 when it cannot be read */
+	__u64 start = BPF_CORE_READ(task, mm, start_stack); /* 0 if it cannot be read */
 	bool is_near_start = start - sp <= XP_STACK_BYTES_MAX;
 	struct xp_stack_size size = { .bytes = is_near_start ? XP_STACK_BYTES_MAX : XP_STACK_BYTES_USUAL };
 
@@ -86,8 +87,8 @@ static __always_inline __u32 bytes_to_copy(struct task_struct *task, __u32 tid, 
 }
 
 /*
- * Copies the next piece. Non-zero: there is no more. A function of its own, and all that changes in memory: the
- * verifier looks at it once then, and not at every state that the loop around it may be in.
+ * Copies the next piece. Returns non-zero at the end. A separate function, with all changing state in memory: the
+ * verifier then checks it once, rather than in every state of the surrounding loop.
  */
 int copy_piece(__u32 piece)
 {
@@ -102,13 +103,13 @@ int copy_piece(__u32 piece)
 	if (size > s->wanted - s->done)
 		size = s->wanted - s->done;
 	at = s->frames_bytes + s->done;
-	/* clang knows that size is no more; older verifiers do not. */
+	/* clang knows the bound of size; older verifiers do not. */
 	barrier_var(size);
 	barrier_var(at);
 	if (at > 2 * FRAMES_BYTES + XP_STACK_BYTES_MAX || size > XP_STACK_PAGE_BYTES)
 		return 1;
 	s->done += size;
-	/* What cannot be read is zeroed. */
+	/* Bytes that cannot be read are zeroed. */
 	if (!bpf_probe_read_user(&s->rest[at], size, (void *)from)) {
 		s->failures = 0;
 		s->head.stack_bytes = s->done;
@@ -118,12 +119,12 @@ int copy_piece(__u32 piece)
 	return ++s->failures == XP_STACK_FAILURES_MAX;
 }
 
-/* What a record takes in the ring beside its bytes, at most: the kernel's header, and what fills up its last word. */
+/* Maximum overhead of a record in the ring: the kernel's header, and padding of the last word. */
 #define RING_EXTRA_BYTES 15
 
 /*
- * The reader polls, since a wake-up costs microseconds; but large snapshots fill a ring of 4 MiB within its sleep. Only
- * the record that makes it a quarter full wakes it.
+ * The reader polls, since a wakeup costs microseconds. But large stack dumps fill a ring of 4 MiB while it sleeps. So
+ * the record that makes the ring a quarter full wakes it, and no other record does.
  */
 static __always_inline __u64 wakeup(__u64 used, __u64 bytes, __u64 room)
 {
@@ -145,7 +146,7 @@ static __always_inline void ship(struct sample *s)
 		goto lost;
 	room = bpf_ringbuf_query(ring, BPF_RB_RING_SIZE);
 	used = bpf_ringbuf_query(ring, BPF_RB_AVAIL_DATA);
-	/* The last quarter is for samples without their stacks: better these are missing than the samples. */
+	/* The last quarter is reserved for samples without stacks: it is better to lose stacks than samples. */
 	if (!s->head.stack_bytes || used + whole <= room - room / 4) {
 		if (!bpf_ringbuf_output(ring, &s->head, whole, wakeup(used, whole, room)))
 			return;
@@ -153,11 +154,11 @@ static __always_inline void ship(struct sample *s)
 			goto lost;
 	}
 	s->head.stack_bytes = 0;
-	s->head.rec.word |= xp_rec_word(XP_SAMPLE_NO_ROOM, 0);
+	s->head.head.word |= xp_event_word(XP_SAMPLE_NO_ROOM, 0);
 	if (!bpf_ringbuf_output(ring, &s->head, bare, BPF_RB_NO_WAKEUP))
 		return;
 lost:
-	count_lost(XP_REC_SAMPLE);
+	count_lost(XP_EVENT_SAMPLE);
 }
 
 #define REGISTERS(of)                                                                                                  \
@@ -167,12 +168,50 @@ lost:
 	}
 _Static_assert(XP_SAMPLE_REGS == 14, "REGISTERS");
 
-/* They are the first of struct bpf_perf_event_data. */
+struct registers {
+	__u64 ip;
+	__u64 sp;
+	__u64 bp;
+	__u64 others[XP_SAMPLE_REGS];
+};
+
+/* The user code's registers of a thread that is in the kernel, and what the sample's flags say of it. */
+static __always_inline __u32 registers_under_kernel(struct task_struct *task, struct registers *user)
+{
+	struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(bpf_get_current_task_btf());
+	__u64 others[XP_SAMPLE_REGS] = REGISTERS(regs);
+	__u32 flags = XP_SAMPLE_KERNEL;
+
+	if (BPF_CORE_READ(task, flags) & PF_KTHREAD)
+		flags |= XP_SAMPLE_KTHREAD | XP_SAMPLE_NO_USER;
+	else if (!BPF_CORE_READ(task, mm))
+		flags |= XP_SAMPLE_NO_USER;
+	user->ip = BPF_CORE_READ(regs, ip);
+	user->sp = BPF_CORE_READ(regs, sp);
+	user->bp = BPF_CORE_READ(regs, bp);
+	__builtin_memcpy(user->others, others, sizeof(others));
+	if ((__s64)BPF_CORE_READ(regs, orig_ax) >= 0)
+		flags |= XP_SAMPLE_SYSCALL;
+	if (!user->ip) /* an io_uring thread, for example */
+		flags |= XP_SAMPLE_NO_USER;
+	return flags;
+}
+
+static __always_inline void put_registers(struct sample *s, const struct registers *user)
+{
+	s->head.head.sp = user->sp >> 3;
+	s->head.ip = user->ip;
+	s->head.sp = user->sp;
+	s->head.bp = user->bp;
+	__builtin_memcpy(s->head.regs, user->others, sizeof(user->others));
+}
+
+/* The registers come first in struct bpf_perf_event_data. */
 SEC("perf_event")
 int sample(struct pt_regs *ctx)
 {
 	/* At the top: clang would merge later loads into a modified context pointer. */
-	__u64 ip = ctx->ip, sp = ctx->sp, bp = ctx->bp, others[XP_SAMPLE_REGS] = REGISTERS(ctx);
+	struct registers user = { ctx->ip, ctx->sp, ctx->bp, REGISTERS(ctx) };
 	__u64 time = now();
 	__u64 pid_tgid = bpf_get_current_pid_tgid();
 	struct task_struct *task = (struct task_struct *)bpf_get_current_task();
@@ -190,37 +229,19 @@ int sample(struct pt_regs *ctx)
 	s->head.user_frames = 0;
 	s->head.stack_bytes = 0;
 	s->head.stack_missing = 0;
-	if (IN_KERNEL(ip)) {
-		struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(bpf_get_current_task_btf());
-		__u64 user[XP_SAMPLE_REGS] = REGISTERS(regs);
+	if (IN_KERNEL(user.ip)) {
 		__u32 most = sample_stacks == XP_STACKS_NONE ? sizeof(__u64) : FRAMES_BYTES;
 
-		flags |= XP_SAMPLE_KERNEL;
-		if (BPF_CORE_READ(task, flags) & PF_KTHREAD)
-			flags |= XP_SAMPLE_KTHREAD | XP_SAMPLE_NO_USER;
-		else if (!BPF_CORE_READ(task, mm))
-			flags |= XP_SAMPLE_NO_USER;
 		s->head.kernel_frames = frames_of(bpf_get_stack(ctx, s->rest, most, 0));
 		frames_bytes = s->head.kernel_frames * sizeof(__u64);
-		if (frames_bytes > FRAMES_BYTES) /* never: for the verifier */
+		if (frames_bytes > FRAMES_BYTES) /* never true: for the verifier */
 			frames_bytes = FRAMES_BYTES;
-		ip = BPF_CORE_READ(regs, ip);
-		sp = BPF_CORE_READ(regs, sp);
-		bp = BPF_CORE_READ(regs, bp);
-		__builtin_memcpy(others, user, sizeof(others));
-		if ((__s64)BPF_CORE_READ(regs, orig_ax) >= 0)
-			flags |= XP_SAMPLE_SYSCALL;
-		if (!ip) /* a thread of io_uring, say */
-			flags |= XP_SAMPLE_NO_USER;
+		flags = registers_under_kernel(task, &user);
 	}
-	s->head.rec.time = time;
-	s->head.rec.pid = pid_tgid >> 32;
-	s->head.rec.tid = pid_tgid;
-	s->head.rec.sp = sp >> 3;
-	s->head.ip = ip;
-	s->head.sp = sp;
-	s->head.bp = bp;
-	__builtin_memcpy(s->head.regs, others, sizeof(others));
+	s->head.head.time = time;
+	s->head.head.pid = pid_tgid >> 32;
+	s->head.head.tid = pid_tgid;
+	put_registers(s, &user);
 	bpf_get_current_comm(s->head.comm, sizeof(s->head.comm));
 	if (!(flags & XP_SAMPLE_NO_USER) && sample_stacks == XP_STACKS_FRAMES) {
 		s->head.user_frames =
@@ -228,15 +249,15 @@ int sample(struct pt_regs *ctx)
 		frames_bytes += s->head.user_frames * sizeof(__u64);
 	}
 	s->frames_bytes = frames_bytes;
-	if (!(flags & XP_SAMPLE_NO_USER) && sample_stacks == XP_STACKS_SNAPSHOT) {
-		s->wanted = bytes_to_copy(task, pid_tgid, sp, &flags);
+	if (!(flags & XP_SAMPLE_NO_USER) && sample_stacks == XP_STACKS_DUMP) {
+		s->wanted = bytes_to_copy(task, pid_tgid, user.sp, &flags);
 		s->done = 0;
 		s->failures = 0;
 		for (__u32 piece = 0; piece < XP_STACK_PIECES_MAX; piece++)
 			if (copy_piece(piece))
 				break;
 	}
-	s->head.rec.word = xp_rec_word(flags, XP_REC_SAMPLE);
+	s->head.head.word = xp_event_word(flags, XP_EVENT_SAMPLE);
 	ship(s);
 	return 0;
 }

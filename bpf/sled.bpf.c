@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
 /*
  * Programs on uprobes at XRay sleds, one per kind of sled, or at the stub that patched sleds call: stamp, reserve,
- * fill, submit. What a program has to know of a sled is in the uprobe's cookie (record.h), or left there by the patched
- * sled (user/stub.h). The reader polls, so a record never wakes it.
+ * fill, submit. The uprobe's cookie describes the sled (xprof/event.h), or the patched sled leaves a description
+ * (user/arch/x86_64/stub.h). The reader polls, so a record never wakes it.
  */
 #include "common.bpf.h"
 
@@ -10,9 +10,9 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
 /* Set by the loader: record only processes in `targets`, because the uprobes are on every process of a binary. */
 const volatile bool only_targets = false;
-/* Set by the loader: arguments that a record of an entry with arguments holds, 1..XP_ARGS_MAX. */
+/* Set by the loader: number of arguments in the record of an entry with arguments, 1..XP_ARGS_MAX. */
 const volatile __u32 args_count = 1;
-/* Set by the loader: payload bytes of an event that are kept. */
+/* Set by the loader: limit on the payload bytes of an event. */
 const volatile __u32 payload_max = XP_EVENT_PAYLOAD_MAX;
 
 static __always_inline bool wanted(__u32 pid)
@@ -20,49 +20,49 @@ static __always_inline bool wanted(__u32 pid)
 	return !only_targets || bpf_map_lookup_elem(&targets, &pid);
 }
 
-static __always_inline void fill(struct xp_rec *rec, __u64 time, __u64 pid_tgid, __u64 sp, __u32 fn,
-				 enum xp_rec_kind kind)
+static __always_inline void fill(struct xp_event *event, __u64 time, __u64 pid_tgid, __u64 sp, __u32 fn,
+				 enum xp_event_kind kind)
 {
-	rec->time = time;
-	rec->pid = pid_tgid >> 32;
-	rec->tid = pid_tgid;
-	rec->word = xp_rec_word(fn, kind);
-	rec->sp = sp >> 3;
+	event->time = time;
+	event->pid = pid_tgid >> 32;
+	event->tid = pid_tgid;
+	event->word = xp_event_word(fn, kind);
+	event->sp = sp >> 3;
 }
 
 /* sp: the slot of the function's return address. */
-static __always_inline int record_call(__u64 sp, __u32 fn, enum xp_rec_kind kind)
+static __always_inline int record_call(__u64 sp, __u32 fn, enum xp_event_kind kind)
 {
 	__u64 time = now();
 	__u64 pid_tgid = bpf_get_current_pid_tgid();
-	struct xp_rec *rec;
+	struct xp_event *event;
 
 	if (!wanted(pid_tgid >> 32))
 		return 0;
-	rec = reserve(sizeof(*rec), kind);
-	if (!rec)
+	event = reserve(sizeof(*event), kind);
+	if (!event)
 		return 0;
-	fill(rec, time, pid_tgid, sp, fn, kind);
-	bpf_ringbuf_submit(rec, BPF_RB_NO_WAKEUP);
+	fill(event, time, pid_tgid, sp, fn, kind);
+	bpf_ringbuf_submit(event, BPF_RB_NO_WAKEUP);
 	return 0;
 }
 
 SEC("uprobe")
 int sled_entry(struct pt_regs *ctx)
 {
-	return record_call(ctx->sp, bpf_get_attach_cookie(ctx), XP_REC_ENTRY);
+	return record_call(ctx->sp, bpf_get_attach_cookie(ctx), XP_EVENT_ENTRY);
 }
 
 SEC("uprobe")
 int sled_exit(struct pt_regs *ctx)
 {
-	return record_call(ctx->sp, bpf_get_attach_cookie(ctx), XP_REC_EXIT);
+	return record_call(ctx->sp, bpf_get_attach_cookie(ctx), XP_EVENT_EXIT);
 }
 
 SEC("uprobe")
 int sled_tail_exit(struct pt_regs *ctx)
 {
-	return record_call(ctx->sp, bpf_get_attach_cookie(ctx), XP_REC_TAIL_EXIT);
+	return record_call(ctx->sp, bpf_get_attach_cookie(ctx), XP_EVENT_TAIL_EXIT);
 }
 
 #define FLAGS_CF (1 << 0)
@@ -107,8 +107,8 @@ static __always_inline bool condition_holds(__u32 condition, __u64 flags)
 }
 
 /*
- * clang before 19 puts a tail exit sled before a conditional jump too. The sled runs whether or not the jump is taken;
- * only when it is, the function has been left.
+ * clang before 19 also puts a tail exit sled before a conditional jump. The sled runs whether or not the jump is taken;
+ * the function has been left only if it is.
  */
 SEC("uprobe")
 int sled_tail_exit_conditional(struct pt_regs *ctx)
@@ -117,31 +117,33 @@ int sled_tail_exit_conditional(struct pt_regs *ctx)
 	struct xp_bpf_counters *c;
 
 	if (condition_holds(XP_COOKIE_CONDITION(cookie), ctx->flags))
-		return record_call(ctx->sp, cookie, XP_REC_TAIL_EXIT);
+		return record_call(ctx->sp, cookie, XP_EVENT_TAIL_EXIT);
 	c = counters_here();
 	if (c)
 		__sync_fetch_and_add(&c->not_taken, 1);
 	return 0;
 }
 
-/* Registers are handed over: read later, clang merges the loads into a modified context pointer, which is refused. */
+/*
+ * The caller loads the registers: clang merges later loads into a modified context pointer, which the verifier rejects.
+ */
 static __always_inline int record_args(__u64 sp, __u32 fn, const __u64 registers[XP_ARGS_MAX])
 {
 	__u64 time = now();
 	__u64 pid_tgid = bpf_get_current_pid_tgid();
-	struct xp_rec_args *rec;
+	struct xp_event_args *event;
 
 	if (!wanted(pid_tgid >> 32))
 		return 0;
-	rec = reserve(sizeof(*rec), XP_REC_ENTRY_ARGS);
-	if (!rec)
+	event = reserve(sizeof(*event), XP_EVENT_ENTRY_ARGS);
+	if (!event)
 		return 0;
-	fill(&rec->rec, time, pid_tgid, sp, fn, XP_REC_ENTRY_ARGS);
-	rec->count = args_count;
-	rec->pad = 0;
+	fill(&event->head, time, pid_tgid, sp, fn, XP_EVENT_ENTRY_ARGS);
+	event->count = args_count;
+	event->pad = 0;
 	for (int i = 0; i < XP_ARGS_MAX; i++)
-		rec->args[i] = registers[i];
-	bpf_ringbuf_submit(rec, BPF_RB_NO_WAKEUP);
+		event->args[i] = registers[i];
+	bpf_ringbuf_submit(event, BPF_RB_NO_WAKEUP);
 	return 0;
 }
 
@@ -165,25 +167,25 @@ int sled_entry_args(struct pt_regs *ctx)
 		    (ctx)->r9, (ctx)->r10, (ctx)->r11, (ctx)->r12, (ctx)->r13, (ctx)->r14, (ctx)->r15                  \
 	}
 
-/* One size class of an event: the ring takes only rooms whose size the verifier knows. */
+/* One size class of an event: the ring reserves only sizes that the verifier knows. */
 #define RECORD_EVENT(room_bytes)                                                                                       \
 	do {                                                                                                           \
-		struct xp_rec_event *rec = reserve(sizeof(*rec) + (room_bytes), kind);                                 \
+		struct xp_event_payload *event = reserve(sizeof(*event) + (room_bytes), kind);                         \
                                                                                                                        \
-		if (!rec)                                                                                              \
+		if (!event)                                                                                            \
 			return 0;                                                                                      \
-		fill(&rec->rec, time, pid_tgid, sp, fn, kind);                                                         \
-		rec->type = type;                                                                                      \
-		rec->size_user = size_user;                                                                            \
-		rec->size = size;                                                                                      \
-		if (size > (room_bytes) || bpf_probe_read_user(rec->payload, size, (const void *)address)) {           \
-			rec->size = 0;                                                                                 \
+		fill(&event->head, time, pid_tgid, sp, fn, kind);                                                      \
+		event->type = type;                                                                                    \
+		event->size_user = size_user;                                                                          \
+		event->size = size;                                                                                    \
+		if (size > (room_bytes) || bpf_probe_read_user(event->payload, size, (const void *)address)) {         \
+			event->size = 0;                                                                               \
 			faulted = true;                                                                                \
 		}                                                                                                      \
-		bpf_ringbuf_submit(rec, BPF_RB_NO_WAKEUP);                                                             \
+		bpf_ringbuf_submit(event, BPF_RB_NO_WAKEUP);                                                           \
 	} while (0)
 
-static __always_inline int record_event(__u64 sp, __u32 fn, enum xp_rec_kind kind, __u16 type, __u64 address,
+static __always_inline int record_event(__u64 sp, __u32 fn, enum xp_event_kind kind, __u16 type, __u64 address,
 					__u64 size_user)
 {
 	__u64 time = now();
@@ -219,7 +221,7 @@ int sled_custom_event(struct pt_regs *ctx)
 	__u64 registers[16] = REGISTERS(ctx);
 	__u64 cookie = bpf_get_attach_cookie(ctx);
 
-	return record_event(ctx->sp, cookie, XP_REC_CUSTOM_EVENT, 0, registers[XP_COOKIE_OPERAND(cookie, 0)],
+	return record_event(ctx->sp, cookie, XP_EVENT_CUSTOM, 0, registers[XP_COOKIE_OPERAND(cookie, 0)],
 			    registers[XP_COOKIE_OPERAND(cookie, 1)]);
 }
 
@@ -229,17 +231,17 @@ int sled_typed_event(struct pt_regs *ctx)
 	__u64 registers[16] = REGISTERS(ctx);
 	__u64 cookie = bpf_get_attach_cookie(ctx);
 
-	return record_event(ctx->sp, cookie, XP_REC_TYPED_EVENT, registers[XP_COOKIE_OPERAND(cookie, 0)],
+	return record_event(ctx->sp, cookie, XP_EVENT_TYPED, registers[XP_COOKIE_OPERAND(cookie, 0)],
 			    registers[XP_COOKIE_OPERAND(cookie, 1)], registers[XP_COOKIE_OPERAND(cookie, 2)]);
 }
 
 /*
- * Programs at the stub that patched sleds call (user/stub.h). The sled tells the function, and any code of the target
- * may call the stub: nothing here trusts that. What a thread leaves that stood in a sled while that was changed, so
- * that its calls are no longer counted only, is of another kind.
+ * Programs at the stub that patched sleds call (user/arch/x86_64/stub.h). The sled passes the function, and any code of
+ * the target may call the stub: nothing here trusts that value. A thread that was inside a counting sled while the sled
+ * was rewritten to record still leaves the old kind of word.
  */
 
-/* An exit jumps to the stub; all others have pushed the address that it returns to. */
+/* An exit jumps to the stub. All other sleds have pushed the return address of their call. */
 #define RETURN_BYTES 8
 
 SEC("uprobe")
@@ -249,12 +251,12 @@ int stub_call(struct pt_regs *ctx)
 	__u32 word = ctx->r10;
 	__u32 kind = word >> XP_FN_BITS;
 
-	if (kind == XP_REC_EXIT)
-		return record_call(sp, word, XP_REC_EXIT);
-	if (kind == XP_REC_ENTRY)
-		return record_call(sp + RETURN_BYTES, word, XP_REC_ENTRY);
-	if (kind == XP_REC_TAIL_EXIT)
-		return record_call(sp + RETURN_BYTES, word, XP_REC_TAIL_EXIT);
+	if (kind == XP_EVENT_EXIT)
+		return record_call(sp, word, XP_EVENT_EXIT);
+	if (kind == XP_EVENT_ENTRY)
+		return record_call(sp + RETURN_BYTES, word, XP_EVENT_ENTRY);
+	if (kind == XP_EVENT_TAIL_EXIT)
+		return record_call(sp + RETURN_BYTES, word, XP_EVENT_TAIL_EXIT);
 	return 0;
 }
 
@@ -265,19 +267,19 @@ int stub_args(struct pt_regs *ctx)
 	__u32 word = ctx->r10;
 	__u32 kind = word >> XP_FN_BITS;
 
-	if (kind != XP_REC_ENTRY && kind != XP_REC_ENTRY_ARGS)
+	if (kind != XP_EVENT_ENTRY && kind != XP_EVENT_ENTRY_ARGS)
 		return 0;
 	return record_args(ctx->sp + RETURN_BYTES, word, registers);
 }
 
-/* What an event's sled has pushed, and the return address before that. */
+/* The words that an event's sled has pushed, and the return address of its call, which it pushed last. */
 struct event_words {
 	__u64 returns_to;
-	__u64 operands; /* four bits each: numbers of registers */
+	__u64 operands; /* register numbers, four bits each */
 	__u64 fn;
 };
 
-static __always_inline int record_stub_event(struct pt_regs *ctx, enum xp_rec_kind kind)
+static __always_inline int record_stub_event(struct pt_regs *ctx, enum xp_event_kind kind)
 {
 	__u64 registers[16] = REGISTERS(ctx);
 	struct event_words words;
@@ -291,7 +293,7 @@ static __always_inline int record_stub_event(struct pt_regs *ctx, enum xp_rec_ki
 	first = registers[words.operands & 0xf];
 	second = registers[words.operands >> 4 & 0xf];
 	third = registers[words.operands >> 8 & 0xf];
-	if (kind == XP_REC_CUSTOM_EVENT)
+	if (kind == XP_EVENT_CUSTOM)
 		return record_event(registers[4], words.fn, kind, 0, first, second);
 	return record_event(registers[4], words.fn, kind, first, second, third);
 }
@@ -299,11 +301,11 @@ static __always_inline int record_stub_event(struct pt_regs *ctx, enum xp_rec_ki
 SEC("uprobe")
 int stub_custom_event(struct pt_regs *ctx)
 {
-	return record_stub_event(ctx, XP_REC_CUSTOM_EVENT);
+	return record_stub_event(ctx, XP_EVENT_CUSTOM);
 }
 
 SEC("uprobe")
 int stub_typed_event(struct pt_regs *ctx)
 {
-	return record_stub_event(ctx, XP_REC_TYPED_EVENT);
+	return record_stub_event(ctx, XP_EVENT_TYPED);
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
 /*
- * Counts calls without recording them: how often functions are called before a recording, and those that a recording
- * has taken out for their cost. The cookie is the index of the counter.
+ * Counts calls without recording them: how often functions are called before a recording, and calls of functions that a
+ * recording has taken out for their cost. The cookie is the index of the counter.
  */
 #include "common.bpf.h"
 
@@ -12,7 +12,7 @@ int sled_count(struct pt_regs *ctx)
 	__u32 index = bpf_get_attach_cookie(ctx);
 	__u64 *count;
 
-	/* Always, since a probe may be on every process of a binary. */
+	/* Always checked, since a probe may be on every process of a binary. */
 	if (!bpf_map_lookup_elem(&targets, &pid))
 		return 0;
 	count = bpf_map_lookup_elem(&call_counts, &index);

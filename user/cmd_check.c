@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * `xprof check FILE|DIR...`: a line for each file, "ok" with counts, or the first violation of its format and of the
- * rules of the tools that read it. In a directory, files of unknown formats are passed over.
+ * `xprof check FILE|DIR...`: one line per file, either "ok" with counts or the first violation of its format and of the
+ * rules of the tools that read it. Files of unknown formats in a directory are skipped.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -12,8 +12,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "commands.h"
+#include "base/file_name.h"
 #include "base/file_view.h"
+#include "commands.h"
 #include "format/formats.h"
 #include "trace/spool.h"
 
@@ -64,7 +65,7 @@ static void check_entry(int dir_fd, const char *dir_name, const char *entry, str
 
 	snprintf(name, sizeof(name), "%s/%s", dir_name, entry);
 	if (has_suffix(entry, XP_SPOOL_SUFFIX)) {
-		xp_error("%s: the recording was cut off; `xprof recover` makes the log of it", name);
+		xp_error("%s: the recording was cut off; `xprof recover` writes its log", name);
 		tally->known++;
 		tally->failed = true;
 		return;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* xprof doctor: what this machine, and a process, can be recorded with, and how to enable the rest. */
+/* xprof doctor: what this machine, and a process, can record, and how to enable the rest. */
 #include <dirent.h>
 #include <errno.h>
 #include <limits.h>
@@ -11,10 +11,10 @@
 
 #include "commands.h"
 #include "elf/sled_table.h"
-#include "sled/patch_check.h"
 #include "kernel/preflight.h"
 #include "kernel/privilege.h"
-#include "arch/x86_64/stub.h"
+#include "sled/patch_check.h"
+#include "sled/stub_cost.h"
 #include "target/target.h"
 
 /* ---- the machine ---- */
@@ -31,7 +31,7 @@ static void print_checks(const struct xp_preflight *preflight)
 	}
 }
 
-/* One that not every recording takes is no failure of the machine's when it is missing. */
+/* A missing privilege that only some recordings need does not fail the check. */
 static void print_privileges(void)
 {
 	putchar('\n');
@@ -47,7 +47,7 @@ static void print_privileges(void)
 
 /* ---- patched sleds ---- */
 
-/* Whether ptrace is for nobody, which no privilege changes before the next boot. */
+/* Whether ptrace is disabled for all users, which no privilege changes before the next boot. */
 static bool is_ptrace_off(void)
 {
 	FILE *file = fopen("/proc/sys/kernel/yama/ptrace_scope", "re");
@@ -74,7 +74,7 @@ static void print_patching(const struct xp_preflight *preflight)
 		xp_put_line(stdout, "%-9s %-14s %s", "degraded", "patched sleds",
 			    "kernel.yama.ptrace_scope is 3: sleds are probed");
 		xp_put_line(stdout, "%-9s %-14s %s", "", "",
-			    "needed for cheap records of sleds: another value takes a reboot");
+			    "needed to record sleds at low cost: changing it takes a reboot");
 		return;
 	}
 	if (!xp_privilege_has(CAP_CHECKPOINT_RESTORE)) {
@@ -93,7 +93,7 @@ static void print_patching(const struct xp_preflight *preflight)
 
 static const struct analyzer {
 	const char *name;
-	bool versions; /* Debian's NAME-14, NAME-19 too */
+	bool versions; /* also Debian's NAME-14, NAME-19 */
 	const char *reads;
 	const char *remedy;
 } analyzers[] = {
@@ -108,7 +108,7 @@ static bool is_digits(const char *text)
 	return *text && !text[strspn(text, "0123456789")];
 }
 
-/* llvm-xray-19 is llvm-xray's when versions count. */
+/* Accepts llvm-xray-19 for llvm-xray if the analyzer has versions. */
 static bool is_analyzer(const struct analyzer *analyzer, const char *name)
 {
 	size_t length = strlen(analyzer->name);
@@ -118,7 +118,7 @@ static bool is_analyzer(const struct analyzer *analyzer, const char *name)
 	return !name[length] || (analyzer->versions && name[length] == '-' && is_digits(name + length + 1));
 }
 
-/* Prints those of one directory of PATH. Nothing is run: where a link leads tells its version as well. */
+/* Prints the analyzers in one directory of PATH. It runs nothing: the target of a link shows the version. */
 static size_t find_in(const struct analyzer *analyzer, const char *dir_path)
 {
 	DIR *dir = opendir(dir_path);
@@ -141,7 +141,7 @@ static size_t find_in(const struct analyzer *analyzer, const char *dir_path)
 	return found;
 }
 
-/* Directories that have been looked at: /bin and /usr/bin are often the same. */
+/* Directories already searched: /bin and /usr/bin are often the same. */
 struct seen {
 	struct {
 		dev_t dev;
@@ -171,7 +171,7 @@ static void print_analyzer(const struct analyzer *analyzer)
 	struct seen seen = { 0 };
 	size_t found = 0;
 
-	/* An empty entry means the current directory, which is nobody's idea of an installed program. */
+	/* An empty entry means the current directory, which holds no installed programs. */
 	while (dirs && (dir = strsep(&rest, ":")))
 		if (*dir == '/' && is_new(&seen, dir))
 			found += find_in(analyzer, dir);
@@ -234,10 +234,10 @@ static enum xp_exit print_process(const char *operand)
 		return XP_EXIT_FAILED;
 	}
 	putchar('\n');
-	xp_put_line(stdout, "%-9s %-14s %ld (%s)\n", "ok", "process", pid, info.comm);
+	xp_put_line(stdout, "%-9s %-14s %ld (%s)", "ok", "process", pid, info.comm);
 	err = xp_mappings_read(&mappings, pid);
 	if (err) {
-		xp_error("process %ld: cannot read what it has mapped: %s", pid, strerror(-err));
+		xp_error("process %ld: cannot read its mappings: %s", pid, strerror(-err));
 		return XP_EXIT_FAILED;
 	}
 	if (xp_patch_check(pid, 0, why, sizeof(why)))

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* `xprof dump FILE...`: files of every known format as text. */
+/* `xprof dump FILE...`: prints files of every known format as text. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <string.h>
 
-#include "commands.h"
 #include "base/file_view.h"
+#include "commands.h"
 #include "format/formats.h"
 
 static enum xp_exit dump_view(const struct xp_file_view *view, const char *name)
@@ -25,7 +25,7 @@ static enum xp_exit dump_view(const struct xp_file_view *view, const char *name)
 		err = -errno;
 	if (!err)
 		return XP_EXIT_OK;
-	fflush(stdout); /* what was read stands before the message */
+	fflush(stdout); /* print the records before the message */
 	if (err == -EBADMSG)
 		xp_error("%s: 0x%" PRIx64 ": %s", name, finding.offset, finding.text);
 	else

@@ -5,9 +5,9 @@
 #include "commands.h"
 
 #define COLUMNS 80
-#define INDENT 28 /* column of the sentences */
+#define INDENT 28 /* column of the help texts */
 
-/* Prints text in lines of COLUMNS, each but the first after indent spaces; the first starts at column. */
+/* Prints text in lines of COLUMNS. The first line starts at column, the others are indented by indent. */
 static void print_wrapped(const char *text, int column, int indent)
 {
 	bool start = column == indent;
@@ -71,15 +71,15 @@ static void print_command(enum xp_command command)
 static void print_overview(void)
 {
 	puts("Usage: xprof COMMAND [OPTION...] [ARG...]\n");
-	puts("xprof records the XRay sleds of running processes, from outside, with BPF.\n");
+	puts("xprof samples and traces running processes from outside, with BPF.\n");
 	puts("Commands:");
 	for (unsigned int i = 0; i < XP_COMMANDS; i++)
 		printf("  %-10s%s\n", xp_command_table[i].name, xp_command_table[i].summary);
 	puts("\nFirst steps:\n"
 	     "  clang -O2 -fxray-instrument -o app app.c    build a program with sleds\n"
 	     "  sudo xprof record -p $(pidof app) -d 10     record it while it runs\n"
-	     "  sudo xprof doctor                           when that does not work\n\n"
-	     "'xprof help COMMAND' explains a command; the manual is xprof(1).");
+	     "  sudo xprof doctor                           if that does not work\n\n"
+	     "See 'xprof help COMMAND' for a command, and xprof(1) for the manual.");
 }
 
 enum xp_exit xp_cmd_help(const struct xp_options *options)

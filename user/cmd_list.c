@@ -10,20 +10,20 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "target/chosen_file.h"
+#include "base/file_view.h"
 #include "commands.h"
 #include "elf/demangle.h"
 #include "elf/sled_table.h"
-#include "base/file_view.h"
+#include "target/chosen_file.h"
 #include "target/target.h"
 
 #define WHY_BYTES 256
 #define HOW_TO_BUILD "build with clang -fxray-instrument (add -fxray-instruction-threshold=1 for all functions)"
 
-/* What is common to the objects of one operand. */
+/* State shared by the objects of one operand. */
 struct listing {
-	bool sleds;	  /* one line each */
-	uint32_t fn_base; /* in a process, ids go on from one object to the next */
+	bool sleds;	  /* one line per sled */
+	uint32_t fn_base; /* ids in a process continue from one object to the next */
 	size_t objects;
 };
 
@@ -32,7 +32,7 @@ static const char *const register_names[16] = { "rax", "rcx", "rdx", "rbx", "rsp
 static const char *const condition_names[16] = { "o", "no", "b", "ae", "e", "ne", "be", "a",
 						 "s", "ns", "p", "np", "l", "ge", "le", "g" };
 
-/* The last of a line. */
+/* The name ends the line. */
 static void print_name(const char *name)
 {
 	char *demangled = name ? xp_demangle(name) : NULL;
@@ -136,7 +136,7 @@ static enum xp_exit list_file(struct listing *listing, const char *path)
 	return XP_EXIT_OK;
 }
 
-/* Files without sleds are what most mappings are; only what is broken or hidden deserves a word. */
+/* Most mapped files have no sleds, so only broken or hidden ones are reported. */
 static int list_mapping(struct listing *listing, pid_t pid, const struct xp_mapping *mapping)
 {
 	struct xp_sled_table *table;
@@ -176,7 +176,7 @@ static bool seen_before(const struct xp_mappings *mappings, size_t index)
 	return false;
 }
 
-/* The executable goes first, so that its ids are those of llvm-xray. */
+/* The executable comes first, so that its ids match those of llvm-xray. */
 static size_t find_executable(const struct xp_mappings *mappings, pid_t pid)
 {
 	struct stat st;
@@ -238,7 +238,7 @@ static enum xp_exit list_process(struct listing *listing, pid_t pid)
 	return code;
 }
 
-/* 0 when the operand is no number and so a file's name; -1 when it is no process id either. */
+/* Returns 0 if the operand is not a number, so a file name; -1 if it is a number but not a process id. */
 static pid_t operand_pid(const char *operand)
 {
 	unsigned long number;
@@ -259,7 +259,7 @@ static enum xp_exit list_operand(const struct xp_options *options, const char *o
 	pid_t pid = operand_pid(operand);
 
 	if (pid < 0) {
-		xp_error("%s is no process id (for a file of that name, write ./%s)", operand, operand);
+		xp_error("'%s' is not a process id (for a file of that name, write ./%s)", operand, operand);
 		return XP_EXIT_FAILED;
 	}
 	return pid ? list_process(&listing, pid) : list_file(&listing, operand);

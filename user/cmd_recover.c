@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* `xprof recover DIR...`: the logs of recordings that were cut off, from the spools that they left. */
+/* `xprof recover DIR...`: writes the logs of recordings that were cut off, from their spools. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -10,13 +10,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "commands.h"
 #include "base/file_lock.h"
+#include "base/file_name.h"
+#include "base/trusted_dir.h"
+#include "commands.h"
 #include "record/manifest.h"
 #include "record/outdir.h"
 #include "sample/perf_out.h"
 #include "trace/spool.h"
-#include "base/trusted_dir.h"
 
 static const char *reason(int err)
 {
@@ -45,7 +46,7 @@ static void recover_entry(int dir_fd, const char *dir_name, const char *entry, u
 	if (err) {
 		xp_error("%s/%s: cannot recover it: %s", dir_name, entry, reason(err));
 		*failed = true;
-		/* Once: whoever holds one may hold any number. */
+		/* Waits only once: a process that holds one lock may hold any number. */
 		if (err == -EBUSY)
 			*patience_ns = 0;
 		return;
@@ -53,7 +54,7 @@ static void recover_entry(int dir_fd, const char *dir_name, const char *entry, u
 	xp_info("%s/%s: %u threads, %" PRIu64 " function records, %" PRIu64 " events", dir_name, result.final_name,
 		result.threads, result.stats.functions, result.stats.events);
 	if (result.dropped_bytes)
-		xp_info("  %" PRIu64 " bytes at the end of its spool were not whole", result.dropped_bytes);
+		xp_info("  %" PRIu64 " bytes at the end of its spool were incomplete", result.dropped_bytes);
 	xp_info("  llvm-xray account %s -instr_map=%s", xp_shell_path(&log, "%s/%s", dir_name, result.final_name),
 		xp_shell_path(&exe, "%s", result.exe));
 }
@@ -66,7 +67,7 @@ static int is_spool(const struct dirent *entry)
 	return length > suffix && !strcmp(entry->d_name + length - suffix, XP_SPOOL_SUFFIX);
 }
 
-/* Of a recording that was killed when it had made the file: a running one has it locked. */
+/* Left by a recording that was killed after it created the file. A running recording holds a lock on it. */
 static bool remove_empty_samples(int dir_fd, const char *dir_name)
 {
 	int fd = openat(dir_fd, XP_PERF_OUT_NAME, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
@@ -104,13 +105,13 @@ static void recover_entries(int dir_fd, const char *dir_name, bool *failed)
 	xp_manifest_recover(dir_fd);
 }
 
-/* Where others can put what they like, root has no more rights than they. */
+/* Root takes the rights of the directory's owner. A directory of root that other users can write to is refused. */
 static bool take_owners_rights(const struct stat *dir, const char *dir_name)
 {
 	if (geteuid())
 		return true;
 	if (!dir->st_uid && dir->st_mode & (S_IWGRP | S_IWOTH)) {
-		xp_error("%s: others may write to this directory of root's: move the recording to one of its own, "
+		xp_error("%s: others may write to this directory of root's: move the recording to a separate one, "
 			 "and recover it there",
 			 dir_name);
 		return false;
@@ -121,7 +122,7 @@ static bool take_owners_rights(const struct stat *dir, const char *dir_name)
 	return false;
 }
 
-/* 0, or -errno of the first that failed. */
+/* Returns 0, or -errno of the first call that failed. */
 static int take_rights_back(void)
 {
 	return seteuid(getuid()) || setegid(getgid()) ? -errno : 0;
@@ -144,7 +145,7 @@ static void recover_opened(int dir_fd, const char *dir_name, bool *failed)
 	if (!has_failed)
 		recover_entries(dir_fd, dir_name, &has_failed);
 	if (take_rights_back()) {
-		xp_error("cannot be root again: %s", strerror(errno));
+		xp_error("cannot become root again: %s", strerror(errno));
 		has_failed = true;
 	} else if (!has_failed && xp_outdir_give(dir_fd, dir_name)) {
 		has_failed = true;
@@ -157,7 +158,7 @@ static void recover_directory(const char *path, bool *failed)
 	int dir_fd = xp_own_links_dir_open(path);
 
 	if (dir_fd == -EREMCHG)
-		xp_error("%s: it leads through another user's symbolic link: name the directory itself", path);
+		xp_error("%s: the path goes through another user's symbolic link: give the directory itself", path);
 	else if (dir_fd < 0)
 		xp_error("%s: cannot read the directory: %s", path, strerror(-dir_fd));
 	if (dir_fd < 0) {

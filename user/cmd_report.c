@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* `xprof report DIR|FILE...`: the functions of a recording that took most. */
+/* `xprof report DIR|FILE...`: prints the top functions of a recording. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,7 +37,7 @@ static int print_report(struct xp_report_tables *tables, const struct xp_recorde
 	return err;
 }
 
-/* *failed: something of it could not be read, and that has been said. */
+/* *failed: a part of it could not be read, and the error is printed. */
 static int report(const struct xp_options *options, struct xp_recorded *recorded, bool *failed)
 {
 	const struct xp_report_options how = { .by_line = options->lines, .no_inlines = options->no_inlines };

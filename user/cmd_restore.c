@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* `xprof restore -p PID`: sleds that a killed xprof has left patched. */
+/* `xprof restore -p PID`: restores sleds that a killed xprof has left patched. */
 #include <errno.h>
 
 #include "commands.h"
 #include "kernel/privilege.h"
-#include "target/target.h"
 #include "sled/unpatch.h"
+#include "target/target.h"
 
 static enum xp_exit restore(pid_t pid)
 {
@@ -26,7 +26,7 @@ static enum xp_exit restore(pid_t pid)
 		return err == -EACCES ? XP_EXIT_ENVIRONMENT : XP_EXIT_FAILED;
 	}
 	if (unpatched.sleds)
-		xp_info("process %d (%s): %zu sleds put back in %zu files; it stood still for %.1f ms", pid, info.comm,
+		xp_info("process %d (%s): %zu sleds put back in %zu files; it was stopped for %.1f ms", pid, info.comm,
 			unpatched.sleds, unpatched.objects, unpatched.ns / 1e6);
 	else
 		xp_info("process %d (%s): no sled of it is patched by xprof", pid, info.comm);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The subcommands: each a file cmd_NAME.c. They report what fails themselves and return the exit code. */
+/* The subcommands, one file cmd_NAME.c each. They print their own errors and return the exit code. */
 #ifndef XPROF_COMMANDS_H
 #define XPROF_COMMANDS_H
 
-#include "options.h"
 #include "base/util.h"
+#include "options.h"
 
 enum xp_exit xp_cmd_record(const struct xp_options *options);
 enum xp_exit xp_cmd_report(const struct xp_options *options);

@@ -5,7 +5,10 @@
 #include "commands.h"
 #include "kernel/privilege.h"
 
-/* What these open, their user may open; their children, such as a pager, get no more than that. */
+/*
+ * The other commands open only what their user may open, and their children, such as a pager, get no more rights than
+ * that.
+ */
 static bool needs_privilege(enum xp_command command)
 {
 	return command == XP_CMD_RECORD || command == XP_CMD_LIST || command == XP_CMD_RESTORE ||

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The command line: one table of commands and one of options. getopt_long, --help, the man page and the shell
- * completions are all made from these tables, so they cannot disagree.
+ * completions all use these tables, so they cannot disagree.
  */
 #ifndef XPROF_OPTIONS_H
 #define XPROF_OPTIONS_H
@@ -22,21 +22,21 @@ enum xp_command {
 	XP_CMD_DOCTOR,
 	XP_CMD_HELP,
 	XP_CMD_VERSION,
-	XP_COMMANDS, /* their number; in parsing also: none */
+	XP_COMMANDS, /* their number; during parsing also: no command */
 };
 
-/* What stands behind the options. */
+/* The arguments after the options. */
 enum xp_operand_kind {
 	XP_OPERAND_NONE,
 	XP_OPERAND_FILE,
 	XP_OPERAND_PROCESS,
-	XP_OPERAND_COMMAND, /* of xprof */
+	XP_OPERAND_COMMAND, /* a command of xprof */
 	XP_OPERAND_CHILD,   /* a command to start */
 };
 
 struct xp_command_info {
 	const char *name;
-	const char *synopsis;	 /* what follows the name and the options */
+	const char *synopsis;	 /* arguments after the name and the options */
 	const char *summary;	 /* one line of `xprof help` */
 	const char *description; /* a paragraph of `xprof help NAME` and the man page */
 	unsigned int operands_min;
@@ -46,33 +46,33 @@ struct xp_command_info {
 
 enum xp_option_type {
 	XP_OPTION_FLAG,	     /* bool */
-	XP_OPTION_DURATION,  /* uint64_t in ns; a number without a unit is seconds */
+	XP_OPTION_DURATION,  /* uint64_t in ns; a number without a unit is in seconds */
 	XP_OPTION_SIZE,	     /* uint64_t in bytes, a power of two, at least a page */
 	XP_OPTION_NUMBER,    /* unsigned int, one of the choices */
 	XP_OPTION_CHOICE,    /* int, the index of the choice */
-	XP_OPTION_COUNT,     /* uint64_t, 1 or more; where `choices` is "max", that is UINT64_MAX */
+	XP_OPTION_COUNT,     /* uint64_t, 1 or more; if `choices` is "max", that means UINT64_MAX */
 	XP_OPTION_PERCENT,   /* double, 0.05 for 5%; above 0 and below 100% */
 	XP_OPTION_FILE,	     /* const char * */
 	XP_OPTION_DIRECTORY, /* const char * */
 	XP_OPTION_TEXT,	     /* const char *, not empty */
-	XP_OPTION_PIDS,	     /* struct xp_pid_list, adds to it */
-	XP_OPTION_PATTERNS,  /* struct xp_text_list, adds to it */
+	XP_OPTION_PIDS,	     /* struct xp_pid_list; each use adds to it */
+	XP_OPTION_PATTERNS,  /* struct xp_text_list; each use adds to it */
 };
 
 struct xp_option {
 	const char *name;
 	char short_name;      /* 0: none */
-	const char *argument; /* its name in help; NULL: takes none */
+	const char *argument; /* name in help; NULL: no argument */
 	const char *choices;  /* NUMBER and CHOICE: separated by '|' */
 	enum xp_option_type type;
 	unsigned int commands; /* 1u << enum xp_command, or'ed */
 	size_t offset;	       /* of the member of struct xp_options that it sets */
 	const char *group;     /* heading in help */
-	const char *help;      /* a sentence */
+	const char *help;      /* one or two sentences */
 };
 
 struct xp_pid_list {
-	pid_t *pids; /* each once, in the order given */
+	pid_t *pids; /* without duplicates, in the order given */
 	size_t count;
 };
 
@@ -82,38 +82,38 @@ struct xp_text_list {
 };
 
 enum xp_uprobes {
-	XP_UPROBES_AUTO,   /* multi where the kernel has it, single otherwise */
+	XP_UPROBES_AUTO,   /* multi if the kernel has it, otherwise single */
 	XP_UPROBES_MULTI,  /* one BPF link for many offsets, Linux 6.6 */
 	XP_UPROBES_SINGLE, /* one perf event per offset */
 };
 
-/* How far up user stacks are followed. */
+/* How user stacks are unwound. */
 enum xp_call_graph {
-	XP_CALL_GRAPH_AUTO,  /* by unwind tables, where there are none by frame pointers */
+	XP_CALL_GRAPH_AUTO,  /* by unwind tables, by frame pointers where there are none */
 	XP_CALL_GRAPH_FP,    /* by frame pointers */
 	XP_CALL_GRAPH_DWARF, /* by unwind tables */
 	XP_CALL_GRAPH_NONE,  /* not at all */
 };
 
-enum xp_sled_way {
-	XP_SLED_WAY_PROBE, /* a uprobe on each sled */
-	XP_SLED_WAY_PATCH, /* sleds patched from outside, uprobes on a stub */
-	XP_SLED_WAY_AUTO,  /* patched where all that it takes is there */
+enum xp_sled_mode_option {
+	XP_SLED_MODE_OPTION_PROBE, /* a uprobe on each sled */
+	XP_SLED_MODE_OPTION_PATCH, /* sleds patched from outside, uprobes on a stub */
+	XP_SLED_MODE_OPTION_AUTO,  /* patched if everything needed is available */
 };
 
-/* Texts point into argv. What is not set is 0, false or NULL, except where a default is named. */
+/* Strings point into argv. Members that are not set are 0, false or NULL unless a default is given here. */
 struct xp_options {
 	enum xp_command command;
 	bool help; /* handled by the parser: the command becomes help */
 	bool verbose;
 	bool quiet;
 
-	/* record: exactly one target; restore: -p alone */
+	/* record: exactly one target; restore: only -p */
 	struct xp_pid_list pids; /* -p */
 	const char *exec_path;	 /* --exec: every process that runs this file */
-	char **child_argv;	 /* -- CMD: NULL-terminated part of argv, NULL when not given */
+	char **child_argv;	 /* -- CMD: NULL-terminated part of argv; NULL: not given */
 	bool all;		 /* -a */
-	uint64_t tid;		 /* -t: samples of this thread alone; 0: not given */
+	uint64_t tid;		 /* -t: sample this thread only; 0: not given */
 	bool follow;
 
 	uint64_t duration_ns;	/* 0: until stopped */
@@ -125,22 +125,22 @@ struct xp_options {
 	bool no_samples;
 	bool no_perf_data;
 	bool no_compression;
-	uint64_t hz;	  /* samples a second, default 99; UINT64_MAX: as many as the kernel allows */
-	uint64_t period;  /* -c: events between samples, in place of hz; 0: not given */
+	uint64_t hz;	  /* samples per second, default 99; UINT64_MAX: as many as the kernel allows */
+	uint64_t period;  /* -c: events between samples, instead of hz; 0: not given */
 	const char *cpus; /* -C: with -a, only these; NULL: all */
 	enum xp_call_graph call_graph;
 	bool jvm_attach; /* ask JVMs for perf maps */
 
-	struct xp_text_list functions; /* --functions: globs in the order given, '!' in front excludes */
-	unsigned int args;	       /* 0: only what entry sleds with arguments give; 1..6 */
+	struct xp_text_list functions; /* --functions: globs in the order given; a leading '!' excludes */
+	unsigned int args;	       /* 0: only those of entry sleds with arguments; 1..6 */
 	uint64_t min_duration_ns;      /* shorter calls are dropped; 0: none */
 	unsigned int fdr_version;      /* 1 (default) or 5 */
 	unsigned int jitdump_version;  /* 1 (default) or 2 */
-	double max_overhead;	       /* share of the target's CPU time; 0: no matter */
-	uint64_t flight_bytes;	       /* --flight: of each process's newest records; 0: all records, on disk */
+	double max_overhead;	       /* share of the target's CPU time; 0: no limit */
+	uint64_t flight_bytes; /* --flight: memory for each process's newest records; 0: all records go to disk */
 	enum xp_uprobes uprobes;
-	enum xp_sled_way sled_way; /* default: auto */
-	uint64_t buffer_bytes;	   /* of each CPU's ring; 0: not given */
+	enum xp_sled_mode_option sled_mode; /* default: auto */
+	uint64_t buffer_bytes;		    /* ring buffer of each CPU; 0: not given */
 
 	/* report */
 	uint64_t limit; /* rows of a table, default 30 */
@@ -162,16 +162,16 @@ extern const struct xp_option xp_option_table[];
 extern const size_t xp_option_count;
 
 /*
- * Fills *options from argv. On a usage error (-EINVAL) the message is printed already. -ENOMEM is possible.
- * In every case the caller frees with xp_options_free(), which leaves argv alone.
+ * Fills *options from argv. Returns 0 or -errno: -EINVAL on a usage error, which is already printed, or -ENOMEM. The
+ * caller always calls xp_options_free(), which does not touch argv.
  */
 int xp_options_parse(struct xp_options *options, int argc, char **argv);
 void xp_options_free(struct xp_options *options);
 
-/* The command of this name, XP_COMMANDS when there is none. */
+/* Returns the command of this name, or XP_COMMANDS. */
 enum xp_command xp_command_find(const char *name);
 
-/* Texts to values. 0, -EINVAL not of the form, -ERANGE too large. */
+/* Parse a value. Return 0 or -errno: -EINVAL if the text is malformed, -ERANGE if the value is too large. */
 int xp_duration_parse(const char *text, uint64_t *ns);
 int xp_size_parse(const char *text, uint64_t *bytes);
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* Kernel addresses on their way to the BPF program `name_ksyms`, and their names on the way back. */
+/* The kernel addresses passed to the BPF program `name_ksyms`, and the names that it returns. */
 #ifndef XPROF_KSYM_H
 #define XPROF_KSYM_H
 
-#ifndef __bpf__ /* there, vmlinux.h has them */
+#ifndef __bpf__ /* there, vmlinux.h defines them */
 #include <linux/types.h>
 #endif
 
@@ -11,8 +11,9 @@
 #define XP_KSYM_TEXT_BYTES 256
 
 struct xp_ksym_batch {
-	__u64 addresses[XP_KSYM_BATCH];		       /* up to the first 0 */
-	char texts[XP_KSYM_BATCH][XP_KSYM_TEXT_BYTES]; /* as of "%pS": "name+0x10/0x40", of a module "... [name]" */
+	__u64 addresses[XP_KSYM_BATCH]; /* up to the first 0 */
+	char texts[XP_KSYM_BATCH]
+		  [XP_KSYM_TEXT_BYTES]; /* as printed by "%pS": "name+0x10/0x40", in a module "... [name]" */
 };
 
 #endif

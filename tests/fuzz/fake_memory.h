@@ -66,4 +66,23 @@ int xp_target_memory_read(struct xp_target_memory *memory, pid_t pid, uint64_t a
 	return (size_t)bytes == size ? 0 : -EFAULT;
 }
 
+/* It has no mappings. */
+struct xp_target_memory *xp_target_memory_own(void)
+{
+	return NULL;
+}
+
+int xp_target_memory_maps(struct xp_target_memory *memory, pid_t pid, char **text, size_t max)
+{
+	(void)memory, (void)pid, (void)max;
+	*text = NULL;
+	return -ESRCH;
+}
+
+int xp_target_memory_map_file(struct xp_target_memory *memory, pid_t pid, uint64_t start, uint64_t end)
+{
+	(void)memory, (void)pid, (void)start, (void)end;
+	return -ESRCH;
+}
+
 #endif

@@ -13,13 +13,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "unwind/cfi_build.h"
-#include "unwind/cfi_table.h"
+#include "base/util.h"
 #include "elf/copy.h"
 #include "elf/find.h"
 #include "jit/src_gdb.h"
 #include "target/link_map.h"
-#include "base/util.h"
+#include "unwind/cfi_build.h"
+#include "unwind/cfi_table.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -33,20 +33,20 @@ static void check_image(int fd, size_t size)
 {
 	static const char *const names[] = { "_IO_list_all", "main", "a" };
 	uint64_t values[XP_ARRAY_SIZE(names)];
-	struct xp_elf_image image;
+	struct xp_elf_file image;
 	uint8_t build_id[20];
 	char why[128];
-	int err = xp_elf_image_fd(&image, fd, why, sizeof(why));
+	int err = xp_elf_file_fd(&image, fd, why, sizeof(why));
 
 	CHECK(strlen(why) < sizeof(why) && !err == !why[0]);
 	if (!err) {
-		CHECK(xp_elf_image_build_id(&image, build_id, sizeof(build_id)) <= sizeof(build_id));
+		CHECK(xp_elf_file_build_id(&image, build_id, sizeof(build_id)) <= sizeof(build_id));
 		CHECK(xp_elf_find(&image, names, values, XP_ARRAY_SIZE(names)) <= XP_ARRAY_SIZE(names));
 		for (size_t i = 0; i < image.segment_count; i++)
 			CHECK(image.segments[i].offset <= size &&
 			      image.segments[i].bytes <= size - image.segments[i].offset);
 	}
-	xp_elf_image_close(&image);
+	xp_elf_file_close(&image);
 }
 
 static void check_places(int fd)

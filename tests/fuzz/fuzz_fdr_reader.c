@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "report/fdr_calls.h"
 #include "format/fdr_reader.h"
 #include "format/formats.h"
+#include "report/fdr_calls.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "format/formats.h"
 #include "format/gperf_reader.h"
 #include "format/gperf_rules.h"
-#include "format/formats.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

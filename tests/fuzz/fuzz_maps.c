@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "target/target.h"
 #include "target/address_gap.h"
+#include "target/target.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -79,7 +79,7 @@ static void check_vacancy(const struct head *head, const uint8_t *data, size_t s
 	uint64_t start = head->start & 0x7ffffffff000, end = start + (head->bytes & 0x7ffff000) + 4096;
 	uint64_t bytes = 4096 * (uint64_t)(head->pages % 1024 + 1);
 	char *text = copy_of(data, size);
-	uint64_t place = xp_vacancy_find(text, start, end, bytes);
+	uint64_t place = xp_address_gap_find(text, start, end, bytes);
 
 	free(text);
 	if (!place)

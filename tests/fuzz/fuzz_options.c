@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "options.h"
 #include "base/util.h"
+#include "options.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

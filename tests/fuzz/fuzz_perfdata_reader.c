@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "format/formats.h"
 #include "format/perfdata_reader.h"
 #include "format/perfdata_rules.h"
-#include "format/formats.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -24,7 +24,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 static void check_record(const uint8_t *data, size_t size, const struct xp_perfdata_record *record)
 {
 	CHECK(record->bytes >= 8);
-	if (record->is_unpacked) {
+	if (record->is_decompressed) {
 		if (record->type == PERF_RECORD_SAMPLE && record->sample.chain_count)
 			xp_perfdata_reader_chain(record, record->sample.chain_count - 1);
 		return;
@@ -59,9 +59,9 @@ static int read_all(const uint8_t *data, size_t size, struct xp_violation *viola
 	if (more)
 		return more;
 	while ((more = xp_perfdata_reader_next(&reader, &record, violation)) == 1) {
-		CHECK(record.is_unpacked || record.offset >= at);
+		CHECK(record.is_decompressed || record.offset >= at);
 		check_record(data, size, &record);
-		if (!record.is_unpacked)
+		if (!record.is_decompressed)
 			at = record.offset + record.bytes;
 	}
 	for (unsigned int from = 0; !more; from = section.feature + 1) {

@@ -6,9 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/file_name.h"
+#include "base/util.h"
 #include "record/manifest.h"
 #include "report/recorded.h"
-#include "base/util.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -9,11 +9,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "trace/flight_writer.h"
+#include "kernel/event_check.h"
 #include "kernel/merge.h"
+#include "trace/flight_writer.h"
 #include "trace/process.h"
 #include "trace/process_flight.h"
-#include "kernel/event_check.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -68,43 +68,43 @@ static struct xp_process *process_of(struct world *world, pid_t pid, uint64_t ts
 	return process;
 }
 
-static int take(struct world *world, struct xp_rec *rec, size_t size, unsigned int cpu, uint64_t tsc)
+static int take(struct world *world, struct xp_event *event, size_t size, unsigned int cpu, uint64_t tsc)
 {
 	struct xp_process *process;
 
-	rec->pid = FIRST_PID + rec->pid % PIDS;
-	rec->tid = FIRST_PID + rec->tid % (2 * PIDS);
-	if (xp_rec_check(rec, size))
+	event->pid = FIRST_PID + event->pid % PIDS;
+	event->tid = FIRST_PID + event->tid % (2 * PIDS);
+	if (xp_event_check(event, size))
 		return 0;
-	process = process_of(world, (pid_t)rec->pid, tsc);
-	switch (xp_rec_kind(rec)) {
-	case XP_REC_EXIT_PROCESS:
-		process->signal = ((const struct xp_rec_task *)rec)->exit_code & 0x7f;
+	process = process_of(world, (pid_t)event->pid, tsc);
+	switch (xp_event_kind(event)) {
+	case XP_EVENT_EXIT_PROCESS:
+		process->signal = ((const struct xp_event_task *)event)->exit_code & 0x7f;
 		return xp_process_end(process);
-	case XP_REC_EXEC:
+	case XP_EVENT_EXEC:
 		return xp_process_end(process);
-	case XP_REC_EXIT_THREAD:
-		return xp_processes_end_thread(&world->processes, (pid_t)rec->tid);
-	case XP_REC_LINK_MAP:
+	case XP_EVENT_EXIT_THREAD:
+		return xp_processes_end_thread(&world->processes, (pid_t)event->tid);
+	case XP_EVENT_LINK_MAP:
 		return world->processes.writer ? xp_processes_write_flights(&world->processes) : 0;
-	case XP_REC_FORK:
-	case XP_REC_SAMPLE:
-	case XP_REC_JIT:
+	case XP_EVENT_FORK:
+	case XP_EVENT_SAMPLE:
+	case XP_EVENT_JIT:
 		return 0;
 	default:
-		rec->word = xp_rec_word(xp_rec_fn(rec) % (2 * FUNCTIONS + 2), xp_rec_kind(rec));
-		return xp_processes_record(&world->processes, rec, (uint16_t)cpu, tsc);
+		event->word = xp_event_word(xp_event_fn(event) % (2 * FUNCTIONS + 2), xp_event_kind(event));
+		return xp_processes_record(&world->processes, event, (uint16_t)cpu, tsc);
 	}
 }
 
 /* Of exactly its size: the sanitizer sees what is read beyond. */
-static int sink(void *arg, const struct xp_rec *rec, size_t size, unsigned int cpu, uint64_t tsc)
+static int sink(void *arg, const struct xp_event *event, size_t size, unsigned int cpu, uint64_t tsc)
 {
-	struct xp_rec *copy = malloc(size);
+	struct xp_event *copy = malloc(size);
 	int err;
 
-	CHECK(copy && size >= sizeof(*rec));
-	memcpy(copy, rec, size);
+	CHECK(copy && size >= sizeof(*event));
+	memcpy(copy, event, size);
 	err = take(arg, copy, size, cpu, tsc);
 	CHECK(!err || err == -ENOENT);
 	free(copy);

@@ -68,18 +68,18 @@ static pid_t pid_of(uint8_t number)
 
 static void add_sample(struct xp_samples *samples, const struct step *step, const uint8_t *data)
 {
-	struct xp_rec *rec = malloc(step->bytes); /* exactly: the sanitizer sees what is read beyond */
+	struct xp_event *event = malloc(step->bytes); /* exactly: the sanitizer sees what is read beyond */
 
-	CHECK(rec || !step->bytes);
-	if (step->bytes >= sizeof(*rec)) {
-		memcpy(rec, data, step->bytes);
-		rec->pid = (uint32_t)pid_of(step->pid);
-		rec->tid = (uint32_t)pid_of(step->tid);
-		rec->word = xp_rec_word(rec->word, XP_REC_SAMPLE);
-		if (!xp_rec_check(rec, step->bytes))
-			CHECK(!xp_samples_record(samples, rec, step->bytes, step->tid, step->time));
+	CHECK(event || !step->bytes);
+	if (step->bytes >= sizeof(*event)) {
+		memcpy(event, data, step->bytes);
+		event->pid = (uint32_t)pid_of(step->pid);
+		event->tid = (uint32_t)pid_of(step->tid);
+		event->word = xp_event_word(event->word, XP_EVENT_SAMPLE);
+		if (!xp_event_check(event, step->bytes))
+			CHECK(!xp_samples_record(samples, event, step->bytes, step->tid, step->time));
 	}
-	free(rec);
+	free(event);
 }
 
 static void add_event(struct xp_samples *samples, const struct step *step, struct input input)
@@ -103,9 +103,9 @@ static void add_event(struct xp_samples *samples, const struct step *step, struc
 	event.inode = mapping.inode;
 	event.text = strndup((const char *)input.data, input.size);
 	CHECK(event.text);
-	xp_perf_out_before(samples->perf, &event, xp_tasks_space(&samples->tasks, event.pid));
-	CHECK(!xp_tasks_event(&samples->tasks, &event));
-	xp_perf_out_event(samples->perf, &event, xp_tasks_space(&samples->tasks, event.pid));
+	xp_perf_out_before(samples->perf, &event, xp_sampled_processes_space(&samples->tasks, event.pid));
+	CHECK(!xp_sampled_processes_event(&samples->tasks, &event));
+	xp_perf_out_event(samples->perf, &event, xp_sampled_processes_space(&samples->tasks, event.pid));
 	free(event.text);
 }
 

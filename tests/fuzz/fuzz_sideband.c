@@ -3,7 +3,7 @@
  * Fuzzes the reader of the side-band: the kernel's records, whose texts any process can choose, in a buffer of one page
  * that they run around in. The first bytes say where they begin.
  */
-#include "sideband.c" /* for its buffers, which only the kernel can fill otherwise */
+#include "kernel/sideband.c" /* for its buffers, which only the kernel can fill otherwise */
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

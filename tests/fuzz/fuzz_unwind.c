@@ -11,8 +11,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "unwind/unwind.h"
 #include "base/util.h"
+#include "unwind/unwind.h"
 #include "xprof/event.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -110,23 +110,24 @@ static void relocate(uint8_t *stack, size_t size, uint64_t sp)
 	}
 }
 
-static void check(const struct xp_space *space, const struct xp_unwind_thread *thread, bool has_time,
-		  const struct xp_profile_frame *frames, const struct xp_unwind_result *result)
+static void check(const struct xp_address_space *space, const struct xp_unwind_thread *thread, bool has_time,
+		  const struct xp_frame *frames, const struct xp_unwind_result *result)
 {
 	CHECK(result->count >= 1 && result->count <= XP_UNWIND_FRAMES_MAX);
 	CHECK(result->used_bytes <= thread->stack_bytes);
 	CHECK(frames[0].address == thread->ip && !frames[0].interrupted);
 	CHECK(result->end < XP_UNWIND_ENDS || (has_time && result->end == XP_UNWIND_WAITS && result->file == &file));
 	for (size_t i = 1; i < result->count; i++)
-		CHECK(frames[i].vma == xp_space_find(space, frames[i].address - !frames[i].interrupted) &&
+		CHECK(frames[i].vma == xp_address_space_find(space, frames[i].address - !frames[i].interrupted) &&
 		      frames[i].vma);
 }
 
 /* With the thread's last walks at hand, whatever they were, a walk finds what it finds without. */
-static void check_again(struct xp_unwinder *unwinder, const struct xp_space *space, struct xp_unwind_thread thread,
-			bool has_time, const struct xp_profile_frame *frames, const struct xp_unwind_result *result)
+static void check_again(struct xp_unwinder *unwinder, const struct xp_address_space *space,
+			struct xp_unwind_thread thread, bool has_time, const struct xp_frame *frames,
+			const struct xp_unwind_result *result)
 {
-	static struct xp_profile_frame again[XP_UNWIND_FRAMES_MAX];
+	static struct xp_frame again[XP_UNWIND_FRAMES_MAX];
 	struct xp_unwind_result second;
 
 	thread.tid = 1;
@@ -188,12 +189,12 @@ static struct head make_head(const uint8_t *data, size_t rest)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	static struct xp_profile_frame frames[XP_UNWIND_FRAMES_MAX];
+	static struct xp_frame frames[XP_UNWIND_FRAMES_MAX];
 	const struct xp_vma vmas[] = { { CODE, CODE + 0x1000, 0, &file }, { JIT, JIT + 0x1000, 0, &jit_file } };
 	const struct xp_vma replaced = { CODE + 0x400, CODE + 0x600, 0, &file };
 	struct xp_unwind_result result;
 	struct xp_unwinder *unwinder, *remembering;
-	struct xp_space space = { 0 };
+	struct xp_address_space space = { 0 };
 	struct tables tables;
 	struct head head;
 	__u64 regs[XP_SAMPLE_REGS];
@@ -206,7 +207,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	data += sizeof(head) + 6 * head.row_count;
 	size = XP_MIN(size - sizeof(head) - 6 * head.row_count, (size_t)XP_STACK_BYTES_MAX);
 	stack = malloc(size);
-	CHECK((stack || !size) && !xp_space_map(&space, &vmas[0]) && !xp_space_map(&space, &vmas[1]));
+	CHECK((stack || !size) && !xp_address_space_map(&space, &vmas[0]) && !xp_address_space_map(&space, &vmas[1]));
 	if (size)
 		memcpy(stack, data, size);
 	relocate(stack, size, head.sp);
@@ -233,12 +234,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		check(&space, &thread, head.flags & HAS_TIME, frames, &result);
 		check_again(remembering, &space, thread, head.flags & HAS_TIME, frames, &result);
 		if (round == ROUNDS / 2)
-			CHECK(!xp_space_map(&space, &replaced));
+			CHECK(!xp_address_space_map(&space, &replaced));
 	}
 	xp_unwinder_free(unwinder);
 	xp_unwinder_free(remembering);
 	xp_cfi_table_free(tables.table);
-	xp_space_free(&space);
+	xp_address_space_free(&space);
 	free(stack);
 	return 0;
 }

@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """A short run of every fuzz target, from its corpus; what makes one crash is kept in the output directory."""
-import concurrent.futures
 import os
 import pathlib
 
 import pytest
 
-import house
+import project
 
 TARGETS = sorted(p.stem for p in pathlib.Path(__file__).parent.glob("fuzz_*.c"))
 SECONDS = int(os.environ.get("XPROF_FUZZ_SECONDS", "2"))
@@ -17,31 +16,22 @@ RUNS = 100_000
 
 
 def run(name, found):
-    target = house.OUTPUT / "tests" / "fuzz" / name
+    target = project.OUTPUT / "tests" / "fuzz" / name
     assert target.exists(), "not built: run make fuzz"
     corpus = pathlib.Path(__file__).parent / "corpus" / name.removeprefix("fuzz_")
     assert corpus.is_dir() and any(corpus.iterdir()), f"{corpus} has no inputs to start from"
-    crashes = house.OUTPUT / "tests" / "fuzz" / "crashes"
+    crashes = project.OUTPUT / "tests" / "fuzz" / "crashes"
     crashes.mkdir(exist_ok=True)
     # By a shell: libFuzzer measures ru_maxrss, which a program inherits from the process that executes it, here of pytest.
-    return house.run([
+    return project.run([
         "sh", "-c", '"$@"; exit $?', "sh", target, found, corpus, f"-max_total_time={SECONDS}", f"-seed={SEED}", f"-runs={RUNS if SEED == '1' else -1}", "-timeout=10", "-rss_limit_mb=1024",
         f"-artifact_prefix={crashes}/{name}-", "-print_final_stats=1",
     ], timeout=SECONDS + 100)
 
 
-@pytest.fixture(scope="module")
-def runs(request, tmp_path_factory):
-    """Of the targets that were chosen, as many at once as there are CPUs: {name: future of the finished process}."""
-    names = [item.callspec.params["name"] for item in request.session.items if item.path == request.path]
-    pool = concurrent.futures.ThreadPoolExecutor(len(os.sched_getaffinity(0)))
-    yield {name: pool.submit(run, name, tmp_path_factory.mktemp(name)) for name in names}
-    pool.shutdown(cancel_futures=True)
-
-
 @pytest.mark.time_limit(SECONDS + 120)
 @pytest.mark.parametrize("name", TARGETS)
-def test_fuzz(name, runs):
-    done = runs[name].result()
+def test_fuzz(name, tmp_path):
+    done = run(name, tmp_path)
     assert done.returncode == 0, done.stderr[-4000:]
     assert "stat::number_of_executed_units" in done.stderr

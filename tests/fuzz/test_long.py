@@ -6,7 +6,7 @@ import shutil
 
 import pytest
 
-import house
+import project
 
 SOURCE = """
 #include <stddef.h>
@@ -37,7 +37,7 @@ def place(tmp_path):
         (fuzz / "corpus" / name / "seed").write_bytes(b"x")
         source = fuzz / f"fuzz_{name}.c"
         source.write_text(SOURCE)
-        done = house.run([house.CLANG, "-g", "-fsanitize=fuzzer", f"-DIS_WRONG={int(name == 'wrong')}",
+        done = project.run([project.CLANG, "-g", "-fsanitize=fuzzer", f"-DIS_WRONG={int(name == 'wrong')}",
                           "-o", programs / f"fuzz_{name}", source])
         assert done.returncode == 0, done.stderr
     shutil.copy(here / "long", fuzz)
@@ -45,7 +45,7 @@ def place(tmp_path):
 
 
 def run(place, *arguments):
-    return house.run([place / "long", *arguments], env=dict(os.environ, O=str(place.parent.parent / "output")))
+    return project.run([place / "long", *arguments], env=dict(os.environ, O=str(place.parent.parent / "output")))
 
 
 def test_what_is_found(place):
@@ -54,7 +54,7 @@ def test_what_is_found(place):
     assert done.returncode == 1, done.stderr
     command = done.stdout.splitlines()[-1].split()
     assert command[0].endswith("/fuzz_wrong") and "fuzz_wrong-crash-" in command[1]
-    assert house.run(command).returncode != 0
+    assert project.run(command).returncode != 0
     added = sorted(right.iterdir())
     assert right / "seed" in added and any(entry.read_bytes().startswith(b"a") for entry in added)
     # And where nothing is.

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * An ELF file with an .eh_frame of as many rows as are wanted, put together from the Linux Standard Base, section 10.6:
- * each row has another rule than its neighbours. And files that ask their reader for all it has.
+ * An ELF file with an .eh_frame of any number of rows, built from the Linux Standard Base, section 10.6: each row has
+ * another rule than its neighbours. Also files that demand the most of their reader.
  */
 #ifndef XPROF_TESTS_BIG_CFI_H
 #define XPROF_TESTS_BIG_CFI_H
@@ -60,7 +60,7 @@ static inline int big_cfi_elf(uint32_t entries, uint32_t rows, uint8_t step)
 	return fd;
 }
 
-/* What linkers make for the search at run time: .eh_frame_hdr. */
+/* The search table that linkers make for run time: .eh_frame_hdr. */
 struct big_cfi_index {
 	uint8_t version;
 	uint8_t encodings[3];
@@ -69,7 +69,10 @@ struct big_cfi_index {
 	int32_t entries[]; /* code and FDE of each, relative to the index */
 };
 
-/* A memfd with an index of `count` entries behind .eh_frame, which holds `bytes`, or -1. put() makes both. */
+/*
+ * Returns a memfd with an index of `count` entries after .eh_frame, which has room for `bytes`, or -1. put() fills
+ * both.
+ */
 static inline int indexed_cfi_elf(uint64_t code_bytes, size_t bytes, uint32_t count,
 				  void (*put)(uint8_t *eh_frame, uint64_t section, struct big_cfi_index *index))
 {
@@ -89,7 +92,7 @@ static inline int indexed_cfi_elf(uint64_t code_bytes, size_t bytes, uint32_t co
 		elf.index = index;
 		*index = (struct big_cfi_index){ .version = 1, .encodings = { 0x1b, 0x03, 0x3b }, .count = count };
 		put(eh_frame, elf.frames_address, index);
-		for (uint32_t i = 0; i < count; i++) { /* from what is relative to their sections */
+		for (uint32_t i = 0; i < count; i++) { /* make section-relative values relative to the index */
 			index->entries[2 * i] -= (int32_t)elf.index_address;
 			index->entries[2 * i + 1] += (int32_t)(elf.frames_address - elf.index_address);
 		}
@@ -102,7 +105,7 @@ static inline int indexed_cfi_elf(uint64_t code_bytes, size_t bytes, uint32_t co
 
 enum { ENDLESS_ENTRIES = 10000, ENDLESS_BYTES = 16 << 20 };
 
-/* Their heads, and one program of no operations that is the program of all of them: hours. */
+/* The heads of the entries, and a single program of nops that they all share: it takes hours to read. */
 static inline void put_endless(uint8_t *eh_frame, uint64_t section, struct big_cfi_index *index)
 {
 	const uint32_t head = 20, heads_end = sizeof(big_cfi_cie) + ENDLESS_ENTRIES * head;
@@ -115,7 +118,7 @@ static inline void put_endless(uint8_t *eh_frame, uint64_t section, struct big_c
 			at + 4,
 			vaddr - (uint32_t)(section + at + 8),
 			1,
-			/* LEB128 of 4 bytes: how much else is in front of the program */
+			/* LEB128 of 4 bytes: the other bytes before the program */
 			0x808080 | (skipped & 0x7f) | (skipped >> 7 & 0x7f) << 8 | (skipped >> 14 & 0x7f) << 16,
 		};
 
@@ -132,7 +135,7 @@ static inline int endless_cfi_elf(void)
 
 enum { HOG_ENTRIES = 3000000 };
 
-/* Two entries, each with a common part of its own, again and again. */
+/* Two entries, each with its own CIE, repeated. */
 static inline void put_hog(uint8_t *eh_frame, uint64_t section, struct big_cfi_index *index)
 {
 	uint32_t at[2], end = 0;

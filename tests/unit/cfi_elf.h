@@ -12,11 +12,11 @@
 
 #include "elf/build.h"
 
-enum { CFI_ELF_CODE = 0x1000 }; /* its address, and its offset in the file */
+enum { CFI_ELF_CODE = 0x1000 }; /* address and file offset */
 
-/* Sections of no bytes are left out, index alone or both. */
+/* Empty sections are omitted, either the index or both. */
 struct cfi_elf {
-	uint64_t code_bytes; /* zeros */
+	uint64_t code_bytes; /* zero bytes */
 	bool is_debug;	     /* the entries are in .debug_frame */
 	uint64_t frames_address;
 	const void *frames;
@@ -26,7 +26,7 @@ struct cfi_elf {
 	size_t index_bytes;
 };
 
-/* The first address behind `bytes` from start on, at the beginning of a page. */
+/* Returns the first page-aligned address after `bytes` from start. */
 static inline uint64_t cfi_elf_behind(uint64_t start, uint64_t bytes)
 {
 	return (start + bytes + 0xfff) & ~0xfffull;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Unwind tables written by hand: a sealed memfd as cfi_table.h describes it. */
+/* Hand-written unwind tables: a sealed memfd as described in cfi_table.h. */
 #ifndef XPROF_TESTS_CFI_HAND_MADE_H
 #define XPROF_TESTS_CFI_HAND_MADE_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A symfile as JIT compilers make them: one section of code, which is in memory already, and its symbols. */
+/* A symfile as JIT compilers make it: one section of code, which is already in memory, and its symbols. */
 #ifndef XPROF_TEST_SYMFILE_H
 #define XPROF_TEST_SYMFILE_H
 
@@ -26,7 +26,7 @@ static inline uint32_t symfile_string(struct symfile *file, const char *text)
 	return at;
 }
 
-/* Relocatable, without a symbol but the empty one. */
+/* Relocatable, with only the empty symbol. */
 static inline void symfile_init(struct symfile *file, uint64_t text, uint64_t text_bytes)
 {
 	memset(file, 0, sizeof(*file));

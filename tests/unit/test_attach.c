@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Attaching in batches, against a kernel that is made up here: see syscall(). */
+/* Attaches in batches to a fake kernel: see syscall(). */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/bpf.h>
@@ -15,22 +15,22 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "kernel/attach.h"
 #include "base/interrupt.h"
-#include "target/target.h"
 #include "base/util.h"
+#include "kernel/attach.h"
+#include "target/target.h"
 
 #define PROBES 100000u
 
 static struct {
 	unsigned int links;
 	unsigned int probes;
-	unsigned int most;	/* of one link */
-	unsigned int end_after; /* links; 0: never */
+	unsigned int most;	/* per link */
+	unsigned int end_after; /* number of links; 0: never */
 	int (*end)(void);
 } kernel;
 
-/* In place of libc's: links are files that do nothing. */
+/* Replaces libc's syscall(): links are files that do nothing. */
 long syscall(long number, ...)
 {
 	struct {
@@ -108,7 +108,7 @@ static void test_batch_size(void **state)
 	assert_int_equal(batch, 16384);
 }
 
-/* In a process of its own: signals stay pending. What is given up leaves nothing. */
+/* Runs in a separate process, because signals stay pending. After giving up nothing is left. */
 static int give_up(int (*end)(void), pid_t pid)
 {
 	struct xp_attach *attach;
@@ -143,7 +143,7 @@ static int in_child(int (*end)(void), pid_t target)
 
 static int interrupt(void)
 {
-	return kill(getppid(), SIGINT); /* by the task that attaches, a child of xprof */
+	return kill(getppid(), SIGINT); /* from the attaching task, a child of xprof */
 }
 
 static int pass_deadline(void)

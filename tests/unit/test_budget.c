@@ -9,8 +9,8 @@
 
 #include <cmocka.h>
 
-#include "budget/budget.h"
 #include "base/util.h"
+#include "budget/budget.h"
 
 #define TICK_NS 100000000ull
 #define FUNCTIONS 6
@@ -18,15 +18,15 @@
 #define RECORD_NS 18000 /* an exit that is single-stepped in a nested virtual machine */
 #define COUNT_NS 500
 
-/* A program of one busy thread; rates are calls a second of its own time. */
+/* A program with one busy thread; rates are calls per second of its own time. */
 struct world {
 	struct xp_budget budget;
 	double rates[FUNCTIONS];
 	uint64_t now_ns;
-	double tracing_ns; /* in all since reset() */
+	double tracing_ns; /* total since reset() */
 	double cpu_ns;
 	unsigned int changes[FUNCTIONS];
-	unsigned int delay; /* ticks until a change has come about */
+	unsigned int delay; /* ticks until a change takes effect */
 	struct {
 		struct xp_budget_change change;
 		unsigned int wait;
@@ -70,7 +70,7 @@ static enum xp_budget_state state_of(const struct world *world, int function)
 	return world->budget.functions[function].state;
 }
 
-/* A tick of CPU time: what is left of it by the tracing is the program's own, in which it makes its calls. */
+/* A tick of CPU time. The time that tracing leaves is the program's, and it makes its calls in that time. */
 static void run_tick(struct world *world)
 {
 	double cost = 0, own_ns;
@@ -157,7 +157,7 @@ static void the_hottest_goes_and_no_other(void **state)
 	assert_true(share(world) < SHARE && share(world) > 0.02);
 }
 
-/* 10 million calls a second: not even their entries can be counted, and looks at them are rare. */
+/* 10 million calls per second: even counting the entries costs too much, and looks are rare. */
 static void too_hot_to_count(void **state)
 {
 	struct world *world = *state;
@@ -169,7 +169,7 @@ static void too_hot_to_count(void **state)
 	reset(world);
 	run(world, 300);
 	assert_true(share(world) < SHARE);
-	assert_true(world->changes[0] >= 4); /* looks, and what followed */
+	assert_true(world->changes[0] >= 4); /* looks and their consequences */
 	assert_int_equal(state_of(world, 1), XP_BUDGET_RECORDED);
 }
 
@@ -191,7 +191,7 @@ static void a_cool_one_comes_back(void **state)
 	assert_int_equal(state_of(world, 0), XP_BUDGET_RECORDED);
 }
 
-/* At the edge it does not go to and fro. */
+/* At the limit it does not oscillate. */
 static void hysteresis(void **state)
 {
 	struct world *world = *state;
@@ -207,7 +207,7 @@ static void hysteresis(void **state)
 	}
 }
 
-/* Bursts of 2 s in every 6, and changes that take 200 ms: on the average the budget is kept. */
+/* Bursts of 2 s in every 6 s, and changes that take 200 ms: the average stays within the budget. */
 static void bursts(void **state)
 {
 	struct world *world = *state;
@@ -237,7 +237,10 @@ static void many_of_a_kind(void **state)
 	assert_true(share(world) < SHARE && share(world) > 0.3 * SHARE);
 }
 
-/* Where nearly nothing is left to the program, the dearest go, and those that only look dear beside them stay. */
+/*
+ * When almost no time is left for the program, the most expensive functions go, and those that only look expensive next
+ * to them stay.
+ */
 static void several_hot_ones(void **state)
 {
 	struct world *world = *state;
@@ -255,7 +258,7 @@ static void several_hot_ones(void **state)
 	assert_true(share(world) < SHARE);
 }
 
-/* A loader that was late has the calls of more time than it has the CPU time of. */
+/* A late loader has the calls of more time than it has CPU time for. */
 static void more_calls_than_time(void **state)
 {
 	struct world *world = *state;
@@ -275,7 +278,7 @@ static void more_calls_than_time(void **state)
 	assert_int_equal(world->changes[0] + world->changes[2], 0);
 }
 
-/* A budget that leaves the target less than that is a budget all the same. */
+/* A budget that leaves the target only a small share is still valid. */
 static void a_great_share(void **state)
 {
 	struct world *world = *state;
@@ -291,7 +294,7 @@ static void a_great_share(void **state)
 	assert_int_equal(world->changes[1], 0);
 }
 
-/* What is known beforehand is acted on before anything is attached. */
+/* Rates known in advance are applied before anything is attached. */
 static void seeds(void **state)
 {
 	struct world *world = *state;
@@ -304,7 +307,7 @@ static void seeds(void **state)
 	assert_int_not_equal(changes[0].state, XP_BUDGET_RECORDED);
 }
 
-/* Each is called once in a tick of little CPU time: dear, and not to be helped. */
+/* Each is called once in a tick of little CPU time: expensive, but nothing helps. */
 static void rare_calls_are_no_reason(void **state)
 {
 	struct world *world = *state;
@@ -346,7 +349,7 @@ static void no_more_than_asked_for(void **state)
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, make, drop)
 
-/* Counters that cannot be read do not pass for a function that is called no more. */
+/* Unreadable counters do not mean that the function is no longer called. */
 static void unread_counters(void **state)
 {
 	struct world *world = *state;
@@ -363,7 +366,7 @@ static void unread_counters(void **state)
 		assert_int_equal(xp_budget_tick(&world->budget, world->now_ns, TICK_NS, &change, 1), 0);
 	}
 	assert_true(function->rate == rate);
-	/* As soon as they can be read it is seen to have cooled. */
+	/* Once they are readable, the function is seen to have cooled down. */
 	for (int tick = 0; tick < 50; tick++) {
 		world->now_ns += TICK_NS;
 		if (xp_budget_tick(&world->budget, world->now_ns, TICK_NS, &change, 1))
@@ -373,7 +376,7 @@ static void unread_counters(void **state)
 	assert_int_equal(change.state, XP_BUDGET_RECORDED);
 }
 
-/* A function that cannot be looked at lets the next one have its turn. */
+/* A function that cannot be looked at does not block the next one. */
 static void refused_look(void **state)
 {
 	struct world *world = *state;

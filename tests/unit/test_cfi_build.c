@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * Each rule, and each reason for none, from code of this very program whose unwind tables are written below by hand;
- * nothing of it is ever run.
+ * Each rule, and each reason for having no rule. The code is in this program, with hand-written unwind tables below; it
+ * never runs.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -15,9 +15,9 @@
 
 #include <cmocka.h>
 
+#include "base/util.h"
 #include "unwind/cfi_build.h"
 #include "unwind/cfi_table.h"
-#include "base/util.h"
 
 /* A function of one or more labelled instructions, 16 bytes from its neighbours. */
 #define FUNCTION(name, body)                                                                                           \
@@ -32,7 +32,10 @@
 
 #define LABEL(name) extern const char cfi_##name[]
 
-/* Of the functions below: DW_CFA_def_cfa_expression 0x0f, DW_CFA_expression 0x10, with length and DW_OP_*. */
+/*
+ * For the functions below: DW_CFA_def_cfa_expression is 0x0f, DW_CFA_expression is 0x10, followed by a length and
+ * DW_OP_*.
+ */
 FUNCTION(leaf, "nop\n");
 FUNCTION(pushes, "push %rbx\n"
 		 ".cfi_adjust_cfa_offset 8\n"
@@ -157,11 +160,11 @@ FUNCTION(signal, ".cfi_signal_frame\n"
 		 ".cfi_escape 0x10, 6, 3, 0x77, 0xf8, 0x00\n"
 		 "mov $15,%rax\n"
 		 "syscall\n");
-/* The same without the mark: its return address is not where a call leaves it. */
+/* The same without the mark: the return address is not where a call puts it. */
 FUNCTION(no_signal, ".cfi_escape 0x0f, 4, 0x77, 0xa0, 0x01, 0x06\n"
 		    ".cfi_escape 0x10, 16, 3, 0x77, 0xa8, 0x01\n"
 		    "nop\n");
-/* Marked, but with other rules: an interrupt's entry in assembly. */
+/* Marked, but with different rules, as an interrupt entry in assembly. */
 FUNCTION(marked, ".cfi_signal_frame\n"
 		 "nop\n");
 
@@ -184,7 +187,7 @@ LABEL(restored);
 LABEL(recalled);
 LABEL(far_on);
 LABEL(farther_on);
-/* Back to a state that was never remembered: what was before it stands. */
+/* Restores a state that was never remembered: the rows before it stay valid. */
 FUNCTION(broken, "nop\n"
 		 ".cfi_def_cfa_offset 16\n"
 		 "cfi_broken_from: nop\n"
@@ -196,7 +199,7 @@ LABEL(broken_from);
 LABEL(broken_here);
 LABEL(broken_on);
 
-/* musl's __restore_rt, behind ten bytes of nothing and before sixteen. */
+/* musl's __restore_rt, after ten bytes without an entry and before sixteen. */
 asm(".pushsection .text.cfi_test, \"ax\", @progbits\n"
     ".balign 32\n"
     "cfi_musl_before: .skip 10\n"
@@ -208,7 +211,7 @@ LABEL(musl_before);
 LABEL(musl);
 LABEL(musl_after);
 
-/* glibc's clone3() and, whose child has something on its stack, clone(): between two entries there is none. */
+/* glibc's clone3(), and clone(), whose child has something on its stack: there is no entry between two others. */
 #define CLONE(name, child)                                                                                             \
 	asm(".pushsection .text.cfi_test, \"ax\", @progbits\n"                                                         \
 	    ".balign 32\n"                                                                                             \
@@ -306,7 +309,7 @@ static void test_plain_rules(void **state)
 	} expected[] = {
 		{ cfi_leaf, XP_CFI_RSP, 1, XP_CFI_RBP_SAME },
 		{ cfi_leaf + 1, XP_CFI_RSP, 1, XP_CFI_RBP_SAME },
-		{ cfi_leaf + 2, XP_CFI_NONE, 0, 0 }, /* behind its end */
+		{ cfi_leaf + 2, XP_CFI_NONE, 0, 0 }, /* after its end */
 		{ cfi_pushes, XP_CFI_RSP, 1, XP_CFI_RBP_SAME },
 		{ cfi_pushed_1, XP_CFI_RSP, 2, XP_CFI_RBP_SAME },
 		{ cfi_pushed_max, XP_CFI_RSP, 65534, XP_CFI_RBP_SAME },
@@ -405,7 +408,7 @@ static void test_neighbours_are_one(void **state)
 	assert_ptr_equal(row_at(cfi_twin), row_at(cfi_other_twin));
 }
 
-/* One instruction of one byte each, but for the last of a function, which has its ret too. */
+/* Each instruction has one byte, except the last of a function, which includes its ret. */
 static void test_reasons(void **state)
 {
 	const uint64_t *bytes = xp_cfi_table_header(table)->code_bytes;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Which tables go when there is no room for all. */
+/* Which tables are evicted when there is not enough room. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -31,7 +31,7 @@ static int finish(void **state)
 	return 0;
 }
 
-/* A table of 4 MB: three fit. */
+/* A table of 4 MB; three fit. */
 static void put(uint64_t key, pid_t pid, uint64_t now_ns)
 {
 	struct xp_cfi_row *rows = calloc(XP_CFI_ROWS_MAX, sizeof(*rows));
@@ -39,8 +39,8 @@ static void put(uint64_t key, pid_t pid, uint64_t now_ns)
 	assert_non_null(rows);
 	for (uint32_t i = 0; i < XP_CFI_ROWS_MAX; i++)
 		rows[i].pc = i;
-	xp_cfi_store_put(&store, xp_cfi_store_add(&store, key, pid), make_table(rows, XP_CFI_ROWS_MAX, NULL, 0),
-			 now_ns);
+	xp_cfi_store_insert(&store, xp_cfi_store_add(&store, key, pid), make_table(rows, XP_CFI_ROWS_MAX, NULL, 0),
+			    now_ns);
 	free(rows);
 }
 
@@ -49,7 +49,7 @@ static bool has(uint64_t key, uint64_t now_ns)
 	return xp_cfi_store_find(&store, key, now_ns);
 }
 
-/* Of tables in use the process loses one that has the most, and is the one that waits. */
+/* If all tables are in use, the process with the most loses one and has to wait. */
 static void test_greedy(void **state)
 {
 	(void)state;
@@ -67,7 +67,7 @@ static void test_greedy(void **state)
 	assert_false(xp_cfi_store_is_full(&store, GREEDY, SECOND_NS + 1 + XP_CFI_STORE_USED_NS));
 }
 
-/* What nobody uses goes, whoever's it is, and nobody waits. */
+/* An unused table is evicted, whatever process it belongs to, and no process waits. */
 static void test_unused(void **state)
 {
 	const uint64_t later_ns = XP_CFI_STORE_USED_NS + SECOND_NS;
@@ -82,7 +82,7 @@ static void test_unused(void **state)
 	assert_false(xp_cfi_store_is_full(&store, GREEDY, later_ns));
 }
 
-/* A new one stays, though it is all that the largest share has. */
+/* A new table stays, even if it is the only one of the largest share. */
 static void test_new_one_stays(void **state)
 {
 	(void)state;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Tables put together by hand: what is found in them, and that no malformed one is opened. */
+/* Hand-written tables: lookups in them, and that no malformed one is opened. */
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
@@ -11,8 +11,8 @@
 
 #include <cmocka.h>
 
-#include "unwind/cfi_table.h"
 #include "base/util.h"
+#include "unwind/cfi_table.h"
 
 #define SEALS (F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK)
 
@@ -64,7 +64,7 @@ static void test_find(void **state)
 {
 	static const struct {
 		uint64_t offset;
-		int row; /* -1: none of the table */
+		int row; /* -1: no row of the table */
 	} expected[] = {
 		{ 0, -1 },	     { 0x101f, -1 },	 { 0x1020, 0 },	     { 0x103f, 0 },	 { 0x1040, 1 },
 		{ 0x1041, 2 },	     { 0x1042, 2 },	 { 0x1fff, 2 },	     { 0x2000, 3 },	 { 0x80000000, 3 },
@@ -91,7 +91,7 @@ static void test_find(void **state)
 	xp_cfi_table_free(table);
 }
 
-/* Against a search from the front, with rows as near and as far from each other as can be. */
+/* Compares with a linear search; the distances between rows are as small and as large as possible. */
 static void test_find_among_many(void **state)
 {
 	enum { ROWS = 20000 };
@@ -168,11 +168,11 @@ static void test_malformed(void **state)
 		{ IN_ROW(1, rbp), 1 },
 		{ IN_ROW(4, cfa), XP_CFI_REG_CFA(XP_CFI_REG_RBP, 1) },
 		{ IN_ROW(4, cfa), XP_CFI_REG_CFA(XP_CFI_REG_RSP, 1) },
-		{ IN_ROW(5, cfa), 2 },		 /* no such exotic row */
-		{ IN_ROW(5, rbp), 1 },		 /* two ways to find rbp */
+		{ IN_ROW(5, cfa), 2 },		 /* there is no such exotic row */
+		{ IN_ROW(5, rbp), 1 },		 /* two rules for rbp */
 		{ IN_ROW(6, cfa), 1 },		 /* SIGNAL */
 		{ IN_ROW(7, cfa), 1 },		 /* NONE */
-		{ IN_ROW(7, rule), XP_CFI_RSP }, /* to the end of the world */
+		{ IN_ROW(7, rule), XP_CFI_RSP }, /* to the last address */
 		{ IN_DEREF(0, base), XP_CFI_BASE_CFA },
 		{ IN_DEREF(0, base), 3 },
 		{ IN_DEREF(0, rbp_base), 3 },

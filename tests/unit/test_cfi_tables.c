@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* The process that makes unwind tables: its work, what it may do, and what happens when it or a part of it dies. */
+/* The process that builds unwind tables: its work, its rights, and the death of the process or a part of it. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -17,10 +17,10 @@
 
 #include <cmocka.h>
 
+#include "base/util.h"
 #include "big_cfi.h"
 #include "unwind/cfi_store.h"
 #include "unwind/cfi_tables.h"
-#include "base/util.h"
 
 #define WAIT_MS 60000
 
@@ -54,7 +54,7 @@ static enum xp_cfi_state state_of(struct xp_cfi_tables *tables, size_t index)
 	return state;
 }
 
-/* As the main loop does. */
+/* As in the main loop. */
 static void wait_for(struct xp_cfi_tables *tables, int count)
 {
 	struct pollfd wait = { .fd = xp_cfi_tables_fd(tables), .events = POLLIN };
@@ -72,7 +72,7 @@ static int own_program(void)
 	return open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
 }
 
-/* The only child of a process; 0: it has none. */
+/* Returns the only child of a process, or 0. */
 static pid_t child_of(pid_t parent)
 {
 	char path[64];
@@ -159,7 +159,7 @@ static void test_unprivileged(void **state)
 	pid_t pid = worker_pid();
 
 	(void)state;
-	/* When it answers, it has begun. */
+	/* It has started once it answers. */
 	ask(tables, 0, fd);
 	wait_for(tables, 1);
 	status_line(pid, "CapPrm:", line, sizeof(line));
@@ -216,7 +216,7 @@ static void test_file_of_others(void **state)
 	xp_cfi_tables_free(tables);
 }
 
-/* The same of a file that is only mapped any more, as the recorder opens it. */
+/* The same for a file that is only mapped now, as the recorder opens it. */
 static void test_mapped_file(void **state)
 {
 	char path[] = "/tmp/xprof-test-cfi-XXXXXX", link[128];
@@ -258,7 +258,7 @@ static void test_killed(void **state)
 	for (size_t i = 1; i < 20; i++)
 		assert_int_equal(state_of(tables, i), XP_CFI_READY);
 	assert_int_not_equal(worker_pid(), first);
-	/* While there is nothing to do, it is not missed. */
+	/* An idle worker may be dead without effect. */
 	kill(worker_pid(), SIGKILL);
 	ask(tables, 20, fd);
 	wait_for(tables, 1);
@@ -270,9 +270,7 @@ static void test_killed(void **state)
 	xp_cfi_tables_free(tables);
 }
 
-/*
- * A file whose reader would need hours, and dies; the worker goes on. Meanwhile no more than so many files wait.
- */
+/* A file whose reader would need hours, and dies; the worker continues. Meanwhile the queue is bounded. */
 static void test_endless(void **state)
 {
 	struct xp_cfi_tables *tables = start();
@@ -295,7 +293,7 @@ static void test_endless(void **state)
 	xp_cfi_tables_free(tables);
 }
 
-/* What is not with the process yet is overtaken by what is smaller. */
+/* A smaller file overtakes those that the process does not have yet. */
 static void test_smallest_first(void **state)
 {
 	struct xp_cfi_tables *tables = start();
@@ -303,7 +301,7 @@ static void test_smallest_first(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < 3; i++)
-		ask(tables, i, slow); /* two of them are with the process */
+		ask(tables, i, slow); /* the process has two of them */
 	ask(tables, 3, small);
 	kill(worker_pid(), SIGKILL);
 	wait_for(tables, 1);
@@ -318,7 +316,10 @@ static void test_smallest_first(void **state)
 	xp_cfi_tables_free(tables);
 }
 
-/* Files of others, as many as may wait and made to take all the time they may, let one of root's by, however large. */
+/*
+ * Files of other users, as many as may wait and each taking the maximum time, do not block one of root's, however
+ * large.
+ */
 static void test_foreign(void **state)
 {
 	struct xp_cfi_tables *tables;
@@ -333,13 +334,13 @@ static void test_foreign(void **state)
 	assert_int_equal(ftruncate(plain, 16 << 20), 0);
 	for (size_t i = 0; i < XP_CFI_FOREIGN_MAX; i++)
 		ask(tables, i, foreign);
-	assert_true(xp_cfi_tables_have_room(tables, getpid(), &more)); /* nobody knows whose it is */
+	assert_true(xp_cfi_tables_have_room(tables, getpid(), &more)); /* unknown owner */
 	assert_int_equal(xp_cfi_tables_ask(tables, getpid(), &more, 0, foreign), -EAGAIN);
 	assert_false(xp_cfi_tables_have_room(tables, getpid(), &more));
 	assert_int_equal(state_of(tables, more.index), XP_CFI_UNASKED);
 	assert_true(xp_cfi_tables_have_room(tables, getpid(), &other));
 	ask(tables, other.index, plain);
-	/* The process is before others, but not for these. */
+	/* The process has priority over others, but not for these files. */
 	while (!child_of(worker_pid()) || getpriority(PRIO_PROCESS, child_of(worker_pid())))
 		usleep(1000);
 	kill(worker_pid(), SIGKILL);
@@ -353,7 +354,7 @@ static void test_foreign(void **state)
 	xp_cfi_tables_free(tables);
 }
 
-/* 24 MB that would take 500. */
+/* 24 MB that would become 500. */
 static void test_memory_hog(void **state)
 {
 	struct xp_cfi_tables *tables = start();
@@ -397,7 +398,9 @@ static void test_oldest_is_forgotten(void **state)
 	xp_cfi_tables_free(tables);
 }
 
-/* Four tables in use where three fit: they are not made again and again. Another's room is not touched. */
+/*
+ * Four tables in use where three fit: they are not rebuilt again and again. The room of another process is untouched.
+ */
 static void test_no_circle(void **state)
 {
 	enum { FILES = 4, ROUNDS = 100, FOREIGN = FILES };
@@ -435,7 +438,7 @@ static void test_no_circle(void **state)
 	xp_cfi_tables_free(tables);
 }
 
-/* Each piece of a large file is made when it is asked for, and tells of itself alone. */
+/* Each piece of a large file is built when requested, and covers only itself. */
 static void test_pieces(void **state)
 {
 	enum { ENTRIES = 4096, ROWS = 32, STEP = 63, BYTES = ENTRIES * ROWS * STEP };
@@ -467,7 +470,7 @@ static void test_pieces(void **state)
 	for (size_t i = 0; i < 2; i++)
 		known += xp_cfi_table_header(tables_of[i])->code_bytes[XP_CFI_KNOWN];
 	assert_int_equal(known, BYTES);
-	/* Behind all code there is a table too, of nothing. */
+	/* After all code there is an empty table too. */
 	assert_int_equal(xp_cfi_tables_ask(tables, getpid(), &file, 100u << 20, fd), 0);
 	wait_for(tables, 1);
 	assert_int_equal(xp_cfi_tables_get(tables, &file, 100u << 20, &tables_of[0]), XP_CFI_READY);
@@ -476,7 +479,7 @@ static void test_pieces(void **state)
 	xp_cfi_tables_free(tables);
 }
 
-/* A Go program without its debug sections has frame pointers, and one place where they do not lead on. */
+/* A Go program without debug sections has frame pointers, and one place where they lead nowhere. */
 static void test_no_entries(void **state)
 {
 	static const uint8_t signal_return[] = { 0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05 };
@@ -515,14 +518,14 @@ static void test_too_many_rows(void **state)
 	xp_cfi_tables_free(tables);
 }
 
-/* xprof is killed while a file is read: neither process outlives it. */
+/* xprof is killed while a file is read: both processes die. */
 static void test_dies_with_us(void **state)
 {
 	int slow = endless_cfi_elf(), status;
 	pid_t pid;
 
 	(void)state;
-	/* Children of children become ours. */
+	/* Grandchildren are reparented to this process. */
 	assert_int_equal(prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0), 0);
 	pid = fork();
 	if (!pid) {
@@ -535,7 +538,7 @@ static void test_dies_with_us(void **state)
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	for (int killed = 0; killed < 2; killed++) {
 		assert_true(wait(&status) > 0);
-		/* One that had not asked for the signal yet leaves by itself. */
+		/* One that had not set its death signal yet exits by itself. */
 		assert_true(WIFSIGNALED(status) ? WTERMSIG(status) == SIGKILL : WEXITSTATUS(status) == 1);
 	}
 	assert_int_equal(wait(&status), -1);
@@ -543,7 +546,7 @@ static void test_dies_with_us(void **state)
 	close(slow);
 }
 
-/* What one process was gone too soon for, another one may open. */
+/* If one process was gone too soon, another one may open the file. */
 static void test_opened_later(void **state)
 {
 	struct xp_cfi_tables *tables = start();

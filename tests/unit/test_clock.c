@@ -46,7 +46,7 @@ static void intersection_of_strangers_fails(void **state)
 	assert_int_equal(base.high, 200);
 }
 
-/* A counter may have counted more than the TSC shows: the TSC can be reset, a base is then "negative". */
+/* A counter may have counted more than the TSC shows: the TSC can be reset, so a base is then "negative". */
 static void intersection_wraps(void **state)
 {
 	struct xp_clock_interval base = xp_clock_bracket(1000, 1010, 1030);
@@ -108,7 +108,7 @@ static void record_times(void **state)
 	assert_int_equal(xp_clock_tsc(&clock, 1, 80), 30);
 	assert_int_equal(xp_clock_tsc(&clock, 0, XP_TIME_KTIME | 200000000000), 900000000000);
 	assert_int_equal(xp_clock_tsc(&clock, 9, XP_TIME_KTIME | 200000000007), 900000000021);
-	/* Before the pair as well. */
+	/* Also before the pair. */
 	assert_int_equal(xp_clock_tsc(&clock, 0, XP_TIME_KTIME | 199999999993), 899999999979);
 	/* 100 years of ns: the product does not fit into 64 bits. */
 	assert_int_equal(xp_clock_tsc(&clock, 0, XP_TIME_KTIME | (200000000000 + 3155760000000000000)),
@@ -152,15 +152,15 @@ static void visit(int cpu)
 	assert_int_equal(sched_setaffinity(0, sizeof(one), &one), 0);
 }
 
-/* How far outside [before, after] it is. */
+/* Returns how far tsc is outside [before, after]. */
 static uint64_t off_by(uint64_t before, uint64_t tsc, uint64_t after)
 {
 	return tsc < before ? before - tsc : tsc > after ? tsc - after : 0;
 }
 
 /*
- * measure() puts into off[cpu] by how much times of that CPU were off. Whoever opens such a counter elsewhere on the
- * machine meanwhile makes ours lose ticks: the bound of the start is then none any more, that of the end is.
+ * measure() stores in off[cpu] the error of that CPU. If another process opens such a counter meanwhile, ours loses
+ * ticks: the bound from the start is then invalid, the bound at the end is valid.
  */
 static void right_unless_disturbed(void (*measure)(struct xp_clock *clock, uint64_t *off))
 {
@@ -184,7 +184,7 @@ static void right_unless_disturbed(void (*measure)(struct xp_clock *clock, uint6
 	assert_true(right);
 }
 
-/* Later than the calibration, and on each CPU: the counter read between two rdtsc lies between them. */
+/* After the calibration, on each CPU: a counter read between two rdtsc lies between them. */
 static void measure_reads(struct xp_clock *clock, uint64_t *off)
 {
 	cpu_set_t all;
@@ -217,7 +217,7 @@ static void bases_are_right(void **state)
 	right_unless_disturbed(measure_reads);
 }
 
-/* return (u32)bpf_perf_event_read(map, cpu); as a program that can be run on a CPU of choice. */
+/* return (u32)bpf_perf_event_read(map, cpu); as a program that can run on any chosen CPU. */
 static int load_reader(int map_fd)
 {
 	const struct bpf_insn code[] = {
@@ -232,7 +232,7 @@ static int load_reader(int map_fd)
 			     NULL);
 }
 
-/* The low 32 bits are all that a test run returns: off by the way to the nearer end. */
+/* A test run returns only the low 32 bits: the error is the distance to the nearer end. */
 static uint64_t off_by_low_bits(uint64_t before, uint32_t tsc, uint64_t after)
 {
 	uint64_t since = tsc - (uint32_t)before;
@@ -270,7 +270,7 @@ static void measure_bpf(struct xp_clock *clock, uint64_t *off)
 	close(map_fd);
 }
 
-/* What BPF programs read is what the bases are for. */
+/* The bases apply to what BPF programs read. */
 static void bpf_reads_the_same(void **state)
 {
 	(void)state;
@@ -287,7 +287,7 @@ static void ktime_agrees(void **state)
 		uint64_t before, after, tsc, slack;
 
 		usleep(150000);
-		/* 1 when others' clocks made a counter of this one lose much. */
+		/* 1 if clocks of other processes made a counter of this one lose much. */
 		assert_true(xp_clock_update(clock) >= 0);
 		before = xp_clock_now_tsc();
 		clock_gettime(CLOCK_MONOTONIC, &now);
@@ -304,7 +304,7 @@ static void ktime_agrees(void **state)
 	xp_clock_free(clock);
 }
 
-/* Counters that others open make ours lose ticks; the bound has them, however many. */
+/* Counters that other processes open make ours lose ticks; the bound includes any number of them. */
 static void bound_covers_lost_ticks(void **state)
 {
 	struct xp_clock *clock = open_or_skip(), *others[5];
@@ -329,7 +329,7 @@ static void bound_covers_lost_ticks(void **state)
 	xp_clock_free(clock);
 }
 
-/* At the end nothing is left to stamp: a counter that has lost much widens the bound, no more. */
+/* At the end nothing is left to stamp: a counter that has lost much only widens the bound. */
 static void verify_keeps_a_late_counter(void **state)
 {
 	struct xp_clock *clock = open_or_skip();
@@ -343,7 +343,7 @@ static void verify_keeps_a_late_counter(void **state)
 	xp_clock_free(clock);
 }
 
-/* In the middle it is given up, but the records that it has stamped by then are off by what it has lost. */
+/* During the recording it is given up, but the records stamped before are off by what it has lost. */
 static void update_gives_up_a_late_counter(void **state)
 {
 	struct xp_clock *clock = open_or_skip();
@@ -352,7 +352,7 @@ static void update_gives_up_a_late_counter(void **state)
 
 	(void)state;
 	clock->cpus[0].base -= lost;
-	/* A look that takes as long as the counter is behind finds nothing wrong. */
+	/* A look that takes as long as the counter is behind finds no error. */
 	for (int try = 0; try < 20 && !given_up; try++)
 		given_up = xp_clock_update(clock);
 	assert_int_equal(given_up, 1);
@@ -361,7 +361,7 @@ static void update_gives_up_a_late_counter(void **state)
 	xp_clock_free(clock);
 }
 
-/* What it stamped before it stopped is right: no reason for a wider bound. */
+/* Stamps from before it stopped are right, so the bound is not widened. */
 static void verify_gives_up_a_still_counter(void **state)
 {
 	struct xp_clock *clock = open_or_skip();
@@ -376,14 +376,14 @@ static void verify_gives_up_a_still_counter(void **state)
 	xp_clock_free(clock);
 }
 
-/* As after a CPU was offline: the counter stands still, and is given up once. */
+/* As after a CPU was offline: the counter stops, and is given up once. */
 static void stopped_counter_is_given_up(void **state)
 {
 	struct xp_clock *clock = open_or_skip();
 	uint64_t base = clock->cpus[0].base;
 
 	(void)state;
-	clock->cpus[0].base -= clock->hz; /* the same sight as a count that is a second behind */
+	clock->cpus[0].base -= clock->hz; /* looks the same as a count that is a second behind */
 	assert_int_equal(xp_clock_update(clock), 1);
 	assert_int_equal(xp_clock_counter_fd(clock, 0), -1);
 	assert_int_equal(clock->cpus[0].base, base - clock->hz);

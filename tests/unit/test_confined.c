@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* What a reader of hostile files may do, from inside it and from outside. */
+/* The rights of a reader of hostile files, seen from inside and from outside. */
 #include "base/confined.h"
 
 #include <errno.h>
@@ -54,7 +54,7 @@ static int tear_down(void **state)
 	return system(command);
 }
 
-/* ---- from outside: what it writes first is its process id ---- */
+/* ---- from outside: the reader first writes its process id ---- */
 
 static int work_forever(int fd, FILE *out, const void *arg)
 {
@@ -144,7 +144,7 @@ static void test_cpu_time(void **state)
 	assert_gone(pid);
 }
 
-/* ---- from inside: one number ---- */
+/* ---- from inside: the reader writes one number ---- */
 
 static int64_t answer_of(const char *path, xp_confined_read *read, const void *arg)
 {
@@ -250,7 +250,7 @@ static void test_opens(void **state)
 	assert_int_equal(answer_of(own_path, make_process, NULL), -EPERM);
 }
 
-/* Whoever makes a file must not have those of others read. */
+/* The creator of a file must not be able to have other users' files read. */
 static void test_files_of_others(void **state)
 {
 	char theirs[64], secret[64];

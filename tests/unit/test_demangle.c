@@ -42,7 +42,7 @@ static void test_names(void **state)
 	}
 }
 
-/* Each parameter is a pair of the one before: 2^30 times "int", were it written out. */
+/* Each parameter is a pair of the previous one: 2^30 times "int" if expanded. */
 static void test_explosion(void **state)
 {
 	char symbol[1024] = "_Z1f1pIiiE";
@@ -62,7 +62,7 @@ static void test_explosion(void **state)
 	free(name);
 }
 
-/* What makes the demangler recurse must not exhaust the stack. */
+/* Deep recursion of the demangler must not exhaust the stack. */
 static void test_deep(void **state)
 {
 	static const char *const starts[] = { "_Z1f", "_ZN", "_RNvC", "_R" };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Line tables by hand from DWARF 5, 6.2.4 to 6.2.6, and what a target may make of them. */
+/* Hand-written line tables from DWARF 5, 6.2.4 to 6.2.6, including hostile ones. */
 #include "jit/dwarf_line.h"
 
 #include <errno.h>
@@ -15,7 +15,7 @@
 static struct {
 	uint8_t bytes[1 << 16];
 	size_t size;
-	size_t unit; /* where its length stands */
+	size_t unit; /* offset of its length */
 	size_t header;
 } table;
 
@@ -97,7 +97,7 @@ static void put_v4(void)
 static struct xp_dwarf_lines lines;
 static struct xp_dwarf_line_input input;
 
-/* The table stands at the end of its own memory, so that a sanitizer sees reading beyond it. */
+/* The table ends at the end of its allocation, so that a sanitizer detects reads beyond it. */
 static void read_table(size_t size)
 {
 	uint8_t *bytes = malloc(size ? size : 1);
@@ -156,7 +156,7 @@ static void test_v4(void **state)
 	assert_int_equal(count, 2);
 	xp_dwarf_lines_of(&lines, 0x2000, 0x1000, &count);
 	assert_int_equal(count, 0);
-	/* A size that goes beyond the last address. */
+	/* A size that overflows the address. */
 	assert_ptr_equal(xp_dwarf_lines_of(&lines, 0x1001, UINT64_MAX, &count), lines.lines + 1);
 	assert_int_equal(count, lines.count - 1);
 }
@@ -172,7 +172,7 @@ static void test_v2(void **state)
 	check_program("/a.c", "/inc/b.h");
 }
 
-/* Forms: strings of both sections, a digest that nobody reads; number 0 is the compilation's. */
+/* Forms: strings of both sections, an unused digest; number 0 is the compilation's. */
 static void put_v5(void)
 {
 	begin_unit(5);
@@ -222,7 +222,9 @@ static void test_relocated(void **state)
 	check(3, 0x7f0000000025, 7, 0, "inc/b.h");
 }
 
-/* Units that are broken, or of another version, take nothing from the others; of two rows of an address one holds. */
+/*
+ * Broken units, and units of another version, do not affect the others; of two rows with the same address one applies.
+ */
 static void test_units(void **state)
 {
 	(void)state;
@@ -230,7 +232,7 @@ static void test_units(void **state)
 	put("\0\0", 2);
 	begin_program();
 	set_address(0x500);
-	put("\1\3\1\1\4\1\1\4\7\1", 10); /* a file that there is not: no row */
+	put("\1\3\1\1\4\1\1\4\7\1", 10); /* a file that does not exist: no row */
 	end_unit();
 	begin_unit(6);
 	end_unit();
@@ -246,7 +248,7 @@ static void test_units(void **state)
 	put("\1", 1);
 	end_unit();
 	put_v4();
-	number(0xffffffff, 4); /* a unit of 64 bits that is not there */
+	number(0xffffffff, 4); /* a 64-bit unit that is not there */
 	number(UINT64_MAX, 8);
 	read_table(table.size);
 	assert_int_equal(lines.count, 6);
@@ -265,7 +267,7 @@ static void test_cut_off(void **state)
 		makers[i]();
 		for (size_t size = 0; size < table.size; size++) {
 			read_table(size);
-			assert_int_equal(lines.count, 0); /* the unit says that it is longer */
+			assert_int_equal(lines.count, 0); /* the unit claims to be longer */
 			if (size > 4) {
 				patch(0, size - 4);
 				read_table(size);
@@ -277,7 +279,7 @@ static void test_cut_off(void **state)
 	}
 }
 
-/* Tables that claim entries without end, or that take no bytes. */
+/* Tables that claim endless entries, or entries of no bytes. */
 static void test_claims(void **state)
 {
 	(void)state;
@@ -288,14 +290,14 @@ static void test_claims(void **state)
 	put("\1\1\10\xff\xff\xff\xff\x0f", 8);
 	put_program();
 	begin_unit(5);
-	put("\0\0\1\1\37\1", 6); /* a name far behind its section */
+	put("\0\0\1\1\37\1", 6); /* a name far beyond its section */
 	number(0x7fffffff, 4);
 	put_program();
 	read_table(table.size);
 	assert_int_equal(lines.count, 0);
 }
 
-/* A program that is nothing but rows. */
+/* A program of rows only. */
 static void test_many(void **state)
 {
 	enum { BYTES = 2 << 20 };
@@ -308,7 +310,7 @@ static void test_many(void **state)
 	put("\0a.c\0\0\0\0\0", 9);
 	begin_program();
 	memcpy(bytes, table.bytes, table.size);
-	memset(bytes + table.size, 13 + 14 + 5, BYTES); /* an address on, the same line */
+	memset(bytes + table.size, 13 + 14 + 5, BYTES); /* next address, same line */
 	length = table.size + BYTES - 4;
 	memcpy(bytes, &length, 4);
 	input.line = (struct xp_dwarf_section){ bytes, table.size + BYTES };

@@ -12,15 +12,15 @@
 
 #include <cmocka.h>
 
-#include "elf/copy.h"
 #include "base/util.h"
+#include "elf/copy.h"
 
 #define SECTIONS 60000
 #define NAMES_BYTES (16u << 20)
-/* Far more than it takes, and far less than SECTIONS searches of the table. */
+/* Far more than it needs, and far less than SECTIONS searches of the table. */
 #define SECONDS_MAX 20
 
-/* Many sections whose names are at the beginning of a long table without a NUL. */
+/* Many sections with names at the start of a long table without a NUL. */
 static int hostile_file(void)
 {
 	int fd = memfd_create("hostile", MFD_CLOEXEC);

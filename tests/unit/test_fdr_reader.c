@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* The strict reader of FDR logs and the rules of llvm-xray, on logs that are built here by hand in either byte order.
- */
+/* The strict reader of FDR logs and the rules of llvm-xray, on hand-written logs in either byte order. */
 #include "format/fdr_reader.h"
 #include "format/fdr_rules.h"
 
@@ -12,7 +11,7 @@
 
 #include <cmocka.h>
 
-/* ---- a log being built ---- */
+/* ---- building a log ---- */
 
 struct log {
 	bool big;
@@ -24,7 +23,7 @@ struct log {
 
 static struct log l;
 
-/* A value of some bytes at a place, in the log's byte order. */
+/* Puts a value of some bytes at an offset, in the log's byte order. */
 static void put_at(size_t place, uint64_t value, unsigned int bytes)
 {
 	assert_true(place + bytes <= sizeof(l.bytes));
@@ -98,7 +97,7 @@ static void wall_clock(uint64_t seconds, uint32_t microseconds)
 	put_at(start + 9, microseconds, 4);
 }
 
-/* An event's record only. */
+/* Only the record of an event. */
 static void custom_record(int32_t bytes, uint64_t tsc_or_delta)
 {
 	size_t start = metadata(5);
@@ -164,7 +163,7 @@ static void begin(int32_t tid)
 	new_cpu(1, 100);
 }
 
-/* Closes the block, or the only buffer of version 1, with so many bytes behind EndOfBuffer. */
+/* Closes the block, or the only buffer of version 1, with this many bytes after EndOfBuffer. */
 static void end(size_t rest)
 {
 	if (l.version > 1) {
@@ -176,7 +175,7 @@ static void end(size_t rest)
 	put_at(16, l.size - 32, 8);
 }
 
-/* ---- what comes out ---- */
+/* ---- results ---- */
 
 struct outcome {
 	int result; /* of the last next, or of init */
@@ -194,7 +193,7 @@ static void read_log(void)
 	struct xp_fdr_rules *rules = NULL;
 	struct xp_fdr_reader reader;
 	struct xp_fdr_record record;
-	uint8_t *exact = malloc(l.size ? l.size : 1); /* so that a sanitizer sees every byte too far */
+	uint8_t *exact = malloc(l.size ? l.size : 1); /* so that a sanitizer detects every byte beyond the end */
 
 	memset(&o, 0, sizeof(o));
 	assert_non_null(exact);
@@ -232,7 +231,7 @@ static void assert_violation(size_t offset, const char *words)
 	assert_int_equal(o.violation.offset, offset);
 }
 
-/* The format allows it, llvm-xray does not. */
+/* Allowed by the format, but not by llvm-xray. */
 static void assert_rule(size_t offset, const char *words)
 {
 	read_log();
@@ -309,7 +308,7 @@ static void every_kind(void **state)
 		assert_int_equal(record->cpu, l.version == 4 ? 77 : 0x102);
 		assert_int_equal(record->event.bytes, 3);
 
-		/* Events of version 5 advance the base, others do not. */
+		/* Events of version 5 advance the base; other events do not. */
 		record = record_of(true, XP_FDR_EXIT);
 		assert_int_equal(record->tsc, 0x1122334455667807 + (l.version == 5 ? 11 : 0));
 		assert_int_equal(record->cpu, 0x102);
@@ -424,7 +423,7 @@ static void wrong_first_records(void **state)
 	{
 		size_t start;
 
-		/* Each record of the beginning in turn is another one. */
+		/* Replaces each record of the beginning in turn. */
 		begin(1);
 		end(0);
 		for (start = 32; start < l.size - (l.version == 1 ? 16 : 0); start += 16) {
@@ -579,7 +578,7 @@ static void cut_off_anywhere(void **state)
 			read_log();
 			assert_int_equal(o.result, -EBADMSG);
 		}
-		/* The extents tell less than there is. */
+		/* The extents are smaller than the contents. */
 		put_at(l.extents + 1, whole - l.extents - 16 - 1, 8);
 		assert_violation(whole - 22, "do not fit");
 		put_at(l.extents + 1, whole - l.extents - 16 - 7, 8);
@@ -784,7 +783,7 @@ static void rule_first_tsc(void **state)
 	function(0, 1, 9);
 	end(0);
 	assert_rule(32 + 16 * 5, "first TSC of thread 1");
-	/* An event at the recording's start cures it. */
+	/* An event at the start of the recording fixes it. */
 	header(5, false);
 	begin(1);
 	custom("a", 0);
@@ -851,7 +850,7 @@ static void rule_rest_of_buffer(void **state)
 	zeros(40);
 	put_at(16, l.size - 32, 8);
 	assert_good();
-	/* One event over all of it, with bytes that are no records. */
+	/* One event that covers bytes which are no records. */
 	memset(l.bytes + rest, 0xff, 40);
 	l.bytes[rest] = 0x0b;
 	put_at(rest + 1, 24, 4);

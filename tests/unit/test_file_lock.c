@@ -21,7 +21,7 @@
 static char path[] = "/tmp/xprof-lock-XXXXXX";
 static int file;
 static pid_t holder; /* has locked it */
-static pid_t keeper; /* has the locked file too, as xprof's helper does */
+static pid_t keeper; /* has the locked file open too, like xprof's helper */
 
 static int set_up(void **state)
 {
@@ -31,7 +31,7 @@ static int set_up(void **state)
 	memcpy(path, template, sizeof(template));
 	file = mkstemp(path);
 	holder = keeper = 0;
-	prctl(PR_SET_CHILD_SUBREAPER, 1); /* of the keeper, whose parent is gone */
+	prctl(PR_SET_CHILD_SUBREAPER, 1); /* keeper of the file, whose parent is gone */
 	return file < 0;
 }
 
@@ -46,7 +46,7 @@ static int tear_down(void **state)
 	return unlink(path);
 }
 
-/* Locks the file in a process, which is gone then or lives on, and shares it with one that keeps it so long. */
+/* Locks the file in a process, which then ends or stays alive, and shares it with one that keeps it for keep_ms. */
 static void lock_elsewhere(bool lives, unsigned int keep_ms)
 {
 	int ends[2];
@@ -100,7 +100,7 @@ static void living_holder_is_named(void **state)
 	lock_elsewhere(true, 0);
 	assert_int_equal(xp_file_lock(file, &told), -EBUSY);
 	assert_int_equal(told, holder);
-	/* At once: it may record for hours. */
+	/* At once: the holder may record for hours. */
 	assert_true(xp_now_ns() - begin_ns < XP_FILE_LOCK_PATIENCE_NS / 2);
 }
 

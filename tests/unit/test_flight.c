@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The flight recorder: whatever is asked of it, its logs are right, and hold the newest records. */
+/* The flight recorder: its logs are always valid and hold the newest records. */
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
@@ -16,9 +16,9 @@
 
 #include <cmocka.h>
 
-#include "trace/flight.h"
-#include "format/formats.h"
 #include "base/util.h"
+#include "format/formats.h"
+#include "trace/flight.h"
 
 #define RING_BYTES (128u << 10)
 #define THREADS 3
@@ -68,7 +68,7 @@ static int make_world(void **state)
 	world->options = (struct xp_thread_options){ 0, keep, world, ignore };
 	world->tsc = 5000;
 	for (int i = 0; i < THREADS; i++) {
-		/* The last has the tid of the one before it, as when that has ended. */
+		/* The last one reuses the tid of the one before it, which has ended. */
 		assert_int_equal(xp_thread_new(&world->threads[i], &world->options, 600 + XP_MIN(i, 1)), 0);
 		world->threads[i]->serial = i;
 		strcpy(world->threads[i]->name, "thread");
@@ -89,26 +89,26 @@ static int drop_world(void **state)
 	return 0;
 }
 
-static void call(struct world *world, int thread, enum xp_rec_kind kind, uint32_t fn, uint32_t depth)
+static void call(struct world *world, int thread, enum xp_event_kind kind, uint32_t fn, uint32_t depth)
 {
-	struct xp_rec rec = { .word = xp_rec_word(fn, kind), .sp = 100000 - depth };
+	struct xp_event event = { .word = xp_event_word(fn, kind), .sp = 100000 - depth };
 
 	world->tsc += 10;
-	assert_int_equal(xp_thread_call(world->threads[thread], &rec, fn, thread, world->tsc), 0);
+	assert_int_equal(xp_thread_call(world->threads[thread], &event, fn, thread, world->tsc), 0);
 }
 
 static void enter(struct world *world, int thread)
 {
 	uint32_t depth = world->threads[thread]->depth;
 
-	call(world, thread, XP_REC_ENTRY, depth + 1, depth);
+	call(world, thread, XP_EVENT_ENTRY, depth + 1, depth);
 }
 
 static void leave(struct world *world, int thread)
 {
 	uint32_t depth = world->threads[thread]->depth - 1;
 
-	call(world, thread, XP_REC_EXIT, depth + 1, depth);
+	call(world, thread, XP_EVENT_EXIT, depth + 1, depth);
 }
 
 static void close_thread(struct world *world, int thread)
@@ -117,7 +117,7 @@ static void close_thread(struct world *world, int thread)
 	xp_flight_add_stack(world->flight, world->threads[thread]);
 }
 
-/* Writes the log and has it checked. */
+/* Writes the log and checks it. */
 static void write_log(struct world *world, struct xp_flight_result *result)
 {
 	struct xp_report report = { 0 };
@@ -142,7 +142,7 @@ static void write_log(struct world *world, struct xp_flight_result *result)
 	free(bytes);
 }
 
-/* 60000 calls and returns of threads that stand at any depth, in 30 logs: each is one that readers accept. */
+/* 60000 calls and returns of threads at any depth, in 30 logs: readers accept each of them. */
 static void every_log_is_right(void **state)
 {
 	struct world *world = *state;
@@ -179,7 +179,7 @@ static void every_log_is_right(void **state)
 	assert_true(written < seen && made > 30);
 }
 
-/* Calls of before: those still open from the stack, those that were left from their exits. */
+/* Earlier calls: open ones get entries from the stack, ended ones from their exits. */
 static void calls_of_before_have_entries(void **state)
 {
 	struct world *world = *state;
@@ -188,7 +188,7 @@ static void calls_of_before_have_entries(void **state)
 	for (int i = 0; i < 5; i++)
 		enter(world, 0);
 	assert_int_equal(xp_thread_flush(world->threads[0]), 0);
-	/* What came before is forgotten. */
+	/* Forgets everything before. */
 	xp_flight_free(world->flight);
 	assert_int_equal(xp_flight_new(&world->flight, RING_BYTES), 0);
 	leave(world, 0);
@@ -203,7 +203,7 @@ static void calls_of_before_have_entries(void **state)
 	free(result.shares);
 }
 
-/* A stack of more than one chunk of entries, and none when the memory has no room for it. */
+/* A stack with more than one chunk of entries, and none if the memory has no room for it. */
 static void deep_stacks_have_entries(void **state)
 {
 	struct world *world = *state;
@@ -261,7 +261,7 @@ static void nothing_is_no_log(void **state)
 	free(result.shares);
 }
 
-/* The file's limit stands for a full disk: nothing stays, and it is known what is lost. */
+/* The file's size limit acts as a full disk: nothing stays, and the loss is known. */
 static void failure_tells_what_is_lost(void **state)
 {
 	struct world *world = *state;

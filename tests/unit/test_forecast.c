@@ -22,14 +22,14 @@ static struct xp_forecast make(struct xp_forecast_input input)
 {
 	struct xp_forecast forecast;
 
-	input.hit_cost = (struct xp_hit_cost){ .entry_ns = 500, .exit_ns = 1500 };
+	input.hit_cost = (struct xp_probe_cost){ .entry_ns = 500, .exit_ns = 1500 };
 	xp_forecast_make(&forecast, &input);
 	return forecast;
 }
 
 static void with_time_to_spare(void **state)
 {
-	/* 100000 calls at 500 ns took 50 ms of the 250 that were used in half a second; with exits they take 200. */
+	/* 100000 calls at 500 ns took 50 ms of the 250 ms used in half a second; with exits they take 200 ms. */
 	struct xp_forecast forecast = make(
 	    (struct xp_forecast_input){ .calls = 100000, .wall_ns = SECOND / 2, .cpu_ns = SECOND / 4, .cpus_max = 1 });
 
@@ -42,7 +42,10 @@ static void with_time_to_spare(void **state)
 
 static void without(void **state)
 {
-	/* Two busy threads; of 2 s of CPU time 0.5 went into counting, and recording needs 2 s: 3.5 s where 2 are. */
+	/*
+	 * Two busy threads. Of 2 s of CPU time 0.5 s went into counting, and recording needs 2 s: 3.5 s where 2 s are
+	 * available.
+	 */
 	struct xp_forecast forecast = make(
 	    (struct xp_forecast_input){ .calls = 1000000, .wall_ns = SECOND, .cpu_ns = 2 * SECOND, .cpus_max = 2 });
 
@@ -61,7 +64,7 @@ static void tail_exits_are_cheap(void **state)
 	assert_near(forecast.cost_cores, (1000 * 500 + 400 * 500 + 600 * 1500) / 1e9);
 }
 
-/* Counted at 500 ns each beforehand; recorded at 200 for each of entry and exit. */
+/* Counted at 500 ns each beforehand; recorded at 200 ns for each entry and each exit. */
 static void patched_sleds_cost_what_the_stub_does(void **state)
 {
 	struct xp_forecast_input input = {
@@ -70,7 +73,7 @@ static void patched_sleds_cost_what_the_stub_does(void **state)
 	struct xp_forecast forecast;
 
 	(void)state;
-	input.hit_cost = (struct xp_hit_cost){ .entry_ns = 500, .exit_ns = 1500, .stub_ns = 200 };
+	input.hit_cost = (struct xp_probe_cost){ .entry_ns = 500, .exit_ns = 1500, .stub_ns = 200 };
 	xp_forecast_make(&forecast, &input);
 	assert_near(forecast.cost_cores, (300 * 500 + 100 * 500 + 200 * 1500 + 700 * 400) / 1e9);
 }
@@ -84,7 +87,7 @@ static void idle(void **state)
 	assert_true(forecast.slowdown == 1);
 }
 
-/* More calls than can have been: the clock of CPU time is coarse somewhere. Nothing is divided by zero. */
+/* More calls than possible, because some CPU clock is coarse. There is no division by zero. */
 static void counting_took_longer_than_there_was(void **state)
 {
 	struct xp_forecast forecast =

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Files by hand from gperftools' "CPU Profile Data File Structure": what the reader and the rules say of them. */
+/*
+ * Hand-written files from gperftools' "CPU Profile Data File Structure", and the results of the reader and the rules.
+ */
 #include "format/gperf_reader.h"
 #include "format/gperf_rules.h"
 
@@ -16,7 +18,7 @@
 
 #include "format/formats.h"
 
-/* A file that is put together slot by slot. */
+/* A file built slot by slot. */
 static struct {
 	uint8_t bytes[1 << 20];
 	size_t size;
@@ -51,7 +53,7 @@ static void add_text(const char *text)
 	file.size += strlen(text);
 }
 
-/* The bytes stand at the end of their own memory, so that a sanitizer sees reading beyond them. */
+/* The bytes end at the end of their allocation, so that a sanitizer detects reads beyond them. */
 static uint8_t *copy(void)
 {
 	uint8_t *bytes = malloc(file.size ? file.size : 1);
@@ -61,7 +63,7 @@ static uint8_t *copy(void)
 	return bytes;
 }
 
-/* Reads all; the violation's offset, or 0 when there is none. */
+/* Reads everything. Returns the violation's offset, or 0. */
 static uint64_t read_all(struct xp_violation *violation)
 {
 	struct xp_gperf_reader reader;
@@ -212,7 +214,7 @@ static void test_header(void **state)
 	slots(0, 3, 7, 10000, 0, 0, 1, 0);
 	assert_violation(16, "version is 7");
 	begin(4, false);
-	slots(0, 5, 0, 10000, 0, 77, 78, 0, 1, 0); /* more of a header is allowed */
+	slots(0, 5, 0, 10000, 0, 77, 78, 0, 1, 0); /* a longer header is allowed */
 	assert_violation(0, "none");
 	begin(4, false);
 	slots(0, 0xffff, 0, 10000, 0, 0, 1, 0);
@@ -286,7 +288,7 @@ static void test_lines(void **state)
 	assert_violation(42, "zero byte");
 }
 
-/* What no writer makes, but a hole in a file is read as. */
+/* No writer makes this, but a hole in a file reads as it. */
 static void test_too_large(void **state)
 {
 	(void)state;
@@ -311,7 +313,7 @@ static void test_too_large(void **state)
 	assert_violation(32, "more than 65536 bytes");
 }
 
-/* A whole file around records, and the offset of the first. */
+/* A complete file around records. Returns the offset of the first. */
 static void ruled(uint64_t period_us, size_t count, const uint64_t *records, const char *text)
 {
 	begin(8, false);
@@ -340,7 +342,7 @@ static void test_rules(void **state)
 	rule(64, "go tool pprof: 0x1000 is in no", 1, MAPPED, 1, 2, 0x1000, 0x1000);
 	rule(56, "in no executable", 1, "00001000-00002000 rw-p 00000000 00:00 0 /x\n", 1, 1, 0x1000);
 	rule(56, "in no executable", 1, "", 1, 1, 0x1000);
-	rule(0, NULL, 1, MAPPED, 1, 2, 0x1000, 1); /* 0 is left alone */
+	rule(0, NULL, 1, MAPPED, 1, 2, 0x1000, 1); /* 0 stays 0 */
 }
 
 static void test_more_rules(void **state)
@@ -375,7 +377,7 @@ static void test_line_rules(void **state)
 	rule(0, NULL, 1, not_executable, 1, 1, 0x1000);
 }
 
-/* Ranges in any order, that overlap and lie in each other. */
+/* Ranges in any order, overlapping and nested. */
 static void test_coverage(void **state)
 {
 	static const char text[] = "00005000-00006000 r-xp 00000000 00:00 0 a\n"

@@ -26,7 +26,7 @@ static int ask(void *unused)
 	return xp_interrupted();
 }
 
-/* Every check in a process of its own: signals stay pending. */
+/* Runs each check in a separate process, because signals stay pending. */
 static int in_child(int (*check)(void))
 {
 	pid_t pid = fork();
@@ -46,7 +46,7 @@ static int by_signal(int number, bool with_sigint)
 	if (xp_interrupted())
 		return 2;
 	kill(getpid(), number);
-	/* In this process, and in a task of its own, which has other pending signals. */
+	/* In this process, and in a separate task, which has other pending signals. */
 	return xp_interrupted() + 4 * xp_shielded(ask, NULL);
 }
 
@@ -97,7 +97,7 @@ static void deadline(void **state)
 
 static int pipe_fds[2];
 
-/* A task that outlives its xprof, which was killed. */
+/* A task that outlives its killed xprof. */
 static int outlive(void *unused)
 {
 	char answer;

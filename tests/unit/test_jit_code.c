@@ -10,15 +10,15 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "jit/code.h"
 #include "base/util.h"
+#include "jit/code.h"
 
 #define PLENTY (64ull << 20)
 
 struct fixture {
 	struct xp_jit_code *code;
 	uint64_t bytes_left;
-	char heard[512]; /* by the observer, a line each */
+	char heard[512]; /* reported to the observer, a line each */
 };
 
 static void hear_load(void *arg, uint32_t index, const struct xp_jit_load *load)
@@ -56,7 +56,7 @@ static int teardown(void **state)
 	struct fixture *f = *state;
 
 	xp_jit_code_free(f->code);
-	assert_int_equal(f->bytes_left, PLENTY); /* given back */
+	assert_int_equal(f->bytes_left, PLENTY); /* returned */
 	free(f);
 	return 0;
 }
@@ -110,7 +110,7 @@ static void test_replaced(void **state)
 	CHECK_AT(f, 0x1040, 200, "b");
 	CHECK_AT(f, 0x1040, 299, "b");
 	CHECK_AT(f, 0x1040, 300, "c");
-	/* a ended as a whole where b took its first half. */
+	/* a has ended completely, though b replaced only its first half. */
 	CHECK_AT(f, 0x10c0, 199, "a");
 	CHECK_AT(f, 0x10c0, 200, "-");
 	CHECK_AT(f, 0x10c0, 300, "c");
@@ -128,7 +128,7 @@ static void test_replaced_in_the_middle(void **state)
 	CHECK_AT(f, 0x1080, 200, "-");
 	CHECK_AT(f, 0x1180, 200, "b");
 	CHECK_AT(f, 0x1280, 200, "-");
-	/* What is left of it still tells where it began. */
+	/* The rest of it still knows where it began. */
 	assert_true(xp_jit_code_find(f->code, 0x1280, 100, &range));
 	assert_int_equal(range.start, 0x1000);
 	assert_int_equal(range.size, 0x300);
@@ -167,7 +167,7 @@ static void test_moved(void **state)
 	assert_true(xp_jit_code_find(f->code, 0x5010, 200, &range));
 	assert_int_equal(range.index, index);
 	assert_int_equal(range.start, 0x5000);
-	/* Over a part of itself. */
+	/* To an address that overlaps it. */
 	assert_int_equal(xp_jit_code_move(f->code, index, 300, 0x4f80), 0);
 	CHECK_AT(f, 0x5000, 299, "a");
 	CHECK_AT(f, 0x5000, 300, "a");
@@ -177,7 +177,7 @@ static void test_moved(void **state)
 	CHECK_AT(f, 0x4f80, 399, "a");
 	CHECK_AT(f, 0x4f80, 400, "-");
 	CHECK_AT(f, 0x50c0, 400, "a");
-	/* It can be moved only while it is there. */
+	/* It can be moved only while it is loaded. */
 	load(f, 500, 0x50f0, 0x10, "b");
 	assert_int_equal(xp_jit_code_move(f->code, index, 600, 0x6000), -ENOENT);
 	assert_int_equal(xp_jit_code_move(f->code, 77, 600, 0x6000), -ENOENT);
@@ -218,7 +218,7 @@ static void test_known(void **state)
 	what.code = NULL;
 	assert_int_equal(xp_jit_code_load(f->code, &what, &index), 0);
 	assert_int_equal(index, 0);
-	what.code = other; /* compiled anew */
+	what.code = other; /* recompiled */
 	assert_int_equal(xp_jit_code_load(f->code, &what, &index), 0);
 	assert_int_equal(index, 1);
 	what.name = "b";
@@ -278,7 +278,7 @@ static void test_refused(void **state)
 	assert_int_equal(xp_jit_code_refused(f->code), 0);
 }
 
-/* Of a perf map that names a file's code too, only the rest is taken. */
+/* A perf map that also names code of a file: only the rest is taken. */
 static void test_not_in_files(void **state)
 {
 	struct fixture *f = *state;
@@ -293,10 +293,10 @@ static void test_not_in_files(void **state)
 		int err;
 	} places[] = { { 0x0fff, 0 }, { 0x0f01, -EINVAL }, { 0x1000, -EINVAL }, { 0x1fff, -EINVAL },
 		       { 0x2000, 0 }, { 0x3000, 0 },	   { 0x4000, 0 } };
-	struct xp_space space = { 0 };
+	struct xp_address_space space = { 0 };
 
 	for (size_t i = 0; i < XP_ARRAY_SIZE(vmas); i++)
-		assert_int_equal(xp_space_map(&space, &vmas[i]), 0);
+		assert_int_equal(xp_address_space_map(&space, &vmas[i]), 0);
 	xp_jit_code_bind(f->code, &space);
 	for (size_t i = 0; i < XP_ARRAY_SIZE(places); i++) {
 		struct xp_jit_load what = { .start = places[i].start, .size = i ? 0x100 : 1, .name = "a" };
@@ -305,19 +305,19 @@ static void test_not_in_files(void **state)
 	}
 	load(f, 1, 0x8000, 0x100, "b");
 	assert_int_equal(xp_jit_code_move(f->code, xp_jit_code_count(f->code) - 1, 2, 0x1200), -EINVAL);
-	xp_space_free(&space);
+	xp_address_space_free(&space);
 }
 
-/* The observer hears of no code before its memory, which it must not seem older than. */
+/* The observer receives no code earlier than its memory. */
 static void test_since(void **state)
 {
 	struct fixture *f = *state;
 	struct xp_jit_load what = { .is_bound = true, .start = 0x1000, .size = 0x100, .name = "a" };
 	struct xp_file memory = { .kind = XP_FILE_ANON, .path = "" };
-	struct xp_space space = { 0 };
+	struct xp_address_space space = { 0 };
 
-	assert_int_equal(xp_space_map_jit(&space, 0x1000, 0x2000, 5000), 0);
-	assert_int_equal(xp_space_map(&space, &(struct xp_vma){ 0x1000, 0x4000, 0, &memory }), 0);
+	assert_int_equal(xp_address_space_map_jit(&space, 0x1000, 0x2000, 5000), 0);
+	assert_int_equal(xp_address_space_map(&space, &(struct xp_vma){ 0x1000, 0x4000, 0, &memory }), 0);
 	xp_jit_code_bind(f->code, &space);
 	assert_int_equal(xp_jit_code_load(f->code, &what, NULL), 0);
 	what.start = 0x1100;
@@ -332,10 +332,10 @@ static void test_since(void **state)
 	assert_int_equal(xp_jit_code_load(f->code, &what, NULL), 0);
 	assert_string_equal(f->heard, "load 0 a 0x1000+256 at 6000\nload 1 a 0x1100+256 at 100\n"
 				      "load 2 b 0x1100+256 at 6000\nload 3 b 0x3000+256 at 0\n");
-	xp_space_free(&space);
+	xp_address_space_free(&space);
 }
 
-/* All that a load points to, for as long as the call takes. */
+/* All data of a load, valid during the call only. */
 static int load_with_lines(struct fixture *f, uint64_t start, const char *name)
 {
 	char files[2][8] = { "a.c", "b.c" }, code[] = "code", frame[] = "frame", header[] = "header";
@@ -381,13 +381,13 @@ static void hear_all(void *arg, uint32_t index, const struct xp_jit_load *load)
 	assert_int_equal(load->lines[2].line, 3);
 }
 
-/* A source tells of code in memory of which the space is to hear yet. */
+/* A source reports code in memory that the address space does not have yet. */
 static void test_before_its_memory(void **state)
 {
 	struct fixture *f = *state;
 	struct xp_jit_observer observer = { hear_all, hear_move, f };
 	struct xp_file memory = { .kind = XP_FILE_ANON, .path = "" };
-	struct xp_space space = { 0 };
+	struct xp_address_space space = { 0 };
 	uint64_t bytes_left;
 
 	xp_jit_code_free(f->code);
@@ -396,14 +396,14 @@ static void test_before_its_memory(void **state)
 	assert_int_equal(load_with_lines(f, 0x1000, "a"), 0);
 	assert_int_equal(load_with_lines(f, 0x3000, "b"), 0);
 	assert_int_equal(load_with_lines(f, 0x1100, "c"), 0);
-	CHECK_AT(f, 0x1000, 0, "a"); /* the names need not wait */
+	CHECK_AT(f, 0x1000, 0, "a"); /* names need not wait */
 	xp_jit_code_bind(f->code, NULL);
 	xp_jit_code_bind(f->code, &space);
 	assert_string_equal(f->heard, "");
 
 	bytes_left = f->bytes_left;
-	assert_int_equal(xp_space_map_jit(&space, 0x1000, 0x2000, 5000), 0);
-	assert_int_equal(xp_space_map(&space, &(struct xp_vma){ 0x1000, 0x2000, 0, &memory }), 0);
+	assert_int_equal(xp_address_space_map_jit(&space, 0x1000, 0x2000, 5000), 0);
+	assert_int_equal(xp_address_space_map(&space, &(struct xp_vma){ 0x1000, 0x2000, 0, &memory }), 0);
 	xp_jit_code_bind(f->code, &space);
 	assert_string_equal(f->heard, "load 0 a 0x1000+5 at 6000\nload 2 c 0x1100+5 at 6000\n");
 	assert_true(f->bytes_left > bytes_left);
@@ -412,9 +412,9 @@ static void test_before_its_memory(void **state)
 	f->heard[0] = 0;
 	xp_jit_code_settle(f->code);
 	assert_string_equal(f->heard, "load 1 b 0x3000+5 at 0\nload 3 d 0x5000+5 at 0\n");
-	/* What is heard of never is given back, too. */
+	/* Memory of loads that are never reported is returned too. */
 	assert_int_equal(load_with_lines(f, 0x6000, "e"), 0);
-	xp_space_free(&space);
+	xp_address_space_free(&space);
 }
 
 static void test_name(void **state)
@@ -445,14 +445,14 @@ static void test_memory(void **state)
 	assert_int_equal(err, -ENOSPC);
 	assert_in_range(xp_jit_code_count(f->code), 5, 100);
 	assert_int_equal(xp_jit_code_refused(f->code), 1);
-	/* What is known stays so, and is found. */
+	/* Known code stays known, and is found. */
 	CHECK_AT(f, 0x1000, 1, "a");
 	assert_int_equal(
 	    xp_jit_code_load(f->code, &(struct xp_jit_load){ .start = 0x1000, .size = 1, .name = "a" }, NULL), 0);
 	f->bytes_left += aside;
 }
 
-/* As many as there is memory for. */
+/* As many as memory allows. */
 static uint64_t fill(struct xp_jit_code *code)
 {
 	struct xp_jit_load what = { .start = 0x1000, .size = 1, .name = "a" };
@@ -464,7 +464,7 @@ static uint64_t fill(struct xp_jit_code *code)
 	return xp_jit_code_count(code);
 }
 
-/* One process that takes all it can get leaves as much to others, and each of these to the next. */
+/* A process that takes all it can get leaves as much for the others, and each of them for the next. */
 static void test_shared_memory(void **state)
 {
 	const uint64_t all = 1 << 20, slack = all / 100;
@@ -480,7 +480,7 @@ static void test_shared_memory(void **state)
 		assert_int_equal(xp_jit_code_refused(codes[i]), 1);
 	}
 	assert_in_range(counts[1], counts[0] / 2 - 2, counts[0] / 2 + 2);
-	/* What one gives back is for all. */
+	/* Returned memory is available to all. */
 	xp_jit_code_free(codes[0]);
 	assert_true(fill(codes[3]) > 2 * counts[3]);
 	for (size_t i = 1; i < XP_ARRAY_SIZE(codes); i++)
@@ -502,13 +502,13 @@ static void test_many_replacements(void **state)
 	CHECK_AT(f, 0x1000, 10, "-"); /* too long ago */
 }
 
-/* The same, by looking at every event in its order: what is at each address at each time. */
+/* The same by going through all events in order: the code at each address at each time. */
 
 #define MODEL_BYTES 200
 #define MODEL_EVENTS 120
 
 struct model {
-	int at[MODEL_EVENTS + 1][MODEL_BYTES]; /* code + 1, after so many events */
+	int at[MODEL_EVENTS + 1][MODEL_BYTES]; /* code + 1, after this many events */
 };
 
 static void end_code(int *at, int code)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* The jitdump that a recording writes: what the registry hears, read back by the strict reader. */
+/* The jitdump of a recording: the loads of the registry, read back by the strict reader. */
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
@@ -16,8 +16,8 @@
 #include <cmocka.h>
 
 #include "base/file_view.h"
-#include "format/jitdump_reader.h"
 #include "format/formats.h"
+#include "format/jitdump_reader.h"
 #include "jit/dump_out.h"
 
 #define PID 4711
@@ -84,7 +84,7 @@ static void load(struct fixture *f, uint32_t index, uint64_t tsc, const char *na
 	xp_jit_dump_out_load(f->out, index, &one);
 }
 
-/* Ends the file, which is right, or not there. */
+/* Ends the file, which is valid or missing. */
 static void close_all(struct fixture *f, int err)
 {
 	struct xp_report report = { 0 };
@@ -112,7 +112,7 @@ static void expect(struct fixture *f, const char *text)
 
 	assert_int_equal(xp_format_jitdump.dump(f->view.bytes, f->view.size, out, &finding), 0);
 	fclose(out);
-	/* without its two lines of head, and the offsets */
+	/* without its two header lines and the offsets */
 	for (char *line = strchr(strchr(printed, '\n') + 1, '\n') + 1; *line && *text; line = strchr(line, '\n') + 1) {
 		size_t length = strcspn(text, "\n");
 
@@ -128,7 +128,7 @@ static void test_no_code(void **state)
 {
 	struct fixture *f = *state;
 
-	xp_jit_dump_out_move(f->out, 0, 2000, BASE, BASE + 0x1000, 10); /* of what was never told */
+	xp_jit_dump_out_move(f->out, 0, 2000, BASE, BASE + 0x1000, 10); /* a load that was never reported */
 	assert_int_equal(xp_jit_dump_out_close(f->out, 9000, &f->counts), 0);
 	assert_int_equal(f->counts.bytes, 0);
 	assert_int_equal(faccessat(f->dir_fd, xp_jit_dump_out_name(f->out), F_OK, 0), -1);
@@ -159,7 +159,7 @@ static void test_records(void **state)
 		assert_int_equal(f->view.bytes[40 + 60 + 100 + 65 + 100 + 60 + i], 0xcc);
 }
 
-/* Another image of the same pid has other indices and another file, which no pid can have. */
+/* Another image of the same pid has other indices and another file, with a number that is no valid pid. */
 static void test_images(void **state)
 {
 	struct fixture *f = *state;
@@ -179,7 +179,7 @@ static void test_images(void **state)
 		  "9000 close\n");
 }
 
-/* The end of the code takes a line of its own; names are cleaned; nothing claims to be mapped. */
+/* The end of the code gets a line; names are cleaned; the data is not marked as mapped. */
 static void test_lines_and_unwinding(void **state)
 {
 	static const uint8_t frame[] = { 0x14, 0, 0, 0, 0, 0, 0, 0 }, header[] = { 1, 0x1b, 3, 0x3b };
@@ -213,8 +213,8 @@ static void test_lines_and_unwinding(void **state)
 }
 
 /*
- * Version 2, the header first: at 0x68 behind the code, which is 100 bytes long, then .eh_frame at 0x7c. Data of which
- * there is only a header stays; what cannot be laid out anew is left out.
+ * Version 2, header first: it is at 0x68 after the code, which is 100 bytes long, and .eh_frame at 0x7c. Data with a
+ * header only stays; data that cannot be rebuilt is left out.
  */
 static void test_to_the_letter(void **state)
 {
@@ -282,7 +282,7 @@ static void test_too_large(void **state)
 	assert_int_equal(f->counts.moves, 0);
 }
 
-/* The file's own bound: what is behind it is counted, what is smaller is still written. */
+/* The bound of the file: code beyond it is counted, smaller code is still written. */
 static void test_bound(void **state)
 {
 	struct fixture *f = *state;
@@ -300,7 +300,9 @@ static void test_bound(void **state)
 	free((void *)one.code);
 }
 
-/* What all files may have: one leaves the next as much as it takes; what found no room is counted, moves are left out.
+/*
+ * The bound of all files: one leaves as much for the next as it takes; code without room is counted, its moves are left
+ * out.
  */
 static void test_bound_of_all(void **state)
 {
@@ -322,7 +324,7 @@ static void test_bound_of_all(void **state)
 	xp_file_view_close(&f->view);
 	xp_jit_dump_out_free(f->out);
 	unlinkat(f->dir_fd, "jit-4711.dump", 0);
-	/* Another image, which comes when nothing is left, and then there is again. */
+	/* Another image starts when nothing is left, and later there is room again. */
 	before = f->bytes_left;
 	f->bytes_left = 10;
 	begin(f, 1);
@@ -335,7 +337,7 @@ static void test_bound_of_all(void **state)
 	assert_int_equal(before - f->bytes_left, f->counts.bytes);
 }
 
-/* A name that is taken: nothing is overwritten, no link followed, and all is counted. */
+/* An existing name: nothing is overwritten, no link is followed, and all code is counted. */
 static void test_taken(void **state)
 {
 	struct fixture *f = *state;
@@ -352,7 +354,7 @@ static void test_taken(void **state)
 	assert_int_equal(fstatat(f->dir_fd, "elsewhere", &st, AT_SYMLINK_NOFOLLOW), -1);
 }
 
-/* Whatever the disk has room for: the file is right, and what it has is what the counts say. */
+/* At any size of the disk the file is valid, and its contents match the counts. */
 static void test_full_disk(void **state)
 {
 	static const struct xp_jit_line lines[] = { { BASE, 10, 0, "a.js" } };

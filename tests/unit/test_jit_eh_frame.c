@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Sections by hand from "Linux Standard Base Core Specification", 10.6, and what a target may make of them. */
+/* Hand-written sections from "Linux Standard Base Core Specification", 10.6, including hostile ones. */
 #include "jit/eh_frame.h"
 
 #include <errno.h>
@@ -51,7 +51,7 @@ static void end(void)
 	section.size = size;
 }
 
-/* "zR" of this encoding: CFA = rsp + 8, the return address at CFA - 8. Where it begins. */
+/* "zR" with this encoding: CFA = rsp + 8, the return address at CFA - 8. Returns its offset. */
 static size_t put_cie(uint8_t encoding)
 {
 	begin();
@@ -83,7 +83,7 @@ static void read_section(size_t size)
 	xp_jit_eh_frames_free(&frames);
 	assert_int_equal(xp_jit_eh_frames_read(&frames, bytes, size, ADDRESS), 0);
 	free(bytes);
-	/* what is made of it needs the bytes */
+	/* the result needs the bytes */
 	xp_jit_eh_frames_free(&frames);
 	assert_int_equal(xp_jit_eh_frames_read(&frames, section.bytes, size, ADDRESS), 0);
 }
@@ -103,15 +103,15 @@ static int teardown(void **state)
 	return 0;
 }
 
-/* Of the function at CODE, whose 0x25 bytes end with the frame at 0x28. */
+/* For the function at CODE, with 0x25 bytes, so that the frame is at 0x28. */
 static const uint8_t golden_frame[] = {
 	20,   0,    0,	  0,	0,    0, 0, 0, 1, 'z',	'R', 0,	 1, 0x78, 16, 1,
 	0x1b, 12,   7,	  8,	0x90, 1, 0, 0, /* CIE */
-	20,   0,    0,	  0,	28,   0, 0, 0, /* FDE, whose address stands at 0x28 + 0x20 */
+	20,   0,    0,	  0,	28,   0, 0, 0, /* FDE with its address at 0x28 + 0x20 */
 	0xb8, 0xff, 0xff, 0xff, 0x25, 0, 0, 0, 0, 0x41, 14,  16, 0, 0,	  0,  0,
 };
 static const uint8_t golden_header[] = {
-	1,    0x1b, 3,	  0x3b, 0xc8, 0xff, 0xff, 0xff, 1, 0, 0, 0, /* behind 0x34 bytes of frame */
+	1,    0x1b, 3,	  0x3b, 0xc8, 0xff, 0xff, 0xff, 1, 0, 0, 0, /* after 0x34 bytes of frame */
 	0xa4, 0xff, 0xff, 0xff, 0xe4, 0xff, 0xff, 0xff,
 };
 static const uint8_t golden_terminator[4];
@@ -132,7 +132,7 @@ static void make_golden(void)
 	check_golden();
 }
 
-/* However addresses are written, what is made is the same. */
+/* The result is the same for every encoding of addresses. */
 static void test_encodings(void **state)
 {
 	size_t cie;
@@ -148,7 +148,7 @@ static void test_encodings(void **state)
 	read_section(section.size);
 	make_golden();
 	setup(NULL);
-	cie = put_cie(0x1c); /* relative, 8 bytes; the section ends with a terminator and something behind */
+	cie = put_cie(0x1c); /* relative, 8 bytes; the section ends with a terminator and extra bytes */
 	put_fde(cie, CODE - (ADDRESS + section.size + 8), 8, 0x25);
 	number(0, 4);
 	put("\1\2\3", 3);
@@ -156,7 +156,7 @@ static void test_encodings(void **state)
 	make_golden();
 }
 
-/* The text's order: the header at 0x28, the frame behind its 20 bytes at 0x3c. */
+/* The specification's order: the header at 0x28, the frame after its 20 bytes at 0x3c. */
 static void test_header_first(void **state)
 {
 	static const uint8_t header[] = {
@@ -172,7 +172,10 @@ static void test_header_first(void **state)
 	assert_memory_equal(made.frame + 32, "\xa4\xff\xff\xff\x25", 5);
 }
 
-/* Several entries of one function, of others, and in no order; what is not all inside is not the function's. */
+/*
+ * Several entries of one function and of others, unordered; an entry that is not completely inside does not belong to
+ * the function.
+ */
 static void test_find(void **state)
 {
 	size_t cie = put_cie(0x00);
@@ -195,7 +198,7 @@ static void test_find(void **state)
 	assert_null(made.frame);
 }
 
-/* Personality and data of exceptions go; a signal's frame stays one; what is not known is left out. */
+/* Personality routines and exception data are dropped, a signal frame stays one, unknown augmentations are left out. */
 static void test_augmentations(void **state)
 {
 	size_t cie, unknown;
@@ -225,7 +228,7 @@ static void test_augmentations(void **state)
 	assert_memory_equal(made.frame + 24 + 8 + 8, "\0\x41\16\20\0\0\0\0", 8);
 }
 
-/* Wherever it ends, and whatever the sizes say. */
+/* For any end and any sizes. */
 static void test_malformed(void **state)
 {
 	size_t size, cie = put_cie(0x00);
@@ -256,7 +259,7 @@ static void test_malformed(void **state)
 	assert_int_equal(frames.count, 0);
 }
 
-/* Entries of a function without end: nothing is made of them. */
+/* A function with endless entries: no data is made. */
 static void test_many(void **state)
 {
 	enum { COUNT = 50000, CIE = 27, FDE = 28 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The frames of samples in JIT code: they wait for a look at the sources, and get names; the target is this process. */
+/* The frames of samples in JIT code: they wait for a look at the sources and get names. The target is this process. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,10 +11,10 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "sample/jit_samples.h"
-#include "target/target.h"
-#include "target/file.h"
 #include "base/util.h"
+#include "sample/jit_samples.h"
+#include "target/file.h"
+#include "target/target.h"
 
 #define TEXT 0x7e0000000000ull
 
@@ -28,9 +28,9 @@ struct fixture {
 	FILE *map;
 	struct xp_jit_samples jits;
 	struct xp_image image;
-	struct xp_space *space;
+	struct xp_address_space *space;
 	size_t delivered;
-	struct xp_profile_frame frames[8]; /* of the last one */
+	struct xp_frame frames[8]; /* of the last sample */
 };
 
 static int setup(void **state)
@@ -44,9 +44,9 @@ static int setup(void **state)
 	f->jits.jits = (struct xp_jits){ .clock = clock, .bytes_left = XP_JIT_BYTES_LEFT };
 	f->image.pid = getpid();
 	f->image.number = 1;
-	f->space = xp_space_new();
-	assert_int_equal(xp_space_map(f->space, &program_vma), 0);
-	assert_int_equal(xp_space_map(f->space, &jit_vma), 0);
+	f->space = xp_address_space_new();
+	assert_int_equal(xp_address_space_map(f->space, &program_vma), 0);
+	assert_int_equal(xp_address_space_map(f->space, &jit_vma), 0);
 	assert_int_equal(xp_target_status(&status, getpid(), xp_target_start_time(getpid())), 0);
 	snprintf(f->path, sizeof(f->path), "/tmp/perf-%d.map", status.inner_pid);
 	unlink(f->path);
@@ -63,10 +63,10 @@ static int teardown(void **state)
 
 	xp_jit_samples_free(&f->jits);
 	xp_jit_free(f->image.jit);
-	xp_space_put(f->image.jit_space);
+	xp_address_space_release(f->image.jit_space);
 	assert_int_equal(f->jits.jits.bytes_left, XP_JIT_BYTES_LEFT);
 	assert_int_equal(f->jits.bytes, 0);
-	xp_space_put(f->space);
+	xp_address_space_release(f->space);
 	xp_clock_free((struct xp_clock *)f->jits.jits.clock);
 	fclose(f->map);
 	unlink(f->path);
@@ -74,7 +74,7 @@ static int teardown(void **state)
 	return 0;
 }
 
-static int deliver(void *arg, struct xp_image *image, const struct xp_profile_frame *frames, size_t count)
+static int deliver(void *arg, struct xp_image *image, const struct xp_frame *frames, size_t count)
 {
 	struct fixture *f = arg;
 
@@ -85,32 +85,32 @@ static int deliver(void *arg, struct xp_image *image, const struct xp_profile_fr
 	return 0;
 }
 
-/* A look ends before its time when the machine takes the CPU away meanwhile: it has spent much of the allowance then. */
+/* A look ends early if the machine takes the CPU away: it has then used much of its time budget. */
 static bool was_cut_short(const struct fixture *f)
 {
-	const struct xp_allowance *looking = &f->jits.jits.looking;
+	const struct xp_rate_limit *looking = &f->jits.jits.looking;
 
 	return looking->filled_ns && looking->left_ns < (int64_t)XP_ALLOWANCE_NS_PER_S * 3 / 4;
 }
 
-/* Looks once, with all the time of a second, unless the look is cut short. */
+/* Looks once, with the budget of a whole second, unless the look is cut short. */
 static void refresh(struct fixture *f)
 {
 	size_t before = f->delivered;
 	int tries = 0;
 
 	do {
-		f->jits.jits.looking = (struct xp_allowance){ 0 };
+		f->jits.jits.looking = (struct xp_rate_limit){ 0 };
 		assert_int_equal(xp_jit_samples_refresh(&f->jits, deliver, f), 0);
 	} while (f->delivered == before && was_cut_short(f) && ++tries < 10);
 }
 
-/* The first sample makes the sources be looked at at once. */
+/* The first sample causes an immediate look at the sources. */
 static void sample_first(struct fixture *f, uint64_t address, uint64_t tsc)
 {
 	int waits;
 
-	f->frames[0] = (struct xp_profile_frame){ address, &f->space->vmas[1], false };
+	f->frames[0] = (struct xp_frame){ address, &f->space->vmas[1], false };
 	waits = xp_jit_samples_name(&f->jits, &f->image, f->space, tsc, f->frames, 1);
 	if (waits == 1 && was_cut_short(f)) {
 		refresh(f);
@@ -128,14 +128,14 @@ static void begin(struct fixture *f)
 	f->image.jit_unnamed = 0;
 }
 
-/* Samples the address now. */
+/* Samples the address at the present time. */
 static int sample(struct fixture *f, uint64_t address)
 {
-	f->frames[0] = (struct xp_profile_frame){ address, &f->space->vmas[1], false };
+	f->frames[0] = (struct xp_frame){ address, &f->space->vmas[1], false };
 	return xp_jit_samples_name(&f->jits, &f->image, f->space, xp_clock_now_tsc(), f->frames, 1);
 }
 
-static const char *name_of(struct fixture *f, const struct xp_profile_frame *frame)
+static const char *name_of(struct fixture *f, const struct xp_frame *frame)
 {
 	const struct xp_sym *syms;
 	size_t count = xp_jit_syms(f->image.jit, &syms);
@@ -160,7 +160,7 @@ static void test_waits_for_a_look(void **state)
 	assert_int_equal(f->delivered, 1);
 	assert_string_equal(name_of(f, &f->frames[0]), "a");
 	assert_int_equal(f->image.jit_named, 1);
-	/* Nobody knows this one; that is known after the next look, no sooner. */
+	/* This code is unknown; that is certain after the next look, not earlier. */
 	assert_int_equal(sample(f, TEXT + 0x100), 1);
 	fputs("7e0000000100 20 c\n", f->map);
 	refresh(f);
@@ -185,16 +185,16 @@ static void test_late_in_the_ring(void **state)
 	assert_string_equal(name_of(f, &f->frames[0]), "a");
 }
 
-/* A caller's address is the one behind its call, which may be another function's already. */
+/* The address of a caller is after its call, and may already be in another function. */
 static void test_chain(void **state)
 {
 	struct fixture *f = *state;
 	const struct xp_vma *jit = &f->space->vmas[1], *elf = &f->space->vmas[0];
-	const struct xp_profile_frame chain[] = {
+	const struct xp_frame chain[] = {
 		{ 0xffffffff81000000, NULL, false }, { TEXT + 0x20, jit, true }, { TEXT + 0x20, jit, false },
 		{ TEXT + 0x10, jit, false },	     { 0x400100, elf, false },
 	};
-	struct xp_profile_frame frames[5];
+	struct xp_frame frames[5];
 
 	begin(f);
 	fputs("7e0000000000 20 a\n7e0000000020 20 b\n", f->map);
@@ -208,7 +208,7 @@ static void test_chain(void **state)
 	assert_int_equal(f->frames[0].address, chain[0].address);
 	assert_ptr_equal(f->frames[4].vma, elf);
 	assert_int_equal(f->image.jit_named, 1);
-	/* Only what the sample hit counts, not its callers. */
+	/* Only the sampled frame counts, not its callers. */
 	frames[0] = chain[4];
 	frames[1] = chain[3];
 	xp_jit_samples_name(&f->jits, &f->image, f->space, xp_clock_now_tsc(), frames, 2);
@@ -216,7 +216,7 @@ static void test_chain(void **state)
 	assert_int_equal(f->image.jit_named + f->image.jit_unnamed, 1);
 }
 
-/* Code in the same place at different times is different code. */
+/* Code at the same address at different times is different code. */
 static void test_replaced(void **state)
 {
 	struct fixture *f = *state;
@@ -238,12 +238,12 @@ static void test_without_jit_code(void **state)
 {
 	struct fixture *f = *state;
 
-	f->frames[0] = (struct xp_profile_frame){ 0x400100, &f->space->vmas[0], false };
+	f->frames[0] = (struct xp_frame){ 0x400100, &f->space->vmas[0], false };
 	f->frames[1] = f->frames[0];
-	f->frames[2] = (struct xp_profile_frame){ TEXT, xp_space_find(f->space, TEXT), false };
+	f->frames[2] = (struct xp_frame){ TEXT, xp_address_space_find(f->space, TEXT), false };
 	assert_false(xp_jit_samples_concern(&f->jits, f->frames, 2));
 	assert_true(xp_jit_samples_concern(&f->jits, f->frames, 3));
-	/* Where JIT code is not to be named. */
+	/* Without naming of JIT code. */
 	f->jits.jits.clock = NULL;
 	assert_false(xp_jit_samples_concern(&f->jits, f->frames, 3));
 }
@@ -261,10 +261,10 @@ static void test_finish(void **state)
 	assert_int_equal(f->delivered, 2);
 	assert_int_equal(f->image.jit_named, 1);
 	assert_int_equal(f->image.jit_unnamed, 1);
-	assert_int_equal(sample(f, TEXT), 0); /* what comes now need not wait */
+	assert_int_equal(sample(f, TEXT), 0); /* a sample from now on need not wait */
 }
 
-/* The program is over, another one runs in the process: nothing of that one is taken. */
+/* The program has ended and the process runs another one: nothing of the new one is taken. */
 static void test_over(void **state)
 {
 	struct fixture *f = *state;
@@ -282,16 +282,16 @@ static void test_over(void **state)
 	assert_string_equal(name_of(f, &f->frames[0]), "a");
 }
 
-/* More than may wait: the rest goes on its way without names, and is counted. */
+/* More samples than may wait: the rest is delivered without names, and counted. */
 static void test_memory(void **state)
 {
 	struct fixture *f = *state;
-	struct xp_profile_frame frames[128];
+	struct xp_frame frames[128];
 	size_t sent = 0, now = 0;
 
 	begin(f);
 	for (size_t i = 0; i < XP_ARRAY_SIZE(frames); i++)
-		frames[i] = (struct xp_profile_frame){ TEXT, &f->space->vmas[1], false };
+		frames[i] = (struct xp_frame){ TEXT, &f->space->vmas[1], false };
 	for (; !now; sent++)
 		now = !xp_jit_samples_name(&f->jits, &f->image, f->space, xp_clock_now_tsc(), frames, 128);
 	assert_in_range(sent, 5000, 20000);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* A JVM that is met as it starts, before it handles the signal that makes it listen. */
+/* A JVM that is found while it starts, before it handles the signal that makes it listen. */
 #include <errno.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -15,8 +15,8 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "jit/jit.h"
 #include "base/util.h"
+#include "jit/jit.h"
 
 #define CODE 0x10000u
 #define HZ 2000000000ull
@@ -33,7 +33,7 @@ struct world {
 	struct xp_jits jits;
 	struct xp_jit *jit;
 	struct xp_file lib;
-	struct xp_space space;
+	struct xp_address_space space;
 };
 
 static void on_signal(int number)
@@ -41,7 +41,7 @@ static void on_signal(int number)
 	(void)number;
 }
 
-/* When it is told to, it handles the signal, and answers whoever asks. */
+/* On request it handles the signal and answers every client. */
 static __attribute__((noreturn)) void be_jvm(const struct world *world)
 {
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
@@ -81,7 +81,7 @@ static int setup(void **state)
 	snprintf(world->map, sizeof(world->map), "/tmp/perf-%d.map", world->child);
 	snprintf(world->socket, sizeof(world->socket), "/tmp/.java_pid%d", world->child);
 	world->lib = (struct xp_file){ .kind = XP_FILE_DISK, .path = (char *)"/jvm/lib/server/libjvm.so" };
-	assert_int_equal(xp_space_map(&world->space, &(struct xp_vma){ 0x1000, 0x2000, 0, &world->lib }), 0);
+	assert_int_equal(xp_address_space_map(&world->space, &(struct xp_vma){ 0x1000, 0x2000, 0, &world->lib }), 0);
 	world->jits = (struct xp_jits){ .clock = &clock_of_test, .bytes_left = 1 << 20, .jvm_attach = true };
 	assert_int_equal(xp_jit_new(&world->jit, &world->jits, world->child, 1), 0);
 	*state = world;
@@ -94,7 +94,7 @@ static int teardown(void **state)
 
 	xp_jit_free(world->jit);
 	xp_jits_free(&world->jits);
-	xp_space_free(&world->space);
+	xp_address_space_free(&world->space);
 	kill(world->child, SIGKILL);
 	waitpid(world->child, NULL, 0);
 	unlink(world->map);
@@ -118,7 +118,7 @@ static void get_ready(struct world *world)
 /* How a sample at this time finds its function. */
 static int name(struct world *world, uint64_t tsc)
 {
-	struct xp_profile_frame frame = { .address = CODE + 8 };
+	struct xp_frame frame = { .address = CODE + 8 };
 
 	return xp_jit_name(world->jit, &frame, false, tsc);
 }
@@ -134,14 +134,14 @@ static void test_asked_again(void **state)
 	uint64_t now = BEGIN + HZ;
 
 	look(world, BEGIN);
-	assert_int_equal(name(world, BEGIN), -EAGAIN); /* it may tell yet */
+	assert_int_equal(name(world, BEGIN), -EAGAIN); /* an answer is still possible */
 	get_ready(world);
 	for (look(world, now); name(world, BEGIN) == -EAGAIN; look(world, ++now))
 		usleep(1000);
 	assert_int_equal(name(world, BEGIN), 0);
 }
 
-/* One that never handles it (-Xrs): the samples do not wait for it for ever. */
+/* A JVM that never handles the signal (-Xrs): samples do not wait forever. */
 static void test_given_up(void **state)
 {
 	struct world *world = *state;
@@ -153,7 +153,7 @@ static void test_given_up(void **state)
 	assert_in_range(now, BEGIN + 20 * HZ, BEGIN + 50 * HZ);
 }
 
-/* Nor is it asked too often: each pause is twice as long as the one before. */
+/* Requests are not too frequent either: each pause is twice as long as the one before. */
 static void test_pauses(void **state)
 {
 	struct world *world = *state;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* What a look at a process's JIT code takes of the recorder's time. */
+/* The time that a look at a process's JIT code takes from the recorder. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -8,13 +8,13 @@
 #include <unistd.h>
 #include <cmocka.h>
 
+#include "base/util.h"
 #include "jit/jit.h"
 #include "target/target.h"
-#include "base/util.h"
 
 #define WATCH_NS (2 * XP_NS_PER_S)
 
-/* GDB's interface, which has this program as a place to watch. */
+/* GDB's interface, with this program as a place to watch. */
 struct {
 	uint32_t version;
 	uint32_t action_flag;
@@ -39,8 +39,8 @@ static void watch(void *arg, pid_t pid, int fd, uint64_t offset)
 	usleep(WATCH_NS / 1000);
 }
 
-/* The mapping with the code of this program. */
-static void map_program(struct xp_space *space, struct xp_file *file, const struct xp_mappings *mappings)
+/* The mapping of this program's code. */
+static void map_program(struct xp_address_space *space, struct xp_file *file, const struct xp_mappings *mappings)
 {
 	for (size_t i = 0; i < mappings->count; i++) {
 		const struct xp_mapping *m = &mappings->list[i];
@@ -49,19 +49,19 @@ static void map_program(struct xp_space *space, struct xp_file *file, const stru
 		if ((uintptr_t)watch < m->start || (uintptr_t)watch >= m->end)
 			continue;
 		*file = (struct xp_file){ .kind = XP_FILE_DISK, .dev = m->dev, .inode = m->inode, .path = m->path };
-		assert_int_equal(xp_space_map(space, &vma), 0);
+		assert_int_equal(xp_address_space_map(space, &vma), 0);
 	}
 	assert_int_equal(space->count, 1);
 }
 
-/* To attach a probe waits for the kernel, which is nothing that the process does. */
+/* Attaching a probe waits for the kernel, which is not the process's fault. */
 static void test_watching_is_free(void **state)
 {
 	const struct xp_clock clock = { .hz = 2000000000, .mono_hz = 2000000000 };
 	unsigned int watched = 0;
 	struct xp_jits jits = { .clock = &clock, .bytes_left = 1 << 20, .watch = watch, .arg = &watched };
 	struct xp_mappings mappings;
-	struct xp_space space = { 0 };
+	struct xp_address_space space = { 0 };
 	struct xp_file file;
 	struct xp_jit *jit;
 
@@ -74,7 +74,7 @@ static void test_watching_is_free(void **state)
 	assert_true(jits.looking.left_ns > -(int64_t)WATCH_NS);
 	xp_jit_free(jit);
 	xp_jits_free(&jits);
-	xp_space_free(&space);
+	xp_address_space_free(&space);
 	xp_mappings_free(&mappings);
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Samples in the JIT code of a process that ends while the recording goes on. */
+/* Samples in the JIT code of a process that ends during the recording. */
 #include <dirent.h>
 #include <fcntl.h>
 #include <setjmp.h>
@@ -14,8 +14,8 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "sample/jit_samples.h"
 #include "base/util.h"
+#include "sample/jit_samples.h"
 
 #define CODE 0x10000u
 
@@ -27,7 +27,7 @@ struct world {
 	char dir[64];
 	struct xp_jit_samples jits;
 	struct xp_file anon;
-	struct xp_space *space;
+	struct xp_address_space *space;
 	struct xp_image image;
 	uint64_t delivered;
 	uint64_t named;
@@ -53,8 +53,8 @@ static int setup(void **state)
 	assert_non_null(mkdtemp(world->dir));
 
 	world->anon = (struct xp_file){ .kind = XP_FILE_ANON, .path = (char *)"" };
-	world->space = xp_space_new();
-	assert_int_equal(xp_space_map(world->space, &(struct xp_vma){ CODE, 2 * CODE, 0, &world->anon }), 0);
+	world->space = xp_address_space_new();
+	assert_int_equal(xp_address_space_map(world->space, &(struct xp_vma){ CODE, 2 * CODE, 0, &world->anon }), 0);
 	world->image = (struct xp_image){ .pid = world->child, .number = 1 };
 	world->jits.jits = (struct xp_jits){ .clock = &clock_of_test, .bytes_left = 1 << 20, .with_dumps = true };
 	world->jits.jits.dump_bytes_left = XP_JIT_DUMP_OUT_ALL_BYTES_MAX;
@@ -82,8 +82,8 @@ static int teardown(void **state)
 	unlink(world->map);
 	xp_jit_samples_free(&world->jits);
 	xp_jit_free(world->image.jit);
-	xp_space_put(world->image.jit_space);
-	xp_space_put(world->space);
+	xp_address_space_release(world->image.jit_space);
+	xp_address_space_release(world->space);
 	close(world->jits.jits.dir_fd);
 	snprintf(path, sizeof(path), "%s/jit-%d.dump", world->dir, world->image.pid);
 	unlink(path);
@@ -104,7 +104,7 @@ static unsigned int count_fds(void)
 	return count;
 }
 
-static int deliver(void *arg, struct xp_image *image, const struct xp_profile_frame *frames, size_t count)
+static int deliver(void *arg, struct xp_image *image, const struct xp_frame *frames, size_t count)
 {
 	struct world *world = arg;
 
@@ -117,18 +117,18 @@ static int deliver(void *arg, struct xp_image *image, const struct xp_profile_fr
 
 static int sample(struct world *world)
 {
-	struct xp_profile_frame frame = { .address = CODE + 8, .vma = &world->space->vmas[0] };
+	struct xp_frame frame = { .address = CODE + 8, .vma = &world->space->vmas[0] };
 
 	return xp_jit_samples_name(&world->jits, &world->image, world->space, xp_clock_now_tsc(), &frame, 1);
 }
 
-/* Nothing of the allowance is spent: what follows depends on no pause in what was before. */
+/* Resets the time budget, so that later steps depend on no earlier pause. */
 static void allow(struct world *world)
 {
-	world->jits.jits.looking = (struct xp_allowance){ 0 };
+	world->jits.jits.looking = (struct xp_rate_limit){ 0 };
 }
 
-/* A look ends before its time when the machine takes the CPU away meanwhile: samples then wait for the next. */
+/* A look ends early if the machine takes the CPU away: samples then wait for the next one. */
 static void refresh(struct world *world)
 {
 	uint64_t before = world->delivered;
@@ -151,12 +151,12 @@ static void test_closed(void **state)
 {
 	struct world *world = *state;
 	unsigned int fds = count_fds();
-	bool is_named = !sample(world); /* by the look that the first one causes */
+	bool is_named = !sample(world); /* by the look that the first sample causes */
 
 	if (!is_named)
 		refresh(world);
 	assert_int_equal(sample(world), 1);
-	fds++; /* the way to the one who reads memory, for all processes */
+	fds++; /* the socket to the child that reads memory, for all processes */
 	assert_int_equal(count_fds(), fds + 2);
 	/* Not while it lives, and not while samples wait for its names. */
 	end_gone(world);
@@ -169,38 +169,39 @@ static void test_closed(void **state)
 	end_gone(world);
 	assert_int_equal(count_fds(), fds);
 	assert_null(world->image.jit_space);
-	/* A late one: its function is known still. */
+	/* A late sample: its function is still known. */
 	assert_int_equal(sample(world), 0);
 	assert_int_equal(world->image.jit_named, world->delivered + 1 + is_named);
 }
 
-/* A process that has cost more than its share of the recorder's time is not looked at for a while. */
+/* A process that has cost more than its share of the recorder's time is skipped for a while. */
 static void test_costly(void **state)
 {
 	struct world *world = *state;
 
 	assert_in_range(sample(world), 0, 1);
-	xp_allowance_spend(&world->jits.jits.looking, 100 * XP_ALLOWANCE_NS_PER_S);
+	xp_rate_limit_spend(&world->jits.jits.looking, 100 * XP_ALLOWANCE_NS_PER_S);
 	assert_int_equal(sample(world), 1);
 	world->delivered = 0;
 	assert_int_equal(xp_jit_samples_refresh(&world->jits, deliver, world), 0);
 	assert_int_equal(world->delivered, 0);
 }
 
-/* What a sample that has waited for its unwind table knows of the process is out of date. */
+/* A sample that has waited for its unwind table has an outdated view of the process. */
 static void test_newest_space(void **state)
 {
 	struct world *world = *state;
-	struct xp_space *old = world->space;
+	struct xp_address_space *old = world->space;
 
-	xp_space_share(old);
-	assert_int_equal(xp_space_own(&world->space), 0);
-	assert_int_equal(xp_space_map(world->space, &(struct xp_vma){ 4 * CODE, 5 * CODE, 0, &world->anon }), 0);
+	xp_address_space_share(old);
+	assert_int_equal(xp_address_space_own(&world->space), 0);
+	assert_int_equal(xp_address_space_map(world->space, &(struct xp_vma){ 4 * CODE, 5 * CODE, 0, &world->anon }),
+			 0);
 	assert_in_range(sample(world), 0, 1);
 	assert_ptr_equal(world->image.jit_space, world->space);
 	assert_int_equal(xp_jit_samples_seen(&world->jits, &world->image, old, old->vmas), 0);
 	assert_ptr_equal(world->image.jit_space, world->space);
-	xp_space_put(old);
+	xp_address_space_release(old);
 }
 
 int main(void)

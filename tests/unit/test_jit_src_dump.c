@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* What comes out of a runtime's own jitdump: as it grows, and when it is hostile. */
+/* Loads from a runtime's own jitdump: while it grows, and when it is hostile. */
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
@@ -30,7 +30,7 @@ struct fixture {
 	struct xp_jit_code *code;
 	uint64_t bytes_left;
 	unsigned int loads;
-	char heard[4096]; /* by the observer, a line each */
+	char heard[4096]; /* reported to the observer, a line each */
 	/* of the last load */
 	uint8_t code_bytes[64];
 	uint8_t unwinding[64];
@@ -137,7 +137,7 @@ static int refresh(struct fixture *f)
 	return xp_jit_src_dump_refresh(f->dump, f->code, &clock_of_test, NOW);
 }
 
-/* A refresh takes this, and no more is there. */
+/* A refresh takes exactly these loads. */
 static void expect(struct fixture *f, const char *heard)
 {
 	f->heard[0] = 0;
@@ -159,7 +159,7 @@ static void test_marker(void **state)
 	assert_false(xp_jit_src_dump_is_marker(""));
 }
 
-/* Loads and moves, times of CLOCK_MONOTONIC; a second refresh takes what is new alone. */
+/* Loads and moves with times of CLOCK_MONOTONIC; a second refresh takes only the new ones. */
 static void test_grows(void **state)
 {
 	const struct xp_jitdump_move move = { PID, PID, BASE, BASE + 0x1000, 128, 7 },
@@ -173,7 +173,7 @@ static void test_grows(void **state)
 	expect(f, "");
 	assert_int_equal(xp_jitdump_move(f->writer, 7000, &move), 0);
 	assert_int_equal(xp_jitdump_move(f->writer, 7000, &unknown), 0);
-	put_load(f, UINT64_MAX / 4, 9, BASE, "new"); /* from the future: it is written already */
+	put_load(f, UINT64_MAX / 4, 9, BASE, "new"); /* from the future, but already written */
 	expect(f, "move 0 0x7000000 to 0x7001000+128 at 14000\nload 2 new 0x7000000+128 at 100000000\n");
 	assert_int_equal(xp_jit_src_dump_skipped(f->dump), 0);
 }
@@ -191,14 +191,14 @@ static void put_lines(struct fixture *f, uint64_t at, uint64_t bias)
 {
 	const struct xp_jitdump_line lines[] = {
 		{ at + bias + 8, 20, 0, "b.js" },   { at + bias, 10, 0, "a.js" },
-		{ at + bias + 127, 30, 0, "\xff" }, { at + bias + 128, 40, 0, "a.js" }, /* not in the code any more */
+		{ at + bias + 127, 30, 0, "\xff" }, { at + bias + 128, 40, 0, "a.js" }, /* no longer in the code */
 		{ at - 0x1000, 50, 0, "a.js" },
 	};
 
 	assert_int_equal(xp_jitdump_debug_info(f->writer, 1, at, lines, bias ? 4 : 5), 0);
 }
 
-/* In order, those of the code, and belonging to the next load alone. */
+/* In order, only those inside the code, and only for the next load. */
 static void test_lines(void **state)
 {
 	struct fixture *f = *state;
@@ -212,7 +212,7 @@ static void test_lines(void **state)
 		  "a.js:30 at 0x700007f\nload 1 cold 0x7000100+128 at 10000\nload 2 other 0x7000300+128 at 10000\n");
 }
 
-/* V8's and LLVM's lines are 64 bytes off; whoever has one that is not has none. */
+/* The lines of V8 and LLVM are off by 64 bytes; a runtime with a plain line has only plain ones. */
 static void test_biased_lines(void **state)
 {
 	struct fixture *f = *state;
@@ -243,7 +243,7 @@ static void test_unwinding(void **state)
 	assert_memory_equal(f->unwinding, "\x14\0\0\0\0\0\0\0frame\1\33\3\x3bhdr", 20);
 }
 
-/* Byte for byte, as a runtime may be interrupted anywhere. */
+/* Byte by byte, because a runtime may be interrupted anywhere. */
 static void test_piecemeal(void **state)
 {
 	struct fixture *f = *state;
@@ -264,7 +264,7 @@ static void test_piecemeal(void **state)
 	assert_non_null(strstr(f->heard, "a.js:30 at 0x700007f\nload 1 cold"));
 }
 
-/* A file of the size of a long-running process's is taken in several refreshes; all of it, and once. */
+/* The file of a long-running process is taken in several refreshes: all of it, and once. */
 static void test_long(void **state)
 {
 	struct fixture *f = *state;
@@ -279,7 +279,7 @@ static void test_long(void **state)
 	assert_int_equal(xp_jit_src_dump_skipped(f->dump), 0);
 }
 
-/* Code of up to a MiB comes with its bytes; of longer one the name, and nothing of it stays in memory. */
+/* Code of up to a MiB has its bytes. Of larger code only the name is taken, and none of its bytes stay in memory. */
 static void test_large(void **state)
 {
 	struct fixture *f = *state;
@@ -321,19 +321,19 @@ static int refresh_raw(struct fixture *f)
 	return xp_jit_src_dump_refresh(f->dump, f->code, &clock_of_test, NOW);
 }
 
-/* What is malformed inside its frame is skipped and counted; what breaks the frame ends the reading. */
+/* A malformed record with a valid frame is skipped and counted; an invalid frame ends the reading. */
 static void test_malformed(void **state)
 {
 	struct fixture *f = *state;
 	uint8_t body[200] = { 0 };
 
-	put_raw(f, XP_JITDUMP_LOAD, 16 + 60, memset(body, 'x', 60), 60); /* no end of its name */
+	put_raw(f, XP_JITDUMP_LOAD, 16 + 60, memset(body, 'x', 60), 60); /* unterminated name */
 	memset(body, 0, sizeof(body));
 	put_raw(f, XP_JITDUMP_DEBUG_INFO, 16 + 40, memset(body, 0xff, 40), 40);
 	put_raw(f, XP_JITDUMP_UNWINDING_INFO, 16 + 40, body, 40);
 	memset(body, 0, sizeof(body));
 	body[24] = 1;
-	put_raw(f, XP_JITDUMP_DEBUG_INFO, 16 + 16 + 40, body, 56); /* one line, and 8 bytes too many */
+	put_raw(f, XP_JITDUMP_DEBUG_INFO, 16 + 16 + 40, body, 56); /* one line, and 8 extra bytes */
 	body[24] = 0;
 	put_raw(f, 77, 16 + 100, body, 100);
 	memcpy(body, (uint32_t[]){ PID, PID }, 8);
@@ -343,7 +343,7 @@ static void test_malformed(void **state)
 	memcpy(body, (uint32_t[]){ PID + 1, PID }, 8); /* a child's */
 	put_raw(f, XP_JITDUMP_LOAD, 16 + 43, body, 43);
 	memcpy(body, (uint32_t[]){ PID, PID }, 8);
-	memcpy(body + 16, (uint64_t[]){ UINT64_MAX, 1, 6 }, 24); /* where no code can be */
+	memcpy(body + 16, (uint64_t[]){ UINT64_MAX, 1, 6 }, 24); /* an impossible address */
 	put_raw(f, XP_JITDUMP_LOAD, 16 + 43, body, 43);
 	assert_int_equal(refresh_raw(f), 0);
 	assert_string_equal(f->heard, "load 0 x 0x7000000+1 at 0\n");
@@ -354,7 +354,7 @@ static void test_malformed(void **state)
 	assert_int_equal(f->loads, 1);
 }
 
-/* A record that claims 4 GiB costs nothing, and what claims to be there is waited for. */
+/* A record that claims 4 GiB costs nothing; data that is claimed is waited for. */
 static void test_claims(void **state)
 {
 	struct fixture *f = *state;
@@ -369,12 +369,12 @@ static void test_claims(void **state)
 	for (int i = 0; i < 3; i++)
 		assert_int_equal(refresh_raw(f), 0);
 	assert_int_equal(f->loads, 0);
-	/* and then the file does have so many bytes: a hole */
+	/* then the file really has that many bytes: a hole */
 	assert_int_equal(ftruncate(f->fd, (off_t)UINT32_MAX + 40), 0);
 	for (int i = 0; i < 3; i++)
 		assert_int_equal(refresh_raw(f), 0);
 	assert_int_equal(setrlimit(RLIMIT_AS, &before), 0);
-	assert_int_equal(xp_jit_src_dump_skipped(f->dump), 0); /* a load, of an address and size of 0 */
+	assert_int_equal(xp_jit_src_dump_skipped(f->dump), 0); /* a load with address and size 0 */
 	assert_int_equal(f->loads, 0);
 }
 
@@ -388,7 +388,7 @@ static void test_no_jitdump(void **state)
 	assert_int_equal(refresh_raw(f), -EBADMSG);
 }
 
-/* A runtime that begins its file anew: what is known already stays what it is. */
+/* A runtime that rewrites its file: known code stays what it is. */
 static void test_written_anew(void **state)
 {
 	struct fixture *f = *state;
@@ -443,7 +443,7 @@ static void test_open(void **state)
 	rmdir(dir);
 }
 
-/* What a runtime's C library holds back counts as written: byte for byte, flushed now and then, and taken once. */
+/* Data buffered by the runtime's C library counts as written: byte by byte, flushed now and then, and taken once. */
 static void test_held_back(void **state)
 {
 	char dir[] = "/tmp/xprof-unit-XXXXXX", path[64];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The list of GDB's JIT interface; the target is this process, which is no honest one. */
+/* The list of GDB's JIT interface. The target is this process, which lies. */
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
@@ -12,13 +12,13 @@
 #include <unistd.h>
 #include <cmocka.h>
 
+#include "base/util.h"
 #include "jit/src_gdb.h"
 #include "symfile.h"
-#include "base/util.h"
 
 #define TEXT 0x7f0000001000ull
 
-/* As GDB's manual has them. */
+/* As in GDB's manual. */
 struct jit_code_entry {
 	struct jit_code_entry *next_entry;
 	struct jit_code_entry *prev_entry;
@@ -147,7 +147,7 @@ static void test_reused(void **state)
 	refresh(f, 200, true);
 	assert_string_equal(name_at(f, TEXT, 199), "a");
 	assert_string_equal(name_at(f, TEXT, 200), "b");
-	/* Without being told, the head of the file tells, where it differs. */
+	/* Without a report, a changed head of the symfile shows it. */
 	take_out(f, 0);
 	add(f, 0, "c", TEXT);
 	f->files[0].header.e_flags++;
@@ -168,12 +168,12 @@ static void test_loops(void **state)
 	refresh(f, 300, false);
 	f->entries[0].prev_entry = &f->entries[0];
 	refresh(f, 400, false);
-	/* Nothing can be said of such a list: what was known stays. */
+	/* Such a list gives no information: known code stays. */
 	assert_string_equal(name_at(f, TEXT, 400), "a");
 	assert_string_equal(name_at(f, TEXT + 0x1000, 400), "b");
 }
 
-/* A loop whose entries lead back to where they were reached from, as far as one reader can see. */
+/* A loop whose back pointers are right, as far as one reader can see. */
 static void test_endless(void **state)
 {
 	struct fixture *f = *state;
@@ -187,7 +187,7 @@ static void test_endless(void **state)
 	for (size_t i = 0; i < count; i++)
 		entries[i] = (struct jit_code_entry){ i + 1 < count ? &entries[i + 1] : NULL,
 						      i ? &entries[i - 1] : NULL, (const char *)&file, sizeof(file) };
-	/* Each time another part of it: what is remembered stays bounded. */
+	/* Each time another part of it: the stored state stays bounded. */
 	for (size_t i = 0; i < 3; i++) {
 		__jit_debug_descriptor.first_entry = &entries[i * XP_JIT_SRC_GDB_ENTRIES_MAX];
 		__jit_debug_descriptor.first_entry->prev_entry = NULL;
@@ -225,7 +225,7 @@ static void test_nonsense(void **state)
 	refresh(f, 700, false);
 }
 
-/* Its own symbols: in this program's .symtab. */
+/* The symbols of this program: in its .symtab. */
 static void test_found_in_file(void **state)
 {
 	struct xp_jit_gdb_file file;

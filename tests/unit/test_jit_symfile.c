@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the ELF file of a JIT compiler says of its code. */
+/* The functions in the ELF file of a JIT compiler. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -9,9 +9,9 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include "base/util.h"
 #include "jit/symfile.h"
 #include "symfile.h"
-#include "base/util.h"
 
 #define TEXT 0x7f0000001000ull
 
@@ -92,7 +92,7 @@ static void test_same_address(void **state)
 	check(0, TEXT, 0x20, "long");
 }
 
-/* What names no code, or not there. */
+/* Symbols that name no code, or code elsewhere. */
 static void test_others(void **state)
 {
 	(void)state;
@@ -125,8 +125,7 @@ static void test_lines(void **state)
 	assert_true(found.has_lines);
 }
 
-/* Each field of the tables with bytes that lead anywhere: nothing beyond the file is read (run it under a sanitizer).
- */
+/* Each field of the tables with arbitrary bytes: nothing beyond the file is read (run it under a sanitizer). */
 static void test_broken(void **state)
 {
 	static const uint64_t wild[] = { 0, 1, 0x7fffffff, 0xffffffff, UINT64_MAX / 2, UINT64_MAX };

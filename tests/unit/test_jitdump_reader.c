@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Files by hand from "JITDUMP specification version 2": what the reader and the rules say of them. */
+/* Hand-written files from "JITDUMP specification version 2", and the results of the reader and the rules. */
 #include "format/jitdump_reader.h"
 #include "format/jitdump_rules.h"
 
@@ -16,11 +16,11 @@
 
 #include "format/formats.h"
 
-/* A file that is put together number by number. */
+/* A file built number by number. */
 static struct {
 	uint8_t bytes[1 << 16];
 	size_t size;
-	size_t record; /* where the last one begins */
+	size_t record; /* start of the last record */
 	bool big_endian;
 } file;
 
@@ -49,7 +49,7 @@ static void text(const char *value, size_t bytes)
 	file.size += bytes;
 }
 
-/* The last record is as long as what was put since. */
+/* Sets the size of the last record to what was put since its start. */
 static void end(void)
 {
 	size_t size = file.size;
@@ -138,7 +138,7 @@ static void closing(void)
 	end();
 }
 
-/* The bytes stand at the end of their own memory, so that a sanitizer sees reading beyond them. */
+/* The bytes end at the end of their allocation, so that a sanitizer detects reads beyond them. */
 static uint8_t *copy(size_t size)
 {
 	uint8_t *bytes = malloc(size ? size : 1);
@@ -148,7 +148,7 @@ static uint8_t *copy(size_t size)
 	return bytes;
 }
 
-/* Reads all; 0, or -EBADMSG. */
+/* Reads everything. Returns 0 or -EBADMSG. */
 static int read_all(size_t size, struct xp_violation *violation)
 {
 	struct xp_jitdump_reader reader;
@@ -183,7 +183,7 @@ static void assert_violation(size_t offset, const char *words)
 		fail_msg("%d: 0x%llx: %s", err, (unsigned long long)violation.offset, violation.text);
 }
 
-/* The format allows it; words: what perf has against it, NULL for nothing. */
+/* Allowed by the format; words: perf's objection, NULL for none. */
 static void assert_rule(size_t offset, const char *words)
 {
 	struct xp_violation violation = { .text = "none" };
@@ -350,7 +350,7 @@ static void test_cut_off(void **state)
 			assert_int_equal(violation.offset, 40);
 			assert_non_null(strstr(violation.text, "file ends inside a"));
 		}
-		/* and the same when the record itself says so; up to 7 bytes behind it are padding */
+		/* the same with the record's own size; up to 7 bytes at its end are padding */
 		for (size_t size = 1; size < file.size - 40; size++) {
 			change32(44, size);
 			assert_int_equal(read_all(40 + size, &violation), -EBADMSG);
@@ -384,7 +384,7 @@ static void test_load(void **state)
 	text("\0hello", 6);
 	end();
 	assert_violation(40, "beyond the last address");
-	change32(40 + 16 + 24, 4); /* up to the last address, and a byte that is padding */
+	change32(40 + 16 + 24, 4); /* up to the last address and one byte of padding */
 	assert_rule(0, NULL);
 	begin(1, false);
 	record(0);
@@ -429,7 +429,7 @@ static void test_debug(void **state)
 	assert_rule(40, "big-endian");
 }
 
-/* As V8 of Node.js 20 does: names that have zero bytes in them. */
+/* As V8 of Node.js 20 does: names with zero bytes. */
 static void test_zeros_in_names(void **state)
 {
 	(void)state;

@@ -14,7 +14,7 @@
 
 #include "kernel/btf.h"
 
-/* ---- the running kernel's ---- */
+/* ---- the running kernel's BTF ---- */
 
 static bool find(const struct btf *btf, const struct btf_type *type, const char *name, uint32_t base,
 		 uint32_t *bit_offset, int64_t *size)
@@ -55,7 +55,7 @@ static void expect_same(const struct btf *small, const struct btf *whole, const 
 	}
 }
 
-/* As libbpf finds it in all of the kernel's BTF. */
+/* As libbpf finds it in the complete BTF of the kernel. */
 static void this_kernel(void **state)
 {
 	struct btf *whole = btf__load_vmlinux_btf(), *small;
@@ -78,7 +78,7 @@ static void this_kernel(void **state)
 	close(fd);
 }
 
-/* ---- made by hand ---- */
+/* ---- hand-made BTF ---- */
 
 enum fault {
 	NONE,
@@ -94,7 +94,7 @@ static int add_struct(struct btf *btf, const struct xp_kernel_struct *wanted, in
 	int inner, number, err = 0;
 	uint32_t at = 128;
 
-	/* All fields but the first are in a struct without a name behind 16 bytes. */
+	/* All fields except the first are in an unnamed struct after 16 bytes. */
 	inner = btf__add_struct(btf, NULL, 512);
 	for (const char *const *field = wanted->fields + 1; wanted->fields[0] && *field && !err; field++, at += 64)
 		err = btf__add_field(btf, *field, type, at, 0);
@@ -168,7 +168,7 @@ static void faults(void **state)
 	}
 }
 
-/* Cut off anywhere, or with a wrong length in the header. */
+/* Truncated anywhere, or with a wrong length in the header. */
 static void cut_off(void **state)
 {
 	struct btf *whole = make(NONE), *small;

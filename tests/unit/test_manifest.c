@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "record/manifest.h"
+#include "base/file_name.h"
 #include "base/util.h"
+#include "record/manifest.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -37,7 +38,7 @@ static int tear_down(void **state)
 	(void)state;
 	unlinkat(dir_fd, XP_MANIFEST_NAME, 0);
 	close(dir_fd);
-	/* Fails, and the test with it, when something else is left. */
+	/* Fails, and with it the test, if anything else is left. */
 	return rmdir(place);
 }
 
@@ -140,9 +141,9 @@ static void head_is_written(void **state)
 static void totals_add_up(void **state)
 {
 	struct xp_bpf_counters cpus[3] = {
-		[1] = { .lost = { [XP_REC_ENTRY] = 5, [XP_REC_EXIT] = 2, [XP_REC_FORK] = 1 },
-			.truncated = { [XP_REC_CUSTOM_EVENT] = 4 } },
-		[2] = { .faulted = { [XP_REC_TYPED_EVENT] = 6 }, .not_taken = 9 },
+		[1] = { .lost = { [XP_EVENT_ENTRY] = 5, [XP_EVENT_EXIT] = 2, [XP_EVENT_FORK] = 1 },
+			.truncated = { [XP_EVENT_CUSTOM] = 4 } },
+		[2] = { .faulted = { [XP_EVENT_TYPED] = 6 }, .not_taken = 9 },
 	};
 	struct xp_manifest manifest = minimal();
 	json_t *json;
@@ -224,7 +225,7 @@ static void flights_and_budget(void **state)
 	manifest.process_count = 1;
 	manifest.counts = process.counts;
 	manifest.forecast = &forecast;
-	manifest.hit_cost = (struct xp_hit_cost){ .exit_ns = 900, .stub_ns = 200, .count_ns = 9 };
+	manifest.hit_cost = (struct xp_probe_cost){ .exit_ns = 900, .stub_ns = 200, .count_ns = 9 };
 	manifest.budget = 0.125;
 	manifest.budget_spent = 0.0625;
 	manifest.flight_bytes = 1 << 20;
@@ -253,7 +254,7 @@ static void flights_and_budget(void **state)
 	assert_int_equal(number(json, "processes.0.objects.0.taken_out.0.times"), 2);
 	assert_int_equal(number(json, "processes.0.objects.0.taken_out.0.calls_counted"), 7);
 	assert_true(json_real_value(at(json, "processes.0.objects.0.taken_out.0.out_s")) == 1.5);
-	/* Not counted is not the same as not called. */
+	/* Not counted is different from not called. */
 	assert_null(json_object_get(at(json, "processes.0.objects.0.taken_out.1"), "calls_counted"));
 	assert_null(json_object_get(at(json, "processes.0.objects.0.taken_out.1"), "name"));
 	json_decref(json);
@@ -360,7 +361,7 @@ static void stale_leftover_is_replaced(void **state)
 	struct stat st;
 
 	(void)state;
-	/* A link left there must not lead elsewhere. */
+	/* A link left there must not redirect the write. */
 	assert_int_equal(symlinkat("target", dir_fd, XP_MANIFEST_NAME ".part"), 0);
 	assert_int_equal(xp_manifest_write(dir_fd, -1, &manifest), 0);
 	assert_int_equal(xp_manifest_write(dir_fd, -1, &manifest), 0);
@@ -368,7 +369,7 @@ static void stale_leftover_is_replaced(void **state)
 	assert_true(S_ISREG(st.st_mode));
 }
 
-/* A full disk, as RLIMIT_FSIZE plays it: an error, and neither a torn file nor a leftover. */
+/* RLIMIT_FSIZE acts as a full disk: an error, and neither a torn file nor a leftover. */
 static void write_error_leaves_nothing(void **state)
 {
 	struct xp_manifest manifest = minimal();
@@ -390,7 +391,7 @@ static void write_error_leaves_nothing(void **state)
 	assert_int_equal(xp_manifest_write(-1, -1, &manifest), -EBADF);
 }
 
-/* The reserve of a recording that runs is left alone, that of a killed one is not. */
+/* The reserve of a running recording is skipped, that of a killed one is removed. */
 static void reserve_is_recovered(void **state)
 {
 	int fd = xp_manifest_reserve(dir_fd, 1);

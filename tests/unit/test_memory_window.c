@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The memory of a process that ends, or runs another program, while it is looked at. */
+/* The memory of a process that ends, or runs another program, during the reads. */
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -13,7 +13,7 @@
 
 static const char text[] = "the same in a child";
 
-/* Waits for a byte, then executes a program that waits for the end of its input; or ends, when there is no byte. */
+/* Waits for a byte, then executes a program that waits for the end of its input; ends if there is no byte. */
 static pid_t start(int *input)
 {
 	int ends[2], told[2];
@@ -56,7 +56,7 @@ static void test_executes(void **state)
 	(void)state;
 	assert_int_equal(xp_memory_window_open(&window, pid), 0);
 	assert_false(xp_memory_window_gone(window));
-	/* Nothing outside the mapping that is meant. */
+	/* Nothing outside the intended mapping. */
 	assert_false(xp_memory_window_read(window, copy, (uintptr_t)text, sizeof(copy)));
 	xp_memory_window_set(window, (uintptr_t)text, (uintptr_t)text + sizeof(copy) - 1);
 	assert_false(xp_memory_window_read(window, copy, (uintptr_t)text, sizeof(copy)));
@@ -65,7 +65,7 @@ static void test_executes(void **state)
 	xp_memory_window_set(window, (uintptr_t)text, (uintptr_t)text + sizeof(copy));
 	assert_true(xp_memory_window_read(window, copy, (uintptr_t)text, sizeof(copy)));
 	assert_string_equal(copy, text);
-	/* What is not mapped cannot be read, and is no sign. */
+	/* Unmapped memory cannot be read, which says nothing about the process. */
 	xp_memory_window_set(window, 1ull << 46, 1ull << 47);
 	assert_false(xp_memory_window_read(window, copy, 1ull << 46, sizeof(copy)));
 	assert_false(xp_memory_window_gone(window));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Merging of per-CPU rings, on rings made by hand in the layout of the kernel's. */
+/* Merging of per-CPU rings, on hand-made rings in the kernel's layout. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -61,18 +61,18 @@ static int teardown(void **state)
 	return 0;
 }
 
-/* Appends a record; its head's flags may be BPF_RINGBUF_BUSY_BIT or _DISCARD_BIT. Returns the place of the head. */
+/* Appends a record; its head's flags may be BPF_RINGBUF_BUSY_BIT or _DISCARD_BIT. Returns the address of the head. */
 static uint32_t *put(struct world *world, int cpu, uint64_t time, uint32_t tid, uint32_t flags)
 {
 	uint64_t at = world->producer[cpu];
 	uint8_t *data = world->ring[cpu].data;
-	struct xp_rec rec = { .time = time, .tid = tid };
-	uint32_t head[2] = { sizeof(rec) | flags, 0 };
-	uint8_t bytes[sizeof(head) + sizeof(rec)];
+	struct xp_event event = { .time = time, .tid = tid };
+	uint32_t head[2] = { sizeof(event) | flags, 0 };
+	uint8_t bytes[sizeof(head) + sizeof(event)];
 
 	memcpy(bytes, head, sizeof(head));
-	memcpy(bytes + sizeof(head), &rec, sizeof(rec));
-	/* The kernel maps the data twice in a row, so a record may run over the end. */
+	memcpy(bytes + sizeof(head), &event, sizeof(event));
+	/* The kernel maps the data twice in a row, so a record may cross the end. */
 	for (size_t i = 0; i < sizeof(bytes); i++) {
 		data[(at + i) & (RING_BYTES - 1)] = bytes[i];
 		data[((at + i) & (RING_BYTES - 1)) + RING_BYTES] = bytes[i];
@@ -81,14 +81,14 @@ static uint32_t *put(struct world *world, int cpu, uint64_t time, uint32_t tid, 
 	return (uint32_t *)(data + (at & (RING_BYTES - 1)));
 }
 
-static int sink(void *arg, const struct xp_rec *rec, size_t size, unsigned int cpu, uint64_t tsc)
+static int sink(void *arg, const struct xp_event *event, size_t size, unsigned int cpu, uint64_t tsc)
 {
 	struct world *world = arg;
 
 	(void)cpu;
-	assert_int_equal(size, sizeof(*rec));
+	assert_int_equal(size, sizeof(*event));
 	assert_in_range(world->seen_count, 0, 127);
-	world->seen[world->seen_count++] = tsc << 8 | rec->tid;
+	world->seen[world->seen_count++] = tsc << 8 | event->tid;
 	return world->sink_error;
 }
 
@@ -128,7 +128,7 @@ static void adds_the_base_of_each_cpu(void **state)
 	assert_seen(world, expected, 2);
 }
 
-/* T1 stamped 5, was preempted, and reserved after T2 (7); T1 moved to another CPU then. Its records stay in order. */
+/* T1 stamped 5, was preempted, and reserved after T2 (7). T1 then moved to another CPU. Its records stay in order. */
 static void keeps_a_threads_order_over_disorder_in_a_ring(void **state)
 {
 	struct world *world = *state;

@@ -10,7 +10,7 @@
 #include "sled/object.h"
 #include "tiny_elf.h"
 
-/* Sleds in no order, and three times the same: a million probes of one place would keep the kernel busy for good. */
+/* Unordered sleds, and three equal ones: a million probes at one address would keep the kernel busy forever. */
 static void test_each_place_once(void **state)
 {
 	static const uint8_t code[] = { 0xeb, 0x09 };

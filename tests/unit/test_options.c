@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* What the command line becomes. Messages and exit codes are tested from outside. */
+/* The parsed command line. Messages and exit codes are tested from outside. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -8,8 +8,8 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "options.h"
 #include "base/util.h"
+#include "options.h"
 
 #define PARSE(options, ...)                                                                                            \
 	parse(options, (char *[]){ (char *)"xprof", __VA_ARGS__, NULL },                                               \
@@ -181,7 +181,7 @@ static void test_size(void **state)
 	assert_int_equal(xp_size_parse("17179869184G", &bytes), -ERANGE);
 }
 
-/* The table itself: what the parser relies on. */
+/* Properties of the table that the parser relies on. */
 static void test_table(void **state)
 {
 	(void)state;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include "base/own_file.h"
+#include "base/util.h"
 #include "record/outdir.h"
 #include "record/progress.h"
-#include "base/util.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -16,7 +17,7 @@
 
 #include <cmocka.h>
 
-/* Each test has an empty directory of its own as the current one. */
+/* Each test runs in a new, empty current directory. */
 static char place[] = "/tmp/xprof-outdir-XXXXXX";
 static char why[1024];
 
@@ -54,7 +55,7 @@ static bool exists(const char *path)
 	return !lstat(path, &st);
 }
 
-/* What is there holds this text. */
+/* Checks that the file has this text. */
 static void assert_text(const char *path, const char *text)
 {
 	char buf[64] = "";
@@ -152,7 +153,7 @@ static void foreign_things_stay(void **state)
 	assert_int_equal(symlink("out", "link"), 0);
 	assert_refused("link", -EEXIST, "is a symbolic link");
 
-	/* A link of that name inside makes no recording of it. */
+	/* A link of that name does not make the directory a recording. */
 	assert_int_equal(symlink("/etc/passwd", "out/manifest.json"), 0);
 	assert_refused("out", -EEXIST, "is no recording");
 }
@@ -211,7 +212,7 @@ static void failed_recording_leaves_nothing(void **state)
 	assert_int_equal(dir.fd, -1);
 	assert_int_equal(xp_outdir_close(&dir, false), 0);
 
-	/* Nor an empty one. */
+	/* Neither does an empty file. */
 	assert_int_equal(xp_outdir_open(&dir, "out", why, sizeof(why)), 0);
 	assert_int_equal(xp_outdir_close(&dir, true), 0);
 	assert_false(exists("out"));
@@ -230,7 +231,7 @@ static void failed_recording_puts_the_older_back(void **state)
 	assert_false(exists("out.old"));
 }
 
-/* Whatever happens to the names in between: files go where the descriptor points, and nothing foreign is removed. */
+/* Names may change at any time: files go where the descriptor points, and no foreign file is removed. */
 static void swapped_directory(void **state)
 {
 	struct xp_outdir dir;
@@ -267,11 +268,11 @@ static void bad_names(void **state)
 	text[NAME_MAX] = 'x';
 	text[sizeof(text) - 1] = 0;
 	assert_refused(text, -ENAMETOOLONG, "too long");
-	/* /proc says ENOENT to everybody's mkdir. */
+	/* /proc returns ENOENT for any mkdir. */
 	assert_refused("/proc/out", -ENOENT, "cannot make the output directory");
 }
 
-/* Root may, in a directory that others may write to as well, but must not for them. */
+/* Root itself may, even in a directory that others may write to, but must not on their behalf. */
 static void another_users_recording(void **state)
 {
 	(void)state;
@@ -293,7 +294,7 @@ static void another_users_recording(void **state)
 	assert_int_equal(chown("out", 12345, 12345), 0);
 	assert_refused("out", -EEXIST, "belongs to another user");
 
-	/* The user behind sudo may, and he who may all there anyway. */
+	/* The user behind sudo may, and so may the user who has all rights there anyway. */
 	setenv("SUDO_UID", "12345", 1);
 	setenv("SUDO_GID", "12345", 1);
 	record("out", "1");
@@ -309,7 +310,7 @@ static void not_writable(void **state)
 {
 	(void)state;
 	if (!geteuid()) {
-		/* Root may write everywhere; as nobody. */
+		/* Root may write everywhere, so this runs as nobody. */
 		assert_int_equal(chmod(place, 0755), 0);
 		assert_int_equal(seteuid(65534), 0);
 		assert_refused("out", -EACCES, "you may not write there");
@@ -332,9 +333,9 @@ static void goes_to_the_user_behind_sudo(void **state)
 		print_message("skipped: only root can give files away\n");
 		skip();
 	}
-	assert_false(xp_outdir_owner(&uid, &gid));
+	assert_false(xp_own_file_user(&uid, &gid));
 	setenv("SUDO_UID", "12345", 1);
-	assert_false(xp_outdir_owner(&uid, &gid));
+	assert_false(xp_own_file_user(&uid, &gid));
 	setenv("SUDO_GID", "54321", 1);
 	assert_int_equal(xp_outdir_open(&dir, "out", why, sizeof(why)), 0);
 	create(&dir, "manifest.json");
@@ -361,18 +362,18 @@ static void goes_to_the_user_behind_sudo(void **state)
 	for (size_t i = 0; i < 6; i++) {
 		setenv("SUDO_UID", (const char *[]){ "", "-1", "4294967295", "12x", " 1", "99999999999999999999" }[i],
 		       1);
-		assert_false(xp_outdir_owner(&uid, &gid));
+		assert_false(xp_own_file_user(&uid, &gid));
 	}
 
-	/* Not of him who runs a program that is root's by its mode. */
+	/* Not for a user who runs a set-user-ID program of root. */
 	setenv("SUDO_UID", "12345", 1);
-	assert_true(xp_outdir_owner(&uid, &gid));
+	assert_true(xp_own_file_user(&uid, &gid));
 	assert_int_equal(setresuid(65534, 0, 0), 0);
-	assert_false(xp_outdir_owner(&uid, &gid));
+	assert_false(xp_own_file_user(&uid, &gid));
 	assert_int_equal(setresuid(0, 0, 0), 0);
 }
 
-/* What is not a recording alone, or has an owner already, stays whose it is. */
+/* A directory with other files, or with an owner, keeps its owner. */
 static void only_recordings_are_given(void **state)
 {
 	struct stat st;

@@ -139,7 +139,7 @@ static void others_links(void **state)
 	assert_int_equal(lchown("tmp/link", 1234, 1234), 0);
 	assert_int_equal(xp_trusted_dir_open("tmp/link"), -EREMCHG);
 	assert_int_equal(xp_trusted_dir_open("tmp/link/."), -EREMCHG);
-	/* The user's own, and one who could do anything there anyway. */
+	/* A link of the user, or of one who has all rights there anyway. */
 	setenv("SUDO_UID", "1234", 1);
 	setenv("SUDO_GID", "1234", 1);
 	assert_opens("tmp/link");

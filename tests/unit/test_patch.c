@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The code of patched sleds and of the stub, byte for byte, and where the stub finds room. */
+/* The code of patched sleds and of the stub, byte for byte, and the addresses with room for the stub. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -33,13 +33,13 @@ static void assert_patch(const struct xp_sled *sled, const uint8_t *expected, si
 	assert_memory_equal(bytes, expected, size);
 	assert_true(xp_patch_decode((enum xp_sled_kind)sled->kind, bytes, ADDRESS, &slot));
 	assert_true(slot == SLOT);
-	/* Never taken for one that is not patched, and the other way round. */
+	/* It is never confused with an unpatched one. */
 	assert_false(xp_sled_intact((enum xp_sled_kind)sled->kind, bytes));
 	assert_false(xp_patch_decode_remains((enum xp_sled_kind)sled->kind, bytes, ADDRESS, &slot));
 	assert_int_equal(xp_patch_head((enum xp_sled_kind)sled->kind, bytes), sled->kind == XP_SLED_EXIT ? 1 : 2);
 	assert_true(xp_sled_intact((enum xp_sled_kind)sled->kind, bytes));
 	assert_false(xp_patch_decode((enum xp_sled_kind)sled->kind, bytes, ADDRESS, &slot));
-	/* What is behind the first instruction still tells whose it was. */
+	/* The bytes after the first instruction still identify it. */
 	slot = 0;
 	assert_true(xp_patch_decode_remains((enum xp_sled_kind)sled->kind, bytes, ADDRESS, &slot));
 	assert_true(slot == SLOT);
@@ -101,7 +101,7 @@ static void test_reach(void **state)
 	assert_int_equal(xp_patch_encode(&sled, FN, 1ull << 40, (1ull << 40) + 10 - 0x80000000ull, bytes), 0);
 }
 
-/* XRay's own patches lead elsewhere; bytes of other instructions are none. */
+/* XRay's own patches lead elsewhere; bytes of other instructions are no patch. */
 static void test_not_ours(void **state)
 {
 	static const uint8_t other[XP_SLED_BYTES_MAX] = { 0x41, 0xba, 1, 0, 0, 0, 0x90 };
@@ -119,7 +119,7 @@ static void test_not_ours(void **state)
 	assert_false(xp_patch_decode(XP_SLED_CUSTOM_EVENT, push, ADDRESS, &slot));
 }
 
-/* After a conditional jump that is not taken the function goes on, with its red zone and r10. */
+/* After a conditional jump that is not taken the function continues, with its red zone and r10. */
 static void test_conditional(void **state)
 {
 	(void)state;
@@ -127,7 +127,7 @@ static void test_conditional(void **state)
 	assert_true(xp_patch_possible(&(struct xp_sled){ .kind = XP_SLED_TAIL_EXIT }));
 }
 
-/* Of the calls' slots, the first of each form: cmpb $0,0x1000 - entry - 7(%rip); je over the nop; nop; ret. */
+/* The first slot of each form of calls: cmpb $0,0x1000 - entry - 7(%rip); je over the nop; nop; ret. */
 static void test_stub(void **state)
 {
 	static const uint8_t nop5[] = { 0x80, 0x3d, 0xf9, 0x0e, 0x00, 0x00, 0x00, 0x74,
@@ -154,7 +154,7 @@ static void test_stub(void **state)
 	assert_false(xp_stub_is_slot(-1ull));
 }
 
-/* Calls the slot that counts as a sled does, and looks whether it leaves the registers of arguments alone. */
+/* Calls the counting slot as a sled does, and checks that it preserves the argument registers. */
 static bool call_counter(const uint8_t *stub, uint32_t word)
 {
 	uint64_t a = 1, b = 2, c = 3, d = 4, r = 5;
@@ -162,7 +162,7 @@ static bool call_counter(const uint8_t *stub, uint32_t word)
 	register uint64_t r9 __asm__("r9") = 7;
 	register uint64_t r11 __asm__("r11") = 8;
 
-	/* Out of the red zone's way. */
+	/* Skips the red zone. */
 	__asm__ volatile("mov %[word],%%r10d\n"
 			 "lea -256(%%rsp),%%rsp\n"
 			 "call *%[slot]\n"
@@ -173,7 +173,7 @@ static bool call_counter(const uint8_t *stub, uint32_t word)
 	return a == 1 && b == 2 && c == 3 && d == 4 && r == 5 && r8 == 6 && r9 == 7 && r11 == 8;
 }
 
-/* The code itself, in this process. */
+/* Runs the code in this process. */
 static void test_counters(void **state)
 {
 	static uint32_t sums[XP_STUB_COUNTERS_MAX];
@@ -185,11 +185,11 @@ static void test_counters(void **state)
 	assert_non_null(stub);
 	for (uint32_t counter = 0; counter < XP_STUB_COUNTERS_MAX; counter++)
 		for (uint32_t i = 0; i < 2 * counter; i++)
-			assert_true(call_counter(stub, xp_rec_word(4 * counter, XP_REC_NONE)));
-	/* Words of records, which a thread brings that stood in the sled when it was changed; and behind the last. */
-	assert_true(call_counter(stub, xp_rec_word(5, XP_REC_ENTRY)));
-	assert_true(call_counter(stub, xp_rec_word(FN, XP_REC_ENTRY_ARGS)));
-	assert_true(call_counter(stub, xp_rec_word(4 * XP_STUB_COUNTERS_MAX, XP_REC_NONE)));
+			assert_true(call_counter(stub, xp_event_word(4 * counter, XP_EVENT_NONE)));
+	/* Words of records, from a thread that was inside the sled during the change; and words beyond the last one. */
+	assert_true(call_counter(stub, xp_event_word(5, XP_EVENT_ENTRY)));
+	assert_true(call_counter(stub, xp_event_word(FN, XP_EVENT_ENTRY_ARGS)));
+	assert_true(call_counter(stub, xp_event_word(4 * XP_STUB_COUNTERS_MAX, XP_EVENT_NONE)));
 	assert_true(call_counter(stub, ~0u));
 	shards = (const uint32_t *)(stub + XP_STUB_COUNTERS);
 	for (uint32_t i = 0; i < XP_STUB_SHARDS * XP_STUB_COUNTERS_MAX; i++)
@@ -200,7 +200,7 @@ static void test_counters(void **state)
 	close(fd);
 }
 
-/* As libelf and libdw read it: one name, and the way from each instruction. */
+/* As libelf and libdw read it: one name, and the unwinding of each instruction. */
 static void test_stub_elf(void **state)
 {
 	uint8_t page[XP_STUB_BYTES];
@@ -240,7 +240,7 @@ static void test_stub_elf(void **state)
 	elf_end(elf);
 }
 
-/* In the middle of a function the CPU's flags may be in use: nothing but a nop that no kernel replaces. */
+/* Inside a function the CPU's flags may be in use: only a nop that no kernel replaces. */
 static void test_event_slots(void **state)
 {
 	uint8_t page[XP_STUB_BYTES];
@@ -262,7 +262,7 @@ static uint64_t find(const char *maps, uint64_t start, uint64_t end)
 	char text[2000];
 
 	snprintf(text, sizeof(text), "%s", maps);
-	return xp_vacancy_find(text, start, end, 4096);
+	return xp_address_gap_find(text, start, end, 4096);
 }
 
 #define LINE(range, rest) range " r-xp 00000000 fe:00 12345 " rest "\n"
@@ -274,12 +274,12 @@ static uint64_t find(const char *maps, uint64_t start, uint64_t end)
 static void test_below(void **state)
 {
 	(void)state;
-	/* A mebibyte below, so that neither can run into the other. */
+	/* A mebibyte below, so that neither can grow into the other. */
 	assert_true(find(EXE HEAP LIBC STACK, 0x555555554000, 0x555555556000) == 0x555555453000);
 	assert_true(find(EXE HEAP LIBC STACK, 0x7ffff7c00000, 0x7ffff7e00000) == 0x7ffff7aff000);
 }
 
-/* Position-dependent, with nothing free below: behind it, but a gibibyte away from what may grow. */
+/* Position-dependent, with no room below: after it, but a gibibyte away from anything that may grow. */
 static void test_above(void **state)
 {
 	(void)state;
@@ -296,7 +296,7 @@ static void test_above(void **state)
 			 0x100000, 0x400000) == 0x700000);
 }
 
-/* Full to the brim on both sides for 2 GiB. */
+/* No room within 2 GiB on either side. */
 static void test_no_room(void **state)
 {
 	(void)state;

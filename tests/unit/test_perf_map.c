@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The text of a perf map, and the source that reads one as it grows; the target is this process. */
+/* The text of a perf map, and the source that reads a growing one. The target is this process. */
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
@@ -13,11 +13,11 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "jit/src_map.h"
-#include "jit/perf_map.h"
-#include "target/target.h"
-#include "target/file.h"
 #include "base/util.h"
+#include "jit/perf_map.h"
+#include "jit/src_map.h"
+#include "target/file.h"
+#include "target/target.h"
 
 static void test_lines(void **state)
 {
@@ -94,7 +94,7 @@ static void test_stopped(void **state)
 	assert_string_equal(noted, "1+1=a;2+1=stop;");
 }
 
-/* A line without an end takes no more memory than any other; the next one is read. */
+/* A line without an end takes no more memory than any other; the next line is read. */
 static void test_endless_line(void **state)
 {
 	struct xp_perf_map map = { 0 };
@@ -189,7 +189,7 @@ static void test_grows(void **state)
 	fputs("c\n1000 20 d\n", f->file);
 	refresh(f, 300);
 	assert_string_equal(name_at(f, 0x2000, 1), "bc");
-	/* It took the place of a after the second look, at some time: since then it may have been there. */
+	/* It replaced a after the second look, at an unknown time, so it counts from that look. */
 	assert_string_equal(name_at(f, 0x1000, 199), "a");
 	assert_string_equal(name_at(f, 0x1000, 200), "d");
 	assert_int_equal(xp_jit_code_count(f->code), 3);
@@ -231,7 +231,7 @@ static void test_replaced(void **state)
 	refresh(f, 200);
 	assert_string_equal(name_at(f, 0x1000, 300), "a");
 	assert_string_equal(name_at(f, 0x2000, 300), "b");
-	/* Gone, or replaced by what is none: what is open is still read. */
+	/* Deleted and replaced by a link: the open file is still read. */
 	fputs("4000 10 d\n", f->file);
 	unlink(f->path);
 	assert_int_equal(symlink("/etc/passwd", f->path), 0);
@@ -249,7 +249,7 @@ static void test_code(void **state)
 	fprintf(f->file, "%lx 3 a\n", (unsigned long)page);
 	refresh(f, 100);
 	assert_memory_equal(f->seen, "\x90\x90\xc3\0", 4);
-	/* What reaches into nothing has a name, and no bytes. */
+	/* Code that reaches into unmapped memory has a name, but no bytes. */
 	fprintf(f->file, "%lx 2000 b\n", (unsigned long)page + 16);
 	munmap(page, 4096);
 	refresh(f, 200);
@@ -258,7 +258,7 @@ static void test_code(void **state)
 	assert_int_equal(f->bytes.left, 100000 - 3 - 0x2000);
 }
 
-/* Functions that lie side by side are read in one go, and stay what they are. */
+/* Adjacent functions are read in one go, and stay correct. */
 static void test_code_of_many(void **state)
 {
 	struct fixture *f = *state;
@@ -272,7 +272,7 @@ static void test_code_of_many(void **state)
 	for (size_t at = 0; at < 0x11000; at += 0x10) {
 		uint8_t expected[16];
 
-		/* One of the last reaches beyond the end. */
+		/* One of the last functions reaches beyond the end. */
 		fprintf(f->file, "%lx %x f%zx\n", (unsigned long)pages + at, at == 0x10fe0 ? 0x80 : 0x10, at);
 		if (at % 0x100 && at < 0x10f00)
 			continue;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* What perf is told of processes, from samples and events made up here; read back from the file. */
+/* The records about processes, for samples and events made up here; read back from the file. */
 #include "sample/perf_out.h"
 
 #include <errno.h>
@@ -27,9 +27,9 @@ static struct {
 	char dir[64];
 	int dir_fd;
 	struct xp_clock clock;
-	struct xp_tasks tasks;
+	struct xp_sampled_processes tasks;
 	struct xp_perf_out *out;
-	/* The records of the finished file but for the kernel's, one a line. */
+	/* The records of the finished file except the kernel's, one a line. */
 	char lines[16384];
 } world;
 
@@ -51,7 +51,7 @@ static int setup(void **state)
 	world.dir_fd = options.dir_fd = open(world.dir, O_RDONLY | O_DIRECTORY);
 	world.clock.hz = world.clock.mono_hz = HZ;
 	world.clock.mono = world.clock.real = (struct xp_clock_pair){ .tsc = 1000000, .ns = 1000000 };
-	assert_int_equal(xp_tasks_init(&world.tasks), 0);
+	assert_int_equal(xp_sampled_processes_init(&world.tasks), 0);
 	assert_int_equal(xp_perf_out_new(&world.out, &options), 0);
 	return 0;
 }
@@ -60,18 +60,18 @@ static int teardown(void **state)
 {
 	(void)state;
 	xp_perf_out_free(world.out);
-	xp_tasks_free(&world.tasks);
+	xp_sampled_processes_free(&world.tasks);
 	unlinkat(world.dir_fd, XP_PERF_OUT_NAME, 0);
 	close(world.dir_fd);
 	return rmdir(world.dir);
 }
 
-/* As run.c does it. */
+/* As run.c does. */
 static void tell(const struct xp_sideband_event *event)
 {
-	xp_perf_out_before(world.out, event, xp_tasks_space(&world.tasks, event->pid));
-	assert_int_equal(xp_tasks_event(&world.tasks, event), 0);
-	xp_perf_out_event(world.out, event, xp_tasks_space(&world.tasks, event->pid));
+	xp_perf_out_before(world.out, event, xp_sampled_processes_space(&world.tasks, event->pid));
+	assert_int_equal(xp_sampled_processes_event(&world.tasks, event), 0);
+	xp_perf_out_event(world.out, event, xp_sampled_processes_space(&world.tasks, event->pid));
 }
 
 static void map(uint64_t tsc, pid_t pid, uint64_t start, uint64_t length, char *path)
@@ -104,12 +104,12 @@ static void task(uint64_t tsc, enum xp_sideband_kind kind, pid_t pid, pid_t tid,
 
 static void sample(uint64_t tsc, pid_t pid, pid_t tid, const char *comm)
 {
-	struct xp_rec_sample record = { .rec = { .pid = pid, .tid = tid }, .kernel_frames = 1 };
-	const struct xp_profile_frame frames[] = { { .address = 0xffffffff81000010 }, { .address = 0x1010 } };
-	struct xp_task *known;
+	struct xp_event_sample record = { .head = { .pid = pid, .tid = tid }, .kernel_frames = 1 };
+	const struct xp_frame frames[] = { { .address = 0xffffffff81000010 }, { .address = 0x1010 } };
+	struct xp_sampled_process *known;
 
 	memcpy(record.comm, comm, strlen(comm));
-	assert_int_equal(xp_tasks_sampled(&world.tasks, pid, comm, &known), 0);
+	assert_int_equal(xp_sampled_processes_sampled(&world.tasks, pid, comm, &known), 0);
 	xp_perf_out_seen(world.out, &record, tsc, known->space);
 	xp_perf_out_sample(world.out, &record, tsc, 3, frames, 2);
 }
@@ -166,7 +166,7 @@ static void assert_told(const char *expected)
 	assert_string_equal(world.lines, expected);
 }
 
-/* With its first sample, and what is told from then on. */
+/* Written with its first sample, and updated after it. */
 static void test_process(void **state)
 {
 	(void)state;
@@ -203,7 +203,7 @@ static void test_process(void **state)
 	assert_int_equal(xp_perf_out_samples(world.out), 5);
 }
 
-/* A child is told of with its own first sample, its mappings by themselves; a pid may come back. */
+/* A child is written with its own first sample, with its own mappings; a pid may be reused. */
 static void test_children(void **state)
 {
 	(void)state;
@@ -246,16 +246,16 @@ static void test_forget(void **state)
 		    "130 sample 7/7 cpu 3, 4 entries\n");
 }
 
-/* Memory of JIT compilers: at its own time, sampled or not, and only what was none before. */
+/* JIT memory is written at its own time, sampled or not, and only where there was none before. */
 static void test_jit_memory(void **state)
 {
 	(void)state;
 	name(10, XP_SIDEBAND_EXEC, 7, 7, "node");
 	map(20, 7, 0x10000, 0x1000, "//anon");
-	map(21, 7, 0x10000, 0x1000, "//anon"); /* its protection has changed */
-	map(22, 7, 0x10000, 0x3000, "//anon"); /* it has grown at the end */
+	map(21, 7, 0x10000, 0x1000, "//anon"); /* its protection changed */
+	map(22, 7, 0x10000, 0x3000, "//anon"); /* it grew at the end */
 	map(23, 7, 0x18000, 0x1000, "//anon");
-	map(24, 7, 0xf000, 0xb000, "//anon"); /* in front, in between and behind */
+	map(24, 7, 0xf000, 0xb000, "//anon"); /* before, between and after */
 	map(25, 7, 0x11000, 0x1000, PROGRAM);
 	map(26, 7, 0x10000, 0x3000, "//anon"); /* over the program */
 	assert_told("20 map 7 10000+1000 //anon\n"
@@ -267,11 +267,11 @@ static void test_jit_memory(void **state)
 		    "26 map 7 11000+1000 //anon\n");
 }
 
-/* A child has its parent's from its birth on; what was there before the first record stands before all. */
+/* A child has its parent's JIT memory from its birth; memory from before the first record comes before all records. */
 static void test_jit_memory_of_children(void **state)
 {
 	(void)state;
-	xp_tasks_event(
+	xp_sampled_processes_event(
 	    &world.tasks,
 	    &(struct xp_sideband_event){
 		.kind = XP_SIDEBAND_MMAP, .pid = 6, .tid = 6, .start = 0x70000, .length = 0x1000, .text = "//anon" });
@@ -305,7 +305,7 @@ static void test_threads(void **state)
 	for (pid_t tid = 1; tid <= 5000; tid++)
 		assert_int_equal(xp_perf_threads_find(&threads, tid)->tid, tid);
 	assert_true(xp_perf_threads_get(&threads, 1, 77)->is_named);
-	assert_false(xp_perf_threads_get(&threads, 2, 77)->is_named); /* another process's now */
+	assert_false(xp_perf_threads_get(&threads, 2, 77)->is_named); /* now another process's thread */
 	for (pid_t tid = 1; tid <= 5000; tid += 2)
 		xp_perf_threads_remove(&threads, tid);
 	assert_int_equal(threads.count, 2500);
@@ -314,7 +314,7 @@ static void test_threads(void **state)
 	xp_perf_threads_free(&threads);
 }
 
-/* In the table of build ids as in the records: perf prints both to terminals. */
+/* The path in the table of build ids is cleaned as in the records: perf prints both to terminals. */
 static void test_build_id_path(void **state)
 {
 	char program[4096] = "", path[128];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Files by hand: what the reader of perf.data and the rules say of them. */
+/* Hand-written files, and the results of the reader of perf.data and the rules. */
 #include "format/perfdata_reader.h"
 #include "format/perfdata_rules.h"
 
@@ -19,7 +19,7 @@
 #include "format/formats.h"
 
 #define SAMPLE_TYPE (PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_CALLCHAIN)
-#define DATA 232 /* offset of the records behind one event of 112 bytes */
+#define DATA 232 /* offset of the records after one event of 112 bytes */
 #define DATA_SIZE_AT offsetof(struct xp_perfdata_header, data.size)
 
 static struct {
@@ -41,7 +41,7 @@ static void add_words(size_t count, const uint64_t *words)
 #define words(...) add_words(sizeof((uint64_t[]){ __VA_ARGS__ }) / 8, (uint64_t[]){ __VA_ARGS__ })
 #define PAIR(low, high) ((uint64_t)(uint32_t)(low) | (uint64_t)(high) << 32)
 
-/* A record's header as one word. */
+/* The header of a record as one word. */
 #define RECORD(type, misc, size) ((uint64_t)(type) | (uint64_t)(misc) << 32 | (uint64_t)(size) << 48)
 
 static void poke64(size_t offset, uint64_t value)
@@ -73,7 +73,7 @@ static void end_data(void)
 	poke64(DATA_SIZE_AT, file.size - DATA);
 }
 
-/* The bytes stand at the end of their own memory, so that a sanitizer sees reading beyond them. */
+/* The bytes end at the end of their allocation, so that a sanitizer detects reads beyond them. */
 static uint8_t *copy(void)
 {
 	uint8_t *bytes = malloc(file.size ? file.size : 1);
@@ -114,7 +114,7 @@ static void assert_violation(uint64_t offset, const char *words)
 		fail_msg("%d: 0x%llx: %s", err, (unsigned long long)violation.offset, violation.text);
 }
 
-/* words NULL: the file is right. */
+/* words NULL: the file is valid. */
 static void assert_rule(uint64_t offset, const char *words)
 {
 	struct xp_violation violation = { .text = "none" };
@@ -131,7 +131,7 @@ static void assert_rule(uint64_t offset, const char *words)
 
 #define TRAILER PAIR(7, 8), 1000
 
-/* A sample of user mode with a chain of one address. */
+/* A user-mode sample with a chain of one address. */
 static void put_sample(uint64_t time)
 {
 	words(RECORD(PERF_RECORD_SAMPLE, 2, 56), 0x1234, PAIR(7, 8), time, 2, PERF_CONTEXT_USER, 0x1234);
@@ -153,7 +153,7 @@ static void test_records(void **state)
 	words(RECORD(PERF_RECORD_COMM, 0, 40), PAIR(7, 9), 0x6362, TRAILER);
 	words(RECORD(PERF_RECORD_FORK, 0, 48), PAIR(9, 7), PAIR(10, 8), 950, TRAILER);
 	words(RECORD(PERF_RECORD_LOST, 0, 40), 1, 33, TRAILER);
-	words(RECORD(12345, 0, 24), 1, 2); /* from 64 on there is no trailer */
+	words(RECORD(12345, 0, 24), 1, 2); /* there is no trailer from type 64 on */
 	words(RECORD(22, 0, 32), 1, TRAILER);
 	put_sample(5000);
 	end_data();
@@ -213,7 +213,7 @@ static void test_records(void **state)
 	free(bytes);
 }
 
-/* Every field that may stand in a sample before the chain, and something behind it. */
+/* Every field that may precede the chain in a sample, and a field after it. */
 static void test_full_sample(void **state)
 {
 	struct xp_violation violation;
@@ -248,7 +248,7 @@ static void test_full_sample(void **state)
 	free(bytes);
 }
 
-/* Two events with different samples, told apart by their ids. */
+/* Two events with different samples, distinguished by their ids. */
 static void test_two_events(void **state)
 {
 	struct xp_perfdata_header header = {
@@ -330,7 +330,7 @@ static void test_headers(void **state)
 	begin(SAMPLE_TYPE);
 	poke64(DATA_SIZE_AT, 8);
 	assert_violation(40, "ends too early");
-	/* The header of before there were features. */
+	/* The old header without features. */
 	begin(SAMPLE_TYPE);
 	poke64(8, 72);
 	poke64(72, 1 << 3);
@@ -498,8 +498,8 @@ static void test_jit_mark(void **state)
 
 static ZSTD_CCtx *zstd;
 
-/* A record of so many of the bytes, in the stream of those before. */
-static void put_packed(uint32_t type, const void *bytes, size_t size)
+/* A record with this many of the bytes, continuing the stream of the records before. */
+static void put_compressed(uint32_t type, const void *bytes, size_t size)
 {
 	struct {
 		struct perf_event_header header;
@@ -521,8 +521,8 @@ static void put_packed(uint32_t type, const void *bytes, size_t size)
 	put(record.packed, out.pos + padding);
 }
 
-/* Ends the data, and tells of its compression. */
-static void end_packed(uint32_t type, uint32_t expanded_bytes)
+/* Ends the data and writes the compression feature. */
+static void end_compressed(uint32_t type, uint32_t expanded_bytes)
 {
 	uint32_t feature[] = { 1, type, 1, 1, expanded_bytes };
 
@@ -532,7 +532,7 @@ static void end_packed(uint32_t type, uint32_t expanded_bytes)
 	put(feature, sizeof(feature));
 }
 
-static void begin_packed(void)
+static void begin_compressed(void)
 {
 	begin(SAMPLE_TYPE);
 	ZSTD_freeCCtx(zstd);
@@ -540,7 +540,7 @@ static void begin_packed(void)
 	assert_non_null(zstd);
 }
 
-/* Two of them, and a third that has only begun, of which the rest comes with the next record, or never. */
+/* Two records, and the start of a third whose rest is in the next compressed record, or missing. */
 static void test_compressed(void **state)
 {
 	static const uint64_t inner[] = {
@@ -557,22 +557,22 @@ static void test_compressed(void **state)
 	for (uint32_t type = XP_PERFDATA_COMPRESSED; type <= XP_PERFDATA_COMPRESSED2; type += 2) {
 		const uint64_t ips[] = { 0, 0x1234, 0x5678, 4, 0, 0x9abc };
 
-		begin_packed();
-		put_packed(type, inner, 2 * 56 + 4);
+		begin_compressed();
+		put_compressed(type, inner, 2 * 56 + 4);
 		put_sample(4);
-		put_packed(type, (const uint8_t *)inner + 2 * 56 + 4, 52);
-		end_packed(1, 116);
+		put_compressed(type, (const uint8_t *)inner + 2 * 56 + 4, 52);
+		end_compressed(1, 116);
 		bytes = copy();
 		assert_int_equal(xp_perfdata_reader_init(&reader, bytes, file.size, &violation), 0);
 		for (size_t i = 0; i < 6; i++) {
-			bool is_packer = i % 4 == 0;
+			bool is_compressor = i % 4 == 0;
 
 			assert_int_equal(xp_perfdata_reader_next(&reader, &record, &violation), 1);
-			assert_int_equal(record.type, is_packer ? type : PERF_RECORD_SAMPLE);
-			assert_int_equal(record.is_unpacked, !is_packer && i != 3);
+			assert_int_equal(record.type, is_compressor ? type : PERF_RECORD_SAMPLE);
+			assert_int_equal(record.is_decompressed, !is_compressor && i != 3);
 			if (i < 3)
 				assert_int_equal(record.offset, DATA);
-			if (!is_packer && i != 3) {
+			if (!is_compressor && i != 3) {
 				assert_int_equal(record.sample.ip, ips[i]);
 				assert_int_equal(xp_perfdata_reader_chain(&record, 1), ips[i]);
 			}
@@ -582,13 +582,13 @@ static void test_compressed(void **state)
 		free(bytes);
 		assert_rule(0, NULL);
 	}
-	begin_packed();
-	put_packed(XP_PERFDATA_COMPRESSED, inner, 2 * 56 + 4);
-	end_packed(1, 116);
+	begin_compressed();
+	put_compressed(XP_PERFDATA_COMPRESSED, inner, 2 * 56 + 4);
+	end_compressed(1, 116);
 	assert_violation(DATA, "end inside one");
-	begin_packed();
-	put_packed(XP_PERFDATA_COMPRESSED, inner, 2 * 56 + 12);
-	end_packed(1, 124);
+	begin_compressed();
+	put_compressed(XP_PERFDATA_COMPRESSED, inner, 2 * 56 + 12);
+	end_compressed(1, 124);
 	assert_violation(DATA, "end inside one of 56 bytes");
 }
 
@@ -603,48 +603,48 @@ static void test_malformed_compression(void **state)
 	(void)state;
 	for (size_t i = 0; i < XP_ARRAY_SIZE(rounds); i++)
 		rounds[i] = RECORD(XP_PERFDATA_FINISHED_ROUND, 0, 8);
-	begin_packed();
-	put_packed(XP_PERFDATA_COMPRESSED, zeros, 8);
+	begin_compressed();
+	put_compressed(XP_PERFDATA_COMPRESSED, zeros, 8);
 	end_data();
 	assert_violation(DATA, "no feature COMPRESSED");
-	end_packed(2, 8);
+	end_compressed(2, 8);
 	assert_violation(file.size - 20, "by method 2");
-	begin_packed();
-	put_packed(XP_PERFDATA_COMPRESSED, zeros, 8);
-	end_packed(1, 0);
+	begin_compressed();
+	put_compressed(XP_PERFDATA_COMPRESSED, zeros, 8);
+	end_compressed(1, 0);
 	assert_violation(file.size - 20, "cannot expand to 0 bytes");
 	memset(file.bytes + file.size - 4, 0xff, 4);
 	assert_violation(file.size - 20, "cannot expand to 4294967295 bytes");
 	memcpy(file.bytes + file.size - 4, "\x08\0\0\0", 4);
 	assert_violation(DATA, "A record has 0 bytes");
 
-	begin_packed();
-	put_packed(XP_PERFDATA_COMPRESSED, zeros, sizeof(zeros));
-	end_packed(1, 8);
+	begin_compressed();
+	put_compressed(XP_PERFDATA_COMPRESSED, zeros, sizeof(zeros));
+	end_compressed(1, 8);
 	assert_violation(DATA, "expands to more");
-	begin_packed();
+	begin_compressed();
 	words(RECORD(XP_PERFDATA_COMPRESSED, 0, 24), 0x1122334455667788, 0);
-	end_packed(1, 8);
+	end_compressed(1, 8);
 	assert_violation(DATA, "Unknown frame descriptor");
-	begin_packed();
+	begin_compressed();
 	for (int i = 0; i < 40; i++)
-		put_packed(XP_PERFDATA_COMPRESSED, rounds, sizeof(rounds));
-	end_packed(1, sizeof(rounds));
+		put_compressed(XP_PERFDATA_COMPRESSED, rounds, sizeof(rounds));
+	end_compressed(1, sizeof(rounds));
 	bytes = copy();
 	assert_int_equal(read_all(bytes, &violation), -EBADMSG);
 	assert_non_null(strstr(violation.text, "more than 4000 times"));
 	free(bytes);
-	begin_packed();
-	put_packed(XP_PERFDATA_COMPRESSED, inner, sizeof(inner));
-	end_packed(1, 16);
+	begin_compressed();
+	put_compressed(XP_PERFDATA_COMPRESSED, inner, sizeof(inner));
+	end_compressed(1, 16);
 	assert_violation(DATA, "holds one of type 81");
-	begin_packed();
+	begin_compressed();
 	words(RECORD(XP_PERFDATA_COMPRESSED2, 0, 8));
-	end_packed(1, 16);
+	end_compressed(1, 16);
 	assert_violation(DATA, "no size");
-	begin_packed();
+	begin_compressed();
 	words(RECORD(XP_PERFDATA_COMPRESSED2, 0, 24), 9, 0);
-	end_packed(1, 16);
+	end_compressed(1, 16);
 	assert_violation(DATA, "inside its 9 bytes");
 	ZSTD_freeCCtx(zstd);
 	zstd = NULL;

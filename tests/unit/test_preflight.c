@@ -64,14 +64,14 @@ static void results_are_whole(void **state)
 		assert_true(result->state != XP_CHECK_MISSING || (result->remedy && result->remedy[0]));
 		assert_true(result->state != XP_CHECK_OK || !result->remedy);
 	}
-	/* The same facts, seen another way. */
+	/* The same facts from another source. */
 	assert_int_equal(result_of(&preflight, "BTF")->state == XP_CHECK_OK, !access("/sys/kernel/btf/vmlinux", R_OK));
 	assert_int_equal(result_of(&preflight, "uprobe_multi")->state == XP_CHECK_OK, preflight.has_uprobe_multi);
 	assert_int_equal(result_of(&preflight, "TSC counter")->state == XP_CHECK_OK, preflight.has_tsc);
 	assert_int_equal(result_of(&preflight, "uprobes")->state == XP_CHECK_OK, preflight.has_uprobe);
 }
 
-/* Nothing that a probe opened stays open. */
+/* No probe leaves a descriptor open. */
 static void no_descriptor_leaks(void **state)
 {
 	struct xp_preflight preflight;
@@ -100,7 +100,7 @@ static void kernels_from_6_6_have_uprobe_multi(void **state)
 	assert_int_equal(preflight.has_uprobe_multi, major > 6 || (major == 6 && minor >= 6));
 }
 
-/* A user without privilege gets one message, and it says sudo. */
+/* A user without privileges gets one message, which mentions sudo. */
 static void without_privilege(void **state)
 {
 	char text[4096] = "";
@@ -134,7 +134,7 @@ static void without_privilege(void **state)
 	assert_null(strstr(text, "uprobe"));
 }
 
-/* Each missing thing is named once, with its remedy; what is merely slower is not. */
+/* Each missing feature is named once, with its remedy; a slower one is not. */
 static void requirements(void **state)
 {
 	struct xp_preflight preflight = {

@@ -13,7 +13,10 @@
 
 #include "trace/process.h"
 
-/* How often a process has fled is handed on to what it executes, and not to another one that gets its number. */
+/*
+ * The number of times a process fled passes to the programs that it executes, but not to another process that reuses
+ * its pid.
+ */
 static void test_flees_of_a_process(void **state)
 {
 	struct xp_target_info info = { .start_time = 5 };
@@ -35,7 +38,7 @@ static void test_flees_of_a_process(void **state)
 	xp_processes_free(&processes);
 }
 
-/* Tens of thousands of images are kept: each takes what its path needs, and not what the longest would. */
+/* Tens of thousands of images are kept: each takes only what its path needs. */
 static void test_path_takes_its_length(void **state)
 {
 	struct xp_target_info info = { .exe = "/bin/true" };
@@ -64,7 +67,7 @@ static void assert_live(const struct xp_processes *processes, const char *pids)
 	assert_string_equal(found, pids);
 }
 
-/* What still runs is a list of its own, from which a walk may take what it has come to. */
+/* Running images form a separate list, from which a walk may remove the current one. */
 static void test_live_images(void **state)
 {
 	struct xp_target_info info = { 0 };
@@ -93,7 +96,7 @@ static void test_live_images(void **state)
 	xp_processes_free(&processes);
 }
 
-/* A long log waits for the end of the recording, but not in the memory of xprof. */
+/* A long log waits for the end of the recording, but not in xprof's memory. */
 static void test_long_spool_is_written_at_the_end(void **state)
 {
 	const struct xp_spool_info spool_info = { .pid = 7,
@@ -141,10 +144,10 @@ static void test_long_spool_is_written_at_the_end(void **state)
 
 static pid_t many_pid(size_t i)
 {
-	return (pid_t)(1 + i % PIDS * 512); /* some of them share a slot of the hash, however large it is */
+	return (pid_t)(1 + i % PIDS * 512); /* some share a hash slot, whatever its size */
 }
 
-/* As in a large build: nearly all images are over, and many processes get the number of another one. */
+/* As in a large build: almost all images have ended, and many processes reuse a pid. */
 static void test_images_of_many_pids(void **state)
 {
 	struct xp_process **newest = calloc(PIDS, sizeof(*newest));
@@ -184,7 +187,7 @@ static void test_images_of_many_pids(void **state)
 	free(newest);
 }
 
-/* Programs that a process executes go on with its CPU time: it is told once, when the last of them ends. */
+/* Programs that a process executes continue its CPU time: it is reported once, when the last of them ends. */
 static void test_cpu_time_of_a_process(void **state)
 {
 	struct xp_target_info info = { .start_time = 5 };
@@ -199,14 +202,14 @@ static void test_cpu_time_of_a_process(void **state)
 	assert_int_equal(xp_processes_add(&processes, &second, 7, &info, 2), 0);
 	assert_int_equal(first->cpu_ns, 0);
 	assert_int_equal(second->cpu_ns, 100);
-	/* It is gone when its next program is heard of. */
+	/* It is gone when its next program is reported. */
 	info.start_time = 0;
 	assert_int_equal(xp_processes_add(&processes, &gone, 7, &info, 3), 0);
 	assert_int_equal(gone->cpu_ns, 100);
 	xp_process_ran(gone, 130);
 	assert_int_equal(processes.ended_cpu_ns, 30);
 	assert_int_equal(xp_process_end(gone), 0);
-	/* Another one gets its number; of that nothing is known. */
+	/* Another process reuses its pid; nothing is known of that one. */
 	info.start_time = 6;
 	assert_int_equal(xp_processes_add(&processes, &other, 7, &info, 4), 0);
 	assert_int_equal(other->cpu_ns, 0);

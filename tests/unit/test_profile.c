@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Samples to profiles: slots and mapping lines are read back by hand, from the format's specification. */
+/* Samples to profiles: slots and mapping lines are read back by hand, following the format's specification. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -13,9 +13,9 @@
 #include <unistd.h>
 #include <cmocka.h>
 
+#include "base/util.h"
 #include "format/gperf_quirks.h"
 #include "profile/profile.h"
-#include "base/util.h"
 
 static struct xp_file program = { .kind = XP_FILE_DISK, .inode = 7, .path = "/bin/program" };
 static struct xp_file lib = { .kind = XP_FILE_DISK, .inode = 8, .path = "/lib/liba.so" };
@@ -30,7 +30,7 @@ static const struct xp_vma lib_vma = { 0x7f0000001000, 0x7f0000005000, 0x1000, &
 struct world {
 	struct xp_profile *profile;
 	int find_error;
-	uint64_t *slots; /* of the file behind the header */
+	uint64_t *slots; /* of the file after the header */
 	char *text;
 };
 
@@ -109,10 +109,10 @@ static int write_profile(struct world *world, uint64_t period_us)
 	return 0;
 }
 
-/* frames: with the same ones, each of which is an address and its mapping. */
+/* frames: the same ones, each an address and its mapping. */
 #define ADD(world, ...)                                                                                                \
 	do {                                                                                                           \
-		const struct xp_profile_frame frames_[] = { __VA_ARGS__ };                                             \
+		const struct xp_frame frames_[] = { __VA_ARGS__ };                                                     \
 		assert_int_equal(xp_profile_add((world)->profile, frames_, XP_ARRAY_SIZE(frames_), NULL), 0);          \
 	} while (0)
 
@@ -136,9 +136,9 @@ static void test_empty(void **state)
 static void test_sum(void **state)
 {
 	struct world *world = *state;
-	const struct xp_profile_frame leaf = { 0x555555555100, &program_vma, false };
-	const struct xp_profile_frame main_frame = { 0x555555555200, &program_vma, false };
-	const struct xp_profile_frame callee = { 0x7f0000002000, &lib_vma, false };
+	const struct xp_frame leaf = { 0x555555555100, &program_vma, false };
+	const struct xp_frame main_frame = { 0x555555555200, &program_vma, false };
+	const struct xp_frame callee = { 0x7f0000002000, &lib_vma, false };
 
 	ADD(world, leaf, main_frame);
 	ADD(world, callee, leaf, main_frame);
@@ -149,19 +149,19 @@ static void test_sum(void **state)
 	assert_int_equal(write_profile(world, 1000), 0);
 	CHECK_SLOTS(world, 1, 1, 0x555555555200, 3, 2, 0x555555555100, 0x555555555200, 1, 3, 0x7f0000002000,
 		    0x555555555100, 0x555555555200);
-	/* The program's segment begins within a page, and its line with it; the library is not read. */
+	/* The program's segment and its line begin within a page; the library is not read. */
 	assert_string_equal(world->text, "555555555040-555555557000 r-xp 00001040 00:00 7           /bin/program\n"
 					 "555555555040-555555557000 r-xp 00001040 00:00 7           /sym/program.so\n"
 					 "7f0000001000-7f0000005000 r-xp 00001000 00:00 8           /lib/liba.so\n");
 }
 
-/* Nodes that stand one behind the other without being parent and child. */
+/* Adjacent nodes that are not parent and child. */
 static void test_neighbours(void **state)
 {
 	struct world *world = *state;
-	const struct xp_profile_frame a = { 0x7f0000001001, &lib_vma, false };
-	const struct xp_profile_frame b = { 0x7f0000001002, &lib_vma, false };
-	const struct xp_profile_frame outer = { 0x7f0000001003, &lib_vma, false };
+	const struct xp_frame a = { 0x7f0000001001, &lib_vma, false };
+	const struct xp_frame b = { 0x7f0000001002, &lib_vma, false };
+	const struct xp_frame outer = { 0x7f0000001003, &lib_vma, false };
 
 	ADD(world, a, outer);
 	ADD(world, b, outer);
@@ -177,7 +177,7 @@ static void test_interrupted(void **state)
 
 	ADD(world, { 0xffffffff81000010, NULL, false }, { 0xffffffff81000020, NULL, false },
 	    { 0x555555555100, &program_vma, true }, { 0x555555555200, &program_vma, false });
-	/* As a leaf it makes no difference. */
+	/* It makes no difference for a leaf. */
 	ADD(world, { 0x555555555100, &program_vma, true }, { 0x555555555200, &program_vma, false });
 	assert_int_equal(write_profile(world, 1000), 0);
 	CHECK_SLOTS(world, 1, 4, 0x1ffff81000010, 0x1ffff81000020, 0x555555555101, 0x555555555200, 1, 2, 0x555555555100,
@@ -186,7 +186,20 @@ static void test_interrupted(void **state)
 	    strstr(world->text, "1ffff80000000-1ffff88000000 r-xp 00001000 00:00 0           /sym/kernel.so\n"));
 }
 
-/* Kernel addresses of two windows, the last one too; others of the upper half are no code. */
+/* Code that is mapped at 0. The format has no chain that begins with 0. */
+static void test_null(void **state)
+{
+	struct world *world = *state;
+	const struct xp_vma null = { 0, 0x1000, 0, &lib };
+
+	ADD(world, { 0, &null, false }, { 0x555555555200, &program_vma, false });
+	assert_int_equal(write_profile(world, 1000), 0);
+	assert_int_equal(world->slots[0], 1);
+	assert_int_equal(world->slots[1], 2);
+	assert_int_not_equal(world->slots[2], 0);
+}
+
+/* Kernel addresses of two windows, including the last one; other addresses of the upper half are no code. */
 static void test_kernel(void **state)
 {
 	struct world *world = *state;
@@ -203,7 +216,7 @@ static void test_kernel(void **state)
 	assert_non_null(strstr(world->text, "800000000000-800000001000 r-xp 00000000 00:00 0           [unknown]\n"));
 }
 
-/* Mappings as they may be told wrongly: addresses not in them. */
+/* Mappings with addresses outside them. */
 static void test_outside(void **state)
 {
 	struct world *world = *state;
@@ -219,7 +232,7 @@ static void test_outside(void **state)
 		    XP_GPERF_UNKNOWN_BASE | 0xfff);
 }
 
-/* JIT functions are where jit.c put them, whatever else was or is at their address. */
+/* JIT functions are where jit.c put them, whatever else is or was at their address. */
 static void test_jit(void **state)
 {
 	struct world *world = *state;
@@ -229,7 +242,7 @@ static void test_jit(void **state)
 	ADD(world, { first, &xp_profile_jit_vma, false });
 	ADD(world, { second, &xp_profile_jit_vma, false });
 	ADD(world, { first, &xp_profile_jit_vma, false });
-	ADD(world, { 0x7f0000002000, &jit, false }); /* nobody knows which it was */
+	ADD(world, { 0x7f0000002000, &jit, false }); /* unknown which one it was */
 	ADD(world, { first + 8, &xp_profile_jit_vma, false }, { second, &xp_profile_jit_vma, true });
 	assert_int_equal(write_profile(world, 1000), 0);
 	CHECK_SLOTS(world, 2, 1, first, 1, 1, second, 1, 1, XP_PROFILE_ANON_BASE + 8, 1, 2, first + 8, second + 1);
@@ -254,7 +267,7 @@ static void test_numbered(void **state)
 					 "2000100000000-2000100100000 r-xp 00000000 00:00 0           [anon]\n");
 }
 
-/* A library where another one was is moved; one that is mapped twice, or in parts, stays. */
+/* A library at the address of another one is moved; one that is mapped twice, or in parts, stays. */
 static void test_reused(void **state)
 {
 	struct world *world = *state;
@@ -273,7 +286,7 @@ static void test_reused(void **state)
 					 "3000000000000-3000000004000 r-xp 00002000 00:00 9           /lib/libb.so\n");
 }
 
-/* The same library a little further on: the same address is other code. */
+/* The same library at a slightly higher address: the same address is other code. */
 static void test_shifted(void **state)
 {
 	struct world *world = *state;
@@ -285,7 +298,7 @@ static void test_shifted(void **state)
 	CHECK_SLOTS(world, 1, 1, 0x7f0000003500, 1, 1, XP_PROFILE_MOVED_BASE + 0x500);
 }
 
-/* As it was first seen only in a part, what it overlaps may lie below. */
+/* Only a part of it was seen first, so a range that it overlaps may lie below. */
 static void test_reused_below(void **state)
 {
 	struct world *world = *state;
@@ -314,10 +327,10 @@ static void test_vdso(void **state)
 static void test_deep(void **state)
 {
 	struct world *world = *state;
-	struct xp_profile_frame frames[2000];
+	struct xp_frame frames[2000];
 
 	for (size_t i = 0; i < XP_ARRAY_SIZE(frames); i++)
-		frames[i] = (struct xp_profile_frame){ 0x7f0000001000 + i, &lib_vma, false };
+		frames[i] = (struct xp_frame){ 0x7f0000001000 + i, &lib_vma, false };
 	assert_int_equal(xp_profile_add(world->profile, frames, XP_ARRAY_SIZE(frames), NULL), 0);
 	assert_int_equal(write_profile(world, 1000), 0);
 	assert_int_equal(world->slots[0], 1);
@@ -372,19 +385,18 @@ static void test_each_address(void **state)
 #define PATH_DEPTH 40
 
 /* The outermost frame is the last one. */
-static void fill(struct xp_profile_frame frames[PATH_DEPTH], unsigned int *seed, size_t count)
+static void fill(struct xp_frame frames[PATH_DEPTH], unsigned int *seed, size_t count)
 {
 	for (size_t i = 0; i < count; i++)
-		frames[i] =
-		    (struct xp_profile_frame){ lib_vma.start + (unsigned int)rand_r(seed) % 8, &lib_vma, false };
+		frames[i] = (struct xp_frame){ lib_vma.start + (unsigned int)rand_r(seed) % 8, &lib_vma, false };
 }
 
-/* Chains of which it is known how they begin give the same profile. */
+/* Chains with a known beginning give the same profile. */
 static void test_path(void **state)
 {
-	struct xp_profile_frame frames[PATH_DEPTH] = { { 0 } };
+	struct xp_frame frames[PATH_DEPTH] = { { 0 } };
 	uint32_t nodes[2][PATH_DEPTH];
-	struct xp_profile_path paths[2] = { { .nodes = nodes[0] }, { .nodes = nodes[1] } };
+	struct xp_frame_path paths[2] = { { .nodes = nodes[0] }, { .nodes = nodes[1] } };
 	struct world *world = *state;
 	struct xp_profile *with, *without;
 	unsigned int seed = 1;
@@ -395,16 +407,16 @@ static void test_path(void **state)
 	assert_int_equal(xp_profile_new(&without), 0);
 	fill(frames, &seed, PATH_DEPTH);
 	for (int i = 0; i < 3000; i++) {
-		struct xp_profile_path *path = &paths[i / 10 % 2];
+		struct xp_frame_path *path = &paths[i / 10 % 2];
 		size_t changed = (unsigned int)rand_r(&seed) % PATH_DEPTH, count = PATH_DEPTH - changed % 5;
 
-		/* Each thread for some time; what it had as its last chain is not what is in frames now. */
+		/* Each thread runs for some time; its last chain is not the present contents of frames. */
 		if (i % 10 == 0)
 			path->known = 0;
 		fill(frames, &seed, changed);
 		path->count = count - 1;
 		path->known = XP_MIN(path->known, XP_MIN(PATH_DEPTH - changed, count - 1));
-		/* A sample may come in between that has no path. */
+		/* A sample without a path may come in between. */
 		if (i % 7 == 0) {
 			assert_int_equal(xp_profile_add(with, frames + 1, 2, NULL), 0);
 			assert_int_equal(xp_profile_add(without, frames + 1, 2, NULL), 0);
@@ -428,18 +440,18 @@ static void test_path(void **state)
 	xp_profile_free(with);
 }
 
-/* Another profile has other nodes, and what is too deep has no place for its outermost frames. */
+/* Another profile has other nodes, and a chain that is too deep has no place for its outermost frames. */
 static void test_path_elsewhere(void **state)
 {
-	struct xp_profile_frame frames[2000];
+	struct xp_frame frames[2000];
 	uint32_t nodes[2000];
-	struct xp_profile_path path = { .nodes = nodes, .count = 3 };
+	struct xp_frame_path path = { .nodes = nodes, .count = 3 };
 	struct world *world = *state;
 	struct xp_profile *other;
 
 	assert_int_equal(xp_profile_new(&other), 0);
 	for (size_t i = 0; i < XP_ARRAY_SIZE(frames); i++)
-		frames[i] = (struct xp_profile_frame){ lib_vma.start + i % 16, &lib_vma, false };
+		frames[i] = (struct xp_frame){ lib_vma.start + i % 16, &lib_vma, false };
 	assert_int_equal(xp_profile_add(other, frames + 4, 3, NULL), 0);
 	assert_int_equal(xp_profile_add(other, frames, 4, &path), 0);
 	assert_int_equal(xp_profile_known(other, &path), 3);
@@ -456,7 +468,7 @@ static void test_path_elsewhere(void **state)
 	xp_profile_free(other);
 }
 
-/* Many chains with little in common: they are all there, in little memory. */
+/* Many chains with little in common: all are kept, in little memory. */
 static void test_many(void **state)
 {
 	enum { CHAINS = 20000, DEPTH = 30, ROUNDS = 3, FUNCTIONS = 4096 };
@@ -467,11 +479,10 @@ static void test_many(void **state)
 		unsigned int seed = 1;
 
 		for (int chain = 0; chain < CHAINS; chain++) {
-			struct xp_profile_frame frames[DEPTH];
+			struct xp_frame frames[DEPTH];
 
 			for (int i = 0; i < DEPTH; i++)
-				frames[i] =
-				    (struct xp_profile_frame){ lib_vma.start + (unsigned int)rand_r(&seed) % FUNCTIONS,
+				frames[i] = (struct xp_frame){ lib_vma.start + (unsigned int)rand_r(&seed) % FUNCTIONS,
 							       &lib_vma, false };
 			assert_int_equal(xp_profile_add(world->profile, frames, DEPTH, NULL), 0);
 		}
@@ -489,15 +500,15 @@ static void test_many(void **state)
 	assert_int_equal(records, CHAINS);
 }
 
-/* Chains that begin like the one before, or do not by what cannot be seen in an address. */
+/* Chains that begin like the one before, or differ in something that the address does not show. */
 static void test_like_the_last(void **state)
 {
 	struct world *world = *state;
 	const struct xp_vma other = { lib_vma.start, lib_vma.end, lib_vma.file_offset, &later };
 	const struct xp_vma shifted = { lib_vma.start, lib_vma.end, lib_vma.file_offset + 0x1000, &lib };
-	const struct xp_profile_frame main_frame = { 0x555555555200, &program_vma, false };
-	const struct xp_profile_frame caller = { 0x7f0000002000, &lib_vma, false };
-	const struct xp_profile_frame leaf = { 0x7f0000003000, &lib_vma, false };
+	const struct xp_frame main_frame = { 0x555555555200, &program_vma, false };
+	const struct xp_frame caller = { 0x7f0000002000, &lib_vma, false };
+	const struct xp_frame leaf = { 0x7f0000003000, &lib_vma, false };
 	const uint64_t moved = XP_PROFILE_MOVED_BASE;
 
 	for (int i = 0; i < 100; i++)
@@ -511,7 +522,7 @@ static void test_like_the_last(void **state)
 	ADD(world, leaf, caller, main_frame, main_frame);
 	ADD(world, main_frame);
 	ADD(world, leaf, caller, main_frame, main_frame);
-	ADD(world, caller, main_frame); /* what stood deeper is over */
+	ADD(world, caller, main_frame); /* the deeper part has ended */
 	ADD(world, leaf, caller, caller, main_frame);
 	assert_int_equal(xp_profile_samples(world->profile), 111);
 	assert_int_equal(write_profile(world, 1000), 0);
@@ -522,7 +533,7 @@ static void test_like_the_last(void **state)
 		    main_frame.address, 1, 4, leaf.address, caller.address, caller.address, main_frame.address);
 }
 
-/* A process that is sampled once takes little: there may be thousands of them. */
+/* A process that is sampled once takes little memory: there may be thousands. */
 static void test_small(void **state)
 {
 	struct world *world = *state;
@@ -535,11 +546,27 @@ int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 	const struct CMUnitTest tests[] = {
-		TEST(test_empty),	TEST(test_sum),		 TEST(test_neighbours),	   TEST(test_shifted),
-		TEST(test_interrupted), TEST(test_kernel),	 TEST(test_outside),	   TEST(test_numbered),
-		TEST(test_reused),	TEST(test_reused_below), TEST(test_vdso),	   TEST(test_deep),
-		TEST(test_errors),	TEST(test_each_address), TEST(test_path),	   TEST(test_path_elsewhere),
-		TEST(test_many),	TEST(test_small),	 TEST(test_like_the_last), TEST(test_jit),
+		TEST(test_empty),
+		TEST(test_sum),
+		TEST(test_neighbours),
+		TEST(test_shifted),
+		TEST(test_interrupted),
+		TEST(test_null),
+		TEST(test_kernel),
+		TEST(test_outside),
+		TEST(test_numbered),
+		TEST(test_reused),
+		TEST(test_reused_below),
+		TEST(test_vdso),
+		TEST(test_deep),
+		TEST(test_errors),
+		TEST(test_each_address),
+		TEST(test_path),
+		TEST(test_path_elsewhere),
+		TEST(test_many),
+		TEST(test_small),
+		TEST(test_like_the_last),
+		TEST(test_jit),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Profiles that were on the disk meanwhile are as if they had not been. */
+/* Profiles that were on disk in between equal those that were not. */
 #include <errno.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -16,9 +16,9 @@
 #include <unistd.h>
 #include <cmocka.h>
 
+#include "base/util.h"
 #include "profile/data.h"
 #include "profile/store.h"
-#include "base/util.h"
 
 #define DEPTH 12
 
@@ -31,7 +31,7 @@ static const struct xp_vma vmas[] = {
 	{ 0x555555555000, 0x555555557000, 0x1000, &files[0] },
 	{ 0x7f0000001000, 0x7f0000005000, 0x1000, &files[1] },
 	{ 0x7e0000001000, 0x7e0000005000, 0, &files[2] },
-	{ 0x7f0000003000, 0x7f0000007000, 0x1000, &files[1] }, /* the library again, a little further on */
+	{ 0x7f0000003000, 0x7f0000007000, 0x1000, &files[1] }, /* the library again, at a slightly higher address */
 };
 
 struct world {
@@ -59,22 +59,22 @@ static int teardown(void **state)
 
 	xp_profile_store_free(world->store);
 	close(world->dir_fd);
-	left = rmdir(world->dir); /* fails when something lies in it */
+	left = rmdir(world->dir); /* fails if it is not empty */
 	free(world);
 	return left;
 }
 
 static void add(struct xp_profile *profile, unsigned int *seed)
 {
-	struct xp_profile_frame frames[DEPTH];
+	struct xp_frame frames[DEPTH];
 	size_t count = 1 + (size_t)rand_r(seed) % DEPTH;
 
 	for (size_t i = 0; i < count; i++) {
 		const struct xp_vma *vma = &vmas[(size_t)rand_r(seed) % XP_ARRAY_SIZE(vmas)];
 
-		frames[i] = (struct xp_profile_frame){ vma->start + (size_t)rand_r(seed) % 64, vma, false };
+		frames[i] = (struct xp_frame){ vma->start + (size_t)rand_r(seed) % 64, vma, false };
 		if (!(rand_r(seed) % 4))
-			frames[i] = (struct xp_profile_frame){ .address = 0xffffffff81000000 + rand_r(seed) % 64 };
+			frames[i] = (struct xp_frame){ .address = 0xffffffff81000000 + rand_r(seed) % 64 };
 	}
 	assert_int_equal(xp_profile_add(profile, frames, count, NULL), 0);
 }
@@ -114,7 +114,7 @@ static void check_same(struct xp_profile *a, struct xp_profile *b)
 	free(b_text);
 }
 
-/* After any number of samples, from none on; several profiles in turns. */
+/* After any number of samples, including none; several profiles in turn. */
 static void test_back_and_forth(void **state)
 {
 	enum { PROFILES = 3, ROUNDS = 60 };
@@ -133,8 +133,8 @@ static void test_back_and_forth(void **state)
 				add(here[i], &here_seed);
 				add(away[i], &away_seed);
 			}
-			assert_int_equal(xp_profile_store_put(world->store, away[i]), 0);
-			assert_int_equal(xp_profile_store_put(world->store, away[i]), 0);
+			assert_int_equal(xp_profile_store_write(world->store, away[i]), 0);
+			assert_int_equal(xp_profile_store_write(world->store, away[i]), 0);
 			assert_true(xp_profile_memory_bytes(away[i]) < 256);
 			assert_int_equal(xp_profile_samples(away[i]), xp_profile_samples(here[i]));
 		}
@@ -145,7 +145,7 @@ static void test_back_and_forth(void **state)
 		check_same(here[i], away[i]);
 		assert_true(xp_profile_samples(here[i]) > 100);
 		xp_profile_free(here[i]);
-		assert_int_equal(xp_profile_store_put(world->store, away[i]), 0);
+		assert_int_equal(xp_profile_store_write(world->store, away[i]), 0);
 		xp_profile_free(away[i]);
 	}
 }
@@ -168,14 +168,14 @@ static void test_addresses(void **state)
 	for (int i = 0; i < 50; i++)
 		add(profile, &seed);
 	assert_int_equal(xp_profile_each_address(profile, XP_FILE_KERNEL, count_one, &before), 0);
-	assert_int_equal(xp_profile_store_put(world->store, profile), 0);
+	assert_int_equal(xp_profile_store_write(world->store, profile), 0);
 	assert_int_equal(xp_profile_each_address(profile, XP_FILE_KERNEL, count_one, &after), 0);
 	assert_true(before > 10);
 	assert_int_equal(before, after);
 	xp_profile_free(profile);
 }
 
-/* In a child, which exits: whether a profile that does not fit stays as it was. */
+/* In a child, which exits: checks that a profile that does not fit stays unchanged. */
 static void fill(struct world *world)
 {
 	struct rlimit limit, old;
@@ -192,7 +192,7 @@ static void fill(struct world *world)
 	for (int i = 0; i < 100; i++) {
 		add(here, &here_seed);
 		add(away, &away_seed);
-		err = xp_profile_store_put(world->store, away) ?: err;
+		err = xp_profile_store_write(world->store, away) ?: err;
 	}
 	assert_true(err == -EFBIG || err == -ENOSPC);
 	assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
@@ -200,7 +200,7 @@ static void fill(struct world *world)
 	exit(0);
 }
 
-/* In a child, which exits: whether the file stays small when a profile that does not grow rests often. */
+/* In a child, which exits: checks that the file stays small if a profile that does not grow rests often. */
 static void rest_often(struct world *world)
 {
 	const struct rlimit limit = { 16384, 16384 };
@@ -214,7 +214,7 @@ static void rest_often(struct world *world)
 
 		add(here, &here_seed);
 		add(away, &away_seed);
-		assert_int_equal(xp_profile_store_put(world->store, away), 0);
+		assert_int_equal(xp_profile_store_write(world->store, away), 0);
 	}
 	assert_int_equal(xp_profile_recall(away), 0);
 	assert_int_equal(xp_profile_samples(away), 1000);

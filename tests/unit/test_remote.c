@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * System calls that a stopped process is made to execute: whoever dies, and whoever interferes, at whatever moment, it
- * goes on with its registers, its signal mask and its system calls. The tracer dies before and after each of its
- * requests and each of its writes in turn.
+ * System calls that a stopped process is made to execute. Whichever process dies or interferes, at any moment, the
+ * target continues with its registers, its signal mask and its system calls. The tracer dies before and after each of
+ * its requests and each of its writes in turn.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -23,7 +23,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-/* Requests of the tracer, and at which it dies: 2n before, 2n + 1 after the nth. */
+/* The tracer's requests, and the one at which it dies: 2n before, 2n + 1 after the nth. */
 static int steps;
 static int dies_at = -1;
 
@@ -61,16 +61,16 @@ static int dying_write(struct xp_target_memory *memory, const struct xp_program_
 
 #define ptrace(request, pid, address, data) dying_ptrace((int)(request), (pid), (uintptr_t)(address), (uintptr_t)(data))
 #define xp_program_memory_write dying_write
-#include "target/remote.c"
-#include "target/remote_call.c"
+#include "../../user/target/remote.c"
+#include "../../user/target/remote_call.c"
 #undef ptrace
 #undef xp_program_memory_write
 
 #define STEPS_MAX 400
 
-/* What the target and the test share. */
+/* Memory shared by the target and the test. */
 struct shared {
-	atomic_int runs; /* it is where it is to be stopped */
+	atomic_int runs; /* it has reached the place to be stopped */
 	atomic_int stop;
 	int pad[2];
 	uint8_t pattern[8][32];
@@ -80,7 +80,7 @@ _Static_assert(offsetof(struct shared, stop) == 4 && offsetof(struct shared, pat
 
 static struct shared *shared;
 
-/* Nobody executes this. */
+/* Never executed. */
 __attribute__((noinline, used, aligned(4096))) static void scratch(void)
 {
 	__asm__ volatile(".skip 8192, 0x90");
@@ -94,8 +94,8 @@ static uint64_t scratch_address(void)
 /* ---- targets ---- */
 
 /*
- * long check_registers(struct shared *): sets registers, says that it runs, and compares them until `stop` is set; 0:
- * they were what they must be. Without a use of the stack but its red zone, where the last word is compared too.
+ * long check_registers(struct shared *): sets registers, reports that it runs, and compares them until `stop` is set.
+ * Returns 0 if they kept their values. Uses only the red zone of the stack, whose last word is compared too.
  */
 long check_registers(struct shared *with);
 __asm__(".text\n"
@@ -131,7 +131,7 @@ static int in_user_code(void)
 	return check_registers(shared) ? 1 : 0;
 }
 
-/* In a call that is restarted, with data for it when `stop` is set. */
+/* In a system call that is restarted, with data for it once `stop` is set. */
 static int pipe_ends[2];
 
 static int in_read(void)
@@ -142,7 +142,7 @@ static int in_read(void)
 	return read(pipe_ends[0], &byte, 1) == 1 && byte == 'x' ? 0 : 2;
 }
 
-/* In a call that answers EINTR to any stop. */
+/* In a system call that returns EINTR on any stop. */
 static int in_poll(void)
 {
 	struct pollfd wait = { pipe_ends[0], POLLIN, 0 };
@@ -175,7 +175,7 @@ static void handler(int number)
 	(void)number;
 }
 
-/* What must be the same at its end. */
+/* State that must be the same at its end. */
 static void begin_target(void)
 {
 	const stack_t stack = { .ss_sp = alternate_stack, .ss_size = sizeof(alternate_stack) };
@@ -246,7 +246,7 @@ static void end_well(pid_t pid)
 
 /* ---- tracers ---- */
 
-/* Two calls, as when a stub is made. Exits with 0 when both have told what they must. */
+/* Two calls, as for making a stub. Exits with 0 if both returned the right value. */
 static void trace(pid_t target)
 {
 	const uint64_t none[6] = { 0 };
@@ -280,7 +280,7 @@ static int run_tracer(void (*tracer)(pid_t target), pid_t target)
 	return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-/* Whether the code of a call is left there: harmless, but only where the tracer has died. */
+/* Whether the code of a call is left there: harmless, but only if the tracer has died. */
 static bool has_code(pid_t target)
 {
 	uint8_t now[XP_REMOTE_SCRATCH_BYTES];
@@ -335,10 +335,10 @@ static void test_with_threads(void **state)
 	die_at_each_step(with_threads);
 }
 
-/* ---- who interferes ---- */
+/* ---- interference ---- */
 
 enum trick {
-	LOOP = 1,   /* other code in place of the call's */
+	LOOP = 1,   /* other code instead of the call's */
 	NOT_MAPPED, /* none at all */
 	OTHER_CALL,
 	STOPPED,
@@ -346,7 +346,7 @@ enum trick {
 
 static enum trick trick;
 
-/* Between the beginning of the calls and the first of them. */
+/* Between the start of the calls and the first call. */
 static void play_trick(struct xp_remote *remote)
 {
 	static const uint8_t loop[] = { 0xeb, 0xfe };
@@ -402,7 +402,7 @@ static void expect(enum trick played, int error)
 	if (played == STOPPED) {
 		int status;
 
-		/* It is stopped as whoever stopped it wanted it to be. */
+		/* It is stopped as the other process wanted. */
 		assert_int_equal(waitpid(target, &status, WUNTRACED), target);
 		assert_true(WIFSTOPPED(status) && WSTOPSIG(status) == SIGSTOP);
 		kill(target, SIGCONT);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What is known of processes after a loss of side-band events, by /proc of a real process. */
+/* The known state of processes after a loss of side-band events, from /proc of a real process. */
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -11,8 +11,8 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "sample/samples.h"
 #include "base/util.h"
+#include "sample/samples.h"
 
 struct world {
 	struct xp_samples samples;
@@ -20,7 +20,7 @@ struct world {
 	int go; /* the child executes another program when this is closed */
 };
 
-/* A child that runs this program, until it is told to execute `sleep`. */
+/* A child that runs this program until it is told to execute `sleep`. */
 static int setup(void **state)
 {
 	struct world *world = calloc(1, sizeof(*world));
@@ -55,7 +55,7 @@ static int teardown(void **state)
 	return 0;
 }
 
-/* Whether a file of the child's in /proc says so. */
+/* Whether a file of the child in /proc says so. */
 static bool says(const struct world *world, const char *file_name, const char *text)
 {
 	char path[64], line[4096];
@@ -79,24 +79,24 @@ static void execute(struct world *world)
 		usleep(1000);
 }
 
-/* One in the kernel, of which nothing need be known. */
+/* A sample in the kernel, which needs no other data. */
 static void add_sample(struct world *world)
 {
 	struct {
-		struct xp_rec_sample head;
+		struct xp_event_sample head;
 		uint64_t frame;
 	} sample = {
-		.head.rec = { .pid = world->child, .tid = world->child, .word = xp_rec_word(0, XP_REC_SAMPLE) },
+		.head.head = { .pid = world->child, .tid = world->child, .word = xp_event_word(0, XP_EVENT_SAMPLE) },
 		.head.kernel_frames = 1,
 		.frame = 0xffffffff81000000,
 	};
 
-	assert_int_equal(xp_samples_record(&world->samples, &sample.head.rec, sizeof(sample), 0, 0), 0);
+	assert_int_equal(xp_samples_record(&world->samples, &sample.head.head, sizeof(sample), 0, 0), 0);
 }
 
-static const struct xp_task *task_of(const struct world *world)
+static const struct xp_sampled_process *task_of(const struct world *world)
 {
-	const struct xp_task *task = NULL;
+	const struct xp_sampled_process *task = NULL;
 
 	for (size_t i = 0; i < world->samples.tasks.task_room && !task; i++)
 		for (task = world->samples.tasks.tasks[i]; task && task->pid != world->child; task = task->next)
@@ -105,7 +105,7 @@ static const struct xp_task *task_of(const struct world *world)
 	return task;
 }
 
-static bool maps(const struct xp_task *task, const char *part)
+static bool maps(const struct xp_sampled_process *task, const char *part)
 {
 	for (size_t i = 0; i < task->space->count; i++)
 		if (strstr(task->space->vmas[i].file->path, part))
@@ -116,13 +116,13 @@ static bool maps(const struct xp_task *task, const char *part)
 static void test_lost_exec(void **state)
 {
 	struct world *world = *state;
-	const struct xp_task *task;
+	const struct xp_sampled_process *task;
 
-	assert_int_equal(xp_tasks_scan(&world->samples.tasks, world->child), 0);
+	assert_int_equal(xp_sampled_processes_scan(&world->samples.tasks, world->child), 0);
 	add_sample(world);
 	assert_true(maps(task_of(world), "test_samples_repair"));
 	execute(world);
-	assert_int_equal(xp_tasks_repair(&world->samples.tasks, 1), 0);
+	assert_int_equal(xp_sampled_processes_repair(&world->samples.tasks, 1), 0);
 	add_sample(world);
 	task = task_of(world);
 	assert_string_equal(task->comm, "sleep");
@@ -141,15 +141,15 @@ static void test_same_program(void **state)
 {
 	struct world *world = *state;
 
-	assert_int_equal(xp_tasks_scan(&world->samples.tasks, world->child), 0);
+	assert_int_equal(xp_sampled_processes_scan(&world->samples.tasks, world->child), 0);
 	add_sample(world);
-	assert_int_equal(xp_tasks_repair(&world->samples.tasks, 1), 0);
+	assert_int_equal(xp_sampled_processes_repair(&world->samples.tasks, 1), 0);
 	add_sample(world);
 	assert_int_equal(world->samples.tasks.image_count, 1);
 	assert_int_equal(task_of(world)->image_number, 1);
 	assert_int_equal(xp_profile_samples(task_of(world)->image->profile), 2);
 	execute(world);
-	assert_int_equal(xp_tasks_repair(&world->samples.tasks, 1), 0);
+	assert_int_equal(xp_sampled_processes_repair(&world->samples.tasks, 1), 0);
 	assert_string_equal(task_of(world)->comm, "test_samples_re");
 }
 
@@ -160,17 +160,17 @@ static void end_child(struct world *world, bool is_told)
 	kill(world->child, SIGKILL);
 	assert_int_equal(waitpid(world->child, NULL, 0), world->child);
 	if (is_told)
-		assert_int_equal(xp_tasks_event(&world->samples.tasks, &end), 0);
+		assert_int_equal(xp_sampled_processes_event(&world->samples.tasks, &end), 0);
 	else
-		assert_int_equal(xp_tasks_repair(&world->samples.tasks, 1), 0);
+		assert_int_equal(xp_sampled_processes_repair(&world->samples.tasks, 1), 0);
 }
 
-/* Its image stays, what it had mapped does not; nor is it forgotten before its last samples can have come. */
+/* Its image stays, its mappings do not. It is not forgotten before its last samples can have arrived. */
 static void check_forgotten(struct world *world, bool is_told)
 {
-	const struct xp_task *task;
+	const struct xp_sampled_process *task;
 
-	assert_int_equal(xp_tasks_scan(&world->samples.tasks, world->child), 0);
+	assert_int_equal(xp_sampled_processes_scan(&world->samples.tasks, world->child), 0);
 	add_sample(world);
 	task = task_of(world);
 	xp_samples_rest(&world->samples);
@@ -182,7 +182,7 @@ static void check_forgotten(struct world *world, bool is_told)
 	xp_samples_rest(&world->samples);
 	assert_int_equal(task->space->count, 0);
 	add_sample(world);
-	assert_int_equal(world->samples.tasks.image_count, 2); /* whoever has its number now is another one */
+	assert_int_equal(world->samples.tasks.image_count, 2); /* the next process with this pid is another one */
 	assert_int_equal(world->samples.tasks.images[0]->samples, 1);
 }
 
@@ -196,35 +196,35 @@ static void test_lost_end(void **state)
 	check_forgotten(*state, false);
 }
 
-/* More processes than there are places at first: each is found, with what it was called, until it is forgotten. */
+/* More processes than initial slots: each is found under its name until it is forgotten. */
 static void test_many(void **state)
 {
 	enum { COUNT = 20000, STEP = 211 };
-	struct xp_tasks tasks = { 0 };
+	struct xp_sampled_processes tasks = { 0 };
 
 	(void)state;
-	assert_int_equal(xp_tasks_init(&tasks), 0);
+	assert_int_equal(xp_sampled_processes_init(&tasks), 0);
 	for (int i = 1; i <= COUNT; i++) {
 		struct xp_sideband_event event = { .kind = XP_SIDEBAND_COMM, .pid = i * STEP, .tid = i * STEP };
 		char name[16];
 
 		snprintf(name, sizeof(name), "p%d", i);
 		event.text = name;
-		assert_int_equal(xp_tasks_event(&tasks, &event), 0);
+		assert_int_equal(xp_sampled_processes_event(&tasks, &event), 0);
 	}
 	assert_int_equal(tasks.task_count, COUNT);
 	assert_true(tasks.task_room >= COUNT);
 	for (int i = 1; i <= COUNT; i++) {
 		const struct xp_sideband_event exit = { .kind = XP_SIDEBAND_EXIT, .pid = i * STEP, .tid = i * STEP };
-		const struct xp_task *task = xp_tasks_find(&tasks, i * STEP);
+		const struct xp_sampled_process *task = xp_sampled_processes_find(&tasks, i * STEP);
 
 		assert_non_null(task);
 		assert_int_equal(atoi(task->comm + 1), i);
-		assert_int_equal(xp_tasks_event(&tasks, &exit), 0);
-		assert_null(xp_tasks_find(&tasks, i * STEP));
+		assert_int_equal(xp_sampled_processes_event(&tasks, &exit), 0);
+		assert_null(xp_sampled_processes_find(&tasks, i * STEP));
 	}
 	assert_int_equal(tasks.task_count, 0);
-	xp_tasks_free(&tasks);
+	xp_sampled_processes_free(&tasks);
 }
 
 int main(void)

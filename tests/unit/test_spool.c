@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* The spool: what goes in comes out as a log, after a crash and on a full disk too. */
+/* The spool: its contents come out as a log, also after a crash and on a full disk. */
 #include "trace/spool.h"
 #include "trace/spool_format.h"
 
@@ -30,7 +30,7 @@
 #define PATIENCE_NS XP_FILE_LOCK_PATIENCE_NS
 
 static char place[] = "/tmp/xprof-test-spool-XXXXXX";
-static int dir; /* a small disk when root runs the tests */
+static int dir; /* a small disk if root runs the tests */
 static bool small_disk;
 static struct xp_spool_result result;
 
@@ -46,7 +46,7 @@ static const struct xp_spool_info info = {
 	.final_name = "program.500.fdr",
 };
 
-/* ---- a disk of its own ---- */
+/* ---- a separate disk ---- */
 
 static int make_disk(void **state)
 {
@@ -56,7 +56,7 @@ static int make_disk(void **state)
 	if (!mkdtemp(place))
 		return -1;
 	snprintf(options, sizeof(options), "size=%u", DISK_BYTES);
-	/* In a mount namespace of this process, so that nothing is left behind. */
+	/* In a mount namespace of this process, so that nothing is left. */
 	small_disk = !unshare(CLONE_NEWNS) && !mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) &&
 		     !mount("none", place, "tmpfs", 0, options);
 	signal(SIGXFSZ, SIG_IGN);
@@ -124,12 +124,12 @@ struct contents {
 	uint32_t threads;
 	uint64_t functions;
 	uint64_t events;
-	uint32_t next[TIDS]; /* function ids come in order */
+	uint32_t next[TIDS]; /* function ids are in order */
 };
 
 static struct contents contents;
 
-/* Reads the log, which must be right in every respect. */
+/* Reads the log, which must be completely valid. */
 static void read_log(const char *name)
 {
 	struct xp_fdr_rules *rules;
@@ -183,7 +183,7 @@ static void finish(struct xp_spool *spool)
 	assert_int_equal(contents.version, result.fdr_version);
 }
 
-/* Three threads, several chunks each, far more than the buffer holds. */
+/* Three threads with several chunks each, far more than the buffer holds. */
 static void append_much(struct xp_spool *spool, uint32_t chunks)
 {
 	for (uint32_t i = 0; i < chunks; i++)
@@ -296,7 +296,7 @@ static void what_cannot_be(void **state)
 	finish(spool);
 }
 
-/* The temporary and the final name may be links that somebody else put there. */
+/* The temporary and the final name may be links made by another user. */
 static void links_in_the_way(void **state)
 {
 	struct xp_spool *spool = create(&info);
@@ -311,7 +311,7 @@ static void links_in_the_way(void **state)
 
 /* ---- after a crash ---- */
 
-/* A spool as a crash leaves it: what xp_spool_free() closes was flushed at the last moment. */
+/* A spool as a crash leaves it: flushed, and closed without a finish. */
 static void leave_spool(uint32_t chunks)
 {
 	struct xp_spool *spool = create(&info);
@@ -353,7 +353,7 @@ static void write_at(off_t offset, const void *data, size_t size)
 
 #define FRAME_BYTES (48 + 16 + 2000 * 8)
 
-/* The last frame is not whole, wherever it was cut. */
+/* The last frame is incomplete, at any cut. */
 static void recovered_after_truncation(void **state)
 {
 	static const int cuts[] = { 1, 8, 15999, 16000, 16001, 16016, 16040, 16063 };
@@ -371,7 +371,7 @@ static void recovered_after_truncation(void **state)
 
 static void recovered_with_damage(void **state)
 {
-	/* In the fourth frame: its magic, length, check sum, first record, a record in the middle. */
+	/* In the fourth frame: its magic, length, checksum, first record, a record in the middle. */
 	static const int places[] = { 0, 8, 40, 48, 48 + 16 + 8 * 700 };
 
 	(void)state;
@@ -404,7 +404,7 @@ static void not_a_spool(void **state)
 	assert_int_equal(xp_spool_recover(dir, NAME, PATIENCE_NS, &result), -ENODATA);
 	assert_false(exists(NAME));
 
-	/* A forged header whose check sum is right. */
+	/* A forged header with a valid checksum. */
 	leave_spool(1);
 	fd = openat(dir, NAME, O_RDWR);
 	assert_int_equal(pread(fd, &header, sizeof(header), 0), sizeof(header));
@@ -413,7 +413,7 @@ static void not_a_spool(void **state)
 	header.check = xp_spool_header_check(&header);
 	write_at(0, &header, sizeof(header));
 	assert_int_equal(xp_spool_recover(dir, NAME, PATIENCE_NS, &result), -EBADMSG);
-	/* A file of another name is another's. */
+	/* A file with another name belongs to somebody else. */
 	strcpy(header.final_name, "manifest.json");
 	header.check = xp_spool_header_check(&header);
 	write_at(0, &header, sizeof(header));
@@ -457,7 +457,7 @@ static void fill_disk(size_t leave_bytes)
 	close(fd);
 }
 
-/* The spool fills the disk: the log gets all that fits. */
+/* The spool fills the disk: the log gets everything that fits. */
 static void disk_full_while_recording(void **state)
 {
 	uint64_t accepted = 0;
@@ -482,7 +482,7 @@ static void disk_full_while_recording(void **state)
 		}
 		assert_int_equal(err, -ENOSPC);
 		fill(0, 1);
-		assert_int_equal(xp_spool_append(spool, 2, "w", &enc), -ENOSPC); /* and no gap */
+		assert_int_equal(xp_spool_append(spool, 2, "w", &enc), -ENOSPC); /* and without a gap */
 		finish(spool);
 		assert_in_range(contents.functions, accepted - 50000, accepted);
 		assert_int_equal(contents.next[2], 0);
@@ -491,7 +491,7 @@ static void disk_full_while_recording(void **state)
 	}
 }
 
-/* Others have filled the disk: nothing is lost, since the log takes the spool's blocks. */
+/* Other files have filled the disk: nothing is lost, because the log takes over the spool's blocks. */
 static void disk_full_at_the_end(void **state)
 {
 	(void)state;
@@ -531,7 +531,7 @@ static void disk_entirely_full_at_the_end(void **state)
 	assert_in_range(result.dropped_bytes, 1, 80000 * 8);
 }
 
-/* A file may not become longer: the spool keeps what is there, and says so. */
+/* The file may not grow: the spool keeps what it has, and reports it. */
 static void file_size_limit(void **state)
 {
 	struct rlimit before, limit;
@@ -556,7 +556,7 @@ static void file_size_limit(void **state)
 	assert_int_equal(contents.functions, ((1 << 20) - XP_SPOOL_HEADER_BYTES) / FRAME_BYTES * 2000);
 }
 
-/* The log cannot be made: the spool stays, whole, and can be recovered. */
+/* The log cannot be created: the spool stays, complete, and can be recovered. */
 static void failed_finish_keeps_the_spool(void **state)
 {
 	struct rlimit before, limit;

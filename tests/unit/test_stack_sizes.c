@@ -10,7 +10,7 @@
 #define KIB 1024u
 #define TOP 0x7ffff7000000ull
 
-/* A walk that got nowhere, of a copy without an end. */
+/* A walk that reached nothing, of a copy without an end. */
 static struct xp_stack_walk partial(uint32_t used_bytes)
 {
 	return (struct xp_stack_walk){ .sp = TOP - used_bytes, .used_bytes = used_bytes };
@@ -25,7 +25,7 @@ static struct xp_stack_walk complete(uint64_t top, uint32_t used_bytes, bool has
 
 static const struct xp_stack_walk truncated = { .sp = TOP - 4 * KIB, .used_bytes = 4 * KIB, .is_truncated = true };
 
-/* So many such walks: the last change of the size, 0 when there was none. */
+/* This many such walks. Returns the last change of the size, or 0. */
 static uint32_t learn(struct xp_stack_sizes *sizes, pid_t tid, struct xp_stack_walk walk, unsigned int count)
 {
 	struct xp_stack_size size;
@@ -48,7 +48,7 @@ static int teardown(void **state)
 	return 0;
 }
 
-/* The first whole walk tells where the stack ends; that holds for every depth. */
+/* The first complete walk shows the end of the stack, which applies to every depth. */
 static void test_top(void **state)
 {
 	struct xp_stack_sizes *sizes = *state;
@@ -60,11 +60,11 @@ static void test_top(void **state)
 	assert_int_equal(size.bytes, 64 * KIB);
 	assert_int_equal(learn(sizes, 1, complete(TOP, 500, true), 100), 0);
 	assert_int_equal(learn(sizes, 1, complete(TOP, 50000, true), 100), 0);
-	/* The process's first thread has an end without that. */
+	/* The end is known for the first thread of the process. */
 	assert_int_equal(learn(sizes, 2, complete(TOP, 500, true), 100), 0);
 }
 
-/* A thread that walks on ever other stacks is given a size. */
+/* A thread that always walks on other stacks gets a size. */
 static void test_many_tops(void **state)
 {
 	struct xp_stack_sizes *sizes = *state;
@@ -81,7 +81,7 @@ static void test_many_tops(void **state)
 	assert_int_equal(learn(sizes, 1, complete(TOP, 3000, false), 1), 4 * KIB);
 }
 
-/* Down to what is used and a quarter more, in every class. */
+/* Down to the used size plus a quarter, in every class. */
 static void test_shrinks(void **state)
 {
 	static const uint32_t cases[][2] = { { 0, 4 },	    { 3276, 4 },   { 3278, 8 },	      { 6553, 8 },
@@ -109,7 +109,7 @@ static void test_most_counts(void **state)
 	assert_int_equal(learn(sizes, 1, partial(1000), 32), 4 * KIB);
 }
 
-/* Too small: all at once, and twice as many samples before it shrinks again. */
+/* Too small: grows at once, and needs twice as many samples before it shrinks again. */
 static void test_truncated(void **state)
 {
 	struct xp_stack_sizes *sizes = *state;
@@ -122,7 +122,7 @@ static void test_truncated(void **state)
 		assert_int_equal(learn(sizes, 1, partial(1000), run - 1), 0);
 		assert_int_equal(learn(sizes, 1, partial(1000), 1), 4 * KIB);
 	}
-	/* The largest one is no proof that a smaller one would not do. */
+	/* The largest one does not prove that a smaller one would be too small. */
 	assert_int_equal(learn(sizes, 2, truncated, 2), 0);
 	assert_int_equal(learn(sizes, 2, partial(1000), 32), 4 * KIB);
 }
@@ -137,14 +137,14 @@ static void test_deep(void **state)
 	assert_int_equal(learn(sizes, 1, deep, 1), XP_STACK_BYTES_MAX);
 	assert_int_equal(learn(sizes, 1, deep, 10), 0);
 	assert_int_equal(learn(sizes, 2, truncated, 10), 0);
-	/* As long as it is not less deep. */
+	/* Until it is less deep. */
 	assert_int_equal(learn(sizes, 1, partial(70 * KIB), 96), 0);
 	assert_int_equal(learn(sizes, 1, partial(1000), 32), 4 * KIB);
 	assert_int_equal(learn(sizes, 1, truncated, 1), XP_STACK_BYTES_MAX);
 	assert_int_equal(learn(sizes, 1, complete(TOP, 3000, true), 100), 0);
 }
 
-/* Walks that begin to get to the end need all of it. */
+/* Walks that start to reach the end need all of it. */
 static void test_complete_after_all(void **state)
 {
 	struct xp_stack_sizes *sizes = *state;
@@ -155,7 +155,7 @@ static void test_complete_after_all(void **state)
 	assert_int_equal(learn(sizes, 2, complete(TOP, 3000, false), 1), 64 * KIB);
 }
 
-/* Threads that share a place begin anew, and never get what another one needs. */
+/* Threads that share a slot start again, and never get the size of another one. */
 static void test_forgotten(void **state)
 {
 	struct xp_stack_sizes *sizes = *state;

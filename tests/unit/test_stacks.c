@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* A stack that leads to more files than may be asked for at once. */
+/* A stack that leads to more files than may be requested at once. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -23,8 +23,8 @@ static void no_size(void *arg, pid_t tid, const struct xp_stack_size *size)
 	(void)size;
 }
 
-/* This program, as so many files. */
-static void map_files(struct xp_files *files, struct xp_space *space, char *path)
+/* This program, mapped as many files. */
+static void map_files(struct xp_files *files, struct xp_address_space *space, char *path)
 {
 	struct stat st;
 
@@ -34,19 +34,19 @@ static void map_files(struct xp_files *files, struct xp_space *space, char *path
 		struct xp_vma vma = { CODE + i * 4096, CODE + (i + 1) * 4096, 0, xp_files_intern(files, &file) };
 
 		assert_non_null(vma.file);
-		assert_int_equal(xp_space_map(space, &vma), 0);
+		assert_int_equal(xp_address_space_map(space, &vma), 0);
 	}
 }
 
-/* Those that found no room are not looked at again and again: their samples wait until there is some. */
+/* Requests without room are not repeated: their samples wait until there is room. */
 static void test_full(void **state)
 {
 	const struct xp_stacks_options options = { .set_size = no_size };
-	struct xp_profile_frame frames[XP_UNWIND_FRAMES_MAX];
+	struct xp_frame frames[XP_UNWIND_FRAMES_MAX];
 	struct xp_unwind_thread thread = { .tid = getpid(), .ip = CODE, .sp = 0x7fff0000 };
 	struct xp_unwind_result result;
 	struct xp_files files = { 0 };
-	struct xp_space space = { 0 };
+	struct xp_address_space space = { 0 };
 	struct xp_stacks *stacks;
 	uint64_t words[FILES];
 	char path[4096] = "";
@@ -64,7 +64,7 @@ static void test_full(void **state)
 	for (unsigned int i = 0; i < FILES; i++)
 		assert_true(xp_stacks_pending(stacks, getpid(), files.all[i], 0));
 	xp_stacks_free(stacks);
-	xp_space_free(&space);
+	xp_address_space_free(&space);
 	xp_files_free(&files);
 }
 

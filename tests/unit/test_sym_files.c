@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Files beside profiles: made, linked and copied in a directory of their own. That readers take them is
- * test_profile.py's. */
+/*
+ * Files next to profiles: created, linked and copied in a separate directory. tests/format/test_profile.py tests that
+ * readers accept them.
+ */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -18,12 +20,12 @@
 #include <cmocka.h>
 
 #include "base/file_copy.h"
+#include "base/util.h"
 #include "profile/sym_dir.h"
 #include "profile/sym_files.h"
-#include "base/util.h"
 
 struct world {
-	char base[PATH_MAX]; /* what the target has */
+	char base[PATH_MAX]; /* root of the target */
 	char out[PATH_MAX];  /* the recording */
 	int out_fd;
 	uint32_t next_index;
@@ -72,7 +74,7 @@ static int teardown(void **state)
 	return 0;
 }
 
-/* A file of the target with this content, open. */
+/* Creates a file of the target with this content, and opens it. */
 static int put_file(struct world *world, const char *name, const void *bytes, size_t size, struct xp_file *file)
 {
 	static char paths[300][PATH_MAX];
@@ -88,7 +90,7 @@ static int put_file(struct world *world, const char *name, const void *bytes, si
 	*file = (struct xp_file){
 		.kind = XP_FILE_DISK,
 		.index = world->next_index++,
-		.dev = 0xdeadbeef, /* as with btrfs: not stat()'s */
+		.dev = 0xdeadbeef, /* as on btrfs: differs from stat()'s */
 		.inode = st.st_ino,
 		.path = path,
 	};
@@ -114,7 +116,7 @@ static void check_content(const char *path, const void *bytes, size_t size)
 	close(fd);
 }
 
-/* In sym/ and nowhere below it, with such a name. */
+/* In sym/ itself, with such a name. */
 static void check_name(const struct world *world, const char *path, const char *begin)
 {
 	char prefix[PATH_MAX + 8];
@@ -155,7 +157,7 @@ static void test_library(void **state)
 	assert_int_equal(files_made(world), 0);
 }
 
-/* This very program: what its headers say. */
+/* This program: the contents of its headers. */
 static void test_executable(void **state)
 {
 	struct world *world = *state;
@@ -177,7 +179,7 @@ static void test_executable(void **state)
 	check_name(world, code.link, "test_sym_files.0.");
 	assert_true(readlink(code.link, target, sizeof(target) - 1) > 0);
 	assert_string_equal(target, path);
-	/* Asked again it is the same. */
+	/* A second request gives the same. */
 	assert_ptr_equal(find(world, &file).link, code.link);
 	assert_int_equal(files_made(world), 1);
 }
@@ -219,7 +221,7 @@ static void test_deleted(void **state)
 	assert_null(code.link);
 }
 
-/* Another file has its name: what ran is copied, and without a descriptor the other one is not taken for it. */
+/* Another file has its name: the executed one is copied, and without a descriptor the other one is not taken for it. */
 static void test_replaced(void **state)
 {
 	static const uint8_t other[] = "\177ELF\2\1\1 something else";
@@ -245,7 +247,7 @@ static void test_replaced(void **state)
 	assert_true(code.is_made);
 }
 
-/* The names of what was not here grow with what they name. */
+/* The names of files that are not on this host grow with what they name. */
 static void test_unseen(void **state)
 {
 	struct world *world = *state;
@@ -282,7 +284,7 @@ static void test_no_elf(void **state)
 	code = find(world, &file);
 	assert_true(code.is_made);
 	check_name(world, code.path, "classes.jsa.0.");
-	/* Nor is a memfd, which is what JIT compilers write to; one that is executed is copied. */
+	/* Neither is a memfd, which JIT compilers write to; one that is executed is copied. */
 	assert_true(fd >= 0);
 	file = (struct xp_file){ .kind = XP_FILE_DISK, .index = 1, .path = "/memfd:jit (deleted)" };
 	assert_int_equal(xp_sym_files_keep(world->sym, fd, &file), 0);
@@ -296,7 +298,7 @@ static void test_no_elf(void **state)
 	close(fd);
 }
 
-/* What leads to no file here is not opened, whatever a container calls it: with a device that may do something. */
+/* A path that leads to no file here is not opened, whatever a container calls it: opening a device may have effects. */
 static void test_no_file(void **state)
 {
 	struct world *world = *state;
@@ -348,7 +350,7 @@ static void test_labels(void **state)
 	assert_int_equal(strlen(label), XP_SYM_LABEL_BYTES - 1);
 }
 
-/* More than descriptors may be held: what is not here is copied at once, what is here waits. */
+/* More files than descriptors may be held: a file that is not here is copied at once, one that is here waits. */
 static void test_limit(void **state)
 {
 	struct world *world = *state;
@@ -420,7 +422,7 @@ static void test_jit(void **state)
 	assert_int_equal(files_made(world), 2);
 }
 
-/* The kernel's words: of two windows nothing is known. */
+/* The kernel's names: those of two windows are unknown. */
 static int describe(void *arg, const uint64_t *addresses, size_t count, char (*texts)[XP_KSYM_TEXT_BYTES])
 {
 	for (size_t i = 0; i < count; i++)
@@ -440,14 +442,14 @@ static void test_kernel(void **state)
 
 	assert_int_equal(xp_profile_new(&profile), 0);
 	for (size_t i = 0; i < XP_ARRAY_SIZE(addresses); i++) {
-		struct xp_profile_frame frame = { .address = addresses[i] };
+		struct xp_frame frame = { .address = addresses[i] };
 
 		assert_int_equal(xp_profile_add(profile, &frame, 1, NULL), 0);
 	}
 	assert_int_equal(xp_sym_files_add(world->sym, profile), 0);
 	xp_profile_free(profile);
 	assert_int_equal(xp_sym_files_write(world->sym, describe, &err), 0);
-	/* 0xffffffff80.., 88 with what is called before 0xffffffff90.., 90, c0 and f8. */
+	/* 0xffffffff80.., 88 with the names from before 0xffffffff90.., 90, c0 and f8. */
 	assert_int_equal(files_made(world), 5);
 	for (int i = 0; i < 16; i++) {
 		uint64_t window = XP_PROFILE_KERNEL_START + i * XP_PROFILE_WINDOW_BYTES;
@@ -465,7 +467,7 @@ static void test_kernel(void **state)
 static void test_no_kernel_names(void **state)
 {
 	struct world *world = *state;
-	const struct xp_profile_frame frame = { .address = 0xffffffff81000010 };
+	const struct xp_frame frame = { .address = 0xffffffff81000010 };
 	struct xp_profile *profile;
 	int err = -EPERM;
 
@@ -479,7 +481,7 @@ static void test_no_kernel_names(void **state)
 	assert_int_equal(files_made(world), 1);
 }
 
-/* Readers end a path at a blank: then the directory is the one that they are started in. */
+/* Readers end a path at a blank: then the directory is the reader's current one. */
 static void test_blank_directory(void **state)
 {
 	struct world *world = *state;
@@ -491,7 +493,7 @@ static void test_blank_directory(void **state)
 	assert_int_equal(files_made(world), 1);
 }
 
-/* Nothing is made through what stands in the way. */
+/* Nothing is created through a link in the way. */
 static void test_in_the_way(void **state)
 {
 	struct world *world = *state;
@@ -503,11 +505,13 @@ static void test_in_the_way(void **state)
 	assert_null(find(world, &unknown).path);
 }
 
-/* Ranges that overlap, begin one before the other, and reach behind the end. */
+/* Ranges that overlap, are unordered, and reach beyond the end. */
 static void test_omitted(int from)
 {
-	struct xp_span all[] = { { 1, 3, 0, 0 }, { 2, 4, 0, 0 }, { 2, 3, 0, 0 }, { (10 << 20) + 1, 1 << 30, 0, 0 } };
-	const struct xp_spans omitted = { all, XP_ARRAY_SIZE(all), XP_ARRAY_SIZE(all) };
+	struct xp_interval all[] = {
+		{ 1, 3, 0, 0 }, { 2, 4, 0, 0 }, { 2, 3, 0, 0 }, { (10 << 20) + 1, 1 << 30, 0, 0 }
+	};
+	const struct xp_interval_map omitted = { all, XP_ARRAY_SIZE(all), XP_ARRAY_SIZE(all) };
 	int to = memfd_create("to", 0);
 	uint64_t left = 100000;
 	struct stat st;
@@ -526,7 +530,7 @@ static void test_omitted(int from)
 static void test_copy(void **state)
 {
 	struct world *world = *state;
-	const struct xp_spans none = { 0 };
+	const struct xp_interval_map none = { 0 };
 	uint64_t left = 100000;
 	struct xp_file file;
 	struct stat st;

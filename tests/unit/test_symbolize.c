@@ -14,11 +14,11 @@
 
 #include <cmocka.h>
 
-#include "base/u64_map.h"
 #include "base/interval_map.h"
+#include "base/u64_map.h"
 #include "base/util.h"
 
-/* The addresses of instructions in this very program, which is what is looked at. */
+/* The addresses of instructions in this program, which the tests look up. */
 struct mark {
 	uint64_t id;
 	int64_t distance; /* from this field */
@@ -87,7 +87,7 @@ static void begin(struct fixture *fixture, const char *path, enum xp_name_detail
 	assert_int_equal(xp_symbolizer_file(fixture->symbolizer, path, NULL, 0, &fixture->file), 0);
 }
 
-/* Its only place, asked for and named. */
+/* Its only place, requested and named. */
 static const struct xp_place *name_of(struct fixture *fixture, uint64_t vaddr)
 {
 	uint32_t place;
@@ -184,7 +184,7 @@ static void test_no_names(void **state)
 	xp_symbolizer_free(fixture.symbolizer);
 }
 
-/* A copy of this program, to be changed. */
+/* A copy of this program, to be modified. */
 static void copy_program(char path[64])
 {
 	char command[PATH_MAX + 128];
@@ -198,7 +198,7 @@ static void copy_program(char path[64])
 	assert_int_equal(system(command), 0);
 }
 
-/* The file becomes worthless between the two looks at it: both children fail. */
+/* The file is truncated between the two looks at it: both children fail. */
 static void test_file_that_shrinks(void **state)
 {
 	struct fixture fixture;
@@ -225,7 +225,7 @@ static void test_another_build_id(void **state)
 	xp_symbolizer_free(fixture.symbolizer);
 }
 
-/* All files share the time: when it is up, none is looked at any more, and what has its names keeps them. */
+/* All files share the time: once it is used up, no further file is read, and names already found stay. */
 static void test_time_of_all(void **state)
 {
 	struct fixture fixture;
@@ -254,7 +254,7 @@ static void test_time_of_all(void **state)
 	unlink(path);
 }
 
-/* From a mapping to the address as linked: by the segment that the offset lies in, whole pages being mapped. */
+/* From a mapping to the linked address: by the segment that contains the offset, mapped in whole pages. */
 static void test_vaddr(void **state)
 {
 	struct fixture fixture;
@@ -278,7 +278,7 @@ static void test_vaddr(void **state)
 	xp_symbolizer_free(fixture.symbolizer);
 }
 
-/* ---- the two small structures below ---- */
+/* ---- the two small data structures ---- */
 
 static void test_spans(void **state)
 {
@@ -287,39 +287,39 @@ static void test_spans(void **state)
 		int index; /* -1: none */
 	} cases[] = { { 0, -1 }, { 9, -1 }, { 10, 2 }, { 19, 2 },   { 20, 0 },
 		      { 29, 0 }, { 30, 4 }, { 99, 0 }, { 100, -1 }, { ~0ull, -1 } };
-	struct xp_spans spans = { 0 };
+	struct xp_interval_map spans = { 0 };
 
 	(void)state;
-	assert_null(xp_spans_find(&spans, 5));
-	xp_spans_add(&spans, (struct xp_span){ .start = 10, .end = 100, .index = 0 });
-	xp_spans_add(&spans, (struct xp_span){ .start = 10, .end = 20, .index = 1, .rank = 1 });
-	xp_spans_add(&spans, (struct xp_span){ .start = 10, .end = 20, .index = 2, .rank = 2 });
-	xp_spans_add(&spans, (struct xp_span){ .start = 50, .end = 50, .index = 3 });
-	xp_spans_add(&spans, (struct xp_span){ .start = 30, .end = 40, .index = 4 });
-	xp_spans_add(&spans, (struct xp_span){ .start = 30, .end = 40, .index = 5 });
-	xp_spans_sort(&spans);
+	assert_null(xp_interval_map_find(&spans, 5));
+	xp_interval_map_add(&spans, (struct xp_interval){ .start = 10, .end = 100, .index = 0 });
+	xp_interval_map_add(&spans, (struct xp_interval){ .start = 10, .end = 20, .index = 1, .rank = 1 });
+	xp_interval_map_add(&spans, (struct xp_interval){ .start = 10, .end = 20, .index = 2, .rank = 2 });
+	xp_interval_map_add(&spans, (struct xp_interval){ .start = 50, .end = 50, .index = 3 });
+	xp_interval_map_add(&spans, (struct xp_interval){ .start = 30, .end = 40, .index = 4 });
+	xp_interval_map_add(&spans, (struct xp_interval){ .start = 30, .end = 40, .index = 5 });
+	xp_interval_map_sort(&spans);
 	for (size_t i = 0; i < XP_ARRAY_SIZE(cases); i++) {
-		const struct xp_span *span = xp_spans_find(&spans, cases[i].address);
+		const struct xp_interval *span = xp_interval_map_find(&spans, cases[i].address);
 
 		assert_int_equal(span ? (int)span->index : -1, cases[i].index);
 	}
-	xp_spans_free(&spans);
+	xp_interval_map_free(&spans);
 }
 
 static void test_number_map(void **state)
 {
-	struct xp_number_map map = { 0 };
+	struct xp_u64_map map = { 0 };
 
 	(void)state;
-	assert_null(xp_number_map_find(&map, 0));
+	assert_null(xp_u64_map_find(&map, 0));
 	for (uint32_t i = 0; i < 10000; i++)
-		assert_int_equal(*xp_number_map_add(&map, (uint64_t)i << 40, i), i);
-	assert_int_equal(*xp_number_map_add(&map, 7ull << 40, 1), 7); /* it is there */
+		assert_int_equal(*xp_u64_map_add(&map, (uint64_t)i << 40, i), i);
+	assert_int_equal(*xp_u64_map_add(&map, 7ull << 40, 1), 7); /* it is there */
 	assert_int_equal(map.count, 10000);
 	for (uint32_t i = 0; i < 10000; i++)
-		assert_int_equal(*xp_number_map_find(&map, (uint64_t)i << 40), i);
-	assert_null(xp_number_map_find(&map, 1));
-	xp_number_map_free(&map);
+		assert_int_equal(*xp_u64_map_find(&map, (uint64_t)i << 40), i);
+	assert_null(xp_u64_map_find(&map, 1));
+	xp_u64_map_free(&map);
 }
 
 int main(void)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The file behind a mapping, whatever has become of the mapping; the target is this process. */
+/* The file behind a mapping, whatever happened to the mapping. The target is this process. */
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
@@ -19,7 +19,7 @@
 #define PAGES 8
 
 struct world {
-	struct xp_mapping mapping; /* of a file that is gone */
+	struct xp_mapping mapping; /* of a deleted file */
 	size_t page;
 };
 
@@ -56,7 +56,7 @@ static int teardown(void **state)
 	return 0;
 }
 
-/* The inode that the descriptor is open for, 0 when it is none. */
+/* The inode of the descriptor's file, or 0 if the descriptor is invalid. */
 static uint64_t inode_of(int fd)
 {
 	struct stat st;
@@ -85,7 +85,7 @@ static void test_split(void **state)
 	assert_int_equal(mprotect((char *)(uintptr_t)world->mapping.start + 2 * world->page, world->page, PROT_READ),
 			 0);
 	assert_int_equal(inode_of(xp_mapping_open(getpid(), &world->mapping)), world->mapping.inode);
-	/* Without the inode nobody knows what was there, and another one is not. */
+	/* Without the inode the file is unknown, and another file is not accepted. */
 	other.inode = 0;
 	assert_int_equal(xp_mapping_open(getpid(), &other), -ENOENT);
 	other.inode = world->mapping.inode + 1000000;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* For how long a process is left alone that makes its reader wait. The clock and the processes are played here. */
+/* How long a process is skipped that blocks its reader. The clock and the processes are simulated. */
 #include <errno.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -31,7 +31,7 @@ static int play_kill(pid_t pid, int number)
 
 #define xp_now_ns play_now
 #define kill play_kill
-#include "target/memory.c"
+#include "../../user/target/memory.c"
 
 static int set_up(void **state)
 {
@@ -59,60 +59,61 @@ static void test_waits_double(void **state)
 	uint64_t wait_ns = RETRY_NS;
 
 	for (unsigned int times = 0; times < 2 * RETRY_SHIFT_MAX; times++) {
-		assert_false(is_stuck(11));
-		assert_int_equal(give_up(memory, 11), -ETIMEDOUT);
+		assert_false(is_stuck(11, ITS_MEMORY));
+		assert_int_equal(give_up(memory, 11, ITS_MEMORY), -ETIMEDOUT);
 		machine.now_ns += wait_ns - 1;
-		assert_true(is_stuck(11));
-		assert_false(is_stuck(12));
+		assert_true(is_stuck(11, ITS_MEMORY));
+		assert_false(is_stuck(12, ITS_MEMORY));
+		assert_false(is_stuck(11, ITS_MAPPINGS));
 		machine.now_ns++;
 		if (times < RETRY_SHIFT_MAX)
 			wait_ns *= 2;
 	}
-	assert_false(is_stuck(11));
+	assert_false(is_stuck(11, ITS_MEMORY));
 }
 
-/* While so many are left alone nobody else is read, but one that has ended does not count. */
+/* While this many are skipped no other process is read, but one that has ended does not count. */
 static void test_many(void **state)
 {
 	struct xp_target_memory *memory = *state;
 
 	for (pid_t pid = 1; pid <= STUCK_MAX; pid++) {
-		assert_false(is_stuck(100));
-		give_up(memory, pid);
+		assert_false(is_stuck(100, ITS_MEMORY));
+		give_up(memory, pid, ITS_MEMORY);
 		machine.now_ns++;
 	}
-	assert_true(is_stuck(100));
+	assert_true(is_stuck(100, ITS_MEMORY));
 	machine.ended = 5;
-	assert_false(is_stuck(100));
-	give_up(memory, 100);
+	assert_false(is_stuck(100, ITS_MEMORY));
+	give_up(memory, 100, ITS_MEMORY);
 	machine.ended = 0;
-	assert_true(is_stuck(101));
-	assert_true(is_stuck(16));
-	/* Its time is as long as that of any. */
+	assert_true(is_stuck(101, ITS_MEMORY));
+	assert_true(is_stuck(16, ITS_MEMORY));
+	/* It waits as long as any other. */
 	machine.now_ns += RETRY_NS - 1;
-	assert_true(is_stuck(100));
-	assert_false(is_stuck(16));
+	assert_true(is_stuck(100, ITS_MEMORY));
+	assert_false(is_stuck(16, ITS_MEMORY));
 }
 
-/* The place of one whose time has come is another's; its waits go on from there: 16 s a time would add up. */
+/* When a process's time is over its slot may go to another, whose waits continue from there: 16 s each would add up. */
 static void test_places_change_hands(void **state)
 {
 	struct xp_target_memory *memory = *state;
 
 	for (pid_t pid = 1; pid <= STUCK_MAX; pid++)
-		give_up(memory, pid);
+		give_up(memory, pid, ITS_MEMORY);
 	machine.now_ns += RETRY_NS;
 	for (pid_t pid = 101; pid <= 100 + STUCK_MAX; pid++) {
-		assert_false(is_stuck(pid));
-		give_up(memory, pid);
+		assert_false(is_stuck(pid, ITS_MEMORY));
+		give_up(memory, pid, ITS_MEMORY);
 	}
-	assert_true(is_stuck(1));
+	assert_true(is_stuck(1, ITS_MEMORY));
 	machine.now_ns += 2 * RETRY_NS - 1;
-	assert_true(is_stuck(1));
-	assert_true(is_stuck(101));
+	assert_true(is_stuck(1, ITS_MEMORY));
+	assert_true(is_stuck(101, ITS_MEMORY));
 	machine.now_ns++;
-	assert_false(is_stuck(1));
-	assert_false(is_stuck(101));
+	assert_false(is_stuck(1, ITS_MEMORY));
+	assert_false(is_stuck(101, ITS_MEMORY));
 }
 
 int main(void)

@@ -15,7 +15,7 @@ struct pair {
 };
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
-/* What xp_put_line() and the messages make of a name. */
+/* The output of xp_put_line() and of the messages for a name. */
 static char *line_of(const char *text)
 {
 	char *line = NULL;
@@ -54,7 +54,7 @@ static void test_controls(void **state)
 	}
 }
 
-/* Tools open files by the names in files, so only lines for people lose these. */
+/* Tools open files by their names in files, so only lines for people drop these characters. */
 static void test_unseen(void **state)
 {
 	static const struct pair cases[] = {
@@ -80,7 +80,7 @@ static void test_unseen(void **state)
 	}
 }
 
-/* Cut at a character's end. */
+/* Cut at the end of a character. */
 static void test_room(void **state)
 {
 	char clean[5];
@@ -92,7 +92,7 @@ static void test_room(void **state)
 	assert_string_equal(clean, "ab\xc3\xbc");
 }
 
-/* The remedy at a line's end is there, however long the name before it. */
+/* The remedy at the end of a line is kept, however long the name before it is. */
 static void test_long_line(void **state)
 {
 	static char name[100000];
@@ -166,7 +166,7 @@ static void test_shell_paths(void **state)
 	for (size_t i = 0; i < COUNT(cases); i++)
 		assert_string_equal(xp_shell_path(&word, "%s", cases[i].from), cases[i].to);
 	assert_string_equal(xp_shell_path(&word, "%s/%s", "-o", "a b"), "./'-o/a b'");
-	/* The longest that the kernel takes, all of it escaped, and one beyond. */
+	/* The longest path that the kernel accepts, completely escaped, and one byte more. */
 	memset(path, '\n', PATH_MAX + NAME_MAX - 1);
 	assert_int_equal(strlen(xp_shell_path(&word, "%s", path)), 4 * (PATH_MAX + NAME_MAX - 1) + 3);
 	path[PATH_MAX + NAME_MAX - 1] = '\n';
@@ -174,7 +174,7 @@ static void test_shell_paths(void **state)
 	free(path);
 }
 
-/* Each byte alone and with a digit behind it, through bash: the word is the path again. */
+/* Each byte alone and followed by a digit, through bash: the word equals the path. */
 static void test_bash_reads_the_path(void **state)
 {
 	struct xp_shell_path word;

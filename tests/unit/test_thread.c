@@ -12,7 +12,7 @@
 
 #include "trace/thread.h"
 
-/* What came out, as text: e<id> x<id> t<id> a<id>(args) c"payload" y<type>"payload". */
+/* The output as text: e<id> x<id> t<id> a<id>(args) c"payload" y<type>"payload". */
 struct world {
 	struct xp_thread_options options;
 	struct xp_thread *thread;
@@ -101,23 +101,25 @@ static int teardown(void **state)
 	return 0;
 }
 
-/* A record of function fn at stack slot sp, ticks after the one before. */
-static int feed(struct world *world, enum xp_rec_kind kind, uint32_t fn, uint32_t sp, uint64_t ticks)
+/* A record of function fn at stack slot sp, this many ticks after the previous one. */
+static int feed(struct world *world, enum xp_event_kind kind, uint32_t fn, uint32_t sp, uint64_t ticks)
 {
-	struct xp_rec_args rec = { .rec = { .word = xp_rec_word(fn, kind), .sp = sp }, .count = 2, .args = { 11, 22 } };
+	struct xp_event_args event = { .head = { .word = xp_event_word(fn, kind), .sp = sp },
+				       .count = 2,
+				       .args = { 11, 22 } };
 
 	world->tsc += ticks;
-	return xp_thread_call(world->thread, &rec.rec, fn, 0, world->tsc);
+	return xp_thread_call(world->thread, &event.head, fn, 0, world->tsc);
 }
 
 static void enter(struct world *world, uint32_t fn, uint32_t sp)
 {
-	assert_int_equal(feed(world, XP_REC_ENTRY, fn, sp, 10), 0);
+	assert_int_equal(feed(world, XP_EVENT_ENTRY, fn, sp, 10), 0);
 }
 
 static void leave(struct world *world, uint32_t fn, uint32_t sp)
 {
-	assert_int_equal(feed(world, XP_REC_EXIT, fn, sp, 10), 0);
+	assert_int_equal(feed(world, XP_EVENT_EXIT, fn, sp, 10), 0);
 }
 
 static void assert_log(struct world *world, const char *expected)
@@ -136,7 +138,7 @@ static void writes_nested_calls(void **state)
 	enter(world, 1, 100);
 	enter(world, 2, 90);
 	leave(world, 2, 90);
-	assert_int_equal(feed(world, XP_REC_TAIL_EXIT, 1, 100, 5), 0);
+	assert_int_equal(feed(world, XP_EVENT_TAIL_EXIT, 1, 100, 5), 0);
 	enter(world, 3, 100);
 	leave(world, 3, 100);
 	assert_log(world, "e1 e2 x2 t1 e3 x3 ");
@@ -148,7 +150,7 @@ static void writes_arguments(void **state)
 {
 	struct world *world = *state;
 
-	assert_int_equal(feed(world, XP_REC_ENTRY_ARGS, 4, 100, 5), 0);
+	assert_int_equal(feed(world, XP_EVENT_ENTRY_ARGS, 4, 100, 5), 0);
 	leave(world, 4, 100);
 	assert_log(world, "a4 (11) (22) x4 ");
 }
@@ -180,7 +182,7 @@ static void closes_frames_that_a_throw_left(void **state)
 	assert_int_equal(world->thread->counts.written, 4);
 }
 
-/* setjmp in a loop whose function never ends: frames must not pile up. */
+/* setjmp in a loop of a function that never returns: frames must not accumulate. */
 static void closes_a_frame_whose_slot_is_used_again(void **state)
 {
 	struct world *world = *state;
@@ -198,7 +200,7 @@ static void tells_recursive_calls_apart_by_their_slot(void **state)
 {
 	struct world *world = *state;
 
-	/* The inner call's exit was lost: the outer one's must not be taken for it. */
+	/* The inner call's exit was lost: the outer call's exit must not end it. */
 	enter(world, 1, 100);
 	enter(world, 1, 90);
 	leave(world, 1, 100);
@@ -222,7 +224,7 @@ static void bears_another_stack(void **state)
 	assert_int_equal(world->thread->counts.synthesized, 0);
 }
 
-/* 2 and 4 were left by throws; 3 still runs when 5 stands where 2 stood. */
+/* 2 and 4 were left by exceptions; 3 still runs when 5 is in the slot of 2. */
 static void keeps_the_caller_of_a_call_at_a_left_place(void **state)
 {
 	struct world *world = *state;
@@ -239,7 +241,7 @@ static void keeps_the_caller_of_a_call_at_a_left_place(void **state)
 	assert_int_equal(world->synthesized[3], 0);
 }
 
-/* 2 is a signal handler on a stack of its own, out of which it jumps. */
+/* 2 is a signal handler on a separate stack, which it leaves by a jump. */
 static void keeps_what_a_handler_interrupts(void **state)
 {
 	const uint32_t handler = 50u << 20;
@@ -273,7 +275,7 @@ static void ends_calls_that_are_forgotten(void **state)
 
 	enter(world, 1, 100);
 	enter(world, 2, 90);
-	/* At the top: over at once. What the function does after it has come back is a call of its own. */
+	/* At the top it ends at once. What the function does after its return is a separate call. */
 	assert_int_equal(xp_thread_forget(world->thread, 2), 0);
 	leave(world, 2, 90);
 	enter(world, 2, 90);
@@ -293,7 +295,7 @@ static void ends_forgotten_calls_with_what_they_called(void **state)
 	enter(world, 2, 80);
 	enter(world, 3, 70);
 	assert_int_equal(xp_thread_forget(world->thread, 2), 0);
-	/* An exit of a call that began while the function was out, at a place that a forgotten one had. */
+	/* The exit of a call that began while the function was taken out, in the slot of a forgotten call. */
 	leave(world, 2, 80);
 	leave(world, 3, 70);
 	leave(world, 1, 100);
@@ -323,20 +325,20 @@ static void drops_short_leaf_calls(void **state)
 	enter(world, 1, 100); /* long */
 	enter(world, 2, 90);  /* short leaf */
 	leave(world, 2, 90);
-	assert_int_equal(feed(world, XP_REC_ENTRY, 3, 90, 10), 0); /* long leaf */
-	assert_int_equal(feed(world, XP_REC_EXIT, 3, 90, 100), 0);
+	assert_int_equal(feed(world, XP_EVENT_ENTRY, 3, 90, 10), 0); /* long leaf */
+	assert_int_equal(feed(world, XP_EVENT_EXIT, 3, 90, 100), 0);
 	leave(world, 1, 100);
 	assert_log(world, "e1 e3 x3 x1 ");
 	assert_int_equal(world->thread->counts.filtered[XP_FILTER_MIN_DURATION], 2);
 }
 
-/* A caller becomes a leaf when its callees are gone, as in XRay's own FDR mode. */
+/* A caller becomes a leaf when its callees are dropped, as in XRay's own FDR mode. */
 static void drops_short_callers_of_dropped_calls(void **state)
 {
 	struct world *world = *state;
 
 	enter(world, 9, 110);
-	assert_int_equal(feed(world, XP_REC_ENTRY, 1, 100, 200), 0);
+	assert_int_equal(feed(world, XP_EVENT_ENTRY, 1, 100, 200), 0);
 	enter(world, 2, 90);
 	leave(world, 2, 90);
 	leave(world, 1, 100);
@@ -348,7 +350,7 @@ static void drops_short_callers_of_dropped_calls(void **state)
 static void keeps_short_calls_around_an_event(void **state)
 {
 	struct world *world = *state;
-	struct xp_rec_event event = { .rec.word = xp_rec_word(1, XP_REC_CUSTOM_EVENT), .size = 0 };
+	struct xp_event_payload event = { .head.word = xp_event_word(1, XP_EVENT_CUSTOM), .size = 0 };
 
 	enter(world, 1, 100);
 	assert_int_equal(xp_thread_event(world->thread, &event, 0, world->tsc), 0);
@@ -361,9 +363,9 @@ static void filters_calls_beyond_the_deepest(void **state)
 	struct world *world = *state;
 
 	for (uint32_t i = 0; i < XP_FRAMES_MAX + 3; i++)
-		assert_int_equal(feed(world, XP_REC_ENTRY, 1, 0x40000000 - i, 1), 0);
+		assert_int_equal(feed(world, XP_EVENT_ENTRY, 1, 0x40000000 - i, 1), 0);
 	for (uint32_t i = XP_FRAMES_MAX + 3; i-- > XP_FRAMES_MAX;)
-		assert_int_equal(feed(world, XP_REC_EXIT, 1, 0x40000000 - i, 1), 0);
+		assert_int_equal(feed(world, XP_EVENT_EXIT, 1, 0x40000000 - i, 1), 0);
 	assert_int_equal(world->thread->counts.filtered[XP_FILTER_TOO_DEEP], 6);
 	assert_int_equal(world->thread->depth, XP_FRAMES_MAX);
 	world->used = 0;
@@ -383,7 +385,7 @@ static void splits_into_chunks_and_counts_what_is_not_stored(void **state)
 	world->options.sink = drop;
 	for (int i = 0; i < 3000 && !err; i++) {
 		world->sink_error = i < 2000 ? 0 : -ENOSPC;
-		err = feed(world, XP_REC_ENTRY, 1, 100 - i, 10);
+		err = feed(world, XP_EVENT_ENTRY, 1, 100 - i, 10);
 	}
 	assert_int_equal(err, -ENOSPC);
 	assert_true(world->thread->counts.unstored > 0);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the budget does with the probes of several processes, on a kernel that is played here. */
+/* The effect of the budget on the probes of several processes, with a simulated kernel. */
 #include <errno.h>
 #include <math.h>
 #include <setjmp.h>
@@ -12,11 +12,11 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "kernel/attach.h"
-#include "sled/patch.h"
-#include "kernel/programs.h"
-#include "sled/sleds.h"
 #include "budget/throttle_work.h"
+#include "kernel/attach.h"
+#include "kernel/programs.h"
+#include "sled/patch.h"
+#include "sled/sleds.h"
 
 #define FUNCTIONS 3
 #define PROBES_MAX 256
@@ -29,15 +29,15 @@ static struct {
 		bool counts;
 	} probes[PROBES_MAX];
 	size_t count;
-	pid_t odd;     /* whose probes cannot be made */
-	int odd_error; /* then */
+	pid_t odd;     /* process whose probes cannot be made */
+	int odd_error; /* error for that process */
 	uint64_t now;  /* TSC */
 	size_t forgotten;
-	uint64_t stop_ns;    /* that a process stands still when it is changed */
-	uint64_t stopped_ns; /* as far as that went */
+	uint64_t stop_ns;    /* how long a process is stopped for a change */
+	uint64_t stopped_ns; /* the part of that so far */
 	uint64_t cpu_ns;     /* of each process */
 	size_t stops;
-	struct xp_throttle *stop_after; /* the recording ends while a process stands still */
+	struct xp_throttle *stop_after; /* the recording ends while a process is stopped */
 } kernel;
 
 static int add_probes(const struct xp_sled_choice *choice, pid_t pid, bool counts)
@@ -47,7 +47,7 @@ static int add_probes(const struct xp_sled_choice *choice, pid_t pid, bool count
 			assert_true(kernel.count < PROBES_MAX);
 			kernel.probes[kernel.count++] = (struct probe){ choice->group, pid, id, counts };
 		}
-	/* An error may come when half is done. */
+	/* An error may come halfway. */
 	return pid == kernel.odd ? kernel.odd_error : 0;
 }
 
@@ -176,8 +176,8 @@ static uint64_t play_cpu_ns(pid_t pid)
 #define xp_clock_ticks play_ticks
 #define xp_clock_ns play_ns
 #define xp_processes_forget play_forget
-#include "budget/throttle.c"
-#include "budget/throttle_work.c"
+#include "../../user/budget/throttle.c"
+#include "../../user/budget/throttle_work.c"
 
 /* Two processes of one program, and one of another, all probed. */
 struct fixture {
@@ -274,7 +274,9 @@ static void work(struct fixture *f, enum xp_budget_state state)
 	xp_throttle_work(throttle);
 }
 
-/* How many probes of this kind function 1 has in the process; the others are recorded once, always. */
+/*
+ * The number of probes of this kind that function 1 has in the process; the other functions are always recorded once.
+ */
 static size_t probes_of(pid_t pid, bool counts)
 {
 	size_t others = 0, count = 0;
@@ -312,7 +314,10 @@ static void test_out_and_back(void **state)
 	}
 }
 
-/* The others' functions go all the same: of other programs at once, of its own when it has failed again and again. */
+/*
+ * The functions of other processes are still taken out: of other programs at once, of the same program after repeated
+ * failures.
+ */
 static void test_odd_process(void **state)
 {
 	struct fixture *f = *state;
@@ -326,7 +331,7 @@ static void test_odd_process(void **state)
 		assert_is(f, 0, ODD, XP_BUDGET_RECORDED);
 		assert_int_equal(f->places[0][0].probes.failures, tries);
 		assert_int_equal(f->places[0][1].probes.failures, 0);
-		/* Nothing is tried before its time. */
+		/* No retry before its time. */
 		if (tries < RETRY_WARN)
 			work(f, XP_BUDGET_COUNTED);
 		assert_int_equal(f->places[0][0].probes.failures, tries);
@@ -340,7 +345,7 @@ static void test_odd_process(void **state)
 	}
 }
 
-/* What fails for a moment is made good. */
+/* A temporary failure is repaired. */
 static void test_odd_for_a_moment(void **state)
 {
 	struct fixture *f = *state;
@@ -356,7 +361,7 @@ static void test_odd_for_a_moment(void **state)
 	assert_int_equal(f->places[0][0].probes.failures, 0);
 }
 
-/* One that is gone, or just executes a program (here: is not there to be looked at), is no failure. */
+/* A process that has ended, or is just executing a program (here: cannot be looked at), is no failure. */
 static void test_leaving_process(void **state)
 {
 	static const int errors[] = { -ESRCH, -EACCES, -EPERM };
@@ -373,7 +378,7 @@ static void test_leaving_process(void **state)
 	}
 }
 
-/* One that lives is one: without its probes its calls would be missing. */
+/* A live process is a failure: without its probes its calls would be missing. */
 static void test_refused(void **state)
 {
 	struct fixture *f = *state;
@@ -385,7 +390,7 @@ static void test_refused(void **state)
 	assert_int_equal(f->places[0][0].probes.failures, 1);
 }
 
-/* At the end of a recording too: the exits of calls that are open are not to be made up. */
+/* At the end of a recording too: the exits of open calls must not be made up. */
 static void test_note_at_the_end(void **state)
 {
 	struct fixture *f = *state;
@@ -400,7 +405,7 @@ static void test_note_at_the_end(void **state)
 	assert_int_equal(kernel.forgotten, 2);
 }
 
-/* What the process runs while the loader is at its records is of the next tick, as its calls are. */
+/* CPU time that the process uses while the loader reads its records belongs to the next tick, as its calls do. */
 static void pass(struct fixture *f, uint64_t mark_tsc, uint64_t runs_meanwhile_ns)
 {
 	xp_throttle_mark(&f->throttle, mark_tsc);
@@ -408,7 +413,7 @@ static void pass(struct fixture *f, uint64_t mark_tsc, uint64_t runs_meanwhile_n
 	xp_throttle_run(&f->throttle, mark_tsc);
 }
 
-/* One that runs. */
+/* A running process. */
 static void add_process(struct fixture *f)
 {
 	struct xp_target_info info = { 0 };
@@ -436,7 +441,7 @@ static void test_cpu_time_is_that_of_the_mark(void **state)
 	assert_true(f->throttle.cpu_sum_ns == 6 * TICK_NS);
 }
 
-/* Of those that have ended their records tell: in the pass that brings their last calls, and once. */
+/* The records of ended processes report it once, in the pass with their last calls. */
 static void test_cpu_time_of_ended_processes(void **state)
 {
 	struct xp_processes processes = { 0 };
@@ -448,7 +453,7 @@ static void test_cpu_time_of_ended_processes(void **state)
 		if (tick < 3)
 			processes.ended_cpu_ns += tick * XP_BUDGET_CPU_MIN_NS / 4;
 		xp_throttle_run(&f->throttle, tick * TICK_NS);
-		/* What has come up to the first mark is not counted, and what is too little is kept. */
+		/* The part before the first mark is not counted, and a too small part is kept for later. */
 		assert_true(f->throttle.cpu_sum_ns == (tick == 1 ? 0 : XP_BUDGET_CPU_MIN_NS / 2));
 		assert_int_equal(f->throttle.cpu_ns, tick == 1 ? 0 : XP_BUDGET_CPU_MIN_NS / 2);
 	}
@@ -461,7 +466,7 @@ static void test_cpu_time_of_ended_processes(void **state)
 	assert_true(f->throttle.cpu_sum_ns == 3 * XP_BUDGET_CPU_MIN_NS / 2 + 1);
 }
 
-/* What was called since the probes were attached is not of the CPU time from the first mark on. */
+/* Calls between attaching and the first mark do not belong to the CPU time after that mark. */
 static void test_calls_before_the_first_mark(void **state)
 {
 	struct fixture *f = *state;
@@ -482,8 +487,8 @@ static void test_calls_before_the_first_mark(void **state)
 }
 
 /*
- * Of a pass that a record under way cuts short the calls come with a later one, and those of functions that were taken
- * out meanwhile may be among them.
+ * If a record in progress cuts a pass short, its calls come with a later pass, and may include calls of functions that
+ * were taken out meanwhile.
  */
 static void test_pass_that_is_cut_short(void **state)
 {
@@ -511,7 +516,10 @@ static void test_pass_that_is_cut_short(void **state)
 	assert_true(f->throttle.cpu_sum_ns == 2 * TICK_NS);
 }
 
-/* A process with three busy threads stands still for 20 ms: that is 60 ms of theirs, beside 300 ms that they ran. */
+/*
+ * A process with three busy threads is stopped for 20 ms: that is 60 ms of thread time, in addition to 300 ms that they
+ * ran.
+ */
 static void test_stops_are_charged(void **state)
 {
 	struct fixture *f = *state;
@@ -523,7 +531,7 @@ static void test_stops_are_charged(void **state)
 	kernel.cpu_ns += 3 * TICK_NS;
 	pass(f, 2 * TICK_NS, 0);
 	assert_true(xp_throttle_spent(&f->throttle) == 0);
-	/* What it stood still before, to be patched, is not of the budget. */
+	/* Earlier stops for patching do not count in the budget. */
 	kernel.stopped_ns = 1234567;
 	kernel.stop_ns = 20000000;
 	work(f, XP_BUDGET_OUT);
@@ -536,8 +544,8 @@ static void test_stops_are_charged(void **state)
 }
 
 /*
- * When the recording ends, what has lost its probes is patched all the same, or its exits would be missed until then;
- * but one that did not stop before is not waited for again.
+ * At the end of the recording a process that has lost its probes is still patched, or its exits would be missed. But
+ * one that did not stop before is not waited for again.
  */
 static void test_cut_short(void **state)
 {
@@ -553,7 +561,7 @@ static void test_cut_short(void **state)
 	assert_int_equal(f->all[0].state, XP_BUDGET_OUT);
 	assert_int_equal(f->all[1].state, XP_BUDGET_OUT);
 	assert_int_equal(f->taken[1][1], XP_TAKEN_OUT);
-	/* Nothing else is begun. */
+	/* Nothing else is started. */
 	work(f, XP_BUDGET_COUNTED);
 	assert_int_equal(kernel.stops, 2);
 	assert_int_equal(f->all[0].state, XP_BUDGET_OUT);

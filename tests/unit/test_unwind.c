@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Stacks laid out by hand, with tables written by hand, against the frames that they have. */
+/* Hand-written stacks and tables, and the expected frames. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -8,12 +8,12 @@
 #include <cmocka.h>
 #include <errno.h>
 
+#include "base/util.h"
 #include "cfi_hand_made.h"
 #include "unwind/unwind.h"
-#include "base/util.h"
 #include "xprof/event.h"
 
-/* The file that is mapped at CODE: a function at each offset 0x100, 0x200 and so on, one for each rule. */
+/* The file that is mapped at CODE: a function at each offset 0x100, 0x200, ..., one for each rule. */
 #define CODE 0x400000ull
 #define SP 0x7ffc00001000ull /* the start of a page */
 enum {
@@ -75,14 +75,14 @@ static int find_table(void *arg, const struct xp_file *of, uint64_t offset, cons
 	return of == &file && is_being_made ? -EAGAIN : 0;
 }
 
-/* A thread, and what is found of it. */
+/* A thread and the result of its walk. */
 struct world {
 	struct xp_unwinder *unwinder;
-	struct xp_unwinder *remembering; /* another one, which is told whose walks they are */
-	struct xp_space space;
+	struct xp_unwinder *remembering; /* another one, which knows the threads */
+	struct xp_address_space space;
 	struct xp_unwind_thread thread;
 	_Alignas(8) uint8_t stack[XP_STACK_BYTES_MAX];
-	struct xp_profile_frame frames[XP_UNWIND_FRAMES_MAX];
+	struct xp_frame frames[XP_UNWIND_FRAMES_MAX];
 	struct xp_unwind_result result;
 };
 
@@ -95,8 +95,8 @@ static struct world *new_world(bool by_frame_pointer)
 	assert_non_null(world);
 	assert_int_equal(xp_unwinder_new(&world->unwinder, find_table, NULL, by_frame_pointer), 0);
 	assert_int_equal(xp_unwinder_new(&world->remembering, find_table, NULL, by_frame_pointer), 0);
-	assert_int_equal(xp_space_map(&world->space, &code), 0);
-	assert_int_equal(xp_space_map(&world->space, &jit), 0);
+	assert_int_equal(xp_address_space_map(&world->space, &code), 0);
+	assert_int_equal(xp_address_space_map(&world->space, &jit), 0);
 	world->thread = (struct xp_unwind_thread){ .sp = SP, .stack = world->stack, .stack_bytes = 4096 };
 	is_being_made = false;
 	return world;
@@ -106,7 +106,7 @@ static void free_world(struct world *world)
 {
 	xp_unwinder_free(world->unwinder);
 	xp_unwinder_free(world->remembering);
-	xp_space_free(&world->space);
+	xp_address_space_free(&world->space);
 	free(world);
 }
 
@@ -118,10 +118,10 @@ static void put(struct world *world, uint64_t address, uint64_t word)
 
 #define TID 7
 
-/* With the thread's last walk at hand the frames are the same as without. */
+/* With the thread's last walk cached, the frames are the same as without. */
 static void unwind_again(struct world *world)
 {
-	static struct xp_profile_frame frames[XP_UNWIND_FRAMES_MAX];
+	static struct xp_frame frames[XP_UNWIND_FRAMES_MAX];
 	struct xp_unwind_result result;
 
 	world->thread.tid = TID;
@@ -146,8 +146,8 @@ static void unwind(struct world *world)
 	assert_null(world->result.path);
 	if (world->result.end == XP_UNWIND_WAITS)
 		return;
-	unwind_again(world); /* behind another walk */
-	unwind_again(world); /* behind the same one */
+	unwind_again(world); /* after another walk */
+	unwind_again(world); /* after the same walk */
 }
 
 static void check(struct world *world, enum xp_unwind_end end, const uint64_t *addresses, size_t count)
@@ -164,7 +164,7 @@ static void check(struct world *world, enum xp_unwind_end end, const uint64_t *a
 		check(world, end, addresses_, XP_ARRAY_SIZE(addresses_));                                              \
 	} while (0)
 
-/* One frame by each rule, each of which leads to the next; `main` at last. */
+/* One frame for each rule, each leading to the next; `main` is last. */
 
 static void test_rsp(void **state)
 {
@@ -202,7 +202,7 @@ static void test_rbp(void **state)
 	free_world(world);
 }
 
-/* Of the sampled function all registers are known, and of its caller those that it need not save. */
+/* All registers of the sampled function are known; of its caller's registers, those that a callee need not save. */
 static void test_register(void **state)
 {
 	struct world *world = new_world(false);
@@ -228,7 +228,7 @@ static void test_register(void **state)
 	free_world(world);
 }
 
-/* rbp that a frame in between has saved is the one that the outer frame needs. */
+/* An rbp saved by a frame in between is the one that the outer frame needs. */
 static void test_rbp_through_frames(void **state)
 {
 	struct world *world = new_world(false);
@@ -254,7 +254,7 @@ static void test_plt(void **state)
 	put(world, SP + 8, CODE + AT_END + 2);
 	world->thread.ip = CODE + AT_PLT + 0x1a; /* before the push */
 	CHECK(world, XP_UNWIND_COMPLETE, CODE + AT_PLT + 0x1a, CODE + AT_END + 1);
-	world->thread.ip = CODE + AT_PLT + 0x1b; /* behind it */
+	world->thread.ip = CODE + AT_PLT + 0x1b; /* after it */
 	CHECK(world, XP_UNWIND_COMPLETE, CODE + AT_PLT + 0x1b, CODE + AT_END + 2);
 	free_world(world);
 }
@@ -278,7 +278,10 @@ static void test_deref(void **state)
 	free_world(world);
 }
 
-/* The handler returns into the trampoline; below that is what the signal interrupted, at its very instruction. */
+/*
+ * The handler returns into the trampoline; the frame below is the interrupted one, at exactly the interrupted
+ * instruction.
+ */
 static void test_signal(void **state)
 {
 	struct world *world = new_world(false);
@@ -299,7 +302,7 @@ static void test_signal(void **state)
 	free_world(world);
 }
 
-/* The handler had a stack of its own: the interrupted instruction is known, what called it is not. */
+/* The handler had a separate stack: the interrupted instruction is known, its caller is not. */
 static void test_signal_on_other_stack(void **state)
 {
 	struct world *world = new_world(true);
@@ -311,14 +314,14 @@ static void test_signal_on_other_stack(void **state)
 	put(world, context + 160, 0x600000);
 	put(world, context + 168, CODE + AT_RSP);
 	CHECK(world, XP_UNWIND_OTHER_STACK, CODE + AT_RSP, CODE + AT_SIGNAL + 1, CODE + AT_RSP);
-	/* It lies within the copy, as when the handler's is below it. */
+	/* The stack lies within the copy, as when the handler's stack is below it. */
 	put(world, context + 160, SP + 2048);
 	put(world, SP + 2048 + 8, CODE + AT_END + 1);
 	CHECK(world, XP_UNWIND_COMPLETE, CODE + AT_RSP, CODE + AT_SIGNAL + 1, CODE + AT_RSP, CODE + AT_END + 1);
 	free_world(world);
 }
 
-/* A call that is the last instruction of its function returns, in the table, into the next one. */
+/* A call that is the last instruction of its function returns, according to the table, into the next one. */
 static void test_return_behind_the_end(void **state)
 {
 	struct world *world = new_world(false);
@@ -328,7 +331,7 @@ static void test_return_behind_the_end(void **state)
 	put(world, SP + 8, CODE + AT_PUSHED); /* called at the end of AT_RSP */
 	put(world, SP + 24, CODE + AT_END + 1);
 	CHECK(world, XP_UNWIND_COMPLETE, CODE + AT_RSP, CODE + AT_PUSHED, CODE + AT_END + 1);
-	/* And that of a mapping, into none. */
+	/* A call at the end of a mapping returns into no mapping. */
 	put(world, SP + 8, CODE + CODE_BYTES);
 	unwind(world);
 	assert_int_equal(world->result.count, 2);
@@ -349,7 +352,7 @@ static void test_frame_pointer(void **state)
 	put(world, SP + 104, JIT + 0x20);
 	/* rbp is zero in the outermost frame. */
 	CHECK(world, XP_UNWIND_COMPLETE, JIT + 0x10, CODE + AT_GAP + 1, JIT + 0x20);
-	/* A return address of zero is that of none. */
+	/* A return address of zero belongs to no frame. */
 	put(world, SP + 72, 0);
 	CHECK(world, XP_UNWIND_COMPLETE, JIT + 0x10);
 	free_world(world);
@@ -363,7 +366,7 @@ static void test_frame_pointer(void **state)
 	free_world(world);
 }
 
-/* What is no frame pointer is not followed, and not taken for the end. */
+/* An invalid frame pointer is not followed, and does not count as the end. */
 static void test_no_frame_pointer(void **state)
 {
 	struct world *world = new_world(true);
@@ -385,7 +388,7 @@ static void test_no_frame_pointer(void **state)
 	free_world(world);
 }
 
-/* Of a stack that is empty up to where the kernel began it, there is no more to find. */
+/* A stack that is empty up to its start has no more frames. */
 static void test_empty_stack(void **state)
 {
 	struct world *world = new_world(false);
@@ -399,7 +402,7 @@ static void test_empty_stack(void **state)
 	world->thread.stack_bytes = 16;
 	put(world, SP + 8, CODE + AT_GAP + 1);
 	CHECK(world, XP_UNWIND_COMPLETE, CODE + AT_RSP, CODE + AT_GAP + 1);
-	/* What could not be copied may hold more. */
+	/* The part that could not be copied may have more. */
 	world->thread.stack_missing = 2;
 	CHECK(world, XP_UNWIND_NO_RULE, CODE + AT_RSP, CODE + AT_GAP + 1);
 	world->thread.stack_missing = 0;
@@ -411,7 +414,7 @@ static void test_empty_stack(void **state)
 	free_world(world);
 }
 
-/* The first instruction of a program may have an ordinary rule, and an entry that ends the stack behind it. */
+/* The first instruction of a program may have an ordinary rule, and an entry that ends the stack after it. */
 static void test_first_instruction(void **state)
 {
 	struct world *world = new_world(true);
@@ -426,7 +429,7 @@ static void test_first_instruction(void **state)
 	free_world(world);
 }
 
-/* Behind the system call of clone3(): in the parent, and in the child on its new stack. */
+/* After the system call of clone3(): in the parent, and in the child on its new stack. */
 static void test_clone(void **state)
 {
 	struct world *world = new_world(true);
@@ -447,7 +450,7 @@ static void test_clone(void **state)
 	free_world(world);
 }
 
-/* Behind `pop %rbp` the table still says where it was saved: below the stack pointer, where it is no more. */
+/* After `pop %rbp` the table still has the old slot: below the stack pointer, where it is no longer valid. */
 static void test_epilogue(void **state)
 {
 	struct world *world = new_world(false);
@@ -461,7 +464,7 @@ static void test_epilogue(void **state)
 	free_world(world);
 }
 
-/* Unusual, but tables may say so. */
+/* Unusual, but allowed in tables. */
 static void test_saved_above(void **state)
 {
 	struct world *world = new_world(false);
@@ -475,7 +478,7 @@ static void test_saved_above(void **state)
 	free_world(world);
 }
 
-/* Why walks end. */
+/* Reasons for the end of walks. */
 
 static void test_truncated(void **state)
 {
@@ -494,7 +497,7 @@ static void test_truncated(void **state)
 	world->thread.stack = NULL;
 	CHECK(world, XP_UNWIND_TRUNCATED, CODE + AT_RSP);
 	assert_int_equal(world->result.used_bytes, 0);
-	/* Above the stack's beginning there is no more of it. */
+	/* There is nothing above the start of the stack. */
 	world->thread.is_whole = true;
 	world->thread.stack = world->stack;
 	world->thread.stack_bytes = 8;
@@ -519,7 +522,7 @@ static void test_not_resident(void **state)
 	CHECK(world, XP_UNWIND_NOT_RESIDENT, CODE + AT_RSP, CODE + AT_RSP + 1);
 	world->thread.stack_missing = 1 << 0;
 	CHECK(world, XP_UNWIND_NOT_RESIDENT, CODE + AT_RSP);
-	/* Behind the end of the copy, because it could not be read. */
+	/* After the end of the copy, because it could not be read. */
 	world->thread.stack_missing = 1 << 1;
 	world->thread.stack_bytes = 16;
 	CHECK(world, XP_UNWIND_NOT_RESIDENT, CODE + AT_RSP, CODE + AT_RSP + 1);
@@ -539,7 +542,7 @@ static void test_bad_return(void **state)
 	put(world, SP + 8, CODE + AT_SIGNAL + 1);
 	put(world, SP + 16 + 168, 0x41414141);
 	CHECK(world, XP_UNWIND_BAD_RETURN, CODE + AT_RSP, CODE + AT_SIGNAL + 1);
-	/* The sampled instruction itself is told whatever it is. */
+	/* The sampled instruction itself is always reported. */
 	world->thread.ip = 0x41414141;
 	CHECK(world, XP_UNWIND_NO_TABLE, 0x41414141);
 	assert_null(world->frames[0].vma);
@@ -555,7 +558,7 @@ static void test_loop(void **state)
 	world->thread.ip = CODE + AT_RBP;
 	world->thread.bp = SP - 64;
 	CHECK(world, XP_UNWIND_LOOP, CODE + AT_RBP);
-	/* The saved frame pointer is its own. */
+	/* The saved frame pointer points to itself. */
 	world->thread.bp = SP + 64;
 	put(world, SP + 64, SP + 64);
 	put(world, SP + 72, CODE + AT_RBP + 1);
@@ -597,7 +600,7 @@ static void test_deep(void **state)
 	free_world(world);
 }
 
-/* Registers at the ends of the address space: sums wrap, and nothing is read outside of the copy. */
+/* Registers at the ends of the address space: sums wrap, and nothing outside the copy is read. */
 static void test_extreme_registers(void **state)
 {
 	static const uint64_t extreme[] = {
@@ -622,7 +625,7 @@ static void test_extreme_registers(void **state)
 	free_world(world);
 }
 
-/* Tables that are not there yet, and the rules that are remembered. */
+/* Tables that are not ready yet, and cached rules. */
 
 static void test_waits(void **state)
 {
@@ -639,11 +642,11 @@ static void test_waits(void **state)
 	unwind(world);
 	assert_int_equal(world->result.end, XP_UNWIND_WAITS);
 	assert_ptr_equal(world->result.file, &file);
-	/* In haste the frame pointer has to do, but the stack does not count as whole. */
+	/* Without time to wait the frame pointer is used, but the stack does not count as complete. */
 	xp_unwind(world->unwinder, &world->space, &world->thread, false, world->frames, &world->result);
 	assert_int_equal(world->result.end, XP_UNWIND_TABLE_LATE);
 	assert_int_equal(world->result.count, 3);
-	/* And what was not known is not remembered as such. */
+	/* And an unknown rule is not cached as such. */
 	is_being_made = false;
 	CHECK(world, XP_UNWIND_COMPLETE, JIT, CODE + AT_RBP + 1, CODE + AT_END + 1);
 	free_world(world);
@@ -667,7 +670,7 @@ static void test_rules_are_remembered(void **state)
 	free_world(world);
 }
 
-/* A table whose rules are all remembered is in use none the less. */
+/* A table whose rules are all cached still counts as used. */
 static void test_tables_are_told_of(void **state)
 {
 	enum { WALKS = 1600, FRAMES = 3 };
@@ -690,7 +693,7 @@ static void test_tables_are_told_of(void **state)
 
 /* The thread's last walk. */
 
-/* Frames by each way to find a caller, one above the other: 10 of them. */
+/* Frames for each method of finding a caller, one above the other: 10 of them. */
 static void lay_out_frames(struct world *world)
 {
 	world->thread.ip = CODE + AT_RSP;
@@ -716,7 +719,7 @@ static void lay_out_frames(struct world *world)
 }
 #define LAID_OUT_BYTES 656
 
-/* As xp_profile_add() does it. */
+/* As in xp_profile_add(). */
 static void walk_into_profile(struct world *world, size_t known)
 {
 	unwind(world);
@@ -736,7 +739,7 @@ static void test_same_frames(void **state)
 	assert_int_equal(world->result.used_bytes, LAID_OUT_BYTES);
 	walk_into_profile(world, 0);
 	walk_into_profile(world, 9);
-	/* Only the leaf is another one. */
+	/* Only the leaf differs. */
 	world->thread.ip = CODE + AT_RSP + 1;
 	walk_into_profile(world, 9);
 	/* The outermost frames are the same. */
@@ -744,18 +747,18 @@ static void test_same_frames(void **state)
 	walk_into_profile(world, 6);
 	put(world, SP + 8, CODE + AT_PUSHED + 2);
 	walk_into_profile(world, 8);
-	/* One frame less in between. */
+	/* One frame fewer in between. */
 	put(world, SP + 24, SP + 128);
 	walk_into_profile(world, 6);
 	put(world, SP + 24, SP + 64);
 	walk_into_profile(world, 6);
-	/* An outer one is not. */
+	/* An outer frame differs. */
 	put(world, SP + 576, CODE + AT_GAP + 2);
 	walk_into_profile(world, 1);
-	/* The same depth, and other callers all the way. */
+	/* The same depth, but all callers differ. */
 	put(world, SP + 648, CODE + AT_END + 2);
 	walk_into_profile(world, 0);
-	/* Deeper by a frame. */
+	/* One frame deeper. */
 	world->thread.sp = SP - 16;
 	world->thread.stack_bytes += 16;
 	memmove(world->stack + 16, world->stack, 4096);
@@ -770,7 +773,7 @@ static void test_same_frames(void **state)
 	free_world(world);
 }
 
-/* An instruction that a signal interrupted, and in the next walk the same one behind a call. */
+/* An instruction that a signal interrupted, and in the next walk the same one after a call. */
 static void test_same_address_otherwise(void **state)
 {
 	struct world *world = new_world(true);
@@ -779,7 +782,7 @@ static void test_same_address_otherwise(void **state)
 	world->thread.ip = CODE + AT_SIGNAL;
 	put(world, SP + 160, SP + 200);
 	put(world, SP + 168, CODE + AT_PUSHED);
-	put(world, SP + 208, CODE + AT_END + 1); /* if that is behind a call: CFA = SP + 216 */
+	put(world, SP + 208, CODE + AT_END + 1); /* if it is after a call: CFA = SP + 216 */
 	put(world, SP + 216, CODE + AT_END + 2); /* if not: CFA = SP + 224 */
 	CHECK(world, XP_UNWIND_COMPLETE, CODE + AT_SIGNAL, CODE + AT_PUSHED, CODE + AT_END + 2);
 	world->thread.ip = CODE + AT_PLT + 15;
@@ -790,7 +793,7 @@ static void test_same_address_otherwise(void **state)
 	free_world(world);
 }
 
-/* What the signal interrupted is below the copy, where the last walk has been. */
+/* The interrupted frame is below the copy, where the last walk was. */
 static void test_same_frame_out_of_reach(void **state)
 {
 	struct world *world = new_world(true);
@@ -809,7 +812,7 @@ static void test_same_frame_out_of_reach(void **state)
 	free_world(world);
 }
 
-/* The frames that the thread's last walk had mean nothing where something else is mapped. */
+/* The frames of the thread's last walk are meaningless if something else is mapped. */
 static void test_same_frames_of_other_code(void **state)
 {
 	const struct xp_vma vma = { CODE + AT_END, CODE + AT_GAP, AT_RSP, &file };
@@ -818,13 +821,13 @@ static void test_same_frames_of_other_code(void **state)
 	(void)state;
 	lay_out_frames(world);
 	walk_into_profile(world, 0);
-	assert_int_equal(xp_space_map(&world->space, &vma), 0);
+	assert_int_equal(xp_address_space_map(&world->space, &vma), 0);
 	walk_into_profile(world, 0);
 	assert_int_equal(world->result.used_bytes, LAID_OUT_BYTES + 16); /* it has a caller there */
 	free_world(world);
 }
 
-/* Whatever is another than in the last walk, and is as before in the next one. */
+/* Each single difference from the last walk, which is undone in the next one. */
 static void test_one_difference(void **state)
 {
 	static const uint64_t values[] = { 0,	      CODE + AT_RSP + 1, CODE + AT_END + 1, CODE + AT_SIGNAL, JIT + 1,
@@ -864,7 +867,7 @@ static void test_one_difference(void **state)
 	free_world(world);
 }
 
-/* A table may be there the next time: what was found without it is not taken for granted. */
+/* A table may be ready the next time: a result without it is not reused. */
 static void test_same_frames_without_table(void **state)
 {
 	struct world *world = new_world(true);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * An ELF file of 3 KiB with an XRay map, put together byte by byte from the ELF64 specification and LLVM's
- * emitXRayTable: for tests of its reader and as seeds of its fuzzer. All places are fixed, so that a test can break any
- * byte of it.
+ * An ELF file of 3 KiB with an XRay map, built byte by byte from the ELF64 specification and LLVM's emitXRayTable.
+ * Tests use it for the reader, and fuzzers as a seed. All offsets are fixed, so a test can break any byte.
  */
 #ifndef XPROF_TESTS_TINY_ELF_H
 #define XPROF_TESTS_TINY_ELF_H
@@ -27,7 +26,7 @@ enum {
 	TINY_PHDR_BYTES = 56,
 	TINY_SHDR_BYTES = 64,
 	TINY_TEXT_BYTES = 0x200,
-	/* What is added to an offset to make its address. */
+	/* Added to an offset to get its address. */
 	TINY_TEXT_BIAS = 0x5000,
 	TINY_DATA_BIAS = 0x8000,
 	/* Sections. */
@@ -149,7 +148,7 @@ static inline void tiny_code(struct tiny_elf *elf, size_t at, const void *code, 
 	memcpy(elf->bytes + TINY_TEXT + at, code, bytes);
 }
 
-/* An entry of the map as it is in the file. */
+/* A raw entry of the map. */
 static inline void tiny_raw_sled(struct tiny_elf *elf, uint64_t address, uint64_t function, uint8_t kind,
 				 uint8_t version)
 {
@@ -164,7 +163,7 @@ static inline void tiny_raw_sled(struct tiny_elf *elf, uint64_t address, uint64_
 	tiny_section_bytes(elf, TINY_S_MAP, 32 * elf->sleds);
 }
 
-/* An entry whose sled and function are at these places of the text. */
+/* An entry with its sled and function at these offsets of the text. */
 static inline void tiny_sled(struct tiny_elf *elf, size_t sled, size_t function, uint8_t kind, uint8_t version)
 {
 	uint64_t place = tiny_map_vaddr(elf, 32 * elf->sleds);
@@ -204,7 +203,7 @@ static inline void tiny_symbol(struct tiny_elf *elf, const char *name, uint8_t i
 	tiny_section_bytes(elf, TINY_S_STRTAB, elf->strings);
 }
 
-/* A program with all six kinds of sleds, two functions, names. */
+/* A program with all six kinds of sleds, two functions, and names. */
 static inline void tiny_example(struct tiny_elf *elf, int pie, uint8_t version)
 {
 	static const uint8_t conditional_tail[] = { 0xeb, 0x09, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x0f, 0x85 };
@@ -223,7 +222,7 @@ static inline void tiny_example(struct tiny_elf *elf, int pie, uint8_t version)
 	tiny_sled(elf, 0x20, 0x00, 4, version);
 	tiny_sled(elf, 0x40, 0x00, 5, version);
 	tiny_sled(elf, 0x60, 0x00, 1, version);
-	tiny_sled(elf, 0x84, 0x80, 3, version); /* behind an endbr64 */
+	tiny_sled(elf, 0x84, 0x80, 3, version); /* after an endbr64 */
 	tiny_sled(elf, 0xa0, 0x80, 2, version);
 	tiny_symbol(elf, "first", 0x12, tiny_text_vaddr(elf, 0), 0x80);
 	tiny_symbol(elf, "_ZN2ns6secondEv", 0x12, tiny_text_vaddr(elf, 0x80), 0x80);

@@ -52,7 +52,7 @@ int xp_child_drop_privileges(void)
 	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
 	const struct __user_cap_data_struct none[_LINUX_CAPABILITY_U32S_3] = { 0 };
 
-	/* A user namespace may have no such user. What counts is what follows. */
+	/* A user namespace may not map nobody. The steps below are the ones that matter. */
 	if (geteuid() == 0)
 		(void)become_nobody();
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || syscall(SYS_capset, &header, none) ||
@@ -67,7 +67,7 @@ int xp_child_keep_fds(const int *fds, int count)
 
 	if (null < 0)
 		return -errno;
-	/* Out of the way of those that are made. */
+	/* Move the descriptors out of the way of their new numbers. */
 	for (int i = 0; i < count; i++) {
 		high[i] = fcntl(fds[i], F_DUPFD_CLOEXEC, 3 + count);
 		if (high[i] < 0)

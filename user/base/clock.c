@@ -19,9 +19,9 @@
 #define MSR_PMU "/sys/bus/event_source/devices/msr"
 #define PAIR_TRIES 32
 #define BRACKET_ROUNDS 256
-#define BRACKET_ROUNDS_IN_VAIN 24   /* after so many that narrow it no more, the rest hardly would */
-#define MEASURE_NS_MIN 100000000ull /* shorter spans say too little of a frequency: 100 ns in 100 ms are 1 ppm */
-#define START_NS 20000000ull	    /* what a start may wait for a first idea of the frequency, 1 ppm or so */
+#define BRACKET_ROUNDS_IN_VAIN 24   /* stop after this many rounds without progress */
+#define MEASURE_NS_MIN 100000000ull /* shorter spans are too inaccurate: 100 ns in 100 ms are 1 ppm */
+#define START_NS 20000000ull	    /* time that a start spends on a first estimate of the frequency, about 1 ppm */
 #define CPUS_MAX 8192		    /* CONFIG_NR_CPUS_RANGE_END of x86-64 */
 
 static uint64_t half(uint64_t value)
@@ -95,7 +95,7 @@ static int read_clock(clockid_t id, uint64_t *ns)
 	return 0;
 }
 
-/* The narrowest of several brackets: an interrupt or a preemption widens some of them. */
+/* Takes the narrowest of several brackets: an interrupt or a preemption widens some of them. */
 static int take_pair(clockid_t id, struct xp_clock_pair *pair)
 {
 	struct xp_clock_pair best = { .error_tsc = UINT64_MAX };
@@ -109,7 +109,7 @@ static int take_pair(clockid_t id, struct xp_clock_pair *pair)
 		if (err)
 			return err;
 		after = xp_clock_now_tsc();
-		/* after < before: moved to a CPU whose TSC is behind. */
+		/* after < before: the thread moved to a CPU whose TSC is behind. */
 		if (after < before || half(after - before) >= best.error_tsc)
 			continue;
 		best = (struct xp_clock_pair){ before + (after - before) / 2, ns, half(after - before) };
@@ -153,9 +153,9 @@ static int event_numbers(unsigned int *type, unsigned int *config)
 }
 
 /*
- * When an event is added to those of a CPU, the kernel stops and starts others again (ctx_resched() in
- * kernel/events/core.c), and what passes in between is missing from their counts, hundreds of ticks each time. Pinned
- * ones are left alone unless the new one is pinned too, which is rare: another xprof.
+ * When an event is added to a CPU's context, the kernel stops and restarts other events (ctx_resched() in
+ * kernel/events/core.c). Their counts miss the time in between, hundreds of ticks each time. The kernel does not
+ * restart pinned events unless the new event is pinned too, which is rare: another xprof.
  */
 static int counter_open(unsigned int type, unsigned int config, unsigned int cpu)
 {
@@ -194,8 +194,9 @@ int xp_clock_probe(void)
 }
 
 /*
- * Finds the base of a counter from where the thread runs: on the counter's own CPU a bracket is as wide as a system
- * call; from another one, when the thread may not go there, an interrupt's way there and back is in it too.
+ * Determines the base of a counter from the CPU that the thread runs on. On the counter's own CPU a bracket is as wide
+ * as a system call. From another CPU, when the thread may not run on the counter's, the bracket also includes the round
+ * trip of an IPI.
  */
 static int counter_calibrate(struct xp_clock_cpu *cpu)
 {
@@ -224,10 +225,10 @@ static int counter_calibrate(struct xp_clock_cpu *cpu)
 }
 
 /*
- * True when the counter still counts and agrees with the TSC of the CPU that asks. A counter whose CPU went offline
- * stands still for good (perf_event_exit_cpu() takes it out of its context); a CPU whose TSC is out of step with the
- * others, or whose counter lost many ticks, would tear apart the threads that move there. The slack forgives what
- * nobody can see.
+ * True if the counter still counts and agrees with the TSC of the current CPU. A counter stops permanently when its CPU
+ * goes offline (perf_event_exit_cpu() removes it from its context). If a CPU's TSC is out of step with the others, or
+ * its counter has lost many ticks, threads that migrate to it would appear out of order. The slack allows errors that
+ * are too small to matter.
  */
 static bool counter_alive(const struct xp_clock *clock, const struct xp_clock_cpu *cpu)
 {
@@ -243,15 +244,15 @@ static bool counter_alive(const struct xp_clock *clock, const struct xp_clock_cp
 }
 
 /*
- * Ticks that the count has lost since it was calibrated make its base grow: the bound grows by as much. Of a counter
- * that stands still nothing is learned: its brackets have nothing in common.
+ * The base grows by the ticks that the count has lost since it was calibrated, so the bound grows by the same amount. A
+ * stopped counter yields no bound: its brackets do not intersect.
  */
 static void counter_verify(struct xp_clock_cpu *cpu)
 {
 	struct xp_clock_cpu now = *cpu;
 	uint64_t lost;
 
-	/* The second time, should ticks be lost in the middle of the first. */
+	/* The second try is for ticks that were lost during the first. */
 	if (counter_calibrate(&now) && counter_calibrate(&now))
 		return;
 	lost = (int64_t)(now.base - cpu->base) > 0 ? now.base - cpu->base : 0;
@@ -267,7 +268,9 @@ static int counters_check(struct xp_clock *clock)
 
 		if (cpu->fd < 0 || counter_alive(clock, cpu))
 			continue;
-		/* What it lost, if it counts yet, is missing from the times of records that it has stamped. */
+		/*
+		 * If the counter still counts, the ticks that it lost are missing from the times of its past records.
+		 */
 		counter_verify(cpu);
 		xp_debug("the TSC counter of CPU %u has stopped or lost ticks: its events are timed by CLOCK_MONOTONIC",
 			 i);
@@ -286,7 +289,9 @@ static void counter_begin(struct xp_clock_cpu *cpu)
 	cpu->fd = -1;
 }
 
-/* On the CPU of each counter, where the thread may go there; where not, brackets and so the bound are wider. */
+/*
+ * Visits each counter on its own CPU. Where affinity does not allow that, brackets and therefore the bound are wider.
+ */
 static int counters_visit(struct xp_clock *clock, void (*visit)(struct xp_clock_cpu *cpu))
 {
 	size_t set_size = CPU_ALLOC_SIZE(CPUS_MAX);
@@ -314,7 +319,7 @@ out:
 	return err;
 }
 
-/* A CPU without a counter is no error: its events are timed by CLOCK_MONOTONIC. */
+/* A CPU without a counter is not an error: its events are timed by CLOCK_MONOTONIC. */
 static int counters_open(struct xp_clock *clock)
 {
 	unsigned int type, config;
@@ -333,7 +338,7 @@ static int counters_open(struct xp_clock *clock)
 	return counters_visit(clock, counter_begin);
 }
 
-/* The kernel's own frequency, from a counter's mmap page (linux/perf_event.h, cap_user_time); 0: it does not say. */
+/* The kernel's frequency, from a counter's mmap page (linux/perf_event.h, cap_user_time). Returns 0 if it has none. */
 static uint64_t kernel_frequency(const struct xp_clock *clock)
 {
 	size_t page_bytes = sysconf(_SC_PAGESIZE);
@@ -476,7 +481,7 @@ int xp_clock_counter_fd(const struct xp_clock *clock, int cpu)
 	return cpu >= 0 && (unsigned int)cpu < clock->cpu_count ? clock->cpus[cpu].fd : -1;
 }
 
-/* NTP slews CLOCK_MONOTONIC by at most 500 ppm; more means a suspend or a TSC that jumped, which no slope describes. */
+/* NTP slews CLOCK_MONOTONIC by at most 500 ppm. More means a suspend or a TSC jump, which no slope describes. */
 static bool plausible(uint64_t hz, uint64_t expected_hz)
 {
 	return hz > expected_hz - expected_hz / 1000 && hz < expected_hz + expected_hz / 1000;
@@ -518,7 +523,9 @@ int xp_clock_update(struct xp_clock *clock)
 
 int xp_clock_verify(struct xp_clock *clock)
 {
-	/* The bounds first: the check in xp_clock_update() is for counters that would go on stamping records. */
+	/*
+	 * Measure the bounds first. The check in xp_clock_update() is for counters that would go on stamping records.
+	 */
 	int visited = counters_visit(clock, counter_verify);
 	int err = xp_clock_update(clock);
 

@@ -18,9 +18,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "unwind/cfi_worker.h"
 #include "base/child.h"
 #include "base/confined_reader.h"
+#include "base/fd_message.h"
 #include "base/file_view.h"
 #include "base/util.h"
 
@@ -30,14 +30,14 @@
 
 struct xp_confined {
 	pid_t opener;
-	int fd; /* the pipe of answers */
+	int fd; /* read end of the answer pipe */
 	bool is_late;
 	uint64_t deadline_ns;
 	FILE *answers;
 	char real_path[PATH_MAX];
 };
 
-/* What the opener says before the reader answers. */
+/* Sent by the opener before the reader's answers. */
 struct greeting {
 	int32_t err;
 	uint32_t path_bytes;
@@ -52,7 +52,7 @@ static bool is_elf(int fd)
 	return pread(fd, magic, sizeof(magic), 0) == sizeof(magic) && !memcmp(magic, ELFMAG, SELFMAG);
 }
 
-/* Dies with the process that forked this one. A change of user forgets that. */
+/* Dies with the process that forked this one. A change of user clears that setting, so it is set again. */
 static void die_with(pid_t parent)
 {
 	prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
@@ -60,7 +60,7 @@ static void die_with(pid_t parent)
 		_exit(1);
 }
 
-/* For files alone. */
+/* Changes user and group for file access only. */
 static void act_as(uid_t user, gid_t group, pid_t parent)
 {
 	setfsgid(group);
@@ -68,7 +68,7 @@ static void act_as(uid_t user, gid_t group, pid_t parent)
 	die_with(parent);
 }
 
-/* The owner of a file may read what it names, or else whoever makes one could have any other file read. */
+/* Checks access as the owner of the file: otherwise anyone could make a file that has xprof read any other file. */
 static int open_as(uid_t owner, pid_t parent, const char *path)
 {
 	bool is_root = geteuid() == 0;
@@ -76,7 +76,7 @@ static int open_as(uid_t owner, pid_t parent, const char *path)
 
 	if (is_root)
 		act_as(owner, NOBODY, parent);
-	/* setfsuid() tells of no error. */
+	/* setfsuid() does not report errors. */
 	if (!is_root || (uid_t)setfsuid((uid_t)-1) == owner)
 		fd = xp_file_open_regular(AT_FDCWD, path);
 	if (is_root)
@@ -88,7 +88,7 @@ static int open_as(uid_t owner, pid_t parent, const char *path)
 	return fd;
 }
 
-/* The build id whose debug file this path is for; 0: it is for none. */
+/* The build id of the debug file that this path names. Returns its size, or 0 if the path names no such file. */
 static int build_id_of(const char *path, uint8_t id[64])
 {
 	static const char place[] = "/usr/lib/debug/.build-id/";
@@ -105,7 +105,9 @@ static int build_id_of(const char *path, uint8_t id[64])
 	return strcmp(at, ".debug") ? 0 : bytes;
 }
 
-/* From the servers that the user named. libdebuginfod may be missing, and nothing else here needs it. */
+/*
+ * Downloads from the debuginfod servers that the user configured. libdebuginfod is optional, so it is loaded on demand.
+ */
 static int download(const char *path)
 {
 	void *(*begin)(void);
@@ -129,7 +131,7 @@ static void serve(int socket, uid_t owner, pid_t parent)
 	ssize_t got;
 	int ignored;
 
-	while ((got = xp_cfi_receive(socket, path, sizeof(path) - 1, &ignored)) > 0) {
+	while ((got = xp_fd_message_receive(socket, path, sizeof(path) - 1, &ignored)) > 0) {
 		int fd = -EACCES, err;
 
 		if (ignored >= 0)
@@ -140,7 +142,7 @@ static void serve(int socket, uid_t owner, pid_t parent)
 		if (fd == -ENOENT)
 			fd = download(path);
 		err = fd < 0 ? fd : 0;
-		if (xp_cfi_send(socket, &err, sizeof(err), fd) < 0)
+		if (xp_fd_message_send(socket, &err, sizeof(err), fd) < 0)
 			break;
 		if (fd >= 0)
 			close(fd);
@@ -162,7 +164,7 @@ static int greet(int answers, int err, int fd)
 	return err ? err : xp_write_all(answers, path, (size_t)bytes);
 }
 
-/* Serves the reader until that ends; returns its exit code. */
+/* Serves the reader until it ends. Returns its exit code. */
 static int start_reader(pid_t parent, int fd, int answers, xp_confined_read *read, const void *arg,
 			const struct xp_confined_limits *limits)
 {
@@ -176,7 +178,7 @@ static int start_reader(pid_t parent, int fd, int answers, xp_confined_read *rea
 	if (!pid)
 		xp_confined_reader(self, fd, answers, ends[1], read, arg, limits);
 	close(ends[1]);
-	close(answers); /* whose end tells that of the reader */
+	close(answers); /* the caller sees EOF when the reader ends */
 	if (pid > 0)
 		serve(ends[0], st.st_uid, parent);
 	while (pid > 0 && waitpid(pid, &status, 0) < 0)
@@ -203,7 +205,7 @@ static __attribute__((noreturn)) void opener(pid_t parent, const char *path, int
 
 /* ---- the caller ---- */
 
-/* As read(2) does, until the deadline. */
+/* Works like read(2), but returns EOF at the deadline. */
 static ssize_t read_answers(void *cookie, char *to, size_t bytes)
 {
 	struct xp_confined *confined = cookie;
@@ -288,7 +290,7 @@ const char *xp_confined_real_path(const struct xp_confined *confined)
 	return confined->real_path;
 }
 
-/* The exit code of the opener, -1: it has not ended yet. */
+/* Returns the exit code of the opener, or -1 if it has not ended yet. */
 static int reap(pid_t pid, int pid_fd, int timeout_ms)
 {
 	struct pollfd poll_fd = { .fd = pid_fd, .events = POLLIN };
@@ -301,15 +303,15 @@ static int reap(pid_t pid, int pid_fd, int timeout_ms)
 }
 
 /*
- * The reader dies with the opener, which tells how that went when it is left the time to. An opener that hangs in a
- * file system beyond the help of a signal is left behind.
+ * The reader dies with the opener. The opener reports the reader's exit code if it gets the time to. An opener that
+ * hangs in a file system and ignores signals is abandoned.
  */
 static int end_opener(const struct xp_confined *confined)
 {
 	int pid_fd = (int)syscall(SYS_pidfd_open, confined->opener, 0), code = -1;
 	struct pollfd answers = { .fd = confined->fd, .events = POLLIN };
 
-	/* Who has read all answers may not have seen their end, which is about to come. */
+	/* A caller that has read all answers may not have seen EOF, which is imminent. */
 	if (!confined->is_late && !feof(confined->answers) && poll(&answers, 1, END_MS) > 0)
 		(void)fgetc(confined->answers);
 	if (feof(confined->answers) && !confined->is_late)

@@ -15,14 +15,14 @@
 #include <ucontext.h>
 #include <unistd.h>
 
-#include "unwind/cfi_worker.h"
 #include "base/child.h"
+#include "base/fd_message.h"
 #include "base/util.h"
 
-/* Where xp_child_keep_fds() puts them. */
+/* The descriptors as xp_child_keep_fds() numbers them. */
 enum { FILE_FD = 3, ANSWERS_FD, OPENER_FD };
 
-/* ---- files by path: a trapped system call becomes a question ---- */
+/* ---- opening by path: a trapped system call becomes a request ---- */
 
 static long ask_opener(const char *path)
 {
@@ -34,9 +34,9 @@ static long ask_opener(const char *path)
 		return -ENOENT;
 	if (bytes > XP_CONFINED_PATH_BYTES_MAX)
 		return -ENAMETOOLONG;
-	if (xp_cfi_send(OPENER_FD, path, bytes, -1) != (ssize_t)bytes)
+	if (xp_fd_message_send(OPENER_FD, path, bytes, -1) != (ssize_t)bytes)
 		return -EACCES;
-	got = xp_cfi_receive(OPENER_FD, &err, sizeof(err), &fd);
+	got = xp_fd_message_receive(OPENER_FD, &err, sizeof(err), &fd);
 	if (got != sizeof(err))
 		return -EACCES;
 	return err ? err : fd;
@@ -62,7 +62,7 @@ static int trap_opens(void)
 	return sigaction(SIGSYS, &action, NULL) ? -errno : 0;
 }
 
-/* What libelf, libdw, libiberty and the C library do with memory and with files that are open. */
+/* The system calls that libelf, libdw, libiberty and the C library need for memory and open files. */
 static const unsigned int allowed[] = {
 	SYS_read,	    SYS_pread64,      SYS_readv,	 SYS_write,	  SYS_writev,	  SYS_lseek,
 	SYS_close,	    SYS_fstat,	      SYS_stat,		 SYS_lstat,	  SYS_newfstatat, SYS_statx,
@@ -77,7 +77,7 @@ static const unsigned int allowed[] = {
 #define IF(value) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, value, 0, 1)
 #define RETURN(action) BPF_STMT(BPF_RET | BPF_K, action)
 
-/* Other numbers, those of the x32 ABI too, fail as if they were not permitted. */
+/* All other numbers, also those of the x32 ABI, fail with EPERM. */
 static int confine(void)
 {
 	static const struct sock_filter head[] = {
@@ -105,7 +105,7 @@ static int confine(void)
 
 /* ---- the process ---- */
 
-/* Where memory runs out, this process is the one to end. */
+/* Makes this process the OOM killer's first choice. */
 static void offer_to_end(void)
 {
 	int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
@@ -128,10 +128,10 @@ void xp_confined_reader(pid_t parent, int fd, int answers, int opener, xp_confin
 	FILE *out;
 
 	offer_to_end();
-	unsetenv("DEBUGINFOD_URLS"); /* the opener asks them */
+	unsetenv("DEBUGINFOD_URLS"); /* the opener queries the servers */
 	if (xp_child_keep_fds(kept, XP_ARRAY_SIZE(kept)) || xp_child_drop_privileges())
 		_exit(1);
-	/* Not kept over a change of user. */
+	/* A change of user clears this setting. */
 	prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
 	if (getppid() != parent)
 		_exit(1);

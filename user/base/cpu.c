@@ -21,7 +21,7 @@ bool xp_cpu_online(unsigned int cpu)
 		fclose(file);
 		return digit == '1';
 	}
-	/* A CPU that cannot go offline has no such file; one that does not exist has no directory. */
+	/* A CPU that cannot go offline has no such file; a CPU that does not exist has no directory. */
 	snprintf(path, sizeof(path), "/sys/devices/system/cpu/cpu%u", cpu);
 	return !access(path, F_OK);
 }

@@ -7,7 +7,7 @@
 
 #include "base/util.h"
 
-/* By hand: copy_file_range(2) refuses some pairs of file systems, and old kernels any. */
+/* Fallback: copy_file_range(2) fails between some file systems, and always on old kernels. */
 static int copy_by_hand(int from_fd, int to_fd, off_t offset, uint64_t size, uint64_t *copied)
 {
 	char buf[65536];
@@ -27,7 +27,7 @@ static int copy_range(int from_fd, int to_fd, off_t offset, uint64_t size)
 
 		if (moved <= 0)
 			err = copy_by_hand(from_fd, to_fd, offset, size, &copied);
-		if (err || !copied) /* cut off meanwhile */
+		if (err || !copied) /* the file was truncated meanwhile */
 			return err;
 		offset += copied;
 		size -= copied;
@@ -35,7 +35,7 @@ static int copy_range(int from_fd, int to_fd, off_t offset, uint64_t size)
 	return 0;
 }
 
-/* The data of [at, end), holes as holes. */
+/* Copies the data of [at, end) and preserves holes. */
 static int copy_data(int from_fd, int to_fd, off_t at, off_t end, uint64_t *bytes)
 {
 	int err = 0;
@@ -45,7 +45,7 @@ static int copy_data(int from_fd, int to_fd, off_t at, off_t end, uint64_t *byte
 
 		if (start < 0 && errno == ENXIO)
 			break;
-		start = XP_MAX(start, at); /* a file system without holes */
+		start = XP_MAX(start, at); /* for a file system without holes */
 		if (start >= end)
 			break;
 		hole = lseek(from_fd, start, SEEK_HOLE);
@@ -60,7 +60,7 @@ static int copy_data(int from_fd, int to_fd, off_t at, off_t end, uint64_t *byte
 	return err;
 }
 
-int xp_file_copy(int from_fd, int to_fd, const struct xp_spans *omitted, uint64_t *bytes)
+int xp_file_copy(int from_fd, int to_fd, const struct xp_interval_map *omitted, uint64_t *bytes)
 {
 	struct stat st;
 	off_t at = 0;
@@ -71,7 +71,7 @@ int xp_file_copy(int from_fd, int to_fd, const struct xp_spans *omitted, uint64_
 	if (!S_ISREG(st.st_mode))
 		return -EINVAL;
 	for (size_t i = 0; i < omitted->count && !err; i++) {
-		const struct xp_span *span = &omitted->all[i];
+		const struct xp_interval *span = &omitted->all[i];
 
 		err = copy_data(from_fd, to_fd, at, XP_MIN((off_t)span->start, st.st_size), bytes);
 		at = XP_MAX(at, (off_t)span->end);

@@ -17,7 +17,10 @@
 #define PAUSE_NS 20000000
 #define PF_EXITING 0x4 /* include/linux/sched.h */
 
-/* Whoever has locked it, by the file's inode alone: the device there is not always stat()'s. 0: not known. */
+/*
+ * The process that holds the lock; 0: not known. Compares only the file's inode, because the device in /proc/locks is
+ * not always the one of stat(2).
+ */
 static pid_t find_holder(int fd)
 {
 	FILE *locks = fopen("/proc/locks", "re");
@@ -36,7 +39,7 @@ static pid_t find_holder(int fd)
 	return found;
 }
 
-/* Whether the process runs, and nothing is about to end it. */
+/* True if the process runs and nothing is about to end it. */
 static bool is_alive(pid_t pid)
 {
 	char path[64], text[1024] = "", state = 0;
@@ -52,7 +55,7 @@ static bool is_alive(pid_t pid)
 	text[fread(text, 1, sizeof(text) - 1, file)] = 0;
 	fclose(file);
 	fields = strrchr(text, ')');
-	/* proc_pid_stat(5): state, flags, and the signals that wait for the first thread. */
+	/* proc_pid_stat(5): state, flags, and the signals pending for the first thread. */
 	if (!fields || sscanf(fields,
 			      ") %c %*d %*d %*d %*d %*d %u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %*u %*u %*d "
 			      "%*u %*u %*u %*u %*u %*u %lu",

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Locks that tell whether the xprof that made a file still runs. They go with its last descriptor: some time after a
- * kill, for what the kernel has to let go of before (uprobes) takes its time.
+ * Locks that show whether the xprof that made a file is still running. The kernel drops a lock with the last descriptor
+ * of the file. After a kill this takes a while, because the kernel releases other resources first (uprobes are slow).
  */
-#ifndef XPROF_FILE_LOCK_H
-#define XPROF_FILE_LOCK_H
+#ifndef XPROF_BASE_FILE_LOCK_H
+#define XPROF_BASE_FILE_LOCK_H
 
 #include <stdint.h>
 #include <sys/types.h>
@@ -12,12 +12,13 @@
 #define XP_FILE_LOCK_PATIENCE_NS 5000000000ull
 
 /*
- * Locks the open file. A lock of a process that is gone, or about to be, is waited for until XP_FILE_LOCK_PATIENCE_NS,
- * or until SIGINT or SIGTERM is pending. -EBUSY: another one has it; *holder (NULL: not wanted) is its process, as far
- * as /proc/locks tells, or 0. Others are those of flock(2).
+ * Locks the open file. If the holder has ended, is about to end or is unknown, waits until XP_FILE_LOCK_PATIENCE_NS
+ * have passed or SIGINT or SIGTERM is pending. Returns 0 or -errno: -EBUSY if another process holds the lock, or an
+ * error of flock(2). With -EBUSY, *holder (NULL: not wanted) is that process according to /proc/locks, or 0 if it is
+ * not known.
  */
 int xp_file_lock(int fd, pid_t *holder);
-/* The same with another patience. */
+/* The same with another timeout. */
 int xp_file_lock_within(int fd, uint64_t patience_ns, pid_t *holder);
 
 #endif

@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Names of a recording's files. */
-#ifndef XPROF_FILE_NAME_H
-#define XPROF_FILE_NAME_H
+#ifndef XPROF_BASE_FILE_NAME_H
+#define XPROF_BASE_FILE_NAME_H
 
 #include <stddef.h>
 #include <sys/types.h>
 
+#define XP_MANIFEST_NAME "manifest.json"
+#define XP_SPOOL_SUFFIX ".spool" /* suffix of every spool's name, for `xprof recover` */
 #define XP_FILE_BASE_BYTES 48
 
 /*
- * <comm>.<pid>, and <comm>.<pid>.<image> for the images after the first: what the files of one image of a process begin
- * with. comm is the target's to choose: characters that are not safe in a file name become '_'.
+ * The prefix of the file names of one image of a process: <comm>.<pid>, and <comm>.<pid>.<image> after the first image.
+ * The target chooses comm, so characters that are unsafe in a file name become '_'.
  */
 void xp_file_base_name(char *name, size_t size, const char *comm, pid_t pid, unsigned int image);
 

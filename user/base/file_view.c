@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Another process has cut a file that is mapped, and nothing of what was read of it so far counts. */
+/* Another process has truncated a mapped file: what was read from it so far is invalid. */
 static void cut_off(int number, siginfo_t *info, void *context)
 {
 	static const char message[] =
@@ -48,7 +48,10 @@ static int map(struct xp_file_view *view, int fd)
 	return 0;
 }
 
-/* A device must not even be opened: that may do something. A FIFO would keep us waiting for its writer. */
+/*
+ * Opening a device may have side effects, and opening a FIFO would block until it has a writer. So the type is checked
+ * first.
+ */
 int xp_file_open_regular(int dir_fd, const char *name)
 {
 	int place = openat(dir_fd, name, O_PATH | O_CLOEXEC), fd;

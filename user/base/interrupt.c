@@ -11,7 +11,7 @@
 
 #define STATUS_BYTES 4096
 
-/* /proc/PID/status of xprof: it shows the pending signals to all tasks of xprof. */
+/* /proc/PID/status of xprof: shows the pending signals to all tasks of xprof. */
 static int status_fd = -1;
 static uint64_t ending_signals;
 static uint64_t deadline_ns;
@@ -57,7 +57,7 @@ bool xp_interrupted(void)
 		return false;
 	if (xp_interrupt_timed_out())
 		return true;
-	/* Nothing can be read of a process that is dead and reaped. */
+	/* The file of a process that is dead and reaped reads as empty or fails. */
 	n = pread(status_fd, text, sizeof(text) - 1, 0);
 	if (n <= 0)
 		return true;

@@ -6,31 +6,25 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/util.h"
 
-/* Spans of programs hardly overlap; those of hostile files must not make each search a walk. */
+/* Spans of real programs hardly overlap. The limit keeps a hostile file from turning each search into a linear scan. */
 #define STEPS_MAX 64
 
-int xp_spans_add(struct xp_spans *spans, struct xp_span span)
+int xp_interval_map_add(struct xp_interval_map *spans, struct xp_interval span)
 {
 	if (span.start >= span.end)
 		return 0;
-	if (spans->count == spans->room) {
-		size_t room = XP_MAX(spans->room * 2, (size_t)64);
-		struct xp_span *all = reallocarray(spans->all, room, sizeof(*all));
-
-		if (!all)
-			return -ENOMEM;
-		spans->all = all;
-		spans->room = room;
-	}
+	if (XP_ARRAY_RESERVE(spans->all, spans->room, spans->count + 1))
+		return -ENOMEM;
 	spans->all[spans->count++] = span;
 	return 0;
 }
 
 static int compare(const void *a, const void *b)
 {
-	const struct xp_span *x = a, *y = b;
+	const struct xp_interval *x = a, *y = b;
 
 	if (x->start != y->start)
 		return x->start < y->start ? -1 : 1;
@@ -39,13 +33,13 @@ static int compare(const void *a, const void *b)
 	return x->index < y->index ? 1 : x->index > y->index ? -1 : 0;
 }
 
-void xp_spans_sort(struct xp_spans *spans)
+void xp_interval_map_sort(struct xp_interval_map *spans)
 {
 	if (spans->count)
 		qsort(spans->all, spans->count, sizeof(*spans->all), compare);
 }
 
-const struct xp_span *xp_spans_find(const struct xp_spans *spans, uint64_t address)
+const struct xp_interval *xp_interval_map_find(const struct xp_interval_map *spans, uint64_t address)
 {
 	size_t low = 0, high = spans->count;
 
@@ -58,7 +52,7 @@ const struct xp_span *xp_spans_find(const struct xp_spans *spans, uint64_t addre
 			high = middle;
 	}
 	for (size_t step = 0; step < STEPS_MAX && step < low; step++) {
-		const struct xp_span *span = &spans->all[low - 1 - step];
+		const struct xp_interval *span = &spans->all[low - 1 - step];
 
 		if (address < span->end)
 			return span;
@@ -66,7 +60,7 @@ const struct xp_span *xp_spans_find(const struct xp_spans *spans, uint64_t addre
 	return NULL;
 }
 
-void xp_spans_free(struct xp_spans *spans)
+void xp_interval_map_free(struct xp_interval_map *spans)
 {
 	free(spans->all);
 	memset(spans, 0, sizeof(*spans));

@@ -1,31 +1,31 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Address ranges, to be searched for the one that holds an address. */
-#ifndef XPROF_SPANS_H
-#define XPROF_SPANS_H
+/* Address ranges, searched for the one that contains an address. */
+#ifndef XPROF_BASE_INTERVAL_MAP_H
+#define XPROF_BASE_INTERVAL_MAP_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-struct xp_span {
+struct xp_interval {
 	uint64_t start;
 	uint64_t end;	/* exclusive */
-	uint32_t rank;	/* of those with one start, the highest goes first */
-	uint32_t index; /* the caller's */
+	uint32_t rank;	/* of spans with the same start, the highest rank is found first */
+	uint32_t index; /* defined by the caller */
 };
 
 /* Zeroed: empty. */
-struct xp_spans {
-	struct xp_span *all;
+struct xp_interval_map {
+	struct xp_interval *all;
 	size_t count;
 	size_t room;
 };
 
-/* -ENOMEM. Empty spans are passed over. */
-int xp_spans_add(struct xp_spans *spans, struct xp_span span);
-/* Once, when all are added. */
-void xp_spans_sort(struct xp_spans *spans);
-/* Of the spans that hold address, the one that starts nearest; NULL: none. */
-const struct xp_span *xp_spans_find(const struct xp_spans *spans, uint64_t address);
-void xp_spans_free(struct xp_spans *spans);
+/* Returns 0 or -ENOMEM. Ignores empty spans. */
+int xp_interval_map_add(struct xp_interval_map *spans, struct xp_interval span);
+/* Call once, after the last add. */
+void xp_interval_map_sort(struct xp_interval_map *spans);
+/* The span that contains address and has the highest start. Returns NULL if there is none. */
+const struct xp_interval *xp_interval_map_find(const struct xp_interval_map *spans, uint64_t address);
+void xp_interval_map_free(struct xp_interval_map *spans);
 
 #endif

@@ -3,13 +3,14 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #define FILE_MODE 0600
 #define DIR_MODE 0700
 
-/* The mode at its making keeps others out from the start, this makes it whole where the umask takes of the owner's. */
+/* The mode given at creation keeps others out from the start. This call restores owner bits that the umask removed. */
 static int set_mode(int fd, mode_t mode)
 {
 	int err;
@@ -41,7 +42,7 @@ int xp_own_dir_create(int dir_fd, const char *name)
 		unlinkat(dir_fd, name, AT_REMOVEDIR);
 		return err;
 	}
-	/* Who may write to the directory above may have put another one there meanwhile. */
+	/* A user with write access to the parent directory may have replaced the directory meanwhile. */
 	if (fstat(fd, &st))
 		err = -errno;
 	else if (st.st_uid != geteuid())
@@ -50,4 +51,26 @@ int xp_own_dir_create(int dir_fd, const char *name)
 		return set_mode(fd, DIR_MODE);
 	close(fd);
 	return err;
+}
+
+static bool parse_id(const char *text, unsigned int *id)
+{
+	unsigned long value;
+	char *end;
+
+	if (!text || text[0] < '0' || text[0] > '9')
+		return false;
+	errno = 0;
+	value = strtoul(text, &end, 10);
+	/* (uid_t)-1 means "no change" to chown. */
+	if (errno || *end || value >= (unsigned int)-1)
+		return false;
+	*id = value;
+	return true;
+}
+
+bool xp_own_file_user(uid_t *uid, gid_t *gid)
+{
+	/* The user who runs a set-user-ID program controls its environment. */
+	return !getuid() && !geteuid() && parse_id(getenv("SUDO_UID"), uid) && parse_id(getenv("SUDO_GID"), gid);
 }

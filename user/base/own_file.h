@@ -1,19 +1,25 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The one way in which files and directories of a recording are made: new, nobody's but their owner's from the
- * beginning, whatever the umask says, and never through a link that somebody else has put there. What a recording
- * holds (addresses, arguments, names of others' files) is for nobody else to read.
+ * Creates all files and directories of a recording: always new, private to their owner from the start whatever the
+ * umask is, and never through a link that somebody else placed there. A recording holds addresses, arguments and names
+ * of other users' files, which no other user may read.
  */
-#ifndef XPROF_OWN_FILE_H
-#define XPROF_OWN_FILE_H
+#ifndef XPROF_BASE_OWN_FILE_H
+#define XPROF_BASE_OWN_FILE_H
+
+#include <stdbool.h>
+#include <sys/types.h>
 
 /*
- * A file that has not been there, in a directory. access: O_WRONLY or O_RDWR. Its descriptor, or -errno of openat(2),
- * -EEXIST among them.
+ * Creates a new file in a directory. access: O_WRONLY or O_RDWR. Returns a descriptor or -errno of openat(2), such as
+ * -EEXIST.
  */
 int xp_own_file_create(int dir_fd, const char *name, int access);
 
-/* The same for a directory, open for reading. -EEXIST also when somebody has put another one in its place. */
+/* Creates a new directory and opens it for reading. Also returns -EEXIST if somebody has replaced the directory. */
 int xp_own_dir_create(int dir_fd, const char *name);
+
+/* The user behind sudo: SUDO_UID and SUDO_GID when xprof runs as root. Returns false if there is none. */
+bool xp_own_file_user(uid_t *uid, gid_t *gid);
 
 #endif

@@ -4,9 +4,9 @@
 #include "base/clock.h"
 #include "base/util.h"
 
-static void fill(struct xp_allowance *allowance, uint64_t now_ns)
+static void fill(struct xp_rate_limit *allowance, uint64_t now_ns)
 {
-	/* Of a longer pause no more counts; a debt takes as long as it takes. */
+	/* A long pause saves up no more than one second's allowance. A debt is paid back in full. */
 	uint64_t passed_ns = allowance->filled_ns ? now_ns - allowance->filled_ns : XP_NS_PER_S;
 	uint64_t fill_ns = passed_ns / (XP_NS_PER_S / XP_ALLOWANCE_NS_PER_S);
 
@@ -16,13 +16,13 @@ static void fill(struct xp_allowance *allowance, uint64_t now_ns)
 	allowance->left_ns = XP_MIN(allowance->left_ns + (int64_t)fill_ns, (int64_t)XP_ALLOWANCE_NS_PER_S);
 }
 
-bool xp_allowance_is_left(struct xp_allowance *allowance, uint64_t now_ns)
+bool xp_rate_limit_is_left(struct xp_rate_limit *allowance, uint64_t now_ns)
 {
 	fill(allowance, now_ns);
 	return allowance->left_ns > 0;
 }
 
-void xp_allowance_spend(struct xp_allowance *allowance, uint64_t spent_ns)
+void xp_rate_limit_spend(struct xp_rate_limit *allowance, uint64_t spent_ns)
 {
 	allowance->left_ns -= (int64_t)spent_ns;
 }

@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Bounds the time that the recorder's loop spends on work of which any process of the machine can cause as much as it
- * likes (opening the files that it maps, reading what it says of its code): samples of all others wait in the rings
- * meanwhile.
+ * Limits the time that the recorder's loop spends on work that any process of the machine can cause without bound, such
+ * as opening the files that it maps and reading what it reports about its code. Meanwhile the samples of all other
+ * processes wait in the rings.
  */
-#ifndef XPROF_ALLOWANCE_H
-#define XPROF_ALLOWANCE_H
+#ifndef XPROF_BASE_RATE_LIMIT_H
+#define XPROF_BASE_RATE_LIMIT_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-/* So much of each second, and no more than that is saved up. What one piece of work takes beyond it is paid back. */
+/* The allowance per second, and the most that is saved up. Work that exceeds it is paid back later. */
 #define XP_ALLOWANCE_NS_PER_S 200000000ull
 
 /* Zeroed: nothing was spent. */
-struct xp_allowance {
+struct xp_rate_limit {
 	uint64_t filled_ns; /* CLOCK_MONOTONIC; 0: never */
 	int64_t left_ns;
 };
 
-/* Whether more may be done at this time (xp_now_ns()). */
-bool xp_allowance_is_left(struct xp_allowance *allowance, uint64_t now_ns);
-void xp_allowance_spend(struct xp_allowance *allowance, uint64_t spent_ns);
+/* True if more work may be done at now_ns (xp_now_ns()). */
+bool xp_rate_limit_is_left(struct xp_rate_limit *allowance, uint64_t now_ns);
+void xp_rate_limit_spend(struct xp_rate_limit *allowance, uint64_t spent_ns);
 
 #endif

@@ -22,7 +22,7 @@ static int task(void *arg)
 {
 	struct shielded *shielded = arg;
 
-	/* Out of reach of what is meant for xprof's process group, or for all that bear its name. */
+	/* Keeps out of reach of signals to xprof's process group or to all processes of that name. */
 	setsid();
 	prctl(PR_SET_NAME, "probes");
 	shielded->result = shielded->work(shielded->arg);
@@ -41,7 +41,9 @@ int xp_shielded(int (*work)(void *arg), void *arg)
 		return -errno;
 	sigfillset(&all);
 	sigprocmask(SIG_SETMASK, &all, &before);
-	/* No signal at its end: SIGCHLD is the command's. CLONE_VFORK: this task sleeps until then. */
+	/*
+	 * The task sends no signal when it ends: SIGCHLD is for the command. CLONE_VFORK: the caller sleeps until then.
+	 */
 	pid = clone(task, stack + STACK_BYTES, CLONE_VM | CLONE_FILES | CLONE_VFORK, &shielded);
 	if (pid < 0)
 		shielded.result = -errno;

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LINE_BYTES 2048 /* what most lines take */
+#define LINE_BYTES 2048 /* enough for most lines */
 
 /* Default_Ignorable_Code_Point of Unicode 15's DerivedCoreProperties.txt, line separators, annotation marks. */
 static const struct {
@@ -18,7 +18,7 @@ static const struct {
 	{ 0x1d173, 0x1d17a }, { 0xe0000, 0xe0fff },
 };
 
-/* Length of the valid UTF-8 sequence at s, 0 when there is none. Overlong forms and surrogates are not valid. */
+/* Length of the valid UTF-8 sequence at s, or 0 if invalid. Overlong forms and surrogates are invalid. */
 static size_t utf8_length(const unsigned char *s)
 {
 	if (s[0] < 0x80)
@@ -59,7 +59,7 @@ static bool is_unseen(uint32_t code)
 	return false;
 }
 
-/* to may be from: it takes no more room. */
+/* to may equal from: the result is never longer. */
 static void clean(char *to, size_t to_size, const char *from, bool for_people)
 {
 	const unsigned char *s = (const unsigned char *)from;
@@ -68,7 +68,7 @@ static void clean(char *to, size_t to_size, const char *from, bool for_people)
 	while (*s) {
 		size_t n = utf8_length(s);
 		uint32_t code = code_point(s, n ? n : 1);
-		/* C1 controls, U+0080 to U+009F, drive a terminal as well as those of ASCII do. */
+		/* C1 controls, U+0080 to U+009F, drive a terminal just like the ASCII controls. */
 		bool control = code < 0x20 || (code >= 0x7f && code < 0xa0);
 		bool bad = !n || control || (for_people && is_unseen(code));
 
@@ -163,7 +163,7 @@ const char *xp_short_text(struct xp_short_text *to, const char *text)
 
 /* ---- commands ---- */
 
-/* Nothing to any shell. */
+/* No shell gives these characters a meaning. */
 static bool is_plain(char byte)
 {
 	return (byte >= '0' && byte <= '9') || (byte >= 'A' && byte <= 'Z') || (byte >= 'a' && byte <= 'z') ||
@@ -185,7 +185,7 @@ static bool can_be_shown(const char *text, size_t size)
 	return size < sizeof(shown) && !strcmp(text, shown);
 }
 
-/* Three digits always, so that one of the text cannot join them. */
+/* Always three digits, so that a digit of the text cannot join them. */
 static size_t escape(char *to, char byte)
 {
 	if (is_plain(byte)) {

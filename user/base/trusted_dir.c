@@ -10,9 +10,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "record/outdir.h"
+#include "base/own_file.h"
 
-#define LINKS_MAX 40 /* as the kernel follows */
+#define LINKS_MAX 40 /* the kernel's limit */
 #define DIR_FLAGS (O_DIRECTORY | O_CLOEXEC)
 
 static bool is_own(const struct stat *link)
@@ -20,7 +20,7 @@ static bool is_own(const struct stat *link)
 	uid_t uid;
 	gid_t gid;
 
-	return link->st_uid == geteuid() || (xp_outdir_owner(&uid, &gid) && link->st_uid == uid);
+	return link->st_uid == geteuid() || (xp_own_file_user(&uid, &gid) && link->st_uid == uid);
 }
 
 static bool is_trusted(const struct stat *dir, const struct stat *link, bool only_own)
@@ -30,7 +30,7 @@ static bool is_trusted(const struct stat *dir, const struct stat *link, bool onl
 	return !only_own && (!(dir->st_mode & S_ISVTX) || !(dir->st_mode & S_IWOTH) || link->st_uid == dir->st_uid);
 }
 
-/* The first part of the path goes to name, what is behind it stays. False: there is none. */
+/* Moves the first component of the path to name. Returns false if there is none. */
 static bool take_name(char *path, char name[PATH_MAX])
 {
 	size_t skipped = strspn(path, "/"), length = strcspn(path + skipped, "/");
@@ -40,7 +40,7 @@ static bool take_name(char *path, char name[PATH_MAX])
 	return length;
 }
 
-/* What the link says is put before the rest of the path. */
+/* Puts the target of the link before the rest of the path. */
 static int follow(int link_fd, char path[PATH_MAX])
 {
 	char target[PATH_MAX], rest[PATH_MAX];
@@ -53,7 +53,10 @@ static int follow(int link_fd, char path[PATH_MAX])
 	return snprintf(path, PATH_MAX, "%s/%s", target, rest) >= PATH_MAX ? -ENAMETOOLONG : 0;
 }
 
-/* Moves *dir_fd to an entry of it; of a link, path becomes what is left to go from there. 1: it was one. */
+/*
+ * Moves *dir_fd to an entry of the directory. If the entry is a link, prepends its target to path instead and returns
+ * 1.
+ */
 static int step(int *dir_fd, const char *name, char path[PATH_MAX], bool only_own)
 {
 	int fd = openat(*dir_fd, name, O_PATH | O_NOFOLLOW | O_CLOEXEC), err = 0;

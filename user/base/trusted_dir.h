@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A directory that a user names, opened by root. */
-#ifndef XPROF_TRUSTED_DIR_H
-#define XPROF_TRUSTED_DIR_H
+/* A directory that a user names and root opens. */
+#ifndef XPROF_BASE_TRUSTED_DIR_H
+#define XPROF_BASE_TRUSTED_DIR_H
 
 /*
- * Opens the directory for reading. A symbolic link on the way, in a directory that everybody may write to, is followed
- * only if it is root's, the user's behind sudo, or of that directory's owner: what the kernel does where
- * fs.protected_symlinks is set, which not every system has. A descriptor, or -errno of openat(2); -EREMCHG: such a
- * link.
+ * Opens the directory for reading. A symbolic link on the path that lies in a sticky, world-writable directory is
+ * followed only if it belongs to xprof's user, to the user behind sudo or to the owner of that directory. The kernel
+ * does the same where fs.protected_symlinks is set, which not every system has. Returns a descriptor or -errno:
+ * -EREMCHG for any other such link, or an error of openat(2).
  */
 int xp_trusted_dir_open(const char *path);
 
 /*
- * The same for one whose files root changes or gives away: root follows only its own links and those of the user behind
- * sudo, wherever they are.
+ * The same for a directory whose files root changes or gives away: root follows only its own links and those of the
+ * user behind sudo, wherever they are.
  */
 int xp_own_links_dir_open(const char *path);
 

@@ -14,8 +14,8 @@ static uint64_t mix(uint64_t key)
 	return key ^ key >> 31;
 }
 
-/* The slot that holds the key, or the free one where it belongs. */
-static struct xp_number_slot *slot_of(const struct xp_number_map *map, uint64_t key)
+/* The slot of the key, or the free slot where it belongs. */
+static struct xp_number_slot *slot_of(const struct xp_u64_map *map, uint64_t key)
 {
 	size_t at = mix(key) & (map->room - 1);
 
@@ -24,9 +24,9 @@ static struct xp_number_slot *slot_of(const struct xp_number_map *map, uint64_t 
 	return &map->slots[at];
 }
 
-static int grow(struct xp_number_map *map)
+static int grow(struct xp_u64_map *map)
 {
-	struct xp_number_map larger = { .room = map->room ? map->room * 2 : ROOM_MIN, .count = map->count };
+	struct xp_u64_map larger = { .room = map->room ? map->room * 2 : ROOM_MIN, .count = map->count };
 
 	larger.slots = calloc(larger.room, sizeof(*larger.slots));
 	if (!larger.slots)
@@ -39,16 +39,16 @@ static int grow(struct xp_number_map *map)
 	return 0;
 }
 
-uint32_t *xp_number_map_find(const struct xp_number_map *map, uint64_t key)
+uint32_t *xp_u64_map_find(const struct xp_u64_map *map, uint64_t key)
 {
 	struct xp_number_slot *slot = map->room ? slot_of(map, key) : NULL;
 
 	return slot && slot->used ? &slot->value : NULL;
 }
 
-uint32_t *xp_number_map_add(struct xp_number_map *map, uint64_t key, uint32_t value)
+uint32_t *xp_u64_map_add(struct xp_u64_map *map, uint64_t key, uint32_t value)
 {
-	uint32_t *found = xp_number_map_find(map, key);
+	uint32_t *found = xp_u64_map_find(map, key);
 	struct xp_number_slot *slot;
 
 	if (found)
@@ -61,7 +61,7 @@ uint32_t *xp_number_map_add(struct xp_number_map *map, uint64_t key, uint32_t va
 	return &slot->value;
 }
 
-void xp_number_map_free(struct xp_number_map *map)
+void xp_u64_map_free(struct xp_u64_map *map)
 {
 	free(map->slots);
 	memset(map, 0, sizeof(*map));

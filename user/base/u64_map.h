@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A hash table from 64-bit numbers to 32-bit ones, open addressing. */
-#ifndef XPROF_NUMBER_MAP_H
-#define XPROF_NUMBER_MAP_H
+/* A hash table with open addressing from 64-bit to 32-bit numbers. */
+#ifndef XPROF_BASE_U64_MAP_H
+#define XPROF_BASE_U64_MAP_H
 
 #include <stddef.h>
 #include <stdint.h>
 
 /* Zeroed: empty. */
-struct xp_number_map {
+struct xp_u64_map {
 	struct xp_number_slot *slots;
 	size_t room; /* a power of two, or 0 */
 	size_t count;
@@ -19,10 +19,10 @@ struct xp_number_slot {
 	uint32_t used;
 };
 
-/* The place of this key's value; NULL: it is not there. Valid until the next addition. */
-uint32_t *xp_number_map_find(const struct xp_number_map *map, uint64_t key);
-/* The same; a key that is not there is added with value. NULL: out of memory. */
-uint32_t *xp_number_map_add(struct xp_number_map *map, uint64_t key, uint32_t value);
-void xp_number_map_free(struct xp_number_map *map);
+/* A pointer to this key's value, or NULL if the key is missing. Valid until the next add. */
+uint32_t *xp_u64_map_find(const struct xp_u64_map *map, uint64_t key);
+/* The same, but adds a missing key with value. Returns NULL if out of memory. */
+uint32_t *xp_u64_map_add(struct xp_u64_map *map, uint64_t key, uint32_t value);
+void xp_u64_map_free(struct xp_u64_map *map);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Small things that every module may use: messages, sizes. */
-#ifndef XPROF_UTIL_H
-#define XPROF_UTIL_H
+/* Helpers for every module: messages, sizes, time, writing. */
+#ifndef XPROF_BASE_UTIL_H
+#define XPROF_BASE_UTIL_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -20,18 +20,18 @@ enum xp_exit {
 	XP_EXIT_OK = 0,
 	XP_EXIT_FAILED = 1,
 	XP_EXIT_USAGE = 2,
-	XP_EXIT_ENVIRONMENT = 3, /* privilege, kernel feature */
+	XP_EXIT_ENVIRONMENT = 3, /* missing privilege or kernel feature */
 	XP_EXIT_LOST = 4,	 /* data lost under --strict */
 };
 
 enum xp_log_level {
-	XP_LOG_QUIET = 0,   /* errors only: -q */
-	XP_LOG_NORMAL = 1,  /* + warnings, notices */
-	XP_LOG_VERBOSE = 2, /* + what is done: -v */
+	XP_LOG_QUIET = 0,   /* -q: errors only */
+	XP_LOG_NORMAL = 1,  /* adds warnings and notices */
+	XP_LOG_VERBOSE = 2, /* -v: adds progress messages */
 };
 extern enum xp_log_level xp_log_level;
 
-/* One line to stderr, "xprof: " before it, clean whatever the names in it hold (text.h). */
+/* Prints one line to stderr with the prefix "xprof: ". Untrusted names in it are cleaned (text.h). */
 void xp_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void xp_warn(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void xp_info(const char *format, ...) __attribute__((format(printf, 1, 2)));
@@ -40,7 +40,7 @@ void xp_debug(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* CLOCK_MONOTONIC, ns. */
 uint64_t xp_now_ns(void);
 
-/* Writes all of it, -errno otherwise. */
+/* Write all bytes. Return 0 or -errno. */
 int xp_write_all(int fd, const void *data, size_t size);
 int xp_pwrite_all(int fd, const void *data, size_t size, uint64_t offset);
 

@@ -7,28 +7,28 @@
 
 #include "base/util.h"
 
-/* Parts of the budget: from where on functions go, how far it is emptied then, and up to where they come back. */
+/* Parts of the budget: functions go above FULL, until the cost is down to TARGET, and come back up to ROOM. */
 #define FULL 0.9
 #define TARGET 0.75
 #define ROOM 0.55
-/* What counting one function, and all of them, may take of it. */
+/* The parts that counting one function, and all functions, may take. */
 #define COUNT_ONE 0.2
 #define COUNT_ALL 0.3
-/* What the looks at functions that are out may take of it. */
+/* The part that checks of functions that are out may take. */
 #define LOOKS 0.1
 
-#define COOL_NS 500000000ull	  /* so long a function must have been cheap enough to come back */
-#define LOOK_NS 200000000ull	  /* so long a look takes */
-#define LOOK_MIN_NS 1000000000ull /* the first look at a function that is out, later ones are rarer */
+#define COOL_NS 500000000ull	  /* how long a function must have been cheap enough to come back */
+#define LOOK_NS 200000000ull	  /* duration of a check */
+#define LOOK_MIN_NS 1000000000ull /* delay of the first check of a function that is out; later ones are rarer */
 #define LOOK_MAX_NS 30000000000ull
-/* Calls in a tick that make a function a candidate. */
+/* Calls per tick that make a function a candidate. */
 #define CALLS_MIN 8
-/* Rates rise faster than they fall: to be late costs more than to be early. */
+/* Rates rise faster than they fall: reacting late costs more than reacting early. */
 #define RISE 0.7
 #define FALL 0.3
 /*
- * With less than this of the CPU time left to the target itself, rates are not known: what hits cost is known to some ten
- * percent, and on a busy machine the calls and the CPU time of a tick are not of quite the same moments.
+ * If the target itself gets less than this part of the CPU time, rates are not known: the cost of hits is known to some
+ * ten percent, and on a busy machine the calls and the CPU time of a tick do not cover quite the same interval.
  */
 #define OWN_MIN 0.25
 
@@ -73,7 +73,7 @@ void xp_budget_set(struct xp_budget *budget, size_t index, enum xp_budget_state 
 {
 	struct xp_budget_function *function = &budget->functions[index];
 
-	/* A look that did not come about is not to keep the others from theirs. */
+	/* A check that did not happen must not keep the other functions from theirs. */
 	if (function->looking && function->state == XP_BUDGET_OUT && state == XP_BUDGET_OUT)
 		function->look_ns = now_ns + LOOK_MIN_NS;
 	function->state = state;
@@ -86,7 +86,7 @@ void xp_budget_set(struct xp_budget *budget, size_t index, enum xp_budget_state 
 		function->looks = 0;
 }
 
-/* ns of tracing in a ns of the target's own time. */
+/* ns of tracing per ns of the target's own time. */
 static double cost_of(const struct xp_budget_function *function, enum xp_budget_state state)
 {
 	if (state == XP_BUDGET_OUT)
@@ -94,13 +94,13 @@ static double cost_of(const struct xp_budget_function *function, enum xp_budget_
 	return function->rate * (double)(state == XP_BUDGET_RECORDED ? function->record_ns : function->count_ns);
 }
 
-/* The budget in the same terms. */
+/* The budget in the same unit. */
 static double allowance(const struct xp_budget *budget, double part)
 {
 	return part * budget->share / (1 - part * budget->share);
 }
 
-/* Without the look that is under way: it is short, and planned for. */
+/* Excludes the check in progress: it is short, and planned for. */
 static double total(const struct xp_budget *budget)
 {
 	double sum = 0;
@@ -111,7 +111,7 @@ static double total(const struct xp_budget *budget)
 	return sum;
 }
 
-/* What the tracing of a function took in this tick. */
+/* The cost of tracing a function in this tick. */
 static double taken_ns(const struct xp_budget_function *function)
 {
 	return (double)function->calls *
@@ -126,7 +126,7 @@ static int compare_taken(const void *a, const void *b, void *arg)
 	return x < y ? 1 : x > y ? -1 : 0;
 }
 
-/* What the cheapest of those took that took half of the tracing's time together. */
+/* The cost of the cheapest of the functions that together took half of the tracing time. */
 static double dearest_half_ns(struct xp_budget *budget, double tracing_ns)
 {
 	double sum = 0, least = 0;
@@ -144,8 +144,9 @@ static double dearest_half_ns(struct xp_budget *budget, double tracing_ns)
 }
 
 /*
- * Where the tracing leaves next to nothing to the target, how much that is decides on all rates, and is not known. Only
- * those of the dearest functions are learned then: they go, and the next tick tells what the others cost.
+ * If the tracing leaves almost no time to the target, all rates depend on how much is left, which is not known. Only
+ * the rates of the most expensive functions are learned then: those functions go, and the next tick shows the cost of
+ * the others.
  */
 static void learn(struct xp_budget *budget, uint64_t cpu_ns)
 {
@@ -189,7 +190,7 @@ static int compare_cost(const void *a, const void *b, void *arg)
 	return x < y ? 1 : x > y ? -1 : 0;
 }
 
-/* Those of a state, the dearest first, in budget->order; those that cost nothing are left out. */
+/* Puts the functions of a state into budget->order, the most expensive first. Leaves out those that cost nothing. */
 static size_t sort_state(struct xp_budget *budget, enum xp_budget_state state)
 {
 	size_t count = 0;
@@ -205,7 +206,7 @@ struct decisions {
 	struct xp_budget_change *changes;
 	size_t count;
 	size_t max;
-	double cost; /* of all, after the changes */
+	double cost; /* total over all functions, after the changes */
 	double counting;
 };
 
@@ -213,7 +214,7 @@ static void change(struct xp_budget *budget, struct decisions *decisions, size_t
 {
 	const struct xp_budget_function *function = &budget->functions[index];
 
-	/* That of a look is in no sum. */
+	/* The sums do not include a check. */
 	if (!function->looking)
 		decisions->cost += cost_of(function, state) - cost_of(function, function->state);
 	if (!function->looking && function->state == XP_BUDGET_COUNTED)
@@ -223,7 +224,7 @@ static void change(struct xp_budget *budget, struct decisions *decisions, size_t
 	decisions->changes[decisions->count++] = (struct xp_budget_change){ index, state };
 }
 
-/* Whether a function may be counted, beside those that are. */
+/* Whether a function may be counted, in addition to those that already are. */
 static bool countable(const struct xp_budget *budget, const struct decisions *decisions,
 		      const struct xp_budget_function *function)
 {
@@ -261,7 +262,7 @@ static void take_out(struct xp_budget *budget, struct decisions *decisions, uint
 	}
 }
 
-/* Counted ones that have become too dear to count; a look that has found one hot is the same. */
+/* Stops counting functions that have become too expensive to count, and checks that found a function too hot. */
 static void stop_counting(struct xp_budget *budget, struct decisions *decisions, uint64_t now_ns)
 {
 	for (size_t i = 0; i < budget->count && decisions->count < decisions->max; i++) {
@@ -280,12 +281,12 @@ static void stop_counting(struct xp_budget *budget, struct decisions *decisions,
 	}
 }
 
-/* The cheapest first, as many as there is room for. */
+/* Puts back the cheapest functions first, as many as there is room for. */
 static void put_back(struct xp_budget *budget, struct decisions *decisions, uint64_t now_ns)
 {
 	size_t count = sort_state(budget, XP_BUDGET_COUNTED);
 
-	/* Those that have not been called at all are not among the sorted. */
+	/* Functions that were not called at all are not among the sorted ones. */
 	for (size_t i = 0; i < budget->count; i++)
 		if (budget->functions[i].state == XP_BUDGET_COUNTED && budget->functions[i].rate <= 0)
 			budget->order[count++] = i;
@@ -306,7 +307,7 @@ static void put_back(struct xp_budget *budget, struct decisions *decisions, uint
 	}
 }
 
-/* One at a time: what a look costs is not known before. */
+/* One at a time: the cost of a check is not known in advance. */
 static void look(struct xp_budget *budget, struct decisions *decisions, uint64_t now_ns)
 {
 	struct xp_budget_function *due = NULL;

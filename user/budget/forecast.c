@@ -3,7 +3,10 @@
 
 #include "base/util.h"
 
-/* Of the CPU time, what is at least left for the target itself: the cost of counting is known to some percent only. */
+/*
+ * The minimum share of the CPU time that counts as the target's own: the cost of counting is known to some percent
+ * only.
+ */
 #define OWN_SHARE_MIN 0.02
 
 void xp_forecast_make(struct xp_forecast *forecast, const struct xp_forecast_input *input)
@@ -15,7 +18,7 @@ void xp_forecast_make(struct xp_forecast *forecast, const struct xp_forecast_inp
 	double cost_ns = (double)(probed + input->emulated) * (double)input->hit_cost.entry_ns +
 			 (double)(probed - input->emulated) * (double)input->hit_cost.exit_ns +
 			 (double)(2 * input->patched) * (double)input->hit_cost.stub_ns;
-	double cores = (own_ns + cost_ns) / wall_ns; /* wanted, at this rate of calls */
+	double cores = (own_ns + cost_ns) / wall_ns; /* demand at this rate of calls */
 
 	*forecast = (struct xp_forecast){
 		.calls_per_s = (double)input->calls * 1e9 / wall_ns,
@@ -25,7 +28,7 @@ void xp_forecast_make(struct xp_forecast *forecast, const struct xp_forecast_inp
 	};
 	if (cores <= input->cpus_max)
 		return;
-	/* More than it can have: it does less. */
+	/* More than it can get: it does less work. */
 	forecast->cost_cores = forecast->cost_share * input->cpus_max;
 	forecast->slowdown = cores / input->cpus_max;
 }

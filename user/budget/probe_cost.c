@@ -11,38 +11,38 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "kernel/attach.h"
 #include "arch/x86_64/stub.h"
-#include "target/target.h"
 #include "base/util.h"
+#include "kernel/attach.h"
+#include "target/target.h"
 
 #define BATCHES 9
-#define ENTRIES 100 /* of a batch */
+#define ENTRIES 100 /* per batch */
 #define EXITS 10
 #define STUB_HITS 100
-#define COUNTS 2000 /* of a batch of calls that are only counted */
-_Static_assert(BATCHES *(ENTRIES + EXITS + STUB_HITS) * 32 <= XP_HIT_COST_RING_BYTES, "no record is lost");
+#define COUNTS 2000 /* per batch of calls that are only counted */
+_Static_assert(BATCHES *(ENTRIES + EXITS + STUB_HITS) * 32 <= XP_PROBE_COST_RING_BYTES, "no record is lost");
 
 /*
- * A function with an entry and an exit sled as clang makes them, and no body; and one that does what a patched sled
+ * A function with an entry and an exit sled as clang emits them, and no body; and one that does what a patched sled
  * does. Both take the same arguments.
  */
-extern const uint8_t xp_hit_cost_entry[], xp_hit_cost_exit[];
-void xp_hit_cost_function(const uint8_t *slot, uint32_t word);
-void xp_hit_cost_slot(const uint8_t *slot, uint32_t word);
+extern const uint8_t xp_probe_cost_entry[], xp_probe_cost_exit[];
+void xp_probe_cost_function(const uint8_t *slot, uint32_t word);
+void xp_probe_cost_slot(const uint8_t *slot, uint32_t word);
 __asm__(".pushsection .text, \"ax\", @progbits\n"
 	".balign 16\n"
-	"xp_hit_cost_function:\n"
-	"xp_hit_cost_entry:\n"
+	"xp_probe_cost_function:\n"
+	"xp_probe_cost_entry:\n"
 	"	.byte 0xeb, 0x09, 0x66, 0x0f, 0x1f, 0x84, 0x00, 0x00, 0x02, 0x00, 0x00\n"
-	"xp_hit_cost_exit:\n"
+	"xp_probe_cost_exit:\n"
 	"	.byte 0xc3, 0x2e, 0x66, 0x0f, 0x1f, 0x84, 0x00, 0x00, 0x02, 0x00, 0x00\n"
-	"xp_hit_cost_slot:\n"
+	"xp_probe_cost_slot:\n"
 	"	mov %esi,%r10d\n"
 	"	jmp *%rdi\n"
 	".popsection\n");
 
-/* What the child is told to call, and how often. */
+/* What the child is to call, and how often. */
 struct request {
 	enum { CALL_SLEDS, CALL_STUB, CALL_COUNTER } what;
 	enum xp_stub_form form;
@@ -64,12 +64,12 @@ static int compare(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* CPU time of a call, the median of some batches. */
+/* CPU time of a call: the median of some batches. */
 static uint64_t measure_call(const struct request *request, const uint8_t *stub)
 {
 	void (*function)(const uint8_t *, uint32_t) =
-	    request->what == CALL_SLEDS ? xp_hit_cost_function : xp_hit_cost_slot;
-	uint32_t word = xp_rec_word(0, request->what == CALL_COUNTER ? XP_REC_NONE : XP_REC_ENTRY);
+	    request->what == CALL_SLEDS ? xp_probe_cost_function : xp_probe_cost_slot;
+	uint32_t word = xp_event_word(0, request->what == CALL_COUNTER ? XP_EVENT_NONE : XP_EVENT_ENTRY);
 	uint64_t ns[BATCHES];
 
 	if (request->what == CALL_STUB)
@@ -87,7 +87,7 @@ static uint64_t measure_call(const struct request *request, const uint8_t *stub)
 	return ns[BATCHES / 2];
 }
 
-/* Measures what it is told, again and again. Nothing here may wait for the parent's locks. */
+/* Serves requests in a loop. Nothing here may wait for a lock of the parent. */
 static void __attribute__((noreturn)) child(int fd, int stub_fd)
 {
 	const uint8_t *stub = stub_fd < 0 ? NULL : xp_stub_map(stub_fd);
@@ -140,11 +140,12 @@ static int ask(const struct bench *bench, const struct request *request, uint64_
 	return 0;
 }
 
-static int measure_sled(struct bench *bench, enum xp_rec_kind kind, unsigned int calls, uint64_t *ns)
+static int measure_sled(struct bench *bench, enum xp_event_kind kind, unsigned int calls, uint64_t *ns)
 {
 	const struct request request = { .what = CALL_SLEDS, .calls = calls };
 	struct xp_uprobe probe = { 0 };
-	int err = file_offset(bench->child, kind == XP_REC_ENTRY ? xp_hit_cost_entry : xp_hit_cost_exit, &probe.offset);
+	int err =
+	    file_offset(bench->child, kind == XP_EVENT_ENTRY ? xp_probe_cost_entry : xp_probe_cost_exit, &probe.offset);
 
 	if (!err)
 		err = xp_attach_uprobes(bench->attach, xp_programs_sled_fd(bench->programs, kind, false), bench->exe_fd,
@@ -156,7 +157,7 @@ static int measure_sled(struct bench *bench, enum xp_rec_kind kind, unsigned int
 	return err;
 }
 
-static int measure_stub(struct bench *bench, enum xp_stub_form form, struct xp_hit_cost *cost)
+static int measure_stub(struct bench *bench, enum xp_stub_form form, struct xp_probe_cost *cost)
 {
 	const struct request hits = { CALL_STUB, form, STUB_HITS }, counts = { CALL_COUNTER, form, COUNTS };
 	struct xp_uprobe probe = { .offset = xp_stub_probe(form, XP_STUB_CALL) };
@@ -169,17 +170,17 @@ static int measure_stub(struct bench *bench, enum xp_stub_form form, struct xp_h
 	if (!err)
 		err = ask(bench, &counts, &cost->count_ns);
 	xp_attach_detach_all(bench->attach);
-	/* Less than can be measured is not nothing. */
+	/* A cost too small to measure is not zero. */
 	cost->count_ns = XP_MAX(cost->count_ns, 1u);
 	return err;
 }
 
-static int measure(struct bench *bench, const enum xp_stub_form *form, struct xp_hit_cost *cost)
+static int measure(struct bench *bench, const enum xp_stub_form *form, struct xp_probe_cost *cost)
 {
-	int err = measure_sled(bench, XP_REC_ENTRY, ENTRIES, &cost->entry_ns);
+	int err = measure_sled(bench, XP_EVENT_ENTRY, ENTRIES, &cost->entry_ns);
 
 	if (!err)
-		err = measure_sled(bench, XP_REC_EXIT, EXITS, &cost->exit_ns);
+		err = measure_sled(bench, XP_EVENT_EXIT, EXITS, &cost->exit_ns);
 	return err || !form ? err : measure_stub(bench, *form, cost);
 }
 
@@ -198,8 +199,8 @@ static void close_bench(struct bench *bench)
 		;
 }
 
-int xp_hit_cost_measure(struct xp_hit_cost *cost, const struct xp_programs *programs, bool multi,
-			const enum xp_stub_form *form)
+int xp_probe_cost_measure(struct xp_probe_cost *cost, const struct xp_programs *programs, bool multi,
+			  const enum xp_stub_form *form)
 {
 	struct bench bench = { .programs = programs, .exe_fd = -1, .stub_fd = -1 };
 	int pair[2], err;

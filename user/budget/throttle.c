@@ -6,11 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "budget/throttle_work.h"
 #include "base/util.h"
+#include "budget/throttle_work.h"
 
 #define TICK_NS 100000000ull
-/* A change costs double records of its group for as long as attaching and detaching take, and links at the end. */
+/* A change costs duplicate records of its group while probes are attached and detached, and more links at the end. */
 #define GROUP_FUNCTIONS 4096
 
 int xp_throttle_new(struct xp_throttle **result, const struct xp_throttle_options *options)
@@ -84,21 +84,21 @@ static int allocate(struct xp_throttle_member *member)
 		   : -ENOMEM;
 }
 
-/* What a call of a function costs, recorded or counted. */
+/* The cost of a call of a function, recorded or counted. */
 static double call_ns(const struct xp_throttle *throttle, const struct xp_throttle_member *member, size_t id,
 		      enum xp_sled_mode mode, enum xp_budget_state state)
 {
-	const struct xp_hit_cost *hit = &throttle->options.hit_cost;
+	const struct xp_probe_cost *hit = &throttle->options.hit_cost;
 
 	if (mode == XP_SLEDS_PATCHED)
 		return (double)(state == XP_BUDGET_RECORDED ? 2 * hit->stub_ns : hit->count_ns);
 	if (state == XP_BUDGET_COUNTED)
 		return (double)hit->entry_ns;
-	/* A tail exit is emulated as an entry is. */
+	/* The kernel emulates a tail exit, like an entry. */
 	return (double)(hit->entry_ns + (member->stepped[id] ? hit->exit_ns : hit->entry_ns));
 }
 
-/* So many of its calls are of processes that are probed, and of those that are patched. */
+/* Sets the costs from the number of its calls in processes that are probed, and in processes that are patched. */
 static void set_cost(struct xp_throttle *throttle, const struct xp_throttle_member *member, size_t id,
 		     const uint64_t calls[XP_SLED_MODES])
 {
@@ -175,7 +175,7 @@ static struct xp_throttled *add_one(struct xp_throttle *throttle, const struct x
 	return one;
 }
 
-/* Of objects that are not attached anywhere: the others' turn comes when the loop begins. */
+/* For objects that are not attached anywhere. The loop decides about the others when it begins. */
 static void decide_beforehand(struct xp_throttle *throttle)
 {
 	size_t count = xp_budget_tick(&throttle->budget, 0, 0, throttle->changes, XP_THROTTLE_MAX);
@@ -196,7 +196,7 @@ static void decide_beforehand(struct xp_throttle *throttle)
 		one->state = change->state;
 		one->since_tsc = xp_clock_now_tsc();
 		one->times = 1;
-		xp_throttle_set_taken(throttle, one, one->state);
+		xp_throttle_set_excluded(throttle, one, one->state);
 		xp_budget_set(&throttle->budget, change->function, change->state, 0);
 	}
 }
@@ -223,9 +223,9 @@ static int attach_groups(struct xp_throttle *throttle, const struct xp_throttle_
 		size_t patched;
 
 		err = xp_throttle_attach_group(throttle, member, i, place, &some);
-		/* Those of the file are in each of them. */
+		/* Sleds patched in the file appear in each group. */
 		patched = some.patched - object->patched_in_file;
-		/* Those that cannot be patched have been counted as attached. */
+		/* xp_patch_object() has counted sleds that cannot be patched as attached. */
 		if (place->mode == XP_SLEDS_PATCHED)
 			result->attached -= XP_MIN(result->attached, patched + some.unreadable);
 		else
@@ -258,7 +258,7 @@ int xp_throttle_attach(struct xp_throttle *throttle, const struct xp_object *obj
 	for (size_t i = 0; i < throttle->count && !err; i++)
 		if (throttle->all[i].object == object)
 			err = xp_throttle_attach_function(throttle, &throttle->all[i], throttle->all[i].state, place);
-	/* Those that are out for now belong to the recording all the same. */
+	/* Functions that are out for now still belong to the recording. */
 	for (size_t i = 0; i < object->selected_count && place->mode == XP_SLEDS_PROBED; i++)
 		result->attached +=
 		    member->group_of[object->table->sleds[object->selected[i]].function_id] == XP_THROTTLE_ALONE;
@@ -310,9 +310,9 @@ static void start_work(struct xp_throttle *throttle)
 }
 
 /*
- * While a process stands still, the threads that would have run do not: as many as ran lately. Those that wait lose
- * nothing by it. The time is part of no CPU time, so xp_throttle_spent() adds it on both sides; the decisions do
- * without it, for no function is to blame for it.
+ * While a process is stopped, the threads that would have run do not: as many as ran lately. Waiting threads lose
+ * nothing. This time is not part of any CPU time, so xp_throttle_spent() adds it to both sides. The decisions ignore
+ * it, since no function causes it.
  */
 static void charge_stops(struct xp_throttle *throttle)
 {
@@ -328,7 +328,7 @@ static void charge_stops(struct xp_throttle *throttle)
 		}
 }
 
-/* The work is done, and the records from before have come. */
+/* The work is done, and all earlier records have arrived. */
 static void finish_work(struct xp_throttle *throttle)
 {
 	uint64_t now_ns = xp_clock_ns(throttle->options.clock, throttle->done_tsc);
@@ -338,7 +338,7 @@ static void finish_work(struct xp_throttle *throttle)
 	for (size_t i = 0; i < throttle->change_count; i++) {
 		struct xp_throttled *one = xp_throttle_find(throttle, throttle->changes[i].function);
 
-		/* As it has become: also when that was refused. */
+		/* The actual state, also if the change was refused. */
 		xp_budget_set(&throttle->budget, throttle->changes[i].function, one->state, now_ns);
 		if (one->forget)
 			xp_processes_forget(throttle->options.processes, one->object, one->function_id);
@@ -353,7 +353,7 @@ static void finish_work(struct xp_throttle *throttle)
 
 /* ---- the loop ---- */
 
-/* elapsed_ns: since the last time; 0: not known. */
+/* elapsed_ns: since the last call; 0: not known. */
 static uint64_t cpu_since(struct xp_throttle *throttle, uint64_t elapsed_ns)
 {
 	uint64_t sum = 0;
@@ -372,7 +372,7 @@ static uint64_t cpu_since(struct xp_throttle *throttle, uint64_t elapsed_ns)
 	return sum;
 }
 
-/* The records of a pass have brought the ends of processes, together with their calls. */
+/* The records of a pass included the ends of processes, together with their calls. */
 static uint64_t cpu_of_ended(struct xp_throttle *throttle)
 {
 	uint64_t ran = throttle->options.processes->ended_cpu_ns;
@@ -423,7 +423,7 @@ static void gather_counted(struct xp_throttle *throttle, struct xp_throttled *on
 	throttle->tracing_sum_ns += (double)sum * (double)function->count_ns;
 }
 
-/* What is counted in the process is not known: that is not to pass for no calls. */
+/* The counts in the process are not known, which must not pass for zero calls. */
 static void mark_unread(struct xp_throttle *throttle, pid_t pid)
 {
 	for (size_t m = 0; m < throttle->member_count; m++) {
@@ -452,7 +452,10 @@ static void gather_calls(struct xp_throttle *throttle)
 		gather_counted(throttle, &throttle->all[i], by_stubs[i]);
 }
 
-/* The calls up to now are those since the probes were attached, but the CPU time is known from this mark on. */
+/*
+ * Calls so far were counted since the probes were attached, but the CPU time is known only from this mark on. So they
+ * are dropped.
+ */
 static void begin(struct xp_throttle *throttle)
 {
 	gather_calls(throttle);
@@ -479,7 +482,7 @@ static void tick(struct xp_throttle *throttle, uint64_t now_tsc)
 		start_work(throttle);
 }
 
-/* Whether the work is done, and all records from before have come at this mark. */
+/* Whether the work is done, and all earlier records have arrived at this mark. */
 static bool work_is_over(const struct xp_throttle *throttle, uint64_t mark_tsc)
 {
 	return __atomic_load_n(&throttle->done, __ATOMIC_ACQUIRE) && throttle->done_tsc < mark_tsc;
@@ -498,7 +501,7 @@ void xp_throttle_mark(struct xp_throttle *throttle, uint64_t mark_tsc)
 	ran = cpu_since(throttle, xp_clock_ns(throttle->options.clock, mark_tsc - throttle->cpu_tsc));
 	throttle->cpu_tsc = mark_tsc;
 	if (!throttle->last_tick_tsc)
-		return; /* from here on */
+		return; /* CPU time counts from here on */
 	add_cpu(throttle, ran);
 }
 

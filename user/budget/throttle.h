@@ -1,114 +1,117 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * --max-overhead: takes functions out of a recording that runs, and puts them back, as budget.h decides.
+ * --max-overhead: takes functions out of a running recording, and puts them back, as budget.h decides.
  *
- * Patched sleds of a function (patch.h) are put back, or lead to a counter in the process's own memory instead: all
- * changes of a moment in one stop of the process.
+ * Patched sleds (patch.h) of such a function are restored, or made to lead to a counter in the process's own memory
+ * instead. One stop of the process serves all changes that are due.
  *
- * Probes of uprobe_multi go by the link, so functions stand in groups of some thousands with links of their own. For a
- * function to go, its group gets new probes without it, and then loses the old ones: none of the others' calls is
- * missed. In between, both record, and the records of the old ones are left out (XP_FILTER_DUPLICATE): functions have
- * two numbers, which the probes bear in turn. From then on the function has links for itself. In a process whose sleds
- * are patched these are the probes of those that cannot be.
+ * Probes of uprobe_multi can only be detached by the link. So functions are in groups of some thousands, each with
+ * separate links. To remove a function, its group gets new probes without it, and then loses the old ones: no call of
+ * the other functions is missed. In between, both sets record, and the duplicates are filtered (XP_FILTER_DUPLICATE):
+ * each function has two numbers, which successive probes use alternately. From then on the removed function has
+ * separate links. In a process whose sleds are patched, all this applies to the probes on sleds that cannot be patched.
  *
- * To take probes away the kernel waits for programs to end, some 10 ms each time; a process may take a while to stop. A
- * thread of its own does the work.
+ * To detach probes, the kernel waits for programs to end, some 10 ms each time; a process may take a while to stop. A
+ * worker thread does this.
  */
-#ifndef XPROF_THROTTLE_H
-#define XPROF_THROTTLE_H
+#ifndef XPROF_BUDGET_THROTTLE_H
+#define XPROF_BUDGET_THROTTLE_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include "kernel/attach.h"
 #include "budget/budget.h"
 #include "budget/probe_cost.h"
+#include "kernel/attach.h"
+#include "kernel/programs.h"
 #include "sled/object.h"
 #include "sled/patch.h"
-#include "trace/process.h"
-#include "kernel/programs.h"
 #include "sled/sleds.h"
+#include "trace/process.h"
 
 /*
- * At most this many functions are ever taken out; the counters of the programs are theirs. The links of each take some
- * 10 ms at the end.
+ * Limit on the number of functions that are ever taken out; each has one of the programs' counters. The links of each
+ * function take some 10 ms to detach at the end.
  */
 #define XP_THROTTLE_MAX 128
 _Static_assert(XP_THROTTLE_MAX <= XP_STUB_COUNTERS_MAX, "one for each");
 
-/* What has become of a function that was taken out at least once. */
+/* A function that was taken out at least once. */
 struct xp_throttled {
 	const struct xp_object *object;
 	uint32_t function_id;
 	size_t budget_index;
-	enum xp_budget_state state; /* as it is; only the working thread changes it while it works */
-	uint32_t group;		    /* of its probes, see attach.h */
-	uint64_t counter;	    /* what the programs' counter was when it was last read */
+	enum xp_budget_state state; /* current state; only the worker thread changes it while it works */
+	uint32_t group;		    /* group of its probes, see attach.h */
+	uint64_t counter;	    /* the programs' counter when it was last read */
 	uint64_t counted;	    /* calls while it was out, as far as they were counted */
-	uint64_t since_tsc;	    /* it has been out, or back, since */
-	uint64_t out_ticks;	    /* that it was out before since_tsc */
-	uint64_t counted_ticks;	    /* of these, counted */
-	unsigned int times;	    /* that it was taken out */
-	bool forget;		    /* its open calls have to be given up */
+	uint64_t since_tsc;	    /* time of the last change of state */
+	uint64_t out_ticks;	    /* how long it was out before since_tsc */
+	uint64_t counted_ticks;	    /* part of out_ticks during which it was counted */
+	unsigned int times;	    /* how often it was taken out */
+	bool forget;		    /* its open calls must be given up */
 };
 
 struct xp_throttle;
 
 struct xp_throttle_options {
-	struct xp_attach *attach;	    /* borrowed, as all here */
+	struct xp_attach *attach;	    /* borrowed, as all members here */
 	struct xp_patch *patch;		    /* with options.budget; NULL: no sled is patched */
 	const struct xp_programs *programs; /* with XP_THROTTLE_MAX counters */
 	bool all_args;
 	struct xp_processes *processes;
 	const struct xp_clock *clock;
-	struct xp_hit_cost hit_cost;
-	double share; /* of the targets' CPU time, 0..1 */
+	struct xp_probe_cost hit_cost;
+	double share; /* budget as a share of the targets' CPU time, 0..1 */
 };
 
-/* -ENOMEM. */
+/* Returns 0 or -ENOMEM. */
 int xp_throttle_new(struct xp_throttle **throttle, const struct xp_throttle_options *options);
-/* After all is detached. */
+/* Call it after everything is detached. */
 void xp_throttle_free(struct xp_throttle *throttle);
 
 /*
- * Before its sleds are attached: an object, and how often its functions were called ([function count + 1], index: id)
- * in so many ns of the targets' own CPU time; NULL: not known. Waits for work that is under way. -ENOMEM; 0 as well
- * when it is known already.
+ * Adds an object, before its sleds are attached. calls: how often its functions were called ([function count + 1],
+ * indexed by id) in own_ns of the targets' own CPU time; NULL: not known. Waits for work in progress. Returns 0, also
+ * if the object is known already, or -ENOMEM.
  */
 int xp_throttle_add_object(struct xp_throttle *throttle, struct xp_object *object, const uint64_t *calls,
 			   uint64_t own_ns);
-/* Waits for work that is under way: only then may others use options.patch, or look at patched sleds. */
+/* Waits for work in progress. Only after this may the caller use options.patch, or read patched sleds. */
 void xp_throttle_wait(struct xp_throttle *throttle);
-/* The recording ends: what is under way is cut short and waited for; nothing is changed any more. */
+/* The recording ends: cuts work in progress short and waits for it. Nothing is changed after this. */
 void xp_throttle_stop(struct xp_throttle *throttle);
 /*
- * The object's sleds are about to be patched or probed, in the first of its processes. What is too hot by what is known
- * is never recorded at first.
+ * The object's sleds are about to be patched or probed, in the first of its processes. A function whose known rate is
+ * too high is not recorded at first.
  */
 void xp_throttle_expect(struct xp_throttle *throttle, const struct xp_object *object, enum xp_sled_mode mode);
 /*
- * Probes the object's sleds in a process (0: in all), in place of xp_sleds_attach(), or what is to be probed beside
- * those that xp_patch_object() has patched: result is to be that of it then. Waits for work that is under way.
+ * Probes the object's sleds in a process (0: in all processes), instead of xp_sleds_attach(). After xp_patch_object(),
+ * whose result is then passed in, probes the sleds that cannot be patched. Waits for work in progress.
  */
 int xp_throttle_attach(struct xp_throttle *throttle, const struct xp_object *object, pid_t pid,
 		       struct xp_sled_result *result);
-/* The process has no probes any more. Waits for work that is under way; call it before they are taken away. */
+/* The process no longer has probes. Waits for work in progress; call it before the probes are detached. */
 void xp_throttle_drop_process(struct xp_throttle *throttle, pid_t pid);
 
 /*
- * Before each pass over the rings, with its mark: notes the targets' CPU time up to then, for the pass may take a while
- * and brings the calls up to its mark only.
+ * Call it before each pass over the rings, with the mark of the pass. Reads the targets' CPU time at that moment: the
+ * pass may take a while, but brings calls up to its mark only.
  */
 void xp_throttle_mark(struct xp_throttle *throttle, uint64_t mark_tsc);
-/* After it: all records before done_tsc have come, which is before the mark when the pass was cut short. */
+/*
+ * Call it after the pass. All records before done_tsc have arrived; done_tsc is below the mark if the pass was cut
+ * short.
+ */
 void xp_throttle_run(struct xp_throttle *throttle, uint64_t done_tsc);
-/* Waits for work that is under way and brings the figures up to date: the recording ends. */
+/* The recording ends: waits for work in progress and updates the figures. */
 void xp_throttle_end(struct xp_throttle *throttle);
-/* After that, when the last records have come: takes note of work that was done meanwhile. */
+/* Call it after xp_throttle_end(), when the last records have arrived: applies the results of work done meanwhile. */
 void xp_throttle_drained(struct xp_throttle *throttle);
 
-/* Each function that was taken out, in no particular order. */
+/* All functions that were taken out, in no particular order. */
 const struct xp_throttled *xp_throttle_list(const struct xp_throttle *throttle, size_t *count);
 /* Share of the CPU time that the tracing took, from the hits and their costs, and from stops for changes, 0..1. */
 double xp_throttle_spent(const struct xp_throttle *throttle);

@@ -5,13 +5,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "target/memory_window.h"
 #include "base/util.h"
+#include "target/memory_window.h"
 
-/* A process whose threads do not stop, or that is under a debugger, is tried again after twice this, then 4 times... */
+/*
+ * Base of the retry delay, for a process whose threads do not stop or that is under a debugger: twice this, then 4
+ * times...
+ */
 #define RETRY_NS 500000000ull
 #define RETRY_SHIFT_MAX 7u
-#define RETRY_WARN 3 /* failures one after the other that are worth a word */
+#define RETRY_WARN 3 /* consecutive failures that lead to a warning */
 
 struct xp_throttle_member *xp_throttle_member(const struct xp_throttle *throttle, const struct xp_object *object)
 {
@@ -42,7 +45,10 @@ struct xp_throttled *xp_throttle_find(const struct xp_throttle *throttle, size_t
 	return NULL;
 }
 
-/* A process that does not stop takes seconds, and there may be many. What is not changed any more, the end restores. */
+/*
+ * A process that does not stop takes seconds, and there may be many. The end of the recording restores sleds that are
+ * not changed any more.
+ */
 static bool is_stopping(const struct xp_throttle *throttle)
 {
 	return __atomic_load_n(&throttle->stopping, __ATOMIC_RELAXED);
@@ -130,7 +136,9 @@ int xp_throttle_attach_function(struct xp_throttle *throttle, const struct xp_th
 	return 0;
 }
 
-/* Ends, or executes a program: then it has no memory that others may look at. It is attached anew, if it lives. */
+/*
+ * The process is ending, or executing a program: its memory is then inaccessible. If it survives, it is attached again.
+ */
 static bool is_leaving(const struct xp_throttle_place *place, int err)
 {
 	struct xp_memory_window *memory;
@@ -145,7 +153,7 @@ static bool is_leaving(const struct xp_throttle_place *place, int err)
 	return false;
 }
 
-/* The rest of this work leaves the object alone when a process of it fails: see settle_probes(). */
+/* After an error in one process, the rest of this work skips the object: see settle_probes(). */
 static int note_probes(struct xp_throttle_member *member, struct xp_throttle_place *place, int err)
 {
 	place->probes_tried = true;
@@ -186,8 +194,8 @@ static void drop_group(struct xp_throttle *throttle, uint32_t group)
 }
 
 /*
- * Gives a group new probes for those that are still in it, and takes the old ones away. On an error the old ones stay:
- * then the functions that were to go are recorded on.
+ * Gives a group new probes for the functions still in it, and detaches the old ones. On an error the old probes stay:
+ * the functions that were to go are still recorded.
  */
 static int renew_group(struct xp_throttle *throttle, struct xp_throttle_member *member, uint32_t index)
 {
@@ -213,7 +221,7 @@ static int renew_group(struct xp_throttle *throttle, struct xp_throttle_member *
 	return err;
 }
 
-/* Takes those functions out of a group that are changed, or puts them back into it. Whether there are any. */
+/* Takes the changed functions out of a group. Returns whether there are any. */
 static bool move_functions(const struct xp_throttle *throttle, struct xp_throttle_member *member, uint32_t index,
 			   const bool *changed, bool *moved)
 {
@@ -230,7 +238,7 @@ static bool move_functions(const struct xp_throttle *throttle, struct xp_throttl
 	return any;
 }
 
-/* They are recorded with their group as they were: what they have for themselves goes. */
+/* These functions are recorded with their group, as before: drops their separate probes. */
 static void stay_in_group(struct xp_throttle *throttle, struct xp_throttle_member *member, uint32_t index,
 			  bool *changed, const bool *moved)
 {
@@ -246,7 +254,7 @@ static void stay_in_group(struct xp_throttle *throttle, struct xp_throttle_membe
 	}
 }
 
-/* All of this work's at once, as each renewal costs the others double records. */
+/* Handles all changes of this work at once: each renewal costs duplicate records of the other functions. */
 static void leave_groups(struct xp_throttle *throttle, bool *changed)
 {
 	bool moved[XP_THROTTLE_MAX];
@@ -261,7 +269,7 @@ static void leave_groups(struct xp_throttle *throttle, bool *changed)
 	}
 }
 
-/* What it is changed to is there before what it was goes, unless that is nothing. */
+/* Attaches the new probes before it detaches the old ones, if there are any. */
 static int change_one(struct xp_throttle *throttle, struct xp_throttled *one, enum xp_budget_state state)
 {
 	struct xp_throttle_member *member = xp_throttle_member(throttle, one->object);
@@ -275,7 +283,7 @@ static int change_one(struct xp_throttle *throttle, struct xp_throttled *one, en
 		one->group = before;
 		return err;
 	}
-	/* Now it is recorded as well: what it is counted from here on does not count. */
+	/* From here on the function is recorded as well, so later counts are ignored. */
 	if (one->state == XP_BUDGET_COUNTED)
 		one->counted += xp_throttle_read_counter(throttle, one);
 	if (before)
@@ -300,7 +308,7 @@ static void note_change(struct xp_throttle *throttle, struct xp_throttled *one, 
 	one->state = state;
 }
 
-/* All of this work's, or with NULL until the next attempt those of a process that failed. */
+/* The functions changed by this work; with changed NULL, all of them, for a process that failed before. */
 static size_t list_functions(const struct xp_throttle *throttle, const struct xp_object *object, const bool *changed,
 			     uint32_t *ids)
 {
@@ -324,7 +332,7 @@ static bool is_put_off(const struct xp_throttle_retry *retry)
 	return retry->failures && retry->tsc > xp_clock_now_tsc();
 }
 
-/* False: it did not stop, so nothing of it has changed. */
+/* Returns false if the process did not stop, so that nothing in it has changed. */
 static bool patch_place(struct xp_throttle *throttle, const struct xp_object *object, struct xp_throttle_place *place,
 			const bool *changed)
 {
@@ -346,18 +354,22 @@ static bool patch_place(struct xp_throttle *throttle, const struct xp_object *ob
 	}
 	put_off(throttle, &place->patches);
 	if (place->patches.failures == RETRY_WARN)
-		xp_warn("the budget cannot take functions of process %d out, nor put them back: %s; it goes on trying",
+		xp_warn("the budget can neither take functions of process %d out nor put them back: %s; "
+			"xprof keeps trying",
 			place->pid, why);
 	return err != -EBUSY && err != -EAGAIN && err != -EPERM;
 }
 
-/* One that has failed is left alone until it is time again; then it gets all that it has missed. */
+/* A process that failed is skipped until its retry is due. It then gets all changes that it missed. */
 static bool is_left_alone(const struct xp_throttle_place *place)
 {
 	return place->mode == XP_SLEDS_PATCHED ? is_put_off(&place->patches) : place->fixed;
 }
 
-/* Whether no process of the object can be changed for now, or one would keep its probes while the others' change. */
+/*
+ * Whether no process of the object can be changed for now, or one would keep its probes while those of the others
+ * change.
+ */
 static bool is_stuck(const struct xp_throttle_member *member)
 {
 	size_t alone = 0;
@@ -370,7 +382,7 @@ static bool is_stuck(const struct xp_throttle_member *member)
 	return alone && alone == member->place_count;
 }
 
-/* Its probes belong to nothing that is changed any more. */
+/* Removes its probes from all groups that may still change. */
 static void fix_probes(struct xp_throttle *throttle, const struct xp_throttle_member *member,
 		       struct xp_throttle_place *place)
 {
@@ -391,8 +403,8 @@ static void fix_probes(struct xp_throttle *throttle, const struct xp_throttle_me
 }
 
 /*
- * What failed for a process was undone for all of its program, so that no group is half renewed: it is tried again, and
- * in the end the others go on without that one.
+ * A failure in one process was undone in all processes of the program, so that no group is half renewed. It is retried;
+ * in the end the others continue without that process.
  */
 static void settle_probes(struct xp_throttle *throttle, struct xp_throttle_member *member)
 {
@@ -411,8 +423,9 @@ static void settle_probes(struct xp_throttle *throttle, struct xp_throttle_membe
 }
 
 /*
- * False: no process of the object has taken it, those that are probed included. The probes of what goes out are gone by
- * now, so the end of a recording waits for the patches too, but not for processes that did not stop before.
+ * Returns false if no process of the object has taken the change, including those that are probed. The probes of
+ * functions that go out are detached by now. So the end of a recording waits for the patches too, but not for processes
+ * that failed to stop before.
  */
 static bool patch_member(struct xp_throttle *throttle, struct xp_throttle_member *member, const bool *changed)
 {
@@ -429,8 +442,8 @@ static bool patch_member(struct xp_throttle *throttle, struct xp_throttle_member
 	return taken;
 }
 
-void xp_throttle_set_taken(const struct xp_throttle *throttle, const struct xp_throttled *one,
-			   enum xp_budget_state state)
+void xp_throttle_set_excluded(const struct xp_throttle *throttle, const struct xp_throttled *one,
+			      enum xp_budget_state state)
 {
 	uint32_t taken = state == XP_BUDGET_RECORDED  ? XP_TAKEN_NOT
 			 : state == XP_BUDGET_COUNTED ? counter_of(throttle, one) + 1
@@ -453,12 +466,12 @@ bool xp_throttle_is_behind(const struct xp_throttle *throttle, uint64_t now_tsc)
 	return false;
 }
 
-/* Its patched sleds are as they were: so the rest of it has to be, and the budget to know. */
+/* The patched sleds are unchanged: reverts the rest of the change, so that the budget sees the actual state. */
 static void undo_change(struct xp_throttle *throttle, struct xp_throttled *one, uint64_t out_tsc)
 {
 	int err;
 
-	xp_throttle_set_taken(throttle, one, one->state);
+	xp_throttle_set_excluded(throttle, one, one->state);
 	__atomic_store_n(&one->object->out_tsc[one->function_id], out_tsc, __ATOMIC_RELAXED);
 	err = is_stopping(throttle) ? 0 : change_one(throttle, one, one->state);
 	if (err)
@@ -480,7 +493,7 @@ static void patch_everywhere(struct xp_throttle *throttle, bool *changed, const 
 	}
 }
 
-/* Those of an object that fails stay as they are; the others go on. */
+/* Functions of an object that fails stay unchanged; the others continue. */
 static void change_probes(struct xp_throttle *throttle, bool *changed)
 {
 	for (size_t i = 0; i < throttle->change_count; i++) {
@@ -502,7 +515,7 @@ void *xp_throttle_work(void *arg)
 {
 	struct xp_throttle *throttle = arg;
 	bool changed[XP_THROTTLE_MAX] = { false };
-	uint64_t out_tsc[XP_THROTTLE_MAX]; /* before */
+	uint64_t out_tsc[XP_THROTTLE_MAX]; /* the previous values */
 
 	for (size_t m = 0; m < throttle->member_count; m++)
 		throttle->members[m].stuck = is_stuck(&throttle->members[m]);
@@ -513,7 +526,7 @@ void *xp_throttle_work(void *arg)
 		if (!one || !changed[counter_of(throttle, one)])
 			continue;
 		out_tsc[counter_of(throttle, one)] = one->object->out_tsc[one->function_id];
-		xp_throttle_set_taken(throttle, one, throttle->changes[i].state);
+		xp_throttle_set_excluded(throttle, one, throttle->changes[i].state);
 	}
 	patch_everywhere(throttle, changed, out_tsc);
 	for (size_t i = 0; i < throttle->change_count; i++) {

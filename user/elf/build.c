@@ -7,16 +7,16 @@
 
 #include "base/util.h"
 
-#define NAME_BYTES_MAX 32 /* of a section's name */
+#define NAME_BYTES_MAX 32 /* length of a section name */
 #define NAMES_NAME ".shstrtab"
 
 struct file {
 	Elf64_Ehdr header;
 	Elf64_Phdr segments[XP_ELF_SECTIONS_MAX];
-	Elf64_Shdr sections[XP_ELF_SECTIONS_MAX + 2]; /* with the empty first and .shstrtab */
+	Elf64_Shdr sections[XP_ELF_SECTIONS_MAX + 2]; /* including the empty first section and .shstrtab */
 	char names[(XP_ELF_SECTIONS_MAX + 2) * NAME_BYTES_MAX];
 	size_t name_bytes;
-	uint64_t end; /* of what has its place */
+	uint64_t end; /* end of the data placed so far */
 };
 
 static uint64_t align_up(uint64_t value, uint64_t align)
@@ -169,7 +169,7 @@ struct xp_elf_section xp_elf_symtab_section(const struct xp_elf_symbols *symbols
 		.size = symbols->count * sizeof(Elf64_Sym),
 		.align = 8,
 		.link = strings_index,
-		.info = 1, /* the first that is not local */
+		.info = 1, /* first symbol that is not local */
 		.entry_bytes = sizeof(Elf64_Sym),
 		.bytes = symbols->symbols,
 	};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Small ELF files without code, for tools that look names up in them: sections in, file out. 64-bit, little-endian,
- * x86-64, ET_DYN.
+ * Writes small ELF files without code for tools that look up names in them: sections in, file out. 64-bit,
+ * little-endian, x86-64, ET_DYN.
  *
  * Source of the format: the ELF64 specification.
  */
@@ -21,21 +21,22 @@ struct xp_elf_section {
 	uint64_t flags;
 	uint64_t addr;
 	uint64_t size;
-	uint64_t align; /* of the offset in the file, a power of two */
+	uint64_t align; /* of the file offset, a power of two */
 	uint32_t link;
 	uint32_t info;
 	uint64_t entry_bytes;
-	const void *bytes; /* the caller's; NULL: a hole, zeros that take no room on the disk */
-	bool is_loaded;	   /* a PT_LOAD to read and execute covers it */
+	const void *bytes; /* the caller's; NULL: a hole, zeros that take no disk space */
+	bool is_loaded;	   /* covered by a PT_LOAD with read and execute permission */
 };
 
 /*
- * Writes the whole file to fd, an empty regular file. sections[i] has the index i + 1 and the sections stand in their
- * order; .shstrtab follows by itself. -EINVAL for more than XP_ELF_SECTIONS_MAX; those of pwrite(2).
+ * Writes the whole file to fd, an empty regular file. sections[i] gets the index i + 1, and the sections are written in
+ * their order. .shstrtab is added after them. Returns 0 or -errno: -EINVAL for more than XP_ELF_SECTIONS_MAX sections,
+ * or an error of pwrite(2).
  */
 int xp_elf_write(int fd, const struct xp_elf_section *sections, size_t count);
 
-/* A symbol table and its strings, both with their empty first entry. Owns what it holds. */
+/* A symbol table and its strings, both including the empty first entry. Owns its memory. */
 struct xp_elf_symbols {
 	Elf64_Sym *symbols;
 	size_t count;
@@ -44,15 +45,18 @@ struct xp_elf_symbols {
 };
 
 /*
- * Takes memory for `count` symbols whose names, with their ends, have name_bytes in all. -EFBIG when their offsets
- * exceed 32 bits, -ENOMEM.
+ * Allocates `count` symbols with name_bytes of names in total, terminators included. Returns 0 or -errno: -EFBIG if
+ * string offsets exceed 32 bits, -ENOMEM.
  */
 int xp_elf_symbols_init(struct xp_elf_symbols *symbols, size_t count, uint64_t name_bytes);
-/* Within what was announced. type: STT_*. Returns the offset of the name in the strings. */
+/*
+ * Adds a symbol, within the limits given to xp_elf_symbols_init(). type: STT_*. Returns the offset of the name in the
+ * strings.
+ */
 uint32_t xp_elf_symbols_add(struct xp_elf_symbols *symbols, const char *name, unsigned char type, uint16_t section,
 			    uint64_t value, uint64_t size);
 void xp_elf_symbols_free(struct xp_elf_symbols *symbols);
-/* The two sections; strings_index is the index that the second will have. */
+/* The two sections. strings_index is the index that the second one will have. */
 struct xp_elf_section xp_elf_symtab_section(const struct xp_elf_symbols *symbols, uint32_t strings_index);
 struct xp_elf_section xp_elf_strtab_section(const struct xp_elf_symbols *symbols);
 

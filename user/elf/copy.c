@@ -6,39 +6,38 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "elf/file.h"
 #include "base/file_copy.h"
 #include "base/interval_map.h"
+#include "elf/file.h"
 
-/* So much of each is looked at. */
+/* Only this much of a section name is compared. */
 #define SECTION_NAME_BYTES 64
 
-/* What is loaded with the program and yet is needed for names. Go's table of functions, also ".data.rel.ro.gopclntab".
- */
+/* Loaded sections that are needed for names: Go's function table, also called ".data.rel.ro.gopclntab". */
 static bool names_functions(const char *section)
 {
 	return strstr(section, ".gopclntab") || strstr(section, ".gosymtab");
 }
 
-/* What a program executes and reads; tables of symbols and notes are of other types. */
+/* The code and data of a program. Symbol tables and notes have other types. */
 static bool is_contents(const GElf_Shdr *header, const char *name)
 {
 	return header->sh_type == SHT_PROGBITS && header->sh_flags & SHF_ALLOC && !names_functions(name);
 }
 
-static int omit_section(struct xp_spans *omitted, struct xp_elf_image *image, const GElf_Shdr *names,
+static int omit_section(struct xp_interval_map *omitted, struct xp_elf_file *image, const GElf_Shdr *names,
 			const GElf_Shdr *header)
 {
 	char name[SECTION_NAME_BYTES];
 
-	if (!xp_elf_image_section_name(image, names, header, name, sizeof(name)) || !is_contents(header, name) ||
+	if (!xp_elf_file_section_name(image, names, header, name, sizeof(name)) || !is_contents(header, name) ||
 	    header->sh_offset > image->size || header->sh_size > image->size - header->sh_offset)
 		return 0;
-	return xp_spans_add(omitted,
-			    (struct xp_span){ .start = header->sh_offset, .end = header->sh_offset + header->sh_size });
+	return xp_interval_map_add(
+	    omitted, (struct xp_interval){ .start = header->sh_offset, .end = header->sh_offset + header->sh_size });
 }
 
-static int omit_contents(struct xp_spans *omitted, struct xp_elf_image *image)
+static int omit_contents(struct xp_interval_map *omitted, struct xp_elf_file *image)
 {
 	Elf_Scn *section = NULL;
 	GElf_Shdr names, header;
@@ -50,31 +49,31 @@ static int omit_contents(struct xp_spans *omitted, struct xp_elf_image *image)
 	while (!err && (section = elf_nextscn(image->elf, section)))
 		if (gelf_getshdr(section, &header))
 			err = omit_section(omitted, image, &names, &header);
-	xp_spans_sort(omitted);
+	xp_interval_map_sort(omitted);
 	return err;
 }
 
-static int find_contents(struct xp_spans *omitted, int fd)
+static int find_contents(struct xp_interval_map *omitted, int fd)
 {
-	struct xp_elf_image *image = malloc(sizeof(*image));
+	struct xp_elf_file *image = malloc(sizeof(*image));
 	char why[128];
 	int err;
 
 	if (!image)
 		return -ENOMEM;
-	err = xp_elf_image_fd(image, fd, why, sizeof(why));
+	err = xp_elf_file_fd(image, fd, why, sizeof(why));
 	if (!err)
 		err = omit_contents(omitted, image);
-	else if (err != -ENOMEM) /* what it is, its readers must find out */
+	else if (err != -ENOMEM) /* users of the copy find out what it is */
 		err = 0;
-	xp_elf_image_close(image);
+	xp_elf_file_close(image);
 	free(image);
 	return err;
 }
 
 int xp_elf_copy(int from_fd, int to_fd, uint64_t *bytes)
 {
-	struct xp_spans omitted = { 0 };
+	struct xp_interval_map omitted = { 0 };
 	struct stat st;
 	int err = 0;
 
@@ -84,6 +83,6 @@ int xp_elf_copy(int from_fd, int to_fd, uint64_t *bytes)
 		err = find_contents(&omitted, from_fd);
 	if (!err)
 		err = xp_file_copy(from_fd, to_fd, &omitted, bytes);
-	xp_spans_free(&omitted);
+	xp_interval_map_free(&omitted);
 	return err;
 }

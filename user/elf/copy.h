@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Copies of binaries for those who look names up in them: nm, addr2line, `go tool pprof`, xprof itself. A large one is
- * copied without its code and constants, which are holes then: its symbols, debug information and Go's tables are what
- * names and lines are made of. Disassemblers find nothing in it.
+ * Copies of binaries for tools that look up names in them: nm, addr2line, `go tool pprof`, xprof itself. The copy of a
+ * large binary has holes instead of code and constants. Names and lines need only its symbols, debug information and
+ * Go's tables. Disassemblers find nothing in it.
  */
 #ifndef XPROF_ELF_COPY_H
 #define XPROF_ELF_COPY_H
 
 #include <stdint.h>
 
-/* Up to this size all is copied. */
+/* Files up to this size are copied completely. */
 #define XP_ELF_COPY_WHOLE_BYTES (8ull << 20)
 
 /*
- * Copies the ELF file from_fd to to_fd, an empty one. *bytes: how much may be written, and then how much of it is left.
- * -EFBIG when that is too little, -EINVAL of what is no regular file, -ENOMEM, those of read(2) and write(2).
+ * Copies the ELF file from_fd to the empty file to_fd. *bytes is the most that may be written; on return, what is left
+ * of it. Returns 0 or -errno: -EFBIG if *bytes is too small, -EINVAL if from_fd is not a regular file, -ENOMEM, or an
+ * error of read(2) or write(2).
  */
 int xp_elf_copy(int from_fd, int to_fd, uint64_t *bytes);
 

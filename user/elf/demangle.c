@@ -8,7 +8,7 @@
 
 #include "base/util.h"
 
-/* The demangler's stack grows with the length of the name. */
+/* The demangler's stack use grows with the length of the name. */
 #define SYMBOL_BYTES_MAX 16384
 
 struct output {
@@ -18,9 +18,9 @@ struct output {
 };
 
 /*
- * Back-references let a name of a hundred bytes stand for more text than any memory holds. The demanglers have no way
- * to be told to stop, so this leaves them by a jump once nobody wants more of it. They own no memory at this point,
- * but for the few bytes of a Rust identifier in Punycode.
+ * With back-references, a name of a hundred bytes can stand for more text than fits in memory. The demanglers cannot be
+ * asked to stop, so this callback leaves them with longjmp() once the buffer is full. They own no memory at this point
+ * except the few bytes of a Rust identifier in Punycode.
  */
 static void receive(const char *text, size_t bytes, void *arg)
 {
@@ -34,7 +34,7 @@ static void receive(const char *text, size_t bytes, void *arg)
 		longjmp(output->full, 1);
 }
 
-/* Rust first: its legacy names are C++ ones too, with a hash at the end. */
+/* Rust first: its legacy names are also valid C++ names, with a hash at the end. */
 static bool demangle(struct output *output, const char *symbol)
 {
 	if (setjmp(output->full)) {

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* C++ (Itanium ABI) and Rust (legacy and v0) symbol names for humans, through libiberty. */
-#ifndef XPROF_DEMANGLE_H
-#define XPROF_DEMANGLE_H
+/* Demangles C++ (Itanium ABI) and Rust (legacy and v0) symbol names through libiberty. */
+#ifndef XPROF_ELF_DEMANGLE_H
+#define XPROF_ELF_DEMANGLE_H
 
-/* What is longer is cut and ends in "...". */
+/* Longer names are truncated and end in "...". */
 #define XP_DEMANGLED_BYTES_MAX 8192
 
 /*
- * The demangled form of a symbol, which the caller frees; NULL when it is no mangled name (or memory is out).
- * The symbol may come from a hostile file; the result may then hold any byte (see xp_clean_text()).
+ * Returns the demangled form of a symbol, which the caller frees, or NULL if it is not a mangled name (or out of
+ * memory). A symbol from a hostile file may demangle to any bytes (see xp_clean_text()).
  */
 char *xp_demangle(const char *symbol);
 

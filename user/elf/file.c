@@ -12,12 +12,14 @@
 #include "base/util.h"
 
 #define PAGE_MASK 4095ull
-/* Far above what any linker writes; without them many headers could each ask for a copy of the same megabytes. */
+/*
+ * Far above what any linker writes. Without these limits, many headers could each request a copy of the same megabytes.
+ */
 #define NOTES_BYTES_MAX (1u << 16)
 #define NOTES_MAX 16
 #define SECTION_NAME_BYTES_MAX 32
 
-int xp_elf_refuse(struct xp_elf_image *image, int error, const char *format, ...)
+int xp_elf_refuse(struct xp_elf_file *image, int error, const char *format, ...)
 {
 	va_list args;
 
@@ -27,7 +29,7 @@ int xp_elf_refuse(struct xp_elf_image *image, int error, const char *format, ...
 	return error;
 }
 
-static int add_segment(struct xp_elf_image *image, size_t index, const GElf_Phdr *header)
+static int add_segment(struct xp_elf_file *image, size_t index, const GElf_Phdr *header)
 {
 	uint64_t end;
 
@@ -50,7 +52,7 @@ static int add_segment(struct xp_elf_image *image, size_t index, const GElf_Phdr
 	return 0;
 }
 
-static int read_segments(struct xp_elf_image *image)
+static int read_segments(struct xp_elf_file *image)
 {
 	size_t count;
 
@@ -71,7 +73,7 @@ static int read_segments(struct xp_elf_image *image)
 	return 0;
 }
 
-static int check_header(struct xp_elf_image *image)
+static int check_header(struct xp_elf_file *image)
 {
 	GElf_Ehdr header;
 
@@ -91,10 +93,10 @@ static int check_header(struct xp_elf_image *image)
 	return read_segments(image);
 }
 
-static void image_init(struct xp_elf_image *image, char *why, size_t why_size)
+static void image_init(struct xp_elf_file *image, char *why, size_t why_size)
 {
-	/* The window stays as it is: window_bytes says that it holds nothing. */
-	memset(image, 0, offsetof(struct xp_elf_image, window));
+	/* The window stays uninitialized: window_bytes says that it is empty. */
+	memset(image, 0, offsetof(struct xp_elf_file, window));
 	image->fd = -1;
 	image->why = why;
 	image->why_size = why_size;
@@ -103,19 +105,19 @@ static void image_init(struct xp_elf_image *image, char *why, size_t why_size)
 	elf_version(EV_CURRENT);
 }
 
-int xp_elf_image_memory(struct xp_elf_image *image, const void *elf, size_t size, char *why, size_t why_size)
+int xp_elf_file_memory(struct xp_elf_file *image, const void *elf, size_t size, char *why, size_t why_size)
 {
 	image_init(image, why, why_size);
 	image->memory = elf;
 	image->size = size;
-	/* libelf takes a char * but leaves alone what it was not told to update. */
+	/* libelf takes a char * but does not modify memory that it was not asked to update. */
 	image->elf = elf_memory((char *)elf, size);
 	if (!image->elf)
 		return xp_elf_refuse(image, -ENOEXEC, "not an ELF file");
 	return check_header(image);
 }
 
-int xp_elf_image_fd(struct xp_elf_image *image, int fd, char *why, size_t why_size)
+int xp_elf_file_fd(struct xp_elf_file *image, int fd, char *why, size_t why_size)
 {
 	struct stat st;
 
@@ -132,7 +134,7 @@ int xp_elf_image_fd(struct xp_elf_image *image, int fd, char *why, size_t why_si
 	return check_header(image);
 }
 
-void xp_elf_image_close(struct xp_elf_image *image)
+void xp_elf_file_close(struct xp_elf_file *image)
 {
 	elf_end(image->elf);
 	image->elf = NULL;
@@ -154,7 +156,7 @@ static size_t read_fd(int fd, uint8_t *to, uint64_t offset, size_t size)
 	return done;
 }
 
-bool xp_elf_image_read(struct xp_elf_image *image, void *to, uint64_t offset, size_t size)
+bool xp_elf_file_read(struct xp_elf_file *image, void *to, uint64_t offset, size_t size)
 {
 	if (offset > image->size || size > image->size - offset)
 		return false;
@@ -175,7 +177,7 @@ bool xp_elf_image_read(struct xp_elf_image *image, void *to, uint64_t offset, si
 	return true;
 }
 
-const struct xp_elf_segment *xp_elf_image_segment(const struct xp_elf_image *image, uint64_t vaddr, uint64_t bytes)
+const struct xp_elf_segment *xp_elf_file_segment(const struct xp_elf_file *image, uint64_t vaddr, uint64_t bytes)
 {
 	for (size_t i = 0; i < image->segment_count; i++) {
 		const struct xp_elf_segment *segment = &image->segments[i];
@@ -188,10 +190,10 @@ const struct xp_elf_segment *xp_elf_image_segment(const struct xp_elf_image *ima
 }
 
 /*
- * Compares in the file instead of asking elf_strptr(), which searches the end of the table for a NUL at each call: a
- * table without one and many sections would keep it busy for hours.
+ * Compares in the file. elf_strptr() would search the end of the table for a NUL on every call: a file with many
+ * sections and a table without a NUL could keep it busy for hours.
  */
-static bool section_is_named(struct xp_elf_image *image, const GElf_Shdr *names, const GElf_Shdr *header,
+static bool section_is_named(struct xp_elf_file *image, const GElf_Shdr *names, const GElf_Shdr *header,
 			     const char *name)
 {
 	char text[SECTION_NAME_BYTES_MAX];
@@ -200,10 +202,10 @@ static bool section_is_named(struct xp_elf_image *image, const GElf_Shdr *names,
 
 	if (bytes > sizeof(text) || __builtin_add_overflow(names->sh_offset, header->sh_name, &offset))
 		return false;
-	return xp_elf_image_read(image, text, offset, bytes) && !memcmp(text, name, bytes);
+	return xp_elf_file_read(image, text, offset, bytes) && !memcmp(text, name, bytes);
 }
 
-Elf_Scn *xp_elf_image_section(struct xp_elf_image *image, const char *name, uint32_t type, GElf_Shdr *header)
+Elf_Scn *xp_elf_file_section(struct xp_elf_file *image, const char *name, uint32_t type, GElf_Shdr *header)
 {
 	Elf_Scn *section = NULL;
 	GElf_Shdr names;
@@ -220,8 +222,8 @@ Elf_Scn *xp_elf_image_section(struct xp_elf_image *image, const char *name, uint
 	return NULL;
 }
 
-bool xp_elf_image_section_name(struct xp_elf_image *image, const GElf_Shdr *names, const GElf_Shdr *header, char *to,
-			       size_t size)
+bool xp_elf_file_section_name(struct xp_elf_file *image, const GElf_Shdr *names, const GElf_Shdr *header, char *to,
+			      size_t size)
 {
 	uint64_t offset, bytes;
 
@@ -229,7 +231,7 @@ bool xp_elf_image_section_name(struct xp_elf_image *image, const GElf_Shdr *name
 		return false;
 	bytes = XP_MIN(image->size - offset, (uint64_t)size - 1);
 	to[bytes] = 0;
-	return xp_elf_image_read(image, to, offset, bytes);
+	return xp_elf_file_read(image, to, offset, bytes);
 }
 
 static size_t build_id_of_notes(Elf_Data *notes, uint8_t *to, size_t size)
@@ -249,7 +251,7 @@ static size_t build_id_of_notes(Elf_Data *notes, uint8_t *to, size_t size)
 	return 0;
 }
 
-size_t xp_elf_image_build_id(struct xp_elf_image *image, uint8_t *to, size_t size)
+size_t xp_elf_file_build_id(struct xp_elf_file *image, uint8_t *to, size_t size)
 {
 	size_t count, notes_seen = 0, bytes = 0;
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * An x86-64 ELF file that nobody vouches for: headers through libelf, bytes by bounded copies, addresses to file
- * offsets through the executable PT_LOADs. The file is read with pread, never mapped: its owner may truncate it at any
- * moment, and a mapping would turn that into a SIGBUS.
+ * An untrusted x86-64 ELF file: libelf reads its headers, bounded copies read its bytes, and the executable PT_LOADs
+ * map addresses to file offsets. The file is read with pread(2) and never mapped: its owner may truncate it at any
+ * moment, which would turn an access to a mapping into a SIGBUS.
  */
-#ifndef XPROF_ELF_IMAGE_H
-#define XPROF_ELF_IMAGE_H
+#ifndef XPROF_ELF_FILE_H
+#define XPROF_ELF_FILE_H
 
 #include <gelf.h>
 #include <stdbool.h>
@@ -18,10 +18,10 @@
 struct xp_elf_segment {
 	uint64_t vaddr;
 	uint64_t offset;
-	uint64_t bytes; /* p_filesz: what is in the file */
+	uint64_t bytes; /* p_filesz: the bytes in the file */
 };
 
-struct xp_elf_image {
+struct xp_elf_file {
 	Elf *elf;
 	int fd;		       /* -1: memory */
 	const uint8_t *memory; /* NULL: fd */
@@ -31,44 +31,44 @@ struct xp_elf_image {
 	struct xp_elf_segment segments[XP_ELF_SEGMENTS_MAX]; /* the executable ones */
 	size_t segment_count;
 
-	char *why; /* the caller's; always terminated when why_size is not 0 */
+	char *why; /* the caller's; always terminated if why_size is not 0 */
 	size_t why_size;
 
-	/* What was read last of fd. */
+	/* The last window read from fd. */
 	uint64_t window_offset;
 	size_t window_bytes;
 	uint8_t window[XP_ELF_WINDOW_BYTES];
 };
 
 /*
- * Both leave the sentence for an error in why. elf, or fd, must outlive the image. On success and on error the caller
- * calls xp_elf_image_close().
- * -ENOEXEC: not an executable or shared object for x86-64; -EINVAL: malformed; -ENOMEM; of fd also those of fstat.
+ * Open an ELF file in memory or in fd. elf, or fd, must outlive the image. The caller calls xp_elf_file_close() on
+ * success and on error. Return 0 or -errno, with a sentence for the error in why: -ENOEXEC if it is not an executable
+ * or shared object for x86-64, -EINVAL if it is malformed, -ENOMEM; for fd, also an error of fstat(2).
  */
-int xp_elf_image_memory(struct xp_elf_image *image, const void *elf, size_t size, char *why, size_t why_size);
-int xp_elf_image_fd(struct xp_elf_image *image, int fd, char *why, size_t why_size);
-void xp_elf_image_close(struct xp_elf_image *image);
+int xp_elf_file_memory(struct xp_elf_file *image, const void *elf, size_t size, char *why, size_t why_size);
+int xp_elf_file_fd(struct xp_elf_file *image, int fd, char *why, size_t why_size);
+void xp_elf_file_close(struct xp_elf_file *image);
 
-/* Puts the sentence in why and returns error. */
-int xp_elf_refuse(struct xp_elf_image *image, int error, const char *format, ...) __attribute__((format(printf, 3, 4)));
+/* Writes the sentence to why and returns error. */
+int xp_elf_refuse(struct xp_elf_file *image, int error, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
-/* Copies bytes of the file; false when they are not all there. */
-bool xp_elf_image_read(struct xp_elf_image *image, void *to, uint64_t offset, size_t size);
+/* Copies bytes of the file. Returns false if some of them are missing. */
+bool xp_elf_file_read(struct xp_elf_file *image, void *to, uint64_t offset, size_t size);
 
-/* The executable segment whose file part holds [vaddr, vaddr + bytes), NULL when none does. */
-const struct xp_elf_segment *xp_elf_image_segment(const struct xp_elf_image *image, uint64_t vaddr, uint64_t bytes);
+/* The executable segment that contains [vaddr, vaddr + bytes) in its file part, or NULL. */
+const struct xp_elf_segment *xp_elf_file_segment(const struct xp_elf_file *image, uint64_t vaddr, uint64_t bytes);
 
-/* The first section of this name or, when name is NULL, of this type, and its header. NULL: there is none. */
-Elf_Scn *xp_elf_image_section(struct xp_elf_image *image, const char *name, uint32_t type, GElf_Shdr *header);
+/* The first section of this name or, if name is NULL, of this type, and its header. Returns NULL if there is none. */
+Elf_Scn *xp_elf_file_section(struct xp_elf_file *image, const char *name, uint32_t type, GElf_Shdr *header);
 
 /*
- * The name of a section, or its beginning where it is longer; names: the header of their table. In the time of a short
- * read, unlike elf_strptr(), which searches the whole table.
+ * The name of a section, truncated to size. names is the header of their string table. This takes one short read,
+ * unlike elf_strptr(), which searches the whole table.
  */
-bool xp_elf_image_section_name(struct xp_elf_image *image, const GElf_Shdr *names, const GElf_Shdr *header, char *to,
-			       size_t size);
+bool xp_elf_file_section_name(struct xp_elf_file *image, const GElf_Shdr *names, const GElf_Shdr *header, char *to,
+			      size_t size);
 
-/* The first build id among the PT_NOTEs, at most size bytes of it. Returns its length, 0: none. */
-size_t xp_elf_image_build_id(struct xp_elf_image *image, uint8_t *to, size_t size);
+/* The first build id in the PT_NOTEs, truncated to size bytes. Returns its length, or 0 if there is none. */
+size_t xp_elf_file_build_id(struct xp_elf_file *image, uint8_t *to, size_t size);
 
 #endif

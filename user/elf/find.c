@@ -10,19 +10,19 @@
 #define PIECE_BYTES 65536
 #define NAME_BYTES_MAX 64
 #define TABLE_BYTES_MAX (1ull << 30)
-#define PLACES_MAX 4 /* of a name: it may be the end of another one too */
+#define PLACES_MAX 4 /* per name: the name may also be the suffix of another one */
 
 struct search {
-	struct xp_elf_image *image;
+	struct xp_elf_file *image;
 	const char *const *names;
 	uint64_t *values;
 	size_t count;
-	uint64_t places[XP_ELF_FIND_MAX][PLACES_MAX]; /* in the string table */
+	uint64_t places[XP_ELF_FIND_MAX][PLACES_MAX]; /* offsets in the string table */
 	size_t place_count[XP_ELF_FIND_MAX];
 	uint8_t piece[PIECE_BYTES];
 };
 
-static bool in_file(const struct xp_elf_image *image, const GElf_Shdr *header)
+static bool in_file(const struct xp_elf_file *image, const GElf_Shdr *header)
 {
 	return header->sh_size <= TABLE_BYTES_MAX && header->sh_offset <= image->size &&
 	       header->sh_size <= image->size - header->sh_offset;
@@ -42,7 +42,10 @@ static void find_places(struct search *search, size_t bytes, uint64_t offset)
 	}
 }
 
-/* Pieces overlap by less than the shortest name that could be found twice. */
+/*
+ * Pieces overlap by the longest name, so that a name across a boundary is found. A name inside the overlap is recorded
+ * twice, which is harmless.
+ */
 static bool search_strings(struct search *search, const GElf_Shdr *strings)
 {
 	uint64_t at = 0, shared = 0;
@@ -52,7 +55,7 @@ static bool search_strings(struct search *search, const GElf_Shdr *strings)
 	while (at < strings->sh_size) {
 		size_t bytes = XP_MIN(strings->sh_size - at, (uint64_t)PIECE_BYTES);
 
-		if (!xp_elf_image_read(search->image, search->piece, strings->sh_offset + at, bytes))
+		if (!xp_elf_file_read(search->image, search->piece, strings->sh_offset + at, bytes))
 			return false;
 		find_places(search, bytes, at);
 		if (at + bytes == strings->sh_size)
@@ -81,7 +84,7 @@ static void search_symbols(struct search *search, const GElf_Shdr *symbols)
 	for (uint64_t at = 0; at < symbols->sh_size; at += piece) {
 		size_t bytes = XP_MIN(symbols->sh_size - at, (uint64_t)piece);
 
-		if (!xp_elf_image_read(search->image, search->piece, symbols->sh_offset + at, bytes))
+		if (!xp_elf_file_read(search->image, search->piece, symbols->sh_offset + at, bytes))
 			return;
 		for (size_t i = 0; i + sizeof(Elf64_Sym) <= bytes; i += sizeof(Elf64_Sym)) {
 			Elf64_Sym symbol;
@@ -101,7 +104,7 @@ static size_t count_found(const struct search *search)
 	return found;
 }
 
-size_t xp_elf_find(struct xp_elf_image *image, const char *const *names, uint64_t *values, size_t count)
+size_t xp_elf_find(struct xp_elf_file *image, const char *const *names, uint64_t *values, size_t count)
 {
 	static const uint32_t tables[] = { SHT_DYNSYM, SHT_SYMTAB };
 	struct search *search = malloc(sizeof(*search));
@@ -117,7 +120,7 @@ size_t xp_elf_find(struct xp_elf_image *image, const char *const *names, uint64_
 	for (size_t i = 0; i < XP_ARRAY_SIZE(tables) && found < search->count; i++) {
 		GElf_Shdr symbols, strings;
 
-		if (!xp_elf_image_section(image, NULL, tables[i], &symbols) ||
+		if (!xp_elf_file_section(image, NULL, tables[i], &symbols) ||
 		    !gelf_getshdr(elf_getscn(image->elf, symbols.sh_link), &strings) || !in_file(image, &symbols) ||
 		    !in_file(image, &strings) || symbols.sh_entsize != sizeof(Elf64_Sym))
 			continue;

@@ -8,12 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/util.h"
 #include "elf/build.h"
 #include "elf/sled_table.h"
-#include "base/util.h"
 
 #define TEXT_VADDR 0x1000ull
-#define FUNCTION_BYTES 16ull /* addresses that each function is given: room for the sled that the map claims */
+#define FUNCTION_BYTES 16ull /* address range of each function: room for the sled that the map claims */
 #define MAP_ENTRY_BYTES 32
 #define MAP_VERSION 2
 
@@ -24,7 +24,7 @@ static bool named(const char *name)
 	return name && *name;
 }
 
-/* The text of a symbol whose name is not known; returns its length. */
+/* The placeholder name of an unnamed function. Returns its length. */
 static int made_up_name(char text[16], size_t index)
 {
 	return snprintf(text, 16, "fn_%zu", index + 1);
@@ -42,12 +42,12 @@ static uint64_t function_vaddr(size_t index)
 	return TEXT_VADDR + index * FUNCTION_BYTES;
 }
 
-uint64_t xp_side_elf_vaddr(uint32_t function_id)
+uint64_t xp_instr_map_vaddr(uint32_t function_id)
 {
 	return function_vaddr(function_id - 1);
 }
 
-/* Both fields count from their own place: address is the first, function the second. */
+/* Both fields are relative to their own address. */
 static void fill_map(uint8_t *map, size_t count)
 {
 	for (size_t i = 0; i < count; i++) {
@@ -82,7 +82,7 @@ static int make_symbols(struct xp_elf_symbols *symbols, const char *const *names
 	return err;
 }
 
-/* The map lies in memory behind the text, which takes no room in the file. */
+/* The map follows the text in memory; the text takes no room in the file. */
 static int write_file(int fd, const struct xp_elf_symbols *symbols, const uint8_t *map, size_t count)
 {
 	const struct xp_elf_section sections[] = {
@@ -110,7 +110,7 @@ static int write_file(int fd, const struct xp_elf_symbols *symbols, const uint8_
 	return xp_elf_write(fd, sections, XP_ARRAY_SIZE(sections));
 }
 
-int xp_side_elf_write(int fd, const char *const *names, size_t count)
+int xp_instr_map_write(int fd, const char *const *names, size_t count)
 {
 	struct xp_elf_symbols symbols;
 	uint8_t *map;

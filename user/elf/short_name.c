@@ -28,7 +28,7 @@ static bool begins(const char *name, const char *with)
 	return strncmp(name, with, strlen(with)) == 0;
 }
 
-/* Bytes of the bracket that begins here, with all that is in it; of the whole rest when it never closes. */
+/* Length of the bracket that starts here, including its contents; the whole rest if it is never closed. */
 static size_t bracket_bytes(const char *name)
 {
 	size_t depth = 0, at = 0;
@@ -37,14 +37,14 @@ static size_t bracket_bytes(const char *name)
 		if (strchr("(<{", name[at]))
 			depth++;
 		else if (name[at] == '>' && at && name[at - 1] == '-')
-			continue; /* of "->" in a decltype */
+			continue; /* "->" in a decltype */
 		else if (strchr(")>}", name[at]) && !--depth)
 			return at + 1;
 	}
 	return at;
 }
 
-/* "operator()", "operator<<", "operator new": bytes up to its template arguments or parameters. */
+/* Length of "operator()", "operator<<", "operator new" up to its template arguments or parameters. */
 static size_t operator_bytes(const char *name)
 {
 	static const char *const symbols[] = {
@@ -67,7 +67,7 @@ static bool begins_operator(const char *name, const char *whole)
 	return (name == whole || name[-1] == ':' || name[-1] == ' ') && !isalnum((unsigned char)after) && after != '_';
 }
 
-/* Bytes of what is copied or left out as one piece. */
+/* Copies or skips one piece. Returns its length. */
 static size_t take_piece(struct text *text, const char *at, const char *whole)
 {
 	size_t bytes = 1;
@@ -77,14 +77,14 @@ static size_t take_piece(struct text *text, const char *at, const char *whole)
 	} else if (begins(at, OPERATOR) && begins_operator(at, whole)) {
 		bytes = operator_bytes(at);
 		put(text, at, bytes);
-		/* "operator< <int>": the space tells the one < from the other. */
+		/* In "operator< <int>", the space separates the two '<'. */
 		return begins(at + bytes, " <") ? bytes + 1 : bytes;
 	} else if (*at == '{') {
 		bytes = bracket_bytes(at);
 	} else if (*at == '(' || *at == '<') {
 		return bracket_bytes(at);
 	} else if (*at == ' ') {
-		text->used = 0; /* it was the type of the result */
+		text->used = 0; /* it was the return type */
 		return bytes;
 	}
 	put(text, at, bytes);
@@ -97,7 +97,7 @@ void xp_short_name(char *to, size_t to_size, const char *name)
 	const char *at = name;
 	bool done = false;
 
-	/* Names of C and, mostly, of Rust have no parameters; "<T as Trait>::function" is Rust's too. */
+	/* C names and most Rust names have no parameters. "<T as Trait>::function" is also Rust. */
 	if (!strchr(name, '(') || *name == '<') {
 		snprintf(to, to_size, "%s", name);
 		return;
@@ -106,7 +106,7 @@ void xp_short_name(char *to, size_t to_size, const char *name)
 		bool parameters = *at == '(' && !begins(at, ANONYMOUS);
 
 		at += take_piece(&text, at, name);
-		/* A function that others are local to goes on with "::". */
+		/* If other functions are local to this one, "::" follows. */
 		done = parameters && !begins(at, "::") && text.used;
 	}
 	while (text.used && to[text.used - 1] == ' ')

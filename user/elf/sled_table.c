@@ -6,18 +6,18 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "arch/x86_64/sled_bytes.h"
+#include "base/interrupt.h"
+#include "base/util.h"
 #include "elf/file.h"
 #include "elf/symbols.h"
-#include "base/interrupt.h"
-#include "arch/x86_64/sled_bytes.h"
-#include "base/util.h"
 
 #define MAP_SECTION "xray_instr_map"
 #define MAP_VERSION_NEWEST 2
-/* Read in less than 0.1 s, before it is asked whether to go on. */
+/* Reading this many takes less than 0.1 s; then xp_interrupted() is checked. */
 #define SLEDS_PER_LOOK 65536
 
-/* One entry of the map, as in the file. */
+/* One entry of the map in the file. */
 struct map_entry {
 	uint64_t address;
 	uint64_t function;
@@ -34,13 +34,13 @@ struct map {
 	size_t count;
 };
 
-/* The public table and what it owns besides. */
+/* The public table and the memory that it also owns. */
 struct table {
 	struct xp_sled_table public;
 	char *names;
 };
 
-static int find_map(struct xp_elf_image *image, struct map *map)
+static int find_map(struct xp_elf_file *image, struct map *map)
 {
 	size_t sections;
 	uint64_t end;
@@ -49,7 +49,7 @@ static int find_map(struct xp_elf_image *image, struct map *map)
 		return xp_elf_refuse(image, -EINVAL, "broken section headers: %s", elf_errmsg(-1));
 	if (!sections)
 		return xp_elf_refuse(image, -ENOENT, "no section headers, so its sleds cannot be found");
-	if (!xp_elf_image_section(image, MAP_SECTION, 0, &map->header) || !map->header.sh_size)
+	if (!xp_elf_file_section(image, MAP_SECTION, 0, &map->header) || !map->header.sh_size)
 		return xp_elf_refuse(image, -ENOENT, "no XRay sleds");
 	if (map->header.sh_type == SHT_NOBITS)
 		return xp_elf_refuse(image, -ENOENT, "a file of debug information, which holds no sleds");
@@ -68,9 +68,9 @@ static int find_map(struct xp_elf_image *image, struct map *map)
 	return 0;
 }
 
-static int apply_relocation(struct xp_elf_image *image, struct map *map, const Elf64_Rela *relocation)
+static int apply_relocation(struct xp_elf_file *image, struct map *map, const Elf64_Rela *relocation)
 {
-	uint64_t at = relocation->r_offset - map->header.sh_addr; /* huge when below */
+	uint64_t at = relocation->r_offset - map->header.sh_addr; /* huge if below */
 	struct map_entry *entry;
 
 	if (relocation->r_offset < map->header.sh_addr || at >= map->header.sh_size)
@@ -90,7 +90,7 @@ static int apply_relocation(struct xp_elf_image *image, struct map *map, const E
 	return 0;
 }
 
-static int apply_relocations(struct xp_elf_image *image, struct map *map, const GElf_Shdr *header)
+static int apply_relocations(struct xp_elf_file *image, struct map *map, const GElf_Shdr *header)
 {
 	Elf64_Rela relocation;
 
@@ -99,7 +99,7 @@ static int apply_relocations(struct xp_elf_image *image, struct map *map, const 
 		int err;
 
 		if (__builtin_add_overflow(header->sh_offset, at, &offset) ||
-		    !xp_elf_image_read(image, &relocation, offset, sizeof(relocation)))
+		    !xp_elf_file_read(image, &relocation, offset, sizeof(relocation)))
 			return xp_elf_refuse(image, -EINVAL, "a relocation section reaches beyond the file's end");
 		err = apply_relocation(image, map, &relocation);
 		if (err)
@@ -109,11 +109,11 @@ static int apply_relocations(struct xp_elf_image *image, struct map *map, const 
 }
 
 /*
- * Map versions 0 and 1 hold absolute addresses, in position-independent files as relocations whose result stands in
- * the addend (DT_RELA) or at the place already (DT_RELR, and DT_RELA with --apply-dynamic-relocs). Sections that are
- * not loaded are what the linker kept of its input (--emit-relocs).
+ * Map versions 0 and 1 hold absolute addresses. In position-independent files these are relocations, whose result is in
+ * the addend (DT_RELA) or already in place (DT_RELR, and DT_RELA with --apply-dynamic-relocs). Relocation sections that
+ * are not loaded are what the linker kept of its input (--emit-relocs).
  */
-static int relocate_map(struct xp_elf_image *image, struct map *map)
+static int relocate_map(struct xp_elf_file *image, struct map *map)
 {
 	Elf_Scn *section = NULL;
 	uint64_t total = 0;
@@ -124,7 +124,10 @@ static int relocate_map(struct xp_elf_image *image, struct map *map)
 
 		if (!gelf_getshdr(section, &header) || header.sh_type != SHT_RELA || !(header.sh_flags & SHF_ALLOC))
 			continue;
-		/* Sections do not overlap, or else many of them could make us read the same megabytes over and over. */
+		/*
+		 * Sections do not overlap in a valid file. Otherwise many of them could make xprof read the same
+		 * megabytes repeatedly.
+		 */
 		if (__builtin_add_overflow(total, header.sh_size, &total) || total > image->size)
 			return xp_elf_refuse(image, -EINVAL, "the relocation sections are larger than the file");
 		err = apply_relocations(image, map, &header);
@@ -134,7 +137,7 @@ static int relocate_map(struct xp_elf_image *image, struct map *map)
 	return 0;
 }
 
-static int read_map(struct xp_elf_image *image, struct map *map)
+static int read_map(struct xp_elf_file *image, struct map *map)
 {
 	int err = find_map(image, map);
 
@@ -143,12 +146,12 @@ static int read_map(struct xp_elf_image *image, struct map *map)
 	map->entries = malloc(map->header.sh_size);
 	if (!map->entries)
 		return xp_elf_refuse(image, -ENOMEM, "out of memory");
-	if (!xp_elf_image_read(image, map->entries, map->header.sh_offset, map->header.sh_size))
+	if (!xp_elf_file_read(image, map->entries, map->header.sh_offset, map->header.sh_size))
 		return xp_elf_refuse(image, -EINVAL, "section " MAP_SECTION " cannot be read");
 	return image->dynamic ? relocate_map(image, map) : 0;
 }
 
-/* From version 2 on the fields count from their own place; unsigned arithmetic wraps as the addresses do. */
+/* From version 2 on, the fields are relative to their own address. Unsigned arithmetic wraps like the addresses. */
 static void resolve_entry(const struct map *map, size_t index, uint64_t *address, uint64_t *function)
 {
 	const struct map_entry *entry = &map->entries[index];
@@ -162,7 +165,7 @@ static void resolve_entry(const struct map *map, size_t index, uint64_t *address
 	*function += place + offsetof(struct map_entry, function);
 }
 
-/* What the sled's own code tells; window is XP_SLED_WINDOW_BYTES. */
+/* Derives properties from the sled's code. window has XP_SLED_WINDOW_BYTES bytes. */
 static void inspect_sled(struct xp_sled *sled, const uint8_t *window)
 {
 	sled->intact = xp_sled_intact(sled->kind, window);
@@ -174,7 +177,7 @@ static void inspect_sled(struct xp_sled *sled, const uint8_t *window)
 		sled->intact = xp_sled_operands(sled->kind, window, sled->operands);
 }
 
-static int fill_sled(struct xp_elf_image *image, struct xp_sled *sled, const struct map_entry *entry, size_t index)
+static int fill_sled(struct xp_elf_file *image, struct xp_sled *sled, const struct map_entry *entry, size_t index)
 {
 	uint8_t window[XP_SLED_WINDOW_BYTES] = { 0 };
 	const struct xp_elf_segment *segment;
@@ -185,7 +188,7 @@ static int fill_sled(struct xp_elf_image *image, struct xp_sled *sled, const str
 				     entry->version, MAP_VERSION_NEWEST);
 	if (entry->kind >= XP_SLED_KINDS)
 		return xp_elf_refuse(image, -EINVAL, "sled %zu: kind %u is not known", index, entry->kind);
-	segment = xp_elf_image_segment(image, sled->vaddr, xp_sled_bytes(entry->kind));
+	segment = xp_elf_file_segment(image, sled->vaddr, xp_sled_bytes(entry->kind));
 	if (!segment)
 		return xp_elf_refuse(image, -EINVAL,
 				     "sled %zu: address %#" PRIx64 " is in no executable part of the file", index,
@@ -194,13 +197,13 @@ static int fill_sled(struct xp_elf_image *image, struct xp_sled *sled, const str
 	sled->file_offset = segment->offset + (sled->vaddr - segment->vaddr);
 	sled->kind = entry->kind;
 	sled->always = entry->always;
-	if (!xp_elf_image_read(image, window, sled->file_offset, XP_MIN(rest, sizeof(window))))
+	if (!xp_elf_file_read(image, window, sled->file_offset, XP_MIN(rest, sizeof(window))))
 		return xp_elf_refuse(image, -EINVAL, "sled %zu cannot be read", index);
 	inspect_sled(sled, window);
 	return 0;
 }
 
-static int fill_table(struct xp_elf_image *image, const struct map *map, struct xp_sled_table *table)
+static int fill_table(struct xp_elf_file *image, const struct map *map, struct xp_sled_table *table)
 {
 	for (size_t i = 0; i < map->count; i++) {
 		struct xp_sled *sled = &table->sleds[i];
@@ -222,7 +225,7 @@ static int fill_table(struct xp_elf_image *image, const struct map *map, struct 
 	return 0;
 }
 
-/* At first as many functions as sleds; what is too much goes back. */
+/* Allocates as many functions as sleds. shrink_functions() returns the excess. */
 static int allocate_table(struct xp_sled_table *table, size_t sleds)
 {
 	table->sleds = calloc(sleds, sizeof(*table->sleds));
@@ -238,7 +241,7 @@ static void shrink_functions(struct xp_sled_table *table)
 		table->functions = smaller;
 }
 
-static int build_table(struct xp_elf_image *image, struct table *table)
+static int build_table(struct xp_elf_file *image, struct table *table)
 {
 	struct map map = { 0 };
 	int err = read_map(image, &map);
@@ -255,12 +258,12 @@ static int build_table(struct xp_elf_image *image, struct table *table)
 		return xp_elf_refuse(image, -ENOMEM, "out of memory");
 	table->public.pie = image->dynamic;
 	table->public.build_id_bytes =
-	    xp_elf_image_build_id(image, table->public.build_id, sizeof(table->public.build_id));
+	    xp_elf_file_build_id(image, table->public.build_id, sizeof(table->public.build_id));
 	return 0;
 }
 
-/* image_error: what opening the image returned. */
-static int finish_read(struct xp_sled_table **table, struct xp_elf_image *image, int image_error)
+/* image_error is the result of opening the image. */
+static int finish_read(struct xp_sled_table **table, struct xp_elf_file *image, int image_error)
 {
 	struct table *built = NULL;
 	int err = image_error;
@@ -270,7 +273,7 @@ static int finish_read(struct xp_sled_table **table, struct xp_elf_image *image,
 		built = calloc(1, sizeof(*built));
 		err = built ? build_table(image, built) : xp_elf_refuse(image, -ENOMEM, "out of memory");
 	}
-	xp_elf_image_close(image);
+	xp_elf_file_close(image);
 	if (err && built)
 		xp_sled_table_free(&built->public);
 	else if (!err)
@@ -280,16 +283,16 @@ static int finish_read(struct xp_sled_table **table, struct xp_elf_image *image,
 
 int xp_sled_table_read(struct xp_sled_table **table, const void *elf, size_t size, char *why, size_t why_size)
 {
-	struct xp_elf_image image;
-	int err = xp_elf_image_memory(&image, elf, size, why, why_size);
+	struct xp_elf_file image;
+	int err = xp_elf_file_memory(&image, elf, size, why, why_size);
 
 	return finish_read(table, &image, err);
 }
 
 int xp_sled_table_open(struct xp_sled_table **table, int fd, char *why, size_t why_size)
 {
-	struct xp_elf_image image;
-	int err = xp_elf_image_fd(&image, fd, why, why_size);
+	struct xp_elf_file image;
+	int err = xp_elf_file_fd(&image, fd, why, why_size);
 
 	return finish_read(table, &image, err);
 }

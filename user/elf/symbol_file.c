@@ -6,18 +6,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "elf/build.h"
 #include "base/util.h"
+#include "elf/build.h"
 
 #define UNKNOWN_NAME "[unknown]"
 #define END_NAME "[end]"
 #define RANGE_BYTES_MAX 0xffffffffull
 
-/* .gopclntab: Go 1.2's magic number, of little-endian x86-64. */
+/* .gopclntab: Go 1.2's magic number, for little-endian x86-64. */
 static const uint8_t go_magic[8] = { 0xfb, 0xff, 0xff, 0xff, 0, 0, 1, 8 };
 /*
- * A table of values by PC, relative to the function: from -1 the value rises by 1 (zigzag 2) to 0, which holds for the
- * next 2^32 - 1 bytes; end. File 0 and line 0 are none.
+ * A table of values by PC, relative to the function: the value rises from -1 by 1 (zigzag 2) to 0 and stays 0 for the
+ * next 2^32 - 1 bytes; then the end marker. File 0 and line 0 mean none.
  */
 static const uint8_t go_values[] = { 2, 0xff, 0xff, 0xff, 0xff, 0x0f, 0 };
 
@@ -48,7 +48,7 @@ static int check(uint64_t start, uint64_t end, const struct xp_sym *syms, size_t
 	return 0;
 }
 
-/* Where the i-th symbol ends. */
+/* The end of the i-th symbol. */
 static uint64_t sym_end(uint64_t end, const struct xp_sym *syms, size_t count, size_t i)
 {
 	uint64_t limit = i + 1 < count ? syms[i + 1].address : end;
@@ -65,7 +65,7 @@ static uint64_t names_bytes(const struct xp_sym *syms, size_t count)
 	return bytes;
 }
 
-/* [address, end) of the range. name is in the form in which it is written. */
+/* Adds [address, end) of the range. name is in the form in which it is written. */
 static void add(struct xp_elf_symbols *symbols, uint64_t start, uint64_t address, uint64_t end, const char *name)
 {
 	if (address < end)
@@ -73,7 +73,7 @@ static void add(struct xp_elf_symbols *symbols, uint64_t start, uint64_t address
 				   end - address);
 }
 
-/* Names may come from the target. */
+/* Cleans a name, which may come from the target. */
 static const char *clean(char *to, const char *name)
 {
 	if (!*name)
@@ -85,7 +85,7 @@ static const char *clean(char *to, const char *name)
 	return to;
 }
 
-/* Without a hole: every byte of the range belongs to a symbol. text: room for the longest name. */
+/* Adds symbols without gaps: every byte of the range belongs to one. text has room for the longest name. */
 static void add_symbols(struct xp_elf_symbols *symbols, uint64_t start, uint64_t end, const struct xp_sym *syms,
 			size_t count, char *text)
 {
@@ -97,7 +97,7 @@ static void add_symbols(struct xp_elf_symbols *symbols, uint64_t start, uint64_t
 		add(symbols, start, syms[i].address, at, clean(text, syms[i].name));
 	}
 	add(symbols, start, at, end, UNKNOWN_NAME);
-	/* Without it google-pprof gives the last function no end. */
+	/* Without it, google-pprof gives the last function no end. */
 	xp_elf_symbols_add(symbols, END_NAME, STT_NOTYPE, SECTION_TEXT, XP_SYM_ELF_OFFSET + (end - start), 0);
 }
 
@@ -144,13 +144,13 @@ static void put64(struct table *table, uint64_t value)
 }
 
 /*
- * Magic number, count, {entry, offset of the function} each, end, offset of the table of files; then, at the offsets
- * that these name, the functions, the table of files (its own length: no file), the values and the names.
+ * Layout: magic number; count; {entry, offset of the function} for each function; end; offset of the file table. Then,
+ * at the offsets named there: the functions, the file table (its own length: no file), the values and the names.
  */
 static int make_go_table(struct table *table, const struct xp_elf_symbols *symbols)
 {
 	const Elf64_Sym *syms = symbols->symbols + 1;
-	size_t count = symbols->count - 2; /* but the empty one and the end */
+	size_t count = symbols->count - 2; /* without the empty symbol and the end */
 	uint64_t functions = sizeof(go_magic) + 8 + count * 16 + 8 + 4;
 	uint64_t files = functions + count * sizeof(struct go_function);
 	uint64_t values = files + 4;
@@ -186,7 +186,7 @@ static int make_go_table(struct table *table, const struct xp_elf_symbols *symbo
 	return 0;
 }
 
-/* The text is a hole, but of a type with contents: of others the readers do not believe the addresses. */
+/* The text is a hole, but its section type has contents: readers distrust the addresses of other types. */
 static int write_file(int fd, uint64_t range_bytes, const struct xp_elf_symbols *symbols, const struct table *go_table)
 {
 	const struct xp_elf_section sections[] = {
@@ -213,7 +213,7 @@ static int write_file(int fd, uint64_t range_bytes, const struct xp_elf_symbols 
 	return xp_elf_write(fd, sections, XP_ARRAY_SIZE(sections));
 }
 
-int xp_sym_elf_write(int fd, uint64_t start, uint64_t end, const struct xp_sym *syms, size_t count)
+int xp_symbol_file_write(int fd, uint64_t start, uint64_t end, const struct xp_sym *syms, size_t count)
 {
 	struct xp_elf_symbols symbols;
 	struct table go_table;

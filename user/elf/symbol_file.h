@@ -1,38 +1,40 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A shared object without code that gives names to code which has no file: JIT code, the kernel, the vDSO. The mapping
- * line of a profile that leads to it makes google-pprof, `go tool pprof` and google/pprof name its functions: the first
- * and the last by .symtab, Go's by .gopclntab. They open it only under a name that ends in ".so".
+ * A shared object without code that names code without a file: JIT code, the kernel, the vDSO. If the mapping line of a
+ * profile refers to it, google-pprof, `go tool pprof` and google/pprof name its functions. google-pprof and
+ * google/pprof use .symtab, Go's tool uses .gopclntab. They open it only if its name ends in ".so".
  *
- * Source of the format: the ELF64 specification; of .gopclntab, "Go 1.2 Runtime Symbol Information" and what reads it,
+ * Source of the format: the ELF64 specification; for .gopclntab, "Go 1.2 Runtime Symbol Information" and its reader,
  * Go's debug/gosym/pclntab.go.
  */
-#ifndef XPROF_SYM_ELF_H
-#define XPROF_SYM_ELF_H
+#ifndef XPROF_ELF_SYMBOL_FILE_H
+#define XPROF_ELF_SYMBOL_FILE_H
 
 #include <stddef.h>
 #include <stdint.h>
 
 /*
- * The offset of a mapping line of the whole range, and p_vaddr and p_offset of the one PT_LOAD. So in gperf_cures.h's
- * terms bias is the range's start minus this, exec_vaddr and exec_offset are this.
+ * The offset in a mapping line for the whole range, and p_vaddr and p_offset of the only PT_LOAD. So in the terms of
+ * gperf_quirks.h, bias is the start of the range minus this, and exec_vaddr and exec_offset are this.
  */
 #define XP_SYM_ELF_OFFSET 0x1000ull
 
 struct xp_sym {
 	uint64_t address; /* within the range */
-	uint64_t size;	  /* 0: up to the next symbol; what reaches into that is cut */
-	const char *name; /* mangled or not; blanks become '_', for google-pprof --callgrind ends a name at one */
+	uint64_t size;	  /* 0: up to the next symbol; a size that reaches into the next symbol is clipped */
+	const char
+	    *name; /* mangled or not; spaces become '_', because google-pprof --callgrind ends a name at a space */
 };
 
 /*
- * syms are sorted and no two have the same address. What lies between them is named "[unknown]", for google-pprof would
- * give it to the function before. start: the bounds of the range, end exclusive; as long as the range is the hole in
- * the file, so give far-off parts, such as the kernel's modules, files of their own.
+ * Writes the whole file to fd, an empty regular file. syms are sorted and have distinct addresses. Gaps between them
+ * are named "[unknown]", because google-pprof would attribute them to the preceding function. start and end (exclusive)
+ * bound the range. The hole in the file is as long as the range, so put distant parts, such as the kernel's modules, in
+ * separate files.
  *
- * Writes the whole file to fd, an empty regular file. -EINVAL for syms or a range that are not so, -EFBIG when the
- * range or the names exceed 4 GiB, -ENOMEM, those of pwrite(2).
+ * Returns 0 or -errno: -EINVAL if syms or the range are invalid, -EFBIG if the range or the names exceed 4 GiB,
+ * -ENOMEM, or an error of pwrite(2).
  */
-int xp_sym_elf_write(int fd, uint64_t start, uint64_t end, const struct xp_sym *syms, size_t count);
+int xp_symbol_file_write(int fd, uint64_t start, uint64_t end, const struct xp_sym *syms, size_t count);
 
 #endif

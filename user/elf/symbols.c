@@ -9,21 +9,21 @@
 
 #define NAME_PIECE_BYTES 256
 
-/* One address that wants a name, and the best symbol for it so far. */
+/* An address that needs a name, and the best symbol for it so far. */
 struct wanted {
 	uint64_t vaddr;
 	uint64_t symbol_vaddr;
 	uint64_t name_offset; /* in the file */
 	uint64_t name_limit;  /* bytes from there to the end of its string table */
 	uint32_t rank;	      /* 0: none yet */
-	bool settled;	      /* by a table that goes before */
+	bool settled;	      /* by a table that takes precedence */
 	size_t pool_offset;
 };
 
 struct wanted_list {
-	struct wanted *items; /* by address, each once */
+	struct wanted *items; /* sorted by address, without duplicates */
 	size_t count;
-	uint64_t strings_bytes; /* of the tables looked at */
+	uint64_t strings_bytes; /* total of the tables read */
 };
 
 static int compare_wanted(const void *a, const void *b)
@@ -33,7 +33,7 @@ static int compare_wanted(const void *a, const void *b)
 	return (x->vaddr > y->vaddr) - (x->vaddr < y->vaddr);
 }
 
-/* The first at or above vaddr, NULL when all are below. */
+/* The first item at or above vaddr, or NULL if all are below. */
 static struct wanted *find_wanted(const struct wanted_list *list, uint64_t vaddr)
 {
 	size_t low = 0, high = list->count;
@@ -73,8 +73,8 @@ uint32_t xp_symbol_rank(const GElf_Sym *symbol)
 }
 
 /*
- * Only the first wanted address from the symbol's start on can be this symbol's: a further one has a function that
- * starts nearer. It also keeps the work at one search a symbol, however large the symbols claim to be.
+ * A symbol can name only the first wanted address at or after its start: a function nearer to a later address starts
+ * there. This limits the work to one search per symbol, however large the symbols claim to be.
  */
 static void offer_symbol(const struct wanted_list *list, const Elf64_Sym *symbol, const GElf_Shdr *strings)
 {
@@ -94,23 +94,23 @@ static void offer_symbol(const struct wanted_list *list, const Elf64_Sym *symbol
 	wanted->name_limit = strings->sh_size - symbol->st_name;
 }
 
-static bool section_in_file(const struct xp_elf_image *image, const GElf_Shdr *header)
+static bool section_in_file(const struct xp_elf_file *image, const GElf_Shdr *header)
 {
 	return header->sh_offset <= image->size && header->sh_size <= image->size - header->sh_offset;
 }
 
-/* The tables are read in passing, not loaded: those of large programs take hundreds of megabytes. */
-static void search_table(struct xp_elf_image *image, uint32_t type, struct wanted_list *list)
+/* Streams the tables instead of loading them: large programs have hundreds of megabytes of symbols. */
+static void search_table(struct xp_elf_file *image, uint32_t type, struct wanted_list *list)
 {
 	GElf_Shdr symbols, strings;
 	Elf64_Sym symbol;
 
-	if (!xp_elf_image_section(image, NULL, type, &symbols) || symbols.sh_entsize != sizeof(symbol) ||
+	if (!xp_elf_file_section(image, NULL, type, &symbols) || symbols.sh_entsize != sizeof(symbol) ||
 	    !gelf_getshdr(elf_getscn(image->elf, symbols.sh_link), &strings) || strings.sh_type != SHT_STRTAB ||
 	    !section_in_file(image, &symbols) || !section_in_file(image, &strings))
 		return;
 	for (uint64_t at = 0; symbols.sh_size - at >= sizeof(symbol); at += sizeof(symbol)) {
-		if (!xp_elf_image_read(image, &symbol, symbols.sh_offset + at, sizeof(symbol)))
+		if (!xp_elf_file_read(image, &symbol, symbols.sh_offset + at, sizeof(symbol)))
 			break;
 		offer_symbol(list, &symbol, &strings);
 	}
@@ -123,7 +123,7 @@ struct pool {
 	char *text;
 	size_t used;
 	size_t capacity;
-	uint64_t budget; /* bytes of the file that may still be looked at */
+	uint64_t budget; /* bytes of the file that may still be read */
 };
 
 static int pool_reserve(struct pool *pool, size_t bytes)
@@ -143,8 +143,11 @@ static int pool_reserve(struct pool *pool, size_t bytes)
 	return 0;
 }
 
-/* Appends the name piece by piece up to its NUL. -ENOENT, and nothing appended, when it has none or is too long. */
-static int pool_add_name(struct pool *pool, struct xp_elf_image *image, const struct wanted *wanted)
+/*
+ * Appends the name piece by piece up to its NUL. Returns 0 or -errno: -ENOENT, with nothing appended, if it has no NUL
+ * or is empty or too long; -ENOMEM.
+ */
+static int pool_add_name(struct pool *pool, struct xp_elf_file *image, const struct wanted *wanted)
 {
 	uint64_t limit = XP_MIN(XP_MIN(wanted->name_limit, pool->budget), (uint64_t)XP_SYMBOL_BYTES_MAX);
 	size_t start = pool->used, done = 0;
@@ -156,7 +159,7 @@ static int pool_add_name(struct pool *pool, struct xp_elf_image *image, const st
 
 		if (err)
 			return err;
-		if (!xp_elf_image_read(image, pool->text + start + done, wanted->name_offset + done, piece))
+		if (!xp_elf_file_read(image, pool->text + start + done, wanted->name_offset + done, piece))
 			break;
 		end = memchr(pool->text + start + done, 0, piece);
 		if (end) {
@@ -171,10 +174,10 @@ static int pool_add_name(struct pool *pool, struct xp_elf_image *image, const st
 }
 
 /*
- * One name for each address. A linker may let names share their tails; but a file whose names would take more than
- * twice its string tables has made them overlap to exhaust memory and time, and the rest stays without.
+ * Adds one name for each address. A linker may let names share their tails. But a file whose names take more than twice
+ * its string tables has made them overlap to exhaust memory and time, so the remaining functions stay unnamed.
  */
-static int fill_pool(struct pool *pool, struct xp_elf_image *image, struct wanted_list *list)
+static int fill_pool(struct pool *pool, struct xp_elf_file *image, struct wanted_list *list)
 {
 	if (__builtin_mul_overflow(list->strings_bytes, 2, &pool->budget))
 		return 0;
@@ -211,7 +214,7 @@ static int list_wanted(struct wanted_list *list, const struct xp_function *funct
 	return 0;
 }
 
-int xp_symbols_name(struct xp_elf_image *image, struct xp_function *functions, size_t count, char **pool)
+int xp_symbols_name(struct xp_elf_file *image, struct xp_function *functions, size_t count, char **pool)
 {
 	struct wanted_list list = { 0 };
 	struct pool names = { 0 };

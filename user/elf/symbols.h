@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Names for function addresses from .symtab and .dynsym of an ELF file. */
+/* Names for function addresses, from .symtab and .dynsym of an ELF file. */
 #ifndef XPROF_ELF_SYMBOLS_H
 #define XPROF_ELF_SYMBOLS_H
 
@@ -7,19 +7,19 @@
 #include "elf/sled_table.h"
 
 /*
- * Of symbols for one address the one of the highest rank names it: functions before other types, global before weak
- * before local. 0: it names no code.
+ * The rank of a symbol. Among symbols at one address, the one with the highest rank gives the name: functions before
+ * other types, then global before weak before local. 0: not a name for code.
  */
 uint32_t xp_symbol_rank(const GElf_Sym *symbol);
 
-/* A longer name is no name: the longest that compilers make are some tens of thousands of bytes. */
+/* A longer name is ignored. The longest names that compilers generate have some tens of thousands of bytes. */
 #define XP_SYMBOL_BYTES_MAX 65536
 
 /*
- * Sets functions[i].name for each function that a symbol covers: of .symtab first, of .dynsym where that has none;
- * the symbol that starts nearest, then that of the highest rank. The names lie in *pool, which the caller frees (NULL:
- * no names). A broken symbol table gives no names, which is no error; -ENOMEM is the only one.
+ * Sets functions[i].name for each function that a symbol covers. .symtab takes precedence over .dynsym; then the symbol
+ * that starts nearest, then the one with the highest rank. The names are in *pool, which the caller frees (NULL: no
+ * names). A broken symbol table gives no names and is not an error. Returns 0 or -ENOMEM.
  */
-int xp_symbols_name(struct xp_elf_image *image, struct xp_function *functions, size_t count, char **pool);
+int xp_symbols_name(struct xp_elf_file *image, struct xp_function *functions, size_t count, char **pool);
 
 #endif

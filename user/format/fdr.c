@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* The encoder of one thread's records, and walks over the chunks that it makes: see fmt_fdr.h. */
+/* Encodes one thread's records and scans the chunks: see fdr.h. */
 #include "format/fdr.h"
 
 #include <endian.h>
@@ -28,7 +28,7 @@ static void add_tsc_wrap(struct xp_fdr_enc *enc, uint64_t tsc)
 	enc->base_tsc = tsc;
 }
 
-/* The record that makes the delta of what follows 0. */
+/* Adds the record that makes the next delta 0. */
 static void add_base(struct xp_fdr_enc *enc, uint16_t cpu, uint64_t tsc)
 {
 	if (cpu != enc->cpu)
@@ -45,10 +45,10 @@ static inline void add_function(struct xp_fdr_enc *enc, uint64_t delta, uint32_t
 	enc->len += XP_FDR_FUNCTION_BYTES;
 }
 
-/* A record must be able to say cpu and delta by itself, or it needs a base before it. */
+/* A record needs a base before it unless its own fields can express cpu and delta. */
 static inline bool needs_base(const struct xp_fdr_enc *enc, uint16_t cpu, uint64_t tsc)
 {
-	/* A tsc below the base wraps round to a huge difference. */
+	/* A tsc below the base wraps around to a huge difference. */
 	return cpu != enc->cpu || tsc - enc->base_tsc > UINT32_MAX;
 }
 
@@ -100,7 +100,7 @@ int xp_fdr_enc_args(struct xp_fdr_enc *enc, uint16_t cpu, uint64_t tsc, uint32_t
 	return 0;
 }
 
-/* Makes room for an event and writes its base. */
+/* Checks for space for an event and writes its base. */
 static int begin_event(struct xp_fdr_enc *enc, uint16_t cpu, uint64_t tsc, uint32_t size)
 {
 	if (size > XP_FDR_EVENT_BYTES_MAX)
@@ -160,7 +160,7 @@ static int32_t event_size(const uint8_t *record)
 	return (int32_t)xp_fdr_get32(record + 1);
 }
 
-/* Length of the metadata record at p, its payload included; 0 when it is none that may stand in a chunk. */
+/* Length of the metadata record at p including its payload, or 0 if it must not occur in a chunk. */
 static size_t metadata_bytes(const uint8_t *p, size_t left)
 {
 	int32_t size;
@@ -261,7 +261,7 @@ void xp_fdr_chunk_to_v5(uint8_t *chunk, size_t len)
 			continue;
 		}
 		pos += metadata_bytes(p, len - pos);
-		/* The record before it has set the base to this event's TSC. */
+		/* The preceding record has set the base to this event's TSC. */
 		if (is_metadata(p, XP_FDR_CUSTOM_EVENT))
 			xp_fdr_put_custom_v5(p, event_size(p), 0);
 	}

@@ -4,12 +4,12 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/util.h"
 #include "format/fdr_reader.h"
 #include "format/fdr_rules.h"
 #include "format/formats.h"
-#include "base/util.h"
 
-/* Of an event's payload; what is longer is named by its size. */
+/* limit of the payload shown; "..." marks a longer one */
 #define SHOWN_BYTES_MAX 4096
 
 static void set_finding(struct xp_finding *finding, const char *before, const struct xp_violation *violation)

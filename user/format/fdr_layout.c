@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * The layout of an FDR log: places the chunks of all threads, in the order in which they come, in the final file.
+ * The layout of an FDR log: places the chunks of all threads in the final file, in their order of arrival.
  *
- * Version 1. The file is a row of buffers of one size S, which are opened when a thread needs one. llvm-xray does not
- * skip what lies behind EndOfBuffer but reads it as records, so one custom event covers the rest of each buffer: its
- * payload is a hole in the file. A thread's chunks are packed whole and in order; a buffer is closed when the next
- * chunk, at most C bytes, does not fit into its P bytes, so it then holds more than P - C. With P >= B / 16 + C,
- * 16 buffers hold more than the thread's B bytes, and no thread ever opens a 17th.
+ * Version 1. The file is a sequence of buffers of one size S. A buffer is opened when a thread needs one. llvm-xray
+ * does not skip the bytes behind EndOfBuffer but reads them as records. So one custom event covers the rest of each
+ * buffer; its payload is a hole in the file. A thread's chunks are packed whole and in order. A buffer is closed when
+ * the next chunk, of at most C bytes, does not fit into its P bytes, so it holds more than P - C bytes then. With P >=
+ * B / 16 + C, 16 buffers hold more than the thread's B bytes, and no thread ever opens a 17th.
  *
- * Version 5. The file is a row of blocks, one per thread, whose places follow from the announced sums.
+ * Version 5. The file is a sequence of blocks, one per thread. Their places follow from the announced sums.
  */
 #include "format/fdr.h"
 
@@ -22,9 +22,9 @@
 #define BUFFERS_PER_THREAD_MAX 16
 /* The shortest custom event: its header and one byte. */
 #define PADDING_BYTES_MIN (XP_FDR_METADATA_BYTES + 1)
-/* A single event's size is an int32; what is larger takes several. */
+/* The size of an event is an int32; larger padding takes several events. */
 #define PADDING_BYTES_MAX (1u << 30)
-/* The longest beginning of a buffer: 7 metadata records and the name. */
+/* The longest start of a buffer: 7 metadata records and the name. */
 #define HEAD_BYTES_MAX (7 * XP_FDR_METADATA_BYTES + XP_FDR_NAME_BYTES_MAX)
 
 struct thread {
@@ -37,10 +37,10 @@ struct thread {
 	uint32_t chunk_bytes_max;
 	bool open;
 	bool begun;
-	uint64_t block;	  /* version 5: where the thread's block begins */
-	uint64_t pos;	  /* in the file: where the next chunk goes */
-	uint64_t limit;	  /* and where the chunks of the open buffer must end */
-	uint64_t wall_ns; /* of the last buffer, so that no later one seems older */
+	uint64_t block;	  /* version 5: start of the thread's block */
+	uint64_t pos;	  /* place of the next chunk in the file */
+	uint64_t limit;	  /* end of the chunks in the open buffer */
+	uint64_t wall_ns; /* of the last buffer, so that no later buffer appears older */
 };
 
 struct xp_fdr_layout {
@@ -48,7 +48,7 @@ struct xp_fdr_layout {
 	struct xp_fdr_layout_options options;
 	int (*retry)(void *arg);
 	void *retry_arg;
-	uint64_t file_bytes; /* as far as the buffers opened so far (version 1), or all blocks (version 5), reach */
+	uint64_t file_bytes; /* end of the buffers opened so far (version 1) or of all blocks (version 5) */
 	size_t count;
 	struct thread threads[];
 };
@@ -81,7 +81,7 @@ static uint64_t wall_at(const struct xp_fdr_layout *layout, uint64_t tsc)
 	return ns > UINT64_MAX ? UINT64_MAX : (uint64_t)ns;
 }
 
-/* Bytes of a thread's first buffer (or block) before its first chunk, BufferExtents not counted. */
+/* Bytes in a thread's first buffer (or block) before its first chunk, without BufferExtents. */
 static size_t first_head_bytes(const struct xp_fdr_layout *layout, const struct thread *thread)
 {
 	size_t records = is_v1(layout) ? 5 : 6; /* NewBuffer WallClock [Pid] NewCPUId CustomEvent TSCWrap */
@@ -103,7 +103,7 @@ static uint8_t *put_buffer_start(const struct xp_fdr_layout *layout, struct thre
 	return p;
 }
 
-/* NewCPUId(start) CustomEvent(name) TSCWrap(first): the reason stands in fmt_fdr.h. */
+/* NewCPUId(start) CustomEvent(name) TSCWrap(first): fdr.h gives the reason. */
 static uint8_t *put_first_records(const struct xp_fdr_layout *layout, const struct thread *thread, uint8_t *p)
 {
 	xp_fdr_put_new_cpu(p, 0, layout->options.start_tsc);
@@ -119,7 +119,7 @@ static uint8_t *put_first_records(const struct xp_fdr_layout *layout, const stru
 	return p + XP_FDR_METADATA_BYTES;
 }
 
-/* tsc: of the chunk that is to come; a thread's first buffer begins with the recording. */
+/* tsc: of the next chunk. A thread's first buffer begins with the recording. */
 static int buffer_open(struct xp_fdr_layout *layout, struct thread *thread, uint64_t tsc)
 {
 	uint64_t buffer_bytes = layout->options.header.buffer_bytes;
@@ -151,7 +151,7 @@ static int buffer_open(struct xp_fdr_layout *layout, struct thread *thread, uint
 	return 0;
 }
 
-/* One custom event after the other from `from` to `to`; their payload is never written. */
+/* Places custom events from `from` to `to`. Their payload is never written. */
 static int place_padding(struct xp_fdr_layout *layout, uint64_t from, uint64_t to)
 {
 	uint8_t record[XP_FDR_METADATA_BYTES];
@@ -189,14 +189,14 @@ static int buffer_close(struct xp_fdr_layout *layout, struct thread *thread)
 			     thread->limit + XP_FDR_METADATA_BYTES + PADDING_BYTES_MIN);
 }
 
-/* Version 1: the size that lets every thread have its bytes in BUFFERS_PER_THREAD_MAX buffers. */
+/* Version 1: computes the buffer size with which each thread's bytes fit into BUFFERS_PER_THREAD_MAX buffers. */
 static int plan_buffers(struct xp_fdr_layout *layout)
 {
 	uint64_t buffer_bytes = 0;
 
 	for (size_t i = 0; i < layout->count; i++) {
 		const struct thread *thread = &layout->threads[i];
-		/* Only the first buffer has the longer head, but all have one size. */
+		/* Only the first buffer has the longer head, but all buffers have the same size. */
 		uint64_t bytes = first_head_bytes(layout, thread) + XP_FDR_METADATA_BYTES + PADDING_BYTES_MIN +
 				 thread->bytes_left / BUFFERS_PER_THREAD_MAX + 1 +
 				 XP_MIN(thread->bytes_left, thread->chunk_bytes_max);
@@ -211,7 +211,7 @@ static int plan_buffers(struct xp_fdr_layout *layout)
 	return 0;
 }
 
-/* Version 5: the places of the blocks. */
+/* Version 5: computes the places of the blocks. */
 static int plan_blocks(struct xp_fdr_layout *layout)
 {
 	uint64_t pos = XP_FDR_HEADER_BYTES;
@@ -249,7 +249,7 @@ static int thread_init(struct thread *thread, const struct xp_fdr_thread *from)
 {
 	const char *name = from->name ? from->name : "";
 
-	/* An event's payload has at least one byte: that of no name is the terminating zero. */
+	/* An event's payload has at least one byte: for an empty name, the terminating zero. */
 	thread->name_bytes = XP_MAX(strnlen(name, XP_FDR_NAME_BYTES_MAX), (size_t)1);
 	thread->name = malloc(thread->name_bytes);
 	if (!thread->name)

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The bytes of single FDR records, little-endian: shared by the encoder and the layout, private to them.
- * Every function writes XP_FDR_METADATA_BYTES.
+ * The bytes of single FDR records, little-endian. Private to the encoder and the layout. Every function that starts
+ * with xp_fdr_put_ writes XP_FDR_METADATA_BYTES.
  */
-#ifndef XPROF_FMT_FDR_PUT_H
-#define XPROF_FMT_FDR_PUT_H
+#ifndef XPROF_FORMAT_FDR_PUT_H
+#define XPROF_FORMAT_FDR_PUT_H
 
 #include <endian.h>
 #include <string.h>
 
-#include "format/fdr.h"
 #include "base/util.h"
+#include "format/fdr.h"
 
 static inline void xp_fdr_put16(uint8_t *to, uint16_t value)
 {
@@ -60,7 +60,7 @@ static inline void xp_fdr_put_metadata(uint8_t *to, enum xp_fdr_metadata_kind ki
 	to[0] = kind << 1 | 1;
 }
 
-/* The specification gives the tid two bytes; llvm-xray reads four, whose low half is what the specification means. */
+/* The specification gives the tid two bytes. llvm-xray reads four, the low half of which is the specified field. */
 static inline void xp_fdr_put_new_buffer(uint8_t *to, int32_t tid)
 {
 	xp_fdr_put_metadata(to, XP_FDR_NEW_BUFFER);

@@ -11,8 +11,8 @@
 #define VERSION_MAX 5
 #define TYPE_FDR 1
 /*
- * Zeros read as records of a function 0, which is nobody's. Some stand where a buffer of version 1 was not filled, but
- * those of a hole may be gigabytes.
+ * Zeros read as records of function 0, which does not exist. Some occur where a buffer of version 1 was not filled, but
+ * a hole may have gigabytes of them.
  */
 #define NOBODYS_MAX (4u << 20)
 #define TYPED_REMARK " (XRay's runtime makes it too short in a log with typed events)"
@@ -26,7 +26,7 @@ const char *xp_fdr_record_name(const struct xp_fdr_record *record)
 	return record->is_function ? function_names[record->kind] : metadata_names[record->kind];
 }
 
-/* The first version that has a metadata kind: 7 to 9 are not in the specification of version 1. */
+/* The first version that has a metadata kind. The specification of version 1 does not have kinds 7 to 9. */
 static unsigned int first_version(enum xp_fdr_metadata_kind kind)
 {
 	switch (kind) {
@@ -77,7 +77,7 @@ bool xp_fdr_probe(const uint8_t *bytes, uint64_t size)
 	return size >= 4 && (probe_order(bytes, false) || probe_order(bytes, true));
 }
 
-/* Version 1: the file is a row of buffers of one size. */
+/* Version 1: the file is a sequence of buffers of one size. */
 static int check_buffer_bytes(const struct xp_fdr_reader *reader, struct xp_violation *violation)
 {
 	uint64_t data_bytes = reader->size - XP_FDR_HEADER_BYTES;
@@ -86,7 +86,7 @@ static int check_buffer_bytes(const struct xp_fdr_reader *reader, struct xp_viol
 	if (!data_bytes)
 		return 0;
 	if (!buffer_bytes)
-		return xp_violate(violation, 16, "The header gives the buffers no size, which version 1 needs");
+		return xp_violate(violation, 16, "The header has no size for the buffers, which version 1 requires");
 	if (buffer_bytes < XP_FDR_METADATA_BYTES)
 		return xp_violate(violation, 16,
 				  "The header gives the buffers %" PRIu64 " bytes, less than a record has",
@@ -118,7 +118,10 @@ int xp_fdr_reader_init(struct xp_fdr_reader *reader, const uint8_t *bytes, uint6
 	reader->size = size;
 	reader->pos = XP_FDR_HEADER_BYTES;
 	reader->header.version = get16(big, bytes);
-	/* Bit fields go from the least significant bit on little-endian machines, from the most on big-endian ones. */
+	/*
+	 * Bit fields start at the least significant bit on little-endian machines, at the most significant on
+	 * big-endian ones.
+	 */
 	reader->header.constant_tsc = bits >> (big ? 31 : 0) & 1;
 	reader->header.nonstop_tsc = bits >> (big ? 30 : 1) & 1;
 	reader->header.cycle_hz = get64(big, bytes + 8);
@@ -138,7 +141,7 @@ static bool is_kind(const struct xp_fdr_record *record, enum xp_fdr_metadata_kin
 	return !record->is_function && record->kind == kind;
 }
 
-/* The order of the records: see the specification's "Format Grammar and Invariants". */
+/* Checks the order of the records: see the specification's "Format Grammar and Invariants". */
 static int advance(struct xp_fdr_reader *reader, const struct xp_fdr_record *record, struct xp_violation *violation)
 {
 	switch (reader->state) {
@@ -222,7 +225,7 @@ static int read_function(struct xp_fdr_reader *reader, const uint8_t *p, struct 
 	return add_to_tsc(reader, record->offset, record->function.delta, violation);
 }
 
-/* Where the records of the buffer that begins here must end. */
+/* Determines the end of the records of the buffer that starts here. */
 static int begin_buffer(struct xp_fdr_reader *reader, const struct xp_fdr_record *record,
 			struct xp_violation *violation)
 {
@@ -244,7 +247,7 @@ static int begin_buffer(struct xp_fdr_reader *reader, const struct xp_fdr_record
 	return 0;
 }
 
-/* The payload behind an event's record, and the event's TSC. */
+/* Reads the payload after an event's record, and the event's TSC. */
 static int read_event(struct xp_fdr_reader *reader, const uint8_t *p, struct xp_fdr_record *record,
 		      struct xp_violation *violation)
 {
@@ -291,18 +294,18 @@ static int read_wall_clock(struct xp_fdr_reader *reader, const uint8_t *p, struc
 	return 0;
 }
 
-/* What lies behind EndOfBuffer is skipped. */
+/* Skips the bytes behind EndOfBuffer. */
 static int end_buffer(struct xp_fdr_reader *reader, struct xp_fdr_record *record)
 {
 	uint64_t end = reader->pos + XP_FDR_METADATA_BYTES;
 
 	record->rest.data = reader->bytes + end;
 	record->rest.bytes = reader->end - end;
-	reader->pos = reader->end - XP_FDR_METADATA_BYTES; /* the caller steps over the record */
+	reader->pos = reader->end - XP_FDR_METADATA_BYTES; /* the caller adds the size of the record */
 	return 0;
 }
 
-/* The fields of a metadata record, which stand at p as a whole. reader->pos moves over a payload only. */
+/* Reads the fields of the complete metadata record at p. Advances reader->pos only over a payload. */
 static int read_fields(struct xp_fdr_reader *reader, const uint8_t *p, struct xp_fdr_record *record,
 		       struct xp_violation *violation)
 {
@@ -372,7 +375,7 @@ static int read_metadata(struct xp_fdr_reader *reader, const uint8_t *p, struct 
 	return 0;
 }
 
-/* At the end of a block of versions 2 to 5; the buffers of version 1 end with EndOfBuffer. */
+/* At the end of a block of versions 2 to 5. The buffers of version 1 end with EndOfBuffer. */
 static int end_block(struct xp_fdr_reader *reader, struct xp_violation *violation)
 {
 	const uint8_t *p = reader->bytes + reader->pos;
@@ -394,7 +397,7 @@ static int end_block(struct xp_fdr_reader *reader, struct xp_violation *violatio
 	return 0;
 }
 
-/* A record of which only `left` bytes stand before the end of the file or of the buffer. */
+/* A record of which only `left` bytes fit before the end of the file or of the buffer. */
 static int cut_off(const struct xp_fdr_reader *reader, const char *what, uint64_t left, struct xp_violation *violation)
 {
 	if (reader->state == XP_FDR_AT_BUFFER || reader->end == reader->size)

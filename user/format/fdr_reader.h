@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * XRay FDR logs of versions 1 to 5, of either byte order: a strict reader, record by record.
+ * A strict reader of XRay FDR logs, record by record: versions 1 to 5, either byte order.
  *
- * What it demands is the format: the grammar and the fields of LLVM's "XRay Flight Data Recorder Trace Format" for
- * version 1, and what XRay's runtime (compiler-rt/lib/xray/xray_fdr_log_*.h, xray_fdr_controller.h) writes for the
- * others. What the tools reject beyond that stands in fmt_fdr_rules.h.
+ * It requires what the format requires: the grammar and the fields of LLVM's "XRay Flight Data Recorder Trace Format"
+ * for version 1, and what XRay's runtime (compiler-rt/lib/xray/xray_fdr_log_*.h, xray_fdr_controller.h) writes for the
+ * other versions. fdr_rules.h checks what the tools reject in addition.
  *
- * The bytes may be anything: the reader stays inside them, and its memory does not depend on them.
+ * The file is untrusted: the reader never reads outside its bytes, and its memory use does not depend on them.
  */
-#ifndef XPROF_FMT_FDR_READER_H
-#define XPROF_FMT_FDR_READER_H
+#ifndef XPROF_FORMAT_FDR_READER_H
+#define XPROF_FORMAT_FDR_READER_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -18,14 +18,14 @@
 #include "format/fdr.h"
 #include "format/violation.h"
 
-/* pid, tid, cpu and tsc are those in force behind the record; of an event, tsc is its own. */
+/* pid, tid, cpu and tsc are the values after the record. For an event, tsc is the event's. */
 struct xp_fdr_record {
 	uint64_t offset;
 	bool is_function;
 	uint8_t kind; /* enum xp_fdr_function_kind or enum xp_fdr_metadata_kind */
-	bool has_cpu; /* cpu and tsc are known, behind the buffer's first NewCPUId */
+	bool has_cpu; /* cpu and tsc are known: the buffer's first NewCPUId has been read */
 	uint16_t cpu;
-	int32_t pid; /* 0: the log does not say */
+	int32_t pid; /* 0: not in the log */
 	int32_t tid;
 	uint64_t tsc; /* absolute */
 	union {
@@ -42,12 +42,12 @@ struct xp_fdr_record {
 		struct {
 			uint16_t type; /* of a typed event */
 			uint32_t bytes;
-			const uint8_t *data; /* in the file's bytes */
+			const uint8_t *data; /* points into the file's bytes */
 		} event;
 		struct {
 			uint64_t bytes;
 			const uint8_t *data;
-		} rest; /* of EndOfBuffer: what lies between it and the next buffer */
+		} rest; /* EndOfBuffer: the bytes between it and the next buffer */
 	};
 };
 
@@ -67,10 +67,10 @@ struct xp_fdr_reader {
 	const uint8_t *bytes;
 	uint64_t size;
 	uint64_t pos;
-	uint64_t buffer; /* where the current buffer begins */
-	uint64_t end;	 /* and where its records must end */
+	uint64_t buffer; /* start of the current buffer */
+	uint64_t end;	 /* end of its records */
 	enum xp_fdr_state state;
-	bool takes_arguments; /* the record before was an entry with arguments, or an argument */
+	bool takes_arguments; /* the last record was an entry with arguments, or an argument */
 	uint32_t nobodys;     /* records of function 0 */
 	bool has_cpu;
 	uint16_t cpu;
@@ -79,14 +79,14 @@ struct xp_fdr_reader {
 	uint64_t tsc;
 };
 
-/* Does this begin like an FDR log of a version that exists? */
+/* True if the bytes begin like an FDR log of an existing version. */
 bool xp_fdr_probe(const uint8_t *bytes, uint64_t size);
 
-/* The bytes stay the caller's and must outlive the reader. 0, or -EBADMSG with *violation. */
+/* The caller keeps the bytes, which must outlive the reader. Returns 0, or -EBADMSG and sets *violation. */
 int xp_fdr_reader_init(struct xp_fdr_reader *reader, const uint8_t *bytes, uint64_t size,
 		       struct xp_violation *violation);
 
-/* 1: *record is the next one. 0: the end. -EBADMSG: *violation says why; the reader goes no further. */
+/* Returns 1 and the next record, 0 at the end, or -EBADMSG and sets *violation; do not call the reader again then. */
 int xp_fdr_reader_next(struct xp_fdr_reader *reader, struct xp_fdr_record *record, struct xp_violation *violation);
 
 /* "enter", "NewBuffer"... */

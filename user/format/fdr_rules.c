@@ -13,7 +13,7 @@
 #include "base/util.h"
 
 #define BUFFERS_MAX 16
-/* 128 MiB of open calls and, at the table's fullest, about as much of threads. */
+/* 128 MiB of open calls and, with a full table, about as much for threads. */
 #define FRAMES_MAX (32u << 20)
 #define THREADS_MAX (1u << 20)
 #define REST_BYTES_MAX (1ull << 30)
@@ -24,10 +24,10 @@ struct thread {
 	uint32_t buffers;
 	uint32_t depth;
 	uint32_t room;
-	bool unmatched; /* the limit of open calls was reached: its exits are not matched any more */
+	bool unmatched; /* the limit of open calls was reached: its exits are no longer matched */
 	bool has_record;
 	bool has_call;
-	uint64_t first_tsc; /* of its first record that a trace shows, and where that is */
+	uint64_t first_tsc; /* of its first record that appears in a trace, and the offset of that record */
 	uint64_t first_offset;
 	uint64_t call_tsc; /* of its last function record */
 	uint64_t wall_us;  /* of its last buffer */
@@ -40,17 +40,17 @@ struct xp_fdr_rules {
 	bool has_buffer;
 	bool begins;	     /* between a buffer's NewBuffer and its first NewCPUId */
 	uint64_t wall_us;    /* of that buffer */
-	uint64_t lowest_tsc; /* of the records that a trace shows */
+	uint64_t lowest_tsc; /* of the records that appear in a trace */
 	struct xp_violation violation;
-	uint64_t rest_bytes; /* behind EndOfBuffer, looked at */
-	uint64_t frames;     /* of all threads, their room */
+	uint64_t rest_bytes; /* bytes behind EndOfBuffer that were checked */
+	uint64_t frames;     /* allocated for all threads */
 	struct thread *threads;
-	struct thread *current; /* of the buffer being read; NULL beyond THREADS_MAX */
+	struct thread *current; /* of the current buffer; NULL beyond THREADS_MAX */
 	size_t count;
 	size_t room;
 	uint32_t *slots; /* hash table: index + 1, 0 where free */
 	size_t slot_count;
-	uint64_t hash_key; /* random, so that no file can be made to collide */
+	uint64_t hash_key; /* random, so that a crafted file cannot cause collisions */
 	uint64_t hash_factor;
 };
 
@@ -84,7 +84,7 @@ int xp_fdr_rules_new(struct xp_fdr_rules **out, const struct xp_fdr_reader *read
 	if (reader->big_endian)
 		violate(rules, 0, "The log is big-endian, whose bit fields llvm-xray does not read");
 	if (!reader->header.cycle_hz)
-		violate(rules, 8, "The cycle frequency is 0, from which llvm-xray makes no durations");
+		violate(rules, 8, "The cycle frequency is 0, so llvm-xray cannot compute durations");
 	return 0;
 }
 
@@ -151,7 +151,7 @@ static int select_thread(struct xp_fdr_rules *rules, int32_t pid, int32_t tid)
 	return 0;
 }
 
-/* A buffer's thread is known when its first NewCPUId comes, since Pid precedes that. */
+/* The thread of a buffer is known at its first NewCPUId, because Pid precedes that. */
 static int begin_body(struct xp_fdr_rules *rules, const struct xp_fdr_record *record)
 {
 	struct thread *thread;
@@ -162,14 +162,13 @@ static int begin_body(struct xp_fdr_rules *rules, const struct xp_fdr_record *re
 		return err;
 	if (++thread->buffers > BUFFERS_MAX)
 		violate(rules, record->offset,
-			"Thread %d has more than %d buffers, which llvm-xray account and stack do not put in order",
+			"Thread %d has more than %d buffers, which llvm-xray account and stack cannot sort",
 			record->tid, BUFFERS_MAX);
 	if (rules->wall_us < thread->wall_us)
-		violate(
-		    rules, record->offset,
-		    "The wall clock of this buffer of thread %d is before that of the one before it, which llvm-xray "
-		    "may put in another order",
-		    record->tid);
+		violate(rules, record->offset,
+			"The wall clock of this buffer of thread %d is earlier than that of its previous buffer, so "
+			"llvm-xray may reorder them",
+			record->tid);
 	thread->wall_us = rules->wall_us;
 	return 0;
 }
@@ -233,7 +232,7 @@ static bool is_event(const struct xp_fdr_record *record)
 	return !record->is_function && (record->kind == XP_FDR_CUSTOM_EVENT || record->kind == XP_FDR_TYPED_EVENT);
 }
 
-/* A record that shows in a trace. */
+/* Checks a record that appears in a trace. */
 static int see_record(struct xp_fdr_rules *rules, const struct xp_fdr_record *record)
 {
 	struct thread *thread = rules->current;
@@ -260,8 +259,8 @@ static int32_t padding_event_bytes(const uint8_t *record)
 }
 
 /*
- * llvm-xray reads on behind EndOfBuffer, so what is there must read as records that begin no buffer. Zeros do, which
- * may be a hole: of a file that has more than a gigabyte of this, the rest of it is taken for right.
+ * llvm-xray reads on behind EndOfBuffer, so the bytes there must read as records that begin no buffer. Zeros do, and
+ * may be a hole: beyond a gigabyte of such bytes in a file, the rest is assumed to be valid.
  */
 static void check_rest(struct xp_fdr_rules *rules, const struct xp_fdr_record *record)
 {
@@ -329,7 +328,7 @@ int xp_fdr_rules_record(struct xp_fdr_rules *rules, const struct xp_fdr_record *
 bool xp_fdr_rules_finish(struct xp_fdr_rules *rules, struct xp_violation *violation)
 {
 	if (!rules->has_buffer)
-		violate(rules, XP_FDR_HEADER_BYTES, "The log has no buffer, which llvm-xray takes for unreadable");
+		violate(rules, XP_FDR_HEADER_BYTES, "The log has no buffer, so llvm-xray takes it for unreadable");
 	for (size_t i = 0; i < rules->count; i++) {
 		const struct thread *thread = &rules->threads[i];
 

@@ -10,12 +10,12 @@
 
 #include "base/util.h"
 
-#define HEADER_WORDS 3 /* slots of the header behind this one */
+#define HEADER_WORDS 3 /* header slots after this one */
 #define FORMAT_VERSION 0
 
 struct xp_gperf {
 	int fd;
-	int err; /* the first one, for good */
+	int err; /* the first one; permanent */
 	bool in_maps;
 	size_t used;
 	uint8_t buf[64 << 10];
@@ -81,7 +81,7 @@ int xp_gperf_new(struct xp_gperf **gperf, int fd, uint64_t period_us)
 	(*gperf)->err = 0;
 	(*gperf)->in_maps = false;
 	(*gperf)->used = 0;
-	return put_slots(*gperf, header, XP_ARRAY_SIZE(header)); /* into the buffer: no error yet */
+	return put_slots(*gperf, header, XP_ARRAY_SIZE(header)); /* only fills the buffer, so it cannot fail yet */
 }
 
 int xp_gperf_record(struct xp_gperf *gperf, uint64_t count, const uint64_t *pcs, size_t pc_count)

@@ -4,10 +4,10 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/util.h"
+#include "format/formats.h"
 #include "format/gperf_reader.h"
 #include "format/gperf_rules.h"
-#include "format/formats.h"
-#include "base/util.h"
 
 static void set_finding(struct xp_finding *finding, const struct xp_violation *violation)
 {
@@ -32,7 +32,7 @@ static void dump_sample(FILE *out, const struct xp_gperf_reader *reader, const s
 	putc('\n', out);
 }
 
-/* Control characters may drive a terminal. */
+/* Escapes control characters, which may drive a terminal. */
 static void dump_line(FILE *out, const struct xp_gperf_line *line)
 {
 	static const char *const kinds[] = { "map", "build", "other" };
@@ -77,7 +77,7 @@ struct counts {
 	uint64_t maps;
 };
 
-/* 0 or -EBADMSG */
+/* Returns 0 or -EBADMSG. */
 static int read_all(struct xp_gperf_reader *reader, const uint8_t *bytes, uint64_t size, struct counts *counts,
 		    struct xp_violation *violation)
 {

@@ -36,11 +36,11 @@ void xp_gperf_chain_add(struct xp_gperf_chain *chain, uint64_t pc, bool interrup
 	chain->pcs[chain->count++] = pc ? pc : XP_GPERF_UNKNOWN_BASE;
 }
 
-/* The mapping line of an object, and the addresses of it that the line covers. */
+/* The mapping line of an object, and its addresses that the line covers. */
 struct place {
 	uint64_t start;
 	uint64_t end;
-	uint64_t line_start; /* below start where an earlier part of the segment is mapped apart */
+	uint64_t line_start; /* below start if an earlier part of the segment is mapped separately */
 	uint64_t line_offset;
 };
 
@@ -51,10 +51,10 @@ struct profile {
 	struct place *places;
 	size_t object_count;
 	bool has_unknown;
-	uint64_t pcs[XP_GPERF_CHAIN_MAX]; /* of the record that is being written */
+	uint64_t pcs[XP_GPERF_CHAIN_MAX]; /* of the record being written */
 };
 
-/* Addresses */
+/* ---- addresses ---- */
 
 static void find_place(struct place *place, const struct xp_gperf_object *object)
 {
@@ -83,7 +83,7 @@ static int find_places(struct profile *profile)
 	return 0;
 }
 
-/* The place that covers an address, NULL when none does. */
+/* The place that covers an address, or NULL. */
 static const struct place *place_of(const struct profile *profile, uint64_t address)
 {
 	size_t low = 0, high = profile->object_count;
@@ -101,7 +101,7 @@ static const struct place *place_of(const struct profile *profile, uint64_t addr
 	return &profile->places[low];
 }
 
-/* As it is written: readers look caller PCs up at the byte before. */
+/* The PC to write. Readers look up caller PCs at the byte before. */
 static uint64_t settle(struct profile *profile, uint64_t pc, bool is_caller)
 {
 	uint64_t address = pc - is_caller;
@@ -112,7 +112,7 @@ static uint64_t settle(struct profile *profile, uint64_t pc, bool is_caller)
 	return ((address & UNKNOWN_MASK) | XP_GPERF_UNKNOWN_BASE) + is_caller;
 }
 
-/* Another PC of the same call. Minus one stays in the instruction, for no call is shorter than two bytes. */
+/* Another PC in the same call. Minus one stays in the instruction, because no call is shorter than two bytes. */
 static uint64_t variant(const struct profile *profile, uint64_t pc)
 {
 	bool is_first = pc - 1 == XP_GPERF_UNKNOWN_BASE || place_of(profile, pc - 2) != place_of(profile, pc - 1);
@@ -120,7 +120,7 @@ static uint64_t variant(const struct profile *profile, uint64_t pc)
 	return is_first ? pc + 1 : pc - 1;
 }
 
-/* Records */
+/* ---- records ---- */
 
 static struct xp_gperf_record get(const struct profile *profile, size_t index)
 {
@@ -136,8 +136,8 @@ static int check_record(const struct xp_gperf_record *record)
 }
 
 /*
- * The second PC that readers would delete, 0 when there is none. Who occurs in more than half of the records is found
- * by cancelling unequal ones (Boyer and Moore); then it is counted.
+ * The second PC that readers would delete, or 0. A majority vote that cancels unequal PCs (Boyer and Moore) finds the
+ * PC that occurs in more than half of the records; then it is counted.
  */
 static uint64_t suspicious_second(const struct profile *profile)
 {
@@ -171,7 +171,7 @@ static int put_record(struct profile *profile, const struct xp_gperf_record *rec
 
 static int put_all(struct profile *profile, uint64_t suspicious)
 {
-	size_t plain = 0, varied = 0; /* records with the suspicious PC: about as many of either kind */
+	size_t plain = 0, varied = 0; /* records with the suspicious PC: about as many of each kind */
 	int err = 0;
 
 	for (size_t i = 0; i < profile->records->count && !err; i++) {
@@ -210,7 +210,7 @@ static int put_records(struct profile *profile)
 	return err ? err : put_record(profile, &record, half, true);
 }
 
-/* Mappings */
+/* ---- mappings ---- */
 
 bool xp_gperf_path_is_library(const char *path)
 {
@@ -226,7 +226,7 @@ bool xp_gperf_path_is_library(const char *path)
 	return !*rest;
 }
 
-/* go tool pprof's libRx, `[.]so$|[.]so[._][0-9]+`: what is not the program. */
+/* go tool pprof's libRx, `[.]so$|[.]so[._][0-9]+`: paths that are not the program. */
 static bool go_takes_for_library(const char *path)
 {
 	for (const char *at = strstr(path, ".so"); at; at = strstr(at + 1, ".so"))
@@ -240,7 +240,7 @@ static bool link_fits(const struct xp_gperf_object *object)
 	return object->link && xp_gperf_path_fits(object->link);
 }
 
-/* The path of the object's first line, in `made_up` where it has none that can be written. */
+/* The path of the object's first line. Writes a replacement to `made_up` if its path cannot be written. */
 static const char *line_path(const struct xp_gperf_object *object, char *made_up, size_t size)
 {
 	const char *slash = strrchr(object->path, '/');
@@ -276,7 +276,7 @@ static int put_line(struct profile *profile, size_t index, const char *path)
 	return xp_gperf_map(profile->gperf, &map);
 }
 
-/* A line from nowhere, of the path given: never looked up. */
+/* Writes a line with the given path at addresses that are never looked up. */
 static int put_decoy(struct profile *profile, const char *path)
 {
 	const struct xp_gperf_map map = {
@@ -286,7 +286,7 @@ static int put_decoy(struct profile *profile, const char *path)
 	return xp_gperf_map(profile->gperf, &map);
 }
 
-/* The object whose mapping go tool pprof puts first: the first that is no library, or else the first of all. */
+/* The object whose mapping go tool pprof puts first: the first one that is not a library, or else the first of all. */
 static size_t find_program(const struct profile *profile)
 {
 	char made_up[256];

@@ -1,30 +1,31 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * gperftools CPU profiles that google-pprof and `go tool pprof` understand rightly: what stands between samples and the
- * byte writer (fmt_gperf.h). Source of each rule: google-pprof of gperftools 2.10, and google/pprof's
+ * Writes gperftools CPU profiles that google-pprof and `go tool pprof` interpret correctly: the layer between samples
+ * and the byte writer (gperf.h). Source of each rule: google-pprof of gperftools 2.10, and google/pprof's
  * profile/legacy_profile.go and profile/profile.go with Go's cmd/pprof.
  *
- *  - Readers subtract one from every PC but the first, to get from a return address into the call. The PC of a function
- *    that did not call, but was interrupted, is written plus one.
- *  - google-pprof drops addresses from 2^63 on: the kernel's are moved to 0x0001000000000000 and up.
- *  - A first PC of 0 ends google-pprof's reading. It becomes an address of no object, as below.
- *  - `go tool pprof` moves a mapping's start when an address below it has none: so each address is in a named mapping.
- *    What lies in no object is moved to 0x0000800000000000 and up, where it is "[unknown]", and where google-pprof,
- * which takes such addresses for the program's, finds no symbol.
- *  - Both take a second PC that (nearly) all records share for a signal handler's and delete it. Every other such
- * record has it minus one, still in the call; a single record is split in two. One sample alone cannot be split: of it
- * the readers show the first PC only.
- *  - `go tool pprof` deletes a second PC that equals the first (a recursive function that has just been returned to).
- * It is written minus one.
- *  - Go's cmd/pprof knows one address of an ELF file, that of the first executable segment, and takes the mapping for
- *    that segment's: so the line begins there, though it may be mapped elsewhere or, with lld, begin within a page.
- *  - `go tool pprof` takes the first mapping at 0x400000 + offset for a mistake and mends it. A line before it cures
- * that.
- *  - google-pprof reads mappings only of paths that end in .so or equal its argument: other files have a line more, of
- * a link so named. Paths with blanks, at which both end, are replaced by the link.
+ * - Readers subtract one from every PC but the first, to get from a return address into the call. So the PC of a
+ *   function that was interrupted rather than calling is written plus one.
+ * - google-pprof drops addresses from 2^63 on. Kernel addresses are moved to 0x0001000000000000 and up.
+ * - google-pprof stops reading at a first PC of 0. It is replaced by an address in no object, as below.
+ * - `go tool pprof` moves the start of a mapping if an address below it is in no mapping. So every address gets a named
+ *   mapping. Addresses in no object are moved to 0x0000800000000000 and up, where they are "[unknown]". google-pprof
+ *   takes such addresses for the program's and finds no symbol.
+ * - Both take a second PC that (nearly) all records share for a signal handler's and delete it. So every other such
+ *   record has it minus one, still inside the call. A single record is split in two. A single sample cannot be split:
+ *   readers show only its first PC.
+ * - `go tool pprof` deletes a second PC that equals the first (a recursive function that was just returned to). It is
+ *   written minus one.
+ * - Go's cmd/pprof knows one address of an ELF file, that of the first executable segment, and takes the mapping to
+ *   start there. So the mapping line starts there, even if that address is mapped elsewhere or, with lld, the segment
+ *   starts inside a page.
+ * - `go tool pprof` takes a first mapping at 0x400000 + offset for a mistake and corrects it. A line before it prevents
+ *   that.
+ * - google-pprof reads mappings only of paths that end in .so or equal its argument. Other files get another line, with
+ *   a link that has such a name. A path with spaces, at which both end it, is replaced by the link.
  */
-#ifndef XPROF_GPERF_CURES_H
-#define XPROF_GPERF_CURES_H
+#ifndef XPROF_FORMAT_GPERF_QUIRKS_H
+#define XPROF_FORMAT_GPERF_QUIRKS_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -35,13 +36,16 @@
 #define XP_GPERF_KERNEL_BASE 0x0001000000000000ull
 #define XP_GPERF_UNKNOWN_BASE 0x0000800000000000ull
 
-/* Where a kernel address stands in a profile; others are left alone. Also for the bounds of the kernel's objects. */
+/*
+ * Maps a kernel address to its address in a profile; returns other addresses unchanged. Also for the bounds of the
+ * kernel's objects.
+ */
 static inline uint64_t xp_gperf_kernel_pc(uint64_t pc)
 {
 	return pc >> 63 ? (pc & 0xffffffffffffull) | XP_GPERF_KERNEL_BASE : pc;
 }
 
-/* A chain while it is put together, from the sampled function outwards. */
+/* A chain under construction, from the sampled function outwards. */
 struct xp_gperf_chain {
 	uint32_t count;
 	bool cut; /* it is longer than XP_GPERF_CHAIN_MAX: the outermost functions are missing */
@@ -50,29 +54,29 @@ struct xp_gperf_chain {
 
 void xp_gperf_chain_start(struct xp_gperf_chain *chain);
 /*
- * The next frame outwards. interrupted: pc is no return address but where the function stood when a fault, an interrupt
- * or a signal took it (the user's PC under kernel functions, the frame under a signal handler); no matter for the
- * first. A pc of 0 is passed over unless it is the first.
+ * Adds the next frame outwards. interrupted: pc is not a return address but the point at which a fault, an interrupt or
+ * a signal hit the function (the user's PC under kernel functions, the frame under a signal handler). It is ignored for
+ * the first frame. A pc of 0 is skipped unless it is the first.
  */
 void xp_gperf_chain_add(struct xp_gperf_chain *chain, uint64_t pc, bool interrupted);
 
-/* Samples of one chain, as xp_gperf_chain_add() makes it. */
+/* Samples of one chain, as xp_gperf_chain_add() builds it. */
 struct xp_gperf_record {
 	uint64_t count;
 	const uint64_t *pcs;
 	uint32_t pc_count;
 };
 
-/* Where the records come from. Each is asked for more than once; its pcs stand until the next one is. */
+/* The source of records. Each record is requested more than once; its pcs stay valid until the next request. */
 struct xp_gperf_records {
 	void (*get)(void *arg, size_t index, struct xp_gperf_record *record);
 	void *arg;
 	size_t count;
 };
 
-/* Executable memory, all strings the caller's. */
+/* Executable memory. The caller keeps all strings. */
 struct xp_gperf_object {
-	uint64_t start; /* as in the chains, so the kernel's moved */
+	uint64_t start; /* as in the chains: kernel addresses are moved */
 	uint64_t end;	/* exclusive */
 	uint64_t offset;
 	uint64_t inode;
@@ -81,19 +85,19 @@ struct xp_gperf_object {
 	bool writable;
 	bool is_elf;	      /* the next three are known */
 	uint64_t bias;	      /* address at run time minus address in the file */
-	uint64_t exec_vaddr;  /* of the first executable PT_LOAD: p_vaddr */
-	uint64_t exec_offset; /* and p_offset */
+	uint64_t exec_vaddr;  /* p_vaddr of the first executable PT_LOAD */
+	uint64_t exec_offset; /* and its p_offset */
 	const char *path;     /* of the file, or a name such as "[anon]" */
-	const char *link;     /* a path to the same file that ends in ".so" and has no blanks; NULL: none */
+	const char *link;     /* a path to the same file that ends in ".so" and has no spaces; NULL: none */
 };
 
-/* Does google-pprof read mappings of this path, whatever program it is given? If not, the object needs a link. */
+/* True if google-pprof reads mappings of this path for any program. Otherwise the object needs a link. */
 bool xp_gperf_path_is_library(const char *path);
 
 /*
- * Writes the whole profile. Identical chains are already summed; the order of the records stays. The objects are sorted
- * and do not overlap: address space that was used for one after the other has been moved apart. -EINVAL otherwise, and
- * for records that xp_gperf_record() refuses; -ENOMEM; those of write(2).
+ * Writes the whole profile. Identical chains must already be merged; the order of the records is kept. The objects are
+ * sorted and do not overlap: address space that was used by several in succession has been moved apart. Returns 0 or
+ * -errno: -EINVAL if they are not, or for records that xp_gperf_record() rejects; -ENOMEM; or an error of write(2).
  */
 int xp_gperf_write(int fd, uint64_t period_us, const struct xp_gperf_records *records,
 		   const struct xp_gperf_object *objects, size_t object_count);

@@ -7,9 +7,9 @@
 #include <string.h>
 
 #define HEADER_WORDS_MIN 3
-#define HEADER_WORDS_MAX 0xffff /* google-pprof tells the byte order by this */
+#define HEADER_WORDS_MAX 0xffff /* google-pprof detects the byte order with this limit */
 
-/* Slots */
+/* ---- slots ---- */
 
 static uint64_t slot_at(const struct xp_gperf_reader *reader, uint64_t offset)
 {
@@ -34,7 +34,7 @@ static bool probe_layout(struct xp_gperf_reader *reader, unsigned int slot_bytes
 	return reader->header_words >= HEADER_WORDS_MIN && reader->header_words <= HEADER_WORDS_MAX;
 }
 
-/* A first slot of 0 and a second that is small tell the size and the order of the slots. */
+/* A first slot of 0 and a small second slot determine the size and the byte order of the slots. */
 static bool find_layout(struct xp_gperf_reader *reader)
 {
 	return probe_layout(reader, 8, false) || probe_layout(reader, 8, true) || probe_layout(reader, 4, false) ||
@@ -101,7 +101,7 @@ int xp_gperf_reader_next(struct xp_gperf_reader *reader, struct xp_gperf_sample 
 	return sample->count ? 1 : 0;
 }
 
-/* Text. A cursor takes what it knows off the line; where something else stands it is `bad` and stays. */
+/* ---- text: a cursor takes known parts off the line; on anything else it sets `bad` and stays ---- */
 
 struct cursor {
 	const char *at;
@@ -131,7 +131,7 @@ static unsigned int digit_value(char c)
 	return isdigit((unsigned char)c) ? c - '0' : isxdigit((unsigned char)c) ? tolower(c) - 'a' + 10 : 16;
 }
 
-/* Of 64 bits at most. */
+/* At most 64 bits. */
 static uint64_t take_number(struct cursor *cursor, unsigned int base)
 {
 	const char *at = cursor->at;
@@ -165,7 +165,7 @@ static void take_perms(struct cursor *cursor, char perms[5])
 	perms[4] = 0;
 }
 
-/* The start, and so whether the line is a mapping at all: "HEX-HEX ". */
+/* Takes "HEX-HEX ". Returns false if the line is not a mapping. */
 static bool take_range(struct cursor *cursor, struct xp_gperf_line *line)
 {
 	line->start = take_number(cursor, 16);
@@ -183,7 +183,7 @@ static void take_path(struct cursor *cursor, struct xp_gperf_line *line)
 	line->path_bytes = cursor->end - cursor->at;
 }
 
-/* 1, 0 when this is no mapping line, -EBADMSG when it is a wrong one. */
+/* Returns 1, 0 if this is not a mapping line, or -EBADMSG if it is malformed. */
 static int parse_map(struct xp_gperf_line *line, struct xp_violation *violation)
 {
 	struct cursor cursor = { line->text, line->text + line->bytes, false };
@@ -206,7 +206,7 @@ static int parse_map(struct xp_gperf_line *line, struct xp_violation *violation)
 		return xp_violate(violation, line->offset + (cursor.at - line->text),
 				  "A mapping line is not \"start-end perms offset major:minor inode path\" here");
 	if (line->start >= line->end)
-		return xp_violate(violation, line->offset, "A mapping ends at 0x%" PRIx64 ", where it starts or before",
+		return xp_violate(violation, line->offset, "A mapping ends at 0x%" PRIx64 ", at or before its start",
 				  line->end);
 	take_path(&cursor, line);
 	return 1;

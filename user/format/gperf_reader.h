@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * gperftools CPU profiles, of 32 and 64 bits and of either byte order: a strict reader, record by record.
+ * A strict reader of gperftools CPU profiles, record by record: 32 and 64 bits, either byte order.
  *
- * Source of the format: gperftools' "CPU Profile Data File Structure" (docs/cpuprofile-fileformat.html). What the tools
- * demand beyond that stands in fmt_gperf_rules.h.
+ * Source of the format: gperftools' "CPU Profile Data File Structure" (docs/cpuprofile-fileformat.html). gperf_rules.h
+ * checks what the tools require in addition.
  *
- * The bytes may be anything: the reader stays inside them, and its memory does not depend on them.
+ * The file is untrusted: the reader never reads outside its bytes, and its memory use does not depend on them.
  */
-#ifndef XPROF_FMT_GPERF_READER_H
-#define XPROF_FMT_GPERF_READER_H
+#ifndef XPROF_FORMAT_GPERF_READER_H
+#define XPROF_FORMAT_GPERF_READER_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -17,9 +17,9 @@
 #include "format/violation.h"
 
 /*
- * Of a record, and of a line behind the records. The format has no limits, but no writer goes near these (gperftools:
- * 254 PCs), google-pprof fails on more PCs, and without them a file with a hole keeps its readers busy for as long as
- * the hole is large.
+ * Limits for a record, and for a line after the records. The format has none, but no writer comes near these
+ * (gperftools: 254 PCs), and google-pprof fails on more PCs. Without limits, a file with a hole would keep its readers
+ * busy in proportion to the size of the hole.
  */
 #define XP_GPERF_PCS_MAX 65536
 #define XP_GPERF_LINE_BYTES_MAX 65536
@@ -27,9 +27,9 @@
 struct xp_gperf_reader {
 	unsigned int slot_bytes; /* 4 or 8 */
 	bool big_endian;
-	uint64_t header_words; /* slots of the header behind the second: 3, or more that nobody defines */
+	uint64_t header_words; /* header slots after the second one: 3, or more, which are undefined */
 	uint64_t period_us;
-	uint64_t padding; /* the slot behind the period */
+	uint64_t padding; /* the slot after the period */
 
 	/* private */
 	const uint8_t *bytes;
@@ -42,21 +42,21 @@ struct xp_gperf_sample {
 	uint64_t offset;
 	uint64_t count;
 	uint64_t pc_count;  /* at least 1 */
-	const uint8_t *pcs; /* xp_gperf_reader_pc() reads them */
+	const uint8_t *pcs; /* read with xp_gperf_reader_pc() */
 };
 
 enum xp_gperf_line_kind {
 	XP_GPERF_LINE_MAP,
 	XP_GPERF_LINE_BUILD, /* "build=PATH" */
-	XP_GPERF_LINE_OTHER, /* which readers pass over */
+	XP_GPERF_LINE_OTHER, /* ignored by readers */
 };
 
 struct xp_gperf_line {
 	uint64_t offset;
 	enum xp_gperf_line_kind kind;
-	const char *text; /* the whole line, in the file's bytes, without its end */
+	const char *text; /* the whole line without its newline, in the file's bytes */
 	uint64_t bytes;
-	/* of a mapping */
+	/* mapping only */
 	uint64_t start;
 	uint64_t end; /* exclusive */
 	uint64_t map_offset;
@@ -64,19 +64,21 @@ struct xp_gperf_line {
 	uint64_t dev_major;
 	uint64_t dev_minor;
 	char perms[5];
-	/* of a mapping or build specifier, in the file's bytes; 0 bytes: none */
+	/* mapping or build specifier, in the file's bytes; 0 bytes: none */
 	const char *path;
 	uint64_t path_bytes;
 };
 
-/* Does this begin like a profile? */
+/* True if the bytes begin like a profile. */
 bool xp_gperf_probe(const uint8_t *bytes, uint64_t size);
 
-/* The bytes stay the caller's and must outlive the reader. 0, or -EBADMSG with *violation. */
+/* The caller keeps the bytes, which must outlive the reader. Returns 0, or -EBADMSG and sets *violation. */
 int xp_gperf_reader_init(struct xp_gperf_reader *reader, const uint8_t *bytes, uint64_t size,
 			 struct xp_violation *violation);
 
-/* 1: *sample is the next record. 0: the trailer. -EBADMSG: *violation says why; the reader goes no further. */
+/*
+ * Returns 1 and the next record, 0 at the trailer, or -EBADMSG and sets *violation; do not call the reader again then.
+ */
 int xp_gperf_reader_next(struct xp_gperf_reader *reader, struct xp_gperf_sample *sample,
 			 struct xp_violation *violation);
 
@@ -91,7 +93,7 @@ static inline uint64_t xp_gperf_reader_pc(const struct xp_gperf_reader *reader, 
 	return pc;
 }
 
-/* Behind the trailer: 1: *line is the next line. 0: the end of the file. -EBADMSG as above. */
+/* Call after the trailer. Returns 1 and the next line, 0 at the end of the file, or -EBADMSG as above. */
 int xp_gperf_reader_line(struct xp_gperf_reader *reader, struct xp_gperf_line *line, struct xp_violation *violation);
 
 #endif

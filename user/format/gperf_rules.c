@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "format/gperf_rules.h"
 
+#include "base/array.h"
+
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -21,22 +23,15 @@ struct ranges {
 	size_t room;
 };
 
-/* Of a file that breaks a rule, the rules return 1. */
+/* Rules return 1 for a file that breaks them. */
 #define violate(...) (xp_violate(__VA_ARGS__), 1)
 
-/* Executable mappings, sorted and without overlap when they are all there. */
+/* Executable mappings, sorted and merged once complete. */
 
 static int add_range(struct ranges *ranges, uint64_t start, uint64_t end)
 {
-	if (ranges->count == ranges->room) {
-		size_t room = ranges->room ? 2 * ranges->room : 64;
-		struct range *grown = reallocarray(ranges->ranges, room, sizeof(*grown));
-
-		if (!grown)
-			return -ENOMEM;
-		ranges->ranges = grown;
-		ranges->room = room;
-	}
+	if (XP_ARRAY_RESERVE(ranges->ranges, ranges->room, ranges->count + 1))
+		return -ENOMEM;
 	ranges->ranges[ranges->count++] = (struct range){ start, end };
 	return 0;
 }
@@ -86,7 +81,7 @@ static bool is_executable(const struct xp_gperf_line *line)
 	return line->kind == XP_GPERF_LINE_MAP && line->perms[2] == 'x';
 }
 
-/* before: the executable mapping before this one, of kind XP_GPERF_LINE_OTHER when there is none. */
+/* before: the previous executable mapping, of kind XP_GPERF_LINE_OTHER if there is none. */
 static int check_line(const struct xp_gperf_line *line, const struct xp_gperf_line *before,
 		      struct xp_violation *violation)
 {
@@ -97,12 +92,13 @@ static int check_line(const struct xp_gperf_line *line, const struct xp_gperf_li
 	if (line->perms[3] == 's')
 		return violate(violation, line->offset, GO "It finds no path in an executable mapping that is shared");
 	if (before->kind == XP_GPERF_LINE_MAP && before->end == line->start && !before->path_bytes != !line->path_bytes)
-		return violate(violation, line->offset,
-			       GO "It joins this executable mapping and the one before, of which one has no name");
+		return violate(
+		    violation, line->offset,
+		    GO "It joins this executable mapping to the one before, although only one of them has a name");
 	return 0;
 }
 
-/* From the trailer on. */
+/* Checks the lines after the trailer. */
 static int check_lines(struct xp_gperf_reader *reader, struct ranges *ranges, struct xp_violation *violation)
 {
 	struct xp_gperf_line line, before = { .kind = XP_GPERF_LINE_OTHER };
@@ -129,14 +125,14 @@ static int check_pcs(const struct xp_gperf_reader *reader, const struct xp_gperf
 
 		if (reader->slot_bytes == 8 && pc >> 63)
 			return violate(violation, at, PERL "It drops addresses as high as 0x%" PRIx64, pc);
-		/* An address of 0 is left alone. */
+		/* Readers skip an address of 0. */
 		if (address && !covered(ranges, address))
 			return violate(violation, at, GO "0x%" PRIx64 " is in no executable mapping", pc);
 	}
 	return 0;
 }
 
-/* Up to the trailer. */
+/* Checks the records before the trailer. */
 static int check_samples(struct xp_gperf_reader *reader, const struct ranges *ranges, struct xp_violation *violation)
 {
 	struct xp_gperf_sample sample;
@@ -149,7 +145,7 @@ static int check_samples(struct xp_gperf_reader *reader, const struct ranges *ra
 					PERL "It takes a record that begins with PC 0 for the "
 					     "trailer");
 		else if (__builtin_add_overflow(sum, sample.count, &sum) || sum > INT64_MAX)
-			found = violate(violation, sample.offset, GO "The sum of the counts has no 63 bits");
+			found = violate(violation, sample.offset, GO "The sum of the counts exceeds 63 bits");
 		else
 			found = check_pcs(reader, &sample, ranges, violation);
 	}

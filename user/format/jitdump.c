@@ -18,13 +18,13 @@
 
 struct xp_jitdump {
 	int fd;
-	int err; /* the first one, for good */
+	int err; /* the first one; permanent */
 	bool to_the_letter;
 	bool closed;
-	bool awaits_load; /* debug or unwinding information was written, which without the load would be nothing */
-	uint64_t begun;	  /* where the record begins that was begun last, with those that belong to the same load */
+	bool awaits_load; /* debug or unwinding information was written, which is meaningless without its load */
+	uint64_t begun;	  /* start of the last record, or of the first record that belongs to the same load */
 	uint64_t written; /* bytes that have left the buffer */
-	uint64_t whole;	  /* of them, those before `begun` when they left */
+	uint64_t whole;	  /* the part of them that was before `begun` at that time */
 	size_t used;
 	uint8_t buf[64 << 10];
 };
@@ -33,7 +33,7 @@ static int fail(struct xp_jitdump *dump, int err)
 {
 	dump->err = err;
 	if (ftruncate(dump->fd, dump->whole))
-		return err; /* the file has half a record then, which readers bear */
+		return err; /* the file then ends in a partial record, which readers tolerate */
 	return err;
 }
 
@@ -49,7 +49,7 @@ static int flush(struct xp_jitdump *dump)
 	return 0;
 }
 
-/* The next `bytes` bytes are one record. */
+/* Starts a record of `bytes` bytes. */
 static int begin_record(struct xp_jitdump *dump, uint64_t bytes)
 {
 	if (dump->err)
@@ -80,7 +80,7 @@ static int put(struct xp_jitdump *dump, const void *data, size_t size)
 	return 0;
 }
 
-/* The fields of a record's or header's fixed part. */
+/* The fixed fields of a record or header. */
 struct fields {
 	size_t size;
 	uint8_t bytes[MOVE_BYTES];
@@ -129,7 +129,7 @@ int xp_jitdump_new(struct xp_jitdump **out, int fd, const struct xp_jitdump_opti
 	put32(&header, options->pid);
 	put64(&header, options->timestamp);
 	put64(&header, options->arch_timestamp ? XP_JITDUMP_FLAG_ARCH_TIMESTAMP : 0);
-	return put(dump, header.bytes, header.size); /* into the buffer: no error yet */
+	return put(dump, header.bytes, header.size); /* only fills the buffer, so it cannot fail yet */
 }
 
 int xp_jitdump_load(struct xp_jitdump *dump, uint64_t timestamp, const struct xp_jitdump_load *load)

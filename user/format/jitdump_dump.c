@@ -4,10 +4,10 @@
 #include <errno.h>
 #include <inttypes.h>
 
+#include "base/util.h"
+#include "format/formats.h"
 #include "format/jitdump_reader.h"
 #include "format/jitdump_rules.h"
-#include "format/formats.h"
-#include "base/util.h"
 
 static void set_finding(struct xp_finding *finding, const char *before, const struct xp_violation *violation)
 {
@@ -107,7 +107,7 @@ struct counts {
 	uint64_t code_bytes;
 };
 
-/* 0 or -EBADMSG */
+/* Returns 0 or -EBADMSG. */
 static int read_all(struct xp_jitdump_reader *reader, const uint8_t *bytes, uint64_t size, struct counts *counts,
 		    struct xp_violation *violation)
 {

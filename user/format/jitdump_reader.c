@@ -60,7 +60,7 @@ int xp_jitdump_read_header(const uint8_t *bytes, uint64_t size, struct xp_jitdum
 	return 1;
 }
 
-/* Bytes of a record's fixed part, the prefix included. */
+/* Size of a record's fixed part, including the prefix. */
 static uint32_t fixed_bytes(uint32_t kind)
 {
 	static const uint32_t bytes[] = {
@@ -97,7 +97,7 @@ int xp_jitdump_record_bytes(const struct xp_jitdump_header *header, const uint8_
 	return 0;
 }
 
-/* What is read of a record: its fields behind the prefix, then its variable part. */
+/* The unread part of a record: its fields after the prefix, then its variable part. */
 struct cursor {
 	const uint8_t *at;
 	uint64_t left;
@@ -122,7 +122,7 @@ static uint64_t take64(struct cursor *cursor)
 	return value;
 }
 
-/* A text with its 0; NULL: it does not end. */
+/* Takes a terminated text. Returns NULL if it is not terminated. */
 static const char *take_text(struct cursor *cursor)
 {
 	const uint8_t *from = cursor->at, *zero = memchr(from, 0, cursor->left);
@@ -174,7 +174,7 @@ static int read_load(struct cursor *cursor, struct xp_jitdump_record *record, st
 		return xp_violate(violation, record->offset,
 				  "A load record has %" PRIu64 " of the %" PRIu64 " bytes of its code", cursor->left,
 				  record->load.code_size);
-	/* Padding, where there is some, stands before the code: perf takes the last bytes for it. */
+	/* Padding, if any, precedes the code: perf uses the last bytes as the code. */
 	cursor->left -= record->load.code_size;
 	record->load.code = cursor->at + cursor->left;
 	return check_padding(cursor, record, violation);
@@ -214,8 +214,8 @@ static int read_debug(struct cursor *cursor, struct xp_jitdump_record *record, s
 }
 
 /*
- * .eh_frame begins with a common information entry: its length, which is not 0, then an id of 0. The header begins with
- * its version, 1, and three encodings, which are hardly ever other than 1b 03 3b.
+ * .eh_frame starts with a common information entry: its length, which is not 0, then an id of 0. The header starts with
+ * its version, 1, and three encodings, which are almost always 1b 03 3b.
  */
 static bool begins_with_frame(const uint8_t *data, uint64_t bytes)
 {

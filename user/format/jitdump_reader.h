@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * jitdump files of versions 1 and 2, of either byte order: a strict reader, record by record.
+ * A strict reader of jitdump files, record by record: versions 1 and 2, either byte order.
  *
- * What it demands is the format: "JITDUMP specification version 2", as far as the runtimes that write such files (V8,
- * LLVM, PHP, CPython, Mono, .NET, Erlang, QEMU, perf's agent for the JVM) agree with it. They pad records to a multiple
- * of 8 bytes, with anything; they put .eh_frame before or behind its header; and a file name of one byte 0xff stands
- * for the one before. V8 11 (Node.js 20) writes file names with zero bytes in them, so that a debug record has more
- * bytes than its lines: their number is told. What perf demands beyond that stands in fmt_jitdump_rules.h.
+ * It requires "JITDUMP specification version 2", as far as the runtimes that write such files (V8, LLVM, PHP, CPython,
+ * Mono, .NET, Erlang, QEMU, perf's JVM agent) agree with it. They pad records to a multiple of 8 bytes with arbitrary
+ * bytes. They put .eh_frame before or after its header. A file name of one byte 0xff means the previous name. V8 11
+ * (Node.js 20) writes zero bytes inside file names, so a debug record has more bytes than its lines: the reader reports
+ * the surplus. jitdump_rules.h checks what perf requires in addition.
  *
- * The bytes may be anything: the reader stays inside them, and its memory does not depend on them. It reads them once
- * to judge them and again to give them away, so they must not change meanwhile: copy what another process can write.
+ * The file is untrusted: the reader never reads outside its bytes, and its memory use does not depend on them. It reads
+ * them once to check them and again to return them, so they must not change meanwhile: copy what another process can
+ * write.
  */
-#ifndef XPROF_FMT_JITDUMP_READER_H
-#define XPROF_FMT_JITDUMP_READER_H
+#ifndef XPROF_FORMAT_JITDUMP_READER_H
+#define XPROF_FORMAT_JITDUMP_READER_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -26,25 +27,25 @@
 struct xp_jitdump_header {
 	bool big_endian;
 	uint32_t version;
-	uint32_t bytes;	   /* of the header: 40, or more that nobody defines */
+	uint32_t bytes;	   /* header size: 40, or more, which is undefined */
 	uint32_t elf_mach; /* EM_* */
 	uint32_t pid;
 	uint64_t timestamp;
 	uint64_t flags;
 };
 
-/* In which order a record has .eh_frame and .eh_frame_hdr. */
+/* The order of .eh_frame and .eh_frame_hdr in a record. */
 enum xp_jitdump_order {
 	XP_JITDUMP_ONE_PART,	/* only one of them */
-	XP_JITDUMP_FRAME_FIRST, /* as perf wants it */
+	XP_JITDUMP_FRAME_FIRST, /* as perf expects */
 	XP_JITDUMP_HEADER_FIRST,
 };
 
 /* Pointers are into the file's bytes. */
 struct xp_jitdump_record {
 	uint64_t offset;
-	uint64_t bytes; /* all of the record */
-	uint32_t kind;	/* enum xp_jitdump_kind, or one that nobody defines, which readers skip */
+	uint64_t bytes; /* of the whole record */
+	uint32_t kind;	/* enum xp_jitdump_kind, or an undefined kind, which readers skip */
 	uint64_t timestamp;
 	union {
 		struct {
@@ -54,7 +55,7 @@ struct xp_jitdump_record {
 			uint64_t code_addr;
 			uint64_t code_size;
 			uint64_t code_index;
-			const char *name; /* ends with a 0 */
+			const char *name; /* terminated */
 			const uint8_t *code;
 		} load;
 		struct {
@@ -69,8 +70,8 @@ struct xp_jitdump_record {
 		struct {
 			uint64_t code_addr;
 			uint64_t line_count;
-			const uint8_t *lines;	/* xp_jitdump_lines_next() reads them */
-			uint64_t surplus_bytes; /* behind them: above XP_JITDUMP_PADDING_BYTES_MAX, believe no line */
+			const uint8_t *lines;	/* read with xp_jitdump_lines_next() */
+			uint64_t surplus_bytes; /* after the lines: above XP_JITDUMP_PADDING_BYTES_MAX, trust no line */
 		} debug;
 		struct {
 			const uint8_t *eh_frame;
@@ -83,29 +84,29 @@ struct xp_jitdump_record {
 	};
 };
 
-/* Does this begin like a jitdump? */
+/* True if the bytes begin like a jitdump. */
 bool xp_jitdump_probe(const uint8_t *bytes, uint64_t size);
 
-/* 1: *header is read from the first bytes. 0: there are fewer than it takes. -EBADMSG with *violation. */
+/* Reads the header from the first bytes. Returns 1, 0 if there are too few bytes, or -EBADMSG and sets *violation. */
 int xp_jitdump_read_header(const uint8_t *bytes, uint64_t size, struct xp_jitdump_header *header,
 			   struct xp_violation *violation);
 /*
- * How long the record is, of which at least XP_JITDUMP_PREFIX_BYTES are there: for who reads a file that grows.
- * offset: of the record in the file. -EBADMSG with *violation.
+ * The size of a record, of which at least XP_JITDUMP_PREFIX_BYTES are present: for readers of a file that grows. offset
+ * is its offset in the file. Returns 0, or -EBADMSG and sets *violation.
  */
 int xp_jitdump_record_bytes(const struct xp_jitdump_header *header, const uint8_t *record, uint64_t offset,
 			    uint32_t *bytes, struct xp_violation *violation);
-/* Reads a whole record, of which xp_jitdump_record_bytes() are there. 0, or -EBADMSG with *violation. */
+/* Reads a whole record, of which xp_jitdump_record_bytes() are present. Returns 0, or -EBADMSG and sets *violation. */
 int xp_jitdump_read_record(const struct xp_jitdump_header *header, const uint8_t *bytes, uint64_t offset,
 			   struct xp_jitdump_record *record, struct xp_violation *violation);
 /*
- * Of a load record that is too long to be kept: the fields and the name from its first bytes. code is NULL. -EBADMSG
- * also when the name does not end there.
+ * Reads the fields and the name of a load record that is too long to keep from its first bytes. code is NULL. Returns
+ * 0, or -EBADMSG and sets *violation; also if the name does not end in these bytes.
  */
 int xp_jitdump_read_load_head(const struct xp_jitdump_header *header, const uint8_t *bytes, uint64_t size,
 			      uint64_t offset, struct xp_jitdump_record *record, struct xp_violation *violation);
 
-/* The lines of a record of debug information, one after the other. */
+/* Iterates over the lines of a debug record. */
 struct xp_jitdump_lines {
 	const uint8_t *at;
 	uint64_t left;
@@ -114,7 +115,7 @@ struct xp_jitdump_lines {
 };
 void xp_jitdump_lines_start(struct xp_jitdump_lines *lines, const struct xp_jitdump_header *header,
 			    const struct xp_jitdump_record *record);
-/* False behind the last. The file's name is the one that is meant, never 0xff, unless there is none before. */
+/* Returns false after the last line. The file name is resolved: it is never 0xff, unless there is no previous name. */
 bool xp_jitdump_lines_next(struct xp_jitdump_lines *lines, struct xp_jitdump_line *line);
 
 /* A whole file. */
@@ -127,10 +128,10 @@ struct xp_jitdump_reader {
 	uint64_t pos;
 };
 
-/* The bytes stay the caller's and must outlive the reader. 0, or -EBADMSG with *violation. */
+/* The caller keeps the bytes, which must outlive the reader. Returns 0, or -EBADMSG and sets *violation. */
 int xp_jitdump_reader_init(struct xp_jitdump_reader *reader, const uint8_t *bytes, uint64_t size,
 			   struct xp_violation *violation);
-/* 1: *record is the next one. 0: the end. -EBADMSG: *violation says why; the reader goes no further. */
+/* Returns 1 and the next record, 0 at the end, or -EBADMSG and sets *violation; do not call the reader again then. */
 int xp_jitdump_reader_next(struct xp_jitdump_reader *reader, struct xp_jitdump_record *record,
 			   struct xp_violation *violation);
 

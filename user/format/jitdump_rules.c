@@ -8,13 +8,13 @@
 
 struct rules {
 	struct xp_jitdump_header header;
-	struct xp_number_map pids; /* by code index: the process that has loaded it last */
-	bool has_debug;		   /* a debug record waits for its load */
+	struct xp_u64_map pids; /* by code index: the last process that loaded it */
+	bool has_debug;		/* a debug record waits for its load */
 	uint64_t debug_addr;
 	uint64_t debug_offset;
 };
 
-/* Of a file that breaks a rule, the rules return 1. */
+/* Rules return 1 for a file that breaks them. */
 #define violate(...) (xp_violate(__VA_ARGS__), 1)
 
 static int check_header(const struct xp_jitdump_header *header, struct xp_violation *violation)
@@ -37,7 +37,7 @@ static int see_load(struct rules *rules, const struct xp_jitdump_record *record,
 			       ", to which perf gives its lines",
 			       rules->debug_addr, record->load.code_addr);
 	rules->has_debug = false;
-	pid = xp_number_map_add(&rules->pids, record->load.code_index, record->load.pid);
+	pid = xp_u64_map_add(&rules->pids, record->load.code_index, record->load.pid);
 	if (!pid)
 		return -ENOMEM;
 	if (rules->pids.count == known && *pid == record->load.pid)
@@ -85,9 +85,9 @@ static int see_record(struct rules *rules, const struct xp_jitdump_record *recor
 	case XP_JITDUMP_LOAD:
 		return see_load(rules, record, violation);
 	case XP_JITDUMP_MOVE:
-		if (xp_number_map_find(&rules->pids, record->move.code_index))
+		if (xp_u64_map_find(&rules->pids, record->move.code_index))
 			return 0;
-		return violate(violation, record->offset, "Code %" PRIu64 " is moved that was never loaded",
+		return violate(violation, record->offset, "Code %" PRIu64 " is moved but was never loaded",
 			       record->move.code_index);
 	case XP_JITDUMP_DEBUG_INFO:
 		return see_debug(rules, record, violation);
@@ -106,13 +106,13 @@ int xp_jitdump_rules_check(const uint8_t *bytes, uint64_t size, struct xp_violat
 	int found = xp_jitdump_reader_init(&reader, bytes, size, violation);
 
 	if (found)
-		return 1; /* not reached with a file as described */
+		return 1; /* cannot happen with a file that the reader accepted */
 	rules.header = reader.header;
 	found = check_header(&reader.header, violation);
 	while (!found && xp_jitdump_reader_next(&reader, &record, violation) == 1)
 		found = see_record(&rules, &record, violation);
 	if (!found && rules.has_debug)
 		found = violate(violation, rules.debug_offset, "A debug record is followed by no load");
-	xp_number_map_free(&rules.pids);
+	xp_u64_map_free(&rules.pids);
 	return found;
 }

@@ -16,18 +16,21 @@
 #define SAMPLE_TYPE                                                                                                    \
 	(PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_CPU | PERF_SAMPLE_PERIOD |                  \
 	 PERF_SAMPLE_CALLCHAIN)
-/* Of a FORK: the process's mappings are not its parent's (tools/perf/util/event.h: PERF_RECORD_MISC_FORK_EXEC). */
+/*
+ * Flag of a FORK: the process does not have its parent's mappings (tools/perf/util/event.h:
+ * PERF_RECORD_MISC_FORK_EXEC).
+ */
 #define MISC_FORK_EXEC (1 << 13)
 #define MISC_MMAP_BUILD_ID (1 << 14)
 
-/* The file's beginning. */
+/* The start of the file. */
 struct head {
 	struct xp_perfdata_header header;
 	uint8_t attr[XP_PERFDATA_ATTR_BYTES];
-	struct xp_perfdata_section ids; /* none: one event needs no name in each record */
+	struct xp_perfdata_section ids; /* none: with one event, records need no id */
 };
 
-/* Behind each record of the kernel's types but the sample: PERF_SAMPLE_TID, TIME and CPU (sample_id_all). */
+/* Follows each kernel record except samples: PERF_SAMPLE_TID, TIME and CPU (sample_id_all). */
 struct trailer {
 	uint32_t pid, tid;
 	uint64_t time;
@@ -38,15 +41,15 @@ struct xp_perfdata {
 	struct xp_perfdata_options options;
 	struct head head;
 	struct xp_perfdata_span span;
-	uint64_t newest_ns;		   /* of all records */
-	uint64_t round_ns;		   /* newest_ns at the last FINISHED_ROUND; 0: none yet */
-	uint64_t floor_ns;		   /* perf takes nothing older any more: newest_ns at the one before it */
-	struct xp_perfdata_packer *packer; /* of samples; NULL: they are not compressed */
+	uint64_t newest_ns; /* of all records */
+	uint64_t round_ns;  /* newest_ns at the last FINISHED_ROUND; 0: none yet */
+	uint64_t floor_ns;  /* perf sorts in nothing older: newest_ns at the FINISHED_ROUND before the last */
+	struct xp_perfdata_compressor *compressor; /* of samples; NULL: not compressed */
 	struct xp_perfdata_sink sink;
 };
 
-/* The feature that tells of compressed records, when it is the only one. */
-struct packed_feature {
+/* The feature that describes compressed records, if it is the only one. */
+struct compressed_feature {
 	struct xp_perfdata_section section;
 	struct xp_perfdata_compression compression;
 };
@@ -68,7 +71,7 @@ int xp_perfdata_conversion(struct xp_perfdata_conversion *conversion, uint64_t h
 	return 0;
 }
 
-/* Tells the header of all that has gone out. */
+/* Updates the header to cover all written records. */
 static int put_header(struct xp_perfdata *perfdata)
 {
 	struct xp_perfdata_sink *sink = &perfdata->sink;
@@ -79,17 +82,18 @@ static int put_header(struct xp_perfdata *perfdata)
 }
 
 /*
- * Behind the records stands what perf must know of compressed ones. So that it stands there all the time, but for the
- * moment between the last two writes, the new end is written first, and what the old one is overwritten with, last.
+ * What perf must know about compressed records stands after the records. To keep it there at all times, except for the
+ * moment between the last two writes, the new end is written first, and the data that overwrites the old end last.
  */
-static int write_packed(struct xp_perfdata *perfdata)
+static int write_compressed(struct xp_perfdata *perfdata)
 {
 	struct xp_perfdata_sink *sink = &perfdata->sink;
 	uint64_t end = sink->offset + sink->used;
-	struct packed_feature feature = { .section = { end + sizeof(feature.section), sizeof(feature.compression) } };
+	struct compressed_feature feature = { .section = { end + sizeof(feature.section),
+							   sizeof(feature.compression) } };
 	size_t old = XP_MIN(sink->used, sizeof(feature));
 
-	xp_perfdata_packer_tell(perfdata->packer, &feature.compression);
+	xp_perfdata_compressor_describe(perfdata->compressor, &feature.compression);
 	if (!sink->err)
 		sink->err = xp_pwrite_all(sink->fd, &feature, sizeof(feature), end);
 	if (!sink->err)
@@ -104,7 +108,7 @@ static int write_packed(struct xp_perfdata *perfdata)
 static int flush(struct xp_perfdata *perfdata)
 {
 	struct xp_perfdata_sink *sink = &perfdata->sink;
-	int err = perfdata->packer ? write_packed(perfdata) : xp_perfdata_flush(sink);
+	int err = perfdata->compressor ? write_compressed(perfdata) : xp_perfdata_flush(sink);
 
 	if (err)
 		return err;
@@ -112,20 +116,20 @@ static int flush(struct xp_perfdata *perfdata)
 	return put_header(perfdata);
 }
 
-/* Samples that wait to be compressed. */
+/* Compresses pending samples. */
 static int pack(struct xp_perfdata *perfdata)
 {
 	struct xp_perfdata_sink *sink = &perfdata->sink;
 
-	if (!perfdata->packer || sink->err)
+	if (!perfdata->compressor || sink->err)
 		return sink->err;
 	if (sizeof(sink->buf) - sink->used < XP_PERFDATA_PACKED_MAX && flush(perfdata))
 		return sink->err;
-	sink->err = xp_perfdata_pack(perfdata->packer, sink);
+	sink->err = xp_perfdata_pack(perfdata->compressor, sink);
 	return sink->err;
 }
 
-/* A record begins, of which all but its header follows. 0, or the error for which nothing may follow. */
+/* Starts a record; everything but its header follows. Returns 0, or the error after which nothing may follow. */
 static int begin(struct xp_perfdata *perfdata, uint32_t type, uint16_t misc, size_t size)
 {
 	const struct perf_event_header header = { .type = type, .misc = misc, .size = size };
@@ -144,15 +148,15 @@ static void put(struct xp_perfdata *perfdata, const void *data, size_t size)
 	xp_perfdata_put(&perfdata->sink, data, size, size);
 }
 
-/* The time of a record, which perf must still be able to sort in. */
+/* The time of a record, limited to times that perf can still sort in. */
 static uint64_t time_of(const struct xp_perfdata *perfdata, uint64_t tsc)
 {
 	return tsc ? XP_MAX(xp_perfdata_ns(&perfdata->options.conversion, tsc), perfdata->floor_ns) : 0;
 }
 
 /*
- * At a FINISHED_ROUND, perf hands on what is not newer than the newest record before the last FINISHED_ROUND
- * (tools/perf/util/ordered-events.c). Between two of them lies late_ns, so nothing older than that can follow.
+ * At a FINISHED_ROUND, perf passes on all records that are not newer than the newest record before the previous
+ * FINISHED_ROUND (tools/perf/util/ordered-events.c). Two of them are late_ns apart, so no older record can follow.
  */
 static int end(struct xp_perfdata *perfdata, uint64_t ns)
 {
@@ -237,7 +241,7 @@ int xp_perfdata_new(struct xp_perfdata **result, int fd, const struct xp_perfdat
 	fill_attr(perfdata->head.attr, options);
 	perfdata->head.ids.offset = sizeof(perfdata->head.header);
 	if (options->compression_level) {
-		int err = xp_perfdata_packer_new(&perfdata->packer, options->compression_level);
+		int err = xp_perfdata_compressor_new(&perfdata->compressor, options->compression_level);
 
 		if (err) {
 			free(perfdata);
@@ -272,7 +276,9 @@ static int put_kernel_map(struct xp_perfdata *perfdata, uint64_t start, uint64_t
 
 int xp_perfdata_kernel(struct xp_perfdata *perfdata, uint64_t start, uint64_t bytes)
 {
-	/* Behind the name stands the symbol whose address `offset` is: by it perf finds how far the kernel was moved.
+	/*
+	 * After the name comes the symbol whose address is `offset`: perf computes from it how far the kernel was
+	 * relocated.
 	 */
 	return put_kernel_map(perfdata, start, bytes, start, "[kernel.kallsyms]_text");
 }
@@ -282,7 +288,7 @@ int xp_perfdata_module(struct xp_perfdata *perfdata, uint64_t start, uint64_t by
 	return put_kernel_map(perfdata, start, bytes, 0, path);
 }
 
-/* Behind the range of an MMAP2: whose bytes they are. */
+/* Follows the range of an MMAP2: identifies the mapped file. */
 struct identity {
 	union {
 		struct {
@@ -347,7 +353,7 @@ int xp_perfdata_comm(struct xp_perfdata *perfdata, uint64_t tsc, pid_t pid, pid_
 	return end_with_trailer(perfdata, tsc, pid, tid);
 }
 
-/* ptid: the thread that made it, of which all that is known is its process. */
+/* ptid, the creating thread, is unknown; its process is written instead. */
 static int put_task(struct xp_perfdata *perfdata, uint64_t tsc, uint64_t then_tsc, uint32_t type, uint16_t misc,
 		    const pid_t ids[4])
 {
@@ -374,7 +380,7 @@ int xp_perfdata_exit(struct xp_perfdata *perfdata, uint64_t tsc, pid_t pid, pid_
 	return put_task(perfdata, tsc, tsc, PERF_RECORD_EXIT, 0, (const pid_t[]){ pid, ppid, tid, ppid });
 }
 
-/* Room for a sample, which waits in memory where it is to be compressed. NULL: an error. */
+/* Reserves space for a sample. If samples are compressed, it stays in memory for now. Returns NULL on error. */
 static uint8_t *sample_room(struct xp_perfdata *perfdata, size_t size)
 {
 	struct xp_perfdata_sink *sink = &perfdata->sink;
@@ -382,10 +388,10 @@ static uint8_t *sample_room(struct xp_perfdata *perfdata, size_t size)
 
 	if (sink->err)
 		return NULL;
-	if (!perfdata->packer)
+	if (!perfdata->compressor)
 		return size > sizeof(sink->buf) - sink->used && flush(perfdata) ? NULL : xp_perfdata_room(sink, size);
-	room = xp_perfdata_packer_room(perfdata->packer, size);
-	return room || pack(perfdata) ? room : xp_perfdata_packer_room(perfdata->packer, size);
+	room = xp_perfdata_compressor_room(perfdata->compressor, size);
+	return room || pack(perfdata) ? room : xp_perfdata_compressor_room(perfdata->compressor, size);
 }
 
 static uint8_t *put_chain(uint8_t *to, uint64_t context, const uint64_t *addresses, size_t count)
@@ -439,8 +445,8 @@ int xp_perfdata_sample(struct xp_perfdata *perfdata, const struct xp_perfdata_sa
 int xp_perfdata_jit(struct xp_perfdata *perfdata, const char *path)
 {
 	/*
-	 * Of pid 0: of any other, perf looks whether it runs and has this pid in its own namespace, and passes the file
-	 * over when it is not so.
+	 * With pid 0. For any other pid, perf checks whether the process runs and has this pid in its own namespace,
+	 * and otherwise skips the file.
 	 */
 	const struct xp_perfdata_map map = { .bytes = 4096, .path = path };
 
@@ -462,10 +468,10 @@ int xp_perfdata_finish(struct xp_perfdata *perfdata, const struct xp_perfdata_fe
 		err = flush(perfdata);
 	if (err)
 		return err;
-	if (perfdata->packer)
-		xp_perfdata_packer_tell(perfdata->packer, &compression);
+	if (perfdata->compressor)
+		xp_perfdata_compressor_describe(perfdata->compressor, &compression);
 	err = xp_perfdata_put_features(&perfdata->sink, &perfdata->head.header, features, perfdata->head.attr,
-				       &perfdata->span, perfdata->packer ? &compression : NULL);
+				       &perfdata->span, perfdata->compressor ? &compression : NULL);
 	return err ? err : put_header(perfdata);
 }
 
@@ -477,6 +483,6 @@ uint64_t xp_perfdata_bytes(const struct xp_perfdata *perfdata)
 void xp_perfdata_free(struct xp_perfdata *perfdata)
 {
 	if (perfdata)
-		xp_perfdata_packer_free(perfdata->packer);
+		xp_perfdata_compressor_free(perfdata->compressor);
 	free(perfdata);
 }

@@ -1,38 +1,39 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * perf.data files of one sampling event: the writer.
+ * Writes perf.data files of one sampling event.
  *
- * Sources of the format: Linux, tools/perf/Documentation/perf.data-file-format.txt; include/uapi/linux/perf_event.h
- * for the event's attributes and the records below 64; tools/lib/perf/include/perf/event.h and tools/perf/util/header.c
- * for the records from 64 on and the features.
+ * Sources of the format: Linux, tools/perf/Documentation/perf.data-file-format.txt; include/uapi/linux/perf_event.h for
+ * the event's attributes and the records below 64; tools/lib/perf/include/perf/event.h and tools/perf/util/header.c for
+ * the records from 64 on and the features.
  *
- * The file is valid at any moment (of one with compressed samples, but for some microseconds in a second): records go out in whole pieces, and the header is told of a piece only when it is
- * out. So a recording that was cut off, or a disk that filled up, leaves what perf reads up to there.
+ * The file is valid at any moment (with compressed samples, except for some microseconds per second). Records are
+ * written in complete pieces, and the header is updated only after a piece is written. So perf can read a recording
+ * that was cut off, or one that filled the disk, up to that point.
  *
- * Times are given as TSCs and written in ns by the conversion of the file's first record (TIME_CONV), with which
- * `perf inject --jit` converts the TSCs of jitdumps. The event says that its clock is CLOCK_MONOTONIC, so that a
- * jitdump with that clock's times is taken as well. TSC 0 stands for "before everything": perf takes such a record at
- * once, where it stands in the file.
+ * Times are given as TSCs and written in ns by the conversion in the file's first record (TIME_CONV). `perf inject
+ * --jit` converts the TSCs of jitdumps with it. The event says that its clock is CLOCK_MONOTONIC, so jitdumps with
+ * times of that clock are accepted too. TSC 0 means "before everything": perf processes such a record at once, at its
+ * place in the file.
  *
- * Records need not be in order of time: perf sorts them. So that it need not keep all of them for that, a
- * FINISHED_ROUND is written every so often (see late_ns).
+ * Records need not be in time order: perf sorts them. A FINISHED_ROUND is written regularly, so that perf need not keep
+ * all of them for sorting (see late_ns).
  *
- * Samples may be compressed (fmt_perfdata_zstd.h), and then come behind other records of up to a second. Those stay as
- * they are: `perf inject --jit` looks for mappings, and takes no look into compressed records, which it passes on
- * before all others. So of records with the same time as a sample, perf may take the sample first.
+ * Samples may be compressed (perfdata_zstd.h). They are then written up to a second later than other records. The other
+ * records stay uncompressed: `perf inject --jit` looks for mappings, does not look into compressed records, and passes
+ * those on before all others. So if a record has the same time as a sample, perf may process the sample first.
  *
- * Errors: 0 or a negative errno. After one, the writer does nothing more and says the same again.
+ * Functions return 0 or -errno. After an error, the writer does nothing more and returns the same error again.
  */
-#ifndef XPROF_FMT_PERFDATA_H
-#define XPROF_FMT_PERFDATA_H
+#ifndef XPROF_FORMAT_PERFDATA_H
+#define XPROF_FORMAT_PERFDATA_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
 
-#define XP_PERFDATA_CHAIN_MAX 4096 /* addresses of a sample: a record has 16 bits for its size */
-#define XP_PERFDATA_PATH_MAX 4096  /* perf's PATH_MAX, the terminating zero included */
+#define XP_PERFDATA_CHAIN_MAX 4096 /* addresses per sample: a record has a 16-bit size */
+#define XP_PERFDATA_PATH_MAX 4096  /* perf's PATH_MAX, including the terminator */
 #define XP_PERFDATA_BUILD_ID_BYTES 20
 
 /* ns = zero + (tsc * mult >> shift), as perf computes it (tools/perf/util/tsc.c). */
@@ -42,7 +43,10 @@ struct xp_perfdata_conversion {
 	uint64_t zero;
 };
 
-/* Such that `tsc` is at `ns`. hz: TSC ticks in a second of the clock; -ERANGE when it is none (0, or above 2^62). */
+/*
+ * Makes a conversion that maps `tsc` to `ns`. hz: TSC ticks per second of the clock. Returns 0 or -ERANGE if hz is
+ * invalid (0, or 2^62 and above).
+ */
 int xp_perfdata_conversion(struct xp_perfdata_conversion *conversion, uint64_t hz, uint64_t tsc, uint64_t ns);
 
 static inline uint64_t xp_perfdata_ns(const struct xp_perfdata_conversion *conversion, uint64_t tsc)
@@ -56,14 +60,14 @@ static inline uint64_t xp_perfdata_ns(const struct xp_perfdata_conversion *conve
 struct xp_perfdata_options {
 	uint32_t event_type;   /* PERF_TYPE_HARDWARE, PERF_TYPE_SOFTWARE */
 	uint64_t event_config; /* PERF_COUNT_* */
-	uint64_t period;       /* what each sample stands for: cycles, ns of cpu-clock */
+	uint64_t period;       /* what each sample stands for: cycles, or ns of cpu-clock */
 	struct xp_perfdata_conversion conversion;
 	/*
-	 * A record may be so much older than one that was written before. What comes later still gets the earliest
-	 * time that perf sorts in.
+	 * A record may be this much older than one that was written before it. An even older record gets the earliest
+	 * time that perf still sorts in.
 	 */
 	uint64_t late_ns;
-	unsigned int compression_level; /* of samples, by zstd: 1 to 22; 0: none */
+	unsigned int compression_level; /* zstd level of samples: 1 to 22; 0: not compressed */
 };
 
 struct xp_perfdata_sample {
@@ -71,69 +75,76 @@ struct xp_perfdata_sample {
 	pid_t pid;
 	pid_t tid;
 	uint32_t cpu;
-	/* Leaf first: addresses of the kernel, then of the process; at least one of both. */
+	/* Leaf first: kernel addresses, then user addresses; at least one address in total. */
 	const uint64_t *kernel;
 	size_t kernel_count;
 	const uint64_t *user;
 	size_t user_count;
 };
 
-/* Something that a process has mapped executable. */
+/* An executable mapping of a process. */
 struct xp_perfdata_map {
 	pid_t pid;
 	pid_t tid;
 	uint64_t start;
 	uint64_t bytes;
 	uint64_t file_offset;
-	uint64_t dev; /* makedev(); it and the next two are not written when there is a build id */
+	uint64_t dev; /* makedev(); it and the next two are not written if there is a build id */
 	uint64_t inode;
 	uint64_t generation;
 	const uint8_t *build_id;
-	size_t build_id_bytes; /* 0: not known; at most XP_PERFDATA_BUILD_ID_BYTES */
+	size_t build_id_bytes; /* 0: unknown; at most XP_PERFDATA_BUILD_ID_BYTES */
 	const char *path;
 };
 
 struct xp_perfdata;
 
-/* fd: an empty regular file, open for writing, which stays the caller's. -EINVAL: a period of 0, a level of 23. */
+/*
+ * fd is an empty regular file, open for writing, which the caller keeps. Returns 0 or -errno: -EINVAL for a period of 0
+ * or a level above 22; -ENOMEM.
+ */
 int xp_perfdata_new(struct xp_perfdata **perfdata, int fd, const struct xp_perfdata_options *options);
-/* The text of the kernel, from the address of its symbol _text (or _stext) on. */
+/* The kernel text, from the address of its symbol _text (or _stext) on. */
 int xp_perfdata_kernel(struct xp_perfdata *perfdata, uint64_t start, uint64_t bytes);
-/* A module of the kernel. path: of the .ko, or its name in brackets. */
+/* A kernel module. path: of the .ko, or its name in brackets. */
 int xp_perfdata_module(struct xp_perfdata *perfdata, uint64_t start, uint64_t bytes, const char *path);
 /*
- * -ENAMETOOLONG: the path; -EINVAL: the build id, or a jitdump that the process writes itself: perf would read it, fail
- * where it is gone, and write images beside it, where the process may have put links. Both leave the writer as it was.
+ * A mapping of a process. -EINVAL is returned for a bad build id, and for a jitdump that the process writes: perf would
+ * read it, fail if it is gone, and write images next to it, where the process may have placed links. -ENAMETOOLONG is
+ * returned for the path. Both leave the writer unchanged.
  */
 int xp_perfdata_map(struct xp_perfdata *perfdata, uint64_t tsc, const struct xp_perfdata_map *map);
-/* A thread's name, at most 15 bytes of it. exec: its process runs a new program. */
+/* A thread's name, truncated to 15 bytes. exec: its process has executed a new program. */
 int xp_perfdata_comm(struct xp_perfdata *perfdata, uint64_t tsc, pid_t pid, pid_t tid, const char *comm, bool exec);
 /*
- * A new process (tid == pid) or thread. born_tsc: when, which may be long before. It begins with its parent's name;
- * maps: also with what its parent has mapped.
+ * A new process (tid == pid) or thread. born_tsc: its creation, which may be long before tsc. It starts with its
+ * parent's name; with maps, also with its parent's mappings.
  */
 int xp_perfdata_fork(struct xp_perfdata *perfdata, uint64_t tsc, uint64_t born_tsc, pid_t pid, pid_t tid, pid_t ppid,
 		     bool maps);
 int xp_perfdata_exit(struct xp_perfdata *perfdata, uint64_t tsc, pid_t pid, pid_t tid, pid_t ppid);
-/* -EINVAL, and nothing has changed: no address at all, or more than XP_PERFDATA_CHAIN_MAX. */
+/* Returns -EINVAL, with nothing changed, for no addresses or more than XP_PERFDATA_CHAIN_MAX. */
 int xp_perfdata_sample(struct xp_perfdata *perfdata, const struct xp_perfdata_sample *sample);
-/* Makes `perf inject --jit` read a jitdump: path is absolute and ends in /jit-NUMBER.dump. -EINVAL, -ENAMETOOLONG. */
+/*
+ * Makes `perf inject --jit` read a jitdump. path is absolute and ends in /jit-NUMBER.dump. Returns 0 or -errno:
+ * -EINVAL, -ENAMETOOLONG.
+ */
 int xp_perfdata_jit(struct xp_perfdata *perfdata, const char *path);
 
 struct xp_perfdata_build_id {
 	const uint8_t *build_id;
 	size_t build_id_bytes; /* 1..XP_PERFDATA_BUILD_ID_BYTES */
 	bool kernel;
-	const char *path; /* "[kernel.kallsyms]" of the kernel */
+	const char *path; /* "[kernel.kallsyms]" for the kernel */
 };
 
-/* What is said of the recording behind the records. A text that is NULL, a number that is 0: left out. */
+/* The description of the recording that follows the records. A text that is NULL or a number that is 0 is omitted. */
 struct xp_perfdata_features {
 	const char *hostname;
 	const char *release; /* of the kernel */
 	const char *version; /* of the recording program */
 	const char *arch;
-	const char *cpu; /* its model, in words */
+	const char *cpu; /* model name */
 	uint32_t cpus;
 	uint32_t cpus_online;
 	uint64_t memory_kb;
@@ -146,13 +157,13 @@ struct xp_perfdata_features {
 	size_t build_id_count;
 };
 
-/* Writes what has come so far, for the case that no end is written. */
+/* Writes all records so far, in case the file is never finished. */
 int xp_perfdata_sync(struct xp_perfdata *perfdata);
-/* Writes what is left, and the features. An error of the latter leaves a valid file without any. */
+/* Writes the remaining records and the features. An error in the features leaves a valid file without features. */
 int xp_perfdata_finish(struct xp_perfdata *perfdata, const struct xp_perfdata_features *features);
 /* Bytes of records so far. */
 uint64_t xp_perfdata_bytes(const struct xp_perfdata *perfdata);
-/* Without xp_perfdata_finish(), what was not written out yet is missing. */
+/* Without xp_perfdata_finish(), records that are still buffered are lost. */
 void xp_perfdata_free(struct xp_perfdata *perfdata);
 
 #endif

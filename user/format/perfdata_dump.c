@@ -4,10 +4,10 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/util.h"
+#include "format/formats.h"
 #include "format/perfdata_reader.h"
 #include "format/perfdata_rules.h"
-#include "format/formats.h"
-#include "base/util.h"
 
 static void set_finding(struct xp_finding *finding, const struct xp_violation *violation)
 {
@@ -36,7 +36,7 @@ static void dump_header(FILE *out, const struct xp_perfdata_reader *reader)
 	fprintf(out, "#%9s %7s %7s %3s %18s %s\n", "offset", "pid", "tid", "cpu", "seconds", "record");
 }
 
-/* Between the addresses of a chain stands whose the next ones are. */
+/* Context markers between the addresses of a chain say where the next addresses belong. */
 static void dump_address(FILE *out, uint64_t address)
 {
 	switch (address) {
@@ -233,7 +233,7 @@ static void count(struct counts *counts, const struct xp_perfdata_record *record
 	}
 }
 
-/* 0 or -EBADMSG */
+/* Returns 0 or -EBADMSG. */
 static int read_all(const uint8_t *bytes, uint64_t size, struct counts *counts, struct xp_violation *violation)
 {
 	struct xp_perfdata_feature_section section;

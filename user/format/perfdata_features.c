@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* The sections behind the data of a perf.data: tools/perf/util/header.c. */
+/* The sections after the data of a perf.data file: tools/perf/util/header.c. */
 #include <errno.h>
 #include <stdlib.h>
 #include <time.h>
@@ -9,7 +9,7 @@
 #include "format/perfdata_zstd.h"
 
 #define NAME_ALIGN 64		     /* of the texts */
-#define FEATURES_MAX 16		     /* those of `all` below */
+#define FEATURES_MAX 16		     /* the entries of `all` below */
 #define MISC_BUILD_ID_SIZE (1 << 15) /* PERF_RECORD_MISC_BUILD_ID_SIZE: byte 20 of a build id is its length */
 #define CLOCK_DATA_VERSION 1
 #define PATH_BYTES_MAX (64u << 10)
@@ -39,7 +39,7 @@ static void put_text(struct xp_perfdata_sink *sink, const char *text)
 	xp_perfdata_put(sink, text, bytes, padded);
 }
 
-/* Each writes a feature's section; where there is nothing to say, nothing. */
+/* Each function writes the section of one feature, or nothing if there is no data. */
 
 static void put_build_ids(struct xp_perfdata_sink *sink, const struct source *from)
 {
@@ -165,7 +165,7 @@ static void put_clock(struct xp_perfdata_sink *sink, const struct source *from)
 	put64(sink, from->features->mono_ns);
 }
 
-/* In ascending order, as their sections stand in the file. */
+/* In ascending order, like their sections in the file. */
 static const struct {
 	enum xp_perfdata_feature feature;
 	void (*put)(struct xp_perfdata_sink *sink, const struct source *from);
@@ -197,7 +197,7 @@ int xp_perfdata_put_features(struct xp_perfdata_sink *sink, struct xp_perfdata_h
 	uint64_t table = sink->offset;
 	size_t count = 0;
 
-	/* The payloads first, behind the most room that their table can take: what it does not is never read. */
+	/* Writes the payloads first, after the largest possible table. The unused part of the table is never read. */
 	sink->offset += sizeof(sections);
 	for (size_t i = 0; i < XP_ARRAY_SIZE(all) && !sink->err; i++) {
 		uint64_t offset = sink->offset + sink->used;

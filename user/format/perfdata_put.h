@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The layout of a perf.data, and the buffer through which its bytes go: shared by the writer's and the reader's files.
- */
-#ifndef XPROF_FMT_PERFDATA_PUT_H
-#define XPROF_FMT_PERFDATA_PUT_H
+/* The layout of a perf.data file and the output buffer, shared by the writer's and the reader's files. */
+#ifndef XPROF_FORMAT_PERFDATA_PUT_H
+#define XPROF_FORMAT_PERFDATA_PUT_H
 
 #include <linux/perf_event.h>
 #include <stdint.h>
@@ -10,10 +9,10 @@
 
 #include "base/util.h"
 
-/* The structures below are written as they lie in memory. */
+/* The structures below are written as they are in memory. */
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "perf.data of this machine are little-endian");
 
-#define XP_PERFDATA_MAGIC "PERFILE2" /* in the byte order of the file: the other one reads "2ELIFREP" */
+#define XP_PERFDATA_MAGIC "PERFILE2" /* in the byte order of the file: the other order reads "2ELIFREP" */
 #define XP_PERFDATA_MAGIC_SWAPPED "2ELIFREP"
 #define XP_PERFDATA_ATTR_BYTES PERF_ATTR_SIZE_VER5
 
@@ -25,11 +24,11 @@ struct xp_perfdata_section {
 struct xp_perfdata_header {
 	char magic[8];
 	uint64_t size;
-	uint64_t attr_size; /* of an entry of attrs: an attr, and the section of its ids */
+	uint64_t attr_size; /* size of an entry of attrs: an attr and the section of its ids */
 	struct xp_perfdata_section attrs;
 	struct xp_perfdata_section data;
 	struct xp_perfdata_section event_types;
-	uint64_t features[4]; /* bits, of those whose sections stand behind the data */
+	uint64_t features[4]; /* a bit for each feature that has a section after the data */
 };
 _Static_assert(sizeof(struct xp_perfdata_header) == 104, "perf_file_header");
 
@@ -52,7 +51,7 @@ enum xp_perfdata_feature {
 	XP_PERFDATA_FEATURES = 256,
 };
 
-/* Records that perf, not the kernel, writes: enum perf_user_event_type. They have no trailer. */
+/* Records that perf writes, not the kernel: enum perf_user_event_type. They have no trailer. */
 enum xp_perfdata_user_record {
 	XP_PERFDATA_USER_RECORDS = 64, /* the first */
 	XP_PERFDATA_HEADER_TRACING_DATA = 66,
@@ -71,18 +70,18 @@ struct xp_perfdata_time_conv {
 	uint64_t cycles;
 	uint64_t mask;
 	uint8_t has_zero;  /* cap_user_time_zero: without it perf takes all times for 0 */
-	uint8_t has_short; /* cap_user_time_short: cycles and mask count */
+	uint8_t has_short; /* cap_user_time_short: cycles and mask are valid */
 	uint8_t pad[6];
 };
 _Static_assert(sizeof(struct xp_perfdata_time_conv) == 56, "perf_record_time_conv");
 
 #define XP_PERFDATA_BUFFER_BYTES (128 << 10) /* more than the longest record */
 
-/* Bytes on their way to the file. After an error it takes everything and does nothing. */
+/* The output buffer. After an error it accepts everything and writes nothing. */
 struct xp_perfdata_sink {
 	int fd;
 	int err;
-	uint64_t offset; /* in the file, of buf[0] */
+	uint64_t offset; /* of buf[0] in the file */
 	size_t used;
 	uint8_t buf[XP_PERFDATA_BUFFER_BYTES];
 };
@@ -97,7 +96,7 @@ static inline int xp_perfdata_flush(struct xp_perfdata_sink *sink)
 	return sink->err;
 }
 
-/* Room for size bytes, at most the buffer's; what is in it goes out when need be. */
+/* Reserves size bytes, at most the buffer's size. Flushes the buffer if needed. */
 static inline void *xp_perfdata_room(struct xp_perfdata_sink *sink, size_t size)
 {
 	uint8_t *room;
@@ -109,7 +108,7 @@ static inline void *xp_perfdata_room(struct xp_perfdata_sink *sink, size_t size)
 	return room;
 }
 
-/* The same, with zeros behind as far as padded. */
+/* Appends data and zeros up to padded bytes. */
 static inline void xp_perfdata_put(struct xp_perfdata_sink *sink, const void *data, size_t size, size_t padded)
 {
 	uint8_t *room = xp_perfdata_room(sink, padded);
@@ -124,13 +123,13 @@ static inline size_t xp_perfdata_align(size_t size, size_t to)
 }
 
 /*
- * fmt_perfdata_features.c: writes the sections from sink->offset on and sets the header's bits. compression: NULL when
- * no record is compressed.
+ * perfdata_features.c: writes the sections from sink->offset on and sets the header's bits. compression is NULL if no
+ * record is compressed.
  */
 struct xp_perfdata_features;
 struct xp_perfdata_compression;
 struct xp_perfdata_span {
-	uint64_t first_ns; /* of the samples; first > last: there was none */
+	uint64_t first_ns; /* of the samples; first > last: no samples */
 	uint64_t last_ns;
 };
 int xp_perfdata_put_features(struct xp_perfdata_sink *sink, struct xp_perfdata_header *header,

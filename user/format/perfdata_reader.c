@@ -7,18 +7,18 @@
 
 #include "format/perfdata_zstd.h"
 
-/* perf has one for each event and CPU. */
+/* perf has one per event and CPU. */
 #define EVENTS_MAX 4096
 #define IDS_MAX 65536
 /*
- * What compressed records may expand to, for each of the file's bytes: samples of a recursion 4096 calls deep do to
- * 1800, and zstd could to 12000.
+ * Maximum expansion of compressed records, per byte of the file. Samples of a recursion 4096 calls deep reach 1800;
+ * zstd could reach 12000.
  */
 #define EXPANSION_MAX 4000
-/* The header before it had features. */
+/* The header before features were added. */
 #define OLD_HEADER_BYTES offsetof(struct xp_perfdata_header, features)
 #define PIPE_HEADER_BYTES 16
-#define ATTR_BYTES_MAX 4096 /* a page: the kernel takes no more */
+#define ATTR_BYTES_MAX 4096 /* a page: the kernel's limit */
 
 bool xp_perfdata_probe(const uint8_t *bytes, uint64_t size)
 {
@@ -86,7 +86,7 @@ static int check_event(const struct xp_perfdata_reader *reader, uint64_t index, 
 	return 0;
 }
 
-/* Which bytes follow in a record depends on these. */
+/* The layout of records depends on these fields. */
 static bool same_layout(const struct perf_event_attr *a, const struct perf_event_attr *b)
 {
 	return a->sample_type == b->sample_type && a->read_format == b->read_format &&
@@ -155,7 +155,7 @@ static int read_events(struct xp_perfdata_reader *reader, struct xp_violation *v
 	}
 	if (reader->by_id && with_id != reader->event_count)
 		return xp_violate(violation, header->attrs.offset,
-				  "The events differ in what their records hold, which tell no event");
+				  "The events differ in what their records hold, and the records have no event id");
 	return read_ids(reader, ids, violation);
 }
 
@@ -183,7 +183,7 @@ bool xp_perfdata_reader_find(struct xp_perfdata_reader *reader, uint64_t id)
 
 	if (id && id == reader->event_id)
 		return true;
-	/* Records that perf made up itself have 0, which stands for any. */
+	/* Records that perf synthesized have id 0, which matches any event. */
 	if (!id) {
 		xp_perfdata_reader_event(reader, 0, &reader->event);
 		reader->event_id = 0;
@@ -204,7 +204,7 @@ bool xp_perfdata_reader_find(struct xp_perfdata_reader *reader, uint64_t id)
 	return true;
 }
 
-/* Bytes that follow a record outside of its size: the trace of AUXTRACE, as long as its first field says. */
+/* Bytes that follow a record outside of its size: the trace of AUXTRACE, whose length is its first field. */
 static int count_payload(const struct xp_perfdata_reader *reader, const struct perf_event_header *header,
 			 uint64_t *payload, struct xp_violation *violation)
 {
@@ -233,20 +233,20 @@ static int begin_unpacking(struct xp_perfdata_reader *reader, struct xp_violatio
 	if (err < 0)
 		return err;
 	if (section.feature != XP_PERFDATA_COMPRESSION || section.bytes < sizeof(compression))
-		return xp_violate(violation, reader->packed_offset,
-				  "perf does not read this compressed record: no feature COMPRESSED tells of it");
+		return xp_violate(violation, reader->compressed_offset,
+				  "perf does not read this compressed record: no feature COMPRESSED describes it");
 	memcpy(&compression, reader->bytes + section.offset, sizeof(compression));
 	if (compression.type != XP_PERFDATA_ZSTD)
 		return xp_violate(violation, section.offset, "The records are compressed by method %u, and not by zstd",
 				  compression.type);
-	err = xp_perfdata_unpacker_new(&reader->unpacker, compression.expanded_bytes);
+	err = xp_perfdata_decompressor_new(&reader->decompressor, compression.expanded_bytes);
 	if (err)
 		return xp_violate(violation, section.offset, "A compressed record cannot expand to %u bytes: %s",
 				  compression.expanded_bytes, strerror(-err));
 	return 0;
 }
 
-/* The newer kind says how long its bytes are, and has others behind them. */
+/* The newer type stores the length of its data, which padding may follow. */
 static int unpack(struct xp_perfdata_reader *reader, const struct xp_perfdata_record *record,
 		  struct xp_violation *violation)
 {
@@ -256,7 +256,7 @@ static int unpack(struct xp_perfdata_reader *reader, const struct xp_perfdata_re
 	const char *why;
 	int err = 0;
 
-	reader->packed_offset = record->offset;
+	reader->compressed_offset = record->offset;
 	if (record->type == XP_PERFDATA_COMPRESSED2) {
 		if (size < sizeof(given))
 			return xp_violate(violation, record->offset, "A COMPRESSED2 record has no size of its bytes");
@@ -267,15 +267,15 @@ static int unpack(struct xp_perfdata_reader *reader, const struct xp_perfdata_re
 	if (given > size)
 		return xp_violate(violation, record->offset, "A COMPRESSED2 record ends inside its %" PRIu64 " bytes",
 				  given);
-	if (!reader->unpacker)
+	if (!reader->decompressor)
 		err = begin_unpacking(reader, violation);
 	if (err)
 		return err;
-	xp_perfdata_unpacked(reader->unpacker, &before);
-	why = xp_perfdata_unpack(reader->unpacker, data, given);
+	xp_perfdata_decompressed(reader->decompressor, &before);
+	why = xp_perfdata_unpack(reader->decompressor, data, given);
 	if (why)
 		return xp_violate(violation, record->offset, "A compressed record cannot be read: %s", why);
-	xp_perfdata_unpacked(reader->unpacker, &behind);
+	xp_perfdata_decompressed(reader->decompressor, &behind);
 	reader->expanded_bytes += behind - before;
 	if (reader->expanded_bytes / EXPANSION_MAX > reader->size)
 		return xp_violate(
@@ -286,7 +286,10 @@ static int unpack(struct xp_perfdata_reader *reader, const struct xp_perfdata_re
 	return 0;
 }
 
-/* Whether the header, with the bytes behind it that are there, is that of a whole record. 1, 0, or -EBADMSG. */
+/*
+ * Checks that a record with this header is complete within the `left` bytes. Returns 1, 0 if more bytes may follow, or
+ * -EBADMSG.
+ */
 static int check_header(const struct perf_event_header *header, uint64_t left, uint64_t offset, bool may_go_on,
 			struct xp_violation *violation)
 {
@@ -298,37 +301,37 @@ static int check_header(const struct perf_event_header *header, uint64_t left, u
 		return may_go_on
 			   ? 0
 			   : xp_violate(violation, offset, "The records end inside one of %u bytes", header->size);
-	/* Of a compressed one, perf does not round the size up. */
+	/* perf does not pad the size of a compressed record. */
 	if (header->size % 8 && header->type != XP_PERFDATA_COMPRESSED)
 		return xp_violate(violation, offset, "A record has %u bytes, no multiple of 8", header->size);
 	return 1;
 }
 
-/* The next one out of a compressed record. 0: the rest of it, if any, is in the next compressed one. */
-static int next_unpacked(struct xp_perfdata_reader *reader, struct xp_perfdata_record *record,
-			 struct xp_violation *violation)
+/* The next record from a compressed record. Returns 0 if the rest of it, if any, is in the next compressed record. */
+static int next_decompressed(struct xp_perfdata_reader *reader, struct xp_perfdata_record *record,
+			     struct xp_violation *violation)
 {
 	struct perf_event_header header = { 0 };
 	size_t left = 0;
-	const uint8_t *at = reader->unpacker ? xp_perfdata_unpacked(reader->unpacker, &left) : NULL;
+	const uint8_t *at = reader->decompressor ? xp_perfdata_decompressed(reader->decompressor, &left) : NULL;
 	int more;
 
 	if (!left)
 		return 0;
 	memcpy(&header, at, XP_MIN(left, sizeof(header)));
-	more = check_header(&header, left, reader->packed_offset, reader->pos != reader->end, violation);
+	more = check_header(&header, left, reader->compressed_offset, reader->pos != reader->end, violation);
 	if (more <= 0)
 		return more;
 	if (header.type == XP_PERFDATA_COMPRESSED || header.type == XP_PERFDATA_COMPRESSED2 ||
 	    header.type == XP_PERFDATA_AUXTRACE)
-		return xp_violate(violation, reader->packed_offset, "A compressed record holds one of type %u",
+		return xp_violate(violation, reader->compressed_offset, "A compressed record holds one of type %u",
 				  header.type);
-	*record = (struct xp_perfdata_record){ .offset = reader->packed_offset,
-					       .is_unpacked = true,
+	*record = (struct xp_perfdata_record){ .offset = reader->compressed_offset,
+					       .is_decompressed = true,
 					       .bytes = header.size,
 					       .type = header.type,
 					       .misc = header.misc };
-	xp_perfdata_unpacker_consume(reader->unpacker, header.size);
+	xp_perfdata_decompressor_consume(reader->decompressor, header.size);
 	more = xp_perfdata_record_parse(reader, record, at + sizeof(header), header.size - sizeof(header), violation);
 	return more ? more : 1;
 }
@@ -338,7 +341,7 @@ int xp_perfdata_reader_next(struct xp_perfdata_reader *reader, struct xp_perfdat
 {
 	uint64_t left = reader->end - reader->pos, payload;
 	struct perf_event_header header = { 0 };
-	int err = next_unpacked(reader, record, violation);
+	int err = next_decompressed(reader, record, violation);
 
 	if (err || !left)
 		return err;
@@ -362,9 +365,9 @@ int xp_perfdata_reader_next(struct xp_perfdata_reader *reader, struct xp_perfdat
 
 void xp_perfdata_reader_end(struct xp_perfdata_reader *reader)
 {
-	xp_perfdata_unpacker_free(reader->unpacker);
+	xp_perfdata_decompressor_free(reader->decompressor);
 	free(reader->ids);
-	reader->unpacker = NULL;
+	reader->decompressor = NULL;
 	reader->ids = NULL;
 	reader->id_count = 0;
 }
@@ -375,7 +378,7 @@ int xp_perfdata_reader_feature(const struct xp_perfdata_reader *reader, unsigned
 	struct xp_perfdata_section at, table = { reader->end, sizeof(at) };
 	unsigned int feature;
 
-	/* Their table has an entry for each that is set. */
+	/* The table has an entry for each bit that is set. */
 	for (feature = 0; feature < XP_PERFDATA_FEATURES; feature++) {
 		if (!(reader->header.features[feature / 64] >> feature % 64 & 1))
 			continue;

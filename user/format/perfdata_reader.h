@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * perf.data files, little-endian, of xprof and of perf itself: a strict reader, record by record. Those written to a
- * pipe and big-endian ones are refused with a sentence; of records and features that are not described below only
- * number, place and size are told. Behind a compressed record come those that were in it.
+ * A strict reader of little-endian perf.data files of xprof and perf, record by record. It rejects files written to a
+ * pipe and big-endian files with a message. For records and features that are not described below, it reports only
+ * number, place and size. A compressed record is followed by the records in it.
  *
- * Sources of the format: see fmt_perfdata.h. What perf demands beyond it stands in fmt_perfdata_rules.h.
+ * Sources of the format: see perfdata.h. perfdata_rules.h checks what perf requires in addition.
  *
- * The bytes may be anything: the reader stays inside them. What it takes for compressed records is bounded: memory as
- * fmt_perfdata_zstd.h says, time by a limit for what they may expand to.
+ * The file is untrusted: the reader never reads outside its bytes. The cost of compressed records is bounded: memory as
+ * in perfdata_zstd.h, time by a limit on their expanded size.
  */
-#ifndef XPROF_FMT_PERFDATA_READER_H
-#define XPROF_FMT_PERFDATA_READER_H
+#ifndef XPROF_FORMAT_PERFDATA_READER_H
+#define XPROF_FORMAT_PERFDATA_READER_H
 
 #include <linux/perf_event.h>
 #include <stdbool.h>
@@ -23,11 +23,11 @@
 
 /* An event, and the section of its ids. */
 struct xp_perfdata_event {
-	struct perf_event_attr attr; /* what the file does not have of it is 0 */
+	struct perf_event_attr attr; /* fields that the file does not have are 0 */
 	struct xp_perfdata_section ids;
 };
 
-/* Which event an id stands for. */
+/* Maps an id to its event. */
 struct xp_perfdata_id {
 	uint64_t id;
 	uint64_t event;
@@ -41,26 +41,26 @@ struct xp_perfdata_reader {
 	const uint8_t *bytes;
 	uint64_t size;
 	uint64_t pos;
-	uint64_t end;			/* of the records */
-	bool by_id;			/* events differ in what their records hold: each has to be looked up */
-	struct xp_perfdata_event event; /* of the record before */
+	uint64_t end; /* of the records */
+	bool by_id;   /* events have different record layouts: each record's event must be looked up */
+	struct xp_perfdata_event event; /* of the last record */
 	uint64_t event_id;
-	struct xp_perfdata_id *ids; /* [id_count], in order of ids; NULL: of no event */
+	struct xp_perfdata_id *ids; /* [id_count], sorted by id; NULL: no event has ids */
 	size_t id_count;
-	uint64_t expanded_bytes;	       /* of all compressed records so far */
-	struct xp_perfdata_unpacker *unpacker; /* NULL: no compressed record has come */
-	uint64_t packed_offset;		       /* of the last compressed one */
+	uint64_t expanded_bytes;		       /* of all compressed records so far */
+	struct xp_perfdata_decompressor *decompressor; /* NULL: no compressed record so far */
+	uint64_t compressed_offset;		       /* of the last compressed record */
 };
 
-/* A record. What it does not tell is 0, and not among `has`. */
+/* A record. Fields that it does not have are 0 and not in `has`. */
 struct xp_perfdata_record {
-	uint64_t offset;  /* of one out of a compressed record: that one's */
-	bool is_unpacked; /* it is out of a compressed record, whose memory it has until the next is read */
-	uint64_t bytes;	  /* with what follows it outside of its own size */
-	uint32_t type;	  /* PERF_RECORD_*, enum xp_perfdata_user_record */
+	uint64_t offset;      /* of a record in a compressed record: the offset of the latter */
+	bool is_decompressed; /* from a compressed record; its memory is valid until the next read */
+	uint64_t bytes;	      /* including data after it that its size field does not count */
+	uint32_t type;	      /* PERF_RECORD_*, enum xp_perfdata_user_record */
 	uint16_t misc;
 	uint64_t has; /* PERF_SAMPLE_TID, TIME, CPU, PERIOD, CALLCHAIN */
-	int32_t pid;  /* of a sample; of others, as their trailer has it */
+	int32_t pid;  /* of a sample; of other records, from the trailer */
 	int32_t tid;
 	uint64_t time_ns;
 	uint32_t cpu;
@@ -73,11 +73,11 @@ struct xp_perfdata_record {
 			uint32_t prot;
 			const uint8_t *build_id;
 			size_t build_id_bytes; /* 0: none */
-			const char *path;      /* in the file's bytes, with its zero */
+			const char *path;      /* in the file's bytes, terminated */
 		} map;
 		struct { /* COMM */
 			int32_t pid, tid;
-			const char *name; /* in the file's bytes, with its zero */
+			const char *name; /* in the file's bytes, terminated */
 		} comm;
 		struct { /* FORK, EXIT */
 			int32_t pid, ppid, tid, ptid;
@@ -87,7 +87,7 @@ struct xp_perfdata_record {
 			uint64_t ip;
 			uint64_t period;
 			uint64_t chain_count;
-			const uint8_t *chain; /* xp_perfdata_reader_chain() reads it */
+			const uint8_t *chain; /* read with xp_perfdata_reader_chain() */
 		} sample;
 		struct { /* LOST, LOST_SAMPLES */
 			uint64_t count;
@@ -99,37 +99,39 @@ struct xp_perfdata_record {
 	};
 };
 
-/* A section behind the data. */
+/* A section after the data. */
 struct xp_perfdata_feature_section {
 	unsigned int feature; /* enum xp_perfdata_feature, or another */
 	uint64_t offset;
 	uint64_t bytes;
 };
 
-/* Does this begin like a perf.data, of whatever byte order? */
+/* True if the bytes begin like a perf.data file of either byte order. */
 bool xp_perfdata_probe(const uint8_t *bytes, uint64_t size);
 
-/* The bytes stay the caller's and must outlive the reader. 0, or -EBADMSG with *violation. */
+/* The caller keeps the bytes, which must outlive the reader. Returns 0, or -EBADMSG and sets *violation. */
 int xp_perfdata_reader_init(struct xp_perfdata_reader *reader, const uint8_t *bytes, uint64_t size,
 			    struct xp_violation *violation);
-/* Gives back what reading has taken. */
+/* Frees the reader's memory. */
 void xp_perfdata_reader_end(struct xp_perfdata_reader *reader);
 /* index < event_count. */
 void xp_perfdata_reader_event(const struct xp_perfdata_reader *reader, uint64_t index, struct xp_perfdata_event *event);
-/* 1: *record is the next one. 0: the end. -EBADMSG: *violation says why; the reader goes no further. */
+/* Returns 1 and the next record, 0 at the end, or -EBADMSG and sets *violation; do not call the reader again then. */
 int xp_perfdata_reader_next(struct xp_perfdata_reader *reader, struct xp_perfdata_record *record,
 			    struct xp_violation *violation);
 /*
- * The first feature of number `from` or above: 1 and *section, 0 when there is none. -EBADMSG: its section is not in
- * the file.
+ * The first feature with number `from` or above. Returns 1 and *section, 0 if there is none, or -EBADMSG if its section
+ * is not in the file.
  */
 int xp_perfdata_reader_feature(const struct xp_perfdata_reader *reader, unsigned int from,
 			       struct xp_perfdata_feature_section *section, struct xp_violation *violation);
-/* The text of a feature such as XP_PERFDATA_HOSTNAME, in the file's bytes; NULL: it is not of that form. */
+/*
+ * The text of a feature such as XP_PERFDATA_HOSTNAME, in the file's bytes. Returns NULL if it does not have that form.
+ */
 const char *xp_perfdata_reader_text(const struct xp_perfdata_reader *reader,
 				    const struct xp_perfdata_feature_section *section);
 
-/* "SAMPLE", NULL when the number has no name here. */
+/* The name, such as "SAMPLE", or NULL if the number is unknown. */
 const char *xp_perfdata_record_name(uint32_t type);
 const char *xp_perfdata_feature_name(unsigned int feature);
 
@@ -141,10 +143,10 @@ static inline uint64_t xp_perfdata_reader_chain(const struct xp_perfdata_record 
 	return address;
 }
 
-/* fmt_perfdata_records.c: fills *record, whose bytes are all there, but for offset and bytes. */
+/* perfdata_records.c: fills in *record except offset and bytes. All of its bytes are present. */
 int xp_perfdata_record_parse(struct xp_perfdata_reader *reader, struct xp_perfdata_record *record, const uint8_t *bytes,
 			     size_t size, struct xp_violation *violation);
-/* The event whose ids have this one. False: none. */
+/* Makes the event with this id current. Returns false if there is none. */
 bool xp_perfdata_reader_find(struct xp_perfdata_reader *reader, uint64_t id);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* What stands in the single records of a perf.data. */
+/* Parses single records of a perf.data file. */
 #include <errno.h>
 #include <inttypes.h>
 
@@ -7,7 +7,7 @@
 
 #define MISC_MMAP_BUILD_ID (1 << 14)
 
-/* Takes fields off the front of a record; where one is not all there, `bad`, and it is 0. */
+/* Takes fields off the front of a record. A field that is incomplete reads as 0 and sets `bad`. */
 struct cursor {
 	const uint8_t *at;
 	size_t left;
@@ -47,7 +47,7 @@ static uint32_t take32(struct cursor *cursor)
 	return value;
 }
 
-/* A text up to the end. */
+/* Takes a text that extends to the end. */
 static const char *take_text(struct cursor *cursor)
 {
 	const char *text = (const char *)cursor->at;
@@ -71,8 +71,8 @@ static void take_cpu(struct cursor *cursor, struct xp_perfdata_record *record)
 }
 
 /*
- * The trailer of sample_id_all: cut off the end. Its last field is the event's id, when it has that field: all events
- * of a file have it or none.
+ * Cuts the trailer of sample_id_all off the end. Its last field is the event's id, if it has that field: either all
+ * events of a file have it or none.
  */
 static bool take_trailer(struct xp_perfdata_reader *reader, struct xp_perfdata_record *record, struct cursor *cursor)
 {
@@ -106,7 +106,7 @@ static bool take_trailer(struct xp_perfdata_reader *reader, struct xp_perfdata_r
 	return true;
 }
 
-/* PERF_SAMPLE_READ: values of counters. */
+/* PERF_SAMPLE_READ: counter values. */
 static void skip_read(struct cursor *cursor, uint64_t format)
 {
 	uint64_t times =
@@ -127,13 +127,13 @@ static void take_sample(struct xp_perfdata_reader *reader, struct xp_perfdata_re
 {
 	static const uint64_t known =
 	    PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_CPU | PERF_SAMPLE_PERIOD | PERF_SAMPLE_CALLCHAIN;
-	/* What comes behind the call chain. */
+	/* The fields up to the call chain; all others follow it. */
 	static const uint64_t before = PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_ADDR |
 				       PERF_SAMPLE_READ | PERF_SAMPLE_CALLCHAIN | PERF_SAMPLE_ID | PERF_SAMPLE_CPU |
 				       PERF_SAMPLE_PERIOD | PERF_SAMPLE_STREAM_ID | PERF_SAMPLE_IDENTIFIER;
 	uint64_t type;
 
-	/* All events have this field, or none. */
+	/* Either all events have this field or none. */
 	if (reader->event.attr.sample_type & PERF_SAMPLE_IDENTIFIER) {
 		uint64_t id = take64(cursor);
 
@@ -204,7 +204,7 @@ static void take_task(struct xp_perfdata_record *record, struct cursor *cursor)
 	record->task.time_ns = take64(cursor);
 }
 
-/* The fields behind `zero` came with Linux 5.9. */
+/* Linux 5.9 added the fields after `zero`. */
 static void take_conversion(struct xp_perfdata_record *record, struct cursor *cursor)
 {
 	const uint8_t *flags;
@@ -220,7 +220,7 @@ static void take_conversion(struct xp_perfdata_record *record, struct cursor *cu
 	record->conversion.has_zero = flags && flags[0];
 }
 
-/* The fields of a record without its trailer. */
+/* Takes the fields of a record without its trailer. */
 static void take_body(struct xp_perfdata_record *record, struct cursor *cursor)
 {
 	switch (record->type) {

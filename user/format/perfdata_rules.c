@@ -5,15 +5,15 @@
 #include <time.h>
 
 struct state {
-	bool mono; /* all events have the times of CLOCK_MONOTONIC */
+	bool mono; /* all events have times of CLOCK_MONOTONIC */
 	bool converts;
 	uint64_t newest_ns; /* of the records so far */
 	uint64_t round_ns;  /* newest_ns at the last FINISHED_ROUND */
-	uint64_t floor_ns;  /* newest_ns at the one before: what is not newer has been handed on */
+	uint64_t floor_ns;  /* newest_ns at the one before: records that are not newer have been passed on */
 	bool rounds;	    /* there was one */
 };
 
-/* tools/perf/util/jitdump.c, jit_detect(): what stands before the name does not matter, but there is a slash. */
+/* tools/perf/util/jitdump.c, jit_detect(): anything may precede the name, but there must be a slash. */
 bool xp_perfdata_is_jit(const char *path)
 {
 	const char *name = strrchr(path, '/');
@@ -52,13 +52,13 @@ static bool check_jit(const struct state *state, const struct xp_perfdata_record
 /* tools/perf/util/ordered-events.c */
 static bool check_order(struct state *state, const struct xp_perfdata_record *record, struct xp_violation *violation)
 {
-	/* Times of 0 and -1 stand for none. */
+	/* Times of 0 and -1 mean no time. */
 	if (!(record->has & PERF_SAMPLE_TIME) || !record->time_ns || record->time_ns == UINT64_MAX)
 		return false;
 	if (state->rounds && record->time_ns < state->floor_ns) {
 		xp_violate(violation, record->offset,
-			   "perf has this record out of order: it is %" PRIu64
-			   " ns older than one of before the last FINISHED_ROUND but one",
+			   "perf reports this record as out of order: it is %" PRIu64
+			   " ns older than a record from before the next-to-last FINISHED_ROUND",
 			   state->floor_ns - record->time_ns);
 		return true;
 	}

@@ -6,168 +6,176 @@
 #include <zstd.h>
 
 #define VERSION 1
-/* zstd looks for repetitions faster when it gets much at once: at 64 KiB, twice as fast as at 16. */
+/* zstd finds repetitions faster in larger input: twice as fast at 64 KiB as at 16 KiB. */
 #define WAITING_BYTES (64u << 10)
 #define LEVEL_MAX 22u
 #define EXPANDED_BYTES_MAX (64u << 20)
 
-/* ---- the writer's side ---- */
+/* ---- compression, for the writer ---- */
 
-struct xp_perfdata_packer {
+struct xp_perfdata_compressor {
 	ZSTD_CCtx *zstd;
 	unsigned int level;
-	uint64_t bytes; /* before and behind */
-	uint64_t packed_bytes;
+	uint64_t bytes; /* before and after compression */
+	uint64_t compressed_bytes;
 	size_t waiting;
 	uint8_t records[WAITING_BYTES];
 };
 
-int xp_perfdata_packer_new(struct xp_perfdata_packer **result, unsigned int level)
+int xp_perfdata_compressor_new(struct xp_perfdata_compressor **result, unsigned int level)
 {
-	struct xp_perfdata_packer *packer;
+	struct xp_perfdata_compressor *compressor;
 
 	*result = NULL;
 	if (!level || level > LEVEL_MAX)
 		return -EINVAL;
-	packer = malloc(sizeof(*packer));
-	if (!packer)
+	compressor = malloc(sizeof(*compressor));
+	if (!compressor)
 		return -ENOMEM;
-	memset(packer, 0, offsetof(struct xp_perfdata_packer, records));
-	packer->level = level;
-	packer->zstd = ZSTD_createCCtx();
-	if (!packer->zstd || ZSTD_isError(ZSTD_CCtx_setParameter(packer->zstd, ZSTD_c_compressionLevel, (int)level))) {
-		xp_perfdata_packer_free(packer);
+	memset(compressor, 0, offsetof(struct xp_perfdata_compressor, records));
+	compressor->level = level;
+	compressor->zstd = ZSTD_createCCtx();
+	if (!compressor->zstd ||
+	    ZSTD_isError(ZSTD_CCtx_setParameter(compressor->zstd, ZSTD_c_compressionLevel, (int)level))) {
+		xp_perfdata_compressor_free(compressor);
 		return -ENOMEM;
 	}
-	*result = packer;
+	*result = compressor;
 	return 0;
 }
 
-void xp_perfdata_packer_free(struct xp_perfdata_packer *packer)
+void xp_perfdata_compressor_free(struct xp_perfdata_compressor *compressor)
 {
-	if (!packer)
+	if (!compressor)
 		return;
-	ZSTD_freeCCtx(packer->zstd);
-	free(packer);
+	ZSTD_freeCCtx(compressor->zstd);
+	free(compressor);
 }
 
-void *xp_perfdata_packer_room(struct xp_perfdata_packer *packer, size_t size)
+void *xp_perfdata_compressor_room(struct xp_perfdata_compressor *compressor, size_t size)
 {
-	uint8_t *room = packer->records + packer->waiting;
+	uint8_t *room = compressor->records + compressor->waiting;
 
-	if (size > sizeof(packer->records) - packer->waiting)
+	if (size > sizeof(compressor->records) - compressor->waiting)
 		return NULL;
-	packer->waiting += size;
+	compressor->waiting += size;
 	return room;
 }
 
-/* One compressed record of what is left of `in`. The bytes that zstd still holds back, or an error of zstd. */
-static size_t pack_record(struct xp_perfdata_packer *packer, struct xp_perfdata_sink *sink, ZSTD_inBuffer *in)
+/*
+ * Writes one compressed record with the rest of `in`. Returns the number of bytes that zstd still holds back, or an
+ * error of zstd.
+ */
+static size_t pack_record(struct xp_perfdata_compressor *compressor, struct xp_perfdata_sink *sink, ZSTD_inBuffer *in)
 {
 	struct perf_event_header header = { .type = XP_PERFDATA_COMPRESSED };
 	uint8_t *at = sink->buf + sink->used;
 	size_t room = XP_MIN(sizeof(sink->buf) - sink->used, (size_t)UINT16_MAX) - sizeof(header), left;
 	ZSTD_outBuffer out = { .dst = at + sizeof(header), .size = room };
 
-	left = ZSTD_compressStream2(packer->zstd, &out, in, ZSTD_e_flush);
+	left = ZSTD_compressStream2(compressor->zstd, &out, in, ZSTD_e_flush);
 	if (ZSTD_isError(left))
 		return left;
 	header.size = sizeof(header) + out.pos;
 	memcpy(at, &header, sizeof(header));
 	sink->used += header.size;
-	packer->packed_bytes += header.size;
+	compressor->compressed_bytes += header.size;
 	return left;
 }
 
-int xp_perfdata_pack(struct xp_perfdata_packer *packer, struct xp_perfdata_sink *sink)
+int xp_perfdata_pack(struct xp_perfdata_compressor *compressor, struct xp_perfdata_sink *sink)
 {
-	ZSTD_inBuffer in = { .src = packer->records, .size = packer->waiting };
+	ZSTD_inBuffer in = { .src = compressor->records, .size = compressor->waiting };
 	size_t left = in.size;
 
-	packer->bytes += packer->waiting;
-	packer->waiting = 0;
+	compressor->bytes += compressor->waiting;
+	compressor->waiting = 0;
 	while (left && !ZSTD_isError(left) && sizeof(sink->buf) - sink->used > sizeof(struct perf_event_header))
-		left = pack_record(packer, sink, &in);
+		left = pack_record(compressor, sink, &in);
 	return left ? -EIO : 0;
 }
 
-void xp_perfdata_packer_tell(const struct xp_perfdata_packer *packer, struct xp_perfdata_compression *compression)
+void xp_perfdata_compressor_describe(const struct xp_perfdata_compressor *compressor,
+				     struct xp_perfdata_compression *compression)
 {
 	*compression = (struct xp_perfdata_compression){
 		.version = VERSION,
 		.type = XP_PERFDATA_ZSTD,
-		.level = packer->level,
-		.ratio = packer->packed_bytes ? (packer->bytes + packer->packed_bytes / 2) / packer->packed_bytes : 1,
+		.level = compressor->level,
+		.ratio = compressor->compressed_bytes
+			     ? (compressor->bytes + compressor->compressed_bytes / 2) / compressor->compressed_bytes
+			     : 1,
 		.expanded_bytes = WAITING_BYTES,
 	};
 }
 
-/* ---- the reader's side ---- */
+/* ---- decompression, for the reader ---- */
 
-struct xp_perfdata_unpacker {
+struct xp_perfdata_decompressor {
 	ZSTD_DCtx *zstd;
-	size_t begin, end; /* of what is not consumed */
+	size_t begin, end; /* of the unconsumed bytes */
 	size_t room;
 	uint8_t records[];
 };
 
-int xp_perfdata_unpacker_new(struct xp_perfdata_unpacker **result, uint64_t expanded_bytes)
+int xp_perfdata_decompressor_new(struct xp_perfdata_decompressor **result, uint64_t expanded_bytes)
 {
-	/* Less than a record is left of those before. */
+	/* Less than a record is left of the previous ones. */
 	size_t room = expanded_bytes + UINT16_MAX;
-	struct xp_perfdata_unpacker *unpacker;
+	struct xp_perfdata_decompressor *decompressor;
 
 	*result = NULL;
 	if (!expanded_bytes || expanded_bytes > EXPANDED_BYTES_MAX)
 		return -EINVAL;
-	unpacker = malloc(sizeof(*unpacker) + room);
-	if (!unpacker)
+	decompressor = malloc(sizeof(*decompressor) + room);
+	if (!decompressor)
 		return -ENOMEM;
-	*unpacker = (struct xp_perfdata_unpacker){ .zstd = ZSTD_createDCtx(), .room = room };
-	if (!unpacker->zstd) {
-		free(unpacker);
+	*decompressor = (struct xp_perfdata_decompressor){ .zstd = ZSTD_createDCtx(), .room = room };
+	if (!decompressor->zstd) {
+		free(decompressor);
 		return -ENOMEM;
 	}
-	*result = unpacker;
+	*result = decompressor;
 	return 0;
 }
 
-void xp_perfdata_unpacker_free(struct xp_perfdata_unpacker *unpacker)
+void xp_perfdata_decompressor_free(struct xp_perfdata_decompressor *decompressor)
 {
-	if (!unpacker)
+	if (!decompressor)
 		return;
-	ZSTD_freeDCtx(unpacker->zstd);
-	free(unpacker);
+	ZSTD_freeDCtx(decompressor->zstd);
+	free(decompressor);
 }
 
-const char *xp_perfdata_unpack(struct xp_perfdata_unpacker *unpacker, const void *data, size_t size)
+const char *xp_perfdata_unpack(struct xp_perfdata_decompressor *decompressor, const void *data, size_t size)
 {
 	ZSTD_inBuffer in = { .src = data, .size = size };
-	ZSTD_outBuffer out = { .dst = unpacker->records, .size = unpacker->room };
+	ZSTD_outBuffer out = { .dst = decompressor->records, .size = decompressor->room };
 
-	if (unpacker->begin)
-		memmove(unpacker->records, unpacker->records + unpacker->begin, unpacker->end - unpacker->begin);
-	out.pos = unpacker->end - unpacker->begin;
+	if (decompressor->begin)
+		memmove(decompressor->records, decompressor->records + decompressor->begin,
+			decompressor->end - decompressor->begin);
+	out.pos = decompressor->end - decompressor->begin;
 	while (in.pos < in.size) {
-		size_t before = in.pos, err = ZSTD_decompressStream(unpacker->zstd, &out, &in);
+		size_t before = in.pos, err = ZSTD_decompressStream(decompressor->zstd, &out, &in);
 
 		if (ZSTD_isError(err))
 			return ZSTD_getErrorName(err);
 		if (in.pos == before)
 			return "it expands to more than the feature COMPRESSED says";
 	}
-	unpacker->begin = 0;
-	unpacker->end = out.pos;
+	decompressor->begin = 0;
+	decompressor->end = out.pos;
 	return NULL;
 }
 
-const uint8_t *xp_perfdata_unpacked(const struct xp_perfdata_unpacker *unpacker, size_t *size)
+const uint8_t *xp_perfdata_decompressed(const struct xp_perfdata_decompressor *decompressor, size_t *size)
 {
-	*size = unpacker->end - unpacker->begin;
-	return unpacker->records + unpacker->begin;
+	*size = decompressor->end - decompressor->begin;
+	return decompressor->records + decompressor->begin;
 }
 
-void xp_perfdata_unpacker_consume(struct xp_perfdata_unpacker *unpacker, size_t size)
+void xp_perfdata_decompressor_consume(struct xp_perfdata_decompressor *decompressor, size_t size)
 {
-	unpacker->begin += size;
+	decompressor->begin += size;
 }

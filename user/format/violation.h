@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Where a file breaks the rules of its format, in a sentence: what all readers of formats give. */
-#ifndef XPROF_VIOLATION_H
-#define XPROF_VIOLATION_H
+/* A violation of a file format, in a sentence. All format readers report one. */
+#ifndef XPROF_FORMAT_VIOLATION_H
+#define XPROF_FORMAT_VIOLATION_H
 
 #include <stdarg.h>
 #include <stdint.h>
 
 struct xp_violation {
-	uint64_t offset; /* in the file, of the record, field or line */
-	char text[192];	 /* a sentence without its full stop */
+	uint64_t offset; /* offset of the record, field or line in the file */
+	char text[192];	 /* a sentence without a full stop */
 };
 
-/* Fills it in. -EBADMSG, for the reader to return. */
+/* Fills in the violation. Returns -EBADMSG, which the reader returns. */
 int xp_violate(struct xp_violation *violation, uint64_t offset, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 int xp_violate_args(struct xp_violation *violation, uint64_t offset, const char *format, va_list args)

@@ -5,7 +5,7 @@
 
 #include "base/util.h"
 
-/* How far behind the last function the next one may be, and how much is read ahead then. */
+/* The distance after the last function within which the next one starts a read-ahead, and the size of that. */
 #define AHEAD_BYTES (64u << 10)
 
 void xp_jit_bytes_begin(struct xp_jit_bytes *bytes, uint64_t left)

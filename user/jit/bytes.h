@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The bytes of JIT code, from the memory of the process: bounded, for the process says how much there is of it.
- * Compilers put one function behind the other, so what follows one that is read is read with it.
+ * Reads the bytes of JIT code from the memory of the process. The amount is bounded, because the process says how much
+ * code there is. Compilers put one function after the other, so a read fetches what follows the function too.
  */
 #ifndef XPROF_JIT_BYTES_H
 #define XPROF_JIT_BYTES_H
@@ -12,23 +12,26 @@
 
 #include "target/memory.h"
 
-/* Of a larger function only the name is taken. */
+/* Only the name of a larger function is recorded. */
 #define XP_JIT_BYTES_MAX (1u << 20)
 
-/* Zeroed but for memory and pid: nothing may be read. */
+/* Zeroed except for memory and pid: nothing may be read. */
 struct xp_jit_bytes {
-	struct xp_target_memory *memory; /* to read with; NULL as there */
+	struct xp_target_memory *memory; /* to read with; NULL has the same meaning as there */
 	pid_t pid;
-	uint64_t left;	 /* of functions, may still be read */
-	uint8_t *buffer; /* [XP_JIT_BYTES_MAX], from the first use on */
-	uint64_t start;	 /* of what is in it */
+	uint64_t left;	 /* bytes of functions that may still be read */
+	uint8_t *buffer; /* [XP_JIT_BYTES_MAX], from the first use */
+	uint64_t start;	 /* address of the bytes in buffer */
 	size_t size;
 	uint64_t last; /* end of the last function */
 };
 
-/* From now on so much may be read; what was read before may be out of date. */
+/* Starts a round in which at most left bytes may be read. Discards earlier bytes, which may be out of date. */
 void xp_jit_bytes_begin(struct xp_jit_bytes *bytes, uint64_t left);
-/* Valid until the next call. NULL: not readable, too much, or bytes is NULL (nobody wants them). */
+/*
+ * Valid until the next call. Returns NULL if the bytes are unreadable or too many, or if bytes is NULL (the caller
+ * needs none).
+ */
 const uint8_t *xp_jit_bytes_read(struct xp_jit_bytes *bytes, uint64_t start, uint64_t size);
 void xp_jit_bytes_free(struct xp_jit_bytes *bytes);
 

@@ -5,23 +5,23 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/util.h"
 #include "jit/deferred.h"
 #include "jit/ranges.h"
-#include "base/util.h"
 
-#define LATE_MAX (1u << 16) /* loads of which the observer has not heard; each bind looks at them */
-#define MOMENT 1000	    /* TSC: more than a nanosecond, which is as finely as perf puts events in order */
+#define LATE_MAX (1u << 16) /* deferred loads; each bind looks at them */
+#define MOMENT 1000	    /* TSC ticks: more than a nanosecond, the precision with which perf orders events */
 
 struct entry {
-	uint64_t start; /* where it was put last */
+	uint64_t start; /* the latest address */
 	uint64_t size;
-	uint64_t hash; /* of its bytes; 0: not known */
+	uint64_t hash; /* of its bytes; 0: unknown */
 	char *name;
 };
 
 struct xp_jit_code {
 	struct xp_jit_observer observer;
-	const struct xp_space *space; /* NULL: any address will do */
+	const struct xp_address_space *space; /* NULL: any address is valid */
 	uint64_t *bytes_left;
 	uint64_t bytes_taken;
 	uint64_t refused;
@@ -31,9 +31,9 @@ struct xp_jit_code {
 	uint32_t count;
 	uint32_t room;
 
-	struct xp_jit_pieces pieces; /* of the entries, by their index */
-	struct xp_jit_late *late;    /* loads of which the observer has not heard yet */
-	struct xp_jit_late **late_end;
+	struct xp_jit_ranges pieces;  /* of the entries, by their index */
+	struct xp_jit_deferred *late; /* loads that the observer has not received yet */
+	struct xp_jit_deferred **late_end;
 	uint32_t late_count;
 };
 
@@ -54,7 +54,7 @@ int xp_jit_code_new(struct xp_jit_code **code, uint64_t *bytes_left, const struc
 
 void xp_jit_code_free(struct xp_jit_code *code)
 {
-	struct xp_jit_late *late;
+	struct xp_jit_deferred *late;
 
 	if (!code)
 		return;
@@ -66,7 +66,7 @@ void xp_jit_code_free(struct xp_jit_code *code)
 	}
 	*code->bytes_left += code->bytes_taken;
 	free(code->entries);
-	xp_jit_pieces_free(&code->pieces);
+	xp_jit_ranges_free(&code->pieces);
 	free(code);
 }
 
@@ -87,7 +87,9 @@ static int reserve_entry(struct xp_jit_code *code)
 	return 0;
 }
 
-/* No more than it leaves the others: one process cannot have all, and the next one always has something. */
+/*
+ * A process takes no more than it leaves for the others: none can take everything, and the next one always gets some.
+ */
 static bool take_bytes(struct xp_jit_code *code, uint64_t bytes)
 {
 	if (bytes > *code->bytes_left || code->bytes_taken + bytes > *code->bytes_left - bytes)
@@ -105,7 +107,7 @@ static void give_back(struct xp_jit_code *code, uint64_t bytes)
 
 static int charge(struct xp_jit_code *code, uint64_t bytes)
 {
-	if (code->puts >= XP_JIT_CODES_MAX || !take_bytes(code, bytes + xp_jit_pieces_bytes())) {
+	if (code->puts >= XP_JIT_CODES_MAX || !take_bytes(code, bytes + xp_jit_ranges_bytes())) {
 		code->refused++;
 		return -ENOSPC;
 	}
@@ -114,18 +116,18 @@ static int charge(struct xp_jit_code *code, uint64_t bytes)
 
 /* ---- code ---- */
 
-/* The piece of code that is there; NULL: it is not. */
-static struct xp_jit_piece *alive(const struct xp_jit_code *code, uint32_t index)
+/* Returns the alive piece of the code, or NULL if it is gone. */
+static struct xp_jit_range_use *alive(const struct xp_jit_code *code, uint32_t index)
 {
-	struct xp_jit_piece *piece =
-	    index < code->count ? xp_jit_pieces_alive(&code->pieces, code->entries[index].start) : NULL;
+	struct xp_jit_range_use *piece =
+	    index < code->count ? xp_jit_ranges_alive(&code->pieces, code->entries[index].start) : NULL;
 
 	return piece && piece->code == index ? piece : NULL;
 }
 
 static bool is_in_file(const struct xp_jit_code *code, uint64_t address)
 {
-	const struct xp_vma *vma = code->space ? xp_space_find(code->space, address) : NULL;
+	const struct xp_vma *vma = code->space ? xp_address_space_find(code->space, address) : NULL;
 
 	return vma && !xp_file_may_be_jit(vma->file);
 }
@@ -136,7 +138,7 @@ bool xp_jit_code_can_be(const struct xp_jit_code *code, uint64_t start, uint64_t
 	       !is_in_file(code, start) && !is_in_file(code, start + size - 1);
 }
 
-/* FNV-1a of words of eight bytes, never 0. */
+/* FNV-1a over 8-byte words, never 0. */
 static uint64_t hash_of(const uint8_t *bytes, uint64_t size)
 {
 	uint64_t hash = 0xcbf29ce484222325u;
@@ -151,10 +153,10 @@ static uint64_t hash_of(const uint8_t *bytes, uint64_t size)
 	return bytes ? hash | 1 : 0;
 }
 
-/* Whether this very code is there already; what is not known of its bytes may be the same. */
+/* Whether the same code is already there. Unknown bytes count as equal. */
 static bool is_known(struct xp_jit_code *code, const struct entry *from, uint32_t *index)
 {
-	const struct xp_jit_piece *piece = xp_jit_pieces_alive(&code->pieces, from->start);
+	const struct xp_jit_range_use *piece = xp_jit_ranges_alive(&code->pieces, from->start);
 	struct entry *entry;
 
 	if (!piece || piece->end != from->start + from->size)
@@ -180,35 +182,35 @@ static char *clean_name(const char *name)
 	return shorter ? shorter : clean;
 }
 
-/* ---- what the observer hears ---- */
+/* ---- the observer ---- */
 
 static void tell(struct xp_jit_code *code, uint32_t index, const struct xp_jit_load *load)
 {
 	struct xp_jit_load kept = *load;
-	uint64_t since = code->space ? xp_space_jit_since(code->space, load->start) : 0;
+	uint64_t since = code->space ? xp_address_space_jit_since(code->space, load->start) : 0;
 
-	/* Where it is not known since when, it is younger than its memory. */
+	/* Code with an unknown time is newer than its memory. */
 	if (since && (load->is_bound || !load->tsc))
 		kept.tsc = XP_MAX(load->tsc, since + MOMENT);
 	kept.name = code->entries[index].name;
 	code->observer.load(code->observer.arg, index, &kept);
 }
 
-/* Whether the space has its memory, if there is one. */
+/* Whether the address space, if any, has the memory of the code. */
 static bool is_mapped(const struct xp_jit_code *code, const struct xp_jit_load *load)
 {
-	return !code->space || xp_space_find(code->space, load->start);
+	return !code->space || xp_address_space_find(code->space, load->start);
 }
 
-/* False: there is no room for it. */
+/* Returns false if there is no room. */
 static bool tell_later(struct xp_jit_code *code, uint32_t index, const struct xp_jit_load *load)
 {
-	size_t bytes = xp_jit_late_bytes(load);
-	struct xp_jit_late *late;
+	size_t bytes = xp_jit_deferred_bytes(load);
+	struct xp_jit_deferred *late;
 
 	if (code->late_count == LATE_MAX || !take_bytes(code, bytes))
 		return false;
-	late = xp_jit_late_new(index, load);
+	late = xp_jit_deferred_new(index, load);
 	if (!late) {
 		give_back(code, bytes);
 		return false;
@@ -220,8 +222,8 @@ static bool tell_later(struct xp_jit_code *code, uint32_t index, const struct xp
 }
 
 /*
- * A source is read as it is now, but the space is of some time before: memory that it lacks is younger, and code there
- * must not seem older than that.
+ * A source has the present state, but the address space is older. Memory that it lacks is newer, and the code in that
+ * memory must not appear older than it.
  */
 static void tell_load(struct xp_jit_code *code, uint32_t index, const struct xp_jit_load *load, uint64_t from)
 {
@@ -233,9 +235,9 @@ static void tell_load(struct xp_jit_code *code, uint32_t index, const struct xp_
 		tell(code, index, &kept);
 }
 
-static void tell_late(struct xp_jit_code *code, struct xp_jit_late **link)
+static void tell_late(struct xp_jit_code *code, struct xp_jit_deferred **link)
 {
-	struct xp_jit_late *late = *link;
+	struct xp_jit_deferred *late = *link;
 
 	tell(code, late->index, &late->load);
 	*link = late->next;
@@ -246,9 +248,9 @@ static void tell_late(struct xp_jit_code *code, struct xp_jit_late **link)
 	free(late);
 }
 
-void xp_jit_code_bind(struct xp_jit_code *code, const struct xp_space *space)
+void xp_jit_code_bind(struct xp_jit_code *code, const struct xp_address_space *space)
 {
-	struct xp_jit_late **link = &code->late;
+	struct xp_jit_deferred **link = &code->late;
 
 	code->space = space;
 	while (space && *link)
@@ -268,7 +270,7 @@ void xp_jit_code_settle(struct xp_jit_code *code)
 
 static int add(struct xp_jit_code *code, const struct xp_jit_load *load, const struct entry *entry)
 {
-	struct xp_jit_piece piece = {
+	struct xp_jit_range_use piece = {
 		.start = load->start,
 		.end = load->start + load->size,
 		.base = load->start,
@@ -281,7 +283,7 @@ static int add(struct xp_jit_code *code, const struct xp_jit_load *load, const s
 	if (!err)
 		err = charge(code, sizeof(*entry) + strlen(entry->name) + 1);
 	if (!err)
-		err = xp_jit_pieces_put(&code->pieces, &piece, load->is_bound);
+		err = xp_jit_ranges_add(&code->pieces, &piece, load->is_bound);
 	if (err)
 		return err;
 	code->puts++;
@@ -316,7 +318,7 @@ int xp_jit_code_load(struct xp_jit_code *code, const struct xp_jit_load *load, u
 
 int xp_jit_code_move(struct xp_jit_code *code, uint32_t index, uint64_t tsc, uint64_t new_start)
 {
-	struct xp_jit_piece *last = alive(code, index), piece;
+	struct xp_jit_range_use *last = alive(code, index), piece;
 	struct entry *entry = &code->entries[index];
 	uint64_t old_start;
 	int err;
@@ -331,7 +333,7 @@ int xp_jit_code_move(struct xp_jit_code *code, uint32_t index, uint64_t tsc, uin
 	err = charge(code, 0);
 	if (err)
 		return err;
-	piece = (struct xp_jit_piece){
+	piece = (struct xp_jit_range_use){
 		.start = new_start,
 		.end = new_start + entry->size,
 		.base = new_start,
@@ -339,11 +341,11 @@ int xp_jit_code_move(struct xp_jit_code *code, uint32_t index, uint64_t tsc, uin
 		.to = XP_JIT_ALIVE,
 		.code = index,
 	};
-	err = xp_jit_pieces_put(&code->pieces, &piece, false);
+	err = xp_jit_ranges_add(&code->pieces, &piece, false);
 	if (err)
 		return err;
 	code->puts++;
-	last = alive(code, index); /* not there any more when it moved over itself */
+	last = alive(code, index); /* NULL if it moved over itself */
 	if (last)
 		last->to = piece.from;
 	entry->start = new_start;
@@ -354,7 +356,7 @@ int xp_jit_code_move(struct xp_jit_code *code, uint32_t index, uint64_t tsc, uin
 
 int xp_jit_code_unload(struct xp_jit_code *code, uint32_t index, uint64_t tsc)
 {
-	struct xp_jit_piece *piece = alive(code, index);
+	struct xp_jit_range_use *piece = alive(code, index);
 
 	if (!piece)
 		return -ENOENT;
@@ -364,7 +366,7 @@ int xp_jit_code_unload(struct xp_jit_code *code, uint32_t index, uint64_t tsc)
 
 bool xp_jit_code_find(const struct xp_jit_code *code, uint64_t address, uint64_t tsc, struct xp_jit_range *range)
 {
-	const struct xp_jit_piece *piece = xp_jit_pieces_find(&code->pieces, address, tsc);
+	const struct xp_jit_range_use *piece = xp_jit_ranges_find(&code->pieces, address, tsc);
 
 	if (!piece)
 		return false;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What is known of the code of one process that belongs to no file, by time: which function was at an address when.
- * Pure: sources (jit_src_*.h) feed it, samples ask it, and an observer hears of all code in the order in which it came.
+ * The code of one process that belongs to no file, by time: which function was at an address when. Pure: sources
+ * (jit/src_*.h) feed it, samples query it, and an observer receives all code in the order in which it arrived.
  *
- * Code that is loaded over other code ends that one as a whole, even where it covers a part of it only. What comes late
- * (with a time before that of the code which it replaces) counts from the beginning of that code on.
+ * Code that is loaded over other code ends all of the other code, even where it covers only a part of it. A late load
+ * (with a time before that of the code which it replaces) counts from the start time of that code.
  */
 #ifndef XPROF_JIT_CODE_H
 #define XPROF_JIT_CODE_H
@@ -17,9 +17,9 @@
 
 #define XP_JIT_CODES_MAX (1u << 20)    /* loads of a process */
 #define XP_JIT_SIZE_MAX (256ull << 20) /* of one function */
-#define XP_JIT_NAME_BYTES_MAX 4096     /* what is longer is cut */
+#define XP_JIT_NAME_BYTES_MAX 4096     /* a longer name is cut */
 
-/* From this address on, up to the next line's. */
+/* Applies from this address to that of the next line. */
 struct xp_jit_line {
 	uint64_t address; /* in the process */
 	uint32_t line;
@@ -27,27 +27,27 @@ struct xp_jit_line {
 	const char *file;
 };
 
-/* A piece of code, mostly a function. What it points to is the caller's and used during the call only. */
+/* A piece of code, usually a function. The caller owns what it points to, which is used during the call only. */
 struct xp_jit_load {
-	uint64_t tsc;  /* since when; 0: since before the recording */
-	bool is_bound; /* tsc is only the earliest time possible; where no other code was, it holds since ever.
+	uint64_t tsc;  /* load time; 0: before the recording */
+	bool is_bound; /* tsc is only a lower bound. Where there was no other code, the code counts as always present.
 			  Such code does not move */
 	uint64_t start;
-	uint64_t size;			 /* bytes */
-	const char *name;		 /* as the target has it: it is cleaned here */
-	const uint8_t *code;		 /* size bytes, NULL: not known */
-	const struct xp_jit_line *lines; /* in order of address */
+	uint64_t size;			 /* in bytes */
+	const char *name;		 /* as in the target; it is cleaned here */
+	const uint8_t *code;		 /* size bytes; NULL: unknown */
+	const struct xp_jit_line *lines; /* in address order */
 	size_t line_count;
 	const uint8_t *eh_frame; /* as if it lay at start + size rounded up to 8; NULL: none */
 	size_t eh_frame_bytes;
-	const uint8_t *eh_frame_hdr; /* as if it lay directly behind; NULL: none */
+	const uint8_t *eh_frame_hdr; /* as if it lay directly after .eh_frame; NULL: none */
 	size_t eh_frame_hdr_bytes;
 };
 
 /*
- * Hears of each load (name as it is kept, tsc as well, but not before the memory was there) and of each move. Code that
- * was known already is no news. A load of which it is not known since when (is_bound), and whose memory the space that
- * is bound does not have yet, is heard of when one has it, or at last by xp_jit_code_settle().
+ * Receives each load and each move. A load has its name as kept and its tsc as kept, but not earlier than the memory
+ * was mapped. Code that is already known is not reported again. A load with is_bound whose memory is missing in the
+ * bound address space is reported once a bound address space has that memory, at the latest by xp_jit_code_settle().
  */
 struct xp_jit_observer {
 	void (*load)(void *arg, uint32_t index, const struct xp_jit_load *load);
@@ -58,31 +58,34 @@ struct xp_jit_observer {
 struct xp_jit_code;
 
 /*
- * bytes_left: what all registries of a recording may still take in memory; outlives this one, which takes no more than
- * it leaves there and gives back what it took: alone it has half of all, one of n as greedy an (n + 1)th. observer is
- * copied; NULL: nobody listens. -ENOMEM.
+ * bytes_left: the memory that all registries of a recording may still take; it outlives this registry. A registry never
+ * takes more than it leaves there: a single one gets half of the total, and each of n equally greedy ones an (n + 1)th.
+ * It gives the memory back when it is freed. observer is copied; NULL: none. Returns 0 or -ENOMEM.
  */
 int xp_jit_code_new(struct xp_jit_code **code, uint64_t *bytes_left, const struct xp_jit_observer *observer);
 void xp_jit_code_free(struct xp_jit_code *code);
 /*
- * What the process has mapped, as it changes; it outlives the registry. From now on code that would lie in a file's
- * mapping is refused (-EINVAL): that is the file's, whatever a perf map says of it.
+ * Sets the address space of the process; call it when that changes. space outlives the registry. From this call on,
+ * code inside a file's mapping is refused (-EINVAL): it belongs to the file, whatever a perf map says.
  */
-void xp_jit_code_bind(struct xp_jit_code *code, const struct xp_space *space);
-/* There is no more to come: the observer hears of all code now. */
+void xp_jit_code_bind(struct xp_jit_code *code, const struct xp_address_space *space);
+/* No more code will arrive: reports all deferred code to the observer. */
 void xp_jit_code_settle(struct xp_jit_code *code);
 
-/* Whether code can be there at all: if not, a load is refused, and its bytes need not be read. */
+/* Whether code can be there at all. If not, a load would be refused, so its bytes need not be read. */
 bool xp_jit_code_can_be(const struct xp_jit_code *code, uint64_t start, uint64_t size);
 /*
- * index: of the code, from 0 on, one more for each; NULL: not wanted. Code that is there already, with the same range,
- * name and bytes, keeps its index. -EINVAL a range that cannot be, -ENOSPC there is no room for more (it is counted as
- * refused), -ENOMEM; after these nothing has changed.
+ * index: of the code, from 0, one more for each; may be NULL. Code that is already there with the same range, name and
+ * bytes keeps its index. Returns 0 or -errno: -EINVAL if the range is impossible, -ENOSPC if there is no room for more
+ * (counted as refused), -ENOMEM. On an error nothing has changed.
  */
 int xp_jit_code_load(struct xp_jit_code *code, const struct xp_jit_load *load, uint32_t *index);
-/* The code is at new_start from now on. -ENOENT it is not loaded (any more), and those of the load. */
+/*
+ * The code is at new_start from tsc on. Returns 0 or -errno: -ENOENT if the code is not loaded (any more), or the
+ * errors of a load.
+ */
 int xp_jit_code_move(struct xp_jit_code *code, uint32_t index, uint64_t tsc, uint64_t new_start);
-/* The code is gone. -ENOENT, -ENOMEM. */
+/* The code is gone. Returns 0 or -errno: -ENOENT, -ENOMEM. */
 int xp_jit_code_unload(struct xp_jit_code *code, uint32_t index, uint64_t tsc);
 
 struct xp_jit_range {
@@ -93,16 +96,16 @@ struct xp_jit_range {
 };
 
 /*
- * Which code was at the address at that time. False: none is known. O(log n), and one step more for each time that code
- * was replaced there since; after many steps it is not known any more.
+ * Finds the code that was at the address at that time. Returns false if none is known. Takes O(log n) steps, and one
+ * more for each later replacement of the code there; after many steps it gives up.
  */
 bool xp_jit_code_find(const struct xp_jit_code *code, uint64_t address, uint64_t tsc, struct xp_jit_range *range);
 
-/* How many codes there are: the next index. */
+/* The number of codes, which is also the next index. */
 uint32_t xp_jit_code_count(const struct xp_jit_code *code);
-/* "" of an index that is none. */
+/* Returns "" for an invalid index. */
 const char *xp_jit_code_name(const struct xp_jit_code *code, uint32_t index);
-/* Loads that found no room. */
+/* Loads refused for lack of room. */
 uint64_t xp_jit_code_refused(const struct xp_jit_code *code);
 
 #endif

@@ -5,15 +5,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Mostly all lines of a function are of one file. */
+/* Usually all lines of a function have the same file. */
 static bool has_file_of_last(const struct xp_jit_load *load, size_t line)
 {
 	return line && !strcmp(load->lines[line].file, load->lines[line - 1].file);
 }
 
-size_t xp_jit_late_bytes(const struct xp_jit_load *load)
+size_t xp_jit_deferred_bytes(const struct xp_jit_load *load)
 {
-	size_t bytes = sizeof(struct xp_jit_late) + load->line_count * sizeof(*load->lines) +
+	size_t bytes = sizeof(struct xp_jit_deferred) + load->line_count * sizeof(*load->lines) +
 		       (load->code ? load->size : 0) + load->eh_frame_bytes + load->eh_frame_hdr_bytes;
 
 	for (size_t i = 0; i < load->line_count; i++)
@@ -22,7 +22,7 @@ size_t xp_jit_late_bytes(const struct xp_jit_load *load)
 	return bytes;
 }
 
-/* Puts a copy at *end, which moves behind it. */
+/* Copies to *end and advances it. */
 static const void *put(uint8_t **end, const void *bytes, size_t count)
 {
 	void *copy = *end;
@@ -33,16 +33,16 @@ static const void *put(uint8_t **end, const void *bytes, size_t count)
 	return memcpy(copy, bytes, count);
 }
 
-struct xp_jit_late *xp_jit_late_new(uint32_t index, const struct xp_jit_load *load)
+struct xp_jit_deferred *xp_jit_deferred_new(uint32_t index, const struct xp_jit_load *load)
 {
-	size_t bytes = xp_jit_late_bytes(load);
-	struct xp_jit_late *late = malloc(bytes);
+	size_t bytes = xp_jit_deferred_bytes(load);
+	struct xp_jit_deferred *late = malloc(bytes);
 	struct xp_jit_line *lines;
 	uint8_t *end;
 
 	if (!late)
 		return NULL;
-	*late = (struct xp_jit_late){ .index = index, .bytes = bytes, .load = *load };
+	*late = (struct xp_jit_deferred){ .index = index, .bytes = bytes, .load = *load };
 	lines = (struct xp_jit_line *)(late + 1);
 	end = (uint8_t *)(lines + load->line_count);
 	for (size_t i = 0; i < load->line_count; i++) {

@@ -9,32 +9,32 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-#include "format/jitdump.h"
-#include "jit/eh_frame.h"
 #include "base/own_file.h"
 #include "base/util.h"
+#include "format/jitdump.h"
+#include "jit/eh_frame.h"
 
-#define FILL_BYTE 0xcc /* int3: disassembles into one row for each address, and is no code that anybody compiles */
+#define FILL_BYTE 0xcc /* int3: disassembles into one row per address, and no compiler generates such code */
 #define PATH_BYTES 4096
-/* What a function takes besides its name, code and unwinding data. */
+/* Bytes of a function besides its name, code and unwinding data. */
 #define RECORD_BYTES 200
-/* Of the disk is left free: this part of all of it, but no more than so many bytes. */
+/* Space left free on disk: this fraction of the disk, at most SPARE_BYTES_MAX. */
 #define SPARE_SHARE 20
 #define SPARE_BYTES_MAX (16u << 20)
-#define GRANT_BYTES (256u << 10) /* between two looks at the disk */
+#define GRANT_BYTES (256u << 10) /* written between two checks of the disk */
 
 struct xp_jit_dump_out {
 	struct xp_jit_dump_out_options options;
 	char name[48];
-	int fd; /* -1: no code came so far */
+	int fd; /* -1: no code yet */
 	int err;
 	struct xp_jitdump *dump;
 	struct xp_jit_dump_out_counts counts;
-	struct xp_jit_dump_out_counts unsafe; /* of these, what an error would take back */
-	uint64_t charged_bytes;		      /* of the file, taken from options.bytes_left */
-	uint64_t granted_bytes;		      /* the file may be so long as far as the disk is concerned */
-	uint64_t whole_bytes;		      /* of the file when it was last looked at */
-	uint8_t *lost;			      /* bits: code that was not written, whose moves are not, either */
+	struct xp_jit_dump_out_counts unsafe; /* part of counts: what an error would take back */
+	uint64_t charged_bytes;		      /* bytes of the file that were taken from options.bytes_left */
+	uint64_t granted_bytes;		      /* size that the disk has room for */
+	uint64_t whole_bytes;		      /* complete records in the file at the last look */
+	uint8_t *lost;			      /* bitmap: code that was not written; its moves are not written either */
 	uint8_t *fill;
 };
 
@@ -46,7 +46,10 @@ int xp_jit_dump_out_new(struct xp_jit_dump_out **out, const struct xp_jit_dump_o
 		return -ENOMEM;
 	made->options = *options;
 	made->fd = -1;
-	/* perf takes any number for the marker of a process without one; no pid has so many digits. */
+	/*
+	 * A later image adds its number. perf accepts any number in the name if the marker has no process, and no pid
+	 * has that many digits.
+	 */
 	if (options->image)
 		snprintf(made->name, sizeof(made->name), "jit-%d%09u.dump", options->pid, options->image);
 	else
@@ -91,7 +94,7 @@ static uint64_t code_index(const struct xp_jit_dump_out *out, uint32_t index)
 
 /* ---- lines ---- */
 
-/* Texts that had to be cleaned. */
+/* Cleaned copies of texts. */
 struct texts {
 	char **all;
 	size_t count;
@@ -121,7 +124,10 @@ static void free_texts(struct texts *texts)
 	free(texts->all);
 }
 
-/* perf ends its table with the last line, which so would hold for no address: it is repeated at the code's end. */
+/*
+ * perf ends its table at the last line, which would then cover no address. So the last line is repeated at the code's
+ * end.
+ */
 static int put_lines(struct xp_jit_dump_out *out, const struct xp_jit_load *load)
 {
 	struct xp_jitdump_line *lines;
@@ -150,7 +156,7 @@ static int put_lines(struct xp_jit_dump_out *out, const struct xp_jit_load *load
 	return err;
 }
 
-/* With the header before it, .eh_frame lies elsewhere. -ENOENT: it has nothing that can be laid out anew. */
+/* The header in front moves .eh_frame, so it has to be rebuilt. Returns -ENOENT if it has nothing to rebuild. */
 static int lay_anew(struct xp_jit_eh_frame *made, const struct xp_jit_load *load)
 {
 	struct xp_jit_eh_frames frames;
@@ -165,8 +171,8 @@ static int lay_anew(struct xp_jit_eh_frame *made, const struct xp_jit_load *load
 }
 
 /*
- * Unmapped: perf would map what it takes for mapped behind the code, over the functions that are there. It needs the
- * data for no sample of a recording, whose chains are unwound already.
+ * Writes the data as unmapped: perf would map mapped data after the code, over the functions that are there. perf needs
+ * the data for no sample of a recording, because their chains are already unwound.
  */
 static int put_unwinding(struct xp_jit_dump_out *out, const struct xp_jit_load *load)
 {
@@ -183,7 +189,7 @@ static int put_unwinding(struct xp_jit_dump_out *out, const struct xp_jit_load *
 		return 0;
 	if (out->options.to_the_letter && load->eh_frame_bytes) {
 		if (lay_anew(&made, load))
-			return 0; /* the function goes without */
+			return 0; /* the function is written without it */
 		unwinding.eh_frame = made.frame;
 		unwinding.eh_frame_bytes = made.frame_bytes;
 		unwinding.eh_frame_hdr = made.header;
@@ -196,7 +202,7 @@ static int put_unwinding(struct xp_jit_dump_out *out, const struct xp_jit_load *
 
 /* ---- code ---- */
 
-/* int3s, as many as anybody may ask for. */
+/* Enough int3s for the largest code. */
 static const uint8_t *fill(struct xp_jit_dump_out *out)
 {
 	if (!out->fill) {
@@ -207,7 +213,7 @@ static const uint8_t *fill(struct xp_jit_dump_out *out)
 	return out->fill;
 }
 
-/* The last of the disk is for the files that cannot do without: profiles, logs, the manifest. */
+/* Keeps the last space on disk for the essential files: profiles, logs, the manifest. */
 static bool disk_has_room(struct xp_jit_dump_out *out, uint64_t bytes)
 {
 	struct statvfs fs;
@@ -224,7 +230,7 @@ static bool disk_has_room(struct xp_jit_dump_out *out, uint64_t bytes)
 	return true;
 }
 
-/* What was written since the last call is taken from what all files may have. */
+/* Takes the bytes written since the last call from the budget of all files. */
 static void charge(struct xp_jit_dump_out *out)
 {
 	uint64_t bytes = xp_jitdump_bytes(out->dump), more;
@@ -236,7 +242,7 @@ static void charge(struct xp_jit_dump_out *out)
 	out->charged_bytes += more;
 }
 
-/* In this file and in all of them, of which it leaves the others as much as it has. */
+/* Whether this file, and all files together, have room. The file takes no more than it leaves for the others. */
 static bool files_have_room(const struct xp_jit_dump_out *out, uint64_t bytes)
 {
 	uint64_t left = *out->options.bytes_left, after = xp_jitdump_bytes(out->dump) + bytes;
@@ -269,7 +275,7 @@ static int put_code(struct xp_jit_dump_out *out, uint32_t index, const struct xp
 	return xp_jitdump_load(out->dump, timestamp_of(out, load->tsc), &record);
 }
 
-/* What was written before the file was last whole is safe. To be called before what comes next is counted. */
+/* Records before the last complete state of the file are safe. Call it before the next record is counted. */
 static void see_whole(struct xp_jit_dump_out *out)
 {
 	uint64_t whole_bytes = xp_jitdump_whole_bytes(out->dump);
@@ -279,7 +285,7 @@ static void see_whole(struct xp_jit_dump_out *out)
 	out->whole_bytes = whole_bytes;
 }
 
-/* Takes back what did not reach the file. */
+/* Takes back the counts of records that did not reach the file. */
 static void fail(struct xp_jit_dump_out *out, int err)
 {
 	if (out->dump)
@@ -327,7 +333,7 @@ void xp_jit_dump_out_load(void *arg, uint32_t index, const struct xp_jit_load *l
 	}
 	err = put_lines(out, load);
 	charge(out);
-	if (err == -ENOMEM) { /* and nothing was written */
+	if (err == -ENOMEM) { /* nothing was written */
 		lose(out, index);
 		return;
 	}
@@ -386,7 +392,7 @@ int xp_jit_dump_out_close(struct xp_jit_dump_out *out, uint64_t tsc, struct xp_j
 	out->counts.bytes = out->counts.functions ? xp_jitdump_bytes(out->dump) : 0;
 	*counts = out->counts;
 	if (out->fd >= 0 && !out->counts.bytes) {
-		unlinkat(out->options.dir_fd, out->name, 0); /* the disk took no function */
+		unlinkat(out->options.dir_fd, out->name, 0); /* no function fitted on the disk */
 		*out->options.bytes_left += out->charged_bytes;
 	}
 	if (out->fd >= 0 && close(out->fd) && !err)

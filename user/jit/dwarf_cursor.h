@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* DWARF's numbers and texts, little-endian, from bytes that a target has made. */
-#ifndef XPROF_DWARF_CURSOR_H
-#define XPROF_DWARF_CURSOR_H
+/* Reads DWARF's numbers and texts, little-endian, from untrusted bytes of a target. */
+#ifndef XPROF_JIT_DWARF_CURSOR_H
+#define XPROF_JIT_DWARF_CURSOR_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -10,10 +10,10 @@
 
 #include "base/util.h"
 
-/* What is longer is no text: so that many references to one long text cost no time. */
+/* A longer text is invalid. This bounds the time that many references to one long text take. */
 #define XP_DWARF_TEXT_BYTES_MAX 4096
 
-/* Reads on until something is not there; then it is bad for good, and gives zeros. */
+/* Reads until the bytes run out. Then it stays bad, and returns zeros. */
 struct xp_dwarf_cursor {
 	const uint8_t *at;
 	const uint8_t *end;

@@ -7,8 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "jit/dwarf_cursor.h"
+#include "base/array.h"
 #include "base/util.h"
+#include "jit/dwarf_cursor.h"
 
 #define PATH_BYTES (3 * XP_DWARF_TEXT_BYTES_MAX)
 #define FORMATS_MAX 16
@@ -16,7 +17,7 @@
 struct file {
 	const char *name;
 	uint64_t directory;
-	const char *path; /* of struct xp_dwarf_lines; NULL: no line has named it yet */
+	const char *path; /* in struct xp_dwarf_lines; NULL: no line has named the file yet */
 };
 
 struct unit {
@@ -43,7 +44,7 @@ struct reader {
 	bool is_full;	   /* no more lines are taken */
 };
 
-/* A number that a relocation may replace. */
+/* Reads a number that a relocation may replace. */
 static uint64_t relocated(const struct reader *reader, struct xp_dwarf_cursor *cursor, unsigned int bytes)
 {
 	const struct xp_dwarf_line_input *input = reader->input;
@@ -67,7 +68,7 @@ static const char *text_in(const struct reader *reader, struct xp_dwarf_cursor *
 	return found;
 }
 
-/* ---- a unit's header ---- */
+/* ---- the header of a unit ---- */
 
 struct format {
 	uint64_t content;
@@ -142,7 +143,7 @@ static size_t read_formats(struct xp_dwarf_cursor *cursor, struct format *format
 	return count;
 }
 
-/* How many entries a table has; without a format they would take no bytes. */
+/* Reads the number of entries of a table. Without a format the entries would take no bytes. */
 static size_t read_count(struct reader *reader, struct xp_dwarf_cursor *cursor, size_t format_count)
 {
 	uint64_t count = xp_dwarf_uleb(cursor);
@@ -181,7 +182,7 @@ static bool more_texts(const struct xp_dwarf_cursor *cursor)
 	return !cursor->bad && cursor->at < cursor->end && *cursor->at;
 }
 
-/* Here number 0 is not in the tables: the directory of the compilation, and no file. */
+/* In these versions the tables start at number 1: directory 0 is that of the compilation, and file 0 does not exist. */
 static int read_tables_v4(struct reader *reader, struct xp_dwarf_cursor *cursor)
 {
 	struct unit *unit = &reader->unit;
@@ -201,14 +202,14 @@ static int read_tables_v4(struct reader *reader, struct xp_dwarf_cursor *cursor)
 
 		file->name = xp_dwarf_text(cursor);
 		file->directory = xp_dwarf_uleb(cursor);
-		xp_dwarf_uleb(cursor); /* time of modification */
+		xp_dwarf_uleb(cursor); /* modification time */
 		xp_dwarf_uleb(cursor); /* length */
 	}
 	reader->files_left -= XP_MIN(reader->files_left, unit->directory_count + unit->file_count);
 	return 0;
 }
 
-/* From behind the unit's length to the beginning of its program. */
+/* Reads from after the unit's length to the start of its program. */
 static int read_header(struct reader *reader, struct xp_dwarf_cursor *cursor)
 {
 	struct unit *unit = &reader->unit;
@@ -222,14 +223,14 @@ static int read_header(struct reader *reader, struct xp_dwarf_cursor *cursor)
 		return 0;
 	}
 	if (unit->version >= 5)
-		xp_dwarf_skip(cursor, 2); /* sizes of an address and of a segment's selector */
+		xp_dwarf_skip(cursor, 2); /* sizes of an address and of a segment selector */
 	bytes = xp_dwarf_fixed(cursor, unit->offset_bytes);
 	if (!xp_dwarf_has(cursor, bytes))
 		return 0;
 	program = cursor->at + bytes;
 	unit->instruction_bytes_min = xp_dwarf_fixed(cursor, 1);
 	if (unit->version >= 4)
-		xp_dwarf_skip(cursor, 1); /* operations of an instruction */
+		xp_dwarf_skip(cursor, 1); /* operations per instruction */
 	xp_dwarf_skip(cursor, 1);	  /* whether rows begin statements */
 	unit->line_base = (int8_t)xp_dwarf_fixed(cursor, 1);
 	unit->line_range = xp_dwarf_fixed(cursor, 1);
@@ -260,7 +261,7 @@ struct row {
 	uint64_t discriminator;
 };
 
-/* As long as what is before is not absolute, the directory of that is before it. */
+/* Prepends the next directory until the path is absolute. */
 static char *join(const struct unit *unit, const struct file *file)
 {
 	const char *directory = file->directory < unit->directory_count ? unit->directories[file->directory] : "";
@@ -283,15 +284,8 @@ static const char *path_of(struct reader *reader, uint64_t number)
 
 	if (file->path)
 		return file->path;
-	if (lines->path_count == reader->path_room) {
-		size_t room = reader->path_room ? 2 * reader->path_room : 16;
-		char **paths = reallocarray(lines->paths, room, sizeof(*paths));
-
-		if (!paths)
-			return NULL;
-		lines->paths = paths;
-		reader->path_room = room;
-	}
+	if (XP_ARRAY_RESERVE(lines->paths, reader->path_room, lines->path_count + 1))
+		return NULL;
 	lines->paths[lines->path_count] = join(&reader->unit, file);
 	if (lines->paths[lines->path_count])
 		file->path = lines->paths[lines->path_count++];
@@ -302,15 +296,8 @@ static struct xp_dwarf_line *new_line(struct reader *reader)
 {
 	struct xp_dwarf_lines *lines = reader->lines;
 
-	if (lines->count == reader->line_room) {
-		size_t room = reader->line_room ? 2 * reader->line_room : 64;
-		struct xp_dwarf_line *larger = reallocarray(lines->lines, room, sizeof(*larger));
-
-		if (!larger)
-			return NULL;
-		lines->lines = larger;
-		reader->line_room = room;
-	}
+	if (XP_ARRAY_RESERVE(lines->lines, reader->line_room, lines->count + 1))
+		return NULL;
 	return &lines->lines[lines->count++];
 }
 
@@ -432,7 +419,7 @@ static int run(struct reader *reader, struct xp_dwarf_cursor *cursor)
 	return err;
 }
 
-/* ---- all of it ---- */
+/* ---- the whole table ---- */
 
 static int read_unit(struct reader *reader, struct xp_dwarf_cursor *all)
 {
@@ -466,7 +453,7 @@ static int by_address(const void *a, const void *b)
 	return first->number < second->number ? -1 : 1;
 }
 
-/* Of rows of one address the last one holds. */
+/* Of several rows with the same address the last one applies. */
 static void tidy(struct xp_dwarf_lines *lines)
 {
 	size_t kept = 0;
@@ -506,7 +493,7 @@ void xp_dwarf_lines_free(struct xp_dwarf_lines *lines)
 	*lines = (struct xp_dwarf_lines){ 0 };
 }
 
-/* The first line at or behind an address. */
+/* Returns the first line at or after an address. */
 static size_t first_from(const struct xp_dwarf_lines *lines, uint64_t address)
 {
 	size_t low = 0, high = lines->count;
@@ -527,7 +514,7 @@ const struct xp_dwarf_line *xp_dwarf_lines_of(const struct xp_dwarf_lines *lines
 {
 	size_t first = first_from(lines, start);
 	uint64_t end;
-	/* A size that a target has made up may go beyond the last address. */
+	/* A target may make up a size that overflows the address. */
 	bool has_end = !__builtin_add_overflow(start, size, &end);
 
 	*count = (has_end ? first_from(lines, end) : lines->count) - first;

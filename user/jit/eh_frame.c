@@ -6,8 +6,9 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "jit/dwarf_cursor.h"
+#include "base/array.h"
 #include "base/util.h"
+#include "jit/dwarf_cursor.h"
 
 #define PCREL_SDATA4 0x1b
 #define TABLE_ENTRY_BYTES 8
@@ -54,7 +55,7 @@ static struct instructions rest(const struct xp_dwarf_cursor *cursor)
 	return (struct instructions){ cursor->at, (size_t)(cursor->end - cursor->at) };
 }
 
-/* Bytes of a value; 0: of an unknown kind. */
+/* Returns the bytes of a value, 0 if its kind is unknown. */
 static unsigned int value_bytes(uint8_t encoding)
 {
 	switch (encoding & 0x0f) {
@@ -110,13 +111,13 @@ static void take_augmentation(struct xp_dwarf_cursor *cursor, struct cie *cie, c
 			take_value(&data, xp_dwarf_fixed(&data, 1));
 		else if (*augmentation == 'S')
 			cie->is_signal = true;
-		else if (*augmentation != 'B') /* return addresses signed, of another machine */
+		else if (*augmentation != 'B') /* signed return addresses, of another architecture */
 			data.bad = true;
 	}
 	cursor->bad |= data.bad;
 }
 
-/* The contents of an entry: behind its length, as long as that says. */
+/* Opens the contents of an entry: the bytes after its length field. */
 static bool open_entry(const struct reader *reader, uint64_t offset, struct xp_dwarf_cursor *cursor)
 {
 	uint32_t length;
@@ -125,7 +126,7 @@ static bool open_entry(const struct reader *reader, uint64_t offset, struct xp_d
 		return false;
 	memcpy(&length, reader->bytes + offset, sizeof(length));
 	length = le32toh(length);
-	if (length < 4 || length > reader->size - offset - 4) /* 0xffffffff: nobody has so much */
+	if (length < 4 || length > reader->size - offset - 4) /* 0xffffffff is too large, too */
 		return false;
 	*cursor = (struct xp_dwarf_cursor){ reader->bytes + offset + 4, reader->bytes + offset + 4 + length, false };
 	return true;
@@ -162,20 +163,13 @@ static int add(struct reader *reader, const struct xp_jit_fde *fde)
 {
 	struct xp_jit_eh_frames *frames = reader->frames;
 
-	if (frames->count == reader->room) {
-		size_t room = reader->room ? 2 * reader->room : 16;
-		struct xp_jit_fde *larger = reallocarray(frames->fdes, room, sizeof(*larger));
-
-		if (!larger)
-			return -ENOMEM;
-		frames->fdes = larger;
-		reader->room = room;
-	}
+	if (XP_ARRAY_RESERVE(frames->fdes, reader->room, frames->count + 1))
+		return -ENOMEM;
 	frames->fdes[frames->count++] = *fde;
 	return 0;
 }
 
-/* pointer: what an entry has behind its length: the distance to its common entry. */
+/* pointer: the field after the entry's length, the distance to its CIE. */
 static int read_fde(struct reader *reader, struct xp_dwarf_cursor *cursor)
 {
 	uint64_t place = cursor->at - reader->bytes, pointer = xp_dwarf_fixed(cursor, 4), at;
@@ -188,7 +182,7 @@ static int read_fde(struct reader *reader, struct xp_dwarf_cursor *cursor)
 	fde.start = take_value(cursor, fde.cie.encoding);
 	if (fde.cie.encoding & DW_EH_PE_pcrel)
 		fde.start += reader->address + at;
-	fde.size = take_value(cursor, fde.cie.encoding & 0x07); /* without a sign */
+	fde.size = take_value(cursor, fde.cie.encoding & 0x07); /* unsigned */
 	if (fde.cie.is_augmented)
 		xp_dwarf_skip(cursor, xp_dwarf_uleb(cursor));
 	fde.instructions = rest(cursor);
@@ -230,7 +224,7 @@ void xp_jit_eh_frames_free(struct xp_jit_eh_frames *frames)
 /* ---- writing ---- */
 
 struct writer {
-	uint8_t *bytes; /* NULL: to know the size */
+	uint8_t *bytes; /* NULL: only count the size */
 	size_t size;
 };
 
@@ -267,7 +261,7 @@ static void put_sleb(struct writer *writer, int64_t value)
 	put8(writer, value & 0x7f);
 }
 
-/* Its length, which stands at its beginning, becomes a multiple of 8 with that. */
+/* Pads the entry, so that its length, which stands at its start, is a multiple of 8 with the length field. */
 static void end_entry(struct writer *writer, size_t begin)
 {
 	struct writer length = { writer->bytes, begin };
@@ -294,7 +288,7 @@ static void put_cie(struct writer *writer, const struct cie *cie)
 	end_entry(writer, begin);
 }
 
-/* address: where the frame lies. */
+/* address: of the frame. */
 static void put_fde(struct writer *writer, const struct xp_jit_fde *fde, size_t cie, uint64_t address)
 {
 	size_t begin = writer->size;
@@ -308,7 +302,7 @@ static void put_fde(struct writer *writer, const struct xp_jit_fde *fde, size_t 
 	end_entry(writer, begin);
 }
 
-/* Where each entry begins goes to places. */
+/* Stores the start of each entry in places. */
 static void put_frame(struct writer *writer, const struct xp_jit_fde *fdes, size_t count, uint64_t address,
 		      uint32_t *places)
 {
@@ -336,7 +330,7 @@ static void put_header(struct writer *writer, const struct xp_jit_fde *fdes, siz
 	}
 }
 
-/* Those that lie in the function. */
+/* Returns the entries inside the function. */
 static const struct xp_jit_fde *find(const struct xp_jit_eh_frames *frames, uint64_t start, uint64_t size,
 				     size_t *count)
 {

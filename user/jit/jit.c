@@ -6,27 +6,27 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "jit/bytes.h"
+#include "base/util.h"
 #include "jit/addresses.h"
+#include "jit/bytes.h"
 #include "jit/src_dump.h"
 #include "jit/src_jvm.h"
 #include "jit/src_map.h"
 #include "target/mapped_file.h"
 #include "target/target.h"
-#include "base/util.h"
 
 #define GDB_SOURCES_MAX 4
-#define LOOK_NS 100000000ull /* of time, in one look */
+#define LOOK_NS 100000000ull /* time per look */
 #define JVM_PAUSE_NS 2000000000ull
 #define JVM_PATIENCE_MS 5000	     /* at the end */
-#define JVM_UNREADY_NS 500000000ull  /* it starts: the first pause, each further one is twice as long */
-#define JVM_UNREADY_MAX 7	     /* half a minute in all: no JVM takes so long */
-#define BYTES_OF_REFRESH (32u << 20) /* of code, from memory */
+#define JVM_UNREADY_NS 500000000ull  /* while the JVM starts: the first pause; each further one is twice as long */
+#define JVM_UNREADY_MAX 7	     /* half a minute in all; no JVM takes longer */
+#define BYTES_OF_REFRESH (32u << 20) /* bytes of code read from memory */
 
 /* Whether a file has GDB's interface, and where. */
 struct xp_jit_file {
 	bool is_known;
-	uint8_t tries; /* to open it */
+	uint8_t tries; /* attempts to open it */
 	struct xp_jit_gdb_file gdb;
 };
 #define OPEN_TRIES 3
@@ -57,16 +57,16 @@ struct xp_jit {
 	size_t gdb_count;
 
 	struct xp_jit_src_jvm jvm;
-	bool has_jvm;		/* and it may be asked */
+	bool has_jvm;		/* and may be asked */
 	bool jvm_is_wanted;	/* a frame was not found */
-	uint8_t jvm_unready;	/* so often it did not handle the signal yet */
-	uint64_t jvm_asked_tsc; /* last */
-	uint64_t jvm_known_tsc; /* when it was asked for what it has told */
+	uint8_t jvm_unready;	/* how often it did not handle the signal yet */
+	uint64_t jvm_asked_tsc; /* last request */
+	uint64_t jvm_known_tsc; /* time of the last answered request */
 
 	struct xp_jit_dump_out *out; /* NULL: none */
 	struct xp_jit_dump_out_counts out_counts;
 
-	struct xp_jit_places places;
+	struct xp_jit_addresses places;
 };
 
 void xp_jits_free(struct xp_jits *jits)
@@ -121,7 +121,7 @@ int xp_jit_new(struct xp_jit **jit, struct xp_jits *jits, pid_t pid, unsigned in
 	return 0;
 }
 
-/* There may be thousands of processes before a recording ends. */
+/* A recording may have thousands of processes that end before it does. */
 static void close_sources(struct xp_jit *jit)
 {
 	xp_jit_src_dump_free(jit->dump);
@@ -142,13 +142,13 @@ void xp_jit_free(struct xp_jit *jit)
 	close_sources(jit);
 	xp_jit_code_free(jit->code);
 	xp_jit_dump_out_free(jit->out);
-	xp_jit_places_free(&jit->places);
+	xp_jit_addresses_free(&jit->places);
 	free(jit);
 }
 
 /* ---- finding sources ---- */
 
-static int find_dump(struct xp_jit *jit, const struct xp_space *space)
+static int find_dump(struct xp_jit *jit, const struct xp_address_space *space)
 {
 	int err = 0;
 
@@ -197,7 +197,7 @@ static struct xp_jit_file *file_of(struct xp_jits *jits, const struct xp_file *f
 	return &files[file->index];
 }
 
-/* This may take long, but only once for a file of a process: it is no part of the look's time. */
+/* This may take long, but happens once per file of a process. It does not count as time of the look. */
 static void watch(struct xp_jit *jit, int fd, uint64_t hook)
 {
 	uint64_t begin_ns = xp_now_ns();
@@ -257,8 +257,8 @@ static bool has_time(const struct xp_jit *jit)
 	return xp_now_ns() - jit->look_begin_ns < LOOK_NS;
 }
 
-/* 1: there are files still that were not looked at. */
-static int find_gdbs(struct xp_jit *jit, const struct xp_space *space)
+/* Returns 1 if there are still files to look at. */
+static int find_gdbs(struct xp_jit *jit, const struct xp_address_space *space)
 {
 	int err = 0;
 
@@ -272,9 +272,9 @@ static int find_gdbs(struct xp_jit *jit, const struct xp_space *space)
 	return err;
 }
 
-/* ---- asking them ---- */
+/* ---- reading sources ---- */
 
-/* Of several results: what went wrong first, or that there is more. */
+/* Combines two results: the first error, or else whether there is more. */
 static int both(int a, int b)
 {
 	return a < 0 || !b ? a : b < 0 ? b : 1;
@@ -288,7 +288,7 @@ static int refresh_dump(struct xp_jit *jit, uint64_t now_tsc)
 		ret = xp_jit_src_dump_refresh(jit->dump, jit->code, jit->jits->clock, now_tsc);
 	if (ret >= 0 || ret == -ENOMEM)
 		return ret;
-	/* A perf map may be better. */
+	/* A perf map may work better. */
 	xp_debug("process %d: its jitdump is not read any further: %s", jit->pid, strerror(-ret));
 	xp_jit_src_dump_free(jit->dump);
 	jit->dump = NULL;
@@ -307,7 +307,7 @@ static int refresh_map(struct xp_jit *jit, uint64_t now_tsc)
 	return ret < 0 && ret != -ENOMEM ? 0 : ret;
 }
 
-/* Only while this very process lives: another one may have its number. */
+/* Only while the same process lives, because its pid may be reused. */
 static int refresh_gdbs(struct xp_jit *jit, uint64_t now_tsc, bool is_told)
 {
 	int ret = 0;
@@ -319,7 +319,7 @@ static int refresh_gdbs(struct xp_jit *jit, uint64_t now_tsc, bool is_told)
 	return ret;
 }
 
-/* As often as there is something to be learnt. */
+/* Asks only when there may be something new. */
 static bool is_time_to_ask(const struct xp_jit *jit, uint64_t now_tsc)
 {
 	uint64_t pause_ns = jit->jvm_unready ? JVM_UNREADY_NS << (jit->jvm_unready - 1) : JVM_PAUSE_NS;
@@ -330,7 +330,7 @@ static bool is_time_to_ask(const struct xp_jit *jit, uint64_t now_tsc)
 	       now_tsc - jit->jvm_asked_tsc > xp_clock_ticks(jit->jits->clock, pause_ns);
 }
 
-/* -EINVAL: it does not handle the signal, or not yet. */
+/* Returns -EINVAL if the JVM does not handle the signal (yet). */
 static int ask_jvm(struct xp_jit *jit, uint64_t now_tsc)
 {
 	int err = xp_jit_src_jvm_ask(&jit->jvm);
@@ -345,12 +345,12 @@ static int ask_jvm(struct xp_jit *jit, uint64_t now_tsc)
 
 static void warn_of_jvm(const struct xp_jit *jit, const char *why)
 {
-	xp_warn("process %d: the JVM did not write its perf map: %s; it takes JDK 17 or later, and no "
-		"-XX:+DisableAttachMechanism or -Xrs; that of another user takes sudo",
+	xp_warn("process %d: the JVM did not write its perf map: %s; it needs JDK 17 or later, without "
+		"-XX:+DisableAttachMechanism and -Xrs; another user's JVM needs sudo",
 		jit->pid, why);
 }
 
-static void refresh_jvm(struct xp_jit *jit, const struct xp_space *space, uint64_t now_tsc)
+static void refresh_jvm(struct xp_jit *jit, const struct xp_address_space *space, uint64_t now_tsc)
 {
 	int err;
 
@@ -374,7 +374,7 @@ static void refresh_jvm(struct xp_jit *jit, const struct xp_space *space, uint64
 		warn_of_jvm(jit, strerror(-err));
 }
 
-static void begin_look(struct xp_jit *jit, const struct xp_space *space)
+static void begin_look(struct xp_jit *jit, const struct xp_address_space *space)
 {
 	jit->look_begin_ns = xp_now_ns();
 	xp_jit_bytes_begin(&jit->bytes, BYTES_OF_REFRESH);
@@ -384,10 +384,10 @@ static void begin_look(struct xp_jit *jit, const struct xp_space *space)
 static void end_look(struct xp_jit *jit)
 {
 	xp_jit_code_bind(jit->code, NULL);
-	xp_allowance_spend(&jit->jits->looking, xp_now_ns() - jit->look_begin_ns);
+	xp_rate_limit_spend(&jit->jits->looking, xp_now_ns() - jit->look_begin_ns);
 }
 
-int xp_jit_refresh(struct xp_jit *jit, const struct xp_space *space, uint64_t now_tsc)
+int xp_jit_refresh(struct xp_jit *jit, const struct xp_address_space *space, uint64_t now_tsc)
 {
 	int ret = 0;
 
@@ -412,7 +412,7 @@ int xp_jit_refresh(struct xp_jit *jit, const struct xp_space *space, uint64_t no
 	return ret;
 }
 
-int xp_jit_told(struct xp_jit *jit, const struct xp_space *space, uint64_t tsc)
+int xp_jit_told(struct xp_jit *jit, const struct xp_address_space *space, uint64_t tsc)
 {
 	int ret;
 
@@ -429,7 +429,7 @@ static unsigned int patience_ms(uint64_t end_ns)
 	return now_ns < end_ns ? (unsigned int)XP_MIN((end_ns - now_ns) / 1000000, (uint64_t)JVM_PATIENCE_MS) : 0;
 }
 
-/* What is not known yet is asked for a last time. */
+/* Asks a last time for what is still unknown. */
 static void finish_jvm(struct xp_jit *jit, uint64_t now_tsc, uint64_t end_ns)
 {
 	int err = xp_jit_src_jvm_poll(&jit->jvm, patience_ms(end_ns));
@@ -457,7 +457,7 @@ bool xp_jit_is_finished(const struct xp_jit *jit)
 	return jit->is_finished;
 }
 
-int xp_jit_finish(struct xp_jit *jit, const struct xp_space *space, uint64_t now_tsc, uint64_t end_ns)
+int xp_jit_finish(struct xp_jit *jit, const struct xp_address_space *space, uint64_t now_tsc, uint64_t end_ns)
 {
 	int ret = 1, err;
 
@@ -470,7 +470,7 @@ int xp_jit_finish(struct xp_jit *jit, const struct xp_space *space, uint64_t now
 	jit->has_jvm = false;
 	while (ret == 1 && xp_now_ns() < end_ns)
 		ret = xp_jit_refresh(jit, space, now_tsc);
-	jit->refreshed_tsc = UINT64_MAX; /* there will be no more */
+	jit->refreshed_tsc = UINT64_MAX; /* no further data will arrive */
 	xp_jit_code_bind(jit->code, space);
 	xp_jit_code_settle(jit->code);
 	xp_jit_code_bind(jit->code, NULL);
@@ -483,11 +483,11 @@ int xp_jit_finish(struct xp_jit *jit, const struct xp_space *space, uint64_t now
 
 /* ---- names ---- */
 
-int xp_jit_name(struct xp_jit *jit, struct xp_profile_frame *frame, bool is_return, uint64_t tsc)
+int xp_jit_name(struct xp_jit *jit, struct xp_frame *frame, bool is_return, uint64_t tsc)
 {
 	struct xp_jit_range range;
 
-	/* What is known of the place may be out of date. */
+	/* The known code at this address may be out of date. */
 	if (tsc > jit->refreshed_tsc)
 		return -EAGAIN;
 	if (!xp_jit_code_find(jit->code, frame->address - is_return, tsc, &range)) {
@@ -496,7 +496,7 @@ int xp_jit_name(struct xp_jit *jit, struct xp_profile_frame *frame, bool is_retu
 		jit->jvm_is_wanted = jit->jvm_is_wanted || may_tell;
 		return may_tell ? -EAGAIN : -ENOENT;
 	}
-	return xp_jit_places_put(&jit->places, &range, frame) ? -ENOENT : 0;
+	return xp_jit_addresses_add(&jit->places, &range, frame) ? -ENOENT : 0;
 }
 
 uint32_t xp_jit_functions(const struct xp_jit *jit)

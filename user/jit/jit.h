@@ -1,96 +1,98 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The code of one program's run that belongs to no file: what its JIT compiler made, by time (jit_code.h), from all
- * sources that tell of it. A runtime's own jitdump is preferred, since it has times; a perf map is read where there is
- * none; GDB's interface is looked at in any case.
+ * The JIT code of one program run: what its JIT compiler made, by time (jit/code.h), from all available sources. The
+ * runtime's own jitdump is preferred, because it has times. A perf map is read if there is no jitdump. GDB's interface
+ * is read in any case.
  */
-#ifndef XPROF_JIT_H
-#define XPROF_JIT_H
+#ifndef XPROF_JIT_JIT_H
+#define XPROF_JIT_JIT_H
 
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "base/rate_limit.h"
 #include "base/clock.h"
+#include "base/rate_limit.h"
+#include "elf/symbol_file.h"
 #include "jit/code.h"
 #include "jit/dump_out.h"
 #include "jit/src_gdb.h"
 #include "profile/profile.h"
 #include "target/address_space.h"
-#include "elf/symbol_file.h"
 
-/* All registries of a recording take so much memory at most. */
+/* Memory of all registries of a recording, at most. */
 #define XP_JIT_BYTES_LEFT (512ull << 20)
 
-/* What all processes of a recording share. Zeroed but for what the caller sets. */
+/* State that all processes of a recording share. Zeroed except for what the caller sets. */
 struct xp_jits {
 	/* Set by the caller. */
 	const struct xp_clock *clock;
 	uint64_t bytes_left;	  /* XP_JIT_BYTES_LEFT */
 	bool jvm_attach;	  /* ask JVMs for perf maps */
-	bool with_dumps;	  /* write jitdumps, too */
-	uint64_t dump_bytes_left; /* then: XP_JIT_DUMP_OUT_ALL_BYTES_MAX */
-	bool to_the_letter;	  /* of their specification, which perf does not take */
-	int dir_fd;		  /* there */
-	uint64_t start_tsc;	  /* of the recording */
+	bool with_dumps;	  /* also write jitdumps */
+	uint64_t dump_bytes_left; /* XP_JIT_DUMP_OUT_ALL_BYTES_MAX if with_dumps */
+	bool to_the_letter;	  /* write jitdumps as specified, which perf rejects */
+	int dir_fd;		  /* directory of the jitdumps */
+	uint64_t start_tsc;	  /* start of the recording */
 	/*
-	 * Or NULL: lets the caller know, by xp_jit_told(), whenever the process runs this place of the file.
-	 * Errors are not heard of: it is looked at every second anyway. Its time is the caller's, who bounds how often
-	 * he does it, and is no part of what looking may take.
+	 * May be NULL. Makes the caller call xp_jit_told() whenever the process executes this offset of the file.
+	 * Errors are not reported, because the sources are read every second anyway. The caller bounds how often it
+	 * does this; the time does not count as time of a look.
 	 */
 	void (*watch)(void *arg, pid_t pid, int fd, uint64_t offset);
 	void *arg;
 
-	/* Not the caller's. */
+	/* Private. */
 	struct xp_target_memory *memory;
 	struct xp_jit_file *files; /* by struct xp_file's index */
 	size_t file_count;
-	struct xp_allowance
-	    looking; /* what xp_jit_refresh() and xp_jit_told() take; who calls them asks whether any is left */
+	struct xp_rate_limit
+	    looking; /* time for xp_jit_refresh() and xp_jit_told(); the caller checks that some is left */
 };
 void xp_jits_free(struct xp_jits *jits);
 
 struct xp_jit;
 
-/* The process is running, or was a moment ago. image: number of the program that it runs, from 1 on. -ENOMEM. */
+/*
+ * The process is running, or was a moment ago. image: number of the program that it runs, from 1. Returns 0 or -ENOMEM.
+ */
 int xp_jit_new(struct xp_jit **jit, struct xp_jits *jits, pid_t pid, unsigned int image);
 void xp_jit_free(struct xp_jit *jit);
 
-/* The program is over, or its process is gone: from now on only what is open already is read. */
+/* The program or its process has ended: from this call on only open sources are read. */
 void xp_jit_over(struct xp_jit *jit);
 /*
- * Looks at all sources, for a tenth of a second or little more. space: what the process has mapped, as far as it is
- * known. now_tsc: the time of the call. 1: a source has more to tell; 0; -ENOMEM.
+ * Looks at all sources, for a tenth of a second or little more. space: the address space of the process, as far as it
+ * is known. now_tsc: the time of the call. Returns 1 if a source has more data, 0, or -ENOMEM.
  */
-int xp_jit_refresh(struct xp_jit *jit, const struct xp_space *space, uint64_t now_tsc);
-/* The process said at this time that its code changed. -ENOMEM. */
-int xp_jit_told(struct xp_jit *jit, const struct xp_space *space, uint64_t tsc);
-/* Whether the process is gone, as far as that takes to be told. */
+int xp_jit_refresh(struct xp_jit *jit, const struct xp_address_space *space, uint64_t now_tsc);
+/* The process reported at this time that its code changed. Returns 0 or -ENOMEM. */
+int xp_jit_told(struct xp_jit *jit, const struct xp_address_space *space, uint64_t tsc);
+/* Whether the process is gone, or its pid belongs to another process. */
 bool xp_jit_is_gone(const struct xp_jit *jit);
 /*
- * The last look, at the end of the process or of the recording; a JVM is waited for some seconds. Ends the jitdump, and
- * closes all that is open. end_ns: when patience ends (CLOCK_MONOTONIC). -ENOMEM; those of writing the jitdump. A
- * second call does nothing but say the same.
+ * The last look, at the end of the process or of the recording; it waits some seconds for a JVM. Ends the jitdump and
+ * closes all sources. end_ns: when to give up (CLOCK_MONOTONIC). Returns 0, -ENOMEM, or the errors of writing the
+ * jitdump. A second call does nothing and returns the same.
  */
-int xp_jit_finish(struct xp_jit *jit, const struct xp_space *space, uint64_t now_tsc, uint64_t end_ns);
+int xp_jit_finish(struct xp_jit *jit, const struct xp_address_space *space, uint64_t now_tsc, uint64_t end_ns);
 bool xp_jit_is_finished(const struct xp_jit *jit);
 
 /*
- * Which function a frame is in that was sampled at this time: the frame then has its address in the profile's range for
- * JIT functions (profile.h). is_return: its address is the one behind a call. 0; -ENOENT nobody knows; -EAGAIN it may
- * be known after the next look.
+ * Finds the function of a frame that was sampled at this time, and moves the frame to the function's address in the
+ * profile's range for JIT functions (profile.h). is_return: the address is a return address. Returns 0 or -errno:
+ * -ENOENT if the function is unknown, -EAGAIN if it may be known after the next look.
  */
-int xp_jit_name(struct xp_jit *jit, struct xp_profile_frame *frame, bool is_return, uint64_t tsc);
+int xp_jit_name(struct xp_jit *jit, struct xp_frame *frame, bool is_return, uint64_t tsc);
 
-/* Functions known, and functions for which there was no room. */
+/* Known functions, and functions refused for lack of room. */
 uint32_t xp_jit_functions(const struct xp_jit *jit);
 uint64_t xp_jit_refused(const struct xp_jit *jit);
 
-/* The functions that frames were named after, in the order of their places, which are their addresses. */
+/* The functions of named frames, in order of their addresses in the profile. */
 size_t xp_jit_syms(const struct xp_jit *jit, const struct xp_sym **syms);
 
-/* The jitdump's name, and what is in it after xp_jit_finish(). NULL: none is written. */
+/* The name of the jitdump, and its counts after xp_jit_finish(). Returns NULL if none is written. */
 const char *xp_jit_dump(const struct xp_jit *jit, struct xp_jit_dump_out_counts *counts);
 
 #endif

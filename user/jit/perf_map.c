@@ -13,7 +13,10 @@ static int digit_of(char c)
 	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* strtoull() would take a sign, and blanks of all kinds. NULL: no number, or one of more than 64 bits. */
+/*
+ * strtoull() would accept a sign and all kinds of white space. Returns NULL if there is no number, or it exceeds 64
+ * bits.
+ */
 static const char *parse_hex(const char *text, uint64_t *value)
 {
 	const char *first;

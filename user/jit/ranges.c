@@ -6,32 +6,32 @@
 
 #include "base/util.h"
 
-#define STEPS_MAX 256 /* into the past, of one question */
+#define STEPS_MAX 256 /* into the past, per lookup */
 
 struct xp_jit_node {
-	struct xp_jit_piece piece;
+	struct xp_jit_range_use piece;
 	uint32_t left; /* number of a node; 0: none */
 	uint32_t right;
 	uint32_t priority;
 };
 
-size_t xp_jit_pieces_bytes(void)
+size_t xp_jit_ranges_bytes(void)
 {
-	/* Three at most, each of which is in the tree first and old at last. */
-	return 3 * (sizeof(struct xp_jit_node) + sizeof(struct xp_jit_piece));
+	/* At most three pieces, each of which is first in the tree and finally in `old`. */
+	return 3 * (sizeof(struct xp_jit_node) + sizeof(struct xp_jit_range_use));
 }
 
-void xp_jit_pieces_free(struct xp_jit_pieces *pieces)
+void xp_jit_ranges_free(struct xp_jit_ranges *pieces)
 {
 	free(pieces->nodes);
 	free(pieces->old);
-	*pieces = (struct xp_jit_pieces){ 0 };
+	*pieces = (struct xp_jit_ranges){ 0 };
 }
 
 /* ---- the tree ---- */
 
-/* Nodes that start below the address, and the others. */
-static void split(struct xp_jit_pieces *pieces, uint32_t root, uint64_t address, uint32_t *below, uint32_t *above)
+/* Splits the tree into nodes that start below the address, and the others. */
+static void split(struct xp_jit_ranges *pieces, uint32_t root, uint64_t address, uint32_t *below, uint32_t *above)
 {
 	struct xp_jit_node *node = &pieces->nodes[root];
 
@@ -46,8 +46,8 @@ static void split(struct xp_jit_pieces *pieces, uint32_t root, uint64_t address,
 	}
 }
 
-/* All nodes of the first start below those of the second. */
-static uint32_t merge(struct xp_jit_pieces *pieces, uint32_t first, uint32_t second)
+/* Joins two trees; all nodes of the first start below those of the second. */
+static uint32_t merge(struct xp_jit_ranges *pieces, uint32_t first, uint32_t second)
 {
 	struct xp_jit_node *a = &pieces->nodes[first], *b = &pieces->nodes[second];
 
@@ -61,8 +61,8 @@ static uint32_t merge(struct xp_jit_pieces *pieces, uint32_t first, uint32_t sec
 	return second;
 }
 
-/* The last node that starts at or below the address. */
-static uint32_t last_at(const struct xp_jit_pieces *pieces, uint32_t root, uint64_t address)
+/* Returns the last node that starts at or below the address. */
+static uint32_t last_at(const struct xp_jit_ranges *pieces, uint32_t root, uint64_t address)
 {
 	uint32_t found = 0;
 
@@ -76,7 +76,7 @@ static uint32_t last_at(const struct xp_jit_pieces *pieces, uint32_t root, uint6
 	return found;
 }
 
-static uint32_t tree_count(const struct xp_jit_pieces *pieces, uint32_t root)
+static uint32_t tree_count(const struct xp_jit_ranges *pieces, uint32_t root)
 {
 	const struct xp_jit_node *node = &pieces->nodes[root];
 
@@ -84,7 +84,7 @@ static uint32_t tree_count(const struct xp_jit_pieces *pieces, uint32_t root)
 }
 
 /* xorshift32 */
-static uint32_t next_random(struct xp_jit_pieces *pieces)
+static uint32_t next_random(struct xp_jit_ranges *pieces)
 {
 	pieces->random ^= pieces->random << 13;
 	pieces->random ^= pieces->random >> 17;
@@ -92,8 +92,8 @@ static uint32_t next_random(struct xp_jit_pieces *pieces)
 	return pieces->random;
 }
 
-/* There is room, see reserve(). */
-static uint32_t node_new(struct xp_jit_pieces *pieces, const struct xp_jit_piece *piece)
+/* reserve_nodes() has made room. */
+static uint32_t node_new(struct xp_jit_ranges *pieces, const struct xp_jit_range_use *piece)
 {
 	uint32_t number = pieces->unused ? pieces->unused : pieces->node_count++;
 
@@ -123,23 +123,25 @@ static int grow(void **array, uint32_t *room, uint64_t needed, size_t size)
 	return 0;
 }
 
-/* For what is put: a node, and what is left of the pieces at both ends; all that it ends becomes old. */
-static int reserve_nodes(struct xp_jit_pieces *pieces)
+/*
+ * Reserves nodes for the new piece and for what is left of the pieces at both ends. All overlapped pieces become old.
+ */
+static int reserve_nodes(struct xp_jit_ranges *pieces)
 {
 	pieces->node_count = XP_MAX(pieces->node_count, 1u);
 	return grow((void **)&pieces->nodes, &pieces->node_room, (uint64_t)pieces->node_count + 3,
 		    sizeof(*pieces->nodes));
 }
 
-static int reserve_old(struct xp_jit_pieces *pieces, uint32_t more)
+static int reserve_old(struct xp_jit_ranges *pieces, uint32_t more)
 {
 	return grow((void **)&pieces->old, &pieces->old_room, (uint64_t)pieces->old_count + more, sizeof(*pieces->old));
 }
 
-/* ---- putting code somewhere ---- */
+/* ---- adding code ---- */
 
-/* Takes the nodes that overlap [start, end) out of the tree: below, these, above. */
-static void cut_out(struct xp_jit_pieces *pieces, uint64_t start, uint64_t end, uint32_t parts[3])
+/* Cuts the nodes that overlap [start, end) out of the tree. The parts: below, these, above. */
+static void cut_out(struct xp_jit_ranges *pieces, uint64_t start, uint64_t end, uint32_t parts[3])
 {
 	uint32_t before, reaching;
 
@@ -152,8 +154,8 @@ static void cut_out(struct xp_jit_pieces *pieces, uint64_t start, uint64_t end, 
 	parts[1] = merge(pieces, reaching, parts[1]);
 }
 
-/* The time from which new code counts: behind all that it replaces. */
-static uint64_t latest_start(const struct xp_jit_pieces *pieces, uint32_t root, uint64_t tsc)
+/* Returns the time from which new code counts: not before the start of any code that it replaces. */
+static uint64_t latest_start(const struct xp_jit_ranges *pieces, uint32_t root, uint64_t tsc)
 {
 	const struct xp_jit_node *node = &pieces->nodes[root];
 
@@ -163,8 +165,8 @@ static uint64_t latest_start(const struct xp_jit_pieces *pieces, uint32_t root, 
 	return latest_start(pieces, node->right, tsc);
 }
 
-/* The pieces of the tree become old, in order of address; their nodes are unused. */
-static void make_old(struct xp_jit_pieces *pieces, uint32_t root, uint64_t tsc)
+/* Moves the pieces of the tree to `old`, in address order, and frees their nodes. */
+static void make_old(struct xp_jit_ranges *pieces, uint32_t root, uint64_t tsc)
 {
 	struct xp_jit_node *node = &pieces->nodes[root];
 	uint32_t right = node->right;
@@ -179,17 +181,18 @@ static void make_old(struct xp_jit_pieces *pieces, uint32_t root, uint64_t tsc)
 	make_old(pieces, right, tsc);
 }
 
-/* What is left of a piece of which the middle or an end was taken. */
-static uint32_t rest_of(struct xp_jit_pieces *pieces, const struct xp_jit_piece *piece, uint64_t start, uint64_t end)
+/* Returns a node for what is left of a piece that lost its middle or an end. */
+static uint32_t rest_of(struct xp_jit_ranges *pieces, const struct xp_jit_range_use *piece, uint64_t start,
+			uint64_t end)
 {
-	struct xp_jit_piece rest = *piece;
+	struct xp_jit_range_use rest = *piece;
 
 	rest.start = XP_MAX(start, piece->start);
 	rest.end = XP_MIN(end, piece->end);
 	return rest.start < rest.end ? node_new(pieces, &rest) : 0;
 }
 
-int xp_jit_pieces_put(struct xp_jit_pieces *pieces, struct xp_jit_piece *piece, bool is_bound)
+int xp_jit_ranges_add(struct xp_jit_ranges *pieces, struct xp_jit_range_use *piece, bool is_bound)
 {
 	uint32_t parts[3], count;
 	int err = reserve_nodes(pieces);
@@ -219,11 +222,11 @@ int xp_jit_pieces_put(struct xp_jit_pieces *pieces, struct xp_jit_piece *piece, 
 	return 0;
 }
 
-/* The piece that was at the address before this one; NULL: none. */
-static const struct xp_jit_piece *before(const struct xp_jit_pieces *pieces, const struct xp_jit_piece *piece,
-					 uint64_t address)
+/* Returns the piece that was at the address before this one, or NULL. */
+static const struct xp_jit_range_use *before(const struct xp_jit_ranges *pieces, const struct xp_jit_range_use *piece,
+					     uint64_t address)
 {
-	const struct xp_jit_piece *first = &pieces->old[piece->before];
+	const struct xp_jit_range_use *first = &pieces->old[piece->before];
 	uint32_t low = 0, high = piece->before_count;
 
 	while (low < high) {
@@ -237,18 +240,18 @@ static const struct xp_jit_piece *before(const struct xp_jit_pieces *pieces, con
 	return low < piece->before_count && address >= first[low].start ? &first[low] : NULL;
 }
 
-struct xp_jit_piece *xp_jit_pieces_alive(const struct xp_jit_pieces *pieces, uint64_t base)
+struct xp_jit_range_use *xp_jit_ranges_alive(const struct xp_jit_ranges *pieces, uint64_t base)
 {
 	uint32_t node = last_at(pieces, pieces->root, base);
-	struct xp_jit_piece *piece = node ? &pieces->nodes[node].piece : NULL;
+	struct xp_jit_range_use *piece = node ? &pieces->nodes[node].piece : NULL;
 
 	return piece && piece->start == base && piece->base == base && piece->to == XP_JIT_ALIVE ? piece : NULL;
 }
 
-const struct xp_jit_piece *xp_jit_pieces_find(const struct xp_jit_pieces *pieces, uint64_t address, uint64_t tsc)
+const struct xp_jit_range_use *xp_jit_ranges_find(const struct xp_jit_ranges *pieces, uint64_t address, uint64_t tsc)
 {
 	uint32_t node = last_at(pieces, pieces->root, address);
-	const struct xp_jit_piece *piece = node ? &pieces->nodes[node].piece : NULL;
+	const struct xp_jit_range_use *piece = node ? &pieces->nodes[node].piece : NULL;
 
 	if (piece && address >= piece->end)
 		piece = NULL;

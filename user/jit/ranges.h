@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Which code was where at what time, by numbers alone (jit_code.h has what they stand for).
+ * Which code was where at what time, as numbers only (jit/code.h has the code).
  *
- * What is at each address now is a tree of pieces without overlap (a treap, by address). A piece that took the place of
- * others keeps them as a run of the array `old`, sorted by address too: so the past of an address is found by going
- * from the piece that is there to the one that was there before, and so on.
+ * The current code at each address is a tree of pieces without overlap (a treap, by address). A piece that replaced
+ * others keeps them as a run of the array `old`, also sorted by address. A lookup in the past goes from the current
+ * piece at the address to the one before it, repeatedly.
  */
-#ifndef XPROF_JIT_PIECES_H
-#define XPROF_JIT_PIECES_H
+#ifndef XPROF_JIT_RANGES_H
+#define XPROF_JIT_RANGES_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -16,42 +16,46 @@
 #define XP_JIT_ALIVE UINT64_MAX
 #define XP_JIT_ADDRESS_END (1ull << 56) /* of user space, with five levels of page tables */
 
-struct xp_jit_piece {
+struct xp_jit_range_use {
 	uint64_t start;
 	uint64_t end;
-	uint64_t base; /* where its code starts: below start when another one took the part between */
+	uint64_t base; /* start of its code: below start if another piece replaced the part between */
 	uint64_t from; /* TSC */
-	uint64_t to;   /* exclusive; XP_JIT_ALIVE: the code is there still */
+	uint64_t to;   /* exclusive; XP_JIT_ALIVE: the code is still there */
 	uint32_t code;
-	uint32_t before; /* what was there before: old[before] and so on */
+	uint32_t before; /* the pieces replaced by this one: before_count of them from old[before] */
 	uint32_t before_count;
 };
 
-/* Zeroed but for random: empty. */
-struct xp_jit_pieces {
-	struct xp_jit_node *nodes; /* nodes[0] is none */
+/* Zeroed except for random: empty. */
+struct xp_jit_ranges {
+	struct xp_jit_node *nodes; /* nodes[0] means no node */
 	uint32_t node_count;
 	uint32_t node_room;
-	uint32_t unused; /* list, by left */
+	uint32_t unused; /* list of free nodes, linked by left */
 	uint32_t root;
-	uint32_t random; /* not 0 at first, and not to be guessed by a target, which chooses the addresses */
+	uint32_t random; /* initially not 0, and unpredictable for a target, which chooses the addresses */
 
-	struct xp_jit_piece *old;
+	struct xp_jit_range_use *old;
 	uint32_t old_count;
 	uint32_t old_room;
 };
 
-/* What a piece that is put may take in memory, with all that it makes of others. */
-size_t xp_jit_pieces_bytes(void);
+/* The memory that adding a piece may take, including all changes to other pieces. */
+size_t xp_jit_ranges_bytes(void);
 /*
- * Puts a piece (start, end, base, from, code) where others end for it, which from is moved behind; is_bound: where
- * there are none, it is 0. piece->from becomes what counts. -ENOMEM, and nothing has changed.
+ * Adds a piece (start, end, base, from, code) and ends the pieces that it overlaps. from is raised to their latest
+ * start. is_bound: from becomes 0 if the piece overlaps no other. The final time is left in piece->from. Returns 0 or
+ * -ENOMEM; on an error nothing has changed.
  */
-int xp_jit_pieces_put(struct xp_jit_pieces *pieces, struct xp_jit_piece *piece, bool is_bound);
-/* The piece that begins at base, as a whole, and is alive; NULL: there is none. Valid until the next put. */
-struct xp_jit_piece *xp_jit_pieces_alive(const struct xp_jit_pieces *pieces, uint64_t base);
-/* What was at the address at that time; NULL: nothing that is known. */
-const struct xp_jit_piece *xp_jit_pieces_find(const struct xp_jit_pieces *pieces, uint64_t address, uint64_t tsc);
-void xp_jit_pieces_free(struct xp_jit_pieces *pieces);
+int xp_jit_ranges_add(struct xp_jit_ranges *pieces, struct xp_jit_range_use *piece, bool is_bound);
+/*
+ * Returns the alive piece that begins at base, if its start is intact, or NULL. Valid until the next
+ * xp_jit_ranges_add().
+ */
+struct xp_jit_range_use *xp_jit_ranges_alive(const struct xp_jit_ranges *pieces, uint64_t base);
+/* Returns what was at the address at that time, or NULL if unknown. */
+const struct xp_jit_range_use *xp_jit_ranges_find(const struct xp_jit_ranges *pieces, uint64_t address, uint64_t tsc);
+void xp_jit_ranges_free(struct xp_jit_ranges *pieces);
 
 #endif

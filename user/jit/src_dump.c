@@ -9,25 +9,25 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "format/jitdump_reader.h"
 #include "base/u64_map.h"
-#include "jit/stdio_tail.h"
-#include "target/target.h"
-#include "target/file.h"
 #include "base/util.h"
+#include "format/jitdump_reader.h"
+#include "jit/stdio_tail.h"
+#include "target/file.h"
+#include "target/target.h"
 
 #define REFRESH_BYTES_MAX (1u << 20)
 #define BUFFER_BYTES_MIN (64u << 10)
-#define RECORD_BYTES_MAX (1u << 20) /* of what is longer, only the name of a load is taken */
+#define RECORD_BYTES_MAX (1u << 20) /* of a longer load record only the name is taken */
 #define LINES_MAX 20000		    /* of one function */
 
 /*
- * V8 and LLVM count the addresses of lines from where perf's images had their code, behind an ELF header of 64 bytes,
- * until perf 6.1 moved it (V8: src/diagnostics/perf-jit.cc, kElfHeaderSize).
+ * V8 and LLVM give the addresses of lines relative to where perf's images had their code: after an ELF header of 64
+ * bytes, until perf 6.1 moved it (V8: src/diagnostics/perf-jit.cc, kElfHeaderSize).
  */
 #define LINE_BIAS 0x40
 
-/* What the next load brings with it: a copy of the record. */
+/* Data for the next load: a copy of the record. */
 struct pending {
 	uint8_t *bytes;
 	size_t size; /* 0: none */
@@ -38,22 +38,22 @@ struct xp_jit_src_dump {
 	int fd;
 	uint32_t inner_pid;
 	bool has_header;
-	bool is_dead; /* no more is to be read */
+	bool is_dead; /* nothing more will be read */
 	pid_t pid;    /* 0: only the file is read */
 	uint64_t start_time;
 	struct xp_stdio_tail tail;
 	uint8_t *tail_bytes;
-	uint64_t file_bytes; /* as of the last look */
+	uint64_t file_bytes; /* at the last look */
 	struct xp_jitdump_header header;
 	uint64_t offset; /* of the next record */
 	uint64_t skipped;
-	bool has_plain_lines; /* addresses of lines are those of the process */
+	bool has_plain_lines; /* the addresses of lines are those of the process */
 	uint8_t *buffer;
 	size_t room;
 	struct pending debug;
 	struct pending unwinding;
-	struct xp_jit_line *lines;  /* [LINES_MAX], from the first use on */
-	struct xp_number_map codes; /* code index in the file -> in the registry */
+	struct xp_jit_line *lines; /* [LINES_MAX], from the first use */
+	struct xp_u64_map codes;   /* code index in the file -> in the registry */
 };
 
 bool xp_jit_src_dump_is_marker(const char *path)
@@ -139,7 +139,7 @@ void xp_jit_src_dump_free(struct xp_jit_src_dump *dump)
 	free(dump->unwinding.bytes);
 	free(dump->lines);
 	free(dump->tail_bytes);
-	xp_number_map_free(&dump->codes);
+	xp_u64_map_free(&dump->codes);
 	free(dump);
 }
 
@@ -157,7 +157,7 @@ struct taker {
 	uint64_t now_tsc;
 };
 
-/* What the file holds was written before now. */
+/* A record in the file is never later than now. */
 static uint64_t tsc_of(const struct taker *taker, uint64_t timestamp)
 {
 	bool is_tsc = taker->dump->header.flags & XP_JITDUMP_FLAG_ARCH_TIMESTAMP;
@@ -166,7 +166,7 @@ static uint64_t tsc_of(const struct taker *taker, uint64_t timestamp)
 	return XP_MIN(tsc, taker->now_tsc);
 }
 
-/* A child that has inherited the file may write to it as well; what its parent wrote is the child's, too. */
+/* A child that inherited the file may write to it too, and what its parent wrote applies to the child as well. */
 static bool is_of_process(const struct xp_jit_src_dump *dump, uint32_t pid)
 {
 	return pid == dump->inner_pid || pid == dump->header.pid;
@@ -195,7 +195,7 @@ static int by_address(const void *a, const void *b)
 	return (first->address > second->address) - (first->address < second->address);
 }
 
-/* How far the lines of a function are off. Once one of them was not, none is. */
+/* The bias of a function's lines. Once one function has none, no function has. */
 static uint64_t line_bias(struct xp_jit_src_dump *dump, uint64_t start, size_t count)
 {
 	if (!dump->has_plain_lines && count && dump->lines[0].address < start + LINE_BIAS)
@@ -203,7 +203,7 @@ static uint64_t line_bias(struct xp_jit_src_dump *dump, uint64_t start, size_t c
 	return dump->has_plain_lines ? 0 : LINE_BIAS;
 }
 
-/* Those that lie in the code, in order of address. How many. */
+/* Keeps the lines inside the code, in address order. Returns their number. */
 static size_t order_lines(struct xp_jit_src_dump *dump, const struct xp_jit_load *load, size_t count)
 {
 	struct xp_jit_line *lines = dump->lines;
@@ -237,7 +237,7 @@ static int take_lines(struct xp_jit_src_dump *dump, struct xp_jit_load *load)
 		dump->lines = malloc(LINES_MAX * sizeof(*dump->lines));
 	if (!dump->lines)
 		return -ENOMEM;
-	/* It was judged when it was kept. */
+	/* It was checked when it was kept. */
 	xp_jitdump_read_record(&dump->header, dump->debug.bytes, 0, &record, &violation);
 	if (record.debug.code_addr != load->start)
 		return 0;
@@ -283,8 +283,8 @@ static int take_load(struct taker *taker, const struct xp_jitdump_record *record
 		return err;
 	err = xp_jit_code_load(taker->code, &load, &index);
 	if (err)
-		return err == -ENOMEM ? err : 0; /* what cannot be code, or finds no room, is left out */
-	place = xp_number_map_add(&dump->codes, record->load.code_index, index);
+		return err == -ENOMEM ? err : 0; /* invalid code, and code without room, is left out */
+	place = xp_u64_map_add(&dump->codes, record->load.code_index, index);
 	if (!place)
 		return -ENOMEM;
 	*place = index;
@@ -293,7 +293,7 @@ static int take_load(struct taker *taker, const struct xp_jitdump_record *record
 
 static int take_move(struct taker *taker, const struct xp_jitdump_record *record)
 {
-	const uint32_t *index = xp_number_map_find(&taker->dump->codes, record->move.code_index);
+	const uint32_t *index = xp_u64_map_find(&taker->dump->codes, record->move.code_index);
 	int err;
 
 	if (!index || !is_of_process(taker->dump, record->move.pid))
@@ -323,7 +323,7 @@ static int take_record(struct taker *taker, const uint8_t *bytes)
 		dump->skipped++;
 		return 0;
 	case XP_JITDUMP_UNWINDING_INFO:
-		/* With the header first, what is relative in it is so to other places than with perf's order. */
+		/* With the header first, relative values in it refer to other places than with perf's order. */
 		if (record.unwinding.eh_frame_hdr_bytes && record.unwinding.order != XP_JITDUMP_HEADER_FIRST)
 			return keep(&dump->unwinding, bytes, record.bytes);
 		return 0;
@@ -332,7 +332,7 @@ static int take_record(struct taker *taker, const uint8_t *bytes)
 	}
 }
 
-/* A record of which only the first bytes are read. */
+/* Takes a record whose first bytes only are read. */
 static int take_head(struct taker *taker, const uint8_t *bytes, size_t size)
 {
 	struct xp_jit_src_dump *dump = taker->dump;
@@ -361,7 +361,7 @@ static int take_header(struct xp_jit_src_dump *dump, const uint8_t *bytes, size_
 	return 0;
 }
 
-/* Room for a record of so many bytes. */
+/* Makes room for a record of this size. */
 static int grow(struct xp_jit_src_dump *dump, size_t bytes)
 {
 	uint8_t *larger = realloc(dump->buffer, bytes);
@@ -374,8 +374,8 @@ static int grow(struct xp_jit_src_dump *dump, size_t bytes)
 }
 
 /*
- * The record at the beginning of the buffer, of which `size` bytes are there. 1: it was taken; 0: there is not enough
- * of it yet, but there may be room for more now.
+ * Takes the record at `at`, of which `size` bytes are in the buffer. Returns 1 if it was taken, or 0 if it is not
+ * complete yet, although there may be more room now.
  */
 static int take_next(struct taker *taker, const uint8_t *at, size_t size, uint64_t file_bytes)
 {
@@ -401,7 +401,7 @@ static int take_next(struct taker *taker, const uint8_t *at, size_t size, uint64
 	return err ? err : 1;
 }
 
-/* Takes all whole records of the buffer. */
+/* Takes all complete records in the buffer. */
 static int take_buffer(struct taker *taker, size_t size, uint64_t file_bytes)
 {
 	struct xp_jit_src_dump *dump = taker->dump;
@@ -417,8 +417,8 @@ static int take_buffer(struct taker *taker, size_t size, uint64_t file_bytes)
 }
 
 /*
- * What the process has written and its C library holds back: it is the file's as much as what is in it, and will be
- * found there, behind what is in it now.
+ * Takes the data that the process has written but its C library still buffers. It belongs to the file, and will appear
+ * after its current end.
  */
 static int take_tail(struct taker *taker)
 {
@@ -443,14 +443,14 @@ static int take_tail(struct taker *taker)
 	memcpy(dump->buffer + left, dump->tail_bytes + taken, bytes - taken);
 	err = take_buffer(taker, left + bytes - taken, dump->file_bytes + bytes);
 	if (err == -EBADMSG) {
-		/* A buffer caught in the moment of its writing, or none at all. The file itself may be right. */
+		/* The buffer was being written at that moment, or is no stdio buffer. The file itself may be fine. */
 		dump->tail.stream = 0;
 		return 0;
 	}
 	return !err && !had_header && dump->has_header ? take_tail(taker) : err;
 }
 
-/* Looks for what take_tail() needs, once there is a file. */
+/* Finds the stdio stream for take_tail(), once there is a file. */
 static int find_tail(struct xp_jit_src_dump *dump)
 {
 	int err;
@@ -464,7 +464,7 @@ static int find_tail(struct xp_jit_src_dump *dump)
 	return err == -ENOMEM ? err : 0;
 }
 
-/* The file was written anew. */
+/* The file was rewritten. */
 static void begin_anew(struct xp_jit_src_dump *dump)
 {
 	dump->has_header = false;
@@ -499,7 +499,7 @@ int xp_jit_src_dump_refresh(struct xp_jit_src_dump *dump, struct xp_jit_code *co
 			return -errno;
 		err = take_buffer(&taker, (size_t)n, bytes);
 		if (dump->offset == before && dump->room == room)
-			break; /* the rest is not there yet */
+			break; /* the rest is not written yet */
 	}
 	if (!err && dump->offset >= end && end < bytes)
 		return 1;

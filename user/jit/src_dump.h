@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * JIT code from the jitdump that a runtime writes itself (fmt_jitdump_reader.h). The runtime marks the file by mapping
- * a page of it executable, under the name jit-<its pid>.dump; it appends to it as it compiles, and times what it
- * appends by CLOCK_MONOTONIC or the TSC. The file is as little to be trusted as the process (target_file.h): it is read
- * piece by piece into memory of ours, what is malformed in it is skipped, and what its sizes say costs no memory.
+ * JIT code from the jitdump that a runtime writes itself (format/jitdump_reader.h). The runtime marks the file by
+ * mapping one of its pages executable, under the name jit-<its pid>.dump. It appends to the file as it compiles, with
+ * times of CLOCK_MONOTONIC or the TSC. The file is as untrusted as the process (target/file.h): it is read piece by
+ * piece into our own memory, malformed records are skipped, and the sizes in it cost no memory.
  */
 #ifndef XPROF_JIT_SRC_DUMP_H
 #define XPROF_JIT_SRC_DUMP_H
@@ -16,33 +16,36 @@
 #include "jit/code.h"
 #include "target/memory.h"
 
-/* What is behind is not read. */
+/* The rest of a larger file is not read. */
 #define XP_JIT_SRC_DUMP_BYTES_MAX (4ull << 30)
 
 struct xp_jit_src_dump;
 
-/* Is this the path of a jitdump? */
+/* Whether this is the path of a jitdump. */
 bool xp_jit_src_dump_is_marker(const char *path);
 
 /*
- * path: of the marker, as the process sees it; NULL: it is looked for in what the process has mapped. -ENOENT there is
- * none (yet); -ENOMEM; those of xp_mappings_read() and xp_target_file_open(): it is refused.
+ * path: of the marker, as the process sees it; NULL: look for it in the mappings of the process. Returns 0 or -errno:
+ * -ENOENT if there is none (yet), -ENOMEM, or the errors of xp_mappings_read() and xp_target_file_open() if the file is
+ * refused.
  */
 int xp_jit_src_dump_open(struct xp_jit_src_dump **dump, pid_t pid, uint64_t start_time, const char *path);
-/* The same of an open file, which becomes the source's, of the process with this number of itself. -ENOMEM. */
+/*
+ * The same for an open file, which the source takes over. inner_pid: the pid of the process in its own namespace.
+ * Returns 0 or -ENOMEM.
+ */
 int xp_jit_src_dump_new(struct xp_jit_src_dump **dump, int fd, pid_t inner_pid);
-/* What to read the process's memory with; it outlives the source. */
+/* Sets the means to read the process's memory; memory outlives the source. */
 void xp_jit_src_dump_read_with(struct xp_jit_src_dump *dump, struct xp_target_memory *memory);
 void xp_jit_src_dump_free(struct xp_jit_src_dump *dump);
 
 /*
- * Takes what is new in the file, up to some MiB of it. The process may be gone: the file is still read. 1: there is
- * more to be taken; 0; -EBADMSG what comes is no jitdump, and nothing will be taken any more; -ENOMEM, those of
- * read(2).
+ * Takes the new data of the file, up to some MiB. The file is read even if the process is gone. Returns 1 if there is
+ * more, 0, or -errno: -EBADMSG if the data is no jitdump (nothing more is taken then), -ENOMEM, or those of read(2).
  */
 int xp_jit_src_dump_refresh(struct xp_jit_src_dump *dump, struct xp_jit_code *code, const struct xp_clock *clock,
 			    uint64_t now_tsc);
-/* Records that were malformed or too large. */
+/* Malformed or oversized records. */
 uint64_t xp_jit_src_dump_skipped(const struct xp_jit_src_dump *dump);
 
 #endif

@@ -5,15 +5,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
+#include "base/u64_map.h"
+#include "base/util.h"
 #include "elf/find.h"
 #include "jit/eh_frame.h"
 #include "jit/symfile.h"
 #include "jit/symfile_lines.h"
-#include "base/u64_map.h"
 #include "target/memory.h"
-#include "base/util.h"
 
-#define REFRESH_BYTES_MAX (32u << 20) /* of symfiles, in one walk */
+#define REFRESH_BYTES_MAX (32u << 20) /* of symfiles, per walk */
 #define EH_FRAME_BYTES_MAX (1u << 20)
 #define VERSION 1
 #define ACTION_REGISTER 1
@@ -40,10 +41,10 @@ struct known {
 	uint64_t address;
 	uint64_t symfile;
 	uint64_t symfile_bytes;
-	uint8_t head[64]; /* of the symfile: an allocator likes to give the same place to the next one */
+	uint8_t head[64]; /* start of the symfile: an allocator often gives the same address to the next one */
 	uint32_t *codes;  /* in the registry */
 	size_t code_count;
-	uint64_t walk; /* in which it was seen last */
+	uint64_t walk; /* the last walk that saw the entry */
 };
 
 struct xp_jit_src_gdb {
@@ -51,17 +52,17 @@ struct xp_jit_src_gdb {
 	pid_t pid;
 	uint64_t descriptor;
 	uint64_t walk;	     /* number of the current one */
-	uint64_t walked_tsc; /* of the last whole one; 0: none yet */
+	uint64_t walked_tsc; /* time of the last complete one; 0: none yet */
 	struct known *known;
 	size_t count;
 	size_t room;
-	struct xp_number_map numbers; /* of known, by address */
+	struct xp_u64_map numbers; /* index in known, by address */
 };
 
 int xp_jit_gdb_file_look(struct xp_jit_gdb_file *file, int fd)
 {
 	static const char *const names[] = { "__jit_debug_descriptor", "__jit_debug_register_code" };
-	struct xp_elf_image *image = malloc(sizeof(*image));
+	struct xp_elf_file *image = malloc(sizeof(*image));
 	uint64_t values[XP_ARRAY_SIZE(names)];
 	char why[128];
 	int err;
@@ -69,16 +70,16 @@ int xp_jit_gdb_file_look(struct xp_jit_gdb_file *file, int fd)
 	*file = (struct xp_jit_gdb_file){ 0 };
 	if (!image)
 		return -ENOMEM;
-	err = xp_elf_image_fd(image, fd, why, sizeof(why));
+	err = xp_elf_file_fd(image, fd, why, sizeof(why));
 	if (!err)
 		xp_elf_find(image, names, values, XP_ARRAY_SIZE(names));
 	if (!err && values[0] && image->segment_count) {
-		const struct xp_elf_segment *code = xp_elf_image_segment(image, values[1], 1);
+		const struct xp_elf_segment *code = xp_elf_file_segment(image, values[1], 1);
 
 		file->descriptor = values[0] - image->segments[0].vaddr + image->segments[0].offset;
 		file->hook = code ? values[1] - code->vaddr + code->offset : 0;
 	}
-	xp_elf_image_close(image);
+	xp_elf_file_close(image);
 	free(image);
 	return file->descriptor ? 0 : -ENOENT;
 }
@@ -105,15 +106,15 @@ void xp_jit_src_gdb_free(struct xp_jit_src_gdb *gdb)
 	for (size_t i = 0; i < gdb->count; i++)
 		free(gdb->known[i].codes);
 	free(gdb->known);
-	xp_number_map_free(&gdb->numbers);
+	xp_u64_map_free(&gdb->numbers);
 	free(gdb);
 }
 
-/* ---- what is known ---- */
+/* ---- known entries ---- */
 
 static struct known *find_known(const struct xp_jit_src_gdb *gdb, uint64_t address)
 {
-	const uint32_t *number = xp_number_map_find(&gdb->numbers, address);
+	const uint32_t *number = xp_u64_map_find(&gdb->numbers, address);
 
 	return number ? &gdb->known[*number] : NULL;
 }
@@ -124,22 +125,15 @@ static struct known *add_known(struct xp_jit_src_gdb *gdb, uint64_t address)
 
 	if (known)
 		return known;
-	if (gdb->count == gdb->room) {
-		size_t room = gdb->room ? 2 * gdb->room : 16;
-
-		known = reallocarray(gdb->known, room, sizeof(*known));
-		if (!known)
-			return NULL;
-		gdb->known = known;
-		gdb->room = room;
-	}
-	if (!xp_number_map_add(&gdb->numbers, address, (uint32_t)gdb->count))
+	if (XP_ARRAY_RESERVE(gdb->known, gdb->room, gdb->count + 1))
+		return NULL;
+	if (!xp_u64_map_add(&gdb->numbers, address, (uint32_t)gdb->count))
 		return NULL;
 	gdb->known[gdb->count] = (struct known){ .address = address };
 	return &gdb->known[gdb->count++];
 }
 
-/* Its code is gone. What replaced it in the same place has ended it already. */
+/* The entry's code is gone. Code that was replaced at the same address has ended already. */
 static void unload(struct known *known, struct xp_jit_code *code, uint64_t tsc)
 {
 	for (size_t i = 0; i < known->code_count; i++)
@@ -149,7 +143,7 @@ static void unload(struct known *known, struct xp_jit_code *code, uint64_t tsc)
 	known->code_count = 0;
 }
 
-/* What was not seen in this walk. */
+/* Drops the entries that this walk did not see. */
 static int drop_gone(struct xp_jit_src_gdb *gdb, struct xp_jit_code *code, uint64_t tsc)
 {
 	size_t kept = 0;
@@ -163,9 +157,9 @@ static int drop_gone(struct xp_jit_src_gdb *gdb, struct xp_jit_code *code, uint6
 	if (kept == gdb->count)
 		return 0;
 	gdb->count = kept;
-	xp_number_map_free(&gdb->numbers);
+	xp_u64_map_free(&gdb->numbers);
 	for (size_t i = 0; i < kept; i++)
-		if (!xp_number_map_add(&gdb->numbers, gdb->known[i].address, (uint32_t)i))
+		if (!xp_u64_map_add(&gdb->numbers, gdb->known[i].address, (uint32_t)i))
 			return -ENOMEM;
 	return 0;
 }
@@ -177,11 +171,11 @@ struct walk {
 	struct xp_jit_code *code;
 	struct xp_jit_bytes *bytes;
 	uint64_t now_tsc;
-	uint64_t told; /* address of the entry that has just been registered; 0: not known */
+	uint64_t told; /* address of the entry that was just registered; 0: unknown */
 	uint64_t symfile_bytes_left;
 };
 
-/* What is known of the code besides its bytes. */
+/* The data about the code, without its bytes. */
 struct symfile {
 	struct xp_jit_symfile functions;
 	struct xp_dwarf_lines lines;
@@ -197,7 +191,7 @@ static void free_symfile(struct symfile *symfile)
 	free(symfile->eh_frame);
 }
 
-/* Those of a function; the caller frees. NULL: there are none, or no memory for them. */
+/* Returns the lines of a function, which the caller frees, or NULL if there are none or no memory. */
 static struct xp_jit_line *lines_of(const struct symfile *symfile, const struct xp_jit_function *function,
 				    size_t *count)
 {
@@ -251,10 +245,10 @@ static int load_functions(const struct walk *walk, struct known *known, const st
 		return -ENOMEM;
 	for (size_t i = 0; i < count && err != -ENOMEM; i++)
 		err = load_function(walk, known, symfile, &symfile->functions.functions[i]);
-	return err == -ENOMEM ? err : 0; /* others are the target's fault, or counted */
+	return err == -ENOMEM ? err : 0; /* other errors are the target's fault, or counted */
 }
 
-/* From live memory: in the symfile its addresses are not those of the process. */
+/* Reads live memory, because the addresses in the symfile's copy are not those of the process. */
 static int read_eh_frame(const struct walk *walk, struct symfile *symfile)
 {
 	uint64_t bytes = symfile->functions.eh_frame_bytes;
@@ -270,7 +264,7 @@ static int read_eh_frame(const struct walk *walk, struct symfile *symfile)
 	return xp_jit_eh_frames_read(&symfile->eh_frames, symfile->eh_frame, bytes, symfile->functions.eh_frame);
 }
 
-/* Lines and unwinding data, like bytes, are for who wants them. */
+/* Lines and unwinding data are read only if the bytes are wanted too. */
 static int read_symfile(const struct walk *walk, struct symfile *symfile, const uint8_t *bytes, size_t size)
 {
 	int err;
@@ -286,7 +280,7 @@ static int read_symfile(const struct walk *walk, struct symfile *symfile, const 
 	return err;
 }
 
-/* A symfile that is none, or is gone already, leaves an entry without code. */
+/* An invalid symfile, or one that is already gone, gives an entry without code. */
 static int load_symfile(struct walk *walk, struct known *known)
 {
 	uint8_t *bytes = malloc(known->symfile_bytes);
@@ -317,7 +311,7 @@ static bool is_same(const struct walk *walk, const struct known *known, const st
 	       !memcmp(head, known->head, sizeof(head));
 }
 
-/* 1: no more bytes may be read in this walk. */
+/* Returns 1 if no more bytes may be read in this walk. */
 static int take_entry(struct walk *walk, uint64_t address, const struct entry *entry)
 {
 	struct known *known = find_known(walk->gdb, address);
@@ -343,8 +337,8 @@ static int take_entry(struct walk *walk, uint64_t address, const struct entry *e
 }
 
 /*
- * 0: to its end. -EAGAIN: it changed meanwhile, or makes no sense: an entry that does not lead back to where it was
- * reached from is how every loop shows itself.
+ * Walks to the end of the list. Returns 0 or -EAGAIN if the list changed meanwhile or is inconsistent. Every loop shows
+ * as an entry whose back pointer is not the entry before it.
  */
 static int walk_list(struct walk *walk, uint64_t first)
 {
@@ -381,7 +375,10 @@ int xp_jit_src_gdb_refresh(struct xp_jit_src_gdb *gdb, struct xp_jit_code *code,
 	err = walk_list(&walk, descriptor.first);
 	if (!err)
 		gdb->walked_tsc = now_tsc;
-	/* After half a walk nothing is known to be gone. But a list that is never whole must not fill the memory. */
+	/*
+	 * An incomplete walk does not show which entries are gone. But a list that is never complete must not fill the
+	 * memory.
+	 */
 	if (!err || (err != -ENOMEM && gdb->count > 2 * XP_JIT_SRC_GDB_ENTRIES_MAX))
 		err = drop_gone(gdb, code, now_tsc) ?: err;
 	return err == -EAGAIN ? 0 : err;

@@ -18,18 +18,18 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "target/target.h"
-#include "target/file.h"
 #include "base/util.h"
+#include "target/file.h"
+#include "target/target.h"
 
 #define CHILD_SECONDS 10
-#define LISTEN_TRIES 50 /* of 100 ms: what jcmd takes */
+#define LISTEN_TRIES 50 /* of 100 ms, as jcmd does */
 #define PAUSE_MS 100
 
-/* Version of the protocol, command, three arguments. */
+/* Protocol version, command, three arguments. */
 static const char request[] = "1\0jcmd\0Compiler.perfmap\0\0";
 
-bool xp_jit_src_jvm_is_one(const struct xp_space *space)
+bool xp_jit_src_jvm_is_one(const struct xp_address_space *space)
 {
 	static const char name[] = "/libjvm.so";
 
@@ -53,7 +53,7 @@ struct visit {
 	char socket_name[32];
 };
 
-/* As root: the way into the target's /tmp, and a hold on the process. */
+/* As root: enters the target's /tmp and takes a pidfd of the process. */
 static int enter(struct visit *visit, pid_t pid, uint64_t start_time)
 {
 	int dir = xp_target_path_find(pid, "/tmp");
@@ -67,7 +67,7 @@ static int enter(struct visit *visit, pid_t pid, uint64_t start_time)
 		return errno;
 	if (xp_target_status(&visit->status, pid, start_time))
 		return ESRCH;
-	/* Between the look at it and now it may have executed what SIGQUIT ends. */
+	/* Since the first check it may have executed a program that SIGQUIT kills. */
 	if (!(visit->status.caught & 1ull << (SIGQUIT - 1)))
 		return EINVAL;
 	snprintf(visit->signal_name, sizeof(visit->signal_name), ".attach_pid%d", visit->status.inner_pid);
@@ -93,7 +93,7 @@ static bool listens(const struct visit *visit)
 	       st.st_uid == visit->status.euid;
 }
 
-/* Makes it listen, as it does from then on. */
+/* Makes the JVM listen; it then keeps listening. */
 static int wake(const struct visit *visit)
 {
 	int fd = open(visit->signal_name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600), err = 0;
@@ -112,7 +112,7 @@ static int wake(const struct visit *visit)
 	return err;
 }
 
-/* The first line of the answer is 0, or an error of the JVM's. */
+/* The first line of the answer is 0 or an error of the JVM. */
 static int ask(int fd)
 {
 	char answer[4096];
@@ -123,7 +123,7 @@ static int ask(int fd)
 		return n < 0 ? errno : EPIPE;
 	n = read(fd, answer, sizeof(answer));
 	good = n >= 2 && answer[0] == '0' && answer[1] == '\n';
-	/* It has done the work when it hangs up. */
+	/* The JVM closes the socket when it has finished. */
 	while (n > 0)
 		n = read(fd, answer, sizeof(answer));
 	return n < 0 ? errno : good ? 0 : EPERM;
@@ -142,7 +142,7 @@ static int call(const struct visit *visit)
 	return err;
 }
 
-/* Dies with the process that forked this one. A change of user forgets that. */
+/* Makes this process die with its parent. The kernel resets this on a change of user. */
 static void die_with(pid_t parent)
 {
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -175,7 +175,7 @@ static __attribute__((noreturn)) void child(pid_t parent, pid_t pid, uint64_t st
 	_exit(err);
 }
 
-/* ---- the recorder's side ---- */
+/* ---- the parent ---- */
 
 int xp_jit_src_jvm_ask(struct xp_jit_src_jvm *jvm)
 {

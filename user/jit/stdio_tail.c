@@ -14,15 +14,15 @@
 #include <unistd.h>
 
 #include "elf/find.h"
-#include "target/target.h"
 #include "target/memory.h"
+#include "target/target.h"
 
-#define FDS_MAX 4096	/* that are looked at */
-#define STREAMS_MAX 256 /* that are open */
+#define FDS_MAX 4096	/* descriptors to look at */
+#define STREAMS_MAX 256 /* open streams to look at */
 #define MAGIC 0xfbad0000u
 #define MAGIC_MASK 0xffff0000u
 
-/* struct _IO_FILE, as far as it matters. */
+/* The relevant part of struct _IO_FILE. */
 struct stream {
 	uint32_t flags;
 	uint32_t padding;
@@ -40,7 +40,7 @@ struct stream {
 
 _Static_assert(offsetof(struct stream, write_base) == 0x20 && offsetof(struct stream, fileno) == 0x70, "_IO_FILE");
 
-/* What a descriptor's link says behind its last slash; "" when it does not. */
+/* The name after the last slash of a descriptor's link; "" if there is none. */
 static void link_name(int dir, const char *link, char name[NAME_MAX + 1])
 {
 	char target[PATH_MAX];
@@ -56,7 +56,9 @@ static void link_name(int dir, const char *link, char name[NAME_MAX + 1])
 		snprintf(name, NAME_MAX + 1, "%s", slash + 1);
 }
 
-/* Not by stat(2), which waits for a file system that the process may have made itself. Kernels before 5.15 do not say.
+/*
+ * Does not use stat(2), which may block in a file system that the process itself serves. Kernels before 5.15 do not
+ * report the inode.
  */
 static bool has_inode(pid_t pid, const char *fd, ino_t inode)
 {
@@ -75,7 +77,7 @@ static bool has_inode(pid_t pid, const char *fd, ino_t inode)
 	return found == inode;
 }
 
-/* The process's descriptor of the file; -ENOENT: none. */
+/* Returns the process's descriptor of the file, or -ENOENT. */
 static int find_fd(pid_t pid, int file, ino_t inode)
 {
 	char path[64], wanted[NAME_MAX + 1], name[NAME_MAX + 1];
@@ -98,21 +100,21 @@ static int find_fd(pid_t pid, int file, ino_t inode)
 	return found;
 }
 
-/* The list of all streams in a C library; 0: it is none. */
+/* The address of the list of all streams in a C library, or 0 if the mapping is no such library. */
 static uint64_t list_in(pid_t pid, const struct xp_mapping *mapping)
 {
 	static const char *const names[] = { "_IO_list_all" };
-	struct xp_elf_image *image = malloc(sizeof(*image));
+	struct xp_elf_file *image = malloc(sizeof(*image));
 	int fd = image ? xp_mapping_open(pid, mapping) : -1;
 	uint64_t value = 0;
 	char why[128];
 
-	if (fd >= 0 && !xp_elf_image_fd(image, fd, why, sizeof(why))) {
+	if (fd >= 0 && !xp_elf_file_fd(image, fd, why, sizeof(why))) {
 		xp_elf_find(image, names, &value, 1);
 		if (value && image->segment_count)
 			value += mapping->start - mapping->file_offset - image->segments[0].vaddr +
 				 image->segments[0].offset;
-		xp_elf_image_close(image);
+		xp_elf_file_close(image);
 	}
 	if (fd >= 0)
 		close(fd);
@@ -178,7 +180,7 @@ size_t xp_stdio_tail_read(const struct xp_stdio_tail *tail, uint8_t bytes[XP_STD
 	    stream.write_ptr <= stream.write_base || size > XP_STDIO_TAIL_BYTES_MAX ||
 	    xp_target_memory_read(tail->memory, tail->pid, stream.write_base, bytes, size))
 		return 0;
-	/* Not when it was written meanwhile, or more was put there. */
+	/* Discards the bytes if the buffer was written or filled meanwhile. */
 	if (!read_stream(tail, tail->stream, &again) || memcmp(&stream, &again, sizeof(stream)) != 0)
 		return 0;
 	return size;

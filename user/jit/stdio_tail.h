@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What a process has written to a file through stdio that is still in the buffer of its C library, and so not in the
- * file: V8 and CPython leave up to 4 KiB of their jitdumps there, for as long as they compile nothing more. The process
- * is not stopped, and what it shows is believed as little as the file.
+ * Data that a process has written to a file through stdio and that is still in the buffer of its C library: V8 and
+ * CPython leave up to 4 KiB of their jitdumps there until they compile more. The process is not stopped, and its data
+ * is as untrusted as the file.
  *
- * Source of the layout: glibc, libio/bits/types/struct_FILE.h, whose part that is read here has not changed since
- * glibc 2.1, and is what binaries of that time count on. Other C libraries have no such list: nothing is found then.
+ * Source of the layout: glibc, libio/bits/types/struct_FILE.h. The part that is read here has not changed since glibc
+ * 2.1, because binaries of that time rely on it. Other C libraries have no such list, so nothing is found in them.
  */
-#ifndef XPROF_STDIO_TAIL_H
-#define XPROF_STDIO_TAIL_H
+#ifndef XPROF_JIT_STDIO_TAIL_H
+#define XPROF_JIT_STDIO_TAIL_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -16,19 +16,22 @@
 
 #include "target/memory.h"
 
-/* What is longer is no buffer. */
+/* Anything longer is no buffer. */
 #define XP_STDIO_TAIL_BYTES_MAX (64u << 10)
 
 struct xp_stdio_tail {
-	struct xp_target_memory *memory; /* to read with, set by the caller; NULL as there */
+	struct xp_target_memory *memory; /* to read with, set by the caller; NULL has the same meaning as there */
 	pid_t pid;
-	int fd;		 /* the number of the file in the process */
+	int fd;		 /* the descriptor of the file in the process */
 	uint64_t stream; /* address of its FILE; 0: none */
 };
 
-/* file: a descriptor here of the same file. 0; -ENOENT the process has no stream of it; -ENOMEM. */
+/* file: our descriptor of the same file. Returns 0 or -errno: -ENOENT if the process has no stream for it, -ENOMEM. */
 int xp_stdio_tail_find(struct xp_stdio_tail *tail, pid_t pid, int file);
-/* How many bytes wait to be written: they belong behind what the file has now. 0 too when they cannot be read. */
+/*
+ * Reads the unwritten bytes, which belong after the current end of the file. Returns their number; 0 also if they
+ * cannot be read.
+ */
 size_t xp_stdio_tail_read(const struct xp_stdio_tail *tail, uint8_t bytes[XP_STDIO_TAIL_BYTES_MAX]);
 
 #endif

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/util.h"
 
 struct reader {
@@ -23,7 +24,7 @@ static bool in_file(const struct reader *reader, const GElf_Shdr *header)
 	       header->sh_size <= reader->size - header->sh_offset;
 }
 
-/* NULL: it does not end in the table. */
+/* Returns NULL if the string does not end in the table. */
 static const char *string_at(const struct reader *reader, const GElf_Shdr *strings, uint32_t offset)
 {
 	const char *text;
@@ -38,20 +39,16 @@ static int add_function(struct reader *reader, const struct xp_jit_function *fun
 {
 	struct xp_jit_symfile *symfile = reader->symfile;
 
-	if (symfile->count == reader->room) {
-		size_t room = reader->room ? 2 * reader->room : 16;
-		struct xp_jit_function *functions = reallocarray(symfile->functions, room, sizeof(*functions));
-
-		if (!functions)
-			return -ENOMEM;
-		symfile->functions = functions;
-		reader->room = room;
-	}
+	if (XP_ARRAY_RESERVE(symfile->functions, reader->room, symfile->count + 1))
+		return -ENOMEM;
 	symfile->functions[symfile->count++] = *function;
 	return 0;
 }
 
-/* Linked files count their symbols from 0, others from their section; what was patched late may do either. */
+/*
+ * In linked files symbol values are absolute, in others relative to their section; files that were patched late may
+ * have either.
+ */
 static uint64_t address_of(const struct reader *reader, const Elf64_Sym *symbol, const GElf_Shdr *section)
 {
 	bool absolute = !reader->relocatable && symbol->st_value >= section->sh_addr &&
@@ -107,7 +104,7 @@ static int compare(const void *a, const void *b)
 	return (x->size < y->size) - (x->size > y->size);
 }
 
-/* One function at each address, none reaches into the next: later code would be taken to replace it. */
+/* Leaves one function at each address, none overlapping the next, because later code would replace earlier code. */
 static void tidy(struct xp_jit_symfile *symfile)
 {
 	struct xp_jit_function *functions = symfile->functions;
@@ -166,7 +163,7 @@ int xp_jit_symfile_read(struct xp_jit_symfile *symfile, const uint8_t *bytes, si
 
 	*symfile = (struct xp_jit_symfile){ 0 };
 	elf_version(EV_CURRENT);
-	reader.elf = elf_memory((char *)bytes, size); /* which it leaves as they are */
+	reader.elf = elf_memory((char *)bytes, size); /* elf_memory() does not change the bytes */
 	if (!reader.elf)
 		return -EBADMSG;
 	if (elf_kind(reader.elf) != ELF_K_ELF || !gelf_getehdr(reader.elf, &header) ||

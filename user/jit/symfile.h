@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The "symfile" of GDB's JIT interface: an ELF file in memory that describes code which is in memory already. Its
- * sections have the addresses at which their contents were put (sh_addr), and its symbols count from there, also where
- * the file calls itself relocatable. Pure; the bytes are a copy of what the target has, who may have written anything.
+ * The "symfile" of GDB's JIT interface: an ELF file in memory that describes code which is already in memory. Its
+ * sections have the addresses of their loaded contents (sh_addr), and its symbols are relative to them, even if the
+ * file is marked relocatable. Pure; the bytes are an untrusted copy of the target's.
  *
  * Source of the format: GDB's manual, "JIT Compilation Interface"; the ELF64 specification.
  */
@@ -18,19 +18,22 @@
 struct xp_jit_function {
 	uint64_t address; /* in the process */
 	uint64_t size;
-	const char *name; /* in the bytes */
+	const char *name; /* points into the bytes */
 };
 
 struct xp_jit_symfile {
-	struct xp_jit_function *functions; /* in order of address */
+	struct xp_jit_function *functions; /* in address order */
 	size_t count;
-	bool has_lines; /* there is a .debug_line */
-	/* Where .eh_frame was put, which is as it should be there alone; 0 bytes: nowhere. */
+	bool has_lines; /* the file has a .debug_line */
+	/* The address of the loaded .eh_frame, which is correct only there; 0 bytes: none. */
 	uint64_t eh_frame;
 	uint64_t eh_frame_bytes;
 };
 
-/* -EBADMSG no ELF file for x86-64; -ENOMEM. What is broken in it has no functions. The caller frees. */
+/*
+ * Broken parts give no functions. The caller frees. Returns 0 or -errno: -EBADMSG if it is no ELF file for x86-64,
+ * -ENOMEM.
+ */
 int xp_jit_symfile_read(struct xp_jit_symfile *symfile, const uint8_t *bytes, size_t size);
 void xp_jit_symfile_free(struct xp_jit_symfile *symfile);
 

@@ -60,7 +60,7 @@ static void find_sections(struct reader *reader)
 	}
 }
 
-/* Numbers that refer to other debug sections count from their beginning, wherever those were put. */
+/* Numbers that refer to other debug sections are relative to them, wherever the sections were loaded. */
 static bool find_value(const struct reader *reader, const GElf_Shdr *symbols, const Elf64_Rela *rela, uint64_t *value)
 {
 	uint64_t at = ELF64_R_SYM(rela->r_info) * sizeof(Elf64_Sym);
@@ -137,7 +137,7 @@ int xp_jit_symfile_lines(struct xp_dwarf_lines *lines, const uint8_t *bytes, siz
 
 	*lines = (struct xp_dwarf_lines){ 0 };
 	elf_version(EV_CURRENT);
-	reader.elf = elf_memory((char *)bytes, size); /* which it leaves as they are */
+	reader.elf = elf_memory((char *)bytes, size); /* elf_memory() does not change the bytes */
 	if (!reader.elf)
 		return 0;
 	if (!elf_getshdrstrndx(reader.elf, &index) && gelf_getshdr(elf_getscn(reader.elf, index), &reader.names) &&

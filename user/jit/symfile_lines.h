@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The lines that a symfile of GDB's JIT interface has for its code (jit_symfile.h). Where the file is relocatable, its
- * relocations say which address, in a section that was put somewhere, each number of .debug_line stands for.
+ * The source lines in a symfile of GDB's JIT interface (jit/symfile.h). If the file is relocatable, its relocations
+ * give the loaded address that each number of .debug_line stands for.
  */
 #ifndef XPROF_JIT_SYMFILE_LINES_H
 #define XPROF_JIT_SYMFILE_LINES_H
@@ -13,7 +13,7 @@
 
 #define XP_JIT_SYMFILE_RELOCATIONS_MAX (1u << 20)
 
-/* bytes: a copy of the target's. None where there are none or they are broken. -ENOMEM. The caller frees. */
+/* bytes: a copy of the target's. Missing or broken data gives no lines. The caller frees. Returns 0 or -ENOMEM. */
 int xp_jit_symfile_lines(struct xp_dwarf_lines *lines, const uint8_t *bytes, size_t size);
 
 #endif

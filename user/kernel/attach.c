@@ -14,25 +14,27 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/array.h"
 #include "base/interrupt.h"
 #include "base/shield.h"
-#include "target/target.h"
 #include "base/util.h"
+#include "target/target.h"
 
 /*
- * Nothing can stop the kernel in the middle of a link, so each is to take about this long. The fewer links the better:
- * to take one away the kernel waits some 10 ms for programs to end, however few probes it has.
+ * Nothing can interrupt the kernel while it makes a link, so a link should take about this long. Fewer links are
+ * better: to detach one, the kernel waits some 10 ms for programs to end, however few probes it has.
  */
 #define BATCH_NS 100000000u
 #define BATCH_MIN 256u
 #define BATCH_FIRST 4096u
 #define BATCH_MAX 16384u
-/* Perf events are probes of their own: between so many of them it is looked whether to go on. */
+/* Perf events are single probes: interrupts are checked once per this many. */
 #define SINGLES_BATCH 16u
 
 /*
- * An exiting task closes its files in the order of their numbers, and the last one is let go first (task_work_run(),
- * kernel/task_work.c): when xprof is killed, links from here on go before the anchors, which have lower numbers.
+ * An exiting task closes its files in the order of their numbers, and releases the last one first (task_work_run(),
+ * kernel/task_work.c). So if xprof is killed, links numbered from here on are released before the anchors, which have
+ * lower numbers.
  */
 #define LINK_FD_MIN 512
 
@@ -46,12 +48,12 @@ struct link {
 
 struct xp_attach {
 	bool multi;
-	pthread_mutex_t lock; /* of the links; not held while the kernel works */
+	pthread_mutex_t lock; /* protects the links; not held while the kernel works */
 	struct link *links;
 	size_t count;
 	size_t room;
-	uint32_t perf_type; /* of the uprobe PMU */
-	uint32_t batch;	    /* atomic; probes of the next link */
+	uint32_t perf_type; /* type number of the uprobe PMU */
+	uint32_t batch;	    /* atomic; size of the next link, in probes */
 	void (*tell)(void *arg, size_t probes);
 	void *tell_arg;
 };
@@ -80,7 +82,7 @@ static bool has_anchor(struct xp_attach *attach, pid_t pid)
 	return found;
 }
 
-/* The same file by a number from LINK_FD_MIN on, where there is one. */
+/* Moves the file to a descriptor from LINK_FD_MIN on, if there is one. */
 static int move_up(int fd)
 {
 	int moved = fcntl(fd, F_DUPFD_CLOEXEC, LINK_FD_MIN);
@@ -91,20 +93,13 @@ static int move_up(int fd)
 	return moved;
 }
 
-/* Takes the links over. */
+/* Takes ownership of the links. */
 static int add_links(struct xp_attach *attach, const struct link *added, size_t count)
 {
-	int err = 0;
+	int err;
 
 	pthread_mutex_lock(&attach->lock);
-	if (attach->room - attach->count < count) {
-		size_t room = XP_MAX(2 * attach->room, attach->count + count);
-		struct link *links = reallocarray(attach->links, room, sizeof(*links));
-
-		err = links ? 0 : -ENOMEM;
-		attach->links = links ?: attach->links;
-		attach->room = links ? room : attach->room;
-	}
+	err = XP_ARRAY_RESERVE(attach->links, attach->room, attach->count + count);
 	if (!err) {
 		memcpy(attach->links + attach->count, added, count * sizeof(*added));
 		attach->count += count;
@@ -129,7 +124,7 @@ struct uprobe_multi_attr {
 	uint32_t pad;
 };
 
-/* A link for all of them, or a negative errno. */
+/* Returns one link for all probes, or -errno. */
 static int link_multi(int program_fd, const char *path, pid_t pid, const struct xp_uprobe *probes, size_t count)
 {
 	uint64_t *offsets = malloc(count * sizeof(*offsets));
@@ -151,7 +146,7 @@ static int link_multi(int program_fd, const char *path, pid_t pid, const struct 
 		offsets[i] = probes[i].offset;
 		cookies[i] = probes[i].cookie;
 	}
-	/* By hand: libbpf before 1.3 does not know this kind of link. */
+	/* Direct system call: libbpf before 1.3 does not know this link type. */
 	fd = syscall(__NR_bpf, BPF_LINK_CREATE, &attr, sizeof(attr));
 	if (fd < 0)
 		fd = -errno;
@@ -173,7 +168,7 @@ static int uprobe_pmu_type(uint32_t *type)
 	return fields == 1 ? 0 : -EOPNOTSUPP;
 }
 
-/* One file descriptor per offset is a lot: the hard limit as far as root may raise it. */
+/* One file descriptor per offset is a lot: raises the hard limit too, as far as permitted. */
 static void raise_file_limit(size_t wanted)
 {
 	struct rlimit limit;
@@ -199,7 +194,7 @@ static int link_single(uint32_t perf_type, int program_fd, const char *path, pid
 		.config2 = probe->offset,
 	};
 	LIBBPF_OPTS(bpf_link_create_opts, opts, .perf_event.bpf_cookie = probe->cookie);
-	/* An event of a process wants no CPU; one of all processes wants one, and sees the hits on all CPUs. */
+	/* An event of a process takes no CPU. One of all processes takes a CPU, and sees the hits on all CPUs. */
 	int event = syscall(__NR_perf_event_open, &attr, pid ? pid : -1, pid ? -1 : 0, -1, PERF_FLAG_FD_CLOEXEC);
 	int fd;
 
@@ -212,7 +207,7 @@ static int link_single(uint32_t perf_type, int program_fd, const char *path, pid
 	return fd;
 }
 
-/* The last ones first, and anchors after all others. */
+/* Closes the last links first, and anchors after all others. */
 static void close_links(const struct link *links, size_t count)
 {
 	size_t anchors = 0;
@@ -222,7 +217,10 @@ static void close_links(const struct link *links, size_t count)
 		if (!links[i].anchor)
 			close(links[i].fd);
 	}
-	/* As synchronize_rcu(). Where it is switched off, for CPUs without a tick, links wait for something alike. */
+	/*
+	 * Same as synchronize_rcu(). Where membarrier is off, for CPUs without a tick, closing a link waits for
+	 * something similar.
+	 */
 	if (anchors && anchors < count)
 		syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0);
 	for (size_t i = count; i--;)
@@ -257,7 +255,7 @@ static int may_go_on(const struct request *request, size_t done)
 	return request->pid && !xp_target_start_time(request->pid) ? -ESRCH : 0;
 }
 
-/* One link, on as many probes as it takes. */
+/* Makes one link, for as many probes as it takes. */
 static int attach_link(const struct request *request, size_t done, struct link *link)
 {
 	struct xp_attach *attach = request->attach;
@@ -271,7 +269,7 @@ static int attach_link(const struct request *request, size_t done, struct link *
 
 	if (fd < 0)
 		return fd;
-	/* A last link that is short tells nothing of longer ones. */
+	/* A short last link does not predict the time of longer ones. */
 	if (some == batch)
 		__atomic_store_n(&attach->batch, xp_attach_batch(batch, xp_now_ns() - begin_ns), __ATOMIC_RELAXED);
 	*link = (struct link){ .fd = fd, .pid = request->pid, .group = request->group, .probes = (uint32_t)some };
@@ -342,13 +340,14 @@ int xp_attach_uprobes_group(struct xp_attach *attach, uint32_t group, int progra
 
 	if (count > xp_attach_room(attach))
 		return -ENOBUFS;
-	/* The kernel wants a path; this one names the inode, whatever became of its name. */
+	/* The kernel requires a path. This one names the inode, even if the file was renamed or deleted. */
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", file_fd);
 	if (!attach->multi) {
 		err = uprobe_pmu_type(&attach->perf_type);
 		if (err)
 			return err;
-		raise_file_limit(attach->count + count + 1024); /* about: a start of others beside us changes little */
+		/* Approximate: attaching from another thread at the same time changes little. */
+		raise_file_limit(attach->count + count + 1024);
 	}
 	return xp_shielded(attach_request, &request);
 }
@@ -396,7 +395,7 @@ static bool of_group(const struct link *link, uint32_t group)
 	return link->group == group;
 }
 
-/* Takes those links away that belong to what, one of them after the other. */
+/* Detaches the links that belong to `what`, one after the other. */
 static void detach_shielded(struct xp_attach *attach, bool (*belongs)(const struct link *link, uint32_t what),
 			    uint32_t what)
 {
@@ -412,7 +411,7 @@ static void detach_shielded(struct xp_attach *attach, bool (*belongs)(const stru
 		else if (links)
 			links[gone++] = attach->links[i];
 		else
-			close(attach->links[i].fd); /* without the shield rather than not at all */
+			close(attach->links[i].fd); /* better without the shield than not at all */
 	}
 	attach->count = kept;
 	pthread_mutex_unlock(&attach->lock);

@@ -14,23 +14,24 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "kernel/perf_event.h"
+#include "base/array.h"
 #include "base/util.h"
+#include "kernel/perf_event.h"
 
 #define NS_PER_S 1000000000u
 #define CPU_CLOCK_MIN_NS (NS_PER_S / XP_SAMPLER_CPU_CLOCK_HZ_MAX)
 
 struct event {
 	int fd;
-	pid_t tid;			/* -1 - cpu for one of a CPU */
-	struct xp_perf_event_look look; /* of a CPU's */
+	pid_t tid;			/* -1 - cpu for the event of a CPU */
+	struct xp_perf_event_look look; /* per-CPU events only */
 };
 
 struct xp_sampler {
 	struct xp_sampler_options options;
 	struct perf_event_attr attr;
 	uint64_t clamped_hz;
-	uint64_t periods; /* of the events that are closed */
+	uint64_t periods; /* sum over the events already closed */
 	struct event *events;
 	size_t count;
 	size_t room;
@@ -75,7 +76,7 @@ static void set_rate(struct xp_sampler *sampler)
 		hz = max;
 	}
 	if (attr->type == PERF_TYPE_SOFTWARE) {
-		/* cpu-clock is a timer: a period is exact, and is what a frequency becomes anyway. */
+		/* cpu-clock is a timer: a period is exact, and the kernel converts a frequency to one anyway. */
 		attr->sample_period = NS_PER_S / hz;
 		return;
 	}
@@ -130,7 +131,7 @@ int xp_sampler_new(struct xp_sampler **result, const struct xp_sampler_options *
 	return err;
 }
 
-/* Takes down what a thread's event has counted, with all that inherited it, and closes it. */
+/* Adds up what a thread's event has counted, including all that inherited it, and closes the event. */
 static void close_event(struct xp_sampler *sampler, const struct event *event)
 {
 	uint64_t values[2]; /* count, time enabled */
@@ -158,17 +159,7 @@ void xp_sampler_free(struct xp_sampler *sampler)
 
 static int make_room(struct xp_sampler *sampler)
 {
-	size_t room = sampler->room ? 2 * sampler->room : 16;
-	struct event *events;
-
-	if (sampler->count < sampler->room)
-		return 0;
-	events = realloc(sampler->events, room * sizeof(*events));
-	if (!events)
-		return -ENOMEM;
-	sampler->events = events;
-	sampler->room = room;
-	return 0;
+	return XP_ARRAY_RESERVE(sampler->events, sampler->room, sampler->count + 1);
 }
 
 static int add_event(struct xp_sampler *sampler, struct perf_event_attr *attr, pid_t tid, int cpu)
@@ -200,9 +191,9 @@ int xp_sampler_add_thread(struct xp_sampler *sampler, pid_t tid)
 }
 
 /*
- * One look at the threads there are. A thread that has its event passes it on to those that it makes; one made during
- * the look by a thread that has none yet is missed, as with perf: a second look could not tell it from one that has
- * inherited its event, and would sample that one twice.
+ * Scans the threads once. A thread with an event passes it on to the threads that it creates. A thread is missed if it
+ * is created during the scan by a thread that has no event yet, as with perf: a second scan could not tell it from a
+ * thread that inherited its event, and would sample that thread twice.
  */
 int xp_sampler_add_process(struct xp_sampler *sampler, pid_t pid)
 {
@@ -223,7 +214,7 @@ int xp_sampler_add_process(struct xp_sampler *sampler, pid_t pid)
 		if (!isdigit((unsigned char)entry->d_name[0]))
 			continue;
 		err = add_event(sampler, &attr, atoi(entry->d_name), -1);
-		if (err == -ESRCH) /* a thread that is gone again */
+		if (err == -ESRCH) /* the thread has ended */
 			err = 0;
 	}
 	closedir(dir);
@@ -232,7 +223,7 @@ int xp_sampler_add_process(struct xp_sampler *sampler, pid_t pid)
 	return sampler->count > before ? 0 : -ESRCH;
 }
 
-/* The event of this CPU, when it still samples. */
+/* Whether the event of this CPU still samples. Closes it otherwise. */
 static bool has_live(struct xp_sampler *sampler, pid_t id)
 {
 	for (size_t i = 0; i < sampler->count; i++) {

@@ -17,7 +17,7 @@
 
 #define KERNEL_BTF "/sys/kernel/btf/vmlinux"
 #define FIELDS_MAX XP_ARRAY_SIZE(((struct xp_kernel_struct *)0)->fields)
-/* A struct within a struct, a type behind a typedef, and so on. */
+/* Nesting of structs, typedefs and other references. */
 #define DEPTH_MAX 16
 
 const struct xp_kernel_struct xp_kernel_structs[] = {
@@ -34,16 +34,16 @@ const struct xp_kernel_struct xp_kernel_structs[] = {
 	{ NULL, { NULL } },
 };
 
-/* The kernel's BTF. Its types have no index: they are found one after the other, as far as they are needed. */
+/* The kernel's BTF. Its types have no index: they are found one after the other, as far as needed. */
 struct source {
 	const uint8_t *types;
 	uint32_t types_bytes;
 	const char *strings; /* terminated */
 	uint32_t strings_bytes;
-	uint32_t *places; /* in types, of the type with number [i] */
-	uint32_t count;	  /* found so far; 0 is void, which has no place */
+	uint32_t *places; /* offset in types of type number [i] */
+	uint32_t count;	  /* found so far; 0 is void, which has no offset */
 	uint32_t room;
-	uint32_t next; /* the place behind them */
+	uint32_t next; /* offset of the next type */
 };
 
 struct field {
@@ -72,7 +72,7 @@ static int open_source(struct source *source, const void *bytes, size_t size)
 	return source->strings[header->str_len - 1] ? -EBADMSG : 0;
 }
 
-/* Of what follows the type; -1: of a kind that is not known. */
+/* Size of the data that follows the type; -1: unknown kind. */
 static int64_t trailer_bytes(const struct btf_type *type)
 {
 	uint64_t count = btf_vlen(type);
@@ -100,7 +100,7 @@ static int64_t trailer_bytes(const struct btf_type *type)
 	}
 }
 
-/* Finds one more. -ENOENT: that was all. */
+/* Finds one more type. Returns -ENOENT at the end. */
 static int find_next(struct source *source)
 {
 	uint32_t left = source->types_bytes - source->next;
@@ -128,7 +128,7 @@ static int find_next(struct source *source)
 	return 0;
 }
 
-/* *type is NULL when the number is that of void. */
+/* *type is NULL if the number is that of void. */
 static int find_type(struct source *source, uint32_t number, const struct btf_type **type)
 {
 	int err = 0;
@@ -158,7 +158,10 @@ static int find_struct(struct source *source, const char *name, const struct btf
 
 static int copy_type(struct btf *result, struct source *source, uint32_t number, unsigned int depth);
 
-/* A struct within another one: as it is listed before that, or all of it, as it has few fields (atomic_t). */
+/*
+ * A nested struct: a copy of the listed struct if it is listed earlier; otherwise all of it, if it has few fields
+ * (atomic_t).
+ */
 static int copy_inner(struct btf *result, struct source *source, const struct btf_type *type, unsigned int depth)
 {
 	const char *name = name_of(source, type->name_off);
@@ -188,7 +191,7 @@ static int copy_inner(struct btf *result, struct source *source, const struct bt
 	return inner;
 }
 
-/* The number of the copy in the result, or -errno. What a pointer points to does not matter to the programs. */
+/* Returns the number of the copy in the result, or -errno. The programs do not use what a pointer points to. */
 static int copy_type(struct btf *result, struct source *source, uint32_t number, unsigned int depth)
 {
 	const struct btf_type *type;
@@ -219,7 +222,7 @@ static int copy_type(struct btf *result, struct source *source, uint32_t number,
 	}
 }
 
-/* In the struct, or in a struct or union without a name in it, which begins bit_offset behind it. */
+/* Finds a field in the struct, or in an anonymous struct or union in it, which begins at bit_offset. */
 static int find_field(struct source *source, const struct btf_type *type, const char *name, uint32_t bit_offset,
 		      struct field *field, unsigned int depth)
 {
@@ -315,7 +318,7 @@ static int write_file(const struct btf *btf)
 	return fd;
 }
 
-/* Before Linux 6.16 (commit a539e2a6d51d) the file cannot be mapped, and one call of read() gives a page. */
+/* Before Linux 6.16 (commit a539e2a6d51d), the file cannot be mapped, and a read() returns at most a page. */
 static int read_kernel(void **bytes, size_t *size)
 {
 	int fd = open(KERNEL_BTF, O_RDONLY | O_CLOEXEC);

@@ -5,13 +5,13 @@
 #include <stdlib.h>
 #include <x86intrin.h>
 
-/* How often a busy record is looked at before the pass gives up: some microseconds, its program needs tens of ns. */
+/* How often a pass polls a busy record before it gives up: some microseconds. The program needs tens of ns. */
 #define BUSY_SPINS 200
 
 /* The next record of a ring. */
 struct head {
 	uint64_t tsc;
-	const struct xp_rec *rec;
+	const struct xp_event *event;
 	size_t size;
 	unsigned int cpu;
 };
@@ -20,9 +20,10 @@ struct xp_merge {
 	struct xp_rings *rings;
 	const struct xp_clock *clock;
 	struct head *heads; /* [rings->count] */
-	struct head **heap; /* those of rings that have a record, the oldest first; moved by pointer, as they change */
+	/* Heads of rings that have a record, the oldest first; pointers, since they are moved. */
+	struct head **heap;
 	unsigned int heap_count;
-	uint64_t blocked_since; /* TSC at which a pass was first ended by a busy record; 0: the last one was not */
+	uint64_t blocked_since; /* TSC at which a busy record first ended a pass; 0: the last pass was not blocked */
 	uint64_t done_tsc;
 	uint64_t late;
 };
@@ -56,7 +57,7 @@ void xp_merge_free(struct xp_merge *merge)
 	free(merge);
 }
 
-/* Lets head sink from the top to where it is older than all below it. */
+/* Sifts head down from the top, until it is older than all entries below it. */
 static void sift_down(struct xp_merge *merge, struct head *head)
 {
 	struct head **heap = merge->heap;
@@ -94,20 +95,20 @@ static enum xp_ring_state next_head(struct xp_merge *merge, struct head *head)
 	enum xp_ring_state state;
 
 	for (unsigned int spin = 0;; spin++) {
-		state = xp_ring_peek(ring, &head->rec, &head->size);
+		state = xp_ring_peek(ring, &head->event, &head->size);
 		if (state != XP_RING_BUSY || spin == BUSY_SPINS)
 			break;
 		_mm_pause();
 	}
 	if (state == XP_RING_RECORD) {
-		if (head->size < sizeof(struct xp_rec))
+		if (head->size < sizeof(struct xp_event))
 			return XP_RING_BROKEN;
-		head->tsc = xp_clock_tsc(merge->clock, head->cpu, head->rec->time);
+		head->tsc = xp_clock_tsc(merge->clock, head->cpu, head->event->time);
 	}
 	return state;
 }
 
-/* Percent of the fullest ring. */
+/* Returns how full the fullest ring is, in percent. */
 static unsigned int snapshot_all(struct xp_merge *merge)
 {
 	unsigned int fullest = 0;
@@ -124,7 +125,7 @@ static unsigned int snapshot_all(struct xp_merge *merge)
 	return fullest;
 }
 
-/* Whether this pass may go on past a ring whose next record is not submitted. */
+/* Whether this pass may continue past a ring whose next record is not submitted. */
 static bool out_of_patience(struct xp_merge *merge, unsigned int fullest)
 {
 	uint64_t now = xp_clock_now_tsc();
@@ -159,7 +160,7 @@ static int merge_until(struct xp_merge *merge, uint64_t mark, unsigned int fulle
 		struct head *head = merge->heap[0];
 		enum xp_ring_state state;
 
-		err = sink(arg, head->rec, head->size, head->cpu, head->tsc);
+		err = sink(arg, head->event, head->size, head->cpu, head->tsc);
 		if (blocked && head->tsc < last)
 			merge->late++;
 		last = head->tsc;

@@ -15,13 +15,13 @@
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 
-#include "kernel/attach.h"
 #include "base/clock.h"
+#include "kernel/attach.h"
 #include "kernel/privilege.h"
 
 #define KERNEL_MAJOR_MIN 5
 #define KERNEL_MINOR_MIN 15
-/* Without uprobe_multi each sled is a descriptor. */
+/* Without uprobe_multi, each sled takes a file descriptor. */
 #define SINGLE_FILES_WANTED 65536
 #define PID_NS_INITIAL "pid:[4026531836]" /* PROC_PID_INIT_INO, include/linux/proc_ns.h */
 
@@ -29,7 +29,7 @@ struct check {
 	const char *name;
 	const char *need;
 	const char *remedy;
-	bool privileged; /* cannot be tried otherwise */
+	bool privileged; /* cannot be tried without privilege */
 	enum xp_check_state (*probe)(struct xp_preflight *preflight, struct xp_check_result *result);
 };
 
@@ -103,7 +103,7 @@ static enum xp_check_state probe_kernel(struct xp_preflight *preflight, struct x
 												    : XP_CHECK_MISSING;
 }
 
-/* Only capabilities of the initial user namespace count, which has the whole range of ids in its map. */
+/* Only capabilities of the initial user namespace count. Its uid map covers the full range of ids. */
 static enum xp_check_state probe_privilege(struct xp_preflight *preflight, struct xp_check_result *result)
 {
 	unsigned int inside = 0, outside = 0, length = 0;
@@ -145,7 +145,7 @@ static enum xp_check_state probe_pid_namespace(struct xp_preflight *preflight, s
 	return strcmp(link, PID_NS_INITIAL) ? XP_CHECK_MISSING : XP_CHECK_OK;
 }
 
-/* Confidentiality forbids BPF to read (5.4, commit 9d1f8be5cf42); integrity does not. */
+/* Confidentiality forbids reads by BPF (5.4, commit 9d1f8be5cf42); integrity does not. */
 static enum xp_check_state probe_lockdown(struct xp_preflight *preflight, struct xp_check_result *result)
 {
 	char line[128], mode[32];
@@ -191,7 +191,7 @@ static enum xp_check_state probe_ring(struct xp_preflight *preflight, struct xp_
 	return XP_CHECK_OK;
 }
 
-/* `return 0`, of the given type; a descriptor or -errno. */
+/* Loads a program of the given type that is just `return 0`. Returns a descriptor or -errno. */
 static int load_nothing(enum bpf_prog_type type, unsigned int attach_type)
 {
 	const struct bpf_insn code[] = {
@@ -205,9 +205,9 @@ static int load_nothing(enum bpf_prog_type type, unsigned int attach_type)
 }
 
 /*
- * Raw tracepoints: 4.17, commit c4f6699dfcb8, like all other programs on events a matter of
- * CONFIG_BPF_EVENTS (linux/bpf_types.h). Tried with a program that names no tracepoint: to find one's number, libbpf
- * reads all of the kernel's BTF, which takes longer than all other probes together.
+ * Raw tracepoints: 4.17, commit c4f6699dfcb8; like all programs on events, they depend on CONFIG_BPF_EVENTS
+ * (linux/bpf_types.h). The probe loads a program that names no tracepoint: to find the number of one, libbpf reads all
+ * of the kernel's BTF, which takes longer than all other probes together.
  */
 static enum xp_check_state probe_tracepoints(struct xp_preflight *preflight, struct xp_check_result *result)
 {
@@ -247,13 +247,13 @@ static enum xp_check_state probe_uprobe(struct xp_preflight *preflight, struct x
 }
 
 /*
- * 6.6, commit 89ae89f53d20. By trying: "/" is no regular file, and the kernel says EBADF when it has understood
- * everything before that (bpf_uprobe_multi_link_attach()), EINVAL when it does not know such links.
+ * 6.6, commit 89ae89f53d20. Found by trying: "/" is not a regular file. The kernel returns EBADF if it understood all
+ * arguments before that one (bpf_uprobe_multi_link_attach()), and EINVAL if it does not know such links.
  */
 static enum xp_check_state probe_uprobe_multi(struct xp_preflight *preflight, struct xp_check_result *result)
 {
 	uint64_t offset = 0;
-	/* union bpf_attr's link_create with uprobe_multi, which Debian 12's headers do not have. */
+	/* union bpf_attr's link_create with uprobe_multi, which Debian 12's headers lack. */
 	struct {
 		uint32_t prog_fd, target_fd, attach_type, flags;
 		uint64_t path, offsets, ref_ctr_offsets, cookies;
@@ -292,7 +292,7 @@ static enum xp_check_state probe_files(struct xp_preflight *preflight, struct xp
 	return preflight->has_uprobe_multi || limit.rlim_max >= SINGLE_FILES_WANTED ? XP_CHECK_OK : XP_CHECK_DEGRADED;
 }
 
-/* Levels up to 2 are the kernel's, Debian and Ubuntu add 3 and 4. CAP_PERFMON is above all of them. */
+/* Levels up to 2 are the kernel's; Debian and Ubuntu add 3 and 4. CAP_PERFMON overrides all of them. */
 static enum xp_check_state probe_paranoid(struct xp_preflight *preflight, struct xp_check_result *result)
 {
 	char line[32];
@@ -301,7 +301,7 @@ static enum xp_check_state probe_paranoid(struct xp_preflight *preflight, struct
 		say(result, "no perf events in this kernel");
 		return XP_CHECK_MISSING;
 	}
-	say(result, "perf_event_paranoid %s%s", line, preflight->privileged ? ", which does not bind CAP_PERFMON" : "");
+	say(result, "perf_event_paranoid %s%s", line, preflight->privileged ? ", which CAP_PERFMON overrides" : "");
 	return preflight->privileged ? XP_CHECK_OK : XP_CHECK_UNTESTED;
 }
 
@@ -332,13 +332,13 @@ static enum xp_check_state probe_tsc_flags(struct xp_preflight *preflight, struc
 	return constant && nonstop ? XP_CHECK_OK : XP_CHECK_DEGRADED;
 }
 
-/* In the order in which they are of use: the first that fails may explain those after it. */
+/* In order of dependence: the first failure may explain later ones. */
 static const struct check checks[] = {
 	{ "machine", "sleds of x86-64", "run xprof on a 64-bit x86 kernel, without setarch", false, probe_machine },
 	{ "kernel", "probes that know their sled", "boot Linux 5.15 or newer", false, probe_kernel },
 	{ "privilege", "BPF, perf events, other processes",
-	  "run `sudo xprof record ...`, outside of a rootless container; SECURITY in xprof(1) tells what works without "
-	  "root",
+	  "run `sudo xprof record ...`, outside of a rootless container; SECURITY in xprof(1) describes what works "
+	  "without root",
 	  false, probe_privilege },
 	{ "pid namespace", "process ids as BPF sees them",
 	  "run xprof on the host, or in a container started with --pid=host", false, probe_pid_namespace },
@@ -374,7 +374,7 @@ static int silent(enum libbpf_print_level level, const char *format, va_list arg
 
 void xp_preflight_run(struct xp_preflight *preflight)
 {
-	/* What a probe finds out by failing is no news for the terminal. */
+	/* A failed probe is a result; libbpf must not print it. */
 	libbpf_print_fn_t print = libbpf_set_print(silent);
 
 	*preflight = (struct xp_preflight){ 0 };

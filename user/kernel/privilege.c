@@ -9,8 +9,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "target/memory_window.h"
 #include "base/util.h"
+#include "target/memory_window.h"
 
 #define INIT_PID 1
 
@@ -28,7 +28,7 @@ const struct xp_privilege xp_privileges[] = {
 };
 const size_t xp_privilege_count = XP_ARRAY_SIZE(xp_privileges);
 
-/* ---- what there is ---- */
+/* ---- our capabilities ---- */
 
 static bool is_effective(const struct __user_cap_data_struct *data, unsigned int capability)
 {
@@ -56,12 +56,12 @@ void xp_privilege_drop(void)
 	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
 	const struct __user_cap_data_struct none[_LINUX_CAPABILITY_U32S_3] = { 0 };
 
-	/* The kernel takes those out of the ambient set that are no longer permitted. */
+	/* The kernel also removes the capabilities that are no longer permitted from the ambient set. */
 	if (geteuid() != 0)
 		syscall(SYS_capset, &header, none);
 }
 
-/* ---- what a process takes ---- */
+/* ---- what a process requires ---- */
 
 static void memory_path(char *path, size_t size, pid_t pid)
 {
@@ -69,9 +69,9 @@ static void memory_path(char *path, size_t size, pid_t pid)
 }
 
 /*
- * Why the memory of a process cannot be opened, if that is for lack of a capability: other users' files are read by the
- * right to read any file, and written by the right to write any. What else keeps xprof from it, such as
- * kernel.yama.ptrace_scope, is told where that fails.
+ * Explains why the memory of a process cannot be opened, if a missing capability is the reason. Files of other users
+ * take the capability to read any file, or the one to write any file. Other obstacles, such as
+ * kernel.yama.ptrace_scope, are reported where the access fails.
  */
 static int say_missing(pid_t pid, bool write, char *why, size_t why_size)
 {
@@ -93,7 +93,7 @@ int xp_privilege_probe(pid_t pid, char *why, size_t why_size)
 	struct xp_memory_window *window;
 	int err;
 
-	/* Root's way, which is short: some targets live no longer than a look at them. */
+	/* The shortcut for root: some targets end before their memory could be opened. */
 	if (xp_privilege_has(CAP_DAC_READ_SEARCH) || xp_privilege_has(CAP_DAC_OVERRIDE))
 		return 0;
 	err = xp_memory_window_open(&window, pid);
@@ -110,8 +110,8 @@ int xp_privilege_probe_all(char *why, size_t why_size)
 
 	if (err == -EACCES)
 		snprintf(why, why_size,
-			 "probes on all processes that run a file take CAP_DAC_READ_SEARCH, to see first that no other "
-			 "user's process has patched its sleds");
+			 "probes on all processes that run a file require CAP_DAC_READ_SEARCH, to check first that "
+			 "no other user's process has patched its sleds");
 	return err == -EACCES ? err : 0;
 }
 
@@ -128,7 +128,7 @@ int xp_privilege_patch(pid_t pid, char *why, size_t why_size)
 		return -EACCES;
 	if (fd >= 0)
 		close(fd);
-	/* proc_map_files_get_link(), fs/proc/base.c: the stub has no path by which it could be found again. */
+	/* proc_map_files_get_link(), fs/proc/base.c: the stub has no path by which a later recording could find it. */
 	if (xp_privilege_has(CAP_CHECKPOINT_RESTORE))
 		return 0;
 	snprintf(why, why_size, "xprof lacks CAP_CHECKPOINT_RESTORE, without which it could not put them back");

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The capabilities that xprof has and those that it lacks. What root may do needs no look at these; a user who was
- * given some of them is told which one is missing.
+ * The capabilities that xprof has and lacks. For root none of this matters. A user who was granted only some
+ * capabilities gets the name of the missing one.
  */
-#ifndef XPROF_PRIVILEGE_H
-#define XPROF_PRIVILEGE_H
+#ifndef XPROF_KERNEL_PRIVILEGE_H
+#define XPROF_KERNEL_PRIVILEGE_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -14,27 +14,27 @@ struct xp_privilege {
 	unsigned int capability;
 	const char *name; /* "CAP_BPF" */
 	const char *use;  /* what it enables */
-	bool required;	  /* nothing is recorded without it */
+	bool required;	  /* without it, nothing is recorded */
 };
 
 extern const struct xp_privilege xp_privileges[];
 extern const size_t xp_privilege_count;
 
-/* Whether it is in effect. CAP_SYS_ADMIN stands for those that were once a part of it. */
+/* Whether the capability is effective. CAP_SYS_ADMIN implies those that were split off from it. */
 bool xp_privilege_has(unsigned int capability);
 
 /*
- * Whether the sleds of process pid can be looked at, for probes, or written, which patching does.
- * 0, -ESRCH, or -EACCES with a sentence in why that names the capability.
+ * Whether xprof may read the sleds of process pid (for probes) or write them (for patching). Returns 0 or -errno:
+ * -ESRCH if the process has ended, -EACCES with a sentence in `why` that names the missing capability.
  */
 int xp_privilege_probe(pid_t pid, char *why, size_t why_size);
 int xp_privilege_patch(pid_t pid, char *why, size_t why_size);
-/* Probes on each process that runs a file: that those of other users can be looked at. */
+/* Probes on every process that runs a file require that xprof may read the sleds of other users' processes. */
 int xp_privilege_probe_all(char *why, size_t why_size);
 
 /*
- * Gives up all capabilities for good, which its children then lack too: for commands that need none. Root, who has
- * them from its id and needs them to read its files, keeps them.
+ * Permanently drops all capabilities, also for children: for commands that need none. Root keeps its capabilities: it
+ * has them by its uid and needs them to read its files.
  */
 void xp_privilege_drop(void);
 

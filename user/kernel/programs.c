@@ -9,21 +9,21 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/util.h"
 #include "kernel/attach.h"
 #include "kernel/btf.h"
-#include "base/util.h"
 #include "xprof.skel.h"
 
 /*
- * Threads whose stacks have a size of their own. Each CPU keeps some entries of an LRU map to itself (128,
- * LOCAL_FREE_TARGET in kernel/bpf/bpf_lru_list.c).
+ * Threads with an individual stack size. Each CPU reserves some entries of an LRU map (128, LOCAL_FREE_TARGET in
+ * kernel/bpf/bpf_lru_list.c).
  */
 #define STACKS_MIN 16384u
 #define STACKS_PER_CPU 256u
 
 #define COUNTS_BATCH 4096u
 
-/* Its texts have several lines at times, such as the verifier's log. */
+/* Some texts of libbpf, such as the verifier's log, have several lines. */
 static int print_libbpf(enum libbpf_print_level level, const char *format, va_list args)
 {
 	char *text, *rest, *line;
@@ -43,7 +43,7 @@ static bool is_uprobe(const struct bpf_program *program)
 	return !strcmp(bpf_program__section_name(program), "uprobe");
 }
 
-/* Whatever is not loaded need not be verified, and its maps need no room. */
+/* A program that is not loaded need not be verified, and its maps take no room. */
 static bool is_wanted(const struct xprof_bpf *skeleton, const struct bpf_program *program,
 		      const struct xp_programs_options *options)
 {
@@ -74,7 +74,7 @@ static int configure(struct xprof_bpf *skeleton, const struct xp_programs_option
 	err = bpf_map__set_max_entries(skeleton->maps.rings, cpus);
 	if (!err && options->samples)
 		err = bpf_map__set_max_entries(skeleton->maps.samples, cpus);
-	if (!err && options->samples && options->stacks == XP_STACKS_SNAPSHOT)
+	if (!err && options->samples && options->stacks == XP_STACKS_DUMP)
 		err = bpf_map__set_max_entries(skeleton->maps.stack_sizes, XP_MAX(STACKS_MIN, STACKS_PER_CPU * cpus));
 	if (!err)
 		err = bpf_map__set_max_entries(skeleton->maps.tsc_counters, cpus);
@@ -164,7 +164,7 @@ int xp_programs_add_target(struct xp_programs *programs, pid_t pid)
 {
 	uint32_t key = pid, execs = 0;
 
-	/* It is one already when it is looked at again: the count goes on. */
+	/* On a rescan it is already a target: its count continues. */
 	if (bpf_map_update_elem(bpf_map__fd(programs->skeleton->maps.targets), &key, &execs, BPF_NOEXIST))
 		return errno == EEXIST ? 0 : -errno;
 	return 0;
@@ -203,28 +203,28 @@ void xp_programs_stop_at_link_map(struct xp_programs *programs, pid_t pid)
 	__atomic_store_n(&programs->skeleton->bss->stop_at_link_map, (uint32_t)pid, __ATOMIC_RELEASE);
 }
 
-int xp_programs_sled_fd(const struct xp_programs *programs, enum xp_rec_kind kind, bool conditional)
+int xp_programs_sled_fd(const struct xp_programs *programs, enum xp_event_kind kind, bool conditional)
 {
 	const struct xprof_bpf *skeleton = programs->skeleton;
 	struct bpf_program *program;
 
 	switch (kind) {
-	case XP_REC_ENTRY:
+	case XP_EVENT_ENTRY:
 		program = skeleton->progs.sled_entry;
 		break;
-	case XP_REC_EXIT:
+	case XP_EVENT_EXIT:
 		program = skeleton->progs.sled_exit;
 		break;
-	case XP_REC_TAIL_EXIT:
+	case XP_EVENT_TAIL_EXIT:
 		program = conditional ? skeleton->progs.sled_tail_exit_conditional : skeleton->progs.sled_tail_exit;
 		break;
-	case XP_REC_ENTRY_ARGS:
+	case XP_EVENT_ENTRY_ARGS:
 		program = skeleton->progs.sled_entry_args;
 		break;
-	case XP_REC_CUSTOM_EVENT:
+	case XP_EVENT_CUSTOM:
 		program = skeleton->progs.sled_custom_event;
 		break;
-	case XP_REC_TYPED_EVENT:
+	case XP_EVENT_TYPED:
 		program = skeleton->progs.sled_typed_event;
 		break;
 	default:
@@ -253,7 +253,7 @@ int xp_programs_count(const struct xp_programs *programs, uint32_t index, uint64
 	return err;
 }
 
-/* In batches: a system call for each of a million takes seconds. */
+/* Reads in batches: one system call for each of a million counters takes seconds. */
 int xp_programs_counts(const struct xp_programs *programs, uint64_t *counts, uint32_t count)
 {
 	int fd = bpf_map__fd(programs->skeleton->maps.call_counts), err = 0;
@@ -265,7 +265,7 @@ int xp_programs_counts(const struct xp_programs *programs, uint64_t *counts, uin
 		err = -ENOMEM;
 	for (uint32_t done = 0; done < count && !err; done += some) {
 		some = XP_MIN(count - done, COUNTS_BATCH);
-		/* -ENOENT: the last ones. */
+		/* -ENOENT marks the last batch. */
 		if (bpf_map_lookup_batch(fd, done ? &at : NULL, &at, keys, of_cpus, &some, NULL) && errno != ENOENT)
 			err = -errno;
 		else if (!some)

@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The BPF side of a recording: loads the programs and maps, attaches the process tracepoints, reads the counters. */
-#ifndef XPROF_PROGRAMS_H
-#define XPROF_PROGRAMS_H
+#ifndef XPROF_KERNEL_PROGRAMS_H
+#define XPROF_KERNEL_PROGRAMS_H
 
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "base/clock.h"
 #include "arch/x86_64/stub.h"
-#include "xprof/ksym.h"
+#include "base/clock.h"
 #include "xprof/event.h"
+#include "xprof/ksym.h"
 
 struct xprof_bpf; /* bpftool's skeleton */
 
 struct xp_programs_options {
-	uint32_t targets;  /* most processes that are followed at once */
-	bool tasks;	   /* the programs for what happens to them */
-	bool sleds;	   /* those for their sleds */
-	bool stub;	   /* those for the stub of patched sleds */
-	bool samples;	   /* the program for sampling events, and that for changes of JIT code */
-	uint32_t counters; /* how many: the program that counts calls; 0: not wanted */
+	uint32_t targets;  /* limit on the processes that are followed at a time */
+	bool tasks;	   /* load the programs for task events: exec, fork, exit */
+	bool sleds;	   /* load the programs for sleds */
+	bool stub;	   /* load the programs for the stub of patched sleds */
+	bool samples;	   /* load the program for sampling events, and that for changes of JIT code */
+	uint32_t counters; /* number of call counters, for the program that counts calls; 0: do not load it */
 	enum xp_sample_stacks stacks;
 	bool uprobe_multi; /* programs for uprobe_multi links; otherwise for perf events */
 	bool only_targets; /* uprobes are on all processes of a binary: record only the targets */
@@ -31,54 +31,65 @@ struct xp_programs_options {
 
 struct xp_programs {
 	struct xprof_bpf *skeleton;
-	unsigned int cpus; /* possible */
+	unsigned int cpus; /* possible CPUs */
 };
 
-/* Loads. Errors are libbpf's (negative errno); its own messages appear with -v. The caller frees. */
+/* Loads the programs. Returns 0 or libbpf's -errno; libbpf's messages appear with -v. The caller frees. */
 int xp_programs_open(struct xp_programs *programs, const struct xp_programs_options *options);
 /* Detaches and unloads everything; safe on a zeroed struct. */
 void xp_programs_close(struct xp_programs *programs);
 
-/* Puts the clock's counters into the map that programs read the TSC from; again after xp_clock_update() said so. */
+/*
+ * Stores the clock's counters in the map from which the programs read the TSC. Call it again when xp_clock_update()
+ * says so.
+ */
 int xp_programs_set_clock(struct xp_programs *programs, const struct xp_clock *clock);
-/* exec, fork and exit of targets. */
+/* Attaches to exec, fork and exit of targets. */
 int xp_programs_attach_tasks(struct xp_programs *programs);
 
 int xp_programs_add_target(struct xp_programs *programs, pid_t pid);
 void xp_programs_remove_target(struct xp_programs *programs, pid_t pid);
 bool xp_programs_is_target(const struct xp_programs *programs, pid_t pid);
-/* Programs that a target has executed so far, see struct xp_rec_task; 0 as well when it is gone, or is no target. */
+/*
+ * How many programs a target has executed so far, see struct xp_event_task; also 0 if it has ended, or is not a target.
+ */
 uint32_t xp_programs_execs(const struct xp_programs *programs, pid_t pid);
 
 /*
- * This target (0: none any more) gets SIGSTOP, meant for its tracer, whenever its first thread changes its list of loaded
- * objects.
+ * From now on this target (0: no target) gets SIGSTOP, meant for its tracer, whenever its first thread changes the list
+ * of loaded objects.
  */
 void xp_programs_stop_at_link_map(struct xp_programs *programs, pid_t pid);
 
-/* The program for a sled; the descriptor stays the programs'. */
-int xp_programs_sled_fd(const struct xp_programs *programs, enum xp_rec_kind kind, bool conditional);
-/* The program that counts calls: its cookies are the counters' indices. */
+/* The program for a sled; the descriptor remains owned by the programs. */
+int xp_programs_sled_fd(const struct xp_programs *programs, enum xp_event_kind kind, bool conditional);
+/* The program that counts calls. Its cookies are counter indices. */
 int xp_programs_count_fd(const struct xp_programs *programs);
-/* Reads counters, of all CPUs together. -ENOMEM and others. */
+/* Reads counters, summed over all CPUs. Returns 0 or -errno, for example -ENOMEM. */
 int xp_programs_counts(const struct xp_programs *programs, uint64_t *counts, uint32_t count);
-/* Reads one. */
+/* Reads one counter. */
 int xp_programs_count(const struct xp_programs *programs, uint32_t index, uint64_t *count);
 /* The program for a slot of the stub (stub.h). */
 int xp_programs_stub_fd(const struct xp_programs *programs, enum xp_stub_slot slot);
 int xp_programs_link_map_fd(const struct xp_programs *programs);
 int xp_programs_sample_fd(const struct xp_programs *programs);
-/* So much of this thread's stack is copied from now on. -errno. */
+/* Sets how much of this thread's stack is copied from now on. Returns 0 or -errno. */
 int xp_programs_set_stack(struct xp_programs *programs, pid_t tid, const struct xp_stack_size *size);
 int xp_programs_jit_fd(const struct xp_programs *programs);
 int xp_programs_rings_fd(const struct xp_programs *programs);
 
-/* The kernel's words for its addresses; with options.samples. A xp_kallsyms_describe, arg is the struct xp_programs. */
+/*
+ * The kernel's symbolic names for its addresses; needs options.samples. An xp_ksym_describe; arg is the struct
+ * xp_programs.
+ */
 int xp_programs_describe(void *arg, const uint64_t *addresses, size_t count, char (*texts)[XP_KSYM_TEXT_BYTES]);
 
 /* Reads the counters of all CPUs into counters[programs->cpus]. */
 int xp_programs_counters(const struct xp_programs *programs, struct xp_bpf_counters *counters);
-/* Runs that the kernel skipped because the program was already running on that CPU: events lost before any program. */
+/*
+ * Runs that the kernel skipped because the program was already running on that CPU. These events are lost before any
+ * program sees them.
+ */
 uint64_t xp_programs_missed(const struct xp_programs *programs);
 
 #endif

@@ -13,8 +13,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "kernel/perf_event.h"
+#include "base/array.h"
 #include "base/util.h"
+#include "kernel/perf_event.h"
 
 #define RECORD_BYTES_MAX 65536
 
@@ -29,17 +30,17 @@ struct xp_sideband {
 	struct buffer *buffers; /* by CPU */
 	unsigned int cpus;
 	size_t data_bytes;
-	/* Events that were read, in time order from `next` on. */
+	/* The events read so far, in time order from `next` on. */
 	struct xp_sideband_event *events;
 	size_t count;
 	size_t room;
 	size_t next;
 	uint64_t sequence;
 	uint64_t lost;
-	uint8_t record[RECORD_BYTES_MAX]; /* one that runs over the buffer's end */
+	uint8_t record[RECORD_BYTES_MAX]; /* a record that wraps around the end of the buffer */
 };
 
-/* The trailer that sample_id_all puts behind each record, in this order. */
+/* The trailer that sample_id_all appends to each record, in this order. */
 struct trailer {
 	uint32_t pid, tid;
 	uint64_t time;
@@ -62,14 +63,14 @@ static int open_buffer(struct xp_sideband *sideband, unsigned int cpu)
 		.comm_exec = 1,
 		.task = 1,
 		.watermark = 1,
-		.wakeup_watermark = sideband->data_bytes, /* we poll */
+		.wakeup_watermark = sideband->data_bytes, /* xprof polls */
 		.use_clockid = 1,
 		.clockid = CLOCK_MONOTONIC,
 	};
 	void *map;
 
 	buffer->fd = syscall(__NR_perf_event_open, &attr, -1, cpu, -1, PERF_FLAG_FD_CLOEXEC);
-	if (buffer->fd < 0 && errno == EINVAL) { /* before Linux 6.0: losses show at the next record only */
+	if (buffer->fd < 0 && errno == EINVAL) { /* before Linux 6.0: losses show only in the next record */
 		attr.read_format = PERF_FORMAT_TOTAL_TIME_ENABLED;
 		buffer->fd = syscall(__NR_perf_event_open, &attr, -1, cpu, -1, PERF_FLAG_FD_CLOEXEC);
 	}
@@ -98,7 +99,7 @@ static void close_buffer(struct xp_sideband *sideband, struct buffer *buffer)
 	buffer->fd = -1;
 }
 
-/* Opens the buffers that are missing. Returns how many were, or -errno. */
+/* Opens the missing buffers. Returns how many it opened, or -errno. */
 static int open_missing(struct xp_sideband *sideband)
 {
 	int opened = 0;
@@ -132,13 +133,13 @@ int xp_sideband_add_cpus(struct xp_sideband *sideband)
 
 		if (buffer->fd >= 0 && !xp_perf_event_lives(buffer->fd, &buffer->look) && is_empty(buffer))
 			close_buffer(sideband, buffer);
-		/* A record of a loss comes only with the next one that finds room, which may be never. */
+		/* The kernel reports a loss only with the next record that finds room, which may never arrive. */
 		sideband->lost += buffer->look.lost > lost;
 	}
 	opened = open_missing(sideband);
 	if (opened < 0)
 		return opened;
-	sideband->lost += opened; /* what happened there since the CPU is back */
+	sideband->lost += opened; /* events on that CPU since it came online */
 	return 0;
 }
 
@@ -187,23 +188,16 @@ static int add_event(struct xp_sideband *sideband, struct xp_sideband_event *eve
 		if (!event->text)
 			return -ENOMEM;
 	}
-	if (sideband->count == sideband->room) {
-		size_t room = sideband->room ? 2 * sideband->room : 256;
-		struct xp_sideband_event *events = realloc(sideband->events, room * sizeof(*events));
-
-		if (!events) {
-			free(event->text);
-			return -ENOMEM;
-		}
-		sideband->events = events;
-		sideband->room = room;
+	if (XP_ARRAY_RESERVE(sideband->events, sideband->room, sideband->count + 1)) {
+		free(event->text);
+		return -ENOMEM;
 	}
 	event->sequence = sideband->sequence++;
 	sideband->events[sideband->count++] = *event;
 	return 0;
 }
 
-/* Bodies, behind the header of 8 bytes. */
+/* Record bodies, which follow the header of 8 bytes. */
 struct mmap2_body {
 	uint32_t pid, tid;
 	uint64_t addr, len, pgoff;
@@ -293,7 +287,7 @@ static int read_buffer(struct xp_sideband *sideband, struct buffer *buffer, cons
 
 	while (tail < head && !err) {
 		const struct perf_event_header *header = (const void *)(buffer->data + (tail & mask));
-		size_t size = header->size; /* 8-byte aligned, so the header itself never runs over the end */
+		size_t size = header->size; /* 8-byte aligned, so the header itself never wraps */
 
 		if (size < sizeof(*header) || size % sizeof(*header) || size > head - tail)
 			return -EBADMSG;
@@ -320,7 +314,7 @@ static int by_time(const void *a, const void *b)
 	return left->sequence < right->sequence ? -1 : left->sequence > right->sequence;
 }
 
-/* Frees the events that xp_sideband_next() has given out. */
+/* Frees the events that xp_sideband_next() has returned. */
 static void forget_taken(struct xp_sideband *sideband)
 {
 	for (size_t i = 0; i < sideband->next; i++)

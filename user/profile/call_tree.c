@@ -3,12 +3,12 @@
 
 #include <stdlib.h>
 
+#include "base/array.h"
 #include "base/util.h"
 
-#define FIRST_ROOM 8
 #define FIRST_SLOTS 16
 
-/* seed: the target chooses its chains, but does not know where this table is. */
+/* The address of the tree is the seed: the target chooses its call chains, but does not know this address. */
 static size_t hash_node(const struct xp_call_tree *tree, uint32_t parent, uint32_t frame)
 {
 	uint64_t hash = (((uint64_t)parent << 32 | frame) ^ (uintptr_t)tree) * 0x9e3779b97f4a7c15ull;
@@ -16,7 +16,7 @@ static size_t hash_node(const struct xp_call_tree *tree, uint32_t parent, uint32
 	return (hash ^ hash >> 32) & (tree->slot_count - 1);
 }
 
-/* The slot of this node, or the free one where it belongs. */
+/* Finds the slot of this node, or the free slot where it belongs. */
 static uint32_t *find_slot(const struct xp_call_tree *tree, uint32_t parent, uint32_t frame)
 {
 	size_t mask = tree->slot_count - 1;
@@ -24,7 +24,7 @@ static uint32_t *find_slot(const struct xp_call_tree *tree, uint32_t parent, uin
 	for (size_t i = hash_node(tree, parent, frame);; i = (i + 1) & mask) {
 		const struct xp_call_node *node;
 
-		if (!tree->slots[i]) /* at first there are no nodes either */
+		if (!tree->slots[i]) /* true while there are no nodes either */
 			return &tree->slots[i];
 		node = &tree->nodes[tree->slots[i]];
 		if (node->parent == parent && node->frame == frame)
@@ -34,15 +34,10 @@ static uint32_t *find_slot(const struct xp_call_tree *tree, uint32_t parent, uin
 
 static int grow_nodes(struct xp_call_tree *tree)
 {
-	size_t room = XP_MAX(tree->room + tree->room / 2, (size_t)FIRST_ROOM);
-	struct xp_call_node *nodes = realloc(tree->nodes, room * sizeof(*nodes));
-
-	if (!nodes)
+	if (XP_ARRAY_RESERVE(tree->nodes, tree->room, tree->count + 1))
 		return -1;
-	tree->nodes = nodes;
-	tree->room = room;
 	if (!tree->count)
-		nodes[tree->count++] = (struct xp_call_node){ 0 };
+		tree->nodes[tree->count++] = (struct xp_call_node){ 0 };
 	return 0;
 }
 
@@ -86,10 +81,10 @@ uint32_t xp_call_tree_child(struct xp_call_tree *tree, uint32_t parent, uint32_t
 	uint32_t next = parent + 1;
 	uint32_t *slot;
 
-	/* The nodes of a chain were made one after the other: a look at the next one often spares the search. */
+	/* The nodes of a chain are made one after the other, so checking the next node often avoids the search. */
 	if (next < tree->count && tree->nodes[next].parent == parent && tree->nodes[next].frame == frame)
 		return next;
-	if (!tree->slot_count && grow_slots(tree)) /* new, or brought without its slots */
+	if (!tree->slot_count && grow_slots(tree)) /* new, or read back without its slots */
 		return XP_CALL_TREE_ROOT;
 	slot = find_slot(tree, parent, frame);
 	return *slot ? *slot : add_node(tree, parent, frame, slot);

@@ -16,7 +16,7 @@ static int by_address(const void *a, const void *b)
 	return left->address < right->address ? -1 : left->address > right->address;
 }
 
-static void sort_unique(struct xp_kallsyms *syms)
+static void sort_unique(struct xp_ksym *syms)
 {
 	size_t count = 0;
 
@@ -29,12 +29,12 @@ static void sort_unique(struct xp_kallsyms *syms)
 	syms->count = count + 1;
 }
 
-static int make_room(struct xp_kallsyms *syms)
+static int make_room(struct xp_ksym *syms)
 {
 	size_t room = syms->room ? 2 * syms->room : 256;
 	struct xp_kallsym *all;
 
-	/* Thousands of profiles want the same few hundred. */
+	/* Thousands of profiles want the same few hundred addresses. */
 	sort_unique(syms);
 	if (syms->count < syms->room / 2)
 		return 0;
@@ -46,7 +46,7 @@ static int make_room(struct xp_kallsyms *syms)
 	return 0;
 }
 
-int xp_kallsyms_want(struct xp_kallsyms *syms, uint64_t address)
+int xp_ksym_want(struct xp_ksym *syms, uint64_t address)
 {
 	if (syms->count == syms->room && make_room(syms))
 		return -ENOMEM;
@@ -54,15 +54,15 @@ int xp_kallsyms_want(struct xp_kallsyms *syms, uint64_t address)
 	return 0;
 }
 
-void xp_kallsyms_free(struct xp_kallsyms *syms)
+void xp_ksym_free(struct xp_ksym *syms)
 {
 	for (size_t i = 0; i < syms->count; i++)
 		free(syms->all[i].name);
 	free(syms->all);
-	*syms = (struct xp_kallsyms){ 0 };
+	*syms = (struct xp_ksym){ 0 };
 }
 
-/* A text as of xp_kallsyms_describe(), of an address in a symbol. */
+/* Parses a text of xp_ksym_describe() about an address in a symbol. */
 static int take(struct xp_kallsym *sym, const char *text)
 {
 	const char *plus = NULL;
@@ -82,7 +82,7 @@ static int take(struct xp_kallsym *sym, const char *text)
 	return 0;
 }
 
-static int ask_batch(struct xp_kallsym *syms, size_t count, xp_kallsyms_describe *describe, void *arg)
+static int ask_batch(struct xp_kallsym *syms, size_t count, xp_ksym_describe *describe, void *arg)
 {
 	char texts[XP_KSYM_BATCH][XP_KSYM_TEXT_BYTES];
 	uint64_t addresses[XP_KSYM_BATCH];
@@ -98,7 +98,7 @@ static int ask_batch(struct xp_kallsym *syms, size_t count, xp_kallsyms_describe
 	return err;
 }
 
-int xp_kallsyms_ask(struct xp_kallsyms *syms, xp_kallsyms_describe *describe, void *arg)
+int xp_ksym_ask(struct xp_ksym *syms, xp_ksym_describe *describe, void *arg)
 {
 	int err = 0;
 

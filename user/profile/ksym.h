@@ -1,46 +1,46 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Names of kernel addresses: the text of the kernel, its modules and BPF programs. They are asked for one by one, of
- * the kernel itself (programs.h); /proc/kallsyms tells the same, but only all of it.
+ * Names of kernel addresses: the kernel's text, its modules and BPF programs. The kernel is asked about each address
+ * (programs.h); /proc/kallsyms has the same names, but can only be read in full.
  */
-#ifndef XPROF_KALLSYMS_H
-#define XPROF_KALLSYMS_H
+#ifndef XPROF_PROFILE_KSYM_H
+#define XPROF_PROFILE_KSYM_H
 
 #include <stddef.h>
 #include <stdint.h>
 
 #include "xprof/ksym.h"
 
-/* So far behind a symbol's start an address has nothing to do with it. */
+/* An address further from a symbol's start than this does not belong to the symbol. */
 #define XP_KALLSYM_BYTES_MAX (1ull << 20)
 
 struct xp_kallsym {
-	uint64_t address; /* asked for */
-	uint64_t start;	  /* of the symbol that holds it */
-	uint64_t end;	  /* the start of the next one, or as far as XP_KALLSYM_BYTES_MAX allows */
-	char *name;	  /* NULL: not known */
+	uint64_t address; /* the address that was asked for */
+	uint64_t start;	  /* of the symbol that contains it */
+	uint64_t end;	  /* start of the next symbol, but at most start + XP_KALLSYM_BYTES_MAX */
+	char *name;	  /* NULL: unknown */
 };
 
-/* Zeroed: empty. */
-struct xp_kallsyms {
+/* Empty if zeroed. */
+struct xp_ksym {
 	struct xp_kallsym *all;
 	size_t count;
 	size_t room;
 };
 
 /*
- * Describes count addresses, XP_KSYM_BATCH at most, in the kernel's words: "name+0x10/0x40", behind that " [module]";
- * anything else is no name. 0 or -errno.
+ * Describes count addresses, at most XP_KSYM_BATCH, in the kernel's format: "name+0x10/0x40", optionally followed by "
+ * [module]". Any other text is not a name. Returns 0 or -errno.
  */
-typedef int xp_kallsyms_describe(void *arg, const uint64_t *addresses, size_t count, char (*texts)[XP_KSYM_TEXT_BYTES]);
+typedef int xp_ksym_describe(void *arg, const uint64_t *addresses, size_t count, char (*texts)[XP_KSYM_TEXT_BYTES]);
 
-/* Takes down an address whose name is wanted. -ENOMEM. */
-int xp_kallsyms_want(struct xp_kallsyms *syms, uint64_t address);
+/* Adds an address to be named. Returns 0 or -ENOMEM. */
+int xp_ksym_want(struct xp_ksym *syms, uint64_t address);
 /*
- * Names what is wanted. Afterwards all[] is sorted by address, without duplicates. -ENOMEM, or what describe() returns;
- * then what has no name yet has none.
+ * Names the added addresses. Afterwards all[] is sorted by address and has no duplicates. Returns 0, -ENOMEM, or the
+ * error of describe(); after an error, addresses without a name stay so.
  */
-int xp_kallsyms_ask(struct xp_kallsyms *syms, xp_kallsyms_describe *describe, void *arg);
-void xp_kallsyms_free(struct xp_kallsyms *syms);
+int xp_ksym_ask(struct xp_ksym *syms, xp_ksym_describe *describe, void *arg);
+void xp_ksym_free(struct xp_ksym *syms);
 
 #endif

@@ -4,11 +4,12 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/array.h"
+#include "base/util.h"
 #include "format/gperf.h"
 #include "profile/data.h"
-#include "base/util.h"
 
-/* Most profiles are of processes that end soon, and stay small. */
+/* Most profiles belong to processes that end soon, and stay small. */
 #define STEPS_FROM_SAMPLE 64
 #define FIRST_SLOTS 16
 
@@ -38,7 +39,7 @@ void xp_profile_free_tables(struct xp_profile *profile)
 
 	xp_call_tree_free(&profile->tree);
 	profile->tree.count = nodes;
-	xp_number_map_free(&profile->region_keys);
+	xp_u64_map_free(&profile->region_keys);
 	free(profile->regions);
 	free(profile->addresses);
 	free(profile->slots);
@@ -53,17 +54,23 @@ void xp_profile_free_tables(struct xp_profile *profile)
 
 /* ---- regions ---- */
 
-/* The region that a frame is in, but for its number, and the frame's address in the tree. */
-static struct xp_profile_region region_of(const struct xp_profile_frame *frame, bool is_leaf, uint64_t *address)
+/* The region that a frame is in, without its number, and the frame's address in the tree. */
+static struct xp_profile_region region_of(const struct xp_frame *frame, bool is_leaf, uint64_t *address)
 {
 	const struct xp_vma *vma = frame->vma;
 
 	*address = frame->address + (frame->interrupted && !is_leaf);
+	/*
+	 * A process that may map address 0 (root, or vm.mmap_min_addr=0) can run code there. The format has no chain that
+	 * begins with 0: one such sample would cost the process its profile.
+	 */
+	if (!*address)
+		*address = 1;
 	if (vma && vma->file->kind != XP_FILE_UNKNOWN && frame->address >= vma->start && frame->address <= vma->end &&
 	    *address >= frame->address) {
 		uint64_t bias = vma->file->kind == XP_FILE_ANON ? 0 : vma->start - vma->file_offset;
 
-		/* Of the range for JIT functions only as much as there is. */
+		/* Of the range for JIT functions, only the used part. */
 		return (struct xp_profile_region){ vma->file, bias, vma->start,
 						   vma == &xp_profile_jit_vma ? *address + 1 : vma->end, 0 };
 	}
@@ -83,17 +90,8 @@ static bool same_region(const struct xp_profile_region *a, const struct xp_profi
 
 static int add_region(struct xp_profile *profile, const struct xp_profile_region *region)
 {
-	size_t room = profile->region_room ? 2 * profile->region_room : 4;
-	struct xp_profile_region *regions;
-
-	if (profile->region_count < profile->region_room)
-		goto out;
-	regions = realloc(profile->regions, room * sizeof(*regions));
-	if (!regions)
+	if (XP_ARRAY_RESERVE(profile->regions, profile->region_room, profile->region_count + 1))
 		return -ENOMEM;
-	profile->regions = regions;
-	profile->region_room = room;
-out:
 	profile->regions[profile->region_count++] = *region;
 	return 0;
 }
@@ -103,10 +101,10 @@ static uint64_t key_of(const struct xp_profile_region *region)
 	return (uintptr_t)region->file ^ region->bias * 0x9e3779b97f4a7c15ull;
 }
 
-/* Finds or makes the region, and lets it grow to this mapping of it. */
+/* Finds or adds the region, and extends it to this mapping. */
 static int intern_region(struct xp_profile *profile, const struct xp_profile_region *region, uint32_t *number)
 {
-	uint32_t *last = xp_number_map_add(&profile->region_keys, key_of(region), 0);
+	uint32_t *last = xp_u64_map_add(&profile->region_keys, key_of(region), 0);
 	int err;
 
 	if (!last)
@@ -172,20 +170,9 @@ static int grow_slots(struct xp_profile *profile)
 
 static int reserve_address(struct xp_profile *profile)
 {
-	struct xp_profile_address *addresses;
-	size_t room;
-
 	if (2 * profile->address_count >= profile->slot_count && grow_slots(profile))
 		return -ENOMEM;
-	if (profile->address_count < profile->address_room)
-		return 0;
-	room = XP_MAX(profile->address_room + profile->address_room / 2, (size_t)8);
-	addresses = realloc(profile->addresses, room * sizeof(*addresses));
-	if (!addresses)
-		return -ENOMEM;
-	profile->addresses = addresses;
-	profile->address_room = room;
-	return 0;
+	return XP_ARRAY_RESERVE(profile->addresses, profile->address_room, profile->address_count + 1);
 }
 
 static int add_address(struct xp_profile *profile, uint64_t address, const struct xp_profile_region *region,
@@ -222,7 +209,7 @@ static bool same_step(const struct xp_profile_step *step, uint64_t address, cons
 	return step->address == address && step->file == region->file && step->bias == region->bias;
 }
 
-/* The node of this frame below node. */
+/* Goes to the node of this frame below *node. */
 static int descend(struct xp_profile *profile, uint64_t address, const struct xp_profile_region *region, uint32_t *node)
 {
 	uint32_t number;
@@ -236,23 +223,14 @@ static int descend(struct xp_profile *profile, uint64_t address, const struct xp
 
 static int reserve_steps(struct xp_profile *profile, size_t count)
 {
-	struct xp_profile_step *steps;
-
-	if (count <= profile->step_room || profile->samples < STEPS_FROM_SAMPLE)
-		return 0;
-	steps = realloc(profile->steps, count * sizeof(*steps));
-	if (!steps)
-		return -ENOMEM;
-	profile->steps = steps;
-	profile->step_room = count;
-	return 0;
+	return profile->samples < STEPS_FROM_SAMPLE ? 0 : XP_ARRAY_RESERVE(profile->steps, profile->step_room, count);
 }
 
-/* The profile was away, and is needed for more than to be written. */
+/* Rebuilds the hashes of a profile that was stored, and is needed for more than being written. */
 static int rehash(struct xp_profile *profile)
 {
 	for (size_t i = 0; i < profile->region_count; i++) {
-		uint32_t *last = xp_number_map_add(&profile->region_keys, key_of(&profile->regions[i]), 0);
+		uint32_t *last = xp_u64_map_add(&profile->region_keys, key_of(&profile->regions[i]), 0);
 
 		if (!last)
 			return -ENOMEM;
@@ -261,14 +239,14 @@ static int rehash(struct xp_profile *profile)
 	return grow_slots(profile);
 }
 
-size_t xp_profile_known(const struct xp_profile *profile, const struct xp_profile_path *path)
+size_t xp_profile_known(const struct xp_profile *profile, const struct xp_frame_path *path)
 {
-	return path && path->profile == profile ? path->known : 0;
+	return path && path->tree == profile ? path->known : 0;
 }
 
-/* From *node, that of the frame at `depth` less one, down to the leaf's. The root is at depth 0. */
-static int descend_all(struct xp_profile *profile, const struct xp_profile_frame *frames, size_t count, size_t depth,
-		       struct xp_profile_path *path, uint32_t *node)
+/* Goes from *node, the node of the frame at depth - 1, down to the node of the leaf. The root is at depth 0. */
+static int descend_all(struct xp_profile *profile, const struct xp_frame *frames, size_t count, size_t depth,
+		       struct xp_frame_path *path, uint32_t *node)
 {
 	size_t step_room = depth ? 0 : profile->step_room;
 	bool as_last = !depth;
@@ -294,8 +272,7 @@ static int descend_all(struct xp_profile *profile, const struct xp_profile_frame
 	return err;
 }
 
-int xp_profile_add(struct xp_profile *profile, const struct xp_profile_frame *frames, size_t count,
-		   struct xp_profile_path *path)
+int xp_profile_add(struct xp_profile *profile, const struct xp_frame *frames, size_t count, struct xp_frame_path *path)
 {
 	uint32_t node = XP_CALL_TREE_ROOT;
 	size_t known;
@@ -315,13 +292,13 @@ int xp_profile_add(struct xp_profile *profile, const struct xp_profile_frame *fr
 	if (known)
 		node = path->nodes[known - 1];
 	else if (path)
-		path->known = 0; /* its nodes will be others, also when that ends in the middle */
+		path->known = 0; /* its nodes change, even if this fails half-way */
 	if (!err)
 		err = descend_all(profile, frames, count, known, path, &node);
 	if (err)
 		return err;
 	if (path) {
-		path->profile = profile;
+		path->tree = profile;
 		path->known = XP_MIN(count, path->count);
 	}
 	profile->tree.nodes[node].count++;

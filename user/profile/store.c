@@ -8,17 +8,17 @@
 #include <unistd.h>
 
 #include "base/own_file.h"
-#include "profile/data.h"
 #include "base/util.h"
+#include "profile/data.h"
 
-#define NAME ".profiles.part" /* where the file system knows no files without a name; only for a moment */
+#define NAME ".profiles.part" /* for file systems without unnamed files; exists only for a moment */
 
 struct xp_profile_store {
 	int fd;
 	uint64_t end;
 };
 
-/* The three tables of a profile, one behind the other in the file. */
+/* The three tables of a profile, stored one after the other. */
 struct part {
 	void **rows;
 	size_t row_bytes;
@@ -79,7 +79,7 @@ static size_t bytes_of(const struct part parts[PARTS])
 	return bytes;
 }
 
-/* In one call: there may be thousands of profiles, and samples wait in the rings meanwhile. */
+/* Writes them in one call: there may be thousands of profiles, and samples wait in the ring buffers meanwhile. */
 static int write_parts(const struct xp_profile_store *store, const struct part parts[PARTS], uint64_t offset)
 {
 	struct iovec pieces[PARTS];
@@ -90,12 +90,12 @@ static int write_parts(const struct xp_profile_store *store, const struct part p
 	written = pwritev(store->fd, pieces, PARTS, (off_t)offset);
 	if (written < 0)
 		return -errno;
-	return (size_t)written < bytes_of(parts) ? -ENOSPC : 0; /* what is behind it is lost to nobody */
+	return (size_t)written < bytes_of(parts) ? -ENOSPC : 0; /* what follows in the file is not needed */
 }
 
 /*
- * Where a profile fits in its old place it goes there: the file must not grow with each rest. Of room that it has
- * outgrown there is less in all than what it takes then, since that is twice as large.
+ * Overwrites the old copy if the profile fits there, so that the file does not grow each time. Rooms double in size, so
+ * all the rooms that a profile has outgrown are together smaller than its current one.
  */
 static int write_in_place(struct xp_profile_store *store, struct xp_profile *profile, const struct part parts[PARTS])
 {
@@ -113,7 +113,7 @@ static int write_in_place(struct xp_profile_store *store, struct xp_profile *pro
 	return 0;
 }
 
-int xp_profile_store_put(struct xp_profile_store *store, struct xp_profile *profile)
+int xp_profile_store_write(struct xp_profile_store *store, struct xp_profile *profile)
 {
 	struct part parts[PARTS];
 	int err;

@@ -13,9 +13,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "format/gperf_quirks.h"
 #include "base/own_file.h"
 #include "base/util.h"
+#include "format/gperf_quirks.h"
 
 #define DELETED " (deleted)"
 
@@ -45,7 +45,7 @@ static int open_dir(struct xp_sym_dir *dir)
 	return XP_MIN(dir->fd, 0);
 }
 
-/* The labels of files that stand for no file. */
+/* Labels of files that stand for code without a file. */
 static bool is_reserved(const char *label)
 {
 	return !strcmp(label, "jit") || !strcmp(label, "kernel") || !strcmp(label, "vdso") || !strcmp(label, "anon") ||
@@ -73,11 +73,11 @@ void xp_sym_dir_label(char label[XP_SYM_LABEL_BYTES], const char *path)
 
 bool xp_sym_dir_path_is_plain(const char *path)
 {
-	/* google-pprof has variables, and takes backslashes for Windows' slashes. */
+	/* google-pprof expands variables, and takes backslashes for the slashes of Windows. */
 	return path[0] == '/' && xp_gperf_path_fits(path) && !strpbrk(path, "$\\");
 }
 
-/* name: a file of the directory. NULL: out of memory. */
+/* name: a file in the directory. Returns NULL if out of memory. */
 static char *path_of(const struct xp_sym_dir *dir, const char *name)
 {
 	char link[64], target[PATH_MAX], *path;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The directory sym/ of a recording: makes it with the first file, and makes files and links of new names in it. A
- * name is <label>.<number>.<token>.so, the token being the recording's.
+ * The directory sym/ of a recording. It is created along with its first file; files and links in it get new names. A
+ * name is <label>.<number>.<token>.so; the token identifies the recording.
  */
-#ifndef XPROF_SYM_DIR_H
-#define XPROF_SYM_DIR_H
+#ifndef XPROF_PROFILE_SYM_DIR_H
+#define XPROF_PROFILE_SYM_DIR_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -14,8 +14,8 @@
 #define XP_SYM_LABEL_BYTES 80
 
 struct xp_sym_dir {
-	int parent_fd; /* the caller's */
-	int fd;	       /* -1: not made yet */
+	int parent_fd; /* owned by the caller */
+	int fd;	       /* -1: not created yet */
 	char token[8];
 };
 
@@ -23,23 +23,23 @@ void xp_sym_dir_init(struct xp_sym_dir *dir, int parent_fd);
 void xp_sym_dir_close(struct xp_sym_dir *dir);
 
 /*
- * The last part of a path, as it may stand in a name: without what is strange in one, not too long, and none of jit,
- * kernel, vdso, anon and unknown, which are the labels of what has no file.
+ * Makes a label of the last part of a path: without unusual characters, limited in length, and none of jit, kernel,
+ * vdso, anon and unknown, the labels of code without a file.
  */
 void xp_sym_dir_label(char label[XP_SYM_LABEL_BYTES], const char *path);
 
 /*
- * An empty file, open for writing. *path, which the caller frees: what profiles may call it: absolute, unless the
- * recording's own path has what the readers do not take (blanks); then it is relative to the recording.
- * A descriptor or -errno.
+ * Creates an empty file, open for writing. *path, which the caller frees, is the path for profiles: absolute, but
+ * relative to the recording if the recording's path has characters that readers reject (blanks). Returns a descriptor
+ * or -errno.
  */
 int xp_sym_dir_create(struct xp_sym_dir *dir, const char *label, uint32_t number, char **path);
-/* A symbolic link to target. 0 or -errno. */
+/* Creates a symbolic link to target. Returns 0 or -errno. */
 int xp_sym_dir_link(struct xp_sym_dir *dir, const char *label, uint32_t number, const char *target, char **path);
-/* Removes a file that was made by xp_sym_dir_create(), and frees path. */
+/* Removes a file made by xp_sym_dir_create(), and frees path. */
 void xp_sym_dir_remove(struct xp_sym_dir *dir, char *path);
 
-/* May readers be given this path? */
+/* Returns whether readers accept this path. */
 bool xp_sym_dir_path_is_plain(const char *path);
 
 #endif

@@ -9,28 +9,28 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "target/chosen_file.h"
+#include "base/util.h"
 #include "elf/copy.h"
 #include "elf/file.h"
+#include "elf/symbol_file.h"
 #include "format/gperf_quirks.h"
 #include "profile/sym_dir.h"
-#include "elf/symbol_file.h"
 #include "profile/sym_vdso.h"
-#include "base/util.h"
+#include "target/chosen_file.h"
 
-#define WINDOWS 16 /* of kernel code: 2 GiB */
+#define WINDOWS 16 /* the 2 GiB of kernel code */
 #define OPEN_TRIES 3
 #define FOUR_GIB (1ull << 32)
-/* What a made file covers at most, in sym_elf.h's limits. */
+/* The largest range of a symbol file, within the limits of symbol_file.h. */
 #define MADE_BYTES_MAX (FOUR_GIB - 4096)
 
-/* What is known of a binary, by its struct xp_file's index. */
+/* What is known about a binary, indexed by its struct xp_file's index. */
 struct binary {
 	int fd;		/* of the file itself; -1: none */
-	uint8_t tries;	/* to open it */
-	bool is_kept;	/* no more is wanted while its process lives */
-	bool is_found;	/* code is what xp_sym_files_find() tells */
-	bool is_copied; /* path is a copy's */
+	uint8_t tries;	/* attempts to open it */
+	bool is_kept;	/* nothing more is wanted while its process lives */
+	bool is_found;	/* code is the result of xp_sym_files_find() */
+	bool is_copied; /* path is that of a copy */
 	uint64_t made_bytes;
 	char *path;
 	char *link;
@@ -44,13 +44,13 @@ struct xp_sym_files {
 	unsigned int fd_count;
 	uint64_t copies_bytes_left;
 	bool has_warned;
-	struct xp_kallsyms kernel;
+	struct xp_ksym kernel;
 	char *windows[WINDOWS];
-	/* Made when they are needed. */
+	/* Made on demand. */
 	char *vdso;
 	char *anon;
 	char *unknown;
-	/* Of the profile in hand. */
+	/* Of the profile being written. */
 	const struct xp_sym *jit_functions;
 	size_t jit_count;
 	char *jit;
@@ -92,23 +92,23 @@ void xp_sym_files_free(struct xp_sym_files *sym)
 	free(sym->unknown);
 	free(sym->jit);
 	free(sym->binaries);
-	xp_kallsyms_free(&sym->kernel);
+	xp_ksym_free(&sym->kernel);
 	xp_sym_dir_close(&sym->dir);
 	free(sym);
 }
 
-/* Once: what fails for one file fails for most. */
+/* Warns once: an error for one file is usually an error for most. */
 static void warn(struct xp_sym_files *sym, const char *what, int err)
 {
 	if (!sym->has_warned)
-		xp_warn("cannot keep %s beside the profiles, so some functions will have no names: %s", what,
+		xp_warn("cannot store %s next to the profiles, so some functions will have no names: %s", what,
 			strerror(-err));
 	sym->has_warned = true;
 }
 
-/* ---- files of names alone ---- */
+/* ---- files with only names ---- */
 
-/* Names for a range of bytes. */
+/* Makes a file with names for a range of bytes. */
 static int make_names(struct xp_sym_files *sym, const char *label, uint32_t number, const struct xp_sym *names,
 		      size_t count, uint64_t bytes, char **path)
 {
@@ -117,7 +117,7 @@ static int make_names(struct xp_sym_files *sym, const char *label, uint32_t numb
 
 	if (fd < 0)
 		return fd;
-	err = xp_sym_elf_write(fd, 0, bytes, names, count);
+	err = xp_symbol_file_write(fd, 0, bytes, names, count);
 	if (close(fd) && !err)
 		err = -errno;
 	if (err) {
@@ -168,7 +168,7 @@ static int make_vdso(struct xp_sym_files *sym)
 	return err;
 }
 
-/* Tells of a file of names; err: of its making. */
+/* Returns the path of a symbol file; err: the error of making it. */
 static int tell_made(struct xp_sym_files *sym, char *path, const char *what, int err, struct xp_profile_code *code)
 {
 	if (err == -ENOMEM)
@@ -185,10 +185,10 @@ static int tell_made(struct xp_sym_files *sym, char *path, const char *what, int
 static int want_address(void *arg, uint64_t address)
 {
 	struct xp_sym_files *sym = arg;
-	int err = xp_kallsyms_want(&sym->kernel, address);
+	int err = xp_ksym_want(&sym->kernel, address);
 
-	/* As a caller's, whose call is before it. */
-	return err ? err : xp_kallsyms_want(&sym->kernel, XP_MAX(address - 1, XP_PROFILE_KERNEL_START));
+	/* The same address as a return address: the call is before it. */
+	return err ? err : xp_ksym_want(&sym->kernel, XP_MAX(address - 1, XP_PROFILE_KERNEL_START));
 }
 
 int xp_sym_files_add(struct xp_sym_files *sym, struct xp_profile *profile)
@@ -196,9 +196,8 @@ int xp_sym_files_add(struct xp_sym_files *sym, struct xp_profile *profile)
 	return xp_profile_each_address(profile, XP_FILE_KERNEL, want_address, sym);
 }
 
-/* The symbols of the addresses [first, last), all of one window, relative to its start. Returns their number. */
-static size_t window_syms(const struct xp_kallsyms *kernel, size_t first, size_t last, uint64_t window,
-			  struct xp_sym *syms)
+/* The symbols of the addresses [first, last), all in one window, relative to its start. Returns their number. */
+static size_t window_syms(const struct xp_ksym *kernel, size_t first, size_t last, uint64_t window, struct xp_sym *syms)
 {
 	size_t count = 0;
 
@@ -223,7 +222,7 @@ static int write_window(struct xp_sym_files *sym, uint64_t window, const struct 
 
 	if (fd < 0)
 		return fd;
-	err = xp_sym_elf_write(fd, 0, syms[count - 1].address + syms[count - 1].size, syms, count);
+	err = xp_symbol_file_write(fd, 0, syms[count - 1].address + syms[count - 1].size, syms, count);
 	if (close(fd) && !err)
 		err = -errno;
 	if (err) {
@@ -233,10 +232,10 @@ static int write_window(struct xp_sym_files *sym, uint64_t window, const struct 
 	return err;
 }
 
-int xp_sym_files_write(struct xp_sym_files *sym, xp_kallsyms_describe *describe, void *arg)
+int xp_sym_files_write(struct xp_sym_files *sym, xp_ksym_describe *describe, void *arg)
 {
-	const struct xp_kallsyms *kernel = &sym->kernel;
-	int first_err = xp_kallsyms_ask(&sym->kernel, describe, arg), err = 0;
+	const struct xp_ksym *kernel = &sym->kernel;
+	int first_err = xp_ksym_ask(&sym->kernel, describe, arg), err = 0;
 	struct xp_sym *syms = calloc(kernel->count + 1, sizeof(*syms));
 	size_t last;
 
@@ -256,7 +255,7 @@ int xp_sym_files_write(struct xp_sym_files *sym, xp_kallsyms_describe *describe,
 
 /* ---- binaries ---- */
 
-/* The binary's place, NULL when there is none yet. */
+/* The binary's element; NULL if there is none yet. */
 static struct binary *find_binary(const struct xp_sym_files *sym, const struct xp_file *file)
 {
 	return file->index < sym->binary_count ? &sym->binaries[file->index] : NULL;
@@ -298,12 +297,12 @@ static bool is_same(const struct xp_file *file, int fd, int here)
 }
 
 /*
- * Opens the file by its path if that leads to it here. fd, of the file itself, decides; without one the inode must do:
- * the device in a mapping is not always stat()'s. A descriptor, or -errno.
+ * Opens the file by its path if that leads to the same file here. fd refers to the file itself and decides; without it,
+ * the inode must suffice, since the device in a mapping is not always that of stat(). Returns a descriptor or -errno.
  */
 static int open_here(const struct xp_file *file, int fd)
 {
-	/* What a container calls a library may be a device here, which must not be opened. */
+	/* The path of a library in a container may be that of a device here, which must not be opened. */
 	int place = xp_chosen_find(-1, file->path), here = -1;
 
 	if (place < 0)
@@ -321,20 +320,20 @@ static bool has_elf_magic(int fd)
 	return pread(fd, magic, sizeof(magic), 0) == sizeof(magic) && !memcmp(magic, "\177ELF", sizeof(magic));
 }
 
-/* What the readers need to know of an ELF file; of those that are not for x86-64 they need nothing. */
+/* Gets what readers need to know about an ELF file; they need nothing about files that are not for x86-64. */
 static void learn_elf(struct xp_profile_code *code, int fd)
 {
-	struct xp_elf_image *image = malloc(sizeof(*image));
+	struct xp_elf_file *image = malloc(sizeof(*image));
 	char why[128];
 
 	if (!image)
 		return;
-	if (!xp_elf_image_fd(image, fd, why, sizeof(why)) && image->segment_count) {
+	if (!xp_elf_file_fd(image, fd, why, sizeof(why)) && image->segment_count) {
 		code->is_elf = true;
 		code->exec_vaddr = image->segments[0].vaddr;
 		code->exec_offset = image->segments[0].offset;
 	}
-	xp_elf_image_close(image);
+	xp_elf_file_close(image);
 	free(image);
 }
 
@@ -384,11 +383,11 @@ int xp_sym_files_keep(struct xp_sym_files *sym, int fd, const struct xp_file *fi
 	if (here >= 0)
 		close(here);
 	else if (has_elf_magic(fd))
-		copy_binary(sym, binary, file, fd); /* that it failed shows where the copy is needed */
+		copy_binary(sym, binary, file, fd); /* a failure shows when the copy is needed */
 	return 0;
 }
 
-/* ... with a path that leads to it here. */
+/* Uses the path, which leads to the binary here. */
 static int use_path(struct xp_sym_files *sym, struct binary *binary, const struct xp_file *file, int here)
 {
 	bool is_plain = xp_sym_dir_path_is_plain(file->path);
@@ -435,7 +434,7 @@ static int use_binary(struct xp_sym_files *sym, struct binary *binary, const str
 	return err;
 }
 
-/* A file that is not here, or has no symbols that anybody could read, has its own name for all its code. */
+/* A file that is not available here, or has no readable symbols, gets one name for all its code: its own. */
 static int use_name(struct xp_sym_files *sym, struct binary *binary, const struct xp_file *file, uint64_t bytes)
 {
 	char label[XP_SYM_LABEL_BYTES], name[XP_SYM_LABEL_BYTES + 2];
@@ -466,7 +465,7 @@ static int find_binary_code(struct xp_sym_files *sym, const struct xp_file *file
 	if (!binary->is_found)
 		err = use_binary(sym, binary, file);
 	binary->is_found = true;
-	/* A memfd without an ELF file in it is the memory of a JIT compiler. */
+	/* A memfd without an ELF file in it is memory of a JIT compiler. */
 	if (err != -ENOMEM && (!binary->code.path || binary->made_bytes) && strncmp(file->path, "/memfd:", 7))
 		err = use_name(sym, binary, file, bytes) ?: err;
 	*code = binary->code;
@@ -489,7 +488,7 @@ int xp_sym_files_find(void *arg, const struct xp_file *file, uint64_t start, uin
 		code->is_made = code->path;
 		return 0;
 	case XP_FILE_VDSO:
-		if (start < FOUR_GIB) /* a 32-bit process's, which is not ours */
+		if (start < FOUR_GIB) /* the vDSO of a 32-bit process, which is not ours */
 			return 0;
 		if (!sym->vdso)
 			err = make_vdso(sym);

@@ -15,7 +15,7 @@ static bool is_function(const GElf_Sym *symbol, uint64_t bytes)
 	return GELF_ST_TYPE(symbol->st_info) == STT_FUNC && symbol->st_shndx != SHN_UNDEF && symbol->st_value < bytes;
 }
 
-/* By address; of several names for one function, __vdso_time before time. */
+/* Sorts by address; of several names for one function, __vdso_time comes before time. */
 static int by_address(const void *a, const void *b)
 {
 	const struct xp_sym *left = a, *right = b;
@@ -37,10 +37,10 @@ static size_t sort_unique(struct xp_sym *syms, size_t count)
 	return kept;
 }
 
-static int read_symbols(struct xp_elf_image *image, struct xp_sym **result, size_t *count)
+static int read_symbols(struct xp_elf_file *image, struct xp_sym **result, size_t *count)
 {
 	GElf_Shdr header;
-	Elf_Scn *section = xp_elf_image_section(image, ".dynsym", 0, &header);
+	Elf_Scn *section = xp_elf_file_section(image, ".dynsym", 0, &header);
 	Elf_Data *data = section ? elf_getdata(section, NULL) : NULL;
 	size_t total = data && header.sh_entsize ? header.sh_size / header.sh_entsize : 0;
 	struct xp_sym *syms = calloc(total + 1, sizeof(*syms));
@@ -66,17 +66,17 @@ static int read_symbols(struct xp_elf_image *image, struct xp_sym **result, size
 static int write_names(int fd, const void *vdso, size_t bytes)
 {
 	struct xp_sym *syms = NULL;
-	struct xp_elf_image image;
+	struct xp_elf_file image;
 	char why[128];
 	size_t count;
-	int err = xp_elf_image_memory(&image, vdso, bytes, why, sizeof(why));
+	int err = xp_elf_file_memory(&image, vdso, bytes, why, sizeof(why));
 
 	if (!err)
 		err = read_symbols(&image, &syms, &count);
 	if (!err)
-		err = xp_sym_elf_write(fd, 0, bytes, syms, count);
+		err = xp_symbol_file_write(fd, 0, bytes, syms, count);
 	free(syms);
-	xp_elf_image_close(&image);
+	xp_elf_file_close(&image);
 	return err;
 }
 

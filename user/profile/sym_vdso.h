@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#ifndef XPROF_SYM_VDSO_H
-#define XPROF_SYM_VDSO_H
+#ifndef XPROF_PROFILE_SYM_VDSO_H
+#define XPROF_PROFILE_SYM_VDSO_H
 
 /*
- * Writes an ELF file (sym_elf.h) with the names of the vDSO (vdso.h) to fd, an empty regular file. -ENOENT: there is
- * none; -EINVAL, -ENOMEM; those of pwrite(2).
+ * Writes an ELF file (symbol_file.h) with the names of the vDSO (vdso.h) to fd, an empty regular file. Returns 0 or
+ * -errno: -ENOENT if there is no vDSO, -EINVAL, -ENOMEM, or an error of pwrite(2).
  */
 int xp_sym_vdso_write(int fd);
 

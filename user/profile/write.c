@@ -1,38 +1,38 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Where the addresses of a process stand in its profile, and the records and objects made of them. */
+/* The addresses of a process in its profile, and the records and objects made from them. */
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/sysmacros.h>
 
+#include "base/util.h"
+#include "elf/symbol_file.h"
 #include "format/gperf_quirks.h"
 #include "profile/data.h"
-#include "elf/symbol_file.h"
-#include "base/util.h"
 
-/* Numbered addresses stand so far apart that the byte before one is still its own. */
+/* Distance of numbered addresses, so that the byte before one belongs to the same number. */
 #define SLOT_BYTES 16u
-/* Moved regions stand so far apart that a line may begin before the first sampled mapping of its file. */
+/* Distance of moved regions, so that a line may begin before the first sampled mapping of its file. */
 #define MOVED_GAP (4ull << 30)
 
-/* What a region becomes. */
+/* What becomes of a region. */
 struct place {
 	const struct xp_profile_region *region;
 	struct xp_profile_code code;
 	uint64_t start; /* in the profile */
 	uint64_t bytes;
-	bool is_numbered; /* without a place of its own: with the code that has no file */
+	bool is_numbered; /* it has no separate place, but is part of the code without a file */
 };
 
 struct layout {
 	const struct xp_profile *profile;
 	const struct xp_profile_files *files;
-	struct place *places; /* by region, and one for all that is numbered */
+	struct place *places; /* by region, and one for all numbered code */
 	size_t place_count;
 	struct place **by_start;
 	uint64_t *pcs; /* by address */
 	struct xp_gperf_object *objects;
 	size_t object_count;
-	uint32_t *ends; /* nodes at which chains end */
+	uint32_t *ends; /* nodes that end chains */
 	size_t end_count;
 	uint64_t chain[XP_GPERF_CHAIN_MAX];
 };
@@ -80,7 +80,7 @@ static bool has_address_of_its_own(const struct place *place)
 	return !place->is_numbered && (kind == XP_FILE_DISK || kind == XP_FILE_VDSO);
 }
 
-/* By the range's start in the process; what moves by the order in which it was seen. */
+/* Sorts by the start of the range in the process; regions with the same start, by the order in which they were seen. */
 static int by_start(const void *a, const void *b)
 {
 	const struct place *left = *(struct place *const *)a, *right = *(struct place *const *)b;
@@ -96,7 +96,7 @@ static uint64_t move(struct place *place, uint64_t next)
 	return next + ((place->bytes + MOVED_GAP - 1) & -MOVED_GAP) + MOVED_GAP;
 }
 
-/* Where two regions overlap, the one that was seen first stays, unless it has already given way to another. */
+/* If two regions overlap, the one that was seen first stays, unless it has already been moved for another. */
 static void move_apart(struct layout *layout, size_t count)
 {
 	uint64_t next = XP_PROFILE_MOVED_BASE;
@@ -140,7 +140,7 @@ static int find_place(struct layout *layout, struct place *place, const struct x
 	place->region = region;
 	switch (region->file->kind) {
 	case XP_FILE_KERNEL:
-		end = region->start + XP_PROFILE_WINDOW_BYTES; /* 0 for the last one */
+		end = region->start + XP_PROFILE_WINDOW_BYTES; /* wraps to 0 for the last one */
 		put_at(place, xp_gperf_kernel_pc(region->start), XP_PROFILE_WINDOW_BYTES);
 		break;
 	case XP_FILE_UNKNOWN:
@@ -158,7 +158,7 @@ static int find_place(struct layout *layout, struct place *place, const struct x
 	return err;
 }
 
-/* The place of all that is numbered. */
+/* The place of all numbered code. */
 static int find_anon_place(struct layout *layout)
 {
 	struct place *place = &layout->places[layout->place_count++];
@@ -200,7 +200,7 @@ static void find_pcs(struct layout *layout)
 		const struct xp_profile_address *address = &profile->addresses[i];
 		const struct place *place = &layout->places[address->region];
 
-		if (place->is_numbered) /* after the last one, the first number again: none has a name anyway */
+		if (place->is_numbered) /* numbers start over after the last one: none of them has a name anyway */
 			layout->pcs[i] =
 			    XP_PROFILE_ANON_BASE + SLOT_BYTES / 2 + numbered++ * SLOT_BYTES % XP_PROFILE_ANON_BYTES;
 		else if (place->region->file->kind == XP_FILE_UNKNOWN)
@@ -272,7 +272,7 @@ static int find_ends(struct layout *layout)
 	return 0;
 }
 
-/* The chain that ends at this node; its PCs stand until the next call. */
+/* Gets the chain that ends at this node. Its PCs are valid until the next call. */
 static void get_record(void *arg, size_t index, struct xp_gperf_record *record)
 {
 	struct layout *layout = arg;

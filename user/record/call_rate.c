@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What a recording will cost, found out before it begins: entries alone are counted for a moment, without a record and
- * without the exits, which are dear where the kernel single-steps them.
+ * Measures what a recording will cost before it begins: for a moment, only entries are counted, without records and
+ * without exits, which are expensive where the kernel single-steps them.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -12,20 +12,20 @@
 #include <unistd.h>
 
 #include "base/cpu.h"
-#include "record/recording.h"
 #include "base/util.h"
+#include "record/recording.h"
 
-/* A first look; when it has not seen enough, a longer one. */
+/* A short look; if it has not seen enough, a longer one follows. */
 #define FIRST_LOOK_US 50000
 #define LOOK_US 150000
 #define CALLS_ENOUGH 20000
-#define CPU_ENOUGH_NS 40000000 /* the kernel tells the CPU time of others to a tick or so */
+#define CPU_ENOUGH_NS 40000000 /* the kernel reports the CPU time of other processes to about one tick */
 
 struct surveyor {
-	struct xp_recording *rec;
-	struct xp_survey *survey;
+	struct xp_recording *recording;
+	struct xp_call_rates *survey;
 	struct xp_programs programs;
-	struct xp_rings *rings; /* only for what measuring a hit records */
+	struct xp_rings *rings; /* only for the records made by measuring a hit */
 	struct xp_attach *attach;
 	uint64_t *counts; /* of all objects, one after the other */
 	uint32_t counters;
@@ -33,8 +33,8 @@ struct surveyor {
 
 static int add_object(struct surveyor *surveyor, struct xp_object *object)
 {
-	struct xp_survey *survey = surveyor->survey;
-	struct xp_surveyed *objects;
+	struct xp_call_rates *survey = surveyor->survey;
+	struct xp_call_rate_object *objects;
 
 	for (size_t i = 0; i < survey->object_count; i++)
 		if (survey->objects[i].object == object)
@@ -54,7 +54,7 @@ static int add_object(struct surveyor *surveyor, struct xp_object *object)
 
 static int look_at(struct surveyor *surveyor, pid_t pid, const struct xp_mapping *mapping)
 {
-	struct xp_recording *rec = surveyor->rec;
+	struct xp_recording *recording = surveyor->recording;
 	int fd = xp_mapping_open(pid, mapping);
 	struct xp_object *object;
 	bool malformed;
@@ -62,11 +62,12 @@ static int look_at(struct surveyor *surveyor, pid_t pid, const struct xp_mapping
 
 	if (fd < 0)
 		return 0;
-	err = xp_objects_add(&rec->objects, &object, fd, mapping->path, &malformed, rec->why, sizeof(rec->why));
+	err = xp_objects_add(&recording->objects, &object, fd, mapping->path, &malformed, recording->why,
+			     sizeof(recording->why));
 	close(fd);
 	if (!err && malformed)
-		xp_warn("%s: %s; its sleds are left alone", mapping->path, rec->why);
-	rec->why[0] = 0;
+		xp_warn("%s: %s; its sleds are left alone", mapping->path, recording->why);
+	recording->why[0] = 0;
 	if (!err && object->table && object->selected_count)
 		err = add_object(surveyor, object);
 	return err;
@@ -74,7 +75,7 @@ static int look_at(struct surveyor *surveyor, pid_t pid, const struct xp_mapping
 
 static int find_objects(struct surveyor *surveyor)
 {
-	const struct xp_pid_list *pids = &surveyor->rec->options->pids;
+	const struct xp_pid_list *pids = &surveyor->recording->options->pids;
 	int err = 0;
 
 	for (size_t i = 0; i < pids->count && !err; i++) {
@@ -92,11 +93,11 @@ static int find_objects(struct surveyor *surveyor)
 
 static int prepare(struct surveyor *surveyor)
 {
-	struct xp_recording *rec = surveyor->rec;
+	struct xp_recording *recording = surveyor->recording;
 	struct xp_programs_options options = {
-		.targets = rec->options->pids.count + 1,
+		.targets = recording->options->pids.count + 1,
 		.sleds = true,
-		.stub = rec->may_patch,
+		.stub = recording->may_patch,
 		.uprobe_multi = true,
 		.args = 1,
 		.counters = surveyor->counters + 1,
@@ -104,22 +105,22 @@ static int prepare(struct surveyor *surveyor)
 	int err = xp_programs_open(&surveyor->programs, &options);
 
 	if (!err)
-		err =
-		    xp_rings_open(&surveyor->rings, xp_programs_rings_fd(&surveyor->programs), XP_HIT_COST_RING_BYTES);
+		err = xp_rings_open(&surveyor->rings, xp_programs_rings_fd(&surveyor->programs),
+				    XP_PROBE_COST_RING_BYTES);
 	if (!err)
-		err = xp_programs_set_clock(&surveyor->programs, rec->clock);
+		err = xp_programs_set_clock(&surveyor->programs, recording->clock);
 	if (!err)
 		err = xp_attach_new(&surveyor->attach, true);
-	for (size_t i = 0; i < rec->options->pids.count && !err; i++)
-		err = xp_programs_add_target(&surveyor->programs, rec->options->pids.pids[i]);
+	for (size_t i = 0; i < recording->options->pids.count && !err; i++)
+		err = xp_programs_add_target(&surveyor->programs, recording->options->pids.pids[i]);
 	surveyor->counts = calloc(surveyor->counters + 1, sizeof(*surveyor->counts));
 	return err || surveyor->counts ? err : -ENOMEM;
 }
 
 static int attach(struct surveyor *surveyor)
 {
-	const struct xp_pid_list *pids = &surveyor->rec->options->pids;
-	struct xp_survey *survey = surveyor->survey;
+	const struct xp_pid_list *pids = &surveyor->recording->options->pids;
+	struct xp_call_rates *survey = surveyor->survey;
 	uint32_t first = 0;
 	int err = 0;
 
@@ -150,22 +151,22 @@ static int read_counts(struct surveyor *surveyor, uint64_t *total)
 	return err;
 }
 
-static uint64_t cpu_ns(const struct xp_recording *rec)
+static uint64_t cpu_ns(const struct xp_recording *recording)
 {
 	uint64_t sum = 0;
 
-	for (size_t i = 0; i < rec->options->pids.count; i++)
-		sum += xp_target_cpu_ns(rec->options->pids.pids[i]);
+	for (size_t i = 0; i < recording->options->pids.count; i++)
+		sum += xp_target_cpu_ns(recording->options->pids.pids[i]);
 	return sum;
 }
 
-/* The counters' first values are those of while they were being attached: they are taken off. */
+/* The counters already counted while they were being attached; these calls are subtracted. */
 static void keep_counts(struct surveyor *surveyor, const uint64_t *before)
 {
 	const uint64_t *count = surveyor->counts;
 
 	for (size_t i = 0; i < surveyor->survey->object_count; i++) {
-		struct xp_surveyed *surveyed = &surveyor->survey->objects[i];
+		struct xp_call_rate_object *surveyed = &surveyor->survey->objects[i];
 
 		for (size_t id = 0; id <= surveyed->object->table->function_count; id++)
 			surveyed->calls[id] = *count++ - *before++;
@@ -174,7 +175,7 @@ static void keep_counts(struct surveyor *surveyor, const uint64_t *before)
 
 static int count_calls(struct surveyor *surveyor, struct xp_forecast_input *input)
 {
-	const struct xp_recording *rec = surveyor->rec;
+	const struct xp_recording *recording = surveyor->recording;
 	uint64_t *before = calloc(surveyor->counters, sizeof(*before));
 	uint64_t begin_tsc, begin_cpu_ns, begin_calls, calls;
 	int err = before ? read_counts(surveyor, &begin_calls) : -ENOMEM;
@@ -183,15 +184,15 @@ static int count_calls(struct surveyor *surveyor, struct xp_forecast_input *inpu
 		goto out;
 	memcpy(before, surveyor->counts, surveyor->counters * sizeof(*before));
 	begin_tsc = xp_clock_now_tsc();
-	begin_cpu_ns = cpu_ns(rec);
+	begin_cpu_ns = cpu_ns(recording);
 	usleep(FIRST_LOOK_US);
 	err = read_counts(surveyor, &calls);
-	if (!err && (calls - begin_calls < CALLS_ENOUGH || cpu_ns(rec) - begin_cpu_ns < CPU_ENOUGH_NS)) {
+	if (!err && (calls - begin_calls < CALLS_ENOUGH || cpu_ns(recording) - begin_cpu_ns < CPU_ENOUGH_NS)) {
 		usleep(LOOK_US);
 		err = read_counts(surveyor, &calls);
 	}
-	input->cpu_ns = cpu_ns(rec) - begin_cpu_ns;
-	input->wall_ns = xp_clock_ns(rec->clock, xp_clock_now_tsc() - begin_tsc);
+	input->cpu_ns = cpu_ns(recording) - begin_cpu_ns;
+	input->wall_ns = xp_clock_ns(recording->clock, xp_clock_now_tsc() - begin_tsc);
 	input->calls = calls - begin_calls;
 	keep_counts(surveyor, before);
 out:
@@ -199,15 +200,15 @@ out:
 	return err;
 }
 
-static bool is_patched(const struct xp_recording *rec, const struct xp_object *object)
+static bool is_patched(const struct xp_recording *recording, const struct xp_object *object)
 {
-	for (size_t i = 0; i < rec->attached_count; i++)
-		if (rec->attached[i].object == object && rec->attached[i].sleds.mode == XP_SLEDS_PATCHED)
+	for (size_t i = 0; i < recording->attached_count; i++)
+		if (recording->attached[i].object == object && recording->attached[i].sleds.mode == XP_SLEDS_PATCHED)
 			return true;
 	return false;
 }
 
-static uint64_t sum_calls(const struct xp_surveyed *surveyed)
+static uint64_t sum_calls(const struct xp_call_rate_object *surveyed)
 {
 	uint64_t sum = 0;
 
@@ -216,8 +217,8 @@ static uint64_t sum_calls(const struct xp_surveyed *surveyed)
 	return sum;
 }
 
-/* Calls whose exits are as cheap as entries: of functions that leave by tail calls alone. */
-static uint64_t emulated_calls(const struct xp_surveyed *surveyed)
+/* Calls with exits as cheap as entries: of functions that leave only by tail calls. */
+static uint64_t emulated_calls(const struct xp_call_rate_object *surveyed)
 {
 	const struct xp_sled_table *table = surveyed->object->table;
 	bool *stepped = calloc(table->function_count + 1, sizeof(*stepped));
@@ -231,26 +232,26 @@ static uint64_t emulated_calls(const struct xp_surveyed *surveyed)
 	return sum;
 }
 
-static unsigned int cpus_max(const struct xp_recording *rec)
+static unsigned int cpus_max(const struct xp_recording *recording)
 {
 	unsigned int threads = 0, cpus = 0;
 
-	for (size_t i = 0; i < rec->options->pids.count; i++)
-		threads += xp_target_threads(rec->options->pids.pids[i]);
-	for (unsigned int cpu = 0; cpu < rec->clock->cpu_count; cpu++)
+	for (size_t i = 0; i < recording->options->pids.count; i++)
+		threads += xp_target_threads(recording->options->pids.pids[i]);
+	for (unsigned int cpu = 0; cpu < recording->clock->cpu_count; cpu++)
 		cpus += xp_cpu_online(cpu);
 	return XP_MAX(XP_MIN(threads, cpus), 1u);
 }
 
 static int make_survey(struct surveyor *surveyor)
 {
-	struct xp_survey *survey = surveyor->survey;
+	struct xp_call_rates *survey = surveyor->survey;
 	struct xp_forecast_input *input = &survey->input;
 	int err = prepare(surveyor);
 
 	if (!err)
-		err = xp_hit_cost_measure(&survey->hit_cost, &surveyor->programs, true,
-					  surveyor->rec->may_patch ? &surveyor->rec->stub_form : NULL);
+		err = xp_probe_cost_measure(&survey->hit_cost, &surveyor->programs, true,
+					    surveyor->recording->may_patch ? &surveyor->recording->stub_form : NULL);
 	if (err || !survey->object_count)
 		return err;
 	err = attach(surveyor);
@@ -262,20 +263,20 @@ static int make_survey(struct surveyor *surveyor)
 		return err;
 	survey->made = true;
 	input->hit_cost = survey->hit_cost;
-	input->cpus_max = cpus_max(surveyor->rec);
+	input->cpus_max = cpus_max(surveyor->recording);
 	survey->own_ns = input->cpu_ns - XP_MIN(input->calls * survey->hit_cost.entry_ns, input->cpu_ns * 49 / 50);
 	return 0;
 }
 
-void xp_survey(struct xp_recording *rec)
+void xp_call_rates(struct xp_recording *recording)
 {
-	struct surveyor surveyor = { .rec = rec, .survey = &rec->survey };
+	struct surveyor surveyor = { .recording = recording, .survey = &recording->survey };
 	int err;
 
-	if (!rec->multi || !rec->with_sleds)
+	if (!recording->multi || !recording->with_sleds)
 		return;
 	err = find_objects(&surveyor);
-	if (!err && (surveyor.counters || rec->options->max_overhead > 0))
+	if (!err && (surveyor.counters || recording->options->max_overhead > 0))
 		err = make_survey(&surveyor);
 	if (err)
 		xp_debug("no forecast: %s", strerror(-err));
@@ -285,15 +286,15 @@ void xp_survey(struct xp_recording *rec)
 	xp_rings_free(surveyor.rings);
 }
 
-void xp_survey_forecast(struct xp_recording *rec)
+void xp_call_rate_forecast(struct xp_recording *recording)
 {
-	struct xp_survey *survey = &rec->survey;
+	struct xp_call_rates *survey = &recording->survey;
 
 	if (!survey->made)
 		return;
 	survey->input.patched = survey->input.emulated = 0;
 	for (size_t i = 0; i < survey->object_count; i++) {
-		if (is_patched(rec, survey->objects[i].object))
+		if (is_patched(recording, survey->objects[i].object))
 			survey->input.patched += sum_calls(&survey->objects[i]);
 		else
 			survey->input.emulated += emulated_calls(&survey->objects[i]);
@@ -301,7 +302,7 @@ void xp_survey_forecast(struct xp_recording *rec)
 	xp_forecast_make(&survey->forecast, &survey->input);
 }
 
-void xp_survey_free(struct xp_survey *survey)
+void xp_call_rates_free(struct xp_call_rates *survey)
 {
 	for (size_t i = 0; i < survey->object_count; i++)
 		free(survey->objects[i].calls);
@@ -309,7 +310,7 @@ void xp_survey_free(struct xp_survey *survey)
 	memset(survey, 0, sizeof(*survey));
 }
 
-/* Two digits are known of a forecast, three groups of digits are read easily: "310 000". */
+/* A forecast has two significant digits, and groups of three digits are easy to read: "310 000". */
 static void format_rate(char *to, size_t size, double rate)
 {
 	uint64_t number = (uint64_t)(rate + 0.5), unit = 1;
@@ -329,7 +330,7 @@ static void format_rate(char *to, size_t size, double rate)
 	*to = 0;
 }
 
-void xp_survey_text(const struct xp_survey *survey, char *text, size_t size)
+void xp_call_rates_text(const struct xp_call_rates *survey, char *text, size_t size)
 {
 	const struct xp_forecast *forecast = &survey->forecast;
 	char rate[48], slower[48] = "";

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What is said when something fails: the reason, the remedy, and the exit code. */
+/* Reports a failure: the reason, the remedy, and the exit code. */
 #include <errno.h>
 #include <string.h>
 
-#include "record/recording.h"
 #include "base/util.h"
+#include "record/recording.h"
 
 const char *xp_failure_remedy(int err)
 {
@@ -32,10 +32,10 @@ int xp_failure_exit_code(int err)
 	}
 }
 
-int xp_failure_report(struct xp_recording *rec, int err, const char *doing)
+int xp_failure_report(struct xp_recording *recording, int err, const char *doing)
 {
-	if (rec->why[0])
-		xp_error("%s", rec->why);
+	if (recording->why[0])
+		xp_error("%s", recording->why);
 	else
 		xp_error("%s: %s%s", doing, strerror(-err), xp_failure_remedy(err));
 	return xp_failure_exit_code(err);

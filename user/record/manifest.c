@@ -2,20 +2,13 @@
 #include "record/manifest.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/utsname.h>
 #include <time.h>
-#include <sys/file.h>
-#include <unistd.h>
 
 #include <jansson.h>
 
-#include "base/file_lock.h"
-#include "base/own_file.h"
-#include "base/util.h"
+#include "record/manifest_file.h"
 
 #define TEMPORARY XP_MANIFEST_NAME ".part"
 #define NS_PER_S 1000000000ull
@@ -52,8 +45,8 @@ static json_t *number_value(uint64_t number)
 }
 
 /*
- * An object under construction. All can only fail for want of memory: the first failure is kept, and done() gives
- * nothing then, which makes the object that was to hold this one fail in turn.
+ * An object under construction. Every step can only fail if out of memory. The first failure is kept, and done() then
+ * returns NULL, which in turn makes the enclosing object fail.
  */
 struct section {
 	json_t *json;
@@ -73,7 +66,7 @@ static json_t *done(struct section *section)
 	return NULL;
 }
 
-/* Takes value over, which may be NULL for a failure. */
+/* Takes ownership of value, which is NULL after a failure. */
 static void put(struct section *section, const char *key, json_t *value)
 {
 	section->failed |= json_object_set_new(section->json, key, value) != 0;
@@ -94,7 +87,7 @@ static void put_bool(struct section *section, const char *key, bool value)
 	put(section, key, json_boolean(value));
 }
 
-/* A list of count values; the index goes to item(). */
+/* Makes a list of count values; item() gets the index. */
 static json_t *list(size_t count, json_t *(*item)(const void *arg, size_t index), const void *arg)
 {
 	json_t *array = json_array();
@@ -109,25 +102,25 @@ static json_t *list(size_t count, json_t *(*item)(const void *arg, size_t index)
 
 /* ---- counts ---- */
 
-static const char *const kind_names[XP_REC_KINDS] = {
-	[XP_REC_ENTRY] = "entry",
-	[XP_REC_EXIT] = "exit",
-	[XP_REC_TAIL_EXIT] = "tail_exit",
-	[XP_REC_ENTRY_ARGS] = "entry_args",
-	[XP_REC_CUSTOM_EVENT] = "custom_event",
-	[XP_REC_TYPED_EVENT] = "typed_event",
-	[XP_REC_EXEC] = "exec",
-	[XP_REC_FORK] = "fork",
-	[XP_REC_EXIT_THREAD] = "exit_thread",
-	[XP_REC_EXIT_PROCESS] = "exit_process",
-	[XP_REC_LINK_MAP] = "link_map",
-	[XP_REC_SAMPLE] = "sample",
+static const char *const kind_names[XP_EVENT_KINDS] = {
+	[XP_EVENT_ENTRY] = "entry",
+	[XP_EVENT_EXIT] = "exit",
+	[XP_EVENT_TAIL_EXIT] = "tail_exit",
+	[XP_EVENT_ENTRY_ARGS] = "entry_args",
+	[XP_EVENT_CUSTOM] = "custom_event",
+	[XP_EVENT_TYPED] = "typed_event",
+	[XP_EVENT_EXEC] = "exec",
+	[XP_EVENT_FORK] = "fork",
+	[XP_EVENT_EXIT_THREAD] = "exit_thread",
+	[XP_EVENT_EXIT_PROCESS] = "exit_process",
+	[XP_EVENT_LINK_MAP] = "link_map",
+	[XP_EVENT_SAMPLE] = "sample",
 };
 
-/* The kinds that stand for something in the target's program; the rest are xprof's own and no events. */
+/* The kinds that correspond to something in the target's program. The rest are internal to xprof, and not events. */
 static bool is_event(int kind)
 {
-	return kind <= XP_REC_TYPED_EVENT;
+	return kind <= XP_EVENT_TYPED;
 }
 
 static json_t *filtered_value(const struct xp_counts *counts, const uint64_t *other_process)
@@ -142,7 +135,7 @@ static json_t *filtered_value(const struct xp_counts *counts, const uint64_t *ot
 	return done(&section);
 }
 
-/* Of a process or a thread: what is lost before xprof knows whose it is stands in the totals. */
+/* For a process or a thread. Events lost before xprof knows their owner are in the totals. */
 static void put_counts(struct section *section, const struct xp_counts *counts)
 {
 	struct section lost = begin();
@@ -162,7 +155,7 @@ static json_t *lost_cpu_value(unsigned int cpu, const struct xp_bpf_counters *co
 	struct section section = begin();
 
 	put_number(&section, "cpu", cpu);
-	for (int kind = 0; kind < XP_REC_KINDS; kind++)
+	for (int kind = 0; kind < XP_EVENT_KINDS; kind++)
 		if (kind_names[kind] && counters->lost[kind])
 			put_number(&section, kind_names[kind], counters->lost[kind]);
 	return done(&section);
@@ -170,13 +163,13 @@ static json_t *lost_cpu_value(unsigned int cpu, const struct xp_bpf_counters *co
 
 static bool lost_any(const struct xp_bpf_counters *counters)
 {
-	for (int kind = 0; kind < XP_REC_KINDS; kind++)
+	for (int kind = 0; kind < XP_EVENT_KINDS; kind++)
 		if (counters->lost[kind])
 			return true;
 	return false;
 }
 
-/* Only the CPUs that lost something, and of those the kinds that they lost. */
+/* Lists only the CPUs that lost events, and only the kinds that they lost. */
 static json_t *lost_cpus_value(const struct xp_manifest *manifest)
 {
 	json_t *array = json_array();
@@ -191,7 +184,7 @@ static json_t *lost_cpus_value(const struct xp_manifest *manifest)
 }
 
 struct sums {
-	uint64_t ring; /* events lost in rings */
+	uint64_t ring; /* events lost in ring buffers */
 	uint64_t truncated;
 	uint64_t faulted;
 	uint64_t not_taken;
@@ -204,7 +197,7 @@ static struct sums sum_cpus(const struct xp_manifest *manifest)
 	for (size_t cpu = 0; cpu < manifest->cpu_count; cpu++) {
 		const struct xp_bpf_counters *counters = &manifest->cpus[cpu];
 
-		for (int kind = 0; kind < XP_REC_KINDS; kind++) {
+		for (int kind = 0; kind < XP_EVENT_KINDS; kind++) {
 			sums.ring += is_event(kind) ? counters->lost[kind] : 0;
 			sums.truncated += counters->truncated[kind];
 			sums.faulted += counters->faulted[kind];
@@ -241,7 +234,7 @@ static json_t *totals_value(const struct xp_manifest *manifest)
 
 /* ---- samples ---- */
 
-/* Samples with a user stack: seen = complete + all the others. with_zeros: also the reasons that none had. */
+/* Samples with a user stack: seen = complete + all others. with_zeros: include reasons with no samples. */
 static json_t *stacks_value(const uint64_t *stacks, bool with_zeros)
 {
 	struct section section = begin();
@@ -437,7 +430,7 @@ static json_t *process_value(const void *arg, size_t index)
 	return done(&section);
 }
 
-/* ---- the rest ---- */
+/* ---- other members ---- */
 
 static json_t *kernel_value(void)
 {
@@ -557,68 +550,10 @@ static json_t *manifest_value(const struct xp_manifest *manifest)
 
 /* ---- the file ---- */
 
-int xp_manifest_reserve(int dir_fd, uint64_t bytes)
-{
-	int fd;
-
-	if (unlinkat(dir_fd, TEMPORARY, 0) && errno != ENOENT)
-		return -errno;
-	fd = xp_own_file_create(dir_fd, TEMPORARY, O_RDWR);
-	if (fd < 0)
-		return fd;
-	if (flock(fd, LOCK_EX | LOCK_NB)) { /* so that xp_manifest_recover() sees that it is in use */
-		int err = -errno;
-
-		close(fd);
-		return err;
-	}
-	/* As much as is left; where nothing is, other files may be gone when it is written. */
-	while (bytes && posix_fallocate(fd, 0, bytes))
-		bytes /= 2;
-	return fd;
-}
-
-static int write_file(int dir_fd, int fd, const char *text)
-{
-	size_t size = strlen(text);
-	int err = xp_write_all(fd, text, size);
-
-	if (!err)
-		err = xp_write_all(fd, "\n", 1);
-	if (!err && ftruncate(fd, size + 1))
-		err = -errno;
-	if (!err && renameat(dir_fd, TEMPORARY, dir_fd, XP_MANIFEST_NAME))
-		err = -errno;
-	if (close(fd) && !err)
-		err = -errno;
-	if (err)
-		unlinkat(dir_fd, TEMPORARY, 0);
-	return err;
-}
-
-void xp_manifest_release(int dir_fd, int reserved_fd)
-{
-	if (reserved_fd < 0)
-		return;
-	close(reserved_fd);
-	unlinkat(dir_fd, TEMPORARY, 0);
-}
-
-void xp_manifest_recover(int dir_fd)
-{
-	int fd = openat(dir_fd, TEMPORARY, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-
-	if (fd < 0)
-		return;
-	if (!xp_file_lock(fd, NULL))
-		unlinkat(dir_fd, TEMPORARY, 0);
-	close(fd);
-}
-
 int xp_manifest_write(int dir_fd, int reserved_fd, const struct xp_manifest *manifest)
 {
 	json_t *json = manifest_value(manifest);
-	/* 15 digits: 17 would show a duration's nanoseconds as what a double makes of them. */
+	/* 15 digits: with 17, the nanoseconds of a duration would show rounding errors of doubles. */
 	char *text = json ? json_dumps(json, JSON_INDENT(2) | JSON_REAL_PRECISION(15)) : NULL;
 	int err = -ENOMEM;
 
@@ -629,7 +564,7 @@ int xp_manifest_write(int dir_fd, int reserved_fd, const struct xp_manifest *man
 	}
 	if (reserved_fd < 0)
 		reserved_fd = xp_manifest_reserve(dir_fd, 1);
-	err = reserved_fd < 0 ? reserved_fd : write_file(dir_fd, reserved_fd, text);
+	err = reserved_fd < 0 ? reserved_fd : xp_manifest_file_write(dir_fd, reserved_fd, text);
 	free(text);
 	return err;
 }

@@ -29,7 +29,7 @@ static int __attribute__((format(printf, 4, 5))) refuse(char *why, size_t why_si
 	return err;
 }
 
-/* ---- what is in a directory ---- */
+/* ---- the contents of a directory ---- */
 
 static bool ends_with(const char *name, const char *suffix)
 {
@@ -38,7 +38,7 @@ static bool ends_with(const char *name, const char *suffix)
 	return length > suffix_length && !strcmp(name + length - suffix_length, suffix);
 }
 
-/* The names that recordings have in their directories. */
+/* The file names in a recording's directory. */
 static bool is_ours(const char *name)
 {
 	return !strcmp(name, "manifest.json") || !strcmp(name, "perf.data") || ends_with(name, ".fdr") ||
@@ -46,7 +46,7 @@ static bool is_ours(const char *name)
 	       ends_with(name, ".spool") || ends_with(name, ".part");
 }
 
-/* What makes a directory a recording: one that is complete has a manifest, one that was cut off has spools. */
+/* Files that identify a recording: a complete one has a manifest, one that was cut off has spools. */
 static bool is_mark(const char *name)
 {
 	return !strcmp(name, "manifest.json") || ends_with(name, ".spool");
@@ -55,7 +55,7 @@ static bool is_mark(const char *name)
 /* Calls visit for each entry until one returns non-zero, and returns that, or -errno. */
 static int each_entry(int dir_fd, int (*visit)(int dir_fd, const char *name, void *arg), void *arg)
 {
-	/* A descriptor of its own: fdopendir() takes it over, and the position in the directory belongs to it. */
+	/* This needs a separate descriptor: fdopendir() takes ownership, and moves the position in the directory. */
 	int fd = openat(dir_fd, ".", DIR_FLAGS);
 	struct dirent *entry;
 	DIR *dir;
@@ -87,13 +87,13 @@ struct contents {
 	size_t entries;
 	size_t marks;
 	size_t foreign;
-	char foreign_name[NAME_MAX + 1]; /* one of them */
+	char foreign_name[NAME_MAX + 1]; /* the name of one of them */
 };
 
-/* The only directory in a recording's, see sym_files.h. It holds files and links. */
+/* The only subdirectory of a recording, see sym_files.h. It holds files and links. */
 #define SYM_DIR "sym"
 
-/* Opens SYM_DIR. -ENOTDIR: this name is not it. */
+/* Opens SYM_DIR. Returns -ENOTDIR if the entry is something else. */
 static int open_sym(int dir_fd, const char *name)
 {
 	int fd = strcmp(name, SYM_DIR) ? -1 : openat(dir_fd, name, DIR_FLAGS);
@@ -164,7 +164,7 @@ static int remove_file(int dir_fd, const char *name, void *arg)
 	return is_ours(name) && unlinkat(dir_fd, name, 0) && errno != ENOENT ? -errno : 0;
 }
 
-/* Removes the files of a recording and its directory. */
+/* Removes the files of a recording, and its directory. */
 static int remove_recording(int parent_fd, const char *name, int dir_fd)
 {
 	int err = each_entry(dir_fd, remove_file, NULL);
@@ -174,11 +174,11 @@ static int remove_recording(int parent_fd, const char *name, int dir_fd)
 	return err;
 }
 
-/* ---- what stands in the way ---- */
+/* ---- an existing directory of the same name ---- */
 
 /*
- * Whether a directory is xprof's to move or remove: root's, the user's behind sudo, or of the one who owns the
- * directory that it is in, and could do so himself.
+ * Returns whether xprof must not move or remove a directory. It may if the directory belongs to root, to the user
+ * behind sudo, or to the owner of its parent directory, who could do the same.
  */
 static bool is_somebody_elses(int parent_fd, int dir_fd)
 {
@@ -189,10 +189,10 @@ static bool is_somebody_elses(int parent_fd, int dir_fd)
 	if (fstat(dir_fd, &dir) || fstat(parent_fd, &parent))
 		return true;
 	return dir.st_uid != geteuid() && dir.st_uid != parent.st_uid &&
-	       !(xp_outdir_owner(&uid, &gid) && dir.st_uid == uid);
+	       !(xp_own_file_user(&uid, &gid) && dir.st_uid == uid);
 }
 
-/* Opens the directory `name` and takes stock of it. 1: there is nothing of that name. */
+/* Opens the directory `name` and counts its contents. Returns 1 if there is no such name. */
 static int look_at(int parent_fd, const char *name, const char *shown, int *dir_fd, struct contents *contents,
 		   char *why, size_t why_size)
 {
@@ -250,7 +250,7 @@ static int clear_old(const struct xp_outdir *outdir, const char *old, char *why,
 	return err;
 }
 
-/* Makes the place free: a recording there becomes NAME.old, an empty directory goes. */
+/* Frees the name: a recording with that name becomes NAME.old, an empty directory is removed. */
 static int clear_place(struct xp_outdir *outdir, char *why, size_t why_size)
 {
 	char old[NAME_MAX + 1 + sizeof(OLD_SUFFIX)];
@@ -279,7 +279,9 @@ static int clear_place(struct xp_outdir *outdir, char *why, size_t why_size)
 	err = clear_old(outdir, old, why, why_size);
 	if (err)
 		return err;
-	/* Not over something that has come since: only a free place or an empty directory can be renamed to. */
+	/*
+	 * This does not replace anything that arrived since: a rename works only to a free name or an empty directory.
+	 */
 	if (renameat(outdir->parent_fd, outdir->name, outdir->parent_fd, old))
 		return refuse(why, why_size, -errno, "%s: cannot rename the older recording to %s: %s", outdir->path,
 			      old, strerror(errno));
@@ -390,34 +392,12 @@ int xp_outdir_open(struct xp_outdir *outdir, const char *path, char *why, size_t
 		close_fds(outdir);
 		return err;
 	}
-	/* Tells `xprof recover` that the recording runs, where the file system has locks of directories. */
+	/* Shows `xprof recover` that the recording is running, if the file system can lock directories. */
 	flock(outdir->fd, LOCK_EX | LOCK_NB);
 	return 0;
 }
 
 /* ---- closing ---- */
-
-static bool parse_id(const char *text, unsigned int *id)
-{
-	unsigned long value;
-	char *end;
-
-	if (!text || text[0] < '0' || text[0] > '9')
-		return false;
-	errno = 0;
-	value = strtoul(text, &end, 10);
-	/* (uid_t)-1 means "no change" to chown. */
-	if (errno || *end || value >= (unsigned int)-1)
-		return false;
-	*id = value;
-	return true;
-}
-
-bool xp_outdir_owner(uid_t *uid, gid_t *gid)
-{
-	/* Who runs a set-user-ID program has put there what he likes. */
-	return !getuid() && !geteuid() && parse_id(getenv("SUDO_UID"), uid) && parse_id(getenv("SUDO_GID"), gid);
-}
 
 struct owner {
 	uid_t uid;
@@ -427,7 +407,7 @@ struct owner {
 static int give_file(int dir_fd, const char *name, void *arg)
 {
 	const struct owner *owner = arg;
-	/* Links too: themselves, not what they name. */
+	/* Links, too: the link itself, not its target. */
 	int fd = openat(dir_fd, name, O_PATH | O_NOFOLLOW | O_CLOEXEC), sym_fd = open_sym(dir_fd, name), err = 0;
 	struct stat st;
 
@@ -439,7 +419,7 @@ static int give_file(int dir_fd, const char *name, void *arg)
 		return -errno;
 	if (!err && fstat(fd, &st))
 		err = -errno;
-	/* A second name may be one outside: such a file was not made here. */
+	/* A file with a second name, perhaps outside of the directory, was not made here. */
 	if (!err && (S_ISDIR(st.st_mode) ? sym_fd >= 0 : st.st_nlink == 1) &&
 	    fchownat(fd, "", owner->uid, owner->gid, AT_EMPTY_PATH))
 		err = -errno;
@@ -447,7 +427,7 @@ static int give_file(int dir_fd, const char *name, void *arg)
 	return err;
 }
 
-/* Last the directory: as long as that is root's, nobody else can change what is in it. */
+/* The directory comes last: while it belongs to root, no one else can change its contents. */
 int xp_outdir_give(int dir_fd, const char *shown)
 {
 	struct contents contents;
@@ -455,11 +435,11 @@ int xp_outdir_give(int dir_fd, const char *shown)
 	struct stat st;
 	int err;
 
-	if (!xp_outdir_owner(&owner.uid, &owner.gid))
+	if (!xp_own_file_user(&owner.uid, &owner.gid))
 		return 0;
 	err = fstat(dir_fd, &st) ? -errno : read_contents(dir_fd, &contents);
 	if (!err && (st.st_uid || contents.foreign || !contents.entries))
-		return 0; /* it is somebody's already, or no recording alone */
+		return 0; /* it already belongs to someone else, or contains more than a recording */
 	if (!err)
 		err = each_entry(dir_fd, give_file, &owner);
 	if (!err && fchown(dir_fd, owner.uid, owner.gid))

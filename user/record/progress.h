@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* One line on a terminal that says how a recording goes; nothing where stderr is no terminal, or with -q. */
-#ifndef XPROF_PROGRESS_H
-#define XPROF_PROGRESS_H
+/* A progress line on a terminal. Shows nothing if stderr is not a terminal, or with -q. */
+#ifndef XPROF_RECORD_PROGRESS_H
+#define XPROF_RECORD_PROGRESS_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -15,14 +15,17 @@ struct xp_progress {
 };
 
 void xp_progress_begin(struct xp_progress *progress);
-/* seen and lost: events since the beginning of the recording. To be called about once a second. */
+/* seen and lost: events since the start of the recording. To be called about once per second. */
 void xp_progress_show(struct xp_progress *progress, uint64_t seen, uint64_t lost);
-/* Before: so many probes of an object are attached. Says so now and then, when it takes longer than a moment. */
+/*
+ * To be called before this many probes of an object are attached. Shows it now and then, if attaching takes longer than
+ * a moment.
+ */
 void xp_progress_attaching(struct xp_progress *progress, size_t probes);
 /* Erases the line. */
 void xp_progress_end(struct xp_progress *progress);
 
-/* The line's text, for tests: elapsed time, rate since the last call, losses. */
+/* The text of the line, for tests: elapsed time, rate since the last call, losses. */
 void xp_progress_text(char *text, size_t size, uint64_t elapsed_ns, uint64_t events, uint64_t span_ns, uint64_t lost);
 
 #endif

@@ -10,11 +10,11 @@
 #include <unistd.h>
 
 #include "base/interrupt.h"
+#include "base/util.h"
 #include "kernel/privilege.h"
 #include "record/progress.h"
-#include "base/util.h"
 
-/* What may be spent on getting ready at least, however short the recording is to be. */
+/* Lower limit of the time allowed for attaching, however short the recording is to be. */
 #define ATTACH_NS_MIN (10 * XP_NS_PER_S)
 
 static uint64_t attach_limit_ns(const struct xp_options *options)
@@ -27,79 +27,79 @@ static void show_attaching(void *progress, size_t probes)
 	xp_progress_attaching(progress, probes);
 }
 
-/* It was told to end, or has taken too long, before there was anything to record. */
-static void explain_end(struct xp_recording *rec)
+/* Explains that it was stopped, or took too long, before there was anything to record. */
+static void explain_end(struct xp_recording *recording)
 {
 	if (xp_interrupt_timed_out())
-		snprintf(rec->why, sizeof(rec->why),
-			 "attaching takes longer than %.0f s and was given up, nothing was recorded: choose functions "
-			 "with --functions GLOB, or give a longer -d, which bounds attaching too",
-			 attach_limit_ns(rec->options) / (double)XP_NS_PER_S);
+		snprintf(recording->why, sizeof(recording->why),
+			 "attaching took longer than %.0f s and was stopped; nothing was recorded: choose functions "
+			 "with --functions GLOB, or give a longer -d, which limits attaching, too",
+			 attach_limit_ns(recording->options) / (double)XP_NS_PER_S);
 	else
-		snprintf(rec->why, sizeof(rec->why),
-			 "stopped while attaching: nothing was recorded, and all that was attached is taken away");
+		snprintf(recording->why, sizeof(recording->why),
+			 "stopped while attaching: nothing was recorded, and everything attached was detached");
 }
 
-static int attach(struct xp_recording *rec)
+static int attach(struct xp_recording *recording)
 {
 	struct xp_progress progress;
-	int err = xp_setup_budget(rec);
+	int err = xp_setup_budget(recording);
 
 	xp_progress_begin(&progress);
-	if (rec->attach)
-		xp_attach_on_batch(rec->attach, show_attaching, &progress);
+	if (recording->attach)
+		xp_attach_on_batch(recording->attach, show_attaching, &progress);
 	if (!err)
-		err = xp_targets_attach(rec);
-	if (rec->attach)
-		xp_attach_on_batch(rec->attach, NULL, NULL);
+		err = xp_targets_attach(recording);
+	if (recording->attach)
+		xp_attach_on_batch(recording->attach, NULL, NULL);
 	xp_progress_end(&progress);
 	if (err == -ECANCELED)
-		explain_end(rec);
-	return err ? err : xp_targets_check(rec);
+		explain_end(recording);
+	return err ? err : xp_targets_check(recording);
 }
 
-/* From the first probe to the last file. Sets *stored when there is something to keep in the output directory. */
-static int record_all(struct xp_recording *rec, int signal_fd, bool *stored)
+/* Records from the first probe to the last file. Sets *stored if the output directory has something to keep. */
+static int record_all(struct xp_recording *recording, int signal_fd, bool *stored)
 {
 	struct xp_totals totals;
 	int code = XP_EXIT_OK;
 	int reserved_fd;
-	int err = attach(rec);
+	int err = attach(recording);
 
 	xp_interrupt_set_deadline(0);
 	if (err)
-		return xp_failure_report(rec, err, "cannot attach");
-	xp_survey_forecast(rec);
-	if (rec->options->dry_run) {
-		xp_announce_dry_run(rec);
+		return xp_failure_report(recording, err, "cannot attach");
+	xp_call_rate_forecast(recording);
+	if (recording->options->dry_run) {
+		xp_announce_dry_run(recording);
 		return XP_EXIT_OK;
 	}
-	xp_announce(rec);
-	rec->why[0] = 0;
+	xp_announce(recording);
+	recording->why[0] = 0;
 	*stored = true;
-	err = xp_run(rec, signal_fd);
+	err = xp_run(recording, signal_fd);
 	if (err)
-		code = xp_failure_report(rec, err, "the recording was cut short");
-	xp_finish_stop(rec);
+		code = xp_failure_report(recording, err, "the recording was cut short");
+	xp_finish_stop(recording);
 	xp_run_unblock_signals();
-	if (rec->with_sleds && !rec->with_samples && !rec->attached_count)
+	if (recording->with_sleds && !recording->with_samples && !recording->attached_count)
 		xp_warn(
 		    "nothing was recorded: no program with XRay sleds ran. `clang -fxray-instrument` builds them in");
-	err = xp_finish_detach(rec);
+	err = xp_finish_detach(recording);
 	if (err && code == XP_EXIT_OK)
-		code = xp_failure_report(rec, err, "the last records could not be read");
-	reserved_fd = xp_summary_reserve(rec);
-	err = xp_finish_files(rec);
+		code = xp_failure_report(recording, err, "the last records could not be read");
+	reserved_fd = xp_summary_reserve(recording);
+	err = xp_finish_files(recording);
 	if (err && code == XP_EXIT_OK)
 		code = xp_failure_exit_code(err);
-	xp_recording_totals(rec, &totals);
-	err = xp_summary_manifest(rec, &totals, reserved_fd);
+	xp_recording_totals(recording, &totals);
+	err = xp_summary_manifest(recording, &totals, reserved_fd);
 	if (err) {
 		xp_error("cannot write manifest.json: %s%s", strerror(-err), xp_failure_remedy(err));
 		code = code == XP_EXIT_OK ? XP_EXIT_FAILED : code;
 	}
-	xp_summary_print(rec, &totals);
-	if (code == XP_EXIT_OK && totals.lost + totals.samples_lost && rec->options->strict) {
+	xp_summary_print(recording, &totals);
+	if (code == XP_EXIT_OK && totals.lost + totals.samples_lost && recording->options->strict) {
 		xp_error("%" PRIu64 " events were lost (--strict), and %" PRIu64 " samples", totals.lost,
 			 totals.samples_lost);
 		code = XP_EXIT_LOST;
@@ -107,35 +107,35 @@ static int record_all(struct xp_recording *rec, int signal_fd, bool *stored)
 	return code;
 }
 
-static int record_in(struct xp_recording *rec, const struct xp_preflight *preflight)
+static int record_in(struct xp_recording *recording, const struct xp_preflight *preflight)
 {
 	bool stored = false;
-	int signal_fd = xp_run_block_signals(rec);
+	int signal_fd = xp_run_block_signals(recording);
 	int err, code;
 
 	if (signal_fd < 0)
-		return xp_failure_report(rec, signal_fd, "signalfd");
-	if (rec->options->duration_ns)
-		xp_interrupt_set_deadline(xp_now_ns() + attach_limit_ns(rec->options));
-	err = xp_setup(rec, preflight);
-	code = err ? xp_failure_report(rec, err, "cannot set up") : record_all(rec, signal_fd, &stored);
-	code = xp_finish_launch(rec, code, stored);
-	xp_setup_free(rec);
+		return xp_failure_report(recording, signal_fd, "signalfd");
+	if (recording->options->duration_ns)
+		xp_interrupt_set_deadline(xp_now_ns() + attach_limit_ns(recording->options));
+	err = xp_setup(recording, preflight);
+	code = err ? xp_failure_report(recording, err, "cannot set up") : record_all(recording, signal_fd, &stored);
+	code = xp_finish_launch(recording, code, stored);
+	xp_setup_free(recording);
 	close(signal_fd);
-	if (!rec->options->dry_run && xp_outdir_close(&rec->outdir, stored) && code == XP_EXIT_OK)
+	if (!recording->options->dry_run && xp_outdir_close(&recording->outdir, stored) && code == XP_EXIT_OK)
 		code = XP_EXIT_FAILED;
 	return code;
 }
 
-/* Leaves sleds alone that take a capability which is not there; an error where nothing would be recorded then. */
-static int check_sleds(struct xp_recording *rec, const struct xp_preflight *preflight)
+/* Skips sleds if a capability for them is missing. Fails if there would be nothing else to record. */
+static int check_sleds(struct xp_recording *recording, const struct xp_preflight *preflight)
 {
-	const struct xp_options *options = rec->options;
+	const struct xp_options *options = recording->options;
 	bool single = options->uprobes == XP_UPROBES_SINGLE || !preflight->has_uprobe_multi;
 	char why[256];
 	int err = 0;
 
-	if (!rec->with_sleds)
+	if (!recording->with_sleds)
 		return 0;
 	if (single && !xp_privilege_has(CAP_SYS_ADMIN)) {
 		snprintf(why, sizeof(why), "sleds take CAP_SYS_ADMIN%s",
@@ -146,18 +146,18 @@ static int check_sleds(struct xp_recording *rec, const struct xp_preflight *pref
 	}
 	if (!err)
 		return 0;
-	if (!rec->with_samples) {
-		snprintf(rec->why, sizeof(rec->why), "%s; run xprof with sudo", why);
+	if (!recording->with_samples) {
+		snprintf(recording->why, sizeof(recording->why), "%s; run xprof with sudo", why);
 		return err;
 	}
-	rec->with_sleds = false;
+	recording->with_sleds = false;
 	xp_info("sleds are left alone: %s", why);
 	return 0;
 }
 
 int xp_record(const struct xp_options *options)
 {
-	struct xp_recording rec = {
+	struct xp_recording recording = {
 		.options = options,
 		.outdir.fd = -1,
 		.with_sleds = !options->no_sleds && !options->all && !options->tid,
@@ -171,31 +171,31 @@ int xp_record(const struct xp_options *options)
 	code = xp_preflight_require(&preflight);
 	if (code != XP_EXIT_OK)
 		return code;
-	err = check_sleds(&rec, &preflight);
+	err = check_sleds(&recording, &preflight);
 	if (err)
-		return xp_failure_report(&rec, err, "cannot trace");
-	if (options->exec_path && stat(options->exec_path, &rec.exec_file)) {
-		snprintf(rec.why, sizeof(rec.why), "--exec %s: %s", xp_short_text(&path, options->exec_path),
-			 strerror(errno));
-		return xp_failure_report(&rec, -errno, "--exec");
+		return xp_failure_report(&recording, err, "cannot trace");
+	if (options->exec_path && stat(options->exec_path, &recording.exec_file)) {
+		snprintf(recording.why, sizeof(recording.why), "--exec %s: %s",
+			 xp_short_text(&path, options->exec_path), strerror(errno));
+		return xp_failure_report(&recording, -errno, "--exec");
 	}
 	/* Targets that cannot be traced are refused before anything is written. */
 	for (size_t i = 0; i < options->pids.count; i++) {
 		struct xp_target_info info;
 
-		err = xp_target_check(options->pids.pids[i], &info, rec.why, sizeof(rec.why));
+		err = xp_target_check(options->pids.pids[i], &info, recording.why, sizeof(recording.why));
 		if (err)
-			return xp_failure_report(&rec, err, "cannot trace");
+			return xp_failure_report(&recording, err, "cannot trace");
 	}
-	err = xp_clock_open(&rec.clock);
+	err = xp_clock_open(&recording.clock);
 	if (err)
-		return xp_failure_report(&rec, err, "cannot set up the clock");
+		return xp_failure_report(&recording, err, "cannot set up the clock");
 	if (!options->dry_run) {
-		err = xp_outdir_open(&rec.outdir, options->output_dir, rec.why, sizeof(rec.why));
+		err = xp_outdir_open(&recording.outdir, options->output_dir, recording.why, sizeof(recording.why));
 		if (err) {
-			xp_clock_free(rec.clock);
-			return xp_failure_report(&rec, err, "cannot make the output directory");
+			xp_clock_free(recording.clock);
+			return xp_failure_report(&recording, err, "cannot make the output directory");
 		}
 	}
-	return record_in(&rec, &preflight);
+	return record_in(&recording, &preflight);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The loop of a recording: takes the records of all CPUs as they come and keeps house. */
+/* The main loop of a recording: reads the records of all CPUs as they arrive, and does the housekeeping. */
 #include <errno.h>
 #include <inttypes.h>
 #include <signal.h>
@@ -11,118 +11,125 @@
 #include <unistd.h>
 
 #include "base/interrupt.h"
-#include "record/progress.h"
-#include "kernel/event_check.h"
-#include "record/recording.h"
 #include "base/util.h"
+#include "kernel/event_check.h"
+#include "record/progress.h"
+#include "record/recording.h"
 
-/* The reader polls: a wake-up per record costs microseconds. Within these bounds it looks oftener as rings fill. */
+/*
+ * The reader polls, since a wake-up per record would cost microseconds. The fuller the rings, the more often it polls,
+ * within these limits.
+ */
 #define POLL_MIN_MS 1
 #define POLL_MAX_MS 20
-/* Where nothing is lost by it, see may_sleep_long(). */
+/* For use when this loses nothing, see may_sleep_long(). */
 #define POLL_LONG_MS 100
 #define HOUSEKEEPING_NS XP_NS_PER_S
 /*
- * Times what reading all of /proc took, before it is read again: a process that has tens of thousands of mappings, and
- * makes more of them than the side-band can tell, would have it read at every turn.
+ * All of /proc is read again only after this many times the duration of the last read. Otherwise a process with tens of
+ * thousands of mappings, which makes more of them than the side-band can report, would cause a read in every pass.
  */
 #define REPAIR_PAUSE 10
 /*
- * The reader runs rarely and briefly, but when it is due it must not queue behind the target's own threads: at equal
- * priority, 3 of 15 runs of 4 threads at full speed on 2 busy CPUs overflowed a ring; at this one, none of 12 did.
+ * The reader runs rarely and briefly, but when it is due, it must not queue behind the target's threads. At equal
+ * priority, 3 of 15 runs with 4 threads at full speed on 2 busy CPUs overflowed a ring; at this priority, none of 12
+ * did.
  */
 #define READER_NICE (-15)
 
-/* Events of the epoll set. */
+/* Event sources of the epoll set. */
 enum source {
 	SOURCE_SIGNAL,
 	SOURCE_RING,
 };
 
 /*
- * A process may be gone before it could be looked at. Of those that nothing was known of, only --exec wants any, and
- * --follow, when the record of a fork was lost: its programs record those that are followed alone.
+ * A process may be gone before it could be scanned. Unknown processes matter only with --exec, and with --follow if the
+ * record of a fork was lost, since the programs of --follow record only followed processes.
  */
-static int adopt(struct xp_recording *rec, const struct xp_rec *record, uint64_t tsc)
+static int adopt(struct xp_recording *recording, const struct xp_event *record, uint64_t tsc)
 {
-	struct xp_process *process = xp_processes_find(&rec->processes, record->pid);
+	struct xp_process *process = xp_processes_find(&recording->processes, record->pid);
 
-	if (!process && !rec->options->exec_path && !rec->options->follow)
+	if (!process && !recording->options->exec_path && !recording->options->follow)
 		return -ENOENT;
-	/* By now the number may be that of a process that is none of ours. */
-	if (!process && (rec->options->exec_path || xp_programs_is_target(&rec->programs, record->pid)))
-		xp_follow_add(rec, &process, record->pid, tsc);
-	/* Also when it was there: it may have unloaded by then what the record is of. */
-	return xp_follow_adopt(rec, record, "unknown", tsc);
+	/* The PID may have been reused by a process that is not ours. */
+	if (!process && (recording->options->exec_path || xp_programs_is_target(&recording->programs, record->pid)))
+		xp_follow_add(recording, &process, record->pid, tsc);
+	/* Needed even if the process was there: it may have unloaded the object of the record. */
+	return xp_follow_adopt(recording, record, "unknown", tsc);
 }
 
-static int take_event(struct xp_recording *rec, const struct xp_sideband_event *event)
+static int take_event(struct xp_recording *recording, const struct xp_sideband_event *event)
 {
-	struct xp_tasks *tasks = &rec->samples.tasks;
-	struct xp_perf_out *perf = rec->samples.perf;
+	struct xp_sampled_processes *tasks = &recording->samples.tasks;
+	struct xp_perf_out *perf = recording->samples.perf;
 	int err;
 
 	if (perf)
-		xp_perf_out_before(perf, event, xp_tasks_space(tasks, event->pid));
-	err = xp_tasks_event(tasks, event);
+		xp_perf_out_before(perf, event, xp_sampled_processes_space(tasks, event->pid));
+	err = xp_sampled_processes_event(tasks, event);
 	if (perf && !err)
-		xp_perf_out_event(perf, event, xp_tasks_space(tasks, event->pid));
+		xp_perf_out_event(perf, event, xp_sampled_processes_space(tasks, event->pid));
 	return err;
 }
 
-/* What happened to processes before this TSC. */
-static int take_sideband(struct xp_recording *rec, uint64_t tsc)
+/* Handles what happened to processes before this TSC. */
+static int take_sideband(struct xp_recording *recording, uint64_t tsc)
 {
 	const struct xp_sideband_event *event;
 	int err = 0;
 
-	while (!err && (event = xp_sideband_next(rec->sideband, tsc)))
-		err = take_event(rec, event);
+	while (!err && (event = xp_sideband_next(recording->sideband, tsc)))
+		err = take_event(recording, event);
 	return err;
 }
 
-static int take(struct xp_recording *rec, const struct xp_rec *record, size_t size, unsigned int cpu, uint64_t tsc)
+static int take(struct xp_recording *recording, const struct xp_event *record, size_t size, unsigned int cpu,
+		uint64_t tsc)
 {
-	enum xp_rec_kind kind = xp_rec_kind(record);
-	int err = xp_rec_check(record, size);
+	enum xp_event_kind kind = xp_event_kind(record);
+	int err = xp_event_check(record, size);
 
-	if (!err && rec->sideband)
-		err = take_sideband(rec, tsc);
+	if (!err && recording->sideband)
+		err = take_sideband(recording, tsc);
 	if (err)
 		return err;
-	if (kind == XP_REC_SAMPLE)
-		return tsc > rec->processes.stop_tsc ? 0 : xp_samples_record(&rec->samples, record, size, cpu, tsc);
-	if (kind == XP_REC_JIT)
-		return xp_samples_jit_told(&rec->samples, (pid_t)record->pid, tsc);
-	if (kind >= XP_REC_EXEC)
-		return xp_follow_task(rec, record, tsc);
-	err = xp_processes_record(&rec->processes, record, cpu, tsc);
+	if (kind == XP_EVENT_SAMPLE)
+		return tsc > recording->processes.stop_tsc
+			   ? 0
+			   : xp_samples_record(&recording->samples, record, size, cpu, tsc);
+	if (kind == XP_EVENT_JIT)
+		return xp_samples_jit_told(&recording->samples, (pid_t)record->pid, tsc);
+	if (kind >= XP_EVENT_EXEC)
+		return xp_follow_task(recording, record, tsc);
+	err = xp_processes_record(&recording->processes, record, cpu, tsc);
 	if (err == -ENOENT) {
-		err = adopt(rec, record, tsc);
+		err = adopt(recording, record, tsc);
 		if (!err)
-			err = xp_processes_record(&rec->processes, record, cpu, tsc);
+			err = xp_processes_record(&recording->processes, record, cpu, tsc);
 	}
 	if (err == -ENOENT) {
-		rec->other_process++;
+		recording->other_process++;
 		return 0;
 	}
 	return err;
 }
 
-static int sink(void *arg, const struct xp_rec *record, size_t size, unsigned int cpu, uint64_t tsc)
+static int sink(void *arg, const struct xp_event *record, size_t size, unsigned int cpu, uint64_t tsc)
 {
-	struct xp_recording *rec = arg;
-	int err = take(rec, record, size, cpu, tsc);
+	struct xp_recording *recording = arg;
+	int err = take(recording, record, size, cpu, tsc);
 
-	rec->by_ktime += record->time >> 63;
-	/* What was refused on the way (an object without sleds) does not explain a later error. */
+	recording->by_ktime += record->time >> 63;
+	/* A refusal on the way (an object without sleds) does not explain a later error. */
 	if (!err)
-		rec->why[0] = 0;
+		recording->why[0] = 0;
 	return err;
 }
 
-/* SIGINT of the terminal is the command's, when there is one: xprof ends when it does. */
-int xp_run_block_signals(const struct xp_recording *rec)
+/* If there is a command, SIGINT from the terminal is for the command, and xprof ends when the command does. */
+int xp_run_block_signals(const struct xp_recording *recording)
 {
 	sigset_t signals, writes;
 
@@ -131,13 +138,16 @@ int xp_run_block_signals(const struct xp_recording *rec)
 	sigaddset(&signals, SIGTERM);
 	sigaddset(&signals, SIGHUP);
 	sigaddset(&signals, SIGCHLD);
-	if (rec->options->flight_bytes)
+	if (recording->options->flight_bytes)
 		sigaddset(&signals, SIGUSR2);
 	if (sigprocmask(SIG_BLOCK, &signals, NULL))
 		return -errno;
-	if (rec->options->child_argv)
+	if (recording->options->child_argv)
 		sigdelset(&signals, SIGINT);
-	/* Failed writes are heard of by EPIPE and EFBIG. Blocked, not ignored: that the command would inherit. */
+	/*
+	 * Failed writes are detected by EPIPE and EFBIG. The signals are blocked, not ignored: the command would
+	 * inherit that.
+	 */
 	sigemptyset(&writes);
 	sigaddset(&writes, SIGPIPE);
 	sigaddset(&writes, SIGXFSZ);
@@ -159,42 +169,43 @@ void xp_run_unblock_signals(void)
 	sigprocmask(SIG_UNBLOCK, &signals, NULL);
 }
 
-/* One pass over all rings and the side-band: the fill of the fullest ring, or a negative errno. */
-static int pass(struct xp_recording *rec)
+/* Makes a pass over all ring buffers and the side-band. Returns the fill of the fullest ring in percent, or -errno. */
+static int pass(struct xp_recording *recording)
 {
-	/* While the command that was started is held by this thread, no other can stop it. */
-	struct xp_throttle *throttle = rec->launch.traced ? NULL : rec->throttle;
+	/* While this thread holds the command that was started, no other thread can stop it. */
+	struct xp_throttle *throttle = recording->launch.traced ? NULL : recording->throttle;
 	uint64_t mark = xp_clock_now_tsc();
 	int err, fill;
 
 	if (throttle)
 		xp_throttle_mark(throttle, mark);
-	err = rec->sideband ? xp_sideband_read(rec->sideband, rec->clock) : 0;
-	fill = err ? err : xp_merge_pass(rec->merge, mark, sink, rec);
-	if (fill >= 0 && rec->sideband)
-		err = take_sideband(rec, xp_merge_done_tsc(rec->merge));
-	if (fill >= 0 && !err && rec->sampler)
-		err = xp_samples_settle(&rec->samples);
+	err = recording->sideband ? xp_sideband_read(recording->sideband, recording->clock) : 0;
+	fill = err ? err : xp_merge_pass(recording->merge, mark, sink, recording);
+	if (fill >= 0 && recording->sideband)
+		err = take_sideband(recording, xp_merge_done_tsc(recording->merge));
+	if (fill >= 0 && !err && recording->sampler)
+		err = xp_samples_settle(&recording->samples);
 	if (fill >= 0 && !err && throttle)
-		xp_throttle_run(throttle, xp_merge_done_tsc(rec->merge));
+		xp_throttle_run(throttle, xp_merge_done_tsc(recording->merge));
 	return err ? err : fill;
 }
 
-int xp_run_drain(struct xp_recording *rec)
+int xp_run_drain(struct xp_recording *recording)
 {
-	int err = rec->sideband ? xp_sideband_read(rec->sideband, rec->clock) : 0;
+	int err = recording->sideband ? xp_sideband_read(recording->sideband, recording->clock) : 0;
 
-	return err ? err : xp_merge_drain(rec->merge, sink, rec);
+	return err ? err : xp_merge_drain(recording->merge, sink, recording);
 }
 
 static void say_flight(void *arg, const struct xp_process *process, const struct xp_flight_log *log)
 {
-	const struct xp_recording *rec = arg;
+	const struct xp_recording *recording = arg;
 	char cause[64] = "";
 
 	if (log->error) {
 		xp_error("the newest %" PRIu64 " records of process %d (%s) cannot be written to %s/%s: %s",
-			 log->records, process->pid, process->comm, rec->outdir.path, log->name, strerror(-log->error));
+			 log->records, process->pid, process->comm, recording->outdir.path, log->name,
+			 strerror(-log->error));
 		return;
 	}
 	if (log->cause == XP_FLIGHT_KILLED)
@@ -202,15 +213,15 @@ static void say_flight(void *arg, const struct xp_process *process, const struct
 			 sigabbrev_np(log->signal) ?: "?");
 	else if (log->cause == XP_FLIGHT_GONE)
 		snprintf(cause, sizeof(cause), ", which has vanished");
-	xp_info("%s/%s: the newest %" PRIu64 " records, over %.3f s, of process %d (%s)%s", rec->outdir.path, log->name,
-		log->records,
-		log->at_tsc > log->first_tsc ? xp_clock_ns(rec->clock, log->at_tsc - log->first_tsc) / 1e9 : 0,
+	xp_info("%s/%s: the newest %" PRIu64 " records, over %.3f s, of process %d (%s)%s", recording->outdir.path,
+		log->name, log->records,
+		log->at_tsc > log->first_tsc ? xp_clock_ns(recording->clock, log->at_tsc - log->first_tsc) / 1e9 : 0,
 		process->pid, process->comm, cause);
 }
 
-int xp_run_collect_flights(struct xp_recording *rec, bool wait)
+int xp_run_collect_flights(struct xp_recording *recording, bool wait)
 {
-	return xp_processes_collect_flights(&rec->processes, wait, say_flight, rec);
+	return xp_processes_collect_flights(&recording->processes, wait, say_flight, recording);
 }
 
 static int watch(int epoll_fd, int fd, enum source source, uint32_t events)
@@ -220,7 +231,7 @@ static int watch(int epoll_fd, int fd, enum source source, uint32_t events)
 	return epoll_ctl(epoll_fd, EPOLL_CTL_ADD, fd, &event) ? -errno : 0;
 }
 
-static int open_epoll(const struct xp_recording *rec, int signal_fd)
+static int open_epoll(const struct xp_recording *recording, int signal_fd)
 {
 	int epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	int err;
@@ -228,9 +239,9 @@ static int open_epoll(const struct xp_recording *rec, int signal_fd)
 	if (epoll_fd < 0)
 		return -errno;
 	err = watch(epoll_fd, signal_fd, SOURCE_SIGNAL, EPOLLIN);
-	/* Edge-triggered: a ring that holds records is readable all the time, only a wake-up from BPF is an edge. */
-	for (unsigned int cpu = 0; cpu < rec->rings->count && !err; cpu++)
-		err = watch(epoll_fd, rec->rings->rings[cpu].map_fd, SOURCE_RING, EPOLLIN | EPOLLET);
+	/* Edge-triggered: a ring with records is always readable, but only a wake-up from BPF is an edge. */
+	for (unsigned int cpu = 0; cpu < recording->rings->count && !err; cpu++)
+		err = watch(epoll_fd, recording->rings->rings[cpu].map_fd, SOURCE_RING, EPOLLIN | EPOLLET);
 	if (err) {
 		close(epoll_fd);
 		return err;
@@ -238,97 +249,97 @@ static int open_epoll(const struct xp_recording *rec, int signal_fd)
 	return epoll_fd;
 }
 
-/* Whether all targets are gone. */
-static bool ended(const struct xp_recording *rec)
+/* Returns whether all targets are gone. */
+static bool ended(const struct xp_recording *recording)
 {
-	if (rec->options->all || rec->options->exec_path)
+	if (recording->options->all || recording->options->exec_path)
 		return false;
-	if (rec->options->tid)
-		return !xp_target_start_time(rec->options->tid);
-	return !rec->processes.first_live;
+	if (recording->options->tid)
+		return !xp_target_start_time(recording->options->tid);
+	return !recording->processes.first_live;
 }
 
-void xp_run_read_losses(struct xp_recording *rec)
+void xp_run_read_losses(struct xp_recording *recording)
 {
-	rec->missed = xp_programs_missed(&rec->programs);
-	if (xp_programs_counters(&rec->programs, rec->lost))
+	recording->missed = xp_programs_missed(&recording->programs);
+	if (xp_programs_counters(&recording->programs, recording->lost))
 		xp_debug("cannot read the BPF side's counters");
 }
 
-/* Records of execs, loaded objects and so on that found no room: what they would have told is looked for. */
-static int repair(struct xp_recording *rec)
+/* Records of execs, loaded objects and the like were lost for lack of room: looks for what they would have reported. */
+static int repair(struct xp_recording *recording)
 {
 	uint64_t lost = 0;
 
-	for (unsigned int cpu = 0; cpu < rec->programs.cpus; cpu++)
-		for (int kind = XP_REC_EXEC; kind <= XP_REC_LINK_MAP; kind++)
-			lost += rec->lost[cpu].lost[kind];
-	if (lost == rec->tasks_lost)
+	for (unsigned int cpu = 0; cpu < recording->programs.cpus; cpu++)
+		for (int kind = XP_EVENT_EXEC; kind <= XP_EVENT_LINK_MAP; kind++)
+			lost += recording->lost[cpu].lost[kind];
+	if (lost == recording->tasks_lost)
 		return 0;
-	rec->tasks_lost = lost;
-	return xp_follow_rescan(rec);
+	recording->tasks_lost = lost;
+	return xp_follow_rescan(recording);
 }
 
 /*
- * Events of the side-band were lost: what they would have told is read from /proc. Behind a pass: an older fork or exec
- * that was still to be taken would undo what is found there.
+ * The side-band lost events: reads from /proc what they would have reported. This comes after a pass: an older fork or
+ * exec that is still queued would undo the result.
  */
-static int repair_samples(struct xp_recording *rec)
+static int repair_samples(struct xp_recording *recording)
 {
-	uint64_t lost = xp_sideband_lost(rec->sideband), begin_tsc = xp_clock_now_tsc();
+	uint64_t lost = xp_sideband_lost(recording->sideband), begin_tsc = xp_clock_now_tsc();
 	int err;
 
-	if (lost == rec->samples.tasks.lost_seen || begin_tsc < rec->next_repair_tsc)
+	if (lost == recording->samples.tasks.lost_seen || begin_tsc < recording->next_repair_tsc)
 		return 0;
-	if (rec->samples.perf)
-		xp_perf_out_forget(rec->samples.perf);
-	err = xp_tasks_repair(&rec->samples.tasks, lost);
-	rec->next_repair_tsc = begin_tsc + REPAIR_PAUSE * (xp_clock_now_tsc() - begin_tsc);
+	if (recording->samples.perf)
+		xp_perf_out_forget(recording->samples.perf);
+	err = xp_sampled_processes_repair(&recording->samples.tasks, lost);
+	recording->next_repair_tsc = begin_tsc + REPAIR_PAUSE * (xp_clock_now_tsc() - begin_tsc);
 	return err;
 }
 
-static int housekeeping(struct xp_recording *rec, struct xp_progress *progress)
+static int housekeeping(struct xp_recording *recording, struct xp_progress *progress)
 {
 	struct xp_totals totals;
 	int err = 0;
 
-	if (xp_clock_update(rec->clock) > 0)
-		err = xp_programs_set_clock(&rec->programs, rec->clock);
-	xp_follow_check(rec);
-	if (!err && rec->sideband)
-		err = xp_sideband_add_cpus(rec->sideband);
-	if (!err && rec->cpus)
-		err = xp_sampler_add_cpus(rec->sampler, rec->cpus, rec->programs.cpus);
-	if (!err && rec->sampler)
-		err = xp_samples_refresh(&rec->samples);
-	if (!err && rec->sampler)
-		xp_samples_rest(&rec->samples);
-	/* What a crash of xprof may cost: about a second. */
+	if (xp_clock_update(recording->clock) > 0)
+		err = xp_programs_set_clock(&recording->programs, recording->clock);
+	xp_follow_check(recording);
+	if (!err && recording->sideband)
+		err = xp_sideband_add_cpus(recording->sideband);
+	if (!err && recording->cpus)
+		err = xp_sampler_add_cpus(recording->sampler, recording->cpus, recording->programs.cpus);
+	if (!err && recording->sampler)
+		err = xp_samples_refresh(&recording->samples);
+	if (!err && recording->sampler)
+		xp_samples_rest(&recording->samples);
+	/* A crash of xprof costs about a second of records. */
 	if (!err)
-		err = xp_processes_flush(&rec->processes);
-	if (rec->samples.perf)
-		xp_perf_out_flush(rec->samples.perf);
-	xp_run_read_losses(rec);
+		err = xp_processes_flush(&recording->processes);
+	if (recording->samples.perf)
+		xp_perf_out_flush(recording->samples.perf);
+	xp_run_read_losses(recording);
 	if (!err)
-		err = repair(rec);
-	xp_recording_totals(rec, &totals);
+		err = repair(recording);
+	xp_recording_totals(recording, &totals);
 	xp_progress_show(progress, totals.seen + totals.samples, totals.lost + totals.samples_lost);
 	return err;
 }
 
 /*
- * A wake-up costs more than the few samples that came since the last one. Samples of a process that was there before
- * can wait: they wake the reader when they fill a ring, as does what happens to the process, if it is followed as one.
- * Calls do not; of a new process little can be found out when it has ended; JIT code may be replaced, and unwind tables
- * are waited for.
+ * A wake-up costs more than the few samples since the last one. Samples of a process that was there before can wait:
+ * they wake the reader when they fill a ring, as do events of the process, if it is followed as a whole. Calls do not
+ * wake the reader. New processes cannot wait, since little can be learned about one that has ended; nor can JIT code,
+ * which may be replaced, and samples that wait for unwind tables.
  */
-static bool may_sleep_long(const struct xp_recording *rec)
+static bool may_sleep_long(const struct xp_recording *recording)
 {
-	const struct xp_options *options = rec->options;
-	const struct xp_tasks *tasks = &rec->samples.tasks;
+	const struct xp_options *options = recording->options;
+	const struct xp_sampled_processes *tasks = &recording->samples.tasks;
 
-	if (!rec->sampler || options->all || options->tid || options->follow || options->child_argv ||
-	    rec->attached_count || rec->samples.waiting.count)
+	if (!recording->sampler || options->all || options->tid || options->follow || options->child_argv ||
+	    recording->attached_count || recording->samples.waiting.count)
 		return false;
 	for (size_t i = 0; i < tasks->image_count; i++)
 		if (tasks->images[i]->jit)
@@ -337,9 +348,9 @@ static bool may_sleep_long(const struct xp_recording *rec)
 }
 
 /* How long to sleep after a pass that found the fullest ring `fill` percent full. */
-static int next_poll_ms(const struct xp_recording *rec, int poll_ms, int fill)
+static int next_poll_ms(const struct xp_recording *recording, int poll_ms, int fill)
 {
-	int max_ms = may_sleep_long(rec) ? POLL_LONG_MS : POLL_MAX_MS;
+	int max_ms = may_sleep_long(recording) ? POLL_LONG_MS : POLL_MAX_MS;
 
 	if (fill > 20)
 		poll_ms = XP_MAX(poll_ms / 2, POLL_MIN_MS);
@@ -348,7 +359,7 @@ static int next_poll_ms(const struct xp_recording *rec, int poll_ms, int fill)
 	return XP_MIN(poll_ms, max_ms);
 }
 
-/* Whether it is one that ends the recording. */
+/* Returns whether the signal ends the recording. */
 static bool take_signal(int signal_fd, bool *flights_asked)
 {
 	struct signalfd_siginfo info;
@@ -361,33 +372,34 @@ static bool take_signal(int signal_fd, bool *flights_asked)
 	return false;
 }
 
-/* After a pass, which has brought what happened before the signal. Without memory for it the recording goes on. */
-static void write_flights(struct xp_recording *rec, bool *flights_asked)
+/* To be called after a pass, which has read what happened before the signal. The recording goes on if out of memory. */
+static void write_flights(struct xp_recording *recording, bool *flights_asked)
 {
-	int err = xp_processes_write_flights(&rec->processes);
+	int err = xp_processes_write_flights(&recording->processes);
 
 	*flights_asked = false;
 	if (err)
 		xp_error("the newest records cannot be written: %s; send SIGUSR2 again", strerror(-err));
 }
 
-int xp_run(struct xp_recording *rec, int signal_fd)
+int xp_run(struct xp_recording *recording, int signal_fd)
 {
-	uint64_t begin = rec->run_tsc = xp_clock_now_tsc();
-	uint64_t end =
-	    rec->options->duration_ns ? begin + xp_clock_ticks(rec->clock, rec->options->duration_ns) : UINT64_MAX;
+	uint64_t begin = recording->run_tsc = xp_clock_now_tsc();
+	uint64_t end = recording->options->duration_ns
+			   ? begin + xp_clock_ticks(recording->clock, recording->options->duration_ns)
+			   : UINT64_MAX;
 	uint64_t next_housekeeping = begin;
 	struct xp_progress progress;
-	int epoll_fd = open_epoll(rec, signal_fd);
+	int epoll_fd = open_epoll(recording, signal_fd);
 	bool flights_asked = false;
 	int poll_ms = POLL_MAX_MS;
 	int err = 0;
 
 	if (epoll_fd < 0)
 		return epoll_fd;
-	xp_interrupt_init(!rec->options->child_argv);
-	if (rec->options->duration_ns)
-		xp_interrupt_set_deadline(xp_now_ns() + rec->options->duration_ns);
+	xp_interrupt_init(!recording->options->child_argv);
+	if (recording->options->duration_ns)
+		xp_interrupt_set_deadline(xp_now_ns() + recording->options->duration_ns);
 	if (setpriority(PRIO_PROCESS, 0, READER_NICE))
 		xp_debug("cannot raise the reader's priority: %s", strerror(errno));
 	xp_progress_begin(&progress);
@@ -400,26 +412,27 @@ int xp_run(struct xp_recording *rec, int signal_fd)
 		if (now >= end)
 			break;
 		if (is_due) {
-			err = housekeeping(rec, &progress);
-			next_housekeeping = now + xp_clock_ticks(rec->clock, HOUSEKEEPING_NS);
+			err = housekeeping(recording, &progress);
+			next_housekeeping = now + xp_clock_ticks(recording->clock, HOUSEKEEPING_NS);
 		}
-		if (!err && rec->launch.traced)
-			err = xp_follow_launch_event(rec);
+		if (!err && recording->launch.traced)
+			err = xp_follow_launch_event(recording);
 		if (!err)
-			err = xp_run_collect_flights(rec, false);
-		fill = err ? err : pass(rec);
+			err = xp_run_collect_flights(recording, false);
+		fill = err ? err : pass(recording);
 		err = XP_MIN(fill, 0);
-		if (!err && is_due && rec->sideband)
-			err = repair_samples(rec);
+		if (!err && is_due && recording->sideband)
+			err = repair_samples(recording);
 		if (err)
 			break;
 		if (flights_asked)
-			write_flights(rec, &flights_asked);
-		if (ended(rec))
+			write_flights(recording, &flights_asked);
+		if (ended(recording))
 			break;
-		poll_ms = next_poll_ms(rec, poll_ms, fill);
+		poll_ms = next_poll_ms(recording, poll_ms, fill);
 		if (end != UINT64_MAX)
-			poll_ms = XP_MIN(poll_ms, (int)XP_MIN(xp_clock_ns(rec->clock, end - now) / 1000000 + 1, 1000u));
+			poll_ms =
+			    XP_MIN(poll_ms, (int)XP_MIN(xp_clock_ns(recording->clock, end - now) / 1000000 + 1, 1000u));
 		if (epoll_wait(epoll_fd, &event, 1, poll_ms) == 1 && event.data.u32 == SOURCE_SIGNAL &&
 		    take_signal(signal_fd, &flights_asked))
 			break;
@@ -427,6 +440,6 @@ int xp_run(struct xp_recording *rec, int signal_fd)
 	xp_progress_end(&progress);
 	close(epoll_fd);
 	xp_interrupt_set_deadline(0);
-	/* What was being attached meanwhile has heard of the end first. */
+	/* An operation that was attaching something noticed the end first. */
 	return err == -ECANCELED ? 0 : err;
 }

@@ -1,28 +1,32 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Everything that a recording needs and that touches no target yet: programs, rings, merge, budget; its release. */
+/*
+ * Sets up, and frees, everything that a recording needs without touching a target: programs, ring buffers, merge,
+ * budget.
+ */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "record/recording.h"
 #include "base/util.h"
+#include "record/recording.h"
+#include "sled/stub_cost.h"
 
 #define RING_BYTES (4u << 20)
-/* Of a ring for samples alone. */
+/* The smallest ring for samples alone. */
 #define RING_BYTES_MIN (256u << 10)
-/* A quarter of a second's worth of samples must fit, however large each is. */
+/* A quarter of a second of samples must fit, however large each is. */
 #define RING_SHARE_OF_SECOND 4
-/* Processes that --follow and --exec may find at once. */
+/* Limit of processes that --follow and --exec find at the same time. */
 #define TARGETS_MAX 65536
 
-/* Finds what a probe on the stub costs least on. */
-static enum xp_stub_form choose_form(const struct xp_recording *rec)
+/* Finds the stub form on which a probe costs least. */
+static enum xp_stub_form choose_form(const struct xp_recording *recording)
 {
 	enum xp_stub_form form = XP_STUB_NOP1;
 	struct xp_stub_cost costs[XP_STUB_FORMS];
 
-	if (!rec->multi)
+	if (!recording->multi)
 		return form;
 	if (xp_stub_measure(&form, costs))
 		xp_debug("the costs of probes on nops cannot be measured");
@@ -31,17 +35,17 @@ static enum xp_stub_form choose_form(const struct xp_recording *rec)
 	return form;
 }
 
-static int prepare_patch(struct xp_recording *rec)
+static int prepare_patch(struct xp_recording *recording)
 {
 	const struct xp_patch_options patch = {
-		.attach = rec->attach,
-		.programs = &rec->programs,
-		.form = rec->stub_form,
-		.args = rec->options->args,
-		.budget = rec->options->max_overhead > 0,
+		.attach = recording->attach,
+		.programs = &recording->programs,
+		.form = recording->stub_form,
+		.args = recording->options->args,
+		.budget = recording->options->max_overhead > 0,
 	};
 
-	return rec->may_patch ? xp_patch_new(&rec->patch, &patch) : 0;
+	return recording->may_patch ? xp_patch_new(&recording->patch, &patch) : 0;
 }
 
 enum xp_sample_stacks xp_setup_stacks(enum xp_call_graph call_graph)
@@ -52,22 +56,22 @@ enum xp_sample_stacks xp_setup_stacks(enum xp_call_graph call_graph)
 	case XP_CALL_GRAPH_NONE:
 		return XP_STACKS_NONE;
 	default:
-		return XP_STACKS_SNAPSHOT;
+		return XP_STACKS_DUMP;
 	}
 }
 
-/* A ring costs as much to make as it is large: where only samples fill it, it is as large as they may need. */
-static uint64_t ring_bytes(const struct xp_recording *rec)
+/* The time to create a ring grows with its size: a ring for samples alone is only as large as they may need. */
+static uint64_t ring_bytes(const struct xp_recording *recording)
 {
-	const struct xp_options *options = rec->options;
-	uint64_t sample_bytes = sizeof(struct xp_rec_sample) + 2 * XP_SAMPLE_FRAMES_MAX * sizeof(uint64_t);
+	const struct xp_options *options = recording->options;
+	uint64_t sample_bytes = sizeof(struct xp_event_sample) + 2 * XP_SAMPLE_FRAMES_MAX * sizeof(uint64_t);
 	uint64_t bytes = RING_BYTES_MIN;
 
 	if (options->buffer_bytes)
 		return options->buffer_bytes;
-	if (rec->with_sleds || options->period)
+	if (recording->with_sleds || options->period)
 		return RING_BYTES;
-	if (xp_setup_stacks(options->call_graph) == XP_STACKS_SNAPSHOT)
+	if (xp_setup_stacks(options->call_graph) == XP_STACKS_DUMP)
 		sample_bytes += XP_STACK_BYTES_MAX;
 	/* The last quarter is for samples without their stacks. */
 	while (bytes < RING_BYTES && bytes * 3 / 4 / sample_bytes < options->hz / RING_SHARE_OF_SECOND)
@@ -75,131 +79,161 @@ static uint64_t ring_bytes(const struct xp_recording *rec)
 	return bytes;
 }
 
-int xp_setup(struct xp_recording *rec, const struct xp_preflight *preflight)
+/* How the options and the kernel have sleds recorded. */
+static void choose_modes(struct xp_recording *recording, const struct xp_preflight *preflight)
 {
-	const struct xp_options *options = rec->options;
-	struct xp_programs_options programs = {
+	const struct xp_options *options = recording->options;
+
+	recording->all_processes = options->follow || options->exec_path;
+	recording->multi =
+	    options->uprobes == XP_UPROBES_AUTO ? preflight->has_uprobe_multi : options->uprobes == XP_UPROBES_MULTI;
+	/* With --follow and --exec, processes that start later have probes, too, so sleds are always probed. */
+	recording->may_patch =
+	    recording->with_sleds && options->sled_mode != XP_SLED_MODE_OPTION_PROBE && !recording->all_processes;
+	if (recording->may_patch)
+		recording->stub_form = choose_form(recording);
+	recording->objects.patterns = options->functions.texts;
+	recording->objects.pattern_count = options->functions.count;
+}
+
+static int setup_processes(struct xp_recording *recording)
+{
+	const struct xp_options *options = recording->options;
+	struct xp_processes *processes = &recording->processes;
+
+	recording->start_tsc = xp_clock_now_tsc();
+	processes->clock = recording->clock;
+	processes->dir_fd = recording->outdir.fd;
+	processes->fdr_version = options->fdr_version;
+	processes->start_tsc = recording->start_tsc;
+	processes->min_ticks = xp_clock_ticks(recording->clock, options->min_duration_ns);
+	processes->flight_bytes = options->flight_bytes;
+	if (options->flight_bytes) {
+		xp_flight_writer_init(&recording->flight_writer, recording->outdir.fd);
+		processes->writer = &recording->flight_writer;
+	}
+	return xp_processes_init(processes);
+}
+
+static int open_programs(struct xp_recording *recording)
+{
+	const struct xp_options *options = recording->options;
+	const struct xp_programs_options programs = {
 		.tasks = !options->all && !options->tid,
-		.sleds = rec->with_sleds,
-		.samples = rec->with_samples,
+		.sleds = recording->with_sleds,
+		.samples = recording->with_samples,
 		.stacks = xp_setup_stacks(options->call_graph),
 		.only_targets = options->follow && !options->exec_path,
 		.follow_children = options->follow,
-		.exec_inode = options->exec_path ? rec->exec_file.st_ino : 0,
+		.exec_inode = options->exec_path ? recording->exec_file.st_ino : 0,
 		.args = options->args ? options->args : 1,
+		/* A command is one more than the listed pids. */
+		.targets = recording->all_processes ? TARGETS_MAX : options->pids.count + 1,
+		.stub = recording->may_patch,
+		.uprobe_multi = recording->multi,
+		.counters = options->max_overhead > 0 ? XP_THROTTLE_MAX : 0,
 	};
-	int err;
 
-	rec->all_processes = options->follow || options->exec_path;
-	rec->multi =
-	    options->uprobes == XP_UPROBES_AUTO ? preflight->has_uprobe_multi : options->uprobes == XP_UPROBES_MULTI;
-	/* With --follow and --exec, probes are on processes that start later too: then sleds are always probed. */
-	rec->may_patch = rec->with_sleds && options->sled_way != XP_SLED_WAY_PROBE && !rec->all_processes;
-	if (rec->may_patch)
-		rec->stub_form = choose_form(rec);
-	rec->objects.patterns = options->functions.texts;
-	rec->objects.pattern_count = options->functions.count;
-	rec->start_tsc = xp_clock_now_tsc();
-	rec->processes.clock = rec->clock;
-	rec->processes.dir_fd = rec->outdir.fd;
-	rec->processes.fdr_version = options->fdr_version;
-	rec->processes.start_tsc = rec->start_tsc;
-	rec->processes.min_ticks = xp_clock_ticks(rec->clock, options->min_duration_ns);
-	rec->processes.flight_bytes = options->flight_bytes;
-	if (options->flight_bytes) {
-		xp_flight_writer_init(&rec->flight_writer, rec->outdir.fd);
-		rec->processes.writer = &rec->flight_writer;
-	}
-	err = xp_processes_init(&rec->processes);
-	/* First of all: until it is done, nothing is there that a kill would leave. */
-	if (!err)
-		xp_survey(rec);
-	if (!err && options->dry_run)
-		err = prepare_patch(rec);
-	if (err || options->dry_run)
-		return err;
+	return xp_programs_open(&recording->programs, &programs);
+}
 
-	/* A command is one more than is listed. */
-	programs.targets = rec->all_processes ? TARGETS_MAX : options->pids.count + 1;
-	programs.stub = rec->may_patch;
-	programs.uprobe_multi = rec->multi;
-	programs.counters = options->max_overhead > 0 ? XP_THROTTLE_MAX : 0;
-	err = xp_programs_open(&rec->programs, &programs);
+/* Programs, rings, and all that takes events out of them. */
+static int setup_kernel(struct xp_recording *recording)
+{
+	const struct xp_options *options = recording->options;
+	int err = open_programs(recording);
+
 	if (!err)
-		err = xp_rings_open(&rec->rings, xp_programs_rings_fd(&rec->programs), ring_bytes(rec));
+		err =
+		    xp_rings_open(&recording->rings, xp_programs_rings_fd(&recording->programs), ring_bytes(recording));
 	if (!err)
-		err = xp_programs_set_clock(&rec->programs, rec->clock);
+		err = xp_programs_set_clock(&recording->programs, recording->clock);
 	if (!err)
-		err = xp_merge_new(&rec->merge, rec->rings, rec->clock);
+		err = xp_merge_new(&recording->merge, recording->rings, recording->clock);
 	if (!err)
-		err = xp_attach_new(&rec->attach, rec->multi);
+		err = xp_attach_new(&recording->attach, recording->multi);
 	if (!err)
-		err = prepare_patch(rec);
+		err = prepare_patch(recording);
 	if (!err && !options->all && !options->tid)
-		err = xp_programs_attach_tasks(&rec->programs);
-	rec->lost = calloc(rec->programs.cpus, sizeof(*rec->lost));
-	if (!err && !rec->lost)
+		err = xp_programs_attach_tasks(&recording->programs);
+	recording->lost = calloc(recording->programs.cpus, sizeof(*recording->lost));
+	if (!err && !recording->lost)
 		err = -ENOMEM;
-	if (!err && rec->with_samples)
-		err = xp_setup_samples(rec);
-	if (!err && rec->with_samples && !options->no_perf_data)
-		err = xp_setup_perf(rec);
-	if (err && !rec->why[0])
-		snprintf(rec->why, sizeof(rec->why),
-			 "cannot set up the BPF side: %s; `xprof doctor` tells what is "
+	if (!err && recording->with_samples)
+		err = xp_setup_samples(recording);
+	if (!err && recording->with_samples && !options->no_perf_data)
+		err = xp_setup_perf(recording);
+	if (err && !recording->why[0])
+		snprintf(recording->why, sizeof(recording->why),
+			 "cannot set up the BPF side: %s; `xprof doctor` shows what is "
 			 "missing, -v shows the kernel's messages",
 			 strerror(-err));
 	return err;
 }
 
-int xp_setup_budget(struct xp_recording *rec)
+int xp_setup(struct xp_recording *recording, const struct xp_preflight *preflight)
+{
+	bool dry_run = recording->options->dry_run;
+	int err;
+
+	choose_modes(recording, preflight);
+	err = setup_processes(recording);
+	/* The counting comes before anything that a kill would leave behind. */
+	if (!err)
+		xp_call_rates(recording);
+	if (!err && dry_run)
+		err = prepare_patch(recording);
+	return err || dry_run ? err : setup_kernel(recording);
+}
+
+int xp_setup_budget(struct xp_recording *recording)
 {
 	struct xp_throttle_options throttle = {
-		.attach = rec->attach,
-		.patch = rec->patch,
-		.programs = &rec->programs,
-		.all_args = rec->options->args,
-		.processes = &rec->processes,
-		.clock = rec->clock,
-		.hit_cost = rec->survey.hit_cost,
-		.share = rec->options->max_overhead,
+		.attach = recording->attach,
+		.patch = recording->patch,
+		.programs = &recording->programs,
+		.all_args = recording->options->args,
+		.processes = &recording->processes,
+		.clock = recording->clock,
+		.hit_cost = recording->survey.hit_cost,
+		.share = recording->options->max_overhead,
 	};
 	int err;
 
-	if (!(rec->options->max_overhead > 0) || rec->options->dry_run)
+	if (!(recording->options->max_overhead > 0) || recording->options->dry_run)
 		return 0;
-	if (!rec->survey.hit_cost.entry_ns) {
-		snprintf(rec->why, sizeof(rec->why),
-			 "--max-overhead needs %s; leave it away, and hot functions out with --functions '!NAME'",
-			 rec->multi ? "to measure what a probe costs, and cannot (-v tells why)"
-				    : "uprobe_multi, Linux 6.6");
+	if (!recording->survey.hit_cost.entry_ns) {
+		snprintf(recording->why, sizeof(recording->why),
+			 "--max-overhead needs %s; omit it, and exclude hot functions with --functions '!NAME'",
+			 recording->multi ? "to measure what a probe costs, and cannot (-v shows why)"
+					  : "uprobe_multi, Linux 6.6");
 		return -EOPNOTSUPP;
 	}
-	err = xp_throttle_new(&rec->throttle, &throttle);
-	for (size_t i = 0; i < rec->survey.object_count && !err; i++)
-		err = xp_throttle_add_object(rec->throttle, rec->survey.objects[i].object, rec->survey.objects[i].calls,
-					     rec->survey.own_ns);
+	err = xp_throttle_new(&recording->throttle, &throttle);
+	for (size_t i = 0; i < recording->survey.object_count && !err; i++)
+		err = xp_throttle_add_object(recording->throttle, recording->survey.objects[i].object,
+					     recording->survey.objects[i].calls, recording->survey.own_ns);
 	return err;
 }
 
-void xp_setup_free(struct xp_recording *rec)
+void xp_setup_free(struct xp_recording *recording)
 {
-	xp_sampler_free(rec->sampler);
-	xp_sideband_free(rec->sideband);
-	xp_samples_free(&rec->samples);
-	xp_perf_out_free(rec->samples.perf);
-	free(rec->cpus);
-	xp_patch_free(rec->patch);
-	xp_attach_free(rec->attach);
-	xp_throttle_free(rec->throttle);
-	xp_merge_free(rec->merge);
-	xp_programs_close(&rec->programs);
-	xp_rings_free(rec->rings);
-	xp_processes_free(&rec->processes);
-	xp_survey_free(&rec->survey);
-	xp_objects_free(&rec->objects);
-	xp_clock_free(rec->clock);
-	free(rec->attached);
-	free(rec->linkers);
-	free(rec->lost);
+	xp_sampler_free(recording->sampler);
+	xp_sideband_free(recording->sideband);
+	xp_samples_free(&recording->samples);
+	xp_perf_out_free(recording->samples.perf);
+	free(recording->cpus);
+	xp_patch_free(recording->patch);
+	xp_attach_free(recording->attach);
+	xp_throttle_free(recording->throttle);
+	xp_merge_free(recording->merge);
+	xp_programs_close(&recording->programs);
+	xp_rings_free(recording->rings);
+	xp_processes_free(&recording->processes);
+	xp_call_rates_free(&recording->survey);
+	xp_objects_free(&recording->objects);
+	xp_clock_free(recording->clock);
+	free(recording->attached);
+	free(recording->linkers);
+	free(recording->lost);
 }

@@ -10,20 +10,21 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "elf/symbols.h"
-#include "base/u64_map.h"
+#include "base/array.h"
 #include "base/interval_map.h"
+#include "base/u64_map.h"
 #include "base/util.h"
+#include "elf/symbols.h"
 
-#define DEPTH_MAX 64 /* of scopes in each other */
+#define DEPTH_MAX 64 /* of nested scopes */
 #define QUALIFIED_BYTES_MAX 4096
 
-/* One compilation unit. */
+/* A compilation unit. */
 struct unit {
 	Dwarf_Die die;	/* has the line table */
-	Dwarf_Die code; /* has the functions: the same, or its other half in a .dwo file */
+	Dwarf_Die code; /* has the functions: the same DIE, or its counterpart in a .dwo file */
 	bool indexed;
-	struct xp_spans functions; /* index: of dies */
+	struct xp_interval_map functions; /* index: in dies */
 	Dwarf_Die *dies;
 	size_t die_count;
 	size_t die_room;
@@ -33,15 +34,15 @@ struct xp_elf_names {
 	Dwfl *dwfl;
 	Dwfl_Module *module;
 	enum xp_name_detail detail;
-	Dwarf_Addr bias;	 /* of the file: what libdwfl adds to an address as linked */
-	Dwarf_Addr dwarf_bias;	 /* the same for its debug information */
-	struct xp_spans symbols; /* index: libdwfl's */
+	Dwarf_Addr bias;		/* of the file: libdwfl adds it to addresses as linked */
+	Dwarf_Addr dwarf_bias;		/* the same for the debug information */
+	struct xp_interval_map symbols; /* index: the symbol's number in libdwfl */
 	struct unit *units;
 	size_t unit_count;
-	struct xp_spans unit_spans; /* index: of units */
-	char **qualified;	    /* names made here */
+	struct xp_interval_map unit_spans; /* index: in units */
+	char **qualified;		   /* names made here */
 	size_t qualified_count;
-	struct xp_number_map by_die; /* the name made for a DIE, by its place in memory */
+	struct xp_u64_map by_die; /* the name made for a DIE, by its address in memory */
 };
 
 static const Dwfl_Callbacks callbacks = {
@@ -52,7 +53,7 @@ static const Dwfl_Callbacks callbacks = {
 
 /* ---- symbol tables ---- */
 
-/* Where the symbol's section ends: as far as a symbol without a size may reach. */
+/* The end of the symbol's section: a symbol without a size reaches no further. */
 static uint64_t section_end(Elf *elf, GElf_Word index, uint64_t bias)
 {
 	GElf_Shdr header;
@@ -70,7 +71,7 @@ static int add_symbol(struct xp_elf_names *names, int index)
 	Dwarf_Addr bias;
 	Elf *elf;
 	const char *name = dwfl_module_getsym_info(names->module, index, &symbol, &address, &section, &elf, &bias);
-	struct xp_span span = { .index = (uint32_t)index };
+	struct xp_interval span = { .index = (uint32_t)index };
 
 	if (!name || !*name)
 		return 0;
@@ -82,16 +83,16 @@ static int add_symbol(struct xp_elf_names *names, int index)
 		span.end = address + symbol.st_size;
 	else
 		span.end = section_end(elf, section, bias);
-	return xp_spans_add(&names->symbols, span);
+	return xp_interval_map_add(&names->symbols, span);
 }
 
-/* A symbol without a size, assembly's mostly, reaches to the next one. */
+/* A symbol without a size, usually from assembly code, ends at the next one. */
 static void clip_symbols(struct xp_elf_names *names)
 {
-	struct xp_spans *symbols = &names->symbols;
+	struct xp_interval_map *symbols = &names->symbols;
 
 	for (size_t i = 0; i + 1 < symbols->count; i++) {
-		struct xp_span *span = &symbols->all[i];
+		struct xp_interval *span = &symbols->all[i];
 		size_t next = i + 1;
 		GElf_Sym symbol;
 		GElf_Addr address;
@@ -116,14 +117,14 @@ static int load_symbols(struct xp_elf_names *names)
 		if (err)
 			return err;
 	}
-	xp_spans_sort(&names->symbols);
+	xp_interval_map_sort(&names->symbols);
 	clip_symbols(names);
 	return 0;
 }
 
 static const char *symbol_at(struct xp_elf_names *names, uint64_t address)
 {
-	const struct xp_span *span = xp_spans_find(&names->symbols, address);
+	const struct xp_interval *span = xp_interval_map_find(&names->symbols, address);
 	GElf_Sym symbol;
 	GElf_Addr start;
 
@@ -133,13 +134,14 @@ static const char *symbol_at(struct xp_elf_names *names, uint64_t address)
 
 /* ---- DWARF ---- */
 
-static int add_ranges(struct xp_spans *spans, Dwarf_Die *die, size_t index)
+static int add_ranges(struct xp_interval_map *spans, Dwarf_Die *die, size_t index)
 {
 	Dwarf_Addr base, start, end;
 	ptrdiff_t at = 0;
 
 	while ((at = dwarf_ranges(die, at, &base, &start, &end)) > 0) {
-		int err = xp_spans_add(spans, (struct xp_span){ .start = start, .end = end, .index = (uint32_t)index });
+		int err = xp_interval_map_add(
+		    spans, (struct xp_interval){ .start = start, .end = end, .index = (uint32_t)index });
 
 		if (err)
 			return err;
@@ -152,7 +154,7 @@ static int add_unit(struct xp_elf_names *names, const Dwarf_Die *die, const Dwar
 	size_t index = names->unit_count;
 	struct unit *units;
 
-	/* Room doubles at powers of two. */
+	/* The array doubles at powers of two. */
 	if (!(index & (index - 1))) {
 		units = reallocarray(names->units, XP_MAX(index * 2, (size_t)1), sizeof(*units));
 		if (!units)
@@ -164,7 +166,7 @@ static int add_unit(struct xp_elf_names *names, const Dwarf_Die *die, const Dwar
 	return add_ranges(&names->unit_spans, &names->units[index].die, index);
 }
 
-/* Addresses of all units: .debug_aranges has them of some compilers only. */
+/* Reads the address ranges of all units; only some compilers write .debug_aranges. */
 static int load_units(struct xp_elf_names *names)
 {
 	Dwarf *dwarf = dwfl_module_getdwarf(names->module, &names->dwarf_bias);
@@ -182,7 +184,7 @@ static int load_units(struct xp_elf_names *names)
 		if (err)
 			return err;
 	}
-	xp_spans_sort(&names->unit_spans);
+	xp_interval_map_sort(&names->unit_spans);
 	return 0;
 }
 
@@ -190,21 +192,14 @@ static int add_function(struct unit *unit, const Dwarf_Die *die)
 {
 	size_t index = unit->die_count;
 
-	if (index == unit->die_room) {
-		size_t room = XP_MAX(unit->die_room * 2, (size_t)16);
-		Dwarf_Die *dies = reallocarray(unit->dies, room, sizeof(*dies));
-
-		if (!dies)
-			return -ENOMEM;
-		unit->dies = dies;
-		unit->die_room = room;
-	}
+	if (XP_ARRAY_RESERVE(unit->dies, unit->die_room, index + 1))
+		return -ENOMEM;
 	unit->dies[index] = *die;
 	unit->die_count++;
 	return add_ranges(&unit->functions, &unit->dies[index], index);
 }
 
-/* Functions stand in namespaces, in types, and in some languages in functions. */
+/* Functions occur in namespaces, in types and, in some languages, in functions. */
 static bool may_hold_functions(int tag)
 {
 	switch (tag) {
@@ -240,19 +235,19 @@ static int add_functions(struct unit *unit, Dwarf_Die *parent, unsigned int dept
 
 static Dwarf_Die *function_at(struct unit *unit, uint64_t address)
 {
-	const struct xp_span *span;
+	const struct xp_interval *span;
 
 	if (!unit->indexed) {
 		unit->indexed = true;
 		if (add_functions(unit, &unit->code, 0))
 			return NULL;
-		xp_spans_sort(&unit->functions);
+		xp_interval_map_sort(&unit->functions);
 	}
-	span = xp_spans_find(&unit->functions, address);
+	span = xp_interval_map_find(&unit->functions, address);
 	return span ? &unit->dies[span->index] : NULL;
 }
 
-/* The functions inlined at address, from the outermost inwards. Returns their number. */
+/* Finds the functions inlined at address, from the outermost inwards. Returns their number. */
 static size_t inlined_at(Dwarf_Die *function, uint64_t address, Dwarf_Die *dies, size_t room)
 {
 	Dwarf_Die scope = *function;
@@ -296,8 +291,8 @@ static const char *plain_name(Dwarf_Die *die)
 }
 
 /*
- * The symbol has what its kin lack where a compiler made copies ("work.constprop.0"), but DWARF joins the copies with
- * the function that they come from. Where DWARF has no mangled name, the symbol may.
+ * A compiler's copies of a function have distinct symbols ("work.constprop.0"), but one DWARF name, that of the
+ * original. If DWARF has no mangled name, the symbol may have one.
  */
 static const char *function_name(Dwarf_Die *die, const char *symbol)
 {
@@ -317,7 +312,7 @@ static bool is_scope(int tag)
 	       tag == DW_TAG_union_type;
 }
 
-/* "space::Class::function" of a DIE that stands in these. NULL: it stands in none, or out of memory. */
+/* Makes "space::Class::function" from the scopes of a DIE. Returns NULL if it has none, or if out of memory. */
 static char *qualify(Dwarf_Die *die, const char *name)
 {
 	Dwarf_Die *scopes = NULL;
@@ -340,10 +335,10 @@ static char *qualify(Dwarf_Die *die, const char *name)
 	return strdup(text);
 }
 
-/* The name that qualify() gives, made once: it walks through the whole unit. */
+/* The name from qualify(), made only once, since qualify() walks the whole unit. */
 static const char *qualified_name(struct xp_elf_names *names, Dwarf_Die *die, const char *name)
 {
-	uint32_t *known = xp_number_map_find(&names->by_die, (uintptr_t)die->addr);
+	uint32_t *known = xp_u64_map_find(&names->by_die, (uintptr_t)die->addr);
 	size_t count = names->qualified_count;
 	char **qualified;
 
@@ -353,14 +348,14 @@ static const char *qualified_name(struct xp_elf_names *names, Dwarf_Die *die, co
 	if (!qualified)
 		return name;
 	names->qualified = qualified;
-	if (!xp_number_map_add(&names->by_die, (uintptr_t)die->addr, (uint32_t)count))
+	if (!xp_u64_map_add(&names->by_die, (uintptr_t)die->addr, (uint32_t)count))
 		return name;
 	qualified[count] = qualify(die, name);
 	names->qualified_count++;
 	return qualified[count] ? qualified[count] : name;
 }
 
-/* The DIE that says where a function was written: in C++, its namespace or class. */
+/* Finds the DIE of the place where a function was declared: in C++, inside its namespace or class. */
 static Dwarf_Die *declaration(Dwarf_Die *die, Dwarf_Die *to)
 {
 	Dwarf_Attribute attribute;
@@ -385,7 +380,7 @@ static bool is_c(struct unit *unit)
 	return false;
 }
 
-/* gcc gives no linkage name to a static function of C++ that has no code of its own. */
+/* gcc gives no linkage name to a static C++ function that is only inlined. */
 static const char *inlined_name(struct xp_elf_names *names, struct unit *unit, Dwarf_Die *die)
 {
 	const char *name = linkage_name(die);
@@ -407,7 +402,7 @@ static uint32_t constant_of(Dwarf_Die *die, unsigned int name)
 	return (uint32_t)value;
 }
 
-/* Where the function of this inlined DIE was called. */
+/* Sets the line of the call to the function of this inlined DIE. */
 static void set_call_line(struct unit *unit, Dwarf_Die *die, struct xp_name_frame *frame)
 {
 	uint32_t index = constant_of(die, DW_AT_call_file);
@@ -431,7 +426,7 @@ static void set_line(struct unit *unit, uint64_t address, struct xp_name_frame *
 		frame->line = (uint32_t)number;
 }
 
-/* frames[0]: the innermost. */
+/* Fills in frames, the innermost first. */
 static size_t name_frames(struct xp_elf_names *names, struct unit *unit, uint64_t address, const char *symbol,
 			  struct xp_name_frame *frames)
 {
@@ -461,7 +456,7 @@ size_t xp_elf_names_at(struct xp_elf_names *names, uint64_t vaddr, struct xp_nam
 {
 	const char *symbol = symbol_at(names, vaddr + names->bias);
 	uint64_t address = vaddr + names->bias - names->dwarf_bias;
-	const struct xp_span *span = xp_spans_find(&names->unit_spans, address);
+	const struct xp_interval *span = xp_interval_map_find(&names->unit_spans, address);
 
 	memset(frames, 0, XP_NAME_FRAMES_MAX * sizeof(*frames));
 	if (span)
@@ -474,7 +469,7 @@ size_t xp_elf_names_at(struct xp_elf_names *names, uint64_t vaddr, struct xp_nam
 
 static int report_file(struct xp_elf_names *names, int fd, const char *path)
 {
-	int own = fcntl(fd, F_DUPFD_CLOEXEC, 0); /* libdwfl takes it over */
+	int own = fcntl(fd, F_DUPFD_CLOEXEC, 0); /* libdwfl takes ownership */
 
 	if (own < 0)
 		return -errno;
@@ -517,16 +512,16 @@ void xp_elf_names_free(struct xp_elf_names *names)
 	if (!names)
 		return;
 	for (size_t i = 0; i < names->unit_count; i++) {
-		xp_spans_free(&names->units[i].functions);
+		xp_interval_map_free(&names->units[i].functions);
 		free(names->units[i].dies);
 	}
 	for (size_t i = 0; i < names->qualified_count; i++)
 		free(names->qualified[i]);
 	free(names->qualified);
-	xp_number_map_free(&names->by_die);
+	xp_u64_map_free(&names->by_die);
 	free(names->units);
-	xp_spans_free(&names->unit_spans);
-	xp_spans_free(&names->symbols);
+	xp_interval_map_free(&names->unit_spans);
+	xp_interval_map_free(&names->symbols);
 	if (names->dwfl)
 		dwfl_end(names->dwfl);
 	free(names);

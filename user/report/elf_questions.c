@@ -5,27 +5,27 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "elf/sled_table.h"
 #include "base/util.h"
+#include "elf/sled_table.h"
 
-/* The errors of one that has started. */
+/* The error of a reader that has started. */
 static int error_of(enum xp_confined_end end)
 {
 	return end == XP_CONFINED_LATE ? -ETIMEDOUT : -ENOEXEC;
 }
 
-/* ---- facts: struct xp_elf_facts as it is, without the path ---- */
+/* ---- facts: the bytes of struct xp_elf_facts, without the path ---- */
 
 static int tell_facts(int fd, FILE *out, const void *arg)
 {
 	static struct xp_elf_facts facts;
-	struct xp_elf_image image;
+	struct xp_elf_file image;
 	char why[256];
 
 	(void)arg;
-	if (xp_elf_image_fd(&image, fd, why, sizeof(why)))
+	if (xp_elf_file_fd(&image, fd, why, sizeof(why)))
 		return 1;
-	facts.build_id_bytes = xp_elf_image_build_id(&image, facts.build_id, sizeof(facts.build_id));
+	facts.build_id_bytes = xp_elf_file_build_id(&image, facts.build_id, sizeof(facts.build_id));
 	facts.segment_count = image.segment_count;
 	memcpy(facts.segments, image.segments, sizeof(facts.segments));
 	return fwrite(&facts, sizeof(facts), 1, out) == 1 ? 0 : 1;

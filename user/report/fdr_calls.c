@@ -5,16 +5,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/u64_map.h"
 #include "base/util.h"
 
 #define FRAMES_MAX (8u << 20) /* open calls of all threads: 128 MiB */
 #define FUNCTIONS_MAX (4u << 20)
 #define THREADS_MAX (1u << 20)
-#define LEFT_MAX 4096 /* calls that one exit may find left without theirs */
+#define LEFT_MAX 4096 /* most calls that one exit can find without exits */
 
 struct open_call {
-	uint32_t function; /* index */
+	uint32_t function; /* its index */
 	uint64_t tsc;
 };
 
@@ -27,35 +28,19 @@ struct thread {
 struct reading {
 	struct xp_call_log *log;
 	size_t function_room;
-	struct xp_number_map functions; /* by id */
+	struct xp_u64_map functions; /* by id */
 	struct thread *threads;
 	size_t thread_count;
 	size_t thread_room;
-	struct xp_number_map thread_map; /* by pid and tid */
-	uint64_t frames;		 /* room of all threads */
+	struct xp_u64_map thread_map; /* by PID and TID */
+	uint64_t frames;	      /* capacity of all threads */
 };
 
-/* Makes room for one more element; the array at least doubles. */
-static int grow(void **array, size_t count, size_t *room, size_t element_bytes)
-{
-	size_t new_room = XP_MAX(*room * 2, (size_t)16);
-	void *new;
-
-	if (count < *room)
-		return 0;
-	new = reallocarray(*array, new_room, element_bytes);
-	if (!new)
-		return -ENOMEM;
-	*array = new;
-	*room = new_room;
-	return 0;
-}
-
-/* Of the function. -E2BIG beyond the limit. */
+/* Finds or adds the function with this ID. Returns 0, -E2BIG beyond the limit, or -ENOMEM. */
 static int function_index(struct reading *reading, uint32_t id, uint32_t *index)
 {
 	struct xp_call_log *log = reading->log;
-	uint32_t *known = xp_number_map_find(&reading->functions, id);
+	uint32_t *known = xp_u64_map_find(&reading->functions, id);
 
 	if (known) {
 		*index = *known;
@@ -63,10 +48,10 @@ static int function_index(struct reading *reading, uint32_t id, uint32_t *index)
 	}
 	if (log->function_count == FUNCTIONS_MAX)
 		return -E2BIG;
-	if (grow((void **)&log->functions, log->function_count, &reading->function_room, sizeof(*log->functions)))
+	if (XP_ARRAY_RESERVE(log->functions, reading->function_room, log->function_count + 1))
 		return -ENOMEM;
 	*index = (uint32_t)log->function_count;
-	if (!xp_number_map_add(&reading->functions, id, *index))
+	if (!xp_u64_map_add(&reading->functions, id, *index))
 		return -ENOMEM;
 	log->functions[log->function_count++] = (struct xp_calls){ .function_id = id };
 	return 0;
@@ -75,15 +60,14 @@ static int function_index(struct reading *reading, uint32_t id, uint32_t *index)
 static int thread_of(struct reading *reading, const struct xp_fdr_record *record, struct thread **thread)
 {
 	uint64_t key = (uint64_t)(uint32_t)record->pid << 32 | (uint32_t)record->tid;
-	uint32_t *index = xp_number_map_find(&reading->thread_map, key);
+	uint32_t *index = xp_u64_map_find(&reading->thread_map, key);
 
 	if (!index) {
 		if (reading->thread_count == THREADS_MAX)
 			return -E2BIG;
-		if (grow((void **)&reading->threads, reading->thread_count, &reading->thread_room,
-			 sizeof(*reading->threads)))
+		if (XP_ARRAY_RESERVE(reading->threads, reading->thread_room, reading->thread_count + 1))
 			return -ENOMEM;
-		index = xp_number_map_add(&reading->thread_map, key, (uint32_t)reading->thread_count);
+		index = xp_u64_map_add(&reading->thread_map, key, (uint32_t)reading->thread_count);
 		if (!index)
 			return -ENOMEM;
 		reading->threads[reading->thread_count++] = (struct thread){ 0 };
@@ -111,7 +95,7 @@ static int enter(struct reading *reading, struct thread *thread, uint32_t functi
 	return 0;
 }
 
-/* Calls above the one that ends were left without an exit; an exit without an entry is of a call begun earlier. */
+/* Calls above the one that ends have no exit. An exit without an entry belongs to a call that began before the log. */
 static void leave(struct reading *reading, struct thread *thread, uint32_t function, uint64_t tsc)
 {
 	uint32_t depth = thread->depth, lowest = depth - XP_MIN(depth, LEFT_MAX);
@@ -168,8 +152,8 @@ static void reading_free(struct reading *reading)
 	for (size_t i = 0; i < reading->thread_count; i++)
 		free(reading->threads[i].calls);
 	free(reading->threads);
-	xp_number_map_free(&reading->thread_map);
-	xp_number_map_free(&reading->functions);
+	xp_u64_map_free(&reading->thread_map);
+	xp_u64_map_free(&reading->functions);
 }
 
 int xp_call_log_read(struct xp_call_log *log, const uint8_t *bytes, uint64_t size, struct xp_violation *violation)

@@ -1,33 +1,33 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The calls in an FDR log, summed by function: what `llvm-xray account` counts, in one pass through the log.
+ * The calls in an FDR log, summed by function: what `llvm-xray account` counts, in one pass over the log.
  *
- * Memory: some dozens of bytes for each function and thread, 16 for each open call, up to fixed limits; calls beyond
- * these are counted and not timed.
+ * Memory: some dozens of bytes per function and thread, and 16 bytes per open call, up to fixed limits. Calls beyond
+ * these limits are counted but not timed.
  */
-#ifndef XPROF_FDR_CALLS_H
-#define XPROF_FDR_CALLS_H
+#ifndef XPROF_REPORT_FDR_CALLS_H
+#define XPROF_REPORT_FDR_CALLS_H
 
 #include "format/fdr_reader.h"
 
 struct xp_calls {
 	uint32_t function_id;
 	uint64_t calls;	 /* entries */
-	uint64_t ended;	 /* those whose exit is in the log too */
-	uint64_t cycles; /* of those, callees included */
+	uint64_t ended;	 /* calls with an exit in the log */
+	uint64_t cycles; /* time of these, callees included */
 };
 
 struct xp_call_log {
 	uint64_t cycle_hz;
 	uint64_t calls;
 	uint64_t open;		    /* entries without an exit */
-	struct xp_calls *functions; /* in the order of their first call */
+	struct xp_calls *functions; /* in the order of their first calls */
 	size_t function_count;
 };
 
 /*
- * Reads all of a log. On success the caller frees with xp_call_log_free(). -EBADMSG with *violation: what stands before
- * the violation is in *log, which is freed likewise. -ENOMEM.
+ * Reads a whole log. On success the caller frees *log with xp_call_log_free(). Returns 0 or -errno: -EBADMSG with
+ * *violation set, where *log has what precedes the violation and is freed in the same way; -ENOMEM.
  */
 int xp_call_log_read(struct xp_call_log *log, const uint8_t *bytes, uint64_t size, struct xp_violation *violation);
 void xp_call_log_free(struct xp_call_log *log);

@@ -7,10 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "elf/instr_map.h"
+#include "base/array.h"
 #include "base/util.h"
+#include "elf/instr_map.h"
 
-/* Files of the profile that are looked at for a sled table, where nothing else tells whose a log is. */
+/* How many files of the profile are searched for a sled table, if nothing else tells which program a log is from. */
 #define CANDIDATES_MAX 4096
 
 /* ---- mapped objects ---- */
@@ -22,7 +23,7 @@ static const char *base_name(const char *path)
 	return slash && slash[1] ? slash + 1 : path;
 }
 
-/* Is the file in a directory sym/? Those in a recording are xprof's own. */
+/* Returns whether the file is in a directory sym/. Those in a recording are made by xprof. */
 static bool in_sym(const char *path)
 {
 	const char *name = base_name(path);
@@ -31,7 +32,7 @@ static bool in_sym(const char *path)
 	return (before == 4 || (before > 4 && name[-5] == '/')) && memcmp(name - 4, "sym/", 4) == 0;
 }
 
-/* Names there are LABEL.<number>.<token>.so, of which the label tells what it is. */
+/* Names in sym/ are LABEL.<number>.<token>.so. The label describes the file. */
 static void cut_to_label(char *name)
 {
 	char *parts[3];
@@ -50,7 +51,10 @@ static void cut_to_label(char *name)
 			*parts[i] = '.';
 }
 
-/* What a table shows of a file: its name, behind links, which profiles have for the sake of their readers. */
+/*
+ * The name of a file in a table: the name of the real file, since profiles may contain links for the sake of their
+ * readers.
+ */
 static const char *display_name(struct xp_symbolizer *symbolizer, uint32_t file)
 {
 	const char *path = xp_symbolizer_real_path(symbolizer, file);
@@ -63,8 +67,8 @@ static const char *display_name(struct xp_symbolizer *symbolizer, uint32_t file)
 }
 
 /*
- * Files that xprof made are in sym/ beside the profile. The directory may have been renamed since, and another may be
- * where it was.
+ * Files made by xprof are in sym/ next to the profile. The directory may have been renamed since, and another one may
+ * have its old name.
  */
 static bool moved_path(char *to, const char *directory, const char *path)
 {
@@ -76,7 +80,7 @@ static bool moved_path(char *to, const char *directory, const char *path)
 	return realpath(beside, to) != NULL;
 }
 
-/* The build id of the file, when the manifest knows it. */
+/* The manifest's entry of the file, with its build ID. */
 static const struct xp_recorded_object *recorded_object(const struct xp_recorded_process *process, const char *path)
 {
 	for (size_t i = 0; i < process->object_count; i++)
@@ -105,26 +109,19 @@ static int set_file(struct xp_report_object *object, const char *path, const str
 static int add_object(struct xp_report_objects *objects, const struct xp_gperf_line *line,
 		      const struct xp_recorded_process *process, struct xp_symbolizer *symbolizer)
 {
-	struct xp_span span = { .start = line->start, .end = line->end, .index = (uint32_t)objects->count };
+	struct xp_interval span = { .start = line->start, .end = line->end, .index = (uint32_t)objects->count };
 	struct xp_report_object *object;
 	char path[PATH_MAX];
 	int err;
 
-	if (objects->count == objects->room) {
-		size_t room = XP_MAX(objects->room * 2, (size_t)64);
-		struct xp_report_object *all = reallocarray(objects->all, room, sizeof(*all));
-
-		if (!all)
-			return -ENOMEM;
-		objects->all = all;
-		objects->room = room;
-	}
+	if (XP_ARRAY_RESERVE(objects->all, objects->room, objects->count + 1))
+		return -ENOMEM;
 	snprintf(path, sizeof(path), "%.*s", (int)XP_MIN(line->path_bytes, (uint64_t)PATH_MAX), line->path);
 	object = &objects->all[objects->count];
 	*object = (struct xp_report_object){ .start = line->start, .offset = line->map_offset };
 	err = set_file(object, *path ? path : "[anon]", process, symbolizer);
 	if (!err)
-		err = xp_spans_add(&objects->spans, span);
+		err = xp_interval_map_add(&objects->spans, span);
 	objects->count += !err;
 	return err;
 }
@@ -144,14 +141,14 @@ int xp_report_objects_read(struct xp_report_objects *objects, struct xp_gperf_re
 		if (err)
 			return err;
 	}
-	xp_spans_sort(&objects->spans);
+	xp_interval_map_sort(&objects->spans);
 	return more;
 }
 
 void xp_report_objects_free(struct xp_report_objects *objects)
 {
 	free(objects->all);
-	xp_spans_free(&objects->spans);
+	xp_interval_map_free(&objects->spans);
 	memset(objects, 0, sizeof(*objects));
 }
 
@@ -159,7 +156,7 @@ const struct xp_report_object *xp_report_objects_find(const struct xp_report_obj
 						      const struct xp_symbolizer *symbolizer, uint64_t address,
 						      uint64_t *vaddr)
 {
-	const struct xp_span *span = xp_spans_find(&objects->spans, address);
+	const struct xp_interval *span = xp_interval_map_find(&objects->spans, address);
 	const struct xp_report_object *object = span ? &objects->all[span->index] : NULL;
 
 	if (object)
@@ -169,7 +166,7 @@ const struct xp_report_object *xp_report_objects_find(const struct xp_report_obj
 
 /* ---- functions of a log ---- */
 
-/* functions[first_id...] are those of this file. */
+/* Enters the functions of this file at functions[first_id...]. */
 static int place_functions(struct xp_report_functions *functions, uint32_t first_id,
 			   const struct xp_elf_functions *sleds, uint32_t file, const char *object,
 			   struct xp_symbolizer *symbolizer)
@@ -209,11 +206,11 @@ static int add_recorded_object(struct xp_report_functions *functions, const stru
 }
 
 /*
- * xprof's own file of names, made where llvm-xray could not take the program itself. Its functions have no code, and so
- * no object.
+ * Reads xprof's file of names, which it writes if llvm-xray cannot read the program itself. Its functions have no code,
+ * and so no object.
  */
-static int add_side_elf(struct xp_report_functions *functions, const struct xp_recorded_process *process,
-			struct xp_symbolizer *symbolizer)
+static int add_instr_map(struct xp_report_functions *functions, const struct xp_recorded_process *process,
+			 struct xp_symbolizer *symbolizer)
 {
 	char path[PATH_MAX], real[PATH_MAX];
 	uint32_t file;
@@ -228,14 +225,14 @@ static int add_side_elf(struct xp_report_functions *functions, const struct xp_r
 
 		if (function->has_place)
 			continue;
-		err = xp_symbolizer_want(symbolizer, file, xp_side_elf_vaddr((uint32_t)i), &function->place);
+		err = xp_symbolizer_want(symbolizer, file, xp_instr_map_vaddr((uint32_t)i), &function->place);
 		function->has_place = !err;
 		err = err == -E2BIG ? 0 : err;
 	}
 	return err;
 }
 
-/* Without a side ELF all sleds are of one file, and without a manifest the profile may tell which. */
+/* Without a side ELF, all sleds are in one file; without a manifest, the profile may tell which. */
 static int add_from_profile(struct xp_report_functions *functions, const struct xp_report_objects *objects,
 			    struct xp_symbolizer *symbolizer)
 {
@@ -282,7 +279,7 @@ int xp_report_functions_find(struct xp_report_functions *functions, size_t count
 		if (process->objects[i].first_id)
 			err = add_recorded_object(functions, process, &process->objects[i], symbolizer);
 	if (!err)
-		err = add_side_elf(functions, process, symbolizer);
+		err = add_instr_map(functions, process, symbolizer);
 	if (!err && !any_known(functions))
 		err = add_from_profile(functions, objects, symbolizer);
 	return err;

@@ -21,19 +21,21 @@ void xp_terminal_look(struct xp_terminal *terminal)
 	terminal->is_terminal = isatty(STDOUT_FILENO);
 	if (!terminal->is_terminal)
 		return;
-	/* https://no-color.org: when it is present and not empty */
+	/* https://no-color.org: if it is present and not empty */
 	terminal->colour = term && strcmp(term, "dumb") != 0 && !(no_color && *no_color);
 	if (!ioctl(STDOUT_FILENO, TIOCGWINSZ, &size))
 		terminal->columns = size.ws_col;
 }
 
-/* As the shell says it: a pager that is not there ends with 127, one that cannot be run with 126. */
+/* Exit codes are the shell's: 127 if the pager does not exist, 126 if it cannot be run. */
 static __attribute__((noreturn)) void run_pager(const char *command, int from)
 {
 	signal(SIGINT, SIG_DFL);
 	signal(SIGPIPE, SIG_DFL);
-	/* F: leave when all fits the screen, R: show colours, X: leave the screen alone. The user's own LESS goes
-	 * first. */
+	/*
+	 * F: exit if all fits on the screen, R: show colours, X: do not clear the screen. The user's LESS takes
+	 * precedence.
+	 */
 	setenv("LESS", "FRX", 0);
 	if (dup2(from, STDIN_FILENO) >= 0)
 		execl("/bin/sh", "sh", "-c", command, NULL);
@@ -57,17 +59,17 @@ static pid_t start_pager(const char *command, int *to)
 	return pid;
 }
 
-/* False: the text has not been shown. */
+/* Returns false if the text has not been shown. */
 static bool show(const char *command, const char *text, size_t bytes)
 {
-	/* ^C is the pager's, which may be in the middle of something, and it may be left before it has read all. */
+	/* ^C is for the pager, which may handle it; and the user may leave the pager before it has read everything. */
 	void (*interrupt)(int) = signal(SIGINT, SIG_IGN);
 	void (*broken_pipe)(int) = signal(SIGPIPE, SIG_IGN);
 	int to, status = 0;
 	pid_t pid = start_pager(command, &to);
 
 	if (pid > 0) {
-		xp_write_all(to, text, bytes); /* -EPIPE: the user has seen enough */
+		xp_write_all(to, text, bytes); /* -EPIPE: the user left early */
 		close(to);
 		while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
 			;

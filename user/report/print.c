@@ -4,8 +4,8 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "elf/short_name.h"
 #include "base/util.h"
+#include "elf/short_name.h"
 
 #define BOLD "1"
 #define HOT "1;31"
@@ -14,13 +14,13 @@
 #define WARM_PERCENT 2.0
 
 #define NAME_COLUMNS_MIN 20
-#define NAME_COLUMNS_MAX 60 /* without a terminal: beyond, the object is not in its column */
+#define NAME_COLUMNS_MAX 60 /* without a terminal; after a longer name, the object is out of its column */
 
 struct page {
 	FILE *out;
 	const struct xp_report_style *style;
 	const struct xp_report_table *table;
-	int count_columns; /* of the numbers of samples */
+	int count_columns; /* width of sample counts */
 	int call_columns;
 	int name_columns;
 };
@@ -67,7 +67,7 @@ static void format_time(char *to, size_t size, double seconds)
 
 static bool begins_character(char byte)
 {
-	return ((unsigned char)byte & 0xc0) != 0x80; /* of UTF-8 */
+	return ((unsigned char)byte & 0xc0) != 0x80; /* in UTF-8 */
 }
 
 static int text_columns(const char *text)
@@ -79,7 +79,7 @@ static int text_columns(const char *text)
 	return columns;
 }
 
-/* The text behind its first characters. */
+/* The text after its first characters. */
 static const char *skip(const char *text, int characters)
 {
 	while (*text && (characters || !begins_character(*text)))
@@ -101,7 +101,7 @@ static void format_name(char *to, size_t size, const struct xp_report_row *row, 
 		snprintf(to + used, size - used, " %s:%" PRIu32, row->file, row->line);
 }
 
-/* What the figures of a function lack that the budget took out of the recording. */
+/* Prints for how long the budget took the function out of the recording. */
 static void print_taken_out(const struct page *page, const struct xp_report_row *row)
 {
 	const struct xp_recorded_taken_out *out = row->taken_out;
@@ -117,7 +117,7 @@ static void print_taken_out(const struct page *page, const struct xp_report_row 
 	end_colour(page, WARM);
 }
 
-/* Cuts the middle of names that do not fit; both ends tell more. */
+/* Prints the name. If it does not fit, its middle is cut, since both ends say more. */
 static void print_name(const struct page *page, const struct xp_report_row *row)
 {
 	char name[16384];
@@ -150,7 +150,7 @@ static void print_share(const struct page *page, uint64_t samples)
 	xp_put(page->out, "  ");
 }
 
-/* Functions without sleds have no calls to show, which is not the same as none. */
+/* Functions without sleds have no call figures, which is not the same as no calls. */
 static void print_calls(const struct page *page, const struct xp_report_row *row)
 {
 	char total[32] = "", mean[32] = "", calls[32] = "";
@@ -213,7 +213,7 @@ static void print_title(const struct page *page)
 		xp_put_line(page->out, "%s", table->process->stacks);
 }
 
-/* As wide as the longest name, and no wider than what the other columns leave. */
+/* As wide as the longest name, but no wider than the other columns allow. */
 static void choose_widths(struct page *page, size_t rows)
 {
 	const struct xp_report_table *table = page->table;
@@ -308,7 +308,7 @@ void xp_report_print(FILE *out, struct xp_report_tables *tables, const struct xp
 		struct xp_report_table *table = &tables->tables[i];
 
 		if (!table->has_samples && !table->has_calls)
-			continue; /* nothing of it could be read, which has been said */
+			continue; /* nothing of it was readable, which has been reported */
 		if (begun)
 			fputc('\n', out);
 		begun = true;

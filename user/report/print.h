@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Tables of a report as text. */
+/* Prints the tables of a report as text. */
 #ifndef XPROF_REPORT_PRINT_H
 #define XPROF_REPORT_PRINT_H
 
@@ -9,13 +9,13 @@
 
 struct xp_report_style {
 	bool colour;
-	bool full_names;      /* not as xp_short_name() makes them */
-	unsigned int columns; /* of the terminal: longer names are cut; 0: they are not */
-	uint64_t limit;	      /* rows of a table */
+	bool full_names;      /* instead of names shortened by xp_short_name() */
+	unsigned int columns; /* of the terminal: longer names are cut; 0: no limit */
+	uint64_t limit;	      /* rows per table */
 	enum xp_report_sort sort;
 };
 
-/* Sorts the tables' rows. What cannot be written is seen in ferror(out). */
+/* Prints the tables and sorts their rows. Write errors show in ferror(out). */
 void xp_report_print(FILE *out, struct xp_report_tables *tables, const struct xp_recorded *recorded,
 		     const struct xp_report_style *style);
 

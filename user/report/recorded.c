@@ -13,31 +13,31 @@
 
 #include <jansson.h>
 
+#include "base/array.h"
+#include "base/file_name.h"
 #include "base/file_view.h"
+#include "base/util.h"
 #include "format/fdr_reader.h"
 #include "format/gperf_reader.h"
-#include "record/manifest.h"
-#include "trace/spool.h"
 #include "unwind/unwind.h"
-#include "base/util.h"
 
-/* What all manifests may say of processes. One process may have many logs, and what is said of it is kept for each. */
+/* Limit for information from all manifests. A process may have many logs, and each keeps a copy of it. */
 #define BYTES_MAX (256u << 20)
-#define COMM_BYTES_MAX 64 /* the kernel's have 15 */
+#define COMM_BYTES_MAX 64 /* the kernel's names have 15 */
 #define TIME_BYTES_MAX 64
 
-/* One directory while its files are added. */
+/* A directory while its files are added. */
 struct place {
 	const char *path;
 	json_t *manifest; /* NULL: none */
-	/* What it says of each file, by the file's name; so many files take no time that grows with their square. */
-	json_t *profiles; /* {file: of samples.profiles} */
-	json_t *logs;	  /* {file: of processes} */
-	json_t *flights;  /* {file: which of its process's flights, from 1} */
-	bool cut_off;	  /* it holds a spool */
+	/* The manifest's entries by file name, so that many files do not take quadratic time. */
+	json_t *profiles; /* {file: entry of samples.profiles} */
+	json_t *logs;	  /* {file: entry of processes} */
+	json_t *flights;  /* {file: its number among the flights of its process, from 1} */
+	bool cut_off;	  /* it contains a spool */
 };
 
-/* ---- what the manifest says ---- */
+/* ---- the manifest ---- */
 
 static json_t *load_manifest(const char *directory)
 {
@@ -52,7 +52,7 @@ static json_t *load_manifest(const char *directory)
 	if (view.size <= XP_RECORDED_MANIFEST_BYTES_MAX)
 		manifest = json_loadb((const char *)view.bytes, view.size, 0, &error);
 	if (!manifest)
-		xp_warn("%s: cannot read it; going on without", path);
+		xp_warn("%s: cannot read it; going on without it", path);
 	xp_file_view_close(&view);
 	return manifest;
 }
@@ -64,7 +64,7 @@ static uint64_t number_of(const json_t *object, const char *key)
 	return number > 0 ? (uint64_t)number : 0;
 }
 
-/* The first that has a name keeps it. */
+/* The first value with a name keeps it. */
 static void add_named(json_t *index, const json_t *object, const char *key, json_t *value)
 {
 	const char *name = json_string_value(json_object_get(object, key));
@@ -86,7 +86,7 @@ static void index_flights(struct place *place, json_t *process)
 	}
 }
 
-/* What is left out for want of memory, the files of are shown without. */
+/* Entries that do not fit in memory are left out, and their files are shown without them. */
 static void index_manifest(struct place *place)
 {
 	const json_t *profiles = json_object_get(json_object_get(place->manifest, "samples"), "profiles");
@@ -111,7 +111,7 @@ static void forget_manifest(struct place *place)
 	json_decref(place->manifest);
 }
 
-/* False: no more is kept. */
+/* Returns false if nothing more is kept. */
 static bool take_bytes(struct xp_recorded *recorded, size_t bytes)
 {
 	bool fits = !recorded->is_full && bytes <= BYTES_MAX - recorded->bytes;
@@ -119,7 +119,7 @@ static bool take_bytes(struct xp_recorded *recorded, size_t bytes)
 	if (fits)
 		recorded->bytes += bytes;
 	else if (!recorded->is_full)
-		xp_warn("the manifest says too much of its processes; going on without the rest, so some functions may "
+		xp_warn("the manifest says too much about its processes; the rest is ignored, so some functions may "
 			"have no names");
 	recorded->is_full |= !fits;
 	return fits;
@@ -199,7 +199,7 @@ static int add_objects(struct xp_recorded *recorded, struct xp_recorded_process 
 	return err;
 }
 
-/* A text made by printf, clean. NULL: out of memory. */
+/* Formats a text as printf does, and cleans it. Returns NULL if out of memory. */
 static __attribute__((format(printf, 1, 2))) char *clean_text(const char *format, ...)
 {
 	char *text, *clean;
@@ -218,7 +218,7 @@ static __attribute__((format(printf, 1, 2))) char *clean_text(const char *format
 	return clean;
 }
 
-/* How many user stacks are not whole, and why, the most frequent reason first. */
+/* Describes how many user stacks are incomplete and why, the most frequent reason first. */
 static int describe_stacks(struct xp_recorded_process *process, const json_t *json)
 {
 	uint64_t seen = number_of(json, "seen"), complete = number_of(json, "complete");
@@ -279,7 +279,7 @@ static int describe(struct xp_recorded *recorded, struct xp_recorded_process *pr
 	return err ? err : add_objects(recorded, process, json_object_get(json, "objects"));
 }
 
-/* ", N of M events lost"; "" where nothing is said of them. */
+/* Writes ", N of M events lost", or "" if their number is not given. */
 static void describe_losses(char *to, size_t size, uint64_t lost, uint64_t seen, const char *what)
 {
 	to[0] = 0;
@@ -337,18 +337,18 @@ static uint64_t pid_key(const char *directory, uint64_t pid, uint64_t image)
 	return (hash_text(0xcbf29ce484222325u, directory) + pid) * 0x9e3779b97f4a7c15u + image;
 }
 
-static struct xp_recorded_process *look_up(const struct xp_recorded *recorded, const struct xp_number_map *map,
+static struct xp_recorded_process *look_up(const struct xp_recorded *recorded, const struct xp_u64_map *map,
 					   uint64_t key, const char *directory)
 {
-	const uint32_t *index = xp_number_map_find(map, key);
+	const uint32_t *index = xp_u64_map_find(map, key);
 	struct xp_recorded_process *process = index ? &recorded->processes[*index] : NULL;
 
 	return process && !strcmp(process->directory, directory) ? process : NULL;
 }
 
-static int enter(struct xp_number_map *map, uint64_t key, size_t index)
+static int enter(struct xp_u64_map *map, uint64_t key, size_t index)
 {
-	uint32_t *value = xp_number_map_add(map, key, (uint32_t)index);
+	uint32_t *value = xp_u64_map_add(map, key, (uint32_t)index);
 
 	if (value)
 		*value = (uint32_t)index;
@@ -356,8 +356,8 @@ static int enter(struct xp_number_map *map, uint64_t key, size_t index)
 }
 
 /*
- * The newest process that this file may be of. Profile and log of a process have one stem, unless it changed its name
- * in between: then the manifest tells. A flight recorder may leave several logs.
+ * The newest process that this file may belong to. The profile and the log of a process have the same stem, unless the
+ * process changed its name in between; then the manifest tells. A flight recorder may leave several logs.
  */
 static struct xp_recorded_process *find_same(const struct xp_recorded *recorded, const char *directory,
 					     const char *stem, const json_t *json, bool is_profile)
@@ -374,23 +374,16 @@ static struct xp_recorded_process *find_same(const struct xp_recorded *recorded,
 	return NULL;
 }
 
-/* Made when it is new. NULL: out of memory. */
+/* Finds the process of a file, or adds it. Returns NULL if out of memory. */
 static struct xp_recorded_process *find_process(struct xp_recorded *recorded, const char *directory, const char *stem,
 						const json_t *json, bool is_profile)
 {
-	struct xp_recorded_process *processes, *process = find_same(recorded, directory, stem, json, is_profile);
+	struct xp_recorded_process *process = find_same(recorded, directory, stem, json, is_profile);
 
 	if (process)
 		return process;
-	if (recorded->process_count == recorded->process_room) {
-		size_t room = XP_MAX(2 * recorded->process_room, (size_t)16);
-
-		processes = reallocarray(recorded->processes, room, sizeof(*processes));
-		if (!processes)
-			return NULL;
-		recorded->processes = processes;
-		recorded->process_room = room;
-	}
+	if (XP_ARRAY_RESERVE(recorded->processes, recorded->process_room, recorded->process_count + 1))
+		return NULL;
 	process = &recorded->processes[recorded->process_count++];
 	*process = (struct xp_recorded_process){
 		.name = clean_text("%s", stem),
@@ -400,7 +393,7 @@ static struct xp_recorded_process *find_process(struct xp_recorded *recorded, co
 	return process->name && process->directory && process->stem ? process : NULL;
 }
 
-/* So that the process's other file finds it. */
+/* Indexes the process, so that its other file finds it. */
 static int enter_process(struct xp_recorded *recorded, const struct xp_recorded_process *process)
 {
 	size_t index = (size_t)(process - recorded->processes);
@@ -411,7 +404,7 @@ static int enter_process(struct xp_recorded *recorded, const struct xp_recorded_
 	return err;
 }
 
-/* Takes stem over. */
+/* Takes ownership of stem. */
 static int set_file(struct xp_recorded_process *process, const struct place *place, const char *name, char *stem,
 		    bool is_profile)
 {
@@ -449,7 +442,7 @@ static int add_file(struct xp_recorded *recorded, const struct place *place, con
 	return err ? err : enter_process(recorded, process);
 }
 
-/* -ENOENT: it is neither a profile nor a log. */
+/* Returns -ENOENT if the file is neither a profile nor a log. */
 static int add_entry(struct xp_recorded *recorded, struct place *place, int dir_fd, const char *name)
 {
 	struct xp_file_view view;
@@ -561,8 +554,8 @@ void xp_recorded_free(struct xp_recorded *recorded)
 	for (size_t i = 0; i < recorded->heading_count; i++)
 		free(recorded->headings[i]);
 	free(recorded->processes);
-	xp_number_map_free(&recorded->by_stem);
-	xp_number_map_free(&recorded->by_pid);
+	xp_u64_map_free(&recorded->by_stem);
+	xp_u64_map_free(&recorded->by_pid);
 	free(recorded->headings);
 	memset(recorded, 0, sizeof(*recorded));
 }

@@ -8,16 +8,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "report/fdr_calls.h"
+#include "base/array.h"
 #include "base/file_view.h"
 #include "base/u64_map.h"
-#include "report/objects.h"
 #include "base/util.h"
+#include "report/fdr_calls.h"
+#include "report/objects.h"
 
-/* Functions of a log above this id stay without names. */
+/* Functions of a log with an ID above this have no names. */
 #define FUNCTION_ID_MAX (4u << 20)
 
-/* A process's files while its table is made. */
+/* The files of a process while its table is made. */
 struct input {
 	struct xp_report_table *table;
 	struct xp_file_view profile;
@@ -26,10 +27,10 @@ struct input {
 	struct xp_call_log log;
 	bool has_log;
 	struct xp_report_functions functions;
-	/* while rows are made */
+	/* For making rows. */
 	size_t row_room;
-	struct xp_number_map rows;	  /* by hash of all that tells a row from others */
-	struct xp_number_map by_function; /* the first row of a name */
+	struct xp_u64_map rows;	       /* by hash of the members that distinguish rows */
+	struct xp_u64_map by_function; /* the first row with a name */
 };
 
 struct making {
@@ -39,7 +40,7 @@ struct making {
 	bool broken;
 };
 
-/* ---- first: read all, and ask for the names of all addresses ---- */
+/* ---- step 1: read everything, and request the names of all addresses ---- */
 
 static void report_violation(struct making *making, const char *path, uint64_t offset, const char *text)
 {
@@ -47,7 +48,7 @@ static void report_violation(struct making *making, const char *path, uint64_t o
 	making->broken = true;
 }
 
-/* 1: the file is open. 0: it is not, and that is reported. */
+/* Returns 1 if the file is open, and 0 if it is not, after reporting that. */
 static int open_view(struct making *making, struct xp_file_view *view, const char *path)
 {
 	int err = xp_file_view_open(view, AT_FDCWD, path);
@@ -59,7 +60,7 @@ static int open_view(struct making *making, struct xp_file_view *view, const cha
 	return 0;
 }
 
-/* All but the sampled PC are return addresses, which may belong to the next function already. */
+/* All but the sampled PC are return addresses, which may already belong to the next function. */
 static uint64_t code_address(const struct xp_gperf_reader *reader, const struct xp_gperf_sample *sample, uint64_t index)
 {
 	uint64_t pc = xp_gperf_reader_pc(reader, sample, index);
@@ -92,7 +93,7 @@ static int want_samples(struct xp_symbolizer *symbolizer, struct input *input)
 	return err;
 }
 
-/* The list of objects stands behind the records. */
+/* The list of objects follows the records. */
 static int read_profile(struct making *making, struct input *input)
 {
 	const char *path = input->table->process->profile;
@@ -116,7 +117,7 @@ static int read_profile(struct making *making, struct input *input)
 		err = xp_report_objects_read(&input->objects, &reader, input->table->process, symbolizer, &violation);
 	if (err == -EBADMSG) {
 		report_violation(making, path, violation.offset, violation.text);
-		xp_spans_sort(&input->objects.spans);
+		xp_interval_map_sort(&input->objects.spans);
 		err = 0;
 	}
 	return err ? err : want_samples(symbolizer, input);
@@ -168,7 +169,7 @@ static int read_input(struct making *making, struct input *input)
 	return err;
 }
 
-/* ---- then: rows ---- */
+/* ---- step 2: rows ---- */
 
 static uint64_t hash_of(const struct xp_report_row *row)
 {
@@ -179,7 +180,7 @@ static uint64_t hash_of(const struct xp_report_row *row)
 	return hash * 0x9e3779b97f4a7c15u + row->line;
 }
 
-/* Texts are there once, so equal ones are the same. */
+/* Each string exists only once, so equal strings have equal addresses. */
 static bool same_row(const struct xp_report_row *a, const struct xp_report_row *b)
 {
 	return a->function == b->function && a->object == b->object && a->file == b->file && a->line == b->line;
@@ -189,38 +190,30 @@ static int append_row(struct input *input, const struct xp_report_row *row)
 {
 	struct xp_report_table *table = input->table;
 
-	if (table->row_count == input->row_room) {
-		size_t room = XP_MAX(input->row_room * 2, (size_t)64);
-		struct xp_report_row *rows = reallocarray(table->rows, room, sizeof(*rows));
-
-		if (!rows)
-			return -ENOMEM;
-		table->rows = rows;
-		input->row_room = room;
-	}
+	if (XP_ARRAY_RESERVE(table->rows, input->row_room, table->row_count + 1))
+		return -ENOMEM;
 	table->rows[table->row_count++] = *row;
-	return xp_number_map_add(&input->by_function, (uintptr_t)row->function, (uint32_t)table->row_count - 1)
-		   ? 0
-		   : -ENOMEM;
+	return xp_u64_map_add(&input->by_function, (uintptr_t)row->function, (uint32_t)table->row_count - 1) ? 0
+													     : -ENOMEM;
 }
 
-/* The row like this one, made when there is none. NULL: out of memory. Valid until the next one is made. */
+/* Finds a row like this one, or adds it. Returns NULL if out of memory. Valid until the next row is added. */
 static struct xp_report_row *find_row(struct input *input, const struct xp_report_row *like)
 {
 	uint64_t hash = hash_of(like);
 	uint32_t *index;
 
-	while ((index = xp_number_map_find(&input->rows, hash))) {
+	while ((index = xp_u64_map_find(&input->rows, hash))) {
 		if (same_row(&input->table->rows[*index], like))
 			return &input->table->rows[*index];
 		hash++;
 	}
-	if (!xp_number_map_add(&input->rows, hash, (uint32_t)input->table->row_count) || append_row(input, like))
+	if (!xp_u64_map_add(&input->rows, hash, (uint32_t)input->table->row_count) || append_row(input, like))
 		return NULL;
 	return &input->table->rows[input->table->row_count - 1];
 }
 
-/* What nobody has a name for: object+0xaddress. */
+/* The name of code without a symbol: object+0xaddress. */
 static const char *place_name(struct xp_symbolizer *symbolizer, const char *object, uint64_t address)
 {
 	char name[512];
@@ -232,13 +225,13 @@ static const char *place_name(struct xp_symbolizer *symbolizer, const char *obje
 	return xp_symbolizer_text(symbolizer, name);
 }
 
-/* One chain of a profile while it is counted. */
+/* A call chain of a profile while it is counted. */
 struct chain {
 	struct making *making;
 	struct input *input;
 	uint64_t number; /* from 1 */
 	uint64_t count;
-	bool first; /* the next frame is the innermost of all */
+	bool first; /* the next frame is the innermost one of the chain */
 };
 
 static int count_frame(struct chain *chain, const struct xp_report_row *like)
@@ -256,7 +249,7 @@ static int count_frame(struct chain *chain, const struct xp_report_row *like)
 	return 0;
 }
 
-/* The frames of a place, the innermost first. */
+/* Counts the frames of a place, the innermost first. */
 static int count_place(struct chain *chain, const struct xp_place *place, const char *object)
 {
 	const struct xp_report_options *options = chain->making->options;
@@ -265,7 +258,7 @@ static int count_place(struct chain *chain, const struct xp_place *place, const 
 	int err = 0;
 
 	for (; !err && i < place->frame_count; i++) {
-		const struct xp_frame *frame = &place->frames[i];
+		const struct xp_source_frame *frame = &place->frames[i];
 		struct xp_report_row like = { .function = frame->function, .object = object };
 
 		if (options->by_line) {
@@ -323,7 +316,7 @@ static int count_samples(struct making *making, struct input *input)
 	return err;
 }
 
-/* How the table calls the function: as its samples are called, where it has some. */
+/* The table shows a function under the name that its samples have, if it has any. */
 static int describe_function(struct making *making, struct input *input, uint32_t id, struct xp_report_row *like)
 {
 	struct xp_symbolizer *symbolizer = making->tables->symbolizer;
@@ -352,7 +345,7 @@ static int find_function_row(struct making *making, struct input *input, uint32_
 
 	if (err)
 		return err;
-	known = like.object ? NULL : xp_number_map_find(&input->by_function, (uintptr_t)like.function);
+	known = like.object ? NULL : xp_u64_map_find(&input->by_function, (uintptr_t)like.function);
 	*row = known ? &input->table->rows[*known] : find_row(input, &like);
 	return *row ? 0 : -ENOMEM;
 }
@@ -371,7 +364,7 @@ static int count_calls(struct making *making, struct input *input, const struct 
 	return 0;
 }
 
-/* Functions that were taken out have a row even when no call of theirs is in the log: that is not for want of calls. */
+/* A function that was taken out gets a row even if the log has no call of it, since calls may have happened. */
 static int mark_taken_out(struct making *making, struct input *input)
 {
 	const struct xp_recorded_process *process = input->table->process;
@@ -394,12 +387,12 @@ static int make_rows(struct making *making, struct input *input)
 		err = count_calls(making, input, &input->log.functions[i]);
 	if (!err)
 		err = mark_taken_out(making, input);
-	xp_number_map_free(&input->rows);
-	xp_number_map_free(&input->by_function);
+	xp_u64_map_free(&input->rows);
+	xp_u64_map_free(&input->by_function);
 	return err;
 }
 
-/* ---- all of it ---- */
+/* ---- the whole report ---- */
 
 static void input_free(struct input *input)
 {

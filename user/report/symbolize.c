@@ -1,26 +1,25 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "report/symbolize.h"
 
-#include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/confined.h"
+#include "base/array.h"
+#include "base/u64_map.h"
+#include "base/text_pool.h"
+#include "base/util.h"
 #include "elf/demangle.h"
 #include "elf/symbols.h"
-#include "base/u64_map.h"
-#include "base/util.h"
 
 #define NS_PER_S 1000000000ull
 
 /*
- * What a reader may take. Files are mapped as a whole: 2.0 GB for the lines of a library of 1.2 GB, most of it debug
- * information, 1.7 GB where that is compressed to 0.5 GB.
+ * Memory limit of a reader. Files are mapped in full: the lines of a 1.2 GB library, most of it debug information, take
+ * 2.0 GB; 1.7 GB if that information is compressed to 0.5 GB.
  */
 #define READER_BYTES ((rlim_t)6 << 30)
 #define READER_SECONDS 90
-/* To find out what a file is takes milliseconds, unless someone wants it to take long. */
+/* Examining a file takes milliseconds, unless the file is made to take long. */
 #define LOOK_BYTES ((rlim_t)2 << 30)
 #define LOOK_NS (10 * NS_PER_S)
 #define SOURCE_BYTES_MAX 4096
@@ -28,24 +27,19 @@
 
 struct file {
 	char *path;
-	char *real_path; /* NULL: not known */
-	uint32_t next;	 /* with the same hash: index + 1; 0: none */
-	bool readable;	 /* an ELF file, and the right one */
-	bool is_other;	 /* for those who wanted one with another build id, who get no names of it */
-	bool is_late;	 /* its names were not all there in time */
+	char *real_path; /* NULL: unknown */
+	uint32_t next;	 /* next file with the same hash: index + 1; 0: none */
+	bool readable;	 /* an ELF file, and the one that was recorded */
+	bool is_other;	 /* for those who want another build ID; they get no names from it */
+	bool is_late;	 /* not all its names were ready in time */
 	uint8_t build_id[64];
 	size_t build_id_bytes;
 	struct xp_elf_segment segments[XP_ELF_SEGMENTS_MAX];
 	size_t segment_count;
-	struct xp_number_map places; /* by address */
-	uint32_t *wanted;	     /* places that are not named yet */
+	struct xp_u64_map places; /* by address */
+	uint32_t *wanted;	  /* places still to be named */
 	size_t wanted_count;
 	size_t wanted_room;
-};
-
-struct text {
-	struct text *next; /* with the same hash */
-	char text[];
 };
 
 struct xp_symbolizer {
@@ -53,45 +47,14 @@ struct xp_symbolizer {
 	struct file **files;
 	size_t file_count;
 	uint32_t file_slots[SLOTS]; /* hash table by path: index + 1; 0: none */
-	uint64_t left_ns;	    /* for all readers to come */
+	uint64_t left_ns;	    /* remaining time of all readers */
 	struct xp_place *places;
 	size_t place_count;
 	size_t place_room;
-	struct text *texts[SLOTS]; /* hash table */
-	size_t text_bytes;
+	struct xp_text_pool texts;
 };
 
 /* ---- texts ---- */
-
-static size_t text_slot(const char *text)
-{
-	uint32_t hash = 2166136261u; /* FNV-1a */
-
-	for (; *text; text++)
-		hash = (hash ^ (unsigned char)*text) * 16777619u;
-	return (hash ^ hash >> 16) % SLOTS;
-}
-
-/* The one copy of this text. NULL: out of memory, or the limit is reached. */
-static const char *keep_text(struct xp_symbolizer *symbolizer, const char *text)
-{
-	struct text **slot = &symbolizer->texts[text_slot(text)], *kept;
-	size_t bytes = strlen(text) + 1;
-
-	for (kept = *slot; kept; kept = kept->next)
-		if (strcmp(kept->text, text) == 0)
-			return kept->text;
-	if (symbolizer->text_bytes + bytes > XP_NAMES_BYTES_MAX)
-		return NULL;
-	kept = malloc(sizeof(*kept) + bytes);
-	if (!kept)
-		return NULL;
-	memcpy(kept->text, text, bytes);
-	kept->next = *slot;
-	*slot = kept;
-	symbolizer->text_bytes += bytes;
-	return kept->text;
-}
 
 const char *xp_symbolizer_text(struct xp_symbolizer *symbolizer, const char *text)
 {
@@ -102,7 +65,7 @@ const char *xp_symbolizer_text(struct xp_symbolizer *symbolizer, const char *tex
 	if (!clean)
 		return NULL;
 	xp_clean_text(clean, bytes, text);
-	kept = keep_text(symbolizer, clean);
+	kept = xp_text_pool_keep(&symbolizer->texts, clean);
 	free(clean);
 	return kept;
 }
@@ -115,6 +78,7 @@ int xp_symbolizer_new(struct xp_symbolizer **symbolizer, enum xp_name_detail det
 	if (!*symbolizer)
 		return -ENOMEM;
 	(*symbolizer)->detail = detail;
+	(*symbolizer)->texts.bytes_max = XP_NAMES_BYTES_MAX;
 	(*symbolizer)->left_ns = XP_NAMES_SECONDS * NS_PER_S;
 	return 0;
 }
@@ -128,7 +92,7 @@ static void file_free(struct file *file)
 {
 	if (!file)
 		return;
-	xp_number_map_free(&file->places);
+	xp_u64_map_free(&file->places);
 	free(file->wanted);
 	free(file->path);
 	free(file->real_path);
@@ -143,11 +107,7 @@ void xp_symbolizer_free(struct xp_symbolizer *symbolizer)
 		file_free(symbolizer->files[i]);
 	for (size_t i = 0; i < symbolizer->place_count; i++)
 		free(symbolizer->places[i].frames);
-	for (size_t i = 0; i < XP_ARRAY_SIZE(symbolizer->texts); i++)
-		for (struct text *text = symbolizer->texts[i], *next; text; text = next) {
-			next = text->next;
-			free(text);
-		}
+	xp_text_pool_free(&symbolizer->texts);
 	free(symbolizer->files);
 	free(symbolizer->places);
 	free(symbolizer);
@@ -161,7 +121,7 @@ static void warn_of(const struct file *file, const char *what)
 	xp_warn("%s: %s", clean, what);
 }
 
-/* ---- what readers may take: the time is of all of them together ---- */
+/* ---- limits of readers; the time limit is for all together ---- */
 
 static struct xp_confined_limits limits_of(const struct xp_symbolizer *symbolizer, uint64_t ns, rlim_t bytes)
 {
@@ -182,7 +142,7 @@ static bool same_build(const struct file *file, const uint8_t *build_id, size_t 
 	return !bytes || (file->build_id_bytes == bytes && memcmp(file->build_id, build_id, bytes) == 0);
 }
 
-/* What can be said of the file without libdw. */
+/* Gets facts about the file that do not need libdw. */
 static int look_at(struct xp_symbolizer *symbolizer, struct file *file)
 {
 	const struct xp_confined_limits limits = limits_of(symbolizer, LOOK_NS, LOOK_BYTES);
@@ -223,7 +183,7 @@ static struct file *file_new(const char *path)
 
 static struct file *find_file(const struct xp_symbolizer *symbolizer, const char *path, bool is_other, uint32_t *number)
 {
-	for (uint32_t i = symbolizer->file_slots[text_slot(path)]; i; i = symbolizer->files[i - 1]->next) {
+	for (uint32_t i = symbolizer->file_slots[xp_text_hash(path) % SLOTS]; i; i = symbolizer->files[i - 1]->next) {
 		struct file *file = symbolizer->files[i - 1];
 
 		if (file->is_other == is_other && strcmp(file->path, path) == 0) {
@@ -234,10 +194,10 @@ static struct file *find_file(const struct xp_symbolizer *symbolizer, const char
 	return NULL;
 }
 
-/* Takes the file over. */
+/* Takes ownership of the file. */
 static int add_file(struct xp_symbolizer *symbolizer, struct file *file, uint32_t *number)
 {
-	uint32_t *slot = &symbolizer->file_slots[text_slot(file->path)];
+	uint32_t *slot = &symbolizer->file_slots[xp_text_hash(file->path) % SLOTS];
 	size_t count = symbolizer->file_count;
 	struct file **files = reallocarray(symbolizer->files, count + 1, sizeof(*files));
 
@@ -271,7 +231,7 @@ static int add_other(struct xp_symbolizer *symbolizer, const struct file *file, 
 	return add_file(symbolizer, other, number);
 }
 
-/* One recording may want another build of the file than the next one does. */
+/* Two recordings may want different builds of the same file. */
 int xp_symbolizer_file(struct xp_symbolizer *symbolizer, const char *path, const uint8_t *build_id,
 		       size_t build_id_bytes, uint32_t *number)
 {
@@ -329,7 +289,7 @@ int xp_symbolizer_functions(struct xp_symbolizer *symbolizer, uint32_t number, s
 	return err;
 }
 
-/* The kernel maps whole pages, so a mapping may begin before the segment that it is for. */
+/* The kernel maps whole pages, so a mapping may begin before its segment. */
 static const struct xp_elf_segment *segment_of(const struct file *file, uint64_t offset)
 {
 	for (size_t i = 0; i < file->segment_count; i++) {
@@ -351,15 +311,8 @@ uint64_t xp_symbolizer_vaddr(const struct xp_symbolizer *symbolizer, uint32_t nu
 
 static int add_wanted(struct file *file, uint32_t place)
 {
-	if (file->wanted_count == file->wanted_room) {
-		size_t room = XP_MAX(file->wanted_room * 2, (size_t)64);
-		uint32_t *wanted = reallocarray(file->wanted, room, sizeof(*wanted));
-
-		if (!wanted)
-			return -ENOMEM;
-		file->wanted = wanted;
-		file->wanted_room = room;
-	}
+	if (XP_ARRAY_RESERVE(file->wanted, file->wanted_room, file->wanted_count + 1))
+		return -ENOMEM;
 	file->wanted[file->wanted_count++] = place;
 	return 0;
 }
@@ -367,7 +320,7 @@ static int add_wanted(struct file *file, uint32_t place)
 int xp_symbolizer_want(struct xp_symbolizer *symbolizer, uint32_t number, uint64_t vaddr, uint32_t *place)
 {
 	struct file *file = symbolizer->files[number];
-	uint32_t *found = xp_number_map_find(&file->places, vaddr);
+	uint32_t *found = xp_u64_map_find(&file->places, vaddr);
 
 	if (found) {
 		*place = *found;
@@ -375,17 +328,10 @@ int xp_symbolizer_want(struct xp_symbolizer *symbolizer, uint32_t number, uint64
 	}
 	if (symbolizer->place_count == XP_PLACES_MAX)
 		return -E2BIG;
-	if (symbolizer->place_count == symbolizer->place_room) {
-		size_t room = XP_MAX(symbolizer->place_room * 2, (size_t)1024);
-		struct xp_place *places = reallocarray(symbolizer->places, room, sizeof(*places));
-
-		if (!places)
-			return -ENOMEM;
-		symbolizer->places = places;
-		symbolizer->place_room = room;
-	}
+	if (XP_ARRAY_RESERVE(symbolizer->places, symbolizer->place_room, symbolizer->place_count + 1))
+		return -ENOMEM;
 	*place = (uint32_t)symbolizer->place_count;
-	if (!xp_number_map_add(&file->places, vaddr, *place) || add_wanted(file, *place))
+	if (!xp_u64_map_add(&file->places, vaddr, *place) || add_wanted(file, *place))
 		return -ENOMEM;
 	symbolizer->places[symbolizer->place_count++] = (struct xp_place){ .vaddr = vaddr };
 	return 0;
@@ -396,7 +342,7 @@ const struct xp_place *xp_symbolizer_place(const struct xp_symbolizer *symbolize
 	return &symbolizer->places[place];
 }
 
-/* ---- the child: for each wanted place struct answer, then frames of struct answer_frame and two texts ---- */
+/* ---- the child: for each wanted place a struct answer, then per frame a struct answer_frame and two strings ---- */
 
 struct answer {
 	uint32_t place;
@@ -405,7 +351,7 @@ struct answer {
 
 struct answer_frame {
 	uint32_t line;
-	uint32_t function_bytes; /* 0: not known */
+	uint32_t function_bytes; /* 0: unknown */
 	uint32_t file_bytes;
 };
 
@@ -449,14 +395,14 @@ static bool put_answer(FILE *out, uint32_t place, const struct xp_name_frame *fr
 	return good;
 }
 
-/* Files of names alone, which libdw does not take: they have no segments. */
+/* Handles files with only names. libdw rejects them, since they have no segments. */
 static int answer_by_symbols(int fd, FILE *out, const struct question *question)
 {
 	const struct file *file = question->file;
 	struct xp_function *functions = calloc(XP_MAX(file->wanted_count, (size_t)1), sizeof(*functions));
-	struct xp_elf_image image;
+	struct xp_elf_file image;
 	char *pool = NULL;
-	bool good = functions && !xp_elf_image_fd(&image, fd, NULL, 0);
+	bool good = functions && !xp_elf_file_fd(&image, fd, NULL, 0);
 
 	for (size_t i = 0; good && i < file->wanted_count; i++)
 		functions[i].vaddr = question->symbolizer->places[file->wanted[i]].vaddr;
@@ -466,7 +412,7 @@ static int answer_by_symbols(int fd, FILE *out, const struct question *question)
 
 		good = put_answer(out, file->wanted[i], &frame, frame.symbol ? 1 : 0);
 	}
-	return good ? 0 : 1; /* and the process ends */
+	return good ? 0 : 1; /* the process ends next */
 }
 
 static int answer_all(int fd, FILE *out, const void *arg)
@@ -488,7 +434,7 @@ static int answer_all(int fd, FILE *out, const void *arg)
 	return good ? 0 : 1;
 }
 
-/* ---- reading what it says, which is as little to be trusted as the file ---- */
+/* ---- reading the child's output, which is as untrusted as the file ---- */
 
 static bool get_text(struct xp_symbolizer *symbolizer, FILE *in, uint32_t bytes, size_t max, const char **kept)
 {
@@ -501,11 +447,11 @@ static bool get_text(struct xp_symbolizer *symbolizer, FILE *in, uint32_t bytes,
 		return true;
 	text[bytes] = 0;
 	xp_clean_text(clean, sizeof(clean), text);
-	*kept = keep_text(symbolizer, clean);
+	*kept = xp_text_pool_keep(&symbolizer->texts, clean);
 	return true;
 }
 
-static bool get_frame(struct xp_symbolizer *symbolizer, FILE *in, struct xp_frame *frame)
+static bool get_frame(struct xp_symbolizer *symbolizer, FILE *in, struct xp_source_frame *frame)
 {
 	struct answer_frame head;
 
@@ -516,10 +462,10 @@ static bool get_frame(struct xp_symbolizer *symbolizer, FILE *in, struct xp_fram
 	       get_text(symbolizer, in, head.file_bytes, SOURCE_BYTES_MAX, &frame->file);
 }
 
-/* The answers come in the order of the questions. Returns how many came. */
+/* Answers come in the order of the questions. Returns their number. */
 static size_t get_answers(struct xp_symbolizer *symbolizer, const struct file *file, FILE *in)
 {
-	struct xp_frame frames[XP_NAME_FRAMES_MAX];
+	struct xp_source_frame frames[XP_NAME_FRAMES_MAX];
 	struct answer answer;
 	size_t count;
 
@@ -548,7 +494,7 @@ static void forget_answered(struct file *file, size_t count)
 	memmove(file->wanted, file->wanted + count, file->wanted_count * sizeof(*file->wanted));
 }
 
-/* What is not answered stays wanted. */
+/* Places without an answer stay wanted. */
 static int ask_reader(struct xp_symbolizer *symbolizer, struct file *file, enum xp_name_detail detail)
 {
 	const struct xp_confined_limits limits = limits_of(symbolizer, READER_SECONDS * NS_PER_S, READER_BYTES);
@@ -573,7 +519,7 @@ static int ask_reader(struct xp_symbolizer *symbolizer, struct file *file, enum 
 	return err == -ENOMEM || err == -EAGAIN ? err : 0;
 }
 
-/* Of those that are late. */
+/* Warns about files with missing names. */
 static void tell_late(const struct xp_symbolizer *symbolizer)
 {
 	const struct file *first = NULL;
@@ -588,14 +534,16 @@ static void tell_late(const struct xp_symbolizer *symbolizer)
 		return;
 	xp_clean_text(clean, sizeof(clean), first->path);
 	if (count > 1)
-		snprintf(others, sizeof(others), " and of %zu other files", count - 1);
-	xp_warn(
-	    "the names of functions took too long, so those of %s%s are not all there; report fewer profiles at a time "
-	    "(xprof report FILE.prof)",
-	    clean, others);
+		snprintf(others, sizeof(others), " and %zu other files", count - 1);
+	xp_warn("finding function names took too long, so some in %s%s are missing; report fewer profiles at a time "
+		"(xprof report FILE.prof)",
+		clean, others);
 }
 
-/* All files first, so that one that keeps its reader busy twice does not take the time of the others. */
+/*
+ * Asks for all files once before a second try, so that one that keeps its reader busy twice does not use the time of
+ * the others.
+ */
 int xp_symbolizer_run(struct xp_symbolizer *symbolizer)
 {
 	int err = 0;

@@ -7,26 +7,26 @@
 
 #include "base/util.h"
 
-#define END_GONE_NS 100000000ull /* what a process has left when it is gone is read for so long at most */
+#define END_GONE_NS 100000000ull /* bound on reading the data that a gone process left */
 
 struct xp_jit_sample {
 	struct xp_jit_sample *next;
 	struct xp_image *image;
-	struct xp_space *space; /* shared: the frames point to its mappings */
+	struct xp_address_space *space; /* shared: the frames point to its mappings */
 	uint64_t tsc;
 	size_t count;
-	struct xp_profile_frame frames[];
+	struct xp_frame frames[];
 };
 
 static size_t sample_bytes(size_t count)
 {
-	return sizeof(struct xp_jit_sample) + count * sizeof(struct xp_profile_frame);
+	return sizeof(struct xp_jit_sample) + count * sizeof(struct xp_frame);
 }
 
 /* ---- naming ---- */
 
-/* 0, or -EAGAIN when one of them may be known later. */
-static int name_frames(struct xp_jit *jit, uint64_t tsc, struct xp_profile_frame *frames, size_t count)
+/* Returns 0, or -EAGAIN if a frame may become known later. */
+static int name_frames(struct xp_jit *jit, uint64_t tsc, struct xp_frame *frames, size_t count)
 {
 	int ret = 0;
 
@@ -37,8 +37,8 @@ static int name_frames(struct xp_jit *jit, uint64_t tsc, struct xp_profile_frame
 	return ret;
 }
 
-/* Where the user code was that the sample hit, or that called the kernel. */
-static void count_sample(struct xp_image *image, const struct xp_profile_frame *frames, size_t count)
+/* Finds the user code that the sample hit, or that called the kernel, and counts the sample as named or unnamed. */
+static void count_sample(struct xp_image *image, const struct xp_frame *frames, size_t count)
 {
 	for (size_t i = 0; i < count; i++) {
 		const struct xp_vma *vma = frames[i].vma;
@@ -51,32 +51,35 @@ static void count_sample(struct xp_image *image, const struct xp_profile_frame *
 	}
 }
 
-/* Otherwise the samples wait: those that have waited for longest come first when there is time again. */
+/*
+ * Returns false if the time budget is used up. The samples then wait; those that have waited longest come first next
+ * time.
+ */
 static bool may_look(struct xp_jit_samples *jits)
 {
-	return xp_allowance_is_left(&jits->jits.looking, xp_now_ns());
+	return xp_rate_limit_is_left(&jits->jits.looking, xp_now_ns());
 }
 
-static int need_jit(struct xp_jit_samples *jits, struct xp_image *image, struct xp_space *space)
+static int need_jit(struct xp_jit_samples *jits, struct xp_image *image, struct xp_address_space *space)
 {
 	int err;
 
-	/* A sample that has waited has an older one. */
+	/* A sample that has waited has an older address space. */
 	if (!image->jit_space || image->jit_space->changed < space->changed) {
-		xp_space_put(image->jit_space);
-		image->jit_space = xp_space_share(space);
+		xp_address_space_release(image->jit_space);
+		image->jit_space = xp_address_space_share(space);
 	}
 	if (image->jit)
 		return 0;
 	err = xp_jit_new(&image->jit, &jits->jits, image->pid, image->number);
 	if (err || !may_look(jits))
 		return err;
-	/* At once: what is there now may soon be gone. */
+	/* At once: the sources may soon be gone. */
 	return XP_MIN(xp_jit_refresh(image->jit, space, xp_clock_now_tsc()), 0);
 }
 
-static int add(struct xp_jit_samples *jits, struct xp_image *image, struct xp_space *space, uint64_t tsc,
-	       const struct xp_profile_frame *frames, size_t count)
+static int add(struct xp_jit_samples *jits, struct xp_image *image, struct xp_address_space *space, uint64_t tsc,
+	       const struct xp_frame *frames, size_t count)
 {
 	struct xp_jit_sample *sample;
 
@@ -85,7 +88,7 @@ static int add(struct xp_jit_samples *jits, struct xp_image *image, struct xp_sp
 	sample = malloc(sample_bytes(count));
 	if (!sample)
 		return -ENOMEM;
-	*sample = (struct xp_jit_sample){ NULL, image, xp_space_share(space), tsc, count };
+	*sample = (struct xp_jit_sample){ NULL, image, xp_address_space_share(space), tsc, count };
 	memcpy(sample->frames, frames, count * sizeof(*frames));
 	*(jits->last ? &jits->last->next : &jits->first) = sample;
 	jits->last = sample;
@@ -94,13 +97,13 @@ static int add(struct xp_jit_samples *jits, struct xp_image *image, struct xp_sp
 	return 0;
 }
 
-int xp_jit_samples_seen(struct xp_jit_samples *jits, struct xp_image *image, struct xp_space *space,
+int xp_jit_samples_seen(struct xp_jit_samples *jits, struct xp_image *image, struct xp_address_space *space,
 			const struct xp_vma *leaf)
 {
 	return jits->jits.clock && xp_file_may_be_jit(leaf->file) ? need_jit(jits, image, space) : 0;
 }
 
-bool xp_jit_samples_concern(const struct xp_jit_samples *jits, const struct xp_profile_frame *frames, size_t count)
+bool xp_jit_samples_concern(const struct xp_jit_samples *jits, const struct xp_frame *frames, size_t count)
 {
 	const struct xp_vma *last = NULL;
 
@@ -114,8 +117,8 @@ bool xp_jit_samples_concern(const struct xp_jit_samples *jits, const struct xp_p
 	return false;
 }
 
-int xp_jit_samples_name(struct xp_jit_samples *jits, struct xp_image *image, struct xp_space *space, uint64_t tsc,
-			struct xp_profile_frame *frames, size_t count)
+int xp_jit_samples_name(struct xp_jit_samples *jits, struct xp_image *image, struct xp_address_space *space,
+			uint64_t tsc, struct xp_frame *frames, size_t count)
 {
 	int err = need_jit(jits, image, space);
 
@@ -130,17 +133,17 @@ int xp_jit_samples_name(struct xp_jit_samples *jits, struct xp_image *image, str
 	return 0;
 }
 
-/* ---- those that wait ---- */
+/* ---- waiting samples ---- */
 
 static void drop(struct xp_jit_samples *jits, struct xp_jit_sample *sample)
 {
 	jits->bytes -= sample_bytes(sample->count);
 	sample->image->jit_waiting--;
-	xp_space_put(sample->space);
+	xp_address_space_release(sample->space);
 	free(sample);
 }
 
-/* Delivers what can be named, and what is from before oldest_tsc anyway. */
+/* Delivers the samples that can be named, and all that are older than oldest_tsc. */
 static int deliver_named(struct xp_jit_samples *jits, uint64_t oldest_tsc, xp_jit_deliver *deliver, void *arg)
 {
 	struct xp_jit_sample **link = &jits->first, *sample;
@@ -162,8 +165,8 @@ static int deliver_named(struct xp_jit_samples *jits, uint64_t oldest_tsc, xp_ji
 	return first;
 }
 
-/* What an image has mapped, as its newest sample knows. */
-static const struct xp_space *space_of(const struct xp_image *image)
+/* The address space of an image, as of its newest sample. */
+static const struct xp_address_space *space_of(const struct xp_image *image)
 {
 	if (image->is_over)
 		xp_jit_over(image->jit);
@@ -199,10 +202,10 @@ void xp_jit_samples_end_gone(struct xp_jit_samples *jits, struct xp_image *const
 		if (!image->jit || image->jit_waiting || xp_jit_is_finished(image->jit) ||
 		    (!image->is_over && !xp_jit_is_gone(image->jit)))
 			continue;
-		/* An error is told again at the end. */
+		/* An error is reported again at the end. */
 		xp_jit_over(image->jit);
 		xp_jit_finish(image->jit, image->jit_space, now_tsc, xp_now_ns() + END_GONE_NS);
-		xp_space_put(image->jit_space);
+		xp_address_space_release(image->jit_space);
 		image->jit_space = NULL;
 	}
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Samples in JIT code: names their frames (jit.h). A sample waits until its process's sources have been looked at after
- * it, for it may have hit code that is younger than the last look; meanwhile its frames are kept here, within a bound.
+ * Names the frames of samples in JIT code (jit.h). Such a sample may have hit code that is newer than the last look at
+ * its process's sources. So the sample waits for the next look. Meanwhile its frames are kept here, in bounded memory.
  */
-#ifndef XPROF_JIT_SAMPLES_H
-#define XPROF_JIT_SAMPLES_H
+#ifndef XPROF_SAMPLE_JIT_SAMPLES_H
+#define XPROF_SAMPLE_JIT_SAMPLES_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -14,48 +14,50 @@
 #include "profile/profile.h"
 #include "sample/sampled_process.h"
 
-/* So long a sample waits at most; and so much memory all take that wait. */
+/* How long a sample waits at most, and how much memory all waiting samples take at most. */
 #define XP_JIT_SAMPLES_WAIT_NS 10000000000ull
 #define XP_JIT_SAMPLES_BYTES_MAX (32u << 20)
-/* So long all sources are looked at when the recording ends. */
+/* How long xprof looks at all sources when the recording ends, at most. */
 #define XP_JIT_SAMPLES_FINISH_NS 20000000000ull
 
 struct xp_jit_samples {
-	struct xp_jits jits; /* the caller sets what it says; without a clock nothing is named */
+	struct xp_jits jits; /* the caller fills in the caller's part; without a clock no frame is named */
 
-	/* Not the caller's. */
+	/* private */
 	struct xp_jit_sample *first; /* the oldest */
 	struct xp_jit_sample *last;
 	size_t bytes;
 };
 
-/* A sample goes on its way. */
-typedef int xp_jit_deliver(void *arg, struct xp_image *image, const struct xp_profile_frame *frames, size_t count);
+/* Passes a sample on to its profile. */
+typedef int xp_jit_deliver(void *arg, struct xp_image *image, const struct xp_frame *frames, size_t count);
 
-/* A sample hit this mapping whose frames are not known yet: looks for what tells of JIT code there. -ENOMEM. */
-int xp_jit_samples_seen(struct xp_jit_samples *jits, struct xp_image *image, struct xp_space *space,
+/*
+ * A sample whose frames are not known yet hit this mapping: looks for sources of JIT code there. Returns 0 or -ENOMEM.
+ */
+int xp_jit_samples_seen(struct xp_jit_samples *jits, struct xp_image *image, struct xp_address_space *space,
 			const struct xp_vma *leaf);
 
-/* Whether any of the frames may be JIT code's. */
-bool xp_jit_samples_concern(const struct xp_jit_samples *jits, const struct xp_profile_frame *frames, size_t count);
+/* Whether any of the frames may be in JIT code. */
+bool xp_jit_samples_concern(const struct xp_jit_samples *jits, const struct xp_frame *frames, size_t count);
 /*
- * Names the frames (leaf first) of a sample that they concern. 0: they are as they shall be, and are counted; 1: they
- * have to wait, and were copied; -ENOMEM.
+ * Names the frames (leaf first) of a sample in JIT code. Returns 0 if the frames are final, and counts the sample; 1 if
+ * it has to wait, and copies the frames; or -ENOMEM.
  */
-int xp_jit_samples_name(struct xp_jit_samples *jits, struct xp_image *image, struct xp_space *space, uint64_t tsc,
-			struct xp_profile_frame *frames, size_t count);
+int xp_jit_samples_name(struct xp_jit_samples *jits, struct xp_image *image, struct xp_address_space *space,
+			uint64_t tsc, struct xp_frame *frames, size_t count);
 
 /*
- * To be called every second: looks at the sources of the processes whose samples wait, and delivers what need not wait
- * any longer. The first error.
+ * Looks at the sources of the processes with waiting samples, and delivers the samples that need not wait any longer.
+ * Call it every second. Returns the first error.
  */
 int xp_jit_samples_refresh(struct xp_jit_samples *jits, xp_jit_deliver *deliver, void *arg);
 /*
- * To be called behind it: ends the jitdumps of processes that are gone and whose samples are all delivered, and closes
- * what was open of them.
+ * Ends the jitdumps of processes that have ended and whose samples are all delivered, and closes their open files. Call
+ * it after xp_jit_samples_refresh().
  */
 void xp_jit_samples_end_gone(struct xp_jit_samples *jits, struct xp_image *const *images, size_t image_count);
-/* At the end: looks at all sources a last time, delivers all, ends the jitdumps. The first error. */
+/* At the end: looks at all sources a last time, delivers all samples and ends the jitdumps. Returns the first error. */
 int xp_jit_samples_finish(struct xp_jit_samples *jits, struct xp_image *const *images, size_t image_count,
 			  xp_jit_deliver *deliver, void *arg);
 

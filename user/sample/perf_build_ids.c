@@ -5,9 +5,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/util.h"
 #include "elf/file.h"
 #include "target/mapped_file.h"
-#include "base/util.h"
 
 #define ROOM_MIN 256
 
@@ -44,15 +44,15 @@ static bool is_allowed(struct xp_perf_build_ids *ids, uint64_t tsc)
 static uint8_t read_build_id(uint8_t *to, size_t size, pid_t pid, const struct xp_vma *vma)
 {
 	int fd = xp_mapped_file_open(pid, vma);
-	struct xp_elf_image image;
+	struct xp_elf_file image;
 	uint8_t bytes = 0;
 	char why[128];
 
 	if (fd < 0)
 		return 0;
-	if (!xp_elf_image_fd(&image, fd, why, sizeof(why)))
-		bytes = xp_elf_image_build_id(&image, to, size);
-	xp_elf_image_close(&image);
+	if (!xp_elf_file_fd(&image, fd, why, sizeof(why)))
+		bytes = xp_elf_file_build_id(&image, to, size);
+	xp_elf_file_close(&image);
 	close(fd);
 	return bytes;
 }

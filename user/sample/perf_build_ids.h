@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The build ids of mapped files, read from the files while their processes live, each once. */
-#ifndef XPROF_PERF_BUILD_IDS_H
-#define XPROF_PERF_BUILD_IDS_H
+/* The build ids of mapped files. Each file is read once, while a process that maps it is alive. */
+#ifndef XPROF_SAMPLE_PERF_BUILD_IDS_H
+#define XPROF_SAMPLE_PERF_BUILD_IDS_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -12,19 +12,19 @@
 #include "target/address_space.h"
 
 /*
- * So many files are opened at once at most, and so many a second in the long run: opening one and reading its notes
- * takes some 30 us, and processes that map many files must not keep xprof from its rings.
+ * xprof opens at most BURST files at once, and at most HZ files a second in the long run. Opening a file and reading
+ * its notes takes some 30 us, and processes that map many files must not keep xprof from its rings.
  */
 #define XP_PERF_BUILD_IDS_BURST 4096
 #define XP_PERF_BUILD_IDS_HZ 1000
 
 struct xp_perf_build_id {
-	const struct xp_file *file; /* NULL: not looked at yet */
+	const struct xp_file *file; /* NULL: the file has not been read yet */
 	uint8_t build_id[XP_PERFDATA_BUILD_ID_BYTES];
-	uint8_t bytes; /* 0: it has none, or could not be read */
+	uint8_t bytes; /* 0: the file has no build id, or could not be read */
 };
 
-/* Zeroed but for ticks: empty. */
+/* Zeroed except for ticks: empty. */
 struct xp_perf_build_ids {
 	uint64_t ticks; /* between two files in the long run */
 	uint64_t next_tsc;
@@ -32,7 +32,9 @@ struct xp_perf_build_ids {
 	size_t room;
 };
 
-/* Of the file behind a mapping of pid. NULL: it is not to be had now. Valid until the next call. */
+/*
+ * The build id of the file behind a mapping of pid. Returns NULL if it is not available now. Valid until the next call.
+ */
 const struct xp_perf_build_id *xp_perf_build_ids_get(struct xp_perf_build_ids *ids, pid_t pid, const struct xp_vma *vma,
 						     uint64_t tsc);
 void xp_perf_build_ids_free(struct xp_perf_build_ids *ids);

@@ -10,7 +10,7 @@
 
 #include "base/util.h"
 
-#define MODULE_NAME_BYTES 64 /* MODULE_NAME_LEN of the kernel is less */
+#define MODULE_NAME_BYTES 64 /* the kernel's MODULE_NAME_LEN is less */
 
 uint64_t xp_perf_kernel_text(FILE *table)
 {
@@ -27,7 +27,7 @@ struct module {
 	char name[MODULE_NAME_BYTES];
 	uint64_t start;
 	uint64_t bytes;
-	char *path; /* relative; NULL: not known */
+	char *path; /* relative; NULL: unknown */
 };
 
 struct modules {
@@ -35,7 +35,7 @@ struct modules {
 	size_t count;
 };
 
-/* name size references users state address */
+/* A line is: name size references users state address */
 static int read_modules(struct modules *modules, FILE *table)
 {
 	char *line = NULL;
@@ -61,7 +61,7 @@ static int read_modules(struct modules *modules, FILE *table)
 	return err;
 }
 
-/* Of "kernel/fs/x-y.ko.xz" the module is "x_y". */
+/* Whether path is the file of a module: "kernel/fs/x-y.ko.xz" is the file of module "x_y". */
 static bool is_file_of(const char *path, const char *module)
 {
 	const char *name = strrchr(path, '/');
@@ -72,7 +72,7 @@ static bool is_file_of(const char *path, const char *module)
 	return !strncmp(name, ".ko", 3);
 }
 
-/* path: dependencies */
+/* A line is: path: dependencies */
 static int read_paths(struct modules *modules, FILE *files)
 {
 	char *line = NULL;
@@ -98,7 +98,7 @@ static int put_module(struct xp_perfdata *perfdata, const struct module *module,
 {
 	char path[XP_PERFDATA_PATH_MAX];
 
-	/* In brackets where there is no file, as perf has it. */
+	/* Without a file the name is in brackets, as perf writes it. */
 	if (module->path)
 		snprintf(path, sizeof(path), "%s/%s", dir, module->path);
 	else

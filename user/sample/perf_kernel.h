@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What perf wants to know of the kernel that runs, to name its code. */
-#ifndef XPROF_PERF_KERNEL_H
-#define XPROF_PERF_KERNEL_H
+/* The facts about the running kernel that perf needs to name the kernel's code. */
+#ifndef XPROF_SAMPLE_PERF_KERNEL_H
+#define XPROF_SAMPLE_PERF_KERNEL_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -9,17 +9,24 @@
 
 #include "format/perfdata.h"
 
-/* Where the kernel's image ends at the latest, and modules begin (MODULES_VADDR of x86-64). */
+/* The highest possible end of the kernel's image, where modules begin (MODULES_VADDR of x86-64). */
 #define XP_PERF_KERNEL_END 0xffffffffc0000000ull
 
-/* The address of _text. table: of the form of /proc/kallsyms; 0: it hides addresses, or has no such symbol. */
+/*
+ * Returns the address of _text in a table in the format of /proc/kallsyms, or 0 if the table hides addresses or has no
+ * such symbol.
+ */
 uint64_t xp_perf_kernel_text(FILE *table);
 /*
- * Tells perf of the modules, whose symbols it reads from their files. table: of the form of /proc/modules; files: of
- * modules.dep, whose paths are relative to dir; NULL: there is none. -ENOMEM, or the writer's error.
+ * Writes the records of the modules, so that perf reads their symbols from their files. table is in the format of
+ * /proc/modules, files in that of modules.dep, with paths relative to dir; NULL if there is none. Returns 0, -ENOMEM or
+ * the writer's error.
  */
 int xp_perf_kernel_modules(struct xp_perfdata *perfdata, FILE *table, FILE *files, const char *dir);
-/* The build id among notes such as those of /sys/kernel/notes, at most size bytes of it. Its length; 0: none. */
+/*
+ * Copies the build id from notes such as those of /sys/kernel/notes, at most size bytes. Returns its length, or 0 if
+ * there is none.
+ */
 size_t xp_perf_kernel_build_id(const uint8_t *notes, size_t notes_bytes, uint8_t *to, size_t size);
 
 #endif

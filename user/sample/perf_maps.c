@@ -6,7 +6,7 @@
 
 #include "base/util.h"
 
-/* Not what the kernel maps itself: every process has that. */
+/* Excludes what the kernel itself maps, because every process has that. */
 static bool is_jit_memory(const struct xp_file *file)
 {
 	return xp_file_may_be_jit(file) && strcmp(file->path, "[vsyscall]") && strcmp(file->path, "[uprobes]");
@@ -21,13 +21,13 @@ const char *xp_perf_maps_path(const struct xp_file *file, bool has_build_id, cha
 		return "//anon";
 	xp_clean_text(path, size, file->path);
 	length = strlen(path);
-	/* A build id says whether what is at the path now is the same; the file may have come back. */
+	/* The build id shows whether the file at the path now is the same one; the file may be back. */
 	if (has_build_id && length > strlen(deleted) && !strcmp(path + length - strlen(deleted), deleted))
 		path[length - strlen(deleted)] = 0;
 	return path;
 }
 
-int xp_perf_maps_put(struct xp_perf_maps *maps, uint64_t tsc, pid_t pid, pid_t tid, const struct xp_vma *vma)
+int xp_perf_maps_write(struct xp_perf_maps *maps, uint64_t tsc, pid_t pid, pid_t tid, const struct xp_vma *vma)
 {
 	const struct xp_perf_build_id *id = xp_perf_build_ids_get(&maps->build_ids, pid, vma, tsc);
 	char path[XP_PERFDATA_PATH_MAX];
@@ -49,7 +49,8 @@ int xp_perf_maps_put(struct xp_perf_maps *maps, uint64_t tsc, pid_t pid, pid_t t
 	return err == -EINVAL || err == -ENAMETOOLONG ? 0 : err;
 }
 
-int xp_perf_maps_put_all(struct xp_perf_maps *maps, uint64_t tsc, pid_t pid, const struct xp_space *space, bool jit)
+int xp_perf_maps_write_all(struct xp_perf_maps *maps, uint64_t tsc, pid_t pid, const struct xp_address_space *space,
+			   bool jit)
 {
 	size_t left = XP_PERF_MAPS_MAX;
 	int err = 0;
@@ -57,16 +58,16 @@ int xp_perf_maps_put_all(struct xp_perf_maps *maps, uint64_t tsc, pid_t pid, con
 	for (size_t i = 0; i < space->count && left && !err; i++) {
 		if (is_jit_memory(space->vmas[i].file) != jit)
 			continue;
-		err = xp_perf_maps_put(maps, tsc, pid, pid, &space->vmas[i]);
+		err = xp_perf_maps_write(maps, tsc, pid, pid, &space->vmas[i]);
 		left--;
 	}
 	if (!left)
-		xp_debug("perf is not told of all mappings of process %d", pid);
+		xp_debug("perf.data does not have all mappings of process %d", pid);
 	return err;
 }
 
-/* The first mapping of JIT memory that ends behind address; NULL: none. */
-static const struct xp_vma *next_jit(const struct xp_space *space, uint64_t address)
+/* Returns the first mapping of JIT memory that ends above address, or NULL. */
+static const struct xp_vma *next_jit(const struct xp_address_space *space, uint64_t address)
 {
 	size_t low = 0, high = space ? space->count : 0;
 
@@ -84,8 +85,8 @@ static const struct xp_vma *next_jit(const struct xp_space *space, uint64_t addr
 	return NULL;
 }
 
-int xp_perf_maps_put_new(struct xp_perf_maps *maps, const struct xp_sideband_event *event,
-			 const struct xp_space *before)
+int xp_perf_maps_write_new(struct xp_perf_maps *maps, const struct xp_sideband_event *event,
+			   const struct xp_address_space *before)
 {
 	struct xp_file file = { .kind = XP_FILE_ANON, .dev = event->dev, .inode = event->inode, .path = event->text };
 	uint64_t at = event->start, end = event->start + event->length;
@@ -98,13 +99,13 @@ int xp_perf_maps_put_new(struct xp_perf_maps *maps, const struct xp_sideband_eve
 		if (known && known->start < end)
 			piece.end = XP_MAX(known->start, at);
 		if (piece.end > piece.start)
-			err = xp_perf_maps_put(maps, event->tsc, event->pid, event->tid, &piece);
+			err = xp_perf_maps_write(maps, event->tsc, event->pid, event->tid, &piece);
 		at = known && known->start < end ? known->end : end;
 	}
 	return err;
 }
 
-bool xp_perf_maps_has_jit(const struct xp_space *space)
+bool xp_perf_maps_has_jit(const struct xp_address_space *space)
 {
 	return next_jit(space, 0);
 }

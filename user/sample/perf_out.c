@@ -13,17 +13,17 @@
 #include <unistd.h>
 
 #include "base/command_line.h"
-#include "format/perfdata.h"
 #include "base/own_file.h"
+#include "base/util.h"
+#include "format/perfdata.h"
 #include "sample/perf_kernel.h"
 #include "sample/perf_machine.h"
 #include "sample/perf_maps.h"
 #include "sample/perf_threads.h"
-#include "base/util.h"
 
-/* zstd's fastest: 0.4 us for a sample of 375 bytes, of which 15 are left; higher levels leave 13. */
+/* zstd's fastest level: 0.4 us for a sample of 375 bytes, which becomes 15 bytes; higher levels reach 13. */
 #define COMPRESSION_LEVEL 1
-/* Taken from the disk before it is needed. Twice what is in memory and what stands at the end of the file. */
+/* Disk space reserved ahead: twice the size of the records in memory plus the end of the file. */
 #define ROOM_BYTES (1u << 20)
 
 struct xp_perf_out {
@@ -32,10 +32,10 @@ struct xp_perf_out {
 	int err;		  /* the first one */
 	struct xp_perf_maps maps; /* perfdata is NULL before the first record */
 	struct xp_perf_threads threads;
-	unsigned int round; /* goes up when perf is to be told all again */
+	unsigned int round; /* incremented when everything is to be written again */
 	uint64_t samples;
 	uint64_t bytes;
-	uint64_t room; /* on the disk, from the file's beginning on; UINT64_MAX: the file system cannot tell */
+	uint64_t room; /* reserved on disk from the start of the file; UINT64_MAX: the file system cannot reserve */
 	bool is_ended;
 };
 
@@ -71,7 +71,7 @@ static void fail(struct xp_perf_out *out, int err)
 		out->err = err;
 }
 
-/* What perf cannot be told of a mapping (its path is too long) leaves the rest alone. */
+/* A mapping that perf cannot be told (its path is too long) does not affect the rest. */
 static void fail_unless_refused(struct xp_perf_out *out, int err)
 {
 	fail(out, err == -EINVAL || err == -ENAMETOOLONG ? 0 : err);
@@ -110,7 +110,7 @@ static void put_kernel(struct xp_perf_out *out)
 	put_modules(out);
 }
 
-/* 0, or why there is no more room on the disk. */
+/* Returns 0 or the reason why the disk has no more space. */
 static int take_room(struct xp_perf_out *out)
 {
 	if (!fallocate(out->fd, FALLOC_FL_KEEP_SIZE, out->room, ROOM_BYTES))
@@ -122,7 +122,7 @@ static int take_room(struct xp_perf_out *out)
 	return 0;
 }
 
-/* Where there is no room for the first records, there is no file. */
+/* Without space for the first records no file is left behind. */
 static bool make_file(struct xp_perf_out *out)
 {
 	int dir_fd = out->options.dir_fd, err;
@@ -132,7 +132,7 @@ static bool make_file(struct xp_perf_out *out)
 		fail(out, out->fd);
 		return false;
 	}
-	/* `xprof recover` leaves it alone. */
+	/* Makes `xprof recover` skip the file. */
 	flock(out->fd, LOCK_EX | LOCK_NB);
 	err = take_room(out);
 	if (!err)
@@ -144,19 +144,19 @@ static bool make_file(struct xp_perf_out *out)
 	return false;
 }
 
-/* Of all processes, before everything that is loaded there. */
+/* Writes the JIT memory of all processes, before any code is loaded there. */
 static void put_jit_memory(struct xp_perf_out *out)
 {
-	const struct xp_tasks *tasks = out->options.tasks;
+	const struct xp_sampled_processes *tasks = out->options.tasks;
 
 	for (size_t i = 0; i < tasks->task_room; i++)
-		for (const struct xp_task *task = tasks->tasks[i]; task; task = task->next)
-			fail(out, xp_perf_maps_put_all(&out->maps, 0, task->pid, task->space, true));
+		for (const struct xp_sampled_process *task = tasks->tasks[i]; task; task = task->next)
+			fail(out, xp_perf_maps_write_all(&out->maps, 0, task->pid, task->space, true));
 }
 
 /*
- * Not before the first record: the longer the clock has run, the better its frequency is known, and times have one
- * conversion in all of the file.
+ * Runs at the first record, not earlier: the longer the clock has run, the better its frequency is known, and the whole
+ * file uses a single conversion of times.
  */
 static bool start(struct xp_perf_out *out)
 {
@@ -183,13 +183,13 @@ static bool start(struct xp_perf_out *out)
 	if (!out->err)
 		put_jit_memory(out);
 	if (!out->err)
-		fail(out, xp_perfdata_sync(out->maps.perfdata)); /* never an empty file */
+		fail(out, xp_perfdata_sync(out->maps.perfdata)); /* the file is never empty */
 	return !out->err;
 }
 
 /* ---- processes and threads ---- */
 
-/* comm: as the kernel has it, 16 bytes. */
+/* comm: the kernel's 16 bytes. */
 static void put_name(struct xp_perf_out *out, uint64_t tsc, struct xp_perf_thread *thread, const char *comm, bool exec)
 {
 	char name[sizeof(thread->comm)], raw[sizeof(thread->comm) + 1] = "";
@@ -201,7 +201,7 @@ static void put_name(struct xp_perf_out *out, uint64_t tsc, struct xp_perf_threa
 	thread->is_named = true;
 }
 
-/* Once: perf forgets all that it knew of the pid. */
+/* Writes the fork once only: it makes perf forget all that it knew of the pid. */
 static void put_fork(struct xp_perf_out *out, uint64_t tsc, struct xp_perf_thread *process)
 {
 	fail(out, xp_perfdata_fork(out->maps.perfdata, tsc, process->born_tsc, process->pid, process->pid,
@@ -209,26 +209,26 @@ static void put_fork(struct xp_perf_out *out, uint64_t tsc, struct xp_perf_threa
 	process->ppid = 0;
 }
 
-/* A process that perf does not know yet, or not rightly any more. */
+/* Writes a process that perf does not know yet, or whose data is out of date. */
 static void put_process(struct xp_perf_out *out, uint64_t tsc, struct xp_perf_thread *process,
-			const struct xp_space *space)
+			const struct xp_address_space *space)
 {
 	if (process->ppid)
 		put_fork(out, tsc, process);
-	fail(out, xp_perf_maps_put_all(&out->maps, tsc, process->pid, space, false));
+	fail(out, xp_perf_maps_write_all(&out->maps, tsc, process->pid, space, false));
 	process->mapped = out->round;
 }
 
-/* A ns earlier than a sample: of records with the same time perf may take a compressed one first. */
+/* A time 1 ns before a sample: of two records with the same time, perf may take a compressed one first. */
 static uint64_t before(const struct xp_perf_out *out, uint64_t tsc)
 {
 	return tsc - xp_clock_ticks(out->options.clock, 1) - 1;
 }
 
-void xp_perf_out_seen(struct xp_perf_out *out, const struct xp_rec_sample *record, uint64_t tsc,
-		      const struct xp_space *space)
+void xp_perf_out_seen(struct xp_perf_out *out, const struct xp_event_sample *record, uint64_t tsc,
+		      const struct xp_address_space *space)
 {
-	pid_t pid = record->rec.pid, tid = record->rec.tid;
+	pid_t pid = record->head.pid, tid = record->head.tid;
 	struct xp_perf_thread *thread;
 
 	if (!start(out))
@@ -253,8 +253,9 @@ static void on_new_thread(struct xp_perf_out *out, const struct xp_sideband_even
 					   event->ppid, true));
 }
 
-/* perf is told with the process's first sample, unless it has memory of JIT compilers. */
-static void on_new_process(struct xp_perf_out *out, const struct xp_sideband_event *event, const struct xp_space *space)
+/* The process is written at its first sample, unless it has JIT memory. */
+static void on_new_process(struct xp_perf_out *out, const struct xp_sideband_event *event,
+			   const struct xp_address_space *space)
 {
 	struct xp_perf_thread *process;
 
@@ -269,7 +270,7 @@ static void on_new_process(struct xp_perf_out *out, const struct xp_sideband_eve
 	if (!xp_perf_maps_has_jit(space) || !start(out))
 		return;
 	put_fork(out, event->tsc, process);
-	fail(out, xp_perf_maps_put_all(&out->maps, event->tsc, event->pid, space, true));
+	fail(out, xp_perf_maps_write_all(&out->maps, event->tsc, event->pid, space, true));
 }
 
 static void on_exit_of(struct xp_perf_out *out, const struct xp_sideband_event *event)
@@ -293,17 +294,18 @@ static void on_name(struct xp_perf_out *out, const struct xp_sideband_event *eve
 	put_name(out, event->tsc, thread, comm, exec);
 }
 
-static void on_map(struct xp_perf_out *out, const struct xp_sideband_event *event, const struct xp_space *space)
+static void on_map(struct xp_perf_out *out, const struct xp_sideband_event *event, const struct xp_address_space *space)
 {
 	const struct xp_perf_thread *process = xp_perf_threads_find(&out->threads, event->pid);
-	const struct xp_vma *vma = space ? xp_space_find(space, event->start) : NULL;
+	const struct xp_vma *vma = space ? xp_address_space_find(space, event->start) : NULL;
 
 	if (process && process->mapped == out->round && vma && vma->start == event->start &&
 	    !xp_perf_maps_is_jit(event))
-		fail(out, xp_perf_maps_put(&out->maps, event->tsc, event->pid, event->tid, vma));
+		fail(out, xp_perf_maps_write(&out->maps, event->tsc, event->pid, event->tid, vma));
 }
 
-void xp_perf_out_before(struct xp_perf_out *out, const struct xp_sideband_event *event, const struct xp_space *before)
+void xp_perf_out_before(struct xp_perf_out *out, const struct xp_sideband_event *event,
+			const struct xp_address_space *before)
 {
 	struct xp_perf_thread *process;
 
@@ -312,10 +314,11 @@ void xp_perf_out_before(struct xp_perf_out *out, const struct xp_sideband_event 
 	process = xp_perf_threads_find(&out->threads, event->pid);
 	if (process && process->ppid)
 		put_fork(out, event->tsc, process);
-	fail(out, xp_perf_maps_put_new(&out->maps, event, before));
+	fail(out, xp_perf_maps_write_new(&out->maps, event, before));
 }
 
-void xp_perf_out_event(struct xp_perf_out *out, const struct xp_sideband_event *event, const struct xp_space *behind)
+void xp_perf_out_event(struct xp_perf_out *out, const struct xp_sideband_event *event,
+		       const struct xp_address_space *behind)
 {
 	if (out->err)
 		return;
@@ -354,7 +357,10 @@ static void free_build_ids(struct xp_perfdata_build_id *ids, size_t count)
 	free(ids);
 }
 
-/* The kernel's, and those of all files that perf was told of. *ids is the caller's, for free_build_ids(). */
+/*
+ * Lists the build ids of the kernel and of all files in the perf.data file. The caller frees *ids with
+ * free_build_ids().
+ */
 static size_t list_build_ids(const struct xp_perf_out *out, const struct xp_perf_machine *machine,
 			     struct xp_perfdata_build_id **ids)
 {
@@ -401,7 +407,10 @@ static void put_end(struct xp_perf_out *out)
 	free(argv);
 }
 
-/* Gives the room behind the end back: one more byte and one less, for where the size is the same nothing happens. */
+/*
+ * Gives back the reserved space after the end. It adds a byte and removes it, because truncating to the same size does
+ * nothing.
+ */
 static int trim(struct xp_perf_out *out)
 {
 	struct stat st;
@@ -414,7 +423,7 @@ static int trim(struct xp_perf_out *out)
 	return 0;
 }
 
-/* err: why, 0 when the recording ends. */
+/* err: the reason; 0 when the recording ends. */
 static void end_file(struct xp_perf_out *out, int err)
 {
 	int trim_err;
@@ -440,14 +449,14 @@ static void keep_room(struct xp_perf_out *out)
 
 /* ---- samples ---- */
 
-void xp_perf_out_sample(struct xp_perf_out *out, const struct xp_rec_sample *record, uint64_t tsc, unsigned int cpu,
-			const struct xp_profile_frame *frames, size_t count)
+void xp_perf_out_sample(struct xp_perf_out *out, const struct xp_event_sample *record, uint64_t tsc, unsigned int cpu,
+			const struct xp_frame *frames, size_t count)
 {
 	uint64_t addresses[XP_SAMPLE_FRAMES_MAX + XP_UNWIND_FRAMES_MAX];
 	struct xp_perfdata_sample sample = {
 		.tsc = tsc,
-		.pid = record->rec.pid,
-		.tid = record->rec.tid,
+		.pid = record->head.pid,
+		.tid = record->head.tid,
 		.cpu = cpu,
 		.kernel = addresses,
 		.kernel_count = record->kernel_frames,

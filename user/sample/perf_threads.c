@@ -19,7 +19,7 @@ struct xp_perf_thread *xp_perf_threads_find(const struct xp_perf_threads *thread
 	return threads->slot_count ? *slot_of(threads, tid) : NULL;
 }
 
-/* Chains stay short: there are as many slots as threads. */
+/* Keeps chains short: there are at least as many slots as threads. */
 static bool grow(struct xp_perf_threads *threads)
 {
 	struct xp_perf_threads grown = { .slot_count = threads->slot_count ? 2 * threads->slot_count : SLOTS_MIN,

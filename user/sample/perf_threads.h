@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The threads that perf was told of, and what it was told: a hash table by tid. */
-#ifndef XPROF_PERF_THREADS_H
-#define XPROF_PERF_THREADS_H
+/* The threads that have records in the perf.data file, and what was written about them: a hash table by tid. */
+#ifndef XPROF_SAMPLE_PERF_THREADS_H
+#define XPROF_SAMPLE_PERF_THREADS_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -12,24 +12,26 @@ struct xp_perf_thread {
 	struct xp_perf_thread *next; /* hash chain */
 	pid_t pid;
 	pid_t tid;
-	char comm[16]; /* as perf knows it; as the kernel has it, not cleaned */
-	bool is_named; /* perf has been told its name */
-	/* Of a process (tid == pid) */
-	unsigned int mapped; /* perf has been told its mappings: the round in which; 0: not yet */
-	pid_t ppid;	     /* 0: not known, or perf knows it */
+	char comm[16]; /* as last written; the kernel's bytes, not cleaned */
+	bool is_named; /* the name has been written */
+	/* For a process (tid == pid) only: */
+	unsigned int mapped; /* the round in which the mappings were written; 0: not yet */
+	pid_t ppid;	     /* 0: unknown, or already written */
 	uint64_t born_tsc;
 };
 
-/* Zeroed: empty. */
+/* A zeroed table is empty. */
 struct xp_perf_threads {
 	struct xp_perf_thread **slots;
 	size_t slot_count;
 	size_t count;
 };
 
-/* NULL: it is not there. */
+/* Returns NULL if the table has no such thread. */
 struct xp_perf_thread *xp_perf_threads_find(const struct xp_perf_threads *threads, pid_t tid);
-/* The one of this pid and tid, made when it is new, and made anew when its tid was another process's. NULL: no memory.
+/*
+ * Returns the entry of this pid and tid. Creates it if it is new, and resets it if the tid belonged to another process.
+ * Returns NULL if out of memory.
  */
 struct xp_perf_thread *xp_perf_threads_get(struct xp_perf_threads *threads, pid_t pid, pid_t tid);
 void xp_perf_threads_remove(struct xp_perf_threads *threads, pid_t tid);

@@ -10,28 +10,29 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "target/target.h"
+#include "base/array.h"
 #include "base/util.h"
+#include "target/target.h"
 
 #define TASK_ROOM_MIN 4096
 
-int xp_tasks_init(struct xp_tasks *tasks)
+int xp_sampled_processes_init(struct xp_sampled_processes *tasks)
 {
 	tasks->task_room = TASK_ROOM_MIN;
 	tasks->tasks = calloc(tasks->task_room, sizeof(*tasks->tasks));
 	return tasks->tasks ? 0 : -ENOMEM;
 }
 
-static void task_free(struct xp_task *task)
+static void task_free(struct xp_sampled_process *task)
 {
-	xp_space_put(task->space);
+	xp_address_space_release(task->space);
 	free(task);
 }
 
-void xp_tasks_free(struct xp_tasks *tasks)
+void xp_sampled_processes_free(struct xp_sampled_processes *tasks)
 {
 	for (size_t i = 0; i < tasks->task_room && tasks->tasks; i++) {
-		struct xp_task *task, *next;
+		struct xp_sampled_process *task, *next;
 
 		for (task = tasks->tasks[i]; task; task = next) {
 			next = task->next;
@@ -41,7 +42,7 @@ void xp_tasks_free(struct xp_tasks *tasks)
 	for (size_t i = 0; i < tasks->image_count; i++) {
 		xp_profile_free(tasks->images[i]->profile);
 		xp_jit_free(tasks->images[i]->jit);
-		xp_space_put(tasks->images[i]->jit_space);
+		xp_address_space_release(tasks->images[i]->jit_space);
 		free(tasks->images[i]);
 	}
 	free(tasks->tasks);
@@ -49,24 +50,24 @@ void xp_tasks_free(struct xp_tasks *tasks)
 	xp_files_free(&tasks->files);
 }
 
-static struct xp_task **slot_of(const struct xp_tasks *tasks, pid_t pid)
+static struct xp_sampled_process **slot_of(const struct xp_sampled_processes *tasks, pid_t pid)
 {
-	struct xp_task **slot = &tasks->tasks[(uint32_t)pid % tasks->task_room];
+	struct xp_sampled_process **slot = &tasks->tasks[(uint32_t)pid % tasks->task_room];
 
 	while (*slot && (*slot)->pid != pid)
 		slot = &(*slot)->next;
 	return slot;
 }
 
-struct xp_task *xp_tasks_find(const struct xp_tasks *tasks, pid_t pid)
+struct xp_sampled_process *xp_sampled_processes_find(const struct xp_sampled_processes *tasks, pid_t pid)
 {
 	return *slot_of(tasks, pid);
 }
 
-/* Chains stay short: pid_max may be four million. Without memory they grow instead. */
-static void grow(struct xp_tasks *tasks)
+/* Keeps chains short: pid_max may be four million. Without memory the chains grow instead. */
+static void grow(struct xp_sampled_processes *tasks)
 {
-	struct xp_tasks larger = { .task_room = 2 * tasks->task_room };
+	struct xp_sampled_processes larger = { .task_room = 2 * tasks->task_room };
 
 	if (tasks->task_count < tasks->task_room)
 		return;
@@ -74,7 +75,7 @@ static void grow(struct xp_tasks *tasks)
 	if (!larger.tasks)
 		return;
 	for (size_t i = 0; i < tasks->task_room; i++) {
-		struct xp_task *task, *next;
+		struct xp_sampled_process *task, *next;
 
 		for (task = tasks->tasks[i]; task; task = next) {
 			next = task->next;
@@ -87,10 +88,10 @@ static void grow(struct xp_tasks *tasks)
 	tasks->task_room = larger.task_room;
 }
 
-/* The task of pid, made when it is new. NULL: out of memory. */
-static struct xp_task *task_of(struct xp_tasks *tasks, pid_t pid)
+/* Returns the entry of pid, which it creates if new, or NULL if out of memory. */
+static struct xp_sampled_process *task_of(struct xp_sampled_processes *tasks, pid_t pid)
 {
-	struct xp_task *task = *slot_of(tasks, pid);
+	struct xp_sampled_process *task = *slot_of(tasks, pid);
 
 	if (task)
 		return task;
@@ -98,7 +99,7 @@ static struct xp_task *task_of(struct xp_tasks *tasks, pid_t pid)
 	task = calloc(1, sizeof(*task));
 	if (!task)
 		return NULL;
-	task->space = xp_space_new();
+	task->space = xp_address_space_new();
 	if (!task->space) {
 		free(task);
 		return NULL;
@@ -110,29 +111,19 @@ static struct xp_task *task_of(struct xp_tasks *tasks, pid_t pid)
 	return task;
 }
 
-static void set_name(struct xp_task *task, const char *name)
+static void set_name(struct xp_sampled_process *task, const char *name)
 {
 	xp_clean_text(task->comm, sizeof(task->comm), name);
 }
 
 /* ---- images ---- */
 
-static int reserve_image(struct xp_tasks *tasks)
+static int reserve_image(struct xp_sampled_processes *tasks)
 {
-	size_t room = tasks->image_room ? 2 * tasks->image_room : 16;
-	struct xp_image **images;
-
-	if (tasks->image_count < tasks->image_room)
-		return 0;
-	images = realloc(tasks->images, room * sizeof(*images));
-	if (!images)
-		return -ENOMEM;
-	tasks->images = images;
-	tasks->image_room = room;
-	return 0;
+	return XP_ARRAY_RESERVE(tasks->images, tasks->image_room, tasks->image_count + 1);
 }
 
-static int need_image(struct xp_tasks *tasks, struct xp_task *task)
+static int need_image(struct xp_sampled_processes *tasks, struct xp_sampled_process *task)
 {
 	struct xp_image *image;
 	int err;
@@ -157,8 +148,8 @@ static int need_image(struct xp_tasks *tasks, struct xp_task *task)
 	return 0;
 }
 
-/* The task's image is over. One that is still empty (see xp_tasks_expect()) is for the next program. */
-static void end_image(struct xp_task *task)
+/* Ends the current image. An empty one (see xp_sampled_processes_expect()) is kept for the next program. */
+static void end_image(struct xp_sampled_process *task)
 {
 	if (!task->image || !task->image->samples)
 		return;
@@ -168,26 +159,26 @@ static void end_image(struct xp_task *task)
 	task->image_number++;
 }
 
-int xp_tasks_expect(struct xp_tasks *tasks, pid_t pid)
+int xp_sampled_processes_expect(struct xp_sampled_processes *tasks, pid_t pid)
 {
-	struct xp_task *task = task_of(tasks, pid);
+	struct xp_sampled_process *task = task_of(tasks, pid);
 
 	return task ? need_image(tasks, task) : -ENOMEM;
 }
 
-void xp_tasks_settle(struct xp_tasks *tasks)
+void xp_sampled_processes_settle(struct xp_sampled_processes *tasks)
 {
 	for (size_t i = 0; i < tasks->task_room; i++)
-		for (struct xp_task *task = tasks->tasks[i]; task; task = task->next)
+		for (struct xp_sampled_process *task = tasks->tasks[i]; task; task = task->next)
 			if (task->image)
 				memcpy(task->image->comm, task->comm, sizeof(task->comm));
 }
 
 /* ---- mappings ---- */
 
-/* tsc: since when; 0: nobody knows. */
-static int map(struct xp_tasks *tasks, struct xp_task *task, uint64_t tsc, uint64_t start, uint64_t end,
-	       uint64_t file_offset, uint64_t dev, uint64_t inode, uint64_t generation, char *path)
+/* tsc: when it was mapped; 0: unknown. */
+static int map(struct xp_sampled_processes *tasks, struct xp_sampled_process *task, uint64_t tsc, uint64_t start,
+	       uint64_t end, uint64_t file_offset, uint64_t dev, uint64_t inode, uint64_t generation, char *path)
 {
 	struct xp_file file = {
 		.kind = xp_file_kind_of(path),
@@ -202,22 +193,22 @@ static int map(struct xp_tasks *tasks, struct xp_task *task, uint64_t tsc, uint6
 	if (!vma.file)
 		return -ENOMEM;
 	if (vma.file->kind == XP_FILE_UNKNOWN && !tasks->has_warned) {
-		xp_warn("more than %u files of code: what new ones do is [unknown]", XP_FILES_MAX);
+		xp_warn("more than %u files of code: code in new ones is [unknown]", XP_FILES_MAX);
 		tasks->has_warned = true;
 	}
-	err = xp_space_own(&task->space);
+	err = xp_address_space_own(&task->space);
 	if (!err && tsc && xp_file_may_be_jit(vma.file))
-		err = xp_space_map_jit(task->space, start, end, tsc);
+		err = xp_address_space_map_jit(task->space, start, end, tsc);
 	if (!err)
-		err = xp_space_map(task->space, &vma);
+		err = xp_address_space_map(task->space, &vma);
 	task->mapped = true;
-	return err == -E2BIG || err == -EINVAL ? 0 : err; /* what is not kept is [unknown] in the profile */
+	return err == -E2BIG || err == -EINVAL ? 0 : err; /* samples in a mapping that is not kept are [unknown] */
 }
 
-/* Whether the process runs another program than the one whose mappings are known: its exec was lost. */
-static bool has_executed(const struct xp_task *task)
+/* Whether the process runs another program than the one whose mappings are known, because its exec was lost. */
+static bool has_executed(const struct xp_sampled_process *task)
 {
-	const struct xp_space *space = task->space;
+	const struct xp_address_space *space = task->space;
 	struct stat st;
 
 	if (!space->count || xp_target_stat_exe(task->pid, &st))
@@ -229,22 +220,22 @@ static bool has_executed(const struct xp_task *task)
 }
 
 /* A program begins: nothing is mapped. */
-static int begin_image(struct xp_task *task)
+static int begin_image(struct xp_sampled_process *task)
 {
-	struct xp_space *space = xp_space_new();
+	struct xp_address_space *space = xp_address_space_new();
 
 	if (!space)
 		return -ENOMEM;
 	end_image(task);
-	xp_space_put(task->space);
+	xp_address_space_release(task->space);
 	task->space = space;
 	return 0;
 }
 
-/* anew: what is known of a process may be wrong, its name too. */
-static int scan(struct xp_tasks *tasks, pid_t pid, bool anew)
+/* anew: the known mappings and name of the process may be wrong. */
+static int scan(struct xp_sampled_processes *tasks, pid_t pid, bool anew)
 {
-	struct xp_task *task = task_of(tasks, pid);
+	struct xp_sampled_process *task = task_of(tasks, pid);
 	struct xp_mappings mappings;
 	char comm[16] = "";
 	int err;
@@ -262,7 +253,7 @@ static int scan(struct xp_tasks *tasks, pid_t pid, bool anew)
 		set_name(task, comm);
 	err = xp_mappings_read_all(&mappings, pid);
 	if (err)
-		return err == -ENOMEM ? err : 0; /* gone */
+		return err == -ENOMEM ? err : 0; /* the process is gone */
 	for (size_t i = 0; i < mappings.count && !err; i++) {
 		const struct xp_mapping *m = &mappings.list[i];
 
@@ -272,7 +263,7 @@ static int scan(struct xp_tasks *tasks, pid_t pid, bool anew)
 	return err;
 }
 
-static int scan_all(struct xp_tasks *tasks, bool anew)
+static int scan_all(struct xp_sampled_processes *tasks, bool anew)
 {
 	DIR *dir = opendir("/proc");
 	struct dirent *entry;
@@ -287,12 +278,12 @@ static int scan_all(struct xp_tasks *tasks, bool anew)
 	return err;
 }
 
-int xp_tasks_scan(struct xp_tasks *tasks, pid_t pid)
+int xp_sampled_processes_scan(struct xp_sampled_processes *tasks, pid_t pid)
 {
 	return scan(tasks, pid, false);
 }
 
-int xp_tasks_scan_all(struct xp_tasks *tasks)
+int xp_sampled_processes_scan_all(struct xp_sampled_processes *tasks)
 {
 	return scan_all(tasks, false);
 }
@@ -305,16 +296,16 @@ static bool is_gone(pid_t pid)
 	return access(path, F_OK) && errno == ENOENT;
 }
 
-/* Whose end may have been lost. */
-static void mark_gone(struct xp_tasks *tasks)
+/* Marks the processes that are gone, because their exit events may be lost. */
+static void mark_gone(struct xp_sampled_processes *tasks)
 {
 	for (size_t i = 0; i < tasks->task_room; i++)
-		for (struct xp_task *task = tasks->tasks[i]; task; task = task->next)
+		for (struct xp_sampled_process *task = tasks->tasks[i]; task; task = task->next)
 			if (!task->over && task->pid && task->space->count && is_gone(task->pid))
 				task->over = 1;
 }
 
-int xp_tasks_repair(struct xp_tasks *tasks, uint64_t lost)
+int xp_sampled_processes_repair(struct xp_sampled_processes *tasks, uint64_t lost)
 {
 	if (lost == tasks->lost_seen)
 		return 0;
@@ -325,22 +316,22 @@ int xp_tasks_repair(struct xp_tasks *tasks, uint64_t lost)
 
 /* ---- events ---- */
 
-static int on_exec(struct xp_task *task, const char *name)
+static int on_exec(struct xp_sampled_process *task, const char *name)
 {
 	int err = begin_image(task);
 
 	if (err)
 		return err;
-	task->mapped = true; /* its mappings follow as events of their own */
+	task->mapped = true; /* separate events report its mappings */
 	set_name(task, name);
 	return 0;
 }
 
-/* A process is born: whoever had its pid is over. */
-static int on_fork(struct xp_tasks *tasks, const struct xp_sideband_event *event)
+/* A process is born: any earlier process with its pid has ended. */
+static int on_fork(struct xp_sampled_processes *tasks, const struct xp_sideband_event *event)
 {
-	struct xp_task *parent, *child;
-	struct xp_space *space;
+	struct xp_sampled_process *parent, *child;
+	struct xp_address_space *space;
 
 	if (event->pid == event->ppid)
 		return 0; /* a thread */
@@ -352,20 +343,20 @@ static int on_fork(struct xp_tasks *tasks, const struct xp_sideband_event *event
 	memcpy(child->comm, parent->comm, sizeof(child->comm));
 	child->mapped = parent->mapped;
 	child->over = 0;
-	space = xp_space_share(parent->space);
-	xp_space_put(child->space);
+	space = xp_address_space_share(parent->space);
+	xp_address_space_release(child->space);
 	child->space = space;
 	return 0;
 }
 
 /*
- * A process is over, as far as its first thread tells: what was never sampled is forgotten. Where an image was, its
- * number must not be given again, since files are called by it; of such a process the mappings are forgotten later.
+ * A process has ended, or at least its first thread has. A process that was never sampled is removed. A process with an
+ * image stays: files are named by image number, so the number must not be used again. Its mappings are dropped later.
  */
-static void on_end(struct xp_tasks *tasks, const struct xp_sideband_event *event)
+static void on_end(struct xp_sampled_processes *tasks, const struct xp_sideband_event *event)
 {
-	struct xp_task **slot = slot_of(tasks, event->pid);
-	struct xp_task *task = *slot;
+	struct xp_sampled_process **slot = slot_of(tasks, event->pid);
+	struct xp_sampled_process *task = *slot;
 
 	if (!task || event->pid != event->tid)
 		return;
@@ -378,34 +369,34 @@ static void on_end(struct xp_tasks *tasks, const struct xp_sideband_event *event
 	task_free(task);
 }
 
-/* Not at once: samples of its other threads may be on their way. */
-static void forget_gone(struct xp_task *task)
+/* Waits for the second call, because samples of the other threads may still arrive. */
+static void forget_gone(struct xp_sampled_process *task)
 {
-	struct xp_space *space;
+	struct xp_address_space *space;
 
 	if (!is_gone(task->pid) || task->over++ == 1)
 		return;
-	space = xp_space_new();
+	space = xp_address_space_new();
 	if (!space)
 		return;
 	end_image(task);
-	xp_space_put(task->space);
+	xp_address_space_release(task->space);
 	task->space = space;
-	task->mapped = false; /* whoever gets its number is looked up */
+	task->mapped = false; /* the next process with this pid is looked up */
 	task->over = 0;
 }
 
-void xp_tasks_forget_gone(struct xp_tasks *tasks)
+void xp_sampled_processes_forget_gone(struct xp_sampled_processes *tasks)
 {
 	for (size_t i = 0; i < tasks->task_room; i++)
-		for (struct xp_task *task = tasks->tasks[i]; task; task = task->next)
+		for (struct xp_sampled_process *task = tasks->tasks[i]; task; task = task->next)
 			if (task->over)
 				forget_gone(task);
 }
 
-int xp_tasks_event(struct xp_tasks *tasks, const struct xp_sideband_event *event)
+int xp_sampled_processes_event(struct xp_sampled_processes *tasks, const struct xp_sideband_event *event)
 {
-	struct xp_task *task;
+	struct xp_sampled_process *task;
 
 	if (event->kind == XP_SIDEBAND_FORK)
 		return on_fork(tasks, event);
@@ -427,16 +418,17 @@ int xp_tasks_event(struct xp_tasks *tasks, const struct xp_sideband_event *event
 		   event->inode, event->generation, event->text);
 }
 
-const struct xp_space *xp_tasks_space(const struct xp_tasks *tasks, pid_t pid)
+const struct xp_address_space *xp_sampled_processes_space(const struct xp_sampled_processes *tasks, pid_t pid)
 {
-	const struct xp_task *task = *slot_of(tasks, pid);
+	const struct xp_sampled_process *task = *slot_of(tasks, pid);
 
 	return task ? task->space : NULL;
 }
 
-int xp_tasks_sampled(struct xp_tasks *tasks, pid_t pid, const char *comm, struct xp_task **result)
+int xp_sampled_processes_sampled(struct xp_sampled_processes *tasks, pid_t pid, const char *comm,
+				 struct xp_sampled_process **result)
 {
-	struct xp_task *task = task_of(tasks, pid);
+	struct xp_sampled_process *task = task_of(tasks, pid);
 	int err;
 
 	if (!task)
@@ -447,7 +439,7 @@ int xp_tasks_sampled(struct xp_tasks *tasks, pid_t pid, const char *comm, struct
 		err = scan(tasks, pid, false);
 		if (err)
 			return err;
-		task->mapped = true; /* also when it is gone: once is enough */
+		task->mapped = true; /* even if it is gone: one attempt is enough */
 	}
 	*result = task;
 	return need_image(tasks, task);

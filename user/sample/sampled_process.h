@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The processes of the machine as samples see them: for each its name and what it has mapped, from the side-band and
- * from /proc, in the order of time; and its images, one for each program that it ran, which have the profiles. Kernel
- * threads are one process, 0.
+ * The processes that samples refer to. Each has a name and an address space, kept in time order from the side-band and
+ * from /proc, and one image for each program that it ran. The images hold the profiles. All kernel threads are one
+ * process, 0.
  */
-#ifndef XPROF_TASKS_H
-#define XPROF_TASKS_H
+#ifndef XPROF_SAMPLE_SAMPLED_PROCESS_H
+#define XPROF_SAMPLE_SAMPLED_PROCESS_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -13,88 +13,90 @@
 #include <sys/types.h>
 
 #include "jit/jit.h"
-#include "profile/profile.h"
 #include "kernel/sideband.h"
+#include "profile/profile.h"
 #include "target/address_space.h"
 #include "unwind/unwind.h"
 
 /* A program that a process runs or ran, as far as it was sampled. */
 struct xp_image {
 	pid_t pid;			 /* 0: all kernel threads */
-	unsigned int number;		 /* 1, and one more at each exec */
-	char comm[16];			 /* of a process that lives: when xp_tasks_settle() was called */
-	struct xp_profile *profile;	 /* NULL at the end, when it is written */
-	uint64_t rested_at;		 /* samples in the profile when xp_samples_rest() was last called */
-	uint64_t samples;		 /* those too that wait for an unwind table */
+	unsigned int number;		 /* 1 for the first program, and one more at each exec */
+	char comm[16];			 /* of a live process: the name at xp_sampled_processes_settle() */
+	struct xp_profile *profile;	 /* NULL at the end, once it is written */
+	uint64_t rested_at;		 /* samples in the profile at the last xp_samples_rest() */
+	uint64_t samples;		 /* including those that wait for an unwind table */
 	uint64_t stacks[XP_UNWIND_ENDS]; /* how the walks of user stacks ended */
-	bool is_over;			 /* the process runs another program since */
+	bool is_over;			 /* the process has since run another program */
 
-	/* Of jit_samples.h: */
-	struct xp_jit *jit;	    /* NULL: no sample in JIT code yet */
-	struct xp_space *jit_space; /* what was mapped at the newest one */
+	/* For jit_samples.h: */
+	struct xp_jit *jit;		    /* NULL: no sample in JIT code yet */
+	struct xp_address_space *jit_space; /* address space at the newest of those samples */
 	uint64_t jit_looked_tsc;
 	uint64_t jit_waiting; /* samples whose functions are not known yet */
-	uint64_t jit_named;   /* samples in JIT code whose function is known, and others */
+	uint64_t jit_named;   /* samples in JIT code whose function is known; unnamed: is not */
 	uint64_t jit_unnamed;
 
-	char name[64];	/* of the profile's file; "" before it is written, and when it could not be */
-	uint64_t bytes; /* of the file */
+	char name[64];	/* name of the profile's file; "" until it is written, or if it could not be */
+	uint64_t bytes; /* size of the file */
 };
 
-struct xp_task {
-	struct xp_task *next; /* hash chain, by pid */
+struct xp_sampled_process {
+	struct xp_sampled_process *next; /* hash chain, by pid */
 	pid_t pid;
 	unsigned int image_number;
 	char comm[16];
-	struct xp_space *space;
-	bool mapped;		/* space has been read from /proc or told by the side-band */
-	uint8_t over;		/* its first thread has ended; 2: and the process was gone when it was last looked */
+	struct xp_address_space *space;
+	bool mapped;		/* space has been read from /proc or filled by the side-band */
+	uint8_t over;		/* 1: the first thread has ended; 2: the process was also gone at the last check */
 	struct xp_image *image; /* NULL: no sample yet */
 };
 
-struct xp_tasks {
+struct xp_sampled_processes {
 	struct xp_files files;
-	struct xp_task **tasks; /* hash */
+	struct xp_sampled_process **tasks; /* hash table */
 	size_t task_room;
 	size_t task_count;
-	struct xp_image **images; /* all that there were */
+	struct xp_image **images; /* all that ever were */
 	size_t image_count;
 	size_t image_room;
 	uint64_t lost_seen; /* xp_sideband_lost() when /proc was last read again */
 	bool has_warned;
 };
 
-/* -ENOMEM. */
-int xp_tasks_init(struct xp_tasks *tasks);
-void xp_tasks_free(struct xp_tasks *tasks);
+/* Returns 0 or -ENOMEM. */
+int xp_sampled_processes_init(struct xp_sampled_processes *tasks);
+void xp_sampled_processes_free(struct xp_sampled_processes *tasks);
 
-/* Reads the names and mappings of all processes, or of one: what the side-band does not tell since it was before. */
-int xp_tasks_scan_all(struct xp_tasks *tasks);
-int xp_tasks_scan(struct xp_tasks *tasks, pid_t pid);
-/* When the side-band has lost events since the last call, reads /proc again, names too. lost: xp_sideband_lost(). */
-int xp_tasks_repair(struct xp_tasks *tasks, uint64_t lost);
+/* Read the names and mappings of all processes, or of one, that are older than the side-band. */
+int xp_sampled_processes_scan_all(struct xp_sampled_processes *tasks);
+int xp_sampled_processes_scan(struct xp_sampled_processes *tasks, pid_t pid);
+/* Reads /proc again, names included, if the side-band has lost events since the last call. lost: xp_sideband_lost(). */
+int xp_sampled_processes_repair(struct xp_sampled_processes *tasks, uint64_t lost);
 
-/* A mapping, a name, a fork, an exec, an exit; in the order of time with the samples. */
-int xp_tasks_event(struct xp_tasks *tasks, const struct xp_sideband_event *event);
-
-/* What a process has mapped; NULL: nothing is known of it. Valid until its next event. */
-const struct xp_space *xp_tasks_space(const struct xp_tasks *tasks, pid_t pid);
+/* Applies a mapping, a name, a fork, an exec or an exit. Events and samples must be in time order. */
+int xp_sampled_processes_event(struct xp_sampled_processes *tasks, const struct xp_sideband_event *event);
 
 /*
- * The task of a sample and its image, both made when they are new; a process that was not seen before is looked up in
- * /proc. comm: its name if nothing else tells one. pid 0: kernel threads. -ENOMEM.
+ * Returns the address space of a process, or NULL if nothing is known of it. Valid until the next event of the process.
  */
-int xp_tasks_sampled(struct xp_tasks *tasks, pid_t pid, const char *comm, struct xp_task **task);
-/* The process with this number; NULL: none was heard of. */
-struct xp_task *xp_tasks_find(const struct xp_tasks *tasks, pid_t pid);
-/* Process pid gets an image, and a profile, even when no sample hits it. -ENOMEM. */
-int xp_tasks_expect(struct xp_tasks *tasks, pid_t pid);
+const struct xp_address_space *xp_sampled_processes_space(const struct xp_sampled_processes *tasks, pid_t pid);
 
-/* To be called every second: processes that are gone have no program any more, and what they had mapped is forgotten.
+/*
+ * Finds the process of a sample and its image, and creates both if they are new. A process that was not seen before is
+ * looked up in /proc. comm is its name if no other source has one. pid 0: kernel threads. Returns 0 or -ENOMEM.
  */
-void xp_tasks_forget_gone(struct xp_tasks *tasks);
+int xp_sampled_processes_sampled(struct xp_sampled_processes *tasks, pid_t pid, const char *comm,
+				 struct xp_sampled_process **task);
+/* Returns NULL if there is no process with this pid. */
+struct xp_sampled_process *xp_sampled_processes_find(const struct xp_sampled_processes *tasks, pid_t pid);
+/* Gives process pid an image, and so a profile, even if no sample hits it. Returns 0 or -ENOMEM. */
+int xp_sampled_processes_expect(struct xp_sampled_processes *tasks, pid_t pid);
 
-/* At the end: the names of processes that live are those of their images. */
-void xp_tasks_settle(struct xp_tasks *tasks);
+/* Ends the images of processes that are gone, and drops their address spaces. Call it every second. */
+void xp_sampled_processes_forget_gone(struct xp_sampled_processes *tasks);
+
+/* At the end: copies the names of live processes to their images. */
+void xp_sampled_processes_settle(struct xp_sampled_processes *tasks);
 
 #endif

@@ -12,17 +12,17 @@
 
 #include "base/clock.h"
 #include "base/file_name.h"
-#include "target/mapped_file.h"
 #include "base/own_file.h"
-#include "profile/store.h"
 #include "base/util.h"
+#include "profile/store.h"
+#include "target/mapped_file.h"
 
-/* From then on those that rest go to the disk. */
+/* Above this, the profiles of idle images go to disk. */
 #define PROFILES_BYTES_MAX (8u << 20)
 
 int xp_samples_init(struct xp_samples *samples, const struct xp_stacks_options *stacks)
 {
-	int err = xp_tasks_init(&samples->tasks);
+	int err = xp_sampled_processes_init(&samples->tasks);
 
 	if (!err)
 		err = xp_sym_files_new(&samples->sym_files, samples->dir_fd);
@@ -33,17 +33,17 @@ int xp_samples_init(struct xp_samples *samples, const struct xp_stacks_options *
 
 void xp_samples_free(struct xp_samples *samples)
 {
-	xp_waiting_free(&samples->waiting);
+	xp_pending_samples_free(&samples->waiting);
 	xp_stacks_free(samples->stacks);
 	xp_sym_files_free(samples->sym_files);
 	xp_jit_samples_free(&samples->jit);
-	xp_tasks_free(&samples->tasks);
+	xp_sampled_processes_free(&samples->tasks);
 	xp_profile_store_free(samples->store);
 }
 
 /* ---- a sample with all of its frames ---- */
 
-/* Binaries that the readers cannot open by their path are taken hold of while the process lives. */
+/* Opens binaries that the readers cannot open by path, while the process is alive. */
 static int keep_file(struct xp_samples *samples, pid_t pid, const struct xp_vma *vma)
 {
 	int fd, err;
@@ -57,19 +57,19 @@ static int keep_file(struct xp_samples *samples, pid_t pid, const struct xp_vma 
 	return err == -ENOMEM ? err : 0;
 }
 
-static int add_to_profile(void *arg, struct xp_image *image, const struct xp_profile_frame *frames, size_t count)
+static int add_to_profile(void *arg, struct xp_image *image, const struct xp_frame *frames, size_t count)
 {
 	(void)arg;
 	return xp_profile_add(image->profile, frames, count, NULL);
 }
 
-/* walk: whose frames are the last ones; NULL: there was none. */
-static int deliver(struct xp_samples *samples, const struct xp_waiting_sample *sample,
-		   const struct xp_rec_sample *record, size_t count, const struct xp_unwind_result *walk)
+/* walk: the stack walk that gave the last frames; NULL: none. */
+static int deliver(struct xp_samples *samples, const struct xp_pending_sample *sample,
+		   const struct xp_event_sample *record, size_t count, const struct xp_unwind_result *walk)
 {
 	struct xp_profile *profile = sample->image->profile;
-	struct xp_profile_path *path = walk ? walk->path : NULL;
-	/* The files of what is in the profile are kept already, and it is no JIT code. */
+	struct xp_frame_path *path = walk ? walk->path : NULL;
+	/* Frames that are already in the profile have their files kept already and are not in JIT code. */
 	size_t new_count = count - xp_profile_known(profile, path);
 	const struct xp_vma *last = NULL;
 	int err = 0;
@@ -84,7 +84,7 @@ static int deliver(struct xp_samples *samples, const struct xp_waiting_sample *s
 	if (samples->perf)
 		xp_perf_out_sample(samples->perf, record, sample->tsc, sample->cpu, samples->frames, count);
 	if (!err && xp_jit_samples_concern(&samples->jit, samples->frames, new_count)) {
-		path = NULL; /* names are of their time */
+		path = NULL; /* the name of JIT code depends on the time */
 		err = xp_jit_samples_name(&samples->jit, sample->image, sample->space, sample->tsc, samples->frames,
 					  count);
 	}
@@ -93,24 +93,24 @@ static int deliver(struct xp_samples *samples, const struct xp_waiting_sample *s
 	return xp_profile_add(profile, samples->frames, count, path);
 }
 
-/* ---- its frames ---- */
+/* ---- the frames of a sample ---- */
 
-static const uint64_t *addresses_of(const struct xp_rec_sample *record)
+static const uint64_t *addresses_of(const struct xp_event_sample *record)
 {
 	return (const uint64_t *)(record + 1);
 }
 
-/* Of the user frame below those of the kernel: is its ip the instruction that was interrupted? */
-static bool is_interrupted(const struct xp_rec_sample *record)
+/* Whether the ip of the user frame below the kernel frames is the interrupted instruction. */
+static bool is_interrupted(const struct xp_event_sample *record)
 {
-	/* Behind a syscall instruction the ip is a return address; a fault stops at its instruction. */
-	return record->kernel_frames && !(xp_rec_fn(&record->rec) & XP_SAMPLE_SYSCALL);
+	/* After a syscall instruction the ip is a return address; a fault stops at its instruction. */
+	return record->kernel_frames && !(xp_event_fn(&record->head) & XP_SAMPLE_SYSCALL);
 }
 
-static struct xp_unwind_thread thread_of(const struct xp_rec_sample *record)
+static struct xp_unwind_thread thread_of(const struct xp_event_sample *record)
 {
 	return (struct xp_unwind_thread){
-		.tid = (pid_t)record->rec.tid,
+		.tid = (pid_t)record->head.tid,
 		.ip = record->ip,
 		.sp = record->sp,
 		.bp = record->bp,
@@ -118,17 +118,17 @@ static struct xp_unwind_thread thread_of(const struct xp_rec_sample *record)
 		.stack = (const uint8_t *)(addresses_of(record) + record->kernel_frames + record->user_frames),
 		.stack_bytes = record->stack_bytes,
 		.stack_missing = record->stack_missing,
-		.is_whole = xp_rec_fn(&record->rec) & XP_SAMPLE_WHOLE,
-		.is_to_top = xp_rec_fn(&record->rec) & XP_SAMPLE_TOP,
+		.is_whole = xp_event_fn(&record->head) & XP_SAMPLE_WHOLE,
+		.is_to_top = xp_event_fn(&record->head) & XP_SAMPLE_TOP,
 	};
 }
 
-/* Finds the user frames in the snapshot and delivers the sample. 1: it has to wait. */
-static int unwind(struct xp_samples *samples, struct xp_waiting_sample *sample, const struct xp_rec_sample *record,
+/* Finds the user frames in the stack dump and delivers the sample. Returns 1 if the sample has to wait. */
+static int unwind(struct xp_samples *samples, struct xp_pending_sample *sample, const struct xp_event_sample *record,
 		  bool has_time)
 {
 	const struct xp_unwind_thread thread = thread_of(record);
-	struct xp_profile_frame *user = samples->frames + record->kernel_frames;
+	struct xp_frame *user = samples->frames + record->kernel_frames;
 	struct xp_unwind_result result;
 	int err = xp_stacks_unwind(samples->stacks, sample->pid, sample->space, &thread, has_time, user, &result);
 
@@ -139,18 +139,18 @@ static int unwind(struct xp_samples *samples, struct xp_waiting_sample *sample, 
 		sample->file_offset = result.file_offset;
 		return 1;
 	}
-	if (xp_rec_fn(&record->rec) & XP_SAMPLE_NO_ROOM)
-		result.end = XP_UNWIND_NO_SNAPSHOT;
+	if (xp_event_fn(&record->head) & XP_SAMPLE_NO_ROOM)
+		result.end = XP_UNWIND_NO_DUMP;
 	sample->image->stacks[result.end]++;
 	user->interrupted = is_interrupted(record);
 	for (uint32_t i = 0; i < record->kernel_frames; i++)
-		samples->frames[i] = (struct xp_profile_frame){ .address = addresses_of(record)[i] };
+		samples->frames[i] = (struct xp_frame){ .address = addresses_of(record)[i] };
 	return deliver(samples, sample, record, record->kernel_frames + result.count, &result);
 }
 
-/* The user frames as the BPF side found them, or the sampled instruction alone. */
-static int take_frames(struct xp_samples *samples, const struct xp_waiting_sample *sample,
-		       const struct xp_rec_sample *record)
+/* Takes the user frames that the BPF side found, or only the sampled instruction. */
+static int take_frames(struct xp_samples *samples, const struct xp_pending_sample *sample,
+		       const struct xp_event_sample *record)
 {
 	const uint64_t *addresses = addresses_of(record);
 	uint32_t kernel = record->kernel_frames, count = kernel + record->user_frames;
@@ -159,17 +159,17 @@ static int take_frames(struct xp_samples *samples, const struct xp_waiting_sampl
 		addresses = (const uint64_t *)&record->ip;
 	count = XP_MAX(count, 1u);
 	for (uint32_t i = 0; i < count; i++)
-		samples->frames[i] = (struct xp_profile_frame){
+		samples->frames[i] = (struct xp_frame){
 			.address = addresses[i],
-			.vma = i < kernel ? NULL : xp_space_find(sample->space, addresses[i]),
+			.vma = i < kernel ? NULL : xp_address_space_find(sample->space, addresses[i]),
 			.interrupted = i == kernel && is_interrupted(record),
 		};
 	return deliver(samples, sample, record, count, NULL);
 }
 
-/* ---- samples that wait ---- */
+/* ---- waiting samples ---- */
 
-static int retry(void *arg, struct xp_waiting_sample *sample)
+static int retry(void *arg, struct xp_pending_sample *sample)
 {
 	struct xp_samples *samples = arg;
 	bool has_time = xp_now_ns() - sample->since_ns < XP_SAMPLES_WAIT_NS;
@@ -185,7 +185,7 @@ int xp_samples_settle(struct xp_samples *samples)
 
 	if (made < 0)
 		return made;
-	return samples->waiting.count ? xp_waiting_each(&samples->waiting, retry, samples) : 0;
+	return samples->waiting.count ? xp_pending_samples_each(&samples->waiting, retry, samples) : 0;
 }
 
 int xp_samples_refresh(struct xp_samples *samples)
@@ -199,20 +199,20 @@ int xp_samples_refresh(struct xp_samples *samples)
 
 int xp_samples_jit_told(struct xp_samples *samples, pid_t pid, uint64_t tsc)
 {
-	const struct xp_task *task = xp_tasks_find(&samples->tasks, pid);
+	const struct xp_sampled_process *task = xp_sampled_processes_find(&samples->tasks, pid);
 
 	if (!task || !task->image || !task->image->jit ||
-	    !xp_allowance_is_left(&samples->jit.jits.looking, xp_now_ns()))
+	    !xp_rate_limit_is_left(&samples->jit.jits.looking, xp_now_ns()))
 		return 0;
 	return xp_jit_told(task->image->jit, task->space, tsc);
 }
 
-static int retry_in_haste(void *arg, struct xp_waiting_sample *sample)
+static int retry_in_haste(void *arg, struct xp_pending_sample *sample)
 {
 	return unwind(arg, sample, &sample->record, false);
 }
 
-/* Nothing more comes; what waits is waited for, within a bound. */
+/* After the last record: waits for the pending samples, within a bound. */
 static int drain_waiting(struct xp_samples *samples)
 {
 	uint64_t end_ns = xp_now_ns() + XP_SAMPLES_DRAIN_NS;
@@ -222,10 +222,10 @@ static int drain_waiting(struct xp_samples *samples)
 		xp_stacks_wait(samples->stacks, 20);
 		err = xp_samples_settle(samples);
 	}
-	return xp_waiting_each(&samples->waiting, retry_in_haste, samples) ?: err;
+	return xp_pending_samples_each(&samples->waiting, retry_in_haste, samples) ?: err;
 }
 
-/* perf finds a jitdump by its absolute path. Of one that it cannot read it is told nothing. */
+/* perf finds a jitdump by its absolute path. The file does not mention a jitdump that perf cannot read. */
 static void mark_jitdumps(const struct xp_samples *samples)
 {
 	char link[64], path[PATH_MAX + NAME_MAX + 2];
@@ -247,7 +247,7 @@ static void mark_jitdumps(const struct xp_samples *samples)
 
 int xp_samples_drain(struct xp_samples *samples)
 {
-	struct xp_tasks *tasks = &samples->tasks;
+	struct xp_sampled_processes *tasks = &samples->tasks;
 	int first = drain_waiting(samples);
 
 	first =
@@ -257,17 +257,18 @@ int xp_samples_drain(struct xp_samples *samples)
 	return first;
 }
 
-/* ---- samples as they come ---- */
+/* ---- arriving samples ---- */
 
-int xp_samples_record(struct xp_samples *samples, const struct xp_rec *rec, size_t size, unsigned int cpu, uint64_t tsc)
+int xp_samples_record(struct xp_samples *samples, const struct xp_event *event, size_t size, unsigned int cpu,
+		      uint64_t tsc)
 {
-	const struct xp_rec_sample *record = (const struct xp_rec_sample *)rec;
-	bool is_kernel_thread = xp_rec_fn(rec) & XP_SAMPLE_KTHREAD;
-	struct xp_waiting_sample sample = { .tsc = tsc, .cpu = cpu, .size = size };
+	const struct xp_event_sample *record = (const struct xp_event_sample *)event;
+	bool is_kernel_thread = xp_event_fn(event) & XP_SAMPLE_KTHREAD;
+	struct xp_pending_sample sample = { .tsc = tsc, .cpu = cpu, .size = size };
 	const struct xp_vma *leaf;
-	struct xp_task *task;
-	int err = xp_tasks_sampled(&samples->tasks, is_kernel_thread ? 0 : (pid_t)rec->pid,
-				   is_kernel_thread ? "kernel-threads" : record->comm, &task);
+	struct xp_sampled_process *task;
+	int err = xp_sampled_processes_sampled(&samples->tasks, is_kernel_thread ? 0 : (pid_t)event->pid,
+					       is_kernel_thread ? "kernel-threads" : record->comm, &task);
 
 	if (err)
 		return err;
@@ -279,20 +280,23 @@ int xp_samples_record(struct xp_samples *samples, const struct xp_rec *rec, size
 	sample.space = task->space;
 	if (samples->perf)
 		xp_perf_out_seen(samples->perf, record, tsc, task->space);
-	if (!samples->stacks || xp_rec_fn(rec) & XP_SAMPLE_NO_USER)
+	if (!samples->stacks || xp_event_fn(event) & XP_SAMPLE_NO_USER)
 		return take_frames(samples, &sample, record);
 	err = unwind(samples, &sample, record, true);
 	if (err != 1)
 		return err;
-	/* When it goes on, the process may be gone, and with it a container's files and what tells of JIT code. */
-	leaf = xp_space_find(sample.space, record->ip);
+	/*
+	 * When the sample is retried, the process may be gone, and with it a container's files and the sources of JIT
+	 * code.
+	 */
+	leaf = xp_address_space_find(sample.space, record->ip);
 	err = leaf ? keep_file(samples, sample.pid, leaf) : 0;
 	if (!err && leaf)
 		err = xp_jit_samples_seen(&samples->jit, sample.image, sample.space, leaf);
 	if (err)
 		return err;
 	sample.since_ns = xp_now_ns();
-	err = xp_waiting_add(&samples->waiting, &sample, record);
+	err = xp_pending_samples_add(&samples->waiting, &sample, record);
 	return err == -ENOSPC ? unwind(samples, &sample, record, false) : err;
 }
 
@@ -304,15 +308,15 @@ int xp_samples_record(struct xp_samples *samples, const struct xp_rec *rec, size
 static void let_rest(struct xp_samples *samples, struct xp_image *image)
 {
 	if (samples->store)
-		xp_profile_store_put(samples->store, image->profile);
+		xp_profile_store_write(samples->store, image->profile);
 }
 
 void xp_samples_rest(struct xp_samples *samples)
 {
-	const struct xp_tasks *tasks = &samples->tasks;
+	const struct xp_sampled_processes *tasks = &samples->tasks;
 	size_t bytes = 0;
 
-	xp_tasks_forget_gone(&samples->tasks);
+	xp_sampled_processes_forget_gone(&samples->tasks);
 	for (size_t i = 0; i < tasks->image_count; i++)
 		bytes += xp_profile_memory_bytes(tasks->images[i]->profile);
 	if (bytes > PROFILES_BYTES_MAX && !samples->store)
@@ -361,10 +365,10 @@ static int write_profile(struct xp_samples *samples, struct xp_image *image, uin
 int xp_samples_finish(struct xp_samples *samples, uint64_t period_ns)
 {
 	uint64_t period_us = XP_MAX((period_ns + 500) / 1000, (uint64_t)1);
-	struct xp_tasks *tasks = &samples->tasks;
+	struct xp_sampled_processes *tasks = &samples->tasks;
 	int first = 0;
 
-	xp_tasks_settle(tasks);
+	xp_sampled_processes_settle(tasks);
 	for (size_t i = 0; i < tasks->image_count; i++) {
 		first = xp_sym_files_add(samples->sym_files, tasks->images[i]->profile) ?: first;
 		let_rest(samples, tasks->images[i]);

@@ -9,13 +9,16 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "target/chosen_file.h"
-#include "elf/demangle.h"
 #include "base/interrupt.h"
 #include "base/util.h"
+#include "elf/demangle.h"
+#include "target/chosen_file.h"
 #include "xprof/event.h"
 
-/* Their names are demangled and compared with each --functions, some microseconds. */
+/*
+ * The names of this many functions are demangled and matched against each --functions pattern between two interrupt
+ * checks. Each name takes some microseconds.
+ */
 #define FUNCTIONS_PER_LOOK 4096
 
 bool xp_function_wanted(const char *const *patterns, size_t count, const char *name)
@@ -48,8 +51,8 @@ static int by_offset(const void *a, const void *b, void *table)
 }
 
 /*
- * By their place in the file, and each place once: a million probes of one place would keep the kernel and the target
- * busy for good.
+ * Sorts by file offset, and keeps each offset once: a million probes of one offset would keep the kernel and the target
+ * busy forever.
  */
 static void sort_selected(struct xp_object *object)
 {
@@ -86,7 +89,7 @@ size_t xp_object_selected_from(const struct xp_object *object, uint64_t file_off
 static int select_sleds(const struct xp_objects *objects, struct xp_object *object)
 {
 	const struct xp_sled_table *table = object->table;
-	uint32_t decided = 0; /* function id, of the sled before */
+	uint32_t decided = 0; /* function id of the previous sled */
 	bool wanted = false;
 
 	object->selected = malloc(table->sled_count * sizeof(*object->selected));

@@ -7,17 +7,17 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "arch/x86_64/sled_bytes.h"
 #include "base/clock.h"
 #include "base/interrupt.h"
-#include "target/memory_window.h"
+#include "base/util.h"
 #include "sled/patch_check.h"
 #include "sled/patch_work.h"
-#include "arch/x86_64/sled_bytes.h"
-#include "target/memory.h"
 #include "sled/unpatch.h"
-#include "base/util.h"
+#include "target/memory.h"
+#include "target/memory_window.h"
 
-/* A child of vfork() is over soon. */
+/* A vfork() child ends soon. */
 #define CHECK_TRIES 5
 #define CHECK_PAUSE_US 20000
 
@@ -61,7 +61,7 @@ static int remember(struct xp_patch_work *work)
 	return 0;
 }
 
-/* What is executed from this TSC on takes the patches away; by what was before, they had not been made. */
+/* An exec from this TSC on has removed the patches. An earlier exec happened before they were made. */
 static void note_patched(const struct xp_patch_work *work, uint64_t tsc)
 {
 	struct patched *patched = find_patched(work);
@@ -80,16 +80,17 @@ static int check_process(struct xp_patch_work *work)
 	}
 }
 
-static uint32_t function_of(const struct xp_patch_work *work, const struct xp_edit *edit)
+static uint32_t function_of(const struct xp_patch_work *work, const struct xp_text_patch *edit)
 {
 	return work->object->table->sleds[edit->sled].function_id;
 }
 
-/* The sleds from this one on that are written in one stop: no function is cut, unless it is one without end. */
-static struct xp_edits next_piece(const struct xp_patch_work *work, const struct xp_edits *edits, size_t first)
+/* The sleds from `first` on that one stop writes. A function is not split, unless it has too many sleds. */
+static struct xp_text_patches next_piece(const struct xp_patch_work *work, const struct xp_text_patches *edits,
+					 size_t first)
 {
 	size_t left = edits->count - first;
-	struct xp_edits piece = *edits;
+	struct xp_text_patches piece = *edits;
 
 	piece.list += first;
 	piece.count = XP_MIN(left, XP_SLEDS_PER_STOP);
@@ -99,7 +100,10 @@ static struct xp_edits next_piece(const struct xp_patch_work *work, const struct
 	return piece;
 }
 
-/* The process is never stopped for long: between its stops it runs, and may be given up unless they put back. */
+/*
+ * Stops the process for a short time only. Between the stops it runs, and xprof may give up on an interrupt, unless
+ * put_back.
+ */
 static int write_stopped(struct xp_patch_work *work, int (*what)(void *arg, struct xp_remote *remote), bool put_back)
 {
 	size_t written = 0;
@@ -108,7 +112,7 @@ static int write_stopped(struct xp_patch_work *work, int (*what)(void *arg, stru
 	if (work->sites <= XP_SLEDS_PER_STOP)
 		return xp_patch_stopped(work, what, work);
 	for (size_t i = 0; i < work->count && !err; i++) {
-		struct xp_edits piece;
+		struct xp_text_patches piece;
 
 		for (size_t first = 0; first < work->edits[i].count && !err; first += piece.count) {
 			struct xp_patch_work part = *work;
@@ -153,7 +157,7 @@ static int patch_sleds(struct xp_patch_work *work)
 	return err;
 }
 
-/* Whether it runs another program since, and all that failed for that reason. */
+/* Whether the process runs another program since, and the work failed for that reason. */
 static bool is_gone(const struct xp_patch_work *work)
 {
 	struct xp_patch_work now = { .patch = work->patch, .object = work->object, .pid = work->pid };
@@ -232,14 +236,14 @@ bool xp_patch_has(struct xp_patch *patch, const struct xp_object *object, pid_t 
 	struct xp_patch_work work = { .patch = patch, .object = object, .pid = pid, .low = UINT64_MAX };
 	struct xp_memory_window *memory = NULL;
 	uint8_t now[XP_SLED_BYTES_MAX];
-	bool has = true; /* what cannot be looked at is left as it is */
+	bool has = true; /* unreadable: assume that it is */
 
 	if (xp_patch_add_sites(&work, mapping, NULL, 0) || !work.edits[0].count || xp_memory_window_open(&memory, pid))
 		goto out;
 	has = false;
 	xp_memory_window_set(memory, mapping->start, mapping->end);
 	for (size_t i = 0; i < work.edits[0].count && !has; i++) {
-		const struct xp_edit *edit = &work.edits[0].list[i];
+		const struct xp_text_patch *edit = &work.edits[0].list[i];
 
 		has = xp_memory_window_read(memory, now, edit->address, xp_sled_bytes((enum xp_sled_kind)edit->kind)) &&
 		      xp_patch_is_ours(&work, edit, now);
@@ -257,8 +261,8 @@ struct change {
 };
 
 /*
- * A thread that has left the changed instruction just before it was stopped comes to the stub later: while it stands
- * still it is noted since when what it tells is no more to be recorded. Where nothing was written, all is recorded.
+ * A thread that had just left the changed instruction when it was stopped reaches the stub later. So out_tsc is set
+ * while the process is stopped: its records from then on are dropped. If nothing was written, all records are kept.
  */
 static int change_stopped(void *arg, struct xp_remote *remote)
 {
@@ -352,7 +356,7 @@ size_t xp_patch_overwritten(struct xp_patch *patch, const struct xp_object *obje
 	for (size_t i = 0; i < work.count; i++) {
 		xp_memory_window_set(memory, work.edits[i].start, work.edits[i].end);
 		for (size_t j = 0; j < work.edits[i].count; j++) {
-			const struct xp_edit *edit = &work.edits[i].list[j];
+			const struct xp_text_patch *edit = &work.edits[i].list[j];
 
 			overwritten += xp_memory_window_read(memory, now, edit->address,
 							     xp_sled_bytes((enum xp_sled_kind)edit->kind)) &&

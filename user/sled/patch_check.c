@@ -22,7 +22,7 @@ static int check_thread(pid_t pid, pid_t tid, pid_t tracer, char *why, size_t wh
 	snprintf(path, sizeof(path), "/proc/%d/task/%d/status", pid, tid);
 	file = fopen(path, "re");
 	if (!file)
-		return 0; /* ended meanwhile */
+		return 0; /* the thread has ended */
 	while (fgets(line, sizeof(line), file))
 		if (sscanf(line, "TracerPid: %d", &tracing) == 0)
 			sscanf(line, "Seccomp: %d", &seccomp);

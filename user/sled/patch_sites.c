@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* The sleds of an object in a process: where they are, whether they can be patched, what is written. */
+/* The sleds of an object in a process: where they are, whether they can be patched, and the bytes to write. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/interrupt.h"
-#include "target/memory_window.h"
 #include "arch/x86_64/patch_bytes.h"
+#include "arch/x86_64/sled_bytes.h"
+#include "base/interrupt.h"
+#include "base/util.h"
 #include "sled/patch_check.h"
 #include "sled/patch_work.h"
-#include "arch/x86_64/sled_bytes.h"
-#include "base/util.h"
+#include "target/memory_window.h"
 
-/* Looked at in some milliseconds, before it is asked whether to go on. */
+/* Scanned in some milliseconds, between two interrupt checks. */
 #define MAPPINGS_PER_LOOK 256
 #define SLEDS_PER_LOOK 65536
 
 void xp_patch_work_free(struct xp_patch_work *work)
 {
 	for (size_t i = 0; i < work->count; i++)
-		xp_edits_free(&work->edits[i]);
+		xp_text_patches_free(&work->edits[i]);
 	free(work->edits);
 	xp_stub_map_free(&work->stubs);
 }
@@ -30,7 +30,7 @@ int xp_patch_refuse(struct xp_patch_work *work, int err, const char *text)
 	return err;
 }
 
-/* ids NULL: all. */
+/* ids NULL: all functions. */
 static bool wants(const uint32_t *ids, size_t count, uint32_t id)
 {
 	for (size_t i = 0; i < count; i++)
@@ -41,12 +41,12 @@ static bool wants(const uint32_t *ids, size_t count, uint32_t id)
 
 static int add_mapping(struct xp_patch_work *work, const struct xp_mapping *mapping)
 {
-	struct xp_edits *edits = realloc(work->edits, (work->count + 1) * sizeof(*edits));
+	struct xp_text_patches *edits = realloc(work->edits, (work->count + 1) * sizeof(*edits));
 
 	if (!edits)
 		return -ENOMEM;
 	work->edits = edits;
-	edits[work->count++] = (struct xp_edits){
+	edits[work->count++] = (struct xp_text_patches){
 		.start = mapping->start,
 		.end = mapping->end,
 		.file_fd = work->object->fd,
@@ -66,7 +66,7 @@ int xp_patch_add_sites(struct xp_patch_work *work, const struct xp_mapping *mapp
 	     i++) {
 		const struct xp_sled *sled = &object->table->sleds[object->selected[i]];
 		uint64_t into = sled->file_offset - mapping->file_offset;
-		struct xp_edit edit = { mapping->start + into, object->selected[i], sled->kind, .size = 1 };
+		struct xp_text_patch edit = { mapping->start + into, object->selected[i], sled->kind, .size = 1 };
 
 		if (into >= mapping->end - mapping->start)
 			break;
@@ -80,7 +80,7 @@ int xp_patch_add_sites(struct xp_patch_work *work, const struct xp_mapping *mapp
 			return xp_patch_refuse(work, -EOPNOTSUPP, "it has more than 2 000 000 sleds");
 		work->low = XP_MIN(work->low, edit.address);
 		work->high = XP_MAX(work->high, edit.address + XP_SLED_BYTES_MAX);
-		err = xp_edits_add(&work->edits[work->count - 1], &edit);
+		err = xp_text_patches_add(&work->edits[work->count - 1], &edit);
 	}
 	return err;
 }
@@ -103,7 +103,7 @@ int xp_patch_find_sites(struct xp_patch_work *work, const uint32_t *ids, size_t 
 	}
 	xp_mappings_free(&mappings);
 	for (size_t i = 0; i < work->count && !err; i++)
-		if (xp_edits_sort(&work->edits[i]))
+		if (xp_text_patches_sort(&work->edits[i]))
 			err = xp_patch_refuse(work, -EOPNOTSUPP, "sleds overlap");
 	return err;
 }
@@ -124,18 +124,18 @@ static bool is_in_stub(const struct xp_patch_work *work, uint64_t slot)
 	for (size_t i = 0; i < patch->stub_count; i++)
 		if (patch->stubs[i].pid == work->pid && xp_stub_is_slot(slot - patch->stubs[i].place.address))
 			return true;
-	/* Nothing is locked in a dry run. */
+	/* A dry run locks no stub. */
 	return xp_stub_map_has(&work->stubs, slot);
 }
 
-bool xp_patch_leads_to_stub(const struct xp_patch_work *work, const struct xp_edit *edit, const uint8_t *now)
+bool xp_patch_leads_to_stub(const struct xp_patch_work *work, const struct xp_text_patch *edit, const uint8_t *now)
 {
 	uint64_t slot;
 
 	return xp_patch_decode((enum xp_sled_kind)edit->kind, now, edit->address, &slot) && is_in_stub(work, slot);
 }
 
-bool xp_patch_is_ours(const struct xp_patch_work *work, const struct xp_edit *edit, const uint8_t *now)
+bool xp_patch_is_ours(const struct xp_patch_work *work, const struct xp_text_patch *edit, const uint8_t *now)
 {
 	uint64_t slot;
 
@@ -145,24 +145,26 @@ bool xp_patch_is_ours(const struct xp_patch_work *work, const struct xp_edit *ed
 }
 
 /* Unpatched, or patched by an xprof that was killed. */
-static bool may_be_patched(const void *arg, const struct xp_edit *edit, const uint8_t *now)
+static bool may_be_patched(const void *arg, const struct xp_text_patch *edit, const uint8_t *now)
 {
 	return xp_sled_intact((enum xp_sled_kind)edit->kind, now) || xp_patch_leads_to_stub(arg, edit, now);
 }
 
-static bool may_be_put_back(const void *arg, const struct xp_edit *edit, const uint8_t *now)
+static bool may_be_put_back(const void *arg, const struct xp_text_patch *edit, const uint8_t *now)
 {
 	return xp_patch_leads_to_stub(arg, edit, now);
 }
 
-/* A program or an object that was loaded meanwhile is somebody else's to patch: a function alone would hide the rest.
+/*
+ * The patching of a program or object that was loaded meanwhile belongs to xp_patch_object(): a single patched function
+ * would make the whole object look patched.
  */
-static bool was_patched(const void *arg, const struct xp_edit *edit, const uint8_t *now)
+static bool was_patched(const void *arg, const struct xp_text_patch *edit, const uint8_t *now)
 {
 	return xp_patch_is_ours(arg, edit, now);
 }
 
-/* Any sled with other bytes refuses the object: XRay's runtime is at work there, or somebody's probes are. */
+/* Any sled with other bytes refuses the object: XRay's runtime is at work there, or another tool has probes on it. */
 int xp_patch_check_bytes(struct xp_patch_work *work)
 {
 	struct xp_memory_window *memory;
@@ -174,7 +176,7 @@ int xp_patch_check_bytes(struct xp_patch_work *work)
 	for (size_t i = 0; i < work->count && !err; i++) {
 		xp_memory_window_set(memory, work->edits[i].start, work->edits[i].end);
 		for (size_t j = 0; j < work->edits[i].count && !err; j++) {
-			const struct xp_edit *edit = &work->edits[i].list[j];
+			const struct xp_text_patch *edit = &work->edits[i].list[j];
 
 			if (j % SLEDS_PER_LOOK == SLEDS_PER_LOOK - 1 && xp_interrupted())
 				err = -ECANCELED;
@@ -193,7 +195,7 @@ int xp_patch_check_bytes(struct xp_patch_work *work)
 	return err;
 }
 
-static size_t encode(const struct xp_patch_work *work, struct xp_edit *edit)
+static size_t encode(const struct xp_patch_work *work, struct xp_text_patch *edit)
 {
 	const struct xp_patch_options *options = &work->patch->options;
 	const struct xp_object *object = work->object;
@@ -207,7 +209,10 @@ static size_t encode(const struct xp_patch_work *work, struct xp_edit *edit)
 		return xp_patch_encode_count(sled, taken - 1, edit->address, stub, edit->bytes);
 	size = xp_patch_encode(sled, object->fn_base + sled->function_id, edit->address,
 			       stub + xp_stub_entry(options->form, xp_patch_slot(kind, options->args)), edit->bytes);
-	/* One that was patched and put back, so that it is known for ours when it is to be patched again. */
+	/*
+	 * A sled that was patched and restored keeps the rest of its patch, by which a later patch recognizes it as
+	 * ours.
+	 */
 	if (taken != XP_TAKEN_NOT)
 		xp_patch_head(kind, edit->bytes);
 	return size;
@@ -217,7 +222,7 @@ int xp_patch_encode_all(struct xp_patch_work *work)
 {
 	for (size_t i = 0; i < work->count; i++) {
 		for (size_t j = 0; j < work->edits[i].count; j++) {
-			struct xp_edit *edit = &work->edits[i].list[j];
+			struct xp_text_patch *edit = &work->edits[i].list[j];
 
 			edit->size = encode(work, edit);
 			if (!edit->size)
@@ -228,22 +233,23 @@ int xp_patch_encode_all(struct xp_patch_work *work)
 }
 
 static int write_where(struct xp_patch_work *work, struct xp_remote *remote,
-		       bool (*fits)(const void *arg, const struct xp_edit *edit, const uint8_t *now))
+		       bool (*fits)(const void *arg, const struct xp_text_patch *edit, const uint8_t *now))
 {
 	int err = 0;
 
 	work->written = 0;
 	for (size_t i = 0; i < work->count && !err; i++)
-		err = xp_edits_write(&work->edits[i], remote, fits, work, &work->written);
+		err = xp_text_patches_write(&work->edits[i], remote, fits, work, &work->written);
 	return err;
 }
 
 /*
- * Not under a process that shares the memory and does not stand still: it may be in the middle of a sled.
- * At fixed addresses the sleds of another program that it has executed meanwhile look the same: only the stub tells.
+ * Does not write if a process shares the memory but is not stopped: that process may be in the middle of a sled. At
+ * fixed addresses, the sleds of another program that the process executed meanwhile look the same: only the stub tells
+ * the two apart.
  */
 static int write_leading_to_stub(struct xp_patch_work *work, struct xp_remote *remote,
-				 bool (*fits)(const void *arg, const struct xp_edit *edit, const uint8_t *now))
+				 bool (*fits)(const void *arg, const struct xp_text_patch *edit, const uint8_t *now))
 {
 	int err = xp_patch_check_sharing(work->pid, work->why, work->why_size);
 
@@ -268,12 +274,12 @@ int xp_patch_write_back(void *work, struct xp_remote *remote)
 	return write_where(work, remote, may_be_put_back);
 }
 
-/* Their first bytes, in place of a patch. */
+/* The first bytes of unpatched sleds, instead of patches. */
 void xp_patch_encode_heads(struct xp_patch_work *work)
 {
 	for (size_t i = 0; i < work->count; i++)
 		for (size_t j = 0; j < work->edits[i].count; j++) {
-			struct xp_edit *edit = &work->edits[i].list[j];
+			struct xp_text_patch *edit = &work->edits[i].list[j];
 
 			edit->size = xp_patch_head((enum xp_sled_kind)edit->kind, edit->bytes);
 		}

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* The stub that the sleds of an object lead to, and the uprobes on it. */
+/* The stub that the sleds of an object call, and the uprobes on it. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -8,12 +8,12 @@
 #include <unistd.h>
 
 #include "arch/x86_64/patch_bytes.h"
-#include "sled/patch_work.h"
 #include "arch/x86_64/sled_bytes.h"
-#include "target/stopped.h"
+#include "base/util.h"
+#include "sled/patch_work.h"
 #include "target/memory.h"
 #include "target/room.h"
-#include "base/util.h"
+#include "target/stopped.h"
 
 #define STUB_MAPPINGS 3 /* code, flag, counters */
 #define REACH_BYTES ((1ull << 31) - (1ull << 16))
@@ -60,7 +60,7 @@ static int refuse_busy(struct xp_patch_work *work, pid_t holder)
 	return -EBUSY;
 }
 
-/* Locks the stub's file, and keeps it from then on: place->fd is handed over, also on error. */
+/* Locks the stub's file and keeps it open. Takes over place->fd, also on error. */
 static int own_stub(struct xp_patch_work *work, const struct xp_stub_place *place)
 {
 	struct xp_patch *patch = work->patch;
@@ -73,7 +73,7 @@ static int own_stub(struct xp_patch_work *work, const struct xp_stub_place *plac
 		same = same ? stubs + (same - patch->stubs) : NULL;
 		patch->stubs = stubs;
 	}
-	/* A parent and its child have the file in common: one lock, which goes with the last descriptor. */
+	/* A parent and its child share the file: one lock, which ends with the last descriptor. */
 	if (!err && same)
 		err = dup3(same->place.fd, place->fd, O_CLOEXEC) < 0 ? -errno : 0;
 	else if (!err)
@@ -90,7 +90,7 @@ static int own_stub(struct xp_patch_work *work, const struct xp_stub_place *plac
 	return 0;
 }
 
-/* Those that an earlier recording has left. */
+/* Takes over the stubs that an earlier recording left. */
 int xp_patch_own_stubs(struct xp_patch_work *work)
 {
 	int err = 0;
@@ -122,10 +122,10 @@ struct xp_patch_stub *xp_patch_choose_stub(const struct xp_patch_work *work)
 }
 
 /*
- * Behind the first two bytes of a sled that is not patched nothing is ever executed; of an event's sled, however, they
- * are executed when it is patched, and should this task die they may not be as before.
+ * No thread executes the bytes behind the first two of an unpatched sled. In an event's sled, however, those bytes are
+ * executed once it is patched, and if this task dies they may not be as before.
  */
-static const struct xp_edit *find_scratch(const struct xp_edits *edits)
+static const struct xp_text_patch *find_scratch(const struct xp_text_patches *edits)
 {
 	for (size_t i = 0; i < edits->count; i++)
 		if (edits->list[i].kind != XP_SLED_CUSTOM_EVENT && edits->list[i].kind != XP_SLED_TYPED_EVENT)
@@ -136,7 +136,7 @@ static const struct xp_edit *find_scratch(const struct xp_edits *edits)
 static int make_stub(void *arg, struct xp_remote *remote)
 {
 	struct xp_patch_work *work = arg;
-	const struct xp_edit *edit = NULL;
+	const struct xp_text_patch *edit = NULL;
 	uint8_t now[XP_SLED_BYTES_MAX];
 	int err;
 
@@ -174,7 +174,7 @@ int xp_patch_get_stub(struct xp_patch_work *work)
 	if (work->stub)
 		return 0;
 	err = xp_patch_stopped(work, make_stub, work);
-	/* The process's ENOMEM, not ours. */
+	/* It is the process that is out of memory, not xprof. */
 	if (err == -ENOMEM && xp_target_lacks_room(work->pid, XP_STUB_ROOM, STUB_MAPPINGS, work->why, work->why_size))
 		err = -EOPNOTSUPP;
 	if (!err)
@@ -184,7 +184,7 @@ int xp_patch_get_stub(struct xp_patch_work *work)
 	return err;
 }
 
-/* Uprobes on the slots that these sleds need, and on the conditional sleds themselves. */
+/* Uprobes on the slots that these sleds need. See xp_patch_attach() for the conditional sleds. */
 static int attach_slots(struct xp_patch_work *work)
 {
 	const struct xp_patch_options *options = &work->patch->options;
@@ -196,7 +196,7 @@ static int attach_slots(struct xp_patch_work *work)
 	for (size_t i = 0; i < work->count; i++)
 		for (size_t j = 0; j < work->edits[i].count; j++)
 			needed |= 1u << xp_patch_slot((enum xp_sled_kind)work->edits[i].list[j].kind, options->args);
-	/* In a program without a dynamic linker: no sled calls the slots of another form. */
+	/* The anchor in a program without a dynamic linker: no sled calls the slots of another form. */
 	err = xp_attach_anchor(options->attach, xp_programs_link_map_fd(options->programs), stub->place.fd, work->pid,
 			       xp_stub_probe(other, XP_STUB_CALL));
 	for (int slot = 0; slot < XP_STUB_SLOTS && !err; slot++) {
@@ -232,7 +232,7 @@ static int attach_conditional(struct xp_patch_work *work)
 		if (!xp_patch_possible(sled))
 			probes[count++] = xp_sled_uprobe(object, sled, false);
 	}
-	err = xp_attach_uprobes(options->attach, xp_programs_sled_fd(options->programs, XP_REC_TAIL_EXIT, true),
+	err = xp_attach_uprobes(options->attach, xp_programs_sled_fd(options->programs, XP_EVENT_TAIL_EXIT, true),
 				object->fd, work->pid, probes, count);
 	free(probes);
 	return err;

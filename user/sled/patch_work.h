@@ -1,31 +1,31 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What patch.c, patch_sites.c and patch_stubs.c share: one object in one process. For nobody else. */
-#ifndef XPROF_PATCH_WORK_H
-#define XPROF_PATCH_WORK_H
+/* Shared by patch.c, patch_sites.c and patch_stubs.c only: one object in one process. */
+#ifndef XPROF_SLED_PATCH_WORK_H
+#define XPROF_SLED_PATCH_WORK_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "sled/text_patches.h"
 #include "sled/patch.h"
 #include "sled/stub_map.h"
+#include "sled/text_patches.h"
 
 /* A stub that a process has mapped. */
 struct xp_patch_stub {
 	pid_t pid;
 	struct xp_stub_place place;		/* the file is locked */
 	unsigned int probed;			/* 1u << enum xp_stub_slot */
-	uint32_t counted[XP_STUB_COUNTERS_MAX]; /* what its counters were when they were last looked at */
-	bool unread;				/* they could not be read yet, and may be an earlier recording's */
+	uint32_t counted[XP_STUB_COUNTERS_MAX]; /* the counters when they were last read */
+	bool unread;				/* not readable so far; the values may be an earlier recording's */
 };
 
 /* An object that is patched in a process. */
 struct patched {
 	pid_t pid;
 	const struct xp_object *object;
-	uint64_t since_tsc; /* 0: as far as that went */
+	uint64_t since_tsc; /* 0: patching has not completed */
 };
 
 struct xp_patch {
@@ -39,7 +39,7 @@ struct xp_patch {
 	uint64_t longest_ns;
 };
 
-/* Sleds of an object in a process, in all its mappings. */
+/* Limit on the sleds of an object in a process, over all its mappings. */
 #define XP_PATCH_MAX 2000000u
 
 /* One object in one process. */
@@ -52,58 +52,58 @@ struct xp_patch_work {
 	char *why;
 	size_t why_size;
 
-	struct xp_stub_map stubs; /* those that it had before */
-	struct xp_edits *edits;	  /* one for each mapping */
+	struct xp_stub_map stubs;      /* stubs that the process had before */
+	struct xp_text_patches *edits; /* one for each mapping */
 	size_t count;
-	size_t sites; /* in all of them */
+	size_t sites; /* sum over all mappings */
 	uint64_t low; /* all edits are in [low, high) */
 	uint64_t high;
-	struct xp_patch_stub *stub; /* that the sleds will lead to */
+	struct xp_patch_stub *stub; /* the stub that the sleds will call */
 	struct xp_stub_place made;
 	size_t conditional;
 	size_t written;
 };
 
 void xp_patch_work_free(struct xp_patch_work *work);
-/* Leaves the sentence, returns err. */
+/* Stores the sentence in `why` and returns err. */
 int xp_patch_refuse(struct xp_patch_work *work, int err, const char *text);
 
 /* patch_sites.c */
 
-/* Finds the sleds of these functions (NULL: of all) in all mappings of the object. */
+/* Finds the sleds of these functions (ids NULL: all functions) in all mappings of the object. */
 int xp_patch_find_sites(struct xp_patch_work *work, const uint32_t *ids, size_t id_count);
-/* The same of one mapping. */
+/* The same for one mapping. */
 int xp_patch_add_sites(struct xp_patch_work *work, const struct xp_mapping *mapping, const uint32_t *ids,
 		       size_t id_count);
 size_t xp_patch_count_sites(const struct xp_patch_work *work);
 /* Whether the bytes of a sled lead to a stub of the process. */
-bool xp_patch_leads_to_stub(const struct xp_patch_work *work, const struct xp_edit *edit, const uint8_t *now);
-/* The same, or did before it was put back. */
-bool xp_patch_is_ours(const struct xp_patch_work *work, const struct xp_edit *edit, const uint8_t *now);
-/* Refuses the object when any sled has other bytes than an unpatched one, or one that leads to a stub. */
+bool xp_patch_leads_to_stub(const struct xp_patch_work *work, const struct xp_text_patch *edit, const uint8_t *now);
+/* Whether they do, or did before the sled was restored. */
+bool xp_patch_is_ours(const struct xp_patch_work *work, const struct xp_text_patch *edit, const uint8_t *now);
+/* Refuses the object if any sled has bytes other than those of an unpatched sled or of a patch that leads to a stub. */
 int xp_patch_check_bytes(struct xp_patch_work *work);
-/* What is to be written: a patch, as object->taken has it, or the first bytes of an unpatched sled. */
+/* The bytes to write: a patch, according to object->taken, or the first bytes of an unpatched sled. */
 int xp_patch_encode_all(struct xp_patch_work *work);
 void xp_patch_encode_heads(struct xp_patch_work *work);
-/* Write it, for xp_patch_stopped(). */
+/* These write the bytes, for xp_patch_stopped(). */
 int xp_patch_write(void *work, struct xp_remote *remote);
-int xp_patch_write_ours(void *work, struct xp_remote *remote); /* where there was one of ours before */
+int xp_patch_write_ours(void *work, struct xp_remote *remote); /* where there was one of our patches before */
 int xp_patch_write_back(void *work, struct xp_remote *remote);
 
 /* patch_stubs.c */
 
-/* Takes over the stubs that earlier recordings have left. -EBUSY: they are another xprof's. */
+/* Takes over the stubs that earlier recordings left. Returns -EBUSY if another xprof has them. */
 int xp_patch_own_stubs(struct xp_patch_work *work);
-/* The stub within reach of all sites; NULL: there is none. */
+/* The stub within reach of all sites; NULL if there is none. */
 struct xp_patch_stub *xp_patch_choose_stub(const struct xp_patch_work *work);
-/* What its counters are, of all shards together. -ESRCH and others, then they are zeroed. */
+/* The counters, summed over all shards. Returns 0 or -errno, for example -ESRCH; the counters are then 0. */
 int xp_patch_read_counters(struct xp_patch *patch, const struct xp_patch_stub *stub,
 			   uint32_t counters[XP_STUB_COUNTERS_MAX]);
-/* work->stub: that one, or a new one. */
+/* Sets work->stub: that stub, or a new one. */
 int xp_patch_get_stub(struct xp_patch_work *work);
-/* Uprobes on the slots that the sites need, and on conditional sleds themselves. */
+/* Attaches uprobes to the slots that the sites need, and to the conditional sleds themselves. */
 int xp_patch_attach(struct xp_patch_work *work);
-/* Does it while the process stands still, and adds up how long that was. */
+/* Calls `what` while the process is stopped, and adds up the time that it was stopped. */
 int xp_patch_stopped(struct xp_patch_work *work, int (*what)(void *arg, struct xp_remote *remote), void *arg);
 
 #endif

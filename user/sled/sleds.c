@@ -11,17 +11,17 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "target/chosen_file.h"
-#include "base/interrupt.h"
-#include "target/memory_window.h"
 #include "arch/x86_64/patch_bytes.h"
+#include "base/interrupt.h"
 #include "base/util.h"
+#include "target/chosen_file.h"
+#include "target/memory_window.h"
 
 #define BREAKPOINT 0xcc
-/* Looked at in less than 0.1 s, before it is asked whether to go on. */
+/* Scanned in less than 0.1 s, between two interrupt checks. */
 #define SLEDS_PER_LOOK 65536
 #define MAPPINGS_PER_LOOK 256
-/* Programs that a process executes one after the other, faster than their sleds can be looked at. */
+/* Retries if a process executes programs faster than their sleds can be checked. */
 #define IMAGE_TRIES 5
 
 enum verdict {
@@ -31,14 +31,14 @@ enum verdict {
 };
 
 /*
- * A breakpoint in front is another profiler's uprobe on the sled, which is welcome beside ours: uprobes of one place
- * share one breakpoint. (A debugger's looks the same, and the kernel keeps that one as it is.)
+ * A leading breakpoint is another profiler's uprobe on the sled, which can coexist with ours: uprobes at one address
+ * share one breakpoint. (A debugger's breakpoint looks the same, and the kernel keeps it as it is.)
  */
 static enum verdict judge(struct xp_memory_window *memory, const struct xp_sled *sled, uint64_t address)
 {
 	static const uint8_t first[XP_SLED_KINDS] = { 0xeb, 0xc3, 0xeb, 0xeb, 0xeb, 0xeb };
 	uint8_t bytes[XP_SLED_BYTES_MAX] = { 0 };
-	/* An event sled is the longest; the others are 11 bytes, and a mapping may end behind them. */
+	/* Event sleds are longer. The others are 11 bytes, and a mapping may end behind them. */
 	size_t size = sled->kind == XP_SLED_TYPED_EVENT ? 22 : sled->kind == XP_SLED_CUSTOM_EVENT ? 17 : 11;
 
 	if (!xp_memory_window_read(memory, bytes, address, size))
@@ -56,7 +56,7 @@ bool xp_sleds_mapped(const struct xp_object *object, pid_t pid, const struct xp_
 
 	if (mapping->inode != object->inode)
 		return false;
-	/* Device numbers of /proc/PID/maps differ from fstat's on overlayfs and btrfs: ask the file itself. */
+	/* Device numbers in /proc/PID/maps differ from fstat's on overlayfs and btrfs: ask the file itself. */
 	fd = xp_mapping_open(pid, mapping);
 	if (fd < 0)
 		return false;
@@ -74,7 +74,7 @@ static bool is_chosen(const struct xp_sled_choice *choice, const struct xp_sled 
 	return choice->wanted(choice->arg, sled->function_id) && (!choice->unpatched || !xp_patch_possible(sled));
 }
 
-/* Lowers verdicts by what a mapping of the object shows. */
+/* Raises the verdicts to the worst that a mapping of the object shows. */
 static int judge_mapping(const struct xp_object *object, struct xp_memory_window *memory,
 			 const struct xp_mapping *mapping, const struct xp_sled_choice *choice, uint8_t *verdicts)
 {
@@ -98,7 +98,7 @@ static int judge_mapping(const struct xp_object *object, struct xp_memory_window
 	return 0;
 }
 
-/* -ESRCH also when it has executed another program meanwhile: then the verdicts say nothing. */
+/* Returns -ESRCH also if the process executed another program meanwhile: the verdicts are then void. */
 static int judge_image(const struct xp_object *object, pid_t pid, const struct xp_sled_choice *choice,
 		       uint8_t *verdicts)
 {
@@ -127,8 +127,8 @@ static int judge_image(const struct xp_object *object, pid_t pid, const struct x
 }
 
 /*
- * Lowers the verdicts of the selected sleds that are chosen by what the memory of process pid shows. -ESRCH: it ended,
- * or executes one program after the other.
+ * Raises the verdicts of the chosen selected sleds to the worst that the memory of process pid shows. Returns -ESRCH if
+ * the process ended, or executes one program after another.
  */
 static int judge_process(const struct xp_object *object, pid_t pid, const struct xp_sled_choice *choice,
 			 uint8_t *verdicts)
@@ -158,7 +158,7 @@ static int judge_all_processes(const struct xp_object *object, const struct xp_s
 		if (!isdigit((unsigned char)entry->d_name[0]))
 			continue;
 		err = judge_process(object, atoi(entry->d_name), choice, verdicts);
-		/* It ended meanwhile, or does not let itself be looked at because it just does so. */
+		/* It has ended, or is ending and refuses access. */
 		if (err == -ESRCH || err == -EACCES || err == -EPERM || err == -E2BIG)
 			err = 0;
 	}
@@ -166,15 +166,16 @@ static int judge_all_processes(const struct xp_object *object, const struct xp_s
 	return err;
 }
 
-/* The programs that serve sleds: those of the kinds, and the one for conditional tail exits. */
+/* The programs that serve sleds: one per kind, and one for conditional tail exits. */
 enum group {
 	GROUP_CONDITIONAL = XP_SLED_KINDS,
 	GROUPS,
 };
 
 /*
- * Entries last, which makes them first to be detached: a call is never recorded without its exit, and the cheap entry
- * probes do not flood the rings while the dear exit probes, which hold them back, are still or already missing.
+ * Entries come last, so that they are detached first. A call is then never recorded without its exit. And the cheap
+ * entry probes do not flood the rings while the expensive exit probes, which slow the target down, are not yet or no
+ * longer attached.
  */
 static const enum group attach_order[GROUPS] = {
 	(enum group)XP_SLED_EXIT,	  (enum group)XP_SLED_TAIL_EXIT,   GROUP_CONDITIONAL,
@@ -204,8 +205,8 @@ struct xp_uprobe xp_sled_uprobe(const struct xp_object *object, const struct xp_
 #define JUMP_BYTES 2 /* jmp +9, over the rest of an entry sled */
 
 /*
- * The anchor of a process that has none yet, such as a dynamic linker's probe: on the nop that an entry sled has behind
- * its first instruction, a jump over it. Without an anchor attaching goes on.
+ * The anchor of a process that has none yet (a probe in its dynamic linker would be one). It goes on the nop behind the
+ * first instruction of an entry sled, which is a jump over the nop. If there is no anchor, attaching continues.
  */
 static void anchor(struct xp_attach *attach, int program_fd, const struct xp_object *object, pid_t pid,
 		   const struct xp_sled_choice *choice, const uint8_t *verdicts)
@@ -242,7 +243,7 @@ static int attach_group(struct xp_attach *attach, const struct xp_programs *prog
 	if (!count || !attach)
 		return 0;
 	program_fd =
-	    xp_programs_sled_fd(programs, group == GROUP_CONDITIONAL ? XP_REC_TAIL_EXIT : (enum xp_rec_kind)group,
+	    xp_programs_sled_fd(programs, group == GROUP_CONDITIONAL ? XP_EVENT_TAIL_EXIT : (enum xp_event_kind)group,
 				group == GROUP_CONDITIONAL);
 	err = xp_attach_uprobes_group(attach, choice ? choice->group : 0, program_fd, object->fd, pid, probes, count);
 	if (err)

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The sleds of one object in one process, or in all that map it: checks that their bytes in memory are those of
- * unpatched sleds, and puts the programs on them.
+ * The sleds of one object in one process, or in every process that maps it. Checks that their bytes in memory are those
+ * of unpatched sleds, and attaches the programs to them.
  *
- * The check matters: a uprobe on a sled that XRay's own runtime has patched makes its target jump into nowhere when
- * the uprobe is taken away again, for the kernel then restores the first byte of the file.
+ * The check matters: the kernel detaches a uprobe by restoring the first byte of the file. On a sled that XRay's own
+ * runtime has patched, that makes the target jump to a random address.
  */
-#ifndef XPROF_SLEDS_H
-#define XPROF_SLEDS_H
+#ifndef XPROF_SLED_SLEDS_H
+#define XPROF_SLED_SLEDS_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -15,8 +15,8 @@
 #include <sys/types.h>
 
 #include "kernel/attach.h"
-#include "sled/object.h"
 #include "kernel/programs.h"
+#include "sled/object.h"
 #include "target/target.h"
 
 struct xp_sled_result {
@@ -24,28 +24,28 @@ struct xp_sled_result {
 	size_t attached;
 	size_t patched;	    /* refused: other bytes, in the file or in the memory of a process */
 	size_t unreadable;  /* refused: the memory could not be read */
-	uint64_t begin_tsc; /* from when on all of them were attached */
+	uint64_t begin_tsc; /* TSC from which all of them were attached */
 };
 
 /*
- * Attaches object's selected sleds in process pid, or in every process (pid 0). Without attach (NULL) it is only found
- * out how many there are to attach. all_args: entry sleds record
- * arguments (--args). 0, or the error of xp_attach_uprobes(); refused sleds are no error. -ESRCH: it has ended, or
- * executed another program meanwhile.
+ * Attaches the object's selected sleds in process pid, or in every process (pid 0). With attach NULL, only counts the
+ * sleds to attach. all_args: entry sleds record arguments (--args). Returns 0 or -errno: the error of
+ * xp_attach_uprobes(), or -ESRCH if the process has ended or has executed another program. Refused sleds are not an
+ * error.
  */
 int xp_sleds_attach(struct xp_attach *attach, const struct xp_programs *programs, const struct xp_object *object,
 		    pid_t pid, bool all_args, struct xp_sled_result *result);
 
-/* Some of the object's functions. */
+/* A subset of the object's functions. */
 struct xp_sled_choice {
 	bool (*wanted)(const void *arg, uint32_t function_id);
 	const void *arg;
-	uint32_t group; /* of their probes, see attach.h */
-	bool alias;	/* their records bear the functions' second numbers, see object.h */
-	bool unpatched; /* only those of their sleds that cannot be patched: of a process whose others are */
+	uint32_t group; /* group of their probes, see attach.h */
+	bool alias;	/* their records bear the second function numbers, see object.h */
+	bool unpatched; /* only sleds that cannot be patched, in a process whose other sleds are patched */
 };
 
-/* xp_sleds_attach() of these; result is that of the chosen sleds alone. NULL: all of them. */
+/* xp_sleds_attach() for a subset (NULL: all functions). The result is that of the chosen sleds only. */
 int xp_sleds_attach_some(struct xp_attach *attach, const struct xp_programs *programs, const struct xp_object *object,
 			 pid_t pid, bool all_args, const struct xp_sled_choice *choice, struct xp_sled_result *result);
 /* Whether the mapping is one of the object's file. */
@@ -54,16 +54,16 @@ bool xp_sleds_mapped(const struct xp_object *object, pid_t pid, const struct xp_
 struct xp_uprobe xp_sled_uprobe(const struct xp_object *object, const struct xp_sled *sled, bool alias);
 
 /*
- * Puts a program that counts on the entry sleds of the object's selected functions in process pid; cookie: first_index
- * plus the function's id, of 32 bits that wrap round. *sleds: how many sleds the functions have in all, those refused
- * left out. choice: as above.
+ * Attaches a counting program to the entry sleds of the object's selected functions in process pid. The cookie is
+ * first_index plus the function id, in 32 bits with wraparound. *sleds: the total number of sleds of these functions,
+ * except refused ones. choice: as above.
  */
 int xp_sleds_attach_counters(struct xp_attach *attach, int program_fd, const struct xp_object *object, pid_t pid,
 			     uint32_t first_index, const struct xp_sled_choice *choice, size_t *sleds);
 
 /*
- * How many of the object's selected sleds in process pid have other bytes than a probe on an unpatched sled gives:
- * XRay's runtime has patched them since, and their events stopped.
+ * How many of the object's selected sleds in process pid have bytes other than those of a probed, unpatched sled:
+ * XRay's runtime has patched them since, and their events have stopped.
  */
 size_t xp_sleds_overwritten(const struct xp_object *object, pid_t pid);
 

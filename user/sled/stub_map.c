@@ -11,14 +11,14 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "target/chosen_file.h"
 #include "base/file_lock.h"
-#include "target/memory_window.h"
-#include "target/target.h"
 #include "base/util.h"
 #include "target/address_gap.h"
+#include "target/chosen_file.h"
+#include "target/memory_window.h"
+#include "target/target.h"
 
-/* Linux 6.3, commit 105ff5339f49: asked for where vm.memfd_noexec is set. Debian 12's headers do not have it. */
+/* Linux 6.3, commit 105ff5339f49: required if vm.memfd_noexec is set. Debian 12's headers lack it. */
 #define MEMFD_EXEC 0x10u
 
 static int add(struct xp_stub_map *map, const struct xp_stub_place *place)
@@ -52,7 +52,7 @@ static bool is_stub(const struct xp_mapping *mapping)
 	       mapping->end - mapping->start == XP_STUB_BYTES;
 }
 
-/* A copy is of a file that only has such a name. */
+/* If there is a copy (chosen_file.h), the mapping is of another file that only has such a name. */
 static int open_stub(pid_t pid, const struct xp_mapping *mapping)
 {
 	int fd = xp_mapping_open(pid, mapping);
@@ -117,7 +117,7 @@ int xp_stub_lock(const struct xp_stub_place *place, pid_t *holder)
 
 bool xp_stub_map_is_there(struct xp_remote *remote, uint64_t address)
 {
-	/* Of the page, what is before the code: that has probes. */
+	/* The part of the page before the code; the code has probes. */
 	uint8_t page[XP_STUB_BYTES], now[XP_STUB_TEXT], flag = 0;
 
 	xp_stub_make(page);
@@ -125,7 +125,7 @@ bool xp_stub_map_is_there(struct xp_remote *remote, uint64_t address)
 	       !xp_remote_read(remote, address + XP_STUB_FLAG, &flag, sizeof(flag)) && flag == 1;
 }
 
-/* A system call of the process, its error as ours. */
+/* A system call of the process; its error becomes ours. */
 static int64_t call(struct xp_remote *remote, long number, const uint64_t args[6])
 {
 	int64_t result;
@@ -134,7 +134,7 @@ static int64_t call(struct xp_remote *remote, long number, const uint64_t args[6
 	return err ? err : result;
 }
 
-/* The effective user of a thread for files, as this process sees it. */
+/* The filesystem uid of a thread, as this process sees it. */
 static bool file_user(pid_t tid, uid_t *uid)
 {
 	char path[64], line[256];
@@ -150,7 +150,7 @@ static bool file_user(pid_t tid, uid_t *uid)
 	return found;
 }
 
-/* Whether it is what memfd_create(2) makes, as new as that: a file without a name or a byte in it, of this user. */
+/* Whether the file looks like a fresh result of memfd_create(2): unnamed, empty, and owned by this user. */
 static bool is_new_memfd(int fd, uid_t uid)
 {
 	struct stat st, own;
@@ -163,7 +163,7 @@ static bool is_new_memfd(int fd, uid_t uid)
 	return same;
 }
 
-/* Opened a second time through our own descriptor of it, which nobody else can lead elsewhere. */
+/* Reopens the file through our own descriptor, which nobody else can redirect. */
 static int open_to_write(int place)
 {
 	char path[64];
@@ -175,8 +175,8 @@ static int open_to_write(int place)
 }
 
 /*
- * The file behind a descriptor that the process says it has just made; -EPERM: it is another one. O_PATH opens nothing:
- * no device hears of it, and nothing is written unless it is what it must be.
+ * The file behind a descriptor that the process claims to have just created; -EPERM if it is another file. O_PATH does
+ * not open the file: no device notices, and nothing is written unless the file passes all checks.
  */
 static int open_new(pid_t tid, int remote_fd)
 {
@@ -190,7 +190,7 @@ static int open_new(pid_t tid, int remote_fd)
 		return -errno;
 	fd = file_user(tid, &uid) && is_new_memfd(place, uid) ? open_to_write(place) : -EPERM;
 	close(place);
-	/* Files that the kernel has made on the same device, for shared memory, cannot be sealed. */
+	/* Files that the kernel created on the same device for shared memory cannot be sealed. */
 	if (fd >= 0 && fcntl(fd, F_GET_SEALS) != 0) {
 		close(fd);
 		return -EPERM;
@@ -198,7 +198,7 @@ static int open_new(pid_t tid, int remote_fd)
 	return fd;
 }
 
-/* Writes the stub into the file that the process has made, and seals it. Our own descriptor, or -errno. */
+/* Writes the stub into the file that the process created, and seals it. Returns our own descriptor, or -errno. */
 static int fill(pid_t tid, int remote_fd)
 {
 	uint8_t page[XP_STUB_BYTES];
@@ -210,7 +210,7 @@ static int fill(pid_t tid, int remote_fd)
 	err = xp_pwrite_all(fd, page, sizeof(page), 0);
 	if (!err && fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL))
 		err = -errno;
-	/* Somebody may have written to it before it was sealed. */
+	/* Another process may have written to it before it was sealed. */
 	if (!err && !xp_stub_verify(fd))
 		err = -EPERM;
 	if (err) {
@@ -227,7 +227,10 @@ static int map_there(struct xp_remote *remote, const uint64_t args[6])
 	return mapped < 0 ? (int)mapped : (uint64_t)mapped == args[0] ? 0 : -EEXIST;
 }
 
-/* The flag's page, which the process itself cannot write, and the counters. *end: of what is mapped so far. */
+/*
+ * Maps the page of the flag, which the process itself cannot write, and the counters. *end: end of the part mapped so
+ * far.
+ */
 static int map_data(struct xp_remote *remote, uint64_t address, size_t *end)
 {
 	const uint64_t flag[6] = { address + XP_STUB_FLAG,
@@ -256,7 +259,7 @@ static int map_data(struct xp_remote *remote, uint64_t address, size_t *end)
 	return err ? err : xp_remote_write(remote, address + XP_STUB_FLAG, "\1", 1);
 }
 
-/* All of the stub's pages, or none. */
+/* Maps all pages of the stub, or none. */
 static int map_all(struct xp_remote *remote, uint64_t address, int remote_fd)
 {
 	const uint64_t args[6] = {
@@ -301,7 +304,7 @@ static int find_room(uint64_t *address, pid_t pid, uint64_t start, uint64_t end,
 
 	if (err)
 		return err;
-	*address = xp_vacancy_find(text, start, end, XP_STUB_ROOM);
+	*address = xp_address_gap_find(text, start, end, XP_STUB_ROOM);
 	free(text);
 	if (*address)
 		return 0;
@@ -309,7 +312,7 @@ static int find_room(uint64_t *address, pid_t pid, uint64_t start, uint64_t end,
 	return -ENOSPC;
 }
 
-/* Whether it is this file that is mapped there: the descriptor may have been another one's when it was mapped. */
+/* Whether this file is mapped there: the descriptor may have referred to another file when it was mapped. */
 static bool is_mapped(const struct xp_stub_place *place, pid_t pid)
 {
 	struct xp_mappings mappings;

@@ -7,37 +7,31 @@
 #include <unistd.h>
 
 #include "arch/x86_64/sled_bytes.h"
-#include "target/memory.h"
+#include "base/array.h"
 #include "base/util.h"
+#include "target/memory.h"
 
 #define PAGE_BYTES 4096u
-/* One look and one write. A sled may begin at its last byte. */
+/* One read and one write. A sled may begin at the last byte. */
 #define STRETCH_BYTES (15 * PAGE_BYTES)
 #define WINDOW_BYTES (STRETCH_BYTES + XP_SLED_BYTES_MAX)
 
-int xp_edits_add(struct xp_edits *edits, const struct xp_edit *edit)
+int xp_text_patches_add(struct xp_text_patches *edits, const struct xp_text_patch *edit)
 {
-	if (edits->count == edits->room) {
-		size_t room = edits->room ? 2 * edits->room : 256;
-		struct xp_edit *list = realloc(edits->list, room * sizeof(*list));
-
-		if (!list)
-			return -ENOMEM;
-		edits->list = list;
-		edits->room = room;
-	}
+	if (XP_ARRAY_RESERVE(edits->list, edits->room, edits->count + 1))
+		return -ENOMEM;
 	edits->list[edits->count++] = *edit;
 	return 0;
 }
 
 static int by_address(const void *a, const void *b)
 {
-	const struct xp_edit *left = a, *right = b;
+	const struct xp_text_patch *left = a, *right = b;
 
 	return (left->address > right->address) - (left->address < right->address);
 }
 
-int xp_edits_sort(struct xp_edits *edits)
+int xp_text_patches_sort(struct xp_text_patches *edits)
 {
 	if (edits->count)
 		qsort(edits->list, edits->count, sizeof(*edits->list), by_address);
@@ -48,22 +42,22 @@ int xp_edits_sort(struct xp_edits *edits)
 	return 0;
 }
 
-void xp_edits_free(struct xp_edits *edits)
+void xp_text_patches_free(struct xp_text_patches *edits)
 {
 	free(edits->list);
 	edits->list = NULL;
 	edits->count = edits->room = 0;
 }
 
-/* Edits that lie together in one stretch of text, without a page in between that has none. */
+/* Adjacent edits in one stretch of text, with no page between them that has no edit. */
 struct stretch {
-	struct xp_edit *edits;
+	struct xp_text_patch *edits;
 	size_t count;
 	uint64_t start;
-	size_t bytes; /* to the end of the last sled */
+	size_t bytes; /* up to the end of the last sled */
 };
 
-/* Texts of a stretch: the process's, the same with the edits, that of the file; and one for comparing. */
+/* Texts of a stretch: the process's, the same with the edits, the file's, and the process's without sleds. */
 struct texts {
 	uint8_t now[WINDOW_BYTES];
 	uint8_t then[WINDOW_BYTES];
@@ -71,12 +65,12 @@ struct texts {
 	uint8_t bare[WINDOW_BYTES];
 };
 
-static struct stretch next_stretch(struct xp_edits *edits, size_t first)
+static struct stretch next_stretch(struct xp_text_patches *edits, size_t first)
 {
 	struct stretch stretch = { .edits = &edits->list[first], .start = edits->list[first].address };
 
 	while (first + stretch.count < edits->count) {
-		const struct xp_edit *edit = &stretch.edits[stretch.count];
+		const struct xp_text_patch *edit = &stretch.edits[stretch.count];
 		uint64_t last_page = (stretch.start + stretch.bytes) / PAGE_BYTES;
 
 		if (edit->address - stretch.start >= STRETCH_BYTES || edit->address / PAGE_BYTES > last_page + 1)
@@ -88,10 +82,10 @@ static struct stretch next_stretch(struct xp_edits *edits, size_t first)
 }
 
 /*
- * Reads the file's text, and takes the sleds out of it and of the process's: where both differ then, somebody else has
- * changed it. A file that cannot be read differs everywhere.
+ * Reads the file's text, and blanks the sleds in it and in the process's text. Any remaining difference means that
+ * another tool has changed the text. A file that cannot be read differs everywhere.
  */
-static void bare_texts(const struct xp_edits *edits, const struct stretch *stretch, struct texts *texts)
+static void bare_texts(const struct xp_text_patches *edits, const struct stretch *stretch, struct texts *texts)
 {
 	if (pread(edits->file_fd, texts->file, stretch->bytes, (off_t)(stretch->start - edits->file_start)) !=
 	    (ssize_t)stretch->bytes) {
@@ -101,7 +95,7 @@ static void bare_texts(const struct xp_edits *edits, const struct stretch *stret
 	}
 	memcpy(texts->bare, texts->now, stretch->bytes);
 	for (size_t i = 0; i < stretch->count; i++) {
-		const struct xp_edit *edit = &stretch->edits[i];
+		const struct xp_text_patch *edit = &stretch->edits[i];
 		size_t size = xp_sled_bytes((enum xp_sled_kind)edit->kind);
 
 		memset(texts->file + (edit->address - stretch->start), 0, size);
@@ -109,12 +103,14 @@ static void bare_texts(const struct xp_edits *edits, const struct stretch *stret
 	}
 }
 
-/* Writes the edits [first, end) of a stretch: at once, or in halves, until what somebody else has changed is left out.
+/*
+ * Writes the edits [first, end) of a stretch with one write, or in halves, until the bytes that another tool changed
+ * are left out.
  */
 static int write_part(const struct stretch *stretch, size_t first, size_t end, const struct texts *texts,
 		      struct xp_remote *remote)
 {
-	const struct xp_edit *edit = &stretch->edits[first], *last = &stretch->edits[end - 1];
+	const struct xp_text_patch *edit = &stretch->edits[first], *last = &stretch->edits[end - 1];
 	size_t from = edit->address - stretch->start, middle = first + (end - first) / 2;
 	size_t bytes = last->address + xp_sled_bytes((enum xp_sled_kind)last->kind) - edit->address;
 	int err;
@@ -127,15 +123,16 @@ static int write_part(const struct stretch *stretch, size_t first, size_t end, c
 	return err ? err : write_part(stretch, middle, end, texts, remote);
 }
 
-/* What is to be written of a stretch; how many edits. */
+/* Computes the text to write for a stretch. Returns the number of edits. */
 static size_t edit_text(const struct stretch *stretch, struct texts *texts,
-			bool (*fits)(const void *arg, const struct xp_edit *edit, const uint8_t *now), const void *arg)
+			bool (*fits)(const void *arg, const struct xp_text_patch *edit, const uint8_t *now),
+			const void *arg)
 {
 	size_t changed = 0;
 
 	memcpy(texts->then, texts->now, stretch->bytes);
 	for (size_t i = 0; i < stretch->count; i++) {
-		struct xp_edit *edit = &stretch->edits[i];
+		struct xp_text_patch *edit = &stretch->edits[i];
 		size_t into = edit->address - stretch->start;
 
 		if (!edit->size)
@@ -150,9 +147,9 @@ static size_t edit_text(const struct stretch *stretch, struct texts *texts,
 	return changed;
 }
 
-int xp_edits_write(struct xp_edits *edits, struct xp_remote *remote,
-		   bool (*fits)(const void *arg, const struct xp_edit *edit, const uint8_t *now), const void *arg,
-		   size_t *written)
+int xp_text_patches_write(struct xp_text_patches *edits, struct xp_remote *remote,
+			  bool (*fits)(const void *arg, const struct xp_text_patch *edit, const uint8_t *now),
+			  const void *arg, size_t *written)
 {
 	struct texts *texts = malloc(sizeof(*texts));
 	struct stretch stretch;

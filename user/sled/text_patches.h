@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Many small changes in the text of a stopped process. One write for each takes some 20 microseconds (target_memory.h),
- * and the process stands still meanwhile: where a stretch of text is as in its file but for the sleds, it is written at
- * once. Where it is not, somebody else has changed it (a probe, a breakpoint), perhaps just now: that is left alone.
+ * Many small changes to the text of a stopped process. A write per change takes some 20 microseconds (memory.h), during
+ * which the process is stopped. So a stretch of text that matches its file except for the sleds is written with one
+ * write. A difference means that another tool has changed the text (a probe, a breakpoint), perhaps just now: those
+ * bytes are not written.
  */
-#ifndef XPROF_EDITS_H
-#define XPROF_EDITS_H
+#ifndef XPROF_SLED_TEXT_PATCHES_H
+#define XPROF_SLED_TEXT_PATCHES_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -14,7 +15,7 @@
 #include "elf/sled_table.h"
 #include "target/remote.h"
 
-struct xp_edit {
+struct xp_text_patch {
 	uint64_t address;
 	uint32_t sled; /* index in the table of its object */
 	uint8_t kind;  /* enum xp_sled_kind */
@@ -22,30 +23,30 @@ struct xp_edit {
 	uint8_t bytes[XP_SLED_BYTES_MAX];
 };
 
-/* In one mapping of a file. */
-struct xp_edits {
-	struct xp_edit *list; /* by address */
+/* The changes in one mapping of a file. */
+struct xp_text_patches {
+	struct xp_text_patch *list; /* by address */
 	size_t count;
 	size_t room;
-	uint64_t start; /* of the mapping */
+	uint64_t start; /* start of the mapping */
 	uint64_t end;
 	int file_fd;	     /* borrowed */
 	uint64_t file_start; /* file offset = address - file_start, modulo 2^64 */
 };
 
-/* -ENOMEM. */
-int xp_edits_add(struct xp_edits *edits, const struct xp_edit *edit);
-/* To be called before writing. -EINVAL: two of them overlap, as no compiler makes them. */
-int xp_edits_sort(struct xp_edits *edits);
-void xp_edits_free(struct xp_edits *edits);
+/* Returns 0 or -ENOMEM. */
+int xp_text_patches_add(struct xp_text_patches *edits, const struct xp_text_patch *edit);
+/* Call it before writing. Returns -EINVAL if two changes overlap, which no compiler produces. */
+int xp_text_patches_sort(struct xp_text_patches *edits);
+void xp_text_patches_free(struct xp_text_patches *edits);
 
 /*
- * Writes them where `fits` holds for the bytes that are there (xp_sled_bytes() of them) at the moment of writing; the
- * others are left alone, and their size becomes 0. *written is raised by the number of those that were written. Errors
- * are those of xp_remote_write(); some may be written then.
+ * Writes the changes for which `fits` accepts the bytes present at the moment of writing (xp_sled_bytes() of them).
+ * Skips the others, and sets their size to 0. Adds the number of changes written to *written. Returns 0 or the error of
+ * xp_remote_write(), after which some changes may be written.
  */
-int xp_edits_write(struct xp_edits *edits, struct xp_remote *remote,
-		   bool (*fits)(const void *arg, const struct xp_edit *edit, const uint8_t *now), const void *arg,
-		   size_t *written);
+int xp_text_patches_write(struct xp_text_patches *edits, struct xp_remote *remote,
+			  bool (*fits)(const void *arg, const struct xp_text_patch *edit, const uint8_t *now),
+			  const void *arg, size_t *written);
 
 #endif

@@ -9,26 +9,26 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "sled/text_patches.h"
-#include "elf/sled_table.h"
-#include "target/memory_window.h"
 #include "arch/x86_64/patch_bytes.h"
 #include "arch/x86_64/sled_bytes.h"
-#include "target/stopped.h"
-#include "sled/stub_map.h"
-#include "target/target.h"
 #include "base/util.h"
+#include "elf/sled_table.h"
+#include "sled/stub_map.h"
+#include "sled/text_patches.h"
+#include "target/memory_window.h"
+#include "target/stopped.h"
+#include "target/target.h"
 
 struct search {
 	struct xp_stub_map stubs;
 	struct xp_memory_window *memory;
-	struct xp_edits *edits; /* one for each mapping with patched sleds */
+	struct xp_text_patches *edits; /* one for each mapping with patched sleds */
 	size_t count;
 	size_t written;
 };
 
 /* Whether these are the bytes of a sled that leads to a stub. */
-static bool is_patched(const void *arg, const struct xp_edit *edit, const uint8_t *now)
+static bool is_patched(const void *arg, const struct xp_text_patch *edit, const uint8_t *now)
 {
 	const struct search *search = arg;
 	uint64_t slot;
@@ -37,7 +37,7 @@ static bool is_patched(const void *arg, const struct xp_edit *edit, const uint8_
 	       xp_stub_map_has(&search->stubs, slot);
 }
 
-static int look_at_sleds(struct search *search, struct xp_edits *edits, const struct xp_mapping *mapping,
+static int look_at_sleds(struct search *search, struct xp_text_patches *edits, const struct xp_mapping *mapping,
 			 const struct xp_sled_table *table)
 {
 	uint8_t now[XP_SLED_BYTES_MAX];
@@ -47,7 +47,7 @@ static int look_at_sleds(struct search *search, struct xp_edits *edits, const st
 	for (size_t i = 0; i < table->sled_count && !err; i++) {
 		const struct xp_sled *sled = &table->sleds[i];
 		uint64_t into = sled->file_offset - mapping->file_offset;
-		struct xp_edit edit = { .address = mapping->start + into, .sled = i, .kind = sled->kind };
+		struct xp_text_patch edit = { .address = mapping->start + into, .sled = i, .kind = sled->kind };
 
 		if (sled->file_offset < mapping->file_offset || into >= mapping->end - mapping->start)
 			continue;
@@ -56,16 +56,16 @@ static int look_at_sleds(struct search *search, struct xp_edits *edits, const st
 		    !is_patched(search, &edit, now))
 			continue;
 		edit.size = xp_patch_head((enum xp_sled_kind)sled->kind, edit.bytes);
-		err = xp_edits_add(edits, &edit);
+		err = xp_text_patches_add(edits, &edit);
 	}
 	return err;
 }
 
-/* The patched sleds of one mapping. Files without sleds, or that cannot be read, have none. */
+/* The patched sleds of one mapping. Files without sleds, and unreadable files, have none. */
 static int look_at(struct search *search, pid_t pid, const struct xp_mapping *mapping)
 {
 	struct xp_sled_table *table;
-	struct xp_edits edits = { 0 }, *list;
+	struct xp_text_patches edits = { 0 }, *list;
 	char why[256];
 	int err, fd;
 
@@ -86,10 +86,10 @@ static int look_at(struct search *search, pid_t pid, const struct xp_mapping *ma
 	err = look_at_sleds(search, &edits, mapping, table);
 	xp_sled_table_free(table);
 	if (!err && edits.count)
-		err = xp_edits_sort(&edits) == -EINVAL ? -EUCLEAN : 0;
+		err = xp_text_patches_sort(&edits) == -EINVAL ? -EUCLEAN : 0;
 	list = !err && edits.count ? realloc(search->edits, (search->count + 1) * sizeof(*list)) : NULL;
 	if (!list) {
-		xp_edits_free(&edits);
+		xp_text_patches_free(&edits);
 		close(fd);
 		return err || !edits.count ? err : -ENOMEM;
 	}
@@ -118,11 +118,14 @@ static int write_all(void *arg, struct xp_remote *remote)
 
 	search->written = 0;
 	for (size_t i = 0; i < search->count && !err; i++)
-		err = xp_edits_write(&search->edits[i], remote, is_patched, search, &search->written);
+		err = xp_text_patches_write(&search->edits[i], remote, is_patched, search, &search->written);
 	return err;
 }
 
-/* In one stop, or with many sleds in several: in between the process runs with those that still are patched. */
+/*
+ * Restores in one stop, or in several if there are many sleds. Between the stops the process runs with the sleds that
+ * are still patched.
+ */
 static int put_back(struct search *search, struct xp_stopped *stopped, struct xp_unpatched *unpatched)
 {
 	size_t sleds = 0;
@@ -138,7 +141,7 @@ static int put_back(struct search *search, struct xp_stopped *stopped, struct xp
 	unpatched->objects = search->count;
 	for (size_t i = 0; i < search->count && !err; i++)
 		for (size_t first = 0; first < search->edits[i].count && !err; first += XP_SLEDS_PER_STOP) {
-			struct xp_edits piece = search->edits[i];
+			struct xp_text_patches piece = search->edits[i];
 			struct search part = *search;
 
 			piece.list += first;
@@ -153,7 +156,7 @@ static int put_back(struct search *search, struct xp_stopped *stopped, struct xp
 	return err;
 }
 
-/* No stub may be another xprof's. */
+/* No stub may belong to another xprof. */
 static int check_owner(const struct xp_stub_map *stubs, pid_t pid, char *why, size_t why_size)
 {
 	for (size_t i = 0; i < stubs->count; i++) {
@@ -180,7 +183,7 @@ static void free_search(struct search *search)
 {
 	for (size_t i = 0; i < search->count; i++) {
 		close(search->edits[i].file_fd);
-		xp_edits_free(&search->edits[i]);
+		xp_text_patches_free(&search->edits[i]);
 	}
 	free(search->edits);
 	xp_memory_window_free(search->memory);

@@ -1,37 +1,37 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Puts patched sleds back, from what the process shows alone: the stubs that it has mapped, the sled tables of its
- * files, and the bytes of its sleds. So it is the same work at the end of a recording, after a crash of xprof, and in a
- * child that was forked meanwhile.
+ * Restores patched sleds from the process alone: the stubs that it has mapped, the sled tables of its files, and the
+ * bytes of its sleds. So the same code serves the end of a recording, a crash of xprof, and a child that was forked
+ * meanwhile.
  */
-#ifndef XPROF_UNPATCH_H
-#define XPROF_UNPATCH_H
+#ifndef XPROF_SLED_UNPATCH_H
+#define XPROF_SLED_UNPATCH_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
 
-/* Written in one stop of the process, in less than 10 ms. */
+/* Sleds written in one stop of the process, which takes less than 10 ms. */
 #define XP_SLEDS_PER_STOP 4096u
 
 struct xp_unpatched {
-	size_t sleds;	     /* put back */
-	size_t objects;	     /* in which there were some */
-	uint64_t ns;	     /* that the process stood still */
-	uint64_t longest_ns; /* at once */
+	size_t sleds;	     /* sleds restored */
+	size_t objects;	     /* objects that had such sleds */
+	uint64_t ns;	     /* how long the process was stopped */
+	uint64_t longest_ns; /* the longest single stop */
 };
 
 /*
- * Of process pid. ours: also when an xprof is recording it, because that is the caller. 0, also when there was nothing
- * to do. Errors, with a sentence in why: -ESRCH it is gone; -EBUSY another xprof is recording it, or it cannot be
- * stopped; -EPERM; -ENOMEM.
+ * Restores the sleds of process pid. ours: also if an xprof is recording the process, because the caller is that xprof.
+ * Returns 0, also if there was nothing to do, or -errno with a sentence in `why`: -ESRCH if it has ended, -EBUSY if
+ * another xprof is recording it or it cannot be stopped, -EPERM, -ENOMEM.
  */
 int xp_unpatch_process(pid_t pid, bool ours, struct xp_unpatched *unpatched, char *why, size_t why_size);
 
 /*
- * Of all processes that have one of these stubs mapped, given by inode, but for those in `done`: children that were
- * forked while their parent was patched.
+ * Restores the sleds of all processes that have one of these stubs (by inode) mapped, except those in `done`: children
+ * that were forked while their parent was patched.
  */
 void xp_unpatch_children(const ino_t *stubs, size_t count, const pid_t *done, size_t done_count);
 

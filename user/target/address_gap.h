@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Free address space in another process: pure, from the text of its /proc/PID/maps. */
-#ifndef XPROF_VACANCY_H
-#define XPROF_VACANCY_H
+/* Finds free address space in another process. Pure: works on the text of its /proc/PID/maps. */
+#ifndef XPROF_TARGET_ADDRESS_GAP_H
+#define XPROF_TARGET_ADDRESS_GAP_H
 
 #include <stddef.h>
 #include <stdint.h>
 
 /*
- * An address for `bytes` (whole pages) of which every byte is within reach of a call from every byte of [start, end)
- * and back, away from what may grow (heap, stack) and as near as possible; below is preferred, since a program's heap
- * lies above it. 0: there is none. text is taken apart.
+ * Finds an address for `bytes` (whole pages). Every byte there is within reach of a call from every byte of [start,
+ * end) and back. The address is as near as possible but away from areas that may grow (heap, stack); below is
+ * preferred, because a program's heap lies above it. Returns 0 if there is none. Modifies the text.
  */
-uint64_t xp_vacancy_find(char *maps_text, uint64_t start, uint64_t end, uint64_t bytes);
+uint64_t xp_address_gap_find(char *maps_text, uint64_t start, uint64_t end, uint64_t bytes);
 
 #endif

@@ -7,6 +7,7 @@
 #include <x86intrin.h>
 
 #include "arch/x86_64/stub.h"
+#include "base/array.h"
 #include "base/util.h"
 
 /* ---- files ---- */
@@ -31,7 +32,7 @@ static bool same_place(const struct xp_file *a, const struct xp_file *b)
 	return a->kind == b->kind && a->dev == b->dev && a->inode == b->inode && !strcmp(a->path, b->path);
 }
 
-/* Is b, of the same place as a, the same file as far as is known? */
+/* True if b, at the same place as a, is the same file as far as is known. */
 static bool same_file(const struct xp_file *a, const struct xp_file *b)
 {
 	return !a->build_id_bytes || !b->build_id_bytes ||
@@ -46,7 +47,7 @@ static void learn(struct xp_file *file, const struct xp_file *from)
 	file->build_id_bytes = from->build_id_bytes;
 }
 
-/* The slot of this place's last file, or the free one where it belongs. Slots hold the index plus one. */
+/* The slot of the last file at this place, or the free slot where it belongs. Slots hold the index plus one. */
 static uint32_t *find_slot(const struct xp_files *files, const struct xp_file *file)
 {
 	size_t mask = files->slot_count - 1;
@@ -64,7 +65,7 @@ static int grow_slots(struct xp_files *files)
 	bigger.slots = calloc(bigger.slot_count, sizeof(*bigger.slots));
 	if (!bigger.slots)
 		return -ENOMEM;
-	/* In the order of their age: the last one of a place stays. */
+	/* In order of age, so that the last file at a place remains. */
 	for (size_t i = 0; i < files->count; i++)
 		*find_slot(&bigger, files->all[i]) = i + 1;
 	free(files->slots);
@@ -74,18 +75,7 @@ static int grow_slots(struct xp_files *files)
 
 static int reserve_file(struct xp_files *files)
 {
-	struct xp_file **all;
-	size_t room;
-
-	if (files->count < files->room)
-		return 0;
-	room = files->room ? 2 * files->room : 32;
-	all = realloc(files->all, room * sizeof(*all));
-	if (!all)
-		return -ENOMEM;
-	files->all = all;
-	files->room = room;
-	return 0;
+	return XP_ARRAY_RESERVE(files->all, files->room, files->count + 1);
 }
 
 static bool is_full(const struct xp_files *files, const struct xp_file *file)
@@ -110,7 +100,7 @@ static struct xp_file *copy_file(const struct xp_file *from, size_t index)
 
 enum xp_file_kind xp_file_kind_of(const char *path)
 {
-	/* What they print in place of a path when there is no file to open. */
+	/* The kernel prints these instead of a path if there is no file to open. */
 	static const char *const no_files[] = { "/dev/zero", "/SYSV", "/anon_hugepage", "//" };
 
 	if (!strcmp(path, "[vdso]"))
@@ -123,7 +113,7 @@ enum xp_file_kind xp_file_kind_of(const char *path)
 
 bool xp_file_is_trampoline(const struct xp_file *file)
 {
-	/* Side-band records cut "[uprobes-trampoline]" short (perf_event_mmap_event(), kernel/events/core.c). */
+	/* Side-band records truncate "[uprobes-trampoline]" (perf_event_mmap_event(), kernel/events/core.c). */
 	return file->kind == XP_FILE_ANON && !strncmp(file->path, "[uprobes-trampo", 15);
 }
 
@@ -187,8 +177,8 @@ void xp_files_free(struct xp_files *files)
 
 /* ---- mappings ---- */
 
-/* The first mapping that ends above address; count when there is none. */
-static size_t first_above(const struct xp_space *space, uint64_t address)
+/* Index of the first mapping that ends above address; count if there is none. */
+static size_t first_above(const struct xp_address_space *space, uint64_t address)
 {
 	size_t low = 0, high = space->count;
 
@@ -203,7 +193,7 @@ static size_t first_above(const struct xp_space *space, uint64_t address)
 	return low;
 }
 
-const struct xp_vma *xp_space_find(const struct xp_space *space, uint64_t address)
+const struct xp_vma *xp_address_space_find(const struct xp_address_space *space, uint64_t address)
 {
 	size_t i = first_above(space, address);
 
@@ -216,29 +206,17 @@ static bool continues(const struct xp_vma *a, const struct xp_vma *b)
 	       (a->file->kind == XP_FILE_ANON || a->file_offset + (a->end - a->start) == b->file_offset);
 }
 
-static int reserve_vmas(struct xp_space *space, size_t count)
+static int reserve_vmas(struct xp_address_space *space, size_t count)
 {
-	struct xp_vma *vmas;
-	size_t room;
-
-	if (count > XP_SPACE_VMAS_MAX)
-		return -E2BIG;
-	if (count <= space->room)
-		return 0;
-	room = XP_MAX(count, space->room + space->room / 2);
-	vmas = realloc(space->vmas, room * sizeof(*vmas));
-	if (!vmas)
-		return -ENOMEM;
-	space->vmas = vmas;
-	space->room = room;
-	return 0;
+	return count > XP_SPACE_VMAS_MAX ? -E2BIG : XP_ARRAY_RESERVE(space->vmas, space->room, count);
 }
 
-/* Puts pieces in the place of the mappings [first, last). */
-static int replace(struct xp_space *space, size_t first, size_t last, const struct xp_vma *pieces, size_t piece_count)
+/* Replaces the mappings [first, last) with pieces. */
+static int replace(struct xp_address_space *space, size_t first, size_t last, const struct xp_vma *pieces,
+		   size_t piece_count)
 {
 	size_t count = space->count - (last - first) + piece_count;
-	/* What makes the space smaller needs no room, and must not fail where it is full. */
+	/* A change that makes the space smaller needs no memory and must not fail if the space is full. */
 	int err = count > space->count ? reserve_vmas(space, count) : 0;
 
 	if (err)
@@ -250,7 +228,7 @@ static int replace(struct xp_space *space, size_t first, size_t last, const stru
 	return 0;
 }
 
-/* Appends vma to the pieces, or lets the last one grow by it. */
+/* Appends vma to the pieces, or extends the last piece by it. */
 static size_t add_piece(struct xp_vma *pieces, size_t count, const struct xp_vma *vma)
 {
 	if (count && continues(&pieces[count - 1], vma)) {
@@ -261,7 +239,7 @@ static size_t add_piece(struct xp_vma *pieces, size_t count, const struct xp_vma
 	return count + 1;
 }
 
-int xp_space_map(struct xp_space *space, const struct xp_vma *vma)
+int xp_address_space_map(struct xp_address_space *space, const struct xp_vma *vma)
 {
 	size_t first, last, count = 0;
 	struct xp_vma pieces[3];
@@ -271,7 +249,7 @@ int xp_space_map(struct xp_space *space, const struct xp_vma *vma)
 	first = first_above(space, vma->start);
 	for (last = first; last < space->count && space->vmas[last].start < vma->end; last++)
 		;
-	/* What is left of the first one, or the neighbour before, which vma may continue. */
+	/* The remaining part of the first mapping, or the preceding neighbour, which vma may continue. */
 	if (first < last && space->vmas[first].start < vma->start) {
 		pieces[count] = space->vmas[first];
 		pieces[count++].end = vma->start;
@@ -291,7 +269,7 @@ int xp_space_map(struct xp_space *space, const struct xp_vma *vma)
 	return replace(space, first, last, pieces, count);
 }
 
-static int add_jit(struct xp_space *space, uint64_t start, uint64_t end, uint64_t tsc)
+static int add_jit(struct xp_address_space *space, uint64_t start, uint64_t end, uint64_t tsc)
 {
 	if (!space->jit)
 		space->jit = calloc(XP_SPACE_JIT_MAX, sizeof(*space->jit));
@@ -301,11 +279,11 @@ static int add_jit(struct xp_space *space, uint64_t start, uint64_t end, uint64_
 		space->jit_count /= 2;
 		memmove(space->jit, space->jit + space->jit_count, space->jit_count * sizeof(*space->jit));
 	}
-	space->jit[space->jit_count++] = (struct xp_space_jit){ start, end, tsc };
+	space->jit[space->jit_count++] = (struct xp_address_space_jit){ start, end, tsc };
 	return 0;
 }
 
-int xp_space_map_jit(struct xp_space *space, uint64_t start, uint64_t end, uint64_t tsc)
+int xp_address_space_map_jit(struct xp_address_space *space, uint64_t start, uint64_t end, uint64_t tsc)
 {
 	size_t i = first_above(space, start);
 	int err = 0;
@@ -322,7 +300,7 @@ int xp_space_map_jit(struct xp_space *space, uint64_t start, uint64_t end, uint6
 	return err;
 }
 
-uint64_t xp_space_jit_since(const struct xp_space *space, uint64_t address)
+uint64_t xp_address_space_jit_since(const struct xp_address_space *space, uint64_t address)
 {
 	for (size_t i = space->jit_count; i; i--)
 		if (address >= space->jit[i - 1].start && address < space->jit[i - 1].end)
@@ -330,56 +308,56 @@ uint64_t xp_space_jit_since(const struct xp_space *space, uint64_t address)
 	return 0;
 }
 
-void xp_space_clear(struct xp_space *space)
+void xp_address_space_clear(struct xp_address_space *space)
 {
 	space->count = 0;
 	space->jit_count = 0;
 	space->changed = __rdtsc();
 }
 
-void xp_space_free(struct xp_space *space)
+void xp_address_space_free(struct xp_address_space *space)
 {
 	free(space->vmas);
 	free(space->jit);
-	*space = (struct xp_space){ 0 };
+	*space = (struct xp_address_space){ 0 };
 }
 
-/* ---- spaces that several hold ---- */
+/* ---- shared spaces ---- */
 
-struct xp_space *xp_space_new(void)
+struct xp_address_space *xp_address_space_new(void)
 {
-	struct xp_space *space = calloc(1, sizeof(*space));
+	struct xp_address_space *space = calloc(1, sizeof(*space));
 
 	if (space)
 		space->changed = __rdtsc();
 	return space;
 }
 
-struct xp_space *xp_space_share(struct xp_space *space)
+struct xp_address_space *xp_address_space_share(struct xp_address_space *space)
 {
 	space->sharers++;
 	return space;
 }
 
-void xp_space_put(struct xp_space *space)
+void xp_address_space_release(struct xp_address_space *space)
 {
 	if (!space || space->sharers--)
 		return;
-	xp_space_free(space);
+	xp_address_space_free(space);
 	free(space);
 }
 
-int xp_space_own(struct xp_space **space)
+int xp_address_space_own(struct xp_address_space **space)
 {
-	struct xp_space *copy;
+	struct xp_address_space *copy;
 
 	if (!(*space)->sharers)
 		return 0;
-	copy = xp_space_new();
+	copy = xp_address_space_new();
 	if (copy && (*space)->jit)
 		copy->jit = calloc(XP_SPACE_JIT_MAX, sizeof(*copy->jit));
 	if (!copy || reserve_vmas(copy, (*space)->count) || ((*space)->jit && !copy->jit)) {
-		xp_space_put(copy);
+		xp_address_space_release(copy);
 		return -ENOMEM;
 	}
 	if ((*space)->count)
@@ -388,7 +366,7 @@ int xp_space_own(struct xp_space **space)
 	if (copy->jit)
 		memcpy(copy->jit, (*space)->jit, (*space)->jit_count * sizeof(*copy->jit));
 	copy->jit_count = (*space)->jit_count;
-	xp_space_put(*space);
+	xp_address_space_release(*space);
 	*space = copy;
 	return 0;
 }

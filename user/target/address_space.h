@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What a process has mapped executable, as it changes: address spaces, and the files behind their mappings. Pure: it is
- * told by the side-band (sideband.h) and by /proc, in the order of time, and asks nobody.
+ * The executable mappings of processes over time: address spaces, and the files behind their mappings. Pure: the caller
+ * feeds it from the side-band (sideband.h) and from /proc, in time order.
  */
-#ifndef XPROF_SPACE_H
-#define XPROF_SPACE_H
+#ifndef XPROF_TARGET_ADDRESS_SPACE_H
+#define XPROF_TARGET_ADDRESS_SPACE_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
 
-/* A file, or what stands for one, once for all processes that map it. */
+/* A file, or something similar to one. There is one for all processes that map it. */
 enum xp_file_kind {
 	XP_FILE_DISK,	 /* a file with device and inode; it may be deleted, or in another mount namespace */
 	XP_FILE_ANON,	 /* executable memory without a file: JIT code, "//anon", "[heap]", "[stack]" */
-	XP_FILE_JIT,	 /* that part of it which is functions whose names are known; not in address spaces */
+	XP_FILE_JIT,	 /* the part of it that is functions with known names; not in address spaces */
 	XP_FILE_VDSO,	 /* [vdso] */
 	XP_FILE_KERNEL,	 /* all of the kernel's text and modules */
-	XP_FILE_UNKNOWN, /* addresses in no mapping that we know */
+	XP_FILE_UNKNOWN, /* addresses in no known mapping */
 };
 
 struct xp_file {
@@ -26,23 +26,25 @@ struct xp_file {
 	enum xp_file_kind kind;
 	uint64_t dev;
 	uint64_t inode;
-	uint64_t generation; /* of the inode, where the side-band tells it; 0 otherwise */
+	uint64_t generation; /* of the inode, if the side-band reports it; otherwise 0 */
 	uint8_t build_id[20];
-	uint8_t build_id_bytes; /* 0: not known */
-	char *path;		/* as the process sees it; "[vdso]", "//anon" and so on for the others */
+	uint8_t build_id_bytes; /* 0: unknown */
+	char *path; /* as the process sees it; for files that are not on disk, a name such as "[vdso]" or "//anon" */
 };
 
-/* The kind of a mapping by its path, as /proc and the side-band print it. */
+/* Derives the kind of a mapping from its path, as /proc and the side-band print it. */
 enum xp_file_kind xp_file_kind_of(const char *path);
-/* The page that the kernel maps for probes on nops. */
+/* True for the page that the kernel maps for probes on nops. */
 bool xp_file_is_trampoline(const struct xp_file *file);
-/* Whether code in it may be a JIT compiler's: memory without a file, or a memfd, which some map twice to write there.
+/*
+ * True if code in the file may come from a JIT compiler: memory without a file, or a memfd, which some map twice to
+ * write to it.
  */
 bool xp_file_may_be_jit(const struct xp_file *file);
 
 /*
- * All files of a recording. Zeroed: empty. They live as long as it. Any process can make more of them, with paths as
- * long as it likes: beyond these bounds all new ones are one, of XP_FILE_UNKNOWN.
+ * All files of a recording. Zeroed: empty. Files live as long as it. Any process can add files, with paths of any
+ * length. Beyond these limits, all new files become a single one of kind XP_FILE_UNKNOWN.
  */
 #define XP_FILES_MAX (1u << 17)
 #define XP_FILES_PATHS_BYTES_MAX (64u << 20)
@@ -50,12 +52,12 @@ struct xp_files {
 	struct xp_file **all;
 	size_t count;
 	size_t room;
-	uint32_t *slots; /* hash */
+	uint32_t *slots; /* hash table */
 	size_t slot_count;
 	size_t paths_bytes;
 	struct xp_file *unknown; /* NULL: not needed yet */
 };
-/* The file with this identity, made when it is new (from is copied). NULL: out of memory. */
+/* The file with this identity. Creates it if it is new (from is copied). Returns NULL if out of memory. */
 struct xp_file *xp_files_intern(struct xp_files *files, const struct xp_file *from);
 void xp_files_free(struct xp_files *files);
 
@@ -63,58 +65,60 @@ struct xp_vma {
 	uint64_t start;
 	uint64_t end;
 	uint64_t file_offset;
-	struct xp_file *file; /* of struct xp_files */
+	struct xp_file *file; /* in struct xp_files */
 };
 
-/* The executable mappings of a process, in address order, without overlap. Zeroed: empty, and nobody else's. */
-/* A part of memory in which there may be JIT code (xp_file_may_be_jit()), since it became such memory. */
-struct xp_space_jit {
+/* A part of memory that may hold JIT code (xp_file_may_be_jit()), and the time from which it may. */
+struct xp_address_space_jit {
 	uint64_t start;
 	uint64_t end;
 	uint64_t tsc;
 };
-/* So many of them are kept, the youngest. */
+/* The number of such parts that are kept: the most recent ones. */
 #define XP_SPACE_JIT_MAX 1024
 
-struct xp_space {
+/* The executable mappings of a process, in address order, without overlap. Zeroed: empty and not shared. */
+struct xp_address_space {
 	struct xp_vma *vmas;
 	size_t count;
 	size_t room;
-	uint64_t changed;	  /* when it was last (TSC): what is mapped at another time has another */
-	unsigned int sharers;	  /* of xp_space_new()'s: who holds it, less one */
-	size_t waiters;		  /* of waiting.h: samples that hold it */
-	struct xp_space_jit *jit; /* in order of time */
+	uint64_t changed;		  /* TSC of the last change: identifies the state of the mappings */
+	unsigned int sharers;		  /* for xp_address_space_new(): number of holders minus one */
+	size_t waiters;			  /* for waiting.h: samples that hold it */
+	struct xp_address_space_jit *jit; /* in time order */
 	size_t jit_count;
 };
 
-/* At most so many mappings of a process are kept; more are ignored (-E2BIG). */
+/* Maximum number of mappings per process. Further ones are ignored (-E2BIG). */
 #define XP_SPACE_VMAS_MAX 131072
 
-/* Maps vma: what it overlaps is cut, split or replaced, as mmap(MAP_FIXED) does. -ENOMEM, -E2BIG, -EINVAL start >= end.
- */
-int xp_space_map(struct xp_space *space, const struct xp_vma *vma);
 /*
- * To be called before xp_space_map() of memory that may be JIT code's, at the time of which it is known: what of it was
- * none before is such memory since then. -ENOMEM.
+ * Maps vma. Overlapped mappings are clipped, split or replaced, as by mmap(MAP_FIXED). Returns 0 or -errno: -ENOMEM,
+ * -E2BIG, -EINVAL if start >= end.
  */
-int xp_space_map_jit(struct xp_space *space, uint64_t start, uint64_t end, uint64_t tsc);
-/* Since when this address may be JIT code's; 0: since nobody knows when. */
-uint64_t xp_space_jit_since(const struct xp_space *space, uint64_t address);
-/* The mapping that holds address, NULL when none does. O(log n). */
-const struct xp_vma *xp_space_find(const struct xp_space *space, uint64_t address);
-/* Nothing is mapped any more. */
-void xp_space_clear(struct xp_space *space);
-void xp_space_free(struct xp_space *space);
+int xp_address_space_map(struct xp_address_space *space, const struct xp_vma *vma);
+/*
+ * Call this before xp_address_space_map() maps memory that may hold JIT code from a known time on. Parts that could not
+ * hold JIT code before are recorded with that time. Returns 0 or -ENOMEM.
+ */
+int xp_address_space_map_jit(struct xp_address_space *space, uint64_t start, uint64_t end, uint64_t tsc);
+/* The time from which this address may hold JIT code; 0: unknown. */
+uint64_t xp_address_space_jit_since(const struct xp_address_space *space, uint64_t address);
+/* The mapping that contains address, or NULL. O(log n). */
+const struct xp_vma *xp_address_space_find(const struct xp_address_space *space, uint64_t address);
+/* Removes all mappings. */
+void xp_address_space_clear(struct xp_address_space *space);
+void xp_address_space_free(struct xp_address_space *space);
 
 /*
- * Spaces that several hold: a child's is its parent's until one of both changes it, and a sample keeps the one of its
- * time. NULL: out of memory.
+ * Spaces that several holders share. A child shares its parent's space until one of them changes it, and a sample holds
+ * the space of its time. xp_address_space_new() returns NULL if out of memory.
  */
-struct xp_space *xp_space_new(void);
-struct xp_space *xp_space_share(struct xp_space *space);
-/* Whoever holds it lets it go. NULL is none. */
-void xp_space_put(struct xp_space *space);
-/* To be called before a change: *space becomes a copy when others hold it too. -ENOMEM. */
-int xp_space_own(struct xp_space **space);
+struct xp_address_space *xp_address_space_new(void);
+struct xp_address_space *xp_address_space_share(struct xp_address_space *space);
+/* Drops a reference. NULL is allowed. */
+void xp_address_space_release(struct xp_address_space *space);
+/* Call this before a change: replaces *space with a copy if it is shared. Returns 0 or -ENOMEM. */
+int xp_address_space_own(struct xp_address_space **space);
 
 #endif

@@ -21,25 +21,25 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "unwind/cfi_worker.h"
 #include "base/child.h"
-#include "target/mount_kind.h"
+#include "base/fd_message.h"
 #include "base/util.h"
+#include "target/mount_kind.h"
 
 #define COPIES_MAX 256
 #define COPIES_BYTES_MAX (1ull << 30)
-#define CHILD_SECONDS 5 /* should nobody be left to kill it */
-#define END_TRIES 20	/* of a millisecond */
-#define STUCK_MAX 16	/* file systems; while all of them are left alone, nothing is asked of others either */
+#define CHILD_SECONDS 5 /* in case no process is left to kill it */
+#define END_TRIES 20	/* of one millisecond each */
+#define STUCK_MAX 16	/* file systems; while all of them are skipped, other slow ones are skipped too */
 #define RETRY_NS (16 * XP_NS_PER_S)
 #define RETRY_SHIFT_MAX 8u
-/* Waiting for servers that answer slowly: so much at once, and a tenth of the time later on. */
+/* Limit for waiting on slow servers: this much at the start, then a tenth of the time. */
 #define WAITS_BURST_NS (8 * XP_NS_PER_S)
 #define WAITS_SHARE 10
 
-/* A file whose bytes may change while this stays: what it was is what its process began with. */
+/* The file may change while its copy stays: the copy has what its process started with. */
 struct copy {
-	dev_t dev; /* with the next three: the file */
+	dev_t dev; /* these four identify the file */
 	ino_t inode;
 	off_t size;
 	struct statx_timestamp changed;
@@ -49,7 +49,7 @@ struct copy {
 };
 
 struct stuck {
-	dev_t dev; /* 0: a path that leads nowhere in time */
+	dev_t dev; /* 0: a path whose lookup timed out */
 	pid_t left;
 	unsigned int times;
 	uint64_t retry_ns;
@@ -63,11 +63,11 @@ static struct {
 	struct stuck stuck[STUCK_MAX];
 	size_t stuck_count;
 	bool has_warned;
-	uint64_t first_ns; /* of a wait */
+	uint64_t first_ns; /* time of the first wait */
 	uint64_t waited_ns;
 } chosen = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
-/* ---- without a question to the file system ---- */
+/* ---- queries that do not ask the file system ---- */
 
 static int look(int dir, const char *path, int flags, struct statx *st)
 {
@@ -111,7 +111,7 @@ static struct stuck *find_stuck(dev_t dev)
 	return NULL;
 }
 
-/* The place that may be taken: a free one, or the one whose time came first. NULL: it has come for none. */
+/* A slot to use: a free one, or the one that became due first. Returns NULL if none is due. */
 static struct stuck *find_place(uint64_t now_ns)
 {
 	struct stuck *due = &chosen.stuck[0];
@@ -152,8 +152,8 @@ static void note_stuck(dev_t dev, pid_t left)
 	stuck->retry_ns = now_ns + (RETRY_NS << XP_MIN(stuck->times, RETRY_SHIFT_MAX));
 	stuck->times++;
 	if (!chosen.has_warned)
-		xp_warn("a file system that a process serves (FUSE) does not answer: programs on it are left alone for "
-			"a while, so that their functions may have no names; copy them to a disk of this machine");
+		xp_warn("a file system that a process serves (FUSE) does not answer: programs on it are skipped for a "
+			"while, so their functions may have no names; copy them to a disk of this machine");
 	chosen.has_warned = true;
 }
 
@@ -166,8 +166,8 @@ struct answer {
 };
 
 struct job {
-	const char *path; /* to be found; NULL: place is to be opened */
-	int dir;	  /* of the path, or AT_FDCWD */
+	const char *path; /* path to look up; NULL: open place */
+	int dir;	  /* directory of the path, or AT_FDCWD */
 	int place;
 	int to_fd; /* for the copy */
 	uint64_t bytes_max;
@@ -200,7 +200,7 @@ static int reopen(int place)
 	return fd < 0 ? -errno : fd;
 }
 
-/* Where its mount could not be told, the file system itself may. */
+/* If the mount is unknown, the file system itself may be known. */
 static struct answer open_or_copy(const struct job *job)
 {
 	struct answer answer = { 0 };
@@ -231,7 +231,7 @@ static __attribute__((noreturn)) void child(pid_t parent, struct job job, int so
 		_exit(1);
 	prctl(PR_SET_NAME, "xprof-file", 0, 0, 0);
 	alarm(CHILD_SECONDS);
-	/* It may be left behind, and then must hold nothing of the recording. */
+	/* The child may be abandoned, and then must hold no descriptors of the recording. */
 	if (xp_child_keep_fds(kept, XP_ARRAY_SIZE(kept)))
 		_exit(1);
 	job.place = 4;
@@ -242,10 +242,10 @@ static __attribute__((noreturn)) void child(pid_t parent, struct job job, int so
 	} else {
 		answer = open_or_copy(&job);
 	}
-	_exit(xp_cfi_send(3, &answer, sizeof(answer), found) == sizeof(answer) ? 0 : 1);
+	_exit(xp_fd_message_send(3, &answer, sizeof(answer), found) == sizeof(answer) ? 0 : 1);
 }
 
-/* To close the file may wait too, behind the answer. */
+/* Closing the file after the answer may wait too. */
 static bool end_child(pid_t pid, bool is_late)
 {
 	for (int tries = 0; tries < 2 * END_TRIES; tries++) {
@@ -258,7 +258,7 @@ static bool end_child(pid_t pid, bool is_late)
 	return false;
 }
 
-/* *found: a descriptor, -1: none. -ETIMEDOUT: it is given up. */
+/* Sets *found to a descriptor, or -1. Returns the child's result, or -ETIMEDOUT if the child is to be abandoned. */
 static int get_answer(int socket, struct answer *answer, int *found)
 {
 	struct pollfd ready = { .fd = socket, .events = POLLIN };
@@ -270,7 +270,7 @@ static int get_answer(int socket, struct answer *answer, int *found)
 		got = poll(&ready, 1, (int)((end_ns - now_ns) / 1000000 + 1));
 	if (got <= 0)
 		return -ETIMEDOUT;
-	return xp_cfi_receive(socket, answer, sizeof(*answer), found) == sizeof(*answer) ? answer->err : -EIO;
+	return xp_fd_message_receive(socket, answer, sizeof(*answer), found) == sizeof(*answer) ? answer->err : -EIO;
 }
 
 static int run(const struct job *job, dev_t dev, struct answer *answer, int *found)
@@ -320,7 +320,7 @@ static const struct copy *find_copy(const struct statx *st)
 	return NULL;
 }
 
-/* Takes over the file in memory. */
+/* Takes ownership of the memfd. */
 static int add_copy(const struct statx *st, int fd, uint64_t bytes)
 {
 	struct copy *copy = &chosen.copies[chosen.copy_count];
@@ -363,7 +363,7 @@ static int make_copy(int place, const struct statx *st)
 	return err ? err : answer.is_served ? chosen.copies[chosen.copy_count - 1].fd : reopen(place);
 }
 
-/* A descriptor that is the caller's. */
+/* Returns a descriptor that the caller owns. */
 static int open_served(int place, const struct statx *st)
 {
 	const struct copy *copy;
@@ -426,7 +426,7 @@ int xp_chosen_open_link(const char *link, pid_t pid, ino_t inode)
 	return fd;
 }
 
-/* By a child: what is not in memory may have to be asked for. */
+/* Looks up the path in a child: parts of it that are not cached may require asking the server. */
 static int find_slowly(int dir, const char *path)
 {
 	const struct job job = { .path = path, .dir = dir };

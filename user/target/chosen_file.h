@@ -1,47 +1,50 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A file that a target chose: what it runs, maps, or names. Whoever may mount a file system that a process serves
- * (FUSE, also below an overlayfs of a user namespace) can have each stat, open and read of such a file wait for good,
- * in a way that even SIGKILL does not end. Such files are never touched by xprof itself, nor by the kernel in its name:
- * a child copies them to memory, which is given up when it takes too long, and the copy takes the file's place. Files
- * of other file systems are opened as they are.
+ * A file that a target chose: a file that it runs, maps or names. A user who may mount a file system that a process
+ * serves (FUSE, also below an overlayfs of a user namespace) can make each stat, open and read of such a file wait
+ * forever; even SIGKILL does not end the wait. Neither xprof nor the kernel on its behalf ever touches such files. A
+ * child copies them to memory and is abandoned if it takes too long; the copy replaces the file. Files of other file
+ * systems are opened directly.
  *
- * The kind of a file system is told by /proc/PID/mountinfo, since statfs(2) asks the server too; a file on a disk needs
- * no look at that. Descriptors of O_PATH, links of /proc and statx(2) with AT_STATX_DONT_SYNC ask no server.
+ * /proc/PID/mountinfo gives the type of a file system, because statfs(2) asks the server too. Files on a disk do not
+ * need this check. O_PATH descriptors, /proc links and statx(2) with AT_STATX_DONT_SYNC do not ask a server.
  */
-#ifndef XPROF_CHOSEN_FILE_H
-#define XPROF_CHOSEN_FILE_H
+#ifndef XPROF_TARGET_CHOSEN_FILE_H
+#define XPROF_TARGET_CHOSEN_FILE_H
 
 #include <stdbool.h>
 #include <sys/stat.h>
 #include <sys/types.h>
 
-/* What is waited for the file system at most, for one file. */
+/* Timeout of the file system, per file. */
 #define XP_CHOSEN_WAIT_NS 1000000000ull
 
 /*
- * Device, inode and mode without a question to the file system: of place, an O_PATH descriptor, or of a link of /proc.
- * They may be old, but they are of that file. -errno.
+ * Device, inode and mode without asking the file system: of place, an O_PATH descriptor, or of a /proc link. The values
+ * may be outdated, but belong to that file. Return 0 or -errno.
  */
 int xp_chosen_stat(int place, struct stat *st);
 int xp_chosen_stat_link(const char *link, struct stat *st);
 
 /*
- * Opens for reading what a link of /proc leads to, such as /proc/PID/exe, if it is a regular file and has this inode
- * (0: any). pid: a process that has the file, 0: this one. A descriptor of the file or of a copy; -ENOEXEC: no regular
- * file; -ESTALE: another inode; -ETIMEDOUT: its file system did not answer in time, now or a while ago; -EFBIG: too
- * large to be copied; those of open(2).
+ * Opens the target of a /proc link such as /proc/PID/exe for reading, if it is a regular file and has this inode (0:
+ * any). pid is a process that has the file; 0: xprof. Returns a descriptor of the file or of a copy, or -errno:
+ * -ENOEXEC if it is not a regular file, -ESTALE if it has another inode, -ETIMEDOUT if its file system did not answer
+ * in time, now or recently, -EFBIG if it is too large to copy, or an error of open(2).
  */
 int xp_chosen_open_link(const char *link, pid_t pid, ino_t inode);
 
-/* The same by a path, as seen from a root directory (O_PATH; -1: that of xprof). The way there may wait as well. */
+/* The same for a path below a root directory (O_PATH; -1: xprof's root). Looking up the path may wait as well. */
 int xp_chosen_open_path(int root, const char *path, pid_t pid, ino_t inode);
 
-/* The O_PATH descriptor of a path, for xp_chosen_stat() and xp_chosen_open_place(). -errno as above. */
+/* Returns the O_PATH descriptor of a path, for xp_chosen_stat() and xp_chosen_open_place(), or -errno as above. */
 int xp_chosen_find(int root, const char *path);
 int xp_chosen_open_place(int place, pid_t pid, ino_t inode);
 
-/* Whether st, by fstat(2) of a descriptor from here, is that of a copy; it gets device and inode of the file then. */
+/*
+ * True if st, from fstat(2) of a descriptor opened here, is that of a copy. Then replaces device and inode with those
+ * of the original file.
+ */
 bool xp_chosen_original(struct stat *st);
 
 #endif

@@ -47,7 +47,7 @@ int xp_target_status(struct xp_target_status *status, pid_t pid, uint64_t start_
 	return xp_target_start_time(pid) == start_time ? 0 : -ESRCH;
 }
 
-/* O_PATH touches nothing: to open a FIFO or a device would be an action already. */
+/* O_PATH has no side effects: opening a FIFO or a device could have some. */
 int xp_target_path_find(pid_t pid, const char *path)
 {
 	struct open_how how = {
@@ -79,7 +79,7 @@ static int judge(int fd, const struct xp_target_status *status, uint64_t bytes_m
 		return -ELOOP;
 	if (!S_ISREG(st.st_mode) || fs.f_type == FUSE_SUPER_MAGIC)
 		return -EINVAL;
-	/* Of root's files only what the target could read itself: it may have bind-mounted any of them there. */
+	/* Accept only those files of root that the target could read: it may have bind-mounted any of them there. */
 	if (st.st_nlink != 1 || (st.st_uid != status->euid && (st.st_uid != 0 || !(st.st_mode & S_IROTH))))
 		return -EPERM;
 	return (uint64_t)st.st_size > bytes_max ? -EFBIG : 0;
@@ -93,7 +93,7 @@ int xp_target_file_open(pid_t pid, uint64_t start_time, const char *path, uint64
 
 	if (place < 0)
 		return place;
-	/* Behind the look-up: it is this process's root in which the path was found. */
+	/* After the lookup: confirms that the path was found in this process's root. */
 	err = xp_target_status(&status, pid, start_time);
 	if (!err)
 		err = judge(place, &status, bytes_max);

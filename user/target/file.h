@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Files whose path, kind, owner and content a target controls, opened by root: neither a link that it puts there, nor a
- * FIFO or a device, nor somebody else's file is opened, and nothing here waits.
+ * Opens files as root whose path, kind, owner and content a target controls. Never opens a link that the target placed,
+ * a FIFO, a device or another user's file, and never waits.
  */
 #ifndef XPROF_TARGET_FILE_H
 #define XPROF_TARGET_FILE_H
@@ -9,31 +9,36 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* Of a process, from /proc/PID/status. */
+/* The status of a process, from /proc/PID/status. */
 struct xp_target_status {
-	pid_t inner_pid; /* its number in its innermost pid namespace */
+	pid_t inner_pid; /* its pid in its innermost pid namespace */
 	uid_t euid;	 /* as this process sees it */
 	gid_t egid;
 	uint64_t caught; /* signals with a handler: bit n - 1 for signal n */
 };
 
-/* -ESRCH: there is no such process, or only its zombie; start_time (target.h) names which one is meant. */
+/*
+ * Returns 0, or -ESRCH if the process does not exist or is only a zombie. start_time (target.h) identifies the process.
+ */
 int xp_target_status(struct xp_target_status *status, pid_t pid, uint64_t start_time);
 
 /*
- * An O_PATH descriptor of what is at an absolute path in the root and the mount namespace of the process, or -errno;
- * -ELOOP: a symbolic link is on the way. Whose process it is, and what was found, is left to be judged.
+ * Looks up an absolute path in the root and the mount namespace of the process. Returns an O_PATH descriptor or -errno:
+ * -ELOOP if a symbolic link is on the path. The caller must check the process and the file.
  */
 int xp_target_path_find(pid_t pid, const char *path);
 
 /*
- * Opens a file by its absolute path in the root and the mount namespace of the process, to read. A descriptor, or
- * -ESRCH    the process is not there (any more);
- * -ENOENT   no such file;
- * -ELOOP    a symbolic link, at the end or on the way;
- * -EINVAL   no regular file, or one whose content another process makes up (FUSE);
- * -EPERM    it does not belong to the process's effective user (or to root, and is readable by all), or has other
- * names; -EFBIG    larger than bytes_max; and others of openat2(2).
+ * Opens a file for reading by its absolute path in the root and the mount namespace of the process. Returns a
+ * descriptor or -errno:
+ * - -ESRCH if the process has ended;
+ * - -ENOENT if the file does not exist;
+ * - -ELOOP for a symbolic link, at the end or on the path;
+ * - -EINVAL if it is not a regular file, or a process provides its content (FUSE);
+ * - -EPERM if it does not belong to the process's effective user (or to root, and is readable by all), or has other
+ *   links;
+ * - -EFBIG if it is larger than bytes_max;
+ * - other errors of openat2(2).
  */
 int xp_target_file_open(pid_t pid, uint64_t start_time, const char *path, uint64_t bytes_max);
 

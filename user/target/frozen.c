@@ -10,7 +10,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* Of a line: paths of a control group and of its mount, and options. */
+/* of a line: paths of a control group and of its mount, and options */
 #define LINE_BYTES (4 * PATH_MAX)
 #define STATE_BYTES 256
 
@@ -24,7 +24,7 @@ static bool has_word(const char *list, const char *word)
 	return false;
 }
 
-/* hierarchy-ID:controller-list:cgroup-path, cgroups(7). The path may have colons. */
+/* hierarchy-ID:controller-list:cgroup-path, cgroups(7). The path may contain colons. */
 bool xp_cgroup_parse(struct xp_cgroup *cgroup, char *line)
 {
 	char *controllers = strchr(line, ':'), *path = controllers ? strchr(controllers + 1, ':') : NULL;
@@ -64,7 +64,10 @@ const char *xp_cgroup_find(const struct xp_cgroup *cgroup, char *line, const cha
 	return cgroup->path + root_length;
 }
 
-/* Whether a file of the group says so. The path is of those who make groups: it leads nowhere but below the mount. */
+/*
+ * True if a file of the group contains the word. The path is untrusted, because users create groups: the lookup cannot
+ * leave the mount.
+ */
 static bool says(const char *mount, const char *group, const char *file, const char *word)
 {
 	struct open_how how = { .flags = O_RDONLY | O_CLOEXEC,
@@ -98,7 +101,7 @@ static bool is_frozen(const struct xp_cgroup *cgroup)
 
 		if (!group)
 			continue;
-		/* A group that its parent has frozen says so too. */
+		/* A group that its parent has frozen reports this too. */
 		frozen = cgroup->freezer ? says(mount, group, "freezer.state", "FR")
 					 : says(mount, group, "cgroup.events", "frozen 1");
 	}

@@ -12,7 +12,7 @@
 
 #include "base/text.h"
 
-/* Of the signals that wait for a process so many are looked at. */
+/* the most pending signals of a process that are checked */
 #define PENDING_MAX 64
 
 static void child(char **argv, int go_fd, int error_fd)
@@ -23,7 +23,7 @@ static void child(char **argv, int go_fd, int error_fd)
 
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
-	/* xprof is on the line when this returns, or dead. */
+	/* read() returns when xprof has seized this process, or has died. */
 	if (read(go_fd, &byte, 1) != 1)
 		_exit(127);
 	execvp(argv[0], argv);
@@ -33,7 +33,7 @@ static void child(char **argv, int go_fd, int error_fd)
 	_exit(127);
 }
 
-/* Its next stop, 0 when it has ended, -EINTR when xprof is told to stop. */
+/* Returns its next stop, 0 if it has ended, or -EINTR if xprof is asked to stop. */
 static int wait_stop(struct xp_launch *launch)
 {
 	sigset_t signals;
@@ -69,7 +69,7 @@ static const char *exec_remedy(int err)
 	}
 }
 
-/* Waits until the new program stands at its beginning, or execvp() has said why it cannot. */
+/* Waits until the new program has stopped at its start, or execvp() has reported why it cannot run. */
 static int reach_exec(struct xp_launch *launch, int error_fd, const char *name, char *why, size_t why_size)
 {
 	for (;;) {
@@ -141,7 +141,7 @@ int xp_launch_continue(struct xp_launch *launch)
 	return ptrace(PTRACE_CONT, launch->pid, 0, 0) && errno != ESRCH ? -errno : 0;
 }
 
-/* What a stop means to us; what means nothing to us goes on, with its signal. */
+/* Classifies a stop. After any other stop, the program continues with its signal. */
 static enum xp_launch_event event_of(struct xp_launch *launch, int status)
 {
 	int event = status >> 16;
@@ -154,7 +154,7 @@ static enum xp_launch_event event_of(struct xp_launch *launch, int status)
 		launch->stops++;
 		return XP_LAUNCH_LOADED;
 	}
-	/* Stopped by its terminal or its shell: it stays so until it is continued. */
+	/* Stopped by its terminal or its shell: it stays stopped until it is continued. */
 	if (event == PTRACE_EVENT_STOP && WSTOPSIG(status) != SIGTRAP)
 		ptrace(PTRACE_LISTEN, launch->pid, 0, 0);
 	else
@@ -180,7 +180,7 @@ enum xp_launch_event xp_launch_poll_event(struct xp_launch *launch)
 	return event;
 }
 
-/* As wait(2); -ESRCH when it has ended. */
+/* Waits like wait(2). Returns -ESRCH if it has ended. */
 static int wait_for_stop(struct xp_launch *launch)
 {
 	int status;
@@ -195,7 +195,7 @@ static int wait_for_stop(struct xp_launch *launch)
 	return -ESRCH;
 }
 
-/* Whether a SIGSTOP is on its way to it: without a tracer it would stop it for good. */
+/* True if a SIGSTOP is pending: without a tracer it would stop the program permanently. */
 static bool stop_is_pending(const struct xp_launch *launch)
 {
 	static const bool of_process[] = { false, true };
@@ -215,7 +215,10 @@ static bool stop_is_pending(const struct xp_launch *launch)
 	return false;
 }
 
-/* Stops a tracee that runs. The signal that it stopped with, to be passed on; negative: it has ended, or an errno. */
+/*
+ * Stops a running tracee. Returns the signal that it stopped with, which must be passed on, or -errno; -ESRCH if it has
+ * ended.
+ */
 static int interrupt(struct xp_launch *launch)
 {
 	int status;
@@ -230,7 +233,7 @@ static int interrupt(struct xp_launch *launch)
 	}
 	if (status < 0)
 		return status;
-	/* A SIGSTOP without an event is the one of a changed link map. */
+	/* A SIGSTOP without an event comes from a changed link map. */
 	return status >> 16 || WSTOPSIG(status) == SIGSTOP ? 0 : WSTOPSIG(status);
 }
 

@@ -16,7 +16,7 @@ bool xp_link_map_is_linker(const char *path)
 	       strstr(name, "musl");
 }
 
-static int find_symbol(struct xp_elf_image *image, Elf_Scn *section, const GElf_Shdr *header, uint64_t *vaddr)
+static int find_symbol(struct xp_elf_file *image, Elf_Scn *section, const GElf_Shdr *header, uint64_t *vaddr)
 {
 	Elf_Data *data = elf_getdata(section, NULL);
 	size_t count = header->sh_entsize ? header->sh_size / header->sh_entsize : 0;
@@ -38,7 +38,7 @@ static int find_symbol(struct xp_elf_image *image, Elf_Scn *section, const GElf_
 
 int xp_link_map_offset(int fd, uint64_t *offset)
 {
-	struct xp_elf_image *image = calloc(1, sizeof(*image));
+	struct xp_elf_file *image = calloc(1, sizeof(*image));
 	const struct xp_elf_segment *segment;
 	GElf_Shdr header;
 	Elf_Scn *section;
@@ -48,20 +48,20 @@ int xp_link_map_offset(int fd, uint64_t *offset)
 
 	if (!image)
 		return -ENOMEM;
-	err = xp_elf_image_fd(image, fd, why, sizeof(why));
+	err = xp_elf_file_fd(image, fd, why, sizeof(why));
 	if (err)
 		goto out;
-	section = xp_elf_image_section(image, NULL, SHT_DYNSYM, &header);
+	section = xp_elf_file_section(image, NULL, SHT_DYNSYM, &header);
 	err = section ? find_symbol(image, section, &header, &vaddr) : -ENOENT;
 	if (err)
 		goto out;
-	segment = xp_elf_image_segment(image, vaddr, 1);
+	segment = xp_elf_file_segment(image, vaddr, 1);
 	if (segment)
 		*offset = vaddr - segment->vaddr + segment->offset;
 	else
 		err = -EINVAL;
 out:
-	xp_elf_image_close(image);
+	xp_elf_file_close(image);
 	free(image);
 	return err;
 }

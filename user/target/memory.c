@@ -5,59 +5,46 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
-#include <signal.h>
-#include <stdbool.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
-#include <sys/uio.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
+#include "base/fd_message.h"
 #include "base/util.h"
+#include "target/memory_child.h"
 
-#define PIECE_BYTES (256u << 10)
 #define PATIENCE_MS 1000
-#define PAGE_BYTES 4096ull
-#define ALONE_S 5
-#define END_TRIES 100 /* of a millisecond */
-#define STUCK_MAX 16  /* processes; while all of them are left alone, nothing is read of others either */
-/* So long nothing is read of a process that made its reader wait; twice as long the next time, and so on. */
+#define END_TRIES 100	      /* of one millisecond each */
+#define MAPS_ROOM (64u << 10) /* initial size; doubles */
+#define STUCK_MAX 16	      /* processes; while all of them are skipped, others are skipped too */
+/* A process that made its reader wait is skipped for this long; the time doubles with each repetition. */
 #define RETRY_NS (16 * XP_NS_PER_S)
 #define RETRY_SHIFT_MAX 8u
 
-enum operation {
-	READ, /* of process pid */
-	HOLD, /* a descriptor comes with it, of /proc/PID/mem */
-	READ_HELD,
-	WRITE_HELD, /* what is in the shared piece */
-};
-
-struct request {
-	enum operation operation;
-	pid_t pid;
-	uint32_t size; /* at most PIECE_BYTES */
-	uint64_t address;
+/* The resource for which a process can make its reader wait. */
+enum wait_kind {
+	ITS_MEMORY,
+	ITS_MAPPINGS, /* their lock */
 };
 
 struct stuck {
 	pid_t pid;
-	unsigned int times; /* also those of who had the place before: the waits do not add up for long */
+	enum wait_kind kind;
+	unsigned int times; /* includes previous users of this slot: keeps the total of waits low */
 	uint64_t retry_ns;
 };
 
 struct xp_target_memory {
 	pid_t child; /* 0: not started */
-	pid_t left;  /* one that SIGKILL did not reach in time, 0: none */
+	pid_t left;  /* a child that survived SIGKILL for too long; 0: none */
 	int socket;
 	uint8_t *piece; /* shared with the child */
-	uint64_t held;	/* serial of the program whose memory the child has open, 0: none */
+	uint64_t held;	/* serial of the program whose memory the child has open; 0: none */
 };
 
-/* Known to all who read: to wait once for a process is enough. */
+/* Shared by all readers: waiting once for a process is enough. */
 static struct {
 	pthread_mutex_t lock;
 	struct stuck list[STUCK_MAX];
@@ -95,11 +82,10 @@ static void stop_child(struct xp_target_memory *memory)
 		}
 		usleep(1000);
 	}
-	/* Even that does not reach it. It may write into the piece whenever it wakes up: that is its own from now on.
-	 */
+	/* The child survives even SIGKILL and may write to the piece whenever it wakes up. So it keeps the piece. */
 	memory->left = memory->child;
 	memory->child = 0;
-	munmap(memory->piece, PIECE_BYTES);
+	munmap(memory->piece, XP_MEMORY_PIECE_BYTES);
 	memory->piece = NULL;
 }
 
@@ -109,114 +95,8 @@ void xp_target_memory_free(struct xp_target_memory *memory)
 		return;
 	stop_child(memory);
 	if (memory->piece)
-		munmap(memory->piece, PIECE_BYTES);
+		munmap(memory->piece, XP_MEMORY_PIECE_BYTES);
 	free(memory);
-}
-
-/* ---- the child ---- */
-
-static ssize_t read_process(pid_t pid, uint64_t address, void *to, size_t size)
-{
-	struct iovec here = { to, size };
-	struct iovec there = { (void *)(uintptr_t)address, size };
-	ssize_t n = process_vm_readv(pid, &here, 1, &there, 1, 0);
-
-	return n < 0 ? -errno : n;
-}
-
-static ssize_t read_held(int held_fd, uint64_t address, void *to, size_t size)
-{
-	ssize_t n = pread(held_fd, to, size, (off_t)address);
-
-	return n < 0 ? -errno : n;
-}
-
-/* The last page first: see the header. */
-static ssize_t write_held(int held_fd, uint64_t address, const uint8_t *from, size_t size)
-{
-	size_t left = size;
-
-	while (left) {
-		uint64_t last_page = (address + left - 1) & ~(PAGE_BYTES - 1);
-		size_t begin = last_page > address ? last_page - address : 0;
-		ssize_t n = pwrite(held_fd, from + begin, left - begin, (off_t)(address + begin));
-
-		if (n != (ssize_t)(left - begin))
-			return n < 0 ? -errno : n == 0 ? -ESRCH : -EIO;
-		left = begin;
-	}
-	return size;
-}
-
-/* The next request, and the descriptor that came with it. */
-static bool receive(int socket, struct request *request, int *held_fd)
-{
-	union {
-		struct cmsghdr header;
-		char bytes[CMSG_SPACE(sizeof(int))];
-	} control;
-	struct iovec data = { request, sizeof(*request) };
-	struct msghdr message = {
-		.msg_iov = &data, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control)
-	};
-	const struct cmsghdr *header;
-
-	if (recvmsg(socket, &message, MSG_CMSG_CLOEXEC) != sizeof(*request))
-		return false;
-	header = CMSG_FIRSTHDR(&message);
-	if (!header || header->cmsg_type != SCM_RIGHTS)
-		return true;
-	if (*held_fd >= 0)
-		close(*held_fd);
-	memcpy(held_fd, CMSG_DATA(header), sizeof(*held_fd));
-	return true;
-}
-
-static int64_t carry_out(const struct request *request, int held_fd, uint8_t *piece)
-{
-	if (request->size > PIECE_BYTES)
-		return -EINVAL;
-	switch (request->operation) {
-	case READ:
-		return read_process(request->pid, request->address, piece, request->size);
-	case READ_HELD:
-		return read_held(held_fd, request->address, piece, request->size);
-	case WRITE_HELD:
-		return write_held(held_fd, request->address, piece, request->size);
-	default:
-		return 0;
-	}
-}
-
-static __attribute__((noreturn)) void serve(int socket, uint8_t *piece)
-{
-	struct request request;
-	int held_fd = -1;
-
-	sigset_t alarms;
-
-	/* Not with xprof, which may be killed while a task of its own is at work: see the header. */
-	setsid();
-	prctl(PR_SET_NAME, "xprof-memory");
-	signal(SIGALRM, SIG_DFL);
-	sigemptyset(&alarms);
-	sigaddset(&alarms, SIGALRM);
-	sigprocmask(SIG_UNBLOCK, &alarms, NULL);
-	if (dup2(socket, 3) < 0)
-		_exit(1);
-	close_range(4, ~0u, 0);
-	while (receive(3, &request, &held_fd)) {
-		int64_t n;
-
-		/* Nobody may be left to kill it. */
-		alarm(ALONE_S);
-		n = carry_out(&request, held_fd, piece);
-		alarm(0);
-
-		if (send(3, &n, sizeof(n), MSG_NOSIGNAL) != sizeof(n))
-			break;
-	}
-	_exit(0);
 }
 
 static int start_child(struct xp_target_memory *memory)
@@ -226,7 +106,8 @@ static int start_child(struct xp_target_memory *memory)
 	if (memory->child)
 		return 0;
 	if (!memory->piece) {
-		uint8_t *piece = mmap(NULL, PIECE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+		uint8_t *piece =
+		    mmap(NULL, XP_MEMORY_PIECE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 
 		if (piece == MAP_FAILED)
 			return -ENOMEM;
@@ -244,23 +125,28 @@ static int start_child(struct xp_target_memory *memory)
 		return err;
 	}
 	if (!memory->child)
-		serve(ends[1], memory->piece);
+		xp_memory_serve(ends[1], memory->piece);
 	close(ends[1]);
 	memory->socket = ends[0];
 	return 0;
 }
 
-/* ---- its use ---- */
+/* ---- the caller ---- */
 
-static struct stuck *find_stuck(pid_t pid)
+static enum wait_kind kind_of(enum xp_memory_operation operation)
+{
+	return operation == XP_MEMORY_READ_MAPS || operation == XP_MEMORY_MAPPED_FILE ? ITS_MAPPINGS : ITS_MEMORY;
+}
+
+static struct stuck *find_stuck(pid_t pid, enum wait_kind kind)
 {
 	for (size_t i = 0; i < stuck_ones.count; i++)
-		if (stuck_ones.list[i].pid == pid)
+		if (stuck_ones.list[i].pid == pid && stuck_ones.list[i].kind == kind)
 			return &stuck_ones.list[i];
 	return NULL;
 }
 
-/* Whose time has come first, if it has. */
+/* The slot that became due first, or NULL if none is due. */
 static struct stuck *find_due(void)
 {
 	struct stuck *due = &stuck_ones.list[0];
@@ -282,13 +168,13 @@ static void drop_ended(void)
 	stuck_ones.count = kept;
 }
 
-static bool is_stuck(pid_t pid)
+static bool is_stuck(pid_t pid, enum wait_kind kind)
 {
 	const struct stuck *stuck;
 	bool leave_alone;
 
 	pthread_mutex_lock(&stuck_ones.lock);
-	stuck = find_stuck(pid);
+	stuck = find_stuck(pid, kind);
 	if (!stuck && stuck_ones.count == STUCK_MAX)
 		drop_ended();
 	leave_alone = stuck ? xp_now_ns() < stuck->retry_ns : stuck_ones.count == STUCK_MAX && !find_due();
@@ -296,20 +182,21 @@ static bool is_stuck(pid_t pid)
 	return leave_alone;
 }
 
-/* Whether it is the first time. */
-static bool note_stuck(pid_t pid)
+/* Returns true if it is the first time. */
+static bool note_stuck(pid_t pid, enum wait_kind kind)
 {
 	struct stuck *stuck;
 	bool first;
 
 	pthread_mutex_lock(&stuck_ones.lock);
-	stuck = find_stuck(pid);
+	stuck = find_stuck(pid, kind);
 	first = !stuck;
 	if (!stuck)
 		stuck = stuck_ones.count < STUCK_MAX ? &stuck_ones.list[stuck_ones.count++] : find_due();
-	/* Another thread may have taken the last place. */
+	/* Another thread may have taken the last slot. */
 	if (stuck) {
 		stuck->pid = pid;
+		stuck->kind = kind;
 		stuck->retry_ns = xp_now_ns() + (RETRY_NS << XP_MIN(stuck->times, RETRY_SHIFT_MAX));
 		stuck->times++;
 	}
@@ -317,52 +204,54 @@ static bool note_stuck(pid_t pid)
 	return first;
 }
 
-/* It waits for somebody, or has died. */
-static int give_up(struct xp_target_memory *memory, pid_t pid)
+/* The child is waiting or has died. */
+static int give_up(struct xp_target_memory *memory, pid_t pid, enum wait_kind kind)
 {
 	stop_child(memory);
-	if (note_stuck(pid))
-		xp_warn("process %d: its memory cannot be read in time, and is left alone for a while: code that only "
-			"that tells of stays without a name, and calls that are only counted there are not known",
+	if (!note_stuck(pid, kind))
+		return -ETIMEDOUT;
+	if (kind == ITS_MEMORY)
+		xp_warn("process %d: its memory cannot be read in time and is skipped for a while: code that only its "
+			"memory describes has no names, and calls that are only counted there are unknown",
+			pid);
+	else
+		xp_warn("process %d: its mappings cannot be read in time because it holds their lock; they are skipped "
+			"for a while, and what it maps meanwhile has no names",
 			pid);
 	return -ETIMEDOUT;
 }
 
-/* fd: goes with it, -1: none. */
-static bool send_request(struct xp_target_memory *memory, const struct request *request, int fd)
-{
-	union {
-		struct cmsghdr header;
-		char bytes[CMSG_SPACE(sizeof(int))];
-	} control = { .bytes = { 0 } };
-	struct iovec data = { (void *)request, sizeof(*request) };
-	struct msghdr message = { .msg_iov = &data, .msg_iovlen = 1 };
-
-	if (fd >= 0) {
-		message.msg_control = &control;
-		message.msg_controllen = sizeof(control);
-		control.header = (struct cmsghdr){ .cmsg_level = SOL_SOCKET,
-						   .cmsg_type = SCM_RIGHTS,
-						   .cmsg_len = CMSG_LEN(sizeof(int)) };
-		memcpy(CMSG_DATA(&control.header), &fd, sizeof(fd));
-	}
-	return sendmsg(memory->socket, &message, MSG_NOSIGNAL) == sizeof(*request);
-}
-
-/* The child's answer; -ETIMEDOUT: there is none, and no child any more. */
-static ssize_t exchange(struct xp_target_memory *memory, const struct request *request, int fd)
+/*
+ * Returns the child's answer, and its descriptor or -1 in *answer_fd. fd is sent with the request. After -ETIMEDOUT
+ * there is no child.
+ */
+static ssize_t exchange_fds(struct xp_target_memory *memory, const struct xp_memory_request *request, int fd,
+			    int *answer_fd)
 {
 	struct pollfd answer = { memory->socket, POLLIN, 0 };
+	enum wait_kind kind = kind_of(request->operation);
 	int64_t n;
 	int ready;
 
-	if (!send_request(memory, request, fd))
-		return give_up(memory, request->pid);
+	*answer_fd = -1;
+	if (xp_fd_message_send(memory->socket, request, sizeof(*request), fd) != sizeof(*request))
+		return give_up(memory, request->pid, kind);
 	do {
 		ready = poll(&answer, 1, PATIENCE_MS);
 	} while (ready < 0 && errno == EINTR);
-	if (ready != 1 || recv(memory->socket, &n, sizeof(n), 0) != sizeof(n) || n > request->size)
-		return give_up(memory, request->pid);
+	if (ready != 1 || xp_fd_message_receive(memory->socket, &n, sizeof(n), answer_fd) != sizeof(n) ||
+	    n > request->size)
+		return give_up(memory, request->pid, kind);
+	return n;
+}
+
+static ssize_t exchange(struct xp_target_memory *memory, const struct xp_memory_request *request, int fd)
+{
+	int answer_fd;
+	ssize_t n = exchange_fds(memory, request, fd, &answer_fd);
+
+	if (answer_fd >= 0)
+		close(answer_fd);
 	return n;
 }
 
@@ -372,12 +261,15 @@ ssize_t xp_target_memory_read_some(struct xp_target_memory *memory, pid_t pid, u
 	ssize_t n = 0;
 
 	if (!memory)
-		return pid == getpid() ? read_process(pid, address, to, size) : -EINVAL;
-	if (is_stuck(pid))
+		return pid == getpid() ? xp_memory_read_process(pid, address, to, size) : -EINVAL;
+	if (is_stuck(pid, ITS_MEMORY))
 		return -ETIMEDOUT;
 	while (done < size) {
-		struct request request = { READ, pid, (uint32_t)XP_MIN(size - done, (size_t)PIECE_BYTES),
-					   address + done };
+		struct xp_memory_request request = { .operation = XP_MEMORY_READ,
+						     .pid = pid,
+						     .size =
+							 (uint32_t)XP_MIN(size - done, (size_t)XP_MEMORY_PIECE_BYTES),
+						     .address = address + done };
 
 		n = start_child(memory);
 		if (!n)
@@ -401,12 +293,94 @@ int xp_target_memory_read(struct xp_target_memory *memory, pid_t pid, uint64_t a
 	return (size_t)n == size ? 0 : -EFAULT;
 }
 
+/* ---- mappings ---- */
+
+/* Reads the next piece of the text into to. Returns 0 at its end. */
+static ssize_t read_maps_piece(struct xp_target_memory *memory, pid_t pid, size_t known, char *to, size_t size)
+{
+	const struct xp_memory_request request = { .operation = XP_MEMORY_READ_MAPS,
+						   .pid = pid,
+						   .size = (uint32_t)XP_MIN(size, (size_t)XP_MEMORY_PIECE_BYTES),
+						   .address = known };
+	ssize_t n = exchange(memory, &request, -1);
+
+	if (n > 0)
+		memcpy(to, memory->piece, (size_t)n);
+	return n;
+}
+
+static int grow(char **text, size_t *room, size_t max)
+{
+	size_t more_room = *room ? 2 * *room : MAPS_ROOM;
+	char *more;
+
+	if (*room >= max)
+		return -E2BIG;
+	more = realloc(*text, more_room);
+	if (!more)
+		return -ENOMEM;
+	*text = more;
+	*room = more_room;
+	return 0;
+}
+
+int xp_target_memory_maps(struct xp_target_memory *memory, pid_t pid, char **text, size_t max)
+{
+	/* xprof's own mappings need no child: a caller may not be allowed to create one. */
+	bool is_own = pid == getpid();
+	int own_fd = is_own ? xp_memory_open_maps(pid) : -1;
+	size_t room = 0, used = 0;
+	ssize_t n;
+
+	*text = NULL;
+	if (is_own)
+		n = XP_MIN(own_fd, 0);
+	else
+		n = !memory ? -ENOMEM : is_stuck(pid, ITS_MAPPINGS) ? -ETIMEDOUT : start_child(memory);
+	if (n)
+		return (int)n;
+	do {
+		n = used + 1 >= room ? grow(text, &room, max) : 0;
+		if (!n && is_own)
+			n = xp_memory_read_text(own_fd, (uint8_t *)*text + used, room - used - 1);
+		else if (!n)
+			n = read_maps_piece(memory, pid, used, *text + used, room - used - 1);
+		used += (size_t)XP_MAX(n, 0);
+	} while (n > 0);
+	if (is_own)
+		close(own_fd);
+	if (n < 0) {
+		free(*text);
+		*text = NULL;
+		return (int)n;
+	}
+	(*text)[used] = 0;
+	return 0;
+}
+
+int xp_target_memory_map_file(struct xp_target_memory *memory, pid_t pid, uint64_t start, uint64_t end)
+{
+	const struct xp_memory_request request = {
+		.operation = XP_MEMORY_MAPPED_FILE, .pid = pid, .address = start, .end = end
+	};
+	int err, fd;
+
+	if (!memory)
+		return -ENOMEM;
+	if (is_stuck(pid, ITS_MAPPINGS))
+		return -ETIMEDOUT;
+	err = start_child(memory);
+	if (!err)
+		err = (int)exchange_fds(memory, &request, -1, &fd);
+	return err ? err : fd;
+}
+
 int xp_target_memory_start(struct xp_target_memory *memory)
 {
 	return start_child(memory);
 }
 
-/* ---- one for each thread ---- */
+/* ---- one per thread ---- */
 
 static pthread_once_t own_once = PTHREAD_ONCE_INIT;
 static pthread_key_t own_key;
@@ -462,13 +436,13 @@ void xp_program_memory_close(struct xp_program_memory *program)
 	program->fd = -1;
 }
 
-/* Starts the child where there is none, and gives it this memory. */
+/* Starts the child if needed, and passes it this memory. */
 static int hold(struct xp_target_memory *memory, const struct xp_program_memory *program)
 {
-	const struct request request = { .operation = HOLD, .pid = program->pid };
+	const struct xp_memory_request request = { .operation = XP_MEMORY_HOLD, .pid = program->pid };
 	int err;
 
-	if (is_stuck(program->pid))
+	if (is_stuck(program->pid, ITS_MEMORY))
 		return -ETIMEDOUT;
 	err = start_child(memory);
 	if (err || memory->held == program->serial)
@@ -482,8 +456,10 @@ static int hold(struct xp_target_memory *memory, const struct xp_program_memory 
 ssize_t xp_program_memory_read(struct xp_target_memory *memory, const struct xp_program_memory *program,
 			       uint64_t address, void *to, size_t size)
 {
-	const struct request request = { READ_HELD, program->pid, (uint32_t)XP_MIN(size, (size_t)PIECE_BYTES),
-					 address };
+	const struct xp_memory_request request = { .operation = XP_MEMORY_READ_HELD,
+						   .pid = program->pid,
+						   .size = (uint32_t)XP_MIN(size, (size_t)XP_MEMORY_PIECE_BYTES),
+						   .address = address };
 	ssize_t n = hold(memory, program);
 
 	if (n)
@@ -497,7 +473,9 @@ ssize_t xp_program_memory_read(struct xp_target_memory *memory, const struct xp_
 int xp_program_memory_write(struct xp_target_memory *memory, const struct xp_program_memory *program, uint64_t address,
 			    const void *from, size_t size)
 {
-	const struct request request = { WRITE_HELD, program->pid, (uint32_t)size, address };
+	const struct xp_memory_request request = {
+		.operation = XP_MEMORY_WRITE_HELD, .pid = program->pid, .size = (uint32_t)size, .address = address
+	};
 	ssize_t n;
 	int err;
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The memory of another process: every read and write of it goes through here. It may change or vanish at any moment,
- * and to touch it may wait for somebody who never answers: the process itself, where it handles the faults of its pages
- * (userfaultfd), or the server of a file that it has mapped (FUSE); such a wait in the kernel may survive even SIGKILL.
- * So a child process reads and writes, which is killed when it takes too long and left to itself when that does not
- * reach it. Nothing is read of a process to which that happened for a while, which is longer each time.
+ * The memory and the mappings of another process: all reads and writes go through here. The process may change or
+ * vanish at any moment. An access may wait for someone who never answers: the process itself, if it handles its own
+ * page faults (userfaultfd), or the server of a file that it has mapped (FUSE). Such a wait in the kernel may survive
+ * even SIGKILL. So a child process does the reading and writing. It is killed if it takes too long, and abandoned if it
+ * survives that. The target process is then skipped for a while, longer each time.
  *
- * One child serves one thread, and the tasks that it waits for (shield.h), also when xprof itself is killed meanwhile.
+ * A child serves one thread and the tasks that this thread waits for (shield.h), even if xprof is killed meanwhile.
  */
 #ifndef XPROF_TARGET_MEMORY_H
 #define XPROF_TARGET_MEMORY_H
@@ -18,43 +18,59 @@
 
 struct xp_target_memory;
 
-/* The child is started with the first read. -ENOMEM. */
+/* The first read starts the child. Returns 0 or -ENOMEM. */
 int xp_target_memory_new(struct xp_target_memory **memory);
 void xp_target_memory_free(struct xp_target_memory *memory);
-/* That of the calling thread, which goes with it; NULL: no memory. */
+/* The memory of the calling thread, freed when the thread ends. Returns NULL if out of memory. */
 struct xp_target_memory *xp_target_memory_own(void);
-/* Starts the child now, so that what follows takes no more time than it must. Errors: of making a process. */
+/* Starts the child now, so that later accesses take less time. Returns 0 or -errno of creating a process. */
 int xp_target_memory_start(struct xp_target_memory *memory);
 
 /*
- * 0 when all of it could be read; -EFAULT part of it is not mapped, -ESRCH gone, -EPERM; -ETIMEDOUT reading took too
- * long, now or before; those of making a process. memory NULL: only of this process, without a child.
+ * Reads /proc/PID/maps, terminated. The kernel takes the lock of the process's mappings for this. The process may hold
+ * that lock forever, by a fault that waits for a FUSE server. Returns 0 or -errno: -ESRCH if the process has ended,
+ * -E2BIG if the text exceeds max bytes, -ETIMEDOUT, -ENOMEM. The caller frees the text.
+ */
+int xp_target_memory_maps(struct xp_target_memory *memory, pid_t pid, char **text, size_t max);
+/*
+ * Returns an O_PATH descriptor of the file mapped from exactly start to end, or -errno: -ENOENT if there is none;
+ * -EACCES; others as above.
+ */
+int xp_target_memory_map_file(struct xp_target_memory *memory, pid_t pid, uint64_t start, uint64_t end);
+
+/*
+ * Returns 0 if all bytes were read, or -errno: -EFAULT if some are not mapped, -ESRCH if the process has ended, -EPERM,
+ * -ETIMEDOUT if reading takes too long or did so recently, or an error of creating a process. With memory NULL, reads
+ * only this process, without a child.
  */
 int xp_target_memory_read(struct xp_target_memory *memory, pid_t pid, uint64_t address, void *to, size_t size);
-/* How much there is of it from there on, at most size bytes; -EFAULT: nothing. */
+/* Reads up to size bytes as far as they are mapped. Returns their number, or -EFAULT if there are none. */
 ssize_t xp_target_memory_read_some(struct xp_target_memory *memory, pid_t pid, uint64_t address, void *to, size_t size);
 
-/* The memory of one program: it stays that program's, whatever becomes of the process's number. */
+/* The memory of one program. It stays that program's memory, even if the pid is reused. */
 struct xp_program_memory {
 	pid_t pid;
 	int fd;		 /* /proc/PID/mem */
-	uint64_t serial; /* no other has it */
+	uint64_t serial; /* unique */
 };
 
-/* By one of the process's threads, to be read or written too. Touches nothing. -ESRCH gone, -EACCES not allowed. */
+/*
+ * Opens the memory through one of the process's threads, for reading and optionally writing. Accesses nothing. Returns
+ * 0 or -errno: -ESRCH if it has ended, -EACCES if not allowed.
+ */
 int xp_program_memory_open(struct xp_program_memory *program, pid_t pid, pid_t tid, bool writable);
 void xp_program_memory_close(struct xp_program_memory *program);
 
 /*
- * Up to size bytes, protected or not; fewer at the end of a mapping. -EIO: nothing is mapped there; 0: the program is
- * gone, by exec or by its end. Others as above.
+ * Reads up to size bytes, even from protected memory; fewer at the end of a mapping. Returns their number; 0 if the
+ * program is gone, by exec or by its end; or -errno: -EIO if nothing is mapped there, others as above.
  */
 ssize_t xp_program_memory_read(struct xp_target_memory *memory, const struct xp_program_memory *program,
 			       uint64_t address, void *to, size_t size);
 /*
- * Writes, protected or not: private pages are copied first, files never change. At most XP_PROGRAM_WRITE_MAX bytes. A
- * kill in the middle leaves each page whole, old or new; of two pages the later one is written first. 0, -EIO, -ESRCH,
- * or as above.
+ * Writes at most XP_PROGRAM_WRITE_MAX bytes, even to protected memory. Private pages are copied first; files never
+ * change. A kill in the middle leaves each page either old or new; later pages are written first. Returns 0 or -errno:
+ * -EIO, -ESRCH, or as above.
  */
 #define XP_PROGRAM_WRITE_MAX (64u << 10)
 int xp_program_memory_write(struct xp_target_memory *memory, const struct xp_program_memory *program, uint64_t address,

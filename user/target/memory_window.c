@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "target/memory.h"
 #include "base/util.h"
+#include "target/memory.h"
 
 #define WINDOW_BYTES (64u << 10)
 
@@ -77,7 +77,7 @@ bool xp_memory_window_read(struct xp_memory_window *window, void *to, uint64_t a
 	return true;
 }
 
-/* mem_rw(), fs/proc/base.c: nothing is read of memory that nobody uses any more; anywhere else it is an error. */
+/* mem_rw(), fs/proc/base.c: a read returns 0 if the memory has no users left; otherwise reading address 0 fails. */
 bool xp_memory_window_gone(const struct xp_memory_window *window)
 {
 	uint8_t byte;

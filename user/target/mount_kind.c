@@ -12,22 +12,22 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-/* Of mountinfo: a process can have 100 000 mounts (fs.mount-max), all of them read for each of its files. */
+/* of mountinfo: a process can have 100 000 mounts (fs.mount-max), and all of them are read for each of its files */
 #define LINES_MAX 4096
 
 enum kind {
 	UNKNOWN,
 	OWN,	  /* the kernel's */
-	OVERLAID, /* what the layers are: it depends on who mounted it */
+	OVERLAID, /* like its layers, which depend on the user who mounted it */
 	SERVED,
 };
 
-/* ---- devices that are there as long as xprof, so that no other file system gets their numbers ---- */
+/* ---- devices that exist as long as xprof, so no other file system gets their numbers ---- */
 
 static pthread_once_t devices_once = PTHREAD_ONCE_INIT;
 static dev_t root_device, memory_device;
 
-/* Both are 0 when unknown. The root may itself be a file system that is served, as everything is then. */
+/* Both are 0 if unknown. The root may itself be a served file system, as everything is then. */
 static void learn_devices(void)
 {
 	int memory = memfd_create("xprof", MFD_CLOEXEC);
@@ -41,7 +41,7 @@ static void learn_devices(void)
 		close(memory);
 }
 
-/* Of a disk, or one of ours: only file systems without a disk can be mounted by everyone. */
+/* True for a disk or a known device: unprivileged users can mount only file systems without a disk. */
 static bool has_known_device(const struct statx *st)
 {
 	dev_t device = makedev(st->stx_dev_major, st->stx_dev_minor);
@@ -99,7 +99,7 @@ static int open_namespace(pid_t pid, struct stat *st)
 	return -1;
 }
 
-/* Whether it belongs to xprof's user namespace: its mounts were then made by whoever has privileges here. */
+/* True if it belongs to xprof's user namespace: a user with privileges here made its mounts. */
 static bool is_privileged(int namespace)
 {
 	int owner = ioctl(namespace, NS_GET_USERNS);
@@ -113,8 +113,8 @@ static bool is_privileged(int namespace)
 }
 
 /*
- * An overlay that a user namespace mounted may have layers that are served. The mounts must be those of the namespace
- * that was looked at: a process that leaves one of a privileged owner for its own cannot come back.
+ * An overlay that a user namespace mounted may have served layers. The mounts must be those of the namespace that was
+ * checked: a process that leaves a namespace with a privileged owner for its own cannot come back.
  */
 static bool overlay_is_local(pid_t pid, unsigned long long mount)
 {

@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Whether a file's file system is the kernel's own, so that its files can be read without waiting for a process. */
-#ifndef XPROF_MOUNT_KIND_H
-#define XPROF_MOUNT_KIND_H
+/*
+ * Whether the kernel itself provides a file's file system, so that its files can be read without waiting for a process.
+ */
+#ifndef XPROF_TARGET_MOUNT_KIND_H
+#define XPROF_TARGET_MOUNT_KIND_H
 
 #include <stdbool.h>
 #include <sys/stat.h>
 #include <sys/types.h>
 
 /*
- * st: with STATX_MNT_ID; pid: a process in whose mount namespace the file's mount is, 0: xprof's own. Asks no file
- * system. False when it cannot be told.
+ * st must have STATX_MNT_ID. pid is a process whose mount namespace contains the file's mount; 0: xprof. Does not ask
+ * the file system. Returns false if the kind is unknown.
  */
 bool xp_mount_is_local(const struct statx *st, pid_t pid);
 

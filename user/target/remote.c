@@ -15,16 +15,17 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/array.h"
 #include "base/clock.h"
 #include "base/interrupt.h"
-#include "target/remote_thread.h"
 #include "base/util.h"
+#include "target/remote_thread.h"
 
 #define LATE_NS (3 * XP_NS_PER_S)
-#define HOLD_NS (10 * XP_NS_PER_S) /* a started program only has to get the CPU */
-#define POLL_NS 500000		   /* SIGCHLD tells of a stop, unless whoever started xprof has it ignored */
+#define HOLD_NS (10 * XP_NS_PER_S) /* a started program only needs to get the CPU */
+#define POLL_NS 500000 /* SIGCHLD reports a stop, unless the program that started xprof has set it to be ignored */
 
-/* Whether the thread has something to tell; its end is left for the parent to hear of. */
+/* Checks for a new status of the thread. Does not reap it: its parent must see its end. */
 static int poll_status(struct xp_remote_thread *thread, int *status)
 {
 	siginfo_t info = { 0 };
@@ -72,7 +73,7 @@ int xp_remote_wait_stop(struct xp_remote_thread *thread, uint64_t deadline_ns)
 			thread->state = XP_REMOTE_STANDS;
 			return 0;
 		}
-		/* It is about to take a signal. Any stop uses up the interrupt: it needs another one. */
+		/* It is about to take a signal. Any stop consumes the interrupt, so it needs another one. */
 		if (ptrace(PTRACE_INTERRUPT, thread->tid, 0, 0) ||
 		    ptrace(PTRACE_CONT, thread->tid, 0, status >> 16 ? 0 : WSTOPSIG(status)))
 			return -errno;
@@ -106,7 +107,7 @@ uint64_t xp_remote_status_field(const struct xp_remote *remote, pid_t tid, const
 	return value;
 }
 
-/* Whether a thread that cannot be traced is at its end. */
+/* True if a thread that cannot be traced is ending. */
 static bool is_ending(const struct xp_remote *remote, pid_t tid)
 {
 	char path[64], text[512];
@@ -129,15 +130,8 @@ static int seize(struct xp_remote *remote, pid_t tid, char *why, size_t why_size
 	struct xp_remote_thread *thread;
 	int err = 0;
 
-	if (remote->count == remote->room) {
-		size_t room = remote->room ? 2 * remote->room : 64;
-		struct xp_remote_thread *threads = realloc(remote->threads, room * sizeof(*threads));
-
-		if (!threads)
-			return -ENOMEM;
-		remote->threads = threads;
-		remote->room = room;
-	}
+	if (XP_ARRAY_RESERVE(remote->threads, remote->room, remote->count + 1))
+		return -ENOMEM;
 	thread = &remote->threads[remote->count++];
 	*thread = (struct xp_remote_thread){ .tid = tid, .state = XP_REMOTE_GONE };
 	if (ptrace(PTRACE_SEIZE, tid, 0, PTRACE_O_TRACESYSGOOD))
@@ -152,7 +146,7 @@ static int seize(struct xp_remote *remote, pid_t tid, char *why, size_t why_size
 	return -EPERM;
 }
 
-/* Seizes the threads that are not seized yet; their number, or -errno. */
+/* Seizes the threads that are not seized yet. Returns their number, or -errno. */
 static int seize_new(struct xp_remote *remote, char *why, size_t why_size)
 {
 	struct dirent *entry;
@@ -196,7 +190,7 @@ static int wait_all(struct xp_remote *remote, uint64_t deadline_ns, char *why, s
 	return 0;
 }
 
-/* Through a thread: the first one may have ended, and its memory with it. */
+/* Opens the memory through a stopped thread: the first thread may have ended, and its memory with it. */
 static int open_memory(struct xp_remote *remote)
 {
 	for (size_t i = 0; i < remote->count; i++)
@@ -214,7 +208,7 @@ static struct xp_remote *make(pid_t pid)
 	remote->pid = pid;
 	remote->program.fd = -1;
 	remote->memory = xp_target_memory_own();
-	/* To make a process takes milliseconds: not while the other one stands still. */
+	/* Creating a process takes milliseconds: do it before the target is stopped. */
 	if (!remote->memory || xp_target_memory_start(remote->memory)) {
 		free(remote);
 		return NULL;
@@ -277,8 +271,8 @@ int xp_remote_hold(struct xp_remote **result, pid_t pid, char *why, size_t why_s
 }
 
 /*
- * Calls that answer EINTR to any interruption, also where no handler runs and the others are restarted by the kernel:
- * those of signal(7)'s list, and those on sockets that have a timeout.
+ * System calls that return EINTR on any interruption, even if no handler runs, while the kernel restarts other calls:
+ * those in signal(7)'s list, and socket calls with a timeout.
  */
 static bool answers_eintr(uint64_t number)
 {
@@ -310,7 +304,7 @@ static bool answers_eintr(uint64_t number)
 	}
 }
 
-/* A signal that the thread is about to handle: then the answer is right as it is. */
+/* True if the thread is about to handle a signal: EINTR is the correct result then. */
 static bool has_signal(const struct xp_remote *remote, pid_t tid)
 {
 	uint64_t blocked = xp_remote_status_field(remote, tid, "SigBlk");
@@ -329,7 +323,7 @@ static void restart_call(const struct xp_remote *remote, pid_t tid)
 	    has_signal(remote, tid))
 		return;
 	registers.rax = registers.orig_rax;
-	registers.rip -= 2; /* the syscall instruction */
+	registers.rip -= 2; /* back to the syscall instruction */
 	ptrace(PTRACE_SETREGS, tid, 0, &registers);
 }
 
@@ -343,8 +337,8 @@ static void let_go(struct xp_remote *remote, const struct xp_remote_thread *thre
 }
 
 /*
- * Those that did not stop in time: each goes on at once when it does, with its system call. What still does not stop
- * then sleeps in a call that nothing interrupts; it is let go with the end of this task.
+ * Releases threads that did not stop in time: each resumes, with its system call, as soon as it stops. A thread that
+ * still does not stop sleeps in an uninterruptible call; it is released when this task ends.
  */
 static void let_late_go(struct xp_remote *remote)
 {

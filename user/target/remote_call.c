@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* System calls that a stopped thread of another process executes. */
+/* Makes a stopped thread of another process execute system calls. */
 #include <elf.h>
 #include <errno.h>
 #include <signal.h>
@@ -10,13 +10,13 @@
 #include <sys/uio.h>
 #include <sys/wait.h>
 
+#include "arch/x86_64/sigframe.h"
 #include "base/interrupt.h"
+#include "base/util.h"
 #include "target/remote.h"
 #include "target/remote_thread.h"
-#include "arch/x86_64/sigframe.h"
-#include "base/util.h"
 
-/* Requests that Debian 12's headers may not have: Linux 5.13 and 6.4 (include/uapi/linux/ptrace.h). */
+/* Requests that Debian 12's headers may lack: Linux 5.13 and 6.4 (include/uapi/linux/ptrace.h). */
 #define GET_RSEQ_CONFIGURATION 0x420f
 #define GET_SYSCALL_USER_DISPATCH_CONFIG 0x4211
 
@@ -29,13 +29,13 @@
 #define SETTLE_NS (1 * XP_NS_PER_S) /* to stop a thread that should have stopped by itself */
 #define INTERRUPT_LOOK_NS 20000000ull
 
-/* Executes the system call that the registers name, then rt_sigreturn(2). */
+/* Executes the system call that the registers specify, then rt_sigreturn(2). */
 static const uint8_t call_code[XP_REMOTE_SCRATCH_BYTES] = {
 	0x0f, 0x05,	     /* syscall */
 	0xb8, 15,   0, 0, 0, /* mov $__NR_rt_sigreturn,%eax */
 	0x0f, 0x05,	     /* syscall */
 };
-#define CALL_END 2 /* behind the first one */
+#define CALL_END 2 /* after the first one */
 
 struct rseq_configuration {
 	uint64_t area;
@@ -53,8 +53,8 @@ struct dispatch_configuration {
 };
 
 /*
- * Whether the thread may be in a restartable sequence, which must be aborted when it goes on: the kernel would look at
- * the borrowed registers and forget about it.
+ * True if the thread may be in a restartable sequence, which must be aborted when it continues. The kernel would check
+ * the borrowed registers and forget the sequence.
  */
 static bool in_sequence(struct xp_remote *remote, pid_t tid)
 {
@@ -75,7 +75,7 @@ static bool redirects_calls(pid_t tid)
 	       dispatch.mode;
 }
 
-/* A shadow stack takes no return by rt_sigreturn(2) without a token of its own. */
+/* With a shadow stack, rt_sigreturn(2) needs a token on that stack. */
 static bool has_shadow_stack(const struct xp_remote *remote, pid_t tid)
 {
 	char path[64], line[256];
@@ -92,7 +92,7 @@ static bool has_shadow_stack(const struct xp_remote *remote, pid_t tid)
 	return found;
 }
 
-/* ---- memory that is used for a while ---- */
+/* ---- borrowed memory ---- */
 
 static int lend(struct xp_remote *remote, struct xp_remote_loan *loan, uint64_t address, const void *bytes, size_t size)
 {
@@ -127,14 +127,14 @@ void xp_remote_forget(struct xp_remote_loan *loan)
 	*loan = (struct xp_remote_loan){ 0 };
 }
 
-/* ---- the thread that executes them ---- */
+/* ---- the worker thread ---- */
 
 static uint64_t bit(int number)
 {
 	return 1ull << (number - 1);
 }
 
-/* Where one is blocked as it is caused, the kernel takes the program's handler away. */
+/* These must stay unblocked: if a fault raises a blocked signal, the kernel resets the program's handler. */
 static uint64_t fault_signals(void)
 {
 	return bit(SIGSEGV) | bit(SIGBUS) | bit(SIGILL) | bit(SIGFPE) | bit(SIGTRAP) | bit(SIGSYS);
@@ -152,7 +152,7 @@ static int read_state(struct xp_sigframe_state *state, pid_t tid)
 	return xp_sigframe_bytes(state) ? 0 : -EOPNOTSUPP;
 }
 
-/* Puts the frame on the thread's stack, where a signal's would be, and the text below it. */
+/* Puts the frame on the thread's stack, where a signal frame would be, and the text below it. */
 static int lend_frame(struct xp_remote *remote, const struct xp_sigframe_state *state, const char *text)
 {
 	uint8_t bytes[XP_SIGFRAME_ALIGN + XP_SIGFRAME_BYTES_MAX] = { 0 };
@@ -168,7 +168,7 @@ static int lend_frame(struct xp_remote *remote, const struct xp_sigframe_state *
 	return lend(remote, &remote->frame, address, bytes, size);
 }
 
-/* Whether this thread can do it now, and then it is the worker. A thread in a system call goes on with that later. */
+/* Makes this thread the worker if it can execute calls now. A thread in a system call continues that call later. */
 static int try_thread(struct xp_remote *remote, struct xp_remote_thread *thread, bool in_call, const char *text)
 {
 	struct xp_sigframe_state state;
@@ -191,7 +191,7 @@ static int try_thread(struct xp_remote *remote, struct xp_remote_thread *thread,
 	return 0;
 }
 
-/* One in user code is preferred. */
+/* Prefers a thread in user code. */
 static int choose(struct xp_remote *remote, const char *text)
 {
 	for (int in_call = 0; in_call < 2; in_call++)
@@ -204,14 +204,14 @@ static int choose(struct xp_remote *remote, const char *text)
 	return -EAGAIN;
 }
 
-/* The registers between two calls: goes it on, it gets its own back by rt_sigreturn(2). */
+/* The registers between two calls: if the thread continues, rt_sigreturn(2) restores its own registers. */
 static struct user_regs_struct resting(const struct xp_remote *remote)
 {
 	struct user_regs_struct registers = remote->registers;
 
 	registers.rip = remote->code.address + CALL_END;
 	registers.rsp = remote->frame.address + XP_SIGFRAME_ALIGN + XP_SIGFRAME_SP;
-	registers.orig_rax = -1; /* no call that is to be begun or restarted */
+	registers.orig_rax = -1; /* no call to start or restart */
 	registers.rax = 0;
 	registers.eflags &= ~TRAP_FLAG;
 	return registers;
@@ -232,9 +232,9 @@ int xp_remote_begin_calls(struct xp_remote *remote, uint64_t scratch, const char
 		}
 	}
 	if (err) {
-		snprintf(why, why_size, "no thread of it can be made to map the stub: %s",
+		snprintf(why, why_size, "none of its threads can map the stub: %s",
 			 err == -EOPNOTSUPP ? "it redirects its system calls, or has a shadow stack"
-			 : err == -EAGAIN   ? "none is in a state for it now"
+			 : err == -EAGAIN   ? "none is in a suitable state now"
 					    : strerror(-err));
 		return err;
 	}
@@ -242,7 +242,10 @@ int xp_remote_begin_calls(struct xp_remote *remote, uint64_t scratch, const char
 	remote->deadline_ns = xp_now_ns() + CALLS_NS;
 	remote->error = 0;
 	registers = resting(remote);
-	/* From the first request on it goes on by itself, whoever dies. Then no handler may come between. */
+	/*
+	 * From the first request on, the thread continues by itself if any task dies. Then no handler may run in
+	 * between.
+	 */
 	if (ptrace(PTRACE_SETREGS, remote->worker->tid, 0, &registers) ||
 	    ptrace(PTRACE_SETSIGMASK, remote->worker->tid, sizeof(mask), &mask))
 		err = remote->error = -errno;
@@ -252,8 +255,8 @@ int xp_remote_begin_calls(struct xp_remote *remote, uint64_t scratch, const char
 }
 
 /*
- * Whether it is a signal that was sent, and that is sent again later. One that the borrowed code has caused, as
- * somebody has made its page unreadable, is not the program's.
+ * Postpones a signal that was sent: it is sent again later. Returns false for other stops. A signal that the borrowed
+ * code has caused, because somebody has made its page unreadable, is not the program's.
  */
 static bool put_off(struct xp_remote *remote, int status)
 {
@@ -266,7 +269,7 @@ static bool put_off(struct xp_remote *remote, int status)
 	return true;
 }
 
-/* The worker's next stop. -ETIMEDOUT, -ECANCELED: then it still runs. */
+/* Waits for the worker's next stop. After -ETIMEDOUT and -ECANCELED it still runs. */
 static int wait_worker(struct xp_remote *remote, int *status)
 {
 	struct xp_remote_thread *worker = remote->worker;
@@ -288,8 +291,8 @@ static int wait_worker(struct xp_remote *remote, int *status)
 }
 
 /*
- * Lets the worker run to the beginning or the end of a system call. An interrupt or a stop of its whole process, from
- * before, may still be told on the way.
+ * Lets the worker run to the start or the end of a system call. An earlier interrupt or stop of its whole process may
+ * still be reported on the way.
  */
 static int run_to_call(struct xp_remote *remote)
 {
@@ -305,7 +308,7 @@ static int run_to_call(struct xp_remote *remote)
 	return err;
 }
 
-/* Where the worker stands must be the code's first call. */
+/* Checks that the worker has stopped at the code's first call. */
 static int read_call(const struct xp_remote *remote, struct user_regs_struct *registers)
 {
 	if (ptrace(PTRACE_GETREGS, remote->worker->tid, 0, registers))
@@ -354,8 +357,8 @@ pid_t xp_remote_caller(const struct xp_remote *remote)
 }
 
 /*
- * Brings the worker, wherever it is, to the stop of an interrupt, where the kernel looks for calls to restart. A signal
- * that the borrowed code has caused is not delivered. -EBUSY: it does not stop, as it is frozen.
+ * Brings the worker from any state to the stop of an interrupt, where the kernel checks for calls to restart. A signal
+ * that the borrowed code has caused is not delivered. Returns -EBUSY if it does not stop because it is frozen.
  */
 static int settle(struct xp_remote *remote)
 {
@@ -365,7 +368,7 @@ static int settle(struct xp_remote *remote)
 	int status, err;
 
 	do {
-		/* At the beginning of a call these registers take it back. */
+		/* At the start of a call, these registers cancel it. */
 		if (worker->state == XP_REMOTE_STANDS)
 			ptrace(PTRACE_SETREGS, worker->tid, 0, &registers);
 		if (ptrace(PTRACE_INTERRUPT, worker->tid, 0, 0) ||
@@ -381,7 +384,9 @@ static int settle(struct xp_remote *remote)
 	return err;
 }
 
-/* In this order: if this task dies in between, the thread goes on by the frame, or with its registers. */
+/*
+ * The order matters: if this task dies in between, the thread continues through the frame, or with its own registers.
+ */
 void xp_remote_put_back(struct xp_remote *remote)
 {
 	struct xp_remote_thread *worker = remote->worker;
@@ -396,7 +401,7 @@ void xp_remote_put_back(struct xp_remote *remote)
 
 void xp_remote_end_calls(struct xp_remote *remote)
 {
-	/* One that does not stop is looked after until this task ends, and then goes on by itself. */
+	/* A worker that does not stop is watched until this task ends; then it continues by itself. */
 	if (remote->worker && !settle(remote))
 		xp_remote_put_back(remote);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What remote.c (stopping) and remote_call.c (system calls) share; for nobody else. */
-#ifndef XPROF_REMOTE_THREAD_H
-#define XPROF_REMOTE_THREAD_H
+/* Private to remote.c (stopping) and remote_call.c (system calls). */
+#ifndef XPROF_TARGET_REMOTE_THREAD_H
+#define XPROF_TARGET_REMOTE_THREAD_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -12,7 +12,7 @@
 #include "target/memory.h"
 
 enum xp_remote_state {
-	XP_REMOTE_RUNS, /* seized, told to stop */
+	XP_REMOTE_RUNS, /* seized, asked to stop */
 	XP_REMOTE_STANDS,
 	XP_REMOTE_GONE,
 };
@@ -22,11 +22,11 @@ struct xp_remote_thread {
 	enum xp_remote_state state;
 };
 
-/* Memory of the process that is used for a while. */
+/* Borrowed memory of the process. */
 struct xp_remote_loan {
 	uint64_t address;
-	size_t bytes;	 /* 0: nothing is lent */
-	uint8_t *before; /* what was there */
+	size_t bytes;	 /* 0: nothing is borrowed */
+	uint8_t *before; /* previous contents */
 };
 
 struct xp_remote {
@@ -41,27 +41,32 @@ struct xp_remote {
 
 	/* The thread that executes system calls. */
 	struct xp_remote_thread *worker;
-	struct user_regs_struct registers; /* its own */
+	struct user_regs_struct registers; /* its saved registers */
 	uint64_t mask;			   /* its blocked signals */
-	uint64_t late_signals;		   /* that came meanwhile and are to be sent anew: bit n - 1 for signal n */
-	uint64_t deadline_ns;		   /* of all of its calls */
-	int error;			   /* of its last call: it executes no more */
+	uint64_t late_signals; /* signals that arrived meanwhile and are sent again later: bit n - 1 for signal n */
+	uint64_t deadline_ns;  /* of all of its calls */
+	int error;	       /* of its last call: no more calls are possible */
 	struct xp_remote_loan code;
 	struct xp_remote_loan frame;
 };
 
 /*
- * The next thing that a thread has to tell, waiting until deadline_ns (CLOCK_MONOTONIC): its status as in wait(2).
- * -ESRCH it is gone, and not reaped; -EBUSY the time is over.
+ * Waits until deadline_ns (CLOCK_MONOTONIC) for a thread's next status, as in wait(2). Returns 0 or -errno: -ESRCH if
+ * it has ended (it is not reaped), -EBUSY at the deadline.
  */
 int xp_remote_wait(struct xp_remote_thread *thread, uint64_t deadline_ns, int *status);
-/* Waits until it stands at the end of a PTRACE_INTERRUPT, letting it take its signals on the way. Errors as above. */
+/*
+ * Waits until the thread has stopped after a PTRACE_INTERRUPT. Lets it take its signals on the way. Returns errors as
+ * above.
+ */
 int xp_remote_wait_stop(struct xp_remote_thread *thread, uint64_t deadline_ns);
-/* Gives the worker, which stands at the end of a PTRACE_INTERRUPT, its own registers and signal mask back. */
+/* Restores the registers and the signal mask of the worker, which has stopped after a PTRACE_INTERRUPT. */
 void xp_remote_put_back(struct xp_remote *remote);
-/* Frees what was to be given back. */
+/* Frees the saved contents without writing them back. */
 void xp_remote_forget(struct xp_remote_loan *loan);
-/* A line of /proc/PID/task/TID/status as a hexadecimal number, such as "SigBlk"; 0 when it cannot be read. */
+/*
+ * Reads a line of /proc/PID/task/TID/status, such as "SigBlk", as a hexadecimal number. Returns 0 if it cannot be read.
+ */
 uint64_t xp_remote_status_field(const struct xp_remote *remote, pid_t tid, const char *name);
 
 #endif

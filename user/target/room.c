@@ -9,7 +9,7 @@
 
 #include "target/target.h"
 
-/* `name` of /proc/PID/status, in bytes; 0: not there. */
+/* `name` in /proc/PID/status, in bytes; 0 if it is missing. */
 static uint64_t status_bytes(pid_t pid, const char *name)
 {
 	char path[64], line[256];
@@ -67,7 +67,7 @@ bool xp_target_lacks_room(pid_t pid, uint64_t bytes, uint64_t mappings, char *wh
 			 pid);
 	else if (exceeds_count(pid, mappings))
 		snprintf(why, why_size,
-			 "it has as many mappings as it may: raise that with `sysctl vm.max_map_count=262144`");
+			 "it has reached its limit of mappings: raise that with `sysctl vm.max_map_count=262144`");
 	else
 		return false;
 	return true;

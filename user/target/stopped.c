@@ -13,7 +13,7 @@
 #define TASK_S 15
 #define TRIES 3
 #define PATIENT_TRIES 20
-#define PAUSE_US 20000 /* and twice as long after the next try, up to */
+#define PAUSE_US 20000 /* doubles after each try, up to: */
 #define PAUSE_MAX_US 320000
 
 struct task {
@@ -44,7 +44,7 @@ static int shielded(void *arg)
 	struct task *task = arg;
 	sigset_t alarms;
 
-	/* Whatever it hangs in, such as ptrace() of a process that executes a file whose server does not answer. */
+	/* Limits any hang, such as ptrace() on a process that executes a file whose server does not answer. */
 	signal(SIGALRM, SIG_DFL);
 	sigemptyset(&alarms);
 	sigaddset(&alarms, SIGALRM);

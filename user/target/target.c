@@ -16,8 +16,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "target/chosen_file.h"
+#include "base/array.h"
 #include "base/util.h"
+#include "target/chosen_file.h"
+#include "target/memory.h"
 
 #define MAPS_TEXT_MAX (64u << 20) /* of /proc/PID/maps: 65 530 mappings with paths of 1000 characters */
 #define KERNEL_THREAD 0x00200000  /* PF_KTHREAD, linux/sched.h */
@@ -29,7 +31,7 @@ struct stat_line {
 	uint64_t start_time;
 };
 
-/* Fields of /proc/PID/stat behind the name, which may itself hold spaces and parentheses. */
+/* Fields of /proc/PID/stat after the name, which may contain spaces and parentheses. */
 static int read_stat(pid_t pid, struct stat_line *line)
 {
 	char path[64], text[1024];
@@ -62,7 +64,7 @@ uint64_t xp_target_start_time(pid_t pid)
 
 	if (read_stat(pid, &line))
 		return 0;
-	/* A zombie that waits for its parent is gone too, unless only its first thread has ended. */
+	/* A zombie that waits for its parent has ended too, unless only its first thread has ended. */
 	return line.state == 'Z' && line.threads <= 1 ? 0 : line.start_time;
 }
 
@@ -79,7 +81,7 @@ static void read_comm(const char *path, char name[16])
 	close(fd);
 	if (n <= 0)
 		return;
-	text[text[n - 1] == '\n' ? n - 1 : n] = 0; /* one of the name's own stays */
+	text[text[n - 1] == '\n' ? n - 1 : n] = 0; /* a newline in the name itself stays */
 	xp_clean_text(name, 16, text);
 }
 
@@ -125,14 +127,14 @@ pid_t xp_target_process(pid_t tid)
 	return group;
 }
 
-/* The ELF class of the running program: 32-bit programs have other sleds, registers and breakpoints. */
+/* Checks the ELF class of the running program: 32-bit programs have other sleds, registers and breakpoints. */
 static int check_class(pid_t pid, char *why, size_t why_size)
 {
 	unsigned char ident[EI_NIDENT];
 	int fd = xp_target_open_exe(pid, 0);
 	ssize_t n;
 
-	/* Of a file system that does not answer, or only to its user, root learns no more. */
+	/* Root cannot learn more if the file system does not answer, or answers only its user. */
 	if (fd < 0 && fd != -ENOENT && fd != -ESRCH && geteuid() == 0)
 		return 0;
 	if (fd < 0) {
@@ -150,6 +152,26 @@ static int check_class(pid_t pid, char *why, size_t why_size)
 		return -ENOEXEC;
 	}
 	return 0;
+}
+
+/*
+ * A probe on a file that the process has mapped would wait for the lock of its mappings. Meanwhile the kernel lets no
+ * process of the machine fork. There is no mapping at 0, but looking for it takes the lock.
+ */
+static int check_mappings(pid_t pid, char *why, size_t why_size)
+{
+	int place = xp_target_memory_map_file(xp_target_memory_own(), pid, 0, 1);
+
+	if (place >= 0)
+		close(place);
+	if (place != -ETIMEDOUT)
+		return 0;
+	snprintf(
+	    why, why_size,
+	    "process %d holds the lock of its mappings and does not let them be read: a thread of it waits for a file "
+	    "system that does not answer (cat /proc/%d/task/*/wchan); try again when it does, or end the process",
+	    pid, pid);
+	return -ETIMEDOUT;
 }
 
 int xp_target_check(pid_t pid, struct xp_target_info *info, char *why, size_t why_size)
@@ -186,6 +208,8 @@ int xp_target_check(pid_t pid, struct xp_target_info *info, char *why, size_t wh
 		return -EINVAL;
 	}
 	err = check_class(pid, why, why_size);
+	if (!err)
+		err = check_mappings(pid, why, why_size);
 	if (err)
 		return err;
 
@@ -198,7 +222,7 @@ int xp_target_check(pid_t pid, struct xp_target_info *info, char *why, size_t wh
 	return 0;
 }
 
-/* Undoes the kernel's escape of a newline, the only one that /proc/PID/maps makes. */
+/* Undoes the kernel's escape of a newline, the only escape in /proc/PID/maps. */
 static void unescape(char *path)
 {
 	char *to = path;
@@ -214,7 +238,7 @@ static void unescape(char *path)
 	*to = 0;
 }
 
-/* 1: a mapping, 0: a line to skip. */
+/* Returns 1 for a mapping, 0 for a line to skip. */
 static int parse_line(struct xp_mapping *mapping, char *line, bool all)
 {
 	unsigned int major_nr, minor_nr;
@@ -250,15 +274,8 @@ int xp_mappings_parse(struct xp_mappings *mappings, char *text, bool all)
 			xp_mappings_free(mappings);
 			return -E2BIG;
 		}
-		if (mappings->count == room) {
-			size_t more = room ? 2 * room : 16;
-			struct xp_mapping *list = realloc(mappings->list, more * sizeof(*list));
-
-			if (!list)
-				goto no_memory;
-			mappings->list = list;
-			room = more;
-		}
+		if (XP_ARRAY_RESERVE(mappings->list, room, mappings->count + 1))
+			goto no_memory;
 		mapping.path = strdup(mapping.path);
 		if (!mapping.path)
 			goto no_memory;
@@ -271,59 +288,11 @@ no_memory:
 	return -ENOMEM;
 }
 
-/* A text file of /proc, whole, as it may be long; NULL with errno. */
-static char *read_text(const char *path)
-{
-	size_t room = 64 << 10, used = 0;
-	char *text = malloc(room);
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-
-	while (text && fd >= 0) {
-		ssize_t n = read(fd, text + used, room - used - 1);
-		char *more;
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			goto fail;
-		used += n;
-		if (!n) {
-			close(fd);
-			text[used] = 0;
-			return text;
-		}
-		if (used < room - 1)
-			continue;
-		if (room >= MAPS_TEXT_MAX) {
-			errno = E2BIG;
-			goto fail;
-		}
-		more = realloc(text, 2 * room);
-		if (!more)
-			goto fail;
-		text = more;
-		room *= 2;
-	}
-fail:
-	free(text);
-	if (fd >= 0) {
-		int saved = errno;
-
-		close(fd);
-		errno = saved;
-	}
-	return NULL;
-}
-
 int xp_mappings_text(char **text, pid_t pid)
 {
-	char path[64];
+	int err = xp_target_memory_maps(xp_target_memory_own(), pid, text, MAPS_TEXT_MAX);
 
-	snprintf(path, sizeof(path), "/proc/%d/maps", pid);
-	*text = read_text(path);
-	if (!*text)
-		return errno == ENOENT ? -ESRCH : -errno;
-	return 0;
+	return err == -ENOENT ? -ESRCH : err;
 }
 
 static int read_mappings(struct xp_mappings *mappings, pid_t pid, bool all)
@@ -357,15 +326,18 @@ void xp_mappings_free(struct xp_mappings *mappings)
 	memset(mappings, 0, sizeof(*mappings));
 }
 
-static int open_mapped(pid_t pid, const struct xp_mapping *mapping, uint64_t inode)
+int xp_mapping_open_exact(pid_t pid, uint64_t start, uint64_t end, uint64_t inode)
 {
-	char path[128];
+	int place = xp_target_memory_map_file(xp_target_memory_own(), pid, start, end), fd;
 
-	snprintf(path, sizeof(path), "/proc/%d/map_files/%" PRIx64 "-%" PRIx64, pid, mapping->start, mapping->end);
-	return xp_chosen_open_link(path, pid, inode);
+	if (place < 0)
+		return place;
+	fd = xp_chosen_open_place(place, pid, inode);
+	close(place);
+	return fd;
 }
 
-/* By any executable mapping of the same file. */
+/* Opens the file through any executable mapping of it. */
 static int open_by_inode(pid_t pid, uint64_t inode)
 {
 	struct xp_mappings mappings;
@@ -375,7 +347,7 @@ static int open_by_inode(pid_t pid, uint64_t inode)
 		return err;
 	for (size_t i = 0; i < mappings.count && fd < 0; i++)
 		if (mappings.list[i].inode == inode)
-			fd = open_mapped(pid, &mappings.list[i], inode);
+			fd = xp_mapping_open_exact(pid, mappings.list[i].start, mappings.list[i].end, inode);
 	xp_mappings_free(&mappings);
 	return fd;
 }
@@ -410,7 +382,7 @@ int xp_target_open_path(pid_t pid, const char *path, uint64_t inode)
 	return fd;
 }
 
-/* Its program is found without a path that one has to be allowed to walk. */
+/* Finds the process's program without a path, which xprof may not have permission to walk. */
 static int open_by_path(pid_t pid, const struct xp_mapping *mapping)
 {
 	int fd = xp_target_open_exe(pid, mapping->inode);
@@ -420,12 +392,12 @@ static int open_by_path(pid_t pid, const struct xp_mapping *mapping)
 
 int xp_mapping_open(pid_t pid, const struct xp_mapping *mapping)
 {
-	int fd = open_mapped(pid, mapping, 0);
+	int fd = xp_mapping_open_exact(pid, mapping->start, mapping->end, 0);
 
-	/* Only exact bounds are found, and those of part of it may have changed: mprotect(2), munmap(2). */
+	/* Only exact bounds match, and mprotect(2) or munmap(2) of a part of the mapping may have changed them. */
 	if (fd == -ENOENT && mapping->inode)
 		fd = open_by_inode(pid, mapping->inode);
-	/* Another user's map_files/ takes CAP_DAC_READ_SEARCH, and its links CAP_CHECKPOINT_RESTORE. */
+	/* Another user's map_files/ requires CAP_DAC_READ_SEARCH, and its links CAP_CHECKPOINT_RESTORE. */
 	if ((fd == -EACCES || fd == -EPERM) && mapping->inode && mapping->path) {
 		int by_path = open_by_path(pid, mapping);
 

@@ -7,8 +7,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "target/target.h"
 #include "base/util.h"
+#include "target/target.h"
 
 int xp_vdso_find(const void **image, size_t *bytes)
 {

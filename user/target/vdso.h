@@ -1,16 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The vDSO, an ELF file that the kernel maps into every process. It is read in xprof itself: all 64-bit processes of a
- * machine have the same one.
+ * The vDSO, an ELF file that the kernel maps into every process. It is read in xprof itself, because all 64-bit
+ * processes of a machine have the same one.
  */
-#ifndef XPROF_VDSO_H
-#define XPROF_VDSO_H
+#ifndef XPROF_TARGET_VDSO_H
+#define XPROF_TARGET_VDSO_H
 
 #include <stddef.h>
 
-/* Where it is. -ENOENT: there is none; -ENOMEM; those of reading /proc/self/maps. */
+/* Finds the vDSO. Returns 0 or -errno: -ENOENT if there is none, -ENOMEM, or an error of reading /proc/self/maps. */
 int xp_vdso_find(const void **image, size_t *bytes);
-/* A memfd with its bytes, which the caller closes. The same errors; those of memfd_create(2) and write(2). */
+/*
+ * Returns a memfd with its bytes, which the caller closes, or -errno: as above, or an error of memfd_create(2) or
+ * write(2).
+ */
 int xp_vdso_open(void);
 
 #endif

@@ -12,8 +12,8 @@
 struct xp_flight {
 	uint8_t *data;
 	uint64_t size;
-	uint64_t head; /* of the oldest frame; positions count up, over the end of the memory */
-	uint64_t tail; /* behind the newest */
+	uint64_t head; /* position of the oldest frame; positions count up, past the end of the memory */
+	uint64_t tail; /* position after the newest frame */
 };
 
 _Static_assert(sizeof(struct xp_flight_frame) % 8 == 0, "frames stay aligned");
@@ -57,7 +57,7 @@ static struct xp_flight_frame *frame_at(const struct xp_flight *flight, uint64_t
 	return (struct xp_flight_frame *)(flight->data + (pos & (flight->size - 1)));
 }
 
-/* The position behind the frame, or the gap, at pos. */
+/* The position after the frame, or the gap, at pos. */
 static uint64_t behind(const struct xp_flight *flight, uint64_t pos)
 {
 	uint64_t left = left_in_lap(flight, pos);
@@ -73,14 +73,16 @@ static void make_room(struct xp_flight *flight, uint64_t need)
 		flight->head = behind(flight, flight->head);
 }
 
-/* A frame with room for bytes behind it; NULL when it can never fit. */
+/* Adds a frame with room for its bytes; NULL if it can never fit. */
 static struct xp_flight_frame *add_frame(struct xp_flight *flight, const struct xp_thread *thread,
 					 enum xp_flight_kind kind, uint64_t bytes)
 {
 	uint64_t need = bytes <= flight->size ? room_of(bytes) : UINT64_MAX, left;
 	struct xp_flight_frame *frame;
 
-	/* Half of it, so that the gap that a frame may leave at the end does not push everything else out. */
+	/*
+	 * At most half of the memory, so that the gap that a frame may leave at the end does not evict everything else.
+	 */
 	if (need > flight->size / 2)
 		return NULL;
 	left = left_in_lap(flight, flight->tail);

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* From a flight recorder's memory to a log: one pass for what the layout needs first, one to place the chunks. */
+/*
+ * Makes a log from a flight recorder's memory: the first pass computes the sums that the layout needs, the second one
+ * places the chunks.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -7,23 +10,24 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "trace/flight.h"
+#include "base/array.h"
 #include "base/log_file.h"
 #include "base/u64_map.h"
 #include "base/util.h"
+#include "trace/flight.h"
 
-/* Of the chunks with the entries of calls that had begun before. */
+/* Size of the leading chunks, which hold the entries of calls that began earlier. */
 #define LEAD_BYTES (16u << 10)
 #define LEAD_ENTRIES ((LEAD_BYTES - XP_FDR_METADATA_BYTES) / XP_FDR_FUNCTION_BYTES)
 
-/* A thread, by its serial: a tid may come again. */
+/* A thread, by its serial: a tid may be reused. */
 struct member {
 	uint64_t records;
 	uint64_t first_tsc;
-	uint32_t slot; /* of its tid, in the log */
+	uint32_t slot; /* slot of its tid in the log */
 	uint16_t cpu;
 	bool begun;	/* its first chunk has been placed */
-	uint32_t *left; /* calls of before that were left since, innermost first */
+	uint32_t *left; /* earlier calls that were left since, innermost first */
 	size_t left_count;
 	size_t left_room;
 	uint64_t open;	       /* calls that began since and are open */
@@ -33,12 +37,13 @@ struct member {
 
 struct assembly {
 	struct xp_flight *flight;
-	struct xp_number_map by_serial; /* -> members, shares */
+	struct xp_u64_map by_serial; /* -> members, shares */
 	struct member *members;
 	struct xp_flight_share *shares;
 	size_t count;
 	size_t room;
-	struct xp_number_map by_tid; /* -> threads */
+	size_t share_room;
+	struct xp_u64_map by_tid; /* -> threads */
 	struct xp_fdr_thread *threads;
 	size_t thread_count;
 	size_t thread_room;
@@ -51,38 +56,22 @@ struct assembly {
 
 static int grow_members(struct assembly *assembly)
 {
-	size_t room = assembly->room ? 2 * assembly->room : 64;
-	struct member *members = reallocarray(assembly->members, room, sizeof(*members));
-	struct xp_flight_share *shares;
+	int err = XP_ARRAY_RESERVE(assembly->members, assembly->room, assembly->count + 1);
 
-	if (!members)
-		return -ENOMEM;
-	assembly->members = members;
-	shares = reallocarray(assembly->shares, room, sizeof(*shares));
-	if (!shares)
-		return -ENOMEM;
-	assembly->shares = shares;
-	assembly->room = room;
-	return 0;
+	return err ? err : XP_ARRAY_RESERVE(assembly->shares, assembly->share_room, assembly->count + 1);
 }
 
 static int thread_of(struct assembly *assembly, const struct xp_flight_frame *frame, uint32_t *slot)
 {
-	uint32_t *place = xp_number_map_add(&assembly->by_tid, (uint32_t)frame->tid, assembly->thread_count);
-	struct xp_fdr_thread *threads;
+	uint32_t *place = xp_u64_map_add(&assembly->by_tid, (uint32_t)frame->tid, assembly->thread_count);
 
 	if (!place)
 		return -ENOMEM;
 	*slot = *place;
 	if (*slot < assembly->thread_count)
 		return 0;
-	if (assembly->thread_count == assembly->thread_room) {
-		assembly->thread_room = assembly->thread_room ? 2 * assembly->thread_room : 64;
-		threads = reallocarray(assembly->threads, assembly->thread_room, sizeof(*threads));
-		if (!threads)
-			return -ENOMEM;
-		assembly->threads = threads;
-	}
+	if (XP_ARRAY_RESERVE(assembly->threads, assembly->thread_room, assembly->thread_count + 1))
+		return -ENOMEM;
 	assembly->threads[assembly->thread_count++] = (struct xp_fdr_thread){
 		.pid = assembly->info->pid,
 		.tid = frame->tid,
@@ -93,7 +82,7 @@ static int thread_of(struct assembly *assembly, const struct xp_flight_frame *fr
 
 static int member_of(struct assembly *assembly, const struct xp_flight_frame *frame, struct member **member)
 {
-	uint32_t *place = xp_number_map_add(&assembly->by_serial, frame->serial, assembly->count);
+	uint32_t *place = xp_u64_map_add(&assembly->by_serial, frame->serial, assembly->count);
 	const uint8_t *chunk = (const uint8_t *)(frame + 1);
 	uint32_t slot;
 	int err = place ? 0 : -ENOMEM;
@@ -102,7 +91,7 @@ static int member_of(struct assembly *assembly, const struct xp_flight_frame *fr
 		*member = &assembly->members[*place];
 		return 0;
 	}
-	if (!err && assembly->count == assembly->room)
+	if (!err)
 		err = grow_members(assembly);
 	if (!err)
 		err = thread_of(assembly, frame, &slot);
@@ -117,15 +106,8 @@ static int member_of(struct assembly *assembly, const struct xp_flight_frame *fr
 
 static int add_left(struct member *member, uint32_t fn_id)
 {
-	if (member->left_count == member->left_room) {
-		size_t room = member->left_room ? 2 * member->left_room : 64;
-		uint32_t *left = reallocarray(member->left, room, sizeof(*left));
-
-		if (!left)
-			return -ENOMEM;
-		member->left = left;
-		member->left_room = room;
-	}
+	if (XP_ARRAY_RESERVE(member->left, member->left_room, member->left_count + 1))
+		return -ENOMEM;
 	member->left[member->left_count++] = fn_id;
 	return 0;
 }
@@ -171,15 +153,15 @@ static int note_chunk(struct assembly *assembly, struct xp_flight_frame *frame)
 
 static void note_stack(struct assembly *assembly, const struct xp_flight_frame *frame)
 {
-	const uint32_t *place = xp_number_map_find(&assembly->by_serial, frame->serial);
+	const uint32_t *place = xp_u64_map_find(&assembly->by_serial, frame->serial);
 
-	if (!place) /* nothing else is left of it */
+	if (!place) /* none of its chunks is left */
 		return;
 	assembly->members[*place].stack = (const uint32_t *)(frame + 1);
 	assembly->members[*place].stack_depth = frame->bytes / sizeof(uint32_t);
 }
 
-/* Calls that had begun before the first chunk: those that are still open first, being outside of the others. */
+/* Calls that began before the first chunk. The ones still open come first, since they enclose the others. */
 static size_t still_open(const struct member *member)
 {
 	return member->stack_depth - XP_MIN(member->stack_depth, member->open);
@@ -252,7 +234,7 @@ static int place_chunks(struct assembly *assembly)
 
 		if (frame->kind != XP_FLIGHT_CHUNK)
 			continue;
-		member = &assembly->members[*xp_number_map_find(&assembly->by_serial, frame->serial)];
+		member = &assembly->members[*xp_u64_map_find(&assembly->by_serial, frame->serial)];
 		if (!member->begun)
 			err = place_lead(assembly, member);
 		member->begun = true;
@@ -313,8 +295,8 @@ int xp_flight_write_log(struct xp_flight *flight, int dir_fd, const struct xp_sp
 		free(assembly->members[i].left);
 	free(assembly->members);
 	free(assembly->threads);
-	xp_number_map_free(&assembly->by_serial);
-	xp_number_map_free(&assembly->by_tid);
+	xp_u64_map_free(&assembly->by_serial);
+	xp_u64_map_free(&assembly->by_tid);
 	free(assembly);
 	return err;
 }

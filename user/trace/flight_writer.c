@@ -15,7 +15,7 @@ void xp_flight_writer_init(struct xp_flight_writer *writer, int dir_fd)
 	writer->waiting_end = &writer->waiting;
 }
 
-/* With the lock held, which it gives up while it writes. */
+/* Call it with the lock held. Releases the lock while it writes. */
 static void work(struct xp_flight_writer *writer)
 {
 	struct xp_flight_job *job;
@@ -40,7 +40,7 @@ static void *thread_main(void *arg)
 {
 	struct xp_flight_writer *writer = arg;
 
-	/* The reader's priority is not for this one. Linux: of this thread alone. */
+	/* This thread must not run at the reader's priority. On Linux, this changes the calling thread only. */
 	if (setpriority(PRIO_PROCESS, 0, 0))
 		xp_debug("the writer of logs keeps the reader's priority");
 	pthread_mutex_lock(&writer->lock);
@@ -60,7 +60,7 @@ static int start(struct xp_flight_writer *writer)
 	if (err)
 		return -err;
 	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-	/* Signals are the main thread's. */
+	/* The main thread handles signals. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	err = pthread_create(&thread, &attr, thread_main, writer);
@@ -79,7 +79,7 @@ void xp_flight_writer_add(struct xp_flight_writer *writer, struct xp_flight_job 
 	if (!writer->running) {
 		writer->running = true;
 		if (start(writer))
-			work(writer); /* then here and now */
+			work(writer); /* no thread: write it here */
 	}
 	pthread_mutex_unlock(&writer->lock);
 }

@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Writes logs of flight recorders in a thread of its own, one after the other, so that the reader of the rings does not
+ * Writes logs of flight recorders in a separate thread, one after the other, so that the reader of the rings does not
  * wait for the disk.
  */
-#ifndef XPROF_FLIGHT_WRITER_H
-#define XPROF_FLIGHT_WRITER_H
+#ifndef XPROF_TRACE_FLIGHT_WRITER_H
+#define XPROF_TRACE_FLIGHT_WRITER_H
 
 #include <pthread.h>
 #include <stdbool.h>
 
 #include "trace/flight.h"
 
-/* One log. The pointers of info stay the caller's until the job is collected, but for final_name. */
+/* One log. The caller keeps what info points to, except final_name, until the job is collected. */
 struct xp_flight_job {
 	struct xp_flight_job *next;
-	struct xp_flight *flight; /* freed when it is written */
+	struct xp_flight *flight; /* freed when the log is written */
 	struct xp_spool_info info;
-	char name[64]; /* of the log */
-	void *arg;     /* the caller's */
-	int error;     /* of the writing */
+	char name[64]; /* name of the log */
+	void *arg;     /* for the caller */
+	int error;     /* result of writing the log */
 	struct xp_flight_result result;
 };
 
@@ -33,9 +33,12 @@ struct xp_flight_writer {
 };
 
 void xp_flight_writer_init(struct xp_flight_writer *writer, int dir_fd);
-/* Takes the job, which is malloc'ed, until xp_flight_writer_collect() gives it back. */
+/* Takes the job, which is malloc'ed, until xp_flight_writer_collect() returns it. */
 void xp_flight_writer_add(struct xp_flight_writer *writer, struct xp_flight_job *job);
-/* A job that is done. NULL: none; with wait, none is under way either. The caller frees it and result.shares. */
+/*
+ * Returns a finished job, or NULL if there is none; with `wait`, only if none is in progress either. The caller frees
+ * the job and result.shares.
+ */
 struct xp_flight_job *xp_flight_writer_collect(struct xp_flight_writer *writer, bool wait);
 
 #endif

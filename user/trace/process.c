@@ -5,10 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/util.h"
 #include "trace/flight.h"
 #include "trace/process_flight.h"
 #include "trace/process_log.h"
-#include "base/util.h"
 
 #define LOG_AT_ONCE_BYTES (1u << 20)
 
@@ -58,7 +58,7 @@ void xp_processes_free(struct xp_processes *processes)
 	}
 }
 
-/* Where the newest image of pid is, or belongs. */
+/* The place in the hash for the newest image of pid. */
 static struct xp_process **newest_place(const struct xp_processes *processes, pid_t pid)
 {
 	struct xp_process **place = &processes->newest[(uint32_t)pid % processes->pid_room];
@@ -112,11 +112,11 @@ int xp_process_rename(struct xp_process *process, const struct xp_target_info *i
 	return 0;
 }
 
-/* What an image has of the one before it of the same pid. */
+/* Copies to an image what it takes over from the previous image of the same pid. */
 static void inherit(struct xp_process *process, struct xp_process *before)
 {
 	process->image = before->image + 1;
-	/* The same process, gone since or not, and not another one that has got its number. */
+	/* The same process, ended or not, rather than another one with a reused pid. */
 	if (process->start_time && before->start_time != process->start_time)
 		return;
 	process->flees = before->flees;
@@ -125,7 +125,7 @@ static void inherit(struct xp_process *process, struct xp_process *before)
 	before->cpu_ns = 0;
 }
 
-/* Takes the place of the image before it of the same pid, and ends that. */
+/* Replaces the previous image of the same pid, and ends that image. */
 static int add_newest(struct xp_processes *processes, struct xp_process *process)
 {
 	struct xp_process **place, *before;
@@ -234,7 +234,7 @@ int xp_process_copy_objects(struct xp_process *process, const struct xp_process 
 	return XP_MIN(err, 0);
 }
 
-/* The range that holds this function number, NULL when the process has no such function. */
+/* The range that holds this function number; NULL if the process has no such function. */
 static const struct xp_range *range_of(const struct xp_process *process, uint32_t fn)
 {
 	for (size_t i = 0; i < process->range_count; i++) {
@@ -319,7 +319,7 @@ static void summarize(struct xp_process *process, const struct xp_thread *thread
 		return;
 	summaries = realloc(process->summaries, (process->summary_count + 1) * sizeof(*summaries));
 	if (!summaries)
-		return; /* the sum above has it all the same */
+		return; /* the sum above includes it anyway */
 	process->summaries = summaries;
 	summaries[process->summary_count] =
 	    (struct xp_thread_summary){ .tid = thread->tid, .serial = thread->serial, .counts = thread->counts };
@@ -345,11 +345,11 @@ static bool is_out_now(const void *arg, uint32_t fn_id)
 	return false;
 }
 
-/* Takes the thread out of its place in the hash and ends it. */
+/* Removes the thread from its place in the hash and ends it. */
 static int end_thread(struct xp_processes *processes, struct xp_thread **place)
 {
 	struct xp_thread *thread = *place;
-	/* It may be over before xp_processes_forget() is called for what was just taken out. */
+	/* The thread may end before xp_processes_forget() is called for functions that were just taken out. */
 	int err = xp_thread_forget_if(thread, is_out_now, thread->process);
 
 	err = xp_thread_flush(thread) ?: err;
@@ -420,11 +420,11 @@ int xp_process_end(struct xp_process *process)
 		return err ? err : xp_process_end_flight(process);
 	/*
 	 * A file and a buffer for each of thousands of short-lived children would be too many. A long log waits for the
-	 * end of the recording: while it is laid out, nobody reads the rings.
+	 * end of the recording: nobody reads the rings while it is laid out.
 	 */
 	if (!err && process->spool && xp_spool_bytes(process->spool) <= LOG_AT_ONCE_BYTES)
 		return xp_process_finish(process);
-	/* xp_processes_flush() comes by here no more. */
+	/* xp_processes_flush() visits live processes only. */
 	return flush_spool(process) ?: err;
 }
 
@@ -440,73 +440,73 @@ int xp_processes_flush(struct xp_processes *processes)
 	return err;
 }
 
-static int thread_of(struct xp_processes *processes, const struct xp_rec *rec, struct xp_thread **thread)
+static int thread_of(struct xp_processes *processes, const struct xp_event *event, struct xp_thread **thread)
 {
 	struct xp_process *process;
 
-	*thread = find_thread(processes, rec->tid);
-	if (*thread && (*thread)->process->pid == (pid_t)rec->pid)
+	*thread = find_thread(processes, event->tid);
+	if (*thread && (*thread)->process->pid == (pid_t)event->pid)
 		return 0;
-	process = xp_processes_find(processes, rec->pid);
+	process = xp_processes_find(processes, event->pid);
 	if (!process)
 		return -ENOENT;
-	if (*thread) /* of a process that ended without our seeing it */
-		xp_processes_end_thread(processes, rec->tid);
-	return add_thread(processes, process, rec->tid, thread);
+	if (*thread) /* it belongs to a process whose end was not seen */
+		xp_processes_end_thread(processes, event->tid);
+	return add_thread(processes, process, event->tid, thread);
 }
 
 /*
- * With a budget: counts the call, and tells whether the record is the second of two probes on one sled. While new
- * probes take the place of old ones both record, in one run through the kernel: first the new one, as the kernel puts
- * new consumers of a uprobe before the others (consumer_add(), kernel/events/uprobes.c), with nothing of this thread in
- * between.
+ * With a budget: counts the call, and returns whether the record is the second of two from probes on one sled. While
+ * new probes replace old ones, both record, in one pass through the kernel. The new probe records first: the kernel
+ * puts new consumers of a uprobe ahead of the others (consumer_add(), kernel/events/uprobes.c). No other record of this
+ * thread comes between the two.
  */
 static bool note_call(struct xp_thread *thread, const struct xp_range *range, uint32_t id, bool alias,
-		      const struct xp_rec *rec)
+		      const struct xp_event *event)
 {
 	const struct xp_object *object = range->object;
-	enum xp_rec_kind kind = xp_rec_kind(rec);
-	uint32_t other = xp_rec_word(xp_object_number(object, id, !alias), kind);
-	bool duplicate = alias != object->alias[id] && thread->last_word == other && thread->last_sp == rec->sp;
+	enum xp_event_kind kind = xp_event_kind(event);
+	uint32_t other = xp_event_word(xp_object_number(object, id, !alias), kind);
+	bool duplicate = alias != object->alias[id] && thread->last_word == other && thread->last_sp == event->sp;
 
-	if (kind == XP_REC_ENTRY || kind == XP_REC_ENTRY_ARGS)
+	if (kind == XP_EVENT_ENTRY || kind == XP_EVENT_ENTRY_ARGS)
 		object->calls[range->sleds.mode][id]++;
-	thread->last_word = rec->word;
-	thread->last_sp = rec->sp;
+	thread->last_word = event->word;
+	thread->last_sp = event->sp;
 	return duplicate;
 }
 
-int xp_processes_record(struct xp_processes *processes, const struct xp_rec *rec, uint16_t cpu, uint64_t tsc)
+int xp_processes_record(struct xp_processes *processes, const struct xp_event *event, uint16_t cpu, uint64_t tsc)
 {
-	/* Consecutive records of a CPU are mostly of one thread. */
+	/* Consecutive records of a CPU mostly belong to one thread. */
 	struct xp_thread **recent = &processes->recent[cpu % XP_ARRAY_SIZE(processes->recent)];
 	struct xp_thread *thread = *recent;
 	const struct xp_range *range;
 	uint32_t id;
 	bool alias;
 
-	if (!thread || thread->tid != (pid_t)rec->tid || thread->process->pid != (pid_t)rec->pid) {
-		int err = thread_of(processes, rec, &thread);
+	if (!thread || thread->tid != (pid_t)event->tid || thread->process->pid != (pid_t)event->pid) {
+		int err = thread_of(processes, event, &thread);
 
 		if (err)
 			return err;
 		*recent = thread;
 	}
-	range = range_of(thread->process, xp_rec_fn(rec));
+	range = range_of(thread->process, xp_event_fn(event));
 	if (!range)
 		return -ENOENT;
-	id = xp_object_function_id(range->object, xp_rec_fn(rec), &alias);
-	if (range->object->alias && note_call(thread, range, id, alias, rec))
+	id = xp_object_function_id(range->object, xp_event_fn(event), &alias);
+	if (range->object->alias && note_call(thread, range, id, alias, event))
 		return xp_thread_filter(thread, XP_FILTER_DUPLICATE);
-	/* Of a thread that stood in a sled when that was put back. */
+	/* The record of a thread that was in a sled when the sled was restored. */
 	if (is_out(range->object, id, tsc))
 		return xp_thread_filter(thread, XP_FILTER_OUTSIDE);
-	/* Sleds are attached and detached one kind after the other: in between, calls would lack their exits. */
+	/* Sleds are attached and detached one kind after the other. In between, calls would lack their exits. */
 	if (tsc < range->sleds.begin_tsc || tsc > processes->stop_tsc)
 		return xp_thread_filter(thread, XP_FILTER_OUTSIDE);
-	if (xp_rec_kind(rec) == XP_REC_CUSTOM_EVENT || xp_rec_kind(rec) == XP_REC_TYPED_EVENT)
-		return xp_thread_event(thread, (const struct xp_rec_event *)rec, cpu, tsc);
-	return xp_thread_call(thread, rec, id + range->fdr_base, cpu, tsc);
+	if (xp_event_kind(event) == XP_EVENT_CUSTOM || xp_event_kind(event) == XP_EVENT_TYPED)
+		return xp_thread_event(thread, (const struct xp_event_payload *)event, cpu, tsc);
+	return xp_thread_call(thread, event, id + range->fdr_base, cpu, tsc);
 }
 
 void xp_processes_forget(struct xp_processes *processes, const struct xp_object *object, uint32_t function_id)
@@ -522,7 +522,7 @@ static void count_synthesized(void *arg, uint32_t fn_id)
 {
 	struct xp_process *process = arg;
 
-	/* Objects may still join: sized by what there is, grown when they do. */
+	/* Objects may still be added: sized by the current count, and grown as needed. */
 	if (fn_id >= process->synthesized_room) {
 		uint32_t room = process->function_count + 1;
 		uint32_t *counts = realloc(process->synthesized, room * sizeof(*counts));

@@ -7,10 +7,10 @@
 #include <string.h>
 
 #include "base/file_name.h"
-#include "trace/flight_writer.h"
 #include "base/u64_map.h"
-#include "trace/process_log.h"
 #include "base/util.h"
+#include "trace/flight_writer.h"
+#include "trace/process_log.h"
 
 const char *xp_flight_cause_name(enum xp_flight_cause cause)
 {
@@ -24,7 +24,7 @@ const char *xp_flight_cause_name(enum xp_flight_cause cause)
 	return names[cause];
 }
 
-/* What the writer gives back with the log. */
+/* Context of a job, returned with the log. */
 struct errand {
 	struct xp_process *process;
 	struct xp_flight_log log;
@@ -39,7 +39,7 @@ int xp_process_keep_chunk(struct xp_process *process, struct xp_thread *thread)
 	return err ? err : XP_CHUNK_KEPT;
 }
 
-/* Passes the memory on to the writer; records that come from now on go to another. */
+/* Passes the memory to the writer; later records go to new memory. */
 static int write_flight(struct xp_process *process, enum xp_flight_cause cause)
 {
 	struct xp_processes *processes = process->all;
@@ -70,7 +70,7 @@ static int write_flight(struct xp_process *process, enum xp_flight_cause cause)
 	return 0;
 }
 
-/* Closes the threads' chunks and notes their stacks: the memory is then all that there is. */
+/* Closes the threads' chunks and stores their stacks: the memory is then complete. */
 static int gather(struct xp_process *process)
 {
 	const struct xp_processes *processes = process->all;
@@ -121,7 +121,7 @@ int xp_process_finish_flight(struct xp_process *process)
 	return process->error;
 }
 
-/* Records counted as overwritten are in a log now, or lost. */
+/* Records counted as overwritten are now in a log, or lost. */
 static uint64_t settle_counts(struct xp_counts *counts, uint64_t records, bool stored)
 {
 	counts->overwritten -= records;
@@ -135,30 +135,30 @@ static uint64_t settle_counts(struct xp_counts *counts, uint64_t records, bool s
 static int settle(struct xp_process *process, const struct xp_flight_result *result, bool stored)
 {
 	const struct xp_processes *processes = process->all;
-	struct xp_number_map by_serial = { 0 };
+	struct xp_u64_map by_serial = { 0 };
 	uint64_t of_ended = 0;
 	int err = 0;
 
 	for (size_t i = 0; i < result->share_count && !err; i++) {
 		of_ended += result->shares[i].records;
-		err = xp_number_map_add(&by_serial, result->shares[i].serial, (uint32_t)i) ? 0 : -ENOMEM;
+		err = xp_u64_map_add(&by_serial, result->shares[i].serial, (uint32_t)i) ? 0 : -ENOMEM;
 	}
 	for (size_t i = 0; i < processes->thread_room; i++)
 		for (struct xp_thread *thread = processes->threads[i]; thread; thread = thread->next) {
-			const uint32_t *share = xp_number_map_find(&by_serial, thread->serial);
+			const uint32_t *share = xp_u64_map_find(&by_serial, thread->serial);
 
 			if (share)
 				of_ended -= settle_counts(&thread->counts, result->shares[*share].records, stored);
 		}
 	for (size_t i = 0; i < process->summary_count; i++) {
 		struct xp_thread_summary *summary = &process->summaries[i];
-		const uint32_t *share = xp_number_map_find(&by_serial, summary->serial);
+		const uint32_t *share = xp_u64_map_find(&by_serial, summary->serial);
 
 		if (share)
 			settle_counts(&summary->counts, result->shares[*share].records, stored);
 	}
 	settle_counts(&process->counts, of_ended, stored);
-	xp_number_map_free(&by_serial);
+	xp_u64_map_free(&by_serial);
 	return err;
 }
 

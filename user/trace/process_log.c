@@ -10,8 +10,8 @@
 
 #include "base/file_name.h"
 #include "base/own_file.h"
-#include "elf/instr_map.h"
 #include "base/util.h"
+#include "elf/instr_map.h"
 
 struct xp_spool_info xp_process_spool_info(const struct xp_process *process)
 {
@@ -51,8 +51,8 @@ int xp_process_spool_chunk(struct xp_process *process, struct xp_thread *thread)
 	return process->error;
 }
 
-/* Names of all function ids of the log, for the side ELF. */
-static int write_side_elf(struct xp_process *process)
+/* Writes the names of all function ids of the log, as the side ELF. */
+static int write_instr_map(struct xp_process *process)
 {
 	const char **names = calloc(process->function_count, sizeof(*names));
 	char name[64], base[48];
@@ -73,7 +73,7 @@ static int write_side_elf(struct xp_process *process)
 		err = fd;
 		goto out;
 	}
-	err = xp_side_elf_write(fd, names, process->function_count);
+	err = xp_instr_map_write(fd, names, process->function_count);
 	if (close(fd) && !err)
 		err = -errno;
 	if (err)
@@ -85,8 +85,8 @@ out:
 	return err;
 }
 
-/* llvm-xray reads the program's own map when it is the only one and has no typed events. */
-static bool needs_side_elf(const struct xp_process *process)
+/* llvm-xray can read the program's own map if that is the only one and has no typed events. */
+static bool needs_instr_map(const struct xp_process *process)
 {
 	return process->range_count && (process->range_count > 1 || process->has_typed || !process->main_object ||
 					process->ranges[0].object != process->main_object);
@@ -94,10 +94,10 @@ static bool needs_side_elf(const struct xp_process *process)
 
 int xp_process_name_functions(struct xp_process *process)
 {
-	return needs_side_elf(process) && !process->side_name[0] ? write_side_elf(process) : 0;
+	return needs_instr_map(process) && !process->side_name[0] ? write_instr_map(process) : 0;
 }
 
-/* What was accepted by the spool and did not come through (a full disk) was not written after all. */
+/* Records that the spool accepted and then lost (a full disk) do not count as written. */
 static void reconcile(struct xp_process *process, const struct xp_spool_result *result)
 {
 	uint64_t in_log = result->stats.functions + result->stats.events;

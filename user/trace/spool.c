@@ -10,9 +10,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/file_name.h"
 #include "base/own_file.h"
-#include "trace/spool_format.h"
 #include "base/util.h"
+#include "trace/spool_format.h"
 
 #define BUFFER_BYTES (256u << 10)
 _Static_assert(BUFFER_BYTES >= XP_SPOOL_CHUNK_MAX + sizeof(struct xp_spool_frame), "a frame fits");
@@ -21,7 +22,7 @@ struct xp_spool {
 	int dir_fd;
 	int fd;
 	char *name;
-	int error;    /* of the first write that failed: nothing is added after it */
+	int error;    /* error of the first write that failed: nothing is added after it */
 	uint64_t pos; /* bytes in the file */
 	size_t used;  /* bytes in the buffer */
 	uint8_t buffer[BUFFER_BYTES];
@@ -97,7 +98,7 @@ int xp_spool_create(struct xp_spool **out, int dir_fd, const char *name, const s
 		err = spool->fd;
 		goto fail;
 	}
-	/* Tells xp_spool_recover() that the recording runs. */
+	/* The lock shows xp_spool_recover() that the recording is running. */
 	if (flock(spool->fd, LOCK_EX | LOCK_NB))
 		err = -errno;
 	if (!err)
@@ -120,7 +121,7 @@ fail:
 	return err;
 }
 
-/* Bytes of the whole frames among the first `bytes` of the buffer. */
+/* Size of the complete frames among the first `bytes` of the buffer. */
 static size_t whole_frames(const struct xp_spool *spool, size_t bytes)
 {
 	size_t pos = 0;
@@ -137,14 +138,14 @@ static size_t whole_frames(const struct xp_spool *spool, size_t bytes)
 	}
 }
 
-/* A write has failed midway: what it wrote of whole frames stays. */
+/* A write failed midway: keeps the complete frames that it wrote. */
 static void cut_off(struct xp_spool *spool)
 {
 	struct stat st;
 
 	if (!fstat(spool->fd, &st) && (uint64_t)st.st_size > spool->pos)
 		spool->pos += whole_frames(spool, XP_MIN((uint64_t)st.st_size - spool->pos, spool->used));
-	/* When this fails too: a reader finds the frame that is not whole by itself. */
+	/* If this fails too, a reader detects the incomplete frame. */
 	if (ftruncate(spool->fd, (off_t)spool->pos))
 		return;
 }
@@ -198,7 +199,7 @@ int xp_spool_append(struct xp_spool *spool, int32_t tid, const char *name, const
 
 int xp_spool_finish(struct xp_spool *spool, struct xp_spool_result *result)
 {
-	xp_spool_flush(spool); /* its error leaves a shorter spool, and the caller sees the counts */
+	xp_spool_flush(spool); /* an error leaves a shorter spool, and the caller sees the counts */
 	return xp_spool_lay_out(spool->dir_fd, spool->name, spool->fd, true, result);
 }
 

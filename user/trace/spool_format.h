@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The bytes of a spool, and what its writer and its reader share. Private to spool*.c. */
-#ifndef XPROF_SPOOL_FORMAT_H
-#define XPROF_SPOOL_FORMAT_H
+/* The byte format of a spool, shared by its writer and its reader. Private to spool*.c. */
+#ifndef XPROF_TRACE_SPOOL_FORMAT_H
+#define XPROF_TRACE_SPOOL_FORMAT_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -33,7 +33,7 @@ struct xp_spool_header {
 	char comm[16];
 	char final_name[XP_SPOOL_NAME_MAX + 16];
 	char exe[4096];
-	uint32_t check; /* crc32 of what stands before */
+	uint32_t check; /* crc32 of the preceding bytes */
 	uint32_t zero2;
 };
 _Static_assert(sizeof(struct xp_spool_header) <= XP_SPOOL_HEADER_BYTES, "the header has its own blocks");
@@ -45,11 +45,11 @@ enum xp_spool_frame_flag {
 struct xp_spool_frame {
 	uint32_t magic;
 	int32_t tid;
-	uint32_t chunk_bytes; /* that follow */
+	uint32_t chunk_bytes; /* number of bytes that follow */
 	uint32_t flags;
 	uint64_t first_tsc;
 	char name[16];
-	uint32_t check; /* crc32 of what stands before */
+	uint32_t check; /* crc32 of the preceding bytes */
 	uint32_t zero;
 };
 _Static_assert(sizeof(struct xp_spool_frame) == 48, "no padding");
@@ -67,13 +67,13 @@ static inline uint32_t xp_spool_frame_check(const struct xp_spool_frame *frame)
 /* A plain file name: not empty, no '/', not "." or "..", not too long. */
 bool xp_spool_name_valid(const char *name);
 /*
- * The log of NAME.spool is NAME.fdr. A spool that somebody forged says what it likes, and its log takes the place of a
- * file of that name.
+ * The log of NAME.spool must be NAME.fdr. A forged spool can contain any name, and its log would replace the file of
+ * that name.
  */
 bool xp_spool_final_name_valid(const char *final_name, const char *name);
 
 /*
- * Lays out the whole frames of the spool fd, called name, in dir_fd. trusted: its chunks are known to be well formed.
+ * Lays out the complete frames of spool fd, named `name`, in dir_fd. trusted: its chunks are known to be well formed.
  */
 int xp_spool_lay_out(int dir_fd, const char *name, int fd, bool trusted, struct xp_spool_result *result);
 

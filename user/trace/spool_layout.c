@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * From a spool to the log: one pass over the frames for the sums that the layout needs first, one to place the chunks.
+ * Makes the log from the spool: the first pass over the frames computes the sums that the layout needs, the second one
+ * places the chunks.
  *
- * On a full disk the log takes over the spool's blocks: what has been read into the window is punched out of the spool
- * before the log grows. The log may need a little more than the spool did, since its buffers begin and end within
- * blocks; when the disk has less than that left, the spool's tail is given up for it.
+ * On a full disk the log takes over the spool's blocks: the part of the spool that was read into the window is punched
+ * out before the log grows. The log may need slightly more room than the spool, since its buffers begin and end within
+ * blocks. If the disk has less than that left, the spool's tail is dropped.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -17,9 +18,9 @@
 
 #include "base/file_lock.h"
 #include "base/log_file.h"
+#include "base/util.h"
 #include "trace/spool_format.h"
 #include "trace/spool_threads.h"
-#include "base/util.h"
 
 #define WINDOW_BYTES (1u << 20)
 #define BUFFERS_PER_THREAD_MAX 16
@@ -27,14 +28,14 @@
 /* The part of the spool that is in memory. */
 struct window {
 	int fd;
-	uint64_t end; /* of what may be read */
+	uint64_t end; /* limit for reading */
 	uint64_t start;
 	size_t bytes;
 	uint64_t punched; /* the spool has no blocks from its header to here */
 	uint8_t *data;
 };
 
-/* Makes the window begin at pos and fills it. What it held already is kept: the spool may not have it any more. */
+/* Moves the window to pos and fills it. Keeps what it holds already: the spool may no longer have those bytes. */
 static int window_move(struct window *window, uint64_t pos)
 {
 	size_t keep = 0;
@@ -60,7 +61,7 @@ static int window_move(struct window *window, uint64_t pos)
 	return 0;
 }
 
-/* Up to bytes bytes at pos, at most WINDOW_BYTES, in *data; *got says how many there are. */
+/* Sets *data to the bytes at pos, at most WINDOW_BYTES of them, and *got to their number. */
 static int window_get(struct window *window, uint64_t pos, size_t bytes, uint8_t **data, size_t *got)
 {
 	*got = 0;
@@ -80,8 +81,8 @@ static int window_get(struct window *window, uint64_t pos, size_t bytes, uint8_t
 }
 
 /*
- * The frame at pos and, if wanted, its chunk. 1: there is one, 0: the spool ends here, be it in the middle of a frame.
- * A chunk that is wanted has been checked.
+ * Gets the frame at pos and, if wanted, its chunk, which is then checked. Returns 1 if there is one, 0 if the spool
+ * ends here, possibly within a frame.
  */
 static int frame_get(struct window *window, uint64_t pos, struct xp_spool_frame *frame, uint8_t **chunk,
 		     struct xp_fdr_chunk_stats *stats)
@@ -104,7 +105,7 @@ static int frame_get(struct window *window, uint64_t pos, struct xp_spool_frame 
 	err = window_get(window, pos, frame->chunk_bytes, chunk, &got);
 	if (err || got < frame->chunk_bytes)
 		return err;
-	/* Typed events that the frame does not announce would come into a log of version 1. */
+	/* Typed events that the frame does not announce would end up in a log of version 1. */
 	typed_before = stats->typed;
 	return !xp_fdr_chunk_scan(*chunk, got, stats) && xp_fdr_chunk_tsc(*chunk) == frame->first_tsc &&
 	       (stats->typed == typed_before || frame->flags & XP_SPOOL_FRAME_TYPED);
@@ -122,7 +123,7 @@ struct layout_run {
 	struct xp_fdr_layout *layout;
 };
 
-/* Sums up what the first window->end bytes hold; window->end becomes the end of the last whole frame. */
+/* Sums up the first window->end bytes. Sets window->end to the end of the last complete frame. */
 static int add_up(struct layout_run *run, bool trusted)
 {
 	uint64_t pos = XP_SPOOL_HEADER_BYTES;
@@ -147,7 +148,7 @@ static int add_up(struct layout_run *run, bool trusted)
 	return more;
 }
 
-/* What the log may take beyond the spool's own blocks: each buffer two blocks that it does not fill, and the first. */
+/* How much larger than the spool the log may get: two partial blocks for each buffer, and the first. */
 static uint64_t slack_bytes(const struct xp_spool_threads *threads, uint64_t block_bytes)
 {
 	uint64_t blocks = 4 + threads->count / 16;
@@ -157,7 +158,7 @@ static uint64_t slack_bytes(const struct xp_spool_threads *threads, uint64_t blo
 	return blocks * block_bytes;
 }
 
-/* Gives up the spool's tail when the disk has not even the slack left. */
+/* Drops the spool's tail if the free disk space is below the slack. */
 static int make_room(struct layout_run *run, bool trusted)
 {
 	struct statvfs fs;
@@ -165,7 +166,7 @@ static int make_room(struct layout_run *run, bool trusted)
 	int err;
 
 	if (fstatvfs(run->window.fd, &fs))
-		return 0; /* then the writes will tell */
+		return 0; /* the writes will report it */
 	free_bytes = (uint64_t)(geteuid() ? fs.f_bavail : fs.f_bfree) * fs.f_frsize;
 	slack = slack_bytes(&run->threads, XP_MAX(fs.f_frsize, 4096ul));
 	if (free_bytes >= slack)
@@ -179,13 +180,13 @@ static int make_room(struct layout_run *run, bool trusted)
 	return err;
 }
 
-/* The layout found no space: the blocks of what is in the window, or before it, are free to go. */
+/* The layout found no space: frees the spool's blocks up to the end of the window. */
 static int give_blocks(void *arg)
 {
 	struct layout_run *run = arg;
 	struct window *window = &run->window;
 	uint64_t end = window->start + window->bytes;
-	/* Blocks go only as a whole: the one in which the last range ended goes now. */
+	/* Only whole blocks can be freed: includes the block in which the last range ended. */
 	uint64_t from = XP_MAX(window->punched & ~(uint64_t)0xffff, (uint64_t)XP_SPOOL_HEADER_BYTES);
 
 	if (window->end < end)
@@ -270,7 +271,7 @@ static int header_read(int fd, const char *name, struct xp_spool_header *header)
 	if (n != sizeof(*header) || memcmp(header->magic, XP_SPOOL_MAGIC, sizeof(header->magic)) ||
 	    header->version != XP_SPOOL_VERSION || header->check != xp_spool_header_check(header))
 		return -EBADMSG;
-	/* The check sum says that nothing broke, not that nobody forged it. */
+	/* The checksum detects corruption, but not forgery. */
 	if (!is_terminated(header->comm, sizeof(header->comm)) || !is_terminated(header->exe, sizeof(header->exe)) ||
 	    !is_terminated(header->final_name, sizeof(header->final_name)) ||
 	    !xp_spool_final_name_valid(header->final_name, name) || !header->cycle_hz ||
@@ -295,7 +296,10 @@ static int layout_write(void *arg, int fd)
 	struct stat st;
 	int err;
 
-	/* Until now it held what was added up last; from now on, what give_blocks() may take. */
+	/*
+	 * Resets the window, which still holds the data summed up last. From here on, give_blocks() may free what it
+	 * holds.
+	 */
 	err = window_move(&run->window, XP_SPOOL_HEADER_BYTES);
 	if (err)
 		return err;
@@ -352,7 +356,7 @@ int xp_spool_recover(int dir_fd, const char *name, uint64_t patience_ns, struct 
 	int err = 0;
 	int fd;
 
-	/* O_NONBLOCK: a FIFO of that name must not hold us. */
+	/* O_NONBLOCK: a FIFO of that name must not block xprof. */
 	fd = openat(dir_fd, name, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 	if (fd < 0)
 		return -errno;

@@ -5,12 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "trace/spool_format.h"
 #include "base/util.h"
+#include "trace/spool_format.h"
 
 #define ROOM_FIRST 64
 
-/* The slot that holds tid, or the free one where it would go. */
+/* The slot that holds tid, or the free one for it. */
 static size_t slot_of(const struct xp_spool_threads *threads, int32_t tid)
 {
 	size_t slot = (uint32_t)tid * 2654435761u & (threads->slot_count - 1);

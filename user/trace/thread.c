@@ -83,7 +83,7 @@ int xp_thread_flush(struct xp_thread *thread)
 	return err == XP_CHUNK_KEPT ? 0 : err;
 }
 
-/* A chunk with room for any record. */
+/* Makes sure that there is a chunk. */
 static int chunk_ready(struct xp_thread *thread, uint16_t cpu, uint64_t tsc)
 {
 	uint8_t *buf;
@@ -98,7 +98,8 @@ static int chunk_ready(struct xp_thread *thread, uint16_t cpu, uint64_t tsc)
 	return 0;
 }
 
-/* Puts a record with `encode`, in a new chunk when this one is full. Not a function: each kind has its own arguments.
+/*
+ * Puts a record with `encode`, into a new chunk if this one is full. A macro, since each kind has different arguments.
  */
 #define PUT(thread, cpu, tsc, encode)                                                                                  \
 	({                                                                                                             \
@@ -115,7 +116,7 @@ static int chunk_ready(struct xp_thread *thread, uint16_t cpu, uint64_t tsc)
 		err_;                                                                                                  \
 	})
 
-/* A record that was seen has been put, or not. */
+/* Accounts for a record that was seen and was written, or not. */
 static int account(struct xp_thread *thread, int err)
 {
 	if (err) {
@@ -153,7 +154,7 @@ static int synthesize_exits(struct xp_thread *thread, uint32_t depth, uint16_t c
 	return 0;
 }
 
-/* Calls at the top whose ends will not be seen. */
+/* Ends the calls at the top whose exits will not be seen. */
 static int end_forgotten(struct xp_thread *thread, uint16_t cpu, uint64_t tsc)
 {
 	uint32_t depth = thread->depth;
@@ -188,8 +189,8 @@ int xp_thread_forget(struct xp_thread *thread, uint32_t fn_id)
 static int grow(struct xp_thread *thread)
 {
 	uint32_t room = thread->room ? 2 * thread->room : 64;
-	struct xp_frame *frames = realloc(thread->frames, room * sizeof(*frames));
-	struct xp_frame_mark *marks;
+	struct xp_open_call *frames = realloc(thread->frames, room * sizeof(*frames));
+	struct xp_open_call_mark *marks;
 
 	if (!frames)
 		return -ENOMEM;
@@ -204,7 +205,7 @@ static int grow(struct xp_thread *thread)
 	return 0;
 }
 
-/* The frame that occupies this slot; depth when there is none. */
+/* The frame that occupies this slot; depth if there is none. */
 static uint32_t frame_at(const struct xp_thread *thread, uint32_t slot)
 {
 	for (uint32_t i = thread->depth; i-- > 0;)
@@ -213,7 +214,7 @@ static uint32_t frame_at(const struct xp_thread *thread, uint32_t slot)
 	return thread->depth;
 }
 
-/* Slots that are farther apart belong to different stacks: 8 MiB, the usual size of one. */
+/* Slots farther apart than 8 MiB, the usual stack size, belong to different stacks. */
 #define STACK_SLOTS (1 << 20)
 
 static bool far_apart(uint32_t a, uint32_t b)
@@ -224,13 +225,13 @@ static bool far_apart(uint32_t a, uint32_t b)
 }
 
 /*
- * The frame whose place a call at this slot takes, so that it and those above it were left; depth when there is none.
- * Those above must be left too: one that stands higher on the same stack is a caller of the new call, and one on
- * another stack may be interrupted by it, when it is the first on its stack (a signal handler).
+ * The frame that a call at this slot replaces, so that this frame and those above it were left; depth if there is none.
+ * The frames above must also have been left. A frame higher on the same stack is a caller of the new call. A frame on
+ * another stack may have been interrupted by the new call, if that is the first on its stack (a signal handler).
  */
 static uint32_t frame_replaced(const struct xp_thread *thread, uint32_t slot)
 {
-	const struct xp_frame *frames = thread->frames;
+	const struct xp_open_call *frames = thread->frames;
 	bool switched = false;
 
 	for (uint32_t i = thread->depth; i-- > 0;) {
@@ -244,23 +245,23 @@ static uint32_t frame_replaced(const struct xp_thread *thread, uint32_t slot)
 	return thread->depth;
 }
 
-static int put_entry(struct xp_thread *thread, const struct xp_rec *rec, uint32_t fn_id, uint16_t cpu, uint64_t tsc)
+static int put_entry(struct xp_thread *thread, const struct xp_event *event, uint32_t fn_id, uint16_t cpu, uint64_t tsc)
 {
-	const struct xp_rec_args *args = (const struct xp_rec_args *)rec;
+	const struct xp_event_args *args = (const struct xp_event_args *)event;
 
-	if (xp_rec_kind(rec) == XP_REC_ENTRY_ARGS)
+	if (xp_event_kind(event) == XP_EVENT_ENTRY_ARGS)
 		return PUT(thread, cpu, tsc,
 			   xp_fdr_enc_args(&thread->enc, cpu, tsc, fn_id, (const uint64_t *)args->args, args->count));
 	return PUT(thread, cpu, tsc, xp_fdr_enc_function(&thread->enc, cpu, tsc, fn_id, XP_FDR_ENTER));
 }
 
-static int entry(struct xp_thread *thread, const struct xp_rec *rec, uint32_t fn_id, uint16_t cpu, uint64_t tsc)
+static int entry(struct xp_thread *thread, const struct xp_event *event, uint32_t fn_id, uint16_t cpu, uint64_t tsc)
 {
 	int err = 0;
 
-	/* A deeper call stands at a lower address; anything else is a left frame or another stack. */
-	if (thread->depth && (int32_t)(rec->sp - thread->frames[thread->depth - 1].slot) >= 0)
-		err = synthesize_exits(thread, frame_replaced(thread, rec->sp), cpu, tsc);
+	/* A deeper call is at a lower address; anything else means a left frame or another stack. */
+	if (thread->depth && (int32_t)(event->sp - thread->frames[thread->depth - 1].slot) >= 0)
+		err = synthesize_exits(thread, frame_replaced(thread, event->sp), cpu, tsc);
 	if (!err && thread->depth == XP_FRAMES_MAX) {
 		thread->too_deep++;
 		return filtered(thread, XP_FILTER_TOO_DEEP);
@@ -272,38 +273,38 @@ static int entry(struct xp_thread *thread, const struct xp_rec *rec, uint32_t fn
 
 	if (thread->marks)
 		thread->marks[thread->depth] =
-		    (struct xp_frame_mark){ xp_fdr_enc_mark(&thread->enc), 0, tsc, thread->chunk_number };
-	err = put_entry(thread, rec, fn_id, cpu, tsc);
+		    (struct xp_open_call_mark){ xp_fdr_enc_mark(&thread->enc), 0, tsc, thread->chunk_number };
+	err = put_entry(thread, event, fn_id, cpu, tsc);
 	if (account(thread, err))
 		return err;
 	if (thread->marks)
 		thread->marks[thread->depth].end = thread->enc.len;
-	thread->frames[thread->depth++] = (struct xp_frame){ fn_id, rec->sp };
+	thread->frames[thread->depth++] = (struct xp_open_call){ fn_id, event->sp };
 	return 0;
 }
 
-/* The frame that this exit ends; depth when there is none. */
-static uint32_t frame_of_exit(const struct xp_thread *thread, const struct xp_rec *rec, uint32_t fn_id)
+/* The frame that this exit ends; depth if there is none. */
+static uint32_t frame_of_exit(const struct xp_thread *thread, const struct xp_event *event, uint32_t fn_id)
 {
-	const struct xp_frame *top;
+	const struct xp_open_call *top;
 	uint32_t i;
 
 	if (!thread->depth)
 		return 0;
 	top = &thread->frames[thread->depth - 1];
-	if (top->fn_id == fn_id && top->slot == rec->sp)
+	if (top->fn_id == fn_id && top->slot == event->sp)
 		return thread->depth - 1;
-	i = frame_at(thread, rec->sp);
+	i = frame_at(thread, event->sp);
 	if (i < thread->depth && thread->frames[i].fn_id == fn_id)
 		return i;
 	/* Calling conventions in which a tail call moves the return address (tailcc, swifttailcc). */
-	if (xp_rec_kind(rec) == XP_REC_TAIL_EXIT && top->fn_id == fn_id)
+	if (xp_event_kind(event) == XP_EVENT_TAIL_EXIT && top->fn_id == fn_id)
 		return thread->depth - 1;
 	return thread->depth;
 }
 
 /* Takes back the entry of a call that was too short, if nothing was written since. */
-static bool take_back(struct xp_thread *thread, const struct xp_frame_mark *mark, uint64_t tsc)
+static bool take_back(struct xp_thread *thread, const struct xp_open_call_mark *mark, uint64_t tsc)
 {
 	if (tsc - mark->tsc >= thread->options->min_ticks || mark->chunk != thread->chunk_number ||
 	    mark->end != thread->enc.len)
@@ -320,10 +321,10 @@ static bool take_back(struct xp_thread *thread, const struct xp_frame_mark *mark
 	return true;
 }
 
-static int leave(struct xp_thread *thread, const struct xp_rec *rec, uint32_t fn_id, uint16_t cpu, uint64_t tsc)
+static int leave(struct xp_thread *thread, const struct xp_event *event, uint32_t fn_id, uint16_t cpu, uint64_t tsc)
 {
-	enum xp_fdr_function_kind kind = xp_rec_kind(rec) == XP_REC_EXIT ? XP_FDR_EXIT : XP_FDR_TAIL_EXIT;
-	uint32_t frame = frame_of_exit(thread, rec, fn_id);
+	enum xp_fdr_function_kind kind = xp_event_kind(event) == XP_EVENT_EXIT ? XP_FDR_EXIT : XP_FDR_TAIL_EXIT;
+	uint32_t frame = frame_of_exit(thread, event, fn_id);
 	int err;
 
 	if (frame == thread->depth) {
@@ -343,7 +344,7 @@ static int leave(struct xp_thread *thread, const struct xp_rec *rec, uint32_t fn
 	return err ? err : end_forgotten(thread, cpu, tsc);
 }
 
-/* Counts the record and gives its TSC, not below that of the one before. */
+/* Counts the record. Returns its TSC, raised to that of the previous record if needed. */
 static uint64_t see(struct xp_thread *thread, uint64_t tsc)
 {
 	thread->counts.seen++;
@@ -355,22 +356,22 @@ static uint64_t see(struct xp_thread *thread, uint64_t tsc)
 	return tsc;
 }
 
-int xp_thread_call(struct xp_thread *thread, const struct xp_rec *rec, uint32_t fn_id, uint16_t cpu, uint64_t tsc)
+int xp_thread_call(struct xp_thread *thread, const struct xp_event *event, uint32_t fn_id, uint16_t cpu, uint64_t tsc)
 {
-	enum xp_rec_kind kind = xp_rec_kind(rec);
+	enum xp_event_kind kind = xp_event_kind(event);
 
 	tsc = see(thread, tsc);
-	if (kind == XP_REC_ENTRY || kind == XP_REC_ENTRY_ARGS)
-		return entry(thread, rec, fn_id, cpu, tsc);
-	return leave(thread, rec, fn_id, cpu, tsc);
+	if (kind == XP_EVENT_ENTRY || kind == XP_EVENT_ENTRY_ARGS)
+		return entry(thread, event, fn_id, cpu, tsc);
+	return leave(thread, event, fn_id, cpu, tsc);
 }
 
-int xp_thread_event(struct xp_thread *thread, const struct xp_rec_event *event, uint16_t cpu, uint64_t tsc)
+int xp_thread_event(struct xp_thread *thread, const struct xp_event_payload *event, uint16_t cpu, uint64_t tsc)
 {
 	int err;
 
 	tsc = see(thread, tsc);
-	if (xp_rec_kind(&event->rec) == XP_REC_TYPED_EVENT)
+	if (xp_event_kind(&event->head) == XP_EVENT_TYPED)
 		err = PUT(thread, cpu, tsc,
 			  xp_fdr_enc_typed(&thread->enc, cpu, tsc, event->type, event->payload, event->size));
 	else

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * One traced thread: its records become FDR chunks. A shadow stack makes the log acceptable to every reader of
- * llvm-xray, which reject exits without entry and exits out of order:
- *  - an exit whose call began before the recording (or whose entry was lost) is dropped and counted;
- *  - when an exit matches deeper in the stack, or a call starts at a stack slot that a call on the shadow stack
- *    occupies, the frames above were left by a throw or a longjmp (or their exits were lost): exits are synthesized
- *    for them, with the same TSC, and counted;
- *  - calls that are open at the end stay open.
- * The slot of the return address identifies a call: two live calls cannot share it. A call is matched by equality
- * only; order and distance of slots merely protect callers and other stacks (signal stacks, coroutines) from being
- * taken for frames that were left.
+ * llvm-xray. Those readers reject an exit without an entry, and exits out of order:
+ *   - An exit whose call began before the recording (or whose entry was lost) is dropped and counted.
+ *   - If an exit matches deeper in the stack, or a call starts at a stack slot that a call on the shadow stack
+ * occupies, a throw or a longjmp left the frames above (or their exits were lost). Exits are synthesized for them, with
+ * the same TSC, and counted.
+ *   - Calls that are open at the end stay open.
+ * The slot of the return address identifies a call: two live calls cannot share it. A call is matched by equality only.
+ * Order and distance of slots only keep callers and other stacks (signal stacks, coroutines) from being mistaken for
+ * frames that were left.
  */
-#ifndef XPROF_THREAD_H
-#define XPROF_THREAD_H
+#ifndef XPROF_TRACE_THREAD_H
+#define XPROF_TRACE_THREAD_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -27,7 +27,7 @@ enum xp_filter {
 	XP_FILTER_MIN_DURATION,	  /* entry and exit of a call shorter than --min-duration */
 	XP_FILTER_TOO_DEEP,	  /* more than XP_FRAMES_MAX calls deep */
 	XP_FILTER_OUTSIDE,	  /* while the sleds were being attached or detached */
-	XP_FILTER_DUPLICATE,	  /* of two probes on one sled, while one took the place of the other */
+	XP_FILTER_DUPLICATE,	  /* from the second of two probes on one sled, while one replaced the other */
 	XP_FILTERS,
 };
 const char *xp_filter_name(enum xp_filter filter);
@@ -37,28 +37,28 @@ struct xp_counts {
 	uint64_t seen;
 	uint64_t written;
 	uint64_t filtered[XP_FILTERS];
-	uint64_t unstored;    /* could not be written to the disk: lost */
-	uint64_t overwritten; /* --flight: made way for newer ones, or are in memory still */
-	uint64_t synthesized; /* exits in the log that no record stands for */
+	uint64_t unstored;    /* could not be written to disk: lost */
+	uint64_t overwritten; /* --flight: evicted by newer ones, or still in memory */
+	uint64_t synthesized; /* exits in the log that correspond to no record */
 };
 void xp_counts_add(struct xp_counts *sum, const struct xp_counts *counts);
 uint64_t xp_counts_filtered(const struct xp_counts *counts);
 
-/* 8 bytes a frame of each thread, 48 with --min-duration: bounds what a target can make xprof allocate. */
+/* 8 bytes per frame and thread, 48 with --min-duration: bounds how much memory a target can make xprof allocate. */
 #define XP_FRAMES_MAX (256u << 10)
 #define XP_CHUNK_BYTES (16u << 10)
 
-#define XP_FRAME_FORGOTTEN (1u << 31) /* of fn_id, which has 28 bits */
+#define XP_FRAME_FORGOTTEN (1u << 31) /* flag in fn_id, which has 28 bits */
 
-struct xp_frame {
+struct xp_open_call {
 	uint32_t fn_id;
-	uint32_t slot; /* xp_rec.sp at the entry */
+	uint32_t slot; /* xp_event.sp at the entry */
 };
 
-/* What --min-duration needs to take an entry back. */
-struct xp_frame_mark {
+/* Saved for --min-duration, to take an entry back. */
+struct xp_open_call_mark {
 	struct xp_fdr_mark before; /* the encoder before the entry */
-	size_t end;		   /* its length after the entry: nothing has come since when it is still that */
+	size_t end;		   /* its length after the entry; unchanged if nothing was written since */
 	uint64_t tsc;
 	uint64_t chunk; /* the chunk that holds the entry */
 };
@@ -67,17 +67,17 @@ struct xp_thread;
 struct xp_process;
 
 /*
- * Where chunks go. An error means that the chunk is not stored. XP_CHUNK_KEPT: it is, in memory, and whether its
- * records ever come into a log is seen later.
+ * Takes chunks. An error means that the chunk is not stored. XP_CHUNK_KEPT: the chunk is stored in memory, and whether
+ * its records reach a log is decided later.
  */
 #define XP_CHUNK_KEPT 1
 typedef int (*xp_chunk_sink)(void *arg, struct xp_thread *thread);
 
 struct xp_thread_options {
-	uint64_t min_ticks; /* shorter calls are dropped; 0: none */
+	uint64_t min_ticks; /* shorter calls are dropped; 0: keep all */
 	xp_chunk_sink sink;
 	void *arg;
-	/* Called for each synthesized exit, for the statistics per function. */
+	/* Called for each synthesized exit, for the per-function statistics. */
 	void (*synthesized)(void *arg, uint32_t fn_id);
 };
 
@@ -87,51 +87,51 @@ struct xp_thread {
 	char name[16];
 	struct xp_counts counts;
 	uint64_t last_tsc;
-	uint32_t last_word; /* with a budget: of the last record */
+	uint32_t last_word; /* with a budget: word of the last record */
 	uint32_t last_sp;
-	uint64_t clamped; /* records whose TSC was below the one before and was raised to it */
+	uint64_t clamped; /* records whose TSC was below the previous one and was raised to it */
 
-	/* The chunk being filled: buf is NULL when there is none. */
+	/* The chunk being filled. buf is NULL if there is none. */
 	struct xp_fdr_enc enc;
-	uint64_t chunk_tsc;	/* with which it starts */
+	uint64_t chunk_tsc;	/* its first TSC */
 	uint64_t chunk_number;	/* counts up */
 	uint64_t chunk_written; /* records in it */
 
-	struct xp_frame *frames;
-	struct xp_frame_mark *marks; /* only with min_ticks */
+	struct xp_open_call *frames;
+	struct xp_open_call_mark *marks; /* only with min_ticks */
 	uint32_t depth;
 	uint32_t room;
-	uint32_t too_deep; /* calls open beyond XP_FRAMES_MAX */
+	uint32_t too_deep; /* open calls beyond XP_FRAMES_MAX */
 
 	struct xp_process *process; /* its owner */
-	uint64_t serial;	    /* the owner's: unique, unlike tid */
+	uint64_t serial;	    /* set by the owner: unique, unlike tid */
 	struct xp_thread *next;	    /* the owner's hash chain */
 };
 
-/* -ENOMEM. The caller frees, after xp_thread_flush(). */
+/* Returns 0 or -ENOMEM. The caller frees, after xp_thread_flush(). */
 int xp_thread_new(struct xp_thread **thread, const struct xp_thread_options *options, pid_t tid);
 void xp_thread_free(struct xp_thread *thread);
 
 /*
- * A record of this thread. fn_id is that of the log. Returns the sink's error or -ENOMEM; the record is accounted for
- * in every case.
+ * Takes a record of this thread. fn_id is the id in the log. Returns 0, the sink's error or -ENOMEM; the record is
+ * accounted for in every case.
  */
-int xp_thread_call(struct xp_thread *thread, const struct xp_rec *rec, uint32_t fn_id, uint16_t cpu, uint64_t tsc);
-int xp_thread_event(struct xp_thread *thread, const struct xp_rec_event *event, uint16_t cpu, uint64_t tsc);
+int xp_thread_call(struct xp_thread *thread, const struct xp_event *event, uint32_t fn_id, uint16_t cpu, uint64_t tsc);
+int xp_thread_event(struct xp_thread *thread, const struct xp_event_payload *event, uint16_t cpu, uint64_t tsc);
 
 /* Counts a record that is left out. Returns 0. */
 int xp_thread_filter(struct xp_thread *thread, enum xp_filter filter);
 
 /*
- * The function was taken out of the recording: the ends of its open calls will not be seen. They are over at the latest
- * when what they stand under on the stack is: exits are synthesized then, or at once. A later call of the function is
- * not taken for one of these.
+ * The function was taken out of the recording: the exits of its open calls will not be seen. These calls end no later
+ * than the call below them on the stack, so their exits are synthesized then, or at once if they are on top. A later
+ * call of the function does not match one of them.
  */
 int xp_thread_forget(struct xp_thread *thread, uint32_t fn_id);
-/* The same of all functions for which gone() holds. */
+/* The same for all functions for which gone() is true. */
 int xp_thread_forget_if(struct xp_thread *thread, bool (*gone)(const void *arg, uint32_t fn_id), const void *arg);
 
-/* Gives the current chunk to the sink and its memory back: at the end, when idle, or when memory is short. */
+/* Passes the current chunk to the sink and frees its memory: at the end, when idle, or when memory is short. */
 int xp_thread_flush(struct xp_thread *thread);
 
 #endif

@@ -11,25 +11,25 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/util.h"
+#include "elf/file.h"
 #include "unwind/cfi_fdes.h"
-#include "unwind/cfi_synthetic.h"
 #include "unwind/cfi_rows.h"
 #include "unwind/cfi_rule.h"
-#include "elf/file.h"
-#include "base/util.h"
+#include "unwind/cfi_synthetic.h"
 
 struct build {
 	int fd;
-	void *bytes;	/* of the file, mapped; NULL: not yet */
-	uint64_t start; /* the piece, in the file */
+	void *bytes;	/* the mapped file; NULL: not mapped yet */
+	uint64_t start; /* the piece, as offsets in the file */
 	uint64_t end;
-	bool has_entries; /* the file, for whatever code */
-	struct xp_elf_image image;
+	bool has_entries; /* the file has entries, for whatever code */
+	struct xp_elf_file image;
 	struct xp_cfi_fdes fdes;
-	Elf *debug_elf; /* which has .debug_frame; not mapped: to uncompress a section is to change it */
+	Elf *debug_elf; /* the ELF with .debug_frame; not mapped, since uncompressing a section changes it */
 	int debug_fd;	/* of a separate file, or -1 */
 	struct xp_cfi_rows rows;
-	struct xp_cfi_gaps gaps;
+	struct xp_cfi_synthetic gaps;
 	struct xp_cfi_header header;
 };
 
@@ -41,7 +41,7 @@ static const Dwfl_Callbacks callbacks = {
 
 static const char *const debug_frame_names[] = { ".debug_frame", ".zdebug_frame" };
 
-/* ---- the code that there are entries for ---- */
+/* ---- the code that has entries ---- */
 
 static bool get_section(Elf *elf, Elf_Scn *scn, const GElf_Shdr *header, struct xp_cfi_section *section)
 {
@@ -50,7 +50,7 @@ static bool get_section(Elf *elf, Elf_Scn *scn, const GElf_Shdr *header, struct 
 	return section->data && section->data->d_buf;
 }
 
-/* The part of a segment that is in the piece; of no bytes when none is. */
+/* The part of a segment that lies in the piece; 0 bytes if none does. */
 static struct xp_elf_segment clip(const struct build *build, const struct xp_elf_segment *segment)
 {
 	uint64_t start = XP_MAX(segment->offset, build->start);
@@ -61,7 +61,7 @@ static struct xp_elf_segment clip(const struct build *build, const struct xp_elf
 	return (struct xp_elf_segment){ segment->vaddr + (start - segment->offset), start, end - start };
 }
 
-/* The addresses of the piece's code. */
+/* Finds the address range of the piece's code. */
 static void find_addresses(struct build *build)
 {
 	build->fdes.start = UINT64_MAX;
@@ -82,10 +82,10 @@ static int read_eh_frame(struct build *build)
 	GElf_Shdr header;
 	int ret = 1;
 
-	if (!get_section(elf, xp_elf_image_section(&build->image, ".eh_frame", 0, &header), &header, &section))
+	if (!get_section(elf, xp_elf_file_section(&build->image, ".eh_frame", 0, &header), &header, &section))
 		return 0;
 	build->has_entries = true;
-	if (get_section(elf, xp_elf_image_section(&build->image, ".eh_frame_hdr", 0, &header), &header, &index))
+	if (get_section(elf, xp_elf_file_section(&build->image, ".eh_frame_hdr", 0, &header), &header, &index))
 		ret = xp_cfi_fdes_read_indexed(&build->fdes, &section, &index);
 	return ret == 1 ? xp_cfi_fdes_read(&build->fdes, &section) : ret;
 }
@@ -95,7 +95,7 @@ static bool has_own_debug_frame(struct build *build)
 	GElf_Shdr header;
 
 	for (size_t i = 0; i < XP_ARRAY_SIZE(debug_frame_names); i++)
-		if (xp_elf_image_section(&build->image, debug_frame_names[i], 0, &header) &&
+		if (xp_elf_file_section(&build->image, debug_frame_names[i], 0, &header) &&
 		    header.sh_type != SHT_NOBITS)
 			return true;
 	return false;
@@ -120,7 +120,7 @@ static Elf_Scn *find_debug_frame(Elf *elf, GElf_Shdr *header, bool *is_old)
 	return NULL;
 }
 
-/* Of this section alone: a Dwarf of libdw has all sections of the file uncompressed, hundreds of megabytes. */
+/* Uncompresses only this section: libdw's Dwarf would uncompress all sections of the file, hundreds of megabytes. */
 static bool uncompress(Elf_Scn *scn, const GElf_Shdr *header, bool is_old)
 {
 	if (is_old)
@@ -160,10 +160,10 @@ static int find_separate(Dwfl_Module *module, const char *path)
 	return fd;
 }
 
-/* The file that has what was stripped of this one; -1: there is none. */
+/* Opens the file with what was stripped from this one; -1 if there is none. */
 static int open_separate(const struct build *build, const char *path)
 {
-	int own = fcntl(build->fd, F_DUPFD_CLOEXEC, 0), fd = -1; /* libdwfl takes it over */
+	int own = fcntl(build->fd, F_DUPFD_CLOEXEC, 0), fd = -1; /* libdwfl takes ownership */
 	Dwfl *dwfl = own >= 0 ? dwfl_begin(&callbacks) : NULL;
 	Dwfl_Module *module;
 
@@ -182,7 +182,7 @@ static int open_separate(const struct build *build, const char *path)
 	return fd;
 }
 
-/* In the piece. */
+/* Bytes of executable code in the piece. */
 static uint64_t executable_bytes(struct build *build)
 {
 	uint64_t sections = 0, segments = 0;
@@ -204,7 +204,7 @@ static uint64_t executable_bytes(struct build *build)
 	return sections && sections <= segments ? sections : segments;
 }
 
-/* Does .eh_frame have most of the code? Then no one needs to look for another file. */
+/* Returns whether .eh_frame covers most of the code. If so, no other file is needed. */
 static bool has_most(const struct build *build, uint64_t code_bytes)
 {
 	uint64_t covered = 0;
@@ -234,7 +234,9 @@ static int read_fdes(struct build *build, const char *path, uint64_t code_bytes)
 
 /* ---- rows ---- */
 
-/* The part [start, end) of an entry's code. to_offset: what makes an address an offset in the file. */
+/*
+ * Adds rows for the part [start, end) of an entry's code. to_offset: added to an address, gives the offset in the file.
+ */
 static int add_fde(struct build *build, const struct xp_cfi_fde *fde, uint64_t start, uint64_t end, uint64_t to_offset)
 {
 	struct xp_cfi_program program;
@@ -259,7 +261,7 @@ static int add_fde(struct build *build, const struct xp_cfi_fde *fde, uint64_t s
 	return err;
 }
 
-/* The first entry that may have code behind vaddr. */
+/* The first entry that may have code at or above vaddr. */
 static size_t first_fde(const struct xp_cfi_fdes *fdes, uint64_t vaddr)
 {
 	size_t low = 0, high = fdes->count;
@@ -288,14 +290,14 @@ static int add_segment(struct build *build, const struct xp_elf_segment *segment
 		if (fde_start >= fde_end)
 			continue;
 		if (fde->is_debug &&
-		    xp_cfi_gaps_has_signal_return(&build->gaps, fde_start + to_offset, fde_end + to_offset))
+		    xp_cfi_synthetic_has_signal_return(&build->gaps, fde_start + to_offset, fde_end + to_offset))
 			continue;
-		err = xp_cfi_gaps_add(&build->gaps, at + to_offset, fde_start + to_offset);
+		err = xp_cfi_synthetic_add(&build->gaps, at + to_offset, fde_start + to_offset);
 		if (!err)
 			err = add_fde(build, fde, fde_start, fde_end, to_offset);
 		at = fde_end;
 	}
-	return err ? err : xp_cfi_gaps_add(&build->gaps, at + to_offset, end + to_offset);
+	return err ? err : xp_cfi_synthetic_add(&build->gaps, at + to_offset, end + to_offset);
 }
 
 static int by_offset(const void *a, const void *b)
@@ -305,7 +307,7 @@ static int by_offset(const void *a, const void *b)
 	return left->offset < right->offset ? -1 : left->offset > right->offset;
 }
 
-/* Of segments that overlap in the file, the later one has what is behind the other. */
+/* If segments overlap in the file, the later one gets what lies after the other. */
 static int add_segments(struct build *build)
 {
 	static const struct xp_cfi_row none;
@@ -326,7 +328,7 @@ static int add_segments(struct build *build)
 	return err;
 }
 
-/* ---- the whole ---- */
+/* ---- the whole table ---- */
 
 static void count_code(struct build *build, uint64_t code_bytes)
 {
@@ -351,7 +353,7 @@ static int map_file(struct build *build)
 		build->bytes = NULL;
 		return -errno;
 	}
-	return xp_elf_image_memory(&build->image, build->bytes, (size_t)st.st_size, NULL, 0);
+	return xp_elf_file_memory(&build->image, build->bytes, (size_t)st.st_size, NULL, 0);
 }
 
 static int make(struct build *build, const char *path, int to_fd)
@@ -363,7 +365,7 @@ static int make(struct build *build, const char *path, int to_fd)
 		return err;
 	find_addresses(build);
 	code_bytes = executable_bytes(build);
-	xp_cfi_gaps_init(&build->gaps, &build->image, build->start, build->end, &build->rows);
+	xp_cfi_synthetic_init(&build->gaps, &build->image, build->start, build->end, &build->rows);
 	err = read_fdes(build, path, code_bytes);
 	if (!err)
 		err = add_segments(build);
@@ -393,7 +395,7 @@ int xp_cfi_build(int fd, const char *path, uint32_t start, uint32_t end, int to_
 	elf_end(build->debug_elf);
 	if (build->debug_fd >= 0)
 		close(build->debug_fd);
-	xp_elf_image_close(&build->image);
+	xp_elf_file_close(&build->image);
 	if (build->bytes)
 		munmap(build->bytes, build->image.size);
 	free(build);

@@ -7,9 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/util.h"
 
-/* Encodings of pointers, which dwarf.h does not have: the low four bits say how, the next three what is added. */
+/* Pointer encodings, which dwarf.h lacks: the low four bits are the format, the next three say what is added. */
 enum {
 	PE_ABSPTR = 0x00,
 	PE_UDATA2 = 0x02,
@@ -24,12 +25,12 @@ enum {
 	PE_OMIT = 0xff,
 };
 
-/* Being read. */
+/* The state of reading a section. */
 struct reader {
 	struct xp_cfi_fdes *fdes;
 	const struct xp_cfi_section *from;
 	const unsigned char *ident;
-	/* Of the entries' common part (CIE) that was looked at last. */
+	/* The CIE that was read last. */
 	Dwarf_Off cie;
 	uint8_t encoding;
 	bool has_data; /* entries have augmentation data */
@@ -66,7 +67,7 @@ static uint64_t get_encoded(const uint8_t *from, uint8_t encoding)
 	return value;
 }
 
-/* The encoding of addresses in the entries of a CIE; PE_OMIT: not understood. */
+/* The encoding of addresses in the entries of a CIE; PE_OMIT if it is not supported. */
 static uint8_t encoding_of(const Dwarf_CIE *cie)
 {
 	const uint8_t *data = cie->augmentation_data, *end = data + cie->augmentation_data_size;
@@ -92,32 +93,16 @@ static uint8_t encoding_of(const Dwarf_CIE *cie)
 	return PE_ABSPTR;
 }
 
-/* One more of what is count now. NULL: out of memory. */
-static void *grown(void *all, size_t count, size_t *room, size_t bytes)
-{
-	size_t new_room = XP_MAX(*room * 2, (size_t)64);
-
-	if (count < *room)
-		return all;
-	all = reallocarray(all, new_room, bytes);
-	if (all)
-		*room = new_room;
-	return all;
-}
-
 static int look_at_cie(struct reader *reader, Dwarf_Off offset)
 {
 	struct xp_cfi_fdes *fdes = reader->fdes;
-	struct xp_cfi_common *commons;
 	Dwarf_CFI_Entry entry;
 	Dwarf_Off next;
 
 	if (reader->cie == offset)
 		return 0;
-	commons = grown(fdes->commons, fdes->common_count, &fdes->common_room, sizeof(*commons));
-	if (!commons)
+	if (XP_ARRAY_RESERVE(fdes->commons, fdes->common_room, fdes->common_count + 1))
 		return -ENOMEM;
-	fdes->commons = commons;
 	reader->cie = offset;
 	reader->encoding = PE_OMIT;
 	if (dwarf_next_cfi(reader->ident, reader->from->data, !reader->from->is_debug, offset, &next, &entry) ||
@@ -125,11 +110,11 @@ static int look_at_cie(struct reader *reader, Dwarf_Off offset)
 		return 0;
 	reader->encoding = encoding_of(&entry.cie);
 	reader->has_data = *entry.cie.augmentation == 'z';
-	xp_cfi_common_read(&commons[fdes->common_count++], &entry.cie);
+	xp_cfi_common_read(&fdes->commons[fdes->common_count++], &entry.cie);
 	return 0;
 }
 
-/* What is behind the addresses. */
+/* Finds the program, which follows the addresses. */
 static bool find_program(const struct reader *reader, const uint8_t *at, const uint8_t *end, struct xp_cfi_fde *fde)
 {
 	uint64_t skipped = 0;
@@ -166,7 +151,7 @@ static bool decode(const struct reader *reader, const Dwarf_FDE *from, struct xp
 		fde->vaddr += place;
 	size = get_encoded(from->start + bytes, reader->encoding & PE_FORMAT);
 	if (bytes == 4)
-		size = (uint32_t)size; /* a size has no sign, whatever its encoding says */
+		size = (uint32_t)size; /* a size is unsigned, whatever its encoding says */
 	if (!size || size > UINT32_MAX || __builtin_add_overflow(fde->vaddr, size, &end))
 		return false;
 	fde->bytes = (uint32_t)size;
@@ -178,16 +163,14 @@ static bool decode(const struct reader *reader, const Dwarf_FDE *from, struct xp
 static int add(struct reader *reader, const Dwarf_FDE *from)
 {
 	struct xp_cfi_fdes *fdes = reader->fdes;
-	struct xp_cfi_fde fde, *all;
+	struct xp_cfi_fde fde;
 	int err = look_at_cie(reader, from->CIE_pointer);
 
 	if (err || !decode(reader, from, &fde) || fde.vaddr >= fdes->end || fde.vaddr + fde.bytes <= fdes->start)
 		return err;
-	all = grown(fdes->all, fdes->count, &fdes->room, sizeof(*all));
-	if (!all)
+	if (XP_ARRAY_RESERVE(fdes->all, fdes->room, fdes->count + 1))
 		return -ENOMEM;
-	fdes->all = all;
-	all[fdes->count++] = fde;
+	fdes->all[fdes->count++] = fde;
 	return 0;
 }
 
@@ -222,9 +205,9 @@ int xp_cfi_fdes_read(struct xp_cfi_fdes *fdes, const struct xp_cfi_section *from
 	return err;
 }
 
-/* ---- the index ---- */
+/* ---- the index (.eh_frame_hdr) ---- */
 
-/* Both relative to the index. */
+/* Both are relative to the index. */
 struct index_entry {
 	int32_t code;
 	int32_t fde;
@@ -239,7 +222,7 @@ struct index_header {
 	uint32_t count;
 };
 
-/* The linker aligns them; whoever else has made the file need not. */
+/* Linkers align the entries; a file that someone else made need not. */
 static struct index_entry entry_at(const uint8_t *entries, size_t i)
 {
 	struct index_entry entry;
@@ -248,7 +231,7 @@ static struct index_entry entry_at(const uint8_t *entries, size_t i)
 	return entry;
 }
 
-/* The first that may have code behind vaddr. */
+/* The first entry that may have code at or above vaddr. */
 static size_t first_indexed(const uint8_t *entries, size_t count, uint64_t base, uint64_t vaddr)
 {
 	size_t low = 0, high = count;
@@ -297,7 +280,7 @@ int xp_cfi_fdes_read_indexed(struct xp_cfi_fdes *fdes, const struct xp_cfi_secti
 	return err;
 }
 
-/* ---- their order ---- */
+/* ---- the order of entries ---- */
 
 static int by_vaddr(const void *a, const void *b)
 {

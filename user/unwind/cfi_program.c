@@ -38,7 +38,7 @@ static bool take_signed(struct xp_cfi_expression *from, int64_t *value)
 	return true;
 }
 
-bool xp_cfi_take_sum(struct xp_cfi_expression *expression, uint64_t *reg, int64_t *offset)
+bool xp_cfi_parse_sum(struct xp_cfi_expression *expression, uint64_t *reg, int64_t *offset)
 {
 	struct xp_cfi_expression rest = *expression;
 	uint8_t operation;
@@ -56,7 +56,7 @@ bool xp_cfi_take_sum(struct xp_cfi_expression *expression, uint64_t *reg, int64_
 	return true;
 }
 
-bool xp_cfi_take_plus(struct xp_cfi_expression *expression, int64_t *offset)
+bool xp_cfi_parse_plus(struct xp_cfi_expression *expression, int64_t *offset)
 {
 	struct xp_cfi_expression rest = *expression;
 	uint64_t value;
@@ -100,7 +100,7 @@ static uint64_t unsigned_operand(struct xp_cfi_program *program)
 	return value;
 }
 
-/* Times the data factor, as are all that have a sign; of others those of DW_CFA_offset. */
+/* A signed operand is always multiplied by the data factor; of the unsigned ones, only that of DW_CFA_offset is. */
 static int64_t factored_operand(struct xp_cfi_program *program, bool is_signed)
 {
 	struct xp_cfi_expression rest = { program->at, program->end };
@@ -147,16 +147,16 @@ static void restore(struct xp_cfi_program *program, uint64_t reg)
 	save(program, reg, reg == XP_CFI_REG_RBP ? first->rbp : first->ra);
 }
 
-/* DW_CFA_expression: a place, computed with the CFA on the stack, which may stay there. */
+/* DW_CFA_expression computes an address. The CFA is on the DWARF stack at the start, and may stay there. */
 static struct xp_cfi_saved saved_by(struct xp_cfi_expression place)
 {
 	struct xp_cfi_saved saved = { .how = XP_CFI_SAVED_AT_CFA };
 
 	if (place.at == place.end)
 		return saved;
-	if (xp_cfi_take_sum(&place, &saved.reg, &saved.offset))
+	if (xp_cfi_parse_sum(&place, &saved.reg, &saved.offset))
 		saved.how = XP_CFI_SAVED_AT_REG;
-	else if (!xp_cfi_take_plus(&place, &saved.offset))
+	else if (!xp_cfi_parse_plus(&place, &saved.offset))
 		saved.how = XP_CFI_SAVED_ELSE;
 	if (place.at < place.end)
 		saved.how = XP_CFI_SAVED_ELSE;
@@ -169,7 +169,7 @@ static void define_cfa(struct xp_cfi_program *program, uint8_t code)
 	struct xp_cfi_registers *now = &program->now;
 	bool has_reg = code == DW_CFA_def_cfa || code == DW_CFA_def_cfa_sf || code == DW_CFA_def_cfa_register;
 
-	/* Those that change one half keep the other. */
+	/* Instructions that change one half keep the other. */
 	if (code != DW_CFA_def_cfa && code != DW_CFA_def_cfa_sf && (!now->has_cfa || now->cfa.at))
 		bad(program);
 	if (has_reg)
@@ -182,7 +182,7 @@ static void define_cfa(struct xp_cfi_program *program, uint8_t code)
 	now->cfa = (struct xp_cfi_expression){ 0 };
 }
 
-/* What is said of one register, by an instruction whose first operand that is. */
+/* Executes an instruction about one register, which is its first operand. */
 static void define_register(struct xp_cfi_program *program, uint8_t code)
 {
 	uint64_t reg = unsigned_operand(program);
@@ -230,7 +230,7 @@ static void recall(struct xp_cfi_program *program)
 		bad(program);
 }
 
-/* One of those without an operand in their first byte. Returns how far the next row is. */
+/* Executes an instruction without an operand in its first byte. Returns the distance to the next row. */
 static uint64_t execute(struct xp_cfi_program *program, uint8_t code)
 {
 	switch (code) {
@@ -314,7 +314,7 @@ bool xp_cfi_program_next(struct xp_cfi_program *program)
 	return distance;
 }
 
-/* ---- what entries have in common ---- */
+/* ---- what entries share ---- */
 
 void xp_cfi_common_read(struct xp_cfi_common *common, const Dwarf_CIE *cie)
 {

@@ -6,11 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/util.h"
 
 #define DEREFS_MAX (UINT16_MAX + 1u)
 
-/* The index of this one, the same for equal ones. A program has a few of them. */
+/* Sets *index to the index of this deref; equal ones share an index. A program has only a few. */
 static int intern_deref(struct xp_cfi_rows *rows, const struct xp_cfi_deref *deref, uint16_t *index)
 {
 	for (size_t i = rows->deref_count; i > 0; i--)
@@ -20,15 +21,8 @@ static int intern_deref(struct xp_cfi_rows *rows, const struct xp_cfi_deref *der
 		}
 	if (rows->deref_count == DEREFS_MAX)
 		return -EFBIG;
-	if (rows->deref_count == rows->deref_room) {
-		size_t room = XP_MAX(rows->deref_room * 2, (size_t)16);
-		struct xp_cfi_deref *derefs = reallocarray(rows->derefs, room, sizeof(*derefs));
-
-		if (!derefs)
-			return -ENOMEM;
-		rows->derefs = derefs;
-		rows->deref_room = room;
-	}
+	if (XP_ARRAY_RESERVE(rows->derefs, rows->deref_room, rows->deref_count + 1))
+		return -ENOMEM;
 	*index = (uint16_t)rows->deref_count;
 	rows->derefs[rows->deref_count++] = *deref;
 	return 0;
@@ -57,15 +51,8 @@ int xp_cfi_rows_add(struct xp_cfi_rows *rows, uint32_t offset, const struct xp_c
 		return 0;
 	if (rows->count == XP_CFI_ROWS_MAX)
 		return -EFBIG;
-	if (rows->count == rows->room) {
-		size_t room = XP_MAX(rows->room * 2, (size_t)4096);
-		struct xp_cfi_row *all = reallocarray(rows->all, room, sizeof(*all));
-
-		if (!all)
-			return -ENOMEM;
-		rows->all = all;
-		rows->room = room;
-	}
+	if (XP_ARRAY_RESERVE(rows->all, rows->room, rows->count + 1))
+		return -ENOMEM;
 	rows->all[rows->count++] = new;
 	return 0;
 }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The rows of a table while it is made. */
-#ifndef XPROF_CFI_ROWS_H
-#define XPROF_CFI_ROWS_H
+/* The rows of a table under construction. */
+#ifndef XPROF_UNWIND_CFI_ROWS_H
+#define XPROF_UNWIND_CFI_ROWS_H
 
 #include "unwind/cfi_table.h"
 
-/* Zeroed: empty. */
+/* Empty if zeroed. */
 struct xp_cfi_rows {
 	struct xp_cfi_row *all;
 	size_t count;
@@ -16,12 +16,13 @@ struct xp_cfi_rows {
 };
 
 /*
- * From offset on, row holds; row->pc is not looked at, nor is its cfa with XP_CFI_DEREF. Offsets do not go down; at the
- * same one as before, the row takes the other's place. -EFBIG for more than XP_CFI_ROWS_MAX, -ENOMEM.
+ * Adds a row that holds from offset on. row->pc is ignored, and so is row->cfa if the rule is XP_CFI_DEREF. Offsets
+ * must not decrease; a row with the same offset replaces the previous one. Returns 0, -EFBIG if there are more than
+ * XP_CFI_ROWS_MAX rows, or -ENOMEM.
  */
 int xp_cfi_rows_add(struct xp_cfi_rows *rows, uint32_t offset, const struct xp_cfi_row *row,
 		    const struct xp_cfi_deref *deref);
-/* Writes the whole table: header, whose counts are set here, and rows. Those of write(2). */
+/* Writes the whole table: the header, after setting its counts, and the rows. Returns 0 or an error of write(2). */
 int xp_cfi_rows_write(const struct xp_cfi_rows *rows, struct xp_cfi_header *header, int fd);
 void xp_cfi_rows_free(struct xp_cfi_rows *rows);
 

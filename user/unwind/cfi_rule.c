@@ -34,7 +34,7 @@ static enum xp_cfi_reason sum_rule(uint64_t reg, int64_t offset, struct xp_cfi_r
 	return XP_CFI_KNOWN;
 }
 
-/* Of the stubs through which a program calls into libraries: the linker's one entry for all of them. */
+/* Recognizes the linker's one entry for all stubs through which a program calls into libraries. */
 static bool is_plt(const struct xp_cfi_expression *cfa, struct xp_cfi_row *row)
 {
 	static const uint8_t expected[] = { DW_OP_breg7, 8,	   DW_OP_breg16, 0,	    DW_OP_lit15, DW_OP_and,
@@ -64,11 +64,11 @@ static enum xp_cfi_reason expression_rule(struct xp_cfi_expression cfa, struct x
 
 	if (is_plt(&cfa, row))
 		return XP_CFI_KNOWN;
-	if (!xp_cfi_take_sum(&cfa, &reg, &offset))
+	if (!xp_cfi_parse_sum(&cfa, &reg, &offset))
 		return XP_CFI_CFA_EXPRESSION;
 	if (cfa.at == cfa.end)
 		return sum_rule(reg, offset, row);
-	if (*cfa.at++ != DW_OP_deref || (cfa.at < cfa.end && !xp_cfi_take_plus(&cfa, &add)) || cfa.at < cfa.end ||
+	if (*cfa.at++ != DW_OP_deref || (cfa.at < cfa.end && !xp_cfi_parse_plus(&cfa, &add)) || cfa.at < cfa.end ||
 	    !fits(offset))
 		return XP_CFI_CFA_EXPRESSION;
 	if (base_of(reg) == XP_CFI_BASE_CFA)
@@ -134,7 +134,9 @@ static bool rbp_rule(const struct xp_cfi_saved *rbp, struct xp_cfi_row *row, str
 	return false;
 }
 
-/* The C library's: its entry finds the CFA, the interrupted rsp, in the ucontext_t that the kernel put there. */
+/*
+ * Recognizes the C library's signal return: its entry finds the CFA, the interrupted rsp, in the kernel's ucontext_t.
+ */
 static bool is_signal_return(const struct xp_cfi_row *row, const struct xp_cfi_deref *deref)
 {
 	return row->rule == XP_CFI_DEREF && deref->base == XP_CFI_BASE_RSP && !deref->add &&

@@ -8,7 +8,7 @@ static struct xp_cfi_piece **bucket_of(struct xp_cfi_store *store, uint64_t key)
 	return &store->buckets[(key * 0x9e3779b97f4a7c15ull >> 32) % XP_CFI_STORE_BUCKETS];
 }
 
-/* What a piece takes beside its table, and more, so that there are not too many for the buckets. */
+/* What a piece takes in addition to its table, rounded up so that the buckets do not get too many pieces. */
 #define PIECE_BYTES 1024
 
 static size_t bytes_of(const struct xp_cfi_piece *piece)
@@ -21,7 +21,7 @@ static unsigned int share_of(pid_t pid)
 	return (unsigned int)pid % XP_CFI_STORE_SHARES;
 }
 
-/* ---- the order of age ---- */
+/* ---- the LRU list ---- */
 
 static void append(struct xp_cfi_store *store, struct xp_cfi_piece *piece)
 {
@@ -97,7 +97,7 @@ static struct xp_cfi_piece *oldest_of_largest_share(const struct xp_cfi_store *s
 	return piece;
 }
 
-/* For a new one, which stays. */
+/* Evicts others to make room for a new piece, which stays. */
 static void make_room(struct xp_cfi_store *store, const struct xp_cfi_piece *new, uint64_t now_ns)
 {
 	while (store->bytes > XP_CFI_STORE_BYTES_MAX && store->oldest != new) {
@@ -111,8 +111,8 @@ static void make_room(struct xp_cfi_store *store, const struct xp_cfi_piece *new
 	}
 }
 
-void xp_cfi_store_put(struct xp_cfi_store *store, struct xp_cfi_piece *piece, struct xp_cfi_table *table,
-		      uint64_t now_ns)
+void xp_cfi_store_insert(struct xp_cfi_store *store, struct xp_cfi_piece *piece, struct xp_cfi_table *table,
+			 uint64_t now_ns)
 {
 	piece->is_made = true;
 	piece->table = table;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The tables that were made of pieces of files, within a bound of memory: the one that was not used for the longest
- * time goes first. Where more is in use than fits, making room costs tables that are made again at once, and so on in a
- * circle: the process for which the most was made loses one then, and the store is full for that process for a while.
- * So one that runs through more code than there is room for leaves the others theirs.
+ * The tables made for pieces of files, within a memory limit: the least recently used one is evicted first. If the
+ * tables in use exceed the limit, evicting any of them would cause its rebuild at once, over and over. Then the process
+ * with the largest share loses a table, and the store is full for that process for a while. So a process that runs more
+ * code than fits does not take the room of the others.
  */
-#ifndef XPROF_CFI_STORE_H
-#define XPROF_CFI_STORE_H
+#ifndef XPROF_UNWIND_CFI_STORE_H
+#define XPROF_UNWIND_CFI_STORE_H
 
 #include <stdbool.h>
 #include <sys/types.h>
@@ -14,44 +14,44 @@
 #include "unwind/cfi_table.h"
 
 #define XP_CFI_STORE_BYTES_MAX (16u << 20)
-/* In use is what was used so recently; and so long the store is full. */
+/* A table used within this time is in use. The store also stays full for this time. */
 #define XP_CFI_STORE_USED_NS 2000000000ull
 #define XP_CFI_STORE_BUCKETS 1024
 
-/* Of processes, by their number modulo: some share a share. */
+/* Indexed by PID modulo this; some processes share an entry. */
 #define XP_CFI_STORE_SHARES 256
 
 /* A piece of a file. */
 struct xp_cfi_piece {
-	struct xp_cfi_piece *next; /* in its bucket */
+	struct xp_cfi_piece *next; /* in the same bucket */
 	struct xp_cfi_piece *older;
 	struct xp_cfi_piece *newer;
-	uint64_t key; /* the caller's name for it */
+	uint64_t key; /* chosen by the caller */
 	uint64_t used_ns;
-	unsigned int share;	    /* of the process that it was made for, whoever else uses it */
-	bool is_made;		    /* until then it is in no order of age */
-	struct xp_cfi_table *table; /* NULL: it has none */
+	unsigned int share;	    /* of the process that it was made for, whichever others use it */
+	bool is_made;		    /* until then it is not in the LRU list */
+	struct xp_cfi_table *table; /* NULL: the piece has no table */
 };
 
-/* Zeroed: empty. */
+/* Empty if zeroed. */
 struct xp_cfi_store {
 	struct xp_cfi_piece *buckets[XP_CFI_STORE_BUCKETS];
 	struct xp_cfi_piece *oldest;
 	struct xp_cfi_piece *newest;
-	size_t bytes; /* of all pieces that are made */
+	size_t bytes; /* of all finished pieces */
 	struct {
 		size_t bytes;
 		uint64_t full_until_ns;
 	} shares[XP_CFI_STORE_SHARES];
 };
 
-/* NULL: there is no such piece. now_ns: CLOCK_MONOTONIC; it is used at this time. */
+/* Returns NULL if there is no such piece. now_ns: CLOCK_MONOTONIC; becomes the piece's time of last use. */
 struct xp_cfi_piece *xp_cfi_store_find(struct xp_cfi_store *store, uint64_t key, uint64_t now_ns);
-/* A new one, whose table is being made for this process. NULL: out of memory. */
+/* Adds a piece with a table still to be made for this process. Returns NULL if out of memory. */
 struct xp_cfi_piece *xp_cfi_store_add(struct xp_cfi_store *store, uint64_t key, pid_t pid);
-/* The table is made, and the store's from now on; NULL: there is none. Others may go. */
-void xp_cfi_store_put(struct xp_cfi_store *store, struct xp_cfi_piece *piece, struct xp_cfi_table *table,
-		      uint64_t now_ns);
+/* Hands a finished table over to the store; NULL: the piece has none. May evict others. */
+void xp_cfi_store_insert(struct xp_cfi_store *store, struct xp_cfi_piece *piece, struct xp_cfi_table *table,
+			 uint64_t now_ns);
 void xp_cfi_store_remove(struct xp_cfi_store *store, struct xp_cfi_piece *piece);
 bool xp_cfi_store_is_full(const struct xp_cfi_store *store, pid_t pid, uint64_t now_ns);
 void xp_cfi_store_free(struct xp_cfi_store *store);

@@ -11,8 +11,8 @@ static const struct xp_cfi_row none;
 
 /* ---- stubs ---- */
 
-void xp_cfi_gaps_init(struct xp_cfi_gaps *gaps, struct xp_elf_image *image, uint64_t start, uint64_t end,
-		      struct xp_cfi_rows *rows)
+void xp_cfi_synthetic_init(struct xp_cfi_synthetic *gaps, struct xp_elf_file *image, uint64_t start, uint64_t end,
+			   struct xp_cfi_rows *rows)
 {
 	static const struct {
 		const char *name;
@@ -30,11 +30,11 @@ void xp_cfi_gaps_init(struct xp_cfi_gaps *gaps, struct xp_elf_image *image, uint
 		bool is_init = sections[i].kind == XP_CFI_STUBS_INIT;
 		GElf_Shdr header;
 
-		if (!xp_elf_image_section(image, sections[i].name, 0, &header) || header.sh_type != SHT_PROGBITS ||
+		if (!xp_elf_file_section(image, sections[i].name, 0, &header) || header.sh_type != SHT_PROGBITS ||
 		    (!is_init && header.sh_addr % STUB_BYTES) || header.sh_size > UINT32_MAX ||
 		    header.sh_offset > UINT32_MAX)
 			continue;
-		/* It is told by both of its ends. */
+		/* Only both of its ends together identify it. */
 		if (is_init && (header.sh_offset < start || header.sh_offset + header.sh_size > end))
 			continue;
 		gaps->stubs[gaps->stubs_count++] = (struct xp_cfi_stubs){
@@ -46,8 +46,8 @@ void xp_cfi_gaps_init(struct xp_cfi_gaps *gaps, struct xp_elf_image *image, uint
 	}
 }
 
-/* The first section that begins in [start, end) and ends there; NULL: none. */
-static const struct xp_cfi_stubs *next_stubs(const struct xp_cfi_gaps *gaps, uint64_t start, uint64_t end)
+/* The first section that lies in [start, end); NULL: none. */
+static const struct xp_cfi_stubs *next_stubs(const struct xp_cfi_synthetic *gaps, uint64_t start, uint64_t end)
 {
 	const struct xp_cfi_stubs *first = NULL;
 
@@ -68,7 +68,7 @@ static bool is_at(const uint8_t *code, size_t at, const char *bytes, size_t coun
 
 #define IS_AT(code, at, bytes) is_at(code, at, bytes, sizeof(bytes) - 1)
 
-/* jmp *there(%rip), behind endbr64, behind bnd, or both. */
+/* jmp *there(%rip), after endbr64, bnd, both or neither. */
 static bool is_jump(const uint8_t *code)
 {
 	size_t at = IS_AT(code, 0, "\xf3\x0f\x1e\xfa") ? 4 : 0;
@@ -92,7 +92,7 @@ static struct xp_cfi_row stub_rule(const uint8_t *code, bool is_lazy)
 	return is_jump(code) ? jump : none;
 }
 
-static int add_stubs(struct xp_cfi_gaps *gaps, const struct xp_cfi_stubs *stubs)
+static int add_stubs(struct xp_cfi_synthetic *gaps, const struct xp_cfi_stubs *stubs)
 {
 	struct xp_cfi_row row = { .rule = XP_CFI_RSP, .cfa = 2, .rbp = XP_CFI_RBP_SAME };
 	bool is_lazy = stubs->kind == XP_CFI_STUBS_LAZY;
@@ -100,9 +100,9 @@ static int add_stubs(struct xp_cfi_gaps *gaps, const struct xp_cfi_stubs *stubs)
 	uint8_t code[STUB_BYTES];
 	int err = 0;
 
-	/* The first lazy one pushes for all others; what was pushed before is one word. */
+	/* The first lazy stub pushes a word for all others; the word pushed before it is already on the stack. */
 	if (is_lazy && stubs->has_first && stubs->end - start > STUB_BYTES &&
-	    xp_elf_image_read(gaps->image, code, start, sizeof(code)) && IS_AT(code, 0, "\xff\x35")) {
+	    xp_elf_file_read(gaps->image, code, start, sizeof(code)) && IS_AT(code, 0, "\xff\x35")) {
 		err = xp_cfi_rows_add(gaps->rows, (uint32_t)start, &row, NULL);
 		row.cfa++;
 		if (!err)
@@ -111,7 +111,7 @@ static int add_stubs(struct xp_cfi_gaps *gaps, const struct xp_cfi_stubs *stubs)
 		start += STUB_BYTES;
 	}
 	row = none;
-	if (stubs->end - start >= STUB_BYTES && xp_elf_image_read(gaps->image, code, start, sizeof(code)))
+	if (stubs->end - start >= STUB_BYTES && xp_elf_file_read(gaps->image, code, start, sizeof(code)))
 		row = stub_rule(code, is_lazy);
 	if (!err)
 		err = xp_cfi_rows_add(gaps->rows, (uint32_t)start, &row, NULL);
@@ -122,8 +122,8 @@ static int add_stubs(struct xp_cfi_gaps *gaps, const struct xp_cfi_stubs *stubs)
 
 /* ---- .init and .fini ---- */
 
-/* How much of the code is before the word is reserved; 0: it is another function. */
-static uint64_t init_head(const struct xp_cfi_gaps *gaps, uint64_t start, uint64_t bytes)
+/* Returns how many bytes come before the word is reserved; 0 if this is another function. */
+static uint64_t init_head(const struct xp_cfi_synthetic *gaps, uint64_t start, uint64_t bytes)
 {
 	static const struct {
 		const char *reserve;
@@ -134,21 +134,21 @@ static uint64_t init_head(const struct xp_cfi_gaps *gaps, uint64_t start, uint64
 	};
 	uint8_t first[8] = { 0 }, last[5];
 
-	if (!xp_elf_image_read(gaps->image, first, start, XP_MIN(bytes, (uint64_t)sizeof(first))))
+	if (!xp_elf_file_read(gaps->image, first, start, XP_MIN(bytes, (uint64_t)sizeof(first))))
 		return 0;
 	for (size_t i = 0; i < XP_ARRAY_SIZE(ways); i++) {
 		size_t head = strlen(ways[i].reserve), tail = strlen(ways[i].let_go);
 		size_t at = IS_AT(first, 0, "\xf3\x0f\x1e\xfa") ? 4 : 0;
 
 		if (at + head + tail <= bytes && is_at(first, at, ways[i].reserve, head) &&
-		    xp_elf_image_read(gaps->image, last, start + bytes - tail, tail) &&
+		    xp_elf_file_read(gaps->image, last, start + bytes - tail, tail) &&
 		    is_at(last, 0, ways[i].let_go, tail))
 			return at + head;
 	}
 	return 0;
 }
 
-static int add_init(struct xp_cfi_gaps *gaps, uint64_t start, uint64_t end)
+static int add_init(struct xp_cfi_synthetic *gaps, uint64_t start, uint64_t end)
 {
 	struct xp_cfi_row row = { .rule = XP_CFI_RSP, .cfa = 1, .rbp = XP_CFI_RBP_SAME };
 	uint64_t head = init_head(gaps, start, end - start);
@@ -171,7 +171,10 @@ static int add_init(struct xp_cfi_gaps *gaps, uint64_t start, uint64_t end)
 
 static const uint8_t signal_return[] = { 0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05 };
 
-/* By its rarest byte; memmem(3) takes its time to prepare for each of many short gaps. NULL: there is none. */
+/*
+ * Searches by the rarest byte; the setup cost of memmem(3) is too high for many short gaps. Returns NULL if there is
+ * none.
+ */
 static const uint8_t *search(const uint8_t *code, size_t bytes)
 {
 	enum { RAREST = 1 };
@@ -185,14 +188,14 @@ static const uint8_t *search(const uint8_t *code, size_t bytes)
 	return NULL;
 }
 
-/* The place of the first in [start, end) of the file; end: there is none. */
-static uint64_t find_signal_return(struct xp_cfi_gaps *gaps, uint64_t start, uint64_t end)
+/* Returns the offset of the first signal return in [start, end) of the file; end if there is none. */
+static uint64_t find_signal_return(struct xp_cfi_synthetic *gaps, uint64_t start, uint64_t end)
 {
 	while (end - start >= sizeof(signal_return)) {
 		size_t bytes = XP_MIN(end - start, (uint64_t)sizeof(gaps->chunk));
 		const uint8_t *found;
 
-		if (!xp_elf_image_read(gaps->image, gaps->chunk, start, bytes))
+		if (!xp_elf_file_read(gaps->image, gaps->chunk, start, bytes))
 			break;
 		found = search(gaps->chunk, bytes);
 		if (found)
@@ -202,13 +205,13 @@ static uint64_t find_signal_return(struct xp_cfi_gaps *gaps, uint64_t start, uin
 	return end;
 }
 
-bool xp_cfi_gaps_has_signal_return(struct xp_cfi_gaps *gaps, uint64_t start, uint64_t end)
+bool xp_cfi_synthetic_has_signal_return(struct xp_cfi_synthetic *gaps, uint64_t start, uint64_t end)
 {
 	return find_signal_return(gaps, start, end) != end;
 }
 
-/* A return address there is that of its first byte, for which the byte before is looked up: the row begins with it. */
-static int add_plain(struct xp_cfi_gaps *gaps, uint64_t start, uint64_t end)
+/* The return address is the signal return's first byte, and lookups use the byte before it. So the row begins there. */
+static int add_plain(struct xp_cfi_synthetic *gaps, uint64_t start, uint64_t end)
 {
 	static const struct xp_cfi_row signal = { .rule = XP_CFI_SIGNAL };
 	int err = 0;
@@ -231,16 +234,16 @@ static int add_plain(struct xp_cfi_gaps *gaps, uint64_t start, uint64_t end)
 /* ---- clone3() ---- */
 
 /*
- * syscall; test %rax,%rax; jl error; je child; ret; and, with an entry again, the child: xor %ebp,%ebp; and $-16,%rsp.
- * Here and not in clone(), whose child pops the function that it is to call. Returns how many bytes have no entry, or
- * 0.
+ * The code: syscall; test %rax,%rax; jl error; je child; ret. Then, covered by an entry again, the child: xor
+ * %ebp,%ebp; and $-16,%rsp. This matches clone3() but not clone(), whose child pops the function that it calls. Returns
+ * how many bytes have no entry, or 0.
  */
-static uint64_t clone_bytes(const struct xp_cfi_gaps *gaps, uint64_t start)
+static uint64_t clone_bytes(const struct xp_cfi_synthetic *gaps, uint64_t start)
 {
 	uint8_t code[20];
 	size_t at = 5;
 
-	if (!xp_elf_image_read(gaps->image, code, start, sizeof(code)) || !IS_AT(code, 0, "\x0f\x05\x48\x85\xc0"))
+	if (!xp_elf_file_read(gaps->image, code, start, sizeof(code)) || !IS_AT(code, 0, "\x0f\x05\x48\x85\xc0"))
 		return 0;
 	if (code[at] == 0x7c)
 		at += 2;
@@ -251,7 +254,7 @@ static uint64_t clone_bytes(const struct xp_cfi_gaps *gaps, uint64_t start)
 	return IS_AT(code, at, "\x74\x01\xc3\x31\xed\x48\x83\xe4") ? at + 3 : 0;
 }
 
-static int add_clone(struct xp_cfi_gaps *gaps, uint64_t start, uint64_t bytes)
+static int add_clone(struct xp_cfi_synthetic *gaps, uint64_t start, uint64_t bytes)
 {
 	static const struct xp_cfi_row clone = { .rule = XP_CFI_CLONE };
 
@@ -259,7 +262,7 @@ static int add_clone(struct xp_cfi_gaps *gaps, uint64_t start, uint64_t bytes)
 	return xp_cfi_rows_add(gaps->rows, (uint32_t)start, &clone, NULL);
 }
 
-int xp_cfi_gaps_add(struct xp_cfi_gaps *gaps, uint64_t start, uint64_t end)
+int xp_cfi_synthetic_add(struct xp_cfi_synthetic *gaps, uint64_t start, uint64_t end)
 {
 	const struct xp_cfi_stubs *stubs;
 	int err = 0;

@@ -11,7 +11,7 @@
 
 #include "base/util.h"
 
-/* A bucket's rows lie in one or two cache lines, and the index takes a sixteenth of what the rows take. */
+/* The rows of a bucket lie in one or two cache lines, and the index takes a sixteenth of the memory of the rows. */
 #define ROWS_PER_BUCKET 8
 
 struct xp_cfi_table {
@@ -20,10 +20,10 @@ struct xp_cfi_table {
 	const struct xp_cfi_row *rows;
 	const struct xp_cfi_deref *derefs;
 	uint32_t base; /* pc of the first row */
-	uint32_t last; /* of the last one */
+	uint32_t last; /* pc of the last row */
 	unsigned int bucket_shift;
 	size_t bucket_count;
-	uint32_t *buckets; /* the row that holds at the beginning of each, and the last row behind them */
+	uint32_t *buckets; /* the row that holds at the start of each bucket, then the last row */
 };
 
 static const struct xp_cfi_row none;
@@ -160,7 +160,9 @@ void xp_cfi_table_free(struct xp_cfi_table *table)
 	free(table);
 }
 
-/* What the kernel has of a memfd and its mapping beside the pages: without it, thousands of empty tables were nothing.
+/*
+ * What the kernel needs for a memfd and its mapping in addition to the pages. Without it, thousands of empty tables
+ * would count as nothing.
  */
 #define KERNEL_BYTES 1024
 

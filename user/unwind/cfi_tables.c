@@ -13,13 +13,15 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/fd_message.h"
+#include "base/util.h"
 #include "unwind/cfi_store.h"
 #include "unwind/cfi_worker.h"
-#include "base/util.h"
 
 /*
- * What is with the process cannot be overtaken any more: more than one piece, so that it is not idle until we collect,
- * but no more than so many bytes of them. A foreign file is alone there: it may take all the time that a file may.
+ * Limits of what is sent to the process and so can no longer be overtaken. More than one piece, so that the process is
+ * not idle until we collect, but no more than this many bytes of them. A foreign file is sent alone: it may take all
+ * the time that a file is allowed.
  */
 #define SENT_MAX 8
 #define SENT_BYTES_MAX (8u << 20)
@@ -27,37 +29,37 @@
 
 /* A file. */
 struct entry {
-	uint64_t again_ns; /* absent: from then on (CLOCK_MONOTONIC) it may be asked for again; 0: never */
+	uint64_t again_ns; /* absent: it may be requested again from this time on (CLOCK_MONOTONIC); 0: never */
 	bool is_absent;
-	uint8_t failures; /* to open it */
-	bool is_foreign;  /* as far as it is known: it was asked for once */
+	uint8_t failures; /* to open the file */
+	bool is_foreign;  /* as far as known: set when it is first requested */
 };
 
-/* A piece that waits for its table. */
+/* A piece waiting for its table. */
 struct job {
 	struct job *next;
 	uint64_t id;
 	size_t entry;
 	struct xp_cfi_piece *piece;
-	uint64_t bytes; /* of the file that are in the piece */
+	uint64_t bytes; /* bytes of the file in the piece */
 	bool is_foreign;
 	int fd;
 	char path[];
 };
 
 struct xp_cfi_tables {
-	struct entry *entries; /* by struct xp_file.index */
+	struct entry *entries; /* indexed by struct xp_file.index */
 	size_t entry_count;
-	struct xp_cfi_store stores[2]; /* of foreign files the second */
-	struct job *jobs; /* the first sent_count are with the process, the others in the order of is_behind() */
+	struct xp_cfi_store stores[2]; /* the second one is for foreign files */
+	struct job *jobs; /* the first sent_count are sent to the process, the others are ordered by is_behind() */
 	size_t job_count;
-	size_t foreign_count; /* of these */
+	size_t foreign_count; /* jobs of foreign files */
 	size_t sent_count;
 	uint64_t last_id;
-	int finished; /* not yet told by xp_cfi_tables_collect() */
+	int finished; /* not yet returned by xp_cfi_tables_collect() */
 	pid_t pid;
-	int socket;   /* -1: there is no process */
-	int epoll_fd; /* holds socket, which changes */
+	int socket;   /* -1: no process */
+	int epoll_fd; /* watches socket, which changes */
 };
 
 /* ---- entries ---- */
@@ -77,7 +79,7 @@ static struct entry *entry_of(struct xp_cfi_tables *tables, size_t index)
 	return &tables->entries[index];
 }
 
-/* Only the first 4 GiB of a file have any. */
+/* Only the first 4 GiB of a file have pieces. */
 static uint64_t key_of(const struct xp_file *file, uint64_t offset)
 {
 	return (uint64_t)file->index << 32 | offset / XP_CFI_PIECE_BYTES;
@@ -90,7 +92,7 @@ static uint64_t piece_start(const struct xp_cfi_piece *piece)
 
 /* ---- jobs ---- */
 
-/* The small ones first, which most samples wait for (libc behind a compiler), and all that is foreign behind. */
+/* Small pieces go first, since most samples wait for them (libc rather than a compiler); all foreign ones go last. */
 static bool is_behind(const struct job *job, const struct job *other)
 {
 	return job->is_foreign == other->is_foreign ? job->bytes > other->bytes : job->is_foreign;
@@ -110,13 +112,13 @@ static void insert_job(struct xp_cfi_tables *tables, struct job *job)
 	tables->foreign_count += job->is_foreign;
 }
 
-/* Of a file that neither root nor who records has made. */
+/* Returns whether the file belongs to neither root nor the user who records. */
 static bool is_foreign(const struct stat *st)
 {
 	return st->st_uid && st->st_uid != geteuid();
 }
 
-/* NULL, and errno says why. */
+/* Returns NULL and sets errno on error. */
 static struct job *new_job(const char *path, uint64_t offset, int fd)
 {
 	uint64_t start = offset - offset % XP_CFI_PIECE_BYTES;
@@ -164,10 +166,10 @@ static void finish_first_job(struct xp_cfi_tables *tables, int err, int fd)
 
 		xp_debug("%s: unwind table of %" PRIu32 " rows from %" PRIu64 " MiB on in %.1f ms", job->path,
 			 header->row_count, piece_start(job->piece) >> 20, (double)header->build_ns / 1e6);
-		xp_cfi_store_put(store, job->piece, table, xp_now_ns());
-	} else if (err == -ENOENT) { /* of this piece */
+		xp_cfi_store_insert(store, job->piece, table, xp_now_ns());
+	} else if (err == -ENOENT) { /* no table for this piece */
 		xp_debug("%s: no unwind table from %" PRIu64 " MiB on", job->path, piece_start(job->piece) >> 20);
-		xp_cfi_store_put(store, job->piece, NULL, xp_now_ns());
+		xp_cfi_store_insert(store, job->piece, NULL, xp_now_ns());
 	} else {
 		tables->entries[job->entry].is_absent = true;
 		xp_cfi_store_remove(store, job->piece);
@@ -204,10 +206,10 @@ static int start(struct xp_cfi_tables *tables)
 	return -ENOMEM;
 }
 
-/* It died: of the file that it was at, or for a reason of its own. */
+/* Handles the death of the process, be it caused by the file that it was reading or not. */
 static void bury(struct xp_cfi_tables *tables)
 {
-	xp_debug("the process that makes unwind tables has died; the next one will be another");
+	xp_debug("the process that makes unwind tables has died; starting another one when needed");
 	stop(tables);
 	if (tables->sent_count)
 		finish_first_job(tables, -EIO, -1);
@@ -225,7 +227,7 @@ static bool may_send(const struct xp_cfi_tables *tables, const struct job *job, 
 	       (tables->sent_count < SENT_MAX && sent_bytes + sent_weight(job) <= SENT_BYTES_MAX);
 }
 
-/* Sends what may be sent. An error of the process itself shows when its answers are read. */
+/* Sends as many jobs as allowed. An error of the process itself shows when its answers are read. */
 static int send_jobs(struct xp_cfi_tables *tables)
 {
 	struct job *job = tables->jobs;
@@ -247,7 +249,7 @@ static int send_jobs(struct xp_cfi_tables *tables)
 		size_t bytes = offsetof(struct xp_cfi_request, path) + strlen(job->path) + 1;
 
 		memcpy(request.path, job->path, strlen(job->path) + 1);
-		if (xp_cfi_send(tables->socket, &request, bytes, job->fd) < 0)
+		if (xp_fd_message_send(tables->socket, &request, bytes, job->fd) < 0)
 			break;
 		tables->sent_count++;
 		sent_bytes += sent_weight(job);
@@ -256,7 +258,7 @@ static int send_jobs(struct xp_cfi_tables *tables)
 	return err;
 }
 
-/* Without a process to be had, no file has a table. */
+/* If no process can be started, no file gets a table. */
 static void serve_jobs(struct xp_cfi_tables *tables)
 {
 	while (send_jobs(tables))
@@ -268,7 +270,7 @@ static void receive_answers(struct xp_cfi_tables *tables)
 	while (tables->socket >= 0) {
 		struct xp_cfi_answer answer;
 		int fd;
-		ssize_t got = xp_cfi_receive(tables->socket, &answer, sizeof(answer), &fd);
+		ssize_t got = xp_fd_message_receive(tables->socket, &answer, sizeof(answer), &fd);
 
 		if (got == -EAGAIN)
 			break;
@@ -373,7 +375,7 @@ int xp_cfi_tables_ask(struct xp_cfi_tables *tables, pid_t pid, const struct xp_f
 		return 0;
 	if (fd >= 0)
 		return ask(tables, pid, file, offset, fd);
-	/* The process may have been gone already, while others of the same container are to come. */
+	/* The process may have ended already, and others of the same container may follow. */
 	entry->is_absent = true;
 	entry->again_ns = ++entry->failures < OPEN_TRIES ? xp_now_ns() + XP_CFI_AGAIN_NS : 0;
 	return 0;

@@ -13,82 +13,27 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/child.h"
+#include "base/fd_message.h"
+#include "base/util.h"
 #include "unwind/cfi_build.h"
 #include "unwind/cfi_table.h"
-#include "base/child.h"
-#include "base/util.h"
 
 #define TABLE_BYTES_MAX ((rlim_t)XP_CFI_ROWS_MAX * sizeof(struct xp_cfi_row) + (2u << 20))
 
-/* Samples wait for what it makes, within a bound: on a busy machine it must not queue behind everyone. */
+/* Samples wait for its tables, for a limited time: on a busy machine it must not queue behind everything else. */
 #define WORKER_NICE (-10)
 
 static const struct xp_child_limits limits = {
 	.seconds = XP_CFI_BUILD_SECONDS,
 	.cpu_seconds = XP_CFI_BUILD_CPU_SECONDS,
-	.address_bytes = (rlim_t)8 << 30, /* a separate debug file is mapped as a whole */
+	.address_bytes = (rlim_t)8 << 30, /* a separate debug file is mapped in full */
 	.data_bytes = (rlim_t)512 << 20,
 };
 
-/* ---- messages ---- */
-
-union control {
-	char bytes[CMSG_SPACE(sizeof(int))];
-	struct cmsghdr align;
-};
-
-ssize_t xp_cfi_send(int socket, const void *message, size_t bytes, int fd)
-{
-	struct iovec part = { (void *)message, bytes };
-	union control control = { 0 };
-	struct msghdr header = { .msg_iov = &part, .msg_iovlen = 1 };
-	ssize_t sent;
-
-	if (fd >= 0) {
-		struct cmsghdr *rights = &control.align;
-
-		rights->cmsg_level = SOL_SOCKET;
-		rights->cmsg_type = SCM_RIGHTS;
-		rights->cmsg_len = CMSG_LEN(sizeof(int));
-		memcpy(CMSG_DATA(rights), &fd, sizeof(int));
-		header.msg_control = &control;
-		header.msg_controllen = sizeof(control);
-	}
-	do
-		sent = sendmsg(socket, &header, MSG_NOSIGNAL);
-	while (sent < 0 && errno == EINTR);
-	return sent < 0 ? -errno : sent;
-}
-
-ssize_t xp_cfi_receive(int socket, void *message, size_t bytes, int *fd)
-{
-	struct iovec part = { message, bytes };
-	union control control;
-	struct msghdr header = {
-		.msg_iov = &part,
-		.msg_iovlen = 1,
-		.msg_control = &control,
-		.msg_controllen = sizeof(control),
-	};
-	const struct cmsghdr *rights;
-	ssize_t got;
-
-	*fd = -1;
-	do
-		got = recvmsg(socket, &header, MSG_CMSG_CLOEXEC);
-	while (got < 0 && errno == EINTR);
-	if (got < 0)
-		return -errno;
-	rights = CMSG_FIRSTHDR(&header);
-	if (rights && rights->cmsg_level == SOL_SOCKET && rights->cmsg_type == SCM_RIGHTS &&
-	    rights->cmsg_len == CMSG_LEN(sizeof(int)))
-		memcpy(fd, CMSG_DATA(rights), sizeof(int));
-	return got;
-}
-
 /* ---- one file ---- */
 
-/* Dies with the process that forked this one. Not kept over a change of user. */
+/* Dies with the process that forked this one. A change of user resets this. */
 static void die_with(pid_t parent)
 {
 	prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
@@ -96,7 +41,7 @@ static void die_with(pid_t parent)
 		_exit(1);
 }
 
-/* A terminal's ^C is for xprof, which needs tables until it is done. */
+/* A terminal's ^C is meant for xprof, which needs tables until it has finished. */
 static void ignore_ends(void)
 {
 	static const int ends[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP };
@@ -121,7 +66,7 @@ static __attribute__((noreturn)) void build(pid_t parent, int socket, const stru
 	_exit(-xp_cfi_build(fd, *request->path ? request->path : NULL, request->start, request->end, to_fd));
 }
 
-/* Its child's descriptor was the only other one, and it is dead: nobody writes to the table any more. */
+/* The only other descriptor belonged to the child, which is dead: no one writes to the table any more. */
 static int seal(int fd)
 {
 	return fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL) ? -errno : 0;
@@ -152,7 +97,7 @@ static int serve(int socket, const struct xp_cfi_request *request, int fd)
 
 	if (!answer.err)
 		answer.err = fd < 0 ? -EBADF : build_in_child(socket, request, fd, table);
-	sent = xp_cfi_send(socket, &answer, sizeof(answer), answer.err ? -1 : table);
+	sent = xp_fd_message_send(socket, &answer, sizeof(answer), answer.err ? -1 : table);
 	if (table >= 0)
 		close(table);
 	return sent < 0 ? (int)sent : 0;
@@ -166,7 +111,7 @@ static __attribute__((noreturn)) void work(pid_t parent, int socket)
 	ssize_t got;
 	int fd, err = 0;
 
-	/* Without the right to it, it stays as it is. */
+	/* Without the privilege the priority stays unchanged. */
 	setpriority(PRIO_PROCESS, 0, WORKER_NICE);
 	if (xp_child_keep_fd(socket) || xp_child_drop_privileges())
 		_exit(1);
@@ -177,7 +122,7 @@ static __attribute__((noreturn)) void work(pid_t parent, int socket)
 	unsetenv("DEBUGINFOD_URLS"); /* no table is worth a download */
 	if (chdir("/"))
 		_exit(1);
-	while (!err && (got = xp_cfi_receive(socket, &request, sizeof(request) - 1, &fd)) >
+	while (!err && (got = xp_fd_message_receive(socket, &request, sizeof(request) - 1, &fd)) >
 			   (ssize_t)offsetof(struct xp_cfi_request, path)) {
 		((char *)&request)[got] = 0;
 		err = serve(socket, &request, fd);

@@ -10,20 +10,20 @@
 #define SIZE_MIN 4096u
 #define SAMPLES_MIN 32u
 #define SAMPLES_MAX (1u << 15)
-/* A thread whose stack was seen to end at so many addresses is taken for one that changes stacks. */
+/* A thread with this many different stack ends is assumed to switch stacks. */
 #define TOPS_MAX 8
 
 struct thread {
-	pid_t tid; /* 0: none */
+	pid_t tid; /* 0: unused */
 	struct xp_stack_size size;
-	uint32_t largest;    /* that its size may be */
-	uint32_t tops;	     /* addresses at which it was seen to end */
-	uint32_t most;	     /* that the samples of this run used */
-	uint32_t seen;	     /* samples of this run */
-	uint32_t run_length; /* samples before the size may become less */
+	uint32_t largest;    /* upper limit of its size */
+	uint32_t tops;	     /* stack ends seen */
+	uint32_t most;	     /* used by any sample of this run */
+	uint32_t seen;	     /* samples in this run */
+	uint32_t run_length; /* samples before the size may shrink */
 };
 
-/* By tid modulo: threads that share a place push each other out, which costs copies and no more. */
+/* Indexed by tid modulo THREADS: threads with the same index evict each other, which only costs larger copies. */
 struct xp_stack_sizes {
 	struct thread threads[THREADS];
 };
@@ -39,7 +39,7 @@ void xp_stack_sizes_free(struct xp_stack_sizes *sizes)
 	free(sizes);
 }
 
-/* With a quarter to spare: the next sample may be a little deeper. */
+/* Leaves a quarter to spare, since the next sample may be a little deeper. */
 static uint32_t size_for(uint32_t used_bytes)
 {
 	uint32_t size = SIZE_MIN;

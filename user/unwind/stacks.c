@@ -8,12 +8,12 @@
 #include <unistd.h>
 
 #include "base/rate_limit.h"
-#include "unwind/cfi_tables.h"
-#include "target/mapped_file.h"
-#include "unwind/stack_sizes.h"
 #include "base/util.h"
+#include "target/mapped_file.h"
+#include "unwind/cfi_tables.h"
+#include "unwind/stack_sizes.h"
 
-/* How much of a stack is searched for return addresses, to ask for the tables of their files all at once. */
+/* How much of a stack is searched for return addresses, to request the tables of their files all at once. */
 #define GUESS_BYTES 16384u
 
 struct xp_stacks {
@@ -22,7 +22,7 @@ struct xp_stacks {
 	struct xp_unwinder *unwinder;
 	struct xp_stack_sizes *sizes;
 	size_t asked; /* tables that are being made */
-	struct xp_allowance opening;
+	struct xp_rate_limit opening;
 };
 
 static int table_of(void *arg, const struct xp_file *file, uint64_t offset, const struct xp_cfi_table **table)
@@ -75,7 +75,7 @@ void xp_stacks_free(struct xp_stacks *stacks)
 static bool may_ask(struct xp_stacks *stacks, pid_t pid, const struct xp_file *file)
 {
 	return xp_cfi_tables_have_room(stacks->tables, pid, file) &&
-	       xp_allowance_is_left(&stacks->opening, xp_now_ns());
+	       xp_rate_limit_is_left(&stacks->opening, xp_now_ns());
 }
 
 bool xp_stacks_pending(struct xp_stacks *stacks, pid_t pid, const struct xp_file *file, uint64_t offset)
@@ -99,7 +99,7 @@ static int ask(struct xp_stacks *stacks, pid_t pid, const struct xp_vma *vma, ui
 		return 0;
 	begin_ns = xp_now_ns();
 	fd = xp_mapped_file_open(pid, vma);
-	xp_allowance_spend(&stacks->opening, xp_now_ns() - begin_ns);
+	xp_rate_limit_spend(&stacks->opening, xp_now_ns() - begin_ns);
 	err = xp_cfi_tables_ask(stacks->tables, pid, vma->file, offset, fd);
 	if (fd >= 0)
 		close(fd);
@@ -107,8 +107,8 @@ static int ask(struct xp_stacks *stacks, pid_t pid, const struct xp_vma *vma, ui
 	return err == -ENOMEM ? err : 0;
 }
 
-/* The files of code that words on the stack point to. */
-static int ask_ahead(struct xp_stacks *stacks, pid_t pid, const struct xp_space *space,
+/* Requests the tables of the code that words on the stack point to. */
+static int ask_ahead(struct xp_stacks *stacks, pid_t pid, const struct xp_address_space *space,
 		     const struct xp_unwind_thread *thread)
 {
 	uint32_t bytes = XP_MIN(thread->stack_bytes, GUESS_BYTES);
@@ -119,15 +119,15 @@ static int ask_ahead(struct xp_stacks *stacks, pid_t pid, const struct xp_space 
 		uint64_t word;
 
 		memcpy(&word, thread->stack + at, sizeof(word));
-		vma = word ? xp_space_find(space, word) : NULL;
+		vma = word ? xp_address_space_find(space, word) : NULL;
 		if (vma)
 			err = ask(stacks, pid, vma, vma->file_offset + (word - vma->start));
 	}
 	return err;
 }
 
-int xp_stacks_unwind(struct xp_stacks *stacks, pid_t pid, const struct xp_space *space,
-		     const struct xp_unwind_thread *thread, bool has_time, struct xp_profile_frame *frames,
+int xp_stacks_unwind(struct xp_stacks *stacks, pid_t pid, const struct xp_address_space *space,
+		     const struct xp_unwind_thread *thread, bool has_time, struct xp_frame *frames,
 		     struct xp_unwind_result *result)
 {
 	struct xp_stack_size size;

@@ -5,20 +5,23 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "unwind/unwind_cache.h"
 #include "base/util.h"
+#include "unwind/unwind_cache.h"
 #include "xprof/event.h"
 
-/* Rules that were looked up, by file and offset; direct-mapped. A file's rules never change, so they never go stale. */
+/*
+ * Cache of looked-up rules, by file and offset; direct-mapped. The rules of a file never change, so entries never
+ * become stale.
+ */
 #define CACHE_BITS 14
 
-/* One walk in so many tells which tables it went by. */
+/* One walk in this many reports which tables it used. */
 #define TELL_EVERY 16
 
 struct cached {
 	uint64_t key; /* 0: empty */
 	struct xp_cfi_row row;
-	struct xp_cfi_deref deref; /* of a row that has one */
+	struct xp_cfi_deref deref; /* if the row has one */
 };
 
 struct xp_unwinder {
@@ -27,42 +30,43 @@ struct xp_unwinder {
 	bool by_frame_pointer;
 	uint64_t random;
 	struct cached cache[1 << CACHE_BITS];
-	struct xp_chains chains;
-	struct xp_chain_step steps[XP_UNWIND_FRAMES_MAX]; /* of the walk in hand, leaf first */
+	struct xp_unwind_cache chains;
+	struct xp_cached_step steps[XP_UNWIND_FRAMES_MAX]; /* of the current walk, leaf first */
 };
 
-/* Registers of a frame while its caller is looked for. */
+/* The registers of a frame while its caller is searched for. */
 struct walk {
 	struct xp_unwinder *unwinder;
-	const struct xp_space *space;
+	const struct xp_address_space *space;
 	const struct xp_unwind_thread *thread;
 	bool has_time;
 	uint64_t ip;
 	uint64_t sp;
 	uint64_t bp;
-	const __u64 *regs; /* the others, as they were sampled: of the leaf and its caller; NULL: not known */
+	const __u64 *regs; /* the other registers as sampled, valid for the leaf and its caller; NULL: unknown */
 	const struct xp_vma *vma;
-	bool is_return;	   /* ip is a return address: the call is before it */
-	bool has_table;	   /* the mapping's file, where it has no rule for ip */
-	bool is_late;	   /* a table was, somewhere on the way */
-	bool is_elsewhere; /* sp is out of the reach of the copy */
+	bool is_return;	   /* ip is a return address: the call comes before it */
+	bool has_table;	   /* the mapping's file has a table, but perhaps no rule for ip */
+	bool is_late;	   /* some table on the way was late */
+	bool is_elsewhere; /* sp is beyond the reach of the copy */
 	uint32_t used_bytes;
 	const struct xp_file *file;
 	uint64_t file_offset;
 	enum xp_unwind_end end;
-	/* The thread's last walk, in which this one looks for its frames; NULL: none is remembered. */
-	struct xp_chain *chain;
-	size_t ahead;		    /* its frames that may still come */
-	size_t run;		    /* of this walk, so many last frames are frames of it too, one behind the other */
-	struct xp_chain_step *step; /* of the frame in hand */
+	/* The thread's last walk, in which this one looks for its frames; NULL: none is cached. */
+	struct xp_cached_chain *chain;
+	size_t ahead; /* its frames that this walk may still reach */
+	/* How many of the last frames of this walk are consecutive frames of the cached walk, too. */
+	size_t run;
+	struct xp_cached_step *step; /* of the current frame */
 };
 
-/* Offsets in the ucontext_t that the kernel pushes before it calls a signal handler: uc_mcontext.gregs. */
+/* Offsets in the ucontext_t (uc_mcontext.gregs) that the kernel pushes before it calls a signal handler. */
 #define UCONTEXT_RBP 120
 #define UCONTEXT_RSP 160
 #define UCONTEXT_RIP 168
 
-/* A rule that is none: there is no table. */
+/* Says that there is no rule. */
 static const struct xp_cfi_row no_row = { .rule = XP_CFI_NONE };
 
 int xp_unwinder_new(struct xp_unwinder **unwinder, xp_unwind_table table, void *arg, bool by_frame_pointer)
@@ -79,7 +83,7 @@ int xp_unwinder_new(struct xp_unwinder **unwinder, xp_unwind_table table, void *
 void xp_unwinder_free(struct xp_unwinder *unwinder)
 {
 	if (unwinder)
-		xp_chains_free(&unwinder->chains);
+		xp_unwind_cache_free(&unwinder->chains);
 	free(unwinder);
 }
 
@@ -118,8 +122,8 @@ static bool read_word(struct walk *walk, uint64_t address, uint64_t *value)
 /* ---- rules ---- */
 
 /*
- * The kernel's page of code that a probe on a nop calls (arch/x86/kernel/uprobes.c, uprobe_trampoline_entry,
- * Linux 6.18), a mapping without a file: push rcx, r11, rax; mov; syscall; pop rax, r11, rcx; ret.
+ * The page of code that the kernel maps without a file, and that probes on a nop call (arch/x86/kernel/uprobes.c,
+ * uprobe_trampoline_entry, Linux 6.18): push rcx, r11, rax; mov; syscall; pop rax, r11, rcx; ret.
  */
 static struct xp_cfi_row trampoline_row(uint64_t offset)
 {
@@ -153,7 +157,7 @@ static bool find_in_table(struct walk *walk, const struct xp_file *file, uint64_
 	return true;
 }
 
-/* The rule for an address of the frame's mapping. room is where it may be put. */
+/* Finds the rule for an address in the frame's mapping. The rule may be stored in room. */
 static bool find_rule(struct walk *walk, uint64_t address, const struct cached **rule, struct cached *room)
 {
 	const struct xp_file *file = walk->vma->file;
@@ -187,12 +191,12 @@ static bool find_rule(struct walk *walk, uint64_t address, const struct cached *
 
 static const struct xp_vma *find_vma(const struct walk *walk, uint64_t address)
 {
-	const struct xp_vma *vma = walk->vma; /* most callers are in their callee's file */
+	const struct xp_vma *vma = walk->vma; /* most callers are in the same file as their callee */
 
-	return vma && address >= vma->start && address < vma->end ? vma : xp_space_find(walk->space, address);
+	return vma && address >= vma->start && address < vma->end ? vma : xp_address_space_find(walk->space, address);
 }
 
-/* A return address: the walk goes on there, or is at its end. */
+/* Continues the walk at a return address, or ends it. */
 static bool go_to(struct walk *walk, uint64_t ip, uint64_t sp, uint64_t bp)
 {
 	const struct xp_vma *vma;
@@ -214,7 +218,7 @@ static bool go_to(struct walk *walk, uint64_t ip, uint64_t sp, uint64_t bp)
 	return true;
 }
 
-/* The frame has no rule, which why says. Its frame pointer may lead on, if it is one. */
+/* The frame has no rule, for the reason in why. Its frame pointer, if it has one, may lead to its caller. */
 static bool by_frame_pointer(struct walk *walk, enum xp_unwind_end why)
 {
 	const struct xp_unwind_thread *thread = walk->thread;
@@ -222,7 +226,7 @@ static bool by_frame_pointer(struct walk *walk, enum xp_unwind_end why)
 
 	if (!walk->unwinder->by_frame_pointer)
 		return ends(walk, why);
-	/* System V ABI for x86-64, 3.4.1: rbp is zero in the deepest frame. Interrupted code may use it otherwise. */
+	/* System V ABI for x86-64, 3.4.1: rbp is zero in the deepest frame. Interrupted code may use rbp otherwise. */
 	if (!bp && walk->is_return)
 		return ends(walk, XP_UNWIND_COMPLETE);
 	if (bp < walk->sp || bp - thread->sp >= XP_STACK_BYTES_MAX || bp % 8)
@@ -231,16 +235,18 @@ static bool by_frame_pointer(struct walk *walk, enum xp_unwind_end why)
 		return false;
 	if (ip && !find_vma(walk, ip - 1))
 		return ends(walk, why);
-	/* What has no table now may have one later, memory without a file never. */
+	/* Code without a table may get one later; memory without a file never does. */
 	if (walk->vma && (walk->has_table || walk->vma->file->kind == XP_FILE_ANON)) {
-		walk->step->way = XP_CHAIN_BY_BP;
+		walk->step->way = XP_STEP_BY_BP;
 		walk->step->saved = -16;
 	}
 	walk->regs = NULL;
 	return go_to(walk, ip, bp + 16, next);
 }
 
-/* The caller of a frame whose canonical frame address is known; saved: where its rbp is, 0 when that is still in rbp.
+/*
+ * Goes to the caller of a frame with a known canonical frame address. saved: address of the caller's rbp, 0 if it is
+ * still in rbp.
  */
 static bool by_cfa(struct walk *walk, uint64_t cfa, uint64_t saved)
 {
@@ -250,17 +256,16 @@ static bool by_cfa(struct walk *walk, uint64_t cfa, uint64_t saved)
 		return ends(walk, XP_UNWIND_LOOP);
 	if (!read_word(walk, cfa - 8, &ip))
 		return false;
-	/* Outermost frames were called by nobody; a sampled function was, unless it is just leaving its frame behind.
-	 */
+	/* The outermost frame has no caller. A sampled function has one, unless it is just leaving its frame. */
 	if (!ip && !walk->is_return)
 		return ends(walk, XP_UNWIND_BAD_RETURN);
-	/* In an epilogue the tables still name the place from which it was popped already: what is below sp is free. */
+	/* In an epilogue, the tables still name the slot from which rbp was already popped: memory below sp is free. */
 	if (ip && saved && saved >= walk->sp) {
 		if (!read_word(walk, saved, &bp))
 			return false;
 		walk->step->saved = (int16_t)(saved - cfa);
-		if (saved >= cfa) /* where nobody saves it */
-			walk->step->way = XP_CHAIN_OTHER;
+		if (saved >= cfa) /* where no code saves it */
+			walk->step->way = XP_STEP_OTHER;
 	}
 	return go_to(walk, ip, cfa, bp);
 }
@@ -289,8 +294,9 @@ static bool by_deref(struct walk *walk, const struct cached *rule)
 }
 
 /*
- * Hand-written loops that have aligned the stack keep where it was in some register. What they call, a helper at most,
- * leaves that as it is: it is to be good on return, and the ABI has nobody save it.
+ * Hand-written loops that realign the stack keep the old stack pointer in some register. The functions they call, at
+ * most a helper, leave that register unchanged: it must be intact on return, and by the ABI it is not saved by the
+ * callee.
  */
 static bool is_known_register(const struct walk *walk, unsigned int reg)
 {
@@ -311,7 +317,9 @@ static bool by_register(struct walk *walk, const struct cached *rule)
 	return by_cfa(walk, cfa, saved_bp(&rule->row, cfa));
 }
 
-/* What a signal interrupted. Its stack may be another one than the handler's; its instruction is sure in any case. */
+/*
+ * Goes to the code that a signal interrupted. Its stack may differ from the handler's, but its instruction is certain.
+ */
 static bool by_ucontext(struct walk *walk)
 {
 	uint64_t ip, sp, bp;
@@ -319,7 +327,7 @@ static bool by_ucontext(struct walk *walk)
 	if (!read_word(walk, walk->sp + UCONTEXT_RIP, &ip) || !read_word(walk, walk->sp + UCONTEXT_RSP, &sp) ||
 	    !read_word(walk, walk->sp + UCONTEXT_RBP, &bp))
 		return false;
-	walk->vma = xp_space_find(walk->space, ip);
+	walk->vma = xp_address_space_find(walk->space, ip);
 	if (!walk->vma)
 		return ends(walk, XP_UNWIND_BAD_RETURN);
 	walk->ip = ip;
@@ -331,7 +339,10 @@ static bool by_ucontext(struct walk *walk)
 	return true;
 }
 
-/* As in the first instructions of a program or of the dynamic linker, whatever the tables say: nobody called them. */
+/*
+ * Returns whether this is the entry point of a program or of the dynamic linker: it has no caller, whatever the tables
+ * say.
+ */
 static bool is_at_start(const struct walk *walk)
 {
 	const struct xp_unwind_thread *thread = walk->thread;
@@ -339,7 +350,7 @@ static bool is_at_start(const struct walk *walk)
 	return thread->is_whole && !thread->stack_missing && walk->sp - thread->sp == thread->stack_bytes;
 }
 
-/* Behind the system call of clone3(): the child's stack is a new one, on which no return address is. */
+/* After the system call of clone3(), the child's stack is new and holds no return address. */
 static bool by_clone(struct walk *walk)
 {
 	uint64_t ip;
@@ -349,7 +360,7 @@ static bool by_clone(struct walk *walk)
 	return by_cfa(walk, walk->sp + 8, 0);
 }
 
-/* From a frame to its caller. false: walk->end says why there is none. */
+/* Goes from a frame to its caller. Returns false if there is none; walk->end says why. */
 static bool step(struct walk *walk)
 {
 	const struct cached *rule;
@@ -366,15 +377,15 @@ static bool step(struct walk *walk)
 		return false;
 	switch (rule->row.rule) {
 	case XP_CFI_RSP:
-		walk->step->way = XP_CHAIN_BY_SP;
+		walk->step->way = XP_STEP_BY_SP;
 		cfa = walk->sp + 8 * (uint64_t)rule->row.cfa;
 		return by_cfa(walk, cfa, saved_bp(&rule->row, cfa));
 	case XP_CFI_RBP:
-		walk->step->way = XP_CHAIN_BY_BP;
+		walk->step->way = XP_STEP_BY_BP;
 		cfa = walk->bp + 8 * (uint64_t)rule->row.cfa;
 		return by_cfa(walk, cfa, saved_bp(&rule->row, cfa));
 	case XP_CFI_PLT:
-		walk->step->way = XP_CHAIN_BY_SP;
+		walk->step->way = XP_STEP_BY_SP;
 		cfa = walk->sp + 8 + ((walk->ip & 15) >= rule->row.cfa ? 8 : 0);
 		return by_cfa(walk, cfa, saved_bp(&rule->row, cfa));
 	case XP_CFI_DEREF:
@@ -392,36 +403,38 @@ static bool step(struct walk *walk)
 	}
 }
 
-/* ---- the thread's last walk ---- */
+/* ---- the cached walk of the thread ---- */
 
 /*
- * A step to a caller depends on the frame's registers, on the words that it reads, and on rules that never change as
- * long as the same is mapped. So where a walk comes to a frame of the thread's last one, and finds the same words where
- * that one read some, it has the same callers. Most samples of a thread differ in their innermost frames alone; for the
- * others neither rules are looked up then nor is one read before the next can be.
+ * A step to a caller depends on the frame's registers, on the words that it reads, and on rules that do not change
+ * while the mappings stay the same. So if a walk reaches a frame of the thread's last walk, and the words read there
+ * are unchanged, the callers are the same. Most samples of a thread differ only in their innermost frames. The other
+ * frames then need no rule lookups, and no frame must be read before the next one can be.
  */
 
-static struct xp_profile_frame frame_of(const struct walk *walk)
+static struct xp_frame frame_of(const struct walk *walk)
 {
-	return (struct xp_profile_frame){ .address = walk->ip, .vma = walk->vma };
+	return (struct xp_frame){ .address = walk->ip, .vma = walk->vma };
 }
 
-/* To be noted: what the step from this frame to its caller depends on. */
+/* Starts to record what the step from this frame to its caller depends on. */
 static void begin_step(struct walk *walk, size_t count)
 {
 	walk->step = &walk->unwinder->steps[count - 1];
-	*walk->step = (struct xp_chain_step){
+	*walk->step = (struct xp_cached_step){
 		.ip = walk->ip,
 		.sp = walk->sp,
 		.bp = walk->bp,
 		.vma = walk->vma,
-		.saved = XP_CHAIN_NOT_SAVED,
+		.saved = XP_STEP_NOT_SAVED,
 		.is_return = walk->is_return,
-		.way = XP_CHAIN_OTHER,
+		.way = XP_STEP_OTHER,
 	};
 }
 
-/* The run does not go on to the end: its frames, the last ones of count, are noted like new ones, as the last one is.
+/*
+ * The run ends before the outermost frame. Records its frames, the last ones of count, like new ones; the very last one
+ * is recorded already.
  */
 static void end_run(struct walk *walk, size_t count)
 {
@@ -430,10 +443,13 @@ static void end_run(struct walk *walk, size_t count)
 	walk->run = 0;
 }
 
-/* Whether the frame in hand, the last one of count, is one of the last walk: that is chain->steps[walk->ahead] then. */
+/*
+ * Returns whether the current frame, the last one of count, is one of the last walk; if so, that is
+ * chain->steps[walk->ahead].
+ */
 static bool is_known(struct walk *walk, size_t count)
 {
-	const struct xp_chain_step *steps = walk->chain->steps;
+	const struct xp_cached_step *steps = walk->chain->steps;
 	size_t at = walk->ahead;
 	bool is_same;
 
@@ -448,7 +464,7 @@ static bool is_known(struct walk *walk, size_t count)
 	return is_same;
 }
 
-/* read_word() of a stack that lacks no page, but for the bookkeeping. */
+/* read_word() without the bookkeeping, for a stack that lacks no page. */
 static bool peek(const struct xp_unwind_thread *thread, uint64_t address, uint64_t *value)
 {
 	uint64_t offset = address - thread->sp;
@@ -459,16 +475,18 @@ static bool peek(const struct xp_unwind_thread *thread, uint64_t address, uint64
 	return true;
 }
 
-/* Whether a frame of the last walk, left with this rbp, has the caller again that it had then; *bp is the caller's
- * then. */
-static bool returns_again(const struct xp_unwind_thread *thread, const struct xp_chain_step *step, uint64_t *bp)
+/*
+ * Returns whether a frame of the last walk, left with this rbp, has the same caller again; if so, *bp becomes the
+ * caller's rbp.
+ */
+static bool returns_again(const struct xp_unwind_thread *thread, const struct xp_cached_step *step, uint64_t *bp)
 {
-	const struct xp_chain_step *caller = step - 1;
+	const struct xp_cached_step *caller = step - 1;
 	uint64_t ip, saved = *bp;
 
-	if (step->way != XP_CHAIN_BY_SP && (step->way != XP_CHAIN_BY_BP || *bp != step->bp))
+	if (step->way != XP_STEP_BY_SP && (step->way != XP_STEP_BY_BP || *bp != step->bp))
 		return false;
-	if (step->saved != XP_CHAIN_NOT_SAVED && !peek(thread, caller->sp + (int64_t)step->saved, &saved))
+	if (step->saved != XP_STEP_NOT_SAVED && !peek(thread, caller->sp + (int64_t)step->saved, &saved))
 		return false;
 	if (!peek(thread, caller->sp - 8, &ip) || ip != caller->ip)
 		return false;
@@ -476,11 +494,13 @@ static bool returns_again(const struct xp_unwind_thread *thread, const struct xp
 	return true;
 }
 
-/* From a frame that is known to those above it, as far as they are the same again. Returns the number of frames then.
+/*
+ * Goes from a known frame to its callers, as long as they are the same as in the last walk. Returns the new number of
+ * frames.
  */
-static size_t follow(struct walk *walk, struct xp_profile_frame *frames, size_t count)
+static size_t follow(struct walk *walk, struct xp_frame *frames, size_t count)
 {
-	const struct xp_chain_step *step = &walk->chain->steps[walk->ahead];
+	const struct xp_cached_step *step = &walk->chain->steps[walk->ahead];
 	size_t most = XP_MIN(walk->ahead, XP_UNWIND_FRAMES_MAX - count), more;
 	const struct xp_unwind_thread *thread = walk->thread;
 	uint64_t bp = walk->bp;
@@ -489,7 +509,7 @@ static size_t follow(struct walk *walk, struct xp_profile_frame *frames, size_t 
 		return count;
 	for (more = 0; more < most && returns_again(thread, step, &bp); more++) {
 		step--;
-		frames[count + more] = (struct xp_profile_frame){ .address = step->ip, .vma = step->vma };
+		frames[count + more] = (struct xp_frame){ .address = step->ip, .vma = step->vma };
 	}
 	if (!more)
 		return count;
@@ -510,15 +530,15 @@ static void remember(struct walk *walk, size_t count, struct xp_unwind_result *r
 {
 	if (walk->run && walk->ahead)
 		end_run(walk, count);
-	xp_chains_put(&walk->unwinder->chains, walk->chain, walk->run, walk->unwinder->steps, count - 1);
+	xp_unwind_cache_evict(&walk->unwinder->chains, walk->chain, walk->run, walk->unwinder->steps, count - 1);
 	result->path = &walk->chain->path;
 }
 
 /*
- * Of rules that are remembered nobody asks their table, which would age as if it were not in use. Which walk tells is
- * chance: threads that take turns must not always have the same one.
+ * Cached rules do not touch their table in the unwind cache, so it would age as if unused. Reports the tables of a
+ * random walk: with a fixed pattern, threads that take turns could always pick the same one.
  */
-static void tell_tables(struct xp_unwinder *unwinder, const struct xp_profile_frame *frames, size_t count)
+static void tell_tables(struct xp_unwinder *unwinder, const struct xp_frame *frames, size_t count)
 {
 	unwinder->random = unwinder->random * 6364136223846793005ull + 1442695040888963407ull;
 	if ((unwinder->random >> 32) % TELL_EVERY)
@@ -533,8 +553,9 @@ static void tell_tables(struct xp_unwinder *unwinder, const struct xp_profile_fr
 	}
 }
 
-void xp_unwind(struct xp_unwinder *unwinder, const struct xp_space *space, const struct xp_unwind_thread *thread,
-	       bool has_time, struct xp_profile_frame *frames, struct xp_unwind_result *result)
+void xp_unwind(struct xp_unwinder *unwinder, const struct xp_address_space *space,
+	       const struct xp_unwind_thread *thread, bool has_time, struct xp_frame *frames,
+	       struct xp_unwind_result *result)
 {
 	struct walk walk = {
 		.unwinder = unwinder,
@@ -545,8 +566,8 @@ void xp_unwind(struct xp_unwinder *unwinder, const struct xp_space *space, const
 		.sp = thread->sp,
 		.bp = thread->bp,
 		.regs = thread->regs,
-		.vma = xp_space_find(space, thread->ip),
-		.chain = thread->tid ? xp_chains_get(&unwinder->chains, thread->tid, space) : NULL,
+		.vma = xp_address_space_find(space, thread->ip),
+		.chain = thread->tid ? xp_unwind_cache_get(&unwinder->chains, thread->tid, space) : NULL,
 	};
 	size_t count = 0;
 
@@ -559,7 +580,7 @@ void xp_unwind(struct xp_unwinder *unwinder, const struct xp_space *space, const
 		frames[count] = frame_of(&walk);
 		frames[count].interrupted = count && !walk.is_return;
 		begin_step(&walk, ++count);
-		/* Not the leaf, which may be in a profile what no other frame is. */
+		/* Not for the leaf: a profile may show it as it shows no other frame. */
 		if (count > 1 && (walk.ahead || walk.run) && is_known(&walk, count))
 			count = follow(&walk, frames, count);
 	} while (step(&walk));
@@ -575,33 +596,4 @@ void xp_unwind(struct xp_unwinder *unwinder, const struct xp_space *space, const
 	if (walk.chain && walk.end != XP_UNWIND_WAITS)
 		remember(&walk, count, result);
 	tell_tables(unwinder, frames, count);
-}
-
-/* ---- words ---- */
-
-static const struct {
-	const char *key;
-	const char *text;
-} words[XP_UNWIND_ENDS] = {
-	[XP_UNWIND_COMPLETE] = { "complete", "complete" },
-	[XP_UNWIND_TRUNCATED] = { "truncated", "deeper than what was copied" },
-	[XP_UNWIND_NOT_RESIDENT] = { "not_resident", "a page of the stack not in memory" },
-	[XP_UNWIND_NO_SNAPSHOT] = { "no_snapshot", "no room in the ring for the stack" },
-	[XP_UNWIND_NO_TABLE] = { "no_table", "code without unwind tables" },
-	[XP_UNWIND_NO_RULE] = { "no_rule", "code that its unwind tables do not describe" },
-	[XP_UNWIND_TABLE_LATE] = { "table_late", "unwind table not made in time" },
-	[XP_UNWIND_OTHER_STACK] = { "other_stack", "going on on another stack" },
-	[XP_UNWIND_LOOP] = { "loop", "a stack that leads back to itself" },
-	[XP_UNWIND_DEEP] = { "too_deep", "more than 1024 frames" },
-	[XP_UNWIND_BAD_RETURN] = { "bad_return", "a return address to no code" },
-};
-
-const char *xp_unwind_end_key(enum xp_unwind_end end)
-{
-	return words[end].key;
-}
-
-const char *xp_unwind_end_text(enum xp_unwind_end end)
-{
-	return words[end].text;
 }

@@ -5,26 +5,27 @@
 
 #include "base/util.h"
 
-#define STEP_BYTES (sizeof(struct xp_chain_step) + sizeof(uint32_t))
+#define STEP_BYTES (sizeof(struct xp_cached_step) + sizeof(uint32_t))
 #define ROOM_STEP 16
 
-static void forget(struct xp_chains *chains, struct xp_chain *chain)
+static void forget(struct xp_unwind_cache *chains, struct xp_cached_chain *chain)
 {
 	chains->bytes -= chain->room * STEP_BYTES;
 	free(chain->steps);
 	free(chain->path.nodes);
-	*chain = (struct xp_chain){ .tid = chain->tid };
+	*chain = (struct xp_cached_chain){ .tid = chain->tid };
 }
 
-void xp_chains_free(struct xp_chains *chains)
+void xp_unwind_cache_free(struct xp_unwind_cache *chains)
 {
 	for (size_t i = 0; i < XP_CHAINS; i++)
 		forget(chains, &chains->all[i]);
 }
 
-struct xp_chain *xp_chains_get(struct xp_chains *chains, pid_t tid, const struct xp_space *space)
+struct xp_cached_chain *xp_unwind_cache_get(struct xp_unwind_cache *chains, pid_t tid,
+					    const struct xp_address_space *space)
 {
-	struct xp_chain *chain = &chains->all[(uint32_t)tid % XP_CHAINS];
+	struct xp_cached_chain *chain = &chains->all[(uint32_t)tid % XP_CHAINS];
 
 	if (chain->tid != tid || chain->space != space || chain->space_changed != space->changed) {
 		chain->tid = tid;
@@ -37,16 +38,16 @@ struct xp_chain *xp_chains_get(struct xp_chains *chains, pid_t tid, const struct
 	return chain;
 }
 
-static bool reserve(struct xp_chains *chains, struct xp_chain *chain, size_t count)
+static bool reserve(struct xp_unwind_cache *chains, struct xp_cached_chain *chain, size_t count)
 {
 	size_t room = (count + ROOM_STEP - 1) / ROOM_STEP * ROOM_STEP, more = (room - chain->room) * STEP_BYTES;
-	struct xp_chain_step *steps;
+	struct xp_cached_step *steps;
 	uint32_t *nodes;
 
 	if (count <= chain->room)
 		return true;
-	if (chains->bytes + more > XP_CHAINS_BYTES_MAX) {
-		xp_chains_free(chains);
+	if (chains->bytes + more > XP_UNWIND_CACHE_BYTES_MAX) {
+		xp_unwind_cache_free(chains);
 		return false;
 	}
 	steps = reallocarray(chain->steps, room, sizeof(*steps));
@@ -62,8 +63,8 @@ static bool reserve(struct xp_chains *chains, struct xp_chain *chain, size_t cou
 	return true;
 }
 
-void xp_chains_put(struct xp_chains *chains, struct xp_chain *chain, size_t same, const struct xp_chain_step *steps,
-		   size_t count)
+void xp_unwind_cache_evict(struct xp_unwind_cache *chains, struct xp_cached_chain *chain, size_t same,
+			   const struct xp_cached_step *steps, size_t count)
 {
 	if (!reserve(chains, chain, count))
 		same = count = 0;

@@ -1,70 +1,72 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * How each thread's stack was walked last: by which words of it each frame led to its caller. What the next walk comes
- * upon again need not be looked up in tables again; see unwind.c. Of too many threads, or when all take too much
- * memory, the walks are forgotten.
+ * The last walk of each thread: which words of the stack led from each frame to its caller. The next walk need not look
+ * up in tables what it finds again; see unwind.c. If there are too many threads, or all walks together take too much
+ * memory, walks are evicted.
  */
-#ifndef XPROF_CHAINS_H
-#define XPROF_CHAINS_H
+#ifndef XPROF_UNWIND_UNWIND_CACHE_H
+#define XPROF_UNWIND_UNWIND_CACHE_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "profile/profile.h"
 #include "target/address_space.h"
+#include "unwind/frame.h"
 
-#define XP_CHAINS_BYTES_MAX (8u << 20)
+#define XP_UNWIND_CACHE_BYTES_MAX (8u << 20)
 
-/* What the step from a frame to its caller depended on, beside the frame's ip and sp, and the words that it read. */
-enum xp_chain_way {
-	XP_CHAIN_OTHER, /* on more than the following */
-	XP_CHAIN_BY_SP, /* on nothing */
-	XP_CHAIN_BY_BP, /* on its rbp */
+/* Besides the frame's ip and sp and the words it read, what the step from a frame to its caller depends on. */
+enum xp_step_needs {
+	XP_STEP_OTHER, /* more than the following */
+	XP_STEP_BY_SP, /* nothing else */
+	XP_STEP_BY_BP, /* the frame's rbp */
 };
 
-#define XP_CHAIN_NOT_SAVED INT16_MIN
+#define XP_STEP_NOT_SAVED INT16_MIN
 
 /* A frame. Its return address is the word below its caller's sp. */
-struct xp_chain_step {
+struct xp_cached_step {
 	uint64_t ip;
 	uint64_t sp;
-	uint64_t bp;		  /* it may be another one by now, unless the way is by it */
-	const struct xp_vma *vma; /* of ip */
-	int16_t saved;		  /* where its caller's rbp is, below the caller's sp; _NOT_SAVED: still in rbp */
-	bool is_return;		  /* ip is a return address */
-	uint8_t way;		  /* enum xp_chain_way */
+	uint64_t bp;		  /* may have changed since, unless way is XP_STEP_BY_BP */
+	const struct xp_vma *vma; /* contains ip */
+	/* Offset of the caller's saved rbp from the caller's sp; XP_STEP_NOT_SAVED: still in rbp. */
+	int16_t saved;
+	bool is_return; /* ip is a return address */
+	uint8_t way;	/* enum xp_step_needs */
 };
 
-struct xp_chain {
-	pid_t tid; /* 0: nobody's */
-	/* What was mapped; the steps are good for that alone. */
-	const struct xp_space *space;
+struct xp_cached_chain {
+	pid_t tid; /* 0: unused */
+	/* The mappings; the steps are valid for these only. */
+	const struct xp_address_space *space;
 	uint64_t space_changed;
-	struct xp_chain_step *steps; /* from the outermost frame on, without the leaf */
+	struct xp_cached_step *steps; /* from the outermost frame on, without the leaf */
 	size_t count;
 	size_t room;
-	struct xp_profile_path path;
+	struct xp_frame_path path;
 };
 
-#define XP_CHAINS 4096 /* by tid modulo: threads that share a place push each other out */
+#define XP_CHAINS 4096 /* indexed by tid modulo this; threads with the same index evict each other */
 
-/* Zeroed: empty. */
-struct xp_chains {
-	struct xp_chain all[XP_CHAINS];
+/* Empty if zeroed. */
+struct xp_unwind_cache {
+	struct xp_cached_chain all[XP_CHAINS];
 	size_t bytes;
 };
 
-/* The thread's last walk; without a step when there is none that is good for this space. */
-struct xp_chain *xp_chains_get(struct xp_chains *chains, pid_t tid, const struct xp_space *space);
+/* The thread's last walk; without steps if none is valid for this space. */
+struct xp_cached_chain *xp_unwind_cache_get(struct xp_unwind_cache *chains, pid_t tid,
+					    const struct xp_address_space *space);
 /*
- * The walk that is the last one from now on: of its steps the `same` outermost ones are those that are there; steps
- * has the others, in the order of the walk, the leaf's before them. count: of all without the leaf. For want of memory
- * it is empty.
+ * Replaces the last walk by a new one. Its outermost `same` steps are already there; steps has the others in the order
+ * of the walk, preceded by the leaf's step. count: all steps without the leaf's. If out of memory, the cached walk
+ * becomes empty.
  */
-void xp_chains_put(struct xp_chains *chains, struct xp_chain *chain, size_t same, const struct xp_chain_step *steps,
-		   size_t count);
-void xp_chains_free(struct xp_chains *chains);
+void xp_unwind_cache_evict(struct xp_unwind_cache *chains, struct xp_cached_chain *chain, size_t same,
+			   const struct xp_cached_step *steps, size_t count);
+void xp_unwind_cache_free(struct xp_unwind_cache *chains);
 
 #endif

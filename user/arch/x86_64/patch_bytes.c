@@ -13,7 +13,7 @@ enum {
 };
 
 static const uint8_t mov_r10d[] = { 0x41, 0xba };
-/* lea 0x10(%rsp),%rsp: takes the two words off the stack. */
+/* lea 0x10(%rsp),%rsp: pops the two words. */
 static const uint8_t drop_words[] = { 0x48, 0x8d, 0x64, 0x24, 0x10 };
 
 /* Offset of the call or jump in a patched sled. */
@@ -92,11 +92,11 @@ size_t xp_patch_encode(const struct xp_sled *sled, uint32_t fn, uint64_t address
 		bytes[5] = PUSH_IMM32;
 		put32(bytes + 6, operands_of(sled));
 		memcpy(bytes + 15, drop_words, sizeof(drop_words));
-		bytes[20] = 0x66; /* a nop of two bytes */
+		bytes[20] = 0x66; /* 2-byte nop */
 		bytes[21] = 0x90;
 		break;
 	default:
-		put_word(xp_rec_word(fn, (enum xp_rec_kind)kind), bytes);
+		put_word(xp_event_word(fn, (enum xp_event_kind)kind), bytes);
 		break;
 	}
 	return put_branch(kind, address, slot, bytes) ? xp_sled_bytes(kind) : 0;
@@ -107,7 +107,7 @@ size_t xp_patch_encode_count(const struct xp_sled *sled, uint32_t counter, uint6
 {
 	enum xp_sled_kind kind = (enum xp_sled_kind)sled->kind;
 
-	put_word(xp_rec_word(4 * counter, XP_REC_NONE), bytes);
+	put_word(xp_event_word(4 * counter, XP_EVENT_NONE), bytes);
 	return put_branch(kind, address, stub + XP_STUB_COUNT, bytes) ? xp_sled_bytes(kind) : 0;
 }
 

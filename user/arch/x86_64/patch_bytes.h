@@ -1,59 +1,62 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The machine code that a sled is given when it is patched from outside: pure, addresses and bytes only.
+ * The machine code of sleds that are patched from outside. Pure functions of addresses and bytes.
  *
- * Entry, tail exit and exit sleds become what XRay's own runtime makes of them (compiler-rt/lib/xray/
- * xray_x86_64.cpp): `mov $word,%r10d`, then a call of the stub, or for an exit a jump to it, whose `ret` is then the
- * function's. An event sled lies in the middle of a function, where r10 may be in use and the runtime's trampolines
- * save it: there the two words are pushed, the stub is called, and the stack pointer is put back by `lea`, which leaves
- * the flags alone.
+ * Entry, tail exit and exit sleds become what XRay's own runtime makes of them (compiler-rt/lib/xray/xray_x86_64.cpp):
+ * `mov $word,%r10d`, then a call of the stub. An exit sled jumps to the stub, whose `ret` then returns from the
+ * function. An event sled lies in the middle of a function, where r10 may be live; the runtime's trampolines save it.
+ * So an event sled pushes the two words, calls the stub and restores the stack pointer with `lea`, which preserves the
+ * flags.
  *
- * As with the runtime, only the first instruction is put back later (see xp_sled_intact()). A thread that a signal has
- * interrupted inside the sled finds the rest of it there, and the stub behind it, whenever its handler returns.
+ * Like the runtime, xprof later restores only the first instruction (see xp_sled_intact()). A thread that a signal
+ * interrupted inside the sled still finds the rest of the sled and the stub when its handler returns.
  */
-#ifndef XPROF_PATCH_BYTES_H
-#define XPROF_PATCH_BYTES_H
+#ifndef XPROF_ARCH_X86_64_PATCH_BYTES_H
+#define XPROF_ARCH_X86_64_PATCH_BYTES_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include "elf/sled_table.h"
+#include "arch/x86_64/sled_bytes.h"
 #include "arch/x86_64/stub.h"
 #include "xprof/event.h"
 
 /*
- * A conditional tail exit sled cannot be patched: where the jump behind it is not taken the function goes on, and the
- * call would overwrite its red zone and r10.
+ * A conditional tail exit sled cannot be patched. If the jump behind it is not taken, the function continues, and the
+ * call would have overwritten its red zone and r10.
  */
 static inline bool xp_patch_possible(const struct xp_sled *sled)
 {
 	return !sled->conditional;
 }
 
-/* The slot of the stub that serves a sled; args: its entries record arguments (--args). */
+/* The stub slot that serves a sled. args: entries record arguments (--args). */
 enum xp_stub_slot xp_patch_slot(enum xp_sled_kind kind, bool args);
 
 /*
- * The bytes of a patched sled at this address of its process. slot: the address of its slot. Returns their count
- * (xp_sled_bytes(), all of them are to be written), 0 when the stub is out of reach.
+ * Encodes a patched sled for this address of its process. slot is the address of its slot. Returns the number of bytes,
+ * all of which must be written (xp_sled_bytes()), or 0 if the stub is out of reach.
  */
 size_t xp_patch_encode(const struct xp_sled *sled, uint32_t fn, uint64_t address, uint64_t slot,
 		       uint8_t bytes[XP_SLED_BYTES_MAX]);
 
-/*
- * The same of an entry sled that only has its calls counted, by this counter of the stub at `stub`.
- */
+/* The same for an entry sled whose calls are only counted, by this counter of the stub at `stub`. */
 size_t xp_patch_encode_count(const struct xp_sled *sled, uint32_t counter, uint64_t address, uint64_t stub,
 			     uint8_t bytes[XP_SLED_BYTES_MAX]);
 
-/* Where the code of a sled that was patched this way leads; false: it was not. bytes: xp_sled_bytes() of them. */
+/*
+ * Decodes the branch target of a sled that was patched this way. Returns false if it was not. bytes has xp_sled_bytes()
+ * bytes.
+ */
 bool xp_patch_decode(enum xp_sled_kind kind, const uint8_t *bytes, uint64_t address, uint64_t *slot);
 
-/* What is written to put a sled back: the count of bytes, 1 or 2. */
+/* The bytes that unpatch a sled. Returns their number, 1 or 2. */
 size_t xp_patch_head(enum xp_sled_kind kind, uint8_t bytes[2]);
 
-/* Where the code of a sled that has been put back led to, as what is behind its head still shows; false: nowhere. */
+/*
+ * Decodes the former branch target of an unpatched sled from the bytes behind its head. Returns false if there is none.
+ */
 bool xp_patch_decode_remains(enum xp_sled_kind kind, const uint8_t *bytes, uint64_t address, uint64_t *slot);
 
 #endif

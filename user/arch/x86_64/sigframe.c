@@ -7,14 +7,14 @@
 
 #include "base/util.h"
 
-/* Flags of the context: there is extended state, ss is saved, and is to be restored as it is. */
+/* Context flags: there is extended state; ss is saved; ss is to be restored strictly. */
 #define UC_FP_XSTATE 1u
 #define UC_SIGCONTEXT_SS 2u
 #define UC_STRICT_RESTORE_SS 4u
-#define NO_MODE 4 /* of an alternate stack: one that does not exist leaves that of the thread as it is */
+#define NO_MODE 4 /* an invalid alternate stack mode: the kernel then keeps the thread's alternate stack */
 
 struct context {
-	uint64_t return_address; /* the handler's, used up by its ret */
+	uint64_t return_address; /* of the handler, popped by its ret */
 	uint64_t flags;
 	uint64_t link;
 	uint64_t stack_pointer;
@@ -25,7 +25,7 @@ struct context {
 	uint64_t rdi, rsi, rbp, rbx, rdx, rax, rcx, rsp, rip, eflags;
 	uint16_t cs, gs, fs, ss;
 	uint64_t error, trap, old_mask, cr2;
-	uint64_t extended; /* address */
+	uint64_t extended; /* address of the extended state */
 	uint64_t reserved[8];
 	uint64_t mask;
 };
@@ -33,7 +33,7 @@ _Static_assert(sizeof(struct context) == 312, "as the kernel has it");
 #define EXTENDED_OFFSET 320
 _Static_assert(EXTENDED_OFFSET % XP_SIGFRAME_ALIGN == 0, "XRSTOR wants it");
 
-/* The extended state: 512 bytes of FXSAVE, of which the last are the software's, and the header of XSAVE. */
+/* The extended state: 512 bytes of FXSAVE, the last of which are reserved for software, then the XSAVE header. */
 #define SOFTWARE_OFFSET 464
 #define HEADER_OFFSET 512
 #define HEADER_BYTES 64
@@ -44,7 +44,7 @@ _Static_assert(EXTENDED_OFFSET % XP_SIGFRAME_ALIGN == 0, "XRSTOR wants it");
 
 struct software_bytes {
 	uint32_t magic1;
-	uint32_t extended_bytes; /* with the second magic */
+	uint32_t extended_bytes; /* including the second magic */
 	uint64_t features;
 	uint32_t state_bytes;
 	uint32_t pad[7];
@@ -59,16 +59,16 @@ static uint64_t get64(const uint8_t *from)
 	return value;
 }
 
-/* ptrace tells in the software's bytes which features the CPU has, and in the header which are in use. */
+/* ptrace gives the features of the CPU in the software bytes, and the features in use in the header. */
 static uint64_t features_of(const struct xp_sigframe_state *state)
 {
 	uint64_t possible = get64(state->extended + SOFTWARE_OFFSET);
 
-	/* The protection keys are always told, whatever the header says of them. */
+	/* ptrace always includes the protection keys, whatever the header says about them. */
 	return (get64(state->extended + HEADER_OFFSET) & possible) | FEATURES_LEGACY | (possible & FEATURE_PKRU);
 }
 
-/* Up to the end of the last feature: more than a thread may use the kernel does not take. */
+/* Size up to the end of the last feature in use. The kernel rejects a frame with more state than the thread may use. */
 static size_t state_bytes(const struct xp_sigframe_state *state)
 {
 	uint64_t features = features_of(state) & ~(uint64_t)FEATURES_LEGACY;
@@ -113,7 +113,7 @@ static void make_extended(uint8_t *to, const struct xp_sigframe_state *state)
 	memcpy(to + software.state_bytes, &magic2, sizeof(magic2));
 }
 
-/* Codes of calls that the kernel begins again where no handler runs: include/linux/errno.h. */
+/* Codes of system calls that the kernel restarts if no handler runs: include/linux/errno.h. */
 static bool is_restarted(int64_t answer)
 {
 	return answer == -512 || answer == -513 || answer == -514 || answer == -516;
@@ -142,7 +142,7 @@ void xp_sigframe_make(uint8_t *frame, uint64_t address, const struct xp_sigframe
 		.rax = again ? from->orig_rax : from->rax,
 		.rcx = from->rcx,
 		.rsp = from->rsp,
-		.rip = again ? from->rip - 2 : from->rip, /* the syscall instruction */
+		.rip = again ? from->rip - 2 : from->rip, /* back to the syscall instruction */
 		.eflags = from->eflags,
 		.cs = (uint16_t)from->cs,
 		.ss = (uint16_t)from->ss,

@@ -32,8 +32,8 @@ size_t xp_sled_bytes(enum xp_sled_kind kind)
 }
 
 /*
- * Only the first instruction counts: the runtime restores nothing else when it unpatches, so that the bytes behind it
- * hold the remains of a call ever after. Custom events of map version 0 (jmp +20) are not known to this module.
+ * Only the first instruction counts. The runtime restores nothing else when it unpatches, so the bytes behind it keep
+ * the remains of a call. Custom events of map version 0 (jmp +20) are not supported.
  */
 bool xp_sled_intact(enum xp_sled_kind kind, const uint8_t *bytes)
 {
@@ -69,9 +69,9 @@ static bool decode_mov(const uint8_t *bytes, uint8_t destination, uint8_t *sourc
 }
 
 /*
- * LLVM first walks the operands and saves each register that it is about to overwrite (or, when the operand is there
- * already, fills with a nop of 4 bytes), then moves the others into place. The sources are what a probe on the first
- * byte must read: the moves can overwrite each other's sources.
+ * LLVM first goes through the operands and pushes each register that it is about to overwrite. If the operand is
+ * already in place, it emits a 4-byte nop instead. Then it moves the other operands into place. A probe on the first
+ * byte must read the source registers, because the moves can overwrite each other's sources.
  */
 bool xp_sled_operands(enum xp_sled_kind kind, const uint8_t *bytes, uint8_t registers[3])
 {

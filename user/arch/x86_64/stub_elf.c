@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * The stub's page as an ELF file, so that all who walk stacks find the way from it and a name for it: one symbol, and
- * one rule for all of the text that has pushed nothing.
+ * Makes the stub's page an ELF file, so that every unwinder can unwind from it and name it: one symbol, and one unwind
+ * rule for all code that has not pushed anything.
  *
  * Source of the format: the ELF64 specification; .eh_frame: Linux Standard Base, Core, chapter 10.6, and DWARF 4, 6.4.
  */
@@ -16,11 +16,11 @@
 #define SECTION_NAMES 0x520u
 #define SECTIONS 0x580u
 
-/* Also the stub's version: a stub with other bytes is another xprof's. */
+/* Also the stub's version: a stub with other bytes belongs to another version of xprof. */
 static const char names[] = "\0xprof_stub_2";
 static const char section_names[] = "\0.text\0.eh_frame\0.symtab\0.strtab\0.shstrtab";
 
-/* At EH_FRAME: a CIE, an FDE, the end. */
+/* At EH_FRAME: a CIE, an FDE, the terminator. */
 static const uint8_t eh_frame[] = {
 	0x14, 0,    0, 0,    0,	   0,	 0,    0,    1,	   'z',	 'R',  0,    1, 0x78, 16, 1, 0x1b, /* pcrel, sdata4 */
 	0x0c, 7,    8, 0x90, 1,	   0,	 0, /* CFA = rsp + 8, the return address at CFA - 8 */

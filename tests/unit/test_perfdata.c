@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Goldens by hand from perf.data-file-format.txt, perf_event.h and perf's headers. */
+/* Hand-written golden files from perf.data-file-format.txt, perf_event.h and perf's headers. */
 #include "format/perfdata.h"
 
 #include <errno.h>
@@ -75,7 +75,7 @@ static void assert_bytes(uint64_t offset, const void *expected, size_t size)
 	assert_memory_equal(found, expected, size);
 }
 
-/* Ends the file without anything in its features but what is always there. */
+/* Ends the file with only the mandatory features. */
 static void end(struct xp_perfdata *perfdata)
 {
 	const struct xp_perfdata_features features = { 0 };
@@ -84,7 +84,7 @@ static void end(struct xp_perfdata *perfdata)
 	xp_perfdata_free(perfdata);
 }
 
-/* What the reader says of the file: the number of records of a type. */
+/* The number of records of a type that the reader finds. */
 static unsigned int count(uint32_t type)
 {
 	struct xp_violation violation = { .text = "" };
@@ -299,7 +299,7 @@ static void test_records(void **state)
 	close(fd);
 }
 
-/* Of the sections, in the order of their numbers; each text has 4 bytes of length and is padded to 64. */
+/* The sections in the order of their numbers; each text has 4 bytes of length and is padded to 64. */
 static void test_features(void **state)
 {
 	static const uint8_t build_id[20] = { 0xab };
@@ -355,7 +355,7 @@ static void test_features(void **state)
 	assert_int_equal(xp_perfdata_finish(perfdata, &features), 0);
 	xp_perfdata_free(perfdata);
 	assert_bytes(72, bits, sizeof(bits));
-	/* Two samples of 72 bytes behind TIME_CONV; room for 16 sections. */
+	/* Two samples of 72 bytes after TIME_CONV; room for 16 sections. */
 	assert_bytes(232 + 56 + 2 * 72, table, sizeof(table));
 	assert_bytes(688, kernel, sizeof(kernel));
 	assert_bytes(788, file, sizeof(file));
@@ -379,7 +379,7 @@ static int put_sample(struct xp_perfdata *perfdata, uint64_t tsc, size_t depth)
 	return xp_perfdata_sample(perfdata, &sample);
 }
 
-/* At any moment what has gone out is a whole file. */
+/* At any moment the written part is a complete file. */
 static void test_cut_off(void **state)
 {
 	struct xp_perfdata *perfdata = begin();
@@ -403,7 +403,7 @@ static void test_cut_off(void **state)
 	close(fd);
 }
 
-/* perf can hand records on: it never has to keep more than those of two rounds. */
+/* perf can flush records: it never has to keep more than those of two rounds. */
 static void test_rounds(void **state)
 {
 	struct xp_perfdata *perfdata = begin();
@@ -411,7 +411,7 @@ static void test_rounds(void **state)
 	(void)state;
 	for (uint64_t i = 1; i <= 101; i++) {
 		assert_int_equal(put_sample(perfdata, i * 100000000, 1), 0);
-		/* As late as may be, and later: the reader's rules find nothing out of order in this file. */
+		/* As late as allowed, and later: the reader's rules find nothing out of order in this file. */
 		assert_int_equal(put_sample(perfdata, i * 100000000 - XP_MIN(i - 1, 10u) * 100000000, 1), 0);
 		assert_int_equal(put_sample(perfdata, 1, 1), 0);
 	}
@@ -421,7 +421,10 @@ static void test_rounds(void **state)
 	close(fd);
 }
 
-/* What is late, but not too late, has its own time; what is later has the earliest that perf still sorts in. */
+/*
+ * A sample that is late, but within the limit, keeps its time; a later one gets the earliest time that perf still sorts
+ * correctly.
+ */
 static void test_late(void **state)
 {
 	static const uint8_t round[] = { U32(68), U16(0), U16(8) };
@@ -457,7 +460,7 @@ static struct xp_perfdata *begin_compressed(unsigned int level)
 	return perfdata;
 }
 
-/* By zstd alone: all that is in COMPRESSED records between two places in the file. */
+/* With zstd only: expands all COMPRESSED records between two offsets of the file. */
 static size_t expand(uint64_t from, uint64_t to, uint8_t *out, size_t room)
 {
 	ZSTD_DStream *zstd = ZSTD_createDStream();
@@ -481,7 +484,7 @@ static size_t expand(uint64_t from, uint64_t to, uint8_t *out, size_t room)
 	return expanded.pos;
 }
 
-/* The records are those of a file without compression, to the byte, and all others stand outside. */
+/* The records are byte for byte those of an uncompressed file, and all others are outside. */
 static void test_compressed(void **state)
 {
 	static uint8_t expected[300000], found[300000];
@@ -520,7 +523,7 @@ static uint64_t next_noise(uint64_t noise)
 	return noise ^ noise << 17;
 }
 
-/* What cannot be made smaller, and takes more than one record. */
+/* Incompressible data that takes more than one record. */
 static void test_incompressible(void **state)
 {
 	static uint64_t chain[XP_PERFDATA_CHAIN_MAX];
@@ -542,7 +545,7 @@ static void test_incompressible(void **state)
 	close(fd);
 }
 
-/* At any moment the feature without which perf reads no compressed record stands behind those that have gone out. */
+/* At any moment the feature that perf needs to read compressed records follows those already written. */
 static void test_compressed_cut_off(void **state)
 {
 	static const uint8_t feature[] = { U32(1), U32(1), U32(1) };
@@ -600,7 +603,7 @@ static void test_refused(void **state)
 	map.build_id_bytes = sizeof(build_id);
 	assert_int_equal(xp_perfdata_map(perfdata, 1, &map), -EINVAL);
 	map.build_id_bytes = 0;
-	map.path = "/a/jit-7.dump"; /* a runtime's own */
+	map.path = "/a/jit-7.dump"; /* of the runtime itself */
 	map.pid = 7;
 	assert_int_equal(xp_perfdata_map(perfdata, 1, &map), -EINVAL);
 	assert_int_equal(xp_perfdata_jit(perfdata, "jit-1.dump"), -EINVAL);
@@ -624,7 +627,7 @@ static int fill(struct xp_perfdata *perfdata)
 	return err;
 }
 
-/* A disk that fills up: the error is kept, the file holds what went out before it. */
+/* The disk becomes full: the error is kept, the file has what was written before. */
 static void test_compressed_full_disk(void **state)
 {
 	const struct xp_perfdata_features features = { .hostname = "h" };
@@ -677,7 +680,7 @@ static void test_full_disk(void **state)
 	assert_in_range(count(PERF_RECORD_SAMPLE), 20, 30);
 	close(fd);
 
-	/* It fills up with the features. */
+	/* The features fill it. */
 	perfdata = begin();
 	limit.rlim_cur = 600;
 	assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);

@@ -10,22 +10,22 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "target/address_space.h"
 #include "base/util.h"
+#include "target/address_space.h"
 
 static struct xp_file lib = { .kind = XP_FILE_DISK, .path = "/lib/a.so" };
 static struct xp_file other = { .kind = XP_FILE_DISK, .path = "/lib/b.so" };
 static struct xp_file anon = { .kind = XP_FILE_ANON, .path = "//anon" };
 static struct xp_file vdso = { .kind = XP_FILE_VDSO, .path = "[vdso]" };
 
-static int map(struct xp_space *space, uint64_t start, uint64_t end, uint64_t offset, struct xp_file *file)
+static int map(struct xp_address_space *space, uint64_t start, uint64_t end, uint64_t offset, struct xp_file *file)
 {
 	struct xp_vma vma = { start, end, offset, file };
 
-	return xp_space_map(space, &vma);
+	return xp_address_space_map(space, &vma);
 }
 
-static void check(const struct xp_space *space, const struct xp_vma *expected, size_t count)
+static void check(const struct xp_address_space *space, const struct xp_vma *expected, size_t count)
 {
 	assert_int_equal(space->count, count);
 	for (size_t i = 0; i < count; i++) {
@@ -43,29 +43,29 @@ static void check(const struct xp_space *space, const struct xp_vma *expected, s
 
 static void test_find(void **state)
 {
-	struct xp_space space = { 0 };
+	struct xp_address_space space = { 0 };
 
 	(void)state;
-	assert_null(xp_space_find(&space, 0x1000));
+	assert_null(xp_address_space_find(&space, 0x1000));
 	assert_int_equal(map(&space, 0x5000, 0x7000, 0, &lib), 0);
 	assert_int_equal(map(&space, 0x1000, 0x2000, 0, &lib), 0);
 	assert_int_equal(map(&space, 0x3000, 0x4000, 0, &other), 0);
 	CHECK(&space, { 0x1000, 0x2000, 0, &lib }, { 0x3000, 0x4000, 0, &other }, { 0x5000, 0x7000, 0, &lib });
-	assert_null(xp_space_find(&space, 0xfff));
-	assert_ptr_equal(xp_space_find(&space, 0x1000), &space.vmas[0]);
-	assert_ptr_equal(xp_space_find(&space, 0x1fff), &space.vmas[0]);
-	assert_null(xp_space_find(&space, 0x2000));
-	assert_ptr_equal(xp_space_find(&space, 0x3fff), &space.vmas[1]);
-	assert_null(xp_space_find(&space, 0x4fff));
-	assert_ptr_equal(xp_space_find(&space, 0x6fff), &space.vmas[2]);
-	assert_null(xp_space_find(&space, 0x7000));
-	assert_null(xp_space_find(&space, UINT64_MAX));
-	xp_space_free(&space);
+	assert_null(xp_address_space_find(&space, 0xfff));
+	assert_ptr_equal(xp_address_space_find(&space, 0x1000), &space.vmas[0]);
+	assert_ptr_equal(xp_address_space_find(&space, 0x1fff), &space.vmas[0]);
+	assert_null(xp_address_space_find(&space, 0x2000));
+	assert_ptr_equal(xp_address_space_find(&space, 0x3fff), &space.vmas[1]);
+	assert_null(xp_address_space_find(&space, 0x4fff));
+	assert_ptr_equal(xp_address_space_find(&space, 0x6fff), &space.vmas[2]);
+	assert_null(xp_address_space_find(&space, 0x7000));
+	assert_null(xp_address_space_find(&space, UINT64_MAX));
+	xp_address_space_free(&space);
 }
 
 static void test_cut(void **state)
 {
-	struct xp_space space = { 0 };
+	struct xp_address_space space = { 0 };
 
 	(void)state;
 	map(&space, 0x1000, 0x4000, 0x100000, &lib);
@@ -73,24 +73,24 @@ static void test_cut(void **state)
 	assert_int_equal(map(&space, 0x3000, 0x7000, 0, &other), 0);
 	CHECK(&space, { 0x1000, 0x3000, 0x100000, &lib }, { 0x3000, 0x7000, 0, &other },
 	      { 0x7000, 0x9000, 0x201000, &lib });
-	xp_space_free(&space);
+	xp_address_space_free(&space);
 }
 
 static void test_split(void **state)
 {
-	struct xp_space space = { 0 };
+	struct xp_address_space space = { 0 };
 
 	(void)state;
 	map(&space, 0x1000, 0x9000, 0x100000, &lib);
 	assert_int_equal(map(&space, 0x3000, 0x4000, 0, &other), 0);
 	CHECK(&space, { 0x1000, 0x3000, 0x100000, &lib }, { 0x3000, 0x4000, 0, &other },
 	      { 0x4000, 0x9000, 0x103000, &lib });
-	xp_space_free(&space);
+	xp_address_space_free(&space);
 }
 
 static void test_replace(void **state)
 {
-	struct xp_space space = { 0 };
+	struct xp_address_space space = { 0 };
 
 	(void)state;
 	map(&space, 0x1000, 0x2000, 0, &lib);
@@ -99,43 +99,43 @@ static void test_replace(void **state)
 	map(&space, 0x8000, 0x9000, 0, &lib);
 	assert_int_equal(map(&space, 0x1000, 0x6000, 0x7000, &other), 0);
 	CHECK(&space, { 0x1000, 0x6000, 0x7000, &other }, { 0x8000, 0x9000, 0, &lib });
-	/* Once more, exactly. */
+	/* Again, exactly the same range. */
 	assert_int_equal(map(&space, 0x1000, 0x6000, 0, &lib), 0);
 	CHECK(&space, { 0x1000, 0x6000, 0, &lib }, { 0x8000, 0x9000, 0, &lib });
-	xp_space_free(&space);
+	xp_address_space_free(&space);
 }
 
 static void test_join(void **state)
 {
-	struct xp_space space = { 0 };
+	struct xp_address_space space = { 0 };
 
 	(void)state;
 	map(&space, 0x1000, 0x2000, 0x10000, &lib);
 	map(&space, 0x3000, 0x4000, 0x12000, &lib);
 	assert_int_equal(map(&space, 0x2000, 0x3000, 0x11000, &lib), 0);
 	CHECK(&space, { 0x1000, 0x4000, 0x10000, &lib });
-	/* The same again, and a part of it: as after mprotect(2). */
+	/* The same again, and a part of it, as after mprotect(2). */
 	assert_int_equal(map(&space, 0x1000, 0x4000, 0x10000, &lib), 0);
 	assert_int_equal(map(&space, 0x2000, 0x3000, 0x11000, &lib), 0);
 	CHECK(&space, { 0x1000, 0x4000, 0x10000, &lib });
-	/* Another place of the file is not its continuation. */
+	/* Another offset of the file does not continue the mapping. */
 	assert_int_equal(map(&space, 0x4000, 0x5000, 0x10000, &lib), 0);
 	CHECK(&space, { 0x1000, 0x4000, 0x10000, &lib }, { 0x4000, 0x5000, 0x10000, &lib });
-	xp_space_clear(&space);
-	/* Anonymous memory has no places. */
+	xp_address_space_clear(&space);
+	/* Anonymous memory has no offsets. */
 	map(&space, 0x1000, 0x2000, 0, &anon);
 	map(&space, 0x2000, 0x3000, 0x77, &anon);
 	CHECK(&space, { 0x1000, 0x3000, 0, &anon });
 	map(&space, 0x3000, 0x5000, 0, &vdso);
 	map(&space, 0x5000, 0x7000, 0x2000, &vdso);
 	CHECK(&space, { 0x1000, 0x3000, 0, &anon }, { 0x3000, 0x5000, 0, &vdso }, { 0x5000, 0x7000, 0x2000, &vdso });
-	xp_space_free(&space);
+	xp_address_space_free(&space);
 }
 
-/* What anything may write into a record of the side-band. */
+/* Anything may be in a side-band record. */
 static void test_bad(void **state)
 {
-	struct xp_space space = { 0 };
+	struct xp_address_space space = { 0 };
 
 	(void)state;
 	assert_int_equal(map(&space, 0x1000, 0x1000, 0, &lib), -EINVAL);
@@ -144,60 +144,60 @@ static void test_bad(void **state)
 	assert_int_equal(map(&space, 0x1000, 0x2000, 0, &other), 0);
 	CHECK(&space, { 0, 0x1000, UINT64_MAX - 5, &lib }, { 0x1000, 0x2000, 0, &other },
 	      { 0x2000, UINT64_MAX, 0x2000 - 6, &lib });
-	xp_space_free(&space);
+	xp_address_space_free(&space);
 }
 
 static void test_clear(void **state)
 {
-	struct xp_space space = { 0 };
+	struct xp_address_space space = { 0 };
 
 	(void)state;
 	map(&space, 0x1000, 0x2000, 0, &lib);
-	xp_space_clear(&space);
+	xp_address_space_clear(&space);
 	assert_int_equal(space.count, 0);
-	assert_null(xp_space_find(&space, 0x1000));
-	xp_space_free(&space);
+	assert_null(xp_address_space_find(&space, 0x1000));
+	xp_address_space_free(&space);
 }
 
-/* What one holder changes, the others do not see; who is alone changes it in place. */
+/* Changes of one holder are invisible to the others; a single holder changes the space in place. */
 static void test_share(void **state)
 {
-	struct xp_space *parent = xp_space_new(), *child, *sample;
+	struct xp_address_space *parent = xp_address_space_new(), *child, *sample;
 
 	(void)state;
 	assert_non_null(parent);
 	map(parent, 0x1000, 0x2000, 0, &lib);
 	map(parent, 0x3000, 0x4000, 0, &other);
-	child = xp_space_share(parent);
-	sample = xp_space_share(parent);
-	assert_int_equal(xp_space_own(&parent), 0);
+	child = xp_address_space_share(parent);
+	sample = xp_address_space_share(parent);
+	assert_int_equal(xp_address_space_own(&parent), 0);
 	assert_ptr_not_equal(parent, child);
 	map(parent, 0x1000, 0x4000, 0, &anon);
 	CHECK(parent, { 0x1000, 0x4000, 0, &anon });
 	CHECK(sample, { 0x1000, 0x2000, 0, &lib }, { 0x3000, 0x4000, 0, &other });
-	xp_space_put(child);
+	xp_address_space_release(child);
 	child = sample;
-	assert_int_equal(xp_space_own(&child), 0);
+	assert_int_equal(xp_address_space_own(&child), 0);
 	assert_ptr_equal(child, sample);
 	map(child, 0x5000, 0x6000, 0, &lib);
 	CHECK(parent, { 0x1000, 0x4000, 0, &anon });
-	xp_space_put(child);
-	xp_space_put(parent);
-	xp_space_put(NULL);
+	xp_address_space_release(child);
+	xp_address_space_release(parent);
+	xp_address_space_release(NULL);
 
-	/* An empty one. */
-	parent = xp_space_new();
+	/* An empty space. */
+	parent = xp_address_space_new();
 	assert_non_null(parent);
-	child = xp_space_share(parent);
-	assert_int_equal(xp_space_own(&child), 0);
+	child = xp_address_space_share(parent);
+	assert_int_equal(xp_address_space_own(&child), 0);
 	assert_int_equal(child->count, 0);
-	xp_space_put(child);
-	xp_space_put(parent);
+	xp_address_space_release(child);
+	xp_address_space_release(parent);
 }
 
 static void test_limit(void **state)
 {
-	struct xp_space space = { 0 };
+	struct xp_address_space space = { 0 };
 
 	(void)state;
 	for (uint64_t i = 0; i < XP_SPACE_VMAS_MAX; i++)
@@ -206,22 +206,22 @@ static void test_limit(void **state)
 	assert_int_equal(map(&space, 0x3000, 0x4000, 0, &other), -E2BIG);
 	assert_int_equal(map(&space, 0x1000, 0x2000, 0, &other), -E2BIG);
 	assert_int_equal(space.count, XP_SPACE_VMAS_MAX);
-	assert_ptr_equal(xp_space_find(&space, 0x1000)->file, &lib);
-	/* What takes no more room goes on. */
+	assert_ptr_equal(xp_address_space_find(&space, 0x1000)->file, &lib);
+	/* A change that needs no more room still works. */
 	assert_int_equal(map(&space, 0, 0x3000, 0, &other), 0);
 	assert_int_equal(map(&space, 0x4000, 0x10000, 0, &other), 0);
 	assert_int_equal(space.count, XP_SPACE_VMAS_MAX - 2);
-	xp_space_free(&space);
+	xp_address_space_free(&space);
 }
 
-/* Against an array of pages. */
+/* Compares with an array of pages. */
 static void test_random(void **state)
 {
 	enum { PAGES = 64, FILES = 3 };
 	struct xp_file *const files[FILES] = { &lib, &other, &anon };
 	struct xp_file *owner[PAGES] = { 0 };
 	uint64_t offset[PAGES] = { 0 };
-	struct xp_space space = { 0 };
+	struct xp_address_space space = { 0 };
 	unsigned int seed = 1;
 
 	(void)state;
@@ -236,7 +236,7 @@ static void test_random(void **state)
 			offset[page] = from + page - first;
 		}
 		for (uint64_t page = 0; page < PAGES; page++) {
-			const struct xp_vma *vma = xp_space_find(&space, page << 12 | 0x123);
+			const struct xp_vma *vma = xp_address_space_find(&space, page << 12 | 0x123);
 
 			assert_ptr_equal(vma ? vma->file : NULL, owner[page]);
 			if (vma && vma->file != &anon)
@@ -245,7 +245,7 @@ static void test_random(void **state)
 		for (size_t i = 1; i < space.count; i++)
 			assert_true(space.vmas[i - 1].end <= space.vmas[i].start);
 	}
-	xp_space_free(&space);
+	xp_address_space_free(&space);
 }
 
 static void test_files(void **state)
@@ -259,7 +259,7 @@ static void test_files(void **state)
 	assert_int_equal(file->index, 0);
 	assert_ptr_not_equal(file->path, one.path);
 	assert_ptr_equal(xp_files_intern(&files, &one), file);
-	/* A build id becomes known, then differs: the file was written anew in its place. */
+	/* A build id becomes known, then differs: the file was rewritten in place. */
 	one.build_id_bytes = 20;
 	one.build_id[3] = 5;
 	assert_ptr_equal(xp_files_intern(&files, &one), file);
@@ -306,55 +306,55 @@ static void test_many_files(void **state)
 	xp_files_free(&files);
 }
 
-static int map_jit(struct xp_space *space, uint64_t start, uint64_t end, uint64_t tsc)
+static int map_jit(struct xp_address_space *space, uint64_t start, uint64_t end, uint64_t tsc)
 {
-	int err = xp_space_map_jit(space, start, end, tsc);
+	int err = xp_address_space_map_jit(space, start, end, tsc);
 
 	return err ? err : map(space, start, end, 0, &anon);
 }
 
-/* JIT compilers map, grow, and protect again and again; it is their memory since it first was. */
+/* JIT compilers map, grow and protect memory repeatedly; the time of the memory is that of its first mapping. */
 static void test_jit(void **state)
 {
-	struct xp_space *space = xp_space_new(), *kept;
+	struct xp_address_space *space = xp_address_space_new(), *kept;
 
 	(void)state;
 	assert_non_null(space);
-	assert_int_equal(map(space, 0x1000, 0x2000, 0, &anon), 0); /* nobody knows since when */
+	assert_int_equal(map(space, 0x1000, 0x2000, 0, &anon), 0); /* unknown since when */
 	assert_int_equal(map(space, 0x3000, 0x4000, 0, &lib), 0);
 	assert_int_equal(map_jit(space, 0x1800, 0x6000, 10), 0);
-	assert_int_equal(xp_space_jit_since(space, 0x17ff), 0);
-	assert_int_equal(xp_space_jit_since(space, 0x1800), 0);
-	assert_int_equal(xp_space_jit_since(space, 0x2000), 10);
-	assert_int_equal(xp_space_jit_since(space, 0x3000), 10); /* in the library's place */
-	assert_int_equal(xp_space_jit_since(space, 0x5fff), 10);
-	assert_int_equal(xp_space_jit_since(space, 0x6000), 0);
+	assert_int_equal(xp_address_space_jit_since(space, 0x17ff), 0);
+	assert_int_equal(xp_address_space_jit_since(space, 0x1800), 0);
+	assert_int_equal(xp_address_space_jit_since(space, 0x2000), 10);
+	assert_int_equal(xp_address_space_jit_since(space, 0x3000), 10); /* replaces the library */
+	assert_int_equal(xp_address_space_jit_since(space, 0x5fff), 10);
+	assert_int_equal(xp_address_space_jit_since(space, 0x6000), 0);
 	assert_int_equal(map_jit(space, 0x2000, 0x3000, 20), 0);
 	assert_int_equal(map_jit(space, 0x5000, 0x7000, 20), 0);
-	assert_int_equal(xp_space_jit_since(space, 0x2000), 10);
-	assert_int_equal(xp_space_jit_since(space, 0x5000), 10);
-	assert_int_equal(xp_space_jit_since(space, 0x6000), 20);
+	assert_int_equal(xp_address_space_jit_since(space, 0x2000), 10);
+	assert_int_equal(xp_address_space_jit_since(space, 0x5000), 10);
+	assert_int_equal(xp_address_space_jit_since(space, 0x6000), 20);
 	assert_int_equal(map(space, 0x5000, 0x6000, 0, &lib), 0);
 	assert_int_equal(map_jit(space, 0x5000, 0x6000, 30), 0);
-	assert_int_equal(xp_space_jit_since(space, 0x5000), 30);
-	kept = xp_space_share(space);
-	assert_int_equal(xp_space_own(&space), 0);
-	xp_space_clear(kept);
-	xp_space_put(kept);
-	assert_int_equal(xp_space_jit_since(space, 0x6000), 20);
-	xp_space_clear(space);
-	assert_int_equal(xp_space_jit_since(space, 0x6000), 0);
+	assert_int_equal(xp_address_space_jit_since(space, 0x5000), 30);
+	kept = xp_address_space_share(space);
+	assert_int_equal(xp_address_space_own(&space), 0);
+	xp_address_space_clear(kept);
+	xp_address_space_release(kept);
+	assert_int_equal(xp_address_space_jit_since(space, 0x6000), 20);
+	xp_address_space_clear(space);
+	assert_int_equal(xp_address_space_jit_since(space, 0x6000), 0);
 	for (uint64_t i = 1; i <= 3 * XP_SPACE_JIT_MAX; i++)
 		assert_int_equal(map_jit(space, i << 16, (i << 16) + 1, i), 0);
 	for (uint64_t i = 1; i <= 3 * XP_SPACE_JIT_MAX; i++) {
-		uint64_t since = xp_space_jit_since(space, i << 16);
+		uint64_t since = xp_address_space_jit_since(space, i << 16);
 
 		assert_true(since == i || (!since && i <= 2 * XP_SPACE_JIT_MAX + XP_SPACE_JIT_MAX / 2));
 	}
-	xp_space_put(space);
+	xp_address_space_release(space);
 }
 
-/* A target that maps ever new files: neither their number nor the length of their paths takes all memory. */
+/* A target that keeps mapping new files: neither their number nor the length of their paths uses up the memory. */
 static void test_endless_files(void **state)
 {
 	struct xp_file file = { .kind = XP_FILE_DISK, .path = (char *)"/lib" };

@@ -29,7 +29,7 @@ static struct xp_sled_table *read_good(const struct tiny_elf *elf)
 	return table;
 }
 
-/* Refused with this error and with these words in the sentence. */
+/* Refused with this error and these words in the message. */
 static void assert_refused(const void *elf, size_t size, int error, const char *words)
 {
 	struct xp_sled_table *table = (void *)1;
@@ -103,7 +103,7 @@ static void test_versions(void **state)
 	}
 }
 
-/* The bytes of one entry of each version, written down by hand rather than computed. */
+/* The bytes of one entry of each version, written by hand rather than computed. */
 static void test_golden_entries(void **state)
 {
 	/* At 0x408400: sled 0x405210, function 0x405200; 0x405210 - 0x408400 and 0x405200 - 0x408408. */
@@ -130,7 +130,7 @@ static void test_golden_entries(void **state)
 	}
 }
 
-/* A PIE of map version 1 whose addresses are only in its relocations. */
+/* A PIE of map version 1 whose addresses are in its relocations only. */
 static void test_relocations(void **state)
 {
 	struct xp_sled_table *table;
@@ -147,7 +147,7 @@ static void test_relocations(void **state)
 	tiny_relocation(&elf, tiny_map_vaddr(&elf, 0), 8, tiny_text_vaddr(&elf, 0x10));
 	tiny_relocation(&elf, tiny_map_vaddr(&elf, 8), 8, tiny_text_vaddr(&elf, 0x10));
 	tiny_relocation(&elf, tiny_map_vaddr(&elf, 32), 8, tiny_text_vaddr(&elf, 0x40));
-	tiny_relocation(&elf, tiny_map_vaddr(&elf, 64), 1, 5); /* behind the map: any type */
+	tiny_relocation(&elf, tiny_map_vaddr(&elf, 64), 1, 5); /* after the map: any type */
 	table = read_good(&elf);
 	assert_int_equal(table->sled_count, 2);
 	assert_int_equal(table->function_count, 1);
@@ -185,7 +185,7 @@ static void test_bad_relocations(void **state)
 	assert_elf_refused(&elf, -EINVAL, "larger than the file");
 }
 
-/* Ids count changes of the function, not functions: XRay's runtime and llvm-xray do. */
+/* Ids count changes of the function, not functions, as XRay's runtime and llvm-xray do. */
 static void test_function_ids(void **state)
 {
 	static const uint8_t functions[] = { 0x10, 0x10, 0x20, 0x10, 0x30, 0x30 };
@@ -213,8 +213,8 @@ static void test_not_intact(void **state)
 	(void)state;
 	tiny_example(&elf, 0, 2);
 	tiny_code(&elf, 0x00, "\x41\xba", 2); /* patched */
-	tiny_code(&elf, 0x25, "\x41", 1);     /* no nop that LLVM makes among a custom event's set-up */
-	tiny_code(&elf, 0x46, "\xc7", 1);     /* memory operand in a typed event's */
+	tiny_code(&elf, 0x25, "\x41", 1);     /* not a nop that LLVM makes in the set-up of a custom event */
+	tiny_code(&elf, 0x46, "\xc7", 1);     /* memory operand in that of a typed event */
 	tiny_code(&elf, 0x60, "\xc2", 1);
 	table = read_good(&elf);
 	for (size_t i = 0; i < 4; i++)
@@ -276,7 +276,7 @@ static void test_conditions(void **state)
 	assert_false(xp_sled_condition(window, &condition));
 }
 
-/* Set-up code of clang 14 and 19, and some that neither makes. */
+/* Set-up code of clang 14 and 19, and code that neither generates. */
 static void test_operands(void **state)
 {
 	static const struct {
@@ -374,7 +374,7 @@ static void test_absurd_addresses(void **state)
 		tiny_raw_sled(&elf, addresses[i], 0x5200, 0, 1);
 		assert_elf_refused(&elf, -EINVAL, "in no executable part");
 	}
-	/* The last that fits; a jump behind it is not the segment's any more. */
+	/* The last one that fits; a jump after it is outside the segment. */
 	tiny_init(&elf, 1);
 	tiny_code(&elf, 0x185, "\xeb\x09\0\0\0\0\0\0\0\0\0\x75", 12);
 	tiny_sled(&elf, 0x185, 0, 2, 2);
@@ -411,7 +411,7 @@ static void test_program_headers(void **state)
 	tiny_put(&elf, TINY_PHDR + 16, 0x5100, 8);
 	assert_elf_refused(&elf, -EINVAL, "differ within a page");
 
-	/* Only what the file holds counts, not p_memsz. */
+	/* Only bytes in the file count, not p_memsz. */
 	tiny_example(&elf, 1, 2);
 	tiny_put(&elf, TINY_PHDR + 32, 0xa0, 8);
 	assert_elf_refused(&elf, -EINVAL, "sled 5: address 0x52a0");
@@ -463,7 +463,7 @@ static void test_not_for_us(void **state)
 	assert_elf_refused(&elf, -ENOENT, "no XRay sleds");
 }
 
-/* No prefix of a good file may crash or succeed with less than all of it. */
+/* A prefix of a valid file must not crash the reader or succeed with partial contents. */
 static void test_truncated(void **state)
 {
 	struct tiny_elf elf;
@@ -471,7 +471,7 @@ static void test_truncated(void **state)
 	(void)state;
 	tiny_example(&elf, 1, 1);
 	for (size_t size = 0; size < TINY_BYTES; size++) {
-		/* In memory of its own size, so that valgrind and ASan see each byte too far. */
+		/* An allocation of the exact size, so that valgrind and ASan detect every byte beyond it. */
 		uint8_t *copy = malloc(size ? size : 1);
 		struct xp_sled_table *table;
 		char why[100];
@@ -485,7 +485,7 @@ static void test_truncated(void **state)
 	}
 }
 
-/* Zero pages that are never touched: refused before anything of the size is read or allocated. */
+/* Zero pages that are never touched: refused before anything of that size is read or allocated. */
 static void test_too_many_sleds(void **state)
 {
 	size_t size = TINY_BYTES + (XP_SLEDS_MAX + 1ull) * 32;
@@ -515,7 +515,7 @@ static void test_names(void **state)
 	tiny_init(&elf, 1);
 	for (size_t function = 0x10; function <= 0x60; function += 0x10)
 		tiny_sled(&elf, 0x100, function, 0, 2);
-	tiny_symbol(&elf, "whole", 0x02, 0x5200, 0x20); /* covers 0x5210 from before */
+	tiny_symbol(&elf, "whole", 0x02, 0x5200, 0x20); /* covers 0x5210 from a lower address */
 	tiny_symbol(&elf, "mark", 0x10, 0x5220, 0x10);	/* has no type, though global */
 	tiny_symbol(&elf, "local", 0x02, 0x5220, 0x10);
 	tiny_symbol(&elf, "weak", 0x22, 0x5220, 0x10);
@@ -536,7 +536,7 @@ static void test_names(void **state)
 	xp_sled_table_free(table);
 }
 
-/* The same table read as .dynsym: what is left after strip. */
+/* The same table read as .dynsym, which is left after strip. */
 static void test_dynamic_names(void **state)
 {
 	struct tiny_elf elf;
@@ -547,7 +547,7 @@ static void test_dynamic_names(void **state)
 	assert_example(&elf, 2);
 }
 
-/* .dynsym names only what .symtab leaves without a name. */
+/* .dynsym names only what .symtab leaves unnamed. */
 static void test_both_tables(void **state)
 {
 	size_t header = tiny_section_header(TINY_S_RELA);
@@ -561,7 +561,7 @@ static void test_both_tables(void **state)
 	tiny_symbol(&elf, "static", 0x02, 0x5210, 0x10);
 	tiny_symbol(&elf, "dynamic", 0x12, 0x5210, 0x10);
 	tiny_symbol(&elf, "export", 0x12, 0x5220, 0x10);
-	/* The last two go to a table of their own, in the relocations' place. */
+	/* The last two go to a separate table, which replaces the relocations. */
 	tiny_section_bytes(&elf, TINY_S_SYMTAB, 2 * 24);
 	tiny_section(&elf, TINY_S_RELA, 22, 11, 2, 0, TINY_SYMTAB + 2 * 24, 2 * 24);
 	tiny_put(&elf, header + 40, TINY_S_STRTAB, 4);
@@ -610,7 +610,7 @@ static void test_build_id(void **state)
 	struct tiny_elf elf;
 
 	(void)state;
-	/* Longer than what a table holds. */
+	/* Longer than the maximum of a table. */
 	tiny_example(&elf, 1, 2);
 	tiny_put(&elf, TINY_NOTE + 4, 64, 4);
 	tiny_put(&elf, TINY_PHDR + 2 * TINY_PHDR_BYTES + 32, 16 + 64, 8);
@@ -671,7 +671,7 @@ static void test_open(void **state)
 	close(fds[1]);
 	assert_int_equal(xp_sled_table_open(&table, -1, why, sizeof(why)), -EBADF);
 
-	/* A sentence that does not fit, and no room for any. */
+	/* A message that does not fit, and no room for any. */
 	assert_int_equal(xp_sled_table_read(&table, "", 0, why, 4), -ENOEXEC);
 	assert_string_equal(why, "not");
 	assert_int_equal(xp_sled_table_read(&table, "", 0, NULL, 0), -ENOEXEC);
@@ -680,7 +680,7 @@ static void test_open(void **state)
 
 #define MANY 40000
 
-/* As tiny_example(), but 40 000 sleds of as many functions, each with a name, behind the text. */
+/* Like tiny_example(), but with 40 000 sleds of as many functions, each with a name, after the text. */
 static uint8_t *make_many(size_t *size)
 {
 	size_t text = 0x1000, map = text + MANY * 16, symtab = map + MANY * 32, strtab = symtab + MANY * 24;
@@ -700,7 +700,7 @@ static uint8_t *make_many(size_t *size)
 	memcpy(file, elf.bytes, TINY_BYTES);
 	for (size_t i = 0; i < MANY; i++) {
 		uint64_t vaddr = text + i * 16, address = vaddr - (map + i * 32), function = address - 8;
-		/* Symbol tables are in no order of addresses. */
+		/* Symbol tables are not ordered by address. */
 		uint64_t j = i * 7919 % MANY, symbol_vaddr = text + j * 16, one = 1, sixteen = 16;
 		uint8_t *symbol = file + symtab + i * 24;
 		uint32_t name = 1 + i * 8;

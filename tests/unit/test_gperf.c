@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Goldens by hand from gperftools' "CPU Profile Data File Structure". */
+/* Hand-written golden files from gperftools' "CPU Profile Data File Structure". */
 #include "format/gperf.h"
 
 #include <errno.h>
@@ -16,7 +16,7 @@
 
 #include <cmocka.h>
 
-/* A number of 16 bits as a slot. */
+/* A 16-bit number as a slot. */
 #define S(low) (low) & 0xff, (low) >> 8 & 0xff, 0, 0, 0, 0, 0, 0
 
 static int fd;
@@ -28,7 +28,7 @@ static void begin(struct xp_gperf **gperf, uint64_t period_us)
 	assert_int_equal(xp_gperf_new(gperf, fd, period_us), 0);
 }
 
-/* The file is these bytes. */
+/* Checks that the file has these bytes. */
 static void end(struct xp_gperf *gperf, const void *expected, size_t size)
 {
 	uint8_t *file;
@@ -106,7 +106,7 @@ static void test_whole(void **state)
 	end(gperf, expected, sizeof(expected));
 }
 
-/* More than the writer holds at a time. */
+/* More than the writer buffers. */
 static void test_long(void **state)
 {
 	enum { RECORDS = 100, SLOTS = 2 + XP_GPERF_CHAIN_MAX };
@@ -132,7 +132,7 @@ static void test_long(void **state)
 	free(expected);
 }
 
-/* An error stays: what follows would not be the file that was meant. */
+/* An error is permanent, because later data would not match the intended file. */
 static void refuse_record(uint64_t count, const uint64_t *pcs, size_t pc_count)
 {
 	static const uint64_t good[] = { 1 };
@@ -189,7 +189,7 @@ static void test_refused_maps(void **state)
 	refuse_map(1, 2, "a\nb");
 	refuse_map(1, 2, "a\x7f");
 	assert_true(xp_gperf_path_fits("/usr/lib/\xc3\xa9.so"));
-	begin(&gperf, 1); /* a record behind a mapping */
+	begin(&gperf, 1); /* a record after a mapping */
 	assert_int_equal(xp_gperf_map(gperf, &map), 0);
 	assert_int_equal(xp_gperf_record(gperf, 1, pcs, 1), -EINVAL);
 	xp_gperf_free(gperf);

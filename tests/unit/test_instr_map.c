@@ -16,13 +16,13 @@
 
 #include <cmocka.h>
 
-static uint8_t *write_side_elf(const char *const *names, size_t count, size_t *size)
+static uint8_t *write_instr_map(const char *const *names, size_t count, size_t *size)
 {
 	int fd = memfd_create("side", 0);
 	uint8_t *file;
 
 	assert_true(fd >= 0);
-	assert_int_equal(xp_side_elf_write(fd, names, count), 0);
+	assert_int_equal(xp_instr_map_write(fd, names, count), 0);
 	*size = lseek(fd, 0, SEEK_END);
 	file = malloc(*size);
 	assert_non_null(file);
@@ -31,7 +31,7 @@ static uint8_t *write_side_elf(const char *const *names, size_t count, size_t *s
 	return file;
 }
 
-/* The header of the section of this name, checked to lie within the file. */
+/* Returns the header of the section with this name, checked to lie within the file. */
 static const Elf64_Shdr *find_section(const uint8_t *file, size_t size, const char *name)
 {
 	const Elf64_Ehdr *header = (const void *)file;
@@ -50,7 +50,7 @@ static const Elf64_Shdr *find_section(const uint8_t *file, size_t size, const ch
 	return NULL;
 }
 
-/* ELF header and map of two functions, byte for byte: text at 0x1000, 16 bytes a function, the map behind it. */
+/* ELF header and map of two functions, byte for byte: text at 0x1000, 16 bytes per function, the map after it. */
 static void test_golden(void **state)
 {
 	static const uint8_t header[24] = {
@@ -68,7 +68,7 @@ static void test_golden(void **state)
 	const char *const names[] = { "_Z3onev", "two" };
 	const Elf64_Shdr *section;
 	size_t size;
-	uint8_t *file = write_side_elf(names, 2, &size);
+	uint8_t *file = write_instr_map(names, 2, &size);
 
 	(void)state;
 	assert_memory_equal(file, header, sizeof(header));
@@ -93,7 +93,7 @@ static void test_symbols(void **state)
 	const Elf64_Shdr *symtab, *strtab;
 	const Elf64_Sym *symbols;
 	size_t size;
-	uint8_t *file = write_side_elf(names, 4, &size);
+	uint8_t *file = write_instr_map(names, 4, &size);
 
 	(void)state;
 	symtab = find_section(file, size, ".symtab");
@@ -117,15 +117,15 @@ static void test_errors(void **state)
 	int fd = open("/dev/full", O_WRONLY);
 
 	(void)state;
-	assert_int_equal(xp_side_elf_write(-1, names, 0), -EINVAL);
-	assert_int_equal(xp_side_elf_write(-1, names, 0x10000000), -EINVAL);
-	assert_int_equal(xp_side_elf_write(-1, names, 1), -EBADF);
+	assert_int_equal(xp_instr_map_write(-1, names, 0), -EINVAL);
+	assert_int_equal(xp_instr_map_write(-1, names, 0x10000000), -EINVAL);
+	assert_int_equal(xp_instr_map_write(-1, names, 1), -EBADF);
 	assert_true(fd >= 0);
-	assert_int_equal(xp_side_elf_write(fd, names, 1), -ENOSPC);
+	assert_int_equal(xp_instr_map_write(fd, names, 1), -ENOSPC);
 	close(fd);
 }
 
-/* st_name has 32 bits: 4097 times the same MiB of name is too much, and is found out before memory is asked for. */
+/* st_name has 32 bits: 4097 times the same MiB of name is too much, and is detected before memory is allocated. */
 static void test_too_long(void **state)
 {
 	size_t bytes = 1 << 20;
@@ -138,7 +138,7 @@ static void test_too_long(void **state)
 	name[bytes - 1] = 0;
 	for (size_t i = 0; i < 4097; i++)
 		names[i] = name;
-	assert_int_equal(xp_side_elf_write(-1, names, 4097), -EFBIG);
+	assert_int_equal(xp_instr_map_write(-1, names, 4097), -EFBIG);
 	free(name);
 }
 

@@ -16,8 +16,8 @@
 
 #include <cmocka.h>
 
-#include "elf/build.h"
 #include "base/util.h"
+#include "elf/build.h"
 
 #define START 0x7fff00000000ull
 
@@ -29,7 +29,7 @@ static void write_file(uint64_t start, uint64_t end, const struct xp_sym *syms, 
 	int fd = memfd_create("symbols", 0);
 
 	assert_true(fd >= 0);
-	assert_int_equal(xp_sym_elf_write(fd, start, end, syms, count), 0);
+	assert_int_equal(xp_symbol_file_write(fd, start, end, syms, count), 0);
 	size = lseek(fd, 0, SEEK_END);
 	free(file);
 	file = malloc(size);
@@ -52,7 +52,7 @@ static const Elf64_Shdr *find_section(const char *name)
 	return NULL;
 }
 
-/* The symbols but the empty one, as "address+size name" lines. */
+/* The symbols except the empty one, as "address+size name" lines. */
 static void assert_symbols(const char *expected)
 {
 	const Elf64_Shdr *symtab = find_section(".symtab"), *strtab = find_section(".strtab");
@@ -76,7 +76,7 @@ static void assert_symbols(const char *expected)
 	assert_string_equal(text, expected);
 }
 
-/* The text is where the mapping line says, in the one segment and in the section. */
+/* The text is where the mapping line says, in the only segment and in the section. */
 static void test_text(void **state)
 {
 	const struct xp_sym syms[] = { { START, 0x100, "one" } };
@@ -144,7 +144,7 @@ static void test_go_table(void **state)
 	assert_memory_equal(file + section->sh_offset, expected, sizeof(expected));
 }
 
-/* Gaps are filled, what is too long is cut, what has no size goes on. */
+/* Gaps are filled, long symbols are cut, symbols without a size extend to the next. */
 static void test_symbols(void **state)
 {
 	const struct xp_sym syms[] = {
@@ -161,7 +161,7 @@ static void test_symbols(void **state)
 	assert_symbols("1000+10 [unknown]\n1010+0 [end]\n");
 }
 
-/* Names come from the target: the readers see no blanks, a terminal no control characters. */
+/* Names come from the target: readers see no blanks, terminals see no control characters. */
 static void test_names(void **state)
 {
 	const struct xp_sym syms[] = {
@@ -187,7 +187,7 @@ static void test_hole(void **state)
 
 	(void)state;
 	assert_true(fd >= 0);
-	assert_int_equal(xp_sym_elf_write(fd, START, START + 0x40000000, syms, 1), 0);
+	assert_int_equal(xp_symbol_file_write(fd, START, START + 0x40000000, syms, 1), 0);
 	assert_true(lseek(fd, 0, SEEK_END) > 0x40000000);
 	assert_int_equal(lseek(fd, 0x1000, SEEK_DATA), 0x40001000);
 	close(fd);
@@ -195,7 +195,7 @@ static void test_hole(void **state)
 
 static void refuse(int expected, uint64_t start, uint64_t end, const struct xp_sym *syms, size_t count)
 {
-	assert_int_equal(xp_sym_elf_write(-1, start, end, syms, count), expected);
+	assert_int_equal(xp_symbol_file_write(-1, start, end, syms, count), expected);
 }
 
 static void test_refused(void **state)
@@ -213,11 +213,11 @@ static void test_refused(void **state)
 	refuse(-EINVAL, START - 0x10, START, same, 1);
 	refuse(-EFBIG, START, START + (1ull << 32), same, 1);
 	refuse(-EBADF, START, START + 0x10, same, 1);
-	assert_int_equal(xp_sym_elf_write(fd, START, START + 0x10, same, 1), -ENOSPC);
+	assert_int_equal(xp_symbol_file_write(fd, START, START + 0x10, same, 1), -ENOSPC);
 	close(fd);
 }
 
-/* st_name has 32 bits; it is found out before memory is asked for. */
+/* st_name has 32 bits; an overflow is detected before memory is allocated. */
 static void test_too_long(void **state)
 {
 	enum { NAMES = 4097, NAME_BYTES = 1 << 20 };

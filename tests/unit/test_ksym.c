@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Names of kernel addresses, from what the kernel says of them. */
+/* Names of kernel addresses, from the kernel's own data. */
 #include <errno.h>
 #include <inttypes.h>
 #include <setjmp.h>
@@ -11,8 +11,8 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "profile/ksym.h"
 #include "base/util.h"
+#include "profile/ksym.h"
 
 #define BASE UINT64_C(0xffffffff81000000)
 
@@ -49,13 +49,13 @@ static void check(const struct xp_kallsym *sym, uint64_t address, const char *na
 static void test_names(void **state)
 {
 	static const uint64_t wanted[] = { BASE + 0x27f, BASE + 0x150, BASE, BASE + 0xff, BASE - 1, BASE + 0x150 };
-	struct xp_kallsyms syms = { 0 };
+	struct xp_ksym syms = { 0 };
 	unsigned int calls = 0;
 
 	(void)state;
 	for (size_t i = 0; i < XP_ARRAY_SIZE(wanted); i++)
-		assert_int_equal(xp_kallsyms_want(&syms, wanted[i]), 0);
-	assert_int_equal(xp_kallsyms_ask(&syms, describe, &calls), 0);
+		assert_int_equal(xp_ksym_want(&syms, wanted[i]), 0);
+	assert_int_equal(xp_ksym_ask(&syms, describe, &calls), 0);
 	assert_int_equal(calls, 1);
 	assert_int_equal(syms.count, 5);
 	check(&syms.all[0], BASE - 1, NULL, 0, 0);
@@ -63,48 +63,48 @@ static void test_names(void **state)
 	check(&syms.all[2], BASE + 0xff, "f0", BASE, BASE + 0x100);
 	check(&syms.all[3], BASE + 0x150, "f1", BASE + 0x100, BASE + 0x200);
 	check(&syms.all[4], BASE + 0x27f, "f2", BASE + 0x200, BASE + 0x300);
-	xp_kallsyms_free(&syms);
+	xp_ksym_free(&syms);
 }
 
 static void test_batches(void **state)
 {
 	enum { COUNT = 2 * XP_KSYM_BATCH + 1 };
-	struct xp_kallsyms syms = { 0 };
+	struct xp_ksym syms = { 0 };
 	unsigned int calls = 0;
 	char name[16];
 
 	(void)state;
-	assert_int_equal(xp_kallsyms_ask(&syms, describe, &calls), 0);
+	assert_int_equal(xp_ksym_ask(&syms, describe, &calls), 0);
 	assert_int_equal(calls, 0);
 	for (size_t i = 0; i < COUNT; i++)
-		assert_int_equal(xp_kallsyms_want(&syms, BASE + (COUNT - 1 - i) * 0x100 + 5), 0);
-	assert_int_equal(xp_kallsyms_ask(&syms, describe, &calls), 0);
+		assert_int_equal(xp_ksym_want(&syms, BASE + (COUNT - 1 - i) * 0x100 + 5), 0);
+	assert_int_equal(xp_ksym_ask(&syms, describe, &calls), 0);
 	assert_int_equal(calls, 3);
 	assert_int_equal(syms.count, COUNT);
 	for (size_t i = 0; i < COUNT; i++) {
 		snprintf(name, sizeof(name), "f%zu", i);
 		check(&syms.all[i], BASE + i * 0x100 + 5, name, BASE + i * 0x100, BASE + (i + 1) * 0x100);
 	}
-	xp_kallsyms_free(&syms);
+	xp_ksym_free(&syms);
 }
 
 /* Thousands of profiles want the same addresses. */
 static void test_often(void **state)
 {
-	struct xp_kallsyms syms = { 0 };
+	struct xp_ksym syms = { 0 };
 	unsigned int calls = 0;
 
 	(void)state;
 	for (size_t i = 0; i < 100000; i++)
-		assert_int_equal(xp_kallsyms_want(&syms, BASE + i % 150), 0);
+		assert_int_equal(xp_ksym_want(&syms, BASE + i % 150), 0);
 	assert_true(syms.room <= 512);
 	for (size_t i = 0; i < 1000; i++)
-		assert_int_equal(xp_kallsyms_want(&syms, BASE + i), 0);
-	assert_int_equal(xp_kallsyms_ask(&syms, describe, &calls), 0);
+		assert_int_equal(xp_ksym_want(&syms, BASE + i), 0);
+	assert_int_equal(xp_ksym_ask(&syms, describe, &calls), 0);
 	assert_int_equal(syms.count, 1000);
 	for (size_t i = 0; i < 1000; i++)
 		assert_int_equal(syms.all[i].address, BASE + i);
-	xp_kallsyms_free(&syms);
+	xp_ksym_free(&syms);
 }
 
 static int say(void *arg, const uint64_t *addresses, size_t count, char (*texts)[XP_KSYM_TEXT_BYTES])
@@ -124,11 +124,11 @@ static void test_texts(void **state)
 		{ "a+0x10/0x20", "a", BASE, BASE + 0x20 },
 		{ "a+0x10/0x40 [mod]", "a", BASE, BASE + 0x40 },
 		{ "a+0x1+b+0x10/0x40", "a+0x1+b", BASE, BASE + 0x40 },
-		/* Far behind a symbol nothing is known. */
+		/* Far after a symbol the name is unknown. */
 		{ "a+0x10/0xffffff", "a", BASE, BASE + XP_KALLSYM_BYTES_MAX },
 		{ "a+0xfffff/0xffffff", "a", BASE + 0x10 - 0xfffff, BASE + 0x11 },
 		{ "a+0x100000/0xffffff", NULL, 0, 0 },
-		/* No symbol, and what the kernel does not say. */
+		/* No symbol, and an unknown address. */
 		{ "0xffffffff81000010", NULL, 0, 0 },
 		{ "", NULL, 0, 0 },
 		{ "+0x10/0x20", NULL, 0, 0 },
@@ -139,12 +139,12 @@ static void test_texts(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < XP_ARRAY_SIZE(cases); i++) {
-		struct xp_kallsyms syms = { 0 };
+		struct xp_ksym syms = { 0 };
 
-		assert_int_equal(xp_kallsyms_want(&syms, BASE + 0x10), 0);
-		assert_int_equal(xp_kallsyms_ask(&syms, say, (void *)cases[i].text), 0);
+		assert_int_equal(xp_ksym_want(&syms, BASE + 0x10), 0);
+		assert_int_equal(xp_ksym_ask(&syms, say, (void *)cases[i].text), 0);
 		check(&syms.all[0], BASE + 0x10, cases[i].name, cases[i].start, cases[i].end);
-		xp_kallsyms_free(&syms);
+		xp_ksym_free(&syms);
 	}
 }
 
@@ -155,30 +155,27 @@ static int fill(void *arg, const uint64_t *addresses, size_t count, char (*texts
 	return *(int *)arg;
 }
 
-/* A name that is longer than its room, whose end is missing; and no answer at all. */
+/* A name that is too long and loses its end; and no answer at all. */
 static void test_bad(void **state)
 {
-	struct xp_kallsyms syms = { 0 };
+	struct xp_ksym syms = { 0 };
 	int err = 0;
 
 	(void)state;
-	assert_int_equal(xp_kallsyms_want(&syms, BASE), 0);
-	assert_int_equal(xp_kallsyms_ask(&syms, fill, &err), 0);
+	assert_int_equal(xp_ksym_want(&syms, BASE), 0);
+	assert_int_equal(xp_ksym_ask(&syms, fill, &err), 0);
 	check(&syms.all[0], BASE, NULL, 0, 0);
 	err = -EPERM;
-	assert_int_equal(xp_kallsyms_ask(&syms, fill, &err), -EPERM);
+	assert_int_equal(xp_ksym_ask(&syms, fill, &err), -EPERM);
 	check(&syms.all[0], BASE, NULL, 0, 0);
-	xp_kallsyms_free(&syms);
+	xp_ksym_free(&syms);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_names),
-		cmocka_unit_test(test_batches),
-		cmocka_unit_test(test_often),
-		cmocka_unit_test(test_texts),
-		cmocka_unit_test(test_bad),
+		cmocka_unit_test(test_names), cmocka_unit_test(test_batches), cmocka_unit_test(test_often),
+		cmocka_unit_test(test_texts), cmocka_unit_test(test_bad),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

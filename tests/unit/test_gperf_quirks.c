@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* What is written for what was sampled; that it has the wanted effect on the readers is tests/format/test_gperf.py's.
- */
+/* The data written for samples. Its effect on the readers is tested in tests/format/test_gperf.py. */
 #include "format/gperf_quirks.h"
 
 #include <errno.h>
@@ -19,7 +18,7 @@
 #include "base/util.h"
 
 static struct xp_gperf_chain chain;
-static uint64_t slots[8192]; /* of the file last written, behind the header */
+static uint64_t slots[8192]; /* of the last file, after the header */
 static char text[64 << 10];  /* its list of mapped objects */
 
 #define RECORD(number, ...)                                                                                            \
@@ -83,7 +82,7 @@ static void test_chain(void **state)
 
 	(void)state;
 	xp_gperf_chain_start(&chain);
-	xp_gperf_chain_add(&chain, 0xffffffff81000010, true); /* the sampled PC is never moved on */
+	xp_gperf_chain_add(&chain, 0xffffffff81000010, true); /* the sampled PC is never moved */
 	xp_gperf_chain_add(&chain, 0xffffffff81000200, false);
 	xp_gperf_chain_add(&chain, 0x401000, true); /* interrupted by the kernel */
 	xp_gperf_chain_add(&chain, 0x401200, false);
@@ -131,7 +130,7 @@ static void test_plain(void **state)
 	assert_string_equal(text, "555555555000-555555560000 r-xp 00001000 00:00 0           /bin/program\n");
 }
 
-/* The callers' byte before counts, for the sampled PC its own. */
+/* For callers the byte before the address decides, for the sampled PC its own byte. */
 static void test_unknown(void **state)
 {
 	const struct xp_gperf_record records[] = {
@@ -181,7 +180,7 @@ static void test_shared_caller(void **state)
 	assert_slots(1, 2, 0x555555555010, 0x555555555020, 1, 2, 0x555555555011, 0x555555555020, 1, 1, 0x555555555012);
 }
 
-/* Of 64 records Go forgives two others; with three it deletes nothing. */
+/* Of 64 records, Go tolerates two others; with three it deletes nothing. */
 static void count_varied(size_t others, size_t expected)
 {
 	struct xp_gperf_record records[64];
@@ -211,7 +210,7 @@ static void test_similar_callers(void **state)
 	count_varied(3, 0);
 }
 
-/* A PC whose byte before that would be another object's is moved the other way. */
+/* A PC whose byte before belongs to another object is moved the other way. */
 static void test_variant_at_a_start(void **state)
 {
 	const struct xp_gperf_record records[] = { RECORD(2, 0x555555555010, 0x555555555001) };
@@ -287,7 +286,7 @@ static void test_library_names(void **state)
 	assert_false(xp_gperf_path_is_library(".so"));
 }
 
-/* The line begins where the first executable segment would. */
+/* The line begins where the first executable segment would begin. */
 static void test_segments(void **state)
 {
 	struct xp_gperf_object object;
@@ -299,15 +298,15 @@ static void test_segments(void **state)
 	object.exec_vaddr = 0x2850;
 	object.exec_offset = 0x1850;
 	assert_maps(&object, 1, "555555555850-555555560000 r-xp 00001850 fe:00 5           /lib/a.so\n");
-	object.bias = 0x555555550000; /* the mapping is of a later part */
+	object.bias = 0x555555550000; /* the mapping covers a later part */
 	object.offset = 0x4000;
 	assert_maps(&object, 1, "555555552850-555555560000 r-xp 00001850 fe:00 5           /lib/a.so\n");
-	object.exec_vaddr = 0x555555; /* nonsense is passed over */
+	object.exec_vaddr = 0x555555; /* an invalid value is ignored */
 	object.bias = 0x555555553000;
 	assert_maps(&object, 1, "555555555000-555555560000 r-xp 00004000 fe:00 5           /lib/a.so\n");
 }
 
-/* What lies before lld's segment is nobody's. */
+/* Addresses before lld's segment belong to no object. */
 static void test_before_segment(void **state)
 {
 	const struct xp_gperf_record records[] = { RECORD(1, 0x555555555800), RECORD(1, 0x555555555850) };
@@ -335,11 +334,11 @@ static void test_decoy(void **state)
 		    "00001000-00002000 r-xp 00000000 00:00 0           /bin/a\n"
 		    "00401000-00402000 r-xp 00001000 00:00 0           /bin/a\n"
 		    "7f0000000000-7f0000001000 r-xp 00001000 00:00 0           /lib/a.so\n");
-	objects[0].path = "/sym/a.so"; /* the link alone */
+	objects[0].path = "/sym/a.so"; /* only the link */
 	assert_maps(objects, 1,
 		    "00001000-00002000 r-xp 00000000 00:00 0           /sym/a.so\n"
 		    "00401000-00402000 r-xp 00001000 00:00 0           /sym/a.so\n");
-	objects[1].path = "/bin/b"; /* another is the program */
+	objects[1].path = "/bin/b"; /* another object is the program */
 	assert_maps(objects, 2,
 		    "00401000-00402000 r-xp 00001000 00:00 0           /sym/a.so\n"
 		    "7f0000000000-7f0000001000 r-xp 00001000 00:00 0           /bin/b\n");

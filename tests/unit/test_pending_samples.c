@@ -12,30 +12,30 @@
 
 static struct xp_file lib = { .kind = XP_FILE_DISK, .path = "lib" };
 
-static int add(struct xp_waiting *waiting, struct xp_space *space, uint64_t tsc, size_t stack_bytes)
+static int add(struct xp_pending_samples *waiting, struct xp_address_space *space, uint64_t tsc, size_t stack_bytes)
 {
-	size_t size = sizeof(struct xp_rec_sample) + stack_bytes;
-	struct xp_waiting_sample from = { .space = space, .tsc = tsc, .size = size };
-	struct xp_rec_sample *record = calloc(1, size);
+	size_t size = sizeof(struct xp_event_sample) + stack_bytes;
+	struct xp_pending_sample from = { .space = space, .tsc = tsc, .size = size };
+	struct xp_event_sample *record = calloc(1, size);
 	int err;
 
 	assert_non_null(record);
 	record->ip = ~tsc;
 	memset(record + 1, (int)tsc, stack_bytes);
-	err = xp_waiting_add(waiting, &from, record);
+	err = xp_pending_samples_add(waiting, &from, record);
 	free(record);
 	return err;
 }
 
-static struct xp_space *new_space(size_t vmas)
+static struct xp_address_space *new_space(size_t vmas)
 {
-	struct xp_space *space = xp_space_new();
+	struct xp_address_space *space = xp_address_space_new();
 
 	assert_non_null(space);
 	for (uint64_t i = 1; i <= vmas; i++) {
 		const struct xp_vma vma = { i << 16, (i << 16) + 1, 0, &lib };
 
-		assert_int_equal(xp_space_map(space, &vma), 0);
+		assert_int_equal(xp_address_space_map(space, &vma), 0);
 	}
 	return space;
 }
@@ -43,10 +43,10 @@ static struct xp_space *new_space(size_t vmas)
 struct seen {
 	uint64_t tsc[16];
 	size_t count;
-	int (*answer)(const struct xp_waiting_sample *sample);
+	int (*answer)(const struct xp_pending_sample *sample);
 };
 
-static int take(void *arg, struct xp_waiting_sample *sample)
+static int take(void *arg, struct xp_pending_sample *sample)
 {
 	struct seen *seen = arg;
 
@@ -57,28 +57,28 @@ static int take(void *arg, struct xp_waiting_sample *sample)
 	return seen->answer(sample);
 }
 
-static int odd_waits(const struct xp_waiting_sample *sample)
+static int odd_waits(const struct xp_pending_sample *sample)
 {
 	return sample->tsc % 2;
 }
 
-static int all_done(const struct xp_waiting_sample *sample)
+static int all_done(const struct xp_pending_sample *sample)
 {
 	(void)sample;
 	return 0;
 }
 
-static int third_fails(const struct xp_waiting_sample *sample)
+static int third_fails(const struct xp_pending_sample *sample)
 {
 	return sample->tsc == 3 ? -EIO : sample->tsc == 5 ? -ENOMEM : 1;
 }
 
-static void check(struct xp_waiting *waiting, int (*answer)(const struct xp_waiting_sample *), int ret,
+static void check(struct xp_pending_samples *waiting, int (*answer)(const struct xp_pending_sample *), int ret,
 		  const uint64_t *tsc, size_t count)
 {
 	struct seen seen = { .answer = answer };
 
-	assert_int_equal(xp_waiting_each(waiting, take, &seen), ret);
+	assert_int_equal(xp_pending_samples_each(waiting, take, &seen), ret);
 	assert_int_equal(seen.count, count);
 	assert_memory_equal(seen.tsc, tsc, count * sizeof(*tsc));
 }
@@ -90,8 +90,8 @@ static void check(struct xp_waiting *waiting, int (*answer)(const struct xp_wait
 
 static void test_order(void **state)
 {
-	struct xp_space *space = new_space(1);
-	struct xp_waiting waiting = { 0 };
+	struct xp_address_space *space = new_space(1);
+	struct xp_pending_samples waiting = { 0 };
 
 	(void)state;
 	for (uint64_t i = 1; i <= 6; i++)
@@ -109,31 +109,31 @@ static void test_order(void **state)
 	assert_int_equal(add(&waiting, space, 8, 0), 0);
 	CHECK(&waiting, all_done, 0, 8);
 	assert_int_equal(space->sharers, 0);
-	xp_space_put(space);
+	xp_address_space_release(space);
 }
 
-/* The space of a sample's time, whatever its process does. */
+/* The sample keeps the address space of its time, whatever its process does. */
 static void test_space_is_kept(void **state)
 {
-	struct xp_space *space = new_space(3), *old = space;
-	struct xp_waiting waiting = { 0 };
+	struct xp_address_space *space = new_space(3), *old = space;
+	struct xp_pending_samples waiting = { 0 };
 
 	(void)state;
 	assert_int_equal(add(&waiting, space, 1, 8), 0);
-	assert_int_equal(xp_space_own(&space), 0);
+	assert_int_equal(xp_address_space_own(&space), 0);
 	assert_ptr_not_equal(space, old);
-	xp_space_clear(space);
+	xp_address_space_clear(space);
 	assert_int_equal(waiting.first->space->count, 3);
-	xp_space_put(space);
-	xp_waiting_free(&waiting);
+	xp_address_space_release(space);
+	xp_pending_samples_free(&waiting);
 	assert_int_equal(waiting.bytes, 0);
 }
 
-/* Both samples and spaces, each space once. */
+/* Counts samples and address spaces, each space once. */
 static void test_bound(void **state)
 {
-	struct xp_space *large = new_space(100000), *small = new_space(1), *own;
-	struct xp_waiting waiting = { 0 };
+	struct xp_address_space *large = new_space(100000), *small = new_space(1), *own;
+	struct xp_pending_samples waiting = { 0 };
 	size_t bytes;
 	unsigned int count;
 
@@ -143,7 +143,7 @@ static void test_bound(void **state)
 	assert_in_range(count, XP_WAITING_BYTES_MAX / 65536, XP_WAITING_BYTES_MAX / 65536 + 8);
 	assert_int_equal(add(&waiting, small, 0, 65536 - 512), -ENOSPC);
 	assert_true(waiting.bytes <= XP_WAITING_BYTES_MAX);
-	xp_waiting_free(&waiting);
+	xp_pending_samples_free(&waiting);
 
 	assert_int_equal(add(&waiting, large, 1, 0), 0);
 	bytes = waiting.bytes;
@@ -151,20 +151,20 @@ static void test_bound(void **state)
 	assert_int_equal(add(&waiting, large, 2, 0), 0);
 	assert_true(waiting.bytes < bytes + 1000);
 	for (count = 1; count < 100; count++) {
-		own = xp_space_share(large);
-		assert_int_equal(xp_space_own(&own), 0);
+		own = xp_address_space_share(large);
+		assert_int_equal(xp_address_space_own(&own), 0);
 		if (add(&waiting, own, 3, 0)) {
-			xp_space_put(own);
+			xp_address_space_release(own);
 			break;
 		}
-		xp_space_put(own);
+		xp_address_space_release(own);
 	}
 	assert_in_range(count, 2, XP_WAITING_BYTES_MAX / (100000 * sizeof(struct xp_vma)) + 1);
-	xp_waiting_free(&waiting);
+	xp_pending_samples_free(&waiting);
 	assert_int_equal(waiting.bytes, 0);
 	assert_int_equal(waiting.count, 0);
-	xp_space_put(large);
-	xp_space_put(small);
+	xp_address_space_release(large);
+	xp_address_space_release(small);
 }
 
 int main(void)

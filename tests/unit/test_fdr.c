@@ -30,7 +30,7 @@ static int begin(void **state)
 	return 0;
 }
 
-/* Hexadecimal digits to bytes; blanks do not count. */
+/* Hexadecimal digits to bytes; blanks are ignored. */
 static size_t from_hex(uint8_t *to, size_t room, const char *hex)
 {
 	size_t used = 0;
@@ -186,7 +186,7 @@ static void event_without_payload(void **state)
 			       "11 01000000 00000000 0100 0000000000 00");
 }
 
-/* Every call either adds all of it or changes nothing. */
+/* Each call either adds everything or changes nothing. */
 static void full_chunk(void **state)
 {
 	static const uint8_t payload[XP_FDR_EVENT_BYTES_MAX];
@@ -222,7 +222,7 @@ static void rewind_takes_back(void **state)
 	assert_bytes(chunk, enc.len, NEW_CPU_3 "20000000 01000000");
 }
 
-/* ---- what is a chunk ---- */
+/* ---- valid and invalid chunks ---- */
 
 static void scan_counts(void **state)
 {
@@ -250,7 +250,7 @@ static void scan_rejects(void **state)
 		"07 8877665544332211 00000000000000",				  /* does not begin with NewCPUId */
 		NEW_CPU_3 "10000000 000000",					  /* half a function record */
 		NEW_CPU_3 "18000000 00000000",					  /* kind 4 */
-		NEW_CPU_3 "0d 0807060504030201 00000000000000",			  /* an argument of nothing */
+		NEW_CPU_3 "0d 0807060504030201 00000000000000",			  /* a stray argument */
 		NEW_CPU_3 "10000000 00000000 0d 0807060504030201 00000000000000", /* of a plain entry */
 		NEW_CPU_3 "16000000 00000000" NEW_CPU_3 "0d 0807060504030201 00000000000000", /* too late */
 		NEW_CPU_3 "0b 00000000 8877665544332211 000000",			      /* no payload */
@@ -402,7 +402,7 @@ static void file_of_no_thread(void **state)
 	file_close(&file);
 }
 
-/* A second buffer begins NewBuffer WallClock and the chunk; its wall clock is that of the chunk. */
+/* A second buffer begins with NewBuffer, WallClock and the chunk, and has the wall clock of the chunk. */
 static void second_buffer_v1(void **state)
 {
 	struct xp_fdr_thread thread = { .tid = 9, .name = "n", .first_tsc = 0x1000 };
@@ -458,7 +458,7 @@ static void layout_refuses(void **state)
 	}
 	thread.chunk_bytes = 24;
 	assert_int_equal(xp_fdr_layout_new(&layout, file.fd, &options_v1, &thread, 1, NULL, NULL), 0);
-	assert_int_equal(xp_fdr_layout_finish(layout), -EINVAL); /* the announced chunk has not come */
+	assert_int_equal(xp_fdr_layout_finish(layout), -EINVAL); /* the announced chunk is missing */
 	assert_int_equal(xp_fdr_layout_chunk(layout, 1, chunk, 16), -EINVAL);
 	assert_int_equal(xp_fdr_layout_chunk(layout, 0, chunk, 15), -EBADMSG);
 	xp_fdr_enc_function(&enc, 3, enc.base_tsc, 1, XP_FDR_ENTER);
@@ -501,7 +501,7 @@ static void long_and_missing_names(void **state)
 	file_close(&file);
 }
 
-/* ---- packing: whatever the chunks, at most 16 buffers a thread, nothing lost, in order ---- */
+/* ---- packing: at most 16 buffers a thread, nothing lost, in order, for any chunks ---- */
 
 #define THREADS 5
 #define CHUNKS 400
@@ -514,7 +514,7 @@ static uint32_t random_below(uint32_t limit)
 	return (random_state >> 8) % limit;
 }
 
-/* A chunk of about this many records, each of which tells its number by its function id. */
+/* A chunk of about this many records, numbered by function id. */
 static void fill(int records, uint32_t *number)
 {
 	xp_fdr_enc_begin(&enc, chunk, sizeof(chunk), 0, 0x1000);

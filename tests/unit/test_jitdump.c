@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Goldens by hand from "JITDUMP specification version 2". */
+/* Hand-written golden files from "JITDUMP specification version 2". */
 #include "format/jitdump.h"
 
 #include <errno.h>
@@ -21,7 +21,7 @@
 #include "base/file_view.h"
 #include "format/formats.h"
 
-/* Numbers of which only the lowest 16 bits are set. */
+/* Numbers with only the lowest 16 bits set. */
 #define W(low) (low) & 0xff, (low) >> 8 & 0xff, 0, 0
 #define Q(low) W(low), 0, 0, 0, 0
 
@@ -51,7 +51,7 @@ static struct xp_jitdump *begin(const struct xp_jitdump_options *with)
 	return dump;
 }
 
-/* The file is these bytes. */
+/* Checks that the file has these bytes. */
 static void end(struct xp_jitdump *dump, const void *expected, size_t size)
 {
 	uint8_t *file;
@@ -153,7 +153,7 @@ static const struct xp_jitdump_unwinding unwinding = {
 	.mapped_bytes = 8,
 };
 
-/* perf's order and the text's. */
+/* perf's order and that of the specification. */
 static void test_unwinding_info(void **state)
 {
 	static const uint8_t perf[] = {
@@ -177,7 +177,7 @@ static void test_unwinding_info(void **state)
 	end(dump, letter, sizeof(letter));
 }
 
-/* Sizes that the record's 32 bits cannot hold; nobody reads the bytes. */
+/* Sizes that do not fit into the record's 32 bits; the bytes are not read. */
 static void test_too_long(void **state)
 {
 	static const uint8_t expected[] = { HEADER(1, 1) };
@@ -195,7 +195,7 @@ static void test_too_long(void **state)
 	end(dump, expected, sizeof(expected));
 }
 
-/* Records that do and do not fit into the writer's buffer: their bytes, and where each begins. */
+/* Records that do and do not fit into the writer's buffer: their bytes, and the start of each. */
 static void test_long(void **state)
 {
 	enum { COUNT = 40 };
@@ -225,7 +225,7 @@ static void test_long(void **state)
 	free(bytes);
 }
 
-/* The process's limit of file sizes stands in for a full disk: the write that crosses it is a short one. */
+/* The process's file size limit acts as a full disk: the write that crosses it is short. */
 static void test_full_disk(void **state)
 {
 	char directory[] = "/tmp/xprof-unit.XXXXXX", path[sizeof(directory) + 16];

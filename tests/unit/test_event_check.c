@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The checks of each kind of record: at its exact length, one byte shorter, or with extra bytes. */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "kernel/event_check.h"
+
+static union {
+	struct xp_event head;
+	struct xp_event_args args;
+	struct xp_event_payload event;
+	struct xp_event_task task;
+	struct xp_event_sample sample;
+	uint8_t bytes[sizeof(struct xp_event_sample) + XP_STACK_BYTES_MAX + 4096];
+} record;
+
+static void begin(enum xp_event_kind kind)
+{
+	memset(&record, 0, sizeof(record));
+	record.head.word = xp_event_word(7, kind);
+}
+
+static void assert_needs(size_t size)
+{
+	assert_int_equal(xp_event_check(&record.head, size), 0);
+	assert_int_equal(xp_event_check(&record.head, size - 1), -EBADMSG);
+}
+
+static void test_plain(void **state)
+{
+	static const enum xp_event_kind kinds[] = { XP_EVENT_ENTRY, XP_EVENT_EXIT, XP_EVENT_TAIL_EXIT,
+						    XP_EVENT_LINK_MAP, XP_EVENT_JIT };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++) {
+		begin(kinds[i]);
+		assert_needs(sizeof(struct xp_event));
+	}
+}
+
+static void test_no_kind(void **state)
+{
+	(void)state;
+	for (int kind = 0; kind < XP_EVENT_KINDS; kind++) {
+		begin((enum xp_event_kind)kind);
+		if (kind == 6 || kind == 7 || kind == XP_EVENT_NONE)
+			assert_int_equal(xp_event_check(&record.head, sizeof(record)), -EBADMSG);
+		else
+			assert_int_equal(xp_event_check(&record.head, sizeof(record)), 0);
+	}
+}
+
+static void test_arguments(void **state)
+{
+	(void)state;
+	begin(XP_EVENT_ENTRY_ARGS);
+	record.args.count = XP_ARGS_MAX;
+	assert_needs(sizeof(struct xp_event_args));
+	record.args.count++;
+	assert_int_equal(xp_event_check(&record.head, sizeof(record)), -EBADMSG);
+}
+
+static void test_events(void **state)
+{
+	(void)state;
+	for (int kind = XP_EVENT_CUSTOM; kind <= XP_EVENT_TYPED; kind++) {
+		begin((enum xp_event_kind)kind);
+		assert_needs(sizeof(struct xp_event_payload));
+		record.event.size = XP_EVENT_PAYLOAD_MAX;
+		assert_needs(sizeof(struct xp_event_payload) + XP_EVENT_PAYLOAD_MAX);
+		record.event.size++;
+		assert_int_equal(xp_event_check(&record.head, sizeof(record)), -EBADMSG);
+		record.event.size = UINT32_MAX;
+		assert_int_equal(xp_event_check(&record.head, sizeof(record)), -EBADMSG);
+	}
+}
+
+static void test_tasks(void **state)
+{
+	(void)state;
+	for (int kind = XP_EVENT_EXEC; kind <= XP_EVENT_EXIT_PROCESS; kind++) {
+		begin((enum xp_event_kind)kind);
+		assert_needs(sizeof(struct xp_event_task));
+		memset(record.task.comm, 'x', sizeof(record.task.comm));
+		assert_int_equal(xp_event_check(&record.head, sizeof(record)), -EBADMSG);
+	}
+}
+
+static void test_samples(void **state)
+{
+	const size_t frames = 2 * XP_SAMPLE_FRAMES_MAX * sizeof(uint64_t);
+
+	(void)state;
+	begin(XP_EVENT_SAMPLE);
+	assert_needs(sizeof(struct xp_event_sample));
+	record.sample.kernel_frames = record.sample.user_frames = XP_SAMPLE_FRAMES_MAX;
+	assert_needs(sizeof(struct xp_event_sample) + frames);
+	record.sample.stack_bytes = XP_STACK_BYTES_MAX;
+	assert_needs(sizeof(struct xp_event_sample) + frames + XP_STACK_BYTES_MAX);
+	record.sample.stack_bytes++;
+	assert_int_equal(xp_event_check(&record.head, sizeof(record)), -EBADMSG);
+	record.sample.stack_bytes = 0;
+	record.sample.user_frames++;
+	assert_int_equal(xp_event_check(&record.head, sizeof(record)), -EBADMSG);
+	record.sample.user_frames = 0;
+	memset(record.sample.comm, 'x', sizeof(record.sample.comm));
+	assert_int_equal(xp_event_check(&record.head, sizeof(record)), -EBADMSG);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_plain),  cmocka_unit_test(test_no_kind), cmocka_unit_test(test_arguments),
+		cmocka_unit_test(test_events), cmocka_unit_test(test_tasks),   cmocka_unit_test(test_samples),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The cache of walks by thread: its contents and its size. test_unwind.c tests its use. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "unwind/unwind.h"
+#include "unwind/unwind_cache.h"
+
+static struct xp_file file = { .kind = XP_FILE_DISK, .path = "/bin/program" };
+static const struct xp_vma vma = { 0x1000, 0x2000, 0, &file };
+
+/* A walk of this many frames above the leaf, numbered from the outermost. */
+static void put(struct xp_unwind_cache *chains, struct xp_cached_chain *chain, size_t same, size_t count)
+{
+	static struct xp_cached_step steps[XP_UNWIND_FRAMES_MAX];
+
+	for (size_t i = 0; i < count - same; i++)
+		steps[i + 1].ip = count - i;
+	xp_unwind_cache_evict(chains, chain, same, steps, count);
+}
+
+static void check(const struct xp_cached_chain *chain, size_t count, size_t known)
+{
+	assert_int_equal(chain->count, count);
+	assert_int_equal(chain->path.count, count);
+	assert_int_equal(chain->path.known, known);
+	for (size_t i = 0; i < count; i++)
+		assert_int_equal(chain->steps[i].ip, i + 1);
+}
+
+static struct xp_address_space *new_space(void)
+{
+	struct xp_address_space *space = xp_address_space_new();
+
+	assert_non_null(space);
+	assert_int_equal(xp_address_space_map(space, &vma), 0);
+	return space;
+}
+
+static void test_same(void **state)
+{
+	struct xp_unwind_cache *chains = calloc(1, sizeof(*chains));
+	struct xp_address_space *space = new_space();
+	struct xp_cached_chain *chain = xp_unwind_cache_get(chains, 1, space);
+
+	(void)state;
+	check(chain, 0, 0);
+	put(chains, chain, 0, 20);
+	check(chain, 20, 0);
+	chain->path.known = 20;
+	put(chains, chain, 15, 40);
+	check(chain, 40, 15);
+	chain->path.known = 40;
+	put(chains, chain, 5, 5);
+	check(chain, 5, 5);
+	assert_ptr_equal(xp_unwind_cache_get(chains, 1, space), chain);
+	check(chain, 5, 5);
+	xp_unwind_cache_free(chains);
+	assert_int_equal(chains->bytes, 0);
+	free(chains);
+	xp_address_space_release(space);
+}
+
+/* A walk is valid for its thread and its address space. */
+static void test_others(void **state)
+{
+	struct xp_unwind_cache *chains = calloc(1, sizeof(*chains));
+	struct xp_address_space *space = new_space(), *other = new_space(), *owned;
+	struct xp_vma more = { 0x2000, 0x3000, 0, &file };
+	struct xp_cached_chain *chain = xp_unwind_cache_get(chains, 1, space);
+
+	(void)state;
+	put(chains, chain, 0, 20);
+	chain->path.known = 20;
+	check(xp_unwind_cache_get(chains, 2, space), 0, 0);
+	check(xp_unwind_cache_get(chains, 1, space), 20, 20);
+	check(xp_unwind_cache_get(chains, 1, other), 0, 0);
+	put(chains, chain, 0, 20);
+	check(xp_unwind_cache_get(chains, 1 + XP_CHAINS, other), 0, 0);
+	check(xp_unwind_cache_get(chains, 1, other), 0, 0);
+	put(chains, chain, 0, 20);
+	assert_int_equal(xp_address_space_map(other, &more), 0);
+	check(xp_unwind_cache_get(chains, 1, other), 0, 0);
+	put(chains, chain, 0, 20);
+	xp_address_space_clear(other);
+	check(xp_unwind_cache_get(chains, 1, other), 0, 0);
+	/* A copy of a space that stays. */
+	put(chains, xp_unwind_cache_get(chains, 1, space), 0, 20);
+	owned = xp_address_space_share(space);
+	assert_int_equal(xp_address_space_own(&owned), 0);
+	check(xp_unwind_cache_get(chains, 1, owned), 0, 0);
+	xp_address_space_release(owned);
+	xp_address_space_release(space);
+	xp_address_space_release(other);
+	xp_unwind_cache_free(chains);
+	free(chains);
+}
+
+/* A space at the address of a freed one is not mistaken for it. */
+static void test_space_in_place(void **state)
+{
+	struct xp_unwind_cache *chains = calloc(1, sizeof(*chains));
+	struct xp_address_space space = { 0 };
+
+	(void)state;
+	for (int i = 0; i < 3; i++) {
+		assert_int_equal(xp_address_space_map(&space, &vma), 0);
+		check(xp_unwind_cache_get(chains, 1, &space), 0, 0);
+		put(chains, xp_unwind_cache_get(chains, 1, &space), 0, 20);
+		xp_address_space_free(&space);
+	}
+	xp_unwind_cache_free(chains);
+	free(chains);
+}
+
+/* Any number of threads with stacks of any depth. */
+static void test_bounded(void **state)
+{
+	struct xp_unwind_cache *chains = calloc(1, sizeof(*chains));
+	struct xp_address_space *space = new_space();
+	size_t most = 0;
+
+	(void)state;
+	for (pid_t tid = 1; tid < 3 * XP_CHAINS; tid++) {
+		struct xp_cached_chain *chain = xp_unwind_cache_get(chains, tid, space);
+
+		put(chains, chain, 0, XP_UNWIND_FRAMES_MAX - 1);
+		assert_true(chain->count == XP_UNWIND_FRAMES_MAX - 1 || (!chain->count && !chains->bytes));
+		assert_true(chains->bytes <= XP_UNWIND_CACHE_BYTES_MAX);
+		most = chains->bytes > most ? chains->bytes : most;
+	}
+	assert_true(most > XP_UNWIND_CACHE_BYTES_MAX / 2);
+	xp_unwind_cache_free(chains);
+	assert_int_equal(chains->bytes, 0);
+	free(chains);
+	xp_address_space_release(space);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_same),
+		cmocka_unit_test(test_others),
+		cmocka_unit_test(test_space_in_place),
+		cmocka_unit_test(test_bounded),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

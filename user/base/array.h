@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Growing arrays: a pointer, the number of elements in use, and the number there is room for. */
+#ifndef XPROF_BASE_ARRAY_H
+#define XPROF_BASE_ARRAY_H
+
+#include <errno.h>
+#include <stddef.h>
+
+/*
+ * Returns the array with room for at least `need` elements, or NULL if memory is out: then the array and *room are as
+ * they were. The room grows by half at least, so that appending n elements moves O(n) of them.
+ */
+void *xp_array_grow(void *array, size_t *room, size_t need, size_t element_bytes);
+
+/* The same for an lvalue, whose room is a size_t. 0 or -ENOMEM. */
+#define XP_ARRAY_RESERVE(array, room, need)                                                                            \
+	({                                                                                                             \
+		void *grown_ = xp_array_grow(array, &(room), need, sizeof(*(array)));                                  \
+		if (grown_)                                                                                            \
+			(array) = grown_;                                                                              \
+		grown_ ? 0 : -ENOMEM;                                                                                  \
+	})
+
+#endif

@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The values of options. */
+#include "option_values.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/util.h"
+
+/* Parses "12" or "1.5" up to the unit. Returns value * scale in *value, truncated to whole units of the result. */
+static int scaled(const char *text, size_t digits, uint64_t scale, uint64_t *value)
+{
+	uint64_t fraction = 0, place = scale;
+	bool point = false;
+
+	*value = 0;
+	for (size_t i = 0; i < digits; i++) {
+		if (text[i] == '.') {
+			if (point || i == 0 || i + 1 == digits)
+				return -EINVAL;
+			point = true;
+		} else if (point) {
+			place /= 10;
+			fraction += place * (uint64_t)(text[i] - '0');
+		} else if (__builtin_mul_overflow(*value, 10, value) ||
+			   __builtin_add_overflow(*value, (uint64_t)(text[i] - '0'), value)) {
+			return -ERANGE;
+		}
+	}
+	if (__builtin_mul_overflow(*value, scale, value) || __builtin_add_overflow(*value, fraction, value))
+		return -ERANGE;
+	return 0;
+}
+
+int xp_duration_parse(const char *text, uint64_t *ns)
+{
+	static const struct {
+		const char *name;
+		uint64_t ns;
+	} units[] = {
+		{ "", 1000000000 }, { "s", 1000000000 },  { "ms", 1000000 },	  { "us", 1000 },
+		{ "ns", 1 },	    { "m", 60000000000 }, { "h", 3600000000000 },
+	};
+	size_t digits = strspn(text, "0123456789.");
+
+	if (!digits)
+		return -EINVAL;
+	for (size_t i = 0; i < XP_ARRAY_SIZE(units); i++)
+		if (strcmp(text + digits, units[i].name) == 0)
+			return scaled(text, digits, units[i].ns, ns);
+	return -EINVAL;
+}
+
+int xp_size_parse(const char *text, uint64_t *bytes)
+{
+	size_t digits = strspn(text, "0123456789");
+	const char *unit = text + digits;
+	uint64_t scale = 1;
+
+	if (!digits)
+		return -EINVAL;
+	if (*unit == 'k' || *unit == 'K')
+		scale = 1 << 10;
+	else if (*unit == 'm' || *unit == 'M')
+		scale = 1 << 20;
+	else if (*unit == 'g' || *unit == 'G')
+		scale = 1 << 30;
+	else if (*unit)
+		return -EINVAL;
+	if (*unit && unit[1] && strcmp(unit + 1, "iB") != 0)
+		return -EINVAL;
+	return scaled(text, digits, scale, bytes);
+}
+
+/* Returns the index of text in "a|b|c", or -1. */
+static int choice_find(const char *choices, const char *text)
+{
+	size_t length = strlen(text);
+
+	for (int index = 0;; index++) {
+		size_t span = strcspn(choices, "|");
+
+		if (span == length && memcmp(choices, text, span) == 0)
+			return index;
+		if (!choices[span])
+			return -1;
+		choices += span + 1;
+	}
+}
+
+static int pid_add(struct xp_pid_list *list, pid_t pid)
+{
+	pid_t *pids;
+
+	for (size_t i = 0; i < list->count; i++)
+		if (list->pids[i] == pid)
+			return 0;
+	pids = reallocarray(list->pids, list->count + 1, sizeof(*pids));
+	if (!pids)
+		return -ENOMEM;
+	pids[list->count] = pid;
+	list->pids = pids;
+	list->count++;
+	return 0;
+}
+
+static int set_pids(struct xp_pid_list *list, const char *text)
+{
+	for (;;) {
+		size_t digits = strspn(text, "0123456789");
+		uint64_t pid;
+		int err;
+
+		if (!digits || (text[digits] && text[digits] != ',') || scaled(text, digits, 1, &pid) || pid < 1 ||
+		    pid > INT_MAX) {
+			xp_error("--pid takes numbers of processes, separated by commas, not '%s'", text);
+			return -EINVAL;
+		}
+		err = pid_add(list, (pid_t)pid);
+		if (err || !text[digits])
+			return err;
+		text += digits + 1;
+	}
+}
+
+static int set_pattern(struct xp_text_list *list, const char *name, const char *text)
+{
+	const char **texts;
+
+	if (!*text || strcmp(text, "!") == 0) {
+		xp_error("--%s takes a pattern such as 'parse_*' or '!*::operator*', not '%s'", name, text);
+		return -EINVAL;
+	}
+	texts = reallocarray(list->texts, list->count + 1, sizeof(*texts));
+	if (!texts)
+		return -ENOMEM;
+	texts[list->count++] = text;
+	list->texts = texts;
+	return 0;
+}
+
+static int set_duration(const char *name, uint64_t *ns, const char *text)
+{
+	int err = xp_duration_parse(text, ns);
+
+	if (err)
+		xp_error("--%s takes a time such as 10s, 500ms, 5us or 2m, not '%s'%s", name, text,
+			 err == -ERANGE ? ", which is too long" : "");
+	return err ? -EINVAL : 0;
+}
+
+static int set_size(const char *name, uint64_t *bytes, const char *text)
+{
+	int err = xp_size_parse(text, bytes);
+
+	if (err || *bytes < 4096 || *bytes > 1 << 30 || (*bytes & (*bytes - 1))) {
+		xp_error("--%s takes a power of two from 4K to 1G, such as 4M, not '%s'", name, text);
+		return -EINVAL;
+	}
+	return 0;
+}
+
+static int set_count(const struct xp_option *option, uint64_t *count, const char *text)
+{
+	size_t digits = strspn(text, "0123456789");
+
+	if (option->choices && choice_find(option->choices, text) >= 0) {
+		*count = UINT64_MAX;
+		return 0;
+	}
+	if (!digits || text[digits] || scaled(text, digits, 1, count) || !*count || *count > INT64_MAX) {
+		xp_error("--%s takes a whole number above 0%s%s, not '%s'", option->name, option->choices ? " or " : "",
+			 option->choices ? option->choices : "", text);
+		return -EINVAL;
+	}
+	return 0;
+}
+
+static int set_percent(const char *name, double *share, const char *text)
+{
+	char *end;
+
+	*share = *text >= '0' && *text <= '9' ? strtod(text, &end) / 100 : 0;
+	if (!(*share > 0) || *share >= 1 || (strcmp(end, "%") != 0 && *end)) {
+		xp_error("--%s takes a part such as 5%% or 0.5%%, below 100%%, not '%s'", name, text);
+		return -EINVAL;
+	}
+	return 0;
+}
+
+static int set_choice(const struct xp_option *option, void *to, const char *text)
+{
+	int index = choice_find(option->choices, text);
+
+	if (index < 0) {
+		xp_error("--%s takes one of %s, not '%s'", option->name, option->choices, text);
+		return -EINVAL;
+	}
+	if (option->type == XP_OPTION_NUMBER)
+		*(unsigned int *)to = (unsigned int)strtoul(text, NULL, 10);
+	else
+		*(int *)to = index;
+	return 0;
+}
+
+int xp_option_set(struct xp_options *options, const struct xp_option *option, const char *text)
+{
+	void *to = (char *)options + option->offset;
+
+	switch (option->type) {
+	case XP_OPTION_FLAG:
+		*(bool *)to = true;
+		return 0;
+	case XP_OPTION_DURATION:
+		return set_duration(option->name, to, text);
+	case XP_OPTION_SIZE:
+		return set_size(option->name, to, text);
+	case XP_OPTION_NUMBER:
+	case XP_OPTION_CHOICE:
+		return set_choice(option, to, text);
+	case XP_OPTION_COUNT:
+		return set_count(option, to, text);
+	case XP_OPTION_PERCENT:
+		return set_percent(option->name, to, text);
+	case XP_OPTION_PIDS:
+		return set_pids(to, text);
+	case XP_OPTION_PATTERNS:
+		return set_pattern(to, option->name, text);
+	case XP_OPTION_FILE:
+	case XP_OPTION_DIRECTORY:
+	case XP_OPTION_TEXT:
+		break;
+	}
+	if (!*text) {
+		xp_error("--%s takes a %s, not an empty string", option->name, option->argument);
+		return -EINVAL;
+	}
+	*(const char **)to = text;
+	return 0;
+}

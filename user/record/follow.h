@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What the parts of following share: follow.c keeps processes and their images, follow_scan.c finds what they have
+ * mapped, follow_attach.c attaches it, follow_launch.c follows the started command. recording.h has what others use.
+ */
+#ifndef XPROF_RECORD_FOLLOW_H
+#define XPROF_RECORD_FOLLOW_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/stat.h>
+#include <sys/types.h>
+
+#include "record/recording.h"
+
+/* Programs that a process executes in a row, each before its sleds are patched or shortly after; then they are probed. */
+#define XP_FOLLOW_PATCH_TRIES 5
+
+/* follow_attach.c */
+
+/* The process that probes are set in: pid, or 0 if they are in all processes. */
+pid_t xp_follow_probe_pid(const struct xp_recording *recording, pid_t pid);
+/* The object's probes in the process; NULL if there are none. */
+struct xp_attached *xp_follow_find_attached(struct xp_recording *recording, const struct xp_object *object, pid_t pid);
+/*
+ * Attaches all sleds of the object. process: NULL with --exec, for all processes. *sleds is the outcome. Returns 0 or
+ * -errno; recording->why has the sentence.
+ */
+int xp_follow_attach_object(struct xp_recording *recording, struct xp_object *object, struct xp_process *process,
+			    struct xp_sled_result *sleds);
+void xp_follow_warn_refused(const struct xp_object *object, pid_t pid, const struct xp_sled_result *sleds);
+/* Adds the object to the process's image and attaches it, unless that was done. Errors as above. */
+int xp_follow_add_object(struct xp_recording *recording, struct xp_process *process, struct xp_object *object,
+			 const struct xp_mapping *mapping, bool main);
+
+/* follow_scan.c */
+
+static inline bool xp_follow_same_file(const struct stat *a, const struct stat *b)
+{
+	return a->st_ino == b->st_ino && a->st_dev == b->st_dev;
+}
+
+/*
+ * xp_follow_scan() without a second try. Returns -ESRCH if the process ended, has executed another program meanwhile,
+ * or is about to.
+ */
+int xp_follow_scan_once(struct xp_recording *recording, struct xp_process *process);
+
+/* follow.c */
+
+/* Detaches all probes that belong to the process. */
+void xp_follow_drop_probes(struct xp_recording *recording, pid_t pid);
+/* Replaces the image of the process by the program that it runs now. Returns 0 or -errno, -ESRCH if it is gone. */
+int xp_follow_begin_image(struct xp_recording *recording, pid_t pid, uint64_t tsc);
+
+#endif

@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Attaches the sleds of an object that a traced process has mapped, by probes or by patching. */
+#include <errno.h>
+#include <string.h>
+
+#include "base/interrupt.h"
+#include "kernel/privilege.h"
+#include "record/follow.h"
+
+/* Costs of a probe in s (and MB): see XP_ATTACH_MAX. */
+#define PROBE_ATTACH_S 6e-6
+#define PROBE_DETACH_S 5e-6
+#define EVENT_ATTACH_S 1e-3
+#define EVENT_DETACH_S 3e-2
+#define PROBE_MB 3e-4
+
+pid_t xp_follow_probe_pid(const struct xp_recording *recording, pid_t pid)
+{
+	return recording->all_processes ? 0 : pid;
+}
+
+struct xp_attached *xp_follow_find_attached(struct xp_recording *recording, const struct xp_object *object, pid_t pid)
+{
+	for (size_t i = 0; i < recording->attached_count; i++)
+		if (recording->attached[i].object == object && recording->attached[i].pid == pid)
+			return &recording->attached[i];
+	return NULL;
+}
+
+/* Returns whether the process is stopped and already ours, because it is the program that was just started. */
+static bool is_held(const struct xp_recording *recording, pid_t pid)
+{
+	return recording->launch.traced && recording->launch.standing && recording->launch.pid == pid;
+}
+
+/*
+ * Patches the object's sleds. Returns 0, 1 if they are to be probed instead (and says why), or -ESRCH if the process
+ * has ended or executed another program. A process that keeps executing programs is probed: the next program has the
+ * same probes.
+ */
+static int patch_object(struct xp_recording *recording, struct xp_process *process, const struct xp_object *object,
+			struct xp_sled_result *sleds)
+{
+	pid_t pid = process->pid;
+	bool must = recording->options->sled_mode == XP_SLED_MODE_OPTION_PATCH;
+	char why[512] = "it executes programs faster than their sleds can be patched";
+	int err = -ESRCH;
+
+	if (must || process->in_vain < XP_FOLLOW_PATCH_TRIES) {
+		err = xp_patch_object(recording->patch, object, pid, is_held(recording, pid), sleds, why, sizeof(why));
+		if (!err || err == -ENOMEM || err == -ESRCH || err == -ECANCELED)
+			return err;
+	}
+	if (!xp_target_start_time(pid))
+		return err;
+	if (must) {
+		snprintf(recording->why, sizeof(recording->why),
+			 "the sleds of %s in process %d cannot be patched: %s; --sled-mode auto probes them instead",
+			 object->path, pid, why);
+		return err;
+	}
+	if (!process->probed_why[0])
+		xp_info("the sleds of process %d (%s) are probed, not patched: %s", pid, process->comm, why);
+	xp_clean_text(process->probed_why, sizeof(process->probed_why), why);
+	return 1;
+}
+
+/* Returns -ENOBUFS if it has more sleds than can be probed, -EREMOTE if it cannot be probed where it is. */
+static int check_room(const struct xp_recording *recording, const struct xp_object *object)
+{
+	size_t room;
+
+	if (object->is_copy)
+		return -EREMOTE;
+	room = recording->attach ? xp_attach_room(recording->attach) : xp_attach_max(recording->multi);
+
+	return object->selected_count > room ? -ENOBUFS : 0;
+}
+
+/* Attaches with a budget. Which functions it leaves out depends on the cost of their calls, and so on the mode. */
+static int attach_throttled(struct xp_recording *recording, struct xp_object *object, struct xp_process *process,
+			    pid_t pid, struct xp_sled_result *sleds)
+{
+	int err = xp_throttle_add_object(recording->throttle, object, NULL, 0);
+
+	if (err)
+		return err;
+	err = 1;
+	if (recording->patch && process) {
+		xp_throttle_wait(recording->throttle);
+		xp_throttle_expect(recording->throttle, object, XP_SLEDS_PATCHED);
+		err = patch_object(recording, process, object, sleds);
+	}
+	if (err == 1) {
+		sleds->mode = XP_SLEDS_PROBED;
+		err = check_room(recording, object);
+		if (!err)
+			xp_throttle_expect(recording->throttle, object, XP_SLEDS_PROBED);
+	}
+	if (err)
+		return err;
+	return xp_throttle_attach(recording->throttle, object, pid, sleds);
+}
+
+static int attach_unthrottled(struct xp_recording *recording, struct xp_object *object, struct xp_process *process,
+			      pid_t pid, struct xp_sled_result *sleds)
+{
+	int err = recording->patch && process ? patch_object(recording, process, object, sleds) : 1;
+
+	if (err != 1)
+		return err;
+	err = check_room(recording, object);
+	return err ? err
+		   : xp_sleds_attach(recording->attach, &recording->programs, object, pid, recording->options->args,
+				     sleds);
+}
+
+/* Uses the costs per probe from XP_ATTACH_MAX; this machine may be slower. */
+static void explain_limit(struct xp_recording *recording, const struct xp_object *object)
+{
+	size_t sleds = object->selected_count;
+
+	snprintf(recording->why, sizeof(recording->why),
+		 "%s has %zu sleds to probe, and xprof attaches %zu probes in all: these would take about %.0f s to "
+		 "attach, %.0f s to detach, which nothing can stop, and %.0f MB of the kernel's memory; choose "
+		 "functions with --functions GLOB (`xprof list` shows their names)%s",
+		 object->path, sleds, xp_attach_max(recording->multi),
+		 1 + (double)sleds * (recording->multi ? PROBE_ATTACH_S : EVENT_ATTACH_S),
+		 1 + (double)sleds * (recording->multi ? PROBE_DETACH_S : EVENT_DETACH_S), 1 + (double)sleds * PROBE_MB,
+		 recording->may_patch || recording->all_processes
+		     ? ""
+		     : ", or have up to 2 000 000 patched: --sled-mode patch");
+}
+
+/* Turns an error of attaching into a sentence. */
+static void explain(struct xp_recording *recording, const struct xp_object *object, pid_t pid, int err)
+{
+	if (err == -ESRCH)
+		snprintf(recording->why, sizeof(recording->why), "process %d ended while it was being attached", pid);
+	else if (err == -ENOBUFS)
+		explain_limit(recording, object);
+	else if (err == -EREMOTE)
+		snprintf(recording->why, sizeof(recording->why),
+			 "%s is on a file system that a process serves (FUSE), which the kernel would wait for with "
+			 "each probe: copy it to a disk of this machine and start it there%s",
+			 object->path,
+			 recording->may_patch || recording->all_processes
+			     ? ""
+			     : ", or have its sleds patched: --sled-mode patch");
+	else if (err == -EMFILE)
+		snprintf(recording->why, sizeof(recording->why),
+			 "too many open files for one probe per sled; raise `ulimit -n`, choose fewer functions with "
+			 "--functions, or use a kernel with uprobe_multi (6.6)");
+	else if (err)
+		snprintf(recording->why, sizeof(recording->why),
+			 "the kernel refuses probes on %s: %s; `xprof doctor` shows what is missing", object->path,
+			 strerror(-err));
+}
+
+int xp_follow_attach_object(struct xp_recording *recording, struct xp_object *object, struct xp_process *process,
+			    struct xp_sled_result *sleds)
+{
+	pid_t pid = process ? process->pid : 0;
+	struct xp_attached *attached = xp_follow_find_attached(recording, object, xp_follow_probe_pid(recording, pid));
+	uint64_t begin = xp_clock_now_tsc();
+	int err;
+
+	if (attached) {
+		*sleds = attached->sleds;
+		return 0;
+	}
+	/* A process that appeared in the last moment still gets its functions, but no probes. */
+	if (recording->stopped)
+		return 0;
+	if (xp_interrupted())
+		return -ECANCELED;
+	attached = realloc(recording->attached, (recording->attached_count + 1) * sizeof(*attached));
+	if (!attached)
+		return -ENOMEM;
+	recording->attached = attached;
+	err = recording->throttle
+		  ? attach_throttled(recording, object, process, xp_follow_probe_pid(recording, pid), sleds)
+		  : attach_unthrottled(recording, object, process, xp_follow_probe_pid(recording, pid), sleds);
+	recording->attach_ns += xp_clock_ns(recording->clock, xp_clock_now_tsc() - begin);
+	if (err && !recording->why[0])
+		explain(recording, object, pid, err);
+	/* An object loaded during the recording does not end it, nor do programs that others run. */
+	if ((err == -ENOBUFS && recording->run_tsc) ||
+	    (err == -EREMOTE && (recording->run_tsc || recording->with_samples || recording->all_processes))) {
+		xp_warn("%s; its sleds are left alone", recording->why);
+		recording->why[0] = 0;
+		*sleds = (struct xp_sled_result){ 0 };
+		err = 0;
+	}
+	if (err)
+		return err;
+	recording->attached[recording->attached_count++] =
+	    (struct xp_attached){ object, xp_follow_probe_pid(recording, pid), *sleds };
+	xp_debug("%s: %zu sleds %s in process %d, %zu refused", object->path, sleds->attached,
+		 sleds->mode == XP_SLEDS_PATCHED ? "patched" : "probed", pid, sleds->patched + sleds->unreadable);
+	return 0;
+}
+
+void xp_follow_warn_refused(const struct xp_object *object, pid_t pid, const struct xp_sled_result *sleds)
+{
+	if (sleds->patched)
+		xp_warn("%s: %zu of %zu sleds in process %d are patched already (by XRay's own runtime, or in the file)"
+			" and are left alone, since a probe there would crash it; run the program without "
+			"XRAY_OPTIONS=patch_premain=true, or let it call __xray_unpatch()",
+			object->path, sleds->patched, object->selected_count + object->patched_in_file, pid);
+	if (sleds->unreadable)
+		xp_warn("%s: %zu sleds in process %d cannot be read and are left alone", object->path,
+			sleds->unreadable, pid);
+}
+
+/* A patched object may have been unloaded and loaded again; a probe would have come back automatically. */
+static int patch_again(struct xp_recording *recording, struct xp_process *process, struct xp_object *object,
+		       const struct xp_mapping *mapping)
+{
+	struct xp_sled_result sleds;
+	char why[512];
+	int err;
+
+	if (!recording->attach || recording->stopped || xp_patch_has(recording->patch, object, process->pid, mapping))
+		return 0;
+	if (recording->throttle)
+		xp_throttle_wait(recording->throttle);
+	err = xp_patch_object(recording->patch, object, process->pid, is_held(recording, process->pid), &sleds, why,
+			      sizeof(why));
+	if (err && err != -ESRCH)
+		xp_warn("%s was loaded again by process %d and cannot be patched: %s; its events are missing from "
+			"now on",
+			object->path, process->pid, why);
+	return err == -ENOMEM ? err : 0;
+}
+
+/* Returns 1 if its sleds cannot be examined for lack of a capability, but it is sampled. Says so once. */
+static int check_privilege(struct xp_recording *recording, struct xp_process *process)
+{
+	char why[256];
+
+	if (process->denied)
+		return 1;
+	if (xp_privilege_probe(process->pid, why, sizeof(why)) != -EACCES)
+		return 0;
+	if (!recording->with_samples) {
+		snprintf(recording->why, sizeof(recording->why), "process %d (%s): %s; run xprof with sudo",
+			 process->pid, process->comm, why);
+		return -EACCES;
+	}
+	process->denied = true;
+	xp_info("process %d (%s) is sampled only, its sleds are left alone: %s", process->pid, process->comm, why);
+	return 1;
+}
+
+int xp_follow_add_object(struct xp_recording *recording, struct xp_process *process, struct xp_object *object,
+			 const struct xp_mapping *mapping, bool main)
+{
+	struct xp_sled_result sleds = { 0 };
+	int err;
+
+	for (size_t i = 0; i < process->range_count; i++) {
+		const struct xp_range *range = &process->ranges[i];
+
+		if (range->object == object)
+			return range->sleds.mode == XP_SLEDS_PATCHED ? patch_again(recording, process, object, mapping)
+								     : 0;
+	}
+	/* The executable comes first, whatever --functions says, so that its IDs match its own map. */
+	if (!main && !object->selected_count && !object->patched_in_file)
+		return 0;
+	err = check_privilege(recording, process);
+	if (err)
+		return XP_MIN(err, 0);
+	err = xp_follow_attach_object(recording, object, process, &sleds);
+	if (err)
+		return err;
+	xp_follow_warn_refused(object, process->pid, &sleds);
+	if (main)
+		process->main_object = object;
+	return XP_MIN(xp_process_add_object(process, object, &sleds), 0);
+}

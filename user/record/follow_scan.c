@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Finds the objects that a traced process has mapped. */
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/interrupt.h"
+#include "record/follow.h"
+#include "target/chosen_file.h"
+#include "target/link_map.h"
+#include "target/memory_window.h"
+
+/* Files opened before checking whether to go on. */
+#define MAPPINGS_PER_LOOK 256
+
+/* Attaches the probe to a dynamic linker that reports changes. Without it, objects loaded later are not noticed. */
+static int add_linker(struct xp_recording *recording, const struct stat *st, int fd, pid_t pid)
+{
+	struct xp_uprobe probe = { 0 };
+	struct xp_linker *linkers;
+
+	pid = xp_follow_probe_pid(recording, pid);
+	for (size_t i = 0; i < recording->linker_count; i++)
+		if (recording->linkers[i].inode == st->st_ino && recording->linkers[i].dev == st->st_dev &&
+		    recording->linkers[i].pid == pid)
+			return 0;
+	if (!recording->attach || recording->stopped || xp_link_map_offset(fd, &probe.offset))
+		return 0;
+	linkers = realloc(recording->linkers, (recording->linker_count + 1) * sizeof(*linkers));
+	if (!linkers)
+		return -ENOMEM;
+	recording->linkers = linkers;
+	linkers[recording->linker_count++] = (struct xp_linker){ st->st_dev, st->st_ino, pid };
+	return xp_attach_uprobes(recording->attach, xp_programs_link_map_fd(&recording->programs), fd, pid, &probe, 1);
+}
+
+static int watch_linker(struct xp_recording *recording, struct xp_process *process, const struct xp_mapping *mapping)
+{
+	struct stat st;
+	int fd, err = 0;
+
+	if (recording->options->exec_path || !xp_link_map_is_linker(mapping->path))
+		return 0;
+	fd = xp_mapping_open(process->pid, mapping);
+	if (fd < 0) /* unmapped meanwhile */
+		return 0;
+	if (!fstat(fd, &st) && !xp_chosen_original(&st)) {
+		process->stops_when_loaded = strstr(mapping->path, "musl") ? 1 : 2;
+		err = add_linker(recording, &st, fd, process->pid);
+	}
+	close(fd);
+	return err;
+}
+
+/*
+ * This comes before anything else is attached: attaching takes long enough for the process to load another object. The
+ * linker reports each object that appears after the mappings have been read here.
+ */
+static int watch_linkers(struct xp_recording *recording, struct xp_process *process, struct xp_mappings *mappings)
+{
+	size_t linkers = recording->linker_count;
+	int err = 0;
+
+	for (size_t i = 0; !err && i < mappings->count; i++)
+		err = watch_linker(recording, process, &mappings->list[i]);
+	if (err || linkers == recording->linker_count)
+		return err;
+	xp_mappings_free(mappings);
+	return xp_mappings_read(mappings, process->pid);
+}
+
+static int look_at(struct xp_recording *recording, struct xp_process *process, const struct xp_mapping *mapping,
+		   const struct stat *exe, bool main)
+{
+	struct xp_object *object;
+	bool malformed;
+	struct stat st;
+	int fd = xp_mapping_open(process->pid, mapping);
+	int err = 0;
+
+	if (fd < 0) /* unmapped meanwhile */
+		return 0;
+	if (fstat(fd, &st))
+		goto out;
+	xp_chosen_original(&st);
+	if (xp_follow_same_file(&st, exe) != main)
+		goto out;
+	if (recording->options->exec_path && !xp_follow_same_file(&st, &recording->exec_file))
+		goto out;
+	err = xp_objects_add(&recording->objects, &object, fd, mapping->path, &malformed, recording->why,
+			     sizeof(recording->why));
+	if (err == -ENOSPC)
+		snprintf(recording->why, sizeof(recording->why), "more than %u functions in all: choose fewer objects",
+			 XP_FN_MAX / 2);
+	if (err)
+		goto out;
+	if (malformed)
+		xp_warn("%s: %s; its sleds are left alone", mapping->path, recording->why);
+	if (object->table)
+		err = xp_follow_add_object(recording, process, object, mapping, main);
+out:
+	close(fd);
+	return err;
+}
+
+/* -ESRCH for one mapping concerns only that one: it was unloaded meanwhile, while the program stayed the same. */
+static int look_at_all(struct xp_recording *recording, struct xp_process *process, const struct xp_mappings *mappings,
+		       const struct xp_memory_window *memory)
+{
+	struct stat exe;
+
+	(void)xp_target_stat_exe(process->pid, &exe);
+	for (int main = 1; main >= 0; main--)
+		for (size_t i = 0; i < mappings->count; i++) {
+			bool look = i % MAPPINGS_PER_LOOK == MAPPINGS_PER_LOOK - 1;
+			int err = look && xp_interrupted()
+				      ? -ECANCELED
+				      : look_at(recording, process, &mappings->list[i], &exe, main);
+
+			if (err && (err != -ESRCH || !memory || xp_memory_window_gone(memory)))
+				return err;
+			if (err)
+				recording->why[0] = 0;
+		}
+	return 0;
+}
+
+/*
+ * Returns -ESRCH if the process ended, has executed another program meanwhile, or is about to: then it has no code yet.
+ */
+int xp_follow_scan_once(struct xp_recording *recording, struct xp_process *process)
+{
+	struct xp_memory_window *memory = NULL;
+	struct xp_mappings mappings;
+	int err;
+
+	if (xp_memory_window_open(&memory, process->pid) == -ESRCH)
+		return -ESRCH;
+	err = xp_mappings_read(&mappings, process->pid);
+	if (err) {
+		snprintf(recording->why, sizeof(recording->why), "cannot read the mappings of process %d: %s",
+			 process->pid, strerror(-err));
+		goto out;
+	}
+	err = watch_linkers(recording, process, &mappings);
+	if (!err)
+		err = look_at_all(recording, process, &mappings, memory);
+	/* The process is gone, so some of the mappings could not be examined. */
+	if (!err && (!mappings.count || (memory && xp_memory_window_gone(memory))))
+		err = -ESRCH;
+	xp_mappings_free(&mappings);
+out:
+	xp_memory_window_free(memory);
+	return err;
+}
+
+int xp_follow_scan(struct xp_recording *recording, struct xp_process *process)
+{
+	int err;
+
+	process->looked_tsc = xp_clock_now_tsc();
+	err = recording->with_sleds ? xp_follow_scan_once(recording, process) : 0;
+	if (err == -ESRCH)
+		process->in_vain++;
+	if (process->range_count || !err)
+		process->flees = 0;
+	else if (err == -ESRCH)
+		process->flees++;
+	if (err != -ESRCH)
+		return err;
+	/* Records report its end and its execs. */
+	recording->why[0] = 0;
+	return 0;
+}

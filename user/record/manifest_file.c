@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Writes manifest.json, whole or not at all. */
+#include "record/manifest_file.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+
+#include "base/file_lock.h"
+#include "base/file_name.h"
+#include "base/own_file.h"
+#include "record/manifest.h"
+
+#define TEMPORARY XP_MANIFEST_NAME ".part"
+int xp_manifest_reserve(int dir_fd, uint64_t bytes)
+{
+	int fd;
+
+	if (unlinkat(dir_fd, TEMPORARY, 0) && errno != ENOENT)
+		return -errno;
+	fd = xp_own_file_create(dir_fd, TEMPORARY, O_RDWR);
+	if (fd < 0)
+		return fd;
+	if (flock(fd, LOCK_EX | LOCK_NB)) { /* shows xp_manifest_recover() that it is in use */
+		int err = -errno;
+
+		close(fd);
+		return err;
+	}
+	/* As much as is left. If there is nothing left, other files may be gone by the time the manifest is written. */
+	while (bytes && posix_fallocate(fd, 0, bytes))
+		bytes /= 2;
+	return fd;
+}
+
+int xp_manifest_file_write(int dir_fd, int fd, const char *text)
+{
+	size_t size = strlen(text);
+	int err = xp_write_all(fd, text, size);
+
+	if (!err)
+		err = xp_write_all(fd, "\n", 1);
+	if (!err && ftruncate(fd, size + 1))
+		err = -errno;
+	if (!err && renameat(dir_fd, TEMPORARY, dir_fd, XP_MANIFEST_NAME))
+		err = -errno;
+	if (close(fd) && !err)
+		err = -errno;
+	if (err)
+		unlinkat(dir_fd, TEMPORARY, 0);
+	return err;
+}
+
+void xp_manifest_release(int dir_fd, int reserved_fd)
+{
+	if (reserved_fd < 0)
+		return;
+	close(reserved_fd);
+	unlinkat(dir_fd, TEMPORARY, 0);
+}
+
+void xp_manifest_recover(int dir_fd)
+{
+	int fd = openat(dir_fd, TEMPORARY, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+
+	if (fd < 0)
+		return;
+	if (!xp_file_lock(fd, NULL))
+		unlinkat(dir_fd, TEMPORARY, 0);
+	close(fd);
+}

@@ -1,0 +1,350 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What a recording was, for its manifest. */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+
+#include "base/command_line.h"
+#include "record/manifest.h"
+#include "record/summary.h"
+
+/* Upper limits of the parts of a manifest, except with unusual names. */
+#define MANIFEST_BASE_BYTES 8192u
+#define MANIFEST_PROFILE_BYTES 1024u
+#define MANIFEST_PROCESS_BYTES 4096u
+#define MANIFEST_THREAD_BYTES 1024u
+#define NOTICES_MAX 2
+
+/* The functions of the object that the budget took out, for the caller to free. NULL: none, or out of memory. */
+static struct xp_manifest_taken_out *list_taken_out(const struct xp_recording *recording,
+						    const struct xp_object *object, size_t *count)
+{
+	struct xp_manifest_taken_out *list;
+	const struct xp_throttled *all;
+	size_t all_count;
+
+	*count = 0;
+	if (!recording->throttle)
+		return NULL;
+	all = xp_throttle_list(recording->throttle, &all_count);
+	list = calloc(all_count + 1, sizeof(*list));
+	for (size_t i = 0; i < all_count && list; i++) {
+		const struct xp_throttled *one = &all[i];
+
+		if (one->object != object || !one->times)
+			continue;
+		list[(*count)++] = (struct xp_manifest_taken_out){
+			.id = one->function_id,
+			.name = object->table->functions[one->function_id - 1].name,
+			.times = one->times,
+			.out_ns = xp_clock_ns(recording->clock, one->out_ticks),
+			.counted_ns = xp_clock_ns(recording->clock, one->counted_ticks),
+			.calls = one->counted,
+		};
+	}
+	return list;
+}
+
+static struct xp_manifest_object manifest_object(const struct xp_recording *recording, const struct xp_range *range)
+{
+	const struct xp_sled_table *table = range->object->table;
+	size_t taken_out_count;
+	const struct xp_manifest_taken_out *taken_out = list_taken_out(recording, range->object, &taken_out_count);
+
+	return (struct xp_manifest_object){
+		.path = range->object->path,
+		.build_id = table->build_id,
+		.build_id_bytes = table->build_id_bytes,
+		.functions = table->function_count,
+		.sled_mode = range->sleds.mode == XP_SLEDS_PATCHED ? "patch" : "probe",
+		.sleds_attached = range->sleds.attached,
+		.sleds_patched = range->sleds.patched,
+		.sleds_unreadable = range->sleds.unreadable,
+		.sleds_overwritten = range->overwritten,
+		.first_id = range->fdr_base + 1,
+		.taken_out = taken_out,
+		.taken_out_count = taken_out_count,
+	};
+}
+
+static uint64_t since_start_ns(const struct xp_recording *recording, uint64_t tsc)
+{
+	return tsc > recording->start_tsc ? xp_clock_ns(recording->clock, tsc - recording->start_tsc) : 0;
+}
+
+static struct xp_manifest_flight manifest_flight(const struct xp_recording *recording, const struct xp_flight_log *log)
+{
+	return (struct xp_manifest_flight){
+		.log_name = log->name,
+		.cause = xp_flight_cause_name(log->cause),
+		.signal = log->signal,
+		.error = log->error,
+		.from_ns = since_start_ns(recording, log->first_tsc),
+		.to_ns = since_start_ns(recording, log->at_tsc),
+		.records = log->records,
+		.synthesized_entries = log->entries,
+		.synthesized_exits = log->exits,
+	};
+}
+
+/* Allocates objects, threads and flights, for the caller to free. */
+static int manifest_process(const struct xp_recording *recording, const struct xp_process *process,
+			    struct xp_manifest_process *out)
+{
+	struct xp_manifest_object *objects = calloc(process->range_count + 1, sizeof(*objects));
+	struct xp_manifest_thread *threads = calloc(process->summary_count + 1, sizeof(*threads));
+	struct xp_manifest_flight *flights = calloc(process->flight_count + 1, sizeof(*flights));
+
+	*out = (struct xp_manifest_process){
+		.pid = process->pid,
+		.image = process->image,
+		.comm = process->comm,
+		.exe = process->exe,
+		.start_ns = since_start_ns(recording, process->begin_tsc),
+		.log_name = process->log_name,
+		.error = process->error,
+		.probed_why = process->probed_why,
+		.counts = process->counts,
+		.synthesized = process->synthesized,
+		.synthesized_room = process->synthesized_room,
+		.flights = flights,
+		.flight_count = process->flight_count,
+		.objects = objects,
+		.object_count = process->range_count,
+		.threads = threads,
+		.thread_count = process->summary_count,
+		.thread_total = process->thread_count,
+	};
+	if (!objects || !threads || !flights)
+		return -ENOMEM;
+	for (size_t i = 0; i < process->flight_count; i++)
+		flights[i] = manifest_flight(recording, &process->flights[i]);
+	for (size_t i = 0; i < process->range_count; i++)
+		objects[i] = manifest_object(recording, &process->ranges[i]);
+	for (size_t i = 0; i < process->summary_count; i++)
+		threads[i] = (struct xp_manifest_thread){ process->summaries[i].tid, process->summaries[i].name,
+							  process->summaries[i].counts };
+	return 0;
+}
+
+static uint64_t file_bytes(const struct xp_recording *recording, const char *name)
+{
+	struct stat st;
+
+	return fstatat(recording->outdir.fd, name, &st, AT_SYMLINK_NOFOLLOW) ? 0 : st.st_size;
+}
+
+static size_t count_flights(const struct xp_recording *recording)
+{
+	size_t count = 0;
+
+	for (const struct xp_process *process = recording->processes.first; process; process = process->next)
+		count += process->flight_count;
+	return count;
+}
+
+static size_t list_files(const struct xp_recording *recording, struct xp_manifest_file *files)
+{
+	struct xp_image *const *images = recording->samples.tasks.images;
+	size_t count = 0;
+
+	for (const struct xp_process *process = recording->processes.first; process; process = process->next) {
+		if (process->log_name[0])
+			files[count++] = (struct xp_manifest_file){ process->log_name, "fdr", process->log_bytes };
+		for (size_t i = 0; i < process->flight_count; i++)
+			if (!process->flights[i].error)
+				files[count++] = (struct xp_manifest_file){ process->flights[i].name, "fdr",
+									    process->flights[i].bytes };
+		if (process->side_name[0])
+			files[count++] = (struct xp_manifest_file){ process->side_name, "side-elf",
+								    file_bytes(recording, process->side_name) };
+	}
+	for (size_t i = 0; i < recording->samples.tasks.image_count; i++) {
+		struct xp_jit_dump_out_counts dump = { 0 };
+		const char *dump_name = images[i]->jit ? xp_jit_dump(images[i]->jit, &dump) : NULL;
+
+		if (images[i]->name[0])
+			files[count++] = (struct xp_manifest_file){ images[i]->name, "gperftools", images[i]->bytes };
+		if (dump_name && dump.bytes)
+			files[count++] = (struct xp_manifest_file){ dump_name, "jitdump", dump.bytes };
+	}
+	if (recording->samples.perf && xp_perf_out_bytes(recording->samples.perf))
+		files[count++] = (struct xp_manifest_file){ XP_PERF_OUT_NAME, "perf.data",
+							    xp_perf_out_bytes(recording->samples.perf) };
+	return count;
+}
+
+static struct xp_manifest_jit manifest_jit(const struct xp_image *image)
+{
+	struct xp_jit_dump_out_counts dump = { 0 };
+	const char *dump_name = xp_jit_dump(image->jit, &dump);
+
+	return (struct xp_manifest_jit){
+		.functions = xp_jit_functions(image->jit),
+		.refused = xp_jit_refused(image->jit),
+		.named = image->jit_named,
+		.unnamed = image->jit_unnamed,
+		.dump = dump.bytes ? dump_name : NULL,
+		.dump_functions = dump.functions,
+		.dump_lost = dump.functions_lost,
+	};
+}
+
+/* profiles has room for all of them. */
+static struct xp_manifest_samples manifest_samples(const struct xp_recording *recording, const struct xp_totals *totals,
+						   struct xp_manifest_profile *profiles, uint64_t *stacks)
+{
+	static const char *const ways[] = { "auto", "fp", "dwarf", "none" };
+	bool has_stacks = recording->samples.stacks;
+	size_t count = 0;
+
+	if (!recording->sampler)
+		return (struct xp_manifest_samples){ 0 };
+	xp_samples_stacks(&recording->samples, stacks);
+	for (size_t i = 0; i < recording->samples.tasks.image_count; i++) {
+		const struct xp_image *image = recording->samples.tasks.images[i];
+
+		if (!image->name[0])
+			continue;
+		profiles[count] = (struct xp_manifest_profile){
+			.pid = image->pid,
+			.image = image->number,
+			.comm = image->comm,
+			.name = image->name,
+			.samples = image->samples,
+			.stacks = has_stacks ? image->stacks : NULL,
+			.has_jit = image->jit,
+		};
+		if (image->jit)
+			profiles[count].jit = manifest_jit(image);
+		count++;
+	}
+	return (struct xp_manifest_samples){
+		.event = xp_sampler_event(recording->sampler),
+		.period_ns = xp_sampler_period_ns(recording->sampler, xp_clock_hz(recording->clock)),
+		.written = totals->samples,
+		.lost = totals->samples_lost,
+		.idle = totals->idle,
+		.missed = totals->missed,
+		.kernel = recording->samples.kernel_samples,
+		.sideband_lost = xp_sideband_lost(recording->sideband),
+		.call_graph = ways[recording->options->call_graph],
+		.stacks = has_stacks ? stacks : NULL,
+		.profiles = profiles,
+		.profile_count = count,
+	};
+}
+
+/* text: buffer for a notice with numbers. */
+static size_t list_notices(const struct xp_recording *recording, const char **notices, char *text, size_t text_size)
+{
+	const struct xp_perf_out *perf = recording->samples.perf;
+	size_t count = 0;
+
+	for (const struct xp_process *process = recording->processes.first; process && !count; process = process->next)
+		if (xp_summary_has_other_version(recording, process))
+			notices[count++] = "Logs with typed events are of version 5, since no version below has them.";
+	if (perf && xp_perf_out_samples(perf) < recording->samples.samples) {
+		snprintf(text, text_size,
+			 XP_PERF_OUT_NAME " has %" PRIu64 " of %" PRIu64 " samples: it could not be written further.",
+			 xp_perf_out_samples(perf), recording->samples.samples);
+		notices[count++] = text;
+	}
+	return count;
+}
+
+int xp_summary_reserve(const struct xp_recording *recording)
+{
+	uint64_t bytes = MANIFEST_BASE_BYTES + recording->samples.tasks.image_count * MANIFEST_PROFILE_BYTES;
+
+	for (const struct xp_process *process = recording->processes.first; process; process = process->next)
+		bytes += MANIFEST_PROCESS_BYTES +
+			 XP_MIN(process->thread_count, (size_t)XP_MANIFEST_THREADS_MAX) * MANIFEST_THREAD_BYTES;
+	return xp_manifest_reserve(recording->outdir.fd, bytes);
+}
+
+static struct xp_manifest_clock manifest_clock(const struct xp_recording *recording)
+{
+	return (struct xp_manifest_clock){
+		.source = xp_clock_source(recording->clock),
+		.hz = xp_clock_hz(recording->clock),
+		.start_tsc = recording->start_tsc,
+		.error_bound_ns = xp_clock_error_ns(recording->clock),
+		.ktime_error_ns = xp_clock_ktime_error_ns(recording->clock),
+		.constant_tsc = xp_clock_constant_tsc(recording->clock),
+		.nonstop_tsc = xp_clock_nonstop_tsc(recording->clock),
+		.records_by_ktime = recording->by_ktime,
+	};
+}
+
+static void free_processes(struct xp_manifest_process *processes, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		for (size_t o = 0; o < processes[i].object_count && processes[i].objects; o++)
+			free((void *)processes[i].objects[o].taken_out);
+		free((void *)processes[i].objects);
+		free((void *)processes[i].threads);
+		free((void *)processes[i].flights);
+	}
+	free(processes);
+}
+
+int xp_summary_manifest(const struct xp_recording *recording, const struct xp_totals *totals, int reserved_fd)
+{
+	struct xp_manifest_process *processes = calloc(totals->processes + 1, sizeof(*processes));
+	struct xp_manifest_file *files =
+	    calloc(2 * totals->processes + count_flights(recording) + 2 * recording->samples.tasks.image_count + 2,
+		   sizeof(*files));
+	struct xp_manifest_profile *profiles = calloc(recording->samples.tasks.image_count + 1, sizeof(*profiles));
+	char **argv = xp_command_line_read();
+	size_t count = 0;
+	uint64_t stacks[XP_UNWIND_ENDS];
+	const char *notices[NOTICES_MAX];
+	char notice[128];
+	struct xp_manifest manifest = {
+		.argv = argv,
+		.start_wall_ns = xp_clock_wall_ns(recording->clock, recording->start_tsc),
+		.duration_ns = xp_summary_duration_ns(recording),
+		.clock = manifest_clock(recording),
+		.attach_method = recording->multi ? "uprobe_multi" : "perf_uprobe",
+		.attach_ns = recording->attach_ns,
+		.detach_ns = recording->detach_ns,
+		.stopped_ns = recording->stopped_ns,
+		.longest_stop_ns = recording->longest_stop_ns,
+		.forecast = recording->survey.made ? &recording->survey.forecast : NULL,
+		.hit_cost = recording->survey.hit_cost,
+		.budget = recording->throttle ? recording->options->max_overhead : 0,
+		.budget_spent = recording->throttle ? xp_throttle_spent(recording->throttle) : 0,
+		.flight_bytes = recording->options->flight_bytes,
+		.counts = totals->counts,
+		.other_process = recording->other_process,
+		.missed = recording->missed,
+		.cpus = recording->lost,
+		.cpu_count = recording->programs.cpus,
+		.processes = processes,
+		.files = files,
+		.notices = notices,
+		.notice_count = list_notices(recording, notices, notice, sizeof(notice)),
+	};
+	int err = -ENOMEM;
+
+	if (!processes || !files || !profiles || !argv)
+		goto out;
+	err = 0;
+	for (const struct xp_process *process = recording->processes.first; process && !err; process = process->next)
+		err = manifest_process(recording, process, &processes[count++]);
+	manifest.process_count = count;
+	manifest.file_count = list_files(recording, files);
+	manifest.samples = manifest_samples(recording, totals, profiles, stacks);
+	if (!err) {
+		err = xp_manifest_write(recording->outdir.fd, reserved_fd, &manifest);
+		reserved_fd = -1;
+	}
+out:
+	xp_manifest_release(recording->outdir.fd, reserved_fd);
+	free_processes(processes, count);
+	free(files);
+	free(profiles);
+	free(argv);
+	return err;
+}

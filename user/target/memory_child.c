@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "target/memory_child.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/uio.h>
+
+#include "base/fd_message.h"
+#include "base/util.h"
+
+#define PAGE_BYTES 4096ull
+#define ALONE_S 5
+
+ssize_t xp_memory_read_process(pid_t pid, uint64_t address, void *to, size_t size)
+{
+	struct iovec here = { to, size };
+	struct iovec there = { (void *)(uintptr_t)address, size };
+	ssize_t n = process_vm_readv(pid, &here, 1, &there, 1, 0);
+
+	return n < 0 ? -errno : n;
+}
+
+static ssize_t read_held(int held_fd, uint64_t address, void *to, size_t size)
+{
+	ssize_t n = pread(held_fd, to, size, (off_t)address);
+
+	return n < 0 ? -errno : n;
+}
+
+/* Writes the last page first: see the header. */
+static ssize_t write_held(int held_fd, uint64_t address, const uint8_t *from, size_t size)
+{
+	size_t left = size;
+
+	while (left) {
+		uint64_t last_page = (address + left - 1) & ~(PAGE_BYTES - 1);
+		size_t begin = last_page > address ? last_page - address : 0;
+		ssize_t n = pwrite(held_fd, from + begin, left - begin, (off_t)(address + begin));
+
+		if (n != (ssize_t)(left - begin))
+			return n < 0 ? -errno : n == 0 ? -ESRCH : -EIO;
+		left = begin;
+	}
+	return size;
+}
+
+int xp_memory_open_maps(pid_t pid)
+{
+	char path[64];
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/maps", pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	return fd < 0 ? -errno : fd;
+}
+
+/* The kernel returns a page of the text at a time. */
+ssize_t xp_memory_read_text(int fd, uint8_t *to, size_t size)
+{
+	size_t used = 0;
+	ssize_t n = 1;
+
+	while (used < size && n > 0) {
+		n = read(fd, to + used, size - used);
+		if (n < 0)
+			return -errno;
+		used += (size_t)n;
+	}
+	return (ssize_t)used;
+}
+
+static ssize_t read_maps(const struct xp_memory_request *request, int *maps_fd, uint8_t *to)
+{
+	if (!request->address) {
+		if (*maps_fd >= 0)
+			close(*maps_fd);
+		*maps_fd = xp_memory_open_maps(request->pid);
+	}
+	return *maps_fd < 0 ? *maps_fd : xp_memory_read_text(*maps_fd, to, request->size);
+}
+
+static int open_map_file(const struct xp_memory_request *request)
+{
+	char path[128];
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/map_files/%" PRIx64 "-%" PRIx64, request->pid, request->address,
+		 request->end);
+	fd = open(path, O_PATH | O_CLOEXEC);
+	return fd < 0 ? -errno : fd;
+}
+
+/* Descriptors that the child keeps; -1: none. */
+struct child_files {
+	int held; /* /proc/PID/mem */
+	int maps;
+};
+
+/* *answer_fd is sent with the answer. */
+static int64_t carry_out(const struct xp_memory_request *request, struct child_files *files, uint8_t *piece,
+			 int *answer_fd)
+{
+	if (request->size > XP_MEMORY_PIECE_BYTES)
+		return -EINVAL;
+	switch (request->operation) {
+	case XP_MEMORY_READ:
+		return xp_memory_read_process(request->pid, request->address, piece, request->size);
+	case XP_MEMORY_READ_HELD:
+		return read_held(files->held, request->address, piece, request->size);
+	case XP_MEMORY_WRITE_HELD:
+		return write_held(files->held, request->address, piece, request->size);
+	case XP_MEMORY_READ_MAPS:
+		return read_maps(request, &files->maps, piece);
+	case XP_MEMORY_MAPPED_FILE:
+		*answer_fd = open_map_file(request);
+		return XP_MIN(*answer_fd, 0);
+	default:
+		return 0;
+	}
+}
+
+void xp_memory_serve(int socket, uint8_t *piece)
+{
+	struct child_files files = { .held = -1, .maps = -1 };
+	struct xp_memory_request request;
+	int request_fd;
+	sigset_t alarms;
+
+	/* Must outlive xprof, which may be killed while one of its tasks is at work: see the header. */
+	setsid();
+	prctl(PR_SET_NAME, "xprof-memory");
+	signal(SIGALRM, SIG_DFL);
+	sigemptyset(&alarms);
+	sigaddset(&alarms, SIGALRM);
+	sigprocmask(SIG_UNBLOCK, &alarms, NULL);
+	if (dup2(socket, 3) < 0)
+		_exit(1);
+	close_range(4, ~0u, 0);
+	while (xp_fd_message_receive(3, &request, sizeof(request), &request_fd) == sizeof(request)) {
+		int answer_fd = -1;
+		int64_t n;
+
+		if (request_fd >= 0) {
+			close(files.held);
+			files.held = request_fd;
+		}
+		/* In case no process is left to kill it. */
+		alarm(ALONE_S);
+		n = carry_out(&request, &files, piece, &answer_fd);
+		alarm(0);
+		if (xp_fd_message_send(3, &n, sizeof(n), answer_fd) != sizeof(n))
+			break;
+		if (answer_fd >= 0)
+			close(answer_fd);
+	}
+	_exit(0);
+}

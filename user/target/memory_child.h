@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The child of memory.h that touches another process: its requests, and its loop. Only memory.c uses it. */
+#ifndef XPROF_TARGET_MEMORY_CHILD_H
+#define XPROF_TARGET_MEMORY_CHILD_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#define XP_MEMORY_PIECE_BYTES (256u << 10)
+
+enum xp_memory_operation {
+	XP_MEMORY_READ, /* from process pid */
+	XP_MEMORY_HOLD, /* with a descriptor of /proc/PID/mem */
+	XP_MEMORY_READ_HELD,
+	XP_MEMORY_WRITE_HELD,  /* the contents of the shared piece */
+	XP_MEMORY_READ_MAPS,   /* the next piece of /proc/PID/maps; address: bytes read so far */
+	XP_MEMORY_MAPPED_FILE, /* returns an O_PATH descriptor of the file mapped from address to end */
+};
+
+struct xp_memory_request {
+	enum xp_memory_operation operation;
+	pid_t pid;
+	uint32_t size; /* at most XP_MEMORY_PIECE_BYTES */
+	uint64_t address;
+	uint64_t end;
+};
+
+/* Serves requests until the socket is closed. piece: XP_MEMORY_PIECE_BYTES that both processes share. */
+__attribute__((noreturn)) void xp_memory_serve(int socket, uint8_t *piece);
+
+/* What xprof may do without the child for its own process. All return -errno. */
+ssize_t xp_memory_read_process(pid_t pid, uint64_t address, void *to, size_t size);
+int xp_memory_open_maps(pid_t pid);
+/* Reads to the end of the file or of the room; the kernel returns a page of it at a time. */
+ssize_t xp_memory_read_text(int fd, uint8_t *to, size_t size);
+
+#endif
