@@ -49,17 +49,18 @@ endif
 
 # The maps go first: libbpf's linker loses the places of maps that are used before they are defined.
 BPF_OBJS := $(patsubst bpf/%.c,$(O)/bpf/%.o,bpf/maps.bpf.c $(filter-out bpf/maps.bpf.c,$(wildcard bpf/*.bpf.c)))
-USER_SRCS := $(filter-out user/man/%,$(wildcard user/*.c user/*/*.c user/arch/x86_64/*.c))
-USER_OBJS := $(patsubst user/%.c,$(O)/user/%.o,$(USER_SRCS))
+USER_SRCS := $(filter-out user/man/%,$(wildcard user/*.c user/*/*.c user/arch/*/*.c))
+USER_OBJS := $(USER_SRCS:%.c=$(O)/%.o)
 UNIT_BINS := $(patsubst tests/unit/%.c,$(O)/tests/unit/%,$(wildcard tests/unit/*.c))
 FORMAT_BINS := $(patsubst tests/format/%.c,$(O)/tests/format/%,$(wildcard tests/format/*.c))
-# Of the program what no fuzz target links is left out: with the checks it takes long to compile.
-UNFUZZED := main cmd_% record/% budget/%
-FUZZ_OBJS := $(patsubst user/%.c,$(O)/fuzz/user/%.o,$(filter-out $(UNFUZZED:%=user/%.c),$(USER_SRCS)))
+# Without the rooms that no fuzz target links: with the checks they take long to compile.
+FUZZ_OBJS := $(patsubst %.c,$(O)/fuzz/%.o,$(filter-out user/main.c user/cmd_% user/record/% user/budget/%,$(USER_SRCS)))
 FUZZ_BINS := $(patsubst tests/fuzz/%.c,$(O)/tests/fuzz/%,$(wildcard tests/fuzz/fuzz_*.c))
 EXAMPLES := $(patsubst examples/%.c,$(O)/examples/%,$(wildcard examples/*.c)) \
 	    $(patsubst examples/%.cpp,$(O)/examples/%,$(wildcard examples/*.cpp))
-DOCS := $(O)/doc/xprof.1 $(O)/doc/xprof.bash $(O)/doc/xprof.zsh
+PAGES := $(patsubst user/man/%.in,$(O)/man/%,$(wildcard user/man/*.in))
+COMPLETIONS := $(O)/man/xprof.bash $(O)/man/xprof.zsh
+DOCS := $(PAGES) $(COMPLETIONS)
 
 .PHONY: all
 all: xprof $(DOCS)
@@ -110,19 +111,20 @@ xprof: $(O)/user/main.o $(O)/libxprof.a
 	$(call say,LD,$@)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(XP_LDLIBS)
 
-# Man page and completions, made from the option table
+# Man pages and completions, made from the option table
 
-$(O)/doc/gen: user/man/gen.c $(O)/user/options.o $(O)/user/base/text.o $(O)/user/base/util.o | $(O)/doc/
+$(O)/man/gen: user/man/gen.c $(O)/user/options.o $(O)/user/option_values.o $(O)/user/base/text.o $(O)/user/base/util.o | $(O)/man/
 	$(call say,CC,$@)
 	$(Q)$(CC) $(XP_CFLAGS) -MMD -MP -o $@ $(filter %.c %.o,$^)
 
-$(O)/doc/xprof.1: $(O)/doc/gen user/man/xprof.1.in
-	$(call say,DOC,$@)
-	$(Q)$(O)/doc/gen man < user/man/xprof.1.in > $@
+# The page xprof-NAME.1 explains the command NAME.
+$(PAGES): $(O)/man/%: user/man/%.in $(O)/man/gen
+	$(call say,MAN,$@)
+	$(Q)$(O)/man/gen man $(patsubst xprof-%,%,$(basename $*)) < $< > $@
 
-$(O)/doc/xprof.%: $(O)/doc/gen
-	$(call say,DOC,$@)
-	$(Q)$(O)/doc/gen $* > $@
+$(COMPLETIONS): $(O)/man/xprof.%: $(O)/man/gen
+	$(call say,MAN,$@)
+	$(Q)$(O)/man/gen $* > $@
 
 # Tests
 
@@ -165,7 +167,7 @@ deps:
 	$(Q)DEPS=$(DEPS) ./packages.sh build demo test
 
 # Tools that a package brings are looked for when make starts, so the work is left to a second one. TESTS: arguments
-# of pytest, such as TESTS="tests/cli -k help".
+# of pytest, such as TESTS="tests/cli -k help". WORKERS: of pytest-xdist, where it is here; WORKERS=0: none.
 .PHONY: test build-tests run-tests
 TESTS ?= tests
 test:
@@ -176,11 +178,14 @@ test:
 # Unless -j says otherwise.
 all_cpus = $(if $(filter -j%,$(MAKEFLAGS)),,-j$(shell nproc))
 pytest = O=$(O) CLANG=$(CLANG) $(PYTHON) -B -m pytest
+# No more than CPUs: with 3 and 4 workers on 2 CPUs, attaching took more than 10 s at times.
+WORKERS ?= $(shell $(PYTHON) -c 'import os, xdist; print(len(os.sched_getaffinity(0)))' 2>/dev/null || echo 0)
+workers = $(patsubst %,-n % --dist loadgroup,$(filter-out 0,$(WORKERS)))
 
 build-tests: all unit fuzz $(EXAMPLES)
 
 run-tests: build-tests
-	$(Q)$(pytest) $(TESTS); status=$$?; $(hand_over) exit $$status
+	$(Q)$(pytest) $(workers) $(TESTS); status=$$?; $(hand_over) exit $$status
 
 # On other kernels, in virtual machines: about two minutes.
 .PHONY: test-kernels run-test-kernels
@@ -279,24 +284,27 @@ examples: $(EXAMPLES)
 # Installation
 
 bindir := $(PREFIX)/bin
-mandir := $(PREFIX)/share/man/man1
+mandir := $(PREFIX)/share/man
 bashdir := $(PREFIX)/share/bash-completion/completions
 zshdir := $(PREFIX)/share/zsh/site-functions
+# The page xprof.1 goes to man1/xprof.1.
+page_paths := $(foreach page,$(notdir $(PAGES)),man$(patsubst .%,%,$(suffix $(page)))/$(page))
 
 .PHONY: install uninstall
 install: all
-	$(Q)$(INSTALL) -d "$(DESTDIR)$(bindir)" "$(DESTDIR)$(mandir)" "$(DESTDIR)$(bashdir)" "$(DESTDIR)$(zshdir)"
+	$(Q)$(INSTALL) -d "$(DESTDIR)$(bindir)" "$(DESTDIR)$(bashdir)" "$(DESTDIR)$(zshdir)"
 	$(Q)$(INSTALL) -m 755 xprof "$(DESTDIR)$(bindir)/xprof"
-	$(Q)$(INSTALL) -m 644 $(O)/doc/xprof.1 "$(DESTDIR)$(mandir)/xprof.1"
-	$(Q)$(INSTALL) -m 644 $(O)/doc/xprof.bash "$(DESTDIR)$(bashdir)/xprof"
-	$(Q)$(INSTALL) -m 644 $(O)/doc/xprof.zsh "$(DESTDIR)$(zshdir)/_xprof"
+	$(Q)for page in $(page_paths); do \
+		$(INSTALL) -D -m 644 "$(O)/man/$${page##*/}" "$(DESTDIR)$(mandir)/$$page" || exit; done
+	$(Q)$(INSTALL) -m 644 $(O)/man/xprof.bash "$(DESTDIR)$(bashdir)/xprof"
+	$(Q)$(INSTALL) -m 644 $(O)/man/xprof.zsh "$(DESTDIR)$(zshdir)/_xprof"
 
 uninstall:
-	$(Q)rm -f "$(DESTDIR)$(bindir)/xprof" "$(DESTDIR)$(mandir)/xprof.1" "$(DESTDIR)$(bashdir)/xprof" \
-		"$(DESTDIR)$(zshdir)/_xprof"
+	$(Q)rm -f "$(DESTDIR)$(bindir)/xprof" "$(DESTDIR)$(bashdir)/xprof" "$(DESTDIR)$(zshdir)/_xprof"
+	$(Q)for page in $(page_paths); do rm -f "$(DESTDIR)$(mandir)/$$page"; done
 
 .PHONY: clean
 clean:
 	$(Q)rm -rf $(O) xprof
 
--include $(wildcard $(O)/*/*.d $(O)/*/*/*.d)
+-include $(wildcard $(O)/*/*.d $(O)/*/*/*.d $(O)/*/*/*/*.d $(O)/*/*/*/*/*.d)

@@ -26,6 +26,7 @@ test	g++
 test	libcmocka-dev
 test	python3
 test	python3-pytest
+test	python3-pytest-xdist
 test	groff-base
 test	binutils
 test	bsdutils

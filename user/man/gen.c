@@ -1,7 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * Makes the man page and the shell completions from the tables of user/options.c.
- * gen man < xprof.1.in: copies it, with the commands and options in the place of the line @COMMANDS@.
+ * Makes the man pages and the shell completions from the tables of user/options.c.
+ * gen man NAME < PAGE.in: copies a page and fills in what the tables know. NAME is the command that the page explains;
+ * any other text stands for a page about no command. The title line (.TH) gets the version. A line of one of these
+ * words alone is replaced:
+ *   @SYNOPSIS@     the command with its operands
+ *   @DESCRIPTION@  what it does, as in `xprof help NAME`
+ *   @OPTIONS@      its options by group; without a command, the options that most commands have
+ *   @COMMANDS@     all commands, with the name of the page of each
  * gen bash, gen zsh: the completion.
  */
 #include <stdio.h>
@@ -11,7 +17,7 @@
 
 static const struct xp_option *end; /* of xp_option_table */
 
-/* Text for roff: a hyphen that is typed, a backslash, a leading dot or quote. */
+/* Escapes text for roff: hyphens, backslashes, a leading dot or quote. */
 static void put_roff(const char *text)
 {
 	if (*text == '.' || *text == '\'')
@@ -26,6 +32,24 @@ static void put_roff(const char *text)
 	}
 }
 
+static void man_text(const char *text)
+{
+	put_roff(text);
+	putchar('\n');
+}
+
+/* "a|b|c" as " One of a, b, c." */
+static void man_choices(const char *choices)
+{
+	fputs(" One of ", stdout);
+	for (; *choices; choices++)
+		if (*choices == '|')
+			fputs(", ", stdout);
+		else
+			putchar(*choices);
+	putchar('.');
+}
+
 static void man_option(const struct xp_option *option)
 {
 	puts(".TP");
@@ -38,9 +62,53 @@ static void man_option(const struct xp_option *option)
 		printf(" \\fI%s\\fR", option->argument);
 	putchar('\n');
 	put_roff(option->help);
-	if (option->choices)
-		printf(" One of %s.", option->choices);
+	if (option->choices && strchr(option->choices, '|'))
+		man_choices(option->choices);
 	putchar('\n');
+}
+
+static bool belongs(const struct xp_option *option, enum xp_command command)
+{
+	if (command == XP_COMMANDS)
+		return 2 * __builtin_popcount(option->commands) > XP_COMMANDS;
+	return option->commands & (1u << command);
+}
+
+/* The first option of the command in this group, or NULL. */
+static const struct xp_option *first_of_group(const char *group, enum xp_command command)
+{
+	for (const struct xp_option *o = xp_option_table; o < end; o++)
+		if (belongs(o, command) && strcmp(o->group, group) == 0)
+			return o;
+	return NULL;
+}
+
+/* The table has some groups in two pieces; a page has each group once. */
+static void man_options(enum xp_command command)
+{
+	for (const struct xp_option *o = xp_option_table; o < end; o++) {
+		if (!belongs(o, command) || first_of_group(o->group, command) != o)
+			continue;
+		if (command != XP_COMMANDS)
+			printf(".SS %s\n", o->group);
+		for (const struct xp_option *other = o; other < end; other++)
+			if (belongs(other, command) && strcmp(other->group, o->group) == 0)
+				man_option(other);
+	}
+}
+
+/* "xprof record [OPTION...] -p PID" */
+static void man_synopsis(const struct xp_command_info *info)
+{
+	printf("\\fBxprof %s\\fR [\\fIOPTION\\fR...] ", info->name);
+	put_roff(info->synopsis);
+	putchar('\n');
+}
+
+/* help and version have no page: xprof(1) says all about them. */
+static bool has_page(enum xp_command command)
+{
+	return command != XP_CMD_HELP && command != XP_CMD_VERSION;
 }
 
 static void man_commands(void)
@@ -48,33 +116,54 @@ static void man_commands(void)
 	for (unsigned int c = 0; c < XP_COMMANDS; c++) {
 		const struct xp_command_info *info = &xp_command_table[c];
 
-		printf(".SS xprof %s [\\fIOPTION\\fR...] ", info->name);
-		put_roff(info->synopsis);
-		putchar('\n');
-		put_roff(info->description);
-		putchar('\n');
-		for (const struct xp_option *o = xp_option_table; o < end; o++)
-			if (o->commands == 1u << c)
-				man_option(o);
+		puts(".TP");
+		man_synopsis(info);
+		man_text(info->description);
+		if (has_page(c))
+			printf("See\n.BR xprof\\-%s (1).\n", info->name);
 	}
-	puts(".SS Options of several commands");
-	for (const struct xp_option *o = xp_option_table; o < end; o++)
-		if (o->commands & (o->commands - 1))
-			man_option(o);
 }
 
-static void man(void)
+/* ".TH XPROF 1" becomes ".TH XPROF 1 "" "xprof 0.1.0" "xprof Manual"". */
+static void man_title(char *line)
+{
+	line[strcspn(line, "\n")] = 0;
+	printf("%s \"\" \"xprof " XPROF_VERSION "\" \"xprof Manual\"\n", line);
+}
+
+/* False: a word that is not known, or has no meaning in a page about no command. */
+static bool man_word(const char *line, enum xp_command command)
+{
+	const struct xp_command_info *info = command < XP_COMMANDS ? &xp_command_table[command] : NULL;
+
+	if (strcmp(line, "@COMMANDS@\n") == 0)
+		man_commands();
+	else if (strcmp(line, "@OPTIONS@\n") == 0)
+		man_options(command);
+	else if (info && strcmp(line, "@SYNOPSIS@\n") == 0)
+		man_synopsis(info);
+	else if (info && strcmp(line, "@DESCRIPTION@\n") == 0)
+		man_text(info->description);
+	else
+		return false;
+	return true;
+}
+
+static bool man(enum xp_command command)
 {
 	char line[1024];
 
 	while (fgets(line, sizeof(line), stdin)) {
-		if (strcmp(line, "@COMMANDS@\n") == 0)
-			man_commands();
-		else if (strcmp(line, ".TH XPROF\n") == 0)
-			puts(".TH XPROF 1 \"\" \"xprof " XPROF_VERSION "\" \"User Commands\"");
-		else
+		if (strncmp(line, ".TH ", 4) == 0) {
+			man_title(line);
+		} else if (*line != '@') {
 			fputs(line, stdout);
+		} else if (!man_word(line, command)) {
+			fprintf(stderr, "gen: unknown word %s", line);
+			return false;
+		}
 	}
+	return true;
 }
 
 static const char bash_head[] =
@@ -172,7 +261,7 @@ static const char *const bash_operands[] = {
 	[XP_OPERAND_FILE] = "_xprof_files",
 	[XP_OPERAND_PROCESS] = "_xprof_pids",
 	[XP_OPERAND_COMMAND] = "_xprof_words \"$_xprof_commands\"",
-	[XP_OPERAND_CHILD] = ":", /* the words behind -- are seen to before */
+	[XP_OPERAND_CHILD] = ":", /* the words after -- are handled earlier */
 };
 
 static const char *const zsh_operands[] = {
@@ -211,7 +300,7 @@ static void bash(void)
 	fputs(bash_tail, stdout);
 }
 
-/* Text inside '...[...]' of zsh's _arguments. */
+/* Escapes text inside '...[...]' of zsh's _arguments. */
 static void put_zsh(const char *text)
 {
 	for (; *text; text++) {
@@ -294,13 +383,15 @@ static void zsh(void)
 int main(int argc, char **argv)
 {
 	end = xp_option_table + xp_option_count;
-	if (argc == 2 && strcmp(argv[1], "man") == 0)
-		man();
-	else if (argc == 2 && strcmp(argv[1], "bash") == 0)
+	if (argc == 3 && strcmp(argv[1], "man") == 0) {
+		if (!man(xp_command_find(argv[2])))
+			return 1;
+	} else if (argc == 2 && strcmp(argv[1], "bash") == 0) {
 		bash();
-	else if (argc == 2 && strcmp(argv[1], "zsh") == 0)
+	} else if (argc == 2 && strcmp(argv[1], "zsh") == 0) {
 		zsh();
-	else
+	} else {
 		return 2;
+	}
 	return fflush(stdout) || ferror(stdout) ? 1 : 0;
 }
