@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Fixtures of all tests, what they need of the machine, and the line of totals."""
+"""Fixtures of all tests, their requirements on the machine, and the line of totals."""
 import os
 import subprocess
 
 import pytest
 
-import house
+import project
 
-pytest_plugins = ["cpu_time", "time_limit", "unit_tests"]
+pytest_plugins = ["cpu_time", "time_limit", "cmocka", "alone"]
 
 
 # Marks root and uprobes: tests that cannot run here are skipped, with the reason.
@@ -18,14 +18,14 @@ def pytest_runtest_setup(item):
     if (uprobes or item.get_closest_marker("root")) and os.geteuid() != 0:
         pytest.skip("needs root")
     if uprobes:
-        reason = house.why_no_uprobes()
+        reason = project.why_no_uprobes()
         if reason:
             pytest.skip(reason)
 
 
 def pytest_sessionstart(session):
     if os.geteuid() == 0:
-        house.mount_kernel_filesystems()
+        project.mount_kernel_filesystems()
 
 
 # The last line, for CI.
@@ -46,37 +46,37 @@ def pytest_unconfigure(config):
 @pytest.fixture(scope="session")
 def repo():
     """The project's directory."""
-    return house.REPO
+    return project.REPO
 
 
 @pytest.fixture(scope="session")
 def xprof():
     """Calls the built xprof: xprof("list", path) -> CompletedProcess with text; xprof.path is the program."""
-    if not house.XPROF.exists():
+    if not project.XPROF.exists():
         pytest.fail("xprof is not built: run make")
-    return house.Xprof(house.XPROF)
+    return project.Xprof(project.XPROF)
 
 
 @pytest.fixture(scope="session")
 def program():
     """Builds test programs: program("source.c", "-O1", ...) -> path; program.text(name, source, ...) from a text."""
-    return house.Programs(house.OUTPUT / "tests" / "programs")
+    return project.Programs(project.OUTPUT / "tests" / "programs")
 
 
-@pytest.fixture(params=house.LLVM_VERSIONS or [None], ids=lambda v: f"llvm-{v}")
+@pytest.fixture(params=project.LLVM_VERSIONS or [None], ids=lambda v: f"llvm-{v}")
 def llvm_xray(request):
     """Each installed llvm-xray in turn: llvm_xray("account", path) -> CompletedProcess; llvm_xray.version is 14, 19."""
     if request.param is None:
         pytest.skip("no llvm-xray here")
-    return house.LlvmXray(request.param)
+    return project.LlvmXray(request.param)
 
 
 @pytest.fixture(scope="session")
 def newest_llvm_xray():
     """The newest of them, where one is enough."""
-    if not house.LLVM_VERSIONS:
+    if not project.LLVM_VERSIONS:
         pytest.skip("no llvm-xray here")
-    return house.LlvmXray(house.LLVM_VERSIONS[-1])
+    return project.LlvmXray(project.LLVM_VERSIONS[-1])
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ import struct
 import time
 
 import tracers
-from tracers import DIR, house
+from tracers import DIR, project
 
 THREADS = 4
 SHARE = 0.05
@@ -56,7 +56,7 @@ def cost(target, options, seconds):
     directory = DIR / "budget.out"
     shutil.rmtree(directory, ignore_errors=True)
     before = target.work_rate(seconds / 2)
-    argv = [house.XPROF, "record", "--no-samples", "-p", target.process.pid, "-o", directory, *options]
+    argv = [project.XPROF, "record", "--no-samples", "-p", target.process.pid, "-o", directory, *options]
     with tracers.running(argv, signal.SIGINT) as process:
         tracers.wait_until(lambda: "xprof: recording" in (DIR / "xprof.err").read_text() or process.poll() is not None,
                            "xprof record")

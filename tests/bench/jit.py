@@ -10,7 +10,7 @@ import subprocess
 import tempfile
 import time
 
-from tracers import BenchError, house
+from tracers import BenchError, project
 
 PROGRAM = pathlib.Path(__file__).with_name("functions.js")
 WARM_UP_S = 4
@@ -40,7 +40,7 @@ def record(pid, seconds):
     with tempfile.TemporaryDirectory() as directory:
         out = pathlib.Path(directory) / "out"
         before = children_cpu_s()
-        done = house.run([house.XPROF, "record", "-q", "--no-sleds", "-p", pid, "-d", seconds, "-o", out])
+        done = project.run([project.XPROF, "record", "-q", "--no-sleds", "-p", pid, "-d", seconds, "-o", out])
         used = children_cpu_s() - before
         if done.returncode:
             raise BenchError(f"xprof record: {done.stderr}")

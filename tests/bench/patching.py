@@ -10,11 +10,11 @@ import subprocess
 import time
 
 import tracers
-from tracers import DIR, house
+from tracers import DIR, project
 
 STUB = re.compile(r"^([0-9a-f]+-[0-9a-f]+) .*/memfd:xprof \(deleted\)$", re.M)
 SLED_BYTES = 11
-GUARD_BYTES = 9  # before the place of the probe, see user/stub.h
+GUARD_BYTES = 9  # before the place of the probe, see user/arch/x86_64/stub.h
 
 
 @contextlib.contextmanager
@@ -50,7 +50,7 @@ def leave_patched(target):
     """A killed xprof leaves sleds patched, and no probe on the stub."""
     directory, messages = DIR / "xprof.out", DIR / "xprof.err"
     with open(messages, "w", encoding="utf-8") as errors:
-        argv = [house.XPROF, "record", "--sled-mode=patch", "--no-samples", "-p", target.pid, "-o", directory]
+        argv = [project.XPROF, "record", "--sled-mode=patch", "--no-samples", "-p", target.pid, "-o", directory]
         process = subprocess.Popen([str(a) for a in argv], stderr=errors)
         try:
             tracers.wait_until(lambda: "recording process" in messages.read_text(), "xprof record")
@@ -71,7 +71,7 @@ def empty(target):
                 raise tracers.BenchError("the empty program cannot be attached")
             yield
     finally:
-        house.run([house.XPROF, "restore", "-p", target.pid])
+        project.run([project.XPROF, "restore", "-p", target.pid])
 
 
 def bench_stops(table, quick):

@@ -19,7 +19,7 @@ import subprocess
 import time
 
 import tracers
-from tracers import DIR, house
+from tracers import DIR, project
 
 RATES_HZ = (99, 999, 4999)
 STACK_RATES_HZ = (99, 999)  # with snapshots perf writes 8 KB for each sample
@@ -115,7 +115,7 @@ def xprof(hz, way="fp"):
     shutil.rmtree(directory, ignore_errors=True)
     cost, recording = Cost(), tracers.Recording()
     try:
-        argv = [house.XPROF, "record", "-q", "-a", "-F", hz, "--call-graph", way, "-o", directory]
+        argv = [project.XPROF, "record", "-q", "-a", "-F", hz, "--call-graph", way, "-o", directory]
         with tracers.running(argv, signal.SIGINT) as process:
             yield cost
             process.send_signal(signal.SIGINT)
@@ -130,7 +130,7 @@ def xprof(hz, way="fp"):
 
 
 def perf_samples(data):
-    for line in house.run(["perf", "report", "--stats", "-i", data]).stdout.splitlines():
+    for line in project.run(["perf", "report", "--stats", "-i", data]).stdout.splitlines():
         if "SAMPLE events:" in line:
             return int(line.split()[2])
     raise tracers.BenchError("perf has taken no sample")
@@ -139,7 +139,7 @@ def perf_samples(data):
 def unwind_cpu_s(data):
     """What it takes to make call chains of the snapshots in a perf.data."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    house.run(["perf", "script", "--no-inline", "-F", "ip", "-i", data], timeout=600)
+    project.run(["perf", "script", "--no-inline", "-F", "ip", "-i", data], timeout=600)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
@@ -262,7 +262,7 @@ def first_sample_ms():
     directory = DIR / "samples.out"
     shutil.rmtree(directory, ignore_errors=True)
     begin = time.monotonic()
-    with tracers.running([house.XPROF, "record", "-q", "-a", "-o", directory], signal.SIGINT) as process:
+    with tracers.running([project.XPROF, "record", "-q", "-a", "-o", directory], signal.SIGINT) as process:
         while not sample_runs(process.pid):
             if process.poll() is not None or time.monotonic() > begin + 10:
                 raise tracers.BenchError("no sample")

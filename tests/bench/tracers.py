@@ -11,10 +11,10 @@ import subprocess
 import sys
 import time
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
-import house
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "lib"))
+import project
 
-DIR = house.OUTPUT / "bench"
+DIR = project.OUTPUT / "bench"
 TRACEFS = pathlib.Path("/sys/kernel/tracing")
 EVENT = "xprof_bench/entry"
 BREAKPOINT, PATCH = b"\xcc", b"\x41"
@@ -83,7 +83,7 @@ class Target:
     @functools.cached_property
     def sleds(self):
         """File offset of each sled, in the order of xprof's list."""
-        listed = house.run([house.XPROF, "list", "--sleds", self.path])
+        listed = project.run([project.XPROF, "list", "--sleds", self.path])
         if listed.returncode:
             raise BenchError(f"xprof list: {listed.stderr.strip()}")
         return [line.split()[3] for line in listed.stdout.splitlines() if not line.startswith("#")]
@@ -176,7 +176,7 @@ def xprof(traced, mode="probe"):
     shutil.rmtree(directory, ignore_errors=True)
     recording = Recording()
     try:
-        argv = [house.XPROF, "record", f"--sled-mode={mode}", "-p", traced.pid, "-o", directory]
+        argv = [project.XPROF, "record", f"--sled-mode={mode}", "-p", traced.pid, "-o", directory]
         with running(argv, signal.SIGINT) as process:
             # It says when it is ready; the first breakpoint is there a little earlier.
             wait_until(lambda: "recording" in (DIR / "xprof.err").read_text() or process.poll() is not None,

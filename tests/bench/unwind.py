@@ -19,7 +19,7 @@ import time
 
 import sampling
 import tracers
-from tracers import DIR, house
+from tracers import DIR, project
 
 RATES_HZ = (99, 999, 4999)
 CPU_LIMIT = 1 / 3
@@ -82,7 +82,7 @@ def xprof(load, hz, seconds):
     directory = DIR / "unwind.out"
     shutil.rmtree(directory, ignore_errors=True)
     cost, recording = Cost(), tracers.Recording()
-    argv = [house.XPROF, "record", "--no-sleds", "-p", load.process.pid, "-F", hz, "-o", directory]
+    argv = [project.XPROF, "record", "--no-sleds", "-p", load.process.pid, "-F", hz, "-o", directory]
     try:
         with tracers.running(argv, signal.SIGINT) as process:
             tracers.wait_until(lambda: "xprof: recording" in (DIR / "xprof.err").read_text() or process.poll() is not None,

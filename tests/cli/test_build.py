@@ -7,13 +7,13 @@ import shutil
 
 import pytest
 
-import house
+import project
 
 
 def make(*args, **options):
     environment = {k: v for k, v in os.environ.items() if not k.startswith(("MAKE", "MFLAGS")) and k != "CLANG"}
     output = os.environ.get("O", ".output")
-    return house.run(["make", f"O={output}", *args], cwd=options.pop("cwd", house.REPO), env=environment, timeout=110, **options)
+    return project.run(["make", f"O={output}", *args], cwd=options.pop("cwd", project.REPO), env=environment, timeout=110, **options)
 
 
 def test_second_make_does_nothing(xprof):
@@ -25,16 +25,21 @@ def test_second_make_does_nothing(xprof):
 
 
 def test_install_and_uninstall(xprof, tmp_path):
+    pages = [path.stem for path in (project.REPO / "user" / "man").glob("*.in")]
+    assert {"xprof.1", "xprof-record.1", "xprof-formats.5"} <= set(pages)
     done = make("install", f"DESTDIR={tmp_path}", "PREFIX=/opt/x")
     assert done.returncode == 0, done.stderr
     files = sorted(str(p.relative_to(tmp_path)) for p in tmp_path.rglob("*") if p.is_file())
     assert files == [
         "opt/x/bin/xprof",
         "opt/x/share/bash-completion/completions/xprof",
-        "opt/x/share/man/man1/xprof.1",
+        *sorted(f"opt/x/share/man/man{page[-1]}/{page}" for page in pages),
         "opt/x/share/zsh/site-functions/_xprof",
     ]
-    installed = house.run([tmp_path / files[0], "version"])
+    for page in pages:
+        installed = tmp_path / "opt" / "x" / "share" / "man" / f"man{page[-1]}" / page
+        assert installed.read_bytes() == (project.OUTPUT / "man" / page).read_bytes()
+    installed = project.run([tmp_path / files[0], "version"])
     assert installed.stdout == xprof("version").stdout
     assert make("uninstall", f"DESTDIR={tmp_path}", "PREFIX=/opt/x").returncode == 0
     assert not [p for p in tmp_path.rglob("*") if p.is_file()]
@@ -47,7 +52,7 @@ def test_verbose_make_shows_commands():
 
 def test_objects_follow_the_version():
     """An object that holds the version is made anew when the version changes, though no source did."""
-    assert "-DXPROF_VERSION" in (house.OUTPUT / "flags").read_text()
+    assert "-DXPROF_VERSION" in (project.OUTPUT / "flags").read_text()
     done = make("-n", "-W", os.environ.get("O", ".output") + "/flags")
     assert "user/cmd_version.c" in done.stdout
 
@@ -59,7 +64,7 @@ def test_packages_are_all_here_or_named(tmp_path):
         script.write_text(f"#!/bin/sh\ntouch {tmp_path}/{tool}.called\nexit 1\n")
         script.chmod(0o755)
     environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}", "DEPS": "0"}
-    done = house.run([house.REPO / "packages.sh", "build", "test"], env=environment)
+    done = project.run([project.REPO / "packages.sh", "build", "test"], env=environment)
     assert done.returncode == 0
     assert not (tmp_path / "apt-get.called").exists()
     named = {line.split()[0] for line in done.stderr.splitlines()[1:]}
@@ -68,8 +73,8 @@ def test_packages_are_all_here_or_named(tmp_path):
 
 
 def test_packages_install_nothing_when_all_is_here(tmp_path):
-    done = house.run(["bash", "-c", "apt-get() { echo called; }; dpkg-query() { echo installed; }; "
-                      f"export -f apt-get dpkg-query; {house.REPO}/packages.sh build test demo bench"])
+    done = project.run(["bash", "-c", "apt-get() { echo called; }; dpkg-query() { echo installed; }; "
+                      f"export -f apt-get dpkg-query; {project.REPO}/packages.sh build test demo bench"])
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
@@ -86,7 +91,7 @@ def test_packages_chosen_by_what_apt_knows(tmp_path):
         script.write_text(f"#!/bin/sh\n{body}\n")
         script.chmod(0o755)
     environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}", "DEPS": "1"}
-    done = house.run([house.REPO / "packages.sh", "build", "test"], env=environment)
+    done = project.run([project.REPO / "packages.sh", "build", "test"], env=environment)
     assert (done.returncode, done.stderr) == (0, "")
     (line,) = (tmp_path / "log").read_text().splitlines()
     installed = line.split()
@@ -101,32 +106,32 @@ def test_kernel_types_regenerate():
         pytest.skip("this kernel has no BTF")
     if not shutil.which("bpftool"):
         pytest.skip("bpftool is not in PATH")
-    done = house.run([house.REPO / "vmlinux" / "regenerate"])
+    done = project.run([project.REPO / "vmlinux" / "regenerate"])
     assert done.returncode == 0, done.stderr
-    assert done.stdout == (house.REPO / "vmlinux" / "vmlinux.h").read_text()
+    assert done.stdout == (project.REPO / "vmlinux" / "vmlinux.h").read_text()
 
 
 def test_kernel_types_of_the_extract():
     """The loader's extract of the kernel's BTF has the structs that types.txt lists, with all their fields."""
     listed = {}
-    for line in (house.REPO / "vmlinux" / "types.txt").read_text().splitlines():
+    for line in (project.REPO / "vmlinux" / "types.txt").read_text().splitlines():
         if line.startswith("struct "):
             name, fields = line.removeprefix("struct ").split(":")
             listed[name] = fields.split()
-    table = re.search(r"xp_kernel_structs\[\] = \{(.*?)\n\};", (house.REPO / "user" / "kernel_btf.c").read_text(), re.S)
+    table = re.search(r"xp_kernel_structs\[\] = \{(.*?)\n\};", (project.REPO / "user" / "kernel" / "btf.c").read_text(), re.S)
     entries = re.findall(r'\{\s*"(\w+)",\s*\{(.*?)\}\s*\}', table[1], re.S)
     assert listed and {name: re.findall(r"\w+", fields) for name, fields in entries} == listed
 
 
-SOURCES = ["Makefile", "*.sh", "bpf/*", "user/*", "include/*/*", "vmlinux/*", "doc/*.c", "doc/*.in", "examples/*",
+SOURCES = ["Makefile", "*.sh", "bpf/*", "user/*", "user/*/*", "user/*/*/*", "include/*/*", "vmlinux/*", "examples/*",
            "tests/*/*.c", "tests/*/*.py", "tests/*.py"]
 
 
 def test_every_source_names_its_licence():
     missing = [
-        str(path.relative_to(house.REPO))
+        str(path.relative_to(project.REPO))
         for pattern in SOURCES
-        for path in house.REPO.glob(pattern)
+        for path in project.REPO.glob(pattern)
         if path.is_file() and not any("SPDX-License-Identifier: " in line for line in head(path))
     ]
     assert missing == []

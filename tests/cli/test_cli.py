@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The command line: help, usage errors, exit codes, completion, man page."""
+"""The command line: help, usage errors, exit codes, completion, man pages, README."""
 import pathlib
 import re
 import shutil
-import subprocess
 
 import pytest
 
-import house
+import project
 
 GOLDEN = pathlib.Path(__file__).with_name("golden")
 COMMANDS = ["record", "report", "list", "dump", "check", "recover", "restore", "doctor", "help", "version"]
@@ -179,12 +178,12 @@ def test_output_full(xprof):
 
 def complete(*words):
     """What bash offers for the last of the words."""
-    script = house.OUTPUT / "doc" / "xprof.bash"
+    script = project.OUTPUT / "man" / "xprof.bash"
     quoted = " ".join(f"'{w}'" for w in words)
-    return house.run(
+    return project.run(
         ["bash", "--norc", "-c", f"source {script}; COMP_WORDS=({quoted}); COMP_CWORD={len(words) - 1}; _xprof; "
          'printf "%s\\n" "${COMPREPLY[@]}"'],
-        cwd=house.REPO / "tests" / "cli",
+        cwd=project.REPO / "tests" / "cli",
     ).stdout.split()
 
 
@@ -196,7 +195,7 @@ def complete(*words):
         (["xprof", "record", "--uprobes", ""], ["auto", "multi", "single"]),
         (["xprof", "record", "--uprobes", "="], ["auto", "multi", "single"]),
         (["xprof", "record", "--uprobes", "=", "s"], ["single"]),
-        (["xprof", "record", "--f"], ["--follow", "--freq", "--functions", "--flight", "--fdr-version"]),
+        (["xprof", "record", "--f"], ["--follow", "--functions", "--freq", "--flight", "--fdr-version"]),
         (["xprof", "record", "--fdr-version", ""], ["1", "5"]),
         (["xprof", "record", "-o", "gold"], ["golden"]),
         (["xprof", "record", "-o", "test_cli"], []),
@@ -225,24 +224,88 @@ def test_bash_completion_of_processes(xprof):
 def test_zsh_completion(xprof):
     if not shutil.which("zsh"):
         pytest.skip("zsh is not installed")
-    done = house.run(["zsh", "-n", house.OUTPUT / "doc" / "xprof.zsh"])
+    done = project.run(["zsh", "-n", project.OUTPUT / "man" / "xprof.zsh"])
     assert (done.returncode, done.stderr) == (0, "")
 
 
-# Man page
+# Man pages
+
+PAGES = sorted(path.stem for path in (project.REPO / "user" / "man").glob("*.in"))
+# xprof(1) explains these; each other command has a page.
+WITHOUT_PAGE = ["help", "version"]
 
 
-def test_man_page_without_warnings(xprof):
+def man_page(name):
+    return (project.OUTPUT / "man" / name).read_text().replace("\\-", "-")
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_man_page_without_warnings(xprof, name):
     if not shutil.which("groff"):
         pytest.skip("groff is not installed")
-    done = house.run(["groff", "-man", "-Tutf8", "-ww", "-z", house.OUTPUT / "doc" / "xprof.1"])
+    done = project.run(["groff", "-man", "-Tutf8", "-ww", "-z", project.OUTPUT / "man" / name])
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_man_page_has_every_option(xprof):
-    page = (house.OUTPUT / "doc" / "xprof.1").read_text().replace("\\-", "-")
+@pytest.mark.parametrize("name", PAGES)
+def test_man_page_has_no_word_left_to_replace(xprof, name):
+    assert not re.search(r"^@|@[A-Z]+@", man_page(name), re.M)
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_man_page_is_titled_by_its_name(xprof, name):
+    title, section = name.rsplit(".", 1)
+    page = man_page(name)
+    assert f'\n.TH {title.upper()} {section} "" "xprof ' in page
+    assert f"\n.SH NAME\n{title} - " in page
+
+
+def test_man_pages_refer_to_pages_that_exist(xprof):
+    for name in PAGES:
+        text = re.sub(r"\\f.|^\.[A-Z]+ ", "", man_page(name), flags=re.M)
+        for title, section in re.findall(r"\b(xprof[a-z-]*) ?\((\d)\)", text):
+            assert f"{title}.{section}" in PAGES, (name, title)
+
+
+def test_overview_page_has_every_command(xprof):
+    page = man_page("xprof.1")
     for name in COMMANDS:
-        assert f".SS xprof {name} " in page
-        for option in options_in_help(xprof, name):
-            assert f"{option}\\fR" in page, option
-    assert "@" not in page
+        assert f"\n\\fBxprof {name}\\fR [" in page
+        assert (f"\n.BR xprof-{name} (1)." in page) == (name not in WITHOUT_PAGE)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_man_page_has_every_option(xprof, name):
+    page = man_page("xprof.1" if name in WITHOUT_PAGE else f"xprof-{name}.1")
+    for option in options_in_help(xprof, name):
+        assert f"{option}\\fR" in page, option
+
+
+@pytest.mark.parametrize("name", [name for name in COMMANDS if name not in WITHOUT_PAGE])
+def test_man_page_of_a_command_has_no_other_option(xprof, name):
+    """What the page lists as an option, the command takes."""
+    listed = re.findall(r"^\.TP\n(?:\\fB-.\\fR, )?\\fB(--[a-z-]+)\\fR", man_page(f"xprof-{name}.1"), re.M)
+    assert sorted(listed) == sorted(options_in_help(xprof, name))
+
+
+# README
+
+
+def test_readme_is_short():
+    """One minute, five, thirty: what does not fit is in a man page."""
+    assert len((project.REPO / "README.md").read_text().splitlines()) <= 220
+
+
+def test_readme_names_every_command_and_every_page():
+    readme = (project.REPO / "README.md").read_text()
+    for name in COMMANDS:
+        assert re.search(rf"`xprof [^`]*\b{name}\b", readme), name
+    for page in PAGES:
+        title, section = page.rsplit(".", 1)
+        assert f"{title}({section})" in readme, page
+
+
+def test_links_of_the_texts_lead_to_files():
+    for text in project.REPO.glob("*.md"):
+        for link in re.findall(r"\]\(([^)#:]+)\)", text.read_text()):
+            assert (project.REPO / link).exists(), (text.name, link)

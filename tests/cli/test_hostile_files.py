@@ -14,7 +14,7 @@ import sys
 import pytest
 
 import hand_made
-import house
+import project
 
 HUGE = 64 << 30
 MAPPED = "1000-2000 r-xp 00000000 00:00 0 /x\n"
@@ -81,7 +81,7 @@ def test_sockets_are_not_opened(xprof, tmp_path):
 def test_file_becomes_shorter_while_it_is_read(tmp_path):
     path = tmp_path / "app.7.prof"
     path.write_bytes(hand_made.profile([(1, [0x1000 + at]) for at in range(100000)], MAPPED))
-    process = subprocess.Popen([house.XPROF, "dump", path], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen([project.XPROF, "dump", path], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     process.stdout.read(100)  # it waits for a reader of the rest
     os.truncate(path, 0)
     _, messages = process.communicate(timeout=20)
@@ -150,7 +150,7 @@ BASE = 0x555555554000
 
 def build(tmp_path, *flags):
     (tmp_path / "app.c").write_text(SOURCE)
-    done = house.run(["gcc", "app.c", "-O2", "-g", "-Wl,--build-id=sha1", *flags, "-o", "app"], cwd=tmp_path)
+    done = project.run(["gcc", "app.c", "-O2", "-g", "-Wl,--build-id=sha1", *flags, "-o", "app"], cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     app = tmp_path / "app"
     marks = hand_made.marks(app)
@@ -183,15 +183,15 @@ def test_debug_file_is_a_fifo(xprof, tmp_path, fifo, where):
     app, profile = build(tmp_path, *(["-gsplit-dwarf"] if where == "dwo" else []))
     if where == "debuglink":
         debug = tmp_path / "app.debug"
-        house.run(["objcopy", "--only-keep-debug", app, debug])
-        house.run(["objcopy", "--strip-debug", f"--add-gnu-debuglink={debug}", app])
+        project.run(["objcopy", "--only-keep-debug", app, debug])
+        project.run(["objcopy", "--strip-debug", f"--add-gnu-debuglink={debug}", app])
         debug.unlink()
         fifo(debug)
     elif where == "build-id":
         if os.geteuid():
             pytest.skip("needs root, to put a file under /usr/lib/debug")
-        house.run(["strip", "--strip-debug", app])
-        build_id = re.search(r"Build ID: (\w+)", house.run(["readelf", "-n", app]).stdout).group(1)
+        project.run(["strip", "--strip-debug", app])
+        build_id = re.search(r"Build ID: (\w+)", project.run(["readelf", "-n", app]).stdout).group(1)
         fifo(pathlib.Path(f"/usr/lib/debug/.build-id/{build_id[:2]}/{build_id[2:]}.debug"))
     elif where == "dwo":
         (dwo,) = tmp_path.glob("*.dwo")
@@ -200,7 +200,7 @@ def test_debug_file_is_a_fifo(xprof, tmp_path, fifo, where):
     else:
         fifo(tmp_path / "alt")
         (tmp_path / "link").write_bytes(f"{tmp_path}/alt\0".encode() + b"0123456789abcdefghij")
-        house.run(["objcopy", f"--add-section=.gnu_debugaltlink={tmp_path}/link", app])
+        project.run(["objcopy", f"--add-section=.gnu_debugaltlink={tmp_path}/link", app])
     done = xprof("report", profile, timeout=30)
     assert done.returncode == 0, done.stderr
     assert " hidden " in done.stdout and " main " in done.stdout
@@ -212,9 +212,9 @@ def test_debug_file_of_another_user(xprof, tmp_path):
         pytest.skip("needs root, to give a file to another user")
     app, profile = build(tmp_path)
     debug = tmp_path / "app.debug"
-    house.run(["objcopy", "--only-keep-debug", app, debug])
-    house.run(["strip", app])
-    house.run(["objcopy", f"--add-gnu-debuglink={debug}", app])
+    project.run(["objcopy", "--only-keep-debug", app, debug])
+    project.run(["strip", app])
+    project.run(["objcopy", f"--add-gnu-debuglink={debug}", app])
     debug.chmod(0o600)
     assert " hidden " in xprof("report", profile).stdout
     os.chown(app, 12345, 12345)

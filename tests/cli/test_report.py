@@ -8,7 +8,7 @@ import shutil
 import pytest
 
 import hand_made
-import house
+import project
 
 SOURCE = hand_made.MARK + r"""
 #define NOINLINE __attribute__((noinline))
@@ -45,7 +45,7 @@ def build(tmp_path, compiler, *flags, source=SOURCE, name="app"):
     path = tmp_path / name
     text = tmp_path / f"{name}.cpp"
     text.write_text(source)
-    done = house.run([compiler, text, "-O2", "-g", *flags, "-o", path], cwd=tmp_path)
+    done = project.run([compiler, text, "-O2", "-g", *flags, "-o", path], cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     return path
 
@@ -184,7 +184,7 @@ def test_dynamic_symbols_alone(xprof, tmp_path):
     """What a stripped library exports has a name; the rest is object+0xaddress."""
     lib = build(tmp_path, "g++", "-shared", "-fPIC", name="lib work.so")
     marks = hand_made.marks(lib)
-    house.run(["strip", lib])
+    project.run(["strip", lib])
     link = tmp_path / "libwork.so"
     link.symlink_to(lib.name)
     path = tmp_path / "app.7.prof"
@@ -205,18 +205,18 @@ def test_separate_debug_file(xprof, tmp_path, where):
     expected = samples(report(xprof, path).stdout)
     debug = tmp_path / ".debug" / "app.debug"
     debug.parent.mkdir()
-    house.run(["objcopy", "--only-keep-debug", app, debug])
-    house.run(["strip", app])
+    project.run(["objcopy", "--only-keep-debug", app, debug])
+    project.run(["strip", app])
     if where == "debuglink":
-        house.run(["objcopy", f"--add-gnu-debuglink={debug}", app])
+        project.run(["objcopy", f"--add-gnu-debuglink={debug}", app])
         assert samples(report(xprof, path).stdout) == expected
         debug.unlink()
         assert f"app+{hand_made.marks(app)[7]:#x}" in samples(report(xprof, path).stdout)
         return
     if os.geteuid():
         pytest.skip("needs root, to put a file under /usr/lib/debug")
-    build_id = re.search(r"Build ID: (\w+)", house.run(["readelf", "-n", app]).stdout).group(1)
-    place = house.pathlib.Path(f"/usr/lib/debug/.build-id/{build_id[:2]}/{build_id[2:]}.debug")
+    build_id = re.search(r"Build ID: (\w+)", project.run(["readelf", "-n", app]).stdout).group(1)
+    place = project.pathlib.Path(f"/usr/lib/debug/.build-id/{build_id[:2]}/{build_id[2:]}.debug")
     made = [p for p in (place.parent, *place.parent.parents) if not p.exists()]
     place.parent.mkdir(parents=True, exist_ok=True)
     try:
@@ -318,7 +318,7 @@ def test_like_google_pprof(xprof, tmp_path, compiler):
         pytest.skip("google-pprof is not installed")
     app = build(tmp_path, compiler, "-no-pie", "-fno-pie", "-gdwarf-4")
     path = write_profile(tmp_path, app, base=0)
-    theirs = house.run(["google-pprof", "--text", "--functions", "--no-auto-signal-frm", app, path]).stdout
+    theirs = project.run(["google-pprof", "--text", "--functions", "--no-auto-signal-frm", app, path]).stdout
     ours = samples(report(xprof, path).stdout)
     assert pprof_top(theirs, 6) == {short_name(name): numbers for name, numbers in ours.items()}
 
@@ -341,7 +341,7 @@ def test_like_go_tool_pprof(xprof, tmp_path):
         pytest.skip("go is not installed")
     app = build(tmp_path, "clang++", "-gdwarf-4", "-Wl,-z,separate-code", source=PLAIN)
     path = write_profile(tmp_path, app)
-    done = house.run(["go", "tool", "pprof", "-top", "-nodecount=0", "-nodefraction=0", "-edgefraction=0", "-sample_index=samples",
+    done = project.run(["go", "tool", "pprof", "-top", "-nodecount=0", "-nodefraction=0", "-edgefraction=0", "-sample_index=samples",
                       "-symbolize=local:demangle=full", path], env={**os.environ, "HOME": str(tmp_path)})
     ours = samples(report(xprof, path).stdout)
     assert pprof_top(done.stdout, 6) == {short_name(name): numbers for name, numbers in ours.items()}, done.stderr
@@ -360,7 +360,7 @@ int main(int argc, char **argv) { MARK(3); Machine m; int r = m.spin(leaf(argc))
 
 @pytest.fixture
 def traced(program):
-    return program.text("calls", CALLS, "-O2", house.no_runtime(), suffix=".cpp")
+    return program.text("calls", CALLS, "-O2", project.no_runtime(), suffix=".cpp")
 
 
 def function_ids(xprof, app):
@@ -390,7 +390,7 @@ EXPECTED_CALLS = {
 
 
 def manifest(app, **process):
-    build_id = re.search(r"Build ID: (\w+)", house.run(["readelf", "-n", app]).stdout)
+    build_id = re.search(r"Build ID: (\w+)", project.run(["readelf", "-n", app]).stdout)
     objects = [{"path": str(app), "functions": 3, "first_id": 1, **({"build_id": build_id.group(1)} if build_id else {})}]
     return {
         "manifest_version": 1, "started": "2026-01-02T03:04:05.000000006Z", "duration_s": 2.5,
@@ -446,10 +446,10 @@ def test_process_that_changed_its_name(xprof, tmp_path, traced):
     assert titles == ["calls?[31m (71): 2 samples", "[kernel]: 2 samples", "next (71): 2 samples"]
 
 
-def test_names_from_the_side_elf(xprof, tmp_path, traced):
+def test_names_from_the_instr_map(xprof, tmp_path, traced):
     """Without a manifest."""
     names = tmp_path / "app.9.xray.so"
-    done = house.run([house.OUTPUT / "tests" / "format" / "side_elf_gen", names, traced])
+    done = project.run([project.OUTPUT / "tests" / "format" / "instr_map_gen", names, traced])
     assert done.returncode == 0, done.stderr
     ids = function_ids(xprof, traced)
     spin, leaf = ids["Machine::spin(int)"], ids["leaf"]
@@ -570,7 +570,7 @@ def test_hostile_debug_information(xprof, tmp_path):
     app = build(tmp_path, "g++", "-gdwarf-4")
     path = write_profile(tmp_path, app)
     whole = app.read_bytes()
-    (section,) = re.findall(r" \.debug_info +PROGBITS +\w+ (\w+) (\w+)", house.run(["readelf", "-SW", app]).stdout)
+    (section,) = re.findall(r" \.debug_info +PROGBITS +\w+ (\w+) (\w+)", project.run(["readelf", "-SW", app]).stdout)
     offset, size = (int(field, 16) for field in section)
     for step in range(1, 40):
         broken = bytearray(whole)
@@ -587,7 +587,7 @@ def test_libdw_that_dies(xprof, tmp_path):
     path = write_profile(tmp_path, app)
     crash = tmp_path / "crash.c"
     crash.write_text("int dwarf_get_units(void) { __builtin_trap(); }\n")
-    house.run(["gcc", "-shared", "-fPIC", "-o", tmp_path / "crash.so", crash])
+    project.run(["gcc", "-shared", "-fPIC", "-o", tmp_path / "crash.so", crash])
     done = report(xprof, path, env={**os.environ, "LD_PRELOAD": str(tmp_path / "crash.so")})
     expected = {name: EXPECTED[name] for name in EXPECTED if name not in (AREA, OUTER)}
     assert samples(done.stdout) == {**expected, VOLUME: (74, 74)}
@@ -633,7 +633,7 @@ def on_terminal(xprof, path, columns=100, **environment):
         pytest.skip("script is not installed")
     inherited = {k: v for k, v in os.environ.items() if k not in ("PAGER", "LESS", "NO_COLOR")}
     command = f"stty cols {columns} rows 200; {xprof.path} report {path}"
-    done = house.run(["script", "-qec", command, "/dev/null"], env={**inherited, "TERM": "xterm", **environment}, timeout=20)
+    done = project.run(["script", "-qec", command, "/dev/null"], env={**inherited, "TERM": "xterm", **environment}, timeout=20)
     return done.stdout.replace("\r\n", "\n")
 
 

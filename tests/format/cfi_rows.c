@@ -14,9 +14,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "target/vdso.h"
 #include "unwind/cfi_build.h"
 #include "unwind/cfi_table.h"
-#include "target/vdso.h"
 
 static const char *const rules[] = {
 	[XP_CFI_NONE] = "none", [XP_CFI_RSP] = "rsp",	  [XP_CFI_RBP] = "rbp",

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/file_name.h"
 #include "trace/spool.h"
 
 #define FUNCTIONS 4 /* ids 1..4, which the instrumentation map of the tests has */

@@ -16,8 +16,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "format/gperf_quirks.h"
 #include "elf/symbol_file.h"
+#include "format/gperf_quirks.h"
 
 #define FIELDS_MAX 2000
 
@@ -125,7 +125,7 @@ static int write_symbols(int fd, char **argv)
 		syms = grown(syms, sym_count, sizeof(*syms));
 		syms[sym_count++] = (struct xp_sym){ hex(0), hex(1), fields[2] };
 	}
-	return xp_sym_elf_write(fd, strtoull(argv[3], NULL, 16), strtoull(argv[4], NULL, 16), syms, sym_count);
+	return xp_symbol_file_write(fd, strtoull(argv[3], NULL, 16), strtoull(argv[4], NULL, 16), syms, sym_count);
 }
 
 int main(int argc, char **argv)

@@ -14,10 +14,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "profile/profile.h"
-#include "target/address_space.h"
-#include "profile/sym_files.h"
 #include "base/util.h"
+#include "profile/profile.h"
+#include "profile/sym_files.h"
+#include "target/address_space.h"
 
 #define MAPS_MAX 64
 #define FRAMES_MAX 64
@@ -58,14 +58,14 @@ static int add_map(struct xp_sym_files *sym, char *rest)
 
 static int add_sample(struct xp_profile *profile, char *rest)
 {
-	struct xp_profile_frame frames[FRAMES_MAX] = { 0 };
+	struct xp_frame frames[FRAMES_MAX] = { 0 };
 	char *field = strsep(&rest, "\t"), *colon;
 	uint64_t times = strtoull(field, NULL, 10);
 	size_t count = 0;
 	int err = 0;
 
 	while ((field = strsep(&rest, "\t")) && count < FRAMES_MAX) {
-		struct xp_profile_frame *frame = &frames[count++];
+		struct xp_frame *frame = &frames[count++];
 
 		frame->interrupted = strchr(field, '!');
 		colon = strchr(field, ':');

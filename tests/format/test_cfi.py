@@ -7,9 +7,9 @@ import shutil
 
 import pytest
 
-import house
+import project
 
-CFI_ROWS = house.OUTPUT / "tests" / "format" / "cfi_rows"
+CFI_ROWS = project.OUTPUT / "tests" / "format" / "cfi_rows"
 RBP_SAME = -128
 REGISTERS = ["rax", "rdx", "rcx", "rbx", "rsi", "rdi", "rbp", "rsp", *(f"r{n}" for n in range(8, 16))]
 
@@ -45,7 +45,7 @@ int main(int argc, char **argv)
 
 class Table:
     def __init__(self, *args, cwd=None):
-        done = house.run([CFI_ROWS, *args], cwd=cwd)
+        done = project.run([CFI_ROWS, *args], cwd=cwd)
         assert done.returncode == 0, done.stderr
         head, *lines = done.stdout.splitlines()
         fields = head.split()
@@ -67,14 +67,14 @@ class Table:
 
 def segments(path):
     """[(address, bytes in the file, offset)] of the code"""
-    text = house.run(["readelf", "-lW", path]).stdout
+    text = project.run(["readelf", "-lW", path]).stdout
     return [(int(m[2], 16), int(m[3], 16), int(m[1], 16)) for m in re.finditer(
         r"^\s*LOAD\s+(\S+)\s+(\S+)\s+\S+\s+(\S+)\s+\S+\s+[RW ]*E", text, re.M)]
 
 
 def readelf_rows(path, section):
     """[(start, end, {column: text})] of each row of each entry, as binutils interpret it"""
-    text = house.run(["readelf", "--debug-dump=frames-interp", path], timeout=120).stdout
+    text = project.run(["readelf", "--debug-dump=frames-interp", path], timeout=120).stdout
     found, inside, cies = [], False, {}
     for block in re.split(r"\n\n", text):
         lines = block.strip().splitlines()
@@ -150,13 +150,13 @@ def report(path, table, agreed):
 
 def library(name):
     """The path of a shared library as the linker of programs finds it."""
-    m = re.search(rf"{re.escape(name)} \(.*x86-64.*\) => (\S+)", house.run(["/sbin/ldconfig", "-p"]).stdout)
+    m = re.search(rf"{re.escape(name)} \(.*x86-64.*\) => (\S+)", project.run(["/sbin/ldconfig", "-p"]).stdout)
     return m[1] if m else None
 
 
 def build(tmp_path, *flags, source=PROGRAM, compiler="gcc", suffix=".c"):
     (tmp_path / f"program{suffix}").write_text(source)
-    done = house.run([compiler, "-o", "program", f"program{suffix}", *flags], cwd=tmp_path, timeout=120)
+    done = project.run([compiler, "-o", "program", f"program{suffix}", *flags], cwd=tmp_path, timeout=120)
     assert done.returncode == 0, done.stderr
     return tmp_path / "program"
 
@@ -229,7 +229,7 @@ def test_debug_frame(debug_frame_only):
 @pytest.mark.parametrize("how", ["zlib-gabi", "zlib-gnu"])
 def test_compressed_debug_frame(debug_frame_only, how):
     plain = Table(debug_frame_only).rows
-    done = house.run(["objcopy", f"--compress-debug-sections={how}", debug_frame_only])
+    done = project.run(["objcopy", f"--compress-debug-sections={how}", debug_frame_only])
     assert done.returncode == 0, done.stderr
     assert Table(debug_frame_only).rows == plain
 
@@ -240,11 +240,11 @@ def test_other_debug_sections_stay_compressed(debug_frame_only, tmp_path):
     debug = debug_frame_only.with_suffix(".debug")
     for argv in (["objcopy", "--add-section", ".debug_types=large", "--compress-debug-sections=zlib-gabi", debug_frame_only],
                  ["objcopy", "--only-keep-debug", debug_frame_only, debug]):
-        assert house.run(argv, cwd=tmp_path).returncode == 0
+        assert project.run(argv, cwd=tmp_path).returncode == 0
     own = Table(debug_frame_only)
     assert own.rows == plain.rows and own.head["peak_kib"] < plain.head["peak_kib"] + 1024 * mib // 4
     for argv in (["strip", debug_frame_only], ["objcopy", f"--add-gnu-debuglink={debug}", debug_frame_only]):
-        assert house.run(argv).returncode == 0
+        assert project.run(argv).returncode == 0
     separate = Table(debug_frame_only)
     assert separate.rows == plain.rows and separate.head["peak_kib"] < plain.head["peak_kib"] + 1024 * mib // 4
 
@@ -254,7 +254,7 @@ def test_separate_debug_file(debug_frame_only):
     debug = debug_frame_only.with_suffix(".debug")
     for argv in (["objcopy", "--only-keep-debug", debug_frame_only, debug], ["strip", debug_frame_only],
                  ["objcopy", f"--add-gnu-debuglink={debug}", debug_frame_only]):
-        assert house.run(argv).returncode == 0
+        assert project.run(argv).returncode == 0
     stripped = Table(debug_frame_only)
     assert stripped.rows == plain
     debug.unlink()
@@ -264,7 +264,7 @@ def test_separate_debug_file(debug_frame_only):
 def test_stripped(tmp_path):
     program = build(tmp_path, "-O2")
     plain = Table(program).rows
-    assert house.run(["strip", program]).returncode == 0
+    assert project.run(["strip", program]).returncode == 0
     assert Table(program).rows == plain
 
 
@@ -272,13 +272,13 @@ def test_without_the_search_table(tmp_path):
     """.eh_frame_hdr is for the run-time's search; old linkers made none."""
     program = build(tmp_path, "-O2", "-Wl,--no-eh-frame-hdr")
     table = Table(program)
-    assert "GNU_EH_FRAME" not in house.run(["readelf", "-lW", program]).stdout
+    assert "GNU_EH_FRAME" not in project.run(["readelf", "-lW", program]).stdout
     assert compare(program, table) > 10
 
 
 def plt_rules(program):
     """Our rows of .plt: its first stub at its start and behind its push, and the others"""
-    m = re.search(r"\] \.plt\s+PROGBITS\s+\S+ (\S+)", house.run(["readelf", "-SW", program]).stdout)
+    m = re.search(r"\] \.plt\s+PROGBITS\s+\S+ (\S+)", project.run(["readelf", "-SW", program]).stdout)
     table, start = Table(program), int(m[1], 16)
     return [table.at(start + at)[:2] for at in (0, 6, 16, 31, 32)]
 
@@ -294,9 +294,9 @@ def test_calls_of_libraries_without_entries(tmp_path, flags, threshold):
     """lld makes no entries for them."""
     if not shutil.which("ld.lld"):
         pytest.skip("no lld here")
-    program = build(tmp_path, "-O2", "-fuse-ld=lld", "-Wl,-z,lazy", *flags, compiler=house.CLANG)
+    program = build(tmp_path, "-O2", "-fuse-ld=lld", "-Wl,-z,lazy", *flags, compiler=project.CLANG)
     assert plt_rules(program) == [("rsp", 2), ("rsp", 3)] + [("plt", threshold)] * 3
-    second = re.search(r"\] \.plt\.sec\s+PROGBITS\s+\S+ (\S+)", house.run(["readelf", "-SW", program]).stdout)
+    second = re.search(r"\] \.plt\.sec\s+PROGBITS\s+\S+ (\S+)", project.run(["readelf", "-SW", program]).stdout)
     assert bool(second) == (threshold == 9)
     if second:
         assert Table(program).at(int(second[1], 16) + 20)[:2] == ("rsp", 1)
@@ -308,7 +308,7 @@ def test_start_and_end_of_a_program(tmp_path, compiler):
     if not shutil.which(compiler):
         pytest.skip(f"no {compiler} here")
     program = build(tmp_path, "-O2", compiler=compiler)
-    table, listed = Table(program), house.run(["readelf", "-SW", program]).stdout
+    table, listed = Table(program), project.run(["readelf", "-SW", program]).stdout
     for name in (".init", ".fini"):
         _, start, size = (int(n, 16) for n in re.search(rf"\] {name} +PROGBITS +(\S+) (\S+) (\S+)", listed).groups())
         code = program.read_bytes()[start : start + size]
@@ -320,12 +320,12 @@ def test_start_and_end_of_a_program(tmp_path, compiler):
 def test_none_at_all(tmp_path):
     source = 'void _start(void) { __asm__("mov $60, %eax; xor %edi, %edi; syscall"); }'
     program = build(tmp_path, "-O2", "-nostdlib", "-static", "-fno-asynchronous-unwind-tables", source=source)
-    done = house.run([CFI_ROWS, program])
+    done = project.run([CFI_ROWS, program])
     assert (done.returncode, done.stderr) == (1, f"{program}: No such file or directory\n")
 
 
 def test_clang(tmp_path):
-    program = build(tmp_path, "-O2", "-g", "-fno-asynchronous-unwind-tables", compiler=house.CLANG)
+    program = build(tmp_path, "-O2", "-g", "-fno-asynchronous-unwind-tables", compiler=project.CLANG)
     assert compare(program, Table(program), ".debug_frame") > 10
 
 
@@ -334,11 +334,11 @@ def test_go(tmp_path):
         pytest.skip("no go here")
     (tmp_path / "main.go").write_text('package main\n\nimport "fmt"\n\nfunc main() { fmt.Println("hello") }\n')
     env = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "GOCACHE": str(tmp_path / "cache"), "GOFLAGS": "-p=1"}
-    done = house.run(["go", "build", "-o", "program", "main.go"], cwd=tmp_path, env=env, timeout=300)
+    done = project.run(["go", "build", "-o", "program", "main.go"], cwd=tmp_path, env=env, timeout=300)
     assert done.returncode == 0, done.stderr
     program = tmp_path / "program"
     table = Table(program)
-    symbol = re.search(r"^([0-9a-f]+) . runtime\.sigreturn(__sigaction)?(\.abi0)?$", house.run(["nm", program]).stdout, re.M)
+    symbol = re.search(r"^([0-9a-f]+) . runtime\.sigreturn(__sigaction)?(\.abi0)?$", project.run(["nm", program]).stdout, re.M)
     sigreturn = int(symbol[1], 16)
     agreed = compare(program, table, ".debug_frame", but=range(sigreturn, sigreturn + 16))
     report(program, table, agreed)

@@ -2,7 +2,6 @@
 """FDR logs: what the encoder, the spool and the layout make is what llvm-xray reads, by every subcommand and without -k
 or -d; and what XRay's own runtime makes is what xprof reads."""
 import collections
-import concurrent.futures
 import fcntl
 import json
 import os
@@ -14,11 +13,11 @@ import struct
 
 import pytest
 
-import house
+import project
 import recording
 
 SHAPES = ("none", "small", "threads", "uneven", "wraps", "args", "events", "typed", "open", "chunks")
-GENERATOR = house.OUTPUT / "tests" / "format" / "fdr_gen"
+GENERATOR = project.OUTPUT / "tests" / "format" / "fdr_gen"
 
 # Functions 1 to 4 of the generator's logs.
 MAP_SOURCE = r"""
@@ -34,14 +33,14 @@ NAMES = {1: "one", 2: "two", 3: "three", 4: "four"}
 
 @pytest.fixture(scope="module")
 def instr_map(program):
-    return program.text("fdr_map", MAP_SOURCE, "-O1", house.no_runtime())
+    return program.text("fdr_map", MAP_SOURCE, "-O1", project.no_runtime())
 
 
 class Made:
     """A log of the generator and what it should hold."""
 
     def __init__(self, shape, version, directory):
-        done = house.run([GENERATOR, shape, version, directory])
+        done = project.run([GENERATOR, shape, version, directory])
         assert done.returncode == 0, done.stderr
         self.path = directory / "log.fdr"
         self.truth = json.loads(done.stdout)
@@ -164,6 +163,7 @@ def long_log(made):
     return made("long", 1)
 
 
+@pytest.mark.together("long 0")
 def test_long_check(long_log, xprof):
     out = good(xprof("check", long_log.path, timeout=LONG_S))
     assert re.search(r": ok, .* 1 threads, 16 buffers, 10000000 function records", out)
@@ -195,35 +195,22 @@ def long_convert(llvm_xray, log, _):
 
 def long_fdr_dump(llvm_xray, log, _):
     command = f"{shlex.join([llvm_xray.path, 'fdr-dump', str(log)])} | LC_ALL=C grep -c '^<Function '"
-    assert good(house.run(["bash", "-c", f"set -o pipefail; {command}"], timeout=LONG_S)) == f"{2 * LONG_CALLS}\n"
+    assert good(project.run(["bash", "-c", f"set -o pipefail; {command}"], timeout=LONG_S)) == f"{2 * LONG_CALLS}\n"
 
 
-LONG_READINGS = {
-    f"{read.__name__}-llvm-{version}": (read, version)
-    for read in (long_graph, long_convert, long_fdr_dump, long_account, long_stack)
-    for version in house.LLVM_VERSIONS[0 if read is long_account else -1:]
-}
-
-
-@pytest.fixture(scope="module")
-def long_readings(request, long_log, instr_map):
-    """Of those that were chosen, two at once, for each takes 2 GB of memory: {name: future}."""
-    # Unit tests are items of another kind.
-    items = [item for item in request.session.items if getattr(item, "originalname", "") == "test_long"]
-    chosen = [item.callspec.params["name"] for item in items]
-    pool = concurrent.futures.ThreadPoolExecutor(2)
-
-    def begin(read, version):
-        return pool.submit(read, house.LlvmXray(version), long_log.path, instr_map)
-
-    yield {name: begin(*LONG_READINGS[name]) for name in chosen}
-    pool.shutdown(cancel_futures=True)
+# Each takes 2 GB of memory: no more than two at once, and those take as long.
+LONG_READINGS = [
+    pytest.param(read, version, marks=pytest.mark.together(f"long {turn}"), id=f"{read.__name__}-llvm-{version}")
+    for turn, readings in enumerate([(long_graph, long_account), (long_convert, long_fdr_dump, long_stack)])
+    for read in readings
+    for version in project.LLVM_VERSIONS[0 if read is long_account else -1:]
+]
 
 
 @pytest.mark.time_limit(400)  # half a minute, had they a CPU of their own
-@pytest.mark.parametrize("name", LONG_READINGS)
-def test_long(name, long_readings):
-    long_readings[name].result()
+@pytest.mark.parametrize("read, version", LONG_READINGS)
+def test_long(read, version, long_log, instr_map):
+    read(project.LlvmXray(version), long_log.path, instr_map)
 
 
 # The form of the files
@@ -322,7 +309,7 @@ def test_payload_is_escaped(xprof, tmp_path):
 
 
 def test_recover(xprof, llvm_xray, instr_map, tmp_path):
-    done = house.run([GENERATOR, "killed", 1, tmp_path])
+    done = project.run([GENERATOR, "killed", 1, tmp_path])
     assert done.returncode == -signal.SIGKILL
     assert [p.name for p in tmp_path.iterdir()] == ["log.spool"]
     done = xprof("check", tmp_path)
@@ -418,7 +405,7 @@ N int main(int argc, char **argv) {
 """
 
 
-@pytest.fixture(params=house.clang_versions() or [None], ids=lambda v: f"clang-{v}")
+@pytest.fixture(params=project.clang_versions() or [None], ids=lambda v: f"clang-{v}")
 def runtime_log(request, program, tmp_path):
     """runtime_log("-DCUSTOM", threads=3) -> the log that XRay's own runtime writes."""
     if request.param is None:
@@ -428,7 +415,7 @@ def runtime_log(request, program, tmp_path):
         path = program.text("fdr_runtime", RUNTIME_SOURCE, "-O1", *flags, clang=f"clang-{request.param}", suffix=".cc")
         base = f"{tmp_path}/xray-log."
         options = f"patch_premain=false xray_logfile_base={base}"
-        done = house.run([path, *["x"] * threads], env={"XRAY_OPTIONS": options})
+        done = project.run([path, *["x"] * threads], env={"XRAY_OPTIONS": options})
         if done.returncode < 0:
             pytest.skip(f"XRay's runtime dies of signal {-done.returncode} here")
         logs = list(tmp_path.glob("xray-log.*"))

@@ -10,9 +10,9 @@ import struct
 
 import pytest
 
-import house
+import project
 
-GENERATOR = house.OUTPUT / "tests" / "format" / "gperf_gen"
+GENERATOR = project.OUTPUT / "tests" / "format" / "gperf_gen"
 PERIOD_US = 10101
 PAGE = 4096
 SYM_OFFSET = 0x1000
@@ -56,13 +56,13 @@ class Image:
 
     def __init__(self, path, base, link=None, shown_path=None):
         self.path, self.link, self.shown_path = path, link, shown_path or path
-        headers = house.run(["readelf", "-hlW", path]).stdout
+        headers = project.run(["readelf", "-hlW", path]).stdout
         self.bias = base if re.search(r"Type:\s+DYN", headers) else 0
         segments = re.findall(r"LOAD\s+(0x\w+) (0x\w+) 0x\w+ (0x\w+) 0x\w+ R E", headers)
         self.segments = [tuple(int(n, 16) for n in segment) for segment in segments]
         assert self.segments
         self.symbols = {}
-        for line in house.run(["nm", "-S", path]).stdout.splitlines():
+        for line in project.run(["nm", "-S", path]).stdout.splitlines():
             fields = line.split()
             if len(fields) == 4 and fields[2] in "tT":
                 self.symbols[fields[3]] = (int(fields[0], 16), int(fields[1], 16))
@@ -117,7 +117,7 @@ class Symbols:
 def generate(args, text, source):
     source.write_text(text)
     with source.open() as stdin:
-        return house.run([GENERATOR, *args], stdin=stdin)
+        return project.run([GENERATOR, *args], stdin=stdin)
 
 
 @pytest.fixture
@@ -153,7 +153,7 @@ class Perl:
         self.path = shutil.which("google-pprof")
 
     def __call__(self, path, program):
-        text = house.run([self.path, "--text", program, path])
+        text = project.run([self.path, "--text", program, path])
         assert text.returncode == 0, text.stderr
         flat, cum = {}, {}
         for line in text.stdout.splitlines():
@@ -165,7 +165,7 @@ class Perl:
         return Shown(flat, cum, self._calls(path, program), text.stderr)
 
     def _calls(self, path, program):
-        done = house.run([self.path, "--callgrind", program, path])
+        done = project.run([self.path, "--callgrind", program, path])
         assert done.returncode == 0, done.stderr
         return callgrind_calls(done.stdout)
 
@@ -212,7 +212,7 @@ class Go:
     def run(self, what, path):
         environment = {"HOME": str(path.parent), "PPROF_TMPDIR": str(path.parent)}
         output = path.with_suffix(".out")
-        done = house.run([self.path, "tool", "pprof", *what, *self.OPTIONS, f"-output={output}", path],
+        done = project.run([self.path, "tool", "pprof", *what, *self.OPTIONS, f"-output={output}", path],
                          env={**os.environ, **environment})
         assert done.returncode == 0, done.stderr
         done.stdout = output.read_text()
@@ -466,7 +466,7 @@ def vdso(tmp_path):
     path = tmp_path / "vdso.image"
     path.write_bytes(image)
     symbols = {}
-    for line in house.run(["nm", "-D", "-S", path]).stdout.splitlines():
+    for line in project.run(["nm", "-D", "-S", path]).stdout.splitlines():
         fields = line.split()
         if len(fields) == 4 and fields[2] == "T":
             symbols[int(fields[0], 16)] = (int(fields[1], 16), fields[3].split("@")[0])
@@ -535,7 +535,7 @@ def libprofiler(program, tmp_path_factory):
             pytest.skip("no libprofiler here")
         raise
     profile_path = tmp_path_factory.mktemp("libprofiler") / "ref.prof"
-    done = house.run([path], env={**os.environ, "CPUPROFILE": str(profile_path), "CPUPROFILE_FREQUENCY": "250"})
+    done = project.run([path], env={**os.environ, "CPUPROFILE": str(profile_path), "CPUPROFILE_FREQUENCY": "250"})
     assert profile_path.exists(), done.stderr
     content = profile_path.read_bytes()
     slots = struct.unpack_from(f"<{len(content) // 8}Q", content)

@@ -8,10 +8,10 @@ import struct
 
 import pytest
 
-import house
-import perfs
+import perf_tool
+import project
 
-GENERATOR = house.OUTPUT / "tests" / "format" / "jitdump_gen"
+GENERATOR = project.OUTPUT / "tests" / "format" / "jitdump_gen"
 PID = 4711
 BASE = 0x7F0000000000
 CODE = b"\x55" + b"\x90" * 60 + b"\x5d\xc3\x90"
@@ -50,13 +50,13 @@ def perf_data(path, markers, samples):
 
 def describe(path, *rows, order="perf"):
     text = "".join("\t".join(v if isinstance(v, str) else v.hex() if isinstance(v, bytes) else f"{v:x}" for v in row) + "\n" for row in rows)
-    done = house.run([GENERATOR, path, f"{PID:x}", order], stdin=None, input=text)
+    done = project.run([GENERATOR, path, f"{PID:x}", order], stdin=None, input=text)
     assert done.returncode == 0, done.stderr
 
 
-@pytest.fixture(**perfs.fixture_params())
+@pytest.fixture(**perf_tool.fixture_params())
 def perf(request, tmp_path):
-    run = perfs.Perf(request.param, tmp_path / "home")
+    run = perf_tool.Perf(request.param, tmp_path / "home")
 
     def run_here(*args):
         # Recordings by hand have no kernel, of which perf warns.
@@ -148,19 +148,19 @@ def test_unwinding_info(injected, tmp_path):
             ("load", 1000, 2, BASE + 0x1000, "cold", CODE)]
     assert [[name for name, _, _ in chain] for chain in injected(rows, [sample(2000, BASE + 5), sample(2001, BASE + 0x1005)])] == [["hot"], ["cold"]]
     image = tmp_path / f"jitted-{PID}-1.so"
-    ((text_at, text_bytes),) = re.findall(r"\.text +PROGBITS +(\w+) \w+ (\w+)", house.run(["readelf", "-SW", image]).stdout)
+    ((text_at, text_bytes),) = re.findall(r"\.text +PROGBITS +(\w+) \w+ (\w+)", project.run(["readelf", "-SW", image]).stdout)
     text_at, text_bytes = int(text_at, 16), int(text_bytes, 16)
     assert text_bytes == len(CODE)
     # readelf and gdb's way, and the lookup table that perf's unwinders use
-    frames = house.run(["readelf", "--debug-dump=frames-interp", image])
+    frames = project.run(["readelf", "--debug-dump=frames-interp", image])
     assert frames.stderr == "" and f"pc={text_at:016x}..{text_at + len(CODE):016x}" in frames.stdout
     assert re.search(rf"^{text_at + 1:016x} rsp\+16 +c-16 +c-8", frames.stdout, re.M), frames.stdout
-    sections = dict(re.findall(r"\] (\.eh_frame\w*) +PROGBITS +(\w+)", house.run(["readelf", "-SW", image]).stdout))
+    sections = dict(re.findall(r"\] (\.eh_frame\w*) +PROGBITS +(\w+)", project.run(["readelf", "-SW", image]).stdout))
     frame_at, header_at = int(sections[".eh_frame"], 16), int(sections[".eh_frame_hdr"], 16)
     data = image.read_bytes()
     pointer, count, location, entry = struct.unpack_from("<iIii", data, header_at + 4)
     assert (header_at + 4 + pointer, count, header_at + location, header_at + entry) == (frame_at, 1, text_at, frame_at + 24)
-    assert ".eh_frame" not in house.run(["readelf", "-SW", tmp_path / f"jitted-{PID}-2.so"]).stdout
+    assert ".eh_frame" not in project.run(["readelf", "-SW", tmp_path / f"jitted-{PID}-2.so"]).stdout
 
 
 FUNCTIONS = r"""
@@ -189,24 +189,24 @@ def test_unwinding_of_compilers(injected, tmp_path):
     """What gcc has in .eh_frame, laid out for single functions: each of perf's images unwinds as the library does."""
     (tmp_path / "functions.cpp").write_text(FUNCTIONS)
     library = tmp_path / "functions.so"
-    made = house.run(["g++", "-O2", "-shared", "-fPIC", tmp_path / "functions.cpp", "-o", library])
+    made = project.run(["g++", "-O2", "-shared", "-fPIC", tmp_path / "functions.cpp", "-o", library])
     assert made.returncode == 0, made.stderr
     names = ("thrower", "catcher", "aligned", "variable", "leaf")
-    found = {name: (int(at, 16), int(size, 16)) for at, size, name in re.findall(r"^(\w+) (\w+) T (\w+)$", house.run(["nm", "-S", library]).stdout, re.M) if name in names}
+    found = {name: (int(at, 16), int(size, 16)) for at, size, name in re.findall(r"^(\w+) (\w+) T (\w+)$", project.run(["nm", "-S", library]).stdout, re.M) if name in names}
     assert set(found) == set(names)
-    at, = re.findall(r"\] \.eh_frame +PROGBITS +(\w+)", house.run(["readelf", "-SW", library]).stdout)
+    at, = re.findall(r"\] \.eh_frame +PROGBITS +(\w+)", project.run(["readelf", "-SW", library]).stdout)
     for name in (".eh_frame", ".text"):
-        house.run(["objcopy", "-O", "binary", "-j", name, library, tmp_path / name[1:]])
-    laid = house.run([house.OUTPUT / "tests" / "format" / "eh_frame_gen", tmp_path / "eh_frame", at], stdin=None,
+        project.run(["objcopy", "-O", "binary", "-j", name, library, tmp_path / name[1:]])
+    laid = project.run([project.OUTPUT / "tests" / "format" / "eh_frame_gen", tmp_path / "eh_frame", at], stdin=None,
                      input="".join(f"{start:x} {size:x}\n" for start, size in found.values())).stdout.splitlines()
     rows = []
     for index, ((name, (start, size)), line) in enumerate(zip(found.items(), laid)):
         frame, header = line.split()
         rows += [("unwind", 1000, 0, frame, header), ("load", 1000, index, BASE + start, name, b"\x90" * size)]
     injected(rows, [sample(2000, BASE + found["leaf"][0])])
-    wanted = house.run(["readelf", "--debug-dump=frames-interp", library]).stdout
+    wanted = project.run(["readelf", "--debug-dump=frames-interp", library]).stdout
     for index, (name, (start, size)) in enumerate(found.items()):
-        done = house.run(["readelf", "--debug-dump=frames-interp", tmp_path / f"jitted-{PID}-{index}.so"])
+        done = project.run(["readelf", "--debug-dump=frames-interp", tmp_path / f"jitted-{PID}-{index}.so"])
         rows = rows_of(done.stdout, 0x80)
         assert rows == rows_of(wanted, start) and done.stderr == "" and (rows or name == "leaf"), name
 
@@ -217,7 +217,7 @@ def test_code_bytes(injected, tmp_path):
     injected([("load", 1000, 1, BASE, "hot", CODE), ("load", 1000, 2, BASE + 0x1000, "long", long)], [sample(2000, BASE + 5)])
     for index, code in ((1, CODE), (2, long)):
         image = tmp_path / f"jitted-{PID}-{index}.so"
-        house.run(["objcopy", "-O", "binary", "-j", ".text", image, tmp_path / "text"])
+        project.run(["objcopy", "-O", "binary", "-j", ".text", image, tmp_path / "text"])
         assert (tmp_path / "text").read_bytes() == code
 
 
@@ -230,7 +230,7 @@ def test_to_the_letter(xprof, perf, tmp_path):
     assert checked.returncode == 1 and "0x4: perf inject: The version is 2" in checked.stdout
     assert ".eh_frame_hdr 20 bytes, the header first" in xprof("dump", dump).stdout
     perf_data(tmp_path / "perf.data", [dump], [sample(2000, BASE)])
-    done = house.run([perf.path, "inject", "--jit", "-i", "perf.data", "-o", "out.data"], cwd=tmp_path)
+    done = project.run([perf.path, "inject", "--jit", "-i", "perf.data", "-o", "out.data"], cwd=tmp_path)
     assert "wrong jitdump version 2" in done.stderr
 
 
@@ -304,7 +304,7 @@ def test_llvm(xprof, start, tmp_path, version):
     if not version:
         pytest.skip("no lli here")
     (tmp_path / "hot.c").write_text(LLVM)
-    made = house.run([f"clang-{version}", "-O1", "-g", "-S", "-emit-llvm", "hot.c", "-o", "hot.ll"], cwd=tmp_path)
+    made = project.run([f"clang-{version}", "-O1", "-g", "-S", "-emit-llvm", "hot.c", "-o", "hot.ll"], cwd=tmp_path)
     assert made.returncode == 0, made.stderr
     # The older engine of LLVM, which tells perf of its code where the listener was built.
     dump = runtime_dump(start, [f"lli-{version}", "-jit-kind=mcjit", "hot.ll"], tmp_path, [tmp_path], JITDUMPDIR=str(tmp_path))
@@ -319,7 +319,7 @@ def test_llvm(xprof, start, tmp_path, version):
 
 
 def test_php(xprof, start, tmp_path):
-    if not shutil.which("php") or "OPcache" not in house.run(["php", "-m"]).stdout:
+    if not shutil.which("php") or "OPcache" not in project.run(["php", "-m"]).stdout:
         pytest.skip("no PHP with OPcache here")
     (tmp_path / "hot.php").write_text(PHP)
     argv = ["php", "-d", "opcache.enable_cli=1", "-d", "opcache.jit=tracing", "-d", "opcache.jit_buffer_size=16M", "-d", "opcache.jit_debug=0x20", "hot.php"]
@@ -333,7 +333,7 @@ def pythons():
     """Pythons that can write jitdumps: 3.13 or later, on a machine of which they know how."""
     knows = "import sys, sysconfig; sys.exit(not (sys.version_info >= (3, 13) and sysconfig.get_config_var('PY_HAVE_PERF_TRAMPOLINE')))"
     found = [path for path in map(shutil.which, ("python3.14", "python3.13", "python3")) if path]
-    return [path for path in found if house.run([path, "-c", knows]).returncode == 0]
+    return [path for path in found if project.run([path, "-c", knows]).returncode == 0]
 
 
 def test_cpython(xprof, start, tmp_path):

@@ -8,10 +8,10 @@ import subprocess
 import pytest
 
 import hand_made
-import house
-import perfs
+import perf_tool
+import project
 
-GENERATOR = house.OUTPUT / "tests" / "format" / "perfdata_gen"
+GENERATOR = project.OUTPUT / "tests" / "format" / "perfdata_gen"
 HZ = 2_000_000_000
 TSC, NS = 10**15, 5_000_000_000  # of the same moment
 SECOND = HZ  # in ticks
@@ -29,9 +29,9 @@ FLAGS = {"pie": ["-fPIE", "-pie"], "no-pie": ["-fno-pie", "-no-pie"], "lld": ["-
 BASE = 0x555555554000
 
 
-@pytest.fixture(**perfs.fixture_params())
+@pytest.fixture(**perf_tool.fixture_params())
 def perf(request, tmp_path):
-    return perfs.Perf(request.param, tmp_path / "home")
+    return perf_tool.Perf(request.param, tmp_path / "home")
 
 
 @pytest.fixture
@@ -49,8 +49,8 @@ class Image:
     """A program as a process maps it."""
 
     def __init__(self, path, build_id=None):
-        self.path, self.build_id = path, build_id or perfs.build_id(path)
-        headers = house.run(["readelf", "-hlW", path]).stdout
+        self.path, self.build_id = path, build_id or perf_tool.build_id(path)
+        headers = project.run(["readelf", "-hlW", path]).stdout
         self.bias = BASE if re.search(r"Type:\s+DYN", headers) else 0
         offset, vaddr, size = re.search(r"LOAD\s+(0x\w+) (0x\w+) 0x\w+ (0x\w+) 0x\w+ R E", headers).groups()
         page = int(vaddr, 16) & -4096
@@ -83,7 +83,7 @@ def write(tmp_path, xprof):
             lines = [["kernel", "ffffffff81000000", "1000000"], *lines]
         source.write_text("".join("\t".join(map(str, line)) + "\n" for line in lines))
         with source.open() as stdin:
-            done = house.run([GENERATOR, path, late_ns, HZ, TSC, NS, level], stdin=stdin)
+            done = project.run([GENERATOR, path, late_ns, HZ, TSC, NS, level], stdin=stdin)
         assert done.returncode == 0, done.stderr
         checked = xprof("check", path)
         assert checked.returncode == 0, checked.stdout + checked.stderr
@@ -156,8 +156,8 @@ def test_processes(perf, write, build):
 
 
 def test_kernel(perf, write, build):
-    symbols = perfs.kernel_symbols()
-    build_id = perfs.kernel_build_id()
+    symbols = perf_tool.kernel_symbols()
+    build_id = perf_tool.kernel_build_id()
     if not {"_text", "_etext", "vfs_read", "do_syscall_64"} <= symbols.keys() or not build_id:
         pytest.skip("this kernel hides its symbols or has no build id")
     image = Image(build())
@@ -181,7 +181,7 @@ def test_module(perf, write, tmp_path):
     """Named by its file; a .ko is an object file whose text is loaded at the module's address."""
     source, module = tmp_path / "module.c", tmp_path / "made-up.ko"
     source.write_text("int first(int a) { return a + 1; }\nint module_read(int a) { return a * 3; }\n")
-    assert house.run([house.CLANG, "-c", source, "-o", module]).returncode == 0
+    assert project.run([project.CLANG, "-c", source, "-o", module]).returncode == 0
     at = 0xFFFFFFFFC0001000
     path = write([
         ["kernel", "ffffffff81000000", "3f000000"], ["module", f"{at:x}", "4000", module], ["comm", TSC, 7, 7, "prog"],
@@ -351,7 +351,7 @@ def many_files(tmp_path_factory):
 def test_perfs_own(perf, xprof, tmp_path, many_files, args):
     """As many samples as perf counts, and no violation."""
     path = tmp_path / "own.data"
-    done = house.run([perf.path, "record", "-q", "-F", "2000", "-o", path, *args, "--", "sh", "-c",
+    done = project.run([perf.path, "record", "-q", "-F", "2000", "-o", path, *args, "--", "sh", "-c",
                       f"ls -l {many_files} > /dev/null"], env={"HOME": str(perf.home), "PATH": "/usr/bin:/bin"})
     if done.returncode:
         pytest.skip(f"perf cannot record this here: {done.stderr[:200]}")

@@ -9,9 +9,9 @@ import subprocess
 
 import pytest
 
-import house
+import project
 
-GENERATOR = house.OUTPUT / "tests" / "format" / "profile_gen"
+GENERATOR = project.OUTPUT / "tests" / "format" / "profile_gen"
 PERIOD_US = 10101
 DISK, ANON, VDSO = 0, 1, 3
 PAGE = 4096
@@ -39,15 +39,15 @@ class Elf:
     """What is needed of an ELF file to say where its functions are when it is mapped."""
 
     def __init__(self, path):
-        text = house.run(["nm", "-S", path]).stdout
+        text = project.run(["nm", "-S", path]).stdout
         self.symbols = {
             m.group(3): (int(m.group(1), 16), int(m.group(2), 16))
             for m in re.finditer(r"^(\w+) (\w+) [tTwW] (\S+)$", text, re.M)
         }
-        text = house.run(["readelf", "-lW", path]).stdout
+        text = project.run(["readelf", "-lW", path]).stdout
         segment = re.search(r"LOAD\s+0x(\w+) 0x(\w+) 0x\w+ 0x(\w+) 0x\w+ R E", text)
         self.offset, self.vaddr, self.size = (int(v, 16) for v in segment.groups())
-        self.is_fixed = "EXEC (" in house.run(["readelf", "-h", path]).stdout
+        self.is_fixed = "EXEC (" in project.run(["readelf", "-h", path]).stdout
 
 
 class Recording:
@@ -108,7 +108,7 @@ class Recording:
 
 def read_by_go(profile, cwd):
     options = ["-top", "-nodecount=0", "-nodefraction=0", "-edgefraction=0", "-sample_index=samples"]
-    done = house.run(["go", "tool", "pprof", *options, profile], cwd=cwd, env={**os.environ, "HOME": "/nonexistent"})
+    done = project.run(["go", "tool", "pprof", *options, profile], cwd=cwd, env={**os.environ, "HOME": "/nonexistent"})
     assert done.returncode == 0, done.stderr
     assert "failed" not in done.stderr
     rows = re.findall(r"^\s*(\d+)\s+\S+%\s+\S+%\s+(\d+)\s+\S+%\s+(.+?)(?: \(inline\))?$", done.stdout, re.M)
@@ -117,7 +117,7 @@ def read_by_go(profile, cwd):
 
 
 def read_by_perl(profile, cwd, program="/bin/true"):
-    done = house.run(["google-pprof", "--text", program, profile], cwd=cwd)
+    done = project.run(["google-pprof", "--text", program, profile], cwd=cwd)
     assert done.returncode == 0, done.stderr
     assert "Removing" not in done.stderr
     rows = re.findall(r"^\s*(\d+)\s+\S+%\s+\S+%\s+(\d+)\s+\S+%\s+(.+)$", done.stdout, re.M)
@@ -306,7 +306,7 @@ def vdso_functions(path):
         memory.seek(start)
         path.write_bytes(memory.read(end - start))
     functions = collections.defaultdict(set)
-    for vaddr, name in re.findall(r"^(\w+) [TW] (\w+)", house.run(["nm", "-D", path]).stdout, re.M):
+    for vaddr, name in re.findall(r"^(\w+) [TW] (\w+)", project.run(["nm", "-D", path]).stdout, re.M):
         functions[int(vaddr, 16)].add(name)
     return functions
 
@@ -375,7 +375,7 @@ def test_renamed_directory(recording, reader, build, tmp_path):
         out.write(path.unlink)
     recording.directory.rename(tmp_path / "out.old")
     (tmp_path / "next").rename(recording.directory)
-    found = house.run(["google-pprof", "--text", "/bin/true", tmp_path / "out.old" / "test.prof"]).stdout
+    found = project.run(["google-pprof", "--text", "/bin/true", tmp_path / "out.old" / "test.prof"]).stdout
     assert "second_leaf" not in found
 
 
@@ -388,7 +388,7 @@ def test_callgrind(command, recording, build):
     number = recording.map(0x7F1000000000, 0x7F1000100000, 0, ANON, 0, "-", "//anon")
     recording.sample(2, (f"{number:x}:7f1000000500", "[anon]"))
     recording.write()
-    done = house.run([*command, recording.profile], cwd=recording.directory)
+    done = project.run([*command, recording.profile], cwd=recording.directory)
     made = list(recording.directory.glob("*callgrind*"))
     text = made[0].read_text() if made else done.stdout
     named = set(re.findall(r"^c?fn=(?:\(\d+\) )?([^\s(]+)$", text, re.M))

@@ -9,9 +9,9 @@ import struct
 
 import pytest
 
-import house
+import project
 
-CLANGS = house.clang_versions()
+CLANGS = project.clang_versions()
 
 SOURCE = r"""
 #include <stdio.h>
@@ -105,7 +105,7 @@ def clang(request):
 @pytest.fixture
 def build(program, clang):
     def build_text(name, text, *flags, suffix=".cc"):
-        return program.text(name, text, *flags, house.no_runtime(clang), clang=clang, suffix=suffix)
+        return program.text(name, text, *flags, project.no_runtime(clang), clang=clang, suffix=suffix)
 
     return build_text
 
@@ -184,7 +184,7 @@ def test_programs(xprof, llvm_xray, build, variant):
 def test_stripped(xprof, llvm_xray, build, tmp_path, variant):
     whole = build(f"sleds-{variant}", SOURCE, *VARIANTS[variant])
     stripped = tmp_path / "stripped"
-    assert house.run(["strip", "-s", "-o", stripped, whole]).returncode == 0
+    assert project.run(["strip", "-s", "-o", stripped, whole]).returncode == 0
     sleds = assert_like_llvm(xprof, llvm_xray, stripped)
     assert_bytes(stripped, sleds)
     assert [s for s, *_ in sleds] == [s for s, *_ in list_sleds(xprof, whole)]
@@ -205,7 +205,7 @@ def test_names(xprof, build, variant):
     assert by_name["forever()"][1] == dict(entry=1, exit=0, tail=0, args=0, custom=0, typed=0)
     assert by_name["logged(int)"][1]["args"] == 1
     # Against nm, whose addresses are those of the symbol table.
-    symbols = house.run(["nm", "-C", path]).stdout
+    symbols = project.run(["nm", "-C", path]).stdout
     for number, (_, address, name) in functions.items():
         assert re.search(rf"^0*{address:x} [tTwW] {re.escape(name)}$", symbols, re.M), (number, name)
 
@@ -228,7 +228,7 @@ def test_endbr_is_before_the_sled(xprof, build):
 def test_conditional_tail(xprof, build, clang):
     """Before version 19 clang puts a sled before a conditional tail call, which it makes when it optimizes for size."""
     path = build("sleds-Os", SOURCE, *VARIANTS["Os"])
-    disassembly = house.run(["objdump", "-d", "--no-show-raw-insn", path]).stdout
+    disassembly = project.run(["objdump", "-d", "--no-show-raw-insn", path]).stdout
     conditional = 0
     for sled, *_, rest in list_sleds(xprof, path):
         if sled.kind != "tail":
@@ -311,7 +311,7 @@ def test_process_without_map_files(xprof, waiter):
     if not shutil.which("setpriv"):
         pytest.skip("no setpriv here")
     drop = "-checkpoint_restore,-sys_admin"
-    done = house.run(["setpriv", f"--bounding-set={drop}", f"--inh-caps={drop}", xprof.path, "list", process.pid])
+    done = project.run(["setpriv", f"--bounding-set={drop}", f"--inh-caps={drop}", xprof.path, "list", process.pid])
     check_waiter(done, path, library)
 
 
@@ -396,9 +396,9 @@ def test_full_output(xprof, build):
 # The side ELF
 
 
-def make_side_elf(tmp_path, *files):
+def make_instr_map(tmp_path, *files):
     side = tmp_path / "side.so"
-    done = house.run([house.OUTPUT / "tests" / "format" / "side_elf_gen", side, *files])
+    done = project.run([project.OUTPUT / "tests" / "format" / "instr_map_gen", side, *files])
     assert done.returncode == 0, done.stderr
     return side
 
@@ -422,15 +422,15 @@ def account(llvm_xray, side, log):
     return {int(number): (int(calls), name) for number, calls, name in found}, done.stdout
 
 
-def test_side_elf_of_typed_events(llvm_xray, build, event_level, tmp_path):
+def test_instr_map_of_typed_events(llvm_xray, build, event_level, tmp_path):
     path = build("typed", TYPED, event_level, *NO_EVENT_RUNTIME, suffix=".c")
     log = make_log(tmp_path / "log.fdr", [1, 2, 3])
     assert llvm_xray("account", f"-instr_map={path}", log).returncode != 0
-    calls, text = account(llvm_xray, make_side_elf(tmp_path, path), log)
+    calls, text = account(llvm_xray, make_instr_map(tmp_path, path), log)
     assert calls == {1: (1, "typed"), 2: (1, "turned"), 3: (1, "main")}, text
 
 
-def test_side_elf_of_several_objects(llvm_xray, build, tmp_path):
+def test_instr_map_of_several_objects(llvm_xray, build, tmp_path):
     """The ids of the second object follow those of the first, and every name is demangled."""
     first = build("sleds-pie", SOURCE, *VARIANTS["pie"])
     second = build("sleds-shared", SOURCE, *VARIANTS["shared"])
@@ -440,7 +440,7 @@ def test_side_elf_of_several_objects(llvm_xray, build, tmp_path):
         for sled, _, name in extract(llvm_xray, path, "-symbolize"):
             last[sled.id] = name
         names += [last[number] for number in sorted(last)]
-    side = make_side_elf(tmp_path, first, second)
+    side = make_instr_map(tmp_path, first, second)
     theirs = extract(llvm_xray, side, "-symbolize")
     assert [sled.id for sled, *_ in theirs] == list(range(1, len(names) + 1))
     assert {sled.kind for sled, *_ in theirs} == {"entry"}
@@ -455,9 +455,9 @@ def test_side_elf_of_several_objects(llvm_xray, build, tmp_path):
         assert "leaf(int)" in done.stdout
 
 
-def test_side_elf_without_names(llvm_xray, build, tmp_path):
+def test_instr_map_without_names(llvm_xray, build, tmp_path):
     whole = build("sleds-no-pie", SOURCE, *VARIANTS["no-pie"])
     stripped = tmp_path / "stripped"
-    assert house.run(["strip", "-s", "-o", stripped, whole]).returncode == 0
-    theirs = extract(llvm_xray, make_side_elf(tmp_path, stripped), "-symbolize")
+    assert project.run(["strip", "-s", "-o", stripped, whole]).returncode == 0
+    theirs = extract(llvm_xray, make_instr_map(tmp_path, stripped), "-symbolize")
     assert [name for *_, name in theirs] == [f"fn_{i}" for i in range(1, len(theirs) + 1)]

@@ -6,9 +6,9 @@ import struct
 
 import pytest
 
-import house
+import project
 
-READER = house.OUTPUT / "tests" / "format" / "symfile_lines"
+READER = project.OUTPUT / "tests" / "format" / "symfile_lines"
 BASE = 0x7F0000001000
 
 SOURCE = r"""
@@ -25,7 +25,7 @@ HEADER = "extern volatile int sink;\nstatic inline int step(int i)\n{\n\tsink +=
 
 
 def compilers():
-    return [c for c in ("gcc", "clang-14", "clang-19") if shutil.which(c)] or [house.CLANG]
+    return [c for c in ("gcc", "clang-14", "clang-19") if shutil.which(c)] or [project.CLANG]
 
 
 def place(path):
@@ -47,7 +47,7 @@ def place(path):
 
 def expected(path, places):
     """{address: (line, file)} by llvm-dwarfdump, whose sections all begin at 0: one at a time, in order of the table."""
-    text = house.run(["llvm-dwarfdump", "--debug-line", path]).stdout
+    text = project.run(["llvm-dwarfdump", "--debug-line", path]).stdout
     names = dict((int(i), name) for i, name in re.findall(r'file_names\[ *(\d+)\]:\n\s+name: "([^"]+)"', text))
     starts = sequences(path)
     rows, found = iter(re.findall(r"^0x(\w{16}) +(\d+) +\d+ +(\d+) +\d+ +(\d+)(.*)$", text, re.M)), {}
@@ -64,8 +64,8 @@ def expected(path, places):
 
 def sequences(path):
     """The sections that .debug_line's addresses refer to, in their order."""
-    numbers = dict((name, int(i)) for i, name in re.findall(r"^ +\[ *(\d+)\] (\S+)", house.run(["readelf", "-SW", path]).stdout, re.M))
-    text = house.run(["readelf", "-rW", path]).stdout
+    numbers = dict((name, int(i)) for i, name in re.findall(r"^ +\[ *(\d+)\] (\S+)", project.run(["readelf", "-SW", path]).stdout, re.M))
+    text = project.run(["readelf", "-rW", path]).stdout
     part = re.search(r"'\.rela\.debug_line'.*?\n\n", text + "\n\n", re.S)[0]
     return [numbers[name] for name in re.findall(r"R_X86_64_64 +\w+ +(\.text\S*)", part)]
 
@@ -77,10 +77,10 @@ def test_compilers(tmp_path, compiler, dwarf, level):
     (tmp_path / "parts").mkdir()
     (tmp_path / "parts" / "inline.h").write_text(HEADER)
     (tmp_path / "source.c").write_text(SOURCE)
-    made = house.run([compiler, f"-gdwarf-{dwarf}", level, "-fPIC", "-c", "source.c", "-o", "made.o"], cwd=tmp_path)
+    made = project.run([compiler, f"-gdwarf-{dwarf}", level, "-fPIC", "-c", "source.c", "-o", "made.o"], cwd=tmp_path)
     assert made.returncode == 0, made.stderr
     placed, places = place(tmp_path / "made.o")
-    done = house.run([READER, placed])
+    done = project.run([READER, placed])
     assert done.returncode == 0
     found = {}
     for row in done.stdout.splitlines():

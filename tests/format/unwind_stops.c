@@ -14,9 +14,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "unwind/cfi_build.h"
 #include "target/mapped_file.h"
 #include "target/target.h"
+#include "unwind/cfi_build.h"
 #include "unwind/unwind.h"
 #include "xprof/event.h"
 
@@ -27,7 +27,7 @@ static struct {
 	struct xp_cfi_table *table;
 } tables[FILES_MAX];
 static pid_t pid;
-static struct xp_space space;
+static struct xp_address_space space;
 
 static const struct xp_vma *vma_of(const struct xp_file *file)
 {
@@ -76,7 +76,7 @@ static int read_space(struct xp_files *files)
 
 		file.kind = !strcmp(m->path, "[vdso]") ? XP_FILE_VDSO : m->path[0] == '/' ? XP_FILE_DISK : XP_FILE_ANON;
 		vma.file = xp_files_intern(files, &file);
-		err = vma.file ? xp_space_map(&space, &vma) : -ENOMEM;
+		err = vma.file ? xp_address_space_map(&space, &vma) : -ENOMEM;
 	}
 	if (!err)
 		xp_mappings_free(&mappings);
@@ -93,7 +93,7 @@ struct stop {
 
 static void print_stop(struct xp_unwinder *unwinder, const struct stop *stop, const uint8_t *stack)
 {
-	static struct xp_profile_frame frames[XP_UNWIND_FRAMES_MAX];
+	static struct xp_frame frames[XP_UNWIND_FRAMES_MAX];
 	const struct xp_unwind_thread thread = {
 		.tid = pid,
 		.ip = stop->ip,
@@ -131,7 +131,7 @@ int main(int argc, char **argv)
 		print_stop(unwinder, &stop, stack);
 	}
 	xp_unwinder_free(unwinder);
-	xp_space_free(&space);
+	xp_address_space_free(&space);
 	for (size_t i = 0; i < FILES_MAX; i++)
 		xp_cfi_table_free(tables[i].table);
 	xp_files_free(&files);

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """
 What xprof promises, on other kernels than this one: Debian's, which `make test-kernels` has fetched, each in a virtual
-machine (guests.py). All machines run at once, the tests read what they have left.
+machine (virtual_machines.py). All machines run at once, the tests read what they have left.
 """
 import collections
 import json
@@ -14,31 +14,31 @@ import struct
 
 import pytest
 
-import guests
-import house
-import perfs
+import leftovers
+import perf_tool
 import profiles
+import project
 import recording
-import victim
+import virtual_machines
 from recording import ENTER, ENTER_ARGS
 
 KERNELS = os.environ.get("KERNELS")
 
 
 def kernels():
-    return sorted((house.REPO / KERNELS).glob("vmlinuz-*")) if KERNELS else []
+    return sorted((project.REPO / KERNELS).glob("vmlinuz-*")) if KERNELS else []
 
 
 def why_not():
     """Why this cannot run, before programs and a disk are made for it."""
     if not kernels():
         return "no kernel was fetched" if KERNELS else "takes minutes: `make test-kernels` runs it"
-    return guests.why_not()
+    return virtual_machines.why_not()
 
 
 # The first test of each kernel waits for its machine.
 pytestmark = [
-    pytest.mark.time_limit(guests.LIMIT_S + 20),
+    pytest.mark.time_limit(virtual_machines.LIMIT_S + 20),
     pytest.mark.skipif(bool(why_not()), reason=why_not()),
 ]
 
@@ -64,11 +64,11 @@ def programs(program):
         return 0;
     }
     """
-    plain = ("-O2", house.no_runtime())
+    plain = ("-O2", project.no_runtime())
     return {
         "calls": program("live/programs/calls.c", "-O2"),
         "throws": program("live/programs/throws.cpp", "-O2"),
-        "events": program("live/programs/events.c", "-O0", "-DTYPED_EVENTS", house.no_runtime(), no_events),
+        "events": program("live/programs/events.c", "-O0", "-DTYPED_EVENTS", project.no_runtime(), no_events),
         "forks": program.text("forks", forks, *plain),
         **{name: program(f"live/programs/{name}.c", *plain) for name in ("victim", "load", "rounds")},
         "stacks": program("live/programs/stacks.cpp", "-O2", "-g", "-fomit-frame-pointer", instrument=False),
@@ -83,11 +83,11 @@ def programs(program):
 @pytest.fixture(scope="module")
 def disk(xprof, programs, tmp_path_factory):
     """The initial RAM disk."""
-    archive = guests.Archive()
-    archive.add("init", house.REPO / "tests/kernels/guest")
-    archive.add("bin/busybox", guests.BUSYBOX)
+    archive = virtual_machines.Archive()
+    archive.add("init", project.REPO / "tests/kernels/guest")
+    archive.add("bin/busybox", virtual_machines.BUSYBOX)
     archive.add_program("bin/xprof", xprof.path)
-    archive.add_program("bin/bpftool", shutil.which(victim.bpftool()))
+    archive.add_program("bin/bpftool", shutil.which(project.bpftool()))
     archive.add_program("bin/tar-gnu", shutil.which("tar"))
     for name, path in programs.items():
         archive.add_program(f"bin/{name}", path)
@@ -95,7 +95,7 @@ def disk(xprof, programs, tmp_path_factory):
     for version in range(14, 20):
         if shutil.which(f"clang-{version}"):
             made = objects / str(version) / "xprof.bpf.o"
-            done = house.run(["make", "-C", house.REPO, f"O={made.parent}", f"CLANG=clang-{version}", made])
+            done = project.run(["make", "-C", project.REPO, f"O={made.parent}", f"CLANG=clang-{version}", made])
             assert done.returncode == 0, done.stderr
             archive.add(f"bpf/clang-{version}.bpf.o", made)
     path = tmp_path_factory.mktemp("disk") / "initrd.gz"
@@ -106,7 +106,7 @@ def disk(xprof, programs, tmp_path_factory):
 @pytest.fixture(scope="module")
 def machines(disk, tmp_path_factory):
     """All of them, begun at once: {kernel: Machine}."""
-    begun = {kernel: guests.Machine(kernel, disk, tmp_path_factory.mktemp("machine")) for kernel in kernels()}
+    begun = {kernel: virtual_machines.Machine(kernel, disk, tmp_path_factory.mktemp("machine")) for kernel in kernels()}
     yield begun
     for machine in begun.values():
         machine.end()
@@ -327,13 +327,13 @@ def test_whole_machine(guest, xprof):
 
 def test_perf_data(guest, programs, tmp_path):
     """As perf reads it, with the program where --symfs says."""
-    if not perfs.PATHS:
+    if not perf_tool.PATHS:
         pytest.skip("no perf here (Debian's linux-perf)")
     recorded = guest.recording("shares_fp")
     root = tmp_path / "root"
     (root / "bin").mkdir(parents=True)
     shutil.copy(programs["shares"], root / "bin/shares")
-    perf = perfs.Perf(perfs.PATHS[0], tmp_path / "home")
+    perf = perf_tool.Perf(perf_tool.PATHS[0], tmp_path / "home")
     path = recorded.directory / "perf.data"
     rows = perf.report(path, "sym", args=["--symfs", root, "--force"])
     assert sum(rows.values()) == recorded.manifest["samples"]["written"]
@@ -414,7 +414,7 @@ def differences(guest, name, program):
     """Where the code that the guest has saved differs from the program, but for what stays of patched sleds."""
     offset = int(guest.text(f"{name}.code.offset"), 16)
     here, there = guest.path(f"{name}.code").read_bytes(), pathlib.Path(program).read_bytes()[offset:]
-    tails = victim.tails_of(program)
+    tails = leftovers.tails_of(program)
     return [offset + i for i, (a, b) in enumerate(zip(here, there)) if a != b and offset + i not in tails]
 
 

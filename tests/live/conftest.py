@@ -4,9 +4,9 @@ import itertools
 
 import pytest
 
-import house
+import project
 import recording
-import victim
+import targets
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ def waiting(start):
     return start_one
 
 
-@pytest.fixture(params=[f"clang-{v}" for v in house.clang_versions()] or [None])
+@pytest.fixture(params=[f"clang-{v}" for v in project.clang_versions()] or [None])
 def clang(request):
     """Each installed clang in turn."""
     if request.param is None:
@@ -53,13 +53,13 @@ def clang(request):
 
 @pytest.fixture
 def busy(program, start, tmp_path):
-    """Starts live/programs/victim.c: busy(threads=8, pause_us=0) -> victim.Busy that works already."""
+    """Starts live/programs/victim.c: busy(threads=2, pause_us=0) -> targets.Busy that works already."""
     numbers = itertools.count(1)
 
-    def start_one(threads=8, pause_us=0, path=None, *args):
-        path = path or program("live/programs/victim.c", "-O2", house.no_runtime())
+    def start_one(threads=2, pause_us=0, path=None, *args):
+        path = path or program("live/programs/victim.c", "-O2", project.no_runtime())
         progress = tmp_path / f"progress{next(numbers)}"
-        target = victim.Busy(start([path, threads, pause_us, progress, *args]), path, progress)
+        target = targets.Busy(start([path, threads, pause_us, progress, *args]), path, progress)
         recording.wait_until(progress.exists, "the target does not start")
         target.assert_works()
         return target
@@ -69,17 +69,17 @@ def busy(program, start, tmp_path):
 
 @pytest.fixture
 def load(program, start, tmp_path):
-    """Starts live/programs/load.c: load(threads=2, hot_calls=10) -> victim.Load that works already."""
+    """Starts live/programs/load.c: load(threads=2, hot_calls=10) -> targets.Load that works already."""
     numbers = itertools.count(1)
 
     def start_one(threads=2, hot_calls=10, rounds=0, wait=False):
-        path = program("live/programs/load.c", "-O2", house.no_runtime())
+        path = program("live/programs/load.c", "-O2", project.no_runtime())
         progress = tmp_path / f"load{next(numbers)}"
         process = start([path, "wait" if wait else "run", threads, rounds, hot_calls, progress])
         if wait:
             assert process.stdout.readline() == "ready\n", process.communicate()
         recording.wait_until(lambda: progress.exists() and progress.stat().st_size, "the target does not start")
-        target = victim.Load(process, path, progress)
+        target = targets.Load(process, path, progress)
         if not wait:
             target.assert_works()
         return target
@@ -89,13 +89,13 @@ def load(program, start, tmp_path):
 
 @pytest.fixture
 def churn(program, start, tmp_path):
-    """Starts live/programs/churn.c: churn("fork") -> victim.Churn that works already."""
+    """Starts live/programs/churn.c: churn("fork") -> targets.Churn that works already."""
 
     def start_one(what):
-        path = program("live/programs/churn.c", "-O2", house.no_runtime(), "-ldl")
-        library = program("live/programs/churn.c", "-O2", house.no_runtime(), "-fPIC", "-shared", "-DLIBRARY")
+        path = program("live/programs/churn.c", "-O2", project.no_runtime(), "-ldl")
+        library = program("live/programs/churn.c", "-O2", project.no_runtime(), "-fPIC", "-shared", "-DLIBRARY")
         progress = tmp_path / f"generations-{what}"
-        target = victim.Churn(start([path, what, progress, library]), path, progress)
+        target = targets.Churn(start([path, what, progress, library]), path, progress)
         target.assert_works()
         return target
 
@@ -110,7 +110,7 @@ def tmpfs(tmp_path):
     def mount(options):
         path = tmp_path / f"disk{len(mounted)}"
         path.mkdir()
-        made = house.run(["mount", "-t", "tmpfs", "-o", options, "tmpfs", path])
+        made = project.run(["mount", "-t", "tmpfs", "-o", options, "tmpfs", path])
         if made.returncode:
             pytest.skip(f"cannot mount a tmpfs: {made.stderr}")
         mounted.append(path)
@@ -118,4 +118,4 @@ def tmpfs(tmp_path):
 
     yield mount
     for path in mounted:
-        house.run(["umount", "--lazy", path])
+        project.run(["umount", "--lazy", path])

@@ -12,11 +12,11 @@ import subprocess
 
 import pytest
 
-import house
+import project
 import recording
 from recording import ENTER, ENTER_ARGS, EXIT, TAIL
 
-pytestmark = pytest.mark.uprobes
+pytestmark = [pytest.mark.uprobes, pytest.mark.together("analyzers")]
 
 CALLS = ("live/programs/calls.c", "-O2")
 HOT = ("live/programs/hot.c", "-O2")
@@ -24,7 +24,7 @@ BUSY = ("live/programs/busy.c", "-O2")
 EVENTS = (
     "live/programs/events.c",
     "-O0",
-    house.no_runtime(),
+    project.no_runtime(),
     "-Wl,--defsym=__xray_CustomEvent=0,--defsym=__xray_TypedEvent=0",
 )
 ENTRIES_ONLY = "-fxray-instrumentation-bundle=function-entry"

@@ -10,9 +10,9 @@ import subprocess
 
 import pytest
 
-import house
+import leftovers
+import project
 import recording
-import victim
 
 pytestmark = pytest.mark.uprobes
 
@@ -82,7 +82,7 @@ def test_kernel_thread(refuse):
 
 
 def test_xprof_itself(xprof, tmp_path):
-    done = house.run(["sh", "-c", f"exec '{xprof.path}' record -o '{tmp_path}/out' -p $$"])
+    done = project.run(["sh", "-c", f"exec '{xprof.path}' record -o '{tmp_path}/out' -p $$"])
     assert_refused(done, tmp_path / "out", FAILED, "is xprof itself", "give another -p")
 
 
@@ -125,7 +125,7 @@ def test_no_function_matches(refuse, busy):
 
 def sections(path):
     """{name: (offset, size)} of an ELF file."""
-    text = house.run(["readelf", "-SW", path]).stdout
+    text = project.run(["readelf", "-SW", path]).stdout
     found = re.finditer(r"\] (\S+) +\S+ +[0-9a-f]+ ([0-9a-f]+) ([0-9a-f]+) ", text)
     return {m[1]: (int(m[2], 16), int(m[3], 16)) for m in found}
 
@@ -133,7 +133,7 @@ def sections(path):
 @pytest.mark.parametrize("damage", ["ones", "noise", "cut"])
 def test_malformed_map(refuse, busy, program, tmp_path, damage):
     path = tmp_path / "damaged"
-    shutil.copy(program("live/programs/victim.c", "-O2", house.no_runtime()), path)
+    shutil.copy(program("live/programs/victim.c", "-O2", project.no_runtime()), path)
     offset, size = sections(path)["xray_instr_map"]
     with open(path, "r+b") as file:
         file.seek(offset + (8 if damage == "noise" else 0))
@@ -169,14 +169,14 @@ def test_command_without_sleds(xprof, tmp_path):
 @pytest.mark.parametrize("dropped", ["all", "sys_ptrace"])
 def test_without_privilege(refuse, xprof, busy, tmp_path, dropped):
     target = busy(pause_us=1000)
-    unprivileged = victim.wrapped(xprof, tmp_path, "setpriv", f"--bounding-set=-{dropped}")
+    unprivileged = project.wrapped(xprof, tmp_path, "setpriv", f"--bounding-set=-{dropped}")
     lacks = "CAP_BPF CAP_PERFMON CAP_SYS_PTRACE" if dropped == "all" else "CAP_SYS_PTRACE"
     refuse(["-p", target.pid], ENVIRONMENT, f"user 0 lacks {lacks} (", "sudo", program=unprivileged)
     target.assert_unharmed()
 
 
 def test_in_a_pid_namespace(refuse, xprof, tmp_path):
-    inside = victim.wrapped(xprof, tmp_path, "unshare", "--pid", "--fork", "--mount-proc")
+    inside = project.wrapped(xprof, tmp_path, "unshare", "--pid", "--fork", "--mount-proc")
     refuse(["--", "true"], ENVIRONMENT, "pid namespace", "a container's", program=inside)
 
 
@@ -205,7 +205,7 @@ def test_output_in_the_way(xprof, tmp_path, busy, what):
     assert "mine" in done.stderr and "with -o" in done.stderr
     assert sorted(os.listdir(tmp_path)) == before
     assert what != "directory" or (directory / "letter.txt").read_text() == "mine"
-    assert not victim.changed_code(target.pid)
+    leftovers.assert_nothing_left(target.pid)
 
 
 def test_output_on_a_read_only_disk(xprof, tmpfs, busy):
@@ -217,7 +217,7 @@ def test_output_on_a_read_only_disk(xprof, tmpfs, busy):
 
 def assert_read(log):
     """llvm-xray finds no fault with it, and more than 1000 records in it."""
-    if house.LLVM_VERSIONS:
+    if project.LLVM_VERSIONS:
         assert len(recording.basic_records(log)) > 1000 * 32
 
 
@@ -259,7 +259,7 @@ def test_disk_so_full_that_nothing_fits(xprof, tmpfs, busy):
 def test_file_size_limit(xprof, record, tmp_path, busy):
     """The limit's signal, which would kill xprof, is not how it hears of it."""
     target = busy()
-    limited = victim.wrapped(xprof, tmp_path, "prlimit", "--fsize=600000")
+    limited = project.wrapped(xprof, tmp_path, "prlimit", "--fsize=600000")
     session = record("-p", target.pid, program=limited)
     session.process.wait(60)
     recorded = session.finish()
@@ -293,7 +293,7 @@ def test_target_dies(xprof, record, busy, number):
 
 def test_target_gone_at_once(xprof, program, tmp_path):
     """It ends before xprof has looked, while it looks, or soon after: a message, or a recording, and never a crash."""
-    path = program("live/programs/victim.c", "-O2", house.no_runtime())
+    path = program("live/programs/victim.c", "-O2", project.no_runtime())
     for delay_ms in range(0, 100, 5):
         process = subprocess.Popen([path, "1", "0", tmp_path / "progress"])
         directory = tmp_path / f"out{delay_ms}"
@@ -313,11 +313,11 @@ def test_target_gone_at_once(xprof, program, tmp_path):
             assert session.returncode == FAILED, messages
             assert f"process {process.pid}" in messages
             assert not directory.exists()
-    recording.wait_until(lambda: not victim.orphans(), lambda: f"left behind: {victim.orphans()}")
+    leftovers.assert_no_orphans()
 
 
 def test_command_that_ends_at_once(xprof, program, tmp_path):
-    path = program.text("ends_at_once", "int main(void) { return 5; }\n", house.no_runtime())
+    path = program.text("ends_at_once", "int main(void) { return 5; }\n", project.no_runtime())
     done = xprof("record", "-o", tmp_path / "out", "--", path)
     assert done.returncode == 5, done.stderr
     assert "2 events seen = 2 written" in done.stderr
@@ -335,11 +335,11 @@ def patching(program):
 @pytest.mark.parametrize("way", ["multi", "single"])
 def test_patched_sleds(refuse, busy, patching, pause_us, way):
     target = busy(4, pause_us, patching, "patched")
-    before = victim.changed_code(target.pid)
+    before = leftovers.changed_code(target.pid)
     assert before, "the runtime has patched nothing: the test proves nothing"
     refuse(["--no-samples", "-p", target.pid, f"--uprobes={way}"], FAILED, "patched already", "XRAY_OPTIONS=patch_premain=true", "no sled is left")
     target.assert_works()
-    assert victim.changed_code(target.pid) == before
+    leftovers.wait_until(lambda: leftovers.changed_code(target.pid) == before, lambda: f"not what was there: {before}")
 
 
 @pytest.mark.parametrize("pause_us", [0, 1000])
@@ -357,7 +357,7 @@ def test_sleds_patched_during_the_recording(record, busy, patching, pause_us, wa
     # The runtime takes back what it needs to, and no breakpoint is among what it leaves.
     target.process.send_signal(signal.SIGUSR2)
     target.assert_works()
-    assert not victim.breakpoints(target.pid)
+    leftovers.wait_until(lambda: not leftovers.breakpoints(target.pid), lambda: leftovers.breakpoints(target.pid))
 
 
 # Losses.

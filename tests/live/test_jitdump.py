@@ -9,9 +9,9 @@ import time
 
 import pytest
 
-import house
-import perfs
+import perf_tool
 import profiles
+import project
 import recording
 
 pytestmark = pytest.mark.uprobes
@@ -19,9 +19,9 @@ pytestmark = pytest.mark.uprobes
 PROGRAMS = pathlib.Path(__file__).parent / "programs"
 
 
-@pytest.fixture(**perfs.fixture_params())
+@pytest.fixture(**perf_tool.fixture_params())
 def perf(request, tmp_path):
-    return perfs.Perf(request.param, tmp_path / "home")
+    return perf_tool.Perf(request.param, tmp_path / "home")
 
 
 @pytest.fixture
@@ -81,7 +81,7 @@ class Injected:
         assert sum(n for name, n in by_perf.items() if re.search(pattern, name)) > 0.7 * sum(by_perf.values())
 
     def text(self):
-        return house.run([house.XPROF, "dump", self.dump]).stdout
+        return project.run([project.XPROF, "dump", self.dump]).stdout
 
 
 @pytest.fixture
@@ -176,7 +176,7 @@ def test_lli_lines(run, injected, perf, tmp_path, version):
     """GDB's interface: lines, code and unwinding data of what LLVM compiled."""
     need(f"lli-{version}", f"clang-{version}")
     code = tmp_path / "interpreted.ll"
-    made = house.run([f"clang-{version}", "-O1", "-g", "-S", "-emit-llvm", PROGRAMS / "interpreted.c", "-o", code])
+    made = project.run([f"clang-{version}", "-O1", "-g", "-S", "-emit-llvm", PROGRAMS / "interpreted.c", "-o", code])
     assert made.returncode == 0, made.stderr
     lli = run([f"lli-{version}", code], env={**os.environ, "JITDUMPDIR": str(tmp_path)})
     time.sleep(1)
@@ -192,7 +192,7 @@ def test_lli_lines(run, injected, perf, tmp_path, version):
     # Some instructions are of no line of the source.
     assert hot >= 10 and len(lines) >= 0.6 * hot, text[:2000]
     assert all(first <= line <= last or line == 0 for line in lines)
-    assert " with unwinding data" in house.run([house.XPROF, "check", found.dump]).stdout
+    assert " with unwinding data" in project.run([project.XPROF, "check", found.dump]).stdout
     assert re.search(r" unwind \.eh_frame \d+ bytes", found.text())
     annotated = perf("annotate", "-i", found.path, "--stdio", "-s", "hot_loop")
     assert re.search(r"\b(add|imul|xor|lea)\b", annotated) and "int3" not in annotated

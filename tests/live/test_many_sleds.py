@@ -7,14 +7,14 @@ import signal
 import pytest
 
 import recording
-import victim
+import targets
 
-pytestmark = pytest.mark.uprobes
+pytestmark = [pytest.mark.uprobes, pytest.mark.alone("the kernel lets nobody else probe or fork while it sets so many")]
 
 PROBE = ("--sled-mode=probe", "--no-samples", "--uprobes=multi")
 # Some tenths of a second in several links, and more than may be probed.
 SOME, TOO_MANY = 100_000, 130_000
-# BATCH_MAX of user/attach.c.
+# BATCH_MAX of user/kernel/attach.c.
 LINK_MAX = 16384
 
 
@@ -25,7 +25,7 @@ def sleds(program, start, tmp_path):
     def start_one(functions):
         path = program("live/programs/sleds.c", "-O1", "-fno-xray-instrument", f"-DFUNCTIONS={functions}")
         progress = tmp_path / "progress"
-        target = victim.Busy(start([path, progress]), path, progress)
+        target = targets.Busy(start([path, progress]), path, progress)
         recording.wait_until(progress.exists, "the target does not start")
         target.assert_works()
         return target

@@ -8,7 +8,7 @@ import pytest
 import recording
 from recording import ENTER, EXIT, TAIL
 
-pytestmark = pytest.mark.uprobes
+pytestmark = [pytest.mark.uprobes, pytest.mark.alone("measures how long calls take")]
 
 
 @pytest.fixture(params=["probe", "patch"])

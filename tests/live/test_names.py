@@ -13,7 +13,7 @@ import unicodedata
 
 import pytest
 
-import house
+import project
 import recording
 
 pytestmark = pytest.mark.uprobes
@@ -63,7 +63,7 @@ def c_text(text):
 @pytest.fixture
 def hostile(program, tmp_path):
     """The path of a program with such names, which is itself one."""
-    built = program.text("names", SOURCE % c_text(FUNCTION), "-O2", house.no_runtime())
+    built = program.text("names", SOURCE % c_text(FUNCTION), "-O2", project.no_runtime())
     # A name has no slash; the last byte is no UTF-8.
     path = tmp_path / f"-p{EVIL}\udcff"
     shutil.copy(built, path)

@@ -9,9 +9,9 @@ import time
 
 import pytest
 
-import house
-import perfs
+import perf_tool
 import profiles
+import project
 import recording
 
 pytestmark = pytest.mark.uprobes
@@ -50,7 +50,7 @@ def assert_private(directory, uid):
 
 def run_as_user(place, *command):
     environment = {"HOME": str(place), "PATH": os.environ["PATH"], "PPROF_TMPDIR": "/tmp", "PERF_CONFIG": "/dev/null"}
-    done = house.run([*AS_USER, *map(str, command)], env=environment)
+    done = project.run([*AS_USER, *map(str, command)], env=environment)
     assert done.returncode == 0, f"{command}: {done.stdout[-1000:]}{done.stderr[-1000:]}"
     return done.stdout
 
@@ -59,18 +59,18 @@ def readers(directory, program):
     """What the summary says to type."""
     log = next(directory.glob("*.fdr"))
     profile = next(directory.glob("*.prof"))
-    yield [house.XPROF, "check", directory]
-    yield [house.LlvmXray(house.LLVM_VERSIONS[-1]).path, "account", log, f"-instr_map={program}"]
+    yield [project.XPROF, "check", directory]
+    yield [project.LlvmXray(project.LLVM_VERSIONS[-1]).path, "account", log, f"-instr_map={program}"]
     if profiles.GOOGLE_PPROF:
         yield [profiles.GOOGLE_PPROF, "--text", program, profile]
     if profiles.GO:
         yield [profiles.GO, "tool", "pprof", "-top", profile]
-    if perfs.PATHS:
-        yield [perfs.PATHS[0], "--no-pager", "report", "-i", directory / "perf.data", "--stdio"]
+    if perf_tool.PATHS:
+        yield [perf_tool.PATHS[0], "--no-pager", "report", "-i", directory / "perf.data", "--stdio"]
 
 
 def test_recording_is_its_users(record, busy, program, place, sudo):
-    path = shutil.copy(program("live/programs/victim.c", "-O2", house.no_runtime()), place / "the app")
+    path = shutil.copy(program("live/programs/victim.c", "-O2", project.no_runtime()), place / "the app")
     target = busy(2, 0, path)
     session = record("-F", "999", "-p", target.pid, directory=place / "out").wait_attached()
     recording.wait_until(lambda: list((place / "out").glob("*.spool")), "there is no spool")

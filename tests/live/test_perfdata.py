@@ -10,9 +10,9 @@ import time
 
 import pytest
 
-import house
-import perfs
+import perf_tool
 import profiles
+import project
 import recording
 
 pytestmark = pytest.mark.uprobes
@@ -21,9 +21,9 @@ FAILED = 1
 BUILD = ("-O1", "-g", "-fno-omit-frame-pointer", "-Wl,--build-id=sha1")
 
 
-@pytest.fixture(**perfs.fixture_params())
+@pytest.fixture(**perf_tool.fixture_params())
 def perf(request, tmp_path):
-    return perfs.Perf(request.param, tmp_path / "home")
+    return perf_tool.Perf(request.param, tmp_path / "home")
 
 
 @pytest.fixture
@@ -105,9 +105,9 @@ def test_annotate_and_inject(perf, sampled, shares, tmp_path):
     perf("inject", "--jit", "-i", path, "-o", tmp_path / "injected.data")
     assert perf.report(tmp_path / "injected.data", "sym") == perf.report(path, "sym")
     header = perf("report", "-i", path, "--header-only")
-    assert f"# cmdline : {house.XPROF} record -o {recorded.directory} --no-sleds" in header
+    assert f"# cmdline : {project.XPROF} record -o {recorded.directory} --no-sleds" in header
     assert f"# hostname : {os.uname().nodename}\n" in header
-    assert perfs.build_id(shares) in perf("buildid-list", "-i", path)
+    assert perf_tool.build_id(shares) in perf("buildid-list", "-i", path)
 
 
 def test_whole_machine(perf, record, xprof, start, shares):
@@ -240,17 +240,19 @@ def test_container(perf, record, shares, tmp_path):
     """Its binary is on a mount of its own, its pid is another one inside."""
     inside = tmp_path / "inside"
     inside.mkdir()
-    script = f"mount -t tmpfs tmpfs {inside} && cp {shares} {inside}/mine && {inside}/mine 0.5"
+    # The whole machine is recorded, so what another worker runs must have another name.
+    name = f"mine{os.getpid()}"
+    script = f"mount -t tmpfs tmpfs {inside} && cp {shares} {inside}/{name} && {inside}/{name} 0.5"
     session = record("-F", "999", "-a").wait_attached()
-    done = house.run(["unshare", "-m", "-p", "-f", "sh", "-c", script])
+    done = project.run(["unshare", "-m", "-p", "-f", "sh", "-c", script])
     assert done.returncode == 0, done.stderr
     recorded = session.stop()
     path = perf_data(recorded)
-    assert "spin" not in names_of(perf, path, "mine")
-    perf.cache("--add", kept_copy(recorded, "mine"))
-    assert "spin" in names_of(perf, path, "mine")
-    assert {s.pid for s in perf.script(path) if s.comm == "mine"} == \
-        {e["pid"] for e in recorded.manifest["samples"]["profiles"] if e["comm"] == "mine"}
+    assert "spin" not in names_of(perf, path, name)
+    perf.cache("--add", kept_copy(recorded, name))
+    assert "spin" in names_of(perf, path, name)
+    assert {s.pid for s in perf.script(path) if s.comm == name} == \
+        {e["pid"] for e in recorded.manifest["samples"]["profiles"] if e["comm"] == name}
 
 
 JIT = r"""

@@ -9,9 +9,9 @@ import tempfile
 
 import pytest
 
-import house
+import project
 import recording
-import victim
+import targets
 
 pytestmark = pytest.mark.uprobes
 
@@ -41,7 +41,7 @@ class Desk:
         self.xprof.chmod(0o755)
 
     def __call__(self, capabilities, *args, **options):
-        return house.run([*as_user(USER, capabilities), self.xprof, *args], cwd=self.path, **options)
+        return project.run([*as_user(USER, capabilities), self.xprof, *args], cwd=self.path, **options)
 
     def record(self, capabilities, *args, **options):
         return self(capabilities, "record", "-o", "out", *args, **options)
@@ -64,16 +64,16 @@ def desk(xprof):
 
 @pytest.fixture
 def target(desk, program, start):
-    """live/programs/victim.c run by a user: target(uid, pause_us=1000) -> victim.Busy."""
+    """live/programs/victim.c run by a user: target(uid, pause_us=1000) -> targets.Busy."""
 
     def start_one(uid, pause_us=1000):
         path = desk.path / "victim"
-        shutil.copy(program("live/programs/victim.c", "-O2", house.no_runtime()), path)
+        shutil.copy(program("live/programs/victim.c", "-O2", project.no_runtime()), path)
         path.chmod(0o755)
         progress = desk.path / f"progress{uid}"
         progress.touch()
         os.chown(progress, uid, uid)
-        busy = victim.Busy(start([*as_user(uid), path, 1, pause_us, progress]), path, progress)
+        busy = targets.Busy(start([*as_user(uid), path, 1, pause_us, progress]), path, progress)
         recording.wait_until(progress.read_text, "the target does not start")
         return busy
 
@@ -187,7 +187,7 @@ def with_capabilities(desk):
     """Gives them to the program's file."""
     if not shutil.which("setcap"):
         pytest.skip("no setcap here")
-    made = house.run(["setcap", ",".join(f"cap_{name}" for name in THREE) + "=ep", desk.xprof])
+    made = project.run(["setcap", ",".join(f"cap_{name}" for name in THREE) + "=ep", desk.xprof])
     if made.returncode:
         pytest.skip(f"no capabilities of files here: {made.stderr}")
 
@@ -205,7 +205,7 @@ def test_pager(desk):
     """What the environment names gets nothing of what xprof has."""
     assert desk.record(THREE, "-q", "--no-sleds", "--", "true").returncode == 0
     environment = {**os.environ, "PAGER": " ".join([*CAPABILITIES, ">", "pager"]), "TERM": "xterm"}
-    done = house.run(
+    done = project.run(
         [*as_user(USER, THREE), "script", "-qec", f"{desk.xprof} report out", "/dev/null"], cwd=desk.path, env=environment
     )
     assert done.returncode == 0, (done.stdout, done.stderr)

@@ -10,13 +10,14 @@ import time
 
 import pytest
 
-import house
 import profiles
+import project
 import recording
-import victim
 from cpu_time import assert_cpu_time, charged_of, cpu_of
 
 pytestmark = [pytest.mark.uprobes, pytest.mark.usefixtures("stolen_before")]
+
+alone = pytest.mark.alone("measures CPU time, or samples the whole machine, whose CPUs come and go")
 
 FAILED, ENVIRONMENT = 1, 3
 BUILD = ("-O1", "-g", "-fno-omit-frame-pointer")
@@ -74,6 +75,7 @@ def hotplug():
         CPU1.write_text("1")
 
 
+@alone
 @needs_go
 @pytest.mark.parametrize("away_s", [1.5, 0], ids=["long", "at once"])
 def test_cpu_that_comes_back(xprof, record, shares, hotplug, away_s):
@@ -82,9 +84,9 @@ def test_cpu_that_comes_back(xprof, record, shares, hotplug, away_s):
     with hotplug():
         time.sleep(away_s)
     time.sleep(4)  # seen at the second look, each second
-    output = house.run(["taskset", "-c", "1", shares, 0.6]).stdout
+    output = project.run(["taskset", "-c", "1", shares, 0.6]).stdout
     # Too short to be looked up in /proc: that they have names is what the side-band told.
-    house.run(["taskset", "-c", "1", "sh", "-c", f"for i in 1 2 3 4 5 6 7 8 9 10; do {shares} 0.02; done"])
+    project.run(["taskset", "-c", "1", "sh", "-c", f"for i in 1 2 3 4 5 6 7 8 9 10; do {shares} 0.02; done"])
     recorded = checked(xprof, session.stop())
     entries = [e for e in recorded.manifest["samples"]["profiles"] if e["comm"].startswith("shares")]
     longest = max(entries, key=lambda e: e["samples"])
@@ -165,6 +167,7 @@ int main(void)
 """
 
 
+@alone
 @pytest.mark.parametrize("all_processes", [False, True], ids=["command", "machine"])
 def test_process_and_threads_that_rename_themselves(xprof, record, start, program, all_processes):
     """They stay one profile, which has the name of the process."""
@@ -232,13 +235,14 @@ int main(int argc, char **argv)
 EXECUTE = {"executed": 'execl("/proc/self/exe", "same_pid", i == 1 ? "1" : "2", NULL)', "forked": ""}
 
 
+@alone
 @needs_go
 @pytest.mark.parametrize("how", EXECUTE)
 def test_pid_used_again(xprof, record, program, how):
     """Two programs, two profiles, each with its own samples."""
     path = program.text(f"same_{how}", SAME_PID.replace("EXECUTE", EXECUTE[how]), *BUILD, instrument=False)
     session = record("-F", "999", "-a").wait_attached()
-    done = house.run([path])
+    done = project.run([path])
     if done.returncode:
         pytest.skip(f"no pid can be chosen here: {done.stderr}")
     recorded = checked(xprof, session.stop())
@@ -314,6 +318,7 @@ int main(int argc, char **argv)
 """
 
 
+@alone
 @needs_go
 def test_side_band_that_overflows(xprof, record, start, program):
     """A library and a name that it has not told of are found in /proc."""
@@ -326,7 +331,7 @@ def test_side_band_that_overflows(xprof, record, start, program):
     session.process.send_signal(signal.SIGSTOP)
     try:
         for cpu in sorted(os.sched_getaffinity(0)):
-            assert house.run(["taskset", "-c", cpu, flood, 20000]).returncode == 0
+            assert project.run(["taskset", "-c", cpu, flood, 20000]).returncode == 0
         process.stdin.write("\n")
         process.stdin.flush()
         assert process.stdout.readline() == "loaded\n"
@@ -355,6 +360,7 @@ def all_mappings():
     return total
 
 
+@alone
 def test_what_is_found_is_newer_than_what_was_told(xprof, record, start, program, shares):
     """The side-band told that a process executed, not that it did so once more: /proc has the last word."""
     flood = program.text("flood", FLOOD, "-O1", instrument=False)
@@ -364,7 +370,7 @@ def test_what_is_found_is_newer_than_what_was_told(xprof, record, start, program
         process = start(["sh", "-c", f"echo ready; read go; exec {shares} 1 1 wait"], stdin=subprocess.PIPE)
         assert process.stdout.readline() == "ready\n"
         for cpu in sorted(os.sched_getaffinity(0)):
-            assert house.run(["taskset", "-c", cpu, flood, 20000]).returncode == 0
+            assert project.run(["taskset", "-c", cpu, flood, 20000]).returncode == 0
         process.stdin.write("\n")
         process.stdin.flush()
         assert process.stdout.readline() == "waiting\n"
@@ -420,7 +426,7 @@ def assert_no_half(directory):
 
 
 def test_file_size_limit(xprof, record, tmp_path, deep):
-    limited = victim.wrapped(xprof, tmp_path, "prlimit", "--fsize=20000")
+    limited = project.wrapped(xprof, tmp_path, "prlimit", "--fsize=20000")
     recorded = record("--no-sleds", "-F", "4999", "--", deep, program=limited).finish()
     assert recorded.status == FAILED, recorded.messages
     assert "File too large; raise `ulimit -f` or give another -o" in recorded.messages
@@ -457,7 +463,7 @@ def test_nobody(xprof, tmp_path):
     tmp_path.chmod(0o777)
     # The way to the program may be closed to nobody: the descriptor is not.
     with open(xprof.path, "rb") as opened:
-        done = house.run(
+        done = project.run(
             ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
             + [f"/proc/self/fd/{opened.fileno()}", "record", "-a", "-d", "1", "-o", tmp_path / "out"],
             pass_fds=[opened.fileno()],
@@ -472,7 +478,7 @@ def test_nobody(xprof, tmp_path):
 def test_kernel_without_btf(xprof, tmp_path):
     """Its file is covered in a mount namespace of xprof's own."""
     hidden = 'mount -t tmpfs tmpfs /sys/kernel/btf && exec "$0" "$@"'
-    without = victim.wrapped(xprof, tmp_path, "unshare", "-m", "sh", "-c", hidden)
+    without = project.wrapped(xprof, tmp_path, "unshare", "-m", "sh", "-c", hidden)
     done = without("record", "-a", "-d", "1", "-o", tmp_path / "out")
     assert done.returncode == ENVIRONMENT, (done.returncode, done.stderr)
     assert "BTF: /sys/kernel/btf/vmlinux: No such file or directory" in done.stderr, done.stderr
@@ -483,13 +489,14 @@ def test_kernel_without_btf(xprof, tmp_path):
 # What is nobody's.
 
 
+@alone
 @needs_go
 def test_idle_and_kernel_threads_apart(xprof, record):
     """A CPU that sleeps is counted by its samples, and has no profile; what the kernel's threads do has one."""
     started = idle_s()
     session = record("-F", "499", "-a").wait_attached()
     attached = idle_s()
-    house.run(["sh", "-c", "dd if=/dev/zero of=/var/tmp/xprof-edge bs=1M count=32 conv=fsync; rm /var/tmp/xprof-edge"])
+    project.run(["sh", "-c", "dd if=/dev/zero of=/var/tmp/xprof-edge bs=1M count=32 conv=fsync; rm /var/tmp/xprof-edge"])
     time.sleep(1)
     within = [now - then for now, then in zip(idle_s(), attached)]
     recorded = checked(xprof, session.stop())
@@ -545,6 +552,7 @@ int main(int argc, char **argv)
 """
 
 
+@alone
 @pytest.mark.parametrize("count, ms, told", [(300, 2, True), (2, 1000, False)], ids=["short", "long"])
 def test_periods_without_a_sample(xprof, record, program, count, ms, told):
     """Threads that end within a period of 10 ms have none: that is said, and all CPU time is accounted for."""
@@ -561,6 +569,7 @@ def test_periods_without_a_sample(xprof, record, program, count, ms, told):
 # Names of the kernel.
 
 
+@alone
 def test_kernel_names(xprof, record):
     """Those that the kernel gives are those of /proc/kallsyms, and where that has them."""
     recorded = checked(xprof, record("-F", "4999", "--", "dd", "if=/dev/zero", "of=/dev/null", "bs=1", "count=500000").finish())
@@ -573,7 +582,7 @@ def test_kernel_names(xprof, record):
     named = 0
     for path in recorded.directory.glob("sym/kernel.*.so"):
         base = 0xFFFFFFFF80000000 + int(path.name.split(".")[1]) * (128 << 20) - 0x1000
-        for address, _, name in (line.split(None, 2) for line in house.run(["nm", path]).stdout.splitlines()):
+        for address, _, name in (line.split(None, 2) for line in project.run(["nm", path]).stdout.splitlines()):
             # Programs of recordings that are over have left the table.
             if name in ("[unknown]", "[end]", "[kernel]") or name.startswith("bpf_prog_"):
                 continue

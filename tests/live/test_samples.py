@@ -10,12 +10,12 @@ import subprocess
 
 import pytest
 
-import house
 import profiles
+import project
 import recording
 from cpu_time import assert_cpu_time, charged_of, cpu_of, stolen_s
 
-pytestmark = [pytest.mark.uprobes, pytest.mark.usefixtures("stolen_before")]
+pytestmark = [pytest.mark.uprobes, pytest.mark.alone("measures CPU time and shares of it"), pytest.mark.usefixtures("stolen_before")]
 
 FAILED = 1
 BUILD = ("-O1", "-g", "-fno-omit-frame-pointer")
@@ -129,7 +129,7 @@ def test_shares_as_libprofiler_sees_them(sampled, shares, tmp_path):
     if not library:
         pytest.skip("no libprofiler here")
     reference = tmp_path / "reference.prof"
-    done = house.run(
+    done = project.run(
         [shares, 2], env={"LD_PRELOAD": library, "CPUPROFILE": str(reference), "CPUPROFILE_FREQUENCY": "250"}
     )
     assert done.returncode == 0, done.stderr
@@ -262,7 +262,7 @@ def test_whole_machine(xprof, record, start, shares):
     session = record("-F", "999", "-a").wait_attached()
     process = start([shares, 1])
     # Kernel threads work too: what was written is sent to a disk.
-    house.run(["sh", "-c", "dd if=/dev/zero of=/var/tmp/xprof-test bs=1M count=64 conv=fsync; rm /var/tmp/xprof-test"])
+    project.run(["sh", "-c", "dd if=/dev/zero of=/var/tmp/xprof-test bs=1M count=64 conv=fsync; rm /var/tmp/xprof-test"])
     output, _ = process.communicate(timeout=20)
     recorded = Sampled(xprof, session.stop())
     # Before its exec it was a fork of this program.
@@ -317,7 +317,7 @@ def test_no_sample_at_all(xprof, record, start):
 
 def test_storm_of_short_processes(xprof, record, start, shares):
     session = record("-F", "4999", "-a").wait_attached()
-    done = house.run(["sh", "-c", f"i=0; while [ $i -lt 200 ]; do {shares} 0.003; i=$((i+1)); done"])
+    done = project.run(["sh", "-c", f"i=0; while [ $i -lt 200 ]; do {shares} 0.003; i=$((i+1)); done"])
     pids = [int(pid) for pid in re.findall(r"^pid (\d+)$", done.stdout, re.M)]
     assert len(pids) == len(set(pids)) == 200
     recorded = Sampled(xprof, session.stop())
@@ -347,7 +347,7 @@ def test_container(xprof, record, start, shares, tmp_path):
     inside.mkdir()
     script = f"mount -t tmpfs tmpfs {inside} && cp {shares} {inside}/mine && {inside}/mine 0.8"
     session = record("-F", "999", "-a").wait_attached()
-    done = house.run(["unshare", "-m", "-p", "-f", "sh", "-c", script])
+    done = project.run(["unshare", "-m", "-p", "-f", "sh", "-c", script])
     assert done.returncode == 0, done.stderr
     recorded = Sampled(xprof, session.stop())
     path = recorded.one(comm="mine")
@@ -447,7 +447,7 @@ def test_two_recordings_at_once(xprof, record, start, shares):
 
 
 def test_sleds_and_samples(xprof, record, program):
-    path = program("live/programs/shares.c", *BUILD, house.no_runtime())
+    path = program("live/programs/shares.c", *BUILD, project.no_runtime())
     finished = record("-F", "999", "--", path, 0.8).finish().ok()
     recorded = Sampled(xprof, finished)
     assert_cpu_time(profiles.Profile(recorded.one()).seconds, cpu_of(recorded.output))

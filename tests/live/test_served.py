@@ -1,17 +1,19 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Targets whose files are on a file system that a process serves (FUSE), which may stop answering at any time."""
 import os
+import pathlib
 import signal
 import subprocess
 import time
 
 import pytest
 
-import house
+import project
 import recording
-import victim
+import targets
 
-pytestmark = pytest.mark.uprobes
+# Who looks at all processes waits for those that wait for the server.
+pytestmark = [pytest.mark.uprobes, pytest.mark.alone("processes that hang keep others waiting")]
 
 # What xprof may take beyond the recording itself: the waits of chosen_file.h, on a busy machine.
 PATIENCE_S = 30
@@ -24,6 +26,11 @@ class Served:
         self.process = process
         self.directory = directory
         self.program = directory / "program"
+
+    def fail_a_read(self):
+        """The next read fails, and those that follow are not answered."""
+        self.process.send_signal(signal.SIGUSR2)
+        time.sleep(0.1)
 
     def silence(self):
         self.process.send_signal(signal.SIGUSR1)
@@ -53,18 +60,18 @@ def served(program, start, tmp_path):
         # Its end has every request fail, so that nothing waits any more.
         process.kill()
         process.wait()
-        house.run(["umount", "--lazy", directory])
+        project.run(["umount", "--lazy", directory])
 
 
 @pytest.fixture
 def target(served, program, start, tmp_path):
-    """victim.c, run from a served file system: (Served, victim.Busy)."""
-    path = program("live/programs/victim.c", "-O2", house.no_runtime())
+    """victim.c, run from a served file system: (Served, targets.Busy)."""
+    path = program("live/programs/victim.c", "-O2", project.no_runtime())
     system = served(path)
     progress = tmp_path / "progress"
     process = start([system.program, 2, 1000, progress])
     recording.wait_until(progress.exists, "the target does not start")
-    return system, victim.Busy(process, path, progress)
+    return system, targets.Busy(process, path, progress)
 
 
 def finish(args):
@@ -112,3 +119,41 @@ def test_all_processes(xprof, target, tmp_path):
     system.silence()
     code, _, err = finish([xprof.path, "record", "-a", "-d", "1", "--no-sleds", "-o", tmp_path / "out"])
     assert code == 0, err
+
+
+def waits_of(pid):
+    return [task.read_text() for task in pathlib.Path(f"/proc/{pid}/task").glob("*/wchan")]
+
+
+@pytest.fixture
+def holder(served, program, start, tmp_path):
+    """
+    Holds the lock of its mappings for good. A static program: where a library that others use has a probe, such as the
+    linker's, the kernel would wait for this lock too and let nobody fork.
+    """
+    data = tmp_path / "data"
+    data.write_bytes(bytes(4096))
+    system = served(data)
+    path = program("live/programs/holder.c", "-O2", "-static", project.no_runtime())
+    process = start([path, system.program])
+    assert process.stdout.readline() == "ready\n"
+    system.fail_a_read()
+    process.send_signal(signal.SIGUSR1)
+    recording.wait_until(lambda: any("mmap" in wait for wait in waits_of(process.pid)), "the lock is not held")
+    return process
+
+
+@pytest.mark.parametrize("args", [["record", "-d", "1", "-p"], ["list"]], ids=" ".join)
+def test_mappings_held(xprof, holder, tmp_path, args):
+    args = [args[0], "-o", tmp_path / "out", *args[1:]] if args[0] == "record" else args
+    code, _, err = finish([xprof.path, *args, holder.pid])
+    assert code == 1
+    assert f"process {holder.pid} holds the lock of its mappings" in err
+    assert not (tmp_path / "out").exists()
+
+
+def test_mappings_held_by_a_bystander(xprof, holder, tmp_path):
+    code, out, err = finish([xprof.path, "record", "-a", "-d", "1", "--no-sleds", "-o", tmp_path / "out"])
+    assert code == 0, err
+    # The summary tells of some profiles only.
+    assert list((tmp_path / "out").glob(f"*.{holder.pid}.prof")), out + err

@@ -12,13 +12,15 @@ import time
 
 import pytest
 
-import house
 import profiles
+import project
 
 pytestmark = pytest.mark.uprobes
 
+alone = pytest.mark.alone("raises vm.max_map_count")
+
 BUILD = ("-O2", "-g", "-fomit-frame-pointer", "-pthread")
-STOPS_TOOL = house.OUTPUT / "tests" / "format" / "unwind_stops"
+STOPS_TOOL = project.OUTPUT / "tests" / "format" / "unwind_stops"
 ENTRY_BYTES = 64  # of _start
 
 
@@ -144,7 +146,7 @@ def test_handler_on_a_stack_of_its_own(xprof, sampled, stacks):
 PROGRAMS = {
     "perl": ["perl", "-e", 'for ($i = 0; $i < 2e6; $i++) { $h{$i % 1000} .= lc("X$i"); %h = () if $i % 1e5 == 0 }'],
     "python3": ["/usr/bin/python3", "-c", "f = lambda n: n if n < 2 else f(n - 1) + f(n - 2)\nprint(f(30))"],
-    "gdb": ["gdb", "-batch", "-ex", "info functions a", "-ex", "info types a", house.XPROF],
+    "gdb": ["gdb", "-batch", "-ex", "info functions a", "-ex", "info types a", project.XPROF],
     "sqlite3": [
         "sqlite3",
         ":memory:",
@@ -232,7 +234,7 @@ def test_signal_frame_of_musl(xprof, sampled, tmp_path):
     source = tmp_path / "alarms.c"
     source.write_text(MUSL)
     binary = tmp_path / "alarms"
-    made = house.run(["musl-gcc", "-O2", "-g", "-fomit-frame-pointer", "-static", source, "-o", binary])
+    made = project.run(["musl-gcc", "-O2", "-g", "-fomit-frame-pointer", "-static", source, "-o", binary])
     assert made.returncode == 0, made.stderr
     cum = functions(xprof, sampled("-F", "999", "--", binary))
     total = max(cum.values())
@@ -276,8 +278,8 @@ def test_same_as_gdb(stacks, tmp_path, name):
     if not shutil.which("gdb"):
         pytest.skip("no gdb here")
     command = GDB_COMMANDS[name] or [stacks, name, 60]
-    done = house.run(
-        ["gdb", "-q", "-nx", "-batch", "-x", house.REPO / "tests/live/gdb_stops.py", "--args", *command],
+    done = project.run(
+        ["gdb", "-q", "-nx", "-batch", "-x", project.REPO / "tests/live/gdb_stops.py", "--args", *command],
         env={**os.environ, "STOPS": "50", "TOOL": str(STOPS_TOOL), "DIRECTORY": str(tmp_path)},
     )
     path = tmp_path / "result.json"
@@ -302,7 +304,7 @@ def test_same_as_gdb(stacks, tmp_path, name):
 
 def section(path, name):
     """(offset, size) of a section of an ELF file."""
-    listed = house.run(["readelf", "-SW", path]).stdout
+    listed = project.run(["readelf", "-SW", path]).stdout
     fields = re.search(rf" {re.escape(name)} +\w+ +\w+ (\w+) (\w+)", listed)
     return int(fields[1], 16), int(fields[2], 16)
 
@@ -358,8 +360,8 @@ def test_mapping_that_is_replaced(sampled, program):
     ]
     offsets = []
     for library in libraries:
-        address = int(re.search(r"^(\w+) T work$", house.run(["nm", library]).stdout, re.M)[1], 16)
-        listed = house.run(["readelf", "-lW", library]).stdout
+        address = int(re.search(r"^(\w+) T work$", project.run(["nm", library]).stdout, re.M)[1], 16)
+        listed = project.run(["readelf", "-lW", library]).stdout
         (load,) = re.findall(r"LOAD +(\w+) (\w+) \w+ \w+ \w+ R E", listed)
         offsets.append(address - int(load[1], 16) + int(load[0], 16))
     size = max(library.stat().st_size for library in libraries)
@@ -406,6 +408,7 @@ def max_map_count():
     path.write_text(before)
 
 
+@alone
 def test_many_mappings(record, program, max_map_count):
     path = program.text("many", MANY, *BUILD, instrument=False)
     session = record("--no-sleds", "-F", "999", "--", path, 100000)

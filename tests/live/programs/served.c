@@ -2,6 +2,7 @@
 /*
  * A file system of one file, served by this process until SIGUSR1, and then not any more: served DIRECTORY FILE. The
  * file "program" in the directory has the bytes of FILE. What it is asked behind SIGUSR1 waits until this process ends.
+ * Behind SIGUSR2 the first read fails, and those that follow wait.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -19,6 +20,8 @@
 #define NAME "program"
 
 static volatile sig_atomic_t is_silent;
+static volatile sig_atomic_t fails_reads;
+static unsigned int failed_reads;
 static int file_fd;
 static off_t file_bytes;
 
@@ -26,6 +29,12 @@ static void be_silent(int number)
 {
 	(void)number;
 	is_silent = 1;
+}
+
+static void fail_reads(int number)
+{
+	(void)number;
+	fails_reads = 1;
 }
 
 static void reply(int fuse, uint64_t unique, int err, const void *data, size_t bytes)
@@ -70,6 +79,10 @@ static void answer(int fuse, const struct fuse_in_header *in, const char *body)
 	case FUSE_OPENDIR:
 		return reply(fuse, in->unique, 0, &open, sizeof(open));
 	case FUSE_READ:
+		if (fails_reads && failed_reads++)
+			return;
+		if (fails_reads)
+			return reply(fuse, in->unique, -EIO, NULL, 0);
 		got = pread(file_fd, piece, read_in->size, (off_t)read_in->offset);
 		return reply(fuse, in->unique, 0, piece, got > 0 ? (size_t)got : 0);
 	case FUSE_STATFS:
@@ -117,6 +130,7 @@ int main(int argc, char **argv)
 	file_bytes = st.st_size;
 	fuse = mount_it(argv[1]);
 	signal(SIGUSR1, be_silent);
+	signal(SIGUSR2, fail_reads);
 	puts("ready");
 	fflush(stdout);
 	for (;;) {

@@ -1,27 +1,26 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""perf, as users run it: what it says of a perf.data, and that it says nothing else."""
+"""perf, as users run it: its output for a perf.data, and the absence of any other output."""
 import os
 import pathlib
 import re
 import shutil
-import subprocess
 
 import pytest
 
-import house
+import project
 
 
 def paths():
     """The machine's perf, and those of XPROF_PERFS (separated by colons)."""
     found = [shutil.which("perf"), *os.environ.get("XPROF_PERFS", "").split(":")]
-    return [path for path in found if path and house.run([path, "--version"]).returncode == 0]
+    return [path for path in found if path and project.run([path, "--version"]).returncode == 0]
 
 
 PATHS = paths()
 
 
 def version_of(path):
-    return house.run([path, "--version"]).stdout.split()[-1]
+    return project.run([path, "--version"]).stdout.split()[-1]
 
 
 def fixture_params():
@@ -30,7 +29,7 @@ def fixture_params():
 
 
 class Perf:
-    """home: where it keeps its cache of binaries (~/.debug), empty at first."""
+    """home: the directory of its cache of binaries (~/.debug), initially empty."""
 
     def __init__(self, path, home):
         if path is None:
@@ -38,10 +37,10 @@ class Perf:
         self.path, self.home = path, home
 
     def __call__(self, *args, warnings=False, **options):
-        """Its output. Unless `warnings`, a word on standard error fails the test."""
+        """Returns its output. Any output on standard error fails the test, unless `warnings`."""
         environment = {**os.environ, "HOME": str(self.home), "PERF_CONFIG": "/dev/null", "PAGER": "cat", "LC_ALL": "C"}
         environment.pop("DEBUGINFOD_URLS", None)
-        done = house.run([self.path, "--no-pager", *args], env=environment, **options)
+        done = project.run([self.path, "--no-pager", *args], env=environment, **options)
         assert done.returncode == 0, f"perf {args}: {done.stdout[-2000:]}{done.stderr}"
         assert warnings or not done.stderr.strip(), f"perf {args}: {done.stderr}"
         return done.stdout
@@ -67,7 +66,7 @@ class Perf:
         return [Sample(block) for block in text.split("\n\n") if block.strip()]
 
     def cache(self, *args):
-        """perf buildid-cache, in our own home."""
+        """perf buildid-cache, in this home directory."""
         return self("buildid-cache", *args)
 
 
@@ -89,7 +88,7 @@ class Sample:
 
 
 def kernel_build_id():
-    """Of the running kernel, in hex; None where it has none."""
+    """The build id of the running kernel in hex, or None."""
     notes = pathlib.Path("/sys/kernel/notes")
     if not notes.exists():
         return None
@@ -105,12 +104,12 @@ def kernel_build_id():
 
 def build_id(path):
     """Of an ELF file, in hex; None where it has none."""
-    found = re.search(r"Build ID: (\w+)", house.run(["readelf", "-n", path]).stdout)
+    found = re.search(r"Build ID: (\w+)", project.run(["readelf", "-n", path]).stdout)
     return found and found.group(1)
 
 
 def kernel_symbols():
-    """{name: address} of the kernel's text; empty where they are hidden."""
+    """{name: address} of the kernel's text; empty if the addresses are hidden."""
     symbols = {}
     for line in pathlib.Path("/proc/kallsyms").open():
         address, kind, name = line.split()[:3]

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Profiles, logs and manifests put together byte by byte, and the addresses in programs that they speak of."""
+"""Profiles, logs and manifests built byte by byte, and the addresses in programs that they refer to."""
 import re
 import struct
 
-import house
+import project
 
-# In a program: MARK(7) is an instruction of one byte, in whatever function it ends up, whose address marks() finds.
+# In a program MARK(7) is an instruction of one byte. marks() finds its address, whatever function it ends up in.
 MARK = r"""
 #define MARK(id) __asm__ volatile("1:\tnop\n\t.pushsection marks,\"a\"\n\t.quad " #id ", 1b - .\n\t.popsection")
 """
@@ -13,7 +13,7 @@ MARK = r"""
 
 def marks(path):
     """{id: address as linked} of the MARKs of a program."""
-    (section,) = re.findall(r" marks +PROGBITS +(\w+) (\w+) (\w+)", house.run(["readelf", "-SW", path]).stdout)
+    (section,) = re.findall(r" marks +PROGBITS +(\w+) (\w+) (\w+)", project.run(["readelf", "-SW", path]).stdout)
     address, offset, size = (int(field, 16) for field in section)
     data = path.read_bytes()[offset:offset + size]
     return {number: address + at + 8 + relative
@@ -22,13 +22,13 @@ def marks(path):
 
 def symbols(path):
     """{name: address as linked} of the functions of a program."""
-    return {name: int(address, 16) for address, name in re.findall(r"^(\w+) [tTwW] (\S+)$", house.run(["nm", path]).stdout, re.M)}
+    return {name: int(address, 16) for address, name in re.findall(r"^(\w+) [tTwW] (\S+)$", project.run(["nm", path]).stdout, re.M)}
 
 
 def mappings(path, base, name=None):
     """Lines of the executable segments of a program at an address, as the kernel would map them."""
     lines = []
-    for offset, vaddr, size in re.findall(r"LOAD +(\w+) (\w+) \w+ (\w+) \w+ R E", house.run(["readelf", "-lW", path]).stdout):
+    for offset, vaddr, size in re.findall(r"LOAD +(\w+) (\w+) \w+ (\w+) \w+ R E", project.run(["readelf", "-lW", path]).stdout):
         offset, vaddr, size = int(offset, 16), int(vaddr, 16), int(size, 16)
         first, end = vaddr & ~0xfff, (vaddr + size + 0xfff) & ~0xfff
         lines.append(f"{base + first:08x}-{base + end:08x} r-xp {offset & ~0xfff:08x} fe:01 42 {name or path}\n")

@@ -1,21 +1,23 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """What the tests know of the project and the machine."""
+import fcntl
 import functools
 import hashlib
 import os
 import pathlib
 import re
+import shlex
 import shutil
 import subprocess
 
-REPO = pathlib.Path(__file__).resolve().parent.parent
+REPO = pathlib.Path(__file__).resolve().parent.parent.parent
 OUTPUT = REPO / os.environ.get("O", ".output")
 XPROF = REPO / os.environ.get("XPROF", "xprof")
 CLANG = os.environ.get("CLANG", "clang")
 
 
 def run(argv, timeout=60, **options):
-    """A finished process with text output; input from /dev/null."""
+    """Runs a command with text output and input from /dev/null, and returns the finished process."""
     options = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options}
     return subprocess.run([str(a) for a in argv], text=True, errors="replace", timeout=timeout, check=False, **options)
 
@@ -28,8 +30,16 @@ class Xprof:
         return run([self.path, *args], **options)
 
 
+def wrapped(xprof, tmp_path, *before):
+    """xprof run by another program: wrapped(xprof, tmp_path, "prlimit", "--fsize=1000")."""
+    path = tmp_path / f"xprof-by-{os.path.basename(before[0])}"
+    path.write_text(f"#!/bin/sh\nexec {shlex.join(map(str, before))} {shlex.quote(str(xprof.path))} \"$@\"\n")
+    path.chmod(0o755)
+    return Xprof(path)
+
+
 def llvm_versions():
-    """LLVM versions whose llvm-xray is here, as numbers."""
+    """LLVM versions with an installed llvm-xray, as numbers."""
     found = {int(m.group(1)) for p in pathlib.Path("/usr/bin").glob("llvm-xray-*") if (m := re.search(r"-(\d+)$", p.name))}
     return sorted(found)
 
@@ -38,7 +48,7 @@ LLVM_VERSIONS = llvm_versions()
 
 
 def clang_versions():
-    """Versions of clang that are here with an llvm-xray of the same version."""
+    """Installed versions of clang that have an llvm-xray of the same version."""
     return [v for v in LLVM_VERSIONS if shutil.which(f"clang-{v}")]
 
 
@@ -60,7 +70,7 @@ class Programs:
         self.directory = directory
 
     def __call__(self, source, *flags, clang=None, instrument=True):
-        """From a file, relative to tests/. flags follow ours."""
+        """Builds a file, relative to tests/. flags come after the standard ones."""
         path = REPO / "tests" / source
         return self._build(path.stem, path.read_text(), path.suffix, flags, clang, instrument, path.parent)
 
@@ -76,18 +86,37 @@ class Programs:
             flags.append(f"-I{include}")
         key = hashlib.sha256("\0".join([version_of(clang), text, suffix, *flags]).encode()).hexdigest()[:12]
         path = self.directory / f"{name}.{key}"
-        if path.exists():
+        if not path.exists():
+            self._compile_once(path, text, suffix, flags, clang)
+        return self._own_copy(path)
+
+    def _own_copy(self, path):
+        """Of this worker: a probe is in a file, and so in all processes that run it."""
+        worker = os.environ.get("PYTEST_XDIST_WORKER")
+        if not worker:
             return path
+        copy = path.parent / worker / path.name
+        if not copy.exists() or copy.stat().st_mtime < path.stat().st_mtime:
+            copy.parent.mkdir(exist_ok=True)
+            shutil.copy(path, copy)
+        return copy
+
+    def _compile_once(self, path, text, suffix, flags, clang):
         self.directory.mkdir(parents=True, exist_ok=True)
-        source = self.directory / f"{name}.{key}{suffix}"
+        with open(path.with_name(path.name + ".lock"), "w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not path.exists():  # another worker has made it meanwhile
+                self._compile(path, text, suffix, flags, clang)
+
+    def _compile(self, path, text, suffix, flags, clang):
+        source = path.with_name(path.name + suffix)
         source.write_text(text)
-        new = path.with_suffix(f".{os.getpid()}")
+        new = path.with_name(path.name + ".new")
         # Sources first: libraries among the flags must follow them.
         made = run([clang, source, *flags, "-o", new])
         if made.returncode:
             raise AssertionError(f"{clang} {' '.join(flags)}\n{made.stderr}")
         new.rename(path)
-        return path
 
 
 @functools.lru_cache(maxsize=None)
@@ -97,14 +126,14 @@ def version_of(tool):
 
 @functools.lru_cache(maxsize=None)
 def no_runtime(clang=None):
-    """The flag that leaves XRay's runtime out of the link; older clangs spell it in another way."""
+    """The flag that keeps XRay's runtime out of the link; older versions of clang spell it differently."""
     new = "-fno-xray-link-deps"
     known = run([clang or CLANG, new, "-E", "-x", "c", "/dev/null"]).returncode == 0
     return new if known else "-fnoxray-link-deps"
 
 
 def mount_kernel_filesystems():
-    """As init does on most machines; containers and small guests may lack them."""
+    """Mounts what init mounts on most machines; containers and small guests may lack it."""
     for kind, place in (("tracefs", "/sys/kernel/tracing"), ("bpf", "/sys/fs/bpf")):
         if os.path.isdir(place) and not os.path.ismount(place):
             run(["mount", "-t", kind, kind, place])
@@ -112,7 +141,7 @@ def mount_kernel_filesystems():
 
 @functools.lru_cache(maxsize=None)
 def why_no_uprobes():
-    """Why no process can be probed here; an empty text when one can."""
+    """The reason why no process can be probed here, or an empty string."""
     for path, what in (
         ("/sys/bus/event_source/devices/uprobe/type", "this kernel has no uprobes"),
         ("/sys/kernel/btf/vmlinux", "this kernel has no BTF"),
@@ -122,6 +151,8 @@ def why_no_uprobes():
     return ""
 
 
-def breakpoints(pid):
-    """The number of [uprobes] areas of a process: what a recording leaves, and a mark that it was probed."""
-    return pathlib.Path(f"/proc/{pid}/maps").read_text().count("[uprobes]")
+def bpftool():
+    for tool in ("bpftool", "/usr/sbin/bpftool"):
+        if shutil.which(tool):
+            return tool
+    return None

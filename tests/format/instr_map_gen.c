@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Writes the side ELF of instrumented files, in which their functions have consecutive ids: side_elf_gen OUT FILE... */
+/* Writes the side ELF of instrumented files, in which their functions have consecutive ids: instr_map_gen OUT FILE... */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "elf/sled_table.h"
 #include "elf/instr_map.h"
+#include "elf/sled_table.h"
 
 static const char **names;
 static size_t count;
@@ -20,7 +20,7 @@ static int add_file(const char *path)
 	int fd = open(path, O_RDONLY);
 
 	if (fd < 0 || xp_sled_table_open(&table, fd, why, sizeof(why))) {
-		fprintf(stderr, "side_elf_gen: %s: %s\n", path, fd < 0 ? "cannot open it" : why);
+		fprintf(stderr, "instr_map_gen: %s: %s\n", path, fd < 0 ? "cannot open it" : why);
 		return 1;
 	}
 	close(fd);
@@ -42,7 +42,7 @@ int main(int argc, char **argv)
 		if (add_file(argv[i]))
 			return 1;
 	fd = open(argv[1], O_WRONLY | O_CREAT | O_TRUNC, 0644);
-	if (fd < 0 || xp_side_elf_write(fd, names, count) || close(fd)) {
+	if (fd < 0 || xp_instr_map_write(fd, names, count) || close(fd)) {
 		perror(argv[1]);
 		return 1;
 	}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""A time limit for each phase of each test, so that one that hangs fails instead of stopping the whole run."""
+"""A time limit for each phase of each test, so that a test that hangs fails instead of blocking the whole run."""
 import contextlib
 import signal
 

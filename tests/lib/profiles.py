@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""gperftools CPU profiles: read by hand, from the specification, and by the readers that users have."""
+"""gperftools CPU profiles, read by hand following the specification, and by the users' tools."""
 import re
 import shutil
 import struct
 
-import house
+import project
 
 
 class Profile:
@@ -39,7 +39,7 @@ GOOGLE_PPROF = shutil.which("google-pprof")
 
 def go_top(path, program=None):
     """{function: (flat, cumulative)} in samples, of `go tool pprof`."""
-    done = house.run(
+    done = project.run(
         [GO, "tool", "pprof", "-top", "-nodecount=0", "-nodefraction=0", "-edgefraction=0", "-sample_index=samples"]
         + ([program] if program else [])
         + [path],
@@ -52,7 +52,7 @@ def go_top(path, program=None):
 
 def perl_top(path, program):
     """The same of google-pprof."""
-    done = house.run([GOOGLE_PPROF, "--text", program, path])
+    done = project.run([GOOGLE_PPROF, "--text", program, path])
     assert done.returncode == 0, done.stderr
     rows = re.findall(r"^\s*(\d+)\s+[\d.]+%\s+[\d.]+%\s+(\d+)\s+[\d.]+%\s+(.+)$", done.stdout, re.M)
     return {name: (int(flat), int(cum)) for flat, cum, name in rows}

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """
-Virtual machines without hardware support: qemu, a kernel, and an initial RAM disk with busybox, xprof, what both need,
-and programs to record. The init, tests/kernels/guest, leaves what came out on a disk, as a tar file.
+Virtual machines without hardware support: qemu, a kernel, and an initial RAM disk with busybox, xprof, the libraries of
+both, and programs to record. The init, tests/kernels/guest, writes the results to a disk, as a tar file.
 """
 import gzip
 import os
@@ -12,22 +12,22 @@ import stat
 import subprocess
 import tarfile
 
-import house
+import project
 import recording
 
 QEMU = "qemu-system-x86_64"
 BUSYBOX = "/bin/busybox"
-# Two machines on two idle CPUs need 3 s to their init and 80 s for all steps, beside a load twice as long.
+# Two machines on two idle CPUs need 3 s until their init and 80 s for all steps; with other load, twice as long.
 BOOT_S = 60
 DEADLINE_S = 270
-# The step that began last may take its own limit.
+# The last step may use its full time limit.
 LIMIT_S = DEADLINE_S + 80
 DISK_BYTES = 1 << 30
 CONSOLE_LINES = 60
 
 
 def why_not():
-    """Why there are no virtual machines here; an empty text when there are."""
+    """The reason why virtual machines cannot run here, or an empty string."""
     if not shutil.which(QEMU) or not pathlib.Path(BUSYBOX).exists():
         return f"no {QEMU} or no busybox here: `sudo make test-kernels` installs them"
     return ""
@@ -60,9 +60,9 @@ class Archive:
             self._entry(name, stat.S_IFREG | 0o755, pathlib.Path(path).read_bytes())
 
     def add_program(self, name, path):
-        """With the shared objects that it needs."""
+        """Adds a program and its shared objects."""
         self.add(name, path)
-        for library in re.findall(r"(?:=> )?(/\S+) \(0x", house.run(["ldd", path]).stdout):
+        for library in re.findall(r"(?:=> )?(/\S+) \(0x", project.run(["ldd", path]).stdout):
             self.add(library.lstrip("/"), library)
 
     def compressed(self):
@@ -72,8 +72,8 @@ class Archive:
 
 class Machine:
     """
-    A running virtual machine. In one thread: with a thread for each CPU, qemu's own translation may let one CPU run a
-    breakpoint that another has just taken out of the kernel's code, and the kernel crashes.
+    A running virtual machine, in one thread. With a thread for each CPU, qemu's own translation may let one CPU execute
+    a breakpoint that another has just removed from the kernel's code, and the kernel crashes.
     """
 
     def __init__(self, kernel, initrd, directory):
@@ -97,7 +97,7 @@ class Machine:
         )
 
     def result(self):
-        """Waits for its end: a Guest."""
+        """Waits until it ends and returns a Guest."""
         out = self.directory / "out"
         ended = self._wait(BOOT_S)
         booted = self._has_booted()
@@ -119,12 +119,12 @@ class Machine:
         return Guest(self.kernel, out, failure)
 
     def _has_archive(self):
-        """Python takes a disk full of zeros for an archive without members."""
+        """For Python a disk full of zeros is an archive without members."""
         with self.disk.open("rb") as disk:
             return disk.read(512)[257:262] == b"ustar"
 
     def _has_booted(self):
-        """The first words of the init."""
+        """Whether the init has printed its first words."""
         return "guest: " in self.console.read_text(errors="replace")
 
     def _wait(self, timeout_s):
@@ -141,7 +141,7 @@ class Machine:
 
 
 class Guest:
-    """What a virtual machine has left."""
+    """The results of a virtual machine."""
 
     def __init__(self, kernel, directory, failure):
         self.release = kernel.name.replace("vmlinuz-", "")
@@ -161,7 +161,7 @@ class Guest:
         return int(self.text(f"{name}.status"))
 
     def steps(self):
-        """Which steps did not end well, as text."""
+        """The steps that failed, as text."""
         lines = (self.directory / "steps").read_text().splitlines()
         bad = [line for line in lines if not line.endswith("with status 0")]
         hangs = [f"--- {path.name}\n{path.read_text(errors='replace')}" for path in self.directory.glob("*.hang")]

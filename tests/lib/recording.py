@@ -1,20 +1,23 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Recordings made by the tests: to run them, and to read what they left with the tools that users have."""
+import array
 import collections
 import functools
 import json
+import os
 import pathlib
 import re
 import signal
 import subprocess
 import time
 
-import house
+import project
 
 READY_S = 20
 END_S = 100
 
 ENTER, EXIT, TAIL, ENTER_ARGS = "function-enter", "function-exit", "function-tail-exit", "function-enter-arg"
+BASIC_KINDS = (ENTER, EXIT, TAIL)  # entries with arguments are entries
 FUNCTION_KINDS = {ENTER, EXIT, TAIL, ENTER_ARGS}
 
 RECORD = re.compile(
@@ -41,7 +44,7 @@ class Record:
 
 
 def assert_ended_by(process, number, messages, directory):
-    """Of an xprof that got a signal twice: the recording, xprof itself, or the attaching, which leaves nothing."""
+    """Two signals ended the recording, xprof itself, or the attaching, which leaves nothing."""
     if process.returncode == 1:
         assert "stopped while attaching: nothing was recorded" in messages, messages
         assert not directory.exists()
@@ -51,7 +54,7 @@ def assert_ended_by(process, number, messages, directory):
 
 def read_log(path, instr_map=None, version=None):
     """The records of an XRay log of any mode, as llvm-xray reads it."""
-    tool = house.LlvmXray(version or house.LLVM_VERSIONS[-1])
+    tool = project.LlvmXray(version or project.LLVM_VERSIONS[-1])
     names = ["-symbolize", f"-instr_map={instr_map}"] if instr_map else []
     done = tool("convert", "-f", "yaml", *names, path)
     assert done.returncode == 0, f"{tool.path} convert {path}: exit status {done.returncode}\n{done.stderr}"
@@ -63,14 +66,23 @@ def read_log(path, instr_map=None, version=None):
 
 def basic_records(path, version=None, timeout=60):
     """All records in the form of XRay's basic mode, 32 bytes each: of a large log llvm-xray makes it fastest."""
-    tool = house.LlvmXray(version or house.LLVM_VERSIONS[-1])
+    tool = project.LlvmXray(version or project.LLVM_VERSIONS[-1])
     raw = path.with_suffix(".raw")
     done = tool("convert", "-f", "raw", "-o", raw, path, timeout=timeout)
     assert done.returncode == 0, f"{tool.path} convert {path}: exit status {done.returncode}\n{done.stderr}"
-    data = raw.read_bytes()[32:]  # behind the header
+    data = raw.read_bytes()[32:]  # after the header
     raw.unlink()
     assert len(data) % 32 == 0
     return data
+
+
+@functools.lru_cache(maxsize=16)
+def function_names(instr_map, changed):
+    """{function id: name}"""
+    done = project.LlvmXray(project.LLVM_VERSIONS[-1])("extract", "-symbolize", instr_map)
+    assert done.returncode == 0, done.stderr
+    found = re.findall(r"^- \{ id: (\d+), .* function-name: ('?)(.*?)\2, version: \d+ \}$", done.stdout, re.M)
+    return {int(number): name for number, _, name in found}
 
 
 def calls(records):
@@ -79,7 +91,7 @@ def calls(records):
 
 
 def calls_by_thread(records):
-    """The same for each thread, without the threads' numbers: they differ from run to run."""
+    """The same for each thread, without thread ids, which differ from run to run."""
     threads = collections.defaultdict(list)
     for record in records:
         threads[record.thread].append(record)
@@ -88,7 +100,7 @@ def calls_by_thread(records):
 
 def runtime_records(program, directory, *args, threshold_us=0):
     """What XRay's own runtime records of the program, in its basic mode, which forgets no call."""
-    done = house.run(
+    done = project.run(
         [program, *args],
         cwd=directory,
         env={
@@ -104,12 +116,12 @@ def runtime_records(program, directory, *args, threshold_us=0):
 
 
 def printed_calls(output):
-    """What the program counted itself: {function: calls}."""
+    """The calls that the program itself counted: {function: calls}."""
     return {m[1]: int(m[2]) for m in re.finditer(r"^calls (.+) (\d+)$", output, re.M)}
 
 
 class Log:
-    """One program's log, and what the manifest says of the program."""
+    """The log of one program, and its entry in the manifest."""
 
     def __init__(self, directory, entry):
         self.entry = entry
@@ -123,10 +135,18 @@ class Log:
         return read_log(self.path, self.instr_map, version)
 
     def calls(self):
-        return calls(self.records())
+        """calls(self.records()), of which a large log has too many for that; an entry with arguments is an entry."""
+        names = function_names(self.instr_map, os.stat(self.instr_map).st_mtime_ns)
+        data = basic_records(self.path)
+        ids = array.array("I", data)[1::8]
+        found = collections.Counter()
+        for (kind, number), count in collections.Counter(zip(data[3::32], ids)).items():
+            if kind < len(BASIC_KINDS):
+                found[names.get(number, str(number)), BASIC_KINDS[kind]] += count
+        return found
 
     def synthesized(self, records):
-        """Exits in the log that no record stands for: {function: count}."""
+        """Exits in the log that have no record: {function: count}."""
         names = {r.id: r.name for r in records}
         return {names[one["id"]]: one["exits"] for one in self.entry["synthesized_by_function"]}
 
@@ -155,20 +175,20 @@ class Recording:
         return [Log(self.directory, p) for p in self.manifest["processes"] if p.get("log")]
 
     def log(self):
-        """The only one."""
+        """The only log."""
         logs = self.logs
         assert len(logs) == 1, f"{len(logs)} logs instead of one:\n{self.messages}"
         return logs[0]
 
     def ok(self):
-        """Itself; it must have ended well, lost nothing, and its numbers must add up."""
+        """Returns itself. It must have succeeded and lost nothing, and its numbers must add up."""
         assert self.status == 0, f"xprof ended with status {self.status}:\n{self.messages}"
         self.adds_up()
         assert self.totals["lost"]["total"] == 0, f"records were lost:\n{self.totals}\n{self.messages}"
         return self
 
     def adds_up(self):
-        """seen = written + filtered + lost + overwritten, in the sum, for each process and thread, and in the summary."""
+        """seen = written + filtered + lost + overwritten: in total, for each process and thread, and in the summary."""
         processes = self.manifest["processes"]
         for part in [self.totals, *processes, *(t for p in processes for t in p["threads"])]:
             elsewhere = part["filtered"]["total"] + part["lost"]["total"] + part["overwritten"]
@@ -210,7 +230,7 @@ class Session:
         return self
 
     def stop(self):
-        """As ^C does."""
+        """Sends SIGINT, as ^C does."""
         self.process.send_signal(signal.SIGINT)
         return self.finish()
 

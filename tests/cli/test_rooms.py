@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""user/ has a folder for each duty, and a module includes only what its folder may. README.md has the same table."""
+import re
+
+import project
+
+USER = project.REPO / "user"
+
+# Folder: folders whose headers it may include, beside its own. In the order in which they build upon each other.
+MAY_INCLUDE = {
+    "base": "",
+    "arch/x86_64": "base",
+    "format": "base",
+    "elf": "base arch/x86_64",
+    "target": "base arch/x86_64 elf",
+    "kernel": "base arch/x86_64 elf target",
+    "sled": "base arch/x86_64 elf target kernel",
+    "trace": "base elf format target sled",
+    "budget": "base arch/x86_64 target kernel sled trace",
+    "unwind": "base elf target",
+    "profile": "base elf format target unwind",
+    "jit": "base elf format target unwind profile",
+    "sample": "base arch/x86_64 elf format target kernel unwind profile jit",
+    "record": "base arch/x86_64 elf format target kernel sled trace budget unwind profile jit sample",
+    "report": "base elf format unwind",
+}
+# The option table is the one header of user/ itself that a folder may include.
+ALSO = {("record/recording.h", "options.h")}
+
+
+def folder_of(name):
+    return name.rpartition("/")[0]
+
+
+def includes():
+    """(file, included header), both relative to user/."""
+    for path in sorted(USER.rglob("*.[ch]")):
+        name = str(path.relative_to(USER))
+        for header in re.findall(r'^#include "([^"]+)"', path.read_text(), re.M):
+            if (USER / header).exists():
+                yield name, header
+
+
+def test_folders():
+    found = {folder_of(str(path.relative_to(USER))) for path in USER.rglob("*.[ch]")}
+    assert found == {*MAY_INCLUDE, "", "man"}
+
+
+def test_includes_follow_the_table():
+    offending = [
+        f"{name} includes {header}"
+        for name, header in includes()
+        if folder_of(name) not in ("", "man", folder_of(header))
+        and folder_of(header) not in MAY_INCLUDE[folder_of(name)].split()
+        and (name, header) not in ALSO
+    ]
+    assert offending == []
+
+
+def test_readme_has_this_table():
+    rows = re.findall(r"^\| `([\w/]+)` \| [^|]+ \| ?([\w/ ]*?) ?\|$", (project.REPO / "README.md").read_text(), re.M)
+    assert {folder: others.split() for folder, others in rows} == {folder: others.split() for folder, others in MAY_INCLUDE.items()}
+
+
+def test_folders_build_upon_each_other():
+    order = list(MAY_INCLUDE)
+    assert all(order.index(other) < order.index(folder) for folder, others in MAY_INCLUDE.items() for other in others.split())
+
+
+def test_headers_do_not_include_each_other_in_a_circle():
+    wanted = {}
+    for name, header in includes():
+        if name.endswith(".h"):
+            wanted.setdefault(name, set()).add(header)
+    done = set()
+    while ready := {name for name in wanted if name not in done and not (wanted[name] & set(wanted)) - done}:
+        done |= ready
+    assert set(wanted) - done == set()
+
+
+LINES_MAX = 600
+FUNCTION_LINES_MAX = 60
+
+
+def test_sizes():
+    """A file or a function that grows beyond this does more than one thing."""
+    found = []
+    for path in [*USER.rglob("*.[ch]"), *(project.REPO / "bpf").glob("*")]:
+        lines = path.read_text().split("\n")
+        if len(lines) > LINES_MAX + 1:
+            found.append(f"{path.name}: {len(lines)} lines")
+        begin = 0
+        for number, line in enumerate(lines, 1):
+            begin = number if line == "{" else begin
+            if line == "}" and number - begin + 1 > FUNCTION_LINES_MAX:
+                found.append(f"{path.name}:{begin}: a function of {number - begin + 1} lines")
+    assert found == []

@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""
+Several workers (pytest -n), and tests that need the machine for themselves. Those marked `alone` come last, all in one
+worker, and run when the others have nothing to do.
+"""
+import contextlib
+import fcntl
+
+import pytest
+
+import project
+
+LOCK = project.OUTPUT / "tests" / "alone.lock"
+
+
+def is_worker(config):
+    return hasattr(config, "workerinput")
+
+
+def group_of(item):
+    """Tests that share what is made once, in one worker."""
+    if item.get_closest_marker("alone"):
+        return "alone"
+    together = item.get_closest_marker("together")
+    return together.args[0] if together else getattr(item, "worker_group", None)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config, items):
+    if not is_worker(config):
+        return
+    # What takes long goes first, so that no worker is left with it at the end.
+    places = {name: number for number, name in enumerate(("fuzz", "live", "format", "cli", "unit"))}
+    items.sort(key=lambda item: (group_of(item) == "alone", places.get(item.path.parent.name, len(places))))
+    for item in items:
+        group = group_of(item)
+        if group:
+            item.add_marker(pytest.mark.xdist_group(group))
+
+
+@contextlib.contextmanager
+def lock(how):
+    LOCK.parent.mkdir(parents=True, exist_ok=True)
+    with open(LOCK, "w") as file:
+        fcntl.flock(file, how)
+        yield
+
+
+# The lock is taken around all phases of a test: no time limit runs while it is waited for.
+@pytest.hookimpl(hookwrapper=True, tryfirst=True)
+def pytest_runtest_protocol(item):
+    if not is_worker(item.config):
+        yield
+        return
+    with lock(fcntl.LOCK_EX if item.get_closest_marker("alone") else fcntl.LOCK_SH):
+        yield

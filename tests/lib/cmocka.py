@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""
+Shows each test of each cmocka binary to pytest. What tests a binary has its source tells; the binary runs, once, with
+the first of them that is wanted.
+"""
+import collections
+import functools
+import os
+import re
+import subprocess
+
+import pytest
+
+import project
+
+LIMIT_S = 110
+NAMED = re.compile(r"\b(?:cmocka_unit_test(?:_setup|_teardown|_setup_teardown)?|TEST)\((\w+)")
+RESULT = re.compile(r"^(not )?ok\b(?: \d+)?(?: -)?(?: # SKIP)? ?(\S+)?")
+PLAN = re.compile(r"^1\.\.(\d+)$")
+
+
+class UnitFailure(Exception):
+    pass
+
+
+def pytest_collect_file(file_path, parent):
+    if file_path.suffix == ".c" and file_path.parent.name == "unit":
+        return UnitFile.from_parent(parent, path=file_path)
+    return None
+
+
+class UnitFile(pytest.File):
+    def collect(self):
+        if not self.names:
+            raise self.CollectError(f"{self.path} names no test")
+        for name in self.names:
+            yield UnitItem.from_parent(self, name=name)
+
+    @functools.cached_property
+    def names(self):
+        lines = self.path.read_text().splitlines()
+        return numbered(name for line in lines if not line.startswith("#") for name in NAMED.findall(line))
+
+    @functools.cached_property
+    def done(self):
+        """({name: outcome}, what is wrong with the run as a whole or "", all that it printed)"""
+        binary = project.OUTPUT / "tests" / "unit" / self.path.stem
+        if not binary.exists():
+            return {}, f"{binary} is not built: run make unit", ""
+        results, trouble, text = run_binary(binary)
+        unknown = set(results) - set(self.names)
+        if unknown:
+            trouble = trouble or f"{binary.name} has tests that {self.path.name} does not name: {sorted(unknown)}"
+        return results, trouble, text
+
+
+class UnitItem(pytest.Item):
+    def __init__(self, **kw):
+        super().__init__(**kw)
+        # Those of one binary go to one worker, where it runs once.
+        self.worker_group = self.parent.path.stem
+
+    def runtest(self):
+        results, trouble, text = self.parent.done
+        outcome = results.get(self.name)
+        # What is wrong with the whole is shown by the tests that it kept from running, or else by all.
+        told = "failed" in results.values() or not set(results) >= set(self.parent.names)
+        if outcome is None or trouble and not told:
+            raise UnitFailure(f"{trouble or 'it did not run'}\n{text}")
+        if outcome == "failed":
+            raise UnitFailure(text)
+        if outcome == "skipped":
+            pytest.skip("the test skips itself here")
+
+    def repr_failure(self, excinfo):
+        return str(excinfo.value) if isinstance(excinfo.value, UnitFailure) else super().repr_failure(excinfo)
+
+    def reportinfo(self):
+        return self.path, None, self.name
+
+
+def run_binary(binary):
+    """({name: outcome}, what is wrong with the run as a whole or "", all that it printed)"""
+    try:
+        done = subprocess.run(
+            [binary], cwd=project.REPO, env=environment(), timeout=LIMIT_S, stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", check=False,
+        )
+    except subprocess.TimeoutExpired as late:
+        return {}, f"{binary.name} took longer than {LIMIT_S} s", (late.output or b"").decode(errors="replace")
+    results, planned = parse(done.stdout)
+    failed = "failed" in results.values()
+    trouble = ""
+    if done.returncode < 0:
+        trouble = f"{binary.name} was killed by signal {-done.returncode}"
+    elif len(results) != planned or not results:
+        trouble = f"{binary.name} ran {len(results)} of {planned} tests"
+    elif done.returncode and not failed:
+        trouble = f"{binary.name} ended with status {done.returncode}"
+    return results, trouble, done.stdout
+
+
+def numbered(names):
+    """A name that comes again gets a number."""
+    counts = collections.Counter()
+    found = []
+    for name in names:
+        counts[name] += 1
+        found.append(name if counts[name] == 1 else f"{name}-{counts[name]}")
+    return found
+
+
+def environment():
+    return {**os.environ, "CMOCKA_MESSAGE_OUTPUT": "TAP"}
+
+
+def parse(output):
+    names, outcomes, planned = [], [], 0
+    for line in output.splitlines():
+        plan = PLAN.match(line)
+        result = RESULT.match(line)
+        if plan:
+            planned += int(plan.group(1))
+        elif result:
+            # cmocka 1.1 prints "not ok N # SKIP name"
+            outcome = "skipped" if "# SKIP" in line else "failed" if result.group(1) else "passed"
+            names.append(result.group(2) or f"test {len(names) + 1}")
+            outcomes.append(outcome)
+    return dict(zip(numbered(names), outcomes)), planned

@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What must not remain of a recording: changed code and breakpoints in a process, BPF programs that nobody holds."""
+import functools
+import glob
+import json
+import os
+import pathlib
+import re
+import time
+
+import project
+import recording
+
+OUR_PROGRAMS = re.compile(r"(sled_|stub_|task_(exec|fork|exit)$|link_map_chan|jit_changed)")
+
+
+def assert_nothing_left(pid):
+    """No breakpoint in the process, and no BPF program without a process. When xprof was killed, that takes a moment."""
+    wait_until(lambda: not changed_code(pid), lambda: f"left behind: {changed_code(pid)}")
+    assert_no_orphans()
+
+
+def wait_until(condition, message):
+    """Children that are followed have probes in the dynamic linker: all processes have them, until that recording ends."""
+    end = time.monotonic() + recording.READY_S
+    while not condition():
+        if others_record():
+            end = time.monotonic() + recording.READY_S
+        assert time.monotonic() < end, message()
+        time.sleep(0.02)
+
+
+def others_record():
+    """Whether xprof runs that these tests (of this worker) have not started."""
+    found = False
+    for comm in glob.glob("/proc/[0-9]*/comm"):
+        try:
+            name = pathlib.Path(comm).read_text()
+            found = found or name == "xprof\n" and os.getpid() not in ancestors(int(comm.split("/")[2]))
+        except OSError:
+            pass  # it has ended
+    return found
+
+
+def ancestors(pid):
+    while pid > 1:
+        yield pid
+        pid = int(pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[1])
+
+
+def assert_no_orphans():
+    """What no process holds now goes, in a moment. Not what comes meanwhile: others may be killed on this machine."""
+    left = orphans()
+    recording.wait_until(lambda: not left & orphans(), lambda: f"left behind: {left & orphans()}")
+
+
+def code_differences(pid):
+    """Where the code in a process's memory differs from that in its files: (path, address, byte in memory)."""
+    for _ in range(100):
+        try:
+            return compare_code(pid)
+        except OSError:
+            pass  # it has executed something else meanwhile
+    raise AssertionError(f"process {pid} cannot be read")
+
+
+SLED_BYTES = {"custom": 17, "typed": 22}
+
+
+@functools.lru_cache(maxsize=64)
+def sled_tails(path, inode, changed):
+    """File offsets of the bytes of sleds that are not put back: never executed, as with XRay's own runtime."""
+    listed = project.run([project.XPROF, "list", "--sleds", path]).stdout.splitlines()
+    tails = set()
+    for line in listed:
+        fields = line.split()
+        if fields and fields[0].isdigit():
+            offset = int(fields[3], 0)
+            tails.update(range(offset + 1 + (fields[1] != "exit"), offset + SLED_BYTES.get(fields[1], 11)))
+    return tails
+
+
+def tails_of(map_file):
+    status = os.stat(map_file)
+    return sled_tails(map_file, status.st_ino, status.st_ctime_ns)
+
+
+def compare_code(pid):
+    differences = []
+    with open(f"/proc/{pid}/mem", "rb", buffering=0) as memory:
+        for line in pathlib.Path(f"/proc/{pid}/maps").read_text().splitlines():
+            fields = line.split(maxsplit=5)
+            if "x" not in fields[1] or len(fields) < 6 or not fields[5].startswith("/"):
+                continue
+            if fields[5].startswith("/memfd:xprof "):
+                continue  # xprof's own, which stays; in a child it is as its parent's was
+            start, end = (int(part, 16) for part in fields[0].split("-"))
+            memory.seek(start)
+            here = memory.read(end - start)
+            with open(f"/proc/{pid}/map_files/{start:x}-{end:x}", "rb") as file:
+                file.seek(int(fields[2], 16))
+                there = file.read(end - start)
+            if here == there:
+                continue
+            tails = tails_of(f"/proc/{pid}/map_files/{start:x}-{end:x}")
+            differences += [
+                (fields[5], start + i, here[i]) for i in differing(here, there) if int(fields[2], 16) + i not in tails
+            ]
+    return differences
+
+
+BLOCK = 4096
+
+
+def differing(here, there):
+    """The indices of different bytes; most blocks are the same."""
+    for block in range(0, len(here), BLOCK):
+        if here[block : block + BLOCK] != there[block : block + BLOCK]:
+            yield from (i for i in range(block, min(block + BLOCK, len(here), len(there))) if here[i] != there[i])
+
+
+def changed_code(pid):
+    """The first places of those, as text."""
+    return [f"{path} {address:#x}: {byte:#x}" for path, address, byte in code_differences(pid)[:5]]
+
+
+def breakpoints(pid):
+    """Those of them where a breakpoint stands."""
+    return [place for place in code_differences(pid) if place[2] == 0xCC]
+
+
+def restore(xprof, pid):
+    """It waits until the last of a killed xprof is gone."""
+    return xprof("restore", "-p", pid)
+
+
+def held_programs():
+    """Ids of the BPF programs that processes hold."""
+    held = set()
+    # Unlike pathlib's, this glob passes over a process that ends while it looks.
+    for info in glob.glob("/proc/[0-9]*/fdinfo/*"):
+        try:
+            held.update(int(m) for m in re.findall(r"^prog_id:\s*(\d+)", pathlib.Path(info).read_text(), re.M))
+        except OSError:
+            pass  # closed meanwhile
+    return held
+
+
+def orphans():
+    """BPF programs of xprof that no process holds any more."""
+    if not project.bpftool():
+        return set()
+    listed = json.loads(project.run([project.bpftool(), "-j", "prog", "show"]).stdout or "[]")
+    ours = {p["id"]: p["name"] for p in listed if OUR_PROGRAMS.match(p.get("name", ""))}
+    held = held_programs() if ours else set()
+    return {f"{name} ({number})" for number, name in ours.items() if number not in held}
+
+
+def uprobe_links(pid):
+    """The links of uprobes that a process holds: (descriptor, name of the program), as many as there are."""
+    names = {p["id"]: p.get("name", "") for p in json.loads(project.run([project.bpftool(), "-j", "prog", "show"]).stdout)}
+    found = []
+    for info in pathlib.Path(f"/proc/{pid}/fdinfo").iterdir():
+        fields = dict(line.split(":", 1) for line in info.read_text().splitlines() if ":" in line)
+        if fields.get("link_type", "").strip() in ("uprobe_multi", "perf"):
+            found.append((int(info.name), names[int(fields["prog_id"])]))
+    return sorted(found)
+
+
+def probe_areas(pid):
+    """The number of [uprobes] areas of a process: what a recording leaves, and a mark that it was probed."""
+    return pathlib.Path(f"/proc/{pid}/maps").read_text().count("[uprobes]")
