@@ -111,6 +111,32 @@ def test_limit(sleds, xprof, tmp_path, dry):
     target.assert_unharmed()
 
 
+LATE_KILL = r"""
+#include <signal.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+int kill(pid_t pid, int number)
+{
+	usleep(100000);
+	return (int)syscall(SYS_kill, pid, number);
+}
+"""
+
+
+def test_limit_of_a_command(program, xprof, tmp_path):
+    """What cannot be recorded is killed while it is still held: not one of its instructions runs."""
+    path = program("live/programs/sleds.c", "-O1", "-fno-xray-instrument", f"-DFUNCTIONS={TOO_MANY}", "-Wl,-e,early")
+    late_kill = program.text("late_kill", LATE_KILL, "-shared", "-fPIC", instrument=False)
+    done = xprof(
+        "record", *PROBE, "-o", tmp_path / "out", "--", path, tmp_path / "progress",
+        env={**os.environ, "LD_PRELOAD": str(late_kill)},
+    )
+    assert done.returncode == 1, done.stderr
+    assert "xprof attaches 250000 probes in all" in done.stderr
+    assert not (tmp_path / "progress").exists()
+
+
 def test_patched_in_short_stops(sleds, record):
     """Beyond the limit of probes: the process stands still some sixty times, not once for all of them."""
     target = sleds(TOO_MANY)

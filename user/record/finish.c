@@ -136,11 +136,13 @@ int xp_finish_launch(struct xp_recording *recording, int code, bool recorded)
 {
 	if (!recording->launch.pid || recording->launch.ended)
 		goto out;
-	xp_follow_release(recording);
-	if (!recorded)
-		kill(recording->launch.pid, SIGKILL);
-	else
+	if (recorded) {
+		xp_follow_release(recording);
 		xp_launch_poll(&recording->launch);
+	} else {
+		/* This comes while the program is still held: it must not run its first instructions. */
+		kill(recording->launch.pid, SIGKILL);
+	}
 	if (recorded && !recording->launch.ended)
 		xp_info("the recording is over; waiting for %s to end", recording->options->child_argv[0]);
 	xp_launch_wait(&recording->launch);

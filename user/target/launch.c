@@ -266,7 +266,7 @@ void xp_launch_wait(struct xp_launch *launch)
 {
 	while (!launch->ended) {
 		if (waitpid(launch->pid, &launch->status, 0) == launch->pid)
-			launch->ended = true;
+			launch->ended = !WIFSTOPPED(launch->status);
 		else if (errno != EINTR)
 			return;
 	}

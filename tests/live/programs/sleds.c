@@ -3,10 +3,12 @@
  * Has very many sleds: FUNCTIONS functions of one entry and one exit sled each, made by the assembler, as the compiler
  * makes them. Calls the first one again and again, and writes how often to a file:
  *   sleds PROGRESS
+ * Linked with -Wl,-e,early it creates that file by its first instructions.
  */
 #include <fcntl.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #define TEXT(number) #number
@@ -26,7 +28,14 @@ __asm__(".text\n"
 	"	.byte 1, 1, 2\n"
 	"	.zero 13\n"
 	".popsection\n"
-	".endr\n");
+	".endr\n"
+	"early:\n"
+	"	movq 16(%rsp), %rdi\n"
+	"	movl $0600, %esi\n"
+	"	movl $" NUMBER(SYS_creat) ", %eax\n"
+	"	syscall\n"
+	"	jmp _start\n"
+	".globl early\n");
 /* clang-format on */
 
 void first(void);
