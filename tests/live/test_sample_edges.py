@@ -13,6 +13,7 @@ import pytest
 import profiles
 import project
 import recording
+import targets
 from cpu_time import assert_cpu_time, charged_of, cpu_of
 
 pytestmark = [pytest.mark.uprobes, pytest.mark.usefixtures("stolen_before")]
@@ -347,8 +348,9 @@ def test_side_band_that_overflows(xprof, record, start, program):
 
 
 def read_by(process):
-    """How much it has read so far."""
-    return int(re.search(r"^rchar: (\d+)$", pathlib.Path(f"/proc/{process.pid}/io").read_text(), re.M)[1])
+    """How much it and its children, of which one reads other processes' mappings, have read so far."""
+    files = [pathlib.Path(f"/proc/{pid}/io") for pid in (process.pid, *targets.children(process.pid))]
+    return sum(int(re.search(r"^rchar: (\d+)$", file.read_text(), re.M)[1]) for file in files)
 
 
 def all_mappings():
