@@ -13,7 +13,7 @@
 
 #include "base/util.h"
 #include "sample/jit_samples.h"
-#include "target/file.h"
+#include "target/status.h"
 #include "target/target.h"
 
 #define TEXT 0x7e0000000000ull

@@ -16,7 +16,7 @@
 #include "base/util.h"
 #include "jit/perf_map.h"
 #include "jit/src_map.h"
-#include "target/file.h"
+#include "target/status.h"
 #include "target/target.h"
 
 static void test_lines(void **state)

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/userfaultfd.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -21,6 +22,7 @@
 #include <cmocka.h>
 
 #include "target/file.h"
+#include "target/status.h"
 #include "target/memory.h"
 #include "target/target.h"
 
@@ -316,8 +318,51 @@ static void test_status(void **state)
 	assert_true(status.caught & 1ull << (SIGUSR2 - 1));
 	assert_false(status.caught & 1ull << (SIGUSR1 - 1));
 	assert_true(status.inner_pid > 0);
+	assert_int_equal(status.process, getpid());
+	assert_int_equal(status.fsuid, geteuid());
+	assert_int_equal(status.egid, getegid());
+	assert_true(status.data_kib > 0 && status.data_kib < status.address_kib);
+	assert_int_equal(status.pending, 0);
 	signal(SIGUSR2, SIG_DFL);
 	assert_int_equal(xp_target_status(&status, getpid(), f->start_time + 1), -ESRCH);
+}
+
+static void *report_status(void *status)
+{
+	sigset_t blocked;
+
+	sigemptyset(&blocked);
+	sigaddset(&blocked, SIGUSR1);
+	sigaddset(&blocked, SIGUSR2);
+	pthread_sigmask(SIG_SETMASK, &blocked, NULL);
+	pthread_kill(pthread_self(), SIGUSR1);
+	kill(getpid(), SIGUSR2);
+	assert_int_equal(xp_thread_status(status, getpid(), gettid()), 0);
+	return NULL;
+}
+
+static void test_status_of_a_thread(void **state)
+{
+	struct xp_target_status status;
+	sigset_t blocked, before;
+	pthread_t thread;
+	int number;
+
+	(void)state;
+	sigemptyset(&blocked);
+	sigaddset(&blocked, SIGUSR2);
+	pthread_sigmask(SIG_BLOCK, &blocked, &before);
+	assert_int_equal(pthread_create(&thread, NULL, report_status, &status), 0);
+	pthread_join(thread, NULL);
+	sigwait(&blocked, &number);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	assert_int_equal(status.process, getpid());
+	assert_true(status.blocked == (1ull << (SIGUSR1 - 1) | 1ull << (SIGUSR2 - 1)));
+	assert_true(status.pending == status.blocked);
+	assert_int_equal(status.tracer, 0);
+	assert_int_equal(xp_thread_status(&status, getpid(), getppid()), -ESRCH);
+	assert_int_equal(status.pending | status.process | status.inner_pid, 0);
+	assert_int_equal(status.fsuid, (uid_t)-1);
 }
 
 static void check_memory(struct xp_target_memory *memory)
@@ -430,6 +475,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_effective_user, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_own_root, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_status, setup, teardown),
+		cmocka_unit_test(test_status_of_a_thread),
 		cmocka_unit_test(test_memory),
 		cmocka_unit_test(test_large_memory),
 		cmocka_unit_test(test_stuck_memory),

@@ -14,6 +14,7 @@
 #include "format/jitdump_reader.h"
 #include "jit/stdio_tail.h"
 #include "target/file.h"
+#include "target/status.h"
 #include "target/target.h"
 
 #define REFRESH_BYTES_MAX (1u << 20)

@@ -20,6 +20,7 @@
 
 #include "base/util.h"
 #include "target/file.h"
+#include "target/status.h"
 #include "target/target.h"
 
 #define CHILD_SECONDS 10

@@ -13,6 +13,7 @@
 #include "base/util.h"
 #include "jit/perf_map.h"
 #include "target/file.h"
+#include "target/status.h"
 
 #define READ_BYTES 65536
 #define REFRESH_BYTES_MAX (512u << 10)

@@ -12,26 +12,19 @@
 
 #include "kernel/privilege.h"
 #include "target/frozen.h"
+#include "target/status.h"
 
 static int check_thread(pid_t pid, pid_t tid, pid_t tracer, char *why, size_t why_size)
 {
-	int tracing = 0, seccomp = 0;
-	char path[64], line[256];
-	FILE *file;
+	struct xp_target_status status;
 
-	snprintf(path, sizeof(path), "/proc/%d/task/%d/status", pid, tid);
-	file = fopen(path, "re");
-	if (!file)
+	if (xp_thread_status(&status, pid, tid))
 		return 0; /* the thread has ended */
-	while (fgets(line, sizeof(line), file))
-		if (sscanf(line, "TracerPid: %d", &tracing) == 0)
-			sscanf(line, "Seccomp: %d", &seccomp);
-	fclose(file);
-	if (tracing && tracing != tracer) {
-		snprintf(why, why_size, "process %d is attached to it (a debugger or strace)", tracing);
+	if (status.tracer && status.tracer != tracer) {
+		snprintf(why, why_size, "process %d is attached to it (a debugger or strace)", status.tracer);
 		return -EOPNOTSUPP;
 	}
-	if (seccomp) {
+	if (status.seccomp) {
 		snprintf(why, why_size,
 			 "it is under seccomp, which does not know the system calls that patching takes");
 		return -EOPNOTSUPP;

@@ -16,6 +16,7 @@
 #include "target/address_gap.h"
 #include "target/chosen_file.h"
 #include "target/memory_window.h"
+#include "target/status.h"
 #include "target/target.h"
 
 /* Linux 6.3, commit 105ff5339f49: required if vm.memfd_noexec is set. Debian 12's headers lack it. */
@@ -134,22 +135,6 @@ static int64_t call(struct xp_remote *remote, long number, const uint64_t args[6
 	return err ? err : result;
 }
 
-/* The filesystem uid of a thread, as this process sees it. */
-static bool file_user(pid_t tid, uid_t *uid)
-{
-	char path[64], line[256];
-	bool found = false;
-	FILE *file;
-
-	snprintf(path, sizeof(path), "/proc/%d/status", tid);
-	file = fopen(path, "re");
-	while (file && !found && fgets(line, sizeof(line), file))
-		found = sscanf(line, "Uid: %*u %*u %*u %u", uid) == 1;
-	if (file)
-		fclose(file);
-	return found;
-}
-
 /* Whether the file looks like a fresh result of memfd_create(2): unnamed, empty, and owned by this user. */
 static bool is_new_memfd(int fd, uid_t uid)
 {
@@ -181,14 +166,14 @@ static int open_to_write(int place)
 static int open_new(pid_t tid, int remote_fd)
 {
 	char path[64];
-	uid_t uid;
+	struct xp_target_status status;
 	int place, fd;
 
 	snprintf(path, sizeof(path), "/proc/%d/fd/%d", tid, remote_fd);
 	place = open(path, O_PATH | O_CLOEXEC);
 	if (place < 0)
 		return -errno;
-	fd = file_user(tid, &uid) && is_new_memfd(place, uid) ? open_to_write(place) : -EPERM;
+	fd = !xp_thread_status(&status, tid, tid) && is_new_memfd(place, status.fsuid) ? open_to_write(place) : -EPERM;
 	close(place);
 	/* Files that the kernel created on the same device for shared memory cannot be sealed. */
 	if (fd >= 0 && fcntl(fd, F_GET_SEALS) != 0) {

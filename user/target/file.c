@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <linux/magic.h>
 #include <linux/openat2.h>
 #include <stdio.h>
@@ -13,39 +12,11 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-#include "target/target.h"
+#include "target/status.h"
 
 #ifndef FUSE_SUPER_MAGIC /* linux/magic.h has it since 5.11 */
 #define FUSE_SUPER_MAGIC 0x65735546
 #endif
-
-static void parse_line(struct xp_target_status *status, const char *line)
-{
-	const char *last;
-
-	if (sscanf(line, "Uid: %*u %u", &status->euid) == 1 || sscanf(line, "Gid: %*u %u", &status->egid) == 1 ||
-	    sscanf(line, "SigCgt: %" SCNx64, &status->caught) == 1 || strncmp(line, "NSpid:", 6) != 0)
-		return;
-	last = strrchr(line, '\t'); /* from the outermost namespace to the innermost */
-	if (last)
-		sscanf(last, "%d", &status->inner_pid);
-}
-
-int xp_target_status(struct xp_target_status *status, pid_t pid, uint64_t start_time)
-{
-	char path[64], line[512];
-	FILE *file;
-
-	*status = (struct xp_target_status){ .inner_pid = pid, .euid = (uid_t)-1, .egid = (gid_t)-1 };
-	snprintf(path, sizeof(path), "/proc/%d/status", pid);
-	file = fopen(path, "re");
-	if (!file)
-		return -ESRCH;
-	while (fgets(line, sizeof(line), file))
-		parse_line(status, line);
-	fclose(file);
-	return xp_target_start_time(pid) == start_time ? 0 : -ESRCH;
-}
 
 /* O_PATH has no side effects: opening a FIFO or a device could have some. */
 int xp_target_path_find(pid_t pid, const char *path)

@@ -9,19 +9,6 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* The status of a process, from /proc/PID/status. */
-struct xp_target_status {
-	pid_t inner_pid; /* its pid in its innermost pid namespace */
-	uid_t euid;	 /* as this process sees it */
-	gid_t egid;
-	uint64_t caught; /* signals with a handler: bit n - 1 for signal n */
-};
-
-/*
- * Returns 0, or -ESRCH if the process does not exist or is only a zombie. start_time (target.h) identifies the process.
- */
-int xp_target_status(struct xp_target_status *status, pid_t pid, uint64_t start_time);
-
 /*
  * Looks up an absolute path in the root and the mount namespace of the process. Returns an O_PATH descriptor or -errno:
  * -ELOOP if a symbolic link is on the path. The caller must check the process and the file.

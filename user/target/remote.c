@@ -20,6 +20,7 @@
 #include "base/interrupt.h"
 #include "base/util.h"
 #include "target/remote_thread.h"
+#include "target/status.h"
 
 #define LATE_NS (3 * XP_NS_PER_S)
 #define HOLD_NS (10 * XP_NS_PER_S) /* a started program only needs to get the CPU */
@@ -87,24 +88,6 @@ static bool is_known(const struct xp_remote *remote, pid_t tid)
 		if (remote->threads[i].tid == tid)
 			return true;
 	return false;
-}
-
-uint64_t xp_remote_status_field(const struct xp_remote *remote, pid_t tid, const char *name)
-{
-	char path[64], line[256];
-	uint64_t value = 0;
-	size_t length = strlen(name);
-	FILE *file;
-
-	snprintf(path, sizeof(path), "/proc/%d/task/%d/status", remote->pid, tid);
-	file = fopen(path, "re");
-	if (!file)
-		return 0;
-	while (fgets(line, sizeof(line), file))
-		if (!strncmp(line, name, length) && line[length] == ':')
-			value = strtoull(line + length + 1, NULL, 16);
-	fclose(file);
-	return value;
 }
 
 /* True if a thread that cannot be traced is ending. */
@@ -307,10 +290,10 @@ static bool answers_eintr(uint64_t number)
 /* True if the thread is about to handle a signal: EINTR is the correct result then. */
 static bool has_signal(const struct xp_remote *remote, pid_t tid)
 {
-	uint64_t blocked = xp_remote_status_field(remote, tid, "SigBlk");
+	struct xp_target_status status;
 
-	return (xp_remote_status_field(remote, tid, "SigPnd") | xp_remote_status_field(remote, tid, "ShdPnd")) &
-	       ~blocked;
+	xp_thread_status(&status, remote->pid, tid);
+	return status.pending & ~status.blocked;
 }
 
 static void restart_call(const struct xp_remote *remote, pid_t tid)

@@ -15,6 +15,7 @@
 #include "base/util.h"
 #include "target/remote.h"
 #include "target/remote_thread.h"
+#include "target/status.h"
 
 /* Requests that Debian 12's headers may lack: Linux 5.13 and 6.4 (include/uapi/linux/ptrace.h). */
 #define GET_RSEQ_CONFIGURATION 0x420f
@@ -78,18 +79,10 @@ static bool redirects_calls(pid_t tid)
 /* With a shadow stack, rt_sigreturn(2) needs a token on that stack. */
 static bool has_shadow_stack(const struct xp_remote *remote, pid_t tid)
 {
-	char path[64], line[256];
-	bool found = false;
-	FILE *file;
+	struct xp_target_status status;
 
-	snprintf(path, sizeof(path), "/proc/%d/task/%d/status", remote->pid, tid);
-	file = fopen(path, "re");
-	if (!file)
-		return false;
-	while (fgets(line, sizeof(line), file))
-		found |= !strncmp(line, "x86_Thread_features:", 20) && strstr(line, "shstk");
-	fclose(file);
-	return found;
+	xp_thread_status(&status, remote->pid, tid);
+	return status.has_shadow_stack;
 }
 
 /* ---- borrowed memory ---- */

@@ -64,9 +64,5 @@ int xp_remote_wait_stop(struct xp_remote_thread *thread, uint64_t deadline_ns);
 void xp_remote_put_back(struct xp_remote *remote);
 /* Frees the saved contents without writing them back. */
 void xp_remote_forget(struct xp_remote_loan *loan);
-/*
- * Reads a line of /proc/PID/task/TID/status, such as "SigBlk", as a hexadecimal number. Returns 0 if it cannot be read.
- */
-uint64_t xp_remote_status_field(const struct xp_remote *remote, pid_t tid, const char *name);
 
 #endif

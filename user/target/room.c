@@ -7,32 +7,16 @@
 #include <string.h>
 #include <sys/resource.h>
 
+#include "target/status.h"
 #include "target/target.h"
 
-/* `name` in /proc/PID/status, in bytes; 0 if it is missing. */
-static uint64_t status_bytes(pid_t pid, const char *name)
-{
-	char path[64], line[256];
-	uint64_t kib = 0;
-	FILE *file;
-
-	snprintf(path, sizeof(path), "/proc/%d/status", pid);
-	file = fopen(path, "re");
-	while (file && fgets(line, sizeof(line), file))
-		if (!strncmp(line, name, strlen(name)))
-			sscanf(line + strlen(name), ": %" SCNu64, &kib);
-	if (file)
-		fclose(file);
-	return kib << 10;
-}
-
 /* may_expand_vm(), mm/mmap.c */
-static bool exceeds(pid_t pid, int resource, const char *used, uint64_t bytes)
+static bool exceeds(pid_t pid, int resource, uint64_t used_kib, uint64_t bytes)
 {
 	struct rlimit limit;
 
 	return !prlimit(pid, (enum __rlimit_resource)resource, NULL, &limit) && limit.rlim_cur != RLIM_INFINITY &&
-	       (limit.rlim_cur < bytes || status_bytes(pid, used) > limit.rlim_cur - bytes);
+	       (limit.rlim_cur < bytes || used_kib << 10 > limit.rlim_cur - bytes);
 }
 
 static bool exceeds_count(pid_t pid, uint64_t mappings)
@@ -56,12 +40,15 @@ static bool exceeds_count(pid_t pid, uint64_t mappings)
 
 bool xp_target_lacks_room(pid_t pid, uint64_t bytes, uint64_t mappings, char *why, size_t why_size)
 {
-	if (exceeds(pid, RLIMIT_AS, "VmSize", bytes))
+	struct xp_target_status status;
+
+	xp_thread_status(&status, pid, pid);
+	if (exceeds(pid, RLIMIT_AS, status.address_kib, bytes))
 		snprintf(why, why_size,
 			 "its address space is at its limit (`ulimit -v`): raise that with `prlimit --pid %d "
 			 "--as=unlimited`",
 			 pid);
-	else if (exceeds(pid, RLIMIT_DATA, "VmData", bytes))
+	else if (exceeds(pid, RLIMIT_DATA, status.data_kib, bytes))
 		snprintf(why, why_size,
 			 "its data is at its limit (`ulimit -d`): raise that with `prlimit --pid %d --data=unlimited`",
 			 pid);

@@ -20,6 +20,7 @@
 #include "base/util.h"
 #include "target/chosen_file.h"
 #include "target/memory.h"
+#include "target/status.h"
 
 #define MAPS_TEXT_MAX (64u << 20) /* of /proc/PID/maps: 65 530 mappings with paths of 1000 characters */
 #define KERNEL_THREAD 0x00200000  /* PF_KTHREAD, linux/sched.h */
@@ -112,19 +113,9 @@ void xp_target_thread_name(pid_t pid, pid_t tid, char name[16])
 
 pid_t xp_target_process(pid_t tid)
 {
-	char path[64], line[256];
-	pid_t group = 0;
-	FILE *file;
+	struct xp_target_status status;
 
-	snprintf(path, sizeof(path), "/proc/%d/status", tid);
-	file = fopen(path, "re");
-	if (!file)
-		return 0;
-	while (fgets(line, sizeof(line), file))
-		if (sscanf(line, "Tgid: %d", &group) == 1)
-			break;
-	fclose(file);
-	return group;
+	return xp_thread_status(&status, tid, tid) ? 0 : status.process;
 }
 
 /* Checks the ELF class of the running program: 32-bit programs have other sleds, registers and breakpoints. */

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The status of a thread of another process, from /proc/PID/task/TID/status (proc(5)). */
+#ifndef XPROF_TARGET_STATUS_H
+#define XPROF_TARGET_STATUS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct xp_target_status {
+	pid_t process;	 /* its thread group */
+	pid_t inner_pid; /* its id in its innermost pid namespace */
+	pid_t tracer;	 /* 0: none */
+	uid_t euid;	 /* users and groups as this process sees them */
+	gid_t egid;
+	uid_t fsuid;
+	uint64_t address_kib; /* the address space of its process */
+	uint64_t data_kib;    /* the part of it that RLIMIT_DATA limits */
+	uint64_t pending;     /* signals of the thread and of its process: bit n - 1 for signal n */
+	uint64_t blocked;
+	uint64_t caught;      /* with a handler */
+	unsigned int seccomp; /* SECCOMP_MODE_*; 0: none */
+	bool has_shadow_stack;
+};
+
+/*
+ * Returns 0, or -ESRCH if process pid has no thread tid; then the numbers are 0, and the users and groups -1. With
+ * pid = tid, this is any thread.
+ */
+int xp_thread_status(struct xp_target_status *status, pid_t pid, pid_t tid);
+/*
+ * The status of the first thread of a process. Returns 0, or -ESRCH if the process does not exist or is only a zombie.
+ * start_time (target.h) identifies the process.
+ */
+int xp_target_status(struct xp_target_status *status, pid_t pid, uint64_t start_time);
+
+#endif
