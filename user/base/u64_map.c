@@ -1,68 +1,89 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "base/u64_map.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define ROOM_MIN 8
+#include "base/array.h"
 
-/* splitmix64's finalizer: keys are addresses and ids, whose low bits repeat. */
-static uint64_t mix(uint64_t key)
+static uint64_t key_of(const void *entries, uint32_t index)
 {
-	key = (key ^ key >> 30) * 0xbf58476d1ce4e5b9u;
-	key = (key ^ key >> 27) * 0x94d049bb133111ebu;
-	return key ^ key >> 31;
+	return ((const struct xp_u64_entry *)entries)[index].key;
 }
 
-/* The slot of the key, or the free slot where it belongs. */
-static struct xp_number_slot *slot_of(const struct xp_u64_map *map, uint64_t key)
+static struct xp_u64_entry *find(const struct xp_u64_map *map, uint64_t key)
 {
-	size_t at = mix(key) & (map->room - 1);
-
-	while (map->slots[at].used && map->slots[at].key != key)
-		at = (at + 1) & (map->room - 1);
-	return &map->slots[at];
+	for (const uint32_t *slot = xp_hash_first(&map->hash, key); *slot; slot = xp_hash_next(&map->hash, slot))
+		if (map->entries[*slot - 1].key == key)
+			return &map->entries[*slot - 1];
+	return NULL;
 }
 
-static int grow(struct xp_u64_map *map)
+static struct xp_u64_entry *find_or_add(struct xp_u64_map *map, struct xp_u64_entry new)
 {
-	struct xp_u64_map larger = { .room = map->room ? map->room * 2 : ROOM_MIN, .count = map->count };
+	struct xp_u64_entry *entry = find(map, new.key);
 
-	larger.slots = calloc(larger.room, sizeof(*larger.slots));
-	if (!larger.slots)
-		return -1;
-	for (size_t i = 0; i < map->room; i++)
-		if (map->slots[i].used)
-			*slot_of(&larger, map->slots[i].key) = map->slots[i];
-	free(map->slots);
-	*map = larger;
-	return 0;
+	if (entry)
+		return entry;
+	if (XP_ARRAY_RESERVE(map->entries, map->room, map->count + 1) ||
+	    xp_hash_add(&map->hash, new.key, map->count, key_of, map->entries))
+		return NULL;
+	entry = &map->entries[map->count++];
+	*entry = new;
+	return entry;
 }
 
 uint32_t *xp_u64_map_find(const struct xp_u64_map *map, uint64_t key)
 {
-	struct xp_number_slot *slot = map->room ? slot_of(map, key) : NULL;
+	struct xp_u64_entry *entry = find(map, key);
 
-	return slot && slot->used ? &slot->value : NULL;
+	return entry ? &entry->value : NULL;
 }
 
 uint32_t *xp_u64_map_add(struct xp_u64_map *map, uint64_t key, uint32_t value)
 {
-	uint32_t *found = xp_u64_map_find(map, key);
-	struct xp_number_slot *slot;
+	struct xp_u64_entry *entry = find_or_add(map, (struct xp_u64_entry){ .key = key, .value = value });
 
-	if (found)
-		return found;
-	if (map->count >= map->room / 2 && grow(map))
-		return NULL;
-	slot = slot_of(map, key);
-	*slot = (struct xp_number_slot){ .key = key, .value = value, .used = 1 };
-	map->count++;
-	return &slot->value;
+	return entry ? &entry->value : NULL;
+}
+
+void *xp_u64_map_get(const struct xp_u64_map *map, uint64_t key)
+{
+	struct xp_u64_entry *entry = find(map, key);
+
+	return entry ? entry->pointer : NULL;
+}
+
+int xp_u64_map_put(struct xp_u64_map *map, uint64_t key, void *pointer)
+{
+	struct xp_u64_entry *entry = find_or_add(map, (struct xp_u64_entry){ .key = key });
+
+	if (entry)
+		entry->pointer = pointer;
+	return entry ? 0 : -ENOMEM;
+}
+
+void xp_u64_map_remove(struct xp_u64_map *map, uint64_t key)
+{
+	struct xp_u64_entry *entry = find(map, key), *last;
+	uint32_t index;
+
+	if (!entry)
+		return;
+	index = entry - map->entries;
+	last = &map->entries[map->count - 1];
+	xp_hash_remove(&map->hash, key, index, key_of, map->entries);
+	if (entry != last) {
+		xp_hash_move(&map->hash, last->key, map->count - 1, index);
+		*entry = *last;
+	}
+	map->count--;
 }
 
 void xp_u64_map_free(struct xp_u64_map *map)
 {
-	free(map->slots);
+	free(map->entries);
+	xp_hash_free(&map->hash);
 	memset(map, 0, sizeof(*map));
 }

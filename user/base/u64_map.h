@@ -1,28 +1,39 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A hash table with open addressing from 64-bit to 32-bit numbers. */
+/* A hash table from 64-bit numbers to 32-bit numbers or to pointers. */
 #ifndef XPROF_BASE_U64_MAP_H
 #define XPROF_BASE_U64_MAP_H
 
-#include <stddef.h>
-#include <stdint.h>
+#include "base/hash.h"
+
+struct xp_u64_entry {
+	uint64_t key;
+	union {
+		uint32_t value;
+		void *pointer;
+	};
+};
 
 /* Zeroed: empty. */
 struct xp_u64_map {
-	struct xp_number_slot *slots;
-	size_t room; /* a power of two, or 0 */
+	struct xp_u64_entry *entries; /* in the order of their additions, until one is removed */
 	size_t count;
-};
-
-struct xp_number_slot {
-	uint64_t key;
-	uint32_t value;
-	uint32_t used;
+	size_t room;
+	struct xp_hash hash;
 };
 
 /* A pointer to this key's value, or NULL if the key is missing. Valid until the next add. */
 uint32_t *xp_u64_map_find(const struct xp_u64_map *map, uint64_t key);
 /* The same, but adds a missing key with value. Returns NULL if out of memory. */
 uint32_t *xp_u64_map_add(struct xp_u64_map *map, uint64_t key, uint32_t value);
+
+/* This key's pointer, or NULL if the key is missing. */
+void *xp_u64_map_get(const struct xp_u64_map *map, uint64_t key);
+/* Sets the pointer of a new or a known key. Returns 0 or -ENOMEM. */
+int xp_u64_map_put(struct xp_u64_map *map, uint64_t key, void *pointer);
+
+/* Removes the key if it is there. The last entry takes its place, so that a walk from the last to the first misses
+ * none. */
+void xp_u64_map_remove(struct xp_u64_map *map, uint64_t key);
 void xp_u64_map_free(struct xp_u64_map *map);
 
 #endif

@@ -315,7 +315,8 @@ size_t xp_profile_memory_bytes(const struct xp_profile *profile)
 {
 	return sizeof(*profile) + xp_call_tree_memory_bytes(&profile->tree) +
 	       profile->region_room * sizeof(*profile->regions) +
-	       profile->region_keys.room * sizeof(*profile->region_keys.slots) +
+	       profile->region_keys.room * sizeof(*profile->region_keys.entries) +
+	       profile->region_keys.hash.room * sizeof(*profile->region_keys.hash.slots) +
 	       profile->address_room * sizeof(*profile->addresses) + profile->slot_count * sizeof(*profile->slots) +
 	       profile->step_room * sizeof(*profile->steps);
 }

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* The hash table, and the map that is made of it. */
+// clang-format off
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <setjmp.h>
+#include <cmocka.h>
+// clang-format on
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/hash.h"
+#include "base/u64_map.h"
+#include "base/util.h"
+
+#define KEYS 500u
+
+static void test_empty(void **state)
+{
+	struct xp_u64_map map = { 0 };
+
+	(void)state;
+	assert_null(xp_u64_map_find(&map, 7));
+	assert_null(xp_u64_map_get(&map, 7));
+	xp_u64_map_remove(&map, 7);
+	xp_u64_map_free(&map);
+}
+
+static void test_values(void **state)
+{
+	struct xp_u64_map map = { 0 };
+
+	(void)state;
+	for (uint32_t i = 0; i < KEYS; i++)
+		assert_int_equal(*xp_u64_map_add(&map, i * 0x100000000ull, i), i);
+	assert_int_equal(*xp_u64_map_add(&map, 3 * 0x100000000ull, 99), 3);
+	for (uint32_t i = 0; i < KEYS; i++)
+		assert_int_equal(*xp_u64_map_find(&map, i * 0x100000000ull), i);
+	assert_null(xp_u64_map_find(&map, 1));
+	assert_int_equal(map.count, KEYS);
+	xp_u64_map_free(&map);
+	assert_int_equal(map.count, 0);
+}
+
+/* Puts and removes keys in a random order, and compares with a plain array. */
+static void test_put_and_remove(void **state)
+{
+	struct xp_u64_map map = { 0 };
+	void *expected[KEYS] = { 0 };
+	size_t count = 0;
+
+	(void)state;
+	srand(1);
+	for (unsigned int round = 0; round < 100 * KEYS; round++) {
+		size_t key = (size_t)rand() % KEYS;
+		void *pointer = rand() % 2 ? &expected[(size_t)rand() % KEYS] : NULL;
+
+		count += !expected[key] && pointer ? 1 : 0;
+		count -= expected[key] && !pointer ? 1 : 0;
+		expected[key] = pointer;
+		if (pointer)
+			assert_int_equal(xp_u64_map_put(&map, key, pointer), 0);
+		else
+			xp_u64_map_remove(&map, key);
+		assert_int_equal(map.count, count);
+		key = (size_t)rand() % KEYS;
+		assert_ptr_equal(xp_u64_map_get(&map, key), expected[key]);
+	}
+	for (size_t key = 0; key < KEYS; key++)
+		assert_ptr_equal(xp_u64_map_get(&map, key), expected[key]);
+	/* A walk from the last entry to the first may remove where it is. */
+	for (size_t i = map.count; i--;) {
+		assert_ptr_equal(map.entries[i].pointer, expected[map.entries[i].key]);
+		expected[map.entries[i].key] = NULL;
+		if (i % 2)
+			xp_u64_map_remove(&map, map.entries[i].key);
+	}
+	for (size_t key = 0; key < KEYS; key++)
+		assert_null(expected[key]);
+	assert_int_equal(map.count, (count + 1) / 2);
+	xp_u64_map_free(&map);
+}
+
+static uint64_t length_of(const void *texts, uint32_t index)
+{
+	return strlen(((const char *const *)texts)[index]);
+}
+
+static int64_t find_text(const struct xp_hash *hash, const char *const *texts, const char *text)
+{
+	for (const uint32_t *slot = xp_hash_first(hash, strlen(text)); *slot; slot = xp_hash_next(hash, slot))
+		if (!strcmp(texts[*slot - 1], text))
+			return *slot - 1;
+	return -1;
+}
+
+/* Elements with the same key that are not equal. */
+static void test_same_keys(void **state)
+{
+	static const char *const texts[] = { "a", "bb", "cc", "d", "dd", "eee", "ff", "g" };
+	const uint32_t count = XP_ARRAY_SIZE(texts);
+	struct xp_hash hash = { 0 };
+
+	(void)state;
+	assert_int_equal(find_text(&hash, texts, "a"), -1);
+	for (uint32_t i = 0; i < count; i++)
+		assert_int_equal(xp_hash_add(&hash, strlen(texts[i]), i, length_of, texts), 0);
+	for (uint32_t i = 0; i < count; i++)
+		assert_int_equal(find_text(&hash, texts, texts[i]), i);
+	assert_int_equal(find_text(&hash, texts, "zz"), -1);
+	for (uint32_t i = 0; i < count; i++) {
+		xp_hash_remove(&hash, strlen(texts[i]), i, length_of, texts);
+		for (uint32_t j = 0; j < count; j++)
+			assert_int_equal(find_text(&hash, texts, texts[j]), j > i ? (int64_t)j : -1);
+	}
+	assert_int_equal(hash.count, 0);
+	xp_hash_free(&hash);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_empty),
+		cmocka_unit_test(test_values),
+		cmocka_unit_test(test_put_and_remove),
+		cmocka_unit_test(test_same_keys),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

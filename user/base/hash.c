@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "base/hash.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/auxv.h>
+
+#define ROOM_MIN 16
+
+/* The slot with this content; with 0, the free slot where a new element with this key belongs. */
+static uint32_t *slot_of(const struct xp_hash *hash, uint64_t key, uint32_t content)
+{
+	size_t place = xp_hash_place(hash, key);
+
+	while (hash->slots[place] != content)
+		place = (place + 1) & (hash->room - 1);
+	return &hash->slots[place];
+}
+
+/* The kernel gives each program 16 random bytes. The C library takes secrets of its own from them as they are. */
+static uint64_t seed(void)
+{
+	uint64_t bytes[2];
+
+	memcpy(bytes, (const void *)getauxval(AT_RANDOM), sizeof(bytes));
+	return bytes[0] * 0x9e3779b97f4a7c15u + bytes[1];
+}
+
+static int grow(struct xp_hash *hash, xp_hash_key_of *key_of, const void *elements)
+{
+	struct xp_hash larger = { .room = hash->room ? 2 * hash->room : ROOM_MIN,
+				  .count = hash->count,
+				  .seed = seed() };
+
+	larger.slots = calloc(larger.room, sizeof(*larger.slots));
+	if (!larger.slots)
+		return -ENOMEM;
+	for (size_t i = 0; i < hash->room; i++)
+		if (hash->slots[i])
+			*slot_of(&larger, key_of(elements, hash->slots[i] - 1), 0) = hash->slots[i];
+	free(hash->slots);
+	*hash = larger;
+	return 0;
+}
+
+int xp_hash_add(struct xp_hash *hash, uint64_t key, uint32_t index, xp_hash_key_of *key_of, const void *elements)
+{
+	/* At most three quarters of the slots are used. */
+	if (index == UINT32_MAX || (4 * hash->count >= 3 * hash->room && grow(hash, key_of, elements)))
+		return -ENOMEM;
+	*slot_of(hash, key, 0) = index + 1;
+	hash->count++;
+	return 0;
+}
+
+void xp_hash_move(struct xp_hash *hash, uint64_t key, uint32_t from, uint32_t to)
+{
+	*slot_of(hash, key, from + 1) = to + 1;
+}
+
+void xp_hash_remove(struct xp_hash *hash, uint64_t key, uint32_t index, xp_hash_key_of *key_of, const void *elements)
+{
+	size_t mask = hash->room - 1, hole = (size_t)(slot_of(hash, key, index + 1) - hash->slots);
+
+	/* A free slot ends each search: elements behind it that belong at it, or before it, move up. */
+	for (size_t at = (hole + 1) & mask; hash->slots[at]; at = (at + 1) & mask) {
+		size_t place = xp_hash_place(hash, key_of(elements, hash->slots[at] - 1));
+
+		if (((at - place) & mask) < ((at - hole) & mask))
+			continue;
+		hash->slots[hole] = hash->slots[at];
+		hole = at;
+	}
+	hash->slots[hole] = 0;
+	hash->count--;
+}
+
+void xp_hash_free(struct xp_hash *hash)
+{
+	free(hash->slots);
+	memset(hash, 0, sizeof(*hash));
+}
