@@ -63,6 +63,7 @@ static int dying_write(struct xp_target_memory *memory, const struct xp_program_
 #define xp_program_memory_write dying_write
 #include "../../user/target/remote.c"
 #include "../../user/target/remote_call.c"
+#include "../../user/target/remote_thread.c"
 #undef ptrace
 #undef xp_program_memory_write
 

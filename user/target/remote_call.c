@@ -8,7 +8,6 @@
 #include <string.h>
 #include <sys/ptrace.h>
 #include <sys/uio.h>
-#include <sys/wait.h>
 
 #include "arch/x86_64/sigframe.h"
 #include "base/interrupt.h"
@@ -378,9 +377,10 @@ static int settle(struct xp_remote *remote)
 }
 
 /*
- * The order matters: if this task dies in between, the thread continues through the frame, or with its own registers.
+ * Restores the registers and the signal mask of the worker, which has stopped after a PTRACE_INTERRUPT. The order
+ * matters: if this task dies in between, the thread continues through the frame, or with its own registers.
  */
-void xp_remote_put_back(struct xp_remote *remote)
+static void put_back(struct xp_remote *remote)
 {
 	struct xp_remote_thread *worker = remote->worker;
 
@@ -396,5 +396,5 @@ void xp_remote_end_calls(struct xp_remote *remote)
 {
 	/* A worker that does not stop is watched until this task ends; then it continues by itself. */
 	if (remote->worker && !settle(remote))
-		xp_remote_put_back(remote);
+		put_back(remote);
 }

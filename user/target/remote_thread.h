@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Private to remote.c (stopping) and remote_call.c (system calls). */
+/* Private to remote.c (stopping) and remote_call.c (system calls): the threads and the memory of the process. */
 #ifndef XPROF_TARGET_REMOTE_THREAD_H
 #define XPROF_TARGET_REMOTE_THREAD_H
 
@@ -10,6 +10,9 @@
 #include <sys/user.h>
 
 #include "target/memory.h"
+
+/* SIGCHLD reports a stop, unless the program that started xprof has set it to be ignored. */
+#define XP_REMOTE_POLL_NS 500000
 
 enum xp_remote_state {
 	XP_REMOTE_RUNS, /* seized, asked to stop */
@@ -60,8 +63,6 @@ int xp_remote_wait(struct xp_remote_thread *thread, uint64_t deadline_ns, int *s
  * above.
  */
 int xp_remote_wait_stop(struct xp_remote_thread *thread, uint64_t deadline_ns);
-/* Restores the registers and the signal mask of the worker, which has stopped after a PTRACE_INTERRUPT. */
-void xp_remote_put_back(struct xp_remote *remote);
 /* Frees the saved contents without writing them back. */
 void xp_remote_forget(struct xp_remote_loan *loan);
 
