@@ -16,7 +16,6 @@
 
 #include "base/array.h"
 #include "base/util.h"
-#include "kernel/perf_event.h"
 
 #define NS_PER_S 1000000000u
 #define CPU_CLOCK_MIN_NS (NS_PER_S / XP_SAMPLER_CPU_CLOCK_HZ_MAX)
@@ -281,4 +280,17 @@ uint64_t xp_sampler_periods(const struct xp_sampler *sampler)
 uint64_t xp_sampler_clamped_hz(const struct xp_sampler *sampler)
 {
 	return sampler->clamped_hz;
+}
+
+bool xp_perf_event_lives(int fd, struct xp_perf_event_look *look)
+{
+	struct {
+		uint64_t value, enabled_ns, lost;
+	} now = { 0 };
+	bool lives =
+	    read(fd, &now, sizeof(now)) >= (ssize_t)(2 * sizeof(uint64_t)) && now.enabled_ns > look->enabled_ns;
+
+	if (lives)
+		*look = (struct xp_perf_event_look){ now.enabled_ns, now.lost };
+	return lives;
 }

@@ -15,7 +15,7 @@
 
 #include "base/array.h"
 #include "base/util.h"
-#include "kernel/perf_event.h"
+#include "kernel/attach_samples.h"
 
 #define RECORD_BYTES_MAX 65536
 

@@ -69,9 +69,6 @@ bool xp_stub_is_slot(uint64_t offset);
 #define XP_STUB_TEXT_BYTES 0x340
 void xp_stub_make(uint8_t page[XP_STUB_BYTES]);
 
-/* stub_elf.c: everything but the code. */
-void xp_stub_make_elf(uint8_t page[XP_STUB_BYTES]);
-
 /*
  * Creates a file with a stub in this process. Returns the descriptor or -errno.
  *
