@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/util.h"
-#include "jit/deferred.h"
 #include "jit/ranges.h"
 
 #define LATE_MAX (1u << 16) /* deferred loads; each bind looks at them */
@@ -19,6 +19,14 @@ struct entry {
 	char *name;
 };
 
+/* A load that the observer receives later, with a copy of what it points to, in one allocation. */
+struct deferred {
+	struct deferred *next;
+	uint32_t index;
+	size_t bytes;		 /* memory that it takes */
+	struct xp_jit_load load; /* without the name */
+};
+
 struct xp_jit_code {
 	struct xp_jit_observer observer;
 	const struct xp_address_space *space; /* NULL: any address is valid */
@@ -29,11 +37,11 @@ struct xp_jit_code {
 
 	struct entry *entries;
 	uint32_t count;
-	uint32_t room;
+	size_t room;
 
-	struct xp_jit_ranges pieces;  /* of the entries, by their index */
-	struct xp_jit_deferred *late; /* loads that the observer has not received yet */
-	struct xp_jit_deferred **late_end;
+	struct xp_jit_ranges pieces; /* of the entries, by their index */
+	struct deferred *late;	     /* loads that the observer has not received yet */
+	struct deferred **late_end;
 	uint32_t late_count;
 };
 
@@ -54,7 +62,7 @@ int xp_jit_code_new(struct xp_jit_code **code, uint64_t *bytes_left, const struc
 
 void xp_jit_code_free(struct xp_jit_code *code)
 {
-	struct xp_jit_deferred *late;
+	struct deferred *late;
 
 	if (!code)
 		return;
@@ -71,21 +79,6 @@ void xp_jit_code_free(struct xp_jit_code *code)
 }
 
 /* ---- room ---- */
-
-static int reserve_entry(struct xp_jit_code *code)
-{
-	uint32_t room = code->room ? 2 * code->room : 16;
-	struct entry *entries;
-
-	if (code->count < code->room)
-		return 0;
-	entries = reallocarray(code->entries, room, sizeof(*entries));
-	if (!entries)
-		return -ENOMEM;
-	code->entries = entries;
-	code->room = room;
-	return 0;
-}
 
 /*
  * A process takes no more than it leaves for the others: none can take everything, and the next one always gets some.
@@ -182,6 +175,64 @@ static char *clean_name(const char *name)
 	return shorter ? shorter : clean;
 }
 
+/* ---- deferred loads ---- */
+
+/* Usually all lines of a function have the same file. */
+static bool has_file_of_last(const struct xp_jit_load *load, size_t line)
+{
+	return line && !strcmp(load->lines[line].file, load->lines[line - 1].file);
+}
+
+/* The memory that a copy of the load takes. */
+static size_t deferred_bytes(const struct xp_jit_load *load)
+{
+	size_t bytes = sizeof(struct deferred) + load->line_count * sizeof(*load->lines) +
+		       (load->code ? load->size : 0) + load->eh_frame_bytes + load->eh_frame_hdr_bytes;
+
+	for (size_t i = 0; i < load->line_count; i++)
+		if (!has_file_of_last(load, i))
+			bytes += strlen(load->lines[i].file) + 1;
+	return bytes;
+}
+
+/* Copies to *end and advances it. */
+static const void *put(uint8_t **end, const void *bytes, size_t count)
+{
+	void *copy = *end;
+
+	if (!bytes)
+		return NULL;
+	*end += count;
+	return memcpy(copy, bytes, count);
+}
+
+/* Returns NULL if out of memory. */
+static struct deferred *deferred_new(uint32_t index, const struct xp_jit_load *load)
+{
+	size_t bytes = deferred_bytes(load);
+	struct deferred *late = malloc(bytes);
+	struct xp_jit_line *lines;
+	uint8_t *end;
+
+	if (!late)
+		return NULL;
+	*late = (struct deferred){ .index = index, .bytes = bytes, .load = *load };
+	lines = (struct xp_jit_line *)(late + 1);
+	end = (uint8_t *)(lines + load->line_count);
+	for (size_t i = 0; i < load->line_count; i++) {
+		const char *file = load->lines[i].file;
+
+		lines[i] = load->lines[i];
+		lines[i].file = has_file_of_last(load, i) ? lines[i - 1].file : put(&end, file, strlen(file) + 1);
+	}
+	late->load.name = NULL;
+	late->load.lines = lines;
+	late->load.code = put(&end, load->code, load->size);
+	late->load.eh_frame = put(&end, load->eh_frame, load->eh_frame_bytes);
+	late->load.eh_frame_hdr = put(&end, load->eh_frame_hdr, load->eh_frame_hdr_bytes);
+	return late;
+}
+
 /* ---- the observer ---- */
 
 static void tell(struct xp_jit_code *code, uint32_t index, const struct xp_jit_load *load)
@@ -205,12 +256,12 @@ static bool is_mapped(const struct xp_jit_code *code, const struct xp_jit_load *
 /* Returns false if there is no room. */
 static bool tell_later(struct xp_jit_code *code, uint32_t index, const struct xp_jit_load *load)
 {
-	size_t bytes = xp_jit_deferred_bytes(load);
-	struct xp_jit_deferred *late;
+	size_t bytes = deferred_bytes(load);
+	struct deferred *late;
 
 	if (code->late_count == LATE_MAX || !take_bytes(code, bytes))
 		return false;
-	late = xp_jit_deferred_new(index, load);
+	late = deferred_new(index, load);
 	if (!late) {
 		give_back(code, bytes);
 		return false;
@@ -235,9 +286,9 @@ static void tell_load(struct xp_jit_code *code, uint32_t index, const struct xp_
 		tell(code, index, &kept);
 }
 
-static void tell_late(struct xp_jit_code *code, struct xp_jit_deferred **link)
+static void tell_late(struct xp_jit_code *code, struct deferred **link)
 {
-	struct xp_jit_deferred *late = *link;
+	struct deferred *late = *link;
 
 	tell(code, late->index, &late->load);
 	*link = late->next;
@@ -250,7 +301,7 @@ static void tell_late(struct xp_jit_code *code, struct xp_jit_deferred **link)
 
 void xp_jit_code_bind(struct xp_jit_code *code, const struct xp_address_space *space)
 {
-	struct xp_jit_deferred **link = &code->late;
+	struct deferred **link = &code->late;
 
 	code->space = space;
 	while (space && *link)
@@ -278,7 +329,7 @@ static int add(struct xp_jit_code *code, const struct xp_jit_load *load, const s
 		.to = XP_JIT_ALIVE,
 		.code = code->count,
 	};
-	int err = reserve_entry(code);
+	int err = XP_ARRAY_RESERVE(code->entries, code->room, code->count + 1);
 
 	if (!err)
 		err = charge(code, sizeof(*entry) + strlen(entry->name) + 1);

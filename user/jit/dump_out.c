@@ -9,6 +9,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include "base/array.h"
 #include "base/own_file.h"
 #include "base/util.h"
 #include "format/jitdump.h"
@@ -98,23 +99,22 @@ static uint64_t code_index(const struct xp_jit_dump_out *out, uint32_t index)
 struct texts {
 	char **all;
 	size_t count;
+	size_t room;
 };
 
 static const char *clean(struct texts *texts, const char *text)
 {
-	char cleaned[PATH_BYTES], **larger;
+	char cleaned[PATH_BYTES], *copy;
 
 	xp_clean_text(cleaned, sizeof(cleaned), text);
 	if (!strcmp(cleaned, text))
 		return text;
 	if (texts->count && !strcmp(cleaned, texts->all[texts->count - 1]))
 		return texts->all[texts->count - 1];
-	larger = reallocarray(texts->all, texts->count + 1, sizeof(*larger));
-	if (!larger)
-		return NULL;
-	texts->all = larger;
-	larger[texts->count] = strdup(cleaned);
-	return larger[texts->count] ? larger[texts->count++] : NULL;
+	copy = XP_ARRAY_RESERVE(texts->all, texts->room, texts->count + 1) ? NULL : strdup(cleaned);
+	if (copy)
+		texts->all[texts->count++] = copy;
+	return copy;
 }
 
 static void free_texts(struct texts *texts)

@@ -6,8 +6,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/array.h"
+#include "base/u64_map.h"
 #include "base/util.h"
-#include "jit/addresses.h"
 #include "jit/bytes.h"
 #include "jit/src_dump.h"
 #include "jit/src_jvm.h"
@@ -31,10 +32,25 @@ struct xp_jit_file {
 };
 #define OPEN_TRIES 3
 
+#define SYM_ALIGN 16u
+#define SYM_BYTES_MAX (1u << 20) /* all bytes after them share the last address */
+
 /* A source in one object of the process. */
 struct gdb {
 	const struct xp_file *file;
 	struct xp_jit_src_gdb *source;
+};
+
+/*
+ * The addresses of functions in the profile. Each sampled function gets its own range, after those of the functions
+ * sampled before it. In the process several functions may have had the same address, or one function several.
+ */
+struct addresses {
+	struct xp_u64_map numbers; /* index in syms, by the code's index */
+	struct xp_sym *syms;	   /* in address order, from 0; the registry owns their names */
+	size_t count;
+	size_t room;
+	uint64_t end;
 };
 
 struct xp_jit {
@@ -66,7 +82,7 @@ struct xp_jit {
 	struct xp_jit_dump_out *out; /* NULL: none */
 	struct xp_jit_dump_out_counts out_counts;
 
-	struct xp_jit_addresses places;
+	struct addresses addresses;
 };
 
 void xp_jits_free(struct xp_jits *jits)
@@ -75,7 +91,7 @@ void xp_jits_free(struct xp_jits *jits)
 	jits->memory = NULL;
 	free(jits->files);
 	jits->files = NULL;
-	jits->file_count = 0;
+	jits->file_count = jits->file_room = 0;
 }
 
 static int open_registry(struct xp_jit *jit, unsigned int image)
@@ -142,7 +158,8 @@ void xp_jit_free(struct xp_jit *jit)
 	close_sources(jit);
 	xp_jit_code_free(jit->code);
 	xp_jit_dump_out_free(jit->out);
-	xp_jit_addresses_free(&jit->places);
+	xp_u64_map_free(&jit->addresses.numbers);
+	free(jit->addresses.syms);
 	free(jit);
 }
 
@@ -183,18 +200,11 @@ static int find_map(struct xp_jit *jit)
 
 static struct xp_jit_file *file_of(struct xp_jits *jits, const struct xp_file *file)
 {
-	size_t count = XP_MAX(file->index + 1, 2 * jits->file_count);
-	struct xp_jit_file *files;
-
-	if (file->index < jits->file_count)
-		return &jits->files[file->index];
-	files = reallocarray(jits->files, count, sizeof(*files));
-	if (!files)
+	if (XP_ARRAY_RESERVE(jits->files, jits->file_room, (size_t)file->index + 1))
 		return NULL;
-	memset(files + jits->file_count, 0, (count - jits->file_count) * sizeof(*files));
-	jits->files = files;
-	jits->file_count = count;
-	return &files[file->index];
+	while (jits->file_count <= file->index)
+		jits->files[jits->file_count++] = (struct xp_jit_file){ 0 };
+	return &jits->files[file->index];
 }
 
 /* This may take long, but happens once per file of a process. It does not count as time of the look. */
@@ -483,6 +493,36 @@ int xp_jit_finish(struct xp_jit *jit, const struct xp_address_space *space, uint
 
 /* ---- names ---- */
 
+static int add_address(struct addresses *addresses, const struct xp_jit_range *range)
+{
+	/* One byte more, so that the address after the function's last call is still inside. */
+	uint64_t bytes = (XP_MIN(range->size, (uint64_t)SYM_BYTES_MAX) + SYM_ALIGN) & -(uint64_t)SYM_ALIGN;
+
+	if (addresses->end + bytes > XP_PROFILE_JIT_BYTES)
+		return -ENOSPC;
+	if (XP_ARRAY_RESERVE(addresses->syms, addresses->room, addresses->count + 1) ||
+	    !xp_u64_map_add(&addresses->numbers, range->index, (uint32_t)addresses->count))
+		return -ENOMEM;
+	addresses->syms[addresses->count++] = (struct xp_sym){ addresses->end, bytes, range->name };
+	addresses->end += bytes;
+	return 0;
+}
+
+/* Moves a frame in this range of code to the address of its function in the profile. */
+static int move_frame(struct addresses *addresses, const struct xp_jit_range *range, struct xp_frame *frame)
+{
+	const uint32_t *number = xp_u64_map_find(&addresses->numbers, range->index);
+	const struct xp_sym *sym;
+	int err = number ? 0 : add_address(addresses, range);
+
+	if (err)
+		return err;
+	sym = &addresses->syms[number ? *number : addresses->count - 1];
+	frame->address = XP_PROFILE_JIT_BASE + sym->address + XP_MIN(frame->address - range->start, sym->size - 1);
+	frame->vma = &xp_profile_jit_vma;
+	return 0;
+}
+
 int xp_jit_name(struct xp_jit *jit, struct xp_frame *frame, bool is_return, uint64_t tsc)
 {
 	struct xp_jit_range range;
@@ -496,7 +536,7 @@ int xp_jit_name(struct xp_jit *jit, struct xp_frame *frame, bool is_return, uint
 		jit->jvm_is_wanted = jit->jvm_is_wanted || may_tell;
 		return may_tell ? -EAGAIN : -ENOENT;
 	}
-	return xp_jit_addresses_add(&jit->places, &range, frame) ? -ENOENT : 0;
+	return move_frame(&jit->addresses, &range, frame) ? -ENOENT : 0;
 }
 
 uint32_t xp_jit_functions(const struct xp_jit *jit)
@@ -511,8 +551,8 @@ uint64_t xp_jit_refused(const struct xp_jit *jit)
 
 size_t xp_jit_syms(const struct xp_jit *jit, const struct xp_sym **syms)
 {
-	*syms = jit->places.syms;
-	return jit->places.count;
+	*syms = jit->addresses.syms;
+	return jit->addresses.count;
 }
 
 const char *xp_jit_dump(const struct xp_jit *jit, struct xp_jit_dump_out_counts *counts)

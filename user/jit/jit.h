@@ -46,6 +46,7 @@ struct xp_jits {
 	struct xp_target_memory *memory;
 	struct xp_jit_file *files; /* by struct xp_file's index */
 	size_t file_count;
+	size_t file_room;
 	struct xp_rate_limit
 	    looking; /* time for xp_jit_refresh() and xp_jit_told(); the caller checks that some is left */
 };

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/array.h"
 #include "base/util.h"
 
 #define STEPS_MAX 256 /* into the past, per lookup */
@@ -105,37 +106,13 @@ static uint32_t node_new(struct xp_jit_ranges *pieces, const struct xp_jit_range
 
 /* ---- room ---- */
 
-static int grow(void **array, uint32_t *room, uint64_t needed, size_t size)
-{
-	uint64_t more = XP_MAX(needed, (uint64_t)*room * 2);
-	void *larger;
-
-	if (needed <= *room)
-		return 0;
-	if (more > UINT32_MAX)
-		return -ENOMEM;
-	more = XP_MAX(more, 16u);
-	larger = reallocarray(*array, more, size);
-	if (!larger)
-		return -ENOMEM;
-	*array = larger;
-	*room = (uint32_t)more;
-	return 0;
-}
-
 /*
  * Reserves nodes for the new piece and for what is left of the pieces at both ends. All overlapped pieces become old.
  */
 static int reserve_nodes(struct xp_jit_ranges *pieces)
 {
 	pieces->node_count = XP_MAX(pieces->node_count, 1u);
-	return grow((void **)&pieces->nodes, &pieces->node_room, (uint64_t)pieces->node_count + 3,
-		    sizeof(*pieces->nodes));
-}
-
-static int reserve_old(struct xp_jit_ranges *pieces, uint32_t more)
-{
-	return grow((void **)&pieces->old, &pieces->old_room, (uint64_t)pieces->old_count + more, sizeof(*pieces->old));
+	return XP_ARRAY_RESERVE(pieces->nodes, pieces->node_room, pieces->node_count + 3);
 }
 
 /* ---- adding code ---- */
@@ -201,7 +178,7 @@ int xp_jit_ranges_add(struct xp_jit_ranges *pieces, struct xp_jit_range_use *pie
 		return err;
 	cut_out(pieces, piece->start, piece->end, parts);
 	count = tree_count(pieces, parts[1]);
-	err = reserve_old(pieces, count);
+	err = XP_ARRAY_RESERVE(pieces->old, pieces->old_room, pieces->old_count + count);
 	if (err) {
 		pieces->root = merge(pieces, merge(pieces, parts[0], parts[1]), parts[2]);
 		return err;

@@ -31,14 +31,14 @@ struct xp_jit_range_use {
 struct xp_jit_ranges {
 	struct xp_jit_node *nodes; /* nodes[0] means no node */
 	uint32_t node_count;
-	uint32_t node_room;
+	size_t node_room;
 	uint32_t unused; /* list of free nodes, linked by left */
 	uint32_t root;
 	uint32_t random; /* initially not 0, and unpredictable for a target, which chooses the addresses */
 
 	struct xp_jit_range_use *old;
 	uint32_t old_count;
-	uint32_t old_room;
+	size_t old_room;
 };
 
 /* The memory that adding a piece may take, including all changes to other pieces. */

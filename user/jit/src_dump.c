@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/array.h"
 #include "base/u64_map.h"
 #include "base/util.h"
 #include "format/jitdump_reader.h"
@@ -176,14 +177,8 @@ static bool is_of_process(const struct xp_jit_src_dump *dump, uint32_t pid)
 static int keep(struct pending *pending, const uint8_t *record, size_t size)
 {
 	pending->size = 0;
-	if (size > pending->room) {
-		uint8_t *larger = realloc(pending->bytes, size);
-
-		if (!larger)
-			return -ENOMEM;
-		pending->bytes = larger;
-		pending->room = size;
-	}
+	if (XP_ARRAY_RESERVE(pending->bytes, pending->room, size))
+		return -ENOMEM;
 	memcpy(pending->bytes, record, size);
 	pending->size = size;
 	return 0;
@@ -362,18 +357,6 @@ static int take_header(struct xp_jit_src_dump *dump, const uint8_t *bytes, size_
 	return 0;
 }
 
-/* Makes room for a record of this size. */
-static int grow(struct xp_jit_src_dump *dump, size_t bytes)
-{
-	uint8_t *larger = realloc(dump->buffer, bytes);
-
-	if (!larger)
-		return -ENOMEM;
-	dump->buffer = larger;
-	dump->room = bytes;
-	return 0;
-}
-
 /*
  * Takes the record at `at`, of which `size` bytes are in the buffer. Returns 1 if it was taken, or 0 if it is not
  * complete yet, although there may be more room now.
@@ -393,7 +376,7 @@ static int take_next(struct taker *taker, const uint8_t *at, size_t size, uint64
 	if (bytes <= size)
 		err = take_record(taker, at);
 	else if (bytes <= RECORD_BYTES_MAX)
-		return bytes <= dump->room ? 0 : grow(dump, bytes);
+		return XP_ARRAY_RESERVE(dump->buffer, dump->room, bytes);
 	else if (size < BUFFER_BYTES_MIN)
 		return 0;
 	else
@@ -436,7 +419,7 @@ static int take_tail(struct taker *taker)
 	bytes = xp_stdio_tail_read(&dump->tail, dump->tail_bytes);
 	if (bytes <= taken || fstat(dump->fd, &st) || (uint64_t)st.st_size != dump->file_bytes)
 		return 0;
-	err = left + bytes > dump->room ? grow(dump, left + bytes) : 0;
+	err = XP_ARRAY_RESERVE(dump->buffer, dump->room, left + bytes);
 	if (err)
 		return err;
 	if (pread(dump->fd, dump->buffer, left, (off_t)dump->offset) != (ssize_t)left)
