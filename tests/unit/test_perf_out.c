@@ -51,7 +51,6 @@ static int setup(void **state)
 	world.dir_fd = options.dir_fd = open(world.dir, O_RDONLY | O_DIRECTORY);
 	world.clock.hz = world.clock.mono_hz = HZ;
 	world.clock.mono = world.clock.real = (struct xp_clock_pair){ .tsc = 1000000, .ns = 1000000 };
-	assert_int_equal(xp_sampled_processes_init(&world.tasks), 0);
 	assert_int_equal(xp_perf_out_new(&world.out, &options), 0);
 	return 0;
 }
@@ -301,14 +300,14 @@ static void test_threads(void **state)
 		assert_non_null(thread);
 		thread->is_named = true;
 	}
-	assert_int_equal(threads.count, 5000);
+	assert_int_equal(threads.by_tid.count, 5000);
 	for (pid_t tid = 1; tid <= 5000; tid++)
 		assert_int_equal(xp_perf_threads_find(&threads, tid)->tid, tid);
 	assert_true(xp_perf_threads_get(&threads, 1, 77)->is_named);
 	assert_false(xp_perf_threads_get(&threads, 2, 77)->is_named); /* now another process's thread */
 	for (pid_t tid = 1; tid <= 5000; tid += 2)
 		xp_perf_threads_remove(&threads, tid);
-	assert_int_equal(threads.count, 2500);
+	assert_int_equal(threads.by_tid.count, 2500);
 	assert_null(xp_perf_threads_find(&threads, 1));
 	assert_non_null(xp_perf_threads_find(&threads, 2));
 	xp_perf_threads_free(&threads);

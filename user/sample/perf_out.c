@@ -149,9 +149,11 @@ static void put_jit_memory(struct xp_perf_out *out)
 {
 	const struct xp_sampled_processes *tasks = out->options.tasks;
 
-	for (size_t i = 0; i < tasks->task_room; i++)
-		for (const struct xp_sampled_process *task = tasks->tasks[i]; task; task = task->next)
-			fail(out, xp_perf_maps_write_all(&out->maps, 0, task->pid, task->space, true));
+	for (size_t i = 0; i < tasks->by_pid.count; i++) {
+		const struct xp_sampled_process *task = tasks->by_pid.entries[i].pointer;
+
+		fail(out, xp_perf_maps_write_all(&out->maps, 0, task->pid, task->space, true));
+	}
 }
 
 /*

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The threads that have records in the perf.data file, and what was written about them: a hash table by tid. */
+/* The threads that have records in the perf.data file, and what was written about them. */
 #ifndef XPROF_SAMPLE_PERF_THREADS_H
 #define XPROF_SAMPLE_PERF_THREADS_H
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "base/u64_map.h"
+
 struct xp_perf_thread {
-	struct xp_perf_thread *next; /* hash chain */
 	pid_t pid;
 	pid_t tid;
 	char comm[16]; /* as last written; the kernel's bytes, not cleaned */
@@ -22,9 +22,7 @@ struct xp_perf_thread {
 
 /* A zeroed table is empty. */
 struct xp_perf_threads {
-	struct xp_perf_thread **slots;
-	size_t slot_count;
-	size_t count;
+	struct xp_u64_map by_tid;
 };
 
 /* Returns NULL if the table has no such thread. */

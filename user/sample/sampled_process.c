@@ -14,15 +14,6 @@
 #include "base/util.h"
 #include "target/target.h"
 
-#define TASK_ROOM_MIN 4096
-
-int xp_sampled_processes_init(struct xp_sampled_processes *tasks)
-{
-	tasks->task_room = TASK_ROOM_MIN;
-	tasks->tasks = calloc(tasks->task_room, sizeof(*tasks->tasks));
-	return tasks->tasks ? 0 : -ENOMEM;
-}
-
 static void task_free(struct xp_sampled_process *task)
 {
 	xp_address_space_release(task->space);
@@ -31,83 +22,41 @@ static void task_free(struct xp_sampled_process *task)
 
 void xp_sampled_processes_free(struct xp_sampled_processes *tasks)
 {
-	for (size_t i = 0; i < tasks->task_room && tasks->tasks; i++) {
-		struct xp_sampled_process *task, *next;
-
-		for (task = tasks->tasks[i]; task; task = next) {
-			next = task->next;
-			task_free(task);
-		}
-	}
+	for (size_t i = 0; i < tasks->by_pid.count; i++)
+		task_free(tasks->by_pid.entries[i].pointer);
 	for (size_t i = 0; i < tasks->image_count; i++) {
 		xp_profile_free(tasks->images[i]->profile);
 		xp_jit_free(tasks->images[i]->jit);
 		xp_address_space_release(tasks->images[i]->jit_space);
 		free(tasks->images[i]);
 	}
-	free(tasks->tasks);
+	xp_u64_map_free(&tasks->by_pid);
 	free(tasks->images);
 	xp_files_free(&tasks->files);
 }
 
-static struct xp_sampled_process **slot_of(const struct xp_sampled_processes *tasks, pid_t pid)
-{
-	struct xp_sampled_process **slot = &tasks->tasks[(uint32_t)pid % tasks->task_room];
-
-	while (*slot && (*slot)->pid != pid)
-		slot = &(*slot)->next;
-	return slot;
-}
-
 struct xp_sampled_process *xp_sampled_processes_find(const struct xp_sampled_processes *tasks, pid_t pid)
 {
-	return *slot_of(tasks, pid);
-}
-
-/* Keeps chains short: pid_max may be four million. Without memory the chains grow instead. */
-static void grow(struct xp_sampled_processes *tasks)
-{
-	struct xp_sampled_processes larger = { .task_room = 2 * tasks->task_room };
-
-	if (tasks->task_count < tasks->task_room)
-		return;
-	larger.tasks = calloc(larger.task_room, sizeof(*larger.tasks));
-	if (!larger.tasks)
-		return;
-	for (size_t i = 0; i < tasks->task_room; i++) {
-		struct xp_sampled_process *task, *next;
-
-		for (task = tasks->tasks[i]; task; task = next) {
-			next = task->next;
-			task->next = NULL;
-			*slot_of(&larger, task->pid) = task;
-		}
-	}
-	free(tasks->tasks);
-	tasks->tasks = larger.tasks;
-	tasks->task_room = larger.task_room;
+	return xp_u64_map_get(&tasks->by_pid, (uint32_t)pid);
 }
 
 /* Returns the entry of pid, which it creates if new, or NULL if out of memory. */
 static struct xp_sampled_process *task_of(struct xp_sampled_processes *tasks, pid_t pid)
 {
-	struct xp_sampled_process *task = *slot_of(tasks, pid);
+	struct xp_sampled_process *task = xp_sampled_processes_find(tasks, pid);
 
 	if (task)
 		return task;
-	grow(tasks);
 	task = calloc(1, sizeof(*task));
 	if (!task)
 		return NULL;
-	task->space = xp_address_space_new();
-	if (!task->space) {
-		free(task);
-		return NULL;
-	}
 	task->pid = pid;
 	task->image_number = 1;
-	*slot_of(tasks, pid) = task;
-	tasks->task_count++;
+	task->space = xp_address_space_new();
+	if (!task->space || xp_u64_map_put(&tasks->by_pid, (uint32_t)pid, task)) {
+		task_free(task);
+		return NULL;
+	}
 	return task;
 }
 
@@ -168,10 +117,12 @@ int xp_sampled_processes_expect(struct xp_sampled_processes *tasks, pid_t pid)
 
 void xp_sampled_processes_settle(struct xp_sampled_processes *tasks)
 {
-	for (size_t i = 0; i < tasks->task_room; i++)
-		for (struct xp_sampled_process *task = tasks->tasks[i]; task; task = task->next)
-			if (task->image)
-				memcpy(task->image->comm, task->comm, sizeof(task->comm));
+	for (size_t i = 0; i < tasks->by_pid.count; i++) {
+		struct xp_sampled_process *task = tasks->by_pid.entries[i].pointer;
+
+		if (task->image)
+			memcpy(task->image->comm, task->comm, sizeof(task->comm));
+	}
 }
 
 /* ---- mappings ---- */
@@ -299,10 +250,12 @@ static bool is_gone(pid_t pid)
 /* Marks the processes that are gone, because their exit events may be lost. */
 static void mark_gone(struct xp_sampled_processes *tasks)
 {
-	for (size_t i = 0; i < tasks->task_room; i++)
-		for (struct xp_sampled_process *task = tasks->tasks[i]; task; task = task->next)
-			if (!task->over && task->pid && task->space->count && is_gone(task->pid))
-				task->over = 1;
+	for (size_t i = 0; i < tasks->by_pid.count; i++) {
+		struct xp_sampled_process *task = tasks->by_pid.entries[i].pointer;
+
+		if (!task->over && task->pid && task->space->count && is_gone(task->pid))
+			task->over = 1;
+	}
 }
 
 int xp_sampled_processes_repair(struct xp_sampled_processes *tasks, uint64_t lost)
@@ -355,8 +308,7 @@ static int on_fork(struct xp_sampled_processes *tasks, const struct xp_sideband_
  */
 static void on_end(struct xp_sampled_processes *tasks, const struct xp_sideband_event *event)
 {
-	struct xp_sampled_process **slot = slot_of(tasks, event->pid);
-	struct xp_sampled_process *task = *slot;
+	struct xp_sampled_process *task = xp_sampled_processes_find(tasks, event->pid);
 
 	if (!task || event->pid != event->tid)
 		return;
@@ -364,8 +316,7 @@ static void on_end(struct xp_sampled_processes *tasks, const struct xp_sideband_
 		task->over = 1;
 		return;
 	}
-	*slot = task->next;
-	tasks->task_count--;
+	xp_u64_map_remove(&tasks->by_pid, event->pid);
 	task_free(task);
 }
 
@@ -388,10 +339,12 @@ static void forget_gone(struct xp_sampled_process *task)
 
 void xp_sampled_processes_forget_gone(struct xp_sampled_processes *tasks)
 {
-	for (size_t i = 0; i < tasks->task_room; i++)
-		for (struct xp_sampled_process *task = tasks->tasks[i]; task; task = task->next)
-			if (task->over)
-				forget_gone(task);
+	for (size_t i = 0; i < tasks->by_pid.count; i++) {
+		struct xp_sampled_process *task = tasks->by_pid.entries[i].pointer;
+
+		if (task->over)
+			forget_gone(task);
+	}
 }
 
 int xp_sampled_processes_event(struct xp_sampled_processes *tasks, const struct xp_sideband_event *event)
@@ -420,7 +373,7 @@ int xp_sampled_processes_event(struct xp_sampled_processes *tasks, const struct 
 
 const struct xp_address_space *xp_sampled_processes_space(const struct xp_sampled_processes *tasks, pid_t pid)
 {
-	const struct xp_sampled_process *task = *slot_of(tasks, pid);
+	const struct xp_sampled_process *task = xp_sampled_processes_find(tasks, pid);
 
 	return task ? task->space : NULL;
 }

@@ -12,6 +12,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "base/u64_map.h"
 #include "jit/jit.h"
 #include "kernel/sideband.h"
 #include "profile/profile.h"
@@ -42,7 +43,6 @@ struct xp_image {
 };
 
 struct xp_sampled_process {
-	struct xp_sampled_process *next; /* hash chain, by pid */
 	pid_t pid;
 	unsigned int image_number;
 	char comm[16];
@@ -52,11 +52,10 @@ struct xp_sampled_process {
 	struct xp_image *image; /* NULL: no sample yet */
 };
 
+/* Zeroed: empty. */
 struct xp_sampled_processes {
 	struct xp_files files;
-	struct xp_sampled_process **tasks; /* hash table */
-	size_t task_room;
-	size_t task_count;
+	struct xp_u64_map by_pid;
 	struct xp_image **images; /* all that ever were */
 	size_t image_count;
 	size_t image_room;
@@ -64,8 +63,6 @@ struct xp_sampled_processes {
 	bool has_warned;
 };
 
-/* Returns 0 or -ENOMEM. */
-int xp_sampled_processes_init(struct xp_sampled_processes *tasks);
 void xp_sampled_processes_free(struct xp_sampled_processes *tasks);
 
 /* Read the names and mappings of all processes, or of one, that are older than the side-band. */

@@ -22,10 +22,8 @@
 
 int xp_samples_init(struct xp_samples *samples, const struct xp_stacks_options *stacks)
 {
-	int err = xp_sampled_processes_init(&samples->tasks);
+	int err = xp_sym_files_new(&samples->sym_files, samples->dir_fd);
 
-	if (!err)
-		err = xp_sym_files_new(&samples->sym_files, samples->dir_fd);
 	if (!err && stacks)
 		err = xp_stacks_new(&samples->stacks, stacks);
 	return err;
