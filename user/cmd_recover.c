@@ -17,7 +17,7 @@
 #include "record/manifest.h"
 #include "record/outdir.h"
 #include "sample/perf_out.h"
-#include "trace/spool.h"
+#include "trace/spool_layout.h"
 
 static const char *reason(int err)
 {

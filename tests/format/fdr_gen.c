@@ -306,7 +306,7 @@ static void report(const struct xp_spool_result *result)
 
 int main(int argc, char **argv)
 {
-	struct xp_spool_info info = { .pid = 70000,
+	struct xp_log_info info = { .pid = 70000,
 				      .constant_tsc = true,
 				      .nonstop_tsc = true,
 				      .cycle_hz = HZ,

@@ -13,6 +13,7 @@
 
 #include "format/fdr_reader.h"
 #include "trace/spool_format.h"
+#include "trace/spool_layout.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

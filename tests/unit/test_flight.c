@@ -27,7 +27,7 @@
 static char place[] = "/tmp/xprof-test-flight-XXXXXX";
 static int dir;
 
-static const struct xp_spool_info info = {
+static const struct xp_log_info info = {
 	.pid = 500,
 	.fdr_version = 1,
 	.constant_tsc = true,

@@ -99,7 +99,7 @@ static void test_live_images(void **state)
 /* A long log waits for the end of the recording, but not in xprof's memory. */
 static void test_long_spool_is_written_at_the_end(void **state)
 {
-	const struct xp_spool_info spool_info = { .pid = 7,
+	const struct xp_log_info spool_info = { .pid = 7,
 						  .fdr_version = 1,
 						  .constant_tsc = true,
 						  .cycle_hz = 1000000000,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* The spool: its contents come out as a log, also after a crash and on a full disk. */
 #include "trace/spool.h"
+#include "trace/spool_layout.h"
 #include "trace/spool_format.h"
 
 #include <errno.h>
@@ -34,7 +35,7 @@ static int dir; /* a small disk if root runs the tests */
 static bool small_disk;
 static struct xp_spool_result result;
 
-static const struct xp_spool_info info = {
+static const struct xp_log_info info = {
 	.pid = 500,
 	.fdr_version = 1,
 	.constant_tsc = true,
@@ -107,7 +108,7 @@ static void fill(uint32_t first, uint32_t count)
 		assert_int_equal(xp_fdr_enc_function(&enc, 1, 2000 + first + i, first + i, XP_FDR_ENTER), 0);
 }
 
-static struct xp_spool *create(const struct xp_spool_info *with)
+static struct xp_spool *create(const struct xp_log_info *with)
 {
 	struct xp_spool *spool;
 
@@ -258,7 +259,7 @@ static void what_cannot_be(void **state)
 	static const char *const bad_names[] = {
 		"", ".", "..", "a/b", "/x", NAME, ".fdr", "program.50.fdr", "program.500.fdr.part", NULL
 	};
-	struct xp_spool_info other = info;
+	struct xp_log_info other = info;
 	struct xp_spool *spool;
 	char long_name[XP_SPOOL_NAME_MAX + 2];
 
@@ -468,7 +469,7 @@ static void disk_full_while_recording(void **state)
 	if (!small_disk)
 		skip();
 	for (int version = 1; version <= 5; version += 4) {
-		struct xp_spool_info other = info;
+		struct xp_log_info other = info;
 
 		other.fdr_version = version;
 		spool = create(&other);
@@ -498,7 +499,7 @@ static void disk_full_at_the_end(void **state)
 	if (!small_disk)
 		skip();
 	for (int version = 1; version <= 5; version += 4) {
-		struct xp_spool_info other = info;
+		struct xp_log_info other = info;
 		struct xp_spool *spool;
 
 		other.fdr_version = version;

@@ -61,7 +61,7 @@ struct xp_flight_result {
  * caller frees result->shares, also after an error, when they give the lost records. If there was nothing to write,
  * result->records is 0 and final_name is not created.
  */
-int xp_flight_write_log(struct xp_flight *flight, int dir_fd, const struct xp_spool_info *info,
+int xp_flight_write_log(struct xp_flight *flight, int dir_fd, const struct xp_log_info *info,
 			struct xp_flight_result *result);
 
 /* The frames that flight.c stores, in order of arrival. Private to flight*.c. */

@@ -1,14 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/*
- * Makes a log from a flight recorder's memory: the first pass computes the sums that the layout needs, the second one
- * places the chunks.
- */
-#include <errno.h>
-#include <fcntl.h>
+/* Makes a log from a flight recorder's memory, see chunk_log.h. */
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/array.h"
 #include "base/log_file.h"
@@ -22,86 +15,75 @@
 
 /* A thread, by its serial: a tid may be reused. */
 struct member {
-	uint64_t records;
+	int32_t tid;
+	uint16_t cpu; /* of its first chunk, as is first_tsc */
 	uint64_t first_tsc;
-	uint32_t slot; /* slot of its tid in the log */
-	uint16_t cpu;
-	bool begun;	/* its first chunk has been placed */
 	uint32_t *left; /* earlier calls that were left since, innermost first */
 	size_t left_count;
 	size_t left_room;
 	uint64_t open;	       /* calls that began since and are open */
 	const uint32_t *stack; /* at its end, outermost first */
 	size_t stack_depth;
+	size_t entries; /* calls that began earlier */
+	size_t placed;	/* entries of them that the leading chunks hold so far */
 };
 
 struct assembly {
 	struct xp_flight *flight;
+	const struct xp_log_info *info;
+	struct xp_chunk_log log;
 	struct xp_u64_map by_serial; /* -> members, shares */
 	struct member *members;
 	struct xp_flight_share *shares;
 	size_t count;
 	size_t room;
 	size_t share_room;
-	struct xp_u64_map by_tid; /* -> threads */
-	struct xp_fdr_thread *threads;
-	size_t thread_count;
-	size_t thread_room;
-	bool has_typed;
-	const struct xp_spool_info *info;
 	struct xp_flight_result *result;
-	struct xp_fdr_layout *layout;
+
+	/* The second pass. */
+	uint64_t pos;
+	const struct xp_flight_frame *frame; /* the next chunk; NULL: not yet read */
 	uint8_t lead[LEAD_BYTES];
 };
 
-static int grow_members(struct assembly *assembly)
+static struct xp_chunk chunk_of(const struct xp_flight_frame *frame)
 {
-	int err = XP_ARRAY_RESERVE(assembly->members, assembly->room, assembly->count + 1);
+	uint8_t *data = (uint8_t *)(frame + 1);
 
-	return err ? err : XP_ARRAY_RESERVE(assembly->shares, assembly->share_room, assembly->count + 1);
+	return (struct xp_chunk){
+		.tid = frame->tid,
+		.bytes = frame->bytes,
+		.first_tsc = xp_fdr_chunk_tsc(data),
+		.name = frame->name,
+		.has_typed = frame->typed,
+		.data = data,
+	};
 }
 
-static int thread_of(struct assembly *assembly, const struct xp_flight_frame *frame, uint32_t *slot)
+static struct member *find_member(const struct assembly *assembly, const struct xp_flight_frame *frame)
 {
-	uint32_t *place = xp_u64_map_add(&assembly->by_tid, (uint32_t)frame->tid, assembly->thread_count);
+	const uint32_t *place = xp_u64_map_find(&assembly->by_serial, frame->serial);
+
+	return place ? &assembly->members[*place] : NULL;
+}
+
+static struct member *add_member(struct assembly *assembly, const struct xp_flight_frame *frame)
+{
+	size_t count = assembly->count;
+	uint32_t *place = xp_u64_map_add(&assembly->by_serial, frame->serial, count);
+	const uint8_t *data = (const uint8_t *)(frame + 1);
 
 	if (!place)
-		return -ENOMEM;
-	*slot = *place;
-	if (*slot < assembly->thread_count)
-		return 0;
-	if (XP_ARRAY_RESERVE(assembly->threads, assembly->thread_room, assembly->thread_count + 1))
-		return -ENOMEM;
-	assembly->threads[assembly->thread_count++] = (struct xp_fdr_thread){
-		.pid = assembly->info->pid,
-		.tid = frame->tid,
-		.first_tsc = xp_fdr_chunk_tsc((const uint8_t *)(frame + 1)),
-	};
-	return 0;
-}
-
-static int member_of(struct assembly *assembly, const struct xp_flight_frame *frame, struct member **member)
-{
-	uint32_t *place = xp_u64_map_add(&assembly->by_serial, frame->serial, assembly->count);
-	const uint8_t *chunk = (const uint8_t *)(frame + 1);
-	uint32_t slot;
-	int err = place ? 0 : -ENOMEM;
-
-	if (!err && *place < assembly->count) {
-		*member = &assembly->members[*place];
-		return 0;
-	}
-	if (!err)
-		err = grow_members(assembly);
-	if (!err)
-		err = thread_of(assembly, frame, &slot);
-	if (err)
-		return err;
-	*member = &assembly->members[assembly->count];
-	**member =
-	    (struct member){ .slot = slot, .first_tsc = xp_fdr_chunk_tsc(chunk), .cpu = xp_fdr_chunk_cpu(chunk) };
-	assembly->shares[assembly->count++] = (struct xp_flight_share){ .serial = frame->serial };
-	return 0;
+		return NULL;
+	if (*place < count)
+		return &assembly->members[*place];
+	if (XP_ARRAY_RESERVE(assembly->members, assembly->room, count + 1) ||
+	    XP_ARRAY_RESERVE(assembly->shares, assembly->share_room, count + 1))
+		return NULL;
+	assembly->members[count] =
+	    (struct member){ .tid = frame->tid, .cpu = xp_fdr_chunk_cpu(data), .first_tsc = xp_fdr_chunk_tsc(data) };
+	assembly->shares[count] = (struct xp_flight_share){ .serial = frame->serial };
+	return &assembly->members[assembly->count++];
 }
 
 static int add_left(struct member *member, uint32_t fn_id)
@@ -126,25 +108,19 @@ static int note_call(void *arg, uint32_t fn_id, enum xp_fdr_function_kind kind)
 	return 0;
 }
 
-static int note_chunk(struct assembly *assembly, struct xp_flight_frame *frame)
+static int note_chunk(struct assembly *assembly, const struct xp_flight_frame *frame)
 {
-	const uint8_t *chunk = (const uint8_t *)(frame + 1);
+	const struct xp_chunk chunk = chunk_of(frame);
 	struct xp_fdr_chunk_stats stats = { 0 };
-	struct xp_fdr_thread *thread;
-	struct member *member;
-	int err = member_of(assembly, frame, &member);
+	struct member *member = add_member(assembly, frame);
+	int err = member ? xp_chunk_log_add(&assembly->log, &chunk) : -ENOMEM;
 
 	if (!err)
-		err = xp_fdr_chunk_scan(chunk, frame->bytes, &stats);
+		err = xp_fdr_chunk_scan(chunk.data, chunk.bytes, &stats);
 	if (!err)
-		err = xp_fdr_chunk_calls(chunk, frame->bytes, note_call, member);
+		err = xp_fdr_chunk_calls(chunk.data, chunk.bytes, note_call, member);
 	if (err)
 		return err;
-	thread = &assembly->threads[member->slot];
-	thread->chunk_bytes += frame->bytes;
-	thread->chunk_bytes_max = XP_MAX(thread->chunk_bytes_max, frame->bytes);
-	thread->name = frame->name;
-	assembly->has_typed |= frame->typed;
 	assembly->shares[member - assembly->members].records += frame->records;
 	assembly->result->records += frame->records;
 	assembly->result->exits += stats.functions + stats.events - frame->records;
@@ -153,12 +129,12 @@ static int note_chunk(struct assembly *assembly, struct xp_flight_frame *frame)
 
 static void note_stack(struct assembly *assembly, const struct xp_flight_frame *frame)
 {
-	const uint32_t *place = xp_u64_map_find(&assembly->by_serial, frame->serial);
+	struct member *member = find_member(assembly, frame);
 
-	if (!place) /* none of its chunks is left */
+	if (!member) /* none of its chunks is left */
 		return;
-	assembly->members[*place].stack = (const uint32_t *)(frame + 1);
-	assembly->members[*place].stack_depth = frame->bytes / sizeof(uint32_t);
+	member->stack = (const uint32_t *)(frame + 1);
+	member->stack_depth = frame->bytes / sizeof(uint32_t);
 }
 
 /* Calls that began before the first chunk. The ones still open come first, since they enclose the others. */
@@ -174,9 +150,35 @@ static uint32_t begun_before(const struct member *member, size_t index)
 	return index < open ? member->stack[index] : member->left[member->left_count - 1 - (index - open)];
 }
 
+/* The leading chunk with the next entries, without data. */
+static struct xp_chunk lead_of(const struct member *member, size_t placed)
+{
+	size_t entries = XP_MIN(LEAD_ENTRIES, member->entries - placed);
+
+	return (struct xp_chunk){
+		.tid = member->tid,
+		.bytes = XP_FDR_METADATA_BYTES + entries * XP_FDR_FUNCTION_BYTES,
+		.first_tsc = member->first_tsc,
+	};
+}
+
+static int add_leads(struct assembly *assembly, struct member *member)
+{
+	int err = 0;
+
+	member->entries = still_open(member) + member->left_count;
+	for (size_t placed = 0; placed < member->entries && !err; placed += LEAD_ENTRIES) {
+		const struct xp_chunk lead = lead_of(member, placed);
+
+		err = xp_chunk_log_add(&assembly->log, &lead);
+	}
+	return err;
+}
+
 static int add_up(struct assembly *assembly)
 {
-	struct xp_flight_frame *frame;
+	struct xp_flight_result *result = assembly->result;
+	const struct xp_flight_frame *frame;
 	uint64_t pos = 0;
 	int err = 0;
 
@@ -186,95 +188,57 @@ static int add_up(struct assembly *assembly)
 		else
 			err = note_chunk(assembly, frame);
 	}
-	assembly->result->first_tsc = UINT64_MAX;
-	for (size_t i = 0; i < assembly->count; i++) {
-		const struct member *member = &assembly->members[i];
-		struct xp_fdr_thread *thread = &assembly->threads[member->slot];
-		size_t entries = still_open(member) + member->left_count;
-		size_t chunks = (entries + LEAD_ENTRIES - 1) / LEAD_ENTRIES;
-
-		thread->chunk_bytes += chunks * XP_FDR_METADATA_BYTES + entries * XP_FDR_FUNCTION_BYTES;
-		if (entries)
-			thread->chunk_bytes_max = XP_MAX(thread->chunk_bytes_max, LEAD_BYTES);
-		assembly->result->entries += entries;
-		assembly->result->first_tsc = XP_MIN(assembly->result->first_tsc, member->first_tsc);
+	result->first_tsc = UINT64_MAX;
+	for (size_t i = 0; i < assembly->count && !err; i++) {
+		err = add_leads(assembly, &assembly->members[i]);
+		result->entries += assembly->members[i].entries;
+		result->first_tsc = XP_MIN(result->first_tsc, assembly->members[i].first_tsc);
 	}
 	return err;
 }
 
-static int place_lead(struct assembly *assembly, const struct member *member)
+static int encode_lead(struct assembly *assembly, struct member *member, struct xp_chunk *chunk)
 {
-	size_t entries = still_open(member) + member->left_count;
 	struct xp_fdr_enc enc;
-
-	for (size_t i = 0; i < entries;) {
-		size_t end = XP_MIN(i + LEAD_ENTRIES, entries);
-		int err = 0;
-
-		xp_fdr_enc_begin(&enc, assembly->lead, LEAD_BYTES, member->cpu, member->first_tsc);
-		for (; i < end && !err; i++)
-			err = xp_fdr_enc_function(&enc, member->cpu, member->first_tsc, begun_before(member, i),
-						  XP_FDR_ENTER);
-		if (!err)
-			err = xp_fdr_layout_chunk(assembly->layout, member->slot, assembly->lead, enc.len);
-		if (err)
-			return err;
-	}
-	return 0;
-}
-
-static int place_chunks(struct assembly *assembly)
-{
-	struct xp_flight_frame *frame;
-	uint64_t pos = 0;
 	int err = 0;
 
-	while (!err && (frame = xp_flight_next(assembly->flight, &pos))) {
-		struct member *member;
+	*chunk = lead_of(member, member->placed);
+	chunk->data = assembly->lead;
+	xp_fdr_enc_begin(&enc, assembly->lead, LEAD_BYTES, member->cpu, member->first_tsc);
+	while (enc.len < chunk->bytes && !err)
+		err = xp_fdr_enc_function(&enc, member->cpu, member->first_tsc, begun_before(member, member->placed++),
+					  XP_FDR_ENTER);
+	return err ? err : 1;
+}
 
-		if (frame->kind != XP_FLIGHT_CHUNK)
-			continue;
-		member = &assembly->members[*xp_u64_map_find(&assembly->by_serial, frame->serial)];
-		if (!member->begun)
-			err = place_lead(assembly, member);
-		member->begun = true;
-		if (!err)
-			err = xp_fdr_layout_chunk(assembly->layout, member->slot, (uint8_t *)(frame + 1), frame->bytes);
+/* The chunks of the memory. Those of each thread follow the leading ones. */
+static int next_chunk(void *arg, struct xp_chunk *chunk)
+{
+	struct assembly *assembly = arg;
+	struct member *member;
+
+	while (!assembly->frame || assembly->frame->kind != XP_FLIGHT_CHUNK) {
+		assembly->frame = xp_flight_next(assembly->flight, &assembly->pos);
+		if (!assembly->frame)
+			return 0;
 	}
-	return err ? err : xp_fdr_layout_finish(assembly->layout);
+	member = find_member(assembly, assembly->frame);
+	if (member->placed < member->entries)
+		return encode_lead(assembly, member, chunk);
+	*chunk = chunk_of(assembly->frame);
+	assembly->frame = NULL;
+	return 1;
 }
 
 static int write_log(void *arg, int fd)
 {
 	struct assembly *assembly = arg;
-	const struct xp_spool_info *info = assembly->info;
-	struct xp_fdr_layout_options options = {
-		.header = { .version = assembly->has_typed ? 5 : info->fdr_version,
-			    .constant_tsc = info->constant_tsc,
-			    .nonstop_tsc = info->nonstop_tsc,
-			    .cycle_hz = info->cycle_hz },
-		.pid = info->pid,
-		.start_tsc = info->start_tsc,
-		.wall_ns = info->wall_ns,
-	};
-	struct stat st;
-	int err =
-	    xp_fdr_layout_new(&assembly->layout, fd, &options, assembly->threads, assembly->thread_count, NULL, NULL);
+	const struct xp_chunk_source source = { .next = next_chunk, .arg = assembly };
 
-	if (!err)
-		err = place_chunks(assembly);
-	xp_fdr_layout_free(assembly->layout);
-	if (!err && fstat(fd, &st))
-		err = -errno;
-	if (err)
-		return err;
-	assembly->result->fdr_version = options.header.version;
-	assembly->result->threads = assembly->thread_count;
-	assembly->result->file_bytes = st.st_size;
-	return 0;
+	return xp_chunk_log_write(&assembly->log, fd, assembly->info, &source);
 }
 
-int xp_flight_write_log(struct xp_flight *flight, int dir_fd, const struct xp_spool_info *info,
+int xp_flight_write_log(struct xp_flight *flight, int dir_fd, const struct xp_log_info *info,
 			struct xp_flight_result *result)
 {
 	struct assembly *assembly = calloc(1, sizeof(*assembly));
@@ -289,14 +253,16 @@ int xp_flight_write_log(struct xp_flight *flight, int dir_fd, const struct xp_sp
 	err = add_up(assembly);
 	if (!err && assembly->count)
 		err = xp_log_file_make(dir_fd, info->final_name, write_log, assembly);
+	result->fdr_version = assembly->log.fdr_version;
+	result->threads = assembly->log.thread_count;
+	result->file_bytes = assembly->log.file_bytes;
 	result->shares = assembly->shares;
 	result->share_count = assembly->count;
 	for (size_t i = 0; i < assembly->count; i++)
 		free(assembly->members[i].left);
 	free(assembly->members);
-	free(assembly->threads);
 	xp_u64_map_free(&assembly->by_serial);
-	xp_u64_map_free(&assembly->by_tid);
+	xp_chunk_log_clear(&assembly->log);
 	free(assembly);
 	return err;
 }

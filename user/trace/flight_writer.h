@@ -15,7 +15,7 @@
 struct xp_flight_job {
 	struct xp_flight_job *next;
 	struct xp_flight *flight; /* freed when the log is written */
-	struct xp_spool_info info;
+	struct xp_log_info info;
 	char name[64]; /* name of the log */
 	void *arg;     /* for the caller */
 	int error;     /* result of writing the log */

@@ -63,7 +63,7 @@ static int write_flight(struct xp_process *process, enum xp_flight_cause cause)
 	errand->log.signal = process->signal;
 	errand->log.at_tsc = xp_clock_now_tsc();
 	job->arg = errand;
-	job->info = xp_process_spool_info(process);
+	job->info = xp_process_log_info(process);
 	job->flight = process->flight;
 	process->flight = NULL;
 	xp_flight_writer_add(processes->writer, job);

@@ -13,11 +13,11 @@
 #include "base/util.h"
 #include "elf/instr_map.h"
 
-struct xp_spool_info xp_process_spool_info(const struct xp_process *process)
+struct xp_log_info xp_process_log_info(const struct xp_process *process)
 {
 	const struct xp_processes *processes = process->all;
 
-	return (struct xp_spool_info){
+	return (struct xp_log_info){
 		.pid = process->pid,
 		.fdr_version = processes->fdr_version,
 		.constant_tsc = xp_clock_constant_tsc(processes->clock),
@@ -33,7 +33,7 @@ struct xp_spool_info xp_process_spool_info(const struct xp_process *process)
 static int open_spool(struct xp_process *process)
 {
 	char base[XP_FILE_BASE_BYTES], log_name[64], spool_name[64];
-	struct xp_spool_info info = xp_process_spool_info(process);
+	struct xp_log_info info = xp_process_log_info(process);
 
 	xp_file_base_name(base, sizeof(base), process->comm, process->pid, process->image);
 	snprintf(log_name, sizeof(log_name), "%s" XP_LOG_SUFFIX, base);

@@ -11,7 +11,7 @@ int xp_process_spool_chunk(struct xp_process *process, struct xp_thread *thread)
 int xp_process_finish_log(struct xp_process *process);
 
 /* The description of a log, except its name. Borrows from the process. */
-struct xp_spool_info xp_process_spool_info(const struct xp_process *process);
+struct xp_log_info xp_process_log_info(const struct xp_process *process);
 /* Writes the side ELF if the log needs one. */
 int xp_process_name_functions(struct xp_process *process);
 

@@ -10,10 +10,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/file_name.h"
 #include "base/own_file.h"
 #include "base/util.h"
 #include "trace/spool_format.h"
+#include "trace/spool_layout.h"
 
 #define BUFFER_BYTES (256u << 10)
 _Static_assert(BUFFER_BYTES >= XP_SPOOL_CHUNK_MAX + sizeof(struct xp_spool_frame), "a frame fits");
@@ -28,23 +28,6 @@ struct xp_spool {
 	uint8_t buffer[BUFFER_BYTES];
 };
 
-bool xp_spool_name_valid(const char *name)
-{
-	return name && *name && strlen(name) <= XP_SPOOL_NAME_MAX && !strchr(name, '/') && strcmp(name, ".") &&
-	       strcmp(name, "..");
-}
-
-bool xp_spool_final_name_valid(const char *final_name, const char *name)
-{
-	const char *suffix = strrchr(name, '.');
-	size_t stem;
-
-	if (!xp_spool_name_valid(final_name) || !suffix || strcmp(suffix, XP_SPOOL_SUFFIX))
-		return false;
-	stem = (size_t)(suffix - name);
-	return !strncmp(final_name, name, stem) && !strcmp(final_name + stem, XP_LOG_SUFFIX);
-}
-
 static void copy_text(char *to, size_t to_size, const char *from)
 {
 	size_t len = from ? strnlen(from, to_size - 1) : 0;
@@ -53,7 +36,7 @@ static void copy_text(char *to, size_t to_size, const char *from)
 	memset(to + len, 0, to_size - len);
 }
 
-static int header_write(int fd, const struct xp_spool_info *info)
+static int header_write(int fd, const struct xp_log_info *info)
 {
 	struct xp_spool_header *header;
 	int err;
@@ -79,14 +62,13 @@ static int header_write(int fd, const struct xp_spool_info *info)
 	return err;
 }
 
-int xp_spool_create(struct xp_spool **out, int dir_fd, const char *name, const struct xp_spool_info *info)
+int xp_spool_create(struct xp_spool **out, int dir_fd, const char *name, const struct xp_log_info *info)
 {
 	struct xp_spool *spool;
 	int err = 0;
 
 	*out = NULL;
-	if (!xp_spool_name_valid(name) || !xp_spool_final_name_valid(info->final_name, name) || !info->cycle_hz ||
-	    (info->fdr_version != 1 && info->fdr_version != 5))
+	if (!xp_spool_name_valid(name) || !xp_spool_info_valid(info, name))
 		return -EINVAL;
 	spool = calloc(1, sizeof(*spool));
 	if (!spool)

@@ -16,37 +16,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/log_file.h"
 #include "format/fdr.h"
-
-#define XP_SPOOL_CHUNK_MAX (128u << 10)
-#define XP_SPOOL_NAME_MAX XP_LOG_NAME_MAX
-
-struct xp_spool_info {
-	int32_t pid;
-	uint16_t fdr_version; /* the requested version, 1 or 5; typed events make it 5 */
-	bool constant_tsc;
-	bool nonstop_tsc;
-	uint64_t cycle_hz;
-	uint64_t start_tsc; /* start of the recording */
-	uint64_t wall_ns;   /* CLOCK_REALTIME at start_tsc */
-	const char *comm;
-	const char *exe;	/* path of the executable */
-	const char *final_name; /* name of the log, in the spool's directory */
-};
-
-struct xp_spool_result {
-	char final_name[XP_SPOOL_NAME_MAX + 1];
-	char exe[4096];
-	char comm[16];
-	int32_t pid;
-	uint16_t fdr_version; /* FDR version of the log */
-	uint32_t threads;
-	struct xp_fdr_chunk_stats stats; /* content of the log */
-	uint64_t file_bytes;		 /* size of the log, including holes */
-	/* Bytes of the spool that were dropped: an incomplete frame, or its tail, to make room on a full disk. */
-	uint64_t dropped_bytes;
-};
+#include "trace/chunk_log.h"
+#include "trace/spool_format.h"
 
 struct xp_spool;
 
@@ -54,7 +26,7 @@ struct xp_spool;
  * Creates a file of mode 0600 in the directory dir_fd, of which the spool keeps a duplicate. Returns 0 or -errno:
  * -EEXIST if the file exists, -EINVAL if info does not fit an FDR log or final_name is not a plain file name.
  */
-int xp_spool_create(struct xp_spool **spool, int dir_fd, const char *name, const struct xp_spool_info *info);
+int xp_spool_create(struct xp_spool **spool, int dir_fd, const char *name, const struct xp_log_info *info);
 
 /*
  * Copies and stores the encoder's chunk, at most XP_SPOOL_CHUNK_MAX bytes, for thread tid; the caller may reuse the
@@ -78,12 +50,5 @@ uint64_t xp_spool_bytes(const struct xp_spool *spool);
  */
 int xp_spool_finish(struct xp_spool *spool, struct xp_spool_result *result);
 void xp_spool_free(struct xp_spool *spool);
-
-/*
- * The same for a spool that a crash has left. Returns 0 or -errno: -EBUSY if its recording is running, -EBADMSG if it
- * is not a spool, -ENODATA if the crash came before anything was stored (the empty file is then removed). patience_ns:
- * how long to wait for its lock, see file_lock.h.
- */
-int xp_spool_recover(int dir_fd, const char *name, uint64_t patience_ns, struct xp_spool_result *result);
 
 #endif

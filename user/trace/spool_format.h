@@ -1,18 +1,22 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The byte format of a spool, shared by its writer and its reader. Private to spool*.c. */
+/* The byte format of a spool, and what was made of one: shared by its writer and its reader. */
 #ifndef XPROF_TRACE_SPOOL_FORMAT_H
 #define XPROF_TRACE_SPOOL_FORMAT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <zlib.h>
 
 #include "base/log_file.h"
-#include "trace/spool.h"
+#include "format/fdr.h"
+#include "trace/chunk_log.h"
 
 #define XP_SPOOL_MAGIC "XPSPOOL"
 #define XP_SPOOL_VERSION 1
 #define XP_SPOOL_HEADER_BYTES 8192
+#define XP_SPOOL_CHUNK_MAX (128u << 10)
+#define XP_SPOOL_NAME_MAX XP_LOG_NAME_MAX
 #define XP_SPOOL_FRAME_MAGIC 0x4d524658u /* XFRM */
 
 enum xp_spool_tsc_flag {
@@ -67,14 +71,22 @@ static inline uint32_t xp_spool_frame_check(const struct xp_spool_frame *frame)
 /* A plain file name: not empty, no '/', not "." or "..", not too long. */
 bool xp_spool_name_valid(const char *name);
 /*
- * The log of NAME.spool must be NAME.fdr. A forged spool can contain any name, and its log would replace the file of
- * that name.
+ * Whether a log can be made of the spool of this name: the versions and the frequency are possible, and the log of
+ * NAME.spool is NAME.fdr. A forged spool can contain any name, and its log would replace the file of that name.
  */
-bool xp_spool_final_name_valid(const char *final_name, const char *name);
+bool xp_spool_info_valid(const struct xp_log_info *info, const char *name);
 
-/*
- * Lays out the complete frames of spool fd, named `name`, in dir_fd. trusted: its chunks are known to be well formed.
- */
-int xp_spool_lay_out(int dir_fd, const char *name, int fd, bool trusted, struct xp_spool_result *result);
+struct xp_spool_result {
+	char final_name[XP_SPOOL_NAME_MAX + 1];
+	char exe[4096];
+	char comm[16];
+	int32_t pid;
+	uint16_t fdr_version; /* FDR version of the log */
+	uint32_t threads;
+	struct xp_fdr_chunk_stats stats; /* content of the log */
+	uint64_t file_bytes;		 /* size of the log, including holes */
+	/* Bytes of the spool that were dropped: an incomplete frame, or its tail, to make room on a full disk. */
+	uint64_t dropped_bytes;
+};
 
 #endif
