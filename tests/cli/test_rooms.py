@@ -25,7 +25,7 @@ MAY_INCLUDE = {
     "report": "base elf format unwind",
 }
 # The option table is the one header of user/ itself that a folder may include.
-ALSO = {("record/recording.h", "options.h")}
+ALSO = {("record/plan.h", "options.h")}
 
 
 def folder_of(name):

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Measures what a recording will cost before it begins: for a moment, only entries are counted, without records and
- * without exits, which are expensive where the kernel single-steps them.
+ * For a moment, only entries are counted, without records and without exits, which are expensive where the kernel
+ * single-steps them.
  */
+#include "record/call_rate.h"
+
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -11,6 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/array.h"
 #include "base/cpu.h"
 #include "base/util.h"
 #include "record/recording.h"
@@ -21,40 +24,39 @@
 #define CALLS_ENOUGH 20000
 #define CPU_ENOUGH_NS 40000000 /* the kernel reports the CPU time of other processes to about one tick */
 
-struct surveyor {
+/* Owns the programs that count. */
+struct counting {
 	struct xp_recording *recording;
-	struct xp_call_rates *survey;
-	struct xp_programs programs;
-	struct xp_rings *rings; /* only for the records made by measuring a hit */
+	struct xp_call_rates *rates;
+	struct xp_bpf_side bpf; /* its rings are only for the records made by measuring a hit */
 	struct xp_attach *attach;
 	uint64_t *counts; /* of all objects, one after the other */
 	uint32_t counters;
 };
 
-static int add_object(struct surveyor *surveyor, struct xp_object *object)
+static int add_object(struct counting *counting, struct xp_object *object)
 {
-	struct xp_call_rates *survey = surveyor->survey;
-	struct xp_call_rate_object *objects;
+	struct xp_call_rates *rates = counting->rates;
+	struct xp_call_rate_object *added;
 
-	for (size_t i = 0; i < survey->object_count; i++)
-		if (survey->objects[i].object == object)
+	for (size_t i = 0; i < rates->object_count; i++)
+		if (rates->objects[i].object == object)
 			return 0;
-	objects = reallocarray(survey->objects, survey->object_count + 1, sizeof(*objects));
-	if (!objects)
+	if (XP_ARRAY_RESERVE(rates->objects, rates->object_room, rates->object_count + 1))
 		return -ENOMEM;
-	survey->objects = objects;
-	objects[survey->object_count].object = object;
-	objects[survey->object_count].calls = calloc(object->table->function_count + 1, sizeof(uint64_t));
-	if (!objects[survey->object_count].calls)
+	added = &rates->objects[rates->object_count];
+	added->object = object;
+	added->calls = calloc(object->table->function_count + 1, sizeof(*added->calls));
+	if (!added->calls)
 		return -ENOMEM;
-	survey->object_count++;
-	surveyor->counters += object->table->function_count + 1;
+	rates->object_count++;
+	counting->counters += object->table->function_count + 1;
 	return 0;
 }
 
-static int look_at(struct surveyor *surveyor, pid_t pid, const struct xp_mapping *mapping)
+static int look_at(struct counting *counting, pid_t pid, const struct xp_mapping *mapping)
 {
-	struct xp_recording *recording = surveyor->recording;
+	struct xp_recording *recording = counting->recording;
 	int fd = xp_mapping_open(pid, mapping);
 	struct xp_object *object;
 	bool malformed;
@@ -62,20 +64,20 @@ static int look_at(struct surveyor *surveyor, pid_t pid, const struct xp_mapping
 
 	if (fd < 0)
 		return 0;
-	err = xp_objects_add(&recording->objects, &object, fd, mapping->path, &malformed, recording->why,
+	err = xp_objects_add(&recording->traced.objects, &object, fd, mapping->path, &malformed, recording->why,
 			     sizeof(recording->why));
 	close(fd);
 	if (!err && malformed)
 		xp_warn("%s: %s; its sleds are left alone", mapping->path, recording->why);
 	recording->why[0] = 0;
 	if (!err && object->table && object->selected_count)
-		err = add_object(surveyor, object);
+		err = add_object(counting, object);
 	return err;
 }
 
-static int find_objects(struct surveyor *surveyor)
+static int find_objects(struct counting *counting)
 {
-	const struct xp_pid_list *pids = &surveyor->recording->options->pids;
+	const struct xp_pid_list *pids = &counting->recording->options->pids;
 	int err = 0;
 
 	for (size_t i = 0; i < pids->count && !err; i++) {
@@ -85,69 +87,64 @@ static int find_objects(struct surveyor *surveyor)
 		if (err)
 			break;
 		for (size_t m = 0; m < mappings.count && !err; m++)
-			err = look_at(surveyor, pids->pids[i], &mappings.list[m]);
+			err = look_at(counting, pids->pids[i], &mappings.list[m]);
 		xp_mappings_free(&mappings);
 	}
 	return err;
 }
 
-static int prepare(struct surveyor *surveyor)
+static int prepare(struct counting *counting)
 {
-	struct xp_recording *recording = surveyor->recording;
+	struct xp_recording *recording = counting->recording;
 	struct xp_programs_options options = {
 		.targets = recording->options->pids.count + 1,
 		.sleds = true,
-		.stub = recording->may_patch,
+		.stub = recording->plan.may_patch,
 		.uprobe_multi = true,
 		.args = 1,
-		.counters = surveyor->counters + 1,
+		.counters = counting->counters + 1,
 	};
-	int err = xp_programs_open(&surveyor->programs, &options);
+	int err = xp_bpf_side_open(&counting->bpf, &options, XP_PROBE_COST_RING_BYTES, recording->clock);
 
 	if (!err)
-		err = xp_rings_open(&surveyor->rings, xp_programs_rings_fd(&surveyor->programs),
-				    XP_PROBE_COST_RING_BYTES);
-	if (!err)
-		err = xp_programs_set_clock(&surveyor->programs, recording->clock);
-	if (!err)
-		err = xp_attach_new(&surveyor->attach, true);
+		err = xp_attach_new(&counting->attach, true);
 	for (size_t i = 0; i < recording->options->pids.count && !err; i++)
-		err = xp_programs_add_target(&surveyor->programs, recording->options->pids.pids[i]);
-	surveyor->counts = calloc(surveyor->counters + 1, sizeof(*surveyor->counts));
-	return err || surveyor->counts ? err : -ENOMEM;
+		err = xp_programs_add_target(&counting->bpf.programs, recording->options->pids.pids[i]);
+	counting->counts = calloc(counting->counters + 1, sizeof(*counting->counts));
+	return err || counting->counts ? err : -ENOMEM;
 }
 
-static int attach(struct surveyor *surveyor)
+static int attach(struct counting *counting)
 {
-	const struct xp_pid_list *pids = &surveyor->recording->options->pids;
-	struct xp_call_rates *survey = surveyor->survey;
+	const struct xp_pid_list *pids = &counting->recording->options->pids;
+	struct xp_call_rates *rates = counting->rates;
 	uint32_t first = 0;
 	int err = 0;
 
-	for (size_t i = 0; i < survey->object_count && !err; i++) {
-		const struct xp_object *object = survey->objects[i].object;
+	for (size_t i = 0; i < rates->object_count && !err; i++) {
+		const struct xp_object *object = rates->objects[i].object;
 		size_t most = 0;
 
 		for (size_t p = 0; p < pids->count && !err; p++) {
 			size_t sleds;
 
-			err = xp_sleds_attach_counters(surveyor->attach, xp_programs_count_fd(&surveyor->programs),
+			err = xp_sleds_attach_counters(counting->attach, xp_programs_count_fd(&counting->bpf.programs),
 						       object, pids->pids[p], first, NULL, &sleds);
 			most = XP_MAX(most, sleds);
 		}
-		survey->sleds += most;
+		rates->sleds += most;
 		first += object->table->function_count + 1;
 	}
 	return err;
 }
 
-static int read_counts(struct surveyor *surveyor, uint64_t *total)
+static int read_counts(struct counting *counting, uint64_t *total)
 {
-	int err = xp_programs_counts(&surveyor->programs, surveyor->counts, surveyor->counters);
+	int err = xp_programs_counts(&counting->bpf.programs, counting->counts, counting->counters);
 
 	*total = 0;
-	for (uint32_t i = 0; i < surveyor->counters; i++)
-		*total += surveyor->counts[i];
+	for (uint32_t i = 0; i < counting->counters; i++)
+		*total += counting->counts[i];
 	return err;
 }
 
@@ -161,73 +158,65 @@ static uint64_t cpu_ns(const struct xp_recording *recording)
 }
 
 /* The counters already counted while they were being attached; these calls are subtracted. */
-static void keep_counts(struct surveyor *surveyor, const uint64_t *before)
+static void keep_counts(struct counting *counting, const uint64_t *before)
 {
-	const uint64_t *count = surveyor->counts;
+	const uint64_t *count = counting->counts;
 
-	for (size_t i = 0; i < surveyor->survey->object_count; i++) {
-		struct xp_call_rate_object *surveyed = &surveyor->survey->objects[i];
+	for (size_t i = 0; i < counting->rates->object_count; i++) {
+		struct xp_call_rate_object *counted = &counting->rates->objects[i];
 
-		for (size_t id = 0; id <= surveyed->object->table->function_count; id++)
-			surveyed->calls[id] = *count++ - *before++;
+		for (size_t id = 0; id <= counted->object->table->function_count; id++)
+			counted->calls[id] = *count++ - *before++;
 	}
 }
 
-static int count_calls(struct surveyor *surveyor, struct xp_forecast_input *input)
+static int count_calls(struct counting *counting, struct xp_forecast_input *input)
 {
-	const struct xp_recording *recording = surveyor->recording;
-	uint64_t *before = calloc(surveyor->counters, sizeof(*before));
+	const struct xp_recording *recording = counting->recording;
+	uint64_t *before = calloc(counting->counters, sizeof(*before));
 	uint64_t begin_tsc, begin_cpu_ns, begin_calls, calls;
-	int err = before ? read_counts(surveyor, &begin_calls) : -ENOMEM;
+	int err = before ? read_counts(counting, &begin_calls) : -ENOMEM;
 
 	if (err)
 		goto out;
-	memcpy(before, surveyor->counts, surveyor->counters * sizeof(*before));
+	memcpy(before, counting->counts, counting->counters * sizeof(*before));
 	begin_tsc = xp_clock_now_tsc();
 	begin_cpu_ns = cpu_ns(recording);
 	usleep(FIRST_LOOK_US);
-	err = read_counts(surveyor, &calls);
+	err = read_counts(counting, &calls);
 	if (!err && (calls - begin_calls < CALLS_ENOUGH || cpu_ns(recording) - begin_cpu_ns < CPU_ENOUGH_NS)) {
 		usleep(LOOK_US);
-		err = read_counts(surveyor, &calls);
+		err = read_counts(counting, &calls);
 	}
 	input->cpu_ns = cpu_ns(recording) - begin_cpu_ns;
 	input->wall_ns = xp_clock_ns(recording->clock, xp_clock_now_tsc() - begin_tsc);
 	input->calls = calls - begin_calls;
-	keep_counts(surveyor, before);
+	keep_counts(counting, before);
 out:
 	free(before);
 	return err;
 }
 
-static bool is_patched(const struct xp_recording *recording, const struct xp_object *object)
-{
-	for (size_t i = 0; i < recording->attached_count; i++)
-		if (recording->attached[i].object == object && recording->attached[i].sleds.mode == XP_SLEDS_PATCHED)
-			return true;
-	return false;
-}
-
-static uint64_t sum_calls(const struct xp_call_rate_object *surveyed)
+static uint64_t sum_calls(const struct xp_call_rate_object *counted)
 {
 	uint64_t sum = 0;
 
-	for (size_t id = 0; id <= surveyed->object->table->function_count; id++)
-		sum += surveyed->calls[id];
+	for (size_t id = 0; id <= counted->object->table->function_count; id++)
+		sum += counted->calls[id];
 	return sum;
 }
 
 /* Calls with exits as cheap as entries: of functions that leave only by tail calls. */
-static uint64_t emulated_calls(const struct xp_call_rate_object *surveyed)
+static uint64_t emulated_calls(const struct xp_call_rate_object *counted)
 {
-	const struct xp_sled_table *table = surveyed->object->table;
+	const struct xp_sled_table *table = counted->object->table;
 	bool *stepped = calloc(table->function_count + 1, sizeof(*stepped));
 	uint64_t sum = 0;
 
 	for (size_t s = 0; stepped && s < table->sled_count; s++)
 		stepped[table->sleds[s].function_id] |= table->sleds[s].kind == XP_SLED_EXIT;
 	for (size_t id = 0; stepped && id <= table->function_count; id++)
-		sum += stepped[id] ? 0 : surveyed->calls[id];
+		sum += stepped[id] ? 0 : counted->calls[id];
 	free(stepped);
 	return sum;
 }
@@ -243,71 +232,69 @@ static unsigned int cpus_max(const struct xp_recording *recording)
 	return XP_MAX(XP_MIN(threads, cpus), 1u);
 }
 
-static int make_survey(struct surveyor *surveyor)
+static int make_rates(struct counting *counting)
 {
-	struct xp_call_rates *survey = surveyor->survey;
-	struct xp_forecast_input *input = &survey->input;
-	int err = prepare(surveyor);
+	struct xp_call_rates *rates = counting->rates;
+	struct xp_forecast_input *input = &rates->input;
+	int err = prepare(counting);
 
 	if (!err)
-		err = xp_probe_cost_measure(&survey->hit_cost, &surveyor->programs, true,
-					    surveyor->recording->may_patch ? &surveyor->recording->stub_form : NULL);
-	if (err || !survey->object_count)
+		err = xp_probe_cost_measure(&rates->hit_cost, &counting->bpf.programs, true,
+					    counting->recording->plan.may_patch ? &counting->recording->plan.stub_form
+										: NULL);
+	if (err || !rates->object_count)
 		return err;
-	err = attach(surveyor);
+	err = attach(counting);
 	if (!err)
-		err = count_calls(surveyor, input);
-	if (surveyor->attach)
-		xp_attach_detach_all(surveyor->attach);
+		err = count_calls(counting, input);
+	if (counting->attach)
+		xp_attach_detach_all(counting->attach);
 	if (err)
 		return err;
-	survey->made = true;
-	input->hit_cost = survey->hit_cost;
-	input->cpus_max = cpus_max(surveyor->recording);
-	survey->own_ns = input->cpu_ns - XP_MIN(input->calls * survey->hit_cost.entry_ns, input->cpu_ns * 49 / 50);
+	rates->made = true;
+	input->hit_cost = rates->hit_cost;
+	input->cpus_max = cpus_max(counting->recording);
+	rates->own_ns = input->cpu_ns - XP_MIN(input->calls * rates->hit_cost.entry_ns, input->cpu_ns * 49 / 50);
 	return 0;
 }
 
-void xp_call_rates(struct xp_recording *recording)
+void xp_call_rates_count(struct xp_recording *recording)
 {
-	struct surveyor surveyor = { .recording = recording, .survey = &recording->survey };
+	struct counting counting = { .recording = recording, .rates = &recording->rates };
 	int err;
 
-	if (!recording->multi || !recording->with_sleds)
+	if (!recording->plan.multi || !recording->plan.sleds)
 		return;
-	err = find_objects(&surveyor);
-	if (!err && (surveyor.counters || recording->options->max_overhead > 0))
-		err = make_survey(&surveyor);
+	err = find_objects(&counting);
+	if (!err && (counting.counters || recording->options->max_overhead > 0))
+		err = make_rates(&counting);
 	if (err)
 		xp_debug("no forecast: %s", strerror(-err));
-	free(surveyor.counts);
-	xp_attach_free(surveyor.attach);
-	xp_programs_close(&surveyor.programs);
-	xp_rings_free(surveyor.rings);
+	free(counting.counts);
+	xp_attach_free(counting.attach);
+	xp_bpf_side_close(&counting.bpf);
 }
 
-void xp_call_rate_forecast(struct xp_recording *recording)
+void xp_call_rates_forecast(struct xp_call_rates *rates, const struct xp_probes *probes)
 {
-	struct xp_call_rates *survey = &recording->survey;
-
-	if (!survey->made)
+	if (!rates->made)
 		return;
-	survey->input.patched = survey->input.emulated = 0;
-	for (size_t i = 0; i < survey->object_count; i++) {
-		if (is_patched(recording, survey->objects[i].object))
-			survey->input.patched += sum_calls(&survey->objects[i]);
+	rates->input.patched = rates->input.emulated = 0;
+	for (size_t i = 0; i < rates->object_count; i++) {
+		if (xp_probes_patched(probes, rates->objects[i].object))
+			rates->input.patched += sum_calls(&rates->objects[i]);
 		else
-			survey->input.emulated += emulated_calls(&survey->objects[i]);
+			rates->input.emulated += emulated_calls(&rates->objects[i]);
 	}
-	xp_forecast_make(&survey->forecast, &survey->input);
+	xp_forecast_make(&rates->forecast, &rates->input);
 }
 
-void xp_call_rates_free(struct xp_call_rates *survey)
+void xp_call_rates_free(struct xp_call_rates *rates)
 {
-	for (size_t i = 0; i < survey->object_count; i++)
-		free(survey->objects[i].calls);
-	free(survey->objects);
-	memset(survey, 0, sizeof(*survey));
+	for (size_t i = 0; i < rates->object_count; i++)
+		free(rates->objects[i].calls);
+	free(rates->objects);
+	memset(rates, 0, sizeof(*rates));
 }
 
 /* A forecast has two significant digits, and groups of three digits are easy to read: "310 000". */
@@ -330,9 +317,9 @@ static void format_rate(char *to, size_t size, double rate)
 	*to = 0;
 }
 
-void xp_call_rates_text(const struct xp_call_rates *survey, char *text, size_t size)
+void xp_call_rates_text(const struct xp_call_rates *rates, char *text, size_t size)
 {
-	const struct xp_forecast *forecast = &survey->forecast;
+	const struct xp_forecast *forecast = &rates->forecast;
 	char rate[48], slower[48] = "";
 
 	format_rate(rate, sizeof(rate), forecast->calls_per_s);
@@ -341,6 +328,6 @@ void xp_call_rates_text(const struct xp_call_rates *survey, char *text, size_t s
 	snprintf(text, size,
 		 "%zu sleds, about %s calls/s: recording them takes %.*f %% of one core, %.*f %% of the target's CPU "
 		 "time%s",
-		 survey->sleds, rate, forecast->cost_cores < 0.0995 ? 1 : 0, 100 * forecast->cost_cores,
+		 rates->sleds, rate, forecast->cost_cores < 0.0995 ? 1 : 0, 100 * forecast->cost_cores,
 		 forecast->cost_share < 0.0995 ? 1 : 0, 100 * forecast->cost_share, slower);
 }

@@ -22,7 +22,7 @@ static int put_back_leftovers(struct xp_recording *recording, pid_t pid)
 	struct xp_unpatched unpatched;
 	int err;
 
-	if (!recording->with_sleds || !recording->attach || recording->stopped)
+	if (!recording->plan.sleds || !recording->probes.attach || recording->probes.stopped)
 		return 0;
 	err = xp_unpatch_process(pid, false, &unpatched, recording->why, sizeof(recording->why));
 	if (!err && unpatched.sleds)
@@ -40,12 +40,12 @@ int xp_follow_add(struct xp_recording *recording, struct xp_process **process, p
 		return err;
 	err = put_back_leftovers(recording, pid);
 	if (!err)
-		err = xp_processes_add(&recording->processes, process, pid, &info, tsc);
+		err = xp_processes_add(&recording->traced.processes, process, pid, &info, tsc);
 	/* This comes first, so that nothing that happens to the process during the scan goes unnoticed. */
-	if (!err && recording->attach)
-		err = xp_programs_add_target(&recording->programs, pid);
-	if (!err && recording->attach)
-		(*process)->execs = xp_programs_execs(&recording->programs, pid);
+	if (!err && recording->probes.attach)
+		err = xp_programs_add_target(&recording->bpf.programs, pid);
+	if (!err && recording->probes.attach)
+		(*process)->execs = xp_programs_execs(&recording->bpf.programs, pid);
 	if (!err)
 		err = xp_follow_scan(recording, *process);
 	return err;
@@ -53,46 +53,20 @@ int xp_follow_add(struct xp_recording *recording, struct xp_process **process, p
 
 int xp_follow_adopt(struct xp_recording *recording, const struct xp_event *record, const char *comm, uint64_t tsc)
 {
-	struct xp_process *process = xp_processes_find(&recording->processes, record->pid);
-	struct xp_object *object = xp_objects_find(&recording->objects, xp_event_fn(record));
+	struct xp_process *process = xp_processes_find(&recording->traced.processes, record->pid);
+	struct xp_object *object = xp_objects_find(&recording->traced.objects, xp_event_fn(record));
 	const struct xp_attached *attached =
-	    object ? xp_follow_find_attached(recording, object, xp_follow_probe_pid(recording, record->pid)) : NULL;
+	    object ? xp_probes_find(&recording->probes, object, xp_follow_probe_pid(recording, record->pid)) : NULL;
 	struct xp_target_info info = { 0 };
 	int err = 0;
 
 	if (!process) {
 		snprintf(info.comm, sizeof(info.comm), "%s", comm);
-		err = xp_processes_add(&recording->processes, &process, record->pid, &info, tsc);
+		err = xp_processes_add(&recording->traced.processes, &process, record->pid, &info, tsc);
 	}
 	if (!err && attached)
 		err = xp_process_add_object(process, object, &attached->sleds);
 	return XP_MIN(err, 0);
-}
-
-/*
- * The probes of a process belong to its first thread. If another thread executes a program, it takes over the PID, and
- * the first thread is gone. The kernel then no longer arms its probes, but still runs those of uprobe_multi in addition
- * to new ones at the same place. (Perf events end with their thread, and closing many takes seconds.)
- */
-void xp_follow_drop_probes(struct xp_recording *recording, pid_t pid)
-{
-	size_t kept = 0;
-
-	if (recording->throttle)
-		xp_throttle_drop_process(recording->throttle, pid);
-	if (recording->patch)
-		xp_patch_forget(recording->patch, pid);
-	if (recording->attach && (recording->multi || recording->patch))
-		xp_attach_detach_process(recording->attach, pid);
-	for (size_t i = 0; i < recording->attached_count; i++)
-		if (recording->attached[i].pid != pid)
-			recording->attached[kept++] = recording->attached[i];
-	recording->attached_count = kept;
-	kept = 0;
-	for (size_t i = 0; i < recording->linker_count; i++)
-		if (recording->linkers[i].pid != pid)
-			recording->linkers[kept++] = recording->linkers[i];
-	recording->linker_count = kept;
 }
 
 int xp_follow_again(struct xp_recording *recording, struct xp_process *process)
@@ -102,25 +76,25 @@ int xp_follow_again(struct xp_recording *recording, struct xp_process *process)
 	int err = xp_target_check(process->pid, &info, recording->why, sizeof(recording->why));
 
 	if (err == -ESRCH)
-		snprintf(recording->why, sizeof(recording->why), "process %d ended while it was being attached",
-			 process->pid);
+		xp_refuse(recording->why, sizeof(recording->why), err, "process %d ended while it was being attached",
+			  process->pid);
 	if (err)
 		return err;
 	recording->why[0] = 0;
 	if (process->flees)
-		xp_follow_drop_probes(recording, process->pid);
+		xp_probes_drop_process(&recording->probes, process->pid, recording->plan.multi);
 	err = xp_process_rename(process, &info, tsc);
 	if (err)
 		return err;
-	if (recording->attach)
-		process->execs = xp_programs_execs(&recording->programs, process->pid);
+	if (recording->probes.attach)
+		process->execs = xp_programs_execs(&recording->bpf.programs, process->pid);
 	return xp_follow_scan(recording, process);
 }
 
 /* Like xp_patch_since(). */
 static uint64_t patched_since(const struct xp_recording *recording, pid_t pid)
 {
-	return recording->patch ? xp_patch_since(recording->patch, pid) : 0;
+	return recording->probes.patch ? xp_patch_since(recording->probes.patch, pid) : 0;
 }
 
 static int add_past_program(struct xp_recording *recording, const struct xp_event_task *task, uint64_t tsc)
@@ -131,7 +105,7 @@ static int add_past_program(struct xp_recording *recording, const struct xp_even
 
 	memcpy(info.comm, task->comm, sizeof(info.comm));
 	xp_debug("process %d (%s) has executed another program since", task->head.pid, info.comm);
-	err = xp_processes_add(&recording->processes, &process, task->head.pid, &info, tsc);
+	err = xp_processes_add(&recording->traced.processes, &process, task->head.pid, &info, tsc);
 	if (!err)
 		process->execs = task->execs;
 	return err;
@@ -143,7 +117,7 @@ static int add_past_program(struct xp_recording *recording, const struct xp_even
  */
 int xp_follow_begin_image(struct xp_recording *recording, pid_t pid, uint64_t tsc)
 {
-	struct xp_process *process = xp_processes_find(&recording->processes, pid);
+	struct xp_process *process = xp_processes_find(&recording->traced.processes, pid);
 	int err = process ? xp_process_end(process) : 0;
 
 	if (err)
@@ -163,7 +137,7 @@ int xp_follow_begin_image(struct xp_recording *recording, pid_t pid, uint64_t ts
 static bool count_in_vain(const struct xp_recording *recording, struct xp_process *process, uint64_t patched,
 			  uint64_t tsc)
 {
-	bool probed = recording->patch && process->in_vain >= XP_FOLLOW_PATCH_TRIES;
+	bool probed = recording->probes.patch && process->in_vain >= XP_FOLLOW_PATCH_TRIES;
 
 	if (!process->range_count)
 		return false;
@@ -178,28 +152,28 @@ static bool count_in_vain(const struct xp_recording *recording, struct xp_proces
 static int on_exec(struct xp_recording *recording, const struct xp_event_task *task, uint64_t tsc)
 {
 	pid_t pid = task->head.pid;
-	struct xp_process *process = xp_processes_find(&recording->processes, pid);
+	struct xp_process *process = xp_processes_find(&recording->traced.processes, pid);
 	uint64_t patched = patched_since(recording, pid);
 	bool drop;
 	int err;
 
-	if (recording->launch.traced && pid == recording->launch.pid) {
+	if (xp_command_traces(&recording->command, pid)) {
 		/* It is or was stopped at this exec, see xp_follow_launch_event(). */
 		if ((pid_t)task->head.tid == pid)
 			return 0;
 		/* Another thread has taken the place of the first one, and xprof does not hold that thread. */
-		xp_launch_lose(&recording->launch);
+		xp_launch_lose(&recording->command.launch);
 	}
 	/* The image was added, or patched, when the program was already running: this is the record of its start. */
 	if (process && (process->begin_tsc > tsc || patched > tsc)) {
 		process->execs = XP_MAX(process->execs, task->execs);
 		return 0;
 	}
-	drop = ((pid_t)task->head.tid != pid && !recording->all_processes) || patched;
+	drop = ((pid_t)task->head.tid != pid && !recording->plan.all_processes) || patched;
 	if (process && count_in_vain(recording, process, patched, tsc))
 		drop = true;
 	if (drop)
-		xp_follow_drop_probes(recording, pid);
+		xp_probes_drop_process(&recording->probes, pid, recording->plan.multi);
 	if (process) {
 		err = xp_process_end(process);
 		if (err)
@@ -209,7 +183,7 @@ static int on_exec(struct xp_recording *recording, const struct xp_event_task *t
 	 * A program that has already been replaced by another cannot be scanned. To scan what runs now after each exec
 	 * record would take longer than the process takes for its next execs, so the recording would never end.
 	 */
-	if (xp_programs_execs(&recording->programs, pid) != task->execs)
+	if (xp_programs_execs(&recording->bpf.programs, pid) != task->execs)
 		return add_past_program(recording, task, tsc);
 	err = xp_follow_begin_image(recording, pid, tsc);
 	/* The process is gone, but its records are here. */
@@ -218,12 +192,12 @@ static int on_exec(struct xp_recording *recording, const struct xp_event_task *t
 
 static int on_fork(struct xp_recording *recording, const struct xp_event_task *task, uint64_t tsc)
 {
-	struct xp_process *parent = xp_processes_find(&recording->processes, task->ppid);
+	struct xp_process *parent = xp_processes_find(&recording->traced.processes, task->ppid);
 	struct xp_target_info info = { 0 };
 	struct xp_process *child;
 	int err;
 
-	child = xp_processes_find(&recording->processes, task->head.pid);
+	child = xp_processes_find(&recording->traced.processes, task->head.pid);
 	info.start_time = xp_target_start_time(task->head.pid);
 	/*
 	 * The child is already known if the record of a call came first, because the ring buffer with the record of the
@@ -233,7 +207,7 @@ static int on_fork(struct xp_recording *recording, const struct xp_event_task *t
 		return 0;
 	memcpy(info.comm, parent->comm, sizeof(info.comm));
 	snprintf(info.exe, sizeof(info.exe), "%s", parent->exe);
-	err = xp_processes_add(&recording->processes, &child, task->head.pid, &info, tsc);
+	err = xp_processes_add(&recording->traced.processes, &child, task->head.pid, &info, tsc);
 	if (err)
 		return err;
 	child->main_object = parent->main_object;
@@ -247,7 +221,7 @@ static int on_fork(struct xp_recording *recording, const struct xp_event_task *t
  */
 static int on_link_map(struct xp_recording *recording, struct xp_process *process, uint64_t tsc)
 {
-	if (process->execs != xp_programs_execs(&recording->programs, process->pid) ||
+	if (process->execs != xp_programs_execs(&recording->bpf.programs, process->pid) ||
 	    process->looked_tsc > tsc + xp_clock_ticks(recording->clock, LOOK_MARGIN_NS))
 		return 0;
 	return xp_follow_scan(recording, process);
@@ -259,14 +233,14 @@ int xp_follow_task(struct xp_recording *recording, const struct xp_event *record
 	enum xp_event_kind kind = xp_event_kind(record);
 	struct xp_process *process;
 
-	process = xp_processes_find(&recording->processes, record->pid);
+	process = xp_processes_find(&recording->traced.processes, record->pid);
 	switch (kind) {
 	case XP_EVENT_EXEC:
 		return on_exec(recording, task, tsc);
 	case XP_EVENT_FORK:
 		return on_fork(recording, task, tsc);
 	case XP_EVENT_EXIT_THREAD:
-		return xp_processes_end_thread(&recording->processes, record->tid);
+		return xp_processes_end_thread(&recording->traced.processes, record->tid);
 	case XP_EVENT_EXIT_PROCESS:
 		if (!process)
 			return 0;
@@ -275,8 +249,7 @@ int xp_follow_task(struct xp_recording *recording, const struct xp_event *record
 		return xp_process_end(process);
 	case XP_EVENT_LINK_MAP:
 		/* A held process is stopped at this event, and scanned then: xp_follow_launch_event(). */
-		if (recording->launch.traced && record->pid == (__u32)recording->launch.pid &&
-		    record->tid == record->pid)
+		if (xp_command_traces(&recording->command, (pid_t)record->pid) && record->tid == record->pid)
 			return 0;
 		return process ? on_link_map(recording, process, tsc) : 0;
 	default:
@@ -295,15 +268,13 @@ static int attach_exec_file(struct xp_recording *recording)
 	bool malformed;
 	int err;
 
-	if (fd < 0) {
-		err = fd;
-		snprintf(recording->why, sizeof(recording->why), "--exec %s: %s", xp_short_text(&shown, path),
-			 err == -EINVAL ? "not a regular file" : strerror(-err));
-		return err;
-	}
-	err = fstat(fd, &recording->exec_file) ? -errno
-					       : xp_objects_add(&recording->objects, &object, fd, path, &malformed,
-								recording->why, sizeof(recording->why));
+	if (fd < 0)
+		return xp_refuse(recording->why, sizeof(recording->why), fd, "--exec %s: %s",
+				 xp_short_text(&shown, path), fd == -EINVAL ? "not a regular file" : strerror(-fd));
+	err = fstat(fd, &recording->plan.exec_file)
+		  ? -errno
+		  : xp_objects_add(&recording->traced.objects, &object, fd, path, &malformed, recording->why,
+				   sizeof(recording->why));
 	close(fd);
 	if (err)
 		return err;
@@ -331,7 +302,7 @@ int xp_follow_exec_file(struct xp_recording *recording)
 		struct stat st;
 
 		if (!isdigit((unsigned char)entry->d_name[0]) || xp_target_stat_exe(atoi(entry->d_name), &st) ||
-		    !xp_follow_same_file(&st, &recording->exec_file))
+		    !xp_follow_same_file(&st, &recording->plan.exec_file))
 			continue;
 		err = xp_follow_add(recording, &process, atoi(entry->d_name), xp_clock_now_tsc());
 		if (err == -ESRCH)
@@ -346,22 +317,22 @@ int xp_follow_rescan(struct xp_recording *recording)
 	uint64_t begin_tsc = xp_clock_now_tsc();
 	int err = 0;
 
-	for (struct xp_process *process = recording->processes.first_live; process && !err;
+	for (struct xp_process *process = recording->traced.processes.first_live; process && !err;
 	     process = process->next_live) {
-		uint32_t execs = xp_programs_execs(&recording->programs, process->pid);
+		uint32_t execs = xp_programs_execs(&recording->bpf.programs, process->pid);
 
 		/* The processes from here on have just been scanned. */
 		if (process->begin_tsc > begin_tsc)
 			break;
 		/* The event at which it is stopped is handled in xp_follow_launch_event(). */
-		if (recording->launch.traced && process->pid == recording->launch.pid)
+		if (xp_command_traces(&recording->command, process->pid))
 			continue;
 		if (!execs || execs == process->execs) {
 			err = xp_follow_scan(recording, process);
 			continue;
 		}
 		/* Records of its execs that arrive later are from before the new image begins. */
-		xp_follow_drop_probes(recording, process->pid);
+		xp_probes_drop_process(&recording->probes, process->pid, recording->plan.multi);
 		err = xp_follow_begin_image(recording, process->pid, xp_clock_now_tsc());
 		if (err == -ESRCH)
 			err = 0;
@@ -371,7 +342,8 @@ int xp_follow_rescan(struct xp_recording *recording)
 
 void xp_follow_check(struct xp_recording *recording)
 {
-	for (struct xp_process *process = recording->processes.first_live; process; process = process->next_live) {
+	for (struct xp_process *process = recording->traced.processes.first_live; process;
+	     process = process->next_live) {
 		uint64_t start_time = xp_target_start_time(process->pid);
 		bool gone = !start_time || start_time != process->start_time;
 

@@ -11,17 +11,17 @@
 #include <sys/stat.h>
 #include <sys/types.h>
 
+#include "record/messages.h"
 #include "record/recording.h"
 
-/* Programs that a process executes in a row, each before its sleds are patched or shortly after; then they are probed. */
+/* Programs that a process executes in a row, each before its sleds are patched or shortly after; then they are probed.
+ */
 #define XP_FOLLOW_PATCH_TRIES 5
 
 /* follow_attach.c */
 
 /* The process that probes are set in: pid, or 0 if they are in all processes. */
 pid_t xp_follow_probe_pid(const struct xp_recording *recording, pid_t pid);
-/* The object's probes in the process; NULL if there are none. */
-struct xp_attached *xp_follow_find_attached(struct xp_recording *recording, const struct xp_object *object, pid_t pid);
 /*
  * Attaches all sleds of the object. process: NULL with --exec, for all processes. *sleds is the outcome. Returns 0 or
  * -errno; recording->why has the sentence.
@@ -48,8 +48,6 @@ int xp_follow_scan_once(struct xp_recording *recording, struct xp_process *proce
 
 /* follow.c */
 
-/* Detaches all probes that belong to the process. */
-void xp_follow_drop_probes(struct xp_recording *recording, pid_t pid);
 /* Replaces the image of the process by the program that it runs now. Returns 0 or -errno, -ESRCH if it is gone. */
 int xp_follow_begin_image(struct xp_recording *recording, pid_t pid, uint64_t tsc);
 

@@ -16,21 +16,13 @@
 
 pid_t xp_follow_probe_pid(const struct xp_recording *recording, pid_t pid)
 {
-	return recording->all_processes ? 0 : pid;
-}
-
-struct xp_attached *xp_follow_find_attached(struct xp_recording *recording, const struct xp_object *object, pid_t pid)
-{
-	for (size_t i = 0; i < recording->attached_count; i++)
-		if (recording->attached[i].object == object && recording->attached[i].pid == pid)
-			return &recording->attached[i];
-	return NULL;
+	return recording->plan.all_processes ? 0 : pid;
 }
 
 /* Returns whether the process is stopped and already ours, because it is the program that was just started. */
 static bool is_held(const struct xp_recording *recording, pid_t pid)
 {
-	return recording->launch.traced && recording->launch.standing && recording->launch.pid == pid;
+	return xp_command_traces(&recording->command, pid) && recording->command.launch.standing;
 }
 
 /*
@@ -47,18 +39,18 @@ static int patch_object(struct xp_recording *recording, struct xp_process *proce
 	int err = -ESRCH;
 
 	if (must || process->in_vain < XP_FOLLOW_PATCH_TRIES) {
-		err = xp_patch_object(recording->patch, object, pid, is_held(recording, pid), sleds, why, sizeof(why));
+		err = xp_patch_object(recording->probes.patch, object, pid, is_held(recording, pid), sleds, why,
+				      sizeof(why));
 		if (!err || err == -ENOMEM || err == -ESRCH || err == -ECANCELED)
 			return err;
 	}
 	if (!xp_target_start_time(pid))
 		return err;
-	if (must) {
-		snprintf(recording->why, sizeof(recording->why),
-			 "the sleds of %s in process %d cannot be patched: %s; --sled-mode auto probes them instead",
-			 object->path, pid, why);
-		return err;
-	}
+	if (must)
+		return xp_refuse(
+		    recording->why, sizeof(recording->why), err,
+		    "the sleds of %s in process %d cannot be patched: %s; --sled-mode auto probes them instead",
+		    object->path, pid, why);
 	if (!process->probed_why[0])
 		xp_info("the sleds of process %d (%s) are probed, not patched: %s", pid, process->comm, why);
 	xp_clean_text(process->probed_why, sizeof(process->probed_why), why);
@@ -72,7 +64,8 @@ static int check_room(const struct xp_recording *recording, const struct xp_obje
 
 	if (object->is_copy)
 		return -EREMOTE;
-	room = recording->attach ? xp_attach_room(recording->attach) : xp_attach_max(recording->multi);
+	room =
+	    recording->probes.attach ? xp_attach_room(recording->probes.attach) : xp_attach_max(recording->plan.multi);
 
 	return object->selected_count > room ? -ENOBUFS : 0;
 }
@@ -81,88 +74,98 @@ static int check_room(const struct xp_recording *recording, const struct xp_obje
 static int attach_throttled(struct xp_recording *recording, struct xp_object *object, struct xp_process *process,
 			    pid_t pid, struct xp_sled_result *sleds)
 {
-	int err = xp_throttle_add_object(recording->throttle, object, NULL, 0);
+	int err = xp_throttle_add_object(recording->probes.throttle, object, NULL, 0);
 
 	if (err)
 		return err;
 	err = 1;
-	if (recording->patch && process) {
-		xp_throttle_wait(recording->throttle);
-		xp_throttle_expect(recording->throttle, object, XP_SLEDS_PATCHED);
+	if (recording->probes.patch && process) {
+		xp_throttle_wait(recording->probes.throttle);
+		xp_throttle_expect(recording->probes.throttle, object, XP_SLEDS_PATCHED);
 		err = patch_object(recording, process, object, sleds);
 	}
 	if (err == 1) {
 		sleds->mode = XP_SLEDS_PROBED;
 		err = check_room(recording, object);
 		if (!err)
-			xp_throttle_expect(recording->throttle, object, XP_SLEDS_PROBED);
+			xp_throttle_expect(recording->probes.throttle, object, XP_SLEDS_PROBED);
 	}
 	if (err)
 		return err;
-	return xp_throttle_attach(recording->throttle, object, pid, sleds);
+	return xp_throttle_attach(recording->probes.throttle, object, pid, sleds);
 }
 
 static int attach_unthrottled(struct xp_recording *recording, struct xp_object *object, struct xp_process *process,
 			      pid_t pid, struct xp_sled_result *sleds)
 {
-	int err = recording->patch && process ? patch_object(recording, process, object, sleds) : 1;
+	int err = recording->probes.patch && process ? patch_object(recording, process, object, sleds) : 1;
 
 	if (err != 1)
 		return err;
 	err = check_room(recording, object);
 	return err ? err
-		   : xp_sleds_attach(recording->attach, &recording->programs, object, pid, recording->options->args,
-				     sleds);
+		   : xp_sleds_attach(recording->probes.attach, &recording->bpf.programs, object, pid,
+				     recording->options->args, sleds);
 }
 
 /* Uses the costs per probe from XP_ATTACH_MAX; this machine may be slower. */
-static void explain_limit(struct xp_recording *recording, const struct xp_object *object)
+static void explain_limit(struct xp_recording *recording, const struct xp_object *object, const char *or_patch)
 {
+	bool multi = recording->plan.multi;
 	size_t sleds = object->selected_count;
 
 	snprintf(recording->why, sizeof(recording->why),
 		 "%s has %zu sleds to probe, and xprof attaches %zu probes in all: these would take about %.0f s to "
 		 "attach, %.0f s to detach, which nothing can stop, and %.0f MB of the kernel's memory; choose "
-		 "functions with --functions GLOB (`xprof list` shows their names)%s",
-		 object->path, sleds, xp_attach_max(recording->multi),
-		 1 + (double)sleds * (recording->multi ? PROBE_ATTACH_S : EVENT_ATTACH_S),
-		 1 + (double)sleds * (recording->multi ? PROBE_DETACH_S : EVENT_DETACH_S), 1 + (double)sleds * PROBE_MB,
-		 recording->may_patch || recording->all_processes
-		     ? ""
-		     : ", or have up to 2 000 000 patched: --sled-mode patch");
+		 "functions with --functions GLOB (`xprof list` shows their names)%s%s",
+		 object->path, sleds, xp_attach_max(multi), 1 + sleds * (multi ? PROBE_ATTACH_S : EVENT_ATTACH_S),
+		 1 + sleds * (multi ? PROBE_DETACH_S : EVENT_DETACH_S), 1 + sleds * PROBE_MB,
+		 *or_patch ? ", or have up to 2 000 000 patched" : "", or_patch);
 }
 
 /* Turns an error of attaching into a sentence. */
 static void explain(struct xp_recording *recording, const struct xp_object *object, pid_t pid, int err)
 {
+	char *why = recording->why;
+	size_t why_size = sizeof(recording->why);
+	const char *or_patch = recording->plan.may_patch || recording->plan.all_processes ? "" : ": --sled-mode patch";
+
 	if (err == -ESRCH)
-		snprintf(recording->why, sizeof(recording->why), "process %d ended while it was being attached", pid);
+		xp_refuse(why, why_size, err, "process %d ended while it was being attached", pid);
 	else if (err == -ENOBUFS)
-		explain_limit(recording, object);
+		explain_limit(recording, object, or_patch);
 	else if (err == -EREMOTE)
-		snprintf(recording->why, sizeof(recording->why),
-			 "%s is on a file system that a process serves (FUSE), which the kernel would wait for with "
-			 "each probe: copy it to a disk of this machine and start it there%s",
-			 object->path,
-			 recording->may_patch || recording->all_processes
-			     ? ""
-			     : ", or have its sleds patched: --sled-mode patch");
+		xp_refuse(why, why_size, err,
+			  "%s is on a file system that a process serves (FUSE), which the kernel would wait for with "
+			  "each probe: copy it to a disk of this machine and start it there%s%s",
+			  object->path, *or_patch ? ", or have its sleds patched" : "", or_patch);
 	else if (err == -EMFILE)
-		snprintf(recording->why, sizeof(recording->why),
-			 "too many open files for one probe per sled; raise `ulimit -n`, choose fewer functions with "
-			 "--functions, or use a kernel with uprobe_multi (6.6)");
-	else if (err)
-		snprintf(recording->why, sizeof(recording->why),
-			 "the kernel refuses probes on %s: %s; `xprof doctor` shows what is missing", object->path,
-			 strerror(-err));
+		xp_refuse(why, why_size, err,
+			  "too many open files for one probe per sled; raise `ulimit -n`, choose fewer functions with "
+			  "--functions, or use a kernel with uprobe_multi (6.6)");
+	else
+		xp_refuse(why, why_size, err,
+			  "the kernel refuses probes on %s: %s; `xprof doctor` shows what is missing", object->path,
+			  strerror(-err));
+}
+
+/* Attaches with the budget if there is one. probe_pid: see xp_follow_probe_pid(). */
+static int attach_sleds(struct xp_recording *recording, struct xp_object *object, struct xp_process *process,
+			pid_t probe_pid, struct xp_sled_result *sleds)
+{
+	uint64_t begin = xp_clock_now_tsc();
+	int err = recording->probes.throttle ? attach_throttled(recording, object, process, probe_pid, sleds)
+					     : attach_unthrottled(recording, object, process, probe_pid, sleds);
+
+	recording->probes.attach_ns += xp_clock_ns(recording->clock, xp_clock_now_tsc() - begin);
+	return err;
 }
 
 int xp_follow_attach_object(struct xp_recording *recording, struct xp_object *object, struct xp_process *process,
 			    struct xp_sled_result *sleds)
 {
-	pid_t pid = process ? process->pid : 0;
-	struct xp_attached *attached = xp_follow_find_attached(recording, object, xp_follow_probe_pid(recording, pid));
-	uint64_t begin = xp_clock_now_tsc();
+	pid_t pid = process ? process->pid : 0, probe_pid = xp_follow_probe_pid(recording, pid);
+	const struct xp_attached *attached = xp_probes_find(&recording->probes, object, probe_pid);
 	int err;
 
 	if (attached) {
@@ -170,32 +173,25 @@ int xp_follow_attach_object(struct xp_recording *recording, struct xp_object *ob
 		return 0;
 	}
 	/* A process that appeared in the last moment still gets its functions, but no probes. */
-	if (recording->stopped)
+	if (recording->probes.stopped)
 		return 0;
 	if (xp_interrupted())
 		return -ECANCELED;
-	attached = realloc(recording->attached, (recording->attached_count + 1) * sizeof(*attached));
-	if (!attached)
-		return -ENOMEM;
-	recording->attached = attached;
-	err = recording->throttle
-		  ? attach_throttled(recording, object, process, xp_follow_probe_pid(recording, pid), sleds)
-		  : attach_unthrottled(recording, object, process, xp_follow_probe_pid(recording, pid), sleds);
-	recording->attach_ns += xp_clock_ns(recording->clock, xp_clock_now_tsc() - begin);
+	err = attach_sleds(recording, object, process, probe_pid, sleds);
 	if (err && !recording->why[0])
 		explain(recording, object, pid, err);
 	/* An object loaded during the recording does not end it, nor do programs that others run. */
 	if ((err == -ENOBUFS && recording->run_tsc) ||
-	    (err == -EREMOTE && (recording->run_tsc || recording->with_samples || recording->all_processes))) {
+	    (err == -EREMOTE && (recording->run_tsc || recording->plan.samples || recording->plan.all_processes))) {
 		xp_warn("%s; its sleds are left alone", recording->why);
 		recording->why[0] = 0;
 		*sleds = (struct xp_sled_result){ 0 };
 		err = 0;
 	}
+	if (!err)
+		err = xp_probes_add(&recording->probes, &(struct xp_attached){ object, probe_pid, *sleds });
 	if (err)
 		return err;
-	recording->attached[recording->attached_count++] =
-	    (struct xp_attached){ object, xp_follow_probe_pid(recording, pid), *sleds };
 	xp_debug("%s: %zu sleds %s in process %d, %zu refused", object->path, sleds->attached,
 		 sleds->mode == XP_SLEDS_PATCHED ? "patched" : "probed", pid, sleds->patched + sleds->unreadable);
 	return 0;
@@ -221,12 +217,13 @@ static int patch_again(struct xp_recording *recording, struct xp_process *proces
 	char why[512];
 	int err;
 
-	if (!recording->attach || recording->stopped || xp_patch_has(recording->patch, object, process->pid, mapping))
+	if (!recording->probes.attach || recording->probes.stopped ||
+	    xp_patch_has(recording->probes.patch, object, process->pid, mapping))
 		return 0;
-	if (recording->throttle)
-		xp_throttle_wait(recording->throttle);
-	err = xp_patch_object(recording->patch, object, process->pid, is_held(recording, process->pid), &sleds, why,
-			      sizeof(why));
+	if (recording->probes.throttle)
+		xp_throttle_wait(recording->probes.throttle);
+	err = xp_patch_object(recording->probes.patch, object, process->pid, is_held(recording, process->pid), &sleds,
+			      why, sizeof(why));
 	if (err && err != -ESRCH)
 		xp_warn("%s was loaded again by process %d and cannot be patched: %s; its events are missing from "
 			"now on",
@@ -243,11 +240,9 @@ static int check_privilege(struct xp_recording *recording, struct xp_process *pr
 		return 1;
 	if (xp_privilege_probe(process->pid, why, sizeof(why)) != -EACCES)
 		return 0;
-	if (!recording->with_samples) {
-		snprintf(recording->why, sizeof(recording->why), "process %d (%s): %s; run xprof with sudo",
-			 process->pid, process->comm, why);
-		return -EACCES;
-	}
+	if (!recording->plan.samples)
+		return xp_refuse(recording->why, sizeof(recording->why), -EACCES,
+				 "process %d (%s): %s; run xprof with sudo", process->pid, process->comm, why);
 	process->denied = true;
 	xp_info("process %d (%s) is sampled only, its sleds are left alone: %s", process->pid, process->comm, why);
 	return 1;

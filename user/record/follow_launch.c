@@ -14,37 +14,38 @@
  */
 static bool launched(struct xp_recording *recording)
 {
-	const struct xp_process *process = recording->launched;
+	const struct xp_process *process = recording->command.process;
 
-	if (recording->launch.stops < process->stops_when_loaded)
+	if (recording->command.launch.stops < process->stops_when_loaded)
 		return false;
-	if (process->range_count || recording->options->follow || !recording->with_sleds)
+	if (process->range_count || recording->options->follow || !recording->plan.sleds)
 		return true;
-	if (!recording->launch_deadline)
-		recording->launch_deadline = xp_clock_now_tsc() + xp_clock_ticks(recording->clock, LAUNCH_PATIENCE_NS);
-	return xp_clock_now_tsc() >= recording->launch_deadline;
+	if (!recording->command.release_tsc)
+		recording->command.release_tsc =
+		    xp_clock_now_tsc() + xp_clock_ticks(recording->clock, LAUNCH_PATIENCE_NS);
+	return xp_clock_now_tsc() >= recording->command.release_tsc;
 }
 
 int xp_follow_release(struct xp_recording *recording)
 {
-	if (!recording->launch.traced)
+	if (!recording->command.launch.traced)
 		return 0;
 	/* This comes first: a stop signal that finds no tracer would stop the program permanently. */
-	xp_programs_stop_at_link_map(&recording->programs, 0);
-	return xp_launch_release(&recording->launch);
+	xp_programs_stop_at_link_map(&recording->bpf.programs, 0);
+	return xp_launch_release(&recording->command.launch);
 }
 
 static int release_or_continue(struct xp_recording *recording)
 {
-	return launched(recording) ? xp_follow_release(recording) : xp_launch_continue(&recording->launch);
+	return launched(recording) ? xp_follow_release(recording) : xp_launch_continue(&recording->command.launch);
 }
 
 int xp_follow_launch(struct xp_recording *recording)
 {
 	int err;
 
-	xp_programs_stop_at_link_map(&recording->programs, recording->launch.pid);
-	err = xp_follow_add(recording, &recording->launched, recording->launch.pid, xp_clock_now_tsc());
+	xp_programs_stop_at_link_map(&recording->bpf.programs, recording->command.launch.pid);
+	err = xp_follow_add(recording, &recording->command.process, recording->command.launch.pid, xp_clock_now_tsc());
 	return err ? err : release_or_continue(recording);
 }
 
@@ -54,15 +55,15 @@ int xp_follow_launch(struct xp_recording *recording)
  */
 static int release_running(struct xp_recording *recording)
 {
-	struct xp_process *process = recording->launched;
+	struct xp_process *process = recording->command.process;
 	int err = xp_follow_release(recording);
 
-	if (err || !xp_target_start_time(recording->launch.pid))
+	if (err || !xp_target_start_time(recording->command.launch.pid))
 		return err;
-	if (process->execs == xp_programs_execs(&recording->programs, process->pid))
+	if (process->execs == xp_programs_execs(&recording->bpf.programs, process->pid))
 		return xp_follow_scan(recording, process);
-	if (recording->patch)
-		xp_follow_drop_probes(recording, process->pid);
+	if (recording->probes.patch)
+		xp_probes_drop_process(&recording->probes, process->pid, recording->plan.multi);
 	err = xp_follow_begin_image(recording, process->pid, xp_clock_now_tsc());
 	return err == -ESRCH ? 0 : err;
 }
@@ -71,19 +72,21 @@ int xp_follow_launch_event(struct xp_recording *recording)
 {
 	int err = 0;
 
-	switch (xp_launch_poll_event(&recording->launch)) {
+	switch (xp_launch_poll_event(&recording->command.launch)) {
 	case XP_LAUNCH_NONE:
-		return recording->launch.traced && recording->launch_deadline && launched(recording)
+		return recording->command.launch.traced && recording->command.release_tsc && launched(recording)
 			   ? release_running(recording)
 			   : 0;
 	case XP_LAUNCH_EXEC:
-		recording->launch_deadline = 0;
-		if (recording->patch)
-			xp_follow_drop_probes(recording, recording->launch.pid);
-		err = xp_follow_add(recording, &recording->launched, recording->launch.pid, xp_clock_now_tsc());
+		recording->command.release_tsc = 0;
+		if (recording->probes.patch)
+			xp_probes_drop_process(&recording->probes, recording->command.launch.pid,
+					       recording->plan.multi);
+		err = xp_follow_add(recording, &recording->command.process, recording->command.launch.pid,
+				    xp_clock_now_tsc());
 		break;
 	case XP_LAUNCH_LOADED:
-		err = xp_follow_scan(recording, recording->launched);
+		err = xp_follow_scan(recording, recording->command.process);
 		break;
 	}
 	return err ? err : release_or_continue(recording);

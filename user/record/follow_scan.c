@@ -13,27 +13,6 @@
 /* Files opened before checking whether to go on. */
 #define MAPPINGS_PER_LOOK 256
 
-/* Attaches the probe to a dynamic linker that reports changes. Without it, objects loaded later are not noticed. */
-static int add_linker(struct xp_recording *recording, const struct stat *st, int fd, pid_t pid)
-{
-	struct xp_uprobe probe = { 0 };
-	struct xp_linker *linkers;
-
-	pid = xp_follow_probe_pid(recording, pid);
-	for (size_t i = 0; i < recording->linker_count; i++)
-		if (recording->linkers[i].inode == st->st_ino && recording->linkers[i].dev == st->st_dev &&
-		    recording->linkers[i].pid == pid)
-			return 0;
-	if (!recording->attach || recording->stopped || xp_link_map_offset(fd, &probe.offset))
-		return 0;
-	linkers = realloc(recording->linkers, (recording->linker_count + 1) * sizeof(*linkers));
-	if (!linkers)
-		return -ENOMEM;
-	recording->linkers = linkers;
-	linkers[recording->linker_count++] = (struct xp_linker){ st->st_dev, st->st_ino, pid };
-	return xp_attach_uprobes(recording->attach, xp_programs_link_map_fd(&recording->programs), fd, pid, &probe, 1);
-}
-
 static int watch_linker(struct xp_recording *recording, struct xp_process *process, const struct xp_mapping *mapping)
 {
 	struct stat st;
@@ -46,7 +25,8 @@ static int watch_linker(struct xp_recording *recording, struct xp_process *proce
 		return 0;
 	if (!fstat(fd, &st) && !xp_chosen_original(&st)) {
 		process->stops_when_loaded = strstr(mapping->path, "musl") ? 1 : 2;
-		err = add_linker(recording, &st, fd, process->pid);
+		err = xp_probes_add_linker(&recording->probes, &recording->bpf.programs, fd, &st,
+					   xp_follow_probe_pid(recording, process->pid));
 	}
 	close(fd);
 	return err;
@@ -58,12 +38,12 @@ static int watch_linker(struct xp_recording *recording, struct xp_process *proce
  */
 static int watch_linkers(struct xp_recording *recording, struct xp_process *process, struct xp_mappings *mappings)
 {
-	size_t linkers = recording->linker_count;
+	size_t linkers = recording->probes.linker_count;
 	int err = 0;
 
 	for (size_t i = 0; !err && i < mappings->count; i++)
 		err = watch_linker(recording, process, &mappings->list[i]);
-	if (err || linkers == recording->linker_count)
+	if (err || linkers == recording->probes.linker_count)
 		return err;
 	xp_mappings_free(mappings);
 	return xp_mappings_read(mappings, process->pid);
@@ -85,13 +65,13 @@ static int look_at(struct xp_recording *recording, struct xp_process *process, c
 	xp_chosen_original(&st);
 	if (xp_follow_same_file(&st, exe) != main)
 		goto out;
-	if (recording->options->exec_path && !xp_follow_same_file(&st, &recording->exec_file))
+	if (recording->options->exec_path && !xp_follow_same_file(&st, &recording->plan.exec_file))
 		goto out;
-	err = xp_objects_add(&recording->objects, &object, fd, mapping->path, &malformed, recording->why,
+	err = xp_objects_add(&recording->traced.objects, &object, fd, mapping->path, &malformed, recording->why,
 			     sizeof(recording->why));
 	if (err == -ENOSPC)
-		snprintf(recording->why, sizeof(recording->why), "more than %u functions in all: choose fewer objects",
-			 XP_FN_MAX / 2);
+		xp_refuse(recording->why, sizeof(recording->why), err,
+			  "more than %u functions in all: choose fewer objects", XP_FN_MAX / 2);
 	if (err)
 		goto out;
 	if (malformed)
@@ -138,8 +118,8 @@ int xp_follow_scan_once(struct xp_recording *recording, struct xp_process *proce
 		return -ESRCH;
 	err = xp_mappings_read(&mappings, process->pid);
 	if (err) {
-		snprintf(recording->why, sizeof(recording->why), "cannot read the mappings of process %d: %s",
-			 process->pid, strerror(-err));
+		xp_refuse(recording->why, sizeof(recording->why), err, "cannot read the mappings of process %d: %s",
+			  process->pid, strerror(-err));
 		goto out;
 	}
 	err = watch_linkers(recording, process, &mappings);
@@ -159,7 +139,7 @@ int xp_follow_scan(struct xp_recording *recording, struct xp_process *process)
 	int err;
 
 	process->looked_tsc = xp_clock_now_tsc();
-	err = recording->with_sleds ? xp_follow_scan_once(recording, process) : 0;
+	err = recording->plan.sleds ? xp_follow_scan_once(recording, process) : 0;
 	if (err == -ESRCH)
 		process->in_vain++;
 	if (process->range_count || !err)

@@ -7,7 +7,6 @@
 #include <sys/file.h>
 #include <unistd.h>
 
-
 #include "base/file_lock.h"
 #include "base/file_name.h"
 #include "base/own_file.h"

@@ -4,7 +4,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,19 +14,10 @@
 #include "base/own_file.h"
 #include "base/trusted_dir.h"
 #include "base/util.h"
+#include "record/messages.h"
 
 #define OLD_SUFFIX ".old"
 #define DIR_FLAGS (O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
-
-static int __attribute__((format(printf, 4, 5))) refuse(char *why, size_t why_size, int err, const char *format, ...)
-{
-	va_list args;
-
-	va_start(args, format);
-	vsnprintf(why, why_size, format, args);
-	va_end(args);
-	return err;
-}
 
 /* ---- the contents of a directory ---- */
 
@@ -200,23 +190,23 @@ static int look_at(int parent_fd, const char *name, const char *shown, int *dir_
 	int err;
 
 	if (fstatat(parent_fd, name, &st, AT_SYMLINK_NOFOLLOW))
-		return errno == ENOENT ? 1 : refuse(why, why_size, -errno, "%s: %s", shown, strerror(errno));
+		return errno == ENOENT ? 1 : xp_refuse(why, why_size, -errno, "%s: %s", shown, strerror(errno));
 	if (!S_ISDIR(st.st_mode))
-		return refuse(why, why_size, -EEXIST,
-			      "%s is %s, not a directory: move it away, or choose another name with -o", shown,
-			      S_ISLNK(st.st_mode) ? "a symbolic link" : "a file");
+		return xp_refuse(why, why_size, -EEXIST,
+				 "%s is %s, not a directory: move it away, or choose another name with -o", shown,
+				 S_ISLNK(st.st_mode) ? "a symbolic link" : "a file");
 	*dir_fd = openat(parent_fd, name, DIR_FLAGS);
 	if (*dir_fd < 0)
-		return refuse(why, why_size, -errno, "%s: cannot open the directory: %s", shown, strerror(errno));
+		return xp_refuse(why, why_size, -errno, "%s: cannot open the directory: %s", shown, strerror(errno));
 	if (is_somebody_elses(parent_fd, *dir_fd)) {
 		close(*dir_fd);
-		return refuse(why, why_size, -EEXIST, "%s belongs to another user: choose another directory with -o",
-			      shown);
+		return xp_refuse(why, why_size, -EEXIST, "%s belongs to another user: choose another directory with -o",
+				 shown);
 	}
 	err = read_contents(*dir_fd, contents);
 	if (err) {
 		close(*dir_fd);
-		return refuse(why, why_size, err, "%s: cannot read the directory: %s", shown, strerror(-err));
+		return xp_refuse(why, why_size, err, "%s: cannot read the directory: %s", shown, strerror(-err));
 	}
 	return 0;
 }
@@ -233,20 +223,21 @@ static int clear_old(const struct xp_outdir *outdir, const char *old, char *why,
 	if (err)
 		return err > 0 ? 0 : err;
 	if (contents.foreign)
-		err = refuse(why, why_size, -EEXIST,
-			     "%s, which would have to make way, holds something that is not xprof's (%s): move it "
-			     "away, or choose another directory with -o",
-			     shown, contents.foreign_name);
+		err = xp_refuse(why, why_size, -EEXIST,
+				"%s, which would have to make way, holds something that is not xprof's (%s): move it "
+				"away, or choose another directory with -o",
+				shown, contents.foreign_name);
 	else if (contents.entries && !contents.marks)
-		err = refuse(why, why_size, -EEXIST,
-			     "%s, which would have to make way, is no recording (no manifest.json): move it away, or "
-			     "choose another directory with -o",
-			     shown);
+		err =
+		    xp_refuse(why, why_size, -EEXIST,
+			      "%s, which would have to make way, is no recording (no manifest.json): move it away, or "
+			      "choose another directory with -o",
+			      shown);
 	else
 		err = remove_recording(outdir->parent_fd, old, dir_fd);
 	close(dir_fd);
 	if (err && !why[0])
-		refuse(why, why_size, err, "%s: cannot remove this older recording: %s", shown, strerror(-err));
+		xp_refuse(why, why_size, err, "%s: cannot remove this older recording: %s", shown, strerror(-err));
 	return err;
 }
 
@@ -263,19 +254,19 @@ static int clear_place(struct xp_outdir *outdir, char *why, size_t why_size)
 	close(dir_fd);
 	if (!contents.entries) {
 		if (unlinkat(outdir->parent_fd, outdir->name, AT_REMOVEDIR))
-			return refuse(why, why_size, -errno, "%s: cannot replace this empty directory: %s",
-				      outdir->path, strerror(errno));
+			return xp_refuse(why, why_size, -errno, "%s: cannot replace this empty directory: %s",
+					 outdir->path, strerror(errno));
 		return 0;
 	}
 	if (!contents.marks)
-		return refuse(why, why_size, -EEXIST,
-			      "%s exists and is no recording of xprof (no manifest.json): choose another directory "
-			      "with -o",
-			      outdir->path);
+		return xp_refuse(why, why_size, -EEXIST,
+				 "%s exists and is no recording of xprof (no manifest.json): choose another directory "
+				 "with -o",
+				 outdir->path);
 	snprintf(old, sizeof(old), "%s%s", outdir->name, OLD_SUFFIX);
 	if (strlen(old) > NAME_MAX)
-		return refuse(why, why_size, -ENAMETOOLONG, "%s: the name is too long for an older recording's",
-			      outdir->path);
+		return xp_refuse(why, why_size, -ENAMETOOLONG, "%s: the name is too long for an older recording's",
+				 outdir->path);
 	err = clear_old(outdir, old, why, why_size);
 	if (err)
 		return err;
@@ -283,8 +274,8 @@ static int clear_place(struct xp_outdir *outdir, char *why, size_t why_size)
 	 * This does not replace anything that arrived since: a rename works only to a free name or an empty directory.
 	 */
 	if (renameat(outdir->parent_fd, outdir->name, outdir->parent_fd, old))
-		return refuse(why, why_size, -errno, "%s: cannot rename the older recording to %s: %s", outdir->path,
-			      old, strerror(errno));
+		return xp_refuse(why, why_size, -errno, "%s: cannot rename the older recording to %s: %s", outdir->path,
+				 old, strerror(errno));
 	memcpy(outdir->older, old, strlen(old) + 1);
 	return 0;
 }
@@ -298,35 +289,36 @@ static int open_parent(struct xp_outdir *outdir, char *why, size_t why_size)
 	char *slash;
 
 	if (!length)
-		return refuse(why, why_size, -EINVAL, "the output directory's name is empty");
+		return xp_refuse(why, why_size, -EINVAL, "the output directory's name is empty");
 	memcpy(parent, outdir->path, length + 1);
 	while (length > 1 && parent[length - 1] == '/')
 		parent[--length] = 0;
 	slash = strrchr(parent, '/');
 	if (strlen(slash ? slash + 1 : parent) > NAME_MAX)
-		return refuse(why, why_size, -ENAMETOOLONG, "the output directory's name is too long");
+		return xp_refuse(why, why_size, -ENAMETOOLONG, "the output directory's name is too long");
 	snprintf(outdir->name, sizeof(outdir->name), "%.*s", NAME_MAX, slash ? slash + 1 : parent);
 	if (!outdir->name[0] || !strcmp(outdir->name, ".") || !strcmp(outdir->name, ".."))
-		return refuse(why, why_size, -EINVAL,
-			      "%s: the output directory is made anew and needs a name of its own: try -o xprof.out",
-			      outdir->path);
+		return xp_refuse(why, why_size, -EINVAL,
+				 "%s: the output directory is made anew and needs a name of its own: try -o xprof.out",
+				 outdir->path);
 	if (slash)
 		slash[slash == parent] = 0; /* "/name": the root directory */
 	outdir->parent_fd = xp_trusted_dir_open(slash ? parent : ".");
 	if (outdir->parent_fd >= 0)
 		return 0;
 	if (outdir->parent_fd == -ENOENT)
-		return refuse(why, why_size, -ENOENT,
-			      "%s does not exist: make it first, or choose another directory "
-			      "with -o",
-			      slash ? parent : ".");
+		return xp_refuse(why, why_size, -ENOENT,
+				 "%s does not exist: make it first, or choose another directory "
+				 "with -o",
+				 slash ? parent : ".");
 	if (outdir->parent_fd == -EREMCHG)
-		return refuse(why, why_size, -EREMCHG,
-			      "%s leads through another user's symbolic link in a directory that everybody may write "
-			      "to: choose another directory with -o",
-			      parent);
-	return refuse(why, why_size, outdir->parent_fd, "%s: cannot make a directory there: %s", slash ? parent : ".",
-		      strerror(-outdir->parent_fd));
+		return xp_refuse(
+		    why, why_size, -EREMCHG,
+		    "%s leads through another user's symbolic link in a directory that everybody may write "
+		    "to: choose another directory with -o",
+		    parent);
+	return xp_refuse(why, why_size, outdir->parent_fd, "%s: cannot make a directory there: %s",
+			 slash ? parent : ".", strerror(-outdir->parent_fd));
 }
 
 static int refuse_mkdir(const struct xp_outdir *outdir, int err, char *why, size_t why_size)
@@ -337,8 +329,8 @@ static int refuse_mkdir(const struct xp_outdir *outdir, int err, char *why, size
 		reason = "you may not write there";
 	else if (err == -EROFS)
 		reason = "the file system is read-only";
-	return refuse(why, why_size, err, "%s: cannot make the output directory, %s: choose another with -o",
-		      outdir->path, reason);
+	return xp_refuse(why, why_size, err, "%s: cannot make the output directory, %s: choose another with -o",
+			 outdir->path, reason);
 }
 
 static int make(struct xp_outdir *outdir, char *why, size_t why_size)
@@ -349,10 +341,11 @@ static int make(struct xp_outdir *outdir, char *why, size_t why_size)
 	outdir->fd = xp_own_dir_create(outdir->parent_fd, outdir->name);
 	err = outdir->fd < 0 ? outdir->fd : read_contents(outdir->fd, &contents);
 	if (err == -EEXIST || contents.entries)
-		return refuse(why, why_size, -EEXIST,
-			      "%s: somebody else has put another directory in its place: choose one with -o that only "
-			      "you can write to",
-			      outdir->path);
+		return xp_refuse(
+		    why, why_size, -EEXIST,
+		    "%s: somebody else has put another directory in its place: choose one with -o that only "
+		    "you can write to",
+		    outdir->path);
 	return err ? refuse_mkdir(outdir, err, why, why_size) : 0;
 }
 
@@ -380,7 +373,7 @@ int xp_outdir_open(struct xp_outdir *outdir, const char *path, char *why, size_t
 	*outdir = (struct xp_outdir){ .fd = -1, .parent_fd = -1 };
 	why[0] = 0;
 	if (strlen(path) >= sizeof(outdir->path))
-		return refuse(why, why_size, -ENAMETOOLONG, "the output directory's name is too long");
+		return xp_refuse(why, why_size, -ENAMETOOLONG, "the output directory's name is too long");
 	strcpy(outdir->path, path);
 	err = open_parent(outdir, why, why_size);
 	if (!err)

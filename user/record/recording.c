@@ -3,15 +3,13 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <linux/capability.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/interrupt.h"
 #include "base/util.h"
-#include "kernel/privilege.h"
+#include "record/messages.h"
 #include "record/progress.h"
 
 /* Lower limit of the time allowed for attaching, however short the recording is to be. */
@@ -46,12 +44,12 @@ static int attach(struct xp_recording *recording)
 	int err = xp_setup_budget(recording);
 
 	xp_progress_begin(&progress);
-	if (recording->attach)
-		xp_attach_on_batch(recording->attach, show_attaching, &progress);
+	if (recording->probes.attach)
+		xp_attach_on_batch(recording->probes.attach, show_attaching, &progress);
 	if (!err)
 		err = xp_targets_attach(recording);
-	if (recording->attach)
-		xp_attach_on_batch(recording->attach, NULL, NULL);
+	if (recording->probes.attach)
+		xp_attach_on_batch(recording->probes.attach, NULL, NULL);
 	xp_progress_end(&progress);
 	if (err == -ECANCELED)
 		explain_end(recording);
@@ -68,8 +66,8 @@ static int record_all(struct xp_recording *recording, int signal_fd, bool *store
 
 	xp_interrupt_set_deadline(0);
 	if (err)
-		return xp_failure_report(recording, err, "cannot attach");
-	xp_call_rate_forecast(recording);
+		return xp_failure_report(recording->why, err, "cannot attach");
+	xp_call_rates_forecast(&recording->rates, &recording->probes);
 	if (recording->options->dry_run) {
 		xp_announce_dry_run(recording);
 		return XP_EXIT_OK;
@@ -79,15 +77,15 @@ static int record_all(struct xp_recording *recording, int signal_fd, bool *store
 	*stored = true;
 	err = xp_run(recording, signal_fd);
 	if (err)
-		code = xp_failure_report(recording, err, "the recording was cut short");
+		code = xp_failure_report(recording->why, err, "the recording was cut short");
 	xp_finish_stop(recording);
 	xp_run_unblock_signals();
-	if (recording->with_sleds && !recording->with_samples && !recording->attached_count)
+	if (recording->plan.sleds && !recording->plan.samples && !recording->probes.attached_count)
 		xp_warn(
 		    "nothing was recorded: no program with XRay sleds ran. `clang -fxray-instrument` builds them in");
 	err = xp_finish_detach(recording);
 	if (err && code == XP_EXIT_OK)
-		code = xp_failure_report(recording, err, "the last records could not be read");
+		code = xp_failure_report(recording->why, err, "the last records could not be read");
 	reserved_fd = xp_summary_reserve(recording);
 	err = xp_finish_files(recording);
 	if (err && code == XP_EXIT_OK)
@@ -107,18 +105,19 @@ static int record_all(struct xp_recording *recording, int signal_fd, bool *store
 	return code;
 }
 
-static int record_in(struct xp_recording *recording, const struct xp_preflight *preflight)
+static int record_in(struct xp_recording *recording)
 {
 	bool stored = false;
 	int signal_fd = xp_run_block_signals(recording);
 	int err, code;
 
 	if (signal_fd < 0)
-		return xp_failure_report(recording, signal_fd, "signalfd");
+		return xp_failure_report(recording->why, signal_fd, "signalfd");
 	if (recording->options->duration_ns)
 		xp_interrupt_set_deadline(xp_now_ns() + attach_limit_ns(recording->options));
-	err = xp_setup(recording, preflight);
-	code = err ? xp_failure_report(recording, err, "cannot set up") : record_all(recording, signal_fd, &stored);
+	err = xp_setup(recording);
+	code =
+	    err ? xp_failure_report(recording->why, err, "cannot set up") : record_all(recording, signal_fd, &stored);
 	code = xp_finish_launch(recording, code, stored);
 	xp_setup_free(recording);
 	close(signal_fd);
@@ -127,75 +126,39 @@ static int record_in(struct xp_recording *recording, const struct xp_preflight *
 	return code;
 }
 
-/* Skips sleds if a capability for them is missing. Fails if there would be nothing else to record. */
-static int check_sleds(struct xp_recording *recording, const struct xp_preflight *preflight)
-{
-	const struct xp_options *options = recording->options;
-	bool single = options->uprobes == XP_UPROBES_SINGLE || !preflight->has_uprobe_multi;
-	char why[256];
-	int err = 0;
-
-	if (!recording->with_sleds)
-		return 0;
-	if (single && !xp_privilege_has(CAP_SYS_ADMIN)) {
-		snprintf(why, sizeof(why), "sleds take CAP_SYS_ADMIN%s",
-			 preflight->has_uprobe_multi ? " with --uprobes single" : " before Linux 6.6");
-		err = -EACCES;
-	} else if (options->exec_path || options->follow) {
-		err = xp_privilege_probe_all(why, sizeof(why));
-	}
-	if (!err)
-		return 0;
-	if (!recording->with_samples) {
-		snprintf(recording->why, sizeof(recording->why), "%s; run xprof with sudo", why);
-		return err;
-	}
-	recording->with_sleds = false;
-	xp_info("sleds are left alone: %s", why);
-	return 0;
-}
-
 int xp_record(const struct xp_options *options)
 {
 	struct xp_recording recording = {
 		.options = options,
 		.outdir.fd = -1,
-		.with_sleds = !options->no_sleds && !options->all && !options->tid,
-		.with_samples = !options->no_samples && !options->exec_path,
 	};
 	struct xp_preflight preflight;
-	struct xp_short_text path;
 	int code, err;
 
 	xp_preflight_run(&preflight);
 	code = xp_preflight_require(&preflight);
 	if (code != XP_EXIT_OK)
 		return code;
-	err = check_sleds(&recording, &preflight);
+	err = xp_plan_make(&recording.plan, options, &preflight, recording.why, sizeof(recording.why));
 	if (err)
-		return xp_failure_report(&recording, err, "cannot trace");
-	if (options->exec_path && stat(options->exec_path, &recording.exec_file)) {
-		snprintf(recording.why, sizeof(recording.why), "--exec %s: %s",
-			 xp_short_text(&path, options->exec_path), strerror(errno));
-		return xp_failure_report(&recording, -errno, "--exec");
-	}
+		return xp_failure_report(recording.why, err, "cannot trace");
 	/* Targets that cannot be traced are refused before anything is written. */
 	for (size_t i = 0; i < options->pids.count; i++) {
 		struct xp_target_info info;
 
 		err = xp_target_check(options->pids.pids[i], &info, recording.why, sizeof(recording.why));
 		if (err)
-			return xp_failure_report(&recording, err, "cannot trace");
+			return xp_failure_report(recording.why, err, "cannot trace");
 	}
 	err = xp_clock_open(&recording.clock);
 	if (err)
-		return xp_failure_report(&recording, err, "cannot set up the clock");
+		return xp_failure_report(recording.why, err, "cannot set up the clock");
 	if (!options->dry_run) {
 		err = xp_outdir_open(&recording.outdir, options->output_dir, recording.why, sizeof(recording.why));
 		if (err) {
 			xp_clock_free(recording.clock);
-			return xp_failure_report(&recording, err, "cannot make the output directory");
+			return xp_failure_report(recording.why, err, "cannot make the output directory");
 		}
 	}
-	return record_in(&recording, &preflight);
+	return record_in(&recording);
 }

@@ -26,11 +26,6 @@
 #define POLL_LONG_MS 100
 #define HOUSEKEEPING_NS XP_NS_PER_S
 /*
- * All of /proc is read again only after this many times the duration of the last read. Otherwise a process with tens of
- * thousands of mappings, which makes more of them than the side-band can report, would cause a read in every pass.
- */
-#define REPAIR_PAUSE 10
-/*
  * The reader runs rarely and briefly, but when it is due, it must not queue behind the target's threads. At equal
  * priority, 3 of 15 runs with 4 threads at full speed on 2 busy CPUs overflowed a ring; at this priority, none of 12
  * did.
@@ -49,40 +44,15 @@ enum source {
  */
 static int adopt(struct xp_recording *recording, const struct xp_event *record, uint64_t tsc)
 {
-	struct xp_process *process = xp_processes_find(&recording->processes, record->pid);
+	struct xp_process *process = xp_processes_find(&recording->traced.processes, record->pid);
 
 	if (!process && !recording->options->exec_path && !recording->options->follow)
 		return -ENOENT;
 	/* The PID may have been reused by a process that is not ours. */
-	if (!process && (recording->options->exec_path || xp_programs_is_target(&recording->programs, record->pid)))
+	if (!process && (recording->options->exec_path || xp_programs_is_target(&recording->bpf.programs, record->pid)))
 		xp_follow_add(recording, &process, record->pid, tsc);
 	/* Needed even if the process was there: it may have unloaded the object of the record. */
 	return xp_follow_adopt(recording, record, "unknown", tsc);
-}
-
-static int take_event(struct xp_recording *recording, const struct xp_sideband_event *event)
-{
-	struct xp_sampled_processes *tasks = &recording->samples.tasks;
-	struct xp_perf_out *perf = recording->samples.perf;
-	int err;
-
-	if (perf)
-		xp_perf_out_before(perf, event, xp_sampled_processes_space(tasks, event->pid));
-	err = xp_sampled_processes_event(tasks, event);
-	if (perf && !err)
-		xp_perf_out_event(perf, event, xp_sampled_processes_space(tasks, event->pid));
-	return err;
-}
-
-/* Handles what happened to processes before this TSC. */
-static int take_sideband(struct xp_recording *recording, uint64_t tsc)
-{
-	const struct xp_sideband_event *event;
-	int err = 0;
-
-	while (!err && (event = xp_sideband_next(recording->sideband, tsc)))
-		err = take_event(recording, event);
-	return err;
 }
 
 static int take(struct xp_recording *recording, const struct xp_event *record, size_t size, unsigned int cpu,
@@ -91,26 +61,26 @@ static int take(struct xp_recording *recording, const struct xp_event *record, s
 	enum xp_event_kind kind = xp_event_kind(record);
 	int err = xp_event_check(record, size);
 
-	if (!err && recording->sideband)
-		err = take_sideband(recording, tsc);
+	if (!err)
+		err = xp_sampling_apply_sideband(&recording->sampling, tsc);
 	if (err)
 		return err;
 	if (kind == XP_EVENT_SAMPLE)
-		return tsc > recording->processes.stop_tsc
+		return tsc > recording->traced.processes.stop_tsc
 			   ? 0
-			   : xp_samples_record(&recording->samples, record, size, cpu, tsc);
+			   : xp_samples_record(&recording->sampling.samples, record, size, cpu, tsc);
 	if (kind == XP_EVENT_JIT)
-		return xp_samples_jit_told(&recording->samples, (pid_t)record->pid, tsc);
+		return xp_samples_jit_told(&recording->sampling.samples, (pid_t)record->pid, tsc);
 	if (kind >= XP_EVENT_EXEC)
 		return xp_follow_task(recording, record, tsc);
-	err = xp_processes_record(&recording->processes, record, cpu, tsc);
+	err = xp_processes_record(&recording->traced.processes, record, cpu, tsc);
 	if (err == -ENOENT) {
 		err = adopt(recording, record, tsc);
 		if (!err)
-			err = xp_processes_record(&recording->processes, record, cpu, tsc);
+			err = xp_processes_record(&recording->traced.processes, record, cpu, tsc);
 	}
 	if (err == -ENOENT) {
-		recording->other_process++;
+		recording->traced.other_process++;
 		return 0;
 	}
 	return err;
@@ -121,7 +91,7 @@ static int sink(void *arg, const struct xp_event *record, size_t size, unsigned 
 	struct xp_recording *recording = arg;
 	int err = take(recording, record, size, cpu, tsc);
 
-	recording->by_ktime += record->time >> 63;
+	recording->bpf.by_ktime += record->time >> 63;
 	/* A refusal on the way (an object without sleds) does not explain a later error. */
 	if (!err)
 		recording->why[0] = 0;
@@ -173,28 +143,28 @@ void xp_run_unblock_signals(void)
 static int pass(struct xp_recording *recording)
 {
 	/* While this thread holds the command that was started, no other thread can stop it. */
-	struct xp_throttle *throttle = recording->launch.traced ? NULL : recording->throttle;
+	struct xp_throttle *throttle = recording->command.launch.traced ? NULL : recording->probes.throttle;
 	uint64_t mark = xp_clock_now_tsc();
 	int err, fill;
 
 	if (throttle)
 		xp_throttle_mark(throttle, mark);
-	err = recording->sideband ? xp_sideband_read(recording->sideband, recording->clock) : 0;
-	fill = err ? err : xp_merge_pass(recording->merge, mark, sink, recording);
-	if (fill >= 0 && recording->sideband)
-		err = take_sideband(recording, xp_merge_done_tsc(recording->merge));
-	if (fill >= 0 && !err && recording->sampler)
-		err = xp_samples_settle(&recording->samples);
+	err = recording->sampling.sideband ? xp_sideband_read(recording->sampling.sideband, recording->clock) : 0;
+	fill = err ? err : xp_merge_pass(recording->bpf.merge, mark, sink, recording);
+	if (fill >= 0)
+		err = xp_sampling_apply_sideband(&recording->sampling, xp_merge_done_tsc(recording->bpf.merge));
+	if (fill >= 0 && !err && recording->sampling.sampler)
+		err = xp_samples_settle(&recording->sampling.samples);
 	if (fill >= 0 && !err && throttle)
-		xp_throttle_run(throttle, xp_merge_done_tsc(recording->merge));
+		xp_throttle_run(throttle, xp_merge_done_tsc(recording->bpf.merge));
 	return err ? err : fill;
 }
 
 int xp_run_drain(struct xp_recording *recording)
 {
-	int err = recording->sideband ? xp_sideband_read(recording->sideband, recording->clock) : 0;
+	int err = recording->sampling.sideband ? xp_sideband_read(recording->sampling.sideband, recording->clock) : 0;
 
-	return err ? err : xp_merge_drain(recording->merge, sink, recording);
+	return err ? err : xp_merge_drain(recording->bpf.merge, sink, recording);
 }
 
 static void say_flight(void *arg, const struct xp_process *process, const struct xp_flight_log *log)
@@ -221,7 +191,7 @@ static void say_flight(void *arg, const struct xp_process *process, const struct
 
 int xp_run_collect_flights(struct xp_recording *recording, bool wait)
 {
-	return xp_processes_collect_flights(&recording->processes, wait, say_flight, recording);
+	return xp_processes_collect_flights(&recording->traced.processes, wait, say_flight, recording);
 }
 
 static int watch(int epoll_fd, int fd, enum source source, uint32_t events)
@@ -231,7 +201,7 @@ static int watch(int epoll_fd, int fd, enum source source, uint32_t events)
 	return epoll_ctl(epoll_fd, EPOLL_CTL_ADD, fd, &event) ? -errno : 0;
 }
 
-static int open_epoll(const struct xp_recording *recording, int signal_fd)
+static int open_epoll(const struct xp_bpf_side *bpf, int signal_fd)
 {
 	int epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	int err;
@@ -240,8 +210,8 @@ static int open_epoll(const struct xp_recording *recording, int signal_fd)
 		return -errno;
 	err = watch(epoll_fd, signal_fd, SOURCE_SIGNAL, EPOLLIN);
 	/* Edge-triggered: a ring with records is always readable, but only a wake-up from BPF is an edge. */
-	for (unsigned int cpu = 0; cpu < recording->rings->count && !err; cpu++)
-		err = watch(epoll_fd, recording->rings->rings[cpu].map_fd, SOURCE_RING, EPOLLIN | EPOLLET);
+	for (unsigned int cpu = 0; cpu < bpf->rings->count && !err; cpu++)
+		err = watch(epoll_fd, bpf->rings->rings[cpu].map_fd, SOURCE_RING, EPOLLIN | EPOLLET);
 	if (err) {
 		close(epoll_fd);
 		return err;
@@ -256,74 +226,80 @@ static bool ended(const struct xp_recording *recording)
 		return false;
 	if (recording->options->tid)
 		return !xp_target_start_time(recording->options->tid);
-	return !recording->processes.first_live;
+	return !recording->traced.processes.first_live;
 }
 
-void xp_run_read_losses(struct xp_recording *recording)
+/* What one run of xp_run() owns: its descriptor, its clock and deadlines, and what it is to do next. */
+struct loop {
+	struct xp_recording *recording;
+	int epoll_fd;
+	uint64_t end_tsc; /* -d; UINT64_MAX: until stopped */
+	uint64_t next_housekeeping_tsc;
+	int poll_ms;
+	bool flights_asked;  /* by SIGUSR2, not written yet */
+	uint64_t tasks_lost; /* events of execs, loaded objects and the like that were lost and made up for */
+	struct xp_progress progress;
+};
+
+static int loop_open(struct loop *loop, struct xp_recording *recording, int signal_fd)
 {
-	recording->missed = xp_programs_missed(&recording->programs);
-	if (xp_programs_counters(&recording->programs, recording->lost))
-		xp_debug("cannot read the BPF side's counters");
+	uint64_t duration_ns = recording->options->duration_ns, begin = recording->run_tsc = xp_clock_now_tsc();
+
+	*loop = (struct loop){
+		.recording = recording,
+		.epoll_fd = open_epoll(&recording->bpf, signal_fd),
+		.end_tsc = duration_ns ? begin + xp_clock_ticks(recording->clock, duration_ns) : UINT64_MAX,
+		.next_housekeeping_tsc = begin,
+		.poll_ms = POLL_MAX_MS,
+	};
+	if (loop->epoll_fd < 0)
+		return loop->epoll_fd;
+	xp_interrupt_init(!recording->options->child_argv);
+	if (duration_ns)
+		xp_interrupt_set_deadline(xp_now_ns() + duration_ns);
+	if (setpriority(PRIO_PROCESS, 0, READER_NICE))
+		xp_debug("cannot raise the reader's priority: %s", strerror(errno));
+	xp_progress_begin(&loop->progress);
+	return 0;
 }
 
-/* Records of execs, loaded objects and the like were lost for lack of room: looks for what they would have reported. */
-static int repair(struct xp_recording *recording)
+static void loop_close(struct loop *loop)
 {
-	uint64_t lost = 0;
+	xp_progress_end(&loop->progress);
+	close(loop->epoll_fd);
+	xp_interrupt_set_deadline(0);
+}
 
-	for (unsigned int cpu = 0; cpu < recording->programs.cpus; cpu++)
-		for (int kind = XP_EVENT_EXEC; kind <= XP_EVENT_LINK_MAP; kind++)
-			lost += recording->lost[cpu].lost[kind];
-	if (lost == recording->tasks_lost)
+/* Events of execs, loaded objects and the like were lost for lack of room: looks for what they would have reported. */
+static int repair(struct loop *loop)
+{
+	uint64_t lost = xp_bpf_side_lost(&loop->recording->bpf, XP_EVENT_EXEC, XP_EVENT_LINK_MAP);
+
+	if (lost == loop->tasks_lost)
 		return 0;
-	recording->tasks_lost = lost;
-	return xp_follow_rescan(recording);
+	loop->tasks_lost = lost;
+	return xp_follow_rescan(loop->recording);
 }
 
-/*
- * The side-band lost events: reads from /proc what they would have reported. This comes after a pass: an older fork or
- * exec that is still queued would undo the result.
- */
-static int repair_samples(struct xp_recording *recording)
+static int housekeeping(struct loop *loop)
 {
-	uint64_t lost = xp_sideband_lost(recording->sideband), begin_tsc = xp_clock_now_tsc();
-	int err;
-
-	if (lost == recording->samples.tasks.lost_seen || begin_tsc < recording->next_repair_tsc)
-		return 0;
-	if (recording->samples.perf)
-		xp_perf_out_forget(recording->samples.perf);
-	err = xp_sampled_processes_repair(&recording->samples.tasks, lost);
-	recording->next_repair_tsc = begin_tsc + REPAIR_PAUSE * (xp_clock_now_tsc() - begin_tsc);
-	return err;
-}
-
-static int housekeeping(struct xp_recording *recording, struct xp_progress *progress)
-{
+	struct xp_recording *recording = loop->recording;
 	struct xp_totals totals;
 	int err = 0;
 
 	if (xp_clock_update(recording->clock) > 0)
-		err = xp_programs_set_clock(&recording->programs, recording->clock);
+		err = xp_programs_set_clock(&recording->bpf.programs, recording->clock);
 	xp_follow_check(recording);
-	if (!err && recording->sideband)
-		err = xp_sideband_add_cpus(recording->sideband);
-	if (!err && recording->cpus)
-		err = xp_sampler_add_cpus(recording->sampler, recording->cpus, recording->programs.cpus);
-	if (!err && recording->sampler)
-		err = xp_samples_refresh(&recording->samples);
-	if (!err && recording->sampler)
-		xp_samples_rest(&recording->samples);
+	if (!err)
+		err = xp_sampling_tend(&recording->sampling);
 	/* A crash of xprof costs about a second of records. */
 	if (!err)
-		err = xp_processes_flush(&recording->processes);
-	if (recording->samples.perf)
-		xp_perf_out_flush(recording->samples.perf);
-	xp_run_read_losses(recording);
+		err = xp_processes_flush(&recording->traced.processes);
+	xp_bpf_side_read_losses(&recording->bpf);
 	if (!err)
-		err = repair(recording);
+		err = repair(loop);
 	xp_recording_totals(recording, &totals);
-	xp_progress_show(progress, totals.seen + totals.samples, totals.lost + totals.samples_lost);
+	xp_progress_show(&loop->progress, totals.seen + totals.samples, totals.lost + totals.samples_lost);
 	return err;
 }
 
@@ -336,31 +312,37 @@ static int housekeeping(struct xp_recording *recording, struct xp_progress *prog
 static bool may_sleep_long(const struct xp_recording *recording)
 {
 	const struct xp_options *options = recording->options;
-	const struct xp_sampled_processes *tasks = &recording->samples.tasks;
+	const struct xp_samples *samples = &recording->sampling.samples;
 
-	if (!recording->sampler || options->all || options->tid || options->follow || options->child_argv ||
-	    recording->attached_count || recording->samples.waiting.count)
+	if (!recording->sampling.sampler || options->all || options->tid || options->follow || options->child_argv ||
+	    recording->probes.attached_count || samples->waiting.count)
 		return false;
-	for (size_t i = 0; i < tasks->image_count; i++)
-		if (tasks->images[i]->jit)
+	for (size_t i = 0; i < samples->tasks.image_count; i++)
+		if (samples->tasks.images[i]->jit)
 			return false;
 	return true;
 }
 
-/* How long to sleep after a pass that found the fullest ring `fill` percent full. */
-static int next_poll_ms(const struct xp_recording *recording, int poll_ms, int fill)
+/* How long to sleep after a pass at this TSC that found the fullest ring `fill` percent full. */
+static int next_poll_ms(struct loop *loop, uint64_t now, int fill)
 {
-	int max_ms = may_sleep_long(recording) ? POLL_LONG_MS : POLL_MAX_MS;
+	int max_ms = may_sleep_long(loop->recording) ? POLL_LONG_MS : POLL_MAX_MS;
 
 	if (fill > 20)
-		poll_ms = XP_MAX(poll_ms / 2, POLL_MIN_MS);
+		loop->poll_ms = XP_MAX(loop->poll_ms / 2, POLL_MIN_MS);
 	else if (fill < 5)
-		poll_ms *= 2;
-	return XP_MIN(poll_ms, max_ms);
+		loop->poll_ms *= 2;
+	loop->poll_ms = XP_MIN(loop->poll_ms, max_ms);
+	if (loop->end_tsc != UINT64_MAX) {
+		uint64_t left_ms = xp_clock_ns(loop->recording->clock, loop->end_tsc - now) / 1000000 + 1;
+
+		loop->poll_ms = XP_MIN(loop->poll_ms, (int)XP_MIN(left_ms, 1000u));
+	}
+	return loop->poll_ms;
 }
 
 /* Returns whether the signal ends the recording. */
-static bool take_signal(int signal_fd, bool *flights_asked)
+static bool take_signal(struct loop *loop, int signal_fd)
 {
 	struct signalfd_siginfo info;
 
@@ -368,78 +350,64 @@ static bool take_signal(int signal_fd, bool *flights_asked)
 		return false;
 	if (info.ssi_signo != SIGUSR2)
 		return true;
-	*flights_asked = true;
+	loop->flights_asked = true;
 	return false;
 }
 
 /* To be called after a pass, which has read what happened before the signal. The recording goes on if out of memory. */
-static void write_flights(struct xp_recording *recording, bool *flights_asked)
+static void write_flights(struct loop *loop)
 {
-	int err = xp_processes_write_flights(&recording->processes);
+	int err = xp_processes_write_flights(&loop->recording->traced.processes);
 
-	*flights_asked = false;
+	loop->flights_asked = false;
 	if (err)
 		xp_error("the newest records cannot be written: %s; send SIGUSR2 again", strerror(-err));
 }
 
+/* Takes what has arrived, and does what is due. Returns the fill of the fullest ring in percent, or -errno. */
+static int turn(struct loop *loop, uint64_t now)
+{
+	struct xp_recording *recording = loop->recording;
+	bool is_due = now >= loop->next_housekeeping_tsc;
+	int fill, err = 0;
+
+	if (is_due) {
+		err = housekeeping(loop);
+		loop->next_housekeeping_tsc = now + xp_clock_ticks(recording->clock, HOUSEKEEPING_NS);
+	}
+	if (!err && recording->command.launch.traced)
+		err = xp_follow_launch_event(recording);
+	if (!err)
+		err = xp_run_collect_flights(recording, false);
+	if (err)
+		return err;
+	fill = pass(recording);
+	err = fill < 0 || !is_due ? 0 : xp_sampling_repair(&recording->sampling);
+	if (fill >= 0 && !err && loop->flights_asked)
+		write_flights(loop);
+	return err ? err : fill;
+}
+
 int xp_run(struct xp_recording *recording, int signal_fd)
 {
-	uint64_t begin = recording->run_tsc = xp_clock_now_tsc();
-	uint64_t end = recording->options->duration_ns
-			   ? begin + xp_clock_ticks(recording->clock, recording->options->duration_ns)
-			   : UINT64_MAX;
-	uint64_t next_housekeeping = begin;
-	struct xp_progress progress;
-	int epoll_fd = open_epoll(recording, signal_fd);
-	bool flights_asked = false;
-	int poll_ms = POLL_MAX_MS;
-	int err = 0;
+	struct loop loop;
+	uint64_t now;
+	int err = loop_open(&loop, recording, signal_fd);
 
-	if (epoll_fd < 0)
-		return epoll_fd;
-	xp_interrupt_init(!recording->options->child_argv);
-	if (recording->options->duration_ns)
-		xp_interrupt_set_deadline(xp_now_ns() + recording->options->duration_ns);
-	if (setpriority(PRIO_PROCESS, 0, READER_NICE))
-		xp_debug("cannot raise the reader's priority: %s", strerror(errno));
-	xp_progress_begin(&progress);
-	for (;;) {
-		uint64_t now = xp_clock_now_tsc();
-		bool is_due = now >= next_housekeeping;
+	if (err)
+		return err;
+	while ((now = xp_clock_now_tsc()) < loop.end_tsc) {
+		int fill = turn(&loop, now);
 		struct epoll_event event;
-		int fill;
 
-		if (now >= end)
-			break;
-		if (is_due) {
-			err = housekeeping(recording, &progress);
-			next_housekeeping = now + xp_clock_ticks(recording->clock, HOUSEKEEPING_NS);
-		}
-		if (!err && recording->launch.traced)
-			err = xp_follow_launch_event(recording);
-		if (!err)
-			err = xp_run_collect_flights(recording, false);
-		fill = err ? err : pass(recording);
 		err = XP_MIN(fill, 0);
-		if (!err && is_due && recording->sideband)
-			err = repair_samples(recording);
-		if (err)
+		if (err || ended(recording))
 			break;
-		if (flights_asked)
-			write_flights(recording, &flights_asked);
-		if (ended(recording))
-			break;
-		poll_ms = next_poll_ms(recording, poll_ms, fill);
-		if (end != UINT64_MAX)
-			poll_ms =
-			    XP_MIN(poll_ms, (int)XP_MIN(xp_clock_ns(recording->clock, end - now) / 1000000 + 1, 1000u));
-		if (epoll_wait(epoll_fd, &event, 1, poll_ms) == 1 && event.data.u32 == SOURCE_SIGNAL &&
-		    take_signal(signal_fd, &flights_asked))
+		if (epoll_wait(loop.epoll_fd, &event, 1, next_poll_ms(&loop, now, fill)) == 1 &&
+		    event.data.u32 == SOURCE_SIGNAL && take_signal(&loop, signal_fd))
 			break;
 	}
-	xp_progress_end(&progress);
-	close(epoll_fd);
-	xp_interrupt_set_deadline(0);
+	loop_close(&loop);
 	/* An operation that was attaching something noticed the end first. */
 	return err == -ECANCELED ? 0 : err;
 }

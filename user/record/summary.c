@@ -11,37 +11,34 @@
 void xp_recording_totals(const struct xp_recording *recording, struct xp_totals *totals)
 {
 	memset(totals, 0, sizeof(*totals));
-	for (const struct xp_process *process = recording->processes.first; process; process = process->next) {
+	for (const struct xp_process *process = recording->traced.processes.first; process; process = process->next) {
 		xp_counts_add(&totals->counts, &process->counts);
 		totals->threads += process->thread_count;
 		totals->processes++;
 	}
-	for (size_t i = 0; i < recording->processes.thread_room; i++)
-		for (const struct xp_thread *thread = recording->processes.threads[i]; thread; thread = thread->next) {
+	for (size_t i = 0; i < recording->traced.processes.thread_room; i++)
+		for (const struct xp_thread *thread = recording->traced.processes.threads[i]; thread;
+		     thread = thread->next) {
 			xp_counts_add(&totals->counts, &thread->counts);
 			totals->threads++;
 		}
-	for (unsigned int cpu = 0; cpu < recording->programs.cpus; cpu++)
-		for (int kind = 0; kind <= XP_EVENT_TYPED; kind++)
-			totals->lost_ring += recording->lost[cpu].lost[kind];
-	totals->lost_ring += recording->missed;
-	for (unsigned int cpu = 0; cpu < recording->programs.cpus; cpu++) {
-		totals->samples_lost += recording->lost[cpu].lost[XP_EVENT_SAMPLE];
-		totals->idle += recording->lost[cpu].idle;
-	}
-	totals->samples_lost += recording->samples.unstored;
-	totals->samples = recording->samples.samples - recording->samples.unstored;
-	if (recording->sampler)
-		totals->missed = xp_sampler_periods(recording->sampler);
+	totals->lost_ring = xp_bpf_side_lost(&recording->bpf, 0, XP_EVENT_TYPED) + recording->bpf.missed;
+	totals->samples_lost = xp_bpf_side_lost(&recording->bpf, XP_EVENT_SAMPLE, XP_EVENT_SAMPLE);
+	for (unsigned int cpu = 0; cpu < recording->bpf.programs.cpus; cpu++)
+		totals->idle += recording->bpf.counters[cpu].idle;
+	totals->samples_lost += recording->sampling.samples.unstored;
+	totals->samples = recording->sampling.samples.samples - recording->sampling.samples.unstored;
+	if (recording->sampling.sampler)
+		totals->missed = xp_sampler_periods(recording->sampling.sampler);
 	totals->missed -= XP_MIN(totals->missed, totals->samples + totals->samples_lost + totals->idle);
 	totals->lost = totals->lost_ring + totals->counts.unstored;
-	totals->filtered = xp_counts_filtered(&totals->counts) + recording->other_process;
-	totals->seen = totals->counts.seen + recording->other_process + totals->lost_ring;
+	totals->filtered = xp_counts_filtered(&totals->counts) + recording->traced.other_process;
+	totals->seen = totals->counts.seen + recording->traced.other_process + totals->lost_ring;
 }
 
 uint64_t xp_summary_duration_ns(const struct xp_recording *recording)
 {
-	return xp_clock_ns(recording->clock, recording->processes.stop_tsc - recording->run_tsc);
+	return xp_clock_ns(recording->clock, recording->traced.processes.stop_tsc - recording->run_tsc);
 }
 
 bool xp_summary_has_other_version(const struct xp_recording *recording, const struct xp_process *process)
@@ -79,8 +76,8 @@ static void print_profiles(const struct xp_recording *recording)
 	const char *dir = recording->outdir.path;
 	struct xp_shell_path path;
 
-	for (size_t i = 0; i < recording->samples.tasks.image_count; i++) {
-		const struct xp_image *image = recording->samples.tasks.images[i];
+	for (size_t i = 0; i < recording->sampling.samples.tasks.image_count; i++) {
+		const struct xp_image *image = recording->sampling.samples.tasks.images[i];
 
 		if (image->name[0] && (!most || image->samples > most->samples))
 			most = image;
@@ -97,8 +94,8 @@ static struct xp_jit_dump_out_counts count_jitdumps(const struct xp_recording *r
 {
 	struct xp_jit_dump_out_counts all = { 0 };
 
-	for (size_t i = 0; i < recording->samples.tasks.image_count; i++) {
-		const struct xp_image *image = recording->samples.tasks.images[i];
+	for (size_t i = 0; i < recording->sampling.samples.tasks.image_count; i++) {
+		const struct xp_image *image = recording->sampling.samples.tasks.images[i];
 		struct xp_jit_dump_out_counts dump = { 0 };
 
 		if (!image->jit || !xp_jit_dump(image->jit, &dump))
@@ -113,7 +110,7 @@ static struct xp_jit_dump_out_counts count_jitdumps(const struct xp_recording *r
 static void print_perf(const struct xp_recording *recording)
 {
 	const struct xp_jit_dump_out_counts jit = count_jitdumps(recording);
-	const struct xp_perf_out *perf = recording->samples.perf;
+	const struct xp_perf_out *perf = recording->sampling.samples.perf;
 	const char *dir = recording->outdir.path, *name = XP_PERF_OUT_NAME;
 	struct xp_shell_path path, injected;
 
@@ -157,7 +154,7 @@ static void print_stacks(const struct xp_recording *recording)
 	uint64_t stacks[XP_UNWIND_ENDS], seen = 0, incomplete;
 	int most = XP_UNWIND_TRUNCATED;
 
-	xp_samples_stacks(&recording->samples, stacks);
+	xp_samples_stacks(&recording->sampling.samples, stacks);
 	for (int end = 0; end < XP_UNWIND_ENDS; end++) {
 		seen += stacks[end];
 		if (end != XP_UNWIND_COMPLETE && stacks[end] > stacks[most])
@@ -174,8 +171,8 @@ static void print_jit(const struct xp_recording *recording)
 {
 	uint64_t named = 0, unnamed = 0, functions = 0;
 
-	for (size_t i = 0; i < recording->samples.tasks.image_count; i++) {
-		const struct xp_image *image = recording->samples.tasks.images[i];
+	for (size_t i = 0; i < recording->sampling.samples.tasks.image_count; i++) {
+		const struct xp_image *image = recording->sampling.samples.tasks.images[i];
 
 		named += image->jit_named;
 		unnamed += image->jit_unnamed;
@@ -192,8 +189,8 @@ static void print_samples(const struct xp_recording *recording, const struct xp_
 	uint64_t seen = totals->samples + totals->samples_lost;
 	size_t profiles = 0;
 
-	for (size_t i = 0; i < recording->samples.tasks.image_count; i++)
-		profiles += recording->samples.tasks.images[i]->name[0] != 0;
+	for (size_t i = 0; i < recording->sampling.samples.tasks.image_count; i++)
+		profiles += recording->sampling.samples.tasks.images[i]->name[0] != 0;
 	xp_info("%.1f s: %" PRIu64 " samples seen = %" PRIu64 " written + %" PRIu64 " lost; %zu profile%s",
 		xp_summary_duration_ns(recording) / 1e9, seen, totals->samples, totals->samples_lost, profiles,
 		profiles == 1 ? "" : "s");
@@ -202,7 +199,7 @@ static void print_samples(const struct xp_recording *recording, const struct xp_
 			" periods of the threads' CPU time have no sample: interrupts were off, a hypervisor "
 			"had taken the CPU, or threads were shorter than a period",
 			totals->missed);
-	if (recording->samples.stacks)
+	if (recording->sampling.samples.stacks)
 		print_stacks(recording);
 	print_jit(recording);
 }
@@ -214,13 +211,13 @@ static void print_figures(const struct xp_recording *recording, const struct xp_
 
 	if (recording->options->flight_bytes)
 		snprintf(overwritten, sizeof(overwritten), " + %" PRIu64 " overwritten", totals->counts.overwritten);
-	if (recording->attached_count || totals->seen || !recording->sampler)
+	if (recording->probes.attached_count || totals->seen || !recording->sampling.sampler)
 		xp_info("%.1f s, %zu process%s, %zu thread%s: %" PRIu64 " events seen = %" PRIu64 " written + %" PRIu64
 			" filtered + %" PRIu64 " lost%s",
 			seconds, totals->processes, totals->processes == 1 ? "" : "es", totals->threads,
 			totals->threads == 1 ? "" : "s", totals->seen, totals->counts.written, totals->filtered,
 			totals->lost, overwritten);
-	if (recording->sampler)
+	if (recording->sampling.sampler)
 		print_samples(recording, totals);
 }
 
@@ -232,9 +229,9 @@ static void print_budget(const struct xp_recording *recording)
 	char text[512] = "no function was taken out";
 	struct xp_short_text name;
 
-	if (!recording->throttle)
+	if (!recording->probes.throttle)
 		return;
-	all = xp_throttle_list(recording->throttle, &count);
+	all = xp_throttle_list(recording->probes.throttle, &count);
 	for (size_t i = 0; i < count; i++) {
 		out += all[i].times > 0;
 		if (all[i].times && (!most || all[i].out_ticks > most->out_ticks))
@@ -246,13 +243,13 @@ static void print_budget(const struct xp_recording *recording)
 		    xp_short_text(&name,
 				  most->object->table->functions[most->function_id - 1].name ?: "one without a name"),
 		    xp_clock_ns(recording->clock, most->out_ticks) / 1e9, out > 1 ? " (`xprof report` has all)" : "");
-	if (xp_throttle_spent(recording->throttle) > 1.2 * recording->options->max_overhead)
+	if (xp_throttle_spent(recording->probes.throttle) > 1.2 * recording->options->max_overhead)
 		xp_warn(
 		    "the budget of %.3g %% was not kept: the calls are spread over many functions, or it was over too "
 		    "soon; record fewer functions with --functions",
 		    100 * recording->options->max_overhead);
 	xp_info("budget %.3g %%: recording took about %.1f %% of the CPU time; %s",
-		100 * recording->options->max_overhead, 100 * xp_throttle_spent(recording->throttle), text);
+		100 * recording->options->max_overhead, 100 * xp_throttle_spent(recording->probes.throttle), text);
 }
 
 void xp_summary_print(const struct xp_recording *recording, const struct xp_totals *totals)
@@ -261,7 +258,7 @@ void xp_summary_print(const struct xp_recording *recording, const struct xp_tota
 		return;
 	print_figures(recording, totals);
 	print_budget(recording);
-	for (const struct xp_process *process = recording->processes.first; process; process = process->next)
+	for (const struct xp_process *process = recording->traced.processes.first; process; process = process->next)
 		if (process->log_name[0])
 			print_next(recording, process);
 		else

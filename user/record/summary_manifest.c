@@ -24,9 +24,9 @@ static struct xp_manifest_taken_out *list_taken_out(const struct xp_recording *r
 	size_t all_count;
 
 	*count = 0;
-	if (!recording->throttle)
+	if (!recording->probes.throttle)
 		return NULL;
-	all = xp_throttle_list(recording->throttle, &all_count);
+	all = xp_throttle_list(recording->probes.throttle, &all_count);
 	list = calloc(all_count + 1, sizeof(*list));
 	for (size_t i = 0; i < all_count && list; i++) {
 		const struct xp_throttled *one = &all[i];
@@ -69,7 +69,9 @@ static struct xp_manifest_object manifest_object(const struct xp_recording *reco
 
 static uint64_t since_start_ns(const struct xp_recording *recording, uint64_t tsc)
 {
-	return tsc > recording->start_tsc ? xp_clock_ns(recording->clock, tsc - recording->start_tsc) : 0;
+	return tsc > recording->traced.processes.start_tsc
+		   ? xp_clock_ns(recording->clock, tsc - recording->traced.processes.start_tsc)
+		   : 0;
 }
 
 static struct xp_manifest_flight manifest_flight(const struct xp_recording *recording, const struct xp_flight_log *log)
@@ -138,17 +140,17 @@ static size_t count_flights(const struct xp_recording *recording)
 {
 	size_t count = 0;
 
-	for (const struct xp_process *process = recording->processes.first; process; process = process->next)
+	for (const struct xp_process *process = recording->traced.processes.first; process; process = process->next)
 		count += process->flight_count;
 	return count;
 }
 
 static size_t list_files(const struct xp_recording *recording, struct xp_manifest_file *files)
 {
-	struct xp_image *const *images = recording->samples.tasks.images;
+	struct xp_image *const *images = recording->sampling.samples.tasks.images;
 	size_t count = 0;
 
-	for (const struct xp_process *process = recording->processes.first; process; process = process->next) {
+	for (const struct xp_process *process = recording->traced.processes.first; process; process = process->next) {
 		if (process->log_name[0])
 			files[count++] = (struct xp_manifest_file){ process->log_name, "fdr", process->log_bytes };
 		for (size_t i = 0; i < process->flight_count; i++)
@@ -159,7 +161,7 @@ static size_t list_files(const struct xp_recording *recording, struct xp_manifes
 			files[count++] = (struct xp_manifest_file){ process->side_name, "side-elf",
 								    file_bytes(recording, process->side_name) };
 	}
-	for (size_t i = 0; i < recording->samples.tasks.image_count; i++) {
+	for (size_t i = 0; i < recording->sampling.samples.tasks.image_count; i++) {
 		struct xp_jit_dump_out_counts dump = { 0 };
 		const char *dump_name = images[i]->jit ? xp_jit_dump(images[i]->jit, &dump) : NULL;
 
@@ -168,9 +170,9 @@ static size_t list_files(const struct xp_recording *recording, struct xp_manifes
 		if (dump_name && dump.bytes)
 			files[count++] = (struct xp_manifest_file){ dump_name, "jitdump", dump.bytes };
 	}
-	if (recording->samples.perf && xp_perf_out_bytes(recording->samples.perf))
+	if (recording->sampling.samples.perf && xp_perf_out_bytes(recording->sampling.samples.perf))
 		files[count++] = (struct xp_manifest_file){ XP_PERF_OUT_NAME, "perf.data",
-							    xp_perf_out_bytes(recording->samples.perf) };
+							    xp_perf_out_bytes(recording->sampling.samples.perf) };
 	return count;
 }
 
@@ -195,14 +197,14 @@ static struct xp_manifest_samples manifest_samples(const struct xp_recording *re
 						   struct xp_manifest_profile *profiles, uint64_t *stacks)
 {
 	static const char *const ways[] = { "auto", "fp", "dwarf", "none" };
-	bool has_stacks = recording->samples.stacks;
+	bool has_stacks = recording->sampling.samples.stacks;
 	size_t count = 0;
 
-	if (!recording->sampler)
+	if (!recording->sampling.sampler)
 		return (struct xp_manifest_samples){ 0 };
-	xp_samples_stacks(&recording->samples, stacks);
-	for (size_t i = 0; i < recording->samples.tasks.image_count; i++) {
-		const struct xp_image *image = recording->samples.tasks.images[i];
+	xp_samples_stacks(&recording->sampling.samples, stacks);
+	for (size_t i = 0; i < recording->sampling.samples.tasks.image_count; i++) {
+		const struct xp_image *image = recording->sampling.samples.tasks.images[i];
 
 		if (!image->name[0])
 			continue;
@@ -220,14 +222,14 @@ static struct xp_manifest_samples manifest_samples(const struct xp_recording *re
 		count++;
 	}
 	return (struct xp_manifest_samples){
-		.event = xp_sampler_event(recording->sampler),
-		.period_ns = xp_sampler_period_ns(recording->sampler, xp_clock_hz(recording->clock)),
+		.event = xp_sampler_event(recording->sampling.sampler),
+		.period_ns = xp_sampler_period_ns(recording->sampling.sampler, xp_clock_hz(recording->clock)),
 		.written = totals->samples,
 		.lost = totals->samples_lost,
 		.idle = totals->idle,
 		.missed = totals->missed,
-		.kernel = recording->samples.kernel_samples,
-		.sideband_lost = xp_sideband_lost(recording->sideband),
+		.kernel = recording->sampling.samples.kernel_samples,
+		.sideband_lost = xp_sideband_lost(recording->sampling.sideband),
 		.call_graph = ways[recording->options->call_graph],
 		.stacks = has_stacks ? stacks : NULL,
 		.profiles = profiles,
@@ -238,16 +240,17 @@ static struct xp_manifest_samples manifest_samples(const struct xp_recording *re
 /* text: buffer for a notice with numbers. */
 static size_t list_notices(const struct xp_recording *recording, const char **notices, char *text, size_t text_size)
 {
-	const struct xp_perf_out *perf = recording->samples.perf;
+	const struct xp_perf_out *perf = recording->sampling.samples.perf;
 	size_t count = 0;
 
-	for (const struct xp_process *process = recording->processes.first; process && !count; process = process->next)
+	for (const struct xp_process *process = recording->traced.processes.first; process && !count;
+	     process = process->next)
 		if (xp_summary_has_other_version(recording, process))
 			notices[count++] = "Logs with typed events are of version 5, since no version below has them.";
-	if (perf && xp_perf_out_samples(perf) < recording->samples.samples) {
+	if (perf && xp_perf_out_samples(perf) < recording->sampling.samples.samples) {
 		snprintf(text, text_size,
 			 XP_PERF_OUT_NAME " has %" PRIu64 " of %" PRIu64 " samples: it could not be written further.",
-			 xp_perf_out_samples(perf), recording->samples.samples);
+			 xp_perf_out_samples(perf), recording->sampling.samples.samples);
 		notices[count++] = text;
 	}
 	return count;
@@ -255,9 +258,9 @@ static size_t list_notices(const struct xp_recording *recording, const char **no
 
 int xp_summary_reserve(const struct xp_recording *recording)
 {
-	uint64_t bytes = MANIFEST_BASE_BYTES + recording->samples.tasks.image_count * MANIFEST_PROFILE_BYTES;
+	uint64_t bytes = MANIFEST_BASE_BYTES + recording->sampling.samples.tasks.image_count * MANIFEST_PROFILE_BYTES;
 
-	for (const struct xp_process *process = recording->processes.first; process; process = process->next)
+	for (const struct xp_process *process = recording->traced.processes.first; process; process = process->next)
 		bytes += MANIFEST_PROCESS_BYTES +
 			 XP_MIN(process->thread_count, (size_t)XP_MANIFEST_THREADS_MAX) * MANIFEST_THREAD_BYTES;
 	return xp_manifest_reserve(recording->outdir.fd, bytes);
@@ -268,12 +271,12 @@ static struct xp_manifest_clock manifest_clock(const struct xp_recording *record
 	return (struct xp_manifest_clock){
 		.source = xp_clock_source(recording->clock),
 		.hz = xp_clock_hz(recording->clock),
-		.start_tsc = recording->start_tsc,
+		.start_tsc = recording->traced.processes.start_tsc,
 		.error_bound_ns = xp_clock_error_ns(recording->clock),
 		.ktime_error_ns = xp_clock_ktime_error_ns(recording->clock),
 		.constant_tsc = xp_clock_constant_tsc(recording->clock),
 		.nonstop_tsc = xp_clock_nonstop_tsc(recording->clock),
-		.records_by_ktime = recording->by_ktime,
+		.records_by_ktime = recording->bpf.by_ktime,
 	};
 }
 
@@ -292,10 +295,11 @@ static void free_processes(struct xp_manifest_process *processes, size_t count)
 int xp_summary_manifest(const struct xp_recording *recording, const struct xp_totals *totals, int reserved_fd)
 {
 	struct xp_manifest_process *processes = calloc(totals->processes + 1, sizeof(*processes));
-	struct xp_manifest_file *files =
-	    calloc(2 * totals->processes + count_flights(recording) + 2 * recording->samples.tasks.image_count + 2,
-		   sizeof(*files));
-	struct xp_manifest_profile *profiles = calloc(recording->samples.tasks.image_count + 1, sizeof(*profiles));
+	struct xp_manifest_file *files = calloc(2 * totals->processes + count_flights(recording) +
+						    2 * recording->sampling.samples.tasks.image_count + 2,
+						sizeof(*files));
+	struct xp_manifest_profile *profiles =
+	    calloc(recording->sampling.samples.tasks.image_count + 1, sizeof(*profiles));
 	char **argv = xp_command_line_read();
 	size_t count = 0;
 	uint64_t stacks[XP_UNWIND_ENDS];
@@ -303,24 +307,24 @@ int xp_summary_manifest(const struct xp_recording *recording, const struct xp_to
 	char notice[128];
 	struct xp_manifest manifest = {
 		.argv = argv,
-		.start_wall_ns = xp_clock_wall_ns(recording->clock, recording->start_tsc),
+		.start_wall_ns = xp_clock_wall_ns(recording->clock, recording->traced.processes.start_tsc),
 		.duration_ns = xp_summary_duration_ns(recording),
 		.clock = manifest_clock(recording),
-		.attach_method = recording->multi ? "uprobe_multi" : "perf_uprobe",
-		.attach_ns = recording->attach_ns,
-		.detach_ns = recording->detach_ns,
-		.stopped_ns = recording->stopped_ns,
-		.longest_stop_ns = recording->longest_stop_ns,
-		.forecast = recording->survey.made ? &recording->survey.forecast : NULL,
-		.hit_cost = recording->survey.hit_cost,
-		.budget = recording->throttle ? recording->options->max_overhead : 0,
-		.budget_spent = recording->throttle ? xp_throttle_spent(recording->throttle) : 0,
+		.attach_method = recording->plan.multi ? "uprobe_multi" : "perf_uprobe",
+		.attach_ns = recording->probes.attach_ns,
+		.detach_ns = recording->probes.detach_ns,
+		.stopped_ns = recording->probes.stopped_ns,
+		.longest_stop_ns = recording->probes.longest_stop_ns,
+		.forecast = recording->rates.made ? &recording->rates.forecast : NULL,
+		.hit_cost = recording->rates.hit_cost,
+		.budget = recording->probes.throttle ? recording->options->max_overhead : 0,
+		.budget_spent = recording->probes.throttle ? xp_throttle_spent(recording->probes.throttle) : 0,
 		.flight_bytes = recording->options->flight_bytes,
 		.counts = totals->counts,
-		.other_process = recording->other_process,
-		.missed = recording->missed,
-		.cpus = recording->lost,
-		.cpu_count = recording->programs.cpus,
+		.other_process = recording->traced.other_process,
+		.missed = recording->bpf.missed,
+		.cpus = recording->bpf.counters,
+		.cpu_count = recording->bpf.programs.cpus,
 		.processes = processes,
 		.files = files,
 		.notices = notices,
@@ -331,7 +335,8 @@ int xp_summary_manifest(const struct xp_recording *recording, const struct xp_to
 	if (!processes || !files || !profiles || !argv)
 		goto out;
 	err = 0;
-	for (const struct xp_process *process = recording->processes.first; process && !err; process = process->next)
+	for (const struct xp_process *process = recording->traced.processes.first; process && !err;
+	     process = process->next)
 		err = manifest_process(recording, process, &processes[count++]);
 	manifest.process_count = count;
 	manifest.file_count = list_files(recording, files);

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "base/util.h"
+#include "record/messages.h"
 #include "record/recording.h"
 
 /* A process may only be starting to load what has sleds: how often to scan it again, and the pause in between. */
@@ -13,30 +14,15 @@
 /* For a process that executes programs faster than they can be attached. After that, its exec records are used. */
 #define SCAN_TRIES_MAX 20
 
-static int sample_process(struct xp_recording *recording, pid_t pid)
-{
-	int err = xp_sampled_processes_expect(&recording->samples.tasks, pid);
-
-	if (!err)
-		err = xp_sampler_add_process(recording->sampler, pid);
-	if (err == -ESRCH)
-		snprintf(recording->why, sizeof(recording->why), "process %d ended while it was being attached", pid);
-	else if (err == -EMFILE)
-		snprintf(
-		    recording->why, sizeof(recording->why),
-		    "process %d has more threads than xprof may open files; raise `ulimit -n`, or sample all with -a",
-		    pid);
-	return err;
-}
-
 /* Starts the command, and holds it until everything is attached. */
 static int start_command(struct xp_recording *recording)
 {
-	int err =
-	    xp_launch_start(&recording->launch, recording->options->child_argv, recording->why, sizeof(recording->why));
+	int err = xp_launch_start(&recording->command.launch, recording->options->child_argv, recording->why,
+				  sizeof(recording->why));
 
-	if (!err && recording->sampler)
-		err = sample_process(recording, recording->launch.pid);
+	if (!err && recording->sampling.sampler)
+		err = xp_sampling_add_process(&recording->sampling, recording->command.launch.pid, recording->why,
+					      sizeof(recording->why));
 	return err ? err : xp_follow_launch(recording);
 }
 
@@ -47,7 +33,7 @@ static int start_command(struct xp_recording *recording)
 static int scan_sampled(struct xp_recording *recording)
 {
 	const struct xp_options *options = recording->options;
-	struct xp_sampled_processes *tasks = &recording->samples.tasks;
+	struct xp_sampled_processes *tasks = &recording->sampling.samples.tasks;
 	int err = 0;
 
 	if (options->all)
@@ -55,7 +41,7 @@ static int scan_sampled(struct xp_recording *recording)
 	for (size_t i = 0; i < options->pids.count && !err; i++)
 		err = xp_sampled_processes_scan(tasks, options->pids.pids[i]);
 	if (options->child_argv && !err)
-		err = xp_sampled_processes_scan(tasks, recording->launch.pid);
+		err = xp_sampled_processes_scan(tasks, recording->command.launch.pid);
 	if (options->tid && !err)
 		err = xp_sampled_processes_scan(tasks, xp_target_process(options->tid));
 	return err;
@@ -82,10 +68,10 @@ static int attach_process(struct xp_recording *recording, pid_t pid)
 	struct xp_process *process;
 	int err = xp_follow_add(recording, &process, pid, xp_clock_now_tsc());
 
-	if (!err && recording->with_sleds)
+	if (!err && recording->plan.sleds)
 		err = look_again(recording, process);
-	if (!err && recording->sampler)
-		err = sample_process(recording, pid);
+	if (!err && recording->sampling.sampler)
+		err = xp_sampling_add_process(&recording->sampling, pid, recording->why, sizeof(recording->why));
 	return err;
 }
 
@@ -118,73 +104,60 @@ int xp_targets_attach(struct xp_recording *recording)
 		err = xp_follow_exec_file(recording);
 	if (options->child_argv && !err)
 		err = start_command(recording);
-	if (options->tid && recording->sampler && !err)
-		err = xp_sampler_add_thread(recording->sampler, options->tid);
-	if (options->all && recording->sampler && !err)
-		err = xp_sampler_add_cpus(recording->sampler, recording->cpus, recording->programs.cpus);
+	if (options->tid && recording->sampling.sampler && !err)
+		err = xp_sampler_add_thread(recording->sampling.sampler, options->tid);
+	if (options->all && recording->sampling.sampler && !err)
+		err = xp_sampling_add_cpus(&recording->sampling);
 	/* Samples wait in the rings meanwhile; from now on the side-band reports what happens. */
-	if (recording->sampler && !err)
+	if (recording->sampling.sampler && !err)
 		err = scan_sampled(recording);
 	return err;
 }
 
-/* A process that did not hold still for a scan is found by the record of its exec. */
-static bool has_fled(const struct xp_recording *recording)
+/* Whether there may be something to record in a process that has no probes. */
+static bool may_have_more(const struct xp_processes *processes)
 {
-	for (const struct xp_process *process = recording->processes.first; process; process = process->next)
+	for (const struct xp_process *process = processes->first; process; process = process->next) {
+		/* It did not hold still for a scan: the record of its exec finds it. */
 		if (process->live && process->flees)
 			return true;
-	return false;
-}
-
-static bool is_denied(const struct xp_recording *recording)
-{
-	for (const struct xp_process *process = recording->processes.first; process; process = process->next)
+		/* For lack of a capability, it is sampled only. */
 		if (process->denied)
 			return true;
+	}
 	return false;
 }
 
 int xp_targets_check(struct xp_recording *recording)
 {
-	size_t attached = 0, patched = 0, refused = 0, objects = 0;
-	const struct xp_process *first = recording->processes.first;
+	const struct xp_options *options = recording->options;
+	const struct xp_probes *probes = &recording->probes;
+	const struct xp_process *first = recording->traced.processes.first;
+	const struct xp_sled_result sleds = xp_probes_sum(probes);
+	size_t refused = sleds.patched + sleds.unreadable;
 
-	if (!recording->with_sleds)
+	if (!recording->plan.sleds || sleds.attached || options->exec_path ||
+	    (options->child_argv && !probes->attached_count) || may_have_more(&recording->traced.processes))
 		return 0;
-	for (size_t i = 0; i < recording->attached_count; i++) {
-		objects++;
-		attached += recording->attached[i].sleds.attached;
-		patched += recording->attached[i].sleds.patched;
-		refused += recording->attached[i].sleds.patched + recording->attached[i].sleds.unreadable;
-	}
-	if (attached || recording->options->exec_path || (recording->options->child_argv && !objects) ||
-	    has_fled(recording) || is_denied(recording))
-		return 0;
-	if (recording->with_samples && !recording->options->functions.count) {
+	if (recording->plan.samples && !options->functions.count) {
 		xp_info("process %d (%s) has no XRay sleds%s: it is sampled only. `clang -fxray-instrument` builds "
 			"them in",
 			first->pid, first->comm, refused ? " to attach" : "");
 		return 0;
 	}
-	if (refused) {
-		snprintf(recording->why, sizeof(recording->why), "no sled is left to attach: %s; see above",
-			 patched == refused ? "all are patched already"
-			 : patched	    ? "those that can be read are patched already"
-					    : "none can be read");
-		return -EBUSY;
-	}
-	if (objects && recording->options->functions.count) {
-		snprintf(recording->why, sizeof(recording->why),
-			 "no instrumented function matches --functions; `xprof list %d` "
-			 "shows their names",
-			 first->pid);
-		return -ENOENT;
-	}
-	snprintf(
-	    recording->why, sizeof(recording->why),
-	    "process %d (%s) has no XRay sleds. Build it with `clang -fxray-instrument` (and "
-	    "-fxray-instruction-threshold=1 for short functions too); without --no-samples it is sampled all the same",
-	    first->pid, first->comm);
-	return -ENOENT;
+	if (refused)
+		return xp_refuse(recording->why, sizeof(recording->why), -EBUSY,
+				 "no sled is left to attach: %s; see above",
+				 !sleds.unreadable ? "all are patched already"
+				 : sleds.patched   ? "those that can be read are patched already"
+						   : "none can be read");
+	if (probes->attached_count && options->functions.count)
+		return xp_refuse(recording->why, sizeof(recording->why), -ENOENT,
+				 "no instrumented function matches --functions; `xprof list %d` shows their names",
+				 first->pid);
+	return xp_refuse(recording->why, sizeof(recording->why), -ENOENT,
+			 "process %d (%s) has no XRay sleds. Build it with `clang -fxray-instrument` (and "
+			 "-fxray-instruction-threshold=1 for short functions too); without --no-samples it is sampled "
+			 "all the same",
+			 first->pid, first->comm);
 }

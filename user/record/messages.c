@@ -1,15 +1,68 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Messages before a recording begins; those at its end are in summary.c. */
+#include "record/messages.h"
+
+#include <errno.h>
+#include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/util.h"
 #include "record/recording.h"
+
+/* ---- failures ---- */
+
+int xp_refuse(char *why, size_t why_size, int err, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(why, why_size, format, args);
+	va_end(args);
+	return err;
+}
+
+const char *xp_failure_remedy(int err)
+{
+	switch (err) {
+	case -ENOSPC:
+	case -EDQUOT:
+		return "; make room there or give another -o";
+	case -EFBIG:
+		return "; raise `ulimit -f` or give another -o";
+	default:
+		return "";
+	}
+}
+
+int xp_failure_exit_code(int err)
+{
+	switch (err) {
+	case -EPERM:
+	case -EACCES:
+	case -EOPNOTSUPP:
+	case -EMFILE:
+		return XP_EXIT_ENVIRONMENT;
+	default:
+		return XP_EXIT_FAILED;
+	}
+}
+
+int xp_failure_report(const char *why, int err, const char *doing)
+{
+	if (why[0])
+		xp_error("%s", why);
+	else
+		xp_error("%s: %s%s", doing, strerror(-err), xp_failure_remedy(err));
+	return xp_failure_exit_code(err);
+}
+
+/* ---- announcements ---- */
 
 void xp_announce_dry_run(const struct xp_recording *recording)
 {
 	size_t objects = 0;
 
-	for (const struct xp_process *process = recording->processes.first; process; process = process->next) {
+	for (const struct xp_process *process = recording->traced.processes.first; process; process = process->next) {
 		xp_put_line(stdout, "process %d (%s)", process->pid, process->comm);
 		objects += process->range_count;
 		for (size_t i = 0; i < process->range_count; i++) {
@@ -24,14 +77,14 @@ void xp_announce_dry_run(const struct xp_recording *recording)
 		if (process->probed_why[0])
 			xp_put_line(stdout, "  probed, not patched: %s", process->probed_why);
 	}
-	if (recording->survey.made) {
+	if (recording->rates.made) {
 		char text[256];
 
-		xp_call_rates_text(&recording->survey, text, sizeof(text));
+		xp_call_rates_text(&recording->rates, text, sizeof(text));
 		xp_put_line(stdout, "forecast: %s", text);
-	} else if (objects && !recording->multi) {
+	} else if (objects && !recording->plan.multi) {
 		xp_put_line(stdout, "no forecast: it needs uprobe_multi, Linux 6.6");
-	} else if (!objects && recording->with_samples) {
+	} else if (!objects && recording->plan.samples) {
 		xp_put_line(stdout, "samples only");
 	}
 }
@@ -41,9 +94,9 @@ static void say_forecast(const struct xp_recording *recording)
 {
 	char text[256];
 
-	if (!recording->survey.made || recording->survey.forecast.calls_per_s < 1)
+	if (!recording->rates.made || recording->rates.forecast.calls_per_s < 1)
 		return;
-	xp_call_rates_text(&recording->survey, text, sizeof(text));
+	xp_call_rates_text(&recording->rates, text, sizeof(text));
 	xp_info("forecast: %s", text);
 }
 
@@ -54,9 +107,9 @@ static void say_budget(const struct xp_recording *recording)
 	struct xp_short_text name;
 	size_t count;
 
-	if (!recording->throttle)
+	if (!recording->probes.throttle)
 		return;
-	all = xp_throttle_list(recording->throttle, &count);
+	all = xp_throttle_list(recording->probes.throttle, &count);
 	if (count)
 		xp_info("budget: %s%s not recorded at first, being called too often",
 			xp_short_text(&name, all->object->table->functions[all->function_id - 1].name
@@ -66,20 +119,18 @@ static void say_budget(const struct xp_recording *recording)
 
 static void say_recording(const struct xp_recording *recording)
 {
-	size_t sleds = 0;
+	size_t sleds = xp_probes_sum(&recording->probes).attached;
 
-	for (size_t i = 0; i < recording->attached_count; i++)
-		sleds += recording->attached[i].sleds.attached;
-	if (recording->sampler)
-		xp_info("sampling by %s every %.1f us of CPU time", xp_sampler_event(recording->sampler),
-			xp_sampler_period_ns(recording->sampler, xp_clock_hz(recording->clock)) / 1e3);
+	if (recording->sampling.sampler)
+		xp_info("sampling by %s every %.1f us of CPU time", xp_sampler_event(recording->sampling.sampler),
+			xp_sampler_period_ns(recording->sampling.sampler, xp_clock_hz(recording->clock)) / 1e3);
 	if (!sleds) {
 		xp_info("recording; %s", recording->options->child_argv ? "ends with the command" : "^C stops");
 		return;
 	}
-	if (recording->processes.first && !recording->processes.first->next)
-		xp_info("recording process %d (%s): %zu sleds; %s", recording->processes.first->pid,
-			recording->processes.first->comm, sleds,
+	if (recording->traced.processes.first && !recording->traced.processes.first->next)
+		xp_info("recording process %d (%s): %zu sleds; %s", recording->traced.processes.first->pid,
+			recording->traced.processes.first->comm, sleds,
 			recording->options->child_argv ? "ends when it does" : "^C stops");
 	else
 		xp_info("recording: %zu sleds; ^C stops", sleds);

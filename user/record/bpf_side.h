@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The kernel's side of a recording: owns the loaded BPF programs, the rings in which they leave events, the merge that
+ * puts these events in order of time, and the counts of what was lost on the way.
+ */
+#ifndef XPROF_RECORD_BPF_SIDE_H
+#define XPROF_RECORD_BPF_SIDE_H
+
+#include <stdint.h>
+
+#include "base/clock.h"
+#include "kernel/merge.h"
+#include "kernel/programs.h"
+#include "kernel/rings.h"
+
+struct xp_bpf_side {
+	struct xp_programs programs;
+	struct xp_rings *rings;
+	struct xp_merge *merge;
+	struct xp_bpf_counters *counters; /* [programs.cpus], as of the last xp_bpf_side_read_losses() */
+	uint64_t missed;		  /* runs of programs that the kernel skipped, likewise */
+	uint64_t by_ktime;		  /* events timed by CLOCK_MONOTONIC instead of the TSC */
+};
+
+/*
+ * Loads the programs. clock: of the events' times, borrowed. Returns 0, -ENOMEM or an error of bpf(2). In any case,
+ * the caller calls xp_bpf_side_close() in the end, which is safe on a zeroed struct.
+ */
+int xp_bpf_side_open(struct xp_bpf_side *side, const struct xp_programs_options *options, uint64_t ring_bytes,
+		     const struct xp_clock *clock);
+void xp_bpf_side_close(struct xp_bpf_side *side);
+
+/* Reads the counters of losses. */
+void xp_bpf_side_read_losses(struct xp_bpf_side *side);
+/* Events of these kinds, from first to last, that no ring had room for, on all CPUs. */
+uint64_t xp_bpf_side_lost(const struct xp_bpf_side *side, enum xp_event_kind first, enum xp_event_kind last);
+
+#endif

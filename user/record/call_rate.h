@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* How often the targets' functions are called, counted for a moment before sleds are attached, and what that costs. */
+#ifndef XPROF_RECORD_CALL_RATE_H
+#define XPROF_RECORD_CALL_RATE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "budget/forecast.h"
+#include "budget/probe_cost.h"
+#include "sled/object.h"
+
+struct xp_probes;
+struct xp_recording;
+
+/* An object whose calls were counted. */
+struct xp_call_rate_object {
+	struct xp_object *object;
+	uint64_t *calls; /* [functions of the object + 1], indexed by function ID */
+};
+
+/* Owns the counts; the objects are those of the recording. */
+struct xp_call_rates {
+	bool made; /* if not set, only hit_cost may be known */
+	struct xp_call_rate_object *objects;
+	size_t object_count;
+	size_t object_room;
+	size_t sleds;
+	uint64_t own_ns; /* CPU time of the targets during the count, without that of the counting */
+	struct xp_probe_cost hit_cost;
+	struct xp_forecast_input input;
+	struct xp_forecast forecast; /* after xp_call_rate_forecast() */
+};
+
+/*
+ * Counts the calls of the running targets for a moment, and estimates the cost of recording them. Needs uprobe_multi.
+ * Without it, or after an error, which -v shows, there is no estimate; recording goes on.
+ */
+void xp_call_rates_count(struct xp_recording *recording);
+void xp_call_rates_free(struct xp_call_rates *rates);
+/* Makes the forecast, once it is known which sleds are probed and which are patched. */
+void xp_call_rates_forecast(struct xp_call_rates *rates, const struct xp_probes *probes);
+/* "4812 sleds, about 310 000 calls/s; ..." */
+void xp_call_rates_text(const struct xp_call_rates *rates, char *text, size_t size);
+
+#endif

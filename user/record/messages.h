@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The messages of a recording: what it announces before it begins, and how failures are reported, with the remedy and
+ * the exit code. Those at its end are in summary.c.
+ */
+#ifndef XPROF_RECORD_MESSAGES_H
+#define XPROF_RECORD_MESSAGES_H
+
+#include <stddef.h>
+
+struct xp_recording;
+
+/* Writes the sentence that says why something is refused to `why`, and returns err. */
+int xp_refuse(char *why, size_t why_size, int err, const char *format, ...) __attribute__((format(printf, 4, 5)));
+/* Reports a failure once: `why` if a sentence is there, otherwise the errno. Returns the exit code. */
+int xp_failure_report(const char *why, int err, const char *doing);
+int xp_failure_exit_code(int err);
+/* The remedy for an error of storage, as the end of a sentence: "; make room there ...", or "". */
+const char *xp_failure_remedy(int err);
+
+/* Prints to stdout what would be attached. */
+void xp_announce_dry_run(const struct xp_recording *recording);
+/* Prints to stderr the forecast, what the budget leaves out, what is recorded, and until when. */
+void xp_announce(const struct xp_recording *recording);
+
+#endif

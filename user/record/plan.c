@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "record/plan.h"
+
+#include <errno.h>
+#include <linux/capability.h>
+#include <string.h>
+
+#include "base/util.h"
+#include "kernel/privilege.h"
+#include "record/messages.h"
+#include "sled/stub_cost.h"
+
+#define RING_BYTES (4u << 20)
+/* The smallest ring for samples alone. */
+#define RING_BYTES_MIN (256u << 10)
+/* A quarter of a second of samples must fit, however large each is. */
+#define RING_SHARE_OF_SECOND 4
+
+/* Skips sleds if a capability for them is missing. Fails if there would be nothing else to record. */
+static int check_sleds(struct xp_plan *plan, const struct xp_options *options, const struct xp_preflight *preflight,
+		       char *why, size_t why_size)
+{
+	bool single = options->uprobes == XP_UPROBES_SINGLE || !preflight->has_uprobe_multi;
+	char missing[256];
+	int err = 0;
+
+	if (!plan->sleds)
+		return 0;
+	if (single && !xp_privilege_has(CAP_SYS_ADMIN))
+		err = xp_refuse(missing, sizeof(missing), -EACCES, "sleds take CAP_SYS_ADMIN%s",
+				preflight->has_uprobe_multi ? " with --uprobes single" : " before Linux 6.6");
+	else if (plan->all_processes)
+		err = xp_privilege_probe_all(missing, sizeof(missing));
+	if (!err)
+		return 0;
+	if (!plan->samples)
+		return xp_refuse(why, why_size, err, "%s; run xprof with sudo", missing);
+	plan->sleds = false;
+	xp_info("sleds are left alone: %s", missing);
+	return 0;
+}
+
+int xp_plan_make(struct xp_plan *plan, const struct xp_options *options, const struct xp_preflight *preflight,
+		 char *why, size_t why_size)
+{
+	struct xp_short_text path;
+	int err;
+
+	*plan = (struct xp_plan){
+		.sleds = !options->no_sleds && !options->all && !options->tid,
+		.samples = !options->no_samples && !options->exec_path,
+		.multi = options->uprobes == XP_UPROBES_AUTO ? preflight->has_uprobe_multi
+							     : options->uprobes == XP_UPROBES_MULTI,
+		.all_processes = options->follow || options->exec_path,
+	};
+	err = check_sleds(plan, options, preflight, why, why_size);
+	if (err)
+		return err;
+	/* With --follow and --exec, processes that start later have probes, too, so sleds are always probed. */
+	plan->may_patch = plan->sleds && options->sled_mode != XP_SLED_MODE_OPTION_PROBE && !plan->all_processes;
+	if (options->exec_path && stat(options->exec_path, &plan->exec_file))
+		return xp_refuse(why, why_size, -errno, "--exec %s: %s", xp_short_text(&path, options->exec_path),
+				 strerror(errno));
+	return 0;
+}
+
+void xp_plan_choose_stub(struct xp_plan *plan)
+{
+	struct xp_stub_cost costs[XP_STUB_FORMS];
+
+	plan->stub_form = XP_STUB_NOP1;
+	if (!plan->may_patch || !plan->multi)
+		return;
+	if (xp_stub_measure(&plan->stub_form, costs))
+		xp_debug("the costs of probes on nops cannot be measured");
+	else
+		xp_debug("probes on a %s cost least: %.0f ns a hit", xp_stub_form_name(plan->stub_form),
+			 costs[plan->stub_form].hit_ns);
+}
+
+enum xp_sample_stacks xp_plan_stacks(const struct xp_options *options)
+{
+	switch (options->call_graph) {
+	case XP_CALL_GRAPH_FP:
+		return XP_STACKS_FRAMES;
+	case XP_CALL_GRAPH_NONE:
+		return XP_STACKS_NONE;
+	default:
+		return XP_STACKS_DUMP;
+	}
+}
+
+/* The time to create a ring grows with its size: a ring for samples alone is only as large as they may need. */
+uint64_t xp_plan_ring_bytes(const struct xp_plan *plan, const struct xp_options *options)
+{
+	uint64_t sample_bytes = sizeof(struct xp_event_sample) + 2 * XP_SAMPLE_FRAMES_MAX * sizeof(uint64_t);
+	uint64_t bytes = RING_BYTES_MIN;
+
+	if (options->buffer_bytes)
+		return options->buffer_bytes;
+	if (plan->sleds || options->period)
+		return RING_BYTES;
+	if (xp_plan_stacks(options) == XP_STACKS_DUMP)
+		sample_bytes += XP_STACK_BYTES_MAX;
+	/* The last quarter is for samples without their stacks. */
+	while (bytes < RING_BYTES && bytes * 3 / 4 / sample_bytes < options->hz / RING_SHARE_OF_SECOND)
+		bytes *= 2;
+	return bytes;
+}

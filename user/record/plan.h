@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What a recording records, and how: decided from the options, the kernel and the privileges before a target is
+ * touched, and only read after that.
+ */
+#ifndef XPROF_RECORD_PLAN_H
+#define XPROF_RECORD_PLAN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/stat.h>
+
+#include "arch/x86_64/stub.h"
+#include "kernel/preflight.h"
+#include "options.h"
+#include "xprof/event.h"
+
+struct xp_plan {
+	bool sleds; /* attach sleds if there are any */
+	bool samples;
+	bool multi;		     /* uprobe_multi links */
+	bool all_processes;	     /* probes are on all processes that map an object: --follow, --exec */
+	bool may_patch;		     /* sleds are to be patched where possible */
+	enum xp_stub_form stub_form; /* may_patch only, see xp_plan_choose_stub() */
+	struct stat exec_file;	     /* --exec */
+};
+
+/*
+ * Skips sleds if a capability for them is missing, and says so. Returns 0, or -errno with a sentence in why:
+ * -EACCES if nothing else is to be recorded, or an error of stat(2) for the file of --exec.
+ */
+int xp_plan_make(struct xp_plan *plan, const struct xp_options *options, const struct xp_preflight *preflight,
+		 char *why, size_t why_size);
+/* Measures in a child on which form of the stub a probe costs least. */
+void xp_plan_choose_stub(struct xp_plan *plan);
+
+/* What BPF is to copy of user stacks. */
+enum xp_sample_stacks xp_plan_stacks(const struct xp_options *options);
+/* The size of each CPU's ring buffer. */
+uint64_t xp_plan_ring_bytes(const struct xp_plan *plan, const struct xp_options *options);
+
+#endif

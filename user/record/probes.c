@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "record/probes.h"
+
+#include <stdlib.h>
+
+#include "base/array.h"
+#include "target/link_map.h"
+
+struct xp_attached *xp_probes_find(const struct xp_probes *probes, const struct xp_object *object, pid_t pid)
+{
+	for (size_t i = 0; i < probes->attached_count; i++)
+		if (probes->attached[i].object == object && probes->attached[i].pid == pid)
+			return &probes->attached[i];
+	return NULL;
+}
+
+int xp_probes_add(struct xp_probes *probes, const struct xp_attached *attached)
+{
+	int err = XP_ARRAY_RESERVE(probes->attached, probes->attached_room, probes->attached_count + 1);
+
+	if (!err)
+		probes->attached[probes->attached_count++] = *attached;
+	return err;
+}
+
+int xp_probes_add_linker(struct xp_probes *probes, const struct xp_programs *programs, int fd, const struct stat *st,
+			 pid_t pid)
+{
+	struct xp_uprobe probe = { 0 };
+	int err;
+
+	for (size_t i = 0; i < probes->linker_count; i++)
+		if (probes->linkers[i].inode == st->st_ino && probes->linkers[i].dev == st->st_dev &&
+		    probes->linkers[i].pid == pid)
+			return 0;
+	if (!probes->attach || probes->stopped || xp_link_map_offset(fd, &probe.offset))
+		return 0;
+	err = XP_ARRAY_RESERVE(probes->linkers, probes->linker_room, probes->linker_count + 1);
+	if (err)
+		return err;
+	probes->linkers[probes->linker_count++] = (struct xp_linker){ st->st_dev, st->st_ino, pid };
+	return xp_attach_uprobes(probes->attach, xp_programs_link_map_fd(programs), fd, pid, &probe, 1);
+}
+
+/*
+ * The probes of a process belong to its first thread. If another thread executes a program, it takes over the PID, and
+ * the first thread is gone. The kernel then no longer arms its probes, but still runs those of uprobe_multi in addition
+ * to new ones at the same place. (Perf events end with their thread, and closing many takes seconds.)
+ */
+void xp_probes_drop_process(struct xp_probes *probes, pid_t pid, bool multi)
+{
+	size_t kept = 0;
+
+	if (probes->throttle)
+		xp_throttle_drop_process(probes->throttle, pid);
+	if (probes->patch)
+		xp_patch_forget(probes->patch, pid);
+	if (probes->attach && (multi || probes->patch))
+		xp_attach_detach_process(probes->attach, pid);
+	for (size_t i = 0; i < probes->attached_count; i++)
+		if (probes->attached[i].pid != pid)
+			probes->attached[kept++] = probes->attached[i];
+	probes->attached_count = kept;
+	kept = 0;
+	for (size_t i = 0; i < probes->linker_count; i++)
+		if (probes->linkers[i].pid != pid)
+			probes->linkers[kept++] = probes->linkers[i];
+	probes->linker_count = kept;
+}
+
+bool xp_probes_patched(const struct xp_probes *probes, const struct xp_object *object)
+{
+	for (size_t i = 0; i < probes->attached_count; i++)
+		if (probes->attached[i].object == object && probes->attached[i].sleds.mode == XP_SLEDS_PATCHED)
+			return true;
+	return false;
+}
+
+struct xp_sled_result xp_probes_sum(const struct xp_probes *probes)
+{
+	struct xp_sled_result sum = { 0 };
+
+	for (size_t i = 0; i < probes->attached_count; i++) {
+		sum.attached += probes->attached[i].sleds.attached;
+		sum.patched += probes->attached[i].sleds.patched;
+		sum.unreadable += probes->attached[i].sleds.unreadable;
+	}
+	return sum;
+}
+
+void xp_probes_free(struct xp_probes *probes)
+{
+	xp_patch_free(probes->patch);
+	xp_attach_free(probes->attach);
+	xp_throttle_free(probes->throttle);
+	free(probes->attached);
+	free(probes->linkers);
+}

@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "record/sampling.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cpu.h"
+#include "base/util.h"
+#include "record/messages.h"
+#include "record/recording.h"
+
+/* Per CPU: 1 MiB holds about 6000 mappings, more than a CPU makes between two reads. */
+#define SIDEBAND_PAGES 256
+/* Each takes tens of milliseconds to attach. For further processes, xprof looks for new JIT code every second. */
+#define JIT_WATCHES_MAX 32
+/*
+ * All of /proc is read again only after this many times the duration of the last read. Otherwise a process with tens of
+ * thousands of mappings, which makes more of them than the side-band can report, would cause a read in every pass.
+ */
+#define REPAIR_PAUSE 10
+
+/* ---- setting up ---- */
+
+/* The CPUs of --all: those of --cpu, or all possible ones. */
+static int choose_cpus(struct xp_sampling *sampling, const char *list, unsigned int count, char *why, size_t why_size)
+{
+	struct xp_short_text shown;
+	int err;
+
+	sampling->cpus = malloc(count * sizeof(*sampling->cpus));
+	if (!sampling->cpus)
+		return -ENOMEM;
+	sampling->cpu_count = count;
+	memset(sampling->cpus, true, count * sizeof(*sampling->cpus));
+	err = list ? xp_cpu_list_parse(list, sampling->cpus, count) : 0;
+	if (err == -ERANGE)
+		return xp_refuse(why, why_size, err, "--cpu %s: this machine has only CPUs 0-%u",
+				 xp_short_text(&shown, list), count - 1);
+	return err ? xp_refuse(why, why_size, err, "--cpu takes a list such as 0-3,7, not '%s'", list) : 0;
+}
+
+static void say_clamped(const struct xp_sampler *sampler, uint64_t wanted_hz)
+{
+	uint64_t hz = xp_sampler_clamped_hz(sampler);
+
+	if (!xp_sampler_hardware(sampler) && hz == XP_SAMPLER_CPU_CLOCK_HZ_MAX)
+		xp_warn("sampling at %" PRIu64 " Hz, the most that cpu-clock bears", hz);
+	else
+		xp_warn("sampling at %" PRIu64
+			" Hz, the most that kernel.perf_event_max_sample_rate allows; `sudo sysctl "
+			"kernel.perf_event_max_sample_rate=%" PRIu64 "` raises it",
+			hz, wanted_hz);
+}
+
+static void set_stack_size(void *arg, pid_t tid, const struct xp_stack_size *size)
+{
+	struct xp_recording *recording = arg;
+	int err = xp_programs_set_stack(&recording->bpf.programs, tid, size);
+
+	if (err)
+		xp_debug("cannot set the stack size of thread %d: %s", tid, strerror(-err));
+}
+
+/* JIT compilers call an empty function when their code has changed; the probe on it wakes the reader. */
+static void watch_jit(void *arg, pid_t pid, int fd, uint64_t offset)
+{
+	struct xp_recording *recording = arg;
+	const struct xp_uprobe probe = { .offset = offset };
+	int err;
+
+	if (!recording->probes.attach || recording->sampling.jit_watches == JIT_WATCHES_MAX)
+		return;
+	recording->sampling.jit_watches++;
+	err = xp_attach_uprobes(recording->probes.attach, xp_programs_jit_fd(&recording->bpf.programs), fd, pid, &probe,
+				1);
+	if (err)
+		xp_debug("process %d: cannot watch for new JIT code: %s", pid, strerror(-err));
+}
+
+static struct xp_jits jit_options(struct xp_recording *recording)
+{
+	return (struct xp_jits){
+		.clock = recording->clock,
+		.bytes_left = XP_JIT_BYTES_LEFT,
+		.jvm_attach = recording->options->jvm_attach,
+		.with_dumps = !recording->options->no_perf_data,
+		.dump_bytes_left = XP_JIT_DUMP_OUT_ALL_BYTES_MAX,
+		.to_the_letter = recording->options->jitdump_version == 2,
+		.dir_fd = recording->outdir.fd,
+		.start_tsc = recording->traced.processes.start_tsc,
+		.watch = watch_jit,
+		.arg = recording,
+	};
+}
+
+static int setup_perf(struct xp_recording *recording)
+{
+	const struct xp_sampler *sampler = recording->sampling.sampler;
+	uint64_t period_ns = xp_sampler_period_ns(sampler, xp_clock_hz(recording->clock));
+	struct xp_perf_out_options perf = {
+		.dir_fd = recording->outdir.fd,
+		.clock = recording->clock,
+		.tasks = &recording->sampling.samples.tasks,
+		.hardware = xp_sampler_hardware(sampler),
+		.event = xp_sampler_event(sampler),
+		.period = recording->options->period,
+		.uncompressed = recording->options->no_compression,
+		.late_ns = 2 * XP_SAMPLES_WAIT_NS,
+	};
+
+	if (!perf.period)
+		perf.period = perf.hardware ? xp_clock_ticks(recording->clock, period_ns) : period_ns;
+	return xp_perf_out_new(&recording->sampling.samples.perf, &perf);
+}
+
+int xp_sampling_setup(struct xp_recording *recording)
+{
+	const struct xp_options *options = recording->options;
+	const struct xp_stacks_options stacks = {
+		.by_frame_pointer = options->call_graph == XP_CALL_GRAPH_AUTO,
+		.set_size = set_stack_size,
+		.arg = recording,
+	};
+	const struct xp_sampler_options sampler = {
+		.program_fd = xp_programs_sample_fd(&recording->bpf.programs),
+		.hz = options->period ? 0 : options->hz,
+		.period = options->period,
+		.children = options->follow,
+	};
+	struct xp_sampling *sampling = &recording->sampling;
+	int err = 0;
+
+	if (options->all)
+		err = choose_cpus(sampling, options->cpus, recording->bpf.programs.cpus, recording->why,
+				  sizeof(recording->why));
+	if (!err)
+		err = xp_sampler_new(&sampling->sampler, &sampler, recording->why, sizeof(recording->why));
+	if (!err)
+		err = xp_sideband_open(&sampling->sideband, SIDEBAND_PAGES);
+	sampling->samples.dir_fd = recording->outdir.fd;
+	sampling->samples.describe = xp_programs_describe;
+	sampling->samples.describe_arg = &recording->bpf.programs;
+	sampling->samples.jit.jits = jit_options(recording);
+	if (!err)
+		err = xp_samples_init(&sampling->samples, xp_plan_stacks(options) == XP_STACKS_DUMP ? &stacks : NULL);
+	if (err)
+		return err;
+	if (!xp_sampler_hardware(sampling->sampler))
+		xp_info("no hardware counters here: sampling by cpu-clock, which cannot see code that runs with "
+			"interrupts off");
+	if (xp_sampler_clamped_hz(sampling->sampler))
+		say_clamped(sampling->sampler, options->hz);
+	return options->no_perf_data ? 0 : setup_perf(recording);
+}
+
+void xp_sampling_free(struct xp_sampling *sampling)
+{
+	xp_sampler_free(sampling->sampler);
+	xp_sideband_free(sampling->sideband);
+	xp_samples_free(&sampling->samples);
+	xp_perf_out_free(sampling->samples.perf);
+	free(sampling->cpus);
+}
+
+/* ---- attaching ---- */
+
+int xp_sampling_add_process(struct xp_sampling *sampling, pid_t pid, char *why, size_t why_size)
+{
+	int err = xp_sampled_processes_expect(&sampling->samples.tasks, pid);
+
+	if (!err)
+		err = xp_sampler_add_process(sampling->sampler, pid);
+	if (err == -ESRCH)
+		return xp_refuse(why, why_size, err, "process %d ended while it was being attached", pid);
+	if (err == -EMFILE)
+		return xp_refuse(why, why_size, err,
+				 "process %d has more threads than xprof may open files; raise `ulimit -n`, or sample "
+				 "all with -a",
+				 pid);
+	return err;
+}
+
+int xp_sampling_add_cpus(struct xp_sampling *sampling)
+{
+	return sampling->cpus ? xp_sampler_add_cpus(sampling->sampler, sampling->cpus, sampling->cpu_count) : 0;
+}
+
+/* ---- while it runs ---- */
+
+static int apply_event(struct xp_samples *samples, const struct xp_sideband_event *event)
+{
+	struct xp_perf_out *perf = samples->perf;
+	int err;
+
+	if (perf)
+		xp_perf_out_before(perf, event, xp_sampled_processes_space(&samples->tasks, event->pid));
+	err = xp_sampled_processes_event(&samples->tasks, event);
+	if (perf && !err)
+		xp_perf_out_event(perf, event, xp_sampled_processes_space(&samples->tasks, event->pid));
+	return err;
+}
+
+int xp_sampling_apply_sideband(struct xp_sampling *sampling, uint64_t tsc)
+{
+	const struct xp_sideband_event *event;
+	int err = 0;
+
+	while (!err && sampling->sideband && (event = xp_sideband_next(sampling->sideband, tsc)))
+		err = apply_event(&sampling->samples, event);
+	return err;
+}
+
+int xp_sampling_repair(struct xp_sampling *sampling)
+{
+	struct xp_samples *samples = &sampling->samples;
+	uint64_t begin_tsc = xp_clock_now_tsc(), lost;
+	int err;
+
+	if (!sampling->sideband || begin_tsc < sampling->next_repair_tsc)
+		return 0;
+	lost = xp_sideband_lost(sampling->sideband);
+	if (lost == samples->tasks.lost_seen)
+		return 0;
+	if (samples->perf)
+		xp_perf_out_forget(samples->perf);
+	err = xp_sampled_processes_repair(&samples->tasks, lost);
+	sampling->next_repair_tsc = begin_tsc + REPAIR_PAUSE * (xp_clock_now_tsc() - begin_tsc);
+	return err;
+}
+
+int xp_sampling_tend(struct xp_sampling *sampling)
+{
+	int err;
+
+	if (!sampling->sampler)
+		return 0;
+	err = xp_sideband_add_cpus(sampling->sideband);
+	if (!err)
+		err = xp_sampling_add_cpus(sampling);
+	if (!err)
+		err = xp_samples_refresh(&sampling->samples);
+	if (!err)
+		xp_samples_rest(&sampling->samples);
+	if (sampling->samples.perf)
+		xp_perf_out_flush(sampling->samples.perf);
+	return err;
+}
+
+/* ---- the files ---- */
+
+static int finish_perf(const struct xp_samples *samples)
+{
+	int err = xp_perf_out_finish(samples->perf);
+
+	if (err)
+		xp_error(XP_PERF_OUT_NAME " has %" PRIu64 " of %" PRIu64 " samples: %s%s",
+			 xp_perf_out_samples(samples->perf), samples->samples, strerror(-err), xp_failure_remedy(err));
+	return err;
+}
+
+int xp_sampling_finish(struct xp_sampling *sampling, const struct xp_clock *clock)
+{
+	struct xp_samples *samples = &sampling->samples;
+	int err, perf_err = 0;
+
+	if (!sampling->sampler)
+		return 0;
+	err = xp_samples_drain(samples);
+	/* This comes before the profiles are written, since it frees room. */
+	if (samples->perf)
+		perf_err = finish_perf(samples);
+	err = xp_samples_finish(samples, xp_sampler_period_ns(sampling->sampler, xp_clock_hz(clock))) ?: err;
+	if (err)
+		xp_error("the profiles are not complete: %s%s", strerror(-err), xp_failure_remedy(err));
+	return perf_err ?: err;
+}

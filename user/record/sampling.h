@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The sampling part of a recording: owns the sampling events, the side-band that reports what processes map, and the
+ * samples on their way to profiles and perf.data. All is zero if nothing is sampled.
+ */
+#ifndef XPROF_RECORD_SAMPLING_H
+#define XPROF_RECORD_SAMPLING_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "kernel/attach_samples.h"
+#include "kernel/sideband.h"
+#include "sample/samples.h"
+
+struct xp_recording;
+
+struct xp_sampling {
+	struct xp_sampler *sampler; /* NULL: nothing is sampled */
+	struct xp_sideband *sideband;
+	struct xp_samples samples;
+	bool *cpus; /* --all: the CPUs to sample; NULL: processes or a thread are sampled */
+	size_t cpu_count;
+	unsigned int jit_watches; /* probes that report new JIT code */
+	uint64_t next_repair_tsc; /* next repair of what the side-band lost */
+};
+
+/*
+ * After the BPF side and the output directory are open. The recording is borrowed until xp_sampling_free(). Returns 0
+ * or -errno; recording->why has the sentence.
+ */
+int xp_sampling_setup(struct xp_recording *recording);
+void xp_sampling_free(struct xp_sampling *sampling);
+
+/* Samples a process, which gets a profile in any case. Returns 0 or -errno, with a sentence in why. */
+int xp_sampling_add_process(struct xp_sampling *sampling, pid_t pid, char *why, size_t why_size);
+/* --all: samples the CPUs that are online and not sampled yet. */
+int xp_sampling_add_cpus(struct xp_sampling *sampling);
+
+/* Applies what the side-band reported before this TSC. Does nothing without sampling, as all below. */
+int xp_sampling_apply_sideband(struct xp_sampling *sampling, uint64_t tsc);
+/*
+ * Reads from /proc what the side-band lost. Call it after a pass over the rings: an older fork or exec that is still
+ * queued would undo the result.
+ */
+int xp_sampling_repair(struct xp_sampling *sampling);
+/* To be called every second. */
+int xp_sampling_tend(struct xp_sampling *sampling);
+
+/* Ends the profiles and perf.data, and reports what is not complete. clock: to convert the sampling period. */
+int xp_sampling_finish(struct xp_sampling *sampling, const struct xp_clock *clock);
+
+#endif
