@@ -156,7 +156,7 @@ static void shape_long(void)
 {
 	struct thread *threads = threads_new(1);
 
-	for (int i = 0; i < 1250000; i++)
+	for (int i = 0; i < 250000; i++)
 		call_all(threads, 1, 20);
 	flush(threads);
 	free(threads);

@@ -269,7 +269,7 @@ def test_log_agrees_with_manifest(log, numbers):
 
 
 # A thread of a million records; the ring takes them all (32 bytes each), should the machine have no CPU for the recorder
-# meanwhile. The format tests let every subcommand read ten million.
+# meanwhile. The format tests let every subcommand read two million.
 
 LONG_CALLS = 500_000
 
