@@ -149,8 +149,13 @@ static int make_stub(void *arg, struct xp_remote *remote)
 		err = xp_patch_refuse(work, -EOPNOTSUPP, "its sleds are patched already");
 	if (err)
 		return err;
-	return xp_stub_map_new(&work->made, remote, work->pid, work->low, work->high, edit->address + 2, work->why,
-			       work->why_size);
+	return xp_stub_map_new(&work->made, remote,
+			       &(struct xp_stub_request){ .pid = work->pid,
+							  .start = work->low,
+							  .end = work->high,
+							  .scratch = edit->address + 2,
+							  .why = work->why,
+							  .why_size = work->why_size });
 }
 
 int xp_patch_stopped(struct xp_patch_work *work, int (*what)(void *arg, struct xp_remote *remote), void *arg)

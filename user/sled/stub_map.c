@@ -13,14 +13,12 @@
 
 #include "base/file_lock.h"
 #include "base/util.h"
+#include "sled/remote_memfd.h"
 #include "target/address_gap.h"
 #include "target/chosen_file.h"
 #include "target/memory_window.h"
 #include "target/status.h"
 #include "target/target.h"
-
-/* Linux 6.3, commit 105ff5339f49: required if vm.memfd_noexec is set. Debian 12's headers lack it. */
-#define MEMFD_EXEC 0x10u
 
 static int add(struct xp_stub_map *map, const struct xp_stub_place *place)
 {
@@ -126,90 +124,18 @@ bool xp_stub_map_is_there(struct xp_remote *remote, uint64_t address)
 	       !xp_remote_read(remote, address + XP_STUB_FLAG, &flag, sizeof(flag)) && flag == 1;
 }
 
-/* A system call of the process; its error becomes ours. */
-static int64_t call(struct xp_remote *remote, long number, const uint64_t args[6])
-{
-	int64_t result;
-	int err = xp_remote_syscall(remote, number, args, &result);
-
-	return err ? err : result;
-}
-
-/* Whether the file looks like a fresh result of memfd_create(2): unnamed, empty, and owned by this user. */
-static bool is_new_memfd(int fd, uid_t uid)
-{
-	struct stat st, own;
-	int memfd = memfd_create(XP_STUB_NAME, MFD_CLOEXEC);
-	bool same = memfd >= 0 && !fstat(memfd, &own) && !fstat(fd, &st) && S_ISREG(st.st_mode) &&
-		    st.st_dev == own.st_dev && st.st_nlink == 0 && st.st_size == 0 && st.st_uid == uid;
-
-	if (memfd >= 0)
-		close(memfd);
-	return same;
-}
-
-/* Reopens the file through our own descriptor, which nobody else can redirect. */
-static int open_to_write(int place)
-{
-	char path[64];
-	int fd;
-
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", place);
-	fd = open(path, O_RDWR | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-	return fd < 0 ? -errno : fd;
-}
-
-/*
- * The file behind a descriptor that the process claims to have just created; -EPERM if it is another file. O_PATH does
- * not open the file: no device notices, and nothing is written unless the file passes all checks.
- */
-static int open_new(pid_t tid, int remote_fd)
-{
-	char path[64];
-	struct xp_target_status status;
-	int place, fd;
-
-	snprintf(path, sizeof(path), "/proc/%d/fd/%d", tid, remote_fd);
-	place = open(path, O_PATH | O_CLOEXEC);
-	if (place < 0)
-		return -errno;
-	fd = !xp_thread_status(&status, tid, tid) && is_new_memfd(place, status.fsuid) ? open_to_write(place) : -EPERM;
-	close(place);
-	/* Files that the kernel created on the same device for shared memory cannot be sealed. */
-	if (fd >= 0 && fcntl(fd, F_GET_SEALS) != 0) {
-		close(fd);
-		return -EPERM;
-	}
-	return fd;
-}
-
-/* Writes the stub into the file that the process created, and seals it. Returns our own descriptor, or -errno. */
-static int fill(pid_t tid, int remote_fd)
+/* Writes the stub into a new memfd, and seals it. */
+static int fill(int fd)
 {
 	uint8_t page[XP_STUB_BYTES];
-	int fd = open_new(tid, remote_fd), err;
+	int err;
 
-	if (fd < 0)
-		return fd;
 	xp_stub_make(page);
 	err = xp_pwrite_all(fd, page, sizeof(page), 0);
 	if (!err && fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL))
 		err = -errno;
 	/* Another process may have written to it before it was sealed. */
-	if (!err && !xp_stub_verify(fd))
-		err = -EPERM;
-	if (err) {
-		close(fd);
-		return err;
-	}
-	return fd;
-}
-
-static int map_there(struct xp_remote *remote, const uint64_t args[6])
-{
-	int64_t mapped = call(remote, SYS_mmap, args);
-
-	return mapped < 0 ? (int)mapped : (uint64_t)mapped == args[0] ? 0 : -EEXIST;
+	return err || xp_stub_verify(fd) ? err : -EPERM;
 }
 
 /*
@@ -231,15 +157,15 @@ static int map_data(struct xp_remote *remote, uint64_t address, size_t *end)
 				       -1ull,
 				       0 };
 	const uint64_t wipe[6] = { address + XP_STUB_FLAG, XP_STUB_ROOM - XP_STUB_FLAG, MADV_WIPEONFORK };
-	int err = map_there(remote, flag);
+	int err = xp_remote_map(remote, flag);
 
 	if (!err) {
 		*end = XP_STUB_COUNTERS;
-		err = map_there(remote, counters);
+		err = xp_remote_map(remote, counters);
 	}
 	if (!err) {
 		*end = XP_STUB_ROOM;
-		err = XP_MIN((int)call(remote, SYS_madvise, wipe), 0);
+		err = XP_MIN((int)xp_remote_call(remote, SYS_madvise, wipe), 0);
 	}
 	return err ? err : xp_remote_write(remote, address + XP_STUB_FLAG, "\1", 1);
 }
@@ -251,49 +177,42 @@ static int map_all(struct xp_remote *remote, uint64_t address, int remote_fd)
 		address, XP_STUB_BYTES, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_FIXED_NOREPLACE, remote_fd, 0
 	};
 	size_t end = XP_STUB_BYTES;
-	int err = map_there(remote, args);
+	int err = xp_remote_map(remote, args);
 
 	if (err)
 		return err;
 	err = map_data(remote, address, &end);
 	if (err)
-		call(remote, SYS_munmap, (uint64_t[6]){ address, end });
+		xp_remote_call(remote, SYS_munmap, (uint64_t[6]){ address, end });
 	return err;
 }
 
 /* name: the address of XP_STUB_NAME in the process. */
 static int make_there(struct xp_stub_place *place, struct xp_remote *remote, uint64_t name)
 {
-	const uint64_t with_exec[6] = { name, MFD_CLOEXEC | MFD_ALLOW_SEALING | MEMFD_EXEC };
-	const uint64_t without[6] = { name, MFD_CLOEXEC | MFD_ALLOW_SEALING };
-	int64_t remote_fd = call(remote, SYS_memfd_create, with_exec);
-	uint64_t close_args[6] = { 0 };
-	int64_t closed;
-	int err;
+	int remote_fd, err;
 
-	if (remote_fd == -EINVAL)
-		remote_fd = call(remote, SYS_memfd_create, without);
-	if (remote_fd < 0)
-		return (int)remote_fd;
-	place->fd = fill(xp_remote_caller(remote), (int)remote_fd);
-	err = place->fd < 0 ? place->fd : map_all(remote, place->address, (int)remote_fd);
-	close_args[0] = remote_fd;
-	closed = call(remote, SYS_close, close_args);
-	return err ? err : XP_MIN((int)closed, 0);
+	place->fd = xp_remote_memfd(remote, name, &remote_fd);
+	if (place->fd < 0)
+		return place->fd;
+	err = fill(place->fd);
+	if (!err)
+		err = map_all(remote, place->address, remote_fd);
+	return xp_remote_close(remote, remote_fd) ?: err;
 }
 
-static int find_room(uint64_t *address, pid_t pid, uint64_t start, uint64_t end, char *why, size_t why_size)
+static int find_room(uint64_t *address, const struct xp_stub_request *request)
 {
 	char *text;
-	int err = xp_mappings_text(&text, pid);
+	int err = xp_mappings_text(&text, request->pid);
 
 	if (err)
 		return err;
-	*address = xp_address_gap_find(text, start, end, XP_STUB_ROOM);
+	*address = xp_address_gap_find(text, request->start, request->end, XP_STUB_ROOM);
 	free(text);
 	if (*address)
 		return 0;
-	snprintf(why, why_size, "no room for the stub within 2 GiB of its text");
+	snprintf(request->why, request->why_size, "no room for the stub within 2 GiB of its text");
 	return -ENOSPC;
 }
 
@@ -312,35 +231,35 @@ static bool is_mapped(const struct xp_stub_place *place, pid_t pid)
 	return found;
 }
 
-static void explain(int err, char *why, size_t why_size)
+static void explain(int err, const struct xp_stub_request *request)
 {
 	switch (err) {
 	case -ETIMEDOUT:
-		snprintf(why, why_size,
+		snprintf(request->why, request->why_size,
 			 "a system call that it was made to execute did not return in time: it is frozen, or gets no "
 			 "CPU time");
 		break;
 	case -EPERM:
 	case -EPROTO:
 	case -EEXIST:
-		snprintf(why, why_size, "somebody interfered with it while it mapped the stub");
+		snprintf(request->why, request->why_size, "somebody interfered with it while it mapped the stub");
 		break;
 	default:
-		snprintf(why, why_size, "it cannot map the stub: %s", strerror(-err));
+		snprintf(request->why, request->why_size, "it cannot map the stub: %s", strerror(-err));
 	}
 }
 
-int xp_stub_map_new(struct xp_stub_place *place, struct xp_remote *remote, pid_t pid, uint64_t start, uint64_t end,
-		    uint64_t scratch, char *why, size_t why_size)
+int xp_stub_map_new(struct xp_stub_place *place, struct xp_remote *remote, const struct xp_stub_request *request)
 {
 	struct stat st;
 	uint64_t name;
 	int err;
 
 	*place = (struct xp_stub_place){ .fd = -1 };
-	err = find_room(&place->address, pid, start, end, why, why_size);
+	err = find_room(&place->address, request);
 	if (!err)
-		err = xp_remote_begin_calls(remote, scratch, XP_STUB_NAME, &name, why, why_size);
+		err = xp_remote_begin_calls(remote, request->scratch, XP_STUB_NAME, &name, request->why,
+					    request->why_size);
 	if (err)
 		goto out;
 	err = make_there(place, remote, name);
@@ -349,13 +268,13 @@ int xp_stub_map_new(struct xp_stub_place *place, struct xp_remote *remote, pid_t
 		err = fstat(place->fd, &st) ? -errno : 0;
 	if (!err)
 		place->inode = st.st_ino;
-	if (!err && !is_mapped(place, pid))
+	if (!err && !is_mapped(place, request->pid))
 		err = -EPROTO;
 	place->alive = true;
 out:
 	if (err && place->fd >= 0)
 		close(place->fd);
-	if (err && !why[0])
-		explain(err, why, why_size);
+	if (err && !request->why[0])
+		explain(err, request);
 	return err;
 }

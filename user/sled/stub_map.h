@@ -46,21 +46,22 @@ int xp_stub_lock(const struct xp_stub_place *place, pid_t *holder);
 
 /* Whether a stopped process has its stub at this address. It may have executed another program since. */
 bool xp_stub_map_is_there(struct xp_remote *remote, uint64_t address);
+/* A stub that a stopped process is to map. */
+struct xp_stub_request {
+	pid_t pid;
+	uint64_t start; /* within reach of [start, end) */
+	uint64_t end;
+	uint64_t scratch; /* see xp_remote_begin_calls() */
+	char *why;	  /* out: a sentence for an error */
+	size_t why_size;
+};
+
 /*
- * Makes a stopped process map a new stub within reach of [start, end). scratch: see xp_remote_begin_calls(). Returns 0
- * or -errno, with a sentence in `why`: the errors of the calls, -ENOSPC if there is no room within reach, -EPERM or
- * -EPROTO if another process interferes.
- *
- * The descriptor number of the new file is untrusted: it comes from the process, and another process that shares its
- * files can put any file there, even one that it may not write to (opened with O_PATH, or read-only). So xprof opens
- * that number with O_PATH, which has no effect on any file. xprof writes to the file only if it looks like the result
- * of memfd_create(2): on the kernel's own mount for such files, unnamed, empty, unsealed, and owned by the user of the
- * thread that was to create it. xprof reopens it through that O_PATH descriptor, so that nobody can swap it in between,
- * then seals it and reads it back before use. The races that remain affect only such files: another empty memfd of the
- * same user becomes an unused stub. xprof checks the mapping after the last call. A process that maps something else
- * there later misleads only the process itself.
+ * Makes a stopped process map a new stub, in a memfd that it creates (remote_memfd.h) and that xprof seals and reads
+ * back before use. Returns 0 or -errno with a sentence: the errors of the calls, -ENOSPC if there is no room within
+ * reach, -EPERM or -EPROTO if another process interferes. xprof checks the mapping after the last call. A process that
+ * maps something else there later misleads only the process itself.
  */
-int xp_stub_map_new(struct xp_stub_place *place, struct xp_remote *remote, pid_t pid, uint64_t start, uint64_t end,
-		    uint64_t scratch, char *why, size_t why_size);
+int xp_stub_map_new(struct xp_stub_place *place, struct xp_remote *remote, const struct xp_stub_request *request);
 
 #endif

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A memfd that a stopped process is made to create, and system calls of that process. The process itself creates it, so
+ * it can map it whatever its root, mounts and privileges are.
+ *
+ * The descriptor number of the new file is untrusted: it comes from the process, and another process that shares its
+ * files can put any file there, even one that it may not write to (opened with O_PATH, or read-only). So xprof opens
+ * that number with O_PATH, which has no effect on any file. xprof writes to the file only if it looks like the result
+ * of memfd_create(2): on the kernel's own mount for such files, unnamed, empty, unsealed, and owned by the user of the
+ * thread that was to create it. xprof reopens it through that O_PATH descriptor, so that nobody can swap it in between.
+ * The races that remain affect only such files: another empty memfd of the same user takes the place of the new one.
+ */
+#ifndef XPROF_SLED_REMOTE_MEMFD_H
+#define XPROF_SLED_REMOTE_MEMFD_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "target/remote.h"
+
+/* A system call of the process, between xp_remote_begin_calls() and xp_remote_end_calls(). Its error becomes ours. */
+int64_t xp_remote_call(struct xp_remote *remote, long number, const uint64_t args[6]);
+
+/* mmap() at args[0], with MAP_FIXED_NOREPLACE. Returns 0 or -errno; -EEXIST if it is mapped elsewhere. */
+int xp_remote_map(struct xp_remote *remote, const uint64_t args[6]);
+
+/*
+ * Makes the process create a memfd that can be sealed. name: the address of its name in the process. Returns our own
+ * descriptor, and that of the process in *remote_fd, or -errno. The caller closes both (xp_remote_close()).
+ */
+int xp_remote_memfd(struct xp_remote *remote, uint64_t name, int *remote_fd);
+int xp_remote_close(struct xp_remote *remote, int remote_fd);
+
+#endif
