@@ -5,39 +5,63 @@
 #include <fcntl.h>
 #include <grp.h>
 #include <linux/capability.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
+
+#include "base/util.h"
 
 #define NOBODY 65534
 
-void xp_child_reset_signals(void)
+/* ---- the child ---- */
+
+/* As at the start of a program: default actions, nothing blocked. */
+static void reset_signals(bool ignores_ends)
 {
+	static const int ends[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP };
 	sigset_t none;
 
 	for (int number = 1; number < NSIG; number++)
 		signal(number, SIG_DFL);
+	for (size_t i = 0; i < XP_ARRAY_SIZE(ends) && ignores_ends; i++)
+		signal(ends[i], SIG_IGN);
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
-static void limit(int resource, rlim_t soft, rlim_t hard)
+static void become_oom_victim(void)
 {
-	const struct rlimit limits = { soft, hard };
+	int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
 
-	setrlimit(resource, &limits);
+	if (fd < 0)
+		return;
+	(void)!write(fd, "1000", 4);
+	close(fd);
 }
 
-void xp_child_limit(const struct xp_child_limits *limits)
+static int keep_fds(int channel, const int *fds, int count)
 {
-	alarm(limits->seconds);
-	if (limits->cpu_seconds)
-		limit(RLIMIT_CPU, limits->cpu_seconds, limits->cpu_seconds + 1);
-	limit(RLIMIT_AS, limits->address_bytes, limits->address_bytes);
-	if (limits->data_bytes)
-		limit(RLIMIT_DATA, limits->data_bytes, limits->data_bytes);
-	limit(RLIMIT_CORE, 0, 0);
+	int high[1 + XP_CHILD_FDS_MAX], null = open("/dev/null", O_RDWR | O_CLOEXEC);
+	int end = XP_CHILD_FDS + count;
+
+	if (null < 0)
+		return -errno;
+	/* Move the descriptors out of the way of their new numbers. */
+	for (int i = 0; i < 1 + count; i++) {
+		high[i] = fcntl(i ? fds[i - 1] : channel, F_DUPFD_CLOEXEC, end);
+		if (high[i] < 0 && errno == EBADF)
+			high[i] = fcntl(null, F_DUPFD_CLOEXEC, end);
+		if (high[i] < 0)
+			return -errno;
+	}
+	for (int i = 0; i < end; i++)
+		if (dup2(i < XP_CHILD_CHANNEL ? null : high[i - XP_CHILD_CHANNEL], i) < 0)
+			return -errno;
+	return close_range(end, ~0u, 0) ? -errno : 0;
 }
 
 static int become_nobody(void)
@@ -47,7 +71,8 @@ static int become_nobody(void)
 	return 0;
 }
 
-int xp_child_drop_privileges(void)
+/* After an error, the child may still have capabilities and must not continue. */
+static int drop_privileges(void)
 {
 	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
 	const struct __user_cap_data_struct none[_LINUX_CAPABILITY_U32S_3] = { 0 };
@@ -61,25 +86,129 @@ int xp_child_drop_privileges(void)
 	return 0;
 }
 
-int xp_child_keep_fds(const int *fds, int count)
+void xp_child_die_with(pid_t parent)
 {
-	int high[XP_CHILD_FDS_MAX], null = open("/dev/null", O_RDWR | O_CLOEXEC);
-
-	if (null < 0)
-		return -errno;
-	/* Move the descriptors out of the way of their new numbers. */
-	for (int i = 0; i < count; i++) {
-		high[i] = fcntl(fds[i], F_DUPFD_CLOEXEC, 3 + count);
-		if (high[i] < 0)
-			return -errno;
-	}
-	for (int i = 0; i < 3 + count; i++)
-		if (dup2(i < 3 ? null : high[i - 3], i) < 0)
-			return -errno;
-	return close_range(3 + count, ~0u, 0) ? -errno : 0;
+	prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+	if (getppid() != parent)
+		_exit(1);
 }
 
-int xp_child_keep_fd(int fd)
+static void limit(int resource, rlim_t soft, rlim_t hard)
 {
-	return xp_child_keep_fds(&fd, 1);
+	const struct rlimit limits = { soft, hard };
+
+	if (hard)
+		setrlimit((enum __rlimit_resource)resource, &limits);
+}
+
+static void set_limits(const struct xp_child_limits *limits)
+{
+	const struct rlimit none = { 0, 0 };
+
+	alarm(limits->seconds);
+	limit(RLIMIT_CPU, limits->cpu_seconds, limits->cpu_seconds ? limits->cpu_seconds + 1 : 0);
+	limit(RLIMIT_AS, limits->address_bytes, limits->address_bytes);
+	limit(RLIMIT_DATA, limits->data_bytes, limits->data_bytes);
+	limit(RLIMIT_FSIZE, limits->file_bytes, limits->file_bytes);
+	if (limits->no_children)
+		setrlimit(RLIMIT_NPROC, &none);
+	setrlimit(RLIMIT_CORE, &none);
+}
+
+static __attribute__((noreturn)) void be_child(pid_t parent, const struct xp_child_options *options, int channel,
+					       xp_child_main *run, void *arg)
+{
+	reset_signals(options->ignores_ends);
+	if (options->nice)
+		setpriority(PRIO_PROCESS, 0, options->nice);
+	if (options->is_oom_victim)
+		become_oom_victim();
+	if (keep_fds(channel, options->fds, options->fd_count) || (options->drops_privileges && drop_privileges()))
+		_exit(1);
+	if (options->outlives_parent)
+		setsid();
+	else
+		xp_child_die_with(parent);
+	if (options->name)
+		prctl(PR_SET_NAME, options->name, 0, 0, 0);
+	set_limits(&options->limits);
+	_exit(run(arg));
+}
+
+/* ---- the parent ---- */
+
+/* ends: ours, the child's. */
+static int open_channel(enum xp_child_channel channel, int ends[2])
+{
+	ends[0] = ends[1] = -1;
+	switch (channel) {
+	case XP_CHILD_SOCKET:
+		return socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) ? -errno : 0;
+	case XP_CHILD_PIPE:
+		return pipe2(ends, O_CLOEXEC) ? -errno : 0;
+	default:
+		return 0;
+	}
+}
+
+int xp_child_start(struct xp_child *child, const struct xp_child_options *options, xp_child_main *run, void *arg)
+{
+	pid_t parent = getpid(), pid;
+	int ends[2], err;
+
+	*child = (struct xp_child){ .fd = -1 };
+	err = open_channel(options->channel, ends);
+	if (err)
+		return err;
+	pid = fork();
+	if (!pid)
+		be_child(parent, options, ends[1], run, arg);
+	if (pid > 0)
+		*child = (struct xp_child){ pid, ends[0] };
+	else
+		err = -errno;
+	if (err && ends[0] >= 0)
+		close(ends[0]);
+	if (ends[1] >= 0)
+		close(ends[1]);
+	return err;
+}
+
+/* Works for children of the task that shares our memory too (shield.h). */
+static void wait_for_end(pid_t pid, int timeout_ms)
+{
+	struct pollfd end = { .fd = (int)syscall(SYS_pidfd_open, pid, 0), .events = POLLIN };
+	uint64_t deadline_ns = xp_now_ns() + (uint64_t)timeout_ms * 1000000, now_ns;
+	int ready = 0;
+
+	while (ready <= 0 && (now_ns = xp_now_ns()) < deadline_ns)
+		ready = poll(&end, 1, (int)((deadline_ns - now_ns) / 1000000 + 1));
+	if (end.fd >= 0)
+		close(end.fd);
+}
+
+int xp_child_wait(pid_t pid, int timeout_ms)
+{
+	int status;
+	pid_t ended;
+
+	if (timeout_ms > 0)
+		wait_for_end(pid, timeout_ms);
+	do {
+		ended = waitpid(pid, &status, timeout_ms < 0 ? 0 : WNOHANG);
+	} while (ended < 0 && errno == EINTR);
+	if (ended < 0)
+		return -errno;
+	if (!ended)
+		return -EAGAIN;
+	return WIFEXITED(status) ? WEXITSTATUS(status) : -EIO;
+}
+
+bool xp_child_kill(struct xp_child *child, int timeout_ms)
+{
+	kill(child->pid, SIGKILL);
+	if (child->fd >= 0)
+		close(child->fd);
+	child->fd = -1;
+	return xp_child_wait(child->pid, timeout_ms) != -EAGAIN;
 }

@@ -1,41 +1,87 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Hardening of a child process that reads untrusted data with a library that trusts it: resource limits, privileges and
- * descriptors.
+ * Children of xprof: processes that do a job which may hang, which reads untrusted data with a library that trusts it,
+ * or which needs other privileges.
+ *
+ * Each child keeps only the descriptors that it is given, handles no signal, leaves no core file, and dies with the
+ * thread that started it. The options add limits. Programs that the user names (launch.h, pager.h) are started in
+ * another way, and so are tasks that share xprof's memory (shield.h).
  */
 #ifndef XPROF_BASE_CHILD_H
 #define XPROF_BASE_CHILD_H
 
+#include <stdbool.h>
 #include <sys/resource.h>
+#include <sys/types.h>
 
+/* A child that exceeds a limit is killed, or its system calls fail. 0: no limit. */
 struct xp_child_limits {
-	unsigned int seconds;	  /* wall-clock time */
-	unsigned int cpu_seconds; /* 0: no limit */
+	unsigned int seconds; /* wall-clock time */
+	unsigned int cpu_seconds;
 	rlim_t address_bytes;
-	rlim_t data_bytes; /* private writable memory (RLIMIT_DATA); 0: no limit */
+	rlim_t data_bytes; /* private writable memory (RLIMIT_DATA) */
+	rlim_t file_bytes; /* size of a file that it writes */
+	bool no_children;
 };
 
+/* Between parent and child. */
+enum xp_child_channel {
+	XP_CHILD_NO_CHANNEL,
+	XP_CHILD_SOCKET, /* SOCK_SEQPACKET, see fd_message.h */
+	XP_CHILD_PIPE,	 /* from the child */
+};
+
+#define XP_CHILD_FDS_MAX 2
+
+struct xp_child_options {
+	const char *name; /* as in /proc/PID/comm; NULL: the parent's */
+	enum xp_child_channel channel;
+	int fds[XP_CHILD_FDS_MAX]; /* descriptors to keep; /dev/null in place of those that are not open */
+	int fd_count;
+	int nice; /* 0, or if it is not permitted: the parent's */
+	/*
+	 * Drops all capabilities, also those that exec(2) would grant. Root becomes nobody, and no other user can trace
+	 * the child. The user stays the same in a user namespace that does not map nobody.
+	 */
+	bool drops_privileges;
+	bool is_oom_victim; /* the OOM killer's first choice */
+	bool ignores_ends;  /* of the terminal: ^C and the like are for xprof, which needs the child until it has
+			       finished */
+	bool outlives_parent;
+	struct xp_child_limits limits;
+};
+
+/* The descriptors of a child. 0 to 2 are /dev/null. */
+enum {
+	XP_CHILD_CHANNEL = 3,
+	XP_CHILD_FDS = 4, /* options.fds[0], and so on */
+};
+
+struct xp_child {
+	pid_t pid; /* 0: not started */
+	int fd;	   /* our end of the channel; -1: none */
+};
+
+/* Runs in the child. Returns its exit code. */
+typedef int xp_child_main(void *arg);
+
+/* Starts a child. Returns 0 or -errno. A child that cannot have all of the options ends at once with exit code 1. */
+int xp_child_start(struct xp_child *child, const struct xp_child_options *options, xp_child_main *run, void *arg);
 /*
- * The functions below run in the child. A child that exceeds a limit is killed or runs out of memory; it leaves no core
- * file.
+ * Waits up to timeout_ms for the end of a child; -1: forever. Returns its exit code, -EAGAIN if it has not ended, -EIO
+ * if a signal has killed it, or an error of waitpid(2).
  */
-void xp_child_limit(const struct xp_child_limits *limits);
-/* Unblocks every signal and restores its default action, as at program start. */
-void xp_child_reset_signals(void);
+int xp_child_wait(pid_t pid, int timeout_ms);
 /*
- * Drops all capabilities, also those that exec(2) would grant. Root becomes nobody, and no other user can trace the
- * child. The user stays the same in a user namespace that does not map nobody. Returns 0 or -errno: the child may still
- * have capabilities and must not continue.
+ * Kills a child that has not been waited for, closes our end of its channel, and waits up to timeout_ms. Returns false
+ * if the child has not ended: a wait in the kernel may survive SIGKILL.
  */
-int xp_child_drop_privileges(void);
+bool xp_child_kill(struct xp_child *child, int timeout_ms);
 
 /*
- * Keeps only this descriptor, as 3; 0 to 2 become /dev/null. Returns 0 or -errno: other descriptors may still be open.
+ * In a child: makes it die with its parent again. The kernel forgets that when the process changes its user. Exits if
+ * the parent has died meanwhile.
  */
-int xp_child_keep_fd(int fd);
-
-/* Like xp_child_keep_fd() for several descriptors: they become 3, 4, ... */
-#define XP_CHILD_FDS_MAX 8
-int xp_child_keep_fds(const int *fds, int count);
+void xp_child_die_with(pid_t parent);
 
 #endif

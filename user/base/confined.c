@@ -7,15 +7,10 @@
 #include <fcntl.h>
 #include <grp.h>
 #include <poll.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/fsuid.h>
-#include <sys/prctl.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/child.h"
@@ -29,8 +24,7 @@
 #define END_MS 200
 
 struct xp_confined {
-	pid_t opener;
-	int fd; /* read end of the answer pipe */
+	struct xp_child opener; /* its channel is the pipe of the answers */
 	bool is_late;
 	uint64_t deadline_ns;
 	FILE *answers;
@@ -52,20 +46,19 @@ static bool is_elf(int fd)
 	return pread(fd, magic, sizeof(magic), 0) == sizeof(magic) && !memcmp(magic, ELFMAG, SELFMAG);
 }
 
-/* Dies with the process that forked this one. A change of user clears that setting, so it is set again. */
-static void die_with(pid_t parent)
-{
-	prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
-	if (getppid() != parent)
-		_exit(1);
-}
+/* What the opener opens, for the reader. */
+struct job {
+	pid_t parent; /* of the opener */
+	const char *path;
+	struct xp_confined_reading reading;
+};
 
 /* Changes user and group for file access only. */
 static void act_as(uid_t user, gid_t group, pid_t parent)
 {
 	setfsgid(group);
 	setfsuid(user);
-	die_with(parent);
+	xp_child_die_with(parent);
 }
 
 /* Checks access as the owner of the file: otherwise anyone could make a file that has xprof read any other file. */
@@ -165,42 +158,29 @@ static int greet(int answers, int err, int fd)
 }
 
 /* Serves the reader until it ends. Returns its exit code. */
-static int start_reader(pid_t parent, int fd, int answers, xp_confined_read *read, const void *arg,
-			const struct xp_confined_limits *limits)
+static int run_reader(const struct job *job, int fd)
 {
-	pid_t self = getpid(), pid;
-	int ends[2], status;
+	struct xp_child reader;
 	struct stat st;
 
-	if (fstat(fd, &st) || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends))
+	if (fstat(fd, &st) || xp_confined_reader_start(&reader, &job->reading, fd, XP_CHILD_CHANNEL))
 		return 1;
-	pid = fork();
-	if (!pid)
-		xp_confined_reader(self, fd, answers, ends[1], read, arg, limits);
-	close(ends[1]);
-	close(answers); /* the caller sees EOF when the reader ends */
-	if (pid > 0)
-		serve(ends[0], st.st_uid, parent);
-	while (pid > 0 && waitpid(pid, &status, 0) < 0)
-		if (errno != EINTR)
-			return 1;
-	return pid > 0 && WIFEXITED(status) ? WEXITSTATUS(status) : 1;
+	close(XP_CHILD_CHANNEL); /* the caller sees EOF when the reader ends */
+	serve(reader.fd, st.st_uid, job->parent);
+	return xp_child_wait(reader.pid, -1) ? 1 : 0;
 }
 
-static __attribute__((noreturn)) void opener(pid_t parent, const char *path, int answers, xp_confined_read *read,
-					     const void *arg, const struct xp_confined_limits *limits)
+static int opener(void *arg)
 {
+	const struct job *job = arg;
 	int fd, err;
 
-	die_with(parent);
-	xp_child_reset_signals();
+	dup2(XP_CHILD_FDS, STDERR_FILENO); /* libdebuginfod reports its progress if the user wants it to */
 	if (geteuid() == 0)
 		(void)setgroups(0, NULL); /* a user namespace may forbid it */
-	fd = *path == '/' ? xp_file_open_regular(AT_FDCWD, path) : -ENOENT;
-	err = greet(answers, fd < 0 ? fd : 0, fd);
-	if (fd < 0 || err)
-		_exit(1);
-	_exit(start_reader(parent, fd, answers, read, arg, limits));
+	fd = *job->path == '/' ? xp_file_open_regular(AT_FDCWD, job->path) : -ENOENT;
+	err = greet(XP_CHILD_CHANNEL, fd < 0 ? fd : 0, fd);
+	return fd < 0 || err ? 1 : run_reader(job, fd);
 }
 
 /* ---- the caller ---- */
@@ -209,7 +189,7 @@ static __attribute__((noreturn)) void opener(pid_t parent, const char *path, int
 static ssize_t read_answers(void *cookie, char *to, size_t bytes)
 {
 	struct xp_confined *confined = cookie;
-	struct pollfd poll_fd = { .fd = confined->fd, .events = POLLIN };
+	struct pollfd poll_fd = { .fd = confined->opener.fd, .events = POLLIN };
 
 	for (;;) {
 		uint64_t now = xp_now_ns();
@@ -220,28 +200,23 @@ static ssize_t read_answers(void *cookie, char *to, size_t bytes)
 			return 0;
 		ready = poll(&poll_fd, 1, (int)XP_MIN((confined->deadline_ns - now) / 1000000 + 1, (uint64_t)60000));
 		if (ready > 0)
-			return read(confined->fd, to, bytes);
+			return read(confined->opener.fd, to, bytes);
 		if (ready < 0 && errno != EINTR)
 			return -1;
 	}
 }
 
-static int start_opener(struct xp_confined *confined, const char *path, xp_confined_read *read, const void *arg,
-			const struct xp_confined_limits *limits)
+static int start_opener(struct xp_confined *confined, struct job *job)
 {
 	static const cookie_io_functions_t functions = { .read = read_answers };
-	pid_t self = getpid();
-	int ends[2];
+	const struct xp_child_options options = {
+		.channel = XP_CHILD_PIPE,
+		.fds = { STDERR_FILENO },
+		.fd_count = 1,
+	};
 
-	if (pipe2(ends, O_CLOEXEC))
-		return -errno;
-	confined->fd = ends[0];
 	confined->answers = fopencookie(confined, "r", functions);
-	confined->opener = confined->answers ? fork() : -1;
-	if (!confined->opener)
-		opener(self, path, ends[1], read, arg, limits);
-	close(ends[1]);
-	return confined->opener < 0 ? -errno : 0;
+	return confined->answers ? xp_child_start(&confined->opener, &options, opener, job) : -errno;
 }
 
 static int get_greeting(struct xp_confined *confined)
@@ -262,15 +237,14 @@ int xp_confined_start(struct xp_confined **confined, const char *path, xp_confin
 		      const struct xp_confined_limits *limits)
 {
 	struct xp_confined *new = calloc(1, sizeof(*new));
+	struct job job = { getpid(), path, { read, arg, limits } };
 	int err;
 
 	*confined = NULL;
 	if (!new)
 		return -ENOMEM;
-	new->fd = -1;
-	new->opener = -1;
 	new->deadline_ns = xp_now_ns() + limits->ns;
-	err = start_opener(new, path, read, arg, limits);
+	err = start_opener(new, &job);
 	if (!err)
 		err = get_greeting(new);
 	if (err)
@@ -290,52 +264,36 @@ const char *xp_confined_real_path(const struct xp_confined *confined)
 	return confined->real_path;
 }
 
-/* Returns the exit code of the opener, or -1 if it has not ended yet. */
-static int reap(pid_t pid, int pid_fd, int timeout_ms)
-{
-	struct pollfd poll_fd = { .fd = pid_fd, .events = POLLIN };
-	int status;
-
-	(void)poll(&poll_fd, 1, timeout_ms);
-	if (waitpid(pid, &status, WNOHANG) != pid)
-		return -1;
-	return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
-}
-
 /*
  * The reader dies with the opener. The opener reports the reader's exit code if it gets the time to. An opener that
- * hangs in a file system and ignores signals is abandoned.
+ * hangs in a file system and ignores signals is abandoned. Returns whether the reader has succeeded.
  */
-static int end_opener(const struct xp_confined *confined)
+static bool end_opener(struct xp_confined *confined)
 {
-	int pid_fd = (int)syscall(SYS_pidfd_open, confined->opener, 0), code = -1;
-	struct pollfd answers = { .fd = confined->fd, .events = POLLIN };
+	struct pollfd answers = { .fd = confined->opener.fd, .events = POLLIN };
+	int code = -EAGAIN;
 
 	/* A caller that has read all answers may not have seen EOF, which is imminent. */
 	if (!confined->is_late && !feof(confined->answers) && poll(&answers, 1, END_MS) > 0)
 		(void)fgetc(confined->answers);
 	if (feof(confined->answers) && !confined->is_late)
-		code = reap(confined->opener, pid_fd, REAP_MS);
-	if (code < 0) {
-		kill(confined->opener, SIGKILL);
-		code = reap(confined->opener, pid_fd, REAP_MS) ? 1 : 0;
-	}
-	if (pid_fd >= 0)
-		close(pid_fd);
-	return code;
+		code = xp_child_wait(confined->opener.pid, REAP_MS);
+	if (code == -EAGAIN)
+		xp_child_kill(&confined->opener, REAP_MS);
+	else
+		close(confined->opener.fd);
+	return !code;
 }
 
 enum xp_confined_end xp_confined_end(struct xp_confined *confined)
 {
-	int code = confined->opener > 0 ? end_opener(confined) : 1;
-	enum xp_confined_end end = code ? XP_CONFINED_FAILED : XP_CONFINED_DONE;
+	bool is_done = confined->opener.pid && end_opener(confined);
+	enum xp_confined_end end = confined->is_late ? XP_CONFINED_LATE
+				   : is_done	     ? XP_CONFINED_DONE
+						     : XP_CONFINED_FAILED;
 
-	if (confined->is_late)
-		end = XP_CONFINED_LATE;
 	if (confined->answers)
 		fclose(confined->answers);
-	if (confined->fd >= 0)
-		close(confined->fd);
 	free(confined);
 	return end;
 }

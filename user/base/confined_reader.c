@@ -19,8 +19,7 @@
 #include "base/fd_message.h"
 #include "base/util.h"
 
-/* The descriptors as xp_child_keep_fds() numbers them. */
-enum { FILE_FD = 3, ANSWERS_FD, OPENER_FD };
+enum { OPENER_FD = XP_CHILD_CHANNEL, FILE_FD = XP_CHILD_FDS, ANSWERS_FD };
 
 /* ---- opening by path: a trapped system call becomes a request ---- */
 
@@ -105,40 +104,32 @@ static int confine(void)
 
 /* ---- the process ---- */
 
-/* Makes this process the OOM killer's first choice. */
-static void offer_to_end(void)
+static int run(void *arg)
 {
-	int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+	const struct xp_confined_reading *reading = arg;
+	FILE *out = fdopen(ANSWERS_FD, "w");
 
-	if (fd < 0)
-		return;
-	(void)!write(fd, "1000", 4);
-	close(fd);
+	unsetenv("DEBUGINFOD_URLS"); /* the opener queries the servers */
+	if (!out || trap_opens() || confine())
+		return 1;
+	return reading->read(FILE_FD, out, reading->arg) || fflush(out) ? 1 : 0;
 }
 
-void xp_confined_reader(pid_t parent, int fd, int answers, int opener, xp_confined_read *read, const void *arg,
-			const struct xp_confined_limits *limits)
+int xp_confined_reader_start(struct xp_child *reader, const struct xp_confined_reading *reading, int fd, int answers)
 {
-	const struct xp_child_limits child_limits = {
-		.seconds = (unsigned int)(limits->ns / 1000000000) + 1,
-		.cpu_seconds = limits->cpu_seconds,
-		.address_bytes = limits->address_bytes,
+	const struct xp_child_options options = {
+		.name = "xprof-reader",
+		.channel = XP_CHILD_SOCKET,
+		.fds = { fd, answers },
+		.fd_count = 2,
+		.drops_privileges = true,
+		.is_oom_victim = true,
+		.limits = {
+			.seconds = (unsigned int)(reading->limits->ns / 1000000000) + 1,
+			.cpu_seconds = reading->limits->cpu_seconds,
+			.address_bytes = reading->limits->address_bytes,
+		},
 	};
-	const int kept[] = { fd, answers, opener };
-	FILE *out;
 
-	offer_to_end();
-	unsetenv("DEBUGINFOD_URLS"); /* the opener queries the servers */
-	if (xp_child_keep_fds(kept, XP_ARRAY_SIZE(kept)) || xp_child_drop_privileges())
-		_exit(1);
-	/* A change of user clears this setting. */
-	prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
-	if (getppid() != parent)
-		_exit(1);
-	prctl(PR_SET_NAME, "xprof-reader", 0, 0, 0);
-	xp_child_limit(&child_limits);
-	out = fdopen(ANSWERS_FD, "w");
-	if (!out || trap_opens() || confine())
-		_exit(1);
-	_exit(read(FILE_FD, out, arg) || fflush(out) ? 1 : 0);
+	return xp_child_start(reader, &options, run, (void *)reading);
 }

@@ -3,8 +3,7 @@
 #ifndef XPROF_BASE_CONFINED_READER_H
 #define XPROF_BASE_CONFINED_READER_H
 
-#include <sys/types.h>
-
+#include "base/child.h"
 #include "base/confined.h"
 
 /*
@@ -13,8 +12,13 @@
  */
 #define XP_CONFINED_PATH_BYTES_MAX (PATH_MAX - 1)
 
-/* Never returns. parent is the process that forked this one; the reader dies with it. */
-void xp_confined_reader(pid_t parent, int fd, int answers, int opener, xp_confined_read *read, const void *arg,
-			const struct xp_confined_limits *limits) __attribute__((noreturn));
+struct xp_confined_reading {
+	xp_confined_read *read;
+	const void *arg;
+	const struct xp_confined_limits *limits;
+};
+
+/* Starts a reader of fd, with a socket as its channel. Returns 0 or -errno. */
+int xp_confined_reader_start(struct xp_child *reader, const struct xp_confined_reading *reading, int fd, int answers);
 
 #endif

@@ -3,15 +3,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <stdlib.h>
-#include <sys/prctl.h>
-#include <sys/socket.h>
-#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "arch/x86_64/stub.h"
+#include "base/child.h"
 #include "base/util.h"
 #include "kernel/attach.h"
 #include "target/target.h"
@@ -88,28 +85,27 @@ static uint64_t measure_call(const struct request *request, const uint8_t *stub)
 }
 
 /* Serves requests in a loop. Nothing here may wait for a lock of the parent. */
-static void __attribute__((noreturn)) child(int fd, int stub_fd)
+static int serve(void *arg)
 {
-	const uint8_t *stub = stub_fd < 0 ? NULL : xp_stub_map(stub_fd);
+	const bool *has_stub = arg;
+	const uint8_t *stub = *has_stub ? xp_stub_map(XP_CHILD_FDS) : NULL;
 	struct request request;
 
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	while ((stub || stub_fd < 0) && read(fd, &request, sizeof(request)) == sizeof(request)) {
+	while ((stub || !*has_stub) && read(XP_CHILD_CHANNEL, &request, sizeof(request)) == sizeof(request)) {
 		uint64_t ns = measure_call(&request, stub);
 
-		if (write(fd, &ns, sizeof(ns)) != sizeof(ns))
+		if (write(XP_CHILD_CHANNEL, &ns, sizeof(ns)) != sizeof(ns))
 			break;
 	}
-	_exit(0);
+	return 0;
 }
 
 struct bench {
 	const struct xp_programs *programs;
 	struct xp_attach *attach;
-	int fd; /* to the child */
 	int exe_fd;
 	int stub_fd;
-	pid_t child;
+	struct xp_child child;
 };
 
 static int file_offset(pid_t pid, const uint8_t *address, uint64_t *offset)
@@ -134,8 +130,8 @@ static int file_offset(pid_t pid, const uint8_t *address, uint64_t *offset)
 
 static int ask(const struct bench *bench, const struct request *request, uint64_t *ns)
 {
-	if (write(bench->fd, request, sizeof(*request)) != sizeof(*request) ||
-	    read(bench->fd, ns, sizeof(*ns)) != sizeof(*ns))
+	if (write(bench->child.fd, request, sizeof(*request)) != sizeof(*request) ||
+	    read(bench->child.fd, ns, sizeof(*ns)) != sizeof(*ns))
 		return -EIO;
 	return 0;
 }
@@ -144,12 +140,12 @@ static int measure_sled(struct bench *bench, enum xp_event_kind kind, unsigned i
 {
 	const struct request request = { .what = CALL_SLEDS, .calls = calls };
 	struct xp_uprobe probe = { 0 };
-	int err =
-	    file_offset(bench->child, kind == XP_EVENT_ENTRY ? xp_probe_cost_entry : xp_probe_cost_exit, &probe.offset);
+	int err = file_offset(bench->child.pid, kind == XP_EVENT_ENTRY ? xp_probe_cost_entry : xp_probe_cost_exit,
+			      &probe.offset);
 
 	if (!err)
 		err = xp_attach_uprobes(bench->attach, xp_programs_sled_fd(bench->programs, kind, false), bench->exe_fd,
-					bench->child, &probe, 1);
+					bench->child.pid, &probe, 1);
 	if (err)
 		return err;
 	err = ask(bench, &request, ns);
@@ -162,7 +158,7 @@ static int measure_stub(struct bench *bench, enum xp_stub_form form, struct xp_p
 	const struct request hits = { CALL_STUB, form, STUB_HITS }, counts = { CALL_COUNTER, form, COUNTS };
 	struct xp_uprobe probe = { .offset = xp_stub_probe(form, XP_STUB_CALL) };
 	int err = xp_attach_uprobes(bench->attach, xp_programs_stub_fd(bench->programs, XP_STUB_CALL), bench->stub_fd,
-				    bench->child, &probe, 1);
+				    bench->child.pid, &probe, 1);
 
 	if (err)
 		return err;
@@ -187,38 +183,34 @@ static int measure(struct bench *bench, const enum xp_stub_form *form, struct xp
 static void close_bench(struct bench *bench)
 {
 	xp_attach_free(bench->attach);
-	close(bench->fd);
 	if (bench->exe_fd >= 0)
 		close(bench->exe_fd);
 	if (bench->stub_fd >= 0)
 		close(bench->stub_fd);
-	if (bench->child <= 0)
-		return;
-	kill(bench->child, SIGKILL);
-	while (waitpid(bench->child, NULL, 0) < 0 && errno == EINTR)
-		;
+	if (bench->child.pid)
+		xp_child_kill(&bench->child, -1);
+}
+
+static int start_child(struct bench *bench, bool has_stub)
+{
+	const struct xp_child_options options = {
+		.channel = XP_CHILD_SOCKET,
+		.fds = { bench->stub_fd },
+		.fd_count = has_stub ? 1 : 0,
+	};
+
+	return xp_child_start(&bench->child, &options, serve, &has_stub);
 }
 
 int xp_probe_cost_measure(struct xp_probe_cost *cost, const struct xp_programs *programs, bool multi,
 			  const enum xp_stub_form *form)
 {
 	struct bench bench = { .programs = programs, .exe_fd = -1, .stub_fd = -1 };
-	int pair[2], err;
+	int err;
 
-	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair))
-		return -errno;
-	bench.fd = pair[0];
 	if (form)
 		bench.stub_fd = xp_stub_open();
-	err = form && bench.stub_fd < 0 ? bench.stub_fd : 0;
-	bench.child = err ? -1 : fork();
-	if (!err && bench.child < 0)
-		err = -errno;
-	if (!bench.child) {
-		close(pair[0]);
-		child(pair[1], bench.stub_fd);
-	}
-	close(pair[1]);
+	err = form && bench.stub_fd < 0 ? bench.stub_fd : start_child(&bench, form);
 	if (!err) {
 		bench.exe_fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
 		err = bench.exe_fd < 0 ? -errno : xp_attach_new(&bench.attach, multi);

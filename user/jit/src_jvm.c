@@ -4,20 +4,17 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/child.h"
 #include "base/util.h"
 #include "target/file.h"
 #include "target/status.h"
@@ -46,6 +43,11 @@ bool xp_jit_src_jvm_is_one(const struct xp_address_space *space)
 }
 
 /* ---- the child: errors are exit codes ---- */
+
+struct job {
+	pid_t parent;
+	const struct xp_jit_src_jvm *jvm;
+};
 
 struct visit {
 	int pidfd;
@@ -143,45 +145,29 @@ static int call(const struct visit *visit)
 	return err;
 }
 
-/* Makes this process die with its parent. The kernel resets this on a change of user. */
-static void die_with(pid_t parent)
+static int do_visit(void *arg)
 {
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	if (getppid() != parent)
-		_exit(ECANCELED);
-}
-
-static __attribute__((noreturn)) void child(pid_t parent, pid_t pid, uint64_t start_time)
-{
-	const struct rlimit none = { 0, 0 };
+	const struct job *job = arg;
 	struct visit visit = { 0 };
-	sigset_t signals;
-	int err;
+	int err = enter(&visit, job->jvm->pid, job->jvm->start_time);
 
-	sigfillset(&signals);
-	sigprocmask(SIG_UNBLOCK, &signals, NULL);
-	signal(SIGALRM, SIG_DFL);
-	alarm(CHILD_SECONDS);
-	setrlimit(RLIMIT_CORE, &none);
-	die_with(parent);
-	close_range(3, ~0u, 0);
-	err = enter(&visit, pid, start_time);
 	if (!err)
 		err = become(&visit.status);
-	die_with(parent);
+	xp_child_die_with(job->parent);
 	if (!err && !listens(&visit))
 		err = wake(&visit);
-	if (!err)
-		err = call(&visit);
-	_exit(err);
+	return err ? err : call(&visit);
 }
 
 /* ---- the parent ---- */
 
 int xp_jit_src_jvm_ask(struct xp_jit_src_jvm *jvm)
 {
+	static const struct xp_child_options options = { .limits.seconds = CHILD_SECONDS };
+	struct job job = { getpid(), jvm };
 	struct xp_target_status status;
-	pid_t self = getpid(), pid;
+	struct xp_child child;
+	int err;
 
 	if (jvm->child)
 		return -EBUSY;
@@ -189,42 +175,29 @@ int xp_jit_src_jvm_ask(struct xp_jit_src_jvm *jvm)
 		return -ESRCH;
 	if (!(status.caught & 1ull << (SIGQUIT - 1)))
 		return -EINVAL;
-	pid = fork();
-	if (pid < 0)
-		return -errno;
-	if (!pid)
-		child(self, jvm->pid, jvm->start_time);
-	jvm->child = pid;
-	return 0;
+	err = xp_child_start(&child, &options, do_visit, &job);
+	jvm->child = child.pid;
+	return err;
 }
 
 int xp_jit_src_jvm_poll(struct xp_jit_src_jvm *jvm, unsigned int timeout_ms)
 {
-	pid_t pid;
-	int status;
+	int code;
 
 	if (!jvm->child)
 		return -ENOENT;
-	for (unsigned int waited_ms = 0;; waited_ms += PAUSE_MS) {
-		pid = waitpid(jvm->child, &status, WNOHANG);
-		if (pid || waited_ms >= timeout_ms)
-			break;
-		usleep(PAUSE_MS * 1000);
-	}
-	if (!pid)
+	code = xp_child_wait(jvm->child, (int)timeout_ms);
+	if (code == -EAGAIN)
 		return -EAGAIN;
 	jvm->child = 0;
-	if (pid < 0 || !WIFEXITED(status))
-		return -ETIMEDOUT;
-	return -WEXITSTATUS(status);
+	return code < 0 ? -ETIMEDOUT : -code;
 }
 
 void xp_jit_src_jvm_stop(struct xp_jit_src_jvm *jvm)
 {
-	if (!jvm->child)
-		return;
-	kill(jvm->child, SIGKILL);
-	while (waitpid(jvm->child, NULL, 0) < 0 && errno == EINTR)
-		;
+	struct xp_child child = { jvm->child, -1 };
+
+	if (jvm->child)
+		xp_child_kill(&child, -1);
 	jvm->child = 0;
 }

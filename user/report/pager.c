@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "report/pager.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/child.h"
 #include "base/util.h"
 
 void xp_terminal_look(struct xp_terminal *terminal)
@@ -27,7 +26,12 @@ void xp_terminal_look(struct xp_terminal *terminal)
 		terminal->columns = size.ws_col;
 }
 
-/* Exit codes are the shell's: 127 if the pager does not exist, 126 if it cannot be run. */
+/*
+ * Not a child as in base/child.h: the pager is the user's program, on the user's terminal and with the user's files. It
+ * outlives a killed xprof.
+ *
+ * Exit codes are the shell's: 127 if the pager does not exist, 126 if it cannot be run.
+ */
 static __attribute__((noreturn)) void run_pager(const char *command, int from)
 {
 	signal(SIGINT, SIG_DFL);
@@ -65,18 +69,17 @@ static bool show(const char *command, const char *text, size_t bytes)
 	/* ^C is for the pager, which may handle it; and the user may leave the pager before it has read everything. */
 	void (*interrupt)(int) = signal(SIGINT, SIG_IGN);
 	void (*broken_pipe)(int) = signal(SIGPIPE, SIG_IGN);
-	int to, status = 0;
+	int to, code = 0;
 	pid_t pid = start_pager(command, &to);
 
 	if (pid > 0) {
 		xp_write_all(to, text, bytes); /* -EPIPE: the user left early */
 		close(to);
-		while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
-			;
+		code = xp_child_wait(pid, -1);
 	}
 	signal(SIGINT, interrupt);
 	signal(SIGPIPE, broken_pipe);
-	return pid > 0 && !(WIFEXITED(status) && (WEXITSTATUS(status) == 126 || WEXITSTATUS(status) == 127));
+	return pid > 0 && code != 126 && code != 127;
 }
 
 int xp_page(const struct xp_terminal *terminal, const char *text, size_t bytes)

@@ -6,9 +6,9 @@
 #include <signal.h>
 #include <stdint.h>
 #include <sys/mman.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/child.h"
 #include "base/clock.h"
 #include "base/util.h"
 #include "kernel/attach.h"
@@ -54,21 +54,23 @@ static void give_up(int number)
 	_exit(number);
 }
 
+static int call_slot(void *slot)
+{
+	/* Its death is expected, and must not appear in the kernel's log. */
+	signal(SIGSEGV, give_up);
+	signal(SIGTRAP, give_up);
+	signal(SIGILL, give_up);
+	((void (*)(void))(uintptr_t)slot)();
+	return 0;
+}
+
 /* Whether a child that is forked now survives a call of the slot. */
 static bool kills_fork(void (*slot)(void))
 {
-	int status = 0;
-	pid_t pid = fork();
+	static const struct xp_child_options options = { 0 };
+	struct xp_child child;
 
-	if (!pid) {
-		/* Its death is expected, and must not appear in the kernel's log. */
-		signal(SIGSEGV, give_up);
-		signal(SIGTRAP, give_up);
-		signal(SIGILL, give_up);
-		slot();
-		_exit(0);
-	}
-	return pid < 0 || waitpid(pid, &status, 0) != pid || status;
+	return xp_child_start(&child, &options, call_slot, (void *)(uintptr_t)slot) || xp_child_wait(child.pid, -1);
 }
 
 /* Skips a form on which this kernel refuses a probe. */

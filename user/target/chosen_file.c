@@ -13,12 +13,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
 #include <sys/vfs.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/child.h"
@@ -29,8 +26,8 @@
 #define COPIES_MAX 256
 #define COPIES_BYTES_MAX (1ull << 30)
 #define CHILD_SECONDS 5 /* in case no process is left to kill it */
-#define END_TRIES 20	/* of one millisecond each */
-#define STUCK_MAX 16	/* file systems; while all of them are skipped, other slow ones are skipped too */
+#define END_MS 20
+#define STUCK_MAX 16 /* file systems; while all of them are skipped, other slow ones are skipped too */
 #define RETRY_NS (16 * XP_NS_PER_S)
 #define RETRY_SHIFT_MAX 8u
 /* Limit for waiting on slow servers: this much at the start, then a tenth of the time. */
@@ -146,7 +143,7 @@ static void note_stuck(dev_t dev, pid_t left)
 	if (!stuck)
 		return;
 	if (stuck->left)
-		(void)waitpid(stuck->left, NULL, WNOHANG);
+		(void)xp_child_wait(stuck->left, 0);
 	stuck->dev = dev;
 	stuck->left = left;
 	stuck->retry_ns = now_ns + (RETRY_NS << XP_MIN(stuck->times, RETRY_SHIFT_MAX));
@@ -167,7 +164,7 @@ struct answer {
 
 struct job {
 	const char *path; /* path to look up; NULL: open place */
-	int dir;	  /* directory of the path, or AT_FDCWD */
+	int dir;	  /* directory of the path */
 	int place;
 	int to_fd; /* for the copy */
 	uint64_t bytes_max;
@@ -219,43 +216,31 @@ static struct answer open_or_copy(const struct job *job)
 	return answer;
 }
 
-static __attribute__((noreturn)) void child(pid_t parent, struct job job, int socket)
+static int do_job(void *arg)
 {
-	const int kept[] = { socket, job.path ? job.dir : job.place, job.path ? socket : job.to_fd };
+	struct job *job = arg;
 	struct answer answer = { 0 };
 	int found = -1;
 
-	xp_child_reset_signals();
-	prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
-	if (getppid() != parent)
-		_exit(1);
-	prctl(PR_SET_NAME, "xprof-file", 0, 0, 0);
-	alarm(CHILD_SECONDS);
-	/* The child may be abandoned, and then must hold no descriptors of the recording. */
-	if (xp_child_keep_fds(kept, XP_ARRAY_SIZE(kept)))
-		_exit(1);
-	job.place = 4;
-	job.to_fd = 5;
-	if (job.path) {
-		found = openat(4, job.path, O_PATH | O_CLOEXEC);
+	if (job->path) {
+		found = openat(XP_CHILD_FDS, job->path, O_PATH | O_CLOEXEC);
 		answer.err = found < 0 ? -errno : 0;
 	} else {
-		answer = open_or_copy(&job);
+		job->place = XP_CHILD_FDS;
+		job->to_fd = XP_CHILD_FDS + 1;
+		answer = open_or_copy(job);
 	}
-	_exit(xp_fd_message_send(3, &answer, sizeof(answer), found) == sizeof(answer) ? 0 : 1);
+	return xp_fd_message_send(XP_CHILD_CHANNEL, &answer, sizeof(answer), found) == sizeof(answer) ? 0 : 1;
 }
 
 /* Closing the file after the answer may wait too. */
-static bool end_child(pid_t pid, bool is_late)
+static bool end_child(struct xp_child *child, bool is_late)
 {
-	for (int tries = 0; tries < 2 * END_TRIES; tries++) {
-		if (is_late || tries == END_TRIES)
-			kill(pid, SIGKILL);
-		if (waitpid(pid, NULL, WNOHANG))
-			return true;
-		usleep(tries < 5 ? 100 : 1000);
-	}
-	return false;
+	bool has_ended = !is_late && xp_child_wait(child->pid, END_MS) != -EAGAIN;
+
+	if (has_ended)
+		close(child->fd);
+	return has_ended || xp_child_kill(child, is_late ? 2 * END_MS : END_MS);
 }
 
 /* Sets *found to a descriptor, or -1. Returns the child's result, or -ETIMEDOUT if the child is to be abandoned. */
@@ -273,30 +258,31 @@ static int get_answer(int socket, struct answer *answer, int *found)
 	return xp_fd_message_receive(socket, answer, sizeof(*answer), found) == sizeof(*answer) ? answer->err : -EIO;
 }
 
-static int run(const struct job *job, dev_t dev, struct answer *answer, int *found)
+static int run(struct job *job, dev_t dev, struct answer *answer, int *found)
 {
+	/* The child may be abandoned, and then must hold no descriptors of the recording. */
+	const struct xp_child_options options = {
+		.name = "xprof-file",
+		.channel = XP_CHILD_SOCKET,
+		.fds = { job->path ? job->dir : job->place, job->to_fd },
+		.fd_count = job->path ? 1 : 2,
+		.limits.seconds = CHILD_SECONDS,
+	};
 	uint64_t begin_ns = xp_now_ns();
-	pid_t self = getpid(), pid;
-	int ends[2], err;
+	struct xp_child child;
+	int err;
 
 	*found = -1;
 	if (!may_wait(dev))
 		return -ETIMEDOUT;
-	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends))
-		return -errno;
-	pid = fork();
-	if (!pid)
-		child(self, *job, ends[1]);
-	err = pid < 0 ? -errno : 0;
-	close(ends[1]);
+	err = xp_child_start(&child, &options, do_job, job);
 	if (!err) {
-		err = get_answer(ends[0], answer, found);
-		if (!end_child(pid, err == -ETIMEDOUT))
-			note_stuck(dev, pid);
+		err = get_answer(child.fd, answer, found);
+		if (!end_child(&child, err == -ETIMEDOUT))
+			note_stuck(dev, child.pid);
 		else if (err == -ETIMEDOUT)
 			note_stuck(dev, 0);
 	}
-	close(ends[0]);
 	if (!chosen.first_ns)
 		chosen.first_ns = begin_ns;
 	chosen.waited_ns += xp_now_ns() - begin_ns;
@@ -429,7 +415,7 @@ int xp_chosen_open_link(const char *link, pid_t pid, ino_t inode)
 /* Looks up the path in a child: parts of it that are not cached may require asking the server. */
 static int find_slowly(int dir, const char *path)
 {
-	const struct job job = { .path = path, .dir = dir };
+	struct job job = { .path = path, .dir = dir };
 	struct answer answer = { 0 };
 	int place, err;
 

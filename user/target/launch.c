@@ -15,6 +15,10 @@
 /* the most pending signals of a process that are checked */
 #define PENDING_MAX 64
 
+/*
+ * Not a child as in base/child.h: the program keeps the descriptors, the terminal and the limits of the user, and may
+ * outlive xprof.
+ */
 static void child(char **argv, int go_fd, int error_fd)
 {
 	sigset_t none;

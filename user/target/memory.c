@@ -7,16 +7,17 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <signal.h>
 #include <sys/mman.h>
-#include <sys/socket.h>
-#include <sys/wait.h>
+#include <unistd.h>
 
+#include "base/child.h"
 #include "base/fd_message.h"
 #include "base/util.h"
 #include "target/memory_child.h"
 
 #define PATIENCE_MS 1000
-#define END_TRIES 100	      /* of one millisecond each */
+#define END_MS 100
 #define MAPS_ROOM (64u << 10) /* initial size; doubles */
 #define STUCK_MAX 16	      /* processes; while all of them are skipped, others are skipped too */
 /* A process that made its reader wait is skipped for this long; the time doubles with each repetition. */
@@ -37,9 +38,8 @@ struct stuck {
 };
 
 struct xp_target_memory {
-	pid_t child; /* 0: not started */
-	pid_t left;  /* a child that survived SIGKILL for too long; 0: none */
-	int socket;
+	struct xp_child child;
+	pid_t left;	/* a child that survived SIGKILL for too long; 0: none */
 	uint8_t *piece; /* shared with the child */
 	uint64_t held;	/* serial of the program whose memory the child has open; 0: none */
 };
@@ -61,32 +61,20 @@ int xp_target_memory_new(struct xp_target_memory **memory)
 	return 0;
 }
 
-static bool reaped(pid_t child)
-{
-	return waitpid(child, NULL, WNOHANG) != 0;
-}
-
 static void stop_child(struct xp_target_memory *memory)
 {
-	if (memory->left && reaped(memory->left))
+	if (memory->left && xp_child_wait(memory->left, 0) != -EAGAIN)
 		memory->left = 0;
-	if (!memory->child)
+	if (!memory->child.pid)
 		return;
-	kill(memory->child, SIGKILL);
-	close(memory->socket);
-	memory->held = 0;
-	for (int tries = 0; tries < END_TRIES; tries++) {
-		if (reaped(memory->child)) {
-			memory->child = 0;
-			return;
-		}
-		usleep(1000);
+	if (!xp_child_kill(&memory->child, END_MS)) {
+		/* It may write to the piece whenever it wakes up. So it keeps the piece. */
+		memory->left = memory->child.pid;
+		munmap(memory->piece, XP_MEMORY_PIECE_BYTES);
+		memory->piece = NULL;
 	}
-	/* The child survives even SIGKILL and may write to the piece whenever it wakes up. So it keeps the piece. */
-	memory->left = memory->child;
-	memory->child = 0;
-	munmap(memory->piece, XP_MEMORY_PIECE_BYTES);
-	memory->piece = NULL;
+	memory->child.pid = 0;
+	memory->held = 0;
 }
 
 void xp_target_memory_free(struct xp_target_memory *memory)
@@ -101,9 +89,12 @@ void xp_target_memory_free(struct xp_target_memory *memory)
 
 static int start_child(struct xp_target_memory *memory)
 {
-	int ends[2];
+	/* It must outlive xprof, which may be killed while one of its tasks is at work: see the header. */
+	static const struct xp_child_options options = {
+		.name = "xprof-memory", .channel = XP_CHILD_SOCKET, .ignores_ends = true, .outlives_parent = true
+	};
 
-	if (memory->child)
+	if (memory->child.pid)
 		return 0;
 	if (!memory->piece) {
 		uint8_t *piece =
@@ -113,22 +104,7 @@ static int start_child(struct xp_target_memory *memory)
 			return -ENOMEM;
 		memory->piece = piece;
 	}
-	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends))
-		return -errno;
-	memory->child = fork();
-	if (memory->child < 0) {
-		int err = -errno;
-
-		memory->child = 0;
-		close(ends[0]);
-		close(ends[1]);
-		return err;
-	}
-	if (!memory->child)
-		xp_memory_serve(ends[1], memory->piece);
-	close(ends[1]);
-	memory->socket = ends[0];
-	return 0;
+	return xp_child_start(&memory->child, &options, xp_memory_serve, memory->piece);
 }
 
 /* ---- the caller ---- */
@@ -228,18 +204,18 @@ static int give_up(struct xp_target_memory *memory, pid_t pid, enum wait_kind ki
 static ssize_t exchange_fds(struct xp_target_memory *memory, const struct xp_memory_request *request, int fd,
 			    int *answer_fd)
 {
-	struct pollfd answer = { memory->socket, POLLIN, 0 };
+	struct pollfd answer = { memory->child.fd, POLLIN, 0 };
 	enum wait_kind kind = kind_of(request->operation);
 	int64_t n;
 	int ready;
 
 	*answer_fd = -1;
-	if (xp_fd_message_send(memory->socket, request, sizeof(*request), fd) != sizeof(*request))
+	if (xp_fd_message_send(memory->child.fd, request, sizeof(*request), fd) != sizeof(*request))
 		return give_up(memory, request->pid, kind);
 	do {
 		ready = poll(&answer, 1, PATIENCE_MS);
 	} while (ready < 0 && errno == EINTR);
-	if (ready != 1 || xp_fd_message_receive(memory->socket, &n, sizeof(n), answer_fd) != sizeof(n) ||
+	if (ready != 1 || xp_fd_message_receive(memory->child.fd, &n, sizeof(n), answer_fd) != sizeof(n) ||
 	    n > request->size)
 		return give_up(memory, request->pid, kind);
 	return n;

@@ -4,10 +4,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <signal.h>
-#include <sys/prctl.h>
 #include <sys/uio.h>
+#include <unistd.h>
 
+#include "base/child.h"
 #include "base/fd_message.h"
 #include "base/util.h"
 
@@ -122,24 +122,13 @@ static int64_t carry_out(const struct xp_memory_request *request, struct child_f
 	}
 }
 
-void xp_memory_serve(int socket, uint8_t *piece)
+int xp_memory_serve(void *piece)
 {
 	struct child_files files = { .held = -1, .maps = -1 };
 	struct xp_memory_request request;
 	int request_fd;
-	sigset_t alarms;
 
-	/* Must outlive xprof, which may be killed while one of its tasks is at work: see the header. */
-	setsid();
-	prctl(PR_SET_NAME, "xprof-memory");
-	signal(SIGALRM, SIG_DFL);
-	sigemptyset(&alarms);
-	sigaddset(&alarms, SIGALRM);
-	sigprocmask(SIG_UNBLOCK, &alarms, NULL);
-	if (dup2(socket, 3) < 0)
-		_exit(1);
-	close_range(4, ~0u, 0);
-	while (xp_fd_message_receive(3, &request, sizeof(request), &request_fd) == sizeof(request)) {
+	while (xp_fd_message_receive(XP_CHILD_CHANNEL, &request, sizeof(request), &request_fd) == sizeof(request)) {
 		int answer_fd = -1;
 		int64_t n;
 
@@ -151,10 +140,10 @@ void xp_memory_serve(int socket, uint8_t *piece)
 		alarm(ALONE_S);
 		n = carry_out(&request, &files, piece, &answer_fd);
 		alarm(0);
-		if (xp_fd_message_send(3, &n, sizeof(n), answer_fd) != sizeof(n))
+		if (xp_fd_message_send(XP_CHILD_CHANNEL, &n, sizeof(n), answer_fd) != sizeof(n))
 			break;
 		if (answer_fd >= 0)
 			close(answer_fd);
 	}
-	_exit(0);
+	return 0;
 }

@@ -26,8 +26,11 @@ struct xp_memory_request {
 	uint64_t end;
 };
 
-/* Serves requests until the socket is closed. piece: XP_MEMORY_PIECE_BYTES that both processes share. */
-__attribute__((noreturn)) void xp_memory_serve(int socket, uint8_t *piece);
+/*
+ * The main function of the child (base/child.h): serves requests until the channel is closed. piece:
+ * XP_MEMORY_PIECE_BYTES that both processes share.
+ */
+int xp_memory_serve(void *piece);
 
 /* What xprof may do without the child for its own process. All return -errno. */
 ssize_t xp_memory_read_process(pid_t pid, uint64_t address, void *to, size_t size);
