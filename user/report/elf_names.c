@@ -39,10 +39,9 @@ struct xp_elf_names {
 	struct xp_interval_map symbols; /* index: the symbol's number in libdwfl */
 	struct unit *units;
 	size_t unit_count;
+	size_t unit_room;
 	struct xp_interval_map unit_spans; /* index: in units */
-	char **qualified;		   /* names made here */
-	size_t qualified_count;
-	struct xp_u64_map by_die; /* the name made for a DIE, by its address in memory */
+	struct xp_u64_map qualified;	   /* the name made for a DIE, by its address in memory */
 };
 
 static const Dwfl_Callbacks callbacks = {
@@ -152,15 +151,9 @@ static int add_ranges(struct xp_interval_map *spans, Dwarf_Die *die, size_t inde
 static int add_unit(struct xp_elf_names *names, const Dwarf_Die *die, const Dwarf_Die *code)
 {
 	size_t index = names->unit_count;
-	struct unit *units;
 
-	/* The array doubles at powers of two. */
-	if (!(index & (index - 1))) {
-		units = reallocarray(names->units, XP_MAX(index * 2, (size_t)1), sizeof(*units));
-		if (!units)
-			return -ENOMEM;
-		names->units = units;
-	}
+	if (XP_ARRAY_RESERVE(names->units, names->unit_room, index + 1))
+		return -ENOMEM;
 	names->units[index] = (struct unit){ .die = *die, .code = *code };
 	names->unit_count++;
 	return add_ranges(&names->unit_spans, &names->units[index].die, index);
@@ -312,47 +305,42 @@ static bool is_scope(int tag)
 	       tag == DW_TAG_union_type;
 }
 
-/* Makes "space::Class::function" from the scopes of a DIE. Returns NULL if it has none, or if out of memory. */
+/* Makes "space::Class::function" from the scopes of a DIE, if it has any. Returns NULL if out of memory. */
 static char *qualify(Dwarf_Die *die, const char *name)
 {
 	Dwarf_Die *scopes = NULL;
 	int count = dwarf_getscopes_die(die, &scopes);
 	char text[QUALIFIED_BYTES_MAX] = "";
-	bool any = false;
+	size_t used = 0;
 
-	for (int i = count - 1; i > 0; i--) {
+	for (int i = count - 1; i > 0 && used < sizeof(text); i--) {
 		const char *scope = is_scope(dwarf_tag(&scopes[i])) ? dwarf_diename(&scopes[i]) : NULL;
-		size_t used = strlen(text);
 
 		if (is_scope(dwarf_tag(&scopes[i])))
-			snprintf(text + used, sizeof(text) - used, "%s::", scope ? scope : "(anonymous namespace)");
-		any |= is_scope(dwarf_tag(&scopes[i]));
+			used +=
+			    snprintf(text + used, sizeof(text) - used, "%s::", scope ? scope : "(anonymous namespace)");
 	}
 	free(scopes);
-	if (!any || strlen(text) + strlen(name) >= sizeof(text))
-		return NULL;
-	strcat(text, name);
+	if (used + strlen(name) >= sizeof(text))
+		return strdup(name);
+	strcpy(text + used, name);
 	return strdup(text);
 }
 
 /* The name from qualify(), made only once, since qualify() walks the whole unit. */
 static const char *qualified_name(struct xp_elf_names *names, Dwarf_Die *die, const char *name)
 {
-	uint32_t *known = xp_u64_map_find(&names->by_die, (uintptr_t)die->addr);
-	size_t count = names->qualified_count;
-	char **qualified;
+	uint64_t key = (uintptr_t)die->addr;
+	char *qualified = xp_u64_map_get(&names->qualified, key);
 
-	if (known)
-		return names->qualified[*known] ? names->qualified[*known] : name;
-	qualified = reallocarray(names->qualified, count + 1, sizeof(*qualified));
-	if (!qualified)
+	if (qualified)
+		return qualified;
+	qualified = qualify(die, name);
+	if (!qualified || xp_u64_map_put(&names->qualified, key, qualified)) {
+		free(qualified);
 		return name;
-	names->qualified = qualified;
-	if (!xp_u64_map_add(&names->by_die, (uintptr_t)die->addr, (uint32_t)count))
-		return name;
-	qualified[count] = qualify(die, name);
-	names->qualified_count++;
-	return qualified[count] ? qualified[count] : name;
+	}
+	return qualified;
 }
 
 /* Finds the DIE of the place where a function was declared: in C++, inside its namespace or class. */
@@ -515,10 +503,9 @@ void xp_elf_names_free(struct xp_elf_names *names)
 		xp_interval_map_free(&names->units[i].functions);
 		free(names->units[i].dies);
 	}
-	for (size_t i = 0; i < names->qualified_count; i++)
-		free(names->qualified[i]);
-	free(names->qualified);
-	xp_u64_map_free(&names->by_die);
+	for (size_t i = 0; i < names->qualified.count; i++)
+		free(names->qualified.entries[i].pointer);
+	xp_u64_map_free(&names->qualified);
 	free(names->units);
 	xp_interval_map_free(&names->unit_spans);
 	xp_interval_map_free(&names->symbols);

@@ -56,7 +56,7 @@ struct xp_recorded {
 	char **headings; /* clean: one line per directory with a manifest */
 	size_t heading_count;
 	/* Private. */
-	size_t process_room;
+	size_t process_room, heading_room;
 	struct xp_u64_map by_stem, by_pid; /* the newest process of each */
 	size_t bytes;			   /* size of what is kept from the manifests */
 	bool is_full;

@@ -5,11 +5,9 @@
 #include <string.h>
 
 #include "base/array.h"
-#include "base/u64_map.h"
 #include "base/text_pool.h"
+#include "base/u64_map.h"
 #include "base/util.h"
-#include "elf/demangle.h"
-#include "elf/symbols.h"
 
 #define NS_PER_S 1000000000ull
 
@@ -22,22 +20,15 @@
 /* Examining a file takes milliseconds, unless the file is made to take long. */
 #define LOOK_BYTES ((rlim_t)2 << 30)
 #define LOOK_NS (10 * NS_PER_S)
-#define SOURCE_BYTES_MAX 4096
-#define SLOTS (1 << 16)
 
 struct file {
 	char *path;
-	char *real_path; /* NULL: unknown */
-	uint32_t next;	 /* next file with the same hash: index + 1; 0: none */
-	bool readable;	 /* an ELF file, and the one that was recorded */
-	bool is_other;	 /* for those who want another build ID; they get no names from it */
-	bool is_late;	 /* not all its names were ready in time */
-	uint8_t build_id[64];
-	size_t build_id_bytes;
-	struct xp_elf_segment segments[XP_ELF_SEGMENTS_MAX];
-	size_t segment_count;
+	struct xp_elf_facts facts;
+	bool readable;		  /* an ELF file, and the one that was recorded */
+	bool is_other;		  /* for those who want another build ID; they get no names from it */
+	bool is_late;		  /* not all its names were ready in time */
 	struct xp_u64_map places; /* by address */
-	uint32_t *wanted;	  /* places still to be named */
+	uint64_t *wanted;	  /* addresses still to be named */
 	size_t wanted_count;
 	size_t wanted_room;
 };
@@ -46,8 +37,9 @@ struct xp_symbolizer {
 	enum xp_name_detail detail;
 	struct file **files;
 	size_t file_count;
-	uint32_t file_slots[SLOTS]; /* hash table by path: index + 1; 0: none */
-	uint64_t left_ns;	    /* remaining time of all readers */
+	size_t file_room;
+	struct xp_hash by_path; /* the files */
+	uint64_t left_ns;	/* remaining time of all readers */
 	struct xp_place *places;
 	size_t place_count;
 	size_t place_room;
@@ -95,7 +87,7 @@ static void file_free(struct file *file)
 	xp_u64_map_free(&file->places);
 	free(file->wanted);
 	free(file->path);
-	free(file->real_path);
+	free(file->facts.real_path);
 	free(file);
 }
 
@@ -108,6 +100,7 @@ void xp_symbolizer_free(struct xp_symbolizer *symbolizer)
 	for (size_t i = 0; i < symbolizer->place_count; i++)
 		free(symbolizer->places[i].frames);
 	xp_text_pool_free(&symbolizer->texts);
+	xp_hash_free(&symbolizer->by_path);
 	free(symbolizer->files);
 	free(symbolizer->places);
 	free(symbolizer);
@@ -139,7 +132,7 @@ static void take_time(struct xp_symbolizer *symbolizer, uint64_t start_ns)
 
 static bool same_build(const struct file *file, const uint8_t *build_id, size_t bytes)
 {
-	return !bytes || (file->build_id_bytes == bytes && memcmp(file->build_id, build_id, bytes) == 0);
+	return !bytes || (file->facts.build_id_bytes == bytes && memcmp(file->facts.build_id, build_id, bytes) == 0);
 }
 
 /* Gets facts about the file that do not need libdw. */
@@ -147,25 +140,16 @@ static int look_at(struct xp_symbolizer *symbolizer, struct file *file)
 {
 	const struct xp_confined_limits limits = limits_of(symbolizer, LOOK_NS, LOOK_BYTES);
 	uint64_t start_ns = xp_now_ns();
-	struct xp_elf_facts facts;
 	int err;
 
 	file->is_late = *file->path == '/' && !limits.ns;
 	if (*file->path != '/' || file->is_late)
 		return 0;
-	err = xp_elf_ask_facts(&facts, file->path, &limits);
+	err = xp_elf_ask_facts(&file->facts, file->path, &limits);
 	take_time(symbolizer, start_ns);
-	if (*facts.real_path && !(file->real_path = strdup(facts.real_path)))
-		return -ENOMEM;
 	file->is_late = err == -ETIMEDOUT;
-	if (err)
-		return err == -ENOMEM ? err : 0;
-	file->readable = true;
-	memcpy(file->build_id, facts.build_id, sizeof(file->build_id));
-	file->build_id_bytes = facts.build_id_bytes;
-	memcpy(file->segments, facts.segments, sizeof(file->segments));
-	file->segment_count = facts.segment_count;
-	return 0;
+	file->readable = !err;
+	return err == -ENOMEM ? err : 0;
 }
 
 static struct file *file_new(const char *path)
@@ -181,13 +165,20 @@ static struct file *file_new(const char *path)
 	return file;
 }
 
+static uint64_t path_key(const void *files, uint32_t index)
+{
+	return xp_text_hash(((struct file *const *)files)[index]->path);
+}
+
 static struct file *find_file(const struct xp_symbolizer *symbolizer, const char *path, bool is_other, uint32_t *number)
 {
-	for (uint32_t i = symbolizer->file_slots[xp_text_hash(path) % SLOTS]; i; i = symbolizer->files[i - 1]->next) {
-		struct file *file = symbolizer->files[i - 1];
+	const struct xp_hash *hash = &symbolizer->by_path;
+
+	for (const uint32_t *slot = xp_hash_first(hash, xp_text_hash(path)); *slot; slot = xp_hash_next(hash, slot)) {
+		struct file *file = symbolizer->files[*slot - 1];
 
 		if (file->is_other == is_other && strcmp(file->path, path) == 0) {
-			*number = i - 1;
+			*number = *slot - 1;
 			return file;
 		}
 	}
@@ -197,20 +188,13 @@ static struct file *find_file(const struct xp_symbolizer *symbolizer, const char
 /* Takes ownership of the file. */
 static int add_file(struct xp_symbolizer *symbolizer, struct file *file, uint32_t *number)
 {
-	uint32_t *slot = &symbolizer->file_slots[xp_text_hash(file->path) % SLOTS];
-	size_t count = symbolizer->file_count;
-	struct file **files = reallocarray(symbolizer->files, count + 1, sizeof(*files));
-
-	if (!files) {
+	*number = (uint32_t)symbolizer->file_count;
+	if (XP_ARRAY_RESERVE(symbolizer->files, symbolizer->file_room, symbolizer->file_count + 1) ||
+	    xp_hash_add(&symbolizer->by_path, xp_text_hash(file->path), *number, path_key, symbolizer->files)) {
 		file_free(file);
 		return -ENOMEM;
 	}
-	symbolizer->files = files;
-	file->next = *slot;
-	*slot = (uint32_t)count + 1;
-	files[count] = file;
-	symbolizer->file_count++;
-	*number = (uint32_t)count;
+	symbolizer->files[symbolizer->file_count++] = file;
 	return 0;
 }
 
@@ -221,9 +205,9 @@ static int add_other(struct xp_symbolizer *symbolizer, const struct file *file, 
 	if (!other)
 		return -ENOMEM;
 	other->is_other = true;
-	memcpy(other->segments, file->segments, sizeof(other->segments));
-	other->segment_count = file->segment_count;
-	if (file->real_path && !(other->real_path = strdup(file->real_path))) {
+	other->facts = file->facts;
+	other->facts.real_path = strdup(file->facts.real_path);
+	if (!other->facts.real_path) {
 		file_free(other);
 		return -ENOMEM;
 	}
@@ -263,11 +247,14 @@ bool xp_symbolizer_is_readable(const struct xp_symbolizer *symbolizer, uint32_t 
 	return symbolizer->files[number]->readable;
 }
 
+static const char *real_path_of(const struct file *file)
+{
+	return file->facts.real_path && *file->facts.real_path ? file->facts.real_path : file->path;
+}
+
 const char *xp_symbolizer_real_path(const struct xp_symbolizer *symbolizer, uint32_t number)
 {
-	const struct file *file = symbolizer->files[number];
-
-	return file->real_path ? file->real_path : file->path;
+	return real_path_of(symbolizer->files[number]);
 }
 
 int xp_symbolizer_functions(struct xp_symbolizer *symbolizer, uint32_t number, size_t max,
@@ -292,13 +279,13 @@ int xp_symbolizer_functions(struct xp_symbolizer *symbolizer, uint32_t number, s
 /* The kernel maps whole pages, so a mapping may begin before its segment. */
 static const struct xp_elf_segment *segment_of(const struct file *file, uint64_t offset)
 {
-	for (size_t i = 0; i < file->segment_count; i++) {
-		const struct xp_elf_segment *segment = &file->segments[i];
+	for (size_t i = 0; i < file->facts.segment_count; i++) {
+		const struct xp_elf_segment *segment = &file->facts.segments[i];
 
 		if (offset >= (segment->offset & ~4095ull) && offset - (segment->offset & ~4095ull) < segment->bytes)
 			return segment;
 	}
-	return file->segment_count ? &file->segments[0] : NULL;
+	return file->facts.segment_count ? &file->facts.segments[0] : NULL;
 }
 
 uint64_t xp_symbolizer_vaddr(const struct xp_symbolizer *symbolizer, uint32_t number, uint64_t offset,
@@ -309,11 +296,11 @@ uint64_t xp_symbolizer_vaddr(const struct xp_symbolizer *symbolizer, uint32_t nu
 	return distance + offset + (segment ? segment->vaddr - segment->offset : 0);
 }
 
-static int add_wanted(struct file *file, uint32_t place)
+static int add_wanted(struct file *file, uint64_t vaddr)
 {
 	if (XP_ARRAY_RESERVE(file->wanted, file->wanted_room, file->wanted_count + 1))
 		return -ENOMEM;
-	file->wanted[file->wanted_count++] = place;
+	file->wanted[file->wanted_count++] = vaddr;
 	return 0;
 }
 
@@ -331,7 +318,7 @@ int xp_symbolizer_want(struct xp_symbolizer *symbolizer, uint32_t number, uint64
 	if (XP_ARRAY_RESERVE(symbolizer->places, symbolizer->place_room, symbolizer->place_count + 1))
 		return -ENOMEM;
 	*place = (uint32_t)symbolizer->place_count;
-	if (!xp_u64_map_add(&file->places, vaddr, *place) || add_wanted(file, *place))
+	if (!xp_u64_map_add(&file->places, vaddr, *place) || add_wanted(file, vaddr))
 		return -ENOMEM;
 	symbolizer->places[symbolizer->place_count++] = (struct xp_place){ .vaddr = vaddr };
 	return 0;
@@ -342,165 +329,37 @@ const struct xp_place *xp_symbolizer_place(const struct xp_symbolizer *symbolize
 	return &symbolizer->places[place];
 }
 
-/* ---- the child: for each wanted place a struct answer, then per frame a struct answer_frame and two strings ---- */
+/* ---- asking for names ---- */
 
-struct answer {
-	uint32_t place;
-	uint32_t frame_count;
+/* The addresses of one file that are being named, in order. */
+struct naming {
+	struct xp_symbolizer *symbolizer;
+	struct file *file;
+	size_t done;
 };
 
-struct answer_frame {
-	uint32_t line;
-	uint32_t function_bytes; /* 0: unknown */
-	uint32_t file_bytes;
-};
-
-static size_t bounded_length(const char *text, size_t max)
+static int add_names(void *arg, uint64_t vaddr, const struct xp_source_frame *frames, uint32_t count)
 {
-	return text ? strnlen(text, max) : 0;
+	struct naming *naming = arg;
+	struct xp_place *place = &naming->symbolizer->places[*xp_u64_map_find(&naming->file->places, vaddr)];
+
+	place->frames = calloc(XP_MAX(count, 1u), sizeof(*frames));
+	if (!place->frames)
+		return -ENOMEM;
+	memcpy(place->frames, frames, count * sizeof(*frames));
+	place->frame_count = count;
+	naming->done++;
+	return 0;
 }
 
-static bool put_frame(FILE *out, const struct xp_name_frame *frame)
-{
-	char *demangled = frame->symbol ? xp_demangle(frame->symbol) : NULL;
-	const char *function = demangled ? demangled : frame->symbol;
-	struct answer_frame head = {
-		.line = frame->line,
-		.function_bytes = (uint32_t)bounded_length(function, XP_DEMANGLED_BYTES_MAX),
-		.file_bytes = (uint32_t)bounded_length(frame->file, SOURCE_BYTES_MAX),
-	};
-	bool good = fwrite(&head, sizeof(head), 1, out) == 1;
-
-	if (head.function_bytes)
-		good &= fwrite(function, head.function_bytes, 1, out) == 1;
-	if (head.file_bytes)
-		good &= fwrite(frame->file, head.file_bytes, 1, out) == 1;
-	free(demangled);
-	return good;
-}
-
-struct question {
-	const struct xp_symbolizer *symbolizer;
-	const struct file *file;
-	enum xp_name_detail detail;
-};
-
-static bool put_answer(FILE *out, uint32_t place, const struct xp_name_frame *frames, size_t count)
-{
-	const struct answer answer = { .place = place, .frame_count = (uint32_t)count };
-	bool good = fwrite(&answer, sizeof(answer), 1, out) == 1;
-
-	for (size_t i = 0; good && i < count; i++)
-		good = put_frame(out, &frames[i]);
-	return good;
-}
-
-/* Handles files with only names. libdw rejects them, since they have no segments. */
-static int answer_by_symbols(int fd, FILE *out, const struct question *question)
-{
-	const struct file *file = question->file;
-	struct xp_function *functions = calloc(XP_MAX(file->wanted_count, (size_t)1), sizeof(*functions));
-	struct xp_elf_file image;
-	char *pool = NULL;
-	bool good = functions && !xp_elf_file_fd(&image, fd, NULL, 0);
-
-	for (size_t i = 0; good && i < file->wanted_count; i++)
-		functions[i].vaddr = question->symbolizer->places[file->wanted[i]].vaddr;
-	good = good && !xp_symbols_name(&image, functions, file->wanted_count, &pool);
-	for (size_t i = 0; good && i < file->wanted_count; i++) {
-		const struct xp_name_frame frame = { .symbol = functions[i].name };
-
-		good = put_answer(out, file->wanted[i], &frame, frame.symbol ? 1 : 0);
-	}
-	return good ? 0 : 1; /* the process ends next */
-}
-
-static int answer_all(int fd, FILE *out, const void *arg)
-{
-	const struct question *question = arg;
-	const struct file *file = question->file;
-	struct xp_name_frame frames[XP_NAME_FRAMES_MAX];
-	struct xp_elf_names *names;
-	bool good = true;
-	int err = xp_elf_names_open(&names, fd, file->real_path ? file->real_path : file->path, question->detail);
-
-	if (err)
-		return err == -EINVAL ? answer_by_symbols(fd, out, question) : 1;
-	for (size_t i = 0; good && i < file->wanted_count; i++) {
-		uint64_t vaddr = question->symbolizer->places[file->wanted[i]].vaddr;
-
-		good = put_answer(out, file->wanted[i], frames, xp_elf_names_at(names, vaddr, frames));
-	}
-	return good ? 0 : 1;
-}
-
-/* ---- reading the child's output, which is as untrusted as the file ---- */
-
-static bool get_text(struct xp_symbolizer *symbolizer, FILE *in, uint32_t bytes, size_t max, const char **kept)
-{
-	char text[XP_DEMANGLED_BYTES_MAX + 1], clean[sizeof(text)];
-
-	*kept = NULL;
-	if (bytes > max || (bytes && fread(text, bytes, 1, in) != 1))
-		return false;
-	if (!bytes)
-		return true;
-	text[bytes] = 0;
-	xp_clean_text(clean, sizeof(clean), text);
-	*kept = xp_text_pool_keep(&symbolizer->texts, clean);
-	return true;
-}
-
-static bool get_frame(struct xp_symbolizer *symbolizer, FILE *in, struct xp_source_frame *frame)
-{
-	struct answer_frame head;
-
-	if (fread(&head, sizeof(head), 1, in) != 1)
-		return false;
-	frame->line = head.line;
-	return get_text(symbolizer, in, head.function_bytes, XP_DEMANGLED_BYTES_MAX, &frame->function) &&
-	       get_text(symbolizer, in, head.file_bytes, SOURCE_BYTES_MAX, &frame->file);
-}
-
-/* Answers come in the order of the questions. Returns their number. */
-static size_t get_answers(struct xp_symbolizer *symbolizer, const struct file *file, FILE *in)
-{
-	struct xp_source_frame frames[XP_NAME_FRAMES_MAX];
-	struct answer answer;
-	size_t count;
-
-	for (count = 0; count < file->wanted_count; count++) {
-		struct xp_place *place;
-
-		if (fread(&answer, sizeof(answer), 1, in) != 1 || answer.place != file->wanted[count] ||
-		    answer.frame_count > XP_NAME_FRAMES_MAX)
-			break;
-		for (uint32_t i = 0; i < answer.frame_count; i++)
-			if (!get_frame(symbolizer, in, &frames[i]))
-				return count;
-		place = &symbolizer->places[answer.place];
-		place->frames = calloc(XP_MAX(answer.frame_count, 1u), sizeof(*frames));
-		if (!place->frames)
-			break;
-		memcpy(place->frames, frames, answer.frame_count * sizeof(*frames));
-		place->frame_count = answer.frame_count;
-	}
-	return count;
-}
-
-static void forget_answered(struct file *file, size_t count)
-{
-	file->wanted_count -= count;
-	memmove(file->wanted, file->wanted + count, file->wanted_count * sizeof(*file->wanted));
-}
-
-/* Places without an answer stay wanted. */
+/* Addresses without an answer stay wanted. */
 static int ask_reader(struct xp_symbolizer *symbolizer, struct file *file, enum xp_name_detail detail)
 {
 	const struct xp_confined_limits limits = limits_of(symbolizer, READER_SECONDS * NS_PER_S, READER_BYTES);
-	const struct question question = { symbolizer, file, detail };
+	const struct xp_elf_addresses addresses = { real_path_of(file), detail, file->wanted, file->wanted_count };
+	struct naming naming = { .symbolizer = symbolizer, .file = file };
+	const struct xp_elf_named named = { &symbolizer->texts, add_names, &naming };
 	uint64_t start_ns = xp_now_ns();
-	struct xp_confined *reader;
 	int err;
 
 	if (!file->readable || !file->wanted_count)
@@ -508,12 +367,9 @@ static int ask_reader(struct xp_symbolizer *symbolizer, struct file *file, enum 
 	file->is_late |= !limits.ns;
 	if (!limits.ns)
 		return 0;
-	err = xp_confined_start(&reader, file->path, answer_all, &question, &limits);
-	if (!err) {
-		forget_answered(file, get_answers(symbolizer, file, xp_confined_answers(reader)));
-		if (xp_confined_end(reader) == XP_CONFINED_LATE)
-			err = -ETIMEDOUT;
-	}
+	err = xp_elf_ask_names(file->path, &addresses, &limits, &named);
+	file->wanted_count -= naming.done;
+	memmove(file->wanted, file->wanted + naming.done, file->wanted_count * sizeof(*file->wanted));
 	take_time(symbolizer, start_ns);
 	file->is_late |= err == -ETIMEDOUT && file->wanted_count;
 	return err == -ENOMEM || err == -EAGAIN ? err : 0;

@@ -14,7 +14,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "report/elf_names.h"
 #include "report/elf_questions.h"
 
 /* Limits: further addresses are not named; nor is an address if its name comes when this much text is in memory. */
@@ -23,12 +22,6 @@
 #define XP_NAMES_SECONDS 120
 
 struct xp_symbolizer;
-
-struct xp_source_frame {
-	const char *function; /* clean (xp_clean_text); NULL: unknown */
-	const char *file;     /* the same */
-	uint32_t line;	      /* 0: unknown */
-};
 
 /* A requested address. */
 struct xp_place {
