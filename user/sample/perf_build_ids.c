@@ -5,27 +5,17 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/util.h"
+#include "base/array.h"
 #include "elf/file.h"
 #include "target/mapped_file.h"
 
-#define ROOM_MIN 256
-
 static struct xp_perf_build_id *slot_of(struct xp_perf_build_ids *ids, const struct xp_file *file)
 {
-	size_t room = XP_MAX(ids->room, (size_t)ROOM_MIN);
-	struct xp_perf_build_id *grown;
+	size_t room = ids->room;
 
-	while (room <= file->index)
-		room *= 2;
-	if (room > ids->room) {
-		grown = realloc(ids->ids, room * sizeof(*grown));
-		if (!grown)
-			return NULL;
-		memset(grown + ids->room, 0, (room - ids->room) * sizeof(*grown));
-		ids->ids = grown;
-		ids->room = room;
-	}
+	if (XP_ARRAY_RESERVE(ids->ids, ids->room, (size_t)file->index + 1))
+		return NULL;
+	memset(ids->ids + room, 0, (ids->room - room) * sizeof(*ids->ids));
 	return &ids->ids[file->index];
 }
 

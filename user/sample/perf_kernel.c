@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/util.h"
 
 #define MODULE_NAME_BYTES 64 /* the kernel's MODULE_NAME_LEN is less */
@@ -33,6 +34,7 @@ struct module {
 struct modules {
 	struct module *all;
 	size_t count;
+	size_t room;
 };
 
 /* A line is: name size references users state address */
@@ -43,19 +45,15 @@ static int read_modules(struct modules *modules, FILE *table)
 	int err = 0;
 
 	while (!err && getline(&line, &room, table) > 0) {
-		struct module module = { 0 }, *grown;
+		struct module module = { 0 };
 
 		if (sscanf(line, "%63s %" SCNu64 " %*s %*s %*s %" SCNx64, module.name, &module.bytes, &module.start) !=
 			3 ||
 		    !module.start)
 			continue;
-		grown = reallocarray(modules->all, modules->count + 1, sizeof(*grown));
-		if (!grown) {
-			err = -ENOMEM;
-			break;
-		}
-		modules->all = grown;
-		modules->all[modules->count++] = module;
+		err = XP_ARRAY_RESERVE(modules->all, modules->room, modules->count + 1);
+		if (!err)
+			modules->all[modules->count++] = module;
 	}
 	free(line);
 	return err;

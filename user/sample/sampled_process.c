@@ -127,20 +127,13 @@ void xp_sampled_processes_settle(struct xp_sampled_processes *tasks)
 
 /* ---- mappings ---- */
 
-/* tsc: when it was mapped; 0: unknown. */
-static int map(struct xp_sampled_processes *tasks, struct xp_sampled_process *task, uint64_t tsc, uint64_t start,
-	       uint64_t end, uint64_t file_offset, uint64_t dev, uint64_t inode, uint64_t generation, char *path)
+/* vma, file: the mapping and its file, which is copied if it is new. tsc: when it was mapped; 0: unknown. */
+static int map(struct xp_sampled_processes *tasks, struct xp_sampled_process *task, uint64_t tsc, struct xp_vma vma,
+	       const struct xp_file *file)
 {
-	struct xp_file file = {
-		.kind = xp_file_kind_of(path),
-		.dev = dev,
-		.inode = inode,
-		.generation = generation,
-		.path = path,
-	};
-	struct xp_vma vma = { start, end, file_offset, xp_files_intern(&tasks->files, &file) };
 	int err;
 
+	vma.file = xp_files_intern(&tasks->files, file);
 	if (!vma.file)
 		return -ENOMEM;
 	if (vma.file->kind == XP_FILE_UNKNOWN && !tasks->has_warned) {
@@ -149,7 +142,7 @@ static int map(struct xp_sampled_processes *tasks, struct xp_sampled_process *ta
 	}
 	err = xp_address_space_own(&task->space);
 	if (!err && tsc && xp_file_may_be_jit(vma.file))
-		err = xp_address_space_map_jit(task->space, start, end, tsc);
+		err = xp_address_space_map_jit(task->space, vma.start, vma.end, tsc);
 	if (!err)
 		err = xp_address_space_map(task->space, &vma);
 	task->mapped = true;
@@ -206,9 +199,20 @@ static int scan(struct xp_sampled_processes *tasks, pid_t pid, bool anew)
 	if (err)
 		return err == -ENOMEM ? err : 0; /* the process is gone */
 	for (size_t i = 0; i < mappings.count && !err; i++) {
-		const struct xp_mapping *m = &mappings.list[i];
+		const struct xp_mapping *mapping = &mappings.list[i];
+		const struct xp_vma vma = {
+			.start = mapping->start,
+			.end = mapping->end,
+			.file_offset = mapping->file_offset,
+		};
+		const struct xp_file file = {
+			.kind = xp_file_kind_of(mapping->path),
+			.dev = mapping->dev,
+			.inode = mapping->inode,
+			.path = mapping->path,
+		};
 
-		err = map(tasks, task, 0, m->start, m->end, m->file_offset, m->dev, m->inode, 0, m->path);
+		err = map(tasks, task, 0, vma, &file);
 	}
 	xp_mappings_free(&mappings);
 	return err;
@@ -347,6 +351,25 @@ void xp_sampled_processes_forget_gone(struct xp_sampled_processes *tasks)
 	}
 }
 
+static int on_map(struct xp_sampled_processes *tasks, struct xp_sampled_process *task,
+		  const struct xp_sideband_event *event)
+{
+	const struct xp_vma vma = {
+		.start = event->start,
+		.end = event->start + event->length,
+		.file_offset = event->file_offset,
+	};
+	const struct xp_file file = {
+		.kind = xp_file_kind_of(event->text),
+		.dev = event->dev,
+		.inode = event->inode,
+		.generation = event->generation,
+		.path = event->text,
+	};
+
+	return map(tasks, task, event->tsc, vma, &file);
+}
+
 int xp_sampled_processes_event(struct xp_sampled_processes *tasks, const struct xp_sideband_event *event)
 {
 	struct xp_sampled_process *task;
@@ -367,8 +390,7 @@ int xp_sampled_processes_event(struct xp_sampled_processes *tasks, const struct 
 			set_name(task, event->text);
 		return 0;
 	}
-	return map(tasks, task, event->tsc, event->start, event->start + event->length, event->file_offset, event->dev,
-		   event->inode, event->generation, event->text);
+	return on_map(tasks, task, event);
 }
 
 const struct xp_address_space *xp_sampled_processes_space(const struct xp_sampled_processes *tasks, pid_t pid)

@@ -298,8 +298,6 @@ int xp_samples_record(struct xp_samples *samples, const struct xp_event *event, 
 	return err == -ENOSPC ? unwind(samples, &sample, record, false) : err;
 }
 
-/* ---- the end ---- */
-
 /* ---- memory ---- */
 
 /* A profile that has been in the store goes back there; on an error it stays in memory. */
