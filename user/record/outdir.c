@@ -182,10 +182,18 @@ static bool is_somebody_elses(int parent_fd, int dir_fd)
 	       !(xp_own_file_user(&uid, &gid) && dir.st_uid == uid);
 }
 
-/* Opens the directory `name` and counts its contents. Returns 1 if there is no such name. */
-static int look_at(int parent_fd, const char *name, const char *shown, int *dir_fd, struct contents *contents,
-		   char *why, size_t why_size)
+/* A directory of this name that may be in the way. */
+struct occupant {
+	const char *name;
+	const char *shown; /* its name for messages */
+	int fd;		   /* valid after look_at() */
+	struct contents contents;
+};
+
+/* Opens the directory and counts its contents. Returns 1 if there is no such name. */
+static int look_at(int parent_fd, struct occupant *occupant, char *why, size_t why_size)
 {
+	const char *name = occupant->name, *shown = occupant->shown;
 	struct stat st;
 	int err;
 
@@ -195,17 +203,17 @@ static int look_at(int parent_fd, const char *name, const char *shown, int *dir_
 		return xp_refuse(why, why_size, -EEXIST,
 				 "%s is %s, not a directory: move it away, or choose another name with -o", shown,
 				 S_ISLNK(st.st_mode) ? "a symbolic link" : "a file");
-	*dir_fd = openat(parent_fd, name, DIR_FLAGS);
-	if (*dir_fd < 0)
+	occupant->fd = openat(parent_fd, name, DIR_FLAGS);
+	if (occupant->fd < 0)
 		return xp_refuse(why, why_size, -errno, "%s: cannot open the directory: %s", shown, strerror(errno));
-	if (is_somebody_elses(parent_fd, *dir_fd)) {
-		close(*dir_fd);
+	if (is_somebody_elses(parent_fd, occupant->fd)) {
+		close(occupant->fd);
 		return xp_refuse(why, why_size, -EEXIST, "%s belongs to another user: choose another directory with -o",
 				 shown);
 	}
-	err = read_contents(*dir_fd, contents);
+	err = read_contents(occupant->fd, &occupant->contents);
 	if (err) {
-		close(*dir_fd);
+		close(occupant->fd);
 		return xp_refuse(why, why_size, err, "%s: cannot read the directory: %s", shown, strerror(-err));
 	}
 	return 0;
@@ -215,27 +223,28 @@ static int look_at(int parent_fd, const char *name, const char *shown, int *dir_
 static int clear_old(const struct xp_outdir *outdir, const char *old, char *why, size_t why_size)
 {
 	char shown[PATH_MAX + sizeof(OLD_SUFFIX)];
-	struct contents contents;
-	int dir_fd, err;
+	struct occupant occupant = { .name = old, .shown = shown };
+	const struct contents *contents = &occupant.contents;
+	int err;
 
 	snprintf(shown, sizeof(shown), "%s%s", outdir->path, OLD_SUFFIX);
-	err = look_at(outdir->parent_fd, old, shown, &dir_fd, &contents, why, why_size);
+	err = look_at(outdir->parent_fd, &occupant, why, why_size);
 	if (err)
 		return err > 0 ? 0 : err;
-	if (contents.foreign)
+	if (contents->foreign)
 		err = xp_refuse(why, why_size, -EEXIST,
 				"%s, which would have to make way, holds something that is not xprof's (%s): move it "
 				"away, or choose another directory with -o",
-				shown, contents.foreign_name);
-	else if (contents.entries && !contents.marks)
+				shown, contents->foreign_name);
+	else if (contents->entries && !contents->marks)
 		err =
 		    xp_refuse(why, why_size, -EEXIST,
 			      "%s, which would have to make way, is no recording (no manifest.json): move it away, or "
 			      "choose another directory with -o",
 			      shown);
 	else
-		err = remove_recording(outdir->parent_fd, old, dir_fd);
-	close(dir_fd);
+		err = remove_recording(outdir->parent_fd, old, occupant.fd);
+	close(occupant.fd);
 	if (err && !why[0])
 		xp_refuse(why, why_size, err, "%s: cannot remove this older recording: %s", shown, strerror(-err));
 	return err;
@@ -245,20 +254,20 @@ static int clear_old(const struct xp_outdir *outdir, const char *old, char *why,
 static int clear_place(struct xp_outdir *outdir, char *why, size_t why_size)
 {
 	char old[NAME_MAX + 1 + sizeof(OLD_SUFFIX)];
-	struct contents contents;
-	int dir_fd, err;
+	struct occupant occupant = { .name = outdir->name, .shown = outdir->path };
+	int err;
 
-	err = look_at(outdir->parent_fd, outdir->name, outdir->path, &dir_fd, &contents, why, why_size);
+	err = look_at(outdir->parent_fd, &occupant, why, why_size);
 	if (err)
 		return err > 0 ? 0 : err;
-	close(dir_fd);
-	if (!contents.entries) {
+	close(occupant.fd);
+	if (!occupant.contents.entries) {
 		if (unlinkat(outdir->parent_fd, outdir->name, AT_REMOVEDIR))
 			return xp_refuse(why, why_size, -errno, "%s: cannot replace this empty directory: %s",
 					 outdir->path, strerror(errno));
 		return 0;
 	}
-	if (!contents.marks)
+	if (!occupant.contents.marks)
 		return xp_refuse(why, why_size, -EEXIST,
 				 "%s exists and is no recording of xprof (no manifest.json): choose another directory "
 				 "with -o",
