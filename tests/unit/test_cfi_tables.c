@@ -518,9 +518,21 @@ static void test_too_many_rows(void **state)
 	xp_cfi_tables_free(tables);
 }
 
+/* Has the file read again and again, since each reading ends at its time limit. */
+static void read_until_killed(int fd)
+{
+	struct xp_cfi_tables *tables = start();
+
+	for (size_t index = 0;; index++) {
+		ask(tables, index, fd);
+		wait_for(tables, 1);
+	}
+}
+
 /* xprof is killed while a file is read: both processes die. */
 static void test_dies_with_us(void **state)
 {
+	uint64_t end_ns = xp_now_ns() + WAIT_MS * 1000000ull;
 	int slow = endless_cfi_elf(), status;
 	pid_t pid;
 
@@ -528,12 +540,15 @@ static void test_dies_with_us(void **state)
 	/* Grandchildren are reparented to this process. */
 	assert_int_equal(prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0), 0);
 	pid = fork();
-	if (!pid) {
-		ask(start(), 0, slow);
-		pause();
-	}
-	while (!child_of(pid) || !child_of(child_of(pid)))
+	if (!pid)
+		read_until_killed(slow);
+	while (!child_of(pid) || !child_of(child_of(pid))) {
+		if (xp_now_ns() > end_ns) {
+			kill(pid, SIGKILL);
+			fail_msg("nothing reads the file");
+		}
 		usleep(1000);
+	}
 	kill(pid, SIGKILL);
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	for (int killed = 0; killed < 2; killed++) {
