@@ -20,7 +20,7 @@ static void put(struct xp_unwind_cache *chains, struct xp_cached_chain *chain, s
 
 	for (size_t i = 0; i < count - same; i++)
 		steps[i + 1].ip = count - i;
-	xp_unwind_cache_evict(chains, chain, same, steps, count);
+	xp_unwind_cache_store(chains, chain, same, steps, count);
 }
 
 static void check(const struct xp_cached_chain *chain, size_t count, size_t known)

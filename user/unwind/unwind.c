@@ -530,7 +530,7 @@ static void remember(struct walk *walk, size_t count, struct xp_unwind_result *r
 {
 	if (walk->run && walk->ahead)
 		end_run(walk, count);
-	xp_unwind_cache_evict(&walk->unwinder->chains, walk->chain, walk->run, walk->unwinder->steps, count - 1);
+	xp_unwind_cache_store(&walk->unwinder->chains, walk->chain, walk->run, walk->unwinder->steps, count - 1);
 	result->path = &walk->chain->path;
 }
 

@@ -63,7 +63,7 @@ static bool reserve(struct xp_unwind_cache *chains, struct xp_cached_chain *chai
 	return true;
 }
 
-void xp_unwind_cache_evict(struct xp_unwind_cache *chains, struct xp_cached_chain *chain, size_t same,
+void xp_unwind_cache_store(struct xp_unwind_cache *chains, struct xp_cached_chain *chain, size_t same,
 			   const struct xp_cached_step *steps, size_t count)
 {
 	if (!reserve(chains, chain, count))

@@ -65,7 +65,7 @@ struct xp_cached_chain *xp_unwind_cache_get(struct xp_unwind_cache *chains, pid_
  * of the walk, preceded by the leaf's step. count: all steps without the leaf's. If out of memory, the cached walk
  * becomes empty.
  */
-void xp_unwind_cache_evict(struct xp_unwind_cache *chains, struct xp_cached_chain *chain, size_t same,
+void xp_unwind_cache_store(struct xp_unwind_cache *chains, struct xp_cached_chain *chain, size_t same,
 			   const struct xp_cached_step *steps, size_t count);
 void xp_unwind_cache_free(struct xp_unwind_cache *chains);
 
