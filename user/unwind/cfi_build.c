@@ -15,7 +15,6 @@
 #include "elf/file.h"
 #include "unwind/cfi_fdes.h"
 #include "unwind/cfi_rows.h"
-#include "unwind/cfi_rule.h"
 #include "unwind/cfi_synthetic.h"
 
 struct build {
@@ -234,33 +233,6 @@ static int read_fdes(struct build *build, const char *path, uint64_t code_bytes)
 
 /* ---- rows ---- */
 
-/*
- * Adds rows for the part [start, end) of an entry's code. to_offset: added to an address, gives the offset in the file.
- */
-static int add_fde(struct build *build, const struct xp_cfi_fde *fde, uint64_t start, uint64_t end, uint64_t to_offset)
-{
-	struct xp_cfi_program program;
-	int err = 0;
-
-	xp_cfi_fdes_start(&build->fdes, fde, &program);
-	while (!err && start < end) {
-		bool has_next = xp_cfi_program_next(&program);
-		uint64_t row_end = has_next ? XP_MIN(program.place, end) : end;
-		enum xp_cfi_reason reason = XP_CFI_BAD_ENTRY;
-		struct xp_cfi_row row = { .rule = XP_CFI_NONE };
-		struct xp_cfi_deref deref;
-
-		if (row_end <= start)
-			continue;
-		if (!program.is_bad)
-			reason = xp_cfi_rule_of(&program.now, program.common->is_signal, &row, &deref);
-		err = xp_cfi_rows_add(&build->rows, (uint32_t)(start + to_offset), &row, &deref);
-		build->header.code_bytes[reason] += row_end - start;
-		start = row_end;
-	}
-	return err;
-}
-
 /* The first entry that may have code at or above vaddr. */
 static size_t first_fde(const struct xp_cfi_fdes *fdes, uint64_t vaddr)
 {
@@ -281,6 +253,7 @@ static int add_segment(struct build *build, const struct xp_elf_segment *segment
 {
 	uint64_t at = segment->vaddr, end = at + segment->bytes, to_offset = segment->offset - segment->vaddr;
 	const struct xp_cfi_fdes *fdes = &build->fdes;
+	struct xp_cfi_program program;
 	int err = 0;
 
 	for (size_t i = first_fde(fdes, at); !err && i < fdes->count && fdes->all[i].vaddr < end; i++) {
@@ -293,8 +266,10 @@ static int add_segment(struct build *build, const struct xp_elf_segment *segment
 		    xp_cfi_synthetic_has_signal_return(&build->gaps, fde_start + to_offset, fde_end + to_offset))
 			continue;
 		err = xp_cfi_synthetic_add(&build->gaps, at + to_offset, fde_start + to_offset);
-		if (!err)
-			err = add_fde(build, fde, fde_start, fde_end, to_offset);
+		if (!err) {
+			xp_cfi_fdes_start(fdes, fde, &program);
+			err = xp_cfi_rows_run(&build->rows, &program, fde_start, fde_end, to_offset);
+		}
 		at = fde_end;
 	}
 	return err ? err : xp_cfi_synthetic_add(&build->gaps, at + to_offset, end + to_offset);
@@ -334,9 +309,10 @@ static void count_code(struct build *build, uint64_t code_bytes)
 {
 	uint64_t *counts = build->header.code_bytes, sum = 0;
 
-	counts[XP_CFI_KNOWN] += build->gaps.known_bytes;
-	for (size_t i = 0; i < XP_CFI_REASONS; i++)
+	for (size_t i = 0; i < XP_CFI_REASONS; i++) {
+		counts[i] = build->rows.code_bytes[i];
 		sum += counts[i];
+	}
 	counts[XP_CFI_NO_FDE] = code_bytes > sum ? code_bytes - sum : 0;
 }
 

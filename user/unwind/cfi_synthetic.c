@@ -24,7 +24,6 @@ void xp_cfi_synthetic_init(struct xp_cfi_synthetic *gaps, struct xp_elf_file *im
 
 	gaps->image = image;
 	gaps->rows = rows;
-	gaps->known_bytes = 0;
 	gaps->stubs_count = 0;
 	for (size_t i = 0; i < XP_CFI_STUBS_MAX; i++) {
 		bool is_init = sections[i].kind == XP_CFI_STUBS_INIT;
@@ -107,7 +106,7 @@ static int add_stubs(struct xp_cfi_synthetic *gaps, const struct xp_cfi_stubs *s
 		row.cfa++;
 		if (!err)
 			err = xp_cfi_rows_add(gaps->rows, (uint32_t)start + 6, &row, NULL);
-		gaps->known_bytes += STUB_BYTES;
+		gaps->rows->code_bytes[XP_CFI_KNOWN] += STUB_BYTES;
 		start += STUB_BYTES;
 	}
 	row = none;
@@ -116,7 +115,7 @@ static int add_stubs(struct xp_cfi_synthetic *gaps, const struct xp_cfi_stubs *s
 	if (!err)
 		err = xp_cfi_rows_add(gaps->rows, (uint32_t)start, &row, NULL);
 	if (row.rule != XP_CFI_NONE)
-		gaps->known_bytes += stubs->end - start;
+		gaps->rows->code_bytes[XP_CFI_KNOWN] += stubs->end - start;
 	return err;
 }
 
@@ -163,7 +162,7 @@ static int add_init(struct xp_cfi_synthetic *gaps, uint64_t start, uint64_t end)
 	row.cfa = 1;
 	if (!err)
 		err = xp_cfi_rows_add(gaps->rows, (uint32_t)(end - 1), &row, NULL);
-	gaps->known_bytes += end - start;
+	gaps->rows->code_bytes[XP_CFI_KNOWN] += end - start;
 	return err;
 }
 
@@ -225,7 +224,7 @@ static int add_plain(struct xp_cfi_synthetic *gaps, uint64_t start, uint64_t end
 		if (!err && found < end) {
 			err = xp_cfi_rows_add(gaps->rows, (uint32_t)XP_MAX(found, (uint64_t)1) - 1, &signal, NULL);
 			start = found + sizeof(signal_return);
-			gaps->known_bytes += sizeof(signal_return);
+			gaps->rows->code_bytes[XP_CFI_KNOWN] += sizeof(signal_return);
 		}
 	}
 	return err;
@@ -258,7 +257,7 @@ static int add_clone(struct xp_cfi_synthetic *gaps, uint64_t start, uint64_t byt
 {
 	static const struct xp_cfi_row clone = { .rule = XP_CFI_CLONE };
 
-	gaps->known_bytes += bytes;
+	gaps->rows->code_bytes[XP_CFI_KNOWN] += bytes;
 	return xp_cfi_rows_add(gaps->rows, (uint32_t)start, &clone, NULL);
 }
 

@@ -41,7 +41,6 @@ struct xp_cfi_stubs {
 struct xp_cfi_synthetic {
 	struct xp_elf_file *image; /* owned by the caller, as are the rows */
 	struct xp_cfi_rows *rows;
-	uint64_t known_bytes; /* code that got a rule here */
 	struct xp_cfi_stubs stubs[XP_CFI_STUBS_MAX];
 	size_t stubs_count;
 	uint8_t chunk[XP_CFI_CHUNK_BYTES];
