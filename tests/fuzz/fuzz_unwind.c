@@ -39,7 +39,7 @@ struct head {
 	uint32_t missing;
 	struct xp_cfi_deref derefs[DEREFS];
 };
-enum { IS_WHOLE = 1, BY_FRAME_POINTER = 2, IS_LATE = 4, HAS_TIME = 8 };
+enum { IS_WHOLE = 1, BY_FRAME_POINTER = 2, IS_LATE = 4, HAS_TIME = 8, HAS_CODE = 16, CODE_IS_LATE = 32 };
 
 static struct xp_file file = { .kind = XP_FILE_DISK, .path = "/bin/program" };
 static struct xp_file jit_file = { .index = 1, .kind = XP_FILE_ANON, .path = "//anon" };
@@ -47,6 +47,8 @@ static struct xp_file jit_file = { .index = 1, .kind = XP_FILE_ANON, .path = "//
 struct tables {
 	struct xp_cfi_table *table;
 	bool is_late;
+	bool code_is_late;
+	unsigned int round;
 };
 
 static int find_table(void *arg, const struct xp_file *of, uint64_t offset, const struct xp_cfi_table **table)
@@ -56,6 +58,23 @@ static int find_table(void *arg, const struct xp_file *of, uint64_t offset, cons
 	(void)offset;
 	*table = of == &file && !tables->is_late ? tables->table : NULL;
 	return of == &file && tables->is_late ? -EAGAIN : 0;
+}
+
+/* The JIT code has the file's rules, at other addresses after each change. */
+static int find_code(void *arg, uint64_t address, struct xp_cfi_found *found)
+{
+	const struct tables *tables = arg;
+	const struct xp_cfi_row *row;
+
+	if (tables->code_is_late && address % 16 == 0)
+		return -EAGAIN;
+	if (!tables->table)
+		return -ENOENT;
+	row = xp_cfi_find(tables->table, address - JIT + tables->round / 4 * 256);
+	found->row = *row;
+	if (row->rule == XP_CFI_DEREF)
+		found->deref = *xp_cfi_deref(tables->table, row);
+	return row->rule == XP_CFI_NONE ? -ENOENT : 0;
 }
 
 /* A table that may be opened: what that refuses is fuzzed elsewhere. */
@@ -116,7 +135,8 @@ static void check(const struct xp_address_space *space, const struct xp_unwind_t
 	CHECK(result->count >= 1 && result->count <= XP_UNWIND_FRAMES_MAX);
 	CHECK(result->used_bytes <= thread->stack_bytes);
 	CHECK(frames[0].address == thread->ip && !frames[0].interrupted);
-	CHECK(result->end < XP_UNWIND_ENDS || (has_time && result->end == XP_UNWIND_WAITS && result->file == &file));
+	CHECK(result->end < XP_UNWIND_ENDS || (has_time && result->end == XP_UNWIND_WAITS &&
+					       (result->file == &file || (!result->file && thread->code))));
 	for (size_t i = 1; i < result->count; i++)
 		CHECK(frames[i].vma == xp_address_space_find(space, frames[i].address - !frames[i].interrupted) &&
 		      frames[i].vma);
@@ -196,6 +216,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct xp_unwinder *unwinder, *remembering;
 	struct xp_address_space space = { 0 };
 	struct tables tables;
+	struct xp_unwind_code code = { .find = find_code, .arg = &tables, .has_any = true };
 	struct head head;
 	__u64 regs[XP_SAMPLE_REGS];
 	uint8_t *stack; /* of exactly its size: the sanitizer sees what is read beyond */
@@ -203,7 +224,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (size < sizeof(head))
 		return -1;
 	head = make_head(data, size - sizeof(head));
-	tables = (struct tables){ make_table(&head, data + sizeof(head)), head.flags & IS_LATE };
+	tables = (struct tables){
+		.table = make_table(&head, data + sizeof(head)),
+		.is_late = head.flags & IS_LATE,
+		.code_is_late = head.flags & CODE_IS_LATE,
+	};
 	data += sizeof(head) + 6 * head.row_count;
 	size = XP_MIN(size - sizeof(head) - 6 * head.row_count, (size_t)XP_STACK_BYTES_MAX);
 	stack = malloc(size);
@@ -226,7 +251,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			.stack_bytes = size,
 			.stack_missing = head.missing,
 			.is_whole = head.flags & IS_WHOLE,
+			.code = head.flags & HAS_CODE ? &code : NULL,
 		};
+
+		tables.round = round;
 
 		if (round > 1)
 			change(&thread, stack, size, round);

@@ -33,6 +33,8 @@ SEEDS = {
     "frame-pointers": seed(ROWS, [STACK | 32, JIT | 5, 0, 0, STACK | 64, JIT | 9, 0, 0, 0, 0], 0x20, bp=0),
     "signal": seed(ROWS, [0] * 20 + [STACK | 240, CODE | 0x300] + [0] * 8 + [0, CODE | 0x701] * 8, 0x600, bp=240),
     "loop": seed(ROWS, [0] * 20 + [STACK, CODE | 0x600], 0x600),
+    "jit": seed(ROWS, [0, JIT | 0x120, 0, JIT | 0x220, 0, 7, JIT | 0x320, 0, CODE | 0x701], 0x104, flags=2 | 8 | 16),
+    "late-jit": seed(ROWS, [0, JIT | 0x121, 0, JIT | 0x121, 0, 7, CODE | 0x701], 0x104, flags=2 | 8 | 16 | 32),
     "late": seed(ROWS, [0, CODE | 0x120] * 8, 0x104, flags=4),
     "missing": seed(ROWS, [0, CODE | 0x120] * 300, 0x104, missing=2),
     "deep": seed(ROWS, [0, CODE | 0x120] * 1100, 0x104),

@@ -261,6 +261,26 @@ def test_report_tells(xprof, sampled, stacks):
     assert re.search(r"^[\d.]+ % of \d+ user stacks are complete; \d+: going on on another stack", told, re.M), told
 
 
+@pytest.mark.parametrize("way, kind", [("auto", "orc"), ("dwarf", "mcjit")])
+@pytest.mark.parametrize("version", [14, 19])
+def test_jit_code_without_frame_pointers(xprof, sampled, start, tmp_path, version, way, kind):
+    """By the unwinding data that LLVM's JIT registers: rbp is a register like the others in this code."""
+    tools = [f"clang-{version}", f"lli-{version}"]
+    if not all(map(shutil.which, tools)):
+        pytest.skip(f"no {' and '.join(tools)} here")
+    code = tmp_path / "deep.ll"
+    source = pathlib.Path(__file__).parent / "programs" / "interpreted_deep.c"
+    made = project.run([tools[0], "-O1", "-fomit-frame-pointer", "-S", "-emit-llvm", source, "-o", code])
+    assert made.returncode == 0, made.stderr
+    lli = start([tools[1], f"-jit-kind={kind}", code])
+    time.sleep(1)  # until it is compiled
+    recorded = sampled("-F", "999", "--call-graph", way, "-p", lli.pid, "-d", "2")
+    assert_whole(recorded, tools[1])
+    in_time = 1 - recorded.share(tools[1], "table_late")
+    cum = functions(xprof, recorded)
+    assert min(cum[name] for name in ("link_1", "link_2", "main", "_start")) >= in_time * cum["leaf"] > 0, cum
+
+
 # What gdb makes of the same stops.
 
 GDB_COMMANDS = {

@@ -229,6 +229,113 @@ static void test_known(void **state)
 				      "load 2 b 0x1000+4 at 200\n");
 }
 
+/* An .eh_frame for code at 0x1000 with 0x10 bytes, at 0x1010: CFA = rsp + 8 * words. */
+static void make_eh_frame(uint8_t bytes[44], uint8_t words)
+{
+	static const uint8_t made[44] = { 20,	0,    0,  0, 0,	   0,  0, 0, 1,	   'z',	 'R',  0,
+					  1,	0x78, 16, 1, 0x1b, 12, 7, 8, 0x90, 1,	 0,    0, /* CIE */
+					  16,	0,    0,  0, 28,   0,  0, 0, 0xd0, 0xff, 0xff, 0xff,
+					  0x10, 0,    0,  0, 0 /* FDE, at 0x30 before its address */ };
+
+	memcpy(bytes, made, sizeof(made));
+	bytes[19] = (uint8_t)(8 * words);
+}
+
+static uint32_t load_with_rules(struct fixture *f, uint64_t tsc, uint8_t words, const char *code)
+{
+	uint8_t eh_frame[44];
+	struct xp_jit_load what = {
+		.tsc = tsc,
+		.start = 0x1000,
+		.size = 0x10,
+		.name = "a",
+		.code = (const uint8_t *)code,
+	};
+	uint32_t index;
+
+	if (words) {
+		make_eh_frame(eh_frame, words);
+		what.eh_frame = eh_frame;
+		what.eh_frame_bytes = sizeof(eh_frame);
+	}
+	assert_int_equal(xp_jit_code_load(f->code, &what, &index), 0);
+	return index;
+}
+
+/* Returns the words from rsp to the CFA; 0: no rule, -1: no code. */
+static int words_at(struct fixture *f, uint64_t address, uint64_t tsc)
+{
+	struct xp_cfi_found found;
+
+	if (!xp_jit_code_find_rule(f->code, address, tsc, &found))
+		return -1;
+	assert_true(found.row.rule == XP_CFI_NONE || found.row.rule == XP_CFI_RSP);
+	return found.row.rule == XP_CFI_RSP ? found.row.cfa : 0;
+}
+
+#define BYTES_1 "0123456789abcdef"
+#define BYTES_2 "fedcba9876543210"
+
+/* Rules hold for as long as their code. */
+static void test_rules(void **state)
+{
+	struct fixture *f = *state;
+	uint32_t index;
+
+	assert_false(xp_jit_code_has_rules(f->code));
+	load(f, 50, 0x2000, 0x10, "none");
+	assert_false(xp_jit_code_has_rules(f->code));
+	load_with_rules(f, 100, 2, BYTES_1);
+	assert_true(xp_jit_code_has_rules(f->code));
+	load(f, 200, 0x1000, 0x10, "other");
+	index = load_with_rules(f, 300, 3, BYTES_2);
+	assert_int_equal(xp_jit_code_move(f->code, index, 400, 0x3000), 0);
+	assert_int_equal(xp_jit_code_unload(f->code, index, 500), 0);
+	assert_int_equal(words_at(f, 0x1000, 99), -1);
+	assert_int_equal(words_at(f, 0x1000, 100), 2);
+	assert_int_equal(words_at(f, 0x100f, 199), 2);
+	assert_int_equal(words_at(f, 0x1010, 199), -1);
+	assert_int_equal(words_at(f, 0x1000, 200), 0);
+	assert_int_equal(words_at(f, 0x1000, 300), 3);
+	assert_int_equal(words_at(f, 0x1000, 400), -1);
+	assert_int_equal(words_at(f, 0x300f, 400), 3);
+	assert_int_equal(words_at(f, 0x3000, 500), -1);
+	assert_int_equal(words_at(f, 0x2000, 500), 0);
+}
+
+/* Two sources have the same function, one of them without rules and with other bytes, in either order. */
+static void test_rules_of_two_sources(void **state)
+{
+	struct fixture *f = *state;
+
+	load_with_rules(f, 100, 2, BYTES_1);
+	load_with_rules(f, 200, 0, BYTES_2);
+	assert_int_equal(words_at(f, 0x1008, 150), 2);
+	assert_int_equal(words_at(f, 0x1008, 250), 2);
+	assert_int_equal(load_with_rules(f, 300, 2, BYTES_2), 1);
+	load_with_rules(f, 400, 4, BYTES_1);
+	assert_int_equal(words_at(f, 0x1008, 350), 2);
+	assert_int_equal(words_at(f, 0x1008, 450), 4);
+}
+
+/* The same bytes, first without rules. */
+static void test_rules_later(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t left;
+
+	assert_int_equal(load_with_rules(f, 100, 0, BYTES_1), 0);
+	assert_int_equal(words_at(f, 0x1008, 150), 0);
+	left = f->bytes_left;
+	assert_int_equal(load_with_rules(f, 200, 2, BYTES_1), 0);
+	assert_int_equal(words_at(f, 0x1008, 150), 2);
+	assert_true(f->bytes_left < left);
+	left = f->bytes_left;
+	assert_int_equal(load_with_rules(f, 300, 3, BYTES_1), 0);
+	assert_int_equal(words_at(f, 0x1008, 350), 2);
+	assert_int_equal(f->bytes_left, left);
+}
+
 static void test_only_a_bound(void **state)
 {
 	struct fixture *f = *state;
@@ -593,6 +700,9 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_moved, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_unloaded, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_known, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_rules, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_rules_of_two_sources, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_rules_later, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_only_a_bound, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_late, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_refused, setup, teardown),

@@ -228,9 +228,71 @@ static void test_augmentations(void **state)
 	assert_memory_equal(made.frame + 24 + 8 + 8, "\0\x41\16\20\0\0\0\0", 8);
 }
 
+static void check_rule(const struct xp_cfi_rows *rows, uint32_t offset, uint8_t rule, uint16_t cfa)
+{
+	struct xp_cfi_found found;
+
+	xp_cfi_rows_find(rows, offset, &found);
+	assert_int_equal(found.row.rule, rule);
+	assert_int_equal(found.row.cfa, cfa);
+}
+
+/* One entry for most of the function, one for a part of the same code and one for its end. */
+static void test_rows(void **state)
+{
+	struct xp_cfi_rows rows = { 0 };
+	size_t cie = put_cie(0x00);
+
+	(void)state;
+	put_fde(cie, CODE + 0x10, 8, 0x10);
+	put_fde(cie, CODE + 0x18, 8, 0x10); /* its rows advance by 1, so that only the last one is in its own part */
+	put_fde(cie, CODE + 0x30, 8, 0x10);
+	read_section(section.size);
+	assert_int_equal(xp_jit_eh_frame_rows(&rows, &frames, CODE, 0x50), 0);
+	check_rule(&rows, 0, XP_CFI_NONE, 0);
+	check_rule(&rows, 0x0f, XP_CFI_NONE, 0);
+	check_rule(&rows, 0x10, XP_CFI_RSP, 1);
+	check_rule(&rows, 0x11, XP_CFI_RSP, 2);
+	check_rule(&rows, 0x18, XP_CFI_RSP, 2);
+	check_rule(&rows, 0x27, XP_CFI_RSP, 2);
+	check_rule(&rows, 0x28, XP_CFI_NONE, 0);
+	check_rule(&rows, 0x30, XP_CFI_RSP, 1);
+	check_rule(&rows, 0x3f, XP_CFI_RSP, 2);
+	check_rule(&rows, 0x40, XP_CFI_NONE, 0);
+	check_rule(&rows, UINT32_MAX, XP_CFI_NONE, 0);
+	assert_true(xp_cfi_rows_bytes(&rows) >= 6 * sizeof(struct xp_cfi_row));
+	xp_cfi_rows_free(&rows);
+	rows = (struct xp_cfi_rows){ 0 };
+	assert_int_equal(xp_jit_eh_frame_rows(&rows, &frames, CODE + 0x40, 0x10), -ENOENT);
+	assert_int_equal(rows.count, 0);
+}
+
+/* Compilers need six bytes of instructions for all entries together. Half a megabyte of them gives no rules. */
+static void test_slow(void **state)
+{
+	enum { BYTES = 3000 };
+	struct xp_cfi_rows rows = { 0 };
+	size_t cie;
+
+	(void)state;
+	begin();
+	number(0, 4);
+	put("\1zR\0\1\x78\20\1\0\14\7\10\220\1", 14);
+	section.size += BYTES; /* DW_CFA_nop */
+	end();
+	cie = section.entry;
+	put_fde(cie, CODE, 8, 0x10);
+	read_section(section.size);
+	assert_int_equal(frames.count, 1);
+	assert_int_equal(xp_jit_eh_frame_rows(&rows, &frames, CODE, 0x10), 0);
+	assert_int_equal(rows.count, 0);
+	xp_cfi_rows_free(&rows);
+}
+
 /* For any end and any sizes. */
 static void test_malformed(void **state)
 {
+	struct xp_cfi_rows rows = { 0 };
 	size_t size, cie = put_cie(0x00);
 
 	(void)state;
@@ -248,6 +310,9 @@ static void test_malformed(void **state)
 			read_section(size);
 			if (frames.count && !xp_jit_eh_frame_make(&made, &frames, CODE, 0x25, false))
 				xp_jit_eh_frame_free(&made);
+			xp_jit_eh_frame_rows(&rows, &frames, CODE, 0x25);
+			xp_cfi_rows_free(&rows);
+			rows = (struct xp_cfi_rows){ 0 };
 		}
 		section.bytes[i] = before;
 	}
@@ -290,8 +355,8 @@ static void test_many(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(test_encodings),	  TEST(test_header_first), TEST(test_find),
-		TEST(test_augmentations), TEST(test_malformed),	   TEST(test_many),
+		TEST(test_encodings), TEST(test_header_first), TEST(test_find),	     TEST(test_augmentations),
+		TEST(test_rows),      TEST(test_slow),	       TEST(test_malformed), TEST(test_many),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

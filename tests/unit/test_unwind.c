@@ -888,6 +888,111 @@ static void test_same_frames_without_table(void **state)
 	free_world(world);
 }
 
+/* JIT code with rules for [JIT, JIT + 0x100), which may change. */
+static struct {
+	uint16_t cfa; /* words from rsp; 0: no rule */
+	int err;
+	unsigned int calls;
+} jit;
+
+static int find_jit(void *arg, uint64_t address, struct xp_cfi_found *found)
+{
+	(void)arg;
+	jit.calls++;
+	if (jit.err || !jit.cfa || address - JIT >= 0x100)
+		return jit.err ?: -ENOENT;
+	*found = (struct xp_cfi_found){ .row = { 0, jit.cfa, XP_CFI_RBP_SAME, XP_CFI_RSP } };
+	return 0;
+}
+
+static struct world *new_jit_world(bool by_frame_pointer, bool has_any)
+{
+	static struct xp_unwind_code code;
+	struct world *world = new_world(by_frame_pointer);
+
+	code = (struct xp_unwind_code){ find_jit, NULL, has_any };
+	jit.cfa = 2;
+	jit.err = 0;
+	jit.calls = 0;
+	world->thread.code = &code;
+	world->thread.ip = JIT + 4;
+	world->thread.bp = SP + 64; /* a frame, although not one of this code */
+	put(world, SP + 8, JIT + 0xff);
+	put(world, SP + 16, CODE + AT_END + 3);
+	put(world, SP + 24, JIT + 0x20);
+	put(world, SP + 40, CODE + AT_END + 1);
+	put(world, SP + 64, 0);
+	put(world, SP + 72, CODE + AT_END + 2);
+	return world;
+}
+
+/* JIT code with unwinding data, in which the address before a return address counts. */
+static void test_jit_rules(void **state)
+{
+	struct world *world = new_jit_world(true, true);
+
+	(void)state;
+	CHECK(world, XP_UNWIND_COMPLETE, JIT + 4, JIT + 0xff, JIT + 0x20, CODE + AT_END + 1);
+	assert_int_equal(world->result.used_bytes, 48);
+	/* The last walk does not say how this one goes. */
+	jit.cfa = 3;
+	CHECK(world, XP_UNWIND_COMPLETE, JIT + 4, CODE + AT_END + 3);
+	jit.cfa = 2;
+	CHECK(world, XP_UNWIND_COMPLETE, JIT + 4, JIT + 0xff, JIT + 0x20, CODE + AT_END + 1);
+	jit.cfa = 0; /* not any more */
+	CHECK(world, XP_UNWIND_COMPLETE, JIT + 4, CODE + AT_END + 2);
+	world->thread.ip = CODE + AT_RSP;
+	jit.calls = 0;
+	put(world, SP + 8, CODE + AT_END + 1);
+	CHECK(world, XP_UNWIND_COMPLETE, CODE + AT_RSP, CODE + AT_END + 1);
+	assert_int_equal(jit.calls, 0); /* code of files */
+	free_world(world);
+	world = new_jit_world(false, true);
+	CHECK(world, XP_UNWIND_COMPLETE, JIT + 4, JIT + 0xff, JIT + 0x20, CODE + AT_END + 1);
+	jit.cfa = 0;
+	CHECK(world, XP_UNWIND_NO_TABLE, JIT + 4);
+	free_world(world);
+}
+
+/* Code that may be known soon is waited for; without time, its frame pointer is used. */
+static void test_jit_rules_later(void **state)
+{
+	struct world *world = new_jit_world(true, true);
+
+	(void)state;
+	jit.err = -EAGAIN;
+	unwind(world);
+	assert_int_equal(world->result.end, XP_UNWIND_WAITS);
+	assert_null(world->result.file);
+	assert_int_equal(world->result.file_offset, 4);
+	xp_unwind(world->unwinder, &world->space, &world->thread, false, world->frames, &world->result);
+	assert_int_equal(world->result.end, XP_UNWIND_COMPLETE);
+	assert_int_equal(world->result.count, 2);
+	assert_int_equal(world->frames[1].address, CODE + AT_END + 2);
+	free_world(world);
+}
+
+/* Frame pointers of JIT code are remembered until the process has the first unwinding data. */
+static void test_jit_rules_come(void **state)
+{
+	struct world *world = new_jit_world(true, false);
+	struct xp_unwind_code some = { find_jit, NULL, true };
+	unsigned int calls;
+
+	(void)state;
+	jit.cfa = 0;
+	world->thread.ip = CODE + AT_RSP;
+	put(world, SP + 8, JIT + 0xff);
+	CHECK(world, XP_UNWIND_COMPLETE, CODE + AT_RSP, JIT + 0xff, CODE + AT_END + 2);
+	calls = jit.calls;
+	unwind_again(world);
+	assert_int_equal(jit.calls, calls);
+	jit.cfa = 2;
+	world->thread.code = &some;
+	CHECK(world, XP_UNWIND_COMPLETE, CODE + AT_RSP, JIT + 0xff, JIT + 0x20, CODE + AT_END + 1);
+	free_world(world);
+}
+
 static int set_up(void **state)
 {
 	(void)state;
@@ -936,6 +1041,9 @@ int main(void)
 		cmocka_unit_test(test_same_frames_of_other_code),
 		cmocka_unit_test(test_one_difference),
 		cmocka_unit_test(test_same_frames_without_table),
+		cmocka_unit_test(test_jit_rules),
+		cmocka_unit_test(test_jit_rules_later),
+		cmocka_unit_test(test_jit_rules_come),
 	};
 
 	return cmocka_run_group_tests(tests, set_up, tear_down);

@@ -45,7 +45,7 @@ static void test_same(void **state)
 {
 	struct xp_unwind_cache *chains = calloc(1, sizeof(*chains));
 	struct xp_address_space *space = new_space();
-	struct xp_cached_chain *chain = xp_unwind_cache_get(chains, 1, space);
+	struct xp_cached_chain *chain = xp_unwind_cache_get(chains, 1, space, false);
 
 	(void)state;
 	check(chain, 0, 0);
@@ -57,7 +57,7 @@ static void test_same(void **state)
 	chain->path.known = 40;
 	put(chains, chain, 5, 5);
 	check(chain, 5, 5);
-	assert_ptr_equal(xp_unwind_cache_get(chains, 1, space), chain);
+	assert_ptr_equal(xp_unwind_cache_get(chains, 1, space, false), chain);
 	check(chain, 5, 5);
 	xp_unwind_cache_free(chains);
 	assert_int_equal(chains->bytes, 0);
@@ -71,28 +71,30 @@ static void test_others(void **state)
 	struct xp_unwind_cache *chains = calloc(1, sizeof(*chains));
 	struct xp_address_space *space = new_space(), *other = new_space(), *owned;
 	struct xp_vma more = { 0x2000, 0x3000, 0, &file };
-	struct xp_cached_chain *chain = xp_unwind_cache_get(chains, 1, space);
+	struct xp_cached_chain *chain = xp_unwind_cache_get(chains, 1, space, false);
 
 	(void)state;
 	put(chains, chain, 0, 20);
 	chain->path.known = 20;
-	check(xp_unwind_cache_get(chains, 2, space), 0, 0);
-	check(xp_unwind_cache_get(chains, 1, space), 20, 20);
-	check(xp_unwind_cache_get(chains, 1, other), 0, 0);
+	check(xp_unwind_cache_get(chains, 2, space, false), 0, 0);
+	check(xp_unwind_cache_get(chains, 1, space, false), 20, 20);
+	check(xp_unwind_cache_get(chains, 1, other, false), 0, 0);
 	put(chains, chain, 0, 20);
-	check(xp_unwind_cache_get(chains, 1 + XP_CHAINS, other), 0, 0);
-	check(xp_unwind_cache_get(chains, 1, other), 0, 0);
+	check(xp_unwind_cache_get(chains, 1 + XP_CHAINS, other, false), 0, 0);
+	check(xp_unwind_cache_get(chains, 1, other, false), 0, 0);
 	put(chains, chain, 0, 20);
 	assert_int_equal(xp_address_space_map(other, &more), 0);
-	check(xp_unwind_cache_get(chains, 1, other), 0, 0);
+	check(xp_unwind_cache_get(chains, 1, other, false), 0, 0);
 	put(chains, chain, 0, 20);
 	xp_address_space_clear(other);
-	check(xp_unwind_cache_get(chains, 1, other), 0, 0);
+	check(xp_unwind_cache_get(chains, 1, other, false), 0, 0);
 	/* A copy of a space that stays. */
-	put(chains, xp_unwind_cache_get(chains, 1, space), 0, 20);
+	put(chains, xp_unwind_cache_get(chains, 1, space, false), 0, 20);
 	owned = xp_address_space_share(space);
 	assert_int_equal(xp_address_space_own(&owned), 0);
-	check(xp_unwind_cache_get(chains, 1, owned), 0, 0);
+	check(xp_unwind_cache_get(chains, 1, owned, false), 0, 0);
+	put(chains, xp_unwind_cache_get(chains, 1, owned, false), 0, 20);
+	check(xp_unwind_cache_get(chains, 1, owned, true), 0, 0);
 	xp_address_space_release(owned);
 	xp_address_space_release(space);
 	xp_address_space_release(other);
@@ -109,8 +111,8 @@ static void test_space_in_place(void **state)
 	(void)state;
 	for (int i = 0; i < 3; i++) {
 		assert_int_equal(xp_address_space_map(&space, &vma), 0);
-		check(xp_unwind_cache_get(chains, 1, &space), 0, 0);
-		put(chains, xp_unwind_cache_get(chains, 1, &space), 0, 20);
+		check(xp_unwind_cache_get(chains, 1, &space, false), 0, 0);
+		put(chains, xp_unwind_cache_get(chains, 1, &space, false), 0, 20);
 		xp_address_space_free(&space);
 	}
 	xp_unwind_cache_free(chains);
@@ -126,7 +128,7 @@ static void test_bounded(void **state)
 
 	(void)state;
 	for (pid_t tid = 1; tid < 3 * XP_CHAINS; tid++) {
-		struct xp_cached_chain *chain = xp_unwind_cache_get(chains, tid, space);
+		struct xp_cached_chain *chain = xp_unwind_cache_get(chains, tid, space, false);
 
 		put(chains, chain, 0, XP_UNWIND_FRAMES_MAX - 1);
 		assert_true(chain->count == XP_UNWIND_FRAMES_MAX - 1 || (!chain->count && !chains->bytes));

@@ -7,6 +7,7 @@
 
 #include "base/array.h"
 #include "base/util.h"
+#include "jit/eh_frame.h"
 #include "jit/ranges.h"
 
 #define LATE_MAX (1u << 16) /* deferred loads; each bind looks at them */
@@ -17,6 +18,8 @@ struct entry {
 	uint64_t size;
 	uint64_t hash; /* of its bytes; 0: unknown */
 	char *name;
+	struct xp_cfi_rows *rules; /* by the distance from its start; NULL: no unwinding data */
+	bool has_others_rules;	   /* the rules are those of another entry */
 };
 
 /* A load that the observer receives later, with a copy of what it points to, in one allocation. */
@@ -34,6 +37,7 @@ struct xp_jit_code {
 	uint64_t bytes_taken;
 	uint64_t refused;
 	uint32_t puts; /* loads and moves */
+	bool has_rules;
 
 	struct entry *entries;
 	uint32_t count;
@@ -60,6 +64,20 @@ int xp_jit_code_new(struct xp_jit_code **code, uint64_t *bytes_left, const struc
 	return 0;
 }
 
+static void free_rules(struct xp_cfi_rows *rules)
+{
+	if (rules)
+		xp_cfi_rows_free(rules);
+	free(rules);
+}
+
+static void free_entry(struct entry *entry)
+{
+	free(entry->name);
+	if (!entry->has_others_rules)
+		free_rules(entry->rules);
+}
+
 void xp_jit_code_free(struct xp_jit_code *code)
 {
 	struct deferred *late;
@@ -67,7 +85,7 @@ void xp_jit_code_free(struct xp_jit_code *code)
 	if (!code)
 		return;
 	for (uint32_t i = 0; i < code->count; i++)
-		free(code->entries[i].name);
+		free_entry(&code->entries[i]);
 	while ((late = code->late)) {
 		code->late = late->next;
 		free(late);
@@ -146,21 +164,19 @@ static uint64_t hash_of(const uint8_t *bytes, uint64_t size)
 	return bytes ? hash | 1 : 0;
 }
 
-/* Whether the same code is already there. Unknown bytes count as equal. */
-static bool is_known(struct xp_jit_code *code, const struct entry *from, uint32_t *index)
+/* Returns the code of this name that is already there, or NULL. Its bytes may differ. */
+static struct entry *find_present(const struct xp_jit_code *code, const struct entry *from)
 {
 	const struct xp_jit_range_use *piece = xp_jit_ranges_alive(&code->pieces, from->start);
-	struct entry *entry;
+	struct entry *entry = piece ? &code->entries[piece->code] : NULL;
 
-	if (!piece || piece->end != from->start + from->size)
-		return false;
-	entry = &code->entries[piece->code];
-	if ((entry->hash && from->hash && entry->hash != from->hash) || strcmp(entry->name, from->name) != 0)
-		return false;
-	if (!entry->hash)
-		entry->hash = from->hash;
-	*index = piece->code;
-	return true;
+	return entry && piece->end == from->start + from->size && !strcmp(entry->name, from->name) ? entry : NULL;
+}
+
+/* Unknown bytes count as equal. */
+static bool is_same(const struct entry *entry, const struct entry *from)
+{
+	return !entry->hash || !from->hash || entry->hash == from->hash;
 }
 
 static char *clean_name(const char *name)
@@ -173,6 +189,35 @@ static char *clean_name(const char *name)
 	xp_clean_text(clean, bytes, name);
 	shorter = realloc(clean, strlen(clean) + 1);
 	return shorter ? shorter : clean;
+}
+
+/* Makes the rules of a load. Without unwinding data that can be used, *rules is NULL. Returns 0 or -ENOMEM. */
+static int make_rules(struct xp_cfi_rows **rules, const struct xp_jit_load *load)
+{
+	struct xp_cfi_rows *made = load->eh_frame ? calloc(1, sizeof(*made)) : NULL;
+	struct xp_jit_eh_frames frames;
+	int err = made || !load->eh_frame ? 0 : -ENOMEM;
+
+	*rules = NULL;
+	if (made)
+		err = xp_jit_eh_frames_read(&frames, load->eh_frame, load->eh_frame_bytes,
+					    load->start + ((load->size + 7) & ~7ull));
+	if (made && !err) {
+		err = xp_jit_eh_frame_rows(made, &frames, load->start, load->size);
+		xp_jit_eh_frames_free(&frames);
+	}
+	if (made && !err && made->count)
+		*rules = made;
+	else
+		free_rules(made);
+	return err == -ENOMEM ? err : 0;
+}
+
+static uint64_t rules_bytes(const struct entry *entry)
+{
+	bool has_own = entry->rules && !entry->has_others_rules;
+
+	return has_own ? sizeof(*entry->rules) + xp_cfi_rows_bytes(entry->rules) : 0;
 }
 
 /* ---- deferred loads ---- */
@@ -273,8 +318,8 @@ static bool tell_later(struct xp_jit_code *code, uint32_t index, const struct xp
 }
 
 /*
- * A source has the present state, but the address space is older. Memory that it lacks is newer, and the code in that
- * memory must not appear older than it.
+ * A source has the present state, but the address space is older. Memory that it lacks is newer, and the code
+ * in that memory must not appear older than it.
  */
 static void tell_load(struct xp_jit_code *code, uint32_t index, const struct xp_jit_load *load, uint64_t from)
 {
@@ -332,37 +377,58 @@ static int add(struct xp_jit_code *code, const struct xp_jit_load *load, const s
 	int err = XP_ARRAY_RESERVE(code->entries, code->room, code->count + 1);
 
 	if (!err)
-		err = charge(code, sizeof(*entry) + strlen(entry->name) + 1);
+		err = charge(code, sizeof(*entry) + strlen(entry->name) + 1 + rules_bytes(entry));
 	if (!err)
 		err = xp_jit_ranges_add(&code->pieces, &piece, load->is_bound);
 	if (err)
 		return err;
 	code->puts++;
 	code->entries[code->count++] = *entry;
+	code->has_rules |= entry->rules != NULL;
 	tell_load(code, piece.code, load, piece.from);
 	return 0;
 }
 
+/* The same code is reported again, perhaps with data that it did not have. */
+static void complete(struct xp_jit_code *code, struct entry *present, struct entry *from)
+{
+	if (!present->hash)
+		present->hash = from->hash;
+	if (present->rules || !from->rules || !take_bytes(code, rules_bytes(from)))
+		return;
+	present->rules = from->rules;
+	from->rules = NULL;
+	code->has_rules = true;
+}
+
 int xp_jit_code_load(struct xp_jit_code *code, const struct xp_jit_load *load, uint32_t *index)
 {
-	struct entry entry = { .start = load->start, .size = load->size };
+	struct entry entry = { .start = load->start, .size = load->size }, *present;
 	uint32_t number = code->count;
-	int err = 0;
+	int err;
 
 	if (!xp_jit_code_can_be(code, load->start, load->size))
 		return -EINVAL;
 	entry.hash = hash_of(load->code, load->size);
 	entry.name = clean_name(load->name);
-	if (!entry.name)
-		return -ENOMEM;
-	if (is_known(code, &entry, &number)) {
-		free(entry.name);
-	} else {
+	err = entry.name ? make_rules(&entry.rules, load) : -ENOMEM;
+	present = err ? NULL : find_present(code, &entry);
+	if (present && is_same(present, &entry)) {
+		number = (uint32_t)(present - code->entries);
+		complete(code, present, &entry);
+		free_entry(&entry);
+	} else if (!err) {
+		/* LLVM reports each function twice; in its jitdump with the bytes before relocation and without
+		 * rules.
+		 */
+		entry.has_others_rules = present && present->rules && !entry.rules;
+		if (entry.has_others_rules)
+			entry.rules = present->rules;
 		err = add(code, load, &entry);
-		if (err)
-			free(entry.name);
 	}
-	if (!err && index)
+	if (err)
+		free_entry(&entry);
+	else if (index)
 		*index = number;
 	return err;
 }
@@ -428,6 +494,21 @@ bool xp_jit_code_find(const struct xp_jit_code *code, uint64_t address, uint64_t
 		.name = code->entries[piece->code].name,
 	};
 	return true;
+}
+
+bool xp_jit_code_find_rule(const struct xp_jit_code *code, uint64_t address, uint64_t tsc, struct xp_cfi_found *found)
+{
+	const struct xp_jit_range_use *piece = xp_jit_ranges_find(&code->pieces, address, tsc);
+
+	*found = (struct xp_cfi_found){ .row.rule = XP_CFI_NONE };
+	if (piece && code->entries[piece->code].rules)
+		xp_cfi_rows_find(code->entries[piece->code].rules, (uint32_t)(address - piece->base), found);
+	return piece;
+}
+
+bool xp_jit_code_has_rules(const struct xp_jit_code *code)
+{
+	return code->has_rules;
 }
 
 uint32_t xp_jit_code_count(const struct xp_jit_code *code)

@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #include "target/address_space.h"
+#include "unwind/cfi_table.h"
 
 #define XP_JIT_CODES_MAX (1u << 20)    /* loads of a process */
 #define XP_JIT_SIZE_MAX (256ull << 20) /* of one function */
@@ -100,6 +101,14 @@ struct xp_jit_range {
  * more for each later replacement of the code there; after many steps it gives up.
  */
 bool xp_jit_code_find(const struct xp_jit_code *code, uint64_t address, uint64_t tsc, struct xp_jit_range *range);
+
+/*
+ * Finds how to unwind from this address at that time. Where the code's unwinding data has no rule, and without such
+ * data, the row's rule is XP_CFI_NONE. Returns false if no code is known there.
+ */
+bool xp_jit_code_find_rule(const struct xp_jit_code *code, uint64_t address, uint64_t tsc, struct xp_cfi_found *found);
+/* Whether some code has unwinding data. */
+bool xp_jit_code_has_rules(const struct xp_jit_code *code);
 
 /* The number of codes, which is also the next index. */
 uint32_t xp_jit_code_count(const struct xp_jit_code *code);

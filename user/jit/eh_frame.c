@@ -13,6 +13,7 @@
 #define PCREL_SDATA4 0x1b
 #define TABLE_ENTRY_BYTES 8
 #define HEADER_BYTES 12
+#define CIE_BYTES_MAX 256 /* instructions that each entry executes first; compilers need 6 */
 
 struct instructions {
 	const uint8_t *bytes;
@@ -410,4 +411,50 @@ void xp_jit_eh_frame_free(struct xp_jit_eh_frame *made)
 	free(made->frame);
 	free(made->header);
 	*made = (struct xp_jit_eh_frame){ 0 };
+}
+
+/* ---- rows ---- */
+
+/* Starts the program of an entry. Returns false if it has none that can be followed. */
+static bool start_program(struct xp_cfi_program *program, struct xp_cfi_common *common, const struct xp_jit_fde *fde)
+{
+	const struct instructions *first = &fde->cie.instructions, *then = &fde->instructions;
+	const Dwarf_CIE cie = {
+		.initial_instructions = first->bytes,
+		.initial_instructions_end = first->bytes + first->size,
+		.code_alignment_factor = fde->cie.code_factor,
+		.data_alignment_factor = fde->cie.data_factor,
+		.return_address_register = fde->cie.return_register,
+		.augmentation = fde->cie.is_signal ? "zRS" : "zR",
+	};
+
+	if (first->size > CIE_BYTES_MAX)
+		return false;
+	xp_cfi_common_read(common, &cie);
+	xp_cfi_program_start(program, common, then->bytes, then->bytes + then->size, fde->start);
+	return true;
+}
+
+int xp_jit_eh_frame_rows(struct xp_cfi_rows *rows, const struct xp_jit_eh_frames *frames, uint64_t start, uint64_t size)
+{
+	static const struct xp_cfi_row none;
+	uint64_t at = start;
+	size_t count;
+	const struct xp_jit_fde *fde = find(frames, start, size, &count);
+	int err = count && size <= INT32_MAX ? 0 : -ENOENT;
+
+	/* Where entries overlap, the first one holds. */
+	for (; !err && count; fde++, count--) {
+		uint64_t from = XP_MAX(at, fde->start), to = fde->start + fde->size;
+		struct xp_cfi_common common;
+		struct xp_cfi_program program;
+
+		if (from >= to || !start_program(&program, &common, fde))
+			continue;
+		err = xp_cfi_rows_run(rows, &program, from, to, -start);
+		if (!err)
+			err = xp_cfi_rows_add(rows, (uint32_t)(to - start), &none, NULL);
+		at = to;
+	}
+	return err;
 }

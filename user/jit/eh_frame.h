@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The .eh_frame of JIT code: read at the address where the runtime has it, and rebuilt for a single function as in
- * jitdumps. Pure. The bytes are an untrusted copy of the target's, and are read once, within their bounds.
+ * The .eh_frame of JIT code: read at the address where the runtime has it, rebuilt for a single function as in
+ * jitdumps, and made into rows for the unwinder. Pure. The bytes are an untrusted copy of the target's, and are read
+ * once, within their bounds.
  *
  * Source of the format: "Linux Standard Base Core Specification", 10.6 Exception Frames. The unwinding rows are kept;
  * personality routines and their data are dropped.
@@ -12,6 +13,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include "unwind/cfi_rows.h"
 
 #define XP_JIT_EH_FRAMES_MAX 65536	/* entries of one section */
 #define XP_JIT_EH_FRAME_BYTES_MAX 65536 /* rebuilt data of one function */
@@ -45,5 +48,13 @@ struct xp_jit_eh_frame {
 int xp_jit_eh_frame_make(struct xp_jit_eh_frame *made, const struct xp_jit_eh_frames *frames, uint64_t start,
 			 uint64_t size, bool header_first);
 void xp_jit_eh_frame_free(struct xp_jit_eh_frame *made);
+
+/*
+ * Makes the rows of the function [start, start + size), by the distance from start. The time that this takes depends on
+ * the bytes of its entries. rows: empty; the caller frees them. Returns 0 or -errno: -ENOENT if the section has nothing
+ * for the function, -EFBIG if there are too many rows, -ENOMEM.
+ */
+int xp_jit_eh_frame_rows(struct xp_cfi_rows *rows, const struct xp_jit_eh_frames *frames, uint64_t start,
+			 uint64_t size);
 
 #endif

@@ -528,7 +528,7 @@ int xp_jit_name(struct xp_jit *jit, struct xp_frame *frame, bool is_return, uint
 	struct xp_jit_range range;
 
 	/* The known code at this address may be out of date. */
-	if (tsc > jit->refreshed_tsc)
+	if (xp_jit_is_behind(jit, tsc))
 		return -EAGAIN;
 	if (!xp_jit_code_find(jit->code, frame->address - is_return, tsc, &range)) {
 		bool may_tell = jit->has_jvm && tsc > jit->jvm_known_tsc;
@@ -537,6 +537,31 @@ int xp_jit_name(struct xp_jit *jit, struct xp_frame *frame, bool is_return, uint
 		return may_tell ? -EAGAIN : -ENOENT;
 	}
 	return move_frame(&jit->addresses, &range, frame) ? -ENOENT : 0;
+}
+
+/* GDB's interface gives unwinding data; a jitdump or a perf map usually has none, so nobody waits for it. */
+static bool may_have_rules(const struct xp_jit *jit)
+{
+	return xp_jit_code_has_rules(jit->code) || jit->gdb_count || !jit->refreshed_tsc;
+}
+
+int xp_jit_find_rule(const struct xp_jit *jit, uint64_t address, uint64_t tsc, struct xp_cfi_found *found)
+{
+	if (!may_have_rules(jit))
+		return -ENOENT;
+	if (!xp_jit_code_find_rule(jit->code, address, tsc, found))
+		return xp_jit_is_behind(jit, tsc) ? -EAGAIN : -ENOENT;
+	return found->row.rule == XP_CFI_NONE ? -ENOENT : 0;
+}
+
+bool xp_jit_has_rules(const struct xp_jit *jit)
+{
+	return xp_jit_code_has_rules(jit->code);
+}
+
+bool xp_jit_is_behind(const struct xp_jit *jit, uint64_t tsc)
+{
+	return tsc > jit->refreshed_tsc;
 }
 
 uint32_t xp_jit_functions(const struct xp_jit *jit)

@@ -86,6 +86,17 @@ bool xp_jit_is_finished(const struct xp_jit *jit);
  */
 int xp_jit_name(struct xp_jit *jit, struct xp_frame *frame, bool is_return, uint64_t tsc);
 
+/*
+ * Finds how to unwind from this address at that time. Returns 0 or -errno: -ENOENT if there is no rule, -EAGAIN if
+ * there may be one after the next look. A rule may be out of date until then: that is better than the stacks of all
+ * samples waiting for a second.
+ */
+int xp_jit_find_rule(const struct xp_jit *jit, uint64_t address, uint64_t tsc, struct xp_cfi_found *found);
+/* Whether some code of the process has unwinding data. */
+bool xp_jit_has_rules(const struct xp_jit *jit);
+/* Whether the sources have not been looked at since this time, so that newer code may be missing. */
+bool xp_jit_is_behind(const struct xp_jit *jit, uint64_t tsc);
+
 /* Known functions, and functions refused for lack of room. */
 uint32_t xp_jit_functions(const struct xp_jit *jit);
 uint64_t xp_jit_refused(const struct xp_jit *jit);

@@ -117,6 +117,14 @@ bool xp_jit_samples_concern(const struct xp_jit_samples *jits, const struct xp_f
 	return false;
 }
 
+int xp_jit_samples_find_rule(struct xp_jit_samples *jits, struct xp_image *image, struct xp_address_space *space,
+			     uint64_t tsc, uint64_t address, struct xp_cfi_found *found)
+{
+	if (!jits->jits.clock || need_jit(jits, image, space))
+		return -ENOENT;
+	return xp_jit_find_rule(image->jit, address, tsc, found);
+}
+
 int xp_jit_samples_name(struct xp_jit_samples *jits, struct xp_image *image, struct xp_address_space *space,
 			uint64_t tsc, struct xp_frame *frames, size_t count)
 {
@@ -173,6 +181,14 @@ static const struct xp_address_space *space_of(const struct xp_image *image)
 	return image->jit_space;
 }
 
+int xp_jit_samples_look(struct xp_jit_samples *jits, struct xp_image *image, uint64_t now_tsc)
+{
+	if (image->jit_looked_tsc == now_tsc || !may_look(jits))
+		return 0;
+	image->jit_looked_tsc = now_tsc;
+	return XP_MIN(xp_jit_refresh(image->jit, space_of(image), now_tsc), 0);
+}
+
 int xp_jit_samples_refresh(struct xp_jit_samples *jits, xp_jit_deliver *deliver, void *arg)
 {
 	uint64_t now_tsc = xp_clock_now_tsc(), wait_ticks;
@@ -181,14 +197,8 @@ int xp_jit_samples_refresh(struct xp_jit_samples *jits, xp_jit_deliver *deliver,
 	if (!jits->first)
 		return 0;
 	wait_ticks = xp_clock_ticks(jits->jits.clock, XP_JIT_SAMPLES_WAIT_NS);
-	for (struct xp_jit_sample *sample = jits->first; sample && may_look(jits); sample = sample->next) {
-		struct xp_image *image = sample->image;
-
-		if (image->jit_looked_tsc == now_tsc)
-			continue;
-		image->jit_looked_tsc = now_tsc;
-		first = first ?: XP_MIN(xp_jit_refresh(image->jit, space_of(image), now_tsc), 0);
-	}
+	for (struct xp_jit_sample *sample = jits->first; sample; sample = sample->next)
+		first = xp_jit_samples_look(jits, sample->image, now_tsc) ?: first;
 	return first ?: deliver_named(jits, now_tsc - XP_MIN(now_tsc, wait_ticks), deliver, arg);
 }
 

@@ -41,6 +41,15 @@ int xp_jit_samples_seen(struct xp_jit_samples *jits, struct xp_image *image, str
 /* Whether any of the frames may be in JIT code. */
 bool xp_jit_samples_concern(const struct xp_jit_samples *jits, const struct xp_frame *frames, size_t count);
 /*
+ * Finds how to unwind from JIT code at this address, as of the sample's time. Looks for sources of JIT code if there
+ * was no sample in that process's JIT code before. Returns as xp_jit_find_rule() does.
+ */
+int xp_jit_samples_find_rule(struct xp_jit_samples *jits, struct xp_image *image, struct xp_address_space *space,
+			     uint64_t tsc, uint64_t address, struct xp_cfi_found *found);
+/* Looks at the sources of a process, if the time for that is not used up. now_tsc: the same for all calls of a round.
+ */
+int xp_jit_samples_look(struct xp_jit_samples *jits, struct xp_image *image, uint64_t now_tsc);
+/*
  * Names the frames (leaf first) of a sample in JIT code. Returns 0 if the frames are final, and counts the sample; 1 if
  * it has to wait, and copies the frames; or -ENOMEM.
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Samples that wait for an unwind table: copies of the samples, with the address space that their process had at the
- * time. Memory is bounded here; the caller bounds how long they wait.
+ * Samples that wait for an unwind table or for the unwinding data of JIT code: copies of the samples, with the address
+ * space that their process had at the time. Memory is bounded here; the caller bounds how long they wait.
  */
 #ifndef XPROF_SAMPLE_PENDING_SAMPLES_H
 #define XPROF_SAMPLE_PENDING_SAMPLES_H
@@ -20,7 +20,7 @@ struct xp_pending_sample {
 	struct xp_pending_sample *next;
 	struct xp_image *image;		/* outlives the sample */
 	struct xp_address_space *space; /* shared */
-	const struct xp_file *file;	/* the file whose table the sample waits for */
+	const struct xp_file *file;	/* the file whose table the sample waits for; NULL: it waits for JIT code */
 	uint64_t file_offset;		/* the place in the file that the table must cover */
 	pid_t pid;
 	uint64_t since_ns; /* CLOCK_MONOTONIC */

@@ -105,6 +105,23 @@ static bool is_interrupted(const struct xp_event_sample *record)
 	return record->kernel_frames && !(xp_event_fn(&record->head) & XP_SAMPLE_SYSCALL);
 }
 
+/* What a walk needs to find the rules of JIT code. */
+struct jit_lookup {
+	struct xp_samples *samples;
+	const struct xp_pending_sample *sample;
+	bool may_wait;
+};
+
+static int find_jit_rule(void *arg, uint64_t address, struct xp_cfi_found *found)
+{
+	const struct jit_lookup *lookup = arg;
+	const struct xp_pending_sample *sample = lookup->sample;
+	int err =
+	    xp_jit_samples_find_rule(&lookup->samples->jit, sample->image, sample->space, sample->tsc, address, found);
+
+	return err == -EAGAIN && !lookup->may_wait ? -ENOENT : err;
+}
+
 static struct xp_unwind_thread thread_of(const struct xp_event_sample *record)
 {
 	return (struct xp_unwind_thread){
@@ -125,11 +142,20 @@ static struct xp_unwind_thread thread_of(const struct xp_event_sample *record)
 static int unwind(struct xp_samples *samples, struct xp_pending_sample *sample, const struct xp_event_sample *record,
 		  bool has_time)
 {
-	const struct xp_unwind_thread thread = thread_of(record);
+	struct xp_unwind_thread thread = thread_of(record);
+	/* Samples that wait for JIT code leave room for those that wait for tables. */
+	struct jit_lookup lookup = { samples, sample, samples->waiting.bytes < XP_WAITING_BYTES_MAX / 2 };
+	const struct xp_unwind_code code = {
+		.find = find_jit_rule,
+		.arg = &lookup,
+		.has_any = sample->image->jit && xp_jit_has_rules(sample->image->jit),
+	};
 	struct xp_frame *user = samples->frames + record->kernel_frames;
 	struct xp_unwind_result result;
-	int err = xp_stacks_unwind(samples->stacks, sample->pid, sample->space, &thread, has_time, user, &result);
+	int err;
 
+	thread.code = &code;
+	err = xp_stacks_unwind(samples->stacks, sample->pid, sample->space, &thread, has_time, user, &result);
 	if (err)
 		return err;
 	if (result.end == XP_UNWIND_WAITS) {
@@ -167,12 +193,18 @@ static int take_frames(struct xp_samples *samples, const struct xp_pending_sampl
 
 /* ---- waiting samples ---- */
 
+static bool is_pending(struct xp_samples *samples, const struct xp_pending_sample *sample)
+{
+	return sample->file ? xp_stacks_pending(samples->stacks, sample->pid, sample->file, sample->file_offset)
+			    : xp_jit_is_behind(sample->image->jit, sample->tsc);
+}
+
 static int retry(void *arg, struct xp_pending_sample *sample)
 {
 	struct xp_samples *samples = arg;
 	bool has_time = xp_now_ns() - sample->since_ns < XP_SAMPLES_WAIT_NS;
 
-	if (has_time && xp_stacks_pending(samples->stacks, sample->pid, sample->file, sample->file_offset))
+	if (has_time && is_pending(samples, sample))
 		return 1;
 	return unwind(samples, sample, &sample->record, has_time);
 }
@@ -186,10 +218,24 @@ int xp_samples_settle(struct xp_samples *samples)
 	return samples->waiting.count ? xp_pending_samples_each(&samples->waiting, retry, samples) : 0;
 }
 
+/* Looks for the JIT code that samples wait for. */
+static int look_for_code(struct xp_samples *samples)
+{
+	uint64_t now_tsc = xp_clock_now_tsc();
+	int err = 0;
+
+	for (struct xp_pending_sample *sample = samples->waiting.first; sample && !err; sample = sample->next)
+		if (!sample->file)
+			err = xp_jit_samples_look(&samples->jit, sample->image, now_tsc);
+	return err;
+}
+
 int xp_samples_refresh(struct xp_samples *samples)
 {
-	int err = xp_jit_samples_refresh(&samples->jit, add_to_profile, samples);
+	int err = look_for_code(samples);
 
+	if (!err)
+		err = xp_jit_samples_refresh(&samples->jit, add_to_profile, samples);
 	if (!err)
 		xp_jit_samples_end_gone(&samples->jit, samples->tasks.images, samples->tasks.image_count);
 	return err;
@@ -218,7 +264,7 @@ static int drain_waiting(struct xp_samples *samples)
 
 	while (samples->waiting.count && !err && xp_now_ns() < end_ns) {
 		xp_stacks_wait(samples->stacks, 20);
-		err = xp_samples_settle(samples);
+		err = look_for_code(samples) ?: xp_samples_settle(samples);
 	}
 	return xp_pending_samples_each(&samples->waiting, retry_in_haste, samples) ?: err;
 }

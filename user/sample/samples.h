@@ -61,7 +61,7 @@ void xp_samples_rest(struct xp_samples *samples);
 /* Passes on the samples whose table has arrived or that have waited too long. Call it often. Returns 0 or -ENOMEM. */
 int xp_samples_settle(struct xp_samples *samples);
 
-/* Looks for the names of JIT code. Call it every second. */
+/* Looks for new JIT code, for its names and its unwinding data. Call it every second. */
 int xp_samples_refresh(struct xp_samples *samples);
 /* Process pid reported at this time that its JIT code changed. Returns 0 or -ENOMEM. */
 int xp_samples_jit_told(struct xp_samples *samples, pid_t pid, uint64_t tsc);

@@ -255,6 +255,31 @@ int xp_cfi_rows_run(struct xp_cfi_rows *rows, struct xp_cfi_program *program, ui
 	return err;
 }
 
+void xp_cfi_rows_find(const struct xp_cfi_rows *rows, uint32_t offset, struct xp_cfi_found *found)
+{
+	size_t low = 0, high = rows->count;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (rows->all[middle].pc <= offset)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	*found = (struct xp_cfi_found){ .row.rule = XP_CFI_NONE };
+	if (!low)
+		return;
+	found->row = rows->all[low - 1];
+	if (found->row.rule == XP_CFI_DEREF)
+		found->deref = rows->derefs[found->row.cfa];
+}
+
+size_t xp_cfi_rows_bytes(const struct xp_cfi_rows *rows)
+{
+	return rows->room * sizeof(*rows->all) + rows->deref_room * sizeof(*rows->derefs);
+}
+
 int xp_cfi_rows_write(const struct xp_cfi_rows *rows, struct xp_cfi_header *header, int fd)
 {
 	static const struct xp_cfi_row none;

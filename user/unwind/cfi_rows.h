@@ -33,6 +33,10 @@ int xp_cfi_rows_add(struct xp_cfi_rows *rows, uint32_t offset, const struct xp_c
  */
 int xp_cfi_rows_run(struct xp_cfi_rows *rows, struct xp_cfi_program *program, uint64_t start, uint64_t end,
 		    uint64_t to_offset);
+/* The rule for this offset; that of no code if no row holds there. O(log n). */
+void xp_cfi_rows_find(const struct xp_cfi_rows *rows, uint32_t offset, struct xp_cfi_found *found);
+/* Memory that the rows take. */
+size_t xp_cfi_rows_bytes(const struct xp_cfi_rows *rows);
 /* Writes the whole table: the header, after setting its counts of rows, and the rows. Returns 0 or an error of
  * write(2). */
 int xp_cfi_rows_write(const struct xp_cfi_rows *rows, struct xp_cfi_header *header, int fd);

@@ -75,6 +75,12 @@ struct xp_cfi_deref {
 };
 _Static_assert(sizeof(struct xp_cfi_deref) == 16, "part of the format");
 
+/* The rule for the code at one address. */
+struct xp_cfi_found {
+	struct xp_cfi_row row;
+	struct xp_cfi_deref deref; /* if the row's rule is XP_CFI_DEREF */
+};
+
 /* Whether a byte of code has a rule, and why not. */
 enum xp_cfi_reason {
 	XP_CFI_KNOWN,

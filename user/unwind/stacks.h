@@ -28,7 +28,7 @@ void xp_stacks_free(struct xp_stacks *stacks);
 
 /*
  * Like xp_unwind(), for a thread of process pid. Requests a missing table, and the others that this stack will probably
- * need. Returns 0 or -ENOMEM.
+ * need; the data of code without a file is the caller's task. Returns 0 or -ENOMEM.
  */
 int xp_stacks_unwind(struct xp_stacks *stacks, pid_t pid, const struct xp_address_space *space,
 		     const struct xp_unwind_thread *thread, bool has_time, struct xp_frame *frames,

@@ -6,30 +6,17 @@
 #include <string.h>
 
 #include "base/util.h"
+#include "unwind/rules.h"
 #include "unwind/unwind_cache.h"
 #include "xprof/event.h"
-
-/*
- * Cache of looked-up rules, by file and offset; direct-mapped. The rules of a file never change, so entries never
- * become stale.
- */
-#define CACHE_BITS 14
 
 /* One walk in this many reports which tables it used. */
 #define TELL_EVERY 16
 
-struct cached {
-	uint64_t key; /* 0: empty */
-	struct xp_cfi_row row;
-	struct xp_cfi_deref deref; /* if the row has one */
-};
-
 struct xp_unwinder {
-	xp_unwind_table table;
-	void *arg;
+	struct xp_rules rules;
 	bool by_frame_pointer;
 	uint64_t random;
-	struct cached cache[1 << CACHE_BITS];
 	struct xp_unwind_cache chains;
 	struct xp_cached_step steps[XP_UNWIND_FRAMES_MAX]; /* of the current walk, leaf first */
 };
@@ -66,16 +53,13 @@ struct walk {
 #define UCONTEXT_RSP 160
 #define UCONTEXT_RIP 168
 
-/* Says that there is no rule. */
-static const struct xp_cfi_row no_row = { .rule = XP_CFI_NONE };
-
 int xp_unwinder_new(struct xp_unwinder **unwinder, xp_unwind_table table, void *arg, bool by_frame_pointer)
 {
 	*unwinder = calloc(1, sizeof(**unwinder));
 	if (!*unwinder)
 		return -ENOMEM;
-	(*unwinder)->table = table;
-	(*unwinder)->arg = arg;
+	(*unwinder)->rules.table = table;
+	(*unwinder)->rules.arg = arg;
 	(*unwinder)->by_frame_pointer = by_frame_pointer;
 	return 0;
 }
@@ -85,6 +69,11 @@ void xp_unwinder_free(struct xp_unwinder *unwinder)
 	if (unwinder)
 		xp_unwind_cache_free(&unwinder->chains);
 	free(unwinder);
+}
+
+static bool has_code(const struct xp_unwind_thread *thread)
+{
+	return thread->code && thread->code->has_any;
 }
 
 static bool ends(struct walk *walk, enum xp_unwind_end end)
@@ -121,71 +110,20 @@ static bool read_word(struct walk *walk, uint64_t address, uint64_t *value)
 
 /* ---- rules ---- */
 
-/*
- * The page of code that the kernel maps without a file, and that probes on a nop call (arch/x86/kernel/uprobes.c,
- * uprobe_trampoline_entry, Linux 6.18): push rcx, r11, rax; mov; syscall; pop rax, r11, rcx; ret.
- */
-static struct xp_cfi_row trampoline_row(uint64_t offset)
+/* Finds the rule for the frame. Returns false if the walk waits for it. */
+static bool find_rule(struct walk *walk, struct xp_rule *rule)
 {
-	static const uint8_t pushed[] = { 0, 1, 1, 2, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 2, 2, 1, 0 };
+	uint64_t address = walk->ip - walk->is_return;
 
-	if (offset >= sizeof(pushed))
-		return no_row;
-	return (struct xp_cfi_row){ .cfa = pushed[offset] + 1, .rbp = XP_CFI_RBP_SAME, .rule = XP_CFI_RSP };
-}
-
-static bool find_in_table(struct walk *walk, const struct xp_file *file, uint64_t offset, struct cached *found)
-{
-	const struct xp_cfi_table *table = NULL;
-	const struct xp_cfi_row *row;
-
-	if (walk->unwinder->table(walk->unwinder->arg, file, offset, &table) == -EAGAIN) {
-		walk->file = file;
-		walk->file_offset = offset;
-		if (walk->has_time)
-			return ends(walk, XP_UNWIND_WAITS);
-		walk->is_late = true;
-	}
-	walk->has_table = table;
-	found->row = no_row;
-	if (!table)
+	xp_rules_find(&walk->unwinder->rules, walk->thread->code, walk->vma, address, rule);
+	walk->has_table = rule->has_table;
+	if (!rule->is_late && !rule->is_code_late)
 		return true;
-	row = xp_cfi_find(table, offset);
-	found->row = *row;
-	if (row->rule == XP_CFI_DEREF)
-		found->deref = *xp_cfi_deref(table, row);
-	return true;
-}
-
-/* Finds the rule for an address in the frame's mapping. The rule may be stored in room. */
-static bool find_rule(struct walk *walk, uint64_t address, const struct cached **rule, struct cached *room)
-{
-	const struct xp_file *file = walk->vma->file;
-	uint64_t offset = walk->vma->file_offset + (address - walk->vma->start);
-	struct cached *cached = room;
-	uint64_t key = 0;
-
-	*rule = room;
-	if (xp_file_is_trampoline(file)) {
-		walk->has_table = false;
-		room->row = trampoline_row(address - walk->vma->start);
-		return true;
-	}
-	if (offset <= UINT32_MAX && file->index < UINT32_MAX - 1) {
-		key = (file->index + 1) << 32 | offset;
-		cached = &walk->unwinder->cache[key * 0x9e3779b97f4a7c15ull >> (64 - CACHE_BITS)];
-	}
-	if (key && cached->key == key) {
-		*rule = cached;
-		return true;
-	}
-	if (!find_in_table(walk, file, offset, room))
-		return false;
-	if (key && room->row.rule != XP_CFI_NONE) {
-		*cached = *room;
-		cached->key = key;
-		*rule = cached;
-	}
+	walk->file = rule->is_late ? walk->vma->file : NULL;
+	walk->file_offset = walk->vma->file_offset + (address - walk->vma->start);
+	if (walk->has_time)
+		return ends(walk, XP_UNWIND_WAITS);
+	walk->is_late |= rule->is_late;
 	return true;
 }
 
@@ -218,6 +156,12 @@ static bool go_to(struct walk *walk, uint64_t ip, uint64_t sp, uint64_t bp)
 	return true;
 }
 
+/* Code without a table may get one later. Memory without a file never does, nor does JIT code without data. */
+static bool never_has_rules(const struct walk *walk)
+{
+	return walk->vma->file->kind == XP_FILE_ANON && !has_code(walk->thread);
+}
+
 /* The frame has no rule, for the reason in why. Its frame pointer, if it has one, may lead to its caller. */
 static bool by_frame_pointer(struct walk *walk, enum xp_unwind_end why)
 {
@@ -235,8 +179,7 @@ static bool by_frame_pointer(struct walk *walk, enum xp_unwind_end why)
 		return false;
 	if (ip && !find_vma(walk, ip - 1))
 		return ends(walk, why);
-	/* Code without a table may get one later; memory without a file never does. */
-	if (walk->vma && (walk->has_table || walk->vma->file->kind == XP_FILE_ANON)) {
+	if (walk->vma && (walk->has_table || never_has_rules(walk))) {
 		walk->step->way = XP_STEP_BY_BP;
 		walk->step->saved = -16;
 	}
@@ -280,7 +223,7 @@ static uint64_t base_of(const struct walk *walk, uint8_t base)
 	return base == XP_CFI_BASE_RSP ? walk->sp : walk->bp;
 }
 
-static bool by_deref(struct walk *walk, const struct cached *rule)
+static bool by_deref(struct walk *walk, const struct xp_cfi_found *rule)
 {
 	const struct xp_cfi_deref *deref = &rule->deref;
 	uint64_t cfa, saved;
@@ -305,7 +248,7 @@ static bool is_known_register(const struct walk *walk, unsigned int reg)
 	return walk->regs && !(walk->is_return && is_saved_by_callees);
 }
 
-static bool by_register(struct walk *walk, const struct cached *rule)
+static bool by_register(struct walk *walk, const struct xp_cfi_found *rule)
 {
 	unsigned int reg = XP_CFI_REG_OF(rule->row.cfa);
 	uint64_t cfa;
@@ -360,21 +303,10 @@ static bool by_clone(struct walk *walk)
 	return by_cfa(walk, walk->sp + 8, 0);
 }
 
-/* Goes from a frame to its caller. Returns false if there is none; walk->end says why. */
-static bool step(struct walk *walk)
+static bool by_rule(struct walk *walk, const struct xp_cfi_found *rule)
 {
-	const struct cached *rule;
-	struct cached room;
 	uint64_t cfa;
 
-	if (walk->is_elsewhere)
-		return ends(walk, XP_UNWIND_OTHER_STACK);
-	if (is_at_start(walk))
-		return ends(walk, XP_UNWIND_COMPLETE);
-	if (!walk->vma)
-		return by_frame_pointer(walk, XP_UNWIND_NO_TABLE);
-	if (!find_rule(walk, walk->ip - walk->is_return, &rule, &room))
-		return false;
 	switch (rule->row.rule) {
 	case XP_CFI_RSP:
 		walk->step->way = XP_STEP_BY_SP;
@@ -403,13 +335,33 @@ static bool step(struct walk *walk)
 	}
 }
 
+/* Goes from a frame to its caller. Returns false if there is none; walk->end says why. */
+static bool step(struct walk *walk)
+{
+	struct xp_rule rule;
+	bool has_caller;
+
+	if (walk->is_elsewhere)
+		return ends(walk, XP_UNWIND_OTHER_STACK);
+	if (is_at_start(walk))
+		return ends(walk, XP_UNWIND_COMPLETE);
+	if (!walk->vma)
+		return by_frame_pointer(walk, XP_UNWIND_NO_TABLE);
+	if (!find_rule(walk, &rule))
+		return false;
+	has_caller = by_rule(walk, &rule.found);
+	if (rule.is_code)
+		walk->step->way = XP_STEP_OTHER;
+	return has_caller;
+}
+
 /* ---- the cached walk of the thread ---- */
 
 /*
  * A step to a caller depends on the frame's registers, on the words that it reads, and on rules that do not change
- * while the mappings stay the same. So if a walk reaches a frame of the thread's last walk, and the words read there
- * are unchanged, the callers are the same. Most samples of a thread differ only in their innermost frames. The other
- * frames then need no rule lookups, and no frame must be read before the next one can be.
+ * while the mappings stay the same, except for those of JIT code. So if a walk reaches a frame of the thread's last
+ * walk, and the words read there are unchanged, the callers are the same. Most samples of a thread differ only in their
+ * innermost frames. The other frames then need no rule lookups, and no frame must be read before the next one can be.
  */
 
 static struct xp_frame frame_of(const struct walk *walk)
@@ -548,8 +500,8 @@ static void tell_tables(struct xp_unwinder *unwinder, const struct xp_frame *fra
 		const struct xp_cfi_table *table;
 
 		if (vma)
-			unwinder->table(unwinder->arg, vma->file, vma->file_offset + (frames[i].address - vma->start),
-					&table);
+			unwinder->rules.table(unwinder->rules.arg, vma->file,
+					      vma->file_offset + (frames[i].address - vma->start), &table);
 	}
 }
 
@@ -567,7 +519,8 @@ void xp_unwind(struct xp_unwinder *unwinder, const struct xp_address_space *spac
 		.bp = thread->bp,
 		.regs = thread->regs,
 		.vma = xp_address_space_find(space, thread->ip),
-		.chain = thread->tid ? xp_unwind_cache_get(&unwinder->chains, thread->tid, space) : NULL,
+		.chain =
+		    thread->tid ? xp_unwind_cache_get(&unwinder->chains, thread->tid, space, has_code(thread)) : NULL,
 	};
 	size_t count = 0;
 

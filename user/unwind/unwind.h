@@ -4,7 +4,8 @@
  * from the process, its mappings at that time, and the tables of the mapped files (cfi_table.h). Registers and stack
  * are untrusted: every step reads within the copy, and either raises the stack pointer or ends the walk.
  *
- * Code without a table, or without a rule in it (JIT code, gaps), can be walked by frame pointer.
+ * Code without a table, or without a rule in it (gaps), can be walked by frame pointer. So can JIT code for which the
+ * caller knows no rule.
  */
 #ifndef XPROF_UNWIND_UNWIND_H
 #define XPROF_UNWIND_UNWIND_H
@@ -37,6 +38,20 @@ enum xp_unwind_end {
 
 #define XP_UNWIND_FRAMES_MAX 1024
 
+/*
+ * The unwinding data of code that belongs to no file. It may change at any time; the caller finds what held when the
+ * sample was taken.
+ */
+struct xp_unwind_code {
+	/*
+	 * Finds the rule for the code at this address. Returns 0 or -errno: -ENOENT if there is none, -EAGAIN if there
+	 * may be one soon.
+	 */
+	int (*find)(void *arg, uint64_t address, struct xp_cfi_found *found);
+	void *arg;
+	bool has_any; /* some code of the process has such data; if not, its frame pointers hold for good */
+};
+
 /* A sampled thread. */
 struct xp_unwind_thread {
 	pid_t tid; /* its last walk is cached, which makes the next one cheaper; 0: not cached */
@@ -46,16 +61,18 @@ struct xp_unwind_thread {
 	const __u64 *regs;    /* as in struct xp_event_sample; NULL: unknown */
 	const uint8_t *stack; /* a copy of [sp, sp + stack_bytes) */
 	uint32_t stack_bytes;
-	uint32_t stack_missing; /* as in struct xp_event_sample */
-	bool is_whole;		/* the stack does not extend above the copy */
-	bool is_to_top;		/* the copy goes as far as earlier walks of the thread */
+	uint32_t stack_missing;		   /* as in struct xp_event_sample */
+	bool is_whole;			   /* the stack does not extend above the copy */
+	bool is_to_top;			   /* the copy goes as far as earlier walks of the thread */
+	const struct xp_unwind_code *code; /* NULL: none */
 };
 
 struct xp_unwind_result {
 	enum xp_unwind_end end;
-	size_t count;		    /* number of frames, leaf first; at least 1 */
-	uint32_t used_bytes;	    /* of the stack, from sp on */
-	const struct xp_file *file; /* XP_UNWIND_WAITS: the file with the missing table */
+	size_t count;	     /* number of frames, leaf first; at least 1 */
+	uint32_t used_bytes; /* of the stack, from sp on */
+	/* XP_UNWIND_WAITS: the file with the missing table; NULL: it is for the data of code that belongs to no file */
+	const struct xp_file *file;
 	uint64_t file_offset;	    /* and the offset that it is needed for */
 	struct xp_frame_path *path; /* of these frames, valid until the next walk; NULL: not cached */
 };
@@ -76,7 +93,7 @@ void xp_unwinder_free(struct xp_unwinder *unwinder);
 /*
  * Fills in frames[XP_UNWIND_FRAMES_MAX]; their mappings are those of space. has_time: a table that is being made ends
  * the walk with XP_UNWIND_WAITS. Otherwise the walk goes on as if there were no such table, and ends with
- * XP_UNWIND_TABLE_LATE.
+ * XP_UNWIND_TABLE_LATE. In the same way it waits for the data of code, but does not end as late without it.
  */
 void xp_unwind(struct xp_unwinder *unwinder, const struct xp_address_space *space,
 	       const struct xp_unwind_thread *thread, bool has_time, struct xp_frame *frames,

@@ -23,14 +23,16 @@ void xp_unwind_cache_free(struct xp_unwind_cache *chains)
 }
 
 struct xp_cached_chain *xp_unwind_cache_get(struct xp_unwind_cache *chains, pid_t tid,
-					    const struct xp_address_space *space)
+					    const struct xp_address_space *space, bool has_code)
 {
 	struct xp_cached_chain *chain = &chains->all[(uint32_t)tid % XP_CHAINS];
 
-	if (chain->tid != tid || chain->space != space || chain->space_changed != space->changed) {
+	if (chain->tid != tid || chain->space != space || chain->space_changed != space->changed ||
+	    chain->has_code != has_code) {
 		chain->tid = tid;
 		chain->space = space;
 		chain->space_changed = space->changed;
+		chain->has_code = has_code;
 		chain->count = 0;
 		chain->path.count = 0;
 		chain->path.known = 0;

@@ -40,9 +40,10 @@ struct xp_cached_step {
 
 struct xp_cached_chain {
 	pid_t tid; /* 0: unused */
-	/* The mappings; the steps are valid for these only. */
+	/* The mappings, and what else the steps are valid for. */
 	const struct xp_address_space *space;
 	uint64_t space_changed;
+	bool has_code;		      /* some JIT code of the process has unwinding data */
 	struct xp_cached_step *steps; /* from the outermost frame on, without the leaf */
 	size_t count;
 	size_t room;
@@ -57,9 +58,9 @@ struct xp_unwind_cache {
 	size_t bytes;
 };
 
-/* The thread's last walk; without steps if none is valid for this space. */
+/* The thread's last walk; without steps if none is valid for this space and has_code. */
 struct xp_cached_chain *xp_unwind_cache_get(struct xp_unwind_cache *chains, pid_t tid,
-					    const struct xp_address_space *space);
+					    const struct xp_address_space *space, bool has_code);
 /*
  * Replaces the last walk by a new one. Its outermost `same` steps are already there; steps has the others in the order
  * of the walk, preceded by the leaf's step. count: all steps without the leaf's. If out of memory, the cached walk
