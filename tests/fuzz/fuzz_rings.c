@@ -50,9 +50,7 @@ struct world {
 	struct xp_object object;
 	struct xp_sled_table table;
 	struct xp_function functions[FUNCTIONS];
-	bool alias[FUNCTIONS + 1];
-	uint32_t calls[XP_SLED_MODES][FUNCTIONS + 1];
-	uint64_t out_tsc[FUNCTIONS + 1];
+	struct xp_function_budget budget[FUNCTIONS + 1];
 };
 
 static struct xp_process *process_of(struct world *world, pid_t pid, uint64_t tsc)
@@ -162,12 +160,10 @@ static void begin(struct world *world, const struct head *head, int dir_fd)
 	world->object = (struct xp_object){ .table = &world->table, .fd = -1 };
 	if (!(head->flags & HAS_BUDGET))
 		return;
-	world->object.alias = world->alias;
-	world->object.out_tsc = world->out_tsc;
-	for (int mode = 0; mode < XP_SLED_MODES; mode++)
-		world->object.calls[mode] = world->calls[mode];
-	memset(world->out_tsc, 0xff, sizeof(world->out_tsc));
-	world->out_tsc[FUNCTIONS] = 1000;
+	world->object.budget = world->budget;
+	for (int id = 0; id <= FUNCTIONS; id++)
+		world->budget[id] = (struct xp_function_budget){ .out_tsc = UINT64_MAX };
+	world->budget[FUNCTIONS].out_tsc = 1000;
 }
 
 /* The kernel maps the data twice in a row. */

@@ -104,12 +104,11 @@ static int teardown(void **state)
 /* A record of function fn at stack slot sp, this many ticks after the previous one. */
 static int feed(struct world *world, enum xp_event_kind kind, uint32_t fn, uint32_t sp, uint64_t ticks)
 {
-	struct xp_event_args event = { .head = { .word = xp_event_word(fn, kind), .sp = sp },
-				       .count = 2,
-				       .args = { 11, 22 } };
+	static const uint64_t args[] = { 11, 22 };
+	const bool has_args = kind == XP_EVENT_ENTRY_ARGS;
+	const struct xp_call call = { world->tsc += ticks, xp_event_word(fn, has_args ? XP_EVENT_ENTRY : kind), sp };
 
-	world->tsc += ticks;
-	return xp_thread_call(world->thread, &event.head, fn, 0, world->tsc);
+	return has_args ? xp_thread_put_args(world->thread, 0, call, args, 2) : xp_thread_put(world->thread, 0, call);
 }
 
 static void enter(struct world *world, uint32_t fn, uint32_t sp)
@@ -405,6 +404,45 @@ static void never_goes_back_in_time(void **state)
 	assert_log(world, "e1 x1 ");
 }
 
+/* Any order of calls: nested ones, exits without entries, frames that were left, long gaps, functions that go. */
+static struct xp_call any_call(unsigned int *seed, uint64_t *tsc)
+{
+	unsigned int dice = (unsigned int)rand_r(seed);
+	static const enum xp_event_kind kinds[] = { XP_EVENT_ENTRY, XP_EVENT_EXIT, XP_EVENT_ENTRY, XP_EVENT_TAIL_EXIT };
+
+	*tsc += dice % 97 ? 5 : 5ull << 32;
+	return (struct xp_call){ *tsc - (dice % 89 ? 0 : 7), xp_event_word(1 + dice % 3, kinds[dice / 8 % 4]),
+				 100 - dice / 64 % 8 };
+}
+
+/* Calls given at once make the same log as the same calls one by one. */
+static void puts_many_calls_at_once(void **state)
+{
+	struct world *world = *state, *other;
+	struct xp_call calls[64];
+	unsigned int seed = 7;
+	uint64_t tsc = 1;
+
+	assert_int_equal(setup((void **)&other), 0);
+	for (int round = 0; round < 200; round++) {
+		for (size_t i = 0; i < 64; i++) {
+			calls[i] = any_call(&seed, &tsc);
+			assert_int_equal(xp_thread_put(other->thread, round / 50, calls[i]), 0);
+		}
+		assert_int_equal(xp_thread_put_all(world->thread, round / 50, calls, 64), 0);
+		if (round % 10)
+			continue;
+		assert_int_equal(xp_thread_forget(world->thread, 2), 0);
+		assert_int_equal(xp_thread_forget(other->thread, 2), 0);
+	}
+	assert_memory_equal(&world->thread->counts, &other->thread->counts, sizeof(world->thread->counts));
+	assert_true(world->thread->counts.synthesized && world->thread->counts.filtered[XP_FILTER_UNMATCHED_EXIT]);
+	assert_int_equal(world->thread->clamped, other->thread->clamped);
+	assert_int_equal(xp_thread_flush(other->thread), 0);
+	assert_log(world, other->log);
+	teardown((void **)&other);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -427,6 +465,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(filters_calls_beyond_the_deepest, setup, teardown),
 		cmocka_unit_test_setup_teardown(splits_into_chunks_and_counts_what_is_not_stored, setup, teardown),
 		cmocka_unit_test_setup_teardown(never_goes_back_in_time, setup, teardown),
+		cmocka_unit_test_setup_teardown(puts_many_calls_at_once, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

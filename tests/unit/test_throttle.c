@@ -191,10 +191,7 @@ struct fixture {
 	struct xp_throttle_place places[2][2];
 	uint32_t group_of[2][FUNCTIONS + 1];
 	bool stepped[FUNCTIONS + 1];
-	uint32_t calls[FUNCTIONS + 1]; /* of both objects */
-	bool alias[2][FUNCTIONS + 1];
-	uint8_t taken[2][FUNCTIONS + 1];
-	uint64_t out_tsc[2][FUNCTIONS + 1];
+	struct xp_function_budget budgets[2][FUNCTIONS + 1];
 	struct xp_processes processes; /* none, see add_process() */
 };
 
@@ -205,17 +202,13 @@ static void set_member(struct fixture *f, size_t m, pid_t first, pid_t second)
 	struct xp_throttle_member *member = &f->members[m];
 	struct xp_sled_result result;
 
-	f->objects[m] = (struct xp_object){ .table = &f->table,
-					    .alias = f->alias[m],
-					    .taken = f->taken[m],
-					    .out_tsc = f->out_tsc[m],
-					    .path = "program" };
-	f->objects[m].calls[XP_SLEDS_PROBED] = f->objects[m].calls[XP_SLEDS_PATCHED] = f->calls;
+	f->objects[m] = (struct xp_object){ .table = &f->table, .budget = f->budgets[m], .path = "program" };
 	f->places[m][0].pid = first;
 	f->places[m][1].pid = second;
 	f->groups[m].number = f->throttle.next_group++;
 	*member = (struct xp_throttle_member){
 		.object = &f->objects[m],
+		.functions = f->budgets[m],
 		.stepped = f->stepped,
 		.group_of = f->group_of[m],
 		.groups = &f->groups[m],
@@ -470,15 +463,17 @@ static void test_cpu_time_of_ended_processes(void **state)
 static void test_calls_before_the_first_mark(void **state)
 {
 	struct fixture *f = *state;
+	uint32_t *calls = f->budgets[0][1].calls;
 
 	add_process(f);
 	f->throttle.options.hit_cost.stub_ns = 500;
 	f->throttle.options.hit_cost.entry_ns = 500;
 	f->throttle.budget.share = 0.5;
 	kernel.cpu_ns = 1;
-	f->calls[1] = 1000000;
+	calls[XP_SLEDS_PROBED] = calls[XP_SLEDS_PATCHED] = 1000000;
 	pass(f, TICK_NS, TICK_NS);
-	f->calls[1] += 100; /* of either mode */
+	calls[XP_SLEDS_PROBED] += 100;
+	calls[XP_SLEDS_PATCHED] += 100;
 	pass(f, 2 * TICK_NS, 0);
 	assert_true(f->throttle.cpu_sum_ns == TICK_NS);
 	assert_true(f->throttle.tracing_sum_ns == 200 * 1000);
@@ -560,7 +555,7 @@ static void test_cut_short(void **state)
 	assert_int_equal(kernel.stops, 2);
 	assert_int_equal(f->all[0].state, XP_BUDGET_OUT);
 	assert_int_equal(f->all[1].state, XP_BUDGET_OUT);
-	assert_int_equal(f->taken[1][1], XP_TAKEN_OUT);
+	assert_int_equal(f->budgets[1][1].excluded, XP_EXCLUDED_OUT);
 	/* Nothing else is started. */
 	work(f, XP_BUDGET_COUNTED);
 	assert_int_equal(kernel.stops, 2);

@@ -36,6 +36,8 @@ void xp_throttle_free(struct xp_throttle *throttle)
 	if (!throttle)
 		return;
 	for (size_t i = 0; i < throttle->member_count; i++) {
+		throttle->members[i].object->budget = NULL;
+		free(throttle->members[i].functions);
 		free(throttle->members[i].group_of);
 		free(throttle->members[i].groups);
 		free(throttle->members[i].places);
@@ -64,24 +66,19 @@ void xp_throttle_stop(struct xp_throttle *throttle)
 
 static int allocate(struct xp_throttle_member *member)
 {
-	struct xp_object *object = member->object;
-	size_t functions = object->table->function_count;
+	size_t functions = member->object->table->function_count;
 
 	member->group_count = (uint32_t)((functions + GROUP_FUNCTIONS - 1) / GROUP_FUNCTIONS);
 	member->stepped = calloc(functions + 1, sizeof(*member->stepped));
 	member->group_of = calloc(functions + 1, sizeof(*member->group_of));
 	member->groups = calloc(member->group_count + 1, sizeof(*member->groups));
-	for (int mode = 0; mode < XP_SLED_MODES; mode++)
-		object->calls[mode] = calloc(functions + 1, sizeof(*object->calls[mode]));
-	object->alias = calloc(functions + 1, sizeof(*object->alias));
-	object->taken = calloc(functions + 1, sizeof(*object->taken));
-	object->out_tsc = calloc(functions + 1, sizeof(*object->out_tsc));
-	for (size_t id = 0; id <= functions && object->out_tsc; id++)
-		object->out_tsc[id] = UINT64_MAX;
-	return member->stepped && member->group_of && member->groups && object->calls[XP_SLEDS_PROBED] &&
-		       object->calls[XP_SLEDS_PATCHED] && object->alias && object->taken && object->out_tsc
-		   ? 0
-		   : -ENOMEM;
+	member->functions = calloc(functions + 1, sizeof(*member->functions));
+	if (!member->stepped || !member->group_of || !member->groups || !member->functions)
+		return -ENOMEM;
+	for (size_t id = 0; id <= functions; id++)
+		member->functions[id].out_tsc = UINT64_MAX;
+	member->object->budget = member->functions;
+	return 0;
 }
 
 /* The cost of a call of a function, recorded or counted. */
@@ -389,12 +386,10 @@ static void add_cpu(struct xp_throttle *throttle, uint64_t ran_ns)
 
 static void gather_recorded(struct xp_throttle *throttle, const struct xp_throttle_member *member)
 {
-	struct xp_object *object = member->object;
-
-	for (size_t id = 1; id <= object->table->function_count; id++) {
+	for (size_t id = 1; id <= member->object->table->function_count; id++) {
 		struct xp_budget_function *function = &throttle->budget.functions[member->first + id - 1];
-		const uint64_t calls[XP_SLED_MODES] = { object->calls[XP_SLEDS_PROBED][id],
-							object->calls[XP_SLEDS_PATCHED][id] };
+		uint32_t *recorded = member->functions[id].calls;
+		const uint64_t calls[XP_SLED_MODES] = { recorded[XP_SLEDS_PROBED], recorded[XP_SLEDS_PATCHED] };
 		uint64_t sum = calls[XP_SLEDS_PROBED] + calls[XP_SLEDS_PATCHED];
 
 		if (!sum)
@@ -402,7 +397,7 @@ static void gather_recorded(struct xp_throttle *throttle, const struct xp_thrott
 		set_cost(throttle, member, id, calls);
 		function->calls += sum;
 		throttle->tracing_sum_ns += (double)sum * (double)function->record_ns;
-		object->calls[XP_SLEDS_PROBED][id] = object->calls[XP_SLEDS_PATCHED][id] = 0;
+		recorded[XP_SLEDS_PROBED] = recorded[XP_SLEDS_PATCHED] = 0;
 	}
 }
 

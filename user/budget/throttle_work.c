@@ -100,7 +100,7 @@ static int attach_recording(struct xp_throttle *throttle, const struct xp_thrott
 	struct xp_sled_choice choice = { .wanted = is_function,
 					 .arg = &one->function_id,
 					 .group = one->group,
-					 .alias = one->object->alias[one->function_id],
+					 .alias = one->object->budget[one->function_id].alias,
 					 .unpatched = place->mode == XP_SLEDS_PATCHED };
 	struct xp_sled_result result;
 
@@ -207,7 +207,7 @@ static int renew_group(struct xp_throttle *throttle, struct xp_throttle_member *
 	group->alias = !group->alias;
 	for (size_t id = 1; id <= member->object->table->function_count; id++)
 		if (member->group_of[id] == index)
-			member->object->alias[id] = group->alias;
+			member->functions[id].alias = group->alias;
 	for (size_t i = 0; i < member->place_count && !err; i++) {
 		struct xp_throttle_place *place = &member->places[i];
 
@@ -445,13 +445,14 @@ static bool patch_member(struct xp_throttle *throttle, struct xp_throttle_member
 void xp_throttle_set_excluded(const struct xp_throttle *throttle, const struct xp_throttled *one,
 			      enum xp_budget_state state)
 {
-	uint32_t taken = state == XP_BUDGET_RECORDED  ? XP_TAKEN_NOT
-			 : state == XP_BUDGET_COUNTED ? counter_of(throttle, one) + 1
-						      : XP_TAKEN_OUT;
+	struct xp_function_budget *budget = &one->object->budget[one->function_id];
+	uint32_t excluded = state == XP_BUDGET_RECORDED	 ? XP_EXCLUDED_NOT
+			    : state == XP_BUDGET_COUNTED ? counter_of(throttle, one) + 1
+							 : XP_EXCLUDED_OUT;
 
-	one->object->taken[one->function_id] = (uint8_t)taken;
+	budget->excluded = (uint8_t)excluded;
 	if (state == XP_BUDGET_RECORDED)
-		__atomic_store_n(&one->object->out_tsc[one->function_id], UINT64_MAX, __ATOMIC_RELAXED);
+		__atomic_store_n(&budget->out_tsc, UINT64_MAX, __ATOMIC_RELAXED);
 }
 
 bool xp_throttle_is_behind(const struct xp_throttle *throttle, uint64_t now_tsc)
@@ -472,7 +473,7 @@ static void undo_change(struct xp_throttle *throttle, struct xp_throttled *one, 
 	int err;
 
 	xp_throttle_set_excluded(throttle, one, one->state);
-	__atomic_store_n(&one->object->out_tsc[one->function_id], out_tsc, __ATOMIC_RELAXED);
+	__atomic_store_n(&one->object->budget[one->function_id].out_tsc, out_tsc, __ATOMIC_RELAXED);
 	err = is_stopping(throttle) ? 0 : change_one(throttle, one, one->state);
 	if (err)
 		xp_debug("budget: cannot put the probes of a function back: %s", strerror(-err));
@@ -525,7 +526,7 @@ void *xp_throttle_work(void *arg)
 
 		if (!one || !changed[counter_of(throttle, one)])
 			continue;
-		out_tsc[counter_of(throttle, one)] = one->object->out_tsc[one->function_id];
+		out_tsc[counter_of(throttle, one)] = one->object->budget[one->function_id].out_tsc;
 		xp_throttle_set_excluded(throttle, one, throttle->changes[i].state);
 	}
 	patch_everywhere(throttle, changed, out_tsc);

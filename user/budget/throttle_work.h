@@ -35,7 +35,8 @@ struct xp_throttle_place {
 
 struct xp_throttle_member {
 	struct xp_object *object;
-	size_t first;	    /* budget index of id 1 */
+	size_t first;			      /* budget index of id 1 */
+	struct xp_function_budget *functions; /* [function count + 1] by id */
 	bool *stepped;	    /* [function count + 1] by id: has exit sleds, which are expensive to probe */
 	uint32_t *group_of; /* [function count + 1] by id: index in groups, or XP_THROTTLE_ALONE */
 	struct xp_throttle_group *groups;

@@ -2,7 +2,6 @@
 /* Encodes one thread's records and scans the chunks: see fdr.h. */
 #include "format/fdr.h"
 
-#include <endian.h>
 #include <errno.h>
 #include <string.h>
 
@@ -39,9 +38,7 @@ static void add_base(struct xp_fdr_enc *enc, uint16_t cpu, uint64_t tsc)
 
 static inline void add_function(struct xp_fdr_enc *enc, uint64_t delta, uint32_t fn_id, enum xp_fdr_function_kind kind)
 {
-	uint64_t record = htole64(delta << 32 | fn_id << 4 | (uint32_t)kind << 1);
-
-	memcpy(enc->buf + enc->len, &record, sizeof(record));
+	xp_fdr_put_function(enc->buf + enc->len, delta, fn_id, kind);
 	enc->len += XP_FDR_FUNCTION_BYTES;
 }
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The bytes of single FDR records, little-endian. Private to the encoder and the layout. Every function that starts
- * with xp_fdr_put_ writes XP_FDR_METADATA_BYTES.
+ * The bytes of single FDR records, little-endian. Private to the encoder, the layout, and the hot path of
+ * trace/thread.c. Every function that starts with xp_fdr_put_ writes XP_FDR_METADATA_BYTES, except
+ * xp_fdr_put_function().
  */
 #ifndef XPROF_FORMAT_FDR_PUT_H
 #define XPROF_FORMAT_FDR_PUT_H
@@ -52,6 +53,12 @@ static inline uint64_t xp_fdr_get64(const uint8_t *from)
 
 	memcpy(&value, from, sizeof(value));
 	return le64toh(value);
+}
+
+/* XP_FDR_FUNCTION_BYTES. delta has 32 bits, fn_id 28. */
+static inline void xp_fdr_put_function(uint8_t *to, uint64_t delta, uint32_t fn_id, enum xp_fdr_function_kind kind)
+{
+	xp_fdr_put64(to, delta << 32 | fn_id << 4 | (uint32_t)kind << 1);
 }
 
 static inline void xp_fdr_put_metadata(uint8_t *to, enum xp_fdr_metadata_kind kind)

@@ -133,11 +133,6 @@ static void object_free(struct xp_object *object)
 		close(object->fd);
 	xp_sled_table_free(object->table);
 	free(object->selected);
-	for (int mode = 0; mode < XP_SLED_MODES; mode++)
-		free(object->calls[mode]);
-	free(object->alias);
-	free(object->taken);
-	free(object->out_tsc);
 	free(object->path);
 	free(object);
 }

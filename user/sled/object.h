@@ -21,11 +21,19 @@ enum xp_sled_mode {
 };
 
 /*
- * What a budget has made of a function. Any other value n: the function is counted, by counter n - 1 of the stub
- * (stub.h).
+ * How the patched sleds of a function are, see struct xp_function_budget. Any other value n: its calls are only
+ * counted, by counter n - 1 of the stub (stub.h).
  */
-#define XP_TAKEN_NOT 0
-#define XP_TAKEN_OUT 255
+#define XP_EXCLUDED_NOT 0
+#define XP_EXCLUDED_OUT 255
+
+/* What a budget (budget/throttle.h) has made of a function, and what it needs to know about it. */
+struct xp_function_budget {
+	uint64_t out_tsc;	       /* since when its sleds have been restored (atomic; UINT64_MAX: they have not) */
+	uint32_t calls[XP_SLED_MODES]; /* entries recorded since the last reading */
+	bool alias;		       /* which of its two numbers is in use */
+	uint8_t excluded;	       /* how its patched sleds are */
+};
 
 struct xp_object {
 	struct xp_object *next;
@@ -46,16 +54,8 @@ struct xp_object {
 	/* Indices of the sleds to attach, by file offset: those that match --functions and are intact in the file. */
 	uint32_t *selected;
 	size_t selected_count;
-	/*
-	 * Used with a budget only, otherwise NULL; indexed by function id. calls: entries recorded since the last
-	 * reading. alias: which number is in use. taken: state of the patched sleds. out_tsc: since when the sleds have
-	 * been restored (atomic; UINT64_MAX: they have not).
-	 */
-	uint32_t *calls[XP_SLED_MODES];
-	bool *alias;
-	uint8_t *taken;
-	uint64_t *out_tsc;
-	size_t patched_in_file; /* selected, but the file does not have the bytes of an unpatched sled */
+	size_t patched_in_file;		   /* selected, but the file does not have the bytes of an unpatched sled */
+	struct xp_function_budget *budget; /* by function id; owned by the budget, NULL without one */
 };
 
 struct xp_objects {
@@ -85,15 +85,6 @@ static inline uint32_t xp_object_number(const struct xp_object *object, uint32_t
 static inline bool xp_object_has(const struct xp_object *object, uint32_t fn)
 {
 	return fn > object->fn_base && fn - object->fn_base <= 2 * object->table->function_count;
-}
-
-/* For a number of this object. */
-static inline uint32_t xp_object_function_id(const struct xp_object *object, uint32_t fn, bool *alias)
-{
-	uint32_t id = fn - object->fn_base;
-
-	*alias = id > object->table->function_count;
-	return *alias ? id - (uint32_t)object->table->function_count : id;
 }
 
 /* The index in `selected` of the first sled at or after this file offset. */

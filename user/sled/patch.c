@@ -274,10 +274,10 @@ static int change_stopped(void *arg, struct xp_remote *remote)
 	if (err && !change->work->written)
 		return err;
 	for (size_t i = 0; i < change->count; i++) {
-		uint32_t id = change->ids[i];
+		struct xp_function_budget *budget = &object->budget[change->ids[i]];
 
-		if (object->taken[id] != XP_TAKEN_NOT && now < object->out_tsc[id])
-			__atomic_store_n(&object->out_tsc[id], now, __ATOMIC_RELAXED);
+		if (budget->excluded != XP_EXCLUDED_NOT && now < budget->out_tsc)
+			__atomic_store_n(&budget->out_tsc, now, __ATOMIC_RELAXED);
 	}
 	return err;
 }

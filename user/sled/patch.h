@@ -25,7 +25,7 @@ struct xp_patch_options {
 	const struct xp_programs *programs;
 	enum xp_stub_form form;
 	bool args; /* every entry records arguments */
-	/* Functions may be taken out (object.h). The caller probes conditional tail exits. */
+	/* Functions may be excluded (object.h). The caller probes conditional tail exits. */
 	bool budget;
 };
 
@@ -36,11 +36,11 @@ void xp_patch_free(struct xp_patch *patch);
 
 /*
  * Patches the object's selected sleds in process pid. held: the caller traces and holds the process (launch.h).
- * Conditional tail exits get uprobes. Functions that are taken out (object->taken) are counted, or restored at once:
- * then only the bytes behind the first instruction of their sleds change. For result see xp_sleds_attach(). All or
- * nothing. Returns 0 or -errno, with a sentence in `why`: -ESRCH if the process has ended or has unloaded the object,
- * -ENOMEM, -ECANCELED (interrupt.h); -EOPNOTSUPP, -EBUSY, -EPERM and others if the process cannot be patched, now or at
- * all, and nothing has changed.
+ * Conditional tail exits get uprobes. Functions that a budget has excluded (object->budget) are counted, or restored at
+ * once: then only the bytes behind the first instruction of their sleds change. For result see xp_sleds_attach(). All
+ * or nothing. Returns 0 or -errno, with a sentence in `why`: -ESRCH if the process has ended or has unloaded the
+ * object, -ENOMEM, -ECANCELED (interrupt.h); -EOPNOTSUPP, -EBUSY, -EPERM and others if the process cannot be patched,
+ * now or at all, and nothing has changed.
  */
 int xp_patch_object(struct xp_patch *patch, const struct xp_object *object, pid_t pid, bool held,
 		    struct xp_sled_result *result, char *why, size_t why_size);
@@ -51,11 +51,11 @@ uint64_t xp_patch_since(const struct xp_patch *patch, pid_t pid);
 bool xp_patch_has(struct xp_patch *patch, const struct xp_object *object, pid_t pid, const struct xp_mapping *mapping);
 
 /*
- * Applies object->taken to the sleds of these functions (ids) of a patched object, in one stop of the process. Other
- * functions lose no record. Sets object->out_tsc of the functions that are taken out, unless it is earlier already.
- * Returns 0, also if the process runs another program or has unloaded the object, or an error as above. After an error
- * some sleds may be changed, and the caller may retry: this function does not wait for a process that does not stop at
- * once.
+ * Applies what object->budget excludes to the sleds of these functions (ids) of a patched object, in one stop of the
+ * process. Other functions lose no record. Sets out_tsc of the functions that are excluded, unless it is earlier
+ * already. Returns 0, also if the process runs another program or has unloaded the object, or an error as above. After
+ * an error some sleds may be changed, and the caller may retry: this function does not wait for a process that does not
+ * stop at once.
  */
 int xp_patch_functions(struct xp_patch *patch, const struct xp_object *object, pid_t pid, const uint32_t *ids,
 		       size_t count, char *why, size_t why_size);

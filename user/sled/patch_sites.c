@@ -202,18 +202,19 @@ static size_t encode(const struct xp_patch_work *work, struct xp_text_patch *edi
 	const struct xp_sled *sled = &object->table->sleds[edit->sled];
 	enum xp_sled_kind kind = (enum xp_sled_kind)edit->kind;
 	uint64_t stub = work->stub->place.address;
-	uint32_t taken = object->taken ? object->taken[sled->function_id] : XP_TAKEN_NOT;
+	uint32_t excluded = object->budget ? object->budget[sled->function_id].excluded : XP_EXCLUDED_NOT;
 	size_t size;
 
-	if (taken != XP_TAKEN_NOT && taken != XP_TAKEN_OUT && (kind == XP_SLED_ENTRY || kind == XP_SLED_ENTRY_ARGS))
-		return xp_patch_encode_count(sled, taken - 1, edit->address, stub, edit->bytes);
+	if (excluded != XP_EXCLUDED_NOT && excluded != XP_EXCLUDED_OUT &&
+	    (kind == XP_SLED_ENTRY || kind == XP_SLED_ENTRY_ARGS))
+		return xp_patch_encode_count(sled, excluded - 1, edit->address, stub, edit->bytes);
 	size = xp_patch_encode(sled, object->fn_base + sled->function_id, edit->address,
 			       stub + xp_stub_entry(options->form, xp_patch_slot(kind, options->args)), edit->bytes);
 	/*
 	 * A sled that was patched and restored keeps the rest of its patch, by which a later patch recognizes it as
 	 * ours.
 	 */
-	if (taken != XP_TAKEN_NOT)
+	if (excluded != XP_EXCLUDED_NOT)
 		xp_patch_head(kind, edit->bytes);
 	return size;
 }

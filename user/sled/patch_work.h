@@ -82,7 +82,7 @@ bool xp_patch_leads_to_stub(const struct xp_patch_work *work, const struct xp_te
 bool xp_patch_is_ours(const struct xp_patch_work *work, const struct xp_text_patch *edit, const uint8_t *now);
 /* Refuses the object if any sled has bytes other than those of an unpatched sled or of a patch that leads to a stub. */
 int xp_patch_check_bytes(struct xp_patch_work *work);
-/* The bytes to write: a patch, according to object->taken, or the first bytes of an unpatched sled. */
+/* The bytes to write: a patch, according to object->budget, or the first bytes of an unpatched sled. */
 int xp_patch_encode_all(struct xp_patch_work *work);
 void xp_patch_encode_heads(struct xp_patch_work *work);
 /* These write the bytes, for xp_patch_stopped(). */

@@ -219,7 +219,14 @@ int xp_process_add_object(struct xp_process *process, struct xp_object *object, 
 	if (!ranges)
 		return -ENOMEM;
 	process->ranges = ranges;
-	ranges[process->range_count++] = (struct xp_range){ object, process->function_count, *sleds, 0 };
+	ranges[process->range_count++] = (struct xp_range){
+		.object = object,
+		.fn_base = object->fn_base,
+		.function_count = object->table->function_count,
+		.fdr_base = process->function_count,
+		.budget = object->budget,
+		.sleds = *sleds,
+	};
 	process->function_count += object->table->function_count;
 	process->has_typed = process->has_typed || has_typed_sleds(object->table);
 	return 0;
@@ -234,12 +241,17 @@ int xp_process_copy_objects(struct xp_process *process, const struct xp_process 
 	return XP_MIN(err, 0);
 }
 
-/* The range that holds this function number; NULL if the process has no such function. */
-static const struct xp_range *range_of(const struct xp_process *process, uint32_t fn)
+/* The range that holds this function number, and the function's id; NULL if the process has no such function. */
+static const struct xp_range *range_of(const struct xp_process *process, uint32_t fn, uint32_t *id)
 {
 	for (size_t i = 0; i < process->range_count; i++) {
-		if (xp_object_has(process->ranges[i].object, fn))
-			return &process->ranges[i];
+		const struct xp_range *range = &process->ranges[i];
+		uint32_t offset = fn - range->fn_base - 1;
+
+		if (offset < 2 * range->function_count) {
+			*id = 1 + (offset < range->function_count ? offset : offset - range->function_count);
+			return range;
+		}
 	}
 	return NULL;
 }
@@ -326,12 +338,12 @@ static void summarize(struct xp_process *process, const struct xp_thread *thread
 	memcpy(summaries[process->summary_count++].name, thread->name, sizeof(thread->name));
 }
 
-static bool is_out(const struct xp_object *object, uint32_t id, uint64_t tsc)
+static bool is_out(const struct xp_function_budget *budget, uint64_t tsc)
 {
-	return object->out_tsc && tsc > __atomic_load_n(&object->out_tsc[id], __ATOMIC_RELAXED);
+	return tsc > __atomic_load_n(&budget->out_tsc, __ATOMIC_RELAXED);
 }
 
-/* Whether a function of the process's log is out now. */
+/* Whether a budget has excluded a function of the process's log. */
 static bool is_out_now(const void *arg, uint32_t fn_id)
 {
 	const struct xp_process *process = arg;
@@ -339,8 +351,8 @@ static bool is_out_now(const void *arg, uint32_t fn_id)
 	for (size_t i = 0; i < process->range_count; i++) {
 		const struct xp_range *range = &process->ranges[i];
 
-		if (fn_id > range->fdr_base && fn_id - range->fdr_base <= range->object->table->function_count)
-			return is_out(range->object, fn_id - range->fdr_base, UINT64_MAX);
+		if (fn_id > range->fdr_base && fn_id - range->fdr_base <= range->function_count)
+			return range->budget && is_out(&range->budget[fn_id - range->fdr_base], UINT64_MAX);
 	}
 	return false;
 }
@@ -456,24 +468,39 @@ static int thread_of(struct xp_processes *processes, const struct xp_event *even
 }
 
 /*
- * With a budget: counts the call, and returns whether the record is the second of two from probes on one sled. While
- * new probes replace old ones, both record, in one pass through the kernel. The new probe records first: the kernel
- * puts new consumers of a uprobe ahead of the others (consumer_add(), kernel/events/uprobes.c). No other record of this
- * thread comes between the two.
+ * With a budget: counts the call. Returns false if the record must be left out, with the reason in *filter.
+ *
+ * While new probes replace old ones on a sled, both record, in one pass through the kernel. The new probe records
+ * first: the kernel puts new consumers of a uprobe ahead of the others (consumer_add(), kernel/events/uprobes.c). No
+ * other record of this thread comes between the two.
  */
-static bool note_call(struct xp_thread *thread, const struct xp_range *range, uint32_t id, bool alias,
-		      const struct xp_event *event)
+static bool note_call(struct xp_thread *thread, const struct xp_range *range, uint32_t id, const struct xp_event *event,
+		      uint64_t tsc, enum xp_filter *filter)
 {
-	const struct xp_object *object = range->object;
+	struct xp_function_budget *budget = &range->budget[id];
 	enum xp_event_kind kind = xp_event_kind(event);
-	uint32_t other = xp_event_word(xp_object_number(object, id, !alias), kind);
-	bool duplicate = alias != object->alias[id] && thread->last_word == other && thread->last_sp == event->sp;
+	bool alias = xp_event_fn(event) != range->fn_base + id;
+	uint32_t other = xp_event_word(xp_object_number(range->object, id, !alias), kind);
+	bool duplicate = alias != budget->alias && thread->last_word == other && thread->last_sp == event->sp;
 
 	if (kind == XP_EVENT_ENTRY || kind == XP_EVENT_ENTRY_ARGS)
-		object->calls[range->sleds.mode][id]++;
+		budget->calls[range->sleds.mode]++;
 	thread->last_word = event->word;
 	thread->last_sp = event->sp;
-	return duplicate;
+	/* If it is out, the thread was in the sled when the sled was restored. */
+	*filter = duplicate ? XP_FILTER_DUPLICATE : XP_FILTER_OUTSIDE;
+	return !duplicate && !is_out(budget, tsc);
+}
+
+static __attribute__((noinline)) int record_rare(struct xp_thread *thread, const struct xp_event *event,
+						 struct xp_call call, uint16_t cpu)
+{
+	const struct xp_event_args *args = (const struct xp_event_args *)event;
+
+	if (xp_event_kind(event) != XP_EVENT_ENTRY_ARGS)
+		return xp_thread_event(thread, (const struct xp_event_payload *)event, cpu, call.tsc);
+	call.word = xp_event_word(call.word, XP_EVENT_ENTRY);
+	return xp_thread_put_args(thread, cpu, call, (const uint64_t *)args->args, args->count);
 }
 
 int xp_processes_record(struct xp_processes *processes, const struct xp_event *event, uint16_t cpu, uint64_t tsc)
@@ -481,9 +508,11 @@ int xp_processes_record(struct xp_processes *processes, const struct xp_event *e
 	/* Consecutive records of a CPU mostly belong to one thread. */
 	struct xp_thread **recent = &processes->recent[cpu % XP_ARRAY_SIZE(processes->recent)];
 	struct xp_thread *thread = *recent;
+	enum xp_event_kind kind = xp_event_kind(event);
 	const struct xp_range *range;
+	enum xp_filter filter;
+	struct xp_call call;
 	uint32_t id;
-	bool alias;
 
 	if (!thread || thread->tid != (pid_t)event->tid || thread->process->pid != (pid_t)event->pid) {
 		int err = thread_of(processes, event, &thread);
@@ -492,21 +521,18 @@ int xp_processes_record(struct xp_processes *processes, const struct xp_event *e
 			return err;
 		*recent = thread;
 	}
-	range = range_of(thread->process, xp_event_fn(event));
+	range = range_of(thread->process, xp_event_fn(event), &id);
 	if (!range)
 		return -ENOENT;
-	id = xp_object_function_id(range->object, xp_event_fn(event), &alias);
-	if (range->object->alias && note_call(thread, range, id, alias, event))
-		return xp_thread_filter(thread, XP_FILTER_DUPLICATE);
-	/* The record of a thread that was in a sled when the sled was restored. */
-	if (is_out(range->object, id, tsc))
-		return xp_thread_filter(thread, XP_FILTER_OUTSIDE);
+	if (range->budget && !note_call(thread, range, id, event, tsc, &filter))
+		return xp_thread_filter(thread, filter);
 	/* Sleds are attached and detached one kind after the other. In between, calls would lack their exits. */
 	if (tsc < range->sleds.begin_tsc || tsc > processes->stop_tsc)
 		return xp_thread_filter(thread, XP_FILTER_OUTSIDE);
-	if (xp_event_kind(event) == XP_EVENT_CUSTOM || xp_event_kind(event) == XP_EVENT_TYPED)
-		return xp_thread_event(thread, (const struct xp_event_payload *)event, cpu, tsc);
-	return xp_thread_call(thread, event, id + range->fdr_base, cpu, tsc);
+	call = (struct xp_call){ tsc, xp_event_word(id + range->fdr_base, kind), event->sp };
+	if (kind > XP_EVENT_TAIL_EXIT)
+		return record_rare(thread, event, call, cpu);
+	return xp_thread_put(thread, cpu, call);
 }
 
 void xp_processes_forget(struct xp_processes *processes, const struct xp_object *object, uint32_t function_id)

@@ -21,7 +21,11 @@
 /* An instrumented object in a process, and its function ids in the process's log. */
 struct xp_range {
 	struct xp_object *object;
-	uint32_t fdr_base; /* function id i of the object is fdr_base + i in the log; 0 for the executable */
+	uint32_t fn_base;	 /* as in the object */
+	uint32_t function_count; /* its table's */
+	uint32_t fdr_base;	 /* function id i of the object is fdr_base + i in the log; 0 for the executable */
+	/* The object's. A budget that is set, is set before the object is added to a process. */
+	struct xp_function_budget *budget;
 	struct xp_sled_result sleds;
 	size_t overwritten; /* sleds that XRay's runtime patched during the recording */
 };

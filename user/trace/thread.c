@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/util.h"
+#include "format/fdr_put.h"
 
 const char *xp_filter_name(enum xp_filter filter)
 {
@@ -81,6 +82,25 @@ int xp_thread_flush(struct xp_thread *thread)
 	thread->chunk_number++;
 	thread->chunk_written = 0;
 	return err == XP_CHUNK_KEPT ? 0 : err;
+}
+
+static uint32_t fn_of(struct xp_call call)
+{
+	return call.word & XP_FN_MAX;
+}
+
+static enum xp_event_kind kind_of(struct xp_call call)
+{
+	return (enum xp_event_kind)(call.word >> XP_FN_BITS);
+}
+
+_Static_assert((int)XP_EVENT_ENTRY == XP_FDR_ENTER && (int)XP_EVENT_EXIT == XP_FDR_EXIT &&
+		   (int)XP_EVENT_TAIL_EXIT == XP_FDR_TAIL_EXIT,
+	       "fdr_kind_of()");
+
+static enum xp_fdr_function_kind fdr_kind_of(struct xp_call call)
+{
+	return (enum xp_fdr_function_kind)kind_of(call);
 }
 
 /* Makes sure that there is a chunk. */
@@ -245,23 +265,29 @@ static uint32_t frame_replaced(const struct xp_thread *thread, uint32_t slot)
 	return thread->depth;
 }
 
-static int put_entry(struct xp_thread *thread, const struct xp_event *event, uint32_t fn_id, uint16_t cpu, uint64_t tsc)
-{
-	const struct xp_event_args *args = (const struct xp_event_args *)event;
+/* Of an entry; NULL: it has none. */
+struct arguments {
+	const uint64_t *list;
+	unsigned int count;
+};
 
-	if (xp_event_kind(event) == XP_EVENT_ENTRY_ARGS)
-		return PUT(thread, cpu, tsc,
-			   xp_fdr_enc_args(&thread->enc, cpu, tsc, fn_id, (const uint64_t *)args->args, args->count));
-	return PUT(thread, cpu, tsc, xp_fdr_enc_function(&thread->enc, cpu, tsc, fn_id, XP_FDR_ENTER));
+static int put_entry(struct xp_thread *thread, uint16_t cpu, struct xp_call call, const struct arguments *arguments)
+{
+	uint32_t fn_id = fn_of(call);
+
+	if (arguments)
+		return PUT(thread, cpu, call.tsc,
+			   xp_fdr_enc_args(&thread->enc, cpu, call.tsc, fn_id, arguments->list, arguments->count));
+	return PUT(thread, cpu, call.tsc, xp_fdr_enc_function(&thread->enc, cpu, call.tsc, fn_id, XP_FDR_ENTER));
 }
 
-static int entry(struct xp_thread *thread, const struct xp_event *event, uint32_t fn_id, uint16_t cpu, uint64_t tsc)
+static int enter(struct xp_thread *thread, uint16_t cpu, struct xp_call call, const struct arguments *arguments)
 {
 	int err = 0;
 
 	/* A deeper call is at a lower address; anything else means a left frame or another stack. */
-	if (thread->depth && (int32_t)(event->sp - thread->frames[thread->depth - 1].slot) >= 0)
-		err = synthesize_exits(thread, frame_replaced(thread, event->sp), cpu, tsc);
+	if (thread->depth && (int32_t)(call.slot - thread->frames[thread->depth - 1].slot) >= 0)
+		err = synthesize_exits(thread, frame_replaced(thread, call.slot), cpu, call.tsc);
 	if (!err && thread->depth == XP_FRAMES_MAX) {
 		thread->too_deep++;
 		return filtered(thread, XP_FILTER_TOO_DEEP);
@@ -273,32 +299,33 @@ static int entry(struct xp_thread *thread, const struct xp_event *event, uint32_
 
 	if (thread->marks)
 		thread->marks[thread->depth] =
-		    (struct xp_open_call_mark){ xp_fdr_enc_mark(&thread->enc), 0, tsc, thread->chunk_number };
-	err = put_entry(thread, event, fn_id, cpu, tsc);
+		    (struct xp_open_call_mark){ xp_fdr_enc_mark(&thread->enc), 0, call.tsc, thread->chunk_number };
+	err = put_entry(thread, cpu, call, arguments);
 	if (account(thread, err))
 		return err;
 	if (thread->marks)
 		thread->marks[thread->depth].end = thread->enc.len;
-	thread->frames[thread->depth++] = (struct xp_open_call){ fn_id, event->sp };
+	thread->frames[thread->depth++] = (struct xp_open_call){ fn_of(call), call.slot };
 	return 0;
 }
 
 /* The frame that this exit ends; depth if there is none. */
-static uint32_t frame_of_exit(const struct xp_thread *thread, const struct xp_event *event, uint32_t fn_id)
+static uint32_t frame_of_exit(const struct xp_thread *thread, struct xp_call call)
 {
+	uint32_t fn_id = fn_of(call);
 	const struct xp_open_call *top;
 	uint32_t i;
 
 	if (!thread->depth)
 		return 0;
 	top = &thread->frames[thread->depth - 1];
-	if (top->fn_id == fn_id && top->slot == event->sp)
+	if (top->fn_id == fn_id && top->slot == call.slot)
 		return thread->depth - 1;
-	i = frame_at(thread, event->sp);
+	i = frame_at(thread, call.slot);
 	if (i < thread->depth && thread->frames[i].fn_id == fn_id)
 		return i;
 	/* Calling conventions in which a tail call moves the return address (tailcc, swifttailcc). */
-	if (xp_event_kind(event) == XP_EVENT_TAIL_EXIT && top->fn_id == fn_id)
+	if (kind_of(call) == XP_EVENT_TAIL_EXIT && top->fn_id == fn_id)
 		return thread->depth - 1;
 	return thread->depth;
 }
@@ -321,10 +348,9 @@ static bool take_back(struct xp_thread *thread, const struct xp_open_call_mark *
 	return true;
 }
 
-static int leave(struct xp_thread *thread, const struct xp_event *event, uint32_t fn_id, uint16_t cpu, uint64_t tsc)
+static int leave(struct xp_thread *thread, uint16_t cpu, struct xp_call call)
 {
-	enum xp_fdr_function_kind kind = xp_event_kind(event) == XP_EVENT_EXIT ? XP_FDR_EXIT : XP_FDR_TAIL_EXIT;
-	uint32_t frame = frame_of_exit(thread, event, fn_id);
+	uint32_t frame = frame_of_exit(thread, call);
 	int err;
 
 	if (frame == thread->depth) {
@@ -334,14 +360,15 @@ static int leave(struct xp_thread *thread, const struct xp_event *event, uint32_
 		return filtered(thread, XP_FILTER_TOO_DEEP);
 	}
 	thread->too_deep = 0;
-	err = synthesize_exits(thread, frame + 1, cpu, tsc);
+	err = synthesize_exits(thread, frame + 1, cpu, call.tsc);
 	if (err)
 		return account(thread, err);
 	thread->depth--;
-	if (thread->marks && take_back(thread, &thread->marks[frame], tsc))
+	if (thread->marks && take_back(thread, &thread->marks[frame], call.tsc))
 		return 0;
-	err = account(thread, PUT(thread, cpu, tsc, xp_fdr_enc_function(&thread->enc, cpu, tsc, fn_id, kind)));
-	return err ? err : end_forgotten(thread, cpu, tsc);
+	err = account(thread, PUT(thread, cpu, call.tsc,
+				  xp_fdr_enc_function(&thread->enc, cpu, call.tsc, fn_of(call), fdr_kind_of(call))));
+	return err ? err : end_forgotten(thread, cpu, call.tsc);
 }
 
 /* Counts the record. Returns its TSC, raised to that of the previous record if needed. */
@@ -356,14 +383,123 @@ static uint64_t see(struct xp_thread *thread, uint64_t tsc)
 	return tsc;
 }
 
-int xp_thread_call(struct xp_thread *thread, const struct xp_event *event, uint32_t fn_id, uint16_t cpu, uint64_t tsc)
+/* Any entry or exit, with whatever is needed before it. */
+static __attribute__((noinline)) int put_any(struct xp_thread *thread, uint16_t cpu, struct xp_call call,
+					     const struct arguments *arguments)
 {
-	enum xp_event_kind kind = xp_event_kind(event);
+	call.tsc = see(thread, call.tsc);
+	return kind_of(call) == XP_EVENT_ENTRY ? enter(thread, cpu, call, arguments) : leave(thread, cpu, call);
+}
 
-	tsc = see(thread, tsc);
-	if (kind == XP_EVENT_ENTRY || kind == XP_EVENT_ENTRY_ARGS)
-		return entry(thread, event, fn_id, cpu, tsc);
-	return leave(thread, event, fn_id, cpu, tsc);
+/* The part of a thread's state that plain calls change: kept in registers for a run of them. */
+struct run {
+	uint8_t *chunk;
+	size_t len;
+	size_t cap;
+	struct xp_open_call *frames;
+	uint32_t depth;
+	uint32_t room;
+	uint64_t last_tsc;
+	uint64_t base_tsc;
+};
+
+static inline struct run begin_run(const struct xp_thread *thread, uint16_t cpu)
+{
+	const struct xp_fdr_enc *enc = &thread->enc;
+	bool none = cpu != enc->cpu || thread->marks || thread->too_deep; /* no call is plain */
+
+	return (struct run){
+		.chunk = enc->buf,
+		.len = enc->len,
+		.cap = none ? enc->len : enc->cap,
+		.frames = thread->frames,
+		.depth = thread->depth,
+		.room = thread->room,
+		.last_tsc = thread->last_tsc,
+		.base_tsc = enc->base_tsc,
+	};
+}
+
+static inline void end_run(struct xp_thread *thread, const struct run *run)
+{
+	uint64_t calls = (run->len - thread->enc.len) / XP_FDR_FUNCTION_BYTES;
+
+	thread->depth = run->depth;
+	thread->last_tsc = run->last_tsc;
+	thread->counts.seen += calls;
+	thread->counts.written += calls;
+	thread->chunk_written += calls;
+	thread->enc.base_tsc = run->base_tsc;
+	thread->enc.len = run->len;
+}
+
+/*
+ * Puts a call that needs nothing but its record: it is deeper than all open calls, or the exit of the innermost one.
+ * Returns false, and changes nothing, if this is another call. The hot path: 4 ns a call in a long run.
+ */
+static inline __attribute__((always_inline)) bool put_plain(struct run *run, struct xp_call call)
+{
+	uint32_t fn_id = fn_of(call), depth = run->depth;
+
+	if (run->cap - run->len < XP_FDR_FUNCTION_BYTES || call.tsc < run->last_tsc ||
+	    call.tsc - run->base_tsc > UINT32_MAX)
+		return false;
+	if (kind_of(call) == XP_EVENT_ENTRY) {
+		if (depth == run->room || (depth && (int32_t)(call.slot - run->frames[depth - 1].slot) >= 0))
+			return false;
+		run->frames[depth] = (struct xp_open_call){ fn_id, call.slot };
+		run->depth = depth + 1;
+	} else {
+		if (!depth || run->frames[depth - 1].fn_id != fn_id || run->frames[depth - 1].slot != call.slot)
+			return false;
+		/* Calls below it whose exits will not be seen end with it. */
+		if (depth > 1 && run->frames[depth - 2].fn_id & XP_FRAME_FORGOTTEN)
+			return false;
+		run->depth = depth - 1;
+	}
+	xp_fdr_put_function(run->chunk + run->len, call.tsc - run->base_tsc, fn_id, fdr_kind_of(call));
+	run->len += XP_FDR_FUNCTION_BYTES;
+	run->last_tsc = run->base_tsc = call.tsc;
+	return true;
+}
+
+int xp_thread_put(struct xp_thread *thread, uint16_t cpu, struct xp_call call)
+{
+	struct run run;
+
+	if (thread->marks) /* begin_run() would see this too, 2 ns later */
+		return put_any(thread, cpu, call, NULL);
+	run = begin_run(thread, cpu);
+	if (!put_plain(&run, call))
+		return put_any(thread, cpu, call, NULL);
+	end_run(thread, &run);
+	return 0;
+}
+
+int xp_thread_put_all(struct xp_thread *thread, uint16_t cpu, const struct xp_call *calls, size_t count)
+{
+	int first_err = 0;
+
+	for (size_t i = 0; i < count;) {
+		struct run run = begin_run(thread, cpu);
+		int err = 0;
+
+		while (i < count && put_plain(&run, calls[i]))
+			i++;
+		end_run(thread, &run);
+		if (i < count)
+			err = put_any(thread, cpu, calls[i++], NULL);
+		first_err = first_err ? first_err : err;
+	}
+	return first_err;
+}
+
+int xp_thread_put_args(struct xp_thread *thread, uint16_t cpu, struct xp_call call, const uint64_t *args,
+		       unsigned int count)
+{
+	const struct arguments arguments = { args, count };
+
+	return put_any(thread, cpu, call, &arguments);
 }
 
 int xp_thread_event(struct xp_thread *thread, const struct xp_event_payload *event, uint16_t cpu, uint64_t tsc)

@@ -50,6 +50,13 @@ uint64_t xp_counts_filtered(const struct xp_counts *counts);
 
 #define XP_FRAME_FORGOTTEN (1u << 31) /* flag in fn_id, which has 28 bits */
 
+/* The entry or the exit of a call. */
+struct xp_call {
+	uint64_t tsc;
+	uint32_t word; /* xp_event_word() of the function id in the log, and XP_EVENT_ENTRY, _EXIT or _TAIL_EXIT */
+	uint32_t slot; /* xp_event.sp */
+};
+
 struct xp_open_call {
 	uint32_t fn_id;
 	uint32_t slot; /* xp_event.sp at the entry */
@@ -87,7 +94,7 @@ struct xp_thread {
 	char name[16];
 	struct xp_counts counts;
 	uint64_t last_tsc;
-	uint32_t last_word; /* with a budget: word of the last record */
+	uint32_t last_word; /* with a budget: of the last record, to find duplicates */
 	uint32_t last_sp;
 	uint64_t clamped; /* records whose TSC was below the previous one and was raised to it */
 
@@ -113,10 +120,16 @@ int xp_thread_new(struct xp_thread **thread, const struct xp_thread_options *opt
 void xp_thread_free(struct xp_thread *thread);
 
 /*
- * Takes a record of this thread. fn_id is the id in the log. Returns 0, the sink's error or -ENOMEM; the record is
- * accounted for in every case.
+ * Takes an entry or an exit of this thread. Returns 0, the sink's error or -ENOMEM. The record is accounted for in
+ * every case.
  */
-int xp_thread_call(struct xp_thread *thread, const struct xp_event *event, uint32_t fn_id, uint16_t cpu, uint64_t tsc);
+int xp_thread_put(struct xp_thread *thread, uint16_t cpu, struct xp_call call);
+/* The same for calls that were recorded on one CPU, in order. Takes all of them, and returns the first error. */
+int xp_thread_put_all(struct xp_thread *thread, uint16_t cpu, const struct xp_call *calls, size_t count);
+/* The same for an entry with arguments, at most XP_ARGS_MAX. */
+int xp_thread_put_args(struct xp_thread *thread, uint16_t cpu, struct xp_call call, const uint64_t *args,
+		       unsigned int count);
+/* The same for a custom or typed event. */
 int xp_thread_event(struct xp_thread *thread, const struct xp_event_payload *event, uint16_t cpu, uint64_t tsc);
 
 /* Counts a record that is left out. Returns 0. */
