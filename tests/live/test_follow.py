@@ -288,6 +288,26 @@ def test_two_recordings_at_once(record, program, waiting, tmp_path):
         assert session.finish().ok().log().calls() == truth
 
 
+@pytest.mark.parametrize("way", ["multi", "single"])
+def test_follow_beside_patched_sleds(record, waiting, chain, way):
+    """Probes of --follow are in all processes of a file; one of them has patched sleds, and must not get any."""
+    other, process, late = waiting(chain, 0, 70), waiting(chain, 0, 50), waiting(chain, 0, 30)
+    patching = record("--sled-mode=patch", "-p", other.pid).wait_attached()
+    session = record(f"--uprobes={way}", "--follow", "-p", process.pid).wait_attached()
+    go(process)
+    recorded = session.finish().ok()
+    owner = f"patched in process {other.pid}, which another xprof (process {patching.process.pid}) records"
+    assert owner in recorded.messages and "XRay's own runtime" not in recorded.messages
+    assert f"no sled of process {process.pid} (chain" in recorded.messages
+    (refused,) = [o["sleds_refused"] for p in recorded.manifest["processes"] for o in p["objects"]]
+    assert refused["patched"] > 0
+    go(other)
+    assert images(patching.finish().ok()) == [(other.pid, {"work": 70})]
+    session = record(f"--uprobes={way}", "--follow", "-p", late.pid).wait_attached()
+    go(late)
+    assert images(session.finish().ok()) == [(late.pid, {"work": 30})]
+
+
 def test_threads_that_come_and_go(record, program, waiting):
     """More threads than are alive at any time; numbers of threads may be used again."""
     path = program("live/programs/hot.c", "-O2")

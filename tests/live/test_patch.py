@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Sleds that are patched from outside: the target goes on as if nothing were, and all is put back, whatever happens."""
+import fcntl
 import os
 import pathlib
 import random
@@ -8,6 +9,7 @@ import resource
 import shutil
 import signal
 import subprocess
+import sys
 import time
 
 import pytest
@@ -238,6 +240,35 @@ def test_others_probes_are_respected(record, busy):
     assert refused.status == 3 and "probes or breakpoints on its sleds" in refused.messages
     assert record("--sled-mode=auto", "-p", target.pid, "-d", "100ms").finish().ok().totals["written"] > 0
     probing.stop().ok()
+    target.assert_unharmed()
+
+
+LOCKS = """
+import fcntl, sys, time
+open("/proc/self/comm", "w").write("xprof")
+file = open(sys.argv[1], "rb")
+fcntl.flock(file, fcntl.LOCK_EX)
+print("locked", flush=True)
+time.sleep(3)
+"""
+
+
+def test_turns_of_recordings(record, busy, start):
+    """Between the check of the sleds and the last patch no other recording may set probes: both lock the file."""
+    target = busy(2, 1000)
+    with open(target.path, "rb") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        refused = record(PATCH, "-p", target.pid, "-d", "100ms").finish()
+        assert refused.status == 1, refused.messages
+        assert f"process {os.getpid()} holds the lock (flock) on its file" in refused.messages
+        probed = record("--sled-mode=auto", "-p", target.pid, "-d", "100ms").finish().ok()
+        assert not patched(probed) and probed.totals["written"] > 0
+    # An xprof has the lock for a short time only, and is waited for.
+    with start([sys.executable, "-c", LOCKS, target.path]) as other:
+        assert other.stdout.readline() == "locked\n"
+        session = record("--sled-mode=auto", "-p", target.pid).wait_attached()
+        assert other.poll() == 0
+    assert patched(session.stop().ok())
     target.assert_unharmed()
 
 

@@ -229,6 +229,7 @@ static int attach_groups(struct xp_throttle *throttle, const struct xp_throttle_
 			result->attached += some.attached;
 		result->unreadable += some.unreadable;
 		result->patched += patched;
+		result->patched_pid = result->patched_pid ?: some.patched_pid;
 		result->begin_tsc = some.begin_tsc;
 	}
 	return err;

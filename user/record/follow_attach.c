@@ -6,6 +6,7 @@
 #include "base/interrupt.h"
 #include "kernel/privilege.h"
 #include "record/follow.h"
+#include "sled/unpatch.h"
 
 /* Costs of a probe in s (and MB): see XP_ATTACH_MAX. */
 #define PROBE_ATTACH_S 6e-6
@@ -197,13 +198,34 @@ int xp_follow_attach_object(struct xp_recording *recording, struct xp_object *ob
 	return 0;
 }
 
-void xp_follow_warn_refused(const struct xp_object *object, pid_t pid, const struct xp_sled_result *sleds)
+/* With --follow and --exec, a process that this recording does not concern may have patched sleds. */
+static void warn_patched(const struct xp_object *object, pid_t pid, const struct xp_sled_result *sleds)
 {
-	if (sleds->patched)
+	size_t all = object->selected_count + object->patched_in_file;
+	pid_t holder;
+	int err = sleds->patched_pid ? xp_unpatch_owner(sleds->patched_pid, &holder) : -ENOENT;
+
+	if (err == -EBUSY)
+		xp_warn("%s: %zu of %zu sleds are left alone: they are patched in process %d, which another xprof "
+			"(process %d) records, and --follow and --exec probe all processes of a file, which would "
+			"crash that one; end that recording first, or run it with --sled-mode probe",
+			object->path, sleds->patched, all, sleds->patched_pid, holder);
+	else if (!err && sleds->patched_pid != pid)
+		xp_warn(
+		    "%s: %zu of %zu sleds are patched already in process %d and are left alone, since a probe there "
+		    "would crash it; `xprof restore -p %d` puts back what an xprof that was killed has left",
+		    object->path, sleds->patched, all, sleds->patched_pid, sleds->patched_pid);
+	else
 		xp_warn("%s: %zu of %zu sleds in process %d are patched already (by XRay's own runtime, or in the file)"
 			" and are left alone, since a probe there would crash it; run the program without "
 			"XRAY_OPTIONS=patch_premain=true, or let it call __xray_unpatch()",
-			object->path, sleds->patched, object->selected_count + object->patched_in_file, pid);
+			object->path, sleds->patched, all, sleds->patched_pid ?: pid);
+}
+
+void xp_follow_warn_refused(const struct xp_object *object, pid_t pid, const struct xp_sled_result *sleds)
+{
+	if (sleds->patched)
+		warn_patched(object, pid, sleds);
 	if (sleds->unreadable)
 		xp_warn("%s: %zu sleds in process %d cannot be read and are left alone", object->path,
 			sleds->unreadable, pid);

@@ -140,9 +140,13 @@ int xp_targets_check(struct xp_recording *recording)
 	    (options->child_argv && !probes->attached_count) || may_have_more(&recording->traced.processes))
 		return 0;
 	if (recording->plan.samples && !options->functions.count) {
-		xp_info("process %d (%s) has no XRay sleds%s: it is sampled only. `clang -fxray-instrument` builds "
-			"them in",
-			first->pid, first->comm, refused ? " to attach" : "");
+		if (refused)
+			xp_warn("no sled of process %d (%s) is left to attach, see above: it is sampled only",
+				first->pid, first->comm);
+		else
+			xp_info("process %d (%s) has no XRay sleds: it is sampled only. `clang -fxray-instrument` "
+				"builds them in",
+				first->pid, first->comm);
 		return 0;
 	}
 	if (refused)

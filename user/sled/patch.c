@@ -13,6 +13,7 @@
 #include "base/util.h"
 #include "sled/patch_check.h"
 #include "sled/patch_work.h"
+#include "sled/sled_lock.h"
 #include "sled/unpatch.h"
 #include "target/memory.h"
 #include "target/memory_window.h"
@@ -171,6 +172,23 @@ static bool is_gone(const struct xp_patch_work *work)
 	return gone;
 }
 
+/*
+ * *lock is for xp_sled_unlock(). Refuses if somebody holds the lock, unlike a probe: a patch that a probe lands on
+ * crashes the process, and two probes do no harm.
+ */
+static int lock_to_patch(struct xp_patch_work *work, int *lock)
+{
+	pid_t holder;
+
+	*lock = work->patch->options.attach ? xp_sled_lock(work->object, &holder) : -ENOENT;
+	if (*lock == -EBUSY && holder)
+		snprintf(work->why, work->why_size,
+			 "process %d holds the lock (flock) on its file by which recordings take turns", holder);
+	else if (*lock == -EBUSY)
+		snprintf(work->why, work->why_size, "its file stays locked (flock), by which recordings take turns");
+	return *lock == -EBUSY || *lock == -ECANCELED ? *lock : 0;
+}
+
 int xp_patch_object(struct xp_patch *patch, const struct xp_object *object, pid_t pid, bool held,
 		    struct xp_sled_result *result, char *why, size_t why_size)
 {
@@ -182,12 +200,14 @@ int xp_patch_object(struct xp_patch *patch, const struct xp_object *object, pid_
 		.why = why,
 		.why_size = why_size,
 	};
+	int lock = -ENOENT, err;
 	size_t sites;
-	int err;
 
 	*result = (struct xp_sled_result){ .mode = XP_SLEDS_PATCHED, .patched = object->patched_in_file };
 	why[0] = 0;
 	err = check_process(&work);
+	if (!err)
+		err = lock_to_patch(&work, &lock);
 	if (!err)
 		err = xp_stub_map_read(&work.stubs, pid);
 	if (!err)
@@ -201,6 +221,7 @@ int xp_patch_object(struct xp_patch *patch, const struct xp_object *object, pid_
 	sites = xp_patch_count_sites(&work);
 	if (!err && patch->options.attach && sites)
 		err = patch_sleds(&work);
+	xp_sled_unlock(lock);
 	if (!err) {
 		size_t written = patch->options.attach ? work.written : sites;
 
@@ -300,10 +321,12 @@ int xp_patch_functions(struct xp_patch *patch, const struct xp_object *object, p
 		.why = why,
 		.why_size = why_size,
 	};
-	int err;
+	int lock, err;
 
 	why[0] = 0;
-	err = xp_patch_find_sites(&work, ids, count);
+	err = lock_to_patch(&work, &lock);
+	if (!err)
+		err = xp_patch_find_sites(&work, ids, count);
 	work.stub = xp_patch_choose_stub(&work);
 	if (err || !work.stub || !xp_patch_count_sites(&work))
 		goto out;
@@ -313,6 +336,7 @@ int xp_patch_functions(struct xp_patch *patch, const struct xp_object *object, p
 	if (!err)
 		err = stop_and_change(&work, ids, count);
 out:
+	xp_sled_unlock(lock);
 	if (err && !why[0])
 		snprintf(why, why_size, "%s", strerror(-err));
 	xp_patch_work_free(&work);

@@ -14,6 +14,7 @@
 #include "arch/x86_64/patch_bytes.h"
 #include "base/interrupt.h"
 #include "base/util.h"
+#include "sled/sled_lock.h"
 #include "target/chosen_file.h"
 #include "target/memory_window.h"
 
@@ -127,11 +128,12 @@ static int judge_image(const struct xp_object *object, pid_t pid, const struct x
 }
 
 /*
- * Raises the verdicts of the chosen selected sleds to the worst that the memory of process pid shows. Returns -ESRCH if
- * the process ended, or executes one program after another.
+ * Raises the verdicts of the chosen selected sleds to the worst that the memory of process pid shows, and sets
+ * *patched_pid to pid if it is 0 and sleds are patched there. Returns -ESRCH if the process ended, or executes one
+ * program after another.
  */
 static int judge_process(const struct xp_object *object, pid_t pid, const struct xp_sled_choice *choice,
-			 uint8_t *verdicts)
+			 uint8_t *verdicts, pid_t *patched_pid)
 {
 	uint8_t *here = malloc(object->selected_count + 1);
 	int err = here ? -ESRCH : -ENOMEM;
@@ -140,13 +142,17 @@ static int judge_process(const struct xp_object *object, pid_t pid, const struct
 		memset(here, VERDICT_INTACT, object->selected_count);
 		err = judge_image(object, pid, choice, here);
 	}
-	for (size_t i = 0; i < object->selected_count && !err; i++)
+	for (size_t i = 0; i < object->selected_count && !err; i++) {
 		verdicts[i] = XP_MAX(verdicts[i], here[i]);
+		if (here[i] == VERDICT_PATCHED && !*patched_pid)
+			*patched_pid = pid;
+	}
 	free(here);
 	return err;
 }
 
-static int judge_all_processes(const struct xp_object *object, const struct xp_sled_choice *choice, uint8_t *verdicts)
+static int judge_all_processes(const struct xp_object *object, const struct xp_sled_choice *choice, uint8_t *verdicts,
+			       pid_t *patched_pid)
 {
 	DIR *dir = opendir("/proc");
 	struct dirent *entry;
@@ -157,13 +163,33 @@ static int judge_all_processes(const struct xp_object *object, const struct xp_s
 	while (!err && (entry = readdir(dir))) {
 		if (!isdigit((unsigned char)entry->d_name[0]))
 			continue;
-		err = judge_process(object, atoi(entry->d_name), choice, verdicts);
+		err = judge_process(object, atoi(entry->d_name), choice, verdicts, patched_pid);
 		/* It has ended, or is ending and refuses access. */
 		if (err == -ESRCH || err == -EACCES || err == -EPERM || err == -E2BIG)
 			err = 0;
 	}
 	closedir(dir);
 	return err;
+}
+
+/* pid 0: the processes that map the object. */
+static int judge_all(const struct xp_object *object, pid_t pid, const struct xp_sled_choice *choice, uint8_t *verdicts,
+		     pid_t *patched_pid)
+{
+	*patched_pid = 0;
+	return pid ? judge_process(object, pid, choice, verdicts, patched_pid)
+		   : judge_all_processes(object, choice, verdicts, patched_pid);
+}
+
+/* Goes on without the lock where somebody else holds it: anybody who may open the file can. */
+static int lock_to_probe(const struct xp_attach *attach, const struct xp_object *object)
+{
+	pid_t holder;
+	int lock = attach ? xp_sled_lock(object, &holder) : -ENOENT;
+
+	if (lock == -EBUSY)
+		xp_debug("%s: process %d holds a lock (flock) on it", object->path, holder);
+	return lock;
 }
 
 /* The programs that serve sleds: one per kind, and one for conditional tail exits. */
@@ -262,12 +288,13 @@ int xp_sleds_attach_some(struct xp_attach *attach, const struct xp_programs *pro
 {
 	uint8_t *verdicts = calloc(object->selected_count + 1, sizeof(*verdicts));
 	struct xp_uprobe *probes = malloc((object->selected_count + 1) * sizeof(*probes));
+	int lock = lock_to_probe(attach, object);
 	int err = -ENOMEM;
 
 	*result = (struct xp_sled_result){ .patched = object->patched_in_file };
 	if (!verdicts || !probes)
 		goto out;
-	err = pid ? judge_process(object, pid, choice, verdicts) : judge_all_processes(object, choice, verdicts);
+	err = lock == -ECANCELED ? lock : judge_all(object, pid, choice, verdicts, &result->patched_pid);
 	for (size_t i = 0; i < object->selected_count; i++) {
 		result->patched += verdicts[i] == VERDICT_PATCHED;
 		result->unreadable += verdicts[i] == VERDICT_UNREADABLE;
@@ -279,6 +306,7 @@ int xp_sleds_attach_some(struct xp_attach *attach, const struct xp_programs *pro
 				   &result->attached);
 	result->begin_tsc = xp_clock_now_tsc();
 out:
+	xp_sled_unlock(lock);
 	free(verdicts);
 	free(probes);
 	return err;
@@ -289,13 +317,15 @@ int xp_sleds_attach_counters(struct xp_attach *attach, int program_fd, const str
 {
 	uint8_t *verdicts = calloc(object->selected_count + 1, sizeof(*verdicts));
 	struct xp_uprobe *probes = malloc((object->selected_count + 1) * sizeof(*probes));
+	int lock = lock_to_probe(attach, object);
 	size_t count = 0;
+	pid_t patched_pid;
 	int err = -ENOMEM;
 
 	*sleds = 0;
 	if (!verdicts || !probes)
 		goto out;
-	err = pid ? judge_process(object, pid, choice, verdicts) : judge_all_processes(object, choice, verdicts);
+	err = lock == -ECANCELED ? lock : judge_all(object, pid, choice, verdicts, &patched_pid);
 	for (size_t i = 0; i < object->selected_count && !err; i++) {
 		const struct xp_sled *sled = &object->table->sleds[object->selected[i]];
 
@@ -312,6 +342,7 @@ int xp_sleds_attach_counters(struct xp_attach *attach, int program_fd, const str
 					      count);
 	}
 out:
+	xp_sled_unlock(lock);
 	free(verdicts);
 	free(probes);
 	return err;
@@ -321,8 +352,9 @@ size_t xp_sleds_overwritten(const struct xp_object *object, pid_t pid)
 {
 	uint8_t *verdicts = calloc(object->selected_count + 1, sizeof(*verdicts));
 	size_t overwritten = 0;
+	pid_t patched_pid;
 
-	if (!verdicts || judge_process(object, pid, NULL, verdicts))
+	if (!verdicts || judge_all(object, pid, NULL, verdicts, &patched_pid))
 		goto out;
 	for (size_t i = 0; i < object->selected_count; i++)
 		overwritten += verdicts[i] == VERDICT_PATCHED;

@@ -179,6 +179,21 @@ static int check_owner(const struct xp_stub_map *stubs, pid_t pid, char *why, si
 	return 0;
 }
 
+int xp_unpatch_owner(pid_t pid, pid_t *holder)
+{
+	struct xp_stub_map stubs;
+	int err = xp_stub_map_read(&stubs, pid);
+
+	*holder = 0;
+	if (err)
+		return err;
+	err = stubs.count ? 0 : -ENOENT;
+	for (size_t i = 0; i < stubs.count && !err; i++)
+		err = xp_stub_lock(&stubs.list[i], holder);
+	xp_stub_map_free(&stubs);
+	return err;
+}
+
 static void free_search(struct search *search)
 {
 	for (size_t i = 0; i < search->count; i++) {

@@ -30,6 +30,12 @@ struct xp_unpatched {
 int xp_unpatch_process(pid_t pid, bool ours, struct xp_unpatched *unpatched, char *why, size_t why_size);
 
 /*
+ * Which xprof has patched process pid. Returns -EBUSY if it is at work there (*holder, 0: not known), 0 if it has
+ * ended, -ENOENT if there never was one, -ESRCH, -ENOMEM or an error of flock(2).
+ */
+int xp_unpatch_owner(pid_t pid, pid_t *holder);
+
+/*
  * Restores the sleds of all processes that have one of these stubs (by inode) mapped, except those in `done`: children
  * that were forked while their parent was patched.
  */
