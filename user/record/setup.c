@@ -24,7 +24,7 @@ static int prepare_patch(struct xp_recording *recording)
 	return recording->plan.may_patch ? xp_patch_new(&recording->probes.patch, &patch) : 0;
 }
 
-static int setup_traced(struct xp_recording *recording)
+static void setup_traced(struct xp_recording *recording)
 {
 	const struct xp_options *options = recording->options;
 	struct xp_traced *traced = &recording->traced;
@@ -42,7 +42,7 @@ static int setup_traced(struct xp_recording *recording)
 		xp_flight_writer_init(&traced->flight_writer, recording->outdir.fd);
 		processes->writer = &traced->flight_writer;
 	}
-	return xp_processes_init(processes);
+	xp_processes_init(processes);
 }
 
 static int open_bpf_side(struct xp_recording *recording)
@@ -92,17 +92,11 @@ static int setup_kernel(struct xp_recording *recording)
 
 int xp_setup(struct xp_recording *recording)
 {
-	bool dry_run = recording->options->dry_run;
-	int err;
-
 	xp_plan_choose_stub(&recording->plan);
-	err = setup_traced(recording);
+	setup_traced(recording);
 	/* The counting comes before anything that a kill would leave behind. */
-	if (!err)
-		xp_call_rates_count(recording);
-	if (!err && dry_run)
-		err = prepare_patch(recording);
-	return err || dry_run ? err : setup_kernel(recording);
+	xp_call_rates_count(recording);
+	return recording->options->dry_run ? prepare_patch(recording) : setup_kernel(recording);
 }
 
 int xp_setup_budget(struct xp_recording *recording)

@@ -16,12 +16,12 @@ void xp_recording_totals(const struct xp_recording *recording, struct xp_totals 
 		totals->threads += process->thread_count;
 		totals->processes++;
 	}
-	for (size_t i = 0; i < recording->traced.processes.thread_room; i++)
-		for (const struct xp_thread *thread = recording->traced.processes.threads[i]; thread;
-		     thread = thread->next) {
-			xp_counts_add(&totals->counts, &thread->counts);
-			totals->threads++;
-		}
+	for (size_t i = 0; i < recording->traced.processes.threads.count; i++) {
+		const struct xp_thread *thread = recording->traced.processes.threads.entries[i].pointer;
+
+		xp_counts_add(&totals->counts, &thread->counts);
+		totals->threads++;
+	}
 	totals->lost_ring = xp_bpf_side_lost(&recording->bpf, 0, XP_EVENT_TYPED) + recording->bpf.missed;
 	totals->samples_lost = xp_bpf_side_lost(&recording->bpf, XP_EVENT_SAMPLE, XP_EVENT_SAMPLE);
 	for (unsigned int cpu = 0; cpu < recording->bpf.programs.cpus; cpu++)

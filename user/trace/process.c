@@ -15,15 +15,11 @@
 static int store_chunk(void *arg, struct xp_thread *thread);
 static void count_synthesized(void *arg, uint32_t fn_id);
 
-int xp_processes_init(struct xp_processes *processes)
+void xp_processes_init(struct xp_processes *processes)
 {
 	processes->last = &processes->first;
 	processes->last_live = &processes->first_live;
 	processes->stop_tsc = UINT64_MAX;
-	processes->pid_room = processes->thread_room = 1024;
-	processes->newest = calloc(processes->pid_room, sizeof(*processes->newest));
-	processes->threads = calloc(processes->thread_room, sizeof(*processes->threads));
-	return processes->newest && processes->threads ? 0 : -ENOMEM;
 }
 
 static void process_free(struct xp_process *process)
@@ -42,58 +38,19 @@ void xp_processes_free(struct xp_processes *processes)
 {
 	struct xp_process *process, *next;
 
-	for (size_t i = 0; i < processes->thread_room && processes->threads; i++) {
-		struct xp_thread *thread, *after;
-
-		for (thread = processes->threads[i]; thread; thread = after) {
-			after = thread->next;
-			xp_thread_free(thread);
-		}
-	}
-	free(processes->threads);
-	free(processes->newest);
+	for (size_t i = 0; i < processes->threads.count; i++)
+		xp_thread_free(processes->threads.entries[i].pointer);
+	xp_u64_map_free(&processes->threads);
+	xp_u64_map_free(&processes->newest);
 	for (process = processes->first; process; process = next) {
 		next = process->next;
 		process_free(process);
 	}
 }
 
-/* The place in the hash for the newest image of pid. */
-static struct xp_process **newest_place(const struct xp_processes *processes, pid_t pid)
-{
-	struct xp_process **place = &processes->newest[(uint32_t)pid % processes->pid_room];
-
-	while (*place && (*place)->pid != pid)
-		place = &(*place)->next_in_slot;
-	return place;
-}
-
-static int grow_pids(struct xp_processes *processes)
-{
-	size_t room = processes->pid_room;
-	struct xp_process **old = processes->newest;
-	struct xp_process **newest = calloc(4 * room, sizeof(*newest));
-
-	if (!newest)
-		return -ENOMEM;
-	processes->newest = newest;
-	processes->pid_room = 4 * room;
-	for (size_t i = 0; i < room; i++) {
-		struct xp_process *process, *next;
-
-		for (process = old[i]; process; process = next) {
-			next = process->next_in_slot;
-			process->next_in_slot = NULL;
-			*newest_place(processes, process->pid) = process;
-		}
-	}
-	free(old);
-	return 0;
-}
-
 struct xp_process *xp_processes_find(struct xp_processes *processes, pid_t pid)
 {
-	struct xp_process *process = *newest_place(processes, pid);
+	struct xp_process *process = xp_u64_map_get(&processes->newest, (uint32_t)pid);
 
 	return process && process->live ? process : NULL;
 }
@@ -128,22 +85,11 @@ static void inherit(struct xp_process *process, struct xp_process *before)
 /* Replaces the previous image of the same pid, and ends that image. */
 static int add_newest(struct xp_processes *processes, struct xp_process *process)
 {
-	struct xp_process **place, *before;
-	int err;
+	struct xp_process *before = xp_u64_map_get(&processes->newest, (uint32_t)process->pid);
+	int err = xp_u64_map_put(&processes->newest, (uint32_t)process->pid, process);
 
-	if (processes->pid_count >= processes->pid_room) {
-		err = grow_pids(processes);
-		if (err)
-			return err;
-	}
-	place = newest_place(processes, process->pid);
-	before = *place;
-	*place = process;
-	if (!before) {
-		processes->pid_count++;
-		return 0;
-	}
-	process->next_in_slot = before->next_in_slot;
+	if (err || !before)
+		return err;
 	inherit(process, before);
 	xp_process_end(before);
 	return 0;
@@ -256,66 +202,23 @@ static const struct xp_range *range_of(const struct xp_process *process, uint32_
 	return NULL;
 }
 
-static struct xp_thread **thread_slot(const struct xp_processes *processes, pid_t tid)
-{
-	return &processes->threads[(uint32_t)tid % processes->thread_room];
-}
-
-static int grow_threads(struct xp_processes *processes)
-{
-	size_t room = processes->thread_room;
-	struct xp_thread **old = processes->threads;
-	struct xp_thread **threads = calloc(4 * room, sizeof(*threads));
-
-	if (!threads)
-		return -ENOMEM;
-	processes->threads = threads;
-	processes->thread_room = 4 * room;
-	for (size_t i = 0; i < room; i++) {
-		struct xp_thread *thread, *next;
-
-		for (thread = old[i]; thread; thread = next) {
-			struct xp_thread **slot = thread_slot(processes, thread->tid);
-
-			next = thread->next;
-			thread->next = *slot;
-			*slot = thread;
-		}
-	}
-	free(old);
-	return 0;
-}
-
-static struct xp_thread *find_thread(const struct xp_processes *processes, pid_t tid)
-{
-	struct xp_thread *thread = *thread_slot(processes, tid);
-
-	while (thread && thread->tid != tid)
-		thread = thread->next;
-	return thread;
-}
-
 static int add_thread(struct xp_processes *processes, struct xp_process *process, pid_t tid, struct xp_thread **result)
 {
-	int err;
+	int err = xp_thread_new(result, &process->thread_options, tid);
 
-	if (processes->thread_count >= processes->thread_room) {
-		err = grow_threads(processes);
-		if (err)
-			return err;
-	}
-	err = xp_thread_new(result, &process->thread_options, tid);
 	if (err)
 		return err;
+	err = xp_u64_map_put(&processes->threads, (uint32_t)tid, *result);
+	if (err) {
+		xp_thread_free(*result);
+		return err;
+	}
 	xp_target_thread_name(process->pid, tid, (*result)->name);
 	if (!(*result)->name[0])
 		memcpy((*result)->name, process->comm, sizeof(process->comm));
 	(*result)->process = process;
 	(*result)->last_tsc = process->ended_tsc;
 	(*result)->serial = processes->next_serial++;
-	(*result)->next = *thread_slot(processes, tid);
-	*thread_slot(processes, tid) = *result;
-	processes->thread_count++;
 	return 0;
 }
 
@@ -357,18 +260,15 @@ static bool is_out_now(const void *arg, uint32_t fn_id)
 	return false;
 }
 
-/* Removes the thread from its place in the hash and ends it. */
-static int end_thread(struct xp_processes *processes, struct xp_thread **place)
+static int end_thread(struct xp_processes *processes, struct xp_thread *thread)
 {
-	struct xp_thread *thread = *place;
 	/* The thread may end before xp_processes_forget() is called for functions that were just taken out. */
 	int err = xp_thread_forget_if(thread, is_out_now, thread->process);
 
 	err = xp_thread_flush(thread) ?: err;
 	if (thread->process->flight)
 		xp_flight_add_stack(thread->process->flight, thread);
-	*place = thread->next;
-	processes->thread_count--;
+	xp_u64_map_remove(&processes->threads, (uint32_t)thread->tid);
 	for (size_t i = 0; i < XP_ARRAY_SIZE(processes->recent); i++)
 		if (processes->recent[i] == thread)
 			processes->recent[i] = NULL;
@@ -379,11 +279,9 @@ static int end_thread(struct xp_processes *processes, struct xp_thread **place)
 
 int xp_processes_end_thread(struct xp_processes *processes, pid_t tid)
 {
-	struct xp_thread **place = thread_slot(processes, tid);
+	struct xp_thread *thread = xp_u64_map_get(&processes->threads, (uint32_t)tid);
 
-	while (*place && (*place)->tid != tid)
-		place = &(*place)->next;
-	return *place ? end_thread(processes, place) : 0;
+	return thread ? end_thread(processes, thread) : 0;
 }
 
 static int end_threads(struct xp_process *process)
@@ -392,16 +290,11 @@ static int end_threads(struct xp_process *process)
 	int err = 0;
 
 	remove_live(process);
-	for (size_t i = 0; i < processes->thread_room; i++) {
-		struct xp_thread **place = &processes->threads[i];
+	for (size_t i = processes->threads.count; i--;) {
+		struct xp_thread *thread = processes->threads.entries[i].pointer;
 
-		while (*place) {
-			if ((*place)->process != process) {
-				place = &(*place)->next;
-				continue;
-			}
-			err = end_thread(processes, place) ?: err;
-		}
+		if (thread->process == process)
+			err = end_thread(processes, thread) ?: err;
 	}
 	return err;
 }
@@ -444,9 +337,8 @@ int xp_processes_flush(struct xp_processes *processes)
 {
 	int err = 0;
 
-	for (size_t i = 0; i < processes->thread_room; i++)
-		for (struct xp_thread *thread = processes->threads[i]; thread; thread = thread->next)
-			err = xp_thread_flush(thread) ?: err;
+	for (size_t i = 0; i < processes->threads.count; i++)
+		err = xp_thread_flush(processes->threads.entries[i].pointer) ?: err;
 	for (struct xp_process *process = processes->first_live; process; process = process->next_live)
 		err = flush_spool(process) ?: err;
 	return err;
@@ -456,7 +348,7 @@ static int thread_of(struct xp_processes *processes, const struct xp_event *even
 {
 	struct xp_process *process;
 
-	*thread = find_thread(processes, event->tid);
+	*thread = xp_u64_map_get(&processes->threads, event->tid);
 	if (*thread && (*thread)->process->pid == (pid_t)event->pid)
 		return 0;
 	process = xp_processes_find(processes, event->pid);
@@ -537,11 +429,13 @@ int xp_processes_record(struct xp_processes *processes, const struct xp_event *e
 
 void xp_processes_forget(struct xp_processes *processes, const struct xp_object *object, uint32_t function_id)
 {
-	for (size_t i = 0; i < processes->thread_room; i++)
-		for (struct xp_thread *thread = processes->threads[i]; thread; thread = thread->next)
-			for (size_t r = 0; r < thread->process->range_count; r++)
-				if (thread->process->ranges[r].object == object)
-					xp_thread_forget(thread, thread->process->ranges[r].fdr_base + function_id);
+	for (size_t i = 0; i < processes->threads.count; i++) {
+		struct xp_thread *thread = processes->threads.entries[i].pointer;
+
+		for (size_t r = 0; r < thread->process->range_count; r++)
+			if (thread->process->ranges[r].object == object)
+				xp_thread_forget(thread, thread->process->ranges[r].fdr_base + function_id);
+	}
 }
 
 static void count_synthesized(void *arg, uint32_t fn_id)

@@ -12,6 +12,7 @@
 #include <sys/types.h>
 
 #include "base/clock.h"
+#include "base/u64_map.h"
 #include "sled/object.h"
 #include "sled/sleds.h"
 #include "target/target.h"
@@ -41,9 +42,8 @@ struct xp_thread_summary {
 
 struct xp_process {
 	struct xp_process *next;
-	struct xp_process *next_in_slot; /* another pid, see struct xp_processes */
-	struct xp_process *next_live;	 /* kept when this image ends: a walk may end the image that it is at */
-	struct xp_process **live_place;	 /* the pointer to this one in the list of live images */
+	struct xp_process *next_live;	/* kept when this image ends: a walk may end the image that it is at */
+	struct xp_process **live_place; /* the pointer to this one in the list of live images */
 	struct xp_processes *all;
 	pid_t pid;
 	unsigned int image; /* 1, plus one at each exec */
@@ -99,12 +99,8 @@ struct xp_processes {
 	struct xp_process **last;
 	struct xp_process *first_live; /* those that still run, in the same order: at each scan, most have ended */
 	struct xp_process **last_live;
-	struct xp_process **newest; /* hash by pid: the last image of each, live or not */
-	size_t pid_room;
-	size_t pid_count;
-	struct xp_thread **threads; /* hash by tid, live ones */
-	size_t thread_room;
-	size_t thread_count;
+	struct xp_u64_map newest;  /* by pid: the last image of each, live or not */
+	struct xp_u64_map threads; /* by tid, live ones */
 
 	/* Set by the caller before the first process. */
 	const struct xp_clock *clock;
@@ -122,8 +118,8 @@ struct xp_processes {
 	struct xp_thread *recent[256]; /* by CPU: the thread of its last record */
 };
 
-/* Call it after setting the members above. Returns 0 or -ENOMEM. */
-int xp_processes_init(struct xp_processes *processes);
+/* Call it after setting the members above. */
+void xp_processes_init(struct xp_processes *processes);
 void xp_processes_free(struct xp_processes *processes);
 
 /* The running image of pid; NULL if it is not known. */

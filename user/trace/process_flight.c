@@ -76,14 +76,15 @@ static int gather(struct xp_process *process)
 	const struct xp_processes *processes = process->all;
 	int err = 0;
 
-	for (size_t i = 0; i < processes->thread_room; i++)
-		for (struct xp_thread *thread = processes->threads[i]; thread; thread = thread->next) {
-			if (thread->process != process)
-				continue;
-			err = xp_thread_flush(thread) ?: err;
-			if (process->flight)
-				xp_flight_add_stack(process->flight, thread);
-		}
+	for (size_t i = 0; i < processes->threads.count; i++) {
+		struct xp_thread *thread = processes->threads.entries[i].pointer;
+
+		if (thread->process != process)
+			continue;
+		err = xp_thread_flush(thread) ?: err;
+		if (process->flight)
+			xp_flight_add_stack(process->flight, thread);
+	}
 	return err;
 }
 
@@ -143,13 +144,13 @@ static int settle(struct xp_process *process, const struct xp_flight_result *res
 		of_ended += result->shares[i].records;
 		err = xp_u64_map_add(&by_serial, result->shares[i].serial, (uint32_t)i) ? 0 : -ENOMEM;
 	}
-	for (size_t i = 0; i < processes->thread_room; i++)
-		for (struct xp_thread *thread = processes->threads[i]; thread; thread = thread->next) {
-			const uint32_t *share = xp_u64_map_find(&by_serial, thread->serial);
+	for (size_t i = 0; i < processes->threads.count; i++) {
+		struct xp_thread *thread = processes->threads.entries[i].pointer;
+		const uint32_t *share = xp_u64_map_find(&by_serial, thread->serial);
 
-			if (share)
-				of_ended -= settle_counts(&thread->counts, result->shares[*share].records, stored);
-		}
+		if (share)
+			of_ended -= settle_counts(&thread->counts, result->shares[*share].records, stored);
+	}
 	for (size_t i = 0; i < process->summary_count; i++) {
 		struct xp_thread_summary *summary = &process->summaries[i];
 		const uint32_t *share = xp_u64_map_find(&by_serial, summary->serial);

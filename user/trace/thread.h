@@ -112,7 +112,6 @@ struct xp_thread {
 
 	struct xp_process *process; /* its owner */
 	uint64_t serial;	    /* set by the owner: unique, unlike tid */
-	struct xp_thread *next;	    /* the owner's hash chain */
 };
 
 /* Returns 0 or -ENOMEM. The caller frees, after xp_thread_flush(). */
