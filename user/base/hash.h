@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * A hash table over the elements of an array. It holds only their indexes, so an element takes some 8 bytes here; the
- * elements themselves, with their keys, are the caller's. Whoever chooses keys cannot make them collide, because each
+ * elements themselves, with their keys, are the caller's. Whoever chooses keys cannot choose their slots, because each
  * process places them by a random number of its own. u64_map.h is for keys that have no array yet.
  */
 #ifndef XPROF_BASE_HASH_H

@@ -47,30 +47,20 @@ static void learn(struct xp_file *file, const struct xp_file *from)
 	file->build_id_bytes = from->build_id_bytes;
 }
 
-/* The slot of the last file at this place, or the free slot where it belongs. Slots hold the index plus one. */
-static uint32_t *find_slot(const struct xp_files *files, const struct xp_file *file)
+static uint64_t key_of(const void *files, uint32_t index)
 {
-	size_t mask = files->slot_count - 1;
-
-	for (size_t i = hash_file(file) & mask;; i = (i + 1) & mask)
-		if (!files->slots[i] || same_place(files->all[files->slots[i] - 1], file))
-			return &files->slots[i];
+	return ((struct xp_file *const *)files)[index]->place_key;
 }
 
-static int grow_slots(struct xp_files *files)
+/* The last file at this place, or NULL. */
+static struct xp_file *find_file(const struct xp_files *files, const struct xp_file *file, uint64_t key)
 {
-	struct xp_files bigger = *files;
+	const struct xp_hash *hash = &files->by_place;
 
-	bigger.slot_count = files->slot_count ? 2 * files->slot_count : 64;
-	bigger.slots = calloc(bigger.slot_count, sizeof(*bigger.slots));
-	if (!bigger.slots)
-		return -ENOMEM;
-	/* In order of age, so that the last file at a place remains. */
-	for (size_t i = 0; i < files->count; i++)
-		*find_slot(&bigger, files->all[i]) = i + 1;
-	free(files->slots);
-	*files = bigger;
-	return 0;
+	for (const uint32_t *slot = xp_hash_first(hash, key); *slot; slot = xp_hash_next(hash, slot))
+		if (same_place(files->all[*slot - 1], file))
+			return files->all[*slot - 1];
+	return NULL;
 }
 
 static int reserve_file(struct xp_files *files)
@@ -141,17 +131,12 @@ static struct xp_file *add_file(struct xp_files *files, const struct xp_file *fr
 struct xp_file *xp_files_intern(struct xp_files *files, const struct xp_file *from)
 {
 	static const struct xp_file unknown = { .kind = XP_FILE_UNKNOWN, .path = (char *)"[unknown]" };
-	struct xp_file *file;
-	uint32_t *slot;
+	uint64_t key = hash_file(from);
+	struct xp_file *before = find_file(files, from, key), *file;
 
-	/* At most half of the slots are used. */
-	if (2 * files->count >= files->slot_count && grow_slots(files))
-		return NULL;
-	slot = find_slot(files, from);
-	if (*slot && same_file(files->all[*slot - 1], from)) {
-		file = files->all[*slot - 1];
-		learn(file, from);
-		return file;
+	if (before && same_file(before, from)) {
+		learn(before, from);
+		return before;
 	}
 	if (is_full(files, from)) {
 		if (!files->unknown)
@@ -159,8 +144,13 @@ struct xp_file *xp_files_intern(struct xp_files *files, const struct xp_file *fr
 		return files->unknown;
 	}
 	file = add_file(files, from);
-	if (file)
-		*slot = files->count;
+	if (!file)
+		return NULL;
+	file->place_key = key;
+	if (before)
+		xp_hash_move(&files->by_place, key, before->index, file->index);
+	else if (xp_hash_add(&files->by_place, key, file->index, key_of, files->all))
+		return NULL;
 	return file;
 }
 
@@ -171,7 +161,7 @@ void xp_files_free(struct xp_files *files)
 		free(files->all[i]);
 	}
 	free(files->all);
-	free(files->slots);
+	xp_hash_free(&files->by_place);
 	*files = (struct xp_files){ 0 };
 }
 

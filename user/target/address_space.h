@@ -11,6 +11,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "base/hash.h"
+
 /* A file, or something similar to one. There is one for all processes that map it. */
 enum xp_file_kind {
 	XP_FILE_DISK,	 /* a file with device and inode; it may be deleted, or in another mount namespace */
@@ -22,7 +24,8 @@ enum xp_file_kind {
 };
 
 struct xp_file {
-	size_t index; /* in struct xp_files */
+	size_t index;	    /* in struct xp_files */
+	uint64_t place_key; /* private: hash of kind, dev, inode and path */
 	enum xp_file_kind kind;
 	uint64_t dev;
 	uint64_t inode;
@@ -52,8 +55,7 @@ struct xp_files {
 	struct xp_file **all;
 	size_t count;
 	size_t room;
-	uint32_t *slots; /* hash table */
-	size_t slot_count;
+	struct xp_hash by_place; /* the last file at each place */
 	size_t paths_bytes;
 	struct xp_file *unknown; /* NULL: not needed yet */
 };
