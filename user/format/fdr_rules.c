@@ -8,8 +8,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
+#include "base/array.h"
+#include "base/u64_map.h"
 #include "base/util.h"
 
 #define BUFFERS_MAX 16
@@ -48,10 +49,7 @@ struct xp_fdr_rules {
 	struct thread *current; /* of the current buffer; NULL beyond THREADS_MAX */
 	size_t count;
 	size_t room;
-	uint32_t *slots; /* hash table: index + 1, 0 where free */
-	size_t slot_count;
-	uint64_t hash_key; /* random, so that a crafted file cannot cause collisions */
-	uint64_t hash_factor;
+	struct xp_u64_map by_tid; /* index in threads, by PID and TID */
 };
 
 static __attribute__((format(printf, 3, 4))) int violate(struct xp_fdr_rules *rules, uint64_t offset,
@@ -77,10 +75,6 @@ int xp_fdr_rules_new(struct xp_fdr_rules **out, const struct xp_fdr_reader *read
 		return -ENOMEM;
 	rules->big_endian = reader->big_endian;
 	rules->lowest_tsc = UINT64_MAX;
-	if (getentropy(&rules->hash_key, sizeof(rules->hash_key)) ||
-	    getentropy(&rules->hash_factor, sizeof(rules->hash_factor)))
-		rules->hash_factor = (uintptr_t)rules;
-	rules->hash_factor |= 1;
 	if (reader->big_endian)
 		violate(rules, 0, "The log is big-endian, whose bit fields llvm-xray does not read");
 	if (!reader->header.cycle_hz)
@@ -88,66 +82,24 @@ int xp_fdr_rules_new(struct xp_fdr_rules **out, const struct xp_fdr_reader *read
 	return 0;
 }
 
-static size_t slot_of(const struct xp_fdr_rules *rules, int32_t pid, int32_t tid)
-{
-	uint64_t key = ((uint64_t)(uint32_t)pid << 32 | (uint32_t)tid) ^ rules->hash_key;
-	size_t slot;
-
-	key = (key ^ key >> 32) * rules->hash_factor;
-	key = (key ^ key >> 29) * 0x9e3779b97f4a7c15u;
-	slot = key >> 32 & (rules->slot_count - 1);
-
-	while (rules->slots[slot]) {
-		const struct thread *thread = &rules->threads[rules->slots[slot] - 1];
-
-		if (thread->pid == pid && thread->tid == tid)
-			break;
-		slot = (slot + 1) & (rules->slot_count - 1);
-	}
-	return slot;
-}
-
-static int grow_threads(struct xp_fdr_rules *rules)
-{
-	size_t room = rules->room ? 2 * rules->room : 64;
-	struct thread *threads = reallocarray(rules->threads, room, sizeof(*threads));
-	uint32_t *slots;
-
-	if (!threads)
-		return -ENOMEM;
-	rules->threads = threads;
-	slots = calloc(2 * room, sizeof(*slots));
-	if (!slots)
-		return -ENOMEM;
-	free(rules->slots);
-	rules->slots = slots;
-	rules->slot_count = 2 * room;
-	rules->room = room;
-	for (size_t i = 0; i < rules->count; i++)
-		slots[slot_of(rules, threads[i].pid, threads[i].tid)] = i + 1;
-	return 0;
-}
-
 /* Makes (pid, tid) the current thread. */
 static int select_thread(struct xp_fdr_rules *rules, int32_t pid, int32_t tid)
 {
-	size_t slot;
+	uint64_t key = (uint64_t)(uint32_t)pid << 32 | (uint32_t)tid;
+	const uint32_t *index = xp_u64_map_find(&rules->by_tid, key);
 
 	rules->current = NULL;
-	if (rules->count == rules->room && rules->count < THREADS_MAX) {
-		int err = grow_threads(rules);
-
-		if (err)
-			return err;
+	if (!index && rules->count == THREADS_MAX)
+		return 0;
+	if (!index) {
+		if (XP_ARRAY_RESERVE(rules->threads, rules->room, rules->count + 1))
+			return -ENOMEM;
+		index = xp_u64_map_add(&rules->by_tid, key, rules->count);
+		if (!index)
+			return -ENOMEM;
+		rules->threads[rules->count++] = (struct thread){ .pid = pid, .tid = tid };
 	}
-	slot = slot_of(rules, pid, tid);
-	if (!rules->slots[slot]) {
-		if (rules->count == THREADS_MAX)
-			return 0;
-		rules->threads[rules->count] = (struct thread){ .pid = pid, .tid = tid };
-		rules->slots[slot] = ++rules->count;
-	}
-	rules->current = &rules->threads[rules->slots[slot] - 1];
+	rules->current = &rules->threads[*index];
 	return 0;
 }
 
@@ -356,6 +308,6 @@ void xp_fdr_rules_free(struct xp_fdr_rules *rules)
 	for (size_t i = 0; i < rules->count; i++)
 		free(rules->threads[i].frames);
 	free(rules->threads);
-	free(rules->slots);
+	xp_u64_map_free(&rules->by_tid);
 	free(rules);
 }
