@@ -46,7 +46,8 @@ int main(int argc, char **argv)
 	program = load(argv[1], &object);
 	err = file < 0 ? -errno : program < 0 ? program : xp_attach_new(&attach, true);
 	if (!err)
-		err = xp_attach_uprobes(attach, program, file, atoi(argv[2]), probes, count);
+		err = xp_attach_uprobes(attach,
+					&(struct xp_uprobe_set){ program, file, atoi(argv[2]), 0, probes, count });
 	if (err) {
 		fprintf(stderr, "empty: %s\n", strerror(-err));
 	} else {

@@ -68,7 +68,7 @@ static unsigned int open_files(void)
 static int attach_many(struct xp_attach *attach, pid_t pid, size_t count)
 {
 	struct xp_uprobe *probes = calloc(count, sizeof(*probes));
-	int err = xp_attach_uprobes(attach, 0, 0, pid, probes, count);
+	int err = xp_attach_uprobes(attach, &(struct xp_uprobe_set){ .pid = pid, .list = probes, .count = count });
 
 	free(probes);
 	return err;

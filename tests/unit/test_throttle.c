@@ -40,38 +40,34 @@ static struct {
 	struct xp_throttle *stop_after; /* the recording ends while a process is stopped */
 } kernel;
 
-static int add_probes(const struct xp_sled_choice *choice, pid_t pid, bool counts)
+static int add_probes(const struct xp_sled_choice *choice, bool counts)
 {
 	for (uint32_t id = 1; id <= FUNCTIONS; id++)
 		if (choice->wanted(choice->arg, id)) {
 			assert_true(kernel.count < PROBES_MAX);
-			kernel.probes[kernel.count++] = (struct probe){ choice->group, pid, id, counts };
+			kernel.probes[kernel.count++] = (struct probe){ choice->group, choice->pid, id, counts };
 		}
 	/* An error may come halfway. */
-	return pid == kernel.odd ? kernel.odd_error : 0;
+	return choice->pid == kernel.odd ? kernel.odd_error : 0;
 }
 
-static int play_attach_some(struct xp_attach *attach, const struct xp_programs *programs,
-			    const struct xp_object *object, pid_t pid, bool all_args,
-			    const struct xp_sled_choice *choice, struct xp_sled_result *result)
+static int play_attach(struct xp_attach *attach, const struct xp_programs *programs,
+		       const struct xp_sled_choice *choice, struct xp_sled_result *result)
 {
 	(void)attach;
 	(void)programs;
-	(void)object;
-	(void)all_args;
 	*result = (struct xp_sled_result){ 0 };
-	return add_probes(choice, pid, false);
+	return add_probes(choice, false);
 }
 
-static int play_attach_counters(struct xp_attach *attach, int program_fd, const struct xp_object *object, pid_t pid,
-				uint32_t first_index, const struct xp_sled_choice *choice, size_t *sleds)
+static int play_attach_counters(struct xp_attach *attach, int program_fd, const struct xp_sled_choice *choice,
+				uint32_t first_index, size_t *sleds)
 {
 	(void)attach;
 	(void)program_fd;
-	(void)object;
 	(void)first_index;
 	*sleds = 1;
-	return add_probes(choice, pid, true);
+	return add_probes(choice, true);
 }
 
 static void play_detach_groups(struct xp_attach *attach, const uint32_t *groups, size_t count)
@@ -133,12 +129,11 @@ static void play_forget(struct xp_processes *processes, const struct xp_object *
 	kernel.forgotten++;
 }
 
-static int play_patch_functions(struct xp_patch *patch, const struct xp_object *object, pid_t pid, const uint32_t *ids,
+static int play_patch_functions(struct xp_patch *patch, const struct xp_patch_place *place, const uint32_t *ids,
 				size_t count, char *why, size_t why_size)
 {
 	(void)patch;
-	(void)object;
-	(void)pid;
+	(void)place;
 	(void)ids;
 	(void)count;
 	(void)why;
@@ -166,7 +161,7 @@ static uint64_t play_cpu_ns(pid_t pid)
 #define xp_patch_functions play_patch_functions
 #define xp_patch_stopped_ns play_stopped_ns
 #define xp_target_cpu_ns play_cpu_ns
-#define xp_sleds_attach_some play_attach_some
+#define xp_sleds_attach play_attach
 #define xp_sleds_attach_counters play_attach_counters
 #define xp_attach_detach_groups play_detach_groups
 #define xp_attach_keep play_keep

@@ -71,40 +71,38 @@ static bool is_function(const void *arg, uint32_t function_id)
 	return *(const uint32_t *)arg == function_id;
 }
 
-static int attach_some(struct xp_throttle *throttle, const struct xp_object *object,
-		       const struct xp_throttle_place *place, const struct xp_sled_choice *choice,
-		       struct xp_sled_result *result)
-{
-	const struct xp_throttle_options *options = &throttle->options;
-
-	return xp_sleds_attach_some(options->attach, options->programs, object, place->pid, options->all_args, choice,
-				    result);
-}
-
 int xp_throttle_attach_group(struct xp_throttle *throttle, const struct xp_throttle_member *member, uint32_t index,
 			     const struct xp_throttle_place *place, struct xp_sled_result *result)
 {
-	struct group_choice group = { member, index };
-	struct xp_sled_choice choice = { .wanted = in_group,
-					 .arg = &group,
-					 .group = member->groups[index].number,
-					 .alias = member->groups[index].alias,
-					 .unpatched = place->mode == XP_SLEDS_PATCHED };
+	const struct xp_throttle_options *options = &throttle->options;
+	const struct group_choice group = { member, index };
+	const struct xp_sled_choice choice = { .object = member->object,
+					       .pid = place->pid,
+					       .all_args = options->all_args,
+					       .wanted = in_group,
+					       .arg = &group,
+					       .group = member->groups[index].number,
+					       .alias = member->groups[index].alias,
+					       .unpatched = place->mode == XP_SLEDS_PATCHED };
 
-	return attach_some(throttle, member->object, place, &choice, result);
+	return xp_sleds_attach(options->attach, options->programs, &choice, result);
 }
 
 static int attach_recording(struct xp_throttle *throttle, const struct xp_throttled *one,
 			    const struct xp_throttle_place *place)
 {
-	struct xp_sled_choice choice = { .wanted = is_function,
-					 .arg = &one->function_id,
-					 .group = one->group,
-					 .alias = one->object->budget[one->function_id].alias,
-					 .unpatched = place->mode == XP_SLEDS_PATCHED };
+	const struct xp_throttle_options *options = &throttle->options;
+	const struct xp_sled_choice choice = { .object = one->object,
+					       .pid = place->pid,
+					       .all_args = options->all_args,
+					       .wanted = is_function,
+					       .arg = &one->function_id,
+					       .group = one->group,
+					       .alias = one->object->budget[one->function_id].alias,
+					       .unpatched = place->mode == XP_SLEDS_PATCHED };
 	struct xp_sled_result result;
 
-	return attach_some(throttle, one->object, place, &choice, &result);
+	return xp_sleds_attach(options->attach, options->programs, &choice, &result);
 }
 
 static uint32_t counter_of(const struct xp_throttle *throttle, const struct xp_throttled *one)
@@ -114,12 +112,14 @@ static uint32_t counter_of(const struct xp_throttle *throttle, const struct xp_t
 
 static int attach_counter(struct xp_throttle *throttle, const struct xp_throttled *one, pid_t pid)
 {
-	struct xp_sled_choice choice = { .wanted = is_function, .arg = &one->function_id, .group = one->group };
 	const struct xp_throttle_options *options = &throttle->options;
+	const struct xp_sled_choice choice = {
+		.object = one->object, .pid = pid, .wanted = is_function, .arg = &one->function_id, .group = one->group
+	};
 	size_t sleds;
 
-	return xp_sleds_attach_counters(options->attach, xp_programs_count_fd(options->programs), one->object, pid,
-					counter_of(throttle, one) - one->function_id, &choice, &sleds);
+	return xp_sleds_attach_counters(options->attach, xp_programs_count_fd(options->programs), &choice,
+					counter_of(throttle, one) - one->function_id, &sleds);
 }
 
 int xp_throttle_attach_function(struct xp_throttle *throttle, const struct xp_throttled *one,
@@ -338,6 +338,7 @@ static bool patch_place(struct xp_throttle *throttle, const struct xp_object *ob
 {
 	uint32_t ids[XP_THROTTLE_MAX];
 	size_t count = list_functions(throttle, object, place->patches.failures ? NULL : changed, ids);
+	const struct xp_patch_place patched = { .object = object, .pid = place->pid };
 	struct xp_patch *patch = throttle->options.patch;
 	uint64_t before_ns, longest_ns;
 	char why[512];
@@ -346,7 +347,7 @@ static bool patch_place(struct xp_throttle *throttle, const struct xp_object *ob
 	if (!count)
 		return true;
 	before_ns = xp_patch_stopped_ns(patch, &longest_ns);
-	err = xp_patch_functions(patch, object, place->pid, ids, count, why, sizeof(why));
+	err = xp_patch_functions(patch, &patched, ids, count, why, sizeof(why));
 	place->stopped_ns += xp_patch_stopped_ns(patch, &longest_ns) - before_ns;
 	if (!err || err == -ESRCH) {
 		place->patches.failures = 0;

@@ -237,12 +237,8 @@ uint32_t xp_attach_batch(uint32_t batch, uint64_t took_ns)
 
 struct request {
 	struct xp_attach *attach;
-	uint32_t group;
-	int program_fd;
+	const struct xp_uprobe_set *uprobes;
 	const char *path;
-	pid_t pid;
-	const struct xp_uprobe *probes;
-	size_t count;
 };
 
 /* Between two batches. */
@@ -252,40 +248,42 @@ static int may_go_on(const struct request *request, size_t done)
 		request->attach->tell(request->attach->tell_arg, done);
 	if (xp_interrupted())
 		return -ECANCELED;
-	return request->pid && !xp_target_start_time(request->pid) ? -ESRCH : 0;
+	return request->uprobes->pid && !xp_target_start_time(request->uprobes->pid) ? -ESRCH : 0;
 }
 
 /* Makes one link, for as many probes as it takes. */
 static int attach_link(const struct request *request, size_t done, struct link *link)
 {
 	struct xp_attach *attach = request->attach;
-	const struct xp_uprobe *probes = request->probes + done;
+	const struct xp_uprobe_set *uprobes = request->uprobes;
+	const struct xp_uprobe *probes = uprobes->list + done;
 	uint32_t batch = __atomic_load_n(&attach->batch, __ATOMIC_RELAXED);
-	size_t some = attach->multi ? XP_MIN(request->count - done, batch) : 1;
+	size_t some = attach->multi ? XP_MIN(uprobes->count - done, batch) : 1;
 	uint64_t begin_ns = xp_now_ns();
 	int fd = attach->multi
-		     ? link_multi(request->program_fd, request->path, request->pid, probes, some)
-		     : link_single(attach->perf_type, request->program_fd, request->path, request->pid, probes);
+		     ? link_multi(uprobes->program_fd, request->path, uprobes->pid, probes, some)
+		     : link_single(attach->perf_type, uprobes->program_fd, request->path, uprobes->pid, probes);
 
 	if (fd < 0)
 		return fd;
 	/* A short last link does not predict the time of longer ones. */
 	if (some == batch)
 		__atomic_store_n(&attach->batch, xp_attach_batch(batch, xp_now_ns() - begin_ns), __ATOMIC_RELAXED);
-	*link = (struct link){ .fd = fd, .pid = request->pid, .group = request->group, .probes = (uint32_t)some };
+	*link = (struct link){ .fd = fd, .pid = uprobes->pid, .group = uprobes->group, .probes = (uint32_t)some };
 	return 0;
 }
 
 static int attach_request(void *arg)
 {
 	const struct request *request = arg;
+	const struct xp_uprobe_set *uprobes = request->uprobes;
 	struct xp_attach *attach = request->attach;
 	size_t least = attach->multi ? BATCH_MIN : 1, links_made = 0, done = 0;
-	struct link *links = calloc(request->count / least + 1, sizeof(*links));
-	bool anchored = has_anchor(attach, request->pid);
+	struct link *links = calloc(uprobes->count / least + 1, sizeof(*links));
+	bool anchored = has_anchor(attach, uprobes->pid);
 	int err = links ? 0 : -ENOMEM;
 
-	while (done < request->count && !err) {
+	while (done < uprobes->count && !err) {
 		struct link *link = &links[links_made];
 
 		if (done && (attach->multi || done % SINGLES_BATCH == 0))
@@ -331,38 +329,33 @@ size_t xp_attach_room(struct xp_attach *attach)
 	return max - XP_MIN(probes, max);
 }
 
-int xp_attach_uprobes_group(struct xp_attach *attach, uint32_t group, int program_fd, int file_fd, pid_t pid,
-			    const struct xp_uprobe *probes, size_t count)
+int xp_attach_uprobes(struct xp_attach *attach, const struct xp_uprobe_set *uprobes)
 {
 	char path[64];
-	struct request request = { attach, group, program_fd, path, pid, probes, count };
+	struct request request = { attach, uprobes, path };
 	int err;
 
-	if (count > xp_attach_room(attach))
+	if (uprobes->count > xp_attach_room(attach))
 		return -ENOBUFS;
 	/* The kernel requires a path. This one names the inode, even if the file was renamed or deleted. */
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", file_fd);
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", uprobes->file_fd);
 	if (!attach->multi) {
 		err = uprobe_pmu_type(&attach->perf_type);
 		if (err)
 			return err;
 		/* Approximate: attaching from another thread at the same time changes little. */
-		raise_file_limit(attach->count + count + 1024);
+		raise_file_limit(attach->count + uprobes->count + 1024);
 	}
 	return xp_shielded(attach_request, &request);
 }
 
-int xp_attach_uprobes(struct xp_attach *attach, int program_fd, int file_fd, pid_t pid, const struct xp_uprobe *probes,
-		      size_t count)
-{
-	return xp_attach_uprobes_group(attach, 0, program_fd, file_fd, pid, probes, count);
-}
-
 int xp_attach_anchor(struct xp_attach *attach, int program_fd, int file_fd, pid_t pid, uint64_t offset)
 {
-	struct xp_uprobe probe = { .offset = offset };
+	const struct xp_uprobe probe = { .offset = offset };
 
-	return has_anchor(attach, pid) ? 0 : xp_attach_uprobes(attach, program_fd, file_fd, pid, &probe, 1);
+	return has_anchor(attach, pid)
+		   ? 0
+		   : xp_attach_uprobes(attach, &(struct xp_uprobe_set){ program_fd, file_fd, pid, 0, &probe, 1 });
 }
 
 struct departure {

@@ -48,22 +48,26 @@ int xp_attach_new(struct xp_attach **attach, bool multi);
 /* Detaches all probes. */
 void xp_attach_free(struct xp_attach *attach);
 
-/*
- * Attaches the program to all of `probes`, in the file behind file_fd, for process pid, or for every process if pid is
- * 0. All or nothing. Returns 0 or -errno: -ECANCELED if xp_interrupted() during a request of more than one batch,
- * -ENOBUFS if there are more probes than xp_attach_room(); otherwise the kernel's error: -ESRCH if the process has
- * ended, -EMFILE if RLIMIT_NOFILE (which is raised first) is too low for the perf events, -EINVAL or -EOPNOTSUPP if the
- * kernel refuses a probe at one of the offsets.
- */
-int xp_attach_uprobes(struct xp_attach *attach, int program_fd, int file_fd, pid_t pid, const struct xp_uprobe *probes,
-		      size_t count);
+/* Uprobes of one program on one file. */
+struct xp_uprobe_set {
+	int program_fd;
+	int file_fd;
+	pid_t pid;	/* 0: every process */
+	uint32_t group; /* see below */
+	const struct xp_uprobe *list;
+	size_t count;
+};
 
 /*
- * Like xp_attach_uprobes(), but in a group that can be detached as a whole. A uprobe_multi link cannot release single
- * offsets: probes that are to be detached separately need a group. xp_attach_uprobes() uses group 0.
+ * Attaches all of the probes or none. Returns 0 or -errno: -ECANCELED if xp_interrupted() during a request of more than
+ * one batch, -ENOBUFS if there are more probes than xp_attach_room(); otherwise the kernel's error: -ESRCH if the
+ * process has ended, -EMFILE if RLIMIT_NOFILE (which is raised first) is too low for the perf events, -EINVAL or
+ * -EOPNOTSUPP if the kernel refuses a probe at one of the offsets.
+ *
+ * A group can be detached as a whole. A uprobe_multi link cannot release single offsets: probes that are to be detached
+ * separately need a group other than 0.
  */
-int xp_attach_uprobes_group(struct xp_attach *attach, uint32_t group, int program_fd, int file_fd, pid_t pid,
-			    const struct xp_uprobe *probes, size_t count);
+int xp_attach_uprobes(struct xp_attach *attach, const struct xp_uprobe_set *uprobes);
 /*
  * Makes a probe at this file offset the anchor of the process, unless the process has one. The offset should never be
  * executed; if it is, the program runs.

@@ -58,13 +58,14 @@ static int look_at(struct counting *counting, pid_t pid, const struct xp_mapping
 {
 	struct xp_recording *recording = counting->recording;
 	int fd = xp_mapping_open(pid, mapping);
+	const struct xp_object_file file = { fd, mapping->path };
 	struct xp_object *object;
 	bool malformed;
 	int err;
 
 	if (fd < 0)
 		return 0;
-	err = xp_objects_add(&recording->traced.objects, &object, fd, mapping->path, &malformed, recording->why,
+	err = xp_objects_add(&recording->traced.objects, &object, &file, &malformed, recording->why,
 			     sizeof(recording->why));
 	close(fd);
 	if (!err && malformed)
@@ -126,10 +127,11 @@ static int attach(struct counting *counting)
 		size_t most = 0;
 
 		for (size_t p = 0; p < pids->count && !err; p++) {
+			const struct xp_sled_choice all = { .object = object, .pid = pids->pids[p] };
 			size_t sleds;
 
 			err = xp_sleds_attach_counters(counting->attach, xp_programs_count_fd(&counting->bpf.programs),
-						       object, pids->pids[p], first, NULL, &sleds);
+						       &all, first, &sleds);
 			most = XP_MAX(most, sleds);
 		}
 		rates->sleds += most;

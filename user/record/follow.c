@@ -262,6 +262,7 @@ static int attach_exec_file(struct xp_recording *recording)
 {
 	const char *path = recording->options->exec_path;
 	int fd = xp_file_open_regular(AT_FDCWD, path);
+	const struct xp_object_file file = { fd, path };
 	struct xp_sled_result sleds = { 0 };
 	struct xp_short_text shown;
 	struct xp_object *object;
@@ -273,7 +274,7 @@ static int attach_exec_file(struct xp_recording *recording)
 				 xp_short_text(&shown, path), fd == -EINVAL ? "not a regular file" : strerror(-fd));
 	err = fstat(fd, &recording->plan.exec_file)
 		  ? -errno
-		  : xp_objects_add(&recording->traced.objects, &object, fd, path, &malformed, recording->why,
+		  : xp_objects_add(&recording->traced.objects, &object, &file, &malformed, recording->why,
 				   sizeof(recording->why));
 	close(fd);
 	if (err)

@@ -35,13 +35,13 @@ static int patch_object(struct xp_recording *recording, struct xp_process *proce
 			struct xp_sled_result *sleds)
 {
 	pid_t pid = process->pid;
+	const struct xp_patch_place place = { object, pid, is_held(recording, pid) };
 	bool must = recording->options->sled_mode == XP_SLED_MODE_OPTION_PATCH;
 	char why[512] = "it executes programs faster than their sleds can be patched";
 	int err = -ESRCH;
 
 	if (must || process->in_vain < XP_FOLLOW_PATCH_TRIES) {
-		err = xp_patch_object(recording->probes.patch, object, pid, is_held(recording, pid), sleds, why,
-				      sizeof(why));
+		err = xp_patch_object(recording->probes.patch, &place, sleds, why, sizeof(why));
 		if (!err || err == -ENOMEM || err == -ESRCH || err == -ECANCELED)
 			return err;
 	}
@@ -99,14 +99,13 @@ static int attach_throttled(struct xp_recording *recording, struct xp_object *ob
 static int attach_unthrottled(struct xp_recording *recording, struct xp_object *object, struct xp_process *process,
 			      pid_t pid, struct xp_sled_result *sleds)
 {
+	const struct xp_sled_choice all = { .object = object, .pid = pid, .all_args = recording->options->args };
 	int err = recording->probes.patch && process ? patch_object(recording, process, object, sleds) : 1;
 
 	if (err != 1)
 		return err;
 	err = check_room(recording, object);
-	return err ? err
-		   : xp_sleds_attach(recording->probes.attach, &recording->bpf.programs, object, pid,
-				     recording->options->args, sleds);
+	return err ? err : xp_sleds_attach(recording->probes.attach, &recording->bpf.programs, &all, sleds);
 }
 
 /* Uses the costs per probe from XP_ATTACH_MAX; this machine may be slower. */
@@ -235,6 +234,7 @@ void xp_follow_warn_refused(const struct xp_object *object, pid_t pid, const str
 static int patch_again(struct xp_recording *recording, struct xp_process *process, struct xp_object *object,
 		       const struct xp_mapping *mapping)
 {
+	const struct xp_patch_place place = { object, process->pid, is_held(recording, process->pid) };
 	struct xp_sled_result sleds;
 	char why[512];
 	int err;
@@ -244,8 +244,7 @@ static int patch_again(struct xp_recording *recording, struct xp_process *proces
 		return 0;
 	if (recording->probes.throttle)
 		xp_throttle_wait(recording->probes.throttle);
-	err = xp_patch_object(recording->probes.patch, object, process->pid, is_held(recording, process->pid), &sleds,
-			      why, sizeof(why));
+	err = xp_patch_object(recording->probes.patch, &place, &sleds, why, sizeof(why));
 	if (err && err != -ESRCH)
 		xp_warn("%s was loaded again by process %d and cannot be patched: %s; its events are missing from "
 			"now on",

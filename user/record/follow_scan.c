@@ -56,6 +56,7 @@ static int look_at(struct xp_recording *recording, struct xp_process *process, c
 	bool malformed;
 	struct stat st;
 	int fd = xp_mapping_open(process->pid, mapping);
+	const struct xp_object_file file = { fd, mapping->path };
 	int err = 0;
 
 	if (fd < 0) /* unmapped meanwhile */
@@ -67,7 +68,7 @@ static int look_at(struct xp_recording *recording, struct xp_process *process, c
 		goto out;
 	if (recording->options->exec_path && !xp_follow_same_file(&st, &recording->plan.exec_file))
 		goto out;
-	err = xp_objects_add(&recording->traced.objects, &object, fd, mapping->path, &malformed, recording->why,
+	err = xp_objects_add(&recording->traced.objects, &object, &file, &malformed, recording->why,
 			     sizeof(recording->why));
 	if (err == -ENOSPC)
 		xp_refuse(recording->why, sizeof(recording->why), err,

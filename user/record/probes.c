@@ -27,6 +27,13 @@ int xp_probes_add_linker(struct xp_probes *probes, const struct xp_programs *pro
 			 pid_t pid)
 {
 	struct xp_uprobe probe = { 0 };
+	const struct xp_uprobe_set uprobes = {
+		.program_fd = xp_programs_link_map_fd(programs),
+		.file_fd = fd,
+		.pid = pid,
+		.list = &probe,
+		.count = 1,
+	};
 	int err;
 
 	for (size_t i = 0; i < probes->linker_count; i++)
@@ -39,7 +46,7 @@ int xp_probes_add_linker(struct xp_probes *probes, const struct xp_programs *pro
 	if (err)
 		return err;
 	probes->linkers[probes->linker_count++] = (struct xp_linker){ st->st_dev, st->st_ino, pid };
-	return xp_attach_uprobes(probes->attach, xp_programs_link_map_fd(programs), fd, pid, &probe, 1);
+	return xp_attach_uprobes(probes->attach, &uprobes);
 }
 
 /*

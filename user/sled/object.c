@@ -159,8 +159,8 @@ static int read_table(struct xp_objects *objects, struct xp_object *object, int 
 	return select_sleds(objects, object);
 }
 
-int xp_objects_add(struct xp_objects *objects, struct xp_object **result, int fd, const char *path, bool *malformed,
-		   char *why, size_t why_size)
+int xp_objects_add(struct xp_objects *objects, struct xp_object **result, const struct xp_object_file *file,
+		   bool *malformed, char *why, size_t why_size)
 {
 	struct xp_object *object;
 	struct stat st;
@@ -168,7 +168,7 @@ int xp_objects_add(struct xp_objects *objects, struct xp_object **result, int fd
 	int err = -ENOMEM;
 
 	*malformed = false;
-	if (fstat(fd, &st))
+	if (fstat(file->fd, &st))
 		return -errno;
 	is_copy = xp_chosen_original(&st);
 	*result = find(objects, &st);
@@ -183,10 +183,10 @@ int xp_objects_add(struct xp_objects *objects, struct xp_object **result, int fd
 	object->inode = st.st_ino;
 	object->size = st.st_size;
 	object->changed = st.st_ctim;
-	object->path = strdup(path);
+	object->path = strdup(file->path);
 	if (!object->path)
 		goto fail;
-	err = read_table(objects, object, fd, malformed, why, why_size);
+	err = read_table(objects, object, file->fd, malformed, why, why_size);
 	if (err)
 		goto fail;
 	object->next = objects->first;

@@ -65,14 +65,19 @@ struct xp_objects {
 	size_t pattern_count;
 };
 
+/* An open file, owned by the caller, and the name by which the user knows it. */
+struct xp_object_file {
+	int fd;
+	const char *path;
+};
+
 /*
- * The object behind an open file, which remains owned by the caller. path: the name by which the user knows the file.
- * Files without sleds are remembered too (table NULL). *malformed is set, with a sentence in `why`, when a broken
- * instrumentation map is first found. Returns 0 or -errno: -ENOMEM, -ENOSPC if there are more than 2^27 functions,
- * -ECANCELED (interrupt.h), or the error of fstat().
+ * The object behind a file. Files without sleds are remembered too (table NULL). *malformed is set, with a sentence in
+ * `why`, when a broken instrumentation map is first found. Returns 0 or -errno: -ENOMEM, -ENOSPC if there are more than
+ * 2^27 functions, -ECANCELED (interrupt.h), or the error of fstat().
  */
-int xp_objects_add(struct xp_objects *objects, struct xp_object **object, int fd, const char *path, bool *malformed,
-		   char *why, size_t why_size);
+int xp_objects_add(struct xp_objects *objects, struct xp_object **object, const struct xp_object_file *file,
+		   bool *malformed, char *why, size_t why_size);
 /*
  * The number in a function's records. The second number, the alias, separates records of new probes from records of old
  * ones while both are attached.

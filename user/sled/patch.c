@@ -189,27 +189,27 @@ static int lock_to_patch(struct xp_patch_work *work, int *lock)
 	return *lock == -EBUSY || *lock == -ECANCELED ? *lock : 0;
 }
 
-int xp_patch_object(struct xp_patch *patch, const struct xp_object *object, pid_t pid, bool held,
-		    struct xp_sled_result *result, char *why, size_t why_size)
+int xp_patch_object(struct xp_patch *patch, const struct xp_patch_place *place, struct xp_sled_result *result,
+		    char *why, size_t why_size)
 {
 	struct xp_patch_work work = {
 		.patch = patch,
-		.object = object,
-		.pid = pid,
-		.held = held,
+		.object = place->object,
+		.pid = place->pid,
+		.held = place->held,
 		.why = why,
 		.why_size = why_size,
 	};
 	int lock = -ENOENT, err;
 	size_t sites;
 
-	*result = (struct xp_sled_result){ .mode = XP_SLEDS_PATCHED, .patched = object->patched_in_file };
+	*result = (struct xp_sled_result){ .mode = XP_SLEDS_PATCHED, .patched = place->object->patched_in_file };
 	why[0] = 0;
 	err = check_process(&work);
 	if (!err)
 		err = lock_to_patch(&work, &lock);
 	if (!err)
-		err = xp_stub_map_read(&work.stubs, pid);
+		err = xp_stub_map_read(&work.stubs, place->pid);
 	if (!err)
 		err = xp_patch_find_sites(&work, NULL, 0);
 	if (!err && !work.count)
@@ -229,7 +229,7 @@ int xp_patch_object(struct xp_patch *patch, const struct xp_object *object, pid_
 		result->patched += sites - written;
 		result->begin_tsc = xp_clock_now_tsc();
 	} else if ((err == -ESRCH && !why[0]) || (work.count && is_gone(&work))) {
-		snprintf(why, why_size, "process %d runs another program now, or has unloaded it", pid);
+		snprintf(why, why_size, "process %d runs another program now, or has unloaded it", place->pid);
 		err = -ESRCH;
 	} else if (!why[0]) {
 		snprintf(why, why_size, "%s", strerror(-err));
@@ -310,13 +310,14 @@ static int stop_and_change(struct xp_patch_work *work, const uint32_t *ids, size
 	return xp_patch_stopped(work, change_stopped, &change);
 }
 
-int xp_patch_functions(struct xp_patch *patch, const struct xp_object *object, pid_t pid, const uint32_t *ids,
-		       size_t count, char *why, size_t why_size)
+int xp_patch_functions(struct xp_patch *patch, const struct xp_patch_place *place, const uint32_t *ids, size_t count,
+		       char *why, size_t why_size)
 {
 	struct xp_patch_work work = {
 		.patch = patch,
-		.object = object,
-		.pid = pid,
+		.object = place->object,
+		.pid = place->pid,
+		.held = place->held,
 		.once = true,
 		.why = why,
 		.why_size = why_size,

@@ -34,16 +34,22 @@ int xp_patch_new(struct xp_patch **patch, const struct xp_patch_options *options
 /* Restores all sleds that are still patched. */
 void xp_patch_free(struct xp_patch *patch);
 
+/* An object in a process. */
+struct xp_patch_place {
+	const struct xp_object *object;
+	pid_t pid;
+	bool held; /* the caller traces and holds the process (launch.h) */
+};
+
 /*
- * Patches the object's selected sleds in process pid. held: the caller traces and holds the process (launch.h).
- * Conditional tail exits get uprobes. Functions that a budget has excluded (object->budget) are counted, or restored at
- * once: then only the bytes behind the first instruction of their sleds change. For result see xp_sleds_attach(). All
- * or nothing. Returns 0 or -errno, with a sentence in `why`: -ESRCH if the process has ended or has unloaded the
- * object, -ENOMEM, -ECANCELED (interrupt.h); -EOPNOTSUPP, -EBUSY, -EPERM and others if the process cannot be patched,
- * now or at all, and nothing has changed.
+ * Patches the object's selected sleds in the process. Conditional tail exits get uprobes. Functions that a budget has
+ * excluded (object->budget) are counted, or restored at once: then only the bytes behind the first instruction of their
+ * sleds change. For result see xp_sleds_attach(). All or nothing. Returns 0 or -errno, with a sentence in `why`: -ESRCH
+ * if the process has ended or has unloaded the object, -ENOMEM, -ECANCELED (interrupt.h); -EOPNOTSUPP, -EBUSY, -EPERM
+ * and others if the process cannot be patched, now or at all, and nothing has changed.
  */
-int xp_patch_object(struct xp_patch *patch, const struct xp_object *object, pid_t pid, bool held,
-		    struct xp_sled_result *result, char *why, size_t why_size);
+int xp_patch_object(struct xp_patch *patch, const struct xp_patch_place *place, struct xp_sled_result *result,
+		    char *why, size_t why_size);
 
 /* The TSC from which the process has patched sleds; 1: at most preparations were made; 0: not even those. */
 uint64_t xp_patch_since(const struct xp_patch *patch, pid_t pid);
@@ -57,8 +63,8 @@ bool xp_patch_has(struct xp_patch *patch, const struct xp_object *object, pid_t 
  * an error some sleds may be changed, and the caller may retry: this function does not wait for a process that does not
  * stop at once.
  */
-int xp_patch_functions(struct xp_patch *patch, const struct xp_object *object, pid_t pid, const uint32_t *ids,
-		       size_t count, char *why, size_t why_size);
+int xp_patch_functions(struct xp_patch *patch, const struct xp_patch_place *place, const uint32_t *ids, size_t count,
+		       char *why, size_t why_size);
 /*
  * Adds to each counter the calls counted in the process since the last time. Always call it from one thread, that of
  * xp_patch_object(). Returns 0 or the error of xp_target_memory_read(), in which case some calls may be missing.

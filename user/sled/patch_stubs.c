@@ -205,13 +205,18 @@ static int attach_slots(struct xp_patch_work *work)
 	err = xp_attach_anchor(options->attach, xp_programs_link_map_fd(options->programs), stub->place.fd, work->pid,
 			       xp_stub_probe(other, XP_STUB_CALL));
 	for (int slot = 0; slot < XP_STUB_SLOTS && !err; slot++) {
-		struct xp_uprobe probe = { .offset = xp_stub_probe(options->form, (enum xp_stub_slot)slot) };
+		const struct xp_uprobe probe = { .offset = xp_stub_probe(options->form, (enum xp_stub_slot)slot) };
+		const struct xp_uprobe_set uprobes = {
+			.program_fd = xp_programs_stub_fd(options->programs, (enum xp_stub_slot)slot),
+			.file_fd = stub->place.fd,
+			.pid = work->pid,
+			.list = &probe,
+			.count = 1,
+		};
 
 		if (!(needed & ~stub->probed & 1u << slot))
 			continue;
-		err =
-		    xp_attach_uprobes(options->attach, xp_programs_stub_fd(options->programs, (enum xp_stub_slot)slot),
-				      stub->place.fd, work->pid, &probe, 1);
+		err = xp_attach_uprobes(options->attach, &uprobes);
 		if (!err)
 			stub->probed |= 1u << slot;
 	}
@@ -222,8 +227,12 @@ static int attach_conditional(struct xp_patch_work *work)
 {
 	const struct xp_patch_options *options = &work->patch->options;
 	const struct xp_object *object = work->object;
+	struct xp_uprobe_set uprobes = {
+		.program_fd = xp_programs_sled_fd(options->programs, XP_EVENT_TAIL_EXIT, true),
+		.file_fd = object->fd,
+		.pid = work->pid,
+	};
 	struct xp_uprobe *probes;
-	size_t count = 0;
 	int err;
 
 	if (!work->conditional || options->budget)
@@ -235,10 +244,10 @@ static int attach_conditional(struct xp_patch_work *work)
 		const struct xp_sled *sled = &object->table->sleds[object->selected[i]];
 
 		if (!xp_patch_possible(sled))
-			probes[count++] = xp_sled_uprobe(object, sled, false);
+			probes[uprobes.count++] = xp_sled_uprobe(object, sled, false);
 	}
-	err = xp_attach_uprobes(options->attach, xp_programs_sled_fd(options->programs, XP_EVENT_TAIL_EXIT, true),
-				object->fd, work->pid, probes, count);
+	uprobes.list = probes;
+	err = xp_attach_uprobes(options->attach, &uprobes);
 	free(probes);
 	return err;
 }

@@ -70,15 +70,15 @@ bool xp_sleds_mapped(const struct xp_object *object, pid_t pid, const struct xp_
 
 static bool is_chosen(const struct xp_sled_choice *choice, const struct xp_sled *sled)
 {
-	if (!choice)
-		return true;
-	return choice->wanted(choice->arg, sled->function_id) && (!choice->unpatched || !xp_patch_possible(sled));
+	return (!choice->wanted || choice->wanted(choice->arg, sled->function_id)) &&
+	       (!choice->unpatched || !xp_patch_possible(sled));
 }
 
 /* Raises the verdicts to the worst that a mapping of the object shows. */
-static int judge_mapping(const struct xp_object *object, struct xp_memory_window *memory,
-			 const struct xp_mapping *mapping, const struct xp_sled_choice *choice, uint8_t *verdicts)
+static int judge_mapping(const struct xp_sled_choice *choice, struct xp_memory_window *memory,
+			 const struct xp_mapping *mapping, uint8_t *verdicts)
 {
+	const struct xp_object *object = choice->object;
 	size_t first = xp_object_selected_from(object, mapping->file_offset);
 
 	xp_memory_window_set(memory, mapping->start, mapping->end);
@@ -100,8 +100,7 @@ static int judge_mapping(const struct xp_object *object, struct xp_memory_window
 }
 
 /* Returns -ESRCH also if the process executed another program meanwhile: the verdicts are then void. */
-static int judge_image(const struct xp_object *object, pid_t pid, const struct xp_sled_choice *choice,
-		       uint8_t *verdicts)
+static int judge_image(const struct xp_sled_choice *choice, pid_t pid, uint8_t *verdicts)
 {
 	struct xp_mappings mappings;
 	struct xp_memory_window *memory;
@@ -117,8 +116,8 @@ static int judge_image(const struct xp_object *object, pid_t pid, const struct x
 	for (size_t m = 0; m < mappings.count && !err; m++) {
 		if (m % MAPPINGS_PER_LOOK == MAPPINGS_PER_LOOK - 1 && xp_interrupted())
 			err = -ECANCELED;
-		else if (xp_sleds_mapped(object, pid, &mappings.list[m]))
-			err = judge_mapping(object, memory, &mappings.list[m], choice, verdicts);
+		else if (xp_sleds_mapped(choice->object, pid, &mappings.list[m]))
+			err = judge_mapping(choice, memory, &mappings.list[m], verdicts);
 	}
 	if (!err && mappings.count && xp_memory_window_gone(memory))
 		err = -ESRCH;
@@ -132,17 +131,17 @@ static int judge_image(const struct xp_object *object, pid_t pid, const struct x
  * *patched_pid to pid if it is 0 and sleds are patched there. Returns -ESRCH if the process ended, or executes one
  * program after another.
  */
-static int judge_process(const struct xp_object *object, pid_t pid, const struct xp_sled_choice *choice,
-			 uint8_t *verdicts, pid_t *patched_pid)
+static int judge_process(const struct xp_sled_choice *choice, pid_t pid, uint8_t *verdicts, pid_t *patched_pid)
 {
-	uint8_t *here = malloc(object->selected_count + 1);
+	size_t count = choice->object->selected_count;
+	uint8_t *here = malloc(count + 1);
 	int err = here ? -ESRCH : -ENOMEM;
 
 	for (int tries = 0; tries < IMAGE_TRIES && err == -ESRCH; tries++) {
-		memset(here, VERDICT_INTACT, object->selected_count);
-		err = judge_image(object, pid, choice, here);
+		memset(here, VERDICT_INTACT, count);
+		err = judge_image(choice, pid, here);
 	}
-	for (size_t i = 0; i < object->selected_count && !err; i++) {
+	for (size_t i = 0; i < count && !err; i++) {
 		verdicts[i] = XP_MAX(verdicts[i], here[i]);
 		if (here[i] == VERDICT_PATCHED && !*patched_pid)
 			*patched_pid = pid;
@@ -151,8 +150,7 @@ static int judge_process(const struct xp_object *object, pid_t pid, const struct
 	return err;
 }
 
-static int judge_all_processes(const struct xp_object *object, const struct xp_sled_choice *choice, uint8_t *verdicts,
-			       pid_t *patched_pid)
+static int judge_all_processes(const struct xp_sled_choice *choice, uint8_t *verdicts, pid_t *patched_pid)
 {
 	DIR *dir = opendir("/proc");
 	struct dirent *entry;
@@ -163,7 +161,7 @@ static int judge_all_processes(const struct xp_object *object, const struct xp_s
 	while (!err && (entry = readdir(dir))) {
 		if (!isdigit((unsigned char)entry->d_name[0]))
 			continue;
-		err = judge_process(object, atoi(entry->d_name), choice, verdicts, patched_pid);
+		err = judge_process(choice, atoi(entry->d_name), verdicts, patched_pid);
 		/* It has ended, or is ending and refuses access. */
 		if (err == -ESRCH || err == -EACCES || err == -EPERM || err == -E2BIG)
 			err = 0;
@@ -172,14 +170,14 @@ static int judge_all_processes(const struct xp_object *object, const struct xp_s
 	return err;
 }
 
-/* pid 0: the processes that map the object. */
-static int judge_all(const struct xp_object *object, pid_t pid, const struct xp_sled_choice *choice, uint8_t *verdicts,
-		     pid_t *patched_pid)
+static int judge_all(const struct xp_sled_choice *choice, uint8_t *verdicts, pid_t *patched_pid)
 {
 	*patched_pid = 0;
-	return pid ? judge_process(object, pid, choice, verdicts, patched_pid)
-		   : judge_all_processes(object, choice, verdicts, patched_pid);
+	return choice->pid ? judge_process(choice, choice->pid, verdicts, patched_pid)
+			   : judge_all_processes(choice, verdicts, patched_pid);
 }
+
+/* ---- attaching ---- */
 
 /* Goes on without the lock where somebody else holds it: anybody who may open the file can. */
 static int lock_to_probe(const struct xp_attach *attach, const struct xp_object *object)
@@ -190,6 +188,48 @@ static int lock_to_probe(const struct xp_attach *attach, const struct xp_object 
 	if (lock == -EBUSY)
 		xp_debug("%s: process %d holds a lock (flock) on it", object->path, holder);
 	return lock;
+}
+
+struct work {
+	struct xp_attach *attach;
+	const struct xp_sled_choice *choice;
+	uint8_t *verdicts;	  /* on the object's selected sleds */
+	struct xp_uprobe *probes; /* as many */
+	pid_t patched_pid;	  /* see struct xp_sled_result */
+	int lock;
+};
+
+/* Returns 0 or -errno. The caller ends the work in any case. */
+static int begin(struct work *work, struct xp_attach *attach, const struct xp_sled_choice *choice)
+{
+	size_t room = choice->object->selected_count + 1;
+
+	*work = (struct work){
+		.attach = attach,
+		.choice = choice,
+		.verdicts = calloc(room, sizeof(*work->verdicts)),
+		.probes = malloc(room * sizeof(*work->probes)),
+		.lock = lock_to_probe(attach, choice->object),
+	};
+	if (!work->verdicts || !work->probes)
+		return -ENOMEM;
+	return work->lock == -ECANCELED ? work->lock : judge_all(choice, work->verdicts, &work->patched_pid);
+}
+
+static void end(struct work *work)
+{
+	xp_sled_unlock(work->lock);
+	free(work->verdicts);
+	free(work->probes);
+}
+
+/* Whether the i-th of the selected sleds is chosen and intact. */
+static bool may_attach(const struct work *work, size_t i)
+{
+	const struct xp_object *object = work->choice->object;
+
+	return work->verdicts[i] == VERDICT_INTACT &&
+	       is_chosen(work->choice, &object->table->sleds[object->selected[i]]);
 }
 
 /* The programs that serve sleds: one per kind, and one for conditional tail exits. */
@@ -234,17 +274,18 @@ struct xp_uprobe xp_sled_uprobe(const struct xp_object *object, const struct xp_
  * The anchor of a process that has none yet (a probe in its dynamic linker would be one). It goes on the nop behind the
  * first instruction of an entry sled, which is a jump over the nop. If there is no anchor, attaching continues.
  */
-static void anchor(struct xp_attach *attach, int program_fd, const struct xp_object *object, pid_t pid,
-		   const struct xp_sled_choice *choice, const uint8_t *verdicts)
+static void anchor(const struct work *work, int program_fd)
 {
+	const struct xp_object *object = work->choice->object;
+
 	for (size_t i = 0; i < object->selected_count; i++) {
 		const struct xp_sled *sled = &object->table->sleds[object->selected[i]];
 		int err;
 
-		if (verdicts[i] != VERDICT_INTACT || !is_chosen(choice, sled) ||
-		    (sled->kind != XP_SLED_ENTRY && sled->kind != XP_SLED_ENTRY_ARGS))
+		if (!may_attach(work, i) || (sled->kind != XP_SLED_ENTRY && sled->kind != XP_SLED_ENTRY_ARGS))
 			continue;
-		err = xp_attach_anchor(attach, program_fd, object->fd, pid, sled->file_offset + JUMP_BYTES);
+		err = xp_attach_anchor(work->attach, program_fd, object->fd, work->choice->pid,
+				       sled->file_offset + JUMP_BYTES);
 		if (err)
 			xp_debug("%s: no anchor behind the sled at %#" PRIx64 ": %s", object->path, sled->file_offset,
 				 strerror(-err));
@@ -252,113 +293,104 @@ static void anchor(struct xp_attach *attach, int program_fd, const struct xp_obj
 	}
 }
 
-static int attach_group(struct xp_attach *attach, const struct xp_programs *programs, const struct xp_object *object,
-			pid_t pid, bool all_args, const struct xp_sled_choice *choice, enum group group,
-			const uint8_t *verdicts, struct xp_uprobe *probes, size_t *attached)
+/* Attaches the first count probes. */
+static int attach_probes(const struct work *work, int program_fd, size_t count)
 {
+	const struct xp_uprobe_set uprobes = {
+		.program_fd = program_fd,
+		.file_fd = work->choice->object->fd,
+		.pid = work->choice->pid,
+		.group = work->choice->group,
+		.list = work->probes,
+		.count = count,
+	};
+
+	return xp_attach_uprobes(work->attach, &uprobes);
+}
+
+static int attach_group(const struct work *work, const struct xp_programs *programs, enum group group, size_t *attached)
+{
+	const struct xp_sled_choice *choice = work->choice;
+	const struct xp_object *object = choice->object;
+	bool conditional = group == GROUP_CONDITIONAL;
 	size_t count = 0;
 	int program_fd, err;
 
 	for (size_t i = 0; i < object->selected_count; i++) {
 		const struct xp_sled *sled = &object->table->sleds[object->selected[i]];
 
-		if (verdicts[i] == VERDICT_INTACT && group_of(sled, all_args) == group && is_chosen(choice, sled))
-			probes[count++] = xp_sled_uprobe(object, sled, choice && choice->alias);
+		if (group_of(sled, choice->all_args) == group && may_attach(work, i))
+			work->probes[count++] = xp_sled_uprobe(object, sled, choice->alias);
 	}
 	*attached += count;
-	if (!count || !attach)
+	if (!count || !work->attach)
 		return 0;
 	program_fd =
-	    xp_programs_sled_fd(programs, group == GROUP_CONDITIONAL ? XP_EVENT_TAIL_EXIT : (enum xp_event_kind)group,
-				group == GROUP_CONDITIONAL);
-	err = xp_attach_uprobes_group(attach, choice ? choice->group : 0, program_fd, object->fd, pid, probes, count);
+	    xp_programs_sled_fd(programs, conditional ? XP_EVENT_TAIL_EXIT : (enum xp_event_kind)group, conditional);
+	err = attach_probes(work, program_fd, count);
 	if (err)
 		*attached -= count;
 	return err;
 }
 
-int xp_sleds_attach(struct xp_attach *attach, const struct xp_programs *programs, const struct xp_object *object,
-		    pid_t pid, bool all_args, struct xp_sled_result *result)
+int xp_sleds_attach(struct xp_attach *attach, const struct xp_programs *programs, const struct xp_sled_choice *choice,
+		    struct xp_sled_result *result)
 {
-	return xp_sleds_attach_some(attach, programs, object, pid, all_args, NULL, result);
-}
+	const struct xp_object *object = choice->object;
+	struct work work;
+	int err = begin(&work, attach, choice);
 
-int xp_sleds_attach_some(struct xp_attach *attach, const struct xp_programs *programs, const struct xp_object *object,
-			 pid_t pid, bool all_args, const struct xp_sled_choice *choice, struct xp_sled_result *result)
-{
-	uint8_t *verdicts = calloc(object->selected_count + 1, sizeof(*verdicts));
-	struct xp_uprobe *probes = malloc((object->selected_count + 1) * sizeof(*probes));
-	int lock = lock_to_probe(attach, object);
-	int err = -ENOMEM;
-
-	*result = (struct xp_sled_result){ .patched = object->patched_in_file };
-	if (!verdicts || !probes)
-		goto out;
-	err = lock == -ECANCELED ? lock : judge_all(object, pid, choice, verdicts, &result->patched_pid);
-	for (size_t i = 0; i < object->selected_count; i++) {
-		result->patched += verdicts[i] == VERDICT_PATCHED;
-		result->unreadable += verdicts[i] == VERDICT_UNREADABLE;
+	*result = (struct xp_sled_result){ .patched = object->patched_in_file, .patched_pid = work.patched_pid };
+	for (size_t i = 0; i < object->selected_count && work.verdicts; i++) {
+		result->patched += work.verdicts[i] == VERDICT_PATCHED;
+		result->unreadable += work.verdicts[i] == VERDICT_UNREADABLE;
 	}
 	if (attach && !err)
-		anchor(attach, xp_programs_link_map_fd(programs), object, pid, choice, verdicts);
+		anchor(&work, xp_programs_link_map_fd(programs));
 	for (int i = 0; i < GROUPS && !err; i++)
-		err = attach_group(attach, programs, object, pid, all_args, choice, attach_order[i], verdicts, probes,
-				   &result->attached);
+		err = attach_group(&work, programs, attach_order[i], &result->attached);
 	result->begin_tsc = xp_clock_now_tsc();
-out:
-	xp_sled_unlock(lock);
-	free(verdicts);
-	free(probes);
+	end(&work);
 	return err;
 }
 
-int xp_sleds_attach_counters(struct xp_attach *attach, int program_fd, const struct xp_object *object, pid_t pid,
-			     uint32_t first_index, const struct xp_sled_choice *choice, size_t *sleds)
+int xp_sleds_attach_counters(struct xp_attach *attach, int program_fd, const struct xp_sled_choice *choice,
+			     uint32_t first_index, size_t *sleds)
 {
-	uint8_t *verdicts = calloc(object->selected_count + 1, sizeof(*verdicts));
-	struct xp_uprobe *probes = malloc((object->selected_count + 1) * sizeof(*probes));
-	int lock = lock_to_probe(attach, object);
+	const struct xp_object *object = choice->object;
+	struct work work;
 	size_t count = 0;
-	pid_t patched_pid;
-	int err = -ENOMEM;
+	int err = begin(&work, attach, choice);
 
 	*sleds = 0;
-	if (!verdicts || !probes)
-		goto out;
-	err = lock == -ECANCELED ? lock : judge_all(object, pid, choice, verdicts, &patched_pid);
 	for (size_t i = 0; i < object->selected_count && !err; i++) {
 		const struct xp_sled *sled = &object->table->sleds[object->selected[i]];
 
-		if (verdicts[i] != VERDICT_INTACT || !is_chosen(choice, sled))
+		if (!may_attach(&work, i))
 			continue;
 		(*sleds)++;
 		if (sled->kind == XP_SLED_ENTRY || sled->kind == XP_SLED_ENTRY_ARGS)
-			probes[count++] =
+			work.probes[count++] =
 			    (struct xp_uprobe){ sled->file_offset, (uint32_t)(first_index + sled->function_id) };
 	}
 	if (!err && count) {
-		anchor(attach, program_fd, object, pid, choice, verdicts);
-		err = xp_attach_uprobes_group(attach, choice ? choice->group : 0, program_fd, object->fd, pid, probes,
-					      count);
+		anchor(&work, program_fd);
+		err = attach_probes(&work, program_fd, count);
 	}
-out:
-	xp_sled_unlock(lock);
-	free(verdicts);
-	free(probes);
+	end(&work);
 	return err;
 }
 
 size_t xp_sleds_overwritten(const struct xp_object *object, pid_t pid)
 {
+	const struct xp_sled_choice all = { .object = object, .pid = pid };
 	uint8_t *verdicts = calloc(object->selected_count + 1, sizeof(*verdicts));
 	size_t overwritten = 0;
 	pid_t patched_pid;
 
-	if (!verdicts || judge_all(object, pid, NULL, verdicts, &patched_pid))
-		goto out;
-	for (size_t i = 0; i < object->selected_count; i++)
-		overwritten += verdicts[i] == VERDICT_PATCHED;
-out:
+	if (verdicts && !judge_all(&all, verdicts, &patched_pid))
+		for (size_t i = 0; i < object->selected_count; i++)
+			overwritten += verdicts[i] == VERDICT_PATCHED;
 	free(verdicts);
 	return overwritten;
 }

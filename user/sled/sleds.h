@@ -28,17 +28,12 @@ struct xp_sled_result {
 	uint64_t begin_tsc; /* TSC from which all of them were attached */
 };
 
-/*
- * Attaches the object's selected sleds in process pid, or in every process (pid 0). With attach NULL, only counts the
- * sleds to attach. all_args: entry sleds record arguments (--args). Returns 0 or -errno: the error of
- * xp_attach_uprobes(), or -ESRCH if the process has ended or has executed another program. Refused sleds are not an
- * error.
- */
-int xp_sleds_attach(struct xp_attach *attach, const struct xp_programs *programs, const struct xp_object *object,
-		    pid_t pid, bool all_args, struct xp_sled_result *result);
-
-/* A subset of the object's functions. */
+/* Selected sleds of an object, and what to attach to them. */
 struct xp_sled_choice {
+	const struct xp_object *object;
+	pid_t pid;     /* 0: every process */
+	bool all_args; /* entry sleds record arguments (--args) */
+	/* A subset of the functions; NULL: all. */
 	bool (*wanted)(const void *arg, uint32_t function_id);
 	const void *arg;
 	uint32_t group; /* group of their probes, see attach.h */
@@ -46,21 +41,24 @@ struct xp_sled_choice {
 	bool unpatched; /* only sleds that cannot be patched, in a process whose other sleds are patched */
 };
 
-/* xp_sleds_attach() for a subset (NULL: all functions). The result is that of the chosen sleds only. */
-int xp_sleds_attach_some(struct xp_attach *attach, const struct xp_programs *programs, const struct xp_object *object,
-			 pid_t pid, bool all_args, const struct xp_sled_choice *choice, struct xp_sled_result *result);
+/*
+ * Attaches the sleds. With attach NULL, only counts the sleds to attach. Returns 0 or -errno: the error of
+ * xp_attach_uprobes(), or -ESRCH if the process has ended or has executed another program. Refused sleds are not an
+ * error.
+ */
+int xp_sleds_attach(struct xp_attach *attach, const struct xp_programs *programs, const struct xp_sled_choice *choice,
+		    struct xp_sled_result *result);
 /* Whether the mapping is one of the object's file. */
 bool xp_sleds_mapped(const struct xp_object *object, pid_t pid, const struct xp_mapping *mapping);
 /* The uprobe on a sled. */
 struct xp_uprobe xp_sled_uprobe(const struct xp_object *object, const struct xp_sled *sled, bool alias);
 
 /*
- * Attaches a counting program to the entry sleds of the object's selected functions in process pid. The cookie is
- * first_index plus the function id, in 32 bits with wraparound. *sleds: the total number of sleds of these functions,
- * except refused ones. choice: as above.
+ * Attaches a counting program to the entry sleds instead. The cookie is first_index plus the function id, in 32 bits
+ * with wraparound. *sleds: the total number of sleds of these functions, except refused ones.
  */
-int xp_sleds_attach_counters(struct xp_attach *attach, int program_fd, const struct xp_object *object, pid_t pid,
-			     uint32_t first_index, const struct xp_sled_choice *choice, size_t *sleds);
+int xp_sleds_attach_counters(struct xp_attach *attach, int program_fd, const struct xp_sled_choice *choice,
+			     uint32_t first_index, size_t *sleds);
 
 /*
  * How many of the object's selected sleds in process pid have bytes other than those of a probed, unpatched sled:
