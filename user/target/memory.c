@@ -231,6 +231,16 @@ static ssize_t exchange(struct xp_target_memory *memory, const struct xp_memory_
 	return n;
 }
 
+/* Copies what the child has read. */
+static ssize_t fetch(struct xp_target_memory *memory, const struct xp_memory_request *request, void *to)
+{
+	ssize_t n = exchange(memory, request, -1);
+
+	if (n > 0)
+		memcpy(to, memory->piece, (size_t)n);
+	return n;
+}
+
 ssize_t xp_target_memory_read_some(struct xp_target_memory *memory, pid_t pid, uint64_t address, void *to, size_t size)
 {
 	size_t done = 0;
@@ -249,10 +259,9 @@ ssize_t xp_target_memory_read_some(struct xp_target_memory *memory, pid_t pid, u
 
 		n = start_child(memory);
 		if (!n)
-			n = exchange(memory, &request, -1);
+			n = fetch(memory, &request, (uint8_t *)to + done);
 		if (n <= 0)
 			break;
-		memcpy((uint8_t *)to + done, memory->piece, (size_t)n);
 		done += (size_t)n;
 		if ((size_t)n < request.size)
 			break;
@@ -278,11 +287,8 @@ static ssize_t read_maps_piece(struct xp_target_memory *memory, pid_t pid, size_
 						   .pid = pid,
 						   .size = (uint32_t)XP_MIN(size, (size_t)XP_MEMORY_PIECE_BYTES),
 						   .address = known };
-	ssize_t n = exchange(memory, &request, -1);
 
-	if (n > 0)
-		memcpy(to, memory->piece, (size_t)n);
-	return n;
+	return fetch(memory, &request, to);
 }
 
 static int grow(char **text, size_t *room, size_t max)
@@ -438,12 +444,7 @@ ssize_t xp_program_memory_read(struct xp_target_memory *memory, const struct xp_
 						   .address = address };
 	ssize_t n = hold(memory, program);
 
-	if (n)
-		return n;
-	n = exchange(memory, &request, -1);
-	if (n > 0)
-		memcpy(to, memory->piece, (size_t)n);
-	return n;
+	return n ? n : fetch(memory, &request, to);
 }
 
 int xp_program_memory_write(struct xp_target_memory *memory, const struct xp_program_memory *program, uint64_t address,

@@ -6,6 +6,11 @@
  * even SIGKILL. So a child process does the reading and writing. It is killed if it takes too long, and abandoned if it
  * survives that. The target process is then skipped for a while, longer each time.
  *
+ * There are two ways to name what is read. By pid: whatever program the process runs now, with no descriptor, for
+ * thousands of processes with JIT code. Or one program's memory (struct xp_program_memory): also protected memory, and
+ * never that of a program which replaced it, so that sleds are judged and written safely. memory_window.h makes many
+ * small reads of the latter cheap.
+ *
  * A child serves one thread and the tasks that this thread waits for (shield.h), even if xprof is killed meanwhile.
  */
 #ifndef XPROF_TARGET_MEMORY_H
