@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * chain MS CALLS [how PROGRAM ARG...]: waits, calls work() CALLS times, then runs another program in a way of its own:
- * exec (this process becomes it), thread (the same, from a thread), fork, spawn (vfork and exec). It ends with the
- * child's status. fork without PROGRAM: the child calls in_child() as often.
+ * chain MS CALLS [how PROGRAM ARG...]: waits until its sleds are recorded, MS at most, calls work() CALLS times, then
+ * runs another program in a way of its own: exec (this process becomes it), thread (the same, from a thread), fork,
+ * spawn (vfork and exec). It ends with the child's status. fork without PROGRAM: the child calls in_child() as often.
  */
 #include <pthread.h>
 #include <spawn.h>
@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "go.h"
+#include "noticed.h"
 
 extern char **environ;
 
@@ -77,7 +78,7 @@ UNTRACED int main(int argc, char **argv)
 	int calls = atoi(argv[first + 1]);
 
 	wait_for_go(argc, argv);
-	usleep((useconds_t)atoi(argv[first]) * 1000);
+	wait_until_noticed(atoi(argv[first]));
 	for (int i = 0; i < calls; i++)
 		work(i);
 	return argc > first + 2 ? run(argv[first + 2], argv + first + 3, calls) : 0;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * reload [wait] [each|once] MS LIBRARY: loads, uses and unloads the library many times; MS is the time before its first
- * use. With "each", it is before each use, of which there are fewer, and begins when the library is patched; with "once",
- * there is one, and MS is the time after it.
+ * reload [wait] [each|once] MS LIBRARY: loads, uses and unloads the library many times; its first use waits until it is
+ * recorded, MS at most. With "each", MS is the time before each use, of which there are fewer, and begins when the
+ * library is patched; with "once", there is one, and MS is the time after it.
  */
 #include <dlfcn.h>
 #include <stdlib.h>
@@ -26,7 +26,7 @@ UNTRACED static int is_patched(const void *function)
 UNTRACED int main(int argc, char **argv)
 {
 	int each = argc > 3 && !strcmp(argv[argc - 3], "each"), once = argc > 3 && !strcmp(argv[argc - 3], "once");
-	useconds_t pause = (useconds_t)atoi(argv[argc - 2]) * 1000;
+	int ms = atoi(argv[argc - 2]);
 
 	wait_for_go(argc, argv);
 	for (int round = 0; round < (each ? 4 : once ? 1 : 20); round++) {
@@ -37,8 +37,10 @@ UNTRACED int main(int argc, char **argv)
 			return 1;
 		while (each && !is_patched((const void *)entry))
 			usleep(1000);
-		if (!once && (!round || each))
-			usleep(pause);
+		if (each)
+			usleep((useconds_t)ms * 1000);
+		else if (!once && !round)
+			((void (*)(int))dlsym(library, "loaded_wait"))(ms);
 		for (int n = 0; n < 5; n++) {
 			COUNT(loaded_entry);
 			entry(n);
@@ -47,7 +49,7 @@ UNTRACED int main(int argc, char **argv)
 		dlclose(library);
 	}
 	if (once)
-		usleep(pause);
+		usleep((useconds_t)ms * 1000);
 	PRINT_COUNT(loaded_entry);
 	PRINT_COUNT(own);
 	return 0;

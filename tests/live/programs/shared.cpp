@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// shared [wait] MS LIBRARY: calls into a linked library, throws through it, and loads, uses and unloads another one. MS
-// is the time before its use: xprof hears of the library when it is loaded, and does not hold the program for it.
+// shared [wait] MS LIBRARY: calls into a linked library, throws through it, and loads, uses and unloads another one.
+// The use waits until the library is recorded, MS at most: xprof hears of it when it is loaded, and does not hold the
+// program.
 #include <dlfcn.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "go.h"
 
@@ -27,7 +27,7 @@ UNTRACED static void load(const char *path, int ms)
 		fprintf(stderr, "%s\n", dlerror());
 		exit(1);
 	}
-	usleep(static_cast<useconds_t>(ms) * 1000);
+	reinterpret_cast<void (*)(int)>(dlsym(library, "loaded_wait"))(ms);
 	auto entry = reinterpret_cast<long (*)(int)>(dlsym(library, "loaded_entry"));
 	for (int n = 0; n < 10; n++) {
 		COUNT(loaded_entry);

@@ -2,6 +2,8 @@
 // An instrumented library of shared.cpp, linked or loaded; PREFIX makes its names.
 #include <stdio.h>
 
+#include "noticed.h"
+
 #define TRACED __attribute__((noinline))
 
 #define PASTE(a, b) a##_##b
@@ -37,6 +39,11 @@ namespace NAME(space)
 extern "C" TRACED long NAME(entry)(int n)
 {
 	return NAME(space)::outer(n) + 1;
+}
+
+extern "C" __attribute__((xray_never_instrument)) void NAME(wait)(int limit_ms)
+{
+	wait_until_noticed(limit_ms);
 }
 
 extern "C" __attribute__((xray_never_instrument)) void NAME(print)(void)
