@@ -138,7 +138,7 @@ def test_malformed_map(refuse, busy, program, tmp_path, damage):
     with open(path, "r+b") as file:
         file.seek(offset + (8 if damage == "noise" else 0))
         file.write({"ones": b"\xff" * size, "noise": bytes(range(17, 17 + 24)), "cut": b"\0" * size}[damage])
-    target = busy(path=path)
+    target = busy(pause_us=1000, path=path)
     refuse(["--no-samples", "-p", target.pid], FAILED, "warning: ", "left alone", "has no XRay sleds")
     target.assert_unharmed()
 
@@ -279,7 +279,7 @@ def test_file_size_limit(xprof, record, tmp_path, busy):
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL, signal.SIGSEGV])
 def test_target_dies(xprof, record, busy, number):
     """Which ends the recording as it should end."""
-    target = busy()
+    target = busy(threads=1)
     session = record("-p", target.pid).wait_attached()
     target.assert_works()
     target.process.send_signal(number)

@@ -115,7 +115,7 @@ def test_probes_have_an_anchor(program, start, tmp_path, xprof, linked, mode):
 @kills
 def test_killed_recording_is_recovered(xprof, record, busy):
     """What was recorded until about a second before is there."""
-    target = busy()
+    target = busy(pause_us=1000)
     session = record(WHOLE, "-p", target.pid).wait_attached()
     first = target.rounds()
     target.assert_works()
@@ -157,7 +157,7 @@ def test_killed_with_its_command(xprof, program, tmp_path):
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_signal_ends_well(xprof, record, busy, number):
-    target = busy()
+    target = busy(pause_us=1000)
     session = record("-p", target.pid).wait_attached()
     target.assert_works()
     session.process.send_signal(number)
@@ -172,7 +172,7 @@ def test_signal_ends_well(xprof, record, busy, number):
 def test_second_signal_aborts(xprof, busy, tmp_path, number):
     """In whatever state the first one was taken: it has ended soon, and its files can be made."""
     chance = random.Random(SEED)
-    target = busy()
+    target = busy(threads=1)
     for round_number in range(6):
         directory = tmp_path / f"twice{round_number}"
         argv = [xprof.path, "record", PROBE, WHOLE, "-q", "-o", directory, "-p", str(target.pid)]
@@ -190,7 +190,7 @@ def test_second_signal_aborts(xprof, busy, tmp_path, number):
 @kills
 def test_many_rounds(record, busy):
     """More than the 32 places that the kernel has in a process to single-step in: one that is kept would be missed."""
-    target = busy()
+    target = busy(threads=1)
     for _ in range(34):
         recorded = record("-p", target.pid, "-d", "1ms").finish()
         recorded.ok()
@@ -263,7 +263,7 @@ def test_kill_beside_restless_target(xprof, churn, tmp_path, what):
 
 def test_stopped_target(record, busy):
     """Attached and detached while the target is stopped, and while it is stopped and continued."""
-    target = busy()
+    target = busy(pause_us=1000)
     target.process.send_signal(signal.SIGSTOP)
     recorded = record("-p", target.pid, "-d", "300ms").finish()
     recorded.ok()
@@ -285,7 +285,7 @@ def test_stopped_target(record, busy):
 @pytest.mark.parametrize("first_ends_first", [True, False])
 @pytest.mark.parametrize("ways", [("multi", "multi"), ("multi", "single")], ids="-".join)
 def test_two_at_once(xprof, record, busy, first_ends_first, ways):
-    target = busy(2)
+    target = busy(2, 1000)
     sessions = [record("-p", target.pid, f"--uprobes={way}").wait_attached() for way in ways]
     target.assert_works()
     for session in sessions if first_ends_first else reversed(sessions):
@@ -297,7 +297,7 @@ def test_two_at_once(xprof, record, busy, first_ends_first, ways):
 
 
 def test_one_is_killed_and_the_other_goes_on(xprof, record, busy):
-    target = busy(2)
+    target = busy(threads=1)
     killed = record("-p", target.pid).wait_attached()
     other = record("-p", target.pid).wait_attached()
     killed.process.kill()

@@ -27,7 +27,7 @@ def forecast(text):
 
 
 def test_dry_run_attaches_nothing(xprof, busy):
-    target = busy(threads=2)
+    target = busy(pause_us=1000)
     done = xprof("record", "--dry-run", "-p", target.pid)
     assert done.returncode == 0, done.stderr
     assert f"process {target.pid} " in done.stdout and " sleds" in done.stdout and " 0 refused" in done.stdout
@@ -48,7 +48,7 @@ def test_dry_run_without_sleds(xprof, start):
 
 def test_needs_uprobe_multi(xprof, busy):
     """Probes of perf events would take too long to set for a moment's count."""
-    done = xprof("record", "--dry-run", "--uprobes=single", "-p", busy(threads=2).pid)
+    done = xprof("record", "--dry-run", "--uprobes=single", "-p", busy(pause_us=1000).pid)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-1] == "no forecast: it needs uprobe_multi, Linux 6.6"
 

@@ -15,7 +15,7 @@ import recording
 
 pytestmark = pytest.mark.uprobes
 
-alone = pytest.mark.alone("freezes or kills a control group, or keeps xprof waiting in its memory")
+alone = pytest.mark.alone("keeps xprof waiting in its memory")
 
 SEED = 11
 NOBODY = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
@@ -143,7 +143,6 @@ def freezer(request):
     group.remove()
 
 
-@alone
 def test_frozen_target(record, hostile, freezer):
     """It is probed, at once; and others of the same recording are patched."""
     frozen, other = hostile("calm"), hostile("calm")
@@ -160,7 +159,6 @@ def test_frozen_target(record, hostile, freezer):
     other.end_well()
 
 
-@alone
 def test_frozen_in_between(record, hostile, freezer):
     """Frozen and thawed all the time, whatever it is made to do just then."""
     target = hostile("calm")
@@ -178,7 +176,6 @@ def test_frozen_in_between(record, hostile, freezer):
     target.end_well()
 
 
-@alone
 def test_stays_frozen(record, hostile, freezer):
     """^C ends the recording of what has been frozen while it was attached, and it is unharmed when it is thawed."""
     target = hostile("calm")
@@ -197,7 +194,6 @@ def test_stays_frozen(record, hostile, freezer):
     target.end_well()
 
 
-@alone
 def test_recorder_killed_with_its_group(xprof, hostile, tmp_path):
     """A service manager that stops a container kills xprof and its helpers at once, at any moment."""
     group = Group(2)

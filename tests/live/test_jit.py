@@ -17,7 +17,7 @@ import recording
 
 pytestmark = pytest.mark.uprobes
 
-alone = pytest.mark.alone("measures shares of time")
+alone = pytest.mark.alone("compares the shares of two times")
 
 PROGRAMS = pathlib.Path(__file__).parent / "programs"
 SECONDS = 2
@@ -307,7 +307,6 @@ def test_compiled_while_recording(two_functions):
     assert done.named > 2 * done.unnamed > 0, done.entry
 
 
-@alone
 def test_brief(ours, jit):
     """Code that is registered, runs for a tenth of a second and is forgotten: the call that registers it is noticed."""
     process = ours("brief")

@@ -447,7 +447,7 @@ def test_second_signal_aborts(xprof, busy, tmp_path, number):
 
 def test_stopped_target(record, busy):
     """Patched and put back while it is stopped: it stays stopped, and goes on when it is continued."""
-    target = busy()
+    target = busy(pause_us=1000)
     target.process.send_signal(signal.SIGSTOP)
     recorded = record(PATCH, "-p", target.pid, "-d", "200ms").finish().ok()
     assert patched(recorded)

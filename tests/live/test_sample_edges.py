@@ -18,7 +18,7 @@ from cpu_time import assert_cpu_time, charged_of, cpu_of
 
 pytestmark = [pytest.mark.uprobes, pytest.mark.usefixtures("stolen_before")]
 
-alone = pytest.mark.alone("measures CPU time, or samples the whole machine, whose CPUs come and go")
+alone = pytest.mark.alone("takes a CPU from others, or would see what they do to the CPUs and the kernel's names")
 
 FAILED, ENVIRONMENT = 1, 3
 BUILD = ("-O1", "-g", "-fno-omit-frame-pointer")
@@ -168,7 +168,6 @@ int main(void)
 """
 
 
-@alone
 @pytest.mark.parametrize("all_processes", [False, True], ids=["command", "machine"])
 def test_process_and_threads_that_rename_themselves(xprof, record, start, program, all_processes):
     """They stay one profile, which has the name of the process."""
@@ -236,7 +235,6 @@ int main(int argc, char **argv)
 EXECUTE = {"executed": 'execl("/proc/self/exe", "same_pid", i == 1 ? "1" : "2", NULL)', "forked": ""}
 
 
-@alone
 @needs_go
 @pytest.mark.parametrize("how", EXECUTE)
 def test_pid_used_again(xprof, record, program, how):
@@ -319,7 +317,6 @@ int main(int argc, char **argv)
 """
 
 
-@alone
 @needs_go
 def test_side_band_that_overflows(xprof, record, start, program):
     """A library and a name that it has not told of are found in /proc."""
@@ -362,7 +359,6 @@ def all_mappings():
     return total
 
 
-@alone
 def test_what_is_found_is_newer_than_what_was_told(xprof, record, start, program, shares):
     """The side-band told that a process executed, not that it did so once more: /proc has the last word."""
     flood = program.text("flood", FLOOD, "-O1", instrument=False)
@@ -554,7 +550,6 @@ int main(int argc, char **argv)
 """
 
 
-@alone
 @pytest.mark.parametrize("count, ms, told", [(300, 2, True), (2, 1000, False)], ids=["short", "long"])
 def test_periods_without_a_sample(xprof, record, program, count, ms, told):
     """Threads that end within a period of 10 ms have none: that is said, and all CPU time is accounted for."""
