@@ -18,7 +18,10 @@ struct xp_confined_reading {
 	const struct xp_confined_limits *limits;
 };
 
-/* Starts a reader of fd, with a socket as its channel. Returns 0 or -errno. */
+/*
+ * Starts a reader of fd, with a socket as its channel. The reader can open no file once our end of that is closed.
+ * Returns 0 or -errno.
+ */
 int xp_confined_reader_start(struct xp_child *reader, const struct xp_confined_reading *reading, int fd, int answers);
 
 #endif

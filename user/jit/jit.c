@@ -71,6 +71,7 @@ struct xp_jit {
 	int map_error; /* of the last attempt to open it */
 	struct gdb gdbs[GDB_SOURCES_MAX];
 	size_t gdb_count;
+	struct xp_jit_line_reader line_reader; /* only jitdumps need lines */
 
 	struct xp_jit_src_jvm jvm;
 	bool has_jvm;		/* and may be asked */
@@ -147,6 +148,7 @@ static void close_sources(struct xp_jit *jit)
 	for (size_t i = 0; i < jit->gdb_count; i++)
 		xp_jit_src_gdb_free(jit->gdbs[i].source);
 	jit->gdb_count = 0;
+	xp_jit_line_reader_stop(&jit->line_reader);
 	xp_jit_src_jvm_stop(&jit->jvm);
 	xp_jit_bytes_free(&jit->bytes);
 }
@@ -224,7 +226,7 @@ static int add_gdb(struct xp_jit *jit, const struct xp_vma *vma, int fd, const s
 
 	if (err)
 		return err;
-	xp_jit_src_gdb_read_with(gdb->source, jit->jits->memory);
+	xp_jit_src_gdb_read_with(gdb->source, jit->jits->memory, jit->out ? &jit->line_reader : NULL);
 	gdb->file = vma->file;
 	jit->gdb_count++;
 	if (where->hook && fd >= 0)

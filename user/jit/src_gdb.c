@@ -11,7 +11,6 @@
 #include "elf/find.h"
 #include "jit/eh_frame.h"
 #include "jit/symfile.h"
-#include "jit/symfile_lines.h"
 #include "target/memory.h"
 
 #define REFRESH_BYTES_MAX (32u << 20) /* of symfiles, per walk */
@@ -49,6 +48,7 @@ struct known {
 
 struct xp_jit_src_gdb {
 	struct xp_target_memory *memory;
+	struct xp_jit_line_reader *line_reader; /* NULL: none */
 	pid_t pid;
 	uint64_t descriptor;
 	uint64_t walk;	     /* number of the current one */
@@ -94,9 +94,11 @@ int xp_jit_src_gdb_open(struct xp_jit_src_gdb **gdb, pid_t pid, uint64_t descrip
 	return 0;
 }
 
-void xp_jit_src_gdb_read_with(struct xp_jit_src_gdb *gdb, struct xp_target_memory *memory)
+void xp_jit_src_gdb_read_with(struct xp_jit_src_gdb *gdb, struct xp_target_memory *memory,
+			      struct xp_jit_line_reader *line_reader)
 {
 	gdb->memory = memory;
+	gdb->line_reader = line_reader;
 }
 
 void xp_jit_src_gdb_free(struct xp_jit_src_gdb *gdb)
@@ -178,7 +180,7 @@ struct walk {
 /* The data about the code, without its bytes. */
 struct symfile {
 	struct xp_jit_symfile functions;
-	struct xp_dwarf_lines lines;
+	struct xp_jit_lines lines;
 	uint8_t *eh_frame; /* NULL: none */
 	struct xp_jit_eh_frames eh_frames;
 };
@@ -186,23 +188,9 @@ struct symfile {
 static void free_symfile(struct symfile *symfile)
 {
 	xp_jit_symfile_free(&symfile->functions);
-	xp_dwarf_lines_free(&symfile->lines);
+	xp_jit_lines_free(&symfile->lines);
 	xp_jit_eh_frames_free(&symfile->eh_frames);
 	free(symfile->eh_frame);
-}
-
-/* Returns the lines of a function, which the caller frees, or NULL if there are none or no memory. */
-static struct xp_jit_line *lines_of(const struct symfile *symfile, const struct xp_jit_function *function,
-				    size_t *count)
-{
-	const struct xp_dwarf_line *from = xp_dwarf_lines_of(&symfile->lines, function->address, function->size, count);
-	struct xp_jit_line *lines = *count ? calloc(*count, sizeof(*lines)) : NULL;
-
-	if (!lines)
-		*count = 0;
-	for (size_t i = 0; i < *count; i++)
-		lines[i] = (struct xp_jit_line){ from[i].address, from[i].line, from[i].discriminator, from[i].file };
-	return lines;
 }
 
 static int load_function(const struct walk *walk, struct known *known, const struct symfile *symfile,
@@ -217,11 +205,10 @@ static int load_function(const struct walk *walk, struct known *known, const str
 		.name = function->name,
 		.code = xp_jit_bytes_read(walk->bytes, function->address, function->size),
 	};
-	struct xp_jit_line *lines = lines_of(symfile, function, &load.line_count);
 	struct xp_jit_eh_frame eh_frame = { 0 };
 	int err;
 
-	load.lines = lines;
+	load.lines = xp_jit_lines_of(&symfile->lines, function->address, function->size, &load.line_count);
 	if (!xp_jit_eh_frame_make(&eh_frame, &symfile->eh_frames, function->address, function->size, false)) {
 		load.eh_frame = eh_frame.frame;
 		load.eh_frame_bytes = eh_frame.frame_bytes;
@@ -231,7 +218,6 @@ static int load_function(const struct walk *walk, struct known *known, const str
 	err = xp_jit_code_load(walk->code, &load, &known->codes[known->code_count]);
 	known->code_count += !err;
 	xp_jit_eh_frame_free(&eh_frame);
-	free(lines);
 	return err;
 }
 
@@ -264,15 +250,15 @@ static int read_eh_frame(const struct walk *walk, struct symfile *symfile)
 	return xp_jit_eh_frames_read(&symfile->eh_frames, symfile->eh_frame, bytes, symfile->functions.eh_frame);
 }
 
-/* Lines and unwinding data are read only if the bytes are wanted too. */
+/* Unwinding data is read only if the bytes are wanted too. */
 static int read_symfile(const struct walk *walk, struct symfile *symfile, const uint8_t *bytes, size_t size)
 {
 	int err;
 
 	*symfile = (struct symfile){ 0 };
 	err = xp_jit_symfile_read(&symfile->functions, bytes, size);
-	if (!err && walk->bytes && symfile->functions.has_lines)
-		err = xp_jit_symfile_lines(&symfile->lines, bytes, size);
+	if (!err && walk->gdb->line_reader && symfile->functions.has_lines)
+		xp_jit_lines_read(&symfile->lines, walk->gdb->line_reader, bytes, size);
 	if (!err && walk->bytes)
 		err = read_eh_frame(walk, symfile);
 	if (err)
