@@ -136,22 +136,16 @@ static int ask(const struct bench *bench, const struct request *request, uint64_
 	return 0;
 }
 
-static int attach_probe(const struct bench *bench, int program_fd, int file_fd, const struct xp_uprobe *probe)
-{
-	const struct xp_uprobe_set uprobes = { program_fd, file_fd, bench->child.pid, 0, probe, 1 };
-
-	return xp_attach_uprobes(bench->attach, &uprobes);
-}
-
 static int measure_sled(struct bench *bench, enum xp_event_kind kind, unsigned int calls, uint64_t *ns)
 {
 	const struct request request = { .what = CALL_SLEDS, .calls = calls };
-	struct xp_uprobe probe = { 0 };
-	int err = file_offset(bench->child.pid, kind == XP_EVENT_ENTRY ? xp_probe_cost_entry : xp_probe_cost_exit,
-			      &probe.offset);
+	uint64_t offset;
+	int err =
+	    file_offset(bench->child.pid, kind == XP_EVENT_ENTRY ? xp_probe_cost_entry : xp_probe_cost_exit, &offset);
 
 	if (!err)
-		err = attach_probe(bench, xp_programs_sled_fd(bench->programs, kind, false), bench->exe_fd, &probe);
+		err = xp_attach_uprobe(bench->attach, xp_programs_sled_fd(bench->programs, kind, false), bench->exe_fd,
+				       bench->child.pid, offset);
 	if (err)
 		return err;
 	err = ask(bench, &request, ns);
@@ -162,8 +156,8 @@ static int measure_sled(struct bench *bench, enum xp_event_kind kind, unsigned i
 static int measure_stub(struct bench *bench, enum xp_stub_form form, struct xp_probe_cost *cost)
 {
 	const struct request hits = { CALL_STUB, form, STUB_HITS }, counts = { CALL_COUNTER, form, COUNTS };
-	struct xp_uprobe probe = { .offset = xp_stub_probe(form, XP_STUB_CALL) };
-	int err = attach_probe(bench, xp_programs_stub_fd(bench->programs, XP_STUB_CALL), bench->stub_fd, &probe);
+	int err = xp_attach_uprobe(bench->attach, xp_programs_stub_fd(bench->programs, XP_STUB_CALL), bench->stub_fd,
+				   bench->child.pid, xp_stub_probe(form, XP_STUB_CALL));
 
 	if (err)
 		return err;

@@ -349,13 +349,17 @@ int xp_attach_uprobes(struct xp_attach *attach, const struct xp_uprobe_set *upro
 	return xp_shielded(attach_request, &request);
 }
 
-int xp_attach_anchor(struct xp_attach *attach, int program_fd, int file_fd, pid_t pid, uint64_t offset)
+int xp_attach_uprobe(struct xp_attach *attach, int program_fd, int file_fd, pid_t pid, uint64_t offset)
 {
 	const struct xp_uprobe probe = { .offset = offset };
+	const struct xp_uprobe_set uprobes = { program_fd, file_fd, pid, 0, &probe, 1 };
 
-	return has_anchor(attach, pid)
-		   ? 0
-		   : xp_attach_uprobes(attach, &(struct xp_uprobe_set){ program_fd, file_fd, pid, 0, &probe, 1 });
+	return xp_attach_uprobes(attach, &uprobes);
+}
+
+int xp_attach_anchor(struct xp_attach *attach, int program_fd, int file_fd, pid_t pid, uint64_t offset)
+{
+	return has_anchor(attach, pid) ? 0 : xp_attach_uprobe(attach, program_fd, file_fd, pid, offset);
 }
 
 struct departure {

@@ -68,6 +68,8 @@ struct xp_uprobe_set {
  * separately need a group other than 0.
  */
 int xp_attach_uprobes(struct xp_attach *attach, const struct xp_uprobe_set *uprobes);
+/* Attaches one probe, with cookie 0, in group 0. */
+int xp_attach_uprobe(struct xp_attach *attach, int program_fd, int file_fd, pid_t pid, uint64_t offset);
 /*
  * Makes a probe at this file offset the anchor of the process, unless the process has one. The offset should never be
  * executed; if it is, the program runs.

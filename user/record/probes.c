@@ -26,27 +26,20 @@ int xp_probes_add(struct xp_probes *probes, const struct xp_attached *attached)
 int xp_probes_add_linker(struct xp_probes *probes, const struct xp_programs *programs, int fd, const struct stat *st,
 			 pid_t pid)
 {
-	struct xp_uprobe probe = { 0 };
-	const struct xp_uprobe_set uprobes = {
-		.program_fd = xp_programs_link_map_fd(programs),
-		.file_fd = fd,
-		.pid = pid,
-		.list = &probe,
-		.count = 1,
-	};
+	uint64_t offset;
 	int err;
 
 	for (size_t i = 0; i < probes->linker_count; i++)
 		if (probes->linkers[i].inode == st->st_ino && probes->linkers[i].dev == st->st_dev &&
 		    probes->linkers[i].pid == pid)
 			return 0;
-	if (!probes->attach || probes->stopped || xp_link_map_offset(fd, &probe.offset))
+	if (!probes->attach || probes->stopped || xp_link_map_offset(fd, &offset))
 		return 0;
 	err = XP_ARRAY_RESERVE(probes->linkers, probes->linker_room, probes->linker_count + 1);
 	if (err)
 		return err;
 	probes->linkers[probes->linker_count++] = (struct xp_linker){ st->st_dev, st->st_ino, pid };
-	return xp_attach_uprobes(probes->attach, &uprobes);
+	return xp_attach_uprobe(probes->attach, xp_programs_link_map_fd(programs), fd, pid, offset);
 }
 
 /*

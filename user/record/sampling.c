@@ -68,20 +68,12 @@ static void set_stack_size(void *arg, pid_t tid, const struct xp_stack_size *siz
 static void watch_jit(void *arg, pid_t pid, int fd, uint64_t offset)
 {
 	struct xp_recording *recording = arg;
-	const struct xp_uprobe probe = { .offset = offset };
-	const struct xp_uprobe_set uprobes = {
-		.program_fd = xp_programs_jit_fd(&recording->bpf.programs),
-		.file_fd = fd,
-		.pid = pid,
-		.list = &probe,
-		.count = 1,
-	};
 	int err;
 
 	if (!recording->probes.attach || recording->sampling.jit_watches == JIT_WATCHES_MAX)
 		return;
 	recording->sampling.jit_watches++;
-	err = xp_attach_uprobes(recording->probes.attach, &uprobes);
+	err = xp_attach_uprobe(recording->probes.attach, xp_programs_jit_fd(&recording->bpf.programs), fd, pid, offset);
 	if (err)
 		xp_debug("process %d: cannot watch for new JIT code: %s", pid, strerror(-err));
 }

@@ -205,18 +205,11 @@ static int attach_slots(struct xp_patch_work *work)
 	err = xp_attach_anchor(options->attach, xp_programs_link_map_fd(options->programs), stub->place.fd, work->pid,
 			       xp_stub_probe(other, XP_STUB_CALL));
 	for (int slot = 0; slot < XP_STUB_SLOTS && !err; slot++) {
-		const struct xp_uprobe probe = { .offset = xp_stub_probe(options->form, (enum xp_stub_slot)slot) };
-		const struct xp_uprobe_set uprobes = {
-			.program_fd = xp_programs_stub_fd(options->programs, (enum xp_stub_slot)slot),
-			.file_fd = stub->place.fd,
-			.pid = work->pid,
-			.list = &probe,
-			.count = 1,
-		};
-
 		if (!(needed & ~stub->probed & 1u << slot))
 			continue;
-		err = xp_attach_uprobes(options->attach, &uprobes);
+		err =
+		    xp_attach_uprobe(options->attach, xp_programs_stub_fd(options->programs, (enum xp_stub_slot)slot),
+				     stub->place.fd, work->pid, xp_stub_probe(options->form, (enum xp_stub_slot)slot));
 		if (!err)
 			stub->probed |= 1u << slot;
 	}

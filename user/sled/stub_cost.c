@@ -82,11 +82,9 @@ static int measure(struct xp_attach *attach, int program, int fd, const uint8_t 
 	for (int i = 0; i < XP_STUB_FORMS; i++) {
 		enum xp_stub_form form = (enum xp_stub_form)i;
 		void (*slot)(void) = (void (*)(void))(uintptr_t)(page + xp_stub_entry(form, XP_STUB_CALL));
-		const struct xp_uprobe probe = { .offset = xp_stub_probe(form, XP_STUB_CALL) };
-		const struct xp_uprobe_set uprobes = { program, fd, getpid(), 0, &probe, 1 };
 
 		costs[form] = (struct xp_stub_cost){ 0 };
-		if (xp_attach_uprobes(attach, &uprobes))
+		if (xp_attach_uprobe(attach, program, fd, getpid(), xp_stub_probe(form, XP_STUB_CALL)))
 			continue;
 		costs[form].hit_ns = hit_ns(slot);
 		costs[form].kills_fork = kills_fork(slot);
