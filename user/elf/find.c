@@ -28,6 +28,15 @@ static bool in_file(const struct xp_elf_file *image, const GElf_Shdr *header)
 	       header->sh_size <= image->size - header->sh_offset;
 }
 
+/* Pieces overlap: the places of a name in the overlap are known from the piece before. */
+static void add_place(struct search *search, size_t name, uint64_t place)
+{
+	size_t count = search->place_count[name];
+
+	if (!count || place > search->places[name][count - 1])
+		search->places[name][search->place_count[name]++] = place;
+}
+
 static void find_places(struct search *search, size_t bytes, uint64_t offset)
 {
 	for (size_t i = 0; i < search->count; i++) {
@@ -36,16 +45,13 @@ static void find_places(struct search *search, size_t bytes, uint64_t offset)
 
 		while (search->place_count[i] < PLACES_MAX &&
 		       (at = memmem(at, (size_t)(end - at), search->names[i], length))) {
-			search->places[i][search->place_count[i]++] = offset + (uint64_t)(at - search->piece);
+			add_place(search, i, offset + (uint64_t)(at - search->piece));
 			at++;
 		}
 	}
 }
 
-/*
- * Pieces overlap by the longest name, so that a name across a boundary is found. A name inside the overlap is recorded
- * twice, which is harmless.
- */
+/* Pieces overlap by the longest name, so that a name across a boundary is found. */
 static bool search_strings(struct search *search, const GElf_Shdr *strings)
 {
 	uint64_t at = 0, shared = 0;
