@@ -57,11 +57,19 @@ extern struct call_counts {
 	__type(value, __u64);
 } call_counts SEC(".maps");
 
-static __always_inline struct xp_bpf_counters *counters_here(void)
-{
-	__u32 zero = 0;
+/* Adds one to a member of this CPU's struct xp_bpf_counters. */
+#define COUNT(member)                                                                                                  \
+	do {                                                                                                           \
+		__u32 zero_ = 0;                                                                                       \
+		struct xp_bpf_counters *here_ = bpf_map_lookup_elem(&counters, &zero_);                                \
+                                                                                                                       \
+		if (here_)                                                                                             \
+			__sync_fetch_and_add(&here_->member, 1);                                                       \
+	} while (0)
 
-	return bpf_map_lookup_elem(&counters, &zero);
+static __always_inline bool followed(__u32 pid)
+{
+	return bpf_map_lookup_elem(&targets, &pid);
 }
 
 static __always_inline __u64 now(void)
@@ -76,10 +84,7 @@ static __always_inline __u64 now(void)
 
 static __always_inline void count_lost(enum xp_event_kind kind)
 {
-	struct xp_bpf_counters *c = counters_here();
-
-	if (c)
-		__sync_fetch_and_add(&c->lost[kind & (XP_EVENT_KINDS - 1)], 1);
+	COUNT(lost[kind & (XP_EVENT_KINDS - 1)]);
 }
 
 /* Reserves size bytes (a constant) in this CPU's ring; NULL, and counted as lost, if there is no room. */
@@ -92,5 +97,27 @@ static __always_inline void count_lost(enum xp_event_kind kind)
 			count_lost(kind);                                                                              \
 		room_;                                                                                                 \
 	})
+
+static __always_inline void fill(struct xp_event *event, __u64 time, __u64 pid_tgid, __u64 sp, __u32 fn,
+				 enum xp_event_kind kind)
+{
+	event->time = time;
+	event->pid = pid_tgid >> 32;
+	event->tid = pid_tgid;
+	event->word = xp_event_word(fn, kind);
+	event->sp = sp >> 3;
+}
+
+/* Records that the running thread did this, and wakes the loader. For what is rare. */
+static __always_inline int record_rare(enum xp_event_kind kind)
+{
+	struct xp_event *event = reserve(sizeof(*event), kind);
+
+	if (!event)
+		return 0;
+	fill(event, now(), bpf_get_current_pid_tgid(), 0, 0, kind);
+	bpf_ringbuf_submit(event, BPF_RB_FORCE_WAKEUP);
+	return 0;
+}
 
 #endif

@@ -8,16 +8,5 @@
 SEC("uprobe")
 int jit_changed(struct pt_regs *ctx)
 {
-	__u64 pid_tgid = bpf_get_current_pid_tgid();
-	struct xp_event *event = reserve(sizeof(*event), XP_EVENT_JIT);
-
-	if (!event)
-		return 0;
-	event->time = now();
-	event->pid = pid_tgid >> 32;
-	event->tid = pid_tgid;
-	event->word = xp_event_word(0, XP_EVENT_JIT);
-	event->sp = 0;
-	bpf_ringbuf_submit(event, BPF_RB_FORCE_WAKEUP);
-	return 0;
+	return record_rare(XP_EVENT_JIT);
 }

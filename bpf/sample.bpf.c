@@ -41,14 +41,6 @@ struct {
 
 const volatile __u32 sample_stacks; /* enum xp_sample_stacks */
 
-static __always_inline void count_idle(void)
-{
-	struct xp_bpf_counters *c = counters_here();
-
-	if (c)
-		__sync_fetch_and_add(&c->idle, 1);
-}
-
 static __always_inline struct sample *sample_here(void)
 {
 	__u32 cpu = bpf_get_smp_processor_id();
@@ -197,7 +189,32 @@ static __always_inline __u32 registers_under_kernel(struct task_struct *task, st
 	return flags;
 }
 
-static __always_inline void put_registers(struct sample *s, const struct registers *user)
+/* Records the kernel's frames, and gets the registers of the user code below. Returns the size of the frames. */
+static __always_inline __u32 record_kernel(struct sample *s, struct pt_regs *ctx, struct task_struct *task,
+					   struct registers *user, __u32 *flags)
+{
+	__u32 most = sample_stacks == XP_STACKS_NONE ? sizeof(__u64) : FRAMES_BYTES;
+	__u32 frames_bytes;
+
+	s->head.kernel_frames = frames_of(bpf_get_stack(ctx, s->rest, most, 0));
+	frames_bytes = s->head.kernel_frames * sizeof(__u64);
+	if (frames_bytes > FRAMES_BYTES) /* never true: for the verifier */
+		frames_bytes = FRAMES_BYTES;
+	*flags = registers_under_kernel(task, user);
+	return frames_bytes;
+}
+
+static __always_inline void copy_stack(struct sample *s, struct task_struct *task, __u32 tid, __u64 sp, __u32 *flags)
+{
+	s->wanted = bytes_to_copy(task, tid, sp, flags);
+	s->done = 0;
+	s->failures = 0;
+	for (__u32 piece = 0; piece < XP_STACK_PIECES_MAX; piece++)
+		if (copy_piece(piece))
+			break;
+}
+
+static __always_inline void record_registers(struct sample *s, const struct registers *user)
 {
 	s->head.head.sp = user->sp >> 3;
 	s->head.ip = user->ip;
@@ -219,7 +236,7 @@ int sample(struct pt_regs *ctx)
 	struct sample *s;
 
 	if (!(__u32)pid_tgid) {
-		count_idle();
+		COUNT(idle);
 		return 0;
 	}
 	s = sample_here();
@@ -229,19 +246,12 @@ int sample(struct pt_regs *ctx)
 	s->head.user_frames = 0;
 	s->head.stack_bytes = 0;
 	s->head.stack_missing = 0;
-	if (IN_KERNEL(user.ip)) {
-		__u32 most = sample_stacks == XP_STACKS_NONE ? sizeof(__u64) : FRAMES_BYTES;
-
-		s->head.kernel_frames = frames_of(bpf_get_stack(ctx, s->rest, most, 0));
-		frames_bytes = s->head.kernel_frames * sizeof(__u64);
-		if (frames_bytes > FRAMES_BYTES) /* never true: for the verifier */
-			frames_bytes = FRAMES_BYTES;
-		flags = registers_under_kernel(task, &user);
-	}
+	if (IN_KERNEL(user.ip))
+		frames_bytes = record_kernel(s, ctx, task, &user, &flags);
 	s->head.head.time = time;
 	s->head.head.pid = pid_tgid >> 32;
 	s->head.head.tid = pid_tgid;
-	put_registers(s, &user);
+	record_registers(s, &user);
 	bpf_get_current_comm(s->head.comm, sizeof(s->head.comm));
 	if (!(flags & XP_SAMPLE_NO_USER) && sample_stacks == XP_STACKS_FRAMES) {
 		s->head.user_frames =
@@ -249,14 +259,8 @@ int sample(struct pt_regs *ctx)
 		frames_bytes += s->head.user_frames * sizeof(__u64);
 	}
 	s->frames_bytes = frames_bytes;
-	if (!(flags & XP_SAMPLE_NO_USER) && sample_stacks == XP_STACKS_DUMP) {
-		s->wanted = bytes_to_copy(task, pid_tgid, user.sp, &flags);
-		s->done = 0;
-		s->failures = 0;
-		for (__u32 piece = 0; piece < XP_STACK_PIECES_MAX; piece++)
-			if (copy_piece(piece))
-				break;
-	}
+	if (!(flags & XP_SAMPLE_NO_USER) && sample_stacks == XP_STACKS_DUMP)
+		copy_stack(s, task, pid_tgid, user.sp, &flags);
 	s->head.head.word = xp_event_word(flags, XP_EVENT_SAMPLE);
 	ship(s);
 	return 0;

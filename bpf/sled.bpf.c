@@ -17,17 +17,7 @@ const volatile __u32 payload_max = XP_EVENT_PAYLOAD_MAX;
 
 static __always_inline bool wanted(__u32 pid)
 {
-	return !only_targets || bpf_map_lookup_elem(&targets, &pid);
-}
-
-static __always_inline void fill(struct xp_event *event, __u64 time, __u64 pid_tgid, __u64 sp, __u32 fn,
-				 enum xp_event_kind kind)
-{
-	event->time = time;
-	event->pid = pid_tgid >> 32;
-	event->tid = pid_tgid;
-	event->word = xp_event_word(fn, kind);
-	event->sp = sp >> 3;
+	return !only_targets || followed(pid);
 }
 
 /* sp: the slot of the function's return address. */
@@ -114,13 +104,10 @@ SEC("uprobe")
 int sled_tail_exit_conditional(struct pt_regs *ctx)
 {
 	__u64 cookie = bpf_get_attach_cookie(ctx);
-	struct xp_bpf_counters *c;
 
 	if (condition_holds(XP_COOKIE_CONDITION(cookie), ctx->flags))
 		return record_call(ctx->sp, cookie, XP_EVENT_TAIL_EXIT);
-	c = counters_here();
-	if (c)
-		__sync_fetch_and_add(&c->not_taken, 1);
+	COUNT(not_taken);
 	return 0;
 }
 
@@ -191,7 +178,6 @@ static __always_inline int record_event(__u64 sp, __u32 fn, enum xp_event_kind k
 	__u64 time = now();
 	__u64 pid_tgid = bpf_get_current_pid_tgid();
 	__u32 size = size_user < payload_max ? size_user : payload_max;
-	struct xp_bpf_counters *c;
 	bool faulted = false;
 
 	if (!wanted(pid_tgid >> 32))
@@ -203,15 +189,10 @@ static __always_inline int record_event(__u64 sp, __u32 fn, enum xp_event_kind k
 	else
 		RECORD_EVENT(XP_EVENT_PAYLOAD_MAX);
 
-	if (!faulted && size == size_user)
-		return 0;
-	c = counters_here();
-	if (!c)
-		return 0;
 	if (faulted)
-		__sync_fetch_and_add(&c->faulted[kind], 1);
-	else
-		__sync_fetch_and_add(&c->truncated[kind], 1);
+		COUNT(faulted[kind]);
+	else if (size < size_user)
+		COUNT(truncated[kind]);
 	return 0;
 }
 

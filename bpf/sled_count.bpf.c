@@ -13,7 +13,7 @@ int sled_count(struct pt_regs *ctx)
 	__u64 *count;
 
 	/* Always checked, since a probe may be on every process of a binary. */
-	if (!bpf_map_lookup_elem(&targets, &pid))
+	if (!followed(pid))
 		return 0;
 	count = bpf_map_lookup_elem(&call_counts, &index);
 	/* Atomic: another task may run this program on this CPU in the middle of it. */

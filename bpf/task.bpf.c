@@ -19,11 +19,6 @@ __u32 stop_at_link_map = 0;
 
 #define SIGSTOP 19
 
-static __always_inline bool followed(__u32 pid)
-{
-	return bpf_map_lookup_elem(&targets, &pid);
-}
-
 static __always_inline void follow(__u32 pid, __u64 flags)
 {
 	__u32 execs = 0;
@@ -38,11 +33,7 @@ static __always_inline void record_task(struct task_struct *task, __u32 tid, __u
 
 	if (!event)
 		return;
-	event->head.time = now();
-	event->head.pid = BPF_CORE_READ(task, tgid);
-	event->head.tid = tid;
-	event->head.word = xp_event_word(0, kind);
-	event->head.sp = 0;
+	fill(&event->head, now(), (__u64)BPF_CORE_READ(task, tgid) << 32 | tid, 0, 0, kind);
 	event->ppid = ppid;
 	event->exit_code = BPF_CORE_READ(task, exit_code);
 	event->execs = execs;
@@ -119,20 +110,10 @@ SEC("uprobe")
 int link_map_changed(struct pt_regs *ctx)
 {
 	__u64 pid_tgid = bpf_get_current_pid_tgid();
-	struct xp_event *event;
 
 	if (!followed(pid_tgid >> 32))
 		return 0;
 	if (pid_tgid >> 32 == stop_at_link_map && (__u32)pid_tgid == stop_at_link_map)
 		bpf_send_signal(SIGSTOP);
-	event = reserve(sizeof(*event), XP_EVENT_LINK_MAP);
-	if (!event)
-		return 0;
-	event->time = now();
-	event->pid = pid_tgid >> 32;
-	event->tid = pid_tgid;
-	event->word = xp_event_word(0, XP_EVENT_LINK_MAP);
-	event->sp = 0;
-	bpf_ringbuf_submit(event, BPF_RB_FORCE_WAKEUP);
-	return 0;
+	return record_rare(XP_EVENT_LINK_MAP);
 }
