@@ -12,7 +12,7 @@
 static enum xp_exit dump_view(const struct xp_file_view *view, const char *name)
 {
 	const struct xp_format *format = xp_format_find(view->bytes, view->size);
-	struct xp_finding finding;
+	struct xp_violation finding;
 	char names[128];
 	int err;
 

@@ -7,7 +7,7 @@
 static inline void check_format(const struct xp_format *format, const uint8_t *data, size_t size, bool is_right)
 {
 	struct xp_report report = { 0 };
-	struct xp_finding finding;
+	struct xp_violation finding;
 	FILE *out = fopen("/dev/null", "w");
 
 	CHECK(out);

@@ -63,7 +63,7 @@ static void sum_calls(const uint8_t *data, size_t size, bool good)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct xp_report report = { 0 };
-	struct xp_finding finding;
+	struct xp_violation finding;
 	char *text;
 	size_t length;
 	FILE *out;

@@ -392,7 +392,7 @@ static void test_coverage(void **state)
 	rule(56, "0xfff", 1, text, 1, 1, 0xfff);
 }
 
-static char *dump(int expected, struct xp_finding *finding)
+static char *dump(int expected, struct xp_violation *finding)
 {
 	char *text = NULL;
 	size_t size = 0;
@@ -409,7 +409,7 @@ static char *dump(int expected, struct xp_finding *finding)
 static void test_dump_and_check(void **state)
 {
 	struct xp_report report = { 0 };
-	struct xp_finding finding;
+	struct xp_violation finding;
 	char *text;
 
 	(void)state;

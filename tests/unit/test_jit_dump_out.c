@@ -105,7 +105,7 @@ static void close_all(struct fixture *f, int err)
 
 static void expect(struct fixture *f, const char *text)
 {
-	struct xp_finding finding;
+	struct xp_violation finding;
 	char *printed = NULL;
 	size_t size;
 	FILE *out = open_memstream(&printed, &size);

@@ -498,7 +498,7 @@ static void test_indices(void **state)
 
 static char *dumped(void)
 {
-	struct xp_finding finding;
+	struct xp_violation finding;
 	char *printed = NULL;
 	size_t size;
 	FILE *out = open_memstream(&printed, &size);

@@ -656,7 +656,7 @@ static void test_format(void **state)
 	char *text = NULL;
 	size_t text_bytes;
 	FILE *out = open_memstream(&text, &text_bytes);
-	struct xp_finding finding;
+	struct xp_violation finding;
 	uint8_t *bytes;
 
 	(void)state;

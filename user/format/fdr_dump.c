@@ -12,12 +12,6 @@
 /* limit of the payload shown; "..." marks a longer one */
 #define SHOWN_BYTES_MAX 4096
 
-static void set_finding(struct xp_finding *finding, const char *before, const struct xp_violation *violation)
-{
-	finding->offset = violation->offset;
-	snprintf(finding->text, sizeof(finding->text), "%s%s", before, violation->text);
-}
-
 static void dump_payload(FILE *out, const uint8_t *data, uint32_t bytes)
 {
 	uint32_t shown = XP_MIN(bytes, (uint32_t)SHOWN_BYTES_MAX);
@@ -95,20 +89,19 @@ static void dump_header(FILE *out, const struct xp_fdr_reader *reader)
 	fprintf(out, "#%9s %7s %3s %20s %14s %s\n", "offset", "tid", "cpu", "tsc", "seconds", "record");
 }
 
-static int dump(const uint8_t *bytes, uint64_t size, FILE *out, struct xp_finding *finding)
+static int dump(const uint8_t *bytes, uint64_t size, FILE *out, struct xp_violation *violation)
 {
-	struct xp_violation violation;
 	struct xp_fdr_reader reader;
 	struct xp_fdr_record record;
 	bool started = false;
 	uint64_t start_tsc = 0;
 	int more;
 
-	more = xp_fdr_reader_init(&reader, bytes, size, &violation);
+	more = xp_fdr_reader_init(&reader, bytes, size, violation);
 	if (!more)
 		dump_header(out, &reader);
 	while (!more) {
-		more = xp_fdr_reader_next(&reader, &record, &violation);
+		more = xp_fdr_reader_next(&reader, &record, violation);
 		if (more <= 0)
 			break;
 		if (record.has_cpu && !started) {
@@ -118,8 +111,6 @@ static int dump(const uint8_t *bytes, uint64_t size, FILE *out, struct xp_findin
 		dump_record(out, &record, start_tsc, reader.header.cycle_hz);
 		more = ferror(out) ? -EIO : 0;
 	}
-	if (more == -EBADMSG)
-		set_finding(finding, "", &violation);
 	return more;
 }
 
@@ -142,11 +133,6 @@ static void count(struct counts *counts, const struct xp_fdr_record *record)
 		counts->events++;
 }
 
-static void add_finding(struct xp_report *report, const char *before, const struct xp_violation *violation)
-{
-	set_finding(&report->findings[report->finding_count++], before, violation);
-}
-
 static int check(const uint8_t *bytes, uint64_t size, struct xp_report *report)
 {
 	struct xp_fdr_rules *rules = NULL;
@@ -158,7 +144,7 @@ static int check(const uint8_t *bytes, uint64_t size, struct xp_report *report)
 
 	more = xp_fdr_reader_init(&reader, bytes, size, &violation);
 	if (more) {
-		add_finding(report, "", &violation);
+		xp_report_add(report, "", &violation);
 		return 0;
 	}
 	more = xp_fdr_rules_new(&rules, &reader);
@@ -170,9 +156,9 @@ static int check(const uint8_t *bytes, uint64_t size, struct xp_report *report)
 		more = xp_fdr_rules_record(rules, &record);
 	}
 	if (more == -EBADMSG)
-		add_finding(report, "", &violation);
+		xp_report_add(report, "", &violation);
 	else if (!more && !xp_fdr_rules_finish(rules, &violation))
-		add_finding(report, "llvm-xray: ", &violation);
+		xp_report_add(report, "llvm-xray: ", &violation);
 	snprintf(report->summary, sizeof(report->summary),
 		 "XRay FDR log of version %u: %zu threads, %" PRIu64 " buffers, %" PRIu64 " function records, %" PRIu64
 		 " arguments, %" PRIu64 " events",

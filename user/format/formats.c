@@ -14,6 +14,11 @@ const struct xp_format *xp_format_find(const uint8_t *bytes, uint64_t size)
 	return NULL;
 }
 
+void xp_report_add(struct xp_report *report, const char *whose, const struct xp_violation *violation)
+{
+	xp_violate(&report->findings[report->finding_count++], violation->offset, "%s%s", whose, violation->text);
+}
+
 const char *xp_format_names(char *to, size_t to_size)
 {
 	size_t used = 0;

@@ -8,26 +8,26 @@
 #include <stdint.h>
 #include <stdio.h>
 
-struct xp_finding {
-	uint64_t offset;
-	char text[256]; /* a sentence without a full stop */
-};
+#include "format/violation.h"
 
 /* The result of a check. */
 struct xp_report {
 	char summary[256]; /* description of the file, with counts */
-	struct xp_finding findings[2];
+	struct xp_violation findings[2];
 	unsigned int finding_count; /* 0: the file is valid */
 };
 
 struct xp_format {
 	const char *name;
 	bool (*probe)(const uint8_t *bytes, uint64_t size);
-	/* Prints one line per record. Returns 0 or -errno: -EBADMSG and *finding if the file is malformed. */
-	int (*dump)(const uint8_t *bytes, uint64_t size, FILE *out, struct xp_finding *finding);
+	/* Prints one line per record. Returns 0 or -errno: -EBADMSG and *violation if the file is malformed. */
+	int (*dump)(const uint8_t *bytes, uint64_t size, FILE *out, struct xp_violation *violation);
 	/* *report is empty on entry. Returns 0, with or without findings, or -ENOMEM. */
 	int (*check)(const uint8_t *bytes, uint64_t size, struct xp_report *report);
 };
+
+/* Adds a finding. whose: who makes this rule, followed by ": ", or "". */
+void xp_report_add(struct xp_report *report, const char *whose, const struct xp_violation *violation);
 
 /* The format of a file that begins with these bytes, or NULL if it is unknown. */
 const struct xp_format *xp_format_find(const uint8_t *bytes, uint64_t size);

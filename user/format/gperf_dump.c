@@ -9,12 +9,6 @@
 #include "format/gperf_reader.h"
 #include "format/gperf_rules.h"
 
-static void set_finding(struct xp_finding *finding, const struct xp_violation *violation)
-{
-	finding->offset = violation->offset;
-	snprintf(finding->text, sizeof(finding->text), "%s", violation->text);
-}
-
 static void dump_header(FILE *out, const struct xp_gperf_reader *reader)
 {
 	fprintf(out, "# gperftools CPU profile, %u-bit, %s-endian, period %" PRIu64 " us", 8 * reader->slot_bytes,
@@ -49,25 +43,22 @@ static void dump_line(FILE *out, const struct xp_gperf_line *line)
 	putc('\n', out);
 }
 
-static int dump(const uint8_t *bytes, uint64_t size, FILE *out, struct xp_finding *finding)
+static int dump(const uint8_t *bytes, uint64_t size, FILE *out, struct xp_violation *violation)
 {
-	struct xp_violation violation;
 	struct xp_gperf_reader reader;
 	struct xp_gperf_sample sample;
 	struct xp_gperf_line line;
 	int more;
 
-	more = xp_gperf_reader_init(&reader, bytes, size, &violation);
+	more = xp_gperf_reader_init(&reader, bytes, size, violation);
 	if (!more) {
 		dump_header(out, &reader);
-		while ((more = xp_gperf_reader_next(&reader, &sample, &violation)) == 1 && !ferror(out))
+		while ((more = xp_gperf_reader_next(&reader, &sample, violation)) == 1 && !ferror(out))
 			dump_sample(out, &reader, &sample);
 	}
 	if (!more)
-		while ((more = xp_gperf_reader_line(&reader, &line, &violation)) == 1 && !ferror(out))
+		while ((more = xp_gperf_reader_line(&reader, &line, violation)) == 1 && !ferror(out))
 			dump_line(out, &line);
-	if (more < 0)
-		set_finding(finding, &violation);
 	return more > 0 ? -EIO : more;
 }
 
@@ -111,7 +102,7 @@ static int check(const uint8_t *bytes, uint64_t size, struct xp_report *report)
 	if (found == -ENOMEM)
 		return found;
 	if (found)
-		set_finding(&report->findings[report->finding_count++], &violation);
+		xp_report_add(report, "", &violation);
 	snprintf(report->summary, sizeof(report->summary),
 		 "gperftools CPU profile: %" PRIu64 " samples of %" PRIu64 " us, %" PRIu64 " records, %" PRIu64
 		 " mappings",

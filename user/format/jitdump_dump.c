@@ -9,12 +9,6 @@
 #include "format/jitdump_reader.h"
 #include "format/jitdump_rules.h"
 
-static void set_finding(struct xp_finding *finding, const char *before, const struct xp_violation *violation)
-{
-	finding->offset = violation->offset;
-	snprintf(finding->text, sizeof(finding->text), "%s%s", before, violation->text);
-}
-
 static void dump_header(FILE *out, const struct xp_jitdump_header *header)
 {
 	fprintf(out, "# jitdump, version %u, %s-endian, machine %u%s, pid %u, times: %s\n", header->version,
@@ -83,21 +77,18 @@ static void dump_record(FILE *out, const struct xp_jitdump_header *header, const
 	}
 }
 
-static int dump(const uint8_t *bytes, uint64_t size, FILE *out, struct xp_finding *finding)
+static int dump(const uint8_t *bytes, uint64_t size, FILE *out, struct xp_violation *violation)
 {
-	struct xp_violation violation;
 	struct xp_jitdump_reader reader;
 	struct xp_jitdump_record record;
 	int more;
 
-	more = xp_jitdump_reader_init(&reader, bytes, size, &violation);
+	more = xp_jitdump_reader_init(&reader, bytes, size, violation);
 	if (!more) {
 		dump_header(out, &reader.header);
-		while ((more = xp_jitdump_reader_next(&reader, &record, &violation)) == 1 && !ferror(out))
+		while ((more = xp_jitdump_reader_next(&reader, &record, violation)) == 1 && !ferror(out))
 			dump_record(out, &reader.header, &record);
 	}
-	if (more < 0)
-		set_finding(finding, "", &violation);
 	return more > 0 ? -EIO : more;
 }
 
@@ -136,14 +127,14 @@ static int check(const uint8_t *bytes, uint64_t size, struct xp_report *report)
 
 	found = read_all(&reader, bytes, size, &counts, &violation);
 	if (found) {
-		set_finding(&report->findings[report->finding_count++], "", &violation);
+		xp_report_add(report, "", &violation);
 		return 0;
 	}
 	found = xp_jitdump_rules_check(bytes, size, &violation);
 	if (found < 0)
 		return found;
 	if (found)
-		set_finding(&report->findings[report->finding_count++], "perf inject: ", &violation);
+		xp_report_add(report, "perf inject: ", &violation);
 	snprintf(report->summary, sizeof(report->summary),
 		 "jitdump of pid %u: %" PRIu64 " functions of %" PRIu64 " bytes, %" PRIu64 " moves, %" PRIu64
 		 " with lines, %" PRIu64 " with unwinding data, %" PRIu64 " unknown records%s",

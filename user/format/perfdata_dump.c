@@ -9,12 +9,6 @@
 #include "format/perfdata_reader.h"
 #include "format/perfdata_rules.h"
 
-static void set_finding(struct xp_finding *finding, const struct xp_violation *violation)
-{
-	finding->offset = violation->offset;
-	snprintf(finding->text, sizeof(finding->text), "%s", violation->text);
-}
-
 static void dump_event(FILE *out, const struct xp_perfdata_event *event)
 {
 	const struct perf_event_attr *attr = &event->attr;
@@ -166,30 +160,27 @@ static void dump_feature(FILE *out, const struct xp_perfdata_reader *reader,
 	putc('\n', out);
 }
 
-static int dump(const uint8_t *bytes, uint64_t size, FILE *out, struct xp_finding *finding)
+static int dump(const uint8_t *bytes, uint64_t size, FILE *out, struct xp_violation *violation)
 {
 	struct xp_perfdata_feature_section section = { 0 };
-	struct xp_violation violation;
 	struct xp_perfdata_reader reader;
 	struct xp_perfdata_record record;
 	int more;
 
-	more = xp_perfdata_reader_init(&reader, bytes, size, &violation);
+	more = xp_perfdata_reader_init(&reader, bytes, size, violation);
 	if (!more) {
 		dump_header(out, &reader);
-		while ((more = xp_perfdata_reader_next(&reader, &record, &violation)) == 1 && !ferror(out))
+		while ((more = xp_perfdata_reader_next(&reader, &record, violation)) == 1 && !ferror(out))
 			dump_record(out, &record);
 	}
 	for (unsigned int from = 0; !more; from = section.feature + 1) {
-		more = xp_perfdata_reader_feature(&reader, from, &section, &violation);
+		more = xp_perfdata_reader_feature(&reader, from, &section, violation);
 		if (more <= 0)
 			break;
 		dump_feature(out, &reader, &section);
 		more = ferror(out) ? -EIO : 0;
 	}
 	xp_perfdata_reader_end(&reader);
-	if (more < 0)
-		set_finding(finding, &violation);
 	return more > 0 ? -EIO : more;
 }
 
@@ -262,7 +253,7 @@ static int check(const uint8_t *bytes, uint64_t size, struct xp_report *report)
 	int used;
 
 	if (read_all(bytes, size, &counts, &violation) || xp_perfdata_rules_check(bytes, size, &violation))
-		set_finding(&report->findings[report->finding_count++], &violation);
+		xp_report_add(report, "", &violation);
 	used = snprintf(report->summary, sizeof(report->summary),
 			"perf.data: %" PRIu64 " samples, %" PRIu64 " mappings, %" PRIu64 " names, %" PRIu64
 			" forks and exits, %" PRIu64 " lost",

@@ -8,7 +8,7 @@
 
 struct xp_violation {
 	uint64_t offset; /* offset of the record, field or line in the file */
-	char text[192];	 /* a sentence without a full stop */
+	char text[256];	 /* a sentence without a full stop */
 };
 
 /* Fills in the violation. Returns -EBADMSG, which the reader returns. */
