@@ -160,8 +160,8 @@ static void test_records(void **state)
 	bytes = copy();
 	assert_true(xp_perfdata_probe(bytes, file.size));
 	assert_int_equal(xp_perfdata_reader_init(&reader, bytes, file.size, &violation), 0);
-	assert_int_equal(reader.event_count, 1);
-	xp_perfdata_reader_event(&reader, 0, &event);
+	assert_int_equal(reader.events.count, 1);
+	xp_perfdata_events_get(&reader.events, 0, &event);
 	assert_int_equal(event.attr.sample_type, SAMPLE_TYPE);
 
 	assert_int_equal(xp_perfdata_reader_next(&reader, &record, &violation), 1);

@@ -8,7 +8,7 @@
 #include <time.h>
 
 #include "format/perfdata_put.h"
-#include "format/perfdata_rules.h"
+#include "format/perfdata_record.h"
 #include "format/perfdata_zstd.h"
 
 #define KERNEL_PID (-1)

@@ -21,10 +21,10 @@ static void dump_event(FILE *out, const struct xp_perfdata_event *event)
 static void dump_header(FILE *out, const struct xp_perfdata_reader *reader)
 {
 	fprintf(out, "# perf.data, little-endian, %" PRIu64 " bytes of records\n", reader->header.data.size);
-	for (uint64_t i = 0; i < reader->event_count; i++) {
+	for (uint64_t i = 0; i < reader->events.count; i++) {
 		struct xp_perfdata_event event;
 
-		xp_perfdata_reader_event(reader, i, &event);
+		xp_perfdata_events_get(&reader->events, i, &event);
 		dump_event(out, &event);
 	}
 	fprintf(out, "#%9s %7s %7s %3s %18s %s\n", "offset", "pid", "tid", "cpu", "seconds", "record");

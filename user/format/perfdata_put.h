@@ -4,6 +4,7 @@
 #define XPROF_FORMAT_PERFDATA_PUT_H
 
 #include <linux/perf_event.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -20,6 +21,11 @@ struct xp_perfdata_section {
 	uint64_t offset;
 	uint64_t size;
 };
+
+static inline bool xp_perfdata_fits(const struct xp_perfdata_section *section, uint64_t file_bytes)
+{
+	return section->offset <= file_bytes && section->size <= file_bytes - section->offset;
+}
 
 struct xp_perfdata_header {
 	char magic[8];

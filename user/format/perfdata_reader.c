@@ -7,9 +7,6 @@
 
 #include "format/perfdata_zstd.h"
 
-/* perf has one per event and CPU. */
-#define EVENTS_MAX 4096
-#define IDS_MAX 65536
 /*
  * Maximum expansion of compressed records, per byte of the file. Samples of a recursion 4096 calls deep reach 1800;
  * zstd could reach 12000.
@@ -18,16 +15,10 @@
 /* The header before features were added. */
 #define OLD_HEADER_BYTES offsetof(struct xp_perfdata_header, features)
 #define PIPE_HEADER_BYTES 16
-#define ATTR_BYTES_MAX 4096 /* a page: the kernel's limit */
 
 bool xp_perfdata_probe(const uint8_t *bytes, uint64_t size)
 {
 	return size >= 8 && (!memcmp(bytes, XP_PERFDATA_MAGIC, 8) || !memcmp(bytes, XP_PERFDATA_MAGIC_SWAPPED, 8));
-}
-
-static bool fits(const struct xp_perfdata_reader *reader, const struct xp_perfdata_section *section)
-{
-	return section->offset <= reader->size && section->size <= reader->size - section->offset;
 }
 
 static int read_header(struct xp_perfdata_reader *reader, struct xp_violation *violation)
@@ -48,115 +39,13 @@ static int read_header(struct xp_perfdata_reader *reader, struct xp_violation *v
 				  sizeof(*header));
 	if (header->size == OLD_HEADER_BYTES)
 		memset(header->features, 0, sizeof(header->features));
-	if (!fits(reader, &header->attrs))
+	if (!xp_perfdata_fits(&header->attrs, reader->size))
 		return xp_violate(violation, offsetof(struct xp_perfdata_header, attrs),
 				  "The events are not in the file");
-	if (!fits(reader, &header->data))
+	if (!xp_perfdata_fits(&header->data, reader->size))
 		return xp_violate(violation, offsetof(struct xp_perfdata_header, data),
 				  "The records are not in the file, which ends too early");
 	return 0;
-}
-
-static uint64_t event_offset(const struct xp_perfdata_reader *reader, uint64_t index)
-{
-	return reader->header.attrs.offset + index * reader->header.attr_size;
-}
-
-void xp_perfdata_reader_event(const struct xp_perfdata_reader *reader, uint64_t index, struct xp_perfdata_event *event)
-{
-	const uint8_t *at = reader->bytes + event_offset(reader, index);
-	uint64_t attr_bytes = reader->header.attr_size - sizeof(event->ids);
-
-	memset(event, 0, sizeof(*event));
-	memcpy(&event->attr, at, XP_MIN(attr_bytes, (uint64_t)sizeof(event->attr)));
-	memcpy(&event->ids, at + attr_bytes, sizeof(event->ids));
-}
-
-static int check_event(const struct xp_perfdata_reader *reader, uint64_t index, const struct xp_perfdata_event *event,
-		       struct xp_violation *violation)
-{
-	uint64_t attr_bytes = reader->header.attr_size - sizeof(event->ids), at = event_offset(reader, index);
-
-	if ((event->attr.size ? event->attr.size : PERF_ATTR_SIZE_VER0) != attr_bytes)
-		return xp_violate(violation, at + offsetof(struct perf_event_attr, size),
-				  "The attributes of an event have %u bytes, their place in the file has %" PRIu64,
-				  event->attr.size, attr_bytes);
-	if (!fits(reader, &event->ids) || event->ids.size % 8)
-		return xp_violate(violation, at + attr_bytes, "The ids of an event are not in the file");
-	return 0;
-}
-
-/* The layout of records depends on these fields. */
-static bool same_layout(const struct perf_event_attr *a, const struct perf_event_attr *b)
-{
-	return a->sample_type == b->sample_type && a->read_format == b->read_format &&
-	       a->sample_id_all == b->sample_id_all;
-}
-
-static int by_id(const void *a, const void *b)
-{
-	const struct xp_perfdata_id *x = a, *y = b;
-
-	if (x->id != y->id)
-		return x->id < y->id ? -1 : 1;
-	return (x->event > y->event) - (x->event < y->event);
-}
-
-static int read_ids(struct xp_perfdata_reader *reader, size_t count, struct xp_violation *violation)
-{
-	if (!count)
-		return 0;
-	reader->ids = calloc(count, sizeof(*reader->ids));
-	if (!reader->ids)
-		return xp_violate(violation, 0, "There is no memory for the ids of the events");
-	for (uint64_t i = 0; i < reader->event_count; i++) {
-		struct xp_perfdata_event event;
-
-		xp_perfdata_reader_event(reader, i, &event);
-		for (uint64_t at = 0; at < event.ids.size; at += 8) {
-			struct xp_perfdata_id *id = &reader->ids[reader->id_count++];
-
-			memcpy(&id->id, reader->bytes + event.ids.offset + at, sizeof(id->id));
-			id->event = i;
-		}
-	}
-	qsort(reader->ids, reader->id_count, sizeof(*reader->ids), by_id);
-	return 0;
-}
-
-static int read_events(struct xp_perfdata_reader *reader, struct xp_violation *violation)
-{
-	const struct xp_perfdata_header *header = &reader->header;
-	uint64_t at = offsetof(struct xp_perfdata_header, attr_size), ids = 0, with_id = 0;
-
-	if (header->attr_size < PERF_ATTR_SIZE_VER0 + sizeof(struct xp_perfdata_section) ||
-	    header->attr_size > ATTR_BYTES_MAX)
-		return xp_violate(violation, at, "An event has %" PRIu64 " bytes", header->attr_size);
-	reader->event_count = header->attrs.size / header->attr_size;
-	if (header->attrs.size % header->attr_size || !reader->event_count || reader->event_count > EVENTS_MAX)
-		return xp_violate(violation, at,
-				  "The events take %" PRIu64 " bytes, which is not 1 to %d times %" PRIu64,
-				  header->attrs.size, EVENTS_MAX, header->attr_size);
-	xp_perfdata_reader_event(reader, 0, &reader->event);
-	for (uint64_t i = 0; i < reader->event_count; i++) {
-		struct xp_perfdata_event event;
-		int err;
-
-		xp_perfdata_reader_event(reader, i, &event);
-		err = check_event(reader, i, &event, violation);
-		if (err)
-			return err;
-		ids += event.ids.size / 8;
-		if (ids > IDS_MAX)
-			return xp_violate(violation, event_offset(reader, i), "The events have more than %d ids",
-					  IDS_MAX);
-		reader->by_id |= !same_layout(&event.attr, &reader->event.attr);
-		with_id += !!(event.attr.sample_type & PERF_SAMPLE_IDENTIFIER);
-	}
-	if (reader->by_id && with_id != reader->event_count)
-		return xp_violate(violation, header->attrs.offset,
-				  "The events differ in what their records hold, and the records have no event id");
-	return read_ids(reader, ids, violation);
 }
 
 int xp_perfdata_reader_init(struct xp_perfdata_reader *reader, const uint8_t *bytes, uint64_t size,
@@ -171,37 +60,10 @@ int xp_perfdata_reader_init(struct xp_perfdata_reader *reader, const uint8_t *by
 		return xp_violate(violation, 0, "This is no perf.data");
 	err = read_header(reader, violation);
 	if (!err)
-		err = read_events(reader, violation);
+		err = xp_perfdata_events_read(&reader->events, bytes, size, &reader->header, violation);
 	reader->pos = reader->header.data.offset;
 	reader->end = reader->header.data.offset + reader->header.data.size;
 	return err;
-}
-
-bool xp_perfdata_reader_find(struct xp_perfdata_reader *reader, uint64_t id)
-{
-	size_t begin = 0, end = reader->id_count;
-
-	if (id && id == reader->event_id)
-		return true;
-	/* Records that perf synthesized have id 0, which matches any event. */
-	if (!id) {
-		xp_perfdata_reader_event(reader, 0, &reader->event);
-		reader->event_id = 0;
-		return true;
-	}
-	while (begin < end) {
-		size_t middle = begin + (end - begin) / 2;
-
-		if (reader->ids[middle].id < id)
-			begin = middle + 1;
-		else
-			end = middle;
-	}
-	if (begin == reader->id_count || reader->ids[begin].id != id)
-		return false;
-	xp_perfdata_reader_event(reader, reader->ids[begin].event, &reader->event);
-	reader->event_id = id;
-	return true;
 }
 
 /* Bytes that follow a record outside of its size: the trace of AUXTRACE, whose length is its first field. */
@@ -332,7 +194,8 @@ static int next_decompressed(struct xp_perfdata_reader *reader, struct xp_perfda
 					       .type = header.type,
 					       .misc = header.misc };
 	xp_perfdata_decompressor_consume(reader->decompressor, header.size);
-	more = xp_perfdata_record_parse(reader, record, at + sizeof(header), header.size - sizeof(header), violation);
+	more = xp_perfdata_record_parse(record, &reader->events, at + sizeof(header), header.size - sizeof(header),
+					violation);
 	return more ? more : 1;
 }
 
@@ -355,7 +218,7 @@ int xp_perfdata_reader_next(struct xp_perfdata_reader *reader, struct xp_perfdat
 	*record = (struct xp_perfdata_record){
 		.offset = reader->pos, .bytes = header.size + payload, .type = header.type, .misc = header.misc
 	};
-	err = xp_perfdata_record_parse(reader, record, reader->bytes + reader->pos + sizeof(header),
+	err = xp_perfdata_record_parse(record, &reader->events, reader->bytes + reader->pos + sizeof(header),
 				       header.size - sizeof(header), violation);
 	reader->pos += record->bytes;
 	if (!err && (header.type == XP_PERFDATA_COMPRESSED || header.type == XP_PERFDATA_COMPRESSED2))
@@ -366,10 +229,8 @@ int xp_perfdata_reader_next(struct xp_perfdata_reader *reader, struct xp_perfdat
 void xp_perfdata_reader_end(struct xp_perfdata_reader *reader)
 {
 	xp_perfdata_decompressor_free(reader->decompressor);
-	free(reader->ids);
+	xp_perfdata_events_free(&reader->events);
 	reader->decompressor = NULL;
-	reader->ids = NULL;
-	reader->id_count = 0;
 }
 
 int xp_perfdata_reader_feature(const struct xp_perfdata_reader *reader, unsigned int from,
@@ -388,10 +249,10 @@ int xp_perfdata_reader_feature(const struct xp_perfdata_reader *reader, unsigned
 	}
 	if (feature == XP_PERFDATA_FEATURES)
 		return 0;
-	if (!fits(reader, &table))
+	if (!xp_perfdata_fits(&table, reader->size))
 		return xp_violate(violation, reader->size, "The file ends inside the table of features");
 	memcpy(&at, reader->bytes + table.offset, sizeof(at));
-	if (!fits(reader, &at))
+	if (!xp_perfdata_fits(&at, reader->size))
 		return xp_violate(violation, table.offset, "The section of feature %u is not in the file", feature);
 	*section = (struct xp_perfdata_feature_section){ feature, at.offset, at.size };
 	return 1;

@@ -13,19 +13,6 @@ struct state {
 	bool rounds;	    /* there was one */
 };
 
-/* tools/perf/util/jitdump.c, jit_detect(): anything may precede the name, but there must be a slash. */
-bool xp_perfdata_is_jit(const char *path)
-{
-	const char *name = strrchr(path, '/');
-	size_t digits;
-
-	if (!name || strncmp(name, "/jit-", 5))
-		return false;
-	name += 5;
-	digits = strspn(name, "0123456789");
-	return digits && !strcmp(name + digits, ".dump");
-}
-
 static bool violate_conversion(const struct xp_perfdata_record *record, struct xp_violation *violation)
 {
 	if (record->conversion.mult && record->conversion.mult <= UINT32_MAX && record->conversion.shift < 64 &&
@@ -110,10 +97,10 @@ bool xp_perfdata_rules_check(const uint8_t *bytes, uint64_t size, struct xp_viol
 			   "records");
 		return true;
 	}
-	for (uint64_t i = 0; i < reader.event_count; i++) {
+	for (uint64_t i = 0; i < reader.events.count; i++) {
 		struct xp_perfdata_event event;
 
-		xp_perfdata_reader_event(&reader, i, &event);
+		xp_perfdata_events_get(&reader.events, i, &event);
 		state.mono &= event.attr.use_clockid && event.attr.clockid == CLOCK_MONOTONIC;
 	}
 	while (!found && xp_perfdata_reader_next(&reader, &record, &none) == 1)

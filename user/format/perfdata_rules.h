@@ -18,7 +18,4 @@
  */
 bool xp_perfdata_rules_check(const uint8_t *bytes, uint64_t size, struct xp_violation *violation);
 
-/* True if `perf inject --jit` takes a mapping of this path for a jitdump marker. */
-bool xp_perfdata_is_jit(const char *path);
-
 #endif

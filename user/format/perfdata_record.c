@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Parses single records of a perf.data file. */
-#include <errno.h>
+#include "format/perfdata_record.h"
+
 #include <inttypes.h>
 
-#include "format/perfdata_reader.h"
+#include "format/perfdata.h"
 
 #define MISC_MMAP_BUILD_ID (1 << 14)
 
@@ -74,7 +74,7 @@ static void take_cpu(struct cursor *cursor, struct xp_perfdata_record *record)
  * Cuts the trailer of sample_id_all off the end. Its last field is the event's id, if it has that field: either all
  * events of a file have it or none.
  */
-static bool take_trailer(struct xp_perfdata_reader *reader, struct xp_perfdata_record *record, struct cursor *cursor)
+static bool take_trailer(struct xp_perfdata_record *record, struct xp_perfdata_events *events, struct cursor *cursor)
 {
 	static const uint64_t fields = PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_ID | PERF_SAMPLE_STREAM_ID |
 				       PERF_SAMPLE_CPU | PERF_SAMPLE_IDENTIFIER;
@@ -82,14 +82,14 @@ static bool take_trailer(struct xp_perfdata_reader *reader, struct xp_perfdata_r
 	uint64_t type, id;
 	size_t bytes;
 
-	if (!reader->event.attr.sample_id_all)
+	if (!events->current.attr.sample_id_all)
 		return true;
-	if (reader->by_id && reader->event.attr.sample_type & PERF_SAMPLE_IDENTIFIER && cursor->left >= sizeof(id)) {
+	if (events->by_id && events->current.attr.sample_type & PERF_SAMPLE_IDENTIFIER && cursor->left >= sizeof(id)) {
 		memcpy(&id, cursor->at + cursor->left - sizeof(id), sizeof(id));
-		if (!xp_perfdata_reader_find(reader, id))
+		if (!xp_perfdata_events_find(events, id))
 			return false;
 	}
-	type = reader->event.attr.sample_type;
+	type = events->current.attr.sample_type;
 	bytes = 8 * __builtin_popcountll(type & fields);
 	if (bytes > cursor->left)
 		return false;
@@ -123,7 +123,7 @@ static void skip_read(struct cursor *cursor, uint64_t format)
 		take(cursor, 8 * fields * count);
 }
 
-static void take_sample(struct xp_perfdata_reader *reader, struct xp_perfdata_record *record, struct cursor *cursor)
+static void take_sample(struct xp_perfdata_record *record, struct xp_perfdata_events *events, struct cursor *cursor)
 {
 	static const uint64_t known =
 	    PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_CPU | PERF_SAMPLE_PERIOD | PERF_SAMPLE_CALLCHAIN;
@@ -134,13 +134,13 @@ static void take_sample(struct xp_perfdata_reader *reader, struct xp_perfdata_re
 	uint64_t type;
 
 	/* Either all events have this field or none. */
-	if (reader->event.attr.sample_type & PERF_SAMPLE_IDENTIFIER) {
+	if (events->current.attr.sample_type & PERF_SAMPLE_IDENTIFIER) {
 		uint64_t id = take64(cursor);
 
-		if (reader->by_id && !xp_perfdata_reader_find(reader, id))
+		if (events->by_id && !xp_perfdata_events_find(events, id))
 			cursor->bad = true;
 	}
-	type = reader->event.attr.sample_type;
+	type = events->current.attr.sample_type;
 	record->has = type & known;
 	if (type & PERF_SAMPLE_IP)
 		record->sample.ip = take64(cursor);
@@ -154,7 +154,7 @@ static void take_sample(struct xp_perfdata_reader *reader, struct xp_perfdata_re
 	if (type & PERF_SAMPLE_PERIOD)
 		record->sample.period = take64(cursor);
 	if (type & PERF_SAMPLE_READ)
-		skip_read(cursor, reader->event.attr.read_format);
+		skip_read(cursor, events->current.attr.read_format);
 	if (type & PERF_SAMPLE_CALLCHAIN) {
 		record->sample.chain_count = take64(cursor);
 		record->sample.chain = cursor->at;
@@ -253,17 +253,17 @@ static void take_body(struct xp_perfdata_record *record, struct cursor *cursor)
 	}
 }
 
-int xp_perfdata_record_parse(struct xp_perfdata_reader *reader, struct xp_perfdata_record *record, const uint8_t *bytes,
+int xp_perfdata_record_parse(struct xp_perfdata_record *record, struct xp_perfdata_events *events, const uint8_t *bytes,
 			     size_t size, struct xp_violation *violation)
 {
 	struct cursor cursor = { bytes, size, false };
 	const char *name = xp_perfdata_record_name(record->type);
 
 	if (record->type == PERF_RECORD_SAMPLE) {
-		take_sample(reader, record, &cursor);
+		take_sample(record, events, &cursor);
 	} else {
 		if (record->type < XP_PERFDATA_USER_RECORDS)
-			cursor.bad = !take_trailer(reader, record, &cursor);
+			cursor.bad = !take_trailer(record, events, &cursor);
 		if (!cursor.bad)
 			take_body(record, &cursor);
 	}
@@ -295,4 +295,17 @@ const char *xp_perfdata_record_name(uint32_t type)
 	};
 
 	return type < XP_ARRAY_SIZE(names) ? names[type] : NULL;
+}
+
+/* tools/perf/util/jitdump.c, jit_detect(): anything may precede the name, but there must be a slash. */
+bool xp_perfdata_is_jit(const char *path)
+{
+	const char *name = strrchr(path, '/');
+	size_t digits;
+
+	if (!name || strncmp(name, "/jit-", 5))
+		return false;
+	name += 5;
+	digits = strspn(name, "0123456789");
+	return digits && !strcmp(name + digits, ".dump");
 }
