@@ -15,8 +15,6 @@ import recording
 
 pytestmark = pytest.mark.uprobes
 
-alone = pytest.mark.alone("keeps xprof waiting in its memory")
-
 SEED = 11
 NOBODY = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
 PATCH = "--sled-mode=patch"
@@ -78,7 +76,6 @@ def test_descriptor_exchanged(record, hostile, secret):
         target.end_well()
 
 
-@alone
 def test_code_exchanged(record, hostile):
     """Its call never returns: xprof gives up, puts all back, and probes. Sometimes the helper comes too late."""
     for _ in range(4):

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.uprobes
 alone = pytest.mark.alone("compares the shares of two times")
 
 PROGRAMS = pathlib.Path(__file__).parent / "programs"
-SECONDS = 2
+SECONDS = 1
 NAMED = 0.9
 OPCACHE = ("-d", "opcache.enable_cli=1", "-d", "opcache.jit_buffer_size=64M", "-d", "opcache.jit=tracing")
 

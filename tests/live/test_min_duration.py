@@ -10,8 +10,6 @@ from recording import ENTER, EXIT, TAIL
 
 pytestmark = pytest.mark.uprobes
 
-alone = pytest.mark.alone("measures how long calls take")
-
 
 @pytest.fixture(params=["probe", "patch"])
 def record(record, request):
@@ -56,13 +54,11 @@ def check(recorded, output):
     return kept
 
 
-@alone
 def test_short_calls_are_dropped(program, record):
     recorded = record(f"--min-duration={LIMIT_US}us", "--", program(*LENGTHS)).finish()
     check(recorded, recorded.output)
 
 
-@alone
 def test_in_a_running_process(program, record, waiting):
     process = waiting(program(*LENGTHS))
     session = record(f"--min-duration={LIMIT_US}us", "-p", process.pid).wait_attached()
@@ -71,7 +67,6 @@ def test_in_a_running_process(program, record, waiting):
     check(session.finish(), output)
 
 
-@alone
 def test_same_calls_as_the_runtime_keeps(program, record, tmp_path, clang):
     path = program(*LENGTHS, clang=clang)
     truth = recording.calls(recording.runtime_records(path, tmp_path, threshold_us=LIMIT_US))

@@ -17,8 +17,6 @@ import project
 
 pytestmark = pytest.mark.uprobes
 
-alone = pytest.mark.alone("raises vm.max_map_count")
-
 BUILD = ("-O2", "-g", "-fomit-frame-pointer", "-pthread")
 STOPS_TOOL = project.OUTPUT / "tests" / "format" / "unwind_stops"
 ENTRY_BYTES = 64  # of _start
@@ -428,7 +426,6 @@ def max_map_count():
     path.write_text(before)
 
 
-@alone
 def test_many_mappings(record, program, max_map_count):
     path = program.text("many", MANY, *BUILD, instrument=False)
     session = record("--no-sleds", "-F", "999", "--", path, 100000)
