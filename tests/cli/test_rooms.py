@@ -17,7 +17,7 @@ MAY_INCLUDE = {
     "sled": "base arch/x86_64 elf target kernel",
     "trace": "base elf format target sled",
     "budget": "base arch/x86_64 target kernel sled trace",
-    "unwind": "base elf target",
+    "unwind": "base arch/x86_64 elf target",
     "profile": "base elf format target unwind",
     "jit": "base elf format target unwind profile",
     "sample": "base arch/x86_64 elf format target kernel unwind profile jit",

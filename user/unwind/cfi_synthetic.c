@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "unwind/cfi_synthetic.h"
 
-#include <string.h>
-
+#include "arch/x86_64/code_shapes.h"
 #include "base/util.h"
-
-#define STUB_BYTES 16
 
 static const struct xp_cfi_row none;
 
@@ -30,7 +27,7 @@ void xp_cfi_synthetic_init(struct xp_cfi_synthetic *gaps, struct xp_elf_file *im
 		GElf_Shdr header;
 
 		if (!xp_elf_file_section(image, sections[i].name, 0, &header) || header.sh_type != SHT_PROGBITS ||
-		    (!is_init && header.sh_addr % STUB_BYTES) || header.sh_size > UINT32_MAX ||
+		    (!is_init && header.sh_addr % XP_PLT_ENTRY_BYTES) || header.sh_size > UINT32_MAX ||
 		    header.sh_offset > UINT32_MAX)
 			continue;
 		/* Only both of its ends together identify it. */
@@ -60,35 +57,16 @@ static const struct xp_cfi_stubs *next_stubs(const struct xp_cfi_synthetic *gaps
 	return first;
 }
 
-static bool is_at(const uint8_t *code, size_t at, const char *bytes, size_t count)
-{
-	return !memcmp(code + at, bytes, count);
-}
-
-#define IS_AT(code, at, bytes) is_at(code, at, bytes, sizeof(bytes) - 1)
-
-/* jmp *there(%rip), after endbr64, bnd, both or neither. */
-static bool is_jump(const uint8_t *code)
-{
-	size_t at = IS_AT(code, 0, "\xf3\x0f\x1e\xfa") ? 4 : 0;
-
-	if (IS_AT(code, at, "\xf2"))
-		at++;
-	return IS_AT(code, at, "\xff\x25");
-}
-
 static struct xp_cfi_row stub_rule(const uint8_t *code, bool is_lazy)
 {
 	const struct xp_cfi_row jump = { .rule = XP_CFI_RSP, .cfa = 1, .rbp = XP_CFI_RBP_SAME };
 	struct xp_cfi_row lazy = { .rule = XP_CFI_PLT, .rbp = XP_CFI_RBP_SAME };
 
-	if (is_lazy && IS_AT(code, 0, "\xff\x25") && code[6] == 0x68) /* push $number */
-		lazy.cfa = 11;
-	else if (is_lazy && IS_AT(code, 0, "\xf3\x0f\x1e\xfa\x68"))
-		lazy.cfa = 9;
+	if (is_lazy)
+		lazy.cfa = xp_plt_pushed_at(code);
 	if (lazy.cfa)
 		return lazy;
-	return is_jump(code) ? jump : none;
+	return xp_plt_is_jump(code) ? jump : none;
 }
 
 static int add_stubs(struct xp_cfi_synthetic *gaps, const struct xp_cfi_stubs *stubs)
@@ -96,21 +74,21 @@ static int add_stubs(struct xp_cfi_synthetic *gaps, const struct xp_cfi_stubs *s
 	struct xp_cfi_row row = { .rule = XP_CFI_RSP, .cfa = 2, .rbp = XP_CFI_RBP_SAME };
 	bool is_lazy = stubs->kind == XP_CFI_STUBS_LAZY;
 	uint64_t start = stubs->start;
-	uint8_t code[STUB_BYTES];
+	uint8_t code[XP_PLT_ENTRY_BYTES];
 	int err = 0;
 
 	/* The first lazy stub pushes a word for all others; the word pushed before it is already on the stack. */
-	if (is_lazy && stubs->has_first && stubs->end - start > STUB_BYTES &&
-	    xp_elf_file_read(gaps->image, code, start, sizeof(code)) && IS_AT(code, 0, "\xff\x35")) {
+	if (is_lazy && stubs->has_first && stubs->end - start > XP_PLT_ENTRY_BYTES &&
+	    xp_elf_file_read(gaps->image, code, start, sizeof(code)) && xp_plt_is_first(code)) {
 		err = xp_cfi_rows_add(gaps->rows, (uint32_t)start, &row, NULL);
 		row.cfa++;
 		if (!err)
-			err = xp_cfi_rows_add(gaps->rows, (uint32_t)start + 6, &row, NULL);
-		gaps->rows->code_bytes[XP_CFI_KNOWN] += STUB_BYTES;
-		start += STUB_BYTES;
+			err = xp_cfi_rows_add(gaps->rows, (uint32_t)start + XP_PLT_FIRST_PUSH_BYTES, &row, NULL);
+		gaps->rows->code_bytes[XP_CFI_KNOWN] += XP_PLT_ENTRY_BYTES;
+		start += XP_PLT_ENTRY_BYTES;
 	}
 	row = none;
-	if (stubs->end - start >= STUB_BYTES && xp_elf_file_read(gaps->image, code, start, sizeof(code)))
+	if (stubs->end - start >= XP_PLT_ENTRY_BYTES && xp_elf_file_read(gaps->image, code, start, sizeof(code)))
 		row = stub_rule(code, is_lazy);
 	if (!err)
 		err = xp_cfi_rows_add(gaps->rows, (uint32_t)start, &row, NULL);
@@ -124,27 +102,13 @@ static int add_stubs(struct xp_cfi_synthetic *gaps, const struct xp_cfi_stubs *s
 /* Returns how many bytes come before the word is reserved; 0 if this is another function. */
 static uint64_t init_head(const struct xp_cfi_synthetic *gaps, uint64_t start, uint64_t bytes)
 {
-	static const struct {
-		const char *reserve;
-		const char *let_go;
-	} ways[] = {
-		{ "\x48\x83\xec\x08", "\x48\x83\xc4\x08\xc3" }, /* sub $8,%rsp; add $8,%rsp; ret */
-		{ "\x50", "\x58\xc3" },				/* musl: push %rax; pop %rax; ret */
-	};
-	uint8_t first[8] = { 0 }, last[5];
+	uint8_t first[XP_INIT_FIRST_BYTES] = { 0 }, last[XP_INIT_LAST_BYTES] = { 0 };
+	uint64_t tail = XP_MIN(bytes, (uint64_t)sizeof(last));
 
-	if (!xp_elf_file_read(gaps->image, first, start, XP_MIN(bytes, (uint64_t)sizeof(first))))
+	if (!xp_elf_file_read(gaps->image, first, start, XP_MIN(bytes, (uint64_t)sizeof(first))) ||
+	    !xp_elf_file_read(gaps->image, last + sizeof(last) - tail, start + bytes - tail, tail))
 		return 0;
-	for (size_t i = 0; i < XP_ARRAY_SIZE(ways); i++) {
-		size_t head = strlen(ways[i].reserve), tail = strlen(ways[i].let_go);
-		size_t at = IS_AT(first, 0, "\xf3\x0f\x1e\xfa") ? 4 : 0;
-
-		if (at + head + tail <= bytes && is_at(first, at, ways[i].reserve, head) &&
-		    xp_elf_file_read(gaps->image, last, start + bytes - tail, tail) &&
-		    is_at(last, 0, ways[i].let_go, tail))
-			return at + head;
-	}
-	return 0;
+	return xp_init_reserved_at(first, last, bytes);
 }
 
 static int add_init(struct xp_cfi_synthetic *gaps, uint64_t start, uint64_t end)
@@ -168,38 +132,19 @@ static int add_init(struct xp_cfi_synthetic *gaps, uint64_t start, uint64_t end)
 
 /* ---- signal returns ---- */
 
-static const uint8_t signal_return[] = { 0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05 };
-
-/*
- * Searches by the rarest byte; the setup cost of memmem(3) is too high for many short gaps. Returns NULL if there is
- * none.
- */
-static const uint8_t *search(const uint8_t *code, size_t bytes)
-{
-	enum { RAREST = 1 };
-	const uint8_t *at = code + RAREST, *end = code + bytes - (sizeof(signal_return) - 1) + RAREST;
-
-	while (at < end && (at = memchr(at, signal_return[RAREST], (size_t)(end - at)))) {
-		if (!memcmp(at - RAREST, signal_return, sizeof(signal_return)))
-			return at - RAREST;
-		at++;
-	}
-	return NULL;
-}
-
 /* Returns the offset of the first signal return in [start, end) of the file; end if there is none. */
 static uint64_t find_signal_return(struct xp_cfi_synthetic *gaps, uint64_t start, uint64_t end)
 {
-	while (end - start >= sizeof(signal_return)) {
+	while (end - start >= XP_SIGNAL_RETURN_BYTES) {
 		size_t bytes = XP_MIN(end - start, (uint64_t)sizeof(gaps->chunk));
 		const uint8_t *found;
 
 		if (!xp_elf_file_read(gaps->image, gaps->chunk, start, bytes))
 			break;
-		found = search(gaps->chunk, bytes);
+		found = xp_signal_return_find(gaps->chunk, bytes);
 		if (found)
 			return start + (uint64_t)(found - gaps->chunk);
-		start += bytes - (sizeof(signal_return) - 1);
+		start += bytes - (XP_SIGNAL_RETURN_BYTES - 1);
 	}
 	return end;
 }
@@ -223,8 +168,8 @@ static int add_plain(struct xp_cfi_synthetic *gaps, uint64_t start, uint64_t end
 		start = found;
 		if (!err && found < end) {
 			err = xp_cfi_rows_add(gaps->rows, (uint32_t)XP_MAX(found, (uint64_t)1) - 1, &signal, NULL);
-			start = found + sizeof(signal_return);
-			gaps->rows->code_bytes[XP_CFI_KNOWN] += sizeof(signal_return);
+			start = found + XP_SIGNAL_RETURN_BYTES;
+			gaps->rows->code_bytes[XP_CFI_KNOWN] += XP_SIGNAL_RETURN_BYTES;
 		}
 	}
 	return err;
@@ -232,25 +177,12 @@ static int add_plain(struct xp_cfi_synthetic *gaps, uint64_t start, uint64_t end
 
 /* ---- clone3() ---- */
 
-/*
- * The code: syscall; test %rax,%rax; jl error; je child; ret. Then, covered by an entry again, the child: xor
- * %ebp,%ebp; and $-16,%rsp. This matches clone3() but not clone(), whose child pops the function that it calls. Returns
- * how many bytes have no entry, or 0.
- */
+/* Returns how many bytes of clone3() from its system call on have no entry, or 0. */
 static uint64_t clone_bytes(const struct xp_cfi_synthetic *gaps, uint64_t start)
 {
-	uint8_t code[20];
-	size_t at = 5;
+	uint8_t code[XP_CLONE3_BYTES];
 
-	if (!xp_elf_file_read(gaps->image, code, start, sizeof(code)) || !IS_AT(code, 0, "\x0f\x05\x48\x85\xc0"))
-		return 0;
-	if (code[at] == 0x7c)
-		at += 2;
-	else if (IS_AT(code, at, "\x0f\x8c"))
-		at += 6;
-	else
-		return 0;
-	return IS_AT(code, at, "\x74\x01\xc3\x31\xed\x48\x83\xe4") ? at + 3 : 0;
+	return xp_elf_file_read(gaps->image, code, start, sizeof(code)) ? xp_clone3_bytes(code) : 0;
 }
 
 static int add_clone(struct xp_cfi_synthetic *gaps, uint64_t start, uint64_t bytes)

@@ -1,15 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Synthetic CFI: rows for code that has no entry in the unwind tables, where its bytes are unambiguous:
- *  - returns from signal handlers in musl and Go: mov $__NR_rt_sigreturn,%rax; syscall. Other code cannot use these two
- *    instructions, since the kernel takes rsp for the address of a ucontext_t;
- *  - stubs through which a program calls into libraries, if the linker made no entry (lld): System V ABI for x86-64,
- *    section 5.2, and lld's stubs with endbr64. In all of them the stack holds only the return address and what a lazy
- *    stub pushes for the dynamic linker;
- *  - .init and .fini (System V ABI, "Special Sections"). Each is one function, joined from pieces by the linker: the
- *    first piece reserves one word of the stack for all, the last one frees it;
- *  - the code after the system call in glibc's clone3(), where the entry ends: the entry holds for the parent; the
- *    child has a new, empty stack.
+ * Synthetic CFI: rows for code that has no entry in the unwind tables, where its bytes are unambiguous
+ * (arch/x86_64/code_shapes.h): returns from signal handlers in musl and Go; stubs through which a program calls into
+ * libraries, if the linker made no entry (lld); .init and .fini; and the code after the system call in glibc's
+ * clone3(), where the entry ends: the entry holds for the parent, but the child has a new, empty stack.
  */
 #ifndef XPROF_UNWIND_CFI_SYNTHETIC_H
 #define XPROF_UNWIND_CFI_SYNTHETIC_H

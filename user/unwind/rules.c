@@ -3,19 +3,15 @@
 
 #include <errno.h>
 
+#include "arch/x86_64/code_shapes.h"
+
 static const struct xp_cfi_row no_row = { .rule = XP_CFI_NONE };
 
-/*
- * The page of code that the kernel maps without a file, and that probes on a nop call (arch/x86/kernel/uprobes.c,
- * uprobe_trampoline_entry, Linux 6.18): push rcx, r11, rax; mov; syscall; pop rax, r11, rcx; ret.
- */
 static struct xp_cfi_row trampoline_row(uint64_t offset)
 {
-	static const uint8_t pushed[] = { 0, 1, 1, 2, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 2, 2, 1, 0 };
+	uint16_t words = (uint16_t)xp_uprobe_trampoline_words(offset);
 
-	if (offset >= sizeof(pushed))
-		return no_row;
-	return (struct xp_cfi_row){ .cfa = pushed[offset] + 1, .rbp = XP_CFI_RBP_SAME, .rule = XP_CFI_RSP };
+	return words ? (struct xp_cfi_row){ .cfa = words, .rbp = XP_CFI_RBP_SAME, .rule = XP_CFI_RSP } : no_row;
 }
 
 static void find_in_table(const struct xp_rules *rules, const struct xp_file *file, uint64_t offset,
