@@ -270,9 +270,9 @@ def test_jit_code_without_frame_pointers(xprof, sampled, start, tmp_path, versio
     source = pathlib.Path(__file__).parent / "programs" / "interpreted_deep.c"
     made = project.run([tools[0], "-O1", "-fomit-frame-pointer", "-S", "-emit-llvm", source, "-o", code])
     assert made.returncode == 0, made.stderr
-    lli = start([tools[1], f"-jit-kind={kind}", code])
+    lli = start([tools[1], f"-jit-kind={kind}", code, 2])
     time.sleep(1)  # until it is compiled
-    recorded = sampled("-F", "999", "--call-graph", way, "-p", lli.pid, "-d", "2")
+    recorded = sampled("-F", "999", "--call-graph", way, "-p", lli.pid)
     assert_whole(recorded, tools[1])
     in_time = 1 - recorded.share(tools[1], "table_late")
     cum = functions(xprof, recorded)

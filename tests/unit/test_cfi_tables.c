@@ -41,7 +41,7 @@ static void ask(struct xp_cfi_tables *tables, size_t index, int fd)
 {
 	const struct xp_file file = file_of(index);
 
-	assert_int_equal(xp_cfi_tables_ask(tables, getpid(), &file, 0, fd), 0);
+	assert_int_equal(xp_cfi_tables_ask(tables, &file, 0, fd), 0);
 }
 
 static enum xp_cfi_state state_of(struct xp_cfi_tables *tables, size_t index)
@@ -282,7 +282,7 @@ static void test_endless(void **state)
 	ask(tables, 0, slow);
 	for (size_t i = 1; i < XP_CFI_WAITING_MAX; i++)
 		ask(tables, i, fd);
-	assert_int_equal(xp_cfi_tables_ask(tables, getpid(), &more, 0, fd), -EAGAIN);
+	assert_int_equal(xp_cfi_tables_ask(tables, &more, 0, fd), -EAGAIN);
 	assert_int_equal(state_of(tables, more.index), XP_CFI_UNASKED);
 	wait_for(tables, XP_CFI_WAITING_MAX);
 	assert_int_equal(state_of(tables, 0), XP_CFI_ABSENT);
@@ -334,11 +334,11 @@ static void test_foreign(void **state)
 	assert_int_equal(ftruncate(plain, 16 << 20), 0);
 	for (size_t i = 0; i < XP_CFI_FOREIGN_MAX; i++)
 		ask(tables, i, foreign);
-	assert_true(xp_cfi_tables_have_room(tables, getpid(), &more)); /* unknown owner */
-	assert_int_equal(xp_cfi_tables_ask(tables, getpid(), &more, 0, foreign), -EAGAIN);
-	assert_false(xp_cfi_tables_have_room(tables, getpid(), &more));
+	assert_true(xp_cfi_tables_have_room(tables, &more)); /* unknown owner */
+	assert_int_equal(xp_cfi_tables_ask(tables, &more, 0, foreign), -EAGAIN);
+	assert_false(xp_cfi_tables_have_room(tables, &more));
 	assert_int_equal(state_of(tables, more.index), XP_CFI_UNASKED);
-	assert_true(xp_cfi_tables_have_room(tables, getpid(), &other));
+	assert_true(xp_cfi_tables_have_room(tables, &other));
 	ask(tables, other.index, plain);
 	/* The process has priority over others, but not for these files. */
 	while (!child_of(worker_pid()) || getpriority(PRIO_PROCESS, child_of(worker_pid())))
@@ -348,7 +348,7 @@ static void test_foreign(void **state)
 	assert_int_equal(state_of(tables, 0), XP_CFI_ABSENT);
 	assert_int_equal(state_of(tables, 1), XP_CFI_BUILDING);
 	assert_int_equal(state_of(tables, other.index), XP_CFI_READY);
-	assert_true(xp_cfi_tables_have_room(tables, getpid(), &more));
+	assert_true(xp_cfi_tables_have_room(tables, &more));
 	close(foreign);
 	close(plain);
 	xp_cfi_tables_free(tables);
@@ -419,8 +419,7 @@ static void test_no_circle(void **state)
 	for (size_t i = 0; i < FILES * ROUNDS; i++) {
 		const struct xp_file file = file_of(i % FILES);
 
-		if (state_of(tables, file.index) == XP_CFI_UNASKED &&
-		    xp_cfi_tables_have_room(tables, getpid(), &file)) {
+		if (state_of(tables, file.index) == XP_CFI_UNASKED && xp_cfi_tables_have_room(tables, &file)) {
 			ask(tables, file.index, fd);
 			wait_for(tables, 1);
 			asked++;
@@ -432,7 +431,7 @@ static void test_no_circle(void **state)
 	assert_in_range(asked, FILES, FILES + pauses);
 	assert_int_equal(state_of(tables, FOREIGN), geteuid() ? XP_CFI_UNASKED : XP_CFI_READY);
 	if (!geteuid() && !pauses)
-		assert_true(xp_cfi_tables_have_room(tables, getpid(), &other));
+		assert_true(xp_cfi_tables_have_room(tables, &other));
 	close(foreign);
 	close(fd);
 	xp_cfi_tables_free(tables);
@@ -453,7 +452,7 @@ static void test_pieces(void **state)
 	assert_int_equal(xp_cfi_tables_get(tables, &file, UINT32_MAX + 1ull, &tables_of[0]), XP_CFI_ABSENT);
 	for (size_t i = 0; i < 2; i++) {
 		assert_int_equal(xp_cfi_tables_get(tables, &file, offsets[i], &tables_of[i]), XP_CFI_UNASKED);
-		assert_int_equal(xp_cfi_tables_ask(tables, getpid(), &file, offsets[i], fd), 0);
+		assert_int_equal(xp_cfi_tables_ask(tables, &file, offsets[i], fd), 0);
 		assert_int_equal(xp_cfi_tables_get(tables, &file, offsets[i], &tables_of[i]), XP_CFI_BUILDING);
 		wait_for(tables, 1);
 	}
@@ -471,7 +470,7 @@ static void test_pieces(void **state)
 		known += xp_cfi_table_header(tables_of[i])->code_bytes[XP_CFI_KNOWN];
 	assert_int_equal(known, BYTES);
 	/* After all code there is an empty table too. */
-	assert_int_equal(xp_cfi_tables_ask(tables, getpid(), &file, 100u << 20, fd), 0);
+	assert_int_equal(xp_cfi_tables_ask(tables, &file, 100u << 20, fd), 0);
 	wait_for(tables, 1);
 	assert_int_equal(xp_cfi_tables_get(tables, &file, 100u << 20, &tables_of[0]), XP_CFI_READY);
 	assert_int_equal(xp_cfi_table_header(tables_of[0])->row_count, 1);
@@ -496,7 +495,7 @@ static void test_no_entries(void **state)
 	wait_for(tables, 1);
 	assert_int_equal(state_of(tables, 0), XP_CFI_ABSENT);
 	assert_int_equal(xp_cfi_tables_get(tables, &file, PLACE, &table), XP_CFI_UNASKED);
-	assert_int_equal(xp_cfi_tables_ask(tables, getpid(), &file, PLACE, fd), 0);
+	assert_int_equal(xp_cfi_tables_ask(tables, &file, PLACE, fd), 0);
 	wait_for(tables, 1);
 	assert_int_equal(xp_cfi_tables_get(tables, &file, PLACE, &table), XP_CFI_READY);
 	assert_int_equal(xp_cfi_find(table, PLACE)->rule, XP_CFI_SIGNAL);

@@ -62,7 +62,7 @@ static void test_full(void **state)
 	assert_int_equal(xp_stacks_unwind(stacks, getpid(), &space, &thread, true, frames, &result), 0);
 	assert_int_equal(result.end, XP_UNWIND_WAITS);
 	for (unsigned int i = 0; i < FILES; i++)
-		assert_true(xp_stacks_pending(stacks, getpid(), files.all[i], 0));
+		assert_true(xp_stacks_pending(stacks, files.all[i], 0));
 	xp_stacks_free(stacks);
 	xp_address_space_free(&space);
 	xp_files_free(&files);

@@ -195,7 +195,7 @@ static int take_frames(struct xp_samples *samples, const struct xp_pending_sampl
 
 static bool is_pending(struct xp_samples *samples, const struct xp_pending_sample *sample)
 {
-	return sample->file ? xp_stacks_pending(samples->stacks, sample->pid, sample->file, sample->file_offset)
+	return sample->file ? xp_stacks_pending(samples->stacks, sample->file, sample->file_offset)
 			    : xp_jit_is_behind(sample->image->jit, sample->tsc);
 }
 

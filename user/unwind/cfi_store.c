@@ -16,11 +16,6 @@ static size_t bytes_of(const struct xp_cfi_piece *piece)
 	return PIECE_BYTES + (piece->table ? xp_cfi_table_bytes(piece->table) : 0);
 }
 
-static unsigned int share_of(pid_t pid)
-{
-	return (unsigned int)pid % XP_CFI_STORE_SHARES;
-}
-
 /* ---- the LRU list ---- */
 
 static void append(struct xp_cfi_store *store, struct xp_cfi_piece *piece)
@@ -55,14 +50,13 @@ struct xp_cfi_piece *xp_cfi_store_find(struct xp_cfi_store *store, uint64_t key,
 	return piece;
 }
 
-struct xp_cfi_piece *xp_cfi_store_add(struct xp_cfi_store *store, uint64_t key, pid_t pid)
+struct xp_cfi_piece *xp_cfi_store_add(struct xp_cfi_store *store, uint64_t key)
 {
 	struct xp_cfi_piece **bucket = bucket_of(store, key), *piece = calloc(1, sizeof(*piece));
 
 	if (!piece)
 		return NULL;
 	piece->key = key;
-	piece->share = share_of(pid);
 	piece->next = *bucket;
 	*bucket = piece;
 	return piece;
@@ -78,36 +72,18 @@ void xp_cfi_store_remove(struct xp_cfi_store *store, struct xp_cfi_piece *piece)
 	if (piece->is_made) {
 		take_out(store, piece);
 		store->bytes -= bytes_of(piece);
-		store->shares[piece->share].bytes -= bytes_of(piece);
 		xp_cfi_table_free(piece->table);
 	}
 	free(piece);
-}
-
-static struct xp_cfi_piece *oldest_of_largest_share(const struct xp_cfi_store *store)
-{
-	struct xp_cfi_piece *piece = store->oldest;
-	unsigned int largest = 0;
-
-	for (unsigned int i = 1; i < XP_CFI_STORE_SHARES; i++)
-		if (store->shares[i].bytes > store->shares[largest].bytes)
-			largest = i;
-	while (piece->share != largest)
-		piece = piece->newer;
-	return piece;
 }
 
 /* Evicts others to make room for a new piece, which stays. */
 static void make_room(struct xp_cfi_store *store, const struct xp_cfi_piece *new, uint64_t now_ns)
 {
 	while (store->bytes > XP_CFI_STORE_BYTES_MAX && store->oldest != new) {
-		struct xp_cfi_piece *piece = store->oldest;
-
-		if (now_ns - piece->used_ns < XP_CFI_STORE_USED_NS) {
-			piece = oldest_of_largest_share(store);
-			store->shares[piece->share].full_until_ns = now_ns + XP_CFI_STORE_USED_NS;
-		}
-		xp_cfi_store_remove(store, piece == new ? store->oldest : piece);
+		if (now_ns - store->oldest->used_ns < XP_CFI_STORE_USED_NS)
+			store->full_until_ns = now_ns + XP_CFI_STORE_USED_NS;
+		xp_cfi_store_remove(store, store->oldest);
 	}
 }
 
@@ -119,13 +95,12 @@ void xp_cfi_store_insert(struct xp_cfi_store *store, struct xp_cfi_piece *piece,
 	piece->used_ns = now_ns;
 	append(store, piece);
 	store->bytes += bytes_of(piece);
-	store->shares[piece->share].bytes += bytes_of(piece);
 	make_room(store, piece, now_ns);
 }
 
-bool xp_cfi_store_is_full(const struct xp_cfi_store *store, pid_t pid, uint64_t now_ns)
+bool xp_cfi_store_is_full(const struct xp_cfi_store *store, uint64_t now_ns)
 {
-	return now_ns < store->shares[share_of(pid)].full_until_ns;
+	return now_ns < store->full_until_ns;
 }
 
 void xp_cfi_store_free(struct xp_cfi_store *store)

@@ -340,7 +340,7 @@ enum xp_cfi_state xp_cfi_tables_get(struct xp_cfi_tables *tables, const struct x
 	return entry->is_absent ? XP_CFI_ABSENT : XP_CFI_UNASKED;
 }
 
-static int ask(struct xp_cfi_tables *tables, pid_t pid, const struct xp_file *file, uint64_t offset, int fd)
+static int ask(struct xp_cfi_tables *tables, const struct xp_file *file, uint64_t offset, int fd)
 {
 	const char *path = file->path && *file->path == '/' && strlen(file->path) < PATH_MAX ? file->path : "";
 	struct job *job = new_job(path, offset, fd);
@@ -349,8 +349,8 @@ static int ask(struct xp_cfi_tables *tables, pid_t pid, const struct xp_file *fi
 	if (!job)
 		return -errno;
 	tables->entries[file->index].is_foreign = job->is_foreign;
-	err = xp_cfi_tables_have_room(tables, pid, file) ? 0 : -EAGAIN;
-	job->piece = err ? NULL : xp_cfi_store_add(&tables->stores[job->is_foreign], key_of(file, offset), pid);
+	err = xp_cfi_tables_have_room(tables, file) ? 0 : -EAGAIN;
+	job->piece = err ? NULL : xp_cfi_store_add(&tables->stores[job->is_foreign], key_of(file, offset));
 	if (!job->piece) {
 		close(job->fd);
 		free(job);
@@ -364,7 +364,7 @@ static int ask(struct xp_cfi_tables *tables, pid_t pid, const struct xp_file *fi
 	return 0;
 }
 
-int xp_cfi_tables_ask(struct xp_cfi_tables *tables, pid_t pid, const struct xp_file *file, uint64_t offset, int fd)
+int xp_cfi_tables_ask(struct xp_cfi_tables *tables, const struct xp_file *file, uint64_t offset, int fd)
 {
 	struct entry *entry = entry_of(tables, file->index);
 	const struct xp_cfi_table *table;
@@ -374,18 +374,18 @@ int xp_cfi_tables_ask(struct xp_cfi_tables *tables, pid_t pid, const struct xp_f
 	if (xp_cfi_tables_get(tables, file, offset, &table) != XP_CFI_UNASKED)
 		return 0;
 	if (fd >= 0)
-		return ask(tables, pid, file, offset, fd);
+		return ask(tables, file, offset, fd);
 	/* The process may have ended already, and others of the same container may follow. */
 	entry->is_absent = true;
 	entry->again_ns = ++entry->failures < OPEN_TRIES ? xp_now_ns() + XP_CFI_AGAIN_NS : 0;
 	return 0;
 }
 
-bool xp_cfi_tables_have_room(const struct xp_cfi_tables *tables, pid_t pid, const struct xp_file *file)
+bool xp_cfi_tables_have_room(const struct xp_cfi_tables *tables, const struct xp_file *file)
 {
 	bool is_foreign = file->index < tables->entry_count && tables->entries[file->index].is_foreign;
 
-	if (xp_cfi_store_is_full(&tables->stores[is_foreign], pid, xp_now_ns()))
+	if (xp_cfi_store_is_full(&tables->stores[is_foreign], xp_now_ns()))
 		return false;
 	return tables->job_count < XP_CFI_WAITING_MAX && (!is_foreign || tables->foreign_count < XP_CFI_FOREIGN_MAX);
 }

@@ -51,18 +51,18 @@ void xp_cfi_tables_free(struct xp_cfi_tables *tables);
 enum xp_cfi_state xp_cfi_tables_get(struct xp_cfi_tables *tables, const struct xp_file *file, uint64_t offset,
 				    const struct xp_cfi_table **table);
 /*
- * Requests, for process pid, the table of a piece that is XP_CFI_UNASKED; does nothing for other pieces. fd: the file,
+ * Requests the table of a piece that is XP_CFI_UNASKED; does nothing for other pieces. fd: the file,
  * open for reading, so that the process can read it whatever its owner and mode; it stays the caller's. A negative fd
  * means that the file cannot be opened: the whole file becomes XP_CFI_ABSENT at once, but the first few times it
  * becomes XP_CFI_UNASKED again after XP_CFI_AGAIN_NS. Returns 0 or -errno: -EAGAIN if too many pieces are waiting
  * (retry later), -ENOMEM, or an error of dup(2) or fstat(2).
  */
-int xp_cfi_tables_ask(struct xp_cfi_tables *tables, pid_t pid, const struct xp_file *file, uint64_t offset, int fd);
+int xp_cfi_tables_ask(struct xp_cfi_tables *tables, const struct xp_file *file, uint64_t offset, int fd);
 /*
- * Returns whether a piece of this file may be queued for the process, as far as the file's owner is known; if it is
- * not, xp_cfi_tables_ask() decides.
+ * Returns whether a piece of this file may be queued, as far as the file's owner is known; if it is not,
+ * xp_cfi_tables_ask() decides.
  */
-bool xp_cfi_tables_have_room(const struct xp_cfi_tables *tables, pid_t pid, const struct xp_file *file);
+bool xp_cfi_tables_have_room(const struct xp_cfi_tables *tables, const struct xp_file *file);
 /* Readable when xp_cfi_tables_collect() has work to do. Stays owned by the tables. */
 int xp_cfi_tables_fd(const struct xp_cfi_tables *tables);
 /* Takes finished tables. Returns how many pieces went from XP_CFI_BUILDING to XP_CFI_READY or XP_CFI_ABSENT. */

@@ -72,18 +72,17 @@ void xp_stacks_free(struct xp_stacks *stacks)
 	free(stacks);
 }
 
-static bool may_ask(struct xp_stacks *stacks, pid_t pid, const struct xp_file *file)
+static bool may_ask(struct xp_stacks *stacks, const struct xp_file *file)
 {
-	return xp_cfi_tables_have_room(stacks->tables, pid, file) &&
-	       xp_rate_limit_is_left(&stacks->opening, xp_now_ns());
+	return xp_cfi_tables_have_room(stacks->tables, file) && xp_rate_limit_is_left(&stacks->opening, xp_now_ns());
 }
 
-bool xp_stacks_pending(struct xp_stacks *stacks, pid_t pid, const struct xp_file *file, uint64_t offset)
+bool xp_stacks_pending(struct xp_stacks *stacks, const struct xp_file *file, uint64_t offset)
 {
 	const struct xp_cfi_table *table;
 	enum xp_cfi_state state = xp_cfi_tables_get(stacks->tables, file, offset, &table);
 
-	return state == XP_CFI_BUILDING || (state == XP_CFI_UNASKED && !may_ask(stacks, pid, file));
+	return state == XP_CFI_BUILDING || (state == XP_CFI_UNASKED && !may_ask(stacks, file));
 }
 
 static int ask(struct xp_stacks *stacks, pid_t pid, const struct xp_vma *vma, uint64_t offset)
@@ -95,12 +94,12 @@ static int ask(struct xp_stacks *stacks, pid_t pid, const struct xp_vma *vma, ui
 	if (vma->file->kind != XP_FILE_DISK && vma->file->kind != XP_FILE_VDSO)
 		return 0;
 	if (xp_cfi_tables_get(stacks->tables, vma->file, offset, &table) != XP_CFI_UNASKED ||
-	    !may_ask(stacks, pid, vma->file))
+	    !may_ask(stacks, vma->file))
 		return 0;
 	begin_ns = xp_now_ns();
 	fd = xp_mapped_file_open(pid, vma);
 	xp_rate_limit_spend(&stacks->opening, xp_now_ns() - begin_ns);
-	err = xp_cfi_tables_ask(stacks->tables, pid, vma->file, offset, fd);
+	err = xp_cfi_tables_ask(stacks->tables, vma->file, offset, fd);
 	if (fd >= 0)
 		close(fd);
 	stacks->asked += !err && fd >= 0;

@@ -34,10 +34,8 @@ int xp_stacks_unwind(struct xp_stacks *stacks, pid_t pid, const struct xp_addres
 		     const struct xp_unwind_thread *thread, bool has_time, struct xp_frame *frames,
 		     struct xp_unwind_result *result);
 
-/*
- * Returns whether the table for this offset of a file is still being made, or cannot be requested yet for this process.
- */
-bool xp_stacks_pending(struct xp_stacks *stacks, pid_t pid, const struct xp_file *file, uint64_t offset);
+/* Returns whether the table for this offset of a file is still being made, or cannot be requested yet. */
+bool xp_stacks_pending(struct xp_stacks *stacks, const struct xp_file *file, uint64_t offset);
 /* Takes finished tables. Returns their number, or -errno. Never blocks. */
 int xp_stacks_collect(struct xp_stacks *stacks);
 /* Waits until tables are finished, at most this long. */
