@@ -234,19 +234,24 @@ static int load_functions(const struct walk *walk, struct known *known, const st
 	return err == -ENOMEM ? err : 0; /* other errors are the target's fault, or counted */
 }
 
-/* Reads live memory, because the addresses in the symfile's copy are not those of the process. */
+/*
+ * Reads live memory, because the addresses in the symfile's copy are not those of the process. If that takes too long,
+ * the entry is left for a later walk: without its unwinding data, stacks would stay incomplete for good.
+ */
 static int read_eh_frame(const struct walk *walk, struct symfile *symfile)
 {
 	uint64_t bytes = symfile->functions.eh_frame_bytes;
+	int err;
 
 	if (!bytes || bytes > EH_FRAME_BYTES_MAX)
 		return 0;
 	symfile->eh_frame = malloc(bytes);
 	if (!symfile->eh_frame)
 		return -ENOMEM;
-	if (xp_target_memory_read(walk->gdb->memory, walk->gdb->pid, symfile->functions.eh_frame, symfile->eh_frame,
-				  bytes))
-		return 0;
+	err = xp_target_memory_read(walk->gdb->memory, walk->gdb->pid, symfile->functions.eh_frame, symfile->eh_frame,
+				    bytes);
+	if (err)
+		return err == -ETIMEDOUT ? err : 0;
 	return xp_jit_eh_frames_read(&symfile->eh_frames, symfile->eh_frame, bytes, symfile->functions.eh_frame);
 }
 
