@@ -145,7 +145,7 @@ static void shape_uneven(void)
 
 	for (int i = 0; i < 24; i++)
 		call_all(&threads[i], i, 50);
-	for (int round = 0; round < 15000; round++)
+	for (int round = 0; round < 5000; round++)
 		call_all(&threads[5], 5, 50);
 	for (int i = 0; i < 24; i++)
 		flush(&threads[i]);
@@ -166,7 +166,7 @@ static void shape_wraps(void)
 {
 	struct thread *threads = threads_new(3);
 
-	for (int round = 0; round < 3000; round++)
+	for (int round = 0; round < 1000; round++)
 		for (int i = 0; i < 3; i++)
 			call_all(&threads[i], round % 4, (1ull << 32) - 2 + round % 5);
 	for (int i = 0; i < 3; i++)
@@ -202,7 +202,7 @@ static void events_put(bool typed)
 	uint8_t payload[XP_FDR_EVENT_BYTES_MAX];
 
 	memset(payload, 'x', sizeof(payload));
-	for (int round = 0; round < 3000; round++) {
+	for (int round = 0; round < 1000; round++) {
 		struct thread *thread = &threads[round % 3];
 		uint32_t size = round % 100 ? (uint32_t)round % 53 : (uint32_t)sizeof(payload);
 
