@@ -62,7 +62,7 @@ static struct xp_process *process_of(struct world *world, pid_t pid, uint64_t ts
 	if (process)
 		return process;
 	CHECK(!xp_processes_add(&world->processes, &process, pid, &info, tsc));
-	CHECK(!xp_process_add_object(process, &world->object, &sleds));
+	CHECK(!xp_functions_add(&process->functions, &world->object, &sleds));
 	return process;
 }
 
@@ -124,12 +124,12 @@ static void finish(struct world *world)
 		CHECK(!xp_process_finish(process));
 	CHECK(!xp_processes_collect_flights(processes, true, check_flight, world));
 	for (struct xp_process *process = processes->first; process; process = process->next) {
-		const struct xp_counts *counts = &process->counts;
+		const struct xp_counts *counts = &process->sums.counts;
 
 		CHECK(counts->seen == counts->written + xp_counts_filtered(counts) + counts->overwritten);
 		CHECK(!counts->unstored && (processes->writer || !counts->overwritten));
 		if (!processes->writer)
-			scratch_check(processes->dir_fd, process->log_name);
+			scratch_check(processes->dir_fd, process->log.name);
 	}
 	xp_processes_free(processes);
 }

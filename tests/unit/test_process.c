@@ -26,15 +26,15 @@ static void test_flees_of_a_process(void **state)
 	(void)state;
 	xp_processes_init(&processes);
 	assert_int_equal(xp_processes_add(&processes, &process, 7, &info, 1), 0);
-	process->flees = 3;
+	process->attaching.flees = 3;
 	assert_int_equal(xp_process_end(process), 0);
 	assert_int_equal(xp_processes_add(&processes, &process, 7, &info, 2), 0);
-	assert_int_equal(process->flees, 3);
+	assert_int_equal(process->attaching.flees, 3);
 	assert_int_equal(xp_process_end(process), 0);
 	info.start_time++;
 	assert_int_equal(xp_processes_add(&processes, &process, 7, &info, 3), 0);
 	assert_int_equal(process->image, 3);
-	assert_int_equal(process->flees, 0);
+	assert_int_equal(process->attaching.flees, 0);
 	xp_processes_free(&processes);
 }
 
@@ -121,17 +121,17 @@ static void test_long_spool_is_written_at_the_end(void **state)
 	assert_int_not_equal(dir, -1);
 	xp_processes_init(&processes);
 	assert_int_equal(xp_processes_add(&processes, &process, 7, &info, 1), 0);
-	assert_int_equal(xp_spool_create(&process->spool, dir, "program.7.spool", &spool_info), 0);
+	assert_int_equal(xp_spool_create(&process->log.spool, dir, "program.7.spool", &spool_info), 0);
 	xp_fdr_enc_begin(&enc, chunk, sizeof(chunk), 1, 1);
 	while (!xp_fdr_enc_function(&enc, 1, 1, 1, XP_FDR_ENTER))
 		;
-	while (xp_spool_bytes(process->spool) < 2u << 20)
-		assert_int_equal(xp_spool_append(process->spool, 7, "thread", &enc), 0);
+	while (xp_spool_bytes(process->log.spool) < 2u << 20)
+		assert_int_equal(xp_spool_append(process->log.spool, 7, "thread", &enc), 0);
 	assert_int_equal(fstatat(dir, "program.7.spool", &st, 0), 0);
-	assert_true((uint64_t)st.st_size < xp_spool_bytes(process->spool));
+	assert_true((uint64_t)st.st_size < xp_spool_bytes(process->log.spool));
 	assert_int_equal(xp_process_end(process), 0);
 	assert_int_equal(fstatat(dir, "program.7.spool", &st, 0), 0);
-	assert_int_equal(st.st_size, xp_spool_bytes(process->spool));
+	assert_int_equal(st.st_size, xp_spool_bytes(process->log.spool));
 	xp_processes_free(&processes);
 	assert_int_equal(unlinkat(dir, "program.7.spool", 0), 0);
 	close(dir);
@@ -165,10 +165,10 @@ static void test_images_of_many_pids(void **state)
 		info.start_time = 1 + image / IMAGES_OF_A_PROCESS;
 		assert_int_equal(xp_processes_add(&processes, &process, many_pid(i), &info, i), 0);
 		assert_int_equal(process->image, image + 1);
-		assert_int_equal(process->flees, of_process);
-		assert_int_equal(process->in_vain, 2 * of_process);
-		process->flees++;
-		process->in_vain += 2;
+		assert_int_equal(process->attaching.flees, of_process);
+		assert_int_equal(process->attaching.in_vain, 2 * of_process);
+		process->attaching.flees++;
+		process->attaching.in_vain += 2;
 		if (newest[i % PIDS])
 			assert_false(newest[i % PIDS]->live);
 		newest[i % PIDS] = process;
@@ -197,22 +197,22 @@ static void test_cpu_time_of_a_process(void **state)
 	(void)state;
 	xp_processes_init(&processes);
 	assert_int_equal(xp_processes_add(&processes, &first, 7, &info, 1), 0);
-	first->cpu_ns = 100;
+	first->cpu.used_ns = 100;
 	assert_int_equal(xp_process_end(first), 0);
 	assert_int_equal(xp_processes_add(&processes, &second, 7, &info, 2), 0);
-	assert_int_equal(first->cpu_ns, 0);
-	assert_int_equal(second->cpu_ns, 100);
+	assert_int_equal(first->cpu.used_ns, 0);
+	assert_int_equal(second->cpu.used_ns, 100);
 	/* It is gone when its next program is reported. */
 	info.start_time = 0;
 	assert_int_equal(xp_processes_add(&processes, &gone, 7, &info, 3), 0);
-	assert_int_equal(gone->cpu_ns, 100);
+	assert_int_equal(gone->cpu.used_ns, 100);
 	xp_process_ran(gone, 130);
 	assert_int_equal(processes.ended_cpu_ns, 30);
 	assert_int_equal(xp_process_end(gone), 0);
 	/* Another process reuses its pid; nothing is known of that one. */
 	info.start_time = 6;
 	assert_int_equal(xp_processes_add(&processes, &other, 7, &info, 4), 0);
-	assert_int_equal(other->cpu_ns, 0);
+	assert_int_equal(other->cpu.used_ns, 0);
 	xp_process_ran(other, 1000);
 	assert_int_equal(processes.ended_cpu_ns, 30);
 	xp_processes_free(&processes);

@@ -498,7 +498,7 @@ static void test_pass_that_is_cut_short(void **state)
 	assert_int_equal(kernel.forgotten, 0);
 	assert_int_equal(f->throttle.last_tick_tsc, TICK_NS);
 	assert_int_equal(f->throttle.cpu_ns, 2 * TICK_NS);
-	assert_true(f->processes.first->running == 2);
+	assert_true(f->processes.first->cpu.running == 2);
 	pass(f, 3 * TICK_NS, 0);
 	assert_int_equal(kernel.forgotten, 2);
 	assert_int_equal(f->throttle.last_tick_tsc, 3 * TICK_NS);

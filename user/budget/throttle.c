@@ -321,7 +321,7 @@ static void charge_stops(struct xp_throttle *throttle)
 			    place->stopped_ns ? xp_processes_find(throttle->options.processes, place->pid) : NULL;
 
 			if (process)
-				throttle->stopped_sum_ns += (double)place->stopped_ns * process->running;
+				throttle->stopped_sum_ns += (double)place->stopped_ns * process->cpu.running;
 			place->stopped_ns = 0;
 		}
 }
@@ -360,12 +360,12 @@ static uint64_t cpu_since(struct xp_throttle *throttle, uint64_t elapsed_ns)
 	     process = process->next_live) {
 		uint64_t now = xp_target_cpu_ns(process->pid);
 
-		uint64_t ran = now > process->cpu_ns && process->cpu_ns ? now - process->cpu_ns : 0;
+		uint64_t ran = now > process->cpu.used_ns && process->cpu.used_ns ? now - process->cpu.used_ns : 0;
 
 		sum += ran;
 		if (elapsed_ns)
-			process->running = (double)ran / (double)elapsed_ns;
-		process->cpu_ns = now ? now : process->cpu_ns;
+			process->cpu.running = (double)ran / (double)elapsed_ns;
+		process->cpu.used_ns = now ? now : process->cpu.used_ns;
 	}
 	return sum;
 }

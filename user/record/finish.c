@@ -14,10 +14,10 @@ static void check_overwritten(struct xp_recording *recording)
 {
 	for (struct xp_process *process = recording->traced.processes.first; process; process = process->next) {
 		/* These counts do not apply to a program that it has executed since. */
-		if (!process->live || process->execs != xp_programs_execs(&recording->bpf.programs, process->pid))
+		if (!process->live || process->attaching.execs != xp_programs_execs(&recording->bpf.programs, process->pid))
 			continue;
-		for (size_t i = 0; i < process->range_count; i++) {
-			struct xp_range *range = &process->ranges[i];
+		for (size_t i = 0; i < process->functions.range_count; i++) {
+			struct xp_range *range = &process->functions.ranges[i];
 
 			range->overwritten =
 			    range->sleds.mode == XP_SLEDS_PATCHED
@@ -94,10 +94,10 @@ int xp_finish_files(struct xp_recording *recording)
 	for (struct xp_process *process = recording->traced.processes.first; process; process = process->next) {
 		struct xp_shell_path dir;
 
-		if (!process->range_count)
+		if (!process->functions.range_count)
 			continue;
 		err = xp_process_finish(process);
-		if (err && process->spool)
+		if (err && process->log.spool)
 			xp_error("the log of process %d (%s) cannot be made: %s; when that is remedied, run "
 				 "`xprof recover %s`",
 				 process->pid, process->comm, strerror(-err),

@@ -45,7 +45,7 @@ int xp_follow_add(struct xp_recording *recording, struct xp_process **process, p
 	if (!err && recording->probes.attach)
 		err = xp_programs_add_target(&recording->bpf.programs, pid);
 	if (!err && recording->probes.attach)
-		(*process)->execs = xp_programs_execs(&recording->bpf.programs, pid);
+		(*process)->attaching.execs = xp_programs_execs(&recording->bpf.programs, pid);
 	if (!err)
 		err = xp_follow_scan(recording, *process);
 	return err;
@@ -65,7 +65,7 @@ int xp_follow_adopt(struct xp_recording *recording, const struct xp_event *recor
 		err = xp_processes_add(&recording->traced.processes, &process, record->pid, &info, tsc);
 	}
 	if (!err && attached)
-		err = xp_process_add_object(process, object, &attached->sleds);
+		err = xp_functions_add(&process->functions, object, &attached->sleds);
 	return XP_MIN(err, 0);
 }
 
@@ -81,13 +81,13 @@ int xp_follow_again(struct xp_recording *recording, struct xp_process *process)
 	if (err)
 		return err;
 	recording->why[0] = 0;
-	if (process->flees)
+	if (process->attaching.flees)
 		xp_probes_drop_process(&recording->probes, process->pid, recording->plan.multi);
 	err = xp_process_rename(process, &info, tsc);
 	if (err)
 		return err;
 	if (recording->probes.attach)
-		process->execs = xp_programs_execs(&recording->bpf.programs, process->pid);
+		process->attaching.execs = xp_programs_execs(&recording->bpf.programs, process->pid);
 	return xp_follow_scan(recording, process);
 }
 
@@ -107,7 +107,7 @@ static int add_past_program(struct xp_recording *recording, const struct xp_even
 	xp_debug("process %d (%s) has executed another program since", task->head.pid, info.comm);
 	err = xp_processes_add(&recording->traced.processes, &process, task->head.pid, &info, tsc);
 	if (!err)
-		process->execs = task->execs;
+		process->attaching.execs = task->execs;
 	return err;
 }
 
@@ -137,15 +137,15 @@ int xp_follow_begin_image(struct xp_recording *recording, pid_t pid, uint64_t ts
 static bool count_in_vain(const struct xp_recording *recording, struct xp_process *process, uint64_t patched,
 			  uint64_t tsc)
 {
-	bool probed = recording->probes.patch && process->in_vain >= XP_FOLLOW_PATCH_TRIES;
+	bool probed = recording->probes.patch && process->attaching.in_vain >= XP_FOLLOW_PATCH_TRIES;
 
-	if (!process->range_count)
+	if (!process->functions.range_count)
 		return false;
 	if (tsc - XP_MAX(process->begin_tsc, patched) > xp_clock_ticks(recording->clock, SHORT_LIFE_NS))
-		process->in_vain = 0;
+		process->attaching.in_vain = 0;
 	else if (patched)
-		process->in_vain++;
-	return probed && !process->in_vain;
+		process->attaching.in_vain++;
+	return probed && !process->attaching.in_vain;
 }
 
 /* Handles a followed process that runs a new program. */
@@ -166,7 +166,7 @@ static int on_exec(struct xp_recording *recording, const struct xp_event_task *t
 	}
 	/* The image was added, or patched, when the program was already running: this is the record of its start. */
 	if (process && (process->begin_tsc > tsc || patched > tsc)) {
-		process->execs = XP_MAX(process->execs, task->execs);
+		process->attaching.execs = XP_MAX(process->attaching.execs, task->execs);
 		return 0;
 	}
 	drop = ((pid_t)task->head.tid != pid && !recording->plan.all_processes) || patched;
@@ -210,9 +210,9 @@ static int on_fork(struct xp_recording *recording, const struct xp_event_task *t
 	err = xp_processes_add(&recording->traced.processes, &child, task->head.pid, &info, tsc);
 	if (err)
 		return err;
-	child->main_object = parent->main_object;
-	child->cpu_ns = 1; /* next to nothing, but known */
-	return xp_process_copy_objects(child, parent);
+	child->functions.main_object = parent->functions.main_object;
+	child->cpu.used_ns = 1; /* next to nothing, but known */
+	return xp_functions_copy(&child->functions, &parent->functions);
 }
 
 /*
@@ -221,8 +221,8 @@ static int on_fork(struct xp_recording *recording, const struct xp_event_task *t
  */
 static int on_link_map(struct xp_recording *recording, struct xp_process *process, uint64_t tsc)
 {
-	if (process->execs != xp_programs_execs(&recording->bpf.programs, process->pid) ||
-	    process->looked_tsc > tsc + xp_clock_ticks(recording->clock, LOOK_MARGIN_NS))
+	if (process->attaching.execs != xp_programs_execs(&recording->bpf.programs, process->pid) ||
+	    process->attaching.looked_tsc > tsc + xp_clock_ticks(recording->clock, LOOK_MARGIN_NS))
 		return 0;
 	return xp_follow_scan(recording, process);
 }
@@ -328,7 +328,7 @@ int xp_follow_rescan(struct xp_recording *recording)
 		/* The event at which it is stopped is handled in xp_follow_launch_event(). */
 		if (xp_command_traces(&recording->command, process->pid))
 			continue;
-		if (!execs || execs == process->execs) {
+		if (!execs || execs == process->attaching.execs) {
 			err = xp_follow_scan(recording, process);
 			continue;
 		}
@@ -349,10 +349,10 @@ void xp_follow_check(struct xp_recording *recording)
 		bool gone = !start_time || start_time != process->start_time;
 
 		/* Its last records may still be on their way; they have until the next check. */
-		if (gone && process->missing) {
+		if (gone && process->attaching.missing) {
 			process->vanished = true;
 			xp_process_end(process);
 		}
-		process->missing = gone;
+		process->attaching.missing = gone;
 	}
 }

@@ -40,7 +40,7 @@ static int patch_object(struct xp_recording *recording, struct xp_process *proce
 	char why[512] = "it executes programs faster than their sleds can be patched";
 	int err = -ESRCH;
 
-	if (must || process->in_vain < XP_FOLLOW_PATCH_TRIES) {
+	if (must || process->attaching.in_vain < XP_FOLLOW_PATCH_TRIES) {
 		err = xp_patch_object(recording->probes.patch, &place, sleds, why, sizeof(why));
 		if (!err || err == -ENOMEM || err == -ESRCH || err == -ECANCELED)
 			return err;
@@ -52,9 +52,9 @@ static int patch_object(struct xp_recording *recording, struct xp_process *proce
 		    recording->why, sizeof(recording->why), err,
 		    "the sleds of %s in process %d cannot be patched: %s; --sled-mode auto probes them instead",
 		    object->path, pid, why);
-	if (!process->probed_why[0])
+	if (!process->attaching.probed_why[0])
 		xp_info("the sleds of process %d (%s) are probed, not patched: %s", pid, process->comm, why);
-	xp_clean_text(process->probed_why, sizeof(process->probed_why), why);
+	xp_clean_text(process->attaching.probed_why, sizeof(process->attaching.probed_why), why);
 	return 1;
 }
 
@@ -257,14 +257,14 @@ static int check_privilege(struct xp_recording *recording, struct xp_process *pr
 {
 	char why[256];
 
-	if (process->denied)
+	if (process->attaching.denied)
 		return 1;
 	if (xp_privilege_probe(process->pid, why, sizeof(why)) != -EACCES)
 		return 0;
 	if (!recording->plan.samples)
 		return xp_refuse(recording->why, sizeof(recording->why), -EACCES,
 				 "process %d (%s): %s; run xprof with sudo", process->pid, process->comm, why);
-	process->denied = true;
+	process->attaching.denied = true;
 	xp_info("process %d (%s) is sampled only, its sleds are left alone: %s", process->pid, process->comm, why);
 	return 1;
 }
@@ -275,8 +275,8 @@ int xp_follow_add_object(struct xp_recording *recording, struct xp_process *proc
 	struct xp_sled_result sleds = { 0 };
 	int err;
 
-	for (size_t i = 0; i < process->range_count; i++) {
-		const struct xp_range *range = &process->ranges[i];
+	for (size_t i = 0; i < process->functions.range_count; i++) {
+		const struct xp_range *range = &process->functions.ranges[i];
 
 		if (range->object == object)
 			return range->sleds.mode == XP_SLEDS_PATCHED ? patch_again(recording, process, object, mapping)
@@ -293,6 +293,6 @@ int xp_follow_add_object(struct xp_recording *recording, struct xp_process *proc
 		return err;
 	xp_follow_warn_refused(object, process->pid, &sleds);
 	if (main)
-		process->main_object = object;
-	return XP_MIN(xp_process_add_object(process, object, &sleds), 0);
+		process->functions.main_object = object;
+	return XP_MIN(xp_functions_add(&process->functions, object, &sleds), 0);
 }

@@ -16,9 +16,9 @@ static bool launched(struct xp_recording *recording)
 {
 	const struct xp_process *process = recording->command.process;
 
-	if (recording->command.launch.stops < process->stops_when_loaded)
+	if (recording->command.launch.stops < process->attaching.stops_when_loaded)
 		return false;
-	if (process->range_count || recording->options->follow || !recording->plan.sleds)
+	if (process->functions.range_count || recording->options->follow || !recording->plan.sleds)
 		return true;
 	if (!recording->command.release_tsc)
 		recording->command.release_tsc =
@@ -60,7 +60,7 @@ static int release_running(struct xp_recording *recording)
 
 	if (err || !xp_target_start_time(recording->command.launch.pid))
 		return err;
-	if (process->execs == xp_programs_execs(&recording->bpf.programs, process->pid))
+	if (process->attaching.execs == xp_programs_execs(&recording->bpf.programs, process->pid))
 		return xp_follow_scan(recording, process);
 	if (recording->probes.patch)
 		xp_probes_drop_process(&recording->probes, process->pid, recording->plan.multi);

@@ -24,7 +24,7 @@ static int watch_linker(struct xp_recording *recording, struct xp_process *proce
 	if (fd < 0) /* unmapped meanwhile */
 		return 0;
 	if (!fstat(fd, &st) && !xp_chosen_original(&st)) {
-		process->stops_when_loaded = strstr(mapping->path, "musl") ? 1 : 2;
+		process->attaching.stops_when_loaded = strstr(mapping->path, "musl") ? 1 : 2;
 		err = xp_probes_add_linker(&recording->probes, &recording->bpf.programs, fd, &st,
 					   xp_follow_probe_pid(recording, process->pid));
 	}
@@ -139,14 +139,14 @@ int xp_follow_scan(struct xp_recording *recording, struct xp_process *process)
 {
 	int err;
 
-	process->looked_tsc = xp_clock_now_tsc();
+	process->attaching.looked_tsc = xp_clock_now_tsc();
 	err = recording->plan.sleds ? xp_follow_scan_once(recording, process) : 0;
 	if (err == -ESRCH)
-		process->in_vain++;
-	if (process->range_count || !err)
-		process->flees = 0;
+		process->attaching.in_vain++;
+	if (process->functions.range_count || !err)
+		process->attaching.flees = 0;
 	else if (err == -ESRCH)
-		process->flees++;
+		process->attaching.flees++;
 	if (err != -ESRCH)
 		return err;
 	/* Records report its end and its execs. */

@@ -64,9 +64,9 @@ void xp_announce_dry_run(const struct xp_recording *recording)
 
 	for (const struct xp_process *process = recording->traced.processes.first; process; process = process->next) {
 		xp_put_line(stdout, "process %d (%s)", process->pid, process->comm);
-		objects += process->range_count;
-		for (size_t i = 0; i < process->range_count; i++) {
-			const struct xp_range *range = &process->ranges[i];
+		objects += process->functions.range_count;
+		for (size_t i = 0; i < process->functions.range_count; i++) {
+			const struct xp_range *range = &process->functions.ranges[i];
 			const struct xp_object *object = range->object;
 
 			xp_put_line(stdout, "  %s: %zu functions, %zu sleds, %zu to %s, %zu refused", object->path,
@@ -74,8 +74,8 @@ void xp_announce_dry_run(const struct xp_recording *recording)
 				    range->sleds.mode == XP_SLEDS_PATCHED ? "patch" : "probe",
 				    range->sleds.patched + range->sleds.unreadable);
 		}
-		if (process->probed_why[0])
-			xp_put_line(stdout, "  probed, not patched: %s", process->probed_why);
+		if (process->attaching.probed_why[0])
+			xp_put_line(stdout, "  probed, not patched: %s", process->attaching.probed_why);
 	}
 	if (recording->rates.made) {
 		char text[256];

@@ -80,7 +80,7 @@ int xp_follow_add(struct xp_recording *recording, struct xp_process **process, p
 int xp_follow_scan(struct xp_recording *recording, struct xp_process *process);
 /*
  * Starts over with a process that has nothing attached: it has executed another program meanwhile
- * (process->flees), or had mapped nothing yet. Errors as above.
+ * (process->attaching.flees), or had mapped nothing yet. Errors as above.
  */
 int xp_follow_again(struct xp_recording *recording, struct xp_process *process);
 /* xp_follow_scan() for every live process, if records that could have reported objects were lost. */

@@ -12,8 +12,8 @@ void xp_recording_totals(const struct xp_recording *recording, struct xp_totals 
 {
 	memset(totals, 0, sizeof(*totals));
 	for (const struct xp_process *process = recording->traced.processes.first; process; process = process->next) {
-		xp_counts_add(&totals->counts, &process->counts);
-		totals->threads += process->thread_count;
+		xp_counts_add(&totals->counts, &process->sums.counts);
+		totals->threads += process->sums.thread_count;
 		totals->processes++;
 	}
 	for (size_t i = 0; i < recording->traced.processes.threads.count; i++) {
@@ -43,7 +43,7 @@ uint64_t xp_summary_duration_ns(const struct xp_recording *recording)
 
 bool xp_summary_has_other_version(const struct xp_recording *recording, const struct xp_process *process)
 {
-	return process->log_name[0] && process->log_version != recording->options->fdr_version;
+	return process->log.name[0] && process->log.version != recording->options->fdr_version;
 }
 
 /* Uses the side ELF for function names if the log has one, and the program otherwise. */
@@ -53,8 +53,8 @@ static void print_account(const struct xp_recording *recording, const struct xp_
 	struct xp_shell_path log, map;
 
 	xp_shell_path(&log, "%s/%s", dir, log_name);
-	if (process->side_name[0])
-		xp_shell_path(&map, "%s/%s", dir, process->side_name);
+	if (process->log.side_name[0])
+		xp_shell_path(&map, "%s/%s", dir, process->log.side_name);
 	else
 		xp_shell_path(&map, "%s", process->exe);
 	xp_put_line(stderr, "    llvm-xray account %s -instr_map=%s", log.text, map.text);
@@ -64,9 +64,9 @@ static void print_next(const struct xp_recording *recording, const struct xp_pro
 {
 	const char *dir = recording->outdir.path;
 
-	xp_put_line(stderr, "  %s/%s  %.1f MB%s", dir, process->log_name, process->log_bytes / 1e6,
+	xp_put_line(stderr, "  %s/%s  %.1f MB%s", dir, process->log.name, process->log.bytes / 1e6,
 		    xp_summary_has_other_version(recording, process) ? ", version 5: it has typed events" : "");
-	print_account(recording, process, process->log_name);
+	print_account(recording, process, process->log.name);
 }
 
 /* Prints the profile with the most samples, and the commands for it. */
@@ -138,13 +138,13 @@ static void print_flights(const struct xp_recording *recording, const struct xp_
 {
 	const struct xp_flight_log *log = NULL;
 
-	for (size_t i = 0; i < process->flight_count; i++)
-		if (!process->flights[i].error)
-			log = &process->flights[i];
+	for (size_t i = 0; i < process->flights.count; i++)
+		if (!process->flights.logs[i].error)
+			log = &process->flights.logs[i];
 	if (!log)
 		return;
 	xp_put_line(stderr, "  %s/%s  %.1f MB%s", recording->outdir.path, log->name, log->bytes / 1e6,
-		    process->flight_count > 1 ? ", the last of several" : "");
+		    process->flights.count > 1 ? ", the last of several" : "");
 	print_account(recording, process, log->name);
 }
 
@@ -259,7 +259,7 @@ void xp_summary_print(const struct xp_recording *recording, const struct xp_tota
 	print_figures(recording, totals);
 	print_budget(recording);
 	for (const struct xp_process *process = recording->traced.processes.first; process; process = process->next)
-		if (process->log_name[0])
+		if (process->log.name[0])
 			print_next(recording, process);
 		else
 			print_flights(recording, process);

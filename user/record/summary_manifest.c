@@ -93,9 +93,9 @@ static struct xp_manifest_flight manifest_flight(const struct xp_recording *reco
 static int manifest_process(const struct xp_recording *recording, const struct xp_process *process,
 			    struct xp_manifest_process *out)
 {
-	struct xp_manifest_object *objects = calloc(process->range_count + 1, sizeof(*objects));
-	struct xp_manifest_thread *threads = calloc(process->summary_count + 1, sizeof(*threads));
-	struct xp_manifest_flight *flights = calloc(process->flight_count + 1, sizeof(*flights));
+	struct xp_manifest_object *objects = calloc(process->functions.range_count + 1, sizeof(*objects));
+	struct xp_manifest_thread *threads = calloc(process->sums.summary_count + 1, sizeof(*threads));
+	struct xp_manifest_flight *flights = calloc(process->flights.count + 1, sizeof(*flights));
 
 	*out = (struct xp_manifest_process){
 		.pid = process->pid,
@@ -103,29 +103,29 @@ static int manifest_process(const struct xp_recording *recording, const struct x
 		.comm = process->comm,
 		.exe = process->exe,
 		.start_ns = since_start_ns(recording, process->begin_tsc),
-		.log_name = process->log_name,
-		.error = process->error,
-		.probed_why = process->probed_why,
-		.counts = process->counts,
-		.synthesized = process->synthesized,
-		.synthesized_room = process->synthesized_room,
+		.log_name = process->log.name,
+		.error = process->log.error,
+		.probed_why = process->attaching.probed_why,
+		.counts = process->sums.counts,
+		.synthesized = process->sums.synthesized,
+		.synthesized_room = process->sums.synthesized_room,
 		.flights = flights,
-		.flight_count = process->flight_count,
+		.flight_count = process->flights.count,
 		.objects = objects,
-		.object_count = process->range_count,
+		.object_count = process->functions.range_count,
 		.threads = threads,
-		.thread_count = process->summary_count,
-		.thread_total = process->thread_count,
+		.thread_count = process->sums.summary_count,
+		.thread_total = process->sums.thread_count,
 	};
 	if (!objects || !threads || !flights)
 		return -ENOMEM;
-	for (size_t i = 0; i < process->flight_count; i++)
-		flights[i] = manifest_flight(recording, &process->flights[i]);
-	for (size_t i = 0; i < process->range_count; i++)
-		objects[i] = manifest_object(recording, &process->ranges[i]);
-	for (size_t i = 0; i < process->summary_count; i++)
-		threads[i] = (struct xp_manifest_thread){ process->summaries[i].tid, process->summaries[i].name,
-							  process->summaries[i].counts };
+	for (size_t i = 0; i < process->flights.count; i++)
+		flights[i] = manifest_flight(recording, &process->flights.logs[i]);
+	for (size_t i = 0; i < process->functions.range_count; i++)
+		objects[i] = manifest_object(recording, &process->functions.ranges[i]);
+	for (size_t i = 0; i < process->sums.summary_count; i++)
+		threads[i] = (struct xp_manifest_thread){ process->sums.summaries[i].tid, process->sums.summaries[i].name,
+							  process->sums.summaries[i].counts };
 	return 0;
 }
 
@@ -141,7 +141,7 @@ static size_t count_flights(const struct xp_recording *recording)
 	size_t count = 0;
 
 	for (const struct xp_process *process = recording->traced.processes.first; process; process = process->next)
-		count += process->flight_count;
+		count += process->flights.count;
 	return count;
 }
 
@@ -151,15 +151,15 @@ static size_t list_files(const struct xp_recording *recording, struct xp_manifes
 	size_t count = 0;
 
 	for (const struct xp_process *process = recording->traced.processes.first; process; process = process->next) {
-		if (process->log_name[0])
-			files[count++] = (struct xp_manifest_file){ process->log_name, "fdr", process->log_bytes };
-		for (size_t i = 0; i < process->flight_count; i++)
-			if (!process->flights[i].error)
-				files[count++] = (struct xp_manifest_file){ process->flights[i].name, "fdr",
-									    process->flights[i].bytes };
-		if (process->side_name[0])
-			files[count++] = (struct xp_manifest_file){ process->side_name, "side-elf",
-								    file_bytes(recording, process->side_name) };
+		if (process->log.name[0])
+			files[count++] = (struct xp_manifest_file){ process->log.name, "fdr", process->log.bytes };
+		for (size_t i = 0; i < process->flights.count; i++)
+			if (!process->flights.logs[i].error)
+				files[count++] = (struct xp_manifest_file){ process->flights.logs[i].name, "fdr",
+									    process->flights.logs[i].bytes };
+		if (process->log.side_name[0])
+			files[count++] = (struct xp_manifest_file){ process->log.side_name, "side-elf",
+								    file_bytes(recording, process->log.side_name) };
 	}
 	for (size_t i = 0; i < recording->sampling.samples.tasks.image_count; i++) {
 		struct xp_jit_dump_out_counts dump = { 0 };
@@ -262,7 +262,7 @@ int xp_summary_reserve(const struct xp_recording *recording)
 
 	for (const struct xp_process *process = recording->traced.processes.first; process; process = process->next)
 		bytes += MANIFEST_PROCESS_BYTES +
-			 XP_MIN(process->thread_count, (size_t)XP_MANIFEST_THREADS_MAX) * MANIFEST_THREAD_BYTES;
+			 XP_MIN(process->sums.thread_count, (size_t)XP_MANIFEST_THREADS_MAX) * MANIFEST_THREAD_BYTES;
 	return xp_manifest_reserve(recording->outdir.fd, bytes);
 }
 

@@ -52,14 +52,14 @@ static int look_again(struct xp_recording *recording, struct xp_process *process
 {
 	int none = 0, err = 0;
 
-	for (int tries = 0; tries < SCAN_TRIES_MAX && none < SCAN_TRIES && !process->range_count && !err; tries++) {
+	for (int tries = 0; tries < SCAN_TRIES_MAX && none < SCAN_TRIES && !process->functions.range_count && !err; tries++) {
 		usleep(SCAN_PAUSE_US);
 		err = xp_follow_again(recording, process);
-		none = process->flees ? 0 : none + 1;
+		none = process->attaching.flees ? 0 : none + 1;
 	}
 	/* The last scan found none, but the process has executed too many programs to be sure about the next one. */
-	if (!err && !process->range_count && none < SCAN_TRIES)
-		process->flees = XP_MAX(process->flees, 1u);
+	if (!err && !process->functions.range_count && none < SCAN_TRIES)
+		process->attaching.flees = XP_MAX(process->attaching.flees, 1u);
 	return err;
 }
 
@@ -119,10 +119,10 @@ static bool may_have_more(const struct xp_processes *processes)
 {
 	for (const struct xp_process *process = processes->first; process; process = process->next) {
 		/* It did not hold still for a scan: the record of its exec finds it. */
-		if (process->live && process->flees)
+		if (process->live && process->attaching.flees)
 			return true;
 		/* For lack of a capability, it is sampled only. */
-		if (process->denied)
+		if (process->attaching.denied)
 			return true;
 	}
 	return false;

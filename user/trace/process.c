@@ -24,13 +24,12 @@ void xp_processes_init(struct xp_processes *processes)
 
 static void process_free(struct xp_process *process)
 {
-	xp_spool_free(process->spool);
-	xp_flight_free(process->flight);
+	xp_spool_free(process->log.spool);
+	xp_flight_free(process->flights.memory);
+	free(process->flights.logs);
+	xp_functions_free(&process->functions);
+	xp_thread_sums_free(&process->sums);
 	free(process->exe);
-	free(process->flights);
-	free(process->ranges);
-	free(process->synthesized);
-	free(process->summaries);
 	free(process);
 }
 
@@ -76,10 +75,10 @@ static void inherit(struct xp_process *process, struct xp_process *before)
 	/* The same process, ended or not, rather than another one with a reused pid. */
 	if (process->start_time && before->start_time != process->start_time)
 		return;
-	process->flees = before->flees;
-	process->in_vain = before->in_vain;
-	process->cpu_ns = before->cpu_ns;
-	before->cpu_ns = 0;
+	process->attaching.flees = before->attaching.flees;
+	process->attaching.in_vain = before->attaching.in_vain;
+	process->cpu.used_ns = before->cpu.used_ns;
+	before->cpu.used_ns = 0;
 }
 
 /* Replaces the previous image of the same pid, and ends that image. */
@@ -144,64 +143,6 @@ int xp_processes_add(struct xp_processes *processes, struct xp_process **result,
 	return 0;
 }
 
-static bool has_typed_sleds(const struct xp_sled_table *table)
-{
-	for (size_t i = 0; i < table->sled_count; i++)
-		if (table->sleds[i].kind == XP_SLED_TYPED_EVENT)
-			return true;
-	return false;
-}
-
-int xp_process_add_object(struct xp_process *process, struct xp_object *object, const struct xp_sled_result *sleds)
-{
-	struct xp_range *ranges;
-
-	for (size_t i = 0; i < process->range_count; i++)
-		if (process->ranges[i].object == object)
-			return 1;
-	if (object->table->function_count > XP_FN_MAX - process->function_count)
-		return -ENOSPC;
-	ranges = realloc(process->ranges, (process->range_count + 1) * sizeof(*ranges));
-	if (!ranges)
-		return -ENOMEM;
-	process->ranges = ranges;
-	ranges[process->range_count++] = (struct xp_range){
-		.object = object,
-		.fn_base = object->fn_base,
-		.function_count = object->table->function_count,
-		.fdr_base = process->function_count,
-		.budget = object->budget,
-		.sleds = *sleds,
-	};
-	process->function_count += object->table->function_count;
-	process->has_typed = process->has_typed || has_typed_sleds(object->table);
-	return 0;
-}
-
-int xp_process_copy_objects(struct xp_process *process, const struct xp_process *parent)
-{
-	int err = 0;
-
-	for (size_t i = 0; i < parent->range_count && err >= 0; i++)
-		err = xp_process_add_object(process, parent->ranges[i].object, &parent->ranges[i].sleds);
-	return XP_MIN(err, 0);
-}
-
-/* The range that holds this function number, and the function's id; NULL if the process has no such function. */
-static const struct xp_range *range_of(const struct xp_process *process, uint32_t fn, uint32_t *id)
-{
-	for (size_t i = 0; i < process->range_count; i++) {
-		const struct xp_range *range = &process->ranges[i];
-		uint32_t offset = fn - range->fn_base - 1;
-
-		if (offset < 2 * range->function_count) {
-			*id = 1 + (offset < range->function_count ? offset : offset - range->function_count);
-			return range;
-		}
-	}
-	return NULL;
-}
-
 static int add_thread(struct xp_processes *processes, struct xp_process *process, pid_t tid, struct xp_thread **result)
 {
 	int err = xp_thread_new(result, &process->thread_options, tid);
@@ -217,62 +158,29 @@ static int add_thread(struct xp_processes *processes, struct xp_process *process
 	if (!(*result)->name[0])
 		memcpy((*result)->name, process->comm, sizeof(process->comm));
 	(*result)->process = process;
-	(*result)->last_tsc = process->ended_tsc;
+	(*result)->last_tsc = process->sums.ended_tsc;
 	(*result)->serial = processes->next_serial++;
 	return 0;
 }
 
-static void summarize(struct xp_process *process, const struct xp_thread *thread)
+static bool is_excluded(const void *arg, uint32_t fn_id)
 {
-	struct xp_thread_summary *summaries;
-
-	xp_counts_add(&process->counts, &thread->counts);
-	process->clamped += thread->clamped;
-	process->ended_tsc = XP_MAX(process->ended_tsc, thread->last_tsc);
-	process->thread_count++;
-	if (process->summary_count == XP_THREAD_SUMMARIES_MAX)
-		return;
-	summaries = realloc(process->summaries, (process->summary_count + 1) * sizeof(*summaries));
-	if (!summaries)
-		return; /* the sum above includes it anyway */
-	process->summaries = summaries;
-	summaries[process->summary_count] =
-	    (struct xp_thread_summary){ .tid = thread->tid, .serial = thread->serial, .counts = thread->counts };
-	memcpy(summaries[process->summary_count++].name, thread->name, sizeof(thread->name));
-}
-
-static bool is_out(const struct xp_function_budget *budget, uint64_t tsc)
-{
-	return tsc > __atomic_load_n(&budget->out_tsc, __ATOMIC_RELAXED);
-}
-
-/* Whether a budget has excluded a function of the process's log. */
-static bool is_out_now(const void *arg, uint32_t fn_id)
-{
-	const struct xp_process *process = arg;
-
-	for (size_t i = 0; i < process->range_count; i++) {
-		const struct xp_range *range = &process->ranges[i];
-
-		if (fn_id > range->fdr_base && fn_id - range->fdr_base <= range->function_count)
-			return range->budget && is_out(&range->budget[fn_id - range->fdr_base], UINT64_MAX);
-	}
-	return false;
+	return xp_functions_excluded(arg, fn_id);
 }
 
 static int end_thread(struct xp_processes *processes, struct xp_thread *thread)
 {
 	/* The thread may end before xp_processes_forget() is called for functions that were just taken out. */
-	int err = xp_thread_forget_if(thread, is_out_now, thread->process);
+	int err = xp_thread_forget_if(thread, is_excluded, &thread->process->functions);
 
 	err = xp_thread_flush(thread) ?: err;
-	if (thread->process->flight)
-		xp_flight_add_stack(thread->process->flight, thread);
+	if (thread->process->flights.memory)
+		xp_flight_add_stack(thread->process->flights.memory, thread);
 	xp_u64_map_remove(&processes->threads, (uint32_t)thread->tid);
 	for (size_t i = 0; i < XP_ARRAY_SIZE(processes->recent); i++)
 		if (processes->recent[i] == thread)
 			processes->recent[i] = NULL;
-	summarize(thread->process, thread);
+	xp_thread_sums_add(&thread->process->sums, thread);
 	xp_thread_free(thread);
 	return err;
 }
@@ -301,17 +209,17 @@ static int end_threads(struct xp_process *process)
 
 static int flush_spool(struct xp_process *process)
 {
-	if (!process->spool || process->error)
+	if (!process->log.spool || process->log.error)
 		return 0;
-	process->error = xp_spool_flush(process->spool);
-	return process->error;
+	process->log.error = xp_spool_flush(process->log.spool);
+	return process->log.error;
 }
 
 void xp_process_ran(struct xp_process *process, uint64_t cpu_ns)
 {
-	if (process->cpu_ns && cpu_ns > process->cpu_ns)
-		process->all->ended_cpu_ns += cpu_ns - process->cpu_ns;
-	process->cpu_ns = 0;
+	if (process->cpu.used_ns && cpu_ns > process->cpu.used_ns)
+		process->all->ended_cpu_ns += cpu_ns - process->cpu.used_ns;
+	process->cpu.used_ns = 0;
 }
 
 int xp_process_end(struct xp_process *process)
@@ -327,7 +235,7 @@ int xp_process_end(struct xp_process *process)
 	 * A file and a buffer for each of thousands of short-lived children would be too many. A long log waits for the
 	 * end of the recording: nobody reads the rings while it is laid out.
 	 */
-	if (!err && process->spool && xp_spool_bytes(process->spool) <= LOG_AT_ONCE_BYTES)
+	if (!err && process->log.spool && xp_spool_bytes(process->log.spool) <= LOG_AT_ONCE_BYTES)
 		return xp_process_finish(process);
 	/* xp_processes_flush() visits live processes only. */
 	return flush_spool(process) ?: err;
@@ -381,7 +289,7 @@ static bool note_call(struct xp_thread *thread, const struct xp_range *range, ui
 	thread->last_sp = event->sp;
 	/* If it is out, the thread was in the sled when the sled was restored. */
 	*filter = duplicate ? XP_FILTER_DUPLICATE : XP_FILTER_OUTSIDE;
-	return !duplicate && !is_out(budget, tsc);
+	return !duplicate && !xp_function_is_out(budget, tsc);
 }
 
 static __attribute__((noinline)) int record_rare(struct xp_thread *thread, const struct xp_event *event,
@@ -413,7 +321,7 @@ int xp_processes_record(struct xp_processes *processes, const struct xp_event *e
 			return err;
 		*recent = thread;
 	}
-	range = range_of(thread->process, xp_event_fn(event), &id);
+	range = xp_functions_find(&thread->process->functions, xp_event_fn(event), &id);
 	if (!range)
 		return -ENOENT;
 	if (range->budget && !note_call(thread, range, id, event, tsc, &filter))
@@ -432,9 +340,9 @@ void xp_processes_forget(struct xp_processes *processes, const struct xp_object 
 	for (size_t i = 0; i < processes->threads.count; i++) {
 		struct xp_thread *thread = processes->threads.entries[i].pointer;
 
-		for (size_t r = 0; r < thread->process->range_count; r++)
-			if (thread->process->ranges[r].object == object)
-				xp_thread_forget(thread, thread->process->ranges[r].fdr_base + function_id);
+		for (size_t r = 0; r < thread->process->functions.range_count; r++)
+			if (thread->process->functions.ranges[r].object == object)
+				xp_thread_forget(thread, thread->process->functions.ranges[r].fdr_base + function_id);
 	}
 }
 
@@ -442,18 +350,7 @@ static void count_synthesized(void *arg, uint32_t fn_id)
 {
 	struct xp_process *process = arg;
 
-	/* Objects may still be added: sized by the current count, and grown as needed. */
-	if (fn_id >= process->synthesized_room) {
-		uint32_t room = process->function_count + 1;
-		uint32_t *counts = realloc(process->synthesized, room * sizeof(*counts));
-
-		if (!counts)
-			return; /* the sum is counted elsewhere */
-		memset(counts + process->synthesized_room, 0, (room - process->synthesized_room) * sizeof(*counts));
-		process->synthesized = counts;
-		process->synthesized_room = room;
-	}
-	process->synthesized[fn_id]++;
+	xp_thread_sums_synthesized(&process->sums, fn_id, process->functions.count);
 }
 
 static int store_chunk(void *arg, struct xp_thread *thread)

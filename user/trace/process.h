@@ -13,85 +13,56 @@
 
 #include "base/clock.h"
 #include "base/u64_map.h"
-#include "sled/object.h"
-#include "sled/sleds.h"
 #include "target/target.h"
-#include "trace/spool.h"
+#include "trace/functions.h"
+#include "trace/process_flight.h"
+#include "trace/process_log.h"
 #include "trace/thread.h"
+#include "trace/thread_sums.h"
 
-/* An instrumented object in a process, and its function ids in the process's log. */
-struct xp_range {
-	struct xp_object *object;
-	uint32_t fn_base;	 /* as in the object */
-	uint32_t function_count; /* its table's */
-	uint32_t fdr_base;	 /* function id i of the object is fdr_base + i in the log; 0 for the executable */
-	/* The object's. A budget that is set, is set before the object is added to a process. */
-	struct xp_function_budget *budget;
-	struct xp_sled_result sleds;
-	size_t overwritten; /* sleds that XRay's runtime patched during the recording */
+/* How the recording attaches to a process. For the caller, which follows its execs. */
+struct xp_process_attaching {
+	uint64_t looked_tsc;  /* when the last scan for its sleds began */
+	uint32_t execs;	      /* struct xp_event_task.execs when this image was first scanned */
+	unsigned int flees;   /* consecutive execs while its sleds were being attached */
+	unsigned int in_vain; /* the same, or soon after its sleds were patched */
+	bool denied;	      /* its sleds are skipped for lack of a capability */
+	/* xp_follow_check() found that it no longer runs, though no record has reported its end. */
+	bool missing;
+	int stops_when_loaded; /* calls of _dl_debug_state() after which all its objects are loaded; 0: static */
+	char probed_why[160];  /* why its sleds are not patched; "" if they are, or were not to be */
 };
 
-/* A thread, ended or live, for the manifest. */
-struct xp_thread_summary {
-	pid_t tid;
-	uint64_t serial;
-	char name[16];
-	struct xp_counts counts;
+/* CPU time, as the budget reads it. */
+struct xp_process_cpu {
+	uint64_t used_ns; /* at the last reading; 0: not known */
+	double running;	  /* average number of running threads since the previous reading */
 };
-#define XP_THREAD_SUMMARIES_MAX 1000
 
 struct xp_process {
 	struct xp_process *next;
 	struct xp_process *next_live;	/* kept when this image ends: a walk may end the image that it is at */
 	struct xp_process **live_place; /* the pointer to this one in the list of live images */
 	struct xp_processes *all;
+
 	pid_t pid;
 	unsigned int image; /* 1, plus one at each exec */
 	char comm[16];
 	char *exe;	     /* as in struct xp_target_info */
 	uint64_t start_time; /* xp_target_info */
 	uint64_t begin_tsc;
-	uint64_t cpu_ns;      /* its CPU time when the budget last read it; 0: not known */
-	double running;	      /* average number of running threads since the previous reading */
-	bool live;	      /* this image still runs */
-	uint64_t looked_tsc;  /* when the last scan for its sleds began */
-	uint32_t execs;	      /* struct xp_event_task.execs when this image was first scanned */
-	bool denied;	      /* its sleds are skipped for lack of a capability */
-	unsigned int flees;   /* consecutive execs while its sleds were being attached */
-	unsigned int in_vain; /* the same, or soon after its sleds were patched */
-	/* xp_follow_check() found that it no longer runs, though no record has reported its end. */
-	bool missing;
-	char probed_why[160];  /* why its sleds are not patched; "" if they are, or were not to be */
-	bool has_typed;	       /* has typed event sleds, which llvm-xray's reader of instrumentation maps rejects */
-	int stops_when_loaded; /* calls of _dl_debug_state() after which all its objects are loaded; 0: static */
+
+	bool live;     /* this image still runs */
+	bool vanished; /* it ended, and no record reported how */
+	int signal;    /* signal that killed it; 0: none */
+
+	struct xp_functions functions;
 	struct xp_thread_options thread_options;
-
-	const struct xp_object *main_object; /* the executable, if it is instrumented */
-	struct xp_range *ranges;
-	size_t range_count;
-	uint32_t function_count;
-
-	struct xp_spool *spool;	  /* opened with the first chunk, until the log is made of it */
-	struct xp_flight *flight; /* instead of the spool, with --flight */
-	unsigned int flights_begun;
-	struct xp_flight_log *flights; /* logs written of it, see process_flight.h */
-	size_t flight_count;
-	int signal;			      /* signal that killed it; 0: none */
-	bool vanished;			      /* it ended, and no record reported how */
-	char log_name[XP_SPOOL_NAME_MAX + 1]; /* name of the finished log; "" before */
-	uint64_t log_bytes;		      /* size of the log, including holes */
-	unsigned int log_version;
-	char side_name[64]; /* name of the side ELF; "" if none is needed */
-	int error;	    /* error of the spool or the files: the log is incomplete */
-
-	struct xp_counts counts; /* sum over ended threads; over all threads after xp_process_finish() */
-	uint64_t clamped;
-	uint64_t ended_tsc;    /* TSC of the last record of an ended thread: its tid may be reused */
-	uint32_t *synthesized; /* exits per function id; NULL before the first */
-	uint32_t synthesized_room;
-	uint32_t thread_count;
-	struct xp_thread_summary *summaries;
-	size_t summary_count;
+	struct xp_thread_sums sums;
+	struct xp_process_log log;
+	struct xp_process_flights flights; /* with --flight */
+	struct xp_process_attaching attaching;
+	struct xp_process_cpu cpu;
 };
 
 struct xp_processes {
@@ -129,10 +100,6 @@ int xp_processes_add(struct xp_processes *processes, struct xp_process **process
 		     const struct xp_target_info *info, uint64_t tsc);
 /* Corrects the program or the start time of the process, before it has any object. Returns 0 or -ENOMEM. */
 int xp_process_rename(struct xp_process *process, const struct xp_target_info *info, uint64_t tsc);
-/* Adds an object to the process. Returns 0, 1 if the process has it already, or -ENOSPC if ids run out. */
-int xp_process_add_object(struct xp_process *process, struct xp_object *object, const struct xp_sled_result *sleds);
-/* Gives a forked child a copy of its parent's objects. */
-int xp_process_copy_objects(struct xp_process *process, const struct xp_process *parent);
 
 /*
  * Takes a function record or an event. Returns -ENOENT if the process is not known or has no such function (the caller
@@ -157,7 +124,7 @@ int xp_processes_flush(struct xp_processes *processes);
 
 /*
  * Ends the process if it is still live, and makes its files. Returns 0 or the first error, which is kept in
- * process->error.
+ * process->log.error.
  */
 int xp_process_finish(struct xp_process *process);
 

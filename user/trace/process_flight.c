@@ -10,6 +10,7 @@
 #include "base/u64_map.h"
 #include "base/util.h"
 #include "trace/flight_writer.h"
+#include "trace/process.h"
 #include "trace/process_log.h"
 
 const char *xp_flight_cause_name(enum xp_flight_cause cause)
@@ -32,10 +33,10 @@ struct errand {
 
 int xp_process_keep_chunk(struct xp_process *process, struct xp_thread *thread)
 {
-	int err = process->flight ? 0 : xp_flight_new(&process->flight, process->all->flight_bytes);
+	int err = process->flights.memory ? 0 : xp_flight_new(&process->flights.memory, process->all->flight_bytes);
 
 	if (!err)
-		err = xp_flight_add_chunk(process->flight, thread);
+		err = xp_flight_add_chunk(process->flights.memory, thread);
 	return err ? err : XP_CHUNK_KEPT;
 }
 
@@ -47,7 +48,7 @@ static int write_flight(struct xp_process *process, enum xp_flight_cause cause)
 	struct errand *errand;
 	char base[XP_FILE_BASE_BYTES];
 
-	if (!process->flight)
+	if (!process->flights.memory)
 		return 0;
 	job = calloc(1, sizeof(*job));
 	errand = calloc(1, sizeof(*errand));
@@ -57,15 +58,15 @@ static int write_flight(struct xp_process *process, enum xp_flight_cause cause)
 		return -ENOMEM;
 	}
 	xp_file_base_name(base, sizeof(base), process->comm, process->pid, process->image);
-	snprintf(job->name, sizeof(job->name), "%s.flight%u.fdr", base, ++process->flights_begun);
+	snprintf(job->name, sizeof(job->name), "%s.flight%u.fdr", base, ++process->flights.begun);
 	errand->process = process;
 	errand->log.cause = cause;
 	errand->log.signal = process->signal;
 	errand->log.at_tsc = xp_clock_now_tsc();
 	job->arg = errand;
 	job->info = xp_process_log_info(process);
-	job->flight = process->flight;
-	process->flight = NULL;
+	job->flight = process->flights.memory;
+	process->flights.memory = NULL;
 	xp_flight_writer_add(processes->writer, job);
 	return 0;
 }
@@ -82,8 +83,8 @@ static int gather(struct xp_process *process)
 		if (thread->process != process)
 			continue;
 		err = xp_thread_flush(thread) ?: err;
-		if (process->flight)
-			xp_flight_add_stack(process->flight, thread);
+		if (process->flights.memory)
+			xp_flight_add_stack(process->flights.memory, thread);
 	}
 	return err;
 }
@@ -107,8 +108,8 @@ int xp_process_end_flight(struct xp_process *process)
 		err = write_flight(process, XP_FLIGHT_KILLED);
 	else if (process->vanished)
 		err = write_flight(process, XP_FLIGHT_GONE);
-	xp_flight_free(process->flight);
-	process->flight = NULL;
+	xp_flight_free(process->flights.memory);
+	process->flights.memory = NULL;
 	return err;
 }
 
@@ -116,10 +117,10 @@ int xp_process_finish_flight(struct xp_process *process)
 {
 	int err = write_flight(process, XP_FLIGHT_END);
 
-	if (!err && process->flight_count && !process->error)
+	if (!err && process->flights.count && !process->log.error)
 		err = xp_process_name_functions(process);
-	process->error = process->error ?: err;
-	return process->error;
+	process->log.error = process->log.error ?: err;
+	return process->log.error;
 }
 
 /* Records counted as overwritten are now in a log, or lost. */
@@ -151,26 +152,26 @@ static int settle(struct xp_process *process, const struct xp_flight_result *res
 		if (share)
 			of_ended -= settle_counts(&thread->counts, result->shares[*share].records, stored);
 	}
-	for (size_t i = 0; i < process->summary_count; i++) {
-		struct xp_thread_summary *summary = &process->summaries[i];
+	for (size_t i = 0; i < process->sums.summary_count; i++) {
+		struct xp_thread_summary *summary = &process->sums.summaries[i];
 		const uint32_t *share = xp_u64_map_find(&by_serial, summary->serial);
 
 		if (share)
 			settle_counts(&summary->counts, result->shares[*share].records, stored);
 	}
-	settle_counts(&process->counts, of_ended, stored);
+	settle_counts(&process->sums.counts, of_ended, stored);
 	xp_u64_map_free(&by_serial);
 	return err;
 }
 
 static int add_log(struct xp_process *process, const struct xp_flight_log *log)
 {
-	struct xp_flight_log *logs = reallocarray(process->flights, process->flight_count + 1, sizeof(*logs));
+	struct xp_flight_log *logs = reallocarray(process->flights.logs, process->flights.count + 1, sizeof(*logs));
 
 	if (!logs)
 		return -ENOMEM;
-	process->flights = logs;
-	logs[process->flight_count++] = *log;
+	process->flights.logs = logs;
+	logs[process->flights.count++] = *log;
 	return 0;
 }
 
@@ -190,7 +191,7 @@ static int take_back(struct xp_flight_job *job, xp_flight_done done, void *arg)
 		log->records = job->result.records;
 		log->entries = job->result.entries;
 		log->exits = job->result.exits;
-		process->error = process->error ?: job->error;
+		process->log.error = process->log.error ?: job->error;
 		err = err ?: add_log(process, log);
 		done(arg, process, log);
 	}

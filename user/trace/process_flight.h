@@ -4,9 +4,14 @@
 #define XPROF_TRACE_PROCESS_FLIGHT_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
-#include "trace/process.h"
+#include "trace/flight.h"
+#include "trace/thread.h"
+
+struct xp_process;
+struct xp_processes;
 
 /* Why a log was written. */
 enum xp_flight_cause {
@@ -30,6 +35,13 @@ struct xp_flight_log {
 	uint64_t records;
 	uint64_t entries; /* see struct xp_flight_result */
 	uint64_t exits;
+};
+
+struct xp_process_flights {
+	struct xp_flight *memory;   /* the records since the last log */
+	unsigned int begun;	    /* logs that were asked for */
+	struct xp_flight_log *logs; /* those that were written, or failed */
+	size_t count;
 };
 
 /* Passes the flight recorders of all processes to the writer. Returns 0 or -ENOMEM. */

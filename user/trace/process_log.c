@@ -12,6 +12,7 @@
 #include "base/own_file.h"
 #include "base/util.h"
 #include "elf/instr_map.h"
+#include "trace/process.h"
 
 struct xp_log_info xp_process_log_info(const struct xp_process *process)
 {
@@ -39,29 +40,29 @@ static int open_spool(struct xp_process *process)
 	snprintf(log_name, sizeof(log_name), "%s" XP_LOG_SUFFIX, base);
 	snprintf(spool_name, sizeof(spool_name), "%s" XP_SPOOL_SUFFIX, base);
 	info.final_name = log_name;
-	return xp_spool_create(&process->spool, process->all->dir_fd, spool_name, &info);
+	return xp_spool_create(&process->log.spool, process->all->dir_fd, spool_name, &info);
 }
 
 int xp_process_spool_chunk(struct xp_process *process, struct xp_thread *thread)
 {
-	if (!process->error && !process->spool)
-		process->error = open_spool(process);
-	if (!process->error)
-		process->error = xp_spool_append(process->spool, thread->tid, thread->name, &thread->enc);
-	return process->error;
+	if (!process->log.error && !process->log.spool)
+		process->log.error = open_spool(process);
+	if (!process->log.error)
+		process->log.error = xp_spool_append(process->log.spool, thread->tid, thread->name, &thread->enc);
+	return process->log.error;
 }
 
 /* Writes the names of all function ids of the log, as the side ELF. */
 static int write_instr_map(struct xp_process *process)
 {
-	const char **names = calloc(process->function_count, sizeof(*names));
+	const char **names = calloc(process->functions.count, sizeof(*names));
 	char name[64], base[48];
 	int fd, err;
 
 	if (!names)
 		return -ENOMEM;
-	for (size_t i = 0; i < process->range_count; i++) {
-		const struct xp_range *range = &process->ranges[i];
+	for (size_t i = 0; i < process->functions.range_count; i++) {
+		const struct xp_range *range = &process->functions.ranges[i];
 
 		for (size_t f = 0; f < range->object->table->function_count; f++)
 			names[range->fdr_base + f] = range->object->table->functions[f].name;
@@ -73,13 +74,13 @@ static int write_instr_map(struct xp_process *process)
 		err = fd;
 		goto out;
 	}
-	err = xp_instr_map_write(fd, names, process->function_count);
+	err = xp_instr_map_write(fd, names, process->functions.count);
 	if (close(fd) && !err)
 		err = -errno;
 	if (err)
 		unlinkat(process->all->dir_fd, name, 0);
 	else
-		memcpy(process->side_name, name, sizeof(name));
+		memcpy(process->log.side_name, name, sizeof(name));
 out:
 	free(names);
 	return err;
@@ -88,25 +89,26 @@ out:
 /* llvm-xray can read the program's own map if that is the only one and has no typed events. */
 static bool needs_instr_map(const struct xp_process *process)
 {
-	return process->range_count && (process->range_count > 1 || process->has_typed || !process->main_object ||
-					process->ranges[0].object != process->main_object);
+	return process->functions.range_count &&
+	       (process->functions.range_count > 1 || process->functions.has_typed || !process->functions.main_object ||
+		process->functions.ranges[0].object != process->functions.main_object);
 }
 
 int xp_process_name_functions(struct xp_process *process)
 {
-	return needs_instr_map(process) && !process->side_name[0] ? write_instr_map(process) : 0;
+	return needs_instr_map(process) && !process->log.side_name[0] ? write_instr_map(process) : 0;
 }
 
 /* Records that the spool accepted and then lost (a full disk) do not count as written. */
 static void reconcile(struct xp_process *process, const struct xp_spool_result *result)
 {
 	uint64_t in_log = result->stats.functions + result->stats.events;
-	uint64_t expected = process->counts.written + process->counts.synthesized;
+	uint64_t expected = process->sums.counts.written + process->sums.counts.synthesized;
 
 	if (in_log >= expected)
 		return;
-	process->counts.unstored += XP_MIN(expected - in_log, process->counts.written);
-	process->counts.written -= XP_MIN(expected - in_log, process->counts.written);
+	process->sums.counts.unstored += XP_MIN(expected - in_log, process->sums.counts.written);
+	process->sums.counts.written -= XP_MIN(expected - in_log, process->sums.counts.written);
 }
 
 int xp_process_finish_log(struct xp_process *process)
@@ -114,22 +116,22 @@ int xp_process_finish_log(struct xp_process *process)
 	struct xp_spool_result result;
 	int err;
 
-	if (process->log_name[0])
-		return process->error;
-	if (!process->spool && !process->error)
-		process->error = open_spool(process);
-	if (!process->spool)
-		return process->error;
-	err = xp_spool_finish(process->spool, &result);
+	if (process->log.name[0])
+		return process->log.error;
+	if (!process->log.spool && !process->log.error)
+		process->log.error = open_spool(process);
+	if (!process->log.spool)
+		return process->log.error;
+	err = xp_spool_finish(process->log.spool, &result);
 	if (!err) {
-		xp_spool_free(process->spool);
-		process->spool = NULL;
-		snprintf(process->log_name, sizeof(process->log_name), "%s", result.final_name);
-		process->log_bytes = result.file_bytes;
-		process->log_version = result.fdr_version;
+		xp_spool_free(process->log.spool);
+		process->log.spool = NULL;
+		snprintf(process->log.name, sizeof(process->log.name), "%s", result.final_name);
+		process->log.bytes = result.file_bytes;
+		process->log.version = result.fdr_version;
 		reconcile(process, &result);
 		err = xp_process_name_functions(process);
 	}
-	process->error = process->error ?: err;
-	return process->error;
+	process->log.error = process->log.error ?: err;
+	return process->log.error;
 }

@@ -1,11 +1,23 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The log of a process: its spool, and the files made of it at the end. For process.c and process_flight.c. */
+/* The log of a process: its spool, and the files made of it at the end. */
 #ifndef XPROF_TRACE_PROCESS_LOG_H
 #define XPROF_TRACE_PROCESS_LOG_H
 
-#include "trace/process.h"
+#include "trace/spool.h"
+#include "trace/thread.h"
 
-/* Stores a thread's chunk. Returns 0 or the first error, which is kept in process->error. */
+struct xp_process_log {
+	struct xp_spool *spool;		  /* opened with the first chunk, until the log is made of it */
+	char name[XP_SPOOL_NAME_MAX + 1]; /* name of the finished log; "" before */
+	uint64_t bytes;			  /* size of the log, including holes */
+	unsigned int version;
+	char side_name[64]; /* name of the side ELF; "" if none is needed */
+	int error;	    /* error of the spool or the files: the log is incomplete */
+};
+
+/* The functions are for process.c and process_flight.c. */
+
+/* Stores a thread's chunk. Returns 0 or the first error, which is kept in process->log.error. */
 int xp_process_spool_chunk(struct xp_process *process, struct xp_thread *thread);
 /* Makes the files, after all threads have ended. Returns the same. */
 int xp_process_finish_log(struct xp_process *process);

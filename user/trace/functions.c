@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "trace/functions.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/util.h"
+#include "xprof/event.h"
+
+static bool has_typed_sleds(const struct xp_sled_table *table)
+{
+	for (size_t i = 0; i < table->sled_count; i++)
+		if (table->sleds[i].kind == XP_SLED_TYPED_EVENT)
+			return true;
+	return false;
+}
+
+int xp_functions_add(struct xp_functions *functions, struct xp_object *object, const struct xp_sled_result *sleds)
+{
+	struct xp_range *ranges;
+
+	for (size_t i = 0; i < functions->range_count; i++)
+		if (functions->ranges[i].object == object)
+			return 1;
+	if (object->table->function_count > XP_FN_MAX - functions->count)
+		return -ENOSPC;
+	ranges = realloc(functions->ranges, (functions->range_count + 1) * sizeof(*ranges));
+	if (!ranges)
+		return -ENOMEM;
+	functions->ranges = ranges;
+	ranges[functions->range_count++] = (struct xp_range){
+		.object = object,
+		.fn_base = object->fn_base,
+		.function_count = object->table->function_count,
+		.fdr_base = functions->count,
+		.budget = object->budget,
+		.sleds = *sleds,
+	};
+	functions->count += object->table->function_count;
+	functions->has_typed = functions->has_typed || has_typed_sleds(object->table);
+	return 0;
+}
+
+int xp_functions_copy(struct xp_functions *functions, const struct xp_functions *from)
+{
+	int err = 0;
+
+	for (size_t i = 0; i < from->range_count && err >= 0; i++)
+		err = xp_functions_add(functions, from->ranges[i].object, &from->ranges[i].sleds);
+	return XP_MIN(err, 0);
+}
+
+void xp_functions_free(struct xp_functions *functions)
+{
+	free(functions->ranges);
+}
+
+bool xp_functions_excluded(const struct xp_functions *functions, uint32_t fn_id)
+{
+	for (size_t i = 0; i < functions->range_count; i++) {
+		const struct xp_range *range = &functions->ranges[i];
+
+		if (fn_id > range->fdr_base && fn_id - range->fdr_base <= range->function_count)
+			return range->budget && xp_function_is_out(&range->budget[fn_id - range->fdr_base], UINT64_MAX);
+	}
+	return false;
+}

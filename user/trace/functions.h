@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The functions of a process: from their numbers in events to their ids in the log of the process. */
+#ifndef XPROF_TRACE_FUNCTIONS_H
+#define XPROF_TRACE_FUNCTIONS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "sled/object.h"
+#include "sled/sleds.h"
+
+/* An instrumented object in a process, and its function ids in the process's log. */
+struct xp_range {
+	struct xp_object *object;
+	uint32_t fn_base;	 /* as in the object */
+	uint32_t function_count; /* its table's */
+	uint32_t fdr_base;	 /* function id i of the object is fdr_base + i in the log; 0 for the executable */
+	/* The object's. A budget that is set, is set before the object is added to a process. */
+	struct xp_function_budget *budget;
+	struct xp_sled_result sleds;
+	size_t overwritten; /* sleds that XRay's runtime patched during the recording */
+};
+
+/* All zero: none. The objects are borrowed. */
+struct xp_functions {
+	struct xp_range *ranges;
+	size_t range_count;
+	uint32_t count;			     /* sum over all ranges: the last id */
+	const struct xp_object *main_object; /* the executable, if it is instrumented; set by the caller */
+	bool has_typed; /* has typed event sleds, which llvm-xray's reader of instrumentation maps rejects */
+};
+
+/* Adds an object. Returns 0, 1 if it is there already, -ENOSPC if ids run out, or -ENOMEM. */
+int xp_functions_add(struct xp_functions *functions, struct xp_object *object, const struct xp_sled_result *sleds);
+/* Adds all objects of another process. Returns 0 or an error as above. */
+int xp_functions_copy(struct xp_functions *functions, const struct xp_functions *from);
+void xp_functions_free(struct xp_functions *functions);
+
+/* Whether a budget has excluded a function of the log now. */
+bool xp_functions_excluded(const struct xp_functions *functions, uint32_t fn_id);
+
+/* Whether a budget had excluded the function at this time. */
+static inline bool xp_function_is_out(const struct xp_function_budget *budget, uint64_t tsc)
+{
+	return tsc > __atomic_load_n(&budget->out_tsc, __ATOMIC_RELAXED);
+}
+
+/* The range that holds this function number, and the function's id in its object; NULL if there is none. */
+static inline const struct xp_range *xp_functions_find(const struct xp_functions *functions, uint32_t fn, uint32_t *id)
+{
+	for (size_t i = 0; i < functions->range_count; i++) {
+		const struct xp_range *range = &functions->ranges[i];
+		uint32_t offset = fn - range->fn_base - 1;
+
+		if (offset < 2 * range->function_count) {
+			*id = 1 + (offset < range->function_count ? offset : offset - range->function_count);
+			return range;
+		}
+	}
+	return NULL;
+}
+
+#endif

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "trace/thread_sums.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/util.h"
+
+void xp_thread_sums_add(struct xp_thread_sums *sums, const struct xp_thread *thread)
+{
+	struct xp_thread_summary *summaries;
+
+	xp_counts_add(&sums->counts, &thread->counts);
+	sums->clamped += thread->clamped;
+	sums->ended_tsc = XP_MAX(sums->ended_tsc, thread->last_tsc);
+	sums->thread_count++;
+	if (sums->summary_count == XP_THREAD_SUMMARIES_MAX)
+		return;
+	summaries = realloc(sums->summaries, (sums->summary_count + 1) * sizeof(*summaries));
+	if (!summaries)
+		return; /* the sum above includes it anyway */
+	sums->summaries = summaries;
+	summaries[sums->summary_count] =
+	    (struct xp_thread_summary){ .tid = thread->tid, .serial = thread->serial, .counts = thread->counts };
+	memcpy(summaries[sums->summary_count++].name, thread->name, sizeof(thread->name));
+}
+
+void xp_thread_sums_synthesized(struct xp_thread_sums *sums, uint32_t fn_id, uint32_t function_count)
+{
+	/* Objects may still be added: sized by the current count, and grown as needed. */
+	if (fn_id >= sums->synthesized_room) {
+		uint32_t room = function_count + 1;
+		uint32_t *counts = realloc(sums->synthesized, room * sizeof(*counts));
+
+		if (!counts)
+			return; /* the sum is counted elsewhere */
+		memset(counts + sums->synthesized_room, 0, (room - sums->synthesized_room) * sizeof(*counts));
+		sums->synthesized = counts;
+		sums->synthesized_room = room;
+	}
+	sums->synthesized[fn_id]++;
+}
+
+void xp_thread_sums_free(struct xp_thread_sums *sums)
+{
+	free(sums->synthesized);
+	free(sums->summaries);
+}

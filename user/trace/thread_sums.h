@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What the threads of a process did: sums over all that have ended, and figures of the first ones. */
+#ifndef XPROF_TRACE_THREAD_SUMS_H
+#define XPROF_TRACE_THREAD_SUMS_H
+
+#include "trace/thread.h"
+
+/* A thread that has ended, for the manifest. */
+struct xp_thread_summary {
+	pid_t tid;
+	uint64_t serial;
+	char name[16];
+	struct xp_counts counts;
+};
+#define XP_THREAD_SUMMARIES_MAX 1000
+
+/* All zero: no thread. */
+struct xp_thread_sums {
+	uint32_t thread_count;
+	struct xp_counts counts;
+	uint64_t clamped;
+	uint64_t ended_tsc;    /* TSC of the last record of an ended thread: its tid may be reused */
+	uint32_t *synthesized; /* exits per function id; NULL before the first */
+	uint32_t synthesized_room;
+	struct xp_thread_summary *summaries;
+	size_t summary_count; /* at most XP_THREAD_SUMMARIES_MAX */
+};
+
+/* A thread ends. */
+void xp_thread_sums_add(struct xp_thread_sums *sums, const struct xp_thread *thread);
+/* Counts an exit that was made up. function_count: the highest function id so far. */
+void xp_thread_sums_synthesized(struct xp_thread_sums *sums, uint32_t fn_id, uint32_t function_count);
+void xp_thread_sums_free(struct xp_thread_sums *sums);
+
+#endif
