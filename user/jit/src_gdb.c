@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/array.h"
 #include "base/u64_map.h"
 #include "base/util.h"
 #include "elf/find.h"
@@ -51,12 +50,9 @@ struct xp_jit_src_gdb {
 	struct xp_jit_line_reader *line_reader; /* NULL: none */
 	pid_t pid;
 	uint64_t descriptor;
-	uint64_t walk;	     /* number of the current one */
-	uint64_t walked_tsc; /* time of the last complete one; 0: none yet */
-	struct known *known;
-	size_t count;
-	size_t room;
-	struct xp_u64_map numbers; /* index in known, by address */
+	uint64_t walk;		 /* number of the current one */
+	uint64_t walked_tsc;	 /* time of the last complete one; 0: none yet */
+	struct xp_u64_map known; /* struct known, by address */
 };
 
 int xp_jit_gdb_file_look(struct xp_jit_gdb_file *file, int fd)
@@ -101,38 +97,34 @@ void xp_jit_src_gdb_read_with(struct xp_jit_src_gdb *gdb, struct xp_target_memor
 	gdb->line_reader = line_reader;
 }
 
+static void free_known(struct known *known)
+{
+	free(known->codes);
+	free(known);
+}
+
 void xp_jit_src_gdb_free(struct xp_jit_src_gdb *gdb)
 {
 	if (!gdb)
 		return;
-	for (size_t i = 0; i < gdb->count; i++)
-		free(gdb->known[i].codes);
-	free(gdb->known);
-	xp_u64_map_free(&gdb->numbers);
+	for (size_t i = 0; i < gdb->known.count; i++)
+		free_known(gdb->known.entries[i].pointer);
+	xp_u64_map_free(&gdb->known);
 	free(gdb);
 }
 
 /* ---- known entries ---- */
 
-static struct known *find_known(const struct xp_jit_src_gdb *gdb, uint64_t address)
-{
-	const uint32_t *number = xp_u64_map_find(&gdb->numbers, address);
-
-	return number ? &gdb->known[*number] : NULL;
-}
-
 static struct known *add_known(struct xp_jit_src_gdb *gdb, uint64_t address)
 {
-	struct known *known = find_known(gdb, address);
+	struct known *known = calloc(1, sizeof(*known));
 
-	if (known)
-		return known;
-	if (XP_ARRAY_RESERVE(gdb->known, gdb->room, gdb->count + 1))
+	if (!known || xp_u64_map_put(&gdb->known, address, known)) {
+		free(known);
 		return NULL;
-	if (!xp_u64_map_add(&gdb->numbers, address, (uint32_t)gdb->count))
-		return NULL;
-	gdb->known[gdb->count] = (struct known){ .address = address };
-	return &gdb->known[gdb->count++];
+	}
+	known->address = address;
+	return known;
 }
 
 /* The entry's code is gone. Code that was replaced at the same address has ended already. */
@@ -146,24 +138,17 @@ static void unload(struct known *known, struct xp_jit_code *code, uint64_t tsc)
 }
 
 /* Drops the entries that this walk did not see. */
-static int drop_gone(struct xp_jit_src_gdb *gdb, struct xp_jit_code *code, uint64_t tsc)
+static void drop_gone(struct xp_jit_src_gdb *gdb, struct xp_jit_code *code, uint64_t tsc)
 {
-	size_t kept = 0;
+	for (size_t i = gdb->known.count; i--;) {
+		struct known *known = gdb->known.entries[i].pointer;
 
-	for (size_t i = 0; i < gdb->count; i++) {
-		if (gdb->known[i].walk == gdb->walk)
-			gdb->known[kept++] = gdb->known[i];
-		else
-			unload(&gdb->known[i], code, tsc);
+		if (known->walk == gdb->walk)
+			continue;
+		unload(known, code, tsc);
+		xp_u64_map_remove(&gdb->known, known->address);
+		free_known(known);
 	}
-	if (kept == gdb->count)
-		return 0;
-	gdb->count = kept;
-	xp_u64_map_free(&gdb->numbers);
-	for (size_t i = 0; i < kept; i++)
-		if (!xp_u64_map_add(&gdb->numbers, gdb->known[i].address, (uint32_t)i))
-			return -ENOMEM;
-	return 0;
 }
 
 /* ---- the walk ---- */
@@ -305,7 +290,7 @@ static bool is_same(const struct walk *walk, const struct known *known, const st
 /* Returns 1 if no more bytes may be read in this walk. */
 static int take_entry(struct walk *walk, uint64_t address, const struct entry *entry)
 {
-	struct known *known = find_known(walk->gdb, address);
+	struct known *known = xp_u64_map_get(&walk->gdb->known, address);
 
 	if (known && is_same(walk, known, entry)) {
 		known->walk = walk->gdb->walk;
@@ -316,7 +301,8 @@ static int take_entry(struct walk *walk, uint64_t address, const struct entry *e
 	if (entry->symfile_bytes > walk->symfile_bytes_left)
 		return 1;
 	walk->symfile_bytes_left -= entry->symfile_bytes;
-	known = add_known(walk->gdb, address);
+	if (!known)
+		known = add_known(walk->gdb, address);
 	if (!known)
 		return -ENOMEM;
 	unload(known, walk->code, walk->now_tsc);
@@ -370,7 +356,7 @@ int xp_jit_src_gdb_refresh(struct xp_jit_src_gdb *gdb, struct xp_jit_code *code,
 	 * An incomplete walk does not show which entries are gone. But a list that is never complete must not fill the
 	 * memory.
 	 */
-	if (!err || (err != -ENOMEM && gdb->count > 2 * XP_JIT_SRC_GDB_ENTRIES_MAX))
-		err = drop_gone(gdb, code, now_tsc) ?: err;
+	if (!err || (err != -ENOMEM && gdb->known.count > 2 * XP_JIT_SRC_GDB_ENTRIES_MAX))
+		drop_gone(gdb, code, now_tsc);
 	return err == -EAGAIN ? 0 : err;
 }
