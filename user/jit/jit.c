@@ -17,11 +17,7 @@
 #include "target/target.h"
 
 #define GDB_SOURCES_MAX 4
-#define LOOK_NS 100000000ull /* time per look */
-#define JVM_PAUSE_NS 2000000000ull
-#define JVM_PATIENCE_MS 5000	     /* at the end */
-#define JVM_UNREADY_NS 500000000ull  /* while the JVM starts: the first pause; each further one is twice as long */
-#define JVM_UNREADY_MAX 7	     /* half a minute in all; no JVM takes longer */
+#define LOOK_NS 100000000ull	     /* time per look */
 #define BYTES_OF_REFRESH (32u << 20) /* bytes of code read from memory */
 
 /* Whether a file has GDB's interface, and where. */
@@ -74,11 +70,6 @@ struct xp_jit {
 	struct xp_jit_line_reader line_reader; /* only jitdumps need lines */
 
 	struct xp_jit_src_jvm jvm;
-	bool has_jvm;		/* and may be asked */
-	bool jvm_is_wanted;	/* a frame was not found */
-	uint8_t jvm_unready;	/* how often it did not handle the signal yet */
-	uint64_t jvm_asked_tsc; /* last request */
-	uint64_t jvm_known_tsc; /* time of the last answered request */
 
 	struct xp_jit_dump_out *out; /* NULL: none */
 	struct xp_jit_dump_out_counts out_counts;
@@ -331,61 +322,6 @@ static int refresh_gdbs(struct xp_jit *jit, uint64_t now_tsc, bool is_told)
 	return ret;
 }
 
-/* Asks only when there may be something new. */
-static bool is_time_to_ask(const struct xp_jit *jit, uint64_t now_tsc)
-{
-	uint64_t pause_ns = jit->jvm_unready ? JVM_UNREADY_NS << (jit->jvm_unready - 1) : JVM_PAUSE_NS;
-
-	if (!jit->jvm_asked_tsc)
-		return true;
-	return (jit->jvm_unready || jit->jvm_is_wanted) &&
-	       now_tsc - jit->jvm_asked_tsc > xp_clock_ticks(jit->jits->clock, pause_ns);
-}
-
-/* Returns -EINVAL if the JVM does not handle the signal (yet). */
-static int ask_jvm(struct xp_jit *jit, uint64_t now_tsc)
-{
-	int err = xp_jit_src_jvm_ask(&jit->jvm);
-
-	jit->jvm_asked_tsc = now_tsc;
-	if (err)
-		return err;
-	jit->jvm_is_wanted = false;
-	jit->jvm_unready = 0;
-	return 0;
-}
-
-static void warn_of_jvm(const struct xp_jit *jit, const char *why)
-{
-	xp_warn("process %d: the JVM did not write its perf map: %s; it needs JDK 17 or later, without "
-		"-XX:+DisableAttachMechanism and -Xrs; another user's JVM needs sudo",
-		jit->pid, why);
-}
-
-static void refresh_jvm(struct xp_jit *jit, const struct xp_address_space *space, uint64_t now_tsc)
-{
-	int err;
-
-	if (!jit->jvm_asked_tsc)
-		jit->has_jvm = jit->jits->jvm_attach && xp_jit_src_jvm_is_one(space);
-	if (!jit->has_jvm)
-		return;
-	err = xp_jit_src_jvm_poll(&jit->jvm, 0);
-	if (!err)
-		jit->jvm_known_tsc = jit->jvm_asked_tsc;
-	if (err == -EAGAIN)
-		return;
-	if (!err || err == -ENOENT)
-		err = is_time_to_ask(jit, now_tsc) ? ask_jvm(jit, now_tsc) : 0;
-	if (err == -EINVAL && ++jit->jvm_unready < JVM_UNREADY_MAX)
-		return;
-	if (!err)
-		return;
-	jit->has_jvm = false;
-	if (err != -ESRCH && err != -EINVAL)
-		warn_of_jvm(jit, strerror(-err));
-}
-
 static void begin_look(struct xp_jit *jit, const struct xp_address_space *space)
 {
 	jit->look_begin_ns = xp_now_ns();
@@ -407,7 +343,8 @@ int xp_jit_refresh(struct xp_jit *jit, const struct xp_address_space *space, uin
 		return 0;
 	begin_look(jit, space);
 	if (!jit->is_over) {
-		refresh_jvm(jit, space, now_tsc);
+		if (jit->jits->jvm_attach)
+			xp_jit_src_jvm_refresh(&jit->jvm, space, jit->jits->clock, now_tsc);
 		ret = find_dump(jit, space);
 		ret = ret ? ret : find_map(jit);
 		ret = ret ? ret : find_gdbs(jit, space);
@@ -434,26 +371,6 @@ int xp_jit_told(struct xp_jit *jit, const struct xp_address_space *space, uint64
 	return XP_MIN(ret, 0);
 }
 
-static unsigned int patience_ms(uint64_t end_ns)
-{
-	uint64_t now_ns = xp_now_ns();
-
-	return now_ns < end_ns ? (unsigned int)XP_MIN((end_ns - now_ns) / 1000000, (uint64_t)JVM_PATIENCE_MS) : 0;
-}
-
-/* Asks a last time for what is still unknown. */
-static void finish_jvm(struct xp_jit *jit, uint64_t now_tsc, uint64_t end_ns)
-{
-	int err = xp_jit_src_jvm_poll(&jit->jvm, patience_ms(end_ns));
-
-	if (!err)
-		jit->jvm_known_tsc = jit->jvm_asked_tsc;
-	if (!jit->has_jvm || !jit->jvm_is_wanted || (err && err != -ENOENT) || ask_jvm(jit, now_tsc))
-		return;
-	if (!xp_jit_src_jvm_poll(&jit->jvm, patience_ms(end_ns)))
-		jit->jvm_known_tsc = jit->jvm_asked_tsc;
-}
-
 void xp_jit_over(struct xp_jit *jit)
 {
 	jit->is_over = true;
@@ -475,11 +392,7 @@ int xp_jit_finish(struct xp_jit *jit, const struct xp_address_space *space, uint
 
 	if (jit->is_finished)
 		return jit->finish_err;
-	if (!jit->is_over)
-		finish_jvm(jit, now_tsc, end_ns);
-	if (jit->jvm_unready && jit->jvm_is_wanted)
-		warn_of_jvm(jit, "it does not handle SIGQUIT");
-	jit->has_jvm = false;
+	xp_jit_src_jvm_finish(&jit->jvm, jit->is_over, now_tsc, end_ns);
 	while (ret == 1 && xp_now_ns() < end_ns)
 		ret = xp_jit_refresh(jit, space, now_tsc);
 	jit->refreshed_tsc = UINT64_MAX; /* no further data will arrive */
@@ -532,12 +445,8 @@ int xp_jit_name(struct xp_jit *jit, struct xp_frame *frame, bool is_return, uint
 	/* The known code at this address may be out of date. */
 	if (xp_jit_is_behind(jit, tsc))
 		return -EAGAIN;
-	if (!xp_jit_code_find(jit->code, frame->address - is_return, tsc, &range)) {
-		bool may_tell = jit->has_jvm && tsc > jit->jvm_known_tsc;
-
-		jit->jvm_is_wanted = jit->jvm_is_wanted || may_tell;
-		return may_tell ? -EAGAIN : -ENOENT;
-	}
+	if (!xp_jit_code_find(jit->code, frame->address - is_return, tsc, &range))
+		return xp_jit_src_jvm_want(&jit->jvm, tsc) ? -EAGAIN : -ENOENT;
 	return move_frame(&jit->addresses, &range, frame) ? -ENOENT : 0;
 }
 

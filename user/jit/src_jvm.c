@@ -23,11 +23,16 @@
 #define CHILD_SECONDS 10
 #define LISTEN_TRIES 50 /* of 100 ms, as jcmd does */
 #define PAUSE_MS 100
+#define ASK_PAUSE_NS 2000000000ull
+#define PATIENCE_MS 5000	/* at the end */
+#define UNREADY_NS 500000000ull /* while the JVM starts: the first pause; each further one is twice as long */
+#define UNREADY_MAX 7		/* half a minute in all; no JVM takes longer */
 
 /* Protocol version, command, three arguments. */
 static const char request[] = "1\0jcmd\0Compiler.perfmap\0\0";
 
-bool xp_jit_src_jvm_is_one(const struct xp_address_space *space)
+/* Whether the process has a JVM mapped. */
+static bool is_jvm(const struct xp_address_space *space)
 {
 	static const char name[] = "/libjvm.so";
 
@@ -159,9 +164,10 @@ static int do_visit(void *arg)
 	return err ? err : call(&visit);
 }
 
-/* ---- the parent ---- */
+/* ---- one request ---- */
 
-int xp_jit_src_jvm_ask(struct xp_jit_src_jvm *jvm)
+/* Returns 0 or -errno: -EINVAL if the process has no handler for SIGQUIT (-Xrs, or no JVM), -ESRCH if it has ended. */
+static int start(struct xp_jit_src_jvm *jvm)
 {
 	static const struct xp_child_options options = { .limits.seconds = CHILD_SECONDS };
 	struct job job = { getpid(), jvm };
@@ -180,7 +186,11 @@ int xp_jit_src_jvm_ask(struct xp_jit_src_jvm *jvm)
 	return err;
 }
 
-int xp_jit_src_jvm_poll(struct xp_jit_src_jvm *jvm, unsigned int timeout_ms)
+/*
+ * Waits at most timeout_ms for the result of the request. Returns 0 if the map is written, or -errno: -EAGAIN if it is
+ * still being made, -ENOENT without a request, -ETIMEDOUT.
+ */
+static int poll_request(struct xp_jit_src_jvm *jvm, unsigned int timeout_ms)
 {
 	int code;
 
@@ -200,4 +210,100 @@ void xp_jit_src_jvm_stop(struct xp_jit_src_jvm *jvm)
 	if (jvm->child)
 		xp_child_kill(&child, -1);
 	jvm->child = 0;
+}
+
+/* ---- when to ask ---- */
+
+/* Asks only when there may be something new. */
+static bool is_time_to_ask(const struct xp_jit_src_jvm *jvm, const struct xp_clock *clock, uint64_t now_tsc)
+{
+	uint64_t pause_ns = jvm->unready ? UNREADY_NS << (jvm->unready - 1) : ASK_PAUSE_NS;
+
+	if (!jvm->asked_tsc)
+		return true;
+	return (jvm->unready || jvm->is_wanted) && now_tsc - jvm->asked_tsc > xp_clock_ticks(clock, pause_ns);
+}
+
+/* Returns -EINVAL if the JVM does not handle the signal (yet). */
+static int ask_at(struct xp_jit_src_jvm *jvm, uint64_t now_tsc)
+{
+	int err = start(jvm);
+
+	jvm->asked_tsc = now_tsc;
+	if (err)
+		return err;
+	jvm->is_wanted = false;
+	jvm->unready = 0;
+	return 0;
+}
+
+static int get_result(struct xp_jit_src_jvm *jvm, unsigned int timeout_ms)
+{
+	int err = poll_request(jvm, timeout_ms);
+
+	if (!err)
+		jvm->known_tsc = jvm->asked_tsc;
+	return err;
+}
+
+static void warn_of(const struct xp_jit_src_jvm *jvm, const char *why)
+{
+	xp_warn("process %d: the JVM did not write its perf map: %s; it needs JDK 17 or later, without "
+		"-XX:+DisableAttachMechanism and -Xrs; another user's JVM needs sudo",
+		jvm->pid, why);
+}
+
+void xp_jit_src_jvm_refresh(struct xp_jit_src_jvm *jvm, const struct xp_address_space *space,
+			    const struct xp_clock *clock, uint64_t now_tsc)
+{
+	int err;
+
+	if (!jvm->asked_tsc)
+		jvm->may_ask = is_jvm(space);
+	if (!jvm->may_ask)
+		return;
+	err = get_result(jvm, 0);
+	if (err == -EAGAIN)
+		return;
+	if (!err || err == -ENOENT)
+		err = is_time_to_ask(jvm, clock, now_tsc) ? ask_at(jvm, now_tsc) : 0;
+	if (err == -EINVAL && ++jvm->unready < UNREADY_MAX)
+		return;
+	if (!err)
+		return;
+	jvm->may_ask = false;
+	if (err != -ESRCH && err != -EINVAL)
+		warn_of(jvm, strerror(-err));
+}
+
+bool xp_jit_src_jvm_want(struct xp_jit_src_jvm *jvm, uint64_t tsc)
+{
+	bool may_tell = jvm->may_ask && tsc > jvm->known_tsc;
+
+	jvm->is_wanted |= may_tell;
+	return may_tell;
+}
+
+static unsigned int patience_ms(uint64_t end_ns)
+{
+	uint64_t now_ns = xp_now_ns();
+
+	return now_ns < end_ns ? (unsigned int)XP_MIN((end_ns - now_ns) / 1000000, (uint64_t)PATIENCE_MS) : 0;
+}
+
+static void ask_last(struct xp_jit_src_jvm *jvm, uint64_t now_tsc, uint64_t end_ns)
+{
+	int err = get_result(jvm, patience_ms(end_ns));
+
+	if (jvm->may_ask && jvm->is_wanted && (!err || err == -ENOENT) && !ask_at(jvm, now_tsc))
+		get_result(jvm, patience_ms(end_ns));
+}
+
+void xp_jit_src_jvm_finish(struct xp_jit_src_jvm *jvm, bool is_over, uint64_t now_tsc, uint64_t end_ns)
+{
+	if (!is_over)
+		ask_last(jvm, now_tsc, end_ns);
+	if (jvm->unready && jvm->is_wanted)
+		warn_of(jvm, "it does not handle SIGQUIT");
+	jvm->may_ask = false;
 }

@@ -14,30 +14,37 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "base/clock.h"
 #include "target/address_space.h"
 
 /* Zeroed except for pid and start_time: no request yet. */
 struct xp_jit_src_jvm {
 	pid_t pid;
 	uint64_t start_time;
-	pid_t child; /* 0: none */
+
+	/* Private. */
+	pid_t child;	    /* that makes the request; 0: none */
+	bool may_ask;	    /* it is a JVM, and can write maps as far as is known */
+	bool is_wanted;	    /* a frame was not found */
+	uint8_t unready;    /* how often it did not handle the signal yet */
+	uint64_t asked_tsc; /* last request */
+	uint64_t known_tsc; /* time of the last answered request */
 };
 
-/* Whether the process has a JVM mapped. */
-bool xp_jit_src_jvm_is_one(const struct xp_address_space *space);
-
 /*
- * Starts a request. Returns 0 or -errno: -EINVAL if the process has no handler for SIGQUIT (-Xrs, or no JVM), -ESRCH if
- * it has ended, -EBUSY, or those of fork(2).
+ * Asks the process if it has a JVM mapped and a map may have something new, and never waits. A JVM that cannot write
+ * maps is warned of, and not asked again.
  */
-int xp_jit_src_jvm_ask(struct xp_jit_src_jvm *jvm);
+void xp_jit_src_jvm_refresh(struct xp_jit_src_jvm *jvm, const struct xp_address_space *space,
+			    const struct xp_clock *clock, uint64_t now_tsc);
+/* The code of a frame sampled at this time is unknown. Returns true, and will ask, if the next map may have it. */
+bool xp_jit_src_jvm_want(struct xp_jit_src_jvm *jvm, uint64_t tsc);
 /*
- * The result of the request; waits at most timeout_ms for it. Returns 0 if the map is written, or -errno: -EAGAIN if it
- * is not finished yet, -ENOENT if there was no request, -ETIMEDOUT if the JVM did not answer, -EPERM if it refused, or
- * those of the system calls involved.
+ * Asks a last time for what is still unknown, unless the program is over, and waits for the map: some seconds, and not
+ * longer than until end_ns (CLOCK_MONOTONIC).
  */
-int xp_jit_src_jvm_poll(struct xp_jit_src_jvm *jvm, unsigned int timeout_ms);
-/* Kills the child, if any. */
+void xp_jit_src_jvm_finish(struct xp_jit_src_jvm *jvm, bool is_over, uint64_t now_tsc, uint64_t end_ns);
+/* Abandons the request, if there is one. */
 void xp_jit_src_jvm_stop(struct xp_jit_src_jvm *jvm);
 
 #endif
