@@ -95,3 +95,21 @@ def test_sizes():
             if line == "}" and number - begin + 1 > FUNCTION_LINES_MAX:
                 found.append(f"{path.name}:{begin}: a function of {number - begin + 1} lines")
     assert found == []
+
+
+PARAMETERS_MAX = 6
+
+
+def functions(text):
+    """(name, its parameters) of each function that the text of a C file defines."""
+    text = re.sub(r"/\*.*?\*/|//[^\n]*", "", text, flags=re.S)
+    for name, parameters in re.findall(r"^\w[^;{}()]*\b(\w+)\(((?:[^()]|\([^()]*\))*)\)\n\{", text, re.M):
+        yield name, re.sub(r"\([^()]*\)", "", parameters).split(",")
+
+
+def test_parameters():
+    """More than this belong into a struct that means something."""
+    paths = [*USER.rglob("*.[ch]"), *(project.REPO / "bpf").glob("*.[ch]")]
+    found = [(path.name, name, parameters) for path in paths for name, parameters in functions(path.read_text())]
+    assert len(found) > 2000
+    assert [(name, function) for name, function, parameters in found if len(parameters) > PARAMETERS_MAX] == []

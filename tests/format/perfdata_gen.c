@@ -133,7 +133,9 @@ static int put_line(struct xp_perfdata *perfdata)
 	if (!strcmp(what, "exec") && field_count == 5)
 		return xp_perfdata_comm(perfdata, number(1), number(2), number(3), fields[4], true);
 	if (!strcmp(what, "fork") && field_count == 7)
-		return xp_perfdata_fork(perfdata, number(1), number(2), number(3), number(4), number(5), number(6));
+		return xp_perfdata_fork(
+		    perfdata, number(1),
+		    &(struct xp_perfdata_birth){ number(3), number(4), number(5), number(2), number(6) });
 	if (!strcmp(what, "exit") && field_count == 5)
 		return xp_perfdata_exit(perfdata, number(1), number(2), number(3), number(4));
 	if (!strcmp(what, "sample") && field_count > 6)

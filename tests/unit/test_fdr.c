@@ -325,7 +325,7 @@ static void write_small(struct file *file, uint16_t version)
 	xp_fdr_enc_function(&enc, 1, 0x2010, 7, XP_FDR_EXIT);
 	thread.chunk_bytes = thread.chunk_bytes_max = enc.len;
 	file_open(file);
-	assert_int_equal(xp_fdr_layout_new(&layout, file->fd, &options, &thread, 1, NULL, NULL), 0);
+	assert_int_equal(xp_fdr_layout_new(&layout, file->fd, &options, &thread, 1), 0);
 	assert_int_equal(xp_fdr_layout_chunk(layout, 0, chunk, enc.len), 0);
 	assert_int_equal(xp_fdr_layout_finish(layout), 0);
 	xp_fdr_layout_free(layout);
@@ -386,7 +386,7 @@ static void file_of_no_thread(void **state)
 	options.header.constant_tsc = false;
 	options.header.version = 5;
 	file_open(&file);
-	assert_int_equal(xp_fdr_layout_new(&layout, file.fd, &options, NULL, 0, NULL, NULL), 0);
+	assert_int_equal(xp_fdr_layout_new(&layout, file.fd, &options, NULL, 0), 0);
 	assert_int_equal(xp_fdr_layout_finish(layout), 0);
 	xp_fdr_layout_free(layout);
 	file_map(&file);
@@ -414,7 +414,7 @@ static void second_buffer_v1(void **state)
 	thread.chunk_bytes = 2 * 4000;
 	thread.chunk_bytes_max = 4000;
 	file_open(&file);
-	assert_int_equal(xp_fdr_layout_new(&layout, file.fd, &options_v1, &thread, 1, NULL, NULL), 0);
+	assert_int_equal(xp_fdr_layout_new(&layout, file.fd, &options_v1, &thread, 1), 0);
 	for (int i = 0; i < 2; i++) {
 		/* 2 000 000 000 ticks are a second. */
 		xp_fdr_enc_begin(&enc, chunk, sizeof(chunk), 0, 0x1000 + i * 3000000000ull);
@@ -446,18 +446,18 @@ static void layout_refuses(void **state)
 	(void)state;
 	file_open(&file);
 	options.header.version = 2;
-	assert_int_equal(xp_fdr_layout_new(&layout, file.fd, &options, &thread, 1, NULL, NULL), -EINVAL);
+	assert_int_equal(xp_fdr_layout_new(&layout, file.fd, &options, &thread, 1), -EINVAL);
 	assert_null(layout);
 	options.header.version = 1;
 	options.header.cycle_hz = 0;
-	assert_int_equal(xp_fdr_layout_new(&layout, file.fd, &options, &thread, 1, NULL, NULL), -EINVAL);
+	assert_int_equal(xp_fdr_layout_new(&layout, file.fd, &options, &thread, 1), -EINVAL);
 	thread.chunk_bytes = UINT64_MAX;
 	for (options.header.version = 1; options.header.version <= 5; options.header.version += 4) {
 		options.header.cycle_hz = 1;
-		assert_int_equal(xp_fdr_layout_new(&layout, file.fd, &options, &thread, 1, NULL, NULL), -EFBIG);
+		assert_int_equal(xp_fdr_layout_new(&layout, file.fd, &options, &thread, 1), -EFBIG);
 	}
 	thread.chunk_bytes = 24;
-	assert_int_equal(xp_fdr_layout_new(&layout, file.fd, &options_v1, &thread, 1, NULL, NULL), 0);
+	assert_int_equal(xp_fdr_layout_new(&layout, file.fd, &options_v1, &thread, 1), 0);
 	assert_int_equal(xp_fdr_layout_finish(layout), -EINVAL); /* the announced chunk is missing */
 	assert_int_equal(xp_fdr_layout_chunk(layout, 1, chunk, 16), -EINVAL);
 	assert_int_equal(xp_fdr_layout_chunk(layout, 0, chunk, 15), -EBADMSG);
@@ -487,7 +487,7 @@ static void long_and_missing_names(void **state)
 	name[sizeof(name) - 1] = 0;
 	threads[1].name = name;
 	file_open(&file);
-	assert_int_equal(xp_fdr_layout_new(&layout, file.fd, &options_v1, threads, 2, NULL, NULL), 0);
+	assert_int_equal(xp_fdr_layout_new(&layout, file.fd, &options_v1, threads, 2), 0);
 	assert_int_equal(xp_fdr_layout_finish(layout), 0);
 	xp_fdr_layout_free(layout);
 	file_map(&file);
@@ -577,7 +577,7 @@ static void packing(void **state)
 		}
 		options.header.version = round % 3 ? 1 : 5;
 		file_open(&file);
-		assert_int_equal(xp_fdr_layout_new(&layout, file.fd, &options, threads, THREADS, NULL, NULL), 0);
+		assert_int_equal(xp_fdr_layout_new(&layout, file.fd, &options, threads, THREADS), 0);
 		for (int i = 0; i < chunks; i++)
 			assert_int_equal(xp_fdr_layout_chunk(layout, owners[i], all[i], lengths[i]), 0);
 		assert_int_equal(xp_fdr_layout_finish(layout), 0);
@@ -598,13 +598,16 @@ static int give_up(void *arg)
 
 static void full_disk_asks(void **state)
 {
+	struct xp_fdr_layout_options options = options_v1;
 	struct xp_fdr_layout *layout;
 	int asked = 0;
 	int fd = open("/dev/full", O_RDWR); /* ENOSPC to every write */
 
 	(void)state;
 	assert_true(fd >= 0);
-	assert_int_equal(xp_fdr_layout_new(&layout, fd, &options_v1, NULL, 0, give_up, &asked), -ENOSPC);
+	options.retry = give_up;
+	options.retry_arg = &asked;
+	assert_int_equal(xp_fdr_layout_new(&layout, fd, &options, NULL, 0), -ENOSPC);
 	assert_int_equal(asked, 1);
 	assert_null(layout);
 	close(fd);

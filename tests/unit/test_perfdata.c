@@ -286,8 +286,8 @@ static void test_records(void **state)
 	assert_int_equal(xp_perfdata_map(perfdata, 1001, &other), 0);
 	assert_int_equal(xp_perfdata_comm(perfdata, 1002, 7, 8, "worker", false), 0);
 	assert_int_equal(xp_perfdata_comm(perfdata, 1003, 7, 7, "abcdefghijklmnopq", true), 0);
-	assert_int_equal(xp_perfdata_fork(perfdata, 1004, 1004, 9, 9, 7, true), 0);
-	assert_int_equal(xp_perfdata_fork(perfdata, 1005, 950, 10, 10, 9, false), 0);
+	assert_int_equal(xp_perfdata_fork(perfdata, 1004, &(struct xp_perfdata_birth){ 9, 9, 7, 1004, true }), 0);
+	assert_int_equal(xp_perfdata_fork(perfdata, 1005, &(struct xp_perfdata_birth){ 10, 10, 9, 950, false }), 0);
 	assert_int_equal(xp_perfdata_exit(perfdata, 1006, 9, 9, 7), 0);
 	assert_int_equal(xp_perfdata_sample(perfdata, &both), 0);
 	assert_int_equal(xp_perfdata_sample(perfdata, &alone), 0);

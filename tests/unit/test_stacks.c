@@ -43,7 +43,7 @@ static void test_full(void **state)
 {
 	const struct xp_stacks_options options = { .set_size = no_size };
 	struct xp_frame frames[XP_UNWIND_FRAMES_MAX];
-	struct xp_unwind_thread thread = { .tid = getpid(), .ip = CODE, .sp = 0x7fff0000 };
+	struct xp_unwind_thread thread = { .pid = getpid(), .tid = getpid(), .ip = CODE, .sp = 0x7fff0000 };
 	struct xp_unwind_result result;
 	struct xp_files files = { 0 };
 	struct xp_address_space space = { 0 };
@@ -59,7 +59,7 @@ static void test_full(void **state)
 	thread.stack = (const uint8_t *)words;
 	thread.stack_bytes = sizeof(words);
 	assert_int_equal(xp_stacks_new(&stacks, &options), 0);
-	assert_int_equal(xp_stacks_unwind(stacks, getpid(), &space, &thread, true, frames, &result), 0);
+	assert_int_equal(xp_stacks_unwind(stacks, &space, &thread, true, frames, &result), 0);
 	assert_int_equal(result.end, XP_UNWIND_WAITS);
 	for (unsigned int i = 0; i < FILES; i++)
 		assert_true(xp_stacks_pending(stacks, files.all[i], 0));

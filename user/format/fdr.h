@@ -160,14 +160,16 @@ struct xp_fdr_layout_options {
 	int32_t pid;	    /* the process, for the version 5 Pid record and for an empty log */
 	uint64_t start_tsc; /* start of the recording: T0 */
 	uint64_t wall_ns;   /* CLOCK_REALTIME at start_tsc */
+	/* Called on ENOSPC: may free space and return 0 to try again, or return the error. NULL: does not. */
+	int (*retry)(void *arg);
+	void *retry_arg;
 };
 
 /*
  * fd is an empty regular file, open for reading and writing; the caller keeps it. threads and their names are copied.
- * If retry is not NULL, it is called on ENOSPC: it may free space and return 0 to try again, or return the error.
  */
 int xp_fdr_layout_new(struct xp_fdr_layout **layout, int fd, const struct xp_fdr_layout_options *options,
-		      const struct xp_fdr_thread *threads, size_t count, int (*retry)(void *arg), void *arg);
+		      const struct xp_fdr_thread *threads, size_t count);
 /*
  * Places the next chunk of threads[index]. The chunks of a thread must come in order. Version 5 modifies the chunk in
  * place. Returns 0 or -errno: -EBADMSG if it is not a chunk, -EINVAL if it exceeds the announced sizes.

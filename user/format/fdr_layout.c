@@ -46,8 +46,6 @@ struct thread {
 struct xp_fdr_layout {
 	int fd;
 	struct xp_fdr_layout_options options;
-	int (*retry)(void *arg);
-	void *retry_arg;
 	uint64_t file_bytes; /* end of the buffers opened so far (version 1) or of all blocks (version 5) */
 	size_t count;
 	struct thread threads[];
@@ -63,9 +61,9 @@ static int place(struct xp_fdr_layout *layout, const void *data, size_t size, ui
 	for (;;) {
 		int err = xp_pwrite_all(layout->fd, data, size, offset);
 
-		if ((err != -ENOSPC && err != -EDQUOT) || !layout->retry)
+		if ((err != -ENOSPC && err != -EDQUOT) || !layout->options.retry)
 			return err;
-		if (layout->retry(layout->retry_arg))
+		if (layout->options.retry(layout->options.retry_arg))
 			return err;
 	}
 }
@@ -266,7 +264,7 @@ static int thread_init(struct thread *thread, const struct xp_fdr_thread *from)
 }
 
 int xp_fdr_layout_new(struct xp_fdr_layout **out, int fd, const struct xp_fdr_layout_options *options,
-		      const struct xp_fdr_thread *threads, size_t count, int (*retry)(void *arg), void *arg)
+		      const struct xp_fdr_thread *threads, size_t count)
 {
 	const struct xp_fdr_thread nobody = {
 		.pid = options->pid, .tid = options->pid, .name = "no events", .first_tsc = options->start_tsc
@@ -288,8 +286,6 @@ int xp_fdr_layout_new(struct xp_fdr_layout **out, int fd, const struct xp_fdr_la
 		return -ENOMEM;
 	layout->fd = fd;
 	layout->options = *options;
-	layout->retry = retry;
-	layout->retry_arg = arg;
 	layout->count = count;
 	for (size_t i = 0; i < count && !err; i++)
 		err = thread_init(&layout->threads[i], &threads[i]);

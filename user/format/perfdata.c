@@ -368,11 +368,10 @@ static int put_task(struct xp_perfdata *perfdata, uint64_t tsc, uint64_t then_ts
 	return end_with_trailer(perfdata, tsc, ids[0], ids[2]);
 }
 
-int xp_perfdata_fork(struct xp_perfdata *perfdata, uint64_t tsc, uint64_t born_tsc, pid_t pid, pid_t tid, pid_t ppid,
-		     bool maps)
+int xp_perfdata_fork(struct xp_perfdata *perfdata, uint64_t tsc, const struct xp_perfdata_birth *birth)
 {
-	return put_task(perfdata, tsc, born_tsc, PERF_RECORD_FORK, maps ? 0 : MISC_FORK_EXEC,
-			(const pid_t[]){ pid, ppid, tid, ppid });
+	return put_task(perfdata, tsc, birth->tsc, PERF_RECORD_FORK, birth->maps ? 0 : MISC_FORK_EXEC,
+			(const pid_t[]){ birth->pid, birth->ppid, birth->tid, birth->ppid });
 }
 
 int xp_perfdata_exit(struct xp_perfdata *perfdata, uint64_t tsc, pid_t pid, pid_t tid, pid_t ppid)

@@ -116,12 +116,16 @@ int xp_perfdata_module(struct xp_perfdata *perfdata, uint64_t start, uint64_t by
 int xp_perfdata_map(struct xp_perfdata *perfdata, uint64_t tsc, const struct xp_perfdata_map *map);
 /* A thread's name, truncated to 15 bytes. exec: its process has executed a new program. */
 int xp_perfdata_comm(struct xp_perfdata *perfdata, uint64_t tsc, pid_t pid, pid_t tid, const char *comm, bool exec);
-/*
- * A new process (tid == pid) or thread. born_tsc: its creation, which may be long before tsc. It starts with its
- * parent's name; with maps, also with its parent's mappings.
- */
-int xp_perfdata_fork(struct xp_perfdata *perfdata, uint64_t tsc, uint64_t born_tsc, pid_t pid, pid_t tid, pid_t ppid,
-		     bool maps);
+/* A new process (tid == pid) or thread. It starts with its parent's name. */
+struct xp_perfdata_birth {
+	pid_t pid;
+	pid_t tid;
+	pid_t ppid;
+	uint64_t tsc; /* may be long before that of the record */
+	bool maps;    /* starts with its parent's mappings, too */
+};
+
+int xp_perfdata_fork(struct xp_perfdata *perfdata, uint64_t tsc, const struct xp_perfdata_birth *birth);
 int xp_perfdata_exit(struct xp_perfdata *perfdata, uint64_t tsc, pid_t pid, pid_t tid, pid_t ppid);
 /* Returns -EINVAL, with nothing changed, for no addresses or more than XP_PERFDATA_CHAIN_MAX. */
 int xp_perfdata_sample(struct xp_perfdata *perfdata, const struct xp_perfdata_sample *sample);

@@ -108,16 +108,22 @@ static void warn(struct xp_sym_files *sym, const char *what, int err)
 
 /* ---- files with only names ---- */
 
-/* Makes a file with names for a range of bytes. */
-static int make_names(struct xp_sym_files *sym, const char *label, uint32_t number, const struct xp_sym *names,
-		      size_t count, uint64_t bytes, char **path)
+/* Names for a range of bytes. */
+struct names {
+	const struct xp_sym *list;
+	size_t count;
+	uint64_t bytes;
+};
+
+static int make_names(struct xp_sym_files *sym, const char *label, uint32_t number, const struct names *names,
+		      char **path)
 {
 	int fd = xp_sym_dir_create(&sym->dir, label, number, path);
 	int err;
 
 	if (fd < 0)
 		return fd;
-	err = xp_symbol_file_write(fd, 0, bytes, names, count);
+	err = xp_symbol_file_write(fd, 0, names->bytes, names->list, names->count);
 	if (close(fd) && !err)
 		err = -errno;
 	if (err) {
@@ -132,7 +138,7 @@ static int make_one_name(struct xp_sym_files *sym, const char *label, uint32_t n
 {
 	const struct xp_sym one = { 0, bytes, name };
 
-	return make_names(sym, label, number, &one, 1, bytes, path);
+	return make_names(sym, label, number, &(struct names){ &one, 1, bytes }, path);
 }
 
 void xp_sym_files_set_jit(struct xp_sym_files *sym, const struct xp_sym *functions, size_t count)
@@ -146,9 +152,9 @@ void xp_sym_files_set_jit(struct xp_sym_files *sym, const struct xp_sym *functio
 static int make_jit(struct xp_sym_files *sym)
 {
 	const struct xp_sym *last = &sym->jit_functions[sym->jit_count - 1];
+	const struct names names = { sym->jit_functions, sym->jit_count, last->address + last->size };
 
-	return make_names(sym, "jit", sym->jits++, sym->jit_functions, sym->jit_count, last->address + last->size,
-			  &sym->jit);
+	return make_names(sym, "jit", sym->jits++, &names, &sym->jit);
 }
 
 static int make_vdso(struct xp_sym_files *sym)

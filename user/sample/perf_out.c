@@ -206,8 +206,9 @@ static void put_name(struct xp_perf_out *out, uint64_t tsc, struct xp_perf_threa
 /* Writes the fork once only: it makes perf forget all that it knew of the pid. */
 static void put_fork(struct xp_perf_out *out, uint64_t tsc, struct xp_perf_thread *process)
 {
-	fail(out, xp_perfdata_fork(out->maps.perfdata, tsc, process->born_tsc, process->pid, process->pid,
-				   process->ppid, false));
+	fail(out, xp_perfdata_fork(out->maps.perfdata, tsc,
+				   &(struct xp_perfdata_birth){ process->pid, process->pid, process->ppid,
+								process->born_tsc, false }));
 	process->ppid = 0;
 }
 
@@ -251,8 +252,9 @@ static void on_new_thread(struct xp_perf_out *out, const struct xp_sideband_even
 	const struct xp_perf_thread *process = xp_perf_threads_find(&out->threads, event->pid);
 
 	if (process && process->mapped)
-		fail(out, xp_perfdata_fork(out->maps.perfdata, event->tsc, event->tsc, event->pid, event->tid,
-					   event->ppid, true));
+		fail(out, xp_perfdata_fork(
+			      out->maps.perfdata, event->tsc,
+			      &(struct xp_perfdata_birth){ event->pid, event->tid, event->ppid, event->tsc, true }));
 }
 
 /* The process is written at its first sample, unless it has JIT memory. */

@@ -154,8 +154,9 @@ static int unwind(struct xp_samples *samples, struct xp_pending_sample *sample, 
 	struct xp_unwind_result result;
 	int err;
 
+	thread.pid = sample->pid;
 	thread.code = &code;
-	err = xp_stacks_unwind(samples->stacks, sample->pid, sample->space, &thread, has_time, user, &result);
+	err = xp_stacks_unwind(samples->stacks, sample->space, &thread, has_time, user, &result);
 	if (err)
 		return err;
 	if (result.end == XP_UNWIND_WAITS) {

@@ -58,6 +58,8 @@ static int begin(const struct xp_chunk_log *log, int fd, const struct xp_log_inf
 		.pid = info->pid,
 		.start_tsc = info->start_tsc,
 		.wall_ns = info->wall_ns,
+		.retry = source->free_space,
+		.retry_arg = source->arg,
 	};
 	struct xp_fdr_thread *threads = calloc(log->thread_count + 1, sizeof(*threads));
 	int err;
@@ -76,7 +78,7 @@ static int begin(const struct xp_chunk_log *log, int fd, const struct xp_log_inf
 			.first_tsc = from->first_tsc,
 		};
 	}
-	err = xp_fdr_layout_new(layout, fd, &options, threads, log->thread_count, source->free_space, source->arg);
+	err = xp_fdr_layout_new(layout, fd, &options, threads, log->thread_count);
 	free(threads);
 	return err;
 }

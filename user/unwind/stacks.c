@@ -107,7 +107,7 @@ static int ask(struct xp_stacks *stacks, pid_t pid, const struct xp_vma *vma, ui
 }
 
 /* Requests the tables of the code that words on the stack point to. */
-static int ask_ahead(struct xp_stacks *stacks, pid_t pid, const struct xp_address_space *space,
+static int ask_ahead(struct xp_stacks *stacks, const struct xp_address_space *space,
 		     const struct xp_unwind_thread *thread)
 {
 	uint32_t bytes = XP_MIN(thread->stack_bytes, GUESS_BYTES);
@@ -120,12 +120,12 @@ static int ask_ahead(struct xp_stacks *stacks, pid_t pid, const struct xp_addres
 		memcpy(&word, thread->stack + at, sizeof(word));
 		vma = word ? xp_address_space_find(space, word) : NULL;
 		if (vma)
-			err = ask(stacks, pid, vma, vma->file_offset + (word - vma->start));
+			err = ask(stacks, thread->pid, vma, vma->file_offset + (word - vma->start));
 	}
 	return err;
 }
 
-int xp_stacks_unwind(struct xp_stacks *stacks, pid_t pid, const struct xp_address_space *space,
+int xp_stacks_unwind(struct xp_stacks *stacks, const struct xp_address_space *space,
 		     const struct xp_unwind_thread *thread, bool has_time, struct xp_frame *frames,
 		     struct xp_unwind_result *result)
 {
@@ -135,8 +135,8 @@ int xp_stacks_unwind(struct xp_stacks *stacks, pid_t pid, const struct xp_addres
 
 	xp_unwind(stacks->unwinder, space, thread, has_time, frames, result);
 	if (result->end == XP_UNWIND_WAITS) {
-		err = ask(stacks, pid, frames[result->count - 1].vma, result->file_offset);
-		return err ? err : ask_ahead(stacks, pid, space, thread);
+		err = ask(stacks, thread->pid, frames[result->count - 1].vma, result->file_offset);
+		return err ? err : ask_ahead(stacks, space, thread);
 	}
 	walk = (struct xp_stack_walk){
 		.sp = thread->sp,

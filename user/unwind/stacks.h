@@ -27,10 +27,10 @@ int xp_stacks_new(struct xp_stacks **stacks, const struct xp_stacks_options *opt
 void xp_stacks_free(struct xp_stacks *stacks);
 
 /*
- * Like xp_unwind(), for a thread of process pid. Requests a missing table, and the others that this stack will probably
+ * Like xp_unwind(). Requests a missing table, and the others that this stack will probably
  * need; the data of code without a file is the caller's task. Returns 0 or -ENOMEM.
  */
-int xp_stacks_unwind(struct xp_stacks *stacks, pid_t pid, const struct xp_address_space *space,
+int xp_stacks_unwind(struct xp_stacks *stacks, const struct xp_address_space *space,
 		     const struct xp_unwind_thread *thread, bool has_time, struct xp_frame *frames,
 		     struct xp_unwind_result *result);
 

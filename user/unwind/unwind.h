@@ -54,6 +54,7 @@ struct xp_unwind_code {
 
 /* A sampled thread. */
 struct xp_unwind_thread {
+	pid_t pid; /* its process */
 	pid_t tid; /* its last walk is cached, which makes the next one cheaper; 0: not cached */
 	uint64_t ip;
 	uint64_t sp;
