@@ -103,9 +103,9 @@ static void add_event(struct xp_samples *samples, const struct step *step, struc
 	event.inode = mapping.inode;
 	event.text = strndup((const char *)input.data, input.size);
 	CHECK(event.text);
-	xp_perf_out_before(samples->perf, &event, xp_sampled_processes_space(&samples->tasks, event.pid));
-	CHECK(!xp_sampled_processes_event(&samples->tasks, &event));
-	xp_perf_out_event(samples->perf, &event, xp_sampled_processes_space(&samples->tasks, event.pid));
+	xp_perf_out_before(samples->perf, &event, xp_sampled_processes_space(&samples->processes, event.pid));
+	CHECK(!xp_sampled_processes_event(&samples->processes, &event));
+	xp_perf_out_event(samples->perf, &event, xp_sampled_processes_space(&samples->processes, event.pid));
 	free(event.text);
 }
 
@@ -167,7 +167,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct xp_clock clock = { .cpus = cpus, .cpu_count = 1, .hz = 1000000000, .mono_hz = 1000000000 };
 	struct xp_perf_out_options options = {
 		.clock = &clock,
-		.tasks = &samples.tasks,
+		.processes = &samples.processes,
 		.event = "cpu-clock",
 		.period = 1000,
 		.uncompressed = size % 2,

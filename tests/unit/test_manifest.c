@@ -225,7 +225,7 @@ static void flights_and_budget(void **state)
 	manifest.process_count = 1;
 	manifest.counts = process.counts;
 	manifest.forecast = &forecast;
-	manifest.hit_cost = (struct xp_probe_cost){ .exit_ns = 900, .stub_ns = 200, .count_ns = 9 };
+	manifest.probe_cost = (struct xp_probe_cost){ .exit_ns = 900, .stub_ns = 200, .count_ns = 9 };
 	manifest.budget = 0.125;
 	manifest.budget_spent = 0.0625;
 	manifest.flight_bytes = 1 << 20;

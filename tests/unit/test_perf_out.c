@@ -27,7 +27,7 @@ static struct {
 	char dir[64];
 	int dir_fd;
 	struct xp_clock clock;
-	struct xp_sampled_processes tasks;
+	struct xp_sampled_processes processes;
 	struct xp_perf_out *out;
 	/* The records of the finished file except the kernel's, one a line. */
 	char lines[16384];
@@ -37,7 +37,7 @@ static int setup(void **state)
 {
 	struct xp_perf_out_options options = {
 		.clock = &world.clock,
-		.tasks = &world.tasks,
+		.processes = &world.processes,
 		.event = "cpu-clock",
 		.period = 1000000,
 		.uncompressed = true,
@@ -59,7 +59,7 @@ static int teardown(void **state)
 {
 	(void)state;
 	xp_perf_out_free(world.out);
-	xp_sampled_processes_free(&world.tasks);
+	xp_sampled_processes_free(&world.processes);
 	unlinkat(world.dir_fd, XP_PERF_OUT_NAME, 0);
 	close(world.dir_fd);
 	return rmdir(world.dir);
@@ -68,9 +68,9 @@ static int teardown(void **state)
 /* As run.c does. */
 static void tell(const struct xp_sideband_event *event)
 {
-	xp_perf_out_before(world.out, event, xp_sampled_processes_space(&world.tasks, event->pid));
-	assert_int_equal(xp_sampled_processes_event(&world.tasks, event), 0);
-	xp_perf_out_event(world.out, event, xp_sampled_processes_space(&world.tasks, event->pid));
+	xp_perf_out_before(world.out, event, xp_sampled_processes_space(&world.processes, event->pid));
+	assert_int_equal(xp_sampled_processes_event(&world.processes, event), 0);
+	xp_perf_out_event(world.out, event, xp_sampled_processes_space(&world.processes, event->pid));
 }
 
 static void map(uint64_t tsc, pid_t pid, uint64_t start, uint64_t length, char *path)
@@ -108,7 +108,7 @@ static void sample(uint64_t tsc, pid_t pid, pid_t tid, const char *comm)
 	struct xp_sampled_process *known;
 
 	memcpy(record.comm, comm, strlen(comm));
-	assert_int_equal(xp_sampled_processes_sampled(&world.tasks, pid, comm, &known), 0);
+	assert_int_equal(xp_sampled_processes_sampled(&world.processes, pid, comm, &known), 0);
 	xp_perf_out_seen(world.out, &record, tsc, known->space);
 	xp_perf_out_sample(world.out, &record, tsc, 3, frames, 2);
 }
@@ -271,7 +271,7 @@ static void test_jit_memory_of_children(void **state)
 {
 	(void)state;
 	xp_sampled_processes_event(
-	    &world.tasks,
+	    &world.processes,
 	    &(struct xp_sideband_event){
 		.kind = XP_SIDEBAND_MMAP, .pid = 6, .tid = 6, .start = 0x70000, .length = 0x1000, .text = "//anon" });
 	map(20, 7, 0x10000, 0x1000, "//anon");

@@ -94,18 +94,18 @@ static void add_sample(struct world *world)
 	assert_int_equal(xp_samples_record(&world->samples, &sample.head.head, sizeof(sample), 0, 0), 0);
 }
 
-static const struct xp_sampled_process *task_of(const struct world *world)
+static const struct xp_sampled_process *process_of(const struct world *world)
 {
-	const struct xp_sampled_process *task = xp_sampled_processes_find(&world->samples.tasks, world->child);
+	const struct xp_sampled_process *process = xp_sampled_processes_find(&world->samples.processes, world->child);
 
-	assert_non_null(task);
-	return task;
+	assert_non_null(process);
+	return process;
 }
 
-static bool maps(const struct xp_sampled_process *task, const char *part)
+static bool maps(const struct xp_sampled_process *process, const char *part)
 {
-	for (size_t i = 0; i < task->space->count; i++)
-		if (strstr(task->space->vmas[i].file->path, part))
+	for (size_t i = 0; i < process->space->count; i++)
+		if (strstr(process->space->vmas[i].file->path, part))
 			return true;
 	return false;
 }
@@ -113,24 +113,24 @@ static bool maps(const struct xp_sampled_process *task, const char *part)
 static void test_lost_exec(void **state)
 {
 	struct world *world = *state;
-	const struct xp_sampled_process *task;
+	const struct xp_sampled_process *process;
 
-	assert_int_equal(xp_sampled_processes_scan(&world->samples.tasks, world->child), 0);
+	assert_int_equal(xp_sampled_processes_scan(&world->samples.processes, world->child), 0);
 	add_sample(world);
-	assert_true(maps(task_of(world), "test_samples_repair"));
+	assert_true(maps(process_of(world), "test_samples_repair"));
 	execute(world);
-	assert_int_equal(xp_sampled_processes_repair(&world->samples.tasks, 1), 0);
+	assert_int_equal(xp_sampled_processes_repair(&world->samples.processes, 1), 0);
 	add_sample(world);
-	task = task_of(world);
-	assert_string_equal(task->comm, "sleep");
-	assert_int_equal(task->image_number, 2);
-	assert_true(maps(task, "sleep"));
-	assert_false(maps(task, "test_samples_repair"));
-	assert_int_equal(xp_profile_samples(task->image->profile), 1);
-	assert_int_equal(world->samples.tasks.image_count, 2);
-	assert_int_equal(world->samples.tasks.images[0]->number, 1);
-	assert_int_equal(world->samples.tasks.images[0]->samples, 1);
-	assert_memory_equal(world->samples.tasks.images[0]->comm, "test_samples_re", 16);
+	process = process_of(world);
+	assert_string_equal(process->comm, "sleep");
+	assert_int_equal(process->image_number, 2);
+	assert_true(maps(process, "sleep"));
+	assert_false(maps(process, "test_samples_repair"));
+	assert_int_equal(xp_profile_samples(process->image->profile), 1);
+	assert_int_equal(world->samples.processes.image_count, 2);
+	assert_int_equal(world->samples.processes.images[0]->number, 1);
+	assert_int_equal(world->samples.processes.images[0]->samples, 1);
+	assert_memory_equal(world->samples.processes.images[0]->comm, "test_samples_re", 16);
 }
 
 /* Something was lost, but nothing of this process; and nothing at all. */
@@ -138,16 +138,16 @@ static void test_same_program(void **state)
 {
 	struct world *world = *state;
 
-	assert_int_equal(xp_sampled_processes_scan(&world->samples.tasks, world->child), 0);
+	assert_int_equal(xp_sampled_processes_scan(&world->samples.processes, world->child), 0);
 	add_sample(world);
-	assert_int_equal(xp_sampled_processes_repair(&world->samples.tasks, 1), 0);
+	assert_int_equal(xp_sampled_processes_repair(&world->samples.processes, 1), 0);
 	add_sample(world);
-	assert_int_equal(world->samples.tasks.image_count, 1);
-	assert_int_equal(task_of(world)->image_number, 1);
-	assert_int_equal(xp_profile_samples(task_of(world)->image->profile), 2);
+	assert_int_equal(world->samples.processes.image_count, 1);
+	assert_int_equal(process_of(world)->image_number, 1);
+	assert_int_equal(xp_profile_samples(process_of(world)->image->profile), 2);
 	execute(world);
-	assert_int_equal(xp_sampled_processes_repair(&world->samples.tasks, 1), 0);
-	assert_string_equal(task_of(world)->comm, "test_samples_re");
+	assert_int_equal(xp_sampled_processes_repair(&world->samples.processes, 1), 0);
+	assert_string_equal(process_of(world)->comm, "test_samples_re");
 }
 
 static void end_child(struct world *world, bool is_told)
@@ -157,30 +157,30 @@ static void end_child(struct world *world, bool is_told)
 	kill(world->child, SIGKILL);
 	assert_int_equal(waitpid(world->child, NULL, 0), world->child);
 	if (is_told)
-		assert_int_equal(xp_sampled_processes_event(&world->samples.tasks, &end), 0);
+		assert_int_equal(xp_sampled_processes_event(&world->samples.processes, &end), 0);
 	else
-		assert_int_equal(xp_sampled_processes_repair(&world->samples.tasks, 1), 0);
+		assert_int_equal(xp_sampled_processes_repair(&world->samples.processes, 1), 0);
 }
 
 /* Its image stays, its mappings do not. It is not forgotten before its last samples can have arrived. */
 static void check_forgotten(struct world *world, bool is_told)
 {
-	const struct xp_sampled_process *task;
+	const struct xp_sampled_process *process;
 
-	assert_int_equal(xp_sampled_processes_scan(&world->samples.tasks, world->child), 0);
+	assert_int_equal(xp_sampled_processes_scan(&world->samples.processes, world->child), 0);
 	add_sample(world);
-	task = task_of(world);
+	process = process_of(world);
 	xp_samples_rest(&world->samples);
 	xp_samples_rest(&world->samples);
-	assert_true(maps(task, "test_samples_repair"));
+	assert_true(maps(process, "test_samples_repair"));
 	end_child(world, is_told);
 	xp_samples_rest(&world->samples);
-	assert_true(maps(task, "test_samples_repair"));
+	assert_true(maps(process, "test_samples_repair"));
 	xp_samples_rest(&world->samples);
-	assert_int_equal(task->space->count, 0);
+	assert_int_equal(process->space->count, 0);
 	add_sample(world);
-	assert_int_equal(world->samples.tasks.image_count, 2); /* the next process with this pid is another one */
-	assert_int_equal(world->samples.tasks.images[0]->samples, 1);
+	assert_int_equal(world->samples.processes.image_count, 2); /* the next process with this pid is another one */
+	assert_int_equal(world->samples.processes.images[0]->samples, 1);
 }
 
 static void test_end(void **state)
@@ -197,7 +197,7 @@ static void test_lost_end(void **state)
 static void test_many(void **state)
 {
 	enum { COUNT = 20000, STEP = 211 };
-	struct xp_sampled_processes tasks = { 0 };
+	struct xp_sampled_processes processes = { 0 };
 
 	(void)state;
 	for (int i = 1; i <= COUNT; i++) {
@@ -206,20 +206,20 @@ static void test_many(void **state)
 
 		snprintf(name, sizeof(name), "p%d", i);
 		event.text = name;
-		assert_int_equal(xp_sampled_processes_event(&tasks, &event), 0);
+		assert_int_equal(xp_sampled_processes_event(&processes, &event), 0);
 	}
-	assert_int_equal(tasks.by_pid.count, COUNT);
+	assert_int_equal(processes.by_pid.count, COUNT);
 	for (int i = 1; i <= COUNT; i++) {
 		const struct xp_sideband_event exit = { .kind = XP_SIDEBAND_EXIT, .pid = i * STEP, .tid = i * STEP };
-		const struct xp_sampled_process *task = xp_sampled_processes_find(&tasks, i * STEP);
+		const struct xp_sampled_process *process = xp_sampled_processes_find(&processes, i * STEP);
 
-		assert_non_null(task);
-		assert_int_equal(atoi(task->comm + 1), i);
-		assert_int_equal(xp_sampled_processes_event(&tasks, &exit), 0);
-		assert_null(xp_sampled_processes_find(&tasks, i * STEP));
+		assert_non_null(process);
+		assert_int_equal(atoi(process->comm + 1), i);
+		assert_int_equal(xp_sampled_processes_event(&processes, &exit), 0);
+		assert_null(xp_sampled_processes_find(&processes, i * STEP));
 	}
-	assert_int_equal(tasks.by_pid.count, 0);
-	xp_sampled_processes_free(&tasks);
+	assert_int_equal(processes.by_pid.count, 0);
+	xp_sampled_processes_free(&processes);
 }
 
 int main(void)

@@ -287,23 +287,23 @@ static void test_spans(void **state)
 		int index; /* -1: none */
 	} cases[] = { { 0, -1 }, { 9, -1 }, { 10, 2 }, { 19, 2 },   { 20, 0 },
 		      { 29, 0 }, { 30, 4 }, { 99, 0 }, { 100, -1 }, { ~0ull, -1 } };
-	struct xp_interval_map spans = { 0 };
+	struct xp_interval_map intervals = { 0 };
 
 	(void)state;
-	assert_null(xp_interval_map_find(&spans, 5));
-	xp_interval_map_add(&spans, (struct xp_interval){ .start = 10, .end = 100, .index = 0 });
-	xp_interval_map_add(&spans, (struct xp_interval){ .start = 10, .end = 20, .index = 1, .rank = 1 });
-	xp_interval_map_add(&spans, (struct xp_interval){ .start = 10, .end = 20, .index = 2, .rank = 2 });
-	xp_interval_map_add(&spans, (struct xp_interval){ .start = 50, .end = 50, .index = 3 });
-	xp_interval_map_add(&spans, (struct xp_interval){ .start = 30, .end = 40, .index = 4 });
-	xp_interval_map_add(&spans, (struct xp_interval){ .start = 30, .end = 40, .index = 5 });
-	xp_interval_map_sort(&spans);
+	assert_null(xp_interval_map_find(&intervals, 5));
+	xp_interval_map_add(&intervals, (struct xp_interval){ .start = 10, .end = 100, .index = 0 });
+	xp_interval_map_add(&intervals, (struct xp_interval){ .start = 10, .end = 20, .index = 1, .rank = 1 });
+	xp_interval_map_add(&intervals, (struct xp_interval){ .start = 10, .end = 20, .index = 2, .rank = 2 });
+	xp_interval_map_add(&intervals, (struct xp_interval){ .start = 50, .end = 50, .index = 3 });
+	xp_interval_map_add(&intervals, (struct xp_interval){ .start = 30, .end = 40, .index = 4 });
+	xp_interval_map_add(&intervals, (struct xp_interval){ .start = 30, .end = 40, .index = 5 });
+	xp_interval_map_sort(&intervals);
 	for (size_t i = 0; i < XP_ARRAY_SIZE(cases); i++) {
-		const struct xp_interval *span = xp_interval_map_find(&spans, cases[i].address);
+		const struct xp_interval *span = xp_interval_map_find(&intervals, cases[i].address);
 
 		assert_int_equal(span ? (int)span->index : -1, cases[i].index);
 	}
-	xp_interval_map_free(&spans);
+	xp_interval_map_free(&intervals);
 }
 
 static void test_number_map(void **state)

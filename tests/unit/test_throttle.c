@@ -461,8 +461,8 @@ static void test_calls_before_the_first_mark(void **state)
 	uint32_t *calls = f->budgets[0][1].calls;
 
 	add_process(f);
-	f->throttle.options.hit_cost.stub_ns = 500;
-	f->throttle.options.hit_cost.entry_ns = 500;
+	f->throttle.options.probe_cost.stub_ns = 500;
+	f->throttle.options.probe_cost.entry_ns = 500;
 	f->throttle.budget.share = 0.5;
 	kernel.cpu_ns = 1;
 	calls[XP_SLEDS_PROBED] = calls[XP_SLEDS_PATCHED] = 1000000;

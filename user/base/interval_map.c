@@ -12,13 +12,13 @@
 /* Spans of real programs hardly overlap. The limit keeps a hostile file from turning each search into a linear scan. */
 #define STEPS_MAX 64
 
-int xp_interval_map_add(struct xp_interval_map *spans, struct xp_interval span)
+int xp_interval_map_add(struct xp_interval_map *intervals, struct xp_interval interval)
 {
-	if (span.start >= span.end)
+	if (interval.start >= interval.end)
 		return 0;
-	if (XP_ARRAY_RESERVE(spans->all, spans->room, spans->count + 1))
+	if (XP_ARRAY_RESERVE(intervals->all, intervals->room, intervals->count + 1))
 		return -ENOMEM;
-	spans->all[spans->count++] = span;
+	intervals->all[intervals->count++] = interval;
 	return 0;
 }
 
@@ -33,35 +33,35 @@ static int compare(const void *a, const void *b)
 	return x->index < y->index ? 1 : x->index > y->index ? -1 : 0;
 }
 
-void xp_interval_map_sort(struct xp_interval_map *spans)
+void xp_interval_map_sort(struct xp_interval_map *intervals)
 {
-	if (spans->count)
-		qsort(spans->all, spans->count, sizeof(*spans->all), compare);
+	if (intervals->count)
+		qsort(intervals->all, intervals->count, sizeof(*intervals->all), compare);
 }
 
-const struct xp_interval *xp_interval_map_find(const struct xp_interval_map *spans, uint64_t address)
+const struct xp_interval *xp_interval_map_find(const struct xp_interval_map *intervals, uint64_t address)
 {
-	size_t low = 0, high = spans->count;
+	size_t low = 0, high = intervals->count;
 
 	while (low < high) {
 		size_t middle = low + (high - low) / 2;
 
-		if (spans->all[middle].start <= address)
+		if (intervals->all[middle].start <= address)
 			low = middle + 1;
 		else
 			high = middle;
 	}
 	for (size_t step = 0; step < STEPS_MAX && step < low; step++) {
-		const struct xp_interval *span = &spans->all[low - 1 - step];
+		const struct xp_interval *interval = &intervals->all[low - 1 - step];
 
-		if (address < span->end)
-			return span;
+		if (address < interval->end)
+			return interval;
 	}
 	return NULL;
 }
 
-void xp_interval_map_free(struct xp_interval_map *spans)
+void xp_interval_map_free(struct xp_interval_map *intervals)
 {
-	free(spans->all);
-	memset(spans, 0, sizeof(*spans));
+	free(intervals->all);
+	memset(intervals, 0, sizeof(*intervals));
 }

@@ -9,7 +9,7 @@
 struct xp_interval {
 	uint64_t start;
 	uint64_t end;	/* exclusive */
-	uint32_t rank;	/* of spans with the same start, the highest rank is found first */
+	uint32_t rank;	/* of intervals with the same start, the highest rank is found first */
 	uint32_t index; /* defined by the caller */
 };
 
@@ -20,12 +20,12 @@ struct xp_interval_map {
 	size_t room;
 };
 
-/* Returns 0 or -ENOMEM. Ignores empty spans. */
-int xp_interval_map_add(struct xp_interval_map *spans, struct xp_interval span);
+/* Returns 0 or -ENOMEM. Ignores empty intervals. */
+int xp_interval_map_add(struct xp_interval_map *intervals, struct xp_interval interval);
 /* Call once, after the last add. */
-void xp_interval_map_sort(struct xp_interval_map *spans);
-/* The span that contains address and has the highest start. Returns NULL if there is none. */
-const struct xp_interval *xp_interval_map_find(const struct xp_interval_map *spans, uint64_t address);
-void xp_interval_map_free(struct xp_interval_map *spans);
+void xp_interval_map_sort(struct xp_interval_map *intervals);
+/* The interval that contains address and has the highest start. Returns NULL if there is none. */
+const struct xp_interval *xp_interval_map_find(const struct xp_interval_map *intervals, uint64_t address);
+void xp_interval_map_free(struct xp_interval_map *intervals);
 
 #endif

@@ -12,12 +12,12 @@
 void xp_forecast_make(struct xp_forecast *forecast, const struct xp_forecast_input *input)
 {
 	double wall_ns = (double)XP_MAX(input->wall_ns, 1u);
-	double counting_ns = (double)input->calls * (double)input->hit_cost.entry_ns;
+	double counting_ns = (double)input->calls * (double)input->probe_cost.entry_ns;
 	double own_ns = XP_MAX((double)input->cpu_ns - counting_ns, (double)input->cpu_ns * OWN_SHARE_MIN);
 	uint64_t probed = input->calls - input->patched;
-	double cost_ns = (double)(probed + input->emulated) * (double)input->hit_cost.entry_ns +
-			 (double)(probed - input->emulated) * (double)input->hit_cost.exit_ns +
-			 (double)(2 * input->patched) * (double)input->hit_cost.stub_ns;
+	double cost_ns = (double)(probed + input->emulated) * (double)input->probe_cost.entry_ns +
+			 (double)(probed - input->emulated) * (double)input->probe_cost.exit_ns +
+			 (double)(2 * input->patched) * (double)input->probe_cost.stub_ns;
 	double cores = (own_ns + cost_ns) / wall_ns; /* demand at this rate of calls */
 
 	*forecast = (struct xp_forecast){

@@ -85,7 +85,7 @@ static int allocate(struct xp_throttle_member *member)
 static double call_ns(const struct xp_throttle *throttle, const struct xp_throttle_member *member, size_t id,
 		      enum xp_sled_mode mode, enum xp_budget_state state)
 {
-	const struct xp_probe_cost *hit = &throttle->options.hit_cost;
+	const struct xp_probe_cost *hit = &throttle->options.probe_cost;
 
 	if (mode == XP_SLEDS_PATCHED)
 		return (double)(state == XP_BUDGET_RECORDED ? 2 * hit->stub_ns : hit->count_ns);

@@ -62,7 +62,7 @@ struct xp_throttle_options {
 	bool all_args;
 	struct xp_processes *processes;
 	const struct xp_clock *clock;
-	struct xp_probe_cost hit_cost;
+	struct xp_probe_cost probe_cost;
 	double share; /* budget as a share of the targets' CPU time, 0..1 */
 };
 

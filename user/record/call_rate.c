@@ -241,7 +241,7 @@ static int make_rates(struct counting *counting)
 	int err = prepare(counting);
 
 	if (!err)
-		err = xp_probe_cost_measure(&rates->hit_cost, &counting->bpf.programs, true,
+		err = xp_probe_cost_measure(&rates->probe_cost, &counting->bpf.programs, true,
 					    counting->recording->plan.may_patch ? &counting->recording->plan.stub_form
 										: NULL);
 	if (err || !rates->object_count)
@@ -254,9 +254,9 @@ static int make_rates(struct counting *counting)
 	if (err)
 		return err;
 	rates->made = true;
-	input->hit_cost = rates->hit_cost;
+	input->probe_cost = rates->probe_cost;
 	input->cpus_max = cpus_max(counting->recording);
-	rates->own_ns = input->cpu_ns - XP_MIN(input->calls * rates->hit_cost.entry_ns, input->cpu_ns * 49 / 50);
+	rates->own_ns = input->cpu_ns - XP_MIN(input->calls * rates->probe_cost.entry_ns, input->cpu_ns * 49 / 50);
 	return 0;
 }
 

@@ -477,11 +477,11 @@ static json_t *forecast_value(const struct xp_manifest *manifest)
 	const struct xp_forecast *forecast = manifest->forecast;
 	struct section section = begin(), hit = begin();
 
-	put_number(&hit, "entry", manifest->hit_cost.entry_ns);
-	put_number(&hit, "exit", manifest->hit_cost.exit_ns);
-	if (manifest->hit_cost.stub_ns) {
-		put_number(&hit, "patched", manifest->hit_cost.stub_ns);
-		put_number(&hit, "counted", manifest->hit_cost.count_ns);
+	put_number(&hit, "entry", manifest->probe_cost.entry_ns);
+	put_number(&hit, "exit", manifest->probe_cost.exit_ns);
+	if (manifest->probe_cost.stub_ns) {
+		put_number(&hit, "patched", manifest->probe_cost.stub_ns);
+		put_number(&hit, "counted", manifest->probe_cost.count_ns);
 	}
 	put(&section, "calls_per_s", json_real(forecast->calls_per_s));
 	put(&section, "cost_cores", json_real(forecast->cost_cores));

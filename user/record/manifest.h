@@ -161,7 +161,7 @@ struct xp_manifest {
 	uint64_t longest_stop_ns;
 
 	const struct xp_forecast *forecast; /* NULL: none was made */
-	struct xp_probe_cost hit_cost;	    /* as measured for the forecast */
+	struct xp_probe_cost probe_cost;    /* as measured for the forecast */
 	double budget;			    /* share of the targets' CPU time; 0: no budget */
 	double budget_spent;		    /* share that tracing took, as far as known */
 	uint64_t flight_bytes;		    /* per process; 0: no flight recorder */

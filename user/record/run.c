@@ -317,8 +317,8 @@ static bool may_sleep_long(const struct xp_recording *recording)
 	if (!recording->sampling.sampler || options->all || options->tid || options->follow || options->child_argv ||
 	    recording->probes.attached_count || samples->waiting.count)
 		return false;
-	for (size_t i = 0; i < samples->tasks.image_count; i++)
-		if (samples->tasks.images[i]->jit)
+	for (size_t i = 0; i < samples->processes.image_count; i++)
+		if (samples->processes.images[i]->jit)
 			return false;
 	return true;
 }

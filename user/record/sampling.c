@@ -101,7 +101,7 @@ static int setup_perf(struct xp_recording *recording)
 	struct xp_perf_out_options perf = {
 		.dir_fd = recording->outdir.fd,
 		.clock = recording->clock,
-		.tasks = &recording->sampling.samples.tasks,
+		.processes = &recording->sampling.samples.processes,
 		.hardware = xp_sampler_hardware(sampler),
 		.event = xp_sampler_event(sampler),
 		.period = recording->options->period,
@@ -167,7 +167,7 @@ void xp_sampling_free(struct xp_sampling *sampling)
 
 int xp_sampling_add_process(struct xp_sampling *sampling, pid_t pid, char *why, size_t why_size)
 {
-	int err = xp_sampled_processes_expect(&sampling->samples.tasks, pid);
+	int err = xp_sampled_processes_expect(&sampling->samples.processes, pid);
 
 	if (!err)
 		err = xp_sampler_add_process(sampling->sampler, pid);
@@ -194,10 +194,10 @@ static int apply_event(struct xp_samples *samples, const struct xp_sideband_even
 	int err;
 
 	if (perf)
-		xp_perf_out_before(perf, event, xp_sampled_processes_space(&samples->tasks, event->pid));
-	err = xp_sampled_processes_event(&samples->tasks, event);
+		xp_perf_out_before(perf, event, xp_sampled_processes_space(&samples->processes, event->pid));
+	err = xp_sampled_processes_event(&samples->processes, event);
 	if (perf && !err)
-		xp_perf_out_event(perf, event, xp_sampled_processes_space(&samples->tasks, event->pid));
+		xp_perf_out_event(perf, event, xp_sampled_processes_space(&samples->processes, event->pid));
 	return err;
 }
 
@@ -220,11 +220,11 @@ int xp_sampling_repair(struct xp_sampling *sampling)
 	if (!sampling->sideband || begin_tsc < sampling->next_repair_tsc)
 		return 0;
 	lost = xp_sideband_lost(sampling->sideband);
-	if (lost == samples->tasks.lost_seen)
+	if (lost == samples->processes.lost_seen)
 		return 0;
 	if (samples->perf)
 		xp_perf_out_forget(samples->perf);
-	err = xp_sampled_processes_repair(&samples->tasks, lost);
+	err = xp_sampled_processes_repair(&samples->processes, lost);
 	sampling->next_repair_tsc = begin_tsc + REPAIR_PAUSE * (xp_clock_now_tsc() - begin_tsc);
 	return err;
 }

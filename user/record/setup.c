@@ -108,14 +108,14 @@ int xp_setup_budget(struct xp_recording *recording)
 		.all_args = recording->options->args,
 		.processes = &recording->traced.processes,
 		.clock = recording->clock,
-		.hit_cost = recording->rates.hit_cost,
+		.probe_cost = recording->rates.probe_cost,
 		.share = recording->options->max_overhead,
 	};
 	int err;
 
 	if (!(recording->options->max_overhead > 0) || recording->options->dry_run)
 		return 0;
-	if (!recording->rates.hit_cost.entry_ns) {
+	if (!recording->rates.probe_cost.entry_ns) {
 		return xp_refuse(recording->why, sizeof(recording->why), -EOPNOTSUPP,
 				 "--max-overhead needs %s; omit it, and exclude hot functions with --functions '!NAME'",
 				 recording->plan.multi ? "to measure what a probe costs, and cannot (-v shows why)"

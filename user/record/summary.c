@@ -76,8 +76,8 @@ static void print_profiles(const struct xp_recording *recording)
 	const char *dir = recording->outdir.path;
 	struct xp_shell_path path;
 
-	for (size_t i = 0; i < recording->sampling.samples.tasks.image_count; i++) {
-		const struct xp_image *image = recording->sampling.samples.tasks.images[i];
+	for (size_t i = 0; i < recording->sampling.samples.processes.image_count; i++) {
+		const struct xp_image *image = recording->sampling.samples.processes.images[i];
 
 		if (image->name[0] && (!most || image->samples > most->samples))
 			most = image;
@@ -94,8 +94,8 @@ static struct xp_jit_dump_out_counts count_jitdumps(const struct xp_recording *r
 {
 	struct xp_jit_dump_out_counts all = { 0 };
 
-	for (size_t i = 0; i < recording->sampling.samples.tasks.image_count; i++) {
-		const struct xp_image *image = recording->sampling.samples.tasks.images[i];
+	for (size_t i = 0; i < recording->sampling.samples.processes.image_count; i++) {
+		const struct xp_image *image = recording->sampling.samples.processes.images[i];
 		struct xp_jit_dump_out_counts dump = { 0 };
 
 		if (!image->jit || !xp_jit_dump(image->jit, &dump))
@@ -171,8 +171,8 @@ static void print_jit(const struct xp_recording *recording)
 {
 	uint64_t named = 0, unnamed = 0, functions = 0;
 
-	for (size_t i = 0; i < recording->sampling.samples.tasks.image_count; i++) {
-		const struct xp_image *image = recording->sampling.samples.tasks.images[i];
+	for (size_t i = 0; i < recording->sampling.samples.processes.image_count; i++) {
+		const struct xp_image *image = recording->sampling.samples.processes.images[i];
 
 		named += image->jit_named;
 		unnamed += image->jit_unnamed;
@@ -189,8 +189,8 @@ static void print_samples(const struct xp_recording *recording, const struct xp_
 	uint64_t seen = totals->samples + totals->samples_lost;
 	size_t profiles = 0;
 
-	for (size_t i = 0; i < recording->sampling.samples.tasks.image_count; i++)
-		profiles += recording->sampling.samples.tasks.images[i]->name[0] != 0;
+	for (size_t i = 0; i < recording->sampling.samples.processes.image_count; i++)
+		profiles += recording->sampling.samples.processes.images[i]->name[0] != 0;
 	xp_info("%.1f s: %" PRIu64 " samples seen = %" PRIu64 " written + %" PRIu64 " lost; %zu profile%s",
 		xp_summary_duration_ns(recording) / 1e9, seen, totals->samples, totals->samples_lost, profiles,
 		profiles == 1 ? "" : "s");

@@ -124,8 +124,9 @@ static int manifest_process(const struct xp_recording *recording, const struct x
 	for (size_t i = 0; i < process->functions.range_count; i++)
 		objects[i] = manifest_object(recording, &process->functions.ranges[i]);
 	for (size_t i = 0; i < process->sums.summary_count; i++)
-		threads[i] = (struct xp_manifest_thread){ process->sums.summaries[i].tid, process->sums.summaries[i].name,
-							  process->sums.summaries[i].counts };
+		threads[i] =
+		    (struct xp_manifest_thread){ process->sums.summaries[i].tid, process->sums.summaries[i].name,
+						 process->sums.summaries[i].counts };
 	return 0;
 }
 
@@ -147,7 +148,7 @@ static size_t count_flights(const struct xp_recording *recording)
 
 static size_t list_files(const struct xp_recording *recording, struct xp_manifest_file *files)
 {
-	struct xp_image *const *images = recording->sampling.samples.tasks.images;
+	struct xp_image *const *images = recording->sampling.samples.processes.images;
 	size_t count = 0;
 
 	for (const struct xp_process *process = recording->traced.processes.first; process; process = process->next) {
@@ -161,7 +162,7 @@ static size_t list_files(const struct xp_recording *recording, struct xp_manifes
 			files[count++] = (struct xp_manifest_file){ process->log.side_name, "side-elf",
 								    file_bytes(recording, process->log.side_name) };
 	}
-	for (size_t i = 0; i < recording->sampling.samples.tasks.image_count; i++) {
+	for (size_t i = 0; i < recording->sampling.samples.processes.image_count; i++) {
 		struct xp_jit_dump_out_counts dump = { 0 };
 		const char *dump_name = images[i]->jit ? xp_jit_dump(images[i]->jit, &dump) : NULL;
 
@@ -203,8 +204,8 @@ static struct xp_manifest_samples manifest_samples(const struct xp_recording *re
 	if (!recording->sampling.sampler)
 		return (struct xp_manifest_samples){ 0 };
 	xp_samples_stacks(&recording->sampling.samples, stacks);
-	for (size_t i = 0; i < recording->sampling.samples.tasks.image_count; i++) {
-		const struct xp_image *image = recording->sampling.samples.tasks.images[i];
+	for (size_t i = 0; i < recording->sampling.samples.processes.image_count; i++) {
+		const struct xp_image *image = recording->sampling.samples.processes.images[i];
 
 		if (!image->name[0])
 			continue;
@@ -258,7 +259,8 @@ static size_t list_notices(const struct xp_recording *recording, const char **no
 
 int xp_summary_reserve(const struct xp_recording *recording)
 {
-	uint64_t bytes = MANIFEST_BASE_BYTES + recording->sampling.samples.tasks.image_count * MANIFEST_PROFILE_BYTES;
+	uint64_t bytes =
+	    MANIFEST_BASE_BYTES + recording->sampling.samples.processes.image_count * MANIFEST_PROFILE_BYTES;
 
 	for (const struct xp_process *process = recording->traced.processes.first; process; process = process->next)
 		bytes += MANIFEST_PROCESS_BYTES +
@@ -296,10 +298,10 @@ int xp_summary_manifest(const struct xp_recording *recording, const struct xp_to
 {
 	struct xp_manifest_process *processes = calloc(totals->processes + 1, sizeof(*processes));
 	struct xp_manifest_file *files = calloc(2 * totals->processes + count_flights(recording) +
-						    2 * recording->sampling.samples.tasks.image_count + 2,
+						    2 * recording->sampling.samples.processes.image_count + 2,
 						sizeof(*files));
 	struct xp_manifest_profile *profiles =
-	    calloc(recording->sampling.samples.tasks.image_count + 1, sizeof(*profiles));
+	    calloc(recording->sampling.samples.processes.image_count + 1, sizeof(*profiles));
 	char **argv = xp_command_line_read();
 	size_t count = 0;
 	uint64_t stacks[XP_UNWIND_ENDS];
@@ -316,7 +318,7 @@ int xp_summary_manifest(const struct xp_recording *recording, const struct xp_to
 		.stopped_ns = recording->probes.stopped_ns,
 		.longest_stop_ns = recording->probes.longest_stop_ns,
 		.forecast = recording->rates.made ? &recording->rates.forecast : NULL,
-		.hit_cost = recording->rates.hit_cost,
+		.probe_cost = recording->rates.probe_cost,
 		.budget = recording->probes.throttle ? recording->options->max_overhead : 0,
 		.budget_spent = recording->probes.throttle ? xp_throttle_spent(recording->probes.throttle) : 0,
 		.flight_bytes = recording->options->flight_bytes,

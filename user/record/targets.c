@@ -33,17 +33,17 @@ static int start_command(struct xp_recording *recording)
 static int scan_sampled(struct xp_recording *recording)
 {
 	const struct xp_options *options = recording->options;
-	struct xp_sampled_processes *tasks = &recording->sampling.samples.tasks;
+	struct xp_sampled_processes *sampled = &recording->sampling.samples.processes;
 	int err = 0;
 
 	if (options->all)
-		return xp_sampled_processes_scan_all(tasks);
+		return xp_sampled_processes_scan_all(sampled);
 	for (size_t i = 0; i < options->pids.count && !err; i++)
-		err = xp_sampled_processes_scan(tasks, options->pids.pids[i]);
+		err = xp_sampled_processes_scan(sampled, options->pids.pids[i]);
 	if (options->child_argv && !err)
-		err = xp_sampled_processes_scan(tasks, recording->command.launch.pid);
+		err = xp_sampled_processes_scan(sampled, recording->command.launch.pid);
 	if (options->tid && !err)
-		err = xp_sampled_processes_scan(tasks, xp_target_process(options->tid));
+		err = xp_sampled_processes_scan(sampled, xp_target_process(options->tid));
 	return err;
 }
 
@@ -52,7 +52,8 @@ static int look_again(struct xp_recording *recording, struct xp_process *process
 {
 	int none = 0, err = 0;
 
-	for (int tries = 0; tries < SCAN_TRIES_MAX && none < SCAN_TRIES && !process->functions.range_count && !err; tries++) {
+	for (int tries = 0; tries < SCAN_TRIES_MAX && none < SCAN_TRIES && !process->functions.range_count && !err;
+	     tries++) {
 		usleep(SCAN_PAUSE_US);
 		err = xp_follow_again(recording, process);
 		none = process->attaching.flees ? 0 : none + 1;

@@ -133,14 +133,14 @@ static const char *symbol_at(struct xp_elf_names *names, uint64_t address)
 
 /* ---- DWARF ---- */
 
-static int add_ranges(struct xp_interval_map *spans, Dwarf_Die *die, size_t index)
+static int add_ranges(struct xp_interval_map *intervals, Dwarf_Die *die, size_t index)
 {
 	Dwarf_Addr base, start, end;
 	ptrdiff_t at = 0;
 
 	while ((at = dwarf_ranges(die, at, &base, &start, &end)) > 0) {
 		int err = xp_interval_map_add(
-		    spans, (struct xp_interval){ .start = start, .end = end, .index = (uint32_t)index });
+		    intervals, (struct xp_interval){ .start = start, .end = end, .index = (uint32_t)index });
 
 		if (err)
 			return err;

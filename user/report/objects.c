@@ -121,7 +121,7 @@ static int add_object(struct xp_report_objects *objects, const struct xp_gperf_l
 	*object = (struct xp_report_object){ .start = line->start, .offset = line->map_offset };
 	err = set_file(object, *path ? path : "[anon]", process, symbolizer);
 	if (!err)
-		err = xp_interval_map_add(&objects->spans, span);
+		err = xp_interval_map_add(&objects->intervals, span);
 	objects->count += !err;
 	return err;
 }
@@ -141,14 +141,14 @@ int xp_report_objects_read(struct xp_report_objects *objects, struct xp_gperf_re
 		if (err)
 			return err;
 	}
-	xp_interval_map_sort(&objects->spans);
+	xp_interval_map_sort(&objects->intervals);
 	return more;
 }
 
 void xp_report_objects_free(struct xp_report_objects *objects)
 {
 	free(objects->all);
-	xp_interval_map_free(&objects->spans);
+	xp_interval_map_free(&objects->intervals);
 	memset(objects, 0, sizeof(*objects));
 }
 
@@ -156,7 +156,7 @@ const struct xp_report_object *xp_report_objects_find(const struct xp_report_obj
 						      const struct xp_symbolizer *symbolizer, uint64_t address,
 						      uint64_t *vaddr)
 {
-	const struct xp_interval *span = xp_interval_map_find(&objects->spans, address);
+	const struct xp_interval *span = xp_interval_map_find(&objects->intervals, address);
 	const struct xp_report_object *object = span ? &objects->all[span->index] : NULL;
 
 	if (object)

@@ -23,7 +23,7 @@ struct xp_report_objects {
 	struct xp_report_object *all;
 	size_t count;
 	size_t room;
-	struct xp_interval_map spans;
+	struct xp_interval_map intervals;
 };
 
 /* Reads the lines after the records. Returns 0, -EBADMSG with *violation set, or -ENOMEM. */

@@ -117,7 +117,7 @@ static int read_profile(struct making *making, struct input *input)
 		err = xp_report_objects_read(&input->objects, &reader, input->table->process, symbolizer, &violation);
 	if (err == -EBADMSG) {
 		report_violation(making, path, violation.offset, violation.text);
-		xp_interval_map_sort(&input->objects.spans);
+		xp_interval_map_sort(&input->objects.intervals);
 		err = 0;
 	}
 	return err ? err : want_samples(symbolizer, input);

@@ -147,12 +147,12 @@ static bool make_file(struct xp_perf_out *out)
 /* Writes the JIT memory of all processes, before any code is loaded there. */
 static void put_jit_memory(struct xp_perf_out *out)
 {
-	const struct xp_sampled_processes *tasks = out->options.tasks;
+	const struct xp_sampled_processes *processes = out->options.processes;
 
-	for (size_t i = 0; i < tasks->by_pid.count; i++) {
-		const struct xp_sampled_process *task = tasks->by_pid.entries[i].pointer;
+	for (size_t i = 0; i < processes->by_pid.count; i++) {
+		const struct xp_sampled_process *process = processes->by_pid.entries[i].pointer;
 
-		fail(out, xp_perf_maps_write_all(&out->maps, 0, task->pid, task->space, true));
+		fail(out, xp_perf_maps_write_all(&out->maps, 0, process->pid, process->space, true));
 	}
 }
 

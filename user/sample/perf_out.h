@@ -34,8 +34,8 @@
 struct xp_perf_out_options {
 	int dir_fd; /* owned by the caller */
 	const struct xp_clock *clock;
-	const struct xp_sampled_processes *tasks; /* read when the first record is written */
-	bool hardware;				  /* cycles; otherwise cpu-clock */
+	const struct xp_sampled_processes *processes; /* read when the first record is written */
+	bool hardware;				      /* cycles; otherwise cpu-clock */
 	const char *event;
 	uint64_t period; /* of each sample: cycles or ns */
 	bool uncompressed;

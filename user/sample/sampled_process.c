@@ -14,72 +14,72 @@
 #include "base/util.h"
 #include "target/target.h"
 
-static void task_free(struct xp_sampled_process *task)
+static void process_free(struct xp_sampled_process *process)
 {
-	xp_address_space_release(task->space);
-	free(task);
+	xp_address_space_release(process->space);
+	free(process);
 }
 
-void xp_sampled_processes_free(struct xp_sampled_processes *tasks)
+void xp_sampled_processes_free(struct xp_sampled_processes *processes)
 {
-	for (size_t i = 0; i < tasks->by_pid.count; i++)
-		task_free(tasks->by_pid.entries[i].pointer);
-	for (size_t i = 0; i < tasks->image_count; i++) {
-		xp_profile_free(tasks->images[i]->profile);
-		xp_jit_free(tasks->images[i]->jit);
-		xp_address_space_release(tasks->images[i]->jit_space);
-		free(tasks->images[i]);
+	for (size_t i = 0; i < processes->by_pid.count; i++)
+		process_free(processes->by_pid.entries[i].pointer);
+	for (size_t i = 0; i < processes->image_count; i++) {
+		xp_profile_free(processes->images[i]->profile);
+		xp_jit_free(processes->images[i]->jit);
+		xp_address_space_release(processes->images[i]->jit_space);
+		free(processes->images[i]);
 	}
-	xp_u64_map_free(&tasks->by_pid);
-	free(tasks->images);
-	xp_files_free(&tasks->files);
+	xp_u64_map_free(&processes->by_pid);
+	free(processes->images);
+	xp_files_free(&processes->files);
 }
 
-struct xp_sampled_process *xp_sampled_processes_find(const struct xp_sampled_processes *tasks, pid_t pid)
+struct xp_sampled_process *xp_sampled_processes_find(const struct xp_sampled_processes *processes, pid_t pid)
 {
-	return xp_u64_map_get(&tasks->by_pid, (uint32_t)pid);
+	return xp_u64_map_get(&processes->by_pid, (uint32_t)pid);
 }
 
 /* Returns the entry of pid, which it creates if new, or NULL if out of memory. */
-static struct xp_sampled_process *task_of(struct xp_sampled_processes *tasks, pid_t pid)
+static struct xp_sampled_process *process_of(struct xp_sampled_processes *processes, pid_t pid)
 {
-	struct xp_sampled_process *task = xp_sampled_processes_find(tasks, pid);
+	struct xp_sampled_process *process = xp_sampled_processes_find(processes, pid);
 
-	if (task)
-		return task;
-	task = calloc(1, sizeof(*task));
-	if (!task)
+	if (process)
+		return process;
+	process = calloc(1, sizeof(*process));
+	if (!process)
 		return NULL;
-	task->pid = pid;
-	task->image_number = 1;
-	task->space = xp_address_space_new();
-	if (!task->space || xp_u64_map_put(&tasks->by_pid, (uint32_t)pid, task)) {
-		task_free(task);
+	process->pid = pid;
+	process->image_number = 1;
+	process->space = xp_address_space_new();
+	if (!process->space || xp_u64_map_put(&processes->by_pid, (uint32_t)pid, process)) {
+		process_free(process);
 		return NULL;
 	}
-	return task;
+	return process;
 }
 
-static void set_name(struct xp_sampled_process *task, const char *name)
+static void set_name(struct xp_sampled_process *process, const char *name)
 {
-	xp_clean_text(task->comm, sizeof(task->comm), name);
+	xp_clean_text(process->comm, sizeof(process->comm), name);
 }
 
 /* ---- images ---- */
 
-static int reserve_image(struct xp_sampled_processes *tasks)
+static int reserve_image(struct xp_sampled_processes *processes)
 {
-	return XP_ARRAY_RESERVE(tasks->images, tasks->image_room, tasks->image_count + 1);
+	return XP_ARRAY_RESERVE(processes->images, processes->image_room, processes->image_count + 1);
 }
 
-static int need_image(struct xp_sampled_processes *tasks, struct xp_sampled_process *task)
+static int need_image(struct xp_sampled_processes *processes, struct xp_sampled_process *process)
 {
 	struct xp_image *image;
 	int err;
 
-	if (task->image)
+	if (process->image)
 		return 0;
-	err = reserve_image(tasks);
+	err = reserve_image(processes);
 	if (err)
 		return err;
 	image = calloc(1, sizeof(*image));
@@ -90,72 +90,72 @@ static int need_image(struct xp_sampled_processes *tasks, struct xp_sampled_proc
 		free(image);
 		return err;
 	}
-	image->pid = task->pid;
-	image->number = task->image_number;
-	tasks->images[tasks->image_count++] = image;
-	task->image = image;
+	image->pid = process->pid;
+	image->number = process->image_number;
+	processes->images[processes->image_count++] = image;
+	process->image = image;
 	return 0;
 }
 
 /* Ends the current image. An empty one (see xp_sampled_processes_expect()) is kept for the next program. */
-static void end_image(struct xp_sampled_process *task)
+static void end_image(struct xp_sampled_process *process)
 {
-	if (!task->image || !task->image->samples)
+	if (!process->image || !process->image->samples)
 		return;
-	memcpy(task->image->comm, task->comm, sizeof(task->comm));
-	task->image->is_over = true;
-	task->image = NULL;
-	task->image_number++;
+	memcpy(process->image->comm, process->comm, sizeof(process->comm));
+	process->image->is_over = true;
+	process->image = NULL;
+	process->image_number++;
 }
 
-int xp_sampled_processes_expect(struct xp_sampled_processes *tasks, pid_t pid)
+int xp_sampled_processes_expect(struct xp_sampled_processes *processes, pid_t pid)
 {
-	struct xp_sampled_process *task = task_of(tasks, pid);
+	struct xp_sampled_process *process = process_of(processes, pid);
 
-	return task ? need_image(tasks, task) : -ENOMEM;
+	return process ? need_image(processes, process) : -ENOMEM;
 }
 
-void xp_sampled_processes_settle(struct xp_sampled_processes *tasks)
+void xp_sampled_processes_settle(struct xp_sampled_processes *processes)
 {
-	for (size_t i = 0; i < tasks->by_pid.count; i++) {
-		struct xp_sampled_process *task = tasks->by_pid.entries[i].pointer;
+	for (size_t i = 0; i < processes->by_pid.count; i++) {
+		struct xp_sampled_process *process = processes->by_pid.entries[i].pointer;
 
-		if (task->image)
-			memcpy(task->image->comm, task->comm, sizeof(task->comm));
+		if (process->image)
+			memcpy(process->image->comm, process->comm, sizeof(process->comm));
 	}
 }
 
 /* ---- mappings ---- */
 
 /* vma, file: the mapping and its file, which is copied if it is new. tsc: when it was mapped; 0: unknown. */
-static int map(struct xp_sampled_processes *tasks, struct xp_sampled_process *task, uint64_t tsc, struct xp_vma vma,
-	       const struct xp_file *file)
+static int map(struct xp_sampled_processes *processes, struct xp_sampled_process *process, uint64_t tsc,
+	       struct xp_vma vma, const struct xp_file *file)
 {
 	int err;
 
-	vma.file = xp_files_intern(&tasks->files, file);
+	vma.file = xp_files_intern(&processes->files, file);
 	if (!vma.file)
 		return -ENOMEM;
-	if (vma.file->kind == XP_FILE_UNKNOWN && !tasks->has_warned) {
+	if (vma.file->kind == XP_FILE_UNKNOWN && !processes->has_warned) {
 		xp_warn("more than %u files of code: code in new ones is [unknown]", XP_FILES_MAX);
-		tasks->has_warned = true;
+		processes->has_warned = true;
 	}
-	err = xp_address_space_own(&task->space);
+	err = xp_address_space_own(&process->space);
 	if (!err && tsc && xp_file_may_be_jit(vma.file))
-		err = xp_address_space_map_jit(task->space, vma.start, vma.end, tsc);
+		err = xp_address_space_map_jit(process->space, vma.start, vma.end, tsc);
 	if (!err)
-		err = xp_address_space_map(task->space, &vma);
-	task->mapped = true;
+		err = xp_address_space_map(process->space, &vma);
+	process->mapped = true;
 	return err == -E2BIG || err == -EINVAL ? 0 : err; /* samples in a mapping that is not kept are [unknown] */
 }
 
 /* Whether the process runs another program than the one whose mappings are known, because its exec was lost. */
-static bool has_executed(const struct xp_sampled_process *task)
+static bool has_executed(const struct xp_sampled_process *process)
 {
-	const struct xp_address_space *space = task->space;
+	const struct xp_address_space *space = process->space;
 	struct stat st;
 
-	if (!space->count || xp_target_stat_exe(task->pid, &st))
+	if (!space->count || xp_target_stat_exe(process->pid, &st))
 		return false;
 	for (size_t i = 0; i < space->count; i++) /* the device of a mapping is not always stat()'s */
 		if (space->vmas[i].file->inode == st.st_ino)
@@ -164,37 +164,37 @@ static bool has_executed(const struct xp_sampled_process *task)
 }
 
 /* A program begins: nothing is mapped. */
-static int begin_image(struct xp_sampled_process *task)
+static int begin_image(struct xp_sampled_process *process)
 {
 	struct xp_address_space *space = xp_address_space_new();
 
 	if (!space)
 		return -ENOMEM;
-	end_image(task);
-	xp_address_space_release(task->space);
-	task->space = space;
+	end_image(process);
+	xp_address_space_release(process->space);
+	process->space = space;
 	return 0;
 }
 
 /* anew: the known mappings and name of the process may be wrong. */
-static int scan(struct xp_sampled_processes *tasks, pid_t pid, bool anew)
+static int scan(struct xp_sampled_processes *processes, pid_t pid, bool anew)
 {
-	struct xp_sampled_process *task = task_of(tasks, pid);
+	struct xp_sampled_process *process = process_of(processes, pid);
 	struct xp_mappings mappings;
 	char comm[16] = "";
 	int err;
 
-	if (!task)
+	if (!process)
 		return -ENOMEM;
-	if (anew && has_executed(task)) {
-		err = begin_image(task);
+	if (anew && has_executed(process)) {
+		err = begin_image(process);
 		if (err)
 			return err;
 	}
-	if (!task->comm[0] || anew)
+	if (!process->comm[0] || anew)
 		xp_target_thread_name(pid, pid, comm);
 	if (comm[0])
-		set_name(task, comm);
+		set_name(process, comm);
 	err = xp_mappings_read_all(&mappings, pid);
 	if (err)
 		return err == -ENOMEM ? err : 0; /* the process is gone */
@@ -212,13 +212,13 @@ static int scan(struct xp_sampled_processes *tasks, pid_t pid, bool anew)
 			.path = mapping->path,
 		};
 
-		err = map(tasks, task, 0, vma, &file);
+		err = map(processes, process, 0, vma, &file);
 	}
 	xp_mappings_free(&mappings);
 	return err;
 }
 
-static int scan_all(struct xp_sampled_processes *tasks, bool anew)
+static int scan_all(struct xp_sampled_processes *processes, bool anew)
 {
 	DIR *dir = opendir("/proc");
 	struct dirent *entry;
@@ -228,19 +228,19 @@ static int scan_all(struct xp_sampled_processes *tasks, bool anew)
 		return -errno;
 	while (!err && (entry = readdir(dir)))
 		if (isdigit((unsigned char)entry->d_name[0]))
-			err = scan(tasks, atoi(entry->d_name), anew);
+			err = scan(processes, atoi(entry->d_name), anew);
 	closedir(dir);
 	return err;
 }
 
-int xp_sampled_processes_scan(struct xp_sampled_processes *tasks, pid_t pid)
+int xp_sampled_processes_scan(struct xp_sampled_processes *processes, pid_t pid)
 {
-	return scan(tasks, pid, false);
+	return scan(processes, pid, false);
 }
 
-int xp_sampled_processes_scan_all(struct xp_sampled_processes *tasks)
+int xp_sampled_processes_scan_all(struct xp_sampled_processes *processes)
 {
-	return scan_all(tasks, false);
+	return scan_all(processes, false);
 }
 
 static bool is_gone(pid_t pid)
@@ -252,48 +252,48 @@ static bool is_gone(pid_t pid)
 }
 
 /* Marks the processes that are gone, because their exit events may be lost. */
-static void mark_gone(struct xp_sampled_processes *tasks)
+static void mark_gone(struct xp_sampled_processes *processes)
 {
-	for (size_t i = 0; i < tasks->by_pid.count; i++) {
-		struct xp_sampled_process *task = tasks->by_pid.entries[i].pointer;
+	for (size_t i = 0; i < processes->by_pid.count; i++) {
+		struct xp_sampled_process *process = processes->by_pid.entries[i].pointer;
 
-		if (!task->over && task->pid && task->space->count && is_gone(task->pid))
-			task->over = 1;
+		if (!process->over && process->pid && process->space->count && is_gone(process->pid))
+			process->over = 1;
 	}
 }
 
-int xp_sampled_processes_repair(struct xp_sampled_processes *tasks, uint64_t lost)
+int xp_sampled_processes_repair(struct xp_sampled_processes *processes, uint64_t lost)
 {
-	if (lost == tasks->lost_seen)
+	if (lost == processes->lost_seen)
 		return 0;
-	tasks->lost_seen = lost;
-	mark_gone(tasks);
-	return scan_all(tasks, true);
+	processes->lost_seen = lost;
+	mark_gone(processes);
+	return scan_all(processes, true);
 }
 
 /* ---- events ---- */
 
-static int on_exec(struct xp_sampled_process *task, const char *name)
+static int on_exec(struct xp_sampled_process *process, const char *name)
 {
-	int err = begin_image(task);
+	int err = begin_image(process);
 
 	if (err)
 		return err;
-	task->mapped = true; /* separate events report its mappings */
-	set_name(task, name);
+	process->mapped = true; /* separate events report its mappings */
+	set_name(process, name);
 	return 0;
 }
 
 /* A process is born: any earlier process with its pid has ended. */
-static int on_fork(struct xp_sampled_processes *tasks, const struct xp_sideband_event *event)
+static int on_fork(struct xp_sampled_processes *processes, const struct xp_sideband_event *event)
 {
 	struct xp_sampled_process *parent, *child;
 	struct xp_address_space *space;
 
 	if (event->pid == event->ppid)
 		return 0; /* a thread */
-	child = task_of(tasks, event->pid);
-	parent = task_of(tasks, event->ppid);
+	child = process_of(processes, event->pid);
+	parent = process_of(processes, event->ppid);
 	if (!child || !parent)
 		return -ENOMEM;
 	end_image(child);
@@ -310,48 +310,48 @@ static int on_fork(struct xp_sampled_processes *tasks, const struct xp_sideband_
  * A process has ended, or at least its first thread has. A process that was never sampled is removed. A process with an
  * image stays: files are named by image number, so the number must not be used again. Its mappings are dropped later.
  */
-static void on_end(struct xp_sampled_processes *tasks, const struct xp_sideband_event *event)
+static void on_end(struct xp_sampled_processes *processes, const struct xp_sideband_event *event)
 {
-	struct xp_sampled_process *task = xp_sampled_processes_find(tasks, event->pid);
+	struct xp_sampled_process *process = xp_sampled_processes_find(processes, event->pid);
 
-	if (!task || event->pid != event->tid)
+	if (!process || event->pid != event->tid)
 		return;
-	if (task->image || task->image_number > 1) {
-		task->over = 1;
+	if (process->image || process->image_number > 1) {
+		process->over = 1;
 		return;
 	}
-	xp_u64_map_remove(&tasks->by_pid, event->pid);
-	task_free(task);
+	xp_u64_map_remove(&processes->by_pid, event->pid);
+	process_free(process);
 }
 
 /* Waits for the second call, because samples of the other threads may still arrive. */
-static void forget_gone(struct xp_sampled_process *task)
+static void forget_gone(struct xp_sampled_process *process)
 {
 	struct xp_address_space *space;
 
-	if (!is_gone(task->pid) || task->over++ == 1)
+	if (!is_gone(process->pid) || process->over++ == 1)
 		return;
 	space = xp_address_space_new();
 	if (!space)
 		return;
-	end_image(task);
-	xp_address_space_release(task->space);
-	task->space = space;
-	task->mapped = false; /* the next process with this pid is looked up */
-	task->over = 0;
+	end_image(process);
+	xp_address_space_release(process->space);
+	process->space = space;
+	process->mapped = false; /* the next process with this pid is looked up */
+	process->over = 0;
 }
 
-void xp_sampled_processes_forget_gone(struct xp_sampled_processes *tasks)
+void xp_sampled_processes_forget_gone(struct xp_sampled_processes *processes)
 {
-	for (size_t i = 0; i < tasks->by_pid.count; i++) {
-		struct xp_sampled_process *task = tasks->by_pid.entries[i].pointer;
+	for (size_t i = 0; i < processes->by_pid.count; i++) {
+		struct xp_sampled_process *process = processes->by_pid.entries[i].pointer;
 
-		if (task->over)
-			forget_gone(task);
+		if (process->over)
+			forget_gone(process);
 	}
 }
 
-static int on_map(struct xp_sampled_processes *tasks, struct xp_sampled_process *task,
+static int on_map(struct xp_sampled_processes *processes, struct xp_sampled_process *process,
 		  const struct xp_sideband_event *event)
 {
 	const struct xp_vma vma = {
@@ -367,55 +367,55 @@ static int on_map(struct xp_sampled_processes *tasks, struct xp_sampled_process 
 		.path = event->text,
 	};
 
-	return map(tasks, task, event->tsc, vma, &file);
+	return map(processes, process, event->tsc, vma, &file);
 }
 
-int xp_sampled_processes_event(struct xp_sampled_processes *tasks, const struct xp_sideband_event *event)
+int xp_sampled_processes_event(struct xp_sampled_processes *processes, const struct xp_sideband_event *event)
 {
-	struct xp_sampled_process *task;
+	struct xp_sampled_process *process;
 
 	if (event->kind == XP_SIDEBAND_FORK)
-		return on_fork(tasks, event);
+		return on_fork(processes, event);
 	if (event->kind == XP_SIDEBAND_EXIT) {
-		on_end(tasks, event);
+		on_end(processes, event);
 		return 0;
 	}
-	task = task_of(tasks, event->pid);
-	if (!task)
+	process = process_of(processes, event->pid);
+	if (!process)
 		return -ENOMEM;
 	if (event->kind == XP_SIDEBAND_EXEC)
-		return on_exec(task, event->text);
+		return on_exec(process, event->text);
 	if (event->kind == XP_SIDEBAND_COMM) {
 		if (event->pid == event->tid)
-			set_name(task, event->text);
+			set_name(process, event->text);
 		return 0;
 	}
-	return on_map(tasks, task, event);
+	return on_map(processes, process, event);
 }
 
-const struct xp_address_space *xp_sampled_processes_space(const struct xp_sampled_processes *tasks, pid_t pid)
+const struct xp_address_space *xp_sampled_processes_space(const struct xp_sampled_processes *processes, pid_t pid)
 {
-	const struct xp_sampled_process *task = xp_sampled_processes_find(tasks, pid);
+	const struct xp_sampled_process *process = xp_sampled_processes_find(processes, pid);
 
-	return task ? task->space : NULL;
+	return process ? process->space : NULL;
 }
 
-int xp_sampled_processes_sampled(struct xp_sampled_processes *tasks, pid_t pid, const char *comm,
+int xp_sampled_processes_sampled(struct xp_sampled_processes *processes, pid_t pid, const char *comm,
 				 struct xp_sampled_process **result)
 {
-	struct xp_sampled_process *task = task_of(tasks, pid);
+	struct xp_sampled_process *process = process_of(processes, pid);
 	int err;
 
-	if (!task)
+	if (!process)
 		return -ENOMEM;
-	if (!task->comm[0])
-		set_name(task, comm);
-	if (pid && !task->mapped) {
-		err = scan(tasks, pid, false);
+	if (!process->comm[0])
+		set_name(process, comm);
+	if (pid && !process->mapped) {
+		err = scan(processes, pid, false);
 		if (err)
 			return err;
-		task->mapped = true; /* even if it is gone: one attempt is enough */
+		process->mapped = true; /* even if it is gone: one attempt is enough */
 	}
-	*result = task;
-	return need_image(tasks, task);
+	*result = process;
+	return need_image(processes, process);
 }

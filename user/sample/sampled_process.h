@@ -63,37 +63,37 @@ struct xp_sampled_processes {
 	bool has_warned;
 };
 
-void xp_sampled_processes_free(struct xp_sampled_processes *tasks);
+void xp_sampled_processes_free(struct xp_sampled_processes *processes);
 
 /* Read the names and mappings of all processes, or of one, that are older than the side-band. */
-int xp_sampled_processes_scan_all(struct xp_sampled_processes *tasks);
-int xp_sampled_processes_scan(struct xp_sampled_processes *tasks, pid_t pid);
+int xp_sampled_processes_scan_all(struct xp_sampled_processes *processes);
+int xp_sampled_processes_scan(struct xp_sampled_processes *processes, pid_t pid);
 /* Reads /proc again, names included, if the side-band has lost events since the last call. lost: xp_sideband_lost(). */
-int xp_sampled_processes_repair(struct xp_sampled_processes *tasks, uint64_t lost);
+int xp_sampled_processes_repair(struct xp_sampled_processes *processes, uint64_t lost);
 
 /* Applies a mapping, a name, a fork, an exec or an exit. Events and samples must be in time order. */
-int xp_sampled_processes_event(struct xp_sampled_processes *tasks, const struct xp_sideband_event *event);
+int xp_sampled_processes_event(struct xp_sampled_processes *processes, const struct xp_sideband_event *event);
 
 /*
  * Returns the address space of a process, or NULL if nothing is known of it. Valid until the next event of the process.
  */
-const struct xp_address_space *xp_sampled_processes_space(const struct xp_sampled_processes *tasks, pid_t pid);
+const struct xp_address_space *xp_sampled_processes_space(const struct xp_sampled_processes *processes, pid_t pid);
 
 /*
  * Finds the process of a sample and its image, and creates both if they are new. A process that was not seen before is
  * looked up in /proc. comm is its name if no other source has one. pid 0: kernel threads. Returns 0 or -ENOMEM.
  */
-int xp_sampled_processes_sampled(struct xp_sampled_processes *tasks, pid_t pid, const char *comm,
-				 struct xp_sampled_process **task);
+int xp_sampled_processes_sampled(struct xp_sampled_processes *processes, pid_t pid, const char *comm,
+				 struct xp_sampled_process **process);
 /* Returns NULL if there is no process with this pid. */
-struct xp_sampled_process *xp_sampled_processes_find(const struct xp_sampled_processes *tasks, pid_t pid);
+struct xp_sampled_process *xp_sampled_processes_find(const struct xp_sampled_processes *processes, pid_t pid);
 /* Gives process pid an image, and so a profile, even if no sample hits it. Returns 0 or -ENOMEM. */
-int xp_sampled_processes_expect(struct xp_sampled_processes *tasks, pid_t pid);
+int xp_sampled_processes_expect(struct xp_sampled_processes *processes, pid_t pid);
 
 /* Ends the images of processes that are gone, and drops their address spaces. Call it every second. */
-void xp_sampled_processes_forget_gone(struct xp_sampled_processes *tasks);
+void xp_sampled_processes_forget_gone(struct xp_sampled_processes *processes);
 
 /* At the end: copies the names of live processes to their images. */
-void xp_sampled_processes_settle(struct xp_sampled_processes *tasks);
+void xp_sampled_processes_settle(struct xp_sampled_processes *processes);
 
 #endif

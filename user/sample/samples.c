@@ -35,7 +35,7 @@ void xp_samples_free(struct xp_samples *samples)
 	xp_stacks_free(samples->stacks);
 	xp_sym_files_free(samples->sym_files);
 	xp_jit_samples_free(&samples->jit);
-	xp_sampled_processes_free(&samples->tasks);
+	xp_sampled_processes_free(&samples->processes);
 	xp_profile_store_free(samples->store);
 }
 
@@ -238,18 +238,18 @@ int xp_samples_refresh(struct xp_samples *samples)
 	if (!err)
 		err = xp_jit_samples_refresh(&samples->jit, add_to_profile, samples);
 	if (!err)
-		xp_jit_samples_end_gone(&samples->jit, samples->tasks.images, samples->tasks.image_count);
+		xp_jit_samples_end_gone(&samples->jit, samples->processes.images, samples->processes.image_count);
 	return err;
 }
 
 int xp_samples_jit_told(struct xp_samples *samples, pid_t pid, uint64_t tsc)
 {
-	const struct xp_sampled_process *task = xp_sampled_processes_find(&samples->tasks, pid);
+	const struct xp_sampled_process *process = xp_sampled_processes_find(&samples->processes, pid);
 
-	if (!task || !task->image || !task->image->jit ||
+	if (!process || !process->image || !process->image->jit ||
 	    !xp_rate_limit_is_left(&samples->jit.jits.looking, xp_now_ns()))
 		return 0;
-	return xp_jit_told(task->image->jit, task->space, tsc);
+	return xp_jit_told(process->image->jit, process->space, tsc);
 }
 
 static int retry_in_haste(void *arg, struct xp_pending_sample *sample)
@@ -278,8 +278,8 @@ static void mark_jitdumps(const struct xp_samples *samples)
 
 	snprintf(link, sizeof(link), "/proc/self/fd/%d", samples->dir_fd);
 	length = samples->jit.jits.to_the_letter ? 0 : readlink(link, path, PATH_MAX);
-	for (size_t i = 0; i < samples->tasks.image_count && length > 0; i++) {
-		const struct xp_image *image = samples->tasks.images[i];
+	for (size_t i = 0; i < samples->processes.image_count && length > 0; i++) {
+		const struct xp_image *image = samples->processes.images[i];
 		struct xp_jit_dump_out_counts dump = { 0 };
 		const char *name = image->jit ? xp_jit_dump(image->jit, &dump) : NULL;
 
@@ -292,11 +292,11 @@ static void mark_jitdumps(const struct xp_samples *samples)
 
 int xp_samples_drain(struct xp_samples *samples)
 {
-	struct xp_sampled_processes *tasks = &samples->tasks;
+	struct xp_sampled_processes *processes = &samples->processes;
 	int first = drain_waiting(samples);
 
-	first =
-	    xp_jit_samples_finish(&samples->jit, tasks->images, tasks->image_count, add_to_profile, samples) ?: first;
+	first = xp_jit_samples_finish(&samples->jit, processes->images, processes->image_count, add_to_profile, samples)
+		    ?: first;
 	if (samples->perf)
 		mark_jitdumps(samples);
 	return first;
@@ -311,20 +311,20 @@ int xp_samples_record(struct xp_samples *samples, const struct xp_event *event, 
 	bool is_kernel_thread = xp_event_fn(event) & XP_SAMPLE_KTHREAD;
 	struct xp_pending_sample sample = { .tsc = tsc, .cpu = cpu, .size = size };
 	const struct xp_vma *leaf;
-	struct xp_sampled_process *task;
-	int err = xp_sampled_processes_sampled(&samples->tasks, is_kernel_thread ? 0 : (pid_t)event->pid,
-					       is_kernel_thread ? "kernel-threads" : record->comm, &task);
+	struct xp_sampled_process *process;
+	int err = xp_sampled_processes_sampled(&samples->processes, is_kernel_thread ? 0 : (pid_t)event->pid,
+					       is_kernel_thread ? "kernel-threads" : record->comm, &process);
 
 	if (err)
 		return err;
 	samples->samples++;
 	samples->kernel_samples += record->kernel_frames > 0;
-	task->image->samples++;
-	sample.pid = task->pid;
-	sample.image = task->image;
-	sample.space = task->space;
+	process->image->samples++;
+	sample.pid = process->pid;
+	sample.image = process->image;
+	sample.space = process->space;
 	if (samples->perf)
-		xp_perf_out_seen(samples->perf, record, tsc, task->space);
+		xp_perf_out_seen(samples->perf, record, tsc, process->space);
 	if (!samples->stacks || xp_event_fn(event) & XP_SAMPLE_NO_USER)
 		return take_frames(samples, &sample, record);
 	err = unwind(samples, &sample, record, true);
@@ -356,16 +356,16 @@ static void let_rest(struct xp_samples *samples, struct xp_image *image)
 
 void xp_samples_rest(struct xp_samples *samples)
 {
-	const struct xp_sampled_processes *tasks = &samples->tasks;
+	const struct xp_sampled_processes *processes = &samples->processes;
 	size_t bytes = 0;
 
-	xp_sampled_processes_forget_gone(&samples->tasks);
-	for (size_t i = 0; i < tasks->image_count; i++)
-		bytes += xp_profile_memory_bytes(tasks->images[i]->profile);
+	xp_sampled_processes_forget_gone(&samples->processes);
+	for (size_t i = 0; i < processes->image_count; i++)
+		bytes += xp_profile_memory_bytes(processes->images[i]->profile);
 	if (bytes > PROFILES_BYTES_MAX && !samples->store)
 		xp_profile_store_new(&samples->store, samples->dir_fd);
-	for (size_t i = 0; i < tasks->image_count; i++) {
-		struct xp_image *image = tasks->images[i];
+	for (size_t i = 0; i < processes->image_count; i++) {
+		struct xp_image *image = processes->images[i];
 		uint64_t count = xp_profile_samples(image->profile);
 
 		if (bytes > PROFILES_BYTES_MAX && count == image->rested_at)
@@ -408,22 +408,22 @@ static int write_profile(struct xp_samples *samples, struct xp_image *image, uin
 int xp_samples_finish(struct xp_samples *samples, uint64_t period_ns)
 {
 	uint64_t period_us = XP_MAX((period_ns + 500) / 1000, (uint64_t)1);
-	struct xp_sampled_processes *tasks = &samples->tasks;
+	struct xp_sampled_processes *processes = &samples->processes;
 	int first = 0;
 
-	xp_sampled_processes_settle(tasks);
-	for (size_t i = 0; i < tasks->image_count; i++) {
-		first = xp_sym_files_add(samples->sym_files, tasks->images[i]->profile) ?: first;
-		let_rest(samples, tasks->images[i]);
+	xp_sampled_processes_settle(processes);
+	for (size_t i = 0; i < processes->image_count; i++) {
+		first = xp_sym_files_add(samples->sym_files, processes->images[i]->profile) ?: first;
+		let_rest(samples, processes->images[i]);
 	}
 	first = xp_sym_files_write(samples->sym_files, samples->describe, samples->describe_arg) ?: first;
-	for (size_t i = 0; i < tasks->image_count; i++) {
-		int err = write_profile(samples, tasks->images[i], period_us);
+	for (size_t i = 0; i < processes->image_count; i++) {
+		int err = write_profile(samples, processes->images[i], period_us);
 
 		if (err)
-			samples->unstored += tasks->images[i]->samples;
-		xp_profile_free(tasks->images[i]->profile);
-		tasks->images[i]->profile = NULL;
+			samples->unstored += processes->images[i]->samples;
+		xp_profile_free(processes->images[i]->profile);
+		processes->images[i]->profile = NULL;
 		first = first ?: err;
 	}
 	return first;
@@ -432,7 +432,7 @@ int xp_samples_finish(struct xp_samples *samples, uint64_t period_ns)
 void xp_samples_stacks(const struct xp_samples *samples, uint64_t stacks[XP_UNWIND_ENDS])
 {
 	memset(stacks, 0, XP_UNWIND_ENDS * sizeof(*stacks));
-	for (size_t i = 0; i < samples->tasks.image_count; i++)
+	for (size_t i = 0; i < samples->processes.image_count; i++)
 		for (int end = 0; end < XP_UNWIND_ENDS; end++)
-			stacks[end] += samples->tasks.images[i]->stacks[end];
+			stacks[end] += samples->processes.images[i]->stacks[end];
 }

@@ -34,7 +34,7 @@ struct xp_samples {
 	struct xp_jit_samples jit; /* has a part for the caller to fill in too */
 	struct xp_perf_out *perf;  /* set and owned by the caller; NULL: none */
 
-	struct xp_sampled_processes tasks;
+	struct xp_sampled_processes processes;
 	struct xp_stacks *stacks; /* NULL: samples have no stack dumps */
 	struct xp_pending_samples waiting;
 	struct xp_sym_files *sym_files;

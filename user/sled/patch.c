@@ -81,17 +81,17 @@ static int check_process(struct xp_patch_work *work)
 	}
 }
 
-static uint32_t function_of(const struct xp_patch_work *work, const struct xp_text_patch *edit)
+static uint32_t function_of(const struct xp_patch_work *work, const struct xp_text_patch *text_patch)
 {
-	return work->object->table->sleds[edit->sled].function_id;
+	return work->object->table->sleds[text_patch->sled].function_id;
 }
 
 /* The sleds from `first` on that one stop writes. A function is not split, unless it has too many sleds. */
-static struct xp_text_patches next_piece(const struct xp_patch_work *work, const struct xp_text_patches *edits,
+static struct xp_text_patches next_piece(const struct xp_patch_work *work, const struct xp_text_patches *text_patches,
 					 size_t first)
 {
-	size_t left = edits->count - first;
-	struct xp_text_patches piece = *edits;
+	size_t left = text_patches->count - first;
+	struct xp_text_patches piece = *text_patches;
 
 	piece.list += first;
 	piece.count = XP_MIN(left, XP_SLEDS_PER_STOP);
@@ -115,11 +115,11 @@ static int write_stopped(struct xp_patch_work *work, int (*what)(void *arg, stru
 	for (size_t i = 0; i < work->count && !err; i++) {
 		struct xp_text_patches piece;
 
-		for (size_t first = 0; first < work->edits[i].count && !err; first += piece.count) {
+		for (size_t first = 0; first < work->text_patches[i].count && !err; first += piece.count) {
 			struct xp_patch_work part = *work;
 
-			piece = next_piece(work, &work->edits[i], first);
-			part.edits = &piece;
+			piece = next_piece(work, &work->text_patches[i], first);
+			part.text_patches = &piece;
 			part.count = 1;
 			part.written = 0;
 			err = !put_back && xp_interrupted() ? -ECANCELED : xp_patch_stopped(&part, what, &part);
@@ -259,15 +259,17 @@ bool xp_patch_has(struct xp_patch *patch, const struct xp_object *object, pid_t 
 	uint8_t now[XP_SLED_BYTES_MAX];
 	bool has = true; /* unreadable: assume that it is */
 
-	if (xp_patch_add_sites(&work, mapping, NULL, 0) || !work.edits[0].count || xp_memory_window_open(&memory, pid))
+	if (xp_patch_add_sites(&work, mapping, NULL, 0) || !work.text_patches[0].count ||
+	    xp_memory_window_open(&memory, pid))
 		goto out;
 	has = false;
 	xp_memory_window_set(memory, mapping->start, mapping->end);
-	for (size_t i = 0; i < work.edits[0].count && !has; i++) {
-		const struct xp_text_patch *edit = &work.edits[0].list[i];
+	for (size_t i = 0; i < work.text_patches[0].count && !has; i++) {
+		const struct xp_text_patch *text_patch = &work.text_patches[0].list[i];
 
-		has = xp_memory_window_read(memory, now, edit->address, xp_sled_bytes((enum xp_sled_kind)edit->kind)) &&
-		      xp_patch_is_ours(&work, edit, now);
+		has = xp_memory_window_read(memory, now, text_patch->address,
+					    xp_sled_bytes((enum xp_sled_kind)text_patch->kind)) &&
+		      xp_patch_is_ours(&work, text_patch, now);
 	}
 out:
 	xp_memory_window_free(memory);
@@ -379,13 +381,13 @@ size_t xp_patch_overwritten(struct xp_patch *patch, const struct xp_object *obje
 	if (xp_patch_find_sites(&work, NULL, 0) || xp_memory_window_open(&memory, pid))
 		goto out;
 	for (size_t i = 0; i < work.count; i++) {
-		xp_memory_window_set(memory, work.edits[i].start, work.edits[i].end);
-		for (size_t j = 0; j < work.edits[i].count; j++) {
-			const struct xp_text_patch *edit = &work.edits[i].list[j];
+		xp_memory_window_set(memory, work.text_patches[i].start, work.text_patches[i].end);
+		for (size_t j = 0; j < work.text_patches[i].count; j++) {
+			const struct xp_text_patch *text_patch = &work.text_patches[i].list[j];
 
-			overwritten += xp_memory_window_read(memory, now, edit->address,
-							     xp_sled_bytes((enum xp_sled_kind)edit->kind)) &&
-				       !xp_patch_is_ours(&work, edit, now);
+			overwritten += xp_memory_window_read(memory, now, text_patch->address,
+							     xp_sled_bytes((enum xp_sled_kind)text_patch->kind)) &&
+				       !xp_patch_is_ours(&work, text_patch, now);
 		}
 	}
 out:

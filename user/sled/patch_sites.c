@@ -19,8 +19,8 @@
 void xp_patch_work_free(struct xp_patch_work *work)
 {
 	for (size_t i = 0; i < work->count; i++)
-		xp_text_patches_free(&work->edits[i]);
-	free(work->edits);
+		xp_text_patches_free(&work->text_patches[i]);
+	free(work->text_patches);
 	xp_stub_map_free(&work->stubs);
 }
 
@@ -41,12 +41,12 @@ static bool wants(const uint32_t *ids, size_t count, uint32_t id)
 
 static int add_mapping(struct xp_patch_work *work, const struct xp_mapping *mapping)
 {
-	struct xp_text_patches *edits = realloc(work->edits, (work->count + 1) * sizeof(*edits));
+	struct xp_text_patches *text_patches = realloc(work->text_patches, (work->count + 1) * sizeof(*text_patches));
 
-	if (!edits)
+	if (!text_patches)
 		return -ENOMEM;
-	work->edits = edits;
-	edits[work->count++] = (struct xp_text_patches){
+	work->text_patches = text_patches;
+	text_patches[work->count++] = (struct xp_text_patches){
 		.start = mapping->start,
 		.end = mapping->end,
 		.file_fd = work->object->fd,
@@ -66,7 +66,7 @@ int xp_patch_add_sites(struct xp_patch_work *work, const struct xp_mapping *mapp
 	     i++) {
 		const struct xp_sled *sled = &object->table->sleds[object->selected[i]];
 		uint64_t into = sled->file_offset - mapping->file_offset;
-		struct xp_text_patch edit = { mapping->start + into, object->selected[i], sled->kind, .size = 1 };
+		struct xp_text_patch text_patch = { mapping->start + into, object->selected[i], sled->kind, .size = 1 };
 
 		if (into >= mapping->end - mapping->start)
 			break;
@@ -78,9 +78,9 @@ int xp_patch_add_sites(struct xp_patch_work *work, const struct xp_mapping *mapp
 		}
 		if (++work->sites > XP_PATCH_MAX)
 			return xp_patch_refuse(work, -EOPNOTSUPP, "it has more than 2 000 000 sleds");
-		work->low = XP_MIN(work->low, edit.address);
-		work->high = XP_MAX(work->high, edit.address + XP_SLED_BYTES_MAX);
-		err = xp_text_patches_add(&work->edits[work->count - 1], &edit);
+		work->low = XP_MIN(work->low, text_patch.address);
+		work->high = XP_MAX(work->high, text_patch.address + XP_SLED_BYTES_MAX);
+		err = xp_text_patches_add(&work->text_patches[work->count - 1], &text_patch);
 	}
 	return err;
 }
@@ -103,7 +103,7 @@ int xp_patch_find_sites(struct xp_patch_work *work, const uint32_t *ids, size_t 
 	}
 	xp_mappings_free(&mappings);
 	for (size_t i = 0; i < work->count && !err; i++)
-		if (xp_text_patches_sort(&work->edits[i]))
+		if (xp_text_patches_sort(&work->text_patches[i]))
 			err = xp_patch_refuse(work, -EOPNOTSUPP, "sleds overlap");
 	return err;
 }
@@ -113,7 +113,7 @@ size_t xp_patch_count_sites(const struct xp_patch_work *work)
 	size_t sites = 0;
 
 	for (size_t i = 0; i < work->count; i++)
-		sites += work->edits[i].count;
+		sites += work->text_patches[i].count;
 	return sites;
 }
 
@@ -128,40 +128,42 @@ static bool is_in_stub(const struct xp_patch_work *work, uint64_t slot)
 	return xp_stub_map_has(&work->stubs, slot);
 }
 
-bool xp_patch_leads_to_stub(const struct xp_patch_work *work, const struct xp_text_patch *edit, const uint8_t *now)
+bool xp_patch_leads_to_stub(const struct xp_patch_work *work, const struct xp_text_patch *text_patch,
+			    const uint8_t *now)
 {
 	uint64_t slot;
 
-	return xp_patch_decode((enum xp_sled_kind)edit->kind, now, edit->address, &slot) && is_in_stub(work, slot);
+	return xp_patch_decode((enum xp_sled_kind)text_patch->kind, now, text_patch->address, &slot) &&
+	       is_in_stub(work, slot);
 }
 
-bool xp_patch_is_ours(const struct xp_patch_work *work, const struct xp_text_patch *edit, const uint8_t *now)
+bool xp_patch_is_ours(const struct xp_patch_work *work, const struct xp_text_patch *text_patch, const uint8_t *now)
 {
 	uint64_t slot;
 
-	if (xp_patch_decode_remains((enum xp_sled_kind)edit->kind, now, edit->address, &slot))
+	if (xp_patch_decode_remains((enum xp_sled_kind)text_patch->kind, now, text_patch->address, &slot))
 		return is_in_stub(work, slot);
-	return xp_patch_leads_to_stub(work, edit, now);
+	return xp_patch_leads_to_stub(work, text_patch, now);
 }
 
 /* Unpatched, or patched by an xprof that was killed. */
-static bool may_be_patched(const void *arg, const struct xp_text_patch *edit, const uint8_t *now)
+static bool may_be_patched(const void *arg, const struct xp_text_patch *text_patch, const uint8_t *now)
 {
-	return xp_sled_intact((enum xp_sled_kind)edit->kind, now) || xp_patch_leads_to_stub(arg, edit, now);
+	return xp_sled_intact((enum xp_sled_kind)text_patch->kind, now) || xp_patch_leads_to_stub(arg, text_patch, now);
 }
 
-static bool may_be_put_back(const void *arg, const struct xp_text_patch *edit, const uint8_t *now)
+static bool may_be_put_back(const void *arg, const struct xp_text_patch *text_patch, const uint8_t *now)
 {
-	return xp_patch_leads_to_stub(arg, edit, now);
+	return xp_patch_leads_to_stub(arg, text_patch, now);
 }
 
 /*
  * The patching of a program or object that was loaded meanwhile belongs to xp_patch_object(): a single patched function
  * would make the whole object look patched.
  */
-static bool was_patched(const void *arg, const struct xp_text_patch *edit, const uint8_t *now)
+static bool was_patched(const void *arg, const struct xp_text_patch *text_patch, const uint8_t *now)
 {
-	return xp_patch_is_ours(arg, edit, now);
+	return xp_patch_is_ours(arg, text_patch, now);
 }
 
 /* Any sled with other bytes refuses the object: XRay's runtime is at work there, or another tool has probes on it. */
@@ -174,18 +176,18 @@ int xp_patch_check_bytes(struct xp_patch_work *work)
 	if (err)
 		return err;
 	for (size_t i = 0; i < work->count && !err; i++) {
-		xp_memory_window_set(memory, work->edits[i].start, work->edits[i].end);
-		for (size_t j = 0; j < work->edits[i].count && !err; j++) {
-			const struct xp_text_patch *edit = &work->edits[i].list[j];
+		xp_memory_window_set(memory, work->text_patches[i].start, work->text_patches[i].end);
+		for (size_t j = 0; j < work->text_patches[i].count && !err; j++) {
+			const struct xp_text_patch *text_patch = &work->text_patches[i].list[j];
 
 			if (j % SLEDS_PER_LOOK == SLEDS_PER_LOOK - 1 && xp_interrupted())
 				err = -ECANCELED;
-			else if (!xp_memory_window_read(memory, now, edit->address,
-							xp_sled_bytes((enum xp_sled_kind)edit->kind)))
+			else if (!xp_memory_window_read(memory, now, text_patch->address,
+							xp_sled_bytes((enum xp_sled_kind)text_patch->kind)))
 				err = xp_memory_window_gone(memory)
 					  ? -ESRCH
 					  : xp_patch_refuse(work, -EOPNOTSUPP, "its text cannot be read");
-			else if (!may_be_patched(work, edit, now))
+			else if (!may_be_patched(work, text_patch, now))
 				err = xp_patch_refuse(work, -EOPNOTSUPP,
 						      now[0] == 0xcc ? "there are probes or breakpoints on its sleds"
 								     : "its sleds are patched already");
@@ -195,38 +197,39 @@ int xp_patch_check_bytes(struct xp_patch_work *work)
 	return err;
 }
 
-static size_t encode(const struct xp_patch_work *work, struct xp_text_patch *edit)
+static size_t encode(const struct xp_patch_work *work, struct xp_text_patch *text_patch)
 {
 	const struct xp_patch_options *options = &work->patch->options;
 	const struct xp_object *object = work->object;
-	const struct xp_sled *sled = &object->table->sleds[edit->sled];
-	enum xp_sled_kind kind = (enum xp_sled_kind)edit->kind;
+	const struct xp_sled *sled = &object->table->sleds[text_patch->sled];
+	enum xp_sled_kind kind = (enum xp_sled_kind)text_patch->kind;
 	uint64_t stub = work->stub->place.address;
 	uint32_t excluded = object->budget ? object->budget[sled->function_id].excluded : XP_EXCLUDED_NOT;
 	size_t size;
 
 	if (excluded != XP_EXCLUDED_NOT && excluded != XP_EXCLUDED_OUT &&
 	    (kind == XP_SLED_ENTRY || kind == XP_SLED_ENTRY_ARGS))
-		return xp_patch_encode_count(sled, excluded - 1, edit->address, stub, edit->bytes);
-	size = xp_patch_encode(sled, object->fn_base + sled->function_id, edit->address,
-			       stub + xp_stub_entry(options->form, xp_patch_slot(kind, options->args)), edit->bytes);
+		return xp_patch_encode_count(sled, excluded - 1, text_patch->address, stub, text_patch->bytes);
+	size =
+	    xp_patch_encode(sled, object->fn_base + sled->function_id, text_patch->address,
+			    stub + xp_stub_entry(options->form, xp_patch_slot(kind, options->args)), text_patch->bytes);
 	/*
 	 * A sled that was patched and restored keeps the rest of its patch, by which a later patch recognizes it as
 	 * ours.
 	 */
 	if (excluded != XP_EXCLUDED_NOT)
-		xp_patch_head(kind, edit->bytes);
+		xp_patch_head(kind, text_patch->bytes);
 	return size;
 }
 
 int xp_patch_encode_all(struct xp_patch_work *work)
 {
 	for (size_t i = 0; i < work->count; i++) {
-		for (size_t j = 0; j < work->edits[i].count; j++) {
-			struct xp_text_patch *edit = &work->edits[i].list[j];
+		for (size_t j = 0; j < work->text_patches[i].count; j++) {
+			struct xp_text_patch *text_patch = &work->text_patches[i].list[j];
 
-			edit->size = encode(work, edit);
-			if (!edit->size)
+			text_patch->size = encode(work, text_patch);
+			if (!text_patch->size)
 				return xp_patch_refuse(work, -ENOSPC, "the stub is out of reach");
 		}
 	}
@@ -234,13 +237,13 @@ int xp_patch_encode_all(struct xp_patch_work *work)
 }
 
 static int write_where(struct xp_patch_work *work, struct xp_remote *remote,
-		       bool (*fits)(const void *arg, const struct xp_text_patch *edit, const uint8_t *now))
+		       bool (*fits)(const void *arg, const struct xp_text_patch *text_patch, const uint8_t *now))
 {
 	int err = 0;
 
 	work->written = 0;
 	for (size_t i = 0; i < work->count && !err; i++)
-		err = xp_text_patches_write(&work->edits[i], remote, fits, work, &work->written);
+		err = xp_text_patches_write(&work->text_patches[i], remote, fits, work, &work->written);
 	return err;
 }
 
@@ -250,7 +253,8 @@ static int write_where(struct xp_patch_work *work, struct xp_remote *remote,
  * the two apart.
  */
 static int write_leading_to_stub(struct xp_patch_work *work, struct xp_remote *remote,
-				 bool (*fits)(const void *arg, const struct xp_text_patch *edit, const uint8_t *now))
+				 bool (*fits)(const void *arg, const struct xp_text_patch *text_patch,
+					      const uint8_t *now))
 {
 	int err = xp_patch_check_sharing(work->pid, work->why, work->why_size);
 
@@ -279,9 +283,9 @@ int xp_patch_write_back(void *work, struct xp_remote *remote)
 void xp_patch_encode_heads(struct xp_patch_work *work)
 {
 	for (size_t i = 0; i < work->count; i++)
-		for (size_t j = 0; j < work->edits[i].count; j++) {
-			struct xp_text_patch *edit = &work->edits[i].list[j];
+		for (size_t j = 0; j < work->text_patches[i].count; j++) {
+			struct xp_text_patch *text_patch = &work->text_patches[i].list[j];
 
-			edit->size = xp_patch_head((enum xp_sled_kind)edit->kind, edit->bytes);
+			text_patch->size = xp_patch_head((enum xp_sled_kind)text_patch->kind, text_patch->bytes);
 		}
 }

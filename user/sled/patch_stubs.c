@@ -125,27 +125,28 @@ struct xp_patch_stub *xp_patch_choose_stub(const struct xp_patch_work *work)
  * No thread executes the bytes behind the first two of an unpatched sled. In an event's sled, however, those bytes are
  * executed once it is patched, and if this task dies they may not be as before.
  */
-static const struct xp_text_patch *find_scratch(const struct xp_text_patches *edits)
+static const struct xp_text_patch *find_scratch(const struct xp_text_patches *text_patches)
 {
-	for (size_t i = 0; i < edits->count; i++)
-		if (edits->list[i].kind != XP_SLED_CUSTOM_EVENT && edits->list[i].kind != XP_SLED_TYPED_EVENT)
-			return &edits->list[i];
+	for (size_t i = 0; i < text_patches->count; i++)
+		if (text_patches->list[i].kind != XP_SLED_CUSTOM_EVENT &&
+		    text_patches->list[i].kind != XP_SLED_TYPED_EVENT)
+			return &text_patches->list[i];
 	return NULL;
 }
 
 static int make_stub(void *arg, struct xp_remote *remote)
 {
 	struct xp_patch_work *work = arg;
-	const struct xp_text_patch *edit = NULL;
+	const struct xp_text_patch *text_patch = NULL;
 	uint8_t now[XP_SLED_BYTES_MAX];
 	int err;
 
-	for (size_t i = 0; i < work->count && !edit; i++)
-		edit = find_scratch(&work->edits[i]);
-	if (!edit)
+	for (size_t i = 0; i < work->count && !text_patch; i++)
+		text_patch = find_scratch(&work->text_patches[i]);
+	if (!text_patch)
 		return xp_patch_refuse(work, -EOPNOTSUPP, "it has only sleds of events");
-	err = xp_remote_read(remote, edit->address, now, xp_sled_bytes((enum xp_sled_kind)edit->kind));
-	if (!err && !xp_sled_intact((enum xp_sled_kind)edit->kind, now))
+	err = xp_remote_read(remote, text_patch->address, now, xp_sled_bytes((enum xp_sled_kind)text_patch->kind));
+	if (!err && !xp_sled_intact((enum xp_sled_kind)text_patch->kind, now))
 		err = xp_patch_refuse(work, -EOPNOTSUPP, "its sleds are patched already");
 	if (err)
 		return err;
@@ -153,7 +154,7 @@ static int make_stub(void *arg, struct xp_remote *remote)
 			       &(struct xp_stub_request){ .pid = work->pid,
 							  .start = work->low,
 							  .end = work->high,
-							  .scratch = edit->address + 2,
+							  .scratch = text_patch->address + 2,
 							  .why = work->why,
 							  .why_size = work->why_size });
 }
@@ -199,8 +200,9 @@ static int attach_slots(struct xp_patch_work *work)
 	int err;
 
 	for (size_t i = 0; i < work->count; i++)
-		for (size_t j = 0; j < work->edits[i].count; j++)
-			needed |= 1u << xp_patch_slot((enum xp_sled_kind)work->edits[i].list[j].kind, options->args);
+		for (size_t j = 0; j < work->text_patches[i].count; j++)
+			needed |=
+			    1u << xp_patch_slot((enum xp_sled_kind)work->text_patches[i].list[j].kind, options->args);
 	/* The anchor in a program without a dynamic linker: no sled calls the slots of another form. */
 	err = xp_attach_anchor(options->attach, xp_programs_link_map_fd(options->programs), stub->place.fd, work->pid,
 			       xp_stub_probe(other, XP_STUB_CALL));

@@ -52,11 +52,11 @@ struct xp_patch_work {
 	char *why;
 	size_t why_size;
 
-	struct xp_stub_map stubs;      /* stubs that the process had before */
-	struct xp_text_patches *edits; /* one for each mapping */
+	struct xp_stub_map stubs;	      /* stubs that the process had before */
+	struct xp_text_patches *text_patches; /* one for each mapping */
 	size_t count;
 	size_t sites; /* sum over all mappings */
-	uint64_t low; /* all edits are in [low, high) */
+	uint64_t low; /* all text patches are in [low, high) */
 	uint64_t high;
 	struct xp_patch_stub *stub; /* the stub that the sleds will call */
 	struct xp_stub_place made;
@@ -77,9 +77,10 @@ int xp_patch_add_sites(struct xp_patch_work *work, const struct xp_mapping *mapp
 		       size_t id_count);
 size_t xp_patch_count_sites(const struct xp_patch_work *work);
 /* Whether the bytes of a sled lead to a stub of the process. */
-bool xp_patch_leads_to_stub(const struct xp_patch_work *work, const struct xp_text_patch *edit, const uint8_t *now);
+bool xp_patch_leads_to_stub(const struct xp_patch_work *work, const struct xp_text_patch *text_patch,
+			    const uint8_t *now);
 /* Whether they do, or did before the sled was restored. */
-bool xp_patch_is_ours(const struct xp_patch_work *work, const struct xp_text_patch *edit, const uint8_t *now);
+bool xp_patch_is_ours(const struct xp_patch_work *work, const struct xp_text_patch *text_patch, const uint8_t *now);
 /* Refuses the object if any sled has bytes other than those of an unpatched sled or of a patch that leads to a stub. */
 int xp_patch_check_bytes(struct xp_patch_work *work);
 /* The bytes to write: a patch, according to object->budget, or the first bytes of an unpatched sled. */

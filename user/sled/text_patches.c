@@ -16,11 +16,11 @@
 #define STRETCH_BYTES (15 * PAGE_BYTES)
 #define WINDOW_BYTES (STRETCH_BYTES + XP_SLED_BYTES_MAX)
 
-int xp_text_patches_add(struct xp_text_patches *edits, const struct xp_text_patch *edit)
+int xp_text_patches_add(struct xp_text_patches *text_patches, const struct xp_text_patch *text_patch)
 {
-	if (XP_ARRAY_RESERVE(edits->list, edits->room, edits->count + 1))
+	if (XP_ARRAY_RESERVE(text_patches->list, text_patches->room, text_patches->count + 1))
 		return -ENOMEM;
-	edits->list[edits->count++] = *edit;
+	text_patches->list[text_patches->count++] = *text_patch;
 	return 0;
 }
 
@@ -31,33 +31,33 @@ static int by_address(const void *a, const void *b)
 	return (left->address > right->address) - (left->address < right->address);
 }
 
-int xp_text_patches_sort(struct xp_text_patches *edits)
+int xp_text_patches_sort(struct xp_text_patches *text_patches)
 {
-	if (edits->count)
-		qsort(edits->list, edits->count, sizeof(*edits->list), by_address);
-	for (size_t i = 1; i < edits->count; i++)
-		if (edits->list[i].address - edits->list[i - 1].address <
-		    xp_sled_bytes((enum xp_sled_kind)edits->list[i - 1].kind))
+	if (text_patches->count)
+		qsort(text_patches->list, text_patches->count, sizeof(*text_patches->list), by_address);
+	for (size_t i = 1; i < text_patches->count; i++)
+		if (text_patches->list[i].address - text_patches->list[i - 1].address <
+		    xp_sled_bytes((enum xp_sled_kind)text_patches->list[i - 1].kind))
 			return -EINVAL;
 	return 0;
 }
 
-void xp_text_patches_free(struct xp_text_patches *edits)
+void xp_text_patches_free(struct xp_text_patches *text_patches)
 {
-	free(edits->list);
-	edits->list = NULL;
-	edits->count = edits->room = 0;
+	free(text_patches->list);
+	text_patches->list = NULL;
+	text_patches->count = text_patches->room = 0;
 }
 
-/* Adjacent edits in one stretch of text, with no page between them that has no edit. */
+/* Adjacent text patches in one stretch of text, with no page between them that has no text patch. */
 struct stretch {
-	struct xp_text_patch *edits;
+	struct xp_text_patch *text_patches;
 	size_t count;
 	uint64_t start;
 	size_t bytes; /* up to the end of the last sled */
 };
 
-/* Texts of a stretch: the process's, the same with the edits, the file's, and the process's without sleds. */
+/* Texts of a stretch: the process's, the same with the text patches, the file's, and the process's without sleds. */
 struct texts {
 	uint8_t now[WINDOW_BYTES];
 	uint8_t then[WINDOW_BYTES];
@@ -65,17 +65,20 @@ struct texts {
 	uint8_t bare[WINDOW_BYTES];
 };
 
-static struct stretch next_stretch(struct xp_text_patches *edits, size_t first)
+static struct stretch next_stretch(struct xp_text_patches *text_patches, size_t first)
 {
-	struct stretch stretch = { .edits = &edits->list[first], .start = edits->list[first].address };
+	struct stretch stretch = { .text_patches = &text_patches->list[first],
+				   .start = text_patches->list[first].address };
 
-	while (first + stretch.count < edits->count) {
-		const struct xp_text_patch *edit = &stretch.edits[stretch.count];
+	while (first + stretch.count < text_patches->count) {
+		const struct xp_text_patch *text_patch = &stretch.text_patches[stretch.count];
 		uint64_t last_page = (stretch.start + stretch.bytes) / PAGE_BYTES;
 
-		if (edit->address - stretch.start >= STRETCH_BYTES || edit->address / PAGE_BYTES > last_page + 1)
+		if (text_patch->address - stretch.start >= STRETCH_BYTES ||
+		    text_patch->address / PAGE_BYTES > last_page + 1)
 			break;
-		stretch.bytes = edit->address - stretch.start + xp_sled_bytes((enum xp_sled_kind)edit->kind);
+		stretch.bytes =
+		    text_patch->address - stretch.start + xp_sled_bytes((enum xp_sled_kind)text_patch->kind);
 		stretch.count++;
 	}
 	return stretch;
@@ -85,70 +88,72 @@ static struct stretch next_stretch(struct xp_text_patches *edits, size_t first)
  * Reads the file's text, and blanks the sleds in it and in the process's text. Any remaining difference means that
  * another tool has changed the text. A file that cannot be read differs everywhere.
  */
-static void bare_texts(const struct xp_text_patches *edits, const struct stretch *stretch, struct texts *texts)
+static void bare_texts(const struct xp_text_patches *text_patches, const struct stretch *stretch, struct texts *texts)
 {
-	if (pread(edits->file_fd, texts->file, stretch->bytes, (off_t)(stretch->start - edits->file_start)) !=
-	    (ssize_t)stretch->bytes) {
+	if (pread(text_patches->file_fd, texts->file, stretch->bytes,
+		  (off_t)(stretch->start - text_patches->file_start)) != (ssize_t)stretch->bytes) {
 		memset(texts->file, 0, stretch->bytes);
 		memset(texts->bare, 0xff, stretch->bytes);
 		return;
 	}
 	memcpy(texts->bare, texts->now, stretch->bytes);
 	for (size_t i = 0; i < stretch->count; i++) {
-		const struct xp_text_patch *edit = &stretch->edits[i];
-		size_t size = xp_sled_bytes((enum xp_sled_kind)edit->kind);
+		const struct xp_text_patch *text_patch = &stretch->text_patches[i];
+		size_t size = xp_sled_bytes((enum xp_sled_kind)text_patch->kind);
 
-		memset(texts->file + (edit->address - stretch->start), 0, size);
-		memset(texts->bare + (edit->address - stretch->start), 0, size);
+		memset(texts->file + (text_patch->address - stretch->start), 0, size);
+		memset(texts->bare + (text_patch->address - stretch->start), 0, size);
 	}
 }
 
 /*
- * Writes the edits [first, end) of a stretch with one write, or in halves, until the bytes that another tool changed
- * are left out.
+ * Writes the text patches [first, end) of a stretch with one write, or in halves, until the bytes that another tool
+ * changed are left out.
  */
 static int write_part(const struct stretch *stretch, size_t first, size_t end, const struct texts *texts,
 		      struct xp_remote *remote)
 {
-	const struct xp_text_patch *edit = &stretch->edits[first], *last = &stretch->edits[end - 1];
-	size_t from = edit->address - stretch->start, middle = first + (end - first) / 2;
-	size_t bytes = last->address + xp_sled_bytes((enum xp_sled_kind)last->kind) - edit->address;
+	const struct xp_text_patch *text_patch = &stretch->text_patches[first], *last = &stretch->text_patches[end - 1];
+	size_t from = text_patch->address - stretch->start, middle = first + (end - first) / 2;
+	size_t bytes = last->address + xp_sled_bytes((enum xp_sled_kind)last->kind) - text_patch->address;
 	int err;
 
 	if (end - first == 1)
-		return edit->size ? xp_remote_write(remote, edit->address, edit->bytes, edit->size) : 0;
+		return text_patch->size
+			   ? xp_remote_write(remote, text_patch->address, text_patch->bytes, text_patch->size)
+			   : 0;
 	if (!memcmp(texts->file + from, texts->bare + from, bytes))
-		return xp_remote_write(remote, edit->address, texts->then + from, bytes);
+		return xp_remote_write(remote, text_patch->address, texts->then + from, bytes);
 	err = write_part(stretch, first, middle, texts, remote);
 	return err ? err : write_part(stretch, middle, end, texts, remote);
 }
 
-/* Computes the text to write for a stretch. Returns the number of edits. */
+/* Computes the text to write for a stretch. Returns the number of text patches. */
 static size_t edit_text(const struct stretch *stretch, struct texts *texts,
-			bool (*fits)(const void *arg, const struct xp_text_patch *edit, const uint8_t *now),
+			bool (*fits)(const void *arg, const struct xp_text_patch *text_patch, const uint8_t *now),
 			const void *arg)
 {
 	size_t changed = 0;
 
 	memcpy(texts->then, texts->now, stretch->bytes);
 	for (size_t i = 0; i < stretch->count; i++) {
-		struct xp_text_patch *edit = &stretch->edits[i];
-		size_t into = edit->address - stretch->start;
+		struct xp_text_patch *text_patch = &stretch->text_patches[i];
+		size_t into = text_patch->address - stretch->start;
 
-		if (!edit->size)
+		if (!text_patch->size)
 			continue;
-		if (!fits(arg, edit, texts->now + into)) {
-			edit->size = 0;
+		if (!fits(arg, text_patch, texts->now + into)) {
+			text_patch->size = 0;
 			continue;
 		}
-		memcpy(texts->then + into, edit->bytes, edit->size);
+		memcpy(texts->then + into, text_patch->bytes, text_patch->size);
 		changed++;
 	}
 	return changed;
 }
 
-int xp_text_patches_write(struct xp_text_patches *edits, struct xp_remote *remote,
-			  bool (*fits)(const void *arg, const struct xp_text_patch *edit, const uint8_t *now),
+int xp_text_patches_write(struct xp_text_patches *text_patches, struct xp_remote *remote,
+			  bool (*fits)(const void *arg, const struct xp_text_patch *text_patch, const uint8_t *now),
 			  const void *arg, size_t *written)
 {
 	struct texts *texts = malloc(sizeof(*texts));
@@ -156,15 +161,15 @@ int xp_text_patches_write(struct xp_text_patches *edits, struct xp_remote *remot
 	int err = texts ? 0 : -ENOMEM;
 
 	_Static_assert(WINDOW_BYTES <= XP_PROGRAM_WRITE_MAX, "written at once");
-	for (size_t first = 0; first < edits->count && !err; first += stretch.count) {
+	for (size_t first = 0; first < text_patches->count && !err; first += stretch.count) {
 		size_t changed;
 
-		stretch = next_stretch(edits, first);
+		stretch = next_stretch(text_patches, first);
 		err = xp_remote_read(remote, stretch.start, texts->now, stretch.bytes);
 		changed = err ? 0 : edit_text(&stretch, texts, fits, arg);
 		if (!changed)
 			continue;
-		bare_texts(edits, &stretch, texts);
+		bare_texts(text_patches, &stretch, texts);
 		err = write_part(&stretch, 0, stretch.count, texts, remote);
 		if (!err)
 			*written += changed;

@@ -35,18 +35,18 @@ struct xp_text_patches {
 };
 
 /* Returns 0 or -ENOMEM. */
-int xp_text_patches_add(struct xp_text_patches *edits, const struct xp_text_patch *edit);
+int xp_text_patches_add(struct xp_text_patches *text_patches, const struct xp_text_patch *text_patch);
 /* Call it before writing. Returns -EINVAL if two changes overlap, which no compiler produces. */
-int xp_text_patches_sort(struct xp_text_patches *edits);
-void xp_text_patches_free(struct xp_text_patches *edits);
+int xp_text_patches_sort(struct xp_text_patches *text_patches);
+void xp_text_patches_free(struct xp_text_patches *text_patches);
 
 /*
  * Writes the changes for which `fits` accepts the bytes present at the moment of writing (xp_sled_bytes() of them).
  * Skips the others, and sets their size to 0. Adds the number of changes written to *written. Returns 0 or the error of
  * xp_remote_write(), after which some changes may be written.
  */
-int xp_text_patches_write(struct xp_text_patches *edits, struct xp_remote *remote,
-			  bool (*fits)(const void *arg, const struct xp_text_patch *edit, const uint8_t *now),
+int xp_text_patches_write(struct xp_text_patches *text_patches, struct xp_remote *remote,
+			  bool (*fits)(const void *arg, const struct xp_text_patch *text_patch, const uint8_t *now),
 			  const void *arg, size_t *written);
 
 #endif

@@ -22,22 +22,22 @@
 struct search {
 	struct xp_stub_map stubs;
 	struct xp_memory_window *memory;
-	struct xp_text_patches *edits; /* one for each mapping with patched sleds */
+	struct xp_text_patches *text_patches; /* one for each mapping with patched sleds */
 	size_t count;
 	size_t written;
 };
 
 /* Whether these are the bytes of a sled that leads to a stub. */
-static bool is_patched(const void *arg, const struct xp_text_patch *edit, const uint8_t *now)
+static bool is_patched(const void *arg, const struct xp_text_patch *text_patch, const uint8_t *now)
 {
 	const struct search *search = arg;
 	uint64_t slot;
 
-	return xp_patch_decode((enum xp_sled_kind)edit->kind, now, edit->address, &slot) &&
+	return xp_patch_decode((enum xp_sled_kind)text_patch->kind, now, text_patch->address, &slot) &&
 	       xp_stub_map_has(&search->stubs, slot);
 }
 
-static int look_at_sleds(struct search *search, struct xp_text_patches *edits, const struct xp_mapping *mapping,
+static int look_at_sleds(struct search *search, struct xp_text_patches *text_patches, const struct xp_mapping *mapping,
 			 const struct xp_sled_table *table)
 {
 	uint8_t now[XP_SLED_BYTES_MAX];
@@ -47,16 +47,16 @@ static int look_at_sleds(struct search *search, struct xp_text_patches *edits, c
 	for (size_t i = 0; i < table->sled_count && !err; i++) {
 		const struct xp_sled *sled = &table->sleds[i];
 		uint64_t into = sled->file_offset - mapping->file_offset;
-		struct xp_text_patch edit = { .address = mapping->start + into, .sled = i, .kind = sled->kind };
+		struct xp_text_patch text_patch = { .address = mapping->start + into, .sled = i, .kind = sled->kind };
 
 		if (sled->file_offset < mapping->file_offset || into >= mapping->end - mapping->start)
 			continue;
-		if (!xp_memory_window_read(search->memory, now, edit.address,
+		if (!xp_memory_window_read(search->memory, now, text_patch.address,
 					   xp_sled_bytes((enum xp_sled_kind)sled->kind)) ||
-		    !is_patched(search, &edit, now))
+		    !is_patched(search, &text_patch, now))
 			continue;
-		edit.size = xp_patch_head((enum xp_sled_kind)sled->kind, edit.bytes);
-		err = xp_text_patches_add(edits, &edit);
+		text_patch.size = xp_patch_head((enum xp_sled_kind)sled->kind, text_patch.bytes);
+		err = xp_text_patches_add(text_patches, &text_patch);
 	}
 	return err;
 }
@@ -65,7 +65,7 @@ static int look_at_sleds(struct search *search, struct xp_text_patches *edits, c
 static int look_at(struct search *search, pid_t pid, const struct xp_mapping *mapping)
 {
 	struct xp_sled_table *table;
-	struct xp_text_patches edits = { 0 }, *list;
+	struct xp_text_patches text_patches = { 0 }, *list;
 	char why[256];
 	int err, fd;
 
@@ -79,22 +79,22 @@ static int look_at(struct search *search, pid_t pid, const struct xp_mapping *ma
 		close(fd);
 		return err == -ENOMEM || err == -ECANCELED ? err : 0;
 	}
-	edits.start = mapping->start;
-	edits.end = mapping->end;
-	edits.file_fd = fd;
-	edits.file_start = mapping->start - mapping->file_offset;
-	err = look_at_sleds(search, &edits, mapping, table);
+	text_patches.start = mapping->start;
+	text_patches.end = mapping->end;
+	text_patches.file_fd = fd;
+	text_patches.file_start = mapping->start - mapping->file_offset;
+	err = look_at_sleds(search, &text_patches, mapping, table);
 	xp_sled_table_free(table);
-	if (!err && edits.count)
-		err = xp_text_patches_sort(&edits) == -EINVAL ? -EUCLEAN : 0;
-	list = !err && edits.count ? realloc(search->edits, (search->count + 1) * sizeof(*list)) : NULL;
+	if (!err && text_patches.count)
+		err = xp_text_patches_sort(&text_patches) == -EINVAL ? -EUCLEAN : 0;
+	list = !err && text_patches.count ? realloc(search->text_patches, (search->count + 1) * sizeof(*list)) : NULL;
 	if (!list) {
-		xp_text_patches_free(&edits);
+		xp_text_patches_free(&text_patches);
 		close(fd);
-		return err || !edits.count ? err : -ENOMEM;
+		return err || !text_patches.count ? err : -ENOMEM;
 	}
-	search->edits = list;
-	list[search->count++] = edits;
+	search->text_patches = list;
+	list[search->count++] = text_patches;
 	return 0;
 }
 
@@ -118,7 +118,7 @@ static int write_all(void *arg, struct xp_remote *remote)
 
 	search->written = 0;
 	for (size_t i = 0; i < search->count && !err; i++)
-		err = xp_text_patches_write(&search->edits[i], remote, is_patched, search, &search->written);
+		err = xp_text_patches_write(&search->text_patches[i], remote, is_patched, search, &search->written);
 	return err;
 }
 
@@ -132,7 +132,7 @@ static int put_back(struct search *search, struct xp_stopped *stopped, struct xp
 	int err = 0;
 
 	for (size_t i = 0; i < search->count; i++)
-		sleds += search->edits[i].count;
+		sleds += search->text_patches[i].count;
 	if (sleds <= XP_SLEDS_PER_STOP) {
 		err = xp_stopped_do(stopped, write_all, search);
 		*unpatched = (struct xp_unpatched){ search->written, search->count, stopped->ns, stopped->ns };
@@ -140,13 +140,13 @@ static int put_back(struct search *search, struct xp_stopped *stopped, struct xp
 	}
 	unpatched->objects = search->count;
 	for (size_t i = 0; i < search->count && !err; i++)
-		for (size_t first = 0; first < search->edits[i].count && !err; first += XP_SLEDS_PER_STOP) {
-			struct xp_text_patches piece = search->edits[i];
+		for (size_t first = 0; first < search->text_patches[i].count && !err; first += XP_SLEDS_PER_STOP) {
+			struct xp_text_patches piece = search->text_patches[i];
 			struct search part = *search;
 
 			piece.list += first;
 			piece.count = XP_MIN(piece.count - first, XP_SLEDS_PER_STOP);
-			part.edits = &piece;
+			part.text_patches = &piece;
 			part.count = 1;
 			err = xp_stopped_do(stopped, write_all, &part);
 			unpatched->sleds += part.written;
@@ -197,10 +197,10 @@ int xp_unpatch_owner(pid_t pid, pid_t *holder)
 static void free_search(struct search *search)
 {
 	for (size_t i = 0; i < search->count; i++) {
-		close(search->edits[i].file_fd);
-		xp_text_patches_free(&search->edits[i]);
+		close(search->text_patches[i].file_fd);
+		xp_text_patches_free(&search->text_patches[i]);
 	}
-	free(search->edits);
+	free(search->text_patches);
 	xp_memory_window_free(search->memory);
 	xp_stub_map_free(&search->stubs);
 }

@@ -8,7 +8,7 @@ static const struct xp_cfi_row none;
 
 /* ---- stubs ---- */
 
-void xp_cfi_synthetic_init(struct xp_cfi_synthetic *gaps, struct xp_elf_file *image, uint64_t start, uint64_t end,
+void xp_cfi_synthetic_init(struct xp_cfi_synthetic *synthetic, struct xp_elf_file *image, uint64_t start, uint64_t end,
 			   struct xp_cfi_rows *rows)
 {
 	static const struct {
@@ -19,9 +19,9 @@ void xp_cfi_synthetic_init(struct xp_cfi_synthetic *gaps, struct xp_elf_file *im
 		{ ".iplt", XP_CFI_STUBS_PLAIN }, { ".init", XP_CFI_STUBS_INIT },     { ".fini", XP_CFI_STUBS_INIT },
 	};
 
-	gaps->image = image;
-	gaps->rows = rows;
-	gaps->stubs_count = 0;
+	synthetic->image = image;
+	synthetic->rows = rows;
+	synthetic->stubs_count = 0;
 	for (size_t i = 0; i < XP_CFI_STUBS_MAX; i++) {
 		bool is_init = sections[i].kind == XP_CFI_STUBS_INIT;
 		GElf_Shdr header;
@@ -33,7 +33,7 @@ void xp_cfi_synthetic_init(struct xp_cfi_synthetic *gaps, struct xp_elf_file *im
 		/* Only both of its ends together identify it. */
 		if (is_init && (header.sh_offset < start || header.sh_offset + header.sh_size > end))
 			continue;
-		gaps->stubs[gaps->stubs_count++] = (struct xp_cfi_stubs){
+		synthetic->stubs[synthetic->stubs_count++] = (struct xp_cfi_stubs){
 			.start = XP_MAX(header.sh_offset, start),
 			.end = XP_MIN(header.sh_offset + header.sh_size, end),
 			.kind = sections[i].kind,
@@ -43,12 +43,12 @@ void xp_cfi_synthetic_init(struct xp_cfi_synthetic *gaps, struct xp_elf_file *im
 }
 
 /* The first section that lies in [start, end); NULL: none. */
-static const struct xp_cfi_stubs *next_stubs(const struct xp_cfi_synthetic *gaps, uint64_t start, uint64_t end)
+static const struct xp_cfi_stubs *next_stubs(const struct xp_cfi_synthetic *synthetic, uint64_t start, uint64_t end)
 {
 	const struct xp_cfi_stubs *first = NULL;
 
-	for (size_t i = 0; i < gaps->stubs_count; i++) {
-		const struct xp_cfi_stubs *stubs = &gaps->stubs[i];
+	for (size_t i = 0; i < synthetic->stubs_count; i++) {
+		const struct xp_cfi_stubs *stubs = &synthetic->stubs[i];
 
 		if (stubs->start >= start && stubs->start < stubs->end && stubs->end <= end &&
 		    (!first || stubs->start < first->start))
@@ -69,7 +69,7 @@ static struct xp_cfi_row stub_rule(const uint8_t *code, bool is_lazy)
 	return xp_plt_is_jump(code) ? jump : none;
 }
 
-static int add_stubs(struct xp_cfi_synthetic *gaps, const struct xp_cfi_stubs *stubs)
+static int add_stubs(struct xp_cfi_synthetic *synthetic, const struct xp_cfi_stubs *stubs)
 {
 	struct xp_cfi_row row = { .rule = XP_CFI_RSP, .cfa = 2, .rbp = XP_CFI_RBP_SAME };
 	bool is_lazy = stubs->kind == XP_CFI_STUBS_LAZY;
@@ -79,97 +79,97 @@ static int add_stubs(struct xp_cfi_synthetic *gaps, const struct xp_cfi_stubs *s
 
 	/* The first lazy stub pushes a word for all others; the word pushed before it is already on the stack. */
 	if (is_lazy && stubs->has_first && stubs->end - start > XP_PLT_ENTRY_BYTES &&
-	    xp_elf_file_read(gaps->image, code, start, sizeof(code)) && xp_plt_is_first(code)) {
-		err = xp_cfi_rows_add(gaps->rows, (uint32_t)start, &row, NULL);
+	    xp_elf_file_read(synthetic->image, code, start, sizeof(code)) && xp_plt_is_first(code)) {
+		err = xp_cfi_rows_add(synthetic->rows, (uint32_t)start, &row, NULL);
 		row.cfa++;
 		if (!err)
-			err = xp_cfi_rows_add(gaps->rows, (uint32_t)start + XP_PLT_FIRST_PUSH_BYTES, &row, NULL);
-		gaps->rows->code_bytes[XP_CFI_KNOWN] += XP_PLT_ENTRY_BYTES;
+			err = xp_cfi_rows_add(synthetic->rows, (uint32_t)start + XP_PLT_FIRST_PUSH_BYTES, &row, NULL);
+		synthetic->rows->code_bytes[XP_CFI_KNOWN] += XP_PLT_ENTRY_BYTES;
 		start += XP_PLT_ENTRY_BYTES;
 	}
 	row = none;
-	if (stubs->end - start >= XP_PLT_ENTRY_BYTES && xp_elf_file_read(gaps->image, code, start, sizeof(code)))
+	if (stubs->end - start >= XP_PLT_ENTRY_BYTES && xp_elf_file_read(synthetic->image, code, start, sizeof(code)))
 		row = stub_rule(code, is_lazy);
 	if (!err)
-		err = xp_cfi_rows_add(gaps->rows, (uint32_t)start, &row, NULL);
+		err = xp_cfi_rows_add(synthetic->rows, (uint32_t)start, &row, NULL);
 	if (row.rule != XP_CFI_NONE)
-		gaps->rows->code_bytes[XP_CFI_KNOWN] += stubs->end - start;
+		synthetic->rows->code_bytes[XP_CFI_KNOWN] += stubs->end - start;
 	return err;
 }
 
 /* ---- .init and .fini ---- */
 
 /* Returns how many bytes come before the word is reserved; 0 if this is another function. */
-static uint64_t init_head(const struct xp_cfi_synthetic *gaps, uint64_t start, uint64_t bytes)
+static uint64_t init_head(const struct xp_cfi_synthetic *synthetic, uint64_t start, uint64_t bytes)
 {
 	uint8_t first[XP_INIT_FIRST_BYTES] = { 0 }, last[XP_INIT_LAST_BYTES] = { 0 };
 	uint64_t tail = XP_MIN(bytes, (uint64_t)sizeof(last));
 
-	if (!xp_elf_file_read(gaps->image, first, start, XP_MIN(bytes, (uint64_t)sizeof(first))) ||
-	    !xp_elf_file_read(gaps->image, last + sizeof(last) - tail, start + bytes - tail, tail))
+	if (!xp_elf_file_read(synthetic->image, first, start, XP_MIN(bytes, (uint64_t)sizeof(first))) ||
+	    !xp_elf_file_read(synthetic->image, last + sizeof(last) - tail, start + bytes - tail, tail))
 		return 0;
 	return xp_init_reserved_at(first, last, bytes);
 }
 
-static int add_init(struct xp_cfi_synthetic *gaps, uint64_t start, uint64_t end)
+static int add_init(struct xp_cfi_synthetic *synthetic, uint64_t start, uint64_t end)
 {
 	struct xp_cfi_row row = { .rule = XP_CFI_RSP, .cfa = 1, .rbp = XP_CFI_RBP_SAME };
-	uint64_t head = init_head(gaps, start, end - start);
+	uint64_t head = init_head(synthetic, start, end - start);
 	int err;
 
 	if (!head)
-		return xp_cfi_rows_add(gaps->rows, (uint32_t)start, &none, NULL);
-	err = xp_cfi_rows_add(gaps->rows, (uint32_t)start, &row, NULL);
+		return xp_cfi_rows_add(synthetic->rows, (uint32_t)start, &none, NULL);
+	err = xp_cfi_rows_add(synthetic->rows, (uint32_t)start, &row, NULL);
 	row.cfa = 2;
 	if (!err)
-		err = xp_cfi_rows_add(gaps->rows, (uint32_t)(start + head), &row, NULL);
+		err = xp_cfi_rows_add(synthetic->rows, (uint32_t)(start + head), &row, NULL);
 	row.cfa = 1;
 	if (!err)
-		err = xp_cfi_rows_add(gaps->rows, (uint32_t)(end - 1), &row, NULL);
-	gaps->rows->code_bytes[XP_CFI_KNOWN] += end - start;
+		err = xp_cfi_rows_add(synthetic->rows, (uint32_t)(end - 1), &row, NULL);
+	synthetic->rows->code_bytes[XP_CFI_KNOWN] += end - start;
 	return err;
 }
 
 /* ---- signal returns ---- */
 
 /* Returns the offset of the first signal return in [start, end) of the file; end if there is none. */
-static uint64_t find_signal_return(struct xp_cfi_synthetic *gaps, uint64_t start, uint64_t end)
+static uint64_t find_signal_return(struct xp_cfi_synthetic *synthetic, uint64_t start, uint64_t end)
 {
 	while (end - start >= XP_SIGNAL_RETURN_BYTES) {
-		size_t bytes = XP_MIN(end - start, (uint64_t)sizeof(gaps->chunk));
+		size_t bytes = XP_MIN(end - start, (uint64_t)sizeof(synthetic->chunk));
 		const uint8_t *found;
 
-		if (!xp_elf_file_read(gaps->image, gaps->chunk, start, bytes))
+		if (!xp_elf_file_read(synthetic->image, synthetic->chunk, start, bytes))
 			break;
-		found = xp_signal_return_find(gaps->chunk, bytes);
+		found = xp_signal_return_find(synthetic->chunk, bytes);
 		if (found)
-			return start + (uint64_t)(found - gaps->chunk);
+			return start + (uint64_t)(found - synthetic->chunk);
 		start += bytes - (XP_SIGNAL_RETURN_BYTES - 1);
 	}
 	return end;
 }
 
-bool xp_cfi_synthetic_has_signal_return(struct xp_cfi_synthetic *gaps, uint64_t start, uint64_t end)
+bool xp_cfi_synthetic_has_signal_return(struct xp_cfi_synthetic *synthetic, uint64_t start, uint64_t end)
 {
-	return find_signal_return(gaps, start, end) != end;
+	return find_signal_return(synthetic, start, end) != end;
 }
 
 /* The return address is the signal return's first byte, and lookups use the byte before it. So the row begins there. */
-static int add_plain(struct xp_cfi_synthetic *gaps, uint64_t start, uint64_t end)
+static int add_plain(struct xp_cfi_synthetic *synthetic, uint64_t start, uint64_t end)
 {
 	static const struct xp_cfi_row signal = { .rule = XP_CFI_SIGNAL };
 	int err = 0;
 
 	while (!err && start < end) {
-		uint64_t found = find_signal_return(gaps, start, end);
+		uint64_t found = find_signal_return(synthetic, start, end);
 
 		if (found == end || found > start + 1)
-			err = xp_cfi_rows_add(gaps->rows, (uint32_t)start, &none, NULL);
+			err = xp_cfi_rows_add(synthetic->rows, (uint32_t)start, &none, NULL);
 		start = found;
 		if (!err && found < end) {
-			err = xp_cfi_rows_add(gaps->rows, (uint32_t)XP_MAX(found, (uint64_t)1) - 1, &signal, NULL);
+			err = xp_cfi_rows_add(synthetic->rows, (uint32_t)XP_MAX(found, (uint64_t)1) - 1, &signal, NULL);
 			start = found + XP_SIGNAL_RETURN_BYTES;
-			gaps->rows->code_bytes[XP_CFI_KNOWN] += XP_SIGNAL_RETURN_BYTES;
+			synthetic->rows->code_bytes[XP_CFI_KNOWN] += XP_SIGNAL_RETURN_BYTES;
 		}
 	}
 	return err;
@@ -178,35 +178,35 @@ static int add_plain(struct xp_cfi_synthetic *gaps, uint64_t start, uint64_t end
 /* ---- clone3() ---- */
 
 /* Returns how many bytes of clone3() from its system call on have no entry, or 0. */
-static uint64_t clone_bytes(const struct xp_cfi_synthetic *gaps, uint64_t start)
+static uint64_t clone_bytes(const struct xp_cfi_synthetic *synthetic, uint64_t start)
 {
 	uint8_t code[XP_CLONE3_BYTES];
 
-	return xp_elf_file_read(gaps->image, code, start, sizeof(code)) ? xp_clone3_bytes(code) : 0;
+	return xp_elf_file_read(synthetic->image, code, start, sizeof(code)) ? xp_clone3_bytes(code) : 0;
 }
 
-static int add_clone(struct xp_cfi_synthetic *gaps, uint64_t start, uint64_t bytes)
+static int add_clone(struct xp_cfi_synthetic *synthetic, uint64_t start, uint64_t bytes)
 {
 	static const struct xp_cfi_row clone = { .rule = XP_CFI_CLONE };
 
-	gaps->rows->code_bytes[XP_CFI_KNOWN] += bytes;
-	return xp_cfi_rows_add(gaps->rows, (uint32_t)start, &clone, NULL);
+	synthetic->rows->code_bytes[XP_CFI_KNOWN] += bytes;
+	return xp_cfi_rows_add(synthetic->rows, (uint32_t)start, &clone, NULL);
 }
 
-int xp_cfi_synthetic_add(struct xp_cfi_synthetic *gaps, uint64_t start, uint64_t end)
+int xp_cfi_synthetic_add(struct xp_cfi_synthetic *synthetic, uint64_t start, uint64_t end)
 {
 	const struct xp_cfi_stubs *stubs;
 	int err = 0;
 
-	if (start < end && clone_bytes(gaps, start) == end - start)
-		return add_clone(gaps, start, end - start);
-	while (!err && (stubs = next_stubs(gaps, start, end))) {
-		err = add_plain(gaps, start, stubs->start);
+	if (start < end && clone_bytes(synthetic, start) == end - start)
+		return add_clone(synthetic, start, end - start);
+	while (!err && (stubs = next_stubs(synthetic, start, end))) {
+		err = add_plain(synthetic, start, stubs->start);
 		if (!err && stubs->kind == XP_CFI_STUBS_INIT)
-			err = add_init(gaps, stubs->start, stubs->end);
+			err = add_init(synthetic, stubs->start, stubs->end);
 		else if (!err)
-			err = add_stubs(gaps, stubs);
+			err = add_stubs(synthetic, stubs);
 		start = stubs->end;
 	}
-	return err ? err : add_plain(gaps, start, end);
+	return err ? err : add_plain(synthetic, start, end);
 }

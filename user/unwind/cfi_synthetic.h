@@ -41,11 +41,11 @@ struct xp_cfi_synthetic {
 };
 
 /* Limits the search to [start, end) of the file. */
-void xp_cfi_synthetic_init(struct xp_cfi_synthetic *gaps, struct xp_elf_file *image, uint64_t start, uint64_t end,
+void xp_cfi_synthetic_init(struct xp_cfi_synthetic *synthetic, struct xp_elf_file *image, uint64_t start, uint64_t end,
 			   struct xp_cfi_rows *rows);
 /* Adds rows for [start, end) of the file, at most 4 GiB. Returns 0 or an error of xp_cfi_rows_add(). */
-int xp_cfi_synthetic_add(struct xp_cfi_synthetic *gaps, uint64_t start, uint64_t end);
+int xp_cfi_synthetic_add(struct xp_cfi_synthetic *synthetic, uint64_t start, uint64_t end);
 /* Returns whether [start, end) contains a signal return. An entry that covers one without saying so is best ignored. */
-bool xp_cfi_synthetic_has_signal_return(struct xp_cfi_synthetic *gaps, uint64_t start, uint64_t end);
+bool xp_cfi_synthetic_has_signal_return(struct xp_cfi_synthetic *synthetic, uint64_t start, uint64_t end);
 
 #endif

@@ -180,7 +180,7 @@ static bool by_frame_pointer(struct walk *walk, enum xp_unwind_end why)
 	if (ip && !find_vma(walk, ip - 1))
 		return ends(walk, why);
 	if (walk->vma && (walk->has_table || never_has_rules(walk))) {
-		walk->step->way = XP_STEP_BY_BP;
+		walk->step->method = XP_STEP_BY_BP;
 		walk->step->saved = -16;
 	}
 	walk->regs = NULL;
@@ -208,7 +208,7 @@ static bool by_cfa(struct walk *walk, uint64_t cfa, uint64_t saved)
 			return false;
 		walk->step->saved = (int16_t)(saved - cfa);
 		if (saved >= cfa) /* where no code saves it */
-			walk->step->way = XP_STEP_OTHER;
+			walk->step->method = XP_STEP_OTHER;
 	}
 	return go_to(walk, ip, cfa, bp);
 }
@@ -309,15 +309,15 @@ static bool by_rule(struct walk *walk, const struct xp_cfi_found *rule)
 
 	switch (rule->row.rule) {
 	case XP_CFI_RSP:
-		walk->step->way = XP_STEP_BY_SP;
+		walk->step->method = XP_STEP_BY_SP;
 		cfa = walk->sp + 8 * (uint64_t)rule->row.cfa;
 		return by_cfa(walk, cfa, saved_bp(&rule->row, cfa));
 	case XP_CFI_RBP:
-		walk->step->way = XP_STEP_BY_BP;
+		walk->step->method = XP_STEP_BY_BP;
 		cfa = walk->bp + 8 * (uint64_t)rule->row.cfa;
 		return by_cfa(walk, cfa, saved_bp(&rule->row, cfa));
 	case XP_CFI_PLT:
-		walk->step->way = XP_STEP_BY_SP;
+		walk->step->method = XP_STEP_BY_SP;
 		cfa = walk->sp + 8 + ((walk->ip & 15) >= rule->row.cfa ? 8 : 0);
 		return by_cfa(walk, cfa, saved_bp(&rule->row, cfa));
 	case XP_CFI_DEREF:
@@ -351,7 +351,7 @@ static bool step(struct walk *walk)
 		return false;
 	has_caller = by_rule(walk, &rule.found);
 	if (rule.is_code)
-		walk->step->way = XP_STEP_OTHER;
+		walk->step->method = XP_STEP_OTHER;
 	return has_caller;
 }
 
@@ -380,7 +380,7 @@ static void begin_step(struct walk *walk, size_t count)
 		.vma = walk->vma,
 		.saved = XP_STEP_NOT_SAVED,
 		.is_return = walk->is_return,
-		.way = XP_STEP_OTHER,
+		.method = XP_STEP_OTHER,
 	};
 }
 
@@ -436,7 +436,7 @@ static bool returns_again(const struct xp_unwind_thread *thread, const struct xp
 	const struct xp_cached_step *caller = step - 1;
 	uint64_t ip, saved = *bp;
 
-	if (step->way != XP_STEP_BY_SP && (step->way != XP_STEP_BY_BP || *bp != step->bp))
+	if (step->method != XP_STEP_BY_SP && (step->method != XP_STEP_BY_BP || *bp != step->bp))
 		return false;
 	if (step->saved != XP_STEP_NOT_SAVED && !peek(thread, caller->sp + (int64_t)step->saved, &saved))
 		return false;

@@ -35,7 +35,7 @@ struct xp_cached_step {
 	/* Offset of the caller's saved rbp from the caller's sp; XP_STEP_NOT_SAVED: still in rbp. */
 	int16_t saved;
 	bool is_return; /* ip is a return address */
-	uint8_t way;	/* enum xp_step_needs */
+	uint8_t method; /* enum xp_step_needs */
 };
 
 struct xp_cached_chain {
