@@ -12,7 +12,6 @@
 #include "base/file_name.h"
 #include "base/util.h"
 #include "elf/demangle.h"
-#include "elf/short_name.h"
 #include "sled/object.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "elf/short_name.h"
+#include "elf/demangle.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,7 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Demangles C++ (Itanium ABI) and Rust (legacy and v0) symbol names through libiberty. */
+/*
+ * Demangles C++ (Itanium ABI) and Rust (legacy and v0) symbol names through libiberty, and shortens the names of C++
+ * functions: without parameters, template arguments and return type.
+ */
 #ifndef XPROF_ELF_DEMANGLE_H
 #define XPROF_ELF_DEMANGLE_H
+
+#include <stddef.h>
 
 /* Longer names are truncated and end in "...". */
 #define XP_DEMANGLED_BYTES_MAX 8192
@@ -11,5 +16,11 @@
  * memory). A symbol from a hostile file may demangle to any bytes (see xp_clean_text()).
  */
 char *xp_demangle(const char *symbol);
+
+/*
+ * Shortens a name: "void std::sort<int*>(int*, int*)" becomes "std::sort". A name that does not look like a demangled
+ * C++ function is copied unchanged. to is always terminated; a name that does not fit is truncated.
+ */
+void xp_short_name(char *to, size_t to_size, const char *name);
 
 #endif

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/util.h"
-#include "elf/short_name.h"
+#include "elf/demangle.h"
 
 #define BOLD "1"
 #define HOT "1;31"
