@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -27,6 +28,28 @@ int xp_own_file_create(int dir_fd, const char *name, int access)
 	int fd = openat(dir_fd, name, access | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, FILE_MODE);
 
 	return fd < 0 ? -errno : set_mode(fd, FILE_MODE);
+}
+
+int xp_log_file_make(int dir_fd, const char *name, int (*write)(void *arg, int fd), void *arg)
+{
+	char temporary[XP_LOG_NAME_MAX + sizeof(XP_LOG_PART)];
+	int err, fd;
+
+	if ((size_t)snprintf(temporary, sizeof(temporary), "%s" XP_LOG_PART, name) >= sizeof(temporary))
+		return -ENAMETOOLONG;
+	if (unlinkat(dir_fd, temporary, 0) && errno != ENOENT) /* left by a crash */
+		return -errno;
+	fd = xp_own_file_create(dir_fd, temporary, O_RDWR);
+	if (fd < 0)
+		return fd;
+	err = write(arg, fd);
+	if (close(fd) && !err)
+		err = -errno;
+	if (!err && renameat(dir_fd, temporary, dir_fd, name))
+		err = -errno;
+	if (err)
+		unlinkat(dir_fd, temporary, 0);
+	return err;
 }
 
 int xp_own_dir_create(int dir_fd, const char *name)

@@ -16,6 +16,16 @@
  */
 int xp_own_file_create(int dir_fd, const char *name, int access);
 
+#define XP_LOG_SUFFIX ".fdr"
+#define XP_LOG_PART ".part" /* suffix of the temporary name */
+#define XP_LOG_NAME_MAX 240 /* keeps the temporary name within NAME_MAX */
+
+/*
+ * Makes the log NAME in a directory. It appears under this name once it is complete. write(arg, fd) fills an empty file
+ * that is open for reading and writing. On an error, either write's or -errno, no file is left.
+ */
+int xp_log_file_make(int dir_fd, const char *name, int (*write)(void *arg, int fd), void *arg);
+
 /* Creates a new directory and opens it for reading. Also returns -EEXIST if somebody has replaced the directory. */
 int xp_own_dir_create(int dir_fd, const char *name);
 

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/array.h"
-#include "base/log_file.h"
+#include "base/own_file.h"
 #include "base/u64_map.h"
 #include "base/util.h"
 #include "trace/flight.h"

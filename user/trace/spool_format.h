@@ -8,7 +8,7 @@
 #include <stdint.h>
 #include <zlib.h>
 
-#include "base/log_file.h"
+#include "base/own_file.h"
 #include "format/fdr.h"
 #include "trace/chunk_log.h"
 

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "base/file_lock.h"
-#include "base/log_file.h"
+#include "base/own_file.h"
 #include "base/util.h"
 #include "trace/chunk_log.h"
 
