@@ -170,13 +170,6 @@ int xp_programs_add_target(struct xp_programs *programs, pid_t pid)
 	return 0;
 }
 
-void xp_programs_remove_target(struct xp_programs *programs, pid_t pid)
-{
-	uint32_t key = pid;
-
-	bpf_map_delete_elem(bpf_map__fd(programs->skeleton->maps.targets), &key);
-}
-
 static bool find_target(const struct xp_programs *programs, pid_t pid, uint32_t *execs)
 {
 	uint32_t key = pid;

@@ -48,7 +48,6 @@ int xp_programs_set_clock(struct xp_programs *programs, const struct xp_clock *c
 int xp_programs_attach_tasks(struct xp_programs *programs);
 
 int xp_programs_add_target(struct xp_programs *programs, pid_t pid);
-void xp_programs_remove_target(struct xp_programs *programs, pid_t pid);
 bool xp_programs_is_target(const struct xp_programs *programs, pid_t pid);
 /*
  * How many programs a target has executed so far, see struct xp_event_task; also 0 if it has ended, or is not a target.

@@ -40,12 +40,6 @@ static inline bool xp_follow_same_file(const struct stat *a, const struct stat *
 	return a->st_ino == b->st_ino && a->st_dev == b->st_dev;
 }
 
-/*
- * xp_follow_scan() without a second try. Returns -ESRCH if the process ended, has executed another program meanwhile,
- * or is about to.
- */
-int xp_follow_scan_once(struct xp_recording *recording, struct xp_process *process);
-
 /* follow.c */
 
 /* Replaces the image of the process by the program that it runs now. Returns 0 or -errno, -ESRCH if it is gone. */

@@ -109,7 +109,7 @@ static int look_at_all(struct xp_recording *recording, struct xp_process *proces
 /*
  * Returns -ESRCH if the process ended, has executed another program meanwhile, or is about to: then it has no code yet.
  */
-int xp_follow_scan_once(struct xp_recording *recording, struct xp_process *process)
+static int scan_once(struct xp_recording *recording, struct xp_process *process)
 {
 	struct xp_memory_window *memory = NULL;
 	struct xp_mappings mappings;
@@ -140,7 +140,7 @@ int xp_follow_scan(struct xp_recording *recording, struct xp_process *process)
 	int err;
 
 	process->attaching.looked_tsc = xp_clock_now_tsc();
-	err = recording->plan.sleds ? xp_follow_scan_once(recording, process) : 0;
+	err = recording->plan.sleds ? scan_once(recording, process) : 0;
 	if (err == -ESRCH)
 		process->attaching.in_vain++;
 	if (process->functions.range_count || !err)

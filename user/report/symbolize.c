@@ -237,11 +237,6 @@ int xp_symbolizer_file(struct xp_symbolizer *symbolizer, const char *path, const
 	return add_other(symbolizer, file, number);
 }
 
-const char *xp_symbolizer_path(const struct xp_symbolizer *symbolizer, uint32_t number)
-{
-	return symbolizer->files[number]->path;
-}
-
 bool xp_symbolizer_is_readable(const struct xp_symbolizer *symbolizer, uint32_t number)
 {
 	return symbolizer->files[number]->readable;

@@ -45,7 +45,6 @@ void xp_symbolizer_limit(struct xp_symbolizer *symbolizer, uint64_t ns);
 int xp_symbolizer_file(struct xp_symbolizer *symbolizer, const char *path, const uint8_t *build_id,
 		       size_t build_id_bytes, uint32_t *file);
 
-const char *xp_symbolizer_path(const struct xp_symbolizer *symbolizer, uint32_t file);
 /* Returns whether it is an ELF file, and the one that was recorded. */
 bool xp_symbolizer_is_readable(const struct xp_symbolizer *symbolizer, uint32_t file);
 /* The path without links; the path itself if the file cannot be read. */

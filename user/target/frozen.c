@@ -24,8 +24,16 @@ static bool has_word(const char *list, const char *word)
 	return false;
 }
 
-/* hierarchy-ID:controller-list:cgroup-path, cgroups(7). The path may contain colons. */
-bool xp_cgroup_parse(struct xp_cgroup *cgroup, char *line)
+struct cgroup {
+	bool freezer;	  /* version 1's freezer; otherwise version 2 */
+	const char *path; /* below the root of the mount of its hierarchy */
+};
+
+/*
+ * Parses a line of /proc/PID/cgroup: hierarchy-ID:controller-list:cgroup-path, cgroups(7). The path may contain colons.
+ * Modifies the line. Returns false for another hierarchy.
+ */
+static bool parse_group(struct cgroup *cgroup, char *line)
 {
 	char *controllers = strchr(line, ':'), *path = controllers ? strchr(controllers + 1, ':') : NULL;
 
@@ -34,12 +42,16 @@ bool xp_cgroup_parse(struct xp_cgroup *cgroup, char *line)
 	*controllers++ = 0;
 	*path++ = 0;
 	path[strcspn(path, "\n")] = 0;
-	*cgroup = (struct xp_cgroup){ .freezer = has_word(controllers, "freezer"), .path = path };
+	*cgroup = (struct cgroup){ .freezer = has_word(controllers, "freezer"), .path = path };
 	return cgroup->freezer || (!strcmp(line, "0") && !*controllers);
 }
 
-/* ID parent major:minor root mount options [fields] - type source super-options, proc(5). */
-const char *xp_cgroup_find(const struct xp_cgroup *cgroup, char *line, const char **mount)
+/*
+ * The path of the group's directory below the mount, from a line of /proc/self/mountinfo, which it modifies: ID parent
+ * major:minor root mount options [fields] - type source super-options, proc(5). Returns NULL if the mount is of another
+ * hierarchy or does not contain it.
+ */
+static const char *find_group(const struct cgroup *cgroup, char *line, const char **mount)
 {
 	char *fields[6], *tail = strstr(line, " - "), *type, *super;
 	size_t root_length;
@@ -90,14 +102,14 @@ static bool says(const char *mount, const char *group, const char *file, const c
 	return strstr(state, word) != NULL;
 }
 
-static bool is_frozen(const struct xp_cgroup *cgroup)
+static bool is_frozen(const struct cgroup *cgroup)
 {
 	FILE *mounts = fopen("/proc/self/mountinfo", "re");
 	char *line = malloc(LINE_BYTES);
 	bool frozen = false;
 
 	while (mounts && line && !frozen && fgets(line, LINE_BYTES, mounts)) {
-		const char *mount, *group = xp_cgroup_find(cgroup, line, &mount);
+		const char *mount, *group = find_group(cgroup, line, &mount);
 
 		if (!group)
 			continue;
@@ -121,9 +133,9 @@ bool xp_target_frozen(pid_t pid)
 	snprintf(path, sizeof(path), "/proc/%d/cgroup", pid);
 	file = fopen(path, "re");
 	while (file && line && !frozen && fgets(line, LINE_BYTES, file)) {
-		struct xp_cgroup cgroup;
+		struct cgroup cgroup;
 
-		frozen = xp_cgroup_parse(&cgroup, line) && is_frozen(&cgroup);
+		frozen = parse_group(&cgroup, line) && is_frozen(&cgroup);
 	}
 	free(line);
 	if (file)
