@@ -112,6 +112,21 @@ def test_no_other_function_misses_a_call(record, load, mode, hot_calls, hot_when
           f"{recorded.totals['filtered']['duplicate']} duplicates")
 
 
+def test_thread_that_ends_while_a_function_goes_out(record, program, start):
+    """It is in hot() when that loses its probes, and ends before xprof knows: its call ends then."""
+    process = start([program("live/programs/leaves.c", "-O1", project.no_runtime()), "wait"])
+    assert process.stdout.readline() == "ready\n"
+    options = ("--no-samples", "--buffer=16M", "--sled-mode=probe", "--max-overhead=10%")
+    session = record(*options, "-p", process.pid).wait_attached()
+    process.send_signal(signal.SIGUSR1)
+    assert process.wait(60) == 0
+    recorded = session.finish().ok()
+    assert set(taken_out(recorded)) == {"hot"}
+    entered, left = log_calls(recorded)
+    assert entered["hot"] > 0 and entered == left
+    assert [one["exits"] for one in recorded.log().entry["synthesized_by_function"]] == [1]
+
+
 @MODES
 def test_cooled_functions_come_back(record, load, mode, hot_calls):
     """hot() is called no more after a while: it is recorded again."""

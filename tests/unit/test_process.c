@@ -100,12 +100,12 @@ static void test_live_images(void **state)
 static void test_long_spool_is_written_at_the_end(void **state)
 {
 	const struct xp_log_info spool_info = { .pid = 7,
-						  .fdr_version = 1,
-						  .constant_tsc = true,
-						  .cycle_hz = 1000000000,
-						  .comm = "program",
-						  .exe = "/bin/program",
-						  .final_name = "program.7.fdr" };
+						.fdr_version = 1,
+						.constant_tsc = true,
+						.cycle_hz = 1000000000,
+						.comm = "program",
+						.exe = "/bin/program",
+						.final_name = "program.7.fdr" };
 	char place[] = "/tmp/xprof-test-process-XXXXXX";
 	static uint8_t chunk[4096];
 	struct xp_target_info info = { 0 };
@@ -218,12 +218,51 @@ static void test_cpu_time_of_a_process(void **state)
 	xp_processes_free(&processes);
 }
 
+static void record(struct xp_processes *processes, pid_t tid, uint32_t fn, uint64_t tsc)
+{
+	const struct xp_event event = {
+		.pid = 7, .tid = (uint32_t)tid, .word = xp_event_word(fn, XP_EVENT_ENTRY), .sp = 100
+	};
+
+	assert_int_equal(xp_processes_record(processes, &event, 0, tsc), 0);
+}
+
+/* A thread ends while a function loses its probes: entered before, and left without a record. */
+static void test_thread_that_ends_while_a_function_leaves(void **state)
+{
+	struct xp_function_budget budget[3] = { { 0 }, { .out_tsc = UINT64_MAX }, { .out_tsc = UINT64_MAX } };
+	struct xp_sled_table table = { .function_count = 2 };
+	struct xp_object object = { .table = &table, .budget = budget };
+	const struct xp_sled_result sleds = { .attached = 4 };
+	struct xp_target_info info = { 0 };
+	struct xp_processes processes = { .stop_tsc = UINT64_MAX, .flight_bytes = 1 << 20 };
+	struct xp_process *process;
+
+	(void)state;
+	xp_processes_init(&processes);
+	assert_int_equal(xp_processes_add(&processes, &process, 7, &info, 1), 0);
+	assert_int_equal(xp_functions_add(&process->functions, &object, &sleds), 0);
+	record(&processes, 7, 1, 10);
+	record(&processes, 8, 2, 11);
+	budget[1].leaving = true;
+	assert_int_equal(xp_processes_end_thread(&processes, 7), 0);
+	assert_int_equal(process->sums.counts.synthesized, 1);
+	/* A thread that ends in a function that keeps its probes has never left it. */
+	assert_int_equal(xp_processes_end_thread(&processes, 8), 0);
+	assert_int_equal(process->sums.counts.synthesized, 1);
+	xp_processes_free(&processes);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_flees_of_a_process),  cmocka_unit_test(test_path_takes_its_length),
-		cmocka_unit_test(test_live_images),	    cmocka_unit_test(test_long_spool_is_written_at_the_end),
-		cmocka_unit_test(test_images_of_many_pids), cmocka_unit_test(test_cpu_time_of_a_process),
+		cmocka_unit_test(test_flees_of_a_process),
+		cmocka_unit_test(test_path_takes_its_length),
+		cmocka_unit_test(test_live_images),
+		cmocka_unit_test(test_long_spool_is_written_at_the_end),
+		cmocka_unit_test(test_images_of_many_pids),
+		cmocka_unit_test(test_cpu_time_of_a_process),
+		cmocka_unit_test(test_thread_that_ends_while_a_function_leaves),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -476,6 +476,31 @@ static void test_calls_before_the_first_mark(void **state)
 	assert_int_equal(f->throttle.change_count, 0);
 }
 
+/* A function is marked until all records of its last calls have arrived. */
+static void test_leaving_function(void **state)
+{
+	struct fixture *f = *state;
+
+	add_process(f);
+	f->throttle.options.hit_cost.entry_ns = f->throttle.options.hit_cost.exit_ns = 500;
+	f->throttle.budget.share = 0.05;
+	kernel.cpu_ns = 1;
+	pass(f, TICK_NS, 0);
+	for (uint64_t tick = 2; tick < 20 && !f->throttle.busy; tick++) {
+		f->budgets[0][1].calls[XP_SLEDS_PROBED] += 1000000;
+		kernel.cpu_ns += TICK_NS;
+		kernel.now = tick * TICK_NS;
+		pass(f, tick * TICK_NS, 0);
+	}
+	assert_true(f->throttle.busy);
+	xp_throttle_wait(&f->throttle);
+	assert_int_equal(f->all[0].state, XP_BUDGET_OUT);
+	assert_true(f->budgets[0][1].leaving);
+	assert_false(f->budgets[0][2].leaving);
+	xp_throttle_drained(&f->throttle);
+	assert_false(f->budgets[0][1].leaving);
+}
+
 /*
  * If a record in progress cuts a pass short, its calls come with a later pass, and may include calls of functions that
  * were taken out meanwhile.
@@ -566,6 +591,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_leaving_process, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_refused, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_note_at_the_end, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_leaving_function, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_cpu_time_is_that_of_the_mark, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_cpu_time_of_ended_processes, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_calls_before_the_first_mark, set_up, tear_down),

@@ -290,11 +290,23 @@ static void add_changed(struct xp_throttle *throttle)
 	}
 }
 
+/* From before the work until its records have arrived, so that a thread which ends meanwhile loses no exit. */
+static void set_leaving(const struct xp_throttle *throttle, bool leaving)
+{
+	for (size_t i = 0; i < throttle->change_count; i++) {
+		const struct xp_budget_change *change = &throttle->changes[i];
+		const struct xp_throttled *one = xp_throttle_find(throttle, change->function);
+
+		one->object->budget[one->function_id].leaving = leaving && change->state != XP_BUDGET_RECORDED;
+	}
+}
+
 static void start_work(struct xp_throttle *throttle)
 {
 	sigset_t all, before;
 	int err;
 
+	set_leaving(throttle, true);
 	throttle->done = false;
 	throttle->busy = throttle->working = true;
 	sigfillset(&all);
@@ -345,6 +357,7 @@ static void finish_work(struct xp_throttle *throttle)
 			 one->object->table->functions[one->function_id - 1].name ?: "a function", one->object->path,
 			 (const char *[]){ "recorded", "counted", "out" }[one->state]);
 	}
+	set_leaving(throttle, false);
 	throttle->change_count = 0;
 	throttle->busy = false;
 }

@@ -32,6 +32,7 @@ struct xp_function_budget {
 	uint64_t out_tsc;	       /* since when its sleds have been restored (atomic; UINT64_MAX: they have not) */
 	uint32_t calls[XP_SLED_MODES]; /* entries recorded since the last reading */
 	bool alias;		       /* which of its two numbers is in use */
+	bool leaving;		       /* its probes are being removed: a call may have no exit */
 	uint8_t excluded;	       /* how its patched sleds are */
 };
 

@@ -37,7 +37,7 @@ int xp_functions_add(struct xp_functions *functions, struct xp_object *object, c
 int xp_functions_copy(struct xp_functions *functions, const struct xp_functions *from);
 void xp_functions_free(struct xp_functions *functions);
 
-/* Whether a budget has excluded a function of the log now. */
+/* Whether a budget has excluded a function of the log now, or is about to. */
 bool xp_functions_excluded(const struct xp_functions *functions, uint32_t fn_id);
 
 /* Whether a budget had excluded the function at this time. */
