@@ -109,7 +109,7 @@ static void check_directory(const char *path, struct tally *tally)
 	if (tally->known == before) {
 		char names[128];
 
-		xp_error("%s: no file in it that xprof can check (%s)", path, xp_format_names(names, sizeof(names)));
+		xp_error("%s: contains no file that xprof can check (%s)", path, xp_format_names(names, sizeof(names)));
 		tally->failed = true;
 	}
 }

@@ -25,7 +25,7 @@ static const char *reason(int err)
 	case -EBUSY:
 		return "its recording is still running";
 	case -EBADMSG:
-		return "it is no spool of this version of xprof, or it is damaged";
+		return "it is not a spool of this version of xprof, or it is damaged";
 	case -ENOSPC:
 		return "the disk is full; free some space and try again";
 	default:
@@ -111,8 +111,8 @@ static bool take_owners_rights(const struct stat *dir, const char *dir_name)
 	if (geteuid())
 		return true;
 	if (!dir->st_uid && dir->st_mode & (S_IWGRP | S_IWOTH)) {
-		xp_error("%s: others may write to this directory of root's: move the recording to a separate one, "
-			 "and recover it there",
+		xp_error("%s: the directory is root's, but others may write to it: move the recording to a separate "
+			 "one, and recover it there",
 			 dir_name);
 		return false;
 	}

@@ -26,10 +26,10 @@ static enum xp_exit restore(pid_t pid)
 		return err == -EACCES ? XP_EXIT_ENVIRONMENT : XP_EXIT_FAILED;
 	}
 	if (unpatched.sleds)
-		xp_info("process %d (%s): %zu sleds put back in %zu files; it was stopped for %.1f ms", pid, info.comm,
-			unpatched.sleds, unpatched.objects, unpatched.ns / 1e6);
+		xp_info("process %d (%s): restored %zu sleds in %zu files; the process was stopped for %.1f ms", pid,
+			info.comm, unpatched.sleds, unpatched.objects, unpatched.ns / 1e6);
 	else
-		xp_info("process %d (%s): no sled of it is patched by xprof", pid, info.comm);
+		xp_info("process %d (%s): no sleds patched by xprof", pid, info.comm);
 	return XP_EXIT_OK;
 }
 

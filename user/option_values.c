@@ -114,7 +114,7 @@ static int set_pids(struct xp_pid_list *list, const char *text)
 
 		if (!digits || (text[digits] && text[digits] != ',') || scaled(text, digits, 1, &pid) || pid < 1 ||
 		    pid > INT_MAX) {
-			xp_error("--pid takes numbers of processes, separated by commas, not '%s'", text);
+			xp_error("--pid takes process IDs separated by commas, not '%s'", text);
 			return -EINVAL;
 		}
 		err = pid_add(list, (pid_t)pid);
@@ -183,7 +183,7 @@ static int set_percent(const char *name, double *share, const char *text)
 
 	*share = *text >= '0' && *text <= '9' ? strtod(text, &end) / 100 : 0;
 	if (!(*share > 0) || *share >= 1 || (strcmp(end, "%") != 0 && *end)) {
-		xp_error("--%s takes a part such as 5%% or 0.5%%, below 100%%, not '%s'", name, text);
+		xp_error("--%s takes a percentage such as 5%% or 0.5%%, below 100%%, not '%s'", name, text);
 		return -EINVAL;
 	}
 	return 0;

@@ -88,9 +88,9 @@ def test_version(xprof, args):
         (["record", "-p", "1", "--no-samples", "--no-sleds"], "--no-sleds and --no-samples together leave nothing to record"),
         (["record", "--exec", "/bin/ls", "--no-sleds"], "--no-sleds leaves nothing of --exec, which only records sleds"),
         (["record", "-a", "--flight", "64M"], "--flight keeps records of sleds, and there are none with --no-sleds, --all or --tid"),
-        (["record", "-p", "1", "--max-overhead", "100%"], "--max-overhead takes a part such as 5% or 0.5%, below 100%, not '100%'"),
-        (["record", "-p", "1", "--max-overhead", "-1"], "--max-overhead takes a part such as 5% or 0.5%, below 100%, not '-1'"),
-        (["record", "-p", "1", "--max-overhead", "5s"], "--max-overhead takes a part such as 5% or 0.5%, below 100%, not '5s'"),
+        (["record", "-p", "1", "--max-overhead", "100%"], "--max-overhead takes a percentage such as 5% or 0.5%, below 100%, not '100%'"),
+        (["record", "-p", "1", "--max-overhead", "-1"], "--max-overhead takes a percentage such as 5% or 0.5%, below 100%, not '-1'"),
+        (["record", "-p", "1", "--max-overhead", "5s"], "--max-overhead takes a percentage such as 5% or 0.5%, below 100%, not '5s'"),
         (["record", "-a", "--max-overhead", "5"], "--max-overhead is for records of sleds, and there are none with --no-sleds, --all or --tid"),
         (["record", "-p", "1", "--flight", "64K"], "--flight takes 1M at least"),
         (["record", "--exec", "/bin/ls", "--sled-mode", "patch"], "--sled-mode patch goes with -p or -- CMD, without --follow"),
@@ -124,7 +124,7 @@ def test_usage_error(xprof, args, message):
 def test_bad_pid(xprof, text):
     done = xprof("record", "-p", text)
     assert done.returncode == 2
-    assert "--pid takes numbers of processes" in one_line(done.stderr)
+    assert "--pid takes process IDs" in one_line(done.stderr)
 
 
 @pytest.mark.parametrize("text", ["", "x", "10x", "s", ".", "1.", ".5", "1.2.3", "-1", "+1", " 1", "1 s", "1e3", "99999999999999999999", "5124095576030431h"])

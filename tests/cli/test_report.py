@@ -591,7 +591,7 @@ def test_libdw_that_dies(xprof, tmp_path):
     done = report(xprof, path, env={**os.environ, "LD_PRELOAD": str(tmp_path / "crash.so")})
     expected = {name: EXPECTED[name] for name in EXPECTED if name not in (AREA, OUTER)}
     assert samples(done.stdout) == {**expected, VOLUME: (74, 74)}
-    assert "app: cannot read its debug information; taking the symbol table alone" in done.stderr
+    assert "app: cannot read its debug information; using only its symbol table" in done.stderr
 
 
 def test_files_that_block(xprof, tmp_path):

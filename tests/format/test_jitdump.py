@@ -284,7 +284,7 @@ def test_node(xprof, start, tmp_path):
     assert re.search(r" debug of 0x\w+, \d+ lines\n +0x\w+ node:internal/\S+:\d+", printed)
     checked = xprof("check", dump)
     # The names of scripts have zero bytes in them in some versions of V8, which perf cannot know either.
-    assert checked.returncode == 0 or "bytes behind its lines" in checked.stdout, checked.stdout
+    assert checked.returncode == 0 or "bytes after its lines" in checked.stdout, checked.stdout
 
 
 LLVM = r"""

@@ -112,7 +112,7 @@ def test_32_bit_program(refuse, start, tmp_path):
 def test_no_sleds(refuse, start):
     process = start(["sleep", "60"])
     refuse(
-        ["--no-samples", "-p", process.pid], FAILED, "(sleep) has no XRay sleds", "clang -fxray-instrument", "sampled all the same"
+        ["--no-samples", "-p", process.pid], FAILED, "(sleep) has no XRay sleds", "clang -fxray-instrument", "omit --no-samples to sample it"
     )
     assert process.poll() is None
 
@@ -139,7 +139,7 @@ def test_malformed_map(refuse, busy, program, tmp_path, damage):
         file.seek(offset + (8 if damage == "noise" else 0))
         file.write({"ones": b"\xff" * size, "noise": bytes(range(17, 17 + 24)), "cut": b"\0" * size}[damage])
     target = busy(pause_us=1000, path=path)
-    refuse(["--no-samples", "-p", target.pid], FAILED, "warning: ", "left alone", "has no XRay sleds")
+    refuse(["--no-samples", "-p", target.pid], FAILED, "warning: ", "are not recorded", "has no XRay sleds")
     target.assert_unharmed()
 
 
@@ -337,7 +337,7 @@ def test_patched_sleds(refuse, busy, patching, pause_us, way):
     target = busy(4, pause_us, patching, "patched")
     before = leftovers.changed_code(target.pid)
     assert before, "the runtime has patched nothing: the test proves nothing"
-    refuse(["--no-samples", "-p", target.pid, f"--uprobes={way}"], FAILED, "patched already", "XRAY_OPTIONS=patch_premain=true", "no sled is left")
+    refuse(["--no-samples", "-p", target.pid, f"--uprobes={way}"], FAILED, "patched already", "XRAY_OPTIONS=patch_premain=true", "no sleds to attach")
     target.assert_works()
     leftovers.wait_until(lambda: leftovers.changed_code(target.pid) == before, lambda: f"not what was there: {before}")
 

@@ -178,7 +178,7 @@ def test_process(xprof, running, hostile, tmp_path):
 
     assert run(xprof, "restore", "-p", running.pid) == (
         [],
-        [f"xprof: process {running.pid} (?[2J?$(id)?;x): no sled of it is patched by xprof"],
+        [f"xprof: process {running.pid} (?[2J?$(id)?;x): no sleds patched by xprof"],
     )
     assert_nothing_ran(tmp_path)
 

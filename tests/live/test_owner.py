@@ -123,7 +123,7 @@ def test_recovery_in_anothers_directory(xprof, record, busy, place):
     anothers.chmod(0o777)
     os.chown(anothers, 0, 0)
     refused = xprof("recover", anothers)
-    assert refused.returncode == 1 and "others may write to this directory of root's" in refused.stderr
+    assert refused.returncode == 1 and "the directory is root's, but others may write to it" in refused.stderr
 
 
 def test_recovery_through_anothers_link(xprof, place, sudo):

@@ -164,7 +164,7 @@ def test_frequency_above_the_limit(sampled, shares):
     if limit < 50000 or recorded.totals["event"] != "cpu-clock":
         assert re.search(rf"\b{limit}\b", recorded.messages) and "perf_event_max_sample_rate" in recorded.messages
     else:
-        assert "sampling at 50000 Hz, the most that cpu-clock bears" in recorded.messages
+        assert "sampling at 50000 Hz, the maximum of cpu-clock" in recorded.messages
     assert recorded.totals["period_ns"] == max(10**9 // limit, 20000)
 
 

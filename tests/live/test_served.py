@@ -148,7 +148,7 @@ def test_mappings_held(xprof, holder, tmp_path, args):
     args = [args[0], "-o", tmp_path / "out", *args[1:]] if args[0] == "record" else args
     code, _, err = finish([xprof.path, *args, holder.pid])
     assert code == 1
-    assert f"process {holder.pid} holds the lock of its mappings" in err
+    assert f"cannot read the mappings of process {holder.pid}: one of its threads holds their lock" in err
     assert not (tmp_path / "out").exists()
 
 

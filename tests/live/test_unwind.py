@@ -256,7 +256,7 @@ def test_ways(sampled, stacks):
 def test_report_tells(xprof, sampled, stacks):
     recorded = sampled("-F", "999", "--", stacks, "altstack", 0.3)
     told = xprof("report", recorded.directory).stdout
-    assert re.search(r"^[\d.]+ % of \d+ user stacks are complete; \d+: going on on another stack", told, re.M), told
+    assert re.search(r"^[\d.]+ % of \d+ user stacks are complete; \d+: continued on another stack", told, re.M), told
 
 
 @pytest.mark.parametrize("way, kind", [("auto", "orc"), ("dwarf", "mcjit")])

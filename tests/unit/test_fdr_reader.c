@@ -383,19 +383,19 @@ static void not_a_log(void **state)
 	FOR_EVERY_LOG(1)
 	{
 		l.size = 3;
-		assert_violation(0, "no XRay FDR log");
+		assert_violation(0, "not an XRay FDR log");
 		l.size = 31;
 		assert_violation(0, "inside the header");
 	}
 	header(6, false);
-	assert_violation(0, "no XRay FDR log");
+	assert_violation(0, "not an XRay FDR log");
 	header(0, true);
-	assert_violation(0, "no XRay FDR log");
+	assert_violation(0, "not an XRay FDR log");
 	header(1, false);
 	put_at(2, 0, 2); /* the basic mode's type */
-	assert_violation(0, "no XRay FDR log");
+	assert_violation(0, "not an XRay FDR log");
 	l.size = 0;
-	assert_violation(0, "no XRay FDR log");
+	assert_violation(0, "not an XRay FDR log");
 }
 
 static void buffer_size_of_version_1(void **state)
@@ -405,13 +405,13 @@ static void buffer_size_of_version_1(void **state)
 	begin(1);
 	end(0);
 	put_at(16, 0, 8);
-	assert_violation(16, "no size");
+	assert_violation(16, "no buffer size");
 	put_at(16, l.size - 31, 8);
-	assert_violation(16, "no multiple");
+	assert_violation(16, "not a multiple");
 	put_at(16, UINT64_MAX, 8);
-	assert_violation(16, "no multiple");
+	assert_violation(16, "not a multiple");
 	put_at(16, 2, 8); /* a divisor */
-	assert_violation(16, "less than a record");
+	assert_violation(16, "is smaller than a record");
 }
 
 /* ---- order ---- */
@@ -430,9 +430,9 @@ static void wrong_first_records(void **state)
 			uint8_t kind = l.bytes[start];
 
 			l.bytes[start] = l.big ? 0x80 | 3 : 3 << 1 | 1; /* TSCWrap */
-			assert_violation(start, "expected, but a record TSCWrap stands here");
+			assert_violation(start, "expected, not a record TSCWrap");
 			l.bytes[start] = 0; /* a function record */
-			assert_violation(start, "expected, but a record enter stands here");
+			assert_violation(start, "expected, not a record enter");
 			l.bytes[start] = kind;
 		}
 	}
@@ -584,12 +584,12 @@ static void cut_off_anywhere(void **state)
 		put_at(l.extents + 1, whole - l.extents - 16 - 7, 8);
 		assert_violation(whole - 22, "BufferExtents");
 		put_at(l.extents + 1, whole - l.extents - 16 - 22, 8);
-		assert_violation(whole - 22, "no other one follows");
+		assert_violation(whole - 22, "no other block follows");
 		put_at(l.extents + 1, whole - l.extents - 16 - 23, 8);
 		assert_violation(whole - 30, "BufferExtents");
 		put_at(l.extents + 1, 48, 8);
 		if (l.version == 2)
-			assert_violation(32 + 64, "no other one follows");
+			assert_violation(32 + 64, "no other block follows");
 		else
 			assert_violation(32 + 64, "before its first NewCPUId");
 		put_at(l.extents + 1, 0, 8);
@@ -626,7 +626,7 @@ static void bytes_behind_the_last_block(void **state)
 		begin(1);
 		end(0);
 		put(0, 1);
-		assert_violation(l.size - 1, "no other one follows");
+		assert_violation(l.size - 1, "no other block follows");
 	}
 }
 
@@ -856,15 +856,15 @@ static void rule_rest_of_buffer(void **state)
 	put_at(rest + 1, 24, 4);
 	assert_good();
 	put_at(rest + 1, 25, 4);
-	assert_rule(rest, "behind EndOfBuffer");
+	assert_rule(rest, "after EndOfBuffer");
 	put_at(rest + 1, 23, 4);
-	assert_rule(rest + 39, "behind EndOfBuffer");
+	assert_rule(rest + 39, "after EndOfBuffer");
 	put_at(rest + 1, 0, 4);
-	assert_rule(rest, "behind EndOfBuffer");
+	assert_rule(rest, "after EndOfBuffer");
 	l.bytes[rest] = 0x01; /* NewBuffer */
-	assert_rule(rest, "behind EndOfBuffer");
+	assert_rule(rest, "after EndOfBuffer");
 	l.bytes[rest] = 0x08; /* function record of kind 4 */
-	assert_rule(rest, "behind EndOfBuffer");
+	assert_rule(rest, "after EndOfBuffer");
 }
 
 int main(void)

@@ -318,14 +318,14 @@ static void test_header(void **state)
 	assert_violation(0, "ends inside the header");
 	n64(0);
 	load(1);
-	assert_rule(8, "perf reads on behind 40");
+	assert_rule(8, "perf continues after 40");
 	begin(1, false);
 	change32(32, 3);
 	assert_violation(32, "flags are 0x3");
 	begin(1, false);
 	change32(0, 0x4a695445);
 	assert_false(xp_jitdump_probe(file.bytes, file.size));
-	assert_violation(0, "no jitdump");
+	assert_violation(0, "not a jitdump");
 }
 
 /* Every kind is read to its end, and not beyond. */
@@ -377,7 +377,7 @@ static void test_load(void **state)
 	begin(1, false);
 	load(1);
 	memset(file.bytes + file.size - 8, 'x', 8);
-	assert_violation(40, "does not end");
+	assert_violation(40, "is not terminated");
 	begin(1, false);
 	record(0);
 	n64(0, 0, -4ull, 5, 1);
@@ -391,7 +391,7 @@ static void test_load(void **state)
 	n64(0, 0, 0, 0, 1);
 	text("\0\0\0\0\0\0\0\0\0", 9);
 	end();
-	assert_violation(40, "8 bytes behind");
+	assert_violation(40, "8 bytes after");
 }
 
 static void test_debug(void **state)
@@ -415,10 +415,10 @@ static void test_debug(void **state)
 	assert_rule(40, "followed by the load of 0x7000");
 	begin(1, false);
 	debug(0x7000);
-	assert_rule(40, "followed by no load");
+	assert_rule(40, "not followed by a load");
 	debug(0x7000);
 	load(1);
-	assert_rule(40, "another one and no load");
+	assert_rule(40, "another one instead of a load");
 	begin(1, false);
 	debug(0x7000);
 	load(1);
@@ -439,7 +439,7 @@ static void test_zeros_in_names(void **state)
 	text("Ft\0\0\0\0\0\0hot.js", 15);
 	end();
 	load(1);
-	assert_rule(40, "12 bytes behind its lines");
+	assert_rule(40, "12 bytes after its lines");
 }
 
 static void test_unwinding(void **state)
@@ -493,7 +493,7 @@ static void test_indices(void **state)
 	assert_rule(second, "never loaded");
 	begin(2, false);
 	load(1);
-	assert_rule(4, "perf takes none above 1");
+	assert_rule(4, "perf rejects versions above 1");
 }
 
 static char *dumped(void)

@@ -143,7 +143,7 @@ static void foreign_things_stay(void **state)
 	(void)state;
 	mkdir("out", 0755);
 	put("out/notes.txt", "n");
-	assert_refused("out", -EEXIST, "is no recording");
+	assert_refused("out", -EEXIST, "is not an xprof recording");
 	assert_text("out/notes.txt", "n");
 
 	put("file", "f");
@@ -155,7 +155,7 @@ static void foreign_things_stay(void **state)
 
 	/* A link of that name does not make the directory a recording. */
 	assert_int_equal(symlink("/etc/passwd", "out/manifest.json"), 0);
-	assert_refused("out", -EEXIST, "is no recording");
+	assert_refused("out", -EEXIST, "is not an xprof recording");
 }
 
 static void foreign_things_in_old_stay(void **state)
@@ -165,7 +165,7 @@ static void foreign_things_in_old_stay(void **state)
 	record("out", "2");
 	put("out.old/notes.txt", "n");
 	assert_refused("out", -EEXIST,
-		       "out.old, which would have to make way, holds something that is not xprof's (notes.txt)");
+		       "out.old would be removed but contains something that is not xprof's (notes.txt)");
 	assert_text("out.old/notes.txt", "n");
 	assert_text("out.old/manifest.json", "1");
 	assert_text("out/manifest.json", "2");
@@ -181,7 +181,7 @@ static void foreign_things_in_old_stay(void **state)
 	assert_refused("out", -EEXIST, "(a.fdr)");
 	rmdir("out.old/a.fdr");
 	rename("out.old/manifest.json", "out.old/a.fdr");
-	assert_refused("out", -EEXIST, "is no recording");
+	assert_refused("out", -EEXIST, "is not a recording");
 	assert_text("out.old/a.fdr", "1");
 
 	assert_int_equal(system("rm -r out.old; echo x > out.old"), 0);
@@ -258,18 +258,18 @@ static void bad_names(void **state)
 	assert_refused("/", -EINVAL, "needs a name of its own");
 	assert_refused("a/out", -ENOENT, "a does not exist");
 	put("file", "f");
-	assert_refused("file/out", -ENOTDIR, "file: cannot make a directory there: Not a directory");
+	assert_refused("file/out", -ENOTDIR, "file: cannot create a directory there: Not a directory");
 	memset(text, 'x', sizeof(text));
 	text[NAME_MAX + 1] = 0;
 	assert_refused(text, -ENAMETOOLONG, "too long");
 	text[NAME_MAX] = 0;
 	record(text, "1");
-	assert_refused(text, -ENAMETOOLONG, "too long for an older recording's");
+	assert_refused(text, -ENAMETOOLONG, "too long to rename the older recording");
 	text[NAME_MAX] = 'x';
 	text[sizeof(text) - 1] = 0;
 	assert_refused(text, -ENAMETOOLONG, "too long");
 	/* /proc returns ENOENT for any mkdir. */
-	assert_refused("/proc/out", -ENOENT, "cannot make the output directory");
+	assert_refused("/proc/out", -ENOENT, "cannot create the output directory");
 }
 
 /* Root itself may, even in a directory that others may write to, but must not on their behalf. */

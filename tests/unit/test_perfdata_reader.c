@@ -297,7 +297,7 @@ static void test_headers(void **state)
 	(void)state;
 	begin(SAMPLE_TYPE);
 	file.size = 7;
-	assert_violation(0, "no perf.data");
+	assert_violation(0, "not a perf.data file");
 	file.size = 50;
 	assert_violation(0, "ends inside the header");
 	begin(SAMPLE_TYPE);
@@ -310,10 +310,10 @@ static void test_headers(void **state)
 	assert_violation(8, "103 bytes");
 	begin(SAMPLE_TYPE);
 	poke64(24, 1000); /* attrs */
-	assert_violation(24, "not in the file");
+	assert_violation(24, "outside the file");
 	poke64(24, 104);
 	poke64(32, UINT64_MAX);
-	assert_violation(24, "not in the file");
+	assert_violation(24, "outside the file");
 	poke64(32, 127);
 	assert_violation(16, "which is not 1 to");
 	poke64(32, 0);
@@ -329,7 +329,7 @@ static void test_headers(void **state)
 	assert_violation(104 + 112, "ids of an event");
 	begin(SAMPLE_TYPE);
 	poke64(DATA_SIZE_AT, 8);
-	assert_violation(40, "ends too early");
+	assert_violation(40, "extend beyond the file's end");
 	/* The old header without features. */
 	begin(SAMPLE_TYPE);
 	poke64(8, 72);
@@ -351,35 +351,35 @@ static void test_malformed_records(void **state)
 	(void)state;
 	begin(SAMPLE_TYPE);
 	put("1234", 4);
-	refuse_record("end inside one");
+	refuse_record("end inside a record");
 	words(RECORD(68, 0, 7));
 	refuse_record("has 7 bytes");
 	words(RECORD(68, 0, 16));
-	refuse_record("end inside one of 16");
+	refuse_record("end inside a record of 16");
 	words(RECORD(68, 0, 12), 0);
-	refuse_record("no multiple of 8");
+	refuse_record("not a multiple of 8");
 	words(RECORD(68, 0, 16), 0);
 	refuse_record("8 bytes longer");
 	words(RECORD(PERF_RECORD_SAMPLE, 2, 56), 0x1234, PAIR(7, 8), 5, 3, 1, 2);
-	refuse_record("not of its form");
+	refuse_record("is malformed");
 	words(RECORD(PERF_RECORD_SAMPLE, 2, 56), 0x1234, PAIR(7, 8), 5, 1, 1, 2);
 	refuse_record("8 bytes longer");
 	words(RECORD(PERF_RECORD_SAMPLE, 2, 40), 0x1234, PAIR(7, 8), 5, UINT64_MAX / 8 + 1);
-	refuse_record("not of its form");
+	refuse_record("is malformed");
 	words(RECORD(PERF_RECORD_COMM, 0, 16), PAIR(7, 8));
-	refuse_record("not of its form"); /* no trailer */
+	refuse_record("is malformed"); /* no trailer */
 	words(RECORD(PERF_RECORD_COMM, 0, 40), PAIR(7, 8), 0x6161616161616161, TRAILER);
-	refuse_record("not of its form"); /* no zero */
+	refuse_record("is malformed"); /* no zero */
 	words(RECORD(PERF_RECORD_EXIT, 0, 40), PAIR(7, 8), PAIR(7, 8), TRAILER);
-	refuse_record("not of its form");
+	refuse_record("is malformed");
 	words(RECORD(PERF_RECORD_MMAP2, 2 | 1 << 14, 96), PAIR(7, 8), 0, 0, 0, 21, 0, 0, PAIR(5, 2), 0x622f, TRAILER);
-	refuse_record("not of its form"); /* a build id of 21 bytes */
+	refuse_record("is malformed"); /* a build id of 21 bytes */
 	words(RECORD(XP_PERFDATA_AUXTRACE, 0, 16), 9, 1);
 	refuse_record("trace of 9 bytes");
 	words(RECORD(XP_PERFDATA_AUXTRACE, 0, 8));
-	refuse_record("no size");
+	refuse_record("lacks the size");
 	words(RECORD(79, 0, 24), 1, 2);
-	refuse_record("not of its form");
+	refuse_record("is malformed");
 	words(RECORD(XP_PERFDATA_AUXTRACE, 0, 16), 8, 1, RECORD(68, 0, 8));
 	end_data();
 	assert_rule(0, NULL);
@@ -416,7 +416,7 @@ static void test_features(void **state)
 	assert_int_equal(xp_perfdata_reader_feature(&reader, 256, &section, &violation), 0);
 	free(bytes);
 	file.size -= 8;
-	assert_violation(DATA + 56 + 16, "feature 5 is not in the file");
+	assert_violation(DATA + 56 + 16, "feature 5 lies outside the file");
 	file.size = DATA + 56 + 20;
 	poke64(DATA + 56, DATA);
 	assert_violation(file.size, "table of features");
@@ -585,11 +585,11 @@ static void test_compressed(void **state)
 	begin_compressed();
 	put_compressed(XP_PERFDATA_COMPRESSED, inner, 2 * 56 + 4);
 	end_compressed(1, 116);
-	assert_violation(DATA, "end inside one");
+	assert_violation(DATA, "end inside a record");
 	begin_compressed();
 	put_compressed(XP_PERFDATA_COMPRESSED, inner, 2 * 56 + 12);
 	end_compressed(1, 124);
-	assert_violation(DATA, "end inside one of 56 bytes");
+	assert_violation(DATA, "end inside a record of 56 bytes");
 }
 
 static void test_malformed_compression(void **state)
@@ -641,7 +641,7 @@ static void test_malformed_compression(void **state)
 	begin_compressed();
 	words(RECORD(XP_PERFDATA_COMPRESSED2, 0, 8));
 	end_compressed(1, 16);
-	assert_violation(DATA, "no size");
+	assert_violation(DATA, "lacks the size");
 	begin_compressed();
 	words(RECORD(XP_PERFDATA_COMPRESSED2, 0, 24), 9, 0);
 	end_compressed(1, 16);

@@ -355,8 +355,7 @@ static bool patch_place(struct xp_throttle *throttle, const struct xp_object *ob
 	}
 	put_off(throttle, &place->patches);
 	if (place->patches.failures == RETRY_WARN)
-		xp_warn("the budget can neither take functions of process %d out nor put them back: %s; "
-			"xprof keeps trying",
+		xp_warn("budget: cannot take out functions of process %d, or put them back: %s; xprof keeps trying",
 			place->pid, why);
 	return err != -EBUSY && err != -EAGAIN && err != -EPERM;
 }
@@ -396,10 +395,10 @@ static void fix_probes(struct xp_throttle *throttle, const struct xp_throttle_me
 			xp_attach_keep(attach, throttle->all[i].group, place->pid);
 	place->fixed = true;
 	if (place->pid)
-		xp_warn("the budget cannot change the probes of process %d, which stay as they are: %s", place->pid,
+		xp_warn("budget: cannot change the probes of process %d, which stay as they are: %s", place->pid,
 			strerror(-place->probes_error));
 	else
-		xp_warn("the budget cannot change the probes on %s, which stay as they are: %s", member->object->path,
+		xp_warn("budget: cannot change the probes on %s, which stay as they are: %s", member->object->path,
 			strerror(-place->probes_error));
 }
 

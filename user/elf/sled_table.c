@@ -63,7 +63,7 @@ static int find_map(struct xp_elf_file *image, struct map *map)
 				     map->header.sh_size, sizeof(struct map_entry));
 	map->count = map->header.sh_size / sizeof(struct map_entry);
 	if (map->count > XP_SLEDS_MAX)
-		return xp_elf_refuse(image, -EINVAL, "%zu sleds are more than the %u that xprof reads", map->count,
+		return xp_elf_refuse(image, -EINVAL, "%zu sleds, more than the %u that xprof reads", map->count,
 				     XP_SLEDS_MAX);
 	return 0;
 }

@@ -86,15 +86,15 @@ static int check_buffer_bytes(const struct xp_fdr_reader *reader, struct xp_viol
 	if (!data_bytes)
 		return 0;
 	if (!buffer_bytes)
-		return xp_violate(violation, 16, "The header has no size for the buffers, which version 1 requires");
+		return xp_violate(violation, 16, "The header has no buffer size, which version 1 requires");
 	if (buffer_bytes < XP_FDR_METADATA_BYTES)
 		return xp_violate(violation, 16,
-				  "The header gives the buffers %" PRIu64 " bytes, less than a record has",
+				  "The buffer size in the header, %" PRIu64 " bytes, is smaller than a record",
 				  buffer_bytes);
 	if (data_bytes % buffer_bytes)
 		return xp_violate(violation, 16,
 				  "The %" PRIu64
-				  " bytes behind the header are no multiple of its buffer size, %" PRIu64,
+				  " bytes after the header are not a multiple of the buffer size, %" PRIu64,
 				  data_bytes, buffer_bytes);
 	return 0;
 }
@@ -107,7 +107,7 @@ int xp_fdr_reader_init(struct xp_fdr_reader *reader, const uint8_t *bytes, uint6
 
 	memset(reader, 0, sizeof(*reader));
 	if (!xp_fdr_probe(bytes, size))
-		return xp_violate(violation, 0, "This is no XRay FDR log of versions 1 to %d", VERSION_MAX);
+		return xp_violate(violation, 0, "This is not an XRay FDR log of version 1 to %d", VERSION_MAX);
 	if (size < XP_FDR_HEADER_BYTES)
 		return xp_violate(violation, 0, "The file ends inside the header, which takes %d bytes",
 				  XP_FDR_HEADER_BYTES);
@@ -132,7 +132,7 @@ int xp_fdr_reader_init(struct xp_fdr_reader *reader, const uint8_t *bytes, uint6
 /* "... expected, but here is ..." */
 static int unexpected(const struct xp_fdr_record *record, const char *expected, struct xp_violation *violation)
 {
-	return xp_violate(violation, record->offset, "%s expected, but a record %s stands here", expected,
+	return xp_violate(violation, record->offset, "%s expected, not a record %s", expected,
 			  xp_fdr_record_name(record));
 }
 
@@ -197,7 +197,7 @@ static int advance(struct xp_fdr_reader *reader, const struct xp_fdr_record *rec
 static int add_to_tsc(struct xp_fdr_reader *reader, uint64_t offset, uint64_t delta, struct xp_violation *violation)
 {
 	if (__builtin_add_overflow(reader->tsc, delta, &reader->tsc))
-		return xp_violate(violation, offset, "The delta leads beyond the largest TSC");
+		return xp_violate(violation, offset, "The delta exceeds the largest TSC");
 	return 0;
 }
 
@@ -209,7 +209,7 @@ static int read_function(struct xp_fdr_reader *reader, const uint8_t *p, struct 
 	int err;
 
 	if (kind > XP_FDR_ENTER_ARGS)
-		return xp_violate(violation, reader->pos, "Function record of the unknown kind %u", kind);
+		return xp_violate(violation, reader->pos, "Function record of unknown kind %u", kind);
 	record->is_function = true;
 	record->kind = kind;
 	record->function.fn_id = reader->big_endian ? word & XP_FDR_FUNCTION_ID_MAX : word >> 4;
@@ -218,7 +218,7 @@ static int read_function(struct xp_fdr_reader *reader, const uint8_t *p, struct 
 	if (err)
 		return err;
 	if (!record->function.fn_id && ++reader->nobodys > NOBODYS_MAX)
-		return xp_violate(violation, reader->pos, "More than %u records of function 0, though ids begin at 1",
+		return xp_violate(violation, reader->pos, "More than %u records of function 0, although ids begin at 1",
 				  NOBODYS_MAX);
 	reader->takes_arguments = kind == XP_FDR_ENTER_ARGS;
 	reader->pos += XP_FDR_FUNCTION_BYTES;
@@ -260,8 +260,7 @@ static int read_event(struct xp_fdr_reader *reader, const uint8_t *p, struct xp_
 		return xp_violate(violation, record->offset, "The event's size, %d, is negative", bytes);
 	if ((uint64_t)bytes > room)
 		return xp_violate(violation, record->offset,
-				  "The event's %d bytes do not fit into its buffer, which ends %" PRIu64
-				  " bytes behind it%s",
+				  "The event's %d bytes do not fit into its buffer, which has %" PRIu64 " bytes left%s",
 				  bytes, room, reader->header.version == 5 ? TYPED_REMARK : "");
 	record->event.bytes = bytes;
 	record->event.data = p + XP_FDR_METADATA_BYTES;
@@ -350,7 +349,7 @@ static int read_metadata(struct xp_fdr_reader *reader, const uint8_t *p, struct 
 	int err;
 
 	if (kind >= XP_ARRAY_SIZE(metadata_names))
-		return xp_violate(violation, reader->pos, "Metadata record of the unknown kind %u", kind);
+		return xp_violate(violation, reader->pos, "Metadata record of unknown kind %u", kind);
 	record->kind = kind;
 	if (version < first_version(kind))
 		return xp_violate(violation, reader->pos, "%s does not exist before version %u, and this is version %u",
@@ -392,7 +391,7 @@ static int end_block(struct xp_fdr_reader *reader, struct xp_violation *violatio
 	    p[0] != (reader->big_endian ? 0x80 | XP_FDR_BUFFER_EXTENTS : XP_FDR_BUFFER_EXTENTS << 1 | 1))
 		return xp_violate(violation, reader->pos,
 				  "The block of the BufferExtents at 0x%" PRIx64
-				  " ends here, but no other one follows" TYPED_REMARK,
+				  " ends here, but no other block follows" TYPED_REMARK,
 				  reader->buffer);
 	return 0;
 }
@@ -402,14 +401,13 @@ static int cut_off(const struct xp_fdr_reader *reader, const char *what, uint64_
 {
 	if (reader->state == XP_FDR_AT_BUFFER || reader->end == reader->size)
 		return xp_violate(violation, reader->pos,
-				  "The file ends inside a %s record, %" PRIu64 " bytes behind its start", what, left);
+				  "The file ends inside a %s record, %" PRIu64 " bytes after its start", what, left);
 	if (reader->header.version == 1)
 		return xp_violate(violation, reader->pos,
 				  "A %s record crosses the end of the buffer that begins at 0x%" PRIx64, what,
 				  reader->buffer);
 	return xp_violate(violation, reader->pos,
-			  "A %s record crosses the end that the BufferExtents at 0x%" PRIx64
-			  " gives its block" TYPED_REMARK,
+			  "A %s record extends beyond the block of the BufferExtents at 0x%" PRIx64 "" TYPED_REMARK,
 			  what, reader->buffer);
 }
 

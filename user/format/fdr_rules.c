@@ -76,7 +76,7 @@ int xp_fdr_rules_new(struct xp_fdr_rules **out, const struct xp_fdr_reader *read
 	rules->big_endian = reader->big_endian;
 	rules->lowest_tsc = UINT64_MAX;
 	if (reader->big_endian)
-		violate(rules, 0, "The log is big-endian, whose bit fields llvm-xray does not read");
+		violate(rules, 0, "The log is big-endian; llvm-xray does not read its bit fields");
 	if (!reader->header.cycle_hz)
 		violate(rules, 8, "The cycle frequency is 0, so llvm-xray cannot compute durations");
 	return 0;
@@ -235,8 +235,7 @@ static void check_rest(struct xp_fdr_rules *rules, const struct xp_fdr_record *r
 			bad = p[0] >> 1 == XP_FDR_NEW_BUFFER || p[0] >> 1 > XP_FDR_CALL_ARGUMENT;
 		if (bad) {
 			violate(rules, record->offset + XP_FDR_METADATA_BYTES + (p - record->rest.data),
-				"What stands here, behind EndOfBuffer, does not read as a record; llvm-xray does not "
-				"skip it");
+				"The bytes after EndOfBuffer are not a record; llvm-xray does not skip them");
 			return;
 		}
 		if (p[0] >> 1 == XP_FDR_CUSTOM_EVENT && p[0] & 1)
@@ -280,16 +279,15 @@ int xp_fdr_rules_record(struct xp_fdr_rules *rules, const struct xp_fdr_record *
 bool xp_fdr_rules_finish(struct xp_fdr_rules *rules, struct xp_violation *violation)
 {
 	if (!rules->has_buffer)
-		violate(rules, XP_FDR_HEADER_BYTES, "The log has no buffer, so llvm-xray takes it for unreadable");
+		violate(rules, XP_FDR_HEADER_BYTES, "The log has no buffer, so llvm-xray cannot read it");
 	for (size_t i = 0; i < rules->count; i++) {
 		const struct thread *thread = &rules->threads[i];
 
 		if (thread->has_record && thread->first_tsc > rules->lowest_tsc)
-			violate(
-			    rules, thread->first_offset,
-			    "The first TSC of thread %d is not the lowest of the log, so that llvm-xray account may "
-			    "reject it",
-			    thread->tid);
+			violate(rules, thread->first_offset,
+				"The first TSC of thread %d is not the lowest of the log, so llvm-xray account may "
+				"reject it",
+				thread->tid);
 	}
 	if (rules->violated)
 		*violation = rules->violation;

@@ -57,7 +57,7 @@ int xp_gperf_reader_init(struct xp_gperf_reader *reader, const uint8_t *bytes, u
 	reader->bytes = bytes;
 	reader->size = size;
 	if (!find_layout(reader))
-		return xp_violate(violation, 0, "This is no gperftools CPU profile");
+		return xp_violate(violation, 0, "This is not a gperftools CPU profile");
 	if (slots_left(reader) < 2 + reader->header_words)
 		return xp_violate(violation, 0, "The file ends inside the header, which has %" PRIu64 " slots",
 				  2 + reader->header_words);
@@ -86,7 +86,7 @@ int xp_gperf_reader_next(struct xp_gperf_reader *reader, struct xp_gperf_sample 
 	sample->pc_count = slot_at(reader, at + reader->slot_bytes);
 	sample->pcs = reader->bytes + at + 2 * reader->slot_bytes;
 	if (!sample->count && (sample->pc_count != 1 || xp_gperf_reader_pc(reader, sample, 0)))
-		return xp_violate(violation, at, "A record has a count of 0, and it is not the trailer");
+		return xp_violate(violation, at, "A record has a count of 0 but is not the trailer");
 	if (!sample->pc_count)
 		return xp_violate(violation, at + reader->slot_bytes, "A record has no PCs");
 	if (sample->pc_count > slots_left(reader) - 2)
@@ -204,7 +204,7 @@ static int parse_map(struct xp_gperf_line *line, struct xp_violation *violation)
 		take_blanks(&cursor);
 	if (cursor.bad)
 		return xp_violate(violation, line->offset + (cursor.at - line->text),
-				  "A mapping line is not \"start-end perms offset major:minor inode path\" here");
+				  "A line of a mapping is not \"start-end perms offset major:minor inode path\"");
 	if (line->start >= line->end)
 		return xp_violate(violation, line->offset, "A mapping ends at 0x%" PRIx64 ", at or before its start",
 				  line->end);
@@ -241,7 +241,7 @@ int xp_gperf_reader_line(struct xp_gperf_reader *reader, struct xp_gperf_line *l
 	zero = memchr(from, 0, line->bytes);
 	if (zero)
 		return xp_violate(violation, line->offset + (zero - from),
-				  "A zero byte stands in the list of mapped objects");
+				  "The list of mapped objects contains a zero byte");
 	if (!newline && searched < left)
 		return xp_violate(violation, line->offset, "A line has more than %d bytes", XP_GPERF_LINE_BYTES_MAX);
 	reader->pos += line->bytes + !!newline;

@@ -90,7 +90,7 @@ static int check_line(const struct xp_gperf_line *line, const struct xp_gperf_li
 			       "google-pprof and go tool pprof: They end the path of this executable mapping at its "
 			       "first blank");
 	if (line->perms[3] == 's')
-		return violate(violation, line->offset, GO "It finds no path in an executable mapping that is shared");
+		return violate(violation, line->offset, GO "It finds no path in a shared executable mapping");
 	if (before->kind == XP_GPERF_LINE_MAP && before->end == line->start && !before->path_bytes != !line->path_bytes)
 		return violate(
 		    violation, line->offset,

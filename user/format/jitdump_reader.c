@@ -37,7 +37,7 @@ int xp_jitdump_read_header(const uint8_t *bytes, uint64_t size, struct xp_jitdum
 	if (size < XP_JITDUMP_HEADER_BYTES)
 		return 0;
 	if (!xp_jitdump_probe(bytes, size))
-		return xp_violate(violation, 0, "This is no jitdump");
+		return xp_violate(violation, 0, "This is not a jitdump");
 	big = get32(bytes, true) == XP_JITDUMP_MAGIC;
 	*header = (struct xp_jitdump_header){
 		.big_endian = big,
@@ -49,10 +49,9 @@ int xp_jitdump_read_header(const uint8_t *bytes, uint64_t size, struct xp_jitdum
 		.flags = get64(bytes + 32, big),
 	};
 	if (!header->version || header->version > XP_JITDUMP_TEXT_VERSION)
-		return xp_violate(violation, 4, "The format's version is %u, which is neither 1 nor 2",
-				  header->version);
+		return xp_violate(violation, 4, "The format's version is %u instead of 1 or 2", header->version);
 	if (header->bytes < XP_JITDUMP_HEADER_BYTES)
-		return xp_violate(violation, 8, "The header is said to have %u bytes, which is less than its fields",
+		return xp_violate(violation, 8, "The header's size, %u bytes, is smaller than its fields",
 				  header->bytes);
 	if (header->flags & ~XP_JITDUMP_FLAG_ARCH_TIMESTAMP)
 		return xp_violate(violation, 32, "The flags are 0x%" PRIx64 ", of which only bit 0 is defined",
@@ -92,8 +91,8 @@ int xp_jitdump_record_bytes(const struct xp_jitdump_header *header, const uint8_
 	*bytes = get32(record + 4, header->big_endian);
 	if (*bytes < fixed_bytes(kind))
 		return xp_violate(violation, offset,
-				  "A record of kind %u (%s) is said to have %u bytes, which is less than its fields",
-				  kind, xp_jitdump_kind_name(kind), *bytes);
+				  "The size of a record of kind %u (%s), %u bytes, is smaller than its fields", kind,
+				  xp_jitdump_kind_name(kind), *bytes);
 	return 0;
 }
 
@@ -139,7 +138,7 @@ static int check_padding(const struct cursor *cursor, const struct xp_jitdump_re
 {
 	if (cursor->left <= XP_JITDUMP_PADDING_BYTES_MAX)
 		return 0;
-	return xp_violate(violation, record->offset, "A %s record has %" PRIu64 " bytes behind its contents",
+	return xp_violate(violation, record->offset, "A %s record has %" PRIu64 " bytes after its contents",
 			  xp_jitdump_kind_name(record->kind), cursor->left);
 }
 
@@ -158,9 +157,10 @@ static int read_load_head(struct cursor *cursor, struct xp_jitdump_record *recor
 	record->load.code_index = take64(cursor);
 	record->load.name = take_text(cursor);
 	if (!record->load.name)
-		return xp_violate(violation, record->offset, "The name of a load record does not end");
+		return xp_violate(violation, record->offset, "The name in a load record is not terminated");
 	if (wraps(record->load.code_addr, record->load.code_size))
-		return xp_violate(violation, record->offset, "The code of a load record goes beyond the last address");
+		return xp_violate(violation, record->offset,
+				  "The code of a load record extends beyond the last address");
 	return 0;
 }
 
@@ -190,7 +190,8 @@ static int read_move(struct cursor *cursor, struct xp_jitdump_record *record, st
 	record->move.code_size = take64(cursor);
 	record->move.code_index = take64(cursor);
 	if (wraps(record->move.new_code_addr, record->move.code_size))
-		return xp_violate(violation, record->offset, "The code of a move record goes beyond the last address");
+		return xp_violate(violation, record->offset,
+				  "The code of a move record extends beyond the last address");
 	return check_padding(cursor, record, violation);
 }
 
@@ -207,7 +208,7 @@ static int read_debug(struct cursor *cursor, struct xp_jitdump_record *record, s
 		cursor->at += LINE_BYTES;
 		cursor->left -= LINE_BYTES;
 		if (!take_text(cursor))
-			return xp_violate(violation, record->offset, "A file name in a debug record does not end");
+			return xp_violate(violation, record->offset, "A file name in a debug record is not terminated");
 	}
 	record->debug.surplus_bytes = cursor->left;
 	return 0;
@@ -355,13 +356,13 @@ int xp_jitdump_reader_next(struct xp_jitdump_reader *reader, struct xp_jitdump_r
 		return 0;
 	if (left < XP_JITDUMP_PREFIX_BYTES)
 		return xp_violate(violation, reader->pos,
-				  "The file ends inside a record, %" PRIu64 " bytes behind its start", left);
+				  "The file ends inside a record, %" PRIu64 " bytes after its start", left);
 	err = xp_jitdump_record_bytes(&reader->header, at, reader->pos, &bytes, violation);
 	if (err)
 		return err;
 	if (bytes > left)
 		return xp_violate(violation, reader->pos,
-				  "The file ends inside a %s record of %u bytes, %" PRIu64 " behind its start",
+				  "The file ends inside a %s record of %u bytes, %" PRIu64 " after its start",
 				  xp_jitdump_kind_name(get32(at, reader->header.big_endian)), bytes, left);
 	err = xp_jitdump_read_record(&reader->header, at, reader->pos, record, violation);
 	if (err)

@@ -20,9 +20,9 @@ struct rules {
 static int check_header(const struct xp_jitdump_header *header, struct xp_violation *violation)
 {
 	if (header->version > XP_JITDUMP_PERF_VERSION)
-		return violate(violation, 4, "The version is %u; perf takes none above 1", header->version);
+		return violate(violation, 4, "The version is %u; perf rejects versions above 1", header->version);
 	if (header->bytes != XP_JITDUMP_HEADER_BYTES)
-		return violate(violation, 8, "The header has %u bytes; perf reads on behind 40", header->bytes);
+		return violate(violation, 8, "The header has %u bytes; perf continues after 40", header->bytes);
 	return 0;
 }
 
@@ -52,15 +52,15 @@ static int see_debug(struct rules *rules, const struct xp_jitdump_record *record
 {
 	if (rules->has_debug)
 		return violate(violation, rules->debug_offset,
-			       "A debug record is followed by another one and no load; perf forgets it");
+			       "A debug record is followed by another one instead of a load; perf drops it");
 	if (rules->header.big_endian && record->debug.line_count > 1)
 		return violate(violation, record->offset, "The lines are big-endian, which perf does not read");
 	if (record->debug.surplus_bytes > XP_JITDUMP_PADDING_BYTES_MAX)
-		return violate(violation, record->offset,
-			       "The debug record has %" PRIu64
-			       " bytes behind its lines, as when file names have zero bytes "
-			       "in them; perf reads other lines than were meant",
-			       record->debug.surplus_bytes);
+		return violate(
+		    violation, record->offset,
+		    "The debug record has %" PRIu64
+		    " bytes after its lines, as if a file name contained a zero byte; perf reads wrong lines",
+		    record->debug.surplus_bytes);
 	rules->has_debug = true;
 	rules->debug_addr = record->debug.code_addr;
 	rules->debug_offset = record->offset;
@@ -71,11 +71,10 @@ static int see_unwinding(const struct xp_jitdump_record *record, struct xp_viola
 {
 	if (!record->unwinding.eh_frame_hdr_bytes)
 		return violate(violation, record->offset,
-			       "The unwinding data has no header, without which perf keeps "
-			       "it for all functions that follow");
+			       "The unwinding data has no header; perf applies it to all functions that follow");
 	if (record->unwinding.order == XP_JITDUMP_HEADER_FIRST)
 		return violate(violation, record->offset,
-			       "The unwinding data begins with its header; perf looks for it behind .eh_frame");
+			       "The unwinding data begins with its header; perf expects it after .eh_frame");
 	return 0;
 }
 
@@ -112,7 +111,7 @@ int xp_jitdump_rules_check(const uint8_t *bytes, uint64_t size, struct xp_violat
 	while (!found && xp_jitdump_reader_next(&reader, &record, violation) == 1)
 		found = see_record(&rules, &record, violation);
 	if (!found && rules.has_debug)
-		found = violate(violation, rules.debug_offset, "A debug record is followed by no load");
+		found = violate(violation, rules.debug_offset, "A debug record is not followed by a load");
 	xp_u64_map_free(&rules.pids);
 	return found;
 }

@@ -31,10 +31,10 @@ static int check_event(const struct xp_perfdata_events *events, uint64_t index, 
 
 	if ((event->attr.size ? event->attr.size : PERF_ATTR_SIZE_VER0) != attr_bytes)
 		return xp_violate(violation, at + offsetof(struct perf_event_attr, size),
-				  "The attributes of an event have %u bytes, their place in the file has %" PRIu64,
+				  "The attributes of an event have %u bytes, but their room in the file is %" PRIu64,
 				  event->attr.size, attr_bytes);
 	if (!xp_perfdata_fits(&event->ids, events->file_bytes) || event->ids.size % 8)
-		return xp_violate(violation, at + attr_bytes, "The ids of an event are not in the file");
+		return xp_violate(violation, at + attr_bytes, "The ids of an event lie outside the file");
 	return 0;
 }
 
@@ -60,7 +60,7 @@ static int read_ids(struct xp_perfdata_events *events, size_t count, struct xp_v
 		return 0;
 	events->ids = calloc(count, sizeof(*events->ids));
 	if (!events->ids)
-		return xp_violate(violation, 0, "There is no memory for the ids of the events");
+		return xp_violate(violation, 0, "There is not enough memory for the ids of the events");
 	for (uint64_t i = 0; i < events->count; i++) {
 		struct xp_perfdata_event event;
 

@@ -26,12 +26,12 @@ static int read_header(struct xp_perfdata_reader *reader, struct xp_violation *v
 	struct xp_perfdata_header *header = &reader->header;
 
 	if (!memcmp(reader->bytes, XP_PERFDATA_MAGIC_SWAPPED, 8))
-		return xp_violate(violation, 0, "This perf.data is of a big-endian machine, which xprof does not read");
+		return xp_violate(violation, 0, "This perf.data file is big-endian, which xprof does not read");
 	memcpy(header, reader->bytes, XP_MIN(reader->size, (uint64_t)sizeof(*header)));
 	if (reader->size >= PIPE_HEADER_BYTES && header->size == PIPE_HEADER_BYTES)
-		return xp_violate(violation, 8,
-				  "This perf.data was written to a pipe (`perf record -o -`), which xprof "
-				  "does not read");
+		return xp_violate(
+		    violation, 8,
+		    "This perf.data file was written to a pipe (`perf record -o -`), which xprof does not read");
 	if (reader->size < OLD_HEADER_BYTES || reader->size < header->size)
 		return xp_violate(violation, 0, "The file ends inside the header");
 	if (header->size != sizeof(*header) && header->size != OLD_HEADER_BYTES)
@@ -41,10 +41,10 @@ static int read_header(struct xp_perfdata_reader *reader, struct xp_violation *v
 		memset(header->features, 0, sizeof(header->features));
 	if (!xp_perfdata_fits(&header->attrs, reader->size))
 		return xp_violate(violation, offsetof(struct xp_perfdata_header, attrs),
-				  "The events are not in the file");
+				  "The events lie outside the file");
 	if (!xp_perfdata_fits(&header->data, reader->size))
 		return xp_violate(violation, offsetof(struct xp_perfdata_header, data),
-				  "The records are not in the file, which ends too early");
+				  "The records extend beyond the file's end");
 	return 0;
 }
 
@@ -57,7 +57,7 @@ int xp_perfdata_reader_init(struct xp_perfdata_reader *reader, const uint8_t *by
 	reader->bytes = bytes;
 	reader->size = size;
 	if (!xp_perfdata_probe(bytes, size))
-		return xp_violate(violation, 0, "This is no perf.data");
+		return xp_violate(violation, 0, "This is not a perf.data file");
 	err = read_header(reader, violation);
 	if (!err)
 		err = xp_perfdata_events_read(&reader->events, bytes, size, &reader->header, violation);
@@ -76,7 +76,7 @@ static int count_payload(const struct xp_perfdata_reader *reader, const struct p
 	if (header->type != XP_PERFDATA_AUXTRACE)
 		return 0;
 	if (header->size < sizeof(*header) + sizeof(*payload))
-		return xp_violate(violation, reader->pos, "An AUXTRACE record has no size of its trace");
+		return xp_violate(violation, reader->pos, "An AUXTRACE record lacks the size of its trace");
 	memcpy(payload, reader->bytes + reader->pos + sizeof(*header), sizeof(*payload));
 	if (*payload > left)
 		return xp_violate(violation, reader->pos, "The records end inside a trace of %" PRIu64 " bytes",
@@ -99,7 +99,7 @@ static int begin_unpacking(struct xp_perfdata_reader *reader, struct xp_violatio
 				  "perf does not read this compressed record: no feature COMPRESSED describes it");
 	memcpy(&compression, reader->bytes + section.offset, sizeof(compression));
 	if (compression.type != XP_PERFDATA_ZSTD)
-		return xp_violate(violation, section.offset, "The records are compressed by method %u, and not by zstd",
+		return xp_violate(violation, section.offset, "The records are compressed by method %u instead of zstd",
 				  compression.type);
 	err = xp_perfdata_decompressor_new(&reader->decompressor, compression.expanded_bytes);
 	if (err)
@@ -121,7 +121,7 @@ static int unpack(struct xp_perfdata_reader *reader, const struct xp_perfdata_re
 	reader->compressed_offset = record->offset;
 	if (record->type == XP_PERFDATA_COMPRESSED2) {
 		if (size < sizeof(given))
-			return xp_violate(violation, record->offset, "A COMPRESSED2 record has no size of its bytes");
+			return xp_violate(violation, record->offset, "A COMPRESSED2 record lacks the size of its data");
 		memcpy(&given, data, sizeof(given));
 		data += sizeof(given);
 		size -= sizeof(given);
@@ -156,16 +156,17 @@ static int check_header(const struct perf_event_header *header, uint64_t left, u
 			struct xp_violation *violation)
 {
 	if (left < sizeof(*header))
-		return may_go_on ? 0 : xp_violate(violation, offset, "The records end inside one");
+		return may_go_on ? 0 : xp_violate(violation, offset, "The records end inside a record");
 	if (header->size < sizeof(*header))
 		return xp_violate(violation, offset, "A record has %u bytes", header->size);
 	if (header->size > left)
 		return may_go_on
 			   ? 0
-			   : xp_violate(violation, offset, "The records end inside one of %u bytes", header->size);
+			   : xp_violate(violation, offset, "The records end inside a record of %u bytes", header->size);
 	/* perf does not pad the size of a compressed record. */
 	if (header->size % 8 && header->type != XP_PERFDATA_COMPRESSED)
-		return xp_violate(violation, offset, "A record has %u bytes, no multiple of 8", header->size);
+		return xp_violate(violation, offset, "A record has %u bytes, which is not a multiple of 8",
+				  header->size);
 	return 1;
 }
 
@@ -253,7 +254,7 @@ int xp_perfdata_reader_feature(const struct xp_perfdata_reader *reader, unsigned
 		return xp_violate(violation, reader->size, "The file ends inside the table of features");
 	memcpy(&at, reader->bytes + table.offset, sizeof(at));
 	if (!xp_perfdata_fits(&at, reader->size))
-		return xp_violate(violation, table.offset, "The section of feature %u is not in the file", feature);
+		return xp_violate(violation, table.offset, "The section of feature %u lies outside the file", feature);
 	*section = (struct xp_perfdata_feature_section){ feature, at.offset, at.size };
 	return 1;
 }

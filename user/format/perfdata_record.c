@@ -268,9 +268,8 @@ int xp_perfdata_record_parse(struct xp_perfdata_record *record, struct xp_perfda
 			take_body(record, &cursor);
 	}
 	if (cursor.bad)
-		return xp_violate(violation, record->offset,
-				  "A record of type %u (%s) and %zu bytes is not of its form", record->type,
-				  name ? name : "unknown", size + sizeof(struct perf_event_header));
+		return xp_violate(violation, record->offset, "A record of type %u (%s) and %zu bytes is malformed",
+				  record->type, name ? name : "unknown", size + sizeof(struct perf_event_header));
 	if (cursor.left)
 		return xp_violate(violation, record->offset,
 				  "A record of type %u (%s) is %zu bytes longer than its fields", record->type,

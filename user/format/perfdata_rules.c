@@ -31,8 +31,8 @@ static bool check_jit(const struct state *state, const struct xp_perfdata_record
 	if (!xp_perfdata_is_jit(record->map.path) || state->converts || state->mono)
 		return false;
 	xp_violate(violation, record->offset,
-		   "perf inject --jit takes no jitdump: there is no TIME_CONV record, and the times are not "
-		   "those of CLOCK_MONOTONIC");
+		   "perf inject --jit rejects all jitdumps: there is no TIME_CONV record, and the times are not those "
+		   "of CLOCK_MONOTONIC");
 	return true;
 }
 

@@ -69,7 +69,7 @@ static int look_at(struct counting *counting, pid_t pid, const struct xp_mapping
 			     sizeof(recording->why));
 	close(fd);
 	if (!err && malformed)
-		xp_warn("%s: %s; its sleds are left alone", mapping->path, recording->why);
+		xp_warn("%s: %s; its sleds are not recorded", mapping->path, recording->why);
 	recording->why[0] = 0;
 	if (!err && object->table && object->selected_count)
 		err = add_object(counting, object);

@@ -26,8 +26,7 @@ static int put_back_leftovers(struct xp_recording *recording, pid_t pid)
 		return 0;
 	err = xp_unpatch_process(pid, false, &unpatched, recording->why, sizeof(recording->why));
 	if (!err && unpatched.sleds)
-		xp_info("process %d had %zu sleds that an xprof which was killed had left patched: put back", pid,
-			unpatched.sleds);
+		xp_info("process %d: restored %zu sleds that a killed xprof had left patched", pid, unpatched.sleds);
 	return err;
 }
 

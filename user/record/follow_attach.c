@@ -115,8 +115,8 @@ static void explain_limit(struct xp_recording *recording, const struct xp_object
 	size_t sleds = object->selected_count;
 
 	snprintf(recording->why, sizeof(recording->why),
-		 "%s has %zu sleds to probe, and xprof attaches %zu probes in all: these would take about %.0f s to "
-		 "attach, %.0f s to detach, which nothing can stop, and %.0f MB of the kernel's memory; choose "
+		 "%s has %zu sleds to probe, but xprof attaches at most %zu probes: these would take about %.0f s to "
+		 "attach, %.0f s to detach, which cannot be interrupted, and %.0f MB of kernel memory; choose "
 		 "functions with --functions GLOB (`xprof list` shows their names)%s%s",
 		 object->path, sleds, xp_attach_max(multi), 1 + sleds * (multi ? PROBE_ATTACH_S : EVENT_ATTACH_S),
 		 1 + sleds * (multi ? PROBE_DETACH_S : EVENT_DETACH_S), 1 + sleds * PROBE_MB,
@@ -136,8 +136,8 @@ static void explain(struct xp_recording *recording, const struct xp_object *obje
 		explain_limit(recording, object, or_patch);
 	else if (err == -EREMOTE)
 		xp_refuse(why, why_size, err,
-			  "%s is on a file system that a process serves (FUSE), which the kernel would wait for with "
-			  "each probe: copy it to a disk of this machine and start it there%s%s",
+			  "%s is on a FUSE file system, which the kernel would wait for at each probe: copy it to a "
+			  "local disk and start it there%s%s",
 			  object->path, *or_patch ? ", or have its sleds patched" : "", or_patch);
 	else if (err == -EMFILE)
 		xp_refuse(why, why_size, err,
@@ -183,7 +183,7 @@ int xp_follow_attach_object(struct xp_recording *recording, struct xp_object *ob
 	/* An object loaded during the recording does not end it, nor do programs that others run. */
 	if ((err == -ENOBUFS && recording->run_tsc) ||
 	    (err == -EREMOTE && (recording->run_tsc || recording->plan.samples || recording->plan.all_processes))) {
-		xp_warn("%s; its sleds are left alone", recording->why);
+		xp_warn("%s; its sleds are not recorded", recording->why);
 		recording->why[0] = 0;
 		*sleds = (struct xp_sled_result){ 0 };
 		err = 0;
@@ -205,19 +205,19 @@ static void warn_patched(const struct xp_object *object, pid_t pid, const struct
 	int err = sleds->patched_pid ? xp_unpatch_owner(sleds->patched_pid, &holder) : -ENOENT;
 
 	if (err == -EBUSY)
-		xp_warn("%s: %zu of %zu sleds are left alone: they are patched in process %d, which another xprof "
+		xp_warn("%s: %zu of %zu sleds are not recorded: they are patched in process %d, which another xprof "
 			"(process %d) records, and --follow and --exec probe all processes of a file, which would "
 			"crash that one; end that recording first, or run it with --sled-mode probe",
 			object->path, sleds->patched, all, sleds->patched_pid, holder);
 	else if (!err && sleds->patched_pid != pid)
 		xp_warn(
-		    "%s: %zu of %zu sleds are patched already in process %d and are left alone, since a probe there "
-		    "would crash it; `xprof restore -p %d` puts back what an xprof that was killed has left",
+		    "%s: %zu of %zu sleds are patched already in process %d and are not recorded, since a probe there "
+		    "would crash it; `xprof restore -p %d` restores what a killed xprof has left",
 		    object->path, sleds->patched, all, sleds->patched_pid, sleds->patched_pid);
 	else
 		xp_warn("%s: %zu of %zu sleds in process %d are patched already (by XRay's own runtime, or in the file)"
-			" and are left alone, since a probe there would crash it; run the program without "
-			"XRAY_OPTIONS=patch_premain=true, or let it call __xray_unpatch()",
+			" and are not recorded, since a probe there would crash the process; run it without "
+			"XRAY_OPTIONS=patch_premain=true, or have it call __xray_unpatch()",
 			object->path, sleds->patched, all, sleds->patched_pid ?: pid);
 }
 
@@ -226,7 +226,7 @@ void xp_follow_warn_refused(const struct xp_object *object, pid_t pid, const str
 	if (sleds->patched)
 		warn_patched(object, pid, sleds);
 	if (sleds->unreadable)
-		xp_warn("%s: %zu sleds in process %d cannot be read and are left alone", object->path,
+		xp_warn("%s: %zu sleds in process %d cannot be read and are not recorded", object->path,
 			sleds->unreadable, pid);
 }
 
@@ -265,7 +265,7 @@ static int check_privilege(struct xp_recording *recording, struct xp_process *pr
 		return xp_refuse(recording->why, sizeof(recording->why), -EACCES,
 				 "process %d (%s): %s; run xprof with sudo", process->pid, process->comm, why);
 	process->attaching.denied = true;
-	xp_info("process %d (%s) is sampled only, its sleds are left alone: %s", process->pid, process->comm, why);
+	xp_info("process %d (%s) is sampled only; its sleds are not recorded: %s", process->pid, process->comm, why);
 	return 1;
 }
 

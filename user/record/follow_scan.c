@@ -72,11 +72,11 @@ static int look_at(struct xp_recording *recording, struct xp_process *process, c
 			     sizeof(recording->why));
 	if (err == -ENOSPC)
 		xp_refuse(recording->why, sizeof(recording->why), err,
-			  "more than %u functions in all: choose fewer objects", XP_FN_MAX / 2);
+			  "more than %u functions in total: record fewer objects", XP_FN_MAX / 2);
 	if (err)
 		goto out;
 	if (malformed)
-		xp_warn("%s: %s; its sleds are left alone", mapping->path, recording->why);
+		xp_warn("%s: %s; its sleds are not recorded", mapping->path, recording->why);
 	if (object->table)
 		err = xp_follow_add_object(recording, process, object, mapping, main);
 out:

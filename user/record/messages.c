@@ -111,7 +111,7 @@ static void say_budget(const struct xp_recording *recording)
 		return;
 	all = xp_throttle_list(recording->probes.throttle, &count);
 	if (count)
-		xp_info("budget: %s%s not recorded at first, being called too often",
+		xp_info("budget: %s%s not recorded at first because of too many calls",
 			xp_short_text(&name, all->object->table->functions[all->function_id - 1].name
 						 ?: "a function without a name"),
 			count > 1 ? " and others are" : " is");

@@ -233,15 +233,14 @@ static int clear_old(const struct xp_outdir *outdir, const char *old, char *why,
 		return err > 0 ? 0 : err;
 	if (contents->foreign)
 		err = xp_refuse(why, why_size, -EEXIST,
-				"%s, which would have to make way, holds something that is not xprof's (%s): move it "
-				"away, or choose another directory with -o",
+				"%s would be removed but contains something that is not xprof's (%s): move it away, or "
+				"choose another directory with -o",
 				shown, contents->foreign_name);
 	else if (contents->entries && !contents->marks)
-		err =
-		    xp_refuse(why, why_size, -EEXIST,
-			      "%s, which would have to make way, is no recording (no manifest.json): move it away, or "
-			      "choose another directory with -o",
-			      shown);
+		err = xp_refuse(why, why_size, -EEXIST,
+				"%s would be removed but is not a recording (no manifest.json): move it away, or "
+				"choose another directory with -o",
+				shown);
 	else
 		err = remove_recording(outdir->parent_fd, old, occupant.fd);
 	close(occupant.fd);
@@ -268,14 +267,16 @@ static int clear_place(struct xp_outdir *outdir, char *why, size_t why_size)
 		return 0;
 	}
 	if (!occupant.contents.marks)
-		return xp_refuse(why, why_size, -EEXIST,
-				 "%s exists and is no recording of xprof (no manifest.json): choose another directory "
-				 "with -o",
-				 outdir->path);
+		return xp_refuse(
+		    why, why_size, -EEXIST,
+		    "%s exists and is not an xprof recording (no manifest.json): choose another directory with -o",
+		    outdir->path);
 	snprintf(old, sizeof(old), "%s%s", outdir->name, OLD_SUFFIX);
 	if (strlen(old) > NAME_MAX)
-		return xp_refuse(why, why_size, -ENAMETOOLONG, "%s: the name is too long for an older recording's",
-				 outdir->path);
+		return xp_refuse(
+		    why, why_size, -ENAMETOOLONG,
+		    "%s: the name is too long to rename the older recording to NAME.old: choose another with -o",
+		    outdir->path);
 	err = clear_old(outdir, old, why, why_size);
 	if (err)
 		return err;
@@ -307,9 +308,10 @@ static int open_parent(struct xp_outdir *outdir, char *why, size_t why_size)
 		return xp_refuse(why, why_size, -ENAMETOOLONG, "the output directory's name is too long");
 	snprintf(outdir->name, sizeof(outdir->name), "%.*s", NAME_MAX, slash ? slash + 1 : parent);
 	if (!outdir->name[0] || !strcmp(outdir->name, ".") || !strcmp(outdir->name, ".."))
-		return xp_refuse(why, why_size, -EINVAL,
-				 "%s: the output directory is made anew and needs a name of its own: try -o xprof.out",
-				 outdir->path);
+		return xp_refuse(
+		    why, why_size, -EINVAL,
+		    "%s: xprof creates the output directory, which needs a name of its own: try -o xprof.out",
+		    outdir->path);
 	if (slash)
 		slash[slash == parent] = 0; /* "/name": the root directory */
 	outdir->parent_fd = xp_trusted_dir_open(slash ? parent : ".");
@@ -321,12 +323,11 @@ static int open_parent(struct xp_outdir *outdir, char *why, size_t why_size)
 				 "with -o",
 				 slash ? parent : ".");
 	if (outdir->parent_fd == -EREMCHG)
-		return xp_refuse(
-		    why, why_size, -EREMCHG,
-		    "%s leads through another user's symbolic link in a directory that everybody may write "
-		    "to: choose another directory with -o",
-		    parent);
-	return xp_refuse(why, why_size, outdir->parent_fd, "%s: cannot make a directory there: %s",
+		return xp_refuse(why, why_size, -EREMCHG,
+				 "%s goes through another user's symbolic link in a world-writable directory: choose "
+				 "another directory with -o",
+				 parent);
+	return xp_refuse(why, why_size, outdir->parent_fd, "%s: cannot create a directory there: %s",
 			 slash ? parent : ".", strerror(-outdir->parent_fd));
 }
 
@@ -338,7 +339,7 @@ static int refuse_mkdir(const struct xp_outdir *outdir, int err, char *why, size
 		reason = "you may not write there";
 	else if (err == -EROFS)
 		reason = "the file system is read-only";
-	return xp_refuse(why, why_size, err, "%s: cannot make the output directory, %s: choose another with -o",
+	return xp_refuse(why, why_size, err, "%s: cannot create the output directory, %s: choose another with -o",
 			 outdir->path, reason);
 }
 
@@ -352,8 +353,7 @@ static int make(struct xp_outdir *outdir, char *why, size_t why_size)
 	if (err == -EEXIST || contents.entries)
 		return xp_refuse(
 		    why, why_size, -EEXIST,
-		    "%s: somebody else has put another directory in its place: choose one with -o that only "
-		    "you can write to",
+		    "%s: another user has put a directory in its place: choose one with -o that only you can write to",
 		    outdir->path);
 	return err ? refuse_mkdir(outdir, err, why, why_size) : 0;
 }

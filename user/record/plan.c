@@ -36,7 +36,7 @@ static int check_sleds(struct xp_plan *plan, const struct xp_options *options, c
 	if (!plan->samples)
 		return xp_refuse(why, why_size, err, "%s; run xprof with sudo", missing);
 	plan->sleds = false;
-	xp_info("sleds are left alone: %s", missing);
+	xp_info("sleds are not recorded: %s", missing);
 	return 0;
 }
 

@@ -82,7 +82,7 @@ static int record_all(struct xp_recording *recording, int signal_fd, bool *store
 	xp_run_unblock_signals();
 	if (recording->plan.sleds && !recording->plan.samples && !recording->probes.attached_count)
 		xp_warn(
-		    "nothing was recorded: no program with XRay sleds ran. `clang -fxray-instrument` builds them in");
+		    "nothing was recorded: no program with XRay sleds ran; build it with `clang -fxray-instrument`");
 	err = xp_finish_detach(recording);
 	if (err && code == XP_EXIT_OK)
 		code = xp_failure_report(recording->why, err, "the last records could not be read");
@@ -157,7 +157,7 @@ int xp_record(const struct xp_options *options)
 		err = xp_outdir_open(&recording.outdir, options->output_dir, recording.why, sizeof(recording.why));
 		if (err) {
 			xp_clock_free(recording.clock);
-			return xp_failure_report(recording.why, err, "cannot make the output directory");
+			return xp_failure_report(recording.why, err, "cannot create the output directory");
 		}
 	}
 	return record_in(&recording);

@@ -47,11 +47,10 @@ static void say_clamped(const struct xp_sampler *sampler, uint64_t wanted_hz)
 	uint64_t hz = xp_sampler_clamped_hz(sampler);
 
 	if (!xp_sampler_hardware(sampler) && hz == XP_SAMPLER_CPU_CLOCK_HZ_MAX)
-		xp_warn("sampling at %" PRIu64 " Hz, the most that cpu-clock bears", hz);
+		xp_warn("sampling at %" PRIu64 " Hz, the maximum of cpu-clock", hz);
 	else
-		xp_warn("sampling at %" PRIu64
-			" Hz, the most that kernel.perf_event_max_sample_rate allows; `sudo sysctl "
-			"kernel.perf_event_max_sample_rate=%" PRIu64 "` raises it",
+		xp_warn("sampling at %" PRIu64 " Hz, the limit of kernel.perf_event_max_sample_rate; raise it with "
+			"`sudo sysctl kernel.perf_event_max_sample_rate=%" PRIu64 "`",
 			hz, wanted_hz);
 }
 
@@ -147,8 +146,8 @@ int xp_sampling_setup(struct xp_recording *recording)
 	if (err)
 		return err;
 	if (!xp_sampler_hardware(sampling->sampler))
-		xp_info("no hardware counters here: sampling by cpu-clock, which cannot see code that runs with "
-			"interrupts off");
+		xp_info("no hardware counters: sampling by cpu-clock, which cannot see code that runs with interrupts "
+			"disabled");
 	if (xp_sampler_clamped_hz(sampling->sampler))
 		say_clamped(sampling->sampler, options->hz);
 	return options->no_perf_data ? 0 : setup_perf(recording);

@@ -118,7 +118,7 @@ int xp_setup_budget(struct xp_recording *recording)
 	if (!recording->rates.probe_cost.entry_ns) {
 		return xp_refuse(recording->why, sizeof(recording->why), -EOPNOTSUPP,
 				 "--max-overhead needs %s; omit it, and exclude hot functions with --functions '!NAME'",
-				 recording->plan.multi ? "to measure what a probe costs, and cannot (-v shows why)"
+				 recording->plan.multi ? "the cost of a probe, which cannot be measured (-v shows why)"
 						       : "uprobe_multi, Linux 6.6");
 	}
 	err = xp_throttle_new(&recording->probes.throttle, &throttle);

@@ -115,7 +115,8 @@ static void print_perf(const struct xp_recording *recording)
 	struct xp_shell_path path, injected;
 
 	if (jit.functions_lost)
-		xp_warn("%" PRIu64 " functions are not in the jitdumps: they are too large, or there was no room",
+		xp_warn("%" PRIu64
+			" functions are not in the jitdumps, because they are too large or there was no room",
 			jit.functions_lost);
 	if (jit.bytes)
 		xp_put_line(stderr, "  %s/jit-*.dump  %" PRIu64 " functions, %.1f KB", dir, jit.functions,
@@ -162,7 +163,7 @@ static void print_stacks(const struct xp_recording *recording)
 	}
 	incomplete = seen - stacks[XP_UNWIND_COMPLETE];
 	if (incomplete)
-		xp_info("%" PRIu64 " of %" PRIu64 " user stacks are not complete; %" PRIu64 " of them: %s", incomplete,
+		xp_info("%" PRIu64 " of %" PRIu64 " user stacks are incomplete; %" PRIu64 " of them: %s", incomplete,
 			seen, stacks[most], xp_unwind_end_text((enum xp_unwind_end)most));
 }
 
@@ -244,10 +245,9 @@ static void print_budget(const struct xp_recording *recording)
 				  most->object->table->functions[most->function_id - 1].name ?: "one without a name"),
 		    xp_clock_ns(recording->clock, most->out_ticks) / 1e9, out > 1 ? " (`xprof report` has all)" : "");
 	if (xp_throttle_spent(recording->probes.throttle) > 1.2 * recording->options->max_overhead)
-		xp_warn(
-		    "the budget of %.3g %% was not kept: the calls are spread over many functions, or it was over too "
-		    "soon; record fewer functions with --functions",
-		    100 * recording->options->max_overhead);
+		xp_warn("the budget of %.3g %% was exceeded: the calls are spread over many functions, or the "
+			"recording was too short; record fewer functions with --functions",
+			100 * recording->options->max_overhead);
 	xp_info("budget %.3g %%: recording took about %.1f %% of the CPU time; %s",
 		100 * recording->options->max_overhead, 100 * xp_throttle_spent(recording->probes.throttle), text);
 }

@@ -247,7 +247,8 @@ static size_t list_notices(const struct xp_recording *recording, const char **no
 	for (const struct xp_process *process = recording->traced.processes.first; process && !count;
 	     process = process->next)
 		if (xp_summary_has_other_version(recording, process))
-			notices[count++] = "Logs with typed events are of version 5, since no version below has them.";
+			notices[count++] =
+			    "Logs with typed events have version 5, because earlier versions have no typed events.";
 	if (perf && xp_perf_out_samples(perf) < recording->sampling.samples.samples) {
 		snprintf(text, text_size,
 			 XP_PERF_OUT_NAME " has %" PRIu64 " of %" PRIu64 " samples: it could not be written further.",

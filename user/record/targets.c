@@ -145,14 +145,13 @@ int xp_targets_check(struct xp_recording *recording)
 			xp_warn("no sled of process %d (%s) is left to attach, see above: it is sampled only",
 				first->pid, first->comm);
 		else
-			xp_info("process %d (%s) has no XRay sleds: it is sampled only. `clang -fxray-instrument` "
-				"builds them in",
+			xp_info("process %d (%s) has no XRay sleds and is sampled only; to record its calls, build it "
+				"with `clang -fxray-instrument`",
 				first->pid, first->comm);
 		return 0;
 	}
 	if (refused)
-		return xp_refuse(recording->why, sizeof(recording->why), -EBUSY,
-				 "no sled is left to attach: %s; see above",
+		return xp_refuse(recording->why, sizeof(recording->why), -EBUSY, "no sleds to attach: %s; see above",
 				 !sleds.unreadable ? "all are patched already"
 				 : sleds.patched   ? "those that can be read are patched already"
 						   : "none can be read");
@@ -161,8 +160,7 @@ int xp_targets_check(struct xp_recording *recording)
 				 "no instrumented function matches --functions; `xprof list %d` shows their names",
 				 first->pid);
 	return xp_refuse(recording->why, sizeof(recording->why), -ENOENT,
-			 "process %d (%s) has no XRay sleds. Build it with `clang -fxray-instrument` (and "
-			 "-fxray-instruction-threshold=1 for short functions too); without --no-samples it is sampled "
-			 "all the same",
+			 "process %d (%s) has no XRay sleds; build it with `clang -fxray-instrument` (and "
+			 "-fxray-instruction-threshold=1 for short functions too), or omit --no-samples to sample it",
 			 first->pid, first->comm);
 }

@@ -52,7 +52,7 @@ static json_t *load_manifest(const char *directory)
 	if (view.size <= XP_RECORDED_MANIFEST_BYTES_MAX)
 		manifest = json_loadb((const char *)view.bytes, view.size, 0, &error);
 	if (!manifest)
-		xp_warn("%s: cannot read it; going on without it", path);
+		xp_warn("%s: cannot read the manifest; continuing without it", path);
 	xp_file_view_close(&view);
 	return manifest;
 }
@@ -119,8 +119,7 @@ static bool take_bytes(struct xp_recorded *recorded, size_t bytes)
 	if (fits)
 		recorded->bytes += bytes;
 	else if (!recorded->is_full)
-		xp_warn("the manifest says too much about its processes; the rest is ignored, so some functions may "
-			"have no names");
+		xp_warn("the manifest has too many entries; the rest is ignored, so some functions may have no names");
 	recorded->is_full |= !fits;
 	return fits;
 }
@@ -485,7 +484,7 @@ static void report_error(const char *path, int err, const struct place *place)
 	if (err != -ENOENT || access(path, F_OK))
 		xp_error("%s: cannot read it: %s", path, err == -EINVAL ? "not a regular file" : strerror(-err));
 	else if (place->cut_off)
-		xp_error("%s: the recording was cut off; `xprof recover` makes its files", path);
+		xp_error("%s: the recording was cut off; `xprof recover` writes its files", path);
 	else
 		xp_error("%s: neither a gperftools profile nor an XRay FDR log", path);
 }

@@ -211,7 +211,7 @@ static int add_other(struct xp_symbolizer *symbolizer, const struct file *file, 
 		file_free(other);
 		return -ENOMEM;
 	}
-	warn_of(other, "not the file that was recorded (another build id); its functions stay without names");
+	warn_of(other, "not the file that was recorded (another build id); its functions have no names");
 	return add_file(symbolizer, other, number);
 }
 
@@ -386,7 +386,7 @@ static void tell_late(const struct xp_symbolizer *symbolizer)
 	xp_clean_text(clean, sizeof(clean), first->path);
 	if (count > 1)
 		snprintf(others, sizeof(others), " and %zu other files", count - 1);
-	xp_warn("finding function names took too long, so some in %s%s are missing; report fewer profiles at a time "
+	xp_warn("finding function names took too long, so some of %s%s are missing; report fewer profiles at a time "
 		"(xprof report FILE.prof)",
 		clean, others);
 }
@@ -407,11 +407,11 @@ int xp_symbolizer_run(struct xp_symbolizer *symbolizer)
 		if (!file->readable || !file->wanted_count)
 			continue;
 		if (symbolizer->left_ns && symbolizer->detail != XP_NAMES_SYMBOLS) {
-			warn_of(file, "cannot read its debug information; taking the symbol table alone");
+			warn_of(file, "cannot read its debug information; using only its symbol table");
 			err = ask_reader(symbolizer, file, XP_NAMES_SYMBOLS);
 		}
 		if (!err && file->wanted_count && !file->is_late)
-			warn_of(file, "cannot read its symbol table either; its functions stay without names");
+			warn_of(file, "cannot read its symbol table either; its functions have no names");
 		file->wanted_count = 0;
 	}
 	tell_late(symbolizer);

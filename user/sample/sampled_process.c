@@ -137,7 +137,7 @@ static int map(struct xp_sampled_processes *processes, struct xp_sampled_process
 	if (!vma.file)
 		return -ENOMEM;
 	if (vma.file->kind == XP_FILE_UNKNOWN && !processes->has_warned) {
-		xp_warn("more than %u files of code: code in new ones is [unknown]", XP_FILES_MAX);
+		xp_warn("more than %u files with code: code in further files is [unknown]", XP_FILES_MAX);
 		processes->has_warned = true;
 	}
 	err = xp_address_space_own(&process->space);

@@ -423,11 +423,11 @@ static void restore_process(struct xp_patch *patch, pid_t pid)
 	patch->stopped_ns += unpatched.ns;
 	patch->longest_ns = XP_MAX(patch->longest_ns, unpatched.longest_ns);
 	if (err && err != -ESRCH)
-		xp_warn("the sleds of process %d stay patched, which costs it a call each but does no harm: %s; "
-			"`xprof restore -p %d` puts them back",
+		xp_warn("the sleds of process %d stay patched, which is harmless but costs a call each: %s; `xprof "
+			"restore -p %d` restores them",
 			pid, why, pid);
 	else
-		xp_debug("process %d: %zu sleds put back", pid, unpatched.sleds);
+		xp_debug("process %d: restored %zu sleds", pid, unpatched.sleds);
 }
 
 void xp_patch_restore(struct xp_patch *patch)

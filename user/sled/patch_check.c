@@ -25,8 +25,7 @@ static int check_thread(pid_t pid, pid_t tid, pid_t tracer, char *why, size_t wh
 		return -EOPNOTSUPP;
 	}
 	if (status.seccomp) {
-		snprintf(why, why_size,
-			 "it is under seccomp, which does not know the system calls that patching takes");
+		snprintf(why, why_size, "it is under seccomp, which may reject the system calls that patching needs");
 		return -EOPNOTSUPP;
 	}
 	return 0;

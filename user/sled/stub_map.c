@@ -236,13 +236,12 @@ static void explain(int err, const struct xp_stub_request *request)
 	switch (err) {
 	case -ETIMEDOUT:
 		snprintf(request->why, request->why_size,
-			 "a system call that it was made to execute did not return in time: it is frozen, or gets no "
-			 "CPU time");
+			 "a system call in it did not return in time: it is frozen, or gets no CPU time");
 		break;
 	case -EPERM:
 	case -EPROTO:
 	case -EEXIST:
-		snprintf(request->why, request->why_size, "somebody interfered with it while it mapped the stub");
+		snprintf(request->why, request->why_size, "another process interfered while it mapped the stub");
 		break;
 	default:
 		snprintf(request->why, request->why_size, "it cannot map the stub: %s", strerror(-err));

@@ -227,7 +227,7 @@ int xp_unpatch_process(pid_t pid, bool ours, struct xp_unpatched *unpatched, cha
 	err = put_back(&search, &stopped, unpatched);
 out:
 	if (err && !why[0])
-		snprintf(why, why_size, "the sleds of process %d cannot be put back: %s", pid, strerror(-err));
+		snprintf(why, why_size, "cannot restore the sleds of process %d: %s", pid, strerror(-err));
 	free_search(&search);
 	return err;
 }
@@ -270,8 +270,8 @@ void xp_unpatch_children(const ino_t *stubs, size_t count, const pid_t *done, si
 			continue;
 		err = xp_unpatch_process(pid, true, &unpatched, why, sizeof(why));
 		if (err && err != -ESRCH)
-			xp_warn("process %d, forked while its parent was recorded, keeps patched sleds, which do no "
-				"harm: %s; `xprof restore -p %d` puts them back",
+			xp_warn("process %d, forked while its parent was recorded, keeps patched sleds, which are "
+				"harmless: %s; `xprof restore -p %d` restores them",
 				pid, why, pid);
 	}
 	if (dir)

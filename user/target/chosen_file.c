@@ -149,8 +149,8 @@ static void note_stuck(dev_t dev, pid_t left)
 	stuck->retry_ns = now_ns + (RETRY_NS << XP_MIN(stuck->times, RETRY_SHIFT_MAX));
 	stuck->times++;
 	if (!chosen.has_warned)
-		xp_warn("a file system that a process serves (FUSE) does not answer: programs on it are skipped for a "
-			"while, so their functions may have no names; copy them to a disk of this machine");
+		xp_warn("a FUSE file system does not respond: programs on it are skipped for a while, so their "
+			"functions may have no names; copy them to a local disk");
 	chosen.has_warned = true;
 }
 

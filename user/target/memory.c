@@ -187,12 +187,12 @@ static int give_up(struct xp_target_memory *memory, pid_t pid, enum wait_kind ki
 	if (!note_stuck(pid, kind))
 		return -ETIMEDOUT;
 	if (kind == ITS_MEMORY)
-		xp_warn("process %d: its memory cannot be read in time and is skipped for a while: code that only its "
-			"memory describes has no names, and calls that are only counted there are unknown",
+		xp_warn("process %d: its memory cannot be read in time and is skipped for a while: code that is "
+			"described only there has no names, and calls that are counted there are unknown",
 			pid);
 	else
 		xp_warn("process %d: its mappings cannot be read in time because it holds their lock; they are skipped "
-			"for a while, and what it maps meanwhile has no names",
+			"for a while, and code that it maps meanwhile has no names",
 			pid);
 	return -ETIMEDOUT;
 }

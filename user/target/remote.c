@@ -187,7 +187,7 @@ int xp_remote_hold(struct xp_remote **result, pid_t pid, char *why, size_t why_s
 	if (!err)
 		err = open_memory(remote);
 	if (err) {
-		snprintf(why, why_size, "the program that was started cannot be held: %s", strerror(-err));
+		snprintf(why, why_size, "cannot hold the program that was started: %s", strerror(-err));
 		xp_remote_release(remote);
 	} else {
 		*result = remote;

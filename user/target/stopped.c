@@ -65,7 +65,7 @@ int xp_stopped_do(struct xp_stopped *stopped, int (*work)(void *arg, struct xp_r
 	for (int tries = stopped->once ? 1 : stopped->patient ? PATIENT_TRIES : TRIES;;) {
 		err = xp_shielded(shielded, &task);
 		if (err == -ECHILD)
-			snprintf(stopped->why, stopped->why_size, "it cannot be stopped and let go within %d s",
+			snprintf(stopped->why, stopped->why_size, "it cannot be stopped and released within %d s",
 				 TASK_S);
 		if ((err != -EBUSY && err != -EAGAIN) || --tries == 0)
 			return err;

@@ -129,7 +129,7 @@ static int check_class(pid_t pid, char *why, size_t why_size)
 	if (fd < 0 && fd != -ENOENT && fd != -ESRCH && geteuid() == 0)
 		return 0;
 	if (fd < 0) {
-		snprintf(why, why_size, "the program of process %d cannot be opened: %s; run xprof as root", pid,
+		snprintf(why, why_size, "cannot open the program of process %d: %s; run xprof as root", pid,
 			 strerror(-fd));
 		return fd == -ENOENT ? -ESRCH : -EACCES;
 	}
@@ -157,11 +157,10 @@ static int check_mappings(pid_t pid, char *why, size_t why_size)
 		close(place);
 	if (place != -ETIMEDOUT)
 		return 0;
-	snprintf(
-	    why, why_size,
-	    "process %d holds the lock of its mappings and does not let them be read: a thread of it waits for a file "
-	    "system that does not answer (cat /proc/%d/task/*/wchan); try again when it does, or end the process",
-	    pid, pid);
+	snprintf(why, why_size,
+		 "cannot read the mappings of process %d: one of its threads holds their lock and waits for a file "
+		 "system that does not respond (cat /proc/%d/task/*/wchan); try again when it does, or end the process",
+		 pid, pid);
 	return -ETIMEDOUT;
 }
 

@@ -209,7 +209,7 @@ static int start(struct xp_cfi_tables *tables)
 /* Handles the death of the process, be it caused by the file that it was reading or not. */
 static void bury(struct xp_cfi_tables *tables)
 {
-	xp_debug("the process that makes unwind tables has died; starting another one when needed");
+	xp_debug("the process that builds unwind tables has died; another one will start when needed");
 	stop(tables);
 	if (tables->sent_count)
 		finish_first_job(tables, -EIO, -1);
