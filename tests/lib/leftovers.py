@@ -35,7 +35,7 @@ def others_record():
     found = False
     for comm in glob.glob("/proc/[0-9]*/comm"):
         try:
-            name = pathlib.Path(comm).read_text()
+            name = pathlib.Path(comm).read_text(errors="replace")
             found = found or name == "xprof\n" and os.getpid() not in ancestors(int(comm.split("/")[2]))
         except OSError:
             pass  # it has ended
@@ -45,7 +45,7 @@ def others_record():
 def ancestors(pid):
     while pid > 1:
         yield pid
-        pid = int(pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[1])
+        pid = int(pathlib.Path(f"/proc/{pid}/stat").read_text(errors="replace").rsplit(")", 1)[1].split()[1])
 
 
 def assert_no_orphans():
@@ -88,7 +88,7 @@ def tails_of(map_file):
 def compare_code(pid):
     differences = []
     with open(f"/proc/{pid}/mem", "rb", buffering=0) as memory:
-        for line in pathlib.Path(f"/proc/{pid}/maps").read_text().splitlines():
+        for line in pathlib.Path(f"/proc/{pid}/maps").read_text(errors="surrogateescape").splitlines():
             fields = line.split(maxsplit=5)
             if "x" not in fields[1] or len(fields) < 6 or not fields[5].startswith("/"):
                 continue
@@ -138,9 +138,13 @@ def held_programs():
     """Ids of the BPF programs that processes hold."""
     held = set()
     # Unlike pathlib's, this glob passes over a process that ends while it looks.
-    for info in glob.glob("/proc/[0-9]*/fdinfo/*"):
+    for descriptor in glob.glob("/proc/[0-9]*/fd/*"):
         try:
-            held.update(int(m) for m in re.findall(r"^prog_id:\s*(\d+)", pathlib.Path(info).read_text(), re.M))
+            if not os.readlink(descriptor).startswith("anon_inode:bpf"):
+                continue
+            # The link of a probe tells its file, whose name may be any bytes.
+            text = pathlib.Path(descriptor.replace("/fd/", "/fdinfo/")).read_text(errors="replace")
+            held.update(int(m) for m in re.findall(r"^prog_id:\s*(\d+)", text, re.M))
         except OSError:
             pass  # closed meanwhile
     return held
@@ -161,7 +165,7 @@ def uprobe_links(pid):
     names = {p["id"]: p.get("name", "") for p in json.loads(project.run([project.bpftool(), "-j", "prog", "show"]).stdout)}
     found = []
     for info in pathlib.Path(f"/proc/{pid}/fdinfo").iterdir():
-        fields = dict(line.split(":", 1) for line in info.read_text().splitlines() if ":" in line)
+        fields = dict(line.split(":", 1) for line in info.read_text(errors="replace").splitlines() if ":" in line)
         if fields.get("link_type", "").strip() in ("uprobe_multi", "perf"):
             found.append((int(info.name), names[int(fields["prog_id"])]))
     return sorted(found)

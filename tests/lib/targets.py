@@ -112,7 +112,7 @@ def children(pid):
     found = []
     for path in pathlib.Path("/proc").glob("[0-9]*/stat"):
         try:
-            if int(path.read_text().rsplit(")", 1)[1].split()[1]) == pid:
+            if int(path.read_text(errors="replace").rsplit(")", 1)[1].split()[1]) == pid:
                 found.append(int(path.parent.name))
         except OSError:
             pass  # ended meanwhile
