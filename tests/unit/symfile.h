@@ -8,7 +8,7 @@
 #include <stdint.h>
 #include <string.h>
 
-enum { SYMFILE_NULL, SYMFILE_TEXT, SYMFILE_SYMTAB, SYMFILE_STRTAB, SYMFILE_SECTIONS };
+enum { SYMFILE_NULL, SYMFILE_TEXT, SYMFILE_SYMTAB, SYMFILE_STRTAB, SYMFILE_EH_FRAME, SYMFILE_SECTIONS };
 
 struct symfile {
 	Elf64_Ehdr header;
@@ -64,6 +64,18 @@ static inline void symfile_init(struct symfile *file, uint64_t text, uint64_t te
 		.sh_addr = text,
 		.sh_size = text_bytes,
 		.sh_addralign = 16,
+	};
+}
+
+/* The loaded .eh_frame, which is not in the file. */
+static inline void symfile_set_eh_frame(struct symfile *file, const void *eh_frame, uint64_t bytes)
+{
+	file->sections[SYMFILE_EH_FRAME] = (Elf64_Shdr){
+		.sh_name = symfile_string(file, ".eh_frame"),
+		.sh_type = SHT_NOBITS,
+		.sh_flags = SHF_ALLOC,
+		.sh_addr = (uintptr_t)eh_frame,
+		.sh_size = bytes,
 	};
 }
 

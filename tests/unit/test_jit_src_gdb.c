@@ -135,6 +135,47 @@ static void test_list(void **state)
 	assert_int_equal(xp_jit_code_count(f->code), 3);
 }
 
+/* Three entries with as much unwinding data as one may have; what is too much for a walk comes with the next one. */
+static void test_eh_frame(void **state)
+{
+	enum { LARGE = 15900 << 10, EH_FRAME = 1 << 20 };
+	static const uint8_t eh_frame[] = { 20, 0, 0, 0,    0,	0, 0, 0, 1, 'z',  'R', 0, 1, 0x78, 16, 1, 0,
+					    12, 7, 8, 0x90, 1,	0, 0, /* CIE; FDE of [TEXT, TEXT + 0x80): */
+					    28, 0, 0, 0,    28, 0, 0, 0, 0, 0x10, 0,   0, 0, 0x7f, 0,  0, 0x80 };
+	struct fixture *f = *state;
+	struct xp_jit_bytes bytes = { .pid = getpid() };
+	uint8_t *loaded = calloc(1, EH_FRAME);
+	char *large[2];
+	struct xp_cfi_found found;
+
+	assert_non_null(loaded);
+	memcpy(loaded, eh_frame, sizeof(eh_frame));
+	add(f, 0, "a", TEXT);
+	symfile_set_eh_frame(&f->files[0], loaded, EH_FRAME);
+	for (int i = 0; i < 2; i++) {
+		add(f, i + 1, i ? "c" : "b", TEXT + 0x1000 * (i + 1));
+		large[i] = calloc(1, LARGE);
+		assert_non_null(large[i]);
+		memcpy(large[i], &f->files[i + 1], sizeof(f->files[0]));
+		f->entries[i + 1].symfile_addr = large[i];
+		f->entries[i + 1].symfile_size = LARGE;
+	}
+	for (int walk = 0; walk < 2; walk++) {
+		assert_int_equal(xp_jit_src_gdb_refresh(f->gdb, f->code, &bytes, 100 * (walk + 1), false), 0);
+		assert_string_equal(name_at(f, TEXT + 0x1000, 1000), "b");
+		assert_string_equal(name_at(f, TEXT + 0x2000, 1000), "c");
+		assert_string_equal(name_at(f, TEXT, 1000), walk ? "a" : "-");
+		assert_int_equal(xp_jit_code_has_rules(f->code), walk);
+	}
+	assert_true(xp_jit_code_find_rule(f->code, TEXT + 0x7f, 1000, &found));
+	assert_int_equal(found.row.rule, XP_CFI_RSP);
+	assert_int_equal(found.row.cfa, 1);
+	xp_jit_bytes_free(&bytes);
+	free(loaded);
+	free(large[0]);
+	free(large[1]);
+}
+
 /* The same entry and symfile, in the same memory, for other code. */
 static void test_reused(void **state)
 {
@@ -251,6 +292,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_list, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_eh_frame, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_reused, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_loops, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_endless, setup, teardown),

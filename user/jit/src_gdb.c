@@ -12,7 +12,7 @@
 #include "jit/symfile.h"
 #include "target/memory.h"
 
-#define REFRESH_BYTES_MAX (32u << 20) /* of symfiles, per walk */
+#define REFRESH_BYTES_MAX (32u << 20) /* of symfiles and their .eh_frame, per walk */
 #define EH_FRAME_BYTES_MAX (1u << 20)
 #define VERSION 1
 #define ACTION_REGISTER 1
@@ -158,8 +158,8 @@ struct walk {
 	struct xp_jit_code *code;
 	struct xp_jit_bytes *bytes;
 	uint64_t now_tsc;
-	uint64_t told; /* address of the entry that was just registered; 0: unknown */
-	uint64_t symfile_bytes_left;
+	uint64_t told;	     /* address of the entry that was just registered; 0: unknown */
+	uint64_t bytes_left; /* that may still be read */
 };
 
 /* The data about the code, without its bytes. */
@@ -220,16 +220,20 @@ static int load_functions(const struct walk *walk, struct known *known, const st
 }
 
 /*
- * Reads live memory, because the addresses in the symfile's copy are not those of the process. If that takes too long,
- * the entry is left for a later walk: without its unwinding data, stacks would stay incomplete for good.
+ * Reads live memory, because the addresses in the symfile's copy are not those of the process. If that takes too long
+ * or is too much for this walk, the entry is left for a later one: without its unwinding data, stacks would stay
+ * incomplete for good.
  */
-static int read_eh_frame(const struct walk *walk, struct symfile *symfile)
+static int read_eh_frame(struct walk *walk, struct symfile *symfile)
 {
 	uint64_t bytes = symfile->functions.eh_frame_bytes;
 	int err;
 
 	if (!bytes || bytes > EH_FRAME_BYTES_MAX)
 		return 0;
+	if (bytes > walk->bytes_left)
+		return -EAGAIN;
+	walk->bytes_left -= bytes;
 	symfile->eh_frame = malloc(bytes);
 	if (!symfile->eh_frame)
 		return -ENOMEM;
@@ -241,7 +245,7 @@ static int read_eh_frame(const struct walk *walk, struct symfile *symfile)
 }
 
 /* Unwinding data is read only if the bytes are wanted too. */
-static int read_symfile(const struct walk *walk, struct symfile *symfile, const uint8_t *bytes, size_t size)
+static int read_symfile(struct walk *walk, struct symfile *symfile, const uint8_t *bytes, size_t size)
 {
 	int err;
 
@@ -298,9 +302,9 @@ static int take_entry(struct walk *walk, uint64_t address, const struct entry *e
 	}
 	if (entry->symfile_bytes < sizeof(known->head) || entry->symfile_bytes > XP_JIT_SRC_GDB_SYMFILE_BYTES_MAX)
 		return 0;
-	if (entry->symfile_bytes > walk->symfile_bytes_left)
+	if (entry->symfile_bytes > walk->bytes_left)
 		return 1;
-	walk->symfile_bytes_left -= entry->symfile_bytes;
+	walk->bytes_left -= entry->symfile_bytes;
 	if (!known)
 		known = add_known(walk->gdb, address);
 	if (!known)
