@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "budget/forecast.h"
+#include "budget/probe_cost.h"
 
 #define SECOND 1000000000ull
 

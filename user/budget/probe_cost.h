@@ -2,6 +2,7 @@
 /*
  * The cost of a sled hit on this machine, at this moment: measured on a child of xprof that runs test sleds. It varies
  * by a factor of twenty between machines (virtual machines are slow at single-stepping).
+ * It also tells what a recording will cost, from a short count of calls.
  */
 #ifndef XPROF_BUDGET_PROBE_COST_H
 #define XPROF_BUDGET_PROBE_COST_H
@@ -26,5 +27,27 @@ struct xp_probe_cost {
 #define XP_PROBE_COST_RING_BYTES (256u << 10)
 int xp_probe_cost_measure(struct xp_probe_cost *cost, const struct xp_programs *programs, bool multi,
 			  const enum xp_stub_form *form);
+
+/* Measured while calls were counted, at probe cost.entry_ns each. */
+struct xp_forecast_input {
+	struct xp_probe_cost probe_cost;
+	uint64_t calls;	       /* counted */
+	uint64_t patched;      /* calls of functions with patched sleds, at probe cost.stub_ns per hit */
+	uint64_t emulated;     /* other calls, of functions that have tail exits only */
+	uint64_t wall_ns;      /* duration of the count */
+	uint64_t cpu_ns;       /* CPU time of the target during the count */
+	unsigned int cpus_max; /* how many CPUs it can use at once: its threads, or the number of CPUs */
+};
+
+struct xp_forecast {
+	double calls_per_s;
+	double cost_cores; /* CPU time that the tracing will take, in cores: 0.19 is 19 % of one */
+	double cost_share; /* share of the target's CPU time while traced, 0..1 */
+	/* How many times longer the target takes for its work if it has no CPU time to spare; 1: no slowdown. */
+	double slowdown;
+};
+
+/* Numbers in, numbers out. */
+void xp_forecast_make(struct xp_forecast *forecast, const struct xp_forecast_input *input);
 
 #endif

@@ -7,7 +7,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "budget/forecast.h"
 #include "budget/probe_cost.h"
 #include "sled/object.h"
 

@@ -16,7 +16,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "budget/forecast.h"
+#include "budget/probe_cost.h"
 #include "trace/thread.h"
 #include "unwind/unwind.h"
 #include "xprof/event.h"
