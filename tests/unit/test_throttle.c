@@ -482,7 +482,7 @@ static void test_leaving_function(void **state)
 	struct fixture *f = *state;
 
 	add_process(f);
-	f->throttle.options.hit_cost.entry_ns = f->throttle.options.hit_cost.exit_ns = 500;
+	f->throttle.options.probe_cost.entry_ns = f->throttle.options.probe_cost.exit_ns = 500;
 	f->throttle.budget.share = 0.05;
 	kernel.cpu_ns = 1;
 	pass(f, TICK_NS, 0);
