@@ -33,6 +33,8 @@ static int grow(struct xp_hash *hash, xp_hash_key_of *key_of, const void *elemen
 				  .count = hash->count,
 				  .seed = seed() };
 
+	if (!larger.room) /* more than 32 bits */
+		return -ENOMEM;
 	larger.slots = calloc(larger.room, sizeof(*larger.slots));
 	if (!larger.slots)
 		return -ENOMEM;
@@ -47,7 +49,7 @@ static int grow(struct xp_hash *hash, xp_hash_key_of *key_of, const void *elemen
 int xp_hash_add(struct xp_hash *hash, uint64_t key, uint32_t index, xp_hash_key_of *key_of, const void *elements)
 {
 	/* At most three quarters of the slots are used. */
-	if (index == UINT32_MAX || (4 * hash->count >= 3 * hash->room && grow(hash, key_of, elements)))
+	if (index == UINT32_MAX || (4ull * hash->count >= 3ull * hash->room && grow(hash, key_of, elements)))
 		return -ENOMEM;
 	*slot_of(hash, key, 0) = index + 1;
 	hash->count++;

@@ -13,8 +13,8 @@
 /* Zeroed: empty. */
 struct xp_hash {
 	uint32_t *slots; /* index plus one; 0: free */
-	size_t room;	 /* a power of two, or 0 */
-	size_t count;
+	uint32_t room;	 /* a power of two, or 0 */
+	uint32_t count;
 	uint64_t seed;
 };
 

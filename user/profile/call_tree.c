@@ -6,30 +6,39 @@
 #include "base/array.h"
 #include "base/util.h"
 
-#define FIRST_SLOTS 16
-
-/* The address of the tree is the seed: the target chooses its call chains, but does not know this address. */
-static size_t hash_node(const struct xp_call_tree *tree, uint32_t parent, uint32_t frame)
+static uint64_t make_key(uint32_t parent, uint32_t frame)
 {
-	uint64_t hash = (((uint64_t)parent << 32 | frame) ^ (uintptr_t)tree) * 0x9e3779b97f4a7c15ull;
-
-	return (hash ^ hash >> 32) & (tree->slot_count - 1);
+	return (uint64_t)parent << 32 | frame;
 }
 
-/* Finds the slot of this node, or the free slot where it belongs. */
-static uint32_t *find_slot(const struct xp_call_tree *tree, uint32_t parent, uint32_t frame)
+static uint64_t key_of(const void *nodes, uint32_t index)
 {
-	size_t mask = tree->slot_count - 1;
+	const struct xp_call_node *node = (const struct xp_call_node *)nodes + index;
 
-	for (size_t i = hash_node(tree, parent, frame);; i = (i + 1) & mask) {
-		const struct xp_call_node *node;
+	return make_key(node->parent, node->frame);
+}
 
-		if (!tree->slots[i]) /* true while there are no nodes either */
-			return &tree->slots[i];
-		node = &tree->nodes[tree->slots[i]];
-		if (node->parent == parent && node->frame == frame)
-			return &tree->slots[i];
-	}
+/* Finds the node, or returns XP_CALL_TREE_ROOT. */
+static uint32_t find(const struct xp_call_tree *tree, uint32_t parent, uint32_t frame)
+{
+	const struct xp_hash *hash = &tree->hash;
+	uint64_t key = make_key(parent, frame);
+
+	for (const uint32_t *slot = xp_hash_first(hash, key); *slot; slot = xp_hash_next(hash, slot))
+		if (key_of(tree->nodes, *slot - 1) == key)
+			return *slot - 1;
+	return XP_CALL_TREE_ROOT;
+}
+
+static int hash_nodes(struct xp_call_tree *tree)
+{
+	int err = 0;
+
+	for (size_t i = 1; i < tree->count && !err; i++)
+		err = xp_hash_add(&tree->hash, key_of(tree->nodes, i), i, key_of, tree->nodes);
+	if (err)
+		xp_hash_free(&tree->hash);
+	return err;
 }
 
 static int grow_nodes(struct xp_call_tree *tree)
@@ -41,63 +50,39 @@ static int grow_nodes(struct xp_call_tree *tree)
 	return 0;
 }
 
-static int grow_slots(struct xp_call_tree *tree)
-{
-	size_t slot_count = FIRST_SLOTS;
-	uint32_t *slots;
-
-	/* At most three quarters of the slots are used. */
-	while (4 * tree->count >= 3 * slot_count)
-		slot_count *= 2;
-	slots = calloc(slot_count, sizeof(*slots));
-	if (!slots)
-		return -1;
-	free(tree->slots);
-	tree->slots = slots;
-	tree->slot_count = slot_count;
-	for (size_t i = 1; i < tree->count; i++)
-		*find_slot(tree, tree->nodes[i].parent, tree->nodes[i].frame) = i;
-	return 0;
-}
-
-static uint32_t add_node(struct xp_call_tree *tree, uint32_t parent, uint32_t frame, uint32_t *slot)
+static uint32_t add_node(struct xp_call_tree *tree, uint32_t parent, uint32_t frame)
 {
 	if (tree->count > UINT32_MAX - 1)
 		return XP_CALL_TREE_ROOT;
 	if (tree->count >= tree->room && grow_nodes(tree))
 		return XP_CALL_TREE_ROOT;
-	if (4 * tree->count >= 3 * tree->slot_count) {
-		if (grow_slots(tree))
-			return XP_CALL_TREE_ROOT;
-		slot = find_slot(tree, parent, frame);
-	}
+	if (xp_hash_add(&tree->hash, make_key(parent, frame), tree->count, key_of, tree->nodes))
+		return XP_CALL_TREE_ROOT;
 	tree->nodes[tree->count] = (struct xp_call_node){ .parent = parent, .frame = frame };
-	*slot = tree->count;
 	return tree->count++;
 }
 
 uint32_t xp_call_tree_child(struct xp_call_tree *tree, uint32_t parent, uint32_t frame)
 {
-	uint32_t next = parent + 1;
-	uint32_t *slot;
+	uint32_t next = parent + 1, node;
 
 	/* The nodes of a chain are made one after the other, so checking the next node often avoids the search. */
 	if (next < tree->count && tree->nodes[next].parent == parent && tree->nodes[next].frame == frame)
 		return next;
-	if (!tree->slot_count && grow_slots(tree)) /* new, or read back without its slots */
+	if (!tree->hash.count && hash_nodes(tree)) /* new, or read back without its hash */
 		return XP_CALL_TREE_ROOT;
-	slot = find_slot(tree, parent, frame);
-	return *slot ? *slot : add_node(tree, parent, frame, slot);
+	node = find(tree, parent, frame);
+	return node == XP_CALL_TREE_ROOT ? add_node(tree, parent, frame) : node;
 }
 
 size_t xp_call_tree_memory_bytes(const struct xp_call_tree *tree)
 {
-	return tree->room * sizeof(*tree->nodes) + tree->slot_count * sizeof(*tree->slots);
+	return tree->room * sizeof(*tree->nodes) + tree->hash.room * sizeof(*tree->hash.slots);
 }
 
 void xp_call_tree_free(struct xp_call_tree *tree)
 {
 	free(tree->nodes);
-	free(tree->slots);
+	xp_hash_free(&tree->hash);
 	*tree = (struct xp_call_tree){ 0 };
 }

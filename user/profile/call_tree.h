@@ -9,6 +9,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/hash.h"
+
 #define XP_CALL_TREE_ROOT 0u /* the parent of all outermost frames; not a frame itself */
 
 struct xp_call_node {
@@ -22,8 +24,7 @@ struct xp_call_tree {
 	struct xp_call_node *nodes; /* a node comes after its parent; the first one is the root */
 	size_t count;
 	size_t room;
-	uint32_t *slots; /* hash of (parent, frame); rebuilt if missing */
-	size_t slot_count;
+	struct xp_hash hash; /* of (parent, frame); rebuilt if missing */
 };
 
 /* Finds the node of frame below parent, or adds it. Returns XP_CALL_TREE_ROOT if out of memory or of node numbers. */

@@ -40,8 +40,7 @@ struct xp_profile {
 	struct xp_profile_address *addresses;
 	size_t address_count;
 	size_t address_room;
-	uint32_t *slots; /* hash of addresses: number plus one */
-	size_t slot_count;
+	struct xp_hash by_address;
 	struct xp_profile_step *steps; /* from the outermost frame on */
 	size_t step_count;
 	size_t step_room;

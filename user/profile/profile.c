@@ -11,7 +11,6 @@
 
 /* Most profiles belong to processes that end soon, and stay small. */
 #define STEPS_FROM_SAMPLE 64
-#define FIRST_SLOTS 16
 
 static const struct xp_file kernel_file = { .kind = XP_FILE_KERNEL, .path = "[kernel]" };
 static struct xp_file jit_file = { .kind = XP_FILE_JIT, .path = "[jit]" };
@@ -42,13 +41,12 @@ void xp_profile_free_tables(struct xp_profile *profile)
 	xp_u64_map_free(&profile->region_keys);
 	free(profile->regions);
 	free(profile->addresses);
-	free(profile->slots);
+	xp_hash_free(&profile->by_address);
 	free(profile->steps);
 	profile->regions = NULL;
 	profile->addresses = NULL;
-	profile->slots = NULL;
 	profile->steps = NULL;
-	profile->region_room = profile->address_room = profile->slot_count = 0;
+	profile->region_room = profile->address_room = 0;
 	profile->step_count = profile->step_room = 0;
 }
 
@@ -61,8 +59,8 @@ static struct xp_profile_region region_of(const struct xp_frame *frame, bool is_
 
 	*address = frame->address + (frame->interrupted && !is_leaf);
 	/*
-	 * A process that may map address 0 (root, or vm.mmap_min_addr=0) can run code there. The format has no chain that
-	 * begins with 0: one such sample would cost the process its profile.
+	 * A process that may map address 0 (root, or vm.mmap_min_addr=0) can run code there. The format has no chain
+	 * that begins with 0: one such sample would cost the process its profile.
 	 */
 	if (!*address)
 		*address = 1;
@@ -130,76 +128,49 @@ static int intern_region(struct xp_profile *profile, const struct xp_profile_reg
 
 /* ---- addresses ---- */
 
-static uint32_t *find_slot(const struct xp_profile *profile, uint64_t address, const struct xp_profile_region *region)
+static uint64_t address_of(const void *addresses, uint32_t index)
 {
-	uint64_t hash = (address ^ (uintptr_t)profile) * 0x9e3779b97f4a7c15ull;
-	size_t mask = profile->slot_count - 1;
-
-	for (size_t i = (hash ^ hash >> 32) & mask;; i = (i + 1) & mask) {
-		const struct xp_profile_address *known;
-
-		if (!profile->slots[i])
-			return &profile->slots[i];
-		known = &profile->addresses[profile->slots[i] - 1];
-		if (known->address == address && same_region(&profile->regions[known->region], region))
-			return &profile->slots[i];
-	}
+	return ((const struct xp_profile_address *)addresses)[index].address;
 }
 
-static int grow_slots(struct xp_profile *profile)
+static int hash_address(struct xp_profile *profile, uint64_t address, size_t number)
 {
-	size_t slot_count = FIRST_SLOTS;
-	uint32_t *slots;
-
-	/* At most half of the slots are used. */
-	while (slot_count <= 2 * profile->address_count)
-		slot_count *= 2;
-	slots = calloc(slot_count, sizeof(*slots));
-	if (!slots)
-		return -ENOMEM;
-	free(profile->slots);
-	profile->slots = slots;
-	profile->slot_count = slot_count;
-	for (size_t i = 0; i < profile->address_count; i++) {
-		const struct xp_profile_address *known = &profile->addresses[i];
-
-		*find_slot(profile, known->address, &profile->regions[known->region]) = i + 1;
-	}
-	return 0;
-}
-
-static int reserve_address(struct xp_profile *profile)
-{
-	if (2 * profile->address_count >= profile->slot_count && grow_slots(profile))
-		return -ENOMEM;
-	return XP_ARRAY_RESERVE(profile->addresses, profile->address_room, profile->address_count + 1);
+	return xp_hash_add(&profile->by_address, address, number, address_of, profile->addresses);
 }
 
 static int add_address(struct xp_profile *profile, uint64_t address, const struct xp_profile_region *region,
 		       uint32_t *number)
 {
 	struct xp_profile_address added = { .address = address };
-	int err = profile->address_count < UINT32_MAX - 1 ? reserve_address(profile) : -ENOMEM;
+	int err = profile->address_count < UINT32_MAX - 1 ? 0 : -ENOMEM;
 
 	if (!err)
+		err = XP_ARRAY_RESERVE(profile->addresses, profile->address_room, profile->address_count + 1);
+	if (!err)
 		err = intern_region(profile, region, &added.region);
+	if (!err)
+		err = hash_address(profile, address, profile->address_count);
 	if (err)
 		return err;
 	profile->addresses[profile->address_count] = added;
 	*number = profile->address_count++;
-	*find_slot(profile, address, region) = profile->address_count;
 	return 0;
 }
 
 static int intern_address(struct xp_profile *profile, uint64_t address, const struct xp_profile_region *region,
 			  uint32_t *number)
 {
-	uint32_t slot = profile->slot_count ? *find_slot(profile, address, region) : 0;
+	const struct xp_hash *hash = &profile->by_address;
 
-	if (!slot)
-		return add_address(profile, address, region, number);
-	*number = slot - 1;
-	return 0;
+	for (const uint32_t *slot = xp_hash_first(hash, address); *slot; slot = xp_hash_next(hash, slot)) {
+		const struct xp_profile_address *known = &profile->addresses[*slot - 1];
+
+		if (known->address == address && same_region(&profile->regions[known->region], region)) {
+			*number = *slot - 1;
+			return 0;
+		}
+	}
+	return add_address(profile, address, region, number);
 }
 
 /* ---- samples ---- */
@@ -236,7 +207,10 @@ static int rehash(struct xp_profile *profile)
 			return -ENOMEM;
 		*last = i + 1;
 	}
-	return grow_slots(profile);
+	for (size_t i = 0; i < profile->address_count; i++)
+		if (hash_address(profile, profile->addresses[i].address, i))
+			return -ENOMEM;
+	return 0;
 }
 
 size_t xp_profile_known(const struct xp_profile *profile, const struct xp_frame_path *path)
@@ -285,7 +259,7 @@ int xp_profile_add(struct xp_profile *profile, const struct xp_frame *frames, si
 	count = XP_MIN(count, (size_t)XP_GPERF_CHAIN_MAX);
 	known = xp_profile_known(profile, path);
 	err = profile->is_away ? xp_profile_recall(profile) : 0;
-	if (!err && profile->address_count && !profile->slot_count)
+	if (!err && profile->address_count && !profile->by_address.count)
 		err = rehash(profile);
 	if (!err)
 		err = reserve_steps(profile, count);
@@ -317,7 +291,8 @@ size_t xp_profile_memory_bytes(const struct xp_profile *profile)
 	       profile->region_room * sizeof(*profile->regions) +
 	       profile->region_keys.room * sizeof(*profile->region_keys.entries) +
 	       profile->region_keys.hash.room * sizeof(*profile->region_keys.hash.slots) +
-	       profile->address_room * sizeof(*profile->addresses) + profile->slot_count * sizeof(*profile->slots) +
+	       profile->address_room * sizeof(*profile->addresses) +
+	       profile->by_address.room * sizeof(*profile->by_address.slots) +
 	       profile->step_room * sizeof(*profile->steps);
 }
 
