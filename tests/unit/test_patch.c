@@ -149,7 +149,8 @@ static void test_stub(void **state)
 	assert_memory_equal(page + 0x300, nop1, sizeof(nop1));
 	for (size_t offset = 0; offset < XP_STUB_BYTES; offset++)
 		slots += xp_stub_is_slot(offset);
-	assert_int_equal(slots, XP_STUB_FORMS * XP_STUB_SLOTS + 1);
+	/* A slot that records in memory for each form, with and without rdpid. */
+	assert_int_equal(slots, XP_STUB_FORMS * XP_STUB_SLOTS + 1 + 2 * XP_STUB_FORMS);
 	assert_false(xp_stub_is_slot(XP_STUB_BYTES + xp_stub_entry(XP_STUB_NOP5, XP_STUB_CALL)));
 	assert_false(xp_stub_is_slot(-1ull));
 }
@@ -201,6 +202,36 @@ static void test_counters(void **state)
 }
 
 /* As libelf and libdw read it: one name, and the unwinding of each instruction. */
+/*
+ * What a slot that records in memory has pushed before pc: three registers, which each of its two paths pops. The bytes
+ * of push and pop are those of rax, rdx and r11 (0x41 0x53, 0x41 0x5b).
+ */
+static unsigned int pushed_bytes(const uint8_t *page, uint64_t pc)
+{
+	static const uint8_t pushes[] = { 0x41, 0x53, 0x50, 0x52 }, pops[] = { 0x5a, 0x58, 0x41, 0x5b };
+	static const uint8_t bytes_before_pop[] = { 24, 16, 8, 8 };
+	uint64_t slot = 0x440 + (pc - 0x440) / 192 * 192, begin = slot + 13;
+
+	assert_memory_equal(page + begin, pushes, sizeof(pushes));
+	if (pc < begin + 2)
+		return 0;
+	if (pc < begin + 4)
+		return pc < begin + 3 ? 8 : 16;
+	for (uint64_t i = begin; i < slot + 192 - sizeof(pops); i++) {
+		if (memcmp(page + i, pops, sizeof(pops)) != 0)
+			continue;
+		if (pc <= i)
+			return 24;
+		if (pc < i + sizeof(pops))
+			return bytes_before_pop[pc - i];
+		/* The ret; behind the first one, the other path. */
+		if (pc == i + sizeof(pops))
+			return 0;
+		begin = i;
+	}
+	return 0;
+}
+
 static void test_stub_elf(void **state)
 {
 	uint8_t page[XP_STUB_BYTES];
@@ -222,20 +253,23 @@ static void test_stub_elf(void **state)
 		;
 	assert_non_null(section);
 	assert_non_null(gelf_getsym(elf_getdata(section, NULL), 1, &symbol));
-	assert_string_equal(elf_strptr(elf, header.sh_link, symbol.st_name), "xprof_stub_2");
-	assert_true(symbol.st_value == 0x100 && symbol.st_size == 0x340);
+	assert_string_equal(elf_strptr(elf, header.sh_link, symbol.st_name), "xprof_stub_3");
+	assert_true(symbol.st_value == 0x100 && symbol.st_size == 0x7c0);
 	cfi = dwarf_getcfi_elf(elf);
 	assert_non_null(cfi);
-	for (uint64_t pc = 0x100; pc < 0x440; pc++) {
+	for (uint64_t pc = 0x100; pc < 0x8c0; pc++) {
 		assert_int_equal(dwarf_cfi_addrframe(cfi, pc, &frame), 0);
 		assert_int_equal(dwarf_frame_cfa(frame, &ops, &op_count), 0);
 		assert_int_equal(op_count, 1);
 		assert_true(ops[0].atom == DW_OP_bregx && ops[0].number == 7);
 		/* Between push and pop. */
-		assert_int_equal(ops[0].number2, pc >= 0x412 && pc < 0x435 ? 16 : 8);
+		if (pc < 0x440)
+			assert_int_equal(ops[0].number2, pc >= 0x412 && pc < 0x435 ? 16 : 8);
+		else
+			assert_int_equal(ops[0].number2, 8 + pushed_bytes(page, pc));
 		free(frame);
 	}
-	assert_int_not_equal(dwarf_cfi_addrframe(cfi, 0x440, &frame), 0);
+	assert_int_not_equal(dwarf_cfi_addrframe(cfi, 0x8c0, &frame), 0);
 	dwarf_cfi_end(cfi);
 	elf_end(elf);
 }

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "arch/x86_64/stub.h"
 
+#include <asm/hwcap2.h>
+#include <cpuid.h>
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -14,7 +17,13 @@
 #define SLOT_BYTES 64u /* a cache line */
 #define FORM_BYTES (XP_STUB_SLOTS * SLOT_BYTES)
 _Static_assert(XP_STUB_COUNT == XP_STUB_TEXT + XP_STUB_FORMS * FORM_BYTES, "behind the forms");
-_Static_assert(XP_STUB_TEXT_BYTES == XP_STUB_COUNT + SLOT_BYTES - XP_STUB_TEXT, "the last slot");
+_Static_assert(XP_STUB_MEMORY == XP_STUB_COUNT + SLOT_BYTES, "behind the counting slot");
+_Static_assert(XP_STUB_TEXT_BYTES == XP_STUB_MEMORY + 2 * XP_STUB_FORMS * XP_STUB_MEMORY_BYTES - XP_STUB_TEXT,
+	       "the last slot");
+_Static_assert(XP_STUB_SLOTS_TABLE == XP_STUB_ROOM, "behind the counters");
+
+/* CPUID leaf 7, ecx */
+#define RDPID (1u << 22)
 
 static const struct form {
 	const char *name;
@@ -46,8 +55,10 @@ uint32_t xp_stub_probe(enum xp_stub_form form, enum xp_stub_slot slot)
 
 bool xp_stub_is_slot(uint64_t offset)
 {
-	return offset >= XP_STUB_TEXT && offset < XP_STUB_TEXT + XP_STUB_TEXT_BYTES &&
-	       (offset - XP_STUB_TEXT) % SLOT_BYTES == 0;
+	if (offset >= XP_STUB_MEMORY)
+		return offset < XP_STUB_TEXT + XP_STUB_TEXT_BYTES &&
+		       (offset - XP_STUB_MEMORY) % XP_STUB_MEMORY_BYTES == 0;
+	return offset >= XP_STUB_TEXT && (offset - XP_STUB_TEXT) % SLOT_BYTES == 0;
 }
 
 static void make_slot(uint8_t *page, enum xp_stub_form form, enum xp_stub_slot slot)
@@ -111,25 +122,59 @@ static void make_counting_slot(uint8_t *code)
  *
  * Source of the format: the ELF64 specification; .eh_frame: Linux Standard Base, Core, chapter 10.6, and DWARF 4, 6.4.
  */
-#define EH_FRAME 0x480u
-#define SYMBOLS 0x4c0u
-#define NAMES 0x500u
-#define SECTION_NAMES 0x520u
-#define SECTIONS 0x580u
+#define EH_FRAME 0x900u
+#define SYMBOLS 0xa40u
+#define NAMES 0xa80u
+#define SECTION_NAMES 0xaa0u
+#define SECTIONS 0xb00u
+#define EH_FRAME_BYTES (SYMBOLS - EH_FRAME)
 
 /* Also the stub's version: a stub with other bytes belongs to another version of xprof. */
-static const char names[] = "\0xprof_stub_2";
+static const char names[] = "\0xprof_stub_3";
 static const char section_names[] = "\0.text\0.eh_frame\0.symtab\0.strtab\0.shstrtab";
 
-/* At EH_FRAME: a CIE, an FDE, the terminator. */
-static const uint8_t eh_frame[] = {
-	0x14, 0,    0, 0,    0,	   0,	 0,    0,    1,	   'z',	 'R',  0,    1, 0x78, 16, 1, 0x1b, /* pcrel, sdata4 */
-	0x0c, 7,    8, 0x90, 1,	   0,	 0, /* CFA = rsp + 8, the return address at CFA - 8 */
-	0x18, 0,    0, 0,    0x1c, 0,	 0,    0,    0x60, 0xfc, 0xff, 0xff, /* XP_STUB_TEXT - (EH_FRAME + 0x20) */
-	0x40, 0x03, 0, 0,    0,	   0x03, 0x12, 0x03, 0x0e, 16, /* from XP_STUB_COUNT + 0x12 on CFA = rsp + 16 */
-	0x63, 0x0e, 8, 0,    0,	   0,	 0,    0,    0,	   0,  /* from + 0x35 on CFA = rsp + 8 */
+#define LENGTH 0, 0, 0, 0
+#define ADDRESS 0, 0, 0, 0
+
+static const uint8_t cie[] = {
+	0x14, 0, 0, 0,	  0, 0, 0, 0, 1, 'z', 'R', 0, 1, 0x78, 16, 1, 0x1b, /* pcrel, sdata4 */
+	0x0c, 7, 8, 0x90, 1, 0, 0, /* CFA = rsp + 8, the return address at CFA - 8 */
 };
-_Static_assert(sizeof(eh_frame) <= SYMBOLS - EH_FRAME, "room for it");
+/* The rows of the counting slot; those of the slots that record in memory follow. */
+static const uint8_t fde[] = {
+	LENGTH, sizeof(cie) + 4,
+	0,	0,
+	0,	ADDRESS,
+	LENGTH, 0,
+	0x03,	0x12,
+	0x03,	0x0e,
+	16, /* from XP_STUB_COUNT + 0x12 on CFA = rsp + 16 */
+	0x63,	0x0e,
+	8, /* from + 0x35 on CFA = rsp + 8 */
+};
+#define FDE_START 8 /* of the addresses */
+#define FDE_RANGE 12
+#define COUNT_END (XP_STUB_COUNT + 0x35)
+_Static_assert(sizeof(cie) + sizeof(fde) + XP_STUB_MEMORY_CFI_BYTES + 8 <= EH_FRAME_BYTES, "room for them");
+
+static void put32(uint8_t *to, uint32_t value)
+{
+	memcpy(to, &value, sizeof(value));
+}
+
+static void make_eh_frame(uint8_t *page)
+{
+	uint8_t *start = page + EH_FRAME + sizeof(cie);
+	uint8_t *end;
+
+	memcpy(page + EH_FRAME, cie, sizeof(cie));
+	memcpy(start, fde, sizeof(fde));
+	put32(start + FDE_START, (uint32_t)(XP_STUB_TEXT - (EH_FRAME + sizeof(cie) + FDE_START)));
+	put32(start + FDE_RANGE, XP_STUB_TEXT_BYTES);
+	end = xp_stub_put_memory_cfi(start + sizeof(fde), COUNT_END);
+	/* DW_CFA_nop up to a multiple of 4; behind it zeros, the terminator. */
+	put32(start, ((uint32_t)(end - start) + 3) / 4 * 4 - 4);
+}
 
 enum section {
 	SECTION_TEXT = 1,
@@ -170,7 +215,7 @@ static void make_elf(uint8_t page[XP_STUB_BYTES])
 	const Elf64_Shdr sections[SECTION_COUNT] = {
 		[SECTION_TEXT] = { 1, SHT_PROGBITS, SHF_ALLOC | SHF_EXECINSTR, XP_STUB_TEXT, XP_STUB_TEXT,
 				   XP_STUB_TEXT_BYTES, 0, 0, 64, 0 },
-		[SECTION_EH_FRAME] = { 7, SHT_PROGBITS, SHF_ALLOC, EH_FRAME, EH_FRAME, sizeof(eh_frame), 0, 0, 8, 0 },
+		[SECTION_EH_FRAME] = { 7, SHT_PROGBITS, SHF_ALLOC, EH_FRAME, EH_FRAME, EH_FRAME_BYTES, 0, 0, 8, 0 },
 		[SECTION_SYMBOLS] = { 17, SHT_SYMTAB, 0, 0, SYMBOLS, sizeof(symbols), SECTION_NAMES_OF_SYMBOLS, 2, 8,
 				      sizeof(Elf64_Sym) },
 		[SECTION_NAMES_OF_SYMBOLS] = { 25, SHT_STRTAB, 0, 0, NAMES, sizeof(names), 0, 0, 1, 0 },
@@ -181,7 +226,7 @@ static void make_elf(uint8_t page[XP_STUB_BYTES])
 	memset(page, 0, XP_STUB_BYTES);
 	memcpy(page, &header, sizeof(header));
 	memcpy(page + sizeof(header), &load, sizeof(load));
-	memcpy(page + EH_FRAME, eh_frame, sizeof(eh_frame));
+	make_eh_frame(page);
 	memcpy(page + SYMBOLS, symbols, sizeof(symbols));
 	memcpy(page + NAMES, names, sizeof(names));
 	memcpy(page + SECTION_NAMES, section_names, sizeof(section_names));
@@ -196,6 +241,19 @@ void xp_stub_make(uint8_t page[XP_STUB_BYTES])
 		for (int slot = 0; slot < XP_STUB_SLOTS; slot++)
 			make_slot(page, (enum xp_stub_form)form, (enum xp_stub_slot)slot);
 	make_counting_slot(page + XP_STUB_COUNT);
+	xp_stub_make_memory(page);
+}
+
+bool xp_stub_has_fsgsbase(void)
+{
+	return getauxval(AT_HWCAP2) & HWCAP2_FSGSBASE;
+}
+
+bool xp_stub_has_rdpid(void)
+{
+	unsigned int a, b, c, d;
+
+	return __get_cpuid_count(7, 0, &a, &b, &c, &d) && c & RDPID;
 }
 
 bool xp_stub_verify(int fd)

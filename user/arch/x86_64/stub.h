@@ -64,10 +64,61 @@ uint32_t xp_stub_probe(enum xp_stub_form form, enum xp_stub_slot slot);
 #define XP_STUB_COUNT 0x400
 /* True if a slot starts at this offset. */
 bool xp_stub_is_slot(uint64_t offset);
+/*
+ * The slots that record a call in memory (stub_memory.c), for CPUs and kernels that let programs use rdfsbase. r10d: as
+ * for XP_STUB_CALL. rdpid: for CPUs that have this instruction. Offsets of a slot in the page and of its uprobe.
+ */
+#define XP_STUB_MEMORY 0x440
+#define XP_STUB_MEMORY_BYTES 192
+uint32_t xp_stub_memory_entry(enum xp_stub_form form, bool rdpid);
+uint32_t xp_stub_memory_probe(enum xp_stub_form form, bool rdpid);
+/* Whether this CPU and kernel have rdfsbase, and rdpid. */
+bool xp_stub_has_fsgsbase(void);
+bool xp_stub_has_rdpid(void);
+
+/*
+ * What these slots write to: a table of slots, one for each thread, and the rings, in memory that the process shares
+ * with xprof (call_rings.h). The table lies behind the counters. A thread has the slot that XP_CALL_SLOT_OF() of its fs
+ * base says, or the neighbor of that slot. Numbers without casts and suffixes: they are in the code.
+ */
+#define XP_STUB_SLOTS_TABLE 0xa000
+#define XP_CALL_SLOT_BITS 11
+#define XP_CALL_SLOTS (1u << XP_CALL_SLOT_BITS)
+#define XP_CALL_SLOT_BYTES 64
+#define XP_CALL_SLOT_FACTOR 0x9e3779b1
+#define XP_CALL_SLOT_OF(fs_base) ((uint32_t)(fs_base)*XP_CALL_SLOT_FACTOR >> (32 - XP_CALL_SLOT_BITS))
+#define XP_CALL_RECORD_BYTES 16
+#define XP_CALL_CPU_BITS 12
+
+struct xp_call_slot {
+	uint64_t key;	/* fs base of the thread; 0: no thread has the slot */
+	uint64_t head;	/* records reserved so far; the thread counts up */
+	uint64_t limit; /* the thread reserves while head < limit; xprof counts up */
+	uint64_t ring;	/* address of the ring in the process */
+	uint64_t mask;	/* number of its records - 1 */
+	uint64_t unused[3];
+};
+_Static_assert(sizeof(struct xp_call_slot) == XP_CALL_SLOT_BYTES, "xp_call_slot");
+
+struct xp_call_record {
+	uint64_t time; /* TSC << XP_CALL_CPU_BITS | number of the CPU */
+	uint32_t word; /* xp_event_word(); 0: not committed yet */
+	uint32_t sp;   /* stack pointer / 8: 1 below the slot of the return address, at an exit that slot */
+};
+_Static_assert(sizeof(struct xp_call_record) == XP_CALL_RECORD_BYTES, "xp_call_record");
+
 /* Makes the content of the file: an ELF file with one section of code, from XP_STUB_TEXT on. */
 #define XP_STUB_TEXT 0x100
-#define XP_STUB_TEXT_BYTES 0x340
+#define XP_STUB_TEXT_BYTES 0x7c0
 void xp_stub_make(uint8_t page[XP_STUB_BYTES]);
+
+/*
+ * stub_memory.c: the slots that record in memory, and the rows of the unwind table for them, which follow a row at
+ * `location`; at most XP_STUB_MEMORY_CFI_BYTES. Returns the end of the rows.
+ */
+void xp_stub_make_memory(uint8_t page[XP_STUB_BYTES]);
+#define XP_STUB_MEMORY_CFI_BYTES (2 * XP_STUB_FORMS * 40)
+uint8_t *xp_stub_put_memory_cfi(uint8_t *to, uint32_t location);
 
 /*
  * Creates a file with a stub in this process. Returns the descriptor or -errno.

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * Fuzzes the reader of call rings: a process writes whatever it likes there, at any time. The reader must end, stay in
+ * its memory, and return no more than it was asked for, in the order of time.
+ */
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sled/call_ring.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+#define CHECK(condition)                                                                                               \
+	do {                                                                                                           \
+		if (!(condition))                                                                                      \
+			abort();                                                                                       \
+	} while (0)
+
+#define RECORDS 1024u
+#define ROOM 100u
+#define NOW (1ull << 50)
+
+enum step_kind {
+	STEP_WRITE, /* a record, where the reader is or some records further */
+	STEP_HEAD,
+	STEP_TAKE,
+	STEP_TAKE_NUMBER,
+	STEP_KINDS,
+};
+
+struct step {
+	uint8_t kind;
+	uint8_t room;
+	int16_t where;
+	uint32_t word;
+	uint64_t time;
+};
+
+static void take(struct xp_call_ring *ring, const struct xp_call_range *range, size_t room)
+{
+	struct xp_ring_call calls[ROOM];
+	uint64_t next = ring->next, lost = ring->lost;
+	size_t count = xp_call_ring_take(ring, range, calls, room);
+
+	CHECK(count <= room);
+	CHECK(ring->next - next <= RECORDS);
+	CHECK(ring->lost - lost <= XP_CALL_RING_HOLES);
+	CHECK(ring->hole_count <= XP_CALL_RING_HOLES && ring->pending_count <= XP_CALL_RING_HOLES);
+	CHECK(xp_call_ring_fill(ring) <= 100);
+	/* The writer never gets room that is not read. */
+	CHECK(ring->slot->limit <= ring->next + RECORDS - XP_CALL_RING_MARGIN);
+	for (size_t i = 0; i < count; i++)
+		CHECK(calls[i].tsc < range->until_tsc && calls[i].word);
+}
+
+static void do_step(struct xp_call_ring *ring, const struct step *step)
+{
+	struct xp_call_range range = { .until_tsc = UINT64_MAX, .end = UINT64_MAX, .now_tsc = NOW };
+	struct xp_call_record *record;
+
+	switch (step->kind % STEP_KINDS) {
+	case STEP_WRITE:
+		record = &ring->records[(ring->next + (uint64_t)step->where) & ring->mask];
+		record->time = step->time;
+		record->word = step->word;
+		record->sp = step->word;
+		break;
+	case STEP_HEAD:
+		ring->slot->head = ring->next + (uint64_t)step->where;
+		break;
+	case STEP_TAKE:
+		range.until_tsc = step->time;
+		take(ring, &range, step->room % (ROOM + 1));
+		break;
+	default:
+		range.end = xp_call_ring_number(ring, step->word);
+		take(ring, &range, step->room % (ROOM + 1));
+		break;
+	}
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	static struct xp_call_record records[RECORDS];
+	struct xp_call_slot slot = { 0 };
+	struct xp_call_ring ring;
+	struct step step;
+
+	memset(records, 0, sizeof(records));
+	xp_call_ring_begin(&ring, &slot, records, RECORDS);
+	for (; size >= sizeof(step); data += sizeof(step), size -= sizeof(step)) {
+		memcpy(&step, data, sizeof(step));
+		do_step(&ring, &step);
+	}
+	xp_call_ring_end(&ring);
+	CHECK(ring.hole_count == 0);
+	return 0;
+}

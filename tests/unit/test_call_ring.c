@@ -1,0 +1,425 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The stub's code that records calls in memory, executed here, and the reader of its rings. */
+#include <sched.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <ucontext.h>
+#include <unistd.h>
+#include <x86intrin.h>
+#include <cmocka.h>
+
+#include "base/util.h"
+#include "sled/call_ring.h"
+#include "xprof/event.h"
+
+#define RECORDS 1024u
+#define USABLE (RECORDS - XP_CALL_RING_MARGIN)
+#define FN 7u
+
+/* Calls a slot with a word in r10d; step_slot() with the trap flag set in the slot. */
+void call_slot(const uint8_t *slot, uint32_t word);
+void step_slot(const uint8_t *slot, uint32_t word);
+/* Fills all registers but rsp and r10, calls, and counts those that have changed. */
+uint64_t changed_registers(const uint8_t *slot, uint32_t word);
+
+/* clang-format off */
+__asm__(".text\n"
+	"call_slot:\n"
+	"	mov %esi, %r10d\n"
+	"	call *%rdi\n"
+	"	ret\n"
+	"step_slot:\n"
+	"	mov %esi, %r10d\n"
+	"	pushfq\n"
+	"	orq $0x100, (%rsp)\n"
+	"	popfq\n"
+	"	call *%rdi\n"
+	"	pushfq\n"
+	"	andq $~0x100, (%rsp)\n"
+	"	popfq\n"
+	"	ret\n"
+	"changed_registers:\n"
+	"	push %rbx\n	push %rbp\n	push %r12\n	push %r13\n	push %r14\n	push %r15\n"
+	"	mov %esi, %r10d\n"
+	"	push %rdi\n"			/* the slot */
+	".set value, 0x100\n"
+	".irp reg, rax, rbx, rcx, rdx, rsi, rdi, rbp, r8, r9, r11, r12, r13, r14, r15\n"
+	"	mov $value, %\\reg\n"
+	".set value, value + 1\n"
+	".endr\n"
+	"	call *(%rsp)\n"
+	"	movq $0, (%rsp)\n"
+	".set value, 0x100\n"
+	".irp reg, rax, rbx, rcx, rdx, rsi, rdi, rbp, r8, r9, r11, r12, r13, r14, r15\n"
+	"	cmp $value, %\\reg\n"
+	"	je 1f\n"
+	"	incq (%rsp)\n"
+	"1:\n"
+	".set value, value + 1\n"
+	".endr\n"
+	"	pop %rax\n"
+	"	pop %r15\n	pop %r14\n	pop %r13\n	pop %r12\n	pop %rbp\n	pop %rbx\n"
+	"	ret\n");
+/* clang-format on */
+
+static struct test {
+	uint8_t *stub;
+	const uint8_t *slot;
+	struct xp_call_slot *table;
+	struct xp_call_slot *mine;
+	struct xp_call_record *records;
+	struct xp_call_ring ring;
+} test;
+
+static uint32_t word(enum xp_event_kind kind)
+{
+	return xp_event_word(FN, kind);
+}
+
+static uint64_t fs_base_now(void)
+{
+	uint64_t fs_base;
+
+	__asm__ volatile("rdfsbase %0" : "=r"(fs_base));
+	return fs_base;
+}
+
+/* The stub, its flag and counters, the table, and one ring. */
+static void map_stub(bool rdpid, bool neighbor)
+{
+	const size_t size = XP_STUB_SLOTS_TABLE + XP_CALL_SLOTS * sizeof(struct xp_call_slot);
+	uint8_t *stub = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	uint64_t key = fs_base_now();
+
+	assert_ptr_not_equal(stub, MAP_FAILED);
+	xp_stub_make(stub);
+	assert_int_equal(mprotect(stub, XP_STUB_BYTES, PROT_READ | PROT_EXEC), 0);
+	stub[XP_STUB_FLAG] = 1;
+	test.stub = stub;
+	test.slot = stub + xp_stub_memory_entry(XP_STUB_NOP5, rdpid);
+	test.table = (struct xp_call_slot *)(stub + XP_STUB_SLOTS_TABLE);
+	test.mine = &test.table[XP_CALL_SLOT_OF(key) ^ neighbor];
+	test.records = calloc(RECORDS, sizeof(*test.records));
+	assert_non_null(test.records);
+	xp_call_ring_begin(&test.ring, test.mine, test.records, RECORDS);
+	test.mine->ring = (uintptr_t)test.records;
+	test.mine->key = key;
+}
+
+static void unmap_stub(void)
+{
+	munmap(test.stub, XP_STUB_SLOTS_TABLE + XP_CALL_SLOTS * sizeof(struct xp_call_slot));
+	free(test.records);
+}
+
+static size_t take(struct xp_ring_call *calls, size_t room)
+{
+	const struct xp_call_range all = { UINT64_MAX, UINT64_MAX, __rdtsc() };
+
+	return xp_call_ring_take(&test.ring, &all, calls, room);
+}
+
+static size_t take_until(uint64_t tsc, struct xp_ring_call *calls, size_t room)
+{
+	const struct xp_call_range range = { tsc, UINT64_MAX, __rdtsc() };
+
+	return xp_call_ring_take(&test.ring, &range, calls, room);
+}
+
+static void records_a_call(bool rdpid, bool neighbor)
+{
+	struct xp_ring_call calls[4];
+	uint64_t begin = __rdtsc();
+	unsigned int cpu, cpu_after;
+
+	map_stub(rdpid, neighbor);
+	do {
+		assert_int_equal(getcpu(&cpu, NULL), 0);
+		call_slot(test.slot, word(XP_EVENT_ENTRY));
+		call_slot(test.slot, word(XP_EVENT_EXIT));
+		assert_int_equal(getcpu(&cpu_after, NULL), 0);
+		assert_int_equal(take(calls, 4), 2);
+	} while (cpu != cpu_after);
+	assert_int_equal(calls[0].word, word(XP_EVENT_ENTRY));
+	assert_int_equal(calls[1].word, word(XP_EVENT_EXIT));
+	/* Both calls come from the same place of this stack. */
+	assert_int_equal(calls[0].sp, calls[1].sp);
+	assert_in_range((uint32_t)((uintptr_t)calls >> 3) - calls[0].sp, 1, 512);
+	assert_true(begin < calls[0].tsc && calls[0].tsc < calls[1].tsc && calls[1].tsc < __rdtsc());
+	assert_int_equal(calls[0].cpu, cpu);
+	assert_int_equal(calls[1].cpu, cpu);
+	assert_int_equal(take(calls, 4), 0);
+	unmap_stub();
+}
+
+static void test_records_calls(void **state)
+{
+	(void)state;
+	records_a_call(false, false);
+	records_a_call(false, true);
+	if (xp_stub_has_rdpid())
+		records_a_call(true, false);
+}
+
+static void test_preserves_registers(void **state)
+{
+	struct xp_ring_call calls[2];
+
+	(void)state;
+	for (int rdpid = 0; rdpid <= xp_stub_has_rdpid(); rdpid++) {
+		map_stub(rdpid, false);
+		assert_int_equal(changed_registers(test.slot, word(XP_EVENT_EXIT)), 0);
+		assert_int_equal(take(calls, 2), 1);
+		/* Falls through: no key, no room, not the process. */
+		test.mine->key++;
+		assert_int_equal(changed_registers(test.slot, word(XP_EVENT_EXIT)), 0);
+		test.mine->key--;
+		test.mine->limit = 0;
+		assert_int_equal(changed_registers(test.slot, word(XP_EVENT_EXIT)), 0);
+		take_until(UINT64_MAX, calls, 2);
+		test.stub[XP_STUB_FLAG] = 0;
+		assert_int_equal(changed_registers(test.slot, word(XP_EVENT_EXIT)), 0);
+		assert_int_equal(take(calls, 2), 0);
+		unmap_stub();
+	}
+}
+
+static void test_full_ring(void **state)
+{
+	struct xp_ring_call *calls = calloc(RECORDS, sizeof(*calls));
+	uint64_t last = 0;
+
+	(void)state;
+	assert_non_null(calls);
+	map_stub(false, false);
+	for (unsigned int round = 0; round < 5; round++) {
+		/* What finds no room falls through, and is not in the ring. */
+		for (unsigned int i = 0; i < USABLE + 10; i++)
+			call_slot(test.slot, xp_event_word(i + 1, XP_EVENT_ENTRY));
+		assert_int_equal(xp_call_ring_fill(&test.ring), USABLE * 100 / RECORDS);
+		assert_int_equal(take(calls, RECORDS), USABLE);
+		for (unsigned int i = 0; i < USABLE; i++) {
+			assert_int_equal(calls[i].word, xp_event_word(i + 1, XP_EVENT_ENTRY));
+			assert_true(calls[i].tsc >= last);
+			last = calls[i].tsc;
+		}
+	}
+	assert_int_equal(test.ring.lost, 0);
+	unmap_stub();
+	free(calls);
+}
+
+static void test_takes_only_older(void **state)
+{
+	struct xp_ring_call calls[8];
+	uint64_t middle;
+
+	(void)state;
+	map_stub(false, false);
+	call_slot(test.slot, word(XP_EVENT_ENTRY));
+	middle = __rdtsc();
+	call_slot(test.slot, word(XP_EVENT_EXIT));
+	assert_int_equal(take_until(middle, calls, 8), 1);
+	assert_int_equal(calls[0].word, word(XP_EVENT_ENTRY));
+	assert_int_equal(take_until(middle, calls, 8), 0);
+	assert_int_equal(take(calls, 8), 1);
+	assert_int_equal(calls[0].word, word(XP_EVENT_EXIT));
+	/* One at a time is as good. */
+	call_slot(test.slot, word(XP_EVENT_ENTRY));
+	call_slot(test.slot, word(XP_EVENT_EXIT));
+	assert_int_equal(take(calls, 1), 1);
+	assert_int_equal(take(calls, 1), 1);
+	assert_int_equal(take(calls, 1), 0);
+	unmap_stub();
+}
+
+/* Single-steps through the stub: a signal handler after each of its instructions. */
+static struct stepping {
+	unsigned int steps;
+	unsigned int at; /* the step at which the handler calls the stub, too */
+	bool reads;	 /* ... and the reader comes by */
+	bool jumps;	 /* ... and the handler leaves by longjmp */
+	struct xp_ring_call calls[8];
+	size_t taken;
+	sigjmp_buf back;
+} stepping;
+
+static void handle_trap(int number, siginfo_t *info, void *context)
+{
+	uintptr_t rip = (uintptr_t)((ucontext_t *)context)->uc_mcontext.gregs[REG_RIP];
+
+	(void)number;
+	(void)info;
+	if (rip - (uintptr_t)test.slot >= XP_STUB_MEMORY_BYTES || ++stepping.steps != stepping.at)
+		return;
+	call_slot(test.slot, xp_event_word(FN + 1, XP_EVENT_ENTRY));
+	call_slot(test.slot, xp_event_word(FN + 1, XP_EVENT_EXIT));
+	if (stepping.reads)
+		stepping.taken = take(stepping.calls, 8);
+	if (stepping.jumps)
+		siglongjmp(stepping.back, 1);
+}
+
+/* An entry that is interrupted at this step, and its exit. Returns the number of steps. */
+static unsigned int interrupted_call(unsigned int at, bool reads, bool jumps)
+{
+	stepping.steps = stepping.taken = 0;
+	stepping.at = at;
+	stepping.reads = reads;
+	stepping.jumps = jumps;
+	if (sigsetjmp(stepping.back, 1) == 0)
+		step_slot(test.slot, word(XP_EVENT_ENTRY));
+	call_slot(test.slot, word(XP_EVENT_EXIT));
+	stepping.taken += take(stepping.calls + stepping.taken, 8 - stepping.taken);
+	return stepping.steps;
+}
+
+static void catch_traps(void)
+{
+	const struct sigaction action = { .sa_sigaction = handle_trap, .sa_flags = SA_SIGINFO };
+
+	assert_int_equal(sigaction(SIGTRAP, &action, NULL), 0);
+}
+
+static size_t count_word(uint32_t wanted)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < stepping.taken; i++)
+		count += stepping.calls[i].word == wanted;
+	return count;
+}
+
+/* Each call is there once and in the order of time, wherever a handler interrupts the stub. */
+static void test_signal_at_each_instruction(void **state)
+{
+	unsigned int steps;
+
+	(void)state;
+	catch_traps();
+	map_stub(false, false);
+	steps = interrupted_call(0, false, false);
+	assert_in_range(steps, 30, 60);
+	assert_int_equal(stepping.taken, 2);
+	for (int reads = 0; reads < 2; reads++)
+		for (unsigned int at = 1; at <= steps; at++) {
+			interrupted_call(at, reads, false);
+			assert_int_equal(stepping.taken, 4);
+			assert_int_equal(count_word(word(XP_EVENT_ENTRY)), 1);
+			assert_int_equal(stepping.calls[3].word, word(XP_EVENT_EXIT));
+			/* A reader that came while the handler ran has returned the calls of that one first. */
+			for (size_t i = 1; i < 4 && !reads; i++)
+				assert_true(stepping.calls[i].tsc >= stepping.calls[i - 1].tsc);
+			assert_int_equal(count_word(xp_event_word(FN + 1, XP_EVENT_ENTRY)), 1);
+			assert_int_equal(count_word(xp_event_word(FN + 1, XP_EVENT_EXIT)), 1);
+		}
+	xp_call_ring_end(&test.ring);
+	assert_int_equal(test.ring.lost, 0);
+	unmap_stub();
+}
+
+/* Seen or lost: a handler that leaves by longjmp leaves at most a hole, which is counted when it is given up. */
+static void test_longjmp_at_each_instruction(void **state)
+{
+	unsigned int steps, holes = 0;
+
+	(void)state;
+	catch_traps();
+	map_stub(false, false);
+	steps = interrupted_call(0, false, false);
+	for (unsigned int at = 1; at <= steps; at++) {
+		uint64_t head = test.mine->head;
+
+		interrupted_call(at, false, true);
+		holes += (unsigned int)(test.mine->head - head - stepping.taken);
+		assert_in_range(stepping.taken, 3, 4);
+		assert_in_range(test.mine->head - head, stepping.taken, 4);
+		assert_int_equal(count_word(word(XP_EVENT_EXIT)), 1);
+		assert_int_equal(count_word(xp_event_word(FN + 1, XP_EVENT_ENTRY)), 1);
+		assert_int_equal(count_word(xp_event_word(FN + 1, XP_EVENT_EXIT)), 1);
+	}
+	assert_in_range(holes, 5, steps);
+	assert_int_equal(test.ring.lost + test.ring.hole_count, holes);
+	/* The room of the holes comes back. */
+	for (unsigned int i = 0; i < 4 * RECORDS; i++) {
+		struct xp_ring_call call;
+
+		call_slot(test.slot, word(XP_EVENT_ENTRY));
+		assert_int_equal(take(&call, 1), 1);
+	}
+	assert_int_equal(test.ring.lost, holes);
+	assert_int_equal(test.ring.hole_count, 0);
+	unmap_stub();
+}
+
+/* A thread without TLS has the key of free slots. */
+static void test_no_fs_base(void **state)
+{
+	struct xp_ring_call calls[2];
+	uint64_t fs_base = fs_base_now();
+
+	(void)state;
+	map_stub(false, false);
+	__asm__ volatile("wrfsbase %0" ::"r"(0ull));
+	call_slot(test.slot, word(XP_EVENT_ENTRY));
+	__asm__ volatile("wrfsbase %0" ::"r"(fs_base));
+	assert_int_equal(test.table[0].head, 0);
+	assert_int_equal(take(calls, 2), 0);
+	unmap_stub();
+}
+
+/* Whatever a process writes there, the reader ends, stays in its memory, and returns no more than was asked for. */
+static void test_hostile_ring(void **state)
+{
+	struct xp_ring_call *calls = calloc(RECORDS, sizeof(*calls));
+	unsigned int seed = 1;
+
+	(void)state;
+	assert_non_null(calls);
+	map_stub(false, false);
+	for (unsigned int round = 0; round < 2000; round++) {
+		for (unsigned int i = 0; i < 200; i++) {
+			struct xp_call_record *record = &test.records[rand_r(&seed) % RECORDS];
+
+			record->time =
+			    rand_r(&seed) % 3 ? (uint64_t)rand_r(&seed) << rand_r(&seed) % 33 : __rdtsc() << 12;
+			record->word = rand_r(&seed) % 3 ? (uint32_t)rand_r(&seed) : 0;
+		}
+		test.mine->head = rand_r(&seed) % 2 ? (uint64_t)rand_r(&seed) << rand_r(&seed) % 33
+						    : test.ring.next + rand_r(&seed) % 300;
+		test.mine->mask = (uint64_t)rand_r(&seed) << 20;
+		assert_in_range(take_until(__rdtsc() - rand_r(&seed), calls, 100), 0, 100);
+		assert_true(test.ring.hole_count <= XP_CALL_RING_HOLES);
+		assert_true(test.ring.pending_count <= XP_CALL_RING_HOLES);
+		assert_in_range(xp_call_ring_fill(&test.ring), 0, 100);
+	}
+	xp_call_ring_end(&test.ring);
+	unmap_stub();
+	free(calls);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_records_calls),
+		cmocka_unit_test(test_preserves_registers),
+		cmocka_unit_test(test_full_ring),
+		cmocka_unit_test(test_takes_only_older),
+		cmocka_unit_test(test_signal_at_each_instruction),
+		cmocka_unit_test(test_longjmp_at_each_instruction),
+		cmocka_unit_test(test_no_fs_base),
+		cmocka_unit_test(test_hostile_ring),
+	};
+
+	if (!xp_stub_has_fsgsbase()) {
+		print_message("the kernel does not let programs use rdfsbase\n");
+		return 77;
+	}
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

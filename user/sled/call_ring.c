@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "sled/call_ring.h"
+
+#include <string.h>
+
+#include "base/util.h"
+
+#define TIME_BITS (64 - XP_CALL_CPU_BITS)
+
+void xp_call_ring_begin(struct xp_call_ring *ring, struct xp_call_slot *slot, struct xp_call_record *records,
+			uint64_t count)
+{
+	memset(ring, 0, sizeof(*ring));
+	ring->slot = slot;
+	ring->records = records;
+	ring->mask = count - 1;
+	__atomic_store_n(&slot->mask, ring->mask, __ATOMIC_RELAXED);
+	__atomic_store_n(&slot->head, 0, __ATOMIC_RELAXED);
+	__atomic_store_n(&slot->limit, count - XP_CALL_RING_MARGIN, __ATOMIC_RELEASE);
+}
+
+static inline uint64_t load_word(const struct xp_call_record *record)
+{
+	uint64_t word;
+
+	/* The word and the stack pointer are one store of the writer. */
+	_Static_assert(offsetof(struct xp_call_record, word) == 8, "the second half");
+	word = __atomic_load_n((const uint64_t *)record + 1, __ATOMIC_ACQUIRE);
+	return (uint32_t)word ? word : 0;
+}
+
+/* The record has the low bits of the TSC: completes them to the value that is closest to now. */
+static inline uint64_t whole_tsc(uint64_t time, uint64_t now_tsc)
+{
+	const uint64_t range = 1ull << TIME_BITS;
+	uint64_t tsc = (now_tsc & ~(range - 1)) | time >> XP_CALL_CPU_BITS;
+
+	if (tsc > now_tsc + range / 2)
+		return tsc < range ? tsc : tsc - range;
+	return now_tsc > tsc + range / 2 ? tsc + range : tsc;
+}
+
+static inline struct xp_ring_call call_of(uint64_t time, uint64_t word, uint64_t now_tsc)
+{
+	return (struct xp_ring_call){ .tsc = whole_tsc(time, now_tsc),
+				      .word = (uint32_t)word,
+				      .sp = (uint32_t)(word >> 32),
+				      .cpu = time & ((1u << XP_CALL_CPU_BITS) - 1) };
+}
+
+/* Takes the record if it is committed, and clears its word. */
+static bool take_record(struct xp_call_ring *ring, uint64_t position, uint64_t now_tsc, struct xp_ring_call *call)
+{
+	struct xp_call_record *record = &ring->records[position & ring->mask];
+	uint64_t word = load_word(record);
+
+	if (!word)
+		return false;
+	*call = call_of(__atomic_load_n(&record->time, __ATOMIC_RELAXED), word, now_tsc);
+	__atomic_store_n((uint64_t *)record + 1, 0, __ATOMIC_RELAXED);
+	return true;
+}
+
+/* Keeps the records in the order of time. There is room for one more. */
+static void put_pending(struct xp_call_ring *ring, const struct xp_ring_call *call)
+{
+	unsigned int i = ring->pending_count++;
+
+	for (; i && ring->pending[i - 1].tsc <= call->tsc; i--)
+		ring->pending[i] = ring->pending[i - 1];
+	ring->pending[i] = *call;
+}
+
+/* Takes the records of holes that were committed since. */
+static void fill_holes(struct xp_call_ring *ring, uint64_t now_tsc)
+{
+	unsigned int kept = 0;
+
+	for (unsigned int i = 0; i < ring->hole_count; i++) {
+		struct xp_ring_call call;
+
+		if (ring->pending_count < XP_CALL_RING_HOLES && take_record(ring, ring->holes[i], now_tsc, &call))
+			put_pending(ring, &call);
+		else
+			ring->holes[kept++] = ring->holes[i];
+	}
+	ring->hole_count = kept;
+}
+
+/* The writer needs the room: what a handler left by longjmp is not committed any more. */
+static void give_up_holes(struct xp_call_ring *ring)
+{
+	while (ring->hole_count && ring->next - ring->holes[0] > ring->mask / 2) {
+		memmove(ring->holes, ring->holes + 1, --ring->hole_count * sizeof(*ring->holes));
+		ring->lost++;
+	}
+}
+
+/* Goes on behind records that are reserved and not committed, if there is a committed one. */
+static bool skip_holes(struct xp_call_ring *ring)
+{
+	uint64_t reserved = __atomic_load_n(&ring->slot->head, __ATOMIC_ACQUIRE) - ring->next;
+	uint64_t count = 1;
+
+	if (!reserved || reserved > ring->mask + 1)
+		return false;
+	while (count < reserved && ring->hole_count + count <= XP_CALL_RING_HOLES &&
+	       !load_word(&ring->records[(ring->next + count) & ring->mask]))
+		count++;
+	if (count == reserved || ring->hole_count + count > XP_CALL_RING_HOLES)
+		return false;
+	while (count--)
+		ring->holes[ring->hole_count++] = ring->next++;
+	return true;
+}
+
+/* The next record in the order of the ring. */
+static bool next_record(struct xp_call_ring *ring, uint64_t now_tsc, struct xp_ring_call *call)
+{
+	if (!take_record(ring, ring->next, now_tsc, call) &&
+	    (!skip_holes(ring) || !take_record(ring, ring->next, now_tsc, call)))
+		return false;
+	ring->next++;
+	return true;
+}
+
+/* Whether a handler that interrupted this record wrote the next one. */
+static bool is_before_older(const struct xp_call_ring *ring, const struct xp_ring_call *call, uint64_t now_tsc)
+{
+	const struct xp_call_record *record = &ring->records[ring->next & ring->mask];
+
+	return load_word(record) && whole_tsc(__atomic_load_n(&record->time, __ATOMIC_RELAXED), now_tsc) < call->tsc;
+}
+
+/* Whether the next record is not older than that, and no handler that interrupted it wrote the one behind it. */
+static bool is_too_young(const struct xp_call_ring *ring, uint64_t until_tsc, uint64_t now_tsc)
+{
+	const struct xp_call_record *record = &ring->records[ring->next & ring->mask];
+	const struct xp_call_record *after = &ring->records[(ring->next + 1) & ring->mask];
+	uint64_t tsc = whole_tsc(__atomic_load_n(&record->time, __ATOMIC_RELAXED), now_tsc);
+
+	if (!load_word(record) || tsc < until_tsc)
+		return false;
+	return !load_word(after) || whole_tsc(__atomic_load_n(&after->time, __ATOMIC_RELAXED), now_tsc) >= tsc;
+}
+
+/* Returns the pending records before until_tsc, up to last_tsc, oldest first. */
+static size_t return_pending(struct xp_call_ring *ring, uint64_t until_tsc, uint64_t last_tsc,
+			     struct xp_ring_call *calls, size_t room)
+{
+	size_t count = 0;
+
+	while (count < room && ring->pending_count) {
+		const struct xp_ring_call *oldest = &ring->pending[ring->pending_count - 1];
+
+		if (oldest->tsc >= until_tsc || oldest->tsc > last_tsc)
+			break;
+		calls[count++] = *oldest;
+		ring->pending_count--;
+	}
+	return count;
+}
+
+static void publish(struct xp_call_ring *ring)
+{
+	uint64_t first = ring->hole_count ? ring->holes[0] : ring->next;
+
+	__atomic_store_n(&ring->slot->limit, first + ring->mask + 1 - XP_CALL_RING_MARGIN, __ATOMIC_RELEASE);
+}
+
+/* The usual case: committed records, none of which is followed by an older one. */
+static inline size_t take_ordered(struct xp_call_ring *ring, const struct xp_call_range *range,
+				  struct xp_ring_call *calls, size_t room)
+{
+	struct xp_call_record *record = &ring->records[ring->next & ring->mask];
+	uint64_t word = load_word(record);
+	uint64_t time = __atomic_load_n(&record->time, __ATOMIC_RELAXED);
+	size_t count = 0;
+
+	for (; count < room && word; count++) {
+		struct xp_call_record *after = &ring->records[(ring->next + 1) & ring->mask];
+		uint64_t word_after = load_word(after);
+		uint64_t time_after = __atomic_load_n(&after->time, __ATOMIC_RELAXED);
+
+		calls[count] = call_of(time, word, range->now_tsc);
+		if (calls[count].tsc >= range->until_tsc ||
+		    (word_after && time_after >> XP_CALL_CPU_BITS < time >> XP_CALL_CPU_BITS))
+			break;
+		__atomic_store_n((uint64_t *)record + 1, 0, __ATOMIC_RELAXED);
+		ring->next++;
+		record = after;
+		word = word_after;
+		time = time_after;
+	}
+	return count;
+}
+
+size_t xp_call_ring_take(struct xp_call_ring *ring, const struct xp_call_range *range, struct xp_ring_call *calls,
+			 size_t room)
+{
+	/* Once around: a process may write records as fast as they are taken. */
+	const uint64_t end = XP_MIN(range->end, ring->next + ring->mask + 1);
+	const uint64_t until_tsc = range->until_tsc, now_tsc = range->now_tsc;
+	size_t count = 0, returned;
+	struct xp_ring_call call;
+
+	fill_holes(ring, now_tsc);
+	for (;;) {
+		if (!ring->pending_count && ring->next < end)
+			count += take_ordered(ring, range, calls + count, XP_MIN(room - count, end - ring->next));
+		if (count == room)
+			break;
+		if (ring->next < end && ring->pending_count < XP_CALL_RING_HOLES &&
+		    !is_too_young(ring, until_tsc, now_tsc) && next_record(ring, now_tsc, &call)) {
+			put_pending(ring, &call);
+			if (!is_before_older(ring, &call, now_tsc))
+				count += return_pending(ring, until_tsc, call.tsc, calls + count, room - count);
+			continue;
+		}
+		returned = return_pending(ring, until_tsc, UINT64_MAX, calls + count, room - count);
+		count += returned;
+		if (!returned)
+			break;
+	}
+	give_up_holes(ring);
+	publish(ring);
+	return count;
+}
+
+uint64_t xp_call_ring_number(const struct xp_call_ring *ring, uint32_t low)
+{
+	return ring->next + (uint64_t)(int64_t)(int32_t)(low - (uint32_t)ring->next);
+}
+
+void xp_call_ring_end(struct xp_call_ring *ring)
+{
+	uint64_t reserved = __atomic_load_n(&ring->slot->head, __ATOMIC_ACQUIRE) - ring->next;
+
+	ring->lost += ring->hole_count;
+	ring->hole_count = 0;
+	/* Reserved last, and never committed: the process was killed there, or it lies. */
+	if (reserved <= XP_CALL_RING_HOLES)
+		ring->lost += reserved;
+}
+
+unsigned int xp_call_ring_fill(const struct xp_call_ring *ring)
+{
+	uint64_t reserved = __atomic_load_n(&ring->slot->head, __ATOMIC_RELAXED) - ring->next;
+
+	return reserved > ring->mask ? 100 : (unsigned int)(reserved * 100 / (ring->mask + 1));
+}

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The reader of a call ring: the memory in which the stub (stub_memory.c) records the calls of one thread. The process
+ * can write everything there at any time, so each field is read once, nothing is trusted, and each call does bounded
+ * work.
+ *
+ * The writer reserves a record, stores its time, and commits it by its word. The reader takes a committed record,
+ * clears its word and then raises the limit up to which the writer may reserve. It does not believe the writer's count:
+ * it goes by its own position and by the words.
+ *
+ * A signal handler that interrupts the stub between the reserve and the commit records its own calls behind the
+ * interrupted record, which is a hole until the handler returns. The reader goes on behind a hole and comes back to it.
+ * An interrupted record may be younger than those behind it: records are put in the order of time. If the handler
+ * leaves by longjmp, the hole stays; the reader gives it up when it needs the room, and counts it as lost.
+ */
+#ifndef XPROF_SLED_CALL_RING_H
+#define XPROF_SLED_CALL_RING_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "arch/x86_64/stub.h"
+
+/*
+ * Records that the writer may reserve beyond the limit: one for each signal handler that interrupts it between its look
+ * at the limit and its reserve.
+ */
+#define XP_CALL_RING_MARGIN 256u
+/* Limit on the holes of a ring, and on the records that wait for older ones: the depth of nested signal handlers. */
+#define XP_CALL_RING_HOLES 64u
+
+/* A call that was taken from a ring. */
+struct xp_ring_call {
+	uint64_t tsc;
+	uint32_t word; /* xp_event_word(), as the process has written it */
+	uint32_t sp;   /* as in struct xp_call_record */
+	uint16_t cpu;
+};
+
+struct xp_call_ring {
+	struct xp_call_slot *slot;	/* shared */
+	struct xp_call_record *records; /* shared */
+	uint64_t mask;			/* number of records - 1 */
+	uint64_t next;			/* the next record to take */
+	uint64_t lost;			/* holes that were given up */
+
+	uint64_t holes[XP_CALL_RING_HOLES];
+	unsigned int hole_count;
+	struct xp_ring_call pending[XP_CALL_RING_HOLES]; /* taken, not returned yet; the youngest first */
+	unsigned int pending_count;
+};
+
+/* Begins an empty ring of a power of two of records, more than 2 * XP_CALL_RING_MARGIN. No thread uses it yet. */
+void xp_call_ring_begin(struct xp_call_ring *ring, struct xp_call_slot *slot, struct xp_call_record *records,
+			uint64_t count);
+
+/* Which records to take: those that are older than a TSC and whose number in the ring is less than `end`. */
+struct xp_call_range {
+	uint64_t until_tsc; /* UINT64_MAX: whatever their time */
+	uint64_t end;	    /* UINT64_MAX: whatever their number */
+	uint64_t now_tsc;   /* a TSC that was read before, for the upper bits of the records' times */
+};
+
+/*
+ * Takes up to `room` records, oldest first. Returns their number; less than `room` means that there are no more for
+ * now. The writer gets the room back.
+ */
+size_t xp_call_ring_take(struct xp_call_ring *ring, const struct xp_call_range *range, struct xp_ring_call *calls,
+			 size_t room);
+/* The number of a record of which the low 32 bits are known: the one that is closest to the next one to take. */
+uint64_t xp_call_ring_number(const struct xp_call_ring *ring, uint32_t low);
+
+/* No thread writes any more: gives up the holes. */
+void xp_call_ring_end(struct xp_call_ring *ring);
+
+/* How full the ring is, in percent, as far as the reader can see; the writer's count is not trusted. */
+unsigned int xp_call_ring_fill(const struct xp_call_ring *ring);
+
+#endif
