@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
 /* The maps of common.bpf.h. */
 #include "common.bpf.h"
+#include "thread.bpf.h"
 
 struct rings rings SEC(".maps");
 struct tsc_counters tsc_counters SEC(".maps");
 struct counters counters SEC(".maps");
 struct targets targets SEC(".maps");
 struct call_counts call_counts SEC(".maps");
+struct told_threads told_threads SEC(".maps");
+struct call_slots call_slots SEC(".maps");

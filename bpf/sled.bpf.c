@@ -5,6 +5,7 @@
  * (user/arch/x86_64/stub.h). The reader polls, so a record never wakes it.
  */
 #include "common.bpf.h"
+#include "thread.bpf.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
@@ -15,9 +16,32 @@ const volatile __u32 args_count = 1;
 /* Set by the loader: limit on the payload bytes of an event. */
 const volatile __u32 payload_max = XP_EVENT_PAYLOAD_MAX;
 
+/* Set by the loader: calls are recorded in call rings, so records say how many of them come first. */
+const volatile bool has_call_rings = false;
+
 static __always_inline bool wanted(__u32 pid)
 {
 	return !only_targets || followed(pid);
+}
+
+static __always_inline xp_event_position position_of(__u64 pid_tgid)
+{
+	return has_call_rings ? ring_position(pid_tgid) : 0;
+}
+
+static __always_inline int record_positioned(__u64 pid_tgid, __u64 sp, __u32 fn, enum xp_event_kind kind,
+					     xp_event_position position)
+{
+	__u64 time = now();
+	struct xp_event_call *event = reserve(sizeof(*event), kind);
+
+	if (!event)
+		return 0;
+	fill(&event->head, time, pid_tgid, sp, fn, kind);
+	event->position = position;
+	event->pad = 0;
+	bpf_ringbuf_submit(event, BPF_RB_NO_WAKEUP);
+	return 0;
 }
 
 /* sp: the slot of the function's return address. */
@@ -29,6 +53,8 @@ static __always_inline int record_call(__u64 sp, __u32 fn, enum xp_event_kind ki
 
 	if (!wanted(pid_tgid >> 32))
 		return 0;
+	if (has_call_rings)
+		return record_positioned(pid_tgid, sp, fn, kind, position_of(pid_tgid));
 	event = reserve(sizeof(*event), kind);
 	if (!event)
 		return 0;
@@ -127,7 +153,7 @@ static __always_inline int record_args(__u64 sp, __u32 fn, const __u64 registers
 		return 0;
 	fill(&event->head, time, pid_tgid, sp, fn, XP_EVENT_ENTRY_ARGS);
 	event->count = args_count;
-	event->pad = 0;
+	event->position = position_of(pid_tgid);
 	for (int i = 0; i < XP_ARGS_MAX; i++)
 		event->args[i] = registers[i];
 	bpf_ringbuf_submit(event, BPF_RB_NO_WAKEUP);
@@ -163,6 +189,7 @@ int sled_entry_args(struct pt_regs *ctx)
 			return 0;                                                                                      \
 		fill(&event->head, time, pid_tgid, sp, fn, kind);                                                      \
 		event->type = type;                                                                                    \
+		event->position = position;                                                                            \
 		event->size_user = size_user;                                                                          \
 		event->size = size;                                                                                    \
 		if (size > (room_bytes) || bpf_probe_read_user(event->payload, size, (const void *)address)) {         \
@@ -178,10 +205,12 @@ static __always_inline int record_event(__u64 sp, __u32 fn, enum xp_event_kind k
 	__u64 time = now();
 	__u64 pid_tgid = bpf_get_current_pid_tgid();
 	__u32 size = size_user < payload_max ? size_user : payload_max;
+	xp_event_position position;
 	bool faulted = false;
 
 	if (!wanted(pid_tgid >> 32))
 		return 0;
+	position = position_of(pid_tgid);
 	if (size <= 64)
 		RECORD_EVENT(64);
 	else if (size <= 512)
@@ -239,6 +268,26 @@ int stub_call(struct pt_regs *ctx)
 	if (kind == XP_EVENT_TAIL_EXIT)
 		return record_call(sp + RETURN_BYTES, word, XP_EVENT_TAIL_EXIT);
 	return 0;
+}
+
+/* The registers that a slot for calls in memory has pushed (user/arch/x86_64/stub_memory.c). */
+#define PUSHED_BYTES 24
+
+/* rax: the fs base of the thread. rdx: the number of records in its ring, which is full; 0: it has no ring yet. */
+SEC("uprobe")
+int stub_memory_call(struct pt_regs *ctx)
+{
+	__u64 pid_tgid = bpf_get_current_pid_tgid();
+	__u64 sp = ctx->sp + PUSHED_BYTES;
+	__u64 count = ctx->dx;
+	__u64 fs_base = ctx->ax;
+	__u32 word = ctx->r10;
+	__u32 kind = word >> XP_FN_BITS;
+
+	if (kind > XP_EVENT_TAIL_EXIT)
+		return 0;
+	tell_thread(pid_tgid, fs_base);
+	return record_positioned(pid_tgid, kind == XP_EVENT_EXIT ? sp : sp + RETURN_BYTES, word, kind, count + 1);
 }
 
 SEC("uprobe")

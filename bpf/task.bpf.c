@@ -5,6 +5,7 @@
  * events, so the loader sees them in order.
  */
 #include "common.bpf.h"
+#include "thread.bpf.h"
 
 /* Set by the loader: children of a followed process are followed too. */
 const volatile bool follow_children = false;
@@ -102,6 +103,68 @@ int BPF_PROG(task_exit, struct task_struct *task)
 	}
 	record_task(task, tid, 0, 0, XP_EVENT_EXIT_PROCESS);
 	bpf_map_delete_elem(&targets, &pid);
+	return 0;
+}
+
+/*
+ * Tasks that share the memory of a followed process, in which its calls are recorded (user/sled/call_rings.h): threads,
+ * and the children of vfork(), which have the fs base of their parent.
+ */
+
+/* Children of vfork() that have neither executed a program nor ended -> the process whose memory they share. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 4096);
+	__type(key, __u32);
+	__type(value, __u32);
+} borrowers SEC(".maps");
+
+SEC("raw_tp/task_newtask")
+int BPF_PROG(task_new, struct task_struct *task, unsigned long clone_flags)
+{
+	__u32 pid = bpf_get_current_pid_tgid() >> 32;
+	__u32 tid;
+
+	if (!(clone_flags & CLONE_VM) || !followed(pid))
+		return 0;
+	tid = BPF_CORE_READ(task, pid);
+	if (!(clone_flags & CLONE_THREAD))
+		bpf_map_update_elem(&borrowers, &tid, &pid, BPF_ANY);
+	record_thread(pid, tid, BPF_CORE_READ(task, thread.fsbase), clone_flags, XP_EVENT_THREAD);
+	return 0;
+}
+
+static __always_inline void leave_memory(__u32 tid)
+{
+	__u32 *pid = bpf_map_lookup_elem(&borrowers, &tid);
+
+	if (!pid)
+		return;
+	record_thread(*pid, tid, 0, 0, XP_EVENT_THREAD_GONE);
+	bpf_map_delete_elem(&borrowers, &tid);
+}
+
+/* Before the parent of a vfork() goes on. Linux 6.10, commit 5c5fad46e48c. */
+SEC("raw_tp/sched_prepare_exec")
+int BPF_PROG(task_prepare_exec, struct task_struct *task)
+{
+	leave_memory(BPF_CORE_READ(task, pid));
+	return 0;
+}
+
+SEC("raw_tp/sched_process_exec")
+int BPF_PROG(task_leave_by_exec, struct task_struct *task)
+{
+	leave_memory(BPF_CORE_READ(task, pid));
+	forget_thread(BPF_CORE_READ(task, pid));
+	return 0;
+}
+
+SEC("raw_tp/sched_process_exit")
+int BPF_PROG(task_leave_by_exit, struct task_struct *task)
+{
+	leave_memory(BPF_CORE_READ(task, pid));
+	forget_thread(BPF_CORE_READ(task, pid));
 	return 0;
 }
 

@@ -167,10 +167,12 @@ const struct xp_option xp_option_table[] = {
 	{ "uprobes", 0, "METHOD", "auto|multi|single", XP_OPTION_CHOICE, ON(RECORD), SETS(uprobes), "How to record",
 	  "How to attach. multi: one BPF link for many sleds (Linux 6.6); single: one perf event per sled; auto: "
 	  "multi if the kernel has it. Default: auto." },
-	{ "sled-mode", 0, "MODE", "probe|patch|auto", XP_OPTION_CHOICE, ON(RECORD), SETS(sled_mode), "How to record",
+	{ "sled-mode", 0, "MODE", "probe|patch|memory|auto", XP_OPTION_CHOICE, ON(RECORD), SETS(sled_mode),
+	  "How to record",
 	  "How to record sleds. probe: a uprobe on each sled; patch: a call in each sled, as XRay's runtime writes "
-	  "it, to a stub with the uprobes, which costs the target much less; auto: patch where possible, otherwise "
-	  "print why not. Default: auto." },
+	  "it, to a stub with the uprobes, which costs the target much less; memory: patch, and the stub records "
+	  "calls in memory that xprof reads, without the kernel, which costs least; auto: patch where possible, "
+	  "otherwise print why not. Default: auto." },
 	{ "strict", 0, NULL, NULL, XP_OPTION_FLAG, ON(RECORD), SETS(strict), "How to record",
 	  "Exit with code 4 if any record was lost." },
 	{ "dry-run", 0, NULL, NULL, XP_OPTION_FLAG, ON(RECORD), SETS(dry_run), "How to record",

@@ -96,9 +96,10 @@ enum xp_call_graph {
 };
 
 enum xp_sled_mode_option {
-	XP_SLED_MODE_OPTION_PROBE, /* a uprobe on each sled */
-	XP_SLED_MODE_OPTION_PATCH, /* sleds patched from outside, uprobes on a stub */
-	XP_SLED_MODE_OPTION_AUTO,  /* patched if everything needed is available */
+	XP_SLED_MODE_OPTION_PROBE,  /* a uprobe on each sled */
+	XP_SLED_MODE_OPTION_PATCH,  /* sleds patched from outside, uprobes on a stub */
+	XP_SLED_MODE_OPTION_MEMORY, /* patched, and their calls recorded in memory, if possible */
+	XP_SLED_MODE_OPTION_AUTO,   /* patched if everything needed is available */
 };
 
 /* Strings point into argv. Members that are not set are 0, false or NULL unless a default is given here. */

@@ -114,6 +114,10 @@ struct sched_entity {
 	u64 sum_exec_runtime;
 } __attribute__((preserve_access_index));
 
+struct thread_struct {
+	long unsigned int fsbase;
+} __attribute__((preserve_access_index));
+
 struct task_struct {
 	unsigned int flags;
 	int exit_code;
@@ -123,6 +127,7 @@ struct task_struct {
 	struct mm_struct *mm;
 	struct signal_struct *signal;
 	struct sched_entity se;
+	struct thread_struct thread;
 } __attribute__((preserve_access_index));
 
 struct linux_binprm {

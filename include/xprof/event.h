@@ -21,6 +21,8 @@ enum xp_event_kind {
 	XP_EVENT_ENTRY_ARGS = 3,    /* struct xp_event_args */
 	XP_EVENT_CUSTOM = 4,	    /* struct xp_event_payload */
 	XP_EVENT_TYPED = 5,	    /* struct xp_event_payload */
+	XP_EVENT_THREAD = 6,	    /* struct xp_event_thread: a task that shares a followed process's memory began */
+	XP_EVENT_THREAD_GONE = 7,   /* struct xp_event_thread: such a task of another process executed or ended */
 	XP_EVENT_EXEC = 8,	    /* struct xp_event_task: a followed process runs a new program */
 	XP_EVENT_FORK = 9,	    /* struct xp_event_task: a followed process has a child process */
 	XP_EVENT_EXIT_THREAD = 10,  /* struct xp_event_task: a thread ended */
@@ -66,10 +68,24 @@ static inline enum xp_event_kind xp_event_kind(const struct xp_event *event)
 	return (enum xp_event_kind)(event->word >> XP_FN_BITS);
 }
 
+/*
+ * How many calls the thread had recorded in its call ring before this record (user/sled/call_rings.h), modulo 2^32,
+ * plus one: which of them come first. 0: the thread has none, or BPF does not know it.
+ */
+typedef __u32 xp_event_position;
+
+/* An entry or exit, if calls are recorded in memory: only these records are longer than struct xp_event. */
+struct xp_event_call {
+	struct xp_event head;
+	xp_event_position position;
+	__u32 pad;
+};
+_Static_assert(sizeof(struct xp_event_call) == 32, "xp_event_call");
+
 struct xp_event_args {
 	struct xp_event head;
 	__u32 count; /* 1..XP_ARGS_MAX */
-	__u32 pad;
+	xp_event_position position;
 	__u64 args[XP_ARGS_MAX];
 };
 _Static_assert(sizeof(struct xp_event_args) == 80, "xp_event_args");
@@ -81,13 +97,27 @@ _Static_assert(sizeof(struct xp_event_args) == 80, "xp_event_args");
  */
 struct xp_event_payload {
 	struct xp_event head;
-	__u32 size;	 /* bytes of payload here */
-	__u32 type;	 /* typed events: the user's type, 16 bits in the log */
+	__u16 size; /* bytes of payload here */
+	__u16 type; /* typed events: the user's type */
+	xp_event_position position;
 	__u64 size_user; /* bytes that the program passed */
 	__u8 payload[];
 };
 _Static_assert(sizeof(struct xp_event_payload) == 40, "xp_event_payload");
 #define XP_EVENT_PAYLOAD_MAX 4096
+
+static inline xp_event_position xp_event_get_position(const struct xp_event *event, unsigned long size)
+{
+	switch (xp_event_kind(event)) {
+	case XP_EVENT_ENTRY_ARGS:
+		return ((const struct xp_event_args *)event)->position;
+	case XP_EVENT_CUSTOM:
+	case XP_EVENT_TYPED:
+		return ((const struct xp_event_payload *)event)->position;
+	default:
+		return size >= sizeof(struct xp_event_call) ? ((const struct xp_event_call *)event)->position : 0;
+	}
+}
 
 struct xp_event_task {
 	/* The task that runs, ends or is created. EXEC: tid is the thread that executed, before it took pid. */
@@ -104,6 +134,13 @@ struct xp_event_task {
 	char comm[16];
 };
 _Static_assert(sizeof(struct xp_event_task) == 64, "xp_event_task");
+
+struct xp_event_thread {
+	struct xp_event head; /* pid: the process whose memory it shares; tid: the new task */
+	__u64 fs_base;	      /* of the new task, before its first instruction */
+	__u64 clone_flags;
+};
+_Static_assert(sizeof(struct xp_event_thread) == 40, "xp_event_thread");
 
 /* Flags of a sample, stored instead of the function number. */
 #define XP_SAMPLE_KERNEL (1u << 0)  /* the sample hit the kernel: kernel frames come first */

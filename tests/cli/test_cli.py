@@ -94,7 +94,7 @@ def test_version(xprof, args):
         (["record", "-a", "--max-overhead", "5"], "--max-overhead is for records of sleds, and there are none with --no-sleds, --all or --tid"),
         (["record", "-p", "1", "--flight", "64K"], "--flight takes 1M at least"),
         (["record", "--exec", "/bin/ls", "--sled-mode", "patch"], "--sled-mode patch goes with -p or -- CMD, without --follow"),
-        (["record", "-p", "1", "--sled-mode", "both"], "--sled-mode takes one of probe|patch|auto, not 'both'"),
+        (["record", "-p", "1", "--sled-mode", "both"], "--sled-mode takes one of probe|patch|memory|auto, not 'both'"),
         (["restore"], "no process; give -p PID"),
         (["record", "-p", "1", "-C", "0"], "--cpu goes with --all only"),
         (["record", "-p"], "option '-p' needs a value; see 'xprof help record'"),

@@ -93,7 +93,7 @@ def test_kill_in_every_state(xprof, busy, tmp_path, way, pause_us):
 
 
 @kills
-@pytest.mark.parametrize("mode", ["probe", "patch"])
+@pytest.mark.parametrize("mode", ["probe", "patch", "memory"])
 @pytest.mark.parametrize("linked", [[], ["-static"]], ids=["dynamic", "static"])
 def test_probes_have_an_anchor(program, start, tmp_path, xprof, linked, mode):
     """

@@ -14,7 +14,7 @@ from recording import ENTER_ARGS
 pytestmark = pytest.mark.uprobes
 
 
-@pytest.fixture(params=["probe", "patch"])
+@pytest.fixture(params=["probe", "patch", "memory"])
 def record(record, request):
     """In both ways of recording sleds."""
     return lambda *args, **options: record("--sled-mode", request.param, *args, **options)

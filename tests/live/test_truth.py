@@ -40,9 +40,9 @@ def assert_truth(recorded, truth, leaves_frames):
         assert recording.calls_by_thread(records) == recording.calls_by_thread(truth)
 
 
-@pytest.fixture(params=["probe", "patch"])
+@pytest.fixture(params=["probe", "patch", "memory"])
 def record(record, request):
-    """In both ways of recording sleds."""
+    """In all ways of recording sleds."""
     return lambda *args, **options: record("--sled-mode", request.param, *args, **options)
 
 

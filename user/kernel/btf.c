@@ -29,7 +29,8 @@ const struct xp_kernel_struct xp_kernel_structs[] = {
 	{ "file", { "f_inode" } },
 	{ "mm_struct", { "start_stack" } },
 	{ "sched_entity", { "sum_exec_runtime" } },
-	{ "task_struct", { "flags", "exit_code", "pid", "tgid", "comm", "mm", "signal", "se" } },
+	{ "thread_struct", { "fsbase" } },
+	{ "task_struct", { "flags", "exit_code", "pid", "tgid", "comm", "mm", "signal", "se", "thread" } },
 	{ "linux_binprm", { "file" } },
 	{ NULL, { NULL } },
 };

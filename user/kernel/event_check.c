@@ -41,6 +41,9 @@ static bool is_whole(const struct xp_event *event, size_t size)
 	case XP_EVENT_CUSTOM:
 	case XP_EVENT_TYPED:
 		return is_event((const struct xp_event_payload *)event, size);
+	case XP_EVENT_THREAD:
+	case XP_EVENT_THREAD_GONE:
+		return size >= sizeof(struct xp_event_thread);
 	case XP_EVENT_EXEC:
 	case XP_EVENT_FORK:
 	case XP_EVENT_EXIT_THREAD:

@@ -55,6 +55,11 @@ static bool is_wanted(const struct xprof_bpf *skeleton, const struct bpf_program
 	if (program == skeleton->progs.sample || program == skeleton->progs.name_ksyms ||
 	    program == skeleton->progs.jit_changed)
 		return options->samples;
+	if (program == skeleton->progs.task_new || program == skeleton->progs.task_prepare_exec ||
+	    program == skeleton->progs.task_leave_by_exec || program == skeleton->progs.task_leave_by_exit)
+		return options->threads;
+	if (program == skeleton->progs.stub_memory_call)
+		return options->stub && options->threads;
 	if (program == skeleton->progs.task_exec || program == skeleton->progs.task_fork ||
 	    program == skeleton->progs.task_exit)
 		return options->tasks;
@@ -69,6 +74,7 @@ static int configure(struct xprof_bpf *skeleton, const struct xp_programs_option
 	skeleton->rodata->only_targets = options->only_targets;
 	skeleton->rodata->follow_children = options->follow_children;
 	skeleton->rodata->exec_inode = options->exec_inode;
+	skeleton->rodata->has_call_rings = options->threads;
 	skeleton->rodata->args_count = options->args;
 	skeleton->rodata->sample_stacks = options->stacks;
 	err = bpf_map__set_max_entries(skeleton->maps.rings, cpus);
@@ -122,6 +128,7 @@ int xp_programs_open(struct xp_programs *programs, const struct xp_programs_opti
 	}
 	programs->skeleton = skeleton;
 	programs->cpus = cpus;
+	programs->threads = options->threads;
 	return 0;
 }
 
@@ -146,9 +153,30 @@ int xp_programs_set_clock(struct xp_programs *programs, const struct xp_clock *c
 	return 0;
 }
 
+static int attach_threads(struct xprof_bpf *skeleton)
+{
+	skeleton->links.task_new = bpf_program__attach(skeleton->progs.task_new);
+	skeleton->links.task_leave_by_exec = bpf_program__attach(skeleton->progs.task_leave_by_exec);
+	skeleton->links.task_leave_by_exit = bpf_program__attach(skeleton->progs.task_leave_by_exit);
+	/* Older kernels do without: the parent's first calls after vfork() may be taken for the child's. */
+	skeleton->links.task_prepare_exec = bpf_program__attach(skeleton->progs.task_prepare_exec);
+	if (!skeleton->links.task_prepare_exec)
+		xp_debug("no tracepoint sched_prepare_exec: %s", strerror(errno));
+	return skeleton->links.task_new && skeleton->links.task_leave_by_exec && skeleton->links.task_leave_by_exit
+		   ? 0
+		   : -EINVAL;
+}
+
 int xp_programs_attach_tasks(struct xp_programs *programs)
 {
 	struct xprof_bpf *skeleton = programs->skeleton;
+
+	if (programs->threads) {
+		int err = attach_threads(skeleton);
+
+		if (err)
+			return err;
+	}
 
 	skeleton->links.task_exec = bpf_program__attach(skeleton->progs.task_exec);
 	if (!skeleton->links.task_exec)
@@ -290,6 +318,22 @@ int xp_programs_stub_fd(const struct xp_programs *programs, enum xp_stub_slot sl
 	default:
 		return -EINVAL;
 	}
+}
+
+void xp_programs_set_call_slot(const struct xp_programs *programs, pid_t tid, uint64_t address)
+{
+	int map = bpf_map__fd(programs->skeleton->maps.call_slots);
+	uint32_t key = (uint32_t)tid;
+
+	if (!address)
+		bpf_map_delete_elem(map, &key);
+	else if (bpf_map_update_elem(map, &key, &address, BPF_ANY))
+		xp_debug("the call ring of thread %d is not known to BPF: %s", tid, strerror(errno));
+}
+
+int xp_programs_memory_fd(const struct xp_programs *programs)
+{
+	return bpf_program__fd(programs->skeleton->progs.stub_memory_call);
 }
 
 int xp_programs_link_map_fd(const struct xp_programs *programs)

@@ -19,6 +19,7 @@ struct xp_programs_options {
 	bool tasks;	   /* load the programs for task events: exec, fork, exit */
 	bool sleds;	   /* load the programs for sleds */
 	bool stub;	   /* load the programs for the stub of patched sleds */
+	bool threads;	   /* load the programs for tasks that share a process's memory */
 	bool samples;	   /* load the program for sampling events, and that for changes of JIT code */
 	uint32_t counters; /* number of call counters, for the program that counts calls; 0: do not load it */
 	enum xp_sample_stacks stacks;
@@ -32,6 +33,7 @@ struct xp_programs_options {
 struct xp_programs {
 	struct xprof_bpf *skeleton;
 	unsigned int cpus; /* possible CPUs */
+	bool threads;	   /* as in the options */
 };
 
 /* Loads the programs. Returns 0 or libbpf's -errno; libbpf's messages appear with -v. The caller frees. */
@@ -44,7 +46,7 @@ void xp_programs_close(struct xp_programs *programs);
  * says so.
  */
 int xp_programs_set_clock(struct xp_programs *programs, const struct xp_clock *clock);
-/* Attaches to exec, fork and exit of targets. */
+/* Attaches to exec, fork and exit of targets, and with `threads` to new tasks that share their memory. */
 int xp_programs_attach_tasks(struct xp_programs *programs);
 
 int xp_programs_add_target(struct xp_programs *programs, pid_t pid);
@@ -70,6 +72,10 @@ int xp_programs_counts(const struct xp_programs *programs, uint64_t *counts, uin
 int xp_programs_count(const struct xp_programs *programs, uint32_t index, uint64_t *count);
 /* The program for a slot of the stub (stub.h). */
 int xp_programs_stub_fd(const struct xp_programs *programs, enum xp_stub_slot slot);
+/* Tells the address of a thread's struct xp_call_slot in its process; 0: it has none any more. */
+void xp_programs_set_call_slot(const struct xp_programs *programs, pid_t tid, uint64_t address);
+/* The program for the slots that record calls in memory. */
+int xp_programs_memory_fd(const struct xp_programs *programs);
 int xp_programs_link_map_fd(const struct xp_programs *programs);
 int xp_programs_sample_fd(const struct xp_programs *programs);
 /* Sets how much of this thread's stack is copied from now on. Returns 0 or -errno. */

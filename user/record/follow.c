@@ -10,6 +10,7 @@
 #include "base/file_view.h"
 #include "record/follow.h"
 #include "sled/unpatch.h"
+#include "trace/process_rings.h"
 
 /* A program that lived no longer was executed before its sleds were patched, or shortly after. */
 #define SHORT_LIFE_NS 50000000u
@@ -231,6 +232,7 @@ int xp_follow_task(struct xp_recording *recording, const struct xp_event *record
 	const struct xp_event_task *task = (const struct xp_event_task *)record;
 	enum xp_event_kind kind = xp_event_kind(record);
 	struct xp_process *process;
+	int err;
 
 	process = xp_processes_find(&recording->traced.processes, record->pid);
 	switch (kind) {
@@ -238,8 +240,14 @@ int xp_follow_task(struct xp_recording *recording, const struct xp_event *record
 		return on_exec(recording, task, tsc);
 	case XP_EVENT_FORK:
 		return on_fork(recording, task, tsc);
+	case XP_EVENT_THREAD:
+		return xp_processes_begin_task(&recording->traced.processes, (const struct xp_event_thread *)record,
+					       tsc);
+	case XP_EVENT_THREAD_GONE:
+		return xp_processes_end_task(&recording->traced.processes, (const struct xp_event_thread *)record, tsc);
 	case XP_EVENT_EXIT_THREAD:
-		return xp_processes_end_thread(&recording->traced.processes, record->tid);
+		err = xp_processes_end_calls(&recording->traced.processes, (pid_t)record->pid, (pid_t)record->tid, tsc);
+		return err ? err : xp_processes_end_thread(&recording->traced.processes, record->tid);
 	case XP_EVENT_EXIT_PROCESS:
 		if (!process)
 			return 0;

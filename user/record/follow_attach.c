@@ -42,6 +42,8 @@ static int patch_object(struct xp_recording *recording, struct xp_process *proce
 
 	if (must || process->attaching.in_vain < XP_FOLLOW_PATCH_TRIES) {
 		err = xp_patch_object(recording->probes.patch, &place, sleds, why, sizeof(why));
+		if (!err && !process->rings)
+			process->rings = xp_patch_rings(recording->probes.patch, pid);
 		if (!err || err == -ENOMEM || err == -ESRCH || err == -ECANCELED)
 			return err;
 	}

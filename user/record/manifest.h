@@ -52,7 +52,7 @@ struct xp_manifest_object {
 	const uint8_t *build_id;
 	size_t build_id_bytes; /* 0: none */
 	size_t functions;
-	const char *sled_mode; /* "probe" or "patch" */
+	const char *sled_mode; /* "probe", "patch" or "memory" */
 	size_t sleds_attached;
 	size_t sleds_patched;	  /* refused: the bytes differ from those of an unpatched sled */
 	size_t sleds_unreadable;  /* refused: the memory could not be read */

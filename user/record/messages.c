@@ -71,8 +71,7 @@ void xp_announce_dry_run(const struct xp_recording *recording)
 
 			xp_put_line(stdout, "  %s: %zu functions, %zu sleds, %zu to %s, %zu refused", object->path,
 				    object->table->function_count, object->table->sled_count, range->sleds.attached,
-				    range->sleds.mode == XP_SLEDS_PATCHED ? "patch" : "probe",
-				    range->sleds.patched + range->sleds.unreadable);
+				    xp_sled_mode_name(&range->sleds), range->sleds.patched + range->sleds.unreadable);
 		}
 		if (process->attaching.probed_why[0])
 			xp_put_line(stdout, "  probed, not patched: %s", process->attaching.probed_why);

@@ -15,6 +15,7 @@
 #include "kernel/event_check.h"
 #include "record/progress.h"
 #include "record/recording.h"
+#include "trace/process_rings.h"
 
 /*
  * The reader polls, since a wake-up per record would cost microseconds. The fuller the rings, the more often it polls,
@@ -71,8 +72,11 @@ static int take(struct xp_recording *recording, const struct xp_event *record, s
 			   : xp_samples_record(&recording->sampling.samples, record, size, cpu, tsc);
 	if (kind == XP_EVENT_JIT)
 		return xp_samples_jit_told(&recording->sampling.samples, (pid_t)record->pid, tsc);
-	if (kind >= XP_EVENT_EXEC)
+	if (kind >= XP_EVENT_THREAD)
 		return xp_follow_task(recording, record, tsc);
+	err = recording->plan.memory ? xp_processes_take_before(&recording->traced.processes, record, size, tsc) : 0;
+	if (err)
+		return err;
 	err = xp_processes_record(&recording->traced.processes, record, cpu, tsc);
 	if (err == -ENOENT) {
 		err = adopt(recording, record, tsc);
@@ -139,6 +143,14 @@ void xp_run_unblock_signals(void)
 	sigprocmask(SIG_UNBLOCK, &signals, NULL);
 }
 
+/* The calls that were recorded in memory, up to where the events were taken. Returns how full the fullest ring was. */
+static int take_calls(struct xp_recording *recording, int fill)
+{
+	int calls = xp_processes_take_calls(&recording->traced.processes, xp_merge_done_tsc(recording->bpf.merge));
+
+	return calls < 0 ? calls : XP_MAX(fill, calls);
+}
+
 /* Makes a pass over all ring buffers and the side-band. Returns the fill of the fullest ring in percent, or -errno. */
 static int pass(struct xp_recording *recording)
 {
@@ -151,6 +163,8 @@ static int pass(struct xp_recording *recording)
 		xp_throttle_mark(throttle, mark);
 	err = recording->sampling.sideband ? xp_sideband_read(recording->sampling.sideband, recording->clock) : 0;
 	fill = err ? err : xp_merge_pass(recording->bpf.merge, mark, sink, recording);
+	if (fill >= 0 && recording->plan.memory)
+		fill = take_calls(recording, fill);
 	if (fill >= 0)
 		err = xp_sampling_apply_sideband(&recording->sampling, xp_merge_done_tsc(recording->bpf.merge));
 	if (fill >= 0 && !err && recording->sampling.sampler)
@@ -328,10 +342,13 @@ static int next_poll_ms(struct loop *loop, uint64_t now, int fill)
 {
 	int max_ms = may_sleep_long(loop->recording) ? POLL_LONG_MS : POLL_MAX_MS;
 
-	if (fill > 20)
+	/* A thread fills its call ring in 0.3 ms. */
+	if (fill > 20 && loop->recording->plan.memory)
+		loop->poll_ms = 0;
+	else if (fill > 20)
 		loop->poll_ms = XP_MAX(loop->poll_ms / 2, POLL_MIN_MS);
 	else if (fill < 5)
-		loop->poll_ms *= 2;
+		loop->poll_ms = XP_MAX(2 * loop->poll_ms, POLL_MIN_MS);
 	loop->poll_ms = XP_MIN(loop->poll_ms, max_ms);
 	if (loop->end_tsc != UINT64_MAX) {
 		uint64_t left_ms = xp_clock_ns(loop->recording->clock, loop->end_tsc - now) / 1000000 + 1;

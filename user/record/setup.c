@@ -18,6 +18,7 @@ static int prepare_patch(struct xp_recording *recording)
 		.programs = &recording->bpf.programs,
 		.form = recording->plan.stub_form,
 		.args = recording->options->args,
+		.memory = recording->plan.memory,
 		.budget = recording->options->max_overhead > 0,
 	};
 
@@ -60,6 +61,7 @@ static int open_bpf_side(struct xp_recording *recording)
 		/* A command is one more than the listed pids. */
 		.targets = recording->plan.all_processes ? TARGETS_MAX : options->pids.count + 1,
 		.stub = recording->plan.may_patch,
+		.threads = recording->plan.memory,
 		.uprobe_multi = recording->plan.multi,
 		.counters = options->max_overhead > 0 ? XP_THROTTLE_MAX : 0,
 	};

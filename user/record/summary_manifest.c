@@ -56,7 +56,7 @@ static struct xp_manifest_object manifest_object(const struct xp_recording *reco
 		.build_id = table->build_id,
 		.build_id_bytes = table->build_id_bytes,
 		.functions = table->function_count,
-		.sled_mode = range->sleds.mode == XP_SLEDS_PATCHED ? "patch" : "probe",
+		.sled_mode = xp_sled_mode_name(&range->sleds),
 		.sleds_attached = range->sleds.attached,
 		.sleds_patched = range->sleds.patched,
 		.sleds_unreadable = range->sleds.unreadable,

@@ -225,6 +225,7 @@ int xp_patch_object(struct xp_patch *patch, const struct xp_patch_place *place, 
 	if (!err) {
 		size_t written = patch->options.attach ? work.written : sites;
 
+		result->memory = work.stub && work.stub->rings;
 		result->attached = written + work.conditional;
 		result->patched += sites - written;
 		result->begin_tsc = xp_clock_now_tsc();
@@ -406,10 +407,12 @@ void xp_patch_forget(struct xp_patch *patch, pid_t pid)
 	patch->count = kept;
 	kept = 0;
 	for (size_t i = 0; i < patch->stub_count; i++) {
-		if (patch->stubs[i].pid == pid)
-			close(patch->stubs[i].place.fd);
-		else
+		if (patch->stubs[i].pid == pid) {
+			xp_stub_close(&patch->stubs[i].place);
+			xp_call_rings_free(patch->stubs[i].rings);
+		} else {
 			patch->stubs[kept++] = patch->stubs[i];
+		}
 	}
 	patch->stub_count = kept;
 }
@@ -447,6 +450,9 @@ void xp_patch_restore(struct xp_patch *patch)
 		restore_process(patch, patch->list[i].pid);
 	}
 	xp_unpatch_children(stubs, patch->stub_count, done, done_count);
+	for (size_t i = 0; i < patch->stub_count; i++)
+		if (patch->stubs[i].rings)
+			xp_call_rings_stop(patch->stubs[i].rings);
 	patch->count = 0;
 out:
 	free(done);

@@ -24,7 +24,8 @@ struct xp_patch_options {
 	struct xp_attach *attach; /* NULL: dry run, which changes nothing */
 	const struct xp_programs *programs;
 	enum xp_stub_form form;
-	bool args; /* every entry records arguments */
+	bool args;   /* every entry records arguments */
+	bool memory; /* calls are recorded in memory (call_rings.h), where possible */
 	/* Functions may be excluded (object.h). The caller probes conditional tail exits. */
 	bool budget;
 };
@@ -50,6 +51,9 @@ struct xp_patch_place {
  */
 int xp_patch_object(struct xp_patch *patch, const struct xp_patch_place *place, struct xp_sled_result *result,
 		    char *why, size_t why_size);
+
+/* The call rings of a process, with a reference for the caller; NULL: it has none. */
+struct xp_call_rings *xp_patch_rings(const struct xp_patch *patch, pid_t pid);
 
 /* The TSC from which the process has patched sleds; 1: at most preparations were made; 0: not even those. */
 uint64_t xp_patch_since(const struct xp_patch *patch, pid_t pid);

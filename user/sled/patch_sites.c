@@ -199,7 +199,6 @@ int xp_patch_check_bytes(struct xp_patch_work *work)
 
 static size_t encode(const struct xp_patch_work *work, struct xp_text_patch *text_patch)
 {
-	const struct xp_patch_options *options = &work->patch->options;
 	const struct xp_object *object = work->object;
 	const struct xp_sled *sled = &object->table->sleds[text_patch->sled];
 	enum xp_sled_kind kind = (enum xp_sled_kind)text_patch->kind;
@@ -210,9 +209,8 @@ static size_t encode(const struct xp_patch_work *work, struct xp_text_patch *tex
 	if (excluded != XP_EXCLUDED_NOT && excluded != XP_EXCLUDED_OUT &&
 	    (kind == XP_SLED_ENTRY || kind == XP_SLED_ENTRY_ARGS))
 		return xp_patch_encode_count(sled, excluded - 1, text_patch->address, stub, text_patch->bytes);
-	size =
-	    xp_patch_encode(sled, object->fn_base + sled->function_id, text_patch->address,
-			    stub + xp_stub_entry(options->form, xp_patch_slot(kind, options->args)), text_patch->bytes);
+	size = xp_patch_encode(sled, object->fn_base + sled->function_id, text_patch->address,
+			       stub + xp_patch_entry(work, kind), text_patch->bytes);
 	/*
 	 * A sled that was patched and restored keeps the rest of its patch, by which a later patch recognizes it as
 	 * ours.
@@ -266,6 +264,7 @@ static int write_leading_to_stub(struct xp_patch_work *work, struct xp_remote *r
 
 int xp_patch_write(void *work, struct xp_remote *remote)
 {
+	xp_patch_bind_threads(work, remote);
 	return write_leading_to_stub(work, remote, may_be_patched);
 }
 

@@ -5,10 +5,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "arch/x86_64/patch_bytes.h"
 #include "arch/x86_64/sled_bytes.h"
+#include "base/clock.h"
 #include "base/util.h"
 #include "sled/patch_work.h"
 #include "target/memory.h"
@@ -60,8 +62,48 @@ static int refuse_busy(struct xp_patch_work *work, pid_t holder)
 	return -EBUSY;
 }
 
-/* Locks the stub's file and keeps it open. Takes over place->fd, also on error. */
-static int own_stub(struct xp_patch_work *work, const struct xp_stub_place *place)
+struct xp_call_rings *xp_patch_rings(const struct xp_patch *patch, pid_t pid)
+{
+	for (size_t i = 0; i < patch->stub_count; i++)
+		if (patch->stubs[i].pid == pid && patch->stubs[i].rings)
+			return xp_call_rings_share(patch->stubs[i].rings);
+	return NULL;
+}
+
+static bool same_file(int fd, int other)
+{
+	struct stat st, st_other;
+
+	return !fstat(fd, &st) && !fstat(other, &st_other) && st.st_ino == st_other.st_ino &&
+	       st.st_dev == st_other.st_dev;
+}
+
+/* The call rings behind a stub: those that the process has behind another one, or the first. NULL: none. */
+static struct xp_call_rings *get_rings(const struct xp_patch_work *work, struct xp_stub_place *place)
+{
+	struct xp_call_rings *rings = xp_patch_rings(work->patch, work->pid);
+	int fd = place->rings;
+
+	place->rings = -1;
+	if (fd < 0 || !work->patch->options.memory || !place->alive || (rings && !same_file(fd, rings->fd))) {
+		xp_call_rings_free(rings);
+		rings = NULL;
+	} else if (!rings) {
+		int err =
+		    xp_call_rings_new(&rings, fd, place->address + XP_STUB_SLOTS_TABLE, work->patch->options.programs);
+
+		if (!err)
+			return rings;
+		xp_debug("process %d has no call rings: %s", work->pid, strerror(-err));
+		return NULL;
+	}
+	if (fd >= 0)
+		close(fd);
+	return rings;
+}
+
+/* Locks the stub's file and keeps it open. Takes over the files of the place, also on error. */
+static int own_stub(struct xp_patch_work *work, struct xp_stub_place *place)
 {
 	struct xp_patch *patch = work->patch;
 	const struct xp_patch_stub *same = find_inode(patch, place->inode);
@@ -79,10 +121,12 @@ static int own_stub(struct xp_patch_work *work, const struct xp_stub_place *plac
 	else if (!err)
 		err = xp_stub_lock(place, &holder);
 	if (err) {
-		close(place->fd);
+		xp_stub_close(place);
 		return err == -EBUSY ? refuse_busy(work, holder) : err;
 	}
-	stubs[patch->stub_count] = (struct xp_patch_stub){ .pid = work->pid, .place = *place };
+	stubs[patch->stub_count] = (struct xp_patch_stub){ .pid = work->pid, .rings = get_rings(work, place) };
+	stubs[patch->stub_count].place = *place;
+	place->fd = -1;
 	if (patch->memory)
 		stubs[patch->stub_count].unread =
 		    xp_patch_read_counters(patch, &stubs[patch->stub_count], stubs[patch->stub_count].counted);
@@ -101,7 +145,6 @@ int xp_patch_own_stubs(struct xp_patch_work *work)
 		if (find_stub(work->patch, work->pid, place->address))
 			continue;
 		err = own_stub(work, place);
-		place->fd = -1;
 	}
 	return err;
 }
@@ -114,11 +157,55 @@ static bool reaches(const struct xp_patch_work *work, uint64_t address)
 
 struct xp_patch_stub *xp_patch_choose_stub(const struct xp_patch_work *work)
 {
-	for (size_t i = 0; i < work->patch->stub_count; i++)
-		if (work->patch->stubs[i].pid == work->pid && work->patch->stubs[i].place.alive &&
-		    reaches(work, work->patch->stubs[i].place.address))
-			return &work->patch->stubs[i];
-	return NULL;
+	struct xp_patch_stub *chosen = NULL;
+
+	for (size_t i = 0; i < work->patch->stub_count; i++) {
+		struct xp_patch_stub *stub = &work->patch->stubs[i];
+
+		if (stub->pid == work->pid && stub->place.alive && reaches(work, stub->place.address) &&
+		    (!chosen || stub->rings))
+			chosen = stub;
+	}
+	return chosen;
+}
+
+uint32_t xp_patch_entry(const struct xp_patch_work *work, enum xp_sled_kind kind)
+{
+	const struct xp_patch_options *options = &work->patch->options;
+	enum xp_stub_slot slot = xp_patch_slot(kind, options->args);
+
+	if (slot == XP_STUB_CALL && work->stub->rings)
+		return xp_stub_memory_entry(options->form, xp_stub_has_rdpid());
+	return xp_stub_entry(options->form, slot);
+}
+
+/* Puts the uprobe on the slot. */
+static int attach_slot(const struct xp_patch_work *work, enum xp_stub_slot slot)
+{
+	const struct xp_patch_options *options = &work->patch->options;
+	uint64_t offset = xp_stub_probe(options->form, slot);
+	int program_fd = xp_programs_stub_fd(options->programs, slot);
+
+	if (slot == XP_STUB_CALL && work->stub->rings) {
+		offset = xp_stub_memory_probe(options->form, xp_stub_has_rdpid());
+		program_fd = xp_programs_memory_fd(options->programs);
+	}
+	return xp_attach_uprobe(options->attach, program_fd, work->stub->place.fd, work->pid, offset);
+}
+
+static void bind_thread(void *arg, pid_t tid, uint64_t fs_base)
+{
+	xp_call_rings_begin(arg, tid, fs_base, xp_clock_now_tsc());
+}
+
+void xp_patch_bind_threads(struct xp_patch_work *work, struct xp_remote *remote)
+{
+	struct xp_call_rings *rings = work->stub->rings;
+
+	if (rings && !rings->bound)
+		xp_remote_fs_bases(remote, bind_thread, rings);
+	if (rings)
+		rings->bound = true;
 }
 
 /*
@@ -132,6 +219,15 @@ static const struct xp_text_patch *find_scratch(const struct xp_text_patches *te
 		    text_patches->list[i].kind != XP_SLED_TYPED_EVENT)
 			return &text_patches->list[i];
 	return NULL;
+}
+
+/* Where the process has its call rings already; 0: nowhere. */
+static uint64_t rings_of(const struct xp_patch_work *work)
+{
+	for (size_t i = 0; i < work->patch->stub_count; i++)
+		if (work->patch->stubs[i].pid == work->pid && work->patch->stubs[i].rings)
+			return work->patch->stubs[i].rings->address;
+	return 0;
 }
 
 static int make_stub(void *arg, struct xp_remote *remote)
@@ -155,6 +251,8 @@ static int make_stub(void *arg, struct xp_remote *remote)
 							  .start = work->low,
 							  .end = work->high,
 							  .scratch = text_patch->address + 2,
+							  .rings = work->patch->options.memory,
+							  .rings_at = rings_of(work),
 							  .why = work->why,
 							  .why_size = work->why_size });
 }
@@ -177,9 +275,14 @@ int xp_patch_get_stub(struct xp_patch_work *work)
 	int err;
 
 	work->stub = xp_patch_choose_stub(work);
-	if (work->stub)
+	if (work->stub && (work->stub->rings || !work->patch->options.memory))
 		return 0;
 	err = xp_patch_stopped(work, make_stub, work);
+	/* A stub without call rings is better than none. */
+	if (err && work->stub && err != -ESRCH && err != -ENOMEM && err != -ECANCELED) {
+		work->why[0] = 0;
+		return 0;
+	}
 	/* It is the process that is out of memory, not xprof. */
 	if (err == -ENOMEM && xp_target_lacks_room(work->pid, XP_STUB_ROOM, STUB_MAPPINGS, work->why, work->why_size))
 		err = -EOPNOTSUPP;
@@ -209,9 +312,7 @@ static int attach_slots(struct xp_patch_work *work)
 	for (int slot = 0; slot < XP_STUB_SLOTS && !err; slot++) {
 		if (!(needed & ~stub->probed & 1u << slot))
 			continue;
-		err =
-		    xp_attach_uprobe(options->attach, xp_programs_stub_fd(options->programs, (enum xp_stub_slot)slot),
-				     stub->place.fd, work->pid, xp_stub_probe(options->form, (enum xp_stub_slot)slot));
+		err = attach_slot(work, (enum xp_stub_slot)slot);
 		if (!err)
 			stub->probed |= 1u << slot;
 	}

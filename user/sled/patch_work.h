@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "sled/call_rings.h"
 #include "sled/patch.h"
 #include "sled/stub_map.h"
 #include "sled/text_patches.h"
@@ -19,6 +20,7 @@ struct xp_patch_stub {
 	unsigned int probed;			/* 1u << enum xp_stub_slot */
 	uint32_t counted[XP_STUB_COUNTERS_MAX]; /* the counters when they were last read */
 	bool unread;				/* not readable so far; the values may be an earlier recording's */
+	struct xp_call_rings *rings;		/* shared by the stubs of a process; NULL: it records by the uprobe */
 };
 
 /* An object that is patched in a process. */
@@ -102,6 +104,10 @@ int xp_patch_read_counters(struct xp_patch *patch, const struct xp_patch_stub *s
 			   uint32_t counters[XP_STUB_COUNTERS_MAX]);
 /* Sets work->stub: that stub, or a new one. */
 int xp_patch_get_stub(struct xp_patch_work *work);
+/* Gives the threads of the stopped process their call rings. */
+void xp_patch_bind_threads(struct xp_patch_work *work, struct xp_remote *remote);
+/* Offset in the stub of the slot for a sled of this kind. */
+uint32_t xp_patch_entry(const struct xp_patch_work *work, enum xp_sled_kind kind);
 /* Attaches uprobes to the slots that the sites need, and to the conditional sleds themselves. */
 int xp_patch_attach(struct xp_patch_work *work);
 /* Calls `what` while the process is stopped, and adds up the time that it was stopped. */

@@ -44,8 +44,7 @@ static bool is_new_memfd(int fd, uid_t uid)
 	return same;
 }
 
-/* Reopens the file through our own descriptor, which nobody else can redirect. */
-static int open_to_write(int place)
+int xp_memfd_reopen(int place)
 {
 	char path[64];
 	int fd;
@@ -69,7 +68,8 @@ static int open_new(pid_t tid, int remote_fd)
 	place = open(path, O_PATH | O_CLOEXEC);
 	if (place < 0)
 		return -errno;
-	fd = !xp_thread_status(&status, tid, tid) && is_new_memfd(place, status.fsuid) ? open_to_write(place) : -EPERM;
+	fd =
+	    !xp_thread_status(&status, tid, tid) && is_new_memfd(place, status.fsuid) ? xp_memfd_reopen(place) : -EPERM;
 	close(place);
 	/* Files that the kernel created on the same device for shared memory cannot be sealed. */
 	if (fd >= 0 && fcntl(fd, F_GET_SEALS) != 0) {

@@ -25,6 +25,11 @@
 /* Retries if a process executes programs faster than their sleds can be checked. */
 #define IMAGE_TRIES 5
 
+const char *xp_sled_mode_name(const struct xp_sled_result *sleds)
+{
+	return sleds->memory ? "memory" : sleds->mode == XP_SLEDS_PATCHED ? "patch" : "probe";
+}
+
 enum verdict {
 	VERDICT_INTACT,
 	VERDICT_PATCHED,

@@ -21,12 +21,16 @@
 
 struct xp_sled_result {
 	enum xp_sled_mode mode;
+	bool memory; /* patched, and calls are recorded in memory (call_rings.h) */
 	size_t attached;
 	size_t patched;	    /* refused: other bytes, in the file or in the memory of a process */
 	pid_t patched_pid;  /* a process in whose memory they have other bytes; 0: only in the file */
 	size_t unreadable;  /* refused: the memory could not be read */
 	uint64_t begin_tsc; /* TSC from which all of them were attached */
 };
+
+/* The mode as the command line and the manifest name it: "probe", "patch" or "memory". */
+const char *xp_sled_mode_name(const struct xp_sled_result *sleds);
 
 /* Selected sleds of an object, and what to attach to them. */
 struct xp_sled_choice {

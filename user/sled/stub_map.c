@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,12 +14,15 @@
 
 #include "base/file_lock.h"
 #include "base/util.h"
+#include "sled/call_rings.h"
 #include "sled/remote_memfd.h"
 #include "target/address_gap.h"
 #include "target/chosen_file.h"
 #include "target/memory_window.h"
 #include "target/status.h"
 #include "target/target.h"
+
+#define RINGS_SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 
 static int add(struct xp_stub_map *map, const struct xp_stub_place *place)
 {
@@ -63,6 +67,49 @@ static int open_stub(pid_t pid, const struct xp_mapping *mapping)
 	return -ESTALE;
 }
 
+/* The inode that a process has mapped there for itself and others to write; 0: none. */
+static ino_t shared_inode(pid_t pid, uint64_t start, uint64_t end)
+{
+	char *text, *rest, *line;
+	ino_t found = 0;
+
+	if (xp_mappings_text(&text, pid))
+		return 0;
+	rest = text;
+	while (!found && (line = strsep(&rest, "\n"))) {
+		uint64_t from, to, inode;
+
+		if (sscanf(line, "%" SCNx64 "-%" SCNx64 " rw-s %*x %*x:%*x %" SCNu64, &from, &to, &inode) == 3 &&
+		    from == start && to == end)
+			found = (ino_t)inode;
+	}
+	free(text);
+	return found;
+}
+
+/*
+ * The file at the place of the call rings, if it looks like one of ours; else -1. xprof will write to it, so the
+ * process must be able to, too: it may have mapped somebody else's memfd.
+ */
+static int open_rings(pid_t pid, uint64_t stub)
+{
+	uint64_t address = stub + XP_STUB_SLOTS_TABLE, end = address + XP_CALL_RINGS_BYTES;
+	int place = xp_mapping_open_exact(pid, address, end, 0);
+	struct stat st;
+	int fd;
+
+	if (place < 0)
+		return -1;
+	if (fstat(place, &st) || !st.st_ino || shared_inode(pid, address, end) != st.st_ino ||
+	    (uint64_t)st.st_size != XP_CALL_RINGS_BYTES || fcntl(place, F_GET_SEALS) != RINGS_SEALS) {
+		close(place);
+		return -1;
+	}
+	fd = xp_memfd_reopen(place);
+	close(place);
+	return XP_MAX(fd, -1);
+}
+
 int xp_stub_map_read(struct xp_stub_map *map, pid_t pid)
 {
 	struct xp_mappings mappings;
@@ -81,9 +128,11 @@ int xp_stub_map_read(struct xp_stub_map *map, pid_t pid)
 		if (place.fd < 0)
 			continue;
 		place.alive = is_alive(pid, place.address);
-		err = xp_stub_verify(place.fd) ? add(map, &place) : 1;
+		err = xp_stub_verify(place.fd) ? 0 : 1;
+		place.rings = err ? -1 : open_rings(pid, place.address);
+		err = err ?: add(map, &place);
 		if (err)
-			close(place.fd);
+			xp_stub_close(&place);
 		err = XP_MIN(err, 0);
 	}
 	xp_mappings_free(&mappings);
@@ -92,11 +141,19 @@ int xp_stub_map_read(struct xp_stub_map *map, pid_t pid)
 	return err;
 }
 
+void xp_stub_close(struct xp_stub_place *place)
+{
+	if (place->fd >= 0)
+		close(place->fd);
+	if (place->rings >= 0)
+		close(place->rings);
+	place->fd = place->rings = -1;
+}
+
 void xp_stub_map_free(struct xp_stub_map *map)
 {
 	for (size_t i = 0; i < map->count; i++)
-		if (map->list[i].fd >= 0)
-			close(map->list[i].fd);
+		xp_stub_close(&map->list[i]);
 	free(map->list);
 	memset(map, 0, sizeof(*map));
 }
@@ -187,8 +244,52 @@ static int map_all(struct xp_remote *remote, uint64_t address, int remote_fd)
 	return err;
 }
 
+/* A new file for call rings, mapped at that address. */
+static int map_new_rings(struct xp_stub_place *place, struct xp_remote *remote, uint64_t name, uint64_t address)
+{
+	int remote_fd, err = 0;
+	uint64_t args[6] = { address, XP_CALL_RINGS_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED_NOREPLACE };
+
+	place->rings = xp_remote_memfd(remote, name, &remote_fd);
+	if (place->rings < 0)
+		return place->rings;
+	if (ftruncate(place->rings, (off_t)XP_CALL_RINGS_BYTES) || fcntl(place->rings, F_ADD_SEALS, RINGS_SEALS))
+		err = -errno;
+	args[4] = (uint64_t)remote_fd;
+	if (!err)
+		err = xp_remote_map(remote, args);
+	return xp_remote_close(remote, remote_fd) ?: err;
+}
+
+/* The call rings that the process has mapped elsewhere: mremap() from size 0 maps the same pages once more. */
+static int map_same_rings(struct xp_remote *remote, uint64_t from, uint64_t address)
+{
+	const uint64_t args[6] = { from, 0, XP_CALL_RINGS_BYTES, MREMAP_MAYMOVE | MREMAP_FIXED, address };
+	int64_t mapped = xp_remote_call(remote, SYS_mremap, args);
+
+	return mapped < 0 ? (int)mapped : (uint64_t)mapped == address ? 0 : -EPROTO;
+}
+
+/* The call rings behind a new stub. A fork()'s child must not write to them. */
+static int map_rings(struct xp_stub_place *place, struct xp_remote *remote, uint64_t name,
+		     const struct xp_stub_request *request)
+{
+	uint64_t address = place->address + XP_STUB_SLOTS_TABLE;
+	const uint64_t keep[6] = { address, XP_CALL_RINGS_BYTES, MADV_DONTFORK };
+	int err = request->rings_at ? map_same_rings(remote, request->rings_at, address)
+				    : map_new_rings(place, remote, name, address);
+
+	if (err)
+		return err;
+	err = XP_MIN((int)xp_remote_call(remote, SYS_madvise, keep), 0);
+	if (err)
+		xp_remote_call(remote, SYS_munmap, (uint64_t[6]){ address, XP_CALL_RINGS_BYTES });
+	return err;
+}
+
 /* name: the address of XP_STUB_NAME in the process. */
-static int make_there(struct xp_stub_place *place, struct xp_remote *remote, uint64_t name)
+static int make_there(struct xp_stub_place *place, struct xp_remote *remote, uint64_t name,
+		      const struct xp_stub_request *request)
 {
 	int remote_fd, err;
 
@@ -198,7 +299,18 @@ static int make_there(struct xp_stub_place *place, struct xp_remote *remote, uin
 	err = fill(place->fd);
 	if (!err)
 		err = map_all(remote, place->address, remote_fd);
-	return xp_remote_close(remote, remote_fd) ?: err;
+	err = xp_remote_close(remote, remote_fd) ?: err;
+	if (err || !request->rings)
+		return err;
+	err = map_rings(place, remote, name, request);
+	if (err)
+		xp_debug("process %d cannot have call rings: %s", request->pid, strerror(-err));
+	if (err && place->rings >= 0) {
+		close(place->rings);
+		place->rings = -1;
+	}
+	/* The stub is there all the same, unless the calls have failed. */
+	return err == -ETIMEDOUT || err == -ECANCELED || err == -ESRCH || err == -EPROTO ? err : 0;
 }
 
 static int find_room(uint64_t *address, const struct xp_stub_request *request)
@@ -208,7 +320,8 @@ static int find_room(uint64_t *address, const struct xp_stub_request *request)
 
 	if (err)
 		return err;
-	*address = xp_address_gap_find(text, request->start, request->end, XP_STUB_ROOM);
+	*address = xp_address_gap_find(text, request->start, request->end,
+				       XP_STUB_ROOM + (request->rings ? XP_CALL_RINGS_BYTES : 0));
 	free(text);
 	if (*address)
 		return 0;
@@ -229,6 +342,28 @@ static bool is_mapped(const struct xp_stub_place *place, pid_t pid)
 			mappings.list[i].inode == place->inode;
 	xp_mappings_free(&mappings);
 	return found;
+}
+
+/*
+ * Keeps the call rings only if that file is mapped behind the stub. (The descriptor may have referred to another one.)
+ */
+static void verify_rings(struct xp_stub_place *place, pid_t pid)
+{
+	int mapped = open_rings(pid, place->address);
+	struct stat ours, there;
+
+	if (place->rings < 0) {
+		/* Mapped once more, or none. */
+		place->rings = mapped;
+		return;
+	}
+	if (mapped < 0 || fstat(place->rings, &ours) || fstat(mapped, &there) || ours.st_ino != there.st_ino ||
+	    ours.st_dev != there.st_dev) {
+		close(place->rings);
+		place->rings = -1;
+	}
+	if (mapped >= 0)
+		close(mapped);
 }
 
 static void explain(int err, const struct xp_stub_request *request)
@@ -254,14 +389,14 @@ int xp_stub_map_new(struct xp_stub_place *place, struct xp_remote *remote, const
 	uint64_t name;
 	int err;
 
-	*place = (struct xp_stub_place){ .fd = -1 };
+	*place = (struct xp_stub_place){ .fd = -1, .rings = -1 };
 	err = find_room(&place->address, request);
 	if (!err)
 		err = xp_remote_begin_calls(remote, request->scratch, XP_STUB_NAME, &name, request->why,
 					    request->why_size);
 	if (err)
 		goto out;
-	err = make_there(place, remote, name);
+	err = make_there(place, remote, name, request);
 	xp_remote_end_calls(remote);
 	if (!err)
 		err = fstat(place->fd, &st) ? -errno : 0;
@@ -269,10 +404,12 @@ int xp_stub_map_new(struct xp_stub_place *place, struct xp_remote *remote, const
 		place->inode = st.st_ino;
 	if (!err && !is_mapped(place, request->pid))
 		err = -EPROTO;
+	if (!err && request->rings)
+		verify_rings(place, request->pid);
 	place->alive = true;
 out:
-	if (err && place->fd >= 0)
-		close(place->fd);
+	if (err)
+		xp_stub_close(place);
 	if (err && !request->why[0])
 		explain(err, request);
 	return err;

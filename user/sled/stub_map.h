@@ -21,6 +21,7 @@ struct xp_stub_place {
 	ino_t inode;
 	bool alive; /* its flag is set; not so in a fork() child, where the stub is unusable */
 	int fd;	    /* the stub's file, to which uprobes are attached */
+	int rings;  /* the file of the call rings behind it (call_rings.h); -1: there are none */
 };
 
 struct xp_stub_map {
@@ -34,6 +35,8 @@ struct xp_stub_map {
  */
 int xp_stub_map_read(struct xp_stub_map *map, pid_t pid);
 void xp_stub_map_free(struct xp_stub_map *map);
+/* Closes the files of a stub. */
+void xp_stub_close(struct xp_stub_place *place);
 /* Whether this is the address of a slot of one of the stubs. */
 bool xp_stub_map_has(const struct xp_stub_map *map, uint64_t address);
 
@@ -51,16 +54,19 @@ struct xp_stub_request {
 	pid_t pid;
 	uint64_t start; /* within reach of [start, end) */
 	uint64_t end;
-	uint64_t scratch; /* see xp_remote_begin_calls() */
-	char *why;	  /* out: a sentence for an error */
+	uint64_t scratch;  /* see xp_remote_begin_calls() */
+	bool rings;	   /* with call rings, if possible */
+	uint64_t rings_at; /* address of the call rings that the process has behind another stub; 0: new ones */
+	char *why;	   /* out: a sentence for an error */
 	size_t why_size;
 };
 
 /*
  * Makes a stopped process map a new stub, in a memfd that it creates (remote_memfd.h) and that xprof seals and reads
  * back before use. Returns 0 or -errno with a sentence: the errors of the calls, -ENOSPC if there is no room within
- * reach, -EPERM or -EPROTO if another process interferes. xprof checks the mapping after the last call. A process that
- * maps something else there later misleads only the process itself.
+ * reach, -EPERM or -EPROTO if another process interferes. A stub that cannot have call rings is made without. xprof
+ * checks the mapping after the last call. A process that maps something else there later misleads only the process
+ * itself.
  */
 int xp_stub_map_new(struct xp_stub_place *place, struct xp_remote *remote, const struct xp_stub_request *request);
 

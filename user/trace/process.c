@@ -6,9 +6,11 @@
 #include <string.h>
 
 #include "base/util.h"
+#include "sled/call_rings.h"
 #include "trace/flight.h"
 #include "trace/process_flight.h"
 #include "trace/process_log.h"
+#include "trace/process_rings.h"
 
 #define LOG_AT_ONCE_BYTES (1u << 20)
 
@@ -24,6 +26,7 @@ void xp_processes_init(struct xp_processes *processes)
 
 static void process_free(struct xp_process *process)
 {
+	xp_call_rings_free(process->rings);
 	xp_spool_free(process->log.spool);
 	xp_flight_free(process->flights.memory);
 	free(process->flights.logs);
@@ -228,7 +231,8 @@ int xp_process_end(struct xp_process *process)
 
 	if (!process->live)
 		return 0;
-	err = end_threads(process);
+	err = xp_process_end_calls(process);
+	err = end_threads(process) ?: err;
 	if (process->all->flight_bytes)
 		return err ? err : xp_process_end_flight(process);
 	/*
@@ -252,19 +256,19 @@ int xp_processes_flush(struct xp_processes *processes)
 	return err;
 }
 
-static int thread_of(struct xp_processes *processes, const struct xp_event *event, struct xp_thread **thread)
+int xp_processes_thread(struct xp_processes *processes, pid_t pid, pid_t tid, struct xp_thread **thread)
 {
 	struct xp_process *process;
 
-	*thread = xp_u64_map_get(&processes->threads, event->tid);
-	if (*thread && (*thread)->process->pid == (pid_t)event->pid)
+	*thread = xp_u64_map_get(&processes->threads, (uint64_t)tid);
+	if (*thread && (*thread)->process->pid == pid)
 		return 0;
-	process = xp_processes_find(processes, event->pid);
+	process = xp_processes_find(processes, pid);
 	if (!process)
 		return -ENOENT;
 	if (*thread) /* it belongs to a process whose end was not seen */
-		xp_processes_end_thread(processes, event->tid);
-	return add_thread(processes, process, event->tid, thread);
+		xp_processes_end_thread(processes, tid);
+	return add_thread(processes, process, tid, thread);
 }
 
 /*
@@ -315,7 +319,7 @@ int xp_processes_record(struct xp_processes *processes, const struct xp_event *e
 	uint32_t id;
 
 	if (!thread || thread->tid != (pid_t)event->tid || thread->process->pid != (pid_t)event->pid) {
-		int err = thread_of(processes, event, &thread);
+		int err = xp_processes_thread(processes, (pid_t)event->pid, (pid_t)event->tid, &thread);
 
 		if (err)
 			return err;
@@ -333,6 +337,47 @@ int xp_processes_record(struct xp_processes *processes, const struct xp_event *e
 	if (kind > XP_EVENT_TAIL_EXIT)
 		return record_rare(thread, event, call, cpu);
 	return xp_thread_put(thread, cpu, call);
+}
+
+#define CALLS_PER_PUT 64
+
+/*
+ * The call as xp_thread_put() takes it. False if it is not to be recorded: the process may write anything into a ring,
+ * and only entries and exits belong there.
+ */
+static bool convert(const struct xp_thread *thread, const struct xp_ring_call *from, struct xp_call *to)
+{
+	const struct xp_process *process = thread->process;
+	uint32_t kind = from->word >> XP_FN_BITS, id;
+	const struct xp_range *range = xp_functions_find(&process->functions, from->word & XP_FN_MAX, &id);
+
+	if (!range || (kind != XP_EVENT_ENTRY && kind != XP_EVENT_EXIT && kind != XP_EVENT_TAIL_EXIT) ||
+	    from->tsc < range->sleds.begin_tsc || from->tsc > process->all->stop_tsc)
+		return false;
+	/* An exit jumps to the stub; the other sleds have pushed a return address. */
+	*to = (struct xp_call){ from->tsc, xp_event_word(id + range->fdr_base, (enum xp_event_kind)kind),
+				from->sp + (kind != XP_EVENT_EXIT) };
+	return true;
+}
+
+int xp_processes_record_calls(struct xp_thread *thread, const struct xp_ring_call *calls, size_t count)
+{
+	struct xp_call put[CALLS_PER_PUT];
+	size_t ready = 0;
+	int err = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		bool is_recorded = convert(thread, &calls[i], &put[ready]);
+
+		ready += is_recorded;
+		if (!is_recorded)
+			xp_thread_filter(thread, XP_FILTER_OUTSIDE);
+		if (ready && (ready == CALLS_PER_PUT || i + 1 == count || calls[i + 1].cpu != calls[i].cpu)) {
+			err = xp_thread_put_all(thread, calls[i].cpu, put, ready) ?: err;
+			ready = 0;
+		}
+	}
+	return err;
 }
 
 void xp_processes_forget(struct xp_processes *processes, const struct xp_object *object, uint32_t function_id)
@@ -363,7 +408,9 @@ static int store_chunk(void *arg, struct xp_thread *thread)
 
 int xp_process_finish(struct xp_process *process)
 {
-	if (process->live)
+	if (process->live) {
+		xp_process_end_calls(process);
 		end_threads(process);
+	}
 	return process->all->flight_bytes ? xp_process_finish_flight(process) : xp_process_finish_log(process);
 }

@@ -13,6 +13,7 @@
 
 #include "base/clock.h"
 #include "base/u64_map.h"
+#include "sled/call_ring.h"
 #include "target/target.h"
 #include "trace/functions.h"
 #include "trace/process_flight.h"
@@ -63,6 +64,8 @@ struct xp_process {
 	struct xp_process_flights flights; /* with --flight */
 	struct xp_process_attaching attaching;
 	struct xp_process_cpu cpu;
+	struct xp_call_rings
+	    *rings; /* calls that its patched sleds record in memory; NULL: none, see process_rings.h */
 };
 
 struct xp_processes {
@@ -106,6 +109,12 @@ int xp_process_rename(struct xp_process *process, const struct xp_target_info *i
  * counts the record as filtered). For other errors, those of the spool or -ENOMEM, the record is accounted for here.
  */
 int xp_processes_record(struct xp_processes *processes, const struct xp_event *event, uint16_t cpu, uint64_t tsc);
+/* The thread of a process that is known, added if need be. Returns 0, -ENOENT or -ENOMEM. */
+int xp_processes_thread(struct xp_processes *processes, pid_t pid, pid_t tid, struct xp_thread **thread);
+/* Takes calls that a known thread recorded in its call ring, in order. Those of functions that it lacks are filtered.
+ */
+int xp_processes_record_calls(struct xp_thread *thread, const struct xp_ring_call *calls, size_t count);
+
 /* The process ends, and has taken this much CPU time in total. */
 void xp_process_ran(struct xp_process *process, uint64_t cpu_ns);
 /* This function no longer has probes: its open calls will not have an exit. */

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#define _GNU_SOURCE
+/* What makes it hard to know whose calls are in whose memory: WAY COUNT, see main(). Prints how often it called. */
+#include <pthread.h>
+#include <sched.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "go.h"
+
+#define THREADS 4
+
+static long calls_of_work, calls_of_inner, calls_of_handler, calls_of_child;
+static volatile long sink;
+
+TRACED static void inner(long n)
+{
+	sink += n;
+}
+
+TRACED static void work(long n)
+{
+	inner(n);
+	sink--;
+}
+
+TRACED static void child(void)
+{
+	sink++;
+}
+
+TRACED static void handler(int number)
+{
+	sink += number;
+	__atomic_fetch_add(&calls_of_handler, 1, __ATOMIC_RELAXED);
+}
+
+UNTRACED static void *work_often(void *count)
+{
+	for (long i = 0; i < (long)count; i++)
+		work(i);
+	__atomic_fetch_add(&calls_of_work, (long)count, __ATOMIC_RELAXED);
+	__atomic_fetch_add(&calls_of_inner, (long)count, __ATOMIC_RELAXED);
+	return NULL;
+}
+
+/* All at full speed: rings are full again and again. */
+UNTRACED static void fast(long count)
+{
+	pthread_t threads[THREADS];
+
+	for (int i = 0; i < THREADS; i++)
+		pthread_create(&threads[i], NULL, work_often, (void *)count);
+	for (int i = 0; i < THREADS; i++)
+		pthread_join(threads[i], NULL);
+}
+
+/* One after the other, so that they have the same fs base, and some at a time. */
+UNTRACED static void threads(long count)
+{
+	for (long i = 0; i < count; i++) {
+		pthread_t one, other;
+
+		pthread_create(&one, NULL, work_often, (void *)3);
+		if (i % 3 == 0)
+			pthread_create(&other, NULL, work_often, (void *)2);
+		pthread_join(one, NULL);
+		if (i % 3 == 0)
+			pthread_join(other, NULL);
+	}
+}
+
+UNTRACED static void signals(long count)
+{
+	const struct itimerval interval = { { 0, 200 }, { 0, 200 } };
+
+	signal(SIGALRM, handler);
+	setitimer(ITIMER_REAL, &interval, NULL);
+	work_often((void *)count);
+	setitimer(ITIMER_REAL, &(struct itimerval){ 0 }, NULL);
+}
+
+/* The child has the memory and the fs base of its parent, which waits. */
+UNTRACED static void vforks(long count)
+{
+	for (long i = 0; i < count; i++) {
+		pid_t pid;
+
+		work_often((void *)2);
+		pid = vfork();
+		if (!pid) {
+			child();
+			if (i % 2)
+				execl("/bin/true", "true", (char *)NULL);
+			_exit(0);
+		}
+		waitpid(pid, NULL, 0);
+		__atomic_fetch_add(&calls_of_child, 1, __ATOMIC_RELAXED);
+	}
+}
+
+UNTRACED static void forks(long count)
+{
+	for (long i = 0; i < count; i++) {
+		pid_t pid = fork();
+
+		work_often((void *)2);
+		if (!pid)
+			_exit(0);
+		waitpid(pid, NULL, 0);
+	}
+}
+
+UNTRACED static int without_tls(void *done)
+{
+	for (int i = 0; i < 1000; i++)
+		inner(i);
+	__atomic_fetch_add(&calls_of_inner, 1000, __ATOMIC_RELAXED);
+	__atomic_store_n((int *)done, 1, __ATOMIC_RELEASE);
+	syscall(SYS_exit, 0);
+	return 0;
+}
+
+/* A thread that has the fs base of the one that made it, and runs at the same time. */
+UNTRACED static void shared(long count)
+{
+	const int flags = CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM;
+	char *stack = mmap(NULL, 65536, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	for (long i = 0; i < count; i++) {
+		int done = 0;
+
+		if (clone(without_tls, stack + 65536, flags, &done) < 0)
+			exit(1);
+		while (!__atomic_load_n(&done, __ATOMIC_ACQUIRE))
+			work_often((void *)1);
+		usleep(1000);
+	}
+}
+
+int main(int argc, char **argv)
+{
+	static const struct {
+		const char *name;
+		void (*run)(long count);
+	} ways[] = { { "fast", fast },	  { "threads", threads }, { "signals", signals },
+		     { "vfork", vforks }, { "fork", forks },	  { "shared", shared } };
+	long count;
+
+	if (argc < 4)
+		return 2;
+	wait_for_go(argc, argv);
+	count = atol(argv[3]);
+	for (unsigned int i = 0; i < sizeof(ways) / sizeof(*ways); i++)
+		if (!strcmp(argv[2], ways[i].name))
+			ways[i].run(count);
+	if (!strcmp(argv[2], "kill")) {
+		work_often((void *)count);
+		kill(getpid(), SIGKILL);
+	}
+	PRINT_COUNT(work);
+	PRINT_COUNT(inner);
+	PRINT_COUNT(handler);
+	PRINT_COUNT(child);
+	return 0;
+}

@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Calls that patched sleds record in memory: each one is in the log of its thread, or counted."""
+import pathlib
+import signal
+
+import pytest
+
+import recording
+from recording import ENTER, EXIT, TAIL
+
+pytestmark = pytest.mark.uprobes
+
+MEMORY = "--sled-mode=memory"
+
+
+@pytest.fixture
+def memory(program, record, start):
+    """Records live/programs/memory.c while it does something so often: (process, recording)."""
+
+    def record_one(way, count):
+        process = start([program("live/programs/memory.c", "-O1"), "wait", way, count])
+        assert process.stdout.readline() == "ready\n"
+        session = record(MEMORY, "--no-samples", "-p", process.pid).wait_attached()
+        process.send_signal(signal.SIGUSR1)
+        process.output = process.communicate(timeout=60)[0]
+        return process, session.finish().adds_up()
+
+    return record_one
+
+
+def in_memory(recorded):
+    return all(o["sled_mode"] == "memory" for p in recorded.manifest["processes"] for o in p["objects"])
+
+
+def assert_all_calls(process, recorded, names=("work", "inner", "handler")):
+    """Each call was entered and left as often as the program says; nothing was lost or added."""
+    assert in_memory(recorded)
+    counted = recording.printed_calls(process.output)
+    found = recorded.log().calls()
+    assert {name: found[name, ENTER] for name in names} == {name: counted[name] for name in names}
+    assert {name: found[name, EXIT] + found[name, TAIL] for name in names} == {name: counted[name] for name in names}
+    # The exit of main(), which began before.
+    assert recorded.totals["lost"]["total"] == recorded.totals["synthesized_exits"] == 0
+    assert recorded.totals["filtered"]["unmatched_exit"] <= 1
+
+
+@pytest.mark.parametrize(
+    "way, count", [("fast", 100000), ("threads", 300), ("signals", 100000)], ids=["fast", "threads", "signals"]
+)
+def test_all_calls(memory, way, count):
+    """Rings that are full again and again, threads that have the memory of others, handlers that interrupt the stub."""
+    process, recorded = memory(way, count)
+    assert_all_calls(process, recorded)
+    assert way != "signals" or recording.printed_calls(process.output)["handler"] > 10
+    threads = {t["tid"] for p in recorded.manifest["processes"] for t in p["threads"]}
+    assert len(threads) >= {"fast": 5, "threads": 400, "signals": 1}[way]
+
+
+def test_child_of_vfork(memory):
+    """It runs in the memory of its parent, and with the same fs base. Its calls are not those of the parent."""
+    process, recorded = memory("vfork", 20)
+    assert recording.printed_calls(process.output)["child"] == 20
+    assert_all_calls(process, recorded, ("work", "inner"))
+    assert recorded.log().calls()["child", ENTER] == 0
+
+
+def test_forked_child(memory):
+    """It has patched sleds and no rings: its calls are not recorded, and it does not write into its parent's."""
+    process, recorded = memory("fork", 20)
+    assert_all_calls(process, recorded, ("work", "inner"))
+
+
+def test_two_threads_with_one_fs_base(memory):
+    """They lose the ring, and are told apart by the kernel. What both wrote meanwhile may be lost, and is then counted."""
+    process, recorded = memory("shared", 20)
+    assert in_memory(recorded)
+    counted = recording.printed_calls(process.output)
+    found = recorded.log().calls()
+    entered = sum(found[name, ENTER] for name in ("work", "inner"))
+    assert entered <= sum(counted.values())
+    assert entered > 0.5 * sum(counted.values())
+
+
+def test_killed_with_its_last_call(memory):
+    """The memory outlives the process: the last call before SIGKILL is in the log."""
+    process, recorded = memory("kill", 5000)
+    assert process.returncode == -signal.SIGKILL
+    found = recorded.log().calls()
+    assert found["work", ENTER] == found["inner", ENTER] == 5000
+    assert found["work", EXIT] == 5000
+
+
+def test_command_records_in_memory(program, record):
+    """Its first thread has no TLS when it is patched: the kernel tells of the thread when it has."""
+    path = program("live/programs/memory.c", "-O1")
+    recorded = record(MEMORY, "--no-samples", "--", path, "now", "fast", 1000).finish().adds_up()
+    counted = recording.printed_calls(recorded.output)
+    found = recorded.log().calls()
+    assert in_memory(recorded)
+    assert counted["work"] == 4000 == found["work", ENTER] == found["work", EXIT]
+
+
+def rings(pid):
+    """How many mappings of call rings a process has."""
+    return sum(" rw-s " in line and "/memfd:xprof" in line for line in pathlib.Path(f"/proc/{pid}/maps").open())
+
+
+def test_recorded_again_and_again(busy, record):
+    """The next recording uses the memory of the one before. The target goes on all the while."""
+    target = busy(pause_us=100)
+    for _ in range(3):
+        recorded = record(MEMORY, "--no-samples", "-p", target.pid, "-d", "200ms").finish().adds_up()
+        assert in_memory(recorded) and recorded.totals["written"] > 100
+        assert rings(target.pid) == 1
+        target.assert_unharmed()
+
+
+def test_xprof_is_killed(busy, record, xprof):
+    """The target goes on, with full rings and then without probes; the sleds are put back by the next one."""
+    target = busy(pause_us=100)
+    session = record(MEMORY, "--no-samples", "-p", target.pid).wait_attached()
+    target.assert_works()
+    session.process.kill()
+    session.finish()
+    target.assert_works()
+    done = xprof("restore", "-p", target.pid)
+    assert done.returncode == 0, done.stderr
+    target.assert_unharmed()
+    recorded = record(MEMORY, "--no-samples", "-p", target.pid, "-d", "200ms").finish().adds_up()
+    assert in_memory(recorded) and recorded.totals["written"] > 100
+    target.assert_unharmed()
+
+
+def test_budget_takes_another_mode(busy, record):
+    target = busy(pause_us=100)
+    recorded = record(MEMORY, "--no-samples", "--max-overhead=20%", "-p", target.pid, "-d", "200ms").finish().adds_up()
+    assert "their calls are not recorded in memory: --max-overhead does not know that mode" in recorded.messages
+    assert {o["sled_mode"] for p in recorded.manifest["processes"] for o in p["objects"]} == {"patch"}

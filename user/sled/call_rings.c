@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "sled/call_rings.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/util.h"
+
+static struct xp_call_slot *table(const struct xp_call_rings *rings)
+{
+	return (struct xp_call_slot *)rings->memory;
+}
+
+/* Offset of a ring in the memory. */
+static size_t ring_offset(size_t index)
+{
+	return XP_CALL_TABLE_BYTES + index * XP_CALL_RING_BYTES;
+}
+
+int xp_call_rings_new(struct xp_call_rings **result, int fd, uint64_t address, const struct xp_programs *programs)
+{
+	struct xp_call_rings *rings = calloc(1, sizeof(*rings));
+	int err = rings ? 0 : -ENOMEM;
+
+	/* The pages of the table are taken now: they must not be missing later. */
+	if (!err && fallocate(fd, 0, 0, (off_t)XP_CALL_TABLE_BYTES))
+		err = -errno;
+	if (!err) {
+		rings->memory = mmap(NULL, XP_CALL_RINGS_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+		err = rings->memory == MAP_FAILED ? -errno : 0;
+	}
+	if (err) {
+		free(rings);
+		close(fd);
+		return err;
+	}
+	memset(rings->memory, 0, XP_CALL_TABLE_BYTES);
+	rings->fd = fd;
+	rings->address = address;
+	rings->programs = programs;
+	rings->references = 1;
+	*result = rings;
+	return 0;
+}
+
+struct xp_call_rings *xp_call_rings_share(struct xp_call_rings *rings)
+{
+	rings->references++;
+	return rings;
+}
+
+void xp_call_rings_free(struct xp_call_rings *rings)
+{
+	if (!rings || --rings->references)
+		return;
+	xp_call_rings_stop(rings);
+	/* The process keeps its mapping: a thread may still be in the stub. It writes to new pages then, at worst. */
+	if (fallocate(rings->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)XP_CALL_TABLE_BYTES,
+		      (off_t)(XP_CALL_RINGS_BYTES - XP_CALL_TABLE_BYTES)))
+		xp_debug("cannot give the pages of call rings back: %s", strerror(errno));
+	munmap(rings->memory, XP_CALL_RINGS_BYTES);
+	close(rings->fd);
+	free(rings);
+}
+
+struct xp_thread_ring *xp_call_rings_of(struct xp_call_rings *rings, pid_t tid)
+{
+	for (size_t i = 0; i < rings->count; i++)
+		if (rings->tids[i] == tid)
+			return &rings->list[i];
+	return NULL;
+}
+
+struct xp_thread_ring *xp_call_rings_at(struct xp_call_rings *rings, uint64_t fs_base)
+{
+	for (size_t i = 0; i < rings->count; i++)
+		if (rings->fs_bases[i] == fs_base)
+			return &rings->list[i];
+	return NULL;
+}
+
+static size_t index_of(const struct xp_call_rings *rings, const struct xp_thread_ring *ring)
+{
+	return (size_t)(ring - rings->list);
+}
+
+/* Address of a slot in the process. */
+static uint64_t slot_address(const struct xp_call_rings *rings, const struct xp_call_slot *slot)
+{
+	return rings->address + (uint64_t)((const uint8_t *)slot - rings->memory);
+}
+
+/* BPF knows the slot before the thread records there. */
+static void set_key(struct xp_call_rings *rings, size_t index)
+{
+	xp_programs_set_call_slot(rings->programs, rings->tids[index],
+				  slot_address(rings, rings->list[index].ring.slot));
+	__atomic_store_n(&rings->list[index].ring.slot->key, rings->fs_bases[index], __ATOMIC_RELEASE);
+	rings->list[index].free_tsc = 0;
+}
+
+static void clear_key(struct xp_thread_ring *ring)
+{
+	if (ring->free_tsc)
+		return;
+	__atomic_store_n(&ring->ring.slot->key, 0, __ATOMIC_RELEASE);
+	ring->free_tsc = xp_clock_now_tsc();
+}
+
+/*
+ * A free slot for this fs base; NULL if other threads have both. Threads without TLS find the key of free slots in the
+ * first two, which therefore stay free: their limit of 0 says that there is no room.
+ */
+static struct xp_call_slot *find_slot(const struct xp_call_rings *rings, uint64_t fs_base)
+{
+	uint64_t place = XP_CALL_SLOT_OF(fs_base);
+
+	if (place < 2)
+		return NULL;
+	for (uint64_t neighbor = 0; neighbor < 2; neighbor++) {
+		struct xp_call_slot *slot = &table(rings)[place ^ neighbor];
+		bool used = false;
+
+		for (size_t i = 0; i < rings->count && !used; i++)
+			used = rings->fs_bases[i] && rings->list[i].ring.slot == slot;
+		if (!used)
+			return slot;
+	}
+	return NULL;
+}
+
+/* A ring that no thread has. Its pages are taken here, so the process meets no missing page. */
+static struct xp_thread_ring *find_ring(struct xp_call_rings *rings)
+{
+	for (size_t i = 0; i < rings->count; i++)
+		if (!rings->fs_bases[i])
+			return &rings->list[i];
+	if (rings->count == XP_CALL_RINGS_MAX ||
+	    fallocate(rings->fd, 0, (off_t)ring_offset(rings->count), (off_t)XP_CALL_RING_BYTES))
+		return NULL;
+	return &rings->list[rings->count++];
+}
+
+static void bind_ring(struct xp_call_rings *rings, pid_t tid, uint64_t fs_base, uint64_t tsc)
+{
+	struct xp_call_slot *slot = find_slot(rings, fs_base);
+	struct xp_thread_ring *ring = slot ? find_ring(rings) : NULL;
+	size_t index, offset;
+
+	if (!ring) {
+		xp_debug("thread %d gets no call ring", tid);
+		return;
+	}
+	index = index_of(rings, ring);
+	offset = ring_offset(index);
+	/* New pages are zero anyway. */
+	if (ring->ring.slot)
+		memset(rings->memory + offset, 0, XP_CALL_RING_BYTES);
+	__atomic_store_n(&slot->ring, rings->address + offset, __ATOMIC_RELAXED);
+	*ring = (struct xp_thread_ring){ .since_tsc = tsc };
+	xp_call_ring_begin(&ring->ring, slot, (struct xp_call_record *)(rings->memory + offset), XP_CALL_RING_RECORDS);
+	rings->tids[index] = tid;
+	rings->fs_bases[index] = fs_base;
+	set_key(rings, index);
+}
+
+void xp_call_rings_begin(struct xp_call_rings *rings, pid_t tid, uint64_t fs_base, uint64_t tsc)
+{
+	struct xp_thread_ring *ring = fs_base ? xp_call_rings_at(rings, fs_base) : NULL;
+	size_t index = ring ? index_of(rings, ring) : 0;
+
+	if (!fs_base || (ring && (rings->tids[index] == tid || tsc < ring->since_tsc)))
+		return;
+	if (!ring) {
+		bind_ring(rings, tid, fs_base, tsc);
+	} else if (rings->tids[index]) {
+		/* Its records from now on may be of both. */
+		ring->shared = true;
+		clear_key(ring);
+	} else if (!ring->shared) {
+		rings->tids[index] = tid;
+		ring->since_tsc = tsc;
+		set_key(rings, index);
+	}
+}
+
+void xp_call_rings_end(struct xp_call_rings *rings, pid_t tid)
+{
+	struct xp_thread_ring *ring = xp_call_rings_of(rings, tid);
+
+	if (!ring)
+		return;
+	xp_programs_set_call_slot(rings->programs, tid, 0);
+	rings->tids[index_of(rings, ring)] = 0;
+	ring->borrower = 0;
+}
+
+void xp_call_rings_recycle(struct xp_call_rings *rings, uint64_t done_tsc)
+{
+	for (size_t i = 0; i < rings->count; i++) {
+		struct xp_thread_ring *ring = &rings->list[i];
+
+		if (!rings->fs_bases[i] || rings->tids[i] || ring->shared)
+			continue;
+		if (!ring->free_tsc)
+			clear_key(ring);
+		else if (ring->free_tsc < done_tsc)
+			rings->fs_bases[i] = 0;
+	}
+}
+
+void xp_call_rings_stop(struct xp_call_rings *rings)
+{
+	for (size_t i = 0; i < rings->count; i++)
+		if (rings->fs_bases[i])
+			clear_key(&rings->list[i]);
+}

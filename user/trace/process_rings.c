@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "trace/process_rings.h"
+
+#include <errno.h>
+#include <linux/sched.h>
+
+#include "base/util.h"
+#include "sled/call_rings.h"
+
+#define CALLS_PER_TAKE 256
+/*
+ * The times of BPF's records are exact to about a microsecond, on a busy machine. A new thread with the fs base of one
+ * that has ended makes its first call later than that: it takes a clone() first.
+ */
+#define END_MARGIN_NS 3000
+/* A record of BPF that is still to come may really be older than its time says. */
+#define TIME_MARGIN_NS 20000
+
+/* Takes calls of a ring. A borrower's calls are those of another process. */
+static int take_calls(struct xp_process *process, struct xp_thread_ring *ring, pid_t tid,
+		      const struct xp_call_range *range)
+{
+	struct xp_ring_call calls[CALLS_PER_TAKE];
+	struct xp_thread *thread = NULL;
+	size_t count = CALLS_PER_TAKE;
+	int err = 0;
+
+	/* The thread may go on for ever. */
+	for (size_t rounds = XP_CALL_RING_RECORDS / CALLS_PER_TAKE + 1; rounds && count == CALLS_PER_TAKE; rounds--) {
+		count = xp_call_ring_take(&ring->ring, range, calls, CALLS_PER_TAKE);
+		if (ring->borrower || !count)
+			continue;
+		if (!thread)
+			err = xp_processes_thread(process->all, process->pid, tid, &thread);
+		if (thread)
+			err = xp_processes_record_calls(thread, calls, count) ?: err;
+	}
+	return err;
+}
+
+static struct xp_call_range until(uint64_t tsc)
+{
+	return (struct xp_call_range){ .until_tsc = tsc, .end = UINT64_MAX, .now_tsc = xp_clock_now_tsc() };
+}
+
+int xp_processes_take_before(struct xp_processes *processes, const struct xp_event *event, size_t size, uint64_t tsc)
+{
+	struct xp_process *process = xp_processes_find(processes, (pid_t)event->pid);
+	struct xp_thread_ring *ring =
+	    process && process->rings ? xp_call_rings_of(process->rings, (pid_t)event->tid) : NULL;
+	xp_event_position position = xp_event_get_position(event, size);
+	struct xp_call_range range = until(tsc);
+
+	if (!ring)
+		return 0;
+	if (position) {
+		range.until_tsc = UINT64_MAX;
+		range.end = xp_call_ring_number(&ring->ring, position - 1);
+	}
+	return take_calls(process, ring, (pid_t)event->tid, &range);
+}
+
+static int take_all_calls(struct xp_process *process, uint64_t until_tsc, int *fill)
+{
+	const struct xp_call_range range = until(until_tsc);
+	struct xp_call_rings *rings = process->rings;
+	int err = 0;
+
+	for (size_t i = 0; i < rings->count; i++) {
+		if (!rings->tids[i])
+			continue;
+		*fill = XP_MAX(*fill, (int)xp_call_ring_fill(&rings->list[i].ring));
+		err = take_calls(process, &rings->list[i], rings->tids[i], &range) ?: err;
+	}
+	return err;
+}
+
+int xp_processes_take_calls(struct xp_processes *processes, uint64_t done_tsc)
+{
+	uint64_t until_tsc = done_tsc - xp_clock_ticks(processes->clock, TIME_MARGIN_NS);
+	int fill = 0, err = 0;
+
+	for (struct xp_process *process = processes->first_live; process; process = process->next_live) {
+		if (!process->rings)
+			continue;
+		err = take_all_calls(process, until_tsc, &fill) ?: err;
+		xp_call_rings_recycle(process->rings, done_tsc);
+	}
+	return err ? err : fill;
+}
+
+int xp_processes_begin_task(struct xp_processes *processes, const struct xp_event_thread *event, uint64_t tsc)
+{
+	struct xp_process *process = xp_processes_find(processes, (pid_t)event->head.pid);
+	const struct xp_call_range range = until(tsc);
+	struct xp_thread_ring *ring;
+	size_t index;
+	int err = 0;
+
+	if (!process || !process->rings)
+		return 0;
+	/* The thread has set up its TLS, or has changed it. */
+	ring = xp_call_rings_of(process->rings, (pid_t)event->head.tid);
+	if (ring && ring != xp_call_rings_at(process->rings, event->fs_base))
+		err = xp_processes_end_calls(processes, process->pid, (pid_t)event->head.tid, tsc);
+	ring = xp_call_rings_at(process->rings, event->fs_base);
+	index = ring ? (size_t)(ring - process->rings->list) : 0;
+	if (ring && process->rings->tids[index])
+		err = take_calls(process, ring, process->rings->tids[index], &range) ?: err;
+	if (!(event->clone_flags & CLONE_VFORK) || event->clone_flags & CLONE_THREAD)
+		xp_call_rings_begin(process->rings, (pid_t)event->head.tid, event->fs_base, tsc);
+	else if (ring)
+		ring->borrower = (pid_t)event->head.tid;
+	return err;
+}
+
+int xp_processes_end_task(struct xp_processes *processes, const struct xp_event_thread *event, uint64_t tsc)
+{
+	struct xp_process *process = xp_processes_find(processes, (pid_t)event->head.pid);
+	const struct xp_call_range range = until(tsc);
+	int err = 0;
+
+	for (size_t i = 0; process && process->rings && i < process->rings->count; i++) {
+		struct xp_thread_ring *ring = &process->rings->list[i];
+
+		if (ring->borrower != (pid_t)event->head.tid)
+			continue;
+		err = take_calls(process, ring, process->rings->tids[i], &range) ?: err;
+		ring->borrower = 0;
+	}
+	return err;
+}
+
+/* Counts what was reserved and never committed, for a thread or for a process. */
+static void count_lost(struct xp_counts *counts, struct xp_thread_ring *ring)
+{
+	counts->seen += ring->ring.lost;
+	counts->unstored += ring->ring.lost;
+	ring->ring.lost = 0;
+}
+
+int xp_processes_end_calls(struct xp_processes *processes, pid_t pid, pid_t tid, uint64_t tsc)
+{
+	struct xp_process *process = xp_processes_find(processes, pid);
+	struct xp_thread_ring *ring = process && process->rings ? xp_call_rings_of(process->rings, tid) : NULL;
+	const struct xp_call_range range = until(tsc + xp_clock_ticks(processes->clock, END_MARGIN_NS));
+	int err;
+
+	if (!ring)
+		return 0;
+	err = take_calls(process, ring, tid, &range);
+	count_lost(&process->sums.counts, ring);
+	xp_call_rings_end(process->rings, tid);
+	return err;
+}
+
+/* What a thread wrote that began and ended without a record of BPF: its birth was lost. */
+static void count_unowned(struct xp_process *process, struct xp_thread_ring *ring)
+{
+	const struct xp_call_range all = until(UINT64_MAX);
+	struct xp_ring_call call;
+
+	while (xp_call_ring_take(&ring->ring, &all, &call, 1))
+		ring->ring.lost++;
+	count_lost(&process->sums.counts, ring);
+}
+
+int xp_process_end_calls(struct xp_process *process)
+{
+	struct xp_call_rings *rings = process->rings;
+	int fill = 0, err;
+
+	if (!rings)
+		return 0;
+	xp_call_rings_stop(rings);
+	err = take_all_calls(process, UINT64_MAX, &fill);
+	for (size_t i = 0; i < rings->count; i++) {
+		if (!rings->fs_bases[i])
+			continue;
+		xp_call_ring_end(&rings->list[i].ring);
+		count_unowned(process, &rings->list[i]);
+	}
+	process->rings = NULL;
+	xp_call_rings_free(rings);
+	return err;
+}

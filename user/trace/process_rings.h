@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The calls that patched sleds record in memory (sled/call_rings.h): takes them out of the rings of a process and gives
+ * them to its threads, in one order with the records of BPF. A thread's call in its ring that is older than a record of
+ * BPF was committed before that: it is taken first.
+ */
+#ifndef XPROF_TRACE_PROCESS_RINGS_H
+#define XPROF_TRACE_PROCESS_RINGS_H
+
+#include "trace/process.h"
+
+/*
+ * Takes the calls of a thread that it recorded before this record of BPF, of `size` bytes. Returns 0 or the errors of
+ * xp_processes_record().
+ */
+int xp_processes_take_before(struct xp_processes *processes, const struct xp_event *event, size_t size, uint64_t tsc);
+/*
+ * Takes the calls of all threads of all live processes, after all records of BPF before done_tsc. Returns how full the
+ * fullest ring was, in percent, or -errno.
+ */
+int xp_processes_take_calls(struct xp_processes *processes, uint64_t done_tsc);
+
+/* A task that shares the memory of a process began, or ended sharing it. */
+int xp_processes_begin_task(struct xp_processes *processes, const struct xp_event_thread *event, uint64_t tsc);
+int xp_processes_end_task(struct xp_processes *processes, const struct xp_event_thread *event, uint64_t tsc);
+
+/* A thread has ended at that TSC: takes its last calls. Its ring is for the next thread. */
+int xp_processes_end_calls(struct xp_processes *processes, pid_t pid, pid_t tid, uint64_t tsc);
+/* The process ends, or is no longer recorded: takes all that is left, and drops the rings. */
+int xp_process_end_calls(struct xp_process *process);
+
+#endif
