@@ -85,6 +85,8 @@ static int take(struct world *world, struct xp_event *event, size_t size, unsign
 		return xp_processes_end_thread(&world->processes, (pid_t)event->tid);
 	case XP_EVENT_LINK_MAP:
 		return world->processes.writer ? xp_processes_write_flights(&world->processes) : 0;
+	case XP_EVENT_THREAD:
+	case XP_EVENT_THREAD_GONE:
 	case XP_EVENT_FORK:
 	case XP_EVENT_SAMPLE:
 	case XP_EVENT_JIT:

@@ -48,7 +48,7 @@ static void test_no_kind(void **state)
 	(void)state;
 	for (int kind = 0; kind < XP_EVENT_KINDS; kind++) {
 		begin((enum xp_event_kind)kind);
-		if (kind == 6 || kind == 7 || kind == XP_EVENT_NONE)
+		if (kind == XP_EVENT_NONE)
 			assert_int_equal(xp_event_check(&record.head, sizeof(record)), -EBADMSG);
 		else
 			assert_int_equal(xp_event_check(&record.head, sizeof(record)), 0);
@@ -75,7 +75,7 @@ static void test_events(void **state)
 		assert_needs(sizeof(struct xp_event_payload) + XP_EVENT_PAYLOAD_MAX);
 		record.event.size++;
 		assert_int_equal(xp_event_check(&record.head, sizeof(record)), -EBADMSG);
-		record.event.size = UINT32_MAX;
+		record.event.size = UINT16_MAX;
 		assert_int_equal(xp_event_check(&record.head, sizeof(record)), -EBADMSG);
 	}
 }
@@ -89,6 +89,15 @@ static void test_tasks(void **state)
 		memset(record.task.comm, 'x', sizeof(record.task.comm));
 		assert_int_equal(xp_event_check(&record.head, sizeof(record)), -EBADMSG);
 	}
+}
+
+static void test_threads(void **state)
+{
+	(void)state;
+	begin(XP_EVENT_THREAD);
+	assert_needs(sizeof(struct xp_event_thread));
+	begin(XP_EVENT_THREAD_GONE);
+	assert_needs(sizeof(struct xp_event_thread));
 }
 
 static void test_samples(void **state)
@@ -115,8 +124,9 @@ static void test_samples(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_plain),  cmocka_unit_test(test_no_kind), cmocka_unit_test(test_arguments),
-		cmocka_unit_test(test_events), cmocka_unit_test(test_tasks),   cmocka_unit_test(test_samples),
+		cmocka_unit_test(test_plain),	cmocka_unit_test(test_no_kind), cmocka_unit_test(test_arguments),
+		cmocka_unit_test(test_events),	cmocka_unit_test(test_tasks),	cmocka_unit_test(test_samples),
+		cmocka_unit_test(test_threads),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -187,11 +187,22 @@ static void cut_off(void **state)
 	copy = malloc(size);
 	assert_non_null(copy);
 	for (uint32_t at = 0; at < sizeof(struct btf_header); at++) {
+		const struct btf_header *header = (const struct btf_header *)copy;
+		int err;
+
 		memcpy(copy, bytes, size);
 		copy[at] ^= 0xff;
-		/* The flags have no meaning yet. */
-		if (at != offsetof(struct btf_header, flags))
-			assert_true(xp_kernel_btf_reduce(&small, copy, size) < 0);
+		err = xp_kernel_btf_reduce(&small, copy, size);
+		/*
+		 * The flags have no meaning yet. The list of types is read as far as needed: another end of it, within
+		 * the file, may be as good.
+		 */
+		if (at != offsetof(struct btf_header, flags) &&
+		    (header->type_len == ((const struct btf_header *)bytes)->type_len ||
+		     (uint64_t)header->hdr_len + header->type_off + header->type_len > size))
+			assert_true(err < 0);
+		if (err >= 0)
+			btf__free(small);
 	}
 	free(copy);
 	btf__free(whole);

@@ -224,6 +224,7 @@ int xp_sampling_repair(struct xp_sampling *sampling)
 	if (samples->perf)
 		xp_perf_out_forget(samples->perf);
 	err = xp_sampled_processes_repair(&samples->processes, lost);
+	xp_debug("the side-band has lost %" PRIu64 " records so far: /proc was read again", lost);
 	sampling->next_repair_tsc = begin_tsc + REPAIR_PAUSE * (xp_clock_now_tsc() - begin_tsc);
 	return err;
 }
