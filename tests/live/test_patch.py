@@ -243,32 +243,47 @@ def test_others_probes_are_respected(record, busy):
     target.assert_unharmed()
 
 
+# Holds the lock by which recordings of a file take turns, and releases it after so many seconds: user/sled/sled_lock.c.
 LOCKS = """
-import fcntl, sys, time
-open("/proc/self/comm", "w").write("xprof")
-file = open(sys.argv[1], "rb")
-fcntl.flock(file, fcntl.LOCK_EX)
+import fcntl, os, struct, sys, time
+os.makedirs("/run/xprof", 0o700, exist_ok=True)
+lock = os.open("/run/xprof/sleds.lock", os.O_RDWR | os.O_CREAT, 0o600)
+F_OFD_SETLKW = 38
+fcntl.fcntl(lock, F_OFD_SETLKW, struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, os.stat(sys.argv[1]).st_ino, 1, 0))
 print("locked", flush=True)
-time.sleep(3)
+time.sleep(float(sys.argv[2]))
 """
 
 
 def test_turns_of_recordings(record, busy, start):
-    """Between the check of the sleds and the last patch no other recording may set probes: both lock the file."""
+    """Between the check of the sleds and the last patch no other recording may set probes."""
     target = busy(2, 1000)
-    with open(target.path, "rb") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        refused = record(PATCH, "-p", target.pid, "-d", "100ms").finish()
-        assert refused.status == 1, refused.messages
-        assert f"process {os.getpid()} holds the lock (flock) on its file" in refused.messages
-        probed = record("--sled-mode=auto", "-p", target.pid, "-d", "100ms").finish().ok()
-        assert not patched(probed) and probed.totals["written"] > 0
-    # An xprof has the lock for a short time only, and is waited for.
-    with start([sys.executable, "-c", LOCKS, target.path]) as other:
+    with start([sys.executable, "-c", LOCKS, target.path, 1]) as other:
         assert other.stdout.readline() == "locked\n"
         session = record("--sled-mode=auto", "-p", target.pid).wait_attached()
-        assert other.poll() == 0
+        assert other.poll() == 0, "xprof did not wait"
     assert patched(session.stop().ok())
+    target.assert_unharmed()
+
+
+def test_waiting_for_its_turn_ends(record, busy, start):
+    """By ^C, and by the time that attaching may take."""
+    target = busy(2, 1000)
+    other = start([sys.executable, "-c", LOCKS, target.path, 100])
+    assert other.stdout.readline() == "locked\n"
+    session = record(PATCH, "-p", target.pid)
+    time.sleep(0.5)
+    session.process.send_signal(signal.SIGINT)
+    begin = time.monotonic()
+    done = session.finish()
+    assert done.status == 1 and "stopped while attaching" in done.messages
+    assert time.monotonic() - begin < 5
+    # Nobody waits for the locks of other programs.
+    other.kill()
+    other.wait()
+    with open(target.path, "rb") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        assert patched(record(PATCH, "-p", target.pid, "-d", "100ms").finish().ok())
     target.assert_unharmed()
 
 

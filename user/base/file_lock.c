@@ -71,22 +71,7 @@ static bool is_interrupted(void)
 	return !sigpending(&pending) && (sigismember(&pending, SIGINT) || sigismember(&pending, SIGTERM));
 }
 
-static bool is_xprof(pid_t pid)
-{
-	char path[64], name[32] = "";
-	FILE *file;
-
-	snprintf(path, sizeof(path), "/proc/%d/comm", pid);
-	file = fopen(path, "re");
-	if (!file)
-		return false;
-	if (!fgets(name, sizeof(name), file))
-		name[0] = 0;
-	fclose(file);
-	return !strcmp(name, "xprof\n");
-}
-
-static int lock_within(int fd, uint64_t patience_ns, bool (*is_short)(pid_t holder), pid_t *holder)
+int xp_file_lock_within(int fd, uint64_t patience_ns, pid_t *holder)
 {
 	static const struct timespec pause = { .tv_nsec = PAUSE_NS };
 	uint64_t end_ns = xp_now_ns() + patience_ns;
@@ -100,21 +85,11 @@ static int lock_within(int fd, uint64_t patience_ns, bool (*is_short)(pid_t hold
 			pid = 0;
 		if (holder)
 			*holder = XP_MAX(pid, 0);
-		if ((pid > 0 && !(is_short && is_short(pid))) || is_interrupted() || xp_now_ns() > end_ns)
+		if (pid > 0 || is_interrupted() || xp_now_ns() > end_ns)
 			return -EBUSY;
 		nanosleep(&pause, NULL);
 	}
 	return 0;
-}
-
-int xp_file_lock_within(int fd, uint64_t patience_ns, pid_t *holder)
-{
-	return lock_within(fd, patience_ns, NULL, holder);
-}
-
-int xp_file_lock_in_turn(int fd, uint64_t patience_ns, pid_t *holder)
-{
-	return lock_within(fd, patience_ns, is_xprof, holder);
 }
 
 int xp_file_lock(int fd, pid_t *holder)

@@ -20,7 +20,5 @@
 int xp_file_lock(int fd, pid_t *holder);
 /* The same with another timeout. */
 int xp_file_lock_within(int fd, uint64_t patience_ns, pid_t *holder);
-/* The same, but also waits if the holder is a running xprof: for locks that are held for a short time only. */
-int xp_file_lock_in_turn(int fd, uint64_t patience_ns, pid_t *holder);
 
 #endif

@@ -173,20 +173,15 @@ static bool is_gone(const struct xp_patch_work *work)
 }
 
 /*
- * *lock is for xp_sled_unlock(). Refuses if somebody holds the lock, unlike a probe: a patch that a probe lands on
- * crashes the process, and two probes do no harm.
+ * *lock is for xp_sled_unlock(). Refuses if another recording keeps the lock, unlike a probe: a patch that a probe
+ * lands on crashes the process, and two probes do no harm.
  */
 static int lock_to_patch(struct xp_patch_work *work, int *lock)
 {
-	pid_t holder;
-
-	*lock = work->patch->options.attach ? xp_sled_lock(work->object, &holder) : -ENOENT;
-	if (*lock == -EBUSY && holder)
-		snprintf(work->why, work->why_size,
-			 "process %d holds the lock (flock) on its file by which recordings take turns", holder);
-	else if (*lock == -EBUSY)
-		snprintf(work->why, work->why_size, "its file stays locked (flock), by which recordings take turns");
-	return *lock == -EBUSY || *lock == -ECANCELED ? *lock : 0;
+	*lock = work->patch->options.attach ? xp_sled_lock(work->object) : -ENOLCK;
+	if (*lock == -EBUSY)
+		snprintf(work->why, work->why_size, "another recording has attached to its file for 10 s");
+	return *lock >= 0 || *lock == -ENOLCK ? 0 : *lock;
 }
 
 int xp_patch_object(struct xp_patch *patch, const struct xp_patch_place *place, struct xp_sled_result *result,
@@ -221,7 +216,7 @@ int xp_patch_object(struct xp_patch *patch, const struct xp_patch_place *place, 
 	sites = xp_patch_count_sites(&work);
 	if (!err && patch->options.attach && sites)
 		err = patch_sleds(&work);
-	xp_sled_unlock(lock);
+	xp_sled_unlock(place->object, lock);
 	if (!err) {
 		size_t written = patch->options.attach ? work.written : sites;
 
@@ -340,7 +335,7 @@ int xp_patch_functions(struct xp_patch *patch, const struct xp_patch_place *plac
 	if (!err)
 		err = stop_and_change(&work, ids, count);
 out:
-	xp_sled_unlock(lock);
+	xp_sled_unlock(place->object, lock);
 	if (err && !why[0])
 		snprintf(why, why_size, "%s", strerror(-err));
 	xp_patch_work_free(&work);

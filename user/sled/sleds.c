@@ -184,14 +184,13 @@ static int judge_all(const struct xp_sled_choice *choice, uint8_t *verdicts, pid
 
 /* ---- attaching ---- */
 
-/* Goes on without the lock where somebody else holds it: anybody who may open the file can. */
+/* Goes on without the lock where another recording keeps it: most probes do no harm, and the check says which would. */
 static int lock_to_probe(const struct xp_attach *attach, const struct xp_object *object)
 {
-	pid_t holder;
-	int lock = attach ? xp_sled_lock(object, &holder) : -ENOENT;
+	int lock = attach ? xp_sled_lock(object) : -ENOLCK;
 
 	if (lock == -EBUSY)
-		xp_debug("%s: process %d holds a lock (flock) on it", object->path, holder);
+		xp_debug("%s: another recording has attached to it for 10 s", object->path);
 	return lock;
 }
 
@@ -223,7 +222,7 @@ static int begin(struct work *work, struct xp_attach *attach, const struct xp_sl
 
 static void end(struct work *work)
 {
-	xp_sled_unlock(work->lock);
+	xp_sled_unlock(work->choice->object, work->lock);
 	free(work->verdicts);
 	free(work->probes);
 }

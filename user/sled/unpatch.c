@@ -11,6 +11,7 @@
 
 #include "arch/x86_64/patch_bytes.h"
 #include "arch/x86_64/sled_bytes.h"
+#include "base/file_lock.h"
 #include "base/util.h"
 #include "elf/sled_table.h"
 #include "sled/stub_map.h"
@@ -189,7 +190,7 @@ int xp_unpatch_owner(pid_t pid, pid_t *holder)
 		return err;
 	err = stubs.count ? 0 : -ENOENT;
 	for (size_t i = 0; i < stubs.count && !err; i++)
-		err = xp_stub_lock(&stubs.list[i], holder);
+		err = xp_file_lock_within(stubs.list[i].fd, 0, holder);
 	xp_stub_map_free(&stubs);
 	return err;
 }
