@@ -19,17 +19,18 @@ extern struct told_threads {
 	__type(value, __u64);
 } told_threads SEC(".maps");
 
-static __always_inline void record_thread(__u32 pid, __u32 tid, __u64 fs_base, __u64 clone_flags,
+static __always_inline bool record_thread(__u32 pid, __u32 tid, __u64 fs_base, __u64 clone_flags,
 					  enum xp_event_kind kind)
 {
 	struct xp_event_thread *event = reserve(sizeof(*event), kind);
 
 	if (!event)
-		return;
+		return false;
 	fill(&event->head, now(), (__u64)pid << 32 | tid, 0, 0, kind);
 	event->fs_base = fs_base;
 	event->clone_flags = clone_flags;
 	bpf_ringbuf_submit(event, BPF_RB_FORCE_WAKEUP);
+	return true;
 }
 
 /* A thread that has no call ring, or a full one: told once for each fs base that it has. */
@@ -40,8 +41,8 @@ static __always_inline void tell_thread(__u64 pid_tgid, __u64 fs_base)
 
 	if (told && *told == fs_base)
 		return;
-	if (!bpf_map_update_elem(&told_threads, &tid, &fs_base, BPF_ANY))
-		record_thread(pid_tgid >> 32, tid, fs_base, CLONE_VM | CLONE_THREAD, XP_EVENT_THREAD);
+	if (record_thread(pid_tgid >> 32, tid, fs_base, CLONE_VM | CLONE_THREAD, XP_EVENT_THREAD))
+		bpf_map_update_elem(&told_threads, &tid, &fs_base, BPF_ANY);
 }
 
 /* Threads with a call ring -> the address of their struct xp_call_slot. The loader keeps it. */

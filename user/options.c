@@ -346,8 +346,10 @@ static int check_target(struct xp_options *options, bool separated)
 		xp_error("--flight takes 1M at least");
 		return -EINVAL;
 	}
-	if (options->sled_mode == XP_SLED_MODE_OPTION_PATCH && (options->follow || options->exec_path)) {
-		xp_error("--sled-mode patch goes with -p or -- CMD, without --follow");
+	if ((options->sled_mode == XP_SLED_MODE_OPTION_PATCH || options->sled_mode == XP_SLED_MODE_OPTION_MEMORY) &&
+	    (options->follow || options->exec_path)) {
+		xp_error("--sled-mode %s goes with -p or -- CMD, without --follow",
+			 options->sled_mode == XP_SLED_MODE_OPTION_PATCH ? "patch" : "memory");
 		return -EINVAL;
 	}
 	if (options->cpus && !options->all) {

@@ -131,6 +131,28 @@ def test_xprof_is_killed(busy, record, xprof):
     target.assert_unharmed()
 
 
+def test_what_a_killed_xprof_left(program, record, start):
+    """Its rings are full of records that nobody took. They are not those of the next recording."""
+    process = start([program("live/programs/memory.c", "-O1"), "wait", "twice", 20000])
+    assert process.stdout.readline() == "ready\n"
+    session = record(MEMORY, "--no-samples", "-p", process.pid).wait_attached()
+    session.process.kill()
+    session.finish()
+    process.send_signal(signal.SIGUSR1)
+    assert process.stdout.readline() == "ready\n"
+    session = record(MEMORY, "--no-samples", "-p", process.pid).wait_attached()
+    process.send_signal(signal.SIGUSR1)
+    process.output = process.communicate(timeout=60)[0]
+    recorded = session.finish().adds_up()
+    assert_all_calls(process, recorded, ("work", "inner"))
+    assert recorded.totals["seen"] <= 4 * 20000 + 1
+
+
+def test_not_with_follow(xprof):
+    done = xprof("record", MEMORY, "--follow", "-p", 1)
+    assert done.returncode == 2 and "--sled-mode memory goes with -p or -- CMD, without --follow" in done.stderr
+
+
 def test_budget_takes_another_mode(busy, record):
     target = busy(pause_us=100)
     recorded = record(MEMORY, "--no-samples", "--max-overhead=20%", "-p", target.pid, "-d", "200ms").finish().adds_up()

@@ -374,6 +374,22 @@ static void test_no_fs_base(void **state)
 	unmap_stub();
 }
 
+/* What an earlier recording left behind the writer is not taken. */
+static void test_old_records(void **state)
+{
+	struct xp_ring_call calls[8];
+
+	(void)state;
+	map_stub(false, false);
+	for (unsigned int i = 0; i < RECORDS; i++)
+		test.records[i] = (struct xp_call_record){ __rdtsc() << XP_CALL_CPU_BITS, word(XP_EVENT_ENTRY), 1 };
+	assert_int_equal(take(calls, 8), 0);
+	call_slot(test.slot, word(XP_EVENT_EXIT));
+	assert_int_equal(take(calls, 8), 1);
+	assert_int_equal(calls[0].word, word(XP_EVENT_EXIT));
+	unmap_stub();
+}
+
 /* Whatever a process writes there, the reader ends, stays in its memory, and returns no more than was asked for. */
 static void test_hostile_ring(void **state)
 {
@@ -414,6 +430,7 @@ int main(void)
 		cmocka_unit_test(test_signal_at_each_instruction),
 		cmocka_unit_test(test_longjmp_at_each_instruction),
 		cmocka_unit_test(test_no_fs_base),
+		cmocka_unit_test(test_old_records),
 		cmocka_unit_test(test_hostile_ring),
 	};
 

@@ -198,8 +198,12 @@ static inline size_t take_ordered(struct xp_call_ring *ring, const struct xp_cal
 size_t xp_call_ring_take(struct xp_call_ring *ring, const struct xp_call_range *range, struct xp_ring_call *calls,
 			 size_t room)
 {
-	/* Once around: a process may write records as fast as they are taken. */
-	const uint64_t end = XP_MIN(range->end, ring->next + ring->mask + 1);
+	/*
+	 * Up to where the writer has reserved, so that old records behind that are not taken again. Once around at
+	 * most: a process may write records as fast as they are taken, and any count.
+	 */
+	const uint64_t reserved = __atomic_load_n(&ring->slot->head, __ATOMIC_ACQUIRE) - ring->next;
+	const uint64_t end = XP_MIN(range->end, ring->next + XP_MIN(reserved, ring->mask + 1));
 	const uint64_t until_tsc = range->until_tsc, now_tsc = range->now_tsc;
 	size_t count = 0, returned;
 	struct xp_ring_call call;

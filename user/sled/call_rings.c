@@ -8,8 +8,11 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/child.h"
 #include "base/clock.h"
 #include "base/util.h"
+
+#define GIVE_BACK_MS 1000
 
 static struct xp_call_slot *table(const struct xp_call_rings *rings)
 {
@@ -22,30 +25,77 @@ static size_t ring_offset(size_t index)
 	return XP_CALL_TABLE_BYTES + index * XP_CALL_RING_BYTES;
 }
 
+/*
+ * Takes pages of the memory. fallocate() would wait for the lock of the file, which the process can hold for ever: by a
+ * write to the file from memory that it serves itself. A fault needs no such lock.
+ */
+static int take_pages(uint8_t *start, size_t bytes)
+{
+	if (!madvise(start, bytes, MADV_POPULATE_WRITE) || errno == EINVAL) /* Linux 5.14 */
+		return 0;
+	return errno == EFAULT ? -ENOMEM : -errno;
+}
+
 int xp_call_rings_new(struct xp_call_rings **result, int fd, uint64_t address, const struct xp_programs *programs)
 {
 	struct xp_call_rings *rings = calloc(1, sizeof(*rings));
 	int err = rings ? 0 : -ENOMEM;
 
-	/* The pages of the table are taken now: they must not be missing later. */
-	if (!err && fallocate(fd, 0, 0, (off_t)XP_CALL_TABLE_BYTES))
-		err = -errno;
 	if (!err) {
 		rings->memory = mmap(NULL, XP_CALL_RINGS_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 		err = rings->memory == MAP_FAILED ? -errno : 0;
+	}
+	if (!err) {
+		err = take_pages(rings->memory, XP_CALL_TABLE_BYTES);
+		if (err)
+			munmap(rings->memory, XP_CALL_RINGS_BYTES);
 	}
 	if (err) {
 		free(rings);
 		close(fd);
 		return err;
 	}
-	memset(rings->memory, 0, XP_CALL_TABLE_BYTES);
+	/*
+	 * Only what lets threads in: one that stands in the stub since an earlier recording goes on with the ring and
+	 * the mask that it finds.
+	 */
+	for (size_t i = 0; i < XP_CALL_SLOTS; i++) {
+		__atomic_store_n(&table(rings)[i].key, 0, __ATOMIC_RELAXED);
+		__atomic_store_n(&table(rings)[i].limit, 0, __ATOMIC_RELEASE);
+	}
 	rings->fd = fd;
 	rings->address = address;
 	rings->programs = programs;
 	rings->references = 1;
 	*result = rings;
 	return 0;
+}
+
+static int punch_hole(void *arg)
+{
+	(void)arg;
+	return fallocate(XP_CHILD_FDS, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)XP_CALL_TABLE_BYTES,
+			 (off_t)(XP_CALL_RINGS_BYTES - XP_CALL_TABLE_BYTES))
+		   ? 1
+		   : 0;
+}
+
+/*
+ * The process keeps its mapping: a thread may still be in the stub. It writes to new pages then, at worst. A child does
+ * it, which may wait for ever: see take_pages().
+ */
+static void give_pages_back(int fd)
+{
+	const struct xp_child_options options = {
+		.name = "xprof-pages", .fds = { fd }, .fd_count = 1, .outlives_parent = true
+	};
+	struct xp_child child;
+	int err = xp_child_start(&child, &options, punch_hole, NULL);
+
+	if (!err)
+		err = xp_child_wait(child.pid, GIVE_BACK_MS);
+	if (err)
+		xp_debug("the pages of call rings stay: %s", err < 0 ? strerror(-err) : "fallocate() fails");
 }
 
 struct xp_call_rings *xp_call_rings_share(struct xp_call_rings *rings)
@@ -59,11 +109,8 @@ void xp_call_rings_free(struct xp_call_rings *rings)
 	if (!rings || --rings->references)
 		return;
 	xp_call_rings_stop(rings);
-	/* The process keeps its mapping: a thread may still be in the stub. It writes to new pages then, at worst. */
-	if (fallocate(rings->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)XP_CALL_TABLE_BYTES,
-		      (off_t)(XP_CALL_RINGS_BYTES - XP_CALL_TABLE_BYTES)))
-		xp_debug("cannot give the pages of call rings back: %s", strerror(errno));
 	munmap(rings->memory, XP_CALL_RINGS_BYTES);
+	give_pages_back(rings->fd);
 	close(rings->fd);
 	free(rings);
 }
@@ -141,7 +188,7 @@ static struct xp_thread_ring *find_ring(struct xp_call_rings *rings)
 		if (!rings->fs_bases[i])
 			return &rings->list[i];
 	if (rings->count == XP_CALL_RINGS_MAX ||
-	    fallocate(rings->fd, 0, (off_t)ring_offset(rings->count), (off_t)XP_CALL_RING_BYTES))
+	    take_pages(rings->memory + ring_offset(rings->count), XP_CALL_RING_BYTES))
 		return NULL;
 	return &rings->list[rings->count++];
 }
@@ -158,9 +205,8 @@ static void bind_ring(struct xp_call_rings *rings, pid_t tid, uint64_t fs_base, 
 	}
 	index = index_of(rings, ring);
 	offset = ring_offset(index);
-	/* New pages are zero anyway. */
-	if (ring->ring.slot)
-		memset(rings->memory + offset, 0, XP_CALL_RING_BYTES);
+	/* Records of an earlier thread, or of an xprof that was killed. */
+	memset(rings->memory + offset, 0, XP_CALL_RING_BYTES);
 	__atomic_store_n(&slot->ring, rings->address + offset, __ATOMIC_RELAXED);
 	*ring = (struct xp_thread_ring){ .since_tsc = tsc };
 	xp_call_ring_begin(&ring->ring, slot, (struct xp_call_record *)(rings->memory + offset), XP_CALL_RING_RECORDS);
@@ -200,17 +246,20 @@ void xp_call_rings_end(struct xp_call_rings *rings, pid_t tid)
 	ring->borrower = 0;
 }
 
-void xp_call_rings_recycle(struct xp_call_rings *rings, uint64_t done_tsc)
+void xp_call_rings_recycle(struct xp_call_rings *rings, uint64_t done_tsc,
+			   void (*before)(void *arg, struct xp_thread_ring *ring), void *arg)
 {
 	for (size_t i = 0; i < rings->count; i++) {
 		struct xp_thread_ring *ring = &rings->list[i];
 
-		if (!rings->fs_bases[i] || rings->tids[i] || ring->shared)
+		if (!rings->fs_bases[i] || rings->tids[i])
 			continue;
 		if (!ring->free_tsc)
 			clear_key(ring);
-		else if (ring->free_tsc < done_tsc)
+		else if (ring->free_tsc < done_tsc) {
+			before(arg, ring);
 			rings->fs_bases[i] = 0;
+		}
 	}
 }
 

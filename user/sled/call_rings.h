@@ -82,9 +82,10 @@ struct xp_thread_ring *xp_call_rings_at(struct xp_call_rings *rings, uint64_t fs
 
 /*
  * Prepares the rings of ended threads for other threads. done_tsc: all events and records before it have been taken, so
- * that a thread that found an old key before that is known.
+ * that a thread that found an old key before that is known. before: called for each ring that is freed.
  */
-void xp_call_rings_recycle(struct xp_call_rings *rings, uint64_t done_tsc);
+void xp_call_rings_recycle(struct xp_call_rings *rings, uint64_t done_tsc,
+			   void (*before)(void *arg, struct xp_thread_ring *ring), void *arg);
 /* Takes all keys away: no more calls are recorded there, but for those that threads are in the middle of. */
 void xp_call_rings_stop(struct xp_call_rings *rings);
 

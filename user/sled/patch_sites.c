@@ -264,7 +264,10 @@ static int write_leading_to_stub(struct xp_patch_work *work, struct xp_remote *r
 
 int xp_patch_write(void *work, struct xp_remote *remote)
 {
-	xp_patch_bind_threads(work, remote);
+	struct xp_patch_work *patch_work = work;
+
+	if (xp_stub_map_is_there(remote, patch_work->stub->place.address))
+		xp_patch_bind_threads(patch_work, remote);
 	return write_leading_to_stub(work, remote, may_be_patched);
 }
 

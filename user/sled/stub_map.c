@@ -10,6 +10,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "base/file_lock.h"
@@ -67,21 +68,23 @@ static int open_stub(pid_t pid, const struct xp_mapping *mapping)
 	return -ESTALE;
 }
 
-/* The inode that a process has mapped there for itself and others to write; 0: none. */
-static ino_t shared_inode(pid_t pid, uint64_t start, uint64_t end)
+/* Whether a process has mapped this file there for itself and others to write. */
+static bool maps_to_write(pid_t pid, uint64_t start, uint64_t end, const struct stat *st)
 {
 	char *text, *rest, *line;
-	ino_t found = 0;
+	bool found = false;
 
 	if (xp_mappings_text(&text, pid))
-		return 0;
+		return false;
 	rest = text;
 	while (!found && (line = strsep(&rest, "\n"))) {
+		unsigned int dev_major, dev_minor;
 		uint64_t from, to, inode;
 
-		if (sscanf(line, "%" SCNx64 "-%" SCNx64 " rw-s %*x %*x:%*x %" SCNu64, &from, &to, &inode) == 3 &&
-		    from == start && to == end)
-			found = (ino_t)inode;
+		found = sscanf(line, "%" SCNx64 "-%" SCNx64 " rw-s %*x %x:%x %" SCNu64, &from, &to, &dev_major,
+			       &dev_minor, &inode) == 5 &&
+			from == start && to == end && inode == st->st_ino &&
+			makedev(dev_major, dev_minor) == st->st_dev;
 	}
 	free(text);
 	return found;
@@ -100,8 +103,8 @@ static int open_rings(pid_t pid, uint64_t stub)
 
 	if (place < 0)
 		return -1;
-	if (fstat(place, &st) || !st.st_ino || shared_inode(pid, address, end) != st.st_ino ||
-	    (uint64_t)st.st_size != XP_CALL_RINGS_BYTES || fcntl(place, F_GET_SEALS) != RINGS_SEALS) {
+	if (fcntl(place, F_GET_SEALS) != RINGS_SEALS || fstat(place, &st) || !maps_to_write(pid, address, end, &st) ||
+	    (uint64_t)st.st_size != XP_CALL_RINGS_BYTES) {
 		close(place);
 		return -1;
 	}
@@ -276,12 +279,15 @@ static int map_rings(struct xp_stub_place *place, struct xp_remote *remote, uint
 {
 	uint64_t address = place->address + XP_STUB_SLOTS_TABLE;
 	const uint64_t keep[6] = { address, XP_CALL_RINGS_BYTES, MADV_DONTFORK };
+	const uint64_t no_dump[6] = { address, XP_CALL_RINGS_BYTES, MADV_DONTDUMP };
 	int err = request->rings_at ? map_same_rings(remote, request->rings_at, address)
 				    : map_new_rings(place, remote, name, address);
 
 	if (err)
 		return err;
 	err = XP_MIN((int)xp_remote_call(remote, SYS_madvise, keep), 0);
+	if (!err)
+		err = XP_MIN((int)xp_remote_call(remote, SYS_madvise, no_dump), 0);
 	if (err)
 		xp_remote_call(remote, SYS_munmap, (uint64_t[6]){ address, XP_CALL_RINGS_BYTES });
 	return err;
@@ -313,15 +319,14 @@ static int make_there(struct xp_stub_place *place, struct xp_remote *remote, uin
 	return err == -ETIMEDOUT || err == -ECANCELED || err == -ESRCH || err == -EPROTO ? err : 0;
 }
 
-static int find_room(uint64_t *address, const struct xp_stub_request *request)
+static int find_room(uint64_t *address, const struct xp_stub_request *request, uint64_t bytes)
 {
 	char *text;
 	int err = xp_mappings_text(&text, request->pid);
 
 	if (err)
 		return err;
-	*address = xp_address_gap_find(text, request->start, request->end,
-				       XP_STUB_ROOM + (request->rings ? XP_CALL_RINGS_BYTES : 0));
+	*address = xp_address_gap_find(text, request->start, request->end, bytes);
 	free(text);
 	if (*address)
 		return 0;
@@ -385,18 +390,24 @@ static void explain(int err, const struct xp_stub_request *request)
 
 int xp_stub_map_new(struct xp_stub_place *place, struct xp_remote *remote, const struct xp_stub_request *request)
 {
+	struct xp_stub_request wanted = *request;
 	struct stat st;
 	uint64_t name;
 	int err;
 
 	*place = (struct xp_stub_place){ .fd = -1, .rings = -1 };
-	err = find_room(&place->address, request);
+	err = find_room(&place->address, &wanted, XP_STUB_ROOM + (wanted.rings ? XP_CALL_RINGS_BYTES : 0));
+	if (err == -ENOSPC && wanted.rings) {
+		wanted.rings = false;
+		err = find_room(&place->address, &wanted, XP_STUB_ROOM);
+		request->why[0] = err ? request->why[0] : 0;
+	}
 	if (!err)
 		err = xp_remote_begin_calls(remote, request->scratch, XP_STUB_NAME, &name, request->why,
 					    request->why_size);
 	if (err)
 		goto out;
-	err = make_there(place, remote, name, request);
+	err = make_there(place, remote, name, &wanted);
 	xp_remote_end_calls(remote);
 	if (!err)
 		err = fstat(place->fd, &st) ? -errno : 0;
@@ -404,7 +415,7 @@ int xp_stub_map_new(struct xp_stub_place *place, struct xp_remote *remote, const
 		place->inode = st.st_ino;
 	if (!err && !is_mapped(place, request->pid))
 		err = -EPROTO;
-	if (!err && request->rings)
+	if (!err && wanted.rings)
 		verify_rings(place, request->pid);
 	place->alive = true;
 out:

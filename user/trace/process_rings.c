@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <linux/sched.h>
+#include <signal.h>
 
 #include "base/util.h"
 #include "sled/call_rings.h"
@@ -28,12 +29,19 @@ static int take_calls(struct xp_process *process, struct xp_thread_ring *ring, p
 	/* The thread may go on for ever. */
 	for (size_t rounds = XP_CALL_RING_RECORDS / CALLS_PER_TAKE + 1; rounds && count == CALLS_PER_TAKE; rounds--) {
 		count = xp_call_ring_take(&ring->ring, range, calls, CALLS_PER_TAKE);
-		if (ring->borrower || !count)
-			continue;
+		if (!count)
+			break;
 		if (!thread)
 			err = xp_processes_thread(process->all, process->pid, tid, &thread);
-		if (thread)
+		if (!thread) {
+			process->sums.counts.seen += count;
+			process->sums.counts.unstored += count;
+		} else if (ring->borrower) {
+			for (size_t i = 0; i < count; i++)
+				xp_thread_filter(thread, XP_FILTER_OUTSIDE);
+		} else {
 			err = xp_processes_record_calls(thread, calls, count) ?: err;
+		}
 	}
 	return err;
 }
@@ -67,12 +75,50 @@ static int take_all_calls(struct xp_process *process, uint64_t until_tsc, int *f
 	int err = 0;
 
 	for (size_t i = 0; i < rings->count; i++) {
+		struct xp_call_ring *ring = &rings->list[i].ring;
+		int fill_before = (int)xp_call_ring_fill(ring);
+		uint64_t next = ring->next;
+
 		if (!rings->tids[i])
 			continue;
-		*fill = XP_MAX(*fill, (int)xp_call_ring_fill(&rings->list[i].ring));
 		err = take_calls(process, &rings->list[i], rings->tids[i], &range) ?: err;
+		/* A process may say that its ring is full all the time. */
+		if (ring->next != next)
+			*fill = XP_MAX(*fill, fill_before);
 	}
 	return err;
+}
+
+/* Counts what was reserved and never committed, for a thread or for a process. */
+static void count_lost(struct xp_counts *counts, struct xp_thread_ring *ring)
+{
+	counts->seen += ring->ring.lost;
+	counts->unstored += ring->ring.lost;
+	ring->ring.lost = 0;
+}
+
+/*
+ * What is left in a ring that no thread has any more: of a thread whose birth was not told, reserved by one that was
+ * killed, or written by a process that goes on for ever.
+ */
+static void count_unowned(void *arg, struct xp_thread_ring *ring)
+{
+	const struct xp_call_range all = until(UINT64_MAX);
+	struct xp_process *process = arg;
+	struct xp_ring_call call;
+
+	for (size_t i = 0; i < XP_CALL_RING_RECORDS && xp_call_ring_take(&ring->ring, &all, &call, 1); i++)
+		ring->ring.lost++;
+	xp_call_ring_end(&ring->ring);
+	count_lost(&process->sums.counts, ring);
+}
+
+/* The record of a borrower's end was lost. */
+static void end_borrowing(struct xp_call_rings *rings)
+{
+	for (size_t i = 0; i < rings->count; i++)
+		if (rings->list[i].borrower && kill(rings->list[i].borrower, 0) && errno == ESRCH)
+			rings->list[i].borrower = 0;
 }
 
 int xp_processes_take_calls(struct xp_processes *processes, uint64_t done_tsc)
@@ -80,11 +126,14 @@ int xp_processes_take_calls(struct xp_processes *processes, uint64_t done_tsc)
 	uint64_t until_tsc = done_tsc - xp_clock_ticks(processes->clock, TIME_MARGIN_NS);
 	int fill = 0, err = 0;
 
+	if (!done_tsc)
+		return 0;
 	for (struct xp_process *process = processes->first_live; process; process = process->next_live) {
 		if (!process->rings)
 			continue;
 		err = take_all_calls(process, until_tsc, &fill) ?: err;
-		xp_call_rings_recycle(process->rings, done_tsc);
+		end_borrowing(process->rings);
+		xp_call_rings_recycle(process->rings, done_tsc, count_unowned, process);
 	}
 	return err ? err : fill;
 }
@@ -101,6 +150,8 @@ int xp_processes_begin_task(struct xp_processes *processes, const struct xp_even
 		return 0;
 	/* The thread has set up its TLS, or has changed it. */
 	ring = xp_call_rings_of(process->rings, (pid_t)event->head.tid);
+	if (ring && tsc < ring->since_tsc)
+		return 0;
 	if (ring && ring != xp_call_rings_at(process->rings, event->fs_base))
 		err = xp_processes_end_calls(processes, process->pid, (pid_t)event->head.tid, tsc);
 	ring = xp_call_rings_at(process->rings, event->fs_base);
@@ -109,7 +160,7 @@ int xp_processes_begin_task(struct xp_processes *processes, const struct xp_even
 		err = take_calls(process, ring, process->rings->tids[index], &range) ?: err;
 	if (!(event->clone_flags & CLONE_VFORK) || event->clone_flags & CLONE_THREAD)
 		xp_call_rings_begin(process->rings, (pid_t)event->head.tid, event->fs_base, tsc);
-	else if (ring)
+	else if (ring && !ring->borrower)
 		ring->borrower = (pid_t)event->head.tid;
 	return err;
 }
@@ -128,15 +179,8 @@ int xp_processes_end_task(struct xp_processes *processes, const struct xp_event_
 		err = take_calls(process, ring, process->rings->tids[i], &range) ?: err;
 		ring->borrower = 0;
 	}
-	return err;
-}
-
-/* Counts what was reserved and never committed, for a thread or for a process. */
-static void count_lost(struct xp_counts *counts, struct xp_thread_ring *ring)
-{
-	counts->seen += ring->ring.lost;
-	counts->unstored += ring->ring.lost;
-	ring->ring.lost = 0;
+	/* One with TLS of its own has a ring of its own. */
+	return xp_processes_end_calls(processes, (pid_t)event->head.pid, (pid_t)event->head.tid, tsc) ?: err;
 }
 
 int xp_processes_end_calls(struct xp_processes *processes, pid_t pid, pid_t tid, uint64_t tsc)
@@ -146,23 +190,13 @@ int xp_processes_end_calls(struct xp_processes *processes, pid_t pid, pid_t tid,
 	const struct xp_call_range range = until(tsc + xp_clock_ticks(processes->clock, END_MARGIN_NS));
 	int err;
 
-	if (!ring)
+	/* The end of a thread that had this tid before. */
+	if (!ring || tsc < ring->since_tsc)
 		return 0;
 	err = take_calls(process, ring, tid, &range);
 	count_lost(&process->sums.counts, ring);
 	xp_call_rings_end(process->rings, tid);
 	return err;
-}
-
-/* What a thread wrote that began and ended without a record of BPF: its birth was lost. */
-static void count_unowned(struct xp_process *process, struct xp_thread_ring *ring)
-{
-	const struct xp_call_range all = until(UINT64_MAX);
-	struct xp_ring_call call;
-
-	while (xp_call_ring_take(&ring->ring, &all, &call, 1))
-		ring->ring.lost++;
-	count_lost(&process->sums.counts, ring);
 }
 
 int xp_process_end_calls(struct xp_process *process)
@@ -175,10 +209,10 @@ int xp_process_end_calls(struct xp_process *process)
 	xp_call_rings_stop(rings);
 	err = take_all_calls(process, UINT64_MAX, &fill);
 	for (size_t i = 0; i < rings->count; i++) {
-		if (!rings->fs_bases[i])
-			continue;
-		xp_call_ring_end(&rings->list[i].ring);
-		count_unowned(process, &rings->list[i]);
+		if (rings->fs_bases[i])
+			count_unowned(process, &rings->list[i]);
+		if (rings->tids[i])
+			xp_call_rings_end(rings, rings->tids[i]);
 	}
 	process->rings = NULL;
 	xp_call_rings_free(rings);
