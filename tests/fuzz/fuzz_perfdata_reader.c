@@ -26,7 +26,7 @@ static void check_record(const uint8_t *data, size_t size, const struct xp_perfd
 	CHECK(record->bytes >= 8);
 	if (record->is_decompressed) {
 		if (record->type == PERF_RECORD_SAMPLE && record->sample.chain_count)
-			xp_perfdata_reader_chain(record, record->sample.chain_count - 1);
+			xp_perfdata_record_chain(record, record->sample.chain_count - 1);
 		return;
 	}
 	CHECK(record->bytes <= size - record->offset);
@@ -35,7 +35,7 @@ static void check_record(const uint8_t *data, size_t size, const struct xp_perfd
 		CHECK(!record->sample.chain_count ||
 		      record->sample.chain_count <= (uint64_t)(data + size - record->sample.chain) / 8);
 		if (record->sample.chain_count)
-			xp_perfdata_reader_chain(record, record->sample.chain_count - 1);
+			xp_perfdata_record_chain(record, record->sample.chain_count - 1);
 		break;
 	case PERF_RECORD_MMAP:
 	case PERF_RECORD_MMAP2:

@@ -207,8 +207,8 @@ static void test_records(void **state)
 	assert_int_equal(record.sample.ip, 0x1234);
 	assert_int_equal(record.time_ns, 5000);
 	assert_int_equal(record.sample.chain_count, 2);
-	assert_int_equal(xp_perfdata_reader_chain(&record, 0), PERF_CONTEXT_USER);
-	assert_int_equal(xp_perfdata_reader_chain(&record, 1), 0x1234);
+	assert_int_equal(xp_perfdata_record_chain(&record, 0), PERF_CONTEXT_USER);
+	assert_int_equal(xp_perfdata_record_chain(&record, 1), 0x1234);
 	assert_int_equal(xp_perfdata_reader_next(&reader, &record, &violation), 0);
 	free(bytes);
 }
@@ -239,7 +239,7 @@ static void test_full_sample(void **state)
 	assert_int_equal(record.cpu, 11);
 	assert_int_equal(record.sample.period, 99);
 	assert_int_equal(record.sample.chain_count, 1);
-	assert_int_equal(xp_perfdata_reader_chain(&record, 0), 0x77);
+	assert_int_equal(xp_perfdata_record_chain(&record, 0), 0x77);
 	assert_int_equal(xp_perfdata_reader_next(&reader, &record, &violation), 1);
 	assert_int_equal(record.time_ns, 6000);
 	assert_int_equal(record.cpu, 12);
@@ -574,7 +574,7 @@ static void test_compressed(void **state)
 				assert_int_equal(record.offset, DATA);
 			if (!is_compressor && i != 3) {
 				assert_int_equal(record.sample.ip, ips[i]);
-				assert_int_equal(xp_perfdata_reader_chain(&record, 1), ips[i]);
+				assert_int_equal(xp_perfdata_record_chain(&record, 1), ips[i]);
 			}
 		}
 		assert_int_equal(xp_perfdata_reader_next(&reader, &record, &violation), 0);

@@ -71,10 +71,10 @@ int xp_file_copy(int from_fd, int to_fd, const struct xp_interval_map *omitted, 
 	if (!S_ISREG(st.st_mode))
 		return -EINVAL;
 	for (size_t i = 0; i < omitted->count && !err; i++) {
-		const struct xp_interval *span = &omitted->all[i];
+		const struct xp_interval *interval = &omitted->all[i];
 
-		err = copy_data(from_fd, to_fd, at, XP_MIN((off_t)span->start, st.st_size), bytes);
-		at = XP_MAX(at, (off_t)span->end);
+		err = copy_data(from_fd, to_fd, at, XP_MIN((off_t)interval->start, st.st_size), bytes);
+		at = XP_MAX(at, (off_t)interval->end);
 	}
 	if (!err)
 		err = copy_data(from_fd, to_fd, at, st.st_size, bytes);

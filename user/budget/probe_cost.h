@@ -28,11 +28,11 @@ struct xp_probe_cost {
 int xp_probe_cost_measure(struct xp_probe_cost *cost, const struct xp_programs *programs, bool multi,
 			  const enum xp_stub_form *form);
 
-/* Measured while calls were counted, at probe cost.entry_ns each. */
+/* Measured while calls were counted, at probe_cost.entry_ns each. */
 struct xp_forecast_input {
 	struct xp_probe_cost probe_cost;
 	uint64_t calls;	       /* counted */
-	uint64_t patched;      /* calls of functions with patched sleds, at probe cost.stub_ns per hit */
+	uint64_t patched;      /* calls of functions with patched sleds, at probe_cost.stub_ns per hit */
 	uint64_t emulated;     /* other calls, of functions that have tail exits only */
 	uint64_t wall_ns;      /* duration of the count */
 	uint64_t cpu_ns;       /* CPU time of the target during the count */

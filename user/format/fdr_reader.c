@@ -407,8 +407,8 @@ static int cut_off(const struct xp_fdr_reader *reader, const char *what, uint64_
 				  "A %s record crosses the end of the buffer that begins at 0x%" PRIx64, what,
 				  reader->buffer);
 	return xp_violate(violation, reader->pos,
-			  "A %s record extends beyond the block of the BufferExtents at 0x%" PRIx64 "" TYPED_REMARK,
-			  what, reader->buffer);
+			  "A %s record extends beyond the block of the BufferExtents at 0x%" PRIx64 TYPED_REMARK, what,
+			  reader->buffer);
 }
 
 static bool is_function(const struct xp_fdr_reader *reader, const uint8_t *p)

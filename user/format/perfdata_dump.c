@@ -54,7 +54,7 @@ static void dump_sample(FILE *out, const struct xp_perfdata_record *record)
 	if (record->has & PERF_SAMPLE_PERIOD)
 		fprintf(out, " period %" PRIu64, record->sample.period);
 	for (uint64_t i = 0; i < record->sample.chain_count; i++)
-		dump_address(out, xp_perfdata_reader_chain(record, i));
+		dump_address(out, xp_perfdata_record_chain(record, i));
 }
 
 static void dump_map(FILE *out, const struct xp_perfdata_record *record)

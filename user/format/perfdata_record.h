@@ -46,7 +46,7 @@ struct xp_perfdata_record {
 			uint64_t ip;
 			uint64_t period;
 			uint64_t chain_count;
-			const uint8_t *chain; /* read with xp_perfdata_reader_chain() */
+			const uint8_t *chain; /* read with xp_perfdata_record_chain() */
 		} sample;
 		struct { /* LOST, LOST_SAMPLES */
 			uint64_t count;
@@ -71,7 +71,7 @@ const char *xp_perfdata_record_name(uint32_t type);
 /* True if `perf inject --jit` takes a mapping of this path for a jitdump marker. */
 bool xp_perfdata_is_jit(const char *path);
 
-static inline uint64_t xp_perfdata_reader_chain(const struct xp_perfdata_record *record, uint64_t index)
+static inline uint64_t xp_perfdata_record_chain(const struct xp_perfdata_record *record, uint64_t index)
 {
 	uint64_t address;
 

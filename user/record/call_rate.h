@@ -21,7 +21,7 @@ struct xp_call_rate_object {
 
 /* Owns the counts; the objects are those of the recording. */
 struct xp_call_rates {
-	bool made; /* if not set, only probe cost may be known */
+	bool made; /* if not set, only probe_cost may be known */
 	struct xp_call_rate_object *objects;
 	size_t object_count;
 	size_t object_room;
@@ -29,7 +29,7 @@ struct xp_call_rates {
 	uint64_t own_ns; /* CPU time of the targets during the count, without that of the counting */
 	struct xp_probe_cost probe_cost;
 	struct xp_forecast_input input;
-	struct xp_forecast forecast; /* after xp_call_rate_forecast() */
+	struct xp_forecast forecast; /* after xp_call_rates_forecast() */
 };
 
 /*

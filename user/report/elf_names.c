@@ -40,8 +40,8 @@ struct xp_elf_names {
 	struct unit *units;
 	size_t unit_count;
 	size_t unit_room;
-	struct xp_interval_map unit_spans; /* index: in units */
-	struct xp_u64_map qualified;	   /* the name made for a DIE, by its address in memory */
+	struct xp_interval_map unit_intervals; /* index: in units */
+	struct xp_u64_map qualified;	       /* the name made for a DIE, by its address in memory */
 };
 
 static const Dwfl_Callbacks callbacks = {
@@ -70,19 +70,19 @@ static int add_symbol(struct xp_elf_names *names, int index)
 	Dwarf_Addr bias;
 	Elf *elf;
 	const char *name = dwfl_module_getsym_info(names->module, index, &symbol, &address, &section, &elf, &bias);
-	struct xp_interval span = { .index = (uint32_t)index };
+	struct xp_interval interval = { .index = (uint32_t)index };
 
 	if (!name || !*name)
 		return 0;
-	span.rank = xp_symbol_rank(&symbol);
-	span.start = address;
-	if (!span.rank)
+	interval.rank = xp_symbol_rank(&symbol);
+	interval.start = address;
+	if (!interval.rank)
 		return 0;
 	if (symbol.st_size)
-		span.end = address + symbol.st_size;
+		interval.end = address + symbol.st_size;
 	else
-		span.end = section_end(elf, section, bias);
-	return xp_interval_map_add(&names->symbols, span);
+		interval.end = section_end(elf, section, bias);
+	return xp_interval_map_add(&names->symbols, interval);
 }
 
 /* A symbol without a size, usually from assembly code, ends at the next one. */
@@ -91,18 +91,19 @@ static void clip_symbols(struct xp_elf_names *names)
 	struct xp_interval_map *symbols = &names->symbols;
 
 	for (size_t i = 0; i + 1 < symbols->count; i++) {
-		struct xp_interval *span = &symbols->all[i];
+		struct xp_interval *interval = &symbols->all[i];
 		size_t next = i + 1;
 		GElf_Sym symbol;
 		GElf_Addr address;
 
-		if (!dwfl_module_getsym_info(names->module, (int)span->index, &symbol, &address, NULL, NULL, NULL) ||
+		if (!dwfl_module_getsym_info(names->module, (int)interval->index, &symbol, &address, NULL, NULL,
+					     NULL) ||
 		    symbol.st_size)
 			continue;
-		while (next < symbols->count && symbols->all[next].start == span->start)
+		while (next < symbols->count && symbols->all[next].start == interval->start)
 			next++;
 		if (next < symbols->count)
-			span->end = XP_MIN(span->end, symbols->all[next].start);
+			interval->end = XP_MIN(interval->end, symbols->all[next].start);
 	}
 }
 
@@ -123,12 +124,12 @@ static int load_symbols(struct xp_elf_names *names)
 
 static const char *symbol_at(struct xp_elf_names *names, uint64_t address)
 {
-	const struct xp_interval *span = xp_interval_map_find(&names->symbols, address);
+	const struct xp_interval *found = xp_interval_map_find(&names->symbols, address);
 	GElf_Sym symbol;
 	GElf_Addr start;
 
-	return span ? dwfl_module_getsym_info(names->module, (int)span->index, &symbol, &start, NULL, NULL, NULL)
-		    : NULL;
+	return found ? dwfl_module_getsym_info(names->module, (int)found->index, &symbol, &start, NULL, NULL, NULL)
+		     : NULL;
 }
 
 /* ---- DWARF ---- */
@@ -156,7 +157,7 @@ static int add_unit(struct xp_elf_names *names, const Dwarf_Die *die, const Dwar
 		return -ENOMEM;
 	names->units[index] = (struct unit){ .die = *die, .code = *code };
 	names->unit_count++;
-	return add_ranges(&names->unit_spans, &names->units[index].die, index);
+	return add_ranges(&names->unit_intervals, &names->units[index].die, index);
 }
 
 /* Reads the address ranges of all units; only some compilers write .debug_aranges. */
@@ -177,7 +178,7 @@ static int load_units(struct xp_elf_names *names)
 		if (err)
 			return err;
 	}
-	xp_interval_map_sort(&names->unit_spans);
+	xp_interval_map_sort(&names->unit_intervals);
 	return 0;
 }
 
@@ -228,7 +229,7 @@ static int add_functions(struct unit *unit, Dwarf_Die *parent, unsigned int dept
 
 static Dwarf_Die *function_at(struct unit *unit, uint64_t address)
 {
-	const struct xp_interval *span;
+	const struct xp_interval *interval;
 
 	if (!unit->indexed) {
 		unit->indexed = true;
@@ -236,8 +237,8 @@ static Dwarf_Die *function_at(struct unit *unit, uint64_t address)
 			return NULL;
 		xp_interval_map_sort(&unit->functions);
 	}
-	span = xp_interval_map_find(&unit->functions, address);
-	return span ? &unit->dies[span->index] : NULL;
+	interval = xp_interval_map_find(&unit->functions, address);
+	return interval ? &unit->dies[interval->index] : NULL;
 }
 
 /* Finds the functions inlined at address, from the outermost inwards. Returns their number. */
@@ -444,11 +445,11 @@ size_t xp_elf_names_at(struct xp_elf_names *names, uint64_t vaddr, struct xp_nam
 {
 	const char *symbol = symbol_at(names, vaddr + names->bias);
 	uint64_t address = vaddr + names->bias - names->dwarf_bias;
-	const struct xp_interval *span = xp_interval_map_find(&names->unit_spans, address);
+	const struct xp_interval *interval = xp_interval_map_find(&names->unit_intervals, address);
 
 	memset(frames, 0, XP_NAME_FRAMES_MAX * sizeof(*frames));
-	if (span)
-		return name_frames(names, &names->units[span->index], address, symbol, frames);
+	if (interval)
+		return name_frames(names, &names->units[interval->index], address, symbol, frames);
 	frames[0].symbol = symbol;
 	return symbol ? 1 : 0;
 }
@@ -507,7 +508,7 @@ void xp_elf_names_free(struct xp_elf_names *names)
 		free(names->qualified.entries[i].pointer);
 	xp_u64_map_free(&names->qualified);
 	free(names->units);
-	xp_interval_map_free(&names->unit_spans);
+	xp_interval_map_free(&names->unit_intervals);
 	xp_interval_map_free(&names->symbols);
 	if (names->dwfl)
 		dwfl_end(names->dwfl);

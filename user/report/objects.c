@@ -109,7 +109,7 @@ static int set_file(struct xp_report_object *object, const char *path, const str
 static int add_object(struct xp_report_objects *objects, const struct xp_gperf_line *line,
 		      const struct xp_recorded_process *process, struct xp_symbolizer *symbolizer)
 {
-	struct xp_interval span = { .start = line->start, .end = line->end, .index = (uint32_t)objects->count };
+	struct xp_interval interval = { .start = line->start, .end = line->end, .index = (uint32_t)objects->count };
 	struct xp_report_object *object;
 	char path[PATH_MAX];
 	int err;
@@ -121,7 +121,7 @@ static int add_object(struct xp_report_objects *objects, const struct xp_gperf_l
 	*object = (struct xp_report_object){ .start = line->start, .offset = line->map_offset };
 	err = set_file(object, *path ? path : "[anon]", process, symbolizer);
 	if (!err)
-		err = xp_interval_map_add(&objects->intervals, span);
+		err = xp_interval_map_add(&objects->intervals, interval);
 	objects->count += !err;
 	return err;
 }
@@ -156,8 +156,8 @@ const struct xp_report_object *xp_report_objects_find(const struct xp_report_obj
 						      const struct xp_symbolizer *symbolizer, uint64_t address,
 						      uint64_t *vaddr)
 {
-	const struct xp_interval *span = xp_interval_map_find(&objects->intervals, address);
-	const struct xp_report_object *object = span ? &objects->all[span->index] : NULL;
+	const struct xp_interval *interval = xp_interval_map_find(&objects->intervals, address);
+	const struct xp_report_object *object = interval ? &objects->all[interval->index] : NULL;
 
 	if (object)
 		*vaddr = xp_symbolizer_vaddr(symbolizer, object->file, object->offset, address - object->start);

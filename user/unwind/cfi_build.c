@@ -28,7 +28,7 @@ struct build {
 	Elf *debug_elf; /* the ELF with .debug_frame; not mapped, since uncompressing a section changes it */
 	int debug_fd;	/* of a separate file, or -1 */
 	struct xp_cfi_rows rows;
-	struct xp_cfi_synthetic gaps;
+	struct xp_cfi_synthetic synthetic;
 	struct xp_cfi_header header;
 };
 
@@ -263,16 +263,16 @@ static int add_segment(struct build *build, const struct xp_elf_segment *segment
 		if (fde_start >= fde_end)
 			continue;
 		if (fde->is_debug &&
-		    xp_cfi_synthetic_has_signal_return(&build->gaps, fde_start + to_offset, fde_end + to_offset))
+		    xp_cfi_synthetic_has_signal_return(&build->synthetic, fde_start + to_offset, fde_end + to_offset))
 			continue;
-		err = xp_cfi_synthetic_add(&build->gaps, at + to_offset, fde_start + to_offset);
+		err = xp_cfi_synthetic_add(&build->synthetic, at + to_offset, fde_start + to_offset);
 		if (!err) {
 			xp_cfi_fdes_start(fdes, fde, &program);
 			err = xp_cfi_rows_run(&build->rows, &program, fde_start, fde_end, to_offset);
 		}
 		at = fde_end;
 	}
-	return err ? err : xp_cfi_synthetic_add(&build->gaps, at + to_offset, end + to_offset);
+	return err ? err : xp_cfi_synthetic_add(&build->synthetic, at + to_offset, end + to_offset);
 }
 
 static int by_offset(const void *a, const void *b)
@@ -341,7 +341,7 @@ static int make(struct build *build, const char *path, int to_fd)
 		return err;
 	find_addresses(build);
 	code_bytes = executable_bytes(build);
-	xp_cfi_synthetic_init(&build->gaps, &build->image, build->start, build->end, &build->rows);
+	xp_cfi_synthetic_init(&build->synthetic, &build->image, build->start, build->end, &build->rows);
 	err = read_fdes(build, path, code_bytes);
 	if (!err)
 		err = add_segments(build);

@@ -30,7 +30,7 @@ enum xp_step_needs {
 struct xp_cached_step {
 	uint64_t ip;
 	uint64_t sp;
-	uint64_t bp;		  /* may have changed since, unless way is XP_STEP_BY_BP */
+	uint64_t bp;		  /* may have changed since, unless method is XP_STEP_BY_BP */
 	const struct xp_vma *vma; /* contains ip */
 	/* Offset of the caller's saved rbp from the caller's sp; XP_STEP_NOT_SAVED: still in rbp. */
 	int16_t saved;
