@@ -298,7 +298,7 @@ def test_follow_beside_patched_sleds(record, waiting, chain, way):
     recorded = session.finish().ok()
     owner = f"patched in process {other.pid}, which another xprof (process {patching.process.pid}) records"
     assert owner in recorded.messages and "XRay's own runtime" not in recorded.messages
-    assert f"no sled of process {process.pid} (chain" in recorded.messages
+    assert f"all sleds of process {process.pid} (chain" in recorded.messages
     (refused,) = [o["sleds_refused"] for p in recorded.manifest["processes"] for o in p["objects"]]
     assert refused["patched"] > 0
     go(other)

@@ -248,8 +248,8 @@ static int patch_again(struct xp_recording *recording, struct xp_process *proces
 		xp_throttle_wait(recording->probes.throttle);
 	err = xp_patch_object(recording->probes.patch, &place, &sleds, why, sizeof(why));
 	if (err && err != -ESRCH)
-		xp_warn("%s was loaded again by process %d and cannot be patched: %s; its events are missing from "
-			"now on",
+		xp_warn("%s was loaded again by process %d and cannot be patched: %s; its events are missing "
+			"until it can be",
 			object->path, process->pid, why);
 	return err == -ENOMEM ? err : 0;
 }

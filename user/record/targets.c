@@ -142,8 +142,8 @@ int xp_targets_check(struct xp_recording *recording)
 		return 0;
 	if (recording->plan.samples && !options->functions.count) {
 		if (refused)
-			xp_warn("no sled of process %d (%s) is left to attach, see above: it is sampled only",
-				first->pid, first->comm);
+			xp_warn("all sleds of process %d (%s) were refused (see above); it is only sampled", first->pid,
+				first->comm);
 		else
 			xp_info("process %d (%s) has no XRay sleds and is sampled only; to record its calls, build it "
 				"with `clang -fxray-instrument`",
