@@ -157,8 +157,8 @@ const struct xp_option xp_option_table[] = {
 	  "Stop after this time, such as 10, 10s, 500ms or 2m. Default: until the target ends or ^C." },
 	{ "max-overhead", 0, "PERCENT", NULL, XP_OPTION_PERCENT, ON(RECORD), SETS(max_overhead), "How to record",
 	  "Limit the cost of recorded calls to this share of the target's CPU time, such as 5%. The functions that "
-	  "are called most are taken out, counted if that is cheap enough, and put back when they are called less; "
-	  "the manifest and the report name them." },
+	  "are called most are taken out, counted if that is cheap enough, and recorded again when they are called "
+	  "less; the manifest and the report name them." },
 	{ "flight", 0, "SIZE", NULL, XP_OPTION_SIZE, ON(RECORD), SETS(flight_bytes), "How to record",
 	  "Keep only the newest calls of each process, in this much memory, such as 64M. They are written on "
 	  "SIGUSR2, when a signal kills the process, and at the end of the recording." },

@@ -85,7 +85,7 @@ def bench_stops(table, quick):
         longest.append(attach["longest_stop_ms"])
         sleds = recording.manifest["processes"][0]["objects"][0]["sleds_attached"]
     value = statistics.median(stopped)
-    table.add(f"{sleds} sleds patched and put back: the target stands still",
+    table.add(f"{sleds} sleds patched and restored: the target stands still",
               f"{value:.1f} ms, at once {max(longest):.1f} ms", "50 ms", value <= 50)
 
 

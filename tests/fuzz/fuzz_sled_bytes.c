@@ -57,7 +57,7 @@ static void check_patched(const uint8_t *data, enum xp_sled_kind kind, uint64_t 
 	free(bytes);
 }
 
-/* What is patched is read again as what it was, also when its head is put back. */
+/* What is patched is read again as what it was, also when its head is restored. */
 static void check_own(const struct head *head, enum xp_sled_kind kind, const uint8_t *operands)
 {
 	struct xp_sled sled = { .kind = kind };

@@ -103,7 +103,7 @@ def test_no_other_function_misses_a_call(record, load, mode, hot_calls, hot_when
     assert set(out) == {"hot"} and out["hot"]["times"] >= (2 if hot_when == "later" else 1)
     assert {name: entered[name] for name in ("warm", "cold")} == {name: truth[name] for name in ("warm", "cold")}
     assert entered == left
-    # Of threads that stood in a sled of hot() when that was put back.
+    # Of threads that stood in a sled of hot() when that was restored.
     assert recorded.totals["filtered"]["outside"] <= (threads * out["hot"]["times"] if mode == "patch" else 0)
     known = entered.get("hot", 0) + out["hot"].get("calls_counted", 0)
     assert 0 < known <= truth["hot"], (entered, out, truth)
@@ -388,7 +388,7 @@ def test_conditional_tail_exits_go_too(record, program, waiting, clang):
     before = set(entry_words(process.pid, path))
     process.send_signal(signal.SIGUSR1)
     recording.wait_until(lambda: not probes(process.pid, path), lambda: f"{probes(process.pid, path)} stay")
-    # The patched sleds of the same functions are put back, or lead elsewhere, in a stop of the process.
+    # The patched sleds of the same functions are restored, or lead elsewhere, in a stop of the process.
     recording.wait_until(lambda: len(before - set(entry_words(process.pid, path))) >= 5, "patched sleds stay")
     assert process.poll() is None
     recorded = session.stop().ok()

@@ -116,7 +116,7 @@ def test_recorded_again_and_again(busy, record):
 
 
 def test_xprof_is_killed(busy, record, xprof):
-    """The target goes on, with full rings and then without probes; the sleds are put back by the next one."""
+    """The target goes on, with full rings and then without probes; the sleds are restored by the next one."""
     target = busy(pause_us=100)
     session = record(MEMORY, "--no-samples", "-p", target.pid).wait_attached()
     target.assert_works()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Sleds that are patched from outside: the target goes on as if nothing were, and all is put back, whatever happens."""
+"""Sleds that are patched from outside: the target goes on as if nothing were, and all is restored, whatever happens."""
 import fcntl
 import os
 import pathlib
@@ -342,7 +342,7 @@ def test_loaded_again(record, program, waiting):
 
 
 def test_children_are_put_back(record, program, start, xprof):
-    """A child that was forked while its parent was patched is no target, works, and is put back with its parent."""
+    """A child that was forked while its parent was patched is no target, works, and is restored with its parent."""
     process = start([program("live/programs/parent.c", "-O1", project.no_runtime())])
     assert process.stdout.readline() == "ready\n"
     session = record(PATCH, "-p", process.pid).wait_attached()
@@ -365,7 +365,7 @@ def test_children_are_put_back(record, program, start, xprof):
 @pytest.mark.together("kills")
 @pytest.mark.parametrize("pause_us", [0, 1000], ids=["load", "idle"])
 def test_kill_in_every_state(xprof, busy, tmp_path, pause_us):
-    """While it checks, patches, records, puts back and writes: the target works, and can be put back."""
+    """While it checks, patches, records, restores and writes: the target works, and can be restored."""
     chance = random.Random(SEED)
     target = busy(pause_us=pause_us)
     arguments = [xprof.path, "record", PATCH, "-q", "--no-samples", "-p", str(target.pid)]
@@ -410,7 +410,7 @@ def test_next_recording_notices(record, busy, mode):
 
 @pytest.mark.together("kills")
 def test_killed_with_its_command(xprof, program, start, tmp_path):
-    """A command that has reached its main function goes on without a killed xprof, and can be put back."""
+    """A command that has reached its main function goes on without a killed xprof, and can be restored."""
     path = program("live/programs/victim.c", "-O2", project.no_runtime())
     progress = tmp_path / "progress"
     process = start([xprof.path, "record", PATCH, "-q", "--no-samples", "-o", tmp_path / "out", "--", path, "2", "1000", progress])
@@ -444,7 +444,7 @@ class Orphan:
 @pytest.mark.together("kills")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_second_signal_aborts(xprof, busy, tmp_path, number):
-    """Whenever it comes, the sleds are put back before xprof ends."""
+    """Whenever it comes, the sleds are restored before xprof ends."""
     chance = random.Random(SEED)
     target = busy()
     for round_number in range(5):
@@ -461,7 +461,7 @@ def test_second_signal_aborts(xprof, busy, tmp_path, number):
 
 
 def test_stopped_target(record, busy):
-    """Patched and put back while it is stopped: it stays stopped, and goes on when it is continued."""
+    """Patched and restored while it is stopped: it stays stopped, and goes on when it is continued."""
     target = busy(pause_us=1000)
     target.process.send_signal(signal.SIGSTOP)
     recorded = record(PATCH, "-p", target.pid, "-d", "200ms").finish().ok()

@@ -85,7 +85,7 @@ def written(desk):
 
 
 def test_own_process(desk, target, xprof):
-    """Its sleds are probed. Patched, they could not be put back: the stub is found by a right that is missing."""
+    """Its sleds are probed. Patched, they could not be restored: the stub is found by a right that is missing."""
     own = target(USER)
     done = desk.record(THREE, "-d", "0.3", "-p", own.pid)
     assert done.returncode == 0, done.stderr

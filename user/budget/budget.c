@@ -281,8 +281,8 @@ static void stop_counting(struct xp_budget *budget, struct decisions *decisions,
 	}
 }
 
-/* Puts back the cheapest functions first, as many as there is room for. */
-static void put_back(struct xp_budget *budget, struct decisions *decisions, uint64_t now_ns)
+/* Chooses the functions to record again: the cheapest ones first, as many as there is room for. */
+static void record_again(struct xp_budget *budget, struct decisions *decisions, uint64_t now_ns)
 {
 	size_t count = sort_state(budget, XP_BUDGET_COUNTED);
 
@@ -342,7 +342,7 @@ size_t xp_budget_tick(struct xp_budget *budget, uint64_t now_ns, uint64_t cpu_ns
 	if (decisions.cost > allowance(budget, FULL))
 		take_out(budget, &decisions, now_ns);
 	if (!decisions.count)
-		put_back(budget, &decisions, now_ns);
+		record_again(budget, &decisions, now_ns);
 	if (!decisions.count)
 		look(budget, &decisions, now_ns);
 	return decisions.count;

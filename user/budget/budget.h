@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The policy of --max-overhead: which functions to take out of a recording, so that it costs at most a given share of
- * the target's CPU time, and when to put them back. Numbers in, decisions out: no probes, no clock, no printing.
+ * the target's CPU time, and when to record them again. Numbers in, decisions out: no probes, no clock, no printing.
  *
  * Only functions that are called repeatedly are taken out. If many functions cost a little each, the budget cannot be
  * kept. A function is recorded, or only counted (at its entries, which is cheaper), or out. The most expensive

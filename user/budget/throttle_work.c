@@ -355,7 +355,7 @@ static bool patch_place(struct xp_throttle *throttle, const struct xp_object *ob
 	}
 	put_off(throttle, &place->patches);
 	if (place->patches.failures == RETRY_WARN)
-		xp_warn("budget: cannot take out functions of process %d, or put them back: %s; xprof keeps trying",
+		xp_warn("budget: cannot take out functions of process %d, or patch them again: %s; xprof keeps trying",
 			place->pid, why);
 	return err != -EBUSY && err != -EAGAIN && err != -EPERM;
 }
@@ -476,7 +476,7 @@ static void undo_change(struct xp_throttle *throttle, struct xp_throttled *one, 
 	__atomic_store_n(&one->object->budget[one->function_id].out_tsc, out_tsc, __ATOMIC_RELAXED);
 	err = is_stopping(throttle) ? 0 : change_one(throttle, one, one->state);
 	if (err)
-		xp_debug("budget: cannot put the probes of a function back: %s", strerror(-err));
+		xp_debug("budget: cannot undo the change of a function's probes: %s", strerror(-err));
 }
 
 static void patch_everywhere(struct xp_throttle *throttle, bool *changed, const uint64_t *out_tsc)
