@@ -11,7 +11,7 @@ import time
 import project
 import recording
 
-OUR_PROGRAMS = re.compile(r"(sled_|stub_|task_(exec|fork|exit)$|link_map_chan|jit_changed)")
+OUR_PROGRAMS = re.compile(r"(sled_|stub_|task_((exec|fork|exit|new)$|prepare_ex|leave_by_e)|link_map_chan|jit_changed)")
 
 
 def assert_nothing_left(pid):
@@ -85,7 +85,7 @@ SLED_BYTES = {"custom": 17, "typed": 22}
 
 @functools.lru_cache(maxsize=64)
 def sled_tails(path, inode, changed):
-    """File offsets of the bytes of sleds that are not put back: never executed, as with XRay's own runtime."""
+    """File offsets of the bytes of sleds that are not restored: never executed, as with XRay's own runtime."""
     listed = project.run([project.XPROF, "list", "--sleds", path]).stdout.splitlines()
     tails = set()
     for line in listed:

@@ -389,7 +389,9 @@ static void test_many(void **state)
 	uint8_t *bytes = malloc(table.size + BYTES + 200), *file;
 	size_t file_bytes;
 	uint32_t length;
-	uint64_t count;
+	struct xp_jit_line last;
+	uint64_t counts[2]; /* of lines, and of bytes of paths */
+	char paths[8];
 	FILE *out;
 
 	(void)state;
@@ -405,8 +407,16 @@ static void test_many(void **state)
 	out = tmpfile();
 	assert_true(out && xp_jit_lines_answer(file, file_bytes, out));
 	rewind(out);
-	assert_int_equal(fread(&count, sizeof(count), 1, out), 1);
-	assert_int_equal(count, XP_JIT_LINES_MAX);
+	assert_int_equal(fread(counts, sizeof(counts), 1, out), 1);
+	assert_int_equal(counts[0], XP_JIT_LINES_MAX);
+	assert_in_range(counts[1], 4, sizeof(paths));
+	assert_int_equal(fseek(out, (long)(sizeof(last) * (XP_JIT_LINES_MAX - 1)), SEEK_CUR), 0);
+	assert_int_equal(fread(&last, sizeof(last), 1, out), 1);
+	assert_int_equal(fread(paths, counts[1], 1, out), 1);
+	assert_int_equal(last.address, XP_JIT_LINES_MAX);
+	assert_int_equal(last.line, 1);
+	assert_int_equal(last.discriminator, 0);
+	assert_string_equal(paths + (uintptr_t)last.file, "a.c");
 	fclose(out);
 	free(file);
 	free(bytes);
