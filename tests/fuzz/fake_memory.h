@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The memory of a target that is the input of a fuzz target: in place of target_memory.c, which is not linked then. It
+ * The memory of a target that is the input of a fuzz target: in place of target/memory.c, which is not linked then. It
  * changes with the number of the read, as that of a process that runs does.
  */
 #ifndef XPROF_FUZZ_FAKE_MEMORY_H

@@ -86,7 +86,7 @@ struct xp_address_space {
 	size_t room;
 	uint64_t changed;		  /* TSC of the last change: identifies the state of the mappings */
 	unsigned int sharers;		  /* for xp_address_space_new(): number of holders minus one */
-	size_t waiters;			  /* for waiting.h: samples that hold it */
+	size_t waiters;			  /* for pending_samples.h: samples that hold it */
 	struct xp_address_space_jit *jit; /* in time order */
 	size_t jit_count;
 };
