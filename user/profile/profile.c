@@ -208,8 +208,10 @@ static int rehash(struct xp_profile *profile)
 		*last = i + 1;
 	}
 	for (size_t i = 0; i < profile->address_count; i++)
-		if (hash_address(profile, profile->addresses[i].address, i))
+		if (hash_address(profile, profile->addresses[i].address, i)) {
+			xp_hash_free(&profile->by_address); /* not empty, it would pass for complete */
 			return -ENOMEM;
+		}
 	return 0;
 }
 
