@@ -201,6 +201,21 @@ static void test_parent_dies(void **state)
 	assert_false(dies_with_parent(true, 100));
 }
 
+/* The parent of a child ends before it. */
+static void test_orphan(void **state)
+{
+	struct xp_child_options outer = { .channel = XP_CHILD_PIPE }, inner = { .channel = XP_CHILD_SOCKET };
+	struct xp_child child, orphan = { .fd = -1 };
+
+	(void)state;
+	inner.outlives_parent = true;
+	assert_int_equal(xp_child_start(&child, &outer, start_inner, &inner), 0);
+	assert_int_equal(read(child.fd, &orphan.pid, sizeof(orphan.pid)), sizeof(orphan.pid));
+	assert_true(xp_child_kill(&child, 10000));
+	assert_int_equal(xp_child_wait(orphan.pid, 50), -EAGAIN);
+	assert_true(xp_child_kill(&orphan, 10000));
+}
+
 static void test_ends(void **state)
 {
 	static const struct xp_child_options quiet = { 0 }, late = { .limits.seconds = 1 };
@@ -231,10 +246,8 @@ static void test_ends(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_bare),
-		cmocka_unit_test(test_limits),
-		cmocka_unit_test(test_parent_dies),
-		cmocka_unit_test(test_ends),
+		cmocka_unit_test(test_bare),   cmocka_unit_test(test_limits), cmocka_unit_test(test_parent_dies),
+		cmocka_unit_test(test_orphan), cmocka_unit_test(test_ends),
 	};
 
 	return cmocka_run_group_tests_name("child", tests, NULL, NULL);

@@ -174,32 +174,36 @@ int xp_child_start(struct xp_child *child, const struct xp_child_options *option
 	return err;
 }
 
-/* Works for children of the task that shares our memory too (shield.h). */
-static void wait_for_end(pid_t pid, int timeout_ms)
+/*
+ * Works for children of the task that shares our memory too (shield.h), also after that task has ended. Returns whether
+ * the child is known to run still.
+ */
+static bool outlasts(pid_t pid, int timeout_ms)
 {
 	struct pollfd end = { .fd = (int)syscall(SYS_pidfd_open, pid, 0), .events = POLLIN };
 	uint64_t deadline_ns = xp_now_ns() + (uint64_t)timeout_ms * 1000000, now_ns;
+	bool is_gone = end.fd < 0 && errno == ESRCH;
 	int ready = 0;
 
-	while (ready <= 0 && (now_ns = xp_now_ns()) < deadline_ns)
+	while (!is_gone && ready <= 0 && (now_ns = xp_now_ns()) < deadline_ns)
 		ready = poll(&end, 1, (int)((deadline_ns - now_ns) / 1000000 + 1));
 	if (end.fd >= 0)
 		close(end.fd);
+	return end.fd >= 0 && ready <= 0;
 }
 
 int xp_child_wait(pid_t pid, int timeout_ms)
 {
+	bool is_running = timeout_ms > 0 && outlasts(pid, timeout_ms);
 	int status;
 	pid_t ended;
 
-	if (timeout_ms > 0)
-		wait_for_end(pid, timeout_ms);
 	do {
 		ended = waitpid(pid, &status, timeout_ms < 0 ? 0 : WNOHANG);
 	} while (ended < 0 && errno == EINTR);
-	if (ended < 0)
+	if (ended < 0 && (errno != ECHILD || !is_running))
 		return -errno;
-	if (!ended)
+	if (ended <= 0)
 		return -EAGAIN;
 	return WIFEXITED(status) ? WEXITSTATUS(status) : -EIO;
 }

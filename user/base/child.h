@@ -69,7 +69,8 @@ typedef int xp_child_main(void *arg);
 int xp_child_start(struct xp_child *child, const struct xp_child_options *options, xp_child_main *run, void *arg);
 /*
  * Waits up to timeout_ms for the end of a child; -1: forever. Returns its exit code, -EAGAIN if it has not ended, -EIO
- * if a signal has killed it, or an error of waitpid(2).
+ * if a signal has killed it, or an error of waitpid(2): -ECHILD if it was the child of a task that has ended (shield.h)
+ * and was not seen to run any longer.
  */
 int xp_child_wait(pid_t pid, int timeout_ms);
 /*
