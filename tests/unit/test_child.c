@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -97,13 +98,24 @@ static void test_bare(void **state)
 	close(options.fds[0]);
 }
 
+/* The size of the address space. */
+static rlim_t own_bytes(void)
+{
+	char text[32] = "";
+	int fd = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
+	ssize_t n = read(fd, text, sizeof(text) - 1);
+
+	close(fd);
+	return n > 0 ? strtoull(text, NULL, 10) * (rlim_t)sysconf(_SC_PAGESIZE) : 0;
+}
+
 static int is_limited(void *arg)
 {
 	char name[16];
 
 	(void)arg;
 	CHECK(limit_of(RLIMIT_CPU) == 7);
-	CHECK(limit_of(RLIMIT_AS) == 1 << 30);
+	CHECK(limit_of(RLIMIT_AS) > 1 << 30 && limit_of(RLIMIT_AS) <= (1 << 30) + own_bytes());
 	CHECK(limit_of(RLIMIT_DATA) == 1 << 29);
 	CHECK(limit_of(RLIMIT_FSIZE) == 4096);
 	CHECK(limit_of(RLIMIT_NPROC) == 0);
@@ -132,6 +144,32 @@ static void test_limits(void **state)
 	if (geteuid())
 		skip();
 	assert_int_equal(run(&options, is_limited, NULL), 0);
+}
+
+static bool can_map(size_t bytes)
+{
+	return mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0) != MAP_FAILED;
+}
+
+static int maps_its_share(void *arg)
+{
+	(void)arg;
+	CHECK(can_map(192 << 20));
+	CHECK(!can_map(128 << 20));
+	return 0;
+}
+
+/* The parent's rings are in the child's address space, too. */
+static void test_large_parent(void **state)
+{
+	static const struct xp_child_options options = { .limits.address_bytes = 256 << 20, .drops_privileges = true };
+	size_t bytes = (size_t)1 << 30;
+	void *ring = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	(void)state;
+	assert_ptr_not_equal(ring, MAP_FAILED);
+	assert_int_equal(run(&options, maps_its_share, NULL), 0);
+	assert_int_equal(munmap(ring, bytes), 0);
 }
 
 /* Tells its number, and stays if it has an argument. */
@@ -246,8 +284,8 @@ static void test_ends(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_bare),   cmocka_unit_test(test_limits), cmocka_unit_test(test_parent_dies),
-		cmocka_unit_test(test_orphan), cmocka_unit_test(test_ends),
+		cmocka_unit_test(test_bare),	    cmocka_unit_test(test_limits), cmocka_unit_test(test_large_parent),
+		cmocka_unit_test(test_parent_dies), cmocka_unit_test(test_orphan), cmocka_unit_test(test_ends),
 	};
 
 	return cmocka_run_group_tests_name("child", tests, NULL, NULL);

@@ -7,6 +7,7 @@
 #include <linux/capability.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -101,13 +102,27 @@ static void limit(int resource, rlim_t soft, rlim_t hard)
 		setrlimit((enum __rlimit_resource)resource, &limits);
 }
 
+/* The size of the address space, which begins as a copy of the parent's. 0: unknown. */
+static rlim_t inherited_bytes(void)
+{
+	int fd = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
+	char text[32] = "";
+
+	if (fd < 0)
+		return 0;
+	(void)!read(fd, text, sizeof(text) - 1);
+	close(fd);
+	return strtoull(text, NULL, 10) * (rlim_t)sysconf(_SC_PAGESIZE);
+}
+
 static void set_limits(const struct xp_child_limits *limits)
 {
+	rlim_t address_bytes = limits->address_bytes ? limits->address_bytes + inherited_bytes() : 0;
 	const struct rlimit none = { 0, 0 };
 
 	alarm(limits->seconds);
 	limit(RLIMIT_CPU, limits->cpu_seconds, limits->cpu_seconds ? limits->cpu_seconds + 1 : 0);
-	limit(RLIMIT_AS, limits->address_bytes, limits->address_bytes);
+	limit(RLIMIT_AS, address_bytes, address_bytes);
 	limit(RLIMIT_DATA, limits->data_bytes, limits->data_bytes);
 	limit(RLIMIT_FSIZE, limits->file_bytes, limits->file_bytes);
 	if (limits->no_children)

@@ -18,9 +18,9 @@
 struct xp_child_limits {
 	unsigned int seconds; /* wall-clock time */
 	unsigned int cpu_seconds;
-	rlim_t address_bytes;
-	rlim_t data_bytes; /* private writable memory (RLIMIT_DATA) */
-	rlim_t file_bytes; /* size of a file that it writes */
+	rlim_t address_bytes; /* on top of those that it has from its parent */
+	rlim_t data_bytes;    /* private writable memory (RLIMIT_DATA) */
+	rlim_t file_bytes;    /* size of a file that it writes */
 	bool no_children;
 };
 

@@ -24,7 +24,7 @@
 struct xp_confined_limits {
 	uint64_t ns; /* wall-clock time for the whole read */
 	unsigned int cpu_seconds;
-	rlim_t address_bytes;
+	rlim_t address_bytes; /* as in struct xp_child_limits */
 };
 
 /* Runs in the reader: reads the file fd and writes its answers to out. The return value is the reader's exit code. */
