@@ -260,7 +260,10 @@ static int read_symfile(struct walk *walk, struct symfile *symfile, const uint8_
 	return err;
 }
 
-/* An invalid symfile, or one that is already gone, gives an entry without code. */
+/*
+ * An invalid symfile, or one that is already gone, gives an entry without code. Returns 1 if it is left for a later
+ * walk: this one is not complete.
+ */
 static int load_symfile(struct walk *walk, struct known *known)
 {
 	uint8_t *bytes = malloc(known->symfile_bytes);
@@ -278,7 +281,7 @@ static int load_symfile(struct walk *walk, struct known *known)
 		free_symfile(&symfile);
 	}
 	free(bytes);
-	return err == -ENOMEM ? err : 0;
+	return err == -ENOMEM ? err : err == -EAGAIN || err == -ETIMEDOUT ? 1 : 0;
 }
 
 static bool is_same(const struct walk *walk, const struct known *known, const struct entry *entry)
@@ -291,7 +294,7 @@ static bool is_same(const struct walk *walk, const struct known *known, const st
 	       !memcmp(head, known->head, sizeof(head));
 }
 
-/* Returns 1 if no more bytes may be read in this walk. */
+/* Returns 1 if no more may be read in this walk. */
 static int take_entry(struct walk *walk, uint64_t address, const struct entry *entry)
 {
 	struct known *known = xp_u64_map_get(&walk->gdb->known, address);
