@@ -13,6 +13,7 @@
 #include "target/memory.h"
 
 #define REFRESH_BYTES_MAX (32u << 20) /* of symfiles and their .eh_frame, per walk */
+#define LOAD_NS 100000000ull	      /* time in a walk; the last file that begins in it is read to its end */
 #define EH_FRAME_BYTES_MAX (1u << 20)
 #define VERSION 1
 #define ACTION_REGISTER 1
@@ -160,6 +161,7 @@ struct walk {
 	uint64_t now_tsc;
 	uint64_t told;	     /* address of the entry that was just registered; 0: unknown */
 	uint64_t bytes_left; /* that may still be read */
+	uint64_t ns_left;    /* for loading code */
 };
 
 /* The data about the code, without its bytes. */
@@ -244,17 +246,17 @@ static int read_eh_frame(struct walk *walk, struct symfile *symfile)
 	return xp_jit_eh_frames_read(&symfile->eh_frames, symfile->eh_frame, bytes, symfile->functions.eh_frame);
 }
 
-/* Unwinding data is read only if the bytes are wanted too. */
+/* Unwinding data is read only if the bytes are wanted too. Lines take longest, so they are read only for good files. */
 static int read_symfile(struct walk *walk, struct symfile *symfile, const uint8_t *bytes, size_t size)
 {
 	int err;
 
 	*symfile = (struct symfile){ 0 };
 	err = xp_jit_symfile_read(&symfile->functions, bytes, size);
-	if (!err && walk->gdb->line_reader && symfile->functions.has_lines)
-		xp_jit_lines_read(&symfile->lines, walk->gdb->line_reader, bytes, size);
 	if (!err && walk->bytes)
 		err = read_eh_frame(walk, symfile);
+	if (!err && walk->gdb->line_reader && symfile->functions.has_lines)
+		xp_jit_lines_read(&symfile->lines, walk->gdb->line_reader, bytes, size);
 	if (err)
 		free_symfile(symfile);
 	return err;
@@ -267,6 +269,7 @@ static int read_symfile(struct walk *walk, struct symfile *symfile, const uint8_
 static int load_symfile(struct walk *walk, struct known *known)
 {
 	uint8_t *bytes = malloc(known->symfile_bytes);
+	uint64_t begin_ns = xp_now_ns();
 	struct symfile symfile;
 	int err;
 
@@ -279,6 +282,8 @@ static int load_symfile(struct walk *walk, struct known *known)
 		memcpy(known->head, bytes, sizeof(known->head));
 		err = load_functions(walk, known, &symfile);
 		free_symfile(&symfile);
+		/* Files without code are read in each walk: if they counted, those after them might never be read. */
+		walk->ns_left -= XP_MIN(walk->ns_left, xp_now_ns() - begin_ns);
 	}
 	free(bytes);
 	return err == -ENOMEM ? err : err == -EAGAIN || err == -ETIMEDOUT ? 1 : 0;
@@ -305,7 +310,7 @@ static int take_entry(struct walk *walk, uint64_t address, const struct entry *e
 	}
 	if (entry->symfile_bytes < sizeof(known->head) || entry->symfile_bytes > XP_JIT_SRC_GDB_SYMFILE_BYTES_MAX)
 		return 0;
-	if (entry->symfile_bytes > walk->bytes_left)
+	if (entry->symfile_bytes > walk->bytes_left || !walk->ns_left)
 		return 1;
 	walk->bytes_left -= entry->symfile_bytes;
 	if (!known)
@@ -346,7 +351,7 @@ static int walk_list(struct walk *walk, uint64_t first)
 int xp_jit_src_gdb_refresh(struct xp_jit_src_gdb *gdb, struct xp_jit_code *code, struct xp_jit_bytes *bytes,
 			   uint64_t now_tsc, bool is_told)
 {
-	struct walk walk = { gdb, code, bytes, now_tsc, 0, REFRESH_BYTES_MAX };
+	struct walk walk = { gdb, code, bytes, now_tsc, 0, REFRESH_BYTES_MAX, LOAD_NS };
 	struct descriptor descriptor;
 	int err;
 
