@@ -25,6 +25,7 @@
 #define PAUSE_MS 100
 #define ASK_PAUSE_NS 2000000000ull
 #define PATIENCE_MS 5000	/* at the end */
+#define END_MS 100		/* of the child after it was killed */
 #define UNREADY_NS 500000000ull /* while the JVM starts: the first pause; each further one is twice as long */
 #define UNREADY_MAX 7		/* half a minute in all; no JVM takes longer */
 
@@ -208,7 +209,7 @@ void xp_jit_src_jvm_stop(struct xp_jit_src_jvm *jvm)
 	struct xp_child child = { jvm->child, -1 };
 
 	if (jvm->child)
-		xp_child_kill(&child, -1);
+		xp_child_kill(&child, END_MS); /* one that hangs in a file system is abandoned */
 	jvm->child = 0;
 }
 

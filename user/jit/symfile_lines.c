@@ -19,6 +19,7 @@
 #define LIFE_NS (10 * NS_PER_S)	 /* of a reader: programs that compile no more need none */
 #define ANSWER_NS (NS_PER_S / 2) /* 300 000 lines of 20 000 functions take 0.1 s */
 #define FAILURES_MAX 3		 /* then no more files of the program are read */
+#define END_MS 100
 
 static const struct xp_confined_limits limits = {
 	.ns = LIFE_NS + NS_PER_S,
@@ -235,10 +236,11 @@ static bool start(struct xp_jit_line_reader *reader)
 	return process->pid;
 }
 
+/* A process that survives SIGKILL for too long is abandoned. */
 void xp_jit_line_reader_stop(struct xp_jit_line_reader *reader)
 {
 	if (reader->process.pid)
-		xp_child_kill(&reader->process, -1);
+		xp_child_kill(&reader->process, END_MS);
 	reader->process.pid = 0;
 }
 

@@ -19,6 +19,8 @@
 /* Samples wait for its tables, for a limited time: on a busy machine it must not queue behind everything else. */
 #define WORKER_NICE (-10)
 
+#define END_MS 100
+
 /* ---- one file ---- */
 
 /* The descriptors of a child that builds a table. */
@@ -114,7 +116,7 @@ int xp_cfi_worker_start(pid_t *pid)
 	*pid = err ? -1 : worker.pid;
 	if (!err && fcntl(worker.fd, F_SETFL, O_NONBLOCK)) {
 		err = -errno;
-		xp_child_kill(&worker, -1);
+		xp_child_kill(&worker, END_MS);
 	}
 	return err ? err : worker.fd;
 }
