@@ -194,11 +194,12 @@ static void test_slow(void **state)
 	assert_true(reader.process.pid);
 	assert_int_equal(kill(reader.process.pid, SIGSTOP), 0);
 	assert_int_equal(xp_jit_src_gdb_refresh(f->gdb, f->code, NULL, 200, false), 1);
+	assert_int_equal(reader.failures, 1);
 	assert_string_equal(name_at(f, TEXT + 0x2000, 200), "c");
 	assert_string_equal(name_at(f, TEXT + 0x1000, 200), "-");
 	refresh(f, 300, false);
 	assert_string_equal(name_at(f, TEXT + 0x1000, 300), "b");
-	assert_int_equal(reader.failures, 1);
+	assert_int_equal(reader.failures, 0);
 	xp_jit_line_reader_stop(&reader);
 }
 

@@ -18,7 +18,7 @@
 #define NS_PER_S 1000000000ull
 #define LIFE_NS (10 * NS_PER_S)	 /* of a reader: programs that compile no more need none */
 #define ANSWER_NS (NS_PER_S / 2) /* 300 000 lines of 20 000 functions take 0.1 s */
-#define FAILURES_MAX 3		 /* then no more files of the program are read */
+#define FAILURES_MAX 3		 /* in a row; then no more files of the program are read */
 #define END_MS 100
 
 static const struct xp_confined_limits limits = {
@@ -335,10 +335,15 @@ void xp_jit_lines_read(struct xp_jit_lines *lines, struct xp_jit_line_reader *re
 	if ((reader->process.pid || start(reader)) &&
 	    transfer(reader->process.fd, POLLOUT, &request, sizeof(request), end_ns) &&
 	    transfer(reader->process.fd, POLLOUT, (void *)bytes, size, end_ns) &&
-	    xp_jit_lines_receive(lines, reader->process.fd, end_ns))
+	    xp_jit_lines_receive(lines, reader->process.fd, end_ns)) {
+		reader->failures = 0;
 		return;
+	}
 	xp_jit_line_reader_stop(reader);
-	reader->failures++;
+	if (++reader->failures == FAILURES_MAX)
+		xp_debug("code that a program makes has no source lines any more: %d of its symfiles in a row could "
+			 "not be read",
+			 FAILURES_MAX);
 }
 
 void xp_jit_lines_free(struct xp_jit_lines *lines)

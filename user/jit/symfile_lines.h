@@ -38,7 +38,7 @@ struct xp_jit_lines {
 struct xp_jit_line_reader {
 	struct xp_child process; /* its descriptor is our end of the socket for files and answers */
 	uint64_t end_ns;
-	unsigned int failures;
+	unsigned int failures; /* since the last answer */
 };
 
 /* bytes: a copy of the target's. Waits half a second at most. Any error gives no lines. The caller frees the lines. */
