@@ -40,7 +40,8 @@ static __always_inline int record_positioned(__u64 pid_tgid, __u64 sp, __u32 fn,
 	fill(&event->head, time, pid_tgid, sp, fn, kind);
 	event->position = position;
 	event->pad = 0;
-	bpf_ringbuf_submit(event, BPF_RB_NO_WAKEUP);
+	/* Wakes the reader if that has taken everything else: a thread's call ring is full. */
+	bpf_ringbuf_submit(event, 0);
 	return 0;
 }
 

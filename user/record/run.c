@@ -343,7 +343,7 @@ static int next_poll_ms(struct loop *loop, uint64_t now, int fill)
 	int max_ms = may_sleep_long(loop->recording) ? POLL_LONG_MS : POLL_MAX_MS;
 
 	/* A thread fills its call ring in 0.3 ms. */
-	if (fill > 20 && loop->recording->plan.memory)
+	if (loop->recording->plan.memory && fill > 20)
 		loop->poll_ms = 0;
 	else if (fill > 20)
 		loop->poll_ms = XP_MAX(loop->poll_ms / 2, POLL_MIN_MS);

@@ -246,10 +246,3 @@ void xp_call_ring_end(struct xp_call_ring *ring)
 	if (reserved <= XP_CALL_RING_HOLES)
 		ring->lost += reserved;
 }
-
-unsigned int xp_call_ring_fill(const struct xp_call_ring *ring)
-{
-	uint64_t reserved = __atomic_load_n(&ring->slot->head, __ATOMIC_RELAXED) - ring->next;
-
-	return reserved > ring->mask ? 100 : (unsigned int)(reserved * 100 / (ring->mask + 1));
-}

@@ -74,7 +74,4 @@ uint64_t xp_call_ring_number(const struct xp_call_ring *ring, uint32_t low);
 /* No thread writes any more: gives up the holes. */
 void xp_call_ring_end(struct xp_call_ring *ring);
 
-/* How full the ring is, in percent, as far as the reader can see; the writer's count is not trusted. */
-unsigned int xp_call_ring_fill(const struct xp_call_ring *ring);
-
 #endif

@@ -68,6 +68,13 @@ struct xp_process {
 	    *rings; /* calls that its patched sleds record in memory; NULL: none, see process_rings.h */
 };
 
+/* Calls taken from call rings, for the return value of xp_processes_take_calls(). */
+struct xp_calls_taken {
+	uint64_t since_tsc;
+	uint64_t count;
+	int fill_before; /* before since_tsc */
+};
+
 struct xp_processes {
 	struct xp_process *first; /* in order of appearance */
 	struct xp_process **last;
@@ -88,6 +95,8 @@ struct xp_processes {
 	struct xp_flight_writer *writer;
 	uint64_t next_serial;  /* serial of the next thread */
 	uint64_t ended_cpu_ns; /* CPU time of ended processes, from the budget's last reading to their end */
+
+	struct xp_calls_taken taken;
 
 	struct xp_thread *recent[256]; /* by CPU: the thread of its last record */
 };

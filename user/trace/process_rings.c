@@ -11,11 +11,13 @@
 #define CALLS_PER_TAKE 256
 /*
  * The times of BPF's records are exact to about a microsecond, on a busy machine. A new thread with the fs base of one
- * that has ended makes its first call later than that: it takes a clone() first.
+ * that has ended makes its first call later than that: it takes a clone() first. So does the parent of a vfork(), which
+ * must wake up first.
  */
 #define END_MARGIN_NS 3000
 /* A record of BPF that is still to come may really be older than its time says. */
 #define TIME_MARGIN_NS 20000
+#define WINDOW_NS 1000000
 
 /* Takes calls of a ring. A borrower's calls are those of another process. */
 static int take_calls(struct xp_process *process, struct xp_thread_ring *ring, pid_t tid,
@@ -31,6 +33,7 @@ static int take_calls(struct xp_process *process, struct xp_thread_ring *ring, p
 		count = xp_call_ring_take(&ring->ring, range, calls, CALLS_PER_TAKE);
 		if (!count)
 			break;
+		process->all->taken.count += count;
 		if (!thread)
 			err = xp_processes_thread(process->all, process->pid, tid, &thread);
 		if (!thread) {
@@ -68,23 +71,15 @@ int xp_processes_take_before(struct xp_processes *processes, const struct xp_eve
 	return take_calls(process, ring, (pid_t)event->tid, &range);
 }
 
-static int take_all_calls(struct xp_process *process, uint64_t until_tsc, int *fill)
+static int take_all_calls(struct xp_process *process, uint64_t until_tsc)
 {
 	const struct xp_call_range range = until(until_tsc);
 	struct xp_call_rings *rings = process->rings;
 	int err = 0;
 
 	for (size_t i = 0; i < rings->count; i++) {
-		struct xp_call_ring *ring = &rings->list[i].ring;
-		int fill_before = (int)xp_call_ring_fill(ring);
-		uint64_t next = ring->next;
-
-		if (!rings->tids[i])
-			continue;
-		err = take_calls(process, &rings->list[i], rings->tids[i], &range) ?: err;
-		/* A process may say that its ring is full all the time. */
-		if (ring->next != next)
-			*fill = XP_MAX(*fill, fill_before);
+		if (rings->tids[i])
+			err = take_calls(process, &rings->list[i], rings->tids[i], &range) ?: err;
 	}
 	return err;
 }
@@ -121,21 +116,35 @@ static void end_borrowing(struct xp_call_rings *rings)
 			rings->list[i].borrower = 0;
 }
 
+/* What was taken in the last millisecond or two, in percent of what a ring holds. */
+static int recent_fill(struct xp_processes *processes)
+{
+	struct xp_calls_taken *taken = &processes->taken;
+	uint64_t now_tsc = xp_clock_now_tsc();
+	int fill = (int)XP_MIN(taken->count * 100 / XP_CALL_RING_RECORDS, 100u);
+
+	if (now_tsc - taken->since_tsc > xp_clock_ticks(processes->clock, WINDOW_NS)) {
+		*taken = (struct xp_calls_taken){ .since_tsc = now_tsc, .fill_before = fill };
+		return fill;
+	}
+	return XP_MAX(fill, taken->fill_before);
+}
+
 int xp_processes_take_calls(struct xp_processes *processes, uint64_t done_tsc)
 {
 	uint64_t until_tsc = done_tsc - xp_clock_ticks(processes->clock, TIME_MARGIN_NS);
-	int fill = 0, err = 0;
+	int err = 0;
 
 	if (!done_tsc)
 		return 0;
 	for (struct xp_process *process = processes->first_live; process; process = process->next_live) {
 		if (!process->rings)
 			continue;
-		err = take_all_calls(process, until_tsc, &fill) ?: err;
+		err = take_all_calls(process, until_tsc) ?: err;
 		end_borrowing(process->rings);
 		xp_call_rings_recycle(process->rings, done_tsc, count_unowned, process);
 	}
-	return err ? err : fill;
+	return err ? err : recent_fill(processes);
 }
 
 int xp_processes_begin_task(struct xp_processes *processes, const struct xp_event_thread *event, uint64_t tsc)
@@ -168,7 +177,7 @@ int xp_processes_begin_task(struct xp_processes *processes, const struct xp_even
 int xp_processes_end_task(struct xp_processes *processes, const struct xp_event_thread *event, uint64_t tsc)
 {
 	struct xp_process *process = xp_processes_find(processes, (pid_t)event->head.pid);
-	const struct xp_call_range range = until(tsc);
+	const struct xp_call_range range = until(tsc + xp_clock_ticks(processes->clock, END_MARGIN_NS));
 	int err = 0;
 
 	for (size_t i = 0; process && process->rings && i < process->rings->count; i++) {
@@ -202,12 +211,12 @@ int xp_processes_end_calls(struct xp_processes *processes, pid_t pid, pid_t tid,
 int xp_process_end_calls(struct xp_process *process)
 {
 	struct xp_call_rings *rings = process->rings;
-	int fill = 0, err;
+	int err;
 
 	if (!rings)
 		return 0;
 	xp_call_rings_stop(rings);
-	err = take_all_calls(process, UINT64_MAX, &fill);
+	err = take_all_calls(process, UINT64_MAX);
 	for (size_t i = 0; i < rings->count; i++) {
 		if (rings->fs_bases[i])
 			count_unowned(process, &rings->list[i]);
