@@ -38,7 +38,7 @@ static __always_inline void record_task(struct task_struct *task, __u32 tid, __u
 	event->ppid = ppid;
 	event->exit_code = BPF_CORE_READ(task, exit_code);
 	event->execs = execs;
-	event->reserved = 0;
+	event->position = kind == XP_EVENT_EXIT_THREAD ? ring_position(tid) : 0;
 	/*
 	 * CPU time of the task and of the threads that have ended; excludes a first thread that ended before the
 	 * others.
@@ -111,36 +111,39 @@ int BPF_PROG(task_exit, struct task_struct *task)
  * and the children of vfork(), which have the fs base of their parent.
  */
 
-/* Children of vfork() that have neither executed a program nor ended -> the process whose memory they share. */
+/* Children of vfork() that have neither executed a program nor ended -> pid and tid of the thread that waits for them.
+ */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 4096);
 	__type(key, __u32);
-	__type(value, __u32);
+	__type(value, __u64);
 } borrowers SEC(".maps");
 
 SEC("raw_tp/task_newtask")
 int BPF_PROG(task_new, struct task_struct *task, unsigned long clone_flags)
 {
-	__u32 pid = bpf_get_current_pid_tgid() >> 32;
+	__u64 parent = bpf_get_current_pid_tgid();
+	__u32 pid = parent >> 32;
 	__u32 tid;
 
 	if (!(clone_flags & CLONE_VM) || !followed(pid))
 		return 0;
 	tid = BPF_CORE_READ(task, pid);
 	if (!(clone_flags & CLONE_THREAD))
-		bpf_map_update_elem(&borrowers, &tid, &pid, BPF_ANY);
-	record_thread(pid, tid, BPF_CORE_READ(task, thread.fsbase), clone_flags, XP_EVENT_THREAD);
+		bpf_map_update_elem(&borrowers, &tid, &parent, BPF_ANY);
+	record_thread(pid, tid, BPF_CORE_READ(task, thread.fsbase), clone_flags, ring_position(parent),
+		      XP_EVENT_THREAD);
 	return 0;
 }
 
 static __always_inline void leave_memory(__u32 tid)
 {
-	__u32 *pid = bpf_map_lookup_elem(&borrowers, &tid);
+	__u64 *parent = bpf_map_lookup_elem(&borrowers, &tid);
 
-	if (!pid)
+	if (!parent)
 		return;
-	record_thread(*pid, tid, 0, 0, XP_EVENT_THREAD_GONE);
+	record_thread(*parent >> 32, tid, 0, 0, ring_position(*parent), XP_EVENT_THREAD_GONE);
 	bpf_map_delete_elem(&borrowers, &tid);
 }
 

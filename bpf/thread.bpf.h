@@ -19,32 +19,6 @@ extern struct told_threads {
 	__type(value, __u64);
 } told_threads SEC(".maps");
 
-static __always_inline bool record_thread(__u32 pid, __u32 tid, __u64 fs_base, __u64 clone_flags,
-					  enum xp_event_kind kind)
-{
-	struct xp_event_thread *event = reserve(sizeof(*event), kind);
-
-	if (!event)
-		return false;
-	fill(&event->head, now(), (__u64)pid << 32 | tid, 0, 0, kind);
-	event->fs_base = fs_base;
-	event->clone_flags = clone_flags;
-	bpf_ringbuf_submit(event, BPF_RB_FORCE_WAKEUP);
-	return true;
-}
-
-/* A thread that has no call ring, or a full one: told once for each fs base that it has. */
-static __always_inline void tell_thread(__u64 pid_tgid, __u64 fs_base)
-{
-	__u32 tid = pid_tgid;
-	__u64 *told = bpf_map_lookup_elem(&told_threads, &tid);
-
-	if (told && *told == fs_base)
-		return;
-	if (record_thread(pid_tgid >> 32, tid, fs_base, CLONE_VM | CLONE_THREAD, XP_EVENT_THREAD))
-		bpf_map_update_elem(&told_threads, &tid, &fs_base, BPF_ANY);
-}
-
 /* Threads with a call ring -> the address of their struct xp_call_slot. The loader keeps it. */
 extern struct call_slots {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -63,6 +37,34 @@ static __always_inline xp_event_position ring_position(__u64 pid_tgid)
 	if (!slot || bpf_probe_read_user(&count, sizeof(count), (const void *)(*slot + CALL_SLOT_COUNT)))
 		return 0;
 	return count + 1;
+}
+
+static __always_inline bool record_thread(__u32 pid, __u32 tid, __u64 fs_base, __u64 clone_flags,
+					  xp_event_position position, enum xp_event_kind kind)
+{
+	struct xp_event_thread *event = reserve(sizeof(*event), kind);
+
+	if (!event)
+		return false;
+	fill(&event->head, now(), (__u64)pid << 32 | tid, 0, 0, kind);
+	event->fs_base = fs_base;
+	event->clone_flags = clone_flags;
+	event->position = position;
+	event->pad = 0;
+	bpf_ringbuf_submit(event, BPF_RB_FORCE_WAKEUP);
+	return true;
+}
+
+/* A thread that has no call ring, or a full one: told once for each fs base that it has. */
+static __always_inline void tell_thread(__u64 pid_tgid, __u64 fs_base)
+{
+	__u32 tid = pid_tgid;
+	__u64 *told = bpf_map_lookup_elem(&told_threads, &tid);
+
+	if (told && *told == fs_base)
+		return;
+	if (record_thread(pid_tgid >> 32, tid, fs_base, CLONE_VM | CLONE_THREAD, 0, XP_EVENT_THREAD))
+		bpf_map_update_elem(&told_threads, &tid, &fs_base, BPF_ANY);
 }
 
 static __always_inline void forget_thread(__u32 tid)

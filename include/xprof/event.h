@@ -106,26 +106,13 @@ struct xp_event_payload {
 _Static_assert(sizeof(struct xp_event_payload) == 40, "xp_event_payload");
 #define XP_EVENT_PAYLOAD_MAX 4096
 
-static inline xp_event_position xp_event_get_position(const struct xp_event *event, unsigned long size)
-{
-	switch (xp_event_kind(event)) {
-	case XP_EVENT_ENTRY_ARGS:
-		return ((const struct xp_event_args *)event)->position;
-	case XP_EVENT_CUSTOM:
-	case XP_EVENT_TYPED:
-		return ((const struct xp_event_payload *)event)->position;
-	default:
-		return size >= sizeof(struct xp_event_call) ? ((const struct xp_event_call *)event)->position : 0;
-	}
-}
-
 struct xp_event_task {
 	/* The task that runs, ends or is created. EXEC: tid is the thread that executed, before it took pid. */
 	struct xp_event head;
-	__u32 ppid;	 /* FORK: the parent's thread group */
-	__u32 exit_code; /* EXIT_*: as in wait(2) */
-	__u32 execs;	 /* EXEC: the count in `targets` for the process, including this exec */
-	__u32 reserved;
+	__u32 ppid;		    /* FORK: the parent's thread group */
+	__u32 exit_code;	    /* EXIT_*: as in wait(2) */
+	__u32 execs;		    /* EXEC: the count in `targets` for the process, including this exec */
+	xp_event_position position; /* EXIT_THREAD */
 	/*
 	 * EXIT_PROCESS: CPU time of its threads, except a first thread that ended before the others; that of the last
 	 * thread up to its last clock tick.
@@ -139,8 +126,24 @@ struct xp_event_thread {
 	struct xp_event head; /* pid: the process whose memory it shares; tid: the new task */
 	__u64 fs_base;	      /* of the new task, before its first instruction */
 	__u64 clone_flags;
+	xp_event_position position; /* of the ring of the thread that made the task, if that is a child of vfork() */
+	__u32 pad;
 };
-_Static_assert(sizeof(struct xp_event_thread) == 40, "xp_event_thread");
+_Static_assert(sizeof(struct xp_event_thread) == 48, "xp_event_thread");
+
+/* Of a call's record. */
+static inline xp_event_position xp_event_get_position(const struct xp_event *event, unsigned long size)
+{
+	switch (xp_event_kind(event)) {
+	case XP_EVENT_ENTRY_ARGS:
+		return ((const struct xp_event_args *)event)->position;
+	case XP_EVENT_CUSTOM:
+	case XP_EVENT_TYPED:
+		return ((const struct xp_event_payload *)event)->position;
+	default:
+		return size >= sizeof(struct xp_event_call) ? ((const struct xp_event_call *)event)->position : 0;
+	}
+}
 
 /* Flags of a sample, stored instead of the function number. */
 #define XP_SAMPLE_KERNEL (1u << 0)  /* the sample hit the kernel: kernel frames come first */

@@ -246,7 +246,7 @@ int xp_follow_task(struct xp_recording *recording, const struct xp_event *record
 	case XP_EVENT_THREAD_GONE:
 		return xp_processes_end_task(&recording->traced.processes, (const struct xp_event_thread *)record, tsc);
 	case XP_EVENT_EXIT_THREAD:
-		err = xp_processes_end_calls(&recording->traced.processes, (pid_t)record->pid, (pid_t)record->tid, tsc);
+		err = xp_processes_end_calls(&recording->traced.processes, task, tsc);
 		return err ? err : xp_processes_end_thread(&recording->traced.processes, record->tid);
 	case XP_EVENT_EXIT_PROCESS:
 		if (!process)

@@ -235,6 +235,12 @@ void xp_call_rings_begin(struct xp_call_rings *rings, pid_t tid, uint64_t fs_bas
 	}
 }
 
+void xp_call_rings_lend(struct xp_thread_ring *ring, pid_t borrower)
+{
+	ring->borrower = borrower;
+	ring->gone_tsc = 0;
+}
+
 void xp_call_rings_end(struct xp_call_rings *rings, pid_t tid)
 {
 	struct xp_thread_ring *ring = xp_call_rings_of(rings, tid);

@@ -40,6 +40,7 @@ struct xp_thread_ring {
 	uint64_t free_tsc;  /* its key was taken away then, to be used for another thread; 0: it has its key */
 	bool shared;	    /* several threads have this fs base: none of them has the key */
 	pid_t borrower;	    /* the child of vfork() that runs in place of the thread; 0: none */
+	uint64_t gone_tsc;  /* the borrower was found to have ended by then; 0: not so */
 };
 
 struct xp_call_rings {
@@ -74,6 +75,8 @@ void xp_call_rings_free(struct xp_call_rings *rings);
  * before the ring's thread was bound change nothing.
  */
 void xp_call_rings_begin(struct xp_call_rings *rings, pid_t tid, uint64_t fs_base, uint64_t tsc);
+/* A child of vfork() runs in place of the ring's thread. */
+void xp_call_rings_lend(struct xp_thread_ring *ring, pid_t borrower);
 /* The thread has ended. The caller has taken its records. */
 void xp_call_rings_end(struct xp_call_rings *rings, pid_t tid);
 /* A thread's ring, and that of an fs base; NULL if there is none. */

@@ -14,7 +14,7 @@
  * that has ended makes its first call later than that: it takes a clone() first. So does the parent of a vfork(), which
  * must wake up first.
  */
-#define END_MARGIN_NS 3000
+#define END_MARGIN_NS 3000 /* where BPF does not tell the number: kernels that free the memory first (before 6.16) */
 /* A record of BPF that is still to come may really be older than its time says. */
 #define TIME_MARGIN_NS 20000
 #define WINDOW_NS 1000000
@@ -54,20 +54,28 @@ static struct xp_call_range until(uint64_t tsc)
 	return (struct xp_call_range){ .until_tsc = tsc, .end = UINT64_MAX, .now_tsc = xp_clock_now_tsc() };
 }
 
+/* What was recorded before an event; by number where BPF knows it. */
+static struct xp_call_range before(const struct xp_thread_ring *ring, xp_event_position position, uint64_t tsc)
+{
+	struct xp_call_range range = until(tsc);
+
+	if (position) {
+		range.until_tsc = UINT64_MAX;
+		range.end = xp_call_ring_number(&ring->ring, position - 1);
+	}
+	return range;
+}
+
 int xp_processes_take_before(struct xp_processes *processes, const struct xp_event *event, size_t size, uint64_t tsc)
 {
 	struct xp_process *process = xp_processes_find(processes, (pid_t)event->pid);
 	struct xp_thread_ring *ring =
 	    process && process->rings ? xp_call_rings_of(process->rings, (pid_t)event->tid) : NULL;
-	xp_event_position position = xp_event_get_position(event, size);
-	struct xp_call_range range = until(tsc);
+	struct xp_call_range range;
 
 	if (!ring)
 		return 0;
-	if (position) {
-		range.until_tsc = UINT64_MAX;
-		range.end = xp_call_ring_number(&ring->ring, position - 1);
-	}
+	range = before(ring, xp_event_get_position(event, size), tsc);
 	return take_calls(process, ring, (pid_t)event->tid, &range);
 }
 
@@ -108,12 +116,19 @@ static void count_unowned(void *arg, struct xp_thread_ring *ring)
 	count_lost(&process->sums.counts, ring);
 }
 
-/* The record of a borrower's end was lost. */
-static void end_borrowing(struct xp_call_rings *rings)
+/* Borrowers that are gone though all records of BPF from before that have been handled: that of their end was lost. */
+static void end_borrowing(struct xp_call_rings *rings, uint64_t done_tsc)
 {
-	for (size_t i = 0; i < rings->count; i++)
-		if (rings->list[i].borrower && kill(rings->list[i].borrower, 0) && errno == ESRCH)
-			rings->list[i].borrower = 0;
+	for (size_t i = 0; i < rings->count; i++) {
+		struct xp_thread_ring *ring = &rings->list[i];
+
+		if (!ring->borrower || !kill(ring->borrower, 0) || errno != ESRCH)
+			continue;
+		if (!ring->gone_tsc)
+			ring->gone_tsc = xp_clock_now_tsc();
+		else if (ring->gone_tsc < done_tsc)
+			ring->borrower = 0;
+	}
 }
 
 /* What was taken in the last millisecond or two, in percent of what a ring holds. */
@@ -141,17 +156,34 @@ int xp_processes_take_calls(struct xp_processes *processes, uint64_t done_tsc)
 		if (!process->rings)
 			continue;
 		err = take_all_calls(process, until_tsc) ?: err;
-		end_borrowing(process->rings);
+		end_borrowing(process->rings, done_tsc);
 		xp_call_rings_recycle(process->rings, done_tsc, count_unowned, process);
 	}
 	return err ? err : recent_fill(processes);
 }
 
+/* The thread's part of the ring ends. Not that of a thread that had this tid before. */
+static int end_calls(struct xp_process *process, pid_t tid, xp_event_position position, uint64_t tsc)
+{
+	struct xp_thread_ring *ring = xp_call_rings_of(process->rings, tid);
+	struct xp_call_range range;
+	int err;
+
+	if (!ring || tsc < ring->since_tsc)
+		return 0;
+	range = before(ring, position, tsc + xp_clock_ticks(process->all->clock, END_MARGIN_NS));
+	err = take_calls(process, ring, tid, &range);
+	count_lost(&process->sums.counts, ring);
+	xp_call_rings_end(process->rings, tid);
+	return err;
+}
+
 int xp_processes_begin_task(struct xp_processes *processes, const struct xp_event_thread *event, uint64_t tsc)
 {
 	struct xp_process *process = xp_processes_find(processes, (pid_t)event->head.pid);
-	const struct xp_call_range range = until(tsc);
+	bool borrows = event->clone_flags & CLONE_VFORK && !(event->clone_flags & CLONE_THREAD);
 	struct xp_thread_ring *ring;
+	struct xp_call_range range;
 	size_t index;
 	int err = 0;
 
@@ -162,50 +194,47 @@ int xp_processes_begin_task(struct xp_processes *processes, const struct xp_even
 	if (ring && tsc < ring->since_tsc)
 		return 0;
 	if (ring && ring != xp_call_rings_at(process->rings, event->fs_base))
-		err = xp_processes_end_calls(processes, process->pid, (pid_t)event->head.tid, tsc);
+		err = end_calls(process, (pid_t)event->head.tid, 0, tsc);
 	ring = xp_call_rings_at(process->rings, event->fs_base);
 	index = ring ? (size_t)(ring - process->rings->list) : 0;
-	if (ring && process->rings->tids[index])
+	if (ring && process->rings->tids[index]) {
+		range = before(ring, borrows ? event->position : 0, tsc);
 		err = take_calls(process, ring, process->rings->tids[index], &range) ?: err;
-	if (!(event->clone_flags & CLONE_VFORK) || event->clone_flags & CLONE_THREAD)
+	}
+	if (!borrows)
 		xp_call_rings_begin(process->rings, (pid_t)event->head.tid, event->fs_base, tsc);
 	else if (ring && !ring->borrower)
-		ring->borrower = (pid_t)event->head.tid;
+		xp_call_rings_lend(ring, (pid_t)event->head.tid);
 	return err;
 }
 
 int xp_processes_end_task(struct xp_processes *processes, const struct xp_event_thread *event, uint64_t tsc)
 {
 	struct xp_process *process = xp_processes_find(processes, (pid_t)event->head.pid);
-	const struct xp_call_range range = until(tsc + xp_clock_ticks(processes->clock, END_MARGIN_NS));
+	uint64_t until_tsc = tsc + xp_clock_ticks(processes->clock, END_MARGIN_NS);
 	int err = 0;
 
-	for (size_t i = 0; process && process->rings && i < process->rings->count; i++) {
+	if (!process || !process->rings)
+		return 0;
+	for (size_t i = 0; i < process->rings->count; i++) {
 		struct xp_thread_ring *ring = &process->rings->list[i];
+		struct xp_call_range range;
 
 		if (ring->borrower != (pid_t)event->head.tid)
 			continue;
+		range = before(ring, event->position, until_tsc);
 		err = take_calls(process, ring, process->rings->tids[i], &range) ?: err;
 		ring->borrower = 0;
 	}
 	/* One with TLS of its own has a ring of its own. */
-	return xp_processes_end_calls(processes, (pid_t)event->head.pid, (pid_t)event->head.tid, tsc) ?: err;
+	return end_calls(process, (pid_t)event->head.tid, 0, tsc) ?: err;
 }
 
-int xp_processes_end_calls(struct xp_processes *processes, pid_t pid, pid_t tid, uint64_t tsc)
+int xp_processes_end_calls(struct xp_processes *processes, const struct xp_event_task *event, uint64_t tsc)
 {
-	struct xp_process *process = xp_processes_find(processes, pid);
-	struct xp_thread_ring *ring = process && process->rings ? xp_call_rings_of(process->rings, tid) : NULL;
-	const struct xp_call_range range = until(tsc + xp_clock_ticks(processes->clock, END_MARGIN_NS));
-	int err;
+	struct xp_process *process = xp_processes_find(processes, (pid_t)event->head.pid);
 
-	/* The end of a thread that had this tid before. */
-	if (!ring || tsc < ring->since_tsc)
-		return 0;
-	err = take_calls(process, ring, tid, &range);
-	count_lost(&process->sums.counts, ring);
-	xp_call_rings_end(process->rings, tid);
-	return err;
+	return process && process->rings ? end_calls(process, (pid_t)event->head.tid, event->position, tsc) : 0;
 }
 
 int xp_process_end_calls(struct xp_process *process)

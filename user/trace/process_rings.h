@@ -26,7 +26,7 @@ int xp_processes_begin_task(struct xp_processes *processes, const struct xp_even
 int xp_processes_end_task(struct xp_processes *processes, const struct xp_event_thread *event, uint64_t tsc);
 
 /* A thread has ended at that TSC: takes its last calls. Its ring is for the next thread. */
-int xp_processes_end_calls(struct xp_processes *processes, pid_t pid, pid_t tid, uint64_t tsc);
+int xp_processes_end_calls(struct xp_processes *processes, const struct xp_event_task *event, uint64_t tsc);
 /* The process ends, or is no longer recorded: takes all that is left, and drops the rings. */
 int xp_process_end_calls(struct xp_process *process);
 
