@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <signal.h>
@@ -17,6 +18,7 @@
 #include "target/memory_child.h"
 
 #define PATIENCE_MS 1000
+#define TRIES_MAX 5 /* while the child waits for a CPU */
 #define END_MS 100
 #define MAPS_ROOM (64u << 10) /* initial size; doubles */
 #define STUCK_MAX 16	      /* processes; while all of them are skipped, others are skipped too */
@@ -197,6 +199,24 @@ static int give_up(struct xp_target_memory *memory, pid_t pid, enum wait_kind ki
 	return -ETIMEDOUT;
 }
 
+/* Whether the child would go on if it had a CPU: then it is this machine that is slow, not the process. */
+static bool waits_for_cpu(pid_t child)
+{
+	char path[64], text[256] = "";
+	const char *state;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", child);
+	file = fopen(path, "re");
+	if (!file)
+		return false;
+	if (!fgets(text, sizeof(text), file))
+		text[0] = 0;
+	fclose(file);
+	state = strrchr(text, ')');
+	return state && state[1] == ' ' && state[2] == 'R';
+}
+
 /*
  * Returns the child's answer, and its descriptor or -1 in *answer_fd. fd is sent with the request. After -ETIMEDOUT
  * there is no child.
@@ -206,15 +226,15 @@ static ssize_t exchange_fds(struct xp_target_memory *memory, const struct xp_mem
 {
 	struct pollfd answer = { memory->child.fd, POLLIN, 0 };
 	enum wait_kind kind = kind_of(request->operation);
+	int ready, tries = 0;
 	int64_t n;
-	int ready;
 
 	*answer_fd = -1;
 	if (xp_fd_message_send(memory->child.fd, request, sizeof(*request), fd) != sizeof(*request))
 		return give_up(memory, request->pid, kind);
 	do {
 		ready = poll(&answer, 1, PATIENCE_MS);
-	} while (ready < 0 && errno == EINTR);
+	} while ((ready < 0 && errno == EINTR) || (!ready && waits_for_cpu(memory->child.pid) && ++tries < TRIES_MAX));
 	if (ready != 1 || xp_fd_message_receive(memory->child.fd, &n, sizeof(n), answer_fd) != sizeof(n) ||
 	    n > request->size)
 		return give_up(memory, request->pid, kind);
