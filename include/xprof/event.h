@@ -74,7 +74,7 @@ static inline enum xp_event_kind xp_event_kind(const struct xp_event *event)
  */
 typedef __u32 xp_event_position;
 
-/* An entry or exit, if calls are recorded in memory: only these records are longer than struct xp_event. */
+/* The form of an entry or exit without arguments if calls are recorded in memory. */
 struct xp_event_call {
 	struct xp_event head;
 	xp_event_position position;

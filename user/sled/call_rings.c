@@ -181,7 +181,7 @@ static struct xp_call_slot *find_slot(const struct xp_call_rings *rings, uint64_
 	return NULL;
 }
 
-/* A ring that no thread has. Its pages are taken here, so the process meets no missing page. */
+/* A ring that no thread has. Its pages are taken here: they are charged to xprof, not to the process. */
 static struct xp_thread_ring *find_ring(struct xp_call_rings *rings)
 {
 	for (size_t i = 0; i < rings->count; i++)
@@ -260,9 +260,9 @@ void xp_call_rings_recycle(struct xp_call_rings *rings, uint64_t done_tsc,
 
 		if (!rings->fs_bases[i] || rings->tids[i])
 			continue;
-		if (!ring->free_tsc)
+		if (!ring->free_tsc) {
 			clear_key(ring);
-		else if (ring->free_tsc < done_tsc) {
+		} else if (ring->free_tsc < done_tsc) {
 			before(arg, ring);
 			rings->fs_bases[i] = 0;
 		}

@@ -62,12 +62,19 @@ static int refuse_busy(struct xp_patch_work *work, pid_t holder)
 	return -EBUSY;
 }
 
-struct xp_call_rings *xp_patch_rings(const struct xp_patch *patch, pid_t pid)
+static struct xp_call_rings *find_rings(const struct xp_patch *patch, pid_t pid)
 {
 	for (size_t i = 0; i < patch->stub_count; i++)
 		if (patch->stubs[i].pid == pid && patch->stubs[i].rings)
-			return xp_call_rings_share(patch->stubs[i].rings);
+			return patch->stubs[i].rings;
 	return NULL;
+}
+
+struct xp_call_rings *xp_patch_rings(const struct xp_patch *patch, pid_t pid)
+{
+	struct xp_call_rings *rings = find_rings(patch, pid);
+
+	return rings ? xp_call_rings_share(rings) : NULL;
 }
 
 static bool same_file(int fd, int other)
@@ -221,18 +228,10 @@ static const struct xp_text_patch *find_scratch(const struct xp_text_patches *te
 	return NULL;
 }
 
-/* Where the process has its call rings already; 0: nowhere. */
-static uint64_t rings_of(const struct xp_patch_work *work)
-{
-	for (size_t i = 0; i < work->patch->stub_count; i++)
-		if (work->patch->stubs[i].pid == work->pid && work->patch->stubs[i].rings)
-			return work->patch->stubs[i].rings->address;
-	return 0;
-}
-
 static int make_stub(void *arg, struct xp_remote *remote)
 {
 	struct xp_patch_work *work = arg;
+	const struct xp_call_rings *rings = find_rings(work->patch, work->pid);
 	const struct xp_text_patch *text_patch = NULL;
 	uint8_t now[XP_SLED_BYTES_MAX];
 	int err;
@@ -252,7 +251,7 @@ static int make_stub(void *arg, struct xp_remote *remote)
 							  .end = work->high,
 							  .scratch = text_patch->address + 2,
 							  .rings = work->patch->options.memory,
-							  .rings_at = rings_of(work),
+							  .rings_at = rings ? rings->address : 0,
 							  .why = work->why,
 							  .why_size = work->why_size });
 }

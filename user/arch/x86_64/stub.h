@@ -37,7 +37,7 @@
 #define XP_STUB_COUNTERS_MAX 128
 #define XP_STUB_SHARDS 64
 #define XP_STUB_COUNTERS_BYTES (4 * XP_STUB_SHARDS * XP_STUB_COUNTERS_MAX)
-#define XP_STUB_ROOM (XP_STUB_COUNTERS + XP_STUB_COUNTERS_BYTES) /* size of all pages */
+#define XP_STUB_ROOM (XP_STUB_COUNTERS + XP_STUB_COUNTERS_BYTES) /* size of all pages, but for call rings */
 #define XP_STUB_NAME "xprof" /* name of the memfd: "/memfd:xprof (deleted)" in /proc/PID/maps */
 
 enum xp_stub_form {
