@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -37,6 +38,12 @@ static void test_names(void **state)
 		{ "f(int)::Local::g(char)", "f::Local::g" },
 		{ "work(int) [clone .cold]", "work [clone .cold]" },
 		{ "decltype (a->b) get<X>(X&)", "get" },
+		{ "bool (*pick<int>(int))(char)", "pick" },
+		{ "S::f(int) const::{lambda()#1}::operator()() const", "S::f::{lambda()#1}::operator()" },
+		{ "S::f(int) const [clone .cold]", "S::f [clone .cold]" },
+		{ "S::f(int)_const", "S::f" },
+		{ "call<&(S::operator>(S const&))>(S)", "call" },
+		{ "big<((4)>(3)), ((1)<<(2))>(int)", "big" },
 		{ "<alloc::vec::Vec<(A, B)> as core::ops::Drop>::drop",
 		  "<alloc::vec::Vec<(A, B)> as core::ops::Drop>::drop" },
 		{ "core::ptr::drop_in_place<alloc::string::String>",
@@ -54,6 +61,64 @@ static void test_names(void **state)
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		xp_short_name(text, sizeof(text), cases[i][0]);
 		assert_string_equal(text, cases[i][1]);
+	}
+}
+
+/* Lines of names/: a symbol, and after a tab the short name; without one, the name stays as it is. */
+static unsigned int check_list(const char *language)
+{
+	static char line[4096], text[4096], path[4096];
+	unsigned int count = 0;
+	FILE *list;
+
+	snprintf(path, sizeof(path), "%.*snames/%s.txt", (int)(strrchr(__FILE__, '/') + 1 - __FILE__), __FILE__,
+		 language);
+	list = fopen(path, "r");
+	assert_non_null(list);
+	while (fgets(line, sizeof(line), list)) {
+		char *expected = strpbrk(line, "\t"), *name;
+
+		line[strcspn(line, "\n")] = 0;
+		if (expected)
+			*expected++ = 0;
+		name = xp_demangle(line);
+		xp_short_name(text, sizeof(text), name ? name : line);
+		assert_string_equal(text, expected ? expected : name ? name : line);
+		free(name);
+		count++;
+	}
+	fclose(list);
+	return count;
+}
+
+/* Names that the compilers of these languages gave to the functions of real programs and libraries. */
+static void test_real_names(void **state)
+{
+	(void)state;
+	assert_true(check_list("cpp") > 200);
+	assert_true(check_list("rust-legacy") > 90);
+	assert_true(check_list("rust-v0") > 90);
+	assert_true(check_list("go") > 150);
+	assert_true(check_list("d") > 50);
+	assert_true(check_list("swift") > 10);
+}
+
+static void test_not_cpp(void **state)
+{
+	static const char *const names[] = {
+		"-[NSString(Path) stem:]",
+		"array_list.ArrayListAligned(u8,null).append",
+		"JS:~(anonymous) /home/me/app (copy)/x.js:1:1",
+		"JS:~(anonymous)_/home/me/x.js:1:1",
+		"app (deleted)+0x1234",
+		"java.lang.String.indexOf(II)I",
+	};
+	char text[256];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		xp_short_name(text, sizeof(text), names[i]);
+		assert_string_equal(text, names[i]);
 	}
 }
 
@@ -76,6 +141,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_names),
+		cmocka_unit_test(test_real_names),
+		cmocka_unit_test(test_not_cpp),
 		cmocka_unit_test(test_room),
 	};
 

@@ -63,6 +63,8 @@ char *xp_demangle(const char *symbol)
 
 #define ANONYMOUS "(anonymous namespace)"
 #define OPERATOR "operator"
+#define DECLTYPE "decltype"
+#define BRACKETS_MAX 256 /* deepest nesting that is followed */
 
 struct text {
 	char *to;
@@ -81,20 +83,11 @@ static bool begins(const char *name, const char *with)
 	return strncmp(name, with, strlen(with)) == 0;
 }
 
-/* Length of the bracket that starts here, including its contents; the whole rest if it is never closed. */
-static size_t bracket_bytes(const char *name)
+static bool ends(const char *whole, const char *at, const char *with)
 {
-	size_t depth = 0, at = 0;
+	size_t bytes = strlen(with);
 
-	for (; name[at]; at++) {
-		if (strchr("(<{", name[at]))
-			depth++;
-		else if (name[at] == '>' && at && name[at - 1] == '-')
-			continue; /* "->" in a decltype */
-		else if (strchr(")>}", name[at]) && !--depth)
-			return at + 1;
-	}
-	return at;
+	return (size_t)(at - whole) >= bytes && !memcmp(at - bytes, with, bytes);
 }
 
 /* Length of "operator()", "operator<<", "operator new" up to its template arguments or parameters. */
@@ -115,27 +108,62 @@ static size_t operator_bytes(const char *name)
 
 static bool begins_operator(const char *name, const char *whole)
 {
-	char after = name[strlen(OPERATOR)];
+	char after;
 
-	return (name == whole || name[-1] == ':' || name[-1] == ' ') && !isalnum((unsigned char)after) && after != '_';
+	if (!begins(name, OPERATOR) || (name != whole && name[-1] != ':' && name[-1] != ' '))
+		return false;
+	after = name[strlen(OPERATOR)];
+	return !isalnum((unsigned char)after) && after != '_';
 }
 
-/* Copies or skips one piece. Returns its length. */
+/* Whether '>' at this place closes what is open: it may also be part of "->", or compare or shift in parentheses. */
+static bool closes_angle(const char *at, char open)
+{
+	return open == '<' && at[-1] != '-';
+}
+
+/* Length of the bracket that starts here, including its contents; the whole rest if it is never closed. */
+static size_t bracket_bytes(const char *name, const char *whole)
+{
+	char open[BRACKETS_MAX];
+	size_t depth = 0, at = 0;
+
+	while (name[at] && depth < sizeof(open)) {
+		if (begins_operator(name + at, whole)) {
+			at += operator_bytes(name + at);
+			continue;
+		}
+		if (strchr("(<{", name[at])) {
+			open[depth++] = name[at];
+		} else if (name[at] == '>') {
+			depth -= closes_angle(name + at, open[depth - 1]);
+		} else if (name[at] == ')' || name[at] == '}') {
+			/* What '<' seemed to open was a comparison or a shift. */
+			while (depth > 1 && open[depth - 1] == '<')
+				depth--;
+			depth--;
+		}
+		at++;
+		if (!depth)
+			return at;
+	}
+	return at + strlen(name + at);
+}
+
+/* Copies or skips one piece other than parentheses. Returns its length. */
 static size_t take_piece(struct text *text, const char *at, const char *whole)
 {
 	size_t bytes = 1;
 
-	if (begins(at, ANONYMOUS)) {
-		bytes = strlen(ANONYMOUS);
-	} else if (begins(at, OPERATOR) && begins_operator(at, whole)) {
+	if (begins_operator(at, whole)) {
 		bytes = operator_bytes(at);
 		put(text, at, bytes);
 		/* In "operator< <int>", the space separates the two '<'. */
 		return begins(at + bytes, " <") ? bytes + 1 : bytes;
 	} else if (*at == '{') {
-		bytes = bracket_bytes(at);
-	} else if (*at == '(' || *at == '<') {
-		return bracket_bytes(at);
+		bytes = bracket_bytes(at, whole);
+	} else if (*at == '<') {
+		return bracket_bytes(at, whole);
 	} else if (*at == ' ') {
 		text->used = 0; /* it was the return type */
 		return bytes;
@@ -144,29 +172,76 @@ static size_t take_piece(struct text *text, const char *at, const char *whole)
 	return bytes;
 }
 
+/* The text after what may follow the parameters of a method. In a name without spaces, '_' stands for them. */
+static const char *skip_qualifiers(const char *at)
+{
+	static const char *const qualifiers[] = { "const", "volatile", "&&", "&", "noexcept" };
+	bool more = true;
+
+	while (more && (*at == ' ' || *at == '_')) {
+		more = false;
+		for (size_t i = 0; !more && i < XP_ARRAY_SIZE(qualifiers); i++) {
+			more = begins(at + 1, qualifiers[i]);
+			if (more)
+				at += 1 + strlen(qualifiers[i]);
+		}
+	}
+	return at;
+}
+
+/* Whether this can follow the parameters and qualifiers of a C++ function: "::" if other functions are local to it. */
+static bool follows_parameters(const char *at)
+{
+	return !*at || begins(at, "::") || begins(at, " [clone ") || begins(at, " requires ");
+}
+
+/*
+ * Shortens a C++ function's name. Returns false if this is none. What distinguishes it from names of other languages,
+ * which contain parentheses elsewhere ("regexp.(*Regexp).Match" in Go, "(i32, u8)" in Rust, "to!(int)" in D), is the
+ * list of parameters and what follows it.
+ */
+static bool shorten(struct text *text, const char *name)
+{
+	const char *at = name;
+	bool declarator = false; /* of a function that returns a pointer to a function, or a reference to an array */
+
+	for (;;) {
+		if (begins(at, ANONYMOUS)) {
+			put(text, at, strlen(ANONYMOUS));
+			at += strlen(ANONYMOUS);
+		} else if (*at == '(' && (ends(name, at, DECLTYPE " ") || ends(name, at, DECLTYPE))) {
+			at += bracket_bytes(at, name);
+		} else if (*at == '(' && at > name && at[-1] == ' ' && (at[1] == '*' || at[1] == '&')) {
+			at += 2; /* "bool (*f(int))(char)" */
+			declarator = true;
+		} else if (*at == '(') {
+			const char *after = skip_qualifiers(at + bracket_bytes(at, name));
+
+			if (!text->used || ends(name, at, "!") || begins(at, "(.text"))
+				return false;
+			at = after;
+			if (!follows_parameters(at) && !(declarator && *at == ')'))
+				return false;
+			if (!begins(at, "::"))
+				break;
+		} else if (*at) {
+			at += take_piece(text, at, name);
+		} else {
+			return false;
+		}
+	}
+	if (begins(at, " [clone "))
+		put(text, at, strlen(at));
+	return true;
+}
+
 void xp_short_name(char *to, size_t to_size, const char *name)
 {
 	struct text text = { .to = to, .size = to_size };
-	const char *at = name;
-	bool done = false;
 
-	/* C names and most Rust names have no parameters. "<T as Trait>::function" is also Rust. */
-	if (!strchr(name, '(') || *name == '<') {
+	/* "<T as Trait>::function" is Rust, "-[NSString(Path) stem]" is Objective-C. */
+	if (strchr("<-+", *name) || !shorten(&text, name))
 		snprintf(to, to_size, "%s", name);
-		return;
-	}
-	while (*at && !done) {
-		bool parameters = *at == '(' && !begins(at, ANONYMOUS);
-
-		at += take_piece(&text, at, name);
-		/* If other functions are local to this one, "::" follows. */
-		done = parameters && !begins(at, "::") && text.used;
-	}
-	while (text.used && to[text.used - 1] == ' ')
-		text.used--;
-	if (begins(at, " [clone "))
-		put(&text, at, strlen(at));
-	to[text.used] = 0;
-	if (!text.used)
-		snprintf(to, to_size, "%s", name);
+	else
+		to[text.used] = 0;
 }
