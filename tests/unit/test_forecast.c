@@ -67,15 +67,19 @@ static void tail_exits_are_cheap(void **state)
 /* Counted at 500 ns each beforehand; recorded at 200 ns for each entry and each exit. */
 static void patched_sleds_cost_what_the_stub_does(void **state)
 {
-	struct xp_forecast_input input = {
-		.calls = 1000, .patched = 700, .emulated = 100, .wall_ns = SECOND, .cpu_ns = SECOND, .cpus_max = 4
-	};
+	struct xp_forecast_input input = { .calls = 1900,
+					   .patched = 700,
+					   .in_memory = 900,
+					   .emulated = 100,
+					   .wall_ns = SECOND,
+					   .cpu_ns = SECOND,
+					   .cpus_max = 4 };
 	struct xp_forecast forecast;
 
 	(void)state;
-	input.probe_cost = (struct xp_probe_cost){ .entry_ns = 500, .exit_ns = 1500, .stub_ns = 200 };
+	input.probe_cost = (struct xp_probe_cost){ .entry_ns = 500, .exit_ns = 1500, .stub_ns = 200, .memory_ns = 20 };
 	xp_forecast_make(&forecast, &input);
-	assert_near(forecast.cost_cores, (300 * 500 + 100 * 500 + 200 * 1500 + 700 * 400) / 1e9);
+	assert_near(forecast.cost_cores, (300 * 500 + 100 * 500 + 200 * 1500 + 700 * 400 + 900 * 40) / 1e9);
 }
 
 static void idle(void **state)

@@ -23,7 +23,8 @@
 #define ENTRIES 100 /* per batch */
 #define EXITS 10
 #define STUB_HITS 100
-#define COUNTS 2000 /* per batch of calls that are only counted */
+#define COUNTS 2000 /* per batch of calls that are only counted, or recorded in memory */
+#define RING_RECORDS 4096
 _Static_assert(BATCHES *(ENTRIES + EXITS + STUB_HITS) * 32 <= XP_PROBE_COST_RING_BYTES, "no record is lost");
 
 /*
@@ -47,7 +48,7 @@ __asm__(".pushsection .text, \"ax\", @progbits\n"
 
 /* What the child is to call, and how often. */
 struct request {
-	enum { CALL_SLEDS, CALL_STUB, CALL_COUNTER } what;
+	enum { CALL_SLEDS, CALL_STUB, CALL_MEMORY, CALL_COUNTER } what;
 	enum xp_stub_form form;
 	unsigned int calls;
 };
@@ -75,7 +76,9 @@ static uint64_t measure_call(const struct request *request, const uint8_t *stub)
 	uint32_t word = xp_event_word(0, request->what == CALL_COUNTER ? XP_EVENT_NONE : XP_EVENT_ENTRY);
 	uint64_t ns[BATCHES];
 
-	if (request->what == CALL_STUB)
+	if (request->what == CALL_MEMORY)
+		stub += xp_stub_memory_entry(request->form, xp_stub_has_rdpid());
+	else if (request->what == CALL_STUB)
 		stub += xp_stub_entry(request->form, XP_STUB_CALL);
 	else if (request->what == CALL_COUNTER)
 		stub += XP_STUB_COUNT;
@@ -90,13 +93,32 @@ static uint64_t measure_call(const struct request *request, const uint8_t *stub)
 	return ns[BATCHES / 2];
 }
 
+/* Gives this thread a ring that is never full, and that nobody reads. */
+static void begin_ring(uint8_t *stub)
+{
+	static struct xp_call_record records[RING_RECORDS];
+	struct xp_call_slot *slots = (struct xp_call_slot *)(void *)(stub + XP_STUB_SLOTS_TABLE);
+	uint64_t fs_base;
+
+	/* The C library keeps the fs base there (System V ABI, x86-64 supplement: thread-local storage). */
+	__asm__("mov %%fs:0, %0" : "=r"(fs_base));
+	slots[XP_CALL_SLOT_OF(fs_base)] = (struct xp_call_slot){
+		.key = fs_base,
+		.limit = UINT64_MAX,
+		.ring = (uintptr_t)records,
+		.mask = RING_RECORDS - 1,
+	};
+}
+
 /* Serves requests in a loop. Nothing here may wait for a lock of the parent. */
 static int serve(void *arg)
 {
 	const bool *has_stub = arg;
-	const uint8_t *stub = *has_stub ? xp_stub_map(XP_CHILD_FDS) : NULL;
+	uint8_t *stub = *has_stub ? xp_stub_map(XP_CHILD_FDS) : NULL;
 	struct request request;
 
+	if (stub)
+		begin_ring(stub);
 	while ((stub || !*has_stub) && read(XP_CHILD_CHANNEL, &request, sizeof(request)) == sizeof(request)) {
 		uint64_t ns = measure_call(&request, stub);
 
@@ -107,7 +129,7 @@ static int serve(void *arg)
 }
 
 struct bench {
-	const struct xp_programs *programs;
+	const struct xp_probe_cost_options *options;
 	struct xp_attach *attach;
 	int exe_fd;
 	int stub_fd;
@@ -150,8 +172,8 @@ static int measure_sled(struct bench *bench, enum xp_event_kind kind, unsigned i
 	    file_offset(bench->child.pid, kind == XP_EVENT_ENTRY ? xp_probe_cost_entry : xp_probe_cost_exit, &offset);
 
 	if (!err)
-		err = xp_attach_uprobe(bench->attach, xp_programs_sled_fd(bench->programs, kind, false), bench->exe_fd,
-				       bench->child.pid, offset);
+		err = xp_attach_uprobe(bench->attach, xp_programs_sled_fd(bench->options->programs, kind, false),
+				       bench->exe_fd, bench->child.pid, offset);
 	if (err)
 		return err;
 	err = ask(bench, &request, ns);
@@ -159,30 +181,36 @@ static int measure_sled(struct bench *bench, enum xp_event_kind kind, unsigned i
 	return err;
 }
 
-static int measure_stub(struct bench *bench, enum xp_stub_form form, struct xp_probe_cost *cost)
+static int measure_stub(struct bench *bench, struct xp_probe_cost *cost)
 {
+	enum xp_stub_form form = bench->options->form;
 	const struct request hits = { CALL_STUB, form, STUB_HITS }, counts = { CALL_COUNTER, form, COUNTS };
-	int err = xp_attach_uprobe(bench->attach, xp_programs_stub_fd(bench->programs, XP_STUB_CALL), bench->stub_fd,
-				   bench->child.pid, xp_stub_probe(form, XP_STUB_CALL));
+	const struct request memory = { CALL_MEMORY, form, COUNTS };
+	int err = xp_attach_uprobe(bench->attach, xp_programs_stub_fd(bench->options->programs, XP_STUB_CALL),
+				   bench->stub_fd, bench->child.pid, xp_stub_probe(form, XP_STUB_CALL));
 
 	if (err)
 		return err;
 	err = ask(bench, &hits, &cost->stub_ns);
 	if (!err)
 		err = ask(bench, &counts, &cost->count_ns);
+	if (!err && bench->options->memory)
+		err = ask(bench, &memory, &cost->memory_ns);
 	xp_attach_detach_all(bench->attach);
 	/* A cost too small to measure is not zero. */
 	cost->count_ns = XP_MAX(cost->count_ns, 1u);
+	if (bench->options->memory)
+		cost->memory_ns = XP_MAX(cost->memory_ns, 1u);
 	return err;
 }
 
-static int measure(struct bench *bench, const enum xp_stub_form *form, struct xp_probe_cost *cost)
+static int measure(struct bench *bench, struct xp_probe_cost *cost)
 {
 	int err = measure_sled(bench, XP_EVENT_ENTRY, ENTRIES, &cost->entry_ns);
 
 	if (!err)
 		err = measure_sled(bench, XP_EVENT_EXIT, EXITS, &cost->exit_ns);
-	return err || !form ? err : measure_stub(bench, *form, cost);
+	return err || !bench->options->stub ? err : measure_stub(bench, cost);
 }
 
 static void close_bench(struct bench *bench)
@@ -207,21 +235,20 @@ static int start_child(struct bench *bench, bool has_stub)
 	return xp_child_start(&bench->child, &options, serve, &has_stub);
 }
 
-int xp_probe_cost_measure(struct xp_probe_cost *cost, const struct xp_programs *programs, bool multi,
-			  const enum xp_stub_form *form)
+int xp_probe_cost_measure(struct xp_probe_cost *cost, const struct xp_probe_cost_options *options)
 {
-	struct bench bench = { .programs = programs, .exe_fd = -1, .stub_fd = -1 };
+	struct bench bench = { .options = options, .exe_fd = -1, .stub_fd = -1 };
 	int err;
 
-	if (form)
+	if (options->stub)
 		bench.stub_fd = xp_stub_open();
-	err = form && bench.stub_fd < 0 ? bench.stub_fd : start_child(&bench, form);
+	err = options->stub && bench.stub_fd < 0 ? bench.stub_fd : start_child(&bench, options->stub);
 	if (!err) {
 		bench.exe_fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
-		err = bench.exe_fd < 0 ? -errno : xp_attach_new(&bench.attach, multi);
+		err = bench.exe_fd < 0 ? -errno : xp_attach_new(&bench.attach, options->multi);
 	}
 	if (!err)
-		err = measure(&bench, form, cost);
+		err = measure(&bench, cost);
 	close_bench(&bench);
 	return err;
 }
@@ -231,10 +258,11 @@ void xp_forecast_make(struct xp_forecast *forecast, const struct xp_forecast_inp
 	double wall_ns = (double)XP_MAX(input->wall_ns, 1u);
 	double counting_ns = (double)input->calls * (double)input->probe_cost.entry_ns;
 	double own_ns = XP_MAX((double)input->cpu_ns - counting_ns, (double)input->cpu_ns * OWN_SHARE_MIN);
-	uint64_t probed = input->calls - input->patched;
+	uint64_t probed = input->calls - input->patched - input->in_memory;
 	double cost_ns = (double)(probed + input->emulated) * (double)input->probe_cost.entry_ns +
 			 (double)(probed - input->emulated) * (double)input->probe_cost.exit_ns +
-			 (double)(2 * input->patched) * (double)input->probe_cost.stub_ns;
+			 (double)(2 * input->patched) * (double)input->probe_cost.stub_ns +
+			 (double)(2 * input->in_memory) * (double)input->probe_cost.memory_ns;
 	double cores = (own_ns + cost_ns) / wall_ns; /* demand at this rate of calls */
 
 	*forecast = (struct xp_forecast){

@@ -13,26 +13,33 @@
 #include "kernel/programs.h"
 
 struct xp_probe_cost {
-	uint64_t entry_ns; /* entries and tail exits, which the kernel emulates */
-	uint64_t exit_ns;  /* exits, which the kernel must single-step */
-	uint64_t stub_ns;  /* any patched sled; 0: not known */
-	uint64_t count_ns; /* a call that the stub counts; 0: not known */
+	uint64_t entry_ns;  /* entries and tail exits, which the kernel emulates */
+	uint64_t exit_ns;   /* exits, which the kernel must single-step */
+	uint64_t stub_ns;   /* any patched sled; 0: not known */
+	uint64_t memory_ns; /* a patched sled that records in memory; 0: not known */
+	uint64_t count_ns;  /* a call that the stub counts; 0: not known */
 };
 
-/*
- * form: form of the stub; NULL: no sled will be patched. programs: loaded, with rings of at least
- * XP_PROBE_COST_RING_BYTES that nobody reads. Takes some 20 ms. Returns 0 or -errno: the errors of attaching, fork and
- * other steps, or -EIO if the child fails.
- */
+struct xp_probe_cost_options {
+	const struct xp_programs *programs; /* loaded, with rings of at least this size, which nobody reads */
+	bool multi;			    /* use uprobe_multi links */
+	bool stub;			    /* sleds may be patched, with this form of the stub */
+	enum xp_stub_form form;
+	bool memory; /* stub only: calls may be recorded in memory; the CPU and the kernel allow it */
+};
 #define XP_PROBE_COST_RING_BYTES (256u << 10)
-int xp_probe_cost_measure(struct xp_probe_cost *cost, const struct xp_programs *programs, bool multi,
-			  const enum xp_stub_form *form);
+
+/*
+ * Takes some 20 ms. Returns 0 or -errno: the errors of attaching, fork and other steps, or -EIO if the child fails.
+ */
+int xp_probe_cost_measure(struct xp_probe_cost *cost, const struct xp_probe_cost_options *options);
 
 /* Measured while calls were counted, at probe_cost.entry_ns each. */
 struct xp_forecast_input {
 	struct xp_probe_cost probe_cost;
 	uint64_t calls;	       /* counted */
 	uint64_t patched;      /* calls of functions with patched sleds, at probe_cost.stub_ns per hit */
+	uint64_t in_memory;    /* calls of functions that are recorded in memory, at probe_cost.memory_ns per hit */
 	uint64_t emulated;     /* other calls, of functions that have tail exits only */
 	uint64_t wall_ns;      /* duration of the count */
 	uint64_t cpu_ns;       /* CPU time of the target during the count */

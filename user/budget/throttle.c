@@ -83,41 +83,48 @@ static int allocate(struct xp_throttle_member *member)
 
 /* The cost of a call of a function, recorded or counted. */
 static double call_ns(const struct xp_throttle *throttle, const struct xp_throttle_member *member, size_t id,
-		      enum xp_sled_mode mode, enum xp_budget_state state)
+		      enum xp_call_way way, enum xp_budget_state state)
 {
 	const struct xp_probe_cost *hit = &throttle->options.probe_cost;
 
-	if (mode == XP_SLEDS_PATCHED)
-		return (double)(state == XP_BUDGET_RECORDED ? 2 * hit->stub_ns : hit->count_ns);
+	if (way != XP_CALLS_PROBED && state == XP_BUDGET_COUNTED)
+		return (double)hit->count_ns;
+	if (way != XP_CALLS_PROBED)
+		return (double)(2 * (way == XP_CALLS_MEMORY ? hit->memory_ns : hit->stub_ns));
 	if (state == XP_BUDGET_COUNTED)
 		return (double)hit->entry_ns;
 	/* The kernel emulates a tail exit, like an entry. */
 	return (double)(hit->entry_ns + (member->stepped[id] ? hit->exit_ns : hit->entry_ns));
 }
 
-/* Sets the costs from the number of its calls in processes that are probed, and in processes that are patched. */
+/* Sets the costs from the number of its calls in each way. */
 static void set_cost(struct xp_throttle *throttle, const struct xp_throttle_member *member, size_t id,
-		     const uint64_t calls[XP_SLED_MODES])
+		     const uint64_t calls[XP_CALL_WAYS])
 {
 	struct xp_budget_function *function = &throttle->budget.functions[member->first + id - 1];
-	double sum = (double)(calls[XP_SLEDS_PROBED] + calls[XP_SLEDS_PATCHED]);
-	double record_ns = 0, count_ns = 0;
+	double sum = 0, record_ns = 0, count_ns = 0;
 
+	for (int i = 0; i < XP_CALL_WAYS; i++) {
+		enum xp_call_way way = (enum xp_call_way)i;
+
+		sum += (double)calls[i];
+		record_ns += (double)calls[i] * call_ns(throttle, member, id, way, XP_BUDGET_RECORDED);
+		count_ns += (double)calls[i] * call_ns(throttle, member, id, way, XP_BUDGET_COUNTED);
+	}
 	if (!(sum > 0))
 		return;
-	for (int i = 0; i < XP_SLED_MODES; i++) {
-		enum xp_sled_mode mode = (enum xp_sled_mode)i;
-
-		record_ns += (double)calls[i] * call_ns(throttle, member, id, mode, XP_BUDGET_RECORDED);
-		count_ns += (double)calls[i] * call_ns(throttle, member, id, mode, XP_BUDGET_COUNTED);
-	}
 	function->record_ns = (float)(record_ns / sum);
 	function->count_ns = (float)(count_ns / sum);
 }
 
 static void set_costs(struct xp_throttle *throttle, const struct xp_throttle_member *member, enum xp_sled_mode mode)
 {
-	const uint64_t calls[XP_SLED_MODES] = { mode == XP_SLEDS_PROBED, mode == XP_SLEDS_PATCHED };
+	bool memory = mode == XP_SLEDS_PATCHED && throttle->options.probe_cost.memory_ns;
+	const uint64_t calls[XP_CALL_WAYS] = {
+		[XP_CALLS_PROBED] = mode == XP_SLEDS_PROBED,
+		[XP_CALLS_STUB] = mode == XP_SLEDS_PATCHED && !memory,
+		[XP_CALLS_MEMORY] = memory,
+	};
 
 	for (size_t id = 1; id <= member->object->table->function_count; id++)
 		set_cost(throttle, member, id, calls);
@@ -403,15 +410,17 @@ static void gather_recorded(struct xp_throttle *throttle, const struct xp_thrott
 	for (size_t id = 1; id <= member->object->table->function_count; id++) {
 		struct xp_budget_function *function = &throttle->budget.functions[member->first + id - 1];
 		uint32_t *recorded = member->functions[id].calls;
-		const uint64_t calls[XP_SLED_MODES] = { recorded[XP_SLEDS_PROBED], recorded[XP_SLEDS_PATCHED] };
-		uint64_t sum = calls[XP_SLEDS_PROBED] + calls[XP_SLEDS_PATCHED];
+		uint64_t calls[XP_CALL_WAYS], sum = 0;
 
+		for (int way = 0; way < XP_CALL_WAYS; way++) {
+			sum += calls[way] = recorded[way];
+			recorded[way] = 0;
+		}
 		if (!sum)
 			continue;
 		set_cost(throttle, member, id, calls);
 		function->calls += sum;
 		throttle->tracing_sum_ns += (double)sum * (double)function->record_ns;
-		recorded[XP_SLEDS_PROBED] = recorded[XP_SLEDS_PATCHED] = 0;
 	}
 }
 
@@ -419,10 +428,13 @@ static void gather_counted(struct xp_throttle *throttle, struct xp_throttled *on
 {
 	const struct xp_throttle_member *member = xp_throttle_member(throttle, one->object);
 	struct xp_budget_function *function = &throttle->budget.functions[one->budget_index];
-	const uint64_t calls[XP_SLED_MODES] = {
-		one->state == XP_BUDGET_COUNTED ? xp_throttle_read_counter(throttle, one) : 0, by_stubs
+	bool memory = throttle->options.probe_cost.memory_ns;
+	const uint64_t calls[XP_CALL_WAYS] = {
+		[XP_CALLS_PROBED] = one->state == XP_BUDGET_COUNTED ? xp_throttle_read_counter(throttle, one) : 0,
+		[XP_CALLS_STUB] = memory ? 0 : by_stubs,
+		[XP_CALLS_MEMORY] = memory ? by_stubs : 0,
 	};
-	uint64_t sum = calls[XP_SLEDS_PROBED] + calls[XP_SLEDS_PATCHED];
+	uint64_t sum = calls[XP_CALLS_PROBED] + by_stubs;
 
 	if (!sum)
 		return;

@@ -62,8 +62,8 @@ struct xp_throttle_options {
 	bool all_args;
 	struct xp_processes *processes;
 	const struct xp_clock *clock;
-	struct xp_probe_cost probe_cost;
-	double share; /* budget as a share of the targets' CPU time, 0..1 */
+	struct xp_probe_cost probe_cost; /* memory_ns 0: no call is recorded in memory */
+	double share;			 /* budget as a share of the targets' CPU time, 0..1 */
 };
 
 /* Returns 0 or -ENOMEM. */

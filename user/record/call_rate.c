@@ -238,12 +238,18 @@ static int make_rates(struct counting *counting)
 {
 	struct xp_call_rates *rates = counting->rates;
 	struct xp_forecast_input *input = &rates->input;
+	const struct xp_plan *plan = &counting->recording->plan;
+	const struct xp_probe_cost_options options = {
+		.programs = &counting->bpf.programs,
+		.multi = true,
+		.stub = plan->may_patch,
+		.form = plan->stub_form,
+		.memory = plan->memory,
+	};
 	int err = prepare(counting);
 
 	if (!err)
-		err = xp_probe_cost_measure(&rates->probe_cost, &counting->bpf.programs, true,
-					    counting->recording->plan.may_patch ? &counting->recording->plan.stub_form
-										: NULL);
+		err = xp_probe_cost_measure(&rates->probe_cost, &options);
 	if (err || !rates->object_count)
 		return err;
 	err = attach(counting);
@@ -281,12 +287,16 @@ void xp_call_rates_forecast(struct xp_call_rates *rates, const struct xp_probes 
 {
 	if (!rates->made)
 		return;
-	rates->input.patched = rates->input.emulated = 0;
+	rates->input.patched = rates->input.in_memory = rates->input.emulated = 0;
 	for (size_t i = 0; i < rates->object_count; i++) {
-		if (xp_probes_patched(probes, rates->objects[i].object))
-			rates->input.patched += sum_calls(&rates->objects[i]);
-		else
+		const struct xp_sled_result *sleds = xp_probes_cheapest(probes, rates->objects[i].object);
+
+		if (!sleds || sleds->mode == XP_SLEDS_PROBED)
 			rates->input.emulated += emulated_calls(&rates->objects[i]);
+		else if (sleds->memory)
+			rates->input.in_memory += sum_calls(&rates->objects[i]);
+		else
+			rates->input.patched += sum_calls(&rates->objects[i]);
 	}
 	xp_forecast_make(&rates->forecast, &rates->input);
 }

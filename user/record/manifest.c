@@ -484,6 +484,8 @@ static json_t *forecast_value(const struct xp_manifest *manifest)
 	if (manifest->probe_cost.stub_ns) {
 		put_number(&hit, "patched", manifest->probe_cost.stub_ns);
 		put_number(&hit, "counted", manifest->probe_cost.count_ns);
+		if (manifest->probe_cost.memory_ns)
+			put_number(&hit, "memory", manifest->probe_cost.memory_ns);
 	}
 	put(&section, "calls_per_s", json_real(forecast->calls_per_s));
 	put(&section, "cost_cores", json_real(forecast->cost_cores));

@@ -59,11 +59,10 @@ int xp_plan_make(struct xp_plan *plan, const struct xp_options *options, const s
 	/* With --follow and --exec, processes that start later have probes, too, so sleds are always probed. */
 	plan->may_patch = plan->sleds && options->sled_mode != XP_SLED_MODE_OPTION_PROBE && !plan->all_processes;
 	plan->memory = plan->may_patch && options->sled_mode == XP_SLED_MODE_OPTION_MEMORY;
-	if (plan->memory && (!xp_stub_has_fsgsbase() || options->max_overhead > 0)) {
-		xp_info("sleds are patched, but their calls are not recorded in memory: %s",
-			options->max_overhead > 0
-			    ? "--max-overhead does not know that mode"
-			    : "the CPU has no rdfsbase, or the kernel does not let programs use it (Linux 5.9)");
+	if (plan->memory && !xp_stub_has_fsgsbase()) {
+		xp_info(
+		    "sleds are patched, but their calls are not recorded in memory: the CPU has no rdfsbase, or the "
+		    "kernel does not let programs use it (Linux 5.9)");
 		plan->memory = false;
 	}
 	if (options->exec_path && stat(options->exec_path, &plan->exec_file))

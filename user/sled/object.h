@@ -17,7 +17,14 @@
 enum xp_sled_mode {
 	XP_SLEDS_PROBED,  /* a uprobe on each sled */
 	XP_SLEDS_PATCHED, /* sleds lead to a stub, see patch.h */
-	XP_SLED_MODES,
+};
+
+/* The ways of recording a call, each of which has a cost of its own. */
+enum xp_call_way {
+	XP_CALLS_PROBED, /* by uprobes on the sleds */
+	XP_CALLS_STUB,	 /* by the uprobe on the stub */
+	XP_CALLS_MEMORY, /* in memory, see call_rings.h */
+	XP_CALL_WAYS,
 };
 
 /*
@@ -29,11 +36,11 @@ enum xp_sled_mode {
 
 /* What a budget (budget/throttle.h) has made of a function, and what it needs to know about it. */
 struct xp_function_budget {
-	uint64_t out_tsc;	       /* since when its sleds have been restored (atomic; UINT64_MAX: they have not) */
-	uint32_t calls[XP_SLED_MODES]; /* entries recorded since the last reading */
-	bool alias;		       /* which of its two numbers is in use */
-	bool leaving;		       /* its probes are being removed: a call may have no exit */
-	uint8_t excluded;	       /* how its patched sleds are */
+	uint64_t out_tsc;	      /* since when its sleds have been restored (atomic; UINT64_MAX: they have not) */
+	uint32_t calls[XP_CALL_WAYS]; /* entries recorded since the last reading */
+	bool alias;		      /* which of its two numbers is in use */
+	bool leaving;		      /* its probes are being removed: a call may have no exit */
+	uint8_t excluded;	      /* how its patched sleds are */
 };
 
 struct xp_object {

@@ -220,7 +220,7 @@ int xp_patch_object(struct xp_patch *patch, const struct xp_patch_place *place, 
 	if (!err) {
 		size_t written = patch->options.attach ? work.written : sites;
 
-		result->memory = work.stub && work.stub->rings;
+		result->memory = patch->options.attach ? work.stub && work.stub->rings : patch->options.memory;
 		result->attached = written + work.conditional;
 		result->patched += sites - written;
 		result->begin_tsc = xp_clock_now_tsc();

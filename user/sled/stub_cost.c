@@ -118,7 +118,7 @@ out:
 	if (program >= 0)
 		close(program);
 	if (mapped)
-		munmap(mapped, XP_STUB_ROOM);
+		munmap(mapped, XP_STUB_MAP_BYTES);
 	close(fd);
 	return err;
 }

@@ -288,7 +288,7 @@ static bool note_call(struct xp_thread *thread, const struct xp_range *range, ui
 	bool duplicate = alias != budget->alias && thread->last_word == other && thread->last_sp == event->sp;
 
 	if (kind == XP_EVENT_ENTRY || kind == XP_EVENT_ENTRY_ARGS)
-		budget->calls[range->sleds.mode]++;
+		budget->calls[range->sleds.mode == XP_SLEDS_PATCHED ? XP_CALLS_STUB : XP_CALLS_PROBED]++;
 	thread->last_word = event->word;
 	thread->last_sp = event->sp;
 	/* If it is out, the thread was in the sled when the sled was restored. */
@@ -351,8 +351,12 @@ static bool convert(const struct xp_thread *thread, const struct xp_ring_call *f
 	uint32_t kind = from->word >> XP_FN_BITS, id;
 	const struct xp_range *range = xp_functions_find(&process->functions, from->word & XP_FN_MAX, &id);
 
-	if (!range || (kind != XP_EVENT_ENTRY && kind != XP_EVENT_EXIT && kind != XP_EVENT_TAIL_EXIT) ||
-	    from->tsc < range->sleds.begin_tsc || from->tsc > process->all->stop_tsc)
+	if (!range || (kind != XP_EVENT_ENTRY && kind != XP_EVENT_EXIT && kind != XP_EVENT_TAIL_EXIT))
+		return false;
+	if (range->budget && kind == XP_EVENT_ENTRY)
+		range->budget[id].calls[XP_CALLS_MEMORY]++;
+	if (from->tsc < range->sleds.begin_tsc || from->tsc > process->all->stop_tsc ||
+	    (range->budget && xp_function_is_out(&range->budget[id], from->tsc)))
 		return false;
 	/* An exit jumps to the stub; the other sleds have pushed a return address. */
 	*to = (struct xp_call){ from->tsc, xp_event_word(id + range->fdr_base, (enum xp_event_kind)kind),

@@ -294,14 +294,14 @@ int xp_stub_open(void)
 
 uint8_t *xp_stub_map(int fd)
 {
-	uint8_t *room = mmap(NULL, XP_STUB_ROOM, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	uint8_t *room = mmap(NULL, XP_STUB_MAP_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	if (room == MAP_FAILED)
 		return NULL;
 	room[XP_STUB_FLAG] = 1;
-	if (madvise(room + XP_STUB_FLAG, XP_STUB_ROOM - XP_STUB_FLAG, MADV_WIPEONFORK) ||
+	if (madvise(room + XP_STUB_FLAG, XP_STUB_MAP_BYTES - XP_STUB_FLAG, MADV_WIPEONFORK) ||
 	    mmap(room, XP_STUB_BYTES, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_FIXED, fd, 0) == MAP_FAILED) {
-		munmap(room, XP_STUB_ROOM);
+		munmap(room, XP_STUB_MAP_BYTES);
 		return NULL;
 	}
 	return room;

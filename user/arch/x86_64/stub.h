@@ -123,8 +123,10 @@ uint8_t *xp_stub_put_memory_cfi(uint8_t *to, uint32_t location);
 /*
  * Creates a file with a stub in this process. Returns the descriptor or -errno.
  *
- * xp_stub_map() maps it together with its flag and counters. Returns NULL with errno set on failure.
+ * xp_stub_map() maps it together with its flag, its counters and the table of call rings, XP_STUB_MAP_BYTES in all.
+ * Returns NULL with errno set on failure.
  */
+#define XP_STUB_MAP_BYTES (XP_STUB_SLOTS_TABLE + XP_CALL_SLOTS * XP_CALL_SLOT_BYTES)
 int xp_stub_open(void);
 uint8_t *xp_stub_map(int fd);
 
