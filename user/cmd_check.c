@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * `xprof check FILE|DIR...`: one line per file, either "ok" with counts or the first violation of its format and of the
- * rules of the tools that read it. Files of unknown formats in a directory are skipped.
+ * `xprof check FILE|DIR...`: one line per file, either "ok" with counts (not with -q) or the first violation of its
+ * format and of the rules of the tools that read it. Files of unknown formats in a directory are skipped.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -39,7 +39,7 @@ static void check_view(const struct xp_format *format, const struct xp_file_view
 		xp_put_line(stdout, "%s: 0x%" PRIx64 ": %s", name, report.findings[i].offset, report.findings[i].text);
 	if (report.finding_count)
 		tally->failed = true;
-	else
+	else if (xp_log_level > XP_LOG_QUIET)
 		xp_put_line(stdout, "%s: ok, %s", name, report.summary);
 }
 

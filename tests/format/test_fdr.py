@@ -276,6 +276,11 @@ def test_check_of_a_directory(made, xprof, tmp_path):
     assert done.returncode == 1
     assert "a.fdr: 0x10: " in done.stdout
     assert "b.fdr: ok" in done.stdout
+    done = xprof("check", "-q", tmp_path)
+    assert done.returncode == 1
+    assert re.fullmatch(r".*/a\.fdr: 0x10: .*\n", done.stdout)
+    done = xprof("check", "-q", tmp_path / "b.fdr")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
 @pytest.mark.parametrize("command", ("check", "dump"))
