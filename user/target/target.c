@@ -118,6 +118,29 @@ pid_t xp_target_process(pid_t tid)
 	return xp_thread_status(&status, tid, tid) ? 0 : status.process;
 }
 
+/*
+ * Whether the kernel lets xprof access the process at all. Nothing but ptrace's permissions decides whether this link
+ * can be read, no file system and no mode of a file. Root is denied them by what surrounds xprof, not by the process.
+ */
+static int check_access(pid_t pid, char *why, size_t why_size)
+{
+	char path[64], exe[8];
+
+	snprintf(path, sizeof(path), "/proc/%d/exe", pid);
+	if (readlink(path, exe, sizeof(exe)) >= 0 || (errno != EACCES && errno != EPERM))
+		return 0;
+	if (geteuid())
+		snprintf(why, why_size, "cannot access process %d: %s; run xprof as root", pid, strerror(errno));
+	else
+		snprintf(
+		    why, why_size,
+		    "the kernel denies access to process %d even to root: xprof runs in a sandbox or container that "
+		    "keeps it from the processes outside (Landlock, SELinux, AppArmor, a user namespace, or no "
+		    "CAP_SYS_PTRACE); run xprof outside of it",
+		    pid);
+	return -EACCES;
+}
+
 /* Checks the ELF class of the running program: 32-bit programs have other sleds, registers and breakpoints. */
 static int check_class(pid_t pid, char *why, size_t why_size)
 {
@@ -197,7 +220,9 @@ int xp_target_check(pid_t pid, struct xp_target_info *info, char *why, size_t wh
 		snprintf(why, why_size, "%d is a thread of process %d: use -p %d", pid, group, group);
 		return -EINVAL;
 	}
-	err = check_class(pid, why, why_size);
+	err = check_access(pid, why, why_size);
+	if (!err)
+		err = check_class(pid, why, why_size);
 	if (!err)
 		err = check_mappings(pid, why, why_size);
 	if (err)
