@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """What cannot be recorded, or not to its end: the message, the remedy, the exit code, and a target that goes on."""
+import ctypes
 import os
 import pathlib
 import re
@@ -17,6 +18,7 @@ import recording
 pytestmark = pytest.mark.uprobes
 
 FAILED, ENVIRONMENT, LOST = 1, 3, 4
+NOT_EXECUTABLE, NOT_FOUND = 126, 127
 PF_KTHREAD = 0x00200000  # linux/sched.h
 
 
@@ -143,17 +145,40 @@ def test_malformed_map(refuse, busy, program, tmp_path, damage):
     target.assert_unharmed()
 
 
+PR_SET_NO_NEW_PRIVS = 38
+SYS_LANDLOCK_CREATE_RULESET, SYS_LANDLOCK_RESTRICT_SELF = 444, 446
+LANDLOCK_ACCESS_FS_MAKE_BLOCK = 1 << 11
+LIBC = ctypes.CDLL(None, use_errno=True)
+
+
+def enter_sandbox():
+    """Landlock: a process in it can access none outside of it, not even root."""
+    handled = ctypes.c_uint64(LANDLOCK_ACCESS_FS_MAKE_BLOCK)
+    LIBC.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+    rules = LIBC.syscall(SYS_LANDLOCK_CREATE_RULESET, ctypes.byref(handled), 8, 0)
+    if LIBC.syscall(SYS_LANDLOCK_RESTRICT_SELF, rules, 0):
+        os._exit(99)
+
+
+def test_root_in_a_sandbox(refuse, start):
+    if LIBC.syscall(SYS_LANDLOCK_CREATE_RULESET, None, 0, 1) < 1:
+        pytest.skip("the kernel has no Landlock")
+    done = refuse(["-p", start(["sleep", "60"]).pid], ENVIRONMENT, "even to root", "in a sandbox", "run xprof outside of it",
+                  preexec_fn=enter_sandbox)
+    assert "as root" not in done.stderr
+
+
 # Commands that do not start.
 
 
 def test_unknown_command(refuse):
-    refuse(["--", "no-such-command-here"], FAILED, "cannot run no-such-command-here", "give a path or a name in $PATH")
+    refuse(["--", "no-such-command-here"], NOT_FOUND, "cannot run no-such-command-here", "give a path or a name in $PATH")
 
 
 def test_command_without_execute_permission(refuse, tmp_path):
     path = tmp_path / "program"
     path.write_bytes(b"\x7fELF")
-    refuse(["--", path], ENVIRONMENT, f"cannot run {path}: Permission denied", "chmod +x")
+    refuse(["--", path], NOT_EXECUTABLE, f"cannot run {path}: Permission denied", "chmod +x")
 
 
 def test_command_without_sleds(xprof, tmp_path):

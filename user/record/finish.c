@@ -14,7 +14,8 @@ static void check_overwritten(struct xp_recording *recording)
 {
 	for (struct xp_process *process = recording->traced.processes.first; process; process = process->next) {
 		/* These counts do not apply to a program that it has executed since. */
-		if (!process->live || process->attaching.execs != xp_programs_execs(&recording->bpf.programs, process->pid))
+		if (!process->live ||
+		    process->attaching.execs != xp_programs_execs(&recording->bpf.programs, process->pid))
 			continue;
 		for (size_t i = 0; i < process->functions.range_count; i++) {
 			struct xp_range *range = &process->functions.ranges[i];
@@ -126,7 +127,7 @@ int xp_finish_launch(struct xp_recording *recording, int code, bool recorded)
 		xp_info("the recording is over; waiting for %s to end", recording->options->child_argv[0]);
 	xp_launch_wait(&recording->command.launch);
 out:
-	if (code == XP_EXIT_OK && recording->command.launch.ended)
+	if ((code == XP_EXIT_OK && recording->command.launch.ended) || recording->command.launch.not_executed)
 		return xp_launch_exit_code(&recording->command.launch);
 	return code;
 }

@@ -15,6 +15,10 @@
 /* the most pending signals of a process that are checked */
 #define PENDING_MAX 64
 
+/* as the shell and env(1) have them */
+#define EXIT_NOT_EXECUTABLE 126
+#define EXIT_NOT_FOUND 127
+
 /*
  * Not a child as in base/child.h: the program keeps the descriptors, the terminal and the limits of the user, and may
  * outlive xprof.
@@ -29,12 +33,11 @@ static void child(char **argv, int go_fd, int error_fd)
 	sigprocmask(SIG_SETMASK, &none, NULL);
 	/* read() returns when xprof has seized this process, or has died. */
 	if (read(go_fd, &byte, 1) != 1)
-		_exit(127);
+		_exit(EXIT_NOT_FOUND);
 	execvp(argv[0], argv);
 	err = errno;
-	if (write(error_fd, &err, sizeof(err)) != sizeof(err))
-		_exit(126);
-	_exit(127);
+	(void)!write(error_fd, &err, sizeof(err)); /* without it, the exit code still tells */
+	_exit(err == ENOENT ? EXIT_NOT_FOUND : EXIT_NOT_EXECUTABLE);
 }
 
 /* Returns its next stop, 0 if it has ended, or -EINTR if xprof is asked to stop. */
@@ -86,6 +89,7 @@ static int reach_exec(struct xp_launch *launch, int error_fd, const char *name, 
 		if (!status) {
 			if (read(error_fd, &err, sizeof(err)) != sizeof(err))
 				err = ECHILD;
+			launch->not_executed = err != ECHILD;
 			snprintf(why, why_size, "cannot run %s: %s%s", xp_short_text(&shown, name), strerror(err),
 				 exec_remedy(err));
 			return -err;

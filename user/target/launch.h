@@ -16,8 +16,9 @@ struct xp_launch {
 	bool traced;   /* still held or followed by ptrace */
 	bool standing; /* stopped, waiting for xprof */
 	bool ended;
-	int status; /* as in wait(2), valid once ended */
-	int stops;  /* number of stops of this program at changes of its list of loaded objects */
+	bool not_executed; /* it has ended because the program cannot be executed */
+	int status;	   /* as in wait(2), valid once ended */
+	int stops;	   /* number of stops of this program at changes of its list of loaded objects */
 };
 
 /*
@@ -50,7 +51,10 @@ int xp_launch_release(struct xp_launch *launch);
 void xp_launch_poll(struct xp_launch *launch);
 /* Waits for its end. */
 void xp_launch_wait(struct xp_launch *launch);
-/* xprof's exit code for the program's status: its exit code, or 128 + signal as in a shell. */
+/*
+ * xprof's exit code for the program's status: its exit code, or 128 + signal as in a shell; that of a shell and of
+ * env(1) for a program that cannot be executed: 127 if there is none, otherwise 126.
+ */
 int xp_launch_exit_code(const struct xp_launch *launch);
 
 #endif
