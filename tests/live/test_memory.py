@@ -2,6 +2,7 @@
 """Calls that patched sleds record in memory: each one is in the log of its thread, or counted."""
 import pathlib
 import signal
+import time
 
 import pytest
 
@@ -98,6 +99,25 @@ def test_command_records_in_memory(program, record):
     found = recorded.log().calls()
     assert in_memory(recorded)
     assert counted["work"] == 4000 == found["work", ENTER] == found["work", EXIT]
+
+
+def test_pages_are_taken_away(program, start, record):
+    """A process that gives the pages of its rings back all the time makes xprof wait. That neither ends xprof nor keeps it
+    from the calls of another process."""
+    path = program("live/programs/memory.c", "-O1")
+    thief, other = (start([path, "wait", *how]) for how in (["steal", 10**6], ["fast", 2000]))
+    for process in thief, other:
+        assert process.stdout.readline() == "ready\n"
+    session = record(MEMORY, "--no-samples", "-p", f"{thief.pid},{other.pid}").wait_attached()
+    thief.send_signal(signal.SIGUSR1)
+    time.sleep(1)
+    other.send_signal(signal.SIGUSR1)
+    other.output = other.communicate(timeout=60)[0]
+    thief.kill()
+    recorded = session.finish().adds_up()
+    assert recorded.status == 0
+    found = next(log.calls() for log in recorded.logs if log.pid == other.pid)
+    assert found["work", ENTER] == found["work", EXIT] == recording.printed_calls(other.output)["work"] == 8000
 
 
 def rings(pid):

@@ -40,6 +40,7 @@ int xp_shielded(int (*work)(void *arg), void *arg)
 	if (stack == MAP_FAILED)
 		return -errno;
 	sigfillset(&all);
+	sigdelset(&all, SIGBUS); /* shared_pages.h */
 	sigprocmask(SIG_SETMASK, &all, &before);
 	/*
 	 * The task sends no signal when it ends: SIGCHLD is for the command. CLONE_VFORK: the caller sleeps until then.

@@ -236,6 +236,13 @@ uint64_t xp_call_ring_number(const struct xp_call_ring *ring, uint32_t low)
 	return ring->next + (uint64_t)(int64_t)(int32_t)(low - (uint32_t)ring->next);
 }
 
+uint64_t xp_call_ring_left(const struct xp_call_ring *ring)
+{
+	uint64_t reserved = __atomic_load_n(&ring->slot->head, __ATOMIC_ACQUIRE) - ring->next;
+
+	return ring->hole_count + ring->pending_count + (reserved <= ring->mask + 1 ? reserved : 0);
+}
+
 void xp_call_ring_end(struct xp_call_ring *ring)
 {
 	uint64_t reserved = __atomic_load_n(&ring->slot->head, __ATOMIC_ACQUIRE) - ring->next;

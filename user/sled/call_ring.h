@@ -71,6 +71,8 @@ size_t xp_call_ring_take(struct xp_call_ring *ring, const struct xp_call_range *
 /* The number of a record of which the low 32 bits are known: the one that is closest to the next one to take. */
 uint64_t xp_call_ring_number(const struct xp_call_ring *ring, uint32_t low);
 
+/* How many records the thread says that it has reserved, but which were not returned: at most what fits. */
+uint64_t xp_call_ring_left(const struct xp_call_ring *ring);
 /* No thread writes any more: gives up the holes. */
 void xp_call_ring_end(struct xp_call_ring *ring);
 

@@ -46,7 +46,8 @@ int xp_call_rings_new(struct xp_call_rings **result, int fd, uint64_t address, c
 		err = rings->memory == MAP_FAILED ? -errno : 0;
 	}
 	if (!err) {
-		err = take_pages(rings->memory, XP_CALL_TABLE_BYTES);
+		rings->pages = (struct xp_shared_pages){ .start = rings->memory, .bytes = XP_CALL_RINGS_BYTES };
+		err = take_pages(rings->memory, XP_CALL_TABLE_BYTES) ?: xp_shared_pages_guard(&rings->pages);
 		if (err)
 			munmap(rings->memory, XP_CALL_RINGS_BYTES);
 	}
@@ -109,6 +110,7 @@ void xp_call_rings_free(struct xp_call_rings *rings)
 	if (!rings || --rings->references)
 		return;
 	xp_call_rings_stop(rings);
+	xp_shared_pages_forget(&rings->pages);
 	munmap(rings->memory, XP_CALL_RINGS_BYTES);
 	give_pages_back(rings->fd);
 	close(rings->fd);
@@ -145,8 +147,9 @@ static uint64_t slot_address(const struct xp_call_rings *rings, const struct xp_
 /* BPF knows the slot before the thread records there. */
 static void set_key(struct xp_call_rings *rings, size_t index)
 {
-	xp_programs_set_call_slot(rings->programs, rings->tids[index],
-				  slot_address(rings, rings->list[index].ring.slot));
+	if (rings->programs)
+		xp_programs_set_call_slot(rings->programs, rings->tids[index],
+					  slot_address(rings, rings->list[index].ring.slot));
 	__atomic_store_n(&rings->list[index].ring.slot->key, rings->fs_bases[index], __ATOMIC_RELEASE);
 	rings->list[index].free_tsc = 0;
 }
@@ -181,14 +184,39 @@ static struct xp_call_slot *find_slot(const struct xp_call_rings *rings, uint64_
 	return NULL;
 }
 
-/* A ring that no thread has. Its pages are taken here: they are charged to xprof, not to the process. */
+static uint8_t *ring_memory(const struct xp_call_rings *rings, size_t index)
+{
+	return rings->memory + ring_offset(index);
+}
+
+/* The pages are charged to xprof, not to the process. What an xprof that was killed left there goes. */
+static int prepare_next(struct xp_call_rings *rings)
+{
+	int err = rings->clean == XP_CALL_RINGS_MAX ? -ENOSPC
+						    : take_pages(ring_memory(rings, rings->clean), XP_CALL_RING_BYTES);
+
+	if (err)
+		return err;
+	memset(ring_memory(rings, rings->clean), 0, XP_CALL_RING_BYTES);
+	rings->clean++;
+	return 0;
+}
+
+void xp_call_rings_prepare(struct xp_call_rings *rings, size_t threads)
+{
+	while (rings->clean - rings->count < threads && !prepare_next(rings))
+		;
+}
+
+/* A ring that no thread has. */
 static struct xp_thread_ring *find_ring(struct xp_call_rings *rings)
 {
 	for (size_t i = 0; i < rings->count; i++)
-		if (!rings->fs_bases[i])
+		if (!rings->fs_bases[i]) {
+			memset(ring_memory(rings, i), 0, XP_CALL_RING_BYTES); /* records of an earlier thread */
 			return &rings->list[i];
-	if (rings->count == XP_CALL_RINGS_MAX ||
-	    take_pages(rings->memory + ring_offset(rings->count), XP_CALL_RING_BYTES))
+		}
+	if (rings->count == rings->clean && prepare_next(rings))
 		return NULL;
 	return &rings->list[rings->count++];
 }
@@ -205,8 +233,6 @@ static void bind_ring(struct xp_call_rings *rings, pid_t tid, uint64_t fs_base, 
 	}
 	index = index_of(rings, ring);
 	offset = ring_offset(index);
-	/* Records of an earlier thread, or of an xprof that was killed. */
-	memset(rings->memory + offset, 0, XP_CALL_RING_BYTES);
 	__atomic_store_n(&slot->ring, rings->address + offset, __ATOMIC_RELAXED);
 	*ring = (struct xp_thread_ring){ .since_tsc = tsc };
 	xp_call_ring_begin(&ring->ring, slot, (struct xp_call_record *)(rings->memory + offset), XP_CALL_RING_RECORDS);
@@ -220,7 +246,7 @@ void xp_call_rings_begin(struct xp_call_rings *rings, pid_t tid, uint64_t fs_bas
 	struct xp_thread_ring *ring = fs_base ? xp_call_rings_at(rings, fs_base) : NULL;
 	size_t index = ring ? index_of(rings, ring) : 0;
 
-	if (!fs_base || (ring && (rings->tids[index] == tid || tsc < ring->since_tsc)))
+	if (!fs_base || rings->given_up || (ring && (rings->tids[index] == tid || tsc < ring->since_tsc)))
 		return;
 	if (!ring) {
 		bind_ring(rings, tid, fs_base, tsc);
@@ -247,7 +273,8 @@ void xp_call_rings_end(struct xp_call_rings *rings, pid_t tid)
 
 	if (!ring)
 		return;
-	xp_programs_set_call_slot(rings->programs, tid, 0);
+	if (rings->programs)
+		xp_programs_set_call_slot(rings->programs, tid, 0);
 	rings->tids[index_of(rings, ring)] = 0;
 	ring->borrower = 0;
 }

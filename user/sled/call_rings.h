@@ -22,6 +22,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "base/shared_pages.h"
 #include "kernel/programs.h"
 #include "sled/call_ring.h"
 
@@ -55,20 +56,34 @@ struct xp_call_rings {
 	unsigned int references;
 	const struct xp_programs *programs;
 	uint8_t *memory;
+	struct xp_shared_pages pages; /* the same, guarded: see xp_call_rings_torn() */
+	size_t clean; /* so many of the first rings have their pages, and those that are not used yet are zero */
 	int fd;
 	uint64_t address; /* of the memory in the process */
 	bool bound;	  /* set by the caller: the threads that existed have their rings */
+	bool given_up;	  /* set by the caller: no thread gets a ring any more */
 };
 
 /*
  * Maps the memfd here, too. address: where the process has mapped it. Takes over fd. Keys that a killed xprof left are
- * taken away. The programs, which are borrowed, get to know the slots. Returns 0 or -errno. The result has one
+ * taken away. The programs, which are borrowed (NULL: none), get to know the slots. Returns 0 or -errno. The result has one
  * reference.
  */
 int xp_call_rings_new(struct xp_call_rings **rings, int fd, uint64_t address, const struct xp_programs *programs);
 struct xp_call_rings *xp_call_rings_share(struct xp_call_rings *rings);
 /* Drops a reference. The last one gives the pages back. NULL is allowed. */
 void xp_call_rings_free(struct xp_call_rings *rings);
+
+/*
+ * Takes the pages of rings for so many more threads, which takes too long while the process is stopped. Fewer rings are
+ * not an error.
+ */
+void xp_call_rings_prepare(struct xp_call_rings *rings, size_t threads);
+/* Whether the process has taken pages away that xprof cannot have back: nothing more is to be read there. */
+static inline bool xp_call_rings_torn(const struct xp_call_rings *rings)
+{
+	return rings->pages.torn;
+}
 
 /*
  * A thread began, or was found at that TSC. It may stay without a ring: too many threads, or no memory. Events from

@@ -136,6 +136,8 @@ static int patch_sleds(struct xp_patch_work *work)
 	int err = xp_patch_get_stub(work);
 
 	if (!err)
+		xp_patch_prepare_rings(work);
+	if (!err)
 		err = xp_patch_attach(work);
 	if (!err)
 		err = xp_patch_encode_all(work);

@@ -16,6 +16,7 @@
 #include "target/memory.h"
 #include "target/room.h"
 #include "target/stopped.h"
+#include "target/target.h"
 
 #define STUB_MAPPINGS 3 /* code, flag, counters */
 #define REACH_BYTES ((1ull << 31) - (1ull << 16))
@@ -74,7 +75,7 @@ struct xp_call_rings *xp_patch_rings(const struct xp_patch *patch, pid_t pid)
 {
 	struct xp_call_rings *rings = find_rings(patch, pid);
 
-	return rings ? xp_call_rings_share(rings) : NULL;
+	return rings && !rings->given_up ? xp_call_rings_share(rings) : NULL;
 }
 
 static bool same_file(int fd, int other)
@@ -88,11 +89,13 @@ static bool same_file(int fd, int other)
 /* The call rings behind a stub: those that the process has behind another one, or the first. NULL: none. */
 static struct xp_call_rings *get_rings(const struct xp_patch_work *work, struct xp_stub_place *place)
 {
+	const struct xp_call_rings *others = find_rings(work->patch, work->pid);
 	struct xp_call_rings *rings = xp_patch_rings(work->patch, work->pid);
 	int fd = place->rings;
 
 	place->rings = -1;
-	if (fd < 0 || !work->patch->options.memory || !place->alive || (rings && !same_file(fd, rings->fd))) {
+	if (fd < 0 || (others && others->given_up) || !work->patch->options.memory || !place->alive ||
+	    (rings && !same_file(fd, rings->fd))) {
 		xp_call_rings_free(rings);
 		rings = NULL;
 	} else if (!rings) {
@@ -198,6 +201,14 @@ static int attach_slot(const struct xp_patch_work *work, enum xp_stub_slot slot)
 		program_fd = xp_programs_memory_fd(options->programs);
 	}
 	return xp_attach_uprobe(options->attach, program_fd, work->stub->place.fd, work->pid, offset);
+}
+
+void xp_patch_prepare_rings(struct xp_patch_work *work)
+{
+	struct xp_call_rings *rings = work->stub->rings;
+
+	if (rings && !rings->bound)
+		xp_call_rings_prepare(rings, xp_target_threads(work->pid));
 }
 
 static void bind_thread(void *arg, pid_t tid, uint64_t fs_base)

@@ -21,6 +21,7 @@ struct xp_patch_stub {
 	uint32_t counted[XP_STUB_COUNTERS_MAX]; /* the counters when they were last read */
 	bool unread;				/* not readable so far; the values may be an earlier recording's */
 	struct xp_call_rings *rings;		/* shared by the stubs of a process; NULL: it records by the uprobe */
+	char no_rings[160];			/* why they could not be made; "": they are there, or nobody has tried */
 };
 
 /* An object that is patched in a process. */
@@ -104,6 +105,8 @@ int xp_patch_read_counters(struct xp_patch *patch, const struct xp_patch_stub *s
 			   uint32_t counters[XP_STUB_COUNTERS_MAX]);
 /* Sets work->stub: that stub, or a new one. */
 int xp_patch_get_stub(struct xp_patch_work *work);
+/* Takes the pages of the call rings that xp_patch_bind_threads() gives to threads. */
+void xp_patch_prepare_rings(struct xp_patch_work *work);
 /* Gives the threads of the stopped process their call rings. */
 void xp_patch_bind_threads(struct xp_patch_work *work, struct xp_remote *remote);
 /* Offset in the stub of the slot for a sled of this kind. */

@@ -40,6 +40,14 @@ struct xp_process_cpu {
 	double running;	  /* average number of running threads since the previous reading */
 };
 
+/* How its call rings are read. */
+struct xp_ring_reading {
+	size_t next;	    /* the ring whose turn it is, modulo their number */
+	uint64_t since_tsc; /* since then: */
+	uint64_t ticks;	    /* time that reading took */
+	uint64_t calls;	    /* calls that were read */
+};
+
 struct xp_process {
 	struct xp_process *next;
 	struct xp_process *next_live;	/* kept when this image ends: a walk may end the image that it is at */
@@ -66,6 +74,7 @@ struct xp_process {
 	struct xp_process_cpu cpu;
 	struct xp_call_rings
 	    *rings; /* calls that its patched sleds record in memory; NULL: none, see process_rings.h */
+	struct xp_ring_reading reading;
 };
 
 /* Calls taken from call rings, for the return value of xp_processes_take_calls(). */

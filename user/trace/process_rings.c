@@ -18,6 +18,17 @@
 /* A record of BPF that is still to come may really be older than its time says. */
 #define TIME_MARGIN_NS 20000
 #define WINDOW_NS 1000000
+/*
+ * How long the calls of one process are read before it is the turn of the others: at full speed, those of a hundred
+ * full rings.
+ */
+#define TURN_NS 10000000
+/*
+ * A call takes some 10 ns. A process that takes pages away all the time (shared_pages.h) makes xprof wait for each of
+ * them: it is given up if its calls took that long each for that long.
+ */
+#define SLOW_CALL_NS 2000
+#define SLOW_NS 300000000
 
 /* Takes calls of a ring. A borrower's calls are those of another process. */
 static int take_calls(struct xp_process *process, struct xp_thread_ring *ring, pid_t tid,
@@ -30,7 +41,11 @@ static int take_calls(struct xp_process *process, struct xp_thread_ring *ring, p
 
 	/* The thread may go on for ever. */
 	for (size_t rounds = XP_CALL_RING_RECORDS / CALLS_PER_TAKE + 1; rounds && count == CALLS_PER_TAKE; rounds--) {
+		uint64_t begin_tsc = xp_clock_now_tsc();
+
 		count = xp_call_ring_take(&ring->ring, range, calls, CALLS_PER_TAKE);
+		process->reading.ticks += xp_clock_now_tsc() - begin_tsc;
+		process->reading.calls += count;
 		if (!count)
 			break;
 		process->all->taken.count += count;
@@ -47,6 +62,62 @@ static int take_calls(struct xp_process *process, struct xp_thread_ring *ring, p
 		}
 	}
 	return err;
+}
+
+/* Counts what was reserved and never committed, for a thread or for a process. */
+static void count_lost(struct xp_counts *counts, struct xp_thread_ring *ring)
+{
+	counts->seen += ring->ring.lost;
+	counts->unstored += ring->ring.lost;
+	ring->ring.lost = 0;
+}
+
+/* The process says that it has recorded them. */
+static void count_left(struct xp_process *process, struct xp_thread_ring *ring)
+{
+	ring->ring.lost += xp_call_ring_left(&ring->ring);
+	count_lost(&process->sums.counts, ring);
+}
+
+/* Its calls are recorded through the kernel from now on. What it says that it has recorded in memory is lost. */
+static void give_up(struct xp_process *process, const char *why)
+{
+	struct xp_call_rings *rings = process->rings;
+
+	xp_warn("process %d (%s): its calls are no longer recorded in memory: %s", process->pid, process->comm, why);
+	rings->given_up = true;
+	xp_call_rings_stop(rings);
+	for (size_t i = 0; i < rings->count; i++) {
+		if (rings->fs_bases[i])
+			count_left(process, &rings->list[i]);
+		if (rings->tids[i])
+			xp_call_rings_end(rings, rings->tids[i]);
+	}
+	process->rings = NULL;
+	xp_call_rings_free(rings);
+}
+
+static bool is_slow(const struct xp_process *process)
+{
+	const struct xp_clock *clock = process->all->clock;
+
+	return process->reading.ticks > xp_clock_ticks(clock, SLOW_NS) &&
+	       process->reading.ticks > process->reading.calls * xp_clock_ticks(clock, SLOW_CALL_NS);
+}
+
+/* Gives up a process that keeps xprof from reading its rings. */
+static void judge(struct xp_process *process)
+{
+	const struct xp_clock *clock = process->all->clock;
+	struct xp_ring_reading *reading = &process->reading;
+	uint64_t now_tsc = xp_clock_now_tsc();
+
+	if (xp_call_rings_torn(process->rings))
+		give_up(process, "there is no memory for pages that it has given back");
+	else if (is_slow(process))
+		give_up(process, "it makes xprof wait for the pages of that memory, which it gives back");
+	if (now_tsc - reading->since_tsc > xp_clock_ticks(clock, XP_NS_PER_S))
+		*reading = (struct xp_ring_reading){ .since_tsc = now_tsc, .next = reading->next };
 }
 
 static struct xp_call_range until(uint64_t tsc)
@@ -72,32 +143,36 @@ int xp_processes_take_before(struct xp_processes *processes, const struct xp_eve
 	struct xp_thread_ring *ring =
 	    process && process->rings ? xp_call_rings_of(process->rings, (pid_t)event->tid) : NULL;
 	struct xp_call_range range;
+	int err;
 
 	if (!ring)
 		return 0;
 	range = before(ring, xp_event_get_position(event, size), tsc);
-	return take_calls(process, ring, (pid_t)event->tid, &range);
-}
-
-static int take_all_calls(struct xp_process *process, uint64_t until_tsc)
-{
-	const struct xp_call_range range = until(until_tsc);
-	struct xp_call_rings *rings = process->rings;
-	int err = 0;
-
-	for (size_t i = 0; i < rings->count; i++) {
-		if (rings->tids[i])
-			err = take_calls(process, &rings->list[i], rings->tids[i], &range) ?: err;
-	}
+	err = take_calls(process, ring, (pid_t)event->tid, &range);
+	judge(process);
 	return err;
 }
 
-/* Counts what was reserved and never committed, for a thread or for a process. */
-static void count_lost(struct xp_counts *counts, struct xp_thread_ring *ring)
+/*
+ * Takes the calls of all threads, for a turn of the process that begins where the one before ended. *all: whether all
+ * rings had their turn.
+ */
+static int take_turn(struct xp_process *process, uint64_t until_tsc, bool *all)
 {
-	counts->seen += ring->ring.lost;
-	counts->unstored += ring->ring.lost;
-	ring->ring.lost = 0;
+	const struct xp_call_range range = until(until_tsc);
+	const uint64_t end_tsc = range.now_tsc + xp_clock_ticks(process->all->clock, TURN_NS);
+	struct xp_call_rings *rings = process->rings;
+	size_t left = rings->count;
+	int err = 0;
+
+	for (; left && xp_clock_now_tsc() < end_tsc; left--) {
+		size_t i = process->reading.next++ % rings->count;
+
+		if (rings->tids[i])
+			err = take_calls(process, &rings->list[i], rings->tids[i], &range) ?: err;
+	}
+	*all = !left;
+	return err;
 }
 
 /*
@@ -148,6 +223,7 @@ static int recent_fill(struct xp_processes *processes)
 int xp_processes_take_calls(struct xp_processes *processes, uint64_t done_tsc)
 {
 	uint64_t until_tsc = done_tsc - xp_clock_ticks(processes->clock, TIME_MARGIN_NS);
+	bool all = true, its_all;
 	int err = 0;
 
 	if (!done_tsc)
@@ -155,11 +231,15 @@ int xp_processes_take_calls(struct xp_processes *processes, uint64_t done_tsc)
 	for (struct xp_process *process = processes->first_live; process; process = process->next_live) {
 		if (!process->rings)
 			continue;
-		err = take_all_calls(process, until_tsc) ?: err;
+		err = take_turn(process, until_tsc, &its_all) ?: err;
+		all &= its_all;
 		end_borrowing(process->rings, done_tsc);
 		xp_call_rings_recycle(process->rings, done_tsc, count_unowned, process);
+		judge(process);
 	}
-	return err ? err : recent_fill(processes);
+	if (err)
+		return err;
+	return all ? recent_fill(processes) : 100;
 }
 
 /* The thread's part of the ring ends. Not that of a thread that had this tid before. */
@@ -239,16 +319,22 @@ int xp_processes_end_calls(struct xp_processes *processes, const struct xp_event
 
 int xp_process_end_calls(struct xp_process *process)
 {
+	const struct xp_call_range all = until(UINT64_MAX);
 	struct xp_call_rings *rings = process->rings;
-	int err;
+	int err = 0;
 
 	if (!rings)
 		return 0;
 	xp_call_rings_stop(rings);
-	err = take_all_calls(process, UINT64_MAX);
 	for (size_t i = 0; i < rings->count; i++) {
-		if (rings->fs_bases[i])
-			count_unowned(process, &rings->list[i]);
+		struct xp_thread_ring *ring = &rings->list[i];
+
+		if (rings->tids[i] && !is_slow(process))
+			err = take_calls(process, ring, rings->tids[i], &all) ?: err;
+		if (rings->fs_bases[i] && is_slow(process))
+			count_left(process, ring);
+		else if (rings->fs_bases[i])
+			count_unowned(process, ring);
 		if (rings->tids[i])
 			xp_call_rings_end(rings, rings->tids[i]);
 	}

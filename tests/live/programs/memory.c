@@ -143,13 +143,58 @@ UNTRACED static void shared(long count)
 	}
 }
 
+/* Where the memory with the rings is; 0: there is none. */
+UNTRACED static char *find_rings(size_t *bytes)
+{
+	FILE *maps = fopen("/proc/self/maps", "r");
+	char line[512], *found = NULL;
+	unsigned long start, end;
+
+	while (maps && !found && fgets(line, sizeof(line), maps))
+		if (strstr(line, " rw-s ") && strstr(line, "memfd:xprof") &&
+		    sscanf(line, "%lx-%lx", &start, &end) == 2) {
+			found = (char *)start;
+			*bytes = end - start;
+		}
+	if (maps)
+		fclose(maps);
+	return found;
+}
+
+UNTRACED static void *take_pages_away(void *until)
+{
+	size_t bytes = 0;
+	char *rings = find_rings(&bytes);
+
+	while (rings && !__atomic_load_n((int *)until, __ATOMIC_RELAXED))
+		madvise(rings, bytes, MADV_REMOVE);
+	return NULL;
+}
+
+/* Calls, while two threads give the pages of the rings back all the time. */
+UNTRACED static void steal(long count)
+{
+	pthread_t thieves[2];
+	int end = 0;
+
+	for (int i = 0; i < 2; i++)
+		pthread_create(&thieves[i], NULL, take_pages_away, &end);
+	for (long i = 0; i < count; i++) {
+		work_often((void *)10);
+		usleep(100);
+	}
+	__atomic_store_n(&end, 1, __ATOMIC_RELAXED);
+	for (int i = 0; i < 2; i++)
+		pthread_join(thieves[i], NULL);
+}
+
 int main(int argc, char **argv)
 {
 	static const struct {
 		const char *name;
 		void (*run)(long count);
-	} ways[] = { { "fast", fast },	  { "threads", threads }, { "signals", signals },
-		     { "vfork", vforks }, { "fork", forks },	  { "shared", shared } };
+	} ways[] = { { "fast", fast },	{ "threads", threads }, { "signals", signals }, { "vfork", vforks },
+		     { "fork", forks }, { "shared", shared },	{ "steal", steal } };
 	long count;
 
 	if (argc < 4)

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "base/shared_pages.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define PAGE_BYTES 4096ul
+
+/* A signal handler has no argument: the memory that it knows, and the file of the page that stands in. */
+static struct xp_shared_pages *guarded;
+static int page_fd = -1;
+
+static struct xp_shared_pages *find(const uint8_t *address)
+{
+	for (struct xp_shared_pages *pages = guarded; pages; pages = pages->next)
+		if (address >= pages->start && address < pages->start + pages->bytes)
+			return pages;
+	return NULL;
+}
+
+/* The page takes no new memory: there may be none. The access is then tried again. */
+static void on_bus_error(int number, siginfo_t *info, void *context)
+{
+	struct xp_shared_pages *pages = info->si_code > 0 ? find(info->si_addr) : NULL;
+	void *page = (void *)((uintptr_t)info->si_addr & ~(PAGE_BYTES - 1));
+	int saved_errno = errno;
+
+	(void)context;
+	if (!pages || mmap(page, PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, page_fd, 0) == MAP_FAILED)
+		signal(number, SIG_DFL);
+	else
+		pages->torn = true;
+	errno = saved_errno;
+}
+
+static int make_page(void)
+{
+	int fd = memfd_create("xprof-page", MFD_CLOEXEC);
+
+	if (fd < 0)
+		return -errno;
+	if (fallocate(fd, 0, 0, PAGE_BYTES)) {
+		int err = -errno;
+
+		close(fd);
+		return err;
+	}
+	page_fd = fd;
+	return 0;
+}
+
+int xp_shared_pages_guard(struct xp_shared_pages *pages)
+{
+	const struct sigaction action = { .sa_sigaction = on_bus_error, .sa_flags = SA_SIGINFO };
+	int err = page_fd < 0 ? make_page() : 0;
+
+	if (!err && sigaction(SIGBUS, &action, NULL))
+		err = -errno;
+	if (err)
+		return err;
+	pages->torn = false;
+	pages->next = guarded;
+	guarded = pages;
+	return 0;
+}
+
+void xp_shared_pages_forget(struct xp_shared_pages *pages)
+{
+	for (struct xp_shared_pages **place = &guarded; *place; place = &(*place)->next)
+		if (*place == pages) {
+			*place = pages->next;
+			return;
+		}
+}
