@@ -127,14 +127,15 @@ static void test_conditional(void **state)
 	assert_true(xp_patch_possible(&(struct xp_sled){ .kind = XP_SLED_TAIL_EXIT }));
 }
 
-/* The first slot of each form of calls: cmpb $0,0x1000 - entry - 7(%rip); je over the nop; nop; ret. */
+/* The first slot of each form of calls: cmpb $0,0x1000 - entry - 7(%rip); je to the child's; nop; ret; nop; ret. */
 static void test_stub(void **state)
 {
-	static const uint8_t nop5[] = { 0x80, 0x3d, 0xf9, 0x0e, 0x00, 0x00, 0x00, 0x74,
-					0x05, 0x0f, 0x1f, 0x44, 0x00, 0x00, 0xc3, 0xcc };
-	static const uint8_t nop10[] = { 0x80, 0x3d, 0xf9, 0x0d, 0x00, 0x00, 0x00, 0x74, 0x0a, 0x66, 0x2e,
-					 0x0f, 0x1f, 0x84, 0x00, 0x00, 0x00, 0x00, 0x00, 0xc3, 0xcc };
-	static const uint8_t nop1[] = { 0x80, 0x3d, 0xf9, 0x0c, 0x00, 0x00, 0x00, 0x74, 0x01, 0x90, 0xc3, 0xcc };
+	static const uint8_t nop5[] = { 0x80, 0x3d, 0xf9, 0x0e, 0x00, 0x00, 0x00, 0x74, 0x06,
+					0x0f, 0x1f, 0x44, 0x00, 0x00, 0xc3, 0x90, 0xc3, 0xcc };
+	static const uint8_t nop10[] = { 0x80, 0x3d, 0xf9, 0x0d, 0x00, 0x00, 0x00, 0x74, 0x0b, 0x66, 0x2e, 0x0f,
+					 0x1f, 0x84, 0x00, 0x00, 0x00, 0x00, 0x00, 0xc3, 0x90, 0xc3, 0xcc };
+	static const uint8_t nop1[] = { 0x80, 0x3d, 0xf9, 0x0c, 0x00, 0x00, 0x00,
+					0x74, 0x02, 0x90, 0xc3, 0x90, 0xc3, 0xcc };
 	uint8_t page[XP_STUB_BYTES];
 	size_t slots = 0;
 
@@ -224,8 +225,8 @@ static unsigned int pushed_bytes(const uint8_t *page, uint64_t pc)
 			return 24;
 		if (pc < i + sizeof(pops))
 			return bytes_before_pop[pc - i];
-		/* The ret; behind the first one, the other path. */
-		if (pc == i + sizeof(pops))
+		/* The ret, and behind the first one the nop and the ret of children; then the other path. */
+		if (pc <= i + sizeof(pops) + (begin == slot + 13 ? 2 : 0))
 			return 0;
 		begin = i;
 	}
@@ -253,7 +254,7 @@ static void test_stub_elf(void **state)
 		;
 	assert_non_null(section);
 	assert_non_null(gelf_getsym(elf_getdata(section, NULL), 1, &symbol));
-	assert_string_equal(elf_strptr(elf, header.sh_link, symbol.st_name), "xprof_stub_3");
+	assert_string_equal(elf_strptr(elf, header.sh_link, symbol.st_name), "xprof_stub_4");
 	assert_true(symbol.st_value == 0x100 && symbol.st_size == 0x7c0);
 	cfi = dwarf_getcfi_elf(elf);
 	assert_non_null(cfi);
@@ -287,6 +288,38 @@ static void test_event_slots(void **state)
 
 			assert_int_equal(xp_stub_probe((enum xp_stub_form)form, (enum xp_stub_slot)slot), entry);
 			assert_memory_equal(page + entry, "\x90\xc3\xcc", 3);
+		}
+	}
+}
+
+/* Children run into a nop that no kernel replaces, to which the guard of each slot jumps. */
+static void test_child_nops(void **state)
+{
+	uint8_t page[XP_STUB_BYTES];
+	uint32_t jump;
+
+	(void)state;
+	xp_stub_make(page);
+	for (int form = 0; form < XP_STUB_FORMS; form++) {
+		for (int slot = 0; slot <= XP_STUB_ARGS; slot++) {
+			uint32_t entry = xp_stub_entry((enum xp_stub_form)form, (enum xp_stub_slot)slot);
+			uint32_t child = xp_stub_child_probe((enum xp_stub_form)form, (enum xp_stub_slot)slot);
+
+			assert_int_equal(page[entry + 7], 0x74);
+			assert_int_equal(entry + 9 + page[entry + 8], child);
+			assert_memory_equal(page + child - 1, "\xc3\x90\xc3\xcc", 4);
+		}
+		for (int slot = XP_STUB_CUSTOM; slot <= XP_STUB_TYPED; slot++)
+			assert_int_equal(xp_stub_child_probe((enum xp_stub_form)form, (enum xp_stub_slot)slot),
+					 xp_stub_probe((enum xp_stub_form)form, (enum xp_stub_slot)slot));
+		for (int rdpid = 0; rdpid < 2; rdpid++) {
+			uint32_t entry = xp_stub_memory_entry((enum xp_stub_form)form, rdpid);
+			uint32_t child = xp_stub_memory_child_probe((enum xp_stub_form)form, rdpid);
+
+			assert_memory_equal(page + entry + 7, "\x0f\x84", 2);
+			memcpy(&jump, page + entry + 9, sizeof(jump));
+			assert_int_equal(entry + 13 + jump, child);
+			assert_memory_equal(page + child - 1, "\xc3\x90\xc3", 3);
 		}
 	}
 }
@@ -346,11 +379,11 @@ static void test_no_room(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_calls),	    cmocka_unit_test(test_counted), cmocka_unit_test(test_counters),
-		cmocka_unit_test(test_events),	    cmocka_unit_test(test_reach),   cmocka_unit_test(test_not_ours),
-		cmocka_unit_test(test_conditional), cmocka_unit_test(test_stub),    cmocka_unit_test(test_stub_elf),
-		cmocka_unit_test(test_event_slots), cmocka_unit_test(test_below),   cmocka_unit_test(test_above),
-		cmocka_unit_test(test_no_room),
+		cmocka_unit_test(test_calls),	    cmocka_unit_test(test_counted),    cmocka_unit_test(test_counters),
+		cmocka_unit_test(test_events),	    cmocka_unit_test(test_reach),      cmocka_unit_test(test_not_ours),
+		cmocka_unit_test(test_conditional), cmocka_unit_test(test_stub),       cmocka_unit_test(test_stub_elf),
+		cmocka_unit_test(test_event_slots), cmocka_unit_test(test_child_nops), cmocka_unit_test(test_below),
+		cmocka_unit_test(test_above),	    cmocka_unit_test(test_no_room),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

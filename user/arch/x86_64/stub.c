@@ -35,8 +35,9 @@ static const struct form {
 	[XP_STUB_NOP1] = { "nop of 1 byte", 1, { 0x90 } },
 };
 
-/* cmpb $0,flag(%rip); je over the nop. */
+/* cmpb $0,flag(%rip); je over the nop and the ret, to those of children. */
 #define GUARD_BYTES 9
+#define RET_BYTES 1u
 
 static bool is_guarded(enum xp_stub_slot slot)
 {
@@ -53,6 +54,11 @@ uint32_t xp_stub_probe(enum xp_stub_form form, enum xp_stub_slot slot)
 	return xp_stub_entry(form, slot) + (is_guarded(slot) ? GUARD_BYTES : 0);
 }
 
+uint32_t xp_stub_child_probe(enum xp_stub_form form, enum xp_stub_slot slot)
+{
+	return xp_stub_probe(form, slot) + (is_guarded(slot) ? forms[form].bytes + RET_BYTES : 0);
+}
+
 bool xp_stub_is_slot(uint64_t offset)
 {
 	if (offset >= XP_STUB_MEMORY)
@@ -64,6 +70,7 @@ bool xp_stub_is_slot(uint64_t offset)
 static void make_slot(uint8_t *page, enum xp_stub_form form, enum xp_stub_slot slot)
 {
 	const struct form *nop = &forms[is_guarded(slot) ? form : XP_STUB_NOP1];
+	const struct form *child = &forms[XP_STUB_NOP1];
 	uint8_t *code = page + xp_stub_entry(form, slot);
 
 	if (is_guarded(slot)) {
@@ -76,7 +83,9 @@ static void make_slot(uint8_t *page, enum xp_stub_form form, enum xp_stub_slot s
 		code += sizeof(distance);
 		*code++ = 0;
 		*code++ = 0x74;
-		*code++ = nop->bytes;
+		*code++ = nop->bytes + RET_BYTES;
+		memcpy(page + xp_stub_child_probe(form, slot), child->nop, child->bytes);
+		page[xp_stub_child_probe(form, slot) + child->bytes] = 0xc3;
 	}
 	memcpy(code, nop->nop, nop->bytes);
 	code[nop->bytes] = 0xc3; /* ret */
@@ -130,7 +139,7 @@ static void make_counting_slot(uint8_t *code)
 #define EH_FRAME_BYTES (SYMBOLS - EH_FRAME)
 
 /* Also the stub's version: a stub with other bytes belongs to another version of xprof. */
-static const char names[] = "\0xprof_stub_3";
+static const char names[] = "\0xprof_stub_4";
 static const char section_names[] = "\0.text\0.eh_frame\0.symtab\0.strtab\0.shstrtab";
 
 #define LENGTH 0, 0, 0, 0

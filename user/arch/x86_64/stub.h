@@ -13,9 +13,10 @@
  *
  * The call that replaces a nop leads to a mapping that a child does not inherit over fork() (VM_DONTCOPY), but the
  * child does inherit the call: on 6.18.44 a child that executes it dies of SIGSEGV. So the page behind the stub holds a
- * flag that the kernel clears in children (MADV_WIPEONFORK), and a slot returns at once if the flag is not set. Testing
- * the flag changes the CPU's flags. They are dead at the entry and the end of a function, but may be live in its
- * middle, at an event. So the event slots have no guard; they use the 1-byte nop, which is never replaced.
+ * flag that the kernel clears in children (MADV_WIPEONFORK). If the flag is not set, a slot goes to a second nop, of 1
+ * byte, which is never replaced. It has a uprobe if children are followed, and they are recorded from their first
+ * instruction. Testing the flag changes the CPU's flags. They are dead at the entry and the end of a function, but may
+ * be live in its middle, at an event. So the event slots have no guard; they use the 1-byte nop in all processes.
  *
  * One more slot counts calls of functions that a budget has excluded (throttle.h), without entering the kernel: it
  * increments a counter in the process's memory. Each CPU has roughly its own set of counters, because a cache line that
@@ -60,6 +61,8 @@ enum xp_stub_slot {
 uint32_t xp_stub_entry(enum xp_stub_form form, enum xp_stub_slot slot);
 /* Offset of the slot's uprobe. */
 uint32_t xp_stub_probe(enum xp_stub_form form, enum xp_stub_slot slot);
+/* Offset of the uprobe for children of fork(): of a second nop, or the same one, if parent and child share it. */
+uint32_t xp_stub_child_probe(enum xp_stub_form form, enum xp_stub_slot slot);
 /* Offset of the counting slot. r10d: xp_event_word() of 4 times the counter's index. */
 #define XP_STUB_COUNT 0x400
 /* True if a slot starts at this offset. */
@@ -72,6 +75,8 @@ bool xp_stub_is_slot(uint64_t offset);
 #define XP_STUB_MEMORY_BYTES 192
 uint32_t xp_stub_memory_entry(enum xp_stub_form form, bool rdpid);
 uint32_t xp_stub_memory_probe(enum xp_stub_form form, bool rdpid);
+/* The uprobe for children, with the registers and the stack of XP_STUB_CALL: they do not have their parent's rings. */
+uint32_t xp_stub_memory_child_probe(enum xp_stub_form form, bool rdpid);
 /* Whether this CPU and kernel have rdfsbase, and rdpid. */
 bool xp_stub_has_fsgsbase(void);
 bool xp_stub_has_rdpid(void);

@@ -2,7 +2,8 @@
 /*
  * The slots of the stub that record a call in memory, without the kernel (call_ring.h). A slot ends in a nop with a
  * uprobe, as XP_STUB_CALL has it: a thread without a ring, or with a full one, falls through to it. The BPF program
- * finds the fs base of the thread in rax, and three registers on the stack (stub_memory_call in bpf/sled.bpf.c).
+ * finds the fs base of the thread in rax, and three registers on the stack (stub_memory_call in bpf/sled.bpf.c). A
+ * child of fork() goes to another nop before anything is pushed, as in XP_STUB_CALL: it has no rings (MADV_DONTFORK).
  *
  * The code preserves all registers but r10 and the flags, even r11: some calling conventions pass arguments in it. It
  * reserves a record with xadd, without a lock prefix: that is one instruction, so no signal handler of the thread, the
@@ -76,6 +77,8 @@ __asm__(".pushsection .rodata\n"
 	"	pop %rax\n"
 	"	pop %r11\n"
 	"	ret\n"
+	"5:	nop\n"
+	"	ret\n"
 	"2:	xor $64, %r11\n"
 	"	cmp %rax, (%r11)\n"
 	"	je 1b\n"
@@ -85,9 +88,9 @@ __asm__(".pushsection .rodata\n"
 	"7:	pop %rdx\n"
 	"	pop %rax\n"
 	"	pop %r11\n"
-	"5:	ret\n"
+	"	ret\n"
 	".pushsection .rodata.xp_stub_memory_places, \"a\"\n"
-	"	.byte 6b - 0b, 2b - 0b, 7b - 0b, 4b - 0b\n"
+	"	.byte 6b - 0b, 2b - 0b, 7b - 0b, 4b - 0b, 5b - 0b\n"
 	".popsection\n"
 	".endm\n"
 
@@ -115,6 +118,7 @@ extern const struct places {
 	uint8_t other_path; /* where the path that does not record begins, with all registers pushed */
 	uint8_t other_pops;
 	uint8_t probe;
+	uint8_t child_probe;
 } xp_stub_memory_places[MEMORY_SLOTS];
 
 uint32_t xp_stub_memory_entry(enum xp_stub_form form, bool rdpid)
@@ -125,6 +129,11 @@ uint32_t xp_stub_memory_entry(enum xp_stub_form form, bool rdpid)
 uint32_t xp_stub_memory_probe(enum xp_stub_form form, bool rdpid)
 {
 	return xp_stub_memory_entry(form, rdpid) + xp_stub_memory_places[2 * form + rdpid].probe;
+}
+
+uint32_t xp_stub_memory_child_probe(enum xp_stub_form form, bool rdpid)
+{
+	return xp_stub_memory_entry(form, rdpid) + xp_stub_memory_places[2 * form + rdpid].child_probe;
 }
 
 /* Behind the three pushes of the guarded slot. */
