@@ -46,11 +46,12 @@ static bool read_records(const uint8_t *data, size_t size)
 /* Every call is one of a function's, and one that ended or not. */
 static void sum_calls(const uint8_t *data, size_t size, bool good)
 {
+	struct xp_file_view view = { .bytes = data, .size = size };
 	struct xp_violation violation;
 	struct xp_call_log log;
 	uint64_t calls = 0;
 
-	CHECK(xp_call_log_read(&log, data, size, &violation) == (good ? 0 : -EBADMSG));
+	CHECK(xp_call_log_read(&log, &view, &violation) == (good ? 0 : -EBADMSG));
 	for (size_t i = 0; i < log.function_count; i++) {
 		CHECK(log.functions[i].ended <= log.functions[i].calls);
 		calls += log.functions[i].calls;

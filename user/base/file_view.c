@@ -9,6 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/util.h"
+
 /* Another process has truncated a mapped file: what was read from it so far is invalid. */
 static void cut_off(int number, siginfo_t *info, void *context)
 {
@@ -34,8 +36,7 @@ static int map(struct xp_file_view *view, int fd)
 
 	if (fstat(fd, &st))
 		return -errno;
-	view->bytes = nothing;
-	view->size = st.st_size;
+	*view = (struct xp_file_view){ .bytes = nothing, .size = st.st_size };
 	if (!view->size)
 		return 0;
 	if (sigaction(SIGBUS, &action, NULL))
@@ -45,6 +46,7 @@ static int map(struct xp_file_view *view, int fd)
 		return -errno;
 	madvise(bytes, view->size, MADV_SEQUENTIAL); /* advice only */
 	view->bytes = bytes;
+	view->is_mapped = true;
 	return 0;
 }
 
@@ -90,4 +92,15 @@ void xp_file_view_close(struct xp_file_view *view)
 	if (view->size)
 		munmap((void *)view->bytes, view->size);
 	view->size = 0;
+}
+
+void xp_file_view_release(struct xp_file_view *view, uint64_t offset)
+{
+	uint64_t end = XP_MIN(offset, view->size) / XP_FILE_VIEW_WINDOW * XP_FILE_VIEW_WINDOW;
+
+	if (!view->is_mapped || end <= view->released)
+		return;
+	/* Advice only: where it fails, the memory stays. */
+	madvise((uint8_t *)view->bytes + view->released, end - view->released, MADV_DONTNEED);
+	view->released = end;
 }

@@ -3,11 +3,14 @@
 #ifndef XPROF_BASE_FILE_VIEW_H
 #define XPROF_BASE_FILE_VIEW_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct xp_file_view {
 	const uint8_t *bytes; /* not NULL even if the file is empty */
 	uint64_t size;
+	bool is_mapped;	   /* private */
+	uint64_t released; /* private: pages before this offset have left the process */
 };
 
 /*
@@ -19,5 +22,14 @@ int xp_file_view_open(struct xp_file_view *view, int dir_fd, const char *name);
 /* Opens the file for reading. Returns the descriptor or the same errors. */
 int xp_file_open_regular(int dir_fd, const char *name);
 void xp_file_view_close(struct xp_file_view *view);
+
+/* A reader of a large file has this much of it in its memory, once or twice. */
+#define XP_FILE_VIEW_WINDOW (4u << 20)
+
+/*
+ * Tells that the bytes before this offset have been read. Their pages no longer count as memory of the process. They
+ * can be read again, and are then mapped again.
+ */
+void xp_file_view_release(struct xp_file_view *view, uint64_t offset);
 
 #endif

@@ -9,10 +9,11 @@
 #include "base/u64_map.h"
 #include "base/util.h"
 
-#define FRAMES_MAX (8u << 20) /* open calls of all threads: 128 MiB */
+#define FRAMES_MAX (2u << 20) /* open calls of all threads: 32 MiB */
+#define FRAMES_FIRST 8	      /* room of a thread's first call */
 #define FUNCTIONS_MAX (4u << 20)
-#define THREADS_MAX (1u << 20)
-#define LEFT_MAX 4096 /* most calls that one exit can find without exits */
+#define THREADS_MAX (512u << 10) /* with their table: 20 MiB */
+#define LEFT_MAX 4096		 /* most calls that one exit can find without exits */
 
 struct open_call {
 	uint32_t function; /* its index */
@@ -27,6 +28,7 @@ struct thread {
 
 struct reading {
 	struct xp_call_log *log;
+	struct xp_file_view *view;
 	size_t function_room;
 	struct xp_u64_map functions; /* by id */
 	struct thread *threads;
@@ -34,6 +36,7 @@ struct reading {
 	size_t thread_room;
 	struct xp_u64_map thread_map; /* by PID and TID */
 	uint64_t frames;	      /* capacity of all threads */
+	bool gave_back;		      /* none of it is unused */
 };
 
 /* Finds or adds the function with this ID. Returns 0, -E2BIG beyond the limit, or -ENOMEM. */
@@ -76,13 +79,34 @@ static int thread_of(struct reading *reading, const struct xp_fdr_record *record
 	return 0;
 }
 
+/* Takes the room of threads without open calls, of which many may have ended. Returns whether that was worth it. */
+static bool give_back(struct reading *reading)
+{
+	uint64_t before = reading->frames;
+
+	if (reading->gave_back)
+		return false;
+	for (size_t i = 0; i < reading->thread_count; i++) {
+		struct thread *thread = &reading->threads[i];
+
+		if (thread->depth || !thread->room)
+			continue;
+		reading->frames -= thread->room;
+		free(thread->calls);
+		*thread = (struct thread){ 0 };
+	}
+	reading->gave_back = before - reading->frames < FRAMES_MAX / 8;
+	return before > reading->frames;
+}
+
 static int enter(struct reading *reading, struct thread *thread, uint32_t function, uint64_t tsc)
 {
 	if (thread->depth == thread->room) {
-		uint32_t room = XP_MAX(thread->room * 2, 16u);
+		uint32_t room = XP_MAX(thread->room * 2, FRAMES_FIRST);
 		struct open_call *calls;
 
-		if (reading->frames + room - thread->room > FRAMES_MAX)
+		if (reading->frames + room - thread->room > FRAMES_MAX &&
+		    (!give_back(reading) || reading->frames + room - thread->room > FRAMES_MAX))
 			return -E2BIG;
 		calls = reallocarray(thread->calls, room, sizeof(*calls));
 		if (!calls)
@@ -135,6 +159,7 @@ static int take(struct reading *reading, const struct xp_fdr_record *record)
 
 static int read_all(struct reading *reading, struct xp_fdr_reader *reader, struct xp_violation *violation)
 {
+	uint64_t release = XP_FILE_VIEW_WINDOW;
 	struct xp_fdr_record record;
 	int more;
 
@@ -143,6 +168,10 @@ static int read_all(struct reading *reading, struct xp_fdr_reader *reader, struc
 
 		if (err && err != -E2BIG)
 			return err;
+		if (record.offset >= release) {
+			xp_file_view_release(reading->view, record.offset);
+			release = record.offset + XP_FILE_VIEW_WINDOW;
+		}
 	}
 	return more;
 }
@@ -156,14 +185,14 @@ static void reading_free(struct reading *reading)
 	xp_u64_map_free(&reading->functions);
 }
 
-int xp_call_log_read(struct xp_call_log *log, const uint8_t *bytes, uint64_t size, struct xp_violation *violation)
+int xp_call_log_read(struct xp_call_log *log, struct xp_file_view *view, struct xp_violation *violation)
 {
-	struct reading reading = { .log = log };
+	struct reading reading = { .log = log, .view = view };
 	struct xp_fdr_reader reader;
 	int err;
 
 	memset(log, 0, sizeof(*log));
-	err = xp_fdr_reader_init(&reader, bytes, size, violation);
+	err = xp_fdr_reader_init(&reader, view->bytes, view->size, violation);
 	if (err)
 		return err;
 	log->cycle_hz = reader.header.cycle_hz;

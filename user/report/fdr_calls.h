@@ -2,12 +2,13 @@
 /*
  * The calls in an FDR log, summed by function: what `llvm-xray account` counts, in one pass over the log.
  *
- * Memory: some dozens of bytes per function and thread, and 16 bytes per open call, up to fixed limits. Calls beyond
- * these limits are counted but not timed.
+ * Memory: some dozens of bytes per function and thread, and 16 bytes per open call, up to fixed limits; of the log, 8
+ * MiB at most, whatever its length. Calls beyond these limits are counted but not timed.
  */
 #ifndef XPROF_REPORT_FDR_CALLS_H
 #define XPROF_REPORT_FDR_CALLS_H
 
+#include "base/file_view.h"
 #include "format/fdr_reader.h"
 
 struct xp_calls {
@@ -26,10 +27,11 @@ struct xp_call_log {
 };
 
 /*
- * Reads a whole log. On success the caller frees *log with xp_call_log_free(). Returns 0 or -errno: -EBADMSG with
- * *violation set, where *log has what precedes the violation and is freed in the same way; -ENOMEM.
+ * Reads a whole log, of which only a window is in memory at a time. On success the caller frees *log with
+ * xp_call_log_free(). Returns 0 or -errno: -EBADMSG with *violation set, where *log has what precedes the violation and
+ * is freed in the same way; -ENOMEM.
  */
-int xp_call_log_read(struct xp_call_log *log, const uint8_t *bytes, uint64_t size, struct xp_violation *violation);
+int xp_call_log_read(struct xp_call_log *log, struct xp_file_view *view, struct xp_violation *violation);
 void xp_call_log_free(struct xp_call_log *log);
 
 #endif

@@ -144,7 +144,7 @@ static int read_log(struct making *making, struct input *input)
 
 	if (!open_view(making, &view, path))
 		return 0;
-	err = xp_call_log_read(&input->log, view.bytes, view.size, &violation);
+	err = xp_call_log_read(&input->log, &view, &violation);
 	xp_file_view_close(&view);
 	if (err == -EBADMSG) {
 		report_violation(making, path, violation.offset, violation.text);
