@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
 /* The maps of common.bpf.h. */
+#include "births.bpf.h"
 #include "common.bpf.h"
 #include "thread.bpf.h"
 
@@ -10,3 +11,7 @@ struct targets targets SEC(".maps");
 struct call_counts call_counts SEC(".maps");
 struct told_threads told_threads SEC(".maps");
 struct call_slots call_slots SEC(".maps");
+struct ending_tasks ending_tasks SEC(".maps");
+
+const volatile bool watches_births = false;
+__u32 births = 0;

@@ -4,6 +4,7 @@
  * pointers) of the task that the event interrupted. perf runs such programs with interrupts off and never nested on a
  * CPU (bpf_prog_active). So they may build a record in per-CPU memory and copy only the used part into the ring.
  */
+#include "births.bpf.h"
 #include "common.bpf.h"
 
 #define PF_KTHREAD 0x00200000
@@ -40,6 +41,8 @@ struct {
 } stack_sizes SEC(".maps");
 
 const volatile __u32 sample_stacks; /* enum xp_sample_stacks */
+/* Set by the loader: the events of the CPUs sample the followed processes, and not those of their threads. */
+__u32 sample_cpus = 0;
 
 static __always_inline struct sample *sample_here(void)
 {
@@ -223,6 +226,19 @@ static __always_inline void record_registers(struct sample *s, const struct regi
 	__builtin_memcpy(s->head.regs, user->others, sizeof(user->others));
 }
 
+/* With sampled CPUs there are two events that hit a followed thread, and one of them is to record. */
+static __always_inline bool is_to_record(void *ctx, struct task_struct *task, __u64 pid_tgid)
+{
+	bool is_of_cpu;
+
+	if (!watches_births)
+		return true;
+	is_of_cpu = bpf_get_attach_cookie(ctx) == XP_SAMPLE_COOKIE_CPU;
+	if (is_of_cpu != sample_cpus)
+		return false;
+	return !is_of_cpu || followed(pid_tgid >> 32) || is_ending(task, pid_tgid);
+}
+
 /* The registers come first in struct bpf_perf_event_data. */
 SEC("perf_event")
 int sample(struct pt_regs *ctx)
@@ -235,6 +251,8 @@ int sample(struct pt_regs *ctx)
 	__u32 flags = 0, frames_bytes = 0;
 	struct sample *s;
 
+	if (!is_to_record(ctx, task, pid_tgid))
+		return 0;
 	if (!(__u32)pid_tgid) {
 		COUNT(idle);
 		return 0;

@@ -4,6 +4,7 @@
  * rare and wake the loader, which has uprobes to attach. They use the same rings and the same clock as the function
  * events, so the loader sees them in order.
  */
+#include "births.bpf.h"
 #include "common.bpf.h"
 #include "thread.bpf.h"
 
@@ -77,12 +78,16 @@ int BPF_PROG(task_fork, struct task_struct *parent, struct task_struct *child)
 {
 	__u32 ppid, pid;
 
-	if (!follow_children)
+	if (!follow_children && !watches_births)
 		return 0;
 	ppid = BPF_CORE_READ(parent, tgid);
 	pid = BPF_CORE_READ(child, tgid);
+	if (!followed(ppid))
+		return 0;
+	if (follow_children || ppid == pid)
+		__sync_fetch_and_add(&births, 1);
 	/* Before the child's first instruction, so none of its events is missed. */
-	if (ppid == pid || !followed(ppid))
+	if (ppid == pid || !follow_children)
 		return 0;
 	follow(pid, BPF_ANY);
 	record_task(child, BPF_CORE_READ(child, pid), ppid, 0, XP_EVENT_FORK);
@@ -97,6 +102,7 @@ int BPF_PROG(task_exit, struct task_struct *task)
 
 	if (!followed(pid))
 		return 0;
+	note_end(task, tid);
 	if (BPF_CORE_READ(task, signal, live.counter)) {
 		record_task(task, tid, 0, 0, XP_EVENT_EXIT_THREAD);
 		return 0;

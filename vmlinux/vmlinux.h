@@ -118,16 +118,24 @@ struct thread_struct {
 	long unsigned int fsbase;
 } __attribute__((preserve_access_index));
 
+struct uprobe_task {
+	long unsigned int vaddr;
+	struct uprobe *active_uprobe;
+	long unsigned int xol_vaddr;
+} __attribute__((preserve_access_index));
+
 struct task_struct {
 	unsigned int flags;
 	int exit_code;
 	pid_t pid;
 	pid_t tgid;
+	u64 start_time;
 	char comm[16];
 	struct mm_struct *mm;
 	struct signal_struct *signal;
 	struct sched_entity se;
 	struct thread_struct thread;
+	struct uprobe_task *utask;
 } __attribute__((preserve_access_index));
 
 struct linux_binprm {

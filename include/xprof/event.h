@@ -220,6 +220,9 @@ _Static_assert(XP_STACK_PIECES_MAX <= 32, "xp_event_sample.stack_missing");
 #define XP_COOKIE_OPERAND(cookie, i) (((cookie) >> (32 + 4 * (i))) & 0xf)
 #define XP_COOKIE_CONDITION(cookie) (((cookie) >> 48) & 0xf)
 
+/* The cookie of a sampling event of a CPU that samples followed processes only. Other sampling events have none. */
+#define XP_SAMPLE_COOKIE_CPU 1
+
 /* Losses and drops that the BPF side counts, one struct per CPU. lost[] is indexed by enum xp_event_kind. */
 struct xp_bpf_counters {
 	__u64 lost[XP_EVENT_KINDS];	 /* no room in the ring */

@@ -215,6 +215,15 @@ def test_children(sampled, shares):
         assert_cpu_time(followed.read(child).seconds, cpu_of(printed), 0.15)
 
 
+@pytest.mark.parametrize("what", ["children", "threads"])
+def test_brief_lives(sampled, program, what):
+    """A period begins anew with a thread, and these live no longer than one: the periods of the CPUs go on."""
+    path = program("live/programs/brief.c", *BUILD, "-pthread", instrument=False)
+    follow = ["--follow"] if what == "children" else []
+    recorded = sampled("-F", "999", *follow, "--", path, what, 1000)
+    assert_cpu_time(recorded.samples() * recorded.totals["period_ns"] / 1e9, cpu_of(recorded.output))
+
+
 def test_exec_begins_a_profile(sampled, program, shares):
     path = program.text(
         "then",

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "kernel/attach_samples.h"
 
+#include <bpf/bpf.h>
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
@@ -22,6 +23,7 @@
 
 struct event {
 	int fd;
+	int link_fd;			/* -1: the event itself holds the program */
 	pid_t tid;			/* -1 - cpu for the event of a CPU */
 	struct xp_perf_event_look look; /* per-CPU events only */
 };
@@ -31,6 +33,8 @@ struct xp_sampler {
 	struct perf_event_attr attr;
 	uint64_t clamped_hz;
 	uint64_t periods; /* sum over the events already closed */
+	bool rests;	  /* the events of threads do not sample */
+	bool has_rested;
 	struct event *events;
 	size_t count;
 	size_t room;
@@ -138,6 +142,8 @@ static void close_event(struct xp_sampler *sampler, const struct event *event)
 	if (event->tid >= 0 && !sampler->attr.freq &&
 	    read(event->fd, values, sizeof(values)) >= (ssize_t)sizeof(*values))
 		sampler->periods += values[0] / sampler->attr.sample_period;
+	if (event->link_fd >= 0)
+		close(event->link_fd);
 	close(event->fd);
 }
 
@@ -161,22 +167,37 @@ static int make_room(struct xp_sampler *sampler)
 	return XP_ARRAY_RESERVE(sampler->events, sampler->room, sampler->count + 1);
 }
 
+/* Gives the program to the event, with the cookie if there is one. */
+static int set_program(const struct xp_sampler *sampler, struct event *event, uint64_t cookie)
+{
+	LIBBPF_OPTS(bpf_link_create_opts, opts, .perf_event.bpf_cookie = cookie);
+
+	if (!cookie)
+		return ioctl(event->fd, PERF_EVENT_IOC_SET_BPF, sampler->options.program_fd) ? -errno : 0;
+	event->link_fd = bpf_link_create(sampler->options.program_fd, event->fd, BPF_PERF_EVENT, &opts);
+	return event->link_fd < 0 ? -errno : 0;
+}
+
 static int add_event(struct xp_sampler *sampler, struct perf_event_attr *attr, pid_t tid, int cpu)
 {
+	struct event event = { .link_fd = -1, .tid = cpu < 0 ? tid : -1 - cpu };
 	int err = make_room(sampler);
-	int fd;
 
 	if (err)
 		return err;
-	fd = perf_event_open(attr, tid, cpu);
-	if (fd < 0)
-		return fd;
-	if (ioctl(fd, PERF_EVENT_IOC_SET_BPF, sampler->options.program_fd) || ioctl(fd, PERF_EVENT_IOC_ENABLE, 0)) {
+	event.fd = perf_event_open(attr, tid, cpu);
+	if (event.fd < 0)
+		return event.fd;
+	err = set_program(sampler, &event, cpu < 0 ? 0 : sampler->options.cpu_cookie);
+	if (!err && (cpu >= 0 || !sampler->rests) && ioctl(event.fd, PERF_EVENT_IOC_ENABLE, 0))
 		err = -errno;
-		close(fd);
+	if (err) {
+		if (event.link_fd >= 0)
+			close(event.link_fd);
+		close(event.fd);
 		return err;
 	}
-	sampler->events[sampler->count++] = (struct event){ .fd = fd, .tid = cpu < 0 ? tid : -1 - cpu };
+	sampler->events[sampler->count++] = event;
 	return 0;
 }
 
@@ -241,16 +262,42 @@ static bool has_live(struct xp_sampler *sampler, pid_t id)
 
 int xp_sampler_add_cpus(struct xp_sampler *sampler, const bool *cpus, size_t count)
 {
+	struct perf_event_attr attr = sampler->attr;
+
+	attr.exclude_idle = sampler->options.cpu_cookie != 0;
 	for (unsigned int cpu = 0; cpu < count; cpu++) {
 		int err;
 
 		if (!cpus[cpu] || has_live(sampler, -1 - (pid_t)cpu))
 			continue;
-		err = add_event(sampler, &sampler->attr, -1, cpu);
+		err = add_event(sampler, &attr, -1, cpu);
 		if (err && err != -ENODEV) /* offline */
 			return err;
 	}
 	return 0;
+}
+
+void xp_sampler_rest_threads(struct xp_sampler *sampler, bool rests)
+{
+	sampler->rests = rests;
+	sampler->has_rested |= rests;
+	/* This concerns all that inherited an event, too; an event that fails has lost its thread. */
+	for (size_t i = 0; i < sampler->count; i++)
+		if (sampler->events[i].tid >= 0)
+			ioctl(sampler->events[i].fd, rests ? PERF_EVENT_IOC_DISABLE : PERF_EVENT_IOC_ENABLE, 0);
+}
+
+void xp_sampler_drop_cpus(struct xp_sampler *sampler)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < sampler->count; i++) {
+		if (sampler->events[i].tid < 0)
+			close_event(sampler, &sampler->events[i]);
+		else
+			sampler->events[kept++] = sampler->events[i];
+	}
+	sampler->count = kept;
 }
 
 const char *xp_sampler_event(const struct xp_sampler *sampler)
@@ -274,7 +321,7 @@ uint64_t xp_sampler_period_ns(const struct xp_sampler *sampler, uint64_t tsc_hz)
 
 uint64_t xp_sampler_periods(const struct xp_sampler *sampler)
 {
-	return sampler->periods;
+	return sampler->has_rested ? 0 : sampler->periods;
 }
 
 uint64_t xp_sampler_clamped_hz(const struct xp_sampler *sampler)

@@ -30,7 +30,9 @@ const struct xp_kernel_struct xp_kernel_structs[] = {
 	{ "mm_struct", { "start_stack" } },
 	{ "sched_entity", { "sum_exec_runtime" } },
 	{ "thread_struct", { "fsbase" } },
-	{ "task_struct", { "flags", "exit_code", "pid", "tgid", "comm", "mm", "signal", "se", "thread" } },
+	{ "uprobe_task", { "vaddr", "active_uprobe", "xol_vaddr" } },
+	{ "task_struct",
+	  { "flags", "exit_code", "pid", "tgid", "start_time", "comm", "mm", "signal", "se", "thread", "utask" } },
 	{ "linux_binprm", { "file" } },
 	{ NULL, { NULL } },
 };

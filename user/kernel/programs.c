@@ -23,6 +23,10 @@
 
 #define COUNTS_BATCH 4096u
 
+/* Tasks that are ending at a time, and the entries that each CPU reserves. */
+#define ENDING_TASKS_MIN 1024u
+#define ENDING_TASKS_PER_CPU 256u
+
 /* Some texts of libbpf, such as the verifier's log, have several lines. */
 static int print_libbpf(enum libbpf_print_level level, const char *format, va_list args)
 {
@@ -73,6 +77,7 @@ static int configure(struct xprof_bpf *skeleton, const struct xp_programs_option
 
 	skeleton->rodata->only_targets = options->only_targets;
 	skeleton->rodata->follow_children = options->follow_children;
+	skeleton->rodata->watches_births = options->births;
 	skeleton->rodata->exec_inode = options->exec_inode;
 	skeleton->rodata->has_call_rings = options->threads;
 	skeleton->rodata->args_count = options->args;
@@ -86,6 +91,9 @@ static int configure(struct xprof_bpf *skeleton, const struct xp_programs_option
 		err = bpf_map__set_max_entries(skeleton->maps.tsc_counters, cpus);
 	if (!err)
 		err = bpf_map__set_max_entries(skeleton->maps.targets, XP_MAX(options->targets, 1u));
+	if (!err && options->births)
+		err = bpf_map__set_max_entries(skeleton->maps.ending_tasks,
+					       XP_MAX(ENDING_TASKS_MIN, ENDING_TASKS_PER_CPU * cpus));
 	if (!err && options->counters)
 		err = bpf_map__set_max_entries(skeleton->maps.call_counts, options->counters);
 	bpf_object__for_each_program(program, skeleton->obj)
@@ -217,6 +225,16 @@ uint32_t xp_programs_execs(const struct xp_programs *programs, pid_t pid)
 	uint32_t execs;
 
 	return find_target(programs, pid, &execs) ? execs : 0;
+}
+
+uint32_t xp_programs_births(const struct xp_programs *programs)
+{
+	return __atomic_load_n(&programs->skeleton->bss->births, __ATOMIC_RELAXED);
+}
+
+void xp_programs_sample_cpus(struct xp_programs *programs, bool cpus)
+{
+	__atomic_store_n(&programs->skeleton->bss->sample_cpus, cpus, __ATOMIC_RELEASE);
 }
 
 void xp_programs_stop_at_link_map(struct xp_programs *programs, pid_t pid)

@@ -26,6 +26,7 @@ struct xp_programs_options {
 	bool uprobe_multi; /* programs for uprobe_multi links; otherwise for perf events */
 	bool only_targets; /* uprobes are on all processes of a binary: record only the targets */
 	bool follow_children;
+	bool births; /* count the threads and children that targets create, and record samples of CPUs while told to */
 	uint64_t exec_inode; /* --exec: processes that run this file become targets; 0: none */
 	unsigned int args;   /* 1..XP_ARGS_MAX */
 };
@@ -51,6 +52,10 @@ int xp_programs_attach_tasks(struct xp_programs *programs);
 
 int xp_programs_add_target(struct xp_programs *programs, pid_t pid);
 bool xp_programs_is_target(const struct xp_programs *programs, pid_t pid);
+/* How many threads, and with follow_children how many children, targets have created so far, modulo 2^32. */
+uint32_t xp_programs_births(const struct xp_programs *programs);
+/* Whether the samples of the targets are those of the CPUs' events, not those of their threads' events. */
+void xp_programs_sample_cpus(struct xp_programs *programs, bool cpus);
 /*
  * How many programs a target has executed so far, see struct xp_event_task; also 0 if it has ended, or is not a target.
  */

@@ -97,6 +97,11 @@ enum xp_sample_stacks xp_plan_stacks(const struct xp_options *options)
 	}
 }
 
+bool xp_plan_watches_births(const struct xp_plan *plan, const struct xp_options *options)
+{
+	return plan->samples && !options->all && !options->tid;
+}
+
 /* The time to create a ring grows with its size: a ring for samples alone is only as large as they may need. */
 uint64_t xp_plan_ring_bytes(const struct xp_plan *plan, const struct xp_options *options)
 {

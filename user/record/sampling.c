@@ -21,10 +21,15 @@
  * thousands of mappings, which makes more of them than the side-band can report, would cause a read in every pass.
  */
 #define REPAIR_PAUSE 10
+/*
+ * After the last birth. The timers of the CPUs cost up to 18 us a period (on a nested guest), also while the targets
+ * sleep. But where they are not sampled yet, the first child loses a millisecond, and up to a period.
+ */
+#define BIRTHS_QUIET_NS (10ull * XP_NS_PER_S)
 
 /* ---- setting up ---- */
 
-/* The CPUs of --all: those of --cpu, or all possible ones. */
+/* The CPUs of --cpu, or all possible ones. */
 static int choose_cpus(struct xp_sampling *sampling, const char *list, unsigned int count, char *why, size_t why_size)
 {
 	struct xp_short_text shown;
@@ -126,13 +131,13 @@ int xp_sampling_setup(struct xp_recording *recording)
 		.hz = options->period ? 0 : options->hz,
 		.period = options->period,
 		.children = options->follow,
+		.cpu_cookie = options->all ? 0 : XP_SAMPLE_COOKIE_CPU,
 	};
 	struct xp_sampling *sampling = &recording->sampling;
-	int err = 0;
+	int err =
+	    choose_cpus(sampling, options->cpus, recording->bpf.programs.cpus, recording->why, sizeof(recording->why));
 
-	if (options->all)
-		err = choose_cpus(sampling, options->cpus, recording->bpf.programs.cpus, recording->why,
-				  sizeof(recording->why));
+	sampling->samples_cpus = options->all;
 	if (!err)
 		err = xp_sampler_new(&sampling->sampler, &sampler, recording->why, sizeof(recording->why));
 	if (!err)
@@ -150,6 +155,7 @@ int xp_sampling_setup(struct xp_recording *recording)
 			"disabled");
 	if (xp_sampler_clamped_hz(sampling->sampler))
 		say_clamped(sampling->sampler, options->hz);
+	xp_sampling_watch_births(recording);
 	return options->no_perf_data ? 0 : setup_perf(recording);
 }
 
@@ -182,7 +188,48 @@ int xp_sampling_add_process(struct xp_sampling *sampling, pid_t pid, char *why, 
 
 int xp_sampling_add_cpus(struct xp_sampling *sampling)
 {
-	return sampling->cpus ? xp_sampler_add_cpus(sampling->sampler, sampling->cpus, sampling->cpu_count) : 0;
+	return sampling->samples_cpus ? xp_sampler_add_cpus(sampling->sampler, sampling->cpus, sampling->cpu_count) : 0;
+}
+
+/* Makes the events of the CPUs, or those of the threads, the ones that sample the targets. */
+static int choose_events(struct xp_recording *recording, bool cpus)
+{
+	struct xp_sampling *sampling = &recording->sampling;
+	int err = 0;
+
+	sampling->samples_cpus = cpus;
+	if (cpus)
+		err = xp_sampling_add_cpus(sampling);
+	xp_programs_sample_cpus(&recording->bpf.programs, cpus && !err);
+	xp_sampler_rest_threads(sampling->sampler, cpus && !err);
+	if (!cpus || err)
+		xp_sampler_drop_cpus(sampling->sampler);
+	sampling->samples_cpus = cpus && !err;
+	return err;
+}
+
+void xp_sampling_watch_births(struct xp_recording *recording)
+{
+	struct xp_sampling *sampling = &recording->sampling;
+	uint64_t now_tsc;
+	uint32_t births;
+	int err = 0;
+
+	if (!sampling->sampler || !xp_plan_watches_births(&recording->plan, recording->options))
+		return;
+	now_tsc = xp_clock_now_tsc();
+	births = xp_programs_births(&recording->bpf.programs);
+	/* The first child of a command is there before this could be told. */
+	if (births != sampling->births || (!sampling->quiet_tsc && recording->options->follow)) {
+		sampling->births = births;
+		sampling->quiet_tsc = now_tsc + xp_clock_ticks(recording->clock, BIRTHS_QUIET_NS);
+		if (!sampling->samples_cpus)
+			err = choose_events(recording, true);
+	} else if (sampling->samples_cpus && now_tsc >= sampling->quiet_tsc) {
+		err = choose_events(recording, false);
+	}
+	if (err)
+		xp_debug("the CPUs cannot be sampled: %s", strerror(-err));
 }
 
 /* ---- while it runs ---- */

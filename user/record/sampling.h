@@ -21,8 +21,11 @@ struct xp_sampling {
 	struct xp_sampler *sampler; /* NULL: nothing is sampled */
 	struct xp_sideband *sideband;
 	struct xp_samples samples;
-	bool *cpus; /* --all: the CPUs to sample; NULL: processes or a thread are sampled */
+	bool *cpus; /* that may be sampled: of the machine, or those of --cpu */
 	size_t cpu_count;
+	bool samples_cpus;	  /* now: always with --all, otherwise while targets create threads and children */
+	uint32_t births;	  /* see xp_programs_births(), as last seen */
+	uint64_t quiet_tsc;	  /* without births until then, their CPUs are not sampled any more */
 	unsigned int jit_watches; /* probes that report new JIT code */
 	uint64_t next_repair_tsc; /* next repair of what the side-band lost */
 };
@@ -36,11 +39,16 @@ void xp_sampling_free(struct xp_sampling *sampling);
 
 /* Samples a process, which gets a profile in any case. Returns 0 or -errno, with a sentence in why. */
 int xp_sampling_add_process(struct xp_sampling *sampling, pid_t pid, char *why, size_t why_size);
-/* --all: samples the CPUs that are online and not sampled yet. */
+/* Samples the CPUs that are online and not sampled yet, if CPUs are to be sampled. */
 int xp_sampling_add_cpus(struct xp_sampling *sampling);
 
 /* Applies what the side-band reported before this TSC. Does nothing without sampling, as all below. */
 int xp_sampling_apply_sideband(struct xp_sampling *sampling, uint64_t tsc);
+/*
+ * Samples the CPUs while targets create threads and children: the events of threads see little of those that live
+ * briefly. To be called in every pass.
+ */
+void xp_sampling_watch_births(struct xp_recording *recording);
 /*
  * Reads from /proc what the side-band lost. Call it after a pass over the rings: an older fork or exec that is still
  * queued would undo the result.

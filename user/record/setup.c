@@ -56,6 +56,7 @@ static int open_bpf_side(struct xp_recording *recording)
 		.stacks = xp_plan_stacks(options),
 		.only_targets = options->follow && !options->exec_path,
 		.follow_children = options->follow,
+		.births = xp_plan_watches_births(&recording->plan, options),
 		.exec_inode = options->exec_path ? recording->plan.exec_file.st_ino : 0,
 		.args = options->args ? options->args : 1,
 		/* A command is one more than the listed pids. */

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * What the sampling program must know of tasks that live briefly. The event of a thread begins its first period with
+ * the thread: one that lives for less than a period has no sample. So while followed processes create threads and
+ * children, the loader samples all CPUs, whose periods go on from task to task.
+ */
+#ifndef XPROF_BIRTHS_BPF_H
+#define XPROF_BIRTHS_BPF_H
+
+#include "common.bpf.h"
+
+/* Set by the loader if it samples CPUs while births rises; otherwise all sampling events record whatever they hit. */
+extern const volatile bool watches_births;
+/* The threads and children that followed processes have created. */
+extern __u32 births;
+
+/*
+ * Followed tasks that are ending -> their start time, which tells a later task of the same id. They are not in
+ * `targets` any more, but have their memory still to free (before Linux 6.16 they have freed it).
+ */
+extern struct ending_tasks {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, __u64);
+} ending_tasks SEC(".maps");
+
+#define PF_EXITING 0x00000004
+
+static __always_inline void note_end(struct task_struct *task, __u32 tid)
+{
+	__u64 start_time = BPF_CORE_READ(task, start_time);
+
+	if (watches_births)
+		bpf_map_update_elem(&ending_tasks, &tid, &start_time, BPF_ANY);
+}
+
+static __always_inline bool is_ending(struct task_struct *task, __u32 tid)
+{
+	__u64 *start_time;
+
+	if (!(BPF_CORE_READ(task, flags) & PF_EXITING))
+		return false;
+	start_time = bpf_map_lookup_elem(&ending_tasks, &tid);
+	return start_time && *start_time == BPF_CORE_READ(task, start_time);
+}
+
+#endif
