@@ -207,6 +207,27 @@ static __always_inline __u32 record_kernel(struct sample *s, struct pt_regs *ctx
 	return frames_bytes;
 }
 
+/* A page of the area has 32 slots (UPROBE_XOL_SLOT_BYTES, arch/x86/include/asm/uprobes.h). */
+#define XOL_SLOT_BYTES 128
+
+/*
+ * A thread at a uprobe runs the probed instruction from a copy, in a slot of the area [uprobes]. Returns the address
+ * of the instruction itself, for which the other registers hold, too.
+ */
+static __always_inline __u64 probed_ip(struct task_struct *task, __u64 ip)
+{
+	struct uprobe_task *utask;
+	__u64 in_slot;
+
+	if (!bpf_core_field_exists(task->utask))
+		return ip;
+	utask = BPF_CORE_READ(task, utask);
+	if (!utask || !BPF_CORE_READ(utask, active_uprobe))
+		return ip;
+	in_slot = ip - BPF_CORE_READ(utask, xol_vaddr);
+	return in_slot < XOL_SLOT_BYTES ? BPF_CORE_READ(utask, vaddr) + in_slot : ip;
+}
+
 static __always_inline void copy_stack(struct sample *s, struct task_struct *task, __u32 tid, __u64 sp, __u32 *flags)
 {
 	s->wanted = bytes_to_copy(task, tid, sp, flags);
@@ -266,6 +287,8 @@ int sample(struct pt_regs *ctx)
 	s->head.stack_missing = 0;
 	if (IN_KERNEL(user.ip))
 		frames_bytes = record_kernel(s, ctx, task, &user, &flags);
+	if (!(flags & XP_SAMPLE_NO_USER))
+		user.ip = probed_ip(task, user.ip);
 	s->head.head.time = time;
 	s->head.head.pid = pid_tgid >> 32;
 	s->head.head.tid = pid_tgid;
@@ -274,6 +297,8 @@ int sample(struct pt_regs *ctx)
 	if (!(flags & XP_SAMPLE_NO_USER) && sample_stacks == XP_STACKS_FRAMES) {
 		s->head.user_frames =
 		    frames_of(bpf_get_stack(ctx, &s->rest[frames_bytes], FRAMES_BYTES, BPF_F_USER_STACK));
+		if (s->head.user_frames)
+			*(__u64 *)&s->rest[frames_bytes] = user.ip;
 		frames_bytes += s->head.user_frames * sizeof(__u64);
 	}
 	s->frames_bytes = frames_bytes;

@@ -459,6 +459,25 @@ def test_two_recordings_at_once(xprof, record, start, shares):
         assert_work(recorded.one(), shares)
 
 
+def test_single_steps(xprof, record, program):
+    """A probed return runs in a page of the kernel's, [uprobes]: its samples are those of the instruction."""
+    path = program.text(
+        "returns",
+        """
+        __attribute__((noinline, xray_always_instrument)) void leaf(void) { __asm__ volatile(""); }
+        int main(void) { for (int i = 0; i < 20000; i++) leaf(); return 0; }
+        """,
+        "-O1",
+        "-fxray-instruction-threshold=100000",
+        project.no_runtime(),
+    )
+    recorded = Sampled(xprof, record("-F", "9999", "--sled-mode=probe", "--", path).finish().ok())
+    entry = max(recorded.entries, key=lambda e: e["samples"])
+    assert entry["samples"] > 200, recorded.entries
+    assert "jit" not in entry, entry
+    assert entry["stacks"]["complete"] >= 0.99 * entry["samples"], entry
+
+
 def test_sleds_and_samples(xprof, record, program):
     path = program("live/programs/shares.c", *BUILD, project.no_runtime())
     finished = record("-F", "999", "--", path, 0.8).finish().ok()

@@ -9,7 +9,7 @@
 /* Excludes what the kernel itself maps, because every process has that. */
 static bool is_jit_memory(const struct xp_file *file)
 {
-	return xp_file_may_be_jit(file) && strcmp(file->path, "[vsyscall]") && strcmp(file->path, "[uprobes]");
+	return xp_file_may_be_jit(file) && strcmp(file->path, "[vsyscall]");
 }
 
 const char *xp_perf_maps_path(const struct xp_file *file, bool has_build_id, char *path, size_t size)

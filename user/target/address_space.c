@@ -111,7 +111,7 @@ bool xp_file_may_be_jit(const struct xp_file *file)
 {
 	if (file->kind == XP_FILE_DISK)
 		return !strncmp(file->path, "/memfd:", 7) && !xp_stub_is_named(file->path);
-	return file->kind == XP_FILE_ANON && !xp_file_is_trampoline(file);
+	return file->kind == XP_FILE_ANON && !xp_file_is_trampoline(file) && strcmp(file->path, "[uprobes]") != 0;
 }
 
 static struct xp_file *add_file(struct xp_files *files, const struct xp_file *from)
