@@ -150,6 +150,7 @@ static void put_counts(struct section *section, const struct xp_counts *counts)
 	put(section, "lost", done(&lost));
 	put_number(section, "overwritten", counts->overwritten);
 	put_number(section, "synthesized_exits", counts->synthesized);
+	put_number(section, "in_memory", counts->in_memory);
 }
 
 static json_t *lost_cpu_value(unsigned int cpu, const struct xp_bpf_counters *counters)
@@ -231,6 +232,7 @@ static json_t *totals_value(const struct xp_manifest *manifest)
 	put_number(&section, "faulted", sums.faulted);
 	put_number(&section, "not_taken", sums.not_taken);
 	put_number(&section, "synthesized_exits", counts->synthesized);
+	put_number(&section, "in_memory", counts->in_memory);
 	return done(&section);
 }
 

@@ -19,16 +19,6 @@ void xp_call_ring_begin(struct xp_call_ring *ring, struct xp_call_slot *slot, st
 	__atomic_store_n(&slot->limit, count - XP_CALL_RING_MARGIN, __ATOMIC_RELEASE);
 }
 
-static inline uint64_t load_word(const struct xp_call_record *record)
-{
-	uint64_t word;
-
-	/* The word and the stack pointer are one store of the writer. */
-	_Static_assert(offsetof(struct xp_call_record, word) == 8, "the second half");
-	word = __atomic_load_n((const uint64_t *)record + 1, __ATOMIC_ACQUIRE);
-	return (uint32_t)word ? word : 0;
-}
-
 /* The record has the low bits of the TSC: completes them to the value that is closest to now. */
 static inline uint64_t whole_tsc(uint64_t time, uint64_t now_tsc)
 {
@@ -52,11 +42,11 @@ static inline struct xp_ring_call call_of(uint64_t time, uint64_t word, uint64_t
 static bool take_record(struct xp_call_ring *ring, uint64_t position, uint64_t now_tsc, struct xp_ring_call *call)
 {
 	struct xp_call_record *record = &ring->records[position & ring->mask];
-	uint64_t word = load_word(record);
+	uint64_t word = xp_call_record_word(record);
 
 	if (!word)
 		return false;
-	*call = call_of(__atomic_load_n(&record->time, __ATOMIC_RELAXED), word, now_tsc);
+	*call = call_of(xp_call_record_time(record), word, now_tsc);
 	__atomic_store_n((uint64_t *)record + 1, 0, __ATOMIC_RELAXED);
 	return true;
 }
@@ -105,7 +95,7 @@ static bool skip_holes(struct xp_call_ring *ring)
 	if (!reserved || reserved > ring->mask + 1)
 		return false;
 	while (count < reserved && ring->hole_count + count <= XP_CALL_RING_HOLES &&
-	       !load_word(&ring->records[(ring->next + count) & ring->mask]))
+	       !xp_call_record_word(&ring->records[(ring->next + count) & ring->mask]))
 		count++;
 	if (count == reserved || ring->hole_count + count > XP_CALL_RING_HOLES)
 		return false;
@@ -129,7 +119,7 @@ static bool is_before_older(const struct xp_call_ring *ring, const struct xp_rin
 {
 	const struct xp_call_record *record = &ring->records[ring->next & ring->mask];
 
-	return load_word(record) && whole_tsc(__atomic_load_n(&record->time, __ATOMIC_RELAXED), now_tsc) < call->tsc;
+	return xp_call_record_word(record) && whole_tsc(xp_call_record_time(record), now_tsc) < call->tsc;
 }
 
 /* Whether the next record is not older than that, and no handler that interrupted it wrote the one behind it. */
@@ -137,11 +127,11 @@ static bool is_too_young(const struct xp_call_ring *ring, uint64_t until_tsc, ui
 {
 	const struct xp_call_record *record = &ring->records[ring->next & ring->mask];
 	const struct xp_call_record *after = &ring->records[(ring->next + 1) & ring->mask];
-	uint64_t tsc = whole_tsc(__atomic_load_n(&record->time, __ATOMIC_RELAXED), now_tsc);
+	uint64_t tsc = whole_tsc(xp_call_record_time(record), now_tsc);
 
-	if (!load_word(record) || tsc < until_tsc)
+	if (!xp_call_record_word(record) || tsc < until_tsc)
 		return false;
-	return !load_word(after) || whole_tsc(__atomic_load_n(&after->time, __ATOMIC_RELAXED), now_tsc) >= tsc;
+	return !xp_call_record_word(after) || whole_tsc(xp_call_record_time(after), now_tsc) >= tsc;
 }
 
 /* Returns the pending records before until_tsc, up to last_tsc, oldest first. */
@@ -168,50 +158,41 @@ static void publish(struct xp_call_ring *ring)
 	__atomic_store_n(&ring->slot->limit, first + ring->mask + 1 - XP_CALL_RING_MARGIN, __ATOMIC_RELEASE);
 }
 
-/* The usual case: committed records, none of which is followed by an older one. */
-static inline size_t take_ordered(struct xp_call_ring *ring, const struct xp_call_range *range,
-				  struct xp_ring_call *calls, size_t room)
+void xp_call_ring_advance(struct xp_call_ring *ring, uint64_t next)
 {
-	struct xp_call_record *record = &ring->records[ring->next & ring->mask];
-	uint64_t word = load_word(record);
-	uint64_t time = __atomic_load_n(&record->time, __ATOMIC_RELAXED);
+	ring->next = next;
+	publish(ring);
+}
+
+/* The usual case: committed records, none of which is followed by an older one. */
+static size_t take_ordered(struct xp_call_ring *ring, const struct xp_call_range *range, struct xp_ring_call *calls,
+			   size_t room)
+{
+	struct xp_call_cursor cursor = xp_call_cursor_begin(ring, range, room);
 	size_t count = 0;
 
-	for (; count < room && word; count++) {
-		struct xp_call_record *after = &ring->records[(ring->next + 1) & ring->mask];
-		uint64_t word_after = load_word(after);
-		uint64_t time_after = __atomic_load_n(&after->time, __ATOMIC_RELAXED);
-
-		calls[count] = call_of(time, word, range->now_tsc);
-		if (calls[count].tsc >= range->until_tsc ||
-		    (word_after && time_after >> XP_CALL_CPU_BITS < time >> XP_CALL_CPU_BITS))
+	for (; cursor.next < cursor.end && cursor.word; count++) {
+		calls[count] = call_of(cursor.time, cursor.word, range->now_tsc);
+		if (calls[count].tsc >= range->until_tsc || !xp_call_cursor_is_ordered(&cursor))
 			break;
-		__atomic_store_n((uint64_t *)record + 1, 0, __ATOMIC_RELAXED);
-		ring->next++;
-		record = after;
-		word = word_after;
-		time = time_after;
+		xp_call_cursor_take(&cursor);
 	}
+	ring->next = cursor.next;
 	return count;
 }
 
 size_t xp_call_ring_take(struct xp_call_ring *ring, const struct xp_call_range *range, struct xp_ring_call *calls,
 			 size_t room)
 {
-	/*
-	 * Up to where the writer has reserved, so that old records behind that are not taken again. Once around at
-	 * most: a process may write records as fast as they are taken, and any count.
-	 */
-	const uint64_t reserved = __atomic_load_n(&ring->slot->head, __ATOMIC_ACQUIRE) - ring->next;
-	const uint64_t end = XP_MIN(range->end, ring->next + XP_MIN(reserved, ring->mask + 1));
+	const uint64_t end = xp_call_ring_end_of(ring, range);
 	const uint64_t until_tsc = range->until_tsc, now_tsc = range->now_tsc;
 	size_t count = 0, returned;
 	struct xp_ring_call call;
 
 	fill_holes(ring, now_tsc);
 	for (;;) {
-		if (!ring->pending_count && ring->next < end)
-			count += take_ordered(ring, range, calls + count, XP_MIN(room - count, end - ring->next));
+		if (!ring->pending_count)
+			count += take_ordered(ring, range, calls + count, room - count);
 		if (count == room)
 			break;
 		if (ring->next < end && ring->pending_count < XP_CALL_RING_HOLES &&

@@ -68,6 +68,102 @@ struct xp_call_range {
  */
 size_t xp_call_ring_take(struct xp_call_ring *ring, const struct xp_call_range *range, struct xp_ring_call *calls,
 			 size_t room);
+/*
+ * The usual case of xp_call_ring_take(), for the caller's loop: committed records, none of which is followed by an
+ * older one. Looks at each, takes those that the caller wants, and gives the writer their room at the end.
+ */
+struct xp_call_cursor {
+	struct xp_call_record *records;
+	uint64_t mask;
+	uint64_t next;
+	uint64_t end;		       /* the number of a record in the ring */
+	struct xp_call_record *record; /* the next one */
+	uint64_t time;		       /* of the next one, with the CPU in the low bits, as it was written */
+	uint64_t word;		       /* 0: it is not committed */
+	struct xp_call_record *after;  /* the one behind it, once it was looked at */
+	uint64_t time_after;
+	uint64_t word_after;
+};
+
+/* The word and the stack pointer of a record, which are one store of the writer; 0: it is not committed. */
+static inline uint64_t xp_call_record_word(const struct xp_call_record *record)
+{
+	uint64_t word;
+
+	_Static_assert(offsetof(struct xp_call_record, word) == 8, "the second half");
+	word = __atomic_load_n((const uint64_t *)record + 1, __ATOMIC_ACQUIRE);
+	return (uint32_t)word ? word : 0;
+}
+
+static inline uint64_t xp_call_record_time(const struct xp_call_record *record)
+{
+	return __atomic_load_n(&record->time, __ATOMIC_RELAXED);
+}
+
+/*
+ * The number up to which there may be records. The writer has reserved them, so that old records behind that are not
+ * taken again. Once around at most: a process may write records as fast as they are taken, and any count.
+ */
+static inline uint64_t xp_call_ring_end_of(const struct xp_call_ring *ring, const struct xp_call_range *range)
+{
+	uint64_t reserved = __atomic_load_n(&ring->slot->head, __ATOMIC_ACQUIRE) - ring->next;
+	uint64_t end = ring->next + (reserved < ring->mask + 1 ? reserved : ring->mask + 1);
+
+	return range->end < end ? range->end : end;
+}
+
+/* Up to `room` records, up to range->end. The caller looks at range->until_tsc. */
+static inline struct xp_call_cursor xp_call_cursor_begin(const struct xp_call_ring *ring,
+							 const struct xp_call_range *range, size_t room)
+{
+	struct xp_call_record *record = &ring->records[ring->next & ring->mask];
+	uint64_t end = xp_call_ring_end_of(ring, range);
+
+	return (struct xp_call_cursor){
+		.records = ring->records,
+		.mask = ring->mask,
+		.next = ring->next,
+		.end = end < ring->next + room ? end : ring->next + room,
+		.record = record,
+		.word = xp_call_record_word(record),
+		.time = xp_call_record_time(record),
+	};
+}
+
+/* Gives the writer the room of the records before `next`. */
+void xp_call_ring_advance(struct xp_call_ring *ring, uint64_t next);
+
+/* Whether the record behind the next one is not older. */
+static inline __attribute__((always_inline)) bool xp_call_cursor_is_ordered(struct xp_call_cursor *cursor)
+{
+	cursor->after = &cursor->records[(cursor->next + 1) & cursor->mask];
+	cursor->word_after = xp_call_record_word(cursor->after);
+	cursor->time_after = xp_call_record_time(cursor->after);
+	return !cursor->word_after || cursor->time_after >> XP_CALL_CPU_BITS >= cursor->time >> XP_CALL_CPU_BITS;
+}
+
+/* Takes the record, which is committed and ordered. */
+static inline __attribute__((always_inline)) void xp_call_cursor_take(struct xp_call_cursor *cursor)
+{
+	__atomic_store_n((uint64_t *)cursor->record + 1, 0, __ATOMIC_RELAXED);
+	cursor->next++;
+	cursor->record = cursor->after;
+	cursor->word = cursor->word_after;
+	cursor->time = cursor->time_after;
+}
+
+/* Whether the records must be put in order: some are missing between others, or wait for older ones. */
+static inline bool xp_call_ring_is_disordered(const struct xp_call_ring *ring)
+{
+	return ring->hole_count || ring->pending_count;
+}
+
+/* Whether there is nothing to take. */
+static inline bool xp_call_ring_is_empty(const struct xp_call_ring *ring)
+{
+	return !xp_call_ring_is_disordered(ring) && __atomic_load_n(&ring->slot->head, __ATOMIC_ACQUIRE) == ring->next;
+}
+
 /* The number of a record of which the low 32 bits are known: the one that is closest to the next one to take. */
 uint64_t xp_call_ring_number(const struct xp_call_ring *ring, uint32_t low);
 

@@ -37,11 +37,12 @@
 /* The ring of one thread. */
 struct xp_thread_ring {
 	struct xp_call_ring ring;
-	uint64_t since_tsc; /* when it was bound: events from before that change nothing */
-	uint64_t free_tsc;  /* its key was taken away then, to be used for another thread; 0: it has its key */
-	bool shared;	    /* several threads have this fs base: none of them has the key */
-	pid_t borrower;	    /* the child of vfork() that runs in place of the thread; 0: none */
-	uint64_t gone_tsc;  /* the borrower was found to have ended by then; 0: not so */
+	uint64_t next_before; /* for the caller: ring.next at an earlier time */
+	uint64_t since_tsc;   /* when it was bound: events from before that change nothing */
+	uint64_t free_tsc;    /* its key was taken away then, to be used for another thread; 0: it has its key */
+	bool shared;	      /* several threads have this fs base: none of them has the key */
+	pid_t borrower;	      /* the child of vfork() that runs in place of the thread; 0: none */
+	uint64_t gone_tsc;    /* the borrower was found to have ended by then; 0: not so */
 };
 
 struct xp_call_rings {

@@ -339,51 +339,6 @@ int xp_processes_record(struct xp_processes *processes, const struct xp_event *e
 	return xp_thread_put(thread, cpu, call);
 }
 
-#define CALLS_PER_PUT 64
-
-/*
- * The call as xp_thread_put() takes it. False if it is not to be recorded: the process may write anything into a ring,
- * and only entries and exits belong there.
- */
-static bool convert(const struct xp_thread *thread, const struct xp_ring_call *from, struct xp_call *to)
-{
-	const struct xp_process *process = thread->process;
-	uint32_t kind = from->word >> XP_FN_BITS, id;
-	const struct xp_range *range = xp_functions_find(&process->functions, from->word & XP_FN_MAX, &id);
-
-	if (!range || (kind != XP_EVENT_ENTRY && kind != XP_EVENT_EXIT && kind != XP_EVENT_TAIL_EXIT))
-		return false;
-	if (range->budget && kind == XP_EVENT_ENTRY)
-		range->budget[id].calls[XP_CALLS_MEMORY]++;
-	if (from->tsc < range->sleds.begin_tsc || from->tsc > process->all->stop_tsc ||
-	    (range->budget && xp_function_is_out(&range->budget[id], from->tsc)))
-		return false;
-	/* An exit jumps to the stub; the other sleds have pushed a return address. */
-	*to = (struct xp_call){ from->tsc, xp_event_word(id + range->fdr_base, (enum xp_event_kind)kind),
-				from->sp + (kind != XP_EVENT_EXIT) };
-	return true;
-}
-
-int xp_processes_record_calls(struct xp_thread *thread, const struct xp_ring_call *calls, size_t count)
-{
-	struct xp_call put[CALLS_PER_PUT];
-	size_t ready = 0;
-	int err = 0;
-
-	for (size_t i = 0; i < count; i++) {
-		bool is_recorded = convert(thread, &calls[i], &put[ready]);
-
-		ready += is_recorded;
-		if (!is_recorded)
-			xp_thread_filter(thread, XP_FILTER_OUTSIDE);
-		if (ready && (ready == CALLS_PER_PUT || i + 1 == count || calls[i + 1].cpu != calls[i].cpu)) {
-			err = xp_thread_put_all(thread, calls[i].cpu, put, ready) ?: err;
-			ready = 0;
-		}
-	}
-	return err;
-}
-
 void xp_processes_forget(struct xp_processes *processes, const struct xp_object *object, uint32_t function_id)
 {
 	for (size_t i = 0; i < processes->threads.count; i++) {

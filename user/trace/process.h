@@ -13,7 +13,6 @@
 
 #include "base/clock.h"
 #include "base/u64_map.h"
-#include "sled/call_ring.h"
 #include "target/target.h"
 #include "trace/functions.h"
 #include "trace/process_flight.h"
@@ -77,13 +76,6 @@ struct xp_process {
 	struct xp_ring_reading reading;
 };
 
-/* Calls taken from call rings, for the return value of xp_processes_take_calls(). */
-struct xp_calls_taken {
-	uint64_t since_tsc;
-	uint64_t count;
-	int fill_before; /* before since_tsc */
-};
-
 struct xp_processes {
 	struct xp_process *first; /* in order of appearance */
 	struct xp_process **last;
@@ -104,8 +96,6 @@ struct xp_processes {
 	struct xp_flight_writer *writer;
 	uint64_t next_serial;  /* serial of the next thread */
 	uint64_t ended_cpu_ns; /* CPU time of ended processes, from the budget's last reading to their end */
-
-	struct xp_calls_taken taken;
 
 	struct xp_thread *recent[256]; /* by CPU: the thread of its last record */
 };
@@ -129,9 +119,6 @@ int xp_process_rename(struct xp_process *process, const struct xp_target_info *i
 int xp_processes_record(struct xp_processes *processes, const struct xp_event *event, uint16_t cpu, uint64_t tsc);
 /* The thread of a process that is known, added if need be. Returns 0, -ENOENT or -ENOMEM. */
 int xp_processes_thread(struct xp_processes *processes, pid_t pid, pid_t tid, struct xp_thread **thread);
-/* Takes calls that a known thread recorded in its call ring, in order. Those of functions that it lacks are filtered.
- */
-int xp_processes_record_calls(struct xp_thread *thread, const struct xp_ring_call *calls, size_t count);
 
 /* The process ends, and has taken this much CPU time in total. */
 void xp_process_ran(struct xp_process *process, uint64_t cpu_ns);

@@ -7,8 +7,8 @@
 
 #include "base/util.h"
 #include "sled/call_rings.h"
+#include "trace/ring_calls.h"
 
-#define CALLS_PER_TAKE 256
 /*
  * The times of BPF's records are exact to about a microsecond, on a busy machine. A new thread with the fs base of one
  * that has ended makes its first call later than that: it takes a clone() first. So does the parent of a vfork(), which
@@ -17,7 +17,6 @@
 #define END_MARGIN_NS 3000 /* where BPF does not tell the number: kernels that free the memory first (before 6.16) */
 /* A record of BPF that is still to come may really be older than its time says. */
 #define TIME_MARGIN_NS 20000
-#define WINDOW_NS 1000000
 /*
  * How long the calls of one process are read before it is the turn of the others: at full speed, those of a hundred
  * full rings.
@@ -29,40 +28,6 @@
  */
 #define SLOW_CALL_NS 2000
 #define SLOW_NS 300000000
-
-/* Takes calls of a ring. A borrower's calls are those of another process. */
-static int take_calls(struct xp_process *process, struct xp_thread_ring *ring, pid_t tid,
-		      const struct xp_call_range *range)
-{
-	struct xp_ring_call calls[CALLS_PER_TAKE];
-	struct xp_thread *thread = NULL;
-	size_t count = CALLS_PER_TAKE;
-	int err = 0;
-
-	/* The thread may go on for ever. */
-	for (size_t rounds = XP_CALL_RING_RECORDS / CALLS_PER_TAKE + 1; rounds && count == CALLS_PER_TAKE; rounds--) {
-		uint64_t begin_tsc = xp_clock_now_tsc();
-
-		count = xp_call_ring_take(&ring->ring, range, calls, CALLS_PER_TAKE);
-		process->reading.ticks += xp_clock_now_tsc() - begin_tsc;
-		process->reading.calls += count;
-		if (!count)
-			break;
-		process->all->taken.count += count;
-		if (!thread)
-			err = xp_processes_thread(process->all, process->pid, tid, &thread);
-		if (!thread) {
-			process->sums.counts.seen += count;
-			process->sums.counts.unstored += count;
-		} else if (ring->borrower) {
-			for (size_t i = 0; i < count; i++)
-				xp_thread_filter(thread, XP_FILTER_OUTSIDE);
-		} else {
-			err = xp_processes_record_calls(thread, calls, count) ?: err;
-		}
-	}
-	return err;
-}
 
 /* Counts what was reserved and never committed, for a thread or for a process. */
 static void count_lost(struct xp_counts *counts, struct xp_thread_ring *ring)
@@ -148,16 +113,16 @@ int xp_processes_take_before(struct xp_processes *processes, const struct xp_eve
 	if (!ring)
 		return 0;
 	range = before(ring, xp_event_get_position(event, size), tsc);
-	err = take_calls(process, ring, (pid_t)event->tid, &range);
+	err = xp_ring_calls_take(process, ring, (pid_t)event->tid, &range);
 	judge(process);
 	return err;
 }
 
 /*
  * Takes the calls of all threads, for a turn of the process that begins where the one before ended. *all: whether all
- * rings had their turn.
+ * rings had their turn. *most: raised to the number of calls that were taken from one of them since its last turn.
  */
-static int take_turn(struct xp_process *process, uint64_t until_tsc, bool *all)
+static int take_turn(struct xp_process *process, uint64_t until_tsc, bool *all, uint64_t *most)
 {
 	const struct xp_call_range range = until(until_tsc);
 	const uint64_t end_tsc = range.now_tsc + xp_clock_ticks(process->all->clock, TURN_NS);
@@ -167,9 +132,12 @@ static int take_turn(struct xp_process *process, uint64_t until_tsc, bool *all)
 
 	for (; left && xp_clock_now_tsc() < end_tsc; left--) {
 		size_t i = process->reading.next++ % rings->count;
+		struct xp_thread_ring *ring = &rings->list[i];
 
 		if (rings->tids[i])
-			err = take_calls(process, &rings->list[i], rings->tids[i], &range) ?: err;
+			err = xp_ring_calls_take(process, ring, rings->tids[i], &range) ?: err;
+		*most = XP_MAX(*most, ring->ring.next - ring->next_before);
+		ring->next_before = ring->ring.next;
 	}
 	*all = !left;
 	return err;
@@ -206,23 +174,10 @@ static void end_borrowing(struct xp_call_rings *rings, uint64_t done_tsc)
 	}
 }
 
-/* What was taken in the last millisecond or two, in percent of what a ring holds. */
-static int recent_fill(struct xp_processes *processes)
-{
-	struct xp_calls_taken *taken = &processes->taken;
-	uint64_t now_tsc = xp_clock_now_tsc();
-	int fill = (int)XP_MIN(taken->count * 100 / XP_CALL_RING_RECORDS, 100u);
-
-	if (now_tsc - taken->since_tsc > xp_clock_ticks(processes->clock, WINDOW_NS)) {
-		*taken = (struct xp_calls_taken){ .since_tsc = now_tsc, .fill_before = fill };
-		return fill;
-	}
-	return XP_MAX(fill, taken->fill_before);
-}
-
 int xp_processes_take_calls(struct xp_processes *processes, uint64_t done_tsc)
 {
 	uint64_t until_tsc = done_tsc - xp_clock_ticks(processes->clock, TIME_MARGIN_NS);
+	uint64_t most = 0;
 	bool all = true, its_all;
 	int err = 0;
 
@@ -231,7 +186,7 @@ int xp_processes_take_calls(struct xp_processes *processes, uint64_t done_tsc)
 	for (struct xp_process *process = processes->first_live; process; process = process->next_live) {
 		if (!process->rings)
 			continue;
-		err = take_turn(process, until_tsc, &its_all) ?: err;
+		err = take_turn(process, until_tsc, &its_all, &most) ?: err;
 		all &= its_all;
 		end_borrowing(process->rings, done_tsc);
 		xp_call_rings_recycle(process->rings, done_tsc, count_unowned, process);
@@ -239,7 +194,7 @@ int xp_processes_take_calls(struct xp_processes *processes, uint64_t done_tsc)
 	}
 	if (err)
 		return err;
-	return all ? recent_fill(processes) : 100;
+	return all ? (int)XP_MIN(most * 100 / XP_CALL_RING_RECORDS, 100u) : 100;
 }
 
 /* The thread's part of the ring ends. Not that of a thread that had this tid before. */
@@ -252,7 +207,7 @@ static int end_calls(struct xp_process *process, pid_t tid, xp_event_position po
 	if (!ring || tsc < ring->since_tsc)
 		return 0;
 	range = before(ring, position, tsc + xp_clock_ticks(process->all->clock, END_MARGIN_NS));
-	err = take_calls(process, ring, tid, &range);
+	err = xp_ring_calls_take(process, ring, tid, &range);
 	count_lost(&process->sums.counts, ring);
 	xp_call_rings_end(process->rings, tid);
 	return err;
@@ -279,7 +234,7 @@ int xp_processes_begin_task(struct xp_processes *processes, const struct xp_even
 	index = ring ? (size_t)(ring - process->rings->list) : 0;
 	if (ring && process->rings->tids[index]) {
 		range = before(ring, borrows ? event->position : 0, tsc);
-		err = take_calls(process, ring, process->rings->tids[index], &range) ?: err;
+		err = xp_ring_calls_take(process, ring, process->rings->tids[index], &range) ?: err;
 	}
 	if (!borrows)
 		xp_call_rings_begin(process->rings, (pid_t)event->head.tid, event->fs_base, tsc);
@@ -303,7 +258,7 @@ int xp_processes_end_task(struct xp_processes *processes, const struct xp_event_
 		if (ring->borrower != (pid_t)event->head.tid)
 			continue;
 		range = before(ring, event->position, until_tsc);
-		err = take_calls(process, ring, process->rings->tids[i], &range) ?: err;
+		err = xp_ring_calls_take(process, ring, process->rings->tids[i], &range) ?: err;
 		ring->borrower = 0;
 	}
 	/* One with TLS of its own has a ring of its own. */
@@ -330,7 +285,7 @@ int xp_process_end_calls(struct xp_process *process)
 		struct xp_thread_ring *ring = &rings->list[i];
 
 		if (rings->tids[i] && !is_slow(process))
-			err = take_calls(process, ring, rings->tids[i], &all) ?: err;
+			err = xp_ring_calls_take(process, ring, rings->tids[i], &all) ?: err;
 		if (rings->fs_bases[i] && is_slow(process))
 			count_left(process, ring);
 		else if (rings->fs_bases[i])

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/util.h"
-#include "format/fdr_put.h"
+#include "trace/thread_run.h"
 
 const char *xp_filter_name(enum xp_filter filter)
 {
@@ -30,6 +30,7 @@ void xp_counts_add(struct xp_counts *sum, const struct xp_counts *counts)
 	sum->unstored += counts->unstored;
 	sum->overwritten += counts->overwritten;
 	sum->synthesized += counts->synthesized;
+	sum->in_memory += counts->in_memory;
 }
 
 uint64_t xp_counts_filtered(const struct xp_counts *counts)
@@ -82,25 +83,6 @@ int xp_thread_flush(struct xp_thread *thread)
 	thread->chunk_number++;
 	thread->chunk_written = 0;
 	return err == XP_CHUNK_KEPT ? 0 : err;
-}
-
-static uint32_t fn_of(struct xp_call call)
-{
-	return call.word & XP_FN_MAX;
-}
-
-static enum xp_event_kind kind_of(struct xp_call call)
-{
-	return (enum xp_event_kind)(call.word >> XP_FN_BITS);
-}
-
-_Static_assert((int)XP_EVENT_ENTRY == XP_FDR_ENTER && (int)XP_EVENT_EXIT == XP_FDR_EXIT &&
-		   (int)XP_EVENT_TAIL_EXIT == XP_FDR_TAIL_EXIT,
-	       "fdr_kind_of()");
-
-static enum xp_fdr_function_kind fdr_kind_of(struct xp_call call)
-{
-	return (enum xp_fdr_function_kind)kind_of(call);
 }
 
 /* Makes sure that there is a chunk. */
@@ -273,7 +255,7 @@ struct arguments {
 
 static int put_entry(struct xp_thread *thread, uint16_t cpu, struct xp_call call, const struct arguments *arguments)
 {
-	uint32_t fn_id = fn_of(call);
+	uint32_t fn_id = xp_call_fn(call);
 
 	if (arguments)
 		return PUT(thread, cpu, call.tsc,
@@ -305,14 +287,14 @@ static int enter(struct xp_thread *thread, uint16_t cpu, struct xp_call call, co
 		return err;
 	if (thread->marks)
 		thread->marks[thread->depth].end = thread->enc.len;
-	thread->frames[thread->depth++] = (struct xp_open_call){ fn_of(call), call.slot };
+	thread->frames[thread->depth++] = (struct xp_open_call){ xp_call_fn(call), call.slot };
 	return 0;
 }
 
 /* The frame that this exit ends; depth if there is none. */
 static uint32_t frame_of_exit(const struct xp_thread *thread, struct xp_call call)
 {
-	uint32_t fn_id = fn_of(call);
+	uint32_t fn_id = xp_call_fn(call);
 	const struct xp_open_call *top;
 	uint32_t i;
 
@@ -325,7 +307,7 @@ static uint32_t frame_of_exit(const struct xp_thread *thread, struct xp_call cal
 	if (i < thread->depth && thread->frames[i].fn_id == fn_id)
 		return i;
 	/* Calling conventions in which a tail call moves the return address (tailcc, swifttailcc). */
-	if (kind_of(call) == XP_EVENT_TAIL_EXIT && top->fn_id == fn_id)
+	if (xp_call_kind(call) == XP_EVENT_TAIL_EXIT && top->fn_id == fn_id)
 		return thread->depth - 1;
 	return thread->depth;
 }
@@ -366,8 +348,9 @@ static int leave(struct xp_thread *thread, uint16_t cpu, struct xp_call call)
 	thread->depth--;
 	if (thread->marks && take_back(thread, &thread->marks[frame], call.tsc))
 		return 0;
-	err = account(thread, PUT(thread, cpu, call.tsc,
-				  xp_fdr_enc_function(&thread->enc, cpu, call.tsc, fn_of(call), fdr_kind_of(call))));
+	err = account(thread,
+		      PUT(thread, cpu, call.tsc,
+			  xp_fdr_enc_function(&thread->enc, cpu, call.tsc, xp_call_fn(call), xp_call_fdr_kind(call))));
 	return err ? err : end_forgotten(thread, cpu, call.tsc);
 }
 
@@ -388,91 +371,19 @@ static __attribute__((noinline)) int put_any(struct xp_thread *thread, uint16_t 
 					     const struct arguments *arguments)
 {
 	call.tsc = see(thread, call.tsc);
-	return kind_of(call) == XP_EVENT_ENTRY ? enter(thread, cpu, call, arguments) : leave(thread, cpu, call);
-}
-
-/* The part of a thread's state that plain calls change: kept in registers for a run of them. */
-struct run {
-	uint8_t *chunk;
-	size_t len;
-	size_t cap;
-	struct xp_open_call *frames;
-	uint32_t depth;
-	uint32_t room;
-	uint64_t last_tsc;
-	uint64_t base_tsc;
-};
-
-static inline struct run begin_run(const struct xp_thread *thread, uint16_t cpu)
-{
-	const struct xp_fdr_enc *enc = &thread->enc;
-	bool none = cpu != enc->cpu || thread->marks || thread->too_deep; /* no call is plain */
-
-	return (struct run){
-		.chunk = enc->buf,
-		.len = enc->len,
-		.cap = none ? enc->len : enc->cap,
-		.frames = thread->frames,
-		.depth = thread->depth,
-		.room = thread->room,
-		.last_tsc = thread->last_tsc,
-		.base_tsc = enc->base_tsc,
-	};
-}
-
-static inline void end_run(struct xp_thread *thread, const struct run *run)
-{
-	uint64_t calls = (run->len - thread->enc.len) / XP_FDR_FUNCTION_BYTES;
-
-	thread->depth = run->depth;
-	thread->last_tsc = run->last_tsc;
-	thread->counts.seen += calls;
-	thread->counts.written += calls;
-	thread->chunk_written += calls;
-	thread->enc.base_tsc = run->base_tsc;
-	thread->enc.len = run->len;
-}
-
-/*
- * Puts a call that needs nothing but its record: it is deeper than all open calls, or the exit of the innermost one.
- * Returns false, and changes nothing, if this is another call. The hot path: 4 ns a call in a long run.
- */
-static inline __attribute__((always_inline)) bool put_plain(struct run *run, struct xp_call call)
-{
-	uint32_t fn_id = fn_of(call), depth = run->depth;
-
-	if (run->cap - run->len < XP_FDR_FUNCTION_BYTES || call.tsc < run->last_tsc ||
-	    call.tsc - run->base_tsc > UINT32_MAX)
-		return false;
-	if (kind_of(call) == XP_EVENT_ENTRY) {
-		if (depth == run->room || (depth && (int32_t)(call.slot - run->frames[depth - 1].slot) >= 0))
-			return false;
-		run->frames[depth] = (struct xp_open_call){ fn_id, call.slot };
-		run->depth = depth + 1;
-	} else {
-		if (!depth || run->frames[depth - 1].fn_id != fn_id || run->frames[depth - 1].slot != call.slot)
-			return false;
-		/* Calls below it whose exits will not be seen end with it. */
-		if (depth > 1 && run->frames[depth - 2].fn_id & XP_FRAME_FORGOTTEN)
-			return false;
-		run->depth = depth - 1;
-	}
-	xp_fdr_put_function(run->chunk + run->len, call.tsc - run->base_tsc, fn_id, fdr_kind_of(call));
-	run->len += XP_FDR_FUNCTION_BYTES;
-	run->last_tsc = run->base_tsc = call.tsc;
-	return true;
+	return xp_call_kind(call) == XP_EVENT_ENTRY ? enter(thread, cpu, call, arguments) : leave(thread, cpu, call);
 }
 
 int xp_thread_put(struct xp_thread *thread, uint16_t cpu, struct xp_call call)
 {
-	struct run run;
+	struct xp_thread_run run;
 
-	if (thread->marks) /* begin_run() would see this too, 2 ns later */
+	if (thread->marks) /* xp_thread_run_begin() would see this too, 2 ns later */
 		return put_any(thread, cpu, call, NULL);
-	run = begin_run(thread, cpu);
-	if (!put_plain(&run, call))
+	run = xp_thread_run_begin(thread, cpu);
+	if (!xp_thread_run_put(&run, call))
 		return put_any(thread, cpu, call, NULL);
-	end_run(thread, &run);
+	xp_thread_run_end(thread, &run);
 	return 0;
 }
 
@@ -481,12 +392,12 @@ int xp_thread_put_all(struct xp_thread *thread, uint16_t cpu, const struct xp_ca
 	int first_err = 0;
 
 	for (size_t i = 0; i < count;) {
-		struct run run = begin_run(thread, cpu);
+		struct xp_thread_run run = xp_thread_run_begin(thread, cpu);
 		int err = 0;
 
-		while (i < count && put_plain(&run, calls[i]))
+		while (i < count && xp_thread_run_put(&run, calls[i]))
 			i++;
-		end_run(thread, &run);
+		xp_thread_run_end(thread, &run);
 		if (i < count)
 			err = put_any(thread, cpu, calls[i++], NULL);
 		first_err = first_err ? first_err : err;

@@ -40,6 +40,7 @@ struct xp_counts {
 	uint64_t unstored;    /* could not be written to disk: lost */
 	uint64_t overwritten; /* --flight: evicted by newer ones, or still in memory */
 	uint64_t synthesized; /* exits in the log that correspond to no record */
+	uint64_t in_memory;   /* of those seen: recorded without the kernel, see sled/call_ring.h */
 };
 void xp_counts_add(struct xp_counts *sum, const struct xp_counts *counts);
 uint64_t xp_counts_filtered(const struct xp_counts *counts);

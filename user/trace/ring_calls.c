@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "trace/ring_calls.h"
+
+#include "base/util.h"
+#include "trace/thread_run.h"
+
+#define CALLS_PER_RUN 1024 /* then the writer gets the room back */
+#define CALLS_PER_TAKE 16  /* those behind a call that is not plain mostly are */
+#define CALLS_PER_TAKE_MAX 256
+
+/* The functions of one object, of which plain calls are taken. */
+struct plain_functions {
+	uint32_t first; /* their numbers */
+	uint32_t count;
+	uint32_t to_log;    /* their ids in the log are this much more, modulo 2^32 */
+	uint64_t begin_tsc; /* when their sleds were attached */
+	struct xp_function_budget *budget;
+};
+
+static bool find_plain_functions(const struct xp_process *process, uint32_t word, struct plain_functions *functions)
+{
+	uint32_t fn = word & XP_FN_MAX, id;
+	const struct xp_range *range = xp_functions_find(&process->functions, fn, &id);
+
+	if (!range || fn != range->fn_base + id)
+		return false;
+	*functions = (struct plain_functions){
+		.first = range->fn_base + 1,
+		.count = range->function_count,
+		.to_log = range->fdr_base - range->fn_base,
+		.begin_tsc = range->sleds.begin_tsc,
+		.budget = range->budget,
+	};
+	return true;
+}
+
+/* An exit jumps to the stub; the other sleds have pushed a return address. */
+static inline uint32_t return_slot(uint32_t sp, uint32_t kind)
+{
+	return sp + (kind != XP_EVENT_EXIT);
+}
+
+/*
+ * Takes plain calls, up to the first that is not. The process may write anything into the ring at any time: each
+ * record's fields were read once, into the cursor. Returns their number.
+ */
+static size_t take_plain(struct xp_thread *thread, struct xp_call_ring *ring, const struct xp_call_range *range)
+{
+	/* The low bits of a time are below those of now, or this is not a plain call: the caller sees to it. */
+	const uint64_t tsc_high = range->now_tsc & ~(UINT64_MAX >> XP_CALL_CPU_BITS);
+	const uint64_t end_tsc = XP_MIN(range->until_tsc, thread->process->all->stop_tsc);
+	const uint16_t cpu = thread->enc.cpu;
+	struct xp_call_cursor cursor = xp_call_cursor_begin(ring, range, CALLS_PER_RUN);
+	struct xp_thread_run run = xp_thread_run_begin(thread, cpu);
+	struct plain_functions functions = { 0 };
+	const uint64_t begin = cursor.next;
+
+	while (cursor.next < cursor.end && cursor.word) {
+		uint32_t word = (uint32_t)cursor.word, kind = word >> XP_FN_BITS;
+		struct xp_function_budget *budget;
+		struct xp_call call = { .tsc = tsc_high | cursor.time >> XP_CALL_CPU_BITS };
+
+		if ((cursor.time & ((1u << XP_CALL_CPU_BITS) - 1)) != cpu || kind > XP_EVENT_TAIL_EXIT ||
+		    call.tsc >= end_tsc)
+			break;
+		if ((word & XP_FN_MAX) - functions.first >= functions.count &&
+		    !find_plain_functions(thread->process, word, &functions))
+			break;
+		if (call.tsc < functions.begin_tsc || !xp_call_cursor_is_ordered(&cursor))
+			break;
+		budget = functions.budget ? &functions.budget[1 + (word & XP_FN_MAX) - functions.first] : NULL;
+		if (budget && xp_function_is_out(budget, call.tsc))
+			break;
+		call.word = word + functions.to_log;
+		call.slot = return_slot((uint32_t)(cursor.word >> 32), kind);
+		if (!xp_thread_run_put(&run, call))
+			break;
+		xp_call_cursor_take(&cursor);
+		if (budget && kind == XP_EVENT_ENTRY)
+			budget->calls[XP_CALLS_MEMORY]++;
+	}
+	xp_thread_run_end(thread, &run);
+	xp_call_ring_advance(ring, cursor.next);
+	return cursor.next - begin;
+}
+
+/*
+ * The call as xp_thread_put() takes it. False if it is not to be recorded: the process may write anything into a ring,
+ * and only entries and exits belong there.
+ */
+static bool convert(const struct xp_process *process, const struct xp_ring_call *from, struct xp_call *to)
+{
+	uint32_t kind = from->word >> XP_FN_BITS, id;
+	const struct xp_range *range = xp_functions_find(&process->functions, from->word & XP_FN_MAX, &id);
+
+	if (!range || kind > XP_EVENT_TAIL_EXIT)
+		return false;
+	if (range->budget && kind == XP_EVENT_ENTRY)
+		range->budget[id].calls[XP_CALLS_MEMORY]++;
+	if (from->tsc < range->sleds.begin_tsc || from->tsc > process->all->stop_tsc ||
+	    (range->budget && xp_function_is_out(&range->budget[id], from->tsc)))
+		return false;
+	*to = (struct xp_call){ from->tsc, xp_event_word(id + range->fdr_base, (enum xp_event_kind)kind),
+				return_slot(from->sp, kind) };
+	return true;
+}
+
+static int record(struct xp_thread *thread, const struct xp_ring_call *calls, size_t count)
+{
+	int err = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		struct xp_call call;
+
+		if (convert(thread->process, &calls[i], &call))
+			err = xp_thread_put(thread, calls[i].cpu, call) ?: err;
+		else
+			xp_thread_filter(thread, XP_FILTER_OUTSIDE);
+	}
+	return err;
+}
+
+/* What xp_ring_calls_take() takes. */
+struct taking {
+	struct xp_process *process;
+	struct xp_thread_ring *ring;
+	pid_t tid;
+	const struct xp_call_range *range;
+	struct xp_thread *thread; /* NULL: not known yet */
+	int err;		  /* the last one */
+};
+
+static void count_reading(struct xp_process *process, uint64_t begin_tsc, size_t count)
+{
+	process->reading.ticks += xp_clock_now_tsc() - begin_tsc;
+	process->reading.calls += count;
+}
+
+/* Takes whatever comes, up to `room` calls. Returns their number. */
+static size_t take_any(struct taking *taking, size_t room)
+{
+	struct xp_process *process = taking->process;
+	struct xp_ring_call calls[CALLS_PER_TAKE_MAX];
+	uint64_t begin_tsc = xp_clock_now_tsc();
+	size_t count = xp_call_ring_take(&taking->ring->ring, taking->range, calls, room);
+	struct xp_counts *counts;
+
+	count_reading(process, begin_tsc, count);
+	if (count && !taking->thread)
+		taking->err =
+		    xp_processes_thread(process->all, process->pid, taking->tid, &taking->thread) ?: taking->err;
+	counts = taking->thread ? &taking->thread->counts : &process->sums.counts;
+	counts->in_memory += count;
+	if (!taking->thread) {
+		counts->seen += count;
+		counts->unstored += count;
+	} else if (taking->ring->borrower) {
+		for (size_t i = 0; i < count; i++)
+			xp_thread_filter(taking->thread, XP_FILTER_OUTSIDE);
+	} else {
+		taking->err = record(taking->thread, calls, count) ?: taking->err;
+	}
+	return count;
+}
+
+static bool may_be_plain(const struct taking *taking)
+{
+	return !taking->ring->borrower && !xp_call_ring_is_disordered(&taking->ring->ring) &&
+	       !(taking->thread && taking->thread->marks);
+}
+
+int xp_ring_calls_take(struct xp_process *process, struct xp_thread_ring *ring, pid_t tid,
+		       const struct xp_call_range *range)
+{
+	struct taking taking = { .process = process, .ring = ring, .tid = tid, .range = range };
+	const uint64_t begin = ring->ring.next;
+
+	if (xp_call_ring_is_empty(&ring->ring))
+		return 0;
+	taking.thread = xp_u64_map_get(&process->all->threads, (uint32_t)tid);
+	if (taking.thread && taking.thread->process != process)
+		taking.thread = NULL;
+	while (ring->ring.next - begin < XP_CALL_RING_RECORDS) {
+		bool is_plain = may_be_plain(&taking);
+		size_t room = is_plain ? CALLS_PER_TAKE : CALLS_PER_TAKE_MAX, plain = 0;
+
+		if (taking.thread && is_plain) {
+			uint64_t begin_tsc = xp_clock_now_tsc();
+
+			plain = take_plain(taking.thread, &ring->ring, range);
+			count_reading(process, begin_tsc, plain);
+			taking.thread->counts.in_memory += plain;
+		}
+		if (plain < CALLS_PER_RUN && take_any(&taking, room) < room)
+			break;
+	}
+	return taking.err;
+}
