@@ -6,8 +6,10 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/interrupt.h"
@@ -21,10 +23,17 @@
  * The reader polls, since a wake-up per record would cost microseconds. The fuller the rings, the more often it polls,
  * within these limits.
  */
-#define POLL_MIN_MS 1
-#define POLL_MAX_MS 20
+#define POLL_MIN_NS (1 * NS_PER_MS)
+#define POLL_MAX_NS (20 * NS_PER_MS)
 /* For use when this loses nothing, see may_sleep_long(). */
-#define POLL_LONG_MS 100
+#define POLL_LONG_NS (100 * NS_PER_MS)
+#define NS_PER_MS 1000000ull
+/*
+ * A thread fills its call ring in 0.3 ms: the reader comes back when the fullest one should be this full again, in
+ * percent. A thread that finds its ring full wakes the reader.
+ */
+#define CALL_RING_FILL 50
+#define TIMER_SLACK_NS 5000 /* 50 000 by default */
 #define HOUSEKEEPING_NS XP_NS_PER_S
 /*
  * The reader runs rarely and briefly, but when it is due, it must not queue behind the target's threads. At equal
@@ -143,20 +152,14 @@ void xp_run_unblock_signals(void)
 	sigprocmask(SIG_UNBLOCK, &signals, NULL);
 }
 
-/* The calls that were recorded in memory, up to where the events were taken. Returns how full the fullest ring was. */
-static int take_calls(struct xp_recording *recording, int fill)
-{
-	int calls = xp_processes_take_calls(&recording->traced.processes, xp_merge_done_tsc(recording->bpf.merge));
-
-	return calls < 0 ? calls : XP_MAX(fill, calls);
-}
-
-/* Makes a pass over all ring buffers and the side-band. Returns the fill of the fullest ring in percent, or -errno. */
-static int pass(struct xp_recording *recording)
+/*
+ * Makes a pass over all ring buffers, the side-band and the call rings. Returns the fill of the fullest ring buffer in
+ * percent, and in *calls_fill that of the fullest call ring, or -errno.
+ */
+static int pass(struct xp_recording *recording, uint64_t mark, int *calls_fill)
 {
 	/* While this thread holds the command that was started, no other thread can stop it. */
 	struct xp_throttle *throttle = recording->command.launch.traced ? NULL : recording->probes.throttle;
-	uint64_t mark = xp_clock_now_tsc();
 	int err, fill;
 
 	if (throttle)
@@ -164,9 +167,12 @@ static int pass(struct xp_recording *recording)
 	xp_sampling_watch_births(recording);
 	err = recording->sampling.sideband ? xp_sideband_read(recording->sampling.sideband, recording->clock) : 0;
 	fill = err ? err : xp_merge_pass(recording->bpf.merge, mark, sink, recording);
-	if (fill >= 0 && recording->plan.memory)
-		fill = take_calls(recording, fill);
-	if (fill >= 0)
+	if (fill >= 0 && recording->plan.memory) {
+		*calls_fill =
+		    xp_processes_take_calls(&recording->traced.processes, xp_merge_done_tsc(recording->bpf.merge));
+		err = XP_MIN(*calls_fill, 0);
+	}
+	if (fill >= 0 && !err)
 		err = xp_sampling_apply_sideband(&recording->sampling, xp_merge_done_tsc(recording->bpf.merge));
 	if (fill >= 0 && !err && recording->sampling.sampler)
 		err = xp_samples_settle(&recording->sampling.samples);
@@ -250,9 +256,12 @@ struct loop {
 	int epoll_fd;
 	uint64_t end_tsc; /* -d; UINT64_MAX: until stopped */
 	uint64_t next_housekeeping_tsc;
-	int poll_ms;
-	bool flights_asked;  /* by SIGUSR2, not written yet */
-	uint64_t tasks_lost; /* events of execs, loaded objects and the like that were lost and made up for */
+	uint64_t poll_ns;
+	uint64_t pass_tsc;	    /* when the last pass began */
+	uint64_t pass_interval_tsc; /* since the pass before it began */
+	int calls_fill;		    /* of the fullest call ring at the last pass, in percent */
+	bool flights_asked;	    /* by SIGUSR2, not written yet */
+	uint64_t tasks_lost;	    /* events of execs, loaded objects and the like that were lost and made up for */
 	struct xp_progress progress;
 };
 
@@ -265,7 +274,8 @@ static int loop_open(struct loop *loop, struct xp_recording *recording, int sign
 		.epoll_fd = open_epoll(&recording->bpf, signal_fd),
 		.end_tsc = duration_ns ? begin + xp_clock_ticks(recording->clock, duration_ns) : UINT64_MAX,
 		.next_housekeeping_tsc = begin,
-		.poll_ms = POLL_MAX_MS,
+		.poll_ns = POLL_MAX_NS,
+		.pass_tsc = begin,
 	};
 	if (loop->epoll_fd < 0)
 		return loop->epoll_fd;
@@ -274,6 +284,8 @@ static int loop_open(struct loop *loop, struct xp_recording *recording, int sign
 		xp_interrupt_set_deadline(xp_now_ns() + duration_ns);
 	if (setpriority(PRIO_PROCESS, 0, READER_NICE))
 		xp_debug("cannot raise the reader's priority: %s", strerror(errno));
+	if (recording->plan.memory && prctl(PR_SET_TIMERSLACK, TIMER_SLACK_NS, 0, 0, 0))
+		xp_debug("cannot set the timer slack: %s", strerror(errno));
 	xp_progress_begin(&loop->progress);
 	return 0;
 }
@@ -338,25 +350,49 @@ static bool may_sleep_long(const struct xp_recording *recording)
 	return true;
 }
 
-/* How long to sleep after a pass at this TSC that found the fullest ring `fill` percent full. */
-static int next_poll_ms(struct loop *loop, uint64_t now, int fill)
+/* When the fullest call ring should be CALL_RING_FILL percent full again, from now on; UINT64_MAX: it was empty. */
+static uint64_t calls_poll_ns(const struct loop *loop, uint64_t now)
 {
-	int max_ms = may_sleep_long(loop->recording) ? POLL_LONG_MS : POLL_MAX_MS;
+	const struct xp_clock *clock = loop->recording->clock;
+	uint64_t interval_ns = xp_clock_ns(clock, loop->pass_interval_tsc), since_ns, fills_ns;
 
-	/* A thread fills its call ring in 0.3 ms. */
-	if (loop->recording->plan.memory && fill > 20)
-		loop->poll_ms = 0;
-	else if (fill > 20)
-		loop->poll_ms = XP_MAX(loop->poll_ms / 2, POLL_MIN_MS);
+	if (!loop->calls_fill)
+		return UINT64_MAX;
+	if (loop->calls_fill >= 100) /* nobody knows how fast it was filled */
+		return 0;
+	fills_ns = XP_MIN(interval_ns * CALL_RING_FILL / (uint64_t)loop->calls_fill, 2 * interval_ns);
+	since_ns = xp_clock_ns(clock, now - loop->pass_tsc);
+	return fills_ns > since_ns ? fills_ns - since_ns : 0;
+}
+
+/* How long to sleep after a pass that found the fullest ring buffer `fill` percent full. */
+static uint64_t next_poll_ns(struct loop *loop, int fill)
+{
+	uint64_t max_ns = may_sleep_long(loop->recording) ? POLL_LONG_NS : POLL_MAX_NS, now, poll_ns;
+
+	if (fill > 20)
+		loop->poll_ns = XP_MAX(loop->poll_ns / 2, POLL_MIN_NS);
 	else if (fill < 5)
-		loop->poll_ms = XP_MAX(2 * loop->poll_ms, POLL_MIN_MS);
-	loop->poll_ms = XP_MIN(loop->poll_ms, max_ms);
-	if (loop->end_tsc != UINT64_MAX) {
-		uint64_t left_ms = xp_clock_ns(loop->recording->clock, loop->end_tsc - now) / 1000000 + 1;
+		loop->poll_ns = 2 * loop->poll_ns;
+	loop->poll_ns = XP_MIN(loop->poll_ns, max_ns);
+	now = xp_clock_now_tsc();
+	poll_ns = XP_MIN(loop->poll_ns, calls_poll_ns(loop, now));
+	if (loop->end_tsc != UINT64_MAX)
+		poll_ns = XP_MIN(poll_ns, loop->end_tsc > now
+					      ? xp_clock_ns(loop->recording->clock, loop->end_tsc - now) + NS_PER_MS
+					      : 0);
+	return poll_ns;
+}
 
-		loop->poll_ms = XP_MIN(loop->poll_ms, (int)XP_MIN(left_ms, 1000u));
-	}
-	return loop->poll_ms;
+/* Waits for a signal or a ring, at most so long. Returns whether there is something. */
+static bool wait_for_event(const struct loop *loop, struct epoll_event *event, uint64_t ns)
+{
+	const struct timespec timeout = { (time_t)(ns / XP_NS_PER_S), (long)(ns % XP_NS_PER_S) };
+	int count = epoll_pwait2(loop->epoll_fd, event, 1, &timeout, NULL);
+
+	if (count < 0 && errno == ENOSYS) /* before Linux 5.11 */
+		count = epoll_wait(loop->epoll_fd, event, 1, (int)(ns / NS_PER_MS));
+	return count == 1;
 }
 
 /* Returns whether the signal ends the recording. */
@@ -382,7 +418,7 @@ static void write_flights(struct loop *loop)
 		xp_error("the newest records cannot be written: %s; send SIGUSR2 again", strerror(-err));
 }
 
-/* Takes what has arrived, and does what is due. Returns the fill of the fullest ring in percent, or -errno. */
+/* Takes what has arrived, and does what is due. Returns the fill of the fullest ring buffer in percent, or -errno. */
 static int turn(struct loop *loop, uint64_t now)
 {
 	struct xp_recording *recording = loop->recording;
@@ -399,7 +435,10 @@ static int turn(struct loop *loop, uint64_t now)
 		err = xp_run_collect_flights(recording, false);
 	if (err)
 		return err;
-	fill = pass(recording);
+	now = xp_clock_now_tsc();
+	loop->pass_interval_tsc = now - loop->pass_tsc;
+	loop->pass_tsc = now;
+	fill = pass(recording, now, &loop->calls_fill);
 	err = fill < 0 || !is_due ? 0 : xp_sampling_repair(&recording->sampling);
 	if (fill >= 0 && !err && loop->flights_asked)
 		write_flights(loop);
@@ -421,8 +460,8 @@ int xp_run(struct xp_recording *recording, int signal_fd)
 		err = XP_MIN(fill, 0);
 		if (err || ended(recording))
 			break;
-		if (epoll_wait(loop.epoll_fd, &event, 1, next_poll_ms(&loop, now, fill)) == 1 &&
-		    event.data.u32 == SOURCE_SIGNAL && take_signal(&loop, signal_fd))
+		if (wait_for_event(&loop, &event, next_poll_ns(&loop, fill)) && event.data.u32 == SOURCE_SIGNAL &&
+		    take_signal(&loop, signal_fd))
 			break;
 	}
 	loop_close(&loop);
