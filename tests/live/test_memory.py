@@ -173,8 +173,7 @@ def test_not_with_follow(xprof):
     assert done.returncode == 2 and "--sled-mode memory goes with -p or -- CMD, without --follow" in done.stderr
 
 
-def test_budget_takes_another_mode(busy, record):
+def test_budget_keeps_the_mode(busy, record):
     target = busy(pause_us=100)
-    recorded = record(MEMORY, "--no-samples", "--max-overhead=20%", "-p", target.pid, "-d", "200ms").finish().adds_up()
-    assert "their calls are not recorded in memory: --max-overhead does not know that mode" in recorded.messages
-    assert {o["sled_mode"] for p in recorded.manifest["processes"] for o in p["objects"]} == {"patch"}
+    recorded = record(MEMORY, "--no-samples", "--max-overhead=50%", "-p", target.pid, "-d", "200ms").finish().adds_up()
+    assert in_memory(recorded) and recorded.totals["in_memory"] > 0.9 * recorded.totals["seen"] > 0
