@@ -84,8 +84,12 @@ def test_killed_by_a_signal(xprof, record, rounds):
     recorded = session.finish().ok()
     (log,) = flights(recorded)
     assert log.flight["cause"] == "killed" and log.flight["signal"] == signal.SIGSEGV
-    assert "SEGV" in recorded.messages
     # It stood in last(), which all_rounds() had called, which main() had called before the recording began.
+    said = "in last, called by all_rounds"
+    assert f"which was killed by signal 11 (SEGV) {said}\n" in recorded.messages
+    assert re.search(rf"{re.escape(log.path.name)}  [\d.]+ MB, killed by SIGSEGV {said}\n", recorded.messages)
+    (caller,) = log.flight["open_calls"]
+    assert caller["tid"] == process.pid and [call["name"] for call in caller["calls"]] == ["last", "all_rounds"]
     everything = [*truth(0, count), ("last", ENTER)]
     body = log.body()
     assert body == everything[-len(body) :]
@@ -120,6 +124,7 @@ def test_asked_twice(xprof, record, rounds):
     assert [log.path.name for log in logs] == [f"{logs[0].path.name.split('.flight')[0]}.flight{n}.fdr" for n in (1, 2, 3)]
     assert recorded.totals["overwritten"] == 0
     assert recorded.totals["written"] == 3 * (count * PER_ROUND + 2)
+    assert ", one of 3 logs" in recorded.messages
     check(xprof, recorded)
     report = xprof("report", recorded.directory)
     assert report.returncode == 0 and ", flight 3:" in report.stdout

@@ -171,9 +171,13 @@ def test_fork_is_followed_on_request(record, waiting, chain, way):
     process = waiting(chain, 0, 50, "fork")
     session = record(f"--uprobes={way}", "--follow", "-p", process.pid).wait_attached()
     go(process)
-    found = images(session.finish().ok())
+    recorded = session.finish().ok()
+    found = images(recorded)
     assert [calls for _, calls in found] == [{"work": 50}, {"in_child": 50}]
     assert found[0][0] == process.pid != found[1][0]
+    # The summary has one of the logs, and says how many there are.
+    assert recorded.messages.count("llvm-xray account") == 1
+    assert ", the one of 2 logs with the most records\n" in recorded.messages
 
 
 def test_fork_whose_record_was_lost(record, start, program):

@@ -387,6 +387,27 @@ static json_t *synthesized_value(const struct xp_manifest_process *process)
 	return array;
 }
 
+static json_t *open_call_value(const void *arg, size_t index)
+{
+	const struct xp_manifest_calls *calls = arg;
+	struct section section = begin();
+
+	put_number(&section, "id", calls->ids[index]);
+	if (calls->names[index])
+		put_text(&section, "name", calls->names[index]);
+	return done(&section);
+}
+
+static json_t *caller_value(const void *arg, size_t index)
+{
+	const struct xp_manifest_calls *calls = (const struct xp_manifest_calls *)arg + index;
+	struct section section = begin();
+
+	put_number(&section, "tid", calls->tid);
+	put(&section, "calls", list(calls->count, open_call_value, calls));
+	return done(&section);
+}
+
 static json_t *flight_value(const void *arg, size_t index)
 {
 	const struct xp_manifest_flight *flight = (const struct xp_manifest_flight *)arg + index;
@@ -403,6 +424,8 @@ static json_t *flight_value(const void *arg, size_t index)
 	put_number(&section, "records", flight->records);
 	put_number(&section, "synthesized_entries", flight->synthesized_entries);
 	put_number(&section, "synthesized_exits", flight->synthesized_exits);
+	if (flight->caller_count)
+		put(&section, "open_calls", list(flight->caller_count, caller_value, flight->callers));
 	return done(&section);
 }
 

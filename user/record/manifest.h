@@ -68,6 +68,17 @@ struct xp_manifest_thread {
 	struct xp_counts counts;
 };
 
+#define XP_MANIFEST_CALLS_MAX 4
+#define XP_MANIFEST_CALLERS_MAX 4
+
+/* A thread that was in calls at the end of a flight recorder's log. */
+struct xp_manifest_calls {
+	pid_t tid;
+	size_t count;
+	uint32_t ids[XP_MANIFEST_CALLS_MAX];	  /* of functions in the log, the innermost call first */
+	const char *names[XP_MANIFEST_CALLS_MAX]; /* their symbols; NULL: unknown */
+};
+
 /* A log written by a flight recorder. */
 struct xp_manifest_flight {
 	const char *log_name;
@@ -79,6 +90,8 @@ struct xp_manifest_flight {
 	uint64_t records;	      /* number of records in the log */
 	uint64_t synthesized_entries; /* for calls that had begun before */
 	uint64_t synthesized_exits;
+	struct xp_manifest_calls callers[XP_MANIFEST_CALLERS_MAX];
+	size_t caller_count; /* of these */
 };
 
 struct xp_manifest_process {

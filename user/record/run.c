@@ -15,6 +15,7 @@
 #include "base/interrupt.h"
 #include "base/util.h"
 #include "kernel/event_check.h"
+#include "record/calls_text.h"
 #include "record/progress.h"
 #include "record/recording.h"
 #include "trace/process_rings.h"
@@ -191,7 +192,7 @@ int xp_run_drain(struct xp_recording *recording)
 static void say_flight(void *arg, const struct xp_process *process, const struct xp_flight_log *log)
 {
 	const struct xp_recording *recording = arg;
-	char cause[64] = "";
+	char cause[64] = "", calls[XP_FLIGHT_CALLS_TEXT_BYTES];
 
 	if (log->error) {
 		xp_error("the newest %" PRIu64 " records of process %d (%s) cannot be written to %s/%s: %s",
@@ -204,10 +205,11 @@ static void say_flight(void *arg, const struct xp_process *process, const struct
 			 sigabbrev_np(log->signal) ?: "?");
 	else if (log->cause == XP_FLIGHT_GONE)
 		snprintf(cause, sizeof(cause), ", which has vanished");
-	xp_info("%s/%s: the newest %" PRIu64 " records, over %.3f s, of process %d (%s)%s", recording->outdir.path,
+	xp_flight_calls_text(calls, sizeof(calls), process, log);
+	xp_info("%s/%s: the newest %" PRIu64 " records, over %.3f s, of process %d (%s)%s%s%s", recording->outdir.path,
 		log->name, log->records,
 		log->at_tsc > log->first_tsc ? xp_clock_ns(recording->clock, log->at_tsc - log->first_tsc) / 1e9 : 0,
-		process->pid, process->comm, cause);
+		process->pid, process->comm, cause, calls[0] && !cause[0] ? ", which was" : "", calls);
 }
 
 int xp_run_collect_flights(struct xp_recording *recording, bool wait)

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Messages and manifest at the end of a recording. */
 #include <inttypes.h>
+#include <signal.h>
 #include <string.h>
 
+#include "record/calls_text.h"
 #include "record/summary.h"
 
 /* One missed period in this many is not reported. */
@@ -60,13 +62,26 @@ static void print_account(const struct xp_recording *recording, const struct xp_
 	xp_put_line(stderr, "    llvm-xray account %s -instr_map=%s", log.text, map.text);
 }
 
-static void print_next(const struct xp_recording *recording, const struct xp_process *process)
+/* Prints the log with the most records, and the commands for it. */
+static void print_logs(const struct xp_recording *recording)
 {
+	const struct xp_process *most = NULL;
 	const char *dir = recording->outdir.path;
+	char others[64] = "";
+	size_t count = 0;
 
-	xp_put_line(stderr, "  %s/%s  %.1f MB%s", dir, process->log.name, process->log.bytes / 1e6,
-		    xp_summary_has_other_version(recording, process) ? ", version 5: it has typed events" : "");
-	print_account(recording, process, process->log.name);
+	for (const struct xp_process *process = recording->traced.processes.first; process; process = process->next) {
+		count += process->log.name[0] != 0;
+		if (process->log.name[0] && (!most || process->sums.counts.written > most->sums.counts.written))
+			most = process;
+	}
+	if (!most)
+		return;
+	if (count > 1)
+		snprintf(others, sizeof(others), ", the one of %zu logs with the most records", count);
+	xp_put_line(stderr, "  %s/%s  %.1f MB%s%s", dir, most->log.name, most->log.bytes / 1e6,
+		    xp_summary_has_other_version(recording, most) ? ", version 5: it has typed events" : "", others);
+	print_account(recording, most, most->log.name);
 }
 
 /* Prints the profile with the most samples, and the commands for it. */
@@ -134,19 +149,44 @@ static void print_perf(const struct xp_recording *recording)
 	xp_put_line(stderr, "    perf report -i %s", path.text);
 }
 
-/* Prints the newest log of a flight recorder; the rest are in the directory. */
-static void print_flights(const struct xp_recording *recording, const struct xp_process *process)
+/* A process that was killed is what a flight recorder waits for; otherwise the newest log counts. */
+static bool is_more_wanted(const struct xp_flight_log *log, const struct xp_flight_log *than)
+{
+	if ((log->cause == XP_FLIGHT_KILLED) != (than->cause == XP_FLIGHT_KILLED))
+		return log->cause == XP_FLIGHT_KILLED;
+	return log->at_tsc >= than->at_tsc;
+}
+
+/* Prints one log of the flight recorders, and what it ends with; the rest are in the directory. */
+static void print_flights(const struct xp_recording *recording)
 {
 	const struct xp_flight_log *log = NULL;
+	const struct xp_process *whose = NULL;
+	char calls[XP_FLIGHT_CALLS_TEXT_BYTES], killed[64] = "", others[48] = "";
+	size_t count = 0;
 
-	for (size_t i = 0; i < process->flights.count; i++)
-		if (!process->flights.logs[i].error)
-			log = &process->flights.logs[i];
+	for (const struct xp_process *process = recording->traced.processes.first; process; process = process->next)
+		for (size_t i = 0; i < process->flights.count; i++) {
+			const struct xp_flight_log *other = &process->flights.logs[i];
+
+			if (other->error)
+				continue;
+			count++;
+			if (log && !is_more_wanted(other, log))
+				continue;
+			log = other;
+			whose = process;
+		}
 	if (!log)
 		return;
-	xp_put_line(stderr, "  %s/%s  %.1f MB%s", recording->outdir.path, log->name, log->bytes / 1e6,
-		    process->flights.count > 1 ? ", the last of several" : "");
-	print_account(recording, process, log->name);
+	if (count > 1)
+		snprintf(others, sizeof(others), ", one of %zu logs", count);
+	if (log->cause == XP_FLIGHT_KILLED)
+		snprintf(killed, sizeof(killed), ", killed by SIG%s", sigabbrev_np(log->signal) ?: "?");
+	xp_flight_calls_text(calls, sizeof(calls), whose, log);
+	xp_put_line(stderr, "  %s/%s  %.1f MB%s%s%s%s", recording->outdir.path, log->name, log->bytes / 1e6, others,
+		    killed, calls[0] && !killed[0] ? ", ends" : "", calls);
+	print_account(recording, whose, log->name);
 }
 
 /* Prints how many user stacks lack their outer frames, and the most frequent reason. */
@@ -258,11 +298,8 @@ void xp_summary_print(const struct xp_recording *recording, const struct xp_tota
 		return;
 	print_figures(recording, totals);
 	print_budget(recording);
-	for (const struct xp_process *process = recording->traced.processes.first; process; process = process->next)
-		if (process->log.name[0])
-			print_next(recording, process);
-		else
-			print_flights(recording, process);
+	print_logs(recording);
+	print_flights(recording);
 	print_profiles(recording);
 	print_perf(recording);
 }

@@ -5,6 +5,7 @@
 #include <inttypes.h>
 
 #include "base/command_line.h"
+#include "record/calls_text.h"
 #include "record/manifest.h"
 #include "record/summary.h"
 
@@ -74,9 +75,22 @@ static uint64_t since_start_ns(const struct xp_recording *recording, uint64_t ts
 		   : 0;
 }
 
-static struct xp_manifest_flight manifest_flight(const struct xp_recording *recording, const struct xp_flight_log *log)
+static struct xp_manifest_calls manifest_calls(const struct xp_process *process, const struct xp_flight_thread *thread)
 {
-	return (struct xp_manifest_flight){
+	struct xp_manifest_calls calls = { .tid = thread->tid, .count = thread->call_count };
+
+	_Static_assert(XP_MANIFEST_CALLS_MAX == XP_FLIGHT_CALLS_MAX, "all that are known");
+	for (size_t i = 0; i < calls.count; i++) {
+		calls.ids[i] = thread->calls[i];
+		calls.names[i] = xp_function_symbol(&process->functions, thread->calls[i]);
+	}
+	return calls;
+}
+
+static struct xp_manifest_flight manifest_flight(const struct xp_recording *recording, const struct xp_process *process,
+						 const struct xp_flight_log *log)
+{
+	struct xp_manifest_flight flight = {
 		.log_name = log->name,
 		.cause = xp_flight_cause_name(log->cause),
 		.signal = log->signal,
@@ -87,6 +101,10 @@ static struct xp_manifest_flight manifest_flight(const struct xp_recording *reco
 		.synthesized_entries = log->entries,
 		.synthesized_exits = log->exits,
 	};
+
+	for (size_t i = 0; i < log->threads.count && i < XP_MANIFEST_CALLERS_MAX; i++)
+		flight.callers[flight.caller_count++] = manifest_calls(process, &log->threads.first[i]);
+	return flight;
 }
 
 /* Allocates objects, threads and flights, for the caller to free. */
@@ -120,7 +138,7 @@ static int manifest_process(const struct xp_recording *recording, const struct x
 	if (!objects || !threads || !flights)
 		return -ENOMEM;
 	for (size_t i = 0; i < process->flights.count; i++)
-		flights[i] = manifest_flight(recording, &process->flights.logs[i]);
+		flights[i] = manifest_flight(recording, process, &process->flights.logs[i]);
 	for (size_t i = 0; i < process->functions.range_count; i++)
 		objects[i] = manifest_object(recording, &process->functions.ranges[i]);
 	for (size_t i = 0; i < process->sums.summary_count; i++)

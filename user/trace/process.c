@@ -177,8 +177,7 @@ static int end_thread(struct xp_processes *processes, struct xp_thread *thread)
 	int err = xp_thread_forget_if(thread, is_excluded, &thread->process->functions);
 
 	err = xp_thread_flush(thread) ?: err;
-	if (thread->process->flights.memory)
-		xp_flight_add_stack(thread->process->flights.memory, thread);
+	xp_process_end_flight_thread(thread->process, thread);
 	xp_u64_map_remove(&processes->threads, (uint32_t)thread->tid);
 	for (size_t i = 0; i < XP_ARRAY_SIZE(processes->recent); i++)
 		if (processes->recent[i] == thread)

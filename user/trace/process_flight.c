@@ -63,12 +63,38 @@ static int write_flight(struct xp_process *process, enum xp_flight_cause cause)
 	errand->log.cause = cause;
 	errand->log.signal = process->signal;
 	errand->log.at_tsc = xp_clock_now_tsc();
+	errand->log.threads = process->flights.threads;
+	process->flights.threads.count = 0;
 	job->arg = errand;
 	job->info = xp_process_log_info(process);
 	job->flight = process->flights.memory;
 	process->flights.memory = NULL;
 	xp_flight_writer_add(processes->writer, job);
 	return 0;
+}
+
+static void note_calls(struct xp_process *process, const struct xp_thread *thread)
+{
+	struct xp_flight_threads *threads = &process->flights.threads;
+	struct xp_flight_thread note = { .tid = thread->tid };
+
+	for (uint32_t depth = thread->depth; depth-- && note.call_count < XP_FLIGHT_CALLS_MAX;)
+		if (!(thread->frames[depth].fn_id & XP_FRAME_FORGOTTEN))
+			note.calls[note.call_count++] = thread->frames[depth].fn_id;
+	if (!note.call_count)
+		return;
+	if (threads->count < XP_FLIGHT_THREADS_MAX)
+		threads->first[threads->count] = note;
+	threads->count++;
+}
+
+void xp_process_end_flight_thread(struct xp_process *process, const struct xp_thread *thread)
+{
+	if (!process->flights.memory)
+		return;
+	xp_flight_add_stack(process->flights.memory, thread);
+	if (process->signal || !process->live)
+		note_calls(process, thread);
 }
 
 /* Closes the threads' chunks and stores their stacks: the memory is then complete. */
@@ -83,8 +109,10 @@ static int gather(struct xp_process *process)
 		if (thread->process != process)
 			continue;
 		err = xp_thread_flush(thread) ?: err;
-		if (process->flights.memory)
-			xp_flight_add_stack(process->flights.memory, thread);
+		if (!process->flights.memory)
+			continue;
+		xp_flight_add_stack(process->flights.memory, thread);
+		note_calls(process, thread);
 	}
 	return err;
 }

@@ -22,6 +22,21 @@ enum xp_flight_cause {
 };
 const char *xp_flight_cause_name(enum xp_flight_cause cause);
 
+/* The calls that a thread was in at the end of a log: the innermost ones. */
+#define XP_FLIGHT_CALLS_MAX 4
+struct xp_flight_thread {
+	pid_t tid;
+	unsigned int call_count;
+	uint32_t calls[XP_FLIGHT_CALLS_MAX]; /* function ids, the innermost first */
+};
+
+/* The threads that were in a call; of a process that was killed, those that ended first. */
+#define XP_FLIGHT_THREADS_MAX 4
+struct xp_flight_threads {
+	struct xp_flight_thread first[XP_FLIGHT_THREADS_MAX];
+	size_t count; /* of all */
+};
+
 /* A log that was written, or failed: see error. */
 struct xp_flight_log {
 	char name[64];
@@ -35,6 +50,7 @@ struct xp_flight_log {
 	uint64_t records;
 	uint64_t entries; /* see struct xp_flight_result */
 	uint64_t exits;
+	struct xp_flight_threads threads;
 };
 
 struct xp_process_flights {
@@ -42,6 +58,7 @@ struct xp_process_flights {
 	unsigned int begun;	    /* logs that were asked for */
 	struct xp_flight_log *logs; /* those that were written, or failed */
 	size_t count;
+	struct xp_flight_threads threads; /* for the next log */
 };
 
 /* Passes the flight recorders of all processes to the writer. Returns 0 or -ENOMEM. */
@@ -52,6 +69,8 @@ int xp_processes_collect_flights(struct xp_processes *processes, bool wait, xp_f
 
 /* For process.c: stores a thread's chunk, instead of in a spool; disposes of the memory when the image has ended. */
 int xp_process_keep_chunk(struct xp_process *process, struct xp_thread *thread);
+/* A thread ends, perhaps with its process or with the recording: then the calls that it was in are noted. */
+void xp_process_end_flight_thread(struct xp_process *process, const struct xp_thread *thread);
 int xp_process_end_flight(struct xp_process *process);
 /* The image ends with the recording. */
 int xp_process_finish_flight(struct xp_process *process);

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "record/calls_text.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "elf/demangle.h"
+
+const char *xp_function_symbol(const struct xp_functions *functions, uint32_t fn_id)
+{
+	for (size_t i = 0; i < functions->range_count; i++) {
+		const struct xp_range *range = &functions->ranges[i];
+
+		if (fn_id > range->fdr_base && fn_id - range->fdr_base <= range->function_count)
+			return range->object->table->functions[fn_id - range->fdr_base - 1].name;
+	}
+	return NULL;
+}
+
+const char *xp_function_text(struct xp_short_text *to, const struct xp_functions *functions, uint32_t fn_id)
+{
+	const char *symbol = xp_function_symbol(functions, fn_id);
+	char *demangled = symbol && *symbol ? xp_demangle(symbol) : NULL;
+	char name[XP_DEMANGLED_BYTES_MAX];
+
+	if (symbol && *symbol)
+		xp_short_name(name, sizeof(name), demangled ? demangled : symbol);
+	else
+		snprintf(name, sizeof(name), "function %" PRIu32, fn_id);
+	free(demangled);
+	return xp_short_text(to, name);
+}
+
+/* Adds to the text; what does not fit is left out. */
+static void __attribute__((format(printf, 3, 4))) add(char *to, size_t size, const char *format, ...)
+{
+	size_t used = strlen(to);
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(to + used, size - used, format, args);
+	va_end(args);
+}
+
+void xp_flight_calls_text(char *to, size_t size, const struct xp_process *process, const struct xp_flight_log *log)
+{
+	size_t count = log->threads.count;
+	struct xp_short_text name;
+
+	to[0] = 0;
+	for (size_t i = 0; i < count && i < XP_FLIGHT_THREADS_MAX; i++) {
+		const struct xp_flight_thread *thread = &log->threads.first[i];
+
+		add(to, size, "%s in %s", i ? "," : "", xp_function_text(&name, &process->functions, thread->calls[0]));
+		if (count > 1)
+			add(to, size, " (thread %d)", thread->tid);
+	}
+	if (count > XP_FLIGHT_THREADS_MAX)
+		add(to, size, " and in calls of %zu more threads", count - XP_FLIGHT_THREADS_MAX);
+	if (count == 1 && log->threads.first[0].call_count > 1)
+		add(to, size, ", called by %s",
+		    xp_function_text(&name, &process->functions, log->threads.first[0].calls[1]));
+}

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Functions of a log and calls of a flight recorder, in the words of a message. */
+#ifndef XPROF_RECORD_CALLS_TEXT_H
+#define XPROF_RECORD_CALLS_TEXT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/text.h"
+#include "trace/process.h"
+
+/* The symbol of a function; NULL: unknown. */
+const char *xp_function_symbol(const struct xp_functions *functions, uint32_t fn_id);
+
+/* The short name of a function, or "function ID". Returns to->text. */
+const char *xp_function_text(struct xp_short_text *to, const struct xp_functions *functions, uint32_t fn_id);
+
+#define XP_FLIGHT_CALLS_TEXT_BYTES (6 * XP_SHORT_TEXT_BYTES)
+
+/*
+ * What the threads were in at the end of a flight recorder's log: " in f, called by main", or of several threads " in f
+ * (thread 12), in g (thread 13) and in calls of 3 more threads"; "" if nothing is known.
+ */
+void xp_flight_calls_text(char *to, size_t size, const struct xp_process *process, const struct xp_flight_log *log);
+
+#endif
