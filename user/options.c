@@ -37,6 +37,17 @@ const struct xp_command_info xp_command_table[XP_COMMANDS] = {
 		.operands_max = UINT_MAX,
 		.operands = XP_OPERAND_FILE,
 	},
+	[XP_CMD_EXPORT] = {
+		.name = "export",
+		.synopsis = "DIR|FILE",
+		.summary = "write a recording for flame graphs and other viewers",
+		.description = "Writes the samples of a recording in formats that other programs read, with the names "
+			       "of all functions in them, so that they can be read on any machine. Takes the directory "
+			       "of a recording or one gperftools profile.",
+		.operands_min = 1,
+		.operands_max = 1,
+		.operands = XP_OPERAND_FILE,
+	},
 	[XP_CMD_LIST] = {
 		.name = "list",
 		.synopsis = "PID|FILE...",
@@ -112,7 +123,9 @@ const struct xp_command_info xp_command_table[XP_COMMANDS] = {
 	},
 };
 
-#define TALKERS (ON(RECORD) | ON(REPORT) | ON(LIST) | ON(DUMP) | ON(CHECK) | ON(RECOVER) | ON(RESTORE) | ON(DOCTOR))
+#define TALKERS                                                                                                        \
+	(ON(RECORD) | ON(REPORT) | ON(EXPORT) | ON(LIST) | ON(DUMP) | ON(CHECK) | ON(RECOVER) | ON(RESTORE) |          \
+	 ON(DOCTOR))
 
 /* Options of one group are contiguous. */
 const struct xp_option xp_option_table[] = {
@@ -141,6 +154,22 @@ const struct xp_option xp_option_table[] = {
 	{ "min-duration", 0, "TIME", NULL, XP_OPTION_DURATION, ON(RECORD), SETS(min_duration_ns), "What to record",
 	  "Drop calls shorter than this, like XRay's func_duration_threshold_us, but count them. Default: 0, all "
 	  "calls." },
+	{ "folded", 0, NULL, NULL, XP_OPTION_FLAG, ON(EXPORT), SETS(folded), "Formats",
+	  "Folded stacks, one a line, for flamegraph.pl, inferno, speedscope and Firefox Profiler." },
+	{ "pid", 'p', "PID", NULL, XP_OPTION_PIDS, ON(EXPORT), SETS(pids), "What to export",
+	  "Only these processes, as a comma-separated list of PIDs." },
+	{ "tid", 't', "TID", NULL, XP_OPTION_COUNT, ON(EXPORT), SETS(tid), "What to export", "Only this thread." },
+	{ "comm", 0, "GLOB", NULL, XP_OPTION_PATTERNS, ON(EXPORT), SETS(comms), "What to export",
+	  "Only processes and threads with a name that matches GLOB. May be repeated." },
+	{ "from", 0, "TIME", NULL, XP_OPTION_DURATION, ON(EXPORT), SETS(from_ns), "What to export",
+	  "Nothing before this time, counted from the start of the recording, such as 2, 2s or 500ms." },
+	{ "to", 0, "TIME", NULL, XP_OPTION_DURATION, ON(EXPORT), SETS(to_ns), "What to export",
+	  "Nothing from this time on." },
+	{ "functions", 0, "GLOB", NULL, XP_OPTION_PATTERNS, ON(EXPORT), SETS(functions), "What to export",
+	  "Only stacks with a function whose name matches GLOB; !GLOB leaves out stacks with such a function. May be "
+	  "repeated." },
+	{ "by", 0, "WHAT", "process|thread|comm|cpu|none", XP_OPTION_CHOICE, ON(EXPORT), SETS(by), "What to export",
+	  "Tell stacks apart by process, thread, name of the process or CPU, or not at all. Default: process." },
 	{ "freq", 'F', "HZ", "max", XP_OPTION_COUNT, ON(RECORD), SETS(hz), "Samples",
 	  "Samples per second of each running thread's CPU time, or max for as many as the kernel allows. Default: "
 	  "99." },
@@ -186,6 +215,10 @@ const struct xp_option xp_option_table[] = {
 	  "Version of the FDR logs. Default: 1, or 5 if typed events are recorded." },
 	{ "jitdump-version", 0, "N", "1|2", XP_OPTION_NUMBER, ON(RECORD), SETS(jitdump_version), "Output",
 	  "Version of the jitdumps: 1 as perf accepts them, 2 exactly as specified. Default: 1." },
+	{ "output", 'o', "FILE", NULL, XP_OPTION_FILE, ON(EXPORT), SETS(export_path), "Output",
+	  "Write to this file; - is the standard output. Default: samples.FORMAT in the directory of the recording." },
+	{ "debuginfod", 0, NULL, NULL, XP_OPTION_FLAG, ON(EXPORT), SETS(debuginfod), "Output",
+	  "Fetch missing debug information from the servers in DEBUGINFOD_URLS." },
 	{ "limit", 0, "N", "max", XP_OPTION_COUNT, ON(REPORT), SETS(limit), "Output",
 	  "Show this many functions per process, or max for all. Default: 30." },
 	{ "sort", 0, "BY", "flat|cum|time", XP_OPTION_CHOICE, ON(REPORT), SETS(sort), "Output",
@@ -195,7 +228,7 @@ const struct xp_option xp_option_table[] = {
 	  "Show a row for each source line." },
 	{ "no-inlines", 0, NULL, NULL, XP_OPTION_FLAG, ON(REPORT), SETS(no_inlines), "Output",
 	  "Count inlined code for the function that it is inlined into." },
-	{ "full-names", 0, NULL, NULL, XP_OPTION_FLAG, ON(REPORT), SETS(full_names), "Output",
+	{ "full-names", 0, NULL, NULL, XP_OPTION_FLAG, ON(REPORT) | ON(EXPORT), SETS(full_names), "Output",
 	  "Show C++ function names with their parameters and template arguments." },
 	{ "sleds", 0, NULL, NULL, XP_OPTION_FLAG, ON(LIST), SETS(sleds), "Output",
 	  "List every sled of each function." },
@@ -251,10 +284,11 @@ static void getopt_tables_make(struct getopt_tables *tables, enum xp_command com
 	}
 }
 
-static const struct xp_option *option_of_value(int value)
+static const struct xp_option *option_of_value(enum xp_command command, int value)
 {
 	for (size_t i = 0; i < xp_option_count; i++)
-		if (value == OPTION_VALUE(i) || (value && value == xp_option_table[i].short_name))
+		if (value == OPTION_VALUE(i) ||
+		    (value && value == xp_option_table[i].short_name && xp_option_table[i].commands & (1u << command)))
 			return &xp_option_table[i];
 	return NULL;
 }
@@ -263,7 +297,7 @@ static const struct xp_option *option_of_value(int value)
 static void report_unknown(enum xp_command command, const char *word)
 {
 	const char *name = xp_command_table[command].name;
-	const struct xp_option *option = option_of_value(optopt);
+	const struct xp_option *option = option_of_value(command, optopt);
 
 	if (option && option->commands & (1u << command)) {
 		xp_error("option '--%s' takes no argument", option->name);
@@ -300,7 +334,7 @@ static int parse_flags(struct xp_options *options, int argc, char **argv)
 				 xp_command_table[options->command].name);
 			return -EINVAL;
 		}
-		err = xp_option_set(options, option_of_value(value), optarg);
+		err = xp_option_set(options, option_of_value(options->command, value), optarg);
 		if (err)
 			return err;
 	}
@@ -364,6 +398,19 @@ static int check_target(struct xp_options *options, bool separated)
 		options->child_argv = options->operands;
 		options->operands = NULL;
 		options->operand_count = 0;
+	}
+	return 0;
+}
+
+static int check_export(const struct xp_options *options)
+{
+	if (!options->folded) {
+		xp_error("no format; give --folded");
+		return -EINVAL;
+	}
+	if (options->to_ns && options->to_ns <= options->from_ns) {
+		xp_error("--to is not after --from");
+		return -EINVAL;
 	}
 	return 0;
 }
@@ -468,6 +515,7 @@ int xp_options_parse(struct xp_options *options, int argc, char **argv)
 		.hz = 99,
 		.sled_mode = XP_SLED_MODE_OPTION_AUTO,
 		.limit = 30,
+		.by = -1,
 	};
 	err = parse_command(options, argc, argv);
 	if (err)
@@ -493,6 +541,8 @@ int xp_options_parse(struct xp_options *options, int argc, char **argv)
 		xp_error("no process; give -p PID");
 		return -EINVAL;
 	}
+	if (options->command == XP_CMD_EXPORT && check_export(options))
+		return -EINVAL;
 	return check_operands(options);
 }
 
@@ -500,6 +550,8 @@ void xp_options_free(struct xp_options *options)
 {
 	free(options->pids.pids);
 	free(options->functions.texts);
+	free(options->comms.texts);
 	options->pids = (struct xp_pid_list){ 0 };
 	options->functions = (struct xp_text_list){ 0 };
+	options->comms = (struct xp_text_list){ 0 };
 }

@@ -14,6 +14,7 @@
 enum xp_command {
 	XP_CMD_RECORD,
 	XP_CMD_REPORT,
+	XP_CMD_EXPORT,
 	XP_CMD_LIST,
 	XP_CMD_DUMP,
 	XP_CMD_CHECK,
@@ -150,10 +151,19 @@ struct xp_options {
 	bool no_inlines;
 	bool full_names;
 
+	/* export; pids, tid, functions and full_names, too */
+	bool folded;
+	const char *export_path;   /* -o; "-": standard output; NULL: a file beside the recording */
+	struct xp_text_list comms; /* --comm: globs */
+	uint64_t from_ns;	   /* since the start of the recording */
+	uint64_t to_ns;		   /* 0: to the end */
+	int by;			   /* enum xp_model_group; -1: that of the format, the default */
+	bool debuginfod;
+
 	/* list */
 	bool sleds;
 
-	/* report, list, dump, check, recover, doctor, help */
+	/* report, export, list, dump, check, recover, doctor, help */
 	char **operands; /* part of argv */
 	size_t operand_count;
 };

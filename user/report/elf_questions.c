@@ -129,7 +129,7 @@ int xp_elf_ask_functions(struct xp_elf_functions *functions, const char *path, s
 }
 
 /*
- * ---- names: for each address, in order, a struct named, then per frame a struct named_frame and two strings ----
+ * ---- names: for each address, in order, a struct named, then per frame a struct named_frame and three strings ----
  */
 
 struct named {
@@ -140,6 +140,7 @@ struct named {
 struct named_frame {
 	uint32_t line;
 	uint32_t function_bytes; /* 0: unknown */
+	uint32_t symbol_bytes;	 /* 0: the same as the function */
 	uint32_t file_bytes;
 };
 
@@ -155,12 +156,15 @@ static bool tell_frame(FILE *out, const struct xp_name_frame *frame)
 	struct named_frame head = {
 		.line = frame->line,
 		.function_bytes = (uint32_t)bounded_length(function, XP_DEMANGLED_BYTES_MAX),
+		.symbol_bytes = demangled ? (uint32_t)bounded_length(frame->symbol, XP_DEMANGLED_BYTES_MAX) : 0,
 		.file_bytes = (uint32_t)bounded_length(frame->file, SOURCE_BYTES_MAX),
 	};
 	bool good = fwrite(&head, sizeof(head), 1, out) == 1;
 
 	if (head.function_bytes)
 		good &= fwrite(function, head.function_bytes, 1, out) == 1;
+	if (head.symbol_bytes)
+		good &= fwrite(frame->symbol, head.symbol_bytes, 1, out) == 1;
 	if (head.file_bytes)
 		good &= fwrite(frame->file, head.file_bytes, 1, out) == 1;
 	free(demangled);
@@ -237,6 +241,7 @@ static bool get_frame(struct xp_text_pool *texts, FILE *in, struct xp_source_fra
 		return false;
 	frame->line = head.line;
 	return get_text(texts, in, head.function_bytes, XP_DEMANGLED_BYTES_MAX, &frame->function) &&
+	       get_text(texts, in, head.symbol_bytes, XP_DEMANGLED_BYTES_MAX, &frame->symbol) &&
 	       get_text(texts, in, head.file_bytes, SOURCE_BYTES_MAX, &frame->file);
 }
 

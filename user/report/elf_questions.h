@@ -55,6 +55,7 @@ struct xp_elf_addresses {
 /* A function at an address, or one that is inlined there. */
 struct xp_source_frame {
 	const char *function; /* demangled and clean (xp_clean_text); NULL: unknown */
+	const char *symbol;   /* clean: as in the file (mangled); NULL: the function itself */
 	const char *file;     /* clean; NULL: unknown */
 	uint32_t line;	      /* 0: unknown */
 };

@@ -23,8 +23,7 @@ static const char *base_name(const char *path)
 	return slash && slash[1] ? slash + 1 : path;
 }
 
-/* Returns whether the file is in a directory sym/. Those in a recording are made by xprof. */
-static bool in_sym(const char *path)
+bool xp_report_is_sym_file(const char *path)
 {
 	const char *name = base_name(path);
 	size_t before = (size_t)(name - path);
@@ -61,7 +60,7 @@ static const char *display_name(struct xp_symbolizer *symbolizer, uint32_t file)
 	char name[NAME_MAX + 1];
 
 	snprintf(name, sizeof(name), "%.*s", NAME_MAX, base_name(path));
-	if (in_sym(path))
+	if (xp_report_is_sym_file(path))
 		cut_to_label(name);
 	return xp_symbolizer_text(symbolizer, name);
 }
@@ -74,7 +73,7 @@ static bool moved_path(char *to, const char *directory, const char *path)
 {
 	char beside[PATH_MAX];
 
-	if (!in_sym(path) ||
+	if (!xp_report_is_sym_file(path) ||
 	    (size_t)snprintf(beside, sizeof(beside), "%s/sym/%s", directory, base_name(path)) >= sizeof(beside))
 		return false;
 	return realpath(beside, to) != NULL;

@@ -252,6 +252,16 @@ const char *xp_symbolizer_real_path(const struct xp_symbolizer *symbolizer, uint
 	return real_path_of(symbolizer->files[number]);
 }
 
+size_t xp_symbolizer_build_id(const struct xp_symbolizer *symbolizer, uint32_t number, uint8_t *to)
+{
+	const struct file *file = symbolizer->files[number];
+
+	if (!file->readable)
+		return 0;
+	memcpy(to, file->facts.build_id, file->facts.build_id_bytes);
+	return file->facts.build_id_bytes;
+}
+
 int xp_symbolizer_functions(struct xp_symbolizer *symbolizer, uint32_t number, size_t max,
 			    struct xp_elf_functions *functions)
 {

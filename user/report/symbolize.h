@@ -50,6 +50,9 @@ bool xp_symbolizer_is_readable(const struct xp_symbolizer *symbolizer, uint32_t 
 /* The path without links; the path itself if the file cannot be read. */
 const char *xp_symbolizer_real_path(const struct xp_symbolizer *symbolizer, uint32_t file);
 
+/* Copies the build id of the file, at most 64 bytes. Returns its length; 0: none, or the file cannot be read. */
+size_t xp_symbolizer_build_id(const struct xp_symbolizer *symbolizer, uint32_t file, uint8_t *to);
+
 /* Lists the functions of the file that have sleds. Like xp_elf_ask_functions(). */
 int xp_symbolizer_functions(struct xp_symbolizer *symbolizer, uint32_t file, size_t max,
 			    struct xp_elf_functions *functions);

@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "report/model.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "report/model_names.h"
+#include "report/model_tree.h"
+#include "report/select.h"
+
+/* Two threads of a process, an object without a file, and JIT functions at its addresses. */
+struct recording {
+	struct xp_model model;
+	uint32_t process, threads[2], object;
+};
+
+static int set_up(void **state)
+{
+	static struct recording recording;
+	struct xp_model *model = &recording.model;
+	struct xp_model_process process = { .pid = 7, .image = 1 };
+	struct xp_model_object object = { .kind = XP_CODE_JIT, .file = XP_MODEL_NONE };
+
+	assert_int_equal(xp_model_init(model, XP_MODEL_SAMPLES), 0);
+	process.name = xp_model_text(model, "app");
+	object.name = xp_model_text(model, "jit");
+	object.path = xp_model_text(model, "[jit]");
+	assert_int_equal(xp_model_process(model, &process, &recording.process), 0);
+	assert_int_equal(xp_model_object(model, &object, &recording.object), 0);
+	for (uint32_t i = 0; i < 2; i++) {
+		const struct xp_model_thread thread = {
+			.process = recording.process,
+			.tid = 7 + i,
+			.name = xp_model_text(model, i ? "helper" : "app"),
+		};
+
+		assert_int_equal(xp_model_thread(model, &thread, &recording.threads[i]), 0);
+	}
+	*state = &recording;
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	struct recording *recording = *state;
+
+	xp_model_free(&recording->model);
+	return 0;
+}
+
+/* functions: letters, the outermost first; '?' has no name. */
+static void add(struct recording *recording, const char *functions, uint32_t thread, uint64_t count)
+{
+	struct xp_model_sample sample = {
+		.thread = recording->threads[thread],
+		.cpu = thread,
+		.values = { count, 10 * count },
+	};
+
+	for (const char *function = functions; *function; function++) {
+		uint32_t location, jit = *function == '?' ? XP_MODEL_NONE : (uint32_t)*function;
+
+		assert_int_equal(
+		    xp_model_location(&recording->model, recording->object, (uint64_t)*function, jit, &location), 0);
+		assert_int_equal(xp_model_stack(&recording->model, sample.stack, location, &sample.stack), 0);
+	}
+	assert_int_equal(xp_model_sample(&recording->model, &sample), 0);
+}
+
+static int letter(void *arg, struct xp_model *model, const struct xp_model_location *location,
+		  struct xp_source_frame *frame)
+{
+	const char name[] = { (char)location->jit, 0 };
+
+	(void)arg;
+	frame->function = xp_model_text(model, name);
+	return 0;
+}
+
+static void name(struct recording *recording)
+{
+	const struct xp_model_jit_names names = { letter, NULL };
+
+	assert_int_equal(xp_model_name(&recording->model, &names), 0);
+}
+
+/* What is the same is there once. */
+static void test_samples_are_added_up(void **state)
+{
+	struct recording *recording = *state;
+	struct xp_model *model = &recording->model;
+	uint64_t totals[2];
+
+	add(recording, "ab", 0, 1);
+	add(recording, "ac", 0, 2);
+	add(recording, "ab", 0, 3);
+	add(recording, "ab", 1, 5);
+	assert_int_equal(model->location_count, 3);
+	assert_int_equal(model->stack_count, 4);
+	assert_int_equal(model->sample_count, 3);
+	assert_int_equal(model->samples[0].values[0], 4);
+	assert_int_equal(model->samples[0].values[1], 40);
+	xp_model_totals(model, totals);
+	assert_int_equal(totals[0], 11);
+	assert_int_equal(totals[1], 110);
+}
+
+static void test_times_keep_samples_apart(void **state)
+{
+	struct recording *recording = *state;
+
+	recording->model.keep_times = true;
+	add(recording, "ab", 0, 1);
+	add(recording, "ab", 0, 1);
+	assert_int_equal(recording->model.sample_count, 2);
+}
+
+static void test_names(void **state)
+{
+	struct recording *recording = *state;
+	struct xp_model *model = &recording->model;
+
+	add(recording, "a?", 0, 1);
+	name(recording);
+	assert_int_equal(model->function_count, 2);
+	assert_string_equal(model->functions[0].name, "a");
+	assert_true(model->functions[0].has_name);
+	assert_int_equal(model->functions[0].kind, XP_CODE_JIT);
+	assert_string_equal(model->functions[1].name, "[jit]");
+	assert_false(model->functions[1].has_name);
+}
+
+static const struct xp_model_node *find(const struct xp_model *model, const struct xp_model_tree *tree, uint32_t parent,
+					const char *text)
+{
+	for (size_t i = 0; i < tree->count; i++) {
+		const struct xp_model_node *node = &tree->nodes[i];
+		const char *its = node->group			    ? node->group
+				  : node->function == XP_MODEL_NONE ? NULL
+								    : model->functions[node->function].name;
+
+		if (node->parent == parent && its && strcmp(its, text) == 0)
+			return node;
+	}
+	fail_msg("no %s", text);
+	return NULL;
+}
+
+static void test_tree(void **state)
+{
+	struct recording *recording = *state;
+	struct xp_model *model = &recording->model;
+	const struct xp_model_node *process, *helper, *a;
+	struct xp_model_tree tree;
+
+	add(recording, "ab", 0, 1);
+	add(recording, "a", 0, 2);
+	add(recording, "ab", 1, 4);
+	name(recording);
+	assert_int_equal(xp_model_tree_make(&tree, model, XP_MODEL_BY_THREAD), 0);
+	assert_int_equal(tree.nodes[0].total[0], 7);
+	process = find(model, &tree, 0, "app (7)");
+	assert_int_equal(process->total[1], 70);
+	assert_int_equal(process->self[0], 0);
+	helper = find(model, &tree, (uint32_t)(process - tree.nodes), "helper (8)");
+	assert_int_equal(helper->total[0], 4);
+	a = find(model, &tree, (uint32_t)(find(model, &tree, (uint32_t)(process - tree.nodes), "app (7)") - tree.nodes),
+		 "a");
+	assert_int_equal(a->total[0], 3);
+	assert_int_equal(a->self[0], 2);
+	xp_model_tree_free(&tree);
+
+	assert_int_equal(xp_model_tree_make(&tree, model, XP_MODEL_BY_NONE), 0);
+	assert_int_equal(tree.count, 3);
+	a = find(model, &tree, 0, "a");
+	assert_int_equal(a->total[0], 7);
+	xp_model_tree_free(&tree);
+
+	assert_int_equal(xp_model_tree_make(&tree, model, XP_MODEL_BY_CPU), 0);
+	assert_int_equal(find(model, &tree, 0, "cpu 1")->total[0], 4);
+	xp_model_tree_free(&tree);
+}
+
+static uint64_t selected(struct recording *recording, const char *const *globs, size_t count)
+{
+	const struct xp_select select = { .functions = globs, .function_count = count };
+	uint64_t totals[2];
+
+	add(recording, "ab", 0, 1);
+	add(recording, "ac", 0, 2);
+	add(recording, "d", 0, 4);
+	name(recording);
+	assert_int_equal(xp_select_stacks(&select, &recording->model), 0);
+	xp_model_totals(&recording->model, totals);
+	return totals[0];
+}
+
+static void test_wanted_functions(void **state)
+{
+	const char *const globs[] = { "[bd]" };
+
+	assert_int_equal(selected(*state, globs, 1), 5);
+}
+
+static void test_unwanted_functions(void **state)
+{
+	const char *const globs[] = { "!b" };
+
+	assert_int_equal(selected(*state, globs, 1), 6);
+}
+
+static void test_wanted_and_unwanted_functions(void **state)
+{
+	const char *const globs[] = { "a", "!b" };
+
+	assert_int_equal(selected(*state, globs, 2), 2);
+}
+
+static void test_select_threads_and_times(void **state)
+{
+	const int pids[] = { 7, 9 };
+	const char *const comms[] = { "app*" };
+	const struct xp_select select = {
+		.pids = pids,
+		.pid_count = 2,
+		.comms = comms,
+		.comm_count = 1,
+		.from_ns = 10,
+		.to_ns = 20,
+	};
+
+	(void)state;
+	assert_true(xp_select_thread(&select, 9, 1, "x", "app-io"));
+	assert_true(xp_select_thread(&select, 9, 1, "app", NULL));
+	assert_false(xp_select_thread(&select, 8, 1, "app", "app"));
+	assert_false(xp_select_thread(&select, 9, 1, "x", NULL));
+	assert_false(xp_select_time(&select, 9));
+	assert_true(xp_select_time(&select, 10));
+	assert_true(xp_select_time(&select, 19));
+	assert_false(xp_select_time(&select, 20));
+	assert_true(xp_select_needs_threads(&select));
+}
+
+#define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(test_samples_are_added_up),
+		TEST(test_times_keep_samples_apart),
+		TEST(test_names),
+		TEST(test_tree),
+		TEST(test_wanted_functions),
+		TEST(test_unwanted_functions),
+		TEST(test_wanted_and_unwanted_functions),
+		TEST(test_select_threads_and_times),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* `xprof export DIR|FILE`: writes a recording in the formats of other programs. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "commands.h"
+#include "report/export.h"
+
+static unsigned int formats_of(const struct xp_options *options)
+{
+	return options->folded ? 1u << XP_EXPORT_FOLDED : 0;
+}
+
+/* A name is worth a download only to those who say so. */
+static int set_up_debuginfod(const struct xp_options *options)
+{
+	const char *urls = getenv("DEBUGINFOD_URLS");
+
+	if (!options->debuginfod) {
+		unsetenv("DEBUGINFOD_URLS");
+		return 0;
+	}
+	if (urls && *urls)
+		return 0;
+	xp_error("--debuginfod needs the addresses of servers in DEBUGINFOD_URLS");
+	return -EINVAL;
+}
+
+enum xp_exit xp_cmd_export(const struct xp_options *options)
+{
+	const struct xp_export_options how = {
+		.formats = formats_of(options),
+		.has_by = options->by >= 0,
+		.by = options->by >= 0 ? (enum xp_model_group)options->by : XP_MODEL_BY_PROCESS,
+		.full_names = options->full_names,
+		.output = options->export_path,
+		.select = {
+			.pids = options->pids.pids,
+			.pid_count = options->pids.count,
+			.tid = options->tid,
+			.comms = options->comms.texts,
+			.comm_count = options->comms.count,
+			.from_ns = options->from_ns,
+			.to_ns = options->to_ns,
+			.functions = options->functions.texts,
+			.function_count = options->functions.count,
+		},
+	};
+	int err = set_up_debuginfod(options);
+
+	if (err)
+		return XP_EXIT_USAGE;
+	err = xp_export(options->operands[0], &how);
+	if (err == -ENOMEM || err == -EAGAIN)
+		xp_error("cannot export %s: %s", options->operands[0], strerror(-err));
+	return err ? XP_EXIT_FAILED : XP_EXIT_OK;
+}

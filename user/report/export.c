@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "report/export.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/own_file.h"
+#include "base/util.h"
+#include "report/facts.h"
+#include "report/model_samples.h"
+#include "report/recorded.h"
+
+static const struct {
+	const char *suffix; /* of the file's name beside the recording */
+	enum xp_model_group by;
+	int (*write)(FILE *out, struct xp_model *model, const struct xp_export_options *options);
+	const char *reader; /* the command that reads it: before the file, and after it */
+	const char *after;
+} formats[XP_EXPORT_FORMATS] = {
+	[XP_EXPORT_FOLDED] = { "folded", XP_MODEL_BY_PROCESS, xp_export_folded, "flamegraph.pl", " > flame.svg" },
+};
+
+/* ---- output ---- */
+
+struct writing {
+	struct xp_model *model;
+	struct xp_export_options options; /* with `by` set */
+	enum xp_export_format format;
+};
+
+/* Writes all to fd, which stays open. */
+static int write_format(void *arg, int fd)
+{
+	struct writing *writing = arg;
+	int own = fcntl(fd, F_DUPFD_CLOEXEC, 0), err;
+	FILE *out = own < 0 ? NULL : fdopen(own, "w");
+	uid_t uid;
+	gid_t gid;
+
+	if (!out) {
+		err = -errno;
+		if (own >= 0)
+			close(own);
+		return err;
+	}
+	if (xp_own_file_user(&uid, &gid) && fd != STDOUT_FILENO && fchown(fd, uid, gid))
+		xp_debug("cannot give the file to the user behind sudo: %s", strerror(errno));
+	errno = 0;
+	err = formats[writing->format].write(out, writing->model, &writing->options);
+	if (!err && (ferror(out) || fflush(out)))
+		err = errno ? -errno : -EIO;
+	if (fclose(out) && !err)
+		err = -errno;
+	return err;
+}
+
+/* A file appears under its name once it is whole. A device or a pipe is written as it is. */
+static int write_path(struct writing *writing, const char *path)
+{
+	const char *slash = strrchr(path, '/');
+	char directory[PATH_MAX];
+	struct stat st;
+	int fd, err;
+
+	if (!stat(path, &st) && !S_ISREG(st.st_mode)) {
+		fd = open(path, O_WRONLY | O_CLOEXEC);
+		err = fd < 0 ? -errno : write_format(writing, fd);
+		if (fd >= 0 && close(fd) && !err)
+			err = -errno;
+		return err;
+	}
+	snprintf(directory, sizeof(directory), "%.*s", slash ? (int)(slash - path) + 1 : 1, slash ? path : ".");
+	fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	err = xp_log_file_make(fd, slash ? slash + 1 : path, write_format, writing);
+	close(fd);
+	return err;
+}
+
+static void tell_made(const struct writing *writing, const char *path)
+{
+	struct xp_shell_path word;
+	struct stat st;
+
+	xp_shell_path(&word, "%s", path);
+	xp_put_line(stderr, "  %s  %.1f KB", path, stat(path, &st) ? 0 : (double)st.st_size / 1e3);
+	xp_put_line(stderr, "    %s %s%s", formats[writing->format].reader, word.text, formats[writing->format].after);
+}
+
+static int write_one(struct writing *writing, const char *directory)
+{
+	const char *given = writing->options.output;
+	bool is_standard = given && strcmp(given, "-") == 0;
+	char made[PATH_MAX];
+	const char *path = is_standard ? "the standard output" : given ? given : made;
+	int err;
+
+	snprintf(made, sizeof(made), "%.*s/%s.%s", PATH_MAX - NAME_MAX - 1, directory,
+		 writing->model->kind == XP_MODEL_CALLS ? "calls" : "samples", formats[writing->format].suffix);
+	err = is_standard ? write_format(writing, STDOUT_FILENO) : write_path(writing, path);
+	if (err)
+		xp_error("%s: cannot write it: %s", path, strerror(-err));
+	else if (!given && xp_log_level > XP_LOG_QUIET)
+		tell_made(writing, path);
+	return err;
+}
+
+static int write_all(struct xp_model *model, const struct xp_export_options *options, const char *directory)
+{
+	int err = 0;
+
+	for (unsigned int i = 0; !err && i < XP_EXPORT_FORMATS; i++) {
+		struct writing writing = { .model = model, .options = *options, .format = (enum xp_export_format)i };
+
+		if (!(options->formats & 1u << i))
+			continue;
+		if (!options->has_by)
+			writing.options.by = formats[i].by;
+		err = write_one(&writing, directory);
+	}
+	return err;
+}
+
+/* ---- input ---- */
+
+/* What is exported, and where it is. */
+struct exporting {
+	const struct xp_export_options *options;
+	struct xp_recorded recorded;
+	struct xp_facts *facts;
+	struct xp_model model;
+	bool broken;
+};
+
+static int check_model(struct exporting *exporting)
+{
+	const struct xp_model *model = &exporting->model;
+
+	if (model->dropped)
+		xp_warn("%" PRIu64 " samples are missing: the recording has too many different stacks", model->dropped);
+	if (model->sample_count)
+		return 0;
+	xp_error("nothing to export: no %s %s", model->kind == XP_MODEL_CALLS ? "call" : "sample",
+		 exporting->recorded.process_count ? "is selected" : "was recorded");
+	return -ENODATA;
+}
+
+static int export_model(struct exporting *exporting, const char *directory, bool is_directory)
+{
+	const struct xp_model_source source = {
+		.recorded = &exporting->recorded,
+		.directory = is_directory ? directory : NULL,
+		.facts = exporting->facts,
+		.select = &exporting->options->select,
+	};
+	int err = xp_model_init(&exporting->model, exporting->options->kind);
+
+	if (!err)
+		err = xp_model_read_samples(&exporting->model, &source, &exporting->broken);
+	if (!err)
+		err = check_model(exporting);
+	return err ? err : write_all(&exporting->model, exporting->options, directory);
+}
+
+int xp_export(const char *recording, const struct xp_export_options *options)
+{
+	struct exporting exporting = { .options = options };
+	const char *slash = strrchr(recording, '/');
+	char directory[PATH_MAX];
+	struct stat st;
+	bool is_directory = !stat(recording, &st) && S_ISDIR(st.st_mode);
+	int err;
+
+	if (is_directory)
+		snprintf(directory, sizeof(directory), "%s", recording);
+	else
+		snprintf(directory, sizeof(directory), "%.*s", slash ? (int)(slash - recording) + 1 : 1,
+			 slash ? recording : ".");
+	err = xp_recorded_add(&exporting.recorded, recording);
+	if (!err)
+		err = xp_facts_read(&exporting.facts, directory);
+	if (!err)
+		err = export_model(&exporting, directory, is_directory);
+	xp_model_free(&exporting.model);
+	xp_facts_free(exporting.facts);
+	xp_recorded_free(&exporting.recorded);
+	return err ? err : exporting.broken ? -EBADMSG : 0;
+}

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Writes a recording as files that other programs read, with all names in them: they need neither the binaries nor the
+ * recording any more.
+ *
+ *	recording  -->  model (model.h)  -->  one writer a format: xp_export_<format>()
+ *
+ * A new format is a line in the table of export.c and a writer.
+ */
+#ifndef XPROF_REPORT_EXPORT_H
+#define XPROF_REPORT_EXPORT_H
+
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "report/model_tree.h"
+#include "report/select.h"
+
+enum xp_export_format {
+	XP_EXPORT_FOLDED,
+	XP_EXPORT_FORMATS, /* their number */
+};
+
+struct xp_export_options {
+	unsigned int formats;	 /* 1u << enum xp_export_format, or'ed */
+	enum xp_model_kind kind; /* XP_MODEL_CALLS: of the FDR logs instead of the samples */
+	bool has_by;
+	enum xp_model_group by; /* unless has_by, each format has its own */
+	bool full_names;	/* instead of names shortened by xp_short_name(); pprof shortens them itself */
+	const char *output;	/* "-": standard output; NULL: a file beside the recording for each format */
+	struct xp_select select;
+};
+
+/*
+ * Exports the recording in a directory, or one profile or log. Prints errors, and the path of each file that it makes
+ * there without being told the name. Returns 0 or -errno; -EBADMSG if a part of the recording is malformed or missing,
+ * what there is is exported.
+ */
+int xp_export(const char *recording, const struct xp_export_options *options);
+
+/* The writers: errors show in ferror(out), or as -ENOMEM. */
+int xp_export_folded(FILE *out, struct xp_model *model, const struct xp_export_options *options);
+
+#endif

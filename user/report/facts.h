@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What manifest.json says of a recording as a whole, and the names of its processes and threads. */
+#ifndef XPROF_REPORT_FACTS_H
+#define XPROF_REPORT_FACTS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct xp_facts;
+
+/* All 0 if unknown. */
+struct xp_facts_summary {
+	uint64_t started_ns; /* CLOCK_REALTIME */
+	uint64_t length_ns;
+	uint64_t start_tsc;
+	uint64_t tsc_hz;
+	uint64_t period_ns; /* of samples */
+	uint64_t samples;   /* written to profiles */
+};
+
+/* Reads the manifest in this directory. Without one nothing is known. Returns 0 or -ENOMEM. */
+int xp_facts_read(struct xp_facts **facts, const char *directory);
+void xp_facts_free(struct xp_facts *facts);
+
+const struct xp_facts_summary *xp_facts_summary(const struct xp_facts *facts);
+/* The version of xprof and the recorded command line, one line. The caller frees it. NULL: unknown or out of memory. */
+char *xp_facts_comment(const struct xp_facts *facts);
+
+/*
+ * The image of a process that had this name, or its only image. comm NULL: the first one. 0: none. *name: its name,
+ * which is valid as long as the facts and may contain anything.
+ */
+uint32_t xp_facts_image(const struct xp_facts *facts, uint64_t pid, const char *comm, const char **name);
+/* The names of a process or one of its threads in the logs. NULL: unknown. */
+const char *xp_facts_comm(const struct xp_facts *facts, uint64_t pid, uint64_t image);
+const char *xp_facts_thread(const struct xp_facts *facts, uint64_t pid, uint64_t image, uint64_t tid);
+
+#endif

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Makes a model of the samples of a recording. perf.data has the thread, the CPU and the time of each sample, and
+ * together with the jitdumps the JIT functions as they were at that time. Where it is missing, or has fewer samples
+ * than the profiles, the gperftools profiles are read instead: they are complete, but tell only processes apart.
+ */
+#ifndef XPROF_REPORT_MODEL_SAMPLES_H
+#define XPROF_REPORT_MODEL_SAMPLES_H
+
+#include "report/facts.h"
+#include "report/model.h"
+#include "report/recorded.h"
+#include "report/select.h"
+
+/* What is read. */
+struct xp_model_source {
+	const struct xp_recorded *recorded;
+	const char *directory; /* of perf.data, the jitdumps and the manifest; NULL: profiles only */
+	const struct xp_facts *facts;
+	const struct xp_select *select;
+};
+
+/*
+ * Fills an initialized model and names it. A malformed part is reported when it is found, what precedes it counts, and
+ * *broken is set. Returns 0 or -errno: -ENOMEM, -EAGAIN, or -ENODATA, after a message, if the selection needs threads
+ * or times and there is no perf.data.
+ */
+int xp_model_read_samples(struct xp_model *model, const struct xp_model_source *source, bool *broken);
+
+#endif

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "report/model_tree.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/array.h"
+#include "base/util.h"
+
+static uint64_t node_key(const void *elements, uint32_t index)
+{
+	const struct xp_model_node *node = (const struct xp_model_node *)elements + index;
+	uint64_t what = node->group ? (uintptr_t)node->group : (uint64_t)node->function << 1 | node->is_inlined;
+
+	return (what ^ (uint64_t)node->parent << 33) * 0x9e3779b97f4a7c15u ^ node->parent;
+}
+
+static int add_node(struct xp_model_tree *tree, const struct xp_model_node *node, uint32_t *index)
+{
+	uint64_t key = node_key(node, 0);
+
+	for (const uint32_t *slot = xp_hash_first(&tree->by_node, key); *slot;
+	     slot = xp_hash_next(&tree->by_node, slot)) {
+		const struct xp_model_node *known = &tree->nodes[*slot - 1];
+
+		if (known->parent == node->parent && known->function == node->function &&
+		    known->is_inlined == node->is_inlined && known->group == node->group) {
+			*index = *slot - 1;
+			return 0;
+		}
+	}
+	*index = (uint32_t)tree->count;
+	if (tree->count == UINT32_MAX || XP_ARRAY_RESERVE(tree->nodes, tree->room, tree->count + 1) ||
+	    xp_hash_add(&tree->by_node, key, *index, node_key, tree->nodes))
+		return -ENOMEM;
+	tree->nodes[tree->count++] = *node;
+	return 0;
+}
+
+/* Adds the frames of a location below a node, the outermost first. */
+static int add_location(struct xp_model_tree *tree, const struct xp_model *model, uint32_t location, uint32_t *node)
+{
+	const struct xp_model_location *at = &model->locations[location];
+	int err = 0;
+
+	for (uint32_t i = at->frame_count; !err && i; i--) {
+		const struct xp_model_node new = {
+			.parent = *node,
+			.function = model->frames[at->first_frame + i - 1].function,
+			.is_inlined = i < at->frame_count,
+		};
+
+		err = add_node(tree, &new, node);
+	}
+	return err;
+}
+
+/* Finds the node of a stack below that of a group. */
+static int find_stack(struct xp_model_tree *tree, const struct xp_model *model, uint32_t group, uint32_t stack,
+		      uint32_t *node)
+{
+	uint64_t key = (uint64_t)group << 32;
+	size_t depth = 0;
+	int err = 0;
+
+	*node = group;
+	for (; stack; stack = model->stacks[stack].callers) {
+		const uint32_t *known = xp_u64_map_find(&tree->by_stack, key | stack);
+
+		if (known) {
+			*node = *known;
+			break;
+		}
+		if (XP_ARRAY_RESERVE(tree->path, tree->path_room, depth + 1))
+			return -ENOMEM;
+		tree->path[depth++] = stack;
+	}
+	for (; !err && depth; depth--) {
+		stack = tree->path[depth - 1];
+		err = add_location(tree, model, model->stacks[stack].location, node);
+		if (!err && !xp_u64_map_add(&tree->by_stack, key | stack, *node))
+			err = -ENOMEM;
+	}
+	return err;
+}
+
+const char *xp_model_label(char *to, size_t size, const char *name, uint64_t id)
+{
+	if (id)
+		snprintf(to, size, "%.64s (%" PRIu64 ")", name, id);
+	else
+		snprintf(to, size, "%.64s", name);
+	return to;
+}
+
+static int add_group(struct xp_model_tree *tree, struct xp_model *model, const char *name, uint32_t *node)
+{
+	const struct xp_model_node new = {
+		.parent = *node,
+		.function = XP_MODEL_NONE,
+		.group = xp_model_text(model, name),
+	};
+
+	return new.group ? add_node(tree, &new, node) : -ENOMEM;
+}
+
+static int find_group(struct xp_model_tree *tree, struct xp_model *model, enum xp_model_group by,
+		      const struct xp_model_sample *sample, uint32_t *node)
+{
+	const struct xp_model_thread *thread = &model->threads[sample->thread];
+	const struct xp_model_process *process = &model->processes[thread->process];
+	char label[XP_MODEL_LABEL_BYTES];
+	int err = 0;
+
+	*node = 0;
+	switch (by) {
+	case XP_MODEL_BY_NONE:
+		return 0;
+	case XP_MODEL_BY_COMM:
+		return add_group(tree, model, process->name, node);
+	case XP_MODEL_BY_CPU:
+		if (sample->cpu == XP_MODEL_CPU_UNKNOWN)
+			return add_group(tree, model, "unknown cpu", node);
+		snprintf(label, sizeof(label), "cpu %" PRIu32, sample->cpu);
+		return add_group(tree, model, label, node);
+	case XP_MODEL_BY_PROCESS:
+	case XP_MODEL_BY_THREAD:
+		err = add_group(tree, model, xp_model_label(label, sizeof(label), process->name, process->pid), node);
+		break;
+	}
+	if (!err && by == XP_MODEL_BY_THREAD)
+		err = add_group(tree, model, xp_model_label(label, sizeof(label), thread->name, thread->tid), node);
+	return err;
+}
+
+int xp_model_tree_make(struct xp_model_tree *tree, struct xp_model *model, enum xp_model_group by)
+{
+	const struct xp_model_node root = { .parent = XP_MODEL_NONE, .function = XP_MODEL_NONE };
+	uint32_t node;
+	int err;
+
+	memset(tree, 0, sizeof(*tree));
+	err = add_node(tree, &root, &node);
+	for (size_t i = 0; !err && i < model->sample_count; i++) {
+		const struct xp_model_sample *sample = &model->samples[i];
+
+		err = find_group(tree, model, by, sample, &node);
+		if (!err)
+			err = find_stack(tree, model, node, sample->stack, &node);
+		for (size_t j = 0; !err && j < XP_ARRAY_SIZE(sample->values); j++) {
+			tree->nodes[node].self[j] += sample->values[j];
+			tree->nodes[node].total[j] += sample->values[j];
+		}
+	}
+	for (size_t i = tree->count; !err && i > 1; i--)
+		for (size_t j = 0; j < XP_ARRAY_SIZE(root.total); j++)
+			tree->nodes[tree->nodes[i - 1].parent].total[j] += tree->nodes[i - 1].total[j];
+	return err;
+}
+
+void xp_model_tree_free(struct xp_model_tree *tree)
+{
+	free(tree->nodes);
+	free(tree->path);
+	xp_hash_free(&tree->by_node);
+	xp_u64_map_free(&tree->by_stack);
+	memset(tree, 0, sizeof(*tree));
+}
