@@ -29,19 +29,20 @@ static __always_inline xp_event_position position_of(__u64 pid_tgid)
 	return has_call_rings ? ring_position(pid_tgid) : 0;
 }
 
-static __always_inline int record_positioned(__u64 pid_tgid, __u64 sp, __u32 fn, enum xp_event_kind kind,
-					     xp_event_position position)
+/* flags: of bpf_ringbuf_submit(). */
+static __always_inline int record_positioned(__u64 pid_tgid, __u64 sp, __u32 word, xp_event_position position,
+					     __u64 flags)
 {
+	enum xp_event_kind kind = word >> XP_FN_BITS;
 	__u64 time = now();
 	struct xp_event_call *event = reserve(sizeof(*event), kind);
 
 	if (!event)
 		return 0;
-	fill(&event->head, time, pid_tgid, sp, fn, kind);
+	fill(&event->head, time, pid_tgid, sp, word, kind);
 	event->position = position;
 	event->pad = 0;
-	/* Wakes the reader if that has taken everything else: a thread's call ring is full. */
-	bpf_ringbuf_submit(event, 0);
+	bpf_ringbuf_submit(event, flags);
 	return 0;
 }
 
@@ -55,7 +56,8 @@ static __always_inline int record_call(__u64 sp, __u32 fn, enum xp_event_kind ki
 	if (!wanted(pid_tgid >> 32))
 		return 0;
 	if (has_call_rings)
-		return record_positioned(pid_tgid, sp, fn, kind, position_of(pid_tgid));
+		return record_positioned(pid_tgid, sp, xp_event_word(fn, kind), position_of(pid_tgid),
+					 BPF_RB_NO_WAKEUP);
 	event = reserve(sizeof(*event), kind);
 	if (!event)
 		return 0;
@@ -288,7 +290,12 @@ int stub_memory_call(struct pt_regs *ctx)
 	if (kind > XP_EVENT_TAIL_EXIT)
 		return 0;
 	tell_thread(pid_tgid, fs_base);
-	return record_positioned(pid_tgid, kind == XP_EVENT_EXIT ? sp : sp + RETURN_BYTES, word, kind, count + 1);
+	/*
+	 * A full ring wakes the reader if that has taken everything else. A thread that gets no ring would wake it at
+	 * each call.
+	 */
+	return record_positioned(pid_tgid, kind == XP_EVENT_EXIT ? sp : sp + RETURN_BYTES, word, count + 1,
+				 count ? 0 : BPF_RB_NO_WAKEUP);
 }
 
 SEC("uprobe")
