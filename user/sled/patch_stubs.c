@@ -185,7 +185,7 @@ uint32_t xp_patch_entry(const struct xp_patch_work *work, enum xp_sled_kind kind
 	enum xp_stub_slot slot = xp_patch_slot(kind, options->args);
 
 	if (slot == XP_STUB_CALL && work->stub->rings)
-		return xp_stub_memory_entry(options->form, xp_stub_has_rdpid());
+		return xp_stub_memory_entry(options->form, work->patch->has_rdpid);
 	return xp_stub_entry(options->form, slot);
 }
 
@@ -197,7 +197,7 @@ static int attach_slot(const struct xp_patch_work *work, enum xp_stub_slot slot)
 	int program_fd = xp_programs_stub_fd(options->programs, slot);
 
 	if (slot == XP_STUB_CALL && work->stub->rings) {
-		offset = xp_stub_memory_probe(options->form, xp_stub_has_rdpid());
+		offset = xp_stub_memory_probe(options->form, work->patch->has_rdpid);
 		program_fd = xp_programs_memory_fd(options->programs);
 	}
 	return xp_attach_uprobe(options->attach, program_fd, work->stub->place.fd, work->pid, offset);

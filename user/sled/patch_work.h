@@ -21,7 +21,7 @@ struct xp_patch_stub {
 	uint32_t counted[XP_STUB_COUNTERS_MAX]; /* the counters when they were last read */
 	bool unread;				/* not readable so far; the values may be an earlier recording's */
 	struct xp_call_rings *rings;		/* shared by the stubs of a process; NULL: it records by the uprobe */
-	char no_rings[160];			/* why they could not be made; "": they are there, or nobody has tried */
+	char no_rings[160]; /* why they could not be made; "": they are there, or nobody has tried */
 };
 
 /* An object that is patched in a process. */
@@ -38,6 +38,7 @@ struct xp_patch {
 	struct patched *list;
 	size_t count;
 	struct xp_target_memory *memory; /* for the counters, with a budget */
+	bool has_rdpid;			 /* cpuid takes 25 us in a virtual machine */
 	uint64_t stopped_ns;
 	uint64_t longest_ns;
 };
