@@ -18,16 +18,23 @@ GUARD_BYTES = 9  # before the place of the probe, see user/arch/x86_64/stub.h
 
 
 @contextlib.contextmanager
-def probe(target):
+def probe(target, *options):
     """xprof record --sled-mode probe"""
-    with tracers.xprof(target, "probe") as recording:
+    with tracers.xprof(target, "probe", *options) as recording:
         yield recording
 
 
 @contextlib.contextmanager
-def patch(target):
+def patch(target, *options):
     """xprof record --sled-mode patch"""
-    with tracers.xprof(target, "patch") as recording:
+    with tracers.xprof(target, "patch", *options) as recording:
+        yield recording
+
+
+@contextlib.contextmanager
+def memory(target, *options):
+    """xprof record --sled-mode memory"""
+    with tracers.xprof(target, "memory", *options) as recording:
         yield recording
 
 

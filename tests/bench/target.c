@@ -5,6 +5,8 @@
  *
  *   calls N      N calls of the one instrumented function; the thread's CPU time for all, ns
  *   threads T N  the same in T threads at once, N calls in each; the process's CPU time, ns
+ *   crowd T      T more threads, which wait: the last of them makes the calls of 'last'; T
+ *   last N       N calls in that thread; its CPU time, ns
  *   rate R MS    R calls a second, in bursts of a millisecond's worth, for MS milliseconds; the calls made
  */
 #include <pthread.h>
@@ -14,6 +16,7 @@
 #include <time.h>
 
 #define THREADS_MAX 64
+#define CROWD_STACK_BYTES (64u << 10)
 #define NS_PER_MS 1000000ull
 #define NS_PER_S 1000000000ull
 
@@ -55,6 +58,55 @@ static void call_in_threads(unsigned int count, uint64_t times)
 		pthread_join(threads[i], NULL);
 }
 
+/* Threads that wait, and what the last of them is to do. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
+static uint64_t last_calls, last_ns;
+
+static void *wait_in_crowd(void *arg)
+{
+	pthread_mutex_lock(&lock);
+	for (;;) {
+		uint64_t begin;
+
+		while (!arg || !last_calls)
+			pthread_cond_wait(&changed, &lock);
+		begin = now_ns(CLOCK_THREAD_CPUTIME_ID);
+		call(last_calls);
+		last_ns = now_ns(CLOCK_THREAD_CPUTIME_ID) - begin;
+		last_calls = 0;
+		pthread_cond_broadcast(&changed);
+	}
+	return NULL;
+}
+
+static void begin_crowd(uint64_t count)
+{
+	pthread_attr_t attributes;
+	pthread_t thread;
+
+	pthread_attr_init(&attributes);
+	pthread_attr_setstacksize(&attributes, CROWD_STACK_BYTES);
+	for (uint64_t i = 1; i <= count; i++)
+		if (pthread_create(&thread, &attributes, wait_in_crowd, i == count ? &last_calls : NULL))
+			exit(1);
+	pthread_attr_destroy(&attributes);
+}
+
+static uint64_t call_in_last(uint64_t times)
+{
+	uint64_t ns;
+
+	pthread_mutex_lock(&lock);
+	last_calls = times;
+	pthread_cond_broadcast(&changed);
+	while (last_calls)
+		pthread_cond_wait(&changed, &lock);
+	ns = last_ns;
+	pthread_mutex_unlock(&lock);
+	return ns;
+}
+
 static uint64_t call_at_rate(uint64_t per_s, uint64_t ms)
 {
 	uint64_t begin = now_ns(CLOCK_MONOTONIC);
@@ -87,6 +139,11 @@ int main(void)
 			answer = now_ns(CLOCK_PROCESS_CPUTIME_ID);
 			call_in_threads(a, b);
 			answer = now_ns(CLOCK_PROCESS_CPUTIME_ID) - answer;
+		} else if (sscanf(line, "crowd %llu", &a) == 1) {
+			begin_crowd(a);
+			answer = a;
+		} else if (sscanf(line, "last %llu", &a) == 1) {
+			answer = call_in_last(a);
 		} else if (sscanf(line, "rate %llu %llu", &a, &b) == 2) {
 			answer = call_at_rate(a, b);
 		} else {

@@ -143,12 +143,26 @@ def peak_rss_bytes(pid):
 
 
 class Recording:
-    """What xprof record did, once its block has ended."""
+    """xprof record, and what it did, once its block has ended."""
 
     def __init__(self):
+        self.process = None
         self.manifest = None
         self.cpu_s = None
         self.peak_rss_bytes = 0
+
+    def cpu_now_s(self):
+        """CPU time that its main thread has taken so far: the loader's."""
+        return int(pathlib.Path(f"/proc/{self.process.pid}/schedstat").read_text().split()[0]) / 1e9
+
+    @contextlib.contextmanager
+    def standing_still(self):
+        """xprof takes no record while the block runs."""
+        self.process.send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self.process.send_signal(signal.SIGCONT)
 
     def wait(self, process):
         """Waits for the process, which comes to its end now."""
@@ -170,14 +184,15 @@ class Recording:
 
 
 @contextlib.contextmanager
-def xprof(traced, mode="probe"):
+def xprof(traced, mode="probe", *options):
     """xprof record"""
     directory = DIR / "xprof.out"
     shutil.rmtree(directory, ignore_errors=True)
     recording = Recording()
     try:
-        argv = [project.XPROF, "record", f"--sled-mode={mode}", "-p", traced.pid, "-o", directory]
+        argv = [project.XPROF, "record", f"--sled-mode={mode}", "-p", traced.pid, "-o", directory, *options]
         with running(argv, signal.SIGINT) as process:
+            recording.process = process
             # It says when it is ready; the first breakpoint is there a little earlier.
             wait_until(lambda: "recording" in (DIR / "xprof.err").read_text() or process.poll() is not None,
                        "xprof record")
