@@ -38,7 +38,7 @@ static int make(void **state)
 	struct world *world = calloc(1, sizeof(*world));
 	size_t first;
 
-	xp_budget_init(&world->budget, SHARE);
+	xp_budget_init(&world->budget, SHARE, FUNCTIONS);
 	assert_int_equal(xp_budget_add(&world->budget, FUNCTIONS, &first), 0);
 	assert_int_equal(first, 0);
 	for (int i = 0; i < FUNCTIONS; i++) {
@@ -396,6 +396,129 @@ static void refused_look(void **state)
 	assert_int_equal(xp_budget_tick(&world->budget, world->now_ns, 0, &change, 1), 0);
 }
 
+#define MANY 13000
+#define MANY_COUNTERS 128
+
+/*
+ * A program of thousands of functions that share 10 million calls a second, as a database server makes them, and whose
+ * probes would take 99 % of its time. One in 1000 calls goes to one of as many others.
+ */
+struct crowd {
+	struct xp_budget budget;
+	struct xp_budget_change changes[MANY];
+	size_t counted;
+	double tracing_ns;
+	double cpu_ns;
+	uint64_t now_ns;
+	uint32_t chance;
+};
+
+static double rate_of(size_t function, size_t hot)
+{
+	return function < hot ? 10e6 / (double)hot : function < 2 * hot ? 10e3 / (double)hot : 0;
+}
+
+static void run_crowd_tick(struct crowd *crowd, uint64_t tick_ns, size_t hot)
+{
+	double cost = 0, own_ns;
+
+	for (size_t i = 0; i < 2 * hot; i++) {
+		const struct xp_budget_function *function = &crowd->budget.functions[i];
+
+		cost += rate_of(i, hot) / 1e9 *
+			(double)(function->state == XP_BUDGET_RECORDED	? function->record_ns
+				 : function->state == XP_BUDGET_COUNTED ? function->count_ns
+									: 0);
+	}
+	own_ns = (double)tick_ns / (1 + cost);
+	for (size_t i = 0; i < 2 * hot; i++) {
+		double calls = rate_of(i, hot) / 1e9 * own_ns;
+
+		crowd->chance = crowd->chance * 1664525 + 1013904223;
+		if (crowd->budget.functions[i].state != XP_BUDGET_OUT)
+			crowd->budget.functions[i].calls += (uint64_t)(calls + crowd->chance / 4294967296.0);
+	}
+	crowd->tracing_ns += (double)tick_ns - own_ns;
+	crowd->cpu_ns += (double)tick_ns;
+	crowd->now_ns += tick_ns;
+}
+
+static void decide_for_crowd(struct crowd *crowd, uint64_t cpu_ns)
+{
+	size_t counted = 0, count = xp_budget_tick(&crowd->budget, crowd->now_ns, cpu_ns, crowd->changes, MANY);
+
+	for (size_t i = 0; i < count; i++)
+		xp_budget_set(&crowd->budget, crowd->changes[i].function, crowd->changes[i].state, crowd->now_ns);
+	for (size_t i = 0; i < MANY; i++)
+		counted += crowd->budget.functions[i].state == XP_BUDGET_COUNTED;
+	assert_true(counted <= MANY_COUNTERS);
+}
+
+static void many_functions(void **state)
+{
+	static const size_t hot[] = { 3000, 300, 6000 };
+	struct crowd *crowd = calloc(1, sizeof(*crowd));
+	size_t first;
+
+	(void)state;
+	assert_non_null(crowd);
+	for (size_t round = 0; round < 2 * XP_ARRAY_SIZE(hot); round++) {
+		bool cheap = round % 2;
+
+		*crowd = (struct crowd){ .now_ns = 1 };
+		xp_budget_init(&crowd->budget, SHARE, MANY_COUNTERS);
+		assert_int_equal(xp_budget_add(&crowd->budget, MANY, &first), 0);
+		for (size_t i = 0; i < MANY; i++) {
+			crowd->budget.functions[i].record_ns = cheap ? 1400 : RECORD_NS;
+			crowd->budget.functions[i].count_ns = cheap ? 10 : COUNT_NS;
+		}
+		for (int tick = 0; tick < 8; tick++) {
+			run_crowd_tick(crowd, TICK_NS / 4, hot[round / 2]);
+			decide_for_crowd(crowd, TICK_NS / 4);
+		}
+		/* Of the first 200 ms; a decision needs 25 of them, and probes leave time for few calls in these. */
+		assert_true(crowd->tracing_ns < (cheap ? 0.2 : 0.8) * crowd->cpu_ns);
+		crowd->tracing_ns = crowd->cpu_ns = 0;
+		for (int tick = 0; tick < 100; tick++) {
+			run_crowd_tick(crowd, TICK_NS, hot[round / 2]);
+			decide_for_crowd(crowd, TICK_NS);
+		}
+		assert_true(crowd->tracing_ns < SHARE * crowd->cpu_ns);
+		xp_budget_free(&crowd->budget);
+	}
+	free(crowd);
+}
+
+/* When the load ends they come back, many more than can be counted at a time. */
+static void the_crowd_comes_back(void **state)
+{
+	struct crowd *crowd = calloc(1, sizeof(*crowd));
+	size_t first, recorded = 0;
+
+	(void)state;
+	assert_non_null(crowd);
+	crowd->now_ns = 1;
+	xp_budget_init(&crowd->budget, SHARE, MANY_COUNTERS);
+	assert_int_equal(xp_budget_add(&crowd->budget, MANY, &first), 0);
+	for (size_t i = 0; i < MANY; i++)
+		crowd->budget.functions[i] = (struct xp_budget_function){ .record_ns = 1400, .count_ns = 10 };
+	for (int tick = 0; tick < 20; tick++) {
+		run_crowd_tick(crowd, TICK_NS, 500);
+		decide_for_crowd(crowd, TICK_NS);
+	}
+	for (size_t i = 0; i < 500; i++)
+		recorded += crowd->budget.functions[i].state == XP_BUDGET_RECORDED;
+	assert_true(recorded < 50);
+	for (int tick = 0; tick < 600; tick++) {
+		crowd->now_ns += TICK_NS;
+		decide_for_crowd(crowd, TICK_NS);
+	}
+	for (size_t i = 0; i < 1000; i++)
+		assert_int_equal(crowd->budget.functions[i].state, XP_BUDGET_RECORDED);
+	xp_budget_free(&crowd->budget);
+	free(crowd);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -415,6 +538,8 @@ int main(void)
 		TEST(no_more_than_asked_for),
 		TEST(unread_counters),
 		TEST(refused_look),
+		cmocka_unit_test(many_functions),
+		cmocka_unit_test(the_crowd_comes_back),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -172,6 +172,7 @@ static uint64_t play_cpu_ns(pid_t pid)
 #define xp_clock_ns play_ns
 #define xp_processes_forget play_forget
 #include "../../user/budget/throttle.c"
+#include "../../user/budget/throttle_objects.c"
 #include "../../user/budget/throttle_work.c"
 
 /* Two processes of one program, and one of another, all probed. */
@@ -181,7 +182,9 @@ struct fixture {
 	struct xp_object objects[2];
 	struct xp_sled_table table;
 	struct xp_function functions[FUNCTIONS];
-	struct xp_throttled all[XP_THROTTLE_MAX];
+	uint32_t taken[2][FUNCTIONS + 1];
+	bool beside[FUNCTIONS + 1];
+	struct xp_budget_change changes[2 * FUNCTIONS];
 	struct xp_throttle_group groups[2];
 	struct xp_throttle_place places[2][2];
 	uint32_t group_of[2][FUNCTIONS + 1];
@@ -206,6 +209,8 @@ static void set_member(struct fixture *f, size_t m, pid_t first, pid_t second)
 		.functions = f->budgets[m],
 		.stepped = f->stepped,
 		.group_of = f->group_of[m],
+		.taken = f->taken[m],
+		.beside = f->beside,
 		.groups = &f->groups[m],
 		.group_count = 1,
 		.places = f->places[m],
@@ -226,7 +231,8 @@ static int set_up(void **state)
 	kernel.now = 1;
 	f->table.function_count = FUNCTIONS;
 	f->table.functions = f->functions;
-	f->throttle.all = f->all;
+	f->throttle.changes = f->changes;
+	xp_budget_init(&f->throttle.budget, 0, XP_THROTTLE_COUNTERS);
 	f->throttle.members = f->members;
 	f->throttle.member_count = 2;
 	f->throttle.next_group = 1;
@@ -241,6 +247,7 @@ static int tear_down(void **state)
 	struct fixture *f = *state;
 
 	xp_budget_free(&f->throttle.budget);
+	free(f->throttle.all);
 	xp_processes_free(&f->processes);
 	free(f);
 	return 0;
@@ -254,11 +261,9 @@ static void work(struct fixture *f, enum xp_budget_state state)
 	for (size_t m = 0; m < 2; m++) {
 		size_t index = f->members[m].first;
 
-		if (!xp_throttle_find(throttle, index))
-			throttle->all[throttle->count++] =
-			    (struct xp_throttled){ .object = &f->objects[m], .function_id = 1, .budget_index = index };
 		throttle->changes[throttle->change_count++] = (struct xp_budget_change){ index, state };
 	}
+	add_changed(throttle);
 	xp_throttle_work(throttle);
 }
 
@@ -497,7 +502,7 @@ static void test_leaving_function(void **state)
 	}
 	assert_true(f->throttle.busy);
 	xp_throttle_wait(&f->throttle);
-	assert_int_equal(f->all[0].state, XP_BUDGET_OUT);
+	assert_int_equal(f->throttle.all[0].state, XP_BUDGET_OUT);
 	assert_true(f->budgets[0][1].leaving);
 	assert_false(f->budgets[0][2].leaving);
 	xp_throttle_drained(&f->throttle);
@@ -576,18 +581,70 @@ static void test_cut_short(void **state)
 	kernel.stop_after = &f->throttle;
 	work(f, XP_BUDGET_OUT);
 	assert_int_equal(kernel.stops, 2);
-	assert_int_equal(f->all[0].state, XP_BUDGET_OUT);
-	assert_int_equal(f->all[1].state, XP_BUDGET_OUT);
+	assert_int_equal(f->throttle.all[0].state, XP_BUDGET_OUT);
+	assert_int_equal(f->throttle.all[1].state, XP_BUDGET_OUT);
 	assert_int_equal(f->budgets[1][1].excluded, XP_EXCLUDED_OUT);
 	/* Nothing else is started. */
 	work(f, XP_BUDGET_COUNTED);
 	assert_int_equal(kernel.stops, 2);
-	assert_int_equal(f->all[0].state, XP_BUDGET_OUT);
+	assert_int_equal(f->throttle.all[0].state, XP_BUDGET_OUT);
+}
+
+/* More functions are taken out than there are counters: those that are counted have one each, and pass it on. */
+static void test_counters_are_passed_on(void **state)
+{
+	enum { MANY = XP_THROTTLE_COUNTERS + 40 };
+	struct xp_throttle throttle = { .next_group = 1 };
+	struct xp_function_budget budgets[MANY + 1] = { 0 };
+	uint32_t taken[MANY + 1] = { 0 };
+	struct xp_sled_table table = { .function_count = MANY };
+	struct xp_object object = { .table = &table, .budget = budgets };
+	struct xp_throttle_member member = { .object = &object, .taken = taken };
+	struct xp_budget_change changes[MANY];
+	uint32_t first_counter;
+
+	(void)state;
+	throttle.members = &member;
+	throttle.member_count = 1;
+	throttle.changes = changes;
+	for (size_t i = 0; i < MANY; i++)
+		changes[i] =
+		    (struct xp_budget_change){ i, i < XP_THROTTLE_COUNTERS ? XP_BUDGET_COUNTED : XP_BUDGET_OUT };
+	throttle.change_count = MANY;
+	add_changed(&throttle);
+	assert_int_equal(throttle.change_count, MANY);
+	assert_int_equal(throttle.count, MANY);
+	for (size_t i = 0; i < MANY; i++) {
+		struct xp_throttled *one = xp_throttle_find(&throttle, i);
+
+		assert_int_equal(one->function_id, i + 1);
+		assert_int_equal(one->counter == XP_NO_COUNTER, i >= XP_THROTTLE_COUNTERS);
+		for (size_t j = 0; j < i && i < XP_THROTTLE_COUNTERS; j++)
+			assert_int_not_equal(xp_throttle_find(&throttle, j)->counter, one->counter);
+		one->state = changes[i].state;
+	}
+	/* All are in use: one more cannot be counted. */
+	changes[0] = (struct xp_budget_change){ MANY - 1, XP_BUDGET_COUNTED };
+	throttle.change_count = 1;
+	add_changed(&throttle);
+	assert_int_equal(throttle.change_count, 1);
+	assert_int_equal(changes[0].state, XP_BUDGET_OUT);
+	/* The counter of one that is counted no more goes to the next, and back to nobody. */
+	first_counter = xp_throttle_find(&throttle, 7)->counter;
+	xp_throttle_find(&throttle, 7)->state = XP_BUDGET_RECORDED;
+	changes[0].state = XP_BUDGET_COUNTED;
+	add_changed(&throttle);
+	assert_int_equal(changes[0].state, XP_BUDGET_COUNTED);
+	assert_int_equal(xp_throttle_find(&throttle, MANY - 1)->counter, first_counter);
+	assert_int_equal(xp_throttle_find(&throttle, 7)->counter, XP_NO_COUNTER);
+	assert_int_equal(xp_throttle_read_counter(&throttle, xp_throttle_find(&throttle, 7)), 0);
+	free(throttle.all);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_counters_are_passed_on),
 		cmocka_unit_test_setup_teardown(test_out_and_back, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_odd_process, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_odd_for_a_moment, set_up, tear_down),

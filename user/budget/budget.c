@@ -2,6 +2,7 @@
 #include "budget/budget.h"
 
 #include <errno.h>
+#include <math.h> /* INFINITY */
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,8 +22,21 @@
 #define LOOK_NS 200000000ull	  /* duration of a check */
 #define LOOK_MIN_NS 1000000000ull /* delay of the first check of a function that is out; later ones are rarer */
 #define LOOK_MAX_NS 30000000000ull
-/* Calls per tick that make a function a candidate. */
+/* Functions that cost less are counted by the stub, without the kernel. They may be checked together. */
+#define BY_STUB_NS 100
+#define LOOKS_MAX 16
+/* Each of the others takes probes of its own, which delay the rest of the changes of a tick. */
+#define NEW_COUNTS_MAX 4
+/* Of the functions that can be counted at a time, the part that may be counted for longer than a check. */
+#define COUNTED_LONG 0.75
+/* Calls per tick that make a function a candidate, and those that make all with fewer calls candidates together. */
 #define CALLS_MIN 8
+#define CALLS_MIN_TOGETHER 64
+/* The part of the tracing time whose functions can be known when tracing takes nearly all time. */
+#define DEAREST 0.9
+/* How much CPU time it takes to save what was spent too much, and the least part of the budget that is left then. */
+#define LATELY_NS 20e9
+#define ALLOWED_MIN 0.5
 /* Rates rise faster than they fall: reacting late costs more than reacting early. */
 #define RISE 0.7
 #define FALL 0.3
@@ -32,9 +46,9 @@
  */
 #define OWN_MIN 0.25
 
-void xp_budget_init(struct xp_budget *budget, double share)
+void xp_budget_init(struct xp_budget *budget, double share, size_t counted_max)
 {
-	*budget = (struct xp_budget){ .share = share };
+	*budget = (struct xp_budget){ .share = share, .allowed = share, .counted_max = counted_max };
 }
 
 void xp_budget_free(struct xp_budget *budget)
@@ -97,7 +111,7 @@ static double cost_of(const struct xp_budget_function *function, enum xp_budget_
 /* The budget in the same unit. */
 static double allowance(const struct xp_budget *budget, double part)
 {
-	return part * budget->share / (1 - part * budget->share);
+	return part * budget->allowed / (1 - part * budget->allowed);
 }
 
 /* Excludes the check in progress: it is short, and planned for. */
@@ -126,8 +140,8 @@ static int compare_taken(const void *a, const void *b, void *arg)
 	return x < y ? 1 : x > y ? -1 : 0;
 }
 
-/* The cost of the cheapest of the functions that together took half of the tracing time. */
-static double dearest_half_ns(struct xp_budget *budget, double tracing_ns)
+/* The cost of the cheapest of the functions that together took most of the tracing time. */
+static double dearest_ns(struct xp_budget *budget, double tracing_ns)
 {
 	double sum = 0, least = 0;
 	size_t count = 0;
@@ -136,11 +150,21 @@ static double dearest_half_ns(struct xp_budget *budget, double tracing_ns)
 		if (budget->functions[i].calls)
 			budget->order[count++] = i;
 	qsort_r(budget->order, count, sizeof(*budget->order), compare_taken, budget->functions);
-	for (size_t i = 0; i < count && sum < tracing_ns / 2; i++) {
+	for (size_t i = 0; i < count && sum < DEAREST * tracing_ns; i++) {
 		least = taken_ns(&budget->functions[budget->order[i]]);
 		sum += least;
 	}
 	return least;
+}
+
+static void choose_allowed(struct xp_budget *budget, uint64_t cpu_ns)
+{
+	double kept = LATELY_NS / (LATELY_NS + (double)cpu_ns), lately;
+
+	budget->lately_ns = kept * budget->lately_ns + (double)cpu_ns;
+	budget->lately_tracing_ns = kept * budget->lately_tracing_ns + budget->spent * (double)cpu_ns;
+	lately = budget->lately_tracing_ns / budget->lately_ns;
+	budget->allowed = budget->share * XP_MIN(1, XP_MAX(budget->share / XP_MAX(lately, 1e-9), ALLOWED_MIN));
 }
 
 /*
@@ -158,9 +182,10 @@ static void learn(struct xp_budget *budget, uint64_t cpu_ns)
 	own_ns = (double)cpu_ns - tracing_ns;
 	if (own_ns < own_min) {
 		own_ns = own_min;
-		known_ns = dearest_half_ns(budget, tracing_ns);
+		known_ns = dearest_ns(budget, tracing_ns);
 	}
 	budget->spent = tracing_ns / (own_ns + tracing_ns);
+	choose_allowed(budget, cpu_ns);
 	for (size_t i = 0; i < budget->count; i++) {
 		struct xp_budget_function *function = &budget->functions[i];
 		double rate = (double)function->calls / own_ns;
@@ -208,6 +233,8 @@ struct decisions {
 	size_t max;
 	double cost; /* total over all functions, after the changes */
 	double counting;
+	size_t counted; /* functions */
+	size_t probed;	/* functions that get probes to be counted */
 };
 
 static void change(struct xp_budget *budget, struct decisions *decisions, size_t index, enum xp_budget_state state)
@@ -221,6 +248,9 @@ static void change(struct xp_budget *budget, struct decisions *decisions, size_t
 		decisions->counting -= cost_of(function, XP_BUDGET_COUNTED);
 	if (!function->looking && state == XP_BUDGET_COUNTED)
 		decisions->counting += cost_of(function, XP_BUDGET_COUNTED);
+	decisions->counted -= function->state == XP_BUDGET_COUNTED;
+	decisions->counted += state == XP_BUDGET_COUNTED;
+	decisions->probed += state == XP_BUDGET_COUNTED && function->count_ns > BY_STUB_NS;
 	decisions->changes[decisions->count++] = (struct xp_budget_change){ index, state };
 }
 
@@ -235,6 +265,14 @@ static bool countable(const struct xp_budget *budget, const struct decisions *de
 	return cost <= allowance(budget, COUNT_ONE) && others + cost <= allowance(budget, COUNT_ALL);
 }
 
+/* Whether there is a counter for it for longer than a check. */
+static bool has_counter(const struct xp_budget *budget, const struct decisions *decisions,
+			const struct xp_budget_function *function)
+{
+	return (function->count_ns <= BY_STUB_NS || decisions->probed < NEW_COUNTS_MAX) &&
+	       (double)decisions->counted < COUNTED_LONG * (double)budget->counted_max;
+}
+
 static void plan_look(struct xp_budget *budget, struct xp_budget_function *function, uint64_t now_ns)
 {
 	double dear_ns = cost_of(function, XP_BUDGET_COUNTED) * (double)LOOK_NS / allowance(budget, LOOKS);
@@ -244,17 +282,19 @@ static void plan_look(struct xp_budget *budget, struct xp_budget_function *funct
 	function->look_ns = now_ns + XP_MIN(wait_ns, LOOK_MAX_NS);
 }
 
-static void take_out(struct xp_budget *budget, struct decisions *decisions, uint64_t now_ns)
+/* Those with at least so many calls in a tick, and fewer than `below`. */
+static void take_out_some(struct xp_budget *budget, struct decisions *decisions, uint64_t now_ns, double least,
+			  double below)
 {
 	size_t count = sort_state(budget, XP_BUDGET_RECORDED);
 
 	for (size_t i = 0; i < count && decisions->count < decisions->max; i++) {
 		struct xp_budget_function *function = &budget->functions[budget->order[i]];
-		bool counted = countable(budget, decisions, function);
+		bool counted = countable(budget, decisions, function) && has_counter(budget, decisions, function);
 
 		if (decisions->cost <= allowance(budget, TARGET))
 			return;
-		if (function->seen < CALLS_MIN)
+		if (function->seen < least || function->seen >= below)
 			continue;
 		change(budget, decisions, budget->order[i], counted ? XP_BUDGET_COUNTED : XP_BUDGET_OUT);
 		if (!counted)
@@ -262,16 +302,34 @@ static void take_out(struct xp_budget *budget, struct decisions *decisions, uint
 	}
 }
 
+static void take_out(struct xp_budget *budget, struct decisions *decisions, uint64_t now_ns)
+{
+	double few = 0;
+
+	take_out_some(budget, decisions, now_ns, CALLS_MIN, INFINITY);
+	if (decisions->cost <= allowance(budget, FULL))
+		return;
+	for (size_t i = 0; i < budget->count; i++)
+		if (budget->functions[i].state == XP_BUDGET_RECORDED && budget->functions[i].seen < CALLS_MIN)
+			few += budget->functions[i].seen;
+	/* The rate of each is a guess, that of all together is not. */
+	if (few >= CALLS_MIN_TOGETHER)
+		take_out_some(budget, decisions, now_ns, 0, CALLS_MIN);
+}
+
 /* Stops counting functions that have become too expensive to count, and checks that found a function too hot. */
 static void stop_counting(struct xp_budget *budget, struct decisions *decisions, uint64_t now_ns)
 {
 	for (size_t i = 0; i < budget->count && decisions->count < decisions->max; i++) {
 		struct xp_budget_function *function = &budget->functions[i];
+		bool fits;
 
 		if (function->state != XP_BUDGET_COUNTED ||
 		    (function->looking && now_ns - function->since_ns < LOOK_NS))
 			continue;
-		if (countable(budget, decisions, function)) {
+		fits = decisions->cost + cost_of(function, XP_BUDGET_RECORDED) <= allowance(budget, ROOM);
+		if (countable(budget, decisions, function) &&
+		    (!function->looking || fits || has_counter(budget, decisions, function))) {
 			function->looking = false;
 			continue;
 		}
@@ -307,24 +365,43 @@ static void record_again(struct xp_budget *budget, struct decisions *decisions, 
 	}
 }
 
-/* One at a time: the cost of a check is not known in advance. */
-static void look(struct xp_budget *budget, struct decisions *decisions, uint64_t now_ns)
+static struct xp_budget_function *next_due(struct xp_budget *budget, uint64_t now_ns)
 {
 	struct xp_budget_function *due = NULL;
 
 	for (size_t i = 0; i < budget->count; i++) {
 		struct xp_budget_function *function = &budget->functions[i];
 
-		if (function->looking)
-			return;
-		if (function->state == XP_BUDGET_OUT && function->look_ns <= now_ns &&
+		if (function->state == XP_BUDGET_OUT && !function->looking && function->look_ns <= now_ns &&
 		    (!due || function->look_ns < due->look_ns))
 			due = function;
 	}
-	if (!due || decisions->count == decisions->max)
-		return;
-	due->looking = true;
-	change(budget, decisions, (size_t)(due - budget->functions), XP_BUDGET_COUNTED);
+	return due;
+}
+
+/*
+ * One at a time, since the cost of a check is not known in advance; several where even a very hot function costs little
+ * to count.
+ */
+static void look(struct xp_budget *budget, struct decisions *decisions, uint64_t now_ns)
+{
+	size_t looks = 0;
+
+	for (size_t i = 0; i < budget->count; i++)
+		if (budget->functions[i].looking)
+			return;
+	while (looks < LOOKS_MAX && decisions->count < decisions->max && decisions->counted < budget->counted_max) {
+		struct xp_budget_function *due = next_due(budget, now_ns);
+		bool cheap = due && due->count_ns <= BY_STUB_NS;
+
+		if (!due || (looks && !cheap))
+			return;
+		due->looking = true;
+		change(budget, decisions, (size_t)(due - budget->functions), XP_BUDGET_COUNTED);
+		looks++;
+		if (!cheap)
+			return;
+	}
 }
 
 size_t xp_budget_tick(struct xp_budget *budget, uint64_t now_ns, uint64_t cpu_ns, struct xp_budget_change *changes,
@@ -335,9 +412,13 @@ size_t xp_budget_tick(struct xp_budget *budget, uint64_t now_ns, uint64_t cpu_ns
 	if (cpu_ns >= XP_BUDGET_CPU_MIN_NS)
 		learn(budget, cpu_ns);
 	decisions.cost = total(budget);
-	for (size_t i = 0; i < budget->count; i++)
-		if (budget->functions[i].state == XP_BUDGET_COUNTED && !budget->functions[i].looking)
+	for (size_t i = 0; i < budget->count; i++) {
+		if (budget->functions[i].state != XP_BUDGET_COUNTED)
+			continue;
+		decisions.counted++;
+		if (!budget->functions[i].looking)
 			decisions.counting += cost_of(&budget->functions[i], XP_BUDGET_COUNTED);
+	}
 	stop_counting(budget, &decisions, now_ns);
 	if (decisions.cost > allowance(budget, FULL))
 		take_out(budget, &decisions, now_ns);

@@ -3,11 +3,12 @@
  * The policy of --max-overhead: which functions to take out of a recording, so that it costs at most a given share of
  * the target's CPU time, and when to record them again. Numbers in, decisions out: no probes, no clock, no printing.
  *
- * Only functions that are called repeatedly are taken out. If many functions cost a little each, the budget cannot be
- * kept. A function is recorded, or only counted (at its entries, which is cheaper), or out. The most expensive
- * functions go first: those with the most calls, hence the shortest ones. A counted function comes back after its rate
- * has been low for a while. A function that is out is checked (counted briefly) from time to time; the more a check
- * costs, the rarer it is.
+ * A function is recorded, or only counted (at its entries, which is cheaper), or out. The most expensive functions go
+ * first: those with the most calls, hence the shortest ones. Functions with few calls go only if what is too expensive
+ * is spread over many of them. A counted function comes back after its rate has been low for a while. A function that
+ * is out is checked (counted briefly) from time to time; the more a check costs, the rarer it is.
+ *
+ * What was spent too much, before the first functions were out or in a burst, is saved in the time that follows.
  *
  * All rates are calls per ns of the target's own CPU time. Tracing slows a busy target down, so calls per ns of its
  * total CPU time would rise as soon as a function is taken out.
@@ -41,12 +42,17 @@ struct xp_budget_function {
 };
 
 struct xp_budget {
-	double share; /* budget as a share of the target's CPU time, 0..1 */
+	double share;	    /* budget as a share of the target's CPU time, 0..1 */
+	size_t counted_max; /* how many functions can be counted at a time */
 	struct xp_budget_function *functions;
 	size_t count;
 	size_t room;
 	size_t *order; /* [room], private */
 	double spent;  /* the share that the tracing took in the last tick */
+	/* The share to keep now, and the CPU time and what tracing took of it lately, by which it is chosen. */
+	double allowed;
+	double lately_ns;
+	double lately_tracing_ns;
 };
 
 /* A function that is to change its state. After the change, the caller calls xp_budget_set(). */
@@ -55,7 +61,7 @@ struct xp_budget_change {
 	enum xp_budget_state state;
 };
 
-void xp_budget_init(struct xp_budget *budget, double share);
+void xp_budget_init(struct xp_budget *budget, double share, size_t counted_max);
 void xp_budget_free(struct xp_budget *budget);
 /*
  * Adds functions, which are recorded and have a cost of 0: the caller sets the costs. *first is the index of the first

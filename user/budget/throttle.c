@@ -6,12 +6,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/util.h"
 #include "budget/throttle_work.h"
 
 #define TICK_NS 100000000ull
-/* A change costs duplicate records of its group while probes are attached and detached, and more links at the end. */
-#define GROUP_FUNCTIONS 4096
+/* At first, and while far too much is spent, each tick costs: it is as short as the CPU time can be read. */
+#define HURRY_TICK_NS 25000000ull
+#define HURRY_NS 1000000000ull
+#define HURRY_SPENT 2
 
 int xp_throttle_new(struct xp_throttle **result, const struct xp_throttle_options *options)
 {
@@ -19,14 +22,9 @@ int xp_throttle_new(struct xp_throttle **result, const struct xp_throttle_option
 
 	if (!throttle)
 		return -ENOMEM;
-	throttle->all = calloc(XP_THROTTLE_MAX, sizeof(*throttle->all));
-	if (!throttle->all) {
-		free(throttle);
-		return -ENOMEM;
-	}
 	throttle->options = *options;
 	throttle->next_group = 1;
-	xp_budget_init(&throttle->budget, options->share);
+	xp_budget_init(&throttle->budget, options->share, XP_THROTTLE_COUNTERS);
 	*result = throttle;
 	return 0;
 }
@@ -39,12 +37,15 @@ void xp_throttle_free(struct xp_throttle *throttle)
 		throttle->members[i].object->budget = NULL;
 		free(throttle->members[i].functions);
 		free(throttle->members[i].group_of);
+		free(throttle->members[i].taken);
+		free(throttle->members[i].beside);
 		free(throttle->members[i].groups);
 		free(throttle->members[i].places);
 		free(throttle->members[i].stepped);
 	}
 	free(throttle->members);
 	free(throttle->all);
+	free(throttle->changes);
 	xp_budget_free(&throttle->budget);
 	free(throttle);
 }
@@ -62,148 +63,104 @@ void xp_throttle_stop(struct xp_throttle *throttle)
 	xp_throttle_wait(throttle);
 }
 
-/* ---- objects ---- */
+/* ---- functions that are taken out ---- */
 
-static int allocate(struct xp_throttle_member *member)
+static int add_one(struct xp_throttle *throttle, size_t budget_index)
 {
-	size_t functions = member->object->table->function_count;
+	struct xp_throttle_member *member = xp_throttle_member_of(throttle, budget_index);
+	uint32_t id = xp_throttle_id(member, budget_index);
 
-	member->group_count = (uint32_t)((functions + GROUP_FUNCTIONS - 1) / GROUP_FUNCTIONS);
-	member->stepped = calloc(functions + 1, sizeof(*member->stepped));
-	member->group_of = calloc(functions + 1, sizeof(*member->group_of));
-	member->groups = calloc(member->group_count + 1, sizeof(*member->groups));
-	member->functions = calloc(functions + 1, sizeof(*member->functions));
-	if (!member->stepped || !member->group_of || !member->groups || !member->functions)
-		return -ENOMEM;
-	for (size_t id = 0; id <= functions; id++)
-		member->functions[id].out_tsc = UINT64_MAX;
-	member->object->budget = member->functions;
-	return 0;
-}
-
-/* The cost of a call of a function, recorded or counted. */
-static double call_ns(const struct xp_throttle *throttle, const struct xp_throttle_member *member, size_t id,
-		      enum xp_call_way way, enum xp_budget_state state)
-{
-	const struct xp_probe_cost *hit = &throttle->options.probe_cost;
-
-	if (way != XP_CALLS_PROBED && state == XP_BUDGET_COUNTED)
-		return (double)hit->count_ns;
-	if (way != XP_CALLS_PROBED)
-		return (double)(2 * (way == XP_CALLS_MEMORY ? hit->memory_ns : hit->stub_ns));
-	if (state == XP_BUDGET_COUNTED)
-		return (double)hit->entry_ns;
-	/* The kernel emulates a tail exit, like an entry. */
-	return (double)(hit->entry_ns + (member->stepped[id] ? hit->exit_ns : hit->entry_ns));
-}
-
-/* Sets the costs from the number of its calls in each way. */
-static void set_cost(struct xp_throttle *throttle, const struct xp_throttle_member *member, size_t id,
-		     const uint64_t calls[XP_CALL_WAYS])
-{
-	struct xp_budget_function *function = &throttle->budget.functions[member->first + id - 1];
-	double sum = 0, record_ns = 0, count_ns = 0;
-
-	for (int i = 0; i < XP_CALL_WAYS; i++) {
-		enum xp_call_way way = (enum xp_call_way)i;
-
-		sum += (double)calls[i];
-		record_ns += (double)calls[i] * call_ns(throttle, member, id, way, XP_BUDGET_RECORDED);
-		count_ns += (double)calls[i] * call_ns(throttle, member, id, way, XP_BUDGET_COUNTED);
-	}
-	if (!(sum > 0))
-		return;
-	function->record_ns = (float)(record_ns / sum);
-	function->count_ns = (float)(count_ns / sum);
-}
-
-static void set_costs(struct xp_throttle *throttle, const struct xp_throttle_member *member, enum xp_sled_mode mode)
-{
-	bool memory = mode == XP_SLEDS_PATCHED && throttle->options.probe_cost.memory_ns;
-	const uint64_t calls[XP_CALL_WAYS] = {
-		[XP_CALLS_PROBED] = mode == XP_SLEDS_PROBED,
-		[XP_CALLS_STUB] = mode == XP_SLEDS_PATCHED && !memory,
-		[XP_CALLS_MEMORY] = memory,
-	};
-
-	for (size_t id = 1; id <= member->object->table->function_count; id++)
-		set_cost(throttle, member, id, calls);
-}
-
-int xp_throttle_add_object(struct xp_throttle *throttle, struct xp_object *object, const uint64_t *calls,
-			   uint64_t own_ns)
-{
-	size_t functions = object->table->function_count;
-	struct xp_throttle_member *members, *member;
-	int err;
-
-	if (xp_throttle_member(throttle, object))
+	if (member->taken[id])
 		return 0;
-	xp_throttle_wait(throttle);
-	members = reallocarray(throttle->members, throttle->member_count + 1, sizeof(*members));
-	if (!members)
+	if (XP_ARRAY_RESERVE(throttle->all, throttle->room, throttle->count + 1))
 		return -ENOMEM;
-	throttle->members = members;
-	member = &members[throttle->member_count++];
-	*member = (struct xp_throttle_member){ .object = object };
-	err = allocate(member);
-	if (!err)
-		err = xp_budget_add(&throttle->budget, functions, &member->first);
-	if (err)
-		return err;
-	for (uint32_t i = 0; i < member->group_count; i++)
-		member->groups[i].number = throttle->next_group++;
-	for (size_t id = 1; id <= functions; id++)
-		member->group_of[id] = (uint32_t)((id - 1) / GROUP_FUNCTIONS);
-	for (size_t i = 0; i < object->table->sled_count; i++)
-		member->stepped[object->table->sleds[i].function_id] |= object->table->sleds[i].kind == XP_SLED_EXIT;
-	set_costs(throttle, member, throttle->options.patch ? XP_SLEDS_PATCHED : XP_SLEDS_PROBED);
-	for (size_t id = 1; id <= functions && calls && own_ns; id++)
-		xp_budget_seed(&throttle->budget, member->first + id - 1, calls[id], own_ns);
+	throttle->all[throttle->count++] = (struct xp_throttled){
+		.object = member->object,
+		.function_id = id,
+		.budget_index = budget_index,
+		.counter = XP_NO_COUNTER,
+	};
+	member->taken[id] = (uint32_t)throttle->count;
 	return 0;
 }
 
-static struct xp_throttled *add_one(struct xp_throttle *throttle, const struct xp_throttle_member *member,
-				    size_t budget_index)
+/*
+ * Gives a function a counter to be counted with, if need be one that another function has not used for the longest
+ * time. The budget lets fewer functions be counted than there are counters.
+ */
+static bool take_counter(struct xp_throttle *throttle, struct xp_throttled *one)
 {
-	struct xp_throttled *one;
+	struct xp_throttle_counter *best = NULL;
 
-	if (throttle->count == XP_THROTTLE_MAX)
-		return NULL;
-	one = &throttle->all[throttle->count++];
-	*one = (struct xp_throttled){
-		.object = member->object,
-		.function_id = xp_throttle_id(member, budget_index),
-		.budget_index = budget_index,
-	};
-	return one;
+	if (one->counter != XP_NO_COUNTER) {
+		throttle->counters[one->counter].used = throttle->decisions;
+		return true;
+	}
+	for (size_t i = 0; i < XP_THROTTLE_COUNTERS; i++) {
+		struct xp_throttle_counter *counter = &throttle->counters[i];
+
+		if (counter->owner && (counter->used == throttle->decisions ||
+				       throttle->all[counter->owner - 1].state == XP_BUDGET_COUNTED))
+			continue;
+		if (!best || counter->used < best->used)
+			best = counter;
+	}
+	if (!best)
+		return false;
+	if (best->owner)
+		throttle->all[best->owner - 1].counter = XP_NO_COUNTER;
+	best->owner = (size_t)(one - throttle->all) + 1;
+	best->used = throttle->decisions;
+	one->counter = (uint32_t)(best - throttle->counters);
+	/* What the last owner left there is not this function's. */
+	xp_throttle_read_counter(throttle, one);
+	return true;
+}
+
+/* Adds what the changes need: an entry in the list, and counters. Drops changes for which there is none. */
+static void add_changed(struct xp_throttle *throttle)
+{
+	size_t kept = 0;
+
+	throttle->decisions++;
+	for (size_t i = 0; i < throttle->change_count; i++) {
+		struct xp_budget_change change = throttle->changes[i];
+		struct xp_throttled *one;
+
+		if (add_one(throttle, change.function))
+			break;
+		one = xp_throttle_find(throttle, change.function);
+		if (change.state == XP_BUDGET_COUNTED && !take_counter(throttle, one))
+			change.state = XP_BUDGET_OUT;
+		throttle->changes[kept++] = change;
+	}
+	throttle->change_count = kept;
 }
 
 /* For objects that are not attached anywhere. The loop decides about the others when it begins. */
 static void decide_beforehand(struct xp_throttle *throttle)
 {
-	size_t count = xp_budget_tick(&throttle->budget, 0, 0, throttle->changes, XP_THROTTLE_MAX);
-
-	for (size_t i = 0; i < count; i++) {
+	throttle->change_count = xp_budget_tick(&throttle->budget, 0, 0, throttle->changes, throttle->budget.count);
+	add_changed(throttle);
+	for (size_t i = 0; i < throttle->change_count; i++) {
 		const struct xp_budget_change *change = &throttle->changes[i];
 		const struct xp_throttle_member *member = xp_throttle_member_of(throttle, change->function);
 		struct xp_throttled *one = xp_throttle_find(throttle, change->function);
 
 		if (member->place_count)
 			continue;
-		if (!one)
-			one = add_one(throttle, member, change->function);
-		if (!one)
-			return;
 		member->group_of[one->function_id] = XP_THROTTLE_ALONE;
 		one->group = throttle->next_group++;
 		one->state = change->state;
 		one->since_tsc = xp_clock_now_tsc();
 		one->times = 1;
-		xp_throttle_set_excluded(throttle, one, one->state);
+		xp_throttle_set_excluded(one, one->state);
 		xp_budget_set(&throttle->budget, change->function, change->state, 0);
 	}
+	throttle->change_count = 0;
 }
+
+/* ---- processes ---- */
 
 void xp_throttle_expect(struct xp_throttle *throttle, const struct xp_object *object, enum xp_sled_mode mode)
 {
@@ -211,7 +168,7 @@ void xp_throttle_expect(struct xp_throttle *throttle, const struct xp_object *ob
 
 	if (member->place_count)
 		return;
-	set_costs(throttle, member, mode);
+	xp_throttle_set_costs(throttle, member, mode);
 	if (!throttle->last_tick_tsc)
 		decide_beforehand(throttle);
 }
@@ -237,7 +194,7 @@ static int attach_groups(struct xp_throttle *throttle, const struct xp_throttle_
 		result->unreadable += some.unreadable;
 		result->patched += patched;
 		result->patched_pid = result->patched_pid ?: some.patched_pid;
-		result->begin_tsc = some.begin_tsc;
+		result->begin_tsc = XP_MAX(result->begin_tsc, some.begin_tsc);
 	}
 	return err;
 }
@@ -285,17 +242,6 @@ void xp_throttle_drop_process(struct xp_throttle *throttle, pid_t pid)
 }
 
 /* ---- work ---- */
-
-static void add_changed(struct xp_throttle *throttle)
-{
-	for (size_t i = 0; i < throttle->change_count; i++) {
-		size_t index = throttle->changes[i].function;
-
-		if (!xp_throttle_find(throttle, index) &&
-		    !add_one(throttle, xp_throttle_member_of(throttle, index), index))
-			throttle->change_count = i; /* no more can be taken out */
-	}
-}
 
 /* From before the work until its records have arrived, so that a thread which ends meanwhile loses no exit. */
 static void set_leaving(const struct xp_throttle *throttle, bool leaving)
@@ -418,7 +364,7 @@ static void gather_recorded(struct xp_throttle *throttle, const struct xp_thrott
 		}
 		if (!sum)
 			continue;
-		set_cost(throttle, member, id, calls);
+		xp_throttle_set_cost(throttle, member, id, calls);
 		function->calls += sum;
 		throttle->tracing_sum_ns += (double)sum * (double)function->record_ns;
 	}
@@ -438,7 +384,7 @@ static void gather_counted(struct xp_throttle *throttle, struct xp_throttled *on
 
 	if (!sum)
 		return;
-	set_cost(throttle, member, one->function_id, calls);
+	xp_throttle_set_cost(throttle, member, one->function_id, calls);
 	one->counted += sum;
 	function->calls += sum;
 	throttle->tracing_sum_ns += (double)sum * (double)function->count_ns;
@@ -469,8 +415,16 @@ static void gather_calls(struct xp_throttle *throttle)
 	for (const struct xp_process *process = options->processes->first_live; process; process = process->next_live)
 		if (options->patch && throttle->count && xp_patch_counts(options->patch, process->pid, by_stubs))
 			mark_unread(throttle, process->pid);
-	for (size_t i = 0; i < throttle->count; i++)
-		gather_counted(throttle, &throttle->all[i], by_stubs[i]);
+	for (size_t i = 0; i < XP_THROTTLE_COUNTERS; i++) {
+		struct xp_throttled *one =
+		    throttle->counters[i].owner ? &throttle->all[throttle->counters[i].owner - 1] : NULL;
+
+		if (!one)
+			continue;
+		if (one->state == XP_BUDGET_COUNTED)
+			throttle->counters[i].used = throttle->decisions;
+		gather_counted(throttle, one, by_stubs[i]);
+	}
 }
 
 /*
@@ -485,6 +439,7 @@ static void begin(struct xp_throttle *throttle)
 		throttle->budget.functions[i].unread = false;
 	}
 	throttle->tracing_sum_ns = 0;
+	throttle->begin_tsc = throttle->mark_tsc;
 	cpu_of_ended(throttle);
 }
 
@@ -497,7 +452,7 @@ static void tick(struct xp_throttle *throttle, uint64_t now_tsc)
 	cpu_ns = throttle->cpu_ns >= XP_BUDGET_CPU_MIN_NS ? throttle->cpu_ns : 0;
 	throttle->cpu_ns -= cpu_ns;
 	throttle->change_count = xp_budget_tick(&throttle->budget, xp_clock_ns(throttle->options.clock, now_tsc),
-						cpu_ns, throttle->changes, XP_THROTTLE_MAX);
+						cpu_ns, throttle->changes, throttle->budget.count);
 	add_changed(throttle);
 	if (throttle->change_count || xp_throttle_is_behind(throttle, now_tsc))
 		start_work(throttle);
@@ -509,12 +464,19 @@ static bool work_is_over(const struct xp_throttle *throttle, uint64_t mark_tsc)
 	return __atomic_load_n(&throttle->done, __ATOMIC_ACQUIRE) && throttle->done_tsc < mark_tsc;
 }
 
+static uint64_t tick_ns(const struct xp_throttle *throttle, uint64_t mark_tsc)
+{
+	bool is_new = mark_tsc - throttle->begin_tsc < xp_clock_ticks(throttle->options.clock, HURRY_NS);
+
+	return is_new || throttle->budget.spent > HURRY_SPENT * throttle->budget.share ? HURRY_TICK_NS : TICK_NS;
+}
+
 void xp_throttle_mark(struct xp_throttle *throttle, uint64_t mark_tsc)
 {
 	uint64_t ran;
 
 	throttle->mark_tsc = mark_tsc;
-	throttle->due = mark_tsc - throttle->last_tick_tsc >= xp_clock_ticks(throttle->options.clock, TICK_NS) &&
+	throttle->due = mark_tsc - throttle->last_tick_tsc >= xp_clock_ticks(throttle->options.clock, tick_ns(throttle, mark_tsc)) &&
 			(!throttle->busy || work_is_over(throttle, mark_tsc));
 	if (!throttle->due)
 		return;

@@ -30,12 +30,10 @@
 #include "sled/sleds.h"
 #include "trace/process.h"
 
-/*
- * Limit on the number of functions that are ever taken out; each has one of the programs' counters. The links of each
- * function take some 10 ms to detach at the end.
- */
-#define XP_THROTTLE_MAX 128
-_Static_assert(XP_THROTTLE_MAX <= XP_STUB_COUNTERS_MAX, "one for each");
+/* How many functions can be counted at a time: each takes one of the counters of the stub, and of the programs. */
+#define XP_THROTTLE_COUNTERS XP_STUB_COUNTERS_MAX
+
+#define XP_NO_COUNTER UINT32_MAX
 
 /* A function that was taken out at least once. */
 struct xp_throttled {
@@ -44,7 +42,7 @@ struct xp_throttled {
 	size_t budget_index;
 	enum xp_budget_state state; /* current state; only the worker thread changes it while it works */
 	uint32_t group;		    /* group of its probes, see attach.h */
-	uint64_t counter;	    /* the programs' counter when it was last read */
+	uint32_t counter;	    /* while it is counted, and until another function takes it; or XP_NO_COUNTER */
 	uint64_t counted;	    /* calls while it was out, as far as they were counted */
 	uint64_t since_tsc;	    /* time of the last change of state */
 	uint64_t out_ticks;	    /* how long it was out before since_tsc */
@@ -58,7 +56,7 @@ struct xp_throttle;
 struct xp_throttle_options {
 	struct xp_attach *attach;	    /* borrowed, as all members here */
 	struct xp_patch *patch;		    /* with options.budget; NULL: no sled is patched */
-	const struct xp_programs *programs; /* with XP_THROTTLE_MAX counters */
+	const struct xp_programs *programs; /* with XP_THROTTLE_COUNTERS counters */
 	bool all_args;
 	struct xp_processes *processes;
 	const struct xp_clock *clock;

@@ -39,10 +39,10 @@ uint32_t xp_throttle_id(const struct xp_throttle_member *member, size_t index)
 
 struct xp_throttled *xp_throttle_find(const struct xp_throttle *throttle, size_t budget_index)
 {
-	for (size_t i = 0; i < throttle->count; i++)
-		if (throttle->all[i].budget_index == budget_index)
-			return &throttle->all[i];
-	return NULL;
+	const struct xp_throttle_member *member = xp_throttle_member_of(throttle, budget_index);
+	uint32_t taken = member->taken[xp_throttle_id(member, budget_index)];
+
+	return taken ? &throttle->all[taken - 1] : NULL;
 }
 
 /*
@@ -85,6 +85,10 @@ int xp_throttle_attach_group(struct xp_throttle *throttle, const struct xp_throt
 					       .alias = member->groups[index].alias,
 					       .unpatched = place->mode == XP_SLEDS_PATCHED };
 
+	/* To look for them takes as long as to attach many. */
+	*result = (struct xp_sled_result){ .patched = member->object->patched_in_file };
+	if (choice.unpatched && !member->any_beside)
+		return 0;
 	return xp_sleds_attach(options->attach, options->programs, &choice, result);
 }
 
@@ -92,6 +96,7 @@ static int attach_recording(struct xp_throttle *throttle, const struct xp_thrott
 			    const struct xp_throttle_place *place)
 {
 	const struct xp_throttle_options *options = &throttle->options;
+	const struct xp_throttle_member *member = xp_throttle_member(throttle, one->object);
 	const struct xp_sled_choice choice = { .object = one->object,
 					       .pid = place->pid,
 					       .all_args = options->all_args,
@@ -102,12 +107,14 @@ static int attach_recording(struct xp_throttle *throttle, const struct xp_thrott
 					       .unpatched = place->mode == XP_SLEDS_PATCHED };
 	struct xp_sled_result result;
 
+	if (choice.unpatched && !member->beside[one->function_id])
+		return 0;
 	return xp_sleds_attach(options->attach, options->programs, &choice, &result);
 }
 
-static uint32_t counter_of(const struct xp_throttle *throttle, const struct xp_throttled *one)
+static size_t index_of(const struct xp_throttle *throttle, const struct xp_throttled *one)
 {
-	return (uint32_t)(one - throttle->all);
+	return (size_t)(one - throttle->all);
 }
 
 static int attach_counter(struct xp_throttle *throttle, const struct xp_throttled *one, pid_t pid)
@@ -119,7 +126,7 @@ static int attach_counter(struct xp_throttle *throttle, const struct xp_throttle
 	size_t sleds;
 
 	return xp_sleds_attach_counters(options->attach, xp_programs_count_fd(options->programs), &choice,
-					counter_of(throttle, one) - one->function_id, &sleds);
+					one->counter - one->function_id, &sleds);
 }
 
 int xp_throttle_attach_function(struct xp_throttle *throttle, const struct xp_throttled *one,
@@ -181,11 +188,16 @@ static int attach_everywhere(struct xp_throttle *throttle, struct xp_throttle_me
 
 uint64_t xp_throttle_read_counter(struct xp_throttle *throttle, struct xp_throttled *one)
 {
-	uint64_t before = one->counter;
+	struct xp_throttle_counter *counter;
+	uint64_t before;
 
-	if (xp_programs_count(throttle->options.programs, counter_of(throttle, one), &one->counter))
+	if (one->counter == XP_NO_COUNTER)
 		return 0;
-	return one->counter - before;
+	counter = &throttle->counters[one->counter];
+	before = counter->value;
+	if (xp_programs_count(throttle->options.programs, one->counter, &counter->value))
+		return 0;
+	return counter->value - before;
 }
 
 static void drop_group(struct xp_throttle *throttle, uint32_t group)
@@ -257,7 +269,7 @@ static void stay_in_group(struct xp_throttle *throttle, struct xp_throttle_membe
 /* Handles all changes of this work at once: each renewal costs duplicate records of the other functions. */
 static void leave_groups(struct xp_throttle *throttle, bool *changed)
 {
-	bool moved[XP_THROTTLE_MAX];
+	bool *moved = throttle->scratch.moved;
 
 	for (size_t m = 0; m < throttle->member_count; m++) {
 		struct xp_throttle_member *member = &throttle->members[m];
@@ -308,15 +320,17 @@ static void note_change(struct xp_throttle *throttle, struct xp_throttled *one, 
 	one->state = state;
 }
 
-/* The functions changed by this work; with changed NULL, all of them, for a process that failed before. */
-static size_t list_functions(const struct xp_throttle *throttle, const struct xp_object *object, const bool *changed,
-			     uint32_t *ids)
+/*
+ * The functions changed by this work, in the order of their ids; with changed NULL, all of them, for a process that
+ * failed before.
+ */
+static size_t list_functions(const struct xp_throttle_member *member, const bool *changed, uint32_t *ids)
 {
 	size_t count = 0;
 
-	for (size_t i = 0; i < throttle->count; i++)
-		if (throttle->all[i].object == object && (!changed || changed[i]))
-			ids[count++] = throttle->all[i].function_id;
+	for (uint32_t id = 1; id <= member->object->table->function_count; id++)
+		if (member->taken[id] && (!changed || changed[member->taken[id] - 1]))
+			ids[count++] = id;
 	return count;
 }
 
@@ -336,8 +350,9 @@ static bool is_put_off(const struct xp_throttle_retry *retry)
 static bool patch_place(struct xp_throttle *throttle, const struct xp_object *object, struct xp_throttle_place *place,
 			const bool *changed)
 {
-	uint32_t ids[XP_THROTTLE_MAX];
-	size_t count = list_functions(throttle, object, place->patches.failures ? NULL : changed, ids);
+	const struct xp_throttle_member *member = xp_throttle_member(throttle, object);
+	uint32_t *ids = throttle->scratch.ids;
+	size_t count = list_functions(member, place->patches.failures ? NULL : changed, ids);
 	const struct xp_patch_place patched = { .object = object, .pid = place->pid };
 	struct xp_patch *patch = throttle->options.patch;
 	uint64_t before_ns, longest_ns;
@@ -442,12 +457,11 @@ static bool patch_member(struct xp_throttle *throttle, struct xp_throttle_member
 	return taken;
 }
 
-void xp_throttle_set_excluded(const struct xp_throttle *throttle, const struct xp_throttled *one,
-			      enum xp_budget_state state)
+void xp_throttle_set_excluded(const struct xp_throttled *one, enum xp_budget_state state)
 {
 	struct xp_function_budget *budget = &one->object->budget[one->function_id];
 	uint32_t excluded = state == XP_BUDGET_RECORDED	 ? XP_EXCLUDED_NOT
-			    : state == XP_BUDGET_COUNTED ? counter_of(throttle, one) + 1
+			    : state == XP_BUDGET_COUNTED ? one->counter + 1
 							 : XP_EXCLUDED_OUT;
 
 	budget->excluded = (uint8_t)excluded;
@@ -472,7 +486,7 @@ static void undo_change(struct xp_throttle *throttle, struct xp_throttled *one, 
 {
 	int err;
 
-	xp_throttle_set_excluded(throttle, one, one->state);
+	xp_throttle_set_excluded(one, one->state);
 	__atomic_store_n(&one->object->budget[one->function_id].out_tsc, out_tsc, __ATOMIC_RELAXED);
 	err = is_stopping(throttle) ? 0 : change_one(throttle, one, one->state);
 	if (err)
@@ -505,18 +519,35 @@ static void change_probes(struct xp_throttle *throttle, bool *changed)
 		if (!one || xp_throttle_member(throttle, one->object)->stuck || is_stopping(throttle))
 			continue;
 		err = change_one(throttle, one, change->state);
-		changed[counter_of(throttle, one)] = !err;
+		changed[index_of(throttle, one)] = !err;
 		if (err)
 			xp_debug("budget: cannot change the probes of a function: %s", strerror(-err));
 	}
 	leave_groups(throttle, changed);
 }
 
-void *xp_throttle_work(void *arg)
+static int begin_scratch(struct xp_throttle_scratch *scratch, size_t count)
 {
-	struct xp_throttle *throttle = arg;
-	bool changed[XP_THROTTLE_MAX] = { false };
-	uint64_t out_tsc[XP_THROTTLE_MAX]; /* the previous values */
+	scratch->changed = calloc(count + 1, sizeof(*scratch->changed));
+	scratch->moved = calloc(count + 1, sizeof(*scratch->moved));
+	scratch->out_tsc = calloc(count + 1, sizeof(*scratch->out_tsc));
+	scratch->ids = calloc(count + 1, sizeof(*scratch->ids));
+	return scratch->changed && scratch->moved && scratch->out_tsc && scratch->ids ? 0 : -ENOMEM;
+}
+
+static void end_scratch(struct xp_throttle_scratch *scratch)
+{
+	free(scratch->changed);
+	free(scratch->moved);
+	free(scratch->out_tsc);
+	free(scratch->ids);
+	*scratch = (struct xp_throttle_scratch){ 0 };
+}
+
+static void make_changes(struct xp_throttle *throttle)
+{
+	bool *changed = throttle->scratch.changed;
+	uint64_t *out_tsc = throttle->scratch.out_tsc;
 
 	for (size_t m = 0; m < throttle->member_count; m++)
 		throttle->members[m].stuck = is_stuck(&throttle->members[m]);
@@ -524,20 +555,30 @@ void *xp_throttle_work(void *arg)
 	for (size_t i = 0; i < throttle->change_count; i++) {
 		struct xp_throttled *one = xp_throttle_find(throttle, throttle->changes[i].function);
 
-		if (!one || !changed[counter_of(throttle, one)])
+		if (!one || !changed[index_of(throttle, one)])
 			continue;
-		out_tsc[counter_of(throttle, one)] = one->object->budget[one->function_id].out_tsc;
-		xp_throttle_set_excluded(throttle, one, throttle->changes[i].state);
+		out_tsc[index_of(throttle, one)] = one->object->budget[one->function_id].out_tsc;
+		xp_throttle_set_excluded(one, throttle->changes[i].state);
 	}
 	patch_everywhere(throttle, changed, out_tsc);
 	for (size_t i = 0; i < throttle->change_count; i++) {
 		struct xp_throttled *one = xp_throttle_find(throttle, throttle->changes[i].function);
 
-		if (one && changed[counter_of(throttle, one)])
+		if (one && changed[index_of(throttle, one)])
 			note_change(throttle, one, throttle->changes[i].state);
 	}
 	for (size_t m = 0; m < throttle->member_count; m++)
 		settle_probes(throttle, &throttle->members[m]);
+}
+
+void *xp_throttle_work(void *arg)
+{
+	struct xp_throttle *throttle = arg;
+
+	/* Out of memory: nothing is changed, and the budget sees that. */
+	if (!begin_scratch(&throttle->scratch, throttle->count))
+		make_changes(throttle);
+	end_scratch(&throttle->scratch);
 	throttle->done_tsc = xp_clock_now_tsc();
 	__atomic_store_n(&throttle->done, true, __ATOMIC_RELEASE);
 	return NULL;

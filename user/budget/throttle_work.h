@@ -39,6 +39,9 @@ struct xp_throttle_member {
 	struct xp_function_budget *functions; /* [function count + 1] by id */
 	bool *stepped;	    /* [function count + 1] by id: has exit sleds, which are expensive to probe */
 	uint32_t *group_of; /* [function count + 1] by id: index in groups, or XP_THROTTLE_ALONE */
+	bool *beside;	    /* [function count + 1] by id: has sleds that are probed where the others are patched */
+	bool any_beside;
+	uint32_t *taken; /* [function count + 1] by id: 1 + its index in throttle->all; 0: never taken out */
 	struct xp_throttle_group *groups;
 	uint32_t group_count;
 	struct xp_throttle_place *places;
@@ -46,14 +49,31 @@ struct xp_throttle_member {
 	bool stuck; /* it cannot be changed for now */
 };
 
+struct xp_throttle_counter {
+	size_t owner;	/* 1 + index in throttle->all; 0: none */
+	uint64_t value; /* of the programs' counter when it was last read */
+	uint64_t used;	/* decision in which its owner was last counted, or got it */
+};
+
+/* Of the worker thread; by index in throttle->all. */
+struct xp_throttle_scratch {
+	bool *changed;
+	bool *moved;
+	uint64_t *out_tsc; /* the previous values */
+	uint32_t *ids;
+};
+
 struct xp_throttle {
 	struct xp_throttle_options options;
 	struct xp_budget budget;
 	struct xp_throttle_member *members;
 	size_t member_count;
-	struct xp_throttled *all; /* [XP_THROTTLE_MAX], indexed by counter */
-	size_t count;
+	struct xp_throttled *all;
+	size_t count, room;
+	struct xp_throttle_counter counters[XP_THROTTLE_COUNTERS];
+	uint64_t decisions; /* so far */
 	uint32_t next_group;
+	uint64_t begin_tsc; /* of the first tick */
 	uint64_t last_tick_tsc;
 	uint64_t mark_tsc; /* mark of the pass in progress */
 	bool due;	   /* a tick is due for that pass */
@@ -66,8 +86,9 @@ struct xp_throttle {
 
 	/* Work in progress, or done and not yet applied (busy). */
 	bool busy;
-	struct xp_budget_change changes[XP_THROTTLE_MAX];
+	struct xp_budget_change *changes; /* [budget.count] */
 	size_t change_count;
+	struct xp_throttle_scratch scratch;
 	bool working; /* there is a thread to join */
 	pthread_t thread;
 	bool done;     /* atomic */
@@ -82,7 +103,14 @@ uint32_t xp_throttle_id(const struct xp_throttle_member *member, size_t index);
 /* NULL if the function was never taken out. */
 struct xp_throttled *xp_throttle_find(const struct xp_throttle *throttle, size_t budget_index);
 
-/* Calls that the programs have counted of it since the last call. */
+/* throttle_objects.c: sets the cost of a function from the number of its calls in each way. */
+void xp_throttle_set_cost(struct xp_throttle *throttle, const struct xp_throttle_member *member, size_t id,
+			  const uint64_t calls[XP_CALL_WAYS]);
+/* The same for all functions, before anything is known of their calls. */
+void xp_throttle_set_costs(struct xp_throttle *throttle, const struct xp_throttle_member *member,
+			   enum xp_sled_mode mode);
+
+/* Calls that the programs have counted of it since the last call; 0 if it has no counter. */
 uint64_t xp_throttle_read_counter(struct xp_throttle *throttle, struct xp_throttled *one);
 int xp_throttle_attach_group(struct xp_throttle *throttle, const struct xp_throttle_member *member, uint32_t index,
 			     const struct xp_throttle_place *place, struct xp_sled_result *result);
@@ -93,8 +121,7 @@ int xp_throttle_attach_function(struct xp_throttle *throttle, const struct xp_th
  * Sets in the object how the function's patched sleds are to be. The sleds follow with the next work, or when they are
  * patched.
  */
-void xp_throttle_set_excluded(const struct xp_throttle *throttle, const struct xp_throttled *one,
-			      enum xp_budget_state state);
+void xp_throttle_set_excluded(const struct xp_throttled *one, enum xp_budget_state state);
 /* Whether there are patched sleds that could not be changed, and a retry is due. */
 bool xp_throttle_is_behind(const struct xp_throttle *throttle, uint64_t now_tsc);
 

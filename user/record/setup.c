@@ -64,7 +64,7 @@ static int open_bpf_side(struct xp_recording *recording)
 		.stub = recording->plan.may_patch,
 		.threads = recording->plan.memory,
 		.uprobe_multi = recording->plan.multi,
-		.counters = options->max_overhead > 0 ? XP_THROTTLE_MAX : 0,
+		.counters = options->max_overhead > 0 ? XP_THROTTLE_COUNTERS : 0,
 	};
 
 	return xp_bpf_side_open(&recording->bpf, &programs, xp_plan_ring_bytes(&recording->plan, options),

@@ -30,13 +30,17 @@ int xp_patch_refuse(struct xp_patch_work *work, int err, const char *text)
 	return err;
 }
 
+static int compare_ids(const void *a, const void *b)
+{
+	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+
+	return (x > y) - (x < y);
+}
+
 /* ids NULL: all functions. */
 static bool wants(const uint32_t *ids, size_t count, uint32_t id)
 {
-	for (size_t i = 0; i < count; i++)
-		if (ids[i] == id)
-			return true;
-	return !ids;
+	return !ids || bsearch(&id, ids, count, sizeof(*ids), compare_ids);
 }
 
 static int add_mapping(struct xp_patch_work *work, const struct xp_mapping *mapping)

@@ -74,7 +74,7 @@ int xp_patch_refuse(struct xp_patch_work *work, int err, const char *text);
 
 /* patch_sites.c */
 
-/* Finds the sleds of these functions (ids NULL: all functions) in all mappings of the object. */
+/* Finds the sleds of these functions (sorted ids; NULL: all functions) in all mappings of the object. */
 int xp_patch_find_sites(struct xp_patch_work *work, const uint32_t *ids, size_t id_count);
 /* The same for one mapping. */
 int xp_patch_add_sites(struct xp_patch_work *work, const struct xp_mapping *mapping, const uint32_t *ids,
