@@ -19,9 +19,9 @@
 #include "unwind/cfi_table.h"
 
 static const char *const rules[] = {
-	[XP_CFI_NONE] = "none", [XP_CFI_RSP] = "rsp",	  [XP_CFI_RBP] = "rbp",
-	[XP_CFI_PLT] = "plt",	[XP_CFI_DEREF] = "deref", [XP_CFI_SIGNAL] = "signal",
-	[XP_CFI_END] = "end",	[XP_CFI_REG] = "reg",	  [XP_CFI_CLONE] = "clone",
+	[XP_CFI_NONE] = "none",	  [XP_CFI_RSP] = "rsp",	      [XP_CFI_RBP] = "rbp", [XP_CFI_PLT] = "plt",
+	[XP_CFI_DEREF] = "deref", [XP_CFI_SIGNAL] = "signal", [XP_CFI_END] = "end", [XP_CFI_REG] = "reg",
+	[XP_CFI_CLONE] = "clone", [XP_CFI_SWITCH] = "switch",
 };
 
 static const char *const reasons[] = {

@@ -338,13 +338,28 @@ def test_go(tmp_path):
     assert done.returncode == 0, done.stderr
     program = tmp_path / "program"
     table = Table(program)
-    symbol = re.search(r"^([0-9a-f]+) . runtime\.sigreturn(__sigaction)?(\.abi0)?$", project.run(["nm", program]).stdout, re.M)
-    sigreturn = int(symbol[1], 16)
-    agreed = compare(program, table, ".debug_frame", but=range(sigreturn, sigreturn + 16))
+    symbols = project.run(["nm", "-n", program]).stdout
+
+    def code_of(pattern):
+        m = re.search(rf"^([0-9a-f]+) . runtime\.{pattern}(?:\.abi0)?\n([0-9a-f]+)", symbols, re.M)
+        return range(int(m[1], 16), int(m[2], 16))
+
+    sigreturn, goexit = code_of("sigreturn(?:__sigaction)?"), code_of("goexit")
+    switching = [code_of(name) for name in ("mcall", "systemstack", "morestack", "asmcgocall")]
+    agreed = compare(program, table, ".debug_frame", but={pc for code in (sigreturn, goexit, *switching) for pc in code})
     report(program, table, agreed)
     assert agreed > 1000
     address, _, offset = segments(program)[0]
-    assert table.at(sigreturn - address + offset)[0] == "signal"
+
+    def rules(code):
+        return [table.at(pc - address + offset)[0] for pc in code]
+
+    assert rules(sigreturn)[0] == "signal"
+    # The stack of a goroutine ends there, and Go's entries do not say so, nor where its runtime takes another stack.
+    assert rules(goexit)[:8] == ["end"] * 7 + ["none"]
+    for code, expected in zip(switching, ("end", "switch", "switch", "switch")):
+        found = rules(code)
+        assert found[0] == "rsp" and {"end", "switch"} & set(found) == {expected}, (code, found)
 
 
 def test_musl():

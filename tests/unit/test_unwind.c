@@ -32,6 +32,7 @@ enum {
 	AT_R11 = 0xd00,	   /* CFA = r11 + 16, rbp at CFA - 16 */
 	AT_R15 = 0xe00,	   /* the same by r15 */
 	AT_CLONE = 0xf00,
+	AT_SWITCH = 0xf80,
 	CODE_BYTES = 0x1000,
 };
 
@@ -51,6 +52,7 @@ static const struct xp_cfi_row rows[] = {
 	{ AT_R11, XP_CFI_REG_CFA(11, 2), -2, XP_CFI_REG },
 	{ AT_R15, XP_CFI_REG_CFA(15, 2), -2, XP_CFI_REG },
 	{ AT_CLONE, 0, 0, XP_CFI_CLONE },
+	{ AT_SWITCH, 0, 0, XP_CFI_SWITCH },
 	{ CODE_BYTES, 0, 0, XP_CFI_NONE },
 };
 static const struct xp_cfi_deref derefs[] = {
@@ -526,6 +528,45 @@ static void test_not_resident(void **state)
 	world->thread.stack_missing = 1 << 1;
 	world->thread.stack_bytes = 16;
 	CHECK(world, XP_UNWIND_NOT_RESIDENT, CODE + AT_RSP, CODE + AT_RSP + 1);
+	free_world(world);
+}
+
+/* Between the trampoline of a probe and the probed nop, the kernel changes ip and rsp one after the other. */
+static void test_trampoline(void **state)
+{
+	static struct xp_file trampoline_file = { .index = 2, .kind = XP_FILE_ANON, .path = "[uprobes-trampoline]" };
+	const struct xp_vma trampoline = { JIT + 0x2000, JIT + 0x3000, 0, &trampoline_file };
+	const uint64_t behind_call = JIT + 0x2000 + 0xd;
+	struct world *world = new_world(true);
+
+	(void)state;
+	assert_int_equal(xp_address_space_map(&world->space, &trampoline), 0);
+	/* In the trampoline, with its three words and the return address behind the nop. */
+	world->thread.ip = behind_call;
+	put(world, SP, 0x47);
+	put(world, SP + 24, CODE + AT_RSP + 5);
+	put(world, SP + 40, CODE + AT_END + 1);
+	CHECK(world, XP_UNWIND_COMPLETE, behind_call, CODE + AT_RSP + 5, CODE + AT_END + 1);
+	/* At the nop, with the words of the trampoline. */
+	world->thread.ip = CODE + AT_RSP;
+	CHECK(world, XP_UNWIND_COMPLETE, CODE + AT_RSP, CODE + AT_END + 1);
+	/* In the trampoline, with the words of the nop only. */
+	world->thread.ip = behind_call;
+	put(world, SP, CODE + AT_END + 1);
+	put(world, SP + 24, 0x47);
+	CHECK(world, XP_UNWIND_COMPLETE, behind_call, CODE + AT_END + 1);
+	free_world(world);
+}
+
+static void test_other_stack_by_rule(void **state)
+{
+	struct world *world = new_world(true);
+
+	(void)state;
+	world->thread.ip = CODE + AT_RSP;
+	put(world, SP + 8, CODE + AT_SWITCH + 1);
+	put(world, SP + 16, CODE + AT_END + 1);
+	CHECK(world, XP_UNWIND_OTHER_STACK, CODE + AT_RSP, CODE + AT_SWITCH + 1);
 	free_world(world);
 }
 
@@ -1027,6 +1068,8 @@ int main(void)
 		cmocka_unit_test(test_epilogue),
 		cmocka_unit_test(test_truncated),
 		cmocka_unit_test(test_not_resident),
+		cmocka_unit_test(test_trampoline),
+		cmocka_unit_test(test_other_stack_by_rule),
 		cmocka_unit_test(test_bad_return),
 		cmocka_unit_test(test_loop),
 		cmocka_unit_test(test_deep),

@@ -249,11 +249,33 @@ static size_t first_fde(const struct xp_cfi_fdes *fdes, uint64_t vaddr)
 	return low ? low - 1 : 0;
 }
 
+/* Adds the rows of an entry for [start, end), except where a synthetic row holds instead. */
+static int add_fde(struct build *build, const struct xp_cfi_fde *fde, uint64_t start, uint64_t end, uint64_t to_offset)
+{
+	struct xp_cfi_exception exception = { end + to_offset, end + to_offset, { 0 } };
+	struct xp_cfi_program program;
+	int err = 0;
+
+	if (fde->is_debug && start == fde->vaddr)
+		xp_cfi_synthetic_except(&build->synthetic, start + to_offset, end + to_offset, &exception);
+	if (exception.start > start + to_offset) {
+		xp_cfi_fdes_start(&build->fdes, fde, &program);
+		err = xp_cfi_rows_run(&build->rows, &program, start, exception.start - to_offset, to_offset);
+	}
+	if (err || exception.start == exception.end)
+		return err;
+	build->rows.code_bytes[XP_CFI_KNOWN] += exception.end - exception.start;
+	err = xp_cfi_rows_add(&build->rows, (uint32_t)exception.start, &exception.row, NULL);
+	if (err || exception.end == end + to_offset)
+		return err;
+	xp_cfi_fdes_start(&build->fdes, fde, &program);
+	return xp_cfi_rows_run(&build->rows, &program, exception.end - to_offset, end, to_offset);
+}
+
 static int add_segment(struct build *build, const struct xp_elf_segment *segment)
 {
 	uint64_t at = segment->vaddr, end = at + segment->bytes, to_offset = segment->offset - segment->vaddr;
 	const struct xp_cfi_fdes *fdes = &build->fdes;
-	struct xp_cfi_program program;
 	int err = 0;
 
 	for (size_t i = first_fde(fdes, at); !err && i < fdes->count && fdes->all[i].vaddr < end; i++) {
@@ -266,10 +288,8 @@ static int add_segment(struct build *build, const struct xp_elf_segment *segment
 		    xp_cfi_synthetic_has_signal_return(&build->synthetic, fde_start + to_offset, fde_end + to_offset))
 			continue;
 		err = xp_cfi_synthetic_add(&build->synthetic, at + to_offset, fde_start + to_offset);
-		if (!err) {
-			xp_cfi_fdes_start(fdes, fde, &program);
-			err = xp_cfi_rows_run(&build->rows, &program, fde_start, fde_end, to_offset);
-		}
+		if (!err)
+			err = add_fde(build, fde, fde_start, fde_end, to_offset);
 		at = fde_end;
 	}
 	return err ? err : xp_cfi_synthetic_add(&build->synthetic, at + to_offset, end + to_offset);

@@ -4,7 +4,18 @@
 #include "arch/x86_64/code_shapes.h"
 #include "base/util.h"
 
+/* Longer functions of Go's runtime do not switch stacks: asmcgocall(), the longest, has 174 bytes in Go 1.19. */
+#define GO_SWITCH_FUNCTION_MAX 512
+
 static const struct xp_cfi_row none;
+
+static bool is_go(struct xp_elf_file *image)
+{
+	GElf_Shdr header;
+
+	return xp_elf_file_section(image, ".gopclntab", 0, &header) ||
+	       xp_elf_file_section(image, ".data.rel.ro.gopclntab", 0, &header); /* position-independent */
+}
 
 /* ---- stubs ---- */
 
@@ -22,6 +33,7 @@ void xp_cfi_synthetic_init(struct xp_cfi_synthetic *synthetic, struct xp_elf_fil
 	synthetic->image = image;
 	synthetic->rows = rows;
 	synthetic->stubs_count = 0;
+	synthetic->is_go = is_go(image);
 	for (size_t i = 0; i < XP_CFI_STUBS_MAX; i++) {
 		bool is_init = sections[i].kind == XP_CFI_STUBS_INIT;
 		GElf_Shdr header;
@@ -191,6 +203,29 @@ static int add_clone(struct xp_cfi_synthetic *synthetic, uint64_t start, uint64_
 
 	synthetic->rows->code_bytes[XP_CFI_KNOWN] += bytes;
 	return xp_cfi_rows_add(synthetic->rows, (uint32_t)start, &clone, NULL);
+}
+
+/* ---- Go ---- */
+
+bool xp_cfi_synthetic_except(struct xp_cfi_synthetic *synthetic, uint64_t start, uint64_t end,
+			     struct xp_cfi_exception *exception)
+{
+	static const struct xp_cfi_row outermost = { .rule = XP_CFI_END }, elsewhere = { .rule = XP_CFI_SWITCH };
+	struct xp_go_switch found;
+	uint8_t *code = synthetic->chunk;
+
+	if (!synthetic->is_go || end - start < XP_GO_EXIT_BYTES || end - start > GO_SWITCH_FUNCTION_MAX ||
+	    !xp_elf_file_read(synthetic->image, code, start, end - start))
+		return false;
+	if (end - start == XP_GO_EXIT_BYTES && xp_go_is_exit(code)) {
+		*exception = (struct xp_cfi_exception){ start, end, outermost };
+		return true;
+	}
+	if (!xp_go_switch_find(code, end - start, &found))
+		return false;
+	*exception = (struct xp_cfi_exception){ start + found.start, start + found.end,
+						found.is_for_good ? outermost : elsewhere };
+	return true;
 }
 
 int xp_cfi_synthetic_add(struct xp_cfi_synthetic *synthetic, uint64_t start, uint64_t end)

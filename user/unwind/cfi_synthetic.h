@@ -3,7 +3,8 @@
  * Synthetic CFI: rows for code that has no entry in the unwind tables, where its bytes are unambiguous
  * (arch/x86_64/code_shapes.h): returns from signal handlers in musl and Go; stubs through which a program calls into
  * libraries, if the linker made no entry (lld); .init and .fini; and the code after the system call in glibc's
- * clone3(), where the entry ends: the entry holds for the parent, but the child has a new, empty stack.
+ * clone3(), where the entry ends: the entry holds for the parent, but the child has a new, empty stack. And for where
+ * the entries of Go's runtime are wrong: they know neither the end of a goroutine's stack nor the way to another stack.
  */
 #ifndef XPROF_UNWIND_CFI_SYNTHETIC_H
 #define XPROF_UNWIND_CFI_SYNTHETIC_H
@@ -37,6 +38,7 @@ struct xp_cfi_synthetic {
 	struct xp_cfi_rows *rows;
 	struct xp_cfi_stubs stubs[XP_CFI_STUBS_MAX];
 	size_t stubs_count;
+	bool is_go;
 	uint8_t chunk[XP_CFI_CHUNK_BYTES];
 };
 
@@ -45,6 +47,17 @@ void xp_cfi_synthetic_init(struct xp_cfi_synthetic *synthetic, struct xp_elf_fil
 			   struct xp_cfi_rows *rows);
 /* Adds rows for [start, end) of the file, at most 4 GiB. Returns 0 or an error of xp_cfi_rows_add(). */
 int xp_cfi_synthetic_add(struct xp_cfi_synthetic *synthetic, uint64_t start, uint64_t end);
+/*
+ * The part of the function [start, end) of the file for which its entry does not hold, and the row that does. Returns
+ * false if there is none.
+ */
+struct xp_cfi_exception {
+	uint64_t start;
+	uint64_t end;
+	struct xp_cfi_row row;
+};
+bool xp_cfi_synthetic_except(struct xp_cfi_synthetic *synthetic, uint64_t start, uint64_t end,
+			     struct xp_cfi_exception *exception);
 /* Returns whether [start, end) contains a signal return. An entry that covers one without saying so is best ignored. */
 bool xp_cfi_synthetic_has_signal_return(struct xp_cfi_synthetic *synthetic, uint64_t start, uint64_t end);
 

@@ -76,6 +76,7 @@ static bool check_row(const struct xp_cfi_table *table, const struct xp_cfi_row 
 	case XP_CFI_SIGNAL:
 	case XP_CFI_END:
 	case XP_CFI_CLONE:
+	case XP_CFI_SWITCH:
 		return !row->cfa && !row->rbp;
 	case XP_CFI_RSP:
 	case XP_CFI_RBP:

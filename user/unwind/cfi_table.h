@@ -34,6 +34,7 @@ enum xp_cfi_rule {
 	XP_CFI_END,    /* the outermost frame */
 	XP_CFI_REG,    /* CFA = another register + an offset: cfa is XP_CFI_REG_CFA() */
 	XP_CFI_CLONE,  /* parent: CFA = rsp + 8; child, where *rsp is no code address: the outermost frame */
+	XP_CFI_SWITCH, /* the caller is on another stack */
 	XP_CFI_RULES,
 };
 
@@ -50,7 +51,8 @@ enum xp_cfi_rule {
 struct xp_cfi_row {
 	uint32_t pc;  /* offset in the file */
 	uint16_t cfa; /* 0 for rules that do not use it */
-	int8_t rbp;   /* the caller's rbp is at CFA + 8 * rbp, or XP_CFI_RBP_SAME; 0 for NONE, SIGNAL, END and CLONE */
+	int8_t rbp;   /* the caller's rbp is at CFA + 8 * rbp, or XP_CFI_RBP_SAME; 0 for NONE, SIGNAL, END, CLONE and
+			 SWITCH */
 	uint8_t rule; /* enum xp_cfi_rule */
 };
 _Static_assert(sizeof(struct xp_cfi_row) == 8, "rows are to be small");

@@ -108,6 +108,17 @@ static bool read_word(struct walk *walk, uint64_t address, uint64_t *value)
 	return true;
 }
 
+/* read_word() without the bookkeeping, for a stack that lacks no page. */
+static bool peek(const struct xp_unwind_thread *thread, uint64_t address, uint64_t *value)
+{
+	uint64_t offset = address - thread->sp;
+
+	if (offset >= thread->stack_bytes || thread->stack_bytes - offset < sizeof(*value))
+		return false;
+	memcpy(value, thread->stack + offset, sizeof(*value));
+	return true;
+}
+
 /* ---- rules ---- */
 
 /* Finds the rule for the frame. Returns false if the walk waits for it. */
@@ -330,9 +341,43 @@ static bool by_rule(struct walk *walk, const struct xp_cfi_found *rule)
 		return by_clone(walk);
 	case XP_CFI_END:
 		return ends(walk, XP_UNWIND_COMPLETE);
+	case XP_CFI_SWITCH:
+		return ends(walk, XP_UNWIND_OTHER_STACK);
 	default:
 		return by_frame_pointer(walk, walk->has_table ? XP_UNWIND_NO_RULE : XP_UNWIND_NO_TABLE);
 	}
+}
+
+/*
+ * At a probed nop, Linux 6.18 runs the system call of its trampoline, which pops what that pushed, moves to the nop and
+ * later undoes both (sys_uprobe(), arch/x86/kernel/uprobes.c). A sample in between has the one without the other.
+ */
+#define TRAMPOLINE_WORDS 4
+#define CALL_BYTES 5
+
+static bool word_at(const struct walk *walk, unsigned int words, uint64_t *value)
+{
+	return peek(walk->thread, walk->sp + 8 * words, value);
+}
+
+/* Sampled at the nop, with the stack of the trampoline: corrects the stack pointer. */
+static void leave_trampoline(struct walk *walk)
+{
+	uint64_t ip;
+
+	if (word_at(walk, TRAMPOLINE_WORDS - 1, &ip) && ip == walk->ip + CALL_BYTES)
+		walk->sp += 8 * TRAMPOLINE_WORDS;
+}
+
+/* Sampled in the trampoline, with the stack at the nop: corrects the rule. */
+static void correct_trampoline(const struct walk *walk, struct xp_cfi_row *row)
+{
+	uint64_t ip;
+
+	if (row->rule == XP_CFI_RSP && row->cfa == TRAMPOLINE_WORDS && xp_file_is_trampoline(walk->vma->file) &&
+	    word_at(walk, TRAMPOLINE_WORDS - 1, &ip) && !find_vma(walk, ip - 1) && word_at(walk, 0, &ip) &&
+	    find_vma(walk, ip - 1))
+		row->cfa = 1;
 }
 
 /* Goes from a frame to its caller. Returns false if there is none; walk->end says why. */
@@ -349,6 +394,8 @@ static bool step(struct walk *walk)
 		return by_frame_pointer(walk, XP_UNWIND_NO_TABLE);
 	if (!find_rule(walk, &rule))
 		return false;
+	if (!walk->is_return)
+		correct_trampoline(walk, &rule.found.row);
 	has_caller = by_rule(walk, &rule.found);
 	if (rule.is_code)
 		walk->step->method = XP_STEP_OTHER;
@@ -414,17 +461,6 @@ static bool is_known(struct walk *walk, size_t count)
 	walk->ahead = is_same ? at - 1 : at;
 	walk->run += is_same;
 	return is_same;
-}
-
-/* read_word() without the bookkeeping, for a stack that lacks no page. */
-static bool peek(const struct xp_unwind_thread *thread, uint64_t address, uint64_t *value)
-{
-	uint64_t offset = address - thread->sp;
-
-	if (offset >= thread->stack_bytes || thread->stack_bytes - offset < sizeof(*value))
-		return false;
-	memcpy(value, thread->stack + offset, sizeof(*value));
-	return true;
 }
 
 /*
@@ -524,6 +560,7 @@ void xp_unwind(struct xp_unwinder *unwinder, const struct xp_address_space *spac
 	};
 	size_t count = 0;
 
+	leave_trampoline(&walk);
 	walk.ahead = walk.chain ? walk.chain->count : 0;
 	do {
 		if (count == XP_UNWIND_FRAMES_MAX) {

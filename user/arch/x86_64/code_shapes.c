@@ -99,6 +99,52 @@ size_t xp_clone3_bytes(const uint8_t code[XP_CLONE3_BYTES])
 	return IS_AT(code + at, "\x74\x01\xc3\x31\xed\x48\x83\xe4") ? at + 3 : 0;
 }
 
+bool xp_go_is_exit(const uint8_t code[XP_GO_EXIT_BYTES])
+{
+	return code[0] == 0x90 && code[1] == 0xe8 && code[6] == 0x90;
+}
+
+/* Bytes of mov 0x38(%reg),%rsp, or of mov 0x38(%rdx),%rbx; mov %rbx,%rsp; 0 if this is neither. */
+static size_t go_load_bytes(const uint8_t *code, size_t bytes)
+{
+	if (bytes >= 4 && (code[0] | 1) == 0x49 && code[1] == 0x8b && (code[2] & 0xf8) == 0x60 && code[2] != 0x64 &&
+	    code[3] == 0x38)
+		return 4;
+	return bytes >= 7 && IS_AT(code, "\x48\x8b\x5a\x38\x48\x89\xdc") ? 7 : 0;
+}
+
+/* Bytes of call *%r12, *%rdi, *%rax, or of the first of two calls (newstack, and abort if that returns). */
+static size_t go_call_bytes(const uint8_t *code, size_t bytes)
+{
+	if (bytes >= 3 && IS_AT(code, "\x41\xff\xd4"))
+		return 3;
+	if (bytes >= 2 && (IS_AT(code, "\xff\xd7") || IS_AT(code, "\xff\xd0")))
+		return 2;
+	return bytes >= 6 && code[0] == 0xe8 && code[5] == 0xe8 ? 5 : 0;
+}
+
+/* The arguments of the call are stored in between, and the stack is aligned. */
+#define GO_CALL_WITHIN 48
+
+bool xp_go_switch_find(const uint8_t *code, size_t bytes, struct xp_go_switch *found)
+{
+	size_t at = 0, load = 0, call;
+
+	while (at < bytes && !(load = go_load_bytes(code + at, bytes - at)))
+		at++;
+	if (!load)
+		return false;
+	found->start = at + load;
+	for (at += load; at < bytes && at - found->start < GO_CALL_WITHIN; at++) {
+		call = go_call_bytes(code + at, bytes - at);
+		found->end = at + call;
+		found->is_for_good = call == 3;
+		if (call)
+			return true;
+	}
+	return false;
+}
+
 /* push rcx, r11, rax; mov; syscall; pop rax, r11, rcx; ret */
 unsigned int xp_uprobe_trampoline_words(uint64_t offset)
 {

@@ -3,7 +3,8 @@
  * Machine code that shows what is on its stack, for unwinding where no entry says so. Pure, bytes only.
  *
  * Sources: System V ABI for x86-64, section 5.2 (procedure linkage table, PLT) and lld's PLT with endbr64; the signal
- * returns of musl and Go; glibc's and musl's crti.S and crtn.S; glibc's clone3.S.
+ * returns of musl and Go; glibc's and musl's crti.S and crtn.S; glibc's clone3.S; runtime/asm_amd64.s of Go 1.17 to
+ * 1.24.
  */
 #ifndef XPROF_ARCH_X86_64_CODE_SHAPES_H
 #define XPROF_ARCH_X86_64_CODE_SHAPES_H
@@ -50,6 +51,22 @@ size_t xp_init_reserved_at(const uint8_t first[XP_INIT_FIRST_BYTES], const uint8
  */
 #define XP_CLONE3_BYTES 20
 size_t xp_clone3_bytes(const uint8_t code[XP_CLONE3_BYTES]);
+
+/*
+ * Go's runtime.goexit: nop; call; nop. Go makes its second byte the return address of a goroutine's first function.
+ * What lies above that on the stack is no part of it.
+ */
+#define XP_GO_EXIT_BYTES 7
+bool xp_go_is_exit(const uint8_t code[XP_GO_EXIT_BYTES]);
+
+/* The part of a function in which Go's runtime is on the stack of the thread (g0), up to the end of a call there. */
+struct xp_go_switch {
+	size_t start;
+	size_t end;
+	bool is_for_good; /* runtime.mcall: the goroutine does not wait for the call; Go's own traces end here, too */
+};
+/* Finds the first switch to g.sched.sp of g0 with a call behind it. Returns false if there is none. */
+bool xp_go_switch_find(const uint8_t *code, size_t bytes, struct xp_go_switch *found);
 
 /*
  * The page of code that the kernel maps without a file, and that probes on a nop call (arch/x86/kernel/uprobes.c,
