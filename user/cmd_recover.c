@@ -17,7 +17,15 @@
 #include "record/manifest.h"
 #include "record/outdir.h"
 #include "sample/perf_out.h"
+#include "trace/ring_recovery.h"
 #include "trace/spool_layout.h"
+
+/* A directory of recordings. */
+struct place {
+	int dir_fd;
+	const char *dir_name;
+	bool is_ours; /* nobody else could write there */
+};
 
 static const char *reason(int err)
 {
@@ -33,12 +41,49 @@ static const char *reason(int err)
 	}
 }
 
-static void recover_entry(int dir_fd, const char *dir_name, const char *entry, uint64_t *patience_ns, bool *failed)
+/*
+ * The calls that a process still holds in its memory, if the recording is ours. Returns false if they can be had, but
+ * not now: without the spool they could not be had any more.
+ */
+static bool recover_rings(int dir_fd, const char *dir_name, const char *entry, uint64_t patience_ns)
+{
+	struct xp_ring_recovery rings;
+	char why[256];
+	int err = xp_ring_recover(&rings, dir_fd, entry, patience_ns, why, sizeof(why));
+
+	if (err && !why[0])
+		return true;
+	if (err == -EACCES || err == -EPERM || err == -ENOMEM) {
+		xp_error("%s/%s: %s; run `sudo xprof recover %s`", dir_name, entry, why, dir_name);
+		return false;
+	}
+	if (err) {
+		xp_info("%s/%s: calls that were still in the memory of its process are lost: %s", dir_name, entry, why);
+		return true;
+	}
+	xp_info("%s/%s: %" PRIu64 " calls of %zu threads were still in the memory of process %d", dir_name, entry,
+		rings.left.calls, rings.left.threads, rings.pid);
+	if (rings.left.unstored + rings.left.lost)
+		xp_info("  up to %" PRIu64 " calls before them are lost: xprof had taken them, and was killed before "
+			"it stored them",
+			rings.left.unstored + rings.left.lost);
+	if (rings.left.full)
+		xp_info("  the memory of %zu of them was full: their later calls are missing", rings.left.full);
+	return true;
+}
+
+static void recover_entry(const struct place *place, const char *entry, uint64_t *patience_ns, bool *failed)
 {
 	static struct xp_spool_result result;
+	const char *dir_name = place->dir_name;
 	struct xp_shell_path log, exe;
-	int err = xp_spool_recover(dir_fd, entry, *patience_ns, &result);
+	int err;
 
+	if (place->is_ours && !recover_rings(place->dir_fd, dir_name, entry, *patience_ns)) {
+		*failed = true;
+		return;
+	}
+	err = xp_spool_recover(place->dir_fd, entry, *patience_ns, &result);
 	if (err == -ENODATA) {
 		xp_info("%s/%s: the recording was cut off before anything was stored; removed", dir_name, entry);
 		return;
@@ -85,8 +130,10 @@ static bool remove_empty_samples(int dir_fd, const char *dir_name)
 	return removed;
 }
 
-static void recover_entries(int dir_fd, const char *dir_name, bool *failed)
+static void recover_entries(const struct place *place, bool *failed)
 {
+	const char *dir_name = place->dir_name;
+	int dir_fd = place->dir_fd;
 	struct dirent **entries = NULL;
 	int count = scandirat(dir_fd, ".", &entries, is_spool, alphasort);
 	uint64_t patience_ns = XP_FILE_LOCK_PATIENCE_NS;
@@ -98,7 +145,7 @@ static void recover_entries(int dir_fd, const char *dir_name, bool *failed)
 	if (!remove_empty_samples(dir_fd, dir_name) && !count)
 		xp_info("%s: nothing to recover", dir_name);
 	for (int i = 0; i < count; i++) {
-		recover_entry(dir_fd, dir_name, entries[i]->d_name, &patience_ns, failed);
+		recover_entry(place, entries[i]->d_name, &patience_ns, failed);
 		free(entries[i]);
 	}
 	free(entries);
@@ -130,6 +177,7 @@ static int take_rights_back(void)
 
 static void recover_opened(int dir_fd, const char *dir_name, bool *failed)
 {
+	struct place place = { dir_fd, dir_name, false };
 	bool has_failed = false;
 	struct stat dir;
 
@@ -140,10 +188,11 @@ static void recover_opened(int dir_fd, const char *dir_name, bool *failed)
 		xp_error("%s: cannot read the directory: %s", dir_name, strerror(errno));
 		has_failed = true;
 	} else {
+		place.is_ours = dir.st_uid == geteuid() && !(dir.st_mode & (S_IWGRP | S_IWOTH));
 		has_failed = !take_owners_rights(&dir, dir_name);
 	}
 	if (!has_failed)
-		recover_entries(dir_fd, dir_name, &has_failed);
+		recover_entries(&place, &has_failed);
 	if (take_rights_back()) {
 		xp_error("cannot become root again: %s", strerror(errno));
 		has_failed = true;

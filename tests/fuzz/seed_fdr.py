@@ -59,11 +59,16 @@ def frame(tid, chunk, typed):
     return struct.pack("<IiIIQ16sII", 0x4D524658, tid, len(chunk), typed, 100, b"worker", 0, 0) + chunk
 
 
+def note(kind, tid, content):
+    return struct.pack("<IiIIQ16sII", 0x544F4E58, tid, len(content), kind, 0, b"", 0, 0) + content
+
+
 def spool(version, typed):
     """As spool_format.h says, the header cut off behind its first bytes; the check sums are the target's to make."""
-    header = struct.pack("<8sIiQQQHHI16s256s", b"XPSPOOL", 1, 42, 10**9, 50, 10**18, version, 3, 0, b"comm", b"log.fdr")
+    header = struct.pack("<8sIiQQQHHI16s256s", b"XPSPOOL", 2, 42, 10**9, 50, 10**18, version, 3, 0, b"comm", b"log.fdr")
     chunk = b"".join(Log(5 if typed else 1, False).body())
     frames = [frame(1, chunk, typed), frame(2, chunk, typed), frame(1, chunk, typed)]
+    frames[1:1] = [note(1, 0, struct.pack("<5Q4IQ", 5, 6, 7, 0, 1, 0, 9, 0, 0, 3)), note(2, 1, struct.pack("<2I", 1, 99))]
     return header.ljust(384, b"\0") + b"".join(frames)
 
 

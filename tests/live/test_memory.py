@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Calls that patched sleds record in memory: each one is in the log of its thread, or counted."""
 import pathlib
+import re
 import signal
 import time
 
@@ -166,6 +167,108 @@ def test_what_a_killed_xprof_left(program, record, start):
     recorded = session.finish().adds_up()
     assert_all_calls(process, recorded, ("work", "inner"))
     assert recorded.totals["seen"] <= 4 * 20000 + 1
+
+
+@pytest.fixture
+def cut_off(waiting, program, record):
+    """A recording that is killed while its target is in a call: cut_off(stored) -> (target, session). The target has called
+    before, which xprof has stored or not, and calls again after that."""
+
+    def cut_one(stored, count=1500, way="rounds"):
+        process = waiting(program("live/programs/memory.c", "-O1"), way, count)
+        session = record(MEMORY, "--no-samples", "-p", process.pid).wait_attached()
+        process.send_signal(signal.SIGUSR1)
+        assert process.stdout.readline() == "ready\n"
+        spool = next(session.directory.glob("*.spool"))
+        if stored:
+            recording.wait_until(lambda: spool.stat().st_size > 4 * 1500 * 8, "the calls are not stored")
+        session.process.kill()
+        session.finish()
+        for _ in range(2 if way == "rounds" else 1):
+            process.send_signal(signal.SIGUSR1)
+            assert process.stdout.readline() == "ready\n"
+        return process, session
+
+    return cut_one
+
+
+def calls_in(directory, process):
+    (log,) = directory.glob("*.fdr")
+    entry = {"log": log.name, "pid": process.pid, "exe": f"/proc/{process.pid}/exe"}
+    return recording.Log(directory, entry).calls()
+
+
+def test_recover_takes_what_is_left(cut_off, xprof):
+    """The calls after the kill are in the log, and the exit of a call that began before it. The target is unharmed."""
+    process, session = cut_off(stored=True)
+    done = xprof("recover", session.directory)
+    assert done.returncode == 0, done.stderr
+    assert f" calls of 1 threads were still in the memory of process {process.pid}\n" in done.stderr
+    assert "are lost" not in done.stderr
+    found = calls_in(session.directory, process)
+    # Twice 1500, and a call that is left and the next one that is entered.
+    assert found["work", ENTER] == found["work", EXIT] == found["inner", ENTER] == 3000
+    assert (found["outer", ENTER], found["outer", EXIT]) == (2, 1)
+    done = xprof("check", next(session.directory.glob("*.fdr")))
+    assert done.returncode == 0, done.stderr
+    assert xprof("restore", "-p", process.pid).returncode == 0
+    for _ in range(4):
+        process.send_signal(signal.SIGUSR1)
+        process.stdout.readline()
+    assert process.wait(20) == 0
+
+
+def test_recover_counts_what_is_lost(cut_off, xprof):
+    """What xprof had taken and not stored is lost: not more than it says."""
+    process, session = cut_off(stored=False)
+    done = xprof("recover", session.directory)
+    assert done.returncode == 0, done.stderr
+    found = calls_in(session.directory, process)
+    entered, left = (sum(found[name, kind] for name in ("work", "inner", "outer")) for kind in (ENTER, EXIT))
+    lost = re.search(r"up to (\d+) calls before them are lost", done.stderr)
+    assert 2 * 1500 + 1 <= entered <= 4 * 1500 + 2
+    assert entered + left + int(lost[1] if lost else 0) >= 2 * 4 * 1500 + 3 - 1
+    # A second time there is nothing.
+    assert "nothing to recover" in xprof("recover", session.directory).stderr
+
+
+def test_recover_tells_of_full_rings(cut_off, xprof):
+    process, session = cut_off(stored=True, count=5000)
+    done = xprof("recover", session.directory)
+    assert "the memory of 1 of them was full: their later calls are missing" in done.stderr
+    found = calls_in(session.directory, process)
+    assert 5000 + 16384 / 4 - 128 <= found["work", ENTER] <= 5000 + 16384 / 4
+
+
+def test_recover_from_a_target_that_lies(cut_off, xprof):
+    """It has written anything into the memory: what comes out is a log."""
+    process, session = cut_off(stored=True, way="scribble")
+    done = xprof("recover", session.directory)
+    assert done.returncode == 0, done.stderr
+    threads = int(re.search(r" calls of (\d+) threads were still in the memory", done.stderr)[1])
+    assert 50 < threads <= 256
+    done = xprof("check", next(session.directory.glob("*.fdr")))
+    assert done.returncode == 0, done.stderr
+    assert calls_in(session.directory, process)["work", ENTER] >= 1500
+
+
+def test_recover_of_a_target_that_has_ended(cut_off, xprof):
+    process, session = cut_off(stored=True)
+    process.kill()
+    process.wait()
+    done = xprof("recover", session.directory)
+    assert done.returncode == 0
+    assert f"calls that were still in the memory of its process are lost: process {process.pid} has ended" in done.stderr
+
+
+def test_recover_after_another_recording(cut_off, record, xprof):
+    """The rings are those of the next recording, which says what it drops. They are not mistaken for the first one's."""
+    process, session = cut_off(stored=True)
+    recorded = record(MEMORY, "--no-samples", "-p", process.pid, "-d", "200ms").finish().adds_up()
+    assert f"process {process.pid}: 6002 calls that a killed xprof had left in its memory are dropped" in recorded.messages
+    done = xprof("recover", session.directory)
+    assert done.returncode == 0
+    assert "are lost: process" in done.stderr and "holds no calls of a recording that was cut off" in done.stderr
 
 
 def test_not_with_follow(xprof):

@@ -581,12 +581,62 @@ static void failed_finish_keeps_the_spool(void **state)
 	assert_int_equal(contents.functions, 3 * 10 * 2000);
 }
 
+static int truncate_entry(const char *name, off_t size)
+{
+	int fd = openat(dir, name, O_WRONLY), err = ftruncate(fd, size);
+
+	close(fd);
+	return err;
+}
+
+/* What a reader of the spool is told: chunks by their first TSC, notes by their bytes. */
+static int write_down(void *arg, int kind, int32_t tid, uint64_t tsc, const uint8_t *bytes, size_t size)
+{
+	char *text = arg;
+
+	if (kind)
+		sprintf(text + strlen(text), "%d:%d:%.*s ", kind, tid, (int)size, (const char *)bytes);
+	else
+		sprintf(text + strlen(text), "chunk:%d:%d ", tid, (int)tsc);
+	return 0;
+}
+
+/* Notes stand between the chunks, for who opens the spool again, and not in the log. A torn note ends the spool. */
+static void notes(void **state)
+{
+	struct xp_spool *spool = create(&info);
+	char text[256] = "";
+	const struct xp_spool_taker taker = { write_down, text };
+	struct stat st;
+	pid_t pid;
+
+	(void)state;
+	fill(0, 10);
+	assert_int_equal(xp_spool_note(spool, XP_SPOOL_NOTE_RINGS, 0, "rings", 5), 0);
+	assert_int_equal(xp_spool_append(spool, 1, "worker", &enc), 0);
+	assert_int_equal(xp_spool_note(spool, XP_SPOOL_NOTE_STACK, 1, "stack", 5), 0);
+	assert_int_equal(xp_spool_flush(spool), 0);
+	assert_int_equal(xp_spool_note(spool, XP_SPOOL_NOTE_STACK, 2, "torn", 4), 0);
+	assert_int_equal(xp_spool_flush(spool), 0);
+	xp_spool_free(spool);
+	assert_int_equal(fstatat(dir, NAME, &st, 0), 0);
+	assert_int_equal(truncate_entry(NAME, st.st_size - 1), 0);
+	assert_int_equal(xp_spool_reopen(&spool, dir, NAME, PATIENCE_NS, &pid, &taker), 0);
+	assert_int_equal(pid, 500);
+	assert_string_equal(text, "1:0:rings chunk:1:2000 2:1:stack ");
+	fill(10, 10);
+	assert_int_equal(xp_spool_append(spool, 1, "worker", &enc), 0);
+	finish(spool);
+	assert_int_equal(contents.functions, 20);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, open_dir, empty_dir)
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(whole),
+		TEST(notes),
 		TEST(nothing_at_all),
 		TEST(typed_events_make_it_version_5),
 		TEST(one_tid_is_one_thread),

@@ -19,6 +19,16 @@ void xp_call_ring_begin(struct xp_call_ring *ring, struct xp_call_slot *slot, st
 	__atomic_store_n(&slot->limit, count - XP_CALL_RING_MARGIN, __ATOMIC_RELEASE);
 }
 
+void xp_call_ring_resume(struct xp_call_ring *ring, struct xp_call_slot *slot, struct xp_call_record *records,
+			 uint64_t count, uint64_t next)
+{
+	memset(ring, 0, sizeof(*ring));
+	ring->slot = slot;
+	ring->records = records;
+	ring->mask = count - 1;
+	ring->next = next;
+}
+
 /* The record has the low bits of the TSC: completes them to the value that is closest to now. */
 static inline uint64_t whole_tsc(uint64_t time, uint64_t now_tsc)
 {
@@ -215,6 +225,17 @@ size_t xp_call_ring_take(struct xp_call_ring *ring, const struct xp_call_range *
 uint64_t xp_call_ring_number(const struct xp_call_ring *ring, uint32_t low)
 {
 	return ring->next + (uint64_t)(int64_t)(int32_t)(low - (uint32_t)ring->next);
+}
+
+bool xp_call_ring_skip(struct xp_call_ring *ring)
+{
+	uint64_t reserved = __atomic_load_n(&ring->slot->head, __ATOMIC_ACQUIRE) - ring->next;
+
+	if (!reserved || reserved > ring->mask + 1)
+		return false;
+	ring->next++;
+	ring->lost++;
+	return true;
 }
 
 uint64_t xp_call_ring_left(const struct xp_call_ring *ring)

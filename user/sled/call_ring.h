@@ -55,6 +55,10 @@ struct xp_call_ring {
 void xp_call_ring_begin(struct xp_call_ring *ring, struct xp_call_slot *slot, struct xp_call_record *records,
 			uint64_t count);
 
+/* One that another xprof has begun and left, from that record on. Changes nothing there. */
+void xp_call_ring_resume(struct xp_call_ring *ring, struct xp_call_slot *slot, struct xp_call_record *records,
+			 uint64_t count, uint64_t next);
+
 /* Which records to take: those that are older than a TSC and whose number in the ring is less than `end`. */
 struct xp_call_range {
 	uint64_t until_tsc; /* UINT64_MAX: whatever their time */
@@ -164,6 +168,8 @@ static inline bool xp_call_ring_is_empty(const struct xp_call_ring *ring)
 	return !xp_call_ring_is_disordered(ring) && __atomic_load_n(&ring->slot->head, __ATOMIC_ACQUIRE) == ring->next;
 }
 
+/* Goes on behind the next record, which was not committed, and counts it as lost. Returns false if there is none. */
+bool xp_call_ring_skip(struct xp_call_ring *ring);
 /* The number of a record of which the low 32 bits are known: the one that is closest to the next one to take. */
 uint64_t xp_call_ring_number(const struct xp_call_ring *ring, uint32_t low);
 

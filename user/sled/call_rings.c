@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/random.h>
 #include <unistd.h>
 
 #include "base/child.h"
@@ -17,6 +18,11 @@
 static struct xp_call_slot *table(const struct xp_call_rings *rings)
 {
 	return (struct xp_call_slot *)rings->memory;
+}
+
+static struct xp_ring_owners *owners(const struct xp_call_rings *rings)
+{
+	return (struct xp_ring_owners *)(rings->memory + XP_CALL_OWNERS_AT);
 }
 
 /* Offset of a ring in the memory. */
@@ -36,6 +42,33 @@ static int take_pages(uint8_t *start, size_t bytes)
 	return errno == EFAULT ? -ENOMEM : -errno;
 }
 
+/* As far as the process says the truth: at most what fits. */
+static uint64_t count_left(const struct xp_call_rings *rings)
+{
+	const struct xp_ring_owners *left = owners(rings);
+	uint64_t count = 0;
+
+	for (size_t i = 0; i < XP_CALL_RINGS_MAX && (left->recording[0] | left->recording[1]); i++) {
+		uint32_t slot = left->list[i].slot;
+		uint64_t calls =
+		    slot < XP_CALL_SLOTS && left->list[i].tid ? table(rings)[slot].head - left->list[i].taken : 0;
+
+		count += calls <= XP_CALL_RING_RECORDS ? calls : 0;
+	}
+	return count;
+}
+
+/* What an earlier recording has left there is not ours. */
+static int begin_recording(struct xp_call_rings *rings)
+{
+	if (getrandom(rings->recording, sizeof(rings->recording), 0) != sizeof(rings->recording))
+		return -EIO;
+	rings->dropped = count_left(rings);
+	memset(owners(rings), 0, sizeof(*owners(rings)));
+	memcpy(owners(rings)->recording, rings->recording, sizeof(rings->recording));
+	return 0;
+}
+
 int xp_call_rings_new(struct xp_call_rings **result, int fd, uint64_t address, const struct xp_programs *programs)
 {
 	struct xp_call_rings *rings = calloc(1, sizeof(*rings));
@@ -47,7 +80,10 @@ int xp_call_rings_new(struct xp_call_rings **result, int fd, uint64_t address, c
 	}
 	if (!err) {
 		rings->pages = (struct xp_shared_pages){ .start = rings->memory, .bytes = XP_CALL_RINGS_BYTES };
-		err = take_pages(rings->memory, XP_CALL_TABLE_BYTES) ?: xp_shared_pages_guard(&rings->pages);
+		err = take_pages(rings->memory, XP_CALL_TABLE_BYTES)
+			  ?: take_pages(rings->memory + XP_CALL_OWNERS_AT, XP_CALL_OWNERS_BYTES)
+			  ?: begin_recording(rings)
+			  ?: xp_shared_pages_guard(&rings->pages);
 		if (err)
 			munmap(rings->memory, XP_CALL_RINGS_BYTES);
 	}
@@ -85,7 +121,7 @@ static int punch_hole(void *arg)
  * The process keeps its mapping: a thread may still be in the stub. It writes to new pages then, at worst. A child does
  * it, which may wait for ever: see take_pages().
  */
-static void give_pages_back(int fd)
+void xp_call_rings_give_back(int fd)
 {
 	const struct xp_child_options options = {
 		.name = "xprof-pages", .fds = { fd }, .fd_count = 1, .outlives_parent = true
@@ -110,9 +146,10 @@ void xp_call_rings_free(struct xp_call_rings *rings)
 	if (!rings || --rings->references)
 		return;
 	xp_call_rings_stop(rings);
+	memset(owners(rings), 0, sizeof(*owners(rings)));
 	xp_shared_pages_forget(&rings->pages);
 	munmap(rings->memory, XP_CALL_RINGS_BYTES);
-	give_pages_back(rings->fd);
+	xp_call_rings_give_back(rings->fd);
 	close(rings->fd);
 	free(rings);
 }
@@ -152,6 +189,29 @@ static void set_key(struct xp_call_rings *rings, size_t index)
 					  slot_address(rings, rings->list[index].ring.slot));
 	__atomic_store_n(&rings->list[index].ring.slot->key, rings->fs_bases[index], __ATOMIC_RELEASE);
 	rings->list[index].free_tsc = 0;
+}
+
+static void set_owner(struct xp_call_rings *rings, size_t index)
+{
+	const struct xp_thread_ring *ring = &rings->list[index];
+	struct xp_ring_owner *owner = &owners(rings)->list[index];
+
+	*owner = (struct xp_ring_owner){ .tid = (uint32_t)rings->tids[index],
+					 .slot = (uint32_t)(ring->ring.slot - table(rings)),
+					 .since_tsc = ring->since_tsc,
+					 .taken = ring->ring.next,
+					 .stored = ring->ring.next };
+}
+
+void xp_call_rings_note_taken(struct xp_call_rings *rings, const struct xp_thread_ring *ring)
+{
+	owners(rings)->list[index_of(rings, ring)].taken = ring->ring.next;
+}
+
+void xp_call_rings_note_stored(struct xp_call_rings *rings)
+{
+	for (size_t i = 0; i < rings->count; i++)
+		owners(rings)->list[i].stored = rings->list[i].ring.next;
 }
 
 static void clear_key(struct xp_thread_ring *ring)
@@ -238,6 +298,7 @@ static void bind_ring(struct xp_call_rings *rings, pid_t tid, uint64_t fs_base, 
 	xp_call_ring_begin(&ring->ring, slot, (struct xp_call_record *)(rings->memory + offset), XP_CALL_RING_RECORDS);
 	rings->tids[index] = tid;
 	rings->fs_bases[index] = fs_base;
+	set_owner(rings, index);
 	set_key(rings, index);
 }
 
@@ -257,6 +318,7 @@ void xp_call_rings_begin(struct xp_call_rings *rings, pid_t tid, uint64_t fs_bas
 	} else if (!ring->shared) {
 		rings->tids[index] = tid;
 		ring->since_tsc = tsc;
+		set_owner(rings, index);
 		set_key(rings, index);
 	}
 }

@@ -31,8 +31,25 @@
 #define XP_CALL_RING_RECORDS 16384u
 #define XP_CALL_RING_BYTES ((size_t)XP_CALL_RING_RECORDS * XP_CALL_RECORD_BYTES)
 #define XP_CALL_TABLE_BYTES ((size_t)XP_CALL_SLOTS * XP_CALL_SLOT_BYTES)
+#define XP_CALL_OWNERS_BYTES 12288u
 /* Size of the memfd and its mappings, at XP_STUB_SLOTS_TABLE behind a stub. */
-#define XP_CALL_RINGS_BYTES (XP_CALL_TABLE_BYTES + XP_CALL_RINGS_MAX * XP_CALL_RING_BYTES)
+#define XP_CALL_OWNERS_AT (XP_CALL_TABLE_BYTES + XP_CALL_RINGS_MAX * XP_CALL_RING_BYTES)
+#define XP_CALL_RINGS_BYTES (XP_CALL_OWNERS_AT + XP_CALL_OWNERS_BYTES)
+
+/* Behind the rings: what xp_left_rings (left_rings.h) needs to know when xprof was killed. The process can change it.
+ */
+struct xp_ring_owner {
+	uint32_t tid; /* 0: nobody has used the ring */
+	uint32_t slot;
+	uint64_t since_tsc;
+	uint64_t taken;	 /* the next record to take */
+	uint64_t stored; /* the records before that are on disk */
+};
+struct xp_ring_owners {
+	uint64_t recording[2]; /* a random number, which only xprof and the process know; 0: nothing is left */
+	struct xp_ring_owner list[XP_CALL_RINGS_MAX];
+};
+_Static_assert(sizeof(struct xp_ring_owners) <= XP_CALL_OWNERS_BYTES, "they have their own pages");
 
 /* The ring of one thread. */
 struct xp_thread_ring {
@@ -60,17 +77,21 @@ struct xp_call_rings {
 	struct xp_shared_pages pages; /* the same, guarded: see xp_call_rings_torn() */
 	size_t clean; /* so many of the first rings have their pages, and those that are not used yet are zero */
 	int fd;
-	uint64_t address; /* of the memory in the process */
-	bool bound;	  /* set by the caller: the threads that existed have their rings */
-	bool given_up;	  /* set by the caller: no thread gets a ring any more */
+	uint64_t recording[2]; /* as in struct xp_ring_owners */
+	uint64_t dropped;      /* calls that a killed xprof had left there */
+	uint64_t address;      /* of the memory in the process */
+	bool bound;	       /* set by the caller: the threads that existed have their rings */
+	bool given_up;	       /* set by the caller: no thread gets a ring any more */
 };
 
 /*
  * Maps the memfd here, too. address: where the process has mapped it. Takes over fd. Keys that a killed xprof left are
- * taken away. The programs, which are borrowed (NULL: none), get to know the slots. Returns 0 or -errno. The result has one
- * reference.
+ * taken away. The programs, which are borrowed (NULL: none), get to know the slots. Returns 0 or -errno. The result has
+ * one reference.
  */
 int xp_call_rings_new(struct xp_call_rings **rings, int fd, uint64_t address, const struct xp_programs *programs);
+/* Gives the pages of the rings back, while the process keeps its mapping. */
+void xp_call_rings_give_back(int fd);
 struct xp_call_rings *xp_call_rings_share(struct xp_call_rings *rings);
 /* Drops a reference. The last one gives the pages back. NULL is allowed. */
 void xp_call_rings_free(struct xp_call_rings *rings);
@@ -98,6 +119,10 @@ void xp_call_rings_end(struct xp_call_rings *rings, pid_t tid);
 /* A thread's ring, and that of an fs base; NULL if there is none. */
 struct xp_thread_ring *xp_call_rings_of(struct xp_call_rings *rings, pid_t tid);
 struct xp_thread_ring *xp_call_rings_at(struct xp_call_rings *rings, uint64_t fs_base);
+
+/* Calls were taken from a ring. All that were taken are on disk. */
+void xp_call_rings_note_taken(struct xp_call_rings *rings, const struct xp_thread_ring *ring);
+void xp_call_rings_note_stored(struct xp_call_rings *rings);
 
 /*
  * Prepares the rings of ended threads for other threads. done_tsc: all events and records before it have been taken, so

@@ -2,6 +2,7 @@
 /* The stub that the sleds of an object call, and the uprobes on it. */
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -102,6 +103,10 @@ static struct xp_call_rings *get_rings(const struct xp_patch_work *work, struct 
 		int err =
 		    xp_call_rings_new(&rings, fd, place->address + XP_STUB_SLOTS_TABLE, work->patch->options.programs);
 
+		if (!err && rings->dropped)
+			xp_warn("process %d: %" PRIu64 " calls that a killed xprof had left in its memory are dropped; "
+				"`xprof recover` would have saved them",
+				work->pid, rings->dropped);
 		if (!err)
 			return rings;
 		xp_debug("process %d has no call rings: %s", work->pid, strerror(-err));

@@ -12,6 +12,7 @@
 #include "base/own_file.h"
 #include "base/util.h"
 #include "elf/instr_map.h"
+#include "sled/call_rings.h"
 #include "trace/process.h"
 
 struct xp_log_info xp_process_log_info(const struct xp_process *process)
@@ -43,12 +44,57 @@ static int open_spool(struct xp_process *process)
 	return xp_spool_create(&process->log.spool, process->all->dir_fd, spool_name, &info);
 }
 
+/* A deeper stack is not noted: the note might be longer than the chunk. */
+#define NOTED_DEPTH_MAX 512u
+
+/* With call rings, a thread may go on after xprof was killed. */
+static int note_stack(struct xp_process *process, const struct xp_thread *thread)
+{
+	if (!process->rings || !thread->depth || thread->depth > NOTED_DEPTH_MAX)
+		return 0;
+	return xp_spool_note(process->log.spool, XP_SPOOL_NOTE_STACK, thread->tid, thread->frames,
+			     thread->depth * sizeof(*thread->frames));
+}
+
+int xp_process_note_rings(struct xp_process *process)
+{
+	const struct xp_functions *functions = &process->functions;
+	size_t bytes = sizeof(struct xp_spool_rings) + functions->range_count * sizeof(struct xp_spool_range);
+	struct xp_spool_rings *note;
+
+	if (process->log.error || process->log.noted_ranges == functions->range_count)
+		return process->log.error;
+	note = calloc(1, bytes);
+	if (!note)
+		return -ENOMEM;
+	*note = (struct xp_spool_rings){ .start_time = process->start_time,
+					 .min_ticks = process->all->min_ticks,
+					 .range_count = functions->range_count };
+	memcpy(note->recording, process->rings->recording, sizeof(note->recording));
+	for (size_t i = 0; i < functions->range_count; i++) {
+		const struct xp_range *range = &functions->ranges[i];
+
+		note->ranges[i] = (struct xp_spool_range){ range->fn_base, range->function_count, range->fdr_base, 0,
+							   range->sleds.begin_tsc };
+	}
+	if (!process->log.spool)
+		process->log.error = open_spool(process);
+	/* One that is too long is left out: the rings cannot be found then. */
+	if (!process->log.error && bytes <= XP_SPOOL_CHUNK_MAX)
+		process->log.error = xp_spool_note(process->log.spool, XP_SPOOL_NOTE_RINGS, 0, note, bytes);
+	process->log.noted_ranges = functions->range_count;
+	free(note);
+	return process->log.error;
+}
+
 int xp_process_spool_chunk(struct xp_process *process, struct xp_thread *thread)
 {
 	if (!process->log.error && !process->log.spool)
 		process->log.error = open_spool(process);
 	if (!process->log.error)
 		process->log.error = xp_spool_append(process->log.spool, thread->tid, thread->name, &thread->enc);
+	if (!process->log.error)
+		process->log.error = note_stack(process, thread);
 	return process->log.error;
 }
 

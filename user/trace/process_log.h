@@ -11,14 +11,17 @@ struct xp_process_log {
 	char name[XP_SPOOL_NAME_MAX + 1]; /* name of the finished log; "" before */
 	uint64_t bytes;			  /* size of the log, including holes */
 	unsigned int version;
-	char side_name[64]; /* name of the side ELF; "" if none is needed */
-	int error;	    /* error of the spool or the files: the log is incomplete */
+	char side_name[64];  /* name of the side ELF; "" if none is needed */
+	size_t noted_ranges; /* ranges in the spool's last note of call rings; 0: there is none */
+	int error;	     /* error of the spool or the files: the log is incomplete */
 };
 
 /* The functions are for process.c and process_flight.c. */
 
 /* Stores a thread's chunk. Returns 0 or the first error, which is kept in process->log.error. */
 int xp_process_spool_chunk(struct xp_process *process, struct xp_thread *thread);
+/* Notes in the spool what is needed to find the process's call rings if xprof is killed. Returns the same. */
+int xp_process_note_rings(struct xp_process *process);
 /* Makes the files, after all threads have ended. Returns the same. */
 int xp_process_finish_log(struct xp_process *process);
 

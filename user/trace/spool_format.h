@@ -13,11 +13,12 @@
 #include "trace/chunk_log.h"
 
 #define XP_SPOOL_MAGIC "XPSPOOL"
-#define XP_SPOOL_VERSION 1
+#define XP_SPOOL_VERSION 2
 #define XP_SPOOL_HEADER_BYTES 8192
 #define XP_SPOOL_CHUNK_MAX (128u << 10)
 #define XP_SPOOL_NAME_MAX XP_LOG_NAME_MAX
 #define XP_SPOOL_FRAME_MAGIC 0x4d524658u /* XFRM */
+#define XP_SPOOL_NOTE_MAGIC 0x544f4e58u	 /* XNOT */
 
 enum xp_spool_tsc_flag {
 	XP_SPOOL_CONSTANT_TSC = 1,
@@ -57,6 +58,33 @@ struct xp_spool_frame {
 	uint32_t zero;
 };
 _Static_assert(sizeof(struct xp_spool_frame) == 48, "no padding");
+
+/*
+ * A note: a frame with XP_SPOOL_NOTE_MAGIC whose flags are one of these, and whose first_tsc is the crc32 of what
+ * follows. Notes are not for the log, but for ring_recovery.h.
+ */
+enum xp_spool_note {
+	XP_SPOOL_NOTE_RINGS = 1, /* struct xp_spool_rings: the last one counts */
+	XP_SPOOL_NOTE_STACK = 2, /* struct xp_open_call[]: the open calls of tid after the chunk before */
+};
+
+/* As struct xp_range. */
+struct xp_spool_range {
+	uint32_t fn_base;
+	uint32_t function_count;
+	uint32_t fdr_base;
+	uint32_t zero;
+	uint64_t begin_tsc;
+};
+
+/* The process whose call rings may hold more. */
+struct xp_spool_rings {
+	uint64_t start_time;   /* as in struct xp_target_info */
+	uint64_t recording[2]; /* as in struct xp_ring_owners */
+	uint64_t min_ticks;
+	uint64_t range_count;
+	struct xp_spool_range ranges[];
+};
 
 static inline uint32_t xp_spool_header_check(const struct xp_spool_header *header)
 {

@@ -79,7 +79,8 @@ struct reader {
 	bool with_chunks; /* reads the chunks too, and checks them */
 	bool no_gap;	  /* all frames up to the end of the window are complete: anything else is an error */
 	struct xp_fdr_chunk_stats stats;
-	struct xp_spool_frame frame; /* the last one */
+	struct xp_spool_frame frame;	    /* the last one */
+	const struct xp_spool_taker *taker; /* NULL: notes are skipped */
 };
 
 /* Gets the chunk of the frame that ends at pos. Returns 1 if it is whole, and the one that the frame announces. */
@@ -100,6 +101,23 @@ static int read_chunk(struct reader *reader, uint64_t pos, uint8_t **data)
 	       (reader->stats.typed == typed_before || frame->flags & XP_SPOOL_FRAME_TYPED);
 }
 
+/* Returns 1, or 0 if the note is not whole. */
+static int read_note(struct reader *reader, uint64_t pos)
+{
+	const struct xp_spool_frame *frame = &reader->frame;
+	uint8_t *data = NULL;
+	size_t got;
+	int err;
+
+	if (!reader->with_chunks)
+		return reader->window.end - pos >= frame->chunk_bytes;
+	err = window_get(&reader->window, pos, frame->chunk_bytes, &data, &got);
+	if (err || got < frame->chunk_bytes || crc32(0, data, got) != frame->first_tsc)
+		return err;
+	err = reader->taker ? reader->taker->take(reader->taker->arg, (int)frame->flags, frame->tid, 0, data, got) : 0;
+	return err ? err : 1;
+}
+
 /* Returns 1, or 0 if the spool ends here, possibly within a frame. */
 static int read_frame(struct reader *reader, uint8_t **data)
 {
@@ -111,8 +129,11 @@ static int read_frame(struct reader *reader, uint8_t **data)
 	if (err || got < sizeof(*frame))
 		return err;
 	memcpy(frame, head, sizeof(*frame));
-	if (frame->magic != XP_SPOOL_FRAME_MAGIC || frame->check != xp_spool_frame_check(frame) ||
-	    frame->chunk_bytes < XP_FDR_METADATA_BYTES || frame->chunk_bytes > XP_SPOOL_CHUNK_MAX)
+	if (frame->check != xp_spool_frame_check(frame) || frame->chunk_bytes > XP_SPOOL_CHUNK_MAX)
+		return 0;
+	if (frame->magic == XP_SPOOL_NOTE_MAGIC && frame->flags)
+		return read_note(reader, reader->pos + sizeof(*frame));
+	if (frame->magic != XP_SPOOL_FRAME_MAGIC || frame->chunk_bytes < XP_FDR_METADATA_BYTES)
 		return 0;
 	return read_chunk(reader, reader->pos + sizeof(*frame), data);
 }
@@ -122,8 +143,10 @@ static int next_chunk(void *arg, struct xp_chunk *chunk)
 	struct reader *reader = arg;
 	const struct xp_spool_frame *frame = &reader->frame;
 	uint8_t *data = NULL;
-	int more = read_frame(reader, &data);
+	int more;
 
+	while ((more = read_frame(reader, &data)) > 0 && frame->magic == XP_SPOOL_NOTE_MAGIC)
+		reader->pos += sizeof(*frame) + frame->chunk_bytes;
 	if (!more && reader->no_gap && reader->pos < reader->window.end)
 		return -EBADMSG;
 	if (more <= 0)
@@ -311,14 +334,13 @@ int xp_spool_lay_out(int dir_fd, const char *name, int fd, bool trusted, struct 
 	return err;
 }
 
-int xp_spool_recover(int dir_fd, const char *name, uint64_t patience_ns, struct xp_spool_result *result)
+int xp_spool_open(int dir_fd, const char *name, uint64_t patience_ns)
 {
+	/* O_NONBLOCK: a FIFO of that name must not block xprof. */
+	int fd = openat(dir_fd, name, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 	struct stat st;
 	int err = 0;
-	int fd;
 
-	/* O_NONBLOCK: a FIFO of that name must not block xprof. */
-	fd = openat(dir_fd, name, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 	if (fd < 0)
 		return -errno;
 	if (fstat(fd, &st))
@@ -327,7 +349,49 @@ int xp_spool_recover(int dir_fd, const char *name, uint64_t patience_ns, struct 
 		err = -EBADMSG;
 	else
 		err = xp_file_lock_within(fd, patience_ns, NULL);
-	if (!err && !st.st_size)
+	if (!err)
+		return fd;
+	close(fd);
+	return err;
+}
+
+int xp_spool_read(int fd, const char *name, pid_t *pid, uint64_t *end, const struct xp_spool_taker *taker)
+{
+	struct reader reader = {
+		.window = { .fd = fd }, .with_chunks = true, .pos = XP_SPOOL_HEADER_BYTES, .taker = taker
+	};
+	struct xp_spool_header header;
+	struct xp_log_info info;
+	struct xp_chunk chunk;
+	struct stat st;
+	int err = read_header(fd, name, &header, &info), more = 1;
+
+	if (err)
+		return err;
+	if (fstat(fd, &st))
+		return -errno;
+	reader.window.end = (uint64_t)st.st_size;
+	reader.window.data = malloc(WINDOW_BYTES);
+	if (!reader.window.data)
+		return -ENOMEM;
+	while (!err && (more = next_chunk(&reader, &chunk)) > 0)
+		err = taker->take(taker->arg, 0, chunk.tid, chunk.first_tsc, chunk.data, chunk.bytes);
+	*pid = info.pid;
+	*end = reader.pos;
+	free(reader.window.data);
+	return err ? err : more;
+}
+
+int xp_spool_recover(int dir_fd, const char *name, uint64_t patience_ns, struct xp_spool_result *result)
+{
+	int fd = xp_spool_open(dir_fd, name, patience_ns), err = 0;
+	struct stat st;
+
+	if (fd < 0)
+		return fd;
+	if (fstat(fd, &st))
+		err = -errno;
+	else if (!st.st_size)
 		err = unlinkat(dir_fd, name, 0) ? -errno : -ENODATA;
 	if (!err)
 		err = xp_spool_lay_out(dir_fd, name, fd, false, result);

@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "trace/spool.h"
 #include "trace/spool_format.h"
 
 /*
@@ -17,6 +18,11 @@
  * known to be well formed. Returns 0 or -errno.
  */
 int xp_spool_lay_out(int dir_fd, const char *name, int fd, bool trusted, struct xp_spool_result *result);
+
+/* Opens a spool and locks it. Returns the descriptor or -errno: -EBUSY, -EBADMSG, as below. */
+int xp_spool_open(int dir_fd, const char *name, uint64_t patience_ns);
+/* Reads a spool: see xp_spool_reopen(). *end: where its complete frames end. */
+int xp_spool_read(int fd, const char *name, pid_t *pid, uint64_t *end, const struct xp_spool_taker *taker);
 
 /*
  * The same for a spool that a crash has left, as xp_spool_finish() would have done it. Returns 0 or -errno: -EBUSY if

@@ -207,6 +207,21 @@ static int grow(struct xp_thread *thread)
 	return 0;
 }
 
+int xp_thread_resume(struct xp_thread *thread, const struct xp_open_call *frames, uint32_t depth, uint64_t last_tsc)
+{
+	thread->last_tsc = last_tsc;
+	for (uint32_t i = 0; i < depth; i++) {
+		int err = thread->depth == thread->room ? grow(thread) : 0;
+
+		if (err)
+			return err;
+		if (thread->marks) /* they cannot be taken back */
+			thread->marks[thread->depth] = (struct xp_open_call_mark){ .chunk = UINT64_MAX };
+		thread->frames[thread->depth++] = frames[i];
+	}
+	return 0;
+}
+
 /* The frame that occupies this slot; depth if there is none. */
 static uint32_t frame_at(const struct xp_thread *thread, uint32_t slot)
 {

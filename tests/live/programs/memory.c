@@ -15,7 +15,7 @@
 
 #define THREADS 4
 
-static long calls_of_work, calls_of_inner, calls_of_handler, calls_of_child;
+static long calls_of_work, calls_of_inner, calls_of_handler, calls_of_child, calls_of_outer;
 static volatile long sink;
 
 TRACED static void inner(long n)
@@ -47,6 +47,17 @@ UNTRACED static void *work_often(void *count)
 	__atomic_fetch_add(&calls_of_work, (long)count, __ATOMIC_RELAXED);
 	__atomic_fetch_add(&calls_of_inner, (long)count, __ATOMIC_RELAXED);
 	return NULL;
+}
+
+static int go_argc;
+static char **go_argv;
+
+/* Calls, and waits in the middle of a call. */
+TRACED static void outer(long count)
+{
+	work_often((void *)count);
+	wait_for_go(go_argc, go_argv);
+	calls_of_outer++;
 }
 
 /* All at full speed: rings are full again and again. */
@@ -188,19 +199,46 @@ UNTRACED static void steal(long count)
 		pthread_join(thieves[i], NULL);
 }
 
+/* Calls, and writes all but one number of the memory over when it is told to go on: see struct xp_ring_owners. */
+UNTRACED static void scribble(long count)
+{
+	const size_t owners = (2048 * 64) + (256ul << 18);
+	unsigned long value = 88172645463325252;
+	size_t bytes = 0;
+	char *rings;
+
+	work_often((void *)count);
+	wait_for_go(go_argc, go_argv);
+	rings = find_rings(&bytes);
+	for (size_t i = 0; rings && i + 8 <= bytes; i += 8) {
+		if (i >= 16ul << 18 && i < owners) /* enough of the rings */
+			i = owners;
+		value ^= value << 13;
+		value ^= value >> 7;
+		value ^= value << 17;
+		if (i >= owners + 16)
+			value = i % 32 == 16 ? value & 0x7ff00007fffUL : value;
+		if (i < owners || i >= owners + 16)
+			*(unsigned long *)(rings + i) = value;
+	}
+	wait_for_go(go_argc, go_argv);
+}
+
 int main(int argc, char **argv)
 {
 	static const struct {
 		const char *name;
 		void (*run)(long count);
 	} ways[] = { { "fast", fast },	{ "threads", threads }, { "signals", signals }, { "vfork", vforks },
-		     { "fork", forks }, { "shared", shared },	{ "steal", steal } };
+		     { "fork", forks }, { "shared", shared },	{ "steal", steal },	{ "scribble", scribble } };
 	long count;
 
 	if (argc < 4)
 		return 2;
 	wait_for_go(argc, argv);
 	count = atol(argv[3]);
+	go_argc = argc;
+	go_argv = argv;
 	for (unsigned int i = 0; i < sizeof(ways) / sizeof(*ways); i++)
 		if (!strcmp(argv[2], ways[i].name))
 			ways[i].run(count);
@@ -210,6 +248,10 @@ int main(int argc, char **argv)
 		wait_for_go(argc, argv);
 		work_often((void *)count);
 	}
+	for (int round = 0; !strcmp(argv[2], "rounds") && round < 3; round++) {
+		outer(count);
+		wait_for_go(argc, argv);
+	}
 	if (!strcmp(argv[2], "kill")) {
 		work_often((void *)count);
 		kill(getpid(), SIGKILL);
@@ -218,5 +260,6 @@ int main(int argc, char **argv)
 	PRINT_COUNT(inner);
 	PRINT_COUNT(handler);
 	PRINT_COUNT(child);
+	PRINT_COUNT(outer);
 	return 0;
 }

@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "sled/left_rings.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/util.h"
+#include "sled/call_rings.h"
+#include "sled/stub_map.h"
+
+#define CALLS_PER_TAKE 256
+/* A thread that is in the stub leaves it in some ns, unless it waits for a CPU. */
+#define LEAVE_US 10000
+
+struct xp_left_rings {
+	struct xp_stub_map stubs; /* locked */
+	uint8_t *memory;
+	struct xp_shared_pages pages;
+	int fd;	    /* borrowed from the stub */
+	bool taken; /* all of it */
+};
+
+static struct xp_ring_owners *owners(const struct xp_left_rings *left)
+{
+	return (struct xp_ring_owners *)(left->memory + XP_CALL_OWNERS_AT);
+}
+
+static int lock_all(const struct xp_stub_map *stubs, pid_t pid, char *why, size_t why_size)
+{
+	for (size_t i = 0; i < stubs->count; i++) {
+		pid_t holder = 0;
+		int err = xp_stub_lock(&stubs->list[i], &holder);
+
+		if (err == -EBUSY)
+			snprintf(why, why_size, "process %d is being recorded by another xprof (process %d)", pid,
+				 holder);
+		if (err)
+			return err;
+	}
+	return 0;
+}
+
+/* Maps the rings behind a stub, if there are any, and if they are those of the recording. */
+static int map_rings(struct xp_left_rings *left, int fd, const uint64_t recording[2])
+{
+	uint64_t theirs[2];
+	int err;
+
+	if (fd < 0)
+		return -ENOENT;
+	left->memory = mmap(NULL, XP_CALL_RINGS_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (left->memory == MAP_FAILED) {
+		left->memory = NULL;
+		return -errno;
+	}
+	left->pages = (struct xp_shared_pages){ .start = left->memory, .bytes = XP_CALL_RINGS_BYTES };
+	err = xp_shared_pages_guard(&left->pages);
+	memcpy(theirs, owners(left)->recording, sizeof(theirs));
+	if (!err && (recording ? memcmp(theirs, recording, sizeof(theirs)) : !(theirs[0] | theirs[1])))
+		err = -ENOENT;
+	left->fd = fd;
+	if (!err)
+		return 0;
+	xp_shared_pages_forget(&left->pages);
+	munmap(left->memory, XP_CALL_RINGS_BYTES);
+	left->memory = NULL;
+	return err;
+}
+
+int xp_left_rings_open(struct xp_left_rings **result, pid_t pid, const uint64_t recording[2], char *why,
+		       size_t why_size)
+{
+	struct xp_left_rings *left = calloc(1, sizeof(*left));
+	int err = left ? xp_stub_map_read(&left->stubs, pid) : -ENOMEM;
+
+	why[0] = 0;
+	if (!err)
+		err = lock_all(&left->stubs, pid, why, why_size);
+	if (!err)
+		err = -ENOENT;
+	for (size_t i = 0; left && i < left->stubs.count && err == -ENOENT; i++)
+		err = map_rings(left, left->stubs.list[i].rings, recording);
+	if (!err) {
+		*result = left;
+		return 0;
+	}
+	if (!why[0] && err == -ESRCH)
+		snprintf(why, why_size, "process %d has ended", pid);
+	else if (!why[0] && err == -ENOENT)
+		snprintf(why, why_size, "process %d holds no calls of a recording that was cut off", pid);
+	else if (!why[0])
+		snprintf(why, why_size, "cannot read the calls in process %d: %s", pid, strerror(-err));
+	if (left)
+		xp_stub_map_free(&left->stubs);
+	free(left);
+	return err;
+}
+
+void xp_left_rings_free(struct xp_left_rings *left)
+{
+	if (!left)
+		return;
+	xp_shared_pages_forget(&left->pages);
+	munmap(left->memory, XP_CALL_RINGS_BYTES);
+	if (left->taken)
+		xp_call_rings_give_back(left->fd);
+	xp_stub_map_free(&left->stubs);
+	free(left);
+}
+
+/* What the owner of a ring says, checked. Returns false if nobody had it, or if it lies. */
+static bool open_ring(const struct xp_left_rings *left, size_t index, struct xp_call_ring *ring,
+		      struct xp_ring_owner *owner)
+{
+	memcpy(owner, &owners(left)->list[index], sizeof(*owner));
+	if (!owner->tid || owner->tid > INT32_MAX || owner->slot >= XP_CALL_SLOTS)
+		return false;
+	xp_call_ring_resume(ring, (struct xp_call_slot *)left->memory + owner->slot,
+			    (struct xp_call_record *)(left->memory + XP_CALL_TABLE_BYTES + index * XP_CALL_RING_BYTES),
+			    XP_CALL_RING_RECORDS, owner->taken);
+	return true;
+}
+
+uint64_t xp_left_rings_count(const struct xp_left_rings *left)
+{
+	struct xp_ring_owner owner;
+	struct xp_call_ring ring;
+	uint64_t count = 0;
+
+	for (size_t i = 0; i < XP_CALL_RINGS_MAX; i++)
+		if (open_ring(left, i, &ring, &owner))
+			count += xp_call_ring_left(&ring);
+	return count;
+}
+
+/* The calls of a ring, once around. */
+static int take_ring(struct xp_call_ring *ring, pid_t tid,
+		     int (*take)(void *arg, pid_t tid, const struct xp_ring_call *calls, size_t count), void *arg,
+		     struct xp_left_counts *counts)
+{
+	const struct xp_call_range all = { UINT64_MAX, ring->next + XP_CALL_RING_RECORDS, xp_clock_now_tsc() };
+	struct xp_ring_call calls[CALLS_PER_TAKE];
+	uint64_t taken = 0;
+	int err = 0;
+
+	while (!err && taken < XP_CALL_RING_RECORDS) {
+		size_t count = xp_call_ring_take(ring, &all, calls, CALLS_PER_TAKE);
+
+		if (count)
+			err = take(arg, tid, calls, count);
+		else if (ring->next == all.end || !xp_call_ring_skip(ring))
+			break;
+		taken += count;
+	}
+	counts->calls += taken;
+	counts->lost += ring->lost + ring->hole_count;
+	return err;
+}
+
+int xp_left_rings_take(struct xp_left_rings *left,
+		       int (*take)(void *arg, pid_t tid, const struct xp_ring_call *calls, size_t count), void *arg,
+		       struct xp_left_counts *counts)
+{
+	struct xp_call_slot *table = (struct xp_call_slot *)left->memory;
+	int err = 0;
+
+	*counts = (struct xp_left_counts){ 0 };
+	for (size_t i = 0; i < XP_CALL_SLOTS; i++)
+		__atomic_store_n(&table[i].key, 0, __ATOMIC_RELEASE);
+	usleep(LEAVE_US);
+	for (size_t i = 0; i < XP_CALL_RINGS_MAX && !err; i++) {
+		struct xp_ring_owner owner;
+		struct xp_call_ring ring;
+
+		if (!open_ring(left, i, &ring, &owner))
+			continue;
+		counts->full += xp_call_ring_left(&ring) >= XP_CALL_RING_RECORDS - XP_CALL_RING_MARGIN;
+		err = take_ring(&ring, (pid_t)owner.tid, take, arg, counts);
+		if (owner.taken - owner.stored < 1ull << 40)
+			counts->unstored += owner.taken - owner.stored;
+		counts->threads++;
+	}
+	if (!err && left->pages.torn)
+		err = -ENOMEM;
+	if (!err)
+		memset(owners(left), 0, sizeof(*owners(left)));
+	left->taken = !err;
+	return err;
+}

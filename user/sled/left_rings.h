@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The call rings that a killed xprof has left in a process: the calls that nobody has taken. The threads go on writing
+ * until their rings are full. All that stands there may be wrong: each number is checked, and the work is bounded.
+ */
+#ifndef XPROF_SLED_LEFT_RINGS_H
+#define XPROF_SLED_LEFT_RINGS_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "sled/call_ring.h"
+
+struct xp_left_rings;
+
+/*
+ * Finds the rings of a process, and keeps other recordings away from them. recording: whose rings, as in struct
+ * xp_ring_owners; NULL: whoever's. Returns 0 or -errno with a sentence in why: -ENOENT if there are none, or those of
+ * another recording; -ESRCH if the process has ended; -EBUSY if an xprof records it; -EACCES and others. The caller
+ * frees.
+ */
+int xp_left_rings_open(struct xp_left_rings **left, pid_t pid, const uint64_t recording[2], char *why, size_t why_size);
+/* Gives the rings back to the process, for another recording. NULL is allowed. */
+void xp_left_rings_free(struct xp_left_rings *left);
+
+struct xp_left_counts {
+	uint64_t calls;	   /* that were taken */
+	uint64_t lost;	   /* reserved, and never committed */
+	uint64_t unstored; /* taken by the xprof that was killed, and at most so many not on disk */
+	size_t threads;
+	size_t full; /* threads whose ring was full: later calls are missing */
+};
+
+/*
+ * Takes all calls, thread by thread, oldest first. No thread records there any more. take: returns 0 or an error, which
+ * ends it. Call it once.
+ */
+int xp_left_rings_take(struct xp_left_rings *left,
+		       int (*take)(void *arg, pid_t tid, const struct xp_ring_call *calls, size_t count), void *arg,
+		       struct xp_left_counts *counts);
+/* How many calls are there to take, as far as the process says the truth. */
+uint64_t xp_left_rings_count(const struct xp_left_rings *left);
+
+#endif

@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "trace/ring_recovery.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/u64_map.h"
+#include "base/util.h"
+#include "target/target.h"
+
+#define CALLS_PER_PUT 64
+
+/* What the spool says about a thread. */
+struct stack {
+	uint64_t last_tsc; /* of its last chunk */
+	uint32_t depth;
+	struct xp_open_call frames[];
+};
+
+struct work {
+	struct xp_ring_recovery *recovery;
+	struct xp_spool *spool;
+	struct xp_spool_rings *rings; /* NULL: none */
+	struct xp_u64_map stacks;     /* by tid */
+	struct xp_thread_options options;
+	struct xp_thread *thread; /* the one whose calls are being taken */
+};
+
+static int put_stack(struct work *work, int32_t tid, const struct xp_open_call *frames, size_t bytes, uint64_t tsc)
+{
+	struct stack *before = xp_u64_map_get(&work->stacks, (uint32_t)tid), *stack;
+	int err;
+
+	stack = malloc(sizeof(*stack) + bytes);
+	if (!stack)
+		return -ENOMEM;
+	stack->last_tsc = XP_MAX(tsc, before ? before->last_tsc : 0);
+	stack->depth = (uint32_t)(bytes / sizeof(*frames));
+	if (bytes)
+		memcpy(stack->frames, frames, bytes);
+	for (uint32_t i = 0; i < stack->depth; i++) /* a budget's mark is of no use any more */
+		stack->frames[i].fn_id &= XP_FN_MAX;
+	err = xp_u64_map_put(&work->stacks, (uint32_t)tid, stack);
+	free(err ? stack : before);
+	return err;
+}
+
+static int keep_rings(struct work *work, const uint8_t *bytes, size_t size)
+{
+	struct xp_spool_rings *copy = malloc(size + 1);
+
+	if (!copy)
+		return -ENOMEM;
+	memcpy(copy, bytes, size);
+	if (size < sizeof(*copy) || (size - sizeof(*copy)) / sizeof(copy->ranges[0]) < copy->range_count) {
+		free(copy);
+		return 0;
+	}
+	free(work->rings);
+	work->rings = copy;
+	return 0;
+}
+
+static int take_spool(void *arg, int kind, int32_t tid, uint64_t tsc, const uint8_t *bytes, size_t size)
+{
+	struct work *work = arg;
+
+	switch (kind) {
+	case 0:
+		return put_stack(work, tid, NULL, 0, tsc);
+	case XP_SPOOL_NOTE_STACK:
+		return put_stack(work, tid, (const struct xp_open_call *)bytes,
+				 size - size % sizeof(struct xp_open_call), 0);
+	case XP_SPOOL_NOTE_RINGS:
+		return keep_rings(work, bytes, size);
+	default:
+		return 0;
+	}
+}
+
+static int store_chunk(void *arg, struct xp_thread *thread)
+{
+	struct work *work = arg;
+
+	return xp_spool_append(work->spool, thread->tid, thread->name, &thread->enc);
+}
+
+static void ignore_synthesized(void *arg, uint32_t fn_id)
+{
+	(void)arg;
+	(void)fn_id;
+}
+
+static int end_thread(struct work *work)
+{
+	int err;
+
+	if (!work->thread)
+		return 0;
+	err = xp_thread_flush(work->thread);
+	xp_counts_add(&work->recovery->counts, &work->thread->counts);
+	xp_thread_free(work->thread);
+	work->thread = NULL;
+	return err;
+}
+
+static int begin_thread(struct work *work, pid_t tid)
+{
+	const struct stack *stack = xp_u64_map_get(&work->stacks, (uint32_t)tid);
+	int err;
+
+	if (work->thread && work->thread->tid == tid)
+		return 0;
+	err = end_thread(work) ?: xp_thread_new(&work->thread, &work->options, tid);
+	if (err)
+		return err;
+	xp_target_thread_name(work->recovery->pid, tid, work->thread->name);
+	return stack ? xp_thread_resume(work->thread, stack->frames, stack->depth, stack->last_tsc) : 0;
+}
+
+/* As xp_processes_record_calls() does it. False: the process has no such function, or it was not attached yet. */
+static bool convert(const struct xp_spool_rings *rings, const struct xp_ring_call *from, struct xp_call *to)
+{
+	uint32_t kind = from->word >> XP_FN_BITS;
+
+	if (kind > XP_EVENT_TAIL_EXIT)
+		return false;
+	for (uint64_t i = 0; i < rings->range_count; i++) {
+		const struct xp_spool_range *range = &rings->ranges[i];
+		uint32_t offset = (from->word & XP_FN_MAX) - range->fn_base - 1;
+
+		if (offset >= range->function_count)
+			continue;
+		*to =
+		    (struct xp_call){ from->tsc, xp_event_word(1 + offset + range->fdr_base, (enum xp_event_kind)kind),
+				      from->sp + (kind != XP_EVENT_EXIT) };
+		return from->tsc >= range->begin_tsc;
+	}
+	return false;
+}
+
+static int take_calls(void *arg, pid_t tid, const struct xp_ring_call *calls, size_t count)
+{
+	struct work *work = arg;
+	int err = begin_thread(work, tid);
+
+	for (size_t i = 0; i < count && !err; i++) {
+		struct xp_call call;
+
+		if (convert(work->rings, &calls[i], &call))
+			err = xp_thread_put(work->thread, calls[i].cpu, call);
+		else
+			err = xp_thread_filter(work->thread, XP_FILTER_OUTSIDE);
+	}
+	return err;
+}
+
+static int take(struct work *work, struct xp_left_rings *left)
+{
+	int err;
+
+	work->options = (struct xp_thread_options){
+		.min_ticks = work->rings->min_ticks,
+		.sink = store_chunk,
+		.synthesized = ignore_synthesized,
+		.arg = work,
+	};
+	err = xp_left_rings_take(left, take_calls, work, &work->recovery->left);
+	err = end_thread(work) ?: err;
+	return xp_spool_flush(work->spool) ?: err;
+}
+
+static void free_stacks(struct work *work)
+{
+	for (size_t i = 0; i < work->stacks.count; i++)
+		free(work->stacks.entries[i].pointer);
+	xp_u64_map_free(&work->stacks);
+}
+
+int xp_ring_recover(struct xp_ring_recovery *recovery, int dir_fd, const char *name, uint64_t patience_ns, char *why,
+		    size_t why_size)
+{
+	struct work work = { .recovery = recovery };
+	const struct xp_spool_taker taker = { take_spool, &work };
+	struct xp_left_rings *left = NULL;
+	int err;
+
+	memset(recovery, 0, sizeof(*recovery));
+	why[0] = 0;
+	err = xp_spool_reopen(&work.spool, dir_fd, name, patience_ns, &recovery->pid, &taker);
+	if (!err && !work.rings)
+		err = -ENODATA;
+	if (!err && xp_target_start_time(recovery->pid) != work.rings->start_time) {
+		snprintf(why, why_size, "process %d has ended", recovery->pid);
+		err = -ESRCH;
+	}
+	if (!err)
+		err = xp_left_rings_open(&left, recovery->pid, work.rings->recording, why, why_size);
+	if (!err)
+		err = take(&work, left);
+	xp_left_rings_free(left);
+	xp_spool_free(work.spool);
+	free_stacks(&work);
+	free(work.rings);
+	return err;
+}
+
+int xp_ring_recover_into(struct xp_ring_recovery *recovery, struct xp_spool *spool, struct xp_left_rings *left,
+			 const struct xp_spool_rings *rings)
+{
+	struct work work = { .recovery = recovery, .spool = spool, .rings = (struct xp_spool_rings *)rings };
+	int err = take(&work, left);
+
+	free_stacks(&work);
+	return err;
+}
