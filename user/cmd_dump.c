@@ -8,8 +8,30 @@
 #include "base/file_view.h"
 #include "commands.h"
 #include "format/formats.h"
+#include "report/log_names.h"
+#include "report/objects.h"
 
-static enum xp_exit dump_view(const struct xp_file_view *view, const char *name)
+static const char *name_of(const void *arg, uint32_t function_id)
+{
+	return xp_log_names_get(arg, function_id);
+}
+
+static int dump_log(const struct xp_file_view *view, const char *path, const char *instr_map,
+		    struct xp_violation *finding)
+{
+	struct xp_log_names *log_names = NULL;
+	int err = xp_log_names_new(&log_names, path, instr_map);
+	const struct xp_function_names names = { .name = name_of, .arg = log_names };
+
+	/* Without names it is still a dump. */
+	if (err == -ENOEXEC)
+		return err;
+	err = xp_format_fdr.dump(view->bytes, view->size, err ? NULL : &names, stdout, finding);
+	xp_log_names_free(log_names);
+	return err;
+}
+
+static enum xp_exit dump_view(const struct xp_file_view *view, const char *name, const char *instr_map)
 {
 	const struct xp_format *format = xp_format_find(view->bytes, view->size);
 	struct xp_violation finding;
@@ -20,7 +42,10 @@ static enum xp_exit dump_view(const struct xp_file_view *view, const char *name)
 		xp_error("%s: not a file that xprof can read (%s)", name, xp_format_names(names, sizeof(names)));
 		return XP_EXIT_FAILED;
 	}
-	err = format->dump(view->bytes, view->size, stdout, &finding);
+	if (format == &xp_format_fdr)
+		err = dump_log(view, name, instr_map, &finding);
+	else
+		err = format->dump(view->bytes, view->size, NULL, stdout, &finding);
 	if (!err && fflush(stdout))
 		err = -errno;
 	if (!err)
@@ -28,6 +53,8 @@ static enum xp_exit dump_view(const struct xp_file_view *view, const char *name)
 	fflush(stdout); /* print the records before the message */
 	if (err == -EBADMSG)
 		xp_error("%s: 0x%" PRIx64 ": %s", name, finding.offset, finding.text);
+	else if (err == -ENOEXEC)
+		xp_error("%s: " XP_REPORT_NO_INSTR_MAP, instr_map);
 	else
 		xp_error("%s: cannot print it: %s", name, strerror(-err));
 	return XP_EXIT_FAILED;
@@ -49,7 +76,7 @@ enum xp_exit xp_cmd_dump(const struct xp_options *options)
 			result = XP_EXIT_FAILED;
 			continue;
 		}
-		if (dump_view(&view, name))
+		if (dump_view(&view, name, options->instr_map))
 			result = XP_EXIT_FAILED;
 		xp_file_view_close(&view);
 	}

@@ -40,7 +40,11 @@ static int print_report(struct xp_report_tables *tables, const struct xp_recorde
 /* *failed: a part of it could not be read, and the error is printed. */
 static int report(const struct xp_options *options, struct xp_recorded *recorded, bool *failed)
 {
-	const struct xp_report_options how = { .by_line = options->lines, .no_inlines = options->no_inlines };
+	const struct xp_report_options how = {
+		.by_line = options->lines,
+		.no_inlines = options->no_inlines,
+		.instr_map = options->instr_map,
+	};
 	struct xp_report_tables tables;
 	bool broken;
 	int err;

@@ -230,6 +230,9 @@ const struct xp_option xp_option_table[] = {
 	  "Count inlined code for the function that it is inlined into." },
 	{ "full-names", 0, NULL, NULL, XP_OPTION_FLAG, ON(REPORT) | ON(EXPORT), SETS(full_names), "Output",
 	  "Show C++ function names with their parameters and template arguments." },
+	{ "instr-map", 0, "FILE", NULL, XP_OPTION_FILE, ON(REPORT) | ON(DUMP), SETS(instr_map), "Output",
+	  "Take the names of the functions of FDR logs from this program, library or NAME.xray.so. Default: what the "
+	  "recording knows of them." },
 	{ "sleds", 0, NULL, NULL, XP_OPTION_FLAG, ON(LIST), SETS(sleds), "Output",
 	  "List every sled of each function." },
 	{ "verbose", 'v', NULL, NULL, XP_OPTION_FLAG, TALKERS, SETS(verbose), "Messages", "Print what xprof does." },

@@ -150,6 +150,7 @@ struct xp_options {
 	bool lines;
 	bool no_inlines;
 	bool full_names;
+	const char *instr_map; /* dump too: file with the functions of a log; NULL: not given */
 
 	/* export; pids, tid, functions and full_names, too */
 	bool folded;

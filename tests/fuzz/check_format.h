@@ -11,7 +11,7 @@ static inline void check_format(const struct xp_format *format, const uint8_t *d
 	FILE *out = fopen("/dev/null", "w");
 
 	CHECK(out);
-	CHECK(format->dump(data, size, out, &finding) == (is_right ? 0 : -EBADMSG));
+	CHECK(format->dump(data, size, NULL, out, &finding) == (is_right ? 0 : -EBADMSG));
 	fclose(out);
 	CHECK(!format->check(data, size, &report));
 	CHECK(report.finding_count <= 1 && (is_right || report.finding_count));

@@ -79,7 +79,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	CHECK(!report.finding_count || (strlen(report.findings[0].text) && report.findings[0].offset <= size));
 	out = open_memstream(&text, &length);
 	CHECK(out);
-	CHECK(xp_format_fdr.dump(data, size, out, &finding) == (good ? 0 : -EBADMSG));
+	CHECK(xp_format_fdr.dump(data, size, NULL, out, &finding) == (good ? 0 : -EBADMSG));
 	CHECK(!fclose(out));
 	for (size_t i = 0; i < length; i++)
 		CHECK(text[i] == '\n' || (text[i] >= 0x20 && text[i] < 0x7f));

@@ -21,12 +21,17 @@ static void dump_payload(FILE *out, const uint8_t *data, uint32_t bytes)
 		fputs("...", out);
 }
 
+static void dump_function(FILE *out, const struct xp_fdr_record *record, const struct xp_function_names *names)
+{
+	const char *name = names ? names->name(names->arg, record->function.fn_id) : NULL;
+
+	fprintf(out, " function %u delta %u", record->function.fn_id, record->function.delta);
+	if (name)
+		xp_put(out, " %s", name);
+}
+
 static void dump_details(FILE *out, const struct xp_fdr_record *record)
 {
-	if (record->is_function) {
-		fprintf(out, " function %u delta %u", record->function.fn_id, record->function.delta);
-		return;
-	}
 	switch ((enum xp_fdr_metadata_kind)record->kind) {
 	case XP_FDR_WALL_CLOCK:
 		fprintf(out, " %" PRIu64 ".%06u", record->wall.seconds, record->wall.microseconds);
@@ -63,7 +68,7 @@ static double seconds_between(uint64_t from, uint64_t to, uint64_t cycle_hz)
 	return to >= from ? (double)(to - from) / cycle_hz : -((double)(from - to) / cycle_hz);
 }
 
-static void dump_record(FILE *out, const struct xp_fdr_record *record, uint64_t start_tsc, uint64_t cycle_hz)
+static void dump_start(FILE *out, const struct xp_fdr_record *record, uint64_t start_tsc, uint64_t cycle_hz)
 {
 	fprintf(out, "0x%08" PRIx64 " %7d", record->offset, record->tid);
 	if (!record->has_cpu)
@@ -74,8 +79,6 @@ static void dump_record(FILE *out, const struct xp_fdr_record *record, uint64_t 
 		fprintf(out, " %3u %20" PRIu64 " %14.9f", record->cpu, record->tsc,
 			seconds_between(start_tsc, record->tsc, cycle_hz));
 	fprintf(out, " %s", xp_fdr_record_name(record));
-	dump_details(out, record);
-	putc('\n', out);
 }
 
 static void dump_header(FILE *out, const struct xp_fdr_reader *reader)
@@ -89,7 +92,8 @@ static void dump_header(FILE *out, const struct xp_fdr_reader *reader)
 	fprintf(out, "#%9s %7s %3s %20s %14s %s\n", "offset", "tid", "cpu", "tsc", "seconds", "record");
 }
 
-static int dump(const uint8_t *bytes, uint64_t size, FILE *out, struct xp_violation *violation)
+static int dump(const uint8_t *bytes, uint64_t size, const struct xp_function_names *names, FILE *out,
+		struct xp_violation *violation)
 {
 	struct xp_fdr_reader reader;
 	struct xp_fdr_record record;
@@ -108,7 +112,12 @@ static int dump(const uint8_t *bytes, uint64_t size, FILE *out, struct xp_violat
 			started = true;
 			start_tsc = record.tsc;
 		}
-		dump_record(out, &record, start_tsc, reader.header.cycle_hz);
+		dump_start(out, &record, start_tsc, reader.header.cycle_hz);
+		if (record.is_function)
+			dump_function(out, &record, names);
+		else
+			dump_details(out, &record);
+		putc('\n', out);
 		more = ferror(out) ? -EIO : 0;
 	}
 	return more;

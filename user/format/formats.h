@@ -17,11 +17,21 @@ struct xp_report {
 	unsigned int finding_count; /* 0: the file is valid */
 };
 
+/* What the functions of an FDR log are called. */
+struct xp_function_names {
+	const char *(*name)(const void *arg, uint32_t function_id); /* clean; NULL: unknown */
+	const void *arg;
+};
+
 struct xp_format {
 	const char *name;
 	bool (*probe)(const uint8_t *bytes, uint64_t size);
-	/* Prints one line per record. Returns 0 or -errno: -EBADMSG and *violation if the file is malformed. */
-	int (*dump)(const uint8_t *bytes, uint64_t size, FILE *out, struct xp_violation *violation);
+	/*
+	 * Prints one line per record. names: NULL if none are known. Returns 0 or -errno: -EBADMSG and *violation if
+	 * the file is malformed.
+	 */
+	int (*dump)(const uint8_t *bytes, uint64_t size, const struct xp_function_names *names, FILE *out,
+		    struct xp_violation *violation);
 	/* *report is empty on entry. Returns 0, with or without findings, or -ENOMEM. */
 	int (*check)(const uint8_t *bytes, uint64_t size, struct xp_report *report);
 };

@@ -43,13 +43,15 @@ static void dump_line(FILE *out, const struct xp_gperf_line *line)
 	putc('\n', out);
 }
 
-static int dump(const uint8_t *bytes, uint64_t size, FILE *out, struct xp_violation *violation)
+static int dump(const uint8_t *bytes, uint64_t size, const struct xp_function_names *names, FILE *out,
+		struct xp_violation *violation)
 {
 	struct xp_gperf_reader reader;
 	struct xp_gperf_sample sample;
 	struct xp_gperf_line line;
 	int more;
 
+	(void)names;
 	more = xp_gperf_reader_init(&reader, bytes, size, violation);
 	if (!more) {
 		dump_header(out, &reader);

@@ -13,6 +13,7 @@
 
 /* How many files of the profile are searched for a sled table, if nothing else tells which program a log is from. */
 #define CANDIDATES_MAX 4096
+#define SIDE_ELF_SUFFIX ".xray.so"
 
 /* ---- mapped objects ---- */
 
@@ -21,6 +22,13 @@ static const char *base_name(const char *path)
 	const char *slash = strrchr(path, '/');
 
 	return slash && slash[1] ? slash + 1 : path;
+}
+
+static bool ends_with(const char *text, const char *suffix)
+{
+	size_t length = strlen(text), suffix_length = strlen(suffix);
+
+	return length >= suffix_length && !strcmp(text + length - suffix_length, suffix);
 }
 
 bool xp_report_is_sym_file(const char *path)
@@ -205,20 +213,13 @@ static int add_recorded_object(struct xp_report_functions *functions, const stru
 }
 
 /*
- * Reads xprof's file of names, which it writes if llvm-xray cannot read the program itself. Its functions have no code,
- * and so no object.
+ * Takes the names from a side ELF, xprof's file of names for llvm-xray. Its functions have no code, and so no object.
  */
-static int add_instr_map(struct xp_report_functions *functions, const struct xp_recorded_process *process,
-			 struct xp_symbolizer *symbolizer)
+static int add_side_elf(struct xp_report_functions *functions, const char *path, struct xp_symbolizer *symbolizer)
 {
-	char path[PATH_MAX], real[PATH_MAX];
 	uint32_t file;
-	int err;
+	int err = xp_symbolizer_file(symbolizer, path, NULL, 0, &file);
 
-	if ((size_t)snprintf(path, sizeof(path), "%s/%s.xray.so", process->directory, process->stem) >= sizeof(path) ||
-	    !realpath(path, real))
-		return 0;
-	err = xp_symbolizer_file(symbolizer, real, NULL, 0, &file);
 	for (size_t i = 1; !err && xp_symbolizer_is_readable(symbolizer, file) && i < functions->count; i++) {
 		struct xp_report_function *function = &functions->all[i];
 
@@ -229,6 +230,19 @@ static int add_instr_map(struct xp_report_functions *functions, const struct xp_
 		err = err == -E2BIG ? 0 : err;
 	}
 	return err;
+}
+
+/* The side ELF of the log, which is there if llvm-xray cannot read the program itself. */
+static int add_own_side_elf(struct xp_report_functions *functions, const struct xp_recorded_process *process,
+			    struct xp_symbolizer *symbolizer)
+{
+	char path[PATH_MAX], real[PATH_MAX];
+
+	if ((size_t)snprintf(path, sizeof(path), "%s/%s" SIDE_ELF_SUFFIX, process->directory, process->stem) >=
+		sizeof(path) ||
+	    !realpath(path, real))
+		return 0;
+	return add_side_elf(functions, real, symbolizer);
 }
 
 /* Without a side ELF, all sleds are in one file; without a manifest, the profile may tell which. */
@@ -264,24 +278,72 @@ static bool any_known(const struct xp_report_functions *functions)
 	return false;
 }
 
-int xp_report_functions_find(struct xp_report_functions *functions, size_t count,
-			     const struct xp_recorded_process *process, const struct xp_report_objects *objects,
-			     struct xp_symbolizer *symbolizer)
+bool xp_report_instr_map_is_good(const char *path, struct xp_symbolizer *symbolizer)
+{
+	struct xp_elf_functions sleds;
+	char real[PATH_MAX];
+	uint32_t file;
+
+	if (!realpath(path, real) || xp_symbolizer_file(symbolizer, real, NULL, 0, &file))
+		return false;
+	if (ends_with(real, SIDE_ELF_SUFFIX))
+		return xp_symbolizer_is_readable(symbolizer, file);
+	if (xp_symbolizer_functions(symbolizer, file, 1, &sleds))
+		return false;
+	free(sleds.vaddrs);
+	return sleds.count > 0;
+}
+
+/* Takes the functions from the file that the user names. */
+static int add_given(struct xp_report_functions *functions, const char *path, struct xp_symbolizer *symbolizer)
+{
+	struct xp_elf_functions sleds;
+	const char *object;
+	char real[PATH_MAX];
+	uint32_t file;
+	int err;
+
+	if (!realpath(path, real))
+		return 0; /* it was there when it was looked at first */
+	if (ends_with(real, SIDE_ELF_SUFFIX))
+		return add_side_elf(functions, real, symbolizer);
+	err = xp_symbolizer_file(symbolizer, real, NULL, 0, &file);
+	if (err)
+		return err;
+	err = xp_symbolizer_functions(symbolizer, file, functions->count, &sleds);
+	if (err)
+		return err == -ENOMEM ? err : 0;
+	object = display_name(symbolizer, file);
+	err = object ? place_functions(functions, 1, &sleds, file, object, symbolizer) : -ENOMEM;
+	free(sleds.vaddrs);
+	return err;
+}
+
+static int find_recorded(struct xp_report_functions *functions, const struct xp_recorded_process *process,
+			 const struct xp_report_objects *objects, struct xp_symbolizer *symbolizer)
 {
 	int err = 0;
 
-	functions->all = calloc(count + 1, sizeof(*functions->all));
-	if (!functions->all)
-		return -ENOMEM;
-	functions->count = count + 1;
 	for (size_t i = 0; !err && i < process->object_count; i++)
 		if (process->objects[i].first_id)
 			err = add_recorded_object(functions, process, &process->objects[i], symbolizer);
 	if (!err)
-		err = add_instr_map(functions, process, symbolizer);
+		err = add_own_side_elf(functions, process, symbolizer);
 	if (!err && !any_known(functions))
 		err = add_from_profile(functions, objects, symbolizer);
 	return err;
+}
+
+int xp_report_functions_find(struct xp_report_functions *functions, size_t count,
+			     const struct xp_recorded_process *process, const struct xp_report_objects *objects,
+			     const char *instr_map, struct xp_symbolizer *symbolizer)
+{
+	functions->all = calloc(count + 1, sizeof(*functions->all));
+	if (!functions->all)
+		return -ENOMEM;
+	functions->count = count + 1;
+	return instr_map ? add_given(functions, instr_map, symbolizer)
+			 : find_recorded(functions, process, objects, symbolizer);
 }
 
 void xp_report_functions_free(struct xp_report_functions *functions)

@@ -40,6 +40,9 @@ const struct xp_report_object *xp_report_objects_find(const struct xp_report_obj
 /* Whether the file is in a directory sym/, like those that a recording makes. */
 bool xp_report_is_sym_file(const char *path);
 
+/* Functions of a log with an ID above this have no names. */
+#define XP_REPORT_FUNCTIONS_MAX (4u << 20)
+
 /* A function of a log. */
 struct xp_report_function {
 	const char *object; /* clean; NULL: unknown */
@@ -54,12 +57,17 @@ struct xp_report_functions {
 };
 
 /*
- * Finds the functions 1..count of a process's log: in the objects that the manifest names, in the log's side ELF, or in
- * the first object of the profile with the same number of functions. Returns 0 or -ENOMEM.
+ * Finds the functions 1..count of a process's log: in the file instr_map, if it is not NULL; otherwise in the objects
+ * that the manifest names, in the log's side ELF, or in the first object of the profile with the same number of
+ * functions. Returns 0 or -ENOMEM.
  */
 int xp_report_functions_find(struct xp_report_functions *functions, size_t count,
 			     const struct xp_recorded_process *process, const struct xp_report_objects *objects,
-			     struct xp_symbolizer *symbolizer);
+			     const char *instr_map, struct xp_symbolizer *symbolizer);
+/* What to say of a file that cannot be an instr_map. */
+#define XP_REPORT_NO_INSTR_MAP "not a program or library with sleds, nor a NAME.xray.so of a recording"
+/* Whether this file can be an instr_map: an object with sleds or a side ELF. */
+bool xp_report_instr_map_is_good(const char *path, struct xp_symbolizer *symbolizer);
 void xp_report_functions_free(struct xp_report_functions *functions);
 
 #endif

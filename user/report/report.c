@@ -15,9 +15,6 @@
 #include "report/fdr_calls.h"
 #include "report/objects.h"
 
-/* Functions of a log with an ID above this have no names. */
-#define FUNCTION_ID_MAX (4u << 20)
-
 /* The files of a process while its table is made. */
 struct input {
 	struct xp_report_table *table;
@@ -37,6 +34,7 @@ struct making {
 	struct xp_report_tables *tables;
 	const struct xp_report_options *options;
 	struct input *inputs;
+	const char *instr_map; /* NULL: none, or not readable */
 	bool broken;
 };
 
@@ -131,8 +129,9 @@ static int find_functions(struct making *making, struct input *input)
 		count = XP_MAX(count, input->log.functions[i].function_id);
 	for (size_t i = 0; i < input->table->process->taken_out_count; i++)
 		count = XP_MAX(count, input->table->process->taken_out[i].id);
-	return xp_report_functions_find(&input->functions, XP_MIN(count, FUNCTION_ID_MAX), input->table->process,
-					&input->objects, making->tables->symbolizer);
+	return xp_report_functions_find(&input->functions, XP_MIN(count, XP_REPORT_FUNCTIONS_MAX),
+					input->table->process, &input->objects, making->instr_map,
+					making->tables->symbolizer);
 }
 
 static int read_log(struct making *making, struct input *input)
@@ -157,6 +156,20 @@ static int read_log(struct making *making, struct input *input)
 	input->table->calls = input->log.calls;
 	input->table->open = input->log.open;
 	return find_functions(making, input);
+}
+
+static void check_instr_map(struct making *making)
+{
+	const char *path = making->options->instr_map;
+
+	if (!path)
+		return;
+	if (xp_report_instr_map_is_good(path, making->tables->symbolizer)) {
+		making->instr_map = path;
+		return;
+	}
+	xp_error("%s: " XP_REPORT_NO_INSTR_MAP, path);
+	making->broken = true;
 }
 
 static int read_input(struct making *making, struct input *input)
@@ -418,6 +431,7 @@ static int make_all(struct making *making, size_t count)
 {
 	int err = 0;
 
+	check_instr_map(making);
 	for (size_t i = 0; !err && i < count; i++)
 		err = read_input(making, &making->inputs[i]);
 	if (!err)

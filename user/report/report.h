@@ -14,8 +14,9 @@
 #include "report/symbolize.h"
 
 struct xp_report_options {
-	bool by_line;	 /* one row per source line; without calls, unless there are only calls */
-	bool no_inlines; /* count inlined code for the function that contains it */
+	bool by_line;	       /* one row per source line; without calls, unless there are only calls */
+	bool no_inlines;       /* count inlined code for the function that contains it */
+	const char *instr_map; /* file with the functions of every log, see objects.h; NULL: none */
 };
 
 struct xp_report_row {

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Where `xprof report` and `xprof dump` take the names of a log's functions from."""
+import json
+import re
+
+import pytest
+
+import hand_made
+import project
+
+SOURCE = r"""
+struct Machine { __attribute__((noinline)) int spin(int n); };
+int Machine::spin(int n) { __asm__ volatile(""); return n * 3; }
+extern "C" __attribute__((noinline)) int leaf(int n) { __asm__ volatile(""); return n + 1; }
+int main(int argc, char **argv) { Machine m; return m.spin(leaf(argc)); }
+"""
+NAMES = ("Machine::spin(int)", "leaf", "main")
+
+
+@pytest.fixture
+def app(program):
+    return program.text("lognames", SOURCE, "-O2", project.no_runtime(), suffix=".cpp")
+
+
+@pytest.fixture
+def log(xprof, tmp_path, app):
+    """A log of one call of each function of NAMES."""
+    lines = xprof("list", app).stdout.splitlines()[2:]
+    ids = {line.split(None, 8)[8]: int(line.split()[0]) for line in lines}
+    path = tmp_path / "lognames.5.fdr"
+    path.write_bytes(hand_made.fdr_log({5: [(kind, ids[name], 10 * ids[name] + kind) for name in NAMES for kind in (0, 1)]}))
+    return path
+
+
+@pytest.fixture
+def side(tmp_path, app):
+    path = tmp_path / "other.xray.so"
+    done = project.run([project.OUTPUT / "tests" / "format" / "instr_map_gen", path, app])
+    assert done.returncode == 0, done.stderr
+    return path
+
+
+def reported(xprof, *args):
+    """{function: object}"""
+    done = xprof("report", "--full-names", *args)
+    rows = [re.split(r"  +", line.strip()) for line in done.stdout.splitlines()[2:]]
+    return {row[3]: row[4] if len(row) > 4 else None for row in rows}
+
+
+def dumped(xprof, *args):
+    done = xprof("dump", *args)
+    assert done.returncode == 0, done.stderr
+    return re.findall(r"(?:enter|exit) function \d+ delta \d+(?: (.*))?$", done.stdout, re.M)
+
+
+def test_nothing_known(xprof, log):
+    assert set(reported(xprof, log)) == {"fn_1", "fn_2", "fn_3"}
+    assert dumped(xprof, log) == [""] * 6
+
+
+def test_given_program(xprof, log, app):
+    assert reported(xprof, "--instr-map", app, log) == dict.fromkeys(NAMES, app.name)
+    assert dumped(xprof, "--instr-map", app, log) == [name for name in NAMES for _ in range(2)]
+
+
+def test_given_side_elf(xprof, log, side):
+    """It has no code, so no object either."""
+    assert reported(xprof, "--instr-map", side, log) == dict.fromkeys(NAMES)
+    assert dumped(xprof, "--instr-map", side, log) == [name for name in NAMES for _ in range(2)]
+
+
+def test_given_program_is_believed(xprof, log, app, tmp_path):
+    """What the recording knows does not mix with it."""
+    objects = [{"path": "/bin/true", "functions": 3, "first_id": 1}]
+    (tmp_path / "manifest.json").write_text(json.dumps({"processes": [{"pid": 5, "log": log.name, "objects": objects}]}))
+    assert reported(xprof, "--instr-map", app, log) == dict.fromkeys(NAMES, app.name)
+
+
+def test_known_by_the_manifest(xprof, log, app, tmp_path):
+    objects = [{"path": str(app), "functions": 3, "first_id": 1}]
+    (tmp_path / "manifest.json").write_text(json.dumps({"processes": [{"pid": 5, "log": log.name, "objects": objects}]}))
+    assert dumped(xprof, log) == [name for name in NAMES for _ in range(2)]
+
+
+@pytest.mark.parametrize("command", ["report", "dump"])
+def test_file_without_functions(xprof, log, command, tmp_path):
+    for path in ("/bin/true", tmp_path / "none"):
+        done = xprof(command, "--instr-map", path, log)
+        assert done.returncode == 1
+        assert f"xprof: error: {path}: not a program or library with sleds" in done.stderr
