@@ -222,7 +222,7 @@ static __always_inline __u64 probed_ip(struct task_struct *task, __u64 ip)
 	if (!bpf_core_field_exists(task->utask))
 		return ip;
 	utask = BPF_CORE_READ(task, utask);
-	if (!utask || !BPF_CORE_READ(utask, active_uprobe))
+	if (!utask)
 		return ip;
 	in_slot = ip - BPF_CORE_READ(utask, xol_vaddr);
 	return in_slot < XOL_SLOT_BYTES ? BPF_CORE_READ(utask, vaddr) + in_slot : ip;

@@ -120,7 +120,6 @@ struct thread_struct {
 
 struct uprobe_task {
 	long unsigned int vaddr;
-	struct uprobe *active_uprobe;
 	long unsigned int xol_vaddr;
 } __attribute__((preserve_access_index));
 

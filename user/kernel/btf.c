@@ -30,7 +30,7 @@ const struct xp_kernel_struct xp_kernel_structs[] = {
 	{ "mm_struct", { "start_stack" } },
 	{ "sched_entity", { "sum_exec_runtime" } },
 	{ "thread_struct", { "fsbase" } },
-	{ "uprobe_task", { "vaddr", "active_uprobe", "xol_vaddr" } },
+	{ "uprobe_task", { "vaddr", "xol_vaddr" } },
 	{ "task_struct",
 	  { "flags", "exit_code", "pid", "tgid", "start_time", "comm", "mm", "signal", "se", "thread", "utask" } },
 	{ "linux_binprm", { "file" } },
