@@ -164,6 +164,22 @@ int main(int argc, char **argv)
 """
 
 
+def test_programs_of_bpf(perf, record, start, shares):
+    """perf names their code: of those that are there at the start, and of those that come during the recording."""
+    process = start([shares, 20])
+    session = record("--no-sleds", "-F", "999", "-p", process.pid).wait_attached()
+    time.sleep(0.2)
+    assert record("--no-sleds", "-p", process.pid, "-d", "0.1").finish().status == 0
+    time.sleep(0.3)  # the kernel frees programs a little later
+    path = perf_data(session.stop())
+    text = "\n".join(line for line in perf("script", "-i", path, "--show-bpf-events").splitlines() if "PERF_RECORD_" in line)
+    names = re.findall(r"([0-9.]+): PERF_RECORD_KSYMBOL addr [0-9a-f]+ len [1-9]\d* type 1 flags 0x(\d) name bpf_prog_[0-9a-f]+_(\w+)", text)
+    assert ("0.000000", "0", "sample") in names and ("0.000000", "0", "copy_piece") in names, text[:3000]
+    for flags in "01":
+        assert [at for at, flag, name in names if (flag, name) == (flags, "sample") and float(at)], text[-3000:]
+    assert re.search(r"[1-9]\d*\.\d+: PERF_RECORD_BPF_EVENT type 1, flags 0, id [1-9]", text)
+
+
 def test_names(perf, sampled, program):
     """Of threads, which change theirs; of a child before and behind its exec."""
     path = program.text("thread-names", THREADS, *BUILD, instrument=False)

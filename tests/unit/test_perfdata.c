@@ -299,6 +299,34 @@ static void test_records(void **state)
 	close(fd);
 }
 
+static void test_code_of_the_kernel(void **state)
+{
+	static const uint8_t expected[] = {
+		/* KSYMBOL */
+		U32(17), U16(0), U16(24 + 16 + 24), U64(0xffffffffc0001000), U32(0x80), U16(1), U16(0), 'b', 'p', 'f',
+		'_', 'p', 'r', 'o', 'g', '_', '1', '_', 's', 0, 0, 0, 0, TRAILER(0, 0, 0),
+		/* of a program that is gone, whose name fills whole words */
+		U32(17), U16(0), U16(24 + 8 + 24), U64(0xffffffffc0002000), U32(0x40), U16(1), U16(1), 'b', 'p', 'f',
+		'_', 'p', '_', 'x', 0, TRAILER(0, 0, 1101),
+		/* BPF_EVENT */
+		U32(18), U16(0), U16(24 + 24), U16(2), U16(0), U32(77), 1, 2, 3, 4, 5, 6, 7, 8, TRAILER(0, 0, 1102)
+	};
+	const struct xp_perfdata_symbol here = { 0xffffffffc0001000, 0x80, 1, 0, "bpf_prog_1_s" };
+	const struct xp_perfdata_symbol gone = { 0xffffffffc0002000, 0x40, 1, 1, "bpf_p_x" };
+	static const uint8_t tag[] = { 1, 2, 3, 4, 5, 6, 7, 8 };
+	struct xp_perfdata *perfdata = begin();
+
+	(void)state;
+	assert_int_equal(xp_perfdata_symbol(perfdata, 0, &here), 0);
+	assert_int_equal(xp_perfdata_symbol(perfdata, 1001, &gone), 0);
+	assert_int_equal(xp_perfdata_bpf(perfdata, 1002, 2, 77, tag), 0);
+	end(perfdata);
+	assert_bytes(232 + 56, expected, sizeof(expected));
+	assert_int_equal(count(17), 2);
+	assert_int_equal(count(18), 1);
+	close(fd);
+}
+
 /* The sections in the order of their numbers; each text has 4 bytes of length and is padded to 64. */
 static void test_features(void **state)
 {
@@ -698,6 +726,7 @@ int main(void)
 		cmocka_unit_test(test_conversion),
 		cmocka_unit_test(test_head),
 		cmocka_unit_test(test_records),
+		cmocka_unit_test(test_code_of_the_kernel),
 		cmocka_unit_test(test_features),
 		cmocka_unit_test(test_cut_off),
 		cmocka_unit_test(test_rounds),

@@ -153,6 +153,8 @@ static void test_records(void **state)
 	words(RECORD(PERF_RECORD_COMM, 0, 40), PAIR(7, 9), 0x6362, TRAILER);
 	words(RECORD(PERF_RECORD_FORK, 0, 48), PAIR(9, 7), PAIR(10, 8), 950, TRAILER);
 	words(RECORD(PERF_RECORD_LOST, 0, 40), 1, 33, TRAILER);
+	words(RECORD(PERF_RECORD_KSYMBOL, 0, 48), 0xffffffffc0001000, PAIR(0x80, 1 | 1 << 16), 0x6261, TRAILER);
+	words(RECORD(PERF_RECORD_BPF_EVENT, 0, 40), PAIR(2, 77), 0x0807060504030201, TRAILER);
 	words(RECORD(12345, 0, 24), 1, 2); /* there is no trailer from type 64 on */
 	words(RECORD(22, 0, 32), 1, TRAILER);
 	put_sample(5000);
@@ -196,6 +198,16 @@ static void test_records(void **state)
 	assert_int_equal(record.task.time_ns, 950);
 	assert_int_equal(xp_perfdata_reader_next(&reader, &record, &violation), 1);
 	assert_int_equal(record.lost.count, 33);
+	assert_int_equal(xp_perfdata_reader_next(&reader, &record, &violation), 1);
+	assert_int_equal(record.symbol.start, 0xffffffffc0001000);
+	assert_int_equal(record.symbol.bytes, 0x80);
+	assert_int_equal(record.symbol.type, 1);
+	assert_int_equal(record.symbol.flags, 1);
+	assert_string_equal(record.symbol.name, "ab");
+	assert_int_equal(xp_perfdata_reader_next(&reader, &record, &violation), 1);
+	assert_int_equal(record.bpf.type, 2);
+	assert_int_equal(record.bpf.id, 77);
+	assert_memory_equal(record.bpf.tag, "\1\2\3\4\5\6\7\10", 8);
 	assert_int_equal(xp_perfdata_reader_next(&reader, &record, &violation), 1);
 	assert_int_equal(record.type, 12345);
 	assert_null(xp_perfdata_record_name(record.type));

@@ -12,7 +12,8 @@
 #include "format/perfdata_zstd.h"
 
 #define KERNEL_PID (-1)
-#define COMM_BYTES 16 /* the kernel's TASK_COMM_LEN */
+#define COMM_BYTES 16	 /* the kernel's TASK_COMM_LEN */
+#define SYMBOL_BYTES 512 /* KSYM_NAME_LEN of the kernel */
 #define SAMPLE_TYPE                                                                                                    \
 	(PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_CPU | PERF_SAMPLE_PERIOD |                  \
 	 PERF_SAMPLE_CALLCHAIN)
@@ -351,6 +352,38 @@ int xp_perfdata_comm(struct xp_perfdata *perfdata, uint64_t tsc, pid_t pid, pid_
 	put(perfdata, ids, sizeof(ids));
 	xp_perfdata_put(&perfdata->sink, comm, bytes, padded);
 	return end_with_trailer(perfdata, tsc, pid, tid);
+}
+
+int xp_perfdata_symbol(struct xp_perfdata *perfdata, uint64_t tsc, const struct xp_perfdata_symbol *symbol)
+{
+	size_t bytes = strnlen(symbol->name, SYMBOL_BYTES - 1), padded = xp_perfdata_align(bytes + 1, 8);
+	int err = begin(perfdata, PERF_RECORD_KSYMBOL, 0,
+			sizeof(struct perf_event_header) + 16 + padded + sizeof(struct trailer));
+
+	if (err)
+		return err;
+	put(perfdata, &symbol->start, sizeof(symbol->start));
+	put(perfdata, &symbol->bytes, sizeof(symbol->bytes));
+	put(perfdata, &symbol->type, sizeof(symbol->type));
+	put(perfdata, &symbol->flags, sizeof(symbol->flags));
+	xp_perfdata_put(&perfdata->sink, symbol->name, bytes, padded);
+	return end_with_trailer(perfdata, tsc, 0, 0);
+}
+
+int xp_perfdata_bpf(struct xp_perfdata *perfdata, uint64_t tsc, uint16_t type, uint32_t id,
+		    const uint8_t tag[XP_PERFDATA_BPF_TAG_BYTES])
+{
+	const uint16_t head[] = { type, 0 }; /* flags */
+	int err = begin(perfdata, PERF_RECORD_BPF_EVENT, 0,
+			sizeof(struct perf_event_header) + sizeof(head) + sizeof(id) + XP_PERFDATA_BPF_TAG_BYTES +
+			    sizeof(struct trailer));
+
+	if (err)
+		return err;
+	put(perfdata, head, sizeof(head));
+	put(perfdata, &id, sizeof(id));
+	put(perfdata, tag, XP_PERFDATA_BPF_TAG_BYTES);
+	return end_with_trailer(perfdata, tsc, 0, 0);
 }
 
 /* ptid, the creating thread, is unknown; its process is written instead. */

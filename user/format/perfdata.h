@@ -108,6 +108,20 @@ int xp_perfdata_new(struct xp_perfdata **perfdata, int fd, const struct xp_perfd
 int xp_perfdata_kernel(struct xp_perfdata *perfdata, uint64_t start, uint64_t bytes);
 /* A kernel module. path: of the .ko, or its name in brackets. */
 int xp_perfdata_module(struct xp_perfdata *perfdata, uint64_t start, uint64_t bytes, const char *path);
+/* Code of the kernel that appears or goes at run time: KSYMBOL of enum perf_event_type. */
+struct xp_perfdata_symbol {
+	uint64_t start;
+	uint32_t bytes;
+	uint16_t type;	/* PERF_RECORD_KSYMBOL_TYPE_BPF, ... */
+	uint16_t flags; /* PERF_RECORD_KSYMBOL_FLAGS_UNREGISTER */
+	const char *name;
+};
+
+int xp_perfdata_symbol(struct xp_perfdata *perfdata, uint64_t tsc, const struct xp_perfdata_symbol *symbol);
+/* A BPF program was loaded or unloaded: BPF_EVENT. type: PERF_BPF_EVENT_PROG_LOAD, ... */
+#define XP_PERFDATA_BPF_TAG_BYTES 8
+int xp_perfdata_bpf(struct xp_perfdata *perfdata, uint64_t tsc, uint16_t type, uint32_t id,
+		    const uint8_t tag[XP_PERFDATA_BPF_TAG_BYTES]);
 /*
  * A mapping of a process. -EINVAL is returned for a bad build id, and for a jitdump that the process writes: perf would
  * read it, fail if it is gone, and write images next to it, where the process may have placed links. -ENAMETOOLONG is

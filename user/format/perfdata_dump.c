@@ -93,6 +93,17 @@ static void dump_details(FILE *out, const struct xp_perfdata_record *record)
 		fprintf(out, " %d/%d parent %d/%d", record->task.pid, record->task.tid, record->task.ppid,
 			record->task.ptid);
 		break;
+	case PERF_RECORD_KSYMBOL:
+		fprintf(out, " 0x%" PRIx64 "+0x%x%s ", record->symbol.start, record->symbol.bytes,
+			record->symbol.flags & PERF_RECORD_KSYMBOL_FLAGS_UNREGISTER ? " gone" : "");
+		xp_put_quoted(out, record->symbol.name, strlen(record->symbol.name));
+		break;
+	case PERF_RECORD_BPF_EVENT:
+		fprintf(out, " id %u tag ", record->bpf.id);
+		for (size_t i = 0; i < XP_PERFDATA_BPF_TAG_BYTES; i++)
+			fprintf(out, "%02x", record->bpf.tag[i]);
+		fputs(record->bpf.type == PERF_BPF_EVENT_PROG_UNLOAD ? " unloaded" : "", out);
+		break;
 	case PERF_RECORD_LOST:
 	case PERF_RECORD_LOST_SAMPLES:
 		fprintf(out, " %" PRIu64, record->lost.count);

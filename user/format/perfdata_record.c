@@ -204,6 +204,25 @@ static void take_task(struct xp_perfdata_record *record, struct cursor *cursor)
 	record->task.time_ns = take64(cursor);
 }
 
+static void take_symbol(struct xp_perfdata_record *record, struct cursor *cursor)
+{
+	uint32_t both;
+
+	record->symbol.start = take64(cursor);
+	record->symbol.bytes = take32(cursor);
+	both = take32(cursor);
+	record->symbol.type = (uint16_t)both;
+	record->symbol.flags = (uint16_t)(both >> 16);
+	record->symbol.name = take_text(cursor);
+}
+
+static void take_bpf(struct xp_perfdata_record *record, struct cursor *cursor)
+{
+	record->bpf.type = (uint16_t)take32(cursor);
+	record->bpf.id = take32(cursor);
+	record->bpf.tag = take(cursor, XP_PERFDATA_BPF_TAG_BYTES);
+}
+
 /* Linux 5.9 added the fields after `zero`. */
 static void take_conversion(struct xp_perfdata_record *record, struct cursor *cursor)
 {
@@ -236,6 +255,12 @@ static void take_body(struct xp_perfdata_record *record, struct cursor *cursor)
 	case PERF_RECORD_FORK:
 	case PERF_RECORD_EXIT:
 		take_task(record, cursor);
+		break;
+	case PERF_RECORD_KSYMBOL:
+		take_symbol(record, cursor);
+		break;
+	case PERF_RECORD_BPF_EVENT:
+		take_bpf(record, cursor);
 		break;
 	case PERF_RECORD_LOST:
 		take64(cursor); /* the event's id */

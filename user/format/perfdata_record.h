@@ -48,6 +48,17 @@ struct xp_perfdata_record {
 			uint64_t chain_count;
 			const uint8_t *chain; /* read with xp_perfdata_record_chain() */
 		} sample;
+		struct { /* KSYMBOL */
+			uint64_t start;
+			uint32_t bytes;
+			uint16_t type, flags;
+			const char *name; /* in the file's bytes, terminated */
+		} symbol;
+		struct { /* BPF_EVENT */
+			uint16_t type;
+			uint32_t id;
+			const uint8_t *tag; /* XP_PERFDATA_BPF_TAG_BYTES */
+		} bpf;
 		struct { /* LOST, LOST_SAMPLES */
 			uint64_t count;
 		} lost;

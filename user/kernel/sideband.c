@@ -62,6 +62,8 @@ static int open_buffer(struct xp_sideband *sideband, unsigned int cpu)
 		.comm = 1,
 		.comm_exec = 1,
 		.task = 1,
+		.ksymbol = 1,
+		.bpf_event = 1,
 		.watermark = 1,
 		.wakeup_watermark = sideband->data_bytes, /* xprof polls */
 		.use_clockid = 1,
@@ -217,6 +219,39 @@ struct task_body {
 	uint64_t time;
 };
 
+struct symbol_body {
+	uint64_t addr;
+	uint32_t len;
+	uint16_t type, flags;
+	char name[];
+};
+
+struct bpf_body {
+	uint16_t type, flags;
+	uint32_t id;
+	uint8_t tag[8];
+};
+
+static int take_symbol(struct xp_sideband *sideband, struct xp_sideband_event *event, const struct symbol_body *body,
+		       size_t text_bytes)
+{
+	event->kind = XP_SIDEBAND_SYMBOL;
+	event->start = body->addr;
+	event->length = body->len;
+	event->type = body->type;
+	event->flags = body->flags;
+	return add_event(sideband, event, body->name, text_bytes);
+}
+
+static int take_bpf(struct xp_sideband *sideband, struct xp_sideband_event *event, const struct bpf_body *body)
+{
+	event->kind = XP_SIDEBAND_BPF;
+	event->type = body->type;
+	event->id = body->id;
+	memcpy(event->tag, body->tag, sizeof(event->tag));
+	return add_event(sideband, event, NULL, 0);
+}
+
 static int take_mmap(struct xp_sideband *sideband, struct xp_sideband_event *event, const struct mmap2_body *body,
 		     size_t text_bytes)
 {
@@ -257,6 +292,13 @@ static int take(struct xp_sideband *sideband, const struct xp_clock *clock, cons
 		if (bytes < sizeof(struct mmap2_body))
 			return 0;
 		return take_mmap(sideband, &event, (const struct mmap2_body *)body, bytes - sizeof(struct mmap2_body));
+	case PERF_RECORD_KSYMBOL:
+		if (bytes < sizeof(struct symbol_body))
+			return 0;
+		return take_symbol(sideband, &event, (const struct symbol_body *)body,
+				   bytes - sizeof(struct symbol_body));
+	case PERF_RECORD_BPF_EVENT:
+		return bytes < sizeof(struct bpf_body) ? 0 : take_bpf(sideband, &event, (const struct bpf_body *)body);
 	case PERF_RECORD_COMM:
 		if (bytes < sizeof(*comm))
 			return 0;

@@ -20,6 +20,8 @@ enum xp_sideband_kind {
 	XP_SIDEBAND_EXEC, /* ... because its process runs a new program */
 	XP_SIDEBAND_FORK, /* a process (tid == pid) or a thread was created */
 	XP_SIDEBAND_EXIT,
+	XP_SIDEBAND_SYMBOL, /* the kernel has new code, or has less */
+	XP_SIDEBAND_BPF,    /* a BPF program was loaded or unloaded */
 };
 
 struct xp_sideband_event {
@@ -36,7 +38,12 @@ struct xp_sideband_event {
 	uint64_t dev; /* makedev() */
 	uint64_t inode;
 	uint64_t generation;
-	char *text; /* MMAP: the path; COMM, EXEC: the name */
+	char *text; /* MMAP: the path; COMM, EXEC, SYMBOL: the name */
+	/* SYMBOL: start and length, too; the fields are those of the records KSYMBOL and BPF_EVENT. */
+	uint16_t type;
+	uint16_t flags;
+	uint32_t id;
+	uint8_t tag[8];
 };
 
 struct xp_sideband;

@@ -110,6 +110,8 @@ static int setup_perf(struct xp_recording *recording)
 		.event = xp_sampler_event(sampler),
 		.period = recording->options->period,
 		.uncompressed = recording->options->no_compression,
+		.describe = xp_programs_describe,
+		.describe_arg = &recording->bpf.programs,
 		.late_ns = 2 * XP_SAMPLES_WAIT_NS,
 	};
 

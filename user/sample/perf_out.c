@@ -16,6 +16,7 @@
 #include "base/own_file.h"
 #include "base/util.h"
 #include "format/perfdata.h"
+#include "sample/perf_bpf.h"
 #include "sample/perf_kernel.h"
 #include "sample/perf_machine.h"
 #include "sample/perf_maps.h"
@@ -108,6 +109,7 @@ static void put_kernel(struct xp_perf_out *out)
 	if (symbols)
 		fclose(symbols);
 	put_modules(out);
+	fail(out, xp_perf_bpf_write_all(out->maps.perfdata, out->options.describe, out->options.describe_arg));
 }
 
 /* Returns 0 or the reason why the disk has no more space. */
@@ -342,6 +344,11 @@ void xp_perf_out_event(struct xp_perf_out *out, const struct xp_sideband_event *
 		break;
 	case XP_SIDEBAND_MMAP:
 		on_map(out, event, behind);
+		break;
+	case XP_SIDEBAND_SYMBOL:
+	case XP_SIDEBAND_BPF:
+		if (out->maps.perfdata) /* otherwise it will be listed at the start */
+			fail(out, xp_perf_bpf_write(out->maps.perfdata, event));
 		break;
 	}
 }

@@ -23,6 +23,7 @@
 
 #include "base/clock.h"
 #include "kernel/sideband.h"
+#include "profile/ksym.h"
 #include "profile/profile.h"
 #include "sample/sampled_process.h"
 #include "target/address_space.h"
@@ -39,6 +40,8 @@ struct xp_perf_out_options {
 	const char *event;
 	uint64_t period; /* of each sample: cycles or ns */
 	bool uncompressed;
+	xp_ksym_describe *describe; /* names BPF programs; NULL: they have no names */
+	void *describe_arg;
 	uint64_t late_ns; /* a sample may arrive this much later than others with greater TSCs */
 };
 

@@ -380,6 +380,8 @@ int xp_sampled_processes_event(struct xp_sampled_processes *processes, const str
 		on_end(processes, event);
 		return 0;
 	}
+	if (event->kind == XP_SIDEBAND_SYMBOL || event->kind == XP_SIDEBAND_BPF)
+		return 0; /* no process's */
 	process = process_of(processes, event->pid);
 	if (!process)
 		return -ENOMEM;
