@@ -39,7 +39,7 @@ static __always_inline void record_task(struct task_struct *task, __u32 tid, __u
 	event->ppid = ppid;
 	event->exit_code = BPF_CORE_READ(task, exit_code);
 	event->execs = execs;
-	event->position = kind == XP_EVENT_EXIT_THREAD ? ring_position(tid) : 0;
+	event->position = kind == XP_EVENT_EXIT_THREAD ? ring_counts(tid, &event->taken_back) : 0;
 	/*
 	 * CPU time of the task and of the threads that have ended; excludes a first thread that ended before the
 	 * others.
@@ -138,8 +138,7 @@ int BPF_PROG(task_new, struct task_struct *task, unsigned long clone_flags)
 	tid = BPF_CORE_READ(task, pid);
 	if (!(clone_flags & CLONE_THREAD))
 		bpf_map_update_elem(&borrowers, &tid, &parent, BPF_ANY);
-	record_thread(pid, tid, BPF_CORE_READ(task, thread.fsbase), clone_flags, ring_position(parent),
-		      XP_EVENT_THREAD);
+	record_thread(pid, tid, BPF_CORE_READ(task, thread.fsbase), clone_flags, parent, XP_EVENT_THREAD);
 	return 0;
 }
 
@@ -149,7 +148,7 @@ static __always_inline void leave_memory(__u32 tid)
 
 	if (!parent)
 		return;
-	record_thread(*parent >> 32, tid, 0, 0, ring_position(*parent), XP_EVENT_THREAD_GONE);
+	record_thread(*parent >> 32, tid, 0, 0, *parent, XP_EVENT_THREAD_GONE);
 	bpf_map_delete_elem(&borrowers, &tid);
 }
 

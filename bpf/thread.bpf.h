@@ -8,8 +8,12 @@
 #define CLONE_VM 0x100
 #define CLONE_THREAD 0x10000
 
-/* Offset of the number of records in struct xp_call_slot (user/arch/x86_64/stub.h). */
-#define CALL_SLOT_COUNT 8
+/* A part of struct xp_call_slot (user/arch/x86_64/stub.h), and its offset there. */
+#define CALL_SLOT_COUNTS 16
+struct ring_counts {
+	__u64 head;
+	__u64 taken_back;
+};
 
 /* Threads that fell through to the uprobe -> the fs base that the loader was told of. */
 extern struct told_threads {
@@ -28,19 +32,28 @@ extern struct call_slots {
 	__type(value, __u64);
 } call_slots SEC(".maps");
 
-static __always_inline xp_event_position ring_position(__u64 pid_tgid)
+static __always_inline xp_event_position ring_counts(__u64 pid_tgid, __u32 *taken_back)
 {
 	__u32 tid = pid_tgid;
 	__u64 *slot = bpf_map_lookup_elem(&call_slots, &tid);
-	__u64 count;
+	struct ring_counts counts;
 
-	if (!slot || bpf_probe_read_user(&count, sizeof(count), (const void *)(*slot + CALL_SLOT_COUNT)))
+	if (!slot || bpf_probe_read_user(&counts, sizeof(counts), (const void *)(*slot + CALL_SLOT_COUNTS)))
 		return 0;
-	return count + 1;
+	*taken_back = counts.taken_back;
+	return counts.head + 1;
 }
 
-static __always_inline bool record_thread(__u32 pid, __u32 tid, __u64 fs_base, __u64 clone_flags,
-					  xp_event_position position, enum xp_event_kind kind)
+static __always_inline xp_event_position ring_position(__u64 pid_tgid)
+{
+	__u32 taken_back;
+
+	return ring_counts(pid_tgid, &taken_back);
+}
+
+/* ring_of: a thread whose position belongs to the record; 0: none. */
+static __always_inline bool record_thread(__u32 pid, __u32 tid, __u64 fs_base, __u64 clone_flags, __u64 ring_of,
+					  enum xp_event_kind kind)
 {
 	struct xp_event_thread *event = reserve(sizeof(*event), kind);
 
@@ -49,8 +62,8 @@ static __always_inline bool record_thread(__u32 pid, __u32 tid, __u64 fs_base, _
 	fill(&event->head, now(), (__u64)pid << 32 | tid, 0, 0, kind);
 	event->fs_base = fs_base;
 	event->clone_flags = clone_flags;
-	event->position = position;
-	event->pad = 0;
+	event->taken_back = 0;
+	event->position = ring_of ? ring_counts(ring_of, &event->taken_back) : 0;
 	bpf_ringbuf_submit(event, BPF_RB_FORCE_WAKEUP);
 	return true;
 }

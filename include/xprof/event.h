@@ -111,7 +111,10 @@ struct xp_event_task {
 	struct xp_event head;
 	__u32 ppid;		    /* FORK: the parent's thread group */
 	__u32 exit_code;	    /* EXIT_*: as in wait(2) */
-	__u32 execs;		    /* EXEC: the count in `targets` for the process, including this exec */
+	union {
+		__u32 execs;	  /* EXEC: the count in `targets` for the process, including this exec */
+		__u32 taken_back; /* EXIT_THREAD: as in struct xp_event_thread */
+	};
 	xp_event_position position; /* EXIT_THREAD */
 	/*
 	 * EXIT_PROCESS: CPU time of its threads, except a first thread that ended before the others; that of the last
@@ -126,8 +129,9 @@ struct xp_event_thread {
 	struct xp_event head; /* pid: the process whose memory it shares; tid: the new task */
 	__u64 fs_base;	      /* of the new task, before its first instruction */
 	__u64 clone_flags;
-	xp_event_position position; /* of the ring of the thread that made the task, if that is a child of vfork() */
-	__u32 pad;
+	/* Of the ring of the thread that made the task, if that is a child of vfork(): */
+	xp_event_position position;
+	__u32 taken_back; /* with a position: short calls that were taken back in the ring before, modulo 2^32 */
 };
 _Static_assert(sizeof(struct xp_event_thread) == 48, "xp_event_thread");
 

@@ -26,6 +26,8 @@ enum step_kind {
 	STEP_HEAD,
 	STEP_TAKE,
 	STEP_TAKE_NUMBER,
+	STEP_TAKE_BACK, /* from now on the writer may take calls back */
+	STEP_COUNT,
 	STEP_KINDS,
 };
 
@@ -70,7 +72,18 @@ static void do_step(struct xp_call_ring *ring, const struct step *step)
 		break;
 	case STEP_TAKE:
 		range.until_tsc = step->time;
+		range.all = step->where % 2;
 		take(ring, &range, step->room % (ROOM + 1));
+		break;
+	case STEP_TAKE_BACK:
+		xp_call_ring_drop_short(ring, step->time);
+		ring->slot->final = step->word;
+		break;
+	case STEP_COUNT:
+		ring->slot->taken_back = step->time;
+		range.now_tsc = ring->taken_back_tsc + step->word;
+		/* Not more than was possible since the last time. */
+		CHECK(xp_call_ring_taken_back(ring, &range) <= step->word);
 		break;
 	default:
 		range.end = xp_call_ring_number(ring, step->word);

@@ -19,10 +19,10 @@ MEMORY = "--sled-mode=memory"
 def memory(program, record, start):
     """Records live/programs/memory.c while it does something so often: (process, recording)."""
 
-    def record_one(way, count):
+    def record_one(way, count, *options):
         process = start([program("live/programs/memory.c", "-O1"), "wait", way, count])
         assert process.stdout.readline() == "ready\n"
-        session = record(MEMORY, "--no-samples", "-p", process.pid).wait_attached()
+        session = record(MEMORY, "--no-samples", *options, "-p", process.pid).wait_attached()
         process.send_signal(signal.SIGUSR1)
         process.output = process.communicate(timeout=60)[0]
         return process, session.finish().adds_up()
@@ -56,6 +56,20 @@ def test_all_calls(memory, way, count):
     assert way != "signals" or recording.printed_calls(process.output)["handler"] > 10
     threads = {t["tid"] for p in recorded.manifest["processes"] for t in p["threads"]}
     assert len(threads) >= {"fast": 5, "threads": 400, "signals": 1}[way]
+
+
+@pytest.mark.parametrize("way, count", [("fast", 100000), ("threads", 300), ("signals", 100000), ("vfork", 20)])
+def test_short_calls(memory, way, count):
+    """The stub takes them back: they do not come to xprof, but are counted, whatever interrupts them."""
+    process, recorded = memory(way, count, "--min-duration=10s")
+    counted = recording.printed_calls(process.output)
+    totals = recorded.totals
+    assert in_memory(recorded) and totals["lost"]["total"] == totals["written"] == 0
+    # The exit of main(), which began before.
+    assert totals["seen"] - 2 * sum(counted.values()) in (0, 1)
+    own = 2 * sum(counted[name] for name in ("work", "inner", "handler"))
+    assert totals["filtered"]["min_duration"] == own
+    assert totals["filtered"]["outside"] == 2 * counted["child"]
 
 
 def test_child_of_vfork(memory):

@@ -127,14 +127,14 @@ static void test_conditional(void **state)
 	assert_true(xp_patch_possible(&(struct xp_sled){ .kind = XP_SLED_TAIL_EXIT }));
 }
 
-/* The first slot of each form of calls: cmpb $0,0x1000 - entry - 7(%rip); je to the child's; nop; ret; nop; ret. */
+/* The first slot of each form of calls: cmpb $0,0x2000 - entry - 7(%rip); je to the child's; nop; ret; nop; ret. */
 static void test_stub(void **state)
 {
-	static const uint8_t nop5[] = { 0x80, 0x3d, 0xf9, 0x0e, 0x00, 0x00, 0x00, 0x74, 0x06,
+	static const uint8_t nop5[] = { 0x80, 0x3d, 0xf9, 0x1e, 0x00, 0x00, 0x00, 0x74, 0x06,
 					0x0f, 0x1f, 0x44, 0x00, 0x00, 0xc3, 0x90, 0xc3, 0xcc };
-	static const uint8_t nop10[] = { 0x80, 0x3d, 0xf9, 0x0d, 0x00, 0x00, 0x00, 0x74, 0x0b, 0x66, 0x2e, 0x0f,
+	static const uint8_t nop10[] = { 0x80, 0x3d, 0xf9, 0x1d, 0x00, 0x00, 0x00, 0x74, 0x0b, 0x66, 0x2e, 0x0f,
 					 0x1f, 0x84, 0x00, 0x00, 0x00, 0x00, 0x00, 0xc3, 0x90, 0xc3, 0xcc };
-	static const uint8_t nop1[] = { 0x80, 0x3d, 0xf9, 0x0c, 0x00, 0x00, 0x00,
+	static const uint8_t nop1[] = { 0x80, 0x3d, 0xf9, 0x1c, 0x00, 0x00, 0x00,
 					0x74, 0x02, 0x90, 0xc3, 0x90, 0xc3, 0xcc };
 	uint8_t page[XP_STUB_BYTES];
 	size_t slots = 0;
@@ -150,8 +150,9 @@ static void test_stub(void **state)
 	assert_memory_equal(page + 0x300, nop1, sizeof(nop1));
 	for (size_t offset = 0; offset < XP_STUB_BYTES; offset++)
 		slots += xp_stub_is_slot(offset);
-	/* A slot that records in memory for each form, with and without rdpid. */
-	assert_int_equal(slots, XP_STUB_FORMS * XP_STUB_SLOTS + 1 + 2 * XP_STUB_FORMS);
+	/* Slots that record in memory, and that take short calls back, for each form, with and without rdpid; two
+	 * events. */
+	assert_int_equal(slots, XP_STUB_FORMS * XP_STUB_SLOTS + 1 + 4 * XP_STUB_FORMS + 2);
 	assert_false(xp_stub_is_slot(XP_STUB_BYTES + xp_stub_entry(XP_STUB_NOP5, XP_STUB_CALL)));
 	assert_false(xp_stub_is_slot(-1ull));
 }
@@ -211,14 +212,14 @@ static unsigned int pushed_bytes(const uint8_t *page, uint64_t pc)
 {
 	static const uint8_t pushes[] = { 0x41, 0x53, 0x50, 0x52 }, pops[] = { 0x5a, 0x58, 0x41, 0x5b };
 	static const uint8_t bytes_before_pop[] = { 24, 16, 8, 8 };
-	uint64_t slot = 0x440 + (pc - 0x440) / 192 * 192, begin = slot + 13;
+	uint64_t slot = 0x440 + (pc - 0x440) / 256 * 256, begin = slot + 13;
 
 	assert_memory_equal(page + begin, pushes, sizeof(pushes));
 	if (pc < begin + 2)
 		return 0;
 	if (pc < begin + 4)
 		return pc < begin + 3 ? 8 : 16;
-	for (uint64_t i = begin; i < slot + 192 - sizeof(pops); i++) {
+	for (uint64_t i = begin; i < slot + 256 - sizeof(pops); i++) {
 		if (memcmp(page + i, pops, sizeof(pops)) != 0)
 			continue;
 		if (pc <= i)
@@ -254,11 +255,12 @@ static void test_stub_elf(void **state)
 		;
 	assert_non_null(section);
 	assert_non_null(gelf_getsym(elf_getdata(section, NULL), 1, &symbol));
-	assert_string_equal(elf_strptr(elf, header.sh_link, symbol.st_name), "xprof_stub_4");
-	assert_true(symbol.st_value == 0x100 && symbol.st_size == 0x7c0);
+	assert_string_equal(elf_strptr(elf, header.sh_link, symbol.st_name), "xprof_stub_5");
+	assert_true(symbol.st_value == 0x100 && symbol.st_size == 0x1040);
 	cfi = dwarf_getcfi_elf(elf);
 	assert_non_null(cfi);
-	for (uint64_t pc = 0x100; pc < 0x8c0; pc++) {
+	/* test_take_back.c steps through the slots behind these. */
+	for (uint64_t pc = 0x100; pc < 0xa40; pc++) {
 		assert_int_equal(dwarf_cfi_addrframe(cfi, pc, &frame), 0);
 		assert_int_equal(dwarf_frame_cfa(frame, &ops, &op_count), 0);
 		assert_int_equal(op_count, 1);
@@ -270,7 +272,7 @@ static void test_stub_elf(void **state)
 			assert_int_equal(ops[0].number2, 8 + pushed_bytes(page, pc));
 		free(frame);
 	}
-	assert_int_not_equal(dwarf_cfi_addrframe(cfi, 0x8c0, &frame), 0);
+	assert_int_not_equal(dwarf_cfi_addrframe(cfi, 0x1140, &frame), 0);
 	dwarf_cfi_end(cfi);
 	elf_end(elf);
 }

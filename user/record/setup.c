@@ -19,6 +19,7 @@ static int prepare_patch(struct xp_recording *recording)
 		.form = recording->plan.stub_form,
 		.args = recording->options->args,
 		.memory = recording->plan.memory,
+		.min_ticks = xp_clock_ticks(recording->clock, recording->options->min_duration_ns),
 		.budget = recording->options->max_overhead > 0,
 	};
 

@@ -3,8 +3,12 @@
 
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/util.h"
+#include "xprof/event.h"
 
+/* A call that is taken back costs the writer more. */
+#define TAKE_BACK_TICKS_MIN 16
 #define TIME_BITS (64 - XP_CALL_CPU_BITS)
 
 void xp_call_ring_begin(struct xp_call_ring *ring, struct xp_call_slot *slot, struct xp_call_record *records,
@@ -15,6 +19,9 @@ void xp_call_ring_begin(struct xp_call_ring *ring, struct xp_call_slot *slot, st
 	ring->records = records;
 	ring->mask = count - 1;
 	__atomic_store_n(&slot->mask, ring->mask, __ATOMIC_RELAXED);
+	__atomic_store_n(&slot->min_ticks, 0, __ATOMIC_RELAXED);
+	__atomic_store_n(&slot->taken_back, 0, __ATOMIC_RELAXED);
+	__atomic_store_n(&slot->final, 0, __ATOMIC_RELAXED);
 	__atomic_store_n(&slot->head, 0, __ATOMIC_RELAXED);
 	__atomic_store_n(&slot->limit, count - XP_CALL_RING_MARGIN, __ATOMIC_RELEASE);
 }
@@ -27,6 +34,13 @@ void xp_call_ring_resume(struct xp_call_ring *ring, struct xp_call_slot *slot, s
 	ring->records = records;
 	ring->mask = count - 1;
 	ring->next = next;
+}
+
+void xp_call_ring_drop_short(struct xp_call_ring *ring, uint64_t min_ticks)
+{
+	ring->min_ticks = XP_MIN(min_ticks, (1ull << TIME_BITS) - 1);
+	ring->taken_back_tsc = xp_clock_now_tsc();
+	__atomic_store_n(&ring->slot->min_ticks, ring->min_ticks << XP_CALL_CPU_BITS, __ATOMIC_RELEASE);
 }
 
 /* The record has the low bits of the TSC: completes them to the value that is closest to now. */
@@ -54,10 +68,13 @@ static bool take_record(struct xp_call_ring *ring, uint64_t position, uint64_t n
 	struct xp_call_record *record = &ring->records[position & ring->mask];
 	uint64_t word = xp_call_record_word(record);
 
-	if (!word)
+	if (word && ring->min_ticks)
+		word = __atomic_exchange_n((uint64_t *)record + 1, 0, __ATOMIC_ACQ_REL);
+	if (!(uint32_t)word)
 		return false;
 	*call = call_of(xp_call_record_time(record), word, now_tsc);
-	__atomic_store_n((uint64_t *)record + 1, 0, __ATOMIC_RELAXED);
+	if (!ring->min_ticks)
+		__atomic_store_n((uint64_t *)record + 1, 0, __ATOMIC_RELAXED);
 	return true;
 }
 
@@ -96,30 +113,88 @@ static void give_up_holes(struct xp_call_ring *ring)
 	}
 }
 
-/* Goes on behind records that are reserved and not committed, if there is a committed one. */
-static bool skip_holes(struct xp_call_ring *ring)
+/* The first committed record from the next one on, before `count`; count: there is none. */
+static uint64_t find_committed(const struct xp_call_ring *ring, uint64_t count)
 {
-	uint64_t reserved = __atomic_load_n(&ring->slot->head, __ATOMIC_ACQUIRE) - ring->next;
-	uint64_t count = 1;
+	uint64_t i = 0;
 
-	if (!reserved || reserved > ring->mask + 1)
-		return false;
-	while (count < reserved && ring->hole_count + count <= XP_CALL_RING_HOLES &&
-	       !xp_call_record_word(&ring->records[(ring->next + count) & ring->mask]))
-		count++;
-	if (count == reserved || ring->hole_count + count > XP_CALL_RING_HOLES)
-		return false;
-	while (count--)
-		ring->holes[ring->hole_count++] = ring->next++;
-	return true;
+	while (i < count && !xp_call_record_word(&ring->records[(ring->next + i) & ring->mask]))
+		i++;
+	return i;
 }
 
-/* The next record in the order of the ring. */
-static bool next_record(struct xp_call_ring *ring, uint64_t now_tsc, struct xp_ring_call *call)
+/*
+ * How many records are reserved and not committed, before a committed one. UINT64_MAX: there is none, or there are too
+ * many.
+ */
+static uint64_t count_holes(const struct xp_call_ring *ring)
 {
-	if (!take_record(ring, ring->next, now_tsc, call) &&
-	    (!skip_holes(ring) || !take_record(ring, ring->next, now_tsc, call)))
+	uint64_t room = XP_CALL_RING_HOLES - ring->hole_count + 1;
+	uint64_t reserved = xp_call_ring_reserved(ring);
+	uint64_t limit = reserved > ring->mask + 1 ? 0 : XP_MIN(reserved, room);
+	uint64_t count = find_committed(ring, limit), again;
+
+	if (count == limit)
+		return UINT64_MAX;
+	/* Records that were committed in the meantime, before that one was, are no holes. */
+	while ((again = find_committed(ring, count)) < count)
+		count = again;
+	return count;
+}
+
+/* Which records are not to be taken because the writer may take them back. */
+struct young {
+	uint64_t begin; /* entries, with nothing behind them but entries */
+	uint64_t tsc;	/* of them, those that are not older */
+};
+
+/* From the last record backwards: exits are not taken back, nor is what comes before them. */
+static struct young find_young(const struct xp_call_ring *ring, const struct xp_call_range *range)
+{
+	struct young young = { .begin = UINT64_MAX, .tsc = range->now_tsc - XP_MIN(ring->min_ticks, range->now_tsc) };
+	uint64_t final;
+
+	if (!ring->min_ticks || range->all)
+		return young;
+	young.begin = ring->next + XP_MIN(xp_call_ring_reserved(ring), ring->mask + 1);
+	final = __atomic_load_n(&ring->slot->final, __ATOMIC_RELAXED);
+	while (young.begin != ring->next && young.begin != final) {
+		uint32_t word = (uint32_t)xp_call_record_word(&ring->records[(young.begin - 1) & ring->mask]);
+
+		if (word >> XP_FN_BITS != XP_EVENT_ENTRY)
+			break;
+		young.begin--;
+	}
+	return young;
+}
+
+static bool is_young(const struct xp_call_ring *ring, const struct young *young, uint64_t position, uint64_t now_tsc)
+{
+	const struct xp_call_record *record = &ring->records[position & ring->mask];
+
+	return position >= young->begin && whole_tsc(xp_call_record_time(record), now_tsc) >= young->tsc;
+}
+
+/*
+ * The next record in the order of the ring. Goes on behind records that are reserved and not committed, if there is a
+ * committed one.
+ */
+static bool next_record(struct xp_call_ring *ring, const struct young *young, uint64_t now_tsc,
+			struct xp_ring_call *call)
+{
+	uint64_t holes = 0;
+
+	if (is_young(ring, young, ring->next, now_tsc))
 		return false;
+	if (!take_record(ring, ring->next, now_tsc, call)) {
+		holes = count_holes(ring);
+		/* A hole that has a record behind it, which is taken, is not taken back any more. */
+		if (holes == UINT64_MAX || is_young(ring, young, ring->next + holes, now_tsc) ||
+		    !take_record(ring, ring->next + holes, now_tsc, call))
+			return false;
+	}
+	while (holes--)
+		ring->holes[ring->hole_count++] = ring->next++;
 	ring->next++;
 	return true;
 }
@@ -196,17 +271,18 @@ size_t xp_call_ring_take(struct xp_call_ring *ring, const struct xp_call_range *
 {
 	const uint64_t end = xp_call_ring_end_of(ring, range);
 	const uint64_t until_tsc = range->until_tsc, now_tsc = range->now_tsc;
+	const struct young young = find_young(ring, range);
 	size_t count = 0, returned;
 	struct xp_ring_call call;
 
 	fill_holes(ring, now_tsc);
 	for (;;) {
-		if (!ring->pending_count)
+		if (!ring->pending_count && !ring->min_ticks)
 			count += take_ordered(ring, range, calls + count, room - count);
 		if (count == room)
 			break;
 		if (ring->next < end && ring->pending_count < XP_CALL_RING_HOLES &&
-		    !is_too_young(ring, until_tsc, now_tsc) && next_record(ring, now_tsc, &call)) {
+		    !is_too_young(ring, until_tsc, now_tsc) && next_record(ring, &young, now_tsc, &call)) {
 			put_pending(ring, &call);
 			if (!is_before_older(ring, &call, now_tsc))
 				count += return_pending(ring, until_tsc, call.tsc, calls + count, room - count);
@@ -219,6 +295,22 @@ size_t xp_call_ring_take(struct xp_call_ring *ring, const struct xp_call_range *
 	}
 	give_up_holes(ring);
 	publish(ring);
+	return count;
+}
+
+uint64_t xp_call_ring_taken_back(struct xp_call_ring *ring, const struct xp_call_range *range)
+{
+	const uint64_t mask = (1ull << XP_CALL_TAKEN_BACK_BITS) - 1;
+	uint64_t told = __atomic_load_n(&ring->slot->taken_back, __ATOMIC_RELAXED) & mask;
+	uint64_t count = (told - ring->taken_back) & mask, ticks = range->now_tsc - ring->taken_back_tsc;
+
+	if (range->has_taken_back)
+		count = XP_MIN(count, range->taken_back - (uint32_t)ring->taken_back);
+	if (!ring->min_ticks || !count)
+		return 0;
+	ring->taken_back += count;
+	count = XP_MIN(count, ticks / TAKE_BACK_TICKS_MIN);
+	ring->taken_back_tsc += count * TAKE_BACK_TICKS_MIN;
 	return count;
 }
 
@@ -247,7 +339,7 @@ uint64_t xp_call_ring_left(const struct xp_call_ring *ring)
 
 void xp_call_ring_end(struct xp_call_ring *ring)
 {
-	uint64_t reserved = __atomic_load_n(&ring->slot->head, __ATOMIC_ACQUIRE) - ring->next;
+	uint64_t reserved = xp_call_ring_reserved(ring);
 
 	ring->lost += ring->hole_count;
 	ring->hole_count = 0;

@@ -12,6 +12,10 @@
  * interrupted record, which is a hole until the handler returns. The reader goes on behind a hole and comes back to it.
  * An interrupted record may be younger than those behind it: records are put in the order of time. If the handler
  * leaves by longjmp, the hole stays; the reader gives it up when it needs the room, and counts it as lost.
+ *
+ * With --min-duration, the exit of a short call takes the entry back if that is the last record. Of an entry, only one
+ * of the two gets the word, by an exchange. So the reader may take an entry at any time, but leaves those that are
+ * young and have nothing behind them: if it takes one, the exit comes, too, and the reader of the calls filters both.
  */
 #ifndef XPROF_SLED_CALL_RING_H
 #define XPROF_SLED_CALL_RING_H
@@ -44,6 +48,9 @@ struct xp_call_ring {
 	uint64_t mask;			/* number of records - 1 */
 	uint64_t next;			/* the next record to take */
 	uint64_t lost;			/* holes that were given up */
+	uint64_t min_ticks;		/* shorter calls are taken back; 0: none are */
+	uint64_t taken_back;		/* of what the writer has counted, what was returned or refused */
+	uint64_t taken_back_tsc;	/* it can have taken those back by then */
 
 	uint64_t holes[XP_CALL_RING_HOLES];
 	unsigned int hole_count;
@@ -54,6 +61,8 @@ struct xp_call_ring {
 /* Begins an empty ring of a power of two of records, more than 2 * XP_CALL_RING_MARGIN. No thread uses it yet. */
 void xp_call_ring_begin(struct xp_call_ring *ring, struct xp_call_slot *slot, struct xp_call_record *records,
 			uint64_t count);
+/* Lets the writer take back calls that are shorter. Before a thread uses the ring. */
+void xp_call_ring_drop_short(struct xp_call_ring *ring, uint64_t min_ticks);
 
 /* One that another xprof has begun and left, from that record on. Changes nothing there. */
 void xp_call_ring_resume(struct xp_call_ring *ring, struct xp_call_slot *slot, struct xp_call_record *records,
@@ -64,6 +73,10 @@ struct xp_call_range {
 	uint64_t until_tsc; /* UINT64_MAX: whatever their time */
 	uint64_t end;	    /* UINT64_MAX: whatever their number */
 	uint64_t now_tsc;   /* a TSC that was read before, for the upper bits of the records' times */
+	bool all;	    /* also entries that the writer may still take back */
+	/* Of the calls that were taken back, those up to this count, of which the low 32 bits are known, or all. */
+	bool has_taken_back;
+	uint32_t taken_back;
 };
 
 /*
@@ -104,13 +117,21 @@ static inline uint64_t xp_call_record_time(const struct xp_call_record *record)
 	return __atomic_load_n(&record->time, __ATOMIC_RELAXED);
 }
 
+/* How many records were reserved and not taken. None if the process lies. */
+static inline uint64_t xp_call_ring_reserved(const struct xp_call_ring *ring)
+{
+	uint64_t reserved = __atomic_load_n(&ring->slot->head, __ATOMIC_ACQUIRE) - ring->next;
+
+	return reserved > INT64_MAX ? 0 : reserved;
+}
+
 /*
  * The number up to which there may be records. The writer has reserved them, so that old records behind that are not
  * taken again. Once around at most: a process may write records as fast as they are taken, and any count.
  */
 static inline uint64_t xp_call_ring_end_of(const struct xp_call_ring *ring, const struct xp_call_range *range)
 {
-	uint64_t reserved = __atomic_load_n(&ring->slot->head, __ATOMIC_ACQUIRE) - ring->next;
+	uint64_t reserved = xp_call_ring_reserved(ring);
 	uint64_t end = ring->next + (reserved < ring->mask + 1 ? reserved : ring->mask + 1);
 
 	return range->end < end ? range->end : end;
@@ -156,10 +177,13 @@ static inline __attribute__((always_inline)) void xp_call_cursor_take(struct xp_
 	cursor->time = cursor->time_after;
 }
 
-/* Whether the records must be put in order: some are missing between others, or wait for older ones. */
+/*
+ * Whether the records must be put in order: some are missing between others, or wait for older ones; or whether the
+ * writer may take them back. The loop above is not for them.
+ */
 static inline bool xp_call_ring_is_disordered(const struct xp_call_ring *ring)
 {
-	return ring->hole_count || ring->pending_count;
+	return ring->hole_count || ring->pending_count || ring->min_ticks;
 }
 
 /* Whether there is nothing to take. */
@@ -170,6 +194,10 @@ static inline bool xp_call_ring_is_empty(const struct xp_call_ring *ring)
 
 /* Goes on behind the next record, which was not committed, and counts it as lost. Returns false if there is none. */
 bool xp_call_ring_skip(struct xp_call_ring *ring);
+/*
+ * How many calls the writer has taken back since the last time: not more than it can have by now, whatever it says.
+ */
+uint64_t xp_call_ring_taken_back(struct xp_call_ring *ring, const struct xp_call_range *range);
 /* The number of a record of which the low 32 bits are known: the one that is closest to the next one to take. */
 uint64_t xp_call_ring_number(const struct xp_call_ring *ring, uint32_t low);
 

@@ -296,6 +296,8 @@ static void bind_ring(struct xp_call_rings *rings, pid_t tid, uint64_t fs_base, 
 	__atomic_store_n(&slot->ring, rings->address + offset, __ATOMIC_RELAXED);
 	*ring = (struct xp_thread_ring){ .since_tsc = tsc };
 	xp_call_ring_begin(&ring->ring, slot, (struct xp_call_record *)(rings->memory + offset), XP_CALL_RING_RECORDS);
+	if (rings->min_ticks)
+		xp_call_ring_drop_short(&ring->ring, rings->min_ticks);
 	rings->tids[index] = tid;
 	rings->fs_bases[index] = fs_base;
 	set_owner(rings, index);

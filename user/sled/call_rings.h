@@ -82,6 +82,7 @@ struct xp_call_rings {
 	uint64_t address;      /* of the memory in the process */
 	bool bound;	       /* set by the caller: the threads that existed have their rings */
 	bool given_up;	       /* set by the caller: no thread gets a ring any more */
+	uint64_t min_ticks;    /* set by the caller before the first thread: the stub takes shorter calls back; 0: none */
 };
 
 /*

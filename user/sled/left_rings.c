@@ -143,7 +143,12 @@ static int take_ring(struct xp_call_ring *ring, pid_t tid,
 		     int (*take)(void *arg, pid_t tid, const struct xp_ring_call *calls, size_t count), void *arg,
 		     struct xp_left_counts *counts)
 {
-	const struct xp_call_range all = { UINT64_MAX, ring->next + XP_CALL_RING_RECORDS, xp_clock_now_tsc() };
+	const struct xp_call_range all = {
+		.until_tsc = UINT64_MAX,
+		.end = ring->next + XP_CALL_RING_RECORDS,
+		.now_tsc = xp_clock_now_tsc(),
+		.all = true,
+	};
 	struct xp_ring_call calls[CALLS_PER_TAKE];
 	uint64_t taken = 0;
 	int err = 0;

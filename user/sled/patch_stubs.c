@@ -87,6 +87,15 @@ static bool same_file(int fd, int other)
 	       st.st_dev == st_other.st_dev;
 }
 
+/*
+ * Whether the stub drops short calls. With a budget, all calls of a function count; with arguments, the entries are not
+ * in the rings. Then they are dropped when they are read.
+ */
+static bool takes_back(const struct xp_patch *patch)
+{
+	return patch->options.min_ticks && !patch->options.budget && !patch->options.args;
+}
+
 /* The call rings behind a stub: those that the process has behind another one, or the first. NULL: none. */
 static struct xp_call_rings *get_rings(const struct xp_patch_work *work, struct xp_stub_place *place)
 {
@@ -107,8 +116,10 @@ static struct xp_call_rings *get_rings(const struct xp_patch_work *work, struct 
 			xp_warn("process %d: %" PRIu64 " calls that a killed xprof had left in its memory are dropped; "
 				"`xprof recover` would have saved them",
 				work->pid, rings->dropped);
-		if (!err)
+		if (!err) {
+			rings->min_ticks = takes_back(work->patch) ? work->patch->options.min_ticks : 0;
 			return rings;
+		}
 		xp_debug("process %d has no call rings: %s", work->pid, strerror(-err));
 		return NULL;
 	}
@@ -184,13 +195,22 @@ struct xp_patch_stub *xp_patch_choose_stub(const struct xp_patch_work *work)
 	return chosen;
 }
 
+static bool is_event(enum xp_stub_slot slot)
+{
+	return slot == XP_STUB_CUSTOM || slot == XP_STUB_TYPED;
+}
+
 uint32_t xp_patch_entry(const struct xp_patch_work *work, enum xp_sled_kind kind)
 {
 	const struct xp_patch_options *options = &work->patch->options;
 	enum xp_stub_slot slot = xp_patch_slot(kind, options->args);
 
+	if (slot == XP_STUB_CALL && work->stub->rings && kind != XP_SLED_ENTRY && takes_back(work->patch))
+		return xp_stub_take_back_entry(options->form, work->patch->has_rdpid);
 	if (slot == XP_STUB_CALL && work->stub->rings)
 		return xp_stub_memory_entry(options->form, work->patch->has_rdpid);
+	if (is_event(slot) && work->stub->rings && takes_back(work->patch))
+		return xp_stub_memory_event_entry(slot);
 	return xp_stub_entry(options->form, slot);
 }
 
@@ -204,6 +224,8 @@ static int attach_slot(const struct xp_patch_work *work, enum xp_stub_slot slot)
 	if (slot == XP_STUB_CALL && work->stub->rings) {
 		offset = xp_stub_memory_probe(options->form, work->patch->has_rdpid);
 		program_fd = xp_programs_memory_fd(options->programs);
+	} else if (is_event(slot) && work->stub->rings && takes_back(work->patch)) {
+		offset = xp_stub_memory_event_probe(slot);
 	}
 	return xp_attach_uprobe(options->attach, program_fd, work->stub->place.fd, work->pid, offset);
 }

@@ -87,18 +87,33 @@ static void judge(struct xp_process *process)
 
 static struct xp_call_range until(uint64_t tsc)
 {
-	return (struct xp_call_range){ .until_tsc = tsc, .end = UINT64_MAX, .now_tsc = xp_clock_now_tsc() };
+	return (
+	    struct xp_call_range){ .until_tsc = tsc, .end = UINT64_MAX, .now_tsc = xp_clock_now_tsc(), .all = true };
 }
 
-/* What was recorded before an event; by number where BPF knows it. */
+/*
+ * What was recorded before an event; by number where BPF knows it. Where the stub takes calls back, a record may have
+ * the number of one that was there at the event: it is younger.
+ */
 static struct xp_call_range before(const struct xp_thread_ring *ring, xp_event_position position, uint64_t tsc)
 {
 	struct xp_call_range range = until(tsc);
 
 	if (position) {
-		range.until_tsc = UINT64_MAX;
+		range.until_tsc = ring->ring.min_ticks ? tsc : UINT64_MAX;
 		range.end = xp_call_ring_number(&ring->ring, position - 1);
 	}
+	return range;
+}
+
+/* The same before a thread's birth or end, where BPF also knows how many calls had been taken back. */
+static struct xp_call_range before_task(const struct xp_thread_ring *ring, xp_event_position position,
+					uint32_t taken_back, uint64_t tsc)
+{
+	struct xp_call_range range = before(ring, position, tsc);
+
+	range.has_taken_back = position;
+	range.taken_back = taken_back;
 	return range;
 }
 
@@ -107,12 +122,14 @@ int xp_processes_take_before(struct xp_processes *processes, const struct xp_eve
 	struct xp_process *process = xp_processes_find(processes, (pid_t)event->pid);
 	struct xp_thread_ring *ring =
 	    process && process->rings ? xp_call_rings_of(process->rings, (pid_t)event->tid) : NULL;
+	xp_event_position position;
 	struct xp_call_range range;
 	int err;
 
 	if (!ring)
 		return 0;
-	range = before(ring, xp_event_get_position(event, size), tsc);
+	position = xp_event_get_position(event, size);
+	range = before(ring, position, tsc + (position ? xp_clock_ticks(processes->clock, END_MARGIN_NS) : 0));
 	err = xp_ring_calls_take(process, ring, (pid_t)event->tid, &range);
 	judge(process);
 	return err;
@@ -124,12 +141,13 @@ int xp_processes_take_before(struct xp_processes *processes, const struct xp_eve
  */
 static int take_turn(struct xp_process *process, uint64_t until_tsc, bool *all, uint64_t *most)
 {
-	const struct xp_call_range range = until(until_tsc);
+	struct xp_call_range range = until(until_tsc);
 	const uint64_t end_tsc = range.now_tsc + xp_clock_ticks(process->all->clock, TURN_NS);
 	struct xp_call_rings *rings = process->rings;
 	size_t left = rings->count;
 	int err = 0;
 
+	range.all = false;
 	for (; left && xp_clock_now_tsc() < end_tsc; left--) {
 		size_t i = process->reading.next++ % rings->count;
 		struct xp_thread_ring *ring = &rings->list[i];
@@ -152,7 +170,9 @@ static void count_unowned(void *arg, struct xp_thread_ring *ring)
 	const struct xp_call_range all = until(UINT64_MAX);
 	struct xp_process *process = arg;
 	struct xp_ring_call call;
+	uint64_t dropped = 2 * xp_call_ring_taken_back(&ring->ring, &all);
 
+	xp_counts_filter(&process->sums.counts, XP_FILTER_MIN_DURATION, dropped);
 	for (size_t i = 0; i < XP_CALL_RING_RECORDS && xp_call_ring_take(&ring->ring, &all, &call, 1); i++)
 		ring->ring.lost++;
 	xp_call_ring_end(&ring->ring);
@@ -198,7 +218,8 @@ int xp_processes_take_calls(struct xp_processes *processes, uint64_t done_tsc)
 }
 
 /* The thread's part of the ring ends. Not that of a thread that had this tid before. */
-static int end_calls(struct xp_process *process, pid_t tid, xp_event_position position, uint64_t tsc)
+static int end_calls(struct xp_process *process, pid_t tid, xp_event_position position, uint32_t taken_back,
+		     uint64_t tsc)
 {
 	struct xp_thread_ring *ring = xp_call_rings_of(process->rings, tid);
 	struct xp_call_range range;
@@ -206,7 +227,7 @@ static int end_calls(struct xp_process *process, pid_t tid, xp_event_position po
 
 	if (!ring || tsc < ring->since_tsc)
 		return 0;
-	range = before(ring, position, tsc + xp_clock_ticks(process->all->clock, END_MARGIN_NS));
+	range = before_task(ring, position, taken_back, tsc + xp_clock_ticks(process->all->clock, END_MARGIN_NS));
 	err = xp_ring_calls_take(process, ring, tid, &range);
 	count_lost(&process->sums.counts, ring);
 	xp_call_rings_end(process->rings, tid);
@@ -229,11 +250,14 @@ int xp_processes_begin_task(struct xp_processes *processes, const struct xp_even
 	if (ring && tsc < ring->since_tsc)
 		return 0;
 	if (ring && ring != xp_call_rings_at(process->rings, event->fs_base))
-		err = end_calls(process, (pid_t)event->head.tid, 0, tsc);
+		err = end_calls(process, (pid_t)event->head.tid, 0, 0, tsc);
 	ring = xp_call_rings_at(process->rings, event->fs_base);
 	index = ring ? (size_t)(ring - process->rings->list) : 0;
 	if (ring && process->rings->tids[index]) {
-		range = before(ring, borrows ? event->position : 0, tsc);
+		xp_event_position position = borrows ? event->position : 0;
+
+		range = before_task(ring, position, event->taken_back,
+				    tsc + (position ? xp_clock_ticks(processes->clock, END_MARGIN_NS) : 0));
 		err = xp_ring_calls_take(process, ring, process->rings->tids[index], &range) ?: err;
 	}
 	if (!borrows)
@@ -257,19 +281,21 @@ int xp_processes_end_task(struct xp_processes *processes, const struct xp_event_
 
 		if (ring->borrower != (pid_t)event->head.tid)
 			continue;
-		range = before(ring, event->position, until_tsc);
+		range = before_task(ring, event->position, event->taken_back, until_tsc);
 		err = xp_ring_calls_take(process, ring, process->rings->tids[i], &range) ?: err;
 		ring->borrower = 0;
 	}
 	/* One with TLS of its own has a ring of its own. */
-	return end_calls(process, (pid_t)event->head.tid, 0, tsc) ?: err;
+	return end_calls(process, (pid_t)event->head.tid, 0, 0, tsc) ?: err;
 }
 
 int xp_processes_end_calls(struct xp_processes *processes, const struct xp_event_task *event, uint64_t tsc)
 {
 	struct xp_process *process = xp_processes_find(processes, (pid_t)event->head.pid);
 
-	return process && process->rings ? end_calls(process, (pid_t)event->head.tid, event->position, tsc) : 0;
+	return process && process->rings
+		   ? end_calls(process, (pid_t)event->head.tid, event->position, event->taken_back, tsc)
+		   : 0;
 }
 
 int xp_process_end_calls(struct xp_process *process)

@@ -163,6 +163,21 @@ static size_t take_any(struct taking *taking, size_t room)
 	return count;
 }
 
+/* Short calls that the stub has dropped: the entry and the exit of each. */
+static void count_taken_back(struct taking *taking)
+{
+	uint64_t records = 2 * xp_call_ring_taken_back(&taking->ring->ring, taking->range);
+	struct xp_process *process = taking->process;
+	enum xp_filter filter = taking->ring->borrower ? XP_FILTER_OUTSIDE : XP_FILTER_MIN_DURATION;
+
+	if (!records)
+		return;
+	if (!taking->thread)
+		taking->err = xp_processes_thread(process->all, process->pid, taking->tid, &taking->thread);
+	xp_counts_filter(taking->thread ? &taking->thread->counts : &process->sums.counts, filter, records);
+	(taking->thread ? &taking->thread->counts : &process->sums.counts)->in_memory += records;
+}
+
 static bool may_be_plain(const struct taking *taking)
 {
 	return !taking->ring->borrower && !xp_call_ring_is_disordered(&taking->ring->ring) &&
@@ -175,11 +190,12 @@ int xp_ring_calls_take(struct xp_process *process, struct xp_thread_ring *ring, 
 	struct taking taking = { .process = process, .ring = ring, .tid = tid, .range = range };
 	const uint64_t begin = ring->ring.next;
 
-	if (xp_call_ring_is_empty(&ring->ring))
+	if (xp_call_ring_is_empty(&ring->ring) && !ring->ring.min_ticks)
 		return 0;
 	taking.thread = xp_u64_map_get(&process->all->threads, (uint32_t)tid);
 	if (taking.thread && taking.thread->process != process)
 		taking.thread = NULL;
+	count_taken_back(&taking);
 	while (ring->ring.next - begin < XP_CALL_RING_RECORDS) {
 		bool is_plain = may_be_plain(&taking);
 		size_t room = is_plain ? CALLS_PER_TAKE : CALLS_PER_TAKE_MAX, plain = 0;

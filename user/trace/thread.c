@@ -33,6 +33,12 @@ void xp_counts_add(struct xp_counts *sum, const struct xp_counts *counts)
 	sum->in_memory += counts->in_memory;
 }
 
+void xp_counts_filter(struct xp_counts *counts, enum xp_filter filter, uint64_t records)
+{
+	counts->seen += records;
+	counts->filtered[filter] += records;
+}
+
 uint64_t xp_counts_filtered(const struct xp_counts *counts)
 {
 	uint64_t sum = 0;

@@ -43,6 +43,8 @@ struct xp_counts {
 	uint64_t in_memory;   /* of those seen: recorded without the kernel, see sled/call_ring.h */
 };
 void xp_counts_add(struct xp_counts *sum, const struct xp_counts *counts);
+/* Counts records that are left out. */
+void xp_counts_filter(struct xp_counts *counts, enum xp_filter filter, uint64_t records);
 uint64_t xp_counts_filtered(const struct xp_counts *counts);
 
 /* 8 bytes per frame and thread, 48 with --min-duration: bounds how much memory a target can make xprof allocate. */

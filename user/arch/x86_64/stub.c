@@ -18,7 +18,8 @@
 #define FORM_BYTES (XP_STUB_SLOTS * SLOT_BYTES)
 _Static_assert(XP_STUB_COUNT == XP_STUB_TEXT + XP_STUB_FORMS * FORM_BYTES, "behind the forms");
 _Static_assert(XP_STUB_MEMORY == XP_STUB_COUNT + SLOT_BYTES, "behind the counting slot");
-_Static_assert(XP_STUB_TEXT_BYTES == XP_STUB_MEMORY + 2 * XP_STUB_FORMS * XP_STUB_MEMORY_BYTES - XP_STUB_TEXT,
+_Static_assert(XP_STUB_TAKE_BACK == XP_STUB_MEMORY + 2 * XP_STUB_FORMS * XP_STUB_MEMORY_BYTES, "behind those");
+_Static_assert(XP_STUB_TEXT_BYTES == XP_STUB_MEMORY_EVENT + 2 * XP_STUB_MEMORY_EVENT_BYTES - XP_STUB_TEXT,
 	       "the last slot");
 _Static_assert(XP_STUB_SLOTS_TABLE == XP_STUB_ROOM, "behind the counters");
 
@@ -61,9 +62,13 @@ uint32_t xp_stub_child_probe(enum xp_stub_form form, enum xp_stub_slot slot)
 
 bool xp_stub_is_slot(uint64_t offset)
 {
-	if (offset >= XP_STUB_MEMORY)
+	if (offset >= XP_STUB_MEMORY_EVENT)
 		return offset < XP_STUB_TEXT + XP_STUB_TEXT_BYTES &&
-		       (offset - XP_STUB_MEMORY) % XP_STUB_MEMORY_BYTES == 0;
+		       (offset - XP_STUB_MEMORY_EVENT) % XP_STUB_MEMORY_EVENT_BYTES == 0;
+	if (offset >= XP_STUB_TAKE_BACK)
+		return (offset - XP_STUB_TAKE_BACK) % XP_STUB_TAKE_BACK_BYTES == 0;
+	if (offset >= XP_STUB_MEMORY)
+		return (offset - XP_STUB_MEMORY) % XP_STUB_MEMORY_BYTES == 0;
 	return offset >= XP_STUB_TEXT && (offset - XP_STUB_TEXT) % SLOT_BYTES == 0;
 }
 
@@ -126,20 +131,20 @@ static void make_counting_slot(uint8_t *code)
 /*
  * ---- the file around the code ----
  *
- * The page is an ELF file, so that every unwinder can unwind from it and name it: one symbol, and one unwind rule for
+ * This is an ELF file, so that every unwinder can unwind from it and name it: one symbol, and one unwind rule for
  * all code that has not pushed anything.
  *
  * Source of the format: the ELF64 specification; .eh_frame: Linux Standard Base, Core, chapter 10.6, and DWARF 4, 6.4.
  */
-#define EH_FRAME 0x900u
-#define SYMBOLS 0xa40u
-#define NAMES 0xa80u
-#define SECTION_NAMES 0xaa0u
-#define SECTIONS 0xb00u
+#define EH_FRAME 0x1180u
+#define SYMBOLS 0x1600u
+#define NAMES 0x1640u
+#define SECTION_NAMES 0x1660u
+#define SECTIONS 0x16c0u
 #define EH_FRAME_BYTES (SYMBOLS - EH_FRAME)
 
 /* Also the stub's version: a stub with other bytes belongs to another version of xprof. */
-static const char names[] = "\0xprof_stub_4";
+static const char names[] = "\0xprof_stub_5";
 static const char section_names[] = "\0.text\0.eh_frame\0.symtab\0.strtab\0.shstrtab";
 
 #define LENGTH 0, 0, 0, 0

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The stub: a page of code that patched sleds call, with a uprobe site and a `ret` for each way of recording. It is the
- * only page of a memfd. The target itself creates the memfd, so it can map it whatever its root, mounts and privileges
+ * The stub: code that patched sleds call, with a uprobe site and a `ret` for each way of recording. It is all that a
+ * memfd holds. The target itself creates the memfd, so it can map it whatever its root, mounts and privileges
  * are. The file is sealed and is an ordinary inode to uprobes.
  *
  * The cost of a uprobe depends on the instruction under it and on the kernel, so each slot exists in several forms:
@@ -29,12 +29,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define XP_STUB_BYTES 4096 /* size of the file */
-#define XP_STUB_FLAG 4096  /* offset of the flag, one byte: 1 in the process that the stub was made in */
+#define XP_STUB_BYTES 8192 /* size of the file */
+#define XP_STUB_FLAG 8192  /* offset of the flag, one byte: 1 in the process that the stub was made in */
 /*
  * Offset of the counters. They have 32 bits and wrap around. Each of XP_STUB_SHARDS has XP_STUB_COUNTERS_MAX of them.
  */
-#define XP_STUB_COUNTERS 8192
+#define XP_STUB_COUNTERS 12288
 #define XP_STUB_COUNTERS_MAX 128
 #define XP_STUB_SHARDS 64
 #define XP_STUB_COUNTERS_BYTES (4 * XP_STUB_SHARDS * XP_STUB_COUNTERS_MAX)
@@ -72,11 +72,23 @@ bool xp_stub_is_slot(uint64_t offset);
  * for XP_STUB_CALL. rdpid: for CPUs that have this instruction. Offsets of a slot in the page and of its uprobe.
  */
 #define XP_STUB_MEMORY 0x440
-#define XP_STUB_MEMORY_BYTES 192
+#define XP_STUB_MEMORY_BYTES 256
 uint32_t xp_stub_memory_entry(enum xp_stub_form form, bool rdpid);
 uint32_t xp_stub_memory_probe(enum xp_stub_form form, bool rdpid);
 /* The uprobe for children, with the registers and the stack of XP_STUB_CALL: they do not have their parent's rings. */
 uint32_t xp_stub_memory_child_probe(enum xp_stub_form form, bool rdpid);
+/*
+ * For --min-duration: the slots of exits, which take the entry of a short call back, and go on in the slots above if
+ * they cannot; and those of events, in whose calls nothing is taken back.
+ */
+#define XP_STUB_TAKE_BACK (XP_STUB_MEMORY + 2 * 3 * XP_STUB_MEMORY_BYTES)
+#define XP_STUB_TAKE_BACK_BYTES 256
+#define XP_STUB_MEMORY_EVENT (XP_STUB_TAKE_BACK + 2 * 3 * XP_STUB_TAKE_BACK_BYTES)
+#define XP_STUB_MEMORY_EVENT_BYTES 128
+uint32_t xp_stub_take_back_entry(enum xp_stub_form form, bool rdpid);
+/* slot: XP_STUB_CUSTOM or XP_STUB_TYPED. */
+uint32_t xp_stub_memory_event_entry(enum xp_stub_slot slot);
+uint32_t xp_stub_memory_event_probe(enum xp_stub_slot slot);
 /* Whether this CPU and kernel have rdfsbase, and rdpid. */
 bool xp_stub_has_fsgsbase(void);
 bool xp_stub_has_rdpid(void);
@@ -86,7 +98,7 @@ bool xp_stub_has_rdpid(void);
  * with xprof (call_rings.h). The table lies behind the counters. A thread has the slot that XP_CALL_SLOT_OF() of its fs
  * base says, or the neighbor of that slot. Numbers without casts and suffixes: they are in the code.
  */
-#define XP_STUB_SLOTS_TABLE 0xa000
+#define XP_STUB_SLOTS_TABLE 0xb000
 #define XP_CALL_SLOT_BITS 11
 #define XP_CALL_SLOTS (1u << XP_CALL_SLOT_BITS)
 #define XP_CALL_SLOT_BYTES 64
@@ -97,13 +109,17 @@ bool xp_stub_has_rdpid(void);
 
 struct xp_call_slot {
 	uint64_t key;	/* fs base of the thread; 0: no thread has the slot */
-	uint64_t head;	/* records reserved so far; the thread counts up */
 	uint64_t limit; /* the thread reserves while head < limit; xprof counts up */
-	uint64_t ring;	/* address of the ring in the process */
-	uint64_t mask;	/* number of its records - 1 */
-	uint64_t unused[3];
+	uint64_t head;	/* records reserved so far, without those that were taken back; the thread counts */
+	/* Short calls that the thread has taken back so far. The other bits change with `final`. */
+	uint64_t taken_back;
+	uint64_t ring;	    /* address of the ring in the process */
+	uint64_t mask;	    /* number of its records - 1 */
+	uint64_t final;	    /* records before that are not taken back: BPF has records of the thread that follow them */
+	uint64_t min_ticks; /* shorter calls are taken back; << XP_CALL_CPU_BITS, as the time of a record */
 };
 _Static_assert(sizeof(struct xp_call_slot) == XP_CALL_SLOT_BYTES, "xp_call_slot");
+#define XP_CALL_TAKEN_BACK_BITS 52
 
 struct xp_call_record {
 	uint64_t time; /* TSC << XP_CALL_CPU_BITS | number of the CPU */
@@ -114,7 +130,7 @@ _Static_assert(sizeof(struct xp_call_record) == XP_CALL_RECORD_BYTES, "xp_call_r
 
 /* Makes the content of the file: an ELF file with one section of code, from XP_STUB_TEXT on. */
 #define XP_STUB_TEXT 0x100
-#define XP_STUB_TEXT_BYTES 0x7c0
+#define XP_STUB_TEXT_BYTES 0x1040
 void xp_stub_make(uint8_t page[XP_STUB_BYTES]);
 
 /*
@@ -122,7 +138,7 @@ void xp_stub_make(uint8_t page[XP_STUB_BYTES]);
  * `location`; at most XP_STUB_MEMORY_CFI_BYTES. Returns the end of the rows.
  */
 void xp_stub_make_memory(uint8_t page[XP_STUB_BYTES]);
-#define XP_STUB_MEMORY_CFI_BYTES (2 * XP_STUB_FORMS * 40)
+#define XP_STUB_MEMORY_CFI_BYTES (2 * XP_STUB_FORMS * (40 + 108) + 2 * 36)
 uint8_t *xp_stub_put_memory_cfi(uint8_t *to, uint32_t location);
 
 /*

@@ -26,17 +26,12 @@ __asm__(".pushsection .rodata\n"
 	".balign 64\n"
 	"xp_stub_memory_code:\n"
 	".set stub, xp_stub_memory_code - " NUMBER(XP_STUB_MEMORY) "\n"
-	".set number, 0\n"
 
-	".macro memory_slot rdpid:req, nop:vararg\n"
-	"	.org xp_stub_memory_code + number * " NUMBER(XP_STUB_MEMORY_BYTES) ", 0xcc\n"
-	"	.set number, number + 1\n"
-	"0:	cmpb $0, stub + " NUMBER(XP_STUB_FLAG) "(%rip)\n"
-	"	je 5f\n"
-	"	push %r11\n"
-	"	push %rax\n"
-	"	push %rdx\n"
-	/* Two slots are possible: the one that the hash of the key says, and its neighbor. */
+	/*
+	 * The slot of the thread, in r11. Two slots are possible: the one that the hash of the key says, and its
+	 * neighbor. The caller tests that one if the zero flag is off. Changes rax and rdx.
+	 */
+	".macro find_slot\n"
 	"	rdfsbase %rax\n"
 	"	imul $" NUMBER(XP_CALL_SLOT_FACTOR) ", %eax, %r11d\n"
 	"	shr $(32 - " NUMBER(XP_CALL_SLOT_BITS) "), %r11d\n"
@@ -44,16 +39,30 @@ __asm__(".pushsection .rodata\n"
 	"	lea stub + " NUMBER(XP_STUB_SLOTS_TABLE) "(%rip), %rdx\n"
 	"	add %rdx, %r11\n"
 	"	cmp %rax, (%r11)\n"		/* key */
+	".endm\n"
+
+	".macro memory_slot number:req, rdpid:req, nop:vararg\n"
+	"	.org xp_stub_memory_code + \\number * " NUMBER(XP_STUB_MEMORY_BYTES) ", 0xcc\n"
+	"begin_\\number:\n"
+	"0:	cmpb $0, stub + " NUMBER(XP_STUB_FLAG) "(%rip)\n"
+	"	je 5f\n"
+	"	push %r11\n"
+	"	push %rax\n"
+	"	push %rdx\n"
+	"	find_slot\n"
 	"	jne 2f\n"
-	"1:	mov 8(%r11), %rdx\n"		/* head */
-	"	cmp 16(%r11), %rdx\n"		/* limit */
+	"record_\\number:\n"
+	"1:	mov 16(%r11), %rdx\n"		/* head */
+	"	cmp 8(%r11), %rdx\n"		/* limit */
 	"	jae 3f\n"
 	"	mov $1, %eax\n"
-	"	xadd %rax, 8(%r11)\n"
-	"	and 32(%r11), %rax\n"		/* mask */
+	"	xadd %rax, 16(%r11)\n"
+	"	and 40(%r11), %rax\n"		/* mask */
 	"	shl $4, %rax\n"
-	"	add 24(%r11), %rax\n"		/* ring */
+	"	add 32(%r11), %rax\n"		/* ring */
 	"	mov %rax, %r11\n"
+	/* In a ring that wraps, the word of an older record. The time must not become part of that one. */
+	"	movq $0, 8(%r11)\n"
 	"	rdtsc\n"
 	"	shl $32, %rdx\n"
 	"	or %rdx, %rax\n"
@@ -77,13 +86,16 @@ __asm__(".pushsection .rodata\n"
 	"	pop %rax\n"
 	"	pop %r11\n"
 	"	ret\n"
+	"child_\\number:\n"
 	"5:	nop\n"
 	"	ret\n"
 	"2:	xor $64, %r11\n"
 	"	cmp %rax, (%r11)\n"
 	"	je 1b\n"
 	"	xor %edx, %edx\n"
-	"3:	rdfsbase %rax\n"
+	"	jmp 8f\n"
+	"3:	make_final %rdx\n"
+	"8:	rdfsbase %rax\n"
 	"4:	.byte \\nop\n"
 	"7:	pop %rdx\n"
 	"	pop %rax\n"
@@ -94,32 +106,189 @@ __asm__(".pushsection .rodata\n"
 	".popsection\n"
 	".endm\n"
 
+	/*
+	 * The records before this one, of which BPF is about to have one, are not taken back. The count of that in the
+	 * upper bits of taken_back stops an exit that this one has interrupted.
+	 */
+	".macro make_final head:req\n"
+	"	mov \\head, 48(%r11)\n"
+	"	addl $(1 << (" NUMBER(XP_CALL_TAKEN_BACK_BITS) " - 32)), 28(%r11)\n"
+	".endm\n"
+
+	/*
+	 * An exit. If the last record is the entry of the same call (function and stack pointer), and is young enough,
+	 * clears its word, and then lowers head and counts. Else records the exit.
+	 *
+	 * xprof may take the entry at the same time: the one that clears the word has it. A handler may interrupt this
+	 * at any place. If head, or the records that are final, are not the same afterwards, cmpxchg16b changes nothing,
+	 * and the word is put back. If the handler leaves by longjmp, either both have been done or the entry is a hole.
+	 */
+	".macro take_back_slot number:req\n"
+	"	.org xp_stub_memory_code + " NUMBER(XP_STUB_TAKE_BACK) " - " NUMBER(XP_STUB_MEMORY) " + "
+		"\\number * " NUMBER(XP_STUB_TAKE_BACK_BYTES) ", 0xcc\n"
+	"0:	cmpb $0, stub + " NUMBER(XP_STUB_FLAG) "(%rip)\n"
+	"	je child_\\number\n"
+	"9:	push %r11\n"
+	"	push %rax\n"
+	"	push %rdx\n"
+	"	push %rcx\n"
+	"	push %rbx\n"
+	"	push %rsi\n"
+	"	push %rdi\n"
+	"	find_slot\n"
+	"	jne 2f\n"
+	"1:	mov 16(%r11), %rbx\n"		/* head */
+	"	mov 24(%r11), %rcx\n"		/* taken_back, and after it: */
+	"	cmp 48(%r11), %rbx\n"		/* final */
+	"	jbe 3f\n"
+	"	lea -1(%rbx), %rsi\n"
+	"	and 40(%r11), %rsi\n"		/* mask */
+	"	shl $4, %rsi\n"
+	"	add 32(%r11), %rsi\n"		/* ring */
+	/* The word of the entry has kind 0. An exit (kind 1) finds the stack one word higher. */
+	"	mov %r10d, %eax\n"
+	"	shr $28, %eax\n"
+	"	and $1, %eax\n"
+	"	lea 56(%rsp), %rdi\n"
+	"	shr $3, %rdi\n"
+	"	sub %rax, %rdi\n"
+	"	shl $32, %rdi\n"
+	"	mov %r10d, %eax\n"
+	"	and $0x0fffffff, %eax\n"
+	"	or %rax, %rdi\n"
+	"	cmp %rdi, 8(%rsi)\n"
+	"	jne 3f\n"
+	"	rdtsc\n"
+	"	shl $32, %rdx\n"
+	"	or %rdx, %rax\n"
+	"	shl $" NUMBER(XP_CALL_CPU_BITS) ", %rax\n"
+	"	or $((1 << " NUMBER(XP_CALL_CPU_BITS) ") - 1), %rax\n"
+	"	sub (%rsi), %rax\n"
+	"	cmp 56(%r11), %rax\n"		/* min_ticks */
+	"	jae 3f\n"
+	"	mov %rdi, %rax\n"
+	"	xor %edx, %edx\n"
+	"	lock cmpxchg %rdx, 8(%rsi)\n"
+	"	jne 3f\n"
+	"	mov %rbx, %rax\n"
+	"	mov %rcx, %rdx\n"
+	"	dec %rbx\n"
+	"	inc %rcx\n"
+	"	cmpxchg16b 16(%r11)\n"		/* head and taken_back */
+	"	jne 4f\n"
+	"6:	pop %rdi\n"
+	"	pop %rsi\n"
+	"	pop %rbx\n"
+	"	pop %rcx\n"
+	"	pop %rdx\n"
+	"	pop %rax\n"
+	"	pop %r11\n"
+	"	ret\n"
+	"4:	mov %rdi, 8(%rsi)\n"
+	"3:	pop %rdi\n"
+	"	pop %rsi\n"
+	"	pop %rbx\n"
+	"	pop %rcx\n"
+	"	jmp record_\\number\n"
+	"2:	xor $64, %r11\n"
+	"	cmp %rax, (%r11)\n"
+	"	je 1b\n"
+	"7:	pop %rdi\n"
+	"	pop %rsi\n"
+	"	pop %rbx\n"
+	"	pop %rcx\n"
+	"	pop %rdx\n"
+	"	pop %rax\n"
+	"	pop %r11\n"
+	"	jmp begin_\\number\n"
+	".pushsection .rodata.xp_stub_take_back_places, \"a\"\n"
+	"	.byte 9b - 0b, 6b - 0b, 4b - 0b, 3b - 0b, 2b - 0b, 7b - 0b\n"
+	".popsection\n"
+	".endm\n"
+
+	/* An event: the CPU's flags may be live. */
+	".macro event_slot number:req\n"
+	"	.org xp_stub_memory_code + " NUMBER(XP_STUB_MEMORY_EVENT) " - " NUMBER(XP_STUB_MEMORY) " + "
+		"\\number * " NUMBER(XP_STUB_MEMORY_EVENT_BYTES) ", 0xcc\n"
+	"0:	pushfq\n"
+	"	push %r11\n"
+	"	push %rax\n"
+	"	push %rdx\n"
+	"	cmpb $0, stub + " NUMBER(XP_STUB_FLAG) "(%rip)\n"
+	"	je 3f\n"
+	"	find_slot\n"
+	"	je 1f\n"
+	"	xor $64, %r11\n"
+	"	cmp %rax, (%r11)\n"
+	"	jne 3f\n"
+	"1:	mov 16(%r11), %rax\n"		/* head */
+	"	make_final %rax\n"
+	"3:	pop %rdx\n"
+	"	pop %rax\n"
+	"	pop %r11\n"
+	"	popfq\n"
+	"4:	nop\n"
+	"	ret\n"
+	".pushsection .rodata.xp_stub_event_places, \"a\"\n"
+	"	.byte 3b - 0b, 4b - 0b\n"
+	".popsection\n"
+	".endm\n"
+
 	".pushsection .rodata.xp_stub_memory_places, \"a\"\n"
 	"xp_stub_memory_places:\n"
 	".popsection\n"
+	".pushsection .rodata.xp_stub_take_back_places, \"a\"\n"
+	"xp_stub_take_back_places:\n"
+	".popsection\n"
+	".pushsection .rodata.xp_stub_event_places, \"a\"\n"
+	"xp_stub_event_places:\n"
+	".popsection\n"
 
 	/* In the order of enum xp_stub_form, and of `rdpid` in each. */
-	"	memory_slot 0, 0x0f, 0x1f, 0x44, 0x00, 0x00\n"
-	"	memory_slot 1, 0x0f, 0x1f, 0x44, 0x00, 0x00\n"
-	"	memory_slot 0, 0x66, 0x2e, 0x0f, 0x1f, 0x84, 0x00, 0x00, 0x00, 0x00, 0x00\n"
-	"	memory_slot 1, 0x66, 0x2e, 0x0f, 0x1f, 0x84, 0x00, 0x00, 0x00, 0x00, 0x00\n"
-	"	memory_slot 0, 0x90\n"
-	"	memory_slot 1, 0x90\n"
-	"	.org xp_stub_memory_code + number * " NUMBER(XP_STUB_MEMORY_BYTES) ", 0xcc\n"
+	"	memory_slot 0, 0, 0x0f, 0x1f, 0x44, 0x00, 0x00\n"
+	"	memory_slot 1, 1, 0x0f, 0x1f, 0x44, 0x00, 0x00\n"
+	"	memory_slot 2, 0, 0x66, 0x2e, 0x0f, 0x1f, 0x84, 0x00, 0x00, 0x00, 0x00, 0x00\n"
+	"	memory_slot 3, 1, 0x66, 0x2e, 0x0f, 0x1f, 0x84, 0x00, 0x00, 0x00, 0x00, 0x00\n"
+	"	memory_slot 4, 0, 0x90\n"
+	"	memory_slot 5, 1, 0x90\n"
+	"	.irp number, 0, 1, 2, 3, 4, 5\n"
+	"	take_back_slot \\number\n"
+	"	.endr\n"
+	"	event_slot 0\n"
+	"	event_slot 1\n"
+	"	.org xp_stub_memory_code + " NUMBER(XP_STUB_MEMORY_EVENT) " - " NUMBER(XP_STUB_MEMORY) " + "
+		"2 * " NUMBER(XP_STUB_MEMORY_EVENT_BYTES) ", 0xcc\n"
+	".purgem find_slot\n"
 	".purgem memory_slot\n"
+	".purgem make_final\n"
+	".purgem take_back_slot\n"
+	".purgem event_slot\n"
 	".popsection\n");
 /* clang-format on */
 
 #define MEMORY_SLOTS (2 * XP_STUB_FORMS)
-extern const uint8_t xp_stub_memory_code[MEMORY_SLOTS * XP_STUB_MEMORY_BYTES];
-/* Offsets in a slot: what the assembler knows. */
+#define EVENT_SLOTS 2
+extern const uint8_t xp_stub_memory_code[XP_STUB_TEXT + XP_STUB_TEXT_BYTES - XP_STUB_MEMORY];
+/* Offsets in a slot: what the assembler knows. "other": where a path begins that has all registers pushed. */
 extern const struct places {
-	uint8_t pops;	    /* of the path that records */
-	uint8_t other_path; /* where the path that does not record begins, with all registers pushed */
+	uint8_t pops; /* of the path that records */
+	uint8_t other;
 	uint8_t other_pops;
 	uint8_t probe;
 	uint8_t child_probe;
 } xp_stub_memory_places[MEMORY_SLOTS];
+extern const struct take_back_places {
+	uint8_t pushes;
+	uint8_t pops; /* of the path that takes a call back */
+	uint8_t other;
+	uint8_t record_pops; /* those that the slot that records does not pop */
+	uint8_t neighbor;    /* another one */
+	uint8_t other_pops;
+} xp_stub_take_back_places[MEMORY_SLOTS];
+extern const struct event_places {
+	uint8_t pops;
+	uint8_t probe;
+} xp_stub_event_places[EVENT_SLOTS];
 
 uint32_t xp_stub_memory_entry(enum xp_stub_form form, bool rdpid)
 {
@@ -136,41 +305,100 @@ uint32_t xp_stub_memory_child_probe(enum xp_stub_form form, bool rdpid)
 	return xp_stub_memory_entry(form, rdpid) + xp_stub_memory_places[2 * form + rdpid].child_probe;
 }
 
+uint32_t xp_stub_take_back_entry(enum xp_stub_form form, bool rdpid)
+{
+	return XP_STUB_TAKE_BACK + (2 * form + rdpid) * XP_STUB_TAKE_BACK_BYTES;
+}
+
+uint32_t xp_stub_memory_event_entry(enum xp_stub_slot slot)
+{
+	return XP_STUB_MEMORY_EVENT + (slot == XP_STUB_TYPED) * XP_STUB_MEMORY_EVENT_BYTES;
+}
+
+uint32_t xp_stub_memory_event_probe(enum xp_stub_slot slot)
+{
+	return xp_stub_memory_event_entry(slot) + xp_stub_event_places[slot == XP_STUB_TYPED].probe;
+}
+
 /* Behind the three pushes of the guarded slot. */
 #define PUSHED 17u
 
-/* The row of the unwind table from `offset` on: the return address is `bytes` below the CFA's end. */
-static uint8_t *put_row(uint8_t *to, uint32_t *location, uint32_t offset, uint8_t bytes)
+/* The rows of the unwind table so far. */
+struct rows {
+	uint8_t *end;
+	uint32_t location;
+};
+
+/* The row from `offset` on: the return address is `bytes` below the CFA's end. */
+static void put_row(struct rows *rows, uint32_t offset, uint8_t bytes)
 {
-	*to++ = 0x02; /* DW_CFA_advance_loc1 */
-	*to++ = (uint8_t)(offset - *location);
-	*to++ = 0x0e; /* DW_CFA_def_cfa_offset */
-	*to++ = bytes;
-	*location = offset;
-	return to;
+	*rows->end++ = 0x02; /* DW_CFA_advance_loc1 */
+	*rows->end++ = (uint8_t)(offset - rows->location);
+	*rows->end++ = 0x0e; /* DW_CFA_def_cfa_offset */
+	*rows->end++ = bytes;
+	rows->location = offset;
 }
 
-static uint8_t *put_pops(uint8_t *to, uint32_t *location, uint32_t offset)
+/* Behind each of `count` pops of one byte, with `left` words on the stack after the last one. */
+static void put_pops(struct rows *rows, uint32_t offset, unsigned int count, unsigned int left)
 {
-	to = put_row(to, location, offset + 1, 24);
-	to = put_row(to, location, offset + 2, 16);
-	return put_row(to, location, offset + 4, 8);
+	for (unsigned int i = 1; i <= count; i++)
+		put_row(rows, offset + i, (uint8_t)(8 * (left + count - i)));
+}
+
+/* The pops of rdx, rax and r11. That one has two bytes. */
+static void put_last_pops(struct rows *rows, uint32_t offset, uint8_t left)
+{
+	put_pops(rows, offset, 2, left + 1u);
+	put_row(rows, offset + 4, (uint8_t)(8 * left));
+}
+
+static void put_memory_slot(struct rows *rows, uint32_t slot, const struct places *places)
+{
+	put_row(rows, slot + PUSHED - 2, 16);
+	put_row(rows, slot + PUSHED - 1, 24);
+	put_row(rows, slot + PUSHED, 32);
+	put_last_pops(rows, slot + places->pops, 1);
+	put_row(rows, slot + places->other, 32);
+	put_last_pops(rows, slot + places->other_pops, 1);
+}
+
+static void put_take_back_slot(struct rows *rows, uint32_t slot, const struct take_back_places *places)
+{
+	/* The push of r11 has two bytes. */
+	for (unsigned int i = 0; i < 7; i++)
+		put_row(rows, slot + places->pushes + 2 + i, (uint8_t)(16 + 8 * i));
+	put_pops(rows, slot + places->pops, 4, 4);
+	put_last_pops(rows, slot + places->pops + 4, 1);
+	put_row(rows, slot + places->other, 64);
+	put_pops(rows, slot + places->record_pops, 4, 4);
+	put_row(rows, slot + places->neighbor, 64);
+	put_pops(rows, slot + places->other_pops, 4, 4);
+	put_last_pops(rows, slot + places->other_pops + 4, 1);
+}
+
+static void put_event_slot(struct rows *rows, uint32_t slot, const struct event_places *places)
+{
+	put_row(rows, slot + 1, 16);
+	put_row(rows, slot + 3, 24);
+	put_row(rows, slot + 4, 32);
+	put_row(rows, slot + 5, 40);
+	put_last_pops(rows, slot + places->pops, 2);
+	put_row(rows, slot + places->pops + 5, 8);
 }
 
 uint8_t *xp_stub_put_memory_cfi(uint8_t *to, uint32_t location)
 {
-	for (uint32_t i = 0; i < MEMORY_SLOTS; i++) {
-		uint32_t slot = XP_STUB_MEMORY + i * XP_STUB_MEMORY_BYTES;
-		const struct places *places = &xp_stub_memory_places[i];
+	struct rows rows = { to, location };
 
-		to = put_row(to, &location, slot + PUSHED - 2, 16);
-		to = put_row(to, &location, slot + PUSHED - 1, 24);
-		to = put_row(to, &location, slot + PUSHED, 32);
-		to = put_pops(to, &location, slot + places->pops);
-		to = put_row(to, &location, slot + places->other_path, 32);
-		to = put_pops(to, &location, slot + places->other_pops);
-	}
-	return to;
+	for (uint32_t i = 0; i < MEMORY_SLOTS; i++)
+		put_memory_slot(&rows, XP_STUB_MEMORY + i * XP_STUB_MEMORY_BYTES, &xp_stub_memory_places[i]);
+	for (uint32_t i = 0; i < MEMORY_SLOTS; i++)
+		put_take_back_slot(&rows, XP_STUB_TAKE_BACK + i * XP_STUB_TAKE_BACK_BYTES,
+				   &xp_stub_take_back_places[i]);
+	for (uint32_t i = 0; i < EVENT_SLOTS; i++)
+		put_event_slot(&rows, XP_STUB_MEMORY_EVENT + i * XP_STUB_MEMORY_EVENT_BYTES, &xp_stub_event_places[i]);
+	return rows.end;
 }
 
 void xp_stub_make_memory(uint8_t page[XP_STUB_BYTES])
