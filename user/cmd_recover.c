@@ -16,6 +16,7 @@
 #include "commands.h"
 #include "record/manifest.h"
 #include "record/outdir.h"
+#include "record/recovered.h"
 #include "sample/perf_out.h"
 #include "trace/ring_recovery.h"
 #include "trace/spool_layout.h"
@@ -25,6 +26,7 @@ struct place {
 	int dir_fd;
 	const char *dir_name;
 	bool is_ours; /* nobody else could write there */
+	struct xp_recovered *recovered;
 };
 
 static const char *reason(int err)
@@ -72,36 +74,54 @@ static bool recover_rings(int dir_fd, const char *dir_name, const char *entry, u
 	return true;
 }
 
-static void recover_entry(const struct place *place, const char *entry, uint64_t *patience_ns, bool *failed)
+static void say_recovered(const struct place *place, const struct xp_spool_result *result)
 {
-	static struct xp_spool_result result;
 	const char *dir_name = place->dir_name;
 	struct xp_shell_path log, exe;
+
+	xp_info("%s/%s: %u threads, %" PRIu64 " function records, %" PRIu64 " events", dir_name, result->final_name,
+		result->threads, result->stats.functions, result->stats.events);
+	if (result->dropped_bytes)
+		xp_info("  %" PRIu64 " bytes at the end of its spool were incomplete", result->dropped_bytes);
+	xp_info("  llvm-xray account %s -instr_map=%s", xp_shell_path(&log, "%s/%s", dir_name, result->final_name),
+		xp_shell_path(&exe, "%s", result->exe));
+}
+
+static int recover_log(const struct place *place, const char *entry, uint64_t patience_ns)
+{
+	struct xp_recovered_log *log = xp_recovered_add(place->recovered);
+	const struct xp_spool_taker notes = { xp_recovered_take_note, log };
+	int err;
+
+	if (!log)
+		return -ENOMEM;
+	err = xp_spool_recover(place->dir_fd, entry, patience_ns, &notes, &log->result);
+	if (err)
+		xp_recovered_drop(place->recovered);
+	else
+		say_recovered(place, &log->result);
+	return err;
+}
+
+static void recover_entry(const struct place *place, const char *entry, uint64_t *patience_ns, bool *failed)
+{
+	const char *dir_name = place->dir_name;
 	int err;
 
 	if (place->is_ours && !recover_rings(place->dir_fd, dir_name, entry, *patience_ns)) {
 		*failed = true;
 		return;
 	}
-	err = xp_spool_recover(place->dir_fd, entry, *patience_ns, &result);
+	err = recover_log(place, entry, *patience_ns);
 	if (err == -ENODATA) {
 		xp_info("%s/%s: the recording was cut off before anything was stored; removed", dir_name, entry);
-		return;
-	}
-	if (err) {
+	} else if (err) {
 		xp_error("%s/%s: cannot recover it: %s", dir_name, entry, reason(err));
 		*failed = true;
-		/* Waits only once: a process that holds one lock may hold any number. */
-		if (err == -EBUSY)
-			*patience_ns = 0;
-		return;
 	}
-	xp_info("%s/%s: %u threads, %" PRIu64 " function records, %" PRIu64 " events", dir_name, result.final_name,
-		result.threads, result.stats.functions, result.stats.events);
-	if (result.dropped_bytes)
-		xp_info("  %" PRIu64 " bytes at the end of its spool were incomplete", result.dropped_bytes);
-	xp_info("  llvm-xray account %s -instr_map=%s", xp_shell_path(&log, "%s/%s", dir_name, result.final_name),
-		xp_shell_path(&exe, "%s", result.exe));
+	/* Waits only once: a process that holds one lock may hold any number. */
+	if (err == -EBUSY)
+		*patience_ns = 0;
 }
 
 static int is_spool(const struct dirent *entry)
@@ -130,14 +150,16 @@ static bool remove_empty_samples(int dir_fd, const char *dir_name)
 	return removed;
 }
 
-static void recover_entries(const struct place *place, bool *failed)
+static void recover_entries(struct place *place, bool *failed)
 {
+	struct xp_recovered recovered = { 0 };
 	const char *dir_name = place->dir_name;
-	int dir_fd = place->dir_fd;
+	int dir_fd = place->dir_fd, err;
 	struct dirent **entries = NULL;
 	int count = scandirat(dir_fd, ".", &entries, is_spool, alphasort);
 	uint64_t patience_ns = XP_FILE_LOCK_PATIENCE_NS;
 
+	place->recovered = &recovered;
 	if (count < 0) {
 		xp_error("%s: cannot read the directory: %s", dir_name, strerror(errno));
 		*failed = true;
@@ -150,6 +172,16 @@ static void recover_entries(const struct place *place, bool *failed)
 	}
 	free(entries);
 	xp_manifest_recover(dir_fd);
+	err = xp_recovered_write(&recovered, dir_fd);
+	if (err) {
+		xp_error("%s/" XP_MANIFEST_NAME ": cannot write it: %s", dir_name, reason(err));
+		*failed = true;
+	} else if (recovered.count) {
+		struct xp_shell_path dir;
+
+		xp_info("%s: xprof report %s", dir_name, xp_shell_path(&dir, "%s", dir_name));
+	}
+	xp_recovered_free(&recovered);
 }
 
 /* Root takes the rights of the directory's owner. A directory of root that other users can write to is refused. */
@@ -177,7 +209,7 @@ static int take_rights_back(void)
 
 static void recover_opened(int dir_fd, const char *dir_name, bool *failed)
 {
-	struct place place = { dir_fd, dir_name, false };
+	struct place place = { .dir_fd = dir_fd, .dir_name = dir_name };
 	bool has_failed = false;
 	struct stat dir;
 

@@ -129,7 +129,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	dir = scratch.fd;
 	write_spool(data, size);
 	open_again(size);
-	err = xp_spool_recover(dir, NAME, PATIENCE_NS, &result);
+	err = xp_spool_recover(dir, NAME, PATIENCE_NS, NULL, &result);
 	CHECK(faccessat(dir, NAME, F_OK, 0) == (err ? 0 : -1));
 	if (err) {
 		CHECK(err == -EBADMSG || err == -EFBIG);

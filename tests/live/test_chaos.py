@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Whatever happens to xprof or its target: the target goes on and computes the same, and nothing of xprof remains."""
+import json
 import os
 import random
 import shutil
@@ -127,6 +128,15 @@ def test_killed_recording_is_recovered(xprof, record, busy):
     assert assert_recovers(xprof, recorded.directory, target.path) == 1
     records = xprof("dump", *recorded.directory.glob("*.fdr")).stdout
     assert records.count("enter function") > CALLS_OF_ROUND * rounds > 0
+    # The manifest says whose functions these are.
+    manifest = json.loads((recorded.directory / "manifest.json").read_text())
+    (process,) = manifest["processes"]
+    assert manifest["recovered"] and process["pid"] == target.pid
+    (said,) = [thing for thing in process["objects"] if thing["path"] == str(target.path)]
+    assert said["first_id"] == 1 and said["build_id"]
+    report = xprof("report", recorded.directory).stdout
+    assert "recovered after it was cut off" in report
+    assert " traced_leaf " in report and "fn_" not in report
 
 
 @kills

@@ -286,7 +286,7 @@ static void what_cannot_be(void **state)
 	assert_int_equal(symlinkat("x", dir, NAME), 0);
 	assert_int_equal(xp_spool_create(&spool, dir, NAME, &info), -EEXIST);
 	assert_false(exists("x"));
-	assert_int_equal(xp_spool_recover(dir, NAME, PATIENCE_NS, &result), -ELOOP);
+	assert_int_equal(xp_spool_recover(dir, NAME, PATIENCE_NS, NULL, &result), -ELOOP);
 	assert_int_equal(unlinkat(dir, NAME, 0), 0);
 
 	spool = create(&info);
@@ -319,7 +319,7 @@ static void leave_spool(uint32_t chunks)
 
 	append_much(spool, chunks);
 	assert_int_equal(xp_spool_flush(spool), 0);
-	assert_int_equal(xp_spool_recover(dir, NAME, PATIENCE_NS, &result), -EBUSY);
+	assert_int_equal(xp_spool_recover(dir, NAME, PATIENCE_NS, NULL, &result), -EBUSY);
 	xp_spool_free(spool);
 	assert_true(exists(NAME));
 }
@@ -328,7 +328,7 @@ static void recovered(void **state)
 {
 	(void)state;
 	leave_spool(10);
-	assert_int_equal(xp_spool_recover(dir, NAME, PATIENCE_NS, &result), 0);
+	assert_int_equal(xp_spool_recover(dir, NAME, PATIENCE_NS, NULL, &result), 0);
 	assert_false(exists(NAME));
 	read_log("program.500.fdr");
 	assert_int_equal(contents.functions, 3 * 10 * 2000);
@@ -363,7 +363,7 @@ static void recovered_after_truncation(void **state)
 	for (size_t i = 0; i < sizeof(cuts) / sizeof(cuts[0]); i++) {
 		leave_spool(2);
 		cut(XP_SPOOL_HEADER_BYTES + 6 * FRAME_BYTES - cuts[i]);
-		assert_int_equal(xp_spool_recover(dir, NAME, PATIENCE_NS, &result), 0);
+		assert_int_equal(xp_spool_recover(dir, NAME, PATIENCE_NS, NULL, &result), 0);
 		read_log("program.500.fdr");
 		assert_int_equal(contents.functions, 5 * 2000);
 		assert_int_equal(result.dropped_bytes, FRAME_BYTES - cuts[i]);
@@ -379,7 +379,7 @@ static void recovered_with_damage(void **state)
 	for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
 		leave_spool(2);
 		write_at(XP_SPOOL_HEADER_BYTES + 3 * FRAME_BYTES + places[i], "\xff\xff\xff\xff", 4);
-		assert_int_equal(xp_spool_recover(dir, NAME, PATIENCE_NS, &result), 0);
+		assert_int_equal(xp_spool_recover(dir, NAME, PATIENCE_NS, NULL, &result), 0);
 		read_log("program.500.fdr");
 		assert_int_equal(contents.functions, 3 * 2000);
 		assert_int_equal(result.dropped_bytes, 3 * FRAME_BYTES);
@@ -392,17 +392,17 @@ static void not_a_spool(void **state)
 	int fd;
 
 	(void)state;
-	assert_int_equal(xp_spool_recover(dir, NAME, PATIENCE_NS, &result), -ENOENT);
+	assert_int_equal(xp_spool_recover(dir, NAME, PATIENCE_NS, NULL, &result), -ENOENT);
 	assert_int_equal(mkfifoat(dir, NAME, 0600), 0);
-	assert_int_equal(xp_spool_recover(dir, NAME, PATIENCE_NS, &result), -EBADMSG);
+	assert_int_equal(xp_spool_recover(dir, NAME, PATIENCE_NS, NULL, &result), -EBADMSG);
 	assert_int_equal(unlinkat(dir, NAME, 0), 0);
 
 	leave_spool(1);
 	cut(100);
-	assert_int_equal(xp_spool_recover(dir, NAME, PATIENCE_NS, &result), -EBADMSG);
+	assert_int_equal(xp_spool_recover(dir, NAME, PATIENCE_NS, NULL, &result), -EBADMSG);
 	assert_true(exists(NAME));
 	cut(0);
-	assert_int_equal(xp_spool_recover(dir, NAME, PATIENCE_NS, &result), -ENODATA);
+	assert_int_equal(xp_spool_recover(dir, NAME, PATIENCE_NS, NULL, &result), -ENODATA);
 	assert_false(exists(NAME));
 
 	/* A forged header with a valid checksum. */
@@ -413,16 +413,16 @@ static void not_a_spool(void **state)
 	strcpy(header.final_name, "../escaped");
 	header.check = xp_spool_header_check(&header);
 	write_at(0, &header, sizeof(header));
-	assert_int_equal(xp_spool_recover(dir, NAME, PATIENCE_NS, &result), -EBADMSG);
+	assert_int_equal(xp_spool_recover(dir, NAME, PATIENCE_NS, NULL, &result), -EBADMSG);
 	/* A file with another name belongs to somebody else. */
 	strcpy(header.final_name, "manifest.json");
 	header.check = xp_spool_header_check(&header);
 	write_at(0, &header, sizeof(header));
-	assert_int_equal(xp_spool_recover(dir, NAME, PATIENCE_NS, &result), -EBADMSG);
+	assert_int_equal(xp_spool_recover(dir, NAME, PATIENCE_NS, NULL, &result), -EBADMSG);
 	memset(header.final_name, 'a', sizeof(header.final_name));
 	header.check = xp_spool_header_check(&header);
 	write_at(0, &header, sizeof(header));
-	assert_int_equal(xp_spool_recover(dir, NAME, PATIENCE_NS, &result), -EBADMSG);
+	assert_int_equal(xp_spool_recover(dir, NAME, PATIENCE_NS, NULL, &result), -EBADMSG);
 	assert_true(exists(NAME));
 }
 
@@ -436,7 +436,7 @@ static void recovered_over_a_part(void **state)
 	fd = openat(dir, "program.500.fdr.part", O_CREAT | O_WRONLY, 0600);
 	assert_int_equal(write(fd, "rubbish", 7), 7);
 	close(fd);
-	assert_int_equal(xp_spool_recover(dir, NAME, PATIENCE_NS, &result), 0);
+	assert_int_equal(xp_spool_recover(dir, NAME, PATIENCE_NS, NULL, &result), 0);
 	read_log("program.500.fdr");
 	assert_int_equal(contents.functions, 6 * 2000);
 	assert_false(exists("program.500.fdr.part"));
@@ -576,7 +576,7 @@ static void failed_finish_keeps_the_spool(void **state)
 	assert_true(exists(NAME));
 	assert_false(exists("program.500.fdr"));
 	assert_false(exists("program.500.fdr.part"));
-	assert_int_equal(xp_spool_recover(dir, NAME, PATIENCE_NS, &result), 0);
+	assert_int_equal(xp_spool_recover(dir, NAME, PATIENCE_NS, NULL, &result), 0);
 	read_log("program.500.fdr");
 	assert_int_equal(contents.functions, 3 * 10 * 2000);
 }

@@ -291,18 +291,21 @@ static int add_heading(struct xp_recorded *recorded, const struct place *place)
 	const json_t *totals = json_object_get(place->manifest, "totals");
 	const json_t *samples = json_object_get(place->manifest, "samples");
 	const char *started = json_string_value(json_object_get(place->manifest, "started"));
-	char events_lost[96], samples_lost[96];
+	char events_lost[96], samples_lost[96], duration[32];
 	char *heading;
 
 	if (XP_ARRAY_RESERVE(recorded->headings, recorded->heading_room, recorded->heading_count + 1))
 		return -ENOMEM;
+	snprintf(duration, sizeof(duration), "%.1f s",
+		 json_number_value(json_object_get(place->manifest, "duration_s")));
 	describe_losses(events_lost, sizeof(events_lost), number_of(json_object_get(totals, "lost"), "total"),
 			number_of(totals, "seen"), "events");
 	describe_losses(samples_lost, sizeof(samples_lost), number_of(samples, "lost"), number_of(samples, "seen"),
 			"samples");
-	heading =
-	    clean_text("%s: %.*s, %.1f s%s%s", place->path, TIME_BYTES_MAX, started ? started : "at an unknown time",
-		       json_number_value(json_object_get(place->manifest, "duration_s")), samples_lost, events_lost);
+	heading = clean_text(
+	    "%s: %.*s, %s%s%s", place->path, TIME_BYTES_MAX, started ? started : "at an unknown time",
+	    json_is_true(json_object_get(place->manifest, "recovered")) ? "recovered after it was cut off" : duration,
+	    samples_lost, events_lost);
 	if (!heading)
 		return -ENOMEM;
 	recorded->headings[recorded->heading_count++] = heading;

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -44,6 +45,28 @@ static int open_spool(struct xp_process *process)
 	return xp_spool_create(&process->log.spool, process->all->dir_fd, spool_name, &info);
 }
 
+/* Tells whose functions have which IDs in the log, in case that no manifest will. */
+static void note_objects(struct xp_process *process)
+{
+	const struct xp_functions *functions = &process->functions;
+
+	while (!process->log.error && process->log.noted_objects < functions->range_count) {
+		const struct xp_range *range = &functions->ranges[process->log.noted_objects++];
+		const struct xp_sled_table *table = range->object->table;
+		struct {
+			struct xp_spool_object object;
+			char path[PATH_MAX];
+		} note = { .object = { .first_id = range->fdr_base + 1, .functions = range->function_count } };
+		size_t length = strnlen(range->object->path, sizeof(note.path));
+
+		note.object.build_id_bytes = XP_MIN(table->build_id_bytes, sizeof(note.object.build_id));
+		memcpy(note.object.build_id, table->build_id, note.object.build_id_bytes);
+		memcpy(note.path, range->object->path, length);
+		process->log.error =
+		    xp_spool_note(process->log.spool, XP_SPOOL_NOTE_OBJECT, 0, &note, sizeof(note.object) + length);
+	}
+}
+
 /* A deeper stack is not noted: the note might be longer than the chunk. */
 #define NOTED_DEPTH_MAX 512u
 
@@ -82,6 +105,8 @@ int xp_process_note_rings(struct xp_process *process)
 	/* One that is too long is left out: the rings cannot be found then. */
 	if (!process->log.error && bytes <= XP_SPOOL_CHUNK_MAX)
 		process->log.error = xp_spool_note(process->log.spool, XP_SPOOL_NOTE_RINGS, 0, note, bytes);
+	if (!process->log.error)
+		note_objects(process);
 	process->log.noted_ranges = functions->range_count;
 	free(note);
 	return process->log.error;
@@ -91,6 +116,8 @@ int xp_process_spool_chunk(struct xp_process *process, struct xp_thread *thread)
 {
 	if (!process->log.error && !process->log.spool)
 		process->log.error = open_spool(process);
+	if (!process->log.error)
+		note_objects(process);
 	if (!process->log.error)
 		process->log.error = xp_spool_append(process->log.spool, thread->tid, thread->name, &thread->enc);
 	if (!process->log.error)

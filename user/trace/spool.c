@@ -229,7 +229,7 @@ int xp_spool_reopen(struct xp_spool **out, int dir_fd, const char *name, uint64_
 int xp_spool_finish(struct xp_spool *spool, struct xp_spool_result *result)
 {
 	xp_spool_flush(spool); /* an error leaves a shorter spool, and the caller sees the counts */
-	return xp_spool_lay_out(spool->dir_fd, spool->name, spool->fd, true, result);
+	return xp_spool_lay_out(spool->dir_fd, spool->name, spool->fd, true, NULL, result);
 }
 
 void xp_spool_free(struct xp_spool *spool)

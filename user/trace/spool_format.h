@@ -61,11 +61,22 @@ _Static_assert(sizeof(struct xp_spool_frame) == 48, "no padding");
 
 /*
  * A note: a frame with XP_SPOOL_NOTE_MAGIC whose flags are one of these, and whose first_tsc is the crc32 of what
- * follows. Notes are not for the log, but for ring_recovery.h.
+ * follows. Notes are not for the log, but for ring_recovery.h and for the manifest of a recovered recording.
  */
 enum xp_spool_note {
-	XP_SPOOL_NOTE_RINGS = 1, /* struct xp_spool_rings: the last one counts */
-	XP_SPOOL_NOTE_STACK = 2, /* struct xp_open_call[]: the open calls of tid after the chunk before */
+	XP_SPOOL_NOTE_RINGS = 1,  /* struct xp_spool_rings: the last one counts */
+	XP_SPOOL_NOTE_STACK = 2,  /* struct xp_open_call[]: the open calls of tid after the chunk before */
+	XP_SPOOL_NOTE_OBJECT = 3, /* struct xp_spool_object */
+};
+
+/* An object whose functions have IDs in the log. */
+struct xp_spool_object {
+	uint32_t first_id;
+	uint32_t functions;
+	uint32_t build_id_bytes;
+	uint32_t zero;
+	uint8_t build_id[64];
+	char path[]; /* up to the end of the note */
 };
 
 /* As struct xp_range. */
@@ -112,6 +123,7 @@ struct xp_spool_result {
 	uint16_t fdr_version; /* FDR version of the log */
 	uint32_t threads;
 	struct xp_fdr_chunk_stats stats; /* content of the log */
+	uint64_t wall_ns;		 /* start of the recording, CLOCK_REALTIME */
 	uint64_t file_bytes;		 /* size of the log, including holes */
 	/* Bytes of the spool that were dropped: an incomplete frame, or its tail, to make room on a full disk. */
 	uint64_t dropped_bytes;

@@ -298,6 +298,7 @@ static void describe(struct xp_spool_result *result, const struct run *run, uint
 	strcpy(result->exe, run->info.exe);
 	strcpy(result->comm, run->info.comm);
 	result->pid = run->info.pid;
+	result->wall_ns = run->info.wall_ns;
 	result->fdr_version = run->log.fdr_version;
 	result->threads = run->log.thread_count;
 	result->stats = run->reader.stats;
@@ -306,9 +307,10 @@ static void describe(struct xp_spool_result *result, const struct run *run, uint
 		result->dropped_bytes = spool_bytes - run->reader.window.end;
 }
 
-int xp_spool_lay_out(int dir_fd, const char *name, int fd, bool trusted, struct xp_spool_result *result)
+int xp_spool_lay_out(int dir_fd, const char *name, int fd, bool trusted, const struct xp_spool_taker *taker,
+		     struct xp_spool_result *result)
 {
-	struct run run = { .reader = { .window = { .fd = fd }, .with_chunks = !trusted } };
+	struct run run = { .reader = { .window = { .fd = fd }, .with_chunks = !trusted, .taker = taker } };
 	struct xp_spool_header header;
 	struct stat st;
 	int err;
@@ -322,6 +324,7 @@ int xp_spool_lay_out(int dir_fd, const char *name, int fd, bool trusted, struct 
 	run.reader.window.end = st.st_size;
 	run.reader.window.data = malloc(WINDOW_BYTES);
 	err = run.reader.window.data ? add_up(&run.reader, &run.log) : -ENOMEM;
+	run.reader.taker = NULL; /* the other passes have the same notes */
 	if (!err)
 		err = make_room(&run.reader, &run.log);
 	if (!err)
@@ -382,7 +385,8 @@ int xp_spool_read(int fd, const char *name, pid_t *pid, uint64_t *end, const str
 	return err ? err : more;
 }
 
-int xp_spool_recover(int dir_fd, const char *name, uint64_t patience_ns, struct xp_spool_result *result)
+int xp_spool_recover(int dir_fd, const char *name, uint64_t patience_ns, const struct xp_spool_taker *taker,
+		     struct xp_spool_result *result)
 {
 	int fd = xp_spool_open(dir_fd, name, patience_ns), err = 0;
 	struct stat st;
@@ -394,7 +398,7 @@ int xp_spool_recover(int dir_fd, const char *name, uint64_t patience_ns, struct 
 	else if (!st.st_size)
 		err = unlinkat(dir_fd, name, 0) ? -errno : -ENODATA;
 	if (!err)
-		err = xp_spool_lay_out(dir_fd, name, fd, false, result);
+		err = xp_spool_lay_out(dir_fd, name, fd, false, taker, result);
 	close(fd);
 	return err;
 }

@@ -15,9 +15,10 @@
 
 /*
  * Lays out the complete frames of spool fd, named `name`, in dir_fd, and removes the spool. trusted: its chunks are
- * known to be well formed. Returns 0 or -errno.
+ * known to be well formed. taker: for the notes of a spool that is not trusted; NULL: none. Returns 0 or -errno.
  */
-int xp_spool_lay_out(int dir_fd, const char *name, int fd, bool trusted, struct xp_spool_result *result);
+int xp_spool_lay_out(int dir_fd, const char *name, int fd, bool trusted, const struct xp_spool_taker *taker,
+		     struct xp_spool_result *result);
 
 /* Opens a spool and locks it. Returns the descriptor or -errno: -EBUSY, -EBADMSG, as below. */
 int xp_spool_open(int dir_fd, const char *name, uint64_t patience_ns);
@@ -27,8 +28,10 @@ int xp_spool_read(int fd, const char *name, pid_t *pid, uint64_t *end, const str
 /*
  * The same for a spool that a crash has left, as xp_spool_finish() would have done it. Returns 0 or -errno: -EBUSY if
  * its recording is running, -EBADMSG if it is not a spool, -ENODATA if the crash came before anything was stored (the
- * empty file is then removed). patience_ns: how long to wait for its lock, see file_lock.h.
+ * empty file is then removed). patience_ns: how long to wait for its lock, see file_lock.h. taker: called for the
+ * notes; NULL: none.
  */
-int xp_spool_recover(int dir_fd, const char *name, uint64_t patience_ns, struct xp_spool_result *result);
+int xp_spool_recover(int dir_fd, const char *name, uint64_t patience_ns, const struct xp_spool_taker *taker,
+		     struct xp_spool_result *result);
 
 #endif

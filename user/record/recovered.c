@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "record/recovered.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <jansson.h>
+
+#include "base/array.h"
+#include "base/file_name.h"
+#include "base/file_view.h"
+#include "base/text.h"
+#include "base/util.h"
+#include "record/manifest.h"
+#include "record/manifest_file.h"
+
+#define OBJECTS_MAX 65536	       /* of a log */
+#define MANIFEST_BYTES_MAX (64u << 20) /* a larger one is replaced */
+#define IMAGES_MAX 4096
+#define NOTICE                                                                                                         \
+	"The recording was cut off, and xprof recover made its logs of what was on disk. How many events were seen, "  \
+	"filtered and lost is not known."
+
+/* ---- the logs ---- */
+
+struct xp_recovered_log *xp_recovered_add(struct xp_recovered *recovered)
+{
+	struct xp_recovered_log *log = calloc(1, sizeof(*log));
+
+	if (log && XP_ARRAY_RESERVE(recovered->logs, recovered->room, recovered->count + 1)) {
+		free(log);
+		return NULL;
+	}
+	if (log)
+		recovered->logs[recovered->count++] = log;
+	return log;
+}
+
+void xp_recovered_drop(struct xp_recovered *recovered)
+{
+	struct xp_recovered_log *log = recovered->logs[--recovered->count];
+
+	for (size_t i = 0; i < log->object_count; i++)
+		free(log->objects[i]);
+	free(log->objects);
+	free(log);
+}
+
+void xp_recovered_free(struct xp_recovered *recovered)
+{
+	while (recovered->count)
+		xp_recovered_drop(recovered);
+	free(recovered->logs);
+	*recovered = (struct xp_recovered){ 0 };
+}
+
+int xp_recovered_take_note(void *arg, int kind, int32_t tid, uint64_t tsc, const uint8_t *bytes, size_t size)
+{
+	struct xp_recovered_log *log = arg;
+	struct xp_spool_object *object;
+
+	(void)tid;
+	(void)tsc;
+	if (kind != XP_SPOOL_NOTE_OBJECT || size <= sizeof(*object) || log->object_count == OBJECTS_MAX)
+		return 0;
+	if (XP_ARRAY_RESERVE(log->objects, log->object_room, log->object_count + 1))
+		return -ENOMEM;
+	object = malloc(size + 1);
+	if (!object)
+		return -ENOMEM;
+	memcpy(object, bytes, size);
+	((char *)object)[size] = 0;
+	object->build_id_bytes = XP_MIN(object->build_id_bytes, (uint32_t)sizeof(object->build_id));
+	log->objects[log->object_count++] = object;
+	return 0;
+}
+
+/* ---- JSON: a value is NULL if out of memory, and adding it then fails ---- */
+
+static json_t *text_value(const char *text)
+{
+	size_t size = strlen(text) + 1;
+	char *clean = malloc(size);
+	json_t *value;
+
+	if (!clean)
+		return NULL;
+	xp_clean_text(clean, size, text);
+	value = json_string(clean);
+	free(clean);
+	return value;
+}
+
+static json_t *build_id_value(const struct xp_spool_object *object)
+{
+	char text[2 * sizeof(object->build_id) + 1] = "";
+
+	for (uint32_t i = 0; i < object->build_id_bytes; i++)
+		snprintf(text + 2 * i, sizeof(text) - 2 * i, "%02x", object->build_id[i]);
+	return json_string(text);
+}
+
+static json_t *object_value(const struct xp_spool_object *object)
+{
+	json_t *json = json_object();
+	bool failed = json_object_set_new(json, "path", text_value(object->path));
+
+	if (object->build_id_bytes)
+		failed |= json_object_set_new(json, "build_id", build_id_value(object));
+	failed |= json_object_set_new(json, "first_id", json_integer(object->first_id));
+	failed |= json_object_set_new(json, "functions", json_integer(object->functions));
+	if (!failed)
+		return json;
+	json_decref(json);
+	return NULL;
+}
+
+static json_t *objects_value(const struct xp_recovered_log *log)
+{
+	json_t *list = json_array();
+
+	for (size_t i = 0; list && i < log->object_count; i++)
+		if (json_array_append_new(list, object_value(log->objects[i]))) {
+			json_decref(list);
+			list = NULL;
+		}
+	return list;
+}
+
+/* The number of the process's program, which the name of the log tells. */
+static unsigned int image_of(const struct xp_recovered_log *log)
+{
+	char base[XP_FILE_BASE_BYTES];
+
+	for (unsigned int image = 1; image < IMAGES_MAX; image++) {
+		size_t length;
+
+		xp_file_base_name(base, sizeof(base), log->result.comm, log->result.pid, image);
+		length = strlen(base);
+		if (!strncmp(log->result.final_name, base, length) &&
+		    !strcmp(log->result.final_name + length, XP_LOG_SUFFIX))
+			return image;
+	}
+	return 1;
+}
+
+static json_t *process_value(const struct xp_recovered_log *log)
+{
+	json_t *json = json_object();
+	bool failed = json_object_set_new(json, "pid", json_integer(log->result.pid)) |
+		      json_object_set_new(json, "image", json_integer(image_of(log))) |
+		      json_object_set_new(json, "comm", text_value(log->result.comm)) |
+		      json_object_set_new(json, "exe", text_value(log->result.exe)) |
+		      json_object_set_new(json, "objects", objects_value(log));
+
+	if (!failed)
+		return json;
+	json_decref(json);
+	return NULL;
+}
+
+/* The process of this log in a manifest that could not be completed. */
+static json_t *find_process(json_t *processes, const struct xp_recovered_log *log)
+{
+	unsigned int image = image_of(log);
+
+	for (size_t i = 0; i < json_array_size(processes); i++) {
+		json_t *process = json_array_get(processes, i);
+
+		if (json_integer_value(json_object_get(process, "pid")) == log->result.pid &&
+		    json_integer_value(json_object_get(process, "image")) == image && !json_object_get(process, "log"))
+			return process;
+	}
+	return NULL;
+}
+
+static bool add_log(json_t *manifest, const struct xp_recovered_log *log)
+{
+	json_t *processes = json_object_get(manifest, "processes"), *files = json_object_get(manifest, "files");
+	json_t *process = find_process(processes, log);
+	json_t *file = json_pack("{s:o, s:s, s:I}", "name", text_value(log->result.final_name), "kind", "fdr", "bytes",
+				 (json_int_t)log->result.file_bytes);
+
+	if (json_array_append_new(files, file))
+		return false;
+	if (!process) {
+		process = process_value(log);
+		if (json_array_append_new(processes, process))
+			return false;
+	}
+	json_object_del(process, "error");
+	return !json_object_set_new(process, "log", text_value(log->result.final_name)) &&
+	       !json_object_set_new(process, "recovered", json_true()) &&
+	       !json_object_set_new(process, "records",
+				    json_integer((json_int_t)(log->result.stats.functions + log->result.stats.events)));
+}
+
+/* ---- the manifest ---- */
+
+/* The manifest of a recording that ended, but without this log. NULL: there is none. */
+static json_t *load(int dir_fd)
+{
+	struct xp_file_view view;
+	json_t *manifest = NULL;
+
+	if (xp_file_view_open(&view, dir_fd, XP_MANIFEST_NAME))
+		return NULL;
+	if (view.size <= MANIFEST_BYTES_MAX)
+		manifest = json_loadb((const char *)view.bytes, view.size, 0, NULL);
+	xp_file_view_close(&view);
+	if (manifest && json_is_array(json_object_get(manifest, "processes")) &&
+	    json_is_array(json_object_get(manifest, "files")))
+		return manifest;
+	json_decref(manifest);
+	return NULL;
+}
+
+/* Started with the first of its processes. */
+static json_t *new_manifest(const struct xp_recovered *recovered)
+{
+	uint64_t wall_ns = UINT64_MAX;
+	char started[XP_ISO_TIME_BYTES];
+
+	for (size_t i = 0; i < recovered->count; i++)
+		wall_ns = XP_MIN(wall_ns, recovered->logs[i]->result.wall_ns);
+	xp_iso_time(started, wall_ns);
+	return json_pack("{s:i, s:s, s:b, s:s, s:[], s:[], s:[s]}", "manifest_version", XP_MANIFEST_VERSION,
+			 "xprof_version", XPROF_VERSION, "recovered", 1, "started", started, "processes", "files",
+			 "notices", NOTICE);
+}
+
+int xp_recovered_write(const struct xp_recovered *recovered, int dir_fd)
+{
+	json_t *manifest;
+	char *text = NULL;
+	bool good;
+	int fd, err;
+
+	if (!recovered->count)
+		return 0;
+	manifest = load(dir_fd);
+	if (!manifest)
+		manifest = new_manifest(recovered);
+	good = manifest != NULL;
+	for (size_t i = 0; good && i < recovered->count; i++)
+		good = add_log(manifest, recovered->logs[i]);
+	if (good)
+		text = json_dumps(manifest, JSON_INDENT(2) | JSON_REAL_PRECISION(15));
+	json_decref(manifest);
+	if (!text)
+		return -ENOMEM;
+	fd = xp_manifest_reserve(dir_fd, 1);
+	err = fd < 0 ? fd : xp_manifest_file_write(dir_fd, fd, text);
+	free(text);
+	return err;
+}

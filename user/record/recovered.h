@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * manifest.json of a directory that `xprof recover` has recovered: what the spools tell, which is enough for the names
+ * of functions. A manifest that is there already gets the recovered logs.
+ */
+#ifndef XPROF_RECORD_RECOVERED_H
+#define XPROF_RECORD_RECOVERED_H
+
+#include "trace/spool.h"
+
+/* One recovered log. */
+struct xp_recovered_log {
+	struct xp_spool_result result;
+	struct xp_spool_object **objects; /* each as in the note, with a terminated path */
+	size_t object_count;
+	size_t object_room;
+};
+
+/* Zeroed: none. */
+struct xp_recovered {
+	struct xp_recovered_log **logs;
+	size_t count;
+	size_t room;
+};
+
+/* Adds a log whose members are empty. Returns NULL if out of memory. */
+struct xp_recovered_log *xp_recovered_add(struct xp_recovered *recovered);
+/* Removes the log that was added last. */
+void xp_recovered_drop(struct xp_recovered *recovered);
+void xp_recovered_free(struct xp_recovered *recovered);
+
+/* For struct xp_spool_taker; arg is a struct xp_recovered_log. */
+int xp_recovered_take_note(void *arg, int kind, int32_t tid, uint64_t tsc, const uint8_t *bytes, size_t size);
+
+/* Writes or completes the manifest, unless there is no log. Returns 0 or -errno. */
+int xp_recovered_write(const struct xp_recovered *recovered, int dir_fd);
+
+#endif
