@@ -1,29 +1,50 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """What is said of a recording's cost before it begins."""
 import re
+import signal
 import statistics
 import time
 
 import pytest
 
 import leftovers
+import project
+import recording
+import targets
 
 pytestmark = pytest.mark.uprobes
 
 alone = pytest.mark.alone("measures what calls cost")
 
 FORECAST = re.compile(
-    r"forecast: (\d+) sleds, about ([\d ]+) calls/s: recording them takes ([\d.]+) % of one core,"
-    r" ([\d.]+) % of the target's CPU time(?:; it will run ([\d.]+) times slower)?$",
+    r"forecast: (\d+) sleds, (?:no calls now|about ([\d ]+) calls/s: the target will (.*));"
+    r" 1 000 calls/s take ([\d.e-]+) % of a core, ([\d ]+) a whole one$",
     re.M,
 )
 
 
+def number(text):
+    return int(text.replace(" ", "")) if text else 0
+
+
 def forecast(text):
-    """(sleds, calls a second, share of a core, share of the target's CPU time)."""
+    """(sleds, calls a second, what it does to the target, share of a core that 1 000 calls a second take)."""
     found = FORECAST.search(text)
     assert found, text
-    return int(found[1]), int(found[2].replace(" ", "")), float(found[3]) / 100, float(found[4]) / 100
+    share = float(found[4]) / 100
+    # The two figures are one.
+    assert 0.8 < share * number(found[5]) / 1000 < 1.2, text
+    return int(found[1]), number(found[2]), found[3], share
+
+
+def what_it_does(forecast):
+    """The words of a forecast, from its figures in the manifest."""
+    factor = 1 / (1 - forecast["cost_share"])
+    if forecast["slowdown"] >= 1.05:
+        return f"run {forecast['slowdown']:.1f} times slower"
+    if factor >= 2:
+        return f"use {factor:.1f} times the CPU time"
+    return f"use {100 * (factor - 1):.{1 if factor < 1.0995 else 0}f} % more CPU time"
 
 
 def test_dry_run_attaches_nothing(xprof, busy):
@@ -89,8 +110,63 @@ def test_forecast_is_what_it_costs(record, load, mode, hot_calls):
         patched = process["objects"][0]["sled_mode"] == "patch"
         hits = ("patched", "patched") if patched else ("entry", "exit")
         cost = calls * sum(told["hit_ns"][hit] for hit in hits) / 1e9 / cpu_s
-        _, _, _, said = forecast(recorded.messages)
-        assert abs(said - told["cost_share"]) < 0.006
+        sleds, _, said, call = forecast(recorded.messages)
+        assert sleds == 6 and said == what_it_does(told)
+        assert call == pytest.approx(told["call_ns"] / 1e6, rel=0.06)
         pairs.append((told["cost_share"], min(cost, 1)))
     share, cost = (statistics.median(column) for column in zip(*pairs))
     assert cost / 2 < share < cost * 2, pairs
+
+
+def test_idle_target(xprof, start, program, tmp_path):
+    """What a call takes is told when there are none, too."""
+    path = program("live/programs/load.c", "-O2", project.no_runtime())
+    process = start([path, "wait", 1, 1, 1, tmp_path / "counters"])
+    assert process.stdout.readline() == "ready\n"
+    shares = {}
+    for mode in ("probe", "patch"):
+        done = xprof("record", "--dry-run", "--sled-mode", mode, "-p", process.pid)
+        sleds, rate, said, shares[mode] = forecast(done.stdout)
+        assert (sleds, rate, said) == (6, 0, None), done.stdout
+    assert shares["patch"] < shares["probe"]
+    process.kill()
+    process.wait()
+    # Nothing runs the file.
+    done = xprof("record", "--dry-run", "--exec", path)
+    assert done.returncode == 0 and forecast(done.stdout)[:3] == (6, 0, None), done.stdout
+
+
+def test_children_and_programs(xprof, program, start, tmp_path):
+    """With --follow and --exec, from the processes that are there: children of the target, and those that run the file."""
+    path = program("live/programs/crowd.c", "-O1", project.no_runtime(), "-g0")
+    process = start([path, "fork", tmp_path / "counters"])
+    recording.wait_until(lambda: targets.children(process.pid), "no child")
+    for options, called in ((["-p", process.pid], False), (["--follow", "-p", process.pid], True), (["--exec", path], True)):
+        done = xprof("record", "--dry-run", *options)
+        sleds, rate, _, _ = forecast(done.stdout)
+        assert sleds == 26000 and (rate > 1000) == called, (options, done.stdout)
+    leftovers.assert_nothing_left(process.pid)
+    process.terminate()
+    assert process.wait(20) == 0
+
+
+WARNING = re.compile(r"warning: recording takes (\d+) % of the target's CPU time \(([\d ]+) calls/s, ([\d.]+) (us|ns) each\);")
+
+
+def test_load_that_comes_later_is_told(record, load):
+    """Once, without a terminal; a budget needs no warning."""
+    target = load(threads=1, hot_calls=2000)
+    target.process.send_signal(signal.SIGUSR2)
+    target.wait_without_hot()
+    session = record("--no-samples", "--sled-mode=probe", "-p", target.pid).wait_attached()
+    time.sleep(1.2)
+    assert "warning: recording takes" not in session.messages()
+    target.process.send_signal(signal.SIGUSR2)
+    recording.wait_until(lambda: "warning: recording takes" in session.messages(), "no warning")
+    time.sleep(1.2)
+    recorded = session.stop().adds_up()
+    (found,) = WARNING.findall(recorded.messages)
+    share, rate, call, unit = int(found[0]) / 100, number(found[1]), float(found[2]), {"us": 1e-6, "ns": 1e-9}[found[3]]
+    assert 0.25 <= share <= 1 and rate * call * unit <= 1.1
+    for remedy in ("--max-overhead 5%", "--functions '!NAME'", "omit --sled-mode probe"):
+        assert remedy in recorded.messages

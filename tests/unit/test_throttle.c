@@ -171,6 +171,7 @@ static uint64_t play_cpu_ns(pid_t pid)
 #define xp_clock_ticks play_ticks
 #define xp_clock_ns play_ns
 #define xp_processes_forget play_forget
+#include "../../user/budget/cost_watch.c"
 #include "../../user/budget/throttle.c"
 #include "../../user/budget/throttle_objects.c"
 #include "../../user/budget/throttle_work.c"

@@ -253,6 +253,18 @@ int xp_probe_cost_measure(struct xp_probe_cost *cost, const struct xp_probe_cost
 	return err;
 }
 
+double xp_probe_cost_call_ns(const struct xp_probe_cost *cost, enum xp_call_way way)
+{
+	switch (way) {
+	case XP_CALLS_STUB:
+		return 2 * (double)cost->stub_ns;
+	case XP_CALLS_MEMORY:
+		return 2 * (double)cost->memory_ns;
+	default:
+		return (double)(cost->entry_ns + cost->exit_ns);
+	}
+}
+
 void xp_forecast_make(struct xp_forecast *forecast, const struct xp_forecast_input *input)
 {
 	double wall_ns = (double)XP_MAX(input->wall_ns, 1u);
@@ -268,6 +280,7 @@ void xp_forecast_make(struct xp_forecast *forecast, const struct xp_forecast_inp
 	*forecast = (struct xp_forecast){
 		.calls_per_s = (double)input->calls * 1e9 / wall_ns,
 		.cost_cores = cost_ns / wall_ns,
+		.call_ns = input->calls ? cost_ns / (double)input->calls : 0,
 		.cost_share = cost_ns > 0 ? cost_ns / (own_ns + cost_ns) : 0,
 		.slowdown = 1,
 	};

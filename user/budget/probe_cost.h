@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "kernel/programs.h"
+#include "sled/object.h"
 
 struct xp_probe_cost {
 	uint64_t entry_ns;  /* entries and tail exits, which the kernel emulates */
@@ -19,6 +20,9 @@ struct xp_probe_cost {
 	uint64_t memory_ns; /* a patched sled that records in memory; 0: not known */
 	uint64_t count_ns;  /* a call that the stub counts; 0: not known */
 };
+
+/* What a call of a function with an entry and an exit takes; 0: not known. */
+double xp_probe_cost_call_ns(const struct xp_probe_cost *cost, enum xp_call_way way);
 
 struct xp_probe_cost_options {
 	const struct xp_programs *programs; /* loaded, with rings of at least this size, which nobody reads */
@@ -49,6 +53,7 @@ struct xp_forecast_input {
 struct xp_forecast {
 	double calls_per_s;
 	double cost_cores; /* CPU time that the tracing will take, in cores: 0.19 is 19 % of one */
+	double call_ns;	   /* average cost of a call; 0: none was counted */
 	double cost_share; /* share of the target's CPU time while traced, 0..1 */
 	/* How many times longer the target takes for its work if it has no CPU time to spare; 1: no slowdown. */
 	double slowdown;

@@ -8,6 +8,7 @@
 
 #include "base/array.h"
 #include "base/util.h"
+#include "budget/cost_watch.h"
 #include "budget/throttle_work.h"
 
 #define TICK_NS 100000000ull
@@ -317,34 +318,6 @@ static void finish_work(struct xp_throttle *throttle)
 
 /* ---- the loop ---- */
 
-/* elapsed_ns: since the last call; 0: not known. */
-static uint64_t cpu_since(struct xp_throttle *throttle, uint64_t elapsed_ns)
-{
-	uint64_t sum = 0;
-
-	for (struct xp_process *process = throttle->options.processes->first_live; process;
-	     process = process->next_live) {
-		uint64_t now = xp_target_cpu_ns(process->pid);
-
-		uint64_t ran = now > process->cpu.used_ns && process->cpu.used_ns ? now - process->cpu.used_ns : 0;
-
-		sum += ran;
-		if (elapsed_ns)
-			process->cpu.running = (double)ran / (double)elapsed_ns;
-		process->cpu.used_ns = now ? now : process->cpu.used_ns;
-	}
-	return sum;
-}
-
-/* The records of a pass included the ends of processes, together with their calls. */
-static uint64_t cpu_of_ended(struct xp_throttle *throttle)
-{
-	uint64_t ran = throttle->options.processes->ended_cpu_ns;
-
-	throttle->options.processes->ended_cpu_ns = 0;
-	return ran;
-}
-
 static void add_cpu(struct xp_throttle *throttle, uint64_t ran_ns)
 {
 	throttle->cpu_sum_ns += (double)ran_ns;
@@ -440,7 +413,7 @@ static void begin(struct xp_throttle *throttle)
 	}
 	throttle->tracing_sum_ns = 0;
 	throttle->begin_tsc = throttle->mark_tsc;
-	cpu_of_ended(throttle);
+	xp_cpu_of_ended(throttle->options.processes);
 }
 
 static void tick(struct xp_throttle *throttle, uint64_t now_tsc)
@@ -448,7 +421,7 @@ static void tick(struct xp_throttle *throttle, uint64_t now_tsc)
 	uint64_t cpu_ns;
 
 	gather_calls(throttle);
-	add_cpu(throttle, cpu_of_ended(throttle));
+	add_cpu(throttle, xp_cpu_of_ended(throttle->options.processes));
 	cpu_ns = throttle->cpu_ns >= XP_BUDGET_CPU_MIN_NS ? throttle->cpu_ns : 0;
 	throttle->cpu_ns -= cpu_ns;
 	throttle->change_count = xp_budget_tick(&throttle->budget, xp_clock_ns(throttle->options.clock, now_tsc),
@@ -476,12 +449,14 @@ void xp_throttle_mark(struct xp_throttle *throttle, uint64_t mark_tsc)
 	uint64_t ran;
 
 	throttle->mark_tsc = mark_tsc;
-	throttle->due = mark_tsc - throttle->last_tick_tsc >= xp_clock_ticks(throttle->options.clock, tick_ns(throttle, mark_tsc)) &&
+	throttle->due = mark_tsc - throttle->last_tick_tsc >=
+			    xp_clock_ticks(throttle->options.clock, tick_ns(throttle, mark_tsc)) &&
 			(!throttle->busy || work_is_over(throttle, mark_tsc));
 	if (!throttle->due)
 		return;
 	/* Since the last tick, or since a mark whose pass was cut short. */
-	ran = cpu_since(throttle, xp_clock_ns(throttle->options.clock, mark_tsc - throttle->cpu_tsc));
+	ran = xp_cpu_since(throttle->options.processes,
+			   xp_clock_ns(throttle->options.clock, mark_tsc - throttle->cpu_tsc));
 	throttle->cpu_tsc = mark_tsc;
 	if (!throttle->last_tick_tsc)
 		return; /* CPU time counts from here on */
@@ -514,7 +489,7 @@ void xp_throttle_end(struct xp_throttle *throttle)
 
 	xp_throttle_wait(throttle);
 	gather_calls(throttle);
-	add_cpu(throttle, cpu_since(throttle, 0) + cpu_of_ended(throttle));
+	add_cpu(throttle, xp_cpu_since(throttle->options.processes, 0) + xp_cpu_of_ended(throttle->options.processes));
 	now = xp_clock_now_tsc();
 	for (size_t i = 0; i < throttle->count; i++) {
 		struct xp_throttled *one = &throttle->all[i];

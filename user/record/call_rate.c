@@ -16,12 +16,17 @@
 #include "base/array.h"
 #include "base/cpu.h"
 #include "base/util.h"
+#include "record/family.h"
+#include "record/follow.h"
 #include "record/recording.h"
+#include "target/chosen_file.h"
 
 /* A short look; if it has not seen enough, a longer one follows. */
 #define FIRST_LOOK_US 50000
 #define LOOK_US 150000
 #define CALLS_ENOUGH 20000
+/* Processes whose objects are looked for; the others mostly have the same. */
+#define LOOKED_AT_MAX 256
 #define CPU_ENOUGH_NS 40000000 /* the kernel reports the CPU time of other processes to about one tick */
 
 /* Owns the programs that count. */
@@ -30,7 +35,8 @@ struct counting {
 	struct xp_call_rates *rates;
 	struct xp_bpf_side bpf; /* its rings are only for the records made by measuring a hit */
 	struct xp_attach *attach;
-	uint64_t *counts; /* of all objects, one after the other */
+	struct xp_family family; /* when the count began */
+	uint64_t *counts;	 /* of all objects, one after the other */
 	uint32_t counters;
 };
 
@@ -61,10 +67,16 @@ static int look_at(struct counting *counting, pid_t pid, const struct xp_mapping
 	const struct xp_object_file file = { fd, mapping->path };
 	struct xp_object *object;
 	bool malformed;
+	struct stat st;
 	int err;
 
 	if (fd < 0)
 		return 0;
+	if (recording->options->exec_path &&
+	    (fstat(fd, &st) || (xp_chosen_original(&st), !xp_follow_same_file(&st, &recording->plan.exec_file)))) {
+		close(fd);
+		return 0;
+	}
 	err = xp_objects_add(&recording->traced.objects, &object, &file, &malformed, recording->why,
 			     sizeof(recording->why));
 	close(fd);
@@ -76,19 +88,24 @@ static int look_at(struct counting *counting, pid_t pid, const struct xp_mapping
 	return err;
 }
 
+/* A process that has ended meanwhile has no mappings, which is an error only of those that the user has named. */
 static int find_objects(struct counting *counting)
 {
-	const struct xp_pid_list *pids = &counting->recording->options->pids;
+	const struct xp_family *family = &counting->family;
 	int err = 0;
 
-	for (size_t i = 0; i < pids->count && !err; i++) {
+	for (size_t i = 0; i < XP_MIN(family->count, LOOKED_AT_MAX) && !err; i++) {
 		struct xp_mappings mappings;
 
-		err = xp_mappings_read(&mappings, pids->pids[i]);
+		err = xp_mappings_read(&mappings, family->list[i].pid);
+		if (err && i >= counting->recording->options->pids.count) {
+			err = 0;
+			continue;
+		}
 		if (err)
 			break;
 		for (size_t m = 0; m < mappings.count && !err; m++)
-			err = look_at(counting, pids->pids[i], &mappings.list[m]);
+			err = look_at(counting, family->list[i].pid, &mappings.list[m]);
 		xp_mappings_free(&mappings);
 	}
 	return err;
@@ -98,7 +115,11 @@ static int prepare(struct counting *counting)
 {
 	struct xp_recording *recording = counting->recording;
 	struct xp_programs_options options = {
-		.targets = recording->options->pids.count + 1,
+		.targets = recording->plan.all_processes ? XP_TARGETS_MAX : recording->options->pids.count + 1,
+		.tasks = recording->plan.all_processes,
+		/* Those of a program of --exec have its probes, too. */
+		.follow_children = recording->plan.all_processes,
+		.exec_inode = recording->options->exec_path ? recording->plan.exec_file.st_ino : 0,
 		.sleds = true,
 		.stub = recording->plan.may_patch,
 		.uprobe_multi = true,
@@ -109,8 +130,10 @@ static int prepare(struct counting *counting)
 
 	if (!err)
 		err = xp_attach_new(&counting->attach, true);
-	for (size_t i = 0; i < recording->options->pids.count && !err; i++)
-		err = xp_programs_add_target(&counting->bpf.programs, recording->options->pids.pids[i]);
+	if (!err && recording->plan.all_processes)
+		err = xp_programs_attach_tasks(&counting->bpf.programs);
+	for (size_t i = 0; i < counting->family.count && !err; i++)
+		err = xp_programs_add_target(&counting->bpf.programs, counting->family.list[i].pid);
 	counting->counts = calloc(counting->counters + 1, sizeof(*counting->counts));
 	return err || counting->counts ? err : -ENOMEM;
 }
@@ -118,6 +141,7 @@ static int prepare(struct counting *counting)
 static int attach(struct counting *counting)
 {
 	const struct xp_pid_list *pids = &counting->recording->options->pids;
+	bool everywhere = counting->recording->plan.all_processes;
 	struct xp_call_rates *rates = counting->rates;
 	uint32_t first = 0;
 	int err = 0;
@@ -126,8 +150,8 @@ static int attach(struct counting *counting)
 		const struct xp_object *object = rates->objects[i].object;
 		size_t most = 0;
 
-		for (size_t p = 0; p < pids->count && !err; p++) {
-			const struct xp_sled_choice all = { .object = object, .pid = pids->pids[p] };
+		for (size_t p = 0; p < (everywhere ? 1 : pids->count) && !err; p++) {
+			const struct xp_sled_choice all = { .object = object, .pid = everywhere ? 0 : pids->pids[p] };
 			size_t sleds;
 
 			err = xp_sleds_attach_counters(counting->attach, xp_programs_count_fd(&counting->bpf.programs),
@@ -150,13 +174,30 @@ static int read_counts(struct counting *counting, uint64_t *total)
 	return err;
 }
 
-static uint64_t cpu_ns(const struct xp_recording *recording)
+/* The count begins: processes that have ended since the family was found do not take part. */
+static int begin_count(struct counting *counting)
 {
-	uint64_t sum = 0;
+	struct xp_family now = { 0 };
+	int err = xp_family_find(&now, counting->recording);
 
-	for (size_t i = 0; i < recording->options->pids.count; i++)
-		sum += xp_target_cpu_ns(recording->options->pids.pids[i]);
-	return sum;
+	if (err) {
+		xp_family_free(&now);
+		return err;
+	}
+	xp_family_free(&counting->family);
+	counting->family = now;
+	return 0;
+}
+
+/* The CPU time of the targets since the count began. */
+static int read_cpu(const struct counting *counting, uint64_t *cpu_ns)
+{
+	struct xp_family now = { 0 };
+	int err = xp_family_find(&now, counting->recording);
+
+	*cpu_ns = err ? 0 : xp_family_cpu_ns(&counting->family, &now);
+	xp_family_free(&now);
+	return err;
 }
 
 /* The counters already counted while they were being attached; these calls are subtracted. */
@@ -172,25 +213,34 @@ static void keep_counts(struct counting *counting, const uint64_t *before)
 	}
 }
 
+static int count_for(struct counting *counting, useconds_t duration_us, uint64_t *calls, uint64_t *cpu_ns)
+{
+	int err;
+
+	usleep(duration_us);
+	err = read_counts(counting, calls);
+	return err ? err : read_cpu(counting, cpu_ns);
+}
+
 static int count_calls(struct counting *counting, struct xp_forecast_input *input)
 {
 	const struct xp_recording *recording = counting->recording;
 	uint64_t *before = calloc(counting->counters, sizeof(*before));
-	uint64_t begin_tsc, begin_cpu_ns, begin_calls, calls;
+	uint64_t begin_tsc, begin_calls, calls, cpu_ns;
 	int err = before ? read_counts(counting, &begin_calls) : -ENOMEM;
 
 	if (err)
 		goto out;
 	memcpy(before, counting->counts, counting->counters * sizeof(*before));
 	begin_tsc = xp_clock_now_tsc();
-	begin_cpu_ns = cpu_ns(recording);
-	usleep(FIRST_LOOK_US);
-	err = read_counts(counting, &calls);
-	if (!err && (calls - begin_calls < CALLS_ENOUGH || cpu_ns(recording) - begin_cpu_ns < CPU_ENOUGH_NS)) {
-		usleep(LOOK_US);
-		err = read_counts(counting, &calls);
-	}
-	input->cpu_ns = cpu_ns(recording) - begin_cpu_ns;
+	err = begin_count(counting);
+	if (!err)
+		err = count_for(counting, FIRST_LOOK_US, &calls, &cpu_ns);
+	if (!err && (calls - begin_calls < CALLS_ENOUGH || cpu_ns < CPU_ENOUGH_NS))
+		err = count_for(counting, LOOK_US, &calls, &cpu_ns);
+	if (err)
+		goto out;
+	input->cpu_ns = cpu_ns;
 	input->wall_ns = xp_clock_ns(recording->clock, xp_clock_now_tsc() - begin_tsc);
 	input->calls = calls - begin_calls;
 	keep_counts(counting, before);
@@ -223,13 +273,12 @@ static uint64_t emulated_calls(const struct xp_call_rate_object *counted)
 	return sum;
 }
 
-static unsigned int cpus_max(const struct xp_recording *recording)
+static unsigned int cpus_max(const struct counting *counting)
 {
-	unsigned int threads = 0, cpus = 0;
+	const struct xp_clock *clock = counting->recording->clock;
+	unsigned int threads = xp_family_threads(&counting->family), cpus = 0;
 
-	for (size_t i = 0; i < recording->options->pids.count; i++)
-		threads += xp_target_threads(recording->options->pids.pids[i]);
-	for (unsigned int cpu = 0; cpu < recording->clock->cpu_count; cpu++)
+	for (unsigned int cpu = 0; cpu < clock->cpu_count; cpu++)
 		cpus += xp_cpu_online(cpu);
 	return XP_MAX(XP_MIN(threads, cpus), 1u);
 }
@@ -261,7 +310,7 @@ static int make_rates(struct counting *counting)
 		return err;
 	rates->made = true;
 	input->probe_cost = rates->probe_cost;
-	input->cpus_max = cpus_max(counting->recording);
+	input->cpus_max = cpus_max(counting);
 	rates->own_ns = input->cpu_ns - XP_MIN(input->calls * rates->probe_cost.entry_ns, input->cpu_ns * 49 / 50);
 	return 0;
 }
@@ -269,24 +318,52 @@ static int make_rates(struct counting *counting)
 void xp_call_rates_count(struct xp_recording *recording)
 {
 	struct counting counting = { .recording = recording, .rates = &recording->rates };
+	bool unseen;
 	int err;
 
 	if (!recording->plan.multi || !recording->plan.sleds)
 		return;
-	err = find_objects(&counting);
-	if (!err && (counting.counters || recording->options->max_overhead > 0))
+	/* Without objects there is nothing to count, but some may come. */
+	unseen =
+	    recording->options->max_overhead > 0 || recording->plan.all_processes || recording->options->child_argv;
+	err = xp_family_find(&counting.family, recording);
+	if (!err)
+		err = find_objects(&counting);
+	if (!err && (counting.counters || unseen))
 		err = make_rates(&counting);
 	if (err)
 		xp_debug("no forecast: %s", strerror(-err));
+	recording->rates.processes = counting.family.count;
+	xp_family_free(&counting.family);
 	free(counting.counts);
 	xp_attach_free(counting.attach);
 	xp_bpf_side_close(&counting.bpf);
 }
 
+/* Of the object with most sleds. */
+static double typical_call_ns(const struct xp_call_rates *rates, const struct xp_probes *probes)
+{
+	const struct xp_sled_result *most = NULL;
+
+	for (size_t i = 0; i < probes->attached_count; i++)
+		if (!most || probes->attached[i].sleds.attached > most->attached)
+			most = &probes->attached[i].sleds;
+	if (!most)
+		return 0;
+	return xp_probe_cost_call_ns(&rates->probe_cost, most->mode == XP_SLEDS_PROBED ? XP_CALLS_PROBED
+							 : most->memory		       ? XP_CALLS_MEMORY
+										       : XP_CALLS_STUB);
+}
+
 void xp_call_rates_forecast(struct xp_call_rates *rates, const struct xp_probes *probes)
 {
-	if (!rates->made)
+	struct xp_forecast *forecast = &rates->forecast;
+
+	if (!rates->made) {
+		rates->sleds = xp_probes_sum(probes).attached;
+		rates->call_ns = typical_call_ns(rates, probes);
 		return;
+	}
 	rates->input.patched = rates->input.in_memory = rates->input.emulated = 0;
 	for (size_t i = 0; i < rates->object_count; i++) {
 		const struct xp_sled_result *sleds = xp_probes_cheapest(probes, rates->objects[i].object);
@@ -298,7 +375,8 @@ void xp_call_rates_forecast(struct xp_call_rates *rates, const struct xp_probes 
 		else
 			rates->input.patched += sum_calls(&rates->objects[i]);
 	}
-	xp_forecast_make(&rates->forecast, &rates->input);
+	xp_forecast_make(forecast, &rates->input);
+	rates->call_ns = forecast->call_ns > 0 ? forecast->call_ns : typical_call_ns(rates, probes);
 }
 
 void xp_call_rates_free(struct xp_call_rates *rates)
@@ -309,8 +387,7 @@ void xp_call_rates_free(struct xp_call_rates *rates)
 	memset(rates, 0, sizeof(*rates));
 }
 
-/* A forecast has two significant digits, and groups of three digits are easy to read: "310 000". */
-static void format_rate(char *to, size_t size, double rate)
+void xp_call_rates_format(char *to, size_t size, double rate)
 {
 	uint64_t number = (uint64_t)(rate + 0.5), unit = 1;
 	char digits[32];
@@ -329,17 +406,35 @@ static void format_rate(char *to, size_t size, double rate)
 	*to = 0;
 }
 
+/* What the recording does to the target, in one figure: how much longer it runs, or else how much more CPU it uses. */
+static void format_cost(const struct xp_forecast *forecast, char *text, size_t size)
+{
+	double factor = 1 / (1 - XP_MIN(forecast->cost_share, 0.999));
+
+	if (forecast->slowdown >= 1.05)
+		snprintf(text, size, "the target will run %.1f times slower", forecast->slowdown);
+	else if (factor >= 2)
+		snprintf(text, size, "the target will use %.1f times the CPU time", factor);
+	else
+		snprintf(text, size, "the target will use %.*f %% more CPU time", factor < 1.0995 ? 1 : 0,
+			 100 * (factor - 1));
+}
+
 void xp_call_rates_text(const struct xp_call_rates *rates, char *text, size_t size)
 {
-	const struct xp_forecast *forecast = &rates->forecast;
-	char rate[48], slower[48] = "";
+	bool called = rates->made && rates->forecast.calls_per_s >= 1;
+	char rate[48] = "", full[48], cost[96] = "";
 
-	format_rate(rate, sizeof(rate), forecast->calls_per_s);
-	if (forecast->slowdown >= 1.05)
-		snprintf(slower, sizeof(slower), "; it will run %.1f times slower", forecast->slowdown);
-	snprintf(text, size,
-		 "%zu sleds, about %s calls/s: recording them takes %.*f %% of one core, %.*f %% of the target's CPU "
-		 "time%s",
-		 rates->sleds, rate, forecast->cost_cores < 0.0995 ? 1 : 0, 100 * forecast->cost_cores,
-		 forecast->cost_share < 0.0995 ? 1 : 0, 100 * forecast->cost_share, slower);
+	*text = 0;
+	if (!(rates->call_ns > 0) || !rates->sleds)
+		return;
+	if (called) {
+		xp_call_rates_format(rate, sizeof(rate), rates->forecast.calls_per_s);
+		format_cost(&rates->forecast, cost, sizeof(cost));
+	}
+	xp_call_rates_format(full, sizeof(full), XP_NS_PER_S / rates->call_ns);
+	/* 1 000 calls of 10 us are 1 % of a second. */
+	snprintf(text, size, "%zu sleds, %s%s%s%s; 1 000 calls/s take %.2g %% of a core, %s a whole one", rates->sleds,
+		 called ? "about " : "no calls now", rate, cost[0] ? " calls/s: " : "", cost, rates->call_ns / 1e4,
+		 full);
 }

@@ -25,11 +25,14 @@ struct xp_call_rates {
 	struct xp_call_rate_object *objects;
 	size_t object_count;
 	size_t object_room;
+	size_t processes;
 	size_t sleds;
 	uint64_t own_ns; /* CPU time of the targets during the count, without that of the counting */
 	struct xp_probe_cost probe_cost;
 	struct xp_forecast_input input;
-	struct xp_forecast forecast; /* after xp_call_rates_forecast() */
+	/* After xp_call_rates_forecast(): */
+	struct xp_forecast forecast;
+	double call_ns; /* cost of a call, the average of those counted, or a typical one; 0: not known */
 };
 
 /*
@@ -40,7 +43,9 @@ void xp_call_rates_count(struct xp_recording *recording);
 void xp_call_rates_free(struct xp_call_rates *rates);
 /* Makes the forecast, once it is known which sleds are probed and which are patched. */
 void xp_call_rates_forecast(struct xp_call_rates *rates, const struct xp_probes *probes);
-/* "4812 sleds, about 310 000 calls/s; ..." */
+/* "4812 sleds, about 310 000 calls/s: ..." Empty if not even the cost of a call is known. */
 void xp_call_rates_text(const struct xp_call_rates *rates, char *text, size_t size);
+/* Two significant digits, and groups of three digits: "310 000". */
+void xp_call_rates_format(char *to, size_t size, double rate);
 
 #endif

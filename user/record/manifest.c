@@ -513,6 +513,7 @@ static json_t *forecast_value(const struct xp_manifest *manifest)
 			put_number(&hit, "memory", manifest->probe_cost.memory_ns);
 	}
 	put(&section, "calls_per_s", json_real(forecast->calls_per_s));
+	put(&section, "call_ns", json_real(forecast->call_ns));
 	put(&section, "cost_cores", json_real(forecast->cost_cores));
 	put(&section, "cost_share", json_real(forecast->cost_share));
 	put(&section, "slowdown", json_real(forecast->slowdown));

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/util.h"
+#include "budget/cost_watch.h"
 #include "record/recording.h"
 
 /* ---- failures ---- */
@@ -61,6 +62,7 @@ int xp_failure_report(const char *why, int err, const char *doing)
 void xp_announce_dry_run(const struct xp_recording *recording)
 {
 	size_t objects = 0;
+	char text[256];
 
 	for (const struct xp_process *process = recording->traced.processes.first; process; process = process->next) {
 		xp_put_line(stdout, "process %d (%s)", process->pid, process->comm);
@@ -76,10 +78,8 @@ void xp_announce_dry_run(const struct xp_recording *recording)
 		if (process->attaching.probed_why[0])
 			xp_put_line(stdout, "  probed, not patched: %s", process->attaching.probed_why);
 	}
-	if (recording->rates.made) {
-		char text[256];
-
-		xp_call_rates_text(&recording->rates, text, sizeof(text));
+	xp_call_rates_text(&recording->rates, text, sizeof(text));
+	if (text[0]) {
 		xp_put_line(stdout, "forecast: %s", text);
 	} else if (objects && !recording->plan.multi) {
 		xp_put_line(stdout, "no forecast: it needs uprobe_multi, Linux 6.6");
@@ -88,15 +88,33 @@ void xp_announce_dry_run(const struct xp_recording *recording)
 	}
 }
 
-/* An idle target needs no message. */
 static void say_forecast(const struct xp_recording *recording)
 {
 	char text[256];
 
-	if (!recording->rates.made || recording->rates.forecast.calls_per_s < 1)
-		return;
 	xp_call_rates_text(&recording->rates, text, sizeof(text));
-	xp_info("forecast: %s", text);
+	if (text[0])
+		xp_info("forecast: %s", text);
+}
+
+void xp_announce_cost(const struct xp_recording *recording, const struct xp_cost_seen *seen)
+{
+	const struct xp_hits *hits = &recording->traced.processes.hits;
+	enum xp_sled_mode_option mode = recording->options->sled_mode;
+	const char *cheaper = "";
+	char rate[48], call[32];
+
+	if (mode == XP_SLED_MODE_OPTION_PROBE && hits->stepped > hits->stub)
+		cheaper = ", or omit --sled-mode probe";
+	else if (mode != XP_SLED_MODE_OPTION_MEMORY && hits->stub > hits->stepped)
+		cheaper = ", or use --sled-mode memory";
+	xp_call_rates_format(rate, sizeof(rate), seen->calls_per_s);
+	snprintf(call, sizeof(call), seen->call_ns < 1000 ? "%.0f ns" : "%.1f us",
+		 seen->call_ns < 1000 ? seen->call_ns : seen->call_ns / 1000);
+	xp_warn(
+	    "recording takes %.0f %% of the target's CPU time (%s calls/s, %s each); limit that with --max-overhead "
+	    "5%%, leave out what is called most with --functions '!NAME' (`xprof report` shows its name)%s",
+	    100 * seen->share, rate, call, cheaper);
 }
 
 /* Names what the count found too hot for the budget. */

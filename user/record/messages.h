@@ -8,6 +8,7 @@
 
 #include <stddef.h>
 
+struct xp_cost_seen;
 struct xp_recording;
 
 /* Writes the sentence that says why something is refused to `why`, and returns err. */
@@ -20,6 +21,8 @@ const char *xp_failure_remedy(int err);
 
 /* Prints to stdout what would be attached. */
 void xp_announce_dry_run(const struct xp_recording *recording);
+/* Warns that recording costs the targets much, with the remedy. */
+void xp_announce_cost(const struct xp_recording *recording, const struct xp_cost_seen *seen);
 /* Prints to stderr the forecast, what the budget leaves out, what is recorded, and until when. */
 void xp_announce(const struct xp_recording *recording);
 

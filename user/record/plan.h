@@ -16,6 +16,9 @@
 #include "options.h"
 #include "xprof/event.h"
 
+/* Limit of processes that --follow and --exec find at the same time. */
+#define XP_TARGETS_MAX 65536
+
 struct xp_plan {
 	bool sleds; /* attach sleds if there are any */
 	bool samples;

@@ -14,7 +14,9 @@
 
 #include "base/interrupt.h"
 #include "base/util.h"
+#include "budget/cost_watch.h"
 #include "kernel/event_check.h"
+#include "record/messages.h"
 #include "record/calls_text.h"
 #include "record/progress.h"
 #include "record/recording.h"
@@ -36,6 +38,8 @@
 #define CALL_RING_FILL 50
 #define TIMER_SLACK_NS 5000 /* 50 000 by default */
 #define HOUSEKEEPING_NS XP_NS_PER_S
+/* The part of the target's CPU time in a second that is worth a warning. */
+#define COST_SHARE 0.25
 /*
  * The reader runs rarely and briefly, but when it is due, it must not queue behind the target's threads. At equal
  * priority, 3 of 15 runs with 4 threads at full speed on 2 busy CPUs overflowed a ring; at this priority, none of 12
@@ -263,7 +267,9 @@ struct loop {
 	uint64_t pass_interval_tsc; /* since the pass before it began */
 	int calls_fill;		    /* of the fullest call ring at the last pass, in percent */
 	bool flights_asked;	    /* by SIGUSR2, not written yet */
-	uint64_t tasks_lost;	    /* events of execs, loaded objects and the like that were lost and made up for */
+	struct xp_cost_watch cost;
+	bool cost_told;
+	uint64_t tasks_lost; /* events of execs, loaded objects and the like that were lost and made up for */
 	struct xp_progress progress;
 };
 
@@ -310,6 +316,21 @@ static int repair(struct loop *loop)
 	return xp_follow_rescan(loop->recording);
 }
 
+/* A target that was idle at first may have got its load. A budget takes care of that itself. */
+static void watch_cost(struct loop *loop, const struct xp_totals *totals)
+{
+	struct xp_recording *recording = loop->recording;
+	struct xp_cost_seen seen;
+
+	if (loop->cost_told || recording->probes.throttle || !recording->rates.probe_cost.entry_ns)
+		return;
+	xp_cost_watch_look(&loop->cost, &seen, &recording->traced.processes, &recording->rates.probe_cost,
+			   totals->counts.in_memory);
+	loop->cost_told = seen.share > COST_SHARE;
+	if (loop->cost_told)
+		xp_announce_cost(recording, &seen);
+}
+
 static int housekeeping(struct loop *loop)
 {
 	struct xp_recording *recording = loop->recording;
@@ -328,6 +349,7 @@ static int housekeeping(struct loop *loop)
 	if (!err)
 		err = repair(loop);
 	xp_recording_totals(recording, &totals);
+	watch_cost(loop, &totals);
 	xp_progress_show(&loop->progress, totals.seen + totals.samples, totals.lost + totals.samples_lost);
 	return err;
 }

@@ -8,9 +8,6 @@
 #include "record/messages.h"
 #include "record/recording.h"
 
-/* Limit of processes that --follow and --exec find at the same time. */
-#define TARGETS_MAX 65536
-
 static int prepare_patch(struct xp_recording *recording)
 {
 	const struct xp_patch_options patch = {
@@ -61,7 +58,7 @@ static int open_bpf_side(struct xp_recording *recording)
 		.exec_inode = options->exec_path ? recording->plan.exec_file.st_ino : 0,
 		.args = options->args ? options->args : 1,
 		/* A command is one more than the listed pids. */
-		.targets = recording->plan.all_processes ? TARGETS_MAX : options->pids.count + 1,
+		.targets = recording->plan.all_processes ? XP_TARGETS_MAX : options->pids.count + 1,
 		.stub = recording->plan.may_patch,
 		.threads = recording->plan.memory,
 		.uprobe_multi = recording->plan.multi,

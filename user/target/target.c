@@ -27,6 +27,7 @@
 
 struct stat_line {
 	char state;
+	pid_t parent;
 	unsigned int flags;
 	unsigned int threads;
 	uint64_t start_time;
@@ -53,8 +54,8 @@ static int read_stat(pid_t pid, struct stat_line *line)
 	if (!p)
 		return -EINVAL;
 	/* state ppid pgrp session tty tpgid flags, 10 more, num_threads itrealvalue starttime: proc(5). */
-	if (sscanf(p + 1, " %c %*d %*d %*d %*d %*d %u %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %u %*s %" SCNu64,
-		   &line->state, &line->flags, &line->threads, &line->start_time) != 4)
+	if (sscanf(p + 1, " %c %d %*d %*d %*d %*d %u %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %u %*s %" SCNu64,
+		   &line->state, &line->parent, &line->flags, &line->threads, &line->start_time) != 5)
 		return -EINVAL;
 	return 0;
 }
@@ -94,6 +95,13 @@ uint64_t xp_target_cpu_ns(pid_t pid)
 	if (clock_getcpuclockid(pid, &clock) || clock_gettime(clock, &used))
 		return 0;
 	return (uint64_t)used.tv_sec * 1000000000 + (uint64_t)used.tv_nsec;
+}
+
+pid_t xp_target_parent(pid_t pid)
+{
+	struct stat_line line;
+
+	return read_stat(pid, &line) ? 0 : line.parent;
 }
 
 unsigned int xp_target_threads(pid_t pid)

@@ -36,6 +36,8 @@ uint64_t xp_target_start_time(pid_t pid);
 
 /* CPU time of all threads of the process; 0 if it has ended. */
 uint64_t xp_target_cpu_ns(pid_t pid);
+/* Its parent; 0 if it has ended, or the parent is in another PID namespace. */
+pid_t xp_target_parent(pid_t pid);
 /* Number of threads; 0 if it has ended. */
 unsigned int xp_target_threads(pid_t pid);
 

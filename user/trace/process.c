@@ -331,6 +331,12 @@ int xp_processes_record(struct xp_processes *processes, const struct xp_event *e
 	range = xp_functions_find(&thread->process->functions, xp_event_fn(event), &id);
 	if (!range)
 		return -ENOENT;
+	if (range->sleds.mode == XP_SLEDS_PATCHED)
+		processes->hits.stub++;
+	else if (kind == XP_EVENT_EXIT)
+		processes->hits.stepped++;
+	else
+		processes->hits.emulated++;
 	if (range->budget && !note_call(thread, range, id, event, tsc, &filter))
 		return xp_thread_filter(thread, filter);
 	/* Sleds are attached and detached one kind after the other. In between, calls would lack their exits. */

@@ -76,6 +76,13 @@ struct xp_process {
 	struct xp_ring_reading reading;
 };
 
+/* Function records that came through the kernel, by what the hit cost the target. */
+struct xp_hits {
+	uint64_t emulated; /* probed entries and tail exits */
+	uint64_t stepped;  /* probed exits */
+	uint64_t stub;	   /* the stub's uprobe, whatever the sled */
+};
+
 struct xp_processes {
 	struct xp_process *first; /* in order of appearance */
 	struct xp_process **last;
@@ -96,6 +103,8 @@ struct xp_processes {
 	struct xp_flight_writer *writer;
 	uint64_t next_serial;  /* serial of the next thread */
 	uint64_t ended_cpu_ns; /* CPU time of ended processes, from the budget's last reading to their end */
+
+	struct xp_hits hits; /* so far */
 
 	struct xp_thread *recent[256]; /* by CPU: the thread of its last record */
 };

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The processes whose calls are counted before a recording: the listed ones; with --follow those that descend from
+ * them, too, since children to come will do what these do; with --exec those that run the file.
+ */
+#ifndef XPROF_RECORD_FAMILY_H
+#define XPROF_RECORD_FAMILY_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct xp_recording;
+
+struct xp_family_member {
+	pid_t pid;
+	uint64_t cpu_ns; /* CPU time when it was found; 0: it was gone */
+};
+
+struct xp_family {
+	struct xp_family_member *list;
+	size_t count, room;
+};
+
+/* Fills an empty family. Returns 0 or -errno: -ENOMEM, or the error of reading /proc. */
+int xp_family_find(struct xp_family *family, const struct xp_recording *recording);
+/* The CPU time that the processes of `now` have used since `before`; those that have ended since do not count. */
+uint64_t xp_family_cpu_ns(const struct xp_family *before, const struct xp_family *now);
+/* How many threads they have. */
+unsigned int xp_family_threads(const struct xp_family *family);
+void xp_family_free(struct xp_family *family);
+
+#endif
