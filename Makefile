@@ -27,9 +27,9 @@ endif
 
 CFLAGS ?= -O2 -g
 XP_WARNINGS := -Wall -Wextra -Wshadow -Wmissing-prototypes -Wstrict-prototypes
-XP_CFLAGS = -std=gnu11 $(XP_WARNINGS) -Iinclude -Iuser -I$(O) -D_GNU_SOURCE -DXPROF_VERSION='"$(VERSION)"' \
+XP_CFLAGS = -std=gnu11 $(XP_WARNINGS) -Iinclude -Iuser -I$(O) -I$(O)/proto -D_GNU_SOURCE -DXPROF_VERSION='"$(VERSION)"' \
 	    -pthread $(CFLAGS)
-XP_LDLIBS := -lbpf -ldw -lelf -lz -lzstd -ljansson -liberty -pthread $(LDLIBS)
+XP_LDLIBS := -lbpf -ldw -lelf -lz -lzstd -ljansson -lprotobuf-c -liberty -pthread $(LDLIBS)
 BPF_CFLAGS := -target bpf -mcpu=v3 -O2 -g -Wall -Wextra -Wno-unused-parameter -Iinclude -Ivmlinux -Ibpf -D__TARGET_ARCH_x86
 FUZZ_CFLAGS = $(XP_CFLAGS) -Wno-missing-prototypes -fno-omit-frame-pointer
 FUZZ_CHECKS := address,undefined -fno-sanitize-recover=undefined
@@ -51,6 +51,8 @@ endif
 BPF_OBJS := $(patsubst bpf/%.c,$(O)/bpf/%.o,bpf/maps.bpf.c $(filter-out bpf/maps.bpf.c,$(wildcard bpf/*.bpf.c)))
 USER_SRCS := $(filter-out user/man/%,$(wildcard user/*.c user/*/*.c user/arch/*/*.c))
 USER_OBJS := $(USER_SRCS:%.c=$(O)/%.o)
+# Packs the messages of protobuf formats.
+PROTO_OBJS := $(patsubst user/format/%.proto,$(O)/proto/%.pb-c.o,$(wildcard user/format/*.proto))
 UNIT_BINS := $(patsubst tests/unit/%.c,$(O)/tests/unit/%,$(wildcard tests/unit/*.c))
 FORMAT_BINS := $(patsubst tests/format/%.c,$(O)/tests/format/%,$(wildcard tests/format/*.c))
 # Without the rooms that no fuzz target links: with the checks they take long to compile.
@@ -68,7 +70,7 @@ all: xprof $(DOCS)
 .DELETE_ON_ERROR:
 .SECONDARY:
 
-$(sort $(dir $(BPF_OBJS) $(USER_OBJS) $(UNIT_BINS) $(FORMAT_BINS) $(FUZZ_OBJS) $(FUZZ_BINS) $(EXAMPLES) $(DOCS))):
+$(sort $(dir $(BPF_OBJS) $(USER_OBJS) $(PROTO_OBJS) $(UNIT_BINS) $(FORMAT_BINS) $(FUZZ_OBJS) $(FUZZ_BINS) $(EXAMPLES) $(DOCS))):
 	$(Q)mkdir -p $@
 
 # A file that changes when the version or the flags do, so that objects made with others are made anew.
@@ -93,17 +95,27 @@ $(O)/xprof.skel.h: $(O)/xprof.bpf.o
 	$(call say,SKEL,$@)
 	$(Q)$(BPFTOOL) gen skeleton $< name xprof_bpf > $@
 
+# Messages of protobuf formats
+
+$(O)/proto/%.pb-c.c $(O)/proto/%.pb-c.h: user/format/%.proto | $(O)/proto/
+	$(call say,PROTO,$@)
+	$(Q)protoc-c --c_out=$(O)/proto --proto_path=user/format $(notdir $<)
+
+$(O)/proto/%.pb-c.o: $(O)/proto/%.pb-c.c $(O)/flags
+	$(call say,CC,$@)
+	$(Q)$(CC) $(XP_CFLAGS) -MMD -MP -c $< -o $@
+
 # The program
 
 $(O)/user/%.o: user/%.c $(O)/flags
 	$(call say,CC,$@)
 	$(Q)$(CC) $(XP_CFLAGS) -MMD -MP -c $< -o $@
 
-# The skeleton must exist before the first compilation; -MMD keeps it right from then on.
-$(USER_OBJS) $(FUZZ_OBJS): | $(O)/xprof.skel.h
+# The headers made here must exist before the first compilation; -MMD keeps it right from then on.
+$(USER_OBJS) $(FUZZ_OBJS): | $(O)/xprof.skel.h $(PROTO_OBJS:.o=.h)
 $(foreach object,$(USER_OBJS) $(FUZZ_OBJS),$(eval $(object): | $(dir $(object))))
 
-$(O)/libxprof.a: $(filter-out $(O)/user/main.o,$(USER_OBJS))
+$(O)/libxprof.a: $(filter-out $(O)/user/main.o,$(USER_OBJS)) $(PROTO_OBJS)
 	$(call say,AR,$@)
 	$(Q)rm -f $@ && $(AR) qcs $@ $^
 
@@ -141,7 +153,7 @@ $(O)/fuzz/user/%.o: user/%.c $(O)/flags
 	$(call say,FUZZCC,$@)
 	$(Q)$(CLANG) $(FUZZ_CFLAGS) -fsanitize=fuzzer-no-link,$(FUZZ_CHECKS) -MMD -MP -c $< -o $@
 
-$(O)/fuzz/libxprof.a: $(FUZZ_OBJS)
+$(O)/fuzz/libxprof.a: $(FUZZ_OBJS) $(PROTO_OBJS)
 	$(call say,AR,$@)
 	$(Q)rm -f $@ && $(AR) qcs $@ $^
 

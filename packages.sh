@@ -20,6 +20,8 @@ build	libiberty-dev
 build	zlib1g-dev
 build	libzstd-dev
 build	libjansson-dev
+build	libprotobuf-c-dev
+build	protobuf-c-compiler
 demo	g++
 demo	llvm
 test	g++

@@ -9,7 +9,8 @@
 
 static unsigned int formats_of(const struct xp_options *options)
 {
-	return options->folded ? 1u << XP_EXPORT_FOLDED : 0;
+	return (options->pprof ? 1u << XP_EXPORT_PPROF : 0) | (options->folded ? 1u << XP_EXPORT_FOLDED : 0) |
+	       (options->speedscope ? 1u << XP_EXPORT_SPEEDSCOPE : 0);
 }
 
 /* A name is worth a download only to those who say so. */
@@ -31,10 +32,12 @@ enum xp_exit xp_cmd_export(const struct xp_options *options)
 {
 	const struct xp_export_options how = {
 		.formats = formats_of(options),
+		.kind = options->calls ? XP_MODEL_CALLS : XP_MODEL_SAMPLES,
 		.has_by = options->by >= 0,
 		.by = options->by >= 0 ? (enum xp_model_group)options->by : XP_MODEL_BY_PROCESS,
 		.full_names = options->full_names,
 		.output = options->export_path,
+		.instr_map = options->instr_map,
 		.select = {
 			.pids = options->pids.pids,
 			.pid_count = options->pids.count,

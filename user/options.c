@@ -41,9 +41,9 @@ const struct xp_command_info xp_command_table[XP_COMMANDS] = {
 		.name = "export",
 		.synopsis = "DIR|FILE",
 		.summary = "write a recording for flame graphs and other viewers",
-		.description = "Writes the samples of a recording in formats that other programs read, with the names "
+		.description = "Writes the samples or the calls of a recording in formats that other programs read, with the names "
 			       "of all functions in them, so that they can be read on any machine. Takes the directory "
-			       "of a recording or one gperftools profile.",
+			       "of a recording, one gperftools profile or one FDR log.",
 		.operands_min = 1,
 		.operands_max = 1,
 		.operands = XP_OPERAND_FILE,
@@ -154,8 +154,12 @@ const struct xp_option xp_option_table[] = {
 	{ "min-duration", 0, "TIME", NULL, XP_OPTION_DURATION, ON(RECORD), SETS(min_duration_ns), "What to record",
 	  "Drop calls shorter than this, like XRay's func_duration_threshold_us, but count them. Default: 0, all "
 	  "calls." },
+	{ "pprof", 0, NULL, NULL, XP_OPTION_FLAG, ON(EXPORT), SETS(pprof), "Formats",
+	  "pprof's own format, for go tool pprof, speedscope, Perfetto, Grafana and Parca." },
 	{ "folded", 0, NULL, NULL, XP_OPTION_FLAG, ON(EXPORT), SETS(folded), "Formats",
 	  "Folded stacks, one a line, for flamegraph.pl, inferno, speedscope and Firefox Profiler." },
+	{ "speedscope", 0, NULL, NULL, XP_OPTION_FLAG, ON(EXPORT), SETS(speedscope), "Formats",
+	  "JSON for speedscope, with the samples of each thread in the order of time." },
 	{ "pid", 'p', "PID", NULL, XP_OPTION_PIDS, ON(EXPORT), SETS(pids), "What to export",
 	  "Only these processes, as a comma-separated list of PIDs." },
 	{ "tid", 't', "TID", NULL, XP_OPTION_COUNT, ON(EXPORT), SETS(tid), "What to export", "Only this thread." },
@@ -168,8 +172,11 @@ const struct xp_option xp_option_table[] = {
 	{ "functions", 0, "GLOB", NULL, XP_OPTION_PATTERNS, ON(EXPORT), SETS(functions), "What to export",
 	  "Only stacks with a function whose name matches GLOB; !GLOB leaves out stacks with such a function. May be "
 	  "repeated." },
+	{ "calls", 0, NULL, NULL, XP_OPTION_FLAG, ON(EXPORT), SETS(calls), "What to export",
+	  "The calls that the sleds recorded, with their number and time, instead of the samples." },
 	{ "by", 0, "WHAT", "process|thread|comm|cpu|none", XP_OPTION_CHOICE, ON(EXPORT), SETS(by), "What to export",
-	  "Tell stacks apart by process, thread, name of the process or CPU, or not at all. Default: process." },
+	  "Tell stacks apart by process, thread, name of the process or CPU, or not at all. Default: thread for pprof, "
+	  "otherwise process." },
 	{ "freq", 'F', "HZ", "max", XP_OPTION_COUNT, ON(RECORD), SETS(hz), "Samples",
 	  "Samples per second of each running thread's CPU time, or max for as many as the kernel allows. Default: "
 	  "99." },
@@ -216,7 +223,9 @@ const struct xp_option xp_option_table[] = {
 	{ "jitdump-version", 0, "N", "1|2", XP_OPTION_NUMBER, ON(RECORD), SETS(jitdump_version), "Output",
 	  "Version of the jitdumps: 1 as perf accepts them, 2 exactly as specified. Default: 1." },
 	{ "output", 'o', "FILE", NULL, XP_OPTION_FILE, ON(EXPORT), SETS(export_path), "Output",
-	  "Write to this file; - is the standard output. Default: samples.FORMAT in the directory of the recording." },
+	  "Write to this file; - is the standard output. Default: samples.FORMAT or calls.FORMAT in the directory of "
+	  "the "
+	  "recording." },
 	{ "debuginfod", 0, NULL, NULL, XP_OPTION_FLAG, ON(EXPORT), SETS(debuginfod), "Output",
 	  "Fetch missing debug information from the servers in DEBUGINFOD_URLS." },
 	{ "limit", 0, "N", "max", XP_OPTION_COUNT, ON(REPORT), SETS(limit), "Output",
@@ -230,7 +239,7 @@ const struct xp_option xp_option_table[] = {
 	  "Count inlined code for the function that it is inlined into." },
 	{ "full-names", 0, NULL, NULL, XP_OPTION_FLAG, ON(REPORT) | ON(EXPORT), SETS(full_names), "Output",
 	  "Show C++ function names with their parameters and template arguments." },
-	{ "instr-map", 0, "FILE", NULL, XP_OPTION_FILE, ON(REPORT) | ON(DUMP), SETS(instr_map), "Output",
+	{ "instr-map", 0, "FILE", NULL, XP_OPTION_FILE, ON(REPORT) | ON(EXPORT) | ON(DUMP), SETS(instr_map), "Output",
 	  "Take the names of the functions of FDR logs from this program, library or NAME.xray.so. Default: what the "
 	  "recording knows of them." },
 	{ "sleds", 0, NULL, NULL, XP_OPTION_FLAG, ON(LIST), SETS(sleds), "Output",
@@ -407,8 +416,18 @@ static int check_target(struct xp_options *options, bool separated)
 
 static int check_export(const struct xp_options *options)
 {
-	if (!options->folded) {
-		xp_error("no format; give --folded");
+	int formats = options->pprof + options->folded + options->speedscope;
+
+	if (!formats) {
+		xp_error("no format; give --pprof, --folded or --speedscope");
+		return -EINVAL;
+	}
+	if (options->export_path && formats > 1) {
+		xp_error("--output is for one format");
+		return -EINVAL;
+	}
+	if (options->calls && options->by == XP_BY_OPTION_CPU) {
+		xp_error("calls may move from CPU to CPU: --calls and --by cpu exclude each other");
 		return -EINVAL;
 	}
 	if (options->to_ns && options->to_ns <= options->from_ns) {

@@ -103,6 +103,15 @@ enum xp_sled_mode_option {
 	XP_SLED_MODE_OPTION_AUTO,   /* patched if everything needed is available */
 };
 
+/* What an export tells apart. */
+enum xp_by_option {
+	XP_BY_OPTION_PROCESS,
+	XP_BY_OPTION_THREAD,
+	XP_BY_OPTION_COMM,
+	XP_BY_OPTION_CPU,
+	XP_BY_OPTION_NONE,
+};
+
 /* Strings point into argv. Members that are not set are 0, false or NULL unless a default is given here. */
 struct xp_options {
 	enum xp_command command;
@@ -153,12 +162,15 @@ struct xp_options {
 	const char *instr_map; /* dump too: file with the functions of a log; NULL: not given */
 
 	/* export; pids, tid, functions and full_names, too */
+	bool calls; /* of the logs instead of the samples */
+	bool pprof;
 	bool folded;
+	bool speedscope;
 	const char *export_path;   /* -o; "-": standard output; NULL: a file beside the recording */
 	struct xp_text_list comms; /* --comm: globs */
 	uint64_t from_ns;	   /* since the start of the recording */
 	uint64_t to_ns;		   /* 0: to the end */
-	int by;			   /* enum xp_model_group; -1: that of the format, the default */
+	int by;			   /* enum xp_by_option; -1: that of the format, the default */
 	bool debuginfod;
 
 	/* list */

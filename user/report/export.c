@@ -13,7 +13,7 @@
 #include "base/own_file.h"
 #include "base/util.h"
 #include "report/facts.h"
-#include "report/model_samples.h"
+#include "report/model_calls.h"
 #include "report/recorded.h"
 
 static const struct {
@@ -22,8 +22,13 @@ static const struct {
 	int (*write)(FILE *out, struct xp_model *model, const struct xp_export_options *options);
 	const char *reader; /* the command that reads it: before the file, and after it */
 	const char *after;
+	bool has_times; /* of each sample */
 } formats[XP_EXPORT_FORMATS] = {
-	[XP_EXPORT_FOLDED] = { "folded", XP_MODEL_BY_PROCESS, xp_export_folded, "flamegraph.pl", " > flame.svg" },
+	[XP_EXPORT_PPROF] = { "pb.gz", XP_MODEL_BY_THREAD, xp_export_pprof, "go tool pprof -top", "", false },
+	[XP_EXPORT_FOLDED] = { "folded", XP_MODEL_BY_PROCESS, xp_export_folded, "flamegraph.pl", " > flame.svg",
+			       false },
+	[XP_EXPORT_SPEEDSCOPE] = { "speedscope.json", XP_MODEL_BY_THREAD, xp_export_speedscope, "speedscope", "",
+				   true },
 };
 
 /* ---- output ---- */
@@ -112,6 +117,7 @@ static int write_one(struct writing *writing, const char *directory)
 	return err;
 }
 
+/* Writes those of the formats that are made of such a model. */
 static int write_all(struct xp_model *model, const struct xp_export_options *options, const char *directory)
 {
 	int err = 0;
@@ -119,7 +125,7 @@ static int write_all(struct xp_model *model, const struct xp_export_options *opt
 	for (unsigned int i = 0; !err && i < XP_EXPORT_FORMATS; i++) {
 		struct writing writing = { .model = model, .options = *options, .format = (enum xp_export_format)i };
 
-		if (!(options->formats & 1u << i))
+		if (!(options->formats & 1u << i) || formats[i].has_times != model->keep_times)
 			continue;
 		if (!options->has_by)
 			writing.options.by = formats[i].by;
@@ -136,6 +142,7 @@ struct exporting {
 	struct xp_recorded recorded;
 	struct xp_facts *facts;
 	struct xp_model model;
+	char directory[PATH_MAX]; /* of the recording */
 	bool broken;
 };
 
@@ -144,7 +151,8 @@ static int check_model(struct exporting *exporting)
 	const struct xp_model *model = &exporting->model;
 
 	if (model->dropped)
-		xp_warn("%" PRIu64 " samples are missing: the recording has too many different stacks", model->dropped);
+		xp_warn("%" PRIu64 " %s are missing: the recording has too many different stacks", model->dropped,
+			model->kind == XP_MODEL_CALLS ? "calls" : "samples");
 	if (model->sample_count)
 		return 0;
 	xp_error("nothing to export: no %s %s", model->kind == XP_MODEL_CALLS ? "call" : "sample",
@@ -152,43 +160,64 @@ static int check_model(struct exporting *exporting)
 	return -ENODATA;
 }
 
-static int export_model(struct exporting *exporting, const char *directory, bool is_directory)
+static int export_model(struct exporting *exporting, const struct xp_model_source *source, bool keep_times)
+{
+	struct xp_model *model = &exporting->model;
+	int err = xp_model_init(model, exporting->options->kind);
+
+	model->keep_times = keep_times;
+	if (!err && model->kind == XP_MODEL_CALLS)
+		err = xp_model_read_calls(model, source, &exporting->broken);
+	else if (!err)
+		err = xp_model_read_samples(model, source, &exporting->broken);
+	if (!err)
+		err = check_model(exporting);
+	if (!err)
+		err = write_all(model, exporting->options, exporting->directory);
+	xp_model_free(model);
+	return err;
+}
+
+/* Formats with the time of each sample have a model of their own: with times, samples are not added up. */
+static int export_all(struct exporting *exporting, bool is_directory)
 {
 	const struct xp_model_source source = {
 		.recorded = &exporting->recorded,
-		.directory = is_directory ? directory : NULL,
+		.directory = is_directory ? exporting->directory : NULL,
 		.facts = exporting->facts,
 		.select = &exporting->options->select,
+		.instr_map = exporting->options->instr_map,
 	};
-	int err = xp_model_init(&exporting->model, exporting->options->kind);
+	bool needed[2] = { false, false };
+	int err = 0;
 
-	if (!err)
-		err = xp_model_read_samples(&exporting->model, &source, &exporting->broken);
-	if (!err)
-		err = check_model(exporting);
-	return err ? err : write_all(&exporting->model, exporting->options, directory);
+	for (unsigned int i = 0; i < XP_EXPORT_FORMATS; i++)
+		needed[formats[i].has_times] |= exporting->options->formats & 1u << i;
+	for (int times = 0; !err && times < 2; times++)
+		if (needed[times])
+			err = export_model(exporting, &source, times);
+	return err;
 }
 
 int xp_export(const char *recording, const struct xp_export_options *options)
 {
 	struct exporting exporting = { .options = options };
 	const char *slash = strrchr(recording, '/');
-	char directory[PATH_MAX];
+	char *directory = exporting.directory;
 	struct stat st;
 	bool is_directory = !stat(recording, &st) && S_ISDIR(st.st_mode);
 	int err;
 
 	if (is_directory)
-		snprintf(directory, sizeof(directory), "%s", recording);
+		snprintf(directory, sizeof(exporting.directory), "%s", recording);
 	else
-		snprintf(directory, sizeof(directory), "%.*s", slash ? (int)(slash - recording) + 1 : 1,
+		snprintf(directory, sizeof(exporting.directory), "%.*s", slash ? (int)(slash - recording) + 1 : 1,
 			 slash ? recording : ".");
 	err = xp_recorded_add(&exporting.recorded, recording);
 	if (!err)
 		err = xp_facts_read(&exporting.facts, directory);
 	if (!err)
-		err = export_model(&exporting, directory, is_directory);
-	xp_model_free(&exporting.model);
+		err = export_all(&exporting, is_directory);
 	xp_facts_free(exporting.facts);
 	xp_recorded_free(&exporting.recorded);
 	return err ? err : exporting.broken ? -EBADMSG : 0;

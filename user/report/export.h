@@ -17,7 +17,9 @@
 #include "report/select.h"
 
 enum xp_export_format {
+	XP_EXPORT_PPROF,
 	XP_EXPORT_FOLDED,
+	XP_EXPORT_SPEEDSCOPE,
 	XP_EXPORT_FORMATS, /* their number */
 };
 
@@ -26,8 +28,9 @@ struct xp_export_options {
 	enum xp_model_kind kind; /* XP_MODEL_CALLS: of the FDR logs instead of the samples */
 	bool has_by;
 	enum xp_model_group by; /* unless has_by, each format has its own */
-	bool full_names;	/* instead of names shortened by xp_short_name(); pprof shortens them itself */
+	bool full_names;	/* instead of names shortened by xp_short_name() */
 	const char *output;	/* "-": standard output; NULL: a file beside the recording for each format */
+	const char *instr_map;	/* as in struct xp_model_source */
 	struct xp_select select;
 };
 
@@ -39,6 +42,8 @@ struct xp_export_options {
 int xp_export(const char *recording, const struct xp_export_options *options);
 
 /* The writers: errors show in ferror(out), or as -ENOMEM. */
+int xp_export_pprof(FILE *out, struct xp_model *model, const struct xp_export_options *options);
 int xp_export_folded(FILE *out, struct xp_model *model, const struct xp_export_options *options);
+int xp_export_speedscope(FILE *out, struct xp_model *model, const struct xp_export_options *options);
 
 #endif

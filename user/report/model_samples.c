@@ -25,15 +25,15 @@ struct reading {
 	bool *broken;
 };
 
-static void describe(struct reading *reading)
+void xp_model_describe(struct xp_model *model, const struct xp_model_source *source)
 {
-	const struct xp_facts_summary *summary = xp_facts_summary(reading->source->facts);
-	char *comment = xp_facts_comment(reading->source->facts);
+	const struct xp_facts_summary *summary = xp_facts_summary(source->facts);
+	char *comment = xp_facts_comment(source->facts);
 
-	reading->model->period_ns = summary->period_ns;
-	reading->model->start_ns = summary->started_ns;
-	reading->model->length_ns = summary->length_ns;
-	reading->model->comment = comment ? xp_model_text(reading->model, comment) : NULL;
+	model->period_ns = model->kind == XP_MODEL_SAMPLES ? summary->period_ns : 0;
+	model->start_ns = summary->started_ns;
+	model->length_ns = summary->length_ns;
+	model->comment = comment ? xp_model_text(model, comment) : NULL;
 	free(comment);
 }
 
@@ -81,7 +81,7 @@ static int read_samples(struct reading *reading)
 	struct xp_model_jit_names jit = { xp_jit_codes_name, &reading->perf.jit };
 	int err;
 
-	describe(reading);
+	xp_model_describe(model, reading->source);
 	err = xp_code_places_read(&reading->places, reading->source->recorded, model->symbolizer, reading->broken);
 	if (!err)
 		err = look_at_perf(reading);

@@ -18,7 +18,11 @@ struct xp_model_source {
 	const char *directory; /* of perf.data, the jitdumps and the manifest; NULL: profiles only */
 	const struct xp_facts *facts;
 	const struct xp_select *select;
+	const char *instr_map; /* the file with the functions of every log, see objects.h; NULL: none */
 };
+
+/* Fills in what is known of the recording as a whole. */
+void xp_model_describe(struct xp_model *model, const struct xp_model_source *source);
 
 /*
  * Fills an initialized model and names it. A malformed part is reported when it is found, what precedes it counts, and

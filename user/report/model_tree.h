@@ -9,7 +9,7 @@
 #include "base/u64_map.h"
 #include "report/model.h"
 
-/* What samples are told apart by. */
+/* What samples are told apart by: as in enum xp_by_option. */
 enum xp_model_group {
 	XP_MODEL_BY_PROCESS, /* "comm (pid)" */
 	XP_MODEL_BY_THREAD,  /* its process, and below it "comm (tid)" */

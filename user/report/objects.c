@@ -185,6 +185,7 @@ static int place_functions(struct xp_report_functions *functions, uint32_t first
 		if (err && err != -E2BIG)
 			return err;
 		function->has_place = !err;
+		function->file = file;
 		function->object = object;
 	}
 	return 0;
@@ -227,6 +228,7 @@ static int add_side_elf(struct xp_report_functions *functions, const char *path,
 			continue;
 		err = xp_symbolizer_want(symbolizer, file, xp_instr_map_vaddr((uint32_t)i), &function->place);
 		function->has_place = !err;
+		function->file = file;
 		err = err == -E2BIG ? 0 : err;
 	}
 	return err;

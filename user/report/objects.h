@@ -48,6 +48,7 @@ struct xp_report_function {
 	const char *object; /* clean; NULL: unknown */
 	bool has_place;
 	uint32_t place; /* in the symbolizer */
+	uint32_t file;	/* and its file there */
 };
 
 /* Indexed by ID, up to count; ID 0 is not used. Empty if zeroed. */

@@ -1,0 +1,294 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What `xprof export` writes of a recording says what `xprof report` says, and needs nothing but itself."""
+import collections
+import json
+import re
+import shutil
+import subprocess
+
+import pytest
+
+import profiles
+import project
+
+pytestmark = pytest.mark.uprobes
+
+SOURCE = r"""
+#include <pthread.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <time.h>
+
+namespace shop {
+template <typename T> struct Order {
+	__attribute__((noinline)) T price(T rounds) { volatile T sum = 0; while (rounds--) sum = sum + rounds; return sum; }
+};
+}
+
+static inline __attribute__((always_inline)) long quick(long rounds)
+{
+	return shop::Order<long>().price(rounds);
+}
+
+__attribute__((noinline)) long random_numbers(long rounds)
+{
+	long sum = 0;
+	while (rounds--)
+		sum += rand();
+	return sum;
+}
+
+static long until(double seconds, long (*work)(long), long rounds)
+{
+	struct timespec now;
+	long sum = 0;
+	do {
+		sum += work(rounds);
+		clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+	} while (now.tv_sec + now.tv_nsec / 1e9 < seconds);
+	return sum;
+}
+
+__attribute__((noinline)) static long priced(long rounds)
+{
+	return quick(rounds) + 1;
+}
+
+static void *helper(void *)
+{
+	prctl(PR_SET_NAME, "the helper");
+	return (void *)until(0.4, random_numbers, 2000);
+}
+
+int main()
+{
+	pthread_t thread;
+	pthread_create(&thread, nullptr, helper, nullptr);
+	until(0.8, priced, 20000);
+	return pthread_join(thread, nullptr);
+}
+"""
+NAME = "the orders"
+PRICE = "shop::Order::price"
+
+
+class Made:
+    """A recording, and the program it is of."""
+
+    def __init__(self, xprof, directory, program):
+        self.xprof, self.directory, self.program = xprof, directory, program
+        shown = xprof("report", "--limit", "max", directory)
+        assert shown.returncode == 0 and not shown.stderr, shown
+        self.report = shown.stdout
+        self.samples, self.calls = map(int, re.search(r"(\d+) samples,.* (\d+) calls", self.report).groups())
+        self.rows = collections.defaultdict(lambda: [0, 0, 0])
+        # Flat, cum, calls of each name; overloads have the same one.
+        row = re.compile(r"^ *(?:(\d+) +[\d.]+% +(\d+) +[\d.]+%)?(?: +(\d+) +[\d.]+ \w+ +[\d.]+ \w+)? +(\S.*?)  +\S[^%]*$", re.M)
+        for flat, cum, calls, name in row.findall(self.report.split("Object\n", 1)[1]):
+            for i, value in enumerate((flat, cum, calls)):
+                self.rows[name][i] += int(value or 0)
+
+    def export(self, *args, directory=None, status=0):
+        done = self.xprof("export", *args, directory or self.directory)
+        assert done.returncode == status, done.stderr
+        return done
+
+
+@pytest.fixture(scope="module")
+def made(xprof, program, tmp_path_factory):
+    built = program.text("orders", SOURCE, "-O1", "-g", project.no_runtime(), suffix=".cpp")
+    path = tmp_path_factory.mktemp("export") / NAME
+    shutil.copy(built, path)
+    directory = path.with_name("recording")
+    done = xprof("record", "-F", "997", "-o", directory, "--", path)
+    assert done.returncode == 0, done.stderr
+    return Made(xprof, directory, path)
+
+
+def folded(text):
+    """{stack: value}"""
+    return {tuple(line.rsplit(" ", 1)[0].split(";")): int(line.rsplit(" ", 1)[1]) for line in text.splitlines()}
+
+
+def plain(frame):
+    return re.sub(r"_\[[kji]\]$", "", frame)
+
+
+def test_report_is_as_expected(made):
+    """What the other tests compare with has something to compare."""
+    assert made.samples > 300 and made.calls > 100
+    assert made.rows[PRICE][0] > made.samples / 3
+    assert made.rows["random_numbers"][1] > made.samples / 8
+
+
+def test_folded(made):
+    stacks = folded(made.export("--folded", "-o", "-").stdout)
+    assert sum(stacks.values()) == made.samples
+    flat, cum = collections.Counter(), collections.Counter()
+    for (process, *frames), value in stacks.items():
+        assert re.fullmatch(rf"{NAME} \(\d+\)", process)
+        flat[plain(frames[-1])] += value
+        for name in {plain(frame) for frame in frames}:
+            cum[name] += value
+    assert dict(flat) == {name: row[0] for name, row in made.rows.items() if row[0]}
+    # In two rows of the same name, a stack counts twice.
+    assert cum["main"] == made.rows["main"][1] and cum["priced"] == made.rows["priced"][1]
+    ends = [frames for frames in stacks if frames[-1] == PRICE]
+    assert ends and all(frames[-3:] == ("priced", "quick_[i]", PRICE) for frames in ends)
+
+
+@pytest.mark.skipif(not profiles.GO, reason="no go here")
+@pytest.mark.parametrize("source", ["perf.data", "profiles"])
+def test_pprof_without_anything_else(made, tmp_path, source):
+    """Neither the binary nor the recording is there, and the names are."""
+    directory = tmp_path / "copy"
+    shutil.copytree(made.directory, directory, symlinks=True)
+    if source == "profiles":
+        (directory / "perf.data").unlink()
+    made.export("--pprof", "-o", tmp_path / "p.pb.gz", directory=directory)
+    shutil.rmtree(directory)
+    hidden = made.program.with_name("hidden")
+    made.program.rename(hidden)
+    try:
+        top = profiles.go_top(tmp_path / "p.pb.gz")
+    finally:
+        hidden.rename(made.program)
+    assert {name: flat for name, (flat, _) in top.items() if flat} == {
+        name: row[0] for name, row in made.rows.items() if row[0]
+    }
+    assert {name: top[name][1] for name in ("main", "priced", "random_numbers", "__libc_start_call_main")} == {
+        name: made.rows[name][1] for name in ("main", "priced", "random_numbers", "__libc_start_call_main")
+    }
+
+
+def go_pprof(*args):
+    done = project.run([profiles.GO, "tool", "pprof", *args])
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.skipif(not profiles.GO, reason="no go here")
+def test_pprof_details(made, tmp_path):
+    path = tmp_path / "p.pb.gz"
+    made.export("--pprof", "-o", path)
+    raw = go_pprof("-raw", path)
+    assert "PeriodType: cpu nanoseconds" in raw and "samples/count cpu/nanoseconds" in raw
+    period = int(re.search(r"^Period: (\d+)$", raw, re.M)[1])
+    values = re.findall(r"^ *(\d+) +(\d+): [\d ]+$", raw, re.M)
+    assert sum(int(n) for n, _ in values) == made.samples and all(int(ns) == int(n) * period for n, ns in values)
+    # The mangled name, and the line of the inlined call.
+    assert re.search(rf"M=1 {PRICE} \S+orders\S*\.cpp:9:\d* s=0\(_ZN4shop5OrderIlE5priceEl\)|"
+                     rf"M=1 {PRICE} \S+orders\S*\.cpp:9 s=0\(_ZN4shop5OrderIlE5priceEl\)", raw), raw
+    tags = go_pprof("-tags", "-sample_index=samples", path)
+    assert {"pid", "tid", "comm", "thread_comm"} == set(re.findall(r"^ *(\w+): Total", tags, re.M))
+    assert re.search(r"the helper$", tags, re.M) and re.search(rf"{NAME}$", tags, re.M)
+    listing = go_pprof("-list", "random_numbers", path)
+    assert re.search(r"^ +\S*[1-9]\S* +\S+ +\d+:\s+sum \+= rand\(\);", listing, re.M)
+    assert "accounting for 0, 0% of" in go_pprof("-top", f"-diff_base={path}", path)
+
+
+def test_selection(made):
+    total = folded(made.export("--folded", "-o", "-", "--by", "none").stdout)
+    assert sum(total.values()) == made.samples
+    threads = folded(made.export("--folded", "-o", "-", "--by", "thread").stdout)
+    names = {re.sub(r" \(\d+\)", "", frames[1]) for frames in threads}
+    assert names == {NAME, "the helper"}
+    helper = folded(made.export("--folded", "-o", "-", "--by", "none", "--comm", "*helper").stdout)
+    assert 0 < sum(helper.values()) < made.samples and not [s for s in helper if "main" in s]
+    length_s = json.loads((made.directory / "manifest.json").read_text())["duration_s"]
+    begin = folded(made.export("--folded", "-o", "-", "--to", f"{0.6 * length_s:.3f}").stdout)
+    rest = folded(made.export("--folded", "-o", "-", "--from", f"{0.6 * length_s:.3f}").stdout)
+    assert sum(begin.values()) > 0 and sum(begin.values()) + sum(rest.values()) == made.samples
+    priced = folded(made.export("--folded", "-o", "-", "--functions", "priced*").stdout)
+    others = folded(made.export("--folded", "-o", "-", "--functions", "!priced*").stdout)
+    assert sum(priced.values()) == made.rows["priced"][1]
+    assert sum(priced.values()) + sum(others.values()) == made.samples
+    done = made.export("--folded", "-o", "-", "-p", "1", status=1)
+    assert done.stdout == "" and "nothing to export" in done.stderr
+
+
+def test_calls(made):
+    """The tree of calls is exact: the numbers are those of the report, and times add up to those of llvm-xray."""
+    stacks = folded(made.export("--calls", "--folded", "-o", "-", "--by", "none").stdout)
+    log = next(made.directory.glob("*.fdr"))
+    account = project.LlvmXray(project.LLVM_VERSIONS[-1])("account", log, "-instr_map", made.program, "-format=csv")
+    assert account.returncode == 0, account.stderr
+    sums = {fields[0]: float(fields[7]) for fields in (line.split(",") for line in account.stdout.splitlines()[1:])}
+    listed = re.findall(r"^ *(\d+) .*0x[0-9a-f]+ +(\S.*)$", made.xprof("list", made.program).stdout, re.M)
+    # Those whose names have nothing to shorten.
+    names = {number: name.split("(")[0] for number, name in listed if "<" not in name}
+    compared = {names[number] for number in sums if number in names}
+    assert compared >= {"random_numbers", "priced"}
+    for number in sums.keys() & names.keys():
+        ns = sum(value for frames, value in stacks.items() if names[number] in frames)
+        assert abs(ns / 1e9 - sums[number]) < 2e-6, (names[number], ns, sums[number])
+    if profiles.GO:
+        path = made.directory.with_name("calls.pb.gz")
+        made.export("--calls", "--pprof", "-o", path)
+        raw = go_pprof("-raw", path)
+        assert "calls/count wall/nanoseconds" in raw
+        assert sum(int(n) for n in re.findall(r"^ *(\d+) +\d+: [\d ]+$", raw, re.M)) == made.calls
+
+
+def test_speedscope(made):
+    data = json.loads(made.export("--speedscope", "-o", "-").stdout)
+    frames = [frame["name"] for frame in data["shared"]["frames"]]
+    flat, count = collections.Counter(), 0
+    for profile in data["profiles"]:
+        assert profile["type"] == "sampled" and profile["endValue"] == sum(profile["weights"])
+        assert len(profile["weights"]) == len(profile["samples"])
+        count += len(profile["samples"])
+        flat.update(frames[stack[-1]] for stack in profile["samples"])
+    assert count == made.samples and len(data["profiles"]) == 2
+    assert dict(flat) == {name: row[0] for name, row in made.rows.items() if row[0]}
+
+
+def test_files_beside_the_recording(made, tmp_path):
+    directory = tmp_path / "copy"
+    shutil.copytree(made.directory, directory, symlinks=True)
+    done = made.export("--folded", "--speedscope", directory=directory)
+    for name in ("samples.folded", "samples.speedscope.json"):
+        assert str(directory / name) in done.stderr
+        assert (directory / name).stat().st_mode & 0o777 == 0o600
+    assert not list(directory.glob("*.part"))
+    made.export("--folded", directory=directory)
+    assert made.xprof("report", directory).returncode == 0
+
+
+def test_changed_binary(made, tmp_path, program):
+    """Another build of the program gives no names, and the export says so."""
+    other = program.text("orders", SOURCE.replace("20000", "20001"), "-O2", "-g", project.no_runtime(), suffix=".cpp")
+    kept = made.program.with_name("kept")
+    made.program.rename(kept)
+    shutil.copy(other, made.program)
+    try:
+        done = made.export("--folded", "-o", "-")
+    finally:
+        kept.rename(made.program)
+    assert "not the file that was recorded (another build id)" in done.stderr
+    stacks = folded(done.stdout)
+    assert sum(stacks.values()) == made.samples
+    assert not [frames for frames in stacks if "main" in frames or PRICE in frames]
+    assert [frames for frames in stacks if [f for f in frames if re.fullmatch(rf"{NAME}\+0x[0-9a-f]+", f)]]
+
+
+def test_output_that_fails(made, tmp_path):
+    for form in ("--folded", "--pprof", "--speedscope"):
+        done = made.export(form, "-o", "/dev/full", status=1)
+        assert "/dev/full: cannot write it: No space left on device" in done.stderr
+        pipe = f"{made.xprof.path} export {form} -o - {made.directory} | true; exit ${{PIPESTATUS[0]}}"
+        assert subprocess.run(["bash", "-c", pipe], stderr=subprocess.DEVNULL).returncode in (0, 1, 141)
+        done = made.export(form, "-o", tmp_path / "missing" / "file", status=1)
+        assert "No such file or directory" in done.stderr
+
+
+def test_recording_that_was_cut_off(made, tmp_path):
+    """The part of perf.data that is there is exported, and the exit status tells."""
+    directory = tmp_path / "copy"
+    shutil.copytree(made.directory, directory, symlinks=True)
+    data = (directory / "perf.data").read_bytes()
+    (directory / "perf.data").write_bytes(data[: len(data) // 2])
+    done = made.export("--folded", "-o", "-", directory=directory, status=1)
+    assert "perf.data: 0x" in done.stderr
+    assert sum(folded(done.stdout).values()) == made.samples
+    assert f"of {made.samples} samples" in done.stderr
