@@ -68,9 +68,68 @@ static void test_names_without_an_end(void **state)
 	close(to);
 }
 
+/* A binary of one executable segment. */
+static int binary(uint64_t vaddr, uint64_t align)
+{
+	struct {
+		Elf64_Ehdr header;
+		Elf64_Phdr segments[2];
+		char text[0x1000];
+	} file = {
+		.header = {
+			.e_ident = { 0x7f, 'E', 'L', 'F', ELFCLASS64, ELFDATA2LSB, EV_CURRENT },
+			.e_type = ET_DYN,
+			.e_machine = EM_X86_64,
+			.e_version = EV_CURRENT,
+			.e_ehsize = sizeof(Elf64_Ehdr),
+			.e_phoff = sizeof(Elf64_Ehdr),
+			.e_phentsize = sizeof(Elf64_Phdr),
+			.e_phnum = 2,
+		},
+		.segments = {
+			{ .p_type = PT_LOAD, .p_flags = PF_R, .p_filesz = 0x100, .p_memsz = 0x100, .p_align = align },
+			{ .p_type = PT_LOAD, .p_flags = PF_R | PF_X, .p_offset = vaddr & 0xfff, .p_vaddr = vaddr,
+			  .p_filesz = 0x100, .p_memsz = 0x100, .p_align = align },
+		},
+	};
+	int fd = memfd_create("binary", MFD_CLOEXEC);
+
+	assert_true(fd >= 0);
+	assert_int_equal(xp_pwrite_all(fd, &file, sizeof(file), 0), 0);
+	return fd;
+}
+
+static uint64_t align_in_copy(uint64_t vaddr, uint64_t align)
+{
+	int from = binary(vaddr, align), to = memfd_create("copy", MFD_CLOEXEC);
+	uint64_t bytes = 1u << 20;
+	Elf64_Phdr segments[2];
+
+	assert_true(to >= 0);
+	assert_int_equal(xp_elf_copy(from, to, &bytes), 0);
+	assert_int_equal(pread(to, segments, sizeof(segments), sizeof(Elf64_Ehdr)), sizeof(segments));
+	assert_int_equal(segments[0].p_align, align);
+	assert_int_equal(segments[1].p_vaddr, vaddr);
+	close(from);
+	close(to);
+	return segments[1].p_align;
+}
+
+/* All versions of `go tool pprof` take p_vaddr for the start of a copy. */
+static void test_start(void **state)
+{
+	(void)state;
+	assert_int_equal(align_in_copy(0x1000, 0x1000), 0x1000);
+	assert_int_equal(align_in_copy(0x16d0, 0x1000), 1);
+	assert_int_equal(align_in_copy(0x201000, 0x200000), 1);
+	assert_int_equal(align_in_copy(0x16d0, 0), 0);
+	assert_int_equal(align_in_copy(0x16d0, 1), 1);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_start),
 		cmocka_unit_test(test_names_without_an_end),
 	};
 

@@ -5,9 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/file_copy.h"
 #include "base/interval_map.h"
+#include "base/util.h"
 #include "elf/file.h"
 
 /* Only this much of a section name is compared. */
@@ -71,6 +73,50 @@ static int find_contents(struct xp_interval_map *omitted, int fd)
 	return err;
 }
 
+bool xp_elf_start_is_ambiguous(const struct xp_elf_file *image)
+{
+	const struct xp_elf_segment *first = image->segments;
+
+	return image->segment_count && first->align && first->vaddr % first->align;
+}
+
+/* Sets p_align of the first executable segment to 1. Returns 0 or an error of write(2). */
+static int unalign_text(int from_fd, int to_fd)
+{
+	Elf64_Phdr segment;
+	Elf64_Ehdr header;
+
+	if (pread(from_fd, &header, sizeof(header), 0) != sizeof(header) || header.e_phentsize != sizeof(segment) ||
+	    header.e_phoff > INT64_MAX / 2)
+		return 0;
+	for (unsigned int i = 0; i < header.e_phnum; i++) {
+		off_t at = (off_t)(header.e_phoff + i * sizeof(segment));
+
+		if (pread(from_fd, &segment, sizeof(segment), at) != sizeof(segment))
+			return 0;
+		if (segment.p_type != PT_LOAD || !(segment.p_flags & PF_X))
+			continue;
+		segment.p_align = 1;
+		return xp_pwrite_all(to_fd, &segment, sizeof(segment), at);
+	}
+	return 0;
+}
+
+/* The copy of a file that is not a valid ELF file stays as it is: those who read it find out. */
+static int settle_start(int from_fd, int to_fd)
+{
+	struct xp_elf_file *image = malloc(sizeof(*image));
+	bool is_ambiguous;
+	char why[128];
+
+	if (!image)
+		return -ENOMEM;
+	is_ambiguous = !xp_elf_file_fd(image, from_fd, why, sizeof(why)) && xp_elf_start_is_ambiguous(image);
+	xp_elf_file_close(image);
+	free(image);
+	return is_ambiguous ? unalign_text(from_fd, to_fd) : 0;
+}
+
 int xp_elf_copy(int from_fd, int to_fd, uint64_t *bytes)
 {
 	struct xp_interval_map omitted = { 0 };
@@ -83,6 +129,8 @@ int xp_elf_copy(int from_fd, int to_fd, uint64_t *bytes)
 		err = find_contents(&omitted, from_fd);
 	if (!err)
 		err = xp_file_copy(from_fd, to_fd, &omitted, bytes);
+	if (!err)
+		err = settle_start(from_fd, to_fd);
 	xp_interval_map_free(&omitted);
 	return err;
 }

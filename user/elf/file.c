@@ -48,6 +48,7 @@ static int add_segment(struct xp_elf_file *image, size_t index, const GElf_Phdr 
 		.vaddr = header->p_vaddr,
 		.offset = header->p_offset,
 		.bytes = header->p_filesz,
+		.align = header->p_align,
 	};
 	return 0;
 }

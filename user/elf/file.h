@@ -19,6 +19,7 @@ struct xp_elf_segment {
 	uint64_t vaddr;
 	uint64_t offset;
 	uint64_t bytes; /* p_filesz: the bytes in the file */
+	uint64_t align; /* p_align */
 };
 
 struct xp_elf_file {

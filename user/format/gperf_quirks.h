@@ -18,7 +18,7 @@
  *   written minus one.
  * - Go's cmd/pprof knows one address of an ELF file, that of the first executable segment, and takes the mapping to
  *   start there. So the mapping line starts there, even if that address is mapped elsewhere or, with lld, the segment
- *   starts inside a page.
+ *   starts inside a page. Which address that is differs between versions if it is not aligned (elf/copy.h).
  * - `go tool pprof` takes a first mapping at 0x400000 + offset for a mistake and corrects it. A line before it prevents
  *   that.
  * - google-pprof reads mappings only of paths that end in .so or equal its argument. Other files get another line, with
@@ -85,7 +85,7 @@ struct xp_gperf_object {
 	bool writable;
 	bool is_elf;	      /* the next three are known */
 	uint64_t bias;	      /* address at run time minus address in the file */
-	uint64_t exec_vaddr;  /* p_vaddr of the first executable PT_LOAD */
+	uint64_t exec_vaddr;  /* p_vaddr of the first executable PT_LOAD, or what readers take for it */
 	uint64_t exec_offset; /* and its p_offset */
 	const char *path;     /* of the file, or a name such as "[anon]" */
 	const char *link;     /* a path to the same file that ends in ".so" and has no spaces; NULL: none */

@@ -326,21 +326,31 @@ static bool has_elf_magic(int fd)
 	return pread(fd, magic, sizeof(magic), 0) == sizeof(magic) && !memcmp(magic, "\177ELF", sizeof(magic));
 }
 
-/* Gets what readers need to know about an ELF file; they need nothing about files that are not for x86-64. */
-static void learn_elf(struct xp_profile_code *code, int fd)
+/*
+ * Gets what readers need to know about an ELF file; they need nothing about files that are not for x86-64. Returns
+ * whether its start is ambiguous. Then it is the start that newer versions of `go tool pprof` use.
+ */
+static bool learn_elf(struct xp_profile_code *code, int fd)
 {
 	struct xp_elf_file *image = malloc(sizeof(*image));
+	bool is_ambiguous = false;
 	char why[128];
 
 	if (!image)
-		return;
+		return false;
 	if (!xp_elf_file_fd(image, fd, why, sizeof(why)) && image->segment_count) {
+		const struct xp_elf_segment *first = image->segments;
+		uint64_t before;
+
+		is_ambiguous = xp_elf_start_is_ambiguous(image);
+		before = is_ambiguous ? XP_MIN(first->vaddr % first->align, first->offset) : 0;
 		code->is_elf = true;
-		code->exec_vaddr = image->segments[0].vaddr;
-		code->exec_offset = image->segments[0].offset;
+		code->exec_vaddr = first->vaddr - before;
+		code->exec_offset = first->offset - before;
 	}
 	xp_elf_file_close(image);
 	free(image);
+	return is_ambiguous;
 }
 
 static int copy_binary(struct xp_sym_files *sym, struct binary *binary, const struct xp_file *file, int from)
@@ -393,14 +403,13 @@ int xp_sym_files_keep(struct xp_sym_files *sym, int fd, const struct xp_file *fi
 	return 0;
 }
 
-/* Uses the path, which leads to the binary here. */
-static int use_path(struct xp_sym_files *sym, struct binary *binary, const struct xp_file *file, int here)
+/* Uses the path, which leads to the binary here. The binary's code is known. */
+static int use_path(struct xp_sym_files *sym, struct binary *binary, const struct xp_file *file)
 {
 	bool is_plain = xp_sym_dir_path_is_plain(file->path);
 	char label[XP_SYM_LABEL_BYTES];
 	int err = 0;
 
-	learn_elf(&binary->code, here);
 	xp_sym_dir_label(label, file->path);
 	if (!is_plain || !xp_gperf_path_is_library(file->path))
 		err = xp_sym_dir_link(&sym->dir, label, file->index, file->path, &binary->link);
@@ -426,12 +435,25 @@ static int use_copy(struct xp_sym_files *sym, struct binary *binary, const struc
 	return 0;
 }
 
+/* The binary is open here by its path. */
+static int use_here(struct xp_sym_files *sym, struct binary *binary, const struct xp_file *file, int here)
+{
+	int err;
+
+	if (!learn_elf(&binary->code, here))
+		return use_path(sym, binary, file);
+	err = copy_binary(sym, binary, file, here);
+	if (err)
+		return err == -ENOMEM ? err : use_path(sym, binary, file);
+	return use_copy(sym, binary, file);
+}
+
 static int use_binary(struct xp_sym_files *sym, struct binary *binary, const struct xp_file *file)
 {
 	int here = binary->is_copied ? -ESTALE : open_here(file, binary->fd), err = 0;
 
 	if (here >= 0 ? has_elf_magic(here) : binary->is_copied)
-		err = here >= 0 ? use_path(sym, binary, file, here) : use_copy(sym, binary, file);
+		err = here >= 0 ? use_here(sym, binary, file, here) : use_copy(sym, binary, file);
 	else if (here < 0 && binary->fd >= 0 && has_elf_magic(binary->fd))
 		err = use_copy(sym, binary, file);
 	if (here >= 0)

@@ -4,6 +4,7 @@
  *  - ELF files with only names (symbol_file.h) for the kernel, the vDSO, JIT functions, and code without names;
  *  - copies of binaries that this host cannot open by their path: those in containers, and deleted or replaced ones;
  *    large ones are copied without their code (elf/copy.h);
+ *  - copies of binaries that versions of `go tool pprof` take to start at different addresses (elf/copy.h);
  *  - links to binaries with names that readers reject: those with blanks and, for google-pprof, those without .so.
  *
  * xprof chooses the names in sym/: clean, and different from those of every other recording, since profiles refer to

@@ -57,7 +57,11 @@ static struct xp_elf_segment clip(const struct build *build, const struct xp_elf
 
 	if (start >= end)
 		return (struct xp_elf_segment){ 0 };
-	return (struct xp_elf_segment){ segment->vaddr + (start - segment->offset), start, end - start };
+	return (struct xp_elf_segment){
+		.vaddr = segment->vaddr + (start - segment->offset),
+		.offset = start,
+		.bytes = end - start,
+	};
 }
 
 /* Finds the address range of the piece's code. */
@@ -195,7 +199,11 @@ static uint64_t executable_bytes(struct build *build)
 		    header.sh_type != SHT_PROGBITS || header.sh_size > build->image.size ||
 		    header.sh_offset > build->image.size)
 			continue;
-		all = (struct xp_elf_segment){ header.sh_addr, header.sh_offset, header.sh_size };
+		all = (struct xp_elf_segment){
+			.vaddr = header.sh_addr,
+			.offset = header.sh_offset,
+			.bytes = header.sh_size,
+		};
 		sections += clip(build, &all).bytes;
 	}
 	for (size_t i = 0; i < build->image.segment_count; i++)
