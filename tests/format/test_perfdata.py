@@ -15,6 +15,8 @@ GENERATOR = project.OUTPUT / "tests" / "format" / "perfdata_gen"
 HZ = 2_000_000_000
 TSC, NS = 10**15, 5_000_000_000  # of the same moment
 SECOND = HZ  # in ticks
+# Above the kernel's PID_MAX_LIMIT: perf looks into the mount namespace of a process that is there now.
+PROG, SHELL, CHILD = 5_000_007, 5_000_010, 5_000_011
 
 SOURCE = r"""
 #define F __attribute__((noinline))
@@ -140,18 +142,19 @@ def test_processes(perf, write, build):
     image = Image(build())
     chain = image.chain("hot", "main")
     path = write([
-        ["comm", TSC, 10, 10, "sh"], image.map(TSC, 10), user(TSC + 1000, 10, 10, 0, chain),
-        ["fork", TSC + 2000, TSC + 2000, 11, 11, 10, 1], user(TSC + 3000, 11, 11, 0, chain),
-        ["exec", TSC + 4000, 11, 11, "new"], user(TSC + 5000, 11, 11, 0, chain),
-        ["exit", TSC + 6000, 11, 11, 10],
-        ["fork", TSC + 7000, TSC + 6500, 11, 11, 10, 0], ["comm", TSC + 7000, 11, 11, "third"],
-        user(TSC + 7000, 11, 11, 0, chain),
-        ["comm", TSC + 8000, 10, 10, "renamed"], user(TSC + 9000, 10, 10, 0, chain)])
+        ["comm", TSC, SHELL, SHELL, "sh"], image.map(TSC, SHELL), user(TSC + 1000, SHELL, SHELL, 0, chain),
+        ["fork", TSC + 2000, TSC + 2000, CHILD, CHILD, SHELL, 1], user(TSC + 3000, CHILD, CHILD, 0, chain),
+        ["exec", TSC + 4000, CHILD, CHILD, "new"], user(TSC + 5000, CHILD, CHILD, 0, chain),
+        ["exit", TSC + 6000, CHILD, CHILD, SHELL],
+        ["fork", TSC + 7000, TSC + 6500, CHILD, CHILD, SHELL, 0], ["comm", TSC + 7000, CHILD, CHILD, "third"],
+        user(TSC + 7000, CHILD, CHILD, 0, chain),
+        ["comm", TSC + 8000, SHELL, SHELL, "renamed"], user(TSC + 9000, SHELL, SHELL, 0, chain)])
     found = [(s.comm, s.pid, s.names[0]) for s in perf.script(path)]
-    assert found == [("sh", 10, "hot"), ("sh", 11, "hot"), ("new", 11, "hot"), ("third", 11, "[unknown]"),
-                     ("renamed", 10, "hot")]
+    assert found == [("sh", SHELL, "hot"), ("sh", CHILD, "hot"), ("new", CHILD, "hot"), ("third", CHILD, "[unknown]"),
+                     ("renamed", SHELL, "hot")]
     events = perf("script", "-i", path, "--show-task-events")
-    for event in "PERF_RECORD_FORK(11:11):(10:10)", "COMM exec: new:11/11", "PERF_RECORD_EXIT(11:11):(10:10)":
+    for event in (f"PERF_RECORD_FORK({CHILD}:{CHILD}):({SHELL}:{SHELL})", f"COMM exec: new:{CHILD}/{CHILD}",
+                  f"PERF_RECORD_EXIT({CHILD}:{CHILD}):({SHELL}:{SHELL})"):
         assert event in events
 
 
@@ -165,10 +168,10 @@ def test_kernel(perf, write, build):
         ["buildid", build_id, "[kernel.kallsyms]"],
         ["kernel", f"{symbols['_text']:x}", f"{symbols['_etext'] - symbols['_text']:x}"],
         ["module", "ffffffffff000000", "10000", "[made_up]"],
-        ["comm", TSC, 7, 7, "prog"], image.map(TSC, 7)]
+        ["comm", TSC, PROG, PROG, "prog"], image.map(TSC, PROG)]
     kernel = [f"{symbols[name] + 4:x}" for name in ("vfs_read", "do_syscall_64")]
     for i in range(90):
-        lines.append(["sample", TSC + 1000 * i, 7, 7, 0, 2, *kernel, *image.chain("outer", "main")])
+        lines.append(["sample", TSC + 1000 * i, PROG, PROG, 0, 2, *kernel, *image.chain("outer", "main")])
     for i in range(10):
         lines.append(["sample", TSC + 100000 + i, 2, 2, 0, 1, "ffffffffff001000"])
     path = write(lines)
@@ -183,9 +186,11 @@ def test_module(perf, write, tmp_path):
     source.write_text("int first(int a) { return a + 1; }\nint module_read(int a) { return a * 3; }\n")
     assert project.run([project.CLANG, "-c", source, "-o", module]).returncode == 0
     at = 0xFFFFFFFFC0001000
+    address = at + hand_made.symbols(module)["module_read"] + 2
     path = write([
-        ["kernel", "ffffffff81000000", "3f000000"], ["module", f"{at:x}", "4000", module], ["comm", TSC, 7, 7, "prog"],
-        *[["sample", TSC + i, 7, 7, 0, 1, f"{at + hand_made.symbols(module)['module_read'] + 2:x}"] for i in range(9)]])
+        ["kernel", "ffffffff81000000", "3f000000"], ["module", f"{at:x}", "4000", module],
+        ["comm", TSC, PROG, PROG, "prog"],
+        *[["sample", TSC + i, PROG, PROG, 0, 1, f"{address:x}"] for i in range(9)]])
     assert perf.report(path, "dso", "sym") == {("[made_up]", "module_read"): 9}
 
 
@@ -193,7 +198,8 @@ def test_build_id(perf, write, build, tmp_path):
     """A binary that was replaced lends nobody its names; perf's cache has those of the one that ran."""
     ran = Image(build())
     place = tmp_path / "program"
-    lines = [["comm", TSC, 7, 7, "prog"], ran.map(TSC, 7, path=place), user(TSC + 1, 7, 7, 0, ran.chain("hot", "main"))]
+    lines = [["comm", TSC, PROG, PROG, "prog"], ran.map(TSC, PROG, path=place),
+             user(TSC + 1, PROG, PROG, 0, ran.chain("hot", "main"))]
     path = write(lines)
     shutil.copy(ran.path, place)
     assert perf.script(path)[0].names == ["hot", "main"]
@@ -214,10 +220,10 @@ def test_no_build_id(perf, write, build):
 def test_order(perf, write, build):
     """Records that come late, over many rounds: perf sorts them and complains of none."""
     image = Image(build())
-    lines = [["comm", 0, 7, 7, "prog"], image.map(0, 7)]
+    lines = [["comm", 0, PROG, PROG, "prog"], image.map(0, PROG)]
     for i in range(300):
         late = SECOND * 9 // 10 if i % 7 == 3 else 0
-        lines.append(user(TSC + i * SECOND // 10 + SECOND - late, 7, 7, 0, image.chain("hot")))
+        lines.append(user(TSC + i * SECOND // 10 + SECOND - late, PROG, PROG, 0, image.chain("hot")))
     samples = perf.script(write(lines))
     times = [s.time_ns for s in samples]
     assert len(times) == 300 and times == sorted(times)
@@ -251,8 +257,8 @@ def test_compression(perf, write, build, xprof):
 
 def test_deep_chains(perf, write, build):
     image = Image(build())
-    path = write([["comm", 0, 7, 7, "prog"], image.map(0, 7),
-                  user(TSC, 7, 7, 0, image.chain(*["hot"] * 4090, "main"))])
+    path = write([["comm", 0, PROG, PROG, "prog"], image.map(0, PROG),
+                  user(TSC, PROG, PROG, 0, image.chain(*["hot"] * 4090, "main"))])
     assert len(perf.script(path)[0].names) == 127  # kernel.perf_event_max_stack, from the leaf on
     assert perf.report(path, "sym", children=True, args=["--max-stack", "5000"]) == {("hot",): 1, ("main",): 1}
 
@@ -293,14 +299,15 @@ def test_jitdump(perf, write, build, tmp_path, arch):
     """perf inject --jit: code at the same address is named by time, whichever clock its times are of."""
     image, address = Image(build()), 0x7F0000001000
     stamp = lambda ticks: TSC + ticks if arch else NS + ticks // 2
-    dump = Jitdump(tmp_path / "jit-7.dump", 7, stamp(0), arch)
+    dump = Jitdump(tmp_path / f"jit-{PROG}.dump", PROG, stamp(0), arch)
     dump.load(stamp(0), address, "first")
     dump.load(stamp(6000), address, "second")
     path = write([
-        ["comm", 0, 7, 7, "prog"], image.map(0, 7),
-        ["map", 0, 7, 7, f"{address - 4096:x}", "10000", "0", "-", "//anon"], ["jit", tmp_path / "jit-7.dump"],
-        *[user(TSC + 3000 + i, 7, 7, 0, [f"{address + 8:x}", *image.chain("main")]) for i in range(10)],
-        *[user(TSC + 9000 + i, 7, 7, 0, [f"{address + 8:x}", *image.chain("main")]) for i in range(20)]])
+        ["comm", 0, PROG, PROG, "prog"], image.map(0, PROG),
+        ["map", 0, PROG, PROG, f"{address - 4096:x}", "10000", "0", "-", "//anon"],
+        ["jit", tmp_path / f"jit-{PROG}.dump"],
+        *[user(TSC + 3000 + i, PROG, PROG, 0, [f"{address + 8:x}", *image.chain("main")]) for i in range(10)],
+        *[user(TSC + 9000 + i, PROG, PROG, 0, [f"{address + 8:x}", *image.chain("main")]) for i in range(20)]])
     injected = tmp_path / "injected.data"
     perf("inject", "--jit", "-i", path, "-o", injected)
     assert perf.report(injected, "sym") == {("first",): 10, ("second",): 20}
@@ -310,14 +317,15 @@ def test_jitdump(perf, write, build, tmp_path, arch):
 def test_jitdump_of_a_long_recording(perf, write, build, tmp_path):
     """The mark stands behind all samples, most of which perf could hand on by then."""
     image, address = Image(build()), 0x7F0000001000
-    dump = Jitdump(tmp_path / "jit-7.dump", 7, TSC, 1)
+    dump = Jitdump(tmp_path / f"jit-{PROG}.dump", PROG, TSC, 1)
     dump.load(TSC, address, "first")
     dump.load(TSC + 10 * SECOND, address, "second")
     path = write([
-        ["map", 0, 7, 7, f"{address - 4096:x}", "10000", "0", "-", "//anon"],
-        ["comm", TSC, 7, 7, "prog"], image.map(TSC, 7),
-        *[user(TSC + i * SECOND // 10 + 1000, 7, 7, 0, [f"{address + 8:x}", *image.chain("main")]) for i in range(300)],
-        ["jit", tmp_path / "jit-7.dump"]])
+        ["map", 0, PROG, PROG, f"{address - 4096:x}", "10000", "0", "-", "//anon"],
+        ["comm", TSC, PROG, PROG, "prog"], image.map(TSC, PROG),
+        *[user(TSC + i * SECOND // 10 + 1000, PROG, PROG, 0, [f"{address + 8:x}", *image.chain("main")])
+          for i in range(300)],
+        ["jit", tmp_path / f"jit-{PROG}.dump"]])
     injected = tmp_path / "injected.data"
     perf("inject", "--jit", "-i", path, "-o", injected)
     assert perf.report(injected, "sym") == {("first",): 100, ("second",): 200}

@@ -120,7 +120,7 @@ def test_whole_machine(perf, record, xprof, start, shares):
     samples = perf.script(perf_data(recorded))
     known = samples_of(recorded)
     counts = collections.Counter(s.pid if s.pid in known else 0 for s in samples)
-    assert counts == known and counts[busy.pid] > 100
+    assert counts == known and counts[busy.pid] > 10
     assert xprof("check", recorded.directory / "perf.data").returncode == 0
     assert {s.comm for s in samples if s.pid == busy.pid} == {shares.name[:15]}
     # The vDSO has names for the functions that it offers only, not for what these call.
@@ -129,6 +129,7 @@ def test_whole_machine(perf, record, xprof, start, shares):
 
 
 THREADS = r"""
+#define _GNU_SOURCE
 #include <pthread.h>
 #include <sys/wait.h>
 #include <time.h>
