@@ -43,6 +43,7 @@ test	clang-19 clang-18 optional
 test	llvm-19 llvm-18 optional
 test	libclang-rt-19-dev libclang-rt-18-dev optional
 test	google-perftools
+test	file
 test	libgoogle-perftools-dev
 test	golang-go
 test	lld optional
@@ -60,6 +61,7 @@ test	sqlite3 optional
 test	musl-tools optional
 kernels	qemu-system-x86
 kernels	busybox-static busybox
+debian13	debootstrap
 bench	linux-perf linux-tools-generic optional
 bench	bpftrace optional
 bench	uftrace optional
