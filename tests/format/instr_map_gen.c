@@ -42,7 +42,7 @@ int main(int argc, char **argv)
 		if (add_file(argv[i]))
 			return 1;
 	fd = open(argv[1], O_WRONLY | O_CREAT | O_TRUNC, 0644);
-	if (fd < 0 || xp_instr_map_write(fd, names, count) || close(fd)) {
+	if (fd < 0 || xp_instr_map_write(fd, names, NULL, count) || close(fd)) {
 		perror(argv[1]);
 		return 1;
 	}

@@ -10,7 +10,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "report/elf_names.h"
+#include "elf/names.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* Fuzzes what the reader of names believes of its child, in which a hostile file may have taken over. */
-#include "report/elf_questions.c" /* for the reader behind the pipe */
+#include "elf/questions.c" /* for the reader behind the pipe */
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Custom and typed events byte for byte, and the arguments of calls."""
 import collections
+import os
 import re
 import signal
 import subprocess
 
 import pytest
 
+import hand_made
 import project
 import recording
 from recording import ENTER_ARGS
@@ -84,9 +86,18 @@ def test_custom_events(events_program, record, llvm_xray):
     assert recorded.totals["faulted"] == 0
 
 
+def lines_of(program, functions):
+    """What llvm-xray would print of the program, if it could: {"ev": "e.c:5:0"}."""
+    addresses = hand_made.symbols(program)
+    done = project.run(["llvm-symbolizer", f"--obj={program}", "--no-inlines", *(hex(addresses[name]) for name in functions)])
+    places = [lines.splitlines()[1] for lines in done.stdout.strip().split("\n\n")]
+    return {name: os.path.basename(place) for name, place in zip(functions, places, strict=True)}
+
+
 def test_typed_events(events_program, record, llvm_xray):
     """They need version 5, of which xprof tells."""
-    recorded = record("--", events_program("-DTYPED_EVENTS"), *SIZES).finish().ok()
+    program = events_program("-DTYPED_EVENTS", "-g")
+    recorded = record("--", program, *SIZES).finish().ok()
     log = recorded.log()
     assert log.path.read_bytes()[:2] == b"\5\0", "not version 5"
     assert "version 5: it has typed events" in recorded.messages, recorded.messages
@@ -94,6 +105,10 @@ def test_typed_events(events_program, record, llvm_xray):
     assert logged_events(llvm_xray, log.path) == expected_typed(SIZES)
     assert recorded.totals["truncated"] == 11 * sum(size > LIMIT for size in SIZES)
     assert log.side, "llvm-xray cannot read the program's own map, so a side ELF is needed"
+    # Its lines are those of the program.
+    told = {name: place for place, name in re.findall(r" (\S+:\d+:0): (\w+)$", llvm_xray("account", log.path, f"-instr_map={log.side}").stdout, re.M)}
+    assert {"typed_tsp", "custom_called"} < set(told)
+    assert told == lines_of(program, list(told))
 
 
 def test_version_5_on_request(events_program, record, llvm_xray):

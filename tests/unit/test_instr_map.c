@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include <cmocka.h>
+#include <elfutils/libdw.h>
 
 static uint8_t *write_instr_map(const char *const *names, size_t count, size_t *size)
 {
@@ -22,7 +23,7 @@ static uint8_t *write_instr_map(const char *const *names, size_t count, size_t *
 	uint8_t *file;
 
 	assert_true(fd >= 0);
-	assert_int_equal(xp_instr_map_write(fd, names, count), 0);
+	assert_int_equal(xp_instr_map_write(fd, names, NULL, count), 0);
 	*size = lseek(fd, 0, SEEK_END);
 	file = malloc(*size);
 	assert_non_null(file);
@@ -111,17 +112,80 @@ static void test_symbols(void **state)
 	free(file);
 }
 
+#define LINED 1000
+
+/* Some functions without a line, some of other files, lines that go up and down. */
+static struct xp_source_line line_of(size_t function)
+{
+	static const char *const files[] = { "/src/one.c", "/src/two.c", "/src/a directory/three.c" };
+
+	if (function % 7 == 3)
+		return (struct xp_source_line){ 0 };
+	return (struct xp_source_line){ files[function / 5 % 3], (uint32_t)(function * 7919 % 100000) };
+}
+
+/* libdw finds the line of each function at its first and at its last byte. */
+static void test_lines(void **state)
+{
+	static struct xp_source_line lines[LINED];
+	static const char *names[LINED];
+	int fd = memfd_create("side", 0), number;
+	Dwarf_Die unit;
+	Dwarf *dwarf;
+
+	(void)state;
+	for (size_t i = 0; i < LINED; i++)
+		lines[i] = line_of(i);
+	assert_int_equal(xp_instr_map_write(fd, names, lines, LINED), 0);
+	dwarf = dwarf_begin(fd, DWARF_C_READ);
+	assert_non_null(dwarf);
+	assert_non_null(dwarf_offdie(dwarf, 11, &unit)); /* after the header of the unit */
+	for (size_t i = 0; i < LINED; i++) {
+		uint64_t address = xp_instr_map_vaddr((uint32_t)i + 1) + (i % 2 ? 15 : 0);
+		Dwarf_Line *line = dwarf_getsrc_die(&unit, address);
+
+		if (!lines[i].file) {
+			assert_null(line);
+			continue;
+		}
+		assert_non_null(line);
+		assert_string_equal(dwarf_linesrc(line, NULL, NULL), lines[i].file);
+		assert_int_equal(dwarf_lineno(line, &number), 0);
+		assert_int_equal(number, lines[i].line);
+	}
+	assert_int_equal(dwarf_haspc(&unit, xp_instr_map_vaddr(1)), 1);
+	assert_int_equal(dwarf_haspc(&unit, xp_instr_map_vaddr(LINED + 1)), 0);
+	dwarf_end(dwarf);
+	close(fd);
+}
+
+/* The file is the same as without lines. */
+static void test_lines_unknown(void **state)
+{
+	const struct xp_source_line lines[2] = { { "", 3 }, { NULL, 0 } };
+	const char *const names[2] = { "one", "two" };
+	int fd = memfd_create("side", 0);
+	size_t size;
+	uint8_t *file = write_instr_map(names, 2, &size);
+
+	(void)state;
+	assert_int_equal(xp_instr_map_write(fd, names, lines, 2), 0);
+	assert_int_equal(lseek(fd, 0, SEEK_END), size);
+	free(file);
+	close(fd);
+}
+
 static void test_errors(void **state)
 {
 	const char *const names[] = { "one" };
 	int fd = open("/dev/full", O_WRONLY);
 
 	(void)state;
-	assert_int_equal(xp_instr_map_write(-1, names, 0), -EINVAL);
-	assert_int_equal(xp_instr_map_write(-1, names, 0x10000000), -EINVAL);
-	assert_int_equal(xp_instr_map_write(-1, names, 1), -EBADF);
+	assert_int_equal(xp_instr_map_write(-1, names, NULL, 0), -EINVAL);
+	assert_int_equal(xp_instr_map_write(-1, names, NULL, 0x10000000), -EINVAL);
+	assert_int_equal(xp_instr_map_write(-1, names, NULL, 1), -EBADF);
 	assert_true(fd >= 0);
-	assert_int_equal(xp_instr_map_write(fd, names, 1), -ENOSPC);
+	assert_int_equal(xp_instr_map_write(fd, names, NULL, 1), -ENOSPC);
 	close(fd);
 }
 
@@ -138,17 +202,15 @@ static void test_too_long(void **state)
 	name[bytes - 1] = 0;
 	for (size_t i = 0; i < 4097; i++)
 		names[i] = name;
-	assert_int_equal(xp_instr_map_write(-1, names, 4097), -EFBIG);
+	assert_int_equal(xp_instr_map_write(-1, names, NULL, 4097), -EFBIG);
 	free(name);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_golden),
-		cmocka_unit_test(test_symbols),
-		cmocka_unit_test(test_errors),
-		cmocka_unit_test(test_too_long),
+		cmocka_unit_test(test_golden),	      cmocka_unit_test(test_symbols), cmocka_unit_test(test_lines),
+		cmocka_unit_test(test_lines_unknown), cmocka_unit_test(test_errors),  cmocka_unit_test(test_too_long),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

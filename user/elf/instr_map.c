@@ -82,8 +82,20 @@ static int make_symbols(struct xp_elf_symbols *symbols, const char *const *names
 	return err;
 }
 
+static struct xp_elf_section debug_section(const char *name, const uint8_t *bytes, size_t size)
+{
+	return (struct xp_elf_section){
+		.name = name,
+		.type = SHT_PROGBITS,
+		.size = size,
+		.align = 1,
+		.bytes = bytes,
+	};
+}
+
 /* The map follows the text in memory; the text takes no room in the file. */
-static int write_file(int fd, const struct xp_elf_symbols *symbols, const uint8_t *map, size_t count)
+static int write_file(int fd, const struct xp_elf_symbols *symbols, const struct xp_line_table *table,
+		      const uint8_t *map, size_t count)
 {
 	const struct xp_elf_section sections[] = {
 		{
@@ -105,13 +117,17 @@ static int write_file(int fd, const struct xp_elf_symbols *symbols, const uint8_
 		},
 		xp_elf_symtab_section(symbols, SECTION_STRTAB),
 		xp_elf_strtab_section(symbols),
+		debug_section(".debug_abbrev", table->abbrev, table->abbrev_bytes),
+		debug_section(".debug_info", table->info, table->info_bytes),
+		debug_section(".debug_line", table->lines, table->line_bytes),
 	};
 
-	return xp_elf_write(fd, sections, XP_ARRAY_SIZE(sections));
+	return xp_elf_write(fd, sections, table->lines ? XP_ARRAY_SIZE(sections) : SECTION_STRTAB);
 }
 
-int xp_instr_map_write(int fd, const char *const *names, size_t count)
+int xp_instr_map_write(int fd, const char *const *names, const struct xp_source_line *lines, size_t count)
 {
+	struct xp_line_table table = { 0 };
 	struct xp_elf_symbols symbols;
 	uint8_t *map;
 	int err;
@@ -122,12 +138,15 @@ int xp_instr_map_write(int fd, const char *const *names, size_t count)
 	if (err)
 		return err;
 	map = calloc(count, MAP_ENTRY_BYTES);
-	if (map) {
-		fill_map(map, count);
-		err = write_file(fd, &symbols, map, count);
-	} else {
+	if (!map)
 		err = -ENOMEM;
+	if (!err && lines)
+		err = xp_line_table_make(&table, lines, count, TEXT_VADDR, FUNCTION_BYTES);
+	if (!err || err == -ENODATA) {
+		fill_map(map, count);
+		err = write_file(fd, &symbols, &table, map, count);
 	}
+	xp_line_table_free(&table);
 	free(map);
 	xp_elf_symbols_free(&symbols);
 	return err;

@@ -2,8 +2,8 @@
 /*
  * The side ELF: a small shared object without code from which `llvm-xray -instr_map=` takes the function names of an
  * FDR log. It is needed where the program itself does not work: llvm-xray rejects maps with typed events, and the
- * functions of shared objects are not in a single map. It has one entry sled per function, at made-up addresses, and
- * the symbols.
+ * functions of shared objects are not in a single map. It has one entry sled per function, at made-up addresses, the
+ * symbols, and a line table if lines are known.
  *
  * Source of the format: the ELF64 specification; for the map see sled_table.h.
  */
@@ -13,12 +13,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "elf/line_table.h"
+
 /*
  * Writes the whole file to fd, an empty regular file. names[i] is the mangled name of function id i + 1; NULL: unknown,
- * the name becomes "fn_<id>". count: 1..XP_FUNCTION_ID_MAX. Returns 0 or -errno: -EINVAL for any other count, -EFBIG if
- * the names exceed 4 GiB, -ENOMEM, or an error of pwrite(2).
+ * the name becomes "fn_<id>". lines: [count], or NULL for none. count: 1..XP_FUNCTION_ID_MAX. Returns 0 or -errno:
+ * -EINVAL for any other count, -EFBIG if the names exceed 4 GiB, -ENOMEM, or an error of pwrite(2).
  */
-int xp_instr_map_write(int fd, const char *const *names, size_t count);
+int xp_instr_map_write(int fd, const char *const *names, const struct xp_source_line *lines, size_t count);
 
 /* The address of function function_id (1 or more) in such a file. */
 uint64_t xp_instr_map_vaddr(uint32_t function_id);

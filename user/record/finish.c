@@ -8,6 +8,7 @@
 #include "base/util.h"
 #include "record/messages.h"
 #include "record/recording.h"
+#include "record/side_lines.h"
 
 /* XRay's runtime may have patched sleds under our probes, which stops their events. */
 static void check_overwritten(struct xp_recording *recording)
@@ -109,6 +110,8 @@ int xp_finish_files(struct xp_recording *recording)
 		first = first ?: err;
 	}
 	err = xp_sampling_finish(&recording->sampling, recording->clock);
+	first = first ?: err;
+	err = xp_side_lines_add(recording);
 	return first ?: err;
 }
 

@@ -125,29 +125,39 @@ int xp_process_spool_chunk(struct xp_process *process, struct xp_thread *thread)
 	return process->log.error;
 }
 
-/* Writes the names of all function ids of the log, as the side ELF. */
-static int write_instr_map(struct xp_process *process)
+/* The symbols of all function IDs of the log, for the caller to free. NULL: out of memory. */
+static const char **list_names(const struct xp_functions *functions)
 {
-	const char **names = calloc(process->functions.count, sizeof(*names));
+	const char **names = calloc(functions->count, sizeof(*names));
+
+	for (size_t i = 0; names && i < functions->range_count; i++) {
+		const struct xp_range *range = &functions->ranges[i];
+
+		for (size_t f = 0; f < range->object->table->function_count; f++)
+			names[range->fdr_base + f] = range->object->table->functions[f].name;
+	}
+	return names;
+}
+
+/* Writes the names of all function IDs of the log, as the side ELF. lines: NULL if they are not known. */
+static int write_instr_map(struct xp_process *process, const struct xp_source_line *lines)
+{
+	const char **names = list_names(&process->functions);
 	char name[64], base[48];
 	int fd, err;
 
 	if (!names)
 		return -ENOMEM;
-	for (size_t i = 0; i < process->functions.range_count; i++) {
-		const struct xp_range *range = &process->functions.ranges[i];
-
-		for (size_t f = 0; f < range->object->table->function_count; f++)
-			names[range->fdr_base + f] = range->object->table->functions[f].name;
-	}
 	xp_file_base_name(base, sizeof(base), process->comm, process->pid, process->image);
 	snprintf(name, sizeof(name), "%s.xray.so", base);
+	if (process->log.side_name[0])
+		memcpy(name, process->log.side_name, sizeof(name)); /* the process may have changed its name */
 	fd = xp_own_file_create(process->all->dir_fd, name, O_WRONLY);
 	if (fd < 0) {
 		err = fd;
 		goto out;
 	}
-	err = xp_instr_map_write(fd, names, process->functions.count);
+	err = xp_instr_map_write(fd, names, lines, process->functions.count);
 	if (close(fd) && !err)
 		err = -errno;
 	if (err)
@@ -157,6 +167,14 @@ static int write_instr_map(struct xp_process *process)
 out:
 	free(names);
 	return err;
+}
+
+int xp_process_add_lines(struct xp_process *process, const struct xp_source_line *lines)
+{
+	if (unlinkat(process->all->dir_fd, process->log.side_name, 0))
+		return -errno;
+	/* Where the lines do not fit on the disk, the names did. */
+	return write_instr_map(process, lines) ? write_instr_map(process, NULL) : 0;
 }
 
 /* llvm-xray can read the program's own map if that is the only one and has no typed events. */
@@ -169,7 +187,7 @@ static bool needs_instr_map(const struct xp_process *process)
 
 int xp_process_name_functions(struct xp_process *process)
 {
-	return needs_instr_map(process) && !process->log.side_name[0] ? write_instr_map(process) : 0;
+	return needs_instr_map(process) && !process->log.side_name[0] ? write_instr_map(process, NULL) : 0;
 }
 
 /* Records that the spool accepted and then lost (a full disk) do not count as written. */

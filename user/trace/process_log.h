@@ -3,6 +3,7 @@
 #ifndef XPROF_TRACE_PROCESS_LOG_H
 #define XPROF_TRACE_PROCESS_LOG_H
 
+#include "elf/line_table.h"
 #include "trace/spool.h"
 #include "trace/thread.h"
 
@@ -30,5 +31,7 @@ int xp_process_finish_log(struct xp_process *process);
 struct xp_log_info xp_process_log_info(const struct xp_process *process);
 /* Writes the side ELF if the log needs one. */
 int xp_process_name_functions(struct xp_process *process);
+/* Writes the side ELF of a finished log again, with lines: one for each function ID of the log, from 1. */
+int xp_process_add_lines(struct xp_process *process, const struct xp_source_line *lines);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "report/elf_names.h"
+#include "elf/names.h"
 
 #include <dwarf.h>
 #include <elfutils/libdw.h>

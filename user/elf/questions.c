@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "report/elf_questions.h"
+#include "elf/questions.h"
 
 #include <errno.h>
 #include <stdlib.h>

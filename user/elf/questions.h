@@ -3,8 +3,8 @@
  * Questions about an untrusted ELF file, answered by a confined reader (confined.h). The answer is as untrusted as the
  * file, but has the form described here.
  */
-#ifndef XPROF_REPORT_ELF_QUESTIONS_H
-#define XPROF_REPORT_ELF_QUESTIONS_H
+#ifndef XPROF_ELF_QUESTIONS_H
+#define XPROF_ELF_QUESTIONS_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -12,7 +12,7 @@
 #include "base/confined.h"
 #include "base/text_pool.h"
 #include "elf/file.h"
-#include "report/elf_names.h"
+#include "elf/names.h"
 
 struct xp_elf_facts {
 	char *real_path; /* the path without links; "": unknown */

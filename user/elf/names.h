@@ -6,10 +6,10 @@
  * DEBUGINFOD_URLS.
  *
  * libdw trusts its input: a hostile file can make it crash or loop. So this code runs in a separate process
- * (symbolize.h).
+ * (questions.h).
  */
-#ifndef XPROF_REPORT_ELF_NAMES_H
-#define XPROF_REPORT_ELF_NAMES_H
+#ifndef XPROF_ELF_NAMES_H
+#define XPROF_ELF_NAMES_H
 
 #include <stdbool.h>
 #include <stddef.h>
