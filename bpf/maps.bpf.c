@@ -15,3 +15,7 @@ struct ending_tasks ending_tasks SEC(".maps");
 
 const volatile bool watches_births = false;
 __u32 births = 0;
+
+__u64 told_round = 0;
+__u64 no_tsc_flag = 0;
+__u64 tasks_lost = 0;

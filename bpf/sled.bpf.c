@@ -31,7 +31,7 @@ static __always_inline xp_event_position position_of(__u64 pid_tgid)
 
 /* flags: of bpf_ringbuf_submit(). */
 static __always_inline int record_positioned(__u64 pid_tgid, __u64 sp, __u32 word, xp_event_position position,
-					     __u64 flags)
+					     __u32 fell_through, __u64 flags)
 {
 	enum xp_event_kind kind = word >> XP_FN_BITS;
 	__u64 time = now();
@@ -41,7 +41,7 @@ static __always_inline int record_positioned(__u64 pid_tgid, __u64 sp, __u32 wor
 		return 0;
 	fill(&event->head, time, pid_tgid, sp, word, kind);
 	event->position = position;
-	event->pad = 0;
+	event->fell_through = fell_through;
 	bpf_ringbuf_submit(event, flags);
 	return 0;
 }
@@ -56,7 +56,7 @@ static __always_inline int record_call(__u64 sp, __u32 fn, enum xp_event_kind ki
 	if (!wanted(pid_tgid >> 32))
 		return 0;
 	if (has_call_rings)
-		return record_positioned(pid_tgid, sp, xp_event_word(fn, kind), position_of(pid_tgid),
+		return record_positioned(pid_tgid, sp, xp_event_word(fn, kind), position_of(pid_tgid), 0,
 					 BPF_RB_NO_WAKEUP);
 	event = reserve(sizeof(*event), kind);
 	if (!event)
@@ -294,7 +294,7 @@ int stub_memory_call(struct pt_regs *ctx)
 	 * A full ring wakes the reader if that has taken everything else. A thread that gets no ring would wake it at
 	 * each call.
 	 */
-	return record_positioned(pid_tgid, kind == XP_EVENT_EXIT ? sp : sp + RETURN_BYTES, word, count + 1,
+	return record_positioned(pid_tgid, kind == XP_EVENT_EXIT ? sp : sp + RETURN_BYTES, word, count + 1, 1,
 				 count ? 0 : BPF_RB_NO_WAKEUP);
 }
 

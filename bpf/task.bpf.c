@@ -33,8 +33,10 @@ static __always_inline void record_task(struct task_struct *task, __u32 tid, __u
 {
 	struct xp_event_task *event = reserve(sizeof(*event), kind);
 
-	if (!event)
+	if (!event) {
+		__sync_fetch_and_add(&tasks_lost, 1);
 		return;
+	}
 	fill(&event->head, now(), (__u64)BPF_CORE_READ(task, tgid) << 32 | tid, 0, 0, kind);
 	event->ppid = ppid;
 	event->exit_code = BPF_CORE_READ(task, exit_code);
@@ -138,7 +140,8 @@ int BPF_PROG(task_new, struct task_struct *task, unsigned long clone_flags)
 	tid = BPF_CORE_READ(task, pid);
 	if (!(clone_flags & CLONE_THREAD))
 		bpf_map_update_elem(&borrowers, &tid, &parent, BPF_ANY);
-	record_thread(pid, tid, BPF_CORE_READ(task, thread.fsbase), clone_flags, parent, XP_EVENT_THREAD);
+	record_thread((__u64)pid << 32 | tid, task, BPF_CORE_READ(task, thread.fsbase), clone_flags, parent,
+		      XP_EVENT_THREAD);
 	return 0;
 }
 
@@ -148,7 +151,7 @@ static __always_inline void leave_memory(__u32 tid)
 
 	if (!parent)
 		return;
-	record_thread(*parent >> 32, tid, 0, 0, *parent, XP_EVENT_THREAD_GONE);
+	record_thread((*parent >> 32 << 32) | tid, NULL, 0, 0, *parent, XP_EVENT_THREAD_GONE);
 	bpf_map_delete_elem(&borrowers, &tid);
 }
 
@@ -173,6 +176,43 @@ int BPF_PROG(task_leave_by_exit, struct task_struct *task)
 {
 	leave_memory(BPF_CORE_READ(task, pid));
 	forget_thread(BPF_CORE_READ(task, pid));
+	return 0;
+}
+
+__u64 own_flags = 0;
+
+/* The loader runs it to find no_tsc_flag: the flags of its own thread. */
+SEC("syscall")
+int read_own_flags(void *ctx)
+{
+	struct task_struct *task = (struct task_struct *)bpf_get_current_task();
+
+	own_flags = BPF_CORE_READ(task, thread_info.flags);
+	return 0;
+}
+
+struct xp_bpf_tracee tracees[XP_BPF_TRACEES_MAX];
+__u32 tracee_count = 0;
+
+/* The loader runs it in a task that has stopped a process: nothing else tells which threads may execute rdtsc. */
+SEC("syscall")
+int list_tracees(void *ctx)
+{
+	struct task_struct *tracer = (struct task_struct *)bpf_get_current_task();
+	const __u64 entry_offset = bpf_core_field_offset(struct task_struct, ptrace_entry);
+	const struct list_head *end = (void *)tracer + bpf_core_field_offset(struct task_struct, ptraced);
+	const struct list_head *entry = BPF_CORE_READ(tracer, ptraced.next);
+	__u32 count = 0;
+
+	for (; count < XP_BPF_TRACEES_MAX && entry != end; count++) {
+		struct task_struct *task = (void *)entry - entry_offset;
+
+		tracees[count].tid = BPF_CORE_READ(task, pid);
+		tracees[count].fs_base = BPF_CORE_READ(task, thread.fsbase);
+		tracees[count].no_tsc = !has_tsc(task);
+		entry = BPF_CORE_READ(entry, next);
+	}
+	tracee_count = count;
 	return 0;
 }
 

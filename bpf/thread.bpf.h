@@ -15,7 +15,18 @@ struct ring_counts {
 	__u64 taken_back;
 };
 
-/* Threads that fell through to the uprobe -> the fs base that the loader was told of. */
+/*
+ * Set by the loader: the flag in thread_info.flags of threads that may not execute rdtsc (PR_SET_TSC in prctl(2)),
+ * which a call ring takes. 0: it is not known.
+ */
+extern __u64 no_tsc_flag;
+/* Records of threads' births and ends that were lost. */
+extern __u64 tasks_lost;
+/* Counted up by the loader when call rings are free again: threads that have none are told once more. */
+extern __u64 told_round;
+#define TOLD_ROUND_SHIFT 48 /* above a user's address */
+
+/* Threads that fell through to the uprobe -> the fs base that the loader was told of, and in which round. */
 extern struct told_threads {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 16384);
@@ -51,17 +62,29 @@ static __always_inline xp_event_position ring_position(__u64 pid_tgid)
 	return ring_counts(pid_tgid, &taken_back);
 }
 
-/* ring_of: a thread whose position belongs to the record; 0: none. */
-static __always_inline bool record_thread(__u32 pid, __u32 tid, __u64 fs_base, __u64 clone_flags, __u64 ring_of,
-					  enum xp_event_kind kind)
+/* Whether the thread may execute rdtsc, as far as is known. */
+static __always_inline bool has_tsc(struct task_struct *task)
+{
+	return no_tsc_flag && !(BPF_CORE_READ(task, thread_info.flags) & no_tsc_flag);
+}
+
+/* task: the new one; NULL: it ends. ring_of: a thread whose position belongs to the record; 0: none. */
+static __always_inline bool record_thread(__u64 pid_tgid, struct task_struct *task, __u64 fs_base, __u64 clone_flags,
+					  __u64 ring_of, enum xp_event_kind kind)
 {
 	struct xp_event_thread *event = reserve(sizeof(*event), kind);
 
-	if (!event)
+	if (!event) {
+		__sync_fetch_and_add(&tasks_lost, 1);
 		return false;
-	fill(&event->head, now(), (__u64)pid << 32 | tid, 0, 0, kind);
+	}
+	fill(&event->head, now(), pid_tgid, 0, 0, kind);
 	event->fs_base = fs_base;
 	event->clone_flags = clone_flags;
+	if (task && !has_tsc(task)) {
+		event->fs_base = 0;
+		event->clone_flags |= XP_TASK_NO_TSC;
+	}
 	event->taken_back = 0;
 	event->position = ring_of ? ring_counts(ring_of, &event->taken_back) : 0;
 	bpf_ringbuf_submit(event, BPF_RB_FORCE_WAKEUP);
@@ -73,11 +96,13 @@ static __always_inline void tell_thread(__u64 pid_tgid, __u64 fs_base)
 {
 	__u32 tid = pid_tgid;
 	__u64 *told = bpf_map_lookup_elem(&told_threads, &tid);
+	__u64 now_told = fs_base | told_round << TOLD_ROUND_SHIFT;
+	struct task_struct *task = (struct task_struct *)bpf_get_current_task();
 
-	if (told && *told == fs_base)
+	if (told && *told == now_told)
 		return;
-	if (record_thread(pid_tgid >> 32, tid, fs_base, CLONE_VM | CLONE_THREAD, 0, XP_EVENT_THREAD))
-		bpf_map_update_elem(&told_threads, &tid, &fs_base, BPF_ANY);
+	if (record_thread(pid_tgid, task, fs_base, CLONE_VM | CLONE_THREAD, 0, XP_EVENT_THREAD))
+		bpf_map_update_elem(&told_threads, &tid, &now_told, BPF_ANY);
 }
 
 static __always_inline void forget_thread(__u32 tid)

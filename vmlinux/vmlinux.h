@@ -118,12 +118,21 @@ struct thread_struct {
 	long unsigned int fsbase;
 } __attribute__((preserve_access_index));
 
+struct thread_info {
+	long unsigned int flags;
+} __attribute__((preserve_access_index));
+
+struct list_head {
+	struct list_head *next;
+} __attribute__((preserve_access_index));
+
 struct uprobe_task {
 	long unsigned int vaddr;
 	long unsigned int xol_vaddr;
 } __attribute__((preserve_access_index));
 
 struct task_struct {
+	struct thread_info thread_info;
 	unsigned int flags;
 	int exit_code;
 	pid_t pid;
@@ -135,6 +144,8 @@ struct task_struct {
 	struct sched_entity se;
 	struct thread_struct thread;
 	struct uprobe_task *utask;
+	struct list_head ptraced;
+	struct list_head ptrace_entry;
 } __attribute__((preserve_access_index));
 
 struct linux_binprm {

@@ -78,7 +78,7 @@ typedef __u32 xp_event_position;
 struct xp_event_call {
 	struct xp_event head;
 	xp_event_position position;
-	__u32 pad;
+	__u32 fell_through; /* 1: at the stub, for lack of a call ring or of room in it */
 };
 _Static_assert(sizeof(struct xp_event_call) == 32, "xp_event_call");
 
@@ -109,8 +109,8 @@ _Static_assert(sizeof(struct xp_event_payload) == 40, "xp_event_payload");
 struct xp_event_task {
 	/* The task that runs, ends or is created. EXEC: tid is the thread that executed, before it took pid. */
 	struct xp_event head;
-	__u32 ppid;		    /* FORK: the parent's thread group */
-	__u32 exit_code;	    /* EXIT_*: as in wait(2) */
+	__u32 ppid;	 /* FORK: the parent's thread group */
+	__u32 exit_code; /* EXIT_*: as in wait(2) */
 	union {
 		__u32 execs;	  /* EXEC: the count in `targets` for the process, including this exec */
 		__u32 taken_back; /* EXIT_THREAD: as in struct xp_event_thread */
@@ -125,9 +125,11 @@ struct xp_event_task {
 };
 _Static_assert(sizeof(struct xp_event_task) == 64, "xp_event_task");
 
+/* In clone_flags: it may not execute rdtsc (PR_SET_TSC), which a call ring takes. fs_base is 0 then. */
+#define XP_TASK_NO_TSC (1ull << 63)
 struct xp_event_thread {
 	struct xp_event head; /* pid: the process whose memory it shares; tid: the new task */
-	__u64 fs_base;	      /* of the new task, before its first instruction */
+	__u64 fs_base;	      /* of the new task, before its first instruction; 0: it can have no call ring */
 	__u64 clone_flags;
 	/* Of the ring of the thread that made the task, if that is a child of vfork(): */
 	xp_event_position position;
@@ -226,6 +228,14 @@ _Static_assert(XP_STACK_PIECES_MAX <= 32, "xp_event_sample.stack_missing");
 
 /* The cookie of a sampling event of a CPU that samples followed processes only. Other sampling events have none. */
 #define XP_SAMPLE_COOKIE_CPU 1
+
+/* A thread that the caller of the BPF program `list_tracees` traces. */
+struct xp_bpf_tracee {
+	__u64 fs_base;
+	__u32 tid;
+	__u32 no_tsc; /* 1: see XP_TASK_NO_TSC */
+};
+#define XP_BPF_TRACEES_MAX 256 /* as many as there are call rings */
 
 /* Losses and drops that the BPF side counts, one struct per CPU. lost[] is indexed by enum xp_event_kind. */
 struct xp_bpf_counters {

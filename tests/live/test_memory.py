@@ -285,6 +285,19 @@ def test_recover_after_another_recording(cut_off, record, xprof):
     assert "are lost: process" in done.stderr and "holds no calls of a recording that was cut off" in done.stderr
 
 
+def test_threads_without_tsc(waiting, program, record):
+    """rdtsc would kill them: the kernel records their calls, those of a thread that exists and of one that is created."""
+    process = waiting(program("live/programs/no_tsc.c", "-O1"), 500)
+    session = record(MEMORY, "--no-samples", "-p", process.pid).wait_attached()
+    process.send_signal(signal.SIGUSR1)
+    output = process.communicate(timeout=60)[0]
+    recorded = session.finish().ok()
+    assert process.returncode == 0
+    assert "threads that may not read the TSC (PR_SET_TSC in prctl(2)) are recorded through the kernel" in recorded.messages
+    found = recorded.log().calls()
+    assert found["work", ENTER] == found["work", EXIT] == recording.printed_calls(output)["work"] == 1000
+
+
 def test_not_with_follow(xprof):
     done = xprof("record", MEMORY, "--follow", "-p", 1)
     assert done.returncode == 2 and "--sled-mode memory goes with -p or -- CMD, without --follow" in done.stderr

@@ -113,11 +113,80 @@ static void test_pages_that_take_too_long(void **state)
 	end(state);
 }
 
+/*
+ * Records of ends were lost. Nothing is taken for a thread that does not live any more, as another one may have its
+ * ring: it counts as lost. A thread that lives keeps its ring.
+ */
+static void test_lost_ends(void **state)
+{
+	uint64_t tasks_lost = 0;
+
+	begin(state);
+	test.process->pid = getpid();
+	test.processes.tasks_lost = &tasks_lost;
+	test.processes.dir_fd = -1;
+	bind();
+	xp_call_rings_begin(test.rings, getpid(), 3 * FS_BASE, 1);
+	assert_true(xp_processes_take_calls(&test.processes, xp_clock_now_tsc()) >= 0);
+	assert_non_null(xp_call_rings_of(test.rings, TID));
+	tasks_lost = 1;
+	write_records(50, 50);
+	assert_true(xp_processes_take_calls(&test.processes, xp_clock_now_tsc()) >= 0);
+	/* The record of its end may still be on its way. */
+	assert_non_null(xp_call_rings_of(test.rings, TID));
+	assert_int_equal(test.process->sums.counts.seen, 0);
+	for (int i = 0; i < 3; i++)
+		assert_true(xp_processes_take_calls(&test.processes, xp_clock_now_tsc()) >= 0);
+	assert_null(xp_call_rings_of(test.rings, TID));
+	assert_non_null(xp_call_rings_of(test.rings, getpid()));
+	assert_int_equal(test.process->sums.counts.seen, 50);
+	assert_int_equal(test.process->sums.counts.unstored, 50);
+	end(state);
+}
+
+/* A thread gets the fs base of one whose end was lost: the calls before are those of the other one. */
+static void test_birth_after_a_lost_end(void **state)
+{
+	struct xp_event_thread birth = { .head = { .pid = (uint32_t)getpid(), .tid = (uint32_t)getpid() },
+					 .fs_base = FS_BASE,
+					 .clone_flags = 0x10100 /* CLONE_THREAD | CLONE_VM */ };
+
+	begin(state);
+	test.process->pid = getpid();
+	assert_int_equal(xp_u64_map_put(&test.processes.newest, (uint32_t)getpid(), test.process), 0);
+	bind();
+	assert_int_equal(xp_processes_begin_task(&test.processes, &birth, xp_clock_now_tsc()), 0);
+	assert_null(xp_call_rings_of(test.rings, TID));
+	assert_non_null(xp_call_rings_of(test.rings, getpid()));
+	assert_int_equal(xp_call_rings_of(test.rings, getpid())->ring.slot->key, FS_BASE);
+	end(state);
+}
+
+/* Calls that fell through are counted: those of threads without a ring, and those of full rings. */
+static void test_calls_that_fell_through(void **state)
+{
+	struct xp_event_call call = { .head = { .pid = PID, .tid = TID }, .fell_through = 1 };
+
+	begin(state);
+	assert_int_equal(xp_processes_take_before(&test.processes, &call.head, sizeof(call), 1), 0);
+	bind();
+	assert_int_equal(xp_processes_take_before(&test.processes, &call.head, sizeof(call), 2), 0);
+	assert_int_equal(xp_processes_take_before(&test.processes, &call.head, sizeof(call), 3), 0);
+	call.fell_through = 0;
+	assert_int_equal(xp_processes_take_before(&test.processes, &call.head, sizeof(call), 4), 0);
+	assert_int_equal(test.process->fallen.no_ring, 1);
+	assert_int_equal(test.process->fallen.full, 2);
+	end(state);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_pages_that_cannot_be_had),
 		cmocka_unit_test(test_pages_that_take_too_long),
+		cmocka_unit_test(test_lost_ends),
+		cmocka_unit_test(test_birth_after_a_lost_end),
+		cmocka_unit_test(test_calls_that_fell_through),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

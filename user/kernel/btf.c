@@ -30,9 +30,12 @@ const struct xp_kernel_struct xp_kernel_structs[] = {
 	{ "mm_struct", { "start_stack" } },
 	{ "sched_entity", { "sum_exec_runtime" } },
 	{ "thread_struct", { "fsbase" } },
+	{ "thread_info", { "flags" } },
+	{ "list_head", { "next" } },
 	{ "uprobe_task", { "vaddr", "xol_vaddr" } },
 	{ "task_struct",
-	  { "flags", "exit_code", "pid", "tgid", "start_time", "comm", "mm", "signal", "se", "thread", "utask" } },
+	  { "thread_info", "flags", "exit_code", "pid", "tgid", "start_time", "comm", "mm", "signal", "se", "thread",
+	    "utask", "ptraced", "ptrace_entry" } },
 	{ "linux_binprm", { "file" } },
 	{ NULL, { NULL } },
 };

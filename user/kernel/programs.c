@@ -4,9 +4,11 @@
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <errno.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include "base/util.h"
@@ -60,6 +62,7 @@ static bool is_wanted(const struct xprof_bpf *skeleton, const struct bpf_program
 	    program == skeleton->progs.jit_changed)
 		return options->samples;
 	if (program == skeleton->progs.task_new || program == skeleton->progs.task_prepare_exec ||
+	    program == skeleton->progs.read_own_flags || program == skeleton->progs.list_tracees ||
 	    program == skeleton->progs.task_leave_by_exec || program == skeleton->progs.task_leave_by_exit)
 		return options->threads;
 	if (program == skeleton->progs.stub_memory_call)
@@ -106,6 +109,41 @@ static int configure(struct xprof_bpf *skeleton, const struct xp_programs_option
 	return err;
 }
 
+static uint64_t own_flags(struct xprof_bpf *skeleton)
+{
+	LIBBPF_OPTS(bpf_test_run_opts, options);
+
+	return bpf_prog_test_run_opts(bpf_program__fd(skeleton->progs.read_own_flags), &options)
+		   ? 0
+		   : __atomic_load_n(&skeleton->bss->own_flags, __ATOMIC_RELAXED);
+}
+
+/*
+ * Which flag PR_SET_TSC sets differs between kernels, and no BTF tells it: sets it for this thread, which meanwhile
+ * executes nothing but system calls.
+ */
+static void find_no_tsc_flag(struct xprof_bpf *skeleton)
+{
+	uint64_t flag = UINT64_MAX;
+	sigset_t all, before;
+	int mode;
+
+	if (prctl(PR_GET_TSC, &mode) || mode != PR_TSC_ENABLE)
+		return;
+	sigfillset(&all);
+	sigprocmask(SIG_SETMASK, &all, &before);
+	/* Again and again: other flags come and go. */
+	for (int i = 0; i < 4; i++) {
+		uint64_t without = own_flags(skeleton);
+
+		if (!prctl(PR_SET_TSC, PR_TSC_SIGSEGV))
+			flag &= own_flags(skeleton) & ~without;
+		prctl(PR_SET_TSC, PR_TSC_ENABLE);
+	}
+	sigprocmask(SIG_SETMASK, &before, NULL);
+	skeleton->bss->no_tsc_flag = flag && !(flag & (flag - 1)) ? flag : 0;
+}
+
 int xp_programs_open(struct xp_programs *programs, const struct xp_programs_options *options)
 {
 	int cpus = libbpf_num_possible_cpus();
@@ -137,6 +175,8 @@ int xp_programs_open(struct xp_programs *programs, const struct xp_programs_opti
 	programs->skeleton = skeleton;
 	programs->cpus = cpus;
 	programs->threads = options->threads;
+	if (options->threads)
+		find_no_tsc_flag(skeleton);
 	return 0;
 }
 
@@ -347,6 +387,32 @@ void xp_programs_set_call_slot(const struct xp_programs *programs, pid_t tid, ui
 		bpf_map_delete_elem(map, &key);
 	else if (bpf_map_update_elem(map, &key, &address, BPF_ANY))
 		xp_debug("the call ring of thread %d is not known to BPF: %s", tid, strerror(errno));
+}
+
+const uint64_t *xp_programs_tasks_lost(const struct xp_programs *programs)
+{
+	return (const uint64_t *)&programs->skeleton->bss->tasks_lost;
+}
+
+void xp_programs_tell_again(const struct xp_programs *programs)
+{
+	__atomic_fetch_add(&programs->skeleton->bss->told_round, 1, __ATOMIC_RELAXED);
+}
+
+bool xp_programs_know_tsc(const struct xp_programs *programs)
+{
+	return programs->skeleton->bss->no_tsc_flag;
+}
+
+size_t xp_programs_tracees(const struct xp_programs *programs, const struct xp_bpf_tracee **tracees)
+{
+	struct xprof_bpf *skeleton = programs->skeleton;
+	LIBBPF_OPTS(bpf_test_run_opts, options);
+
+	*tracees = skeleton->bss->tracees;
+	if (bpf_prog_test_run_opts(bpf_program__fd(skeleton->progs.list_tracees), &options))
+		return 0;
+	return XP_MIN(skeleton->bss->tracee_count, XP_BPF_TRACEES_MAX);
 }
 
 int xp_programs_memory_fd(const struct xp_programs *programs)

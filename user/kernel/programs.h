@@ -79,6 +79,14 @@ int xp_programs_count(const struct xp_programs *programs, uint32_t index, uint64
 int xp_programs_stub_fd(const struct xp_programs *programs, enum xp_stub_slot slot);
 /* Tells the address of a thread's struct xp_call_slot in its process; 0: it has none any more. */
 void xp_programs_set_call_slot(const struct xp_programs *programs, pid_t tid, uint64_t address);
+/* How many records of threads' births and ends were lost so far, for lack of room. */
+const uint64_t *xp_programs_tasks_lost(const struct xp_programs *programs);
+/* Threads that have told that they have no call ring tell it once more. */
+void xp_programs_tell_again(const struct xp_programs *programs);
+/* Whether BPF knows which threads may not execute rdtsc: the others get no call ring. If not, none gets one. */
+bool xp_programs_know_tsc(const struct xp_programs *programs);
+/* The threads that the calling task traces, valid until the next call. Returns their number. */
+size_t xp_programs_tracees(const struct xp_programs *programs, const struct xp_bpf_tracee **tracees);
 /* The program for the slots that record calls in memory. */
 int xp_programs_memory_fd(const struct xp_programs *programs);
 int xp_programs_link_map_fd(const struct xp_programs *programs);

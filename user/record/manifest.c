@@ -100,8 +100,6 @@ static json_t *list(size_t count, json_t *(*item)(const void *arg, size_t index)
 	return array;
 }
 
-/* ---- counts ---- */
-
 static const char *const kind_names[XP_EVENT_KINDS] = {
 	[XP_EVENT_ENTRY] = "entry",
 	[XP_EVENT_EXIT] = "exit",
@@ -444,6 +442,8 @@ static json_t *process_value(const void *arg, size_t index)
 		put_text(&section, "log", process->log_name);
 	if (process->flight_count)
 		put(&section, "flights", list(process->flight_count, flight_value, process->flights));
+	put_number(&section, "without_ring", process->without_ring);
+	put_number(&section, "full_ring", process->full_ring);
 	if (process->probed_why && process->probed_why[0])
 		put_text(&section, "probed_because", process->probed_why);
 	if (process->error)

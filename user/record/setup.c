@@ -75,6 +75,13 @@ static int setup_kernel(struct xp_recording *recording)
 	const struct xp_options *options = recording->options;
 	int err = open_bpf_side(recording);
 
+	if (!err && recording->plan.memory && !xp_programs_know_tsc(&recording->bpf.programs)) {
+		xp_info("sleds are patched, but their calls are not recorded in memory: the kernel does not tell which "
+			"threads may not read the TSC (PR_SET_TSC in prctl(2))");
+		recording->plan.memory = false;
+	}
+	if (!err && recording->plan.memory)
+		recording->traced.processes.tasks_lost = xp_programs_tasks_lost(&recording->bpf.programs);
 	if (!err)
 		err = xp_attach_new(&recording->probes.attach, recording->plan.multi);
 	if (!err)

@@ -245,6 +245,21 @@ static void print_samples(const struct xp_recording *recording, const struct xp_
 	print_jit(recording);
 }
 
+/* Calls that patched sleds were to record in memory, and recorded through the kernel. */
+static void print_fallen(const struct xp_recording *recording, const struct xp_totals *totals)
+{
+	uint64_t no_ring = 0, full = 0;
+
+	for (const struct xp_process *process = recording->traced.processes.first; process; process = process->next) {
+		no_ring += process->fallen.no_ring;
+		full += process->fallen.full;
+	}
+	if (no_ring + full)
+		xp_info("  %" PRIu64 " of %" PRIu64 " entries and exits through the kernel: %" PRIu64
+			" of threads without a call ring, %" PRIu64 " with a full one",
+			no_ring + full, totals->counts.in_memory + no_ring + full, no_ring, full);
+}
+
 static void print_figures(const struct xp_recording *recording, const struct xp_totals *totals)
 {
 	double seconds = xp_summary_duration_ns(recording) / 1e9;
@@ -258,6 +273,7 @@ static void print_figures(const struct xp_recording *recording, const struct xp_
 			seconds, totals->processes, totals->processes == 1 ? "" : "es", totals->threads,
 			totals->threads == 1 ? "" : "s", totals->seen, totals->counts.written, totals->filtered,
 			totals->lost, overwritten);
+	print_fallen(recording, totals);
 	if (recording->sampling.sampler)
 		print_samples(recording, totals);
 }

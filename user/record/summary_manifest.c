@@ -123,6 +123,8 @@ static int manifest_process(const struct xp_recording *recording, const struct x
 		.start_ns = since_start_ns(recording, process->begin_tsc),
 		.log_name = process->log.name,
 		.error = process->log.error,
+		.without_ring = process->fallen.no_ring,
+		.full_ring = process->fallen.full,
 		.probed_why = process->attaching.probed_why,
 		.counts = process->sums.counts,
 		.synthesized = process->sums.synthesized,

@@ -289,6 +289,7 @@ static void bind_ring(struct xp_call_rings *rings, pid_t tid, uint64_t fs_base, 
 
 	if (!ring) {
 		xp_debug("thread %d gets no call ring", tid);
+		rings->refused = true;
 		return;
 	}
 	index = index_of(rings, ring);
@@ -341,6 +342,7 @@ void xp_call_rings_end(struct xp_call_rings *rings, pid_t tid)
 		xp_programs_set_call_slot(rings->programs, tid, 0);
 	rings->tids[index_of(rings, ring)] = 0;
 	ring->borrower = 0;
+	ring->ended_tsc = 0;
 }
 
 void xp_call_rings_recycle(struct xp_call_rings *rings, uint64_t done_tsc,
@@ -356,6 +358,9 @@ void xp_call_rings_recycle(struct xp_call_rings *rings, uint64_t done_tsc,
 		} else if (ring->free_tsc < done_tsc) {
 			before(arg, ring);
 			rings->fs_bases[i] = 0;
+			if (rings->refused && rings->programs)
+				xp_programs_tell_again(rings->programs);
+			rings->refused = false;
 		}
 	}
 }

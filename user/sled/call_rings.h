@@ -4,9 +4,9 @@
  * slots and the rings. A slot belongs to the thread whose fs base is its key.
  *
  * Who has a ring: the threads that exist when the sleds are patched, and each thread from its birth on, as BPF reports
- * it (XP_EVENT_THREAD). A thread may run before that report arrives, or reuse the fs base of one that has ended; so the
- * records of a ring are split between threads by the times of births and ends. A thread without a ring falls through to
- * the uprobe of the stub, which names it.
+ * it (XP_EVENT_THREAD). Threads that may not execute rdtsc are left out. A thread may run before
+ * that report arrives, or reuse the fs base of one that has ended; so the records of a ring are split between threads
+ * by the times of births and ends. A thread without a ring falls through to the uprobe of the stub, which names it.
  *
  * Two threads with one fs base (clone() without CLONE_SETTLS) could write to one ring at the same time: their key is
  * taken away for good. A child of vfork() has its parent's fs base, but the parent waits: what the ring gets meanwhile
@@ -60,6 +60,8 @@ struct xp_thread_ring {
 	bool shared;	      /* several threads have this fs base: none of them has the key */
 	pid_t borrower;	      /* the child of vfork() that runs in place of the thread; 0: none */
 	uint64_t gone_tsc;    /* the borrower was found to have ended by then; 0: not so */
+	/* The thread was found to have ended by then, and events were lost: nothing more is taken for it. 0: not so. */
+	uint64_t ended_tsc;
 };
 
 struct xp_call_rings {
@@ -81,6 +83,7 @@ struct xp_call_rings {
 	uint64_t dropped;      /* calls that a killed xprof had left there */
 	uint64_t address;      /* of the memory in the process */
 	bool bound;	       /* set by the caller: the threads that existed have their rings */
+	bool refused;	       /* a thread found no room, and tells again when there is some */
 	bool given_up;	       /* set by the caller: no thread gets a ring any more */
 	uint64_t min_ticks;    /* set by the caller before the first thread: the stub takes shorter calls back; 0: none */
 };

@@ -62,8 +62,8 @@ uint64_t xp_patch_since(const struct xp_patch *patch, pid_t pid);
 bool xp_patch_has(struct xp_patch *patch, const struct xp_object *object, pid_t pid, const struct xp_mapping *mapping);
 
 /*
- * Applies what object->budget excludes to the sleds of these functions (sorted ids) of a patched object, in one stop of the
- * process. Other functions lose no record. Sets out_tsc of the functions that are excluded, unless it is earlier
+ * Applies what object->budget excludes to the sleds of these functions (sorted ids) of a patched object, in one stop of
+ * the process. Other functions lose no record. Sets out_tsc of the functions that are excluded, unless it is earlier
  * already. Returns 0, also if the process runs another program or has unloaded the object, or an error as above. After
  * an error some sleds may be changed, and the caller may retry: this function does not wait for a process that does not
  * stop at once.

@@ -271,7 +271,7 @@ int xp_patch_write(void *work, struct xp_remote *remote)
 	struct xp_patch_work *patch_work = work;
 
 	if (xp_stub_map_is_there(remote, patch_work->stub->place.address))
-		xp_patch_bind_threads(patch_work, remote);
+		xp_patch_bind_threads(patch_work);
 	return write_leading_to_stub(work, remote, may_be_patched);
 }
 

@@ -238,19 +238,20 @@ void xp_patch_prepare_rings(struct xp_patch_work *work)
 		xp_call_rings_prepare(rings, xp_target_threads(work->pid));
 }
 
-static void bind_thread(void *arg, pid_t tid, uint64_t fs_base)
-{
-	xp_call_rings_begin(arg, tid, fs_base, xp_clock_now_tsc());
-}
-
-void xp_patch_bind_threads(struct xp_patch_work *work, struct xp_remote *remote)
+/* The caller traces all threads of the process. */
+void xp_patch_bind_threads(struct xp_patch_work *work)
 {
 	struct xp_call_rings *rings = work->stub->rings;
+	const struct xp_bpf_tracee *tracees;
+	size_t count;
 
-	if (rings && !rings->bound)
-		xp_remote_fs_bases(remote, bind_thread, rings);
-	if (rings)
-		rings->bound = true;
+	if (!rings || rings->bound)
+		return;
+	rings->bound = true;
+	count = xp_programs_tracees(work->patch->options.programs, &tracees);
+	for (size_t i = 0; i < count; i++)
+		if (!tracees[i].no_tsc)
+			xp_call_rings_begin(rings, (pid_t)tracees[i].tid, tracees[i].fs_base, xp_clock_now_tsc());
 }
 
 /*

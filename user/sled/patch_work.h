@@ -109,7 +109,7 @@ int xp_patch_get_stub(struct xp_patch_work *work);
 /* Takes the pages of the call rings that xp_patch_bind_threads() gives to threads. */
 void xp_patch_prepare_rings(struct xp_patch_work *work);
 /* Gives the threads of the stopped process their call rings. */
-void xp_patch_bind_threads(struct xp_patch_work *work, struct xp_remote *remote);
+void xp_patch_bind_threads(struct xp_patch_work *work);
 /* Offset in the stub of the slot for a sled of this kind. */
 uint32_t xp_patch_entry(const struct xp_patch_work *work, enum xp_sled_kind kind);
 /* Attaches uprobes to the slots that the sites need, and to the conditional sleds themselves. */

@@ -195,16 +195,6 @@ int xp_remote_hold(struct xp_remote **result, pid_t pid, char *why, size_t why_s
 	return err;
 }
 
-void xp_remote_fs_bases(struct xp_remote *remote, void (*take)(void *arg, pid_t tid, uint64_t fs_base), void *arg)
-{
-	struct user_regs_struct registers;
-
-	for (size_t i = 0; i < remote->count; i++)
-		if (remote->threads[i].state == XP_REMOTE_STANDS &&
-		    !ptrace(PTRACE_GETREGS, remote->threads[i].tid, 0, &registers))
-			take(arg, remote->threads[i].tid, registers.fs_base);
-}
-
 /*
  * System calls that return EINTR on any interruption, even if no handler runs, while the kernel restarts other calls:
  * those in signal(7)'s list, and socket calls with a timeout.

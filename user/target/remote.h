@@ -43,9 +43,6 @@ uint64_t xp_remote_release(struct xp_remote *remote);
 int xp_remote_read(struct xp_remote *remote, uint64_t address, void *to, size_t size);
 int xp_remote_write(struct xp_remote *remote, uint64_t address, const void *from, size_t size);
 
-/* Calls take() for each of its threads with the thread's fs base. */
-void xp_remote_fs_bases(struct xp_remote *remote, void (*take)(void *arg, pid_t tid, uint64_t fs_base), void *arg);
-
 /*
  * Prepares a thread to execute system calls. scratch: the address of XP_REMOTE_SCRATCH_BYTES of its text that no thread
  * executes, for code. text: up to XP_REMOTE_TEXT_BYTES, including the terminator, which the calls find at

@@ -34,14 +34,13 @@ struct stat_line {
 };
 
 /* Fields of /proc/PID/stat after the name, which may contain spaces and parentheses. */
-static int read_stat(pid_t pid, struct stat_line *line)
+static int read_stat_at(const char *path, struct stat_line *line)
 {
-	char path[64], text[1024];
+	char text[1024];
 	ssize_t n;
 	char *p;
 	int fd;
 
-	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		return errno == ENOENT ? -ESRCH : -errno;
@@ -60,6 +59,14 @@ static int read_stat(pid_t pid, struct stat_line *line)
 	return 0;
 }
 
+static int read_stat(pid_t pid, struct stat_line *line)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+	return read_stat_at(path, line);
+}
+
 uint64_t xp_target_start_time(pid_t pid)
 {
 	struct stat_line line;
@@ -68,6 +75,17 @@ uint64_t xp_target_start_time(pid_t pid)
 		return 0;
 	/* A zombie that waits for its parent has ended too, unless only its first thread has ended. */
 	return line.state == 'Z' && line.threads <= 1 ? 0 : line.start_time;
+}
+
+#define PF_EXITING 0x4 /* include/linux/sched.h */
+
+bool xp_target_thread_lives(pid_t pid, pid_t tid)
+{
+	struct stat_line line;
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/stat", pid, tid);
+	return !read_stat_at(path, &line) && !(line.flags & PF_EXITING);
 }
 
 static void read_comm(const char *path, char name[16])

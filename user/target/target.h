@@ -41,6 +41,8 @@ pid_t xp_target_parent(pid_t pid);
 /* Number of threads; 0 if it has ended. */
 unsigned int xp_target_threads(pid_t pid);
 
+/* Whether a thread runs, and has not begun to end. */
+bool xp_target_thread_lives(pid_t pid, pid_t tid);
 /* comm of a thread; "" if it has ended. */
 void xp_target_thread_name(pid_t pid, pid_t tid, char name[16]);
 

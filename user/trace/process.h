@@ -41,10 +41,18 @@ struct xp_process_cpu {
 
 /* How its call rings are read. */
 struct xp_ring_reading {
-	size_t next;	    /* the ring whose turn it is, modulo their number */
-	uint64_t since_tsc; /* since then: */
-	uint64_t ticks;	    /* time that reading took */
-	uint64_t calls;	    /* calls that were read */
+	size_t next;	     /* the ring whose turn it is, modulo their number */
+	uint64_t since_tsc;  /* since then: */
+	uint64_t ticks;	     /* time that reading took */
+	uint64_t calls;	     /* calls that were read */
+	uint64_t tasks_lost; /* as in struct xp_processes, when it was last looked at */
+};
+
+/* Calls that patched sleds recorded by their uprobe for lack of a call ring, or of room in it. */
+struct xp_fallen_calls {
+	uint64_t no_ring;
+	uint64_t full;
+	bool has_no_tsc; /* some of its threads cannot have a ring */
 };
 
 struct xp_process {
@@ -74,6 +82,7 @@ struct xp_process {
 	struct xp_call_rings
 	    *rings; /* calls that its patched sleds record in memory; NULL: none, see process_rings.h */
 	struct xp_ring_reading reading;
+	struct xp_fallen_calls fallen;
 };
 
 /* Function records that came through the kernel, by what the hit cost the target. */
@@ -97,7 +106,9 @@ struct xp_processes {
 	unsigned int fdr_version; /* the requested version */
 	uint64_t start_tsc;
 	uint64_t min_ticks; /* --min-duration */
-	uint64_t stop_tsc;  /* end of the recording: later records are filtered; UINT64_MAX while it runs */
+	/* How many records of threads' births and ends the BPF side has lost so far; NULL: it is not asked. */
+	const uint64_t *tasks_lost;
+	uint64_t stop_tsc; /* end of the recording: later records are filtered; UINT64_MAX while it runs */
 	/* --flight: bytes of memory per process, instead of a spool, and the writer of its logs. Both 0 otherwise. */
 	uint64_t flight_bytes;
 	struct xp_flight_writer *writer;

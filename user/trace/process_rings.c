@@ -7,6 +7,7 @@
 
 #include "base/util.h"
 #include "sled/call_rings.h"
+#include "target/target.h"
 #include "trace/ring_calls.h"
 
 /*
@@ -82,7 +83,9 @@ static void judge(struct xp_process *process)
 	else if (is_slow(process))
 		give_up(process, "it makes xprof wait for the pages of that memory, which it gives back");
 	if (now_tsc - reading->since_tsc > xp_clock_ticks(clock, XP_NS_PER_S))
-		*reading = (struct xp_ring_reading){ .since_tsc = now_tsc, .next = reading->next };
+		*reading = (struct xp_ring_reading){ .since_tsc = now_tsc,
+						     .next = reading->next,
+						     .tasks_lost = reading->tasks_lost };
 }
 
 static struct xp_call_range until(uint64_t tsc)
@@ -117,6 +120,12 @@ static struct xp_call_range before_task(const struct xp_thread_ring *ring, xp_ev
 	return range;
 }
 
+static bool fell_through(const struct xp_event *event, size_t size)
+{
+	return xp_event_kind(event) <= XP_EVENT_TAIL_EXIT && size >= sizeof(struct xp_event_call) &&
+	       ((const struct xp_event_call *)event)->fell_through;
+}
+
 int xp_processes_take_before(struct xp_processes *processes, const struct xp_event *event, size_t size, uint64_t tsc)
 {
 	struct xp_process *process = xp_processes_find(processes, (pid_t)event->pid);
@@ -126,12 +135,50 @@ int xp_processes_take_before(struct xp_processes *processes, const struct xp_eve
 	struct xp_call_range range;
 	int err;
 
+	if (process && fell_through(event, size))
+		++*(ring ? &process->fallen.full : &process->fallen.no_ring);
 	if (!ring)
 		return 0;
 	position = xp_event_get_position(event, size);
 	range = before(ring, position, tsc + (position ? xp_clock_ticks(processes->clock, END_MARGIN_NS) : 0));
 	err = xp_ring_calls_take(process, ring, (pid_t)event->tid, &range);
 	judge(process);
+	return err;
+}
+
+/*
+ * Records of births and ends were lost. A thread that has ended may have left its ring to another one, so what is there
+ * from now on is not taken for it (see end_suspects()). All records of BPF before until_tsc were lost or are there, so
+ * that what was taken before that is its own.
+ */
+static void suspect(struct xp_process *process)
+{
+	struct xp_call_rings *rings = process->rings;
+	uint64_t lost = process->all->tasks_lost ? __atomic_load_n(process->all->tasks_lost, __ATOMIC_ACQUIRE) : 0;
+
+	if (lost == process->reading.tasks_lost)
+		return;
+	process->reading.tasks_lost = lost;
+	for (size_t i = 0; i < rings->count; i++)
+		if (rings->tids[i] && !rings->list[i].ended_tsc &&
+		    !xp_target_thread_lives(process->pid, rings->tids[i]))
+			rings->list[i].ended_tsc = xp_clock_now_tsc();
+}
+
+/* The records of their ends were lost, if all records of BPF from before that have been handled. */
+static int end_suspects(struct xp_process *process, uint64_t done_tsc)
+{
+	struct xp_call_rings *rings = process->rings;
+	int err = 0;
+
+	for (size_t i = 0; i < rings->count; i++) {
+		pid_t tid = rings->tids[i];
+
+		if (!tid || !rings->list[i].ended_tsc || rings->list[i].ended_tsc >= done_tsc)
+			continue;
+		xp_call_rings_end(rings, tid);
+		err = xp_processes_end_thread(process->all, tid) ?: err;
+	}
 	return err;
 }
 
@@ -152,7 +199,7 @@ static int take_turn(struct xp_process *process, uint64_t until_tsc, bool *all, 
 		size_t i = process->reading.next++ % rings->count;
 		struct xp_thread_ring *ring = &rings->list[i];
 
-		if (rings->tids[i])
+		if (rings->tids[i] && !ring->ended_tsc)
 			err = xp_ring_calls_take(process, ring, rings->tids[i], &range) ?: err;
 		*most = XP_MAX(*most, ring->ring.next - ring->next_before);
 		ring->next_before = ring->ring.next;
@@ -206,6 +253,8 @@ int xp_processes_take_calls(struct xp_processes *processes, uint64_t done_tsc)
 	for (struct xp_process *process = processes->first_live; process; process = process->next_live) {
 		if (!process->rings)
 			continue;
+		suspect(process);
+		err = end_suspects(process, done_tsc) ?: err;
 		err = take_turn(process, until_tsc, &its_all, &most) ?: err;
 		all &= its_all;
 		end_borrowing(process->rings, done_tsc);
@@ -245,6 +294,12 @@ int xp_processes_begin_task(struct xp_processes *processes, const struct xp_even
 
 	if (!process || !process->rings)
 		return 0;
+	if (event->clone_flags & XP_TASK_NO_TSC && !process->fallen.has_no_tsc) {
+		xp_info("process %d (%s): threads that may not read the TSC (PR_SET_TSC in prctl(2)) are recorded "
+			"through the kernel, not in memory",
+			process->pid, process->comm);
+		process->fallen.has_no_tsc = true;
+	}
 	/* The thread has set up its TLS, or has changed it. */
 	ring = xp_call_rings_of(process->rings, (pid_t)event->head.tid);
 	if (ring && tsc < ring->since_tsc)
@@ -260,6 +315,10 @@ int xp_processes_begin_task(struct xp_processes *processes, const struct xp_even
 				    tsc + (position ? xp_clock_ticks(processes->clock, END_MARGIN_NS) : 0));
 		err = xp_ring_calls_take(process, ring, process->rings->tids[index], &range) ?: err;
 	}
+	/* The end of the one that had it was lost: it would have come first. */
+	if (!borrows && ring && process->rings->tids[index] && process->rings->tids[index] != (pid_t)event->head.tid &&
+	    !xp_target_thread_lives(process->pid, process->rings->tids[index]))
+		err = end_calls(process, process->rings->tids[index], 0, 0, tsc) ?: err;
 	if (!borrows)
 		xp_call_rings_begin(process->rings, (pid_t)event->head.tid, event->fs_base, tsc);
 	else if (ring && !ring->borrower)
