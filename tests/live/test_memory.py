@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Calls that patched sleds record in memory: each one is in the log of its thread, or counted."""
+import ctypes
+import os
 import pathlib
 import re
+import resource
 import signal
 import time
 
@@ -283,6 +286,44 @@ def test_recover_after_another_recording(cut_off, record, xprof):
     done = xprof("recover", session.directory)
     assert done.returncode == 0
     assert "are lost: process" in done.stderr and "holds no calls of a recording that was cut off" in done.stderr
+
+
+def test_limit_of_the_address_space(waiting, program, record):
+    """A process that cannot map the memory is patched, and says why; the next recording leaves no further stub in it."""
+    process = waiting(program("live/programs/memory.c", "-O1"), "rounds", 200)
+    in_use = int(pathlib.Path(f"/proc/{process.pid}/statm").read_text().split()[0]) * 4096
+    resource.prlimit(process.pid, resource.RLIMIT_AS, (in_use + (8 << 20), in_use + (8 << 20)))
+    for _ in range(2):
+        session = record(MEMORY, "--no-samples", "-p", process.pid).wait_attached()
+        process.send_signal(signal.SIGUSR1)
+        assert process.stdout.readline() == "ready\n"
+        recorded = session.stop().ok()
+        assert {o["sled_mode"] for p in recorded.manifest["processes"] for o in p["objects"]} == {"patch"}
+        assert recorded.messages.count("are patched, but their calls are not recorded in memory: ") == 1
+        assert "address space" in recorded.messages or "RLIMIT_AS" in recorded.messages or "ulimit -v" in recorded.messages
+        found = recorded.log().calls()
+        assert found["work", ENTER] == found["work", EXIT] in (200, 0)
+        process.send_signal(signal.SIGUSR1)
+        assert process.stdout.readline() == "ready\n"
+    maps = pathlib.Path(f"/proc/{process.pid}/maps").read_text()
+    assert len(re.findall(r" r-xp .*/memfd:xprof", maps)) == 1
+
+
+def test_debugger_takes_another_mode(waiting, program, record):
+    """It cannot be stopped while another one traces it: it is probed, and nothing is lost."""
+    process = waiting(program("live/programs/memory.c", "-O1"), "rounds", 200)
+    libc = ctypes.CDLL(None, use_errno=True)
+    assert libc.ptrace(0x4206, process.pid, 0, 0) == 0  # PTRACE_SEIZE
+    session = record(MEMORY, "--no-samples", "-p", process.pid).wait_attached()
+    assert libc.ptrace(0x4207, process.pid, 0, 0) == 0  # PTRACE_INTERRUPT, to let it go
+    os.waitpid(process.pid, 0x40000000)
+    assert libc.ptrace(17, process.pid, 0, 0) == 0  # PTRACE_DETACH
+    process.send_signal(signal.SIGUSR1)
+    assert process.stdout.readline() == "ready\n"
+    recorded = session.stop().ok()
+    assert {o["sled_mode"] for p in recorded.manifest["processes"] for o in p["objects"]} == {"probe"}
+    assert f"are probed, not patched: process {os.getpid()} is attached to it" in recorded.messages
+    assert recorded.log().calls()["work", ENTER] == 200
 
 
 def test_threads_without_tsc(waiting, program, record):

@@ -26,6 +26,18 @@ static bool is_held(const struct xp_recording *recording, pid_t pid)
 	return xp_command_traces(&recording->command, pid) && recording->command.launch.standing;
 }
 
+/* Once for each process. */
+static void tell_no_rings(const struct xp_recording *recording, struct xp_process *process)
+{
+	const char *why = xp_patch_no_rings(recording->probes.patch, process->pid);
+	struct xp_short_text shown;
+
+	if (why[0] && !process->attaching.told_no_rings)
+		xp_info("the sleds of process %d (%s) are patched, but their calls are not recorded in memory: %s",
+			process->pid, process->comm, xp_short_text(&shown, why));
+	process->attaching.told_no_rings = true;
+}
+
 /*
  * Patches the object's sleds. Returns 0, 1 if they are to be probed instead (and says why), or -ESRCH if the process
  * has ended or executed another program. A process that keeps executing programs is probed: the next program has the
@@ -44,6 +56,8 @@ static int patch_object(struct xp_recording *recording, struct xp_process *proce
 		err = xp_patch_object(recording->probes.patch, &place, sleds, why, sizeof(why));
 		if (!err && !process->rings)
 			process->rings = xp_patch_rings(recording->probes.patch, pid);
+		if (!err && recording->plan.memory && !sleds->memory)
+			tell_no_rings(recording, process);
 		if (!err || err == -ENOMEM || err == -ESRCH || err == -ECANCELED)
 			return err;
 	}

@@ -85,7 +85,7 @@ struct xp_call_rings {
 	bool bound;	       /* set by the caller: the threads that existed have their rings */
 	bool refused;	       /* a thread found no room, and tells again when there is some */
 	bool given_up;	       /* set by the caller: no thread gets a ring any more */
-	uint64_t min_ticks;    /* set by the caller before the first thread: the stub takes shorter calls back; 0: none */
+	uint64_t min_ticks; /* set by the caller before the first thread: the stub takes shorter calls back; 0: none */
 };
 
 /*

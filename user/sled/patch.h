@@ -56,6 +56,9 @@ int xp_patch_object(struct xp_patch *patch, const struct xp_patch_place *place, 
 /* The call rings of a process, with a reference for the caller; NULL: it has none. */
 struct xp_call_rings *xp_patch_rings(const struct xp_patch *patch, pid_t pid);
 
+/* Why a process has none, though they were to be made; "": another reason. */
+const char *xp_patch_no_rings(const struct xp_patch *patch, pid_t pid);
+
 /* The TSC from which the process has patched sleds; 1: at most preparations were made; 0: not even those. */
 uint64_t xp_patch_since(const struct xp_patch *patch, pid_t pid);
 /* Whether a mapping of the object in pid is patched. It is not if the object was unloaded and loaded again. */

@@ -72,6 +72,14 @@ static struct xp_call_rings *find_rings(const struct xp_patch *patch, pid_t pid)
 	return NULL;
 }
 
+const char *xp_patch_no_rings(const struct xp_patch *patch, pid_t pid)
+{
+	for (size_t i = 0; i < patch->stub_count; i++)
+		if (patch->stubs[i].pid == pid && patch->stubs[i].no_rings[0])
+			return patch->stubs[i].no_rings;
+	return "";
+}
+
 struct xp_call_rings *xp_patch_rings(const struct xp_patch *patch, pid_t pid)
 {
 	struct xp_call_rings *rings = find_rings(patch, pid);
@@ -97,7 +105,7 @@ static bool takes_back(const struct xp_patch *patch)
 }
 
 /* The call rings behind a stub: those that the process has behind another one, or the first. NULL: none. */
-static struct xp_call_rings *get_rings(const struct xp_patch_work *work, struct xp_stub_place *place)
+static struct xp_call_rings *get_rings(struct xp_patch_work *work, struct xp_stub_place *place)
 {
 	const struct xp_call_rings *others = find_rings(work->patch, work->pid);
 	struct xp_call_rings *rings = xp_patch_rings(work->patch, work->pid);
@@ -120,7 +128,7 @@ static struct xp_call_rings *get_rings(const struct xp_patch_work *work, struct 
 			rings->min_ticks = takes_back(work->patch) ? work->patch->options.min_ticks : 0;
 			return rings;
 		}
-		xp_debug("process %d has no call rings: %s", work->pid, strerror(-err));
+		snprintf(work->no_rings, sizeof(work->no_rings), "xprof cannot map it: %s", strerror(-err));
 		return NULL;
 	}
 	if (fd >= 0)
@@ -290,6 +298,9 @@ static int make_stub(void *arg, struct xp_remote *remote)
 							  .end = work->high,
 							  .scratch = text_patch->address + 2,
 							  .rings = work->patch->options.memory,
+							  .rings_only = work->stub,
+							  .no_rings = work->no_rings,
+							  .no_rings_size = sizeof(work->no_rings),
 							  .rings_at = rings ? rings->address : 0,
 							  .why = work->why,
 							  .why_size = work->why_size });
@@ -308,16 +319,26 @@ int xp_patch_stopped(struct xp_patch_work *work, int (*what)(void *arg, struct x
 	return err;
 }
 
+/* Not tried again in this recording. */
+static void note_no_rings(struct xp_patch_work *work, const char *why)
+{
+	for (size_t i = 0; i < work->patch->stub_count; i++)
+		if (work->patch->stubs[i].pid == work->pid)
+			snprintf(work->patch->stubs[i].no_rings, sizeof(work->patch->stubs[i].no_rings), "%s",
+				 why[0] ? why : "xprof has no memory for it");
+}
+
 int xp_patch_get_stub(struct xp_patch_work *work)
 {
 	int err;
 
 	work->stub = xp_patch_choose_stub(work);
-	if (work->stub && (work->stub->rings || !work->patch->options.memory))
+	if (work->stub && (work->stub->rings || !work->patch->options.memory || work->stub->no_rings[0]))
 		return 0;
 	err = xp_patch_stopped(work, make_stub, work);
 	/* A stub without call rings is better than none. */
 	if (err && work->stub && err != -ESRCH && err != -ENOMEM && err != -ECANCELED) {
+		note_no_rings(work, work->no_rings[0] ? work->no_rings : work->why);
 		work->why[0] = 0;
 		return 0;
 	}
@@ -328,6 +349,8 @@ int xp_patch_get_stub(struct xp_patch_work *work)
 		err = own_stub(work, &work->made);
 	if (!err)
 		work->stub = xp_patch_choose_stub(work);
+	if (!err && work->patch->options.memory && !work->stub->rings)
+		note_no_rings(work, work->no_rings);
 	return err;
 }
 

@@ -64,6 +64,7 @@ struct xp_patch_work {
 	uint64_t high;
 	struct xp_patch_stub *stub; /* the stub that the sleds will call */
 	struct xp_stub_place made;
+	char no_rings[160]; /* why it has no call rings */
 	size_t conditional;
 	size_t written;
 };

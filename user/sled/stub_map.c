@@ -20,9 +20,11 @@
 #include "target/address_gap.h"
 #include "target/chosen_file.h"
 #include "target/memory_window.h"
+#include "target/room.h"
 #include "target/status.h"
 #include "target/target.h"
 
+#define RINGS_MAPPINGS 1
 #define RINGS_SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 
 static int add(struct xp_stub_map *map, const struct xp_stub_place *place)
@@ -293,6 +295,18 @@ static int map_rings(struct xp_stub_place *place, struct xp_remote *remote, uint
 	return err;
 }
 
+static void explain_no_rings(int err, const struct xp_stub_request *request)
+{
+	char limit[128];
+
+	if (err == -ENOMEM &&
+	    xp_target_lacks_room(request->pid, XP_CALL_RINGS_BYTES, RINGS_MAPPINGS, limit, sizeof(limit)))
+		snprintf(request->no_rings, request->no_rings_size, "%s", limit);
+	else
+		snprintf(request->no_rings, request->no_rings_size, "it cannot map 64 MiB of shared memory: %s",
+			 strerror(-err));
+}
+
 /* name: the address of XP_STUB_NAME in the process. */
 static int make_there(struct xp_stub_place *place, struct xp_remote *remote, uint64_t name,
 		      const struct xp_stub_request *request)
@@ -310,13 +324,17 @@ static int make_there(struct xp_stub_place *place, struct xp_remote *remote, uin
 		return err;
 	err = map_rings(place, remote, name, request);
 	if (err)
-		xp_debug("process %d cannot have call rings: %s", request->pid, strerror(-err));
+		explain_no_rings(err, request);
 	if (err && place->rings >= 0) {
 		close(place->rings);
 		place->rings = -1;
 	}
-	/* The stub is there all the same, unless the calls have failed. */
-	return err == -ETIMEDOUT || err == -ECANCELED || err == -ESRCH || err == -EPROTO ? err : 0;
+	if (err == -ETIMEDOUT || err == -ECANCELED || err == -ESRCH || err == -EPROTO)
+		return err;
+	/* The stub is there all the same. */
+	if (err && request->rings_only)
+		xp_remote_call(remote, SYS_munmap, (uint64_t[6]){ place->address, XP_STUB_ROOM });
+	return err && request->rings_only ? -EOPNOTSUPP : 0;
 }
 
 static int find_room(uint64_t *address, const struct xp_stub_request *request, uint64_t bytes)
@@ -399,8 +417,11 @@ int xp_stub_map_new(struct xp_stub_place *place, struct xp_remote *remote, const
 	err = find_room(&place->address, &wanted, XP_STUB_ROOM + (wanted.rings ? XP_CALL_RINGS_BYTES : 0));
 	if (err == -ENOSPC && wanted.rings) {
 		wanted.rings = false;
+		snprintf(wanted.no_rings, wanted.no_rings_size, "no room for 64 MiB within 2 GiB of its text");
 		err = find_room(&place->address, &wanted, XP_STUB_ROOM);
 		request->why[0] = err ? request->why[0] : 0;
+		if (!err && wanted.rings_only)
+			err = -EOPNOTSUPP;
 	}
 	if (!err)
 		err = xp_remote_begin_calls(remote, request->scratch, XP_STUB_NAME, &name, request->why,

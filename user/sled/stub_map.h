@@ -54,8 +54,11 @@ struct xp_stub_request {
 	pid_t pid;
 	uint64_t start; /* within reach of [start, end) */
 	uint64_t end;
-	uint64_t scratch;  /* see xp_remote_begin_calls() */
-	bool rings;	   /* with call rings, if possible */
+	uint64_t scratch; /* see xp_remote_begin_calls() */
+	bool rings;	  /* with call rings, if possible */
+	bool rings_only;  /* no stub without call rings */
+	char *no_rings;	  /* out: a sentence, if call rings are not possible */
+	size_t no_rings_size;
 	uint64_t rings_at; /* address of the call rings that the process has behind another stub; 0: new ones */
 	char *why;	   /* out: a sentence for an error */
 	size_t why_size;

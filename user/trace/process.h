@@ -30,6 +30,7 @@ struct xp_process_attaching {
 	/* xp_follow_check() found that it no longer runs, though no record has reported its end. */
 	bool missing;
 	int stops_when_loaded; /* calls of _dl_debug_state() after which all its objects are loaded; 0: static */
+	bool told_no_rings;    /* that its calls are not recorded in memory */
 	char probed_why[160];  /* why its sleds are not patched; "" if they are, or were not to be */
 };
 
