@@ -74,7 +74,7 @@ struct xp_call_range {
 	uint64_t end;	    /* UINT64_MAX: whatever their number */
 	uint64_t now_tsc;   /* a TSC that was read before, for the upper bits of the records' times */
 	bool all;	    /* also entries that the writer may still take back */
-	/* Of the calls that were taken back, those up to this count, of which the low 32 bits are known, or all. */
+	/* The calls that were taken back: those up to this count, of which the low 32 bits are known, or all. */
 	bool has_taken_back;
 	uint32_t taken_back;
 };
