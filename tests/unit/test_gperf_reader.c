@@ -400,7 +400,7 @@ static char *dump(int expected, struct xp_violation *finding)
 	uint8_t *bytes = copy();
 
 	assert_non_null(out);
-	assert_int_equal(xp_format_gperf.dump(bytes, file.size, out, finding), expected);
+	assert_int_equal(xp_format_gperf.dump(bytes, file.size, NULL, out, finding), expected);
 	assert_int_equal(fclose(out), 0);
 	free(bytes);
 	return text;

@@ -504,7 +504,7 @@ static char *dumped(void)
 	FILE *out = open_memstream(&printed, &size);
 
 	assert_non_null(out);
-	assert_int_equal(xp_format_jitdump.dump(file.bytes, file.size, out, &finding), 0);
+	assert_int_equal(xp_format_jitdump.dump(file.bytes, file.size, NULL, out, &finding), 0);
 	fclose(out);
 	return printed;
 }

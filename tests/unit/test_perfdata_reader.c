@@ -679,7 +679,7 @@ static void test_format(void **state)
 	end_data();
 	bytes = copy();
 	assert_ptr_equal(xp_format_find(bytes, file.size), &xp_format_perfdata);
-	assert_int_equal(xp_format_perfdata.dump(bytes, file.size, out, &finding), 0);
+	assert_int_equal(xp_format_perfdata.dump(bytes, file.size, NULL, out, &finding), 0);
 	assert_int_equal(fclose(out), 0);
 	assert_non_null(
 	    strstr(text, "0x000000e8       7       8   -        1.500000000 SAMPLE ip 0x1234 user 0x1234\n"));
