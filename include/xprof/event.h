@@ -131,7 +131,7 @@ struct xp_event_thread {
 	struct xp_event head; /* pid: the process whose memory it shares; tid: the new task */
 	__u64 fs_base;	      /* of the new task, before its first instruction; 0: it can have no call ring */
 	__u64 clone_flags;
-	/* Of the ring of the thread that made the task, if that is a child of vfork(): */
+	/* In the ring of the thread that made the task, if that is a child of vfork(): */
 	xp_event_position position;
 	__u32 taken_back; /* with a position: short calls that were taken back in the ring before, modulo 2^32 */
 };
