@@ -1,8 +1,90 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <grp.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/child.h"
+#include "base/interrupt.h"
+#include "base/own_file.h"
 #include "commands.h"
 #include "record/recording.h"
 
+#define EXPORT_SECONDS 600
+#define POLL_MS 100
+
+/*
+ * Runs in a child. The user behind sudo owns the finished recording and can change it, so it is exported with no more
+ * rights than that user has.
+ */
+static int export_recording(void *arg)
+{
+	const struct xp_options *recorded = arg;
+	char *operands[] = { (char *)recorded->output_dir };
+	struct xp_options options = *recorded;
+	uid_t uid;
+	gid_t gid;
+
+	if (dup2(XP_CHILD_FDS, STDERR_FILENO) < 0)
+		return XP_EXIT_FAILED;
+	if (xp_own_file_user(&uid, &gid) && (setgroups(0, NULL) || setgid(gid) || setuid(uid))) {
+		xp_error("cannot export as user %u: %s", uid, strerror(errno));
+		return XP_EXIT_FAILED;
+	}
+	options.command = XP_CMD_EXPORT;
+	options.operands = operands;
+	options.operand_count = 1;
+	/* What these select is the target, and what to record of it. */
+	options.pids = (struct xp_pid_list){ 0 };
+	options.functions = (struct xp_text_list){ 0 };
+	options.tid = 0;
+	return (int)xp_cmd_export(&options);
+}
+
+static enum xp_exit export_at_the_end(const struct xp_options *options)
+{
+	const struct xp_child_options how = {
+		.name = "xprof-export",
+		.fds = { STDERR_FILENO },
+		.fd_count = 1,
+		.limits = { .seconds = EXPORT_SECONDS },
+	};
+	struct xp_child child;
+	int code = xp_child_start(&child, &how, export_recording, (void *)options);
+
+	if (code) {
+		xp_error("cannot export the recording: %s", strerror(-code));
+		return XP_EXIT_FAILED;
+	}
+	while ((code = xp_child_wait(child.pid, POLL_MS)) == -EAGAIN)
+		if (xp_interrupted())
+			xp_child_kill(&child, POLL_MS);
+	if (code < 0)
+		xp_error("the export was ended before it was complete; `xprof export %s` makes it",
+			 options->output_dir);
+	return code ? XP_EXIT_FAILED : XP_EXIT_OK;
+}
+
+/* Whether there is another directory than before. */
+static bool is_new(const char *path, const struct stat *before)
+{
+	struct stat now;
+
+	return !stat(path, &now) && (now.st_dev != before->st_dev || now.st_ino != before->st_ino);
+}
+
 enum xp_exit xp_cmd_record(const struct xp_options *options)
 {
-	return xp_record(options);
+	struct stat before = { 0 };
+	enum xp_exit code, exported;
+
+	if (!options->export_formats)
+		return xp_record(options);
+	stat(options->output_dir, &before);
+	code = xp_record(options);
+	if (!is_new(options->output_dir, &before))
+		return code;
+	exported = export_at_the_end(options);
+	return code ? code : exported;
 }

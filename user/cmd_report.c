@@ -6,6 +6,7 @@
 
 #include "commands.h"
 #include "report/pager.h"
+#include "report/pprof_table.h"
 #include "report/print.h"
 
 static int print_report(struct xp_report_tables *tables, const struct xp_recorded *recorded,
@@ -37,6 +38,23 @@ static int print_report(struct xp_report_tables *tables, const struct xp_recorde
 	return err;
 }
 
+/* A profile of pprof's own format has a report of its own: it has its names already. */
+static int report_pprof(const struct xp_options *options, const struct xp_report_options *how, const char *path,
+			bool *failed)
+{
+	const struct xp_recorded none = { 0 };
+	struct xp_report_tables tables = { 0 };
+	struct xp_recorded_process process;
+	int err = xp_report_read_pprof(&tables, &process, path, how);
+
+	if (!err)
+		err = print_report(&tables, &none, options);
+	xp_report_free(&tables);
+	free(process.name);
+	*failed |= err == -EBADMSG;
+	return err == -EBADMSG ? 0 : err;
+}
+
 /* *failed: a part of it could not be read, and the error is printed. */
 static int report(const struct xp_options *options, struct xp_recorded *recorded, bool *failed)
 {
@@ -50,7 +68,9 @@ static int report(const struct xp_options *options, struct xp_recorded *recorded
 	int err;
 
 	for (size_t i = 0; i < options->operand_count; i++) {
-		err = xp_recorded_add(recorded, options->operands[i]);
+		err = xp_report_is_pprof(options->operands[i])
+			  ? report_pprof(options, &how, options->operands[i], failed)
+			  : xp_recorded_add(recorded, options->operands[i]);
 		if (err == -ENOENT)
 			*failed = true;
 		else if (err)

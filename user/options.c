@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/util.h"
+#include "option_export.h"
 #include "option_values.h"
 
 #define ON(command) (1u << XP_CMD_##command)
@@ -32,7 +33,7 @@ const struct xp_command_info xp_command_table[XP_COMMANDS] = {
 		.description = "Prints a table of functions for each process: samples in the function itself "
 			       "(Flat), samples that include its callees (Cum), and the calls that its sleds "
 			       "counted with their time, callees included. Takes the directory of a recording, "
-			       "gperftools profiles and FDR logs.",
+			       "gperftools profiles, FDR logs and pprof profiles (.pb.gz).",
 		.operands_min = 1,
 		.operands_max = UINT_MAX,
 		.operands = XP_OPERAND_FILE,
@@ -62,8 +63,8 @@ const struct xp_command_info xp_command_table[XP_COMMANDS] = {
 		.name = "dump",
 		.synopsis = "FILE...",
 		.summary = "print a log, profile, perf.data or jitdump, record by record",
-		.description = "Prints XRay FDR logs of versions 1 to 5, gperftools CPU profiles, jitdumps and "
-			       "little-endian perf.data files as text. Files written by XRay's own runtime, "
+		.description = "Prints XRay FDR logs of versions 1 to 5, gperftools CPU profiles, pprof profiles, "
+			       "jitdumps and little-endian perf.data files as text. Files written by XRay's own runtime, "
 			       "libprofiler, JIT runtimes and perf work too.",
 		.operands_min = 1,
 		.operands_max = UINT_MAX,
@@ -216,6 +217,9 @@ const struct xp_option xp_option_table[] = {
 	  "for about 0.2 s. Attaches nothing else." },
 	{ "output", 'o', "DIR", NULL, XP_OPTION_DIRECTORY, ON(RECORD), SETS(output_dir), "Output",
 	  "Write the files to this directory; an existing one is renamed to DIR.old. Default: xprof.out." },
+	{ "export", 0, "LIST", NULL, XP_OPTION_TEXT, ON(RECORD), SETS(export_formats), "Output",
+	  "At the end, also write the samples in these formats, as xprof export does: a comma-separated list of pprof, "
+	  "folded and speedscope." },
 	{ "no-compression", 0, NULL, NULL, XP_OPTION_FLAG, ON(RECORD), SETS(no_compression), "Output",
 	  "Do not compress the samples in perf.data, for readers without zstd. They take about 20 times the space." },
 	{ "fdr-version", 0, "N", "1|5", XP_OPTION_NUMBER, ON(RECORD), SETS(fdr_version), "Output",
@@ -414,29 +418,6 @@ static int check_target(struct xp_options *options, bool separated)
 	return 0;
 }
 
-static int check_export(const struct xp_options *options)
-{
-	int formats = options->pprof + options->folded + options->speedscope;
-
-	if (!formats) {
-		xp_error("no format; give --pprof, --folded or --speedscope");
-		return -EINVAL;
-	}
-	if (options->export_path && formats > 1) {
-		xp_error("--output is for one format");
-		return -EINVAL;
-	}
-	if (options->calls && options->by == XP_BY_OPTION_CPU) {
-		xp_error("calls may move from CPU to CPU: --calls and --by cpu exclude each other");
-		return -EINVAL;
-	}
-	if (options->to_ns && options->to_ns <= options->from_ns) {
-		xp_error("--to is not after --from");
-		return -EINVAL;
-	}
-	return 0;
-}
-
 static int check_operands(const struct xp_options *options)
 {
 	const struct xp_command_info *info = &xp_command_table[options->command];
@@ -557,13 +538,15 @@ int xp_options_parse(struct xp_options *options, int argc, char **argv)
 		xp_error("--verbose and --quiet exclude each other");
 		return -EINVAL;
 	}
-	if (options->command == XP_CMD_RECORD)
-		return check_target(options, separated);
+	if (options->command == XP_CMD_RECORD) {
+		err = xp_option_export_list(options);
+		return err ? err : check_target(options, separated);
+	}
 	if (options->command == XP_CMD_RESTORE && !options->pids.count) {
 		xp_error("no process; give -p PID");
 		return -EINVAL;
 	}
-	if (options->command == XP_CMD_EXPORT && check_export(options))
+	if (options->command == XP_CMD_EXPORT && xp_option_export_check(options))
 		return -EINVAL;
 	return check_operands(options);
 }

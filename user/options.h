@@ -153,6 +153,8 @@ struct xp_options {
 	enum xp_sled_mode_option sled_mode; /* default: auto */
 	uint64_t buffer_bytes;		    /* ring buffer of each CPU; 0: not given */
 
+	const char *export_formats; /* made at the end: names of formats, separated by commas; NULL: none */
+
 	/* report */
 	uint64_t limit; /* rows of a table, default 30 */
 	int sort;	/* enum xp_report_sort */
@@ -163,7 +165,7 @@ struct xp_options {
 
 	/* export; pids, tid, functions and full_names, too */
 	bool calls; /* of the logs instead of the samples */
-	bool pprof;
+	bool pprof; /* the formats: --export of a recording sets them, too */
 	bool folded;
 	bool speedscope;
 	const char *export_path;   /* -o; "-": standard output; NULL: a file beside the recording */

@@ -80,10 +80,12 @@ class Made:
         shown = xprof("report", "--limit", "max", directory)
         assert shown.returncode == 0 and not shown.stderr, shown
         self.report = shown.stdout
-        self.samples, self.calls = map(int, re.search(r"(\d+) samples,.* (\d+) calls", self.report).groups())
+        self.samples, self.calls = (
+            int(found[1]) if (found := re.search(rf"(\d+) {what}", self.report)) else 0 for what in ("samples,", "calls")
+        )
         self.rows = collections.defaultdict(lambda: [0, 0, 0])
         # Flat, cum, calls of each name; overloads have the same one.
-        row = re.compile(r"^ *(?:(\d+) +[\d.]+% +(\d+) +[\d.]+%)?(?: +(\d+) +[\d.]+ \w+ +[\d.]+ \w+)? +(\S.*?)  +\S[^%]*$", re.M)
+        row = re.compile(r"^ *(?:(\d+) +[\d.]+% +(\d+) +[\d.]+%)?(?: *(\d+) +[\d.]+ \w+ +[\d.]+ \w+)? +(\S.*?)  +\S[^%\n]*$", re.M)
         for flat, cum, calls, name in row.findall(self.report.split("Object\n", 1)[1]):
             for i, value in enumerate((flat, cum, calls)):
                 self.rows[name][i] += int(value or 0)
@@ -241,6 +243,47 @@ def test_speedscope(made):
         flat.update(frames[stack[-1]] for stack in profile["samples"])
     assert count == made.samples and len(data["profiles"]) == 2
     assert dict(flat) == {name: row[0] for name, row in made.rows.items() if row[0]}
+
+
+def test_report_and_check_of_an_export(made, tmp_path):
+    for args, total in (([], f"{made.samples} samples"), (["--calls"], f"{made.calls} calls")):
+        path = tmp_path / "p.pb.gz"
+        made.export("--pprof", *args, "-o", path)
+        shown = Made(made.xprof, path, made.program)
+        assert total in shown.report
+        for column in range(3):
+            there = {name: row[column] for name, row in shown.rows.items() if row[column]}
+            here = {name: row[column] for name, row in made.rows.items() if row[column]}
+            # Overloads have one row there: a stack with both counts once.
+            if column != 1:
+                assert there == here or not there
+        assert shown.rows["main"][1 if not args else 2] == made.rows["main"][1 if not args else 2]
+        done = made.xprof("check", path)
+        assert done.returncode == 0 and ": ok, pprof profile: " in done.stdout, done
+        dumped = made.xprof("dump", path).stdout
+        assert f'"{made.program}"' in dumped and '"the helper"' in dumped and '"main" "main"' in dumped
+        path.write_bytes(path.read_bytes()[:-1])
+        for command in ("check", "report", "dump"):
+            done = made.xprof(command, path)
+            assert done.returncode == 1 and "the gzip file is cut off" in done.stdout + done.stderr
+
+
+def test_export_of_a_recording_at_its_end(made, xprof, tmp_path):
+    """The files are those that `xprof export` makes; the next recording takes the directory over."""
+    directory = tmp_path / "recording"
+    args = ["record", "-F", "997", "-o", directory, "--export", "pprof,folded", "--", made.program]
+    for _ in range(2):
+        done = xprof(*args)
+        assert done.returncode == 0 and str(directory / "samples.pb.gz") in done.stderr, done.stderr
+        written = folded((directory / "samples.folded").read_text())
+        assert written == folded(xprof("export", "--folded", "-o", "-", directory).stdout)
+    assert (directory.with_name("recording.old") / "samples.pb.gz").exists()
+    for args, words in (
+        (["--export", "pprof,svg", "-p", "1"], "not 'pprof,svg'"),
+        (["--export", "pprof", "--no-samples", "-p", "1"], "--export is for samples"),
+    ):
+        done = xprof("record", *args)
+        assert done.returncode == 2 and words in done.stderr
 
 
 def test_files_beside_the_recording(made, tmp_path):

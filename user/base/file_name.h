@@ -3,12 +3,18 @@
 #ifndef XPROF_BASE_FILE_NAME_H
 #define XPROF_BASE_FILE_NAME_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
 
 #define XP_MANIFEST_NAME "manifest.json"
 #define XP_SPOOL_SUFFIX ".spool" /* suffix of every spool's name, for `xprof recover` */
 #define XP_FILE_BASE_BYTES 48
+
+/* What `xprof export` makes in the directory of a recording: samples.FORMAT and calls.FORMAT. */
+#define XP_EXPORT_SAMPLES "samples"
+#define XP_EXPORT_CALLS "calls"
+bool xp_file_is_export(const char *name);
 
 /*
  * The prefix of the file names of one image of a process: <comm>.<pid>, and <comm>.<pid>.<image> after the first image.

@@ -84,7 +84,7 @@ struct xp_pprof_sample {
 
 struct xp_pprof;
 
-/* The caller keeps out, whose errors show in the results. */
+/* The caller keeps out, whose errors show in the results, and calls xp_pprof_free(), also after an error. */
 int xp_pprof_new(struct xp_pprof **pprof, FILE *out, const struct xp_pprof_options *options);
 int xp_pprof_mapping(struct xp_pprof *pprof, const struct xp_pprof_mapping *mapping);
 int xp_pprof_function(struct xp_pprof *pprof, const struct xp_pprof_function *function);

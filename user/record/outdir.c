@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/file_name.h"
 #include "base/own_file.h"
 #include "base/trusted_dir.h"
 #include "base/util.h"
@@ -32,8 +33,8 @@ static bool ends_with(const char *name, const char *suffix)
 static bool is_ours(const char *name)
 {
 	return !strcmp(name, "manifest.json") || !strcmp(name, "perf.data") || ends_with(name, ".fdr") ||
-	       ends_with(name, ".xray.so") || ends_with(name, ".prof") || ends_with(name, ".dump") ||
-	       ends_with(name, ".spool") || ends_with(name, ".part");
+	       xp_file_is_export(name) || ends_with(name, ".xray.so") || ends_with(name, ".prof") ||
+	       ends_with(name, ".dump") || ends_with(name, ".spool") || ends_with(name, ".part");
 }
 
 /* Files that identify a recording: a complete one has a manifest, one that was cut off has spools. */

@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/file_name.h"
 #include "base/own_file.h"
 #include "base/util.h"
 #include "report/facts.h"

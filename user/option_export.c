@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "option_export.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/util.h"
+
+int xp_option_export_list(struct xp_options *options)
+{
+	const struct {
+		const char *name;
+		bool *flag;
+	} formats[] = { { "pprof", &options->pprof },
+			{ "folded", &options->folded },
+			{ "speedscope", &options->speedscope } };
+
+	for (const char *at = options->export_formats; at; at = *at ? at + 1 : NULL) {
+		size_t length = strcspn(at, ","), i = 0;
+
+		while (i < XP_ARRAY_SIZE(formats) &&
+		       (strlen(formats[i].name) != length || memcmp(formats[i].name, at, length) != 0))
+			i++;
+		if (i == XP_ARRAY_SIZE(formats)) {
+			xp_error("--export takes a comma-separated list of pprof, folded and speedscope, not '%s'",
+				 options->export_formats);
+			return -EINVAL;
+		}
+		*formats[i].flag = true;
+		at += length;
+	}
+	if (options->export_formats && (options->no_samples || options->exec_path || options->dry_run)) {
+		xp_error("--export is for samples, and there are none with --no-samples, --exec or --dry-run");
+		return -EINVAL;
+	}
+	return 0;
+}
+
+int xp_option_export_check(const struct xp_options *options)
+{
+	int formats = options->pprof + options->folded + options->speedscope;
+
+	if (!formats) {
+		xp_error("no format; give --pprof, --folded or --speedscope");
+		return -EINVAL;
+	}
+	if (options->export_path && formats > 1) {
+		xp_error("--output is for one format");
+		return -EINVAL;
+	}
+	if (options->calls && options->by == XP_BY_OPTION_CPU) {
+		xp_error("calls may move from CPU to CPU: --calls and --by cpu exclude each other");
+		return -EINVAL;
+	}
+	if (options->to_ns && options->to_ns <= options->from_ns) {
+		xp_error("--to is not after --from");
+		return -EINVAL;
+	}
+	return 0;
+}
