@@ -1,11 +1,31 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* `xprof restore -p PID`: restores sleds that a killed xprof has left patched. */
 #include <errno.h>
+#include <inttypes.h>
 
 #include "commands.h"
 #include "kernel/privilege.h"
+#include "sled/left_rings.h"
 #include "sled/unpatch.h"
 #include "target/target.h"
+
+/* Calls that the killed xprof has left in the memory of the process. */
+static void tell_left(pid_t pid)
+{
+	struct xp_left_rings *left;
+	char why[256];
+	uint64_t count;
+
+	if (xp_left_rings_open(&left, pid, NULL, why, sizeof(why)))
+		return;
+	count = xp_left_rings_count(left);
+	xp_left_rings_free(left);
+	if (count)
+		xp_info("  %" PRIu64
+			" calls are still in its memory: `xprof recover` of the recording that was cut off "
+			"saves them, as long as the process runs",
+			count);
+}
 
 static enum xp_exit restore(pid_t pid)
 {
@@ -30,6 +50,7 @@ static enum xp_exit restore(pid_t pid)
 			info.comm, unpatched.sleds, unpatched.objects, unpatched.ns / 1e6);
 	else
 		xp_info("process %d (%s): no sleds patched by xprof", pid, info.comm);
+	tell_left(pid);
 	return XP_EXIT_OK;
 }
 

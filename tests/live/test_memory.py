@@ -251,6 +251,7 @@ def test_recover_counts_what_is_lost(cut_off, xprof):
 
 def test_recover_tells_of_full_rings(cut_off, xprof):
     process, session = cut_off(stored=True, count=5000)
+    assert re.search(r"  \d{5} calls are still in its memory: `xprof recover`", xprof("restore", "-p", process.pid).stderr)
     done = xprof("recover", session.directory)
     assert "the memory of 1 of them was full: their later calls are missing" in done.stderr
     found = calls_in(session.directory, process)

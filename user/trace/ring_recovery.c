@@ -205,13 +205,3 @@ int xp_ring_recover(struct xp_ring_recovery *recovery, int dir_fd, const char *n
 	free(work.rings);
 	return err;
 }
-
-int xp_ring_recover_into(struct xp_ring_recovery *recovery, struct xp_spool *spool, struct xp_left_rings *left,
-			 const struct xp_spool_rings *rings)
-{
-	struct work work = { .recovery = recovery, .spool = spool, .rings = (struct xp_spool_rings *)rings };
-	int err = take(&work, left);
-
-	free_stacks(&work);
-	return err;
-}

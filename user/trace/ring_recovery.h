@@ -28,8 +28,4 @@ struct xp_ring_recovery {
 int xp_ring_recover(struct xp_ring_recovery *recovery, int dir_fd, const char *name, uint64_t patience_ns, char *why,
 		    size_t why_size);
 
-/* The same for a new spool, which gets nothing but these calls. rings: their functions. */
-int xp_ring_recover_into(struct xp_ring_recovery *recovery, struct xp_spool *spool, struct xp_left_rings *left,
-			 const struct xp_spool_rings *rings);
-
 #endif
