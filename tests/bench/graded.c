@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * graded THREADS FILE: threads at full speed until the program is killed, each with FUNCTIONS functions that are called
- * from 64 times a round (some 2 ms of work) down to once in hundreds of rounds, each four fifths as often as the one
- * before. The rounds done are in the file, a number of 64 bits.
+ * graded THREADS CALLS FILE: threads at full speed until the program is killed, each with FUNCTIONS functions that are
+ * called from CALLS times a round (some 2 ms of work) down to once in hundreds of rounds, each four fifths as often as
+ * the one before. In the file are the rounds done, and the CPU time in ns that all threads spent in these calls,
+ * numbers of 64 bits: what calls cost shows there, whatever neighbours make of the speed of the work.
  */
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <time.h>
 #include <unistd.h>
 
 #define UNTRACED __attribute__((xray_never_instrument, noinline))
 #define TRACED __attribute__((xray_always_instrument, noinline))
 
-#define MOST_CALLS 64
 #define WORK_TURNS 2000000
 
 /* No two are alike, lest the linker make them one. */
@@ -34,33 +35,49 @@ ALL(FUNCTION)
 static void (*const functions[])(void) = { ALL(NAME) };
 #define FUNCTIONS (sizeof(functions) / sizeof(functions[0]))
 
-static uint64_t *rounds;
+static double most_calls;
+static struct {
+	uint64_t rounds;
+	uint64_t calls_ns;
+} * counters;
+
+UNTRACED static uint64_t cpu_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
 
 UNTRACED static void *thread(void *arg)
 {
 	double due[FUNCTIONS] = { 0 };
 
 	for (;;) {
-		double calls = MOST_CALLS;
+		double calls = most_calls;
+		uint64_t begin;
 
 		for (volatile long i = 0; i < WORK_TURNS; i++)
 			;
+		begin = cpu_ns();
 		for (size_t i = 0; i < FUNCTIONS; i++, calls *= 0.8)
 			for (due[i] += calls; due[i] >= 1; due[i]--)
 				functions[i]();
-		__atomic_fetch_add(rounds, 1, __ATOMIC_RELAXED);
+		__atomic_fetch_add(&counters->calls_ns, cpu_ns() - begin, __ATOMIC_RELAXED);
+		__atomic_fetch_add(&counters->rounds, 1, __ATOMIC_RELAXED);
 	}
 	return arg;
 }
 
 UNTRACED int main(int argc, char **argv)
 {
-	int fd = argc == 3 ? open(argv[2], O_RDWR | O_CREAT, 0600) : -1;
+	int fd = argc == 4 ? open(argv[3], O_RDWR | O_CREAT, 0600) : -1;
 	pthread_t id;
 
-	if (fd < 0 || ftruncate(fd, sizeof(*rounds)))
+	if (fd < 0 || ftruncate(fd, sizeof(*counters)))
 		return 1;
-	rounds = mmap(NULL, sizeof(*rounds), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	most_calls = atof(argv[2]);
+	counters = mmap(NULL, sizeof(*counters), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	for (int i = 1; i < atoi(argv[1]); i++)
 		pthread_create(&id, NULL, thread, NULL);
 	thread(NULL);
