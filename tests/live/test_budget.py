@@ -414,3 +414,22 @@ def test_restless_target(xprof, record, churn, what, options):
     checked = xprof("check", recorded.directory)
     assert checked.returncode == 0, checked.stdout + checked.stderr
     leftovers.assert_nothing_left(target.pid)
+
+
+@pytest.mark.parametrize("how, options", [("run", []), ("fork", ["--follow"])])
+def test_thousands_of_functions(record, program, start, tmp_path, how, options):
+    """3 000 functions that are all too hot go at once, beforehand, also if children call them who are not there yet."""
+    path = program("live/programs/crowd.c", "-O1", project.no_runtime(), "-g0")
+    process = start([path, how, tmp_path / "counters"])
+    recording.wait_until(lambda: how == "run" or targets.children(process.pid), "no child")
+    session = record("--no-samples", "--max-overhead=5%", *options, "-p", process.pid).wait_attached()
+    time.sleep(1)
+    recorded = session.stop().adds_up()
+    assert recorded.status == 0, recorded.messages
+    assert "crowd" in recorded.messages.split("not recorded at first")[0].split("budget: ")[1]
+    told = recorded.manifest["budget"]
+    out = {f["name"] for p in recorded.manifest["processes"] for o in p["objects"] for f in o.get("taken_out", [])}
+    print(f"{len(out)} out, {told}")
+    assert len(out) > 2000 and told["spent"] - told["spent_in_stops"] < 0.25
+    process.terminate()
+    assert process.wait(20) == 0

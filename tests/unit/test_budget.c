@@ -396,6 +396,26 @@ static void refused_look(void **state)
 	assert_int_equal(xp_budget_tick(&world->budget, world->now_ns, 0, &change, 1), 0);
 }
 
+/* Where each change stops the program for long, it is changed rarely. */
+static void checks_are_rare_where_changes_cost(void **state)
+{
+	unsigned int changes[2];
+	struct world *world = *state;
+
+	world->rates[0] = 10e6;
+	for (int i = 0; i < 2; i++) {
+		if (i)
+			xp_budget_stopped(&world->budget, 1000000000, 1e8);
+		run(world, 3);
+		reset(world);
+		run(world, 600);
+		changes[i] = world->changes[0];
+	}
+	assert_true(changes[0] > 30);
+	/* 0.7 s a change, two for a check, and a tenth of 5 % may be spent for them: one check in 280 s. */
+	assert_true(changes[1] > 0 && changes[1] <= 6);
+}
+
 #define MANY 13000
 #define MANY_COUNTERS 128
 
@@ -538,6 +558,7 @@ int main(void)
 		TEST(no_more_than_asked_for),
 		TEST(unread_counters),
 		TEST(refused_look),
+		TEST(checks_are_rare_where_changes_cost),
 		cmocka_unit_test(many_functions),
 		cmocka_unit_test(the_crowd_comes_back),
 	};

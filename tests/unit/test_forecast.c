@@ -22,7 +22,7 @@ static struct xp_forecast make(struct xp_forecast_input input)
 {
 	struct xp_forecast forecast;
 
-	input.probe_cost = (struct xp_probe_cost){ .entry_ns = 500, .exit_ns = 1500 };
+	input.probe_cost = (struct xp_probe_cost){ .entry_ns = 500, .counting_ns = 500, .exit_ns = 1500 };
 	xp_forecast_make(&forecast, &input);
 	return forecast;
 }
@@ -77,7 +77,9 @@ static void patched_sleds_cost_what_the_stub_does(void **state)
 	struct xp_forecast forecast;
 
 	(void)state;
-	input.probe_cost = (struct xp_probe_cost){ .entry_ns = 500, .exit_ns = 1500, .stub_ns = 200, .memory_ns = 20 };
+	input.probe_cost = (struct xp_probe_cost){
+		.entry_ns = 500, .counting_ns = 500, .exit_ns = 1500, .stub_ns = 200, .memory_ns = 20
+	};
 	xp_forecast_make(&forecast, &input);
 	assert_near(forecast.cost_cores, (300 * 500 + 100 * 500 + 200 * 1500 + 700 * 400 + 900 * 40) / 1e9);
 }

@@ -226,8 +226,8 @@ static void flights_and_budget(void **state)
 	manifest.counts = process.counts;
 	manifest.forecast = &forecast;
 	manifest.probe_cost = (struct xp_probe_cost){ .exit_ns = 900, .stub_ns = 200, .count_ns = 9 };
-	manifest.budget = 0.125;
-	manifest.budget_spent = 0.0625;
+	manifest.budget.share = 0.125;
+	manifest.budget.spent = 0.0625;
 	manifest.flight_bytes = 1 << 20;
 	assert_int_equal(xp_manifest_write(dir_fd, -1, &manifest), 0);
 	json = read_back();

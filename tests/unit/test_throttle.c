@@ -469,7 +469,7 @@ static void test_calls_before_the_first_mark(void **state)
 	add_process(f);
 	f->throttle.options.probe_cost.stub_ns = 500;
 	f->throttle.options.probe_cost.memory_ns = 20;
-	f->throttle.options.probe_cost.entry_ns = 500;
+	f->throttle.options.probe_cost.entry_ns = f->throttle.options.probe_cost.counting_ns = 500;
 	f->throttle.budget.share = 0.5;
 	kernel.cpu_ns = 1;
 	calls[XP_CALLS_PROBED] = calls[XP_CALLS_STUB] = calls[XP_CALLS_MEMORY] = 1000000;
@@ -491,7 +491,7 @@ static void test_leaving_function(void **state)
 	struct fixture *f = *state;
 
 	add_process(f);
-	f->throttle.options.probe_cost.entry_ns = f->throttle.options.probe_cost.exit_ns = 500;
+	f->throttle.options.probe_cost = (struct xp_probe_cost){ .entry_ns = 500, .counting_ns = 500, .exit_ns = 500 };
 	f->throttle.budget.share = 0.05;
 	kernel.cpu_ns = 1;
 	pass(f, TICK_NS, 0);

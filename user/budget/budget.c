@@ -83,6 +83,13 @@ void xp_budget_seed(struct xp_budget *budget, size_t function, uint64_t calls, u
 	budget->functions[function].seen = (double)calls;
 }
 
+void xp_budget_stopped(struct xp_budget *budget, uint64_t stopped_ns, double threads_ns)
+{
+	budget->change_ns += RISE * ((double)stopped_ns - budget->change_ns);
+	budget->lately_ns += threads_ns;
+	budget->lately_tracing_ns += threads_ns;
+}
+
 void xp_budget_set(struct xp_budget *budget, size_t index, enum xp_budget_state state, uint64_t now_ns)
 {
 	struct xp_budget_function *function = &budget->functions[index];
@@ -387,6 +394,8 @@ static void look(struct xp_budget *budget, struct decisions *decisions, uint64_t
 {
 	size_t looks = 0;
 
+	if (now_ns < budget->next_look_ns)
+		return;
 	for (size_t i = 0; i < budget->count; i++)
 		if (budget->functions[i].looking)
 			return;
@@ -397,6 +406,8 @@ static void look(struct xp_budget *budget, struct decisions *decisions, uint64_t
 		if (!due || (looks && !cheap))
 			return;
 		due->looking = true;
+		/* A check begins and ends with a change. */
+		budget->next_look_ns = now_ns + (uint64_t)(2 * budget->change_ns / (LOOKS * budget->share));
 		change(budget, decisions, (size_t)(due - budget->functions), XP_BUDGET_COUNTED);
 		looks++;
 		if (!cheap)

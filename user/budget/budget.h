@@ -53,6 +53,8 @@ struct xp_budget {
 	double allowed;
 	double lately_ns;
 	double lately_tracing_ns;
+	double change_ns;      /* how long a change stops the target, smoothed */
+	uint64_t next_look_ns; /* no check before this time, since checks are changes */
 };
 
 /* A function that is to change its state. After the change, the caller calls xp_budget_set(). */
@@ -84,6 +86,11 @@ void xp_budget_seed(struct xp_budget *budget, size_t function, uint64_t calls, u
  */
 size_t xp_budget_tick(struct xp_budget *budget, uint64_t now_ns, uint64_t cpu_ns, struct xp_budget_change *changes,
 		      size_t max);
+/*
+ * A change has stopped the target for stopped_ns, which kept its threads from running for threads_ns in total. This
+ * counts as spent, and the longer changes take, the rarer are checks.
+ */
+void xp_budget_stopped(struct xp_budget *budget, uint64_t stopped_ns, double threads_ns);
 void xp_budget_set(struct xp_budget *budget, size_t function, enum xp_budget_state state, uint64_t now_ns);
 
 #endif

@@ -164,21 +164,30 @@ static int ask(const struct bench *bench, const struct request *request, uint64_
 	return 0;
 }
 
-static int measure_sled(struct bench *bench, enum xp_event_kind kind, unsigned int calls, uint64_t *ns)
+static int measure_sled(struct bench *bench, int program_fd, const uint8_t *sled, unsigned int calls, uint64_t *ns)
 {
 	const struct request request = { .what = CALL_SLEDS, .calls = calls };
 	uint64_t offset;
-	int err =
-	    file_offset(bench->child.pid, kind == XP_EVENT_ENTRY ? xp_probe_cost_entry : xp_probe_cost_exit, &offset);
+	int err = file_offset(bench->child.pid, sled, &offset);
 
 	if (!err)
-		err = xp_attach_uprobe(bench->attach, xp_programs_sled_fd(bench->options->programs, kind, false),
-				       bench->exe_fd, bench->child.pid, offset);
+		err = xp_attach_uprobe(bench->attach, program_fd, bench->exe_fd, bench->child.pid, offset);
 	if (err)
 		return err;
 	err = ask(bench, &request, ns);
 	xp_attach_detach_all(bench->attach);
 	return err;
+}
+
+/* Only targets are counted. The probe's cookie is 0, the first counter. */
+static int measure_counting(struct bench *bench, struct xp_probe_cost *cost)
+{
+	struct xp_programs *programs = bench->options->programs;
+	int err = xp_programs_add_target(programs, bench->child.pid);
+
+	return err ? err
+		   : measure_sled(bench, xp_programs_count_fd(programs), xp_probe_cost_entry, ENTRIES,
+				  &cost->counting_ns);
 }
 
 static int measure_stub(struct bench *bench, struct xp_probe_cost *cost)
@@ -206,10 +215,15 @@ static int measure_stub(struct bench *bench, struct xp_probe_cost *cost)
 
 static int measure(struct bench *bench, struct xp_probe_cost *cost)
 {
-	int err = measure_sled(bench, XP_EVENT_ENTRY, ENTRIES, &cost->entry_ns);
+	const struct xp_programs *programs = bench->options->programs;
+	int err = measure_sled(bench, xp_programs_sled_fd(programs, XP_EVENT_ENTRY, false), xp_probe_cost_entry,
+			       ENTRIES, &cost->entry_ns);
 
 	if (!err)
-		err = measure_sled(bench, XP_EVENT_EXIT, EXITS, &cost->exit_ns);
+		err = measure_sled(bench, xp_programs_sled_fd(programs, XP_EVENT_EXIT, false), xp_probe_cost_exit,
+				   EXITS, &cost->exit_ns);
+	if (!err)
+		err = measure_counting(bench, cost);
 	return err || !bench->options->stub ? err : measure_stub(bench, cost);
 }
 
@@ -268,7 +282,7 @@ double xp_probe_cost_call_ns(const struct xp_probe_cost *cost, enum xp_call_way 
 void xp_forecast_make(struct xp_forecast *forecast, const struct xp_forecast_input *input)
 {
 	double wall_ns = (double)XP_MAX(input->wall_ns, 1u);
-	double counting_ns = (double)input->calls * (double)input->probe_cost.entry_ns;
+	double counting_ns = (double)input->calls * (double)input->probe_cost.counting_ns;
 	double own_ns = XP_MAX((double)input->cpu_ns - counting_ns, (double)input->cpu_ns * OWN_SHARE_MIN);
 	uint64_t probed = input->calls - input->patched - input->in_memory;
 	double cost_ns = (double)(probed + input->emulated) * (double)input->probe_cost.entry_ns +

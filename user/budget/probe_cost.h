@@ -14,20 +14,22 @@
 #include "sled/object.h"
 
 struct xp_probe_cost {
-	uint64_t entry_ns;  /* entries and tail exits, which the kernel emulates */
-	uint64_t exit_ns;   /* exits, which the kernel must single-step */
-	uint64_t stub_ns;   /* any patched sled; 0: not known */
-	uint64_t memory_ns; /* a patched sled that records in memory; 0: not known */
-	uint64_t count_ns;  /* a call that the stub counts; 0: not known */
+	uint64_t entry_ns;    /* entries and tail exits, which the kernel emulates */
+	uint64_t counting_ns; /* a probed entry that is only counted; 0: not known */
+	uint64_t exit_ns;     /* exits, which the kernel must single-step */
+	uint64_t stub_ns;     /* any patched sled; 0: not known */
+	uint64_t memory_ns;   /* a patched sled that records in memory; 0: not known */
+	uint64_t count_ns;    /* a call that the stub counts; 0: not known */
 };
 
 /* What a call of a function with an entry and an exit takes; 0: not known. */
 double xp_probe_cost_call_ns(const struct xp_probe_cost *cost, enum xp_call_way way);
 
 struct xp_probe_cost_options {
-	const struct xp_programs *programs; /* loaded, with rings of at least this size, which nobody reads */
-	bool multi;			    /* use uprobe_multi links */
-	bool stub;			    /* sleds may be patched, with this form of the stub */
+	struct xp_programs *programs; /* loaded, with a counter, room for a target, and rings of at least this size,
+					 which nobody reads */
+	bool multi;		      /* use uprobe_multi links */
+	bool stub;		      /* sleds may be patched, with this form of the stub */
 	enum xp_stub_form form;
 	bool memory; /* stub only: calls may be recorded in memory; the CPU and the kernel allow it */
 };
@@ -38,7 +40,7 @@ struct xp_probe_cost_options {
  */
 int xp_probe_cost_measure(struct xp_probe_cost *cost, const struct xp_probe_cost_options *options);
 
-/* Measured while calls were counted, at probe_cost.entry_ns each. */
+/* Measured while calls were counted, at probe_cost.counting_ns each. */
 struct xp_forecast_input {
 	struct xp_probe_cost probe_cost;
 	uint64_t calls;	       /* counted */

@@ -16,6 +16,7 @@
 #define HURRY_TICK_NS 25000000ull
 #define HURRY_NS 1000000000ull
 #define HURRY_SPENT 2
+#define SETTLED_CPU_MIN_NS 100e6
 
 int xp_throttle_new(struct xp_throttle **result, const struct xp_throttle_options *options)
 {
@@ -275,11 +276,14 @@ static void start_work(struct xp_throttle *throttle)
 
 /*
  * While a process is stopped, the threads that would have run do not: as many as ran lately. Waiting threads lose
- * nothing. This time is not part of any CPU time, so xp_throttle_spent() adds it to both sides. The decisions ignore
- * it, since no function causes it.
+ * nothing. This time is not part of any CPU time, so xp_throttle_spent() adds it to both sides. No function causes
+ * it, so it decides only how much is left for all, and how often functions are checked.
  */
 static void charge_stops(struct xp_throttle *throttle)
 {
+	double threads_ns = 0;
+	uint64_t longest_ns = 0;
+
 	for (size_t m = 0; m < throttle->member_count; m++)
 		for (size_t p = 0; p < throttle->members[m].place_count; p++) {
 			struct xp_throttle_place *place = &throttle->members[m].places[p];
@@ -287,9 +291,13 @@ static void charge_stops(struct xp_throttle *throttle)
 			    place->stopped_ns ? xp_processes_find(throttle->options.processes, place->pid) : NULL;
 
 			if (process)
-				throttle->stopped_sum_ns += (double)place->stopped_ns * process->cpu.running;
+				threads_ns += (double)place->stopped_ns * process->cpu.running;
+			longest_ns = XP_MAX(longest_ns, place->stopped_ns);
 			place->stopped_ns = 0;
 		}
+	throttle->stopped_sum_ns += threads_ns;
+	if (longest_ns)
+		xp_budget_stopped(&throttle->budget, longest_ns, threads_ns);
 }
 
 /* The work is done, and all earlier records have arrived. */
@@ -422,6 +430,10 @@ static void tick(struct xp_throttle *throttle, uint64_t now_tsc)
 
 	gather_calls(throttle);
 	add_cpu(throttle, xp_cpu_of_ended(throttle->options.processes));
+	if (now_tsc - throttle->begin_tsc < xp_clock_ticks(throttle->options.clock, XP_THROTTLE_FIRST_NS)) {
+		throttle->first_cpu_ns = throttle->cpu_sum_ns + throttle->stopped_sum_ns;
+		throttle->first_taken_ns = throttle->tracing_sum_ns + throttle->stopped_sum_ns;
+	}
 	cpu_ns = throttle->cpu_ns >= XP_BUDGET_CPU_MIN_NS ? throttle->cpu_ns : 0;
 	throttle->cpu_ns -= cpu_ns;
 	throttle->change_count = xp_budget_tick(&throttle->budget, xp_clock_ns(throttle->options.clock, now_tsc),
@@ -512,6 +524,26 @@ const struct xp_throttled *xp_throttle_list(const struct xp_throttle *throttle, 
 {
 	*count = throttle->count;
 	return throttle->all;
+}
+
+double xp_throttle_settled(const struct xp_throttle *throttle, double *first)
+{
+	double cpu_ns = throttle->cpu_sum_ns + throttle->stopped_sum_ns - throttle->first_cpu_ns;
+	double taken_ns = throttle->tracing_sum_ns + throttle->stopped_sum_ns - throttle->first_taken_ns;
+
+	*first = throttle->first_cpu_ns > 0 ? XP_MIN(throttle->first_taken_ns / throttle->first_cpu_ns, 1.0) : 0;
+	return cpu_ns >= SETTLED_CPU_MIN_NS ? XP_MIN(taken_ns / cpu_ns, 1.0) : -1;
+}
+
+bool xp_throttle_stuck(const struct xp_throttle *throttle)
+{
+	return throttle->failed;
+}
+
+double xp_throttle_stopped(const struct xp_throttle *throttle)
+{
+	return throttle->cpu_sum_ns > 0 ? throttle->stopped_sum_ns / (throttle->cpu_sum_ns + throttle->stopped_sum_ns)
+					: 0;
 }
 
 double xp_throttle_spent(const struct xp_throttle *throttle)

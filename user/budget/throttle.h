@@ -113,5 +113,15 @@ void xp_throttle_drained(struct xp_throttle *throttle);
 const struct xp_throttled *xp_throttle_list(const struct xp_throttle *throttle, size_t *count);
 /* Share of the CPU time that the tracing took, from the hits and their costs, and from stops for changes, 0..1. */
 double xp_throttle_spent(const struct xp_throttle *throttle);
+/*
+ * The same after the first XP_THROTTLE_FIRST_NS of the recording, and in that time; -1 if it was not longer, or the
+ * targets hardly ran after that.
+ */
+#define XP_THROTTLE_FIRST_NS 2000000000ull
+double xp_throttle_settled(const struct xp_throttle *throttle, double *first);
+/* Whether a change failed in a process in the end, so that its functions stayed. */
+bool xp_throttle_stuck(const struct xp_throttle *throttle);
+/* The part of xp_throttle_spent() from stops. */
+double xp_throttle_stopped(const struct xp_throttle *throttle);
 
 #endif

@@ -41,7 +41,7 @@ static double call_ns(const struct xp_throttle *throttle, const struct xp_thrott
 	if (way != XP_CALLS_PROBED)
 		return (double)(2 * (way == XP_CALLS_MEMORY ? hit->memory_ns : hit->stub_ns));
 	if (state == XP_BUDGET_COUNTED)
-		return (double)hit->entry_ns;
+		return (double)hit->counting_ns;
 	/* The kernel emulates a tail exit, like an entry. */
 	return (double)(hit->entry_ns + (member->stepped[id] ? hit->exit_ns : hit->entry_ns));
 }

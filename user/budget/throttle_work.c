@@ -369,6 +369,7 @@ static bool patch_place(struct xp_throttle *throttle, const struct xp_object *ob
 		return true;
 	}
 	put_off(throttle, &place->patches);
+	throttle->failed |= place->patches.failures >= RETRY_WARN;
 	if (place->patches.failures == RETRY_WARN)
 		xp_warn("budget: cannot take out functions of process %d, or patch them again: %s; xprof keeps trying",
 			place->pid, why);
@@ -409,6 +410,7 @@ static void fix_probes(struct xp_throttle *throttle, const struct xp_throttle_me
 		if (throttle->all[i].object == member->object)
 			xp_attach_keep(attach, throttle->all[i].group, place->pid);
 	place->fixed = true;
+	throttle->failed = true;
 	if (place->pid)
 		xp_warn("budget: cannot change the probes of process %d, which stay as they are: %s", place->pid,
 			strerror(-place->probes_error));

@@ -83,6 +83,10 @@ struct xp_throttle {
 	double tracing_sum_ns;
 	/* Time that threads would have run, had their process not been stopped for a change. */
 	double stopped_sum_ns;
+	/* Of the first XP_THROTTLE_FIRST_NS: CPU time, and what was taken of it. */
+	double first_cpu_ns;
+	double first_taken_ns;
+	bool failed; /* a process could not be changed, whatever was tried */
 
 	/* Work in progress, or done and not yet applied (busy). */
 	bool busy;

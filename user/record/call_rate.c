@@ -311,7 +311,7 @@ static int make_rates(struct counting *counting)
 	rates->made = true;
 	input->probe_cost = rates->probe_cost;
 	input->cpus_max = cpus_max(counting);
-	rates->own_ns = input->cpu_ns - XP_MIN(input->calls * rates->probe_cost.entry_ns, input->cpu_ns * 49 / 50);
+	rates->own_ns = input->cpu_ns - XP_MIN(input->calls * rates->probe_cost.counting_ns, input->cpu_ns * 49 / 50);
 	return 0;
 }
 

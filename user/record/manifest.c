@@ -506,6 +506,7 @@ static json_t *forecast_value(const struct xp_manifest *manifest)
 
 	put_number(&hit, "entry", manifest->probe_cost.entry_ns);
 	put_number(&hit, "exit", manifest->probe_cost.exit_ns);
+	put_number(&hit, "entry_counted", manifest->probe_cost.counting_ns);
 	if (manifest->probe_cost.stub_ns) {
 		put_number(&hit, "patched", manifest->probe_cost.stub_ns);
 		put_number(&hit, "counted", manifest->probe_cost.count_ns);
@@ -523,11 +524,8 @@ static json_t *forecast_value(const struct xp_manifest *manifest)
 
 static json_t *budget_value(const struct xp_manifest *manifest)
 {
-	struct section section = begin();
-
-	put(&section, "share", json_real(manifest->budget));
-	put(&section, "spent", json_real(manifest->budget_spent));
-	return done(&section);
+	return json_pack("{s:f, s:f, s:f}", "share", manifest->budget.share, "spent", manifest->budget.spent,
+			 "spent_in_stops", manifest->budget.stopped);
 }
 
 static json_t *file_value(const void *arg, size_t index)
@@ -565,7 +563,7 @@ static json_t *manifest_value(const struct xp_manifest *manifest)
 	put(&section, "attach", attach_value(manifest));
 	if (manifest->forecast)
 		put(&section, "forecast", forecast_value(manifest));
-	if (manifest->budget > 0)
+	if (manifest->budget.share > 0)
 		put(&section, "budget", budget_value(manifest));
 	if (manifest->flight_bytes)
 		put_number(&section, "flight_bytes", manifest->flight_bytes);

@@ -162,6 +162,13 @@ struct xp_manifest_file {
 	uint64_t bytes;
 };
 
+/* --max-overhead, as shares of the targets' CPU time. All 0: no budget. */
+struct xp_manifest_budget {
+	double share;
+	double spent;	/* by tracing, as far as known */
+	double stopped; /* the part of that from stops for changes */
+};
+
 struct xp_manifest {
 	char *const *argv; /* NULL-terminated */
 	uint64_t start_wall_ns;
@@ -177,8 +184,7 @@ struct xp_manifest {
 
 	const struct xp_forecast *forecast; /* NULL: none was made */
 	struct xp_probe_cost probe_cost;    /* as measured for the forecast */
-	double budget;			    /* share of the targets' CPU time; 0: no budget */
-	double budget_spent;		    /* share that tracing took, as far as known */
+	struct xp_manifest_budget budget;
 	uint64_t flight_bytes;		    /* per process; 0: no flight recorder */
 	struct xp_counts counts;	    /* sum of all processes */
 	uint64_t other_process;		    /* filtered: from processes that are not traced */

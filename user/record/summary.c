@@ -278,6 +278,40 @@ static void print_figures(const struct xp_recording *recording, const struct xp_
 		print_samples(recording, totals);
 }
 
+/* A budget that was exceeded: when, or by what. */
+static void explain_excess(const struct xp_recording *recording)
+{
+	const struct xp_throttle *throttle = recording->probes.throttle;
+	double share = recording->options->max_overhead, first, rest = xp_throttle_settled(throttle, &first);
+	double excess = 100 * xp_throttle_spent(throttle);
+
+	if (xp_throttle_spent(throttle) <= 1.2 * share)
+		return;
+	if (xp_throttle_stuck(throttle))
+		xp_warn(
+		    "the budget of %.3g %% was exceeded: functions could not be taken out of all processes (see above)",
+		    100 * share);
+	else if (rest < 0)
+		xp_warn(
+		    "the budget of %.3g %% was exceeded (%.1f %%): the recording ended before what is called most was "
+		    "taken out; record for longer, or fewer functions with --functions",
+		    100 * share, excess);
+	else if (rest <= share)
+		xp_warn(
+		    "the budget of %.3g %% was exceeded in the first %g s (%.1f %%), before what is called most was "
+		    "taken out; after that it was kept (%.1f %%)",
+		    100 * share, XP_THROTTLE_FIRST_NS / 1e9, 100 * first, 100 * rest);
+	else if (xp_throttle_stopped(throttle) > share / 2)
+		xp_warn(
+		    "the budget of %.3g %% was exceeded: to take functions out, the target was stopped for %.1f %% of "
+		    "its time; record fewer functions with --functions",
+		    100 * share, 100 * xp_throttle_stopped(throttle));
+	else
+		xp_warn("the budget of %.3g %% was exceeded: what is called most changed faster than it was taken out; "
+			"record fewer functions with --functions",
+			100 * share);
+}
+
 /* Prints the function that was out longest, and how many functions were out. */
 static void print_budget(const struct xp_recording *recording)
 {
@@ -300,10 +334,7 @@ static void print_budget(const struct xp_recording *recording)
 		    xp_short_text(&name,
 				  most->object->table->functions[most->function_id - 1].name ?: "one without a name"),
 		    xp_clock_ns(recording->clock, most->out_ticks) / 1e9, out > 1 ? " (`xprof report` has all)" : "");
-	if (xp_throttle_spent(recording->probes.throttle) > 1.2 * recording->options->max_overhead)
-		xp_warn("the budget of %.3g %% was exceeded: the calls are spread over many functions, or the "
-			"recording was too short; record fewer functions with --functions",
-			100 * recording->options->max_overhead);
+	explain_excess(recording);
 	xp_info("budget %.3g %%: recording took about %.1f %% of the CPU time; %s",
 		100 * recording->options->max_overhead, 100 * xp_throttle_spent(recording->probes.throttle), text);
 }

@@ -315,6 +315,19 @@ static void free_processes(struct xp_manifest_process *processes, size_t count)
 	free(processes);
 }
 
+static struct xp_manifest_budget budget_of(const struct xp_recording *recording)
+{
+	const struct xp_throttle *throttle = recording->probes.throttle;
+
+	if (!throttle)
+		return (struct xp_manifest_budget){ 0 };
+	return (struct xp_manifest_budget){
+		.share = recording->options->max_overhead,
+		.spent = xp_throttle_spent(throttle),
+		.stopped = xp_throttle_stopped(throttle),
+	};
+}
+
 int xp_summary_manifest(const struct xp_recording *recording, const struct xp_totals *totals, int reserved_fd)
 {
 	struct xp_manifest_process *processes = calloc(totals->processes + 1, sizeof(*processes));
@@ -340,8 +353,7 @@ int xp_summary_manifest(const struct xp_recording *recording, const struct xp_to
 		.longest_stop_ns = recording->probes.longest_stop_ns,
 		.forecast = recording->rates.made ? &recording->rates.forecast : NULL,
 		.probe_cost = recording->rates.probe_cost,
-		.budget = recording->probes.throttle ? recording->options->max_overhead : 0,
-		.budget_spent = recording->probes.throttle ? xp_throttle_spent(recording->probes.throttle) : 0,
+		.budget = budget_of(recording),
 		.flight_bytes = recording->options->flight_bytes,
 		.counts = totals->counts,
 		.other_process = recording->traced.other_process,
