@@ -148,7 +148,6 @@ static int take_ring(struct xp_call_ring *ring, pid_t tid,
 		.end = ring->next + XP_CALL_RING_RECORDS,
 		.now_tsc = xp_clock_now_tsc(),
 		.all = true,
-		.all = true,
 	};
 	struct xp_ring_call calls[CALLS_PER_TAKE];
 	uint64_t taken = 0;
