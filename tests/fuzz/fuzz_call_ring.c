@@ -28,6 +28,8 @@ enum step_kind {
 	STEP_TAKE_NUMBER,
 	STEP_TAKE_BACK, /* from now on the writer may take calls back */
 	STEP_COUNT,
+	STEP_WRAP, /* from now on the writer overwrites */
+	STEP_HOLD,
 	STEP_KINDS,
 };
 
@@ -50,7 +52,7 @@ static void take(struct xp_call_ring *ring, const struct xp_call_range *range, s
 	CHECK(ring->lost - lost <= XP_CALL_RING_HOLES);
 	CHECK(ring->hole_count <= XP_CALL_RING_HOLES && ring->pending_count <= XP_CALL_RING_HOLES);
 	/* The writer never gets room that is not read. */
-	CHECK(ring->slot->limit <= ring->next + RECORDS - XP_CALL_RING_MARGIN);
+	CHECK(ring->wraps || ring->slot->limit <= ring->next + RECORDS - XP_CALL_RING_MARGIN);
 	for (size_t i = 0; i < count; i++)
 		CHECK(calls[i].tsc < range->until_tsc && calls[i].word);
 }
@@ -78,6 +80,18 @@ static void do_step(struct xp_call_ring *ring, const struct step *step)
 	case STEP_TAKE_BACK:
 		xp_call_ring_drop_short(ring, step->time);
 		ring->slot->final = step->word;
+		break;
+	case STEP_WRAP:
+		xp_call_ring_wrap(ring);
+		break;
+	case STEP_HOLD:
+		if (!ring->wraps)
+			break;
+		range.end = xp_call_ring_hold(ring, step->where % 2);
+		CHECK(ring->hole_count <= XP_CALL_RING_HOLES);
+		range.now_tsc = step->time;
+		take(ring, &range, step->room % (ROOM + 1));
+		xp_call_ring_release(ring);
 		break;
 	case STEP_COUNT:
 		ring->slot->taken_back = step->time;

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The flight recorder: the newest records in bounded memory, written when they are wanted."""
+import collections
 import pathlib
 import re
 import signal
@@ -198,3 +199,79 @@ def test_children_have_their_own(record, program):
     assert flight["cause"] == "killed" and flight["signal"] == signal.SIGABRT
     calls = recording.calls(recording.read_log(recorded.directory / flight["log"], path))
     assert calls[("step", ENTER)] == calls[("step", EXIT)] == 10 and calls[("in_child", ENTER)] == 1
+
+
+# ---- Where calls are recorded in memory: nobody reads them until a log is wanted ----
+
+MEMORY = ("--sled-mode=memory", "--no-samples")
+
+
+def in_memory(recorded):
+    return all(o["sled_mode"] == "memory" for p in recorded.manifest["processes"] for o in p["objects"])
+
+
+def test_killed_in_memory_mode(xprof, record, rounds):
+    """The newest calls, as many as the ring holds, up to the last one; what was overwritten is counted."""
+    count = 12000
+    process = rounds(count, "crash")
+    session = record(*MEMORY, "--flight=1M", "-p", process.pid).wait_attached()
+    process.send_signal(signal.SIGUSR1)
+    assert process.wait(60) == -signal.SIGSEGV
+    recorded = session.finish().adds_up()
+    (log,) = flights(recorded)
+    assert in_memory(recorded) and log.flight["cause"] == "killed"
+    everything = [*truth(0, count), ("last", ENTER)]
+    body = log.body()
+    assert body == everything[-len(body) :]
+    assert 4000 < len(body) <= 4096
+    # The round that began among the overwritten calls is known by its end.
+    assert log.lead() in ([], [("round_of", ENTER)], [("round_of", ENTER), ("one", ENTER)], [("round_of", ENTER), ("zero", ENTER)])
+    totals = recorded.totals
+    assert totals["lost"]["total"] == totals["synthesized_exits"] == 0
+    assert totals["seen"] == len(everything) + 1 and totals["written"] == len(body)
+    assert totals["overwritten"] == totals["seen"] - len(body)
+    check(xprof, recorded)
+
+
+def test_asked_in_memory_mode(xprof, record, rounds):
+    """Each log has what came since the one before; what does not fit is overwritten between two of them."""
+    process = rounds(500, "again")
+    session = record(*MEMORY, "--flight=16M", "-p", process.pid).wait_attached()
+    for turn in range(1, 4):
+        process.send_signal(signal.SIGUSR1)
+        assert process.stdout.readline() == "ready\n"
+        if turn < 3:
+            session.process.send_signal(signal.SIGUSR2)
+            wait_written(session, turn)
+    recorded = session.stop().ok()
+    logs = flights(recorded)
+    assert in_memory(recorded) and [log.flight["cause"] for log in logs] == ["asked", "asked", "end"]
+    for number, log in enumerate(logs):
+        assert [call for call in log.body() if call[0] != "all_rounds"] == list(truth(number * 500, 500))
+        assert log.entries == 0
+    assert recorded.totals["overwritten"] == 0
+    assert recorded.totals["written"] == 3 * (500 * PER_ROUND + 2)
+    check(xprof, recorded)
+
+
+def test_threads_that_ended_in_memory_mode(xprof, record, program, waiting):
+    """Their last calls are in the log, also if another thread has their ring since."""
+    process = waiting(program("live/programs/gone.c", "-O1", project.no_runtime()))
+    session = record(*MEMORY, "--flight=16M", "-p", process.pid).wait_attached()
+    process.send_signal(signal.SIGUSR1)
+    assert process.stdout.readline() == "ready\n"
+    session.process.send_signal(signal.SIGUSR2)
+    wait_written(session, 1)
+    process.send_signal(signal.SIGUSR1)
+    assert process.wait(60) == -signal.SIGKILL
+    recorded = session.finish().adds_up()
+    asked, killed = flights(recorded)
+    by_thread = collections.Counter(r.thread for r in asked.records if r.kind == ENTER)
+    assert sorted(by_thread.values()) == list(range(1, 41))
+    # The ring of the first thread has gone round; its last call before the kill is there.
+    assert killed.body()[-1][1] in (EXIT, TAIL) and {name for name, _ in killed.body()} == {"work"}
+    assert 60000 < len(killed.body()) <= 65536
+    totals = recorded.totals
+    assert totals["seen"] == 2 * (40 * 41 // 2 + 100000) and totals["lost"]["total"] == 0
+    assert totals["overwritten"] == totals["seen"] - len(asked.body()) - len(killed.body())
+    check(xprof, recorded)

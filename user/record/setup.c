@@ -16,6 +16,7 @@ static int prepare_patch(struct xp_recording *recording)
 		.form = recording->plan.stub_form,
 		.args = recording->options->args,
 		.memory = recording->plan.memory,
+		.flight_bytes = recording->options->flight_bytes,
 		.min_ticks = xp_clock_ticks(recording->clock, recording->options->min_duration_ns),
 		.budget = recording->options->max_overhead > 0,
 	};

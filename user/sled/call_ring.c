@@ -7,8 +7,9 @@
 #include "base/util.h"
 #include "xprof/event.h"
 
-/* A call that is taken back costs the writer more. */
+/* A call that is taken back costs the writer more, and so does a record. */
 #define TAKE_BACK_TICKS_MIN 16
+#define RECORD_TICKS_MIN 4
 #define TIME_BITS (64 - XP_CALL_CPU_BITS)
 
 void xp_call_ring_begin(struct xp_call_ring *ring, struct xp_call_slot *slot, struct xp_call_record *records,
@@ -43,6 +44,52 @@ void xp_call_ring_drop_short(struct xp_call_ring *ring, uint64_t min_ticks)
 	__atomic_store_n(&ring->slot->min_ticks, ring->min_ticks << XP_CALL_CPU_BITS, __ATOMIC_RELEASE);
 }
 
+void xp_call_ring_wrap(struct xp_call_ring *ring)
+{
+	ring->wraps = true;
+	ring->held_tsc = xp_clock_now_tsc();
+	__atomic_store_n(&ring->slot->limit, UINT64_MAX, __ATOMIC_RELEASE);
+}
+
+/* Records before that are overwritten, or may be at any time. */
+static void drop_overwritten(struct xp_call_ring *ring, uint64_t oldest)
+{
+	uint64_t now_tsc = xp_clock_now_tsc(), count = oldest - ring->next;
+	unsigned int gone = 0;
+
+	while (gone < ring->hole_count && ring->holes[gone] < oldest)
+		gone++;
+	ring->hole_count -= gone;
+	memmove(ring->holes, ring->holes + gone, ring->hole_count * sizeof(*ring->holes));
+	ring->overwritten += gone;
+	if (count <= INT64_MAX) {
+		/* What a thread can have written, whatever it says. */
+		ring->overwritten += XP_MIN(count, (now_tsc - ring->held_tsc) / RECORD_TICKS_MIN);
+		ring->next = oldest;
+	}
+	ring->held_tsc = now_tsc;
+}
+
+uint64_t xp_call_ring_hold(struct xp_call_ring *ring, bool is_over)
+{
+	uint64_t gap = is_over ? 0 : (ring->mask + 1) / 4;
+	uint64_t head = __atomic_load_n(&ring->slot->head, __ATOMIC_ACQUIRE);
+
+	if (!is_over)
+		__atomic_store_n(&ring->slot->limit, head + gap - XP_CALL_RING_MARGIN, __ATOMIC_SEQ_CST);
+	/* After the store: what the writer reserves from now on has seen the limit, but for a record or two. */
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	head = __atomic_load_n(&ring->slot->head, __ATOMIC_ACQUIRE);
+	drop_overwritten(ring, XP_MAX(head, ring->mask + 1 - gap) - (ring->mask + 1 - gap));
+	ring->oldest_time = xp_call_record_time(&ring->records[ring->next & ring->mask]) >> XP_CALL_CPU_BITS;
+	return head;
+}
+
+void xp_call_ring_release(struct xp_call_ring *ring)
+{
+	__atomic_store_n(&ring->slot->limit, UINT64_MAX, __ATOMIC_RELEASE);
+}
+
 /* The record has the low bits of the TSC: completes them to the value that is closest to now. */
 static inline uint64_t whole_tsc(uint64_t time, uint64_t now_tsc)
 {
@@ -62,11 +109,27 @@ static inline struct xp_ring_call call_of(uint64_t time, uint64_t word, uint64_t
 				      .cpu = time & ((1u << XP_CALL_CPU_BITS) - 1) };
 }
 
+/*
+ * The word of a record, 0 if it is not committed. In a ring that wraps, a record that is reserved and not committed may
+ * have that of the lap before: its time says so.
+ */
+static uint64_t committed(const struct xp_call_ring *ring, uint64_t position)
+{
+	const uint64_t mask = (1ull << TIME_BITS) - 1;
+	const struct xp_call_record *record = &ring->records[position & ring->mask];
+	uint64_t word = xp_call_record_word(record);
+
+	if (word && ring->wraps &&
+	    (((xp_call_record_time(record) >> XP_CALL_CPU_BITS) - ring->oldest_time) & mask) > mask / 2)
+		return 0;
+	return word;
+}
+
 /* Takes the record if it is committed, and clears its word. */
 static bool take_record(struct xp_call_ring *ring, uint64_t position, uint64_t now_tsc, struct xp_ring_call *call)
 {
 	struct xp_call_record *record = &ring->records[position & ring->mask];
-	uint64_t word = xp_call_record_word(record);
+	uint64_t word = committed(ring, position);
 
 	if (word && ring->min_ticks)
 		word = __atomic_exchange_n((uint64_t *)record + 1, 0, __ATOMIC_ACQ_REL);
@@ -107,6 +170,8 @@ static void fill_holes(struct xp_call_ring *ring, uint64_t now_tsc)
 /* The writer needs the room: what a handler left by longjmp is not committed any more. */
 static void give_up_holes(struct xp_call_ring *ring)
 {
+	if (ring->wraps)
+		return;
 	while (ring->hole_count && ring->next - ring->holes[0] > ring->mask / 2) {
 		memmove(ring->holes, ring->holes + 1, --ring->hole_count * sizeof(*ring->holes));
 		ring->lost++;
@@ -118,7 +183,7 @@ static uint64_t find_committed(const struct xp_call_ring *ring, uint64_t count)
 {
 	uint64_t i = 0;
 
-	while (i < count && !xp_call_record_word(&ring->records[(ring->next + i) & ring->mask]))
+	while (i < count && !committed(ring, ring->next + i))
 		i++;
 	return i;
 }
@@ -240,6 +305,8 @@ static void publish(struct xp_call_ring *ring)
 {
 	uint64_t first = ring->hole_count ? ring->holes[0] : ring->next;
 
+	if (ring->wraps)
+		return;
 	__atomic_store_n(&ring->slot->limit, first + ring->mask + 1 - XP_CALL_RING_MARGIN, __ATOMIC_RELEASE);
 }
 
@@ -277,7 +344,7 @@ size_t xp_call_ring_take(struct xp_call_ring *ring, const struct xp_call_range *
 
 	fill_holes(ring, now_tsc);
 	for (;;) {
-		if (!ring->pending_count && !ring->min_ticks)
+		if (!xp_call_ring_is_disordered(ring))
 			count += take_ordered(ring, range, calls + count, room - count);
 		if (count == room)
 			break;

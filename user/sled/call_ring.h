@@ -48,9 +48,13 @@ struct xp_call_ring {
 	uint64_t mask;			/* number of records - 1 */
 	uint64_t next;			/* the next record to take */
 	uint64_t lost;			/* holes that were given up */
-	uint64_t min_ticks;		/* shorter calls are taken back; 0: none are */
-	uint64_t taken_back;		/* of what the writer has counted, what was returned or refused */
-	uint64_t taken_back_tsc;	/* it can have taken those back by then */
+	bool wraps;			/* see xp_call_ring_hold() */
+	uint64_t overwritten;
+	uint64_t oldest_time; /* of the first record of the window; an older one is of the lap before */
+	uint64_t held_tsc;
+	uint64_t min_ticks;	 /* shorter calls are taken back; 0: none are */
+	uint64_t taken_back;	 /* the part of the writer's count that was returned or refused */
+	uint64_t taken_back_tsc; /* it can have taken those back by then */
 
 	uint64_t holes[XP_CALL_RING_HOLES];
 	unsigned int hole_count;
@@ -63,6 +67,17 @@ void xp_call_ring_begin(struct xp_call_ring *ring, struct xp_call_slot *slot, st
 			uint64_t count);
 /* Lets the writer take back calls that are shorter. Before a thread uses the ring. */
 void xp_call_ring_drop_short(struct xp_call_ring *ring, uint64_t min_ticks);
+
+/*
+ * Lets the writer go round without a reader: it overwrites the oldest records. Before a thread uses the ring. To read,
+ * xp_call_ring_hold() keeps the writer out of the newest records: it has a quarter of the ring until
+ * xp_call_ring_release(), and then finds the ring full. What it has overwritten is counted. is_over: there is no writer
+ * any more. In between, xp_call_ring_take() returns the newest records, up to the number that xp_call_ring_hold()
+ * returns.
+ */
+void xp_call_ring_wrap(struct xp_call_ring *ring);
+uint64_t xp_call_ring_hold(struct xp_call_ring *ring, bool is_over);
+void xp_call_ring_release(struct xp_call_ring *ring);
 
 /* One that another xprof has begun and left, from that record on. Changes nothing there. */
 void xp_call_ring_resume(struct xp_call_ring *ring, struct xp_call_slot *slot, struct xp_call_record *records,
@@ -183,7 +198,7 @@ static inline __attribute__((always_inline)) void xp_call_cursor_take(struct xp_
  */
 static inline bool xp_call_ring_is_disordered(const struct xp_call_ring *ring)
 {
-	return ring->hole_count || ring->pending_count || ring->min_ticks;
+	return ring->hole_count || ring->pending_count || ring->min_ticks || ring->wraps;
 }
 
 /* Whether there is nothing to take. */

@@ -14,6 +14,9 @@
 #include "base/util.h"
 
 #define GIVE_BACK_MS 1000
+/* The memory of a flight recorder is for this many threads at least, and for twice as many as there are. */
+#define WRAPPING_RINGS_MIN 16
+#define WRAPPING_BYTES_MIN 65536
 
 static struct xp_call_slot *table(const struct xp_call_rings *rings)
 {
@@ -26,9 +29,9 @@ static struct xp_ring_owners *owners(const struct xp_call_rings *rings)
 }
 
 /* Offset of a ring in the memory. */
-static size_t ring_offset(size_t index)
+static size_t ring_offset(const struct xp_call_rings *rings, size_t index)
 {
-	return XP_CALL_TABLE_BYTES + index * XP_CALL_RING_BYTES;
+	return XP_CALL_TABLE_BYTES + index * rings->ring_bytes;
 }
 
 /*
@@ -100,6 +103,8 @@ int xp_call_rings_new(struct xp_call_rings **result, int fd, uint64_t address, c
 		__atomic_store_n(&table(rings)[i].key, 0, __ATOMIC_RELAXED);
 		__atomic_store_n(&table(rings)[i].limit, 0, __ATOMIC_RELEASE);
 	}
+	rings->ring_bytes = XP_CALL_RING_BYTES;
+	rings->max = XP_CALL_RINGS_MAX;
 	rings->fd = fd;
 	rings->address = address;
 	rings->programs = programs;
@@ -133,6 +138,20 @@ void xp_call_rings_give_back(int fd)
 		err = xp_child_wait(child.pid, GIVE_BACK_MS);
 	if (err)
 		xp_debug("the pages of call rings stay: %s", err < 0 ? strerror(-err) : "fallocate() fails");
+}
+
+void xp_call_rings_wrap(struct xp_call_rings *rings, uint64_t bytes, size_t threads)
+{
+	const uint64_t all = XP_MIN(bytes, XP_CALL_RINGS_MAX * XP_CALL_RING_BYTES);
+	const uint64_t share = all / XP_MAX(WRAPPING_RINGS_MIN, 2 * threads);
+
+	rings->ring_bytes = WRAPPING_BYTES_MIN;
+	while (2 * rings->ring_bytes <= share)
+		rings->ring_bytes *= 2;
+	rings->max = XP_MIN(XP_CALL_RINGS_MAX, all / rings->ring_bytes);
+	rings->wraps = true;
+	/* `xprof recover` could not tell what was overwritten. */
+	memset(owners(rings)->recording, 0, sizeof(owners(rings)->recording));
 }
 
 struct xp_call_rings *xp_call_rings_share(struct xp_call_rings *rings)
@@ -246,18 +265,18 @@ static struct xp_call_slot *find_slot(const struct xp_call_rings *rings, uint64_
 
 static uint8_t *ring_memory(const struct xp_call_rings *rings, size_t index)
 {
-	return rings->memory + ring_offset(index);
+	return rings->memory + ring_offset(rings, index);
 }
 
 /* The pages are charged to xprof, not to the process. What an xprof that was killed left there goes. */
 static int prepare_next(struct xp_call_rings *rings)
 {
-	int err = rings->clean == XP_CALL_RINGS_MAX ? -ENOSPC
-						    : take_pages(ring_memory(rings, rings->clean), XP_CALL_RING_BYTES);
+	int err =
+	    rings->clean == rings->max ? -ENOSPC : take_pages(ring_memory(rings, rings->clean), rings->ring_bytes);
 
 	if (err)
 		return err;
-	memset(ring_memory(rings, rings->clean), 0, XP_CALL_RING_BYTES);
+	memset(ring_memory(rings, rings->clean), 0, rings->ring_bytes);
 	rings->clean++;
 	return 0;
 }
@@ -273,7 +292,7 @@ static struct xp_thread_ring *find_ring(struct xp_call_rings *rings)
 {
 	for (size_t i = 0; i < rings->count; i++)
 		if (!rings->fs_bases[i]) {
-			memset(ring_memory(rings, i), 0, XP_CALL_RING_BYTES); /* records of an earlier thread */
+			memset(ring_memory(rings, i), 0, rings->ring_bytes); /* records of an earlier thread */
 			return &rings->list[i];
 		}
 	if (rings->count == rings->clean && prepare_next(rings))
@@ -293,10 +312,13 @@ static void bind_ring(struct xp_call_rings *rings, pid_t tid, uint64_t fs_base, 
 		return;
 	}
 	index = index_of(rings, ring);
-	offset = ring_offset(index);
+	offset = ring_offset(rings, index);
 	__atomic_store_n(&slot->ring, rings->address + offset, __ATOMIC_RELAXED);
 	*ring = (struct xp_thread_ring){ .since_tsc = tsc };
-	xp_call_ring_begin(&ring->ring, slot, (struct xp_call_record *)(rings->memory + offset), XP_CALL_RING_RECORDS);
+	xp_call_ring_begin(&ring->ring, slot, (struct xp_call_record *)(rings->memory + offset),
+			   rings->ring_bytes / XP_CALL_RECORD_BYTES);
+	if (rings->wraps)
+		xp_call_ring_wrap(&ring->ring);
 	if (rings->min_ticks)
 		xp_call_ring_drop_short(&ring->ring, rings->min_ticks);
 	rings->tids[index] = tid;
@@ -367,6 +389,7 @@ void xp_call_rings_recycle(struct xp_call_rings *rings, uint64_t done_tsc,
 
 void xp_call_rings_stop(struct xp_call_rings *rings)
 {
+	rings->stopped = true;
 	for (size_t i = 0; i < rings->count; i++)
 		if (rings->fs_bases[i])
 			clear_key(&rings->list[i]);

@@ -84,7 +84,11 @@ struct xp_call_rings {
 	uint64_t address;      /* of the memory in the process */
 	bool bound;	       /* set by the caller: the threads that existed have their rings */
 	bool refused;	       /* a thread found no room, and tells again when there is some */
+	bool stopped;	       /* no thread has a key any more */
 	bool given_up;	       /* set by the caller: no thread gets a ring any more */
+	size_t ring_bytes;     /* of each */
+	size_t max;	       /* of their number */
+	bool wraps;	       /* see xp_call_rings_wrap() */
 	uint64_t min_ticks; /* set by the caller before the first thread: the stub takes shorter calls back; 0: none */
 };
 
@@ -96,6 +100,11 @@ struct xp_call_rings {
 int xp_call_rings_new(struct xp_call_rings **rings, int fd, uint64_t address, const struct xp_programs *programs);
 /* Gives the pages of the rings back, while the process keeps its mapping. */
 void xp_call_rings_give_back(int fd);
+/*
+ * For a flight recorder: the rings wrap (xp_call_ring_wrap()), and nobody reads them until that is asked for. Call it
+ * first. bytes: of all rings together, or less. threads: how many the process has.
+ */
+void xp_call_rings_wrap(struct xp_call_rings *rings, uint64_t bytes, size_t threads);
 struct xp_call_rings *xp_call_rings_share(struct xp_call_rings *rings);
 /* Drops a reference. The last one gives the pages back. NULL is allowed. */
 void xp_call_rings_free(struct xp_call_rings *rings);

@@ -12,6 +12,7 @@
 #include "trace/flight_writer.h"
 #include "trace/process.h"
 #include "trace/process_log.h"
+#include "trace/process_rings.h"
 
 const char *xp_flight_cause_name(enum xp_flight_cause cause)
 {
@@ -117,11 +118,12 @@ static int gather(struct xp_process *process)
 	return err;
 }
 
-int xp_processes_write_flights(struct xp_processes *processes)
+int xp_processes_write_flights(struct xp_processes *processes, uint64_t done_tsc)
 {
 	int err = 0;
 
 	for (struct xp_process *process = processes->first_live; process; process = process->next_live) {
+		err = xp_process_take_windows(process, done_tsc) ?: err;
 		err = gather(process) ?: err;
 		err = write_flight(process, XP_FLIGHT_ASKED) ?: err;
 	}

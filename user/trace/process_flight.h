@@ -61,8 +61,11 @@ struct xp_process_flights {
 	struct xp_flight_threads threads; /* for the next log */
 };
 
-/* Passes the flight recorders of all processes to the writer. Returns 0 or -ENOMEM. */
-int xp_processes_write_flights(struct xp_processes *processes);
+/*
+ * Passes the flight recorders of all processes to the writer. done_tsc: as for xp_processes_take_calls(). Returns 0 or
+ * -ENOMEM.
+ */
+int xp_processes_write_flights(struct xp_processes *processes, uint64_t done_tsc);
 /* Collects the finished logs; with `wait`, until the writer is idle. Calls `done` for each log. */
 typedef void (*xp_flight_done)(void *arg, const struct xp_process *process, const struct xp_flight_log *log);
 int xp_processes_collect_flights(struct xp_processes *processes, bool wait, xp_flight_done done, void *arg);

@@ -9,6 +9,7 @@
 #include "sled/call_rings.h"
 #include "target/target.h"
 #include "trace/ring_calls.h"
+#include "trace/ring_window.h"
 
 /*
  * The times of BPF's records are exact to about a microsecond, on a busy machine. A new thread with the fs base of one
@@ -29,6 +30,12 @@
  */
 #define SLOW_CALL_NS 2000
 #define SLOW_NS 300000000
+
+static int take_calls(struct xp_process *process, struct xp_thread_ring *ring, pid_t tid,
+		      const struct xp_call_range *range)
+{
+	return (ring->ring.wraps ? xp_ring_window_take : xp_ring_calls_take)(process, ring, tid, range);
+}
 
 /* Counts what was reserved and never committed, for a thread or for a process. */
 static void count_lost(struct xp_counts *counts, struct xp_thread_ring *ring)
@@ -141,7 +148,7 @@ int xp_processes_take_before(struct xp_processes *processes, const struct xp_eve
 		return 0;
 	position = xp_event_get_position(event, size);
 	range = before(ring, position, tsc + (position ? xp_clock_ticks(processes->clock, END_MARGIN_NS) : 0));
-	err = xp_ring_calls_take(process, ring, (pid_t)event->tid, &range);
+	err = take_calls(process, ring, (pid_t)event->tid, &range);
 	judge(process);
 	return err;
 }
@@ -200,7 +207,7 @@ static int take_turn(struct xp_process *process, uint64_t until_tsc, bool *all, 
 		struct xp_thread_ring *ring = &rings->list[i];
 
 		if (rings->tids[i] && !ring->ended_tsc)
-			err = xp_ring_calls_take(process, ring, rings->tids[i], &range) ?: err;
+			err = take_calls(process, ring, rings->tids[i], &range) ?: err;
 		*most = XP_MAX(*most, ring->ring.next - ring->next_before);
 		ring->next_before = ring->ring.next;
 	}
@@ -217,11 +224,15 @@ static void count_unowned(void *arg, struct xp_thread_ring *ring)
 	const struct xp_call_range all = until(UINT64_MAX);
 	struct xp_process *process = arg;
 	struct xp_ring_call call;
-	uint64_t dropped = 2 * xp_call_ring_taken_back(&ring->ring, &all);
 
-	xp_counts_filter(&process->sums.counts, XP_FILTER_MIN_DURATION, dropped);
-	for (size_t i = 0; i < XP_CALL_RING_RECORDS && xp_call_ring_take(&ring->ring, &all, &call, 1); i++)
+	if (ring->ring.wraps)
+		xp_call_ring_hold(&ring->ring, true);
+	xp_ring_count_taken_back(&process->sums.counts, ring, &all);
+	for (size_t i = 0; i <= ring->ring.mask && xp_call_ring_take(&ring->ring, &all, &call, 1); i++)
 		ring->ring.lost++;
+	process->sums.counts.seen += ring->ring.overwritten;
+	process->sums.counts.overwritten += ring->ring.overwritten;
+	ring->ring.overwritten = 0;
 	xp_call_ring_end(&ring->ring);
 	count_lost(&process->sums.counts, ring);
 }
@@ -255,8 +266,11 @@ int xp_processes_take_calls(struct xp_processes *processes, uint64_t done_tsc)
 			continue;
 		suspect(process);
 		err = end_suspects(process, done_tsc) ?: err;
-		err = take_turn(process, until_tsc, &its_all, &most) ?: err;
-		all &= its_all;
+		/* Those that wrap are read when that is asked for. */
+		if (!process->rings->wraps) {
+			err = take_turn(process, until_tsc, &its_all, &most) ?: err;
+			all &= its_all;
+		}
 		end_borrowing(process->rings, done_tsc);
 		xp_call_rings_recycle(process->rings, done_tsc, count_unowned, process);
 		judge(process);
@@ -264,6 +278,17 @@ int xp_processes_take_calls(struct xp_processes *processes, uint64_t done_tsc)
 	if (err)
 		return err;
 	return all ? (int)XP_MIN(most * 100 / XP_CALL_RING_RECORDS, 100u) : 100;
+}
+
+int xp_process_take_windows(struct xp_process *process, uint64_t done_tsc)
+{
+	const struct xp_call_range range = until(done_tsc - xp_clock_ticks(process->all->clock, TIME_MARGIN_NS));
+	int err = 0;
+
+	for (size_t i = 0; process->rings && process->rings->wraps && i < process->rings->count; i++)
+		if (process->rings->tids[i])
+			err = take_calls(process, &process->rings->list[i], process->rings->tids[i], &range) ?: err;
+	return err;
 }
 
 /* The thread's part of the ring ends. Not that of a thread that had this tid before. */
@@ -277,7 +302,7 @@ static int end_calls(struct xp_process *process, pid_t tid, xp_event_position po
 	if (!ring || tsc < ring->since_tsc)
 		return 0;
 	range = before_task(ring, position, taken_back, tsc + xp_clock_ticks(process->all->clock, END_MARGIN_NS));
-	err = xp_ring_calls_take(process, ring, tid, &range);
+	err = take_calls(process, ring, tid, &range);
 	count_lost(&process->sums.counts, ring);
 	xp_call_rings_end(process->rings, tid);
 	return err;
@@ -313,7 +338,7 @@ int xp_processes_begin_task(struct xp_processes *processes, const struct xp_even
 
 		range = before_task(ring, position, event->taken_back,
 				    tsc + (position ? xp_clock_ticks(processes->clock, END_MARGIN_NS) : 0));
-		err = xp_ring_calls_take(process, ring, process->rings->tids[index], &range) ?: err;
+		err = take_calls(process, ring, process->rings->tids[index], &range) ?: err;
 	}
 	/* The end of the one that had it was lost: it would have come first. */
 	if (!borrows && ring && process->rings->tids[index] && process->rings->tids[index] != (pid_t)event->head.tid &&
@@ -341,7 +366,7 @@ int xp_processes_end_task(struct xp_processes *processes, const struct xp_event_
 		if (ring->borrower != (pid_t)event->head.tid)
 			continue;
 		range = before_task(ring, event->position, event->taken_back, until_tsc);
-		err = xp_ring_calls_take(process, ring, process->rings->tids[i], &range) ?: err;
+		err = take_calls(process, ring, process->rings->tids[i], &range) ?: err;
 		ring->borrower = 0;
 	}
 	/* One with TLS of its own has a ring of its own. */
@@ -370,7 +395,7 @@ int xp_process_end_calls(struct xp_process *process)
 		struct xp_thread_ring *ring = &rings->list[i];
 
 		if (rings->tids[i] && !is_slow(process))
-			err = xp_ring_calls_take(process, ring, rings->tids[i], &all) ?: err;
+			err = take_calls(process, ring, rings->tids[i], &all) ?: err;
 		if (rings->fs_bases[i] && is_slow(process))
 			count_left(process, ring);
 		else if (rings->fs_bases[i])

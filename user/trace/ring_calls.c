@@ -84,11 +84,7 @@ static size_t take_plain(struct xp_thread *thread, struct xp_call_ring *ring, co
 	return cursor.next - begin;
 }
 
-/*
- * The call as xp_thread_put() takes it. False if it is not to be recorded: the process may write anything into a ring,
- * and only entries and exits belong there.
- */
-static bool convert(const struct xp_process *process, const struct xp_ring_call *from, struct xp_call *to)
+bool xp_ring_call_convert(const struct xp_process *process, const struct xp_ring_call *from, struct xp_call *to)
 {
 	uint32_t kind = from->word >> XP_FN_BITS, id;
 	const struct xp_range *range = xp_functions_find(&process->functions, from->word & XP_FN_MAX, &id);
@@ -112,7 +108,7 @@ static int record(struct xp_thread *thread, const struct xp_ring_call *calls, si
 	for (size_t i = 0; i < count; i++) {
 		struct xp_call call;
 
-		if (convert(thread->process, &calls[i], &call))
+		if (xp_ring_call_convert(thread->process, &calls[i], &call))
 			err = xp_thread_put(thread, calls[i].cpu, call) ?: err;
 		else
 			xp_thread_filter(thread, XP_FILTER_OUTSIDE);
@@ -163,19 +159,12 @@ static size_t take_any(struct taking *taking, size_t room)
 	return count;
 }
 
-/* Short calls that the stub has dropped: the entry and the exit of each. */
-static void count_taken_back(struct taking *taking)
+void xp_ring_count_taken_back(struct xp_counts *counts, struct xp_thread_ring *ring, const struct xp_call_range *range)
 {
-	uint64_t records = 2 * xp_call_ring_taken_back(&taking->ring->ring, taking->range);
-	struct xp_process *process = taking->process;
-	enum xp_filter filter = taking->ring->borrower ? XP_FILTER_OUTSIDE : XP_FILTER_MIN_DURATION;
+	uint64_t records = 2 * xp_call_ring_taken_back(&ring->ring, range);
 
-	if (!records)
-		return;
-	if (!taking->thread)
-		taking->err = xp_processes_thread(process->all, process->pid, taking->tid, &taking->thread);
-	xp_counts_filter(taking->thread ? &taking->thread->counts : &process->sums.counts, filter, records);
-	(taking->thread ? &taking->thread->counts : &process->sums.counts)->in_memory += records;
+	xp_counts_filter(counts, ring->borrower ? XP_FILTER_OUTSIDE : XP_FILTER_MIN_DURATION, records);
+	counts->in_memory += records;
 }
 
 static bool may_be_plain(const struct taking *taking)
@@ -195,7 +184,7 @@ int xp_ring_calls_take(struct xp_process *process, struct xp_thread_ring *ring, 
 	taking.thread = xp_u64_map_get(&process->all->threads, (uint32_t)tid);
 	if (taking.thread && taking.thread->process != process)
 		taking.thread = NULL;
-	count_taken_back(&taking);
+	xp_ring_count_taken_back(taking.thread ? &taking.thread->counts : &process->sums.counts, ring, range);
 	while (ring->ring.next - begin < XP_CALL_RING_RECORDS) {
 		bool is_plain = may_be_plain(&taking);
 		size_t room = is_plain ? CALLS_PER_TAKE : CALLS_PER_TAKE_MAX, plain = 0;

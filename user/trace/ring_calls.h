@@ -18,4 +18,12 @@
 int xp_ring_calls_take(struct xp_process *process, struct xp_thread_ring *ring, pid_t tid,
 		       const struct xp_call_range *range);
 
+/* Counts the short calls that the stub has dropped: the entry and the exit of each. */
+void xp_ring_count_taken_back(struct xp_counts *counts, struct xp_thread_ring *ring, const struct xp_call_range *range);
+/*
+ * The call as xp_thread_put() takes it. False if it is not to be recorded: the process may write anything into a ring,
+ * and only entries and exits belong there.
+ */
+bool xp_ring_call_convert(const struct xp_process *process, const struct xp_ring_call *from, struct xp_call *to);
+
 #endif

@@ -228,6 +228,22 @@ int xp_thread_resume(struct xp_thread *thread, const struct xp_open_call *frames
 	return 0;
 }
 
+int xp_thread_skip(struct xp_thread *thread, const struct xp_open_call *frames, uint32_t depth, uint16_t cpu,
+		   uint64_t tsc)
+{
+	bool log_begins = !thread->chunk_written && thread->chunk_number == thread->log_chunk;
+	int err = log_begins ? 0 : synthesize_exits(thread, 0, cpu, thread->last_tsc);
+
+	thread->depth = 0;
+	thread->too_deep = 0;
+	tsc = XP_MAX(tsc, thread->last_tsc);
+	for (uint32_t i = 0; i < depth && !err && !log_begins; i++) {
+		err = PUT(thread, cpu, tsc, xp_fdr_enc_function(&thread->enc, cpu, tsc, frames[i].fn_id, XP_FDR_ENTER));
+		thread->counts.synthesized++;
+	}
+	return err ? err : xp_thread_resume(thread, frames, depth, log_begins ? thread->last_tsc : tsc);
+}
+
 /* The frame that occupies this slot; depth if there is none. */
 static uint32_t frame_at(const struct xp_thread *thread, uint32_t slot)
 {

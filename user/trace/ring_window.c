@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "trace/ring_window.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/array.h"
+#include "base/util.h"
+#include "trace/ring_calls.h"
+
+struct window {
+	struct xp_process *process;
+	struct xp_thread_ring *ring;
+	struct xp_thread *thread;
+	struct xp_ring_call *calls;
+	size_t count;
+};
+
+/* The writer waits, or rather enters the kernel for each call: nothing else is done meanwhile. */
+static int copy_calls(struct window *window, const struct xp_call_range *range)
+{
+	struct xp_call_ring *ring = &window->ring->ring;
+	struct xp_call_range newest = *range;
+	const uint64_t head = xp_call_ring_hold(ring, window->process->rings->stopped);
+	uint64_t left;
+	size_t room, count;
+
+	newest.end = XP_MIN(range->end, head);
+	left = newest.end > ring->next ? XP_MIN(newest.end - ring->next, ring->mask + 1) : 0;
+	room = left + 2 * XP_CALL_RING_HOLES;
+	window->calls = malloc(room * sizeof(*window->calls));
+	if (window->calls) {
+		do {
+			count = xp_call_ring_take(ring, &newest, window->calls + window->count, room - window->count);
+			window->count += count;
+		} while (count && window->count < room);
+	}
+	xp_call_ring_release(ring);
+	return window->calls ? 0 : -ENOMEM;
+}
+
+static int discard_chunk(void *arg, struct xp_thread *thread)
+{
+	(void)arg;
+	(void)thread;
+	return 0;
+}
+
+static void ignore_synthesized(void *arg, uint32_t fn_id)
+{
+	(void)arg;
+	(void)fn_id;
+}
+
+struct frames {
+	struct xp_open_call *list; /* innermost first */
+	size_t count;
+	size_t room;
+};
+
+static int add_frame(struct frames *frames, struct xp_call call)
+{
+	if (frames->count == XP_FRAMES_MAX)
+		return 0;
+	if (XP_ARRAY_RESERVE(frames->list, frames->room, frames->count + 1))
+		return -ENOMEM;
+	frames->list[frames->count++] = (struct xp_open_call){ call.word & XP_FN_MAX, call.slot };
+	return 0;
+}
+
+/* The calls that began earlier and end here: a thread that knows none of them has no use for these exits. */
+static int find_begun(const struct window *window, struct frames *frames)
+{
+	const struct xp_thread_options options = { .sink = discard_chunk, .synthesized = ignore_synthesized };
+	struct xp_thread *thread;
+	int err = xp_thread_new(&thread, &options, 0);
+
+	if (err)
+		return err;
+	for (size_t i = 0; i < window->count && !err; i++) {
+		uint64_t unmatched = thread->counts.filtered[XP_FILTER_UNMATCHED_EXIT];
+		struct xp_call call;
+
+		if (!xp_ring_call_convert(window->process, &window->calls[i], &call))
+			continue;
+		err = xp_thread_put(thread, window->calls[i].cpu, call);
+		if (!err && thread->counts.filtered[XP_FILTER_UNMATCHED_EXIT] > unmatched)
+			err = add_frame(frames, call);
+	}
+	xp_thread_free(thread);
+	return err;
+}
+
+static int begin_inside(struct window *window)
+{
+	struct frames frames = { 0 };
+	int err = find_begun(window, &frames);
+
+	for (size_t i = 0; i < frames.count / 2; i++) {
+		struct xp_open_call inner = frames.list[i];
+
+		frames.list[i] = frames.list[frames.count - 1 - i];
+		frames.list[frames.count - 1 - i] = inner;
+	}
+	if (!err && window->count)
+		err = xp_thread_skip(window->thread, frames.list, (uint32_t)frames.count, window->calls[0].cpu,
+				     window->calls[0].tsc);
+	free(frames.list);
+	return err;
+}
+
+static int record(struct window *window)
+{
+	struct xp_thread *thread = window->thread;
+	int err = 0;
+
+	for (size_t i = 0; i < window->count; i++) {
+		struct xp_call call;
+
+		if (!window->ring->borrower && xp_ring_call_convert(window->process, &window->calls[i], &call))
+			err = xp_thread_put(thread, window->calls[i].cpu, call) ?: err;
+		else
+			xp_thread_filter(thread, XP_FILTER_OUTSIDE);
+	}
+	return err;
+}
+
+/* There is no thread to count for: they are lost. */
+static void count_unstored(struct window *window)
+{
+	struct xp_counts *counts = &window->process->sums.counts;
+
+	counts->seen += window->count;
+	counts->unstored += window->count;
+}
+
+int xp_ring_window_take(struct xp_process *process, struct xp_thread_ring *ring, pid_t tid,
+			const struct xp_call_range *range)
+{
+	struct window window = { .process = process, .ring = ring };
+	int err = copy_calls(&window, range), thread_err = 0;
+	uint64_t overwritten = ring->ring.overwritten;
+	struct xp_counts *counts;
+
+	ring->ring.overwritten = 0;
+	thread_err = xp_processes_thread(process->all, process->pid, tid, &window.thread);
+	counts = window.thread ? &window.thread->counts : &process->sums.counts;
+	xp_ring_count_taken_back(counts, ring, range);
+	counts->seen += overwritten;
+	counts->overwritten += overwritten;
+	counts->in_memory += overwritten + window.count;
+	if (!window.thread)
+		count_unstored(&window);
+	else if (overwritten)
+		err = begin_inside(&window) ?: err;
+	if (window.thread)
+		err = record(&window) ?: err;
+	free(window.calls);
+	return thread_err ? thread_err : err;
+}
