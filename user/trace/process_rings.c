@@ -286,7 +286,7 @@ int xp_process_take_windows(struct xp_process *process, uint64_t done_tsc)
 	int err = 0;
 
 	for (size_t i = 0; process->rings && process->rings->wraps && i < process->rings->count; i++)
-		if (process->rings->tids[i])
+		if (process->rings->tids[i] && !process->rings->list[i].ended_tsc)
 			err = take_calls(process, &process->rings->list[i], process->rings->tids[i], &range) ?: err;
 	return err;
 }
