@@ -224,6 +224,19 @@ def test_brief_lives(sampled, program, what):
     assert_cpu_time(recorded.samples() * recorded.totals["period_ns"] / 1e9, cpu_of(recorded.output))
 
 
+@pytest.mark.parametrize("hz, cpus", [(99, True), (49999, False)])
+def test_threads_that_wake_each_other(xprof, record, program, start, hz, cpus):
+    """The timer of a thread's event would be set at each change of threads, that of a CPU only once a period."""
+    process = start([program("live/programs/wakes.c", *BUILD, "-pthread", instrument=False)], stdin=subprocess.PIPE)
+    assert process.stdout.readline() == "ready\n"
+    session = record("-v", "--no-sleds", "-F", hz, "-p", process.pid, "-d", "0.7")
+    recorded = Sampled(xprof, session.finish())
+    if recorded.totals["event"] != "cpu-clock":
+        pytest.skip("the event of a PMU has no timer")
+    assert ("sampling the CPUs" in recorded.messages) == cpus, recorded.messages
+    assert recorded.samples(pid=process.pid) == recorded.samples() > 10
+
+
 def test_exec_begins_a_profile(sampled, program, shares):
     path = program.text(
         "then",

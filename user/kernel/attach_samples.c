@@ -33,8 +33,7 @@ struct xp_sampler {
 	struct perf_event_attr attr;
 	uint64_t clamped_hz;
 	uint64_t periods; /* sum over the events already closed */
-	bool rests;	  /* the events of threads do not sample */
-	bool has_rested;
+	bool has_dropped; /* events of threads */
 	struct event *events;
 	size_t count;
 	size_t room;
@@ -189,7 +188,7 @@ static int add_event(struct xp_sampler *sampler, struct perf_event_attr *attr, p
 	if (event.fd < 0)
 		return event.fd;
 	err = set_program(sampler, &event, cpu < 0 ? 0 : sampler->options.cpu_cookie);
-	if (!err && (cpu >= 0 || !sampler->rests) && ioctl(event.fd, PERF_EVENT_IOC_ENABLE, 0))
+	if (!err && ioctl(event.fd, PERF_EVENT_IOC_ENABLE, 0))
 		err = -errno;
 	if (err) {
 		if (event.link_fd >= 0)
@@ -277,27 +276,28 @@ int xp_sampler_add_cpus(struct xp_sampler *sampler, const bool *cpus, size_t cou
 	return 0;
 }
 
-void xp_sampler_rest_threads(struct xp_sampler *sampler, bool rests)
-{
-	sampler->rests = rests;
-	sampler->has_rested |= rests;
-	/* This concerns all that inherited an event, too; an event that fails has lost its thread. */
-	for (size_t i = 0; i < sampler->count; i++)
-		if (sampler->events[i].tid >= 0)
-			ioctl(sampler->events[i].fd, rests ? PERF_EVENT_IOC_DISABLE : PERF_EVENT_IOC_ENABLE, 0);
-}
-
-void xp_sampler_drop_cpus(struct xp_sampler *sampler)
+static void drop(struct xp_sampler *sampler, bool cpus)
 {
 	size_t kept = 0;
 
 	for (size_t i = 0; i < sampler->count; i++) {
-		if (sampler->events[i].tid < 0)
+		if ((sampler->events[i].tid < 0) == cpus)
 			close_event(sampler, &sampler->events[i]);
 		else
 			sampler->events[kept++] = sampler->events[i];
 	}
 	sampler->count = kept;
+}
+
+void xp_sampler_drop_cpus(struct xp_sampler *sampler)
+{
+	drop(sampler, true);
+}
+
+void xp_sampler_drop_threads(struct xp_sampler *sampler)
+{
+	sampler->has_dropped = true;
+	drop(sampler, false);
 }
 
 const char *xp_sampler_event(const struct xp_sampler *sampler)
@@ -321,7 +321,7 @@ uint64_t xp_sampler_period_ns(const struct xp_sampler *sampler, uint64_t tsc_hz)
 
 uint64_t xp_sampler_periods(const struct xp_sampler *sampler)
 {
-	return sampler->has_rested ? 0 : sampler->periods;
+	return sampler->has_dropped ? 0 : sampler->periods;
 }
 
 uint64_t xp_sampler_clamped_hz(const struct xp_sampler *sampler)

@@ -49,13 +49,10 @@ int xp_sampler_add_thread(struct xp_sampler *sampler, pid_t tid);
  * Samples the CPUs in cpus[0..count) that are online and not yet sampled. Call it again to add CPUs that come online.
  */
 int xp_sampler_add_cpus(struct xp_sampler *sampler, const bool *cpus, size_t count);
-/*
- * The events of threads, present and future ones, do not sample (rests), or sample again: where CPUs are sampled, the
- * timers of both would cost twice as much, 18 us an interrupt on a nested guest.
- */
-void xp_sampler_rest_threads(struct xp_sampler *sampler, bool rests);
 /* Ends what xp_sampler_add_cpus() began. */
 void xp_sampler_drop_cpus(struct xp_sampler *sampler);
+/* Ends what xp_sampler_add_process() and xp_sampler_add_thread() began. */
+void xp_sampler_drop_threads(struct xp_sampler *sampler);
 /* No samples arrive after this. */
 void xp_sampler_stop(struct xp_sampler *sampler);
 
@@ -66,8 +63,8 @@ bool xp_sampler_hardware(const struct xp_sampler *sampler);
 uint64_t xp_sampler_period_ns(const struct xp_sampler *sampler, uint64_t tsc_hz);
 /*
  * Valid after xp_sampler_stop(): the number of periods that the sampled threads ran, by the counts of the events. 0 if
- * the kernel varies the period (cycles at a frequency), if the events rested, and for CPUs, whose counts continue while
- * the CPU idles without a tick.
+ * the kernel varies the period (cycles at a frequency), if threads were dropped, and for CPUs, whose counts continue
+ * while the CPU idles without a tick.
  *
  * The number exceeds that of the samples where the kernel merged several periods into one sample (interrupts were off,
  * or a hypervisor had descheduled the CPU), where the kernel skipped the program because another one was running on the

@@ -97,7 +97,7 @@ enum xp_sample_stacks xp_plan_stacks(const struct xp_options *options)
 	}
 }
 
-bool xp_plan_watches_births(const struct xp_plan *plan, const struct xp_options *options)
+bool xp_plan_chooses_events(const struct xp_plan *plan, const struct xp_options *options)
 {
 	return plan->samples && !options->all && !options->tid;
 }

@@ -41,8 +41,8 @@ void xp_plan_choose_stub(struct xp_plan *plan);
 
 /* What BPF is to copy of user stacks. */
 enum xp_sample_stacks xp_plan_stacks(const struct xp_options *options);
-/* Whether CPUs are sampled while targets create threads and children. */
-bool xp_plan_watches_births(const struct xp_plan *plan, const struct xp_options *options);
+/* Whether the events of threads or those of CPUs sample, as it suits the targets. */
+bool xp_plan_chooses_events(const struct xp_plan *plan, const struct xp_options *options);
 /* The size of each CPU's ring buffer. */
 uint64_t xp_plan_ring_bytes(const struct xp_plan *plan, const struct xp_options *options);
 

@@ -171,7 +171,7 @@ static int pass(struct xp_recording *recording, uint64_t mark, int *calls_fill)
 
 	if (throttle)
 		xp_throttle_mark(throttle, mark);
-	xp_sampling_watch_births(recording);
+	xp_sampling_choose(recording);
 	err = recording->sampling.sideband ? xp_sideband_read(recording->sampling.sideband, recording->clock) : 0;
 	fill = err ? err : xp_merge_pass(recording->bpf.merge, mark, sink, recording);
 	if (fill >= 0 && recording->plan.memory) {

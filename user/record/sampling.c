@@ -6,11 +6,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/cpu.h"
 #include "base/util.h"
 #include "record/messages.h"
 #include "record/recording.h"
+#include "target/time_slices.h"
 
 /* Per CPU: 1 MiB holds about 6000 mappings, more than a CPU makes between two reads. */
 #define SIDEBAND_PAGES 256
@@ -22,10 +24,18 @@
  */
 #define REPAIR_PAUSE 10
 /*
- * After the last birth. The timers of the CPUs cost up to 18 us a period (on a nested guest), also while the targets
- * sleep. But where they are not sampled yet, the first child loses a millisecond, and up to a period.
+ * After the last reason to sample the CPUs. Their timers cost up to 18 us a period (on a nested guest), also while the
+ * targets sleep. But where they are not sampled yet, the first child loses a millisecond, and up to a period.
  */
-#define BIRTHS_QUIET_NS (10ull * XP_NS_PER_S)
+#define QUIET_NS (10ull * XP_NS_PER_S)
+/*
+ * The timer of a thread's event is set whenever the thread gets a CPU, and stopped when it leaves: 6 us on the same
+ * guest, at 999 Hz. Two threads that do nothing but wake each other had a third of their speed. Above this many time
+ * slices for each timer interrupt that the CPUs would have, CPUs are sampled.
+ */
+#define SLICES_PER_INTERRUPT 5
+#define SLICES_LOOK_NS XP_NS_PER_S
+#define SLICES_LOOK_MIN_NS 10000000u
 
 /* ---- setting up ---- */
 
@@ -157,7 +167,7 @@ int xp_sampling_setup(struct xp_recording *recording)
 			"disabled");
 	if (xp_sampler_clamped_hz(sampling->sampler))
 		say_clamped(sampling->sampler, options->hz);
-	xp_sampling_watch_births(recording);
+	xp_sampling_choose(recording);
 	return options->no_perf_data ? 0 : setup_perf(recording);
 }
 
@@ -176,7 +186,7 @@ int xp_sampling_add_process(struct xp_sampling *sampling, pid_t pid, char *why, 
 {
 	int err = xp_sampled_processes_expect(&sampling->samples.processes, pid);
 
-	if (!err)
+	if (!err && !sampling->samples_cpus)
 		err = xp_sampler_add_process(sampling->sampler, pid);
 	if (err == -ESRCH)
 		return xp_refuse(why, why_size, err, "process %d ended while it was being attached", pid);
@@ -193,45 +203,105 @@ int xp_sampling_add_cpus(struct xp_sampling *sampling)
 	return sampling->samples_cpus ? xp_sampler_add_cpus(sampling->sampler, sampling->cpus, sampling->cpu_count) : 0;
 }
 
-/* Makes the events of the CPUs, or those of the threads, the ones that sample the targets. */
-static int choose_events(struct xp_recording *recording, bool cpus)
+static int sample_cpus(struct xp_recording *recording)
 {
 	struct xp_sampling *sampling = &recording->sampling;
-	int err = 0;
+	int err;
 
-	sampling->samples_cpus = cpus;
-	if (cpus)
-		err = xp_sampling_add_cpus(sampling);
-	xp_programs_sample_cpus(&recording->bpf.programs, cpus && !err);
-	xp_sampler_rest_threads(sampling->sampler, cpus && !err);
-	if (!cpus || err)
+	sampling->samples_cpus = true;
+	err = xp_sampling_add_cpus(sampling);
+	if (err) {
+		sampling->samples_cpus = false;
 		xp_sampler_drop_cpus(sampling->sampler);
-	sampling->samples_cpus = cpus && !err;
-	return err;
+		return err;
+	}
+	xp_debug("sampling the CPUs on which the targets run");
+	xp_programs_sample_cpus(&recording->bpf.programs, true);
+	xp_sampler_drop_threads(sampling->sampler);
+	return 0;
 }
 
-void xp_sampling_watch_births(struct xp_recording *recording)
+static int sample_threads(struct xp_recording *recording)
 {
 	struct xp_sampling *sampling = &recording->sampling;
-	uint64_t now_tsc;
-	uint32_t births;
 	int err = 0;
 
-	if (!sampling->sampler || !xp_plan_watches_births(&recording->plan, recording->options))
-		return;
-	now_tsc = xp_clock_now_tsc();
-	births = xp_programs_births(&recording->bpf.programs);
+	for (const struct xp_process *process = recording->traced.processes.first_live; process && !err;
+	     process = process->next_live) {
+		err = xp_sampler_add_process(sampling->sampler, process->pid);
+		err = err == -ESRCH ? 0 : err;
+	}
+	if (err) { /* too many files: the CPUs stay */
+		xp_sampler_drop_threads(sampling->sampler);
+		return err;
+	}
+	xp_debug("sampling the threads of the targets");
+	xp_programs_sample_cpus(&recording->bpf.programs, false);
+	xp_sampler_drop_cpus(sampling->sampler);
+	sampling->samples_cpus = false;
+	return 0;
+}
+
+/* Reads how many time slices the targets had. Returns whether that is many. */
+static bool slice_often(struct xp_recording *recording, uint64_t now_tsc)
+{
+	const struct xp_pid_list *pids = &recording->options->pids;
+	struct xp_sampling *sampling = &recording->sampling;
+	uint64_t slices = 0, before = sampling->slices, since_ns, period_ns;
+
+	since_ns = xp_clock_ns(recording->clock, now_tsc - sampling->slices_tsc);
+	for (size_t i = 0; i < pids->count; i++)
+		slices += xp_time_slices(pids->pids[i]);
+	sampling->slices = slices;
+	sampling->slices_tsc = now_tsc;
+	if (!before || slices < before || !sampling->sampler || xp_sampler_hardware(sampling->sampler))
+		return false;
+	period_ns = xp_sampler_period_ns(sampling->sampler, xp_clock_hz(recording->clock));
+	return (double)(slices - before) * (double)period_ns >
+	       (double)SLICES_PER_INTERRUPT * (double)sysconf(_SC_NPROCESSORS_ONLN) * (double)since_ns;
+}
+
+void xp_sampling_look(struct xp_recording *recording)
+{
+	if (xp_plan_chooses_events(&recording->plan, recording->options))
+		slice_often(recording, xp_clock_now_tsc());
+}
+
+/* Whether there is a reason to sample the CPUs. */
+static bool has_reason(struct xp_recording *recording, uint64_t now_tsc)
+{
+	struct xp_sampling *sampling = &recording->sampling;
+	uint32_t births = xp_programs_births(&recording->bpf.programs);
 	/* The first child of a command is there before this could be told. */
-	if (births != sampling->births || (!sampling->quiet_tsc && recording->options->follow)) {
-		sampling->births = births;
-		sampling->quiet_tsc = now_tsc + xp_clock_ticks(recording->clock, BIRTHS_QUIET_NS);
+	bool reason = births != sampling->births || (!sampling->quiet_tsc && recording->options->follow);
+	uint64_t look_ns = sampling->quiet_tsc ? SLICES_LOOK_NS : SLICES_LOOK_MIN_NS;
+
+	sampling->births = births;
+	if (now_tsc - sampling->slices_tsc >= xp_clock_ticks(recording->clock, look_ns))
+		reason |= slice_often(recording, now_tsc);
+	return reason;
+}
+
+void xp_sampling_choose(struct xp_recording *recording)
+{
+	struct xp_sampling *sampling = &recording->sampling;
+	uint64_t now_tsc = xp_clock_now_tsc();
+	int err = 0;
+
+	if (!sampling->sampler || !xp_plan_chooses_events(&recording->plan, recording->options))
+		return;
+	if (has_reason(recording, now_tsc)) {
+		sampling->quiet_tsc = now_tsc + xp_clock_ticks(recording->clock, QUIET_NS);
 		if (!sampling->samples_cpus)
-			err = choose_events(recording, true);
+			err = sample_cpus(recording);
 	} else if (sampling->samples_cpus && now_tsc >= sampling->quiet_tsc) {
-		err = choose_events(recording, false);
+		sampling->quiet_tsc = now_tsc + xp_clock_ticks(recording->clock, QUIET_NS);
+		err = sample_threads(recording);
+	} else if (!sampling->quiet_tsc) {
+		sampling->quiet_tsc = now_tsc;
 	}
 	if (err)
-		xp_debug("the CPUs cannot be sampled: %s", strerror(-err));
+		xp_debug("the sampling events cannot be changed: %s", strerror(-err));
 }
 
 /* ---- while it runs ---- */

@@ -23,9 +23,12 @@ struct xp_sampling {
 	struct xp_samples samples;
 	bool *cpus; /* that may be sampled: of the machine, or those of --cpu */
 	size_t cpu_count;
-	bool samples_cpus;	  /* now: always with --all, otherwise while targets create threads and children */
+	/* Now: always with --all, otherwise while targets create threads and children, or get a CPU often. */
+	bool samples_cpus;
 	uint32_t births;	  /* see xp_programs_births(), as last seen */
-	uint64_t quiet_tsc;	  /* without births until then, their CPUs are not sampled any more */
+	uint64_t slices;	  /* of the targets, see target/time_slices.h, as last seen */
+	uint64_t slices_tsc;	  /* and when */
+	uint64_t quiet_tsc;	  /* without a reason until then, CPUs are not sampled any more */
 	unsigned int jit_watches; /* probes that report new JIT code */
 	uint64_t next_repair_tsc; /* next repair of what the side-band lost */
 };
@@ -44,11 +47,13 @@ int xp_sampling_add_cpus(struct xp_sampling *sampling);
 
 /* Applies what the side-band reported before this TSC. Does nothing without sampling, as all below. */
 int xp_sampling_apply_sideband(struct xp_sampling *sampling, uint64_t tsc);
+/* Call it well before xp_sampling_setup(): learns how often the targets are given a CPU meanwhile. */
+void xp_sampling_look(struct xp_recording *recording);
 /*
- * Samples the CPUs while targets create threads and children: the events of threads see little of those that live
- * briefly. To be called in every pass.
+ * Samples the CPUs while targets create threads and children, since the events of threads see little of those that live
+ * briefly, and while the timers of threads would be set more often than those of CPUs. To be called in every pass.
  */
-void xp_sampling_watch_births(struct xp_recording *recording);
+void xp_sampling_choose(struct xp_recording *recording);
 /*
  * Reads from /proc what the side-band lost. Call it after a pass over the rings: an older fork or exec that is still
  * queued would undo the result.

@@ -55,7 +55,7 @@ static int open_bpf_side(struct xp_recording *recording)
 		.stacks = xp_plan_stacks(options),
 		.only_targets = options->follow && !options->exec_path,
 		.follow_children = options->follow,
-		.births = xp_plan_watches_births(&recording->plan, options),
+		.births = xp_plan_chooses_events(&recording->plan, options),
 		.exec_inode = options->exec_path ? recording->plan.exec_file.st_ino : 0,
 		.args = options->args ? options->args : 1,
 		/* A command is one more than the listed pids. */
@@ -101,6 +101,7 @@ static int setup_kernel(struct xp_recording *recording)
 
 int xp_setup(struct xp_recording *recording)
 {
+	xp_sampling_look(recording);
 	xp_plan_choose_stub(&recording->plan);
 	setup_traced(recording);
 	/* The counting comes before anything that a kill would leave behind. */
