@@ -335,3 +335,31 @@ def test_recording_that_was_cut_off(made, tmp_path):
     assert "perf.data: 0x" in done.stderr
     assert sum(folded(done.stdout).values()) == made.samples
     assert f"of {made.samples} samples" in done.stderr
+
+
+SCRIPT = """
+function price(n) { let sum = 0; for (let i = 0; i < n; i++) sum += i % 7; return sum; }
+const end = Date.now() + 1500;
+let sum = 0;
+while (Date.now() < end) sum += price(5000);
+"""
+
+
+@pytest.mark.skipif(not shutil.which("node"), reason="no node here")
+def test_jit(xprof, tmp_path):
+    """The names of JIT functions come from the jitdump, with their blanks."""
+    (tmp_path / "price.js").write_text(SCRIPT)
+    command = ["node", "--perf-prof", "--no-always-sparkplug", "price.js"]
+    done = xprof("record", "-F", "499", "-o", "recording", "--", *command, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    stacks = folded(xprof("export", "--folded", "-o", "-", tmp_path / "recording").stdout)
+    here, there = collections.Counter(), collections.Counter()
+    for frames, count in stacks.items():
+        if frames[-1].startswith("JS:"):
+            assert re.search(r" \S*price\.js:\d+:\d+_\[j\]$", frames[-1]), frames[-1]
+            here[plain(frames[-1]).replace(" ", "_")] += count
+    shown = xprof("report", "--limit", "max", tmp_path / "recording").stdout
+    for count, name in re.findall(r"^ *([1-9]\d*) .*(JS:\S*price\.js:\d+:\d+) +jit$", shown, re.M):
+        there[name] += int(count)
+    assert sum(here.values()) > 20 and here == there
+    assert sum(stacks.values()) == int(re.search(r"(\d+) samples,", shown)[1])

@@ -175,15 +175,31 @@ static size_t names_before(const struct xp_perf_tracks *tracks, uint64_t thread,
 	return low;
 }
 
-const char *xp_perf_tracks_name(const struct xp_perf_tracks *tracks, const struct xp_perf_track *track, int32_t tid,
-				uint64_t at_ns)
+static const char *own_name(const struct xp_perf_tracks *tracks, const struct xp_perf_track *track, int32_t tid,
+			    size_t generation)
 {
 	uint64_t thread = thread_key(track->pid, tid);
-	size_t generation = xp_spans_generation(&track->mappings, at_ns);
 	uint64_t end_ns = generation < track->mappings.clear_count ? track->mappings.clear[generation] : UINT64_MAX;
 	size_t before = names_before(tracks, thread, end_ns);
 
 	return before && tracks->names[before - 1].thread == thread ? tracks->names[before - 1].name : NULL;
+}
+
+const char *xp_perf_tracks_name(const struct xp_perf_tracks *tracks, const struct xp_perf_track *track, int32_t tid,
+				uint64_t at_ns)
+{
+	for (unsigned int i = 0; i < ANCESTORS_MAX; i++) {
+		size_t generation = xp_spans_generation(&track->mappings, at_ns);
+		const char *name = own_name(tracks, track, tid, generation);
+
+		/* A process begins with the name of the one that forked it. */
+		if (name || tid != track->pid || !track->parent || generation)
+			return name;
+		at_ns = XP_MIN(at_ns, track->fork_ns);
+		track = &tracks->all[track->parent - 1];
+		tid = track->pid;
+	}
+	return NULL;
 }
 
 /* ---- processes ---- */

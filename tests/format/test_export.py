@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Exports of perf.data files made by hand: who ran what when, over forks, execs and changes of mappings."""
+import struct
+
+import pytest
+
+import project
+
+GENERATOR = project.OUTPUT / "tests" / "format" / "perfdata_gen"
+HZ, TSC, NS = 1_000_000_000, 10**12, 10**12  # a tick is a ns
+
+# The smallest gperftools profile: a recording has one, and it lists no object.
+PROFILE = struct.pack("<8Q", 0, 3, 0, 1000, 0, 0, 1, 0)
+
+
+@pytest.fixture
+def exported(xprof, tmp_path):
+    """exported(lines, *args): the folded stacks of a recording whose perf.data is described so."""
+
+    def export(lines, *args, level=0, status=0):
+        directory = tmp_path / "recording"
+        directory.mkdir()
+        (directory / "a.prof").write_bytes(PROFILE)
+        text = "".join("\t".join(map(str, line)) + "\n" for line in lines)
+        made = project.run([GENERATOR, directory / "perf.data", 10**9, HZ, TSC, NS, level], stdin=None, input=text)
+        assert made.returncode == 0, made.stderr
+        done = xprof("export", "--folded", "-o", "-", *args, directory)
+        assert done.returncode == status, done.stderr
+        return sorted(done.stdout.splitlines()) if not status else done.stderr
+
+    return export
+
+
+def mapping(at, pid, start, path, offset="0"):
+    return ("map", TSC + at, pid, pid, start, "1000", offset, "-", path)
+
+
+def sample(at, pid, tid, cpu, *addresses, kernel=0):
+    return ("sample", TSC + at, pid, tid, cpu, kernel, *addresses)
+
+
+def test_names_of_processes_and_threads(exported):
+    """The last name of an exec's image is its name, and a fork's child begins with that of its parent."""
+    lines = [
+        ("comm", TSC + 1, 7, 7, "sh"),
+        mapping(2, 7, "1000", "/gone/sh"),
+        sample(3, 7, 7, 0, "1010"),
+        ("comm", TSC + 4, 7, 8, "a;b c"),
+        sample(5, 7, 8, 1, "1020", "1031"),
+        ("fork", TSC + 6, TSC + 6, 9, 9, 7, 1),
+        sample(7, 9, 9, 0, "1010"),
+        ("exec", TSC + 8, 7, 7, "app"),
+        mapping(9, 7, "5000", "/gone/app"),
+        sample(10, 7, 7, 0, "5010"),
+        sample(11, 7, 7, 0, "1010"),
+    ]
+    assert exported(lines, "--by", "thread") == [
+        "app (7);app (7);[unknown] 1",
+        "app (7);app (7);app+0x10 1",
+        "sh (7);a:b c (8);sh+0x30;sh+0x20 1",
+        "sh (7);sh (7);sh+0x10 1",
+        "sh (9);sh (9);sh+0x10 1",
+    ]
+
+
+@pytest.mark.parametrize("level", [0, 3])
+def test_mappings_change_over_time(exported, level):
+    """A later mapping covers an earlier one from its time on; compressed samples may come behind it in the file."""
+    lines = [
+        ("comm", TSC + 1, 7, 7, "app"),
+        mapping(2, 7, "1000", "/gone/one"),
+        sample(3, 7, 7, 0, "1010"),
+        mapping(4, 7, "1000", "/gone/two"),
+        sample(5, 7, 7, 0, "1010"),
+        sample(6, 7, 7, 0, "2010"),
+        mapping(7, 7, "2000", "//anon"),
+        sample(8, 7, 7, 0, "2010"),
+    ]
+    assert exported(lines, "--by", "none", level=level) == ["[anon] 1", "[unknown] 1", "one+0x10 1", "two+0x10 1"]
+
+
+def test_kernel_and_user_frames(exported):
+    """A return address is looked up inside of its call, but neither the sampled one nor what the kernel interrupted."""
+    lines = [
+        ("kernel", "ffffffff81000000", "1000"),
+        ("comm", TSC + 1, 7, 7, "app"),
+        mapping(2, 7, "1000", "/gone/app"),
+        sample(3, 7, 7, 0, "ffffffff81000010", "ffffffff81000021", "1010", "1021", kernel=2),
+    ]
+    assert exported(lines, "--by", "none") == ["app+0x20;app+0x10;[kernel]_[k];[kernel]_[k] 1"]
+
+
+def test_selection(exported):
+    """Times count from the first sample where no manifest tells the beginning."""
+    lines = [
+        ("comm", TSC + 1, 7, 7, "app"),
+        ("comm", TSC + 1, 8, 8, "other"),
+        mapping(2, 7, "1000", "/gone/app"),
+        mapping(2, 8, "1000", "/gone/other"),
+        *(sample(10 + 10**9 * i, 7 + i % 2, 7 + i % 2, i % 3, f"10{i}0") for i in range(6)),
+    ]
+    assert exported(lines, "--by", "cpu", "-p", "7,9", "--from", "1s", "--to", "4.5") == [
+        "cpu 1;app+0x40 1",
+        "cpu 2;app+0x20 1",
+    ]
+
+
+def test_nothing_is_left(exported):
+    lines = [("comm", TSC + 1, 7, 7, "app"), mapping(2, 7, "1000", "/gone/app"), sample(3, 7, 7, 0, "1010")]
+    assert "nothing to export" in exported(lines, "--functions", "!app*", status=1)

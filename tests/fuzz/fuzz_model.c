@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* Fuzzes what an export makes of a perf.data file: processes over time, stacks, trees, and the formats. */
+#include <errno.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/util.h"
+#include "report/export.h"
+#include "report/samples_perf.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+#define CHECK(condition)                                                                                               \
+	do {                                                                                                           \
+		if (!(condition))                                                                                      \
+			abort();                                                                                       \
+	} while (0)
+
+/* What refers to what exists, and callers come first. */
+static void check_model(const struct xp_model *model)
+{
+	for (size_t i = 1; i < model->stack_count; i++)
+		CHECK(model->stacks[i].callers < i && model->stacks[i].location < model->location_count);
+	for (size_t i = 0; i < model->location_count; i++) {
+		const struct xp_model_location *location = &model->locations[i];
+
+		CHECK(location->object < model->object_count && location->frame_count >= 1);
+		CHECK(location->first_frame + location->frame_count <= model->frame_count);
+	}
+	for (size_t i = 0; i < model->frame_count; i++)
+		CHECK(model->frames[i].function < model->function_count);
+	for (size_t i = 0; i < model->sample_count; i++) {
+		CHECK(model->samples[i].stack < model->stack_count);
+		CHECK(model->threads[model->samples[i].thread].process < model->process_count);
+	}
+}
+
+static void write_all(struct xp_model *model)
+{
+	FILE *out = fopen("/dev/null", "w");
+
+	CHECK(out);
+	for (int by = XP_MODEL_BY_PROCESS; by <= XP_MODEL_BY_NONE; by++) {
+		const struct xp_export_options options = { .by = (enum xp_model_group)by };
+
+		CHECK(!xp_export_folded(out, model, &options));
+		CHECK(!xp_export_speedscope(out, model, &options));
+		CHECK(!xp_export_pprof(out, model, &options));
+	}
+	fclose(out);
+}
+
+static void read_model(struct xp_model *model, struct xp_perf_samples *samples, const struct xp_file_view *view,
+		       const struct xp_model_source *source)
+{
+	const struct xp_model_jit_names jit = { xp_jit_codes_name, &samples->jit };
+	struct xp_code_places places;
+	struct xp_violation violation;
+	uint64_t totals[2];
+	bool broken = false;
+	int err = xp_perf_samples_look(samples, view, "/nonexistent", &violation, &broken);
+
+	CHECK(!err || err == -EBADMSG);
+	CHECK(!xp_code_places_read(&places, source->recorded, model->symbolizer, &broken));
+	CHECK(!xp_perf_samples_add(samples, view, model, source, &places));
+	xp_code_places_free(&places);
+	CHECK(!xp_model_name(model, &jit));
+	check_model(model);
+	xp_model_totals(model, totals);
+	CHECK(totals[0] + model->dropped == samples->count);
+	if (model->sample_count)
+		write_all(model);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	const struct xp_file_view view = { .bytes = data, .size = size };
+	const struct xp_recorded recorded = { 0 };
+	const struct xp_select select = { 0 };
+	struct xp_model_source source = { .recorded = &recorded, .select = &select };
+	struct xp_perf_samples samples = { 0 };
+	struct xp_facts *facts;
+	struct xp_model model;
+
+	xp_log_level = XP_LOG_QUIET;
+	CHECK(!xp_facts_read(&facts, "/nonexistent"));
+	source.facts = facts;
+	CHECK(!xp_model_init(&model, XP_MODEL_SAMPLES));
+	/* No time, no reader: the files that the input names are not opened. */
+	xp_symbolizer_limit(model.symbolizer, 0);
+	read_model(&model, &samples, &view, &source);
+	xp_perf_samples_free(&samples);
+	xp_model_free(&model);
+	xp_facts_free(facts);
+	return 0;
+}
