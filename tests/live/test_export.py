@@ -108,7 +108,8 @@ def made(xprof, program, tmp_path_factory):
 
 
 def folded(text):
-    """{stack: value}"""
+    """{stack: value}; each stack is there once."""
+    assert len({line.rsplit(" ", 1)[0] for line in text.splitlines()}) == len(text.splitlines())
     return {tuple(line.rsplit(" ", 1)[0].split(";")): int(line.rsplit(" ", 1)[1]) for line in text.splitlines()}
 
 

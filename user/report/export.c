@@ -167,6 +167,7 @@ static int export_model(struct exporting *exporting, const struct xp_model_sourc
 	int err = xp_model_init(model, exporting->options->kind);
 
 	model->keep_times = keep_times;
+	model->full_names = exporting->options->full_names;
 	if (!err && model->kind == XP_MODEL_CALLS)
 		err = xp_model_read_calls(model, source, &exporting->broken);
 	else if (!err)

@@ -116,6 +116,7 @@ struct xp_model_sample {
 struct xp_model {
 	enum xp_model_kind kind;
 	bool keep_times;
+	bool full_names;     /* names are shown as they are, not shortened by xp_short_name() */
 	bool has_threads;    /* the source tells threads apart */
 	bool has_cpus;	     /* and CPUs */
 	uint64_t period_ns;  /* of samples; 0: unknown */

@@ -8,6 +8,7 @@
 
 #include "base/array.h"
 #include "base/util.h"
+#include "report/export_names.h"
 
 static uint64_t node_key(const void *elements, uint32_t index)
 {
@@ -39,6 +40,35 @@ static int add_node(struct xp_model_tree *tree, const struct xp_model_node *node
 	return 0;
 }
 
+/*
+ * Finds the first function with the same shown name in the same object: overloads have one shown name, and a JIT
+ * function with code of other source files is a function for each of them.
+ */
+static int find_same(struct xp_model_tree *tree, struct xp_model *model)
+{
+	struct xp_u64_map first = { 0 };
+	char shown[XP_DEMANGLED_BYTES_MAX + 1];
+	int err = 0;
+
+	tree->same_as = calloc(XP_MAX(model->function_count, (size_t)1), sizeof(*tree->same_as));
+	if (!tree->same_as)
+		return -ENOMEM;
+	for (uint32_t i = 0; !err && i < model->function_count; i++) {
+		const struct xp_model_function *function = &model->functions[i];
+		const char *name =
+		    xp_model_text(model, xp_export_name(shown, sizeof(shown), function, model->full_names));
+		/* Each text has one address. */
+		uint32_t *same = name ? xp_u64_map_add(&first, (uintptr_t)name << 14 ^ function->object, i) : NULL;
+
+		if (!same)
+			err = -ENOMEM;
+		else
+			tree->same_as[i] = model->functions[*same].object == function->object ? *same : i;
+	}
+	xp_u64_map_free(&first);
+	return err;
+}
+
 /* Adds the frames of a location below a node, the outermost first. */
 static int add_location(struct xp_model_tree *tree, const struct xp_model *model, uint32_t location, uint32_t *node)
 {
@@ -48,7 +78,7 @@ static int add_location(struct xp_model_tree *tree, const struct xp_model *model
 	for (uint32_t i = at->frame_count; !err && i; i--) {
 		const struct xp_model_node new = {
 			.parent = *node,
-			.function = model->frames[at->first_frame + i - 1].function,
+			.function = tree->same_as[model->frames[at->first_frame + i - 1].function],
 			.is_inlined = i < at->frame_count,
 		};
 
@@ -143,6 +173,8 @@ int xp_model_tree_make(struct xp_model_tree *tree, struct xp_model *model, enum 
 
 	memset(tree, 0, sizeof(*tree));
 	err = add_node(tree, &root, &node);
+	if (!err)
+		err = find_same(tree, model);
 	for (size_t i = 0; !err && i < model->sample_count; i++) {
 		const struct xp_model_sample *sample = &model->samples[i];
 
@@ -164,6 +196,7 @@ void xp_model_tree_free(struct xp_model_tree *tree)
 {
 	free(tree->nodes);
 	free(tree->path);
+	free(tree->same_as);
 	xp_hash_free(&tree->by_node);
 	xp_u64_map_free(&tree->by_stack);
 	memset(tree, 0, sizeof(*tree));

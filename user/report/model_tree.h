@@ -20,7 +20,7 @@ enum xp_model_group {
 
 struct xp_model_node {
 	uint32_t parent;   /* lower than the node's own index; 0: the root, node 0, whose parent is XP_MODEL_NONE */
-	uint32_t function; /* XP_MODEL_NONE: a group, or the root */
+	uint32_t function; /* the first one with this shown name and object; XP_MODEL_NONE: a group, or the root */
 	bool is_inlined;   /* into its parent */
 	const char *group; /* clean; NULL: a function, or the root */
 	uint64_t self[2];  /* values of the model's samples that end here */
@@ -32,6 +32,7 @@ struct xp_model_tree {
 	size_t count;
 	/* private */
 	size_t room;
+	uint32_t *same_as; /* of each function: the first one that is shown as the same */
 	uint32_t *path;
 	size_t path_room;
 	struct xp_hash by_node;
