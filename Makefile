@@ -228,7 +228,7 @@ run-demo: all $(EXAMPLES)
 # Measurements. BENCH: arguments of tests/bench/run, such as BENCH=--quick.
 
 BENCH_FLAGS = -O2 -g -pthread -fxray-instrument -fxray-instruction-threshold=1000000 -fxray-ignore-loops $(NO_RUNTIME)
-BENCH_PROGRAMS := $(addprefix $(O)/bench/,target target-entry target-runtime target-uftrace many empty empty.bpf.o busy \
+BENCH_PROGRAMS := $(addprefix $(O)/bench/,target target-entry target-runtime target-uftrace many connects empty empty.bpf.o busy \
 		  tick load graded deep)
 
 $(O)/bench/:
@@ -251,7 +251,7 @@ $(O)/bench/target-entry: tests/bench/target.c | $(O)/bench/
 	$(call say,BENCH,$@)
 	$(Q)$(CLANG) $(BENCH_FLAGS) -fxray-instrumentation-bundle=function-entry -o $@ $<
 
-$(O)/bench/many: tests/bench/many.c | $(O)/bench/
+$(O)/bench/many $(O)/bench/connects: $(O)/bench/%: tests/bench/%.c tests/bench/many.h | $(O)/bench/
 	$(call say,BENCH,$@)
 	$(Q)$(CLANG) $(BENCH_FLAGS) -O1 -g0 -o $@ $<
 

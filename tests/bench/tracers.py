@@ -73,12 +73,15 @@ class Target:
 
     def ask(self, command):
         """The number with which it answers: see target.c."""
+        return int(self.answer(command))
+
+    def answer(self, command):
         self.process.stdin.write(command + "\n")
         self.process.stdin.flush()
         answer = self.process.stdout.readline()
         if not answer:
             raise BenchError(f"{self.path.name} ended at '{command}'")
-        return int(answer)
+        return answer
 
     @functools.cached_property
     def sleds(self):
