@@ -397,8 +397,8 @@ static int check_target(struct xp_options *options, bool separated)
 		return -EINVAL;
 	}
 	if ((options->sled_mode == XP_SLED_MODE_OPTION_PATCH || options->sled_mode == XP_SLED_MODE_OPTION_MEMORY) &&
-	    (options->follow || options->exec_path)) {
-		xp_error("--sled-mode %s goes with -p or -- CMD, without --follow",
+	    (options->follow || options->exec_path) && options->max_overhead > 0) {
+		xp_error("--sled-mode %s with --max-overhead goes with -p or -- CMD, without --follow",
 			 options->sled_mode == XP_SLED_MODE_OPTION_PATCH ? "patch" : "memory");
 		return -EINVAL;
 	}

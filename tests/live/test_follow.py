@@ -9,6 +9,7 @@ import time
 
 import pytest
 
+import leftovers
 import project
 import recording
 from recording import ENTER, EXIT, TAIL
@@ -211,7 +212,7 @@ def test_command_with_followed_children(record, chain):
 def test_spawned_program(record, waiting, chain, other, follow):
     """vfork and exec, of the same program and of another one, in a child."""
     process = waiting(chain, 0, 10, "spawn", chain, 0, 20, "spawn", other, NOTICED_MS, 30)
-    session = record(*(["--follow"] if follow else []), "-p", process.pid).wait_attached()
+    session = record(*([PROBE, "--follow"] if follow else []), "-p", process.pid).wait_attached()
     go(process)
     found = images(session.finish().ok())
     assert found[0] == (process.pid, {"work": 10})
@@ -220,7 +221,7 @@ def test_spawned_program(record, waiting, chain, other, follow):
 
 def test_grandchildren_are_followed(record, waiting, chain):
     process = waiting(chain, 0, 10, "fork", chain, 0, 20, "fork", chain, 0, 30, "fork")
-    session = record("--follow", "-p", process.pid).wait_attached()
+    session = record(PROBE, "--follow", "-p", process.pid).wait_attached()
     go(process)
     found = [calls for _, calls in images(session.finish().ok())]
     assert found == [{"work": 10}, {"work": 20}, {"work": 30}, {"in_child": 30}]
@@ -228,9 +229,75 @@ def test_grandchildren_are_followed(record, waiting, chain):
 
 def test_fork_and_exec_is_followed(record, waiting, chain):
     process = waiting(chain, 0, 10, "fork", chain, 0, 20)
-    session = record("--follow", "-p", process.pid).wait_attached()
+    session = record(PROBE, "--follow", "-p", process.pid).wait_attached()
     go(process)
     assert [calls for _, calls in images(session.finish().ok())] == [{"work": 10}, {"work": 20}]
+
+
+@pytest.mark.parametrize("mode", ["patch", "memory"])
+def test_children_of_a_patched_program(record, program, waiting, library, mode):
+    """They inherit the patched sleds, and so does one that outlives the program; what it loads is patched in it."""
+    children, calls = 20, 100
+    process = waiting(program("live/programs/forks.c", "-O1", "-ldl", "-pthread"), children, calls, library)
+    session = record("--no-samples", f"--sled-mode={mode}", "--follow", "-p", process.pid).wait_attached()
+    go(process)
+    recorded = session.finish().ok()
+    found = [called(log) for log in recorded.logs]
+    last = next(calls_of for calls_of in found if "loaded_entry" in calls_of)
+    assert (last["work"], last["loaded_entry"]) == (calls, calls)
+    found.remove(last)
+    assert sorted(calls_of["work"] for calls_of in found) == [calls] * (children + 1) + [2 * calls] * children
+    modes = [o["sled_mode"] for p in recorded.manifest["processes"] for o in p["objects"] if o["sleds_attached"]]
+    # The parent, its library's copy in the last child, and the children: these record through the kernel.
+    assert modes[0] == mode and set(modes[1:]) <= {"patch", mode} and modes.count("patch") >= 2 * children
+    assert recorded.totals["seen"] == 2 * calls * (3 * children + 1 + 1) + 2 * (sum(last.values()) - calls)
+
+
+def test_live_child_is_restored(xprof, record, start, program):
+    """At the end of the recording, and by `xprof restore` when that was killed; the child goes on in any case."""
+    parent = start([program("live/programs/parent.c", "-O1", project.no_runtime())])
+    assert parent.stdout.readline() == "ready\n"
+    session = record("--no-samples", "--sled-mode=patch", "--follow", "-p", parent.pid).wait_attached()
+    parent.send_signal(signal.SIGUSR1)
+    child = int(parent.stdout.readline())
+    time.sleep(0.2)
+    recorded = session.stop().ok()
+    assert {log.pid: log.calls()["leaf", ENTER] > 10 for log in recorded.logs} == {parent.pid: True, child: True}
+    leftovers.assert_nothing_left(child)
+    session = record("--no-samples", "--sled-mode=patch", "--follow", "-p", f"{parent.pid},{child}").wait_attached()
+    session.process.kill()
+    session.finish()
+    assert os.path.exists(f"/proc/{child}/exe") and leftovers.left_code(child)
+    assert xprof("restore", "-p", child).returncode == 0
+    leftovers.assert_nothing_left(child)
+    assert xprof("restore", "-p", parent.pid).returncode == 0
+    parent.send_signal(signal.SIGUSR1)
+    assert parent.wait(20) == 0
+
+
+def test_child_executes_a_patched_program(record, waiting, chain):
+    """Other than a probe, a patched sled has to be written after the exec, and xprof says what that means."""
+    process = waiting(chain, 0, 10, "fork", chain, NOTICED_MS, 20, "fork")
+    session = record("--follow", "-p", process.pid).wait_attached()
+    go(process)
+    recorded = session.finish().ok()
+    assert [calls for _, calls in images(recorded)] == [{"work": 10}, {"work": 20}, {"in_child": 20}]
+    assert recorded.messages.count("its sleds are patched some milliseconds later") == 1
+
+
+def test_exec_path_is_patched_on_request(record, start, waiting, chain):
+    early = waiting(chain, 0, 10)
+    session = record("--exec", chain, "--sled-mode=patch").wait_attached()
+    late = start([chain, NOTICED_MS, 20, "fork"])
+    go(early)
+    assert late.wait(20) == 0
+    time.sleep(0.3)
+    recorded = session.stop().ok()
+    assert sorted(map(str, (calls for _, calls in images(recorded)))) == sorted(
+        map(str, [{"work": 10}, {"work": 20}, {"in_child": 20}])
+    )
+    modes = {o["sled_mode"] for p in recorded.manifest["processes"] for o in p["objects"]}
+    assert modes == {"patch"}
 
 
 # Several processes, several recordings
@@ -297,7 +364,7 @@ def test_follow_beside_patched_sleds(record, waiting, chain, way):
     """Probes of --follow are in all processes of a file; one of them has patched sleds, and must not get any."""
     other, process, late = waiting(chain, 0, 70), waiting(chain, 0, 50), waiting(chain, 0, 30)
     patching = record("--sled-mode=patch", "-p", other.pid).wait_attached()
-    session = record(f"--uprobes={way}", "--follow", "-p", process.pid).wait_attached()
+    session = record(PROBE, f"--uprobes={way}", "--follow", "-p", process.pid).wait_attached()
     go(process)
     recorded = session.finish().ok()
     owner = f"patched in process {other.pid}, which another xprof (process {patching.process.pid}) records"

@@ -340,11 +340,6 @@ def test_threads_without_tsc(waiting, program, record):
     assert found["work", ENTER] == found["work", EXIT] == recording.printed_calls(output)["work"] == 1000
 
 
-def test_not_with_follow(xprof):
-    done = xprof("record", MEMORY, "--follow", "-p", 1)
-    assert done.returncode == 2 and "--sled-mode memory goes with -p or -- CMD, without --follow" in done.stderr
-
-
 def test_budget_keeps_the_mode(busy, record):
     target = busy(pause_us=100)
     recorded = record(MEMORY, "--no-samples", "--max-overhead=50%", "-p", target.pid, "-d", "200ms").finish().adds_up()

@@ -44,6 +44,7 @@ struct link {
 	uint32_t group;
 	uint32_t probes;
 	bool anchor;
+	bool extra; /* an anchor that stands for no process */
 };
 
 struct xp_attach {
@@ -77,7 +78,7 @@ static bool has_anchor(struct xp_attach *attach, pid_t pid)
 
 	pthread_mutex_lock(&attach->lock);
 	for (size_t i = 0; i < attach->count && !found; i++)
-		found = attach->links[i].anchor && attach->links[i].pid == pid;
+		found = attach->links[i].anchor && !attach->links[i].extra && attach->links[i].pid == pid;
 	pthread_mutex_unlock(&attach->lock);
 	return found;
 }
@@ -280,7 +281,7 @@ static int attach_request(void *arg)
 	struct xp_attach *attach = request->attach;
 	size_t least = attach->multi ? BATCH_MIN : 1, links_made = 0, done = 0;
 	struct link *links = calloc(uprobes->count / least + 1, sizeof(*links));
-	bool anchored = has_anchor(attach, uprobes->pid);
+	bool anchored = !uprobes->anchor && has_anchor(attach, uprobes->pid);
 	int err = links ? 0 : -ENOMEM;
 
 	while (done < uprobes->count && !err) {
@@ -293,6 +294,7 @@ static int attach_request(void *arg)
 		if (err)
 			break;
 		link->anchor = !anchored;
+		link->extra = uprobes->anchor;
 		if (anchored)
 			link->fd = move_up(link->fd);
 		anchored = true;
@@ -352,7 +354,7 @@ int xp_attach_uprobes(struct xp_attach *attach, const struct xp_uprobe_set *upro
 int xp_attach_uprobe(struct xp_attach *attach, int program_fd, int file_fd, pid_t pid, uint64_t offset)
 {
 	const struct xp_uprobe probe = { .offset = offset };
-	const struct xp_uprobe_set uprobes = { program_fd, file_fd, pid, 0, &probe, 1 };
+	const struct xp_uprobe_set uprobes = { program_fd, file_fd, pid, 0, &probe, 1, false };
 
 	return xp_attach_uprobes(attach, &uprobes);
 }

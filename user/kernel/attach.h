@@ -56,6 +56,7 @@ struct xp_uprobe_set {
 	uint32_t group; /* see below */
 	const struct xp_uprobe *list;
 	size_t count;
+	bool anchor; /* besides the anchor of the process: it is detached as late, and another one is still needed */
 };
 
 /*

@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -24,6 +25,9 @@ static int put_back_leftovers(struct xp_recording *recording, pid_t pid)
 	int err;
 
 	if (!recording->plan.sleds || !recording->probes.attach || recording->probes.stopped)
+		return 0;
+	/* A child whose fork nobody told of has those of its parent. */
+	if (recording->probes.patch && xp_patch_knows(recording->probes.patch, pid))
 		return 0;
 	err = xp_unpatch_process(pid, false, &unpatched, recording->why, sizeof(recording->why));
 	if (!err && unpatched.sleds)
@@ -55,11 +59,13 @@ int xp_follow_adopt(struct xp_recording *recording, const struct xp_event *recor
 {
 	struct xp_process *process = xp_processes_find(&recording->traced.processes, record->pid);
 	struct xp_object *object = xp_objects_find(&recording->traced.objects, xp_event_fn(record));
-	const struct xp_attached *attached =
-	    object ? xp_probes_find(&recording->probes, object, xp_follow_probe_pid(recording, record->pid)) : NULL;
+	const struct xp_attached *attached = object ? xp_probes_find(&recording->probes, object, record->pid) : NULL;
 	struct xp_target_info info = { 0 };
 	int err = 0;
 
+	/* A child has what its parent had. */
+	if (object && !attached && recording->plan.all_processes)
+		attached = xp_probes_find_any(&recording->probes, object);
 	if (!process) {
 		snprintf(info.comm, sizeof(info.comm), "%s", comm);
 		err = xp_processes_add(&recording->traced.processes, &process, record->pid, &info, tsc);
@@ -190,6 +196,32 @@ static int on_exec(struct xp_recording *recording, const struct xp_event_task *t
 	return err == -ESRCH ? xp_follow_adopt(recording, &task->head, task->comm, tsc) : err;
 }
 
+/* Whether all sleds that the parent has patched were so at this TSC: then a child has them, too. */
+static bool was_patched(const struct xp_process *parent, uint64_t tsc)
+{
+	for (size_t i = 0; i < parent->functions.range_count; i++) {
+		const struct xp_sled_result *sleds = &parent->functions.ranges[i].sleds;
+
+		if (sleds->mode == XP_SLEDS_PATCHED && sleds->begin_tsc > tsc)
+			return false;
+	}
+	return true;
+}
+
+/* A child of fork() is recorded through the sleds of its parent, and does not have its parent's rings. */
+static int inherit(struct xp_process *child, const struct xp_process *parent)
+{
+	int err = xp_functions_copy(&child->functions, &parent->functions);
+
+	for (size_t i = 0; i < child->functions.range_count; i++) {
+		struct xp_sled_result *sleds = &child->functions.ranges[i].sleds;
+
+		child->attaching.inherits |= sleds->mode == XP_SLEDS_PATCHED;
+		sleds->memory = false;
+	}
+	return err;
+}
+
 static int on_fork(struct xp_recording *recording, const struct xp_event_task *task, uint64_t tsc)
 {
 	struct xp_process *parent = xp_processes_find(&recording->traced.processes, task->ppid);
@@ -210,9 +242,22 @@ static int on_fork(struct xp_recording *recording, const struct xp_event_task *t
 	err = xp_processes_add(&recording->traced.processes, &child, task->head.pid, &info, tsc);
 	if (err)
 		return err;
-	child->functions.main_object = parent->functions.main_object;
 	child->cpu.used_ns = 1; /* next to nothing, but known */
-	return xp_functions_copy(&child->functions, &parent->functions);
+	if (!was_patched(parent, tsc))
+		return xp_follow_scan(recording, child);
+	child->functions.main_object = parent->functions.main_object;
+	return inherit(child, parent);
+}
+
+static int on_end(struct xp_recording *recording, struct xp_process *process)
+{
+	pid_t pid = process->pid;
+	int err = xp_process_end(process);
+
+	/* With --follow and --exec, processes come and go. */
+	if (recording->plan.all_processes && patched_since(recording, pid))
+		xp_probes_drop_process(&recording->probes, pid, recording->plan.multi);
+	return err;
 }
 
 /*
@@ -255,7 +300,7 @@ int xp_follow_task(struct xp_recording *recording, const struct xp_event *record
 			return 0;
 		process->signal = task->exit_code & 0x7f; /* like WTERMSIG() */
 		xp_process_ran(process, task->cpu_ns);
-		return xp_process_end(process);
+		return on_end(recording, process);
 	case XP_EVENT_LINK_MAP:
 		/* A held process is stopped at this event, and scanned then: xp_follow_launch_event(). */
 		if (xp_command_traces(&recording->command, (pid_t)record->pid) && record->tid == record->pid)
@@ -290,7 +335,9 @@ static int attach_exec_file(struct xp_recording *recording)
 		return err;
 	if (!object->table)
 		return -ENOENT;
-	err = xp_follow_attach_object(recording, object, NULL, &sleds);
+	/* Otherwise in each process, when it executes the file. */
+	if (!recording->probes.patch)
+		err = xp_follow_attach_object(recording, object, NULL, &sleds);
 	if (!err)
 		xp_follow_warn_refused(object, 0, &sleds);
 	return err;
@@ -348,6 +395,28 @@ int xp_follow_rescan(struct xp_recording *recording)
 			err = 0;
 	}
 	return err;
+}
+
+void xp_follow_release_stubs(struct xp_recording *recording)
+{
+	struct xp_patch *patch = recording->probes.patch;
+	pid_t *pids = NULL;
+	size_t count = 0;
+
+	if (!patch || !xp_patch_left(patch))
+		return;
+	for (const struct xp_process *process = recording->traced.processes.first_live; process;
+	     process = process->next_live)
+		count++;
+	pids = malloc((count + 1) * sizeof(*pids));
+	if (!pids)
+		return;
+	count = 0;
+	for (const struct xp_process *process = recording->traced.processes.first_live; process;
+	     process = process->next_live)
+		pids[count++] = process->pid;
+	xp_patch_release(patch, pids, count);
+	free(pids);
 }
 
 void xp_follow_check(struct xp_recording *recording)

@@ -38,6 +38,55 @@ static void tell_no_rings(const struct xp_recording *recording, struct xp_proces
 	process->attaching.told_no_rings = true;
 }
 
+/* Whether a process has the object's sleds patched. */
+static bool patched_anywhere(const struct xp_recording *recording, const struct xp_object *object)
+{
+	for (const struct xp_process *process = recording->traced.processes.first_live; process;
+	     process = process->next_live)
+		for (size_t i = 0; i < process->functions.range_count; i++)
+			if (process->functions.ranges[i].object == object &&
+			    process->functions.ranges[i].sleds.mode == XP_SLEDS_PATCHED)
+				return true;
+	return false;
+}
+
+/* Whether the process has patched sleds, its own or its parent's. */
+static bool is_patched(const struct xp_process *process)
+{
+	for (size_t i = 0; i < process->functions.range_count; i++)
+		if (process->functions.ranges[i].sleds.mode == XP_SLEDS_PATCHED)
+			return true;
+	return false;
+}
+
+/*
+ * Whether the object's sleds are to be patched. A program that a followed process executes is probed, in all processes,
+ * so the next process that executes it is recorded from its first instruction. That is not possible while another
+ * process has it patched, since probes would be in that one, too.
+ */
+static bool is_to_patch(const struct xp_recording *recording, const struct xp_process *process,
+			const struct xp_object *object)
+{
+	if (!recording->probes.patch || !process)
+		return false;
+	if (!recording->plan.all_processes || recording->options->sled_mode != XP_SLED_MODE_OPTION_AUTO)
+		return true;
+	return !recording->run_tsc || is_held(recording, process->pid) || is_patched(process) ||
+	       patched_anywhere(recording, object);
+}
+
+/* A program that runs already, and was not patched when it started. */
+static void say_late(struct xp_recording *recording, const struct xp_process *process, const struct xp_object *object)
+{
+	if (recording->probes.told_late || !recording->run_tsc || !recording->plan.all_processes ||
+	    is_held(recording, process->pid) || is_patched(process))
+		return;
+	recording->probes.told_late = true;
+	xp_info("process %d has executed %s: its sleds are patched some milliseconds later, and its calls until then "
+		"are not recorded; with --sled-mode probe they would be",
+		process->pid, object->path);
+}
+
 /*
  * Patches the object's sleds. Returns 0, 1 if they are to be probed instead (and says why), or -ESRCH if the process
  * has ended or executed another program. A process that keeps executing programs is probed: the next program has the
@@ -48,12 +97,16 @@ static int patch_object(struct xp_recording *recording, struct xp_process *proce
 {
 	pid_t pid = process->pid;
 	const struct xp_patch_place place = { object, pid, is_held(recording, pid) };
-	bool must = recording->options->sled_mode == XP_SLED_MODE_OPTION_PATCH;
+	/* What others run does not end the recording. */
+	bool must = recording->options->sled_mode == XP_SLED_MODE_OPTION_PATCH &&
+		    !(recording->plan.all_processes && recording->run_tsc);
 	char why[512] = "it executes programs faster than their sleds can be patched";
 	int err = -ESRCH;
 
 	if (must || process->attaching.in_vain < XP_FOLLOW_PATCH_TRIES) {
 		err = xp_patch_object(recording->probes.patch, &place, sleds, why, sizeof(why));
+		if (!err)
+			say_late(recording, process, object);
 		if (!err && !process->rings)
 			process->rings = xp_patch_rings(recording->probes.patch, pid);
 		if (!err && recording->plan.memory && !sleds->memory)
@@ -96,7 +149,7 @@ static int attach_throttled(struct xp_recording *recording, struct xp_object *ob
 	if (err)
 		return err;
 	err = 1;
-	if (recording->probes.patch && process) {
+	if (is_to_patch(recording, process, object)) {
 		xp_throttle_wait(recording->probes.throttle);
 		xp_throttle_expect(recording->probes.throttle, object, XP_SLEDS_PATCHED);
 		err = patch_object(recording, process, object, sleds);
@@ -112,12 +165,30 @@ static int attach_throttled(struct xp_recording *recording, struct xp_object *ob
 	return xp_throttle_attach(recording->probes.throttle, object, pid, sleds);
 }
 
+/*
+ * Conditional tail exits of an object that is patched, in all processes: the children of those that have it patched are
+ * to be recorded, too. Once for each object.
+ */
+static int probe_conditional(struct xp_recording *recording, const struct xp_object *object)
+{
+	const struct xp_sled_choice conditional = { .object = object, .unpatched = true };
+	struct xp_sled_result sleds;
+	int err;
+
+	if (!recording->probes.attach || xp_probes_has_conditional(&recording->probes, object))
+		return 0;
+	err = xp_sleds_attach(recording->probes.attach, &recording->bpf.programs, &conditional, &sleds);
+	return err ? err : xp_probes_add_conditional(&recording->probes, object);
+}
+
 static int attach_unthrottled(struct xp_recording *recording, struct xp_object *object, struct xp_process *process,
 			      pid_t pid, struct xp_sled_result *sleds)
 {
 	const struct xp_sled_choice all = { .object = object, .pid = pid, .all_args = recording->options->args };
-	int err = recording->probes.patch && process ? patch_object(recording, process, object, sleds) : 1;
+	int err = is_to_patch(recording, process, object) ? patch_object(recording, process, object, sleds) : 1;
 
+	if (!err && recording->plan.all_processes)
+		return probe_conditional(recording, object);
 	if (err != 1)
 		return err;
 	err = check_room(recording, object);
@@ -165,7 +236,7 @@ static void explain(struct xp_recording *recording, const struct xp_object *obje
 			  strerror(-err));
 }
 
-/* Attaches with the budget if there is one. probe_pid: see xp_follow_probe_pid(). */
+/* Attaches with the budget if there is one. probe_pid: the process that it is probed in, or 0. */
 static int attach_sleds(struct xp_recording *recording, struct xp_object *object, struct xp_process *process,
 			pid_t probe_pid, struct xp_sled_result *sleds)
 {
@@ -177,11 +248,19 @@ static int attach_sleds(struct xp_recording *recording, struct xp_object *object
 	return err;
 }
 
+/* An object loaded during the recording does not end it, nor do programs that others run. */
+static bool may_be_missing(const struct xp_recording *recording, int err)
+{
+	if (err == -ENOBUFS)
+		return recording->run_tsc;
+	return err == -EREMOTE && (recording->run_tsc || recording->plan.samples || recording->plan.all_processes);
+}
+
 int xp_follow_attach_object(struct xp_recording *recording, struct xp_object *object, struct xp_process *process,
 			    struct xp_sled_result *sleds)
 {
-	pid_t pid = process ? process->pid : 0, probe_pid = xp_follow_probe_pid(recording, pid);
-	const struct xp_attached *attached = xp_probes_find(&recording->probes, object, probe_pid);
+	pid_t pid = process ? process->pid : 0, probe_pid = pid;
+	const struct xp_attached *attached = xp_probes_find(&recording->probes, object, pid);
 	int err;
 
 	if (attached) {
@@ -193,17 +272,20 @@ int xp_follow_attach_object(struct xp_recording *recording, struct xp_object *ob
 		return 0;
 	if (xp_interrupted())
 		return -ECANCELED;
+	/* Probes of all processes would be in those that have it patched, too. */
+	if (recording->plan.all_processes && !patched_anywhere(recording, object))
+		probe_pid = 0;
 	err = attach_sleds(recording, object, process, probe_pid, sleds);
 	if (err && !recording->why[0])
 		explain(recording, object, pid, err);
-	/* An object loaded during the recording does not end it, nor do programs that others run. */
-	if ((err == -ENOBUFS && recording->run_tsc) ||
-	    (err == -EREMOTE && (recording->run_tsc || recording->plan.samples || recording->plan.all_processes))) {
+	if (may_be_missing(recording, err)) {
 		xp_warn("%s; its sleds are not recorded", recording->why);
 		recording->why[0] = 0;
 		*sleds = (struct xp_sled_result){ 0 };
 		err = 0;
 	}
+	if (sleds->mode == XP_SLEDS_PATCHED)
+		probe_pid = pid;
 	if (!err)
 		err = xp_probes_add(&recording->probes, &(struct xp_attached){ object, probe_pid, *sleds });
 	if (err)

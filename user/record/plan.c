@@ -40,6 +40,20 @@ static int check_sleds(struct xp_plan *plan, const struct xp_options *options, c
 	return 0;
 }
 
+/*
+ * Whether processes that are recorded from a later time on may have patched sleds. With --exec, programs are probed,
+ * because then the next one is recorded from its first instruction, and patched only on request. A budget counts the
+ * calls of a process, and those of its children are not counted yet.
+ */
+static bool may_patch_new(const struct xp_options *options)
+{
+	bool asked = options->sled_mode != XP_SLED_MODE_OPTION_AUTO;
+
+	if (!options->follow && !options->exec_path)
+		return true;
+	return !(options->max_overhead > 0) && (!options->exec_path || asked);
+}
+
 int xp_plan_make(struct xp_plan *plan, const struct xp_options *options, const struct xp_preflight *preflight,
 		 char *why, size_t why_size)
 {
@@ -56,8 +70,7 @@ int xp_plan_make(struct xp_plan *plan, const struct xp_options *options, const s
 	err = check_sleds(plan, options, preflight, why, why_size);
 	if (err)
 		return err;
-	/* With --follow and --exec, processes that start later have probes, too, so sleds are always probed. */
-	plan->may_patch = plan->sleds && options->sled_mode != XP_SLED_MODE_OPTION_PROBE && !plan->all_processes;
+	plan->may_patch = plan->sleds && options->sled_mode != XP_SLED_MODE_OPTION_PROBE && may_patch_new(options);
 	plan->memory = plan->may_patch && options->sled_mode == XP_SLED_MODE_OPTION_MEMORY;
 	if (plan->memory && !xp_stub_has_fsgsbase()) {
 		xp_info(

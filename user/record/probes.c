@@ -6,10 +6,19 @@
 #include "base/array.h"
 #include "target/link_map.h"
 
-struct xp_attached *xp_probes_find(const struct xp_probes *probes, const struct xp_object *object, pid_t pid)
+const struct xp_attached *xp_probes_find(const struct xp_probes *probes, const struct xp_object *object, pid_t pid)
 {
 	for (size_t i = 0; i < probes->attached_count; i++)
-		if (probes->attached[i].object == object && probes->attached[i].pid == pid)
+		if (probes->attached[i].object == object &&
+		    (probes->attached[i].pid == pid || !probes->attached[i].pid))
+			return &probes->attached[i];
+	return NULL;
+}
+
+const struct xp_attached *xp_probes_find_any(const struct xp_probes *probes, const struct xp_object *object)
+{
+	for (size_t i = 0; i < probes->attached_count; i++)
+		if (probes->attached[i].object == object)
 			return &probes->attached[i];
 	return NULL;
 }
@@ -20,6 +29,24 @@ int xp_probes_add(struct xp_probes *probes, const struct xp_attached *attached)
 
 	if (!err)
 		probes->attached[probes->attached_count++] = *attached;
+	probes->any_attached = true;
+	return err;
+}
+
+bool xp_probes_has_conditional(const struct xp_probes *probes, const struct xp_object *object)
+{
+	for (size_t i = 0; i < probes->conditional_count; i++)
+		if (probes->conditional[i] == object)
+			return true;
+	return false;
+}
+
+int xp_probes_add_conditional(struct xp_probes *probes, const struct xp_object *object)
+{
+	int err = XP_ARRAY_RESERVE(probes->conditional, probes->conditional_room, probes->conditional_count + 1);
+
+	if (!err)
+		probes->conditional[probes->conditional_count++] = object;
 	return err;
 }
 
@@ -100,5 +127,6 @@ void xp_probes_free(struct xp_probes *probes)
 	xp_attach_free(probes->attach);
 	xp_throttle_free(probes->throttle);
 	free(probes->attached);
+	free(probes->conditional);
 	free(probes->linkers);
 }

@@ -38,8 +38,13 @@ struct xp_probes {
 	struct xp_throttle *throttle; /* --max-overhead; NULL: no budget */
 	struct xp_attached *attached;
 	size_t attached_count, attached_room;
+	/* Objects whose conditional tail exits are probed in all processes, besides sleds that are patched. */
+	const struct xp_object **conditional;
+	size_t conditional_count, conditional_room;
 	struct xp_linker *linkers;
 	size_t linker_count, linker_room;
+	bool any_attached;  /* ever */
+	bool told_late;	    /* that programs are recorded only some milliseconds after they start */
 	bool stopped;	    /* nothing is attached any more, only the ring buffers are read */
 	uint64_t attach_ns; /* time spent attaching, and detaching */
 	uint64_t detach_ns;
@@ -47,10 +52,15 @@ struct xp_probes {
 	uint64_t longest_stop_ns; /* the longest stop */
 };
 
-/* The object's probes in the process (0: in all); NULL if there are none. */
-struct xp_attached *xp_probes_find(const struct xp_probes *probes, const struct xp_object *object, pid_t pid);
+/* What the object has in the process, or in all processes; NULL if there is nothing. */
+const struct xp_attached *xp_probes_find(const struct xp_probes *probes, const struct xp_object *object, pid_t pid);
+/* What it has in any process. */
+const struct xp_attached *xp_probes_find_any(const struct xp_probes *probes, const struct xp_object *object);
 /* Lists probes that were attached. Returns 0 or -ENOMEM. */
 int xp_probes_add(struct xp_probes *probes, const struct xp_attached *attached);
+/* The list of conditional tail exits. Adding returns 0 or -ENOMEM. */
+bool xp_probes_has_conditional(const struct xp_probes *probes, const struct xp_object *object);
+int xp_probes_add_conditional(struct xp_probes *probes, const struct xp_object *object);
 /*
  * Attaches the probe that reports changes of the list of objects to this dynamic linker, unless the process (0: all)
  * has it. fd: the linker's file. Without the probe, objects loaded later are not noticed. Returns 0, -ENOMEM, or an

@@ -80,7 +80,7 @@ static int record_all(struct xp_recording *recording, int signal_fd, bool *store
 		code = xp_failure_report(recording->why, err, "the recording was cut short");
 	xp_finish_stop(recording);
 	xp_run_unblock_signals();
-	if (recording->plan.sleds && !recording->plan.samples && !recording->probes.attached_count)
+	if (recording->plan.sleds && !recording->plan.samples && !recording->probes.any_attached)
 		xp_warn(
 		    "nothing was recorded: no program with XRay sleds ran; build it with `clang -fxray-instrument`");
 	err = xp_finish_detach(recording);

@@ -94,6 +94,8 @@ int xp_follow_exec_file(struct xp_recording *recording);
  * process, and the object that contains the function. comm: the name of the process.
  */
 int xp_follow_adopt(struct xp_recording *recording, const struct xp_event *record, const char *comm, uint64_t tsc);
+/* Releases what processes that have ended have left for their children, where there are no children either. */
+void xp_follow_release_stubs(struct xp_recording *recording);
 /* Ends processes that are gone although no record said so (it was lost), the second time that they are found gone. */
 void xp_follow_check(struct xp_recording *recording);
 /*

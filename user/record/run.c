@@ -342,6 +342,7 @@ static int housekeeping(struct loop *loop)
 	if (xp_clock_update(recording->clock) > 0)
 		err = xp_programs_set_clock(&recording->bpf.programs, recording->clock);
 	xp_follow_check(recording);
+	xp_follow_release_stubs(recording);
 	if (!err)
 		err = xp_sampling_tend(&recording->sampling);
 	/* A crash of xprof costs about a second of records. */

@@ -19,6 +19,7 @@ static int prepare_patch(struct xp_recording *recording)
 		.flight_bytes = recording->options->flight_bytes,
 		.min_ticks = xp_clock_ticks(recording->clock, recording->options->min_duration_ns),
 		.budget = recording->options->max_overhead > 0,
+		.children = recording->plan.all_processes,
 	};
 
 	return recording->plan.may_patch ? xp_patch_new(&recording->probes.patch, &patch) : 0;

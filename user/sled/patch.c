@@ -203,6 +203,8 @@ int xp_patch_object(struct xp_patch *patch, const struct xp_patch_place *place, 
 
 	*result = (struct xp_sled_result){ .mode = XP_SLEDS_PATCHED, .patched = place->object->patched_in_file };
 	why[0] = 0;
+	if (xp_patch_inherited(patch, place, result))
+		return 0;
 	err = check_process(&work);
 	if (!err)
 		err = lock_to_patch(&work, &lock);
@@ -405,12 +407,10 @@ void xp_patch_forget(struct xp_patch *patch, pid_t pid)
 	patch->count = kept;
 	kept = 0;
 	for (size_t i = 0; i < patch->stub_count; i++) {
-		if (patch->stubs[i].pid == pid) {
-			xp_stub_close(&patch->stubs[i].place);
-			xp_call_rings_free(patch->stubs[i].rings);
-		} else {
+		if (patch->stubs[i].pid == pid)
+			xp_patch_leave_stub(patch, &patch->stubs[i]);
+		else
 			patch->stubs[kept++] = patch->stubs[i];
-		}
 	}
 	patch->stub_count = kept;
 }
@@ -434,20 +434,22 @@ static void restore_process(struct xp_patch *patch, pid_t pid)
 void xp_patch_restore(struct xp_patch *patch)
 {
 	pid_t *done = malloc((patch->count + 1) * sizeof(*done));
-	ino_t *stubs = malloc((patch->stub_count + 1) * sizeof(*stubs));
+	ino_t *stubs = malloc((patch->stub_count + patch->left_count + 1) * sizeof(*stubs));
 	size_t done_count = 0;
 
 	if (!done || !stubs)
 		goto out;
 	for (size_t i = 0; i < patch->stub_count; i++)
 		stubs[i] = patch->stubs[i].place.inode;
+	for (size_t i = 0; i < patch->left_count; i++)
+		stubs[patch->stub_count + i] = patch->left[i].place.inode;
 	for (size_t i = 0; i < patch->count; i++) {
 		if (done_count && done[done_count - 1] == patch->list[i].pid)
 			continue;
 		done[done_count++] = patch->list[i].pid;
 		restore_process(patch, patch->list[i].pid);
 	}
-	xp_unpatch_children(stubs, patch->stub_count, done, done_count);
+	xp_unpatch_children(stubs, patch->stub_count + patch->left_count, done, done_count);
 	for (size_t i = 0; i < patch->stub_count; i++)
 		if (patch->stubs[i].rings)
 			xp_call_rings_stop(patch->stubs[i].rings);
@@ -467,10 +469,13 @@ void xp_patch_free(struct xp_patch *patch)
 {
 	if (!patch)
 		return;
-	if (patch->count)
+	if (patch->count || patch->left_count)
 		xp_patch_restore(patch);
 	while (patch->stub_count)
 		xp_patch_forget(patch, patch->stubs[0].pid);
+	for (size_t i = 0; i < patch->left_count; i++)
+		xp_stub_close(&patch->left[i].place);
+	free(patch->left);
 	free(patch->stubs);
 	free(patch->list);
 	xp_target_memory_free(patch->memory);

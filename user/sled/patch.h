@@ -17,6 +17,12 @@
 #include "sled/object.h"
 #include "sled/sleds.h"
 
+/*
+ * A child of fork() inherits the patched sleds and the stub. If children are recorded, the nop at which they arrive
+ * there (stub.h) has a uprobe for all processes, and they are recorded from their first instruction. For that, nothing
+ * is done in them, and they need no probe more.
+ */
+
 /* Not thread-safe, but not bound to one thread either. */
 struct xp_patch;
 
@@ -30,6 +36,8 @@ struct xp_patch_options {
 	uint64_t min_ticks;    /* ... but for calls that are shorter, where possible; 0: all */
 	/* Functions may be excluded (object.h). The caller probes conditional tail exits. */
 	bool budget;
+	/* Children of fork() are recorded through the sleds that they inherit. The caller does as with a budget. */
+	bool children;
 };
 
 /* Returns 0 or -ENOMEM. All that the options point to must outlive it. */
@@ -87,8 +95,18 @@ size_t xp_patch_overwritten(struct xp_patch *patch, const struct xp_object *obje
 
 /*
  * The process runs another program, or has ended: none of its sleds is patched any more. The caller closes its links.
+ * Its children that are recorded through its stub go on.
  */
 void xp_patch_forget(struct xp_patch *patch, pid_t pid);
+/*
+ * Releases the stubs of processes that have been forgotten, unless one of these processes still has them: a child that
+ * was forked while its parent was patched.
+ */
+void xp_patch_release(struct xp_patch *patch, const pid_t *pids, size_t count);
+/* Whether there are any. */
+bool xp_patch_left(const struct xp_patch *patch);
+/* Whether the process has a stub of this recording, its own or its parent's. */
+bool xp_patch_knows(const struct xp_patch *patch, pid_t pid);
 
 /*
  * Restores all sleds, also in children that were forked meanwhile. Reports the sleds that cannot be restored, with the

@@ -22,14 +22,6 @@
 #define STUB_MAPPINGS 3 /* code, flag, counters */
 #define REACH_BYTES ((1ull << 31) - (1ull << 16))
 
-static struct xp_patch_stub *find_inode(const struct xp_patch *patch, ino_t inode)
-{
-	for (size_t i = 0; i < patch->stub_count; i++)
-		if (patch->stubs[i].place.inode == inode)
-			return &patch->stubs[i];
-	return NULL;
-}
-
 static struct xp_patch_stub *find_stub(const struct xp_patch *patch, pid_t pid, uint64_t address)
 {
 	for (size_t i = 0; i < patch->stub_count; i++)
@@ -143,15 +135,13 @@ static struct xp_call_rings *get_rings(struct xp_patch_work *work, struct xp_stu
 static int own_stub(struct xp_patch_work *work, struct xp_stub_place *place)
 {
 	struct xp_patch *patch = work->patch;
-	const struct xp_patch_stub *same = find_inode(patch, place->inode);
 	struct xp_patch_stub *stubs = realloc(patch->stubs, (patch->stub_count + 1) * sizeof(*stubs));
+	const struct xp_patch_stub *same;
 	int err = stubs ? 0 : -ENOMEM;
 	pid_t holder;
 
-	if (stubs) {
-		same = same ? stubs + (same - patch->stubs) : NULL;
-		patch->stubs = stubs;
-	}
+	patch->stubs = stubs ?: patch->stubs;
+	same = xp_patch_first_stub(patch, place->inode);
 	/* A parent and its child share the file: one lock, which ends with the last descriptor. */
 	if (!err && same)
 		err = dup3(same->place.fd, place->fd, O_CLOEXEC) < 0 ? -errno : 0;
@@ -161,7 +151,9 @@ static int own_stub(struct xp_patch_work *work, struct xp_stub_place *place)
 		xp_stub_close(place);
 		return err == -EBUSY ? refuse_busy(work, holder) : err;
 	}
-	stubs[patch->stub_count] = (struct xp_patch_stub){ .pid = work->pid, .rings = get_rings(work, place) };
+	stubs[patch->stub_count] = (struct xp_patch_stub){ .pid = work->pid,
+							   .rings = get_rings(work, place),
+							   .group = same ? same->group : 0 };
 	stubs[patch->stub_count].place = *place;
 	place->fd = -1;
 	if (patch->memory)
@@ -211,16 +203,26 @@ static bool is_event(enum xp_stub_slot slot)
 	return slot == XP_STUB_CUSTOM || slot == XP_STUB_TYPED;
 }
 
+bool xp_patch_final_event(const struct xp_patch_work *work, enum xp_stub_slot slot)
+{
+	return is_event(slot) && work->stub->rings && takes_back(work->patch);
+}
+
+bool xp_patch_in_memory(const struct xp_patch_work *work, enum xp_stub_slot slot)
+{
+	return slot == XP_STUB_CALL && work->stub->rings;
+}
+
 uint32_t xp_patch_entry(const struct xp_patch_work *work, enum xp_sled_kind kind)
 {
 	const struct xp_patch_options *options = &work->patch->options;
 	enum xp_stub_slot slot = xp_patch_slot(kind, options->args);
 
-	if (slot == XP_STUB_CALL && work->stub->rings && kind != XP_SLED_ENTRY && takes_back(work->patch))
+	if (xp_patch_in_memory(work, slot) && kind != XP_SLED_ENTRY && takes_back(work->patch))
 		return xp_stub_take_back_entry(options->form, work->patch->has_rdpid);
-	if (slot == XP_STUB_CALL && work->stub->rings)
+	if (xp_patch_in_memory(work, slot))
 		return xp_stub_memory_entry(options->form, work->patch->has_rdpid);
-	if (is_event(slot) && work->stub->rings && takes_back(work->patch))
+	if (xp_patch_final_event(work, slot))
 		return xp_stub_memory_event_entry(slot);
 	return xp_stub_entry(options->form, slot);
 }
@@ -232,10 +234,13 @@ static int attach_slot(const struct xp_patch_work *work, enum xp_stub_slot slot)
 	uint64_t offset = xp_stub_probe(options->form, slot);
 	int program_fd = xp_programs_stub_fd(options->programs, slot);
 
-	if (slot == XP_STUB_CALL && work->stub->rings) {
+	/* Parent and child share the probe, which is set for children. */
+	if (options->children && is_event(slot))
+		return 0;
+	if (xp_patch_in_memory(work, slot)) {
 		offset = xp_stub_memory_probe(options->form, work->patch->has_rdpid);
 		program_fd = xp_programs_memory_fd(options->programs);
-	} else if (is_event(slot) && work->stub->rings && takes_back(work->patch)) {
+	} else if (xp_patch_final_event(work, slot)) {
 		offset = xp_stub_memory_event_probe(slot);
 	}
 	return xp_attach_uprobe(options->attach, program_fd, work->stub->place.fd, work->pid, offset);
@@ -376,7 +381,9 @@ static int attach_slots(struct xp_patch_work *work)
 	for (int slot = 0; slot < XP_STUB_SLOTS && !err; slot++) {
 		if (!(needed & ~stub->probed & 1u << slot))
 			continue;
-		err = attach_slot(work, (enum xp_stub_slot)slot);
+		err = options->children ? xp_patch_attach_children(work, 1u << slot) : 0;
+		if (!err)
+			err = attach_slot(work, (enum xp_stub_slot)slot);
 		if (!err)
 			stub->probed |= 1u << slot;
 	}
@@ -395,7 +402,7 @@ static int attach_conditional(struct xp_patch_work *work)
 	struct xp_uprobe *probes;
 	int err;
 
-	if (!work->conditional || options->budget)
+	if (!work->conditional || options->budget || options->children)
 		return 0;
 	probes = malloc(object->selected_count * sizeof(*probes));
 	if (!probes)

@@ -21,6 +21,7 @@ struct xp_patch_stub {
 	uint32_t counted[XP_STUB_COUNTERS_MAX]; /* the counters when they were last read */
 	bool unread;				/* not readable so far; the values may be an earlier recording's */
 	struct xp_call_rings *rings;		/* shared by the stubs of a process; NULL: it records by the uprobe */
+	uint32_t group;				/* of its uprobes for children (attach.h); 0: there are none */
 	char no_rings[160]; /* why they could not be made; "": they are there, or nobody has tried */
 };
 
@@ -35,6 +36,9 @@ struct xp_patch {
 	struct xp_patch_options options;
 	struct xp_patch_stub *stubs;
 	size_t stub_count;
+	struct xp_patch_stub *left; /* of processes that are forgotten, for their children */
+	size_t left_count;
+	uint32_t last_group;
 	struct patched *list;
 	size_t count;
 	struct xp_target_memory *memory; /* for the counters, with a budget */
@@ -96,6 +100,20 @@ int xp_patch_write(void *work, struct xp_remote *remote);
 int xp_patch_write_ours(void *work, struct xp_remote *remote); /* where there was one of our patches before */
 int xp_patch_write_back(void *work, struct xp_remote *remote);
 
+/* patch_children.c */
+
+/*
+ * Whether all sleds of the object lead to a stub that the process has inherited, through which children are recorded:
+ * then nothing is left to do in it.
+ */
+bool xp_patch_inherited(struct xp_patch *patch, const struct xp_patch_place *place, struct xp_sled_result *result);
+/* The stub that was made for this file, whose uprobes for children serve all that have it; NULL: there is none. */
+const struct xp_patch_stub *xp_patch_first_stub(const struct xp_patch *patch, ino_t inode);
+/* The uprobes for children on these slots (1u << enum xp_stub_slot). */
+int xp_patch_attach_children(const struct xp_patch_work *work, unsigned int slots);
+/* Closes a stub of a forgotten process, or keeps it for children. */
+void xp_patch_leave_stub(struct xp_patch *patch, struct xp_patch_stub *stub);
+
 /* patch_stubs.c */
 
 /* Takes over the stubs that earlier recordings left. Returns -EBUSY if another xprof has them. */
@@ -111,6 +129,10 @@ int xp_patch_get_stub(struct xp_patch_work *work);
 void xp_patch_prepare_rings(struct xp_patch_work *work);
 /* Gives the threads of the stopped process their call rings. */
 void xp_patch_bind_threads(struct xp_patch_work *work);
+/* Whether the calls of this slot are recorded in memory. */
+bool xp_patch_in_memory(const struct xp_patch_work *work, enum xp_stub_slot slot);
+/* Whether the slot is one of events after which no earlier call is taken back. */
+bool xp_patch_final_event(const struct xp_patch_work *work, enum xp_stub_slot slot);
 /* Offset in the stub of the slot for a sled of this kind. */
 uint32_t xp_patch_entry(const struct xp_patch_work *work, enum xp_sled_kind kind);
 /* Attaches uprobes to the slots that the sites need, and to the conditional sleds themselves. */

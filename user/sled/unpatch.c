@@ -11,6 +11,7 @@
 
 #include "arch/x86_64/patch_bytes.h"
 #include "arch/x86_64/sled_bytes.h"
+#include "base/array.h"
 #include "base/file_lock.h"
 #include "base/util.h"
 #include "elf/sled_table.h"
@@ -19,6 +20,9 @@
 #include "target/memory_window.h"
 #include "target/stopped.h"
 #include "target/target.h"
+
+/* Searches for children that patched children have forked meanwhile. The last of them are harmless. */
+#define PASSES_MAX 16
 
 struct search {
 	struct xp_stub_map stubs;
@@ -233,7 +237,7 @@ out:
 	return err;
 }
 
-static bool has_stub(pid_t pid, const ino_t *stubs, size_t count)
+bool xp_unpatch_has_stub(pid_t pid, const ino_t *stubs, size_t count)
 {
 	struct xp_mappings mappings;
 	bool found = false;
@@ -255,26 +259,62 @@ static bool is_in(const pid_t *pids, size_t count, pid_t pid)
 	return false;
 }
 
-void xp_unpatch_children(const ino_t *stubs, size_t count, const pid_t *done, size_t done_count)
+/* Children that have been dealt with. */
+struct done {
+	pid_t *pids;
+	size_t count, room;
+};
+
+static void restore_child(pid_t pid)
 {
 	struct xp_unpatched unpatched;
-	struct dirent *entry;
-	DIR *dir = count ? opendir("/proc") : NULL;
 	char why[256];
+	int err = xp_unpatch_process(pid, true, &unpatched, why, sizeof(why));
 
-	while (dir && (entry = readdir(dir))) {
+	if (err && err != -ESRCH)
+		xp_warn("process %d, forked while its parent was recorded, keeps patched sleds, which are harmless: "
+			"%s; `xprof restore -p %d` restores them",
+			pid, why, pid);
+}
+
+/* Returns how many children it has found, or -ENOMEM. */
+static int restore_children(const ino_t *stubs, size_t count, struct done *done)
+{
+	DIR *dir = opendir("/proc");
+	struct dirent *entry;
+	int found = 0, err = 0;
+
+	while (dir && !err && (entry = readdir(dir))) {
 		pid_t pid = atoi(entry->d_name);
-		int err;
 
-		if (!isdigit((unsigned char)entry->d_name[0]) || is_in(done, done_count, pid) ||
-		    !has_stub(pid, stubs, count))
+		if (!isdigit((unsigned char)entry->d_name[0]) || is_in(done->pids, done->count, pid) ||
+		    !xp_unpatch_has_stub(pid, stubs, count))
 			continue;
-		err = xp_unpatch_process(pid, true, &unpatched, why, sizeof(why));
-		if (err && err != -ESRCH)
-			xp_warn("process %d, forked while its parent was recorded, keeps patched sleds, which are "
-				"harmless: %s; `xprof restore -p %d` restores them",
-				pid, why, pid);
+		err = XP_ARRAY_RESERVE(done->pids, done->room, done->count + 1);
+		if (err)
+			break;
+		done->pids[done->count++] = pid;
+		found++;
+		restore_child(pid);
 	}
 	if (dir)
 		closedir(dir);
+	return err ? err : found;
+}
+
+void xp_unpatch_children(const ino_t *stubs, size_t count, const pid_t *done, size_t done_count)
+{
+	struct done all = { 0 };
+	int found = count ? XP_ARRAY_RESERVE(all.pids, all.room, done_count + 1) : -ENOENT;
+
+	if (!found) {
+		memcpy(all.pids, done, done_count * sizeof(*done));
+		all.count = done_count;
+		found = 1;
+	}
+	/* A child that was forked before its parent was restored may have come when its place in /proc had been read.
+	 */
+	for (int pass = 0; pass < PASSES_MAX && found > 0; pass++)
+		found = restore_children(stubs, count, &all);
+	free(all.pids);
 }

@@ -35,6 +35,9 @@ int xp_unpatch_process(pid_t pid, bool ours, struct xp_unpatched *unpatched, cha
  */
 int xp_unpatch_owner(pid_t pid, pid_t *holder);
 
+/* Whether the process has mapped one of these stubs (by inode). */
+bool xp_unpatch_has_stub(pid_t pid, const ino_t *stubs, size_t count);
+
 /*
  * Restores the sleds of all processes that have one of these stubs (by inode) mapped, except those in `done`: children
  * that were forked while their parent was patched.

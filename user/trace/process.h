@@ -26,6 +26,7 @@ struct xp_process_attaching {
 	uint32_t execs;	      /* struct xp_event_task.execs when this image was first scanned */
 	unsigned int flees;   /* consecutive execs while its sleds were being attached */
 	unsigned int in_vain; /* the same, or soon after its sleds were patched */
+	bool inherits;	      /* its patched sleds are those of its parent */
 	bool denied;	      /* its sleds are skipped for lack of a capability */
 	/* xp_follow_check() found that it no longer runs, though no record has reported its end. */
 	bool missing;

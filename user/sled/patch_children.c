@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* Children of fork(), which are recorded through the patched sleds and the stub of their parent. */
+#include <stdlib.h>
+
+#include "arch/x86_64/patch_bytes.h"
+#include "arch/x86_64/sled_bytes.h"
+#include "base/clock.h"
+#include "sled/patch_work.h"
+#include "sled/unpatch.h"
+#include "target/memory_window.h"
+
+/* Groups from here on are of stubs; the budget counts its own up from 1. */
+#define GROUP_FIRST 0x80000000u
+
+static const struct xp_patch_stub *find_inode(const struct xp_patch_stub *stubs, size_t count, ino_t inode)
+{
+	for (size_t i = 0; i < count; i++)
+		if (stubs[i].place.inode == inode)
+			return &stubs[i];
+	return NULL;
+}
+
+const struct xp_patch_stub *xp_patch_first_stub(const struct xp_patch *patch, ino_t inode)
+{
+	return find_inode(patch->stubs, patch->stub_count, inode) ?: find_inode(patch->left, patch->left_count, inode);
+}
+
+/* Whether the sled leads to a stub that was made for a parent of this process, and that records children. */
+static bool leads_to_parent(const struct xp_patch_work *work, const struct xp_text_patch *text_patch,
+			    const uint8_t *now)
+{
+	uint64_t slot;
+
+	if (!xp_patch_decode((enum xp_sled_kind)text_patch->kind, now, text_patch->address, &slot))
+		return false;
+	for (size_t i = 0; i < work->stubs.count; i++) {
+		const struct xp_stub_place *place = &work->stubs.list[i];
+		const struct xp_patch_stub *stub = xp_patch_first_stub(work->patch, place->inode);
+
+		if (xp_stub_is_slot(slot - place->address))
+			return !place->alive && stub && stub->group;
+	}
+	return false;
+}
+
+static bool all_lead_to_parent(const struct xp_patch_work *work, struct xp_memory_window *memory)
+{
+	uint8_t now[XP_SLED_BYTES_MAX];
+
+	for (size_t i = 0; i < work->count; i++) {
+		xp_memory_window_set(memory, work->text_patches[i].start, work->text_patches[i].end);
+		for (size_t j = 0; j < work->text_patches[i].count; j++) {
+			const struct xp_text_patch *text_patch = &work->text_patches[i].list[j];
+
+			if (!xp_memory_window_read(memory, now, text_patch->address,
+						   xp_sled_bytes((enum xp_sled_kind)text_patch->kind)) ||
+			    !leads_to_parent(work, text_patch, now))
+				return false;
+		}
+	}
+	return true;
+}
+
+bool xp_patch_inherited(struct xp_patch *patch, const struct xp_patch_place *place, struct xp_sled_result *result)
+{
+	char why[64];
+	struct xp_patch_work work = {
+		.patch = patch, .object = place->object, .pid = place->pid, .why = why, .why_size = sizeof(why)
+	};
+	struct xp_memory_window *memory = NULL;
+	bool inherited = false;
+	size_t sites;
+
+	if (!patch->options.children || !patch->options.attach || xp_stub_map_read(&work.stubs, place->pid))
+		return false;
+	if (work.stubs.count && !xp_patch_find_sites(&work, NULL, 0) && xp_patch_count_sites(&work) &&
+	    !xp_memory_window_open(&memory, place->pid))
+		inherited = all_lead_to_parent(&work, memory);
+	sites = xp_patch_count_sites(&work);
+	if (inherited) {
+		result->attached = sites + work.conditional;
+		result->begin_tsc = xp_clock_now_tsc();
+	}
+	xp_memory_window_free(memory);
+	xp_patch_work_free(&work);
+	return inherited;
+}
+
+static uint32_t child_probe(const struct xp_patch_work *work, enum xp_stub_slot slot)
+{
+	enum xp_stub_form form = work->patch->options.form;
+
+	if (xp_patch_in_memory(work, slot))
+		return xp_stub_memory_child_probe(form, work->patch->has_rdpid);
+	return xp_patch_final_event(work, slot) ? xp_stub_memory_event_probe(slot) : xp_stub_child_probe(form, slot);
+}
+
+static int attach_child_slot(const struct xp_patch_work *work, enum xp_stub_slot slot)
+{
+	const struct xp_patch_options *options = &work->patch->options;
+	const struct xp_uprobe probe = { .offset = child_probe(work, slot) };
+	const struct xp_uprobe_set uprobes = {
+		.program_fd = xp_programs_stub_fd(options->programs, slot),
+		.file_fd = work->stub->place.fd,
+		.group = work->stub->group,
+		.list = &probe,
+		.count = 1,
+	};
+
+	return xp_attach_uprobes(options->attach, &uprobes);
+}
+
+/* A child inherits no other probe, if it has no dynamic linker. No sled calls the slots of another form. */
+static int attach_anchor(const struct xp_patch_work *work)
+{
+	const struct xp_patch_options *options = &work->patch->options;
+	enum xp_stub_form other = options->form == XP_STUB_NOP1 ? XP_STUB_NOP5 : XP_STUB_NOP1;
+	const struct xp_uprobe probe = { .offset = xp_stub_child_probe(other, XP_STUB_CALL) };
+	const struct xp_uprobe_set uprobes = {
+		.program_fd = xp_programs_link_map_fd(options->programs),
+		.file_fd = work->stub->place.fd,
+		.group = work->stub->group,
+		.list = &probe,
+		.count = 1,
+		.anchor = true,
+	};
+
+	return xp_attach_uprobes(options->attach, &uprobes);
+}
+
+int xp_patch_attach_children(const struct xp_patch_work *work, unsigned int slots)
+{
+	int err = 0;
+
+	if (!work->stub->group) {
+		work->stub->group = GROUP_FIRST + work->patch->last_group++;
+		err = attach_anchor(work);
+	}
+	for (int slot = 0; slot < XP_STUB_SLOTS && !err; slot++)
+		if (slots & 1u << slot)
+			err = attach_child_slot(work, (enum xp_stub_slot)slot);
+	return err;
+}
+
+void xp_patch_leave_stub(struct xp_patch *patch, struct xp_patch_stub *stub)
+{
+	struct xp_patch_stub *left = NULL;
+
+	xp_call_rings_free(stub->rings);
+	stub->rings = NULL;
+	if (stub->group && stub->place.alive)
+		left = realloc(patch->left, (patch->left_count + 1) * sizeof(*left));
+	if (!left) {
+		xp_stub_close(&stub->place);
+		return;
+	}
+	patch->left = left;
+	left[patch->left_count++] = *stub;
+}
+
+bool xp_patch_left(const struct xp_patch *patch)
+{
+	return patch->left_count;
+}
+
+void xp_patch_release(struct xp_patch *patch, const pid_t *pids, size_t count)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < patch->left_count; i++) {
+		struct xp_patch_stub *stub = &patch->left[i];
+		bool used = false;
+
+		for (size_t j = 0; j < count && !used; j++)
+			used = xp_unpatch_has_stub(pids[j], &stub->place.inode, 1);
+		if (used) {
+			patch->left[kept++] = *stub;
+			continue;
+		}
+		xp_attach_detach_groups(patch->options.attach, &stub->group, 1);
+		xp_stub_close(&stub->place);
+	}
+	patch->left_count = kept;
+}
+
+bool xp_patch_knows(const struct xp_patch *patch, pid_t pid)
+{
+	size_t count = patch->stub_count + patch->left_count;
+	ino_t *inodes = count ? malloc(count * sizeof(*inodes)) : NULL;
+	bool known;
+
+	if (!inodes)
+		return false;
+	for (size_t i = 0; i < patch->stub_count; i++)
+		inodes[i] = patch->stubs[i].place.inode;
+	for (size_t i = 0; i < patch->left_count; i++)
+		inodes[patch->stub_count + i] = patch->left[i].place.inode;
+	known = xp_unpatch_has_stub(pid, inodes, count);
+	free(inodes);
+	return known;
+}
