@@ -279,6 +279,8 @@ def test_export_of_a_recording_at_its_end(made, xprof, tmp_path):
         written = folded((directory / "samples.folded").read_text())
         assert written == folded(xprof("export", "--folded", "-o", "-", directory).stdout)
     assert (directory.with_name("recording.old") / "samples.pb.gz").exists()
+    done = xprof("record", "-o", directory, "--", "sleep", "0.01")
+    assert done.returncode == 0, done.stderr
     for args, words in (
         (["--export", "pprof,svg", "-p", "1"], "not 'pprof,svg'"),
         (["--export", "pprof", "--no-samples", "-p", "1"], "--export is for samples"),
