@@ -84,7 +84,7 @@ static int take(struct world *world, struct xp_event *event, size_t size, unsign
 	case XP_EVENT_EXIT_THREAD:
 		return xp_processes_end_thread(&world->processes, (pid_t)event->tid);
 	case XP_EVENT_LINK_MAP:
-		return world->processes.writer ? xp_processes_write_flights(&world->processes) : 0;
+		return world->processes.writer ? xp_processes_write_flights(&world->processes, tsc) : 0;
 	case XP_EVENT_THREAD:
 	case XP_EVENT_THREAD_GONE:
 	case XP_EVENT_FORK:

@@ -100,7 +100,7 @@ static int patch_object(struct xp_recording *recording, struct xp_process *proce
 	/* What others run does not end the recording. */
 	bool must = recording->options->sled_mode == XP_SLED_MODE_OPTION_PATCH &&
 		    !(recording->plan.all_processes && recording->run_tsc);
-	char why[512] = "it executes programs faster than their sleds can be patched";
+	char why[512] = "it executes programs faster than their sleds can be patched", clean[160];
 	int err = -ESRCH;
 
 	if (must || process->attaching.in_vain < XP_FOLLOW_PATCH_TRIES) {
@@ -121,10 +121,12 @@ static int patch_object(struct xp_recording *recording, struct xp_process *proce
 		    recording->why, sizeof(recording->why), err,
 		    "the sleds of %s in process %d cannot be patched: %s; --sled-mode auto probes them instead",
 		    object->path, pid, why);
-	if (!process->attaching.probed_why[0])
-		xp_info("the sleds of process %d (%s) are probed, not patched: %s", pid, process->comm, why);
-	xp_clean_text(process->attaching.probed_why, sizeof(process->attaching.probed_why), why);
-	return 1;
+	if (process->attaching.probed_why)
+		return 1;
+	xp_info("the sleds of process %d (%s) are probed, not patched: %s", pid, process->comm, why);
+	xp_clean_text(clean, sizeof(clean), why);
+	process->attaching.probed_why = strdup(clean);
+	return process->attaching.probed_why ? 1 : -ENOMEM;
 }
 
 /* Returns -ENOBUFS if it has more sleds than can be probed, -EREMOTE if it cannot be probed where it is. */

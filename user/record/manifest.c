@@ -444,7 +444,7 @@ static json_t *process_value(const void *arg, size_t index)
 		put(&section, "flights", list(process->flight_count, flight_value, process->flights));
 	put_number(&section, "without_ring", process->without_ring);
 	put_number(&section, "full_ring", process->full_ring);
-	if (process->probed_why && process->probed_why[0])
+	if (process->probed_why)
 		put_text(&section, "probed_because", process->probed_why);
 	if (process->error)
 		put_text(&section, "error", strerror(-process->error));

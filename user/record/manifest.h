@@ -104,7 +104,7 @@ struct xp_manifest_process {
 	int error;	       /* -errno: part of the log is missing; 0: complete */
 	uint64_t without_ring; /* through the kernel: calls of threads without a call ring, or with a full one */
 	uint64_t full_ring;
-	const char *probed_why; /* why sleds are probed instead of patched; NULL or "": none are */
+	const char *probed_why; /* why sleds are probed instead of patched; NULL: none are */
 	struct xp_counts counts;
 	const uint32_t *synthesized; /* [synthesized_room] exits without a record, indexed by function ID; NULL: none */
 	size_t synthesized_room;

@@ -75,7 +75,7 @@ void xp_announce_dry_run(const struct xp_recording *recording)
 				    object->table->function_count, object->table->sled_count, range->sleds.attached,
 				    xp_sled_mode_name(&range->sleds), range->sleds.patched + range->sleds.unreadable);
 		}
-		if (process->attaching.probed_why[0])
+		if (process->attaching.probed_why)
 			xp_put_line(stdout, "  probed, not patched: %s", process->attaching.probed_why);
 	}
 	xp_call_rates_text(&recording->rates, text, sizeof(text));

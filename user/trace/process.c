@@ -33,6 +33,7 @@ static void process_free(struct xp_process *process)
 	xp_functions_free(&process->functions);
 	xp_thread_sums_free(&process->sums);
 	free(process->exe);
+	free(process->attaching.probed_why);
 	free(process);
 }
 

@@ -32,7 +32,7 @@ struct xp_process_attaching {
 	bool missing;
 	int stops_when_loaded; /* calls of _dl_debug_state() after which all its objects are loaded; 0: static */
 	bool told_no_rings;    /* that its calls are not recorded in memory */
-	char probed_why[160];  /* why its sleds are not patched; "" if they are, or were not to be */
+	char *probed_why;      /* why its sleds are not patched; NULL if they are, or were not to be */
 };
 
 /* CPU time, as the budget reads it. */

@@ -53,15 +53,15 @@ static void note_objects(struct xp_process *process)
 	while (!process->log.error && process->log.noted_objects < functions->range_count) {
 		const struct xp_range *range = &functions->ranges[process->log.noted_objects++];
 		const struct xp_sled_table *table = range->object->table;
-		struct {
+		union {
 			struct xp_spool_object object;
-			char path[PATH_MAX];
+			char bytes[sizeof(struct xp_spool_object) + PATH_MAX];
 		} note = { .object = { .first_id = range->fdr_base + 1, .functions = range->function_count } };
-		size_t length = strnlen(range->object->path, sizeof(note.path));
+		size_t length = strnlen(range->object->path, PATH_MAX);
 
 		note.object.build_id_bytes = XP_MIN(table->build_id_bytes, sizeof(note.object.build_id));
 		memcpy(note.object.build_id, table->build_id, note.object.build_id_bytes);
-		memcpy(note.path, range->object->path, length);
+		memcpy(note.bytes + sizeof(note.object), range->object->path, length);
 		process->log.error =
 		    xp_spool_note(process->log.spool, XP_SPOOL_NOTE_OBJECT, 0, &note, sizeof(note.object) + length);
 	}

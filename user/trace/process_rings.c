@@ -34,7 +34,13 @@
 static int take_calls(struct xp_process *process, struct xp_thread_ring *ring, pid_t tid,
 		      const struct xp_call_range *range)
 {
-	return (ring->ring.wraps ? xp_ring_window_take : xp_ring_calls_take)(process, ring, tid, range);
+	int err;
+
+	if (ring->ring.wraps)
+		return xp_ring_window_take(process, ring, tid, range);
+	err = xp_ring_calls_take(process, ring, tid, range);
+	xp_call_rings_note_taken(process->rings, ring);
+	return err;
 }
 
 /* Counts what was reserved and never committed, for a thread or for a process. */

@@ -199,6 +199,5 @@ int xp_ring_calls_take(struct xp_process *process, struct xp_thread_ring *ring, 
 		if (plain < CALLS_PER_RUN && take_any(&taking, room) < room)
 			break;
 	}
-	xp_call_rings_note_taken(process->rings, ring);
 	return taking.err;
 }
