@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "arch/x86_64/stub.h"
 #include "commands.h"
 #include "elf/sled_table.h"
 #include "kernel/preflight.h"
@@ -87,6 +88,20 @@ static void print_patching(const struct xp_preflight *preflight)
 			    xp_stub_form_name(form), costs[form].hit_ns);
 	else
 		xp_put_line(stdout, "%-9s %-14s probes on a %s", "ok", "patched sleds", xp_stub_form_name(form));
+}
+
+/* Whether calls of patched sleds can be recorded in memory. */
+static void print_memory(void)
+{
+	const char *why = xp_stub_why_no_fsgsbase();
+
+	if (why) {
+		xp_put_line(stdout, "%-9s %-14s %s", "degraded", "memory sleds", why);
+		xp_put_line(stdout, "%-9s %-14s needed to record calls of patched sleds without the kernel", "", "");
+		return;
+	}
+	xp_put_line(stdout, "%-9s %-14s rdfsbase%s: patched sleds record calls without the kernel", "ok",
+		    "memory sleds", xp_stub_has_rdpid() ? " and rdpid" : "");
 }
 
 /* ---- analyzers ---- */
@@ -244,7 +259,8 @@ static enum xp_exit print_process(const char *operand)
 		xp_put_line(stdout, "%-9s %-14s its sleds are probed, not patched: %s", "degraded", "patched sleds",
 			    why);
 	else
-		xp_put_line(stdout, "%-9s %-14s its sleds can be patched", "ok", "patched sleds");
+		xp_put_line(stdout, "%-9s %-14s its sleds can be patched%s", "ok", "patched sleds",
+			    xp_stub_has_fsgsbase() ? ", and can record calls in memory" : "");
 	if (!print_objects(pid, &mappings)) {
 		xp_put_line(stdout, "%-9s %-14s no XRay sleds found: build with clang -fxray-instrument", "missing",
 			    "object");
@@ -262,6 +278,7 @@ enum xp_exit xp_cmd_doctor(const struct xp_options *options)
 	xp_preflight_run(&preflight);
 	print_checks(&preflight);
 	print_patching(&preflight);
+	print_memory();
 	print_privileges();
 	putchar('\n');
 	for (size_t i = 0; i < XP_ARRAY_SIZE(analyzers); i++)

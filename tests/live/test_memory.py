@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Calls that patched sleds record in memory: each one is in the log of its thread, or counted."""
 import ctypes
+import json
 import os
 import pathlib
 import re
 import resource
 import signal
+import subprocess
 import time
 
 import pytest
@@ -344,3 +346,33 @@ def test_budget_keeps_the_mode(busy, record):
     target = busy(pause_us=100)
     recorded = record(MEMORY, "--no-samples", "--max-overhead=50%", "-p", target.pid, "-d", "200ms").finish().adds_up()
     assert in_memory(recorded) and recorded.totals["in_memory"] > 0
+
+
+def test_without_rdfsbase(busy, xprof, tmp_path):
+    """A kernel that does not let programs use it, by what getauxval() says: patched sleds, and the reason wherever it belongs."""
+    source, preload = tmp_path / "no.c", tmp_path / "no.so"
+    source.write_text(
+        "#define _GNU_SOURCE\n#include <dlfcn.h>\n#include <sys/auxv.h>\n"
+        "unsigned long getauxval(unsigned long type) { unsigned long (*real)(unsigned long) = "
+        'dlsym(RTLD_NEXT, "getauxval"); return type == AT_HWCAP2 ? 0 : real(type); }\n'
+    )
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", preload, source], check=True)
+    target, directory = busy(pause_us=1000), tmp_path / "out"
+    env = {**os.environ, "LD_PRELOAD": str(preload)}
+
+    def run(*args):
+        done = subprocess.run(list(map(str, [xprof.path, *args])), env=env, text=True, capture_output=True, timeout=60)
+        assert done.returncode == 0, done.stderr
+        return done
+
+    why = "does not let programs use rdfsbase"
+    record = ("record", MEMORY, "--no-samples", "-p", target.pid)
+    doctor = run("doctor", target.pid).stdout.splitlines()
+    assert any(line.startswith("degraded  memory sleds") and why in line for line in doctor)
+    assert any(line.endswith("its sleds can be patched") for line in doctor)
+    assert f"  patched, not in memory: the kernel {why}" in run(*record, "--dry-run").stdout
+    assert why in run(*record, "-d", "100ms", "-o", directory).stderr
+    manifest = json.loads((directory / "manifest.json").read_text())
+    assert why in manifest["processes"][0]["patched_because"]
+    assert manifest["processes"][0]["objects"][0]["sled_mode"] == "patch"
+    assert manifest["totals"]["in_memory"] == 0 < manifest["totals"]["written"]

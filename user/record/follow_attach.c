@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Attaches the sleds of an object that a traced process has mapped, by probes or by patching. */
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/interrupt.h"
@@ -26,16 +27,32 @@ static bool is_held(const struct xp_recording *recording, pid_t pid)
 	return xp_command_traces(&recording->command, pid) && recording->command.launch.standing;
 }
 
-/* Once for each process. */
-static void tell_no_rings(const struct xp_recording *recording, struct xp_process *process)
+/* NULL if out of memory. */
+static char *clean_copy(const char *why)
 {
-	const char *why = xp_patch_no_rings(recording->probes.patch, process->pid);
+	char text[256];
+
+	xp_clean_text(text, sizeof(text), why);
+	return strdup(text);
+}
+
+/* Says once for each process why its sleds are patched, but their calls not recorded in memory. */
+static void note_no_memory(const struct xp_recording *recording, struct xp_process *process)
+{
+	const char *all = recording->plan.no_memory;
+	const char *why = all ?: xp_patch_no_rings(recording->probes.patch, process->pid);
 	struct xp_short_text shown;
 
-	if (why[0] && !process->attaching.told_no_rings)
+	if (process->attaching.patched_why || !why[0])
+		return;
+	xp_short_text(&shown, why);
+	if (all && recording->options->sled_mode == XP_SLED_MODE_OPTION_AUTO)
+		xp_debug("the sleds of process %d (%s) are patched, but their calls are not recorded in memory: %s",
+			 process->pid, process->comm, shown.text);
+	else
 		xp_info("the sleds of process %d (%s) are patched, but their calls are not recorded in memory: %s",
-			process->pid, process->comm, xp_short_text(&shown, why));
-	process->attaching.told_no_rings = true;
+			process->pid, process->comm, shown.text);
+	process->attaching.patched_why = clean_copy(why);
 }
 
 /* Whether a process has the object's sleds patched. */
@@ -100,7 +117,7 @@ static int patch_object(struct xp_recording *recording, struct xp_process *proce
 	/* What others run does not end the recording. */
 	bool must = recording->options->sled_mode == XP_SLED_MODE_OPTION_PATCH &&
 		    !(recording->plan.all_processes && recording->run_tsc);
-	char why[512] = "it executes programs faster than their sleds can be patched", clean[160];
+	char why[512] = "it executes programs faster than their sleds can be patched";
 	int err = -ESRCH;
 
 	if (must || process->attaching.in_vain < XP_FOLLOW_PATCH_TRIES) {
@@ -109,8 +126,8 @@ static int patch_object(struct xp_recording *recording, struct xp_process *proce
 			say_late(recording, process, object);
 		if (!err && !process->rings)
 			process->rings = xp_patch_rings(recording->probes.patch, pid);
-		if (!err && recording->plan.memory && !sleds->memory)
-			tell_no_rings(recording, process);
+		if (!err && !sleds->memory && (recording->plan.memory || recording->plan.no_memory))
+			note_no_memory(recording, process);
 		if (!err || err == -ENOMEM || err == -ESRCH || err == -ECANCELED)
 			return err;
 	}
@@ -121,12 +138,11 @@ static int patch_object(struct xp_recording *recording, struct xp_process *proce
 		    recording->why, sizeof(recording->why), err,
 		    "the sleds of %s in process %d cannot be patched: %s; --sled-mode auto probes them instead",
 		    object->path, pid, why);
-	if (process->attaching.probed_why)
-		return 1;
-	xp_info("the sleds of process %d (%s) are probed, not patched: %s", pid, process->comm, why);
-	xp_clean_text(clean, sizeof(clean), why);
-	process->attaching.probed_why = strdup(clean);
-	return process->attaching.probed_why ? 1 : -ENOMEM;
+	if (!process->attaching.probed_why)
+		xp_info("the sleds of process %d (%s) are probed, not patched: %s", pid, process->comm, why);
+	free(process->attaching.probed_why);
+	process->attaching.probed_why = clean_copy(why);
+	return 1;
 }
 
 /* Returns -ENOBUFS if it has more sleds than can be probed, -EREMOTE if it cannot be probed where it is. */

@@ -446,6 +446,8 @@ static json_t *process_value(const void *arg, size_t index)
 	put_number(&section, "full_ring", process->full_ring);
 	if (process->probed_why)
 		put_text(&section, "probed_because", process->probed_why);
+	if (process->patched_why)
+		put_text(&section, "patched_because", process->patched_why);
 	if (process->error)
 		put_text(&section, "error", strerror(-process->error));
 	put_counts(&section, &process->counts);

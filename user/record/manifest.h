@@ -104,7 +104,8 @@ struct xp_manifest_process {
 	int error;	       /* -errno: part of the log is missing; 0: complete */
 	uint64_t without_ring; /* through the kernel: calls of threads without a call ring, or with a full one */
 	uint64_t full_ring;
-	const char *probed_why; /* why sleds are probed instead of patched; NULL: none are */
+	const char *probed_why;	 /* why sleds are probed instead of patched; NULL: none are */
+	const char *patched_why; /* why calls of patched sleds are not recorded in memory; NULL: they are */
 	struct xp_counts counts;
 	const uint32_t *synthesized; /* [synthesized_room] exits without a record, indexed by function ID; NULL: none */
 	size_t synthesized_room;

@@ -77,6 +77,8 @@ void xp_announce_dry_run(const struct xp_recording *recording)
 		}
 		if (process->attaching.probed_why)
 			xp_put_line(stdout, "  probed, not patched: %s", process->attaching.probed_why);
+		if (process->attaching.patched_why)
+			xp_put_line(stdout, "  patched, not in memory: %s", process->attaching.patched_why);
 	}
 	xp_call_rates_text(&recording->rates, text, sizeof(text));
 	if (text[0]) {

@@ -72,12 +72,9 @@ int xp_plan_make(struct xp_plan *plan, const struct xp_options *options, const s
 		return err;
 	plan->may_patch = plan->sleds && options->sled_mode != XP_SLED_MODE_OPTION_PROBE && may_patch_new(options);
 	plan->memory = plan->may_patch && options->sled_mode == XP_SLED_MODE_OPTION_MEMORY;
-	if (plan->memory && !xp_stub_has_fsgsbase()) {
-		xp_info(
-		    "sleds are patched, but their calls are not recorded in memory: the CPU has no rdfsbase, or the "
-		    "kernel does not let programs use it (Linux 5.9)");
+	plan->no_memory = plan->memory ? xp_stub_why_no_fsgsbase() : NULL;
+	if (plan->no_memory)
 		plan->memory = false;
-	}
 	if (options->exec_path && stat(options->exec_path, &plan->exec_file))
 		return xp_refuse(why, why_size, -errno, "--exec %s: %s", xp_short_text(&path, options->exec_path),
 				 strerror(errno));

@@ -312,6 +312,29 @@ static void explain_excess(const struct xp_recording *recording)
 			100 * share);
 }
 
+/* Prints how calls were recorded: by mode, if not all in memory though they could have been. */
+static void print_modes(const struct xp_recording *recording)
+{
+	size_t memory = 0, patched = 0, probed = 0;
+
+	for (const struct xp_process *process = recording->traced.processes.first; process; process = process->next) {
+		bool in_memory = process->functions.range_count, by_patches = in_memory;
+
+		for (size_t i = 0; i < process->functions.range_count; i++) {
+			const struct xp_sled_result *sleds = &process->functions.ranges[i].sleds;
+
+			in_memory &= sleds->memory;
+			by_patches &= sleds->mode == XP_SLEDS_PATCHED;
+		}
+		memory += in_memory;
+		patched += by_patches && !in_memory;
+		probed += process->functions.range_count && !by_patches;
+	}
+	if (recording->plan.memory && patched + probed)
+		xp_info("calls recorded in memory: of %zu processes; by patched sleds: of %zu; by probes: of %zu",
+			memory, patched, probed);
+}
+
 /* Prints the function that was out longest, and how many functions were out. */
 static void print_budget(const struct xp_recording *recording)
 {
@@ -344,6 +367,7 @@ void xp_summary_print(const struct xp_recording *recording, const struct xp_tota
 	if (xp_log_level < XP_LOG_NORMAL)
 		return;
 	print_figures(recording, totals);
+	print_modes(recording);
 	print_budget(recording);
 	print_logs(recording);
 	print_flights(recording);

@@ -126,6 +126,7 @@ static int manifest_process(const struct xp_recording *recording, const struct x
 		.without_ring = process->fallen.no_ring,
 		.full_ring = process->fallen.full,
 		.probed_why = process->attaching.probed_why,
+		.patched_why = process->attaching.patched_why,
 		.counts = process->sums.counts,
 		.synthesized = process->sums.synthesized,
 		.synthesized_room = process->sums.synthesized_room,

@@ -32,8 +32,9 @@ static void process_free(struct xp_process *process)
 	free(process->flights.logs);
 	xp_functions_free(&process->functions);
 	xp_thread_sums_free(&process->sums);
-	free(process->exe);
 	free(process->attaching.probed_why);
+	free(process->attaching.patched_why);
+	free(process->exe);
 	free(process);
 }
 

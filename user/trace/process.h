@@ -31,8 +31,9 @@ struct xp_process_attaching {
 	/* xp_follow_check() found that it no longer runs, though no record has reported its end. */
 	bool missing;
 	int stops_when_loaded; /* calls of _dl_debug_state() after which all its objects are loaded; 0: static */
-	bool told_no_rings;    /* that its calls are not recorded in memory */
-	char *probed_why;      /* why its sleds are not patched; NULL if they are, or were not to be */
+	/* Why its sleds are not patched, or their calls not recorded in memory; NULL: they are, or were not to be. */
+	char *probed_why;
+	char *patched_why;
 };
 
 /* CPU time, as the budget reads it. */

@@ -23,7 +23,8 @@ _Static_assert(XP_STUB_TEXT_BYTES == XP_STUB_MEMORY_EVENT + 2 * XP_STUB_MEMORY_E
 	       "the last slot");
 _Static_assert(XP_STUB_SLOTS_TABLE == XP_STUB_ROOM, "behind the counters");
 
-/* CPUID leaf 7, ecx */
+/* CPUID leaf 7: ebx, ecx */
+#define FSGSBASE (1u << 0)
 #define RDPID (1u << 22)
 
 static const struct form {
@@ -261,6 +262,17 @@ void xp_stub_make(uint8_t page[XP_STUB_BYTES])
 bool xp_stub_has_fsgsbase(void)
 {
 	return getauxval(AT_HWCAP2) & HWCAP2_FSGSBASE;
+}
+
+const char *xp_stub_why_no_fsgsbase(void)
+{
+	unsigned int a, b, c, d;
+
+	if (xp_stub_has_fsgsbase())
+		return NULL;
+	return __get_cpuid_count(7, 0, &a, &b, &c, &d) && b & FSGSBASE
+		   ? "the kernel does not let programs use rdfsbase: Linux 5.9 does, if not started with nofsgsbase"
+		   : "the CPU has no rdfsbase";
 }
 
 bool xp_stub_has_rdpid(void)

@@ -91,6 +91,8 @@ uint32_t xp_stub_memory_event_entry(enum xp_stub_slot slot);
 uint32_t xp_stub_memory_event_probe(enum xp_stub_slot slot);
 /* Whether this CPU and kernel have rdfsbase, and rdpid. */
 bool xp_stub_has_fsgsbase(void);
+/* Why not, with the remedy; NULL: they have it. */
+const char *xp_stub_why_no_fsgsbase(void);
 bool xp_stub_has_rdpid(void);
 
 /*
