@@ -4,24 +4,12 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/utsname.h>
-#include <time.h>
 
 #include <jansson.h>
 
 #include "record/manifest_file.h"
 
-#define TEMPORARY XP_MANIFEST_NAME ".part"
 #define NS_PER_S 1000000000ull
-
-void xp_iso_time(char text[XP_ISO_TIME_BYTES], uint64_t wall_ns)
-{
-	time_t seconds = wall_ns / NS_PER_S;
-	struct tm tm;
-
-	gmtime_r(&seconds, &tm);
-	snprintf(text, XP_ISO_TIME_BYTES, "%04d-%02d-%02dT%02d:%02d:%02d.%09lluZ", tm.tm_year + 1900, tm.tm_mon + 1,
-		 tm.tm_mday, tm.tm_hour, tm.tm_min, tm.tm_sec, wall_ns % NS_PER_S);
-}
 
 /* ---- values ---- */
 

@@ -5,14 +5,27 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/file.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/file_lock.h"
 #include "base/file_name.h"
 #include "base/own_file.h"
+#include "base/util.h"
 #include "record/manifest.h"
 
 #define TEMPORARY XP_MANIFEST_NAME ".part"
+
+void xp_iso_time(char text[XP_ISO_TIME_BYTES], uint64_t wall_ns)
+{
+	time_t seconds = wall_ns / XP_NS_PER_S;
+	struct tm tm;
+
+	gmtime_r(&seconds, &tm);
+	snprintf(text, XP_ISO_TIME_BYTES, "%04d-%02d-%02dT%02d:%02d:%02d.%09lluZ", tm.tm_year + 1900, tm.tm_mon + 1,
+		 tm.tm_mday, tm.tm_hour, tm.tm_min, tm.tm_sec, wall_ns % XP_NS_PER_S);
+}
+
 int xp_manifest_reserve(int dir_fd, uint64_t bytes)
 {
 	int fd;
