@@ -12,13 +12,11 @@
 #include <string.h>
 
 #include "base/array.h"
-#include "report/export_names.h"
 
 struct line {
 	FILE *out;
 	const struct xp_model *model;
 	const struct xp_model_tree *tree;
-	bool full_names;
 	uint32_t *path; /* nodes from the leaf to the root */
 	size_t path_room;
 };
@@ -42,14 +40,13 @@ static const char *suffix_of(const struct xp_model_node *node, const struct xp_m
 static void put_node(struct line *line, const struct xp_model_node *node)
 {
 	const struct xp_model_function *function;
-	char shown[XP_DEMANGLED_BYTES_MAX + 1];
 
 	if (node->group) {
 		put_name(line->out, node->group);
 		return;
 	}
 	function = &line->model->functions[node->function];
-	put_name(line->out, xp_export_name(shown, sizeof(shown), function, line->full_names));
+	put_name(line->out, line->tree->names[node->function]);
 	fputs(suffix_of(node, function), line->out);
 }
 
@@ -78,7 +75,7 @@ int xp_export_folded(FILE *out, struct xp_model *model, const struct xp_export_o
 {
 	size_t which = model->kind == XP_MODEL_CALLS ? 1 : 0;
 	struct xp_model_tree tree;
-	struct line line = { .out = out, .model = model, .tree = &tree, .full_names = options->full_names };
+	struct line line = { .out = out, .model = model, .tree = &tree };
 	int err = xp_model_tree_make(&tree, model, options->by);
 
 	for (size_t i = 0; !err && i < tree.count && !ferror(out); i++)

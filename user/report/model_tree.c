@@ -51,7 +51,8 @@ static int find_same(struct xp_model_tree *tree, struct xp_model *model)
 	int err = 0;
 
 	tree->same_as = calloc(XP_MAX(model->function_count, (size_t)1), sizeof(*tree->same_as));
-	if (!tree->same_as)
+	tree->names = calloc(XP_MAX(model->function_count, (size_t)1), sizeof(*tree->names));
+	if (!tree->same_as || !tree->names)
 		return -ENOMEM;
 	for (uint32_t i = 0; !err && i < model->function_count; i++) {
 		const struct xp_model_function *function = &model->functions[i];
@@ -60,6 +61,7 @@ static int find_same(struct xp_model_tree *tree, struct xp_model *model)
 		/* Each text has one address. */
 		uint32_t *same = name ? xp_u64_map_add(&first, (uintptr_t)name << 14 ^ function->object, i) : NULL;
 
+		tree->names[i] = name;
 		if (!same)
 			err = -ENOMEM;
 		else
@@ -197,6 +199,7 @@ void xp_model_tree_free(struct xp_model_tree *tree)
 	free(tree->nodes);
 	free(tree->path);
 	free(tree->same_as);
+	free(tree->names);
 	xp_hash_free(&tree->by_node);
 	xp_u64_map_free(&tree->by_stack);
 	memset(tree, 0, sizeof(*tree));

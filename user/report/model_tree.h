@@ -30,6 +30,7 @@ struct xp_model_node {
 struct xp_model_tree {
 	struct xp_model_node *nodes;
 	size_t count;
+	const char **names; /* of each function of the model, as shown */
 	/* private */
 	size_t room;
 	uint32_t *same_as; /* of each function: the first one that is shown as the same */
