@@ -216,7 +216,11 @@ int xp_samples_settle(struct xp_samples *samples)
 
 	if (made < 0)
 		return made;
-	return samples->waiting.count ? xp_pending_samples_each(&samples->waiting, retry, samples) : 0;
+	if (samples->waiting.count)
+		return xp_pending_samples_each(&samples->waiting, retry, samples);
+	if (samples->stacks)
+		xp_stacks_release(samples->stacks);
+	return 0;
 }
 
 /* Looks for the JIT code that samples wait for. */

@@ -11,9 +11,10 @@
 #include "base/util.h"
 #include "target/mapped_file.h"
 #include "unwind/cfi_tables.h"
+#include "unwind/held_files.h"
 #include "unwind/stack_sizes.h"
 
-/* How much of a stack is searched for return addresses, to request the tables of their files all at once. */
+/* How much of a stack is searched for return addresses, to open their files while the process has them. */
 #define GUESS_BYTES 16384u
 
 struct xp_stacks {
@@ -23,6 +24,7 @@ struct xp_stacks {
 	struct xp_stack_sizes *sizes;
 	size_t asked; /* tables that are being made */
 	struct xp_rate_limit opening;
+	struct xp_held_files held;
 };
 
 static int table_of(void *arg, const struct xp_file *file, uint64_t offset, const struct xp_cfi_table **table)
@@ -66,6 +68,7 @@ void xp_stacks_free(struct xp_stacks *stacks)
 {
 	if (!stacks)
 		return;
+	xp_held_files_close(&stacks->held);
 	xp_stack_sizes_free(stacks->sizes);
 	xp_unwinder_free(stacks->unwinder);
 	xp_cfi_tables_free(stacks->tables);
@@ -85,20 +88,33 @@ bool xp_stacks_pending(struct xp_stacks *stacks, const struct xp_file *file, uin
 	return state == XP_CFI_BUILDING || (state == XP_CFI_UNASKED && !may_ask(stacks, file));
 }
 
-static int ask(struct xp_stacks *stacks, pid_t pid, const struct xp_vma *vma, uint64_t offset)
+/* Returns whether a table can still be requested for this place of the file. */
+static bool is_unasked(struct xp_stacks *stacks, const struct xp_file *file, uint64_t offset)
 {
 	const struct xp_cfi_table *table;
-	uint64_t begin_ns;
+
+	return (file->kind == XP_FILE_DISK || file->kind == XP_FILE_VDSO) &&
+	       xp_cfi_tables_get(stacks->tables, file, offset, &table) == XP_CFI_UNASKED && may_ask(stacks, file);
+}
+
+static int open_file(struct xp_stacks *stacks, pid_t pid, const struct xp_vma *vma)
+{
+	uint64_t begin_ns = xp_now_ns();
+	int fd = xp_mapped_file_open(pid, vma);
+
+	xp_rate_limit_spend(&stacks->opening, xp_now_ns() - begin_ns);
+	return fd;
+}
+
+static int ask(struct xp_stacks *stacks, pid_t pid, const struct xp_vma *vma, uint64_t offset)
+{
 	int fd, err;
 
-	if (vma->file->kind != XP_FILE_DISK && vma->file->kind != XP_FILE_VDSO)
+	if (!is_unasked(stacks, vma->file, offset))
 		return 0;
-	if (xp_cfi_tables_get(stacks->tables, vma->file, offset, &table) != XP_CFI_UNASKED ||
-	    !may_ask(stacks, vma->file))
-		return 0;
-	begin_ns = xp_now_ns();
-	fd = xp_mapped_file_open(pid, vma);
-	xp_rate_limit_spend(&stacks->opening, xp_now_ns() - begin_ns);
+	fd = xp_held_files_take(&stacks->held, vma->file->index);
+	if (fd < 0)
+		fd = open_file(stacks, pid, vma);
 	err = xp_cfi_tables_ask(stacks->tables, vma->file, offset, fd);
 	if (fd >= 0)
 		close(fd);
@@ -106,23 +122,29 @@ static int ask(struct xp_stacks *stacks, pid_t pid, const struct xp_vma *vma, ui
 	return err == -ENOMEM ? err : 0;
 }
 
-/* Requests the tables of the code that words on the stack point to. */
-static int ask_ahead(struct xp_stacks *stacks, const struct xp_address_space *space,
-		     const struct xp_unwind_thread *thread)
+/*
+ * Opens the files of the code that words on the stack point to. Many of these words are left from earlier calls: to
+ * make the tables of all these files too would cost a third more.
+ */
+static void open_ahead(struct xp_stacks *stacks, const struct xp_address_space *space,
+		       const struct xp_unwind_thread *thread)
 {
 	uint32_t bytes = XP_MIN(thread->stack_bytes, GUESS_BYTES);
-	int err = 0;
 
-	for (uint32_t at = 0; at + sizeof(uint64_t) <= bytes && !err; at += sizeof(uint64_t)) {
+	for (uint32_t at = 0; at + sizeof(uint64_t) <= bytes; at += sizeof(uint64_t)) {
 		const struct xp_vma *vma;
 		uint64_t word;
+		int fd;
 
 		memcpy(&word, thread->stack + at, sizeof(word));
 		vma = word ? xp_address_space_find(space, word) : NULL;
-		if (vma)
-			err = ask(stacks, thread->pid, vma, vma->file_offset + (word - vma->start));
+		if (!vma || xp_held_files_has(&stacks->held, vma->file->index) ||
+		    !is_unasked(stacks, vma->file, vma->file_offset + (word - vma->start)))
+			continue;
+		fd = open_file(stacks, thread->pid, vma);
+		if (fd >= 0)
+			xp_held_files_add(&stacks->held, vma->file->index, fd, xp_now_ns());
 	}
-	return err;
 }
 
 int xp_stacks_unwind(struct xp_stacks *stacks, const struct xp_address_space *space,
@@ -131,12 +153,11 @@ int xp_stacks_unwind(struct xp_stacks *stacks, const struct xp_address_space *sp
 {
 	struct xp_stack_size size;
 	struct xp_stack_walk walk;
-	int err;
 
 	xp_unwind(stacks->unwinder, space, thread, has_time, frames, result);
 	if (result->end == XP_UNWIND_WAITS) {
-		err = ask(stacks, thread->pid, frames[result->count - 1].vma, result->file_offset);
-		return err ? err : ask_ahead(stacks, space, thread);
+		open_ahead(stacks, space, thread);
+		return ask(stacks, thread->pid, frames[result->count - 1].vma, result->file_offset);
 	}
 	walk = (struct xp_stack_walk){
 		.sp = thread->sp,
@@ -155,12 +176,18 @@ int xp_stacks_collect(struct xp_stacks *stacks)
 {
 	int count;
 
+	xp_held_files_expire(&stacks->held, xp_now_ns());
 	if (!stacks->asked)
 		return 0;
 	count = xp_cfi_tables_collect(stacks->tables);
 	if (count > 0)
 		stacks->asked -= XP_MIN((size_t)count, stacks->asked);
 	return count;
+}
+
+void xp_stacks_release(struct xp_stacks *stacks)
+{
+	xp_held_files_close(&stacks->held);
 }
 
 void xp_stacks_wait(struct xp_stacks *stacks, unsigned int timeout_ms)

@@ -27,8 +27,8 @@ int xp_stacks_new(struct xp_stacks **stacks, const struct xp_stacks_options *opt
 void xp_stacks_free(struct xp_stacks *stacks);
 
 /*
- * Like xp_unwind(). Requests a missing table, and the others that this stack will probably
- * need; the data of code without a file is the caller's task. Returns 0 or -ENOMEM.
+ * Like xp_unwind(). Requests a missing table, and holds the files open whose tables this stack may need next: its
+ * process may end meanwhile. The data of code without a file is the caller's task. Returns 0 or -ENOMEM.
  */
 int xp_stacks_unwind(struct xp_stacks *stacks, const struct xp_address_space *space,
 		     const struct xp_unwind_thread *thread, bool has_time, struct xp_frame *frames,
@@ -38,6 +38,8 @@ int xp_stacks_unwind(struct xp_stacks *stacks, const struct xp_address_space *sp
 bool xp_stacks_pending(struct xp_stacks *stacks, const struct xp_file *file, uint64_t offset);
 /* Takes finished tables. Returns their number, or -errno. Never blocks. */
 int xp_stacks_collect(struct xp_stacks *stacks);
+/* No sample waits: closes the files that are held open for them. */
+void xp_stacks_release(struct xp_stacks *stacks);
 /* Waits until tables are finished, at most this long. */
 void xp_stacks_wait(struct xp_stacks *stacks, unsigned int timeout_ms);
 
