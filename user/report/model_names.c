@@ -83,6 +83,11 @@ static int name_location(struct xp_model *model, size_t index, uint32_t place, c
 			frames = known->frames;
 			count = known->frame_count;
 		}
+		/* Sleds are those of whole functions. A call of another function may be inlined where one begins. */
+		if (model->kind == XP_MODEL_CALLS) {
+			frames += count - 1;
+			count = 1;
+		}
 	}
 	model->locations[index].first_frame = (uint32_t)model->frame_count;
 	model->locations[index].frame_count = count;
