@@ -59,6 +59,7 @@ test	nodejs optional
 test	php-cli optional
 test	sqlite3 optional
 test	musl-tools optional
+test	chromium optional
 kernels	qemu-system-x86
 kernels	busybox-static busybox
 debian13	debootstrap

@@ -13,7 +13,8 @@ int xp_option_export_list(struct xp_options *options)
 		bool *flag;
 	} formats[] = { { "pprof", &options->pprof },
 			{ "folded", &options->folded },
-			{ "speedscope", &options->speedscope } };
+			{ "speedscope", &options->speedscope },
+			{ "html", &options->html } };
 
 	for (const char *at = options->export_formats; at; at = *at ? at + 1 : NULL) {
 		size_t length = strcspn(at, ","), i = 0;
@@ -22,8 +23,9 @@ int xp_option_export_list(struct xp_options *options)
 		       (strlen(formats[i].name) != length || memcmp(formats[i].name, at, length) != 0))
 			i++;
 		if (i == XP_ARRAY_SIZE(formats)) {
-			xp_error("--export takes a comma-separated list of pprof, folded and speedscope, not '%s'",
-				 options->export_formats);
+			xp_error(
+			    "--export takes a comma-separated list of pprof, folded, speedscope and html, not '%s'",
+			    options->export_formats);
 			return -EINVAL;
 		}
 		*formats[i].flag = true;
@@ -38,10 +40,10 @@ int xp_option_export_list(struct xp_options *options)
 
 int xp_option_export_check(const struct xp_options *options)
 {
-	int formats = options->pprof + options->folded + options->speedscope;
+	int formats = options->pprof + options->folded + options->speedscope + options->html;
 
 	if (!formats) {
-		xp_error("no format; give --pprof, --folded or --speedscope");
+		xp_error("no format; give --pprof, --folded, --speedscope or --html");
 		return -EINVAL;
 	}
 	if (options->export_path && formats > 1) {

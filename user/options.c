@@ -161,6 +161,8 @@ const struct xp_option xp_option_table[] = {
 	  "Folded stacks, one a line, for flamegraph.pl, inferno, speedscope and Firefox Profiler." },
 	{ "speedscope", 0, NULL, NULL, XP_OPTION_FLAG, ON(EXPORT), SETS(speedscope), "Formats",
 	  "JSON for speedscope, with the samples of each thread in the order of time." },
+	{ "html", 0, NULL, NULL, XP_OPTION_FLAG, ON(EXPORT), SETS(html), "Formats",
+	  "One page for a browser, with flame graphs and tables of the samples and the calls." },
 	{ "pid", 'p', "PID", NULL, XP_OPTION_PIDS, ON(EXPORT), SETS(pids), "What to export",
 	  "Only these processes, as a comma-separated list of PIDs." },
 	{ "tid", 't', "TID", NULL, XP_OPTION_COUNT, ON(EXPORT), SETS(tid), "What to export", "Only this thread." },
@@ -177,7 +179,7 @@ const struct xp_option xp_option_table[] = {
 	  "The calls that the sleds recorded, with their number and time, instead of the samples." },
 	{ "by", 0, "WHAT", "process|thread|comm|cpu|none", XP_OPTION_CHOICE, ON(EXPORT), SETS(by), "What to export",
 	  "Tell stacks apart by process, thread, name of the process or CPU, or not at all. Default: thread for pprof, "
-	  "otherwise process." },
+	  "speedscope and HTML, otherwise process." },
 	{ "freq", 'F', "HZ", "max", XP_OPTION_COUNT, ON(RECORD), SETS(hz), "Samples",
 	  "Samples per second of each running thread's CPU time, or max for as many as the kernel allows. Default: "
 	  "99." },
@@ -219,7 +221,7 @@ const struct xp_option xp_option_table[] = {
 	  "Write the files to this directory; an existing one is renamed to DIR.old. Default: xprof.out." },
 	{ "export", 0, "LIST", NULL, XP_OPTION_TEXT, ON(RECORD), SETS(export_formats), "Output",
 	  "At the end, also write the samples in these formats, as xprof export does: a comma-separated list of pprof, "
-	  "folded and speedscope." },
+	  "folded, speedscope and html." },
 	{ "no-compression", 0, NULL, NULL, XP_OPTION_FLAG, ON(RECORD), SETS(no_compression), "Output",
 	  "Do not compress the samples in perf.data, for readers without zstd. They take about 20 times the space." },
 	{ "fdr-version", 0, "N", "1|5", XP_OPTION_NUMBER, ON(RECORD), SETS(fdr_version), "Output",
@@ -227,7 +229,8 @@ const struct xp_option xp_option_table[] = {
 	{ "jitdump-version", 0, "N", "1|2", XP_OPTION_NUMBER, ON(RECORD), SETS(jitdump_version), "Output",
 	  "Version of the jitdumps: 1 as perf accepts them, 2 exactly as specified. Default: 1." },
 	{ "output", 'o', "FILE", NULL, XP_OPTION_FILE, ON(EXPORT), SETS(export_path), "Output",
-	  "Write to this file; - is the standard output. Default: samples.FORMAT or calls.FORMAT in the directory of "
+	  "Write to this file; - is the standard output. Default: samples.FORMAT, calls.FORMAT or recording.html in "
+	  "the directory of "
 	  "the "
 	  "recording." },
 	{ "debuginfod", 0, NULL, NULL, XP_OPTION_FLAG, ON(EXPORT), SETS(debuginfod), "Output",

@@ -10,107 +10,9 @@ import pytest
 
 import profiles
 import project
+from exported import NAME, PRICE, SOURCE, Made, folded, made  # noqa: F401 (made: a fixture)
 
 pytestmark = pytest.mark.uprobes
-
-SOURCE = r"""
-#include <pthread.h>
-#include <stdlib.h>
-#include <sys/prctl.h>
-#include <time.h>
-
-namespace shop {
-template <typename T> struct Order {
-	__attribute__((noinline)) T price(T rounds) { volatile T sum = 0; while (rounds--) sum = sum + rounds; return sum; }
-};
-}
-
-static inline __attribute__((always_inline)) long quick(long rounds)
-{
-	return shop::Order<long>().price(rounds);
-}
-
-__attribute__((noinline)) long random_numbers(long rounds)
-{
-	long sum = 0;
-	while (rounds--)
-		sum += rand();
-	return sum;
-}
-
-static long until(double seconds, long (*work)(long), long rounds)
-{
-	struct timespec now;
-	long sum = 0;
-	do {
-		sum += work(rounds);
-		clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-	} while (now.tv_sec + now.tv_nsec / 1e9 < seconds);
-	return sum;
-}
-
-__attribute__((noinline)) static long priced(long rounds)
-{
-	return quick(rounds) + 1;
-}
-
-static void *helper(void *)
-{
-	prctl(PR_SET_NAME, "the helper");
-	return (void *)until(0.4, random_numbers, 2000);
-}
-
-int main()
-{
-	pthread_t thread;
-	pthread_create(&thread, nullptr, helper, nullptr);
-	until(0.8, priced, 20000);
-	return pthread_join(thread, nullptr);
-}
-"""
-NAME = "the orders"
-PRICE = "shop::Order::price"
-
-
-class Made:
-    """A recording, and the program it is of."""
-
-    def __init__(self, xprof, directory, program):
-        self.xprof, self.directory, self.program = xprof, directory, program
-        shown = xprof("report", "--limit", "max", directory)
-        assert shown.returncode == 0 and not shown.stderr, shown
-        self.report = shown.stdout
-        self.samples, self.calls = (
-            int(found[1]) if (found := re.search(rf"(\d+) {what}", self.report)) else 0 for what in ("samples,", "calls")
-        )
-        self.rows = collections.defaultdict(lambda: [0, 0, 0])
-        # Flat, cum, calls of each name; overloads have the same one.
-        row = re.compile(r"^ *(?:(\d+) +[\d.]+% +(\d+) +[\d.]+%)?(?: *(\d+) +[\d.]+ \w+ +[\d.]+ \w+)? +(\S.*?)  +\S[^%\n]*$", re.M)
-        for flat, cum, calls, name in row.findall(self.report.split("Object\n", 1)[1]):
-            for i, value in enumerate((flat, cum, calls)):
-                self.rows[name][i] += int(value or 0)
-
-    def export(self, *args, directory=None, status=0):
-        done = self.xprof("export", *args, directory or self.directory)
-        assert done.returncode == status, done.stderr
-        return done
-
-
-@pytest.fixture(scope="module")
-def made(xprof, program, tmp_path_factory):
-    built = program.text("orders", SOURCE, "-O1", "-g", project.no_runtime(), suffix=".cpp")
-    path = tmp_path_factory.mktemp("export") / NAME
-    shutil.copy(built, path)
-    directory = path.with_name("recording")
-    done = xprof("record", "-F", "997", "-o", directory, "--", path)
-    assert done.returncode == 0, done.stderr
-    return Made(xprof, directory, path)
-
-
-def folded(text):
-    """{stack: value}; each stack is there once."""
-    assert len({line.rsplit(" ", 1)[0] for line in text.splitlines()}) == len(text.splitlines())
-    return {tuple(line.rsplit(" ", 1)[0].split(";")): int(line.rsplit(" ", 1)[1]) for line in text.splitlines()}
 
 
 def plain(frame):
@@ -213,6 +115,8 @@ def test_selection(made):
 def test_calls(made):
     """The tree of calls is exact: the numbers are those of the report, and times add up to those of llvm-xray."""
     stacks = folded(made.export("--calls", "--folded", "-o", "-", "--by", "none").stdout)
+    # Sleds are those of whole functions.
+    assert not [frame for frames in stacks for frame in frames if frame.endswith("_[i]")]
     log = next(made.directory.glob("*.fdr"))
     account = project.LlvmXray(project.LLVM_VERSIONS[-1])("account", log, "-instr_map", made.program, "-format=csv")
     assert account.returncode == 0, account.stderr

@@ -23,6 +23,7 @@ void xp_file_base_name(char *name, size_t size, const char *comm, pid_t pid, uns
 
 bool xp_file_is_export(const char *name)
 {
-	return !strncmp(name, XP_EXPORT_SAMPLES ".", strlen(XP_EXPORT_SAMPLES ".")) ||
+	return strcmp(name, XP_EXPORT_RECORDING ".html") == 0 ||
+	       !strncmp(name, XP_EXPORT_SAMPLES ".", strlen(XP_EXPORT_SAMPLES ".")) ||
 	       !strncmp(name, XP_EXPORT_CALLS ".", strlen(XP_EXPORT_CALLS "."));
 }

@@ -11,9 +11,10 @@
 #define XP_SPOOL_SUFFIX ".spool" /* suffix of every spool's name, for `xprof recover` */
 #define XP_FILE_BASE_BYTES 48
 
-/* What `xprof export` makes in the directory of a recording: samples.FORMAT and calls.FORMAT. */
+/* What `xprof export` makes in the directory of a recording: samples.FORMAT, calls.FORMAT and recording.html. */
 #define XP_EXPORT_SAMPLES "samples"
 #define XP_EXPORT_CALLS "calls"
+#define XP_EXPORT_RECORDING "recording"
 bool xp_file_is_export(const char *name);
 
 /*

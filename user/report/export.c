@@ -24,19 +24,21 @@ static const struct {
 	const char *reader; /* the command that reads it: before the file, and after it */
 	const char *after;
 	bool has_times; /* of each sample */
+	bool is_page;	/* of several models */
 } formats[XP_EXPORT_FORMATS] = {
 	[XP_EXPORT_PPROF] = { "pb.gz", XP_MODEL_BY_THREAD, xp_export_pprof, "go tool pprof -top", "", false },
 	[XP_EXPORT_FOLDED] = { "folded", XP_MODEL_BY_PROCESS, xp_export_folded, "flamegraph.pl", " > flame.svg",
 			       false },
 	[XP_EXPORT_SPEEDSCOPE] = { "speedscope.json", XP_MODEL_BY_THREAD, xp_export_speedscope, "speedscope", "",
 				   true },
+	[XP_EXPORT_HTML] = { "html", XP_MODEL_BY_THREAD, NULL, "xdg-open", "", .is_page = true },
 };
 
 /* ---- output ---- */
 
 struct writing {
-	struct xp_model *model;
-	struct xp_export_options options; /* with `by` set */
+	const struct xp_export_page *page; /* its first model, unless the format is a page */
+	struct xp_export_options options;  /* with `by` set */
 	enum xp_export_format format;
 };
 
@@ -58,7 +60,10 @@ static int write_format(void *arg, int fd)
 	if (xp_own_file_user(&uid, &gid) && fd != STDOUT_FILENO && fchown(fd, uid, gid))
 		xp_debug("cannot give the file to the user behind sudo: %s", strerror(errno));
 	errno = 0;
-	err = formats[writing->format].write(out, writing->model, &writing->options);
+	if (formats[writing->format].is_page)
+		err = xp_export_html(out, writing->page, &writing->options);
+	else
+		err = formats[writing->format].write(out, writing->page->models[0], &writing->options);
 	if (!err && (ferror(out) || fflush(out)))
 		err = errno ? -errno : -EIO;
 	if (fclose(out) && !err)
@@ -102,14 +107,18 @@ static void tell_made(const struct writing *writing, const char *path)
 
 static int write_one(struct writing *writing, const char *directory)
 {
-	const char *given = writing->options.output;
+	const char *given = writing->options.output, *what = XP_EXPORT_SAMPLES;
 	bool is_standard = given && strcmp(given, "-") == 0;
 	char made[PATH_MAX];
 	const char *path = is_standard ? "the standard output" : given ? given : made;
 	int err;
 
-	snprintf(made, sizeof(made), "%.*s/%s.%s", PATH_MAX - NAME_MAX - 1, directory,
-		 writing->model->kind == XP_MODEL_CALLS ? "calls" : "samples", formats[writing->format].suffix);
+	if (writing->options.kind == XP_MODEL_CALLS)
+		what = XP_EXPORT_CALLS;
+	else if (formats[writing->format].is_page)
+		what = XP_EXPORT_RECORDING;
+	snprintf(made, sizeof(made), "%.*s/%s.%s", PATH_MAX - NAME_MAX - 1, directory, what,
+		 formats[writing->format].suffix);
 	err = is_standard ? write_format(writing, STDOUT_FILENO) : write_path(writing, path);
 	if (err)
 		xp_error("%s: cannot write it: %s", path, strerror(-err));
@@ -118,15 +127,17 @@ static int write_one(struct writing *writing, const char *directory)
 	return err;
 }
 
-/* Writes those of the formats that are made of such a model. */
-static int write_all(struct xp_model *model, const struct xp_export_options *options, const char *directory)
+/* Writes those of the formats that are made of such models. */
+static int write_all(const struct xp_export_page *page, bool is_page, const struct xp_export_options *options,
+		     const char *directory)
 {
 	int err = 0;
 
 	for (unsigned int i = 0; !err && i < XP_EXPORT_FORMATS; i++) {
-		struct writing writing = { .model = model, .options = *options, .format = (enum xp_export_format)i };
+		struct writing writing = { .page = page, .options = *options, .format = (enum xp_export_format)i };
 
-		if (!(options->formats & 1u << i) || formats[i].has_times != model->keep_times)
+		if (!(options->formats & 1u << i) || formats[i].is_page != is_page ||
+		    formats[i].has_times != page->models[0]->keep_times)
 			continue;
 		if (!options->has_by)
 			writing.options.by = formats[i].by;
@@ -142,29 +153,24 @@ struct exporting {
 	const struct xp_export_options *options;
 	struct xp_recorded recorded;
 	struct xp_facts *facts;
-	struct xp_model model;
 	char directory[PATH_MAX]; /* of the recording */
 	bool broken;
 };
 
-static int check_model(struct exporting *exporting)
+static int say_nothing(const struct exporting *exporting)
 {
-	const struct xp_model *model = &exporting->model;
+	bool is_calls = exporting->options->kind == XP_MODEL_CALLS;
 
-	if (model->dropped)
-		xp_warn("%" PRIu64 " %s are missing: the recording has too many different stacks", model->dropped,
-			model->kind == XP_MODEL_CALLS ? "calls" : "samples");
-	if (model->sample_count)
-		return 0;
-	xp_error("nothing to export: no %s %s", model->kind == XP_MODEL_CALLS ? "call" : "sample",
+	xp_error("nothing to export: no %s %s", is_calls ? "call" : "sample",
 		 exporting->recorded.process_count ? "is selected" : "was recorded");
 	return -ENODATA;
 }
 
-static int export_model(struct exporting *exporting, const struct xp_model_source *source, bool keep_times)
+/* The caller frees the model, also after an error. */
+static int read_model(struct xp_model *model, struct exporting *exporting, const struct xp_model_source *source,
+		      enum xp_model_kind kind, bool keep_times)
 {
-	struct xp_model *model = &exporting->model;
-	int err = xp_model_init(model, exporting->options->kind);
+	int err = xp_model_init(model, kind);
 
 	model->keep_times = keep_times;
 	model->full_names = exporting->options->full_names;
@@ -172,11 +178,49 @@ static int export_model(struct exporting *exporting, const struct xp_model_sourc
 		err = xp_model_read_calls(model, source, &exporting->broken);
 	else if (!err)
 		err = xp_model_read_samples(model, source, &exporting->broken);
+	if (!err && model->dropped)
+		xp_warn("%" PRIu64 " %s are missing: the recording has too many different stacks", model->dropped,
+			kind == XP_MODEL_CALLS ? "calls" : "samples");
+	return err;
+}
+
+static int export_model(struct exporting *exporting, const struct xp_model_source *source, bool keep_times)
+{
+	struct xp_model model;
+	const struct xp_export_page page = { .models = { &model }, .model_count = 1, .facts = exporting->facts };
+	int err = read_model(&model, exporting, source, exporting->options->kind, keep_times);
+
+	if (!err && !model.sample_count)
+		err = say_nothing(exporting);
 	if (!err)
-		err = check_model(exporting);
+		err = write_all(&page, false, exporting->options, exporting->directory);
+	xp_model_free(&model);
+	return err;
+}
+
+/* Samples and calls, as far as there are any. */
+static int export_page(struct exporting *exporting, const struct xp_model_source *source)
+{
+	struct xp_export_page page = { .facts = exporting->facts };
+	struct xp_model models[2];
+	int err = 0;
+
+	memset(models, 0, sizeof(models));
+	for (int kind = exporting->options->kind; !err && kind <= XP_MODEL_CALLS; kind++) {
+		/* Calls alone can be selected by threads where there are no samples. */
+		if (kind == XP_MODEL_SAMPLES && !xp_facts_summary(exporting->facts)->samples &&
+		    xp_select_needs_threads(source->select))
+			continue;
+		err = read_model(&models[kind], exporting, source, (enum xp_model_kind)kind, false);
+		if (!err && models[kind].sample_count)
+			page.models[page.model_count++] = &models[kind];
+	}
+	if (!err && !page.model_count)
+		err = say_nothing(exporting);
 	if (!err)
-		err = write_all(model, exporting->options, exporting->directory);
-	xp_model_free(model);
+		err = write_all(&page, true, exporting->options, exporting->directory);
+	for (size_t i = 0; i < XP_ARRAY_SIZE(models); i++)
+		xp_model_free(&models[i]);
 	return err;
 }
 
@@ -194,10 +238,13 @@ static int export_all(struct exporting *exporting, bool is_directory)
 	int err = 0;
 
 	for (unsigned int i = 0; i < XP_EXPORT_FORMATS; i++)
-		needed[formats[i].has_times] |= exporting->options->formats & 1u << i;
+		if (!formats[i].is_page)
+			needed[formats[i].has_times] |= exporting->options->formats & 1u << i;
 	for (int times = 0; !err && times < 2; times++)
 		if (needed[times])
 			err = export_model(exporting, &source, times);
+	if (!err && exporting->options->formats & 1u << XP_EXPORT_HTML)
+		err = export_page(exporting, &source);
 	return err;
 }
 

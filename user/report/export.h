@@ -5,6 +5,8 @@
  *
  *	recording  -->  model (model.h)  -->  one writer a format: xp_export_<format>()
  *
+ * The HTML page shows two models, of samples and of calls.
+ *
  * A new format is a line in the table of export.c and a writer.
  */
 #ifndef XPROF_REPORT_EXPORT_H
@@ -13,6 +15,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 
+#include "report/facts.h"
 #include "report/model_tree.h"
 #include "report/select.h"
 
@@ -20,12 +23,13 @@ enum xp_export_format {
 	XP_EXPORT_PPROF,
 	XP_EXPORT_FOLDED,
 	XP_EXPORT_SPEEDSCOPE,
+	XP_EXPORT_HTML,
 	XP_EXPORT_FORMATS, /* their number */
 };
 
 struct xp_export_options {
 	unsigned int formats;	 /* 1u << enum xp_export_format, or'ed */
-	enum xp_model_kind kind; /* XP_MODEL_CALLS: of the FDR logs instead of the samples */
+	enum xp_model_kind kind; /* XP_MODEL_CALLS: of the FDR logs instead of the samples; HTML: nothing but the calls */
 	bool has_by;
 	enum xp_model_group by; /* unless has_by, each format has its own */
 	bool full_names;	/* instead of names shortened by xp_short_name() */
@@ -45,5 +49,13 @@ int xp_export(const char *recording, const struct xp_export_options *options);
 int xp_export_pprof(FILE *out, struct xp_model *model, const struct xp_export_options *options);
 int xp_export_folded(FILE *out, struct xp_model *model, const struct xp_export_options *options);
 int xp_export_speedscope(FILE *out, struct xp_model *model, const struct xp_export_options *options);
+
+/* What is on an HTML page. */
+struct xp_export_page {
+	struct xp_model *models[2]; /* with samples or calls */
+	size_t model_count;
+	const struct xp_facts *facts;
+};
+int xp_export_html(FILE *out, const struct xp_export_page *page, const struct xp_export_options *options);
 
 #endif

@@ -118,6 +118,8 @@ static int summarize(struct xp_facts *facts)
 		.tsc_hz = number_of(clock, "hz"),
 		.period_ns = number_of(samples, "period_ns"),
 		.samples = number_of(samples, "written"),
+		.lost = number_of(samples, "lost") +
+			number_of(json_object_get(json_object_get(facts->manifest, "totals"), "lost"), "total"),
 	};
 	err = index_images(facts, json_object_get(samples, "profiles"));
 	return err ? err : index_images(facts, json_object_get(facts->manifest, "processes"));
@@ -188,6 +190,17 @@ char *xp_facts_comment(const struct xp_facts *facts)
 		free(text);
 		return NULL;
 	}
+	return text;
+}
+
+char *xp_facts_machine(const struct xp_facts *facts)
+{
+	const json_t *kernel = json_object_get(facts->manifest, "kernel");
+	const char *release = text_of(kernel, "release"), *machine = text_of(kernel, "machine");
+	char *text = NULL;
+
+	if (release && machine && asprintf(&text, "Linux %.128s %.64s", release, machine) < 0)
+		return NULL;
 	return text;
 }
 

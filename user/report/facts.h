@@ -16,6 +16,7 @@ struct xp_facts_summary {
 	uint64_t tsc_hz;
 	uint64_t period_ns; /* of samples */
 	uint64_t samples;   /* written to profiles */
+	uint64_t lost;	    /* samples and events */
 };
 
 /* Reads the manifest in this directory. Without one nothing is known. Returns 0 or -ENOMEM. */
@@ -25,6 +26,9 @@ void xp_facts_free(struct xp_facts *facts);
 const struct xp_facts_summary *xp_facts_summary(const struct xp_facts *facts);
 /* The version of xprof and the recorded command line, one line. The caller frees it. NULL: unknown or out of memory. */
 char *xp_facts_comment(const struct xp_facts *facts);
+
+/* The kernel and the machine, one line. The caller frees it. NULL: unknown or out of memory. */
+char *xp_facts_machine(const struct xp_facts *facts);
 
 /*
  * The image of a process that had this name, or its only image. comm NULL: the first one. 0: none. *name: its name,

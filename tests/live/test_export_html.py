@@ -1,0 +1,207 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The page of `xprof export --html` in a browser: its numbers are those of `xprof report`, names are only ever text,
+and it fetches nothing."""
+import base64
+import html.parser
+import http.server
+import json
+import os
+import re
+import shutil
+import subprocess
+import threading
+import urllib.parse
+
+import pytest
+
+from exported import PRICE, SOURCE, folded, made  # noqa: F401 (a fixture)
+
+BROWSER = shutil.which("chromium")
+pytestmark = [pytest.mark.uprobes, pytest.mark.skipif(not BROWSER, reason="no chromium here")]
+
+# New names of functions. Without debug information, these are what the symbol table says.
+HOSTILE = {
+    "_Z14random_numbersl": '</script><img src=x onerror="document.title=1"><!--<script>\u202e',
+    "_ZL6pricedl": "\"'\\\n\u2028</style>&lt;",
+}
+PROGRAM = "<b>\u202e\"'"
+
+
+class Page(html.parser.HTMLParser):
+    """What a browser has made of a page."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.body, self.rows, self.tags, self.texts, self.into = {}, [], [], {}, None
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        attrs = dict(attrs)
+        self.tags.append(tag)
+        if tag == "body":
+            self.body = {key[5:]: value for key, value in attrs.items() if key.startswith("data-")}
+        elif tag == "tr" and "data-self" in attrs:
+            self.rows.append({key: float(attrs[f"data-{key}"]) for key in ("self", "total", "calls") if f"data-{key}" in attrs})
+            self.rows[-1]["name"] = ""
+        if tag not in ("i", "option"):
+            self.into = "name" if "name" in attrs.get("class", "").split() and self.rows else attrs.get("id")
+
+    def handle_endtag(self, tag):
+        if tag != "i":
+            self.into = None
+
+    def handle_data(self, data):
+        if self.into == "name":
+            self.rows[-1]["name"] += data
+        elif self.into:
+            self.texts[self.into] = self.texts.get(self.into, "") + data
+
+
+@pytest.fixture(scope="module")
+def browse(tmp_path_factory):
+    home = tmp_path_factory.mktemp("browser")
+
+    def look(file, **fragment):
+        url = f"file://{urllib.parse.quote(str(file))}#{urllib.parse.urlencode(fragment)}"
+        done = subprocess.run(
+            [BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", f"--user-data-dir={home}",
+             "--virtual-time-budget=5000", "--dump-dom", url],
+            stdin=subprocess.DEVNULL, capture_output=True, timeout=120, env={**os.environ, "HOME": str(home)},
+        )
+        page = Page(done.stdout.decode())
+        assert page.body.get("ready") == "true", done.stderr.decode()[-2000:]
+        return page
+
+    return look
+
+
+def sums(page, *keys):
+    found = {}
+    for row in page.rows:
+        values = found.setdefault(row["name"], [0] * len(keys))
+        for i, key in enumerate(keys):
+            values[i] += row.get(key, 0)
+    return found
+
+
+def test_samples_equal_those_of_the_report(made, browse, tmp_path):
+    path = tmp_path / "page.html"
+    made.export("--html", "-o", path)
+    assert path.stat().st_size < 1 << 20
+    page = browse(path, mode="table", scope="merged")
+    assert page.body["view"] == "samples" and int(page.body["samples"]) == made.samples
+    assert {name: int(self) for name, (self, _) in sums(page, "self", "total").items() if self} == {
+        name: row[0] for name, row in made.rows.items() if row[0]
+    }
+    for name in ("main", "priced", "random_numbers", "__libc_start_call_main"):
+        assert sums(page, "total")[name][0] == made.rows[name][1]
+
+
+def test_calls_equal_those_of_the_report(made, browse, tmp_path):
+    path = tmp_path / "page.html"
+    made.export("--html", "-o", path)
+    page = browse(path, view="calls", mode="table")
+    assert page.body["view"] == "calls" and int(page.body["calls"]) == made.calls
+    assert {name: int(calls) for name, (calls,) in sums(page, "calls").items() if calls} == {
+        name: row[2] for name, row in made.rows.items() if row[2]
+    }
+    stacks = folded(made.export("--calls", "--folded", "-o", "-").stdout)
+    assert int(page.body["ns"]) == sum(stacks.values())
+    # With --calls, nothing else is there.
+    made.export("--html", "--calls", "-o", path)
+    assert '"kind":"samples"' not in path.read_text()
+
+
+def path_to(page, name):
+    """The codes of the frames from the root to the first one of a name."""
+    view = json.loads(re.search(r'id="data">(.*?)</script>', page.read_text(), re.S)[1])["views"][0]
+    numbers, value, shift = [], 0, 0
+    for byte in base64.b64decode(view["tree"]):
+        value, shift = value | (byte & 127) << shift, shift + 7
+        if byte < 128:
+            numbers.append(value)
+            value = shift = 0
+    assert len(numbers) == 4 * view["nodes"] - 2
+    nodes = [(what - 1, up) for what, up in zip(numbers[2::4], numbers[3::4])]
+    at = next(i for i, (code, _) in enumerate(nodes, 1) if view["names"][code >> 1] == name)
+    codes = []
+    while at:
+        code, up = nodes[at - 1]
+        codes.insert(0, code)
+        at -= up
+    return codes
+
+
+def test_search_and_link_to_a_frame(made, browse, tmp_path):
+    path = tmp_path / "page.html"
+    made.export("--html", "--by", "none", "-o", path)
+    frames = path_to(path, "main")
+    page = browse(path, find=PRICE.upper(), path=".".join(map(str, frames)))
+    stacks = folded(made.export("--folded", "-o", "-", "--by", "none").stdout)
+    matched = sum(value for stack, value in stacks.items() if any(PRICE in frame for frame in stack))
+    assert int(page.body["matched"]) == matched > 0
+    assert page.texts["what"] == "main"
+    assert f"{made.rows['main'][1]:,} samples" in page.texts["numbers"]
+    assert page.texts["share"].startswith(f"{100 * matched / made.samples:.1f} %")
+
+
+@pytest.fixture(scope="module")
+def hostile(xprof, tmp_path_factory):
+    """A recording of a program whose names are markup."""
+    directory = tmp_path_factory.mktemp("hostile")
+    source, plain, renamed = (directory / name for name in ("a.cpp", "a.o", "b.o"))
+    source.write_text(SOURCE.replace('"the helper"', r'"<img src=y>\xe2\x80\xae"').replace("0.8", "0.2").replace("0.4", "0.2"))
+    program = directory / PROGRAM
+    commands = [
+        ["g++", "-O1", "-fPIE", "-c", "-o", plain, source],
+        ["objcopy", *(f"--redefine-sym={old}={new}" for old, new in HOSTILE.items()), plain, renamed],
+        ["g++", "-pthread", "-o", program, renamed],
+    ]
+    for command in commands:
+        subprocess.run(command, check=True)
+    done = xprof("record", "-F", "997", "-o", directory / "recording", "--export", "html", "--", program)
+    assert done.returncode == 0, done.stderr
+    return directory / "recording/recording.html"
+
+
+def test_hostile_names_are_text(hostile, browse, tmp_path):
+    page = browse(hostile, mode="table")
+    names = "\n".join(row["name"] for row in page.rows)
+    assert '</script><img src=x onerror="document.title=1"><!--<script>\\u{202e}' in names
+    assert "\"'\\?\\u{2028}</style>&lt;" in names
+    assert not {"img", "b", "iframe"} & {*page.tags[page.tags.index("nav"):]}
+    assert page.tags.count("script") == 2 and page.tags.count("style") == 1 and "\u202e" not in str(page.rows)
+    raw = hostile.read_bytes()
+    data = raw[raw.index(b'id="data">') :].split(b"</script>")[0]
+    assert b"<" not in data[10:] and b">" not in data[10:] and "\u2028".encode() not in data
+
+
+def test_nothing_but_the_own_script_runs(hostile, browse, tmp_path):
+    """What is put into the page fetches nothing and does not run."""
+    asked = []
+
+    class Server(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            asked.append(self.path)
+            self.send_error(404)
+
+        def log_message(self, *args):
+            pass
+
+    with http.server.HTTPServer(("127.0.0.1", 0), Server) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_port}"
+        markup = f"""<script>document.body.dataset.ran = "1"</script><img src="{url}/i" onerror="document.body.dataset.ran = '2'">
+<script src="{url}/s"></script><link rel="stylesheet" href="{url}/c"><iframe src="{url}/f"></iframe></body>"""
+        path = tmp_path / "page.html"
+        path.write_text(hostile.read_text().replace("</body>", markup))
+        page = browse(path)
+        server.shutdown()
+    assert "ran" not in page.body and not asked
+
+
+def test_output_that_fails(made):
+    done = made.export("--html", "-o", "/dev/full", status=1)
+    assert "/dev/full: cannot write it: No space left on device" in done.stderr
+    pipe = f"{made.xprof.path} export --html -o - {made.directory} | true; exit ${{PIPESTATUS[0]}}"
+    assert subprocess.run(["bash", "-c", pipe], stderr=subprocess.DEVNULL).returncode in (0, 1, 141)

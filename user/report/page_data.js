@@ -1,0 +1,304 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * The recording of the page: decodes what export_html.c writes, and answers what the pictures ask.
+ *
+ * A view (samples or calls) is one tree of numbered nodes; a parent's number is lower than its children's. Node 0 is the
+ * root, and below it are nodes of processes, and of threads below these ("groups"). All is in typed arrays:
+ * 500 000 nodes are decoded in a fraction of a second.
+ *
+ * What is drawn are frames: nodes that a scope merges, made only as far as they are visible.
+ */
+"use strict";
+
+const KINDS = ["user", "kernel", "jit", "unknown", "inlined", "group"];
+
+function bytesOf(base64) {
+	const text = atob(base64), bytes = new Uint8Array(text.length);
+	for (let i = 0; i < text.length; i++)
+		bytes[i] = text.charCodeAt(i);
+	return bytes;
+}
+
+/* Numbers in groups of 7 bits, the lowest first; the highest bit says that more follow. */
+class Numbers {
+	constructor(bytes) {
+		this.bytes = bytes;
+		this.at = 0;
+	}
+	next() {
+		let value = 0, weight = 1, byte;
+		do {
+			if (this.at >= this.bytes.length)
+				throw new Error("the data is cut off");
+			byte = this.bytes[this.at++];
+			value += (byte & 127) * weight;
+			weight *= 128;
+		} while (byte & 128);
+		return value;
+	}
+	/* Zigzag: 0, -1, 1, -2, ... */
+	nextSigned() {
+		const value = this.next();
+		return value % 2 ? -(value + 1) / 2 : value / 2;
+	}
+}
+
+/* A code tells what a node is: 2 * function + (1 if inlined); -1 - group. The root has none. */
+class View {
+	constructor(raw) {
+		const numbers = new Numbers(bytesOf(raw.tree)), count = raw.nodes;
+		Object.assign(this, raw);
+		this.isCalls = raw.kind === "calls";
+		this.count = count;
+		this.parent = new Int32Array(count);
+		this.code = new Int32Array(count);
+		this.first = new Int32Array(count); /* child; 0: none */
+		this.next = new Int32Array(count); /* sibling */
+		this.self = [new Float64Array(count), new Float64Array(count)];
+		this.total = [new Float64Array(count), new Float64Array(count)];
+		this.decode(numbers);
+		this.addUp();
+		this.weight = this.isCalls ? 1 : 0; /* what widths stand for: ns, samples */
+		this.whole = this.total[this.weight][0];
+	}
+	decode(numbers) {
+		let group = 0;
+		for (let i = 0; i < this.count; i++) {
+			if (i) {
+				const what = numbers.next() /* of the parent: */, up = numbers.next();
+				this.code[i] = what ? what - 1 : -1 - group++;
+				this.parent[i] = i - up;
+			}
+			this.self[0][i] = numbers.next();
+			this.self[1][i] = this.self[0][i] * this.period + numbers.nextSigned();
+		}
+	}
+	addUp() {
+		for (const which of [0, 1])
+			this.total[which].set(this.self[which]);
+		for (let i = this.count - 1; i > 0; i--) {
+			const up = this.parent[i];
+			this.total[0][up] += this.total[0][i];
+			this.total[1][up] += this.total[1][i];
+			this.next[i] = this.first[up];
+			this.first[up] = i;
+		}
+	}
+	isGroup(node) {
+		return node > 0 && this.code[node] < 0;
+	}
+	groupsOf(node) {
+		const found = [];
+		for (let i = this.first[node]; i; i = this.next[i])
+			if (this.code[i] < 0)
+				found.push(i);
+		return found.sort((a, b) => this.total[this.weight][b] - this.total[this.weight][a]);
+	}
+	nameOf(code) {
+		return code < 0 ? this.groups[-1 - code] : this.names[code >> 1];
+	}
+	kindOf(code) {
+		return code < 0 ? 5 : code & 1 ? 4 : this.kinds[code >> 1];
+	}
+	objectOf(code) {
+		return code < 0 ? "" : this.objects[this.in[code >> 1]];
+	}
+	fileOf(code) {
+		return code < 0 ? "" : this.files[this.sources[code >> 1]] || "";
+	}
+}
+
+/*
+ * The part of a view that is shown. Groups less than `split` levels below the root are frames of their own, others are
+ * merged.
+ */
+class Scope {
+	constructor(view, root, split) {
+		this.view = view;
+		this.root = root;
+		this.split = split;
+		this.whole = view.total[view.weight][root];
+	}
+	/* Whether the node is one that has no frame. */
+	isMerged(node) {
+		if (!this.view.isGroup(node))
+			return false;
+		let level = 1;
+		for (let up = this.view.parent[node]; up !== this.root; up = this.view.parent[up])
+			level++;
+		return level > this.split;
+	}
+	/* Calls enter and leave for all nodes below the root, leave after those below it. */
+	walk(enter, leave) {
+		const { first, next, parent } = this.view;
+		let node = this.root;
+		for (;;) {
+			enter(node);
+			if (first[node]) {
+				node = first[node];
+				continue;
+			}
+			for (;;) {
+				leave?.(node);
+				if (node === this.root)
+					return;
+				if (next[node]) {
+					node = next[node];
+					break;
+				}
+				node = parent[node];
+			}
+		}
+	}
+	/* One row a function. A stack counts once in a total, however often the function is in it. */
+	functions() {
+		const { view } = this, rows = new Map(), open = new Map();
+		this.walk((node) => {
+			if (node === this.root || view.code[node] < 0)
+				return;
+			const key = view.code[node] >> 1;
+			let row = rows.get(key);
+			if (!row)
+				rows.set(key, row = { key, self: [0, 0], total: [0, 0], spent: 0 });
+			const depth = open.get(key) || 0;
+			open.set(key, depth + 1);
+			for (const which of [0, 1]) {
+				row.self[which] += view.self[which][node];
+				if (!depth)
+					row.total[which] += view.total[which][node];
+			}
+			row.spent += view.total[1][node]; /* of each call, also those within another */
+		}, (node) => {
+			if (node !== this.root && view.code[node] >= 0)
+				open.set(view.code[node] >> 1, open.get(view.code[node] >> 1) - 1);
+		});
+		return [...rows.values()];
+	}
+	/* The sum over stacks with a frame that matches, each once. */
+	matched(isMatch) {
+		const { view } = this, sum = [0, 0];
+		let depth = 0;
+		const matches = (node) => node !== this.root && isMatch(view.code[node]) && !this.isMerged(node);
+		this.walk((node) => {
+			depth += matches(node);
+			if (depth) {
+				sum[0] += view.self[0][node];
+				sum[1] += view.self[1][node];
+			}
+		}, (node) => {
+			depth -= matches(node);
+		});
+		return sum;
+	}
+	/* What each kind of code has used itself. */
+	kinds() {
+		const { view } = this, sums = KINDS.map(() => 0);
+		this.walk((node) => {
+			if (node && view.code[node] >= 0)
+				sums[view.kindOf(view.code[node])] += view.self[view.weight][node];
+		});
+		return sums;
+	}
+}
+
+/*
+ * A frame stands for nodes. In a reversed graph, each node is an ancestor of a leaf, whose values count.
+ */
+class Frame {
+	constructor(scope, up, code) {
+		this.scope = scope;
+		this.up = up;
+		this.code = code;
+		this.depth = up ? up.depth + 1 : 0;
+		this.nodes = [];
+		this.leaves = null;
+		this.total = [0, 0];
+		this.self = [0, 0];
+		this.known = null;
+	}
+	static root(scope, isReversed) {
+		const root = new Frame(scope, null, null), { view } = scope;
+		if (isReversed) {
+			root.leaves = [];
+			scope.walk((node) => {
+				if (view.self[0][node] || view.self[1][node])
+					root.add(node, node);
+			});
+		} else
+			root.add(scope.root);
+		return root;
+	}
+	add(node, leaf) {
+		const { view } = this.scope, of = leaf === undefined ? view.total : view.self;
+		this.nodes.push(node);
+		if (leaf !== undefined)
+			this.leaves.push(leaf);
+		for (const which of [0, 1]) {
+			this.total[which] += of[which][leaf ?? node];
+			this.self[which] += leaf === undefined ? view.self[which][node] : 0;
+		}
+	}
+	get width() {
+		return this.total[this.scope.view.weight];
+	}
+	get kids() {
+		if (!this.known) {
+			const found = new Map();
+			if (this.leaves)
+				this.addCallers(found);
+			else
+				this.addCallees(found);
+			const order = this.scope.view.weight;
+			this.known = [...found.values()].sort((a, b) => b.total[order] - a.total[order] || a.code - b.code);
+		}
+		return this.known;
+	}
+	kid(found, node) {
+		const code = this.scope.view.code[node];
+		let kid = found.get(code);
+		if (!kid) {
+			found.set(code, kid = new Frame(this.scope, this, code));
+			kid.leaves = this.leaves && [];
+		}
+		return kid;
+	}
+	addCallees(found) {
+		const { view } = this.scope, pending = [...this.nodes];
+		for (let at = 0; at < pending.length; at++)
+			for (let node = view.first[pending[at]]; node; node = view.next[node])
+				if (this.scope.isMerged(node))
+					pending.push(node);
+				else
+					this.kid(found, node).add(node);
+	}
+	addCallers(found) {
+		const { view, root } = this.scope;
+		this.nodes.forEach((node, i) => {
+			let up = this.up ? view.parent[node] : node;
+			while (up !== root && this.scope.isMerged(up))
+				up = view.parent[up];
+			if (up !== root && (this.up || node !== root))
+				this.kid(found, up).add(up, this.leaves[i]);
+			else
+				for (const which of [0, 1])
+					this.self[which] += view.self[which][this.leaves[i]];
+		});
+	}
+	/* Codes from below the root to here. */
+	get path() {
+		const codes = [];
+		for (let at = this; at.up; at = at.up)
+			codes.push(at.code);
+		return codes.reverse();
+	}
+	find(codes) {
+		let at = this;
+		for (const code of codes) {
+			const kid = at.kids.find((one) => one.code === code);
+			if (!kid)
+				break;
+			at = kid;
+		}
+		return at;
+	}
+}

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * Draws a graph of frames on a canvas. Only frames that are wide enough to see are laid out, and only rows on the screen
+ * are drawn, so that neither the number of stacks nor their depth matters.
+ */
+"use strict";
+
+const ROW = 20;
+const NARROW = 0.7; /* px: narrower frames are drawn together */
+const FONT = '12px system-ui, -apple-system, "Segoe UI", Roboto, "Noto Sans", "DejaVu Sans", sans-serif';
+/* Hue, saturation, lightness in light and dark, of each kind in KINDS. */
+const COLOURS = {
+	user: [32, 78, 73, 34],
+	kernel: [211, 62, 76, 36],
+	jit: [145, 42, 70, 29],
+	unknown: [40, 6, 80, 33],
+	inlined: [276, 46, 82, 39],
+	group: [215, 16, 87, 26],
+};
+
+function isDark() {
+	return document.documentElement.dataset.theme === "dark";
+}
+
+function colourOf(kind, name) {
+	const [hue, saturation, light, dark] = COLOURS[KINDS[kind]];
+	let hash = 0;
+	for (let i = 0; i < Math.min(name.length, 64); i++)
+		hash = (hash * 31 + name.charCodeAt(i)) | 0;
+	/* Neighbours differ a little. */
+	const shade = kind === 5 || !name ? 0 : (hash >>> 3) % 7 - 3;
+	return `hsl(${hue + shade * 1.6} ${saturation}% ${(isDark() ? dark : light) + shade}%)`;
+}
+
+class Graph {
+	constructor(canvas, area, tall) {
+		Object.assign(this, { canvas, area, tall });
+		this.context = canvas.getContext("2d");
+		this.rows = [];
+		this.isUp = false;
+		this.isMatch = null;
+		this.pointed = null;
+		this.chosen = null;
+		this.widths = new Map();
+		this.whole = false; /* all rows, to print */
+		this.pending = 0;
+	}
+	/* zoomed: the frame that takes all the width. */
+	show(root, zoomed) {
+		Object.assign(this, { root, zoomed });
+		this.pointed = null;
+		this.layOut();
+		this.area.scrollTop = this.isUp ? this.tall.offsetHeight : 0;
+		if (!this.isUp && zoomed.depth * ROW > this.area.clientHeight / 2)
+			this.area.scrollTop = (zoomed.depth - 2) * ROW;
+		this.draw();
+	}
+	layOut() {
+		const width = this.area.clientWidth, ancestors = [];
+		this.rows = [];
+		for (let at = this.zoomed.up; at; at = at.up)
+			ancestors.push(at);
+		for (const frame of ancestors.reverse())
+			this.rows.push([{ frame, x: 0, width, above: true }]);
+		if (this.zoomed.width > 0)
+			this.place(width);
+		const height = this.rows.length * ROW;
+		this.tall.style.height = `${this.isUp && !this.whole ? Math.max(height, this.area.clientHeight) : height}px`;
+	}
+	place(width) {
+		const scale = width / this.zoomed.width, pending = [{ frame: this.zoomed, x: 0, width }];
+		for (let box = pending.pop(); box; box = pending.pop()) {
+			const { frame } = box;
+			let x = box.x;
+			(this.rows[frame.depth] ??= []).push(box);
+			for (let i = 0; i < frame.kids.length; i++) {
+				const kid = frame.kids[i], its = kid.width * scale;
+				if (its < NARROW) {
+					this.placeRest(frame, i, x, scale);
+					break;
+				}
+				pending.push({ frame: kid, x, width: its });
+				x += its;
+			}
+		}
+	}
+	/* Frames are in the order of their widths: from here on all are narrow. */
+	placeRest(frame, from, x, scale) {
+		const rest = frame.kids.slice(from);
+		const width = rest.reduce((sum, kid) => sum + kid.width, 0) * scale;
+		if (width >= 1)
+			(this.rows[frame.depth + 1] ??= []).push({ frame: null, x, width, rest: rest.length });
+	}
+	yOf(row) {
+		return this.isUp ? this.tall.offsetHeight - (row + 1) * ROW : row * ROW;
+	}
+	redraw() {
+		this.pending ||= requestAnimationFrame(() => {
+			this.pending = 0;
+			this.draw();
+		});
+	}
+	draw() {
+		const { context, canvas, area } = this, ratio = window.devicePixelRatio || 1;
+		const width = area.clientWidth;
+		const height = this.whole ? Math.min(this.tall.offsetHeight, 8000) : area.clientHeight;
+		const top = this.whole ? 0 : area.scrollTop;
+		if (!width || !height)
+			return;
+		canvas.width = Math.round(width * ratio);
+		canvas.height = Math.round(height * ratio);
+		canvas.style.height = `${height}px`;
+		context.setTransform(ratio, 0, 0, ratio, 0, 0);
+		context.font = FONT;
+		context.textBaseline = "middle";
+		context.direction = "ltr";
+		this.ink = isDark() ? "#f1f2f4" : "#1d2024";
+		for (let row = 0; row < this.rows.length; row++) {
+			const y = this.yOf(row) - top;
+			if (y > -ROW && y < height)
+				for (const box of this.rows[row] || [])
+					this.drawBox(box, y);
+		}
+	}
+	drawBox(box, y) {
+		const { context } = this, { frame } = box, name = frame ? nameOf(frame) : "";
+		const matches = frame?.up && this.isMatch?.(frame.code);
+		context.globalAlpha = box.above ? 0.55 : this.isMatch && !matches ? 0.4 : 1;
+		context.fillStyle = matches ? (isDark() ? "#a3256b" : "#f28fc0") :
+			frame ? colourOf(frame.up ? frame.scope.view.kindOf(frame.code) : 5, name) :
+			isDark() ? "#3a3f47" : "#e3e3e0";
+		/* A gap between neighbours, where there is space for one. */
+		context.fillRect(box.x, y, Math.max(box.width - (box.width > 3 ? 1 : 0), 0.5), ROW - 1);
+		if (frame && (frame === this.pointed || frame === this.chosen)) {
+			context.globalAlpha = 1;
+			context.strokeStyle = this.ink;
+			context.lineWidth = frame === this.chosen ? 2 : 1;
+			context.strokeRect(box.x + 1, y + 1, Math.max(box.width - 3, 1), ROW - 3);
+		}
+		if (frame && box.width > 28)
+			this.drawText(name, box.x + 5, y + ROW / 2, box.width - 11);
+	}
+	drawText(name, x, y, room) {
+		const shown = this.fit(label(name), room);
+		if (!shown)
+			return;
+		this.context.globalAlpha = Math.max(this.context.globalAlpha, 0.75);
+		this.context.fillStyle = this.ink;
+		this.context.fillText(shown, x, y);
+	}
+	widthOf(text) {
+		let width = this.widths.get(text);
+		if (width === undefined) {
+			if (this.widths.size > 20000)
+				this.widths.clear();
+			this.widths.set(text, width = this.context.measureText(text).width);
+		}
+		return width;
+	}
+	fit(text, room) {
+		const width = this.widthOf(text);
+		if (width <= room)
+			return text;
+		for (let keep = Math.floor(text.length * room / width); keep > 1; keep--) {
+			const cut = `${text.slice(0, keep)}\u2026`;
+			if (this.context.measureText(cut).width <= room)
+				return cut;
+		}
+		return "";
+	}
+	boxAt(event) {
+		const place = this.canvas.getBoundingClientRect();
+		const x = event.clientX - place.left, y = event.clientY - place.top + this.area.scrollTop;
+		const row = Math.floor((this.isUp ? this.tall.offsetHeight - y : y) / ROW);
+		return (this.rows[row] || []).find((box) => x >= box.x && x < box.x + box.width);
+	}
+	/* The frame beside another one, in a direction of the screen. */
+	neighbour(frame, key) {
+		const outward = this.isUp ? "ArrowUp" : "ArrowDown", inward = this.isUp ? "ArrowDown" : "ArrowUp";
+		const row = (this.rows[frame.depth] || []).filter((box) => box.frame).sort((a, b) => a.x - b.x);
+		const at = row.findIndex((box) => box.frame === frame);
+		if (key === inward)
+			return frame.up || frame;
+		if (key === outward)
+			return (this.rows[frame.depth + 1] || []).find((box) => box.frame?.up === frame)?.frame || frame;
+		return row[at + (key === "ArrowRight" ? 1 : -1)]?.frame || frame;
+	}
+	reveal(frame) {
+		const y = this.yOf(frame.depth), { area } = this;
+		if (y < area.scrollTop)
+			area.scrollTop = y;
+		else if (y + ROW > area.scrollTop + area.clientHeight)
+			area.scrollTop = y + ROW - area.clientHeight;
+	}
+}
+
+function nameOf(frame) {
+	return frame.up ? frame.scope.view.nameOf(frame.code) : frame.scope.label;
+}

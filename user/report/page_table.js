@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* The table of functions. It is made row by row, a piece at a time: there may be 100 000 of them. */
+"use strict";
+
+const ROWS = 300;
+
+class Table {
+	constructor(area, more, open) {
+		Object.assign(this, { area, more, open });
+		this.head = area.querySelector("thead");
+		this.body = area.querySelector("tbody");
+		this.sort = "self";
+		more.addEventListener("click", () => this.add(10 * ROWS));
+	}
+	columns(view) {
+		const which = view.weight, of = (what) => (row) => row[what][which];
+		const show = view.isCalls ? time : (value) => count(value);
+		const unit = view.isCalls ? "time" : "samples";
+		const columns = [
+			{ id: "self", title: `Self ${unit}`, value: of("self"), show },
+			{ id: "self-share", title: "Self", value: of("self"), isShare: true, by: "self" },
+			{ id: "total", title: `Total ${unit}`, value: of("total"), show },
+			{ id: "total-share", title: "Total", value: of("total"), isShare: true, by: "total" },
+		];
+		if (view.isCalls)
+			columns.unshift({ id: "calls", title: "Calls", value: (row) => row.self[0], show: (value) => count(value) });
+		if (view.isCalls)
+			columns.push({ id: "mean", title: "Mean", show: time,
+				value: (row) => row.self[0] ? row.spent / row.self[0] : 0 });
+		return columns;
+	}
+	show(scope, isMatch) {
+		const { view } = scope;
+		Object.assign(this, { scope, isMatch, used: this.columns(view) });
+		const by = this.used.find((column) => column.id === this.sort) || this.used.find((column) => column.id === "self");
+		this.all = scope.functions();
+		for (const row of this.all)
+			row.name = view.names[row.key];
+		this.all.sort((a, b) => by.value(b) - by.value(a) || b.total[view.weight] - a.total[view.weight] ||
+			(a.name < b.name ? -1 : a.name > b.name ? 1 : 0));
+		if (isMatch)
+			this.all = this.all.filter((row) => isMatch(2 * row.key));
+		this.shown = 0;
+		this.addHead(by);
+		this.body.replaceChildren();
+		this.add(ROWS);
+	}
+	addHead(by) {
+		const row = document.createElement("tr"), widths = document.createElement("colgroup");
+		const column = (name) => widths.appendChild(document.createElement("col")).className = name;
+		for (const one of this.used) {
+			column(one.isShare ? "share" : "number");
+			const cell = row.appendChild(document.createElement("th"));
+			const button = cell.appendChild(document.createElement("button"));
+			button.type = "button";
+			button.textContent = one.isShare ? "%" : one.title;
+			button.title = `Sort by ${one.title.toLowerCase()}`;
+			cell.scope = "col";
+			if (one === by && !one.isShare)
+				cell.setAttribute("aria-sort", "descending");
+			button.addEventListener("click", () => this.open({ sort: one.by || one.id }));
+		}
+		for (const [title, name] of [["Function", "name"], ["Object", "object"]]) {
+			column(name);
+			const cell = row.appendChild(document.createElement("th"));
+			cell.className = `text ${name}`;
+			cell.scope = "col";
+			cell.textContent = title;
+		}
+		this.head.replaceChildren(row);
+		this.area.querySelector("colgroup")?.remove();
+		this.head.before(widths);
+	}
+	add(rows) {
+		const piece = document.createDocumentFragment(), to = Math.min(this.all.length, this.shown + rows);
+		for (; this.shown < to; this.shown++)
+			piece.append(this.row(this.all[this.shown]));
+		this.body.append(piece);
+		this.more.hidden = this.shown === this.all.length;
+		this.more.textContent = `Show more of ${count(this.all.length, "function")}`;
+	}
+	row(one) {
+		const { view } = this.scope, code = 2 * one.key, line = document.createElement("tr");
+		for (const column of this.used) {
+			const cell = line.appendChild(document.createElement("td")), value = column.value(one);
+			cell.textContent = !value ? "" : column.isShare ? share(value, this.scope.whole) : column.show(value);
+			if (column.isShare && value) {
+				const bar = cell.appendChild(document.createElement("span"));
+				bar.className = "bar";
+				bar.style.width = `calc((100% - 22px) * ${Math.min(value / this.scope.whole, 1)})`;
+			} else if (!column.isShare && column.id !== "mean")
+				line.dataset[column.id] = value;
+		}
+		const name = line.appendChild(document.createElement("td")), object = line.appendChild(document.createElement("td"));
+		name.className = "text name";
+		name.append(document.createElement("i"), label(one.name));
+		name.firstChild.style.background = colourOf(view.kindOf(code), "");
+		name.title = label(one.name);
+		object.className = "text object";
+		object.textContent = label(view.objectOf(code));
+		object.title = object.textContent;
+		line.tabIndex = 0;
+		const search = () => this.open({ mode: "icicle", find: one.name, path: [] });
+		line.addEventListener("click", search);
+		line.addEventListener("keydown", (event) => event.key === "Enter" && search());
+		return line;
+	}
+}

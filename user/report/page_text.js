@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * Text of the page. Names come from recorded programs: they are shown by textContent and fillText only, and characters
+ * that cannot be seen, or that turn the direction of the text, are spelled out.
+ */
+"use strict";
+
+const UNSEEN = /[\u0000-\u001f\u007f-\u00a0\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb]|[\u{e0000}-\u{e0fff}]/gu;
+const SHOWN_MAX = 400;
+
+function visible(text) {
+	return text.replace(UNSEEN, (c) => `\\u{${c.codePointAt(0).toString(16)}}`);
+}
+
+/* A long name takes time to draw; both its ends tell it. */
+function label(text) {
+	const shown = visible(text.length > 2 * SHOWN_MAX ?
+		`${text.slice(0, SHOWN_MAX)}\u2026${text.slice(-SHOWN_MAX)}` : text);
+	return shown.toWellFormed?.() ?? shown;
+}
+
+function count(value, unit) {
+	return `${Math.round(value).toLocaleString("en-US")}${unit ? ` ${unit}${value === 1 ? "" : "s"}` : ""}`;
+}
+
+function share(part, whole) {
+	const percent = whole > 0 ? 100 * part / whole : 0;
+	return percent > 0 && percent < 0.01 ? "<0.01 %" : `${percent.toFixed(percent < 10 ? 2 : 1)} %`;
+}
+
+function time(ns) {
+	for (const [unit, size] of [["s", 1e9], ["ms", 1e6], ["\u00b5s", 1e3]])
+		if (ns >= size * 0.9995) {
+			const value = ns / size;
+			return `${value >= 1000 ? Math.round(value).toLocaleString("en-US") :
+				value.toFixed(value < 9.995 ? 2 : value < 99.95 ? 1 : 0)} ${unit}`;
+		}
+	return `${ns < 10 && ns % 1 ? ns.toFixed(1) : Math.round(ns)} ns`;
+}
+
+/* A function that says whether a name matches; null: what to search for is not there, or no regular expression. */
+function matcher(text) {
+	if (!text)
+		return null;
+	const between = /^\/(.+)\/$/.exec(text);
+	if (between) {
+		try {
+			const expression = new RegExp(between[1], "iu");
+			return (name) => expression.test(name);
+		} catch {
+			return null;
+		}
+	}
+	const lower = text.toLowerCase();
+	return (name) => name.toLowerCase().includes(lower);
+}
