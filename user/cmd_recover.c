@@ -3,7 +3,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <grp.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +11,7 @@
 
 #include "base/file_lock.h"
 #include "base/file_name.h"
+#include "base/owner_rights.h"
 #include "base/trusted_dir.h"
 #include "commands.h"
 #include "record/manifest.h"
@@ -184,27 +184,18 @@ static void recover_entries(struct place *place, bool *failed)
 	xp_recovered_free(&recovered);
 }
 
-/* Root takes the rights of the directory's owner. A directory of root that other users can write to is refused. */
 static bool take_owners_rights(const struct stat *dir, const char *dir_name)
 {
-	if (geteuid())
-		return true;
-	if (!dir->st_uid && dir->st_mode & (S_IWGRP | S_IWOTH)) {
+	int err = xp_owner_rights_take(dir);
+
+	if (err == -ENOTUNIQ)
 		xp_error("%s: the directory is root's, but others may write to it: move the recording to a separate "
 			 "one, and recover it there",
 			 dir_name);
-		return false;
-	}
-	if (!dir->st_uid || (!setgroups(0, NULL) && !setegid(dir->st_gid) && !seteuid(dir->st_uid)))
-		return true;
-	xp_error("%s: cannot work as the directory's owner, user %u: %s", dir_name, dir->st_uid, strerror(errno));
-	return false;
-}
-
-/* Returns 0, or -errno of the first call that failed. */
-static int take_rights_back(void)
-{
-	return seteuid(getuid()) || setegid(getgid()) ? -errno : 0;
+	else if (err)
+		xp_error("%s: cannot work as the directory's owner, user %u: %s", dir_name, dir->st_uid,
+			 strerror(-err));
+	return !err;
 }
 
 static void recover_opened(int dir_fd, const char *dir_name, bool *failed)
@@ -225,7 +216,7 @@ static void recover_opened(int dir_fd, const char *dir_name, bool *failed)
 	}
 	if (!has_failed)
 		recover_entries(&place, &has_failed);
-	if (take_rights_back()) {
+	if (xp_owner_rights_return()) {
 		xp_error("cannot become root again: %s", strerror(errno));
 		has_failed = true;
 	} else if (!has_failed && xp_outdir_give(dir_fd, dir_name)) {

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Exports of perf.data files made by hand: who ran what when, over forks, execs and changes of mappings."""
+import os
+import stat
 import struct
 
 import pytest
@@ -14,17 +16,27 @@ PROFILE = struct.pack("<8Q", 0, 3, 0, 1000, 0, 0, 1, 0)
 
 
 @pytest.fixture
-def exported(xprof, tmp_path):
-    """exported(lines, *args): the folded stacks of a recording whose perf.data is described so."""
+def recorded(tmp_path):
+    """recorded(lines): the directory of a recording whose perf.data is described so."""
 
-    def export(lines, *args, level=0, status=0):
+    def make(lines, level=0):
         directory = tmp_path / "recording"
         directory.mkdir()
         (directory / "a.prof").write_bytes(PROFILE)
         text = "".join("\t".join(map(str, line)) + "\n" for line in lines)
         made = project.run([GENERATOR, directory / "perf.data", 10**9, HZ, TSC, NS, level], stdin=None, input=text)
         assert made.returncode == 0, made.stderr
-        done = xprof("export", "--folded", "-o", "-", *args, directory)
+        return directory
+
+    return make
+
+
+@pytest.fixture
+def exported(xprof, recorded):
+    """exported(lines, *args): the folded stacks of such a recording."""
+
+    def export(lines, *args, level=0, status=0):
+        done = xprof("export", "--folded", "-o", "-", *args, recorded(lines, level))
         assert done.returncode == status, done.stderr
         return sorted(done.stdout.splitlines()) if not status else done.stderr
 
@@ -108,3 +120,50 @@ def test_selection(exported):
 def test_nothing_is_left(exported):
     lines = [("comm", TSC + 1, 7, 7, "app"), mapping(2, 7, "1000", "/gone/app"), sample(3, 7, 7, 0, "1010")]
     assert "nothing to export" in exported(lines, "--functions", "!app*", status=1)
+
+
+ONE = [("comm", TSC + 1, 7, 7, "app"), mapping(2, 7, "1000", "/gone/app"), sample(3, 7, 7, 0, "1010")]
+STACK = "app (7);app+0x10 1\n"
+OTHER_USER = 65534
+
+
+@pytest.mark.parametrize("form", ["pprof", "folded", "speedscope", "html"])
+def test_root_opens_nothing_that_the_owner_of_a_recording_named(xprof, recorded, tmp_path, form):
+    """What has the name of an export is replaced by a file of the owner, and its reader gets no byte."""
+    directory = recorded(ONE)
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    os.chmod(tmp_path, 0o755)
+    os.chown(directory, OTHER_USER, OTHER_USER)
+    reader = os.open(pipe, os.O_RDWR | os.O_NONBLOCK)
+    try:
+        done = xprof("export", f"--{form}", "-q", directory)
+        assert done.returncode == 0 and not done.stderr, done.stderr
+        [made] = set(directory.iterdir()) - {directory / "a.prof", directory / "perf.data"}
+        made.unlink()
+        made.symlink_to(pipe)
+        done = xprof("export", f"--{form}", "-q", directory)
+        assert done.returncode == 0 and not done.stderr, done.stderr
+        with pytest.raises(BlockingIOError):
+            os.read(reader, 1)
+        found = made.lstat()
+        assert stat.S_ISREG(found.st_mode) and (found.st_uid, found.st_gid) == (OTHER_USER, OTHER_USER)
+        # The one that the caller names is written as it is.
+        assert xprof("export", "--folded", "-o", pipe, directory).returncode == 0
+        assert os.read(reader, 100).decode() == STACK
+    finally:
+        os.close(reader)
+
+
+def test_root_makes_no_file_where_others_lead_it(xprof, recorded, tmp_path):
+    directory, link = recorded(ONE), tmp_path / "link"
+    link.symlink_to(directory)
+    os.chown(link, OTHER_USER, OTHER_USER, follow_symlinks=False)
+    done = xprof("export", "--folded", link)
+    assert done.returncode == 1 and "another user's symbolic link" in done.stderr
+    directory.chmod(0o777)
+    done = xprof("export", "--folded", directory)
+    assert done.returncode == 1 and "name a file with --output" in done.stderr
+    assert not list(directory.glob("samples.*"))
+    assert xprof("export", "--folded", "-o", directory / "named", directory).returncode == 0
+    assert (directory / "named").read_text() == STACK

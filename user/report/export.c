@@ -12,6 +12,8 @@
 
 #include "base/file_name.h"
 #include "base/own_file.h"
+#include "base/owner_rights.h"
+#include "base/trusted_dir.h"
 #include "base/util.h"
 #include "report/facts.h"
 #include "report/model_calls.h"
@@ -71,8 +73,8 @@ static int write_format(void *arg, int fd)
 	return err;
 }
 
-/* A file appears under its name once it is whole. A device or a pipe is written as it is. */
-static int write_path(struct writing *writing, const char *path)
+/* A file appears under its name once it is whole. A device or a pipe that the user named is written as it is. */
+static int write_given(struct writing *writing, const char *path)
 {
 	const char *slash = strrchr(path, '/');
 	char directory[PATH_MAX];
@@ -80,19 +82,47 @@ static int write_path(struct writing *writing, const char *path)
 	int fd, err;
 
 	if (!stat(path, &st) && !S_ISREG(st.st_mode)) {
-		fd = open(path, O_WRONLY | O_CLOEXEC);
-		err = fd < 0 ? -errno : write_format(writing, fd);
+		fd = open(path, O_WRONLY | O_NOCTTY | O_CLOEXEC);
+		err = fd < 0 || fstat(fd, &st) ? -errno : S_ISREG(st.st_mode) ? -EEXIST : write_format(writing, fd);
 		if (fd >= 0 && close(fd) && !err)
 			err = -errno;
 		return err;
 	}
 	snprintf(directory, sizeof(directory), "%.*s", slash ? (int)(slash - path) + 1 : 1, slash ? path : ".");
-	fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	fd = xp_trusted_dir_open(directory);
 	if (fd < 0)
-		return -errno;
+		return fd;
 	err = xp_log_file_make(fd, slash ? slash + 1 : path, write_format, writing);
 	close(fd);
 	return err;
+}
+
+static const char *reason(int err)
+{
+	if (err == -EREMCHG)
+		return "the path goes through another user's symbolic link: give the directory itself";
+	if (err == -ENOTUNIQ)
+		return "the directory is root's, but others may write to it: name a file with --output";
+	return strerror(-err);
+}
+
+/*
+ * Whoever owns the recording can put anything under the name, and root's rights are not theirs: what is there is
+ * replaced, never opened, and as the owner.
+ */
+static int write_made(struct writing *writing, const char *directory, const char *name)
+{
+	int dir_fd = xp_own_links_dir_open(directory), err, own_err;
+	struct stat dir;
+
+	if (dir_fd < 0)
+		return dir_fd;
+	err = fstat(dir_fd, &dir) ? -errno : xp_owner_rights_take(&dir);
+	if (!err)
+		err = xp_log_file_make(dir_fd, name, write_format, writing);
+	own_err = xp_owner_rights_return();
+	close(dir_fd);
+	return err ? err : own_err;
 }
 
 static void tell_made(const struct writing *writing, const char *path)
@@ -109,7 +139,7 @@ static int write_one(struct writing *writing, const char *directory)
 {
 	const char *given = writing->options.output, *what = XP_EXPORT_SAMPLES;
 	bool is_standard = given && strcmp(given, "-") == 0;
-	char made[PATH_MAX];
+	char name[NAME_MAX], made[PATH_MAX + NAME_MAX];
 	const char *path = is_standard ? "the standard output" : given ? given : made;
 	int err;
 
@@ -117,11 +147,14 @@ static int write_one(struct writing *writing, const char *directory)
 		what = XP_EXPORT_CALLS;
 	else if (formats[writing->format].is_page)
 		what = XP_EXPORT_RECORDING;
-	snprintf(made, sizeof(made), "%.*s/%s.%s", PATH_MAX - NAME_MAX - 1, directory, what,
-		 formats[writing->format].suffix);
-	err = is_standard ? write_format(writing, STDOUT_FILENO) : write_path(writing, path);
+	snprintf(name, sizeof(name), "%s.%s", what, formats[writing->format].suffix);
+	snprintf(made, sizeof(made), "%s/%s", directory, name);
+	if (is_standard)
+		err = write_format(writing, STDOUT_FILENO);
+	else
+		err = given ? write_given(writing, given) : write_made(writing, directory, name);
 	if (err)
-		xp_error("%s: cannot write it: %s", path, strerror(-err));
+		xp_error("%s: cannot write it: %s", path, reason(err));
 	else if (!given && xp_log_level > XP_LOG_QUIET)
 		tell_made(writing, path);
 	return err;

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "base/owner_rights.h"
+
+#include <errno.h>
+#include <grp.h>
+#include <unistd.h>
+
+int xp_owner_rights_take(const struct stat *dir)
+{
+	if (geteuid())
+		return 0;
+	if (!dir->st_uid)
+		return dir->st_mode & (S_IWGRP | S_IWOTH) ? -ENOTUNIQ : 0;
+	return setgroups(0, NULL) || setegid(dir->st_gid) || seteuid(dir->st_uid) ? -errno : 0;
+}
+
+int xp_owner_rights_return(void)
+{
+	return seteuid(getuid()) || setegid(getgid()) ? -errno : 0;
+}

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Root works in a directory of another user with that user's rights: whatever the user puts there, links and special
+ * files included, leads root to nothing that the user could not reach.
+ */
+#ifndef XPROF_BASE_OWNER_RIGHTS_H
+#define XPROF_BASE_OWNER_RIGHTS_H
+
+#include <sys/stat.h>
+
+/*
+ * Root takes the rights of the directory's owner, and gives up its supplementary groups for good. Other users keep
+ * theirs. Returns 0 or -errno; -ENOTUNIQ if the directory is root's, but others may write to it. In any case the caller
+ * calls xp_owner_rights_return().
+ */
+int xp_owner_rights_take(const struct stat *dir);
+
+/* Returns 0, or -errno if xprof cannot become its own user again. */
+int xp_owner_rights_return(void);
+
+#endif
