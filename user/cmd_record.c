@@ -9,14 +9,15 @@
 #include "base/interrupt.h"
 #include "base/own_file.h"
 #include "commands.h"
+#include "kernel/privilege.h"
 #include "record/recording.h"
 
 #define EXPORT_SECONDS 600
 #define POLL_MS 100
 
 /*
- * Runs in a child. The user behind sudo owns the finished recording and can change it, so it is exported with no more
- * rights than that user has.
+ * Runs in a child. The user behind sudo, or the one who was given capabilities, owns the finished recording and can
+ * change it, so it is exported with no more rights than that user has.
  */
 static int export_recording(void *arg)
 {
@@ -32,6 +33,7 @@ static int export_recording(void *arg)
 		xp_error("cannot export as user %u: %s", uid, strerror(errno));
 		return XP_EXIT_FAILED;
 	}
+	xp_privilege_drop();
 	options.command = XP_CMD_EXPORT;
 	options.operands = operands;
 	options.operand_count = 1;

@@ -167,6 +167,30 @@ def test_whole_machine(desk, target):
 CAPABILITIES = ["grep", "Cap[PEA]", "/proc/self/status"]
 
 
+SPIN = """
+#include <time.h>
+__attribute__((noinline)) void spin(void) { for (volatile int i = 0; i < 10000; i++) continue; }
+int main(void)
+{
+	for (clock_t end = clock() + CLOCKS_PER_SEC / 2; clock() < end;)
+		spin();
+}
+"""
+
+
+def test_export_of_a_recording_has_no_capabilities(desk, program):
+    """It opens no file for its user that the user may not read, as `xprof export` does not."""
+    spin = desk.path / "spin"
+    shutil.copy(program.text("spin", SPIN, "-O1"), spin)
+    for mode, frame in ((0o755, "spin"), (0o711, "spin+0x")):
+        spin.chmod(mode)
+        done = desk.record((*THREE, READ), "--no-sleds", "--export", "folded", "--", spin)
+        assert done.returncode == 0, done.stderr
+        stacks = (desk.path / "out" / "samples.folded").read_text()
+        assert f";{frame}" in stacks and (";main;spin " in stacks) == (mode == 0o755), stacks
+        assert desk((), "export", "--folded", "-o", "-", "out").stdout == stacks
+
+
 def sets(text):
     """{"CapPrm": 0, ...}"""
     return {name: int(bits, 16) for name, bits in re.findall(r"(Cap\w+):\s+([0-9a-f]+)", text)}
