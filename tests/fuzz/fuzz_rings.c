@@ -48,6 +48,7 @@ struct world {
 	struct xp_processes processes;
 	struct xp_flight_writer writer;
 	struct xp_object object;
+	char path[16];
 	struct xp_sled_table table;
 	struct xp_function functions[FUNCTIONS];
 	struct xp_function_budget budget[FUNCTIONS + 1];
@@ -159,7 +160,8 @@ static void begin(struct world *world, const struct head *head, int dir_fd)
 		world->processes.flight_bytes = FLIGHT_BYTES;
 	}
 	world->table = (struct xp_sled_table){ .functions = world->functions, .function_count = FUNCTIONS };
-	world->object = (struct xp_object){ .table = &world->table, .fd = -1 };
+	snprintf(world->path, sizeof(world->path), "/bin/program");
+	world->object = (struct xp_object){ .table = &world->table, .path = world->path, .fd = -1 };
 	if (!(head->flags & HAS_BUDGET))
 		return;
 	world->object.budget = world->budget;

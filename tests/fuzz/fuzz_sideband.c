@@ -24,7 +24,7 @@ static void read_all(struct xp_sideband *sideband)
 
 	CHECK(!err || err == -EBADMSG);
 	while ((event = xp_sideband_next(sideband, UINT64_MAX))) {
-		CHECK(event->tsc >= last && event->kind <= XP_SIDEBAND_EXIT);
+		CHECK(event->tsc >= last && event->kind <= XP_SIDEBAND_BPF);
 		CHECK(!event->text || strlen(event->text) < DATA_BYTES);
 		last = event->tsc;
 	}

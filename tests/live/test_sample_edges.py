@@ -533,16 +533,16 @@ int main(int argc, char **argv)
 """
 
 
-@pytest.mark.parametrize("count, ms, told", [(300, 2, True), (2, 1000, False)], ids=["short", "long"])
-def test_periods_without_a_sample(xprof, record, program, count, ms, told):
-    """Threads that end within a period of 10 ms have none: that is said, and all CPU time is accounted for."""
+@pytest.mark.parametrize("count, ms", [(300, 2), (2, 1000)], ids=["short", "long"])
+def test_periods_without_a_sample(xprof, record, program, count, ms):
+    """Threads that end within a period of 10 ms have samples, too, and all CPU time is accounted for."""
     path = program.text("short", SHORT_THREADS, *BUILD, "-pthread", instrument=False)
     recorded = checked(xprof, record("-F", "99", "--", path, count, ms).finish())
     totals = recorded.manifest["samples"]
     seen, missed = totals["seen"], totals["missed"]
     used = charged_of(recorded.output)
     assert_cpu_time((seen + missed) * totals["period_ns"] / 1e9, used, 0.12 + 0.02 / used)
-    assert (missed > seen) == told, totals
+    assert seen > missed, totals
     assert ("have no sample" in recorded.messages) == (missed > (seen + missed) // 30), recorded.messages
 
 
