@@ -145,6 +145,83 @@ def test_search_and_link_to_a_frame(made, browse, tmp_path):
     assert page.texts["share"].startswith(f"{100 * matched / made.samples:.1f} %")
 
 
+def test_keys_and_clicks(made, browse, tmp_path):
+    """A copy of the page that is allowed to run this as well."""
+    path = tmp_path / "page.html"
+    made.export("--html", "-o", path)
+    text = re.sub(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", path.read_text())
+    path.write_text(text.replace("</body>", """<script>
+const seen = {}, put = (name) => seen[name] = [location.hash, $("what").textContent];
+const press = (key) => $("canvas").dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true, cancelable: true }));
+for (const [name, keys] of Object.entries({ above: ["ArrowUp"], zoomed: ["ArrowUp", "Enter"], whole: ["Escape"], icicle: ["i"],
+	down: ["ArrowDown"], reversed: ["r"], table: ["t"] })) {
+	keys.forEach(press);
+	put(name);
+}
+press("r"); /* not in a table */
+document.querySelector("tr[data-self]").click();
+put("row");
+const theme = document.documentElement.dataset.theme;
+press("d");
+seen.theme = theme !== document.documentElement.dataset.theme;
+$("search").value = "priced";
+$("search").dispatchEvent(new Event("input"));
+go({ find: "", path: [], reversed: false, scope: "merged" });
+const place = $("canvas").getBoundingClientRect();
+$("canvas").dispatchEvent(new MouseEvent("click", { clientX: place.left + 3, clientY: place.top + 30 }));
+put("click");
+/* Each thread, and the leaves. */
+seen.threads = {};
+const process = [...$("scope").options].at(-1).value;
+go({ scope: process });
+for (const { value } of [...$("threads").options].slice(2)) {
+	go({ threads: value });
+	seen.threads[scope.label] = Number(document.body.dataset.samples);
+}
+go({ scope: "merged", reversed: true });
+seen.leaves = root.kids.map((kid) => [nameOf(kid), kid.total[0], kid.kids.reduce((sum, one) => sum + one.total[0], kid.self[0])]);
+document.body.dataset.seen = JSON.stringify(seen);
+</script></body>"""))
+    seen = json.loads(browse(path).body["seen"])
+    process = seen["above"][1]
+    assert seen["above"][0] == "" and process.startswith("the orders (")
+    assert re.fullmatch(r"#path=-1\.\d+", seen["zoomed"][0]) and seen["zoomed"][1] in ("_start", "__clone3", "clone3")
+    assert seen["whole"] == ["", "all"] and seen["icicle"] == ["#mode=icicle", "all"]
+    assert seen["down"] == ["#mode=icicle", process]
+    assert seen["reversed"][0] == "#mode=icicle&reversed=true" and seen["table"][0] == "#mode=table&reversed=true"
+    assert seen["row"][0].startswith("#mode=icicle&reversed=true&find=") and seen["theme"]
+    assert re.fullmatch(r"#mode=icicle&scope=merged&path=\d+", seen["click"][0]) and seen["click"][1] != "all"
+    threads = {}
+    for (_, thread, *_), value in folded(made.export("--folded", "-o", "-", "--by", "thread").stdout).items():
+        threads[thread] = threads.get(thread, 0) + value
+    assert seen["threads"] == threads and len(threads) == 2
+    flat = {}
+    for name, total, of_callers in seen["leaves"]:
+        assert total == of_callers
+        flat[name] = flat.get(name, 0) + total
+    assert flat == {name: row[0] for name, row in made.rows.items() if row[0]}
+
+
+def test_deep_recursion(made, browse, tmp_path):
+    """A stack of 10 000 frames of ten functions: each stack counts once for a function."""
+    path = tmp_path / "page.html"
+    made.export("--html", "-o", path)
+    depth, tree = 10000, bytearray((0, 0))
+    for i in range(depth):
+        tree += bytes((1 + 2 * (i % 10), 1, 1, 0))
+    view = {
+        "kind": "samples", "by": "none", "period": 1000, "dropped": 0, "names": [f"f{i}" for i in range(10)],
+        "kinds": [0] * 10, "in": [0] * 10, "files": [""], "sources": [0] * 10, "objects": ["deep"], "groups": [],
+        "nodes": depth + 1, "tree": base64.b64encode(tree).decode(),
+    }
+    text = re.sub(r'(id="data">).*?(</script>)', lambda m: m[1] + json.dumps({"views": [view]}) + m[2], path.read_text(), flags=re.S)
+    path.write_text(text)
+    page = browse(path, mode="table")
+    assert sums(page, "self", "total") == {f"f{i}": [depth / 10, depth - i] for i in range(10)}
+    page = browse(path, path=".".join(str(2 * (i % 10)) for i in range(9000)), reversed="false")
+    assert page.texts["what"] == "f9" and "1,001 samples" in page.texts["numbers"]
+
+
 @pytest.fixture(scope="module")
 def hostile(xprof, tmp_path_factory):
     """A recording of a program whose names are markup."""

@@ -19,7 +19,7 @@ const recording = JSON.parse($("data").textContent);
 const views = recording.views.map((raw) => new View(raw));
 const graph = new Graph($("canvas"), $("graph"), $("tall"));
 const table = new Table($("rows"), $("more"), (change) => go(change));
-let state = { ...START }, scope = null, root = null;
+let state = { ...START }, scope = null, root = null, rootKey = "";
 
 /* ---- the address ---- */
 
@@ -95,7 +95,6 @@ function show() {
 	const view = views[state.view], isTable = state.mode === "table";
 	scope = scopeOf(view);
 	graph.isMatch = codeMatcher(view);
-	graph.isUp = state.mode === "flame";
 	showControls(view);
 	showShare(view);
 	$("graph").hidden = isTable;
@@ -107,9 +106,7 @@ function show() {
 		table.show(scope, graph.isMatch);
 		describe(null);
 	} else {
-		root = Frame.root(scope, state.reversed);
-		graph.chosen = null;
-		graph.show(root, root.find(state.path));
+		showGraph();
 		describe(graph.zoomed);
 		$("reset").hidden = graph.zoomed === root;
 	}
@@ -117,6 +114,17 @@ function show() {
 		view: view.kind, samples: view.isCalls ? 0 : scope.view.total[0][scope.root],
 		calls: view.isCalls ? scope.view.total[0][scope.root] : 0, ns: scope.view.total[1][scope.root],
 	});
+}
+
+/* Frames that are known stay: zooming and searching make no others. */
+function showGraph() {
+	const key = [state.view, state.scope, state.threads, state.reversed].join();
+	if (key !== rootKey) {
+		root = Frame.root(scope, state.reversed);
+		rootKey = key;
+	}
+	graph.chosen = null;
+	graph.show(root.find(state.path), state.mode === "flame");
 }
 
 function showShare(view) {
@@ -161,7 +169,7 @@ function showScopes(view) {
 	if (inner)
 		all.splice(1, 0, ["threads", "All threads, each on its own"]);
 	fill($("scope"), [...all, ...groups], state.scope);
-	$("scope").hidden = !groups.length;
+	$("scope").hidden = groups.length < 2 && !(inner && groups.some(([id]) => view.groupsOf(Number(id)).length > 1));
 	const threads = inner && /^[0-9]+$/.test(state.scope) ? groupChoices(view, Number(state.scope)) : [];
 	fill($("threads"), [["merged", "All threads, merged"], ["split", "All threads, each on its own"], ...threads], state.threads);
 	$("threads").hidden = threads.length < 2;

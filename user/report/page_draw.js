@@ -7,6 +7,7 @@
 
 const ROW = 20;
 const NARROW = 0.7; /* px: narrower frames are drawn together */
+const DEEP = 1000; /* rows above the frame that is zoomed to */
 const FONT = '12px system-ui, -apple-system, "Segoe UI", Roboto, "Noto Sans", "DejaVu Sans", sans-serif';
 /* Hue, saturation, lightness in light and dark, of each kind in KINDS. */
 const COLOURS = {
@@ -46,14 +47,21 @@ class Graph {
 		this.pending = 0;
 	}
 	/* zoomed: the frame that takes all the width. */
-	show(root, zoomed) {
-		Object.assign(this, { root, zoomed });
-		this.pointed = null;
+	show(zoomed, isUp) {
+		const isMoved = zoomed !== this.zoomed || isUp !== this.isUp;
+		Object.assign(this, { zoomed, isUp, pointed: null });
 		this.layOut();
-		this.area.scrollTop = this.isUp ? this.tall.offsetHeight : 0;
-		if (!this.isUp && zoomed.depth * ROW > this.area.clientHeight / 2)
-			this.area.scrollTop = (zoomed.depth - 2) * ROW;
+		if (isMoved)
+			this.scrollToZoomed();
 		this.draw();
+	}
+	/* With two of its callers. */
+	scrollToZoomed() {
+		const base = Math.max(this.zoomed.depth - 2, 0), { area } = this;
+		if (this.isUp)
+			area.scrollTop = this.yOf(base) + ROW - area.clientHeight;
+		else
+			area.scrollTop = (this.zoomed.depth + 1) * ROW > area.clientHeight / 2 ? base * ROW : 0;
 	}
 	layOut() {
 		const width = this.area.clientWidth, ancestors = [];
@@ -73,6 +81,10 @@ class Graph {
 			const { frame } = box;
 			let x = box.x;
 			(this.rows[frame.depth] ??= []).push(box);
+			if (frame.depth - this.zoomed.depth === DEEP) {
+				box.text = "deeper: zoom in";
+				continue;
+			}
 			for (let i = 0; i < frame.kids.length; i++) {
 				const kid = frame.kids[i], its = kid.width * scale;
 				if (its < NARROW) {
@@ -89,7 +101,8 @@ class Graph {
 		const rest = frame.kids.slice(from);
 		const width = rest.reduce((sum, kid) => sum + kid.width, 0) * scale;
 		if (width >= 1)
-			(this.rows[frame.depth + 1] ??= []).push({ frame: null, x, width, rest: rest.length });
+			(this.rows[frame.depth + 1] ??= []).push({ frame: null, x, width,
+				text: `${count(rest.length, "narrow frame")}` });
 	}
 	yOf(row) {
 		return this.isUp ? this.tall.offsetHeight - (row + 1) * ROW : row * ROW;
@@ -137,8 +150,8 @@ class Graph {
 			context.lineWidth = frame === this.chosen ? 2 : 1;
 			context.strokeRect(box.x + 1, y + 1, Math.max(box.width - 3, 1), ROW - 3);
 		}
-		if (frame && box.width > 28)
-			this.drawText(name, box.x + 5, y + ROW / 2, box.width - 11);
+		if (box.width > 28)
+			this.drawText(box.text || name, box.x + 5, y + ROW / 2, box.width - 11);
 	}
 	drawText(name, x, y, room) {
 		const shown = this.fit(label(name), room);

@@ -15,11 +15,11 @@ class Table {
 	columns(view) {
 		const which = view.weight, of = (what) => (row) => row[what][which];
 		const show = view.isCalls ? time : (value) => count(value);
-		const unit = view.isCalls ? "time" : "samples";
+		const unit = view.isCalls ? " time" : " samples";
 		const columns = [
-			{ id: "self", title: `Self ${unit}`, value: of("self"), show },
+			{ id: "self", title: "Self", unit, value: of("self"), show },
 			{ id: "self-share", title: "Self", value: of("self"), isShare: true, by: "self" },
-			{ id: "total", title: `Total ${unit}`, value: of("total"), show },
+			{ id: "total", title: "Total", unit, value: of("total"), show },
 			{ id: "total-share", title: "Total", value: of("total"), isShare: true, by: "total" },
 		];
 		if (view.isCalls)
@@ -27,6 +27,8 @@ class Table {
 		if (view.isCalls)
 			columns.push({ id: "mean", title: "Mean", show: time,
 				value: (row) => row.self[0] ? row.spent / row.self[0] : 0 });
+		for (const column of columns)
+			column.look = column.isShare ? "share" : column.id === "mean" ? "number mean" : "number";
 		return columns;
 	}
 	show(scope, isMatch) {
@@ -49,11 +51,13 @@ class Table {
 		const row = document.createElement("tr"), widths = document.createElement("colgroup");
 		const column = (name) => widths.appendChild(document.createElement("col")).className = name;
 		for (const one of this.used) {
-			column(one.isShare ? "share" : "number");
+			column(one.look);
 			const cell = row.appendChild(document.createElement("th"));
+			cell.className = one.look;
 			const button = cell.appendChild(document.createElement("button"));
 			button.type = "button";
 			button.textContent = one.isShare ? "%" : one.title;
+			button.appendChild(document.createElement("span")).textContent = one.unit || "";
 			button.title = `Sort by ${one.title.toLowerCase()}`;
 			cell.scope = "col";
 			if (one === by && !one.isShare)
@@ -83,6 +87,7 @@ class Table {
 		const { view } = this.scope, code = 2 * one.key, line = document.createElement("tr");
 		for (const column of this.used) {
 			const cell = line.appendChild(document.createElement("td")), value = column.value(one);
+			cell.className = column.look;
 			cell.textContent = !value ? "" : column.isShare ? share(value, this.scope.whole) : column.show(value);
 			if (column.isShare && value) {
 				const bar = cell.appendChild(document.createElement("span"));
