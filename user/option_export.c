@@ -15,6 +15,7 @@ int xp_option_export_list(struct xp_options *options)
 			{ "folded", &options->folded },
 			{ "speedscope", &options->speedscope },
 			{ "html", &options->html } };
+	bool for_samples;
 
 	for (const char *at = options->export_formats; at; at = *at ? at + 1 : NULL) {
 		size_t length = strcspn(at, ","), i = 0;
@@ -31,7 +32,10 @@ int xp_option_export_list(struct xp_options *options)
 		*formats[i].flag = true;
 		at += length;
 	}
-	if (options->export_formats && (options->no_samples || options->exec_path || options->dry_run)) {
+	for_samples = options->pprof || options->folded || options->speedscope;
+	/* The page also shows calls. */
+	if (options->export_formats &&
+	    (options->dry_run || (for_samples && (options->no_samples || options->exec_path)))) {
 		xp_error("--export is for samples, and there are none with --no-samples, --exec or --dry-run");
 		return -EINVAL;
 	}

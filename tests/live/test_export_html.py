@@ -277,6 +277,16 @@ def test_nothing_but_the_own_script_runs(hostile, browse, tmp_path):
     assert "ran" not in page.body and not asked
 
 
+def test_calls_without_samples(made, tmp_path):
+    directory = tmp_path / "recording"
+    done = made.xprof("record", "--no-samples", "--export", "html", "-o", directory, "--", made.program)
+    assert done.returncode == 0, done.stderr
+    text = (directory / "recording.html").read_text()
+    assert '"kind":"calls"' in text and '"kind":"samples"' not in text
+    done = made.export("--html", "-o", tmp_path / "page.html", "--tid", "1", directory=directory, status=1)
+    assert "nothing to export: no sample or call is selected" in done.stderr and not (tmp_path / "page.html").exists()
+
+
 def test_output_that_fails(made):
     done = made.export("--html", "-o", "/dev/full", status=1)
     assert "/dev/full: cannot write it: No space left on device" in done.stderr

@@ -190,11 +190,12 @@ struct exporting {
 	bool broken;
 };
 
-static int say_nothing(const struct exporting *exporting)
+static int say_nothing(const struct exporting *exporting, bool is_page)
 {
 	bool is_calls = exporting->options->kind == XP_MODEL_CALLS;
+	const char *what = is_calls ? "call" : is_page ? "sample or call" : "sample";
 
-	xp_error("nothing to export: no %s %s", is_calls ? "call" : "sample",
+	xp_error("nothing to export: no %s %s", what,
 		 exporting->recorded.process_count ? "is selected" : "was recorded");
 	return -ENODATA;
 }
@@ -224,7 +225,7 @@ static int export_model(struct exporting *exporting, const struct xp_model_sourc
 	int err = read_model(&model, exporting, source, exporting->options->kind, keep_times);
 
 	if (!err && !model.sample_count)
-		err = say_nothing(exporting);
+		err = say_nothing(exporting, false);
 	if (!err)
 		err = write_all(&page, false, exporting->options, exporting->directory);
 	xp_model_free(&model);
@@ -249,7 +250,7 @@ static int export_page(struct exporting *exporting, const struct xp_model_source
 			page.models[page.model_count++] = &models[kind];
 	}
 	if (!err && !page.model_count)
-		err = say_nothing(exporting);
+		err = say_nothing(exporting, true);
 	if (!err)
 		err = write_all(&page, true, exporting->options, exporting->directory);
 	for (size_t i = 0; i < XP_ARRAY_SIZE(models); i++)
