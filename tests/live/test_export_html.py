@@ -43,11 +43,11 @@ class Page(html.parser.HTMLParser):
         elif tag == "tr" and "data-self" in attrs:
             self.rows.append({key: float(attrs[f"data-{key}"]) for key in ("self", "total", "calls") if f"data-{key}" in attrs})
             self.rows[-1]["name"] = ""
-        if tag not in ("i", "option"):
+        if tag not in ("i", "option", "span"):
             self.into = "name" if "name" in attrs.get("class", "").split() and self.rows else attrs.get("id")
 
     def handle_endtag(self, tag):
-        if tag != "i":
+        if tag not in ("i", "span"):
             self.into = None
 
     def handle_data(self, data):
@@ -90,6 +90,8 @@ def test_samples_equal_those_of_the_report(made, browse, tmp_path):
     assert path.stat().st_size < 1 << 20
     page = browse(path, mode="table", scope="merged")
     assert page.body["view"] == "samples" and int(page.body["samples"]) == made.samples
+    summary = page.texts["summary"]
+    assert os.uname().release in summary and summary.endswith("0 lost") and page.texts["command"].startswith(str(made.xprof.path))
     assert {name: int(self) for name, (self, _) in sums(page, "self", "total").items() if self} == {
         name: row[0] for name, row in made.rows.items() if row[0]
     }

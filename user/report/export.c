@@ -28,12 +28,12 @@ static const struct {
 	bool has_times; /* of each sample */
 	bool is_page;	/* of several models */
 } formats[XP_EXPORT_FORMATS] = {
-	[XP_EXPORT_PPROF] = { "pb.gz", XP_MODEL_BY_THREAD, xp_export_pprof, "go tool pprof -top", "", false },
-	[XP_EXPORT_FOLDED] = { "folded", XP_MODEL_BY_PROCESS, xp_export_folded, "flamegraph.pl", " > flame.svg",
+	[XP_EXPORT_PPROF] = { "pb.gz", XP_MODEL_BY_THREAD, xp_export_pprof, "go tool pprof -top", "", false, false },
+	[XP_EXPORT_FOLDED] = { "folded", XP_MODEL_BY_PROCESS, xp_export_folded, "flamegraph.pl", " > flame.svg", false,
 			       false },
-	[XP_EXPORT_SPEEDSCOPE] = { "speedscope.json", XP_MODEL_BY_THREAD, xp_export_speedscope, "speedscope", "",
-				   true },
-	[XP_EXPORT_HTML] = { "html", XP_MODEL_BY_THREAD, NULL, "xdg-open", "", .is_page = true },
+	[XP_EXPORT_SPEEDSCOPE] = { "speedscope.json", XP_MODEL_BY_THREAD, xp_export_speedscope, "speedscope", "", true,
+				   false },
+	[XP_EXPORT_HTML] = { "html", XP_MODEL_BY_THREAD, NULL, "xdg-open", "", false, true },
 };
 
 /* ---- output ---- */
