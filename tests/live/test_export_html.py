@@ -43,7 +43,7 @@ class Page(html.parser.HTMLParser):
         elif tag == "tr" and "data-self" in attrs:
             self.rows.append({key: float(attrs[f"data-{key}"]) for key in ("self", "total", "calls") if f"data-{key}" in attrs})
             self.rows[-1]["name"] = ""
-        if tag not in ("i", "option", "span"):
+        if tag not in ("i", "option") and (tag != "span" or "id" in attrs):
             self.into = "name" if "name" in attrs.get("class", "").split() and self.rows else attrs.get("id")
 
     def handle_endtag(self, tag):
