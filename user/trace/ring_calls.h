@@ -20,6 +20,7 @@ int xp_ring_calls_take(struct xp_process *process, struct xp_thread_ring *ring, 
 
 /* Counts the short calls that the stub has dropped: the entry and the exit of each. */
 void xp_ring_count_taken_back(struct xp_counts *counts, struct xp_thread_ring *ring, const struct xp_call_range *range);
+
 /*
  * The call as xp_thread_put() takes it. False if it is not to be recorded: the process may write anything into a ring,
  * and only entries and exits belong there.

@@ -119,7 +119,10 @@ static int begin_thread(struct work *work, pid_t tid)
 	return stack ? xp_thread_resume(work->thread, stack->frames, stack->depth, stack->last_tsc) : 0;
 }
 
-/* As xp_processes_record_calls() does it. False: the process has no such function, or it was not attached yet. */
+/*
+ * As xp_ring_call_convert() does it, by what the spool says of the functions. False: the process has no such function,
+ * or it was not attached yet.
+ */
 static bool convert(const struct xp_spool_rings *rings, const struct xp_ring_call *from, struct xp_call *to)
 {
 	uint32_t kind = from->word >> XP_FN_BITS;
