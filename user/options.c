@@ -85,7 +85,8 @@ const struct xp_command_info xp_command_table[XP_COMMANDS] = {
 		.synopsis = "DIR...",
 		.summary = "recover the files of a recording that was cut off",
 		.description = "Writes the final files from the spools that a recording left in its directory when "
-			       "xprof was killed or the disk was full.",
+			       "xprof was killed or the disk was full. A process that was recorded with --sled-mode "
+			       "memory and still runs may hold more calls in its memory: these are taken, too.",
 		.operands_min = 1,
 		.operands_max = UINT_MAX,
 		.operands = XP_OPERAND_FILE,
