@@ -6,6 +6,7 @@ import struct
 
 import pytest
 
+import hand_made
 import project
 
 GENERATOR = project.OUTPUT / "tests" / "format" / "perfdata_gen"
@@ -167,3 +168,27 @@ def test_root_makes_no_file_where_others_lead_it(xprof, recorded, tmp_path):
     assert not list(directory.glob("samples.*"))
     assert xprof("export", "--folded", "-o", directory / "named", directory).returncode == 0
     assert (directory / "named").read_text() == STACK
+
+
+def test_deep_recursion(xprof, tmp_path):
+    """A small log makes no large file: stacks are cut, which the file and a message tell, and all time is there."""
+    depth, log = 20000, tmp_path / "deep.5.fdr"
+    calls = [(kind, 2 if at == depth else 1, 10 * (depth + depth + 1 - at if kind else at))
+             for kind in (hand_made.ENTER, hand_made.EXIT)
+             for at in (range(1, depth + 1) if kind == hand_made.ENTER else range(depth, 0, -1))]
+    log.write_bytes(hand_made.fdr_log({5: calls}))
+    sizes = {}
+    for form in ("folded", "pprof", "speedscope", "html"):
+        path = tmp_path / form
+        done = xprof("export", "--calls", f"--{form}", "-o", path, log)
+        assert done.returncode == 0, done.stderr
+        assert f"{depth - 1025} calls have stacks of more than 1024 functions: [deeper] stands for" in done.stderr
+        sizes[form] = path.stat().st_size
+    assert max(sizes.values()) < 16 << 20, sizes
+    lines = [line.rsplit(" ", 1) for line in (tmp_path / "folded").read_text().splitlines()]
+    assert sum(int(ns) for _, ns in lines) == calls[-1][2] - calls[0][2]
+    (deepest,) = [frames.split(";") for frames, _ in lines if frames.endswith("fn_2")]
+    assert deepest[-3:] == ["fn_1", "[deeper]", "fn_2"] and deepest.count("fn_1") == 1024
+    shown = xprof("report", tmp_path / "pprof")
+    assert shown.returncode == 0 and f"{depth} calls" in shown.stdout, shown
+    assert "[deeper]" in (tmp_path / "speedscope").read_text()

@@ -5,10 +5,13 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
 
+#include "report/model_depth.h"
 #include "report/model_names.h"
 #include "report/model_tree.h"
 #include "report/select.h"
@@ -246,6 +249,128 @@ static void test_select_threads_and_times(void **state)
 	assert_true(xp_select_needs_threads(&select));
 }
 
+/* The names of a stack's functions, the innermost first; same ones in a row once, with their number. */
+static void put_stack(const struct xp_model *model, uint32_t stack, char *to, size_t size)
+{
+	size_t length = 0, count = 0;
+
+	*to = 0;
+	for (; stack; stack = model->stacks[stack].callers) {
+		const struct xp_model_location *location = &model->locations[model->stacks[stack].location];
+		uint32_t callers = model->stacks[stack].callers;
+
+		count++;
+		if (callers && model->stacks[callers].location == model->stacks[stack].location)
+			continue;
+		length += (size_t)snprintf(to + length, size - length, "%s%s*%zu", *to ? " " : "",
+					   model->functions[model->frames[location->first_frame].function].name, count);
+		count = 0;
+	}
+}
+
+static uint64_t frames_of(const struct xp_model *model)
+{
+	uint64_t frames = 0;
+
+	for (size_t i = 0; i < model->sample_count; i++)
+		for (uint32_t stack = model->samples[i].stack; stack; stack = model->stacks[stack].callers)
+			frames++;
+	return frames;
+}
+
+/* A recursion, whose every depth has a sample, with another function at the end. */
+static void add_recursion(struct recording *recording, size_t depth)
+{
+	char *functions = malloc(depth + 2);
+
+	assert_non_null(functions);
+	for (size_t i = 0; i < depth; i++) {
+		functions[i] = i ? 'r' : 'm';
+		functions[i + 1] = 0;
+		add(recording, functions, 0, 1);
+	}
+	functions[depth] = 'x';
+	functions[depth + 1] = 0;
+	add(recording, functions, 0, 1);
+	free(functions);
+}
+
+static void test_depth_is_bounded(void **state)
+{
+	const size_t depth = 6 * XP_MODEL_DEPTH_MAX;
+	struct recording *recording = *state;
+	struct xp_model *model = &recording->model;
+	struct xp_model_cut cut;
+	uint64_t totals[2];
+	char text[256];
+
+	add_recursion(recording, depth);
+	name(recording);
+	assert_int_equal(xp_model_cut_depth(model, &cut), 0);
+	assert_int_equal(cut.depth, XP_MODEL_DEPTH_MAX);
+	assert_int_equal(cut.samples, depth + 1 - (XP_MODEL_DEPTH_MAX + 1));
+	/* Those that are whole; one with a function more, one that ends in the recursion, and one in the other
+	 * function. */
+	assert_int_equal(model->sample_count, XP_MODEL_DEPTH_MAX + 3);
+	assert_true(frames_of(model) < (XP_MODEL_DEPTH_MAX + 3) * (XP_MODEL_DEPTH_MAX + 3));
+	xp_model_totals(model, totals);
+	assert_int_equal(totals[0], depth + 1);
+	assert_int_equal(totals[1], 10 * (depth + 1));
+	assert_int_equal(model->dropped, 0);
+	put_stack(model, model->samples[XP_MODEL_DEPTH_MAX].stack, text, sizeof(text));
+	assert_string_equal(text, "r*1024 m*1");
+	put_stack(model, model->samples[XP_MODEL_DEPTH_MAX + 1].stack, text, sizeof(text));
+	assert_string_equal(text, "r*1 [deeper]*1 r*1023 m*1");
+	assert_int_equal(model->samples[XP_MODEL_DEPTH_MAX + 1].values[0], depth - (XP_MODEL_DEPTH_MAX + 1));
+	put_stack(model, model->samples[XP_MODEL_DEPTH_MAX + 2].stack, text, sizeof(text));
+	assert_string_equal(text, "x*1 [deeper]*1 r*1023 m*1");
+}
+
+static void test_shallow_stacks_are_whole(void **state)
+{
+	struct recording *recording = *state;
+	struct xp_model *model = &recording->model;
+	struct xp_model_cut cut;
+	size_t functions;
+
+	add_recursion(recording, XP_MODEL_DEPTH_MAX);
+	name(recording);
+	functions = model->function_count;
+	assert_int_equal(xp_model_cut_depth(model, &cut), 0);
+	assert_int_equal(cut.samples, 0);
+	assert_int_equal(model->sample_count, XP_MODEL_DEPTH_MAX + 1);
+	assert_int_equal(model->function_count, functions);
+}
+
+/* Many different stacks: the depth is lower, so that all frames stay within their limit. */
+static void test_many_deep_stacks(void **state)
+{
+	struct recording *recording = *state;
+	struct xp_model *model = &recording->model;
+	const size_t count = XP_MODEL_WRITTEN_MAX / XP_MODEL_DEPTH_MAX + 1;
+	struct xp_model_sample sample = { .cpu = XP_MODEL_CPU_UNKNOWN, .values = { 1, 1 } };
+	struct xp_model_cut cut;
+	uint64_t totals[2];
+
+	model->kind = XP_MODEL_CALLS;
+	add_recursion(recording, XP_MODEL_DEPTH_MAX);
+	sample.stack = model->samples[XP_MODEL_DEPTH_MAX - 1].stack;
+	for (size_t i = 0; i < count; i++) {
+		struct xp_model_sample one = sample;
+		uint32_t location;
+
+		assert_int_equal(xp_model_location(model, recording->object, 1000 + i, 'y', &location), 0);
+		assert_int_equal(xp_model_stack(model, sample.stack, location, &one.stack), 0);
+		assert_int_equal(xp_model_sample(model, &one), 0);
+	}
+	name(recording);
+	assert_int_equal(xp_model_cut_depth(model, &cut), 0);
+	assert_int_equal(cut.depth, XP_MODEL_DEPTH_MAX / 2);
+	assert_true(frames_of(model) < XP_MODEL_WRITTEN_MAX);
+	xp_model_totals(model, totals);
+	assert_int_equal(totals[0], XP_MODEL_DEPTH_MAX + 1 + count);
+}
+
 #define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
 
 int main(void)
@@ -259,6 +384,9 @@ int main(void)
 		TEST(test_unwanted_functions),
 		TEST(test_wanted_and_unwanted_functions),
 		TEST(test_select_threads_and_times),
+		TEST(test_depth_is_bounded),
+		TEST(test_shallow_stacks_are_whole),
+		TEST(test_many_deep_stacks),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -17,6 +17,7 @@
 #include "base/util.h"
 #include "report/facts.h"
 #include "report/model_calls.h"
+#include "report/model_depth.h"
 #include "report/recorded.h"
 
 static const struct {
@@ -205,6 +206,8 @@ static int read_model(struct xp_model *model, struct exporting *exporting, const
 		      enum xp_model_kind kind, bool keep_times)
 {
 	int err = xp_model_init(model, kind);
+	const char *what = kind == XP_MODEL_CALLS ? "calls" : "samples";
+	struct xp_model_cut cut = { 0 };
 
 	model->keep_times = keep_times;
 	model->full_names = exporting->options->full_names;
@@ -212,9 +215,15 @@ static int read_model(struct xp_model *model, struct exporting *exporting, const
 		err = xp_model_read_calls(model, source, &exporting->broken);
 	else if (!err)
 		err = xp_model_read_samples(model, source, &exporting->broken);
+	if (!err)
+		err = xp_model_cut_depth(model, &cut);
 	if (!err && model->dropped)
 		xp_warn("%" PRIu64 " %s are missing: the recording has too many different stacks", model->dropped,
-			kind == XP_MODEL_CALLS ? "calls" : "samples");
+			what);
+	if (!err && cut.samples)
+		xp_warn("%" PRIu64 " %s have stacks of more than %" PRIu32 " functions: " XP_MODEL_DEEPER
+			" stands for those between the outermost and the last one",
+			cut.samples, what, cut.depth);
 	return err;
 }
 
