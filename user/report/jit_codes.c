@@ -184,39 +184,30 @@ void xp_jit_codes_free(struct xp_jit_codes *codes)
 		xp_file_view_close(&codes->dumps[i].view);
 	free(codes->dumps);
 	free(codes->all);
+	xp_code_lines_free(&codes->lines);
 	memset(codes, 0, sizeof(*codes));
 }
 
 /* ---- names ---- */
 
-/* Finds the line of an address: that of the last entry at or below it. */
-static int find_line(const struct xp_jit_codes *codes, const struct xp_jit_code *code, uint64_t address,
+static int find_line(struct xp_jit_codes *codes, const struct xp_jit_code *code, uint64_t address,
 		     struct xp_model *model, struct xp_source_frame *frame)
 {
 	const struct xp_jitdump_header *header = &codes->dumps[code->dump].header;
-	struct xp_jitdump_record record;
-	struct xp_jitdump_lines lines;
-	struct xp_jitdump_line line, best = { 0 };
-	struct xp_violation violation;
+	const struct xp_code_line *line;
+	int err = xp_code_lines_find(&codes->lines, header, code->lines, code->lines_offset, address, &line);
 
-	if (xp_jitdump_read_record(header, code->lines, code->lines_offset, &record, &violation) ||
-	    record.debug.surplus_bytes > XP_JITDUMP_PADDING_BYTES_MAX)
-		return 0;
-	xp_jitdump_lines_start(&lines, header, &record);
-	while (xp_jitdump_lines_next(&lines, &line))
-		if (line.address <= address && (!best.file || line.address >= best.address))
-			best = line;
-	if (!best.file)
-		return 0;
-	frame->line = best.line;
-	frame->file = xp_model_text(model, best.file);
+	if (err || !line)
+		return err;
+	frame->line = line->line;
+	frame->file = xp_model_text(model, line->file);
 	return frame->file ? 0 : -ENOMEM;
 }
 
 int xp_jit_codes_name(void *arg, struct xp_model *model, const struct xp_model_location *location,
 		      struct xp_source_frame *frame)
 {
-	const struct xp_jit_codes *codes = arg;
+	struct xp_jit_codes *codes = arg;
 	const struct xp_jit_code *code = &codes->all[location->jit];
 
 	frame->function = *code->name ? xp_model_text(model, code->name) : NULL;

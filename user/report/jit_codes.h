@@ -5,6 +5,7 @@
 
 #include "base/file_view.h"
 #include "format/perfdata.h"
+#include "report/code_lines.h"
 #include "report/model_names.h"
 #include "report/perf_tracks.h"
 
@@ -20,6 +21,7 @@ struct xp_jit_codes {
 	/* private */
 	struct xp_jit_dump_view *dumps;
 	size_t room, dump_count, dump_room;
+	struct xp_code_lines lines;
 };
 
 /*
