@@ -3,12 +3,14 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -168,10 +170,11 @@ static void test_unprivileged(void **state)
 	assert_string_equal(line, "CapEff:\t0000000000000000");
 	status_line(pid, "NoNewPrivs:", line, sizeof(line));
 	assert_string_equal(line, "NoNewPrivs:\t1");
+	assert_int_equal(sched_getscheduler(pid), SCHED_BATCH);
+	assert_int_equal(getpriority(PRIO_PROCESS, pid), getpriority(PRIO_PROCESS, 0));
 	if (getuid() == 0) {
 		status_line(pid, "Uid:", line, sizeof(line));
 		assert_string_equal(line, "Uid:\t65534\t65534\t65534\t65534");
-		assert_int_equal(getpriority(PRIO_PROCESS, pid), -10);
 		status_line(pid, "Groups:", line, sizeof(line));
 		assert_string_equal(line, "Groups:\t ");
 		/* It closes the file and the table after its answer. */
@@ -239,6 +242,79 @@ static void test_mapped_file(void **state)
 	close(fd);
 	wait_for(tables, 1);
 	assert_int_equal(state_of(tables, 0), XP_CFI_READY);
+	xp_cfi_tables_free(tables);
+}
+
+static void make_path(struct xp_cfi_tables *tables, size_t index, const char *path, const char *opened)
+{
+	const struct xp_file file = { .index = index, .kind = XP_FILE_DISK, .path = (char *)path };
+	int fd = open(opened, O_RDONLY | O_CLOEXEC);
+
+	assert_true(fd >= 0);
+	assert_int_equal(xp_cfi_tables_ask(tables, &file, 0, fd), 0);
+	close(fd);
+	wait_for(tables, 1);
+	assert_int_equal(state_of(tables, index), XP_CFI_READY);
+}
+
+/* Files of the system share a process, which has no rights either. If it dies, another one does the rest. */
+static void test_system_files(void **state)
+{
+	struct xp_cfi_tables *tables = start();
+	char line[256];
+	pid_t first, second;
+
+	(void)state;
+	make_path(tables, 0, "/usr/bin/true", "/usr/bin/true");
+	first = child_of(worker_pid());
+	assert_true(first > 0);
+	make_path(tables, 1, "/usr/bin/ls", "/usr/bin/ls");
+	assert_int_equal(child_of(worker_pid()), first);
+	status_line(first, "CapPrm:", line, sizeof(line));
+	assert_string_equal(line, "CapPrm:\t0000000000000000");
+	status_line(first, "NoNewPrivs:", line, sizeof(line));
+	assert_string_equal(line, "NoNewPrivs:\t1");
+	kill(first, SIGKILL);
+	make_path(tables, 2, "/usr/bin/cat", "/usr/bin/cat");
+	make_path(tables, 3, "/usr/bin/cp", "/usr/bin/cp");
+	second = child_of(worker_pid());
+	assert_true(second > 0 && second != first);
+	xp_cfi_tables_free(tables);
+	assert_int_equal(kill(second, 0), -1);
+}
+
+/* Each of these has a process of its own, which ends with it: no file can say that it belongs to the system. */
+static void test_not_of_the_system(void **state)
+{
+	static const char *const paths[] = { "/usr/bin/ls", "/usr/lib/../../tmp/copy", "/tmp/ls", "" };
+	char copy[] = "/tmp/xprof-test-cfi-XXXXXX", changed[] = "/usr/libexec/xprof-test-cfi-XXXXXX";
+	struct xp_cfi_tables *tables = start();
+
+	(void)state;
+	close(private_copy(copy));
+	for (size_t i = 0; i < XP_ARRAY_SIZE(paths); i++)
+		make_path(tables, i, paths[i], copy);
+	make_path(tables, 10, copy, copy);
+	assert_int_equal(child_of(worker_pid()), 0);
+	unlink(copy);
+	if (!geteuid() && !unshare(CLONE_NEWNS)) {
+		int fd;
+
+		assert_int_equal(mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL), 0);
+		assert_int_equal(mount("none", "/usr/libexec", "tmpfs", 0, NULL), 0);
+		fd = private_copy(changed);
+		assert_int_equal(fchmod(fd, 0664), 0);
+		make_path(tables, 11, changed, changed);
+		assert_int_equal(fchmod(fd, 0644), 0);
+		assert_int_equal(fchown(fd, 4711, 0), 0);
+		make_path(tables, 12, changed, changed);
+		assert_int_equal(child_of(worker_pid()), 0);
+		assert_int_equal(fchown(fd, 0, 0), 0);
+		make_path(tables, 13, changed, changed);
+		assert_int_not_equal(child_of(worker_pid()), 0);
+		close(fd);
+		assert_int_equal(umount2("/usr/libexec", MNT_DETACH), 0);
+	}
 	xp_cfi_tables_free(tables);
 }
 
@@ -587,6 +663,8 @@ int main(void)
 		cmocka_unit_test(test_unprivileged),
 		cmocka_unit_test(test_file_of_others),
 		cmocka_unit_test(test_mapped_file),
+		cmocka_unit_test(test_system_files),
+		cmocka_unit_test(test_not_of_the_system),
 		cmocka_unit_test(test_killed),
 		cmocka_unit_test(test_endless),
 		cmocka_unit_test(test_smallest_first),

@@ -134,8 +134,6 @@ static __attribute__((noreturn)) void be_child(pid_t parent, const struct xp_chi
 					       xp_child_main *run, void *arg)
 {
 	reset_signals(options->ignores_ends);
-	if (options->nice)
-		setpriority(PRIO_PROCESS, 0, options->nice);
 	if (options->is_oom_victim)
 		become_oom_victim();
 	if (keep_fds(channel, options->fds, options->fd_count) || (options->drops_privileges && drop_privileges()))

@@ -38,7 +38,6 @@ struct xp_child_options {
 	enum xp_child_channel channel;
 	int fds[XP_CHILD_FDS_MAX]; /* descriptors to keep; /dev/null in place of those that are not open */
 	int fd_count;
-	int nice; /* 0, or if it is not permitted: the parent's */
 	/*
 	 * Drops all capabilities, also those that exec(2) would grant. Root becomes nobody, and no other user can trace
 	 * the child. The user stays the same in a user namespace that does not map nobody.

@@ -13,6 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/child.h"
 #include "base/fd_message.h"
 #include "base/util.h"
 #include "unwind/cfi_store.h"
@@ -26,6 +27,9 @@
 #define SENT_MAX 8
 #define SENT_BYTES_MAX (8u << 20)
 #define OPEN_TRIES 10
+#define END_MS                                                                                                         \
+	50 /* for an idle process to end by itself, with its child, so that the CPU time of both is accounted          \
+	    */
 
 /* A file. */
 struct entry {
@@ -43,6 +47,7 @@ struct job {
 	struct xp_cfi_piece *piece;
 	uint64_t bytes; /* bytes of the file in the piece */
 	bool is_foreign;
+	bool is_system;
 	int fd;
 	char path[];
 };
@@ -118,6 +123,23 @@ static bool is_foreign(const struct stat *st)
 	return st->st_uid && st->st_uid != geteuid();
 }
 
+/*
+ * Returns whether this is a file of the system that xprof itself runs on, and root alone can change it. A file of a
+ * container with the same path is another one.
+ */
+static bool is_system(const char *path, const struct stat *st)
+{
+	static const char *const places[] = { "/usr/bin/", "/usr/sbin/", "/usr/lib", "/bin/", "/sbin/", "/lib" };
+	struct stat here;
+	size_t i = 0;
+
+	while (i < XP_ARRAY_SIZE(places) && strncmp(path, places[i], strlen(places[i])))
+		i++;
+	return i < XP_ARRAY_SIZE(places) && !strstr(path, "/..") && !st->st_uid &&
+	       !(st->st_mode & (S_IWGRP | S_IWOTH)) && !stat(path, &here) && here.st_dev == st->st_dev &&
+	       here.st_ino == st->st_ino;
+}
+
 /* Returns NULL and sets errno on error. */
 static struct job *new_job(const char *path, uint64_t offset, int fd)
 {
@@ -133,6 +155,7 @@ static struct job *new_job(const char *path, uint64_t offset, int fd)
 	strcpy(job->path, path);
 	job->bytes = XP_MIN((uint64_t)st.st_size - XP_MIN((uint64_t)st.st_size, start), (uint64_t)XP_CFI_PIECE_BYTES);
 	job->is_foreign = is_foreign(&st);
+	job->is_system = is_system(path, &st);
 	job->fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
 	if (job->fd >= 0)
 		return job;
@@ -187,6 +210,8 @@ static void stop(struct xp_cfi_tables *tables)
 		return;
 	close(tables->socket);
 	tables->socket = -1;
+	if (xp_child_wait(tables->pid, END_MS) != -EAGAIN)
+		return;
 	kill(tables->pid, SIGKILL);
 	while (waitpid(tables->pid, NULL, 0) < 0 && errno == EINTR)
 		;
@@ -244,7 +269,7 @@ static int send_jobs(struct xp_cfi_tables *tables)
 			.id = job->id,
 			.start = (uint32_t)start,
 			.end = (uint32_t)XP_MIN(start + XP_CFI_PIECE_BYTES, (uint64_t)UINT32_MAX),
-			.is_foreign = job->is_foreign,
+			.is_system = job->is_system,
 		};
 		size_t bytes = offsetof(struct xp_cfi_request, path) + strlen(job->path) + 1;
 

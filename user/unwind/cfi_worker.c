@@ -3,102 +3,230 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <malloc.h>
+#include <sched.h>
 #include <stddef.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/child.h"
 #include "base/fd_message.h"
-#include "base/util.h"
 #include "unwind/cfi_build.h"
 #include "unwind/cfi_table.h"
 
 #define TABLE_BYTES_MAX ((rlim_t)XP_CFI_ROWS_MAX * sizeof(struct xp_cfi_row) + (2u << 20))
 
-/* Samples wait for its tables, for a limited time: on a busy machine it must not queue behind everything else. */
-#define WORKER_NICE (-10)
+/* A child for system files is replaced after this CPU time, so that no file gets less than most of its limit. */
+#define SERIES_CPU_SECONDS 1
+
+#define REUSED_BYTES (16 << 20)
 
 #define END_MS 100
 
+struct worker {
+	struct xp_child series; /* for system files */
+};
+
+/* Makes a table. Returns the descriptor of a sealed memfd, or -errno. fd: the file. */
+typedef int make_table(struct worker *worker, struct xp_cfi_request *request, int fd);
+
+static int new_table(void)
+{
+	int table = memfd_create("xprof-cfi", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+	return table < 0 ? -errno : table;
+}
+
+/* Seals a table that is finished: no one can change it any more, with whatever descriptor. */
+static int finish_table(int table, int err)
+{
+	if (!err && fcntl(table, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL))
+		err = -errno;
+	if (!err)
+		return table;
+	close(table);
+	return err;
+}
+
+static size_t bytes_of(const struct xp_cfi_request *request)
+{
+	return offsetof(struct xp_cfi_request, path) + strlen(request->path) + 1;
+}
+
+/* Answers requests until there are no more, there is an error, or the process has used this CPU time (0: any). */
+static int serve(make_table *make, struct worker *worker, time_t cpu_seconds)
+{
+	static struct xp_cfi_request request;
+	struct timespec used = { 0 };
+	ssize_t got, sent = 0;
+	int fd;
+
+	while (sent >= 0 && (!cpu_seconds || used.tv_sec < cpu_seconds) &&
+	       (got = xp_fd_message_receive(XP_CHILD_CHANNEL, &request, sizeof(request) - 1, &fd)) >
+		   (ssize_t)offsetof(struct xp_cfi_request, path)) {
+		struct xp_cfi_answer answer = { .id = request.id };
+		int table = -EBADF;
+
+		((char *)&request)[got] = 0;
+		if (fd >= 0)
+			table = make(worker, &request, fd);
+		answer.err = table < 0 ? table : 0;
+		sent = xp_fd_message_send(XP_CHILD_CHANNEL, &answer, sizeof(answer), table < 0 ? -1 : table);
+		if (table >= 0)
+			close(table);
+		if (fd >= 0)
+			close(fd);
+		clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
+	}
+	return sent < 0 ? 1 : 0;
+}
+
 /* ---- one file ---- */
+
+static const struct xp_child_limits limits = {
+	.seconds = XP_CFI_BUILD_SECONDS,
+	.cpu_seconds = XP_CFI_BUILD_CPU_SECONDS,
+	.address_bytes = (rlim_t)8 << 30, /* a separate debug file is mapped in full */
+	.data_bytes = (rlim_t)512 << 20,
+	.file_bytes = TABLE_BYTES_MAX,
+	.no_children = true,
+};
+
+static int build_file(int fd, const struct xp_cfi_request *request, int table)
+{
+	return xp_cfi_build(fd, *request->path ? request->path : NULL, request->start, request->end, table);
+}
 
 /* The descriptors of a child that builds a table. */
 enum { FILE_FD = XP_CHILD_FDS, TABLE_FD };
 
-static int build(void *arg)
+static int build_alone(void *arg)
 {
-	const struct xp_cfi_request *request = arg;
-
-	if (request->is_foreign)
-		setpriority(PRIO_PROCESS, 0, 0);
-	return -xp_cfi_build(FILE_FD, *request->path ? request->path : NULL, request->start, request->end, TABLE_FD);
+	return -build_file(FILE_FD, arg, TABLE_FD);
 }
 
-/* The only other descriptor belonged to the child, which is dead: no one writes to the table any more. */
-static int seal(int fd)
+static int make_alone(struct worker *worker, struct xp_cfi_request *request, int fd)
 {
-	return fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL) ? -errno : 0;
-}
-
-static int build_in_child(struct xp_cfi_request *request, int fd, int table)
-{
+	int table = new_table(), err;
 	const struct xp_child_options options = {
 		.fds = { fd, table },
 		.fd_count = 2,
 		.ignores_ends = true,
-		.limits = {
-			.seconds = XP_CFI_BUILD_SECONDS,
-			.cpu_seconds = XP_CFI_BUILD_CPU_SECONDS,
-			.address_bytes = (rlim_t)8 << 30, /* a separate debug file is mapped in full */
-			.data_bytes = (rlim_t)512 << 20,
-			.file_bytes = TABLE_BYTES_MAX,
-			.no_children = true,
-		},
+		.limits = limits,
 	};
 	struct xp_child child;
-	int code, err = xp_child_start(&child, &options, build, request);
 
-	if (err)
-		return err;
-	code = xp_child_wait(child.pid, -1);
-	return code < 0 ? code : code ? -code : seal(table);
+	(void)worker;
+	if (table < 0)
+		return table;
+	err = xp_child_start(&child, &options, build_alone, request);
+	if (!err) {
+		int code = xp_child_wait(child.pid, -1);
+
+		err = code < 0 ? code : -code;
+	}
+	return finish_table(table, err);
 }
 
-static int serve(struct xp_cfi_request *request, int fd)
-{
-	int table = memfd_create("xprof-cfi", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-	struct xp_cfi_answer answer = { .id = request->id, .err = table < 0 ? -errno : 0 };
-	ssize_t sent;
+/* ---- system files ---- */
 
-	if (!answer.err)
-		answer.err = fd < 0 ? -EBADF : build_in_child(request, fd, table);
-	sent = xp_fd_message_send(XP_CHILD_CHANNEL, &answer, sizeof(answer), answer.err ? -1 : table);
-	if (table >= 0)
-		close(table);
-	return sent < 0 ? (int)sent : 0;
+static int make_in_series(struct worker *worker, struct xp_cfi_request *request, int fd)
+{
+	int table = new_table();
+
+	(void)worker;
+	if (table < 0)
+		return table;
+	alarm(XP_CFI_BUILD_SECONDS);
+	table = finish_table(table, build_file(fd, request, table));
+	alarm(0);
+	return table;
+}
+
+static int series(void *arg)
+{
+	alarm(0); /* a file has this limit, waiting for one has none */
+	/* The memory of one table serves the next one. */
+	mallopt(M_MMAP_THRESHOLD, REUSED_BYTES);
+	mallopt(M_TRIM_THRESHOLD, REUSED_BYTES);
+	return serve(make_in_series, arg, SERIES_CPU_SECONDS);
+}
+
+static int start_series(struct worker *worker)
+{
+	static const struct timeval timeout = { .tv_sec = XP_CFI_BUILD_SECONDS + 1 };
+	const struct xp_child_options options = {
+		.channel = XP_CHILD_SOCKET,
+		.ignores_ends = true,
+		.limits = limits,
+	};
+	int err = xp_child_start(&worker->series, &options, series, NULL);
+
+	if (!err && setsockopt(worker->series.fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof(timeout)))
+		err = -errno;
+	return err;
+}
+
+/* Returns whether the child has answered. */
+static bool ask_series(struct worker *worker, const struct xp_cfi_request *request, int fd, int *table)
+{
+	struct xp_cfi_answer answer;
+
+	if (!worker->series.pid && start_series(worker))
+		return false;
+	if (xp_fd_message_send(worker->series.fd, request, bytes_of(request), fd) < 0)
+		return false;
+	if (xp_fd_message_receive(worker->series.fd, &answer, sizeof(answer), table) == sizeof(answer) &&
+	    answer.id == request->id && answer.err <= 0 && !answer.err == (*table >= 0)) {
+		*table = answer.err ? answer.err : *table;
+		return true;
+	}
+	if (*table >= 0)
+		close(*table);
+	return false;
+}
+
+static void end_series(struct worker *worker)
+{
+	if (worker->series.pid)
+		xp_child_kill(&worker->series, END_MS);
+	worker->series = (struct xp_child){ .fd = -1 };
+}
+
+/* If the child is at its limits, or this file is too much for it, the file gets one of its own. */
+static int make(struct worker *worker, struct xp_cfi_request *request, int fd)
+{
+	int table = -1;
+
+	if (!request->is_system)
+		return make_alone(worker, request, fd);
+	if (ask_series(worker, request, fd, &table))
+		return table;
+	end_series(worker);
+	return make_alone(worker, request, fd);
 }
 
 /* ---- the worker ---- */
 
 static int work(void *arg)
 {
-	static struct xp_cfi_request request;
-	ssize_t got;
-	int fd, err = 0;
+	const struct sched_param none = { 0 };
+	struct worker worker = { .series.fd = -1 };
+	int code;
 
 	(void)arg;
+	(void)sched_setscheduler(0, SCHED_BATCH, &none);
 	unsetenv("DEBUGINFOD_URLS"); /* no table is worth a download */
 	if (chdir("/"))
 		return 1;
-	while (!err && (got = xp_fd_message_receive(XP_CHILD_CHANNEL, &request, sizeof(request) - 1, &fd)) >
-			   (ssize_t)offsetof(struct xp_cfi_request, path)) {
-		((char *)&request)[got] = 0;
-		err = serve(&request, fd);
-		if (fd >= 0)
-			close(fd);
-	}
-	return err ? 1 : 0;
+	code = serve(make, &worker, 0);
+	end_series(&worker);
+	return code;
 }
 
 int xp_cfi_worker_start(pid_t *pid)
@@ -106,7 +234,6 @@ int xp_cfi_worker_start(pid_t *pid)
 	static const struct xp_child_options options = {
 		.name = "xprof-cfi",
 		.channel = XP_CHILD_SOCKET,
-		.nice = WORKER_NICE,
 		.drops_privileges = true,
 		.ignores_ends = true,
 	};

@@ -2,7 +2,10 @@
 /*
  * The process that makes unwind tables (cfi_build.h), and its protocol. It has no privileges and no descriptors but its
  * socket, and reads nothing but requests. It forks a child, limited in time and memory, for each file: the effects of a
- * hostile file end with that child, and do not reach the table of another file.
+ * hostile file end with that child, and do not reach the table of another file. Only system files, which root alone can
+ * change, share a child: a fork takes longer than most of their tables.
+ *
+ * The processes do not keep other programs from running (SCHED_BATCH): samples wait for seconds.
  */
 #ifndef XPROF_UNWIND_CFI_WORKER_H
 #define XPROF_UNWIND_CFI_WORKER_H
@@ -21,8 +24,7 @@ struct xp_cfi_request {
 	uint64_t id;
 	uint32_t start; /* the piece [start, end) of the file */
 	uint32_t end;
-	/* Its owner may have made it to take long: it is read after all others, without raised priority. */
-	bool is_foreign;
+	bool is_system;	     /* shares a process with others */
 	char path[PATH_MAX]; /* sent up to its terminator; "": none */
 };
 
