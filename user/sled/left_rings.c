@@ -21,8 +21,14 @@ struct xp_left_rings {
 	struct xp_stub_map stubs; /* locked */
 	uint8_t *memory;
 	struct xp_shared_pages pages;
-	int fd;	    /* borrowed from the stub */
-	bool taken; /* all of it */
+	int fd; /* borrowed from the stub */
+	bool cleared;
+};
+
+/* Of a ring: the process changes the copy no more, and keeps its calls. */
+struct copy {
+	struct xp_call_slot slot;
+	struct xp_call_record records[XP_CALL_RING_RECORDS];
 };
 
 static struct xp_ring_owners *owners(const struct xp_left_rings *left)
@@ -85,6 +91,8 @@ int xp_left_rings_open(struct xp_left_rings **result, pid_t pid, const uint64_t 
 		err = -ENOENT;
 	for (size_t i = 0; left && i < left->stubs.count && err == -ENOENT; i++)
 		err = map_rings(left, left->stubs.list[i].rings, recording);
+	if (err == -ENOENT && left->stubs.unopened)
+		err = left->stubs.unopened;
 	if (!err) {
 		*result = left;
 		return 0;
@@ -107,7 +115,7 @@ void xp_left_rings_free(struct xp_left_rings *left)
 		return;
 	xp_shared_pages_forget(&left->pages);
 	munmap(left->memory, XP_CALL_RINGS_BYTES);
-	if (left->taken)
+	if (left->cleared)
 		xp_call_rings_give_back(left->fd);
 	xp_stub_map_free(&left->stubs);
 	free(left);
@@ -138,14 +146,24 @@ uint64_t xp_left_rings_count(const struct xp_left_rings *left)
 	return count;
 }
 
-/* The calls of a ring, once around. */
+static int copy_ring(const struct xp_left_rings *left, struct xp_call_ring *ring, struct copy *copy)
+{
+	memcpy(&copy->slot, ring->slot, sizeof(copy->slot));
+	memcpy(copy->records, ring->records, sizeof(copy->records));
+	ring->slot = &copy->slot;
+	ring->records = copy->records;
+	copy->slot.head = ring->next + XP_MIN(xp_call_ring_reserved(ring), (uint64_t)XP_CALL_RING_RECORDS);
+	return left->pages.torn ? -ENOMEM : 0;
+}
+
+/* The calls of the copy of a ring, once around. */
 static int take_ring(struct xp_call_ring *ring, pid_t tid,
 		     int (*take)(void *arg, pid_t tid, const struct xp_ring_call *calls, size_t count), void *arg,
 		     struct xp_left_counts *counts)
 {
 	const struct xp_call_range all = {
 		.until_tsc = UINT64_MAX,
-		.end = ring->next + XP_CALL_RING_RECORDS,
+		.end = UINT64_MAX,
 		.now_tsc = xp_clock_now_tsc(),
 		.all = true,
 	};
@@ -153,12 +171,12 @@ static int take_ring(struct xp_call_ring *ring, pid_t tid,
 	uint64_t taken = 0;
 	int err = 0;
 
-	while (!err && taken < XP_CALL_RING_RECORDS) {
+	while (!err) {
 		size_t count = xp_call_ring_take(ring, &all, calls, CALLS_PER_TAKE);
 
 		if (count)
 			err = take(arg, tid, calls, count);
-		else if (ring->next == all.end || !xp_call_ring_skip(ring))
+		else if (!xp_call_ring_skip(ring))
 			break;
 		taken += count;
 	}
@@ -172,7 +190,8 @@ int xp_left_rings_take(struct xp_left_rings *left,
 		       struct xp_left_counts *counts)
 {
 	struct xp_call_slot *table = (struct xp_call_slot *)left->memory;
-	int err = 0;
+	struct copy *copy = malloc(sizeof(*copy));
+	int err = copy ? 0 : -ENOMEM;
 
 	*counts = (struct xp_left_counts){ 0 };
 	for (size_t i = 0; i < XP_CALL_SLOTS; i++)
@@ -184,16 +203,21 @@ int xp_left_rings_take(struct xp_left_rings *left,
 
 		if (!open_ring(left, i, &ring, &owner))
 			continue;
+		err = copy_ring(left, &ring, copy);
+		if (err)
+			break;
 		counts->full += xp_call_ring_left(&ring) >= XP_CALL_RING_RECORDS - XP_CALL_RING_MARGIN;
 		err = take_ring(&ring, (pid_t)owner.tid, take, arg, counts);
 		if (owner.taken - owner.stored < 1ull << 40)
 			counts->unstored += owner.taken - owner.stored;
 		counts->threads++;
 	}
-	if (!err && left->pages.torn)
-		err = -ENOMEM;
-	if (!err)
-		memset(owners(left), 0, sizeof(*owners(left)));
-	left->taken = !err;
+	free(copy);
 	return err;
+}
+
+void xp_left_rings_clear(struct xp_left_rings *left)
+{
+	memset(owners(left), 0, sizeof(*owners(left)));
+	left->cleared = true;
 }

@@ -21,7 +21,7 @@ struct xp_left_rings;
  * frees.
  */
 int xp_left_rings_open(struct xp_left_rings **left, pid_t pid, const uint64_t recording[2], char *why, size_t why_size);
-/* Gives the rings back to the process, for another recording. NULL is allowed. */
+/* NULL is allowed. */
 void xp_left_rings_free(struct xp_left_rings *left);
 
 struct xp_left_counts {
@@ -33,12 +33,14 @@ struct xp_left_counts {
 };
 
 /*
- * Takes all calls, thread by thread, oldest first. No thread records there any more. take: returns 0 or an error, which
- * ends it. Call it once.
+ * Takes a copy of all calls, thread by thread, oldest first. No thread records there any more. take: returns 0 or an
+ * error, which ends it. The process keeps the calls, so that they can be taken again if storing them fails.
  */
 int xp_left_rings_take(struct xp_left_rings *left,
 		       int (*take)(void *arg, pid_t tid, const struct xp_ring_call *calls, size_t count), void *arg,
 		       struct xp_left_counts *counts);
+/* The calls are stored: the memory is for another recording. Its pages are given back with xp_left_rings_free(). */
+void xp_left_rings_clear(struct xp_left_rings *left);
 /* How many calls are there to take, as far as the process says the truth. */
 uint64_t xp_left_rings_count(const struct xp_left_rings *left);
 

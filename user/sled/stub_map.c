@@ -93,8 +93,8 @@ static bool maps_to_write(pid_t pid, uint64_t start, uint64_t end, const struct 
 }
 
 /*
- * The file at the place of the call rings, if it looks like one of ours; else -1. xprof will write to it, so the
- * process must be able to, too: it may have mapped somebody else's memfd.
+ * The file at the place of the call rings, if it looks like one of ours; else -ENOENT, or -errno. xprof will write to
+ * it, so the process must be able to, too: it may have mapped somebody else's memfd.
  */
 static int open_rings(pid_t pid, uint64_t stub)
 {
@@ -104,14 +104,22 @@ static int open_rings(pid_t pid, uint64_t stub)
 	int fd;
 
 	if (place < 0)
-		return -1;
+		return place;
 	if (fcntl(place, F_GET_SEALS) != RINGS_SEALS || fstat(place, &st) || !maps_to_write(pid, address, end, &st) ||
 	    (uint64_t)st.st_size != XP_CALL_RINGS_BYTES) {
 		close(place);
-		return -1;
+		return -ENOENT;
 	}
 	fd = xp_memfd_reopen(place);
 	close(place);
+	return fd;
+}
+
+/* Returns the descriptor or -1. A file that is not there, or is not ours, is no error. */
+static int opened(struct xp_stub_map *map, int fd)
+{
+	if (fd < 0 && fd != -ENOENT && fd != -ESTALE && fd != -ENOEXEC)
+		map->unopened = fd;
 	return XP_MAX(fd, -1);
 }
 
@@ -129,12 +137,12 @@ int xp_stub_map_read(struct xp_stub_map *map, pid_t pid)
 
 		if (!is_stub(mapping))
 			continue;
-		place.fd = open_stub(pid, mapping);
+		place.fd = opened(map, open_stub(pid, mapping));
 		if (place.fd < 0)
 			continue;
 		place.alive = is_alive(pid, place.address);
 		err = xp_stub_verify(place.fd) ? 0 : 1;
-		place.rings = err ? -1 : open_rings(pid, place.address);
+		place.rings = err ? -1 : opened(map, open_rings(pid, place.address));
 		err = err ?: add(map, &place);
 		if (err)
 			xp_stub_close(&place);
@@ -372,7 +380,7 @@ static bool is_mapped(const struct xp_stub_place *place, pid_t pid)
  */
 static void verify_rings(struct xp_stub_place *place, pid_t pid)
 {
-	int mapped = open_rings(pid, place->address);
+	int mapped = XP_MAX(open_rings(pid, place->address), -1);
 	struct stat ours, there;
 
 	if (place->rings < 0) {

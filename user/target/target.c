@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -67,14 +68,27 @@ static int read_stat(pid_t pid, struct stat_line *line)
 	return read_stat_at(path, line);
 }
 
-uint64_t xp_target_start_time(pid_t pid)
+int xp_target_find_start_time(pid_t pid, uint64_t *start_time)
 {
 	struct stat_line line;
+	int err = read_stat(pid, &line);
 
-	if (read_stat(pid, &line))
-		return 0;
+	*start_time = 0;
+	/* With the mount option hidepid, /proc does not show the processes of other users. */
+	if (err)
+		return err == -ESRCH && kill(pid, 0) && errno == EPERM ? -EACCES : err;
 	/* A zombie that waits for its parent has ended too, unless only its first thread has ended. */
-	return line.state == 'Z' && line.threads <= 1 ? 0 : line.start_time;
+	if (line.state == 'Z' && line.threads <= 1)
+		return -ESRCH;
+	*start_time = line.start_time;
+	return 0;
+}
+
+uint64_t xp_target_start_time(pid_t pid)
+{
+	uint64_t start_time;
+
+	return xp_target_find_start_time(pid, &start_time) ? 0 : start_time;
 }
 
 #define PF_EXITING 0x4 /* include/linux/sched.h */

@@ -25,6 +25,10 @@ struct work {
 	struct xp_u64_map stacks;     /* by tid */
 	struct xp_thread_options options;
 	struct xp_thread *thread; /* the one whose calls are being taken */
+	uint64_t end;		  /* of the frames of the spool so far */
+	/* Where the frames of a recovery begin that was cut off; 0: there was none. */
+	uint64_t cut_off_at;
+	bool taken; /* an earlier recovery has stored all calls of the rings */
 };
 
 static int put_stack(struct work *work, int32_t tid, const struct xp_open_call *frames, size_t bytes, uint64_t tsc)
@@ -65,7 +69,15 @@ static int keep_rings(struct work *work, const uint8_t *bytes, size_t size)
 static int take_spool(void *arg, int kind, int32_t tid, uint64_t tsc, const uint8_t *bytes, size_t size)
 {
 	struct work *work = arg;
+	uint64_t begin = work->end;
 
+	work->end += sizeof(struct xp_spool_frame) + size;
+	if (kind == XP_SPOOL_NOTE_TAKEN)
+		work->taken = true;
+	if (kind == XP_SPOOL_NOTE_TAKING && !work->cut_off_at)
+		work->cut_off_at = begin;
+	if (work->cut_off_at)
+		return 0;
 	switch (kind) {
 	case 0:
 		return put_stack(work, tid, NULL, 0, tsc);
@@ -159,9 +171,11 @@ static int take_calls(void *arg, pid_t tid, const struct xp_ring_call *calls, si
 	return err;
 }
 
+/* All calls of the rings, or none: they stay with the process until they are stored. */
 static int take(struct work *work, struct xp_left_rings *left)
 {
-	int err;
+	uint64_t begin = work->cut_off_at ? work->cut_off_at : work->end;
+	int err = work->cut_off_at ? xp_spool_cut(work->spool, begin) : 0;
 
 	work->options = (struct xp_thread_options){
 		.min_ticks = work->rings->min_ticks,
@@ -169,9 +183,16 @@ static int take(struct work *work, struct xp_left_rings *left)
 		.synthesized = ignore_synthesized,
 		.arg = work,
 	};
-	err = xp_left_rings_take(left, take_calls, work, &work->recovery->left);
+	err = err ?: xp_spool_note(work->spool, XP_SPOOL_NOTE_TAKING, 0, "", 0);
+	err = err ?: xp_left_rings_take(left, take_calls, work, &work->recovery->left);
 	err = end_thread(work) ?: err;
-	return xp_spool_flush(work->spool) ?: err;
+	err = err ?: xp_spool_note(work->spool, XP_SPOOL_NOTE_TAKEN, 0, "", 0);
+	err = err ?: xp_spool_flush(work->spool);
+	if (err)
+		xp_spool_cut(work->spool, begin); /* if this fails, the next recovery does it */
+	else
+		xp_left_rings_clear(left);
+	return err;
 }
 
 static void free_stacks(struct work *work)
@@ -181,10 +202,26 @@ static void free_stacks(struct work *work)
 	xp_u64_map_free(&work->stacks);
 }
 
+/* Whether it is still there: its PID may be another one's. */
+static int find_process(const struct work *work, char *why, size_t why_size)
+{
+	pid_t pid = work->recovery->pid;
+	uint64_t start_time;
+	int err = xp_target_find_start_time(pid, &start_time);
+
+	if (!err && start_time != work->rings->start_time)
+		err = -ESRCH;
+	if (err == -ESRCH)
+		snprintf(why, why_size, "process %d has ended", pid);
+	else if (err)
+		snprintf(why, why_size, "cannot read the start time of process %d: %s", pid, strerror(-err));
+	return err;
+}
+
 int xp_ring_recover(struct xp_ring_recovery *recovery, int dir_fd, const char *name, uint64_t patience_ns, char *why,
 		    size_t why_size)
 {
-	struct work work = { .recovery = recovery };
+	struct work work = { .recovery = recovery, .end = XP_SPOOL_HEADER_BYTES };
 	const struct xp_spool_taker taker = { take_spool, &work };
 	struct xp_left_rings *left = NULL;
 	int err;
@@ -192,16 +229,18 @@ int xp_ring_recover(struct xp_ring_recovery *recovery, int dir_fd, const char *n
 	memset(recovery, 0, sizeof(*recovery));
 	why[0] = 0;
 	err = xp_spool_reopen(&work.spool, dir_fd, name, patience_ns, &recovery->pid, &taker);
-	if (!err && !work.rings)
+	if (!err && (!work.rings || work.taken))
 		err = -ENODATA;
-	if (!err && xp_target_start_time(recovery->pid) != work.rings->start_time) {
-		snprintf(why, why_size, "process %d has ended", recovery->pid);
-		err = -ESRCH;
-	}
+	if (!err)
+		err = find_process(&work, why, why_size);
 	if (!err)
 		err = xp_left_rings_open(&left, recovery->pid, work.rings->recording, why, why_size);
-	if (!err)
+	if (!err) {
 		err = take(&work, left);
+		if (err)
+			snprintf(why, why_size, "cannot store the calls that process %d holds in its memory: %s",
+				 recovery->pid, strerror(-err));
+	}
 	xp_left_rings_free(left);
 	xp_spool_free(work.spool);
 	free_stacks(&work);

@@ -23,7 +23,8 @@ struct xp_ring_recovery {
 
 /*
  * Returns 0, -ENODATA if the process had no call rings, errors of xp_spool_reopen() and of writing, or those of
- * xp_left_rings_open() with a sentence in why, which is empty otherwise. In any case the spool is as good as before.
+ * xp_left_rings_open() with a sentence in why, which is empty for those of xp_spool_reopen(). After an error, the spool
+ * is as it was, and the process holds what it held.
  */
 int xp_ring_recover(struct xp_ring_recovery *recovery, int dir_fd, const char *name, uint64_t patience_ns, char *why,
 		    size_t why_size);

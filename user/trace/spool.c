@@ -149,6 +149,14 @@ int xp_spool_flush(struct xp_spool *spool)
 	return err;
 }
 
+int xp_spool_cut(struct xp_spool *spool, uint64_t bytes)
+{
+	spool->used = 0;
+	spool->pos = bytes;
+	spool->error = ftruncate(spool->fd, (off_t)bytes) ? -errno : 0;
+	return spool->error;
+}
+
 uint64_t xp_spool_bytes(const struct xp_spool *spool)
 {
 	return spool->pos + spool->used;

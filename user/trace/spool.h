@@ -54,6 +54,8 @@ struct xp_spool_taker {
 };
 int xp_spool_reopen(struct xp_spool **spool, int dir_fd, const char *name, uint64_t patience_ns, pid_t *pid,
 		    const struct xp_spool_taker *taker);
+/* Drops all frames from this offset on, and the error of a write. Returns 0 or -errno. */
+int xp_spool_cut(struct xp_spool *spool, uint64_t bytes);
 /* The size of the stored data, in bytes; the log is about as long. */
 uint64_t xp_spool_bytes(const struct xp_spool *spool);
 

@@ -67,6 +67,9 @@ enum xp_spool_note {
 	XP_SPOOL_NOTE_RINGS = 1,  /* struct xp_spool_rings: the last one counts */
 	XP_SPOOL_NOTE_STACK = 2,  /* struct xp_open_call[]: the open calls of tid after the chunk before */
 	XP_SPOOL_NOTE_OBJECT = 3, /* struct xp_spool_object */
+	/* Empty. Between the two are calls that the process still holds, too; without the second, only some of them. */
+	XP_SPOOL_NOTE_TAKING = 4,
+	XP_SPOOL_NOTE_TAKEN = 5,
 };
 
 /* An object whose functions have IDs in the log. */
