@@ -43,25 +43,36 @@ static const char *reason(int err)
 	}
 }
 
+/* Why the calls in a process stay there, for now: its spool stays, too. */
+static void say_kept(const char *dir_name, const char *entry, int err, const char *why)
+{
+	if (err == -EACCES || err == -EPERM)
+		xp_error("%s/%s: %s; run `sudo xprof recover %s`", dir_name, entry, why, dir_name);
+	else if (why[0])
+		xp_error("%s/%s: %s; try again while the process runs", dir_name, entry, why);
+	else
+		xp_error("%s/%s: cannot recover it: %s", dir_name, entry, reason(err));
+}
+
 /*
- * The calls that a process still holds in its memory, if the recording is ours. Returns false if they can be had, but
- * not now: without the spool they could not be had any more.
+ * The calls that a process still holds in its memory, if the recording is ours. Returns an error if they can be had,
+ * but not now: without the spool they could not be had any more.
  */
-static bool recover_rings(int dir_fd, const char *dir_name, const char *entry, uint64_t patience_ns)
+static int recover_rings(int dir_fd, const char *dir_name, const char *entry, uint64_t patience_ns)
 {
 	struct xp_ring_recovery rings;
 	char why[256];
 	int err = xp_ring_recover(&rings, dir_fd, entry, patience_ns, why, sizeof(why));
 
-	if (err && !why[0])
-		return true;
-	if (err == -EACCES || err == -EPERM || err == -ENOMEM) {
-		xp_error("%s/%s: %s; run `sudo xprof recover %s`", dir_name, entry, why, dir_name);
-		return false;
+	if (!why[0] && (err == -ENODATA || err == -EBADMSG)) /* the latter is told of with the log */
+		return 0;
+	if (why[0] && (err == -ESRCH || err == -ENOENT)) {
+		xp_info("%s/%s: calls that were still in the memory of its process are lost: %s", dir_name, entry, why);
+		return 0;
 	}
 	if (err) {
-		xp_info("%s/%s: calls that were still in the memory of its process are lost: %s", dir_name, entry, why);
-		return true;
+		say_kept(dir_name, entry, err, why);
+		return err;
 	}
 	xp_info("%s/%s: %" PRIu64 " calls of %zu threads were still in the memory of process %d", dir_name, entry,
 		rings.left.calls, rings.left.threads, rings.pid);
@@ -71,7 +82,7 @@ static bool recover_rings(int dir_fd, const char *dir_name, const char *entry, u
 			rings.left.unstored + rings.left.lost);
 	if (rings.left.full)
 		xp_info("  the memory of %zu of them was full: their later calls are missing", rings.left.full);
-	return true;
+	return 0;
 }
 
 static void say_recovered(const struct place *place, const struct xp_spool_result *result)
@@ -106,19 +117,14 @@ static int recover_log(const struct place *place, const char *entry, uint64_t pa
 static void recover_entry(const struct place *place, const char *entry, uint64_t *patience_ns, bool *failed)
 {
 	const char *dir_name = place->dir_name;
-	int err;
+	int rings_err = place->is_ours ? recover_rings(place->dir_fd, dir_name, entry, *patience_ns) : 0;
+	int err = rings_err ?: recover_log(place, entry, *patience_ns);
 
-	if (place->is_ours && !recover_rings(place->dir_fd, dir_name, entry, *patience_ns)) {
-		*failed = true;
-		return;
-	}
-	err = recover_log(place, entry, *patience_ns);
-	if (err == -ENODATA) {
+	if (err == -ENODATA)
 		xp_info("%s/%s: the recording was cut off before anything was stored; removed", dir_name, entry);
-	} else if (err) {
+	else if (err && !rings_err)
 		xp_error("%s/%s: cannot recover it: %s", dir_name, entry, reason(err));
-		*failed = true;
-	}
+	*failed |= err && err != -ENODATA;
 	/* Waits only once: a process that holds one lock may hold any number. */
 	if (err == -EBUSY)
 		*patience_ns = 0;

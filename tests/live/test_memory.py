@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Calls that patched sleds record in memory: each one is in the log of its thread, or counted."""
 import ctypes
+import fcntl
 import json
 import os
 import pathlib
@@ -279,6 +280,22 @@ def test_recover_of_a_target_that_has_ended(cut_off, xprof):
     done = xprof("recover", session.directory)
     assert done.returncode == 0
     assert f"calls that were still in the memory of its process are lost: process {process.pid} has ended" in done.stderr
+
+
+def test_recover_while_another_records(cut_off, xprof):
+    """The calls cannot be had now: the spool stays until they can."""
+    process, session = cut_off(stored=True)
+    stub = next(line for line in pathlib.Path(f"/proc/{process.pid}/maps").read_text().splitlines() if "r-xp" in line and "/memfd:xprof " in line)
+    start, end = (int(address, 16) for address in stub.split()[0].split("-"))
+    with open(f"/proc/{process.pid}/map_files/{start:x}-{end:x}", "rb") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        done = xprof("recover", session.directory)
+    assert done.returncode == 1
+    assert f"process {process.pid} is being recorded by another xprof" in done.stderr
+    assert "; try again while the process runs\n" in done.stderr
+    assert not list(session.directory.glob("*.fdr"))
+    assert xprof("recover", session.directory).returncode == 0
+    assert calls_in(session.directory, process)["work", ENTER] == 3000
 
 
 def test_recover_after_another_recording(cut_off, record, xprof):
