@@ -97,6 +97,17 @@ static void write_calls(uint64_t count)
 
 /* ---- the spool ---- */
 
+static int take_nothing(void *arg, int kind, int32_t tid, uint64_t tsc, const uint8_t *bytes, size_t size)
+{
+	(void)arg;
+	(void)kind;
+	(void)tid;
+	(void)tsc;
+	(void)bytes;
+	(void)size;
+	return 0;
+}
+
 static void make_spool(void)
 {
 	const struct xp_log_info info = { .pid = getpid(),
@@ -254,6 +265,54 @@ static void test_no_descriptors(void **state)
 	xp_left_rings_free(left);
 }
 
+/* ---- the spool lies ---- */
+
+/* The stack of a thread: as many calls, and the ring has the exit of the last one. */
+static void note_stack(struct xp_spool *spool, int32_t tid, uint32_t depth)
+{
+	struct xp_open_call frames[XP_SPOOL_STACK_MAX + 1];
+
+	for (uint32_t i = 0; i < depth; i++)
+		frames[i] = (struct xp_open_call){ .fn_id = 1, .slot = 1001 + depth - 1 - i };
+	assert_int_equal(xp_spool_note(spool, XP_SPOOL_NOTE_STACK, tid, frames, depth * sizeof(frames[0])), 0);
+}
+
+/* Returns how many exits have no entry then. */
+static uint64_t unmatched(uint32_t depth, int32_t other_threads)
+{
+	struct xp_spool_taker none = { take_nothing, NULL };
+	struct xp_ring_recovery recovery;
+	struct xp_spool *spool;
+	char why[256];
+	pid_t pid;
+
+	make_spool();
+	assert_int_equal(xp_spool_reopen(&spool, test.dir_fd, NAME, 0, &pid, &none), 0);
+	for (int32_t i = 0; i < other_threads; i++)
+		note_stack(spool, 1000 + i, XP_SPOOL_STACK_MAX);
+	note_stack(spool, 7, depth);
+	assert_int_equal(xp_spool_flush(spool), 0);
+	xp_spool_free(spool);
+	memset(test.memory, 0, XP_CALL_TABLE_BYTES + XP_CALL_RING_BYTES);
+	write_calls(CALLS);
+	test.owners->list[0].taken = 1;
+	assert_int_equal(recover(&recovery, why), 0);
+	assert_int_equal(recovery.counts.seen, CALLS - 1);
+	log_calls();
+	return recovery.counts.filtered[XP_FILTER_UNMATCHED_EXIT];
+}
+
+static void test_stacks_without_end(void **state)
+{
+	(void)state;
+	assert_int_equal(unmatched(1, 0), 0);
+	assert_int_equal(unmatched(XP_SPOOL_STACK_MAX, 0), 0);
+	assert_int_equal(unmatched(XP_SPOOL_STACK_MAX + 1, 0), 1);
+	/* 16 MiB in all. */
+	assert_int_equal(unmatched(XP_SPOOL_STACK_MAX, 4095), 0);
+	assert_int_equal(unmatched(XP_SPOOL_STACK_MAX, 4096), 1);
+}
+
 /* ---- the process goes on ---- */
 
 /* It writes as many calls as were taken, and some behind. Other calls would never end. */
@@ -301,6 +360,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_calls_that_cannot_be_stored, begin, end),
 		cmocka_unit_test_setup_teardown(test_a_recovery_that_was_cut_off, begin, end),
 		cmocka_unit_test_setup_teardown(test_no_descriptors, begin, end),
+		cmocka_unit_test_setup_teardown(test_stacks_without_end, begin, end),
 		cmocka_unit_test_setup_teardown(test_a_process_that_keeps_up, begin, end),
 	};
 

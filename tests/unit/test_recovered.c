@@ -136,6 +136,42 @@ static void test_manifest_without_a_log(void **state)
 	xp_recovered_free(&recovered);
 }
 
+/* A spool that somebody made: its notes are long, and there are many. The limit is for all logs together. */
+static void test_notes_without_end(void **state)
+{
+	const size_t longest = sizeof(struct xp_spool_object) + 4096;
+	struct xp_recovered recovered = { 0 };
+	uint8_t *note = calloc(1, longest + 1);
+	struct xp_recovered_log *log = NULL;
+	uint64_t notes = 0, bytes = 0;
+
+	(void)state;
+	assert_non_null(note);
+	log = add(&recovered, "app.1.fdr", "app", 1);
+	memset(note + sizeof(struct xp_spool_object), 'a', 4097);
+	assert_int_equal(xp_recovered_take_note(log, XP_SPOOL_NOTE_OBJECT, 0, 0, note, longest + 1), 0);
+	assert_int_equal(log->object_count, 0);
+	/* The path ends before the note. */
+	note[sizeof(struct xp_spool_object) + 3] = 0;
+	assert_int_equal(xp_recovered_take_note(log, XP_SPOOL_NOTE_OBJECT, 0, 0, note, longest), 0);
+	assert_int_equal(log->object_count, 1);
+	assert_string_equal(log->objects[0]->path, "aaa");
+	assert_int_equal(recovered.object_bytes, sizeof(struct xp_spool_object) + 4);
+	xp_recovered_drop(&recovered);
+	assert_int_equal(recovered.object_bytes, 0);
+	note[sizeof(struct xp_spool_object) + 3] = 'a';
+	for (int i = 0; i < 3; i++) {
+		log = add(&recovered, "app.1.fdr", "app", 1);
+		for (int j = 0; j < 10000; j++)
+			assert_int_equal(xp_recovered_take_note(log, XP_SPOOL_NOTE_OBJECT, 0, 0, note, longest), 0);
+		notes += log->object_count;
+	}
+	bytes = notes * (longest + 1);
+	assert_true(bytes <= XP_RECOVERED_OBJECT_BYTES_MAX && bytes > XP_RECOVERED_OBJECT_BYTES_MAX - 2 * longest);
+	xp_recovered_free(&recovered);
+	free(note);
+}
+
 static void test_nothing_recovered(void **state)
 {
 	const struct xp_recovered none = { 0 };
@@ -150,6 +186,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_new_manifest, make_directory, remove_directory),
 		cmocka_unit_test_setup_teardown(test_manifest_without_a_log, make_directory, remove_directory),
+		cmocka_unit_test_setup_teardown(test_notes_without_end, make_directory, remove_directory),
 		cmocka_unit_test_setup_teardown(test_nothing_recovered, make_directory, remove_directory),
 	};
 

@@ -2,6 +2,7 @@
 #include "record/recovered.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,6 +30,8 @@ struct xp_recovered_log *xp_recovered_add(struct xp_recovered *recovered)
 {
 	struct xp_recovered_log *log = calloc(1, sizeof(*log));
 
+	if (log)
+		log->all = recovered;
 	if (log && XP_ARRAY_RESERVE(recovered->logs, recovered->room, recovered->count + 1)) {
 		free(log);
 		return NULL;
@@ -38,12 +41,19 @@ struct xp_recovered_log *xp_recovered_add(struct xp_recovered *recovered)
 	return log;
 }
 
+static size_t object_bytes(const struct xp_spool_object *object)
+{
+	return sizeof(*object) + strlen(object->path) + 1;
+}
+
 void xp_recovered_drop(struct xp_recovered *recovered)
 {
 	struct xp_recovered_log *log = recovered->logs[--recovered->count];
 
-	for (size_t i = 0; i < log->object_count; i++)
+	for (size_t i = 0; i < log->object_count; i++) {
+		recovered->object_bytes -= object_bytes(log->objects[i]);
 		free(log->objects[i]);
+	}
 	free(log->objects);
 	free(log);
 }
@@ -60,18 +70,24 @@ int xp_recovered_take_note(void *arg, int kind, int32_t tid, uint64_t tsc, const
 {
 	struct xp_recovered_log *log = arg;
 	struct xp_spool_object *object;
+	size_t length;
 
 	(void)tid;
 	(void)tsc;
-	if (kind != XP_SPOOL_NOTE_OBJECT || size <= sizeof(*object) || log->object_count == OBJECTS_MAX)
+	if (kind != XP_SPOOL_NOTE_OBJECT || size <= sizeof(*object) || size > sizeof(*object) + PATH_MAX)
+		return 0;
+	length = strnlen((const char *)bytes + sizeof(*object), size - sizeof(*object));
+	size = sizeof(*object) + length + 1;
+	if (log->object_count == OBJECTS_MAX || size > XP_RECOVERED_OBJECT_BYTES_MAX - log->all->object_bytes)
 		return 0;
 	if (XP_ARRAY_RESERVE(log->objects, log->object_room, log->object_count + 1))
 		return -ENOMEM;
-	object = malloc(size + 1);
+	object = malloc(size);
 	if (!object)
 		return -ENOMEM;
-	memcpy(object, bytes, size);
-	((char *)object)[size] = 0;
+	memcpy(object, bytes, size - 1);
+	((char *)object)[size - 1] = 0;
+	log->all->object_bytes += size;
 	object->build_id_bytes = XP_MIN(object->build_id_bytes, (uint32_t)sizeof(object->build_id));
 	log->objects[log->object_count++] = object;
 	return 0;

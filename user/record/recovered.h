@@ -11,6 +11,7 @@
 /* One recovered log. */
 struct xp_recovered_log {
 	struct xp_spool_result result;
+	struct xp_recovered *all;	  /* that it belongs to */
 	struct xp_spool_object **objects; /* each as in the note, with a terminated path */
 	size_t object_count;
 	size_t object_room;
@@ -21,6 +22,7 @@ struct xp_recovered {
 	struct xp_recovered_log **logs;
 	size_t count;
 	size_t room;
+	uint64_t object_bytes; /* of all logs together */
 };
 
 /* Adds a log whose members are empty. Returns NULL if out of memory. */
@@ -29,7 +31,12 @@ struct xp_recovered_log *xp_recovered_add(struct xp_recovered *recovered);
 void xp_recovered_drop(struct xp_recovered *recovered);
 void xp_recovered_free(struct xp_recovered *recovered);
 
-/* For struct xp_spool_taker; arg is a struct xp_recovered_log. */
+/* Limit on object_bytes: further objects have no names. */
+#define XP_RECOVERED_OBJECT_BYTES_MAX (64u << 20)
+/*
+ * For struct xp_spool_taker; arg is a struct xp_recovered_log. A note that is longer than those of xprof is not taken,
+ * nor are more of them than fit in memory: a spool may have been made by anybody, and its holes take no room on disk.
+ */
 int xp_recovered_take_note(void *arg, int kind, int32_t tid, uint64_t tsc, const uint8_t *bytes, size_t size);
 
 /* Writes or completes the manifest, unless there is no log. Returns 0 or -errno. */

@@ -67,13 +67,10 @@ static void note_objects(struct xp_process *process)
 	}
 }
 
-/* A deeper stack is not noted: the note might be longer than the chunk. */
-#define NOTED_DEPTH_MAX 512u
-
 /* With call rings, a thread may go on after xprof was killed. */
 static int note_stack(struct xp_process *process, const struct xp_thread *thread)
 {
-	if (!process->rings || !thread->depth || thread->depth > NOTED_DEPTH_MAX)
+	if (!process->rings || !thread->depth || thread->depth > XP_SPOOL_STACK_MAX)
 		return 0;
 	return xp_spool_note(process->log.spool, XP_SPOOL_NOTE_STACK, thread->tid, thread->frames,
 			     thread->depth * sizeof(*thread->frames));

@@ -9,7 +9,8 @@
 #include "base/util.h"
 #include "target/target.h"
 
-#define CALLS_PER_PUT 64
+/* A spool may have been made by anybody: further stacks are empty. */
+#define STACK_BYTES_MAX (16u << 20)
 
 /* What the spool says about a thread. */
 struct stack {
@@ -25,6 +26,7 @@ struct work {
 	struct xp_u64_map stacks;     /* by tid */
 	struct xp_thread_options options;
 	struct xp_thread *thread; /* the one whose calls are being taken */
+	uint64_t stack_bytes;	  /* of the frames of all stacks */
 	uint64_t end;		  /* of the frames of the spool so far */
 	/* Where the frames of a recovery begin that was cut off; 0: there was none. */
 	uint64_t cut_off_at;
@@ -36,6 +38,9 @@ static int put_stack(struct work *work, int32_t tid, const struct xp_open_call *
 	struct stack *before = xp_u64_map_get(&work->stacks, (uint32_t)tid), *stack;
 	int err;
 
+	work->stack_bytes -= before ? before->depth * sizeof(*frames) : 0;
+	if (bytes > XP_SPOOL_STACK_MAX * sizeof(*frames) || bytes > STACK_BYTES_MAX - work->stack_bytes)
+		bytes = 0;
 	stack = malloc(sizeof(*stack) + bytes);
 	if (!stack)
 		return -ENOMEM;
@@ -46,6 +51,7 @@ static int put_stack(struct work *work, int32_t tid, const struct xp_open_call *
 	for (uint32_t i = 0; i < stack->depth; i++) /* a budget's mark is of no use any more */
 		stack->frames[i].fn_id &= XP_FN_MAX;
 	err = xp_u64_map_put(&work->stacks, (uint32_t)tid, stack);
+	work->stack_bytes += err ? 0 : bytes;
 	free(err ? stack : before);
 	return err;
 }

@@ -72,6 +72,9 @@ enum xp_spool_note {
 	XP_SPOOL_NOTE_TAKEN = 5,
 };
 
+/* A deeper stack is not noted: the note might be longer than the chunk. */
+#define XP_SPOOL_STACK_MAX 512u
+
 /* An object whose functions have IDs in the log. */
 struct xp_spool_object {
 	uint32_t first_id;
