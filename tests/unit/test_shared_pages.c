@@ -1,15 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Pages of shared memory that go away: for which the kernel sends SIGBUS. */
+#include <fcntl.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <cmocka.h>
 
+#include "base/file_view.h"
 #include "base/shared_pages.h"
 #include "base/shield.h"
 
@@ -92,11 +96,58 @@ static void test_other_memory(void **state)
 	close(fd);
 }
 
+/* A process that reads views of files, too: each kind of memory keeps its own way. */
+static void touch_all(int guarded_fd, bool guard_first)
+{
+	char path[64];
+	struct xp_shared_pages pages = { .start = map(guarded_fd), .bytes = PAGES * PAGE };
+	struct xp_file_view view;
+	int fd = shared_file();
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	if (guard_first && xp_shared_pages_guard(&pages))
+		_exit(3);
+	if (xp_file_view_open(&view, AT_FDCWD, path))
+		_exit(4);
+	if (!guard_first && xp_shared_pages_guard(&pages))
+		_exit(5);
+	if (ftruncate(guarded_fd, 0) || touch(pages.start) != 7 || !pages.torn)
+		_exit(6);
+	if (ftruncate(fd, 0))
+		_exit(7);
+	_exit(*(volatile const uint8_t *)view.bytes ? 8 : 9);
+}
+
+static void test_views_of_files(void **state)
+{
+	(void)state;
+	for (int guard_first = 0; guard_first < 2; guard_first++) {
+		int fd = shared_file(), said[2], status;
+		char text[128] = "";
+		pid_t pid;
+
+		assert_int_equal(pipe(said), 0);
+		pid = fork();
+		if (!pid) {
+			dup2(said[1], STDERR_FILENO);
+			touch_all(fd, guard_first);
+		}
+		assert_int_equal(waitpid(pid, &status, 0), pid);
+		close(said[1]);
+		assert_true(read(said[0], text, sizeof(text) - 1) > 0);
+		assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 1);
+		assert_non_null(strstr(text, "a file became shorter while it was read"));
+		close(said[0]);
+		close(fd);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_missing_pages),
 		cmocka_unit_test(test_other_memory),
+		cmocka_unit_test(test_views_of_files),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

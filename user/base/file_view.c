@@ -9,38 +9,36 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/bus_error.h"
 #include "base/util.h"
 
 /* Another process has truncated a mapped file: what was read from it so far is invalid. */
-static void cut_off(int number, siginfo_t *info, void *context)
+static bool cut_off(const siginfo_t *info)
 {
 	static const char message[] =
 	    "xprof: error: a file became shorter while it was read: try again, or copy it first\n";
 
-	(void)number;
-	(void)context;
-	if (info->si_code != BUS_ADRERR) {
-		signal(SIGBUS, SIG_DFL);
-		return;
-	}
+	if (info->si_code != BUS_ADRERR)
+		return false;
 	(void)!write(STDERR_FILENO, message, sizeof(message) - 1);
 	_exit(1);
 }
 
 static int map(struct xp_file_view *view, int fd)
 {
-	const struct sigaction action = { .sa_sigaction = cut_off, .sa_flags = SA_SIGINFO };
 	static const uint8_t nothing[1];
 	struct stat st;
 	void *bytes;
+	int err;
 
 	if (fstat(fd, &st))
 		return -errno;
 	*view = (struct xp_file_view){ .bytes = nothing, .size = st.st_size };
 	if (!view->size)
 		return 0;
-	if (sigaction(SIGBUS, &action, NULL))
-		return -errno;
+	err = xp_bus_error_ask(XP_BUS_FILE_VIEWS, cut_off);
+	if (err)
+		return err;
 	bytes = mmap(NULL, view->size, PROT_READ, MAP_PRIVATE, fd, 0);
 	if (bytes == MAP_FAILED)
 		return -errno;

@@ -3,9 +3,10 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <sys/mman.h>
 #include <unistd.h>
+
+#include "base/bus_error.h"
 
 #define PAGE_BYTES 4096ul
 
@@ -22,18 +23,15 @@ static struct xp_shared_pages *find(const uint8_t *address)
 }
 
 /* The page takes no new memory: there may be none. The access is then tried again. */
-static void on_bus_error(int number, siginfo_t *info, void *context)
+static bool put_page(const siginfo_t *info)
 {
 	struct xp_shared_pages *pages = info->si_code > 0 ? find(info->si_addr) : NULL;
 	void *page = (void *)((uintptr_t)info->si_addr & ~(PAGE_BYTES - 1));
-	int saved_errno = errno;
 
-	(void)context;
 	if (!pages || mmap(page, PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, page_fd, 0) == MAP_FAILED)
-		signal(number, SIG_DFL);
-	else
-		pages->torn = true;
-	errno = saved_errno;
+		return false;
+	pages->torn = true;
+	return true;
 }
 
 static int make_page(void)
@@ -54,11 +52,10 @@ static int make_page(void)
 
 int xp_shared_pages_guard(struct xp_shared_pages *pages)
 {
-	const struct sigaction action = { .sa_sigaction = on_bus_error, .sa_flags = SA_SIGINFO };
 	int err = page_fd < 0 ? make_page() : 0;
 
-	if (!err && sigaction(SIGBUS, &action, NULL))
-		err = -errno;
+	if (!err)
+		err = xp_bus_error_ask(XP_BUS_SHARED_PAGES, put_page);
 	if (err)
 		return err;
 	pages->torn = false;

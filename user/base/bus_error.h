@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * SIGBUS has one handler for all of xprof: what one kind of mapped memory does not know may be of the other. Memory
+ * that neither knows ends xprof as if there were no handler.
+ */
+#ifndef XPROF_BASE_BUS_ERROR_H
+#define XPROF_BASE_BUS_ERROR_H
+
+#include <signal.h>
+#include <stdbool.h>
+
+/* In the order in which they are asked. */
+enum xp_bus_error_kind {
+	XP_BUS_SHARED_PAGES, /* knows its addresses */
+	XP_BUS_FILE_VIEWS,   /* takes all others */
+	XP_BUS_KINDS,
+};
+
+/*
+ * From now on, asks this function, which runs in the signal handler. It returns true if the access is to be tried
+ * again. Returns 0 or -errno.
+ */
+int xp_bus_error_ask(enum xp_bus_error_kind kind, bool (*repair)(const siginfo_t *info));
+
+#endif
