@@ -197,6 +197,18 @@ def test_second_signal_aborts(xprof, busy, tmp_path, number):
         assert_recovers(xprof, directory, target.path)
 
 
+def test_signal_at_the_end_of_the_target(record, busy):
+    """Both have come when xprof looks: whichever it sees first, the signal is no second one."""
+    target = busy(threads=1)
+    session = record("-p", target.pid).wait_attached()
+    session.process.send_signal(signal.SIGSTOP)
+    os.kill(target.pid, signal.SIGKILL)
+    time.sleep(0.1)
+    session.process.send_signal(signal.SIGINT)
+    session.process.send_signal(signal.SIGCONT)
+    session.finish().ok()
+
+
 @kills
 def test_many_rounds(record, busy):
     """More than the 32 places that the kernel has in a process to single-step in: one that is kept would be missed."""

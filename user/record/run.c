@@ -492,25 +492,34 @@ static int turn(struct loop *loop, uint64_t now)
 	return err ? err : fill;
 }
 
+/* The recording has ended for another reason. A signal that was to end it, too, is the first one: it aborts nothing. */
+static void take_first_signal(struct loop *loop, int signal_fd)
+{
+	for (int i = 0; i < SIGRTMAX && !take_signal(loop, signal_fd); i++)
+		;
+}
+
 int xp_run(struct xp_recording *recording, int signal_fd)
 {
+	bool is_signalled = false;
 	struct loop loop;
 	uint64_t now;
 	int err = loop_open(&loop, recording, signal_fd);
 
 	if (err)
 		return err;
-	while ((now = xp_clock_now_tsc()) < loop.end_tsc) {
+	while (!is_signalled && (now = xp_clock_now_tsc()) < loop.end_tsc) {
 		int fill = turn(&loop, now);
 		struct epoll_event event;
 
 		err = XP_MIN(fill, 0);
 		if (err || ended(recording))
 			break;
-		if (wait_for_event(&loop, &event, next_poll_ns(&loop, fill)) && event.data.u32 == SOURCE_SIGNAL &&
-		    take_signal(&loop, signal_fd))
-			break;
+		is_signalled = wait_for_event(&loop, &event, next_poll_ns(&loop, fill)) &&
+			       event.data.u32 == SOURCE_SIGNAL && take_signal(&loop, signal_fd);
 	}
+	if (!is_signalled)
+		take_first_signal(&loop, signal_fd);
 	loop_close(&loop);
 	/* An operation that was attaching something noticed the end first. */
 	return err == -ECANCELED ? 0 : err;
