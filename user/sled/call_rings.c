@@ -9,11 +9,10 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-#include "base/child.h"
 #include "base/clock.h"
 #include "base/util.h"
+#include "sled/ring_pages.h"
 
-#define GIVE_BACK_MS 1000
 /* The memory of a flight recorder is for this many threads at least, and for twice as many as there are. */
 #define WRAPPING_RINGS_MIN 16
 #define WRAPPING_BYTES_MIN 65536
@@ -113,33 +112,6 @@ int xp_call_rings_new(struct xp_call_rings **result, int fd, uint64_t address, c
 	return 0;
 }
 
-static int punch_hole(void *arg)
-{
-	(void)arg;
-	return fallocate(XP_CHILD_FDS, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)XP_CALL_TABLE_BYTES,
-			 (off_t)(XP_CALL_RINGS_BYTES - XP_CALL_TABLE_BYTES))
-		   ? 1
-		   : 0;
-}
-
-/*
- * The process keeps its mapping: a thread may still be in the stub. It writes to new pages then, at worst. A child does
- * it, which may wait for ever: see take_pages().
- */
-void xp_call_rings_give_back(int fd)
-{
-	const struct xp_child_options options = {
-		.name = "xprof-pages", .fds = { fd }, .fd_count = 1, .outlives_parent = true
-	};
-	struct xp_child child;
-	int err = xp_child_start(&child, &options, punch_hole, NULL);
-
-	if (!err)
-		err = xp_child_wait(child.pid, GIVE_BACK_MS);
-	if (err)
-		xp_debug("the pages of call rings stay: %s", err < 0 ? strerror(-err) : "fallocate() fails");
-}
-
 void xp_call_rings_wrap(struct xp_call_rings *rings, uint64_t bytes, size_t threads)
 {
 	const uint64_t all = XP_MIN(bytes, XP_CALL_RINGS_MAX * XP_CALL_RING_BYTES);
@@ -168,7 +140,7 @@ void xp_call_rings_free(struct xp_call_rings *rings)
 	memset(owners(rings), 0, sizeof(*owners(rings)));
 	xp_shared_pages_forget(&rings->pages);
 	munmap(rings->memory, XP_CALL_RINGS_BYTES);
-	xp_call_rings_give_back(rings->fd);
+	xp_ring_pages_give_back(rings->fd);
 	close(rings->fd);
 	free(rings);
 }

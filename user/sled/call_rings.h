@@ -98,8 +98,6 @@ struct xp_call_rings {
  * one reference.
  */
 int xp_call_rings_new(struct xp_call_rings **rings, int fd, uint64_t address, const struct xp_programs *programs);
-/* Gives the pages of the rings back, while the process keeps its mapping. */
-void xp_call_rings_give_back(int fd);
 /*
  * For a flight recorder: the rings wrap (xp_call_ring_wrap()), and nobody reads them until that is asked for. Call it
  * first. bytes: of all rings together, or less. threads: how many the process has.

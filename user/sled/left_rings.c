@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/util.h"
 #include "sled/call_rings.h"
+#include "sled/ring_pages.h"
 #include "sled/stub_map.h"
 
 #define CALLS_PER_TAKE 256
@@ -116,7 +117,7 @@ void xp_left_rings_free(struct xp_left_rings *left)
 	xp_shared_pages_forget(&left->pages);
 	munmap(left->memory, XP_CALL_RINGS_BYTES);
 	if (left->cleared)
-		xp_call_rings_give_back(left->fd);
+		xp_ring_pages_give_back(left->fd);
 	xp_stub_map_free(&left->stubs);
 	free(left);
 }
