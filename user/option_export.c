@@ -14,7 +14,8 @@ int xp_option_export_list(struct xp_options *options)
 	} formats[] = { { "pprof", &options->pprof },
 			{ "folded", &options->folded },
 			{ "speedscope", &options->speedscope },
-			{ "html", &options->html } };
+			{ "html", &options->html },
+			{ "perfetto", &options->perfetto } };
 	bool for_samples;
 
 	for (const char *at = options->export_formats; at; at = *at ? at + 1 : NULL) {
@@ -24,9 +25,9 @@ int xp_option_export_list(struct xp_options *options)
 		       (strlen(formats[i].name) != length || memcmp(formats[i].name, at, length) != 0))
 			i++;
 		if (i == XP_ARRAY_SIZE(formats)) {
-			xp_error(
-			    "--export takes a comma-separated list of pprof, folded, speedscope and html, not '%s'",
-			    options->export_formats);
+			xp_error("--export takes a comma-separated list of pprof, folded, speedscope, html and "
+				 "perfetto, not '%s'",
+				 options->export_formats);
 			return -EINVAL;
 		}
 		*formats[i].flag = true;
@@ -44,10 +45,10 @@ int xp_option_export_list(struct xp_options *options)
 
 int xp_option_export_check(const struct xp_options *options)
 {
-	int formats = options->pprof + options->folded + options->speedscope + options->html;
+	int formats = options->pprof + options->folded + options->speedscope + options->html + options->perfetto;
 
 	if (!formats) {
-		xp_error("no format; give --pprof, --folded, --speedscope or --html");
+		xp_error("no format; give --pprof, --folded, --speedscope, --html or --perfetto");
 		return -EINVAL;
 	}
 	if (options->export_path && formats > 1) {

@@ -164,6 +164,8 @@ const struct xp_option xp_option_table[] = {
 	  "JSON for speedscope, with the samples of each thread in the order of time." },
 	{ "html", 0, NULL, NULL, XP_OPTION_FLAG, ON(EXPORT), SETS(html), "Formats",
 	  "One page for a browser, with flame graphs and tables of the samples and the calls." },
+	{ "perfetto", 0, NULL, NULL, XP_OPTION_FLAG, ON(EXPORT), SETS(perfetto), "Formats",
+	  "A timeline for Perfetto: calls, events and samples of each thread." },
 	{ "pid", 'p', "PID", NULL, XP_OPTION_PIDS, ON(EXPORT), SETS(pids), "What to export",
 	  "Only these processes, as a comma-separated list of PIDs." },
 	{ "tid", 't', "TID", NULL, XP_OPTION_COUNT, ON(EXPORT), SETS(tid), "What to export", "Only this thread." },
@@ -221,8 +223,9 @@ const struct xp_option xp_option_table[] = {
 	{ "output", 'o', "DIR", NULL, XP_OPTION_DIRECTORY, ON(RECORD), SETS(output_dir), "Output",
 	  "Write the files to this directory; an existing one is renamed to DIR.old. Default: xprof.out." },
 	{ "export", 0, "LIST", NULL, XP_OPTION_TEXT, ON(RECORD), SETS(export_formats), "Output",
-	  "At the end, also write the samples, and with html the calls, in these formats, as xprof export does: a "
-	  "comma-separated list of pprof, folded, speedscope and html." },
+	  "At the end, also write the samples, and with html and perfetto the calls, in these formats, as xprof export "
+	  "does: a "
+	  "comma-separated list of pprof, folded, speedscope, html and perfetto." },
 	{ "no-compression", 0, NULL, NULL, XP_OPTION_FLAG, ON(RECORD), SETS(no_compression), "Output",
 	  "Do not compress the samples in perf.data, for readers without zstd. They take about 20 times the space." },
 	{ "fdr-version", 0, "N", "1|5", XP_OPTION_NUMBER, ON(RECORD), SETS(fdr_version), "Output",

@@ -169,6 +169,7 @@ struct xp_options {
 	bool folded;
 	bool speedscope;
 	bool html;
+	bool perfetto;
 	const char *export_path;   /* -o; "-": standard output; NULL: a file beside the recording */
 	struct xp_text_list comms; /* --comm: globs */
 	uint64_t from_ns;	   /* since the start of the recording */

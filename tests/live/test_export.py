@@ -4,10 +4,13 @@ import collections
 import json
 import re
 import shutil
+import struct
 import subprocess
+import time
 
 import pytest
 
+import perfetto
 import profiles
 import project
 from exported import NAME, PRICE, SOURCE, Made, folded, made  # noqa: F401 (made: a fixture)
@@ -112,20 +115,24 @@ def test_selection(made):
     assert done.stdout == "" and "nothing to export" in done.stderr
 
 
+def account(made):
+    """What llvm-xray says of functions whose names have nothing to shorten: ({number: name}, {number: seconds})."""
+    log = next(made.directory.glob("*.fdr"))
+    done = project.LlvmXray(project.LLVM_VERSIONS[-1])("account", log, "-instr_map", made.program, "-format=csv")
+    assert done.returncode == 0, done.stderr
+    sums = {fields[0]: float(fields[7]) for fields in (line.split(",") for line in done.stdout.splitlines()[1:])}
+    listed = re.findall(r"^ *(\d+) .*0x[0-9a-f]+ +(\S.*)$", made.xprof("list", made.program).stdout, re.M)
+    names = {number: name.split("(")[0] for number, name in listed if "<" not in name}
+    assert {names[number] for number in sums if number in names} >= {"random_numbers", "priced"}
+    return names, sums
+
+
 def test_calls(made):
     """The tree of calls is exact: the numbers are those of the report, and times add up to those of llvm-xray."""
     stacks = folded(made.export("--calls", "--folded", "-o", "-", "--by", "none").stdout)
     # Sleds are those of whole functions.
     assert not [frame for frames in stacks for frame in frames if frame.endswith("_[i]")]
-    log = next(made.directory.glob("*.fdr"))
-    account = project.LlvmXray(project.LLVM_VERSIONS[-1])("account", log, "-instr_map", made.program, "-format=csv")
-    assert account.returncode == 0, account.stderr
-    sums = {fields[0]: float(fields[7]) for fields in (line.split(",") for line in account.stdout.splitlines()[1:])}
-    listed = re.findall(r"^ *(\d+) .*0x[0-9a-f]+ +(\S.*)$", made.xprof("list", made.program).stdout, re.M)
-    # Those whose names have nothing to shorten.
-    names = {number: name.split("(")[0] for number, name in listed if "<" not in name}
-    compared = {names[number] for number in sums if number in names}
-    assert compared >= {"random_numbers", "priced"}
+    names, sums = account(made)
     for number in sums.keys() & names.keys():
         ns = sum(value for frames, value in stacks.items() if names[number] in frames)
         assert abs(ns / 1e9 - sums[number]) < 2e-6, (names[number], ns, sums[number])
@@ -148,6 +155,80 @@ def test_speedscope(made):
         flat.update(frames[stack[-1]] for stack in profile["samples"])
     assert count == made.samples and len(data["profiles"]) == 2
     assert dict(flat) == {name: row[0] for name, row in made.rows.items() if row[0]}
+
+
+def trace(made, *args, **how):
+    path = made.directory.with_name("made.pftrace")
+    made.export("--perfetto", "-o", path, *args, **how)
+    done = made.xprof("check", path)
+    assert done.returncode == 0 and "not known to xprof: 0 packets, 0 fields" in done.stdout, done
+    return perfetto.Trace(path.read_bytes())
+
+
+def test_perfetto(made):
+    """Calls are those of the report and llvm-xray to the ns a call, samples those of the folded stacks."""
+    whole = trace(made)
+    names, sums = account(made)
+    count, ns = collections.Counter(), collections.Counter()
+    for call in whole.slices:
+        count[call.name] += 1
+        ns[call.name] += call.ns
+    assert len(whole.slices) + whole.open == made.calls
+    for number in sums.keys() & names.keys():
+        name = names[number]
+        assert abs(ns[name] / 1e9 - sums[number]) < 2e-6 + 1e-9 * count[name], (name, ns[name], sums[number])
+    stacks = collections.Counter()
+    for frame in folded(made.export("--folded", "-o", "-", "--by", "none").stdout).items():
+        stacks[tuple(plain(name) for name in frame[0])] += frame[1]
+    assert collections.Counter(sample.frames for sample in whole.samples) == stacks
+    assert whole.kinds["main"] == 1 and "inlined" in whole.kinds.values()
+    assert {name for pid, name in whole.threads.values()} == {NAME[:15], "the helper"}
+    assert {sample.tid for sample in whole.samples} == {call.tid for call in whole.slices} == whole.threads.keys()
+    facts = json.loads((made.directory / "manifest.json").read_text())
+    assert whole.system == {1: "Linux", 3: facts["kernel"]["release"], 4: facts["kernel"]["machine"]}
+    assert abs(whole.clocks[3] - facts["clock"]["start_tsc"] * 10**9 // facts["clock"]["hz"]) <= 1
+    assert time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(whole.clocks[1] // 10**9)) == facts["started"][:19]
+
+
+def test_selection_of_a_timeline(made):
+    """Calls that cross an end of the window are cut there; a function is shown with what it calls."""
+    whole = trace(made)
+    start, helper = whole.clocks[3], next(tid for tid, (pid, name) in whole.threads.items() if name == "the helper")
+    quarter = len(whole.samples) // 4
+    from_ms, to_ms = ((whole.samples[i * quarter].time_ns - start) // 10**6 for i in (1, 3))
+    first, last = start + from_ms * 10**6, start + to_ms * 10**6
+    part = trace(made, "--from", f"{from_ms}ms", "--to", f"{to_ms}ms")
+    inside = [c for c in whole.slices if c.start + c.ns >= first and c.start < last]
+    cut = collections.Counter(
+        (c.tid, c.name, max(c.start, first) // 100, (min(c.start + c.ns, last) - max(c.start, first)) // 100) for c in inside
+    )
+    shown = collections.Counter((c.tid, c.name, c.start // 100, c.ns // 100) for c in part.slices)
+    # One that was open at the end of the recording is not in the whole.
+    assert sum((cut - shown).values()) <= 4 and sum((shown - cut).values()) <= 4 + whole.open and len(inside) > 100
+    assert [s for s in whole.samples if first <= s.time_ns < last] == part.samples and part.samples
+    one = trace(made, "--tid", str(helper))
+    assert one.slices == [c for c in whole.slices if c.tid == helper] and one.threads.keys() == {helper}
+    assert one.samples == [s for s in whole.samples if s.tid == helper]
+    assert trace(made, "--comm", "the help*").slices == one.slices
+    named = trace(made, "--functions", "priced*", "--calls")
+    assert not named.samples and {c.name for c in named.slices if c.depth == 0} == {"priced"}
+    assert sum(c.name == "priced" for c in named.slices) == sum(c.name == "priced" for c in whole.slices)
+    none = trace(made, "--functions", "!priced*")
+    assert "priced" not in {c.name for c in none.slices} and not [s for s in none.samples if "priced" in s.frames]
+    assert "nothing to export" in made.export("--perfetto", "-o", "-", "-p", "1", status=1).stderr
+
+
+def test_timeline_of_a_log_that_is_broken(made, tmp_path):
+    directory = tmp_path / "copy"
+    shutil.copytree(made.directory, directory, symlinks=True)
+    log = next(directory.glob("*.fdr"))
+    data = log.read_bytes()
+    (buffer_bytes,) = struct.unpack_from("<Q", data, 16)
+    log.write_bytes(data[:-buffer_bytes] + bytes(buffer_bytes))
+    done = made.export("--perfetto", "-o", tmp_path / "part", directory=directory, status=1)
+    assert f"{log.name}: 0x" in done.stderr
+    part, whole = perfetto.Trace((tmp_path / "part").read_bytes()), trace(made)
+    assert 0 < len(part.slices) < len(whole.slices) and part.samples == whole.samples
 
 
 def test_report_and_check_of_an_export(made, tmp_path):
@@ -223,7 +304,7 @@ def test_changed_binary(made, tmp_path, program):
 
 
 def test_output_that_fails(made, tmp_path):
-    for form in ("--folded", "--pprof", "--speedscope"):
+    for form in ("--folded", "--pprof", "--speedscope", "--perfetto"):
         done = made.export(form, "-o", "/dev/full", status=1)
         assert "/dev/full: cannot write it: No space left on device" in done.stderr
         pipe = f"{made.xprof.path} export {form} -o - {made.directory} | true; exit ${{PIPESTATUS[0]}}"

@@ -27,7 +27,7 @@ static const struct {
 	const char *reader; /* the command that reads it: before the file, and after it */
 	const char *after;
 	bool has_times; /* of each sample */
-	bool is_page;	/* of several models */
+	bool is_page;	/* of samples and calls together */
 } formats[XP_EXPORT_FORMATS] = {
 	[XP_EXPORT_PPROF] = { "pb.gz", XP_MODEL_BY_THREAD, xp_export_pprof, "go tool pprof -top", "", false, false },
 	[XP_EXPORT_FOLDED] = { "folded", XP_MODEL_BY_PROCESS, xp_export_folded, "flamegraph.pl", " > flame.svg", false,
@@ -35,6 +35,8 @@ static const struct {
 	[XP_EXPORT_SPEEDSCOPE] = { "speedscope.json", XP_MODEL_BY_THREAD, xp_export_speedscope, "speedscope", "", true,
 				   false },
 	[XP_EXPORT_HTML] = { "html", XP_MODEL_BY_THREAD, NULL, "xdg-open", "", false, true },
+	[XP_EXPORT_PERFETTO] = { "pftrace", XP_MODEL_BY_THREAD, xp_export_perfetto, "https://ui.perfetto.dev opens", "",
+				 true, true },
 };
 
 /* ---- output ---- */
@@ -63,10 +65,10 @@ static int write_format(void *arg, int fd)
 	if (xp_own_file_user(&uid, &gid) && fd != STDOUT_FILENO && fchown(fd, uid, gid))
 		xp_debug("cannot give the file to the user behind sudo: %s", strerror(errno));
 	errno = 0;
-	if (formats[writing->format].is_page)
-		err = xp_export_html(out, writing->page, &writing->options);
-	else
+	if (formats[writing->format].write)
 		err = formats[writing->format].write(out, writing->page->models[0], &writing->options);
+	else
+		err = xp_export_html(out, writing->page, &writing->options);
 	if (!err && (ferror(out) || fflush(out)))
 		err = errno ? -errno : -EIO;
 	if (fclose(out) && !err)
@@ -154,9 +156,9 @@ static int write_one(struct writing *writing, const char *directory)
 		err = write_format(writing, STDOUT_FILENO);
 	else
 		err = given ? write_given(writing, given) : write_made(writing, directory, name);
-	if (err)
+	if (err && err != -ENODATA)
 		xp_error("%s: cannot write it: %s", path, reason(err));
-	else if (!given && xp_log_level > XP_LOG_QUIET)
+	else if (!err && !given && xp_log_level > XP_LOG_QUIET)
 		tell_made(writing, path);
 	return err;
 }
@@ -227,6 +229,42 @@ static int read_model(struct xp_model *model, struct exporting *exporting, const
 	return err;
 }
 
+/* Whether a timeline has samples: without perf.data, they have no times. */
+static bool has_times(const struct exporting *exporting, const struct xp_model_source *source)
+{
+	char path[PATH_MAX];
+
+	return exporting->options->kind == XP_MODEL_SAMPLES && source->directory &&
+	       (size_t)snprintf(path, sizeof(path), "%s/" XP_PERF_DATA_NAME, source->directory) < sizeof(path) &&
+	       !access(path, F_OK);
+}
+
+/* Samples with times; the writer reads the calls. */
+static int export_timeline(struct exporting *exporting, const struct xp_model_source *source)
+{
+	struct xp_export_options options = *exporting->options;
+	struct xp_model model;
+	const struct xp_export_page page = { .models = { &model }, .model_count = 1, .facts = exporting->facts };
+	int err;
+
+	options.source = source;
+	options.broken = &exporting->broken;
+	if (has_times(exporting, source)) {
+		err = read_model(&model, exporting, source, XP_MODEL_SAMPLES, true);
+	} else {
+		err = xp_model_init(&model, XP_MODEL_SAMPLES);
+		model.keep_times = true;
+		if (!err)
+			xp_model_describe(&model, source);
+	}
+	if (!err)
+		err = write_all(&page, true, &options, exporting->directory);
+	if (err == -ENODATA)
+		say_nothing(exporting, true);
+	xp_model_free(&model);
+	return err;
+}
+
 static int export_model(struct exporting *exporting, const struct xp_model_source *source, bool keep_times)
 {
 	struct xp_model model;
@@ -286,6 +324,8 @@ static int export_all(struct exporting *exporting, bool is_directory)
 	for (int times = 0; !err && times < 2; times++)
 		if (needed[times])
 			err = export_model(exporting, &source, times);
+	if (!err && exporting->options->formats & 1u << XP_EXPORT_PERFETTO)
+		err = export_timeline(exporting, &source);
 	if (!err && exporting->options->formats & 1u << XP_EXPORT_HTML)
 		err = export_page(exporting, &source);
 	return err;

@@ -16,6 +16,7 @@
 #include <stdio.h>
 
 #include "report/facts.h"
+#include "report/model_samples.h"
 #include "report/model_tree.h"
 #include "report/select.h"
 
@@ -24,18 +25,23 @@ enum xp_export_format {
 	XP_EXPORT_FOLDED,
 	XP_EXPORT_SPEEDSCOPE,
 	XP_EXPORT_HTML,
+	XP_EXPORT_PERFETTO,
 	XP_EXPORT_FORMATS, /* their number */
 };
 
 struct xp_export_options {
-	unsigned int formats;	 /* 1u << enum xp_export_format, or'ed */
-	enum xp_model_kind kind; /* XP_MODEL_CALLS: of the FDR logs instead of the samples; HTML: nothing but the calls */
+	unsigned int formats; /* 1u << enum xp_export_format, or'ed */
+	enum xp_model_kind
+	    kind; /* XP_MODEL_CALLS: of the FDR logs instead of the samples; HTML: nothing but the calls */
 	bool has_by;
 	enum xp_model_group by; /* unless has_by, each format has its own */
 	bool full_names;	/* instead of names shortened by xp_short_name() */
 	const char *output;	/* "-": standard output; NULL: a file beside the recording for each format */
 	const char *instr_map;	/* as in struct xp_model_source */
 	struct xp_select select;
+	/* Set by xp_export(), for writers that read the calls themselves. */
+	const struct xp_model_source *source;
+	bool *broken;
 };
 
 /*
@@ -49,6 +55,8 @@ int xp_export(const char *recording, const struct xp_export_options *options);
 int xp_export_pprof(FILE *out, struct xp_model *model, const struct xp_export_options *options);
 int xp_export_folded(FILE *out, struct xp_model *model, const struct xp_export_options *options);
 int xp_export_speedscope(FILE *out, struct xp_model *model, const struct xp_export_options *options);
+/* The model's samples, and the calls and events of the source. -ENODATA: there are none. */
+int xp_export_perfetto(FILE *out, struct xp_model *model, const struct xp_export_options *options);
 
 /* What is on an HTML page. */
 struct xp_export_page {

@@ -106,6 +106,7 @@ static uint64_t parse_time(const char *text)
 
 static int summarize(struct xp_facts *facts)
 {
+	const json_t *kernel = json_object_get(facts->manifest, "kernel");
 	const json_t *clock = json_object_get(facts->manifest, "clock");
 	const json_t *samples = json_object_get(facts->manifest, "samples");
 	double length_s = json_number_value(json_object_get(facts->manifest, "duration_s"));
@@ -120,6 +121,8 @@ static int summarize(struct xp_facts *facts)
 		.samples = number_of(samples, "written"),
 		.lost = number_of(samples, "lost") +
 			number_of(json_object_get(json_object_get(facts->manifest, "totals"), "lost"), "total"),
+		.release = text_of(kernel, "release"),
+		.machine = text_of(kernel, "machine"),
 	};
 	err = index_images(facts, json_object_get(samples, "profiles"));
 	return err ? err : index_images(facts, json_object_get(facts->manifest, "processes"));

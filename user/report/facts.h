@@ -17,6 +17,9 @@ struct xp_facts_summary {
 	uint64_t period_ns; /* of samples */
 	uint64_t samples;   /* written to profiles */
 	uint64_t lost;	    /* samples and events */
+	/* Of the kernel; NULL: unknown. They may contain anything, and are valid as long as the facts. */
+	const char *release;
+	const char *machine;
 };
 
 /* Reads the manifest in this directory. Without one nothing is known. Returns 0 or -ENOMEM. */

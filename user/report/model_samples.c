@@ -13,8 +13,6 @@
 #include "report/samples_gperf.h"
 #include "report/samples_perf.h"
 
-#define PERF_DATA_NAME "perf.data"
-
 struct reading {
 	struct xp_model *model;
 	const struct xp_model_source *source;
@@ -45,7 +43,7 @@ static int look_at_perf(struct reading *reading)
 	char path[PATH_MAX];
 	int err;
 
-	if (!directory || (size_t)snprintf(path, sizeof(path), "%s/" PERF_DATA_NAME, directory) >= sizeof(path) ||
+	if (!directory || (size_t)snprintf(path, sizeof(path), "%s/" XP_PERF_DATA_NAME, directory) >= sizeof(path) ||
 	    (err = xp_file_view_open(&reading->view, AT_FDCWD, path)) == -ENOENT)
 		return 0;
 	if (err) {

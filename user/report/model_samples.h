@@ -12,6 +12,8 @@
 #include "report/recorded.h"
 #include "report/select.h"
 
+#define XP_PERF_DATA_NAME "perf.data"
+
 /* What is read. */
 struct xp_model_source {
 	const struct xp_recorded *recorded;

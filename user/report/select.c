@@ -41,12 +41,7 @@ bool xp_select_needs_threads(const struct xp_select *select)
 
 enum { WANTED = 1, UNWANTED = 2 };
 
-static bool matches(const char *glob, const struct xp_model_function *function)
-{
-	return !fnmatch(glob, function->name, 0) || !fnmatch(glob, function->symbol, 0);
-}
-
-static uint8_t marks_of(const struct xp_select *select, const struct xp_model_function *function)
+uint8_t xp_select_marks(const struct xp_select *select, const char *name, const char *symbol)
 {
 	uint8_t marks = 0;
 
@@ -54,10 +49,20 @@ static uint8_t marks_of(const struct xp_select *select, const struct xp_model_fu
 		const char *glob = select->functions[i];
 		bool excludes = *glob == '!';
 
-		if (matches(glob + excludes, function))
+		if (!fnmatch(glob + excludes, name, 0) || !fnmatch(glob + excludes, symbol, 0))
 			marks |= excludes ? UNWANTED : WANTED;
 	}
 	return marks;
+}
+
+bool xp_select_marked(const struct xp_select *select, uint8_t marks)
+{
+	uint8_t required = 0;
+
+	for (size_t i = 0; i < select->function_count; i++)
+		if (*select->functions[i] != '!')
+			required = WANTED;
+	return (marks & (required | UNWANTED)) == required;
 }
 
 /* A stack has the marks of all its functions. Callers have lower indexes. */
@@ -77,19 +82,15 @@ int xp_select_stacks(const struct xp_select *select, struct xp_model *model)
 {
 	uint8_t *functions = calloc(XP_MAX(model->function_count, (size_t)1), 1);
 	uint8_t *stacks = calloc(model->stack_count, 1);
-	uint8_t required = 0;
 	size_t kept = 0;
 	int err = functions && stacks ? 0 : -ENOMEM;
 
 	if (!err && select->function_count) {
-		for (size_t i = 0; i < select->function_count; i++)
-			if (*select->functions[i] != '!')
-				required = WANTED;
 		for (size_t i = 0; i < model->function_count; i++)
-			functions[i] = marks_of(select, &model->functions[i]);
+			functions[i] = xp_select_marks(select, model->functions[i].name, model->functions[i].symbol);
 		mark_stacks(model, functions, stacks);
 		for (size_t i = 0; i < model->sample_count; i++)
-			if ((stacks[model->samples[i].stack] & (required | UNWANTED)) == required)
+			if (xp_select_marked(select, stacks[model->samples[i].stack]))
 				model->samples[kept++] = model->samples[i];
 		model->sample_count = kept;
 	}

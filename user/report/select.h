@@ -33,6 +33,13 @@ bool xp_select_time(const struct xp_select *select, uint64_t time_ns);
 /* Whether anything depends on threads or times, which profiles do not tell apart. */
 bool xp_select_needs_threads(const struct xp_select *select);
 
+/*
+ * What the `functions` say of a function: a stack has the marks of all its functions, or'ed, and xp_select_marked()
+ * tells whether it is selected.
+ */
+uint8_t xp_select_marks(const struct xp_select *select, const char *name, const char *symbol);
+bool xp_select_marked(const struct xp_select *select, uint8_t marks);
+
 /* Removes the samples whose stacks are not selected by `functions`. Call it after naming. Returns 0 or -ENOMEM. */
 int xp_select_stacks(const struct xp_select *select, struct xp_model *model);
 

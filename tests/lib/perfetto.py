@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Reads Perfetto's traces, without xprof: a packet as {field: [values]}, messages as bytes."""
+import collections
+import zlib
+
+
+def varint(data, at):
+    value = shift = 0
+    while True:
+        byte = data[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        shift += 7
+        if byte < 0x80:
+            return value, at
+
+
+def fields(data):
+    """{number: [value, ...]} of a message of numbers and bytes."""
+    found, at = collections.defaultdict(list), 0
+    while at < len(data):
+        key, at = varint(data, at)
+        value, at = varint(data, at)
+        assert key & 7 in (0, 2), key
+        if key & 7 == 2:
+            value, at = data[at : at + value], at + value
+            assert at <= len(data)
+        found[key >> 3].append(value)
+    return found
+
+
+def packets(data):
+    for packet in fields(data)[1]:
+        packet = fields(packet)
+        if 50 in packet:
+            yield from packets(zlib.decompress(packet[50][0]))
+        else:
+            yield packet
+
+
+def number(message, field, otherwise=0):
+    return message[field][0] if message[field] else otherwise
+
+
+Slice = collections.namedtuple("Slice", "tid name start ns depth arguments")
+Sample = collections.namedtuple("Sample", "time_ns pid tid frames weight_ns")
+
+
+class Trace:
+    """slices that ended, instants, samples with the names of frames (outermost first), threads {tid: (pid, name)}."""
+
+    def __init__(self, data):
+        self.slices, self.instants, self.samples, self.threads, self.open = [], [], [], {}, 0
+        self.clocks, self.system, self.kinds = {}, None, {}
+        tracks, sequences = {}, collections.defaultdict(lambda: {"names": {}, "stack": [], "time": 0})
+        for packet in packets(data):
+            sequence = sequences[number(packet, 10)]
+            for snapshot in map(fields, packet[6]):
+                clocks = [(number(c, 1), number(c, 2)) for c in map(fields, snapshot[1])]
+                sequence["time"] = dict(clocks).get(64, 0)
+                self.clocks.update(clocks)
+            for defaults in map(fields, packet[59]):
+                for events in map(fields, defaults[11]):
+                    sequence["track"] = events[11][0]
+            for interned in map(fields, packet[12]):
+                for kind, values in interned.items():
+                    for value in map(fields, values):
+                        sequence["names"][kind, value[1][0]] = value
+            if packet[45]:
+                self.system = {k: v[0].decode() for k, v in fields(fields(packet[45][0])[1][0]).items()}
+            for track in map(fields, packet[60]):
+                for thread in map(fields, track[4]):
+                    self.threads[thread[2][0]] = (thread[1][0], thread[5][0].decode())
+                    tracks[track[1][0]] = thread[2][0]
+            for sample in map(fields, packet[135]):
+                self._sample(packet, sequence["names"], sample)
+            for event in map(fields, packet[11]):
+                sequence["time"] += number(packet, 8)
+                self._event(tracks[sequence["track"]], sequence, event)
+        self.open = sum(len(sequence["stack"]) for sequence in sequences.values())
+
+    def _sample(self, packet, names, sample):
+        task, frames = fields(sample[1][0]), []
+        for iid in names[7, sample[6][0]][2] if sample[6] else []:
+            frame = names[6, iid]
+            name = names[5, frame[2][0]][2][0].decode()
+            self.kinds[name] = frame[8][0].decode() if frame[8] else frame[7][0]
+            frames.append(name)
+        self.samples.append(Sample(packet[8][0], task[2][0], task[3][0], tuple(frames), sample[11][0]))
+
+    def _event(self, tid, sequence, event):
+        names, stack = sequence["names"], sequence["stack"]
+        arguments = {
+            names[3, a[1][0]][2][0].decode(): a[3][0] if a[3] else a[6][0].decode() for a in map(fields, event[4])
+        }
+        name = names[2, event[10][0]][2][0].decode() if event[10] else None
+        if event[9] == [1]:
+            stack.append((name, sequence["time"], arguments))
+        elif event[9] == [2]:
+            name, start, given = stack.pop()
+            self.slices.append(Slice(tid, name, start, sequence["time"] - start, len(stack), given | arguments))
+        else:
+            self.instants.append((tid, name, sequence["time"], arguments))

@@ -1,0 +1,541 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "format/perfetto.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <zlib.h>
+
+#include "base/array.h"
+#include "base/u64_map.h"
+#include "base/util.h"
+#include "perfetto.pb-c.h"
+
+/* trace_packet.proto: a packet of compressed ones should be below 512 KB, here before it is compressed. */
+#define BUNDLE_BYTES (500u << 10)
+#define FIELD_BYTES_MAX 16 /* of a key and a length */
+#define DEFLATE_LEVEL 4	   /* a third of the time of level 6, for 3 % more bytes */
+
+#define PACKET_KEY 0x0a /* Trace.packet */
+
+#define SAMPLES_SEQUENCE 1
+#define CLOCK_REALTIME_ID 1
+#define CLOCK_MONOTONIC_ID 3
+#define CLOCK_OF_SEQUENCE 64 /* the first id that belongs to a sequence */
+#define STATE_CLEARED 1	     /* SEQ_INCREMENTAL_STATE_CLEARED */
+#define STATE_NEEDED 2	     /* SEQ_NEEDS_INCREMENTAL_STATE */
+#define UNIT_NANOSECONDS 1
+#define MODE_USER 1
+#define MODE_KERNEL 2
+
+#define PROCESS_TRACK UINT32_MAX /* a tid that no thread has */
+
+typedef Xprof__Perfetto__TracePacket Packet;
+typedef Xprof__Perfetto__InternedData Interned;
+
+struct xp_perfetto {
+	FILE *out;
+	uint64_t start_ns;
+	int err;
+	uint8_t *bundle; /* packets with their keys and lengths */
+	size_t bundle_bytes;
+	uint8_t *deflated;
+	size_t deflated_room;
+	z_stream deflater;
+	uint8_t *packed; /* a packet that is too large for a bundle */
+	size_t packed_room;
+	uint64_t *times; /* the last one of each sequence */
+	size_t time_room;
+	uint32_t sequence_count;
+	uint32_t first_sequence; /* of those that have not ended */
+	struct {
+		struct xp_u64_map event, argument; /* by sequence and id */
+	} names;
+};
+
+/* ---- bytes ---- */
+
+static int fail(struct xp_perfetto *perfetto, int err)
+{
+	if (!perfetto->err)
+		perfetto->err = err;
+	return perfetto->err;
+}
+
+static size_t put_varint(uint8_t *to, uint64_t value)
+{
+	size_t count = 0;
+
+	for (; value >= 0x80; value >>= 7)
+		to[count++] = (uint8_t)(value | 0x80);
+	to[count++] = (uint8_t)value;
+	return count;
+}
+
+static int write_bytes(struct xp_perfetto *perfetto, const void *bytes, size_t size)
+{
+	errno = 0;
+	if (fwrite(bytes, 1, size, perfetto->out) != size)
+		return fail(perfetto, errno ? -errno : -EIO);
+	return 0;
+}
+
+/* Writes a packet that is packed already. */
+static int write_packet(struct xp_perfetto *perfetto, const uint8_t *packed, size_t size)
+{
+	uint8_t head[FIELD_BYTES_MAX] = { PACKET_KEY };
+	int err = write_bytes(perfetto, head, 1 + put_varint(head + 1, size));
+
+	return err ? err : write_bytes(perfetto, packed, size);
+}
+
+static int pack_alone(struct xp_perfetto *perfetto, const Packet *packet, size_t size)
+{
+	if (size > UINT32_MAX || XP_ARRAY_RESERVE(perfetto->packed, perfetto->packed_room, size))
+		return fail(perfetto, -ENOMEM);
+	xprof__perfetto__trace_packet__pack(packet, perfetto->packed);
+	return write_packet(perfetto, perfetto->packed, size);
+}
+
+static int write_bundle(struct xp_perfetto *perfetto)
+{
+	Packet packet = XPROF__PERFETTO__TRACE_PACKET__INIT;
+	z_stream *deflater = &perfetto->deflater;
+
+	if (!perfetto->bundle_bytes)
+		return 0;
+	deflater->next_in = perfetto->bundle;
+	deflater->avail_in = (unsigned int)perfetto->bundle_bytes;
+	deflater->next_out = perfetto->deflated;
+	deflater->avail_out = (unsigned int)perfetto->deflated_room;
+	/* The room is deflateBound(). */
+	if (deflate(deflater, Z_FINISH) != Z_STREAM_END)
+		return fail(perfetto, -EIO);
+	packet.has_compressed_packets = true;
+	packet.compressed_packets.data = perfetto->deflated;
+	packet.compressed_packets.len = perfetto->deflated_room - deflater->avail_out;
+	deflateReset(deflater);
+	perfetto->bundle_bytes = 0;
+	return pack_alone(perfetto, &packet, xprof__perfetto__trace_packet__get_packed_size(&packet));
+}
+
+static int put(struct xp_perfetto *perfetto, const Packet *packet)
+{
+	size_t size = xprof__perfetto__trace_packet__get_packed_size(packet);
+	uint8_t *to;
+
+	if (perfetto->err)
+		return perfetto->err;
+	if (perfetto->bundle_bytes + FIELD_BYTES_MAX + size > BUNDLE_BYTES && write_bundle(perfetto))
+		return perfetto->err;
+	if (FIELD_BYTES_MAX + size > BUNDLE_BYTES)
+		return pack_alone(perfetto, packet, size);
+	to = perfetto->bundle + perfetto->bundle_bytes;
+	*to++ = PACKET_KEY;
+	to += put_varint(to, size);
+	to += xprof__perfetto__trace_packet__pack(packet, to);
+	perfetto->bundle_bytes = (size_t)(to - perfetto->bundle);
+	return 0;
+}
+
+/* ---- the beginning ---- */
+
+/* Readers tell the format by the first packet, which is not compressed. */
+static int put_clocks(struct xp_perfetto *perfetto, const struct xp_perfetto_options *options)
+{
+	Xprof__Perfetto__Clock monotonic = XPROF__PERFETTO__CLOCK__INIT, realtime = XPROF__PERFETTO__CLOCK__INIT;
+	Xprof__Perfetto__Clock *clocks[] = { &monotonic, &realtime };
+	Xprof__Perfetto__ClockSnapshot snapshot = XPROF__PERFETTO__CLOCK_SNAPSHOT__INIT;
+	Packet packet = XPROF__PERFETTO__TRACE_PACKET__INIT;
+
+	monotonic.has_clock_id = monotonic.has_timestamp = true;
+	monotonic.clock_id = CLOCK_MONOTONIC_ID;
+	monotonic.timestamp = options->start_ns;
+	realtime.has_clock_id = realtime.has_timestamp = true;
+	realtime.clock_id = CLOCK_REALTIME_ID;
+	realtime.timestamp = options->realtime_ns;
+	snapshot.n_clocks = options->realtime_ns ? 2 : 1;
+	snapshot.clocks = clocks;
+	snapshot.has_primary_trace_clock = true;
+	snapshot.primary_trace_clock = CLOCK_MONOTONIC_ID;
+	packet.clock_snapshot = &snapshot;
+	packet.has_trusted_packet_sequence_id = true;
+	packet.trusted_packet_sequence_id = SAMPLES_SEQUENCE;
+	return pack_alone(perfetto, &packet, xprof__perfetto__trace_packet__get_packed_size(&packet));
+}
+
+static int put_system(struct xp_perfetto *perfetto, const struct xp_perfetto_options *options)
+{
+	Xprof__Perfetto__Utsname names = XPROF__PERFETTO__UTSNAME__INIT;
+	Xprof__Perfetto__SystemInfo system = XPROF__PERFETTO__SYSTEM_INFO__INIT;
+	Packet packet = XPROF__PERFETTO__TRACE_PACKET__INIT;
+
+	names.sysname = "Linux";
+	names.release = (char *)options->release;
+	names.machine = (char *)options->machine;
+	system.utsname = &names;
+	system.tracing_service_version = (char *)options->maker;
+	packet.system_info = &system;
+	packet.has_trusted_packet_sequence_id = true;
+	packet.trusted_packet_sequence_id = SAMPLES_SEQUENCE;
+	return put(perfetto, &packet);
+}
+
+static int put_sample_defaults(struct xp_perfetto *perfetto)
+{
+	Xprof__Perfetto__CounterDescriptor counter = XPROF__PERFETTO__COUNTER_DESCRIPTOR__INIT;
+	Xprof__Perfetto__StackSampleDefaults samples = XPROF__PERFETTO__STACK_SAMPLE_DEFAULTS__INIT;
+	Xprof__Perfetto__TracePacketDefaults defaults = XPROF__PERFETTO__TRACE_PACKET_DEFAULTS__INIT;
+	Packet packet = XPROF__PERFETTO__TRACE_PACKET__INIT;
+
+	counter.name = "cpu-clock";
+	counter.has_unit = true;
+	counter.unit = UNIT_NANOSECONDS;
+	samples.source = "xprof";
+	samples.primary_descriptor = &counter;
+	defaults.has_timestamp_clock_id = true;
+	defaults.timestamp_clock_id = CLOCK_MONOTONIC_ID;
+	defaults.stack_sample_defaults = &samples;
+	packet.trace_packet_defaults = &defaults;
+	packet.has_trusted_packet_sequence_id = packet.has_sequence_flags = true;
+	packet.trusted_packet_sequence_id = SAMPLES_SEQUENCE;
+	packet.sequence_flags = STATE_CLEARED;
+	return put(perfetto, &packet);
+}
+
+int xp_perfetto_new(struct xp_perfetto **perfetto, FILE *out, const struct xp_perfetto_options *options)
+{
+	struct xp_perfetto *new = calloc(1, sizeof(*new));
+
+	*perfetto = new;
+	if (!new)
+		return -ENOMEM;
+	if (deflateInit(&new->deflater, DEFLATE_LEVEL)) {
+		free(new);
+		*perfetto = NULL;
+		return -ENOMEM;
+	}
+	new->out = out;
+	new->start_ns = options->start_ns;
+	new->sequence_count = new->first_sequence = SAMPLES_SEQUENCE + 1;
+	new->bundle = malloc(BUNDLE_BYTES);
+	new->deflated_room = deflateBound(&new->deflater, BUNDLE_BYTES);
+	new->deflated = malloc(new->deflated_room);
+	if (!new->bundle || !new->deflated)
+		return fail(new, -ENOMEM);
+	return put_clocks(new, options) ?: put_system(new, options) ?: put_sample_defaults(new);
+}
+
+/* ---- threads ---- */
+
+static uint64_t track_of(uint32_t pid, uint32_t tid)
+{
+	return ((uint64_t)pid + 1) << 32 | tid;
+}
+
+int xp_perfetto_thread(struct xp_perfetto *perfetto, const struct xp_perfetto_thread *from)
+{
+	Xprof__Perfetto__ProcessDescriptor process = XPROF__PERFETTO__PROCESS_DESCRIPTOR__INIT;
+	Xprof__Perfetto__ThreadDescriptor thread = XPROF__PERFETTO__THREAD_DESCRIPTOR__INIT;
+	Xprof__Perfetto__TrackDescriptor track = XPROF__PERFETTO__TRACK_DESCRIPTOR__INIT;
+	Packet packet = XPROF__PERFETTO__TRACE_PACKET__INIT;
+	int err;
+
+	process.has_pid = thread.has_pid = thread.has_tid = true;
+	process.pid = thread.pid = (int32_t)from->pid;
+	process.process_name = (char *)from->process_name;
+	thread.tid = from->tid ? from->tid : from->pid;
+	thread.thread_name = (char *)from->name;
+	track.has_uuid = true;
+	track.uuid = track_of(from->pid, PROCESS_TRACK);
+	track.process = &process;
+	packet.track_descriptor = &track;
+	packet.has_trusted_packet_sequence_id = true;
+	packet.trusted_packet_sequence_id = SAMPLES_SEQUENCE;
+	err = put(perfetto, &packet);
+	track.process = NULL;
+	track.thread = &thread;
+	track.has_parent_uuid = true;
+	track.parent_uuid = track.uuid;
+	track.uuid = track_of(from->pid, from->tid);
+	return err ? err : put(perfetto, &packet);
+}
+
+/*
+ * All snapshots tell the same time of CLOCK_MONOTONIC: trace_processor (clock_tracker.cc) accepts none that goes
+ * back.
+ */
+int xp_perfetto_sequence(struct xp_perfetto *perfetto, uint32_t pid, uint32_t tid, uint32_t *sequence)
+{
+	Xprof__Perfetto__Clock monotonic = XPROF__PERFETTO__CLOCK__INIT, own = XPROF__PERFETTO__CLOCK__INIT;
+	Xprof__Perfetto__Clock *clocks[] = { &own, &monotonic };
+	Xprof__Perfetto__ClockSnapshot snapshot = XPROF__PERFETTO__CLOCK_SNAPSHOT__INIT;
+	Xprof__Perfetto__TrackEventDefaults events = XPROF__PERFETTO__TRACK_EVENT_DEFAULTS__INIT;
+	Xprof__Perfetto__TracePacketDefaults defaults = XPROF__PERFETTO__TRACE_PACKET_DEFAULTS__INIT;
+	Packet packet = XPROF__PERFETTO__TRACE_PACKET__INIT;
+	size_t index = perfetto->sequence_count - perfetto->first_sequence;
+
+	if (XP_ARRAY_RESERVE(perfetto->times, perfetto->time_room, index + 1))
+		return fail(perfetto, -ENOMEM);
+	perfetto->times[index] = perfetto->start_ns;
+	*sequence = perfetto->sequence_count++;
+	own.has_clock_id = own.has_timestamp = own.has_is_incremental = own.is_incremental = true;
+	own.clock_id = CLOCK_OF_SEQUENCE;
+	monotonic.has_clock_id = monotonic.has_timestamp = true;
+	monotonic.clock_id = CLOCK_MONOTONIC_ID;
+	own.timestamp = monotonic.timestamp = perfetto->start_ns;
+	snapshot.n_clocks = 2;
+	snapshot.clocks = clocks;
+	events.has_track_uuid = true;
+	events.track_uuid = track_of(pid, tid);
+	defaults.has_timestamp_clock_id = true;
+	defaults.timestamp_clock_id = CLOCK_OF_SEQUENCE;
+	defaults.track_event_defaults = &events;
+	packet.clock_snapshot = &snapshot;
+	packet.trace_packet_defaults = &defaults;
+	packet.has_trusted_packet_sequence_id = packet.has_sequence_flags = true;
+	packet.trusted_packet_sequence_id = *sequence;
+	packet.sequence_flags = STATE_CLEARED;
+	return put(perfetto, &packet);
+}
+
+/* ---- events ---- */
+
+/* Whether the name is new in the sequence, which has it from now on. */
+static bool is_new(struct xp_perfetto *perfetto, struct xp_u64_map *names, uint32_t sequence, uint64_t id)
+{
+	uint64_t key = (uint64_t)(sequence - perfetto->first_sequence) << 33 ^ id;
+
+	if (xp_u64_map_find(names, key))
+		return false;
+	if (!xp_u64_map_add(names, key, 0))
+		fail(perfetto, -ENOMEM);
+	return true;
+}
+
+/* A packet of an event with what it refers to. */
+struct event_packet {
+	Packet packet;
+	Xprof__Perfetto__TrackEvent event;
+	Interned interned;
+	Xprof__Perfetto__InternedName name, *names[1];
+	Xprof__Perfetto__InternedName new[XP_PERFETTO_ARGUMENTS_MAX], *news[XP_PERFETTO_ARGUMENTS_MAX];
+	Xprof__Perfetto__DebugAnnotation arguments[XP_PERFETTO_ARGUMENTS_MAX],
+	    *argument_pointers[XP_PERFETTO_ARGUMENTS_MAX];
+};
+
+static void set_name(Xprof__Perfetto__InternedName *to, const struct xp_perfetto_name *from)
+{
+	xprof__perfetto__interned_name__init(to);
+	to->has_iid = true;
+	to->iid = from->id;
+	to->name = (char *)from->text;
+}
+
+static void add_argument(struct xp_perfetto *perfetto, struct event_packet *to, uint32_t sequence,
+			 const struct xp_perfetto_argument *from)
+{
+	Xprof__Perfetto__DebugAnnotation *argument = &to->arguments[to->event.n_debug_annotations];
+
+	xprof__perfetto__debug_annotation__init(argument);
+	argument->has_name_iid = true;
+	argument->name_iid = from->name.id;
+	argument->string_value = (char *)from->text;
+	argument->has_uint_value = !from->text;
+	argument->uint_value = from->number;
+	to->argument_pointers[to->event.n_debug_annotations++] = argument;
+	if (!is_new(perfetto, &perfetto->names.argument, sequence, from->name.id))
+		return;
+	to->news[to->interned.n_debug_annotation_names] = &to->new[to->interned.n_debug_annotation_names];
+	set_name(&to->new[to->interned.n_debug_annotation_names++], &from->name);
+}
+
+int xp_perfetto_event(struct xp_perfetto *perfetto, uint32_t sequence, const struct xp_perfetto_event *from)
+{
+	uint64_t *last_ns = &perfetto->times[sequence - perfetto->first_sequence];
+	struct event_packet to;
+	Packet *packet = &to.packet;
+
+	xprof__perfetto__trace_packet__init(packet);
+	xprof__perfetto__track_event__init(&to.event);
+	xprof__perfetto__interned_data__init(&to.interned);
+	packet->has_timestamp = packet->has_trusted_packet_sequence_id = packet->has_sequence_flags = true;
+	packet->timestamp = from->time_ns - XP_MIN(from->time_ns, *last_ns);
+	packet->trusted_packet_sequence_id = sequence;
+	packet->sequence_flags = STATE_NEEDED;
+	packet->track_event = &to.event;
+	*last_ns += packet->timestamp;
+	to.event.has_type = true;
+	to.event.type = from->type;
+	to.event.debug_annotations = to.argument_pointers;
+	to.interned.event_names = to.names;
+	to.interned.debug_annotation_names = to.news;
+	to.names[0] = &to.name;
+	if (from->name.id) {
+		to.event.has_name_iid = true;
+		to.event.name_iid = from->name.id;
+		set_name(&to.name, &from->name);
+		to.interned.n_event_names = is_new(perfetto, &perfetto->names.event, sequence, from->name.id);
+	}
+	for (size_t i = 0; i < from->argument_count; i++)
+		add_argument(perfetto, &to, sequence, &from->arguments[i]);
+	if (to.interned.n_event_names || to.interned.n_debug_annotation_names)
+		packet->interned_data = &to.interned;
+	return put(perfetto, packet);
+}
+
+void xp_perfetto_end_sequences(struct xp_perfetto *perfetto)
+{
+	xp_u64_map_free(&perfetto->names.event);
+	xp_u64_map_free(&perfetto->names.argument);
+	memset(&perfetto->names, 0, sizeof(perfetto->names));
+	perfetto->first_sequence = perfetto->sequence_count;
+}
+
+/* ---- samples ---- */
+
+static int put_interned(struct xp_perfetto *perfetto, Interned *interned)
+{
+	Packet packet = XPROF__PERFETTO__TRACE_PACKET__INIT;
+
+	packet.has_trusted_packet_sequence_id = packet.has_sequence_flags = true;
+	packet.trusted_packet_sequence_id = SAMPLES_SEQUENCE;
+	packet.sequence_flags = STATE_NEEDED;
+	packet.interned_data = interned;
+	return put(perfetto, &packet);
+}
+
+static void set_bytes(Xprof__Perfetto__InternedBytes *to, uint64_t id, const void *bytes, size_t size)
+{
+	xprof__perfetto__interned_bytes__init(to);
+	to->has_iid = to->has_str = true;
+	to->iid = id;
+	to->str.data = (uint8_t *)bytes;
+	to->str.len = size;
+}
+
+int xp_perfetto_text(struct xp_perfetto *perfetto, enum xp_perfetto_text kind, uint64_t id, const char *text)
+{
+	Interned interned = XPROF__PERFETTO__INTERNED_DATA__INIT;
+	Xprof__Perfetto__InternedBytes bytes, *pointer = &bytes;
+
+	set_bytes(&bytes, id, text, strlen(text));
+	if (kind == XP_PERFETTO_FUNCTION) {
+		interned.n_function_names = 1;
+		interned.function_names = &pointer;
+	} else if (kind == XP_PERFETTO_SOURCE) {
+		interned.n_source_paths = 1;
+		interned.source_paths = &pointer;
+	} else {
+		interned.n_mapping_paths = 1;
+		interned.mapping_paths = &pointer;
+	}
+	return put_interned(perfetto, &interned);
+}
+
+int xp_perfetto_mapping(struct xp_perfetto *perfetto, uint64_t id, uint64_t path, const uint8_t *build_id,
+			size_t build_id_bytes)
+{
+	Xprof__Perfetto__Mapping mapping = XPROF__PERFETTO__MAPPING__INIT, *pointer = &mapping;
+	Interned interned = XPROF__PERFETTO__INTERNED_DATA__INIT;
+	Xprof__Perfetto__InternedBytes bytes, *bytes_pointer = &bytes;
+
+	set_bytes(&bytes, id, build_id, build_id_bytes);
+	mapping.has_iid = true;
+	mapping.iid = id;
+	mapping.has_build_id = build_id_bytes > 0;
+	mapping.build_id = id;
+	mapping.n_path_string_ids = 1;
+	mapping.path_string_ids = &path;
+	interned.n_mappings = 1;
+	interned.mappings = &pointer;
+	interned.n_build_ids = build_id_bytes > 0;
+	interned.build_ids = &bytes_pointer;
+	return put_interned(perfetto, &interned);
+}
+
+int xp_perfetto_frame(struct xp_perfetto *perfetto, const struct xp_perfetto_frame *from)
+{
+	Xprof__Perfetto__Frame frame = XPROF__PERFETTO__FRAME__INIT, *pointer = &frame;
+	Interned interned = XPROF__PERFETTO__INTERNED_DATA__INIT;
+
+	frame.has_iid = frame.has_function_name_id = frame.has_mapping_id = frame.has_rel_pc = true;
+	frame.iid = from->id;
+	frame.function_name_id = from->function;
+	frame.mapping_id = from->mapping;
+	frame.rel_pc = from->address;
+	frame.has_source_path_iid = from->source > 0;
+	frame.source_path_iid = from->source;
+	frame.has_line_number = from->line > 0;
+	frame.line_number = from->line;
+	frame.has_kind = !from->is_inlined;
+	frame.kind = from->kind;
+	frame.kind_str = from->is_inlined ? "inlined" : NULL;
+	interned.n_frames = 1;
+	interned.frames = &pointer;
+	return put_interned(perfetto, &interned);
+}
+
+int xp_perfetto_callstack(struct xp_perfetto *perfetto, uint64_t id, uint64_t *frames, size_t count)
+{
+	Xprof__Perfetto__Callstack stack = XPROF__PERFETTO__CALLSTACK__INIT, *pointer = &stack;
+	Interned interned = XPROF__PERFETTO__INTERNED_DATA__INIT;
+
+	stack.has_iid = true;
+	stack.iid = id;
+	stack.n_frame_ids = count;
+	stack.frame_ids = frames;
+	interned.n_callstacks = 1;
+	interned.callstacks = &pointer;
+	return put_interned(perfetto, &interned);
+}
+
+int xp_perfetto_sample(struct xp_perfetto *perfetto, const struct xp_perfetto_sample *from)
+{
+	Xprof__Perfetto__ExecutionContext where = XPROF__PERFETTO__EXECUTION_CONTEXT__INIT;
+	Xprof__Perfetto__TaskContext task = XPROF__PERFETTO__TASK_CONTEXT__INIT;
+	Xprof__Perfetto__StackSample sample = XPROF__PERFETTO__STACK_SAMPLE__INIT;
+	Packet packet = XPROF__PERFETTO__TRACE_PACKET__INIT;
+
+	task.has_pid = task.has_tid = true;
+	task.pid = from->pid;
+	task.tid = from->tid ? from->tid : from->pid;
+	where.has_cpu = from->cpu != XP_PERFETTO_CPU_UNKNOWN;
+	where.cpu = from->cpu;
+	where.has_mode = true;
+	where.mode = from->in_kernel ? MODE_KERNEL : MODE_USER;
+	sample.task_context = &task;
+	sample.execution_context = &where;
+	sample.has_callstack_iid = from->callstack > 0;
+	sample.callstack_iid = from->callstack;
+	sample.has_primary_weight = true;
+	sample.primary_weight = from->weight_ns;
+	packet.has_timestamp = packet.has_trusted_packet_sequence_id = packet.has_sequence_flags = true;
+	packet.timestamp = from->time_ns;
+	packet.trusted_packet_sequence_id = SAMPLES_SEQUENCE;
+	packet.sequence_flags = STATE_NEEDED;
+	packet.stack_sample = &sample;
+	return put(perfetto, &packet);
+}
+
+/* ---- the end ---- */
+
+int xp_perfetto_finish(struct xp_perfetto *perfetto)
+{
+	return perfetto->err ? perfetto->err : write_bundle(perfetto);
+}
+
+void xp_perfetto_free(struct xp_perfetto *perfetto)
+{
+	if (!perfetto)
+		return;
+	deflateEnd(&perfetto->deflater);
+	xp_u64_map_free(&perfetto->names.event);
+	xp_u64_map_free(&perfetto->names.argument);
+	free(perfetto->bundle);
+	free(perfetto->deflated);
+	free(perfetto->packed);
+	free(perfetto->times);
+	free(perfetto);
+}

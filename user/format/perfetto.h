@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Writes Perfetto's traces (protos/perfetto/trace/trace.proto, whose comments are the specification): threads, their
+ * calls as slices, instants, and samples of stacks.
+ *
+ * Packets are collected, deflated and written in packets of their own (compressed_packets), so memory does not grow
+ * with the trace. Each thread's events are a sequence with its own names and an incremental clock: an event is some 10
+ * bytes, 4 of them deflated. Samples are in sequence 1.
+ *
+ * Times are ns of the TSC, which the trace calls CLOCK_MONOTONIC.
+ *
+ * Functions return 0 or -errno: -ENOMEM, or an error of writing. After an error, the writer does nothing more and
+ * returns the same error again.
+ */
+#ifndef XPROF_FORMAT_PERFETTO_H
+#define XPROF_FORMAT_PERFETTO_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#define XP_PERFETTO_ARGUMENTS_MAX 8
+
+/* Texts that are NULL are left out. They are UTF-8. */
+struct xp_perfetto_options {
+	uint64_t start_ns;
+	uint64_t realtime_ns; /* CLOCK_REALTIME at start_ns; 0: unknown */
+	const char *maker;
+	const char *release; /* of the kernel */
+	const char *machine;
+};
+
+struct xp_perfetto_thread {
+	uint32_t pid, tid; /* tid 0: unknown, the first thread */
+	const char *process_name;
+	const char *name;
+};
+
+/* Names with the same id are the same in a sequence. */
+struct xp_perfetto_name {
+	uint64_t id; /* from 1 */
+	const char *text;
+};
+
+struct xp_perfetto_argument {
+	struct xp_perfetto_name name;
+	const char *text; /* NULL: the number */
+	uint64_t number;
+};
+
+enum xp_perfetto_event_type {
+	XP_PERFETTO_BEGIN = 1, /* of a slice */
+	XP_PERFETTO_END = 2,   /* of the innermost one */
+	XP_PERFETTO_INSTANT = 3,
+};
+
+struct xp_perfetto_event {
+	enum xp_perfetto_event_type type;
+	uint64_t time_ns;
+	struct xp_perfetto_name name; /* not of an end */
+	struct xp_perfetto_argument arguments[XP_PERFETTO_ARGUMENTS_MAX];
+	size_t argument_count;
+};
+
+/* What frames refer to. Ids are the caller's, from 1, each kind its own. */
+enum xp_perfetto_text { XP_PERFETTO_FUNCTION, XP_PERFETTO_SOURCE, XP_PERFETTO_PATH };
+
+enum xp_perfetto_kind { XP_PERFETTO_UNKNOWN = 0, XP_PERFETTO_NATIVE = 1, XP_PERFETTO_KERNEL = 2, XP_PERFETTO_JIT = 4 };
+
+struct xp_perfetto_frame {
+	uint64_t id, function, mapping;
+	uint64_t source; /* 0: unknown */
+	uint64_t address;
+	uint32_t line; /* 0: unknown */
+	enum xp_perfetto_kind kind;
+	bool is_inlined;
+};
+
+#define XP_PERFETTO_CPU_UNKNOWN UINT32_MAX
+
+struct xp_perfetto_sample {
+	uint64_t time_ns;
+	uint32_t pid, tid, cpu;
+	uint64_t callstack; /* 0: unknown */
+	bool in_kernel;
+	uint64_t weight_ns;
+};
+
+struct xp_perfetto;
+
+/* The caller keeps out, and calls xp_perfetto_free(), also after an error. */
+int xp_perfetto_new(struct xp_perfetto **perfetto, FILE *out, const struct xp_perfetto_options *options);
+
+/* Describes a thread and its process. The last names count. */
+int xp_perfetto_thread(struct xp_perfetto *perfetto, const struct xp_perfetto_thread *thread);
+/* Begins the events of a described thread. *sequence: its number. */
+int xp_perfetto_sequence(struct xp_perfetto *perfetto, uint32_t pid, uint32_t tid, uint32_t *sequence);
+/* A time before the previous one in the sequence becomes that. */
+int xp_perfetto_event(struct xp_perfetto *perfetto, uint32_t sequence, const struct xp_perfetto_event *event);
+/* All sequences have ended: forgets their names. */
+void xp_perfetto_end_sequences(struct xp_perfetto *perfetto);
+
+int xp_perfetto_text(struct xp_perfetto *perfetto, enum xp_perfetto_text kind, uint64_t id, const char *text);
+/* path: the id of an XP_PERFETTO_PATH. The mapping's build id gets its own id. */
+int xp_perfetto_mapping(struct xp_perfetto *perfetto, uint64_t id, uint64_t path, const uint8_t *build_id,
+			size_t build_id_bytes);
+int xp_perfetto_frame(struct xp_perfetto *perfetto, const struct xp_perfetto_frame *frame);
+/* frames: the outermost first. */
+int xp_perfetto_callstack(struct xp_perfetto *perfetto, uint64_t id, uint64_t *frames, size_t count);
+int xp_perfetto_sample(struct xp_perfetto *perfetto, const struct xp_perfetto_sample *sample);
+
+/* Writes what is not written yet. */
+int xp_perfetto_finish(struct xp_perfetto *perfetto);
+void xp_perfetto_free(struct xp_perfetto *perfetto);
+
+#endif
