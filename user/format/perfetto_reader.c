@@ -13,6 +13,7 @@
 #include "format/perfetto_reading.h"
 
 #define CLOCK_BOOTTIME_ID 6
+#define BUNDLE_BYTES_FIRST (64u << 10) /* room for a decompressed bundle; it grows */
 #define CLOCKS_OF_SEQUENCE 64
 #define CLOCKS_OF_ALL 128 /* custom ones from here on */
 #define STATE_CLEARED 1
@@ -300,17 +301,20 @@ static int read_packet(struct xp_perfetto_reading *reading, const struct parts *
 static int open_bundle(struct xp_perfetto_reading *reading, struct xp_proto_cursor from)
 {
 	struct xp_perfetto_reader *reader = reading->reader;
-	uLongf size = XP_PERFETTO_BUNDLE_BYTES_MAX;
-	uLong used = (uLong)(from.end - from.at);
-	uLong given = used;
+	uLong given = (uLong)(from.end - from.at), used;
+	uLongf size;
+	size_t wanted = BUNDLE_BYTES_FIRST;
 	int status;
 
-	if (!reader->inflated)
-		reader->inflated = malloc(XP_PERFETTO_BUNDLE_BYTES_MAX);
-	if (!reader->inflated)
-		return -ENOMEM;
 	reader->bundle_bytes = XP_MAX(reader->bundle_bytes, (uint32_t)XP_MIN(given, (uLong)UINT32_MAX));
-	status = uncompress2(reader->inflated, &size, from.at, &used);
+	do {
+		if (XP_ARRAY_RESERVE(reader->inflated, reader->inflated_room, wanted))
+			return -ENOMEM;
+		used = given;
+		size = XP_MIN(reader->inflated_room, (size_t)XP_PERFETTO_BUNDLE_BYTES_MAX);
+		status = uncompress2(reader->inflated, &size, from.at, &used);
+		wanted = 2 * reader->inflated_room;
+	} while (status == Z_BUF_ERROR && reader->inflated_room < XP_PERFETTO_BUNDLE_BYTES_MAX);
 	if (status == Z_MEM_ERROR)
 		return -ENOMEM;
 	if (status != Z_OK || used != given)

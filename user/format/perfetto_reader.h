@@ -59,6 +59,7 @@ struct xp_perfetto_reader {
 	uint64_t size;
 	struct xp_proto_cursor file, bundle;
 	uint8_t *inflated;
+	size_t inflated_room;
 	uint64_t offset;
 	struct xp_perfetto_sequence_state *sequences;
 	size_t sequence_count, sequence_room;
