@@ -74,14 +74,14 @@ static int recover_rings(int dir_fd, const char *dir_name, const char *entry, ui
 		say_kept(dir_name, entry, err, why);
 		return err;
 	}
-	xp_info("%s/%s: %" PRIu64 " calls of %zu threads were still in the memory of process %d", dir_name, entry,
-		rings.left.calls, rings.left.threads, rings.pid);
+	xp_info("%s/%s: %" PRIu64 " records of calls of %zu threads were still in the memory of process %d", dir_name,
+		entry, rings.left.calls, rings.left.threads, rings.pid);
 	if (rings.left.unstored + rings.left.lost)
-		xp_info("  up to %" PRIu64 " calls before them are lost: xprof had taken them, and was killed before "
+		xp_info("  up to %" PRIu64 " records before them are lost: xprof had taken them, and was killed before "
 			"it stored them",
 			rings.left.unstored + rings.left.lost);
 	if (rings.left.full)
-		xp_info("  the memory of %zu of them was full: their later calls are missing", rings.left.full);
+		xp_info("  the memory of %zu of them was full: their later records are missing", rings.left.full);
 	return 0;
 }
 

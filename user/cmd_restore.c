@@ -22,7 +22,7 @@ static void tell_left(pid_t pid)
 	xp_left_rings_free(left);
 	if (count)
 		xp_info("  %" PRIu64
-			" calls are still in its memory: `xprof recover` of the recording that was cut off "
+			" records of calls are still in its memory: `xprof recover` of the recording that was cut off "
 			"saves them, as long as the process runs",
 			count);
 }

@@ -245,7 +245,7 @@ def test_recover_counts_what_is_lost(cut_off, xprof):
     assert done.returncode == 0, done.stderr
     found = calls_in(session.directory, process)
     entered, left = (sum(found[name, kind] for name in ("work", "inner", "outer")) for kind in (ENTER, EXIT))
-    lost = re.search(r"up to (\d+) calls before them are lost", done.stderr)
+    lost = re.search(r"up to (\d+) records before them are lost", done.stderr)
     assert 2 * 1500 + 1 <= entered <= 4 * 1500 + 2
     assert entered + left + int(lost[1] if lost else 0) >= 2 * 4 * 1500 + 3 - 1
     # A second time there is nothing.
@@ -254,9 +254,9 @@ def test_recover_counts_what_is_lost(cut_off, xprof):
 
 def test_recover_tells_of_full_rings(cut_off, xprof):
     process, session = cut_off(stored=True, count=5000)
-    assert re.search(r"  \d{5} calls are still in its memory: `xprof recover`", xprof("restore", "-p", process.pid).stderr)
+    assert re.search(r"  \d{5} records of calls are still in its memory: `xprof recover`", xprof("restore", "-p", process.pid).stderr)
     done = xprof("recover", session.directory)
-    assert "the memory of 1 of them was full: their later calls are missing" in done.stderr
+    assert "the memory of 1 of them was full: their later records are missing" in done.stderr
     found = calls_in(session.directory, process)
     assert 5000 + 16384 / 4 - 128 <= found["work", ENTER] <= 5000 + 16384 / 4
 
@@ -266,7 +266,7 @@ def test_recover_from_a_target_that_lies(cut_off, xprof):
     process, session = cut_off(stored=True, way="scribble")
     done = xprof("recover", session.directory)
     assert done.returncode == 0, done.stderr
-    threads = int(re.search(r" calls of (\d+) threads were still in the memory", done.stderr)[1])
+    threads = int(re.search(r" records of calls of (\d+) threads were still in the memory", done.stderr)[1])
     assert 50 < threads <= 256
     done = xprof("check", next(session.directory.glob("*.fdr")))
     assert done.returncode == 0, done.stderr
@@ -302,7 +302,7 @@ def test_recover_after_another_recording(cut_off, record, xprof):
     """The rings are those of the next recording, which says what it drops. They are not mistaken for the first one's."""
     process, session = cut_off(stored=True)
     recorded = record(MEMORY, "--no-samples", "-p", process.pid, "-d", "200ms").finish().adds_up()
-    assert f"process {process.pid}: 6002 calls that a killed xprof had left in its memory are dropped" in recorded.messages
+    assert f"process {process.pid}: 6002 records of calls that a killed xprof had left in its memory are dropped" in recorded.messages
     done = xprof("recover", session.directory)
     assert done.returncode == 0
     assert "are lost: process" in done.stderr and "holds no calls of a recording that was cut off" in done.stderr

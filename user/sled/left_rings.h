@@ -25,7 +25,7 @@ int xp_left_rings_open(struct xp_left_rings **left, pid_t pid, const uint64_t re
 void xp_left_rings_free(struct xp_left_rings *left);
 
 struct xp_left_counts {
-	uint64_t calls;	   /* that were taken */
+	uint64_t calls;	   /* records that were taken: entries and exits */
 	uint64_t lost;	   /* reserved, and never committed */
 	uint64_t unstored; /* taken by the xprof that was killed, and at most so many not on disk */
 	size_t threads;

@@ -113,7 +113,8 @@ static struct xp_call_rings *get_rings(struct xp_patch_work *work, struct xp_stu
 		    xp_call_rings_new(&rings, fd, place->address + XP_STUB_SLOTS_TABLE, work->patch->options.programs);
 
 		if (!err && rings->dropped)
-			xp_warn("process %d: %" PRIu64 " calls that a killed xprof had left in its memory are dropped; "
+			xp_warn("process %d: %" PRIu64
+				" records of calls that a killed xprof had left in its memory are dropped; "
 				"`xprof recover` would have saved them",
 				work->pid, rings->dropped);
 		if (!err) {
