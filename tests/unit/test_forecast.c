@@ -84,6 +84,24 @@ static void patched_sleds_cost_what_the_stub_does(void **state)
 	assert_near(forecast.cost_cores, (300 * 500 + 100 * 500 + 200 * 1500 + 700 * 400 + 900 * 40) / 1e9);
 }
 
+/* The kernel reads the arguments of an entry. Only the exit is recorded in memory. */
+static void entries_with_arguments_cost_what_the_stub_does(void **state)
+{
+	struct xp_forecast_input input = {
+		.calls = 1000, .in_memory = 1000, .wall_ns = SECOND, .cpu_ns = SECOND, .cpus_max = 4
+	};
+	struct xp_forecast forecast;
+
+	(void)state;
+	input.probe_cost = (struct xp_probe_cost){
+		.entry_ns = 500, .counting_ns = 500, .exit_ns = 1500, .stub_ns = 1000, .memory_ns = 20, .args = true
+	};
+	xp_forecast_make(&forecast, &input);
+	assert_near(forecast.call_ns, 1020);
+	assert_near(xp_probe_cost_call_ns(&input.probe_cost, XP_CALLS_MEMORY), 1020);
+	assert_near(xp_probe_cost_call_ns(&input.probe_cost, XP_CALLS_STUB), 2000);
+}
+
 static void idle(void **state)
 {
 	struct xp_forecast forecast = make((struct xp_forecast_input){ .wall_ns = SECOND, .cpus_max = 1 });
@@ -111,6 +129,7 @@ int main(void)
 		cmocka_unit_test(without),
 		cmocka_unit_test(tail_exits_are_cheap),
 		cmocka_unit_test(patched_sleds_cost_what_the_stub_does),
+		cmocka_unit_test(entries_with_arguments_cost_what_the_stub_does),
 		cmocka_unit_test(idle),
 		cmocka_unit_test(counting_took_longer_than_there_was),
 	};

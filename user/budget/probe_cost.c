@@ -273,7 +273,7 @@ double xp_probe_cost_call_ns(const struct xp_probe_cost *cost, enum xp_call_way 
 	case XP_CALLS_STUB:
 		return 2 * (double)cost->stub_ns;
 	case XP_CALLS_MEMORY:
-		return 2 * (double)cost->memory_ns;
+		return (double)(cost->args ? cost->stub_ns : cost->memory_ns) + (double)cost->memory_ns;
 	default:
 		return (double)(cost->entry_ns + cost->exit_ns);
 	}
@@ -287,8 +287,8 @@ void xp_forecast_make(struct xp_forecast *forecast, const struct xp_forecast_inp
 	uint64_t probed = input->calls - input->patched - input->in_memory;
 	double cost_ns = (double)(probed + input->emulated) * (double)input->probe_cost.entry_ns +
 			 (double)(probed - input->emulated) * (double)input->probe_cost.exit_ns +
-			 (double)(2 * input->patched) * (double)input->probe_cost.stub_ns +
-			 (double)(2 * input->in_memory) * (double)input->probe_cost.memory_ns;
+			 (double)input->patched * xp_probe_cost_call_ns(&input->probe_cost, XP_CALLS_STUB) +
+			 (double)input->in_memory * xp_probe_cost_call_ns(&input->probe_cost, XP_CALLS_MEMORY);
 	double cores = (own_ns + cost_ns) / wall_ns; /* demand at this rate of calls */
 
 	*forecast = (struct xp_forecast){

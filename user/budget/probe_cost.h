@@ -20,6 +20,7 @@ struct xp_probe_cost {
 	uint64_t stub_ns;     /* any patched sled; 0: not known */
 	uint64_t memory_ns;   /* a patched sled that records in memory; 0: not known */
 	uint64_t count_ns;    /* a call that the stub counts; 0: not known */
+	bool args;	      /* entries record arguments: in the kernel, also where exits are recorded in memory */
 };
 
 /* What a call of a function with an entry and an exit takes; 0: not known. */
@@ -45,7 +46,7 @@ struct xp_forecast_input {
 	struct xp_probe_cost probe_cost;
 	uint64_t calls;	       /* counted */
 	uint64_t patched;      /* calls of functions with patched sleds, at probe_cost.stub_ns per hit */
-	uint64_t in_memory;    /* calls of functions that are recorded in memory, at probe_cost.memory_ns per hit */
+	uint64_t in_memory;    /* calls of functions that are recorded in memory, see xp_probe_cost_call_ns() */
 	uint64_t emulated;     /* other calls, of functions that have tail exits only */
 	uint64_t wall_ns;      /* duration of the count */
 	uint64_t cpu_ns;       /* CPU time of the target during the count */

@@ -40,8 +40,7 @@ static double call_ns(const struct xp_throttle *throttle, const struct xp_thrott
 		return (double)hit->count_ns;
 	/* The probe on a conditional tail exit, which cannot be patched, is hit in each call. */
 	if (way != XP_CALLS_PROBED)
-		return (double)(2 * (way == XP_CALLS_MEMORY ? hit->memory_ns : hit->stub_ns) +
-				(member->beside[id] ? hit->entry_ns : 0));
+		return xp_probe_cost_call_ns(hit, way) + (double)(member->beside[id] ? hit->entry_ns : 0);
 	if (state == XP_BUDGET_COUNTED)
 		return (double)hit->counting_ns;
 	/* The kernel emulates a tail exit, like an entry. */

@@ -299,6 +299,7 @@ static int make_rates(struct counting *counting)
 
 	if (!err)
 		err = xp_probe_cost_measure(&rates->probe_cost, &options);
+	rates->probe_cost.args = counting->recording->options->args;
 	if (err || !rates->object_count)
 		return err;
 	err = attach(counting);
