@@ -40,8 +40,9 @@ struct reading {
 	const struct xp_model_source *source;
 	const struct xp_code_places *places;
 	const char *instr_map;
-	size_t process;	   /* of the recording */
-	uint64_t cycle_hz; /* of the first log: that of all times in the model until the end */
+	uint64_t start_tsc; /* of the recording: times are since then */
+	size_t process;	    /* of the recording */
+	uint64_t cycle_hz;  /* of the first log: that of all times in the model until the end */
 	uint64_t from_tsc, to_tsc;
 	struct xp_report_functions functions;
 	uint32_t *locations; /* of each function id; XP_MODEL_NONE: not yet */
@@ -304,10 +305,45 @@ static uint64_t scale(uint64_t number, uint64_t to, uint64_t from)
 	return scaled > UINT64_MAX ? UINT64_MAX : (uint64_t)scaled;
 }
 
+static uint64_t first_tsc(const struct xp_file_view *view)
+{
+	struct xp_violation violation;
+	struct xp_fdr_reader reader;
+	struct xp_fdr_record record;
+	uint64_t first = UINT64_MAX;
+
+	if (xp_fdr_reader_init(&reader, view->bytes, view->size, &violation))
+		return first;
+	while (xp_fdr_reader_next(&reader, &record, &violation) > 0)
+		if (record.is_function)
+			first = XP_MIN(first, record.tsc);
+	return first;
+}
+
+/* Where no manifest tells the start, times count from the first record of all logs. */
+static uint64_t find_start(const struct xp_model_source *source)
+{
+	uint64_t start_tsc = xp_facts_summary(source->facts)->start_tsc, first = UINT64_MAX;
+	struct xp_file_view view;
+
+	if (start_tsc || !(source->select->from_ns || source->select->to_ns))
+		return start_tsc;
+	for (size_t i = 0; i < source->recorded->process_count; i++) {
+		const char *path = source->recorded->processes[i].log;
+
+		/* Reading it shows what is wrong with it. */
+		if (!path || xp_file_view_open(&view, AT_FDCWD, path))
+			continue;
+		first = XP_MIN(first, first_tsc(&view));
+		xp_file_view_close(&view);
+	}
+	return first == UINT64_MAX ? 0 : first;
+}
+
 static void set_window(struct reading *reading)
 {
 	const struct xp_select *select = reading->source->select;
-	uint64_t start_tsc = xp_facts_summary(reading->source->facts)->start_tsc;
+	uint64_t start_tsc = reading->start_tsc;
 
 	reading->from_tsc = select->from_ns ? start_tsc + scale(select->from_ns, reading->cycle_hz, XP_NS_PER_S) : 0;
 	reading->to_tsc = select->to_ns ? start_tsc + scale(select->to_ns, reading->cycle_hz, XP_NS_PER_S) : UINT64_MAX;
@@ -347,6 +383,7 @@ static int read_logs(struct xp_model *model, const struct xp_model_source *sourc
 		     bool *broken)
 {
 	const char *instr_map = source->instr_map;
+	const uint64_t start_tsc = find_start(source);
 	uint64_t hz = 0;
 	int err = 0;
 
@@ -361,6 +398,7 @@ static int read_logs(struct xp_model *model, const struct xp_model_source *sourc
 			.source = source,
 			.places = places,
 			.instr_map = instr_map,
+			.start_tsc = start_tsc,
 			.process = i,
 		};
 		const char *path = source->recorded->processes[i].log;
