@@ -150,12 +150,16 @@ static int set_duration(const char *name, uint64_t *ns, const char *text)
 	return err ? -EINVAL : 0;
 }
 
-static int set_size(const char *name, uint64_t *bytes, const char *text)
+static int set_size(const struct xp_option *option, uint64_t *bytes, const char *text)
 {
-	int err = xp_size_parse(text, bytes);
+	const char *smallest = option->choices ? option->choices : "4K";
+	uint64_t min = 0;
+	int err = xp_size_parse(smallest, &min);
 
-	if (err || *bytes < 4096 || *bytes > 1 << 30 || (*bytes & (*bytes - 1))) {
-		xp_error("--%s takes a power of two from 4K to 1G, such as 4M, not '%s'", name, text);
+	if (!err)
+		err = xp_size_parse(text, bytes);
+	if (err || *bytes < min || *bytes > 1 << 30 || (*bytes & (*bytes - 1))) {
+		xp_error("--%s takes a power of two from %s to 1G, such as 4M, not '%s'", option->name, smallest, text);
 		return -EINVAL;
 	}
 	return 0;
@@ -215,7 +219,7 @@ int xp_option_set(struct xp_options *options, const struct xp_option *option, co
 	case XP_OPTION_DURATION:
 		return set_duration(option->name, to, text);
 	case XP_OPTION_SIZE:
-		return set_size(option->name, to, text);
+		return set_size(option, to, text);
 	case XP_OPTION_NUMBER:
 	case XP_OPTION_CHOICE:
 		return set_choice(option, to, text);

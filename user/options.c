@@ -201,7 +201,8 @@ const struct xp_option xp_option_table[] = {
 	  "Limit the cost of recorded calls to this share of the target's CPU time, such as 5%. The functions that "
 	  "are called most are taken out, counted if that is cheap enough, and recorded again when they are called "
 	  "less; the manifest and the report name them." },
-	{ "flight", 0, "SIZE", NULL, XP_OPTION_SIZE, ON(RECORD), SETS(flight_bytes), "How to record",
+	/* 1M: some dozens of the pieces that hold records. */
+	{ "flight", 0, "SIZE", "1M", XP_OPTION_SIZE, ON(RECORD), SETS(flight_bytes), "How to record",
 	  "Keep only the newest calls of each process, in this much memory, such as 64M. They are written on "
 	  "SIGUSR2, when a signal kills the process, and at the end of the recording." },
 	{ "buffer", 0, "SIZE", NULL, XP_OPTION_SIZE, ON(RECORD), SETS(buffer_bytes), "How to record",
@@ -261,9 +262,6 @@ const struct xp_option xp_option_table[] = {
 	  "Print this help." },
 };
 const size_t xp_option_count = XP_ARRAY_SIZE(xp_option_table);
-
-/* Some dozens of the pieces that hold records. */
-#define FLIGHT_BYTES_MIN (1u << 20)
 
 /* getopt's values: an option without a short name must not have the value of a character. */
 #define OPTION_VALUE(index) (UCHAR_MAX + 1 + (int)(index))
@@ -397,10 +395,6 @@ static int check_target(struct xp_options *options, bool separated)
 	}
 	if (options->flight_bytes && (options->no_sleds || options->all || options->tid)) {
 		xp_error("--flight keeps records of sleds, and there are none with --no-sleds, --all or --tid");
-		return -EINVAL;
-	}
-	if (options->flight_bytes && options->flight_bytes < FLIGHT_BYTES_MIN) {
-		xp_error("--flight takes 1M at least");
 		return -EINVAL;
 	}
 	if ((options->sled_mode == XP_SLED_MODE_OPTION_PATCH || options->sled_mode == XP_SLED_MODE_OPTION_MEMORY) &&

@@ -64,7 +64,7 @@ struct xp_option {
 	const char *name;
 	char short_name;      /* 0: none */
 	const char *argument; /* name in help; NULL: no argument */
-	const char *choices;  /* NUMBER and CHOICE: separated by '|' */
+	const char *choices;  /* NUMBER and CHOICE: separated by '|'; SIZE: the smallest, NULL: 4K */
 	enum xp_option_type type;
 	unsigned int commands; /* 1u << enum xp_command, or'ed */
 	size_t offset;	       /* of the member of struct xp_options that it sets */
