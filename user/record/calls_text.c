@@ -19,18 +19,27 @@ const char *xp_function_symbol(const struct xp_functions *functions, uint32_t fn
 	return NULL;
 }
 
-const char *xp_function_text(struct xp_short_text *to, const struct xp_functions *functions, uint32_t fn_id)
+static const char *text_of(struct xp_short_text *to, const char *symbol, uint32_t id)
 {
-	const char *symbol = xp_function_symbol(functions, fn_id);
 	char *demangled = symbol && *symbol ? xp_demangle(symbol) : NULL;
 	char name[XP_DEMANGLED_BYTES_MAX];
 
 	if (symbol && *symbol)
 		xp_short_name(name, sizeof(name), demangled ? demangled : symbol);
 	else
-		snprintf(name, sizeof(name), "function %" PRIu32, fn_id);
+		snprintf(name, sizeof(name), "function %" PRIu32, id);
 	free(demangled);
 	return xp_short_text(to, name);
+}
+
+const char *xp_function_text(struct xp_short_text *to, const struct xp_functions *functions, uint32_t fn_id)
+{
+	return text_of(to, xp_function_symbol(functions, fn_id), fn_id);
+}
+
+const char *xp_object_function_text(struct xp_short_text *to, const struct xp_object *object, uint32_t id)
+{
+	return text_of(to, object->table->functions[id - 1].name, id);
 }
 
 /* Adds to the text; what does not fit is left out. */

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "base/text.h"
+#include "sled/object.h"
 #include "trace/process.h"
 
 /* The symbol of a function; NULL: unknown. */
@@ -14,6 +15,9 @@ const char *xp_function_symbol(const struct xp_functions *functions, uint32_t fn
 
 /* The short name of a function, or "function ID". Returns to->text. */
 const char *xp_function_text(struct xp_short_text *to, const struct xp_functions *functions, uint32_t fn_id);
+
+/* The same of an object's function by its id there. */
+const char *xp_object_function_text(struct xp_short_text *to, const struct xp_object *object, uint32_t id);
 
 #define XP_FLIGHT_CALLS_TEXT_BYTES (6 * XP_SHORT_TEXT_BYTES)
 

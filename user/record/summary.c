@@ -352,11 +352,10 @@ static void print_budget(const struct xp_recording *recording)
 			most = &all[i];
 	}
 	if (most)
-		snprintf(
-		    text, sizeof(text), "%zu function%s taken out, %s for %.1f s%s", out, out == 1 ? " was" : "s were",
-		    xp_short_text(&name,
-				  most->object->table->functions[most->function_id - 1].name ?: "one without a name"),
-		    xp_clock_ns(recording->clock, most->out_ticks) / 1e9, out > 1 ? " (`xprof report` has all)" : "");
+		snprintf(text, sizeof(text), "%zu function%s taken out, %s for %.1f s%s", out,
+			 out == 1 ? " was" : "s were", xp_object_function_text(&name, most->object, most->function_id),
+			 xp_clock_ns(recording->clock, most->out_ticks) / 1e9,
+			 out > 1 ? " (`xprof report` has all)" : "");
 	explain_excess(recording);
 	xp_info("budget %.3g %%: recording took about %.1f %% of the CPU time; %s",
 		100 * recording->options->max_overhead, 100 * xp_throttle_spent(recording->probes.throttle), text);
