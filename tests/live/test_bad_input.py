@@ -83,6 +83,10 @@ def test_kernel_thread(refuse):
     refuse(["-p", kernel.name], FAILED, f"process {kernel.name} is a kernel thread")
 
 
+def test_file_without_sleds(refuse):
+    refuse(["--exec", "/bin/ls"], FAILED, "--exec /bin/ls: no XRay sleds", "clang -fxray-instrument")
+
+
 def test_xprof_itself(xprof, tmp_path):
     done = project.run(["sh", "-c", f"exec '{xprof.path}' record -o '{tmp_path}/out' -p $$"])
     assert_refused(done, tmp_path / "out", FAILED, "is xprof itself", "give another -p")

@@ -333,8 +333,15 @@ static int attach_exec_file(struct xp_recording *recording)
 	close(fd);
 	if (err)
 		return err;
-	if (!object->table)
-		return -ENOENT;
+	if (!object->table) {
+		char why[sizeof(recording->why)];
+
+		memcpy(why, recording->why, sizeof(why));
+		return xp_refuse(recording->why, sizeof(recording->why), -ENOENT,
+				 "--exec %s: %s; build it with `clang -fxray-instrument` (and "
+				 "-fxray-instruction-threshold=1 for short functions too)",
+				 xp_short_text(&shown, path), why);
+	}
 	/* Otherwise in each process, when it executes the file. */
 	if (!recording->probes.patch)
 		err = xp_follow_attach_object(recording, object, NULL, &sleds);
