@@ -129,6 +129,9 @@ def test_idle_target(xprof, start, program, tmp_path):
         sleds, rate, said, shares[mode] = forecast(done.stdout)
         assert (sleds, rate, said) == (6, 0, None), done.stdout
     assert shares["patch"] < shares["probe"]
+    done = xprof("record", "--dry-run", "--sled-mode", "memory", "-p", process.pid)
+    in_memory = "patched, not in memory: " not in done.stdout
+    assert f"6 sleds, 6 to patch{' (calls in memory)' * in_memory}, 0 refused" in done.stdout, done.stdout
     process.kill()
     process.wait()
     # Nothing runs the file.

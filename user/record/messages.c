@@ -8,6 +8,7 @@
 
 #include "base/util.h"
 #include "budget/cost_watch.h"
+#include "record/calls_text.h"
 #include "record/recording.h"
 
 /* ---- failures ---- */
@@ -71,9 +72,11 @@ void xp_announce_dry_run(const struct xp_recording *recording)
 			const struct xp_range *range = &process->functions.ranges[i];
 			const struct xp_object *object = range->object;
 
-			xp_put_line(stdout, "  %s: %zu functions, %zu sleds, %zu to %s, %zu refused", object->path,
+			xp_put_line(stdout, "  %s: %zu functions, %zu sleds, %zu to %s%s, %zu refused", object->path,
 				    object->table->function_count, object->table->sled_count, range->sleds.attached,
-				    xp_sled_mode_name(&range->sleds), range->sleds.patched + range->sleds.unreadable);
+				    range->sleds.mode == XP_SLEDS_PATCHED ? "patch" : "probe",
+				    range->sleds.memory ? " (calls in memory)" : "",
+				    range->sleds.patched + range->sleds.unreadable);
 		}
 		if (process->attaching.probed_why)
 			xp_put_line(stdout, "  probed, not patched: %s", process->attaching.probed_why);
@@ -131,8 +134,7 @@ static void say_budget(const struct xp_recording *recording)
 	all = xp_throttle_list(recording->probes.throttle, &count);
 	if (count)
 		xp_info("budget: %s%s not recorded at first because of too many calls",
-			xp_short_text(&name, all->object->table->functions[all->function_id - 1].name
-						 ?: "a function without a name"),
+			xp_object_function_text(&name, all->object, all->function_id),
 			count > 1 ? " and others are" : " is");
 }
 
