@@ -88,7 +88,7 @@ static int report(const struct xp_options *options, struct xp_recorded *recorded
 
 enum xp_exit xp_cmd_report(const struct xp_options *options)
 {
-	struct xp_recorded recorded = { 0 };
+	struct xp_recorded recorded = { .reads_pprof = true };
 	bool failed = false;
 	int err = report(options, &recorded, &failed);
 

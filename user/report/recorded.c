@@ -482,14 +482,33 @@ static int add_directory(struct xp_recorded *recorded, struct place *place, int 
 	return err || added ? err : -ENOENT;
 }
 
-static void report_error(const char *path, int err, const struct place *place)
+static bool is_perf_data(const char *path)
+{
+	static const char magic[] = "PERFILE2";
+	struct xp_file_view view;
+	bool is = false;
+
+	if (xp_file_view_open(&view, AT_FDCWD, path))
+		return false;
+	is = view.size >= strlen(magic) && !memcmp(view.bytes, magic, strlen(magic));
+	xp_file_view_close(&view);
+	return is;
+}
+
+static void report_error(const struct xp_recorded *recorded, const char *path, int err, const struct place *place,
+			 bool is_directory)
 {
 	if (err != -ENOENT || access(path, F_OK))
 		xp_error("%s: cannot read it: %s", path, err == -EINVAL ? "not a regular file" : strerror(-err));
 	else if (place->cut_off)
 		xp_error("%s: the recording was cut off; `xprof recover` writes its files", path);
+	else if (is_directory)
+		xp_error("%s: no gperftools profile or XRay FDR log in this directory", path);
+	else if (is_perf_data(path))
+		xp_error("%s: cannot read perf.data alone: give the directory of the recording", path);
 	else
-		xp_error("%s: neither a gperftools profile nor an XRay FDR log", path);
+		xp_error("%s: neither a gperftools profile%s nor an XRay FDR log", path,
+			 recorded->reads_pprof ? ", a pprof profile (.pb.gz)" : "");
 }
 
 static int add_path(struct xp_recorded *recorded, struct place *place, const char *path, int dir_fd)
@@ -530,7 +549,7 @@ int xp_recorded_add(struct xp_recorded *recorded, const char *path)
 	forget_manifest(&place);
 	if (!err || err == -ENOMEM)
 		return err;
-	report_error(path, err, &place);
+	report_error(recorded, path, err, &place, dir_fd >= 0);
 	return -ENOENT;
 }
 
