@@ -34,10 +34,14 @@ int xp_option_export_list(struct xp_options *options)
 		at += length;
 	}
 	for_samples = options->pprof || options->folded || options->speedscope;
-	/* The page also shows calls. */
-	if (options->export_formats &&
-	    (options->dry_run || (for_samples && (options->no_samples || options->exec_path)))) {
-		xp_error("--export is for samples, and there are none with --no-samples, --exec or --dry-run");
+	if (options->export_formats && options->dry_run) {
+		xp_error("--export is for a recording, and --dry-run makes none");
+		return -EINVAL;
+	}
+	if (options->export_formats && for_samples && (options->no_samples || options->exec_path)) {
+		xp_error("--export of pprof, folded and speedscope is for samples, and there are none with %s; html "
+			 "shows calls, too",
+			 options->exec_path ? "--exec" : "--no-samples");
 		return -EINVAL;
 	}
 	return 0;
