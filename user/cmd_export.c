@@ -50,6 +50,8 @@ enum xp_exit xp_cmd_export(const struct xp_options *options)
 			.functions = options->functions.texts,
 			.function_count = options->functions.count,
 		},
+		/* Whoever asks for it before the recording cannot know whether there will be any. */
+		.may_be_empty = options->export_formats,
 	};
 	int err = set_up_debuginfod(options);
 

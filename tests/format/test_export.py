@@ -123,6 +123,52 @@ def test_nothing_is_left(exported):
     assert "nothing to export" in exported(lines, "--functions", "!app*", status=1)
 
 
+def test_what_is_missing_is_told(xprof, tmp_path):
+    """Nothing is called selected that was not."""
+
+    def refused(*args):
+        done = xprof("export", "--folded", "-o", "-", *args)
+        assert done.returncode == 1 and done.stdout == ""
+        return done.stderr
+
+    profile = tmp_path / "app.prof"
+    profile.write_bytes(PROFILE)
+    text = tmp_path / "perf.data"
+    assert "nothing to export: there is no XRay FDR log with calls" in refused("--calls", profile)
+    assert "nothing to export: no sample was recorded" in refused(profile)
+    assert "nothing to export: no sample is selected" in refused("-p", "1", profile)
+    (tmp_path / "app.fdr").write_bytes(hand_made.fdr_log({1: [(hand_made.ENTER, 1, 5)]}))
+    assert "nothing to export: there is no gperftools profile with samples" in refused(tmp_path / "app.fdr")
+    text.write_bytes(b"text")
+    assert "neither a gperftools profile nor an XRay FDR log" in refused(text)
+    text.write_bytes(b"PERFILE2")
+    assert "give the directory of the recording" in refused(text)
+
+
+# Two threads, the second a second later: a ns a tick.
+CALLS = hand_made.fdr_log({
+    1: [(hand_made.ENTER, 1, TSC), (hand_made.EXIT, 1, TSC + 10**9 // 2)],
+    2: [(hand_made.ENTER, 2, TSC + 10**9), (hand_made.EXIT, 2, TSC + 10**9 + 5)],
+})
+
+
+def test_path_of_what_is_made(xprof, tmp_path):
+    (tmp_path / "app.fdr").write_bytes(CALLS)
+    done = xprof("export", "--html", tmp_path / "app.fdr")
+    assert done.returncode == 0 and f"  {tmp_path}/recording.html  " in done.stderr, done.stderr
+
+
+@pytest.mark.parametrize("args, kept", [
+    (("--to", "1s"), "fn_1 500000000"),
+    (("--from", "0.75s"), "fn_2 5"),
+])
+def test_times_of_a_lone_log_count_from_its_first_call(xprof, tmp_path, args, kept):
+    log = tmp_path / "app.fdr"
+    log.write_bytes(CALLS)
+    done = xprof("export", "--calls", "--folded", "--by", "none", "-o", "-", *args, log)
+    assert (done.returncode, done.stdout) == (0, kept + "\n"), done.stderr
+
+
 ONE = [("comm", TSC + 1, 7, 7, "app"), mapping(2, 7, "1000", "/gone/app"), sample(3, 7, 7, 0, "1010")]
 STACK = "app (7);app+0x10 1\n"
 OTHER_USER = 65534

@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include "base/util.h"
 #include "report/model_depth.h"
 #include "report/model_names.h"
 #include "report/model_tree.h"
@@ -249,6 +250,17 @@ static void test_select_threads_and_times(void **state)
 	assert_true(xp_select_needs_threads(&select));
 }
 
+static void test_any_criterion_is_a_selection(void **state)
+{
+	const struct xp_select given[] = { { .pid_count = 1 }, { .tid = 1 },   { .comm_count = 1 },
+					   { .from_ns = 1 },   { .to_ns = 1 }, { .function_count = 1 } };
+
+	(void)state;
+	assert_false(xp_select_is_given(&(struct xp_select){ 0 }));
+	for (size_t i = 0; i < XP_ARRAY_SIZE(given); i++)
+		assert_true(xp_select_is_given(&given[i]));
+}
+
 /* The names of a stack's functions, the innermost first; same ones in a row once, with their number. */
 static void put_stack(const struct xp_model *model, uint32_t stack, char *to, size_t size)
 {
@@ -384,6 +396,7 @@ int main(void)
 		TEST(test_unwanted_functions),
 		TEST(test_wanted_and_unwanted_functions),
 		TEST(test_select_threads_and_times),
+		TEST(test_any_criterion_is_a_selection),
 		TEST(test_depth_is_bounded),
 		TEST(test_shallow_stacks_are_whole),
 		TEST(test_many_deep_stacks),

@@ -195,11 +195,27 @@ struct exporting {
 
 static int say_nothing(const struct exporting *exporting, bool is_page)
 {
-	bool is_calls = exporting->options->kind == XP_MODEL_CALLS;
+	const struct xp_export_options *options = exporting->options;
+	bool is_calls = options->kind == XP_MODEL_CALLS, has_logs = false, has_profiles = false, is_missing;
 	const char *what = is_calls ? "call" : is_page ? "sample or call" : "sample";
 
-	xp_error("nothing to export: no %s %s", what,
-		 exporting->recorded.process_count ? "is selected" : "was recorded");
+	for (size_t i = 0; i < exporting->recorded.process_count; i++) {
+		has_logs |= !!exporting->recorded.processes[i].log;
+		has_profiles |= !!exporting->recorded.processes[i].profile;
+	}
+	is_missing = !is_page && !(is_calls ? has_logs : has_profiles);
+	if (options->may_be_empty && !exporting->broken) {
+		xp_info("nothing to export: no %s was recorded", what);
+		return 0;
+	}
+	if (is_missing)
+		xp_error("nothing to export: there is no %s with %ss", is_calls ? "XRay FDR log" : "gperftools profile",
+			 what);
+	else
+		xp_error("nothing to export: no %s %s", what,
+			 exporting->broken			? "can be read"
+			 : xp_select_is_given(&options->select) ? "is selected"
+								: "was recorded");
 	return -ENODATA;
 }
 
@@ -273,7 +289,7 @@ static int export_model(struct exporting *exporting, const struct xp_model_sourc
 
 	if (!err && !model.sample_count)
 		err = say_nothing(exporting, false);
-	if (!err)
+	else if (!err)
 		err = write_all(&page, false, exporting->options, exporting->directory);
 	xp_model_free(&model);
 	return err;
@@ -298,7 +314,7 @@ static int export_page(struct exporting *exporting, const struct xp_model_source
 	}
 	if (!err && !page.model_count)
 		err = say_nothing(exporting, true);
-	if (!err)
+	else if (!err)
 		err = write_all(&page, true, exporting->options, exporting->directory);
 	for (size_t i = 0; i < XP_ARRAY_SIZE(models); i++)
 		xp_model_free(&models[i]);
@@ -343,8 +359,8 @@ int xp_export(const char *recording, const struct xp_export_options *options)
 	if (is_directory)
 		snprintf(directory, sizeof(exporting.directory), "%s", recording);
 	else
-		snprintf(directory, sizeof(exporting.directory), "%.*s", slash ? (int)(slash - recording) + 1 : 1,
-			 slash ? recording : ".");
+		snprintf(directory, sizeof(exporting.directory), "%.*s",
+			 slash ? XP_MAX((int)(slash - recording), 1) : 1, slash ? recording : ".");
 	err = xp_recorded_add(&exporting.recorded, recording);
 	if (!err)
 		err = xp_facts_read(&exporting.facts, directory);

@@ -39,6 +39,7 @@ struct xp_export_options {
 	const char *output;	/* "-": standard output; NULL: a file beside the recording for each format */
 	const char *instr_map;	/* as in struct xp_model_source */
 	struct xp_select select;
+	bool may_be_empty; /* it is no error if there is nothing to export */
 	/* Set by xp_export(), for writers that read the calls themselves. */
 	const struct xp_model_source *source;
 	bool *broken;

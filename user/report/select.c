@@ -32,6 +32,11 @@ bool xp_select_time(const struct xp_select *select, uint64_t time_ns)
 	return time_ns >= select->from_ns && (!select->to_ns || time_ns < select->to_ns);
 }
 
+bool xp_select_is_given(const struct xp_select *select)
+{
+	return select->pid_count || select->comm_count || select->function_count || xp_select_needs_threads(select);
+}
+
 bool xp_select_needs_threads(const struct xp_select *select)
 {
 	return select->tid || select->from_ns || select->to_ns;

@@ -30,6 +30,8 @@ struct xp_select {
 bool xp_select_thread(const struct xp_select *select, uint64_t pid, uint64_t tid, const char *process_name,
 		      const char *thread_name);
 bool xp_select_time(const struct xp_select *select, uint64_t time_ns);
+/* Whether there is any criterion. */
+bool xp_select_is_given(const struct xp_select *select);
 /* Whether anything depends on threads or times, which profiles do not tell apart. */
 bool xp_select_needs_threads(const struct xp_select *select);
 
