@@ -40,7 +40,7 @@ int xp_option_export_list(struct xp_options *options)
 	}
 	if (options->export_formats && for_samples && (options->no_samples || options->exec_path)) {
 		xp_error("--export of pprof, folded and speedscope is for samples, and there are none with %s; html "
-			 "shows calls, too",
+			 "and perfetto show calls, too",
 			 options->exec_path ? "--exec" : "--no-samples");
 		return -EINVAL;
 	}

@@ -256,7 +256,7 @@ def test_report_and_check_of_an_export(made, tmp_path):
 
 def test_export_of_an_idle_recording_at_its_end(xprof, tmp_path):
     """The target owes nobody a sample: that is told, and no failure."""
-    done = xprof("record", "-o", tmp_path / "recording", "-F", "1", "--export", "folded,html", "--", "sleep", "0.01")
+    done = xprof("record", "-o", tmp_path / "recording", "-F", "1", "--export", "folded,perfetto,html", "--", "sleep", "0.01")
     assert done.returncode == 0, done.stderr
     assert "nothing to export: no sample was recorded" in done.stderr
 
@@ -275,8 +275,8 @@ def test_export_of_a_recording_at_its_end(made, xprof, tmp_path):
     assert done.returncode == 0, done.stderr
     for args, words in (
         (["--export", "pprof,svg", "-p", "1"], "not 'pprof,svg'"),
-        (["--export", "pprof", "--no-samples", "-p", "1"], "there are none with --no-samples; html shows calls, too"),
-        (["--export", "folded,html", "--exec", "/bin/ls"], "there are none with --exec; html shows calls, too"),
+        (["--export", "pprof", "--no-samples", "-p", "1"], "there are none with --no-samples; html and perfetto show calls, too"),
+        (["--export", "folded,html", "--exec", "/bin/ls"], "there are none with --exec; html and perfetto show calls, too"),
         (["--export", "html", "--dry-run", "-p", "1"], "--export is for a recording, and --dry-run makes none"),
     ):
         done = xprof("record", *args)

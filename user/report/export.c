@@ -276,7 +276,7 @@ static int export_timeline(struct exporting *exporting, const struct xp_model_so
 	if (!err)
 		err = write_all(&page, true, &options, exporting->directory);
 	if (err == -ENODATA)
-		say_nothing(exporting, true);
+		err = say_nothing(exporting, true);
 	xp_model_free(&model);
 	return err;
 }
