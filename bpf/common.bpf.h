@@ -82,6 +82,15 @@ static __always_inline __u64 now(void)
 	return count;
 }
 
+/*
+ * For births and ends of threads: in one order on all CPUs, also if counters have lost ticks. A thread may live for
+ * less than that.
+ */
+static __always_inline __u64 now_in_order(void)
+{
+	return bpf_ktime_get_ns() | XP_TIME_KTIME;
+}
+
 static __always_inline void count_lost(enum xp_event_kind kind)
 {
 	COUNT(lost[kind & (XP_EVENT_KINDS - 1)]);

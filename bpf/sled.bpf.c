@@ -26,7 +26,9 @@ static __always_inline bool wanted(__u32 pid)
 
 static __always_inline xp_event_position position_of(__u64 pid_tgid)
 {
-	return has_call_rings ? ring_position(pid_tgid) : 0;
+	struct task_struct *task = (struct task_struct *)bpf_get_current_task();
+
+	return has_call_rings ? ring_position(pid_tgid, fs_base_of(task)) : 0;
 }
 
 /* flags: of bpf_ringbuf_submit(). */
@@ -286,15 +288,18 @@ int stub_memory_call(struct pt_regs *ctx)
 	__u64 fs_base = ctx->ax;
 	__u32 word = ctx->r10;
 	__u32 kind = word >> XP_FN_BITS;
+	xp_event_position position;
 
 	if (kind > XP_EVENT_TAIL_EXIT)
 		return 0;
+	/* Without a key now, it may have had that of an earlier thread for its first calls. */
+	position = count ? count + 1 : ring_position(pid_tgid, fs_base);
 	tell_thread(pid_tgid, fs_base);
 	/*
 	 * A full ring wakes the reader if that has taken everything else. A thread that gets no ring would wake it at
 	 * each call.
 	 */
-	return record_positioned(pid_tgid, kind == XP_EVENT_EXIT ? sp : sp + RETURN_BYTES, word, count + 1, 1,
+	return record_positioned(pid_tgid, kind == XP_EVENT_EXIT ? sp : sp + RETURN_BYTES, word, position, 1,
 				 count ? 0 : BPF_RB_NO_WAKEUP);
 }
 

@@ -32,16 +32,17 @@ static __always_inline void record_task(struct task_struct *task, __u32 tid, __u
 					enum xp_event_kind kind)
 {
 	struct xp_event_task *event = reserve(sizeof(*event), kind);
+	__u32 pid = BPF_CORE_READ(task, tgid);
 
 	if (!event) {
 		__sync_fetch_and_add(&tasks_lost, 1);
 		return;
 	}
-	fill(&event->head, now(), (__u64)BPF_CORE_READ(task, tgid) << 32 | tid, 0, 0, kind);
+	fill(&event->head, kind == XP_EVENT_EXIT_THREAD ? now_in_order() : now(), (__u64)pid << 32 | tid, 0, 0, kind);
 	event->ppid = ppid;
 	event->exit_code = BPF_CORE_READ(task, exit_code);
 	event->execs = execs;
-	event->position = kind == XP_EVENT_EXIT_THREAD ? ring_counts(tid, &event->taken_back) : 0;
+	event->position = kind == XP_EVENT_EXIT_THREAD ? ring_counts(pid, fs_base_of(task), &event->taken_back) : 0;
 	/*
 	 * CPU time of the task and of the threads that have ended; excludes a first thread that ended before the
 	 * others.
@@ -119,39 +120,45 @@ int BPF_PROG(task_exit, struct task_struct *task)
  * and the children of vfork(), which have the fs base of their parent.
  */
 
-/* Children of vfork() that have neither executed a program nor ended -> pid and tid of the thread that waits for them.
- */
+/* The thread that waits for a child of vfork(). */
+struct lender {
+	__u64 pid;
+	__u64 fs_base;
+};
+
+/* Children of vfork() that have neither executed a program nor ended. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 4096);
 	__type(key, __u32);
-	__type(value, __u64);
+	__type(value, struct lender);
 } borrowers SEC(".maps");
 
 SEC("raw_tp/task_newtask")
 int BPF_PROG(task_new, struct task_struct *task, unsigned long clone_flags)
 {
-	__u64 parent = bpf_get_current_pid_tgid();
-	__u32 pid = parent >> 32;
+	__u32 pid = bpf_get_current_pid_tgid() >> 32;
 	__u32 tid;
 
 	if (!(clone_flags & CLONE_VM) || !followed(pid))
 		return 0;
 	tid = BPF_CORE_READ(task, pid);
-	if (!(clone_flags & CLONE_THREAD))
-		bpf_map_update_elem(&borrowers, &tid, &parent, BPF_ANY);
-	record_thread((__u64)pid << 32 | tid, task, BPF_CORE_READ(task, thread.fsbase), clone_flags, parent,
-		      XP_EVENT_THREAD);
+	if (!(clone_flags & CLONE_THREAD)) {
+		struct lender lender = { pid, fs_base_of((struct task_struct *)bpf_get_current_task()) };
+
+		bpf_map_update_elem(&borrowers, &tid, &lender, BPF_ANY);
+	}
+	record_thread((__u64)pid << 32 | tid, task, fs_base_of(task), clone_flags, fs_base_of(task), XP_EVENT_THREAD);
 	return 0;
 }
 
 static __always_inline void leave_memory(__u32 tid)
 {
-	__u64 *parent = bpf_map_lookup_elem(&borrowers, &tid);
+	struct lender *lender = bpf_map_lookup_elem(&borrowers, &tid);
 
-	if (!parent)
+	if (!lender)
 		return;
-	record_thread((*parent >> 32 << 32) | tid, NULL, 0, 0, *parent, XP_EVENT_THREAD_GONE);
+	record_thread(lender->pid << 32 | tid, NULL, 0, 0, lender->fs_base, XP_EVENT_THREAD_GONE);
 	bpf_map_delete_elem(&borrowers, &tid);
 }
 

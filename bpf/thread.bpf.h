@@ -34,19 +34,27 @@ extern struct told_threads {
 	__type(value, __u64);
 } told_threads SEC(".maps");
 
-/* Threads with a call ring -> the address of their struct xp_call_slot. The loader keeps it. */
+/*
+ * Call rings -> the address of their struct xp_call_slot in the process. The loader keeps it. By fs base, not by
+ * thread: a new thread may use the ring of one that has ended, and end, before the loader knows of it.
+ */
 extern struct call_slots {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 65536);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, __u32);
+	__type(key, struct xp_ring_key);
 	__type(value, __u64);
 } call_slots SEC(".maps");
 
-static __always_inline xp_event_position ring_counts(__u64 pid_tgid, __u32 *taken_back)
+static __always_inline __u64 fs_base_of(struct task_struct *task)
 {
-	__u32 tid = pid_tgid;
-	__u64 *slot = bpf_map_lookup_elem(&call_slots, &tid);
+	return BPF_CORE_READ(task, thread.fsbase);
+}
+
+static __always_inline xp_event_position ring_counts(__u32 pid, __u64 fs_base, __u32 *taken_back)
+{
+	struct xp_ring_key key = { .fs_base = fs_base, .pid = pid };
+	__u64 *slot = bpf_map_lookup_elem(&call_slots, &key);
 	struct ring_counts counts;
 
 	if (!slot || bpf_probe_read_user(&counts, sizeof(counts), (const void *)(*slot + CALL_SLOT_COUNTS)))
@@ -55,11 +63,12 @@ static __always_inline xp_event_position ring_counts(__u64 pid_tgid, __u32 *take
 	return counts.head + 1;
 }
 
-static __always_inline xp_event_position ring_position(__u64 pid_tgid)
+/* Of the running thread. */
+static __always_inline xp_event_position ring_position(__u64 pid_tgid, __u64 fs_base)
 {
 	__u32 taken_back;
 
-	return ring_counts(pid_tgid, &taken_back);
+	return ring_counts(pid_tgid >> 32, fs_base, &taken_back);
 }
 
 /* Whether the thread may execute rdtsc, as far as is known. */
@@ -68,9 +77,9 @@ static __always_inline bool has_tsc(struct task_struct *task)
 	return no_tsc_flag && !(BPF_CORE_READ(task, thread_info.flags) & no_tsc_flag);
 }
 
-/* task: the new one; NULL: it ends. ring_of: a thread whose position belongs to the record; 0: none. */
+/* task: the new one; NULL: it ends. ring: the fs base of the ring whose position belongs to the record; 0: none. */
 static __always_inline bool record_thread(__u64 pid_tgid, struct task_struct *task, __u64 fs_base, __u64 clone_flags,
-					  __u64 ring_of, enum xp_event_kind kind)
+					  __u64 ring, enum xp_event_kind kind)
 {
 	struct xp_event_thread *event = reserve(sizeof(*event), kind);
 
@@ -78,7 +87,7 @@ static __always_inline bool record_thread(__u64 pid_tgid, struct task_struct *ta
 		__sync_fetch_and_add(&tasks_lost, 1);
 		return false;
 	}
-	fill(&event->head, now(), pid_tgid, 0, 0, kind);
+	fill(&event->head, now_in_order(), pid_tgid, 0, 0, kind);
 	event->fs_base = fs_base;
 	event->clone_flags = clone_flags;
 	if (task && !has_tsc(task)) {
@@ -86,7 +95,7 @@ static __always_inline bool record_thread(__u64 pid_tgid, struct task_struct *ta
 		event->clone_flags |= XP_TASK_NO_TSC;
 	}
 	event->taken_back = 0;
-	event->position = ring_of ? ring_counts(ring_of, &event->taken_back) : 0;
+	event->position = ring ? ring_counts(pid_tgid >> 32, ring, &event->taken_back) : 0;
 	bpf_ringbuf_submit(event, BPF_RB_FORCE_WAKEUP);
 	return true;
 }

@@ -131,11 +131,17 @@ struct xp_event_thread {
 	struct xp_event head; /* pid: the process whose memory it shares; tid: the new task */
 	__u64 fs_base;	      /* of the new task, before its first instruction; 0: it can have no call ring */
 	__u64 clone_flags;
-	/* In the ring of the thread that made the task, if that is a child of vfork(): */
+	/* In the ring of this fs base, before the task: of an earlier thread, or of the parent of a vfork(). */
 	xp_event_position position;
 	__u32 taken_back; /* with a position: short calls that were taken back in the ring before, modulo 2^32 */
 };
 _Static_assert(sizeof(struct xp_event_thread) == 48, "xp_event_thread");
+
+/* The key of a call ring in the BPF map `call_slots`. */
+struct xp_ring_key {
+	__u64 fs_base;
+	__u64 pid; /* the process whose memory it is */
+};
 
 /* Of a call's record. */
 static inline xp_event_position xp_event_get_position(const struct xp_event *event, unsigned long size)

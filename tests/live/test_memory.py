@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Calls that patched sleds record in memory: each one is in the log of its thread, or counted."""
+import collections
 import ctypes
 import fcntl
 import json
@@ -76,6 +77,36 @@ def test_short_calls(memory, way, count):
     own = 2 * sum(counted[name] for name in ("work", "inner", "handler"))
     assert totals["filtered"]["min_duration"] == own
     assert totals["filtered"]["outside"] == 2 * counted["child"]
+
+
+@pytest.mark.alone("makes the clocks of other recordings less exact")
+@pytest.mark.skipif(not pathlib.Path("/sys/bus/event_source/devices/msr").exists(), reason="no TSC counters")
+@pytest.mark.parametrize("options", [[], ["--min-duration=10s"]], ids=["all", "short"])
+def test_threads_with_times_that_are_wrong(program, record, start, options):
+    """Threads that have the ring of others, while the counters that BPF takes the time from lose ticks, and xprof is late:
+    each has its own calls all the same."""
+    process = start([program("live/programs/memory.c", "-O1"), "wait", "threads", 300])
+    assert process.stdout.readline() == "ready\n"
+    session = record(MEMORY, "--no-samples", *options, "-p", process.pid).wait_attached()
+    counters = start([program("live/programs/counters.c", "-O1")])
+    assert counters.stdout.readline() == "ready\n"
+    process.send_signal(signal.SIGUSR1)
+    for _ in range(5):
+        session.process.send_signal(signal.SIGSTOP)
+        time.sleep(0.06)
+        session.process.send_signal(signal.SIGCONT)
+        time.sleep(0.015)
+    process.output = process.communicate(timeout=60)[0]
+    recorded = session.finish().adds_up()
+    counters.kill()
+    if options:
+        totals = recorded.totals
+        assert totals["lost"]["total"] == totals["written"] == 0
+        assert totals["filtered"]["min_duration"] == 2 * sum(recording.printed_calls(process.output).values())
+        return
+    assert_all_calls(process, recorded)
+    entered = collections.Counter(r.thread for r in recorded.log().records() if r.kind == ENTER)
+    assert collections.Counter(entered.values()) == {6: 300, 4: 100}
 
 
 def test_child_of_vfork(memory):

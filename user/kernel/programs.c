@@ -378,15 +378,15 @@ int xp_programs_stub_fd(const struct xp_programs *programs, enum xp_stub_slot sl
 	}
 }
 
-void xp_programs_set_call_slot(const struct xp_programs *programs, pid_t tid, uint64_t address)
+void xp_programs_set_call_slot(const struct xp_programs *programs, pid_t pid, uint64_t fs_base, uint64_t address)
 {
+	const struct xp_ring_key key = { .fs_base = fs_base, .pid = (uint32_t)pid };
 	int map = bpf_map__fd(programs->skeleton->maps.call_slots);
-	uint32_t key = (uint32_t)tid;
 
 	if (!address)
 		bpf_map_delete_elem(map, &key);
 	else if (bpf_map_update_elem(map, &key, &address, BPF_ANY))
-		xp_debug("the call ring of thread %d is not known to BPF: %s", tid, strerror(errno));
+		xp_debug("a call ring of process %d is not known to BPF: %s", pid, strerror(errno));
 }
 
 const uint64_t *xp_programs_tasks_lost(const struct xp_programs *programs)

@@ -77,8 +77,8 @@ int xp_programs_counts(const struct xp_programs *programs, uint64_t *counts, uin
 int xp_programs_count(const struct xp_programs *programs, uint32_t index, uint64_t *count);
 /* The program for a slot of the stub (stub.h). */
 int xp_programs_stub_fd(const struct xp_programs *programs, enum xp_stub_slot slot);
-/* Tells the address of a thread's struct xp_call_slot in its process; 0: it has none any more. */
-void xp_programs_set_call_slot(const struct xp_programs *programs, pid_t tid, uint64_t address);
+/* Tells where a process has the struct xp_call_slot of the threads with this fs base; 0: nowhere any more. */
+void xp_programs_set_call_slot(const struct xp_programs *programs, pid_t pid, uint64_t fs_base, uint64_t address);
 /* How many records of threads' births and ends were lost so far, for lack of room. */
 const uint64_t *xp_programs_tasks_lost(const struct xp_programs *programs);
 /* Threads that have told that they have no call ring tell it once more. */

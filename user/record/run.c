@@ -106,12 +106,18 @@ static int take(struct xp_recording *recording, const struct xp_event *record, s
 	return err;
 }
 
+/* All others are timed by CLOCK_MONOTONIC. */
+static bool is_timed_by_tsc(enum xp_event_kind kind)
+{
+	return kind != XP_EVENT_THREAD && kind != XP_EVENT_THREAD_GONE && kind != XP_EVENT_EXIT_THREAD;
+}
+
 static int sink(void *arg, const struct xp_event *record, size_t size, unsigned int cpu, uint64_t tsc)
 {
 	struct xp_recording *recording = arg;
 	int err = take(recording, record, size, cpu, tsc);
 
-	recording->bpf.by_ktime += record->time >> 63;
+	recording->bpf.by_ktime += is_timed_by_tsc(xp_event_kind(record)) && record->time & XP_TIME_KTIME;
 	/* A refusal on the way (an object without sleds) does not explain a later error. */
 	if (!err)
 		recording->why[0] = 0;

@@ -12,6 +12,15 @@
 #define RECORD_TICKS_MIN 4
 #define TIME_BITS (64 - XP_CALL_CPU_BITS)
 
+static void publish(struct xp_call_ring *ring)
+{
+	uint64_t first = ring->hole_count ? ring->holes[0] : ring->next;
+
+	if (ring->wraps)
+		return;
+	__atomic_store_n(&ring->slot->limit, first + ring->mask + 1 - XP_CALL_RING_MARGIN, __ATOMIC_RELEASE);
+}
+
 void xp_call_ring_begin(struct xp_call_ring *ring, struct xp_call_slot *slot, struct xp_call_record *records,
 			uint64_t count)
 {
@@ -25,6 +34,14 @@ void xp_call_ring_begin(struct xp_call_ring *ring, struct xp_call_slot *slot, st
 	__atomic_store_n(&slot->final, 0, __ATOMIC_RELAXED);
 	__atomic_store_n(&slot->head, 0, __ATOMIC_RELAXED);
 	__atomic_store_n(&slot->limit, count - XP_CALL_RING_MARGIN, __ATOMIC_RELEASE);
+}
+
+void xp_call_ring_number_from(struct xp_call_ring *ring, uint64_t first)
+{
+	ring->next = first;
+	__atomic_store_n(&ring->slot->final, first, __ATOMIC_RELAXED);
+	__atomic_store_n(&ring->slot->head, first, __ATOMIC_RELAXED);
+	publish(ring);
 }
 
 void xp_call_ring_resume(struct xp_call_ring *ring, struct xp_call_slot *slot, struct xp_call_record *records,
@@ -301,15 +318,6 @@ static size_t return_pending(struct xp_call_ring *ring, uint64_t until_tsc, uint
 	return count;
 }
 
-static void publish(struct xp_call_ring *ring)
-{
-	uint64_t first = ring->hole_count ? ring->holes[0] : ring->next;
-
-	if (ring->wraps)
-		return;
-	__atomic_store_n(&ring->slot->limit, first + ring->mask + 1 - XP_CALL_RING_MARGIN, __ATOMIC_RELEASE);
-}
-
 void xp_call_ring_advance(struct xp_call_ring *ring, uint64_t next)
 {
 	ring->next = next;
@@ -365,6 +373,11 @@ size_t xp_call_ring_take(struct xp_call_ring *ring, const struct xp_call_range *
 	return count;
 }
 
+uint32_t xp_call_ring_told_taken_back(const struct xp_call_ring *ring)
+{
+	return (uint32_t)__atomic_load_n(&ring->slot->taken_back, __ATOMIC_RELAXED);
+}
+
 uint64_t xp_call_ring_taken_back(struct xp_call_ring *ring, const struct xp_call_range *range)
 {
 	const uint64_t mask = (1ull << XP_CALL_TAKEN_BACK_BITS) - 1;
@@ -372,7 +385,7 @@ uint64_t xp_call_ring_taken_back(struct xp_call_ring *ring, const struct xp_call
 	uint64_t count = (told - ring->taken_back) & mask, ticks = range->now_tsc - ring->taken_back_tsc;
 
 	if (range->has_taken_back)
-		count = XP_MIN(count, range->taken_back - (uint32_t)ring->taken_back);
+		count = XP_MIN(count, (uint64_t)XP_MAX((int32_t)(range->taken_back - (uint32_t)ring->taken_back), 0));
 	if (!ring->min_ticks || !count)
 		return 0;
 	ring->taken_back += count;
@@ -383,7 +396,9 @@ uint64_t xp_call_ring_taken_back(struct xp_call_ring *ring, const struct xp_call
 
 uint64_t xp_call_ring_number(const struct xp_call_ring *ring, uint32_t low)
 {
-	return ring->next + (uint64_t)(int64_t)(int32_t)(low - (uint32_t)ring->next);
+	uint64_t near = ring->wraps ? __atomic_load_n(&ring->slot->head, __ATOMIC_ACQUIRE) : ring->next;
+
+	return near + (uint64_t)(int64_t)(int32_t)(low - (uint32_t)near);
 }
 
 bool xp_call_ring_skip(struct xp_call_ring *ring)

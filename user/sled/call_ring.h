@@ -65,6 +65,8 @@ struct xp_call_ring {
 /* Begins an empty ring of a power of two of records, more than 2 * XP_CALL_RING_MARGIN. No thread uses it yet. */
 void xp_call_ring_begin(struct xp_call_ring *ring, struct xp_call_slot *slot, struct xp_call_record *records,
 			uint64_t count);
+/* Counts the records from this number on, not from 0. Before a thread uses the ring. */
+void xp_call_ring_number_from(struct xp_call_ring *ring, uint64_t first);
 /* Lets the writer take back calls that are shorter. Before a thread uses the ring. */
 void xp_call_ring_drop_short(struct xp_call_ring *ring, uint64_t min_ticks);
 
@@ -209,11 +211,16 @@ static inline bool xp_call_ring_is_empty(const struct xp_call_ring *ring)
 
 /* Goes on behind the next record, which was not committed, and counts it as lost. Returns false if there is none. */
 bool xp_call_ring_skip(struct xp_call_ring *ring);
+/* How many calls the writer says that it has taken back so far, the low 32 bits. */
+uint32_t xp_call_ring_told_taken_back(const struct xp_call_ring *ring);
 /*
  * How many calls the writer has taken back since the last time: not more than it can have by now, whatever it says.
  */
 uint64_t xp_call_ring_taken_back(struct xp_call_ring *ring, const struct xp_call_range *range);
-/* The number of a record of which the low 32 bits are known: the one that is closest to the next one to take. */
+/*
+ * The number of a record of which the low 32 bits are known: the one that is closest to the next one to take, or in a
+ * ring that wraps, to the next one to write.
+ */
 uint64_t xp_call_ring_number(const struct xp_call_ring *ring, uint32_t low);
 
 /* How many records the thread says that it has reserved, but which were not returned: at most what fits. */

@@ -137,6 +137,7 @@ void xp_call_rings_free(struct xp_call_rings *rings)
 	if (!rings || --rings->references)
 		return;
 	xp_call_rings_stop(rings);
+	xp_call_rings_forget(rings);
 	memset(owners(rings), 0, sizeof(*owners(rings)));
 	xp_shared_pages_forget(&rings->pages);
 	munmap(rings->memory, XP_CALL_RINGS_BYTES);
@@ -172,12 +173,29 @@ static uint64_t slot_address(const struct xp_call_rings *rings, const struct xp_
 	return rings->address + (uint64_t)((const uint8_t *)slot - rings->memory);
 }
 
-/* BPF knows the slot before the thread records there. */
-static void set_key(struct xp_call_rings *rings, size_t index)
+static void tell_programs(struct xp_call_rings *rings, size_t index)
 {
 	if (rings->programs)
-		xp_programs_set_call_slot(rings->programs, rings->tids[index],
+		xp_programs_set_call_slot(rings->programs, rings->pid, rings->fs_bases[index],
 					  slot_address(rings, rings->list[index].ring.slot));
+	rings->list[index].told = true;
+}
+
+static void forget_ring(struct xp_call_rings *rings, size_t index)
+{
+	if (rings->list[index].told && rings->programs)
+		xp_programs_set_call_slot(rings->programs, rings->pid, rings->fs_bases[index], 0);
+	rings->list[index].told = false;
+}
+
+void xp_call_rings_forget(struct xp_call_rings *rings)
+{
+	for (size_t i = 0; i < rings->count; i++)
+		forget_ring(rings, i);
+}
+
+static void set_key(struct xp_call_rings *rings, size_t index)
+{
 	__atomic_store_n(&rings->list[index].ring.slot->key, rings->fs_bases[index], __ATOMIC_RELEASE);
 	rings->list[index].free_tsc = 0;
 }
@@ -289,6 +307,7 @@ static void bind_ring(struct xp_call_rings *rings, pid_t tid, uint64_t fs_base, 
 	*ring = (struct xp_thread_ring){ .since_tsc = tsc };
 	xp_call_ring_begin(&ring->ring, slot, (struct xp_call_record *)(rings->memory + offset),
 			   rings->ring_bytes / XP_CALL_RECORD_BYTES);
+	xp_call_ring_number_from(&ring->ring, rings->first_number);
 	if (rings->wraps)
 		xp_call_ring_wrap(&ring->ring);
 	if (rings->min_ticks)
@@ -296,6 +315,8 @@ static void bind_ring(struct xp_call_rings *rings, pid_t tid, uint64_t fs_base, 
 	rings->tids[index] = tid;
 	rings->fs_bases[index] = fs_base;
 	set_owner(rings, index);
+	/* Before the thread records there. */
+	tell_programs(rings, index);
 	set_key(rings, index);
 }
 
@@ -332,9 +353,8 @@ void xp_call_rings_end(struct xp_call_rings *rings, pid_t tid)
 
 	if (!ring)
 		return;
-	if (rings->programs)
-		xp_programs_set_call_slot(rings->programs, tid, 0);
 	rings->tids[index_of(rings, ring)] = 0;
+	ring->left_tid = 0;
 	ring->borrower = 0;
 	ring->ended_tsc = 0;
 }
@@ -351,6 +371,9 @@ void xp_call_rings_recycle(struct xp_call_rings *rings, uint64_t done_tsc,
 			clear_key(ring);
 		} else if (ring->free_tsc < done_tsc) {
 			before(arg, ring);
+			forget_ring(rings, i);
+			/* A number that BPF has read in this ring comes before all numbers of a later one. */
+			rings->first_number = XP_MAX(rings->first_number, ring->ring.next);
 			rings->fs_bases[i] = 0;
 			if (rings->refused && rings->programs)
 				xp_programs_tell_again(rings->programs);

@@ -54,14 +54,19 @@ _Static_assert(sizeof(struct xp_ring_owners) <= XP_CALL_OWNERS_BYTES, "they have
 /* The ring of one thread. */
 struct xp_thread_ring {
 	struct xp_call_ring ring;
+	bool told;	      /* BPF knows the slot */
 	uint64_t next_before; /* for the caller: ring.next at an earlier time */
 	uint64_t since_tsc;   /* when it was bound: events from before that change nothing */
+	pid_t left_tid;	      /* set by the caller: a thread that has ended, and may have left calls; 0: none */
 	uint64_t free_tsc;    /* its key was taken away then, to be used for another thread; 0: it has its key */
 	bool shared;	      /* several threads have this fs base: none of them has the key */
 	pid_t borrower;	      /* the child of vfork() that runs in place of the thread; 0: none */
 	uint64_t gone_tsc;    /* the borrower was found to have ended by then; 0: not so */
 	/* The thread was found to have ended by then, and events were lost: nothing more is taken for it. 0: not so. */
 	uint64_t ended_tsc;
+	/* How many calls were taken back by then, the low 32 bits. */
+	uint32_t seen_taken_back;
+	uint64_t seen_tsc; /* 0: nobody has looked */
 };
 
 struct xp_call_rings {
@@ -75,6 +80,8 @@ struct xp_call_rings {
 	size_t count;
 	unsigned int references;
 	const struct xp_programs *programs;
+	pid_t pid;	       /* set by the caller, if there are programs */
+	uint64_t first_number; /* of the records of the next ring: higher than those of all earlier ones */
 	uint8_t *memory;
 	struct xp_shared_pages pages; /* the same, guarded: see xp_call_rings_torn() */
 	size_t clean; /* so many of the first rings have their pages, and those that are not used yet are zero */
@@ -143,5 +150,7 @@ void xp_call_rings_recycle(struct xp_call_rings *rings, uint64_t done_tsc,
 			   void (*before)(void *arg, struct xp_thread_ring *ring), void *arg);
 /* Takes all keys away: no more calls are recorded there, but for those that threads are in the middle of. */
 void xp_call_rings_stop(struct xp_call_rings *rings);
+/* BPF forgets the rings: no more events of their threads are handled. */
+void xp_call_rings_forget(struct xp_call_rings *rings);
 
 #endif

@@ -118,6 +118,7 @@ static struct xp_call_rings *get_rings(struct xp_patch_work *work, struct xp_stu
 				"`xprof recover` would have saved them",
 				work->pid, rings->dropped);
 		if (!err) {
+			rings->pid = work->pid;
 			if (work->patch->options.flight_bytes)
 				xp_call_rings_wrap(rings, work->patch->options.flight_bytes,
 						   xp_target_threads(work->pid));

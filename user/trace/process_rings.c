@@ -73,6 +73,7 @@ static void give_up(struct xp_process *process, const char *why)
 			xp_call_rings_end(rings, rings->tids[i]);
 	}
 	process->rings = NULL;
+	xp_call_rings_forget(rings);
 	xp_call_rings_free(rings);
 }
 
@@ -122,7 +123,7 @@ static struct xp_call_range before(const struct xp_thread_ring *ring, xp_event_p
 	return range;
 }
 
-/* The same before a thread's birth or end, where BPF also knows how many calls had been taken back. */
+/* The same before a child of vfork() began or ended: BPF also knows how many calls had been taken back. */
 static struct xp_call_range before_task(const struct xp_thread_ring *ring, xp_event_position position,
 					uint32_t taken_back, uint64_t tsc)
 {
@@ -130,6 +131,21 @@ static struct xp_call_range before_task(const struct xp_thread_ring *ring, xp_ev
 
 	range.has_taken_back = position;
 	range.taken_back = taken_back;
+	return range;
+}
+
+/*
+ * The same before a thread ended, or before the next one with its fs base began, which takes nothing of it back. By
+ * number alone: the next one's calls may be microseconds younger, and a time of BPF is earlier than it says if the
+ * counter has lost ticks (base/clock.h).
+ */
+static struct xp_call_range before_next(const struct xp_thread_ring *ring, xp_event_position position,
+					uint32_t taken_back, uint64_t tsc)
+{
+	struct xp_call_range range = before_task(ring, position, taken_back, tsc);
+
+	if (position)
+		range.until_tsc = UINT64_MAX;
 	return range;
 }
 
@@ -196,12 +212,27 @@ static int end_suspects(struct xp_process *process, uint64_t done_tsc)
 }
 
 /*
+ * What was taken back by now may be the next thread's. What was taken back when this was last called is not, if all
+ * records of BPF from before that have been handled.
+ */
+static void count_taken_back_until(struct xp_thread_ring *ring, uint64_t done_tsc, struct xp_call_range *range)
+{
+	range->has_taken_back = true;
+	range->taken_back = ring->seen_tsc < done_tsc ? ring->seen_taken_back : (uint32_t)ring->ring.taken_back;
+	if (ring->seen_tsc >= done_tsc)
+		return;
+	ring->seen_taken_back = xp_call_ring_told_taken_back(&ring->ring);
+	ring->seen_tsc = xp_clock_now_tsc();
+}
+
+/*
  * Takes the calls of all threads, for a turn of the process that begins where the one before ended. *all: whether all
  * rings had their turn. *most: raised to the number of calls that were taken from one of them since its last turn.
  */
 static int take_turn(struct xp_process *process, uint64_t until_tsc, bool *all, uint64_t *most)
 {
 	struct xp_call_range range = until(until_tsc);
+	const uint64_t done_tsc = until_tsc + xp_clock_ticks(process->all->clock, TIME_MARGIN_NS);
 	const uint64_t end_tsc = range.now_tsc + xp_clock_ticks(process->all->clock, TURN_NS);
 	struct xp_call_rings *rings = process->rings;
 	size_t left = rings->count;
@@ -212,6 +243,7 @@ static int take_turn(struct xp_process *process, uint64_t until_tsc, bool *all, 
 		size_t i = process->reading.next++ % rings->count;
 		struct xp_thread_ring *ring = &rings->list[i];
 
+		count_taken_back_until(ring, done_tsc, &range);
 		if (rings->tids[i] && !ring->ended_tsc)
 			err = take_calls(process, ring, rings->tids[i], &range) ?: err;
 		*most = XP_MAX(*most, ring->ring.next - ring->next_before);
@@ -307,11 +339,33 @@ static int end_calls(struct xp_process *process, pid_t tid, xp_event_position po
 
 	if (!ring || tsc < ring->since_tsc)
 		return 0;
-	range = before_task(ring, position, taken_back, tsc + xp_clock_ticks(process->all->clock, END_MARGIN_NS));
+	range = before_next(ring, position, taken_back, tsc + xp_clock_ticks(process->all->clock, END_MARGIN_NS));
 	err = take_calls(process, ring, tid, &range);
 	count_lost(&process->sums.counts, ring);
 	xp_call_rings_end(process->rings, tid);
+	ring->left_tid = position ? 0 : tid;
 	return err;
+}
+
+/*
+ * Takes what comes before a task that began with the fs base of this ring: calls of the thread that has the ring, or of
+ * the last one that had it. That one has some left if BPF could not tell their number when it ended.
+ */
+static int take_before_task(struct xp_process *process, struct xp_thread_ring *ring,
+			    const struct xp_event_thread *event, bool borrows, uint64_t tsc)
+{
+	pid_t owner = process->rings->tids[ring - process->rings->list];
+	uint64_t margin = event->position ? xp_clock_ticks(process->all->clock, END_MARGIN_NS) : 0;
+	struct xp_call_range range =
+	    (borrows ? before_task : before_next)(ring, event->position, event->taken_back, tsc + margin);
+	int err;
+
+	if (owner)
+		return take_calls(process, ring, owner, &range);
+	if (borrows || !ring->left_tid || !event->position || (int64_t)(range.end - ring->ring.next) <= 0)
+		return 0;
+	err = take_calls(process, ring, ring->left_tid, &range);
+	return xp_processes_end_thread(process->all, ring->left_tid) ?: err;
 }
 
 int xp_processes_begin_task(struct xp_processes *processes, const struct xp_event_thread *event, uint64_t tsc)
@@ -319,7 +373,6 @@ int xp_processes_begin_task(struct xp_processes *processes, const struct xp_even
 	struct xp_process *process = xp_processes_find(processes, (pid_t)event->head.pid);
 	bool borrows = event->clone_flags & CLONE_VFORK && !(event->clone_flags & CLONE_THREAD);
 	struct xp_thread_ring *ring;
-	struct xp_call_range range;
 	size_t index;
 	int err = 0;
 
@@ -339,13 +392,8 @@ int xp_processes_begin_task(struct xp_processes *processes, const struct xp_even
 		err = end_calls(process, (pid_t)event->head.tid, 0, 0, tsc);
 	ring = xp_call_rings_at(process->rings, event->fs_base);
 	index = ring ? (size_t)(ring - process->rings->list) : 0;
-	if (ring && process->rings->tids[index]) {
-		xp_event_position position = borrows ? event->position : 0;
-
-		range = before_task(ring, position, event->taken_back,
-				    tsc + (position ? xp_clock_ticks(processes->clock, END_MARGIN_NS) : 0));
-		err = take_calls(process, ring, process->rings->tids[index], &range) ?: err;
-	}
+	if (ring)
+		err = take_before_task(process, ring, event, borrows, tsc) ?: err;
 	/* The end of the one that had it was lost: it would have come first. */
 	if (!borrows && ring && process->rings->tids[index] && process->rings->tids[index] != (pid_t)event->head.tid &&
 	    !xp_target_thread_lives(process->pid, process->rings->tids[index]))
@@ -410,6 +458,7 @@ int xp_process_end_calls(struct xp_process *process)
 			xp_call_rings_end(rings, rings->tids[i]);
 	}
 	process->rings = NULL;
+	xp_call_rings_forget(rings);
 	xp_call_rings_free(rings);
 	return err;
 }
