@@ -260,6 +260,7 @@ static void test_number_of_an_earlier_ring(void **state)
 /* What the next thread takes back is not counted for the one before, of whose end nobody has read yet. */
 static void test_taken_back_by_the_next(void **state)
 {
+	struct xp_event_call call = { .head = { .pid = PID, .tid = TID } };
 	struct moment birth, gone;
 	struct xp_thread *thread;
 
@@ -274,6 +275,8 @@ static void test_taken_back_by_the_next(void **state)
 	birth = now(true);
 	ring()->slot->taken_back = 3 + 40;
 	write_calls(1);
+	call.position = gone.position;
+	assert_int_equal(xp_processes_take_before(&test.processes, &call.head, sizeof(call), gone.tsc), 0);
 	assert_true(xp_processes_take_calls(&test.processes, gone.tsc) >= 0);
 	tell_end(TID, gone);
 	tell_birth(TID + 1, birth);

@@ -6,7 +6,8 @@
  * Who has a ring: the threads that exist when the sleds are patched, and each thread from its birth on, as BPF reports
  * it (XP_EVENT_THREAD). Threads that may not execute rdtsc are left out. A thread may run before
  * that report arrives, or reuse the fs base of one that has ended; so the records of a ring are split between threads
- * by the times of births and ends. A thread without a ring falls through to the uprobe of the stub, which names it.
+ * by the numbers that BPF reads at births and ends, or by their times where it cannot. A thread without a ring falls
+ * through to the uprobe of the stub, which names it.
  *
  * Two threads with one fs base (clone() without CLONE_SETTLS) could write to one ring at the same time: their key is
  * taken away for good. A child of vfork() has its parent's fs base, but the parent waits: what the ring gets meanwhile

@@ -109,22 +109,26 @@ static struct xp_call_range until(uint64_t tsc)
 }
 
 /*
- * What was recorded before an event; by number where BPF knows it. Where the stub takes calls back, a record may have
- * the number of one that was there at the event: it is younger.
+ * What was recorded before an event: by number where BPF knows it, which is exact. The records before an event are not
+ * taken back any more (`final` in struct xp_call_slot). A time of BPF is too early if the counter has lost ticks
+ * (base/clock.h).
  */
 static struct xp_call_range before(const struct xp_thread_ring *ring, xp_event_position position, uint64_t tsc)
 {
 	struct xp_call_range range = until(tsc);
 
 	if (position) {
-		range.until_tsc = ring->ring.min_ticks ? tsc : UINT64_MAX;
+		range.until_tsc = UINT64_MAX;
 		range.end = xp_call_ring_number(&ring->ring, position - 1);
 	}
 	return range;
 }
 
-/* The same before a child of vfork() began or ended: BPF also knows how many calls had been taken back. */
-static struct xp_call_range before_task(const struct xp_thread_ring *ring, xp_event_position position,
+/*
+ * The same before a thread ended, or before the next one with its fs base began, which takes nothing of it back: BPF
+ * also knows how many calls had been taken back.
+ */
+static struct xp_call_range before_next(const struct xp_thread_ring *ring, xp_event_position position,
 					uint32_t taken_back, uint64_t tsc)
 {
 	struct xp_call_range range = before(ring, position, tsc);
@@ -135,17 +139,16 @@ static struct xp_call_range before_task(const struct xp_thread_ring *ring, xp_ev
 }
 
 /*
- * The same before a thread ended, or before the next one with its fs base began, which takes nothing of it back. By
- * number alone: the next one's calls may be microseconds younger, and a time of BPF is earlier than it says if the
- * counter has lost ticks (base/clock.h).
+ * The same before a child of vfork() began or ended. Its parent may take a call back since, and then a younger record
+ * has the number of an older one.
  */
-static struct xp_call_range before_next(const struct xp_thread_ring *ring, xp_event_position position,
+static struct xp_call_range before_task(const struct xp_thread_ring *ring, xp_event_position position,
 					uint32_t taken_back, uint64_t tsc)
 {
-	struct xp_call_range range = before_task(ring, position, taken_back, tsc);
+	struct xp_call_range range = before_next(ring, position, taken_back, tsc);
 
-	if (position)
-		range.until_tsc = UINT64_MAX;
+	if (ring->ring.min_ticks)
+		range.until_tsc = tsc;
 	return range;
 }
 
@@ -170,6 +173,9 @@ int xp_processes_take_before(struct xp_processes *processes, const struct xp_eve
 		return 0;
 	position = xp_event_get_position(event, size);
 	range = before(ring, position, tsc + (position ? xp_clock_ticks(processes->clock, END_MARGIN_NS) : 0));
+	/* What was taken back is counted elsewhere: the next thread may have taken back since. */
+	range.has_taken_back = true;
+	range.taken_back = (uint32_t)ring->ring.taken_back;
 	err = take_calls(process, ring, (pid_t)event->tid, &range);
 	judge(process);
 	return err;
