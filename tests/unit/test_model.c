@@ -190,6 +190,21 @@ static void test_tree(void **state)
 	xp_model_tree_free(&tree);
 }
 
+/* A cut text is valid JSON, too. */
+static void test_labels_have_whole_characters(void **state)
+{
+	char name[3 * 34 + 2] = "a", label[XP_MODEL_LABEL_BYTES];
+
+	(void)state;
+	for (size_t i = 0; i < 34; i++)
+		strcat(name, "\xe9\xbe\x8d");
+	xp_model_label(label, sizeof(label), name, 0);
+	assert_int_equal(strlen(label), 64);
+	xp_model_label(label, sizeof(label), name + 1, 7);
+	assert_int_equal(strlen(label), 63 + strlen(" (7)"));
+	assert_memory_equal(label, name + 1, 63);
+}
+
 static uint64_t selected(struct recording *recording, const char *const *globs, size_t count)
 {
 	const struct xp_select select = { .functions = globs, .function_count = count };
@@ -397,6 +412,7 @@ int main(void)
 		TEST(test_wanted_and_unwanted_functions),
 		TEST(test_select_threads_and_times),
 		TEST(test_any_criterion_is_a_selection),
+		TEST(test_labels_have_whole_characters),
 		TEST(test_depth_is_bounded),
 		TEST(test_shallow_stacks_are_whole),
 		TEST(test_many_deep_stacks),

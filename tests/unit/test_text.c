@@ -93,6 +93,23 @@ static void test_room(void **state)
 }
 
 /* The remedy at the end of a line is kept, however long the name before it is. */
+/* 0xe9 0xbe 0x8d is one character. */
+static void test_a_cut_is_between_characters(void **state)
+{
+	(void)state;
+	assert_int_equal(xp_text_fit("abc", 5), 3);
+	assert_int_equal(xp_text_fit("abc", 3), 3);
+	assert_int_equal(xp_text_fit("abc", 2), 2);
+	assert_int_equal(xp_text_fit("ab\xe9\xbe\x8d", 6), 5);
+	assert_int_equal(xp_text_fit("ab\xe9\xbe\x8d", 5), 5);
+	assert_int_equal(xp_text_fit("ab\xe9\xbe\x8d", 4), 2);
+	assert_int_equal(xp_text_fit("ab\xe9\xbe\x8d", 3), 2);
+	assert_int_equal(xp_text_fit("\xf0\x9f\x98\x80", 3), 0);
+	/* No UTF-8. */
+	assert_int_equal(xp_text_fit("\x80\x80\x80\x80\x80\x80", 5), 5);
+	assert_int_equal(xp_text_fit("a\x80\x80", 0), 0);
+}
+
 static void test_long_line(void **state)
 {
 	static char name[100000];
@@ -200,10 +217,15 @@ static void test_bash_reads_the_path(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_controls),    cmocka_unit_test(test_unseen),
-		cmocka_unit_test(test_room),	    cmocka_unit_test(test_long_line),
-		cmocka_unit_test(test_quoted),	    cmocka_unit_test(test_short_text),
-		cmocka_unit_test(test_shell_paths), cmocka_unit_test(test_bash_reads_the_path),
+		cmocka_unit_test(test_controls),
+		cmocka_unit_test(test_unseen),
+		cmocka_unit_test(test_room),
+		cmocka_unit_test(test_a_cut_is_between_characters),
+		cmocka_unit_test(test_long_line),
+		cmocka_unit_test(test_quoted),
+		cmocka_unit_test(test_short_text),
+		cmocka_unit_test(test_shell_paths),
+		cmocka_unit_test(test_bash_reads_the_path),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -90,6 +90,18 @@ void xp_clean_text(char *to, size_t to_size, const char *from)
 	clean(to, to_size, from, false);
 }
 
+size_t xp_text_fit(const char *text, size_t bytes_max)
+{
+	size_t length = strnlen(text, bytes_max), start = length;
+
+	if (length < bytes_max)
+		return length;
+	/* A character has up to three bytes after its first one. Where there are more, this is not UTF-8. */
+	while (start && length - start < 3 && (text[start] & 0xc0) == 0x80)
+		start--;
+	return (text[start] & 0xc0) == 0x80 ? length : start;
+}
+
 /* ---- lines ---- */
 
 static __attribute__((format(printf, 4, 0))) void put(FILE *out, const char *before, const char *after,

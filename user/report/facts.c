@@ -183,11 +183,13 @@ char *xp_facts_comment(const struct xp_facts *facts)
 	out = open_memstream(&text, &bytes);
 	if (!out)
 		return NULL;
-	fprintf(out, "xprof %.64s:", version);
+	fprintf(out, "xprof %.*s:", (int)xp_text_fit(version, 64), version);
 	for (size_t i = 0; i < json_array_size(command) && ftell(out) < COMMENT_BYTES_MAX; i++) {
 		const char *word = json_string_value(json_array_get(command, i));
 
-		fprintf(out, " %.*s", COMMENT_BYTES_MAX, word ? word : "");
+		if (!word)
+			word = "";
+		fprintf(out, " %.*s", (int)xp_text_fit(word, COMMENT_BYTES_MAX), word);
 	}
 	if (fclose(out)) {
 		free(text);

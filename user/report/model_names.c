@@ -36,7 +36,8 @@ static const char *place_name(struct xp_model *model, const struct xp_model_loca
 	if (*path == '[' && model->objects[location->object].file == XP_MODEL_NONE)
 		return path;
 	if (*object)
-		snprintf(name, sizeof(name), "%.400s+0x%" PRIx64, object, location->address);
+		snprintf(name, sizeof(name), "%.*s+0x%" PRIx64, (int)xp_text_fit(object, 400), object,
+			 location->address);
 	else
 		snprintf(name, sizeof(name), "0x%" PRIx64, location->address);
 	return xp_model_text(model, name);

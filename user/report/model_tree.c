@@ -7,8 +7,11 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "base/text.h"
 #include "base/util.h"
 #include "report/export_names.h"
+
+#define LABEL_NAME_BYTES_MAX 64
 
 static uint64_t node_key(const void *elements, uint32_t index)
 {
@@ -120,10 +123,12 @@ static int find_stack(struct xp_model_tree *tree, const struct xp_model *model, 
 
 const char *xp_model_label(char *to, size_t size, const char *name, uint64_t id)
 {
+	int length = (int)xp_text_fit(name, LABEL_NAME_BYTES_MAX);
+
 	if (id)
-		snprintf(to, size, "%.64s (%" PRIu64 ")", name, id);
+		snprintf(to, size, "%.*s (%" PRIu64 ")", length, name, id);
 	else
-		snprintf(to, size, "%.64s", name);
+		snprintf(to, size, "%.*s", length, name);
 	return to;
 }
 

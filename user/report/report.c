@@ -232,7 +232,7 @@ static const char *place_name(struct xp_symbolizer *symbolizer, const char *obje
 	char name[512];
 
 	if (object)
-		snprintf(name, sizeof(name), "%.400s+0x%" PRIx64, object, address);
+		snprintf(name, sizeof(name), "%.*s+0x%" PRIx64, (int)xp_text_fit(object, 400), object, address);
 	else
 		snprintf(name, sizeof(name), "0x%" PRIx64, address);
 	return xp_symbolizer_text(symbolizer, name);
