@@ -7,6 +7,7 @@ import struct
 import pytest
 
 import hand_made
+import perfetto
 import project
 
 GENERATOR = project.OUTPUT / "tests" / "format" / "perfdata_gen"
@@ -167,6 +168,9 @@ def test_times_of_a_lone_log_count_from_its_first_call(xprof, tmp_path, args, ke
     log.write_bytes(CALLS)
     done = xprof("export", "--calls", "--folded", "--by", "none", "-o", "-", *args, log)
     assert (done.returncode, done.stdout) == (0, kept + "\n"), done.stderr
+    done = xprof("export", "--perfetto", "-o", tmp_path / "trace", *args, log)
+    assert done.returncode == 0, done.stderr
+    assert len(perfetto.Trace((tmp_path / "trace").read_bytes()).slices) == 1
 
 
 ONE = [("comm", TSC + 1, 7, 7, "app"), mapping(2, 7, "1000", "/gone/app"), sample(3, 7, 7, 0, "1010")]

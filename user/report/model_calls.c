@@ -320,8 +320,7 @@ static uint64_t first_tsc(const struct xp_file_view *view)
 	return first;
 }
 
-/* Where no manifest tells the start, times count from the first record of all logs. */
-static uint64_t find_start(const struct xp_model_source *source)
+uint64_t xp_model_calls_start(const struct xp_model_source *source)
 {
 	uint64_t start_tsc = xp_facts_summary(source->facts)->start_tsc, first = UINT64_MAX;
 	struct xp_file_view view;
@@ -383,7 +382,7 @@ static int read_logs(struct xp_model *model, const struct xp_model_source *sourc
 		     bool *broken)
 {
 	const char *instr_map = source->instr_map;
-	const uint64_t start_tsc = find_start(source);
+	const uint64_t start_tsc = xp_model_calls_start(source);
 	uint64_t hz = 0;
 	int err = 0;
 

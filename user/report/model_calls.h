@@ -16,6 +16,12 @@
 /* Calls that are open at the same time, of all threads; further calls are counted as dropped. */
 #define XP_MODEL_CALLS_OPEN_MAX (4u << 20)
 
+/*
+ * The TSC that selected times count from: where no manifest tells the start, that of the first record of all logs. 0:
+ * none is selected, or no log can be read.
+ */
+uint64_t xp_model_calls_start(const struct xp_model_source *source);
+
 /* Like xp_model_read_samples(). Never returns -ENODATA. */
 int xp_model_read_calls(struct xp_model *model, const struct xp_model_source *source, bool *broken);
 

@@ -13,6 +13,7 @@
 #include "base/u64_map.h"
 #include "base/util.h"
 #include "format/fdr_reader.h"
+#include "report/model_calls.h"
 #include "report/timeline_names.h"
 
 #define LEFT_MAX 4096	     /* most calls that one exit can find without exits */
@@ -48,6 +49,7 @@ struct reading {
 	size_t process; /* of the recording */
 	uint64_t hz;
 	uint64_t start_tsc, start_ns; /* the same time */
+	uint64_t window_tsc;	      /* what the selected times count from */
 	uint64_t from_tsc, to_tsc, last_tsc;
 	struct xp_u64_map thread_map; /* by PID and TID */
 	struct thread *threads;
@@ -362,8 +364,8 @@ static void set_window(struct reading *reading)
 
 	reading->start_tsc = facts->start_tsc;
 	reading->start_ns = xp_timeline_ns(facts->start_tsc, facts->tsc_hz);
-	reading->from_tsc = select->from_ns ? facts->start_tsc + from : 0;
-	reading->to_tsc = select->to_ns ? facts->start_tsc + to : UINT64_MAX;
+	reading->from_tsc = select->from_ns ? reading->window_tsc + from : 0;
+	reading->to_tsc = select->to_ns ? reading->window_tsc + to : UINT64_MAX;
 }
 
 static int read_log(struct reading *reading, struct xp_file_view *view, struct xp_violation *violation)
@@ -428,13 +430,19 @@ static int write_log(struct reading *reading, bool *broken)
 int xp_timeline_write_calls(struct xp_perfetto *perfetto, const struct xp_model_source *source, bool full_names,
 			    struct xp_timeline_counts *counts, bool *broken)
 {
+	const uint64_t window_tsc = xp_model_calls_start(source);
 	struct xp_timeline_names names;
 	int err = xp_timeline_names_read(&names, source, full_names, broken);
 
 	*counts = (struct xp_timeline_counts){ 0 };
 	for (size_t i = 0; !err && i < source->recorded->process_count; i++) {
 		struct reading reading = {
-			.perfetto = perfetto, .source = source, .names = &names, .counts = counts, .process = i
+			.perfetto = perfetto,
+			.source = source,
+			.names = &names,
+			.counts = counts,
+			.process = i,
+			.window_tsc = window_tsc,
 		};
 
 		err = write_log(&reading, broken);
