@@ -376,6 +376,50 @@ static int drop(void *arg, struct xp_thread *thread)
 	return ((struct world *)arg)->sink_error;
 }
 
+static void enter_deep(struct world *world, uint32_t depth)
+{
+	world->options.sink = drop;
+	for (uint32_t i = 0; i < depth; i++)
+		enter(world, 1, 0x40000000 - i);
+}
+
+/* Made-up records, which match no open call, cost a bounded number of looks each, however deep the thread is. */
+static void searches_a_bounded_number_of_frames(void **state)
+{
+	struct world *world = *state;
+	const uint64_t records = 2000, looks_max = XP_FRAMES_MAX + 2 * records * 2048;
+
+	enter_deep(world, XP_FRAMES_MAX - 2 * records);
+	for (uint32_t i = 0; i < records; i++) {
+		leave(world, 2, 0x50000000 + i);
+		/* Each on another stack, above the last one. */
+		enter(world, 2, 0x60000000 + (i << 12));
+	}
+	assert_in_range(world->thread->search.frames, 2 * records, looks_max);
+	assert_int_equal(world->thread->counts.filtered[XP_FILTER_UNMATCHED_EXIT], records);
+	assert_int_equal(world->thread->depth, XP_FRAMES_MAX - records);
+	world->used = 0;
+}
+
+/* A throw out of the deepest recursion: the exit of the outermost call is found. */
+static void finds_the_catcher_of_a_deep_throw(void **state)
+{
+	struct world *world = *state;
+
+	enter_deep(world, XP_FRAMES_MAX);
+	leave(world, 1, 0x40000000);
+	assert_int_equal(world->thread->depth, 0);
+	assert_int_equal(world->thread->counts.synthesized, XP_FRAMES_MAX - 1);
+	/* Each exit of a recursion that returns is at the top: nothing is searched. */
+	world->thread->search.frames = 0;
+	enter_deep(world, XP_FRAMES_MAX);
+	for (uint32_t i = XP_FRAMES_MAX; i-- > 0;)
+		leave(world, 1, 0x40000000 - i);
+	assert_int_equal(world->thread->counts.filtered[XP_FILTER_UNMATCHED_EXIT], 0);
+	assert_int_equal(world->thread->search.frames, 0);
+	world->used = 0;
+}
+
 static void splits_into_chunks_and_counts_what_is_not_stored(void **state)
 {
 	struct world *world = *state;
@@ -463,6 +507,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(drops_short_callers_of_dropped_calls, setup_threshold, teardown),
 		cmocka_unit_test_setup_teardown(keeps_short_calls_around_an_event, setup_threshold, teardown),
 		cmocka_unit_test_setup_teardown(filters_calls_beyond_the_deepest, setup, teardown),
+		cmocka_unit_test_setup_teardown(searches_a_bounded_number_of_frames, setup, teardown),
+		cmocka_unit_test_setup_teardown(finds_the_catcher_of_a_deep_throw, setup, teardown),
 		cmocka_unit_test_setup_teardown(splits_into_chunks_and_counts_what_is_not_stored, setup, teardown),
 		cmocka_unit_test_setup_teardown(never_goes_back_in_time, setup, teardown),
 		cmocka_unit_test_setup_teardown(puts_many_calls_at_once, setup, teardown),

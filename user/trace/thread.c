@@ -216,6 +216,7 @@ static int grow(struct xp_thread *thread)
 int xp_thread_resume(struct xp_thread *thread, const struct xp_open_call *frames, uint32_t depth, uint64_t last_tsc)
 {
 	thread->last_tsc = last_tsc;
+	thread->search.saved = XP_MIN(thread->search.saved + depth, XP_FRAMES_MAX);
 	for (uint32_t i = 0; i < depth; i++) {
 		int err = thread->depth == thread->room ? grow(thread) : 0;
 
@@ -244,13 +245,46 @@ int xp_thread_skip(struct xp_thread *thread, const struct xp_open_call *frames, 
 	return err ? err : xp_thread_resume(thread, frames, depth, log_begins ? thread->last_tsc : tsc);
 }
 
-/* The frame that occupies this slot; depth if there is none. */
-static uint32_t frame_at(const struct xp_thread *thread, uint32_t slot)
+/*
+ * How many frames a search looks at: so many, or those that earlier records have saved. A throw out of a deep recursion
+ * finds its catcher, as it comes after as many entries. Records that match no frame, which a process can make up, do
+ * not cost a look at all frames each.
+ */
+#define SEARCH_FRAMES_MIN 1024u
+#define SEARCH_FRAMES_SAVED 64u /* by each record */
+
+/* Begins a search from the top down. Returns the last frame to look at. */
+static uint32_t search_begin(struct xp_thread *thread)
 {
-	for (uint32_t i = thread->depth; i-- > 0;)
-		if (thread->frames[i].slot == slot)
-			return i;
-	return thread->depth;
+	struct xp_frame_search *search = &thread->search;
+	uint64_t saved = search->saved + SEARCH_FRAMES_SAVED * (thread->counts.seen - search->seen);
+
+	search->seen = thread->counts.seen;
+	search->saved = (uint32_t)XP_MIN(saved, XP_FRAMES_MAX);
+	return thread->depth - XP_MIN(thread->depth, XP_MAX(search->saved, SEARCH_FRAMES_MIN));
+}
+
+/* Ends it: i is the last frame that it looked at. */
+static void search_end(struct xp_thread *thread, uint32_t i)
+{
+	struct xp_frame_search *search = &thread->search;
+	uint32_t count = thread->depth - i;
+
+	search->frames += count;
+	search->saved -= XP_MIN(search->saved, count);
+}
+
+/* The frame that occupies this slot; depth if there is none. */
+static uint32_t frame_at(struct xp_thread *thread, uint32_t slot)
+{
+	const uint32_t last = search_begin(thread);
+	uint32_t i = thread->depth, found = thread->depth;
+
+	while (i > last && found == thread->depth)
+		if (thread->frames[--i].slot == slot)
+			found = i;
+	search_end(thread, i);
+	return found;
 }
 
 /* Slots farther apart than 8 MiB, the usual stack size, belong to different stacks. */
@@ -268,20 +302,25 @@ static bool far_apart(uint32_t a, uint32_t b)
  * The frames above must also have been left. A frame higher on the same stack is a caller of the new call. A frame on
  * another stack may have been interrupted by the new call, if that is the first on its stack (a signal handler).
  */
-static uint32_t frame_replaced(const struct xp_thread *thread, uint32_t slot)
+static uint32_t frame_replaced(struct xp_thread *thread, uint32_t slot)
 {
 	const struct xp_open_call *frames = thread->frames;
+	const uint32_t last = search_begin(thread);
+	uint32_t i = thread->depth, found = thread->depth;
 	bool switched = false;
 
-	for (uint32_t i = thread->depth; i-- > 0;) {
-		if (frames[i].slot == slot)
-			return switched && i && far_apart(frames[i - 1].slot, slot) ? thread->depth : i;
+	while (i > last) {
+		if (frames[--i].slot == slot) {
+			found = switched && i && far_apart(frames[i - 1].slot, slot) ? thread->depth : i;
+			break;
+		}
 		if (far_apart(frames[i].slot, slot))
 			switched = true;
 		else if ((int32_t)(frames[i].slot - slot) > 0)
 			break;
 	}
-	return thread->depth;
+	search_end(thread, i);
+	return found;
 }
 
 /* Of an entry; NULL: it has none. */
@@ -329,7 +368,7 @@ static int enter(struct xp_thread *thread, uint16_t cpu, struct xp_call call, co
 }
 
 /* The frame that this exit ends; depth if there is none. */
-static uint32_t frame_of_exit(const struct xp_thread *thread, struct xp_call call)
+static uint32_t frame_of_exit(struct xp_thread *thread, struct xp_call call)
 {
 	uint32_t fn_id = xp_call_fn(call);
 	const struct xp_open_call *top;

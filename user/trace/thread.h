@@ -10,6 +10,7 @@
  * The slot of the return address identifies a call: two live calls cannot share it. A call is matched by equality only.
  * Order and distance of slots only keep callers and other stacks (signal stacks, coroutines) from being mistaken for
  * frames that were left.
+ * A process can make up records that match nothing: the search for a call looks at a bounded number of frames.
  */
 #ifndef XPROF_TRACE_THREAD_H
 #define XPROF_TRACE_THREAD_H
@@ -73,6 +74,13 @@ struct xp_open_call_mark {
 	uint64_t chunk; /* the chunk that holds the entry */
 };
 
+/* The search for the frame of a call. */
+struct xp_frame_search {
+	uint64_t frames; /* that were looked at so far */
+	uint64_t seen;	 /* records that had been seen at the last search */
+	uint32_t saved;	 /* frames that it may look at, beyond the usual number */
+};
+
 struct xp_thread;
 struct xp_process;
 
@@ -114,6 +122,7 @@ struct xp_thread {
 	uint32_t depth;
 	uint32_t room;
 	uint32_t too_deep; /* open calls beyond XP_FRAMES_MAX */
+	struct xp_frame_search search;
 
 	struct xp_process *process; /* its owner */
 	uint64_t serial;	    /* set by the owner: unique, unlike tid */
