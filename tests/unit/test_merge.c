@@ -7,9 +7,11 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include <cmocka.h>
 #include <linux/bpf.h>
 
+#include "base/interrupt.h"
 #include "kernel/merge.h"
 
 #define CPUS 3
@@ -247,6 +249,31 @@ static void drains_everything(void **state)
 	assert_int_equal(world->seen_count, 10);
 }
 
+static int slow_sink(void *arg, const struct xp_event *event, size_t size, unsigned int cpu, uint64_t tsc)
+{
+	usleep(1000);
+	return sink(arg, event, size, cpu, tsc);
+}
+
+/* The recording ends: the pass does not go on to the end of the rings. The last one does. */
+static void ends_early_when_interrupted(void **state)
+{
+	struct world *world = *state;
+
+	xp_interrupt_init(false);
+	for (uint64_t i = 0; i < 40; i++)
+		put(world, (int)(i % CPUS), 10 + i, (uint32_t)i, 0);
+	xp_interrupt_set_deadline(1);
+	assert_true(xp_merge_pass(world->merge, xp_clock_now_tsc(), slow_sink, world) >= 0);
+	assert_int_equal(world->seen_count, 16);
+	assert_int_equal(xp_merge_done_tsc(world->merge), 0);
+	assert_int_equal(xp_merge_drain(world->merge, slow_sink, world), 0);
+	xp_interrupt_set_deadline(0);
+	assert_int_equal(world->seen_count, 40);
+	for (uint64_t i = 0; i < 40; i++)
+		assert_int_equal(world->seen[i], (10 + i) << 8 | i);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -261,6 +288,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(refuses_a_length_beyond_the_producer, setup, teardown),
 		cmocka_unit_test_setup_teardown(runs_over_the_end_of_a_ring, setup, teardown),
 		cmocka_unit_test_setup_teardown(drains_everything, setup, teardown),
+		cmocka_unit_test_setup_teardown(ends_early_when_interrupted, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

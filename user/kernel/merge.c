@@ -5,8 +5,13 @@
 #include <stdlib.h>
 #include <x86intrin.h>
 
+#include "base/interrupt.h"
+
 /* How often a pass polls a busy record before it gives up: some microseconds. The program needs tens of ns. */
 #define BUSY_SPINS 200
+/* A pass that takes longer looks so often whether the recording is to end, each time after some records. */
+#define LOOK_NS 10000000
+#define LOOK_RECORDS 16
 
 /* The next record of a ring. */
 struct head {
@@ -26,6 +31,8 @@ struct xp_merge {
 	uint64_t blocked_since; /* TSC at which a busy record first ended a pass; 0: the last pass was not blocked */
 	uint64_t done_tsc;
 	uint64_t late;
+	uint64_t next_look; /* TSC at which to look whether the recording is to end */
+	bool drains;	    /* the recording has ended: nothing is left out */
 };
 
 int xp_merge_new(struct xp_merge **result, struct xp_rings *rings, const struct xp_clock *clock)
@@ -135,13 +142,28 @@ static bool out_of_patience(struct xp_merge *merge, unsigned int fullest)
 	return fullest > 50 || now - merge->blocked_since > xp_clock_ticks(merge->clock, XP_MERGE_PATIENCE_NS);
 }
 
+/* Whether this pass is to end early, after so many records: the recording ends, and the pass takes long. */
+static bool ends_early(struct xp_merge *merge, uint64_t records)
+{
+	uint64_t now;
+
+	if (merge->drains || records % LOOK_RECORDS)
+		return false;
+	now = xp_clock_now_tsc();
+	if (now < merge->next_look)
+		return false;
+	merge->next_look = now + xp_clock_ticks(merge->clock, LOOK_NS);
+	return xp_interrupted();
+}
+
 static int merge_until(struct xp_merge *merge, uint64_t mark, unsigned int fullest, xp_merge_sink sink, void *arg)
 {
 	bool blocked = false;
-	uint64_t last = 0;
+	uint64_t last = 0, records = 0;
 	int err = 0;
 
 	merge->heap_count = 0;
+	merge->next_look = xp_clock_now_tsc() + xp_clock_ticks(merge->clock, LOOK_NS);
 	for (unsigned int cpu = 0; cpu < merge->rings->count; cpu++) {
 		struct head *head = &merge->heads[cpu];
 		enum xp_ring_state state = next_head(merge, head);
@@ -165,6 +187,8 @@ static int merge_until(struct xp_merge *merge, uint64_t mark, unsigned int fulle
 			merge->late++;
 		last = head->tsc;
 		xp_ring_consume(&merge->rings->rings[head->cpu], head->size);
+		if (!err && ends_early(merge, ++records))
+			return 0;
 		state = next_head(merge, head);
 		if (state == XP_RING_RECORD) {
 			sift_down(merge, head);
@@ -200,6 +224,7 @@ int xp_merge_pass(struct xp_merge *merge, uint64_t mark, xp_merge_sink sink, voi
 
 int xp_merge_drain(struct xp_merge *merge, xp_merge_sink sink, void *arg)
 {
+	merge->drains = true;
 	for (;;) {
 		int fill = xp_merge_pass(merge, xp_clock_now_tsc(), sink, arg);
 		bool empty = true;

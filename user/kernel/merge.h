@@ -35,6 +35,7 @@ void xp_merge_free(struct xp_merge *merge);
 /*
  * One pass. mark: the TSC at the start of the pass, read before the call. The caller reads sources that must keep step
  * with the rings (the side-band) between taking the mark and this call: they then hold everything older than the mark.
+ * A pass that takes long ends early when the recording is to end (interrupt.h): the rest is for xp_merge_drain().
  * Returns how full the fullest ring was at the start, in percent, or -errno: the sink's error, or -EBADMSG if a ring is
  * corrupt.
  */
