@@ -13,6 +13,7 @@
 #include "sled/call_rings.h"
 #include "trace/process.h"
 #include "trace/process_rings.h"
+#include "trace/ring_calls.h"
 #include "xprof/event.h"
 
 #define PID 'p'
@@ -179,6 +180,160 @@ static void test_calls_that_fell_through(void **state)
 	end(state);
 }
 
+/* ---- A process that makes up its records ---- */
+
+#define DEPTH (XP_FRAMES_MAX - 1)
+#define FUNCTION 101u
+
+static struct xp_sled_table table = { .function_count = 5 };
+static struct xp_object object = { .table = &table, .fn_base = 100 };
+
+static int discard_chunk(void *arg, struct xp_thread *thread)
+{
+	(void)arg;
+	(void)thread;
+	return 0;
+}
+
+static void ignore_synthesized(void *arg, uint32_t fn_id)
+{
+	(void)arg;
+	(void)fn_id;
+}
+
+/* Its thread is as deep as can be. flight_bytes: of rings that wrap, 0: of others. */
+static struct xp_call_ring *begin_made_up(void **state, uint64_t flight_bytes)
+{
+	const struct xp_sled_result sleds = { .attached = 2 };
+	struct xp_thread *thread;
+
+	begin(state);
+	test.processes.stop_tsc = UINT64_MAX;
+	test.process->thread_options.sink = discard_chunk;
+	test.process->thread_options.synthesized = ignore_synthesized;
+	assert_int_equal(xp_functions_add(&test.process->functions, &object, &sleds), 0);
+	if (flight_bytes)
+		xp_call_rings_wrap(test.rings, flight_bytes, 1);
+	bind();
+	assert_int_equal(xp_processes_thread(&test.processes, PID, TID, &thread), 0);
+	for (uint32_t i = 0; i < DEPTH; i++)
+		assert_int_equal(
+		    xp_thread_put(thread, 0, (struct xp_call){ i, xp_event_word(1, XP_EVENT_ENTRY), 0x40000000 - i }),
+		    0);
+	return &xp_call_rings_of(test.rings, TID)->ring;
+}
+
+/* Fills so much of a ring with exits of calls that did not begin. Returns their number. */
+static uint64_t make_up(struct xp_call_ring *ring, uint64_t room)
+{
+	uint64_t now_tsc = xp_clock_now_tsc() & (UINT64_MAX >> XP_CALL_CPU_BITS), count = 0;
+
+	for (; ring->slot->head - ring->next < room; ring->slot->head++, count++) {
+		struct xp_call_record *record = &ring->records[ring->slot->head & ring->mask];
+
+		*record = (struct xp_call_record){ now_tsc << XP_CALL_CPU_BITS, xp_event_word(FUNCTION, XP_EVENT_EXIT),
+						   0x70000000 };
+	}
+	return count;
+}
+
+static void assert_counted(uint64_t records)
+{
+	const struct xp_counts *counts;
+
+	assert_int_equal(xp_processes_end_thread(&test.processes, TID), 0);
+	counts = &test.process->sums.counts;
+	assert_int_equal(counts->seen, records);
+	assert_int_equal(counts->seen,
+			 counts->written + xp_counts_filtered(counts) + counts->unstored + counts->overwritten);
+}
+
+/* A turn ends with its work, in the middle of a ring. Who makes that much of it is given up. */
+static void test_made_up_calls(void **state)
+{
+	struct xp_call_ring *ring = begin_made_up(state, 0);
+	uint64_t made = 0, frames = 0;
+	unsigned int turns = 0;
+
+	for (; test.process->rings && turns < 500; turns++) {
+		made += make_up(ring, ring->mask + 1);
+		frames = test.process->reading.frames;
+		test.process->reading.since_tsc = xp_clock_now_tsc();
+		assert_in_range(xp_processes_take_calls(&test.processes, xp_clock_now_tsc() + (1 << 20)), 0, 100);
+		assert_in_range(test.process->reading.frames - frames, 0, 2 * XP_RING_WORK);
+	}
+	assert_in_range(turns, 2, 499);
+	assert_counted(DEPTH + made);
+	end(state);
+}
+
+/* Records of BPF do not give it more turns. At the end, what was not read by then is lost. */
+static void test_made_up_calls_before_records(void **state)
+{
+	const struct xp_event_call call = { .head = { .pid = PID, .tid = TID } };
+	struct xp_call_ring *ring = begin_made_up(state, 0);
+	uint64_t made = 0, tsc = xp_clock_now_tsc() * 2;
+
+	test.process->reading.since_tsc = xp_clock_now_tsc();
+	for (unsigned int i = 0; i < 10; i++) {
+		made += make_up(ring, ring->mask + 1);
+		assert_int_equal(xp_processes_take_before(&test.processes, &call.head, sizeof(call), tsc), 0);
+	}
+	assert_in_range(test.process->reading.frames, XP_RING_WORK / 2, 2 * XP_RING_WORK);
+	assert_non_null(test.process->rings);
+	test.process->reading.frames = 0;
+	assert_int_equal(xp_process_end_calls(test.process), 0);
+	assert_in_range(test.process->reading.frames, 0, 2 * XP_RING_WORK);
+	assert_counted(DEPTH + made);
+	end(state);
+}
+
+/* The same with rings that wrap, which have room for more. */
+static void test_made_up_windows(void **state)
+{
+	const struct xp_event_call call = { .head = { .pid = PID, .tid = TID } };
+	struct xp_call_ring *ring = begin_made_up(state, XP_CALL_RINGS_MAX * XP_CALL_RING_BYTES);
+	uint64_t tsc = xp_clock_now_tsc() * 2, calls = 0;
+	const struct xp_counts *counts;
+
+	for (unsigned int i = 0; i < 12; i++) {
+		make_up(ring, ring->mask / 2);
+		test.process->reading.since_tsc = xp_clock_now_tsc();
+		calls = test.process->reading.calls;
+		assert_int_equal(xp_processes_take_before(&test.processes, &call.head, sizeof(call), tsc), 0);
+	}
+	assert_int_equal(test.process->reading.calls, calls);
+	assert_in_range(test.process->reading.frames, XP_RING_WORK, 2 * XP_RING_WORK);
+	assert_in_range(calls, ring->mask / 2, ring->mask);
+	assert_int_equal(xp_process_end_calls(test.process), 0);
+	assert_int_equal(xp_processes_end_thread(&test.processes, TID), 0);
+	counts = &test.process->sums.counts;
+	assert_int_equal(counts->seen,
+			 counts->written + xp_counts_filtered(counts) + counts->unstored + counts->overwritten);
+	end(state);
+}
+
+/* Honest calls in rings that wrap: so many in one turn, before records of BPF. */
+static void test_windows_in_one_turn(void **state)
+{
+	const struct xp_event_call call = { .head = { .pid = PID, .tid = TID } };
+	struct xp_call_ring *ring = begin_made_up(state, XP_CALL_RINGS_MAX * XP_CALL_RING_BYTES);
+	uint64_t tsc = xp_clock_now_tsc() * 2;
+
+	for (unsigned int i = 0; i < 12; i++) {
+		make_up(ring, ring->mask + 1);
+		/* Exits that are not for this process: no frame is looked for. */
+		for (uint64_t record = 0; record <= ring->mask; record++)
+			ring->records[record].word = xp_event_word(1, XP_EVENT_EXIT);
+		test.process->reading.since_tsc = xp_clock_now_tsc();
+		assert_int_equal(xp_processes_take_before(&test.processes, &call.head, sizeof(call), tsc), 0);
+	}
+	assert_in_range(test.process->reading.calls, 2 * ring->mask, 4 * ring->mask);
+	assert_in_range(xp_processes_take_calls(&test.processes, xp_clock_now_tsc()), 0, 100);
+	assert_int_equal(xp_processes_take_before(&test.processes, &call.head, sizeof(call), tsc), 0);
+	end(state);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -187,6 +342,10 @@ int main(void)
 		cmocka_unit_test(test_lost_ends),
 		cmocka_unit_test(test_birth_after_a_lost_end),
 		cmocka_unit_test(test_calls_that_fell_through),
+		cmocka_unit_test(test_made_up_calls),
+		cmocka_unit_test(test_made_up_calls_before_records),
+		cmocka_unit_test(test_made_up_windows),
+		cmocka_unit_test(test_windows_in_one_turn),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

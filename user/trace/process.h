@@ -44,11 +44,16 @@ struct xp_process_cpu {
 
 /* How its call rings are read. */
 struct xp_ring_reading {
-	size_t next;	     /* the ring whose turn it is, modulo their number */
-	uint64_t since_tsc;  /* since then: */
-	uint64_t ticks;	     /* time that reading took */
-	uint64_t calls;	     /* calls that were read */
-	uint64_t tasks_lost; /* as in struct xp_processes, when it was last looked at */
+	size_t next;	    /* the ring whose turn it is, modulo their number */
+	uint64_t since_tsc; /* since then: */
+	uint64_t ticks;	    /* time that reading took */
+	uint64_t calls;	    /* calls that were read */
+	uint64_t frames;    /* frames that were looked at for them */
+	/* In this turn: */
+	uint64_t work;	       /* frames that were looked at */
+	uint64_t window_calls; /* calls in windows that records of BPF needed */
+	uint64_t until_tsc;    /* when it ends; 0: when all calls are taken */
+	uint64_t tasks_lost;   /* as in struct xp_processes, when it was last looked at */
 };
 
 /* Calls that patched sleds recorded by their uprobe for lack of a call ring, or of room in it. */

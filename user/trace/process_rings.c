@@ -30,6 +30,14 @@
  */
 #define SLOW_CALL_NS 2000
 #define SLOW_NS 300000000
+/*
+ * The frame of a call is at the top, or near it. A process that makes up calls that match none is given up if so many
+ * frames were looked at for each of its calls, and so many in all.
+ */
+#define SOUGHT_FRAMES_A_CALL 512
+#define SOUGHT_FRAMES (16ull * XP_RING_WORK)
+/* Rings that wrap are read before records of BPF: so many calls of a process in one turn. Later ones come later. */
+#define WINDOW_CALLS (512u << 10)
 
 static int take_calls(struct xp_process *process, struct xp_thread_ring *ring, pid_t tid,
 		      const struct xp_call_range *range)
@@ -85,6 +93,11 @@ static bool is_slow(const struct xp_process *process)
 	       process->reading.ticks > process->reading.calls * xp_clock_ticks(clock, SLOW_CALL_NS);
 }
 
+static bool is_sought(const struct xp_ring_reading *reading)
+{
+	return reading->frames > SOUGHT_FRAMES && reading->frames > reading->calls * SOUGHT_FRAMES_A_CALL;
+}
+
 /* Gives up a process that keeps xprof from reading its rings. */
 static void judge(struct xp_process *process)
 {
@@ -96,9 +109,13 @@ static void judge(struct xp_process *process)
 		give_up(process, "there is no memory for pages that it has given back");
 	else if (is_slow(process))
 		give_up(process, "it makes xprof wait for the pages of that memory, which it gives back");
+	else if (is_sought(reading))
+		give_up(process, "they are not those of a program: calls return that did not begin");
 	if (now_tsc - reading->since_tsc > xp_clock_ticks(clock, XP_NS_PER_S))
 		*reading = (struct xp_ring_reading){ .since_tsc = now_tsc,
 						     .next = reading->next,
+						     .work = reading->work,
+						     .window_calls = reading->window_calls,
 						     .tasks_lost = reading->tasks_lost };
 }
 
@@ -163,20 +180,25 @@ int xp_processes_take_before(struct xp_processes *processes, const struct xp_eve
 	struct xp_process *process = xp_processes_find(processes, (pid_t)event->pid);
 	struct xp_thread_ring *ring =
 	    process && process->rings ? xp_call_rings_of(process->rings, (pid_t)event->tid) : NULL;
+	struct xp_ring_reading *reading = process ? &process->reading : NULL;
 	xp_event_position position;
 	struct xp_call_range range;
+	uint64_t calls;
 	int err;
 
 	if (process && fell_through(event, size))
 		++*(ring ? &process->fallen.full : &process->fallen.no_ring);
-	if (!ring)
+	/* The calls of a process that makes too much work come later, as if they had come with this record. */
+	if (!ring || xp_ring_turn_is_over(process) || reading->window_calls > WINDOW_CALLS)
 		return 0;
+	calls = reading->calls;
 	position = xp_event_get_position(event, size);
 	range = before(ring, position, tsc + (position ? xp_clock_ticks(processes->clock, END_MARGIN_NS) : 0));
 	/* What was taken back is counted elsewhere: the next thread may have taken back since. */
 	range.has_taken_back = true;
 	range.taken_back = (uint32_t)ring->ring.taken_back;
 	err = take_calls(process, ring, (pid_t)event->tid, &range);
+	reading->window_calls += ring->ring.wraps ? reading->calls - calls : 0;
 	judge(process);
 	return err;
 }
@@ -239,13 +261,13 @@ static int take_turn(struct xp_process *process, uint64_t until_tsc, bool *all, 
 {
 	struct xp_call_range range = until(until_tsc);
 	const uint64_t done_tsc = until_tsc + xp_clock_ticks(process->all->clock, TIME_MARGIN_NS);
-	const uint64_t end_tsc = range.now_tsc + xp_clock_ticks(process->all->clock, TURN_NS);
 	struct xp_call_rings *rings = process->rings;
 	size_t left = rings->count;
 	int err = 0;
 
 	range.all = false;
-	for (; left && xp_clock_now_tsc() < end_tsc; left--) {
+	process->reading.until_tsc = range.now_tsc + xp_clock_ticks(process->all->clock, TURN_NS);
+	for (; left && !xp_ring_turn_is_over(process); left--) {
 		size_t i = process->reading.next++ % rings->count;
 		struct xp_thread_ring *ring = &rings->list[i];
 
@@ -255,8 +277,18 @@ static int take_turn(struct xp_process *process, uint64_t until_tsc, bool *all, 
 		*most = XP_MAX(*most, ring->ring.next - ring->next_before);
 		ring->next_before = ring->ring.next;
 	}
-	*all = !left;
+	*all = !left && !xp_ring_turn_is_over(process);
+	process->reading.until_tsc = 0;
 	return err;
+}
+
+/* What the turn was too short for, where there is no other: it is lost. */
+static void drop_calls(struct xp_thread_ring *ring, const struct xp_call_range *range)
+{
+	struct xp_ring_call call;
+
+	for (size_t i = 0; i <= ring->ring.mask && xp_call_ring_take(&ring->ring, range, &call, 1); i++)
+		ring->ring.lost++;
 }
 
 /*
@@ -267,13 +299,11 @@ static void count_unowned(void *arg, struct xp_thread_ring *ring)
 {
 	const struct xp_call_range all = until(UINT64_MAX);
 	struct xp_process *process = arg;
-	struct xp_ring_call call;
 
 	if (ring->ring.wraps)
 		xp_call_ring_hold(&ring->ring, true);
 	xp_ring_count_taken_back(&process->sums.counts, ring, &all);
-	for (size_t i = 0; i <= ring->ring.mask && xp_call_ring_take(&ring->ring, &all, &call, 1); i++)
-		ring->ring.lost++;
+	drop_calls(ring, &all);
 	process->sums.counts.seen += ring->ring.overwritten;
 	process->sums.counts.overwritten += ring->ring.overwritten;
 	ring->ring.overwritten = 0;
@@ -315,6 +345,7 @@ int xp_processes_take_calls(struct xp_processes *processes, uint64_t done_tsc)
 			err = take_turn(process, until_tsc, &its_all, &most) ?: err;
 			all &= its_all;
 		}
+		process->reading.work = process->reading.window_calls = 0;
 		end_borrowing(process->rings, done_tsc);
 		xp_call_rings_recycle(process->rings, done_tsc, count_unowned, process);
 		judge(process);
@@ -329,6 +360,7 @@ int xp_process_take_windows(struct xp_process *process, uint64_t done_tsc)
 	const struct xp_call_range range = until(done_tsc - xp_clock_ticks(process->all->clock, TIME_MARGIN_NS));
 	int err = 0;
 
+	process->reading.work = 0;
 	for (size_t i = 0; process->rings && process->rings->wraps && i < process->rings->count; i++)
 		if (process->rings->tids[i] && !process->rings->list[i].ended_tsc)
 			err = take_calls(process, &process->rings->list[i], process->rings->tids[i], &range) ?: err;
@@ -347,6 +379,8 @@ static int end_calls(struct xp_process *process, pid_t tid, xp_event_position po
 		return 0;
 	range = before_next(ring, position, taken_back, tsc + xp_clock_ticks(process->all->clock, END_MARGIN_NS));
 	err = take_calls(process, ring, tid, &range);
+	if (xp_ring_turn_is_over(process) && !ring->ring.wraps)
+		drop_calls(ring, &range);
 	count_lost(&process->sums.counts, ring);
 	xp_call_rings_end(process->rings, tid);
 	ring->left_tid = position ? 0 : tid;
@@ -451,6 +485,7 @@ int xp_process_end_calls(struct xp_process *process)
 	if (!rings)
 		return 0;
 	xp_call_rings_stop(rings);
+	process->reading.work = 0;
 	for (size_t i = 0; i < rings->count; i++) {
 		struct xp_thread_ring *ring = &rings->list[i];
 

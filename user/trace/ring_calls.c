@@ -101,8 +101,28 @@ bool xp_ring_call_convert(const struct xp_process *process, const struct xp_ring
 	return true;
 }
 
+bool xp_ring_turn_is_over(const struct xp_process *process)
+{
+	const struct xp_ring_reading *reading = &process->reading;
+
+	return reading->work >= XP_RING_WORK || (reading->until_tsc && xp_clock_now_tsc() >= reading->until_tsc);
+}
+
+void xp_ring_count_work(struct xp_process *process, uint64_t frames)
+{
+	process->reading.work += frames;
+	process->reading.frames += frames;
+}
+
+void xp_ring_count_reading(struct xp_process *process, uint64_t begin_tsc, size_t count)
+{
+	process->reading.ticks += xp_clock_now_tsc() - begin_tsc;
+	process->reading.calls += count;
+}
+
 static int record(struct xp_thread *thread, const struct xp_ring_call *calls, size_t count)
 {
+	const uint64_t frames = thread->search.frames;
 	int err = 0;
 
 	for (size_t i = 0; i < count; i++) {
@@ -113,6 +133,7 @@ static int record(struct xp_thread *thread, const struct xp_ring_call *calls, si
 		else
 			xp_thread_filter(thread, XP_FILTER_OUTSIDE);
 	}
+	xp_ring_count_work(thread->process, thread->search.frames - frames);
 	return err;
 }
 
@@ -126,12 +147,6 @@ struct taking {
 	int err;		  /* the last one */
 };
 
-static void count_reading(struct xp_process *process, uint64_t begin_tsc, size_t count)
-{
-	process->reading.ticks += xp_clock_now_tsc() - begin_tsc;
-	process->reading.calls += count;
-}
-
 /* Takes whatever comes, up to `room` calls. Returns their number. */
 static size_t take_any(struct taking *taking, size_t room)
 {
@@ -141,7 +156,7 @@ static size_t take_any(struct taking *taking, size_t room)
 	size_t count = xp_call_ring_take(&taking->ring->ring, taking->range, calls, room);
 	struct xp_counts *counts;
 
-	count_reading(process, begin_tsc, count);
+	xp_ring_count_reading(process, begin_tsc, count);
 	if (count && !taking->thread)
 		taking->err =
 		    xp_processes_thread(process->all, process->pid, taking->tid, &taking->thread) ?: taking->err;
@@ -185,7 +200,7 @@ int xp_ring_calls_take(struct xp_process *process, struct xp_thread_ring *ring, 
 	if (taking.thread && taking.thread->process != process)
 		taking.thread = NULL;
 	xp_ring_count_taken_back(taking.thread ? &taking.thread->counts : &process->sums.counts, ring, range);
-	while (ring->ring.next - begin < XP_CALL_RING_RECORDS) {
+	while (ring->ring.next - begin < XP_CALL_RING_RECORDS && !xp_ring_turn_is_over(process)) {
 		bool is_plain = may_be_plain(&taking);
 		size_t room = is_plain ? CALLS_PER_TAKE : CALLS_PER_TAKE_MAX, plain = 0;
 
@@ -193,7 +208,7 @@ int xp_ring_calls_take(struct xp_process *process, struct xp_thread_ring *ring, 
 			uint64_t begin_tsc = xp_clock_now_tsc();
 
 			plain = take_plain(taking.thread, &ring->ring, range);
-			count_reading(process, begin_tsc, plain);
+			xp_ring_count_reading(process, begin_tsc, plain);
 			taking.thread->counts.in_memory += plain;
 		}
 		if (plain < CALLS_PER_RUN && take_any(&taking, room) < room)

@@ -11,9 +11,22 @@
 #include "trace/process.h"
 
 /*
- * Takes calls of that thread, as many as the ring holds at most: the thread may go on for ever. A borrower's calls are
- * those of another process, and are filtered, as are those of functions that the process lacks. Returns 0 or the errors
- * of xp_processes_thread() and xp_thread_put().
+ * What xprof does for one process before it is the turn of the others, in frames that it looks at: some 10 ms. Frames
+ * are looked at for calls that are not at the top of the stack, which honest processes have few of. A limit on time
+ * alone would lose calls of honest processes when xprof has to wait for a CPU.
+ */
+#define XP_RING_WORK (16u << 20)
+
+/* Whether the process has had its turn. */
+bool xp_ring_turn_is_over(const struct xp_process *process);
+/* Counts frames that were looked at, and calls that were read since begin_tsc. */
+void xp_ring_count_work(struct xp_process *process, uint64_t frames);
+void xp_ring_count_reading(struct xp_process *process, uint64_t begin_tsc, size_t count);
+
+/*
+ * Takes calls of that thread, as many as the ring holds at most: the thread may go on for ever. Stops when the turn of
+ * the process is over. A borrower's calls are those of another process, and are filtered, as are those of functions
+ * that the process lacks. Returns 0 or the errors of xp_processes_thread() and xp_thread_put().
  */
 int xp_ring_calls_take(struct xp_process *process, struct xp_thread_ring *ring, pid_t tid,
 		       const struct xp_call_range *range);

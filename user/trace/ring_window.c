@@ -8,6 +8,8 @@
 #include "base/util.h"
 #include "trace/ring_calls.h"
 
+#define WINDOW_CALLS 16 /* a window takes as long as so many calls, and longer if there are some */
+
 struct window {
 	struct xp_process *process;
 	struct xp_thread_ring *ring;
@@ -77,13 +79,15 @@ static int find_begun(const struct window *window, struct frames *frames)
 
 	if (err)
 		return err;
-	for (size_t i = 0; i < window->count && !err; i++) {
+	for (size_t i = 0; i < window->count && !err && !xp_ring_turn_is_over(window->process); i++) {
+		uint64_t looked = thread->search.frames;
 		uint64_t unmatched = thread->counts.filtered[XP_FILTER_UNMATCHED_EXIT];
 		struct xp_call call;
 
 		if (!xp_ring_call_convert(window->process, &window->calls[i], &call))
 			continue;
 		err = xp_thread_put(thread, window->calls[i].cpu, call);
+		xp_ring_count_work(window->process, thread->search.frames - looked);
 		if (!err && thread->counts.filtered[XP_FILTER_UNMATCHED_EXIT] > unmatched)
 			err = add_frame(frames, call);
 	}
@@ -109,39 +113,46 @@ static int begin_inside(struct window *window)
 	return err;
 }
 
+/* They are lost: there is no thread to count for, or the process makes too much work. */
+static void count_unstored(struct xp_counts *counts, size_t count)
+{
+	counts->seen += count;
+	counts->unstored += count;
+}
+
 static int record(struct window *window)
 {
 	struct xp_thread *thread = window->thread;
 	int err = 0;
 
 	for (size_t i = 0; i < window->count; i++) {
+		uint64_t looked = thread->search.frames;
 		struct xp_call call;
+
+		if (xp_ring_turn_is_over(window->process)) {
+			count_unstored(&thread->counts, window->count - i);
+			break;
+		}
 
 		if (!window->ring->borrower && xp_ring_call_convert(window->process, &window->calls[i], &call))
 			err = xp_thread_put(thread, window->calls[i].cpu, call) ?: err;
 		else
 			xp_thread_filter(thread, XP_FILTER_OUTSIDE);
+		xp_ring_count_work(window->process, thread->search.frames - looked);
 	}
 	return err;
-}
-
-/* There is no thread to count for: they are lost. */
-static void count_unstored(struct window *window)
-{
-	struct xp_counts *counts = &window->process->sums.counts;
-
-	counts->seen += window->count;
-	counts->unstored += window->count;
 }
 
 int xp_ring_window_take(struct xp_process *process, struct xp_thread_ring *ring, pid_t tid,
 			const struct xp_call_range *range)
 {
 	struct window window = { .process = process, .ring = ring };
+	const uint64_t begin_tsc = xp_clock_now_tsc();
 	int err = copy_calls(&window, range), thread_err = 0;
 	uint64_t overwritten = ring->ring.overwritten;
 	struct xp_counts *counts;
 
+	xp_ring_count_reading(process, begin_tsc, window.count + WINDOW_CALLS);
 	ring->ring.overwritten = 0;
 	thread_err = xp_processes_thread(process->all, process->pid, tid, &window.thread);
 	counts = window.thread ? &window.thread->counts : &process->sums.counts;
@@ -150,7 +161,7 @@ int xp_ring_window_take(struct xp_process *process, struct xp_thread_ring *ring,
 	counts->overwritten += overwritten;
 	counts->in_memory += overwritten + window.count;
 	if (!window.thread)
-		count_unstored(&window);
+		count_unstored(counts, window.count);
 	else if (overwritten)
 		err = begin_inside(&window) ?: err;
 	if (window.thread)
