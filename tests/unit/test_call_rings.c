@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 #include <cmocka.h>
 
@@ -71,6 +72,38 @@ static void write_records(uint64_t reserved, uint64_t committed)
 		ring->records[i].word = xp_event_word(1, XP_EVENT_ENTRY);
 	}
 	ring->slot->head = reserved;
+}
+
+/* The process gives the pages of this file back, behind so many calls of madvise(). */
+static struct {
+	int fd;
+	int calls;
+} gives_back;
+
+/* In place of the C library's. */
+int madvise(void *start, size_t bytes, int advice)
+{
+	int err = (int)syscall(SYS_madvise, start, bytes, advice);
+
+	if (gives_back.calls && !--gives_back.calls && ftruncate(gives_back.fd, 0))
+		return -1;
+	return err;
+}
+
+/* A process gives its pages back before xprof first looks at them. */
+static void test_pages_that_go_at_first(void **state)
+{
+	struct xp_call_rings *rings;
+
+	begin(state);
+	gives_back.fd = memfd_create("rings", MFD_CLOEXEC);
+	gives_back.calls = 2;
+	assert_true(gives_back.fd >= 0);
+	assert_int_equal(ftruncate(gives_back.fd, XP_CALL_RINGS_BYTES), 0);
+	assert_true(xp_call_rings_new(&rings, dup(gives_back.fd), 0x10000, NULL) < 0);
+	assert_int_equal(gives_back.calls, 0);
+	close(gives_back.fd);
+	end(state);
 }
 
 static void test_pages_that_cannot_be_had(void **state)
@@ -345,6 +378,7 @@ int main(void)
 		cmocka_unit_test(test_made_up_calls),
 		cmocka_unit_test(test_made_up_calls_before_records),
 		cmocka_unit_test(test_made_up_windows),
+		cmocka_unit_test(test_given_up_with_rings_that_wrap),
 		cmocka_unit_test(test_windows_in_one_turn),
 	};
 

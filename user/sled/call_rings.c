@@ -71,6 +71,25 @@ static int begin_recording(struct xp_call_rings *rings)
 	return 0;
 }
 
+/* The process may take the pages away at any time: nothing is read or written there before they are guarded. */
+static int begin_guarded(struct xp_call_rings *rings)
+{
+	int err;
+
+	rings->pages = (struct xp_shared_pages){ .start = rings->memory, .bytes = XP_CALL_RINGS_BYTES };
+	err = xp_shared_pages_guard(&rings->pages);
+	if (err)
+		return err;
+	err = take_pages(rings->memory, XP_CALL_TABLE_BYTES)
+		  ?: take_pages(rings->memory + XP_CALL_OWNERS_AT, XP_CALL_OWNERS_BYTES)
+		  ?: begin_recording(rings);
+	if (!err && xp_call_rings_torn(rings))
+		err = -ENOMEM;
+	if (err)
+		xp_shared_pages_forget(&rings->pages);
+	return err;
+}
+
 int xp_call_rings_new(struct xp_call_rings **result, int fd, uint64_t address, const struct xp_programs *programs)
 {
 	struct xp_call_rings *rings = calloc(1, sizeof(*rings));
@@ -81,11 +100,7 @@ int xp_call_rings_new(struct xp_call_rings **result, int fd, uint64_t address, c
 		err = rings->memory == MAP_FAILED ? -errno : 0;
 	}
 	if (!err) {
-		rings->pages = (struct xp_shared_pages){ .start = rings->memory, .bytes = XP_CALL_RINGS_BYTES };
-		err = take_pages(rings->memory, XP_CALL_TABLE_BYTES)
-			  ?: take_pages(rings->memory + XP_CALL_OWNERS_AT, XP_CALL_OWNERS_BYTES)
-			  ?: begin_recording(rings)
-			  ?: xp_shared_pages_guard(&rings->pages);
+		err = begin_guarded(rings);
 		if (err)
 			munmap(rings->memory, XP_CALL_RINGS_BYTES);
 	}
