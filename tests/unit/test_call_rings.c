@@ -346,6 +346,24 @@ static void test_made_up_windows(void **state)
 	end(state);
 }
 
+/* A process is given up: what it has overwritten in a ring that wraps is counted, and what is still there is lost. */
+static void test_given_up_with_rings_that_wrap(void **state)
+{
+	struct xp_call_ring *ring = begin_made_up(state, 16 * XP_CALL_RING_BYTES);
+	const uint64_t records = ring->mask + 1;
+
+	ring->held_tsc -= 100 * records; /* it had the time to do so */
+	ring->slot->head = 5 * records;
+	test.process->reading.since_tsc = xp_clock_now_tsc();
+	test.process->reading.ticks = xp_clock_ticks(test.clock, 310000000);
+	assert_in_range(xp_processes_take_calls(&test.processes, xp_clock_now_tsc()), 0, 100);
+	assert_null(test.process->rings);
+	assert_int_equal(test.process->sums.counts.overwritten, 4 * records);
+	assert_int_equal(test.process->sums.counts.unstored, records);
+	assert_counted(DEPTH + 5 * records);
+	end(state);
+}
+
 /* Honest calls in rings that wrap: so many in one turn, before records of BPF. */
 static void test_windows_in_one_turn(void **state)
 {
@@ -370,6 +388,7 @@ static void test_windows_in_one_turn(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_pages_that_go_at_first),
 		cmocka_unit_test(test_pages_that_cannot_be_had),
 		cmocka_unit_test(test_pages_that_take_too_long),
 		cmocka_unit_test(test_lost_ends),

@@ -414,18 +414,12 @@ bool xp_call_ring_skip(struct xp_call_ring *ring)
 
 uint64_t xp_call_ring_left(const struct xp_call_ring *ring)
 {
-	uint64_t reserved = __atomic_load_n(&ring->slot->head, __ATOMIC_ACQUIRE) - ring->next;
-
-	return ring->hole_count + ring->pending_count + (reserved <= ring->mask + 1 ? reserved : 0);
+	return ring->hole_count + ring->pending_count + XP_MIN(xp_call_ring_reserved(ring), ring->mask + 1);
 }
 
 void xp_call_ring_end(struct xp_call_ring *ring)
 {
-	uint64_t reserved = xp_call_ring_reserved(ring);
-
-	ring->lost += ring->hole_count;
-	ring->hole_count = 0;
 	/* Reserved last, and never committed: the process was killed there, or it lies. */
-	if (reserved <= XP_CALL_RING_HOLES)
-		ring->lost += reserved;
+	ring->lost += ring->hole_count + XP_MIN(xp_call_ring_reserved(ring), ring->mask + 1);
+	ring->hole_count = 0;
 }

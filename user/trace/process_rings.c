@@ -59,9 +59,19 @@ static void count_lost(struct xp_counts *counts, struct xp_thread_ring *ring)
 	ring->ring.lost = 0;
 }
 
-/* The process says that it has recorded them. */
+static void count_overwritten(struct xp_counts *counts, struct xp_thread_ring *ring)
+{
+	counts->seen += ring->ring.overwritten;
+	counts->overwritten += ring->ring.overwritten;
+	ring->ring.overwritten = 0;
+}
+
+/* The process says that it has recorded them. No thread has the ring's key any more. */
 static void count_left(struct xp_process *process, struct xp_thread_ring *ring)
 {
+	if (ring->ring.wraps)
+		xp_call_ring_hold(&ring->ring, true);
+	count_overwritten(&process->sums.counts, ring);
 	ring->ring.lost += xp_call_ring_left(&ring->ring);
 	count_lost(&process->sums.counts, ring);
 }
@@ -304,9 +314,7 @@ static void count_unowned(void *arg, struct xp_thread_ring *ring)
 		xp_call_ring_hold(&ring->ring, true);
 	xp_ring_count_taken_back(&process->sums.counts, ring, &all);
 	drop_calls(ring, &all);
-	process->sums.counts.seen += ring->ring.overwritten;
-	process->sums.counts.overwritten += ring->ring.overwritten;
-	ring->ring.overwritten = 0;
+	count_overwritten(&process->sums.counts, ring);
 	xp_call_ring_end(&ring->ring);
 	count_lost(&process->sums.counts, ring);
 }
