@@ -213,6 +213,19 @@ static void test_calls_that_fell_through(void **state)
 	end(state);
 }
 
+/* A thread in the stub may have the mask of the largest ring, from before, and now has the last ring. */
+static void test_masks_of_earlier_rings(void **state)
+{
+	size_t last;
+
+	begin(state);
+	xp_call_rings_wrap(test.rings, UINT64_MAX, 1);
+	last = XP_CALL_TABLE_BYTES + (XP_CALL_RINGS_MAX - 1) * XP_CALL_RING_BYTES;
+	assert_in_range(last + test.rings->ring_bytes, 0, XP_CALL_OWNERS_AT);
+	assert_in_range(test.rings->ring_bytes, XP_CALL_RING_BYTES, XP_CALL_RING_BYTES_MAX);
+	end(state);
+}
+
 /* ---- A process that makes up its records ---- */
 
 #define DEPTH (XP_FRAMES_MAX - 1)
@@ -394,6 +407,7 @@ int main(void)
 		cmocka_unit_test(test_lost_ends),
 		cmocka_unit_test(test_birth_after_a_lost_end),
 		cmocka_unit_test(test_calls_that_fell_through),
+		cmocka_unit_test(test_masks_of_earlier_rings),
 		cmocka_unit_test(test_made_up_calls),
 		cmocka_unit_test(test_made_up_calls_before_records),
 		cmocka_unit_test(test_made_up_windows),

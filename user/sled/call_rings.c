@@ -13,8 +13,6 @@
 #include "base/util.h"
 #include "sled/ring_pages.h"
 
-/* The memory of a flight recorder is for this many threads at least, and for twice as many as there are. */
-#define WRAPPING_RINGS_MIN 16
 #define WRAPPING_BYTES_MIN 65536
 
 static struct xp_call_slot *table(const struct xp_call_rings *rings)
@@ -130,7 +128,8 @@ int xp_call_rings_new(struct xp_call_rings **result, int fd, uint64_t address, c
 void xp_call_rings_wrap(struct xp_call_rings *rings, uint64_t bytes, size_t threads)
 {
 	const uint64_t all = XP_MIN(bytes, XP_CALL_RINGS_MAX * XP_CALL_RING_BYTES);
-	const uint64_t share = all / XP_MAX(WRAPPING_RINGS_MIN, 2 * threads);
+	/* For twice as many threads as there are. */
+	const uint64_t share = all / XP_MAX(XP_CALL_RINGS_WRAPPING_MIN, 2 * threads);
 
 	rings->ring_bytes = WRAPPING_BYTES_MIN;
 	while (2 * rings->ring_bytes <= share)

@@ -33,8 +33,15 @@
 #define XP_CALL_RING_BYTES ((size_t)XP_CALL_RING_RECORDS * XP_CALL_RECORD_BYTES)
 #define XP_CALL_TABLE_BYTES ((size_t)XP_CALL_SLOTS * XP_CALL_SLOT_BYTES)
 #define XP_CALL_OWNERS_BYTES 12288u
+/* The memory of a flight recorder is for this many threads at least. */
+#define XP_CALL_RINGS_WRAPPING_MIN 16
+#define XP_CALL_RING_BYTES_MAX (XP_CALL_RINGS_MAX * XP_CALL_RING_BYTES / XP_CALL_RINGS_WRAPPING_MIN)
+/*
+ * Behind the rings, there is room for the largest one. A thread that was preempted in the stub goes on with the mask of
+ * an earlier recording, but with the ring of this one, which may be smaller and the last.
+ */
+#define XP_CALL_OWNERS_AT (XP_CALL_TABLE_BYTES + XP_CALL_RINGS_MAX * XP_CALL_RING_BYTES + XP_CALL_RING_BYTES_MAX)
 /* Size of the memfd and its mappings, at XP_STUB_SLOTS_TABLE behind a stub. */
-#define XP_CALL_OWNERS_AT (XP_CALL_TABLE_BYTES + XP_CALL_RINGS_MAX * XP_CALL_RING_BYTES)
 #define XP_CALL_RINGS_BYTES (XP_CALL_OWNERS_AT + XP_CALL_OWNERS_BYTES)
 
 /* Behind the rings: what xp_left_rings (left_rings.h) needs to know when xprof was killed. The process can change it.

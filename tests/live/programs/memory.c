@@ -202,7 +202,7 @@ UNTRACED static void steal(long count)
 /* Calls, and writes all but one number of the memory over when it is told to go on: see struct xp_ring_owners. */
 UNTRACED static void scribble(long count)
 {
-	const size_t owners = (2048 * 64) + (256ul << 18);
+	const size_t owners = (2048 * 64) + (256ul << 18) + (16ul << 18); /* behind the room for the largest ring */
 	unsigned long value = 88172645463325252;
 	size_t bytes = 0;
 	char *rings;
