@@ -213,6 +213,37 @@ static void test_calls_that_fell_through(void **state)
 	end(state);
 }
 
+static long physical_pages; /* 0: as many as a usual machine has */
+
+/* In place of the C library's. */
+long sysconf(int name)
+{
+	if (name == _SC_PAGESIZE)
+		return 4096;
+	assert_int_equal(name, _SC_PHYS_PAGES);
+	return physical_pages ?: 1l << 20;
+}
+
+/* The rings of all processes together have an eighth of the memory. Those that end give theirs back. */
+static void test_memory_of_all_rings(void **state)
+{
+	struct xp_call_rings *other;
+
+	begin(state);
+	/* For the tables of two processes, and ten rings. */
+	physical_pages = 8 * (11 * XP_CALL_RING_BYTES + XP_CALL_RING_BYTES / 2) / 4096;
+	assert_int_equal(xp_call_rings_new(&other, dup(test.fd), 0x10000, NULL), 0);
+	xp_call_rings_prepare(other, 8);
+	assert_int_equal(other->clean, 8);
+	xp_call_rings_prepare(test.rings, 8);
+	assert_int_equal(test.rings->clean, 2);
+	xp_call_rings_free(other);
+	xp_call_rings_prepare(test.rings, XP_CALL_RINGS_MAX);
+	assert_int_equal(test.rings->clean, 10);
+	physical_pages = 0;
+	end(state);
+}
+
 /* A thread in the stub may have the mask of the largest ring, from before, and now has the last ring. */
 static void test_masks_of_earlier_rings(void **state)
 {
@@ -408,6 +439,7 @@ int main(void)
 		cmocka_unit_test(test_birth_after_a_lost_end),
 		cmocka_unit_test(test_calls_that_fell_through),
 		cmocka_unit_test(test_masks_of_earlier_rings),
+		cmocka_unit_test(test_memory_of_all_rings),
 		cmocka_unit_test(test_made_up_calls),
 		cmocka_unit_test(test_made_up_calls_before_records),
 		cmocka_unit_test(test_made_up_windows),

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -13,7 +14,38 @@
 #include "base/util.h"
 #include "sled/ring_pages.h"
 
+/* The most that the rings of all processes have: of memory, and of the machine's. */
+#define ALL_RINGS_BYTES (1ull << 30)
+#define ALL_RINGS_SHARE 8
+#define FIXED_BYTES (XP_CALL_TABLE_BYTES + XP_CALL_OWNERS_BYTES) /* of a process without rings */
 #define WRAPPING_BYTES_MIN 65536
+
+/*
+ * The rings of all processes together, which the kernel charges to xprof: the OOM killer would end it and leave sleds
+ * patched. Patching and reading may be in different threads.
+ */
+static size_t bytes_of_all;
+
+static void give_up_bytes(size_t bytes)
+{
+	__atomic_sub_fetch(&bytes_of_all, bytes, __ATOMIC_RELAXED);
+}
+
+static bool may_take(size_t bytes)
+{
+	const uint64_t memory = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
+	const uint64_t limit = XP_MIN(memory / ALL_RINGS_SHARE, ALL_RINGS_BYTES);
+	static bool told;
+
+	if (__atomic_add_fetch(&bytes_of_all, bytes, __ATOMIC_RELAXED) <= limit)
+		return true;
+	give_up_bytes(bytes);
+	if (!__atomic_exchange_n(&told, true, __ATOMIC_RELAXED))
+		xp_warn("the calls of further threads are recorded through the kernel, not in memory: those of all "
+			"processes have %" PRIu64 " MiB there, which is the most that xprof takes",
+			limit >> 20);
+	return false;
+}
 
 static struct xp_call_slot *table(const struct xp_call_rings *rings)
 {
@@ -75,16 +107,22 @@ static int begin_guarded(struct xp_call_rings *rings)
 	int err;
 
 	rings->pages = (struct xp_shared_pages){ .start = rings->memory, .bytes = XP_CALL_RINGS_BYTES };
+	if (!may_take(FIXED_BYTES))
+		return -ENOMEM;
 	err = xp_shared_pages_guard(&rings->pages);
-	if (err)
+	if (err) {
+		give_up_bytes(FIXED_BYTES);
 		return err;
+	}
 	err = take_pages(rings->memory, XP_CALL_TABLE_BYTES)
 		  ?: take_pages(rings->memory + XP_CALL_OWNERS_AT, XP_CALL_OWNERS_BYTES)
 		  ?: begin_recording(rings);
 	if (!err && xp_call_rings_torn(rings))
 		err = -ENOMEM;
-	if (err)
+	if (err) {
 		xp_shared_pages_forget(&rings->pages);
+		give_up_bytes(FIXED_BYTES);
+	}
 	return err;
 }
 
@@ -156,6 +194,7 @@ void xp_call_rings_free(struct xp_call_rings *rings)
 	xp_shared_pages_forget(&rings->pages);
 	munmap(rings->memory, XP_CALL_RINGS_BYTES);
 	xp_ring_pages_give_back(rings->fd);
+	give_up_bytes(FIXED_BYTES + rings->clean * rings->ring_bytes);
 	close(rings->fd);
 	free(rings);
 }
@@ -275,11 +314,15 @@ static uint8_t *ring_memory(const struct xp_call_rings *rings, size_t index)
 /* The pages are charged to xprof, not to the process. What an xprof that was killed left there goes. */
 static int prepare_next(struct xp_call_rings *rings)
 {
-	int err =
-	    rings->clean == rings->max ? -ENOSPC : take_pages(ring_memory(rings, rings->clean), rings->ring_bytes);
+	int err = rings->clean == rings->max || !may_take(rings->ring_bytes) ? -ENOSPC : 0;
 
 	if (err)
 		return err;
+	err = take_pages(ring_memory(rings, rings->clean), rings->ring_bytes);
+	if (err) {
+		give_up_bytes(rings->ring_bytes);
+		return err;
+	}
 	memset(ring_memory(rings, rings->clean), 0, rings->ring_bytes);
 	rings->clean++;
 	return 0;
