@@ -70,7 +70,7 @@ def test_busy_threads_keep_their_budget(record, load, xprof, mode, hot_calls):
     assert told["share"] == 0.05 and told["spent"] < 0.08 + stopped
     assert out["hot"]["out_s"] > 2 and out["hot"]["times"] >= 1
     # Without the budget it would have cost several times as much.
-    assert recorded.manifest["forecast"]["cost_share"] > 0.3
+    assert recorded.manifest["forecast"]["cost_share"] > 3 * told["share"]
     report = xprof("report", recorded.directory)
     assert report.returncode == 0
     assert any(" hot" in line and "taken out" in line for line in report.stdout.splitlines()), report.stdout
