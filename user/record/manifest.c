@@ -8,24 +8,11 @@
 #include <jansson.h>
 
 #include "record/manifest_file.h"
+#include "record/manifest_text.h"
 
 #define NS_PER_S 1000000000ull
 
 /* ---- values ---- */
-
-static json_t *text_value(const char *text)
-{
-	size_t size = strlen(text) + 1;
-	char *clean = malloc(size);
-	json_t *value;
-
-	if (!clean)
-		return NULL;
-	xp_clean_text(clean, size, text);
-	value = json_string(clean);
-	free(clean);
-	return value;
-}
 
 static json_t *number_value(uint64_t number)
 {
@@ -62,7 +49,7 @@ static void put(struct section *section, const char *key, json_t *value)
 
 static void put_text(struct section *section, const char *key, const char *text)
 {
-	put(section, key, text_value(text));
+	put(section, key, xp_manifest_text(text));
 }
 
 static void put_number(struct section *section, const char *key, uint64_t number)
@@ -531,7 +518,7 @@ static json_t *file_value(const void *arg, size_t index)
 
 static json_t *text_item(const void *arg, size_t index)
 {
-	return text_value(((const char *const *)arg)[index]);
+	return xp_manifest_text(((const char *const *)arg)[index]);
 }
 
 static json_t *manifest_value(const struct xp_manifest *manifest)

@@ -12,10 +12,10 @@
 #include "base/array.h"
 #include "base/file_name.h"
 #include "base/file_view.h"
-#include "base/text.h"
 #include "base/util.h"
 #include "record/manifest.h"
 #include "record/manifest_file.h"
+#include "record/manifest_text.h"
 
 #define OBJECTS_MAX 65536	       /* of a log */
 #define MANIFEST_BYTES_MAX (64u << 20) /* a larger one is replaced */
@@ -95,20 +95,6 @@ int xp_recovered_take_note(void *arg, int kind, int32_t tid, uint64_t tsc, const
 
 /* ---- JSON: a value is NULL if out of memory, and adding it then fails ---- */
 
-static json_t *text_value(const char *text)
-{
-	size_t size = strlen(text) + 1;
-	char *clean = malloc(size);
-	json_t *value;
-
-	if (!clean)
-		return NULL;
-	xp_clean_text(clean, size, text);
-	value = json_string(clean);
-	free(clean);
-	return value;
-}
-
 static json_t *build_id_value(const struct xp_spool_object *object)
 {
 	char text[2 * sizeof(object->build_id) + 1] = "";
@@ -121,7 +107,7 @@ static json_t *build_id_value(const struct xp_spool_object *object)
 static json_t *object_value(const struct xp_spool_object *object)
 {
 	json_t *json = json_object();
-	bool failed = json_object_set_new(json, "path", text_value(object->path));
+	bool failed = json_object_set_new(json, "path", xp_manifest_text(object->path));
 
 	if (object->build_id_bytes)
 		failed |= json_object_set_new(json, "build_id", build_id_value(object));
@@ -167,8 +153,8 @@ static json_t *process_value(const struct xp_recovered_log *log)
 	json_t *json = json_object();
 	bool failed = json_object_set_new(json, "pid", json_integer(log->result.pid)) |
 		      json_object_set_new(json, "image", json_integer(image_of(log))) |
-		      json_object_set_new(json, "comm", text_value(log->result.comm)) |
-		      json_object_set_new(json, "exe", text_value(log->result.exe)) |
+		      json_object_set_new(json, "comm", xp_manifest_text(log->result.comm)) |
+		      json_object_set_new(json, "exe", xp_manifest_text(log->result.exe)) |
 		      json_object_set_new(json, "objects", objects_value(log));
 
 	if (!failed)
@@ -196,8 +182,8 @@ static bool add_log(json_t *manifest, const struct xp_recovered_log *log)
 {
 	json_t *processes = json_object_get(manifest, "processes"), *files = json_object_get(manifest, "files");
 	json_t *process = find_process(processes, log);
-	json_t *file = json_pack("{s:o, s:s, s:I}", "name", text_value(log->result.final_name), "kind", "fdr", "bytes",
-				 (json_int_t)log->result.file_bytes);
+	json_t *file = json_pack("{s:o, s:s, s:I}", "name", xp_manifest_text(log->result.final_name), "kind", "fdr",
+				 "bytes", (json_int_t)log->result.file_bytes);
 
 	if (json_array_append_new(files, file))
 		return false;
@@ -207,7 +193,7 @@ static bool add_log(json_t *manifest, const struct xp_recovered_log *log)
 			return false;
 	}
 	json_object_del(process, "error");
-	return !json_object_set_new(process, "log", text_value(log->result.final_name)) &&
+	return !json_object_set_new(process, "log", xp_manifest_text(log->result.final_name)) &&
 	       !json_object_set_new(process, "recovered", json_true()) &&
 	       !json_object_set_new(process, "records",
 				    json_integer((json_int_t)(log->result.stats.functions + log->result.stats.events)));

@@ -17,7 +17,7 @@
 
 /* ---- mapped objects ---- */
 
-static const char *base_name(const char *path)
+const char *xp_object_base_name(const char *path)
 {
 	const char *slash = strrchr(path, '/');
 
@@ -33,7 +33,7 @@ static bool ends_with(const char *text, const char *suffix)
 
 bool xp_report_is_sym_file(const char *path)
 {
-	const char *name = base_name(path);
+	const char *name = xp_object_base_name(path);
 	size_t before = (size_t)(name - path);
 
 	return (before == 4 || (before > 4 && name[-5] == '/')) && memcmp(name - 4, "sym/", 4) == 0;
@@ -67,7 +67,7 @@ static const char *display_name(struct xp_symbolizer *symbolizer, uint32_t file)
 	const char *path = xp_symbolizer_real_path(symbolizer, file);
 	char name[NAME_MAX + 1];
 
-	snprintf(name, sizeof(name), "%.*s", NAME_MAX, base_name(path));
+	snprintf(name, sizeof(name), "%.*s", NAME_MAX, xp_object_base_name(path));
 	if (xp_report_is_sym_file(path))
 		cut_to_label(name);
 	return xp_symbolizer_text(symbolizer, name);
@@ -81,8 +81,8 @@ static bool moved_path(char *to, const char *directory, const char *path)
 {
 	char beside[PATH_MAX];
 
-	if (!xp_report_is_sym_file(path) ||
-	    (size_t)snprintf(beside, sizeof(beside), "%s/sym/%s", directory, base_name(path)) >= sizeof(beside))
+	if (!xp_report_is_sym_file(path) || (size_t)snprintf(beside, sizeof(beside), "%s/sym/%s", directory,
+							     xp_object_base_name(path)) >= sizeof(beside))
 		return false;
 	return realpath(beside, to) != NULL;
 }

@@ -37,6 +37,9 @@ const struct xp_report_object *xp_report_objects_find(const struct xp_report_obj
 						      const struct xp_symbolizer *symbolizer, uint64_t address,
 						      uint64_t *vaddr);
 
+/* The path's part behind its last slash; the path itself if nothing is there. */
+const char *xp_object_base_name(const char *path);
+
 /* Whether the file is in a directory sym/, like those that a recording makes. */
 bool xp_report_is_sym_file(const char *path);
 

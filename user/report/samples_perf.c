@@ -7,6 +7,7 @@
 
 #include "base/util.h"
 #include "format/gperf_quirks.h"
+#include "report/objects.h"
 
 #define FRAMES_MAX 8192 /* a record has a 16-bit size */
 
@@ -93,17 +94,10 @@ void xp_perf_samples_free(struct xp_perf_samples *samples)
 
 /* ---- code ---- */
 
-static const char *base_name(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	return slash && slash[1] ? slash + 1 : path;
-}
-
 /* Whether code in sym/ with this label can be that of the mapping: the label is made of the file's name. */
 static bool is_label_of(const char *label, const char *path)
 {
-	const char *name = base_name(path);
+	const char *name = xp_object_base_name(path);
 
 	if (strcmp(label, "vdso") == 0)
 		return strcmp(path, "[vdso]") == 0;
@@ -134,7 +128,7 @@ static int file_object(struct xp_model *model, const struct xp_perf_dso *dso, ui
 		return err;
 	new.file = *file;
 	new.path = xp_model_text(model, dso->path);
-	new.name = xp_model_text(model, base_name(dso->path));
+	new.name = xp_model_text(model, xp_object_base_name(dso->path));
 	memcpy(new.build_id, dso->build_id, dso->build_id_bytes);
 	return new.path &&new.name ? xp_model_object(model, &new, object) : -ENOMEM;
 }
