@@ -34,12 +34,6 @@ static bool find_plain_functions(const struct xp_process *process, uint32_t word
 	return true;
 }
 
-/* An exit jumps to the stub; the other sleds have pushed a return address. */
-static inline uint32_t return_slot(uint32_t sp, uint32_t kind)
-{
-	return sp + (kind != XP_EVENT_EXIT);
-}
-
 /*
  * Takes plain calls, up to the first that is not. The process may write anything into the ring at any time: each
  * record's fields were read once, into the cursor. Returns their number.
@@ -72,7 +66,7 @@ static size_t take_plain(struct xp_thread *thread, struct xp_call_ring *ring, co
 		if (budget && xp_function_is_out(budget, call.tsc))
 			break;
 		call.word = word + functions.to_log;
-		call.slot = return_slot((uint32_t)(cursor.word >> 32), kind);
+		call.slot = xp_ring_return_slot((uint32_t)(cursor.word >> 32), kind);
 		if (!xp_thread_run_put(&run, call))
 			break;
 		xp_call_cursor_take(&cursor);
@@ -97,7 +91,7 @@ bool xp_ring_call_convert(const struct xp_process *process, const struct xp_ring
 	    (range->budget && xp_function_is_out(&range->budget[id], from->tsc)))
 		return false;
 	*to = (struct xp_call){ from->tsc, xp_event_word(id + range->fdr_base, (enum xp_event_kind)kind),
-				return_slot(from->sp, kind) };
+				xp_ring_return_slot(from->sp, kind) };
 	return true;
 }
 

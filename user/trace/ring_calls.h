@@ -17,6 +17,15 @@
  */
 #define XP_RING_WORK (16u << 20)
 
+/*
+ * Where the return address of a record's function is on the stack, in units of 8 bytes. sp: of the record. An exit
+ * jumps to the stub; the other sleds have pushed a return address.
+ */
+static inline uint32_t xp_ring_return_slot(uint32_t sp, uint32_t kind)
+{
+	return sp + (kind != XP_EVENT_EXIT);
+}
+
 /* Whether the process has had its turn. */
 bool xp_ring_turn_is_over(const struct xp_process *process);
 /* Counts frames that were looked at, and calls that were read since begin_tsc. */

@@ -8,6 +8,7 @@
 #include "base/u64_map.h"
 #include "base/util.h"
 #include "target/target.h"
+#include "trace/ring_calls.h"
 
 /* A spool may have been made by anybody: further stacks are empty. */
 #define STACK_BYTES_MAX (16u << 20)
@@ -155,7 +156,7 @@ static bool convert(const struct xp_spool_rings *rings, const struct xp_ring_cal
 			continue;
 		*to =
 		    (struct xp_call){ from->tsc, xp_event_word(1 + offset + range->fdr_base, (enum xp_event_kind)kind),
-				      from->sp + (kind != XP_EVENT_EXIT) };
+				      xp_ring_return_slot(from->sp, kind) };
 		return from->tsc >= range->begin_tsc;
 	}
 	return false;

@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <malloc.h>
 #include <sched.h>
 #include <stddef.h>
 #include <stdlib.h>
@@ -23,8 +22,6 @@
 
 /* A child for system files is replaced after this CPU time, so that no file gets less than most of its limit. */
 #define SERIES_CPU_SECONDS 1
-
-#define REUSED_BYTES (16 << 20)
 
 #define END_MS 100
 
@@ -151,9 +148,6 @@ static int make_in_series(struct worker *worker, struct xp_cfi_request *request,
 static int series(void *arg)
 {
 	alarm(0); /* a file has this limit, waiting for one has none */
-	/* The memory of one table serves the next one. */
-	mallopt(M_MMAP_THRESHOLD, REUSED_BYTES);
-	mallopt(M_TRIM_THRESHOLD, REUSED_BYTES);
 	return serve(make_in_series, arg, SERIES_CPU_SECONDS);
 }
 
