@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* Percentiles of durations, compared with those of the sorted durations themselves. */
+#include "report/durations.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "base/util.h"
+
+#define COUNT 20000u
+#define PERCENTILES 500, 900, 990, 999
+
+struct fixture {
+	struct xp_durations_memory memory;
+	struct xp_durations durations;
+	uint64_t values[COUNT];
+};
+
+static int set_up(void **state)
+{
+	static struct fixture fixture;
+
+	fixture = (struct fixture){ .memory.max = XP_DURATIONS_BYTES_MAX };
+	srand(1);
+	*state = &fixture;
+	return 0;
+}
+
+/* All memory is given back. */
+static int tear_down(void **state)
+{
+	struct fixture *fixture = *state;
+
+	xp_durations_free(&fixture->durations, &fixture->memory);
+	return fixture->memory.used != 0;
+}
+
+static void add(struct fixture *fixture, uint64_t value, uint64_t at)
+{
+	assert_int_equal(xp_durations_add(&fixture->durations, &fixture->memory, value, at, (uint32_t)at % 7), 0);
+}
+
+static int compare(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+	return (x > y) - (x < y);
+}
+
+/* Compares with the durations in values[0..count-1], which become sorted. */
+static void check(struct fixture *fixture, const struct xp_durations *durations, size_t count, double error)
+{
+	const unsigned int percentiles[] = { 0, PERCENTILES, 1000 };
+
+	qsort(fixture->values, count, sizeof(*fixture->values), compare);
+	assert_int_equal(durations->count, count);
+	assert_int_equal(durations->max, fixture->values[count - 1]);
+	for (size_t i = 0; i < XP_ARRAY_SIZE(percentiles); i++) {
+		uint64_t exact = fixture->values[XP_MIN(count * percentiles[i] / 1000, count - 1)];
+		uint64_t found = xp_durations_percentile(durations, percentiles[i]);
+		uint64_t off = exact > found ? exact - found : found - exact;
+
+		assert_true((double)off <= error * (double)exact);
+	}
+}
+
+static void test_none(void **state)
+{
+	struct fixture *fixture = *state;
+
+	assert_int_equal(xp_durations_percentile(&fixture->durations, 500), 0);
+	assert_int_equal(fixture->memory.used, 0);
+}
+
+static void test_few_are_exact(void **state)
+{
+	struct fixture *fixture = *state;
+
+	for (uint32_t i = 0; i < XP_DURATIONS_EXACT; i++) {
+		fixture->values[i] = 1000003u * (uint64_t)(rand() % 1000 + 1);
+		add(fixture, fixture->values[i], i);
+		assert_true(xp_durations_is_exact(&fixture->durations));
+		check(fixture, &fixture->durations, i + 1, 0);
+	}
+	add(fixture, 1, 0);
+	assert_false(xp_durations_is_exact(&fixture->durations));
+}
+
+/* Lower ones have a bucket of their own. */
+static void test_short_ones_are_exact(void **state)
+{
+	struct fixture *fixture = *state;
+
+	for (uint32_t i = 0; i < COUNT; i++) {
+		fixture->values[i] = (uint64_t)rand() % (2 * XP_DURATIONS_BUCKETS);
+		add(fixture, fixture->values[i], i);
+	}
+	assert_true(xp_durations_is_exact(&fixture->durations));
+	check(fixture, &fixture->durations, COUNT, 0);
+}
+
+/* From 1 to 2^63, each power of two as often as another. */
+static void test_many_are_near(void **state)
+{
+	struct fixture *fixture = *state;
+
+	for (uint32_t i = 0; i < COUNT; i++) {
+		uint64_t power = UINT64_C(1) << rand() % 63;
+
+		fixture->values[i] = power + ((uint64_t)rand() << 32 | (uint64_t)rand()) % power;
+		add(fixture, fixture->values[i], i);
+	}
+	assert_false(xp_durations_is_exact(&fixture->durations));
+	check(fixture, &fixture->durations, COUNT, XP_DURATIONS_ERROR);
+}
+
+/* The worst case: at the edge of a bucket, everywhere. */
+static void test_error_is_reached_nowhere(void **state)
+{
+	struct fixture *fixture = *state;
+	const int64_t steps[] = { -1, 0, 1 };
+
+	for (unsigned int bit = 8; bit < 63; bit++) {
+		for (size_t step = 0; step < XP_ARRAY_SIZE(steps); step++) {
+			uint64_t value = (UINT64_C(65) << (bit - 6)) + (uint64_t)steps[step];
+			uint64_t found;
+
+			for (uint32_t i = 0; i < 2 * XP_DURATIONS_EXACT; i++)
+				add(fixture, value, i);
+			add(fixture, UINT64_MAX, 0);
+			found = xp_durations_percentile(&fixture->durations, 500);
+			assert_true((double)(found > value ? found - value : value - found) <=
+				    XP_DURATIONS_ERROR * (double)value);
+			xp_durations_free(&fixture->durations, &fixture->memory);
+		}
+	}
+}
+
+static void test_largest(void **state)
+{
+	struct fixture *fixture = *state;
+
+	for (uint32_t i = 0; i < 2 * XP_DURATIONS_EXACT; i++)
+		add(fixture, UINT64_MAX - i, i);
+	assert_int_equal(fixture->durations.max, UINT64_MAX);
+	assert_int_equal(xp_durations_percentile(&fixture->durations, 1000), UINT64_MAX);
+	assert_true(xp_durations_percentile(&fixture->durations, 500) > UINT64_MAX / 100 * 99);
+}
+
+static void test_when_the_slowest_was(void **state)
+{
+	struct fixture *fixture = *state;
+
+	for (uint32_t i = 0; i < COUNT; i++)
+		add(fixture, i == 4711 || i == 5000 ? 1000 : i % 1000, i);
+	assert_int_equal(fixture->durations.max, 1000);
+	assert_int_equal(fixture->durations.max_at, 4711);
+	assert_int_equal(fixture->durations.max_where, 4711 % 7);
+}
+
+/* Of all sizes: exact ones, buckets, and none. */
+static void test_merge(void **state)
+{
+	static const size_t sizes[] = { 0, 1, XP_DURATIONS_EXACT / 2 + 1, XP_DURATIONS_EXACT, 1000 };
+	struct fixture *fixture = *state;
+
+	for (size_t a = 0; a < XP_ARRAY_SIZE(sizes); a++) {
+		for (size_t b = 0; b < XP_ARRAY_SIZE(sizes); b++) {
+			struct xp_durations one = { 0 }, other = { 0 };
+			size_t sum = sizes[a] + sizes[b];
+
+			for (size_t i = 0; i < sum; i++) {
+				fixture->values[i] = (uint64_t)rand() % 1000000;
+				assert_int_equal(xp_durations_add(i < sizes[a] ? &one : &other, &fixture->memory,
+								  fixture->values[i], i, 0),
+						 0);
+			}
+			assert_int_equal(xp_durations_merge(&one, &fixture->memory, &other), 0);
+			assert_int_equal(other.count, sizes[b]);
+			if (sum)
+				check(fixture, &one, sum, sum <= XP_DURATIONS_EXACT ? 0 : XP_DURATIONS_ERROR);
+			xp_durations_free(&one, &fixture->memory);
+			xp_durations_free(&other, &fixture->memory);
+			assert_int_equal(fixture->memory.used, 0);
+		}
+	}
+}
+
+/* No percentile is one of only some durations, and what is exact without them stays exact. */
+static void test_limit(void **state)
+{
+	struct fixture *fixture = *state;
+	struct xp_durations other = { 0 };
+
+	fixture->memory.max = 3000;
+	for (uint32_t i = 0; i < COUNT; i++) {
+		add(fixture, (uint64_t)i * i, i);
+		assert_true(fixture->memory.used <= fixture->memory.max);
+	}
+	assert_true(fixture->durations.lost);
+	assert_false(xp_durations_is_exact(&fixture->durations));
+	assert_int_equal(fixture->durations.count, COUNT);
+	assert_int_equal(fixture->durations.max, (uint64_t)(COUNT - 1) * (COUNT - 1));
+	assert_int_equal(fixture->durations.max_at, COUNT - 1);
+	assert_int_equal(xp_durations_percentile(&fixture->durations, 500), 0);
+	assert_int_equal(fixture->memory.used, 0);
+	assert_int_equal(xp_durations_add(&other, &fixture->memory, 5, 0, 0), 0);
+	assert_int_equal(xp_durations_merge(&other, &fixture->memory, &fixture->durations), 0);
+	assert_true(other.lost);
+	assert_int_equal(other.count, COUNT + 1);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+	const struct CMUnitTest tests[] = {
+		TEST(test_none),
+		TEST(test_few_are_exact),
+		TEST(test_short_ones_are_exact),
+		TEST(test_many_are_near),
+		TEST(test_error_is_reached_nowhere),
+		TEST(test_largest),
+		TEST(test_when_the_slowest_was),
+		TEST(test_merge),
+		TEST(test_limit),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
