@@ -3,17 +3,12 @@
  * Writes a perf.data of cpu-clock samples of 1 ms, from a description on standard input with tabs between the fields.
  * Addresses are hexadecimal, all other numbers decimal. What perf's features say is made up here.
  *
- *   perfdata_gen OUT LATE_NS HZ TSC NS LEVEL the conversion of times: NS is the time at TSC; LEVEL: of zstd, 0: none
- *     kernel START BYTES
- *     module START BYTES PATH
- *     map TSC PID TID START BYTES OFFSET BUILD_ID PATH        BUILD_ID: - for none
- *     comm TSC PID TID NAME
- *     exec TSC PID TID NAME
- *     fork TSC BORN_TSC PID TID PPID MAPS
- *     exit TSC PID TID PPID
- *     sample TSC PID TID CPU KERNEL_COUNT ADDRESS...
- *     jit PATH
- *     sync                                                    writes what has come so far
+ *   perfdata_gen OUT LATE_NS HZ TSC NS LEVEL [waits]
+ *                                                           the conversion of times: NS is the time at TSC; LEVEL: of
+ * zstd, 0: none kernel START BYTES module START BYTES PATH map TSC PID TID START BYTES OFFSET BUILD_ID PATH BUILD_ID: -
+ * for none comm TSC PID TID NAME exec TSC PID TID NAME fork TSC BORN_TSC PID TID PPID MAPS exit TSC PID TID PPID sample
+ * TSC PID TID CPU KERNEL_COUNT ADDRESS... wait (as sample)                                        2 ms in futex(2), one
+ * of four, with `waits` jit PATH sync                                                    writes what has come so far
  *     cut                                                     ends without the rest, as a crash would
  *     buildid BUILD_ID PATH                                   of the kernel, for the features
  */
@@ -91,6 +86,16 @@ static int put_map(struct xp_perfdata *perfdata)
 
 static int put_sample(struct xp_perfdata *perfdata)
 {
+	static const struct xp_wait_record wait = {
+		.blocked_ns = 1500000,
+		.runnable_ns = 500000,
+		.chance = XP_WAIT_CHANCE_ONE / 4,
+		.state = XP_WAIT_LOCK,
+		.syscall = 202,
+		.waker_pid = 9,
+		.waker_tid = 10,
+		.waker_comm = "a waker",
+	};
 	uint64_t addresses[FIELDS_MAX];
 	struct xp_perfdata_sample sample = {
 		.tsc = number(1),
@@ -105,6 +110,8 @@ static int put_sample(struct xp_perfdata *perfdata)
 
 	for (size_t i = 6; i < field_count; i++)
 		addresses[i - 6] = hex(i);
+	if (!strcmp(fields[0], "wait"))
+		return xp_perfdata_wait(perfdata, &sample, &wait);
 	return xp_perfdata_sample(perfdata, &sample);
 }
 
@@ -138,7 +145,7 @@ static int put_line(struct xp_perfdata *perfdata)
 		    &(struct xp_perfdata_birth){ number(3), number(4), number(5), number(2), number(6) });
 	if (!strcmp(what, "exit") && field_count == 5)
 		return xp_perfdata_exit(perfdata, number(1), number(2), number(3), number(4));
-	if (!strcmp(what, "sample") && field_count > 6)
+	if ((!strcmp(what, "sample") || !strcmp(what, "wait")) && field_count > 6)
 		return put_sample(perfdata);
 	if (!strcmp(what, "jit") && field_count == 2)
 		return xp_perfdata_jit(perfdata, fields[1]);
@@ -158,6 +165,7 @@ static int write_file(int fd, char **argv)
 		.event_config = PERF_COUNT_SW_CPU_CLOCK,
 		.period = PERIOD_NS,
 		.late_ns = strtoull(argv[2], NULL, 10),
+		.waits = argv[7],
 		.compression_level = strtoul(argv[6], NULL, 10),
 	};
 	struct xp_perfdata_features features = {
@@ -196,7 +204,7 @@ int main(int argc, char **argv)
 {
 	int fd, err;
 
-	if (argc != 7)
+	if (argc != 7 && argc != 8)
 		return 2;
 	fd = open(argv[1], O_RDWR | O_CREAT | O_TRUNC, 0644);
 	if (fd < 0) {

@@ -79,13 +79,13 @@ def user(tsc, pid, tid, cpu, chain):
 def write(tmp_path, xprof):
     """write([[field, ...], ...]) -> the path. Without the kernel's mapping perf warns, whatever else there is."""
 
-    def write_one(lines, late_ns=10**9, level=1):
+    def write_one(lines, late_ns=10**9, level=1, *more):
         path, source = tmp_path / "perf.data", tmp_path / "in"
         if not any(line[0] == "kernel" for line in lines):
             lines = [["kernel", "ffffffff81000000", "1000000"], *lines]
         source.write_text("".join("\t".join(map(str, line)) + "\n" for line in lines))
         with source.open() as stdin:
-            done = project.run([GENERATOR, path, late_ns, HZ, TSC, NS, level], stdin=stdin)
+            done = project.run([GENERATOR, path, late_ns, HZ, TSC, NS, level, *more], stdin=stdin)
         assert done.returncode == 0, done.stderr
         checked = xprof("check", path)
         assert checked.returncode == 0, checked.stdout + checked.stderr
@@ -114,6 +114,25 @@ def test_shares(perf, write, build, variant):
     assert perf.report(path, "sym", children=True) == pytest.approx(
         {("hot",): 0.7, ("cold",): 0.3, ("outer",): 1, ("main",): 1})
     assert perf.report(path, "pid") == {("4001:prog",): 700, ("4002:a worker",): 300}
+
+
+@pytest.mark.parametrize("level", [0, 1])
+def test_waits(perf, xprof, write, build, level):
+    """A second event, as of `perf record --off-cpu`; each of its samples stands for four waits of 2 ms."""
+    image = Image(build())
+    lines = usual(image)
+    for i in range(100):
+        lines.append(["wait", TSC + i * HZ // 100, 4001, 4002, 3, 0, *image.chain("cold", "outer", "main")])
+    path = write(lines, 10**9, level, "waits")
+    assert perf("evlist", "-i", path).split() == ["cpu-clock", "offcpu-time"]
+    events = perf("script", "-i", path, "-F", "tid,period,event,sym", "-G")
+    assert len(re.findall(r"4002 +8000000 +offcpu-time:", events)) == 100, events[:1000]
+    assert len(re.findall(r"4001 +1000000 +cpu-clock:", events)) == 700
+    shown = perf("report", "-i", path, "--stdio", "-g", "none", "-s", "sym", "-t", ",", "-n")
+    by_event = re.findall(r"of event '(\S+)'\n# Event count \(approx\.\): (\d+)", shown)
+    assert by_event == [("cpu-clock", str(10**9)), ("offcpu-time", str(800 * 10**6))], shown
+    dumped = xprof("dump", path).stdout
+    assert dumped.count('lock blocked 1500000 runnable 500000 chance 16384/65536 syscall 202 waker 9/10 "a waker"') == 100
 
 
 def test_script(perf, write, build):

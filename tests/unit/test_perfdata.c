@@ -216,6 +216,130 @@ static void test_head(void **state)
 	close(fd);
 }
 
+/* A second event, with ids in all records, and raw data in its samples. */
+static void test_waits(void **state)
+{
+	static const uint8_t events[] = {
+		U64(128), U64(104), U64(256), U64(376), /* two events, ids behind them, then records */
+	};
+	static const uint8_t second[] = {
+		U32(1),	      U32(112), U64(10), U64(1), /* software, bpf-output */
+		U64(0x105a7),				 /* IDENTIFIER, RAW and what the first event has */
+	};
+	static const uint8_t ids[] = { U64(368), U64(8), U64(1), U64(2) };
+	static const uint8_t expected[] = {
+		/* SAMPLE */
+		U32(9),
+		U16(1),
+		U16(8 + 8 + 48 + 4 * 8 + 64),
+		/* id, ip, pid, tid, time, cpu, period, chain */
+		U64(2),
+		U64(0xffffffff81000000),
+		U32(7),
+		U32(8),
+		U64(1100),
+		U32(3),
+		U32(0),
+		U64(4 * 5500000000),
+		U64(4),
+		U64(-128),
+		U64(0xffffffff81000000),
+		U64(-512),
+		U64(0x401000),
+		/* raw */
+		U32(60),
+		'x',
+		'p',
+		'w',
+		'1',
+		U64(5000000000),
+		U64(500000000),
+		U32(16384),
+		U32('L'),
+		U32(5),
+		U32(202),
+		U32(9),
+		U32(10),
+		TEXT16('w', 'a', 'k', 'e', 'r', 0, 0, 0, 0, 0, 0, 0, 0, 0, 0),
+		/* COMM with the first event's id */
+		U32(3),
+		U16(0),
+		U16(8 + 8 + 8 + 32),
+		U32(7),
+		U32(7),
+		'a',
+		0,
+		0,
+		0,
+		0,
+		0,
+		0,
+		0,
+		U32(7),
+		U32(7),
+		U64(1200),
+		U64(0),
+		U64(1),
+	};
+	static const uint64_t kernel = 0xffffffff81000000, user = 0x401000;
+	static const struct xp_perfdata_sample sample = { .tsc = 1000,
+							  .pid = 7,
+							  .tid = 8,
+							  .cpu = 3,
+							  .kernel = &kernel,
+							  .kernel_count = 1,
+							  .user = &user,
+							  .user_count = 1 };
+	static const struct xp_wait_record wait = {
+		5000000000, 500000000, 16384, XP_WAIT_LOCK, XP_WAIT_FIRST | XP_WAIT_HARDIRQ, 202, 9, 10, "waker"
+	};
+	struct xp_perfdata_features features = { .event = "cpu-clock" };
+	struct xp_perfdata_reader reader;
+	struct xp_perfdata_record record;
+	struct xp_violation violation;
+	struct xp_wait_record read = { 0 };
+	struct xp_perfdata *perfdata;
+	uint8_t *bytes;
+	size_t size;
+
+	(void)state;
+	assert_true(xp_wait_record_period(&wait) == 4 * 5500000000);
+	perfdata = begin();
+	assert_int_equal(xp_perfdata_wait(perfdata, &sample, &wait), -EINVAL);
+	end(perfdata);
+	close(fd);
+	options.waits = true;
+	perfdata = begin();
+	options.waits = false;
+	assert_int_equal(xp_perfdata_wait(perfdata, &sample, &wait), 0);
+	assert_int_equal(xp_perfdata_comm(perfdata, 1100, 7, 7, "a", false), 0);
+	assert_int_equal(xp_perfdata_finish(perfdata, &features), 0);
+	xp_perfdata_free(perfdata);
+	assert_bytes(16, events, sizeof(events));
+	assert_bytes(232, second, sizeof(second));
+	assert_bytes(344, ids, sizeof(ids));
+	assert_bytes(376 + 56, expected, sizeof(expected));
+
+	bytes = file_bytes(&size);
+	assert_int_equal(xp_perfdata_reader_init(&reader, bytes, size, &violation), 0);
+	assert_int_equal(reader.events.count, 2);
+	assert_int_equal(xp_perfdata_reader_next(&reader, &record, &violation), 1);
+	assert_int_equal(xp_perfdata_reader_next(&reader, &record, &violation), 1);
+	assert_int_equal(record.type, PERF_RECORD_SAMPLE);
+	assert_true(record.has & PERF_SAMPLE_RAW && record.sample.period == 4 * 5500000000);
+	assert_true(xp_wait_record_read(&read, record.sample.raw, record.sample.raw_bytes));
+	assert_memory_equal(&read, &wait, sizeof(wait));
+	/* What is not ours, or cannot be, is no wait. */
+	assert_false(xp_wait_record_read(&read, record.sample.raw, record.sample.raw_bytes - 1));
+	memset(bytes + (record.sample.raw + 20 - bytes), 0, 4);
+	assert_false(xp_wait_record_read(&read, record.sample.raw, record.sample.raw_bytes));
+	memset(bytes + (record.sample.raw + 20 - bytes), 1, 4);
+	assert_false(xp_wait_record_read(&read, record.sample.raw, record.sample.raw_bytes));
+	xp_perfdata_reader_end(&reader);
+	free(bytes);
+	close(fd);
+}
+
 #define TRAILER(pid, tid, time) U32(pid), U32(tid), U64(time), U64(0)
 
 static void test_records(void **state)
@@ -726,6 +850,7 @@ int main(void)
 		cmocka_unit_test(test_conversion),
 		cmocka_unit_test(test_head),
 		cmocka_unit_test(test_records),
+		cmocka_unit_test(test_waits),
 		cmocka_unit_test(test_code_of_the_kernel),
 		cmocka_unit_test(test_features),
 		cmocka_unit_test(test_cut_off),

@@ -24,18 +24,27 @@
 #define MISC_FORK_EXEC (1 << 13)
 #define MISC_MMAP_BUILD_ID (1 << 14)
 
-/* The start of the file. */
-struct head {
-	struct xp_perfdata_header header;
+/* An event, which has the id index + 1, if there are several. */
+enum { EVENT_SAMPLES, EVENT_WAITS, EVENTS_MAX };
+struct event {
 	uint8_t attr[XP_PERFDATA_ATTR_BYTES];
 	struct xp_perfdata_section ids; /* none: with one event, records need no id */
 };
 
-/* Follows each kernel record except samples: PERF_SAMPLE_TID, TIME and CPU (sample_id_all). */
+/* The start of the file. With one event, it ends behind the event. */
+struct head {
+	struct xp_perfdata_header header;
+	struct event events[EVENTS_MAX];
+	uint64_t ids[EVENTS_MAX];
+};
+
+/* Follows each kernel record except samples: PERF_SAMPLE_TID, TIME, CPU and with several events IDENTIFIER
+ * (sample_id_all). */
 struct trailer {
 	uint32_t pid, tid;
 	uint64_t time;
 	uint32_t cpu, reserved;
+	uint64_t id;
 };
 
 struct xp_perfdata {
@@ -54,6 +63,16 @@ struct compressed_feature {
 	struct xp_perfdata_section section;
 	struct xp_perfdata_compression compression;
 };
+
+static size_t head_bytes(const struct xp_perfdata *perfdata)
+{
+	return perfdata->options.waits ? sizeof(perfdata->head) : offsetof(struct head, events[EVENT_WAITS]);
+}
+
+static size_t trailer_bytes(const struct xp_perfdata *perfdata)
+{
+	return perfdata->options.waits ? sizeof(struct trailer) : offsetof(struct trailer, id);
+}
 
 int xp_perfdata_conversion(struct xp_perfdata_conversion *conversion, uint64_t hz, uint64_t tsc, uint64_t ns)
 {
@@ -78,7 +97,7 @@ static int put_header(struct xp_perfdata *perfdata)
 	struct xp_perfdata_sink *sink = &perfdata->sink;
 
 	if (!sink->err)
-		sink->err = xp_pwrite_all(sink->fd, &perfdata->head, sizeof(perfdata->head), 0);
+		sink->err = xp_pwrite_all(sink->fd, &perfdata->head, head_bytes(perfdata), 0);
 	return sink->err;
 }
 
@@ -174,15 +193,17 @@ static int end(struct xp_perfdata *perfdata, uint64_t ns)
 
 static int end_with_trailer(struct xp_perfdata *perfdata, uint64_t tsc, pid_t pid, pid_t tid)
 {
-	const struct trailer trailer = { .pid = pid, .tid = tid, .time = time_of(perfdata, tsc) };
+	const struct trailer trailer = {
+		.pid = pid, .tid = tid, .time = time_of(perfdata, tsc), .id = EVENT_SAMPLES + 1
+	};
 
-	put(perfdata, &trailer, sizeof(trailer));
+	put(perfdata, &trailer, trailer_bytes(perfdata));
 	return end(perfdata, trailer.time);
 }
 
 static void fill_attr(uint8_t *to, const struct xp_perfdata_options *options)
 {
-	const struct perf_event_attr attr = {
+	struct perf_event_attr attr = {
 		.type = options->event_type,
 		.size = XP_PERFDATA_ATTR_BYTES,
 		.config = options->event_config,
@@ -200,7 +221,52 @@ static void fill_attr(uint8_t *to, const struct xp_perfdata_options *options)
 	};
 
 	_Static_assert(sizeof(attr) >= XP_PERFDATA_ATTR_BYTES, "perf_event_attr");
+	if (options->waits)
+		attr.sample_type |= PERF_SAMPLE_IDENTIFIER;
 	memcpy(to, &attr, XP_PERFDATA_ATTR_BYTES);
+}
+
+/* As perf record --off-cpu does it. Side-band records belong to the first event. */
+static void fill_wait_attr(uint8_t *to)
+{
+	const struct perf_event_attr attr = {
+		.type = PERF_TYPE_SOFTWARE,
+		.size = XP_PERFDATA_ATTR_BYTES,
+		.config = PERF_COUNT_SW_BPF_OUTPUT,
+		.sample_period = 1,
+		.sample_type = SAMPLE_TYPE | PERF_SAMPLE_RAW | PERF_SAMPLE_IDENTIFIER,
+		.sample_id_all = 1,
+		.exclude_guest = 1,
+		.use_clockid = 1,
+		.clockid = CLOCK_MONOTONIC,
+	};
+
+	memcpy(to, &attr, XP_PERFDATA_ATTR_BYTES);
+}
+
+static void fill_head(struct xp_perfdata *perfdata)
+{
+	struct head *head = &perfdata->head;
+	size_t events = perfdata->options.waits ? EVENTS_MAX : 1;
+
+	head->header = (struct xp_perfdata_header){
+		.magic = XP_PERFDATA_MAGIC,
+		.size = sizeof(head->header),
+		.attr_size = sizeof(head->events[0]),
+		.attrs = { offsetof(struct head, events), events * sizeof(head->events[0]) },
+		.data = { head_bytes(perfdata), 0 },
+	};
+	fill_attr(head->events[EVENT_SAMPLES].attr, &perfdata->options);
+	head->events[EVENT_SAMPLES].ids.offset = sizeof(head->header);
+	if (!perfdata->options.waits)
+		return;
+	fill_wait_attr(head->events[EVENT_WAITS].attr);
+	for (size_t i = 0; i < events; i++) {
+		head->ids[i] = i + 1;
+		head->events[i].ids =
+		    (struct xp_perfdata_section){ offsetof(struct head, ids) + i * sizeof(head->ids[0]),
+						  sizeof(head->ids[0]) };
+	}
 }
 
 static void put_time_conv(struct xp_perfdata *perfdata)
@@ -231,16 +297,8 @@ int xp_perfdata_new(struct xp_perfdata **result, int fd, const struct xp_perfdat
 	perfdata->options = *options;
 	perfdata->span.first_ns = UINT64_MAX;
 	perfdata->sink.fd = fd;
-	perfdata->sink.offset = sizeof(perfdata->head);
-	perfdata->head.header = (struct xp_perfdata_header){
-		.magic = XP_PERFDATA_MAGIC,
-		.size = sizeof(perfdata->head.header),
-		.attr_size = sizeof(perfdata->head) - offsetof(struct head, attr),
-		.attrs = { offsetof(struct head, attr), sizeof(perfdata->head) - offsetof(struct head, attr) },
-		.data = { sizeof(perfdata->head), 0 },
-	};
-	fill_attr(perfdata->head.attr, options);
-	perfdata->head.ids.offset = sizeof(perfdata->head.header);
+	perfdata->sink.offset = head_bytes(perfdata);
+	fill_head(perfdata);
 	if (options->compression_level) {
 		int err = xp_perfdata_compressor_new(&perfdata->compressor, options->compression_level);
 
@@ -261,7 +319,7 @@ static int put_kernel_map(struct xp_perfdata *perfdata, uint64_t start, uint64_t
 	const uint32_t ids[] = { KERNEL_PID, 0 };
 	const uint64_t range[] = { start, bytes, offset };
 	size_t path_bytes = strlen(path) + 1, padded = xp_perfdata_align(path_bytes, 8);
-	size_t size = sizeof(struct perf_event_header) + sizeof(ids) + sizeof(range) + padded + sizeof(struct trailer);
+	size_t size = sizeof(struct perf_event_header) + sizeof(ids) + sizeof(range) + padded + trailer_bytes(perfdata);
 	int err;
 
 	if (path_bytes > XP_PERFDATA_PATH_MAX)
@@ -312,7 +370,7 @@ int xp_perfdata_map(struct xp_perfdata *perfdata, uint64_t tsc, const struct xp_
 	struct identity identity = { .prot = PROT_READ | PROT_EXEC, .flags = MAP_PRIVATE };
 	size_t path_bytes = strlen(map->path) + 1, padded = xp_perfdata_align(path_bytes, 8);
 	size_t size = sizeof(struct perf_event_header) + sizeof(ids) + sizeof(range) + sizeof(identity) + padded +
-		      sizeof(struct trailer);
+		      trailer_bytes(perfdata);
 	uint16_t misc = PERF_RECORD_MISC_USER;
 	int err;
 
@@ -345,7 +403,7 @@ int xp_perfdata_comm(struct xp_perfdata *perfdata, uint64_t tsc, pid_t pid, pid_
 	const uint32_t ids[] = { pid, tid };
 	size_t bytes = strnlen(comm, COMM_BYTES - 1), padded = xp_perfdata_align(bytes + 1, 8);
 	int err = begin(perfdata, PERF_RECORD_COMM, exec ? PERF_RECORD_MISC_COMM_EXEC : 0,
-			sizeof(struct perf_event_header) + sizeof(ids) + padded + sizeof(struct trailer));
+			sizeof(struct perf_event_header) + sizeof(ids) + padded + trailer_bytes(perfdata));
 
 	if (err)
 		return err;
@@ -358,7 +416,7 @@ int xp_perfdata_symbol(struct xp_perfdata *perfdata, uint64_t tsc, const struct 
 {
 	size_t bytes = strnlen(symbol->name, SYMBOL_BYTES - 1), padded = xp_perfdata_align(bytes + 1, 8);
 	int err = begin(perfdata, PERF_RECORD_KSYMBOL, 0,
-			sizeof(struct perf_event_header) + 16 + padded + sizeof(struct trailer));
+			sizeof(struct perf_event_header) + 16 + padded + trailer_bytes(perfdata));
 
 	if (err)
 		return err;
@@ -376,7 +434,7 @@ int xp_perfdata_bpf(struct xp_perfdata *perfdata, uint64_t tsc, uint16_t type, u
 	const uint16_t head[] = { type, 0 }; /* flags */
 	int err = begin(perfdata, PERF_RECORD_BPF_EVENT, 0,
 			sizeof(struct perf_event_header) + sizeof(head) + sizeof(id) + XP_PERFDATA_BPF_TAG_BYTES +
-			    sizeof(struct trailer));
+			    trailer_bytes(perfdata));
 
 	if (err)
 		return err;
@@ -391,7 +449,7 @@ static int put_task(struct xp_perfdata *perfdata, uint64_t tsc, uint64_t then_ts
 		    const pid_t ids[4])
 {
 	const uint64_t then_ns = then_tsc ? xp_perfdata_ns(&perfdata->options.conversion, then_tsc) : 0;
-	size_t size = sizeof(struct perf_event_header) + 4 * sizeof(ids[0]) + sizeof(then_ns) + sizeof(struct trailer);
+	size_t size = sizeof(struct perf_event_header) + 4 * sizeof(ids[0]) + sizeof(then_ns) + trailer_bytes(perfdata);
 	int err = begin(perfdata, type, misc, size);
 
 	if (err)
@@ -435,11 +493,24 @@ static uint8_t *put_chain(uint8_t *to, uint64_t context, const uint64_t *address
 	return to + sizeof(context) + count * sizeof(*addresses);
 }
 
-int xp_perfdata_sample(struct xp_perfdata *perfdata, const struct xp_perfdata_sample *sample)
+/* A sample of an event; raw: its PERF_SAMPLE_RAW, of a size that with its own size is a multiple of 8. */
+struct event_sample {
+	const struct xp_perfdata_sample *sample;
+	uint64_t id;
+	uint64_t period;
+	const uint8_t *raw;
+	uint32_t raw_bytes; /* 0: the event has none */
+};
+
+static int put_sample(struct xp_perfdata *perfdata, const struct event_sample *from)
 {
+	const struct xp_perfdata_sample *sample = from->sample;
 	size_t count = sample->kernel_count + sample->user_count;
+	struct perf_event_header header = {
+		.type = PERF_RECORD_SAMPLE,
+		.misc = sample->kernel_count ? PERF_RECORD_MISC_KERNEL : PERF_RECORD_MISC_USER,
+	};
 	struct {
-		struct perf_event_header header;
 		uint64_t ip;
 		uint32_t pid, tid;
 		uint64_t time;
@@ -447,31 +518,66 @@ int xp_perfdata_sample(struct xp_perfdata *perfdata, const struct xp_perfdata_sa
 		uint64_t period;
 		uint64_t nr;
 	} head = {
-		.header.type = PERF_RECORD_SAMPLE,
-		.header.misc = sample->kernel_count ? PERF_RECORD_MISC_KERNEL : PERF_RECORD_MISC_USER,
 		.pid = sample->pid,
 		.tid = sample->tid,
 		.time = time_of(perfdata, sample->tsc),
 		.cpu = sample->cpu,
-		.period = perfdata->options.period,
+		.period = from->period,
 		.nr = count + !!sample->kernel_count + !!sample->user_count,
 	};
+	size_t id_bytes = perfdata->options.waits ? sizeof(from->id) : 0;
+	size_t raw_bytes = from->raw_bytes ? sizeof(from->raw_bytes) + from->raw_bytes : 0;
 	uint8_t *to;
 
 	if (!count || sample->kernel_count > XP_PERFDATA_CHAIN_MAX || sample->user_count > XP_PERFDATA_CHAIN_MAX ||
 	    count > XP_PERFDATA_CHAIN_MAX)
 		return -EINVAL;
-	head.header.size = sizeof(head) + head.nr * sizeof(uint64_t);
+	header.size = sizeof(header) + id_bytes + sizeof(head) + head.nr * sizeof(uint64_t) + raw_bytes;
 	head.ip = sample->kernel_count ? sample->kernel[0] : sample->user[0];
-	to = sample_room(perfdata, head.header.size);
+	to = sample_room(perfdata, header.size);
 	if (!to)
 		return perfdata->sink.err;
-	memcpy(to, &head, sizeof(head));
-	to = put_chain(to + sizeof(head), PERF_CONTEXT_KERNEL, sample->kernel, sample->kernel_count);
-	put_chain(to, PERF_CONTEXT_USER, sample->user, sample->user_count);
+	memcpy(to, &header, sizeof(header));
+	memcpy(to + sizeof(header), &from->id, id_bytes);
+	memcpy(to + sizeof(header) + id_bytes, &head, sizeof(head));
+	to = put_chain(to + sizeof(header) + id_bytes + sizeof(head), PERF_CONTEXT_KERNEL, sample->kernel,
+		       sample->kernel_count);
+	to = put_chain(to, PERF_CONTEXT_USER, sample->user, sample->user_count);
+	if (raw_bytes) {
+		memcpy(to, &from->raw_bytes, sizeof(from->raw_bytes));
+		memcpy(to + sizeof(from->raw_bytes), from->raw, from->raw_bytes);
+	}
 	perfdata->span.first_ns = XP_MIN(perfdata->span.first_ns, head.time);
 	perfdata->span.last_ns = XP_MAX(perfdata->span.last_ns, head.time);
 	return end(perfdata, head.time);
+}
+
+int xp_perfdata_sample(struct xp_perfdata *perfdata, const struct xp_perfdata_sample *sample)
+{
+	const struct event_sample event_sample = { .sample = sample,
+						   .id = EVENT_SAMPLES + 1,
+						   .period = perfdata->options.period };
+
+	return put_sample(perfdata, &event_sample);
+}
+
+int xp_perfdata_wait(struct xp_perfdata *perfdata, const struct xp_perfdata_sample *sample,
+		     const struct xp_wait_record *wait)
+{
+	uint8_t raw[XP_WAIT_RECORD_BYTES];
+	const struct event_sample event_sample = {
+		.sample = sample,
+		.id = EVENT_WAITS + 1,
+		.period = xp_wait_record_period(wait),
+		.raw = raw,
+		.raw_bytes = sizeof(raw),
+	};
+
+	_Static_assert((sizeof(uint32_t) + sizeof(raw)) % 8 == 0, "PERF_SAMPLE_RAW");
+	if (!perfdata->options.waits)
+		return -EINVAL;
+	xp_wait_record_write(wait, raw);
+	return put_sample(perfdata, &event_sample);
 }
 
 int xp_perfdata_jit(struct xp_perfdata *perfdata, const char *path)
@@ -493,6 +599,11 @@ int xp_perfdata_sync(struct xp_perfdata *perfdata)
 
 int xp_perfdata_finish(struct xp_perfdata *perfdata, const struct xp_perfdata_features *features)
 {
+	const struct xp_perfdata_described described[] = {
+		{ features->event, perfdata->head.events[EVENT_SAMPLES].attr, perfdata->head.ids[EVENT_SAMPLES] },
+		{ XP_WAIT_EVENT, perfdata->head.events[EVENT_WAITS].attr, perfdata->head.ids[EVENT_WAITS] },
+		{ 0 },
+	};
 	struct xp_perfdata_compression compression;
 	int err = pack(perfdata);
 
@@ -502,14 +613,14 @@ int xp_perfdata_finish(struct xp_perfdata *perfdata, const struct xp_perfdata_fe
 		return err;
 	if (perfdata->compressor)
 		xp_perfdata_compressor_describe(perfdata->compressor, &compression);
-	err = xp_perfdata_put_features(&perfdata->sink, &perfdata->head.header, features, perfdata->head.attr,
-				       &perfdata->span, perfdata->compressor ? &compression : NULL);
+	err = xp_perfdata_put_features(&perfdata->sink, &perfdata->head.header, features, described, &perfdata->span,
+				       perfdata->compressor ? &compression : NULL);
 	return err ? err : put_header(perfdata);
 }
 
 uint64_t xp_perfdata_bytes(const struct xp_perfdata *perfdata)
 {
-	return perfdata->sink.offset + perfdata->sink.used - sizeof(perfdata->head);
+	return perfdata->sink.offset + perfdata->sink.used - head_bytes(perfdata);
 }
 
 void xp_perfdata_free(struct xp_perfdata *perfdata)

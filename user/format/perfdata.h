@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Writes perf.data files of one sampling event.
+ * Writes perf.data files of one sampling event, and of waits (wait_record.h).
  *
  * Sources of the format: Linux, tools/perf/Documentation/perf.data-file-format.txt; include/uapi/linux/perf_event.h for
  * the event's attributes and the records below 64; tools/lib/perf/include/perf/event.h and tools/perf/util/header.c for
@@ -31,6 +31,8 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
+
+#include "format/wait_record.h"
 
 #define XP_PERFDATA_CHAIN_MAX 4096 /* addresses per sample: a record has a 16-bit size */
 #define XP_PERFDATA_PATH_MAX 4096  /* perf's PATH_MAX, including the terminator */
@@ -67,6 +69,7 @@ struct xp_perfdata_options {
 	 * time that perf still sorts in.
 	 */
 	uint64_t late_ns;
+	bool waits;			/* there is a second event, of which xp_perfdata_wait() writes the samples */
 	unsigned int compression_level; /* zstd level of samples: 1 to 22; 0: not compressed */
 };
 
@@ -143,6 +146,9 @@ int xp_perfdata_fork(struct xp_perfdata *perfdata, uint64_t tsc, const struct xp
 int xp_perfdata_exit(struct xp_perfdata *perfdata, uint64_t tsc, pid_t pid, pid_t tid, pid_t ppid);
 /* Returns -EINVAL, with nothing changed, for no addresses or more than XP_PERFDATA_CHAIN_MAX. */
 int xp_perfdata_sample(struct xp_perfdata *perfdata, const struct xp_perfdata_sample *sample);
+/* A wait; its chance is not 0. Errors as above, and -EINVAL without the option `waits`. */
+int xp_perfdata_wait(struct xp_perfdata *perfdata, const struct xp_perfdata_sample *sample,
+		     const struct xp_wait_record *wait);
 /*
  * Makes `perf inject --jit` read a jitdump. path is absolute and ends in /jit-NUMBER.dump. Returns 0 or -errno:
  * -EINVAL, -ENAMETOOLONG.

@@ -48,6 +48,28 @@ static void dump_address(FILE *out, uint64_t address)
 	}
 }
 
+/* Raw data of other programs' events: only their size. */
+static void dump_raw(FILE *out, const struct xp_perfdata_record *record)
+{
+	struct xp_wait_record wait;
+
+	if (!xp_wait_record_read(&wait, record->sample.raw, record->sample.raw_bytes)) {
+		fprintf(out, " raw %u bytes", record->sample.raw_bytes);
+		return;
+	}
+	fprintf(out, " %s blocked %" PRIu64 " runnable %" PRIu64 " chance %u/%u", xp_wait_state_text(wait.state),
+		wait.blocked_ns, wait.runnable_ns, wait.chance, XP_WAIT_CHANCE_ONE);
+	if (wait.syscall >= 0)
+		fprintf(out, " syscall %d", wait.syscall);
+	if (wait.waker_pid) {
+		fprintf(out, " waker %d/%d ", wait.waker_pid, wait.waker_tid);
+		xp_put_quoted(out, wait.waker_comm, strlen(wait.waker_comm));
+	}
+	fprintf(out, "%s%s%s%s%s", wait.flags & XP_WAIT_FIRST ? " first" : "", wait.flags & XP_WAIT_LAST ? " last" : "",
+		wait.flags & XP_WAIT_HARDIRQ ? " hardirq" : "", wait.flags & XP_WAIT_SOFTIRQ ? " softirq" : "",
+		wait.flags & XP_WAIT_NO_STACK ? " no-stack" : "");
+}
+
 static void dump_sample(FILE *out, const struct xp_perfdata_record *record)
 {
 	fprintf(out, " ip 0x%" PRIx64, record->sample.ip);
@@ -55,6 +77,8 @@ static void dump_sample(FILE *out, const struct xp_perfdata_record *record)
 		fprintf(out, " period %" PRIu64, record->sample.period);
 	for (uint64_t i = 0; i < record->sample.chain_count; i++)
 		dump_address(out, xp_perfdata_record_chain(record, i));
+	if (record->has & PERF_SAMPLE_RAW)
+		dump_raw(out, record);
 }
 
 static void dump_map(FILE *out, const struct xp_perfdata_record *record)

@@ -16,7 +16,7 @@
 
 struct source {
 	const struct xp_perfdata_features *features;
-	const uint8_t *attr;
+	const struct xp_perfdata_described *events;
 	const struct xp_perfdata_span *span;
 	const struct xp_perfdata_compression *compression;
 };
@@ -124,15 +124,25 @@ static void put_argv(struct xp_perfdata_sink *sink, const struct source *from)
 		put_text(sink, *argv);
 }
 
-static void put_event(struct xp_perfdata_sink *sink, const struct source *from)
+static void put_events(struct xp_perfdata_sink *sink, const struct source *from)
 {
-	if (!from->features->event)
+	const struct xp_perfdata_described *events = from->events;
+	uint32_t count = 0;
+
+	while (events[count].name && events[count].id)
+		count++;
+	count = XP_MAX(count, (uint32_t) !!events[0].name); /* a single one needs no id */
+	if (!count)
 		return;
-	put32(sink, 1);
+	put32(sink, count);
 	put32(sink, XP_PERFDATA_ATTR_BYTES);
-	xp_perfdata_put(sink, from->attr, XP_PERFDATA_ATTR_BYTES, XP_PERFDATA_ATTR_BYTES);
-	put32(sink, 0); /* ids */
-	put_text(sink, from->features->event);
+	for (uint32_t i = 0; i < count; i++) {
+		xp_perfdata_put(sink, events[i].attr, XP_PERFDATA_ATTR_BYTES, XP_PERFDATA_ATTR_BYTES);
+		put32(sink, !!events[i].id);
+		put_text(sink, events[i].name);
+		if (events[i].id)
+			put64(sink, events[i].id);
+	}
 }
 
 static void put_span(struct xp_perfdata_sink *sink, const struct source *from)
@@ -179,7 +189,7 @@ static const struct {
 	{ XP_PERFDATA_CPUDESC, put_cpu },
 	{ XP_PERFDATA_TOTAL_MEM, put_memory },
 	{ XP_PERFDATA_CMDLINE, put_argv },
-	{ XP_PERFDATA_EVENT_DESC, put_event },
+	{ XP_PERFDATA_EVENT_DESC, put_events },
 	{ XP_PERFDATA_SAMPLE_TIME, put_span },
 	{ XP_PERFDATA_CLOCKID, put_clock_resolution },
 	{ XP_PERFDATA_COMPRESSION, put_compression },
@@ -188,10 +198,10 @@ static const struct {
 _Static_assert(XP_ARRAY_SIZE(all) <= FEATURES_MAX, "FEATURES_MAX");
 
 int xp_perfdata_put_features(struct xp_perfdata_sink *sink, struct xp_perfdata_header *header,
-			     const struct xp_perfdata_features *features, const uint8_t *attr,
+			     const struct xp_perfdata_features *features, const struct xp_perfdata_described *events,
 			     const struct xp_perfdata_span *span, const struct xp_perfdata_compression *compression)
 {
-	const struct source source = { features, attr, span, compression };
+	const struct source source = { features, events, span, compression };
 	struct xp_perfdata_section sections[FEATURES_MAX];
 	uint64_t bits[XP_ARRAY_SIZE(header->features)] = { 0 };
 	uint64_t table = sink->offset;

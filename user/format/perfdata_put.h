@@ -129,17 +129,22 @@ static inline size_t xp_perfdata_align(size_t size, size_t to)
 }
 
 /*
- * perfdata_features.c: writes the sections from sink->offset on and sets the header's bits. compression is NULL if no
- * record is compressed.
+ * perfdata_features.c: writes the sections from sink->offset on and sets the header's bits. events: up to one without a
+ * name or an attr. compression is NULL if no record is compressed.
  */
 struct xp_perfdata_features;
 struct xp_perfdata_compression;
+struct xp_perfdata_described {
+	const char *name; /* NULL: omitted */
+	const uint8_t *attr;
+	uint64_t id; /* 0: none */
+};
 struct xp_perfdata_span {
 	uint64_t first_ns; /* of the samples; first > last: no samples */
 	uint64_t last_ns;
 };
 int xp_perfdata_put_features(struct xp_perfdata_sink *sink, struct xp_perfdata_header *header,
-			     const struct xp_perfdata_features *features, const uint8_t *attr,
+			     const struct xp_perfdata_features *features, const struct xp_perfdata_described *events,
 			     const struct xp_perfdata_span *span, const struct xp_perfdata_compression *compression);
 
 #endif

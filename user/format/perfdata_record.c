@@ -125,12 +125,13 @@ static void skip_read(struct cursor *cursor, uint64_t format)
 
 static void take_sample(struct xp_perfdata_record *record, struct xp_perfdata_events *events, struct cursor *cursor)
 {
-	static const uint64_t known =
-	    PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_CPU | PERF_SAMPLE_PERIOD | PERF_SAMPLE_CALLCHAIN;
-	/* The fields up to the call chain; all others follow it. */
+	static const uint64_t known = PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_CPU | PERF_SAMPLE_PERIOD |
+				      PERF_SAMPLE_CALLCHAIN | PERF_SAMPLE_RAW;
+	/* The fields up to the raw data; all others follow them. */
 	static const uint64_t before = PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_ADDR |
 				       PERF_SAMPLE_READ | PERF_SAMPLE_CALLCHAIN | PERF_SAMPLE_ID | PERF_SAMPLE_CPU |
-				       PERF_SAMPLE_PERIOD | PERF_SAMPLE_STREAM_ID | PERF_SAMPLE_IDENTIFIER;
+				       PERF_SAMPLE_PERIOD | PERF_SAMPLE_STREAM_ID | PERF_SAMPLE_IDENTIFIER |
+				       PERF_SAMPLE_RAW;
 	uint64_t type;
 
 	/* Either all events have this field or none. */
@@ -163,7 +164,11 @@ static void take_sample(struct xp_perfdata_record *record, struct xp_perfdata_ev
 		else
 			take(cursor, 8 * record->sample.chain_count);
 	}
-	if (type & ~before)
+	if (type & PERF_SAMPLE_RAW) {
+		record->sample.raw_bytes = take32(cursor);
+		record->sample.raw = take(cursor, record->sample.raw_bytes);
+	}
+	if (type & (~before | PERF_SAMPLE_RAW)) /* raw data may be padded */
 		take(cursor, cursor->left);
 }
 

@@ -18,7 +18,7 @@ struct xp_perfdata_record {
 	uint64_t bytes;	      /* including data after it that its size field does not count */
 	uint32_t type;	      /* PERF_RECORD_*, enum xp_perfdata_user_record */
 	uint16_t misc;
-	uint64_t has; /* PERF_SAMPLE_TID, TIME, CPU, PERIOD, CALLCHAIN */
+	uint64_t has; /* PERF_SAMPLE_TID, TIME, CPU, PERIOD, CALLCHAIN, RAW */
 	int32_t pid;  /* of a sample; of other records, from the trailer */
 	int32_t tid;
 	uint64_t time_ns;
@@ -47,6 +47,8 @@ struct xp_perfdata_record {
 			uint64_t period;
 			uint64_t chain_count;
 			const uint8_t *chain; /* read with xp_perfdata_record_chain() */
+			const uint8_t *raw;   /* of an event that we know: wait_record.h */
+			uint32_t raw_bytes;
 		} sample;
 		struct { /* KSYMBOL */
 			uint64_t start;

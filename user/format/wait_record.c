@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "format/wait_record.h"
+
+#include <string.h>
+
+#include "base/util.h"
+
+#define MAGIC "xpw1"
+
+/* Members in file order. */
+#define FIELDS(do_field, wait)                                                                                         \
+	do_field((wait)->blocked_ns);                                                                                  \
+	do_field((wait)->runnable_ns);                                                                                 \
+	do_field((wait)->chance);                                                                                      \
+	do_field((wait)->state);                                                                                       \
+	do_field((wait)->flags);                                                                                       \
+	do_field((wait)->syscall);                                                                                     \
+	do_field((wait)->waker_pid);                                                                                   \
+	do_field((wait)->waker_tid);                                                                                   \
+	do_field((wait)->waker_comm)
+
+uint64_t xp_wait_record_period(const struct xp_wait_record *wait)
+{
+	unsigned __int128 scaled =
+	    (unsigned __int128)xp_wait_record_ns(wait) * XP_WAIT_CHANCE_ONE / XP_MAX(wait->chance, 1u);
+
+	return scaled > UINT64_MAX ? UINT64_MAX : (uint64_t)scaled;
+}
+
+void xp_wait_record_write(const struct xp_wait_record *wait, uint8_t raw[XP_WAIT_RECORD_BYTES])
+{
+	uint8_t *to = raw + sizeof(MAGIC) - 1;
+
+	memcpy(raw, MAGIC, sizeof(MAGIC) - 1);
+#define PUT(field)                                                                                                     \
+	do {                                                                                                           \
+		memcpy(to, &(field), sizeof(field));                                                                   \
+		to += sizeof(field);                                                                                   \
+	} while (0)
+	FIELDS(PUT, wait);
+}
+
+bool xp_wait_record_read(struct xp_wait_record *wait, const uint8_t *raw, size_t size)
+{
+	const uint8_t *from = raw + sizeof(MAGIC) - 1;
+
+	if (size < XP_WAIT_RECORD_BYTES || memcmp(raw, MAGIC, sizeof(MAGIC) - 1))
+		return false;
+#define GET(field)                                                                                                     \
+	do {                                                                                                           \
+		memcpy(&(field), from, sizeof(field));                                                                 \
+		from += sizeof(field);                                                                                 \
+	} while (0)
+	FIELDS(GET, wait);
+	wait->waker_comm[sizeof(wait->waker_comm) - 1] = 0;
+	return wait->chance && wait->chance <= XP_WAIT_CHANCE_ONE && wait->runnable_ns <= UINT64_MAX - wait->blocked_ns;
+}
+
+const char *xp_wait_state_text(uint32_t state)
+{
+	switch (state) {
+	case XP_WAIT_PREEMPTED:
+		return "preempted";
+	case XP_WAIT_SLEEP:
+		return "sleeping";
+	case XP_WAIT_LOCK:
+		return "lock";
+	case XP_WAIT_DISK:
+		return "disk";
+	case XP_WAIT_STOPPED:
+		return "stopped";
+	case XP_WAIT_TRACED:
+		return "traced";
+	case XP_WAIT_IDLE:
+		return "idle";
+	default:
+		return "other";
+	}
+}
