@@ -7,6 +7,7 @@
 #include <sys/sysmacros.h>
 #include <time.h>
 
+#include "format/perfdata_head.h"
 #include "format/perfdata_put.h"
 #include "format/perfdata_record.h"
 #include "format/perfdata_zstd.h"
@@ -14,29 +15,12 @@
 #define KERNEL_PID (-1)
 #define COMM_BYTES 16	 /* the kernel's TASK_COMM_LEN */
 #define SYMBOL_BYTES 512 /* KSYM_NAME_LEN of the kernel */
-#define SAMPLE_TYPE                                                                                                    \
-	(PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_CPU | PERF_SAMPLE_PERIOD |                  \
-	 PERF_SAMPLE_CALLCHAIN)
 /*
  * Flag of a FORK: the process does not have its parent's mappings (tools/perf/util/event.h:
  * PERF_RECORD_MISC_FORK_EXEC).
  */
 #define MISC_FORK_EXEC (1 << 13)
 #define MISC_MMAP_BUILD_ID (1 << 14)
-
-/* An event, which has the id index + 1, if there are several. */
-enum { EVENT_SAMPLES, EVENT_WAITS, EVENTS_MAX };
-struct event {
-	uint8_t attr[XP_PERFDATA_ATTR_BYTES];
-	struct xp_perfdata_section ids; /* none: with one event, records need no id */
-};
-
-/* The start of the file. With one event, it ends behind the event. */
-struct head {
-	struct xp_perfdata_header header;
-	struct event events[EVENTS_MAX];
-	uint64_t ids[EVENTS_MAX];
-};
 
 /* Follows each kernel record except samples: PERF_SAMPLE_TID, TIME, CPU and with several events IDENTIFIER
  * (sample_id_all). */
@@ -49,7 +33,7 @@ struct trailer {
 
 struct xp_perfdata {
 	struct xp_perfdata_options options;
-	struct head head;
+	struct xp_perfdata_head head;
 	struct xp_perfdata_span span;
 	uint64_t newest_ns; /* of all records */
 	uint64_t round_ns;  /* newest_ns at the last FINISHED_ROUND; 0: none yet */
@@ -63,11 +47,6 @@ struct compressed_feature {
 	struct xp_perfdata_section section;
 	struct xp_perfdata_compression compression;
 };
-
-static size_t head_bytes(const struct xp_perfdata *perfdata)
-{
-	return perfdata->options.waits ? sizeof(perfdata->head) : offsetof(struct head, events[EVENT_WAITS]);
-}
 
 static size_t trailer_bytes(const struct xp_perfdata *perfdata)
 {
@@ -97,7 +76,7 @@ static int put_header(struct xp_perfdata *perfdata)
 	struct xp_perfdata_sink *sink = &perfdata->sink;
 
 	if (!sink->err)
-		sink->err = xp_pwrite_all(sink->fd, &perfdata->head, head_bytes(perfdata), 0);
+		sink->err = xp_pwrite_all(sink->fd, &perfdata->head, xp_perfdata_head_bytes(&perfdata->options), 0);
 	return sink->err;
 }
 
@@ -194,79 +173,11 @@ static int end(struct xp_perfdata *perfdata, uint64_t ns)
 static int end_with_trailer(struct xp_perfdata *perfdata, uint64_t tsc, pid_t pid, pid_t tid)
 {
 	const struct trailer trailer = {
-		.pid = pid, .tid = tid, .time = time_of(perfdata, tsc), .id = EVENT_SAMPLES + 1
+		.pid = pid, .tid = tid, .time = time_of(perfdata, tsc), .id = XP_PERFDATA_EVENT_SAMPLES + 1
 	};
 
 	put(perfdata, &trailer, trailer_bytes(perfdata));
 	return end(perfdata, trailer.time);
-}
-
-static void fill_attr(uint8_t *to, const struct xp_perfdata_options *options)
-{
-	struct perf_event_attr attr = {
-		.type = options->event_type,
-		.size = XP_PERFDATA_ATTR_BYTES,
-		.config = options->event_config,
-		.sample_period = options->period,
-		.sample_type = SAMPLE_TYPE,
-		.mmap = 1,
-		.comm = 1,
-		.task = 1,
-		.sample_id_all = 1,
-		.exclude_guest = 1,
-		.mmap2 = 1,
-		.comm_exec = 1,
-		.use_clockid = 1,
-		.clockid = CLOCK_MONOTONIC,
-	};
-
-	_Static_assert(sizeof(attr) >= XP_PERFDATA_ATTR_BYTES, "perf_event_attr");
-	if (options->waits)
-		attr.sample_type |= PERF_SAMPLE_IDENTIFIER;
-	memcpy(to, &attr, XP_PERFDATA_ATTR_BYTES);
-}
-
-/* As perf record --off-cpu does it. Side-band records belong to the first event. */
-static void fill_wait_attr(uint8_t *to)
-{
-	const struct perf_event_attr attr = {
-		.type = PERF_TYPE_SOFTWARE,
-		.size = XP_PERFDATA_ATTR_BYTES,
-		.config = PERF_COUNT_SW_BPF_OUTPUT,
-		.sample_period = 1,
-		.sample_type = SAMPLE_TYPE | PERF_SAMPLE_RAW | PERF_SAMPLE_IDENTIFIER,
-		.sample_id_all = 1,
-		.exclude_guest = 1,
-		.use_clockid = 1,
-		.clockid = CLOCK_MONOTONIC,
-	};
-
-	memcpy(to, &attr, XP_PERFDATA_ATTR_BYTES);
-}
-
-static void fill_head(struct xp_perfdata *perfdata)
-{
-	struct head *head = &perfdata->head;
-	size_t events = perfdata->options.waits ? EVENTS_MAX : 1;
-
-	head->header = (struct xp_perfdata_header){
-		.magic = XP_PERFDATA_MAGIC,
-		.size = sizeof(head->header),
-		.attr_size = sizeof(head->events[0]),
-		.attrs = { offsetof(struct head, events), events * sizeof(head->events[0]) },
-		.data = { head_bytes(perfdata), 0 },
-	};
-	fill_attr(head->events[EVENT_SAMPLES].attr, &perfdata->options);
-	head->events[EVENT_SAMPLES].ids.offset = sizeof(head->header);
-	if (!perfdata->options.waits)
-		return;
-	fill_wait_attr(head->events[EVENT_WAITS].attr);
-	for (size_t i = 0; i < events; i++) {
-		head->ids[i] = i + 1;
-		head->events[i].ids =
-		    (struct xp_perfdata_section){ offsetof(struct head, ids) + i * sizeof(head->ids[0]),
-						  sizeof(head->ids[0]) };
-	}
 }
 
 static void put_time_conv(struct xp_perfdata *perfdata)
@@ -297,8 +208,8 @@ int xp_perfdata_new(struct xp_perfdata **result, int fd, const struct xp_perfdat
 	perfdata->options = *options;
 	perfdata->span.first_ns = UINT64_MAX;
 	perfdata->sink.fd = fd;
-	perfdata->sink.offset = head_bytes(perfdata);
-	fill_head(perfdata);
+	perfdata->sink.offset = xp_perfdata_head_bytes(&perfdata->options);
+	xp_perfdata_head_fill(&perfdata->head, options);
 	if (options->compression_level) {
 		int err = xp_perfdata_compressor_new(&perfdata->compressor, options->compression_level);
 
@@ -555,7 +466,7 @@ static int put_sample(struct xp_perfdata *perfdata, const struct event_sample *f
 int xp_perfdata_sample(struct xp_perfdata *perfdata, const struct xp_perfdata_sample *sample)
 {
 	const struct event_sample event_sample = { .sample = sample,
-						   .id = EVENT_SAMPLES + 1,
+						   .id = XP_PERFDATA_EVENT_SAMPLES + 1,
 						   .period = perfdata->options.period };
 
 	return put_sample(perfdata, &event_sample);
@@ -567,7 +478,7 @@ int xp_perfdata_wait(struct xp_perfdata *perfdata, const struct xp_perfdata_samp
 	uint8_t raw[XP_WAIT_RECORD_BYTES];
 	const struct event_sample event_sample = {
 		.sample = sample,
-		.id = EVENT_WAITS + 1,
+		.id = XP_PERFDATA_EVENT_WAITS + 1,
 		.period = xp_wait_record_period(wait),
 		.raw = raw,
 		.raw_bytes = sizeof(raw),
@@ -600,8 +511,10 @@ int xp_perfdata_sync(struct xp_perfdata *perfdata)
 int xp_perfdata_finish(struct xp_perfdata *perfdata, const struct xp_perfdata_features *features)
 {
 	const struct xp_perfdata_described described[] = {
-		{ features->event, perfdata->head.events[EVENT_SAMPLES].attr, perfdata->head.ids[EVENT_SAMPLES] },
-		{ XP_WAIT_EVENT, perfdata->head.events[EVENT_WAITS].attr, perfdata->head.ids[EVENT_WAITS] },
+		{ features->event, perfdata->head.events[XP_PERFDATA_EVENT_SAMPLES].attr,
+		  perfdata->head.ids[XP_PERFDATA_EVENT_SAMPLES] },
+		{ XP_WAIT_EVENT, perfdata->head.events[XP_PERFDATA_EVENT_WAITS].attr,
+		  perfdata->head.ids[XP_PERFDATA_EVENT_WAITS] },
 		{ 0 },
 	};
 	struct xp_perfdata_compression compression;
@@ -620,7 +533,7 @@ int xp_perfdata_finish(struct xp_perfdata *perfdata, const struct xp_perfdata_fe
 
 uint64_t xp_perfdata_bytes(const struct xp_perfdata *perfdata)
 {
-	return perfdata->sink.offset + perfdata->sink.used - head_bytes(perfdata);
+	return perfdata->sink.offset + perfdata->sink.used - xp_perfdata_head_bytes(&perfdata->options);
 }
 
 void xp_perfdata_free(struct xp_perfdata *perfdata)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What a perf.data file of xprof tells of a wait, besides what a sample tells: the raw data (PERF_SAMPLE_RAW) of the
- * samples of the event `offcpu-time`.
+ * What a perf.data file of xprof has for a wait, besides what it has for a sample: the raw data (PERF_SAMPLE_RAW) of
+ * the samples of the event `offcpu-time`.
  *
  * A wait of a thread begins when it leaves its CPU and ends when it runs again. It has a blocked part, until something
  * wakes the thread, and a runnable part, until the thread gets a CPU. A wait of a preempted thread has the second part
@@ -42,7 +42,7 @@ enum xp_wait_state {
 #define XP_WAIT_LAST (1u << 1)	   /* it was not over at the end of the recording, and counts until then */
 #define XP_WAIT_HARDIRQ (1u << 2)  /* woken by a device's interrupt or a timer; there is no waker */
 #define XP_WAIT_SOFTIRQ (1u << 3)  /* ... by the kernel's deferred work, while the waker ran, and perhaps for it */
-#define XP_WAIT_NO_STACK (1u << 4) /* the user stack was not read, for it ended a run of too many: only its leaf */
+#define XP_WAIT_NO_STACK (1u << 4) /* the user stack was not read, since there were too many waits: its leaf only */
 
 struct xp_wait_record {
 	uint64_t blocked_ns;

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "format/perfdata_head.h"
+
+#include <linux/perf_event.h>
+#include <string.h>
+#include <time.h>
+
+#define SAMPLE_TYPE                                                                                                    \
+	(PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_CPU | PERF_SAMPLE_PERIOD |                  \
+	 PERF_SAMPLE_CALLCHAIN)
+
+static void fill_attr(uint8_t *to, const struct xp_perfdata_options *options)
+{
+	struct perf_event_attr attr = {
+		.type = options->event_type,
+		.size = XP_PERFDATA_ATTR_BYTES,
+		.config = options->event_config,
+		.sample_period = options->period,
+		.sample_type = SAMPLE_TYPE,
+		.mmap = 1,
+		.comm = 1,
+		.task = 1,
+		.sample_id_all = 1,
+		.exclude_guest = 1,
+		.mmap2 = 1,
+		.comm_exec = 1,
+		.use_clockid = 1,
+		.clockid = CLOCK_MONOTONIC,
+	};
+
+	_Static_assert(sizeof(attr) >= XP_PERFDATA_ATTR_BYTES, "perf_event_attr");
+	if (options->waits)
+		attr.sample_type |= PERF_SAMPLE_IDENTIFIER;
+	memcpy(to, &attr, XP_PERFDATA_ATTR_BYTES);
+}
+
+/* As perf record --off-cpu does it. Side-band records belong to the first event. */
+static void fill_wait_attr(uint8_t *to)
+{
+	const struct perf_event_attr attr = {
+		.type = PERF_TYPE_SOFTWARE,
+		.size = XP_PERFDATA_ATTR_BYTES,
+		.config = PERF_COUNT_SW_BPF_OUTPUT,
+		.sample_period = 1,
+		.sample_type = SAMPLE_TYPE | PERF_SAMPLE_RAW | PERF_SAMPLE_IDENTIFIER,
+		.sample_id_all = 1,
+		.exclude_guest = 1,
+		.use_clockid = 1,
+		.clockid = CLOCK_MONOTONIC,
+	};
+
+	memcpy(to, &attr, XP_PERFDATA_ATTR_BYTES);
+}
+
+size_t xp_perfdata_head_bytes(const struct xp_perfdata_options *options)
+{
+	return options->waits ? sizeof(struct xp_perfdata_head)
+			      : offsetof(struct xp_perfdata_head, events[XP_PERFDATA_EVENT_WAITS]);
+}
+
+void xp_perfdata_head_fill(struct xp_perfdata_head *head, const struct xp_perfdata_options *options)
+{
+	size_t events = options->waits ? XP_PERFDATA_EVENTS_MAX : 1;
+
+	head->header = (struct xp_perfdata_header){
+		.magic = XP_PERFDATA_MAGIC,
+		.size = sizeof(head->header),
+		.attr_size = sizeof(head->events[0]),
+		.attrs = { offsetof(struct xp_perfdata_head, events), events * sizeof(head->events[0]) },
+		.data = { xp_perfdata_head_bytes(options), 0 },
+	};
+	fill_attr(head->events[XP_PERFDATA_EVENT_SAMPLES].attr, options);
+	head->events[XP_PERFDATA_EVENT_SAMPLES].ids.offset = sizeof(head->header);
+	if (!options->waits)
+		return;
+	fill_wait_attr(head->events[XP_PERFDATA_EVENT_WAITS].attr);
+	for (size_t i = 0; i < events; i++) {
+		uint64_t ids = offsetof(struct xp_perfdata_head, ids) + i * sizeof(head->ids[0]);
+
+		head->ids[i] = i + 1;
+		head->events[i].ids = (struct xp_perfdata_section){ ids, sizeof(head->ids[0]) };
+	}
+}

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The start of a perf.data file that xprof writes: the header, and the events with their ids. */
+#ifndef XPROF_FORMAT_PERFDATA_HEAD_H
+#define XPROF_FORMAT_PERFDATA_HEAD_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "format/perfdata.h"
+#include "format/perfdata_put.h"
+
+/* An event has the id index + 1, if there are several. */
+enum { XP_PERFDATA_EVENT_SAMPLES, XP_PERFDATA_EVENT_WAITS, XP_PERFDATA_EVENTS_MAX };
+struct xp_perfdata_head_event {
+	uint8_t attr[XP_PERFDATA_ATTR_BYTES];
+	struct xp_perfdata_section ids; /* none: with one event, records need no id */
+};
+
+/* With one event, the file's head ends behind the event. */
+struct xp_perfdata_head {
+	struct xp_perfdata_header header;
+	struct xp_perfdata_head_event events[XP_PERFDATA_EVENTS_MAX];
+	uint64_t ids[XP_PERFDATA_EVENTS_MAX];
+};
+
+size_t xp_perfdata_head_bytes(const struct xp_perfdata_options *options);
+void xp_perfdata_head_fill(struct xp_perfdata_head *head, const struct xp_perfdata_options *options);
+
+#endif
