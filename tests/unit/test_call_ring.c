@@ -108,6 +108,47 @@ static void test_takes_only_older(void **state)
 	unmap_stub();
 }
 
+static size_t take_range(uint64_t until_tsc, uint64_t end, struct xp_ring_call *calls, size_t room)
+{
+	const struct xp_call_range range = { .until_tsc = until_tsc, .end = end, .now_tsc = __rdtsc() };
+
+	return xp_call_ring_take(&test.ring, &range, calls, room);
+}
+
+static void commit(uint64_t number, uint64_t tsc)
+{
+	test.records[number] =
+	    (struct xp_call_record){ tsc << XP_CALL_CPU_BITS, xp_event_word((uint32_t)number + 1, XP_EVENT_ENTRY), 1 };
+}
+
+/* A record of BPF comes before those from a number on, also if the reader has already seen some of them. */
+static void test_takes_up_to_a_number(void **state)
+{
+	const uint64_t now = __rdtsc();
+	struct xp_ring_call calls[8];
+
+	(void)state;
+	map_stub(false, false);
+	test.mine->head = 4;
+	/* 0 is not committed yet. The last one is older than the two that it has interrupted. */
+	commit(1, now - 40);
+	commit(2, now - 20);
+	commit(3, now - 30);
+	assert_int_equal(take_range(UINT64_MAX, 1, calls, 8), 0);
+	assert_int_equal(take_range(now - 50, UINT64_MAX, calls, 8), 0);
+	assert_int_equal(take_range(UINT64_MAX, 1, calls, 8), 0);
+	commit(0, now - 45);
+	assert_int_equal(take_range(UINT64_MAX, 1, calls, 8), 1);
+	assert_int_equal(calls[0].tsc, now - 45);
+	assert_int_equal(take_range(UINT64_MAX, 3, calls, 8), 2);
+	assert_int_equal(calls[0].tsc, now - 40);
+	assert_int_equal(calls[1].tsc, now - 20);
+	assert_int_equal(take_range(UINT64_MAX, 4, calls, 8), 1);
+	assert_int_equal(calls[0].tsc, now - 30);
+	assert_int_equal(test.ring.pending_count, 0);
+	unmap_stub();
+}
+
 /* Single-steps through the stub: a signal handler after each of its instructions. */
 static struct stepping {
 	unsigned int steps;
@@ -295,6 +336,7 @@ int main(void)
 		cmocka_unit_test(test_preserves_registers),
 		cmocka_unit_test(test_full_ring),
 		cmocka_unit_test(test_takes_only_older),
+		cmocka_unit_test(test_takes_up_to_a_number),
 		cmocka_unit_test(test_signal_at_each_instruction),
 		cmocka_unit_test(test_longjmp_at_each_instruction),
 		cmocka_unit_test(test_no_fs_base),

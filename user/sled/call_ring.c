@@ -159,13 +159,13 @@ static bool take_record(struct xp_call_ring *ring, uint64_t position, uint64_t n
 }
 
 /* Keeps the records in the order of time. There is room for one more. */
-static void put_pending(struct xp_call_ring *ring, const struct xp_ring_call *call)
+static void put_pending(struct xp_call_ring *ring, const struct xp_ring_call *call, uint64_t number)
 {
 	unsigned int i = ring->pending_count++;
 
-	for (; i && ring->pending[i - 1].tsc <= call->tsc; i--)
+	for (; i && ring->pending[i - 1].call.tsc <= call->tsc; i--)
 		ring->pending[i] = ring->pending[i - 1];
-	ring->pending[i] = *call;
+	ring->pending[i] = (struct xp_pending_call){ *call, number };
 }
 
 /* Takes the records of holes that were committed since. */
@@ -177,7 +177,7 @@ static void fill_holes(struct xp_call_ring *ring, uint64_t now_tsc)
 		struct xp_ring_call call;
 
 		if (ring->pending_count < XP_CALL_RING_HOLES && take_record(ring, ring->holes[i], now_tsc, &call))
-			put_pending(ring, &call);
+			put_pending(ring, &call, ring->holes[i]);
 		else
 			ring->holes[kept++] = ring->holes[i];
 	}
@@ -301,19 +301,24 @@ static bool is_too_young(const struct xp_call_ring *ring, uint64_t until_tsc, ui
 	return !xp_call_record_word(after) || whole_tsc(xp_call_record_time(after), now_tsc) >= tsc;
 }
 
-/* Returns the pending records before until_tsc, up to last_tsc, oldest first. */
-static size_t return_pending(struct xp_call_ring *ring, uint64_t until_tsc, uint64_t last_tsc,
+/*
+ * Returns the pending records of the range, up to last_tsc, oldest first. Some may lie behind the range's end: those
+ * that were taken from behind a hole, or were committed while the reader looked.
+ */
+static size_t return_pending(struct xp_call_ring *ring, const struct xp_call_range *range, uint64_t last_tsc,
 			     struct xp_ring_call *calls, size_t room)
 {
 	size_t count = 0;
 
-	while (count < room && ring->pending_count) {
-		const struct xp_ring_call *oldest = &ring->pending[ring->pending_count - 1];
+	for (unsigned int i = ring->pending_count; i && count < room; i--) {
+		struct xp_pending_call *oldest = &ring->pending[i - 1];
 
-		if (oldest->tsc >= until_tsc || oldest->tsc > last_tsc)
+		if (oldest->call.tsc >= range->until_tsc || oldest->call.tsc > last_tsc)
 			break;
-		calls[count++] = *oldest;
-		ring->pending_count--;
+		if (oldest->number >= range->end)
+			continue;
+		calls[count++] = oldest->call;
+		memmove(oldest, oldest + 1, (ring->pending_count-- - i) * sizeof(*oldest));
 	}
 	return count;
 }
@@ -358,12 +363,12 @@ size_t xp_call_ring_take(struct xp_call_ring *ring, const struct xp_call_range *
 			break;
 		if (ring->next < end && ring->pending_count < XP_CALL_RING_HOLES &&
 		    !is_too_young(ring, until_tsc, now_tsc) && next_record(ring, &young, now_tsc, &call)) {
-			put_pending(ring, &call);
+			put_pending(ring, &call, ring->next - 1);
 			if (!is_before_older(ring, &call, now_tsc))
-				count += return_pending(ring, until_tsc, call.tsc, calls + count, room - count);
+				count += return_pending(ring, range, call.tsc, calls + count, room - count);
 			continue;
 		}
-		returned = return_pending(ring, until_tsc, UINT64_MAX, calls + count, room - count);
+		returned = return_pending(ring, range, UINT64_MAX, calls + count, room - count);
 		count += returned;
 		if (!returned)
 			break;

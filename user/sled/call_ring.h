@@ -42,6 +42,12 @@ struct xp_ring_call {
 	uint16_t cpu;
 };
 
+/* One that waits for older ones, or for its turn: a record of BPF comes first. */
+struct xp_pending_call {
+	struct xp_ring_call call;
+	uint64_t number; /* in the ring */
+};
+
 struct xp_call_ring {
 	struct xp_call_slot *slot;	/* shared */
 	struct xp_call_record *records; /* shared */
@@ -58,7 +64,7 @@ struct xp_call_ring {
 
 	uint64_t holes[XP_CALL_RING_HOLES];
 	unsigned int hole_count;
-	struct xp_ring_call pending[XP_CALL_RING_HOLES]; /* taken, not returned yet; the youngest first */
+	struct xp_pending_call pending[XP_CALL_RING_HOLES]; /* taken, not returned yet; the youngest first */
 	unsigned int pending_count;
 };
 
