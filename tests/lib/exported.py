@@ -52,14 +52,14 @@ __attribute__((noinline)) static long priced(long rounds)
 static void *helper(void *)
 {
 	prctl(PR_SET_NAME, "the helper");
-	return (void *)until(0.4, random_numbers, 2000);
+	return (void *)until(0.4, random_numbers, 10000);
 }
 
 int main()
 {
 	pthread_t thread;
 	pthread_create(&thread, nullptr, helper, nullptr);
-	until(0.8, priced, 20000);
+	until(0.8, priced, 50000);
 	return pthread_join(thread, nullptr);
 }
 """
@@ -91,7 +91,7 @@ class Made:
         return done
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def made(xprof, program, tmp_path_factory):
     built = program.text("orders", SOURCE, "-O1", "-g", project.no_runtime(), suffix=".cpp")
     path = tmp_path_factory.mktemp("export") / NAME

@@ -13,6 +13,9 @@ import recording
 
 OUR_PROGRAMS = re.compile(r"(sled_|stub_|task_((exec|fork|exit|new)$|prepare_ex|leave_by_e)|link_map_chan|jit_changed)")
 
+# So long others' recordings may follow one another: less than a test may take, which would fail without telling of what.
+OTHERS_S = 80
+
 
 def assert_nothing_left(pid):
     """No breakpoint in the process, and no BPF program without a process. When xprof was killed, that takes a moment."""
@@ -38,10 +41,11 @@ def is_linker_probe(place):
 
 def wait_until(condition, message):
     """Children that are followed have probes in the dynamic linker: all processes have them, until that recording ends."""
+    last = time.monotonic() + OTHERS_S
     end = time.monotonic() + recording.READY_S
     while not condition():
         if others_record():
-            end = time.monotonic() + recording.READY_S
+            end = min(time.monotonic() + recording.READY_S, last)
         assert time.monotonic() < end, message()
         time.sleep(0.02)
 

@@ -7,6 +7,7 @@ import pytest
 import project
 import recording
 import targets
+from exported import made  # noqa: F401 (a fixture)
 
 
 @pytest.fixture

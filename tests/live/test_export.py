@@ -13,9 +13,9 @@ import pytest
 import perfetto
 import profiles
 import project
-from exported import NAME, PRICE, SOURCE, Made, folded, made  # noqa: F401 (made: a fixture)
+from exported import NAME, PRICE, SOURCE, Made, folded
 
-pytestmark = pytest.mark.uprobes
+pytestmark = [pytest.mark.uprobes, pytest.mark.together("exports")]
 
 
 def plain(frame):
@@ -297,7 +297,7 @@ def test_files_beside_the_recording(made, tmp_path):
 
 def test_changed_binary(made, tmp_path, program):
     """Another build of the program gives no names, and the export says so."""
-    other = program.text("orders", SOURCE.replace("20000", "20001"), "-O2", "-g", project.no_runtime(), suffix=".cpp")
+    other = program.text("orders", SOURCE.replace("50000", "50001"), "-O2", "-g", project.no_runtime(), suffix=".cpp")
     kept = made.program.with_name("kept")
     made.program.rename(kept)
     shutil.copy(other, made.program)

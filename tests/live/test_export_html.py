@@ -14,10 +14,10 @@ import urllib.parse
 
 import pytest
 
-from exported import PRICE, SOURCE, folded, made  # noqa: F401 (a fixture)
+from exported import PRICE, SOURCE, folded
 
 BROWSER = shutil.which("chromium")
-pytestmark = [pytest.mark.uprobes, pytest.mark.skipif(not BROWSER, reason="no chromium here")]
+pytestmark = [pytest.mark.uprobes, pytest.mark.together("exports"), pytest.mark.skipif(not BROWSER, reason="no chromium here")]
 
 # New names of functions. Without debug information, these are what the symbol table says.
 HOSTILE = {

@@ -71,7 +71,7 @@ def readers(directory, program):
 
 def test_recording_is_its_users(record, busy, program, place, sudo):
     path = shutil.copy(program("live/programs/victim.c", "-O2", project.no_runtime()), place / "the app")
-    target = busy(2, 100, path)
+    target = busy(2, 1000, path)
     session = record("-F", "999", "-p", target.pid, directory=place / "out").wait_attached()
     recording.wait_until(lambda: list((place / "out").glob("*.spool")), "there is no spool")
     assert_private(place / "out", 0)
