@@ -44,13 +44,11 @@ static int report_pprof(const struct xp_options *options, const struct xp_report
 {
 	const struct xp_recorded none = { 0 };
 	struct xp_report_tables tables = { 0 };
-	struct xp_recorded_process process;
-	int err = xp_report_read_pprof(&tables, &process, path, how);
+	int err = xp_report_read_pprof(&tables, path, how);
 
 	if (!err)
 		err = print_report(&tables, &none, options);
 	xp_report_free(&tables);
-	free(process.name);
 	*failed |= err == -EBADMSG;
 	return err == -EBADMSG ? 0 : err;
 }

@@ -43,21 +43,29 @@ static bool read_records(const uint8_t *data, size_t size)
 	return !more;
 }
 
-/* Every call is one of a function's, and one that ended or not. */
-static void sum_calls(const uint8_t *data, size_t size, bool good)
+/* Every call is one of a function's, and one that ended or not. The durations have room, or too little. */
+static void sum_calls(const uint8_t *data, size_t size, bool good, bool by_thread)
 {
+	struct xp_durations_memory memory = { .max = by_thread ? XP_DURATIONS_BYTES_MAX : 1000 };
+	const struct xp_call_log_options options = { .memory = &memory, .by_thread = by_thread };
 	struct xp_file_view view = { .bytes = data, .size = size };
 	struct xp_violation violation;
 	struct xp_call_log log;
 	uint64_t calls = 0;
 
-	CHECK(xp_call_log_read(&log, &view, &violation) == (good ? 0 : -EBADMSG));
+	CHECK(xp_call_log_read(&log, &view, &options, &violation) == (good ? 0 : -EBADMSG));
 	for (size_t i = 0; i < log.function_count; i++) {
+		const struct xp_durations *durations = &log.functions[i].durations;
+
 		CHECK(log.functions[i].ended <= log.functions[i].calls);
+		CHECK(log.functions[i].ended == durations->count);
+		CHECK(xp_durations_percentile(durations, 500) <= xp_durations_percentile(durations, 990));
+		CHECK(xp_durations_percentile(durations, 990) <= durations->max);
 		calls += log.functions[i].calls;
 	}
-	CHECK(calls <= log.calls && log.open <= log.calls);
+	CHECK(calls <= log.calls && log.open <= log.calls && memory.used <= memory.max);
 	xp_call_log_free(&log);
+	CHECK(!memory.used);
 }
 
 /* dump, check and report must agree with the reader. */
@@ -73,7 +81,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (!xp_format_fdr.probe(data, size))
 		return 0;
 	good = read_records(data, size);
-	sum_calls(data, size, good);
+	sum_calls(data, size, good, false);
+	sum_calls(data, size, good, true);
 	CHECK(!xp_format_fdr.check(data, size, &report));
 	CHECK(report.finding_count <= 1 && (good || report.finding_count));
 	CHECK(!report.finding_count || (strlen(report.findings[0].text) && report.findings[0].offset <= size));

@@ -184,8 +184,15 @@ static void test_merge(void **state)
 			assert_int_equal(other.count, sizes[b]);
 			if (sum)
 				check(fixture, &one, sum, sum <= XP_DURATIONS_EXACT ? 0 : XP_DURATIONS_ERROR);
-			xp_durations_free(&one, &fixture->memory);
-			xp_durations_free(&other, &fixture->memory);
+			assert_int_equal(xp_durations_take(&fixture->durations, &fixture->memory, &one), 0);
+			assert_int_equal(one.count, 0);
+			if (sum)
+				check(fixture, &fixture->durations, sum,
+				      sum <= XP_DURATIONS_EXACT ? 0 : XP_DURATIONS_ERROR);
+			assert_int_equal(xp_durations_take(&fixture->durations, &fixture->memory, &other), 0);
+			assert_int_equal(fixture->durations.count, sum + sizes[b]);
+			assert_int_equal(other.count, 0);
+			xp_durations_free(&fixture->durations, &fixture->memory);
 			assert_int_equal(fixture->memory.used, 0);
 		}
 	}

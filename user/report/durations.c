@@ -114,7 +114,7 @@ static int make_pages(struct xp_durations *durations, struct xp_durations_memory
 static int keep_value(struct xp_durations *durations, struct xp_durations_memory *memory, uint64_t duration)
 {
 	if (durations->count == durations->room) {
-		uint32_t room = durations->room ? durations->room * 2 : VALUES_FIRST;
+		uint8_t room = (uint8_t)(durations->room ? durations->room * 2 : VALUES_FIRST);
 		int err = 0;
 		uint64_t *values = take(memory, room * sizeof(*values), &err);
 
@@ -196,6 +196,20 @@ int xp_durations_merge(struct xp_durations *durations, struct xp_durations_memor
 	if (err)
 		err = lose(durations, memory, err);
 	durations->count = sum;
+	return err;
+}
+
+int xp_durations_take(struct xp_durations *durations, struct xp_durations_memory *memory, struct xp_durations *other)
+{
+	int err = 0;
+
+	if (durations->count) {
+		err = xp_durations_merge(durations, memory, other);
+		xp_durations_free(other, memory);
+	} else {
+		*durations = *other;
+		*other = (struct xp_durations){ 0 };
+	}
 	return err;
 }
 

@@ -41,7 +41,7 @@ struct xp_durations {
 	uint32_t max_where; /* and its thread or another number of the caller's */
 	bool lost;	    /* there was no room: percentiles are unknown */
 	/* private */
-	uint32_t room;	  /* of values */
+	uint8_t room;	  /* of values */
 	uint64_t *values; /* the durations themselves, while there are few of them */
 	uint64_t **pages; /* later: the buckets of each power of two; NULL: all 0 */
 };
@@ -52,6 +52,8 @@ int xp_durations_add(struct xp_durations *durations, struct xp_durations_memory 
 /* Adds all durations of another one, which stays as it is. Returns 0 or -ENOMEM. */
 int xp_durations_merge(struct xp_durations *durations, struct xp_durations_memory *memory,
 		       const struct xp_durations *other);
+/* The same, and makes the other one empty. It takes over the memory of the other one if there are none yet. */
+int xp_durations_take(struct xp_durations *durations, struct xp_durations_memory *memory, struct xp_durations *other);
 /* Releases the memory and makes it empty. */
 void xp_durations_free(struct xp_durations *durations, struct xp_durations_memory *memory);
 

@@ -158,7 +158,7 @@ static int put_view(FILE *out, struct xp_model *model, const struct xp_export_op
 {
 	static const char *const groups[] = {
 		[XP_MODEL_BY_PROCESS] = "process", [XP_MODEL_BY_THREAD] = "thread", [XP_MODEL_BY_COMM] = "comm",
-		[XP_MODEL_BY_CPU] = "cpu",	   [XP_MODEL_BY_NONE] = "none",
+		[XP_MODEL_BY_CPU] = "cpu",	   [XP_MODEL_BY_NONE] = "none",	    [XP_MODEL_BY_CGROUP] = "cgroup",
 	};
 	struct view view = { .out = out, .model = model, .options = options };
 	bool is_calls = model->kind == XP_MODEL_CALLS;

@@ -69,9 +69,12 @@ static uint64_t group_of(const struct writing *writing, const struct xp_model_sa
 		return process;
 	case XP_MODEL_BY_COMM:
 		return (uintptr_t)writing->model->processes[process].name;
+	case XP_MODEL_BY_CGROUP:
+		return (uintptr_t)writing->model->processes[process].cgroup;
 	case XP_MODEL_BY_CPU:
 		return sample->cpu;
 	case XP_MODEL_BY_NONE:
+	case XP_MODEL_GROUPS:
 		break;
 	}
 	return 0;
@@ -94,10 +97,12 @@ static const char *group_name(const struct writing *writing, const struct xp_mod
 		return strcpy(to, of_process);
 	case XP_MODEL_BY_COMM:
 		return process->name;
+	case XP_MODEL_BY_CGROUP:
+		return process->cgroup ? process->cgroup : XP_MODEL_NO_CGROUP;
 	case XP_MODEL_BY_CPU:
-		snprintf(to, size, sample->cpu == XP_MODEL_CPU_UNKNOWN ? "unknown cpu" : "cpu %" PRIu32, sample->cpu);
-		return to;
+		return xp_model_cpu_label(to, size, sample->cpu);
 	case XP_MODEL_BY_NONE:
+	case XP_MODEL_GROUPS:
 		break;
 	}
 	return "all";

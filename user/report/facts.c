@@ -119,6 +119,7 @@ static int summarize(struct xp_facts *facts)
 		.tsc_hz = number_of(clock, "hz"),
 		.period_ns = number_of(samples, "period_ns"),
 		.samples = number_of(samples, "written"),
+		.cpus = number_of(samples, "cpus"),
 		.lost = number_of(samples, "lost") +
 			number_of(json_object_get(json_object_get(facts->manifest, "totals"), "lost"), "total"),
 		.release = text_of(kernel, "release"),
@@ -139,7 +140,7 @@ int xp_facts_read(struct xp_facts **facts, const char *directory)
 	*facts = new;
 	if (!new)
 		return -ENOMEM;
-	if ((size_t)snprintf(path, sizeof(path), "%s/" XP_MANIFEST_NAME, directory) >= sizeof(path) ||
+	if (!directory || (size_t)snprintf(path, sizeof(path), "%s/" XP_MANIFEST_NAME, directory) >= sizeof(path) ||
 	    xp_file_view_open(&view, AT_FDCWD, path))
 		return 0;
 	if (view.size <= XP_RECORDED_MANIFEST_BYTES_MAX)
@@ -239,12 +240,22 @@ uint32_t xp_facts_image(const struct xp_facts *facts, uint64_t pid, const char *
 	return found ? (uint32_t)XP_MIN(found->image, (uint64_t)UINT32_MAX) : 0;
 }
 
-const char *xp_facts_comm(const struct xp_facts *facts, uint64_t pid, uint64_t image)
+static const char *text_of_image(const struct xp_facts *facts, uint64_t pid, uint64_t image, const char *key)
 {
 	for (const struct image *at = first_image(facts, pid); at; at = next_image(facts, at))
-		if (at->image == image && text_of(at->entry, "comm"))
-			return text_of(at->entry, "comm");
+		if (at->image == image && text_of(at->entry, key))
+			return text_of(at->entry, key);
 	return NULL;
+}
+
+const char *xp_facts_comm(const struct xp_facts *facts, uint64_t pid, uint64_t image)
+{
+	return text_of_image(facts, pid, image, "comm");
+}
+
+const char *xp_facts_cgroup(const struct xp_facts *facts, uint64_t pid, uint64_t image)
+{
+	return text_of_image(facts, pid, image, "cgroup");
 }
 
 const char *xp_facts_thread(const struct xp_facts *facts, uint64_t pid, uint64_t image, uint64_t tid)

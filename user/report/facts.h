@@ -17,12 +17,13 @@ struct xp_facts_summary {
 	uint64_t period_ns; /* of samples */
 	uint64_t samples;   /* written to profiles */
 	uint64_t lost;	    /* samples and events */
+	uint64_t cpus;	    /* that were sampled, whatever ran on them; 0: only some processes were */
 	/* Of the kernel; NULL: unknown. They may contain anything, and are valid as long as the facts. */
 	const char *release;
 	const char *machine;
 };
 
-/* Reads the manifest in this directory. Without one nothing is known. Returns 0 or -ENOMEM. */
+/* Reads the manifest in this directory. Without one, or if it is NULL, nothing is known. Returns 0 or -ENOMEM. */
 int xp_facts_read(struct xp_facts **facts, const char *directory);
 void xp_facts_free(struct xp_facts *facts);
 
@@ -38,8 +39,12 @@ char *xp_facts_machine(const struct xp_facts *facts);
  * which is valid as long as the facts and may contain anything.
  */
 uint32_t xp_facts_image(const struct xp_facts *facts, uint64_t pid, const char *comm, const char **name);
-/* The names of a process or one of its threads in the logs. NULL: unknown. */
+/*
+ * The names of a process, its control group, or one of its threads in the logs. They may contain anything. NULL:
+ * unknown.
+ */
 const char *xp_facts_comm(const struct xp_facts *facts, uint64_t pid, uint64_t image);
+const char *xp_facts_cgroup(const struct xp_facts *facts, uint64_t pid, uint64_t image);
 const char *xp_facts_thread(const struct xp_facts *facts, uint64_t pid, uint64_t image, uint64_t tid);
 
 #endif

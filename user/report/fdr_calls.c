@@ -14,6 +14,7 @@
 #define FUNCTIONS_MAX (4u << 20)
 #define THREADS_MAX (512u << 10) /* with their table: 20 MiB */
 #define LEFT_MAX 4096		 /* most calls that one exit can find without exits */
+#define NS_MAX 9e18		 /* a clock of 1 Hz: more does not fit */
 
 struct open_call {
 	uint32_t function; /* its index */
@@ -29,8 +30,10 @@ struct thread {
 struct reading {
 	struct xp_call_log *log;
 	struct xp_file_view *view;
+	const struct xp_call_log_options *options;
+	double ns_per_cycle;
 	size_t function_room;
-	struct xp_u64_map functions; /* by id */
+	struct xp_u64_map functions; /* by id, and by TID if threads are told apart */
 	struct thread *threads;
 	size_t thread_count;
 	size_t thread_room;
@@ -39,11 +42,13 @@ struct reading {
 	bool gave_back;		      /* none of it is unused */
 };
 
-/* Finds or adds the function with this ID. Returns 0, -E2BIG beyond the limit, or -ENOMEM. */
-static int function_index(struct reading *reading, uint32_t id, uint32_t *index)
+/* Finds or adds the function of this record. Returns 0, -E2BIG beyond the limit, or -ENOMEM. */
+static int function_index(struct reading *reading, const struct xp_fdr_record *record, uint32_t *index)
 {
+	int32_t tid = reading->options->by_thread ? record->tid : 0;
+	uint64_t key = (uint64_t)(uint32_t)tid << 32 | record->function.fn_id;
 	struct xp_call_log *log = reading->log;
-	uint32_t *known = xp_u64_map_find(&reading->functions, id);
+	uint32_t *known = xp_u64_map_find(&reading->functions, key);
 
 	if (known) {
 		*index = *known;
@@ -54,9 +59,9 @@ static int function_index(struct reading *reading, uint32_t id, uint32_t *index)
 	if (XP_ARRAY_RESERVE(log->functions, reading->function_room, log->function_count + 1))
 		return -ENOMEM;
 	*index = (uint32_t)log->function_count;
-	if (!xp_u64_map_add(&reading->functions, id, *index))
+	if (!xp_u64_map_add(&reading->functions, key, *index))
 		return -ENOMEM;
-	log->functions[log->function_count++] = (struct xp_calls){ .function_id = id };
+	log->functions[log->function_count++] = (struct xp_calls){ .function_id = record->function.fn_id, .tid = tid };
 	return 0;
 }
 
@@ -119,22 +124,33 @@ static int enter(struct reading *reading, struct thread *thread, uint32_t functi
 	return 0;
 }
 
+static int count_time(struct reading *reading, uint32_t function, uint64_t from_tsc, const struct xp_fdr_record *record)
+{
+	struct xp_calls *calls = &reading->log->functions[function];
+	uint64_t cycles = record->tsc - from_tsc;
+
+	calls->ended++;
+	calls->cycles += cycles;
+	if (!reading->options->memory)
+		return 0;
+	return xp_durations_add(&calls->durations, reading->options->memory,
+				(uint64_t)XP_MIN((double)cycles * reading->ns_per_cycle + 0.5, NS_MAX), from_tsc,
+				(uint32_t)record->tid);
+}
+
 /* Calls above the one that ends have no exit. An exit without an entry belongs to a call that began before the log. */
-static void leave(struct reading *reading, struct thread *thread, uint32_t function, uint64_t tsc)
+static int leave(struct reading *reading, struct thread *thread, uint32_t function, const struct xp_fdr_record *record)
 {
 	uint32_t depth = thread->depth, lowest = depth - XP_MIN(depth, LEFT_MAX);
 
 	while (depth > lowest && thread->calls[depth - 1].function != function)
 		depth--;
 	if (depth == lowest)
-		return;
+		return 0;
 	thread->depth = depth - 1;
-	if (tsc >= thread->calls[depth - 1].tsc) {
-		struct xp_calls *calls = &reading->log->functions[function];
-
-		calls->ended++;
-		calls->cycles += tsc - thread->calls[depth - 1].tsc;
-	}
+	if (record->tsc < thread->calls[depth - 1].tsc)
+		return 0;
+	return count_time(reading, function, thread->calls[depth - 1].tsc, record);
 }
 
 static int take(struct reading *reading, const struct xp_fdr_record *record)
@@ -144,8 +160,10 @@ static int take(struct reading *reading, const struct xp_fdr_record *record)
 	uint32_t function;
 	int err;
 
+	if (!reading->log->first_tsc)
+		reading->log->first_tsc = record->tsc;
 	reading->log->calls += entry;
-	err = function_index(reading, record->function.fn_id, &function);
+	err = function_index(reading, record, &function);
 	if (err)
 		return err;
 	reading->log->functions[function].calls += entry;
@@ -153,7 +171,7 @@ static int take(struct reading *reading, const struct xp_fdr_record *record)
 	if (!err && entry)
 		err = enter(reading, thread, function, record->tsc);
 	else if (!err)
-		leave(reading, thread, function, record->tsc);
+		err = leave(reading, thread, function, record);
 	return err;
 }
 
@@ -185,17 +203,19 @@ static void reading_free(struct reading *reading)
 	xp_u64_map_free(&reading->functions);
 }
 
-int xp_call_log_read(struct xp_call_log *log, struct xp_file_view *view, struct xp_violation *violation)
+int xp_call_log_read(struct xp_call_log *log, struct xp_file_view *view, const struct xp_call_log_options *options,
+		     struct xp_violation *violation)
 {
-	struct reading reading = { .log = log, .view = view };
+	struct reading reading = { .log = log, .view = view, .options = options };
 	struct xp_fdr_reader reader;
 	int err;
 
-	memset(log, 0, sizeof(*log));
+	*log = (struct xp_call_log){ .memory = options->memory };
 	err = xp_fdr_reader_init(&reader, view->bytes, view->size, violation);
 	if (err)
 		return err;
 	log->cycle_hz = reader.header.cycle_hz;
+	reading.ns_per_cycle = log->cycle_hz ? (double)XP_NS_PER_S / (double)log->cycle_hz : 0;
 	err = read_all(&reading, &reader, violation);
 	reading_free(&reading);
 	log->open = log->calls;
@@ -208,6 +228,8 @@ int xp_call_log_read(struct xp_call_log *log, struct xp_file_view *view, struct 
 
 void xp_call_log_free(struct xp_call_log *log)
 {
+	for (size_t i = 0; log->memory && i < log->function_count; i++)
+		xp_durations_free(&log->functions[i].durations, log->memory);
 	free(log->functions);
 	memset(log, 0, sizeof(*log));
 }

@@ -2,28 +2,38 @@
 /*
  * The calls in an FDR log, summed by function: what `llvm-xray account` counts, in one pass over the log.
  *
- * Memory: some dozens of bytes per function and thread, and 16 bytes per open call, up to fixed limits; of the log, 8
- * MiB at most, whatever its length. Calls beyond these limits are counted but not timed.
+ * Memory: about 100 bytes per function and thread, and 16 bytes per open call, up to fixed limits; of the log, 8
+ * MiB at most, whatever its length; durations as durations.h says. Calls beyond these limits are counted but not timed.
  */
 #ifndef XPROF_REPORT_FDR_CALLS_H
 #define XPROF_REPORT_FDR_CALLS_H
 
 #include "base/file_view.h"
 #include "format/fdr_reader.h"
+#include "report/durations.h"
+
+struct xp_call_log_options {
+	struct xp_durations_memory *memory; /* of the durations, which are in ns; NULL: they are not wanted */
+	bool by_thread;			    /* threads are told apart */
+};
 
 struct xp_calls {
 	uint32_t function_id;
-	uint64_t calls;	 /* entries */
-	uint64_t ended;	 /* calls with an exit in the log */
-	uint64_t cycles; /* time of these, callees included */
+	int32_t tid;		       /* by_thread, otherwise 0 */
+	uint64_t calls;		       /* entries */
+	uint64_t ended;		       /* calls with an exit in the log */
+	uint64_t cycles;	       /* time of these, callees included */
+	struct xp_durations durations; /* of these; max_at is a TSC, max_where a TID */
 };
 
 struct xp_call_log {
 	uint64_t cycle_hz;
+	uint64_t first_tsc; /* of the first call or return */
 	uint64_t calls;
 	uint64_t open;		    /* entries without an exit */
 	struct xp_calls *functions; /* in the order of their first calls */
 	size_t function_count;
+	struct xp_durations_memory *memory; /* private */
 };
 
 /*
@@ -31,7 +41,8 @@ struct xp_call_log {
  * xp_call_log_free(). Returns 0 or -errno: -EBADMSG with *violation set, where *log has what precedes the violation and
  * is freed in the same way; -ENOMEM.
  */
-int xp_call_log_read(struct xp_call_log *log, struct xp_file_view *view, struct xp_violation *violation);
+int xp_call_log_read(struct xp_call_log *log, struct xp_file_view *view, const struct xp_call_log_options *options,
+		     struct xp_violation *violation);
 void xp_call_log_free(struct xp_call_log *log);
 
 #endif

@@ -19,6 +19,7 @@ struct xp_log_names {
 /* The highest function ID, up to where the log is well formed. */
 static int find_last_id(const char *path, uint32_t *last)
 {
+	const struct xp_call_log_options options = { 0 };
 	struct xp_violation violation;
 	struct xp_file_view view;
 	struct xp_call_log log;
@@ -27,7 +28,7 @@ static int find_last_id(const char *path, uint32_t *last)
 	*last = 0;
 	if (err)
 		return err == -ENOMEM ? err : -ENOENT;
-	err = xp_call_log_read(&log, &view, &violation);
+	err = xp_call_log_read(&log, &view, &options, &violation);
 	xp_file_view_close(&view);
 	if (err == -ENOMEM)
 		return err;

@@ -235,19 +235,30 @@ int xp_model_sample(struct xp_model *model, const struct xp_model_sample *sample
 
 /* ---- the model ---- */
 
-int xp_model_init(struct xp_model *model, enum xp_model_kind kind)
+int xp_model_init_detail(struct xp_model *model, enum xp_model_kind kind, enum xp_name_detail detail)
 {
 	uint32_t empty;
 
 	*model = (struct xp_model){ .kind = kind };
-	if (xp_symbolizer_new(&model->symbolizer, XP_NAMES_LINES))
+	if (xp_symbolizer_new(&model->symbolizer, detail))
 		return -ENOMEM;
 	return xp_model_stack(model, XP_MODEL_NONE, XP_MODEL_NONE, &empty);
+}
+
+int xp_model_init(struct xp_model *model, enum xp_model_kind kind)
+{
+	return xp_model_init_detail(model, kind, XP_NAMES_LINES);
 }
 
 const char *xp_model_text(struct xp_model *model, const char *text)
 {
 	return xp_symbolizer_text(model->symbolizer, text);
+}
+
+int xp_model_cgroup(struct xp_model *model, const char *path, struct xp_model_process *process)
+{
+	process->cgroup = path ? xp_model_text(model, path) : NULL;
+	return path && !process->cgroup ? -ENOMEM : 0;
 }
 
 void xp_model_totals(const struct xp_model *model, uint64_t totals[2])

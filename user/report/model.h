@@ -50,9 +50,10 @@ enum xp_code_kind {
 
 /* A program image: what one process ran from exec to exec. */
 struct xp_model_process {
-	uint64_t pid;	  /* 0: unknown, or all kernel threads together */
-	uint32_t image;	  /* 1, increased by each exec in the recording */
-	const char *name; /* clean: its comm; "": unknown */
+	uint64_t pid;	    /* 0: unknown, or all kernel threads together */
+	uint32_t image;	    /* 1, increased by each exec in the recording */
+	const char *name;   /* clean: its comm; "": unknown */
+	const char *cgroup; /* clean: path of its control group; NULL: unknown */
 };
 
 struct xp_model_thread {
@@ -152,17 +153,22 @@ struct xp_model {
 
 /* Makes an empty model. The caller frees it with xp_model_free(), also after an error. Returns 0 or -ENOMEM. */
 int xp_model_init(struct xp_model *model, enum xp_model_kind kind);
+/* The same for names of this detail, instead of all: source lines take the most time to find. */
+int xp_model_init_detail(struct xp_model *model, enum xp_model_kind kind, enum xp_name_detail detail);
 void xp_model_free(struct xp_model *model);
 
 /* The only copy of this text, cleaned, which lives as long as the model. NULL: out of memory. */
 const char *xp_model_text(struct xp_model *model, const char *text);
+
+/* Sets the control group of a process that is to be added; path NULL: unknown. Returns 0 or -ENOMEM. */
+int xp_model_cgroup(struct xp_model *model, const char *path, struct xp_model_process *process);
 
 /*
  * These find an element or add it. Elements are the same if what precedes the comment "and" in each description is. The
  * texts must come from xp_model_text().
  */
 
-/* pid, image; and name. */
+/* pid, image; and the rest. */
 int xp_model_process(struct xp_model *model, const struct xp_model_process *process, uint32_t *index);
 /* process, tid; and name. */
 int xp_model_thread(struct xp_model *model, const struct xp_model_thread *thread, uint32_t *index);

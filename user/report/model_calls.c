@@ -133,6 +133,9 @@ static int add_thread(struct reading *reading, uint64_t pid, uint64_t tid, struc
 		new.name = process.name;
 	if (!process.name || !new.name)
 		return -ENOMEM;
+	err = xp_model_cgroup(model, xp_facts_cgroup(facts, from->pid, from->image), &process);
+	if (err)
+		return err;
 	thread->is_selected = xp_select_thread(reading->source->select, pid, tid, process.name, new.name);
 	err = thread->is_selected ? xp_model_process(model, &process, &new.process) : 0;
 	return err || !thread->is_selected ? err : xp_model_thread(model, &new, &thread->thread);

@@ -69,7 +69,7 @@ static bool prefer_perf(const struct reading *reading)
 	if (reading->has_perf && !complete)
 		xp_warn("perf.data has %" PRIu64 " of %" PRIu64 " samples; %s", reading->perf.count, written,
 			needed ? "the selection by threads or times is of these only"
-			       : "the profiles are exported, which do not tell threads apart");
+			       : "the profiles are used, which do not tell threads apart");
 	return reading->has_perf && (complete || needed);
 }
 
@@ -77,23 +77,28 @@ static int read_samples(struct reading *reading)
 {
 	struct xp_model *model = reading->model;
 	struct xp_model_jit_names jit = { xp_jit_codes_name, &reading->perf.jit };
+	const struct xp_code_places *places = reading->source->places;
 	int err;
 
 	xp_model_describe(model, reading->source);
-	err = xp_code_places_read(&reading->places, reading->source->recorded, model->symbolizer, reading->broken);
+	err = places ? 0
+		     : xp_code_places_read(&reading->places, reading->source->recorded, model->symbolizer,
+					   reading->broken);
+	if (!places)
+		places = &reading->places;
 	if (!err)
 		err = look_at_perf(reading);
 	if (err)
 		return err;
 	if (prefer_perf(reading)) {
 		model->has_threads = model->has_cpus = true;
-		err = xp_perf_samples_add(&reading->perf, &reading->view, model, reading->source, &reading->places);
+		err = xp_perf_samples_add(&reading->perf, &reading->view, model, reading->source, places);
 	} else if (xp_select_needs_threads(reading->source->select)) {
 		xp_error("only perf.data has the threads and times of samples, and there is none; record without "
 			 "--no-perf-data");
 		return -ENODATA;
 	} else {
-		err = xp_gperf_samples_add(model, reading->source, &reading->places);
+		err = xp_gperf_samples_add(model, reading->source, places);
 	}
 	return err ? err : xp_model_name(model, &jit);
 }

@@ -7,6 +7,7 @@
 #ifndef XPROF_REPORT_MODEL_SAMPLES_H
 #define XPROF_REPORT_MODEL_SAMPLES_H
 
+#include "report/code_places.h"
 #include "report/facts.h"
 #include "report/model.h"
 #include "report/recorded.h"
@@ -21,6 +22,8 @@ struct xp_model_source {
 	const struct xp_facts *facts;
 	const struct xp_select *select;
 	const char *instr_map; /* the file with the functions of every log, see objects.h; NULL: none */
+	/* If xp_code_places_read() has read them for the model's symbolizer already; NULL: it has not. */
+	const struct xp_code_places *places;
 };
 
 /* Fills in what is known of the recording as a whole. */

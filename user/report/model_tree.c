@@ -132,6 +132,15 @@ const char *xp_model_label(char *to, size_t size, const char *name, uint64_t id)
 	return to;
 }
 
+const char *xp_model_cpu_label(char *to, size_t size, uint32_t cpu)
+{
+	if (cpu == XP_MODEL_CPU_UNKNOWN)
+		snprintf(to, size, "unknown cpu");
+	else
+		snprintf(to, size, "cpu %" PRIu32, cpu);
+	return to;
+}
+
 static int add_group(struct xp_model_tree *tree, struct xp_model *model, const char *name, uint32_t *node)
 {
 	const struct xp_model_node new = {
@@ -154,14 +163,14 @@ static int find_group(struct xp_model_tree *tree, struct xp_model *model, enum x
 	*node = 0;
 	switch (by) {
 	case XP_MODEL_BY_NONE:
+	case XP_MODEL_GROUPS:
 		return 0;
 	case XP_MODEL_BY_COMM:
 		return add_group(tree, model, process->name, node);
 	case XP_MODEL_BY_CPU:
-		if (sample->cpu == XP_MODEL_CPU_UNKNOWN)
-			return add_group(tree, model, "unknown cpu", node);
-		snprintf(label, sizeof(label), "cpu %" PRIu32, sample->cpu);
-		return add_group(tree, model, label, node);
+		return add_group(tree, model, xp_model_cpu_label(label, sizeof(label), sample->cpu), node);
+	case XP_MODEL_BY_CGROUP:
+		return add_group(tree, model, process->cgroup ? process->cgroup : XP_MODEL_NO_CGROUP, node);
 	case XP_MODEL_BY_PROCESS:
 	case XP_MODEL_BY_THREAD:
 		err = add_group(tree, model, xp_model_label(label, sizeof(label), process->name, process->pid), node);

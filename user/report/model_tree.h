@@ -16,7 +16,11 @@ enum xp_model_group {
 	XP_MODEL_BY_COMM,    /* name of the process */
 	XP_MODEL_BY_CPU,     /* "cpu N" */
 	XP_MODEL_BY_NONE,
+	XP_MODEL_BY_CGROUP, /* its path */
+	XP_MODEL_GROUPS,    /* their number */
 };
+
+#define XP_MODEL_NO_CGROUP "[unknown control group]"
 
 struct xp_model_node {
 	uint32_t parent;   /* lower than the node's own index; 0: the root, node 0, whose parent is XP_MODEL_NONE */
@@ -46,6 +50,8 @@ void xp_model_tree_free(struct xp_model_tree *tree);
 
 /* Formats "comm (id)"; an id of 0 is left out. Returns to. */
 const char *xp_model_label(char *to, size_t size, const char *name, uint64_t id);
+/* Formats "cpu N". Returns to. */
+const char *xp_model_cpu_label(char *to, size_t size, uint32_t cpu);
 #define XP_MODEL_LABEL_BYTES 128
 
 #endif

@@ -8,19 +8,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/array.h"
 #include "base/file_view.h"
-#include "base/hash.h"
 #include "base/util.h"
 #include "format/pprof_reader.h"
+#include "report/rows.h"
 
 struct making {
 	const struct xp_pprof_profile *profile;
 	const struct xp_report_options *options;
 	struct xp_symbolizer *symbolizer;
 	struct xp_report_table *table;
-	size_t row_room;
-	struct xp_hash by_row;
+	struct xp_report_row_index index;
 	const char **texts; /* the profile's, clean; NULL: not used yet */
 	size_t count_index; /* of the value that is counted */
 	size_t ns_index;    /* of the one in ns; the number of values: none */
@@ -73,37 +71,6 @@ static const char *object_name(struct making *making, const struct xp_pprof_read
 
 /* ---- rows ---- */
 
-static uint64_t row_key(const void *elements, uint32_t index)
-{
-	const struct xp_report_row *row = (const struct xp_report_row *)elements + index;
-	uint64_t key = (uintptr_t)row->function;
-
-	key = key * 0x9e3779b97f4a7c15u + (uintptr_t)row->object;
-	key = key * 0x9e3779b97f4a7c15u + (uintptr_t)row->file;
-	return key * 0x9e3779b97f4a7c15u + row->line;
-}
-
-/* Finds a row like this one, or adds it. NULL: out of memory. */
-static struct xp_report_row *find_row(struct making *making, const struct xp_report_row *like)
-{
-	struct xp_report_table *table = making->table;
-	uint64_t key = row_key(like, 0);
-
-	for (const uint32_t *slot = xp_hash_first(&making->by_row, key); *slot;
-	     slot = xp_hash_next(&making->by_row, slot)) {
-		struct xp_report_row *row = &table->rows[*slot - 1];
-
-		if (row->function == like->function && row->object == like->object && row->file == like->file &&
-		    row->line == like->line)
-			return row;
-	}
-	if (XP_ARRAY_RESERVE(table->rows, making->row_room, table->row_count + 1) ||
-	    xp_hash_add(&making->by_row, key, (uint32_t)table->row_count, row_key, table->rows))
-		return NULL;
-	table->rows[table->row_count] = *like;
-	return &table->rows[table->row_count++];
-}
-
 /* A sample while it is counted. */
 struct chain {
 	uint64_t number; /* from 1 */
@@ -114,7 +81,8 @@ struct chain {
 
 static int count_frame(struct making *making, struct chain *chain, const struct xp_report_row *like)
 {
-	struct xp_report_row *row = like->function && like->object ? find_row(making, like) : NULL;
+	struct xp_report_row *row =
+	    like->function && like->object ? xp_report_row(making->table, &making->index, like) : NULL;
 	bool is_new;
 
 	if (!row)
@@ -226,7 +194,8 @@ static int make_table(struct making *making, const char *path)
 		return -ENOMEM;
 	for (size_t i = 0; !err && i < profile->sample_count; i++)
 		err = count_sample(making, i);
-	xp_hash_free(&making->by_row);
+	making->table->sampled_ns = making->table->samples * making->table->period_us * 1000;
+	xp_report_row_index_free(&making->index);
 	free(making->texts);
 	return err;
 }
@@ -259,20 +228,21 @@ bool xp_report_is_pprof(const char *path)
 	return is_one;
 }
 
-int xp_report_read_pprof(struct xp_report_tables *tables, struct xp_recorded_process *process, const char *path,
-			 const struct xp_report_options *options)
+int xp_report_read_pprof(struct xp_report_tables *tables, const char *path, const struct xp_report_options *options)
 {
 	struct xp_pprof_profile profile = { 0 };
 	struct making making = { .profile = &profile, .options = options };
 	const char *slash = strrchr(path, '/');
 	int err = xp_symbolizer_new(&tables->symbolizer, XP_NAMES_SYMBOLS);
 
-	*process = (struct xp_recorded_process){ .name = strdup(slash && slash[1] ? slash + 1 : path) };
+	tables->by = XP_MODEL_BY_NONE;
 	tables->tables = calloc(1, sizeof(*tables->tables));
-	if (err || !process->name || !tables->tables)
+	if (err || !tables->tables)
 		return -ENOMEM;
 	tables->count = 1;
-	tables->tables->process = process;
+	tables->tables->name = xp_symbolizer_text(tables->symbolizer, slash && slash[1] ? slash + 1 : path);
+	if (!tables->tables->name)
+		return -ENOMEM;
 	making.symbolizer = tables->symbolizer;
 	making.table = tables->tables;
 	err = read_profile(&profile, path);

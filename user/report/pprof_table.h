@@ -10,11 +10,9 @@ bool xp_report_is_pprof(const char *path);
 
 /*
  * Makes one table. Samples and calls are counted by the profile's value with the unit "count"; the time of calls by the
- * one in nanoseconds. *process is the table's: it is filled in here, and the caller frees its name. Returns 0 or
- * -errno: -EBADMSG if the file is malformed or has no such value (already reported), -ENOMEM, or an error of open(2).
- * The caller frees the tables with xp_report_free(), also after an error.
+ * one in nanoseconds. Returns 0 or -errno: -EBADMSG if the file is malformed or has no such value (already reported),
+ * -ENOMEM, or an error of open(2). The caller frees the tables with xp_report_free(), also after an error.
  */
-int xp_report_read_pprof(struct xp_report_tables *tables, struct xp_recorded_process *process, const char *path,
-			 const struct xp_report_options *options);
+int xp_report_read_pprof(struct xp_report_tables *tables, const char *path, const struct xp_report_options *options);
 
 #endif

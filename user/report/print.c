@@ -15,13 +15,23 @@
 
 #define NAME_COLUMNS_MIN 20
 #define NAME_COLUMNS_MAX 60 /* without a terminal; after a longer name, the object is out of its column */
+#define NARROW_COLUMNS 110  /* of a terminal: samples and calls side by side leave less than that no names */
+#define TIME_COLUMNS 12
+#define SHORT_COLUMNS 8 /* of a time with three digits */
+
+/* What is known of the durations of calls beside their mean, as on the page. */
+enum quantile { P50, P90, P99, MAX, WHEN, QUANTILES };
+static const char *const quantile_titles[QUANTILES] = { "P50", "P90", "P99", "Max", "When" };
 
 struct page {
 	FILE *out;
 	const struct xp_report_style *style;
 	const struct xp_report_table *table;
-	int count_columns; /* width of sample counts */
+	bool has_counts;   /* of samples, beside their share */
+	int count_columns; /* width of these */
 	int call_columns;
+	int time_columns;
+	bool quantiles[QUANTILES]; /* those that there is room for */
 	int name_columns;
 };
 
@@ -61,6 +71,20 @@ static void format_time(char *to, size_t size, double seconds)
 		snprintf(to, size, "%.3f us", seconds * 1e6);
 	else
 		snprintf(to, size, "%.0f ns", seconds * 1e9);
+}
+
+/* With three digits. */
+static void format_short(char *to, size_t size, double seconds)
+{
+	static const char *const units[] = { "ns", "us", "ms", "s" };
+	size_t unit = 0;
+	double number = seconds * 1e9;
+
+	while (number >= 999.5 && unit + 1 < XP_ARRAY_SIZE(units)) {
+		number /= 1e3;
+		unit++;
+	}
+	snprintf(to, size, "%.*f %s", !unit || number >= 99.95 ? 0 : number >= 9.995 ? 1 : 2, number, units[unit]);
 }
 
 /* ---- names ---- */
@@ -109,7 +133,7 @@ static void print_taken_out(const struct page *page, const struct xp_report_row 
 	if (!out)
 		return;
 	start_colour(page, WARM);
-	xp_put(page->out, "  taken out %.1f s of %.1f s", out->out_s, page->table->process->duration_s);
+	xp_put(page->out, "  taken out %.1f s of %.1f s", out->out_s, row->recorded_s);
 	if (out->counted_s > 0)
 		xp_put(page->out, ", %" PRIu64 " calls counted in %.1f s of them", out->calls, out->counted_s);
 	else
@@ -143,35 +167,67 @@ static void print_share(const struct page *page, uint64_t samples)
 	double share = percent(samples, page->table->samples);
 	const char *colour = share >= HOT_PERCENT ? HOT : share >= WARM_PERCENT ? WARM : NULL;
 
-	xp_put(page->out, "%*" PRIu64 "  ", page->count_columns, samples);
+	if (page->has_counts)
+		xp_put(page->out, "%*" PRIu64 "  ", page->count_columns, samples);
 	start_colour(page, colour);
 	xp_put(page->out, "%6.2f%%", share);
 	end_colour(page, colour);
 	xp_put(page->out, "  ");
 }
 
+static void format_quantile(char *to, size_t size, const struct xp_durations *durations, enum quantile which)
+{
+	static const unsigned int thousandths[] = { [P50] = 500, [P90] = 900, [P99] = 990 };
+	double ns = (double)durations->max;
+
+	if (which == WHEN)
+		ns = (double)durations->max_at;
+	else if (which != MAX)
+		ns = (double)xp_durations_percentile(durations, thousandths[which]);
+	if (!durations->count || (durations->lost && which < MAX))
+		*to = 0;
+	else
+		format_short(to, size, ns / 1e9);
+}
+
 /* Functions without sleds have no call figures, which is not the same as no calls. */
 static void print_calls(const struct page *page, const struct xp_report_row *row)
 {
-	char total[32] = "", mean[32] = "", calls[32] = "";
+	void (*const format)(char *, size_t, double) = page->time_columns == TIME_COLUMNS ? format_time : format_short;
+	char total[32] = "", mean[32] = "", calls[32] = "", quantile[32];
 
 	if (row->calls || row->ended)
 		snprintf(calls, sizeof(calls), "%" PRIu64, row->calls);
 	if (row->ended) {
-		format_time(total, sizeof(total), row->total_s);
-		format_time(mean, sizeof(mean), row->total_s / (double)row->ended);
+		format(total, sizeof(total), row->total_s);
+		format(mean, sizeof(mean), row->total_s / (double)row->ended);
 	}
-	xp_put(page->out, "%*s  %12s  %12s  ", page->call_columns, calls, total, mean);
+	xp_put(page->out, "%*s  %*s  %*s  ", page->call_columns, calls, page->time_columns, total, page->time_columns,
+	       mean);
+	for (int i = 0; i < QUANTILES; i++) {
+		format_quantile(quantile, sizeof(quantile), &row->durations, (enum quantile)i);
+		if (page->quantiles[i])
+			xp_put(page->out, "%*s  ", SHORT_COLUMNS, quantile);
+	}
 }
 
 static void print_header(const struct page *page)
 {
+	static const char *const shares[] = { "Flat", "Cum" };
+
 	start_colour(page, BOLD);
-	if (page->table->has_samples)
-		xp_put(page->out, "%*s  %7s  %*s  %7s  ", page->count_columns, "Flat", "Flat%", page->count_columns,
-		       "Cum", "Cum%");
-	if (page->table->has_calls)
-		xp_put(page->out, "%*s  %12s  %12s  ", page->call_columns, "Calls", "Total", "Mean");
+	for (size_t i = 0; page->table->has_samples && i < XP_ARRAY_SIZE(shares); i++) {
+		if (page->has_counts)
+			xp_put(page->out, "%*s  ", page->count_columns, shares[i]);
+		xp_put(page->out, "%6s%%  ", shares[i]);
+	}
+	if (page->table->has_calls) {
+		xp_put(page->out, "%*s  %*s  %*s  ", page->call_columns, "Calls", page->time_columns, "Total",
+		       page->time_columns, "Mean");
+		for (int i = 0; i < QUANTILES; i++)
+			if (page->quantiles[i])
+				xp_put(page->out, "%*s  ", SHORT_COLUMNS, quantile_titles[i]);
+	}
 	xp_put(page->out, "%-*s  Object", page->name_columns, "Function");
 	end_colour(page, BOLD);
 	fputc('\n', page->out);
@@ -193,12 +249,12 @@ static void print_title(const struct page *page)
 	const struct xp_report_table *table = page->table;
 
 	start_colour(page, BOLD);
-	xp_put(page->out, "%s:", table->process->name);
+	xp_put(page->out, "%s:", table->name);
 	end_colour(page, BOLD);
 	if (table->has_samples) {
 		char time[32];
 
-		format_time(time, sizeof(time), (double)table->samples * (double)table->period_us / 1e6);
+		format_time(time, sizeof(time), (double)table->sampled_ns / 1e9);
 		xp_put(page->out, " %" PRIu64 " sample%s, one every %g ms, %s", table->samples,
 		       table->samples == 1 ? "" : "s", (double)table->period_us / 1e3, time);
 	}
@@ -209,15 +265,35 @@ static void print_title(const struct page *page)
 			xp_put(page->out, ", %" PRIu64 " of them without an end", table->open);
 	}
 	fputc('\n', page->out);
-	if (table->has_samples && table->process->stacks)
-		xp_put_line(page->out, "%s", table->process->stacks);
+	if (table->has_samples && table->stacks)
+		xp_put_line(page->out, "%s", table->stacks);
+}
+
+/* The most telling ones that fit into these columns. */
+static int choose_quantiles(struct page *page, size_t rows, int columns)
+{
+	static const enum quantile most_telling[] = { MAX, P99, P50, P90, WHEN };
+	const struct xp_report_table *table = page->table;
+	bool is_known = false;
+	int taken = 0;
+
+	for (size_t i = 0; i < rows; i++)
+		is_known |= table->rows[i].durations.count > 0;
+	for (size_t i = 0; i < XP_ARRAY_SIZE(most_telling); i++) {
+		if (!is_known || (page->style->columns && taken + SHORT_COLUMNS + 2 > columns))
+			break;
+		page->quantiles[most_telling[i]] = true;
+		taken += SHORT_COLUMNS + 2;
+	}
+	return taken;
 }
 
 /* As wide as the longest name, but no wider than the other columns allow. */
 static void choose_widths(struct page *page, size_t rows)
 {
 	const struct xp_report_table *table = page->table;
-	int longest = 8, object = 6, taken = 2, limit = NAME_COLUMNS_MAX;
+	bool is_narrow = page->style->columns && page->style->columns < NARROW_COLUMNS && table->has_calls;
+	int longest = 8, object = 6, taken = 2, limit = NAME_COLUMNS_MAX, columns = (int)page->style->columns;
 	uint64_t calls = 0;
 	char name[16384];
 
@@ -228,20 +304,19 @@ static void choose_widths(struct page *page, size_t rows)
 			object = XP_MAX(object, text_columns(table->rows[i].object));
 		calls = XP_MAX(calls, table->rows[i].calls);
 	}
+	page->has_counts = !is_narrow;
 	page->count_columns = XP_MAX(digits(table->samples), 7);
-	page->call_columns = XP_MAX(digits(calls), 9);
+	page->call_columns = XP_MAX(digits(calls), is_narrow ? 6 : 9);
+	page->time_columns = is_narrow ? SHORT_COLUMNS : TIME_COLUMNS;
 	if (table->has_samples)
-		taken += 2 * (page->count_columns + 2 + 7 + 2);
-	if (table->has_calls)
-		taken += page->call_columns + 2 * (2 + 12) + 2;
-	if (page->style->columns)
-		limit = (int)page->style->columns - taken - object;
+		taken += 2 * ((page->has_counts ? page->count_columns + 2 : 0) + 7 + 2);
+	if (table->has_calls) {
+		taken += page->call_columns + 2 * (2 + page->time_columns) + 2;
+		taken += choose_quantiles(page, rows, columns - taken - object - XP_MIN(longest, NAME_COLUMNS_MIN));
+	}
+	if (columns)
+		limit = columns - taken - object;
 	page->name_columns = XP_MIN(longest, XP_MAX(limit, NAME_COLUMNS_MIN));
-}
-
-static enum xp_report_sort order_of(const struct xp_report_table *table, enum xp_report_sort wanted)
-{
-	return table->has_samples ? wanted : XP_REPORT_TIME;
 }
 
 static void print_table(FILE *out, struct xp_report_table *table, const struct xp_report_style *style)
@@ -249,7 +324,7 @@ static void print_table(FILE *out, struct xp_report_table *table, const struct x
 	size_t rows = (size_t)XP_MIN((uint64_t)table->row_count, style->limit);
 	struct page page = { .out = out, .style = style, .table = table };
 
-	xp_report_sort(table, order_of(table, style->sort));
+	xp_report_sort(table, style->sort);
 	choose_widths(&page, rows);
 	print_title(&page);
 	if (rows)
@@ -287,7 +362,7 @@ static void print_overview(FILE *out, const struct xp_report_tables *tables, con
 			xp_put(out, "%12" PRIu64 "  ", table->calls);
 		else if (any_calls)
 			xp_put(out, "%12s  ", "");
-		xp_put_line(out, "%s", table->process->name);
+		xp_put_line(out, "%s", table->name);
 	}
 }
 

@@ -8,155 +8,43 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/array.h"
 #include "base/file_view.h"
-#include "base/u64_map.h"
 #include "base/util.h"
-#include "report/fdr_calls.h"
-#include "report/objects.h"
+#include "format/gperf_reader.h"
+#include "report/code_places.h"
+#include "report/groups.h"
+#include "report/log_rows.h"
+#include "report/model_samples.h"
+#include "report/rows.h"
 
-/* The files of a process while its table is made. */
-struct input {
-	struct xp_report_table *table;
-	struct xp_file_view profile;
-	bool has_profile;
-	struct xp_report_objects objects;
-	struct xp_call_log log;
-	bool has_log;
-	struct xp_report_functions functions;
-	/* For making rows. */
-	size_t row_room;
-	struct xp_u64_map rows;	       /* by hash of the members that distinguish rows */
-	struct xp_u64_map by_function; /* the first row with a name */
+/* What a process of the model is counted in the machine as. */
+struct usage {
+	struct xp_report_share share;
+	const char *cgroup;
 };
 
 struct making {
 	struct xp_report_tables *tables;
+	const struct xp_recorded *recorded;
 	const struct xp_report_options *options;
-	struct input *inputs;
+	struct xp_report_groups groups;
+	struct xp_facts *nothing; /* so that each profile becomes a process of the model of its own */
+	struct xp_code_places places;
+	struct xp_report_log *logs; /* of each process of the recording */
+	bool *has_profile;	    /* and whether its profile can be read */
+	struct xp_model model;
+	struct usage *usages;  /* of each process of the model */
 	const char *instr_map; /* NULL: none, or not readable */
 	bool broken;
 };
 
-/* ---- step 1: read everything, and request the names of all addresses ---- */
-
-static void report_violation(struct making *making, const char *path, uint64_t offset, const char *text)
+/* Whether samples come from perf.data. */
+static bool needs_perf(const struct making *making)
 {
-	xp_error("%s: 0x%" PRIx64 ": %s", path, offset, text);
-	making->broken = true;
+	return making->options->by == XP_MODEL_BY_THREAD || making->options->by == XP_MODEL_BY_CPU;
 }
 
-/* Returns 1 if the file is open, and 0 if it is not, after reporting that. */
-static int open_view(struct making *making, struct xp_file_view *view, const char *path)
-{
-	int err = xp_file_view_open(view, AT_FDCWD, path);
-
-	if (!err)
-		return 1;
-	xp_error("%s: cannot read it: %s", path, strerror(-err));
-	making->broken = true;
-	return 0;
-}
-
-/* All but the sampled PC are return addresses, which may already belong to the next function. */
-static uint64_t code_address(const struct xp_gperf_reader *reader, const struct xp_gperf_sample *sample, uint64_t index)
-{
-	uint64_t pc = xp_gperf_reader_pc(reader, sample, index);
-
-	return index && pc ? pc - 1 : pc;
-}
-
-static int want_address(struct xp_symbolizer *symbolizer, const struct xp_report_objects *objects, uint64_t address)
-{
-	uint64_t vaddr;
-	uint32_t place;
-	const struct xp_report_object *object = xp_report_objects_find(objects, symbolizer, address, &vaddr);
-	int err = object ? xp_symbolizer_want(symbolizer, object->file, vaddr, &place) : 0;
-
-	return err == -E2BIG ? 0 : err;
-}
-
-static int want_samples(struct xp_symbolizer *symbolizer, struct input *input)
-{
-	struct xp_violation violation;
-	struct xp_gperf_reader reader;
-	struct xp_gperf_sample sample;
-	int err = 0;
-
-	if (xp_gperf_reader_init(&reader, input->profile.bytes, input->profile.size, &violation))
-		return 0;
-	while (!err && xp_gperf_reader_next(&reader, &sample, &violation) > 0)
-		for (uint64_t i = 0; !err && i < sample.pc_count; i++)
-			err = want_address(symbolizer, &input->objects, code_address(&reader, &sample, i));
-	return err;
-}
-
-/* The list of objects follows the records. */
-static int read_profile(struct making *making, struct input *input)
-{
-	const char *path = input->table->process->profile;
-	struct xp_symbolizer *symbolizer = making->tables->symbolizer;
-	struct xp_violation violation;
-	struct xp_gperf_reader reader;
-	struct xp_gperf_sample sample;
-	int err;
-
-	input->has_profile = open_view(making, &input->profile, path);
-	if (!input->has_profile)
-		return 0;
-	err = xp_gperf_reader_init(&reader, input->profile.bytes, input->profile.size, &violation);
-	if (!err) {
-		input->table->has_samples = true;
-		input->table->period_us = reader.period_us;
-	}
-	while (!err && (err = xp_gperf_reader_next(&reader, &sample, &violation)) > 0)
-		err = 0;
-	if (!err)
-		err = xp_report_objects_read(&input->objects, &reader, input->table->process, symbolizer, &violation);
-	if (err == -EBADMSG) {
-		report_violation(making, path, violation.offset, violation.text);
-		xp_interval_map_sort(&input->objects.intervals);
-		err = 0;
-	}
-	return err ? err : want_samples(symbolizer, input);
-}
-
-static int find_functions(struct making *making, struct input *input)
-{
-	uint32_t count = 0;
-
-	for (size_t i = 0; i < input->log.function_count; i++)
-		count = XP_MAX(count, input->log.functions[i].function_id);
-	for (size_t i = 0; i < input->table->process->taken_out_count; i++)
-		count = XP_MAX(count, input->table->process->taken_out[i].id);
-	return xp_report_functions_find(&input->functions, XP_MIN(count, XP_REPORT_FUNCTIONS_MAX),
-					input->table->process, &input->objects, making->instr_map,
-					making->tables->symbolizer);
-}
-
-static int read_log(struct making *making, struct input *input)
-{
-	const char *path = input->table->process->log;
-	struct xp_violation violation;
-	struct xp_file_view view;
-	int err;
-
-	if (!open_view(making, &view, path))
-		return 0;
-	err = xp_call_log_read(&input->log, &view, &violation);
-	xp_file_view_close(&view);
-	if (err == -EBADMSG) {
-		report_violation(making, path, violation.offset, violation.text);
-		err = 0;
-	}
-	if (err)
-		return err;
-	input->has_log = true;
-	input->table->has_calls = true;
-	input->table->calls = input->log.calls;
-	input->table->open = input->log.open;
-	return find_functions(making, input);
-}
+/* ---- step 1: read everything ---- */
 
 static void check_instr_map(struct making *making)
 {
@@ -164,7 +52,7 @@ static void check_instr_map(struct making *making)
 
 	if (!path)
 		return;
-	if (xp_report_instr_map_is_good(path, making->tables->symbolizer)) {
+	if (xp_report_instr_map_is_good(path, making->model.symbolizer)) {
 		making->instr_map = path;
 		return;
 	}
@@ -172,249 +60,226 @@ static void check_instr_map(struct making *making)
 	making->broken = true;
 }
 
-static int read_input(struct making *making, struct input *input)
+/* A profile shows in the report even if it has no samples. */
+static void look_at_profile(struct making *making, size_t process)
 {
-	const struct xp_recorded_process *process = input->table->process;
-	int err = process->profile ? read_profile(making, input) : 0;
-
-	if (!err && process->log && !(making->options->by_line && input->has_profile))
-		err = read_log(making, input);
-	return err;
-}
-
-/* ---- step 2: rows ---- */
-
-static uint64_t hash_of(const struct xp_report_row *row)
-{
-	uint64_t hash = (uintptr_t)row->function;
-
-	hash = hash * 0x9e3779b97f4a7c15u + (uintptr_t)row->object;
-	hash = hash * 0x9e3779b97f4a7c15u + (uintptr_t)row->file;
-	return hash * 0x9e3779b97f4a7c15u + row->line;
-}
-
-/* Each string exists only once, so equal strings have equal addresses. */
-static bool same_row(const struct xp_report_row *a, const struct xp_report_row *b)
-{
-	return a->function == b->function && a->object == b->object && a->file == b->file && a->line == b->line;
-}
-
-static int append_row(struct input *input, const struct xp_report_row *row)
-{
-	struct xp_report_table *table = input->table;
-
-	if (XP_ARRAY_RESERVE(table->rows, input->row_room, table->row_count + 1))
-		return -ENOMEM;
-	table->rows[table->row_count++] = *row;
-	return xp_u64_map_add(&input->by_function, (uintptr_t)row->function, (uint32_t)table->row_count - 1) ? 0
-													     : -ENOMEM;
-}
-
-/* Finds a row like this one, or adds it. Returns NULL if out of memory. Valid until the next row is added. */
-static struct xp_report_row *find_row(struct input *input, const struct xp_report_row *like)
-{
-	uint64_t hash = hash_of(like);
-	uint32_t *index;
-
-	while ((index = xp_u64_map_find(&input->rows, hash))) {
-		if (same_row(&input->table->rows[*index], like))
-			return &input->table->rows[*index];
-		hash++;
-	}
-	if (!xp_u64_map_add(&input->rows, hash, (uint32_t)input->table->row_count) || append_row(input, like))
-		return NULL;
-	return &input->table->rows[input->table->row_count - 1];
-}
-
-/* The name of code without a symbol: object+0xaddress. */
-static const char *place_name(struct xp_symbolizer *symbolizer, const char *object, uint64_t address)
-{
-	char name[512];
-
-	if (object)
-		snprintf(name, sizeof(name), "%.*s+0x%" PRIx64, (int)xp_text_fit(object, 400), object, address);
-	else
-		snprintf(name, sizeof(name), "0x%" PRIx64, address);
-	return xp_symbolizer_text(symbolizer, name);
-}
-
-/* A call chain of a profile while it is counted. */
-struct chain {
-	struct making *making;
-	struct input *input;
-	uint64_t number; /* from 1 */
-	uint64_t count;
-	bool first; /* the next frame is the innermost one of the chain */
-};
-
-static int count_frame(struct chain *chain, const struct xp_report_row *like)
-{
-	struct xp_report_row *row = like->function ? find_row(chain->input, like) : NULL;
-
-	if (!row)
-		return -ENOMEM;
-	if (chain->first)
-		row->flat += chain->count;
-	chain->first = false;
-	if (row->seen != chain->number)
-		row->cum += chain->count;
-	row->seen = chain->number;
-	return 0;
-}
-
-/* Counts the frames of a place, the innermost first. */
-static int count_place(struct chain *chain, const struct xp_place *place, const char *object)
-{
-	const struct xp_report_options *options = chain->making->options;
-	struct xp_symbolizer *symbolizer = chain->making->tables->symbolizer;
-	uint32_t i = options->no_inlines && place->frame_count ? place->frame_count - 1 : 0;
-	int err = 0;
-
-	for (; !err && i < place->frame_count; i++) {
-		const struct xp_source_frame *frame = &place->frames[i];
-		struct xp_report_row like = { .function = frame->function, .object = object };
-
-		if (options->by_line) {
-			like.file = frame->file;
-			like.line = frame->line;
-		}
-		if (!like.function)
-			like.function = place_name(symbolizer, object, place->vaddr);
-		err = count_frame(chain, &like);
-	}
-	return err;
-}
-
-static int count_address(struct chain *chain, uint64_t address)
-{
-	struct xp_symbolizer *symbolizer = chain->making->tables->symbolizer;
-	struct xp_report_row like = { 0 };
-	uint64_t vaddr = address;
-	uint32_t number;
-	const struct xp_report_object *object =
-	    xp_report_objects_find(&chain->input->objects, symbolizer, address, &vaddr);
-	int err = object ? xp_symbolizer_want(symbolizer, object->file, vaddr, &number) : -E2BIG;
-
-	if (!err) {
-		const struct xp_place *place = xp_symbolizer_place(symbolizer, number);
-
-		if (place->frame_count)
-			return count_place(chain, place, object->name);
-	} else if (err != -E2BIG) {
-		return err;
-	}
-	like.object = object ? object->name : NULL;
-	like.function = place_name(symbolizer, like.object, vaddr);
-	return count_frame(chain, &like);
-}
-
-static int count_samples(struct making *making, struct input *input)
-{
-	struct chain chain = { .making = making, .input = input };
+	const char *path = making->recorded->processes[process].profile;
 	struct xp_violation violation;
 	struct xp_gperf_reader reader;
-	struct xp_gperf_sample sample;
+	struct xp_file_view view;
+
+	if (!path || xp_file_view_open(&view, AT_FDCWD, path))
+		return; /* xp_code_places_read() has reported it */
+	making->has_profile[process] = true;
+	if (!xp_gperf_reader_init(&reader, view.bytes, view.size, &violation) &&
+	    making->options->by == XP_MODEL_BY_PROCESS) {
+		making->tables->tables[process].has_samples = true;
+		making->tables->tables[process].period_us = reader.period_us;
+	}
+	xp_file_view_close(&view);
+}
+
+/* Those of calls are known by process or thread, not by CPU. */
+static bool wants_log(const struct making *making, size_t process)
+{
+	return making->recorded->processes[process].log && making->options->by != XP_MODEL_BY_CPU &&
+	       !(making->options->by_line && making->has_profile[process]);
+}
+
+static int read_logs(struct making *making)
+{
 	int err = 0;
 
-	if (xp_gperf_reader_init(&reader, input->profile.bytes, input->profile.size, &violation))
-		return 0;
-	while (!err && xp_gperf_reader_next(&reader, &sample, &violation) > 0) {
-		chain.number++;
-		chain.count = sample.count;
-		chain.first = true;
-		input->table->samples += sample.count;
-		for (uint64_t i = 0; !err && i < sample.pc_count; i++)
-			err = count_address(&chain, code_address(&reader, &sample, i));
+	for (size_t i = 0; !err && i < making->recorded->process_count; i++) {
+		look_at_profile(making, i);
+		if (wants_log(making, i))
+			err = xp_report_log_read(&making->logs[i], &making->groups, i, &making->places.of[i],
+						 making->instr_map, &making->broken);
 	}
 	return err;
 }
 
-/* The table shows a function under the name that its samples have, if it has any. */
-static int describe_function(struct making *making, struct input *input, uint32_t id, struct xp_report_row *like)
+/* Without perf.data the table of a thread would be that of its process. */
+static int check_perf(const struct making *making)
 {
-	struct xp_symbolizer *symbolizer = making->tables->symbolizer;
-	const struct xp_report_function *function = id < input->functions.count ? &input->functions.all[id] : NULL;
+	if (!needs_perf(making) || making->model.has_threads || !making->model.sample_count)
+		return 0;
+	xp_error("only perf.data has the threads and CPUs of samples, and there is none; give the directory of one "
+		 "recording, made without --no-perf-data");
+	return -ENODATA;
+}
+
+static int read_samples(struct making *making)
+{
+	const struct xp_select all = { 0 };
+	const struct xp_model_source source = {
+		.recorded = making->recorded,
+		.directory = needs_perf(making) ? making->options->directory : NULL,
+		.facts =
+		    needs_perf(making) && making->groups.fact_count ? making->groups.facts[0].facts : making->nothing,
+		.select = &all,
+		.places = &making->places,
+	};
+	int err = xp_model_read_samples(&making->model, &source, &making->broken);
+
+	if (!err && making->model.dropped)
+		xp_warn("%" PRIu64 " samples are missing: the recording has too many different stacks",
+			making->model.dropped);
+	return err ? err : check_perf(making);
+}
+
+/* ---- step 2: samples to rows ---- */
+
+static bool is_kernel(const struct xp_model *model, uint32_t stack)
+{
+	const struct xp_model_location *location = stack ? &model->locations[model->stacks[stack].location] : NULL;
+
+	return location && model->objects[location->object].kind == XP_CODE_KERNEL;
+}
+
+/* Code in no object is told apart by its address. */
+static int describe(const struct making *making, const struct xp_model_location *location, uint32_t frame,
+		    struct xp_report_row *like)
+{
+	const struct xp_model *model = &making->model;
+	const struct xp_model_frame *from = &model->frames[location->first_frame + frame];
+	const struct xp_model_function *function = &model->functions[from->function];
+	const struct xp_model_object *object = &model->objects[function->object];
 	char name[32];
 
-	like->object = function ? function->object : NULL;
-	if (function && function->has_place) {
-		const struct xp_place *place = xp_symbolizer_place(symbolizer, function->place);
-
-		if (place->frame_count)
-			like->function = place->frames[place->frame_count - 1].function;
+	*like = (struct xp_report_row){ .function = function->name, .object = object->name };
+	if (making->options->by_line) {
+		like->file = function->file;
+		like->line = from->line;
 	}
-	if (!like->function) {
-		snprintf(name, sizeof(name), "fn_%" PRIu32, id);
-		like->function = xp_symbolizer_text(symbolizer, name);
+	if (!function->has_name && object->file == XP_MODEL_NONE && object->kind == XP_CODE_UNKNOWN) {
+		snprintf(name, sizeof(name), "0x%" PRIx64, location->address);
+		like->object = NULL;
+		like->function = xp_symbolizer_text(model->symbolizer, name);
 	}
 	return like->function ? 0 : -ENOMEM;
 }
 
-static int find_function_row(struct making *making, struct input *input, uint32_t id, struct xp_report_row **row)
+/* number: different for each sample, and not 0. */
+static int count_stack(const struct making *making, const struct xp_report_place *place,
+		       const struct xp_model_sample *sample, uint64_t number)
 {
-	struct xp_report_row like = { 0 };
-	uint32_t *known;
-	int err = describe_function(making, input, id, &like);
+	const struct xp_model *model = &making->model;
+	struct xp_report_row like, *row;
+	bool first = true;
+	int err;
 
-	if (err)
-		return err;
-	known = like.object ? NULL : xp_u64_map_find(&input->by_function, (uintptr_t)like.function);
-	*row = known ? &input->table->rows[*known] : find_row(input, &like);
-	return *row ? 0 : -ENOMEM;
-}
+	for (uint32_t stack = sample->stack; stack; stack = model->stacks[stack].callers) {
+		const struct xp_model_location *location = &model->locations[model->stacks[stack].location];
 
-static int count_calls(struct making *making, struct input *input, const struct xp_calls *calls)
-{
-	struct xp_report_row *row;
-	int err = find_function_row(making, input, calls->function_id, &row);
-
-	if (err)
-		return err;
-	row->calls += calls->calls;
-	row->ended += calls->ended;
-	if (input->log.cycle_hz)
-		row->total_s += (double)calls->cycles / (double)input->log.cycle_hz;
+		for (uint32_t i = making->options->no_inlines ? location->frame_count - 1 : 0;
+		     i < location->frame_count; i++) {
+			err = describe(making, location, i, &like);
+			row = err ? NULL : xp_report_row(place->table, place->index, &like);
+			if (!row)
+				return -ENOMEM;
+			row->flat += first ? sample->values[0] : 0;
+			row->cum += row->seen != number ? sample->values[0] : 0;
+			row->seen = number;
+			first = false;
+		}
+	}
 	return 0;
 }
 
-/* A function that was taken out gets a row even if the log has no call of it, since calls may have happened. */
-static int mark_taken_out(struct making *making, struct input *input)
+/* Each profile is a process of the model, whose image is its number from 1. */
+static int find_table(struct making *making, const struct xp_model_sample *sample, size_t *table)
 {
-	const struct xp_recorded_process *process = input->table->process;
-	struct xp_report_row *row;
-	int err = 0;
+	const struct xp_model_thread *thread = &making->model.threads[sample->thread];
+	const struct xp_model_process *process = &making->model.processes[thread->process];
 
-	for (size_t i = 0; !err && input->has_log && i < process->taken_out_count; i++) {
-		err = find_function_row(making, input, process->taken_out[i].id, &row);
-		if (!err)
-			row->taken_out = &process->taken_out[i];
+	if (making->options->by == XP_MODEL_BY_THREAD)
+		return xp_report_groups_thread(&making->groups, process->pid, thread->tid, thread->name, table);
+	if (making->options->by == XP_MODEL_BY_CPU)
+		return xp_report_groups_cpu(&making->groups, sample->cpu, table);
+	return xp_report_groups_process(&making->groups, process->image - 1, table);
+}
+
+static void count_share(struct xp_report_share *share, const struct xp_model_sample *sample, bool in_kernel)
+{
+	share->samples += sample->values[0];
+	share->kernel_samples += in_kernel ? sample->values[0] : 0;
+	share->sampled_ns += sample->values[1];
+}
+
+static int count_sample(struct making *making, size_t index)
+{
+	const struct xp_model_sample *sample = &making->model.samples[index];
+	bool in_kernel = is_kernel(&making->model, sample->stack);
+	struct xp_report_place places[2];
+	size_t table, count;
+	int err = find_table(making, sample, &table);
+
+	if (err)
+		return err;
+	count_share(&making->usages[making->model.threads[sample->thread].process].share, sample, in_kernel);
+	count = xp_report_groups_places(&making->groups, table, places);
+	for (size_t i = 0; !err && i < count; i++) {
+		struct xp_report_table *to = places[i].table;
+
+		to->has_samples = true;
+		to->samples += sample->values[0];
+		to->kernel_samples += in_kernel ? sample->values[0] : 0;
+		to->sampled_ns += sample->values[1];
+		if (!to->period_us && sample->values[0])
+			to->period_us = sample->values[1] / sample->values[0] / 1000;
+		err = count_stack(making, &places[i], sample, index + 1);
 	}
 	return err;
 }
 
-static int make_rows(struct making *making, struct input *input)
+static int name_usage(struct making *making, size_t index)
 {
-	int err = input->has_profile ? count_samples(making, input) : 0;
+	const struct xp_model_process *process = &making->model.processes[index];
+	struct usage *usage = &making->usages[index];
 
-	for (size_t i = 0; !err && i < input->log.function_count; i++)
-		err = count_calls(making, input, &input->log.functions[i]);
-	if (!err)
-		err = mark_taken_out(making, input);
-	xp_u64_map_free(&input->rows);
-	xp_u64_map_free(&input->by_function);
+	usage->share.name = process->name;
+	usage->cgroup = process->cgroup;
+	if (needs_perf(making))
+		return 0;
+	return xp_report_groups_names(&making->groups, process->image - 1, &usage->share.name, &usage->cgroup);
+}
+
+/* Several recordings together are no machine. */
+static int make_machine(struct making *making)
+{
+	const struct xp_facts_summary none = { 0 }, *facts = &none;
+	struct xp_report_machine *machine = &making->tables->machine;
+	int err = 0;
+
+	if (making->groups.fact_count == 1 && making->options->directory)
+		facts = xp_facts_summary(making->groups.facts[0].facts);
+	for (size_t i = 0; !err && i < making->model.process_count; i++) {
+		const struct usage *usage = &making->usages[i];
+
+		err = name_usage(making, i);
+		if (!err && usage->share.samples)
+			err = xp_report_machine_add(machine, &usage->share, usage->cgroup);
+	}
+	xp_report_machine_finish(machine, facts->length_ns, facts->cpus);
 	return err;
 }
 
-/* ---- the whole report ---- */
-
-static void input_free(struct input *input)
+static int count_all(struct making *making)
 {
-	if (input->has_profile)
-		xp_file_view_close(&input->profile);
-	xp_report_objects_free(&input->objects);
-	xp_report_functions_free(&input->functions);
-	xp_call_log_free(&input->log);
+	int err = 0;
+
+	making->usages = calloc(XP_MAX(making->model.process_count, (size_t)1), sizeof(*making->usages));
+	if (!making->usages)
+		return -ENOMEM;
+	for (size_t i = 0; !err && i < making->model.sample_count; i++)
+		err = count_sample(making, i);
+	for (size_t i = 0; !err && i < making->recorded->process_count; i++)
+		err = xp_report_log_count(&making->logs[i], &making->groups, i);
+	return err ? err : make_machine(making);
 }
+
+/* ---- the whole report ---- */
 
 static int compare_tables(const void *a, const void *b)
 {
@@ -424,113 +289,86 @@ static int compare_tables(const void *a, const void *b)
 		return x->samples > y->samples ? -1 : 1;
 	if (x->calls != y->calls)
 		return x->calls > y->calls ? -1 : 1;
-	return strcmp(x->process->name, y->process->name);
+	return strcmp(x->name, y->name);
 }
 
-static int make_all(struct making *making, size_t count)
+static int make(struct making *making)
 {
-	int err = 0;
+	size_t count = XP_MAX(making->recorded->process_count, (size_t)1);
+	int err = xp_model_init_detail(&making->model, XP_MODEL_SAMPLES,
+				       making->options->by_line ? XP_NAMES_LINES : XP_NAMES_FUNCTIONS);
 
-	check_instr_map(making);
-	for (size_t i = 0; !err && i < count; i++)
-		err = read_input(making, &making->inputs[i]);
+	/* Names outlive the model. */
+	making->tables->symbolizer = making->model.symbolizer;
+	making->logs = calloc(count, sizeof(*making->logs));
+	making->has_profile = calloc(count, sizeof(*making->has_profile));
+	if (!err && (!making->logs || !making->has_profile))
+		err = -ENOMEM;
 	if (!err)
-		err = xp_symbolizer_run(making->tables->symbolizer);
-	for (size_t i = 0; !err && i < count; i++)
-		err = make_rows(making, &making->inputs[i]);
-	return err;
+		err = xp_facts_read(&making->nothing, NULL);
+	if (!err)
+		err = xp_report_groups_init(&making->groups, making->tables, making->recorded);
+	if (!err)
+		err = xp_code_places_read(&making->places, making->recorded, making->model.symbolizer, &making->broken);
+	if (err)
+		return err;
+	check_instr_map(making);
+	err = read_logs(making);
+	if (!err)
+		err = read_samples(making);
+	return err ? err : count_all(making);
+}
+
+static void making_free(struct making *making)
+{
+	for (size_t i = 0; making->logs && i < making->recorded->process_count; i++)
+		xp_report_log_free(&making->logs[i]);
+	free(making->logs);
+	free(making->has_profile);
+	free(making->usages);
+	xp_code_places_free(&making->places);
+	xp_report_groups_free(&making->groups);
+	xp_facts_free(making->nothing);
+	making->model.symbolizer = NULL;
+	xp_model_free(&making->model);
 }
 
 int xp_report_make(struct xp_report_tables *tables, const struct xp_recorded *recorded,
 		   const struct xp_report_options *options, bool *broken)
 {
-	size_t count = recorded->process_count;
-	struct making making = { .tables = tables, .options = options };
+	struct making *making = calloc(1, sizeof(*making));
 	int err;
 
-	memset(tables, 0, sizeof(*tables));
-	tables->tables = calloc(XP_MAX(count, (size_t)1), sizeof(*tables->tables));
-	making.inputs = calloc(XP_MAX(count, (size_t)1), sizeof(*making.inputs));
-	err = xp_symbolizer_new(&tables->symbolizer, options->by_line ? XP_NAMES_LINES : XP_NAMES_FUNCTIONS);
-	if (!err && (!tables->tables || !making.inputs))
-		err = -ENOMEM;
-	for (size_t i = 0; !err && i < count; i++) {
-		tables->tables[i].process = &recorded->processes[i];
-		making.inputs[i].table = &tables->tables[i];
-		tables->count++;
-	}
-	if (!err)
-		err = make_all(&making, count);
-	for (size_t i = 0; making.inputs && i < count; i++)
-		input_free(&making.inputs[i]);
-	free(making.inputs);
-	if (!err)
+	*tables = (struct xp_report_tables){ .by = options->by, .memory.max = XP_DURATIONS_BYTES_MAX };
+	*broken = false;
+	if (!making)
+		return -ENOMEM;
+	making->tables = tables;
+	making->recorded = recorded;
+	making->options = options;
+	err = make(making);
+	*broken = making->broken;
+	making_free(making);
+	free(making);
+	if (!err && tables->count)
 		qsort(tables->tables, tables->count, sizeof(*tables->tables), compare_tables);
-	*broken = making.broken;
 	return err;
+}
+
+static void table_free(struct xp_report_table *table, struct xp_durations_memory *memory)
+{
+	for (size_t i = 0; i < table->row_count; i++)
+		xp_durations_free(&table->rows[i].durations, memory);
+	free(table->rows);
 }
 
 void xp_report_free(struct xp_report_tables *tables)
 {
 	for (size_t i = 0; i < tables->count; i++)
-		free(tables->tables[i].rows);
+		table_free(&tables->tables[i], &tables->memory);
+	table_free(&tables->all, &tables->memory);
 	free(tables->tables);
+	xp_report_machine_free(&tables->machine);
 	xp_symbolizer_free(tables->symbolizer);
 	memset(tables, 0, sizeof(*tables));
-}
-
-/* ---- order ---- */
-
-static int compare_numbers(double a, double b)
-{
-	return a > b ? -1 : a < b;
-}
-
-static int compare_rest(const struct xp_report_row *a, const struct xp_report_row *b)
-{
-	int order = compare_numbers(a->total_s, b->total_s);
-
-	if (!order)
-		order = compare_numbers(a->calls, b->calls);
-	if (!order)
-		order = strcmp(a->function, b->function);
-	return order ? order : (a->line > b->line) - (a->line < b->line);
-}
-
-static int compare_flat(const void *a, const void *b)
-{
-	const struct xp_report_row *x = a, *y = b;
-	int order = compare_numbers(x->flat, y->flat);
-
-	if (!order)
-		order = compare_numbers(x->cum, y->cum);
-	return order ? order : compare_rest(x, y);
-}
-
-static int compare_cum(const void *a, const void *b)
-{
-	const struct xp_report_row *x = a, *y = b;
-	int order = compare_numbers(x->cum, y->cum);
-
-	return order ? order : compare_flat(a, b);
-}
-
-static int compare_time(const void *a, const void *b)
-{
-	const struct xp_report_row *x = a, *y = b;
-	int order = compare_numbers(x->total_s, y->total_s);
-
-	return order ? order : compare_flat(a, b);
-}
-
-void xp_report_sort(struct xp_report_table *table, enum xp_report_sort sort)
-{
-	int (*const compare[])(const void *, const void *) = {
-		[XP_REPORT_FLAT] = compare_flat,
-		[XP_REPORT_CUM] = compare_cum,
-		[XP_REPORT_TIME] = compare_time,
-	};
-
-	if (table->row_count)
-		qsort(table->rows, table->row_count, sizeof(*table->rows), compare[sort]);
 }

@@ -1,7 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Makes tables of functions from the profiles and logs of a recording: samples, flat and cumulative, and calls. Prints
- * nothing but warnings.
+ * Makes tables of functions from a recording: samples, flat and cumulative, and calls. Prints nothing but warnings.
+ *
+ *	model of the samples (model_samples.h)  --\
+ *						   >--  one table a process, thread, name, ... and one of them all
+ *	calls of each log (fdr_calls.h)  ---------/
+ *
+ * The samples come from the gperftools profiles, which are complete; only threads and CPUs are told apart by perf.data
+ * alone. Calls are not read as a model: a table needs no stacks of them, and so bounded memory for any log.
  */
 #ifndef XPROF_REPORT_REPORT_H
 #define XPROF_REPORT_REPORT_H
@@ -10,10 +16,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "report/durations.h"
+#include "report/machine.h"
+#include "report/model_tree.h"
 #include "report/recorded.h"
 #include "report/symbolize.h"
 
 struct xp_report_options {
+	enum xp_model_group by;
+	const char *directory; /* of the only recording; NULL: there are others, or only files are read */
 	bool by_line;	       /* one row per source line; without calls, unless there are only calls */
 	bool no_inlines;       /* count inlined code for the function that contains it */
 	const char *instr_map; /* file with the functions of every log, see objects.h; NULL: none */
@@ -27,17 +38,25 @@ struct xp_report_row {
 	uint64_t flat;	    /* samples in the function itself */
 	uint64_t cum;	    /* in the function and its callees */
 	uint64_t calls;
-	uint64_t ended;				       /* calls that have a time */
-	double total_s;				       /* time of these, callees included */
+	uint64_t ended;		       /* calls that have a time */
+	double total_s;		       /* time of these, callees included */
+	struct xp_durations durations; /* the same in ns; max_at is ns since the start, max_where a TID */
 	const struct xp_recorded_taken_out *taken_out; /* NULL: recorded all the time */
-	uint64_t seen;				       /* private: the last chain that was added to cum */
+	double recorded_s;			       /* only with taken_out: how long it could be recorded */
+	uint64_t seen;				       /* private: the last stack that was added to cum */
 };
 
 struct xp_report_table {
-	const struct xp_recorded_process *process;
+	const char *name; /* clean: "COMM (PID)", "cpu 0" and so on */
+	uint64_t pid;	  /* of a process or a thread; 0: unknown, or another group */
+	uint64_t image;
+	uint64_t tid;	    /* of a thread */
+	const char *stacks; /* of a process: as in struct xp_recorded_process */
 	bool has_samples;
 	bool has_calls;
 	uint64_t samples;
+	uint64_t kernel_samples; /* of these, in the kernel */
+	uint64_t sampled_ns;	 /* CPU time that they stand for */
 	uint64_t period_us;
 	uint64_t calls;
 	uint64_t open; /* calls that had not returned at the end */
@@ -48,21 +67,25 @@ struct xp_report_table {
 enum xp_report_sort { XP_REPORT_FLAT, XP_REPORT_CUM, XP_REPORT_TIME };
 
 struct xp_report_tables {
+	enum xp_model_group by;
 	struct xp_symbolizer *symbolizer; /* owns the strings */
-	struct xp_report_table *tables;	  /* one per process of the recording, most samples first */
+	struct xp_report_table *tables;	  /* one per group, most samples first */
 	size_t count;
+	struct xp_report_table all; /* of all groups together, if there are several; without rows otherwise */
+	struct xp_report_machine machine;
+	struct xp_durations_memory memory; /* of all rows' durations */
 };
 
 /*
  * Makes the tables. A malformed part is reported when it is found, what precedes it counts, and *broken is set. The
  * recording must outlive the tables. The caller frees them with xp_report_free(), also after an error. Returns 0 or
- * -ENOMEM.
+ * -errno: -ENOMEM, or -ENODATA, after a message, if there is no perf.data that tells threads or CPUs apart.
  */
 int xp_report_make(struct xp_report_tables *tables, const struct xp_recorded *recorded,
 		   const struct xp_report_options *options, bool *broken);
 void xp_report_free(struct xp_report_tables *tables);
 
-/* Sorts the rows: most samples first (XP_REPORT_TIME: most time in calls first). */
+/* Sorts the rows: most samples first; by time of calls with XP_REPORT_TIME, or if there are no samples. */
 void xp_report_sort(struct xp_report_table *table, enum xp_report_sort sort);
 
 #endif

@@ -111,6 +111,9 @@ static int add_process(struct adding *adding, const struct xp_model_source *sour
 
 	if (!process.name)
 		return -ENOMEM;
+	err = xp_model_cgroup(model, xp_facts_cgroup(source->facts, from->pid, from->image), &process);
+	if (err)
+		return err;
 	if (!comm)
 		process.image = (uint32_t)adding->process + 1;
 	*is_selected = xp_select_thread(source->select, process.pid, 0, process.name, NULL);

@@ -278,6 +278,9 @@ static int add_thread(struct adding *adding, const struct xp_perf_track *track, 
 	thread.name = xp_model_text(model, thread_comm ? thread_comm : known);
 	if (!process.name || !thread.name)
 		return -ENOMEM;
+	err = xp_model_cgroup(model, xp_facts_cgroup(adding->source->facts, process.pid, process.image), &process);
+	if (err)
+		return err;
 	adding->is_selected =
 	    xp_select_thread(adding->source->select, process.pid, thread.tid, process.name, thread.name);
 	if (!adding->is_selected)

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "report/groups.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/array.h"
+#include "base/util.h"
+#include "report/model.h"
+
+/* ---- what manifests say ---- */
+
+static const struct xp_facts *facts_of(const struct xp_report_groups *groups, const char *directory)
+{
+	for (size_t i = 0; i < groups->fact_count; i++)
+		if (strcmp(groups->facts[i].directory, directory) == 0)
+			return groups->facts[i].facts;
+	return NULL;
+}
+
+static int read_facts(struct xp_report_groups *groups)
+{
+	const struct xp_recorded *recorded = groups->recorded;
+	size_t room = 0;
+	int err = 0;
+
+	for (size_t i = 0; !err && i < recorded->process_count; i++) {
+		const char *directory = recorded->processes[i].directory;
+
+		if (facts_of(groups, directory))
+			continue;
+		if (XP_ARRAY_RESERVE(groups->facts, room, groups->fact_count + 1))
+			return -ENOMEM;
+		groups->facts[groups->fact_count] = (struct xp_report_facts){ .directory = directory };
+		err = xp_facts_read(&groups->facts[groups->fact_count].facts, directory);
+		groups->fact_count += !err;
+	}
+	return err;
+}
+
+int xp_report_groups_names(const struct xp_report_groups *groups, size_t process, const char **comm,
+			   const char **cgroup)
+{
+	const struct xp_recorded_process *from = &groups->recorded->processes[process];
+	const struct xp_facts *facts = facts_of(groups, from->directory);
+	const char *its = xp_facts_comm(facts, from->pid, from->image);
+	const char *group = xp_facts_cgroup(facts, from->pid, from->image);
+
+	*comm = xp_symbolizer_text(groups->tables->symbolizer, its ? its : from->name);
+	*cgroup = group ? xp_symbolizer_text(groups->tables->symbolizer, group) : NULL;
+	return *comm && (*cgroup || !group) ? 0 : -ENOMEM;
+}
+
+uint64_t xp_report_groups_start_tsc(const struct xp_report_groups *groups, size_t process)
+{
+	return xp_facts_summary(facts_of(groups, groups->recorded->processes[process].directory))->start_tsc;
+}
+
+/* ---- tables ---- */
+
+static int add_table(struct xp_report_groups *groups, const struct xp_report_table *table)
+{
+	struct xp_report_tables *tables = groups->tables;
+
+	if (!table->name || XP_ARRAY_RESERVE(tables->tables, groups->room, tables->count + 1) ||
+	    XP_ARRAY_RESERVE(groups->indexes, groups->index_room, tables->count + 1))
+		return -ENOMEM;
+	groups->indexes[tables->count] = (struct xp_report_row_index){ 0 };
+	tables->tables[tables->count++] = *table;
+	return 0;
+}
+
+/* Finds the table with this key or adds it. */
+static int find_table(struct xp_report_groups *groups, uint64_t key, const struct xp_report_table *table, size_t *found)
+{
+	const uint32_t *known = xp_u64_map_find(&groups->by_key, key);
+	int err;
+
+	if (known) {
+		*found = *known;
+		return 0;
+	}
+	*found = groups->tables->count;
+	err = add_table(groups, table);
+	return err || xp_u64_map_add(&groups->by_key, key, (uint32_t)*found) ? err : -ENOMEM;
+}
+
+static int add_processes(struct xp_report_groups *groups)
+{
+	int err = 0;
+
+	for (size_t i = 0; !err && i < groups->recorded->process_count; i++) {
+		const struct xp_recorded_process *process = &groups->recorded->processes[i];
+		const struct xp_report_table table = {
+			.name = process->name,
+			.pid = process->pid,
+			.image = process->image,
+			.stacks = process->stacks,
+		};
+
+		err = add_table(groups, &table);
+	}
+	return err;
+}
+
+int xp_report_groups_init(struct xp_report_groups *groups, struct xp_report_tables *tables,
+			  const struct xp_recorded *recorded)
+{
+	int err;
+
+	*groups = (struct xp_report_groups){ .tables = tables, .recorded = recorded };
+	groups->has_all =
+	    tables->by != XP_MODEL_BY_NONE && (tables->by != XP_MODEL_BY_PROCESS || recorded->process_count > 1);
+	tables->all.name = "all";
+	err = read_facts(groups);
+	return err || tables->by != XP_MODEL_BY_PROCESS ? err : add_processes(groups);
+}
+
+void xp_report_groups_free(struct xp_report_groups *groups)
+{
+	for (size_t i = 0; groups->indexes && i < groups->tables->count; i++)
+		xp_report_row_index_free(&groups->indexes[i]);
+	xp_report_row_index_free(&groups->all);
+	for (size_t i = 0; i < groups->fact_count; i++)
+		xp_facts_free(groups->facts[i].facts);
+	free(groups->facts);
+	free(groups->indexes);
+	xp_u64_map_free(&groups->by_key);
+}
+
+int xp_report_groups_process(struct xp_report_groups *groups, size_t process, size_t *table)
+{
+	struct xp_symbolizer *symbolizer = groups->tables->symbolizer;
+	struct xp_report_table new = { 0 };
+	const char *comm, *cgroup;
+	int err;
+
+	if (groups->tables->by == XP_MODEL_BY_PROCESS) {
+		*table = process;
+		return 0;
+	}
+	err = xp_report_groups_names(groups, process, &comm, &cgroup);
+	if (err)
+		return err;
+	if (groups->tables->by == XP_MODEL_BY_COMM)
+		new.name = comm;
+	else if (groups->tables->by == XP_MODEL_BY_CGROUP)
+		new.name = cgroup ? cgroup : xp_symbolizer_text(symbolizer, XP_MODEL_NO_CGROUP);
+	else
+		new.name = xp_symbolizer_text(symbolizer, "all");
+	return find_table(groups, (uintptr_t) new.name, &new, table);
+}
+
+int xp_report_groups_thread(struct xp_report_groups *groups, uint64_t pid, uint64_t tid, const char *thread,
+			    size_t *table)
+{
+	struct xp_report_table new = { .pid = pid, .tid = tid };
+	char label[XP_MODEL_LABEL_BYTES];
+
+	new.name = xp_symbolizer_text(groups->tables->symbolizer, xp_model_label(label, sizeof(label), thread, tid));
+	return find_table(groups, pid << 32 | (tid & UINT32_MAX), &new, table);
+}
+
+int xp_report_groups_logged(struct xp_report_groups *groups, size_t process, uint64_t tid, size_t *table)
+{
+	const struct xp_recorded_process *from = &groups->recorded->processes[process];
+	const struct xp_facts *facts = facts_of(groups, from->directory);
+	const char *name = xp_facts_thread(facts, from->pid, from->image, tid);
+
+	if (groups->tables->by != XP_MODEL_BY_THREAD)
+		return xp_report_groups_process(groups, process, table);
+	if (!name)
+		name = xp_facts_comm(facts, from->pid, from->image);
+	return xp_report_groups_thread(groups, from->pid, tid, name ? name : from->name, table);
+}
+
+int xp_report_groups_cpu(struct xp_report_groups *groups, uint32_t cpu, size_t *table)
+{
+	struct xp_report_table new = { 0 };
+	char label[XP_MODEL_LABEL_BYTES];
+
+	new.name = xp_symbolizer_text(groups->tables->symbolizer, xp_model_cpu_label(label, sizeof(label), cpu));
+	return find_table(groups, cpu, &new, table);
+}
+
+size_t xp_report_groups_places(struct xp_report_groups *groups, size_t table, struct xp_report_place places[2])
+{
+	places[0] = (struct xp_report_place){ &groups->tables->tables[table], &groups->indexes[table] };
+	places[1] = (struct xp_report_place){ &groups->tables->all, &groups->all };
+	return groups->has_all ? 2 : 1;
+}

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Where the CPU time of a whole recording went: by program and control group, kernel, idle. Knows no functions. */
+#ifndef XPROF_REPORT_MACHINE_H
+#define XPROF_REPORT_MACHINE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/u64_map.h"
+
+/* A process with fewer samples than this says nothing about its time: the error of 5 samples is as large as 45 %. */
+#define XP_MACHINE_SHORT_SAMPLES 5
+
+/* What samples hit. */
+struct xp_report_share {
+	const char *name; /* clean; NULL: unknown */
+	uint64_t processes;
+	uint64_t samples;
+	uint64_t kernel_samples; /* of these, in the kernel */
+	uint64_t sampled_ns;	 /* CPU time that the samples stand for */
+};
+
+struct xp_report_shares {
+	struct xp_report_share *all; /* most samples first, after xp_report_machine_finish() */
+	size_t count;
+	/* private */
+	size_t room;
+	struct xp_u64_map by_name;
+};
+
+/* Zeroed at first. */
+struct xp_report_machine {
+	struct xp_report_share total;
+	struct xp_report_shares programs; /* by name */
+	struct xp_report_shares cgroups;  /* none if all are unknown */
+	struct xp_report_share few;	  /* the processes with fewer than XP_MACHINE_SHORT_SAMPLES samples */
+	uint64_t length_ns;		  /* of the recording; 0: unknown */
+	uint64_t cpus; /* that were sampled, whatever ran on them; 0: unknown, or only some processes */
+	/*
+	 * CPU time without a sample of a process, lost ones included: the CPUs' time less sampled_ns. Not negative.
+	 * Only with cpus.
+	 */
+	uint64_t idle_ns;
+};
+
+/* Adds a process. name and cgroup are from one pool, where equal texts have one address. Returns 0 or -ENOMEM. */
+int xp_report_machine_add(struct xp_report_machine *machine, const struct xp_report_share *process, const char *cgroup);
+/* Call it once, after the last process. */
+void xp_report_machine_finish(struct xp_report_machine *machine, uint64_t length_ns, uint64_t cpus);
+void xp_report_machine_free(struct xp_report_machine *machine);
+
+#endif

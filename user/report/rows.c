@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "report/rows.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/array.h"
+
+static uint64_t row_key(const void *elements, uint32_t index)
+{
+	const struct xp_report_row *row = (const struct xp_report_row *)elements + index;
+	uint64_t key = (uintptr_t)row->function;
+
+	key = key * 0x9e3779b97f4a7c15u + (uintptr_t)row->object;
+	key = key * 0x9e3779b97f4a7c15u + (uintptr_t)row->file;
+	return key * 0x9e3779b97f4a7c15u + row->line;
+}
+
+static bool same_row(const struct xp_report_row *a, const struct xp_report_row *b)
+{
+	return a->function == b->function && a->object == b->object && a->file == b->file && a->line == b->line;
+}
+
+struct xp_report_row *xp_report_row(struct xp_report_table *table, struct xp_report_row_index *index,
+				    const struct xp_report_row *like)
+{
+	uint64_t key = row_key(like, 0);
+	uint32_t next = (uint32_t)table->row_count;
+
+	for (const uint32_t *slot = xp_hash_first(&index->rows, key); *slot; slot = xp_hash_next(&index->rows, slot))
+		if (same_row(&table->rows[*slot - 1], like))
+			return &table->rows[*slot - 1];
+	if (table->row_count == UINT32_MAX - 1 || XP_ARRAY_RESERVE(table->rows, index->room, table->row_count + 1) ||
+	    xp_hash_add(&index->rows, key, next, row_key, table->rows) ||
+	    !xp_u64_map_add(&index->by_function, (uintptr_t)like->function, next))
+		return NULL;
+	table->rows[table->row_count] = *like;
+	return &table->rows[table->row_count++];
+}
+
+struct xp_report_row *xp_report_row_named(struct xp_report_table *table, const struct xp_report_row_index *index,
+					  const char *function)
+{
+	const uint32_t *known = xp_u64_map_find(&index->by_function, (uintptr_t)function);
+
+	return known ? &table->rows[*known] : NULL;
+}
+
+void xp_report_row_index_free(struct xp_report_row_index *index)
+{
+	xp_hash_free(&index->rows);
+	xp_u64_map_free(&index->by_function);
+}
+
+/* ---- order ---- */
+
+static int compare_numbers(double a, double b)
+{
+	return a > b ? -1 : a < b;
+}
+
+static int compare_rest(const struct xp_report_row *a, const struct xp_report_row *b)
+{
+	int order = compare_numbers(a->total_s, b->total_s);
+
+	if (!order)
+		order = compare_numbers((double)a->calls, (double)b->calls);
+	if (!order)
+		order = strcmp(a->function, b->function);
+	return order ? order : (a->line > b->line) - (a->line < b->line);
+}
+
+static int compare_flat(const void *a, const void *b)
+{
+	const struct xp_report_row *x = a, *y = b;
+	int order = compare_numbers((double)x->flat, (double)y->flat);
+
+	if (!order)
+		order = compare_numbers((double)x->cum, (double)y->cum);
+	return order ? order : compare_rest(x, y);
+}
+
+static int compare_cum(const void *a, const void *b)
+{
+	const struct xp_report_row *x = a, *y = b;
+	int order = compare_numbers((double)x->cum, (double)y->cum);
+
+	return order ? order : compare_flat(a, b);
+}
+
+static int compare_time(const void *a, const void *b)
+{
+	const struct xp_report_row *x = a, *y = b;
+	int order = compare_numbers(x->total_s, y->total_s);
+
+	return order ? order : compare_flat(a, b);
+}
+
+void xp_report_sort(struct xp_report_table *table, enum xp_report_sort sort)
+{
+	int (*const compare[])(const void *, const void *) = {
+		[XP_REPORT_FLAT] = compare_flat,
+		[XP_REPORT_CUM] = compare_cum,
+		[XP_REPORT_TIME] = compare_time,
+	};
+
+	if (!table->has_samples)
+		sort = XP_REPORT_TIME;
+	if (table->row_count)
+		qsort(table->rows, table->row_count, sizeof(*table->rows), compare[sort]);
+}
