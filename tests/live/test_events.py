@@ -70,6 +70,13 @@ def events_program(program, clang):
     return build
 
 
+def read_by_all(path):
+    """The events of a log, of which every installed llvm-xray reads the same."""
+    found = [logged_events(project.LlvmXray(version), path) for version in project.LLVM_VERSIONS]
+    assert all(events == found[0] for events in found)
+    return found[0]
+
+
 def expected_custom(sizes):
     return [(None, payload(size)) for size in sizes for _ in range(5)]
 
@@ -78,10 +85,10 @@ def expected_typed(sizes):
     return [e for size in sizes for e in [(None, payload(size))] * 5 + [(kind, payload(size)) for kind in TYPES]]
 
 
-def test_custom_events(events_program, record, llvm_xray):
+def test_custom_events(events_program, record):
     recorded = record("--", events_program(), *SIZES).finish().ok()
     assert recorded.log().path.read_bytes()[:2] == b"\1\0", "not version 1"
-    assert logged_events(llvm_xray, recorded.log().path) == expected_custom(SIZES)
+    assert read_by_all(recorded.log().path) == expected_custom(SIZES)
     assert recorded.totals["truncated"] == 5 * sum(size > LIMIT for size in SIZES)
     assert recorded.totals["faulted"] == 0
 
@@ -94,7 +101,7 @@ def lines_of(program, functions):
     return {name: os.path.basename(place) for name, place in zip(functions, places, strict=True)}
 
 
-def test_typed_events(events_program, record, llvm_xray):
+def test_typed_events(events_program, record):
     """They need version 5, of which xprof tells."""
     program = events_program("-DTYPED_EVENTS", "-g")
     recorded = record("--", program, *SIZES).finish().ok()
@@ -102,19 +109,21 @@ def test_typed_events(events_program, record, llvm_xray):
     assert log.path.read_bytes()[:2] == b"\5\0", "not version 5"
     assert "version 5: it has typed events" in recorded.messages, recorded.messages
     assert any("version 5" in notice for notice in recorded.manifest["notices"])
-    assert logged_events(llvm_xray, log.path) == expected_typed(SIZES)
+    assert read_by_all(log.path) == expected_typed(SIZES)
     assert recorded.totals["truncated"] == 11 * sum(size > LIMIT for size in SIZES)
     assert log.side, "llvm-xray cannot read the program's own map, so a side ELF is needed"
     # Its lines are those of the program.
-    told = {name: place for place, name in re.findall(r" (\S+:\d+:0): (\w+)$", llvm_xray("account", log.path, f"-instr_map={log.side}").stdout, re.M)}
-    assert {"typed_tsp", "custom_called"} < set(told)
-    assert told == lines_of(program, list(told))
+    for version in project.LLVM_VERSIONS:
+        account = project.LlvmXray(version)("account", log.path, f"-instr_map={log.side}").stdout
+        told = {name: place for place, name in re.findall(r" (\S+:\d+:0): (\w+)$", account, re.M)}
+        assert {"typed_tsp", "custom_called"} < set(told)
+        assert told == lines_of(program, list(told))
 
 
-def test_version_5_on_request(events_program, record, llvm_xray):
+def test_version_5_on_request(events_program, record):
     recorded = record("--fdr-version=5", "--", events_program(), *SIZES).finish().ok()
     assert recorded.log().path.read_bytes()[:2] == b"\5\0", "not version 5"
-    assert logged_events(llvm_xray, recorded.log().path) == expected_custom(SIZES)
+    assert read_by_all(recorded.log().path) == expected_custom(SIZES)
 
 
 @pytest.mark.parametrize("way", ["multi", "single"])
@@ -127,12 +136,12 @@ def test_events_of_a_running_process(events_program, record, waiting, way):
     assert logged_events(llvm_xray, session.finish().ok().log().path) == expected_typed((1, 100))
 
 
-def test_unreadable_payload(events_program, record, llvm_xray):
+def test_unreadable_payload(events_program, record):
     """It is missing, and counted; the program does not notice."""
     recorded = record("--", events_program(), "unmapped").finish().ok()
     assert recorded.output == "survived\n"
     assert recorded.totals["faulted"] == 5
-    assert logged_events(llvm_xray, recorded.log().path) == [(None, b"\0")] * 5
+    assert read_by_all(recorded.log().path) == [(None, b"\0")] * 5
 
 
 # Arguments
