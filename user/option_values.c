@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/util.h"
+#include "option_trigger.h"
 
 /* Parses "12" or "1.5" up to the unit. Returns value * scale in *value, truncated to whole units of the result. */
 static int scaled(const char *text, size_t digits, uint64_t scale, uint64_t *value)
@@ -231,6 +232,8 @@ int xp_option_set(struct xp_options *options, const struct xp_option *option, co
 		return set_pids(to, text);
 	case XP_OPTION_PATTERNS:
 		return set_pattern(to, option->name, text);
+	case XP_OPTION_TRIGGERS:
+		return xp_option_trigger_add(to, text);
 	case XP_OPTION_FILE:
 	case XP_OPTION_DIRECTORY:
 	case XP_OPTION_TEXT:

@@ -8,6 +8,7 @@
 
 #include "base/util.h"
 #include "option_export.h"
+#include "option_trigger.h"
 #include "option_values.h"
 
 #define ON(command) (1u << XP_CMD_##command)
@@ -205,6 +206,11 @@ const struct xp_option xp_option_table[] = {
 	{ "flight", 0, "SIZE", "1M", XP_OPTION_SIZE, ON(RECORD), SETS(flight_bytes), "How to record",
 	  "Keep only the newest calls of each process, in this much memory, such as 64M. They are written on "
 	  "SIGUSR2, when a signal kills the process, and at the end of the recording." },
+	{ "trigger", 0, "GLOB>TIME", NULL, XP_OPTION_TRIGGERS, ON(RECORD), SETS(triggers), "How to record",
+	  "With --flight, also write the newest calls as soon as a call of a function that matches GLOB ends that took "
+	  "longer than TIME, such as 'handle_request>50ms'. May be repeated." },
+	{ "trigger-limit", 0, "N", NULL, XP_OPTION_COUNT, ON(RECORD), SETS(trigger_limit), "How to record",
+	  "Write at most N logs a minute because of --trigger; longer calls beyond that are counted. Default: 6." },
 	{ "buffer", 0, "SIZE", NULL, XP_OPTION_SIZE, ON(RECORD), SETS(buffer_bytes), "How to record",
 	  "Size of each CPU's ring buffer, a power of two. Default: 4M, or less for samples only at a low rate." },
 	{ "uprobes", 0, "METHOD", "auto|multi|single", XP_OPTION_CHOICE, ON(RECORD), SETS(uprobes), "How to record",
@@ -397,6 +403,8 @@ static int check_target(struct xp_options *options, bool separated)
 		xp_error("--flight keeps records of sleds, and there are none with --no-sleds, --all or --tid");
 		return -EINVAL;
 	}
+	if (xp_option_triggers_check(options))
+		return -EINVAL;
 	if ((options->sled_mode == XP_SLED_MODE_OPTION_PATCH || options->sled_mode == XP_SLED_MODE_OPTION_MEMORY) &&
 	    (options->follow || options->exec_path) && options->max_overhead > 0) {
 		xp_error("--sled-mode %s with --max-overhead goes with -p or -- CMD, without --follow",
@@ -518,6 +526,7 @@ int xp_options_parse(struct xp_options *options, int argc, char **argv)
 		.jitdump_version = 1,
 		.hz = 99,
 		.sled_mode = XP_SLED_MODE_OPTION_AUTO,
+		.trigger_limit = 6,
 		.limit = 30,
 		.by = -1,
 	};
@@ -554,6 +563,7 @@ int xp_options_parse(struct xp_options *options, int argc, char **argv)
 
 void xp_options_free(struct xp_options *options)
 {
+	xp_option_triggers_free(&options->triggers);
 	free(options->pids.pids);
 	free(options->functions.texts);
 	free(options->comms.texts);

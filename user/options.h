@@ -58,6 +58,7 @@ enum xp_option_type {
 	XP_OPTION_TEXT,	     /* const char *, not empty */
 	XP_OPTION_PIDS,	     /* struct xp_pid_list; each use adds to it */
 	XP_OPTION_PATTERNS,  /* struct xp_text_list; each use adds to it */
+	XP_OPTION_TRIGGERS,  /* struct xp_trigger_list; each use adds to it */
 };
 
 struct xp_option {
@@ -80,6 +81,21 @@ struct xp_pid_list {
 struct xp_text_list {
 	const char **texts;
 	size_t count;
+};
+
+/* --trigger 'GLOB>TIME': a call of such a function that takes longer. */
+struct xp_trigger_option {
+	const char *text; /* as given */
+	char *glob;	  /* owned */
+	uint64_t above_ns;
+};
+
+#define XP_TRIGGERS_MAX 64
+#define XP_TRIGGER_LIMIT_MAX 3600
+
+struct xp_trigger_list {
+	struct xp_trigger_option *list; /* the shortest time first */
+	size_t count;			/* at most XP_TRIGGERS_MAX */
 };
 
 enum xp_uprobes {
@@ -149,6 +165,8 @@ struct xp_options {
 	unsigned int jitdump_version;  /* 1 (default) or 2 */
 	double max_overhead;	       /* share of the target's CPU time; 0: no limit */
 	uint64_t flight_bytes; /* --flight: memory for each process's newest records; 0: all records go to disk */
+	struct xp_trigger_list triggers; /* --trigger, with --flight only */
+	uint64_t trigger_limit;		 /* logs a minute because of them, default 6, at most XP_TRIGGER_LIMIT_MAX */
 	enum xp_uprobes uprobes;
 	enum xp_sled_mode_option sled_mode; /* default: auto */
 	uint64_t buffer_bytes;		    /* ring buffer of each CPU; 0: not given */

@@ -275,3 +275,94 @@ def test_threads_that_ended_in_memory_mode(xprof, record, program, waiting):
     assert totals["seen"] == 2 * (40 * 41 // 2 + 100000) and totals["lost"]["total"] == 0
     assert totals["overwritten"] == totals["seen"] - len(asked.body()) - len(killed.body())
     check(xprof, recorded)
+
+
+# ---- Triggers: a call that takes too long has the log written ----
+
+REQUESTS = 3000
+
+
+@pytest.fixture
+def slow_calls(program, waiting):
+    """live/programs/slow_calls.c: slow_calls("2000:60") -> Popen whose request 2000 takes 60 ms; it waits for SIGUSR1."""
+    path = program("live/programs/slow_calls.c", "-O2", project.no_runtime())
+    return lambda *slow: waiting(path, REQUESTS, *slow)
+
+
+def whole_call(log, hz, name, milliseconds):
+    """The calls that were open around the only call of that name that took so long, with its own, and what it called."""
+    stack, found = [], []
+    for r in log.records:
+        if r.kind == ENTER:
+            stack.append((r.name, r.tsc, []))
+            continue
+        call, begin, inner = stack.pop()
+        assert call == r.name
+        if stack:
+            stack[-1][2].append(call)
+        if call == name and (r.tsc - begin) / hz * 1000 >= milliseconds:
+            found.append(([open_call[0] for open_call in stack], inner))
+    (one,) = found
+    return one
+
+
+@pytest.mark.parametrize("mode", ["probe", "patch", "memory"])
+def test_slow_call_is_written(xprof, record, slow_calls, mode):
+    """One call in thousands takes long: the log that is written then ends after it, and has it with its callers."""
+    process = slow_calls("2000:60")
+    options = ["--no-samples", "--flight=1M", f"--sled-mode={mode}"]
+    session = record(*options, "--trigger", "handle_*>50ms", "--trigger=parse > 40ms", "-p", process.pid).wait_attached()
+    process.send_signal(signal.SIGUSR1)
+    assert process.stdout.readline() == "ready\n"
+    wait_written(session, 1)
+    recorded = session.stop().adds_up()
+    slow, *rest = flights(recorded)
+    assert all(o["sled_mode"] == mode for p in recorded.manifest["processes"] for o in p["objects"])
+    assert slow.flight["cause"] == "trigger" and all(log.flight["cause"] == "end" for log in rest)
+    call = slow.flight["slow_call"]
+    assert call["trigger"] == "handle_*>50ms" and call["duration_s"] >= 0.06 and call["further_calls"] == 0
+    assert [called["name"] for called in call["calls"]] == ["handle_request", "serve"]
+    assert not any("slow_call" in log.flight for log in rest)
+    callers, inner = whole_call(slow, recorded.manifest["clock"]["hz"], "handle_request", 60)
+    assert callers == ["serve"] and inner == ["parse", "slow_part"]
+    # Those after the slow one are in the first log if they came before xprof saw it.
+    assert sum(log.body().count(("handle_request", ENTER)) for log in (slow, *rest)) == REQUESTS
+    assert slow.calls.count(("handle_request", ENTER)) >= 2001
+    assert [t["calls"] for t in recorded.manifest["triggers"]] == [0, 1]
+    assert re.search(r"handle_request took [\d.]+ ms, called by serve \(--trigger 'handle_\*>50ms'\)\n", recorded.messages)
+    assert recorded.totals["lost"]["total"] == 0
+    check(xprof, recorded)
+
+
+def test_slow_calls_beyond_the_limit(record, slow_calls):
+    """At most so many logs a minute: the other slow calls are counted. ^C ends it, with the rest in the last log."""
+    process = slow_calls(*(f"{100 * n}:30" for n in range(1, 6)))
+    session = record("--no-samples", "--flight=1M", "--trigger=handle_request>20ms", "--trigger-limit=2", "-p", process.pid)
+    session.wait_attached()
+    process.send_signal(signal.SIGUSR1)
+    assert process.stdout.readline() == "ready\n"
+    wait_written(session, 2)
+    recorded = session.stop().ok()
+    logs = flights(recorded)
+    assert [log.flight["cause"] for log in logs] == ["trigger", "trigger", "end"]
+    (trigger,) = recorded.manifest["triggers"]
+    assert recorded.manifest["trigger_limit"] == 2 and trigger["calls"] == 5 and trigger["logs"] == 2
+    # Two of them end in one pass of the reader only if it comes late.
+    assert trigger["in_an_earlier_log"] + trigger["beyond_limit"] == 3 and trigger["beyond_limit"] >= 1
+    assert sum(log.flight["slow_call"]["further_calls"] for log in logs[:2]) == trigger["in_an_earlier_log"]
+    assert f"5 calls took longer: 2 logs, {trigger['in_an_earlier_log']} in the log of an earlier one, " in recorded.messages
+
+
+def test_slow_call_before_the_end(record, slow_calls):
+    """The process ends by itself right after its slow call, and leaves that."""
+    process = slow_calls(f"{REQUESTS - 1}:60")
+    session = record("--no-samples", "--flight=1M", "--trigger=serve>50ms", "--trigger=nothing>1s", "-p", process.pid)
+    session.wait_attached()
+    process.send_signal(signal.SIGUSR1)
+    assert process.stdout.readline() == "ready\n"
+    process.send_signal(signal.SIGUSR1)
+    assert process.wait(60) == 0
+    recorded = session.finish().ok()
+    (log,) = flights(recorded)
+    assert log.flight["cause"] == "trigger" and log.flight["slow_call"]["calls"][0]["name"] == "serve"
+    assert "--trigger 'nothing>1s': no function that is recorded so far matches" in recorded.messages

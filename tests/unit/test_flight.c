@@ -65,7 +65,7 @@ static int make_world(void **state)
 	struct world *world = calloc(1, sizeof(*world));
 
 	assert_int_equal(xp_flight_new(&world->flight, RING_BYTES), 0);
-	world->options = (struct xp_thread_options){ 0, keep, world, ignore };
+	world->options = (struct xp_thread_options){ 0, keep, world, .synthesized = ignore };
 	world->tsc = 5000;
 	for (int i = 0; i < THREADS; i++) {
 		/* The last one reuses the tid of the one before it, which has ended. */

@@ -203,6 +203,11 @@ static void flights_and_budget(void **state)
 		.records = 9,
 		.synthesized_entries = 2,
 		.synthesized_exits = 1,
+		.slow = { "f>1ms",
+			  { 43, 1, { 5 }, { "f" } },
+			  .start_ns = 250000000,
+			  .took_ns = 125000000,
+			  .further = 1 },
 	};
 	const struct xp_manifest_process process = {
 		.pid = 42,
@@ -214,6 +219,7 @@ static void flights_and_budget(void **state)
 		.flights = &flight,
 		.flight_count = 1,
 	};
+	const struct xp_manifest_trigger trigger = { "f>1ms", .calls = 4, .logs = 2, .shared = 1, .beyond = 1 };
 	const struct xp_forecast forecast = {
 		.calls_per_s = 2.5, .cost_cores = 0.5, .cost_share = 0.25, .slowdown = 1
 	};
@@ -225,6 +231,7 @@ static void flights_and_budget(void **state)
 	manifest.process_count = 1;
 	manifest.counts = process.counts;
 	manifest.forecast = &forecast;
+	manifest.triggers = (struct xp_manifest_triggers){ { trigger }, .count = 1, .limit = 6 };
 	manifest.probe_cost = (struct xp_probe_cost){ .exit_ns = 900, .stub_ns = 200, .count_ns = 9 };
 	manifest.budget.share = 0.125;
 	manifest.budget.spent = 0.0625;
@@ -243,6 +250,18 @@ static void flights_and_budget(void **state)
 	assert_int_equal(number(json, "processes.0.flights.0.synthesized_exits"), 1);
 	assert_true(json_real_value(at(json, "processes.0.flights.0.from_s")) == 0.25);
 	assert_true(json_real_value(at(json, "processes.0.flights.0.to_s")) == 0.5);
+	assert_string_equal(text(json, "processes.0.flights.0.slow_call.trigger"), "f>1ms");
+	assert_int_equal(number(json, "processes.0.flights.0.slow_call.tid"), 43);
+	assert_string_equal(text(json, "processes.0.flights.0.slow_call.calls.0.name"), "f");
+	assert_true(json_real_value(at(json, "processes.0.flights.0.slow_call.start_s")) == 0.25);
+	assert_true(json_real_value(at(json, "processes.0.flights.0.slow_call.duration_s")) == 0.125);
+	assert_int_equal(number(json, "processes.0.flights.0.slow_call.further_calls"), 1);
+	assert_string_equal(text(json, "triggers.0.trigger"), "f>1ms");
+	assert_int_equal(number(json, "triggers.0.calls"), 4);
+	assert_int_equal(number(json, "triggers.0.logs"), 2);
+	assert_int_equal(number(json, "triggers.0.in_an_earlier_log"), 1);
+	assert_int_equal(number(json, "triggers.0.beyond_limit"), 1);
+	assert_int_equal(number(json, "trigger_limit"), 6);
 	assert_true(json_real_value(at(json, "forecast.cost_share")) == 0.25);
 	assert_int_equal(number(json, "forecast.hit_ns.exit"), 900);
 	assert_int_equal(number(json, "forecast.hit_ns.patched"), 200);

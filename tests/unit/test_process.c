@@ -253,6 +253,42 @@ static void test_thread_that_ends_while_a_function_leaves(void **state)
 	xp_processes_free(&processes);
 }
 
+/* Ids in the log of watched functions: those of an object follow those of the objects before it. */
+static void test_watched_functions(void **state)
+{
+	struct xp_sled_table table = { .function_count = 2 };
+	uint8_t watched[] = { 0, 0, 3 };
+	struct xp_object plain = { .table = &table }, object = { .table = &table, .fn_base = 4, .watched = watched };
+	struct xp_object last = { .table = &table, .fn_base = 8 };
+	const struct xp_sled_result sleds = { .attached = 4 };
+	struct xp_functions functions = { 0 };
+
+	(void)state;
+	assert_int_equal(xp_functions_add(&functions, &plain, &sleds), 0);
+	assert_null(functions.watched.by_id);
+	assert_int_equal(xp_functions_add(&functions, &object, &sleds), 0);
+	assert_int_equal(xp_functions_add(&functions, &last, &sleds), 0);
+	assert_memory_equal(functions.watched.by_id, ((uint8_t[]){ 0, 0, 0, 0, 3, 0, 0 }), 7);
+	xp_functions_free(&functions);
+}
+
+/* As many logs as the limit says in any minute, not more in two halves of one. */
+static void test_limit_of_triggers(void **state)
+{
+	struct xp_triggers triggers;
+
+	(void)state;
+	assert_int_equal(xp_triggers_new(&triggers, 1, 2, 60), 0);
+	assert_true(xp_triggers_may_write(&triggers, 1000));
+	assert_true(xp_triggers_may_write(&triggers, 1050));
+	assert_false(xp_triggers_may_write(&triggers, 1059));
+	assert_true(xp_triggers_may_write(&triggers, 1060));
+	assert_false(xp_triggers_may_write(&triggers, 1061));
+	assert_false(xp_triggers_may_write(&triggers, 1109));
+	assert_true(xp_triggers_may_write(&triggers, 1110));
+	xp_triggers_free(&triggers);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -263,6 +299,8 @@ int main(void)
 		cmocka_unit_test(test_images_of_many_pids),
 		cmocka_unit_test(test_cpu_time_of_a_process),
 		cmocka_unit_test(test_thread_that_ends_while_a_function_leaves),
+		cmocka_unit_test(test_watched_functions),
+		cmocka_unit_test(test_limit_of_triggers),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

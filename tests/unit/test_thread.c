@@ -10,6 +10,7 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include "trace/functions.h"
 #include "trace/thread.h"
 
 /* The output as text: e<id> x<id> t<id> a<id>(args) c"payload" y<type>"payload". */
@@ -22,6 +23,7 @@ struct world {
 	unsigned int synthesized[16];
 	int sink_error;
 	uint64_t tsc;
+	char ended[256]; /* watched calls: "fn of frames: ticks" */
 };
 
 static uint64_t le(const uint8_t *p, int bytes)
@@ -76,7 +78,7 @@ static int setup_min(void **state, uint64_t min_ticks)
 {
 	struct world *world = calloc(1, sizeof(*world));
 
-	world->options = (struct xp_thread_options){ min_ticks, sink, world, synthesized };
+	world->options = (struct xp_thread_options){ min_ticks, sink, world, .synthesized = synthesized };
 	assert_int_equal(xp_thread_new(&world->thread, &world->options, 7), 0);
 	*state = world;
 	return 0;
@@ -487,6 +489,55 @@ static void puts_many_calls_at_once(void **state)
 	teardown((void **)&other);
 }
 
+static void note_end(void *arg, const struct xp_thread *thread, const struct xp_ended_call *call)
+{
+	struct world *world = arg;
+	size_t used = strlen(world->ended);
+
+	assert_int_equal(thread->frames[call->frame].fn_id, call->fn_id);
+	snprintf(world->ended + used, sizeof(world->ended) - used, "%u of %u: %llu, ", call->fn_id, call->frame + 1,
+		 (unsigned long long)(call->end_tsc - call->begin_tsc));
+}
+
+/* Each call of a watched function is told when it ends, however it ends, with its time and its callers. */
+static void tells_the_end_of_watched_calls(void **state)
+{
+	uint8_t by_id[8] = { [2] = 1, [5] = 1 };
+	const struct xp_watched watched = { by_id };
+	struct world *world = *state;
+
+	world->options.watched = &watched;
+	world->options.watched_end = note_end;
+	leave(world, 2, 95); /* it began before the recording */
+	enter(world, 1, 100);
+	enter(world, 2, 90);
+	enter(world, 2, 80); /* recursion */
+	leave(world, 2, 80);
+	enter(world, 3, 80);
+	leave(world, 3, 80);
+	leave(world, 2, 90);
+	assert_string_equal(world->ended, "2 of 3: 10, 2 of 2: 50, ");
+	world->ended[0] = 0;
+	enter(world, 2, 90);
+	enter(world, 5, 80);
+	enter(world, 3, 70);
+	leave(world, 1, 100); /* a throw out of all of them */
+	assert_string_equal(world->ended, "5 of 3: 20, 2 of 2: 30, ");
+	world->ended[0] = 0;
+	/* A frame that was left for good is not taken for the one that has its place. */
+	enter(world, 2, 90);
+	enter(world, 3, 90);
+	leave(world, 3, 90);
+	enter(world, 2, 90);
+	leave(world, 2, 90);
+	assert_string_equal(world->ended, "2 of 1: 10, 2 of 1: 10, ");
+	world->ended[0] = 0;
+	enter(world, 2, 90);
+	assert_int_equal(xp_thread_forget(world->thread, 2), 0);
+	leave(world, 2, 90);
+	assert_string_equal(world->ended, "");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -512,6 +563,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(splits_into_chunks_and_counts_what_is_not_stored, setup, teardown),
 		cmocka_unit_test_setup_teardown(never_goes_back_in_time, setup, teardown),
 		cmocka_unit_test_setup_teardown(puts_many_calls_at_once, setup, teardown),
+		cmocka_unit_test_setup_teardown(tells_the_end_of_watched_calls, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -72,3 +72,19 @@ void xp_flight_calls_text(char *to, size_t size, const struct xp_process *proces
 		add(to, size, ", called by %s",
 		    xp_function_text(&name, &process->functions, log->threads.first[0].calls[1]));
 }
+
+void xp_flight_slow_text(char *to, size_t size, const struct xp_process *process, const struct xp_flight_log *log)
+{
+	const struct xp_flight_slow_call *slow = &log->slow;
+	const struct xp_processes *all = process->all;
+	struct xp_short_text name, given;
+
+	to[0] = 0;
+	if (!slow->calls)
+		return;
+	add(to, size, "%s took %.4g ms", xp_function_text(&name, &process->functions, slow->in.calls[0]),
+	    xp_clock_ns(all->clock, slow->end_tsc - slow->begin_tsc) / 1e6);
+	if (slow->in.call_count > 1)
+		add(to, size, ", called by %s", xp_function_text(&name, &process->functions, slow->in.calls[1]));
+	add(to, size, " (--trigger '%s')", xp_short_text(&given, all->triggers.list[slow->trigger].text));
+}

@@ -27,4 +27,10 @@ const char *xp_object_function_text(struct xp_short_text *to, const struct xp_ob
  */
 void xp_flight_calls_text(char *to, size_t size, const struct xp_process *process, const struct xp_flight_log *log);
 
+/*
+ * The call that made the recorder write the log: "handle took 61.2 ms, called by serve (--trigger 'handle>50ms')"; ""
+ * if there is none.
+ */
+void xp_flight_slow_text(char *to, size_t size, const struct xp_process *process, const struct xp_flight_log *log);
+
 #endif

@@ -8,72 +8,10 @@
 #include <jansson.h>
 
 #include "record/manifest_file.h"
-#include "record/manifest_text.h"
-
-#define NS_PER_S 1000000000ull
+#include "record/manifest_flights.h"
+#include "record/manifest_json.h"
 
 /* ---- values ---- */
-
-static json_t *number_value(uint64_t number)
-{
-	return json_integer((json_int_t)XP_MIN(number, (uint64_t)INT64_MAX));
-}
-
-/*
- * An object under construction. Every step can only fail if out of memory. The first failure is kept, and done() then
- * returns NULL, which in turn makes the enclosing object fail.
- */
-struct section {
-	json_t *json;
-	bool failed;
-};
-
-static struct section begin(void)
-{
-	return (struct section){ .json = json_object() };
-}
-
-static json_t *done(struct section *section)
-{
-	if (!section->failed)
-		return section->json;
-	json_decref(section->json);
-	return NULL;
-}
-
-/* Takes ownership of value, which is NULL after a failure. */
-static void put(struct section *section, const char *key, json_t *value)
-{
-	section->failed |= json_object_set_new(section->json, key, value) != 0;
-}
-
-static void put_text(struct section *section, const char *key, const char *text)
-{
-	put(section, key, xp_manifest_text(text));
-}
-
-static void put_number(struct section *section, const char *key, uint64_t number)
-{
-	put(section, key, number_value(number));
-}
-
-static void put_bool(struct section *section, const char *key, bool value)
-{
-	put(section, key, json_boolean(value));
-}
-
-/* Makes a list of count values; item() gets the index. */
-static json_t *list(size_t count, json_t *(*item)(const void *arg, size_t index), const void *arg)
-{
-	json_t *array = json_array();
-
-	for (size_t i = 0; i < count; i++)
-		if (json_array_append_new(array, item(arg, i))) {
-			json_decref(array);
-			return NULL;
-		}
-	return array;
-}
 
 static const char *const kind_names[XP_EVENT_KINDS] = {
 	[XP_EVENT_ENTRY] = "entry",
@@ -360,48 +298,6 @@ static json_t *synthesized_value(const struct xp_manifest_process *process)
 	return array;
 }
 
-static json_t *open_call_value(const void *arg, size_t index)
-{
-	const struct xp_manifest_calls *calls = arg;
-	struct section section = begin();
-
-	put_number(&section, "id", calls->ids[index]);
-	if (calls->names[index])
-		put_text(&section, "name", calls->names[index]);
-	return done(&section);
-}
-
-static json_t *caller_value(const void *arg, size_t index)
-{
-	const struct xp_manifest_calls *calls = (const struct xp_manifest_calls *)arg + index;
-	struct section section = begin();
-
-	put_number(&section, "tid", calls->tid);
-	put(&section, "calls", list(calls->count, open_call_value, calls));
-	return done(&section);
-}
-
-static json_t *flight_value(const void *arg, size_t index)
-{
-	const struct xp_manifest_flight *flight = (const struct xp_manifest_flight *)arg + index;
-	struct section section = begin();
-
-	put_text(&section, "log", flight->log_name);
-	put_text(&section, "cause", flight->cause);
-	if (flight->signal)
-		put_number(&section, "signal", flight->signal);
-	if (flight->error)
-		put_text(&section, "error", strerror(-flight->error));
-	put(&section, "from_s", json_real((double)flight->from_ns / NS_PER_S));
-	put(&section, "to_s", json_real((double)flight->to_ns / NS_PER_S));
-	put_number(&section, "records", flight->records);
-	put_number(&section, "synthesized_entries", flight->synthesized_entries);
-	put_number(&section, "synthesized_exits", flight->synthesized_exits);
-	if (flight->caller_count)
-		put(&section, "open_calls", list(flight->caller_count, caller_value, flight->callers));
-	return done(&section);
-}
-
 static json_t *process_value(const void *arg, size_t index)
 {
 	const struct xp_manifest_process *process = (const struct xp_manifest_process *)arg + index;
@@ -416,7 +312,7 @@ static json_t *process_value(const void *arg, size_t index)
 	if (process->log_name && process->log_name[0])
 		put_text(&section, "log", process->log_name);
 	if (process->flight_count)
-		put(&section, "flights", list(process->flight_count, flight_value, process->flights));
+		put(&section, "flights", list(process->flight_count, xp_manifest_flight_value, process->flights));
 	put_number(&section, "without_ring", process->without_ring);
 	put_number(&section, "full_ring", process->full_ring);
 	if (process->probed_why)
@@ -544,6 +440,11 @@ static json_t *manifest_value(const struct xp_manifest *manifest)
 		put(&section, "budget", budget_value(manifest));
 	if (manifest->flight_bytes)
 		put_number(&section, "flight_bytes", manifest->flight_bytes);
+	if (manifest->triggers.count) {
+		put_number(&section, "trigger_limit", manifest->triggers.limit);
+		put(&section, "triggers",
+		    list(manifest->triggers.count, xp_manifest_trigger_value, manifest->triggers.list));
+	}
 	put(&section, "totals", totals_value(manifest));
 	if (manifest->samples.event)
 		put(&section, "samples", samples_value(&manifest->samples));

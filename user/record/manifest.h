@@ -79,10 +79,36 @@ struct xp_manifest_calls {
 	const char *names[XP_MANIFEST_CALLS_MAX]; /* their symbols; NULL: unknown */
 };
 
+/* A call that took longer than its trigger allows, which made the flight recorder write the log. */
+struct xp_manifest_slow_call {
+	const char *trigger;	     /* as given; NULL: none */
+	struct xp_manifest_calls in; /* the call and its callers */
+	uint64_t start_ns;	     /* since the start of the recording */
+	uint64_t took_ns;
+	uint64_t further; /* such calls in the same log */
+};
+
+/* --trigger. calls = logs + shared + beyond. */
+struct xp_manifest_trigger {
+	const char *text;
+	uint64_t calls;	 /* that took longer */
+	uint64_t logs;	 /* that were asked for because of them */
+	uint64_t shared; /* calls that are in the log of an earlier one */
+	uint64_t beyond; /* calls for which no log was asked for: --trigger-limit */
+};
+
+#define XP_MANIFEST_TRIGGERS_MAX 64
+
+struct xp_manifest_triggers {
+	struct xp_manifest_trigger list[XP_MANIFEST_TRIGGERS_MAX];
+	size_t count;
+	uint64_t limit; /* logs a minute */
+};
+
 /* A log written by a flight recorder. */
 struct xp_manifest_flight {
 	const char *log_name;
-	const char *cause;	      /* "asked", "killed", "gone" or "end" */
+	const char *cause;	      /* "asked", "killed", "gone", "end" or "trigger" */
 	int signal;		      /* the signal that killed the process; 0: none */
 	int error;		      /* -errno: it could not be written, so its records are lost */
 	uint64_t from_ns;	      /* of the oldest record, since the start of the recording */
@@ -92,6 +118,7 @@ struct xp_manifest_flight {
 	uint64_t synthesized_exits;
 	struct xp_manifest_calls callers[XP_MANIFEST_CALLERS_MAX];
 	size_t caller_count; /* of these */
+	struct xp_manifest_slow_call slow;
 };
 
 struct xp_manifest_process {
@@ -186,7 +213,8 @@ struct xp_manifest {
 	const struct xp_forecast *forecast; /* NULL: none was made */
 	struct xp_probe_cost probe_cost;    /* as measured for the forecast */
 	struct xp_manifest_budget budget;
-	uint64_t flight_bytes;		    /* per process; 0: no flight recorder */
+	uint64_t flight_bytes; /* per process; 0: no flight recorder */
+	struct xp_manifest_triggers triggers;
 	struct xp_counts counts;	    /* sum of all processes */
 	uint64_t other_process;		    /* filtered: from processes that are not traced */
 	uint64_t missed;		    /* lost: the kernel skipped a BPF program */

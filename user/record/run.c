@@ -205,6 +205,7 @@ static void say_flight(void *arg, const struct xp_process *process, const struct
 {
 	const struct xp_recording *recording = arg;
 	char cause[64] = "", calls[XP_FLIGHT_CALLS_TEXT_BYTES];
+	const char *before = "";
 
 	if (log->error) {
 		xp_error("the newest %" PRIu64 " records of process %d (%s) cannot be written to %s/%s: %s",
@@ -217,11 +218,16 @@ static void say_flight(void *arg, const struct xp_process *process, const struct
 			 sigabbrev_np(log->signal) ?: "?");
 	else if (log->cause == XP_FLIGHT_GONE)
 		snprintf(cause, sizeof(cause), ", which has vanished");
-	xp_flight_calls_text(calls, sizeof(calls), process, log);
+	if (log->cause == XP_FLIGHT_TRIGGER)
+		xp_flight_slow_text(calls, sizeof(calls), process, log);
+	else
+		xp_flight_calls_text(calls, sizeof(calls), process, log);
+	if (calls[0] && !cause[0])
+		before = log->cause == XP_FLIGHT_TRIGGER ? "; " : ", which was";
 	xp_info("%s/%s: the newest %" PRIu64 " records, over %.3f s, of process %d (%s)%s%s%s", recording->outdir.path,
 		log->name, log->records,
 		log->at_tsc > log->first_tsc ? xp_clock_ns(recording->clock, log->at_tsc - log->first_tsc) / 1e9 : 0,
-		process->pid, process->comm, cause, calls[0] && !cause[0] ? ", which was" : "", calls);
+		process->pid, process->comm, cause, before, calls);
 }
 
 int xp_run_collect_flights(struct xp_recording *recording, bool wait)
@@ -391,8 +397,8 @@ static bool is_idle(const struct xp_recording *recording, int fill)
 {
 	const struct xp_options *options = recording->options;
 
-	return options->flight_bytes && recording->plan.memory && !options->args && !recording->sampling.sampler &&
-	       !fill;
+	return options->flight_bytes && recording->plan.memory && !options->args && !options->triggers.count &&
+	       !recording->sampling.sampler && !fill;
 }
 
 static uint64_t longest_poll_ns(const struct xp_recording *recording, int fill)
@@ -471,6 +477,16 @@ static void write_flights(struct loop *loop)
 		xp_error("the newest records cannot be written: %s; send SIGUSR2 again", strerror(-err));
 }
 
+/* The same for calls that took longer than a trigger allows. */
+static void write_triggered(const struct loop *loop)
+{
+	struct xp_processes *processes = &loop->recording->traced.processes;
+	int err = processes->triggers.waiting ? xp_processes_write_triggered(processes) : 0;
+
+	if (err)
+		xp_error("what led to a slow call cannot be written: %s", strerror(-err));
+}
+
 /* Takes what has arrived, and does what is due. Returns the fill of the fullest ring buffer in percent, or -errno. */
 static int turn(struct loop *loop, uint64_t now)
 {
@@ -495,6 +511,8 @@ static int turn(struct loop *loop, uint64_t now)
 	err = fill < 0 || !is_due ? 0 : xp_sampling_repair(&recording->sampling);
 	if (fill >= 0 && !err && loop->flights_asked)
 		write_flights(loop);
+	if (fill >= 0 && !err)
+		write_triggered(loop);
 	return err ? err : fill;
 }
 

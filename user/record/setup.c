@@ -16,13 +16,37 @@ static int prepare_patch(struct xp_recording *recording)
 		.form = recording->plan.stub_form,
 		.args = recording->options->args,
 		.memory = recording->plan.memory,
-		.flight_bytes = recording->options->flight_bytes,
+		/* Triggers look at each call (trace/triggers.h), so the rings are read. */
+		.flight_bytes = recording->options->triggers.count ? 0 : recording->options->flight_bytes,
 		.min_ticks = xp_clock_ticks(recording->clock, recording->options->min_duration_ns),
 		.budget = recording->options->max_overhead > 0,
 		.children = recording->plan.all_processes,
 	};
 
 	return recording->plan.may_patch ? xp_patch_new(&recording->probes.patch, &patch) : 0;
+}
+
+static int setup_triggers(struct xp_recording *recording)
+{
+	const struct xp_trigger_list *given = &recording->options->triggers;
+	struct xp_traced *traced = &recording->traced;
+	struct xp_triggers *triggers = &traced->processes.triggers;
+	int err;
+
+	if (!given->count)
+		return 0;
+	err = xp_triggers_new(triggers, given->count, recording->options->trigger_limit,
+			      xp_clock_ticks(recording->clock, 60 * XP_NS_PER_S));
+	for (size_t i = 0; i < given->count && !err; i++) {
+		triggers->list[i].text = given->list[i].text;
+		triggers->list[i].above_ticks = xp_clock_ticks(recording->clock, given->list[i].above_ns);
+		triggers->globs[i] = given->list[i].glob;
+	}
+	if (!err) {
+		traced->objects.watched = triggers->globs;
+		traced->objects.watched_count = triggers->count;
+	}
+	return err;
 }
 
 static void setup_traced(struct xp_recording *recording)
@@ -102,9 +126,14 @@ static int setup_kernel(struct xp_recording *recording)
 
 int xp_setup(struct xp_recording *recording)
 {
+	int err;
+
 	xp_sampling_look(recording);
 	xp_plan_choose_stub(&recording->plan);
 	setup_traced(recording);
+	err = setup_triggers(recording);
+	if (err)
+		return err;
 	/* The counting comes before anything that a kill would leave behind. */
 	xp_call_rates_count(recording);
 	return recording->options->dry_run ? prepare_patch(recording) : setup_kernel(recording);

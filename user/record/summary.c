@@ -149,11 +149,13 @@ static void print_perf(const struct xp_recording *recording)
 	xp_put_line(stderr, "    perf report -i %s", path.text);
 }
 
-/* A process that was killed is what a flight recorder waits for; otherwise the newest log counts. */
+/* A process that was killed is what a flight recorder waits for, and a slow call; otherwise the newest log counts. */
 static bool is_more_wanted(const struct xp_flight_log *log, const struct xp_flight_log *than)
 {
 	if ((log->cause == XP_FLIGHT_KILLED) != (than->cause == XP_FLIGHT_KILLED))
 		return log->cause == XP_FLIGHT_KILLED;
+	if ((log->cause == XP_FLIGHT_TRIGGER) != (than->cause == XP_FLIGHT_TRIGGER))
+		return log->cause == XP_FLIGHT_TRIGGER;
 	return log->at_tsc >= than->at_tsc;
 }
 
@@ -163,6 +165,7 @@ static void print_flights(const struct xp_recording *recording)
 	const struct xp_flight_log *log = NULL;
 	const struct xp_process *whose = NULL;
 	char calls[XP_FLIGHT_CALLS_TEXT_BYTES], killed[64] = "", others[48] = "";
+	const char *before = "";
 	size_t count = 0;
 
 	for (const struct xp_process *process = recording->traced.processes.first; process; process = process->next)
@@ -183,9 +186,14 @@ static void print_flights(const struct xp_recording *recording)
 		snprintf(others, sizeof(others), ", one of %zu logs", count);
 	if (log->cause == XP_FLIGHT_KILLED)
 		snprintf(killed, sizeof(killed), ", killed by SIG%s", sigabbrev_np(log->signal) ?: "?");
-	xp_flight_calls_text(calls, sizeof(calls), whose, log);
+	if (log->cause == XP_FLIGHT_TRIGGER)
+		xp_flight_slow_text(calls, sizeof(calls), whose, log);
+	else
+		xp_flight_calls_text(calls, sizeof(calls), whose, log);
+	if (calls[0] && !killed[0])
+		before = log->cause == XP_FLIGHT_TRIGGER ? ", " : ", ends";
 	xp_put_line(stderr, "  %s/%s  %.1f MB%s%s%s%s", recording->outdir.path, log->name, log->bytes / 1e6, others,
-		    killed, calls[0] && !killed[0] ? ", ends" : "", calls);
+		    killed, before, calls);
 	print_account(recording, whose, log->name);
 }
 
@@ -361,6 +369,22 @@ static void print_budget(const struct xp_recording *recording)
 		100 * recording->options->max_overhead, 100 * xp_throttle_spent(recording->probes.throttle), text);
 }
 
+static void print_triggers(const struct xp_recording *recording)
+{
+	const struct xp_triggers *triggers = &recording->traced.processes.triggers;
+	struct xp_short_text text;
+
+	for (size_t i = 0; i < triggers->count; i++) {
+		const struct xp_trigger *trigger = &triggers->list[i];
+
+		xp_info("--trigger '%s': %" PRIu64 " call%s took longer: %" PRIu64 " log%s, %" PRIu64
+			" in the log of an earlier one, %" PRIu64 " beyond %zu logs a minute",
+			xp_short_text(&text, trigger->text), trigger->calls, trigger->calls == 1 ? "" : "s",
+			trigger->logs, trigger->logs == 1 ? "" : "s", trigger->shared, trigger->beyond,
+			triggers->limit);
+	}
+}
+
 void xp_summary_print(const struct xp_recording *recording, const struct xp_totals *totals)
 {
 	if (xp_log_level < XP_LOG_NORMAL)
@@ -368,6 +392,7 @@ void xp_summary_print(const struct xp_recording *recording, const struct xp_tota
 	print_figures(recording, totals);
 	print_modes(recording);
 	print_budget(recording);
+	print_triggers(recording);
 	print_logs(recording);
 	print_flights(recording);
 	print_profiles(recording);

@@ -87,6 +87,38 @@ static struct xp_manifest_calls manifest_calls(const struct xp_process *process,
 	return calls;
 }
 
+static struct xp_manifest_slow_call manifest_slow_call(const struct xp_recording *recording,
+						       const struct xp_process *process,
+						       const struct xp_flight_slow_call *slow)
+{
+	if (!slow->calls)
+		return (struct xp_manifest_slow_call){ 0 };
+	return (struct xp_manifest_slow_call){
+		.trigger = recording->traced.processes.triggers.list[slow->trigger].text,
+		.in = manifest_calls(process, &slow->in),
+		.start_ns = since_start_ns(recording, slow->begin_tsc),
+		.took_ns = xp_clock_ns(recording->clock, slow->end_tsc - slow->begin_tsc),
+		.further = slow->calls - 1,
+	};
+}
+
+static struct xp_manifest_triggers manifest_triggers(const struct xp_recording *recording)
+{
+	const struct xp_triggers *triggers = &recording->traced.processes.triggers;
+	struct xp_manifest_triggers all = { .count = triggers->count, .limit = triggers->limit };
+
+	_Static_assert(XP_MANIFEST_TRIGGERS_MAX == XP_TRIGGERS_MAX, "all that there may be");
+	for (size_t i = 0; i < triggers->count; i++)
+		all.list[i] = (struct xp_manifest_trigger){
+			.text = triggers->list[i].text,
+			.calls = triggers->list[i].calls,
+			.logs = triggers->list[i].logs,
+			.shared = triggers->list[i].shared,
+			.beyond = triggers->list[i].beyond,
+		};
+	return all;
+}
+
 static struct xp_manifest_flight manifest_flight(const struct xp_recording *recording, const struct xp_process *process,
 						 const struct xp_flight_log *log)
 {
@@ -100,6 +132,7 @@ static struct xp_manifest_flight manifest_flight(const struct xp_recording *reco
 		.records = log->records,
 		.synthesized_entries = log->entries,
 		.synthesized_exits = log->exits,
+		.slow = manifest_slow_call(recording, process, &log->slow),
 	};
 
 	for (size_t i = 0; i < log->threads.count && i < XP_MANIFEST_CALLERS_MAX; i++)
@@ -356,6 +389,7 @@ int xp_summary_manifest(const struct xp_recording *recording, const struct xp_to
 		.probe_cost = recording->rates.probe_cost,
 		.budget = budget_of(recording),
 		.flight_bytes = recording->options->flight_bytes,
+		.triggers = manifest_triggers(recording),
 		.counts = totals->counts,
 		.other_process = recording->traced.other_process,
 		.missed = recording->bpf.missed,

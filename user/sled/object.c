@@ -86,6 +86,30 @@ size_t xp_object_selected_from(const struct xp_object *object, uint64_t file_off
 	return low;
 }
 
+/* Of which glob the function is; 0: of none. */
+static uint8_t watched_by(const struct xp_objects *objects, const char *name)
+{
+	for (size_t i = 0; i < objects->watched_count; i++)
+		if (name && xp_function_wanted(&objects->watched[i], 1, name))
+			return (uint8_t)(i + 1);
+	return 0;
+}
+
+/* The function has a selected sled. */
+static int watch(const struct xp_objects *objects, struct xp_object *object, uint32_t id)
+{
+	uint8_t watched = watched_by(objects, object->table->functions[id - 1].name);
+
+	if (!watched)
+		return 0;
+	if (!object->watched)
+		object->watched = calloc(object->table->function_count + 1, sizeof(*object->watched));
+	if (!object->watched)
+		return -ENOMEM;
+	object->watched[id] = watched;
+	return 0;
+}
+
 static int select_sleds(const struct xp_objects *objects, struct xp_object *object)
 {
 	const struct xp_sled_table *table = object->table;
@@ -104,6 +128,8 @@ static int select_sleds(const struct xp_objects *objects, struct xp_object *obje
 				return -ECANCELED;
 			wanted = xp_function_wanted(objects->patterns, objects->pattern_count,
 						    table->functions[decided - 1].name);
+			if (wanted && watch(objects, object, decided))
+				return -ENOMEM;
 		}
 		if (!wanted)
 			continue;
@@ -133,6 +159,7 @@ static void object_free(struct xp_object *object)
 		close(object->fd);
 	xp_sled_table_free(object->table);
 	free(object->selected);
+	free(object->watched);
 	free(object->path);
 	free(object);
 }

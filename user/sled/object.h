@@ -64,6 +64,8 @@ struct xp_object {
 	size_t selected_count;
 	size_t patched_in_file;		   /* selected, but the file does not have the bytes of an unpatched sled */
 	struct xp_function_budget *budget; /* by function id; owned by the budget, NULL without one */
+	/* By function id, for its calls to be watched: 1 plus the index in xp_objects.watched, or 0; NULL: none is. */
+	uint8_t *watched;
 };
 
 struct xp_objects {
@@ -71,6 +73,9 @@ struct xp_objects {
 	uint32_t fn_end;	     /* fn_base of the next object */
 	const char *const *patterns; /* --functions, borrowed */
 	size_t pattern_count;
+	/* Globs of functions to watch, borrowed; the first that matches counts. At most 255. */
+	const char *const *watched;
+	size_t watched_count;
 };
 
 /* An open file, owned by the caller, and the name by which the user knows it. */

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/util.h"
 #include "xprof/event.h"
@@ -13,6 +14,27 @@ static bool has_typed_sleds(const struct xp_sled_table *table)
 		if (table->sleds[i].kind == XP_SLED_TYPED_EVENT)
 			return true;
 	return false;
+}
+
+/* Adds the functions of an object, whose ids in the log follow those that are there. */
+static int add_watched(struct xp_functions *functions, const struct xp_object *object)
+{
+	size_t count = object->table->function_count;
+	uint8_t *by_id;
+
+	if (!object->watched && !functions->watched.by_id)
+		return 0;
+	by_id = realloc(functions->watched.by_id, functions->count + count + 1);
+	if (!by_id)
+		return -ENOMEM;
+	if (!functions->watched.by_id)
+		memset(by_id, 0, functions->count + 1);
+	functions->watched.by_id = by_id;
+	if (object->watched)
+		memcpy(by_id + functions->count + 1, object->watched + 1, count);
+	else
+		memset(by_id + functions->count + 1, 0, count);
+	return 0;
 }
 
 int xp_functions_add(struct xp_functions *functions, struct xp_object *object, const struct xp_sled_result *sleds)
@@ -28,6 +50,8 @@ int xp_functions_add(struct xp_functions *functions, struct xp_object *object, c
 	if (!ranges)
 		return -ENOMEM;
 	functions->ranges = ranges;
+	if (add_watched(functions, object))
+		return -ENOMEM;
 	ranges[functions->range_count++] = (struct xp_range){
 		.object = object,
 		.fn_base = object->fn_base,
@@ -53,6 +77,7 @@ int xp_functions_copy(struct xp_functions *functions, const struct xp_functions 
 void xp_functions_free(struct xp_functions *functions)
 {
 	free(functions->ranges);
+	free(functions->watched.by_id);
 }
 
 bool xp_functions_excluded(const struct xp_functions *functions, uint32_t fn_id)

@@ -22,12 +22,18 @@ struct xp_range {
 	size_t overwritten; /* sleds that XRay's runtime patched during the recording */
 };
 
+/* The functions whose calls are watched (triggers.h), by their ids in the log: as in struct xp_object. */
+struct xp_watched {
+	uint8_t *by_id; /* NULL: none */
+};
+
 /* All zero: none. The objects are borrowed. */
 struct xp_functions {
 	struct xp_range *ranges;
 	size_t range_count;
 	uint32_t count;			     /* sum over all ranges: the last id */
 	const struct xp_object *main_object; /* the executable, if it is instrumented; set by the caller */
+	struct xp_watched watched;
 	bool has_typed; /* has typed event sleds, which llvm-xray's reader of instrumentation maps rejects */
 };
 

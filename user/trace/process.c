@@ -30,6 +30,7 @@ static void process_free(struct xp_process *process)
 	xp_spool_free(process->log.spool);
 	xp_flight_free(process->flights.memory);
 	free(process->flights.logs);
+	free(process->flights.slow);
 	xp_functions_free(&process->functions);
 	xp_thread_sums_free(&process->sums);
 	free(process->attaching.probed_why);
@@ -44,6 +45,7 @@ void xp_processes_free(struct xp_processes *processes)
 
 	for (size_t i = 0; i < processes->threads.count; i++)
 		xp_thread_free(processes->threads.entries[i].pointer);
+	xp_triggers_free(&processes->triggers);
 	xp_u64_map_free(&processes->threads);
 	xp_u64_map_free(&processes->newest);
 	for (process = processes->first; process; process = next) {
@@ -135,6 +137,8 @@ int xp_processes_add(struct xp_processes *processes, struct xp_process **result,
 		.sink = store_chunk,
 		.synthesized = count_synthesized,
 		.arg = process,
+		.watched = processes->triggers.count ? &process->functions.watched : NULL,
+		.watched_end = xp_process_watched_end,
 	};
 	err = xp_process_rename(process, info, tsc) ?: add_newest(processes, process);
 	if (err) {

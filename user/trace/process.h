@@ -19,6 +19,7 @@
 #include "trace/process_log.h"
 #include "trace/thread.h"
 #include "trace/thread_sums.h"
+#include "trace/triggers.h"
 
 /* How the recording attaches to a process. For the caller, which follows its execs. */
 struct xp_process_attaching {
@@ -120,6 +121,7 @@ struct xp_processes {
 	/* --flight: bytes of memory per process, instead of a spool, and the writer of its logs. Both 0 otherwise. */
 	uint64_t flight_bytes;
 	struct xp_flight_writer *writer;
+	struct xp_triggers triggers; /* owned from xp_processes_init() on; with flight_bytes only */
 	uint64_t next_serial;  /* serial of the next thread */
 	uint64_t ended_cpu_ns; /* CPU time of ended processes, from the budget's last reading to their end */
 

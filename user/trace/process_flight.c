@@ -17,10 +17,8 @@
 const char *xp_flight_cause_name(enum xp_flight_cause cause)
 {
 	static const char *const names[] = {
-		[XP_FLIGHT_ASKED] = "asked",
-		[XP_FLIGHT_KILLED] = "killed",
-		[XP_FLIGHT_GONE] = "gone",
-		[XP_FLIGHT_END] = "end",
+		[XP_FLIGHT_ASKED] = "asked", [XP_FLIGHT_KILLED] = "killed",   [XP_FLIGHT_GONE] = "gone",
+		[XP_FLIGHT_END] = "end",     [XP_FLIGHT_TRIGGER] = "trigger",
 	};
 
 	return names[cause];
@@ -39,6 +37,14 @@ int xp_process_keep_chunk(struct xp_process *process, struct xp_thread *thread)
 	if (!err)
 		err = xp_flight_add_chunk(process->flights.memory, thread);
 	return err ? err : XP_CHUNK_KEPT;
+}
+
+static void forget_slow(struct xp_process *process)
+{
+	if (process->flights.slow)
+		process->all->triggers.waiting--;
+	free(process->flights.slow);
+	process->flights.slow = NULL;
 }
 
 /* Passes the memory to the writer; later records go to new memory. */
@@ -65,7 +71,10 @@ static int write_flight(struct xp_process *process, enum xp_flight_cause cause)
 	errand->log.signal = process->signal;
 	errand->log.at_tsc = xp_clock_now_tsc();
 	errand->log.threads = process->flights.threads;
+	if (process->flights.slow)
+		errand->log.slow = *process->flights.slow;
 	process->flights.threads.count = 0;
+	forget_slow(process);
 	job->arg = errand;
 	job->info = xp_process_log_info(process);
 	job->flight = process->flights.memory;
@@ -74,14 +83,22 @@ static int write_flight(struct xp_process *process, enum xp_flight_cause cause)
 	return 0;
 }
 
+/* The innermost calls among the thread's first frames. */
+static struct xp_flight_thread innermost(const struct xp_thread *thread, uint32_t frames)
+{
+	struct xp_flight_thread note = { .tid = thread->tid };
+
+	while (frames-- && note.call_count < XP_FLIGHT_CALLS_MAX)
+		if (!(thread->frames[frames].fn_id & XP_FRAME_FORGOTTEN))
+			note.calls[note.call_count++] = thread->frames[frames].fn_id;
+	return note;
+}
+
 static void note_calls(struct xp_process *process, const struct xp_thread *thread)
 {
 	struct xp_flight_threads *threads = &process->flights.threads;
-	struct xp_flight_thread note = { .tid = thread->tid };
+	struct xp_flight_thread note = innermost(thread, thread->depth);
 
-	for (uint32_t depth = thread->depth; depth-- && note.call_count < XP_FLIGHT_CALLS_MAX;)
-		if (!(thread->frames[depth].fn_id & XP_FRAME_FORGOTTEN))
-			note.calls[note.call_count++] = thread->frames[depth].fn_id;
 	if (!note.call_count)
 		return;
 	if (threads->count < XP_FLIGHT_THREADS_MAX)
@@ -118,6 +135,51 @@ static int gather(struct xp_process *process)
 	return err;
 }
 
+void xp_process_watched_end(void *arg, const struct xp_thread *thread, const struct xp_ended_call *call)
+{
+	struct xp_process *process = arg;
+	struct xp_triggers *triggers = &process->all->triggers;
+	size_t index = process->functions.watched.by_id[call->fn_id] - 1u;
+	struct xp_flight_slow_call *slow = process->flights.slow;
+	struct xp_trigger *trigger = &triggers->list[index];
+
+	if (call->end_tsc - call->begin_tsc <= trigger->above_ticks)
+		return;
+	trigger->calls++;
+	if (slow) {
+		slow->calls++;
+		trigger->shared++;
+		return;
+	}
+	slow = calloc(1, sizeof(*slow));
+	if (!slow || !xp_triggers_may_write(triggers, xp_clock_now_tsc())) {
+		trigger->beyond++;
+		free(slow);
+		return;
+	}
+	trigger->logs++;
+	triggers->waiting++;
+	*slow = (struct xp_flight_slow_call){ 1, index, innermost(thread, call->frame + 1), call->begin_tsc,
+					      call->end_tsc };
+	process->flights.slow = slow;
+}
+
+int xp_processes_write_triggered(struct xp_processes *processes)
+{
+	int err = 0;
+
+	for (struct xp_process *process = processes->first_live; process && processes->triggers.waiting;
+	     process = process->next_live) {
+		if (!process->flights.slow)
+			continue;
+		err = gather(process) ?: err;
+		err = write_flight(process, XP_FLIGHT_TRIGGER) ?: err;
+		/* There is no memory for it: the next slow call asks again. */
+		forget_slow(process);
+	}
+	return err;
+}
+
 int xp_processes_write_flights(struct xp_processes *processes, uint64_t done_tsc)
 {
 	int err = 0;
@@ -138,6 +200,9 @@ int xp_process_end_flight(struct xp_process *process)
 		err = write_flight(process, XP_FLIGHT_KILLED);
 	else if (process->vanished)
 		err = write_flight(process, XP_FLIGHT_GONE);
+	else if (process->flights.slow)
+		err = write_flight(process, XP_FLIGHT_TRIGGER);
+	forget_slow(process);
 	xp_flight_free(process->flights.memory);
 	process->flights.memory = NULL;
 	return err;
@@ -145,7 +210,7 @@ int xp_process_end_flight(struct xp_process *process)
 
 int xp_process_finish_flight(struct xp_process *process)
 {
-	int err = write_flight(process, XP_FLIGHT_END);
+	int err = write_flight(process, process->flights.slow ? XP_FLIGHT_TRIGGER : XP_FLIGHT_END);
 
 	if (!err && process->flights.count && !process->log.error)
 		err = xp_process_name_functions(process);

@@ -15,10 +15,11 @@ struct xp_processes;
 
 /* Why a log was written. */
 enum xp_flight_cause {
-	XP_FLIGHT_ASKED,  /* SIGUSR2 */
-	XP_FLIGHT_KILLED, /* a signal killed the process */
-	XP_FLIGHT_GONE,	  /* the process ended, how is not known */
-	XP_FLIGHT_END,	  /* the recording ended */
+	XP_FLIGHT_ASKED,   /* SIGUSR2 */
+	XP_FLIGHT_KILLED,  /* a signal killed the process */
+	XP_FLIGHT_GONE,	   /* the process ended, how is not known */
+	XP_FLIGHT_END,	   /* the recording ended */
+	XP_FLIGHT_TRIGGER, /* a call took longer than its trigger allows (triggers.h) */
 };
 const char *xp_flight_cause_name(enum xp_flight_cause cause);
 
@@ -37,6 +38,15 @@ struct xp_flight_threads {
 	size_t count; /* of all */
 };
 
+/* A call that took longer than its trigger allows: the first one since the log before. */
+struct xp_flight_slow_call {
+	uint64_t calls;		    /* of such calls in the log; 0: there is none */
+	size_t trigger;		    /* index */
+	struct xp_flight_thread in; /* the call and its callers */
+	uint64_t begin_tsc;
+	uint64_t end_tsc;
+};
+
 /* A log that was written, or failed: see error. */
 struct xp_flight_log {
 	char name[64];
@@ -51,14 +61,16 @@ struct xp_flight_log {
 	uint64_t entries; /* see struct xp_flight_result */
 	uint64_t exits;
 	struct xp_flight_threads threads;
+	struct xp_flight_slow_call slow;
 };
 
 struct xp_process_flights {
-	struct xp_flight *memory;   /* the records since the last log */
-	unsigned int begun;	    /* logs that were asked for */
-	struct xp_flight_log *logs; /* those that were written, or failed */
-	size_t count;
+	struct xp_flight *memory;	  /* the records since the last log */
+	unsigned int begun;		  /* logs that were asked for */
+	unsigned int count;		  /* of logs */
+	struct xp_flight_log *logs;	  /* those that were written, or failed */
 	struct xp_flight_threads threads; /* for the next log */
+	struct xp_flight_slow_call *slow; /* for the next log, which is to be written now; NULL: there is none */
 };
 
 /*
@@ -66,6 +78,8 @@ struct xp_process_flights {
  * -ENOMEM.
  */
 int xp_processes_write_flights(struct xp_processes *processes, uint64_t done_tsc);
+/* The same for processes with a call that took longer than its trigger allows. */
+int xp_processes_write_triggered(struct xp_processes *processes);
 /* Collects the finished logs; with `wait`, until the writer is idle. Calls `done` for each log. */
 typedef void (*xp_flight_done)(void *arg, const struct xp_process *process, const struct xp_flight_log *log);
 int xp_processes_collect_flights(struct xp_processes *processes, bool wait, xp_flight_done done, void *arg);
@@ -75,6 +89,8 @@ int xp_process_keep_chunk(struct xp_process *process, struct xp_thread *thread);
 /* A thread ends, perhaps with its process or with the recording: then the calls that it was in are noted. */
 void xp_process_end_flight_thread(struct xp_process *process, const struct xp_thread *thread);
 int xp_process_end_flight(struct xp_process *process);
+/* A call of a watched function has ended: the log is to be written if it took too long. arg: the process. */
+void xp_process_watched_end(void *arg, const struct xp_thread *thread, const struct xp_ended_call *call);
 /* The image ends with the recording. */
 int xp_process_finish_flight(struct xp_process *process);
 

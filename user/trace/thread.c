@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/util.h"
 #include "trace/thread_run.h"
 
@@ -67,6 +68,7 @@ void xp_thread_free(struct xp_thread *thread)
 	free(thread->enc.buf);
 	free(thread->frames);
 	free(thread->marks);
+	free(thread->watched);
 	free(thread);
 }
 
@@ -148,14 +150,55 @@ int xp_thread_filter(struct xp_thread *thread, enum xp_filter filter)
 	return filtered(thread, filter);
 }
 
+static bool is_watched(const struct xp_thread *thread, uint32_t fn_id)
+{
+	const struct xp_watched *watched = thread->options->watched;
+
+	return watched && watched->by_id && watched->by_id[fn_id];
+}
+
+/* Forgets those that were left: another call has their frame, or one below it has ended. */
+static void leave_watched(struct xp_thread *thread, uint32_t frames)
+{
+	while (thread->watched_count && thread->watched[thread->watched_count - 1].frame >= frames)
+		thread->watched_count--;
+}
+
+static int begin_watched(struct xp_thread *thread, uint64_t tsc)
+{
+	leave_watched(thread, thread->depth);
+	if (XP_ARRAY_RESERVE(thread->watched, thread->watched_room, thread->watched_count + 1))
+		return -ENOMEM;
+	thread->watched[thread->watched_count++] = (struct xp_watched_call){ tsc, thread->depth };
+	return 0;
+}
+
+/* The call of that frame has ended. One that began before the recording, or was forgotten, is not known. */
+static void end_watched(struct xp_thread *thread, uint32_t fn_id, uint32_t frame, uint64_t tsc)
+{
+	const struct xp_watched_call *call;
+
+	leave_watched(thread, frame + 1);
+	if (!thread->watched_count)
+		return;
+	call = &thread->watched[thread->watched_count - 1];
+	if (call->frame != frame)
+		return;
+	thread->watched_count--;
+	thread->options->watched_end(thread->options->arg, thread,
+				     &(struct xp_ended_call){ fn_id, frame, call->tsc, tsc });
+}
+
 static int synthesize_exits(struct xp_thread *thread, uint32_t depth, uint16_t cpu, uint64_t tsc)
 {
 	while (thread->depth > depth) {
-		uint32_t fn_id = thread->frames[--thread->depth].fn_id & ~XP_FRAME_FORGOTTEN;
+		uint32_t of_frame = thread->frames[--thread->depth].fn_id, fn_id = of_frame & ~XP_FRAME_FORGOTTEN;
 		int err = PUT(thread, cpu, tsc, xp_fdr_enc_function(&thread->enc, cpu, tsc, fn_id, XP_FDR_EXIT));
 
 		if (err)
 			return err;
+		if (is_watched(thread, fn_id) && !(of_frame & XP_FRAME_FORGOTTEN))
+			end_watched(thread, fn_id, thread->depth, tsc);
 		thread->counts.synthesized++;
 		thread->options->synthesized(thread->options->arg, fn_id);
 	}
@@ -352,6 +395,8 @@ static int enter(struct xp_thread *thread, uint16_t cpu, struct xp_call call, co
 	}
 	if (!err && thread->depth == thread->room)
 		err = grow(thread);
+	if (!err && is_watched(thread, xp_call_fn(call)))
+		err = begin_watched(thread, call.tsc);
 	if (err)
 		return account(thread, err);
 
@@ -422,6 +467,8 @@ static int leave(struct xp_thread *thread, uint16_t cpu, struct xp_call call)
 	if (err)
 		return account(thread, err);
 	thread->depth--;
+	if (is_watched(thread, xp_call_fn(call)))
+		end_watched(thread, xp_call_fn(call), frame, call.tsc);
 	if (thread->marks && take_back(thread, &thread->marks[frame], call.tsc))
 		return 0;
 	err = account(thread,

@@ -83,6 +83,21 @@ struct xp_frame_search {
 
 struct xp_thread;
 struct xp_process;
+struct xp_watched;
+
+/* A call of a watched function that is open. */
+struct xp_watched_call {
+	uint64_t tsc; /* of its entry */
+	uint32_t frame;
+};
+
+/* One that has ended. */
+struct xp_ended_call {
+	uint32_t fn_id;
+	uint32_t frame; /* thread->frames[0] up to this one are its callers and itself */
+	uint64_t begin_tsc;
+	uint64_t end_tsc;
+};
 
 /*
  * Takes chunks. An error means that the chunk is not stored. XP_CHUNK_KEPT: the chunk is stored in memory, and whether
@@ -97,6 +112,9 @@ struct xp_thread_options {
 	void *arg;
 	/* Called for each synthesized exit, for the per-function statistics. */
 	void (*synthesized)(void *arg, uint32_t fn_id);
+	/* Functions for whose calls watched_end() is called when they end (functions.h); NULL: none. */
+	const struct xp_watched *watched;
+	void (*watched_end)(void *arg, const struct xp_thread *thread, const struct xp_ended_call *call);
 };
 
 struct xp_thread {
@@ -123,6 +141,9 @@ struct xp_thread {
 	uint32_t room;
 	uint32_t too_deep; /* open calls beyond XP_FRAMES_MAX */
 	struct xp_frame_search search;
+	struct xp_watched_call *watched; /* some may have been left */
+	uint32_t watched_count;
+	size_t watched_room;
 
 	struct xp_process *process; /* its owner */
 	uint64_t serial;	    /* set by the owner: unique, unlike tid */

@@ -8,6 +8,7 @@
 #define XPROF_TRACE_THREAD_RUN_H
 
 #include "format/fdr_put.h"
+#include "trace/functions.h"
 #include "trace/thread.h"
 
 static inline uint32_t xp_call_fn(struct xp_call call)
@@ -39,6 +40,7 @@ struct xp_thread_run {
 	uint32_t room;
 	uint64_t last_tsc;
 	uint64_t base_tsc;
+	const uint8_t *watched; /* by function id; NULL: none is */
 };
 
 /* Begins a run of calls on one CPU. Nothing else may change the thread before xp_thread_run_end(). */
@@ -56,6 +58,7 @@ static inline struct xp_thread_run xp_thread_run_begin(const struct xp_thread *t
 		.room = thread->room,
 		.last_tsc = thread->last_tsc,
 		.base_tsc = enc->base_tsc,
+		.watched = thread->options->watched ? thread->options->watched->by_id : NULL,
 	};
 }
 
@@ -73,13 +76,15 @@ static inline void xp_thread_run_end(struct xp_thread *thread, const struct xp_t
 }
 
 /*
- * Puts a call that needs nothing but its record: it is deeper than all open calls, or the exit of the innermost one.
- * Returns false, and changes nothing, if this is another call. 4 ns a call in a long run.
+ * Puts a call that needs nothing but its record: it is deeper than all open calls, or the exit of the innermost one,
+ * and nobody watches it. Returns false, and changes nothing, if this is another call. 4 ns a call in a long run.
  */
 static inline __attribute__((always_inline)) bool xp_thread_run_put(struct xp_thread_run *run, struct xp_call call)
 {
 	uint32_t fn_id = xp_call_fn(call), depth = run->depth;
 
+	if (run->watched && run->watched[fn_id])
+		return false;
 	if (run->cap - run->len < XP_FDR_FUNCTION_BYTES || call.tsc < run->last_tsc ||
 	    call.tsc - run->base_tsc > UINT32_MAX)
 		return false;

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * --trigger: a call of a watched function that takes longer than a given time makes the flight recorder of its process
+ * write a log as soon as the call has ended, at most so many times in any minute. Further ones are counted.
+ *
+ * The calls are looked at where all calls are, in thread.c, which has their callers and their times. So with call rings
+ * (sled/call_rings.h), xprof reads the rings all the time instead of letting them wrap: 1 000 000 calls/s take 3.5 % of
+ * another CPU, 100 000 take 0.5 %. Looking for the watched functions only, in a ring that wraps, would take less, but
+ * not do: the callers of a slow call began long before it, and such a ring, which a busy thread fills in milliseconds,
+ * does not have them. Nor would leading their sleds through the kernel: each such event would need the ring to be read
+ * up to it, to put it in the order of the others.
+ */
+#ifndef XPROF_TRACE_TRIGGERS_H
+#define XPROF_TRACE_TRIGGERS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct xp_trigger {
+	const char *text; /* as given, borrowed */
+	uint64_t above_ticks;
+	uint64_t calls; /* that took longer */
+	uint64_t logs;	/* that were asked for because of them */
+	/* Calls without a log of their own: they are in the log that an earlier one of the same pass has asked for...
+	 */
+	uint64_t shared;
+	uint64_t beyond; /* ... or there had been too many logs in that minute */
+};
+
+/* All zero: none. */
+struct xp_triggers {
+	struct xp_trigger *list;
+	const char **globs; /* of the functions, by trigger: xp_objects.watched. Borrowed */
+	size_t count;
+	uint64_t minute_ticks;
+	/* When the last logs were asked for, as many as there may be in a minute: a circle. 0: never. */
+	uint64_t *asked;
+	size_t limit;
+	size_t next;
+	size_t waiting; /* processes whose log is to be written */
+};
+
+/* Room for `count` triggers, which the caller fills in. Returns 0 or -ENOMEM; the caller frees in both cases. */
+int xp_triggers_new(struct xp_triggers *triggers, size_t count, size_t limit, uint64_t minute_ticks);
+void xp_triggers_free(struct xp_triggers *triggers);
+
+/* Whether one more log may be written now; it counts then. */
+bool xp_triggers_may_write(struct xp_triggers *triggers, uint64_t now_tsc);
+
+#endif
