@@ -117,6 +117,19 @@ static __always_inline void fill(struct xp_event *event, __u64 time, __u64 pid_t
 	event->sp = sp >> 3;
 }
 
+/* Maximum overhead of a record in the ring: the kernel's header, and padding of the last word. */
+#define RING_EXTRA_BYTES 15
+
+/*
+ * The reader polls, since a wakeup costs microseconds. But large stack dumps, and switches of threads, fill a ring
+ * while it sleeps. So the record that makes the ring a quarter full wakes it, and no other record does.
+ */
+static __always_inline __u64 xp_wakeup(__u64 used, __u64 bytes, __u64 room)
+{
+	bytes += RING_EXTRA_BYTES;
+	return used < room / 4 && used + bytes >= room / 4 ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP;
+}
+
 /* Records that the running thread did this, and wakes the loader. For what is rare. */
 static __always_inline int record_rare(enum xp_event_kind kind)
 {

@@ -114,19 +114,6 @@ int copy_piece(__u32 piece)
 	return ++s->failures == XP_STACK_FAILURES_MAX;
 }
 
-/* Maximum overhead of a record in the ring: the kernel's header, and padding of the last word. */
-#define RING_EXTRA_BYTES 15
-
-/*
- * The reader polls, since a wakeup costs microseconds. But large stack dumps fill a ring of 4 MiB while it sleeps. So
- * the record that makes the ring a quarter full wakes it, and no other record does.
- */
-static __always_inline __u64 wakeup(__u64 used, __u64 bytes, __u64 room)
-{
-	bytes += RING_EXTRA_BYTES;
-	return used < room / 4 && used + bytes >= room / 4 ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP;
-}
-
 static __always_inline void ship(struct sample *s)
 {
 	__u32 cpu = bpf_get_smp_processor_id();
@@ -143,7 +130,7 @@ static __always_inline void ship(struct sample *s)
 	used = bpf_ringbuf_query(ring, BPF_RB_AVAIL_DATA);
 	/* The last quarter is reserved for samples without stacks: it is better to lose stacks than samples. */
 	if (!s->head.stack_bytes || used + whole <= room - room / 4) {
-		if (!bpf_ringbuf_output(ring, &s->head, whole, wakeup(used, whole, room)))
+		if (!bpf_ringbuf_output(ring, &s->head, whole, xp_wakeup(used, whole, room)))
 			return;
 		if (!s->head.stack_bytes)
 			goto lost;

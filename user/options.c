@@ -194,6 +194,9 @@ const struct xp_option xp_option_table[] = {
 	{ "call-graph", 0, "METHOD", "auto|fp|dwarf|none", XP_OPTION_CHOICE, ON(RECORD), SETS(call_graph), "Samples",
 	  "How to find callers. dwarf: unwind tables of the binaries (.eh_frame, .debug_frame); fp: frame "
 	  "pointers; auto: tables, and frame pointers for code without tables; none: no callers. Default: auto." },
+	{ "switch-events", 0, NULL, NULL, XP_OPTION_FLAG, ON(RECORD), SETS(switch_events), "Samples",
+	  "Also write to perf.data when each thread got a CPU and left it, for perf report --latency (perf 6.15). "
+	  "Each switch costs 0.7 us." },
 	{ "jvm-attach", 0, NULL, NULL, XP_OPTION_FLAG, ON(RECORD), SETS(jvm_attach), "Samples",
 	  "Ask each JVM (17 or later) for the names of its compiled methods, as jcmd does. The JVM gets a SIGQUIT." },
 	{ "duration", 'd', "TIME", NULL, XP_OPTION_DURATION, ON(RECORD), SETS(duration_ns), "How to record",

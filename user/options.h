@@ -152,6 +152,7 @@ struct xp_options {
 	bool no_samples;
 	bool no_perf_data;
 	bool no_compression;
+	bool switch_events;
 	uint64_t hz;	  /* samples per second, default 99; UINT64_MAX: as many as the kernel allows */
 	uint64_t period;  /* -c: events between samples, instead of hz; 0: not given */
 	const char *cpus; /* -C: with -a, only these; NULL: all */

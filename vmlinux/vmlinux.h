@@ -133,6 +133,7 @@ struct uprobe_task {
 
 struct task_struct {
 	struct thread_info thread_info;
+	unsigned int __state;
 	unsigned int flags;
 	int exit_code;
 	pid_t pid;

@@ -28,7 +28,7 @@ enum xp_event_kind {
 	XP_EVENT_EXIT_THREAD = 10,  /* struct xp_event_task: a thread ended */
 	XP_EVENT_EXIT_PROCESS = 11, /* struct xp_event_task: the last thread of a process ended */
 	XP_EVENT_LINK_MAP = 12,	    /* struct xp_event: the dynamic linker has changed the list of loaded objects */
-	XP_EVENT_SAMPLE = 13,	    /* struct xp_event_sample */
+	XP_EVENT_SAMPLE = 13,	    /* struct xp_event_sample, or with XP_SAMPLE_SWITCH struct xp_event_switch */
 	XP_EVENT_JIT = 14,	    /* struct xp_event: a JIT compiler has changed the list of its code */
 	XP_EVENT_NONE = 15,	    /* not a record: the word that a sled leaves if its calls are only counted */
 	XP_EVENT_KINDS = 16,
@@ -166,6 +166,8 @@ static inline xp_event_position xp_event_get_position(const struct xp_event *eve
 #define XP_SAMPLE_NO_ROOM (1u << 4) /* the ring had no room for the stack dump, which is left out */
 #define XP_SAMPLE_NO_USER (1u << 5) /* there is no user code: a kernel thread, or a process that is ending */
 
+#define XP_SAMPLE_SWITCH (1u << 7) /* not a sample: the scheduler has switched to another thread */
+
 #define XP_SAMPLE_FRAMES_MAX 127 /* for kernel and user each: the default of kernel.perf_event_max_stack */
 
 /* The content of user stacks in a sample. */
@@ -221,6 +223,18 @@ struct xp_event_sample {
 _Static_assert(sizeof(struct xp_event_sample) == 192, "xp_event_sample");
 _Static_assert(XP_STACK_PIECES_MAX <= 32, "xp_event_sample.stack_missing");
 
+/* Further flags of a switch: how the thread left the CPU. */
+#define XP_SWITCH_RUNNABLE (1u << 8) /* it was preempted, or made room */
+#define XP_SWITCH_DEAD (1u << 9)     /* it has ended */
+
+/* A thread leaves a CPU and another one takes it. tid 0: a thread that is not recorded, or none. */
+struct xp_event_switch {
+	struct xp_event head; /* who leaves */
+	__u32 next_pid;	      /* who takes the CPU */
+	__u32 next_tid;
+};
+_Static_assert(sizeof(struct xp_event_switch) == 32, "xp_event_switch");
+
 /*
  * The cookie of a sled's uprobe: all that the BPF program needs to know about the sled.
  * bits 0-27   function number
@@ -249,6 +263,7 @@ struct xp_bpf_counters {
 	__u64 truncated[XP_EVENT_KINDS]; /* events whose payload was cut at the limit */
 	__u64 faulted[XP_EVENT_KINDS];	 /* events whose payload could not be read */
 	__u64 idle;			 /* samples of the idle task: counted, not recorded */
+	__u64 switches_lost;		 /* switches of threads, for lack of room in the ring */
 	__u64 not_taken;		 /* conditional tail sleds whose jump was not taken: no event */
 };
 

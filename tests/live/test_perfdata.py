@@ -2,6 +2,7 @@
 """The perf.data of a recording: perf says of it what the profiles say, names what runs, and warns of nothing."""
 import collections
 import os
+import pathlib
 import re
 import shutil
 import signal
@@ -179,6 +180,40 @@ def test_programs_of_bpf(perf, record, start, shares):
     for flags in "01":
         assert [at for at, flag, name in names if (flag, name) == (flags, "sample") and float(at)], text[-3000:]
     assert re.search(r"[1-9]\d*\.\d+: PERF_RECORD_BPF_EVENT type 1, flags 0, id [1-9]", text)
+
+
+def switches_by_kernel(pid):
+    """How often its threads have left a CPU so far."""
+    statuses = [path.read_text() for path in pathlib.Path(f"/proc/{pid}/task").glob("*/status")]
+    return sum(int(number) for status in statuses for number in re.findall(r"ctxt_switches:\s*(\d+)", status))
+
+
+def test_switches(perf, record, xprof, start, program):
+    """As many as the kernel counts; from them perf 6.15 counts the threads that run at a time: from 1, and never less
+    than none."""
+    process = start([program("live/programs/wakes.c", *BUILD, "-pthread", instrument=False)], stdin=subprocess.PIPE)
+    before = switches_by_kernel(process.pid)
+    session = record("--no-sleds", "-F", "499", "--switch-events", "-p", process.pid).wait_attached()
+    begin = switches_by_kernel(process.pid)
+    time.sleep(0.2)
+    least = switches_by_kernel(process.pid) - begin
+    recorded = session.stop()
+    most = switches_by_kernel(process.pid) - before
+    path = perf_data(recorded)
+    text = perf("script", "-i", path, "--show-switch-events", "-F", "comm,tid,cpu,time,event")
+    switches = re.findall(r"^ *(\S+) +(\d+) \[\d+\] +[0-9.]+: PERF_RECORD_SWITCH (IN|OUT)", text, re.M)
+    assert len({comm for comm, _, _ in switches}) == 1 and switches[0][0].startswith("wakes")
+    for thread in {tid for _, tid, _ in switches}:
+        of_thread = [way for _, tid, way in switches if tid == thread]
+        assert len(of_thread) > 100 and all(a != b for a, b in zip(of_thread, of_thread[1:]))
+    running = [1]
+    for _, _, way in switches:
+        running.append(running[-1] + (1 if way == "IN" else -1))
+    assert 0 <= min(running) and max(running) <= 2
+    assert least <= sum(way == "OUT" for _, _, way in switches) <= most
+    samples = recorded.manifest["samples"]
+    assert samples["switches_lost"] == 0 and least <= samples["switches"] <= 2 * most
+    assert f"{len(switches)} switches" in xprof("check", path).stdout
 
 
 def test_names(perf, sampled, program):

@@ -121,12 +121,20 @@ static void test_samples(void **state)
 	assert_int_equal(xp_event_check(&record.head, sizeof(record)), -EBADMSG);
 }
 
+static void test_switches(void **state)
+{
+	(void)state;
+	begin(XP_EVENT_SAMPLE);
+	record.sample.head.word |= xp_event_word(XP_SAMPLE_SWITCH, XP_EVENT_SAMPLE);
+	assert_needs(sizeof(struct xp_event_switch));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_plain),	cmocka_unit_test(test_no_kind), cmocka_unit_test(test_arguments),
-		cmocka_unit_test(test_events),	cmocka_unit_test(test_tasks),	cmocka_unit_test(test_samples),
-		cmocka_unit_test(test_threads),
+		cmocka_unit_test(test_plain),	cmocka_unit_test(test_no_kind),	 cmocka_unit_test(test_arguments),
+		cmocka_unit_test(test_events),	cmocka_unit_test(test_tasks),	 cmocka_unit_test(test_samples),
+		cmocka_unit_test(test_threads), cmocka_unit_test(test_switches),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -22,6 +22,7 @@
 
 #define HZ 1000000000ull
 #define PROGRAM "/nowhere/program"
+#define NOBODY 4194305 /* above the kernel's PID_MAX_LIMIT: /proc has no name for it */
 
 static struct {
 	char dir[64];
@@ -33,7 +34,7 @@ static struct {
 	char lines[16384];
 } world;
 
-static int setup(void **state)
+static int setup_with(bool switches)
 {
 	struct xp_perf_out_options options = {
 		.clock = &world.clock,
@@ -41,10 +42,10 @@ static int setup(void **state)
 		.event = "cpu-clock",
 		.period = 1000000,
 		.uncompressed = true,
+		.switches = switches,
 		.late_ns = HZ,
 	};
 
-	(void)state;
 	memset(&world, 0, sizeof(world));
 	strcpy(world.dir, "/tmp/perf_out.XXXXXX");
 	assert_non_null(mkdtemp(world.dir));
@@ -53,6 +54,18 @@ static int setup(void **state)
 	world.clock.mono = world.clock.real = (struct xp_clock_pair){ .tsc = 1000000, .ns = 1000000 };
 	assert_int_equal(xp_perf_out_new(&world.out, &options), 0);
 	return 0;
+}
+
+static int setup(void **state)
+{
+	(void)state;
+	return setup_with(false);
+}
+
+static int setup_switches(void **state)
+{
+	(void)state;
+	return setup_with(true);
 }
 
 static int teardown(void **state)
@@ -109,8 +122,22 @@ static void sample(uint64_t tsc, pid_t pid, pid_t tid, const char *comm)
 
 	memcpy(record.comm, comm, strlen(comm));
 	assert_int_equal(xp_sampled_processes_sampled(&world.processes, pid, comm, &known), 0);
-	xp_perf_out_seen(world.out, &record, tsc, known->space);
+	xp_perf_out_seen(world.out, &record, tsc, 2, known->space);
 	xp_perf_out_sample(world.out, &record, tsc, 3, frames, 2);
+}
+
+/* On CPU tsc % 4. thread 0: none of the process. */
+static void switches(uint64_t tsc, pid_t out, uint32_t flags, pid_t in)
+{
+	const struct xp_event_switch record = {
+		.head = { .pid = out ? NOBODY : 0,
+			  .tid = out,
+			  .word = xp_event_word(XP_SAMPLE_SWITCH | flags, XP_EVENT_SAMPLE) },
+		.next_pid = in ? NOBODY : 0,
+		.next_tid = in,
+	};
+
+	xp_perf_out_switch(world.out, &record, tsc, tsc % 4);
 }
 
 static void print(FILE *out, const struct xp_perfdata_record *record)
@@ -132,6 +159,11 @@ static void print(FILE *out, const struct xp_perfdata_record *record)
 		fprintf(out, "%llu %s %d/%d of %d at %llu\n", ns, record->type == PERF_RECORD_FORK ? "fork" : "exit",
 			record->task.pid, record->task.tid, record->task.ppid,
 			(unsigned long long)record->task.time_ns);
+		break;
+	case PERF_RECORD_SWITCH:
+		fprintf(out, "%llu %s%s %d/%d cpu %u\n", ns, record->misc & PERF_RECORD_MISC_SWITCH_OUT ? "out" : "in",
+			record->misc & PERF_RECORD_MISC_SWITCH_OUT_PREEMPT ? ", preempted," : "", record->pid,
+			record->tid, record->cpu);
 		break;
 	case PERF_RECORD_SAMPLE:
 		fprintf(out, "%llu sample %d/%d cpu %u, %llu entries\n", ns, record->pid, record->tid, record->cpu,
@@ -287,6 +319,58 @@ static void test_jit_memory_of_children(void **state)
 		    "40 sample 8/8 cpu 3, 4 entries\n");
 }
 
+/* Of each thread by turns, whatever is missing. */
+static void test_switches(void **state)
+{
+	(void)state;
+	switches(100, 8, 0, 7); /* 8 ran before */
+	switches(105, 7, XP_SWITCH_RUNNABLE, 0);
+	switches(110, 0, 0, 8);
+	switches(113, 0, 0, 8);		/* it left its CPU unseen */
+	sample(115, NOBODY, 9, "main"); /* it runs */
+	sample(117, NOBODY, 9, "main");
+	switches(120, 9, 0, 10);
+	sample(125, NOBODY, 9, "main");		/* while it was leaving */
+	assert_told("100 out 4194305/8 cpu 0\n" /* perf begins with one */
+		    "100 in 4194305/8 cpu 0\n"
+		    "100 out 4194305/8 cpu 0\n"
+		    "100 in 4194305/7 cpu 0\n"
+		    "105 out, preempted, 4194305/7 cpu 1\n"
+		    "110 in 4194305/8 cpu 2\n"
+		    "113 out 4194305/8 cpu 2\n"
+		    "113 in 4194305/8 cpu 1\n"
+		    "113 comm 4194305/9 main\n"
+		    "113 in 4194305/9 cpu 2\n"
+		    "115 sample 4194305/9 cpu 3, 4 entries\n"
+		    "117 sample 4194305/9 cpu 3, 4 entries\n"
+		    "120 out 4194305/9 cpu 0\n"
+		    "120 in 4194305/10 cpu 0\n"
+		    "125 sample 4194305/9 cpu 3, 4 entries\n");
+}
+
+/* A thread that has ended, or whose id has gone to another, has no CPU. */
+static void test_switches_at_ends(void **state)
+{
+	(void)state;
+	switches(100, 0, 0, 7);
+	switches(101, 0, 0, 8);
+	switches(102, 0, 0, 9);
+	task(110, XP_SIDEBAND_EXIT, NOBODY, 9, 1);
+	switches(111, 9, XP_SWITCH_DEAD, 0);		/* as told before */
+	switches(112, 7, XP_SWITCH_DEAD, 0);		/* and not told */
+	name(120, XP_SIDEBAND_EXEC, NOBODY, 7, "next"); /* by thread 8 */
+	switches(130, 7, 0, 0);
+	assert_told("100 out 4194305/7 cpu 0\n"
+		    "100 in 4194305/7 cpu 0\n"
+		    "101 in 4194305/8 cpu 1\n"
+		    "102 in 4194305/9 cpu 2\n"
+		    "110 out 4194305/9 cpu 2\n"
+		    "112 out 4194305/7 cpu 0\n"
+		    "120 out 4194305/8 cpu 1\n"
+		    "130 in 4194305/7 cpu 2\n"
+		    "130 out 4194305/7 cpu 2\n");
+}
+
 static void test_threads(void **state)
 {
 	struct xp_perf_threads threads = { 0 };
@@ -361,6 +445,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_jit_memory, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_jit_memory_of_children, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_build_id_path, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_switches, setup_switches, teardown),
+		cmocka_unit_test_setup_teardown(test_switches_at_ends, setup_switches, teardown),
 		cmocka_unit_test(test_threads),
 	};
 

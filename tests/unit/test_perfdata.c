@@ -451,6 +451,52 @@ static void test_code_of_the_kernel(void **state)
 	close(fd);
 }
 
+static void test_switches(void **state)
+{
+	static const uint8_t expected[] = { /* SWITCH in, out, and out though it could go on; the trailer has the CPU */
+					    U32(14),   U16(0),	     U16(32), U32(7),	 U32(8),
+					    U64(1101), U32(3),	     U32(0), /* in */
+					    U32(14),   U16(1 << 13), U16(32), U32(7),	 U32(8),
+					    U64(1102), U32(3),	     U32(0),  U32(14),	 U16(1 << 13 | 1 << 14),
+					    U16(32),   U32(9),	     U32(9),  U64(1103), U32(0),
+					    U32(0)
+	};
+	const struct xp_perfdata_switch in = { 1001, 7, 8, 3, false, false }, out = { 1002, 7, 8, 3, true, false };
+	const struct xp_perfdata_switch preempted = { 1003, 9, 9, 0, true, true };
+	struct perf_event_attr attr = { 0 };
+	struct xp_perfdata *perfdata_with_id;
+
+	(void)state;
+	options.switches = true;
+	options.waits = true; /* the trailer has the id of the event, too */
+	perfdata_with_id = begin();
+	assert_int_equal(xp_perfdata_switch(perfdata_with_id, &in), 0);
+	end(perfdata_with_id);
+	assert_int_equal(count(PERF_RECORD_SWITCH), 1);
+	close(fd);
+	options.waits = false;
+	for (options.compression_level = 0; options.compression_level < 2; options.compression_level++) {
+		struct xp_perfdata *perfdata = begin();
+
+		assert_int_equal(xp_perfdata_switch(perfdata, &in), 0);
+		assert_int_equal(xp_perfdata_switch(perfdata, &out), 0);
+		assert_int_equal(xp_perfdata_switch(perfdata, &preempted), 0);
+		end(perfdata);
+		if (!options.compression_level)
+			assert_bytes(232 + 56, expected, sizeof(expected));
+		assert_int_equal(count(PERF_RECORD_SWITCH), 3);
+		assert_int_equal(pread(fd, &attr, PERF_ATTR_SIZE_VER5, 104), PERF_ATTR_SIZE_VER5);
+		assert_true(attr.context_switch);
+		close(fd);
+	}
+	options.compression_level = 0;
+	options.switches = false;
+	end(begin());
+	assert_int_equal(pread(fd, &attr, PERF_ATTR_SIZE_VER5, 104), PERF_ATTR_SIZE_VER5);
+	assert_false(attr.context_switch);
+	close(fd);
+}
+
 /* The sections in the order of their numbers; each text has 4 bytes of length and is padded to 64. */
 static void test_features(void **state)
 {
@@ -852,6 +898,7 @@ int main(void)
 		cmocka_unit_test(test_records),
 		cmocka_unit_test(test_waits),
 		cmocka_unit_test(test_code_of_the_kernel),
+		cmocka_unit_test(test_switches),
 		cmocka_unit_test(test_features),
 		cmocka_unit_test(test_cut_off),
 		cmocka_unit_test(test_rounds),

@@ -491,6 +491,27 @@ int xp_perfdata_wait(struct xp_perfdata *perfdata, const struct xp_perfdata_samp
 	return put_sample(perfdata, &event_sample);
 }
 
+int xp_perfdata_switch(struct xp_perfdata *perfdata, const struct xp_perfdata_switch *event)
+{
+	const struct {
+		struct perf_event_header header;
+		struct trailer trailer;
+	} record = {
+		.header.type = PERF_RECORD_SWITCH,
+		.header.misc = (event->out ? PERF_RECORD_MISC_SWITCH_OUT : 0) |
+			       (event->preempted ? PERF_RECORD_MISC_SWITCH_OUT_PREEMPT : 0),
+		.header.size = sizeof(record.header) + trailer_bytes(perfdata),
+		.trailer = { event->pid, event->tid, time_of(perfdata, event->tsc), event->cpu, 0,
+			     XP_PERFDATA_EVENT_SAMPLES + 1 },
+	};
+	uint8_t *to = sample_room(perfdata, record.header.size);
+
+	if (!to)
+		return perfdata->sink.err;
+	memcpy(to, &record, record.header.size);
+	return end(perfdata, record.trailer.time);
+}
+
 int xp_perfdata_jit(struct xp_perfdata *perfdata, const char *path)
 {
 	/*

@@ -70,6 +70,7 @@ struct xp_perfdata_options {
 	 */
 	uint64_t late_ns;
 	bool waits;			/* there is a second event, of which xp_perfdata_wait() writes the samples */
+	bool switches;			/* there will be SWITCH records: perf report --latency looks for this */
 	unsigned int compression_level; /* zstd level of samples: 1 to 22; 0: not compressed */
 };
 
@@ -98,6 +99,16 @@ struct xp_perfdata_map {
 	const uint8_t *build_id;
 	size_t build_id_bytes; /* 0: unknown; at most XP_PERFDATA_BUILD_ID_BYTES */
 	const char *path;
+};
+
+/* A thread takes a CPU or leaves it: PERF_RECORD_SWITCH. */
+struct xp_perfdata_switch {
+	uint64_t tsc;
+	pid_t pid;
+	pid_t tid;
+	uint32_t cpu;
+	bool out;
+	bool preempted; /* out: it could go on */
 };
 
 struct xp_perfdata;
@@ -149,6 +160,8 @@ int xp_perfdata_sample(struct xp_perfdata *perfdata, const struct xp_perfdata_sa
 /* A wait; its chance is not 0. Errors as above, and -EINVAL without the option `waits`. */
 int xp_perfdata_wait(struct xp_perfdata *perfdata, const struct xp_perfdata_sample *sample,
 		     const struct xp_wait_record *wait);
+/* Compressed like a sample. */
+int xp_perfdata_switch(struct xp_perfdata *perfdata, const struct xp_perfdata_switch *event);
 /*
  * Makes `perf inject --jit` read a jitdump. path is absolute and ends in /jit-NUMBER.dump. Returns 0 or -errno:
  * -EINVAL, -ENAMETOOLONG.

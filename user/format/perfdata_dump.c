@@ -136,6 +136,10 @@ static void dump_details(FILE *out, const struct xp_perfdata_record *record)
 		fprintf(out, " ns = %" PRIu64 " + (tsc * %" PRIu64 " >> %" PRIu64 ")", record->conversion.zero,
 			record->conversion.mult, record->conversion.shift);
 		break;
+	case PERF_RECORD_SWITCH:
+		fputs(record->misc & PERF_RECORD_MISC_SWITCH_OUT ? " out" : " in", out);
+		fputs(record->misc & PERF_RECORD_MISC_SWITCH_OUT_PREEMPT ? " preempted" : "", out);
+		break;
 	case XP_PERFDATA_FINISHED_ROUND:
 		break;
 	default:
@@ -226,6 +230,7 @@ struct counts {
 	uint64_t maps;
 	uint64_t names;
 	uint64_t tasks;
+	uint64_t switches;
 	uint64_t lost;
 	uint64_t others;
 };
@@ -246,6 +251,10 @@ static void count(struct counts *counts, const struct xp_perfdata_record *record
 	case PERF_RECORD_FORK:
 	case PERF_RECORD_EXIT:
 		counts->tasks++;
+		break;
+	case PERF_RECORD_SWITCH:
+	case PERF_RECORD_SWITCH_CPU_WIDE:
+		counts->switches++;
 		break;
 	case PERF_RECORD_LOST:
 	case PERF_RECORD_LOST_SAMPLES:
@@ -295,6 +304,9 @@ static int check(const uint8_t *bytes, uint64_t size, struct xp_report *report)
 			"perf.data: %" PRIu64 " samples, %" PRIu64 " mappings, %" PRIu64 " names, %" PRIu64
 			" forks and exits, %" PRIu64 " lost",
 			counts.samples, counts.maps, counts.names, counts.tasks, counts.lost);
+	if (counts.switches)
+		used += snprintf(report->summary + used, sizeof(report->summary) - used, ", %" PRIu64 " switches",
+				 counts.switches);
 	if (counts.others)
 		snprintf(report->summary + used, sizeof(report->summary) - used, ", %" PRIu64 " records of other types",
 			 counts.others);

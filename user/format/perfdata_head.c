@@ -24,6 +24,7 @@ static void fill_attr(uint8_t *to, const struct xp_perfdata_options *options)
 		.exclude_guest = 1,
 		.mmap2 = 1,
 		.comm_exec = 1,
+		.context_switch = options->switches,
 		.use_clockid = 1,
 		.clockid = CLOCK_MONOTONIC,
 	};

@@ -276,6 +276,7 @@ static void take_body(struct xp_perfdata_record *record, struct cursor *cursor)
 	case XP_PERFDATA_TIME_CONV:
 		take_conversion(record, cursor);
 		break;
+	case PERF_RECORD_SWITCH:
 	case XP_PERFDATA_FINISHED_ROUND:
 		break;
 	default:

@@ -50,6 +50,8 @@ static bool is_whole(const struct xp_event *event, size_t size)
 	case XP_EVENT_EXIT_PROCESS:
 		return size >= sizeof(struct xp_event_task) && ends(((const struct xp_event_task *)event)->comm);
 	case XP_EVENT_SAMPLE:
+		if (xp_event_fn(event) & XP_SAMPLE_SWITCH)
+			return size >= sizeof(struct xp_event_switch);
 		return is_sample((const struct xp_event_sample *)event, size);
 	default:
 		return false;

@@ -58,6 +58,8 @@ static bool is_wanted(const struct xprof_bpf *skeleton, const struct bpf_program
 		return options->stub;
 	if (program == skeleton->progs.sled_count)
 		return options->counters;
+	if (program == skeleton->progs.switch_threads)
+		return options->switches;
 	if (program == skeleton->progs.sample || program == skeleton->progs.name_ksyms ||
 	    program == skeleton->progs.jit_changed)
 		return options->samples;
@@ -85,6 +87,8 @@ static int configure(struct xprof_bpf *skeleton, const struct xp_programs_option
 	skeleton->rodata->has_call_rings = options->threads;
 	skeleton->rodata->args_count = options->args;
 	skeleton->rodata->sample_stacks = options->stacks;
+	skeleton->rodata->switches_of_all = options->switches_of_all;
+	skeleton->rodata->switches_of_tid = options->switches_of_tid;
 	err = bpf_map__set_max_entries(skeleton->maps.rings, cpus);
 	if (!err && options->samples)
 		err = bpf_map__set_max_entries(skeleton->maps.samples, cpus);
@@ -234,6 +238,20 @@ int xp_programs_attach_tasks(struct xp_programs *programs)
 		return -errno;
 	skeleton->links.task_exit = bpf_program__attach(skeleton->progs.task_exit);
 	return skeleton->links.task_exit ? 0 : -errno;
+}
+
+int xp_programs_attach_switches(struct xp_programs *programs)
+{
+	struct xprof_bpf *skeleton = programs->skeleton;
+
+	skeleton->links.switch_threads = bpf_program__attach(skeleton->progs.switch_threads);
+	return skeleton->links.switch_threads ? 0 : -errno;
+}
+
+void xp_programs_detach_switches(struct xp_programs *programs)
+{
+	bpf_link__destroy(programs->skeleton->links.switch_threads);
+	programs->skeleton->links.switch_threads = NULL;
 }
 
 int xp_programs_add_target(struct xp_programs *programs, pid_t pid)

@@ -21,6 +21,7 @@ struct xp_programs_options {
 	bool stub;	   /* load the programs for the stub of patched sleds */
 	bool threads;	   /* load the programs for tasks that share a process's memory */
 	bool samples;	   /* load the program for sampling events, and that for changes of JIT code */
+	bool switches;	   /* load the program for switches of threads: those of targets, or as said below */
 	uint32_t counters; /* number of call counters, for the program that counts calls; 0: do not load it */
 	enum xp_sample_stacks stacks;
 	bool uprobe_multi; /* programs for uprobe_multi links; otherwise for perf events */
@@ -29,6 +30,8 @@ struct xp_programs_options {
 	bool births; /* count the threads and children that targets create, and record samples of CPUs while told to */
 	uint64_t exec_inode; /* --exec: processes that run this file become targets; 0: none */
 	unsigned int args;   /* 1..XP_ARGS_MAX */
+	bool switches_of_all;
+	pid_t switches_of_tid; /* 0: no thread in particular */
 };
 
 struct xp_programs {
@@ -49,6 +52,10 @@ void xp_programs_close(struct xp_programs *programs);
 int xp_programs_set_clock(struct xp_programs *programs, const struct xp_clock *clock);
 /* Attaches to exec, fork and exit of targets, and with `threads` to new tasks that share their memory. */
 int xp_programs_attach_tasks(struct xp_programs *programs);
+
+/* Attaches to the scheduler's switches of threads. Returns 0 or -errno. */
+int xp_programs_attach_switches(struct xp_programs *programs);
+void xp_programs_detach_switches(struct xp_programs *programs);
 
 int xp_programs_add_target(struct xp_programs *programs, pid_t pid);
 bool xp_programs_is_target(const struct xp_programs *programs, pid_t pid);

@@ -61,6 +61,7 @@ int xp_finish_detach(struct xp_recording *recording)
 
 	if (recording->sampling.sampler)
 		xp_sampler_stop(recording->sampling.sampler);
+	xp_programs_detach_switches(&recording->bpf.programs);
 	if (recording->probes.throttle)
 		xp_throttle_end(recording->probes.throttle);
 	xp_attach_detach_all(recording->probes.attach);

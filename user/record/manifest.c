@@ -208,6 +208,8 @@ static json_t *samples_value(const struct xp_manifest_samples *samples)
 	put_number(&section, "written", samples->written);
 	put_number(&section, "lost", samples->lost);
 	put_number(&section, "idle", samples->idle);
+	put_number(&section, "switches", samples->switches);
+	put_number(&section, "switches_lost", samples->switches_lost);
 	put_number(&section, "missed", samples->missed);
 	put_number(&section, "kernel", samples->kernel);
 	put_number(&section, "sideband_lost", samples->sideband_lost);

@@ -174,6 +174,8 @@ struct xp_manifest_samples {
 	uint64_t written;
 	uint64_t lost;
 	uint64_t idle;
+	uint64_t switches; /* of threads, seen = written + lost */
+	uint64_t switches_lost;
 	uint64_t missed; /* periods without a sample, see xp_sampler_periods() */
 	uint64_t kernel; /* written samples in the kernel */
 	/* How often the kernel had no room for side-band events, or a CPU came back; /proc was then read again. */

@@ -112,6 +112,11 @@ bool xp_plan_chooses_events(const struct xp_plan *plan, const struct xp_options 
 	return plan->samples && !options->all && !options->tid;
 }
 
+bool xp_plan_switches(const struct xp_plan *plan, const struct xp_options *options)
+{
+	return options->switch_events && plan->samples && !options->no_perf_data;
+}
+
 /* The time to create a ring grows with its size: a ring for samples alone is only as large as they may need. */
 uint64_t xp_plan_ring_bytes(const struct xp_plan *plan, const struct xp_options *options)
 {
@@ -120,7 +125,7 @@ uint64_t xp_plan_ring_bytes(const struct xp_plan *plan, const struct xp_options 
 
 	if (options->buffer_bytes)
 		return options->buffer_bytes;
-	if (plan->sleds || options->period)
+	if (plan->sleds || options->period || xp_plan_switches(plan, options))
 		return RING_BYTES;
 	if (xp_plan_stacks(options) == XP_STACKS_DUMP)
 		sample_bytes += XP_STACK_BYTES_MAX;

@@ -44,6 +44,8 @@ void xp_plan_choose_stub(struct xp_plan *plan);
 enum xp_sample_stacks xp_plan_stacks(const struct xp_options *options);
 /* Whether the events of threads or those of CPUs sample, as it suits the targets. */
 bool xp_plan_chooses_events(const struct xp_plan *plan, const struct xp_options *options);
+/* Whether switches of threads are recorded, for perf.data. */
+bool xp_plan_switches(const struct xp_plan *plan, const struct xp_options *options);
 /* The size of each CPU's ring buffer. */
 uint64_t xp_plan_ring_bytes(const struct xp_plan *plan, const struct xp_options *options);
 

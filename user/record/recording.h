@@ -145,6 +145,7 @@ struct xp_totals {
 	uint64_t lost;		 /* lost_ring + events that could not be stored */
 	uint64_t samples;	 /* in profiles */
 	uint64_t samples_lost;	 /* no room in a ring buffer; samples seen = samples + samples_lost */
+	uint64_t switches_lost;	 /* switches of threads, likewise */
 	uint64_t idle;		 /* samples of idle CPUs, which are only counted */
 	uint64_t missed;	 /* periods without a sample, see xp_sampler_periods() */
 	size_t processes;

@@ -82,6 +82,10 @@ static int take(struct xp_recording *recording, const struct xp_event *record, s
 		err = xp_sampling_apply_sideband(&recording->sampling, tsc);
 	if (err)
 		return err;
+	if (kind == XP_EVENT_SAMPLE && xp_event_fn(record) & XP_SAMPLE_SWITCH) {
+		xp_sampling_switch(recording, (const struct xp_event_switch *)record, tsc, cpu);
+		return 0;
+	}
 	if (kind == XP_EVENT_SAMPLE)
 		return tsc > recording->traced.processes.stop_tsc
 			   ? 0

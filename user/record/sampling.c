@@ -120,6 +120,7 @@ static int setup_perf(struct xp_recording *recording)
 		.event = xp_sampler_event(sampler),
 		.period = recording->options->period,
 		.uncompressed = recording->options->no_compression,
+		.switches = recording->options->switch_events,
 		.describe = xp_programs_describe,
 		.describe_arg = &recording->bpf.programs,
 		.late_ns = 2 * XP_SAMPLES_WAIT_NS,
@@ -327,6 +328,17 @@ int xp_sampling_apply_sideband(struct xp_sampling *sampling, uint64_t tsc)
 	while (!err && sampling->sideband && (event = xp_sideband_next(sampling->sideband, tsc)))
 		err = apply_event(&sampling->samples, event);
 	return err;
+}
+
+void xp_sampling_switch(struct xp_recording *recording, const struct xp_event_switch *record, uint64_t tsc,
+			unsigned int cpu)
+{
+	struct xp_sampling *sampling = &recording->sampling;
+
+	if (tsc > recording->traced.processes.stop_tsc || cpu >= sampling->cpu_count || !sampling->cpus[cpu])
+		return;
+	sampling->switches++;
+	xp_perf_out_switch(sampling->samples.perf, record, tsc, cpu);
 }
 
 int xp_sampling_repair(struct xp_sampling *sampling)

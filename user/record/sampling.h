@@ -21,7 +21,8 @@ struct xp_sampling {
 	struct xp_sampler *sampler; /* NULL: nothing is sampled */
 	struct xp_sideband *sideband;
 	struct xp_samples samples;
-	bool *cpus; /* that may be sampled: of the machine, or those of --cpu */
+	uint64_t switches; /* events of the scheduler in perf.data */
+	bool *cpus;	   /* that may be sampled: of the machine, or those of --cpu */
 	size_t cpu_count;
 	/* Now: always with --all, otherwise while targets create threads and children, or get a CPU often. */
 	bool samples_cpus;
@@ -47,6 +48,9 @@ int xp_sampling_add_cpus(struct xp_sampling *sampling);
 
 /* Applies what the side-band reported before this TSC. Does nothing without sampling, as all below. */
 int xp_sampling_apply_sideband(struct xp_sampling *sampling, uint64_t tsc);
+/* A switch of threads, for perf.data. */
+void xp_sampling_switch(struct xp_recording *recording, const struct xp_event_switch *record, uint64_t tsc,
+			unsigned int cpu);
 /* Call it well before xp_sampling_setup(): learns how often the targets are given a CPU meanwhile. */
 void xp_sampling_look(struct xp_recording *recording);
 /*

@@ -88,6 +88,9 @@ static int open_bpf_side(struct xp_recording *recording)
 		.stub = recording->plan.may_patch,
 		.threads = recording->plan.memory,
 		.uprobe_multi = recording->plan.multi,
+		.switches = xp_plan_switches(&recording->plan, options),
+		.switches_of_all = options->all,
+		.switches_of_tid = (pid_t)options->tid,
 		.counters = options->max_overhead > 0 ? XP_THROTTLE_COUNTERS : 0,
 	};
 
@@ -116,6 +119,8 @@ static int setup_kernel(struct xp_recording *recording)
 		err = xp_programs_attach_tasks(&recording->bpf.programs);
 	if (!err && recording->plan.samples)
 		err = xp_sampling_setup(recording);
+	if (!err && xp_plan_switches(&recording->plan, options))
+		err = xp_programs_attach_switches(&recording->bpf.programs);
 	if (err && !recording->why[0])
 		snprintf(recording->why, sizeof(recording->why),
 			 "cannot set up the BPF side: %s; `xprof doctor` shows what is "

@@ -26,8 +26,10 @@ void xp_recording_totals(const struct xp_recording *recording, struct xp_totals 
 	}
 	totals->lost_ring = xp_bpf_side_lost(&recording->bpf, 0, XP_EVENT_TYPED) + recording->bpf.missed;
 	totals->samples_lost = xp_bpf_side_lost(&recording->bpf, XP_EVENT_SAMPLE, XP_EVENT_SAMPLE);
-	for (unsigned int cpu = 0; cpu < recording->bpf.programs.cpus; cpu++)
+	for (unsigned int cpu = 0; cpu < recording->bpf.programs.cpus; cpu++) {
 		totals->idle += recording->bpf.counters[cpu].idle;
+		totals->switches_lost += recording->bpf.counters[cpu].switches_lost;
+	}
 	totals->samples_lost += recording->sampling.samples.unstored;
 	totals->samples = recording->sampling.samples.samples - recording->sampling.samples.unstored;
 	if (recording->sampling.sampler)
@@ -248,6 +250,10 @@ static void print_samples(const struct xp_recording *recording, const struct xp_
 			" periods of the threads' CPU time have no sample: interrupts were off, a hypervisor "
 			"had taken the CPU, or threads were shorter than a period",
 			totals->missed);
+	if (recording->options->switch_events)
+		xp_info("%" PRIu64 " switches of threads seen = %" PRIu64 " written + %" PRIu64 " lost",
+			recording->sampling.switches + totals->switches_lost, recording->sampling.switches,
+			totals->switches_lost);
 	if (recording->sampling.samples.stacks)
 		print_stacks(recording);
 	print_jit(recording);

@@ -282,6 +282,8 @@ static struct xp_manifest_samples manifest_samples(const struct xp_recording *re
 		.written = totals->samples,
 		.lost = totals->samples_lost,
 		.idle = totals->idle,
+		.switches = recording->sampling.switches,
+		.switches_lost = totals->switches_lost,
 		.missed = totals->missed,
 		.kernel = recording->sampling.samples.kernel_samples,
 		.sideband_lost = xp_sideband_lost(recording->sampling.sideband),

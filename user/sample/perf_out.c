@@ -20,7 +20,9 @@
 #include "sample/perf_kernel.h"
 #include "sample/perf_machine.h"
 #include "sample/perf_maps.h"
+#include "sample/perf_switches.h"
 #include "sample/perf_threads.h"
+#include "target/target.h"
 
 /* zstd's fastest level: 0.4 us for a sample of 375 bytes, which becomes 15 bytes; higher levels reach 13. */
 #define COMPRESSION_LEVEL 1
@@ -33,6 +35,7 @@ struct xp_perf_out {
 	int err;		  /* the first one */
 	struct xp_perf_maps maps; /* perfdata is NULL before the first record */
 	struct xp_perf_threads threads;
+	struct xp_perf_switches switches;
 	unsigned int round; /* incremented when everything is to be written again */
 	uint64_t samples;
 	uint64_t bytes;
@@ -169,6 +172,7 @@ static bool start(struct xp_perf_out *out)
 		.event_config = out->options.hardware ? PERF_COUNT_HW_CPU_CYCLES : PERF_COUNT_SW_CPU_CLOCK,
 		.period = out->options.period,
 		.late_ns = out->options.late_ns,
+		.switches = out->options.switches,
 		.compression_level = out->options.uncompressed ? 0 : COMPRESSION_LEVEL,
 	};
 	const struct xp_clock_pair *mono = &out->options.clock->mono;
@@ -230,7 +234,19 @@ static uint64_t before(const struct xp_perf_out *out, uint64_t tsc)
 	return tsc - xp_clock_ticks(out->options.clock, 1) - 1;
 }
 
-void xp_perf_out_seen(struct xp_perf_out *out, const struct xp_event_sample *record, uint64_t tsc,
+/*
+ * A sampled thread has a CPU. One without user code may be ending: nothing tells when it leaves its CPU for good. Later
+ * samples say nothing new: they may come while the thread is leaving.
+ */
+static void on_sampled(struct xp_perf_out *out, const struct xp_event_sample *record, uint64_t tsc, unsigned int cpu,
+		       struct xp_perf_thread *thread)
+{
+	if (out->options.switches && thread->running == XP_PERF_RUNNING_UNKNOWN &&
+	    !(xp_event_fn(&record->head) & XP_SAMPLE_NO_USER))
+		fail(out, xp_perf_switches_in(&out->switches, out->maps.perfdata, thread, before(out, tsc), cpu));
+}
+
+void xp_perf_out_seen(struct xp_perf_out *out, const struct xp_event_sample *record, uint64_t tsc, unsigned int cpu,
 		      const struct xp_address_space *space)
 {
 	pid_t pid = record->head.pid, tid = record->head.tid;
@@ -243,10 +259,13 @@ void xp_perf_out_seen(struct xp_perf_out *out, const struct xp_event_sample *rec
 		put_process(out, before(out, tsc), thread, space);
 	if (tid != pid)
 		thread = xp_perf_threads_get(&out->threads, pid, tid);
-	if (!thread)
+	if (!thread) {
 		fail(out, -ENOMEM);
-	else if (!thread->is_named || memcmp(thread->comm, record->comm, sizeof(thread->comm)))
+		return;
+	}
+	if (!thread->is_named || memcmp(thread->comm, record->comm, sizeof(thread->comm)))
 		put_name(out, before(out, tsc), thread, record->comm, false);
+	on_sampled(out, record, tsc, cpu, thread);
 }
 
 static void on_new_thread(struct xp_perf_out *out, const struct xp_sideband_event *event)
@@ -283,9 +302,22 @@ static void on_exit_of(struct xp_perf_out *out, const struct xp_sideband_event *
 {
 	struct xp_perf_thread *thread = xp_perf_threads_find(&out->threads, event->tid);
 
+	if (thread && thread->pid == event->pid)
+		fail(out, xp_perf_switches_end(out->maps.perfdata, thread, event->tsc));
 	if (thread && thread->pid == event->pid && (thread->is_named || thread->mapped))
 		fail(out, xp_perfdata_exit(out->maps.perfdata, event->tsc, event->pid, event->tid, event->ppid));
 	xp_perf_threads_remove(&out->threads, event->tid);
+}
+
+/* The thread that executes a program takes the id of the first one, and no exit is reported of its own id. */
+static void end_other_threads(struct xp_perf_out *out, const struct xp_sideband_event *event)
+{
+	for (size_t i = 0; i < out->threads.by_tid.count; i++) {
+		struct xp_perf_thread *thread = out->threads.by_tid.entries[i].pointer;
+
+		if (thread->pid == event->pid && thread->tid != event->tid)
+			fail(out, xp_perf_switches_end(out->maps.perfdata, thread, event->tsc));
+	}
 }
 
 static void on_name(struct xp_perf_out *out, const struct xp_sideband_event *event)
@@ -294,6 +326,8 @@ static void on_name(struct xp_perf_out *out, const struct xp_sideband_event *eve
 	bool exec = event->kind == XP_SIDEBAND_EXEC;
 	char comm[sizeof(thread->comm)] = "";
 
+	if (exec)
+		end_other_threads(out, event);
 	if (!thread || thread->pid != event->pid || !(exec ? thread->mapped : thread->is_named))
 		return;
 	memcpy(comm, event->text, strnlen(event->text, sizeof(comm) - 1));
@@ -481,6 +515,46 @@ void xp_perf_out_sample(struct xp_perf_out *out, const struct xp_event_sample *r
 		addresses[i] = frames[i].address;
 	fail(out, xp_perfdata_sample(out->maps.perfdata, &sample));
 	out->samples += !out->err;
+	if (!out->err)
+		keep_room(out);
+}
+
+/* The entry of a thread that has a switch, with a name: perf would show an unnamed one by its number. */
+static struct xp_perf_thread *thread_of_switch(struct xp_perf_out *out, uint64_t tsc, pid_t pid, pid_t tid)
+{
+	struct xp_perf_thread *process = xp_perf_threads_get(&out->threads, pid, pid), *thread;
+	char comm[sizeof(thread->comm)] = "";
+
+	if (process && process->ppid)
+		put_fork(out, before(out, tsc), process);
+	thread = process ? xp_perf_threads_get(&out->threads, pid, tid) : NULL;
+	if (!thread)
+		fail(out, -ENOMEM);
+	if (!thread || thread->is_named)
+		return thread;
+	xp_target_thread_name(pid, tid, comm);
+	if (comm[0])
+		put_name(out, before(out, tsc), thread, comm, false);
+	return thread;
+}
+
+void xp_perf_out_switch(struct xp_perf_out *out, const struct xp_event_switch *record, uint64_t tsc, unsigned int cpu)
+{
+	uint32_t flags = xp_event_fn(&record->head);
+	pid_t tid = record->head.tid, next_tid = record->next_tid;
+	struct xp_perf_thread *thread = xp_perf_threads_find(&out->threads, tid);
+
+	if (!start(out))
+		return;
+	/* The side-band may already have told the end of a thread. */
+	if (tid && !(flags & XP_SWITCH_DEAD))
+		thread = thread_of_switch(out, tsc, record->head.pid, tid);
+	if (tid && thread)
+		fail(out, xp_perf_switches_out(&out->switches, out->maps.perfdata, thread, tsc, cpu,
+					       flags & XP_SWITCH_RUNNABLE));
+	thread = next_tid ? thread_of_switch(out, tsc, record->next_pid, next_tid) : NULL;
+	if (thread)
+		fail(out, xp_perf_switches_in(&out->switches, out->maps.perfdata, thread, tsc, cpu));
 	if (!out->err)
 		keep_room(out);
 }

@@ -40,6 +40,7 @@ struct xp_perf_out_options {
 	const char *event;
 	uint64_t period; /* of each sample: cycles or ns */
 	bool uncompressed;
+	bool switches;		    /* there will be xp_perf_out_switch() */
 	xp_ksym_describe *describe; /* names BPF programs; NULL: they have no names */
 	void *describe_arg;
 	uint64_t late_ns; /* a sample may arrive this much later than others with greater TSCs */
@@ -55,13 +56,15 @@ void xp_perf_out_free(struct xp_perf_out *out);
  * A sample has left the merge, possibly without its frames yet: writes the current state of its process and thread.
  * space: of the process.
  */
-void xp_perf_out_seen(struct xp_perf_out *out, const struct xp_event_sample *record, uint64_t tsc,
+void xp_perf_out_seen(struct xp_perf_out *out, const struct xp_event_sample *record, uint64_t tsc, unsigned int cpu,
 		      const struct xp_address_space *space);
 /*
  * Writes a sample after xp_perf_out_seen(). frames: the kernel frames as in record, then the user frames; count >= 1.
  */
 void xp_perf_out_sample(struct xp_perf_out *out, const struct xp_event_sample *record, uint64_t tsc, unsigned int cpu,
 			const struct xp_frame *frames, size_t count);
+/* A switch of threads has left the merge. */
+void xp_perf_out_switch(struct xp_perf_out *out, const struct xp_event_switch *record, uint64_t tsc, unsigned int cpu);
 /*
  * A side-band event. Call these before and after the event changes the address space of its process. NULL: nothing is
  * known of it.

@@ -9,11 +9,20 @@
 
 #include "base/u64_map.h"
 
+/* Whether a thread has a CPU, as the file says. */
+enum xp_perf_running {
+	XP_PERF_RUNNING_UNKNOWN,
+	XP_PERF_RUNNING,
+	XP_PERF_NOT_RUNNING,
+};
+
 struct xp_perf_thread {
 	pid_t pid;
 	pid_t tid;
 	char comm[16]; /* as last written; the kernel's bytes, not cleaned */
 	bool is_named; /* the name has been written */
+	enum xp_perf_running running;
+	uint32_t cpu; /* that it took last */
 	/* For a process (tid == pid) only: */
 	unsigned int mapped; /* the round in which the mappings were written; 0: not yet */
 	pid_t ppid;	     /* 0: unknown, or already written */

@@ -328,7 +328,7 @@ int xp_samples_record(struct xp_samples *samples, const struct xp_event *event, 
 	sample.image = process->image;
 	sample.space = process->space;
 	if (samples->perf)
-		xp_perf_out_seen(samples->perf, record, tsc, process->space);
+		xp_perf_out_seen(samples->perf, record, tsc, cpu, process->space);
 	if (!samples->stacks || xp_event_fn(event) & XP_SAMPLE_NO_USER)
 		return take_frames(samples, &sample, record);
 	err = unwind(samples, &sample, record, true);
