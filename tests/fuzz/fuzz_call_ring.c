@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
  * Fuzzes the reader of call rings: a process writes whatever it likes there, at any time. The reader must end, stay in
- * its memory, and return no more than it was asked for, in the order of time.
+ * its memory, and return no more than it was asked for, in the order of time. What the calls make of their thread must
+ * be chunks of a log, with each record accounted for.
  */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "sled/call_ring.h"
+#include "trace/ring_calls.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -20,6 +22,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 #define RECORDS 1024u
 #define ROOM 100u
 #define NOW (1ull << 50)
+#define PID 7
+#define TID 8
+#define FUNCTIONS 64u
 
 enum step_kind {
 	STEP_WRITE, /* a record, where the reader is or some records further */
@@ -30,6 +35,7 @@ enum step_kind {
 	STEP_COUNT,
 	STEP_WRAP, /* from now on the writer overwrites */
 	STEP_HOLD,
+	STEP_LOG, /* takes what there is, into the log of the thread */
 	STEP_KINDS,
 };
 
@@ -57,8 +63,71 @@ static void take(struct xp_call_ring *ring, const struct xp_call_range *range, s
 		CHECK(calls[i].tsc < range->until_tsc && calls[i].word);
 }
 
-static void do_step(struct xp_call_ring *ring, const struct step *step)
+static int check_chunk(void *arg, struct xp_thread *thread)
 {
+	(void)arg;
+	CHECK(!xp_fdr_chunk_scan(thread->enc.buf, thread->enc.len, NULL));
+	return 0;
+}
+
+static void ignore(void *arg, uint32_t fn_id)
+{
+	(void)arg;
+	(void)fn_id;
+}
+
+static struct xp_process *begin_process(struct xp_processes *processes)
+{
+	static struct xp_sled_table table = { .function_count = FUNCTIONS };
+	static struct xp_function_budget budget[FUNCTIONS + 1];
+	static struct xp_object objects[2] = { { .table = &table },
+					       { .table = &table, .fn_base = FUNCTIONS, .budget = budget } };
+	const struct xp_sled_result sleds = { .attached = 2, .begin_tsc = 100 };
+	const struct xp_target_info info = { .comm = "program" };
+	struct xp_process *process;
+
+	for (unsigned int i = 0; i <= FUNCTIONS; i++)
+		budget[i] = (struct xp_function_budget){ .out_tsc = i % 4 ? UINT64_MAX : NOW };
+	xp_processes_init(processes);
+	CHECK(!xp_processes_add(processes, &process, PID, &info, 1));
+	process->thread_options.sink = check_chunk;
+	process->thread_options.synthesized = ignore;
+	CHECK(!xp_functions_add(&process->functions, &objects[0], &sleds));
+	CHECK(!xp_functions_add(&process->functions, &objects[1], &sleds));
+	return process;
+}
+
+static void end_process(struct xp_processes *processes)
+{
+	const struct xp_counts *counts = &processes->first->sums.counts;
+
+	CHECK(!xp_processes_end_thread(processes, TID));
+	CHECK(counts->seen == counts->written + xp_counts_filtered(counts));
+	CHECK(counts->in_memory <= counts->seen);
+	processes->first->live = false;
+	xp_processes_free(processes);
+}
+
+static void log_calls(struct xp_process *process, struct xp_thread_ring *ring, const struct step *step)
+{
+	struct xp_call_range range = { .until_tsc = step->time, .end = UINT64_MAX, .now_tsc = NOW, .all = true };
+	const struct xp_thread *thread = xp_u64_map_get(&process->all->threads, TID);
+	const uint64_t before = process->sums.counts.seen + (thread ? thread->counts.seen : 0);
+	const uint64_t back = ring->ring.taken_back, next = ring->ring.next;
+	const unsigned int kept = ring->ring.hole_count + ring->ring.pending_count;
+	uint64_t seen;
+
+	process->reading.work = 0;
+	CHECK(!xp_ring_calls_take(process, ring, TID, &range));
+	thread = xp_u64_map_get(&process->all->threads, TID);
+	seen = process->sums.counts.seen + (thread ? thread->counts.seen : 0) - before;
+	/* Holes become records later. */
+	CHECK(seen <= ring->ring.next - next + kept + 2 * (ring->ring.taken_back - back));
+}
+
+static void do_step(struct xp_process *process, struct xp_thread_ring *thread_ring, const struct step *step)
+{
+	struct xp_call_ring *ring = &thread_ring->ring;
 	struct xp_call_range range = { .until_tsc = UINT64_MAX, .end = UINT64_MAX, .now_tsc = NOW };
 	struct xp_call_record *record;
 
@@ -67,7 +136,7 @@ static void do_step(struct xp_call_ring *ring, const struct step *step)
 		record = &ring->records[(ring->next + (uint64_t)step->where) & ring->mask];
 		record->time = step->time;
 		record->word = step->word;
-		record->sp = step->word;
+		record->sp = step->room;
 		break;
 	case STEP_HEAD:
 		ring->slot->head = ring->next + (uint64_t)step->where;
@@ -93,6 +162,9 @@ static void do_step(struct xp_call_ring *ring, const struct step *step)
 		take(ring, &range, step->room % (ROOM + 1));
 		xp_call_ring_release(ring);
 		break;
+	case STEP_LOG:
+		log_calls(process, thread_ring, step);
+		break;
 	case STEP_COUNT:
 		ring->slot->taken_back = step->time;
 		range.now_tsc = ring->taken_back_tsc + step->word;
@@ -110,16 +182,19 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static struct xp_call_record records[RECORDS];
 	struct xp_call_slot slot = { 0 };
-	struct xp_call_ring ring;
+	struct xp_thread_ring ring = { 0 };
+	struct xp_processes processes = { 0 };
+	struct xp_process *process = begin_process(&processes);
 	struct step step;
 
 	memset(records, 0, sizeof(records));
-	xp_call_ring_begin(&ring, &slot, records, RECORDS);
+	xp_call_ring_begin(&ring.ring, &slot, records, RECORDS);
 	for (; size >= sizeof(step); data += sizeof(step), size -= sizeof(step)) {
 		memcpy(&step, data, sizeof(step));
-		do_step(&ring, &step);
+		do_step(process, &ring, &step);
 	}
-	xp_call_ring_end(&ring);
-	CHECK(ring.hole_count == 0);
+	xp_call_ring_end(&ring.ring);
+	CHECK(ring.ring.hole_count == 0);
+	end_process(&processes);
 	return 0;
 }

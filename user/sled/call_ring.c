@@ -337,10 +337,12 @@ static size_t take_ordered(struct xp_call_ring *ring, const struct xp_call_range
 	size_t count = 0;
 
 	for (; cursor.next < cursor.end && cursor.word; count++) {
+		struct xp_call_behind behind = xp_call_cursor_behind(&cursor);
+
 		calls[count] = call_of(cursor.time, cursor.word, range->now_tsc);
-		if (calls[count].tsc >= range->until_tsc || !xp_call_cursor_is_ordered(&cursor))
+		if (calls[count].tsc >= range->until_tsc || !xp_call_cursor_is_ordered(&cursor, behind))
 			break;
-		xp_call_cursor_take(&cursor);
+		xp_call_cursor_take(&cursor, behind);
 	}
 	ring->next = cursor.next;
 	return count;

@@ -116,14 +116,16 @@ struct xp_call_cursor {
 	struct xp_call_record *records;
 	uint64_t mask;
 	uint64_t next;
-	uint64_t end;		       /* the number of a record in the ring */
-	struct xp_call_record *record; /* the next one */
-	uint64_t time;		       /* of the next one, with the CPU in the low bits, as it was written */
-	uint64_t word;		       /* 0: it is not committed */
-	struct xp_call_record *after;  /* the one behind it, once it was looked at */
-	uint64_t time_after;
-	uint64_t word_after;
+	uint64_t end;  /* the number of a record in the ring */
+	uint64_t time; /* of the next one, with the CPU in the low bits, as it was written */
+	uint64_t word; /* 0: it is not committed */
 };
+
+/*
+ * The writer's CPU has the lines of the ring, and the reader writes to them, too: it asks for a line so many records
+ * before it gets there, if the writer is farther ahead. Without that, it waits for each line twice.
+ */
+#define XP_CALL_RING_AHEAD 64u
 
 /* The word and the stack pointer of a record, which are one store of the writer; 0: it is not committed. */
 static inline uint64_t xp_call_record_word(const struct xp_call_record *record)
@@ -164,7 +166,7 @@ static inline uint64_t xp_call_ring_end_of(const struct xp_call_ring *ring, cons
 static inline struct xp_call_cursor xp_call_cursor_begin(const struct xp_call_ring *ring,
 							 const struct xp_call_range *range, size_t room)
 {
-	struct xp_call_record *record = &ring->records[ring->next & ring->mask];
+	const struct xp_call_record *record = &ring->records[ring->next & ring->mask];
 	uint64_t end = xp_call_ring_end_of(ring, range);
 
 	return (struct xp_call_cursor){
@@ -172,7 +174,6 @@ static inline struct xp_call_cursor xp_call_cursor_begin(const struct xp_call_ri
 		.mask = ring->mask,
 		.next = ring->next,
 		.end = end < ring->next + room ? end : ring->next + room,
-		.record = record,
 		.word = xp_call_record_word(record),
 		.time = xp_call_record_time(record),
 	};
@@ -181,23 +182,38 @@ static inline struct xp_call_cursor xp_call_cursor_begin(const struct xp_call_ri
 /* Gives the writer the room of the records before `next`. */
 void xp_call_ring_advance(struct xp_call_ring *ring, uint64_t next);
 
-/* Whether the record behind the next one is not older. */
-static inline __attribute__((always_inline)) bool xp_call_cursor_is_ordered(struct xp_call_cursor *cursor)
+/* What is behind the next record, read once. */
+struct xp_call_behind {
+	uint64_t time;
+	uint64_t word;
+};
+
+static inline __attribute__((always_inline)) struct xp_call_behind
+xp_call_cursor_behind(const struct xp_call_cursor *cursor)
 {
-	cursor->after = &cursor->records[(cursor->next + 1) & cursor->mask];
-	cursor->word_after = xp_call_record_word(cursor->after);
-	cursor->time_after = xp_call_record_time(cursor->after);
-	return !cursor->word_after || cursor->time_after >> XP_CALL_CPU_BITS >= cursor->time >> XP_CALL_CPU_BITS;
+	const struct xp_call_record *record = &cursor->records[(cursor->next + 1) & cursor->mask];
+
+	return (struct xp_call_behind){ .word = xp_call_record_word(record), .time = xp_call_record_time(record) };
+}
+
+/* Whether it is not older than the next record. It may be said to be, of two CPUs at the same time. */
+static inline bool xp_call_cursor_is_ordered(const struct xp_call_cursor *cursor, struct xp_call_behind behind)
+{
+	return !behind.word || behind.time >= cursor->time;
 }
 
 /* Takes the record, which is committed and ordered. */
-static inline __attribute__((always_inline)) void xp_call_cursor_take(struct xp_call_cursor *cursor)
+static inline __attribute__((always_inline)) void xp_call_cursor_take(struct xp_call_cursor *cursor,
+								      struct xp_call_behind behind)
 {
-	__atomic_store_n((uint64_t *)cursor->record + 1, 0, __ATOMIC_RELAXED);
+	uint64_t *word = (uint64_t *)&cursor->records[cursor->next & cursor->mask] + 1;
+
+	__atomic_store_n(word, 0, __ATOMIC_RELAXED);
+	if (!(cursor->next % 4) && cursor->end - cursor->next > XP_CALL_RING_AHEAD)
+		__builtin_prefetch(&cursor->records[(cursor->next + XP_CALL_RING_AHEAD) & cursor->mask], 1);
 	cursor->next++;
-	cursor->record = cursor->after;
-	cursor->word = cursor->word_after;
-	cursor->time = cursor->time_after;
+	cursor->word = behind.word;
+	cursor->time = behind.time;
 }
 
 /*

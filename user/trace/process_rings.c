@@ -185,6 +185,16 @@ static bool fell_through(const struct xp_event *event, size_t size)
 	       ((const struct xp_event_call *)event)->fell_through;
 }
 
+/*
+ * Whether all that is before this record of BPF was taken: a thread that finds its ring full makes thousands of such
+ * records in a row.
+ */
+static bool is_taken_until(const struct xp_call_ring *ring, xp_event_position position)
+{
+	return position && !xp_call_ring_is_disordered(ring) &&
+	       (int64_t)(xp_call_ring_number(ring, position - 1) - ring->next) <= 0;
+}
+
 int xp_processes_take_before(struct xp_processes *processes, const struct xp_event *event, size_t size, uint64_t tsc)
 {
 	struct xp_process *process = xp_processes_find(processes, (pid_t)event->pid);
@@ -198,11 +208,13 @@ int xp_processes_take_before(struct xp_processes *processes, const struct xp_eve
 
 	if (process && fell_through(event, size))
 		++*(ring ? &process->fallen.full : &process->fallen.no_ring);
+	position = ring ? xp_event_get_position(event, size) : 0;
+	if (!ring || is_taken_until(&ring->ring, position))
+		return 0;
 	/* The calls of a process that makes too much work come later, as if they had come with this record. */
-	if (!ring || xp_ring_turn_is_over(process) || reading->window_calls > WINDOW_CALLS)
+	if (xp_ring_turn_is_over(process) || reading->window_calls > WINDOW_CALLS)
 		return 0;
 	calls = reading->calls;
-	position = xp_event_get_position(event, size);
 	range = before(ring, position, tsc + (position ? xp_clock_ticks(processes->clock, END_MARGIN_NS) : 0));
 	/* What was taken back is counted elsewhere: the next thread may have taken back since. */
 	range.has_taken_back = true;

@@ -17,9 +17,9 @@ struct plain_functions {
 	struct xp_function_budget *budget;
 };
 
-static bool find_plain_functions(const struct xp_process *process, uint32_t word, struct plain_functions *functions)
+static bool find_plain_functions(const struct xp_process *process, uint32_t fn, struct plain_functions *functions)
 {
-	uint32_t fn = word & XP_FN_MAX, id;
+	uint32_t id;
 	const struct xp_range *range = xp_functions_find(&process->functions, fn, &id);
 
 	if (!range || fn != range->fn_base + id)
@@ -34,45 +34,73 @@ static bool find_plain_functions(const struct xp_process *process, uint32_t word
 	return true;
 }
 
+/* Times of records, with the CPU: all plain calls of a run have the upper bits of now, and one CPU. */
+struct plain_times {
+	uint64_t tsc_high;
+	uint64_t last; /* of the last call of the thread */
+	uint64_t end;
+};
+
+/* Returns false if no call is plain: the upper bits have changed. */
+static bool find_plain_times(const struct xp_thread *thread, const struct xp_call_range *range,
+			     struct plain_times *times)
+{
+	const uint64_t low = UINT64_MAX >> XP_CALL_CPU_BITS, high = range->now_tsc & ~low;
+	const uint64_t end_tsc = XP_MIN(range->until_tsc, thread->process->all->stop_tsc);
+
+	if ((thread->last_tsc & ~low) != high || end_tsc < high)
+		return false;
+	*times = (struct plain_times){
+		.tsc_high = high,
+		.last = thread->last_tsc << XP_CALL_CPU_BITS | thread->enc.cpu,
+		.end = end_tsc - high > low ? UINT64_MAX : (end_tsc - high) << XP_CALL_CPU_BITS,
+	};
+	return true;
+}
+
 /*
  * Takes plain calls, up to the first that is not. The process may write anything into the ring at any time: each
  * record's fields were read once, into the cursor. Returns their number.
  */
 static size_t take_plain(struct xp_thread *thread, struct xp_call_ring *ring, const struct xp_call_range *range)
 {
-	/* The low bits of a time are below those of now, or this is not a plain call: the caller sees to it. */
-	const uint64_t tsc_high = range->now_tsc & ~(UINT64_MAX >> XP_CALL_CPU_BITS);
-	const uint64_t end_tsc = XP_MIN(range->until_tsc, thread->process->all->stop_tsc);
-	const uint16_t cpu = thread->enc.cpu;
 	struct xp_call_cursor cursor = xp_call_cursor_begin(ring, range, CALLS_PER_RUN);
-	struct xp_thread_run run = xp_thread_run_begin(thread, cpu);
+	struct xp_thread_run run = xp_thread_run_begin(thread, thread->enc.cpu);
 	struct plain_functions functions = { 0 };
 	const uint64_t begin = cursor.next;
+	struct plain_times times;
 
+	if (!find_plain_times(thread, range, &times))
+		return 0;
 	while (cursor.next < cursor.end && cursor.word) {
-		uint32_t word = (uint32_t)cursor.word, kind = word >> XP_FN_BITS;
-		struct xp_function_budget *budget;
-		struct xp_call call = { .tsc = tsc_high | cursor.time >> XP_CALL_CPU_BITS };
+		const struct xp_call_behind behind = xp_call_cursor_behind(&cursor);
+		const uint64_t since_last = cursor.time - times.last;
+		uint32_t word = (uint32_t)cursor.word, kind = word >> XP_FN_BITS, fn = word & XP_FN_MAX;
+		struct xp_function_budget *budget = NULL;
 
-		if ((cursor.time & ((1u << XP_CALL_CPU_BITS) - 1)) != cpu || kind > XP_EVENT_TAIL_EXIT ||
-		    call.tsc >= end_tsc)
+		/* One test that it is not older, nor too young for the record, and of the same CPU. */
+		if (since_last & ~((uint64_t)UINT32_MAX << XP_CALL_CPU_BITS) || cursor.time >= times.end ||
+		    kind > XP_EVENT_TAIL_EXIT || !xp_call_cursor_is_ordered(&cursor, behind))
 			break;
-		if ((word & XP_FN_MAX) - functions.first >= functions.count &&
-		    !find_plain_functions(thread->process, word, &functions))
+		/* Later ones are not older. */
+		if (fn - functions.first >= functions.count &&
+		    (!find_plain_functions(thread->process, fn, &functions) ||
+		     (times.tsc_high | cursor.time >> XP_CALL_CPU_BITS) < functions.begin_tsc))
 			break;
-		if (call.tsc < functions.begin_tsc || !xp_call_cursor_is_ordered(&cursor))
+		if (functions.budget) {
+			budget = &functions.budget[1 + fn - functions.first];
+			if (xp_function_is_out(budget, times.tsc_high | cursor.time >> XP_CALL_CPU_BITS))
+				break;
+		}
+		if (!xp_thread_run_put(&run, since_last >> XP_CALL_CPU_BITS, word + functions.to_log,
+				       xp_ring_return_slot((uint32_t)(cursor.word >> 32), kind)))
 			break;
-		budget = functions.budget ? &functions.budget[1 + (word & XP_FN_MAX) - functions.first] : NULL;
-		if (budget && xp_function_is_out(budget, call.tsc))
-			break;
-		call.word = word + functions.to_log;
-		call.slot = xp_ring_return_slot((uint32_t)(cursor.word >> 32), kind);
-		if (!xp_thread_run_put(&run, call))
-			break;
-		xp_call_cursor_take(&cursor);
+		times.last = cursor.time;
+		xp_call_cursor_take(&cursor, behind);
 		if (budget && kind == XP_EVENT_ENTRY)
 			budget->calls[XP_CALLS_MEMORY]++;
 	}
+	run.last_tsc = times.tsc_high | times.last >> XP_CALL_CPU_BITS;
 	xp_thread_run_end(thread, &run);
 	xp_call_ring_advance(ring, cursor.next);
 	return cursor.next - begin;

@@ -30,16 +30,14 @@ static inline enum xp_fdr_function_kind xp_call_fdr_kind(struct xp_call call)
 	return (enum xp_fdr_function_kind)xp_call_kind(call);
 }
 
-/* The part of a thread's state that plain calls change. */
+/* The part of a thread's state that plain calls change. All zero: there are none now. */
 struct xp_thread_run {
-	uint8_t *chunk;
-	size_t len;
-	size_t cap;
-	struct xp_open_call *frames;
-	uint32_t depth;
-	uint32_t room;
-	uint64_t last_tsc;
-	uint64_t base_tsc;
+	uint8_t *to; /* in the chunk */
+	uint8_t *end;
+	struct xp_open_call *top; /* behind the innermost open call */
+	struct xp_open_call *bottom;
+	struct xp_open_call *roof;
+	uint64_t last_tsc;	/* the base of the next record, too */
 	const uint8_t *watched; /* by function id; NULL: none is */
 };
 
@@ -47,63 +45,66 @@ struct xp_thread_run {
 static inline struct xp_thread_run xp_thread_run_begin(const struct xp_thread *thread, uint16_t cpu)
 {
 	const struct xp_fdr_enc *enc = &thread->enc;
-	bool none = cpu != enc->cpu || thread->marks || thread->too_deep; /* no call is plain */
 
+	/* No call is plain. After a record that was left out, the times differ. */
+	if (!enc->buf || !thread->frames || cpu != enc->cpu || thread->marks || thread->too_deep ||
+	    enc->base_tsc != thread->last_tsc)
+		return (struct xp_thread_run){ 0 };
 	return (struct xp_thread_run){
-		.chunk = enc->buf,
-		.len = enc->len,
-		.cap = none ? enc->len : enc->cap,
-		.frames = thread->frames,
-		.depth = thread->depth,
-		.room = thread->room,
+		.to = enc->buf + enc->len,
+		.end = enc->buf + enc->cap,
+		.top = thread->frames + thread->depth,
+		.bottom = thread->frames,
+		.roof = thread->frames + thread->room,
 		.last_tsc = thread->last_tsc,
-		.base_tsc = enc->base_tsc,
 		.watched = thread->options->watched ? thread->options->watched->by_id : NULL,
 	};
 }
 
 static inline void xp_thread_run_end(struct xp_thread *thread, const struct xp_thread_run *run)
 {
-	uint64_t calls = (run->len - thread->enc.len) / XP_FDR_FUNCTION_BYTES;
+	size_t len = run->to ? (size_t)(run->to - thread->enc.buf) : thread->enc.len;
+	uint64_t calls = (len - thread->enc.len) / XP_FDR_FUNCTION_BYTES;
 
-	thread->depth = run->depth;
+	if (!calls)
+		return;
+	thread->depth = (uint32_t)(run->top - run->bottom);
 	thread->last_tsc = run->last_tsc;
 	thread->counts.seen += calls;
 	thread->counts.written += calls;
 	thread->chunk_written += calls;
-	thread->enc.base_tsc = run->base_tsc;
-	thread->enc.len = run->len;
+	thread->enc.base_tsc = run->last_tsc;
+	thread->enc.len = len;
 }
 
 /*
  * Puts a call that needs nothing but its record: it is deeper than all open calls, or the exit of the innermost one,
- * and nobody watches it. Returns false, and changes nothing, if this is another call. 4 ns a call in a long run.
+ * and nobody watches it. ticks: since the last call, at most UINT32_MAX. word and slot: as in struct xp_call. The
+ * caller sets run->last_tsc. Returns false, and changes nothing, if this is another call.
  */
-static inline __attribute__((always_inline)) bool xp_thread_run_put(struct xp_thread_run *run, struct xp_call call)
+static inline __attribute__((always_inline)) bool xp_thread_run_put(struct xp_thread_run *run, uint64_t ticks,
+								    uint32_t word, uint32_t slot)
 {
-	uint32_t fn_id = xp_call_fn(call), depth = run->depth;
+	uint32_t fn_id = word & XP_FN_MAX, kind = word >> XP_FN_BITS;
+	struct xp_open_call *top = run->top;
 
-	if (run->watched && run->watched[fn_id])
+	if (run->end - run->to < XP_FDR_FUNCTION_BYTES || (run->watched && run->watched[fn_id]))
 		return false;
-	if (run->cap - run->len < XP_FDR_FUNCTION_BYTES || call.tsc < run->last_tsc ||
-	    call.tsc - run->base_tsc > UINT32_MAX)
-		return false;
-	if (xp_call_kind(call) == XP_EVENT_ENTRY) {
-		if (depth == run->room || (depth && (int32_t)(call.slot - run->frames[depth - 1].slot) >= 0))
+	if (kind == XP_EVENT_ENTRY) {
+		if (top == run->roof || (top != run->bottom && (int32_t)(slot - top[-1].slot) >= 0))
 			return false;
-		run->frames[depth] = (struct xp_open_call){ fn_id, call.slot };
-		run->depth = depth + 1;
+		*top = (struct xp_open_call){ fn_id, slot };
+		run->top = top + 1;
 	} else {
-		if (!depth || run->frames[depth - 1].fn_id != fn_id || run->frames[depth - 1].slot != call.slot)
+		if (top == run->bottom || top[-1].fn_id != fn_id || top[-1].slot != slot)
 			return false;
 		/* Calls below it whose exits will not be seen end with it. */
-		if (depth > 1 && run->frames[depth - 2].fn_id & XP_FRAME_FORGOTTEN)
+		if (top - 1 != run->bottom && top[-2].fn_id & XP_FRAME_FORGOTTEN)
 			return false;
-		run->depth = depth - 1;
+		run->top = top - 1;
 	}
-	xp_fdr_put_function(run->chunk + run->len, call.tsc - run->base_tsc, fn_id, xp_call_fdr_kind(call));
-	run->len += XP_FDR_FUNCTION_BYTES;
-	run->last_tsc = run->base_tsc = call.tsc;
+	xp_fdr_put_function(run->to, ticks, fn_id, (enum xp_fdr_function_kind)kind);
+	run->to += XP_FDR_FUNCTION_BYTES;
 	return true;
 }
 
