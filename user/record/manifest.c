@@ -189,6 +189,8 @@ static json_t *profile_value(const void *arg, size_t index)
 	put_number(&section, "pid", profile->pid);
 	put_number(&section, "image", profile->image);
 	put_text(&section, "comm", profile->comm);
+	if (profile->cgroup)
+		put_text(&section, "cgroup", profile->cgroup);
 	put_text(&section, "file", profile->name);
 	put_number(&section, "samples", profile->samples);
 	if (profile->stacks)
@@ -212,6 +214,8 @@ static json_t *samples_value(const struct xp_manifest_samples *samples)
 	put_number(&section, "switches_lost", samples->switches_lost);
 	put_number(&section, "missed", samples->missed);
 	put_number(&section, "kernel", samples->kernel);
+	if (samples->cpus)
+		put_number(&section, "cpus", samples->cpus);
 	put_number(&section, "sideband_lost", samples->sideband_lost);
 	put_text(&section, "call_graph", samples->call_graph);
 	if (samples->stacks)

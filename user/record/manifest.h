@@ -160,7 +160,8 @@ struct xp_manifest_profile {
 	pid_t pid; /* 0: all kernel threads */
 	unsigned int image;
 	const char *comm;
-	const char *name; /* file name */
+	const char *cgroup; /* NULL: unknown */
+	const char *name;   /* file name */
 	uint64_t samples;
 	const uint64_t *stacks; /* [XP_UNWIND_ENDS]: how the walks of its user stacks ended */
 	bool has_jit;
@@ -178,6 +179,7 @@ struct xp_manifest_samples {
 	uint64_t switches_lost;
 	uint64_t missed; /* periods without a sample, see xp_sampler_periods() */
 	uint64_t kernel; /* written samples in the kernel */
+	size_t cpus;	 /* CPUs that were sampled whatever ran on them; 0: only targets were */
 	/* How often the kernel had no room for side-band events, or a CPU came back; /proc was then read again. */
 	uint64_t sideband_lost;
 	const char *call_graph; /* --call-graph */

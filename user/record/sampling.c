@@ -204,6 +204,15 @@ int xp_sampling_add_cpus(struct xp_sampling *sampling)
 	return sampling->samples_cpus ? xp_sampler_add_cpus(sampling->sampler, sampling->cpus, sampling->cpu_count) : 0;
 }
 
+size_t xp_sampling_cpus(const struct xp_sampling *sampling)
+{
+	size_t count = 0;
+
+	for (unsigned int cpu = 0; cpu < sampling->cpu_count; cpu++)
+		count += sampling->cpus[cpu] && xp_cpu_online(cpu);
+	return count;
+}
+
 static int sample_cpus(struct xp_recording *recording)
 {
 	struct xp_sampling *sampling = &recording->sampling;

@@ -45,6 +45,8 @@ void xp_sampling_free(struct xp_sampling *sampling);
 int xp_sampling_add_process(struct xp_sampling *sampling, pid_t pid, char *why, size_t why_size);
 /* Samples the CPUs that are online and not sampled yet, if CPUs are to be sampled. */
 int xp_sampling_add_cpus(struct xp_sampling *sampling);
+/* The number of CPUs that may be sampled and are online now. */
+size_t xp_sampling_cpus(const struct xp_sampling *sampling);
 
 /* Applies what the side-band reported before this TSC. Does nothing without sampling, as all below. */
 int xp_sampling_apply_sideband(struct xp_sampling *sampling, uint64_t tsc);

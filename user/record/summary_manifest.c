@@ -11,7 +11,7 @@
 
 /* Upper limits of the parts of a manifest, except with unusual names. */
 #define MANIFEST_BASE_BYTES 8192u
-#define MANIFEST_PROFILE_BYTES 1024u
+#define MANIFEST_PROFILE_BYTES 1536u
 #define MANIFEST_PROCESS_BYTES 4096u
 #define MANIFEST_THREAD_BYTES 1024u
 #define NOTICES_MAX 2
@@ -267,6 +267,7 @@ static struct xp_manifest_samples manifest_samples(const struct xp_recording *re
 			.pid = image->pid,
 			.image = image->number,
 			.comm = image->comm,
+			.cgroup = image->cgroup,
 			.name = image->name,
 			.samples = image->samples,
 			.stacks = has_stacks ? image->stacks : NULL,
@@ -286,6 +287,7 @@ static struct xp_manifest_samples manifest_samples(const struct xp_recording *re
 		.switches_lost = totals->switches_lost,
 		.missed = totals->missed,
 		.kernel = recording->sampling.samples.kernel_samples,
+		.cpus = recording->options->all ? xp_sampling_cpus(&recording->sampling) : 0,
 		.sideband_lost = xp_sideband_lost(recording->sampling.sideband),
 		.call_graph = ways[recording->options->call_graph],
 		.stacks = has_stacks ? stacks : NULL,

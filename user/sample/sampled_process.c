@@ -31,6 +31,7 @@ void xp_sampled_processes_free(struct xp_sampled_processes *processes)
 		free(processes->images[i]);
 	}
 	xp_u64_map_free(&processes->by_pid);
+	xp_cgroups_free(&processes->cgroups);
 	free(processes->images);
 	xp_files_free(&processes->files);
 }
@@ -58,6 +59,15 @@ static struct xp_sampled_process *process_of(struct xp_sampled_processes *proces
 		return NULL;
 	}
 	return process;
+}
+
+/* A process that is gone was most likely in the group of its parent, which forked it there. */
+static void look_at_cgroup(struct xp_sampled_processes *processes, struct xp_sampled_process *process)
+{
+	const char *now = xp_cgroups_of(&processes->cgroups, process->pid);
+
+	if (now)
+		process->cgroup = now;
 }
 
 static void set_name(struct xp_sampled_process *process, const char *name)
@@ -92,6 +102,8 @@ static int need_image(struct xp_sampled_processes *processes, struct xp_sampled_
 	}
 	image->pid = process->pid;
 	image->number = process->image_number;
+	look_at_cgroup(processes, process);
+	image->cgroup = process->cgroup;
 	processes->images[processes->image_count++] = image;
 	process->image = image;
 	return 0;
@@ -193,6 +205,8 @@ static int scan(struct xp_sampled_processes *processes, pid_t pid, bool anew)
 	}
 	if (!process->comm[0] || anew)
 		xp_target_thread_name(pid, pid, comm);
+	if (!process->cgroup || anew)
+		look_at_cgroup(processes, process);
 	if (comm[0])
 		set_name(process, comm);
 	err = xp_mappings_read_all(&mappings, pid);
@@ -298,6 +312,7 @@ static int on_fork(struct xp_sampled_processes *processes, const struct xp_sideb
 		return -ENOMEM;
 	end_image(child);
 	memcpy(child->comm, parent->comm, sizeof(child->comm));
+	child->cgroup = parent->cgroup;
 	child->mapped = parent->mapped;
 	child->over = 0;
 	space = xp_address_space_share(parent->space);
@@ -338,6 +353,7 @@ static void forget_gone(struct xp_sampled_process *process)
 	xp_address_space_release(process->space);
 	process->space = space;
 	process->mapped = false; /* the next process with this pid is looked up */
+	process->cgroup = NULL;
 	process->over = 0;
 }
 

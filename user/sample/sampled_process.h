@@ -16,6 +16,7 @@
 #include "jit/jit.h"
 #include "kernel/sideband.h"
 #include "profile/profile.h"
+#include "sample/cgroups.h"
 #include "target/address_space.h"
 #include "unwind/unwind.h"
 
@@ -24,6 +25,7 @@ struct xp_image {
 	pid_t pid;			 /* 0: all kernel threads */
 	unsigned int number;		 /* 1 for the first program, and one more at each exec */
 	char comm[16];			 /* of a live process: the name at xp_sampled_processes_settle() */
+	const char *cgroup;		 /* path at its first sample; NULL: unknown */
 	struct xp_profile *profile;	 /* NULL at the end, once it is written */
 	uint64_t rested_at;		 /* samples in the profile at the last xp_samples_rest() */
 	uint64_t samples;		 /* including those that wait for an unwind table */
@@ -46,6 +48,7 @@ struct xp_sampled_process {
 	pid_t pid;
 	unsigned int image_number;
 	char comm[16];
+	const char *cgroup; /* as last seen, or that of the parent; NULL: unknown */
 	struct xp_address_space *space;
 	bool mapped;		/* space has been read from /proc or filled by the side-band */
 	uint8_t over;		/* 1: the first thread has ended; 2: the process was also gone at the last check */
@@ -55,6 +58,7 @@ struct xp_sampled_process {
 /* Zeroed: empty. */
 struct xp_sampled_processes {
 	struct xp_files files;
+	struct xp_cgroups cgroups;
 	struct xp_u64_map by_pid;
 	struct xp_image **images; /* all that ever were */
 	size_t image_count;

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* Which path of /proc/PID/cgroup is a process's control group: texts in the form of cgroups(7). */
+#include "target/cgroup.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "sample/cgroups.h"
+
+static void check(const char *text, const char *expected)
+{
+	char *copy = strdup(text), path[XP_CGROUP_BYTES];
+
+	assert_non_null(copy);
+	assert_int_equal(xp_cgroup_parse(copy, path), expected ? 0 : -EINVAL);
+	assert_string_equal(path, expected ? expected : "");
+	free(copy);
+}
+
+static void test_version_2(void **state)
+{
+	(void)state;
+	check("0::/system.slice/docker-0123.scope\n", "/system.slice/docker-0123.scope");
+	check("0::/\n", "/");
+	check("0::/a:b/c", "/a:b/c");
+}
+
+static void test_version_1(void **state)
+{
+	(void)state;
+	check("9:name=systemd:/user.slice/session-3.scope\n4:memory:/user.slice\n0::/\n",
+	      "/user.slice/session-3.scope");
+	check("12:cpu,cpuacct:/docker/0123\n1:name=systemd:/\n", "/docker/0123");
+	check("4:memory:/long/path/of/one\n0::/short\n3:cpu:/another/long/path/of/one\n", "/short");
+	/* Only an empty list of controllers is version 2's. */
+	check("4:memory:/long/path\n0:name=x:/short\n", "/long/path");
+}
+
+static void test_bad_texts(void **state)
+{
+	char text[2 * XP_CGROUP_BYTES];
+
+	(void)state;
+	check("", NULL);
+	check("\n\n:\n0:\n0::\n0::relative\n", NULL);
+	memset(text, 'x', sizeof(text));
+	memcpy(text, "0::/", 4);
+	text[3 + XP_CGROUP_BYTES] = 0;
+	check(text, NULL);
+	text[2 + XP_CGROUP_BYTES] = 0;
+	check(text, text + 3);
+}
+
+static void test_each_path_is_kept_once(void **state)
+{
+	struct xp_cgroups cgroups = { 0 };
+	const char *own = xp_cgroups_of(&cgroups, getpid()), *root;
+
+	(void)state;
+	assert_non_null(own);
+	assert_ptr_equal(xp_cgroups_of(&cgroups, getpid()), own);
+	root = xp_cgroups_of(&cgroups, 0);
+	assert_string_equal(root, "/");
+	assert_int_equal(cgroups.count, strcmp(own, root) ? 2 : 1);
+	assert_null(xp_cgroups_of(&cgroups, INT32_MAX));
+	xp_cgroups_free(&cgroups);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_version_2),
+		cmocka_unit_test(test_version_1),
+		cmocka_unit_test(test_bad_texts),
+		cmocka_unit_test(test_each_path_is_kept_once),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
