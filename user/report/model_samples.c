@@ -64,7 +64,8 @@ static int look_at_perf(struct reading *reading)
 static bool prefer_perf(const struct reading *reading)
 {
 	uint64_t written = xp_facts_summary(reading->source->facts)->samples;
-	bool needed = xp_select_needs_threads(reading->source->select), complete = reading->perf.count >= written;
+	bool needed = xp_select_needs_threads(reading->source->select) || reading->source->waits;
+	bool complete = reading->perf.count >= written;
 
 	if (reading->has_perf && !complete)
 		xp_warn("perf.data has %" PRIu64 " of %" PRIu64 " samples; %s", reading->perf.count, written,

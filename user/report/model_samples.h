@@ -7,6 +7,7 @@
 #ifndef XPROF_REPORT_MODEL_SAMPLES_H
 #define XPROF_REPORT_MODEL_SAMPLES_H
 
+#include "format/wait_record.h"
 #include "report/code_places.h"
 #include "report/facts.h"
 #include "report/model.h"
@@ -14,6 +15,14 @@
 #include "report/select.h"
 
 #define XP_PERF_DATA_NAME "perf.data"
+
+/* What takes the waits in a perf.data (format/wait_record.h), which are no samples of a model. */
+struct xp_model_waits {
+	/* sample->time_ns: the end of the wait; values: as in the file. Returns 0, -ENOMEM, or -E2BIG to have it
+	 * dropped. */
+	int (*add)(void *arg, const struct xp_model_sample *sample, const struct xp_wait_record *wait);
+	void *arg;
+};
 
 /* What is read. */
 struct xp_model_source {
@@ -24,6 +33,7 @@ struct xp_model_source {
 	const char *instr_map; /* the file with the functions of every log, see objects.h; NULL: none */
 	/* If xp_code_places_read() has read them for the model's symbolizer already; NULL: it has not. */
 	const struct xp_code_places *places;
+	const struct xp_model_waits *waits; /* NULL: they are left out */
 };
 
 /* Fills in what is known of the recording as a whole. */

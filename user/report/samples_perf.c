@@ -43,10 +43,19 @@ struct adding {
 
 /* ---- first pass ---- */
 
+static bool is_wait(const struct xp_perfdata_record *record, struct xp_wait_record *wait)
+{
+	return record->sample.raw && xp_wait_record_read(wait, record->sample.raw, record->sample.raw_bytes);
+}
+
 static int look_at(struct xp_perf_samples *samples, const struct xp_perfdata_record *record)
 {
 	if (record->type == PERF_RECORD_SAMPLE) {
-		if (!samples->count++ || record->time_ns < samples->first_ns)
+		struct xp_wait_record wait;
+
+		if (is_wait(record, &wait))
+			samples->wait_count++;
+		else if (!samples->count++ || record->time_ns < samples->first_ns)
 			samples->first_ns = record->time_ns;
 		xp_perf_tracks_get(&samples->tracks, record->pid);
 		return 0;
@@ -327,14 +336,19 @@ static int add_stack(struct adding *adding, const struct xp_perf_track *track, u
 static int add_sample(struct adding *adding, const struct xp_perfdata_record *record)
 {
 	const struct xp_perf_track *track = xp_perf_tracks_find(&adding->samples->tracks, record->pid);
+	const struct xp_model_waits *waits = adding->source->waits;
 	uint64_t since_ns = record->time_ns - XP_MIN(record->time_ns, adding->start_ns);
+	struct xp_wait_record wait;
 	struct xp_model_sample sample = {
 		.cpu = record->has & PERF_SAMPLE_CPU ? record->cpu : XP_MODEL_CPU_UNKNOWN,
 		.time_ns = since_ns,
 		.values = { 1, adding->model->period_ns ? adding->model->period_ns : record->sample.period },
 	};
+	bool waits_here = is_wait(record, &wait);
 	int err;
 
+	if (waits_here && !waits)
+		return 0;
 	if (!track)
 		return -E2BIG;
 	if (!xp_select_time(adding->source->select, since_ns))
@@ -345,7 +359,10 @@ static int add_sample(struct adding *adding, const struct xp_perfdata_record *re
 	sample.thread = adding->thread;
 	take_frames(adding, record);
 	err = add_stack(adding, track, record->time_ns, &sample.stack);
-	return err ? err : xp_model_sample(adding->model, &sample);
+	if (err || !waits_here)
+		return err ? err : xp_model_sample(adding->model, &sample);
+	sample.values[1] = record->sample.period;
+	return waits->add(waits->arg, &sample, &wait);
 }
 
 static int add_all(struct adding *adding, const struct xp_file_view *view)
