@@ -72,23 +72,30 @@ static __always_inline bool followed(__u32 pid)
 	return bpf_map_lookup_elem(&targets, &pid);
 }
 
-static __always_inline __u64 now(void)
-{
-	__u64 count = bpf_perf_event_read(&tsc_counters, BPF_F_CURRENT_CPU);
-
-	/* Errors are negative numbers. A CPU that came online during the recording has no counter. */
-	if (count > -4096ull)
-		return bpf_ktime_get_ns() | XP_TIME_KTIME;
-	return count;
-}
-
 /*
- * For births and ends of threads: in one order on all CPUs, also if counters have lost ticks. A thread may live for
+ * In one order on all CPUs, also if counters have lost ticks. For births and ends of threads: a thread may live for
  * less than that.
  */
 static __always_inline __u64 now_in_order(void)
 {
 	return bpf_ktime_get_ns() | XP_TIME_KTIME;
+}
+
+/* Set by the loader: calls are recorded in call rings. */
+extern const volatile bool has_call_rings;
+
+static __always_inline __u64 now(void)
+{
+	__u64 count;
+
+	/* The calls of a thread are split between its ring and BPF. The TSC in the ring loses no ticks. */
+	if (has_call_rings)
+		return now_in_order();
+	count = bpf_perf_event_read(&tsc_counters, BPF_F_CURRENT_CPU);
+	/* Errors are negative numbers. A CPU that came online during the recording has no counter. */
+	if (count > -4096ull)
+		return now_in_order();
+	return count;
 }
 
 static __always_inline void count_lost(enum xp_event_kind kind)

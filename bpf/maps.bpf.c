@@ -13,6 +13,7 @@ struct told_threads told_threads SEC(".maps");
 struct call_slots call_slots SEC(".maps");
 struct ending_tasks ending_tasks SEC(".maps");
 
+const volatile bool has_call_rings = false;
 const volatile bool watches_births = false;
 __u32 births = 0;
 

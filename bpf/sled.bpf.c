@@ -16,9 +16,6 @@ const volatile __u32 args_count = 1;
 /* Set by the loader: limit on the payload bytes of an event. */
 const volatile __u32 payload_max = XP_EVENT_PAYLOAD_MAX;
 
-/* Set by the loader: calls are recorded in call rings, so records say how many of them come first. */
-const volatile bool has_call_rings = false;
-
 static __always_inline bool wanted(__u32 pid)
 {
 	return !only_targets || followed(pid);

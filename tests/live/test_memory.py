@@ -3,6 +3,7 @@
 import collections
 import ctypes
 import fcntl
+import itertools
 import json
 import os
 import pathlib
@@ -15,7 +16,7 @@ import time
 import pytest
 
 import recording
-from recording import ENTER, EXIT, TAIL
+from recording import ENTER, ENTER_ARGS, EXIT, TAIL
 
 pytestmark = pytest.mark.uprobes
 
@@ -81,10 +82,10 @@ def test_short_calls(memory, way, count):
 
 @pytest.mark.alone("makes the clocks of other recordings less exact")
 @pytest.mark.skipif(not pathlib.Path("/sys/bus/event_source/devices/msr").exists(), reason="no TSC counters")
-@pytest.mark.parametrize("options", [[], ["--min-duration=10s"]], ids=["all", "short"])
+@pytest.mark.parametrize("options", [[], ["--min-duration=10s"], ["--args=1"]], ids=["all", "short", "args"])
 def test_threads_with_times_that_are_wrong(program, record, start, options):
-    """Threads that have the ring of others, while the counters that BPF takes the time from lose ticks, and xprof is late:
-    each has its own calls all the same."""
+    """Threads that have the ring of others, while counters of the TSC lose ticks, and xprof is late: each has its own calls
+    all the same. Entries with arguments come from BPF, exits from the ring: their times are of one clock."""
     process = start([program("live/programs/memory.c", "-O1"), "wait", "threads", 300])
     assert process.stdout.readline() == "ready\n"
     session = record(MEMORY, "--no-samples", *options, "-p", process.pid).wait_attached()
@@ -99,14 +100,18 @@ def test_threads_with_times_that_are_wrong(program, record, start, options):
     process.output = process.communicate(timeout=60)[0]
     recorded = session.finish().adds_up()
     counters.kill()
-    if options:
+    if options == ["--min-duration=10s"]:
         totals = recorded.totals
         assert totals["lost"]["total"] == totals["written"] == 0
         assert totals["filtered"]["min_duration"] == 2 * sum(recording.printed_calls(process.output).values())
         return
     assert_all_calls(process, recorded)
-    entered = collections.Counter(r.thread for r in recorded.log().records() if r.kind == ENTER)
+    records = [r for r in recorded.log().records() if r.kind in recording.FUNCTION_KINDS]
+    entered = collections.Counter(r.thread for r in records if r.kind in (ENTER, ENTER_ARGS))
     assert collections.Counter(entered.values()) == {6: 300, 4: 100}
+    # A time that is too early is raised to the one before.
+    raised = [(r.tsc, r.kind, last.kind) for last, r in itertools.pairwise(records) if (r.thread, r.tsc) == (last.thread, last.tsc)]
+    assert not raised
 
 
 def test_child_of_vfork(memory):

@@ -211,6 +211,40 @@ static void measure_reads(struct xp_clock *clock, uint64_t *off)
 	assert_int_equal(sched_setaffinity(0, sizeof(all), &all), 0);
 }
 
+static uint64_t ktime_now(void)
+{
+	struct timespec now;
+
+	assert_int_equal(clock_gettime(CLOCK_MONOTONIC, &now), 0);
+	return (uint64_t)now.tv_sec * XP_NS_PER_S + (uint64_t)now.tv_nsec;
+}
+
+/*
+ * A record that is stamped after a mark is not older, also if the clock's frequency is wrong by what NTP may slew. Near
+ * a mark, times are exact.
+ */
+static void marks_are_in_order(void **state)
+{
+	struct xp_clock *clock = open_or_skip();
+	uint64_t error_ticks = xp_clock_ticks(clock, 2000);
+	unsigned int far = 0;
+
+	(void)state;
+	clock->mono_hz += clock->mono_hz / 2000;
+	for (int round = 0; round < 200; round++) {
+		uint64_t first = ktime_now(), mark = xp_clock_mark(clock), second = ktime_now();
+		uint64_t now = xp_clock_now_tsc(), tsc = xp_clock_tsc_of_ktime(clock, second);
+
+		assert_true(mark <= now);
+		assert_true(tsc >= mark);
+		far += tsc > now || now - tsc > error_ticks || xp_clock_tsc_of_ktime(clock, first) > mark + error_ticks;
+		usleep(1000);
+	}
+	/* Somebody else may have had the CPU between the two readings. */
+	assert_true(far < 50);
+	xp_clock_free(clock);
+}
+
 static void bases_are_right(void **state)
 {
 	(void)state;
@@ -400,6 +434,7 @@ int main(void)
 		cmocka_unit_test(frequencies),
 		cmocka_unit_test(cpuinfo_flags),
 		cmocka_unit_test(record_times),
+		cmocka_unit_test(marks_are_in_order),
 		cmocka_unit_test(bases_are_right),
 		cmocka_unit_test(bpf_reads_the_same),
 		cmocka_unit_test(ktime_agrees),

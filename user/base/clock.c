@@ -17,7 +17,7 @@
 #include "base/util.h"
 
 #define MSR_PMU "/sys/bus/event_source/devices/msr"
-#define PAIR_TRIES 32
+#define MARK_TRIES 8
 #define BRACKET_ROUNDS 256
 #define BRACKET_ROUNDS_IN_VAIN 24   /* stop after this many rounds without progress */
 #define MEASURE_NS_MIN 100000000ull /* shorter spans are too inaccurate: 100 ns in 100 ms are 1 ppm */
@@ -81,43 +81,6 @@ bool xp_clock_cpuinfo_has(const char *cpuinfo, const char *flag)
 		seen = true;
 	}
 	return seen;
-}
-
-/* ---- pairs ---- */
-
-static int read_clock(clockid_t id, uint64_t *ns)
-{
-	struct timespec now;
-
-	if (clock_gettime(id, &now))
-		return -errno;
-	*ns = (uint64_t)now.tv_sec * XP_NS_PER_S + (uint64_t)now.tv_nsec;
-	return 0;
-}
-
-/* Takes the narrowest of several brackets: an interrupt or a preemption widens some of them. */
-static int take_pair(clockid_t id, struct xp_clock_pair *pair)
-{
-	struct xp_clock_pair best = { .error_tsc = UINT64_MAX };
-
-	for (int i = 0; i < PAIR_TRIES; i++) {
-		uint64_t before, after, ns = 0;
-		int err;
-
-		before = xp_clock_now_tsc();
-		err = read_clock(id, &ns);
-		if (err)
-			return err;
-		after = xp_clock_now_tsc();
-		/* after < before: the thread moved to a CPU whose TSC is behind. */
-		if (after < before || half(after - before) >= best.error_tsc)
-			continue;
-		best = (struct xp_clock_pair){ before + (after - before) / 2, ns, half(after - before) };
-	}
-	if (best.error_tsc == UINT64_MAX)
-		return -ERANGE;
-	*pair = best;
-	return 0;
 }
 
 static int sleep_ns(uint64_t ns)
@@ -413,7 +376,7 @@ static int find_frequency(struct xp_clock *clock)
 	if (!clock->hz_from_kernel) {
 		err = sleep_ns(START_NS);
 		if (!err)
-			err = take_pair(CLOCK_MONOTONIC_RAW, &now);
+			err = xp_clock_pair_take(CLOCK_MONOTONIC_RAW, &now);
 		if (err)
 			return err;
 		clock->hz = xp_clock_frequency(now.tsc - clock->raw.tsc, now.ns - clock->raw.ns);
@@ -444,19 +407,20 @@ int xp_clock_open(struct xp_clock **clock_out)
 	for (int i = 0; i < cpu_count; i++)
 		clock->cpus[i].fd = -1;
 	xp_clock_cpu_flags(&clock->constant_tsc, &clock->nonstop_tsc);
-	err = take_pair(CLOCK_MONOTONIC_RAW, &clock->raw);
+	err = xp_clock_pair_take(CLOCK_MONOTONIC_RAW, &clock->raw);
 	if (!err)
 		err = counters_open(clock);
 	if (!err)
 		err = find_frequency(clock);
 	if (!err)
-		err = take_pair(CLOCK_MONOTONIC, &clock->mono);
+		err = xp_clock_pair_take(CLOCK_MONOTONIC, &clock->mono);
 	if (!err)
-		err = take_pair(CLOCK_REALTIME, &clock->real);
+		err = xp_clock_pair_take(CLOCK_REALTIME, &clock->real);
 	if (err) {
 		xp_clock_free(clock);
 		return err;
 	}
+	clock->paced = clock->mono;
 	clock->ktime_error_ns = xp_clock_ns(clock, clock->mono.error_tsc);
 	counters_check(clock);
 	for (int i = 0; i < cpu_count; i++)
@@ -491,24 +455,43 @@ static void follow_monotonic(struct xp_clock *clock, const struct xp_clock_pair 
 {
 	int64_t off = (int64_t)(xp_clock_tsc_of_ktime(clock, now->ns) - now->tsc);
 	uint64_t off_ns = xp_clock_ns(clock, (off < 0 ? -(uint64_t)off : (uint64_t)off) + now->error_tsc);
-	uint64_t elapsed_ns = now->ns - clock->mono.ns;
 
 	clock->ktime_error_ns = XP_MAX(clock->ktime_error_ns, off_ns);
+	clock->mono = *now;
+}
+
+static void pace_monotonic(struct xp_clock *clock, const struct xp_clock_pair *now)
+{
+	uint64_t elapsed_ns = now->ns - clock->paced.ns;
+
 	if (elapsed_ns >= MEASURE_NS_MIN) {
-		uint64_t hz = xp_clock_frequency(now->tsc - clock->mono.tsc, elapsed_ns);
+		uint64_t hz = xp_clock_frequency(now->tsc - clock->paced.tsc, elapsed_ns);
 
 		clock->mono_hz = plausible(hz, clock->hz) ? hz : clock->hz;
-		clock->mono = *now;
+		clock->paced = *now;
 	}
+}
+
+uint64_t xp_clock_mark(struct xp_clock *clock)
+{
+	const uint64_t usual_tsc = clock->paced.error_tsc, before = xp_clock_now_tsc();
+	struct xp_clock_pair now;
+
+	if (xp_clock_pair_take_narrow(CLOCK_MONOTONIC, MARK_TRIES, 2 * usual_tsc, &now))
+		return before;
+	/* One that is much wider makes nothing more exact. */
+	if (now.error_tsc <= 4 * usual_tsc)
+		follow_monotonic(clock, &now);
+	return XP_MIN(before, xp_clock_tsc_of_ktime(clock, now.ns));
 }
 
 int xp_clock_update(struct xp_clock *clock)
 {
 	struct xp_clock_pair mono, raw;
-	int err = take_pair(CLOCK_MONOTONIC, &mono);
+	int err = xp_clock_pair_take(CLOCK_MONOTONIC, &mono);
 
 	if (!err)
-		err = take_pair(CLOCK_MONOTONIC_RAW, &raw);
+		err = xp_clock_pair_take(CLOCK_MONOTONIC_RAW, &raw);
 	if (err)
 		return err;
 	if (!clock->hz_from_kernel && raw.ns - clock->raw.ns >= MEASURE_NS_MIN) {
@@ -518,6 +501,7 @@ int xp_clock_update(struct xp_clock *clock)
 			clock->hz = hz;
 	}
 	follow_monotonic(clock, &mono);
+	pace_monotonic(clock, &mono);
 	return counters_check(clock);
 }
 

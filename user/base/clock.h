@@ -5,7 +5,9 @@
  * was enabled). This module opens the counters, determines the constants, and converts to frequency and wall time.
  *
  * Where a counter is missing (no msr PMU, a CPU that came online later), records carry CLOCK_MONOTONIC (XP_TIME_KTIME).
- * The newest pair of both clocks converts those times.
+ * The newest pair of both clocks converts those times. So do all records of a recording with call rings: counters lose
+ * ticks while others open some, up to a millisecond when a hypervisor takes the CPU then, and rings have the TSC
+ * itself.
  *
  * Not thread-safe: xp_clock_update() must not run concurrently with another call on the same clock.
  */
@@ -18,15 +20,9 @@
 #include <linux/types.h>
 #include <x86intrin.h>
 
+#include "base/clock_pair.h"
 #include "base/util.h"
 #include "xprof/event.h"
-
-/* The same moment on two clocks. The TSC is accurate to +-error_tsc cycles. */
-struct xp_clock_pair {
-	uint64_t tsc;
-	uint64_t ns;
-	uint64_t error_tsc;
-};
 
 /* The possible values of a base: low <= base <= high, in wrapping 64-bit arithmetic. high - low is the uncertainty. */
 struct xp_clock_interval {
@@ -43,15 +39,16 @@ struct xp_clock_cpu {
 
 /* Public only for xp_clock_tsc(). Use the functions for everything else. */
 struct xp_clock {
-	struct xp_clock_cpu *cpus; /* [cpu_count], indexed by CPU number */
-	unsigned int cpu_count;	   /* possible CPUs */
-	uint64_t hz;		   /* TSC ticks per second, never 0 */
-	uint64_t mono_hz;	   /* TSC ticks per second of CLOCK_MONOTONIC, which NTP slews */
-	struct xp_clock_pair mono; /* CLOCK_MONOTONIC, the newest pair */
-	struct xp_clock_pair real; /* CLOCK_REALTIME at the start */
-	struct xp_clock_pair raw;  /* CLOCK_MONOTONIC_RAW at the start */
-	uint64_t ktime_error_ns;   /* worst error so far of a converted CLOCK_MONOTONIC time */
-	bool hz_from_kernel;	   /* hz comes from the kernel; otherwise it is measured */
+	struct xp_clock_cpu *cpus;  /* [cpu_count], indexed by CPU number */
+	unsigned int cpu_count;	    /* possible CPUs */
+	uint64_t hz;		    /* TSC ticks per second, never 0 */
+	uint64_t mono_hz;	    /* TSC ticks per second of CLOCK_MONOTONIC, which NTP slews */
+	struct xp_clock_pair mono;  /* CLOCK_MONOTONIC, the newest pair */
+	struct xp_clock_pair paced; /* the one from which mono_hz is measured next */
+	struct xp_clock_pair real;  /* CLOCK_REALTIME at the start */
+	struct xp_clock_pair raw;   /* CLOCK_MONOTONIC_RAW at the start */
+	uint64_t ktime_error_ns;    /* worst error so far of a converted CLOCK_MONOTONIC time */
+	bool hz_from_kernel;	    /* hz comes from the kernel; otherwise it is measured */
 	bool constant_tsc;
 	bool nonstop_tsc;
 };
@@ -80,6 +77,12 @@ int xp_clock_counter_fd(const struct xp_clock *clock, int cpu);
  * counter was given up, and -errno on failure, which leaves the clock unchanged.
  */
 int xp_clock_update(struct xp_clock *clock);
+
+/*
+ * The TSC now, for a pass over records: those that are stamped later are not older, whichever clock they have. Takes a
+ * new pair of CLOCK_MONOTONIC and TSC, so that the times of recent records are converted within some 100 ns.
+ */
+uint64_t xp_clock_mark(struct xp_clock *clock);
 
 /*
  * Call this at the end. It measures on each CPU how many ticks the counter has lost (other users who open counters of

@@ -110,10 +110,11 @@ static int take(struct xp_recording *recording, const struct xp_event *record, s
 	return err;
 }
 
-/* All others are timed by CLOCK_MONOTONIC. */
-static bool is_timed_by_tsc(enum xp_event_kind kind)
+/* All others are timed by CLOCK_MONOTONIC (bpf/common.bpf.h). */
+static bool is_timed_by_tsc(const struct xp_recording *recording, enum xp_event_kind kind)
 {
-	return kind != XP_EVENT_THREAD && kind != XP_EVENT_THREAD_GONE && kind != XP_EVENT_EXIT_THREAD;
+	return !recording->plan.memory && kind != XP_EVENT_THREAD && kind != XP_EVENT_THREAD_GONE &&
+	       kind != XP_EVENT_EXIT_THREAD;
 }
 
 static int sink(void *arg, const struct xp_event *record, size_t size, unsigned int cpu, uint64_t tsc)
@@ -121,7 +122,7 @@ static int sink(void *arg, const struct xp_event *record, size_t size, unsigned 
 	struct xp_recording *recording = arg;
 	int err = take(recording, record, size, cpu, tsc);
 
-	recording->bpf.by_ktime += is_timed_by_tsc(xp_event_kind(record)) && record->time & XP_TIME_KTIME;
+	recording->bpf.by_ktime += is_timed_by_tsc(recording, xp_event_kind(record)) && record->time & XP_TIME_KTIME;
 	/* A refusal on the way (an object without sleds) does not explain a later error. */
 	if (!err)
 		recording->why[0] = 0;
@@ -508,7 +509,7 @@ static int turn(struct loop *loop, uint64_t now)
 		err = xp_run_collect_flights(recording, false);
 	if (err)
 		return err;
-	now = xp_clock_now_tsc();
+	now = xp_clock_mark(recording->clock);
 	loop->pass_interval_tsc = now - loop->pass_tsc;
 	loop->pass_tsc = now;
 	fill = pass(recording, now, &loop->calls_fill);
