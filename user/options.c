@@ -236,8 +236,11 @@ const struct xp_option xp_option_table[] = {
 	  "At the end, also write the samples, and with html and perfetto the calls, in these formats, as xprof export "
 	  "does: a "
 	  "comma-separated list of pprof, folded, speedscope, html and perfetto." },
+	{ "compress", 'z', NULL, NULL, XP_OPTION_FLAG, ON(RECORD), SETS(compress), "Output",
+	  "Compress the samples in perf.data from the first one on, to about a 20th. Only perf reads such a file. "
+	  "Default: those after the first 32 MB." },
 	{ "no-compression", 0, NULL, NULL, XP_OPTION_FLAG, ON(RECORD), SETS(no_compression), "Output",
-	  "Do not compress the samples in perf.data, for readers without zstd. They take about 20 times the space." },
+	  "Never compress the samples in perf.data, for other viewers." },
 	{ "fdr-version", 0, "N", "1|5", XP_OPTION_NUMBER, ON(RECORD), SETS(fdr_version), "Output",
 	  "Version of the FDR logs. Default: 1, or 5 if typed events are recorded." },
 	{ "jitdump-version", 0, "N", "1|2", XP_OPTION_NUMBER, ON(RECORD), SETS(jitdump_version), "Output",
@@ -370,6 +373,23 @@ static int parse_flags(struct xp_options *options, int argc, char **argv)
 	}
 }
 
+static int check_samples(const struct xp_options *options)
+{
+	if (options->cpus && !options->all) {
+		xp_error("--cpu goes with --all only");
+		return -EINVAL;
+	}
+	if (options->no_samples && (options->all || options->tid)) {
+		xp_error("--no-samples leaves nothing of --all or --tid, which only sample");
+		return -EINVAL;
+	}
+	if (options->compress && options->no_compression) {
+		xp_error("--compress and --no-compression exclude each other");
+		return -EINVAL;
+	}
+	return 0;
+}
+
 static int check_target(struct xp_options *options, bool separated)
 {
 	int targets =
@@ -414,14 +434,8 @@ static int check_target(struct xp_options *options, bool separated)
 			 options->sled_mode == XP_SLED_MODE_OPTION_PATCH ? "patch" : "memory");
 		return -EINVAL;
 	}
-	if (options->cpus && !options->all) {
-		xp_error("--cpu goes with --all only");
+	if (check_samples(options))
 		return -EINVAL;
-	}
-	if (options->no_samples && (options->all || options->tid)) {
-		xp_error("--no-samples leaves nothing of --all or --tid, which only sample");
-		return -EINVAL;
-	}
 	if (options->operand_count) {
 		options->child_argv = options->operands;
 		options->operands = NULL;

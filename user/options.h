@@ -151,6 +151,7 @@ struct xp_options {
 	bool no_sleds;
 	bool no_samples;
 	bool no_perf_data;
+	bool compress;
 	bool no_compression;
 	bool switch_events;
 	uint64_t hz;	  /* samples per second, default 99; UINT64_MAX: as many as the kernel allows */

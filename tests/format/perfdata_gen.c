@@ -3,7 +3,7 @@
  * Writes a perf.data of cpu-clock samples of 1 ms, from a description on standard input with tabs between the fields.
  * Addresses are hexadecimal, all other numbers decimal. What perf's features say is made up here.
  *
- *   perfdata_gen OUT LATE_NS HZ TSC NS LEVEL [waits]
+ *   perfdata_gen OUT LATE_NS HZ TSC NS LEVEL[@BYTES] [waits]
  *                                                           the conversion of times: NS is the time at TSC; LEVEL: of
  * zstd, 0: none kernel START BYTES module START BYTES PATH map TSC PID TID START BYTES OFFSET BUILD_ID PATH BUILD_ID: -
  * for none comm TSC PID TID NAME exec TSC PID TID NAME fork TSC BORN_TSC PID TID PPID MAPS exit TSC PID TID PPID sample
@@ -160,13 +160,14 @@ static int put_line(struct xp_perfdata *perfdata)
 static int write_file(int fd, char **argv)
 {
 	char *const command[] = { "xprof", "record", "a b", NULL };
+	char *plain_bytes;
 	struct xp_perfdata_options options = {
 		.event_type = PERF_TYPE_SOFTWARE,
 		.event_config = PERF_COUNT_SW_CPU_CLOCK,
 		.period = PERIOD_NS,
 		.late_ns = strtoull(argv[2], NULL, 10),
 		.waits = argv[7],
-		.compression_level = strtoul(argv[6], NULL, 10),
+		.compression_level = strtoul(argv[6], &plain_bytes, 10),
 	};
 	struct xp_perfdata_features features = {
 		.hostname = "the-host",
@@ -187,6 +188,8 @@ static int write_file(int fd, char **argv)
 	int err = xp_perfdata_conversion(&options.conversion, strtoull(argv[3], NULL, 10), strtoull(argv[4], NULL, 10),
 					 features.mono_ns);
 
+	if (*plain_bytes)
+		options.plain_bytes = strtoul(plain_bytes + 1, NULL, 10);
 	if (!err)
 		err = xp_perfdata_new(&perfdata, fd, &options);
 	if (err)

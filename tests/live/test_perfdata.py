@@ -6,6 +6,7 @@ import pathlib
 import re
 import shutil
 import signal
+import struct
 import subprocess
 import time
 
@@ -355,6 +356,18 @@ int main(int argc, char **argv) { (void)argv; for (int i = 0; i < 6000; i++) loo
 """
 
 
+SAMPLE, COMPRESSED = 9, 81
+
+
+def record_offsets(data):
+    """Where the records of a perf.data begin."""
+    at, size = struct.unpack_from("<QQ", data, 40)
+    end = at + size
+    while at < end:
+        yield at
+        at += struct.unpack_from("<H", data, at + 6)[0]
+
+
 @pytest.fixture
 def deep(program):
     return program.text("perf-deep", DEEP, *BUILD, "-fno-optimize-sibling-calls", instrument=False)
@@ -374,6 +387,22 @@ def test_disk_full(perf, record, xprof, tmpfs, deep):
     assert xprof("check", recorded.directory).returncode == 0
     assert sum(perf.report(path, "sym").values()) == int(found[1]) > 1000
     assert "# cmdline : " in perf("report", "-i", path, "--header-only")
+
+
+def test_large(record, xprof, deep, start):
+    """After 32 MB samples are compressed, and the summary says what that means."""
+    process = start([deep, *range(9)])  # 1 000 calls deep: 8 KB a sample
+    session = record("--no-sleds", "-F", "20000", "-p", process.pid).wait_attached()
+    data = session.directory / "perf.data"
+    recording.wait_until(lambda: data.exists() and data.stat().st_size > 32 << 20, "no perf.data grows")
+    time.sleep(0.2)
+    recorded = session.stop()
+    path = perf_data(recorded)
+    assert re.search(r"perf\.data .*, compressed: only perf reads it \(others: --no-compression\)", recorded.messages)
+    assert path.stat().st_size < 36 << 20 and xprof("check", path).returncode == 0
+    data = path.read_bytes()
+    types = bytes(data[offset] for offset in record_offsets(data))
+    assert types.index(COMPRESSED) > 1000 and SAMPLE not in types[types.index(COMPRESSED):]
 
 
 def test_killed(perf, record, xprof, deep, start):

@@ -41,7 +41,7 @@ static int setup_with(bool switches)
 		.processes = &world.processes,
 		.event = "cpu-clock",
 		.period = 1000000,
-		.uncompressed = true,
+		.compression = XP_PERF_OUT_NONE,
 		.switches = switches,
 		.late_ns = HZ,
 	};

@@ -714,6 +714,45 @@ static void test_compressed(void **state)
 	close(fd);
 }
 
+/* From some size on: until then the file is one without compression, and at any moment it is whole. */
+static void test_compressed_late(void **state)
+{
+	const uint64_t sample = 56 + 8 + 7 * 8, plain = 100 * sample;
+	struct xp_perfdata *perfdata;
+	uint64_t features, size;
+
+	(void)state;
+	options.plain_bytes = 56 + plain;
+	perfdata = begin_compressed(1);
+	for (unsigned int i = 0; i < 1000; i++) {
+		assert_int_equal(xp_perfdata_is_compressed(perfdata), i > 100);
+		assert_int_equal(put_sample(perfdata, 1000 + i, 7), 0);
+		if (i % 20 != 19 && i != 100)
+			continue;
+		assert_int_equal(xp_perfdata_sync(perfdata), 0);
+		assert_int_equal(count(PERF_RECORD_SAMPLE), i + 1);
+		assert_int_equal(count(XP_PERFDATA_COMPRESSED) > 0, i >= 100);
+		assert_int_equal(pread(fd, &features, 8, 72), 8);
+		assert_int_equal(features, i < 100 ? 0 : 1ull << XP_PERFDATA_COMPRESSION);
+	}
+	end(perfdata);
+	assert_int_equal(count(PERF_RECORD_SAMPLE), 1000);
+	assert_int_equal(pread(fd, &size, 8, 48), 8);
+	assert_in_range(size, 56 + plain, 56 + plain + 900 * sample / 5);
+	close(fd);
+	perfdata = begin_compressed(1);
+	for (unsigned int i = 0; i < 100; i++)
+		assert_int_equal(put_sample(perfdata, 1000 + i, 7), 0);
+	assert_false(xp_perfdata_is_compressed(perfdata));
+	end(perfdata);
+	assert_int_equal(count(PERF_RECORD_SAMPLE), 100);
+	assert_int_equal(count(XP_PERFDATA_COMPRESSED), 0);
+	assert_int_equal(pread(fd, &features, 8, 72), 8);
+	assert_false(features >> XP_PERFDATA_COMPRESSION & 1);
+	close(fd);
+	options.plain_bytes = 0;
+}
+
 static uint64_t next_noise(uint64_t noise)
 {
 	noise ^= noise << 13;
@@ -907,6 +946,7 @@ int main(void)
 		cmocka_unit_test(test_full_disk),
 		cmocka_unit_test(test_compressed_full_disk),
 		cmocka_unit_test(test_compressed),
+		cmocka_unit_test(test_compressed_late),
 		cmocka_unit_test(test_incompressible),
 		cmocka_unit_test(test_compressed_cut_off),
 	};

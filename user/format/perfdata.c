@@ -38,7 +38,8 @@ struct xp_perfdata {
 	uint64_t newest_ns; /* of all records */
 	uint64_t round_ns;  /* newest_ns at the last FINISHED_ROUND; 0: none yet */
 	uint64_t floor_ns;  /* perf sorts in nothing older: newest_ns at the FINISHED_ROUND before the last */
-	struct xp_perfdata_compressor *compressor; /* of samples; NULL: not compressed */
+	struct xp_perfdata_compressor *compressor; /* of samples; NULL: they are never compressed */
+	bool compresses;			   /* from now on */
 	struct xp_perfdata_sink sink;
 };
 
@@ -107,7 +108,7 @@ static int write_compressed(struct xp_perfdata *perfdata)
 static int flush(struct xp_perfdata *perfdata)
 {
 	struct xp_perfdata_sink *sink = &perfdata->sink;
-	int err = perfdata->compressor ? write_compressed(perfdata) : xp_perfdata_flush(sink);
+	int err = perfdata->compresses ? write_compressed(perfdata) : xp_perfdata_flush(sink);
 
 	if (err)
 		return err;
@@ -120,7 +121,7 @@ static int pack(struct xp_perfdata *perfdata)
 {
 	struct xp_perfdata_sink *sink = &perfdata->sink;
 
-	if (!perfdata->compressor || sink->err)
+	if (!perfdata->compresses || sink->err)
 		return sink->err;
 	if (sizeof(sink->buf) - sink->used < XP_PERFDATA_PACKED_MAX && flush(perfdata))
 		return sink->err;
@@ -194,6 +195,17 @@ static void put_time_conv(struct xp_perfdata *perfdata)
 	put(perfdata, &record, sizeof(record));
 }
 
+/* Whether samples are compressed; from some size of the file on. */
+static bool may_compress(struct xp_perfdata *perfdata)
+{
+	if (perfdata->compresses || !perfdata->compressor ||
+	    xp_perfdata_bytes(perfdata) < perfdata->options.plain_bytes)
+		return perfdata->compresses;
+	perfdata->head.header.features[0] |= 1ull << XP_PERFDATA_COMPRESSION;
+	perfdata->compresses = true;
+	return true;
+}
+
 int xp_perfdata_new(struct xp_perfdata **result, int fd, const struct xp_perfdata_options *options)
 {
 	struct xp_perfdata *perfdata;
@@ -217,8 +229,8 @@ int xp_perfdata_new(struct xp_perfdata **result, int fd, const struct xp_perfdat
 			free(perfdata);
 			return err;
 		}
-		perfdata->head.header.features[0] = 1ull << XP_PERFDATA_COMPRESSION;
 	}
+	may_compress(perfdata);
 	put_time_conv(perfdata);
 	*result = perfdata;
 	return 0;
@@ -389,7 +401,7 @@ static uint8_t *sample_room(struct xp_perfdata *perfdata, size_t size)
 
 	if (sink->err)
 		return NULL;
-	if (!perfdata->compressor)
+	if (!may_compress(perfdata))
 		return size > sizeof(sink->buf) - sink->used && flush(perfdata) ? NULL : xp_perfdata_room(sink, size);
 	room = xp_perfdata_compressor_room(perfdata->compressor, size);
 	return room || pack(perfdata) ? room : xp_perfdata_compressor_room(perfdata->compressor, size);
@@ -545,16 +557,21 @@ int xp_perfdata_finish(struct xp_perfdata *perfdata, const struct xp_perfdata_fe
 		err = flush(perfdata);
 	if (err)
 		return err;
-	if (perfdata->compressor)
+	if (perfdata->compresses)
 		xp_perfdata_compressor_describe(perfdata->compressor, &compression);
 	err = xp_perfdata_put_features(&perfdata->sink, &perfdata->head.header, features, described, &perfdata->span,
-				       perfdata->compressor ? &compression : NULL);
+				       perfdata->compresses ? &compression : NULL);
 	return err ? err : put_header(perfdata);
 }
 
 uint64_t xp_perfdata_bytes(const struct xp_perfdata *perfdata)
 {
 	return perfdata->sink.offset + perfdata->sink.used - xp_perfdata_head_bytes(&perfdata->options);
+}
+
+bool xp_perfdata_is_compressed(const struct xp_perfdata *perfdata)
+{
+	return perfdata->compresses;
 }
 
 void xp_perfdata_free(struct xp_perfdata *perfdata)

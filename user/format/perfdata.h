@@ -18,7 +18,8 @@
  * Records need not be in time order: perf sorts them. A FINISHED_ROUND is written regularly, so that perf need not keep
  * all of them for sorting (see late_ns).
  *
- * Samples may be compressed (perfdata_zstd.h). They are then written up to a second later than other records. The other
+ * Samples may be compressed (perfdata_zstd.h), from some size of the file on: perf reads files with both. They are then
+ * written up to a second later than other records. The other
  * records stay uncompressed: `perf inject --jit` looks for mappings, does not look into compressed records, and passes
  * those on before all others. So if a record has the same time as a sample, perf may process the sample first.
  *
@@ -71,6 +72,7 @@ struct xp_perfdata_options {
 	uint64_t late_ns;
 	bool waits;			/* there is a second event, of which xp_perfdata_wait() writes the samples */
 	bool switches;			/* there will be SWITCH records: perf report --latency looks for this */
+	uint64_t plain_bytes;		/* samples are not compressed before there are so many bytes of records */
 	unsigned int compression_level; /* zstd level of samples: 1 to 22; 0: not compressed */
 };
 
@@ -200,6 +202,8 @@ int xp_perfdata_sync(struct xp_perfdata *perfdata);
 int xp_perfdata_finish(struct xp_perfdata *perfdata, const struct xp_perfdata_features *features);
 /* Bytes of records so far. */
 uint64_t xp_perfdata_bytes(const struct xp_perfdata *perfdata);
+/* Whether there may be compressed samples. */
+bool xp_perfdata_is_compressed(const struct xp_perfdata *perfdata);
 /* Without xp_perfdata_finish(), records that are still buffered are lost. */
 void xp_perfdata_free(struct xp_perfdata *perfdata);
 

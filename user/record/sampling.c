@@ -119,7 +119,9 @@ static int setup_perf(struct xp_recording *recording)
 		.hardware = xp_sampler_hardware(sampler),
 		.event = xp_sampler_event(sampler),
 		.period = recording->options->period,
-		.uncompressed = recording->options->no_compression,
+		.compression = recording->options->no_compression ? XP_PERF_OUT_NONE
+			       : recording->options->compress	  ? XP_PERF_OUT_ALL
+								  : XP_PERF_OUT_LARGE,
 		.switches = recording->options->switch_events,
 		.describe = xp_programs_describe,
 		.describe_arg = &recording->bpf.programs,

@@ -140,8 +140,11 @@ static void print_perf(const struct xp_recording *recording)
 			    jit.bytes / 1e3);
 	if (!perf || !xp_perf_out_samples(perf))
 		return;
-	xp_put_line(stderr, "  %s/%s  %" PRIu64 " samples, %.1f KB", dir, name, xp_perf_out_samples(perf),
-		    xp_perf_out_bytes(perf) / 1e3);
+	xp_put_line(stderr, "  %s/%s  %" PRIu64 " samples, %.1f KB%s", dir, name, xp_perf_out_samples(perf),
+		    xp_perf_out_bytes(perf) / 1e3,
+		    xp_perf_out_is_compressed(perf) && !recording->options->compress
+			? ", compressed: only perf reads it (others: --no-compression)"
+			: "");
 	xp_shell_path(&path, "%s/%s", dir, name);
 	if (jit.bytes && recording->options->jitdump_version == 1) {
 		xp_shell_path(&injected, "%s/perf.jit.data", dir);

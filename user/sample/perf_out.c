@@ -12,13 +12,12 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
-#include "base/command_line.h"
 #include "base/own_file.h"
 #include "base/util.h"
 #include "format/perfdata.h"
 #include "sample/perf_bpf.h"
+#include "sample/perf_features.h"
 #include "sample/perf_kernel.h"
-#include "sample/perf_machine.h"
 #include "sample/perf_maps.h"
 #include "sample/perf_switches.h"
 #include "sample/perf_threads.h"
@@ -173,7 +172,8 @@ static bool start(struct xp_perf_out *out)
 		.period = out->options.period,
 		.late_ns = out->options.late_ns,
 		.switches = out->options.switches,
-		.compression_level = out->options.uncompressed ? 0 : COMPRESSION_LEVEL,
+		.compression_level = out->options.compression == XP_PERF_OUT_NONE ? 0 : COMPRESSION_LEVEL,
+		.plain_bytes = out->options.compression == XP_PERF_OUT_ALL ? 0 : XP_PERF_OUT_PLAIN_BYTES,
 	};
 	const struct xp_clock_pair *mono = &out->options.clock->mono;
 
@@ -394,64 +394,6 @@ void xp_perf_out_forget(struct xp_perf_out *out)
 
 /* ---- the end ---- */
 
-static void free_build_ids(struct xp_perfdata_build_id *ids, size_t count)
-{
-	for (size_t i = 0; i < count; i++)
-		if (!ids[i].kernel)
-			free((char *)ids[i].path);
-	free(ids);
-}
-
-/*
- * Lists the build ids of the kernel and of all files in the perf.data file. The caller frees *ids with
- * free_build_ids().
- */
-static size_t list_build_ids(const struct xp_perf_out *out, const struct xp_perf_machine *machine,
-			     struct xp_perfdata_build_id **ids)
-{
-	const struct xp_perf_build_ids *known = &out->maps.build_ids;
-	size_t count = 0;
-
-	*ids = calloc(known->room + 1, sizeof(**ids));
-	if (!*ids)
-		return 0;
-	if (machine->kernel.build_id_bytes)
-		(*ids)[count++] = machine->kernel;
-	for (size_t i = 0; i < known->room; i++) {
-		const struct xp_perf_build_id *id = &known->ids[i];
-		char path[XP_PERFDATA_PATH_MAX];
-		char *copy = id->bytes ? strdup(xp_perf_maps_path(id->file, true, path, sizeof(path))) : NULL;
-
-		if (copy)
-			(*ids)[count++] = (struct xp_perfdata_build_id){ .build_id = id->build_id,
-									 .build_id_bytes = id->bytes,
-									 .path = copy };
-	}
-	return count;
-}
-
-static void put_end(struct xp_perf_out *out)
-{
-	const struct xp_clock_pair *mono = &out->options.clock->mono;
-	char **argv = xp_command_line_read();
-	struct xp_perfdata_features features = {
-		.argv = argv,
-		.event = out->options.event,
-		.wall_ns = xp_clock_wall_ns(out->options.clock, mono->tsc),
-		.mono_ns = mono->ns,
-	};
-	struct xp_perfdata_build_id *ids;
-	struct xp_perf_machine machine;
-
-	xp_perf_machine_read(&machine);
-	xp_perf_machine_features(&machine, &features);
-	features.build_id_count = list_build_ids(out, &machine, &ids);
-	features.build_ids = ids;
-	fail(out, xp_perfdata_finish(out->maps.perfdata, &features));
-	free_build_ids(ids, features.build_id_count);
-	free(argv);
-}
-
 /*
  * Gives back the reserved space after the end. It adds a byte and removes it, because truncating to the same size does
  * nothing.
@@ -475,7 +417,8 @@ static void end_file(struct xp_perf_out *out, int err)
 
 	out->is_ended = true;
 	if (out->maps.perfdata && !out->err)
-		put_end(out);
+		fail(out, xp_perf_features_write(out->maps.perfdata, &out->maps.build_ids, out->options.clock,
+						 out->options.event));
 	trim_err = trim(out);
 	fail(out, err);
 	fail(out, trim_err);
@@ -590,4 +533,9 @@ uint64_t xp_perf_out_samples(const struct xp_perf_out *out)
 uint64_t xp_perf_out_bytes(const struct xp_perf_out *out)
 {
 	return out->bytes;
+}
+
+bool xp_perf_out_is_compressed(const struct xp_perf_out *out)
+{
+	return out->maps.perfdata && xp_perfdata_is_compressed(out->maps.perfdata);
 }

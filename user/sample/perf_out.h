@@ -32,6 +32,16 @@
 
 #define XP_PERF_OUT_NAME "perf.data"
 
+/* Which samples are compressed. Only perf and xprof read a file with such. */
+enum xp_perf_out_compression {
+	XP_PERF_OUT_LARGE, /* those after the first XP_PERF_OUT_PLAIN_BYTES */
+	XP_PERF_OUT_ALL,
+	XP_PERF_OUT_NONE,
+};
+
+/* About 90 000 samples 30 calls deep: 7 minutes of two busy CPUs at 99 Hz, 9 s at 5 kHz. */
+#define XP_PERF_OUT_PLAIN_BYTES (32u << 20)
+
 struct xp_perf_out_options {
 	int dir_fd; /* owned by the caller */
 	const struct xp_clock *clock;
@@ -39,7 +49,7 @@ struct xp_perf_out_options {
 	bool hardware;				      /* cycles; otherwise cpu-clock */
 	const char *event;
 	uint64_t period; /* of each sample: cycles or ns */
-	bool uncompressed;
+	enum xp_perf_out_compression compression;
 	bool switches;		    /* there will be xp_perf_out_switch() */
 	xp_ksym_describe *describe; /* names BPF programs; NULL: they have no names */
 	void *describe_arg;
@@ -86,5 +96,7 @@ int xp_perf_out_finish(struct xp_perf_out *out);
 uint64_t xp_perf_out_samples(const struct xp_perf_out *out);
 /* The size of the ended file. */
 uint64_t xp_perf_out_bytes(const struct xp_perf_out *out);
+/* Whether only perf and xprof read it. */
+bool xp_perf_out_is_compressed(const struct xp_perf_out *out);
 
 #endif

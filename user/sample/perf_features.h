@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The end of a perf.data file: what describes the recording, the machine and the files that were mapped. */
+#ifndef XPROF_SAMPLE_PERF_FEATURES_H
+#define XPROF_SAMPLE_PERF_FEATURES_H
+
+#include "base/clock.h"
+#include "format/perfdata.h"
+#include "sample/perf_build_ids.h"
+
+/* Ends the file. known: of the files that it names; event: the name of the event. Returns 0 or -errno of the writer. */
+int xp_perf_features_write(struct xp_perfdata *perfdata, const struct xp_perf_build_ids *known,
+			   const struct xp_clock *clock, const char *event);
+
+#endif
