@@ -7,6 +7,7 @@ import pytest
 
 import hand_made
 import project
+from reported import table
 
 SOURCE = r"""
 struct Machine { __attribute__((noinline)) int spin(int n); };
@@ -43,8 +44,7 @@ def side(tmp_path, app):
 def reported(xprof, *args):
     """{function: object}"""
     done = xprof("report", "--full-names", *args)
-    rows = [re.split(r"  +", line.strip()) for line in done.stdout.splitlines()[2:]]
-    return {row[3]: row[4] if len(row) > 4 else None for row in rows}
+    return {name: row["Object"] or None for name, row in table(done.stdout).items()}
 
 
 def dumped(xprof, *args):

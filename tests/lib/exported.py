@@ -7,6 +7,7 @@ import shutil
 import pytest
 
 import project
+import reported
 
 SOURCE = r"""
 #include <pthread.h>
@@ -80,10 +81,9 @@ class Made:
         )
         self.rows = collections.defaultdict(lambda: [0, 0, 0])
         # Flat, cum, calls of each name; overloads have the same one.
-        row = re.compile(r"^ *(?:(\d+) +[\d.]+% +(\d+) +[\d.]+%)?(?: *(\d+) +[\d.]+ \w+ +[\d.]+ \w+)? +(\S.*?)  +\S[^%\n]*$", re.M)
-        for flat, cum, calls, name in row.findall(self.report.split("Object\n", 1)[1]):
-            for i, value in enumerate((flat, cum, calls)):
-                self.rows[name][i] += int(value or 0)
+        for row in reported.rows(self.report):
+            for i, column in enumerate(("Flat", "Cum", "Calls")):
+                self.rows[row["Function"]][i] += int(row.get(column) or 0)
 
     def export(self, *args, directory=None, status=0):
         done = self.xprof("export", *args, directory or self.directory)

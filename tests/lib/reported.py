@@ -11,10 +11,15 @@ import project
 
 def table(text):
     """{function: {column: cell}} of the last table."""
-    rows, header = {}, None
+    return {row["Function"]: row for row in rows(text)}
+
+
+def rows(text):
+    """[{column: cell}] of the last table."""
+    found, header = [], None
     for line in text.splitlines():
         if line.endswith("Object"):
-            header, rows = line, {}
+            header, found = line, []
         elif header and (not line.strip() or line.startswith("...")):
             header = None
         elif header:
@@ -23,8 +28,8 @@ def table(text):
             row = {m.group(): line[:m.end()].split("  ")[-1].strip() for m in re.finditer(r"\S+", header[:start])}
             row["Function"], *rest = re.split(r"  +", line[start:])
             row["Object"] = rest[0] if rest else ""
-            rows[row["Function"]] = row
-    return rows
+            found.append(row)
+    return found
 
 
 def report(xprof, *args, status=0, short=False, **options):
