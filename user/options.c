@@ -8,6 +8,7 @@
 
 #include "base/util.h"
 #include "option_export.h"
+#include "option_record.h"
 #include "option_trigger.h"
 #include "option_values.h"
 
@@ -46,6 +47,17 @@ const struct xp_command_info xp_command_table[XP_COMMANDS] = {
 		.description = "Writes the samples or the calls of a recording in formats that other programs read, with the names "
 			       "of all functions in them, so that they can be read on any machine. Takes the directory "
 			       "of a recording, one gperftools profile or one FDR log.",
+		.operands_min = 1,
+		.operands_max = 1,
+		.operands = XP_OPERAND_FILE,
+	},
+	[XP_CMD_EXPLAIN] = {
+		.name = "explain",
+		.synopsis = "DIR",
+		.summary = "tell why the slowest calls of a recording were slow",
+		.description = "Shows the slowest calls of a function: when, where and by whom they were called, what "
+			       "they called, when they ran and what they waited for; and what they have in common that "
+			       "usual calls have not. Without calls in the recording, shows the longest waits.",
 		.operands_min = 1,
 		.operands_max = 1,
 		.operands = XP_OPERAND_FILE,
@@ -127,7 +139,7 @@ const struct xp_command_info xp_command_table[XP_COMMANDS] = {
 };
 
 #define TALKERS                                                                                                        \
-	(ON(RECORD) | ON(REPORT) | ON(EXPORT) | ON(LIST) | ON(DUMP) | ON(CHECK) | ON(RECOVER) | ON(RESTORE) |          \
+	(ON(RECORD) | ON(REPORT) | ON(EXPORT) | ON(EXPLAIN) | ON(LIST) | ON(DUMP) | ON(CHECK) | ON(RECOVER) | ON(RESTORE) |          \
 	 ON(DOCTOR))
 
 /* Options of one group are contiguous. */
@@ -184,6 +196,13 @@ const struct xp_option xp_option_table[] = {
 	{ "by", 0, "WHAT", "process|thread|comm|cpu|none", XP_OPTION_CHOICE, ON(EXPORT), SETS(by), "What to export",
 	  "Tell stacks apart by process, thread, name of the process or CPU, or not at all. Default: thread for pprof, "
 	  "speedscope and HTML, otherwise process." },
+	{ "function", 0, "GLOB", NULL, XP_OPTION_PATTERNS, ON(EXPLAIN), SETS(functions), "What to explain",
+	  "Calls of functions whose names match GLOB, or waits with such a function in their stack. May be repeated. "
+	  "Default: the function whose slowest call exceeds its median most." },
+	{ "slowest", 0, "N", NULL, XP_OPTION_COUNT, ON(EXPLAIN), SETS(slowest), "What to explain",
+	  "Show this many calls, at most 1000. Default: up to 5 that are slow." },
+	{ "above", 0, "TIME", NULL, XP_OPTION_DURATION, ON(EXPLAIN), SETS(above_ns), "What to explain",
+	  "Only calls that took longer than this, such as 10ms." },
 	{ "freq", 'F', "HZ", "max", XP_OPTION_COUNT, ON(RECORD), SETS(hz), "Samples",
 	  "Samples per second of each running thread's CPU time, or max for as many as the kernel allows. Default: "
 	  "99." },
@@ -250,6 +269,8 @@ const struct xp_option xp_option_table[] = {
 	  "the directory of "
 	  "the "
 	  "recording." },
+	{ "json", 0, NULL, NULL, XP_OPTION_FLAG, ON(EXPLAIN), SETS(json), "Output",
+	  "Print JSON, which xprof-formats(5) describes." },
 	{ "debuginfod", 0, NULL, NULL, XP_OPTION_FLAG, ON(EXPORT), SETS(debuginfod), "Output",
 	  "Fetch missing debug information from the servers in DEBUGINFOD_URLS." },
 	{ "limit", 0, "N", "max", XP_OPTION_COUNT, ON(REPORT), SETS(limit), "Output",
@@ -261,9 +282,9 @@ const struct xp_option xp_option_table[] = {
 	  "Show a row for each source line." },
 	{ "no-inlines", 0, NULL, NULL, XP_OPTION_FLAG, ON(REPORT), SETS(no_inlines), "Output",
 	  "Count inlined code for the function that it is inlined into." },
-	{ "full-names", 0, NULL, NULL, XP_OPTION_FLAG, ON(REPORT) | ON(EXPORT), SETS(full_names), "Output",
+	{ "full-names", 0, NULL, NULL, XP_OPTION_FLAG, ON(REPORT) | ON(EXPORT) | ON(EXPLAIN), SETS(full_names), "Output",
 	  "Show C++ function names with their parameters and template arguments." },
-	{ "instr-map", 0, "FILE", NULL, XP_OPTION_FILE, ON(REPORT) | ON(EXPORT) | ON(DUMP), SETS(instr_map), "Output",
+	{ "instr-map", 0, "FILE", NULL, XP_OPTION_FILE, ON(REPORT) | ON(EXPORT) | ON(EXPLAIN) | ON(DUMP), SETS(instr_map), "Output",
 	  "Take the names of the functions of FDR logs from this program, library or NAME.xray.so. Default: what the "
 	  "recording knows of them." },
 	{ "sleds", 0, NULL, NULL, XP_OPTION_FLAG, ON(LIST), SETS(sleds), "Output",
@@ -371,77 +392,6 @@ static int parse_flags(struct xp_options *options, int argc, char **argv)
 		if (err)
 			return err;
 	}
-}
-
-static int check_samples(const struct xp_options *options)
-{
-	if (options->cpus && !options->all) {
-		xp_error("--cpu goes with --all only");
-		return -EINVAL;
-	}
-	if (options->no_samples && (options->all || options->tid)) {
-		xp_error("--no-samples leaves nothing of --all or --tid, which only sample");
-		return -EINVAL;
-	}
-	if (options->compress && options->no_compression) {
-		xp_error("--compress and --no-compression exclude each other");
-		return -EINVAL;
-	}
-	return 0;
-}
-
-static int check_target(struct xp_options *options, bool separated)
-{
-	int targets =
-	    !!options->pids.count + !!options->exec_path + !!options->operand_count + options->all + !!options->tid;
-
-	if (options->operand_count && !separated) {
-		xp_error("unexpected '%s'; a process is given by -p PID, a command to start by -- CMD [ARG...]",
-			 options->operands[0]);
-		return -EINVAL;
-	}
-	if (targets != 1) {
-		xp_error("%s; give exactly one of -p PID, -t TID, -a, --exec PATH or -- CMD [ARG...]",
-			 targets ? "more than one target" : "no target");
-		return -EINVAL;
-	}
-	if (options->dry_run && options->operand_count) {
-		xp_error(
-		    "--dry-run describes what runs, and starts no command: give -p PID, -t TID, -a or --exec PATH");
-		return -EINVAL;
-	}
-	if (options->no_sleds && options->no_samples) {
-		xp_error("--no-sleds and --no-samples together leave nothing to record");
-		return -EINVAL;
-	}
-	if (options->no_sleds && options->exec_path) {
-		xp_error("--no-sleds leaves nothing of --exec, which only records sleds");
-		return -EINVAL;
-	}
-	if (options->max_overhead > 0 && (options->no_sleds || options->all || options->tid)) {
-		xp_error("--max-overhead is for records of sleds, and there are none with --no-sleds, --all or --tid");
-		return -EINVAL;
-	}
-	if (options->flight_bytes && (options->no_sleds || options->all || options->tid)) {
-		xp_error("--flight keeps records of sleds, and there are none with --no-sleds, --all or --tid");
-		return -EINVAL;
-	}
-	if (xp_option_triggers_check(options))
-		return -EINVAL;
-	if ((options->sled_mode == XP_SLED_MODE_OPTION_PATCH || options->sled_mode == XP_SLED_MODE_OPTION_MEMORY) &&
-	    (options->follow || options->exec_path) && options->max_overhead > 0) {
-		xp_error("--sled-mode %s with --max-overhead goes with -p or -- CMD, without --follow",
-			 options->sled_mode == XP_SLED_MODE_OPTION_PATCH ? "patch" : "memory");
-		return -EINVAL;
-	}
-	if (check_samples(options))
-		return -EINVAL;
-	if (options->operand_count) {
-		options->child_argv = options->operands;
-		options->operands = NULL;
-		options->operand_count = 0;
-	}
-	return 0;
 }
 
 static int check_operands(const struct xp_options *options)
@@ -567,7 +517,7 @@ int xp_options_parse(struct xp_options *options, int argc, char **argv)
 	}
 	if (options->command == XP_CMD_RECORD) {
 		err = xp_option_export_list(options);
-		return err ? err : check_target(options, separated);
+		return err ? err : xp_option_record_check(options, separated);
 	}
 	if (options->command == XP_CMD_RESTORE && !options->pids.count) {
 		xp_error("no process; give -p PID");

@@ -15,6 +15,7 @@ enum xp_command {
 	XP_CMD_RECORD,
 	XP_CMD_REPORT,
 	XP_CMD_EXPORT,
+	XP_CMD_EXPLAIN,
 	XP_CMD_LIST,
 	XP_CMD_DUMP,
 	XP_CMD_CHECK,
@@ -196,6 +197,11 @@ struct xp_options {
 	uint64_t to_ns;		   /* 0: to the end */
 	int by;			   /* enum xp_by_option; -1: that of the format, the default */
 	bool debuginfod;
+
+	/* explain; functions, full_names and instr_map, too */
+	uint64_t slowest;  /* calls that are shown; 0: not given */
+	uint64_t above_ns; /* only those that take longer; 0: all */
+	bool json;
 
 	/* list */
 	bool sleds;

@@ -9,7 +9,7 @@ import pytest
 import project
 
 GOLDEN = pathlib.Path(__file__).with_name("golden")
-COMMANDS = ["record", "report", "export", "list", "dump", "check", "recover", "restore", "doctor", "help", "version"]
+COMMANDS = ["record", "report", "export", "explain", "list", "dump", "check", "recover", "restore", "doctor", "help", "version"]
 
 
 def one_line(text):

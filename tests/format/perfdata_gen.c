@@ -9,6 +9,7 @@
  * for none comm TSC PID TID NAME exec TSC PID TID NAME fork TSC BORN_TSC PID TID PPID MAPS exit TSC PID TID PPID sample
  * TSC PID TID CPU KERNEL_COUNT ADDRESS... wait (as sample)                                        2 ms in futex(2), one
  * of four, with `waits` jit PATH sync                                                    writes what has come so far
+ *     waiting TSC PID TID CPU BLOCKED RUNNABLE STATE WAKER_TID WAKER_NAME ADDRESS...   every one, with `waits`
  *     cut                                                     ends without the rest, as a crash would
  *     buildid BUILD_ID PATH                                   of the kernel, for the features
  */
@@ -115,6 +116,33 @@ static int put_sample(struct xp_perfdata *perfdata)
 	return xp_perfdata_sample(perfdata, &sample);
 }
 
+static int put_waiting(struct xp_perfdata *perfdata)
+{
+	uint64_t addresses[FIELDS_MAX];
+	const struct xp_perfdata_sample sample = {
+		.tsc = number(1),
+		.pid = number(2),
+		.tid = number(3),
+		.cpu = number(4),
+		.user = addresses,
+		.user_count = field_count - 10,
+	};
+	struct xp_wait_record wait = {
+		.blocked_ns = number(5),
+		.runnable_ns = number(6),
+		.chance = XP_WAIT_CHANCE_ONE,
+		.state = (unsigned char)fields[7][0],
+		.syscall = -1,
+		.waker_pid = number(8),
+		.waker_tid = number(8),
+	};
+
+	snprintf(wait.waker_comm, sizeof(wait.waker_comm), "%s", fields[9]);
+	for (size_t i = 10; i < field_count; i++)
+		addresses[i - 10] = hex(i);
+	return xp_perfdata_wait(perfdata, &sample, &wait);
+}
+
 static int take_kernel_id(void)
 {
 	static uint8_t build_id[XP_PERFDATA_BUILD_ID_BYTES];
@@ -147,6 +175,8 @@ static int put_line(struct xp_perfdata *perfdata)
 		return xp_perfdata_exit(perfdata, number(1), number(2), number(3), number(4));
 	if ((!strcmp(what, "sample") || !strcmp(what, "wait")) && field_count > 6)
 		return put_sample(perfdata);
+	if (!strcmp(what, "waiting") && field_count > 10)
+		return put_waiting(perfdata);
 	if (!strcmp(what, "jit") && field_count == 2)
 		return xp_perfdata_jit(perfdata, fields[1]);
 	if (!strcmp(what, "buildid") && field_count == 3)

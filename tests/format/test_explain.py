@@ -1,0 +1,228 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""xprof explain of recordings made by hand: calls, samples and waits of which every ns is known."""
+import json
+
+import pytest
+
+import hand_made
+import project
+from hand_made import ENTER, EXIT
+
+GENERATOR = project.OUTPUT / "tests" / "format" / "perfdata_gen"
+HZ, TSC, NS = 1_000_000_000, 10**12, 10**12  # a tick is a ns
+PROFILE = hand_made.profile([], "")
+US, MS = 1000, 1000000
+
+# Functions of the log, and the addresses of their code. What waits has others.
+SERVE, HANDLE, LOOKUP, PARSE = 1, 2, 3, 4
+LOCK, SLEEP, READ, SPIN, IDLE = "1011", "1021", "1031", "1040", "1051"
+IN_HANDLE = ("1101", "1201")  # handle < serve
+SERVER, HOLDER, NEIGHBOUR = 7, 8, 9
+
+
+@pytest.fixture
+def recorded(tmp_path):
+    """recorded(lines, calls): the directory of a recording. calls: {tid: [(kind, function, ns since the start)]}"""
+
+    def make(lines, calls=None, **clock):
+        directory = tmp_path / "recording"
+        directory.mkdir()
+        (directory / "server.7.prof").write_bytes(PROFILE)
+        process = {"pid": SERVER, "image": 1, "comm": "server", "threads": [{"tid": SERVER, "name": "worker"}]}
+        if calls:
+            log = {tid: [(kind, function, TSC + at) for kind, function, at in records] for tid, records in calls.items()}
+            (directory / "server.7.fdr").write_bytes(hand_made.fdr_log(log, HZ))
+            process["log"] = "server.7.fdr"
+        manifest = {"clock": {"start_tsc": TSC, "hz": HZ, **clock}, "processes": [process],
+                    "samples": {"profiles": [{"pid": SERVER, "image": 1, "comm": "server", "file": "server.7.prof"}]}}
+        (directory / "manifest.json").write_text(json.dumps(manifest))
+        if lines:
+            text = "".join("\t".join(map(str, line)) + "\n" for line in lines)
+            made = project.run([GENERATOR, directory / "perf.data", 10**9, HZ, TSC, NS, 0, "waits"], stdin=None, input=text)
+            assert made.returncode == 0, made.stderr
+        return directory
+
+    return make
+
+
+@pytest.fixture
+def explained(xprof, recorded):
+    """explained(lines, calls, *args): (the JSON, the text)."""
+
+    def explain(lines, calls=None, *args, **clock):
+        directory = recorded(lines, calls, **clock)
+        done = [xprof("explain", *args, *form, directory) for form in (["--json"], [])]
+        assert [one.returncode for one in done] == [0, 0], done[0].stderr
+        assert all(len(line) <= 80 for line in done[1].stdout.splitlines()), done[1].stdout
+        return json.loads(done[0].stdout), done[1].stdout
+
+    return explain
+
+
+def threads():
+    return [
+        ("comm", TSC + 1, SERVER, SERVER, "worker"),
+        ("comm", TSC + 1, SERVER, HOLDER, "holder"),
+        ("comm", TSC + 1, SERVER, NEIGHBOUR, "busy"),
+        ("map", TSC + 2, SERVER, SERVER, "1000", "1000", "0", "-", "/gone/app"),
+    ]
+
+
+def wait(tid, begin, blocked, runnable, state, *stack, cpu=0, waker=0, name=""):
+    return ("waiting", TSC + begin + blocked + runnable, SERVER, tid, cpu, blocked, runnable, state, waker, name, *stack)
+
+
+def sample(at, tid, cpu, *stack):
+    return ("sample", TSC + at, SERVER, tid, cpu, 0, *stack)
+
+
+def usual_calls(count):
+    """From 1 ms on, one each ms, of 10 us: 2 in parse()."""
+    for i in range(count):
+        at = (i + 1) * MS
+        yield from [(ENTER, HANDLE, at), (ENTER, PARSE, at + US), (EXIT, PARSE, at + 3 * US), (EXIT, HANDLE, at + 10 * US)]
+
+
+LOCKED, READING, STARVED = 100 * MS, 200 * MS, 300 * MS
+
+
+def three_faults():
+    """Calls of worker (7): 50 usual ones, one that waits for a lock, one for a disk, one for a CPU."""
+    calls = [
+        (ENTER, SERVE, 0), *usual_calls(50),
+        (ENTER, HANDLE, LOCKED), (ENTER, LOOKUP, LOCKED + 10 * US),
+        (EXIT, LOOKUP, LOCKED + 50 * MS), (EXIT, HANDLE, LOCKED + 50 * MS + 5 * US),
+        (ENTER, HANDLE, READING), (EXIT, HANDLE, READING + 20 * MS),
+        (ENTER, HANDLE, STARVED), (ENTER, PARSE, STARVED + US), (EXIT, PARSE, STARVED + 79 * MS), (EXIT, HANDLE, STARVED + 80 * MS),
+    ]
+    lines = [
+        *threads(),
+        wait(NEIGHBOUR, 90 * MS, 0, 5 * MS, "R", SPIN, cpu=1),
+        # The holder sleeps with the lock: until shortly before it lets the worker go.
+        wait(HOLDER, LOCKED - MS, 49 * MS, 0, "S", SLEEP, "1301"),
+        wait(SERVER, LOCKED + 20 * US, 49 * MS, 100 * US, "L", LOCK, "1401", *IN_HANDLE, waker=HOLDER, name="holder"),
+        wait(SERVER, READING + MS, 18 * MS, 0, "D", READ, *IN_HANDLE, cpu=1),
+        sample(STARVED + 500 * US, SERVER, 1, "1500", *IN_HANDLE),
+        wait(SERVER, STARVED + MS, 0, 77 * MS, "R", "1500", *IN_HANDLE, cpu=1),
+        wait(NEIGHBOUR, STARVED + 78 * MS, 0, 2 * MS, "R", SPIN, cpu=1),
+    ]
+    return lines, {SERVER: calls}
+
+
+def test_each_fault_is_named(explained):
+    found, text = explained(*three_faults())
+    (function,) = found["functions"]
+    assert (function["name"], function["calls"], function["max_ns"]) == ("fn_2", 53, 80 * MS)
+    # Of more than 32 durations: within 0.8 %.
+    assert function["p50_ns"] == function["p90_ns"] == pytest.approx(10 * US, rel=0.008)
+    assert len(found["slow_calls"]) == 3
+    starved, locked, reading = found["slow_calls"][:3]
+    assert [call["cause"] for call in (starved, locked, reading)] == ["runnable", "blocked", "blocked"]
+    assert [call["start_ns"] for call in (starved, locked, reading)] == [STARVED, LOCKED, READING]
+    assert all(call["thread"] == "worker" and call["callers"] == ["fn_1"] for call in found["slow_calls"])
+    # The parts of each call are its whole.
+    assert starved["time"] == {"on_cpu_ns": 3 * MS, "runnable_ns": 77 * MS, "blocked_ns": 0}
+    assert locked["time"] == {"on_cpu_ns": 905 * US, "runnable_ns": 100 * US, "blocked_ns": 49 * MS}
+    assert reading["time"] == {"on_cpu_ns": 2 * MS, "runnable_ns": 0, "blocked_ns": 18 * MS}
+    assert starved["callees"] == [{"function": "fn_4", "calls": 1, "ns": 79 * MS - US}]
+    assert starved["neighbour"] == {"cpu": 1, "thread": {"tid": NEIGHBOUR, "name": "busy"}, "ns": 77 * MS}
+    assert starved["samples"] == [{"samples": 1, "stack": ["app+0x500", "app+0x100", "app+0x200"]}]
+    (lock,) = locked["waits"]
+    assert lock["stack"] == ["app+0x11", "app+0x400", "app+0x100", "app+0x200"] and lock["count"] == 1
+    waker = lock["waker"]
+    assert (waker["tid"], waker["name"]) == (HOLDER, "holder")
+    # It held the lock over this: as far as the worker waited meanwhile.
+    assert waker["meanwhile"]["wait_ns"] == 48 * MS - 20 * US and waker["meanwhile"]["stack"] == ["app+0x21", "app+0x300"]
+    (disk,) = reading["waits"]
+    assert disk["waker"] is None and disk["stack"][0] == "app+0x31" and disk["blocked_ns"] == 18 * MS
+    assert "1. fn_2 80.00 ms: mostly without a CPU\n   at 0.300000 s in worker (7), on CPU 0\n   called by fn_1\n" in text
+    assert "77.00 ms without a CPU; longest while busy (9) had CPU 1 for 77.00 ms\n" in text
+    assert ", woken by holder (8):\n       app+0x11 < app+0x400 < app+0x100 < app+0x200\n       meanwhile holder (8) waited 47.98 ms" in text
+
+
+def test_what_slow_calls_have_in_common(explained):
+    found, text = explained(*three_faults())
+    assert found["compared_slow_calls"] == 3 and found["compared_usual_calls"] == 50
+    common = {(c["kind"], c["what"].split(" in app")[0]): c for c in found["in_common"]}
+    assert [c["slow_mean_ns"] - c["usual_mean_ns"] for c in found["in_common"] if c["kind"] != "cpu"] == sorted(
+        (c["slow_mean_ns"] - c["usual_mean_ns"] for c in found["in_common"] if c["kind"] != "cpu"), reverse=True)
+    mean = {key: c["slow_mean_ns"] for key, c in common.items()}
+    assert mean["callee", "fn_3"] == pytest.approx((50 * MS - 10 * US) / 3)
+    assert mean["runnable", ""] == pytest.approx((77 * MS + 100 * US) / 3)
+    assert mean["waker", "holder (8)"] == pytest.approx(49 * MS / 3)
+    assert mean["neighbour", "busy (9) on CPU 1"] == pytest.approx(77 * MS / 3)
+    blocked = [c for c in found["in_common"] if c["kind"] == "blocked"]
+    assert [c["what"][-len("app+0x400 < app+0x100 < app+0x200"):] for c in blocked][:1] == ["app+0x400 < app+0x100 < app+0x200"]
+    assert all(c["slow_calls"] == 1 and c["usual_calls"] == 0 for c in blocked) and len(blocked) == 2
+    assert "What 3 slow calls had that 50 usual ones had not" in text
+
+
+def test_above_and_slowest(xprof, recorded):
+    directory = recorded(*three_faults())
+    found = json.loads(xprof("explain", "--json", "--above=30ms", "--slowest=1", "--function=fn_2", directory).stdout)
+    assert len(found["slow_calls"]) == 1 and found["compared_slow_calls"] == 2
+    found = json.loads(xprof("explain", "--json", "--function=fn_[34]", directory).stdout)
+    assert [f["name"] for f in found["functions"]] == ["fn_4", "fn_3"]
+    assert [(c["function"], c["callers"]) for c in found["slow_calls"][:2]] == [("fn_4", ["fn_2", "fn_1"]), ("fn_3", ["fn_2", "fn_1"])]
+    refused = xprof("explain", "--above=1s", directory)
+    assert refused.returncode == 1 and "no call took longer than --above; the slowest took 80.000 ms" in refused.stderr
+    refused = xprof("explain", "--function=nothing", directory)
+    assert refused.returncode == 1 and "no call of such a --function has ended in the recording" in refused.stderr
+
+
+def test_slowest_of_many(explained):
+    """Of thousands of calls, the heap has exactly the slowest, and usual ones are from all over the recording."""
+    count = 3000
+    took = [10 + (i * 7919) % count for i in range(count)]  # each time once, in no order
+    calls = [r for i, us in enumerate(took) for r in [(ENTER, HANDLE, i * 10 * MS), (EXIT, HANDLE, i * 10 * MS + us * US)]]
+    found, _ = explained([], {SERVER: calls}, "--slowest=20")
+    assert [c["duration_ns"] // US for c in found["slow_calls"]] == sorted(took, reverse=True)[:20]
+    assert not found["has_waits"] and all(c["cause"] == "unknown" and c["time"] is None for c in found["slow_calls"])
+
+
+def test_recursion_and_calls_without_an_exit(explained):
+    """A call within a call of the same function is a callee of it; what a throw left has no time."""
+    calls = [
+        (ENTER, HANDLE, MS), (ENTER, HANDLE, 2 * MS), (EXIT, HANDLE, 4 * MS), (EXIT, HANDLE, 6 * MS),
+        (ENTER, HANDLE, 7 * MS), (ENTER, PARSE, 8 * MS), (ENTER, LOOKUP, 9 * MS), (EXIT, HANDLE, 10 * MS),
+        (EXIT, SERVE, 11 * MS), (ENTER, HANDLE, 12 * MS),
+    ]
+    found, _ = explained([], {SERVER: calls}, "--function=fn_2", "--slowest=3")
+    assert [(c["start_ns"], c["duration_ns"]) for c in found["slow_calls"]] == [(MS, 5 * MS), (7 * MS, 3 * MS), (2 * MS, 2 * MS)]
+    assert found["slow_calls"][0]["callees"] == [{"function": "fn_2", "calls": 1, "ns": 2 * MS}]
+    assert found["slow_calls"][1]["callees"] == []
+
+
+def test_waits_without_calls(explained, xprof, recorded):
+    """The longest wait of each stack, its waker and what that did."""
+    lines, _ = three_faults()
+    found, text = explained(lines)
+    assert found["slow_calls"] == [] and found["functions"] == []
+    assert [w["longest_ns"] for w in found["waits"]] == [77 * MS, 49 * MS + 100 * US, 49 * MS, 18 * MS, 5 * MS]
+    locked = found["waits"][1]
+    assert locked["thread"] == {"tid": SERVER, "name": "worker"} and locked["longest_start_ns"] == LOCKED + 20 * US
+    assert locked["waker"]["meanwhile"]["stack"] == ["app+0x21", "app+0x300"]
+    assert "77.00 ms without a CPU; longest while busy (9) had CPU 1" in text
+
+
+def test_waits_of_a_function(xprof, recorded):
+    lines, _ = three_faults()
+    directory = recorded(lines)
+    found = json.loads(xprof("explain", "--json", "--function=app+0x300", directory).stdout)
+    assert [w["thread"]["name"] for w in found["waits"]] == ["holder"]
+    refused = xprof("explain", "--above=1s", directory)
+    assert refused.returncode == 1 and "no wait is longer than --above" in refused.stderr
+
+
+def test_nothing_to_explain(xprof, recorded, tmp_path):
+    directory = recorded(threads())
+    assert "neither calls nor waits" in xprof("explain", directory).stderr
+    assert "not the directory of a recording" in xprof("explain", directory / "manifest.json").stderr
+    assert xprof("explain", tmp_path / "none").returncode == 1
+
+
+def test_times_that_do_not_fit(explained):
+    """Calls and samples without a common start are not crossed."""
+    lines, calls = three_faults()
+    found, _ = explained(lines, calls, start_tsc=0)
+    assert all(call["time"] is None and call["waits"] == [] for call in found["slow_calls"])

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* `xprof explain DIR`: tells why the slowest calls of a recording were slow. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "commands.h"
+#include "report/explain.h"
+#include "report/pager.h"
+
+#define COLUMNS 80
+
+static int print(const struct xp_explanation *explanation)
+{
+	struct xp_terminal terminal;
+	char *text = NULL;
+	size_t bytes = 0;
+	FILE *out = open_memstream(&text, &bytes);
+	int err;
+
+	if (!out)
+		return -ENOMEM;
+	xp_terminal_look(&terminal);
+	xp_explanation_print(out, explanation, COLUMNS);
+	err = ferror(out) ? -ENOMEM : 0;
+	if (fclose(out) && !err)
+		err = -ENOMEM;
+	if (!err)
+		err = xp_page(&terminal, text, bytes);
+	free(text);
+	return err;
+}
+
+enum xp_exit xp_cmd_explain(const struct xp_options *options)
+{
+	const struct xp_explain_options how = {
+		.functions = options->functions.texts,
+		.function_count = options->functions.count,
+		.slowest = XP_MIN((size_t)options->slowest, (size_t)XP_SLOW_CALLS_MAX),
+		.above_ns = options->above_ns,
+		.full_names = options->full_names,
+		.instr_map = options->instr_map,
+	};
+	struct xp_explanation explanation;
+	int err = xp_explain(&explanation, options->operands[0], &how);
+
+	if (!err)
+		err = options->json ? xp_explanation_write_json(stdout, &explanation) : print(&explanation);
+	if (err && err != -ENODATA && err != -ENOENT)
+		xp_error("cannot explain %s: %s", options->operands[0], strerror(-err));
+	if (explanation.broken)
+		err = err ? err : -EBADMSG;
+	xp_explanation_free(&explanation);
+	return err ? XP_EXIT_FAILED : XP_EXIT_OK;
+}

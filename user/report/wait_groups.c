@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "report/wait_groups.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/array.h"
+#include "base/util.h"
+
+static uint64_t length_ns(const struct xp_timed_wait *wait)
+{
+	return wait->end_ns - wait->begin_ns;
+}
+
+static int add(struct xp_wait_groups *groups, const struct xp_timed_wait *wait)
+{
+	uint64_t key = (uint64_t)wait->stack << 32 | wait->state;
+	uint32_t *index = xp_u64_map_add(&groups->by_key, key, UINT32_MAX);
+	double weight = (double)XP_WAIT_CHANCE_ONE / wait->chance;
+	struct xp_wait_group *group;
+
+	if (!index)
+		return -ENOMEM;
+	if (*index == UINT32_MAX) {
+		if (XP_ARRAY_RESERVE(groups->list, groups->room, groups->count + 1))
+			return -ENOMEM;
+		*index = (uint32_t)groups->count;
+		groups->list[groups->count++] = (struct xp_wait_group){ .longest = wait };
+	}
+	group = &groups->list[*index];
+	if (length_ns(wait) > length_ns(group->longest))
+		group->longest = wait;
+	group->count += weight;
+	group->blocked_ns += weight * (double)(length_ns(wait) - wait->runnable_ns);
+	group->runnable_ns += weight * (double)wait->runnable_ns;
+	return 0;
+}
+
+static uint8_t marks_of(const struct xp_model *model, const uint8_t *marks, uint32_t stack)
+{
+	uint8_t all = 0;
+
+	for (uint32_t s = stack; s; s = model->stacks[s].callers) {
+		const struct xp_model_location *location = &model->locations[model->stacks[s].location];
+
+		for (uint32_t i = 0; i < location->frame_count; i++)
+			all |= marks[model->frames[location->first_frame + i].function];
+	}
+	return all;
+}
+
+static int by_longest(const void *a, const void *b)
+{
+	const struct xp_wait_group *left = a, *right = b;
+	uint64_t left_ns = length_ns(left->longest), right_ns = length_ns(right->longest);
+
+	return (left_ns < right_ns) - (left_ns > right_ns);
+}
+
+int xp_wait_groups_make(struct xp_wait_groups *groups, const struct xp_thread_times *times,
+			const struct xp_select *select, uint64_t above_ns)
+{
+	const struct xp_model *model = &times->model;
+	uint8_t *marks = calloc(model->function_count + 1, 1);
+	int err = marks ? 0 : -ENOMEM;
+
+	for (size_t i = 0; !err && i < model->function_count; i++)
+		marks[i] = xp_select_marks(select, model->functions[i].name, model->functions[i].symbol);
+	for (size_t i = 0; !err && i < times->wait_count; i++) {
+		const struct xp_timed_wait *wait = &times->waits[i];
+
+		if (length_ns(wait) > above_ns && xp_select_marked(select, marks_of(model, marks, wait->stack)))
+			err = add(groups, wait);
+	}
+	free(marks);
+	if (!err && groups->count)
+		qsort(groups->list, groups->count, sizeof(*groups->list), by_longest);
+	return err;
+}
+
+void xp_wait_groups_free(struct xp_wait_groups *groups)
+{
+	free(groups->list);
+	xp_u64_map_free(&groups->by_key);
+}
