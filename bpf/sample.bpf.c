@@ -85,7 +85,7 @@ static __always_inline __u32 bytes_to_copy(struct task_struct *task, __u32 tid, 
  * Copies the next piece. Returns non-zero at the end. A separate function, with all changing state in memory: the
  * verifier then checks it once, rather than in every state of the surrounding loop.
  */
-int copy_piece(__u32 piece)
+__noinline int copy_piece(__u32 piece)
 {
 	struct sample *s = sample_here();
 	__u32 size, at;

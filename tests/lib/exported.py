@@ -85,6 +85,11 @@ class Made:
             for i, column in enumerate(("Flat", "Cum", "Calls")):
                 self.rows[row["Function"]][i] += int(row.get(column) or 0)
 
+    def callers(self):
+        """{function that calls others: its samples}; the C library's only where that has names of its own."""
+        names = ["main", "priced", "random_numbers", *({"__libc_start_call_main"} & self.rows.keys())]
+        return {name: self.rows[name][1] for name in names}
+
     def export(self, *args, directory=None, status=0):
         done = self.xprof("export", *args, directory or self.directory)
         assert done.returncode == status, done.stderr

@@ -95,8 +95,8 @@ def test_samples_equal_those_of_the_report(made, browse, tmp_path):
     assert {name: int(self) for name, (self, _) in sums(page, "self", "total").items() if self} == {
         name: row[0] for name, row in made.rows.items() if row[0]
     }
-    for name in ("main", "priced", "random_numbers", "__libc_start_call_main"):
-        assert sums(page, "total")[name][0] == made.rows[name][1]
+    for name, samples in made.callers().items():
+        assert sums(page, "total")[name][0] == samples
 
 
 def test_calls_equal_those_of_the_report(made, browse, tmp_path):
@@ -187,7 +187,8 @@ document.body.dataset.seen = JSON.stringify(seen);
     seen = json.loads(browse(path).body["seen"])
     process = seen["above"][1]
     assert seen["above"][0] == "" and process.startswith("the orders (")
-    assert re.fullmatch(r"#path=-1\.\d+", seen["zoomed"][0]) and seen["zoomed"][1] in ("_start", "__clone3", "clone3")
+    assert re.fullmatch(r"#path=-1\.\d+", seen["zoomed"][0])
+    assert seen["zoomed"][1] in ("_start", "__clone3", "clone3") or seen["zoomed"][1].startswith("libc.so")
     assert seen["whole"] == ["", "all"] and seen["icicle"] == ["#mode=icicle", "all"]
     assert seen["down"] == ["#mode=icicle", process]
     assert seen["reversed"][0] == "#mode=icicle&reversed=true" and seen["table"][0] == "#mode=table&reversed=true"

@@ -143,7 +143,7 @@ def test_handler_on_a_stack_of_its_own(xprof, sampled, stacks):
 
 PROGRAMS = {
     "perl": ["perl", "-e", 'for ($i = 0; $i < 2e6; $i++) { $h{$i % 1000} .= lc("X$i"); %h = () if $i % 1e5 == 0 }'],
-    "python3": ["/usr/bin/python3", "-c", "f = lambda n: n if n < 2 else f(n - 1) + f(n - 2)\nprint(f(30))"],
+    "python3": ["/usr/bin/python3", "-c", "f = lambda n: n if n < 2 else f(n - 1) + f(n - 2)\nprint(f(32))"],
     "gdb": ["gdb", "-batch", "-ex", "info functions a", "-ex", "info types a", project.XPROF],
     "sqlite3": [
         "sqlite3",

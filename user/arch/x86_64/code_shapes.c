@@ -113,13 +113,18 @@ static size_t go_load_bytes(const uint8_t *code, size_t bytes)
 	return bytes >= 7 && IS_AT(code, "\x48\x8b\x5a\x38\x48\x89\xdc") ? 7 : 0;
 }
 
-/* Bytes of call *%r12, *%rdi, *%rax, or of the first of two calls (newstack, and abort if that returns). */
+/*
+ * Bytes of call *%r12, *%rdi, *%rax, of the first of two calls (newstack, and abort if that returns), or of a call that is
+ * followed by mov 0x8(%rsp),%rdi (asmcgocall_landingpad, since Go 1.24).
+ */
 static size_t go_call_bytes(const uint8_t *code, size_t bytes)
 {
 	if (bytes >= 3 && IS_AT(code, "\x41\xff\xd4"))
 		return 3;
 	if (bytes >= 2 && (IS_AT(code, "\xff\xd7") || IS_AT(code, "\xff\xd0")))
 		return 2;
+	if (bytes >= 10 && code[0] == 0xe8 && IS_AT(code + 5, "\x48\x8b\x7c\x24\x08"))
+		return 5;
 	return bytes >= 6 && code[0] == 0xe8 && code[5] == 0xe8 ? 5 : 0;
 }
 
