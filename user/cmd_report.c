@@ -6,6 +6,7 @@
 
 #include "commands.h"
 #include "report/pager.h"
+#include "report/pprof_file.h"
 #include "report/pprof_table.h"
 #include "report/print.h"
 
@@ -66,7 +67,7 @@ static int report(const struct xp_options *options, struct xp_recorded *recorded
 	int err;
 
 	for (size_t i = 0; i < options->operand_count; i++) {
-		err = xp_report_is_pprof(options->operands[i])
+		err = xp_pprof_file_is_one(options->operands[i])
 			  ? report_pprof(options, &how, options->operands[i], failed)
 			  : xp_recorded_add(recorded, options->operands[i]);
 		if (err == -ENOENT)

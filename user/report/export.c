@@ -2,23 +2,16 @@
 #include "report/export.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <inttypes.h>
 #include <limits.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/file_name.h"
-#include "base/own_file.h"
-#include "base/owner_rights.h"
-#include "base/trusted_dir.h"
 #include "base/util.h"
+#include "report/export_file.h"
 #include "report/facts.h"
-#include "report/model_calls.h"
-#include "report/model_depth.h"
-#include "report/recorded.h"
+#include "report/model_input.h"
 
 static const struct {
 	const char *suffix; /* of the file's name beside the recording */
@@ -47,85 +40,13 @@ struct writing {
 	enum xp_export_format format;
 };
 
-/* Writes all to fd, which stays open. */
-static int write_format(void *arg, int fd)
+static int write_format(void *arg, FILE *out)
 {
 	struct writing *writing = arg;
-	int own = fcntl(fd, F_DUPFD_CLOEXEC, 0), err;
-	FILE *out = own < 0 ? NULL : fdopen(own, "w");
-	uid_t uid;
-	gid_t gid;
 
-	if (!out) {
-		err = -errno;
-		if (own >= 0)
-			close(own);
-		return err;
-	}
-	if (xp_own_file_user(&uid, &gid) && fd != STDOUT_FILENO && fchown(fd, uid, gid))
-		xp_debug("cannot give the file to the user behind sudo: %s", strerror(errno));
-	errno = 0;
 	if (formats[writing->format].write)
-		err = formats[writing->format].write(out, writing->page->models[0], &writing->options);
-	else
-		err = xp_export_html(out, writing->page, &writing->options);
-	if (!err && (ferror(out) || fflush(out)))
-		err = errno ? -errno : -EIO;
-	if (fclose(out) && !err)
-		err = -errno;
-	return err;
-}
-
-/* A file appears under its name once it is whole. A device or a pipe that the user named is written as it is. */
-static int write_given(struct writing *writing, const char *path)
-{
-	const char *slash = strrchr(path, '/');
-	char directory[PATH_MAX];
-	struct stat st;
-	int fd, err;
-
-	if (!stat(path, &st) && !S_ISREG(st.st_mode)) {
-		fd = open(path, O_WRONLY | O_NOCTTY | O_CLOEXEC);
-		err = fd < 0 || fstat(fd, &st) ? -errno : S_ISREG(st.st_mode) ? -EEXIST : write_format(writing, fd);
-		if (fd >= 0 && close(fd) && !err)
-			err = -errno;
-		return err;
-	}
-	snprintf(directory, sizeof(directory), "%.*s", slash ? (int)(slash - path) + 1 : 1, slash ? path : ".");
-	fd = xp_trusted_dir_open(directory);
-	if (fd < 0)
-		return fd;
-	err = xp_log_file_make(fd, slash ? slash + 1 : path, write_format, writing);
-	close(fd);
-	return err;
-}
-
-static const char *reason(int err)
-{
-	if (err == -EREMCHG)
-		return "the path goes through another user's symbolic link: give the directory itself";
-	if (err == -ENOTUNIQ)
-		return "the directory is root's, but others may write to it: name a file with --output";
-	return strerror(-err);
-}
-
-/*
- * Whoever owns the recording can put anything under the name, and root's rights are not theirs: what is there is
- * replaced, never opened, and as the owner.
- */
-static int write_made(struct writing *writing, const char *directory, const char *name)
-{
-	int dir_fd = xp_own_links_dir_open(directory), err, own_err;
-	struct stat dir;
-
-	if (dir_fd < 0)
-		return dir_fd;
-	err = fstat(dir_fd, &dir) ? -errno : xp_owner_rights_take(&dir);
-	if (!err)
-		err = xp_log_file_make(dir_fd, name, write_format, writing);
-	own_err = xp_owner_rights_return();
-	close(dir_fd);
-	return err ? err : own_err;
+		return formats[writing->format].write(out, writing->page->models[0], &writing->options);
+	return xp_export_html(out, writing->page, &writing->options);
 }
 
 static void tell_made(const struct writing *writing, const char *path)
@@ -141,9 +62,8 @@ static void tell_made(const struct writing *writing, const char *path)
 static int write_one(struct writing *writing, const char *directory)
 {
 	const char *given = writing->options.output, *what = XP_EXPORT_SAMPLES;
-	bool is_standard = given && strcmp(given, "-") == 0;
 	char name[NAME_MAX], made[PATH_MAX + NAME_MAX];
-	const char *path = is_standard ? "the standard output" : given ? given : made;
+	const char *path = !given ? made : strcmp(given, "-") == 0 ? "the standard output" : given;
 	int err;
 
 	if (writing->options.kind == XP_MODEL_CALLS)
@@ -152,12 +72,12 @@ static int write_one(struct writing *writing, const char *directory)
 		what = XP_EXPORT_RECORDING;
 	snprintf(name, sizeof(name), "%s.%s", what, formats[writing->format].suffix);
 	snprintf(made, sizeof(made), "%s/%s", directory, name);
-	if (is_standard)
-		err = write_format(writing, STDOUT_FILENO);
+	if (given)
+		err = xp_export_file_given(given, write_format, writing);
 	else
-		err = given ? write_given(writing, given) : write_made(writing, directory, name);
+		err = xp_export_file_made(directory, name, write_format, writing);
 	if (err && err != -ENODATA)
-		xp_error("%s: cannot write it: %s", path, reason(err));
+		xp_error("%s: cannot write it: %s", path, xp_export_file_reason(err));
 	else if (!err && !given && xp_log_level > XP_LOG_QUIET)
 		tell_made(writing, path);
 	return err;
@@ -187,10 +107,7 @@ static int write_all(const struct xp_export_page *page, bool is_page, const stru
 /* What is exported, and where it is. */
 struct exporting {
 	const struct xp_export_options *options;
-	struct xp_recorded recorded;
-	struct xp_facts *facts;
-	char directory[PATH_MAX]; /* of the recording */
-	bool broken;
+	struct xp_model_input input;
 };
 
 static int say_nothing(const struct exporting *exporting, bool is_page)
@@ -199,12 +116,12 @@ static int say_nothing(const struct exporting *exporting, bool is_page)
 	bool is_calls = options->kind == XP_MODEL_CALLS, has_logs = false, has_profiles = false, is_missing;
 	const char *what = is_calls ? "call" : is_page ? "sample or call" : "sample";
 
-	for (size_t i = 0; i < exporting->recorded.process_count; i++) {
-		has_logs |= !!exporting->recorded.processes[i].log;
-		has_profiles |= !!exporting->recorded.processes[i].profile;
+	for (size_t i = 0; i < exporting->input.recorded.process_count; i++) {
+		has_logs |= !!exporting->input.recorded.processes[i].log;
+		has_profiles |= !!exporting->input.recorded.processes[i].profile;
 	}
 	is_missing = !is_page && !(is_calls ? has_logs : has_profiles);
-	if (options->may_be_empty && !exporting->broken) {
+	if (options->may_be_empty && !exporting->input.broken) {
 		xp_info("nothing to export: no %s was recorded", what);
 		return 0;
 	}
@@ -213,36 +130,10 @@ static int say_nothing(const struct exporting *exporting, bool is_page)
 			 what);
 	else
 		xp_error("nothing to export: no %s %s", what,
-			 exporting->broken			? "can be read"
+			 exporting->input.broken		? "can be read"
 			 : xp_select_is_given(&options->select) ? "is selected"
 								: "was recorded");
 	return -ENODATA;
-}
-
-/* The caller frees the model, also after an error. */
-static int read_model(struct xp_model *model, struct exporting *exporting, const struct xp_model_source *source,
-		      enum xp_model_kind kind, bool keep_times)
-{
-	int err = xp_model_init(model, kind);
-	const char *what = kind == XP_MODEL_CALLS ? "calls" : "samples";
-	struct xp_model_cut cut = { 0 };
-
-	model->keep_times = keep_times;
-	model->full_names = exporting->options->full_names;
-	if (!err && model->kind == XP_MODEL_CALLS)
-		err = xp_model_read_calls(model, source, &exporting->broken);
-	else if (!err)
-		err = xp_model_read_samples(model, source, &exporting->broken);
-	if (!err)
-		err = xp_model_cut_depth(model, &cut);
-	if (!err && model->dropped)
-		xp_warn("%" PRIu64 " %s are missing: the recording has too many different stacks", model->dropped,
-			what);
-	if (!err && cut.samples)
-		xp_warn("%" PRIu64 " %s have stacks of more than %" PRIu32 " functions: " XP_MODEL_DEEPER
-			" stands for those between the outermost and the last one",
-			cut.samples, what, cut.depth);
-	return err;
 }
 
 /* Whether a timeline has samples: without perf.data, they have no times. */
@@ -260,13 +151,13 @@ static int export_timeline(struct exporting *exporting, const struct xp_model_so
 {
 	struct xp_export_options options = *exporting->options;
 	struct xp_model model;
-	const struct xp_export_page page = { .models = { &model }, .model_count = 1, .facts = exporting->facts };
+	const struct xp_export_page page = { .models = { &model }, .model_count = 1, .facts = exporting->input.facts };
 	int err;
 
 	options.source = source;
-	options.broken = &exporting->broken;
+	options.broken = &exporting->input.broken;
 	if (has_times(exporting, source)) {
-		err = read_model(&model, exporting, source, XP_MODEL_SAMPLES, true);
+		err = xp_model_input_read(&model, &exporting->input, source, XP_MODEL_SAMPLES, XP_MODEL_KEEP_TIMES);
 	} else {
 		err = xp_model_init(&model, XP_MODEL_SAMPLES);
 		model.keep_times = true;
@@ -274,23 +165,23 @@ static int export_timeline(struct exporting *exporting, const struct xp_model_so
 			xp_model_describe(&model, source);
 	}
 	if (!err)
-		err = write_all(&page, true, &options, exporting->directory);
+		err = write_all(&page, true, &options, exporting->input.directory);
 	if (err == -ENODATA)
 		err = say_nothing(exporting, true);
 	xp_model_free(&model);
 	return err;
 }
 
-static int export_model(struct exporting *exporting, const struct xp_model_source *source, bool keep_times)
+static int export_model(struct exporting *exporting, const struct xp_model_source *source, enum xp_model_keep keep)
 {
 	struct xp_model model;
-	const struct xp_export_page page = { .models = { &model }, .model_count = 1, .facts = exporting->facts };
-	int err = read_model(&model, exporting, source, exporting->options->kind, keep_times);
+	const struct xp_export_page page = { .models = { &model }, .model_count = 1, .facts = exporting->input.facts };
+	int err = xp_model_input_read(&model, &exporting->input, source, exporting->options->kind, keep);
 
 	if (!err && !model.sample_count)
 		err = say_nothing(exporting, false);
 	else if (!err)
-		err = write_all(&page, false, exporting->options, exporting->directory);
+		err = write_all(&page, false, exporting->options, exporting->input.directory);
 	xp_model_free(&model);
 	return err;
 }
@@ -298,48 +189,46 @@ static int export_model(struct exporting *exporting, const struct xp_model_sourc
 /* Samples and calls, as far as there are any. */
 static int export_page(struct exporting *exporting, const struct xp_model_source *source)
 {
-	struct xp_export_page page = { .facts = exporting->facts };
+	struct xp_export_page page = { .facts = exporting->input.facts };
 	struct xp_model models[2];
 	int err = 0;
 
 	memset(models, 0, sizeof(models));
 	for (int kind = exporting->options->kind; !err && kind <= XP_MODEL_CALLS; kind++) {
 		/* Calls alone can be selected by threads where there are no samples. */
-		if (kind == XP_MODEL_SAMPLES && !xp_facts_summary(exporting->facts)->samples &&
+		if (kind == XP_MODEL_SAMPLES && !xp_facts_summary(exporting->input.facts)->samples &&
 		    xp_select_needs_threads(source->select))
 			continue;
-		err = read_model(&models[kind], exporting, source, (enum xp_model_kind)kind, false);
+		err = xp_model_input_read(&models[kind], &exporting->input, source, (enum xp_model_kind)kind,
+					  XP_MODEL_KEEP_SUMS);
 		if (!err && models[kind].sample_count)
 			page.models[page.model_count++] = &models[kind];
 	}
 	if (!err && !page.model_count)
 		err = say_nothing(exporting, true);
 	else if (!err)
-		err = write_all(&page, true, exporting->options, exporting->directory);
+		err = write_all(&page, true, exporting->options, exporting->input.directory);
 	for (size_t i = 0; i < XP_ARRAY_SIZE(models); i++)
 		xp_model_free(&models[i]);
 	return err;
 }
 
 /* Formats with the time of each sample have a model of their own: with times, samples are not added up. */
-static int export_all(struct exporting *exporting, bool is_directory)
+static int export_all(struct exporting *exporting)
 {
-	const struct xp_model_source source = {
-		.recorded = &exporting->recorded,
-		.directory = is_directory ? exporting->directory : NULL,
-		.facts = exporting->facts,
-		.select = &exporting->options->select,
-		.instr_map = exporting->options->instr_map,
-	};
+	struct xp_model_source source = xp_model_input_source(&exporting->input);
 	bool needed[2] = { false, false };
 	int err = 0;
 
+	source.select = &exporting->options->select;
+	source.instr_map = exporting->options->instr_map;
+	source.full_names = exporting->options->full_names;
 	for (unsigned int i = 0; i < XP_EXPORT_FORMATS; i++)
 		if (!formats[i].is_page)
 			needed[formats[i].has_times] |= exporting->options->formats & 1u << i;
 	for (int times = 0; !err && times < 2; times++)
 		if (needed[times])
-			err = export_model(exporting, &source, times);
+			err = export_model(exporting, &source, times ? XP_MODEL_KEEP_TIMES : XP_MODEL_KEEP_SUMS);
 	if (!err && exporting->options->formats & 1u << XP_EXPORT_PERFETTO)
 		err = export_timeline(exporting, &source);
 	if (!err && exporting->options->formats & 1u << XP_EXPORT_HTML)
@@ -350,23 +239,12 @@ static int export_all(struct exporting *exporting, bool is_directory)
 int xp_export(const char *recording, const struct xp_export_options *options)
 {
 	struct exporting exporting = { .options = options };
-	const char *slash = strrchr(recording, '/');
-	char *directory = exporting.directory;
-	struct stat st;
-	bool is_directory = !stat(recording, &st) && S_ISDIR(st.st_mode);
-	int err;
+	int err = xp_model_input_open(&exporting.input, recording);
+	bool broken;
 
-	if (is_directory)
-		snprintf(directory, sizeof(exporting.directory), "%s", recording);
-	else
-		snprintf(directory, sizeof(exporting.directory), "%.*s",
-			 slash ? XP_MAX((int)(slash - recording), 1) : 1, slash ? recording : ".");
-	err = xp_recorded_add(&exporting.recorded, recording);
 	if (!err)
-		err = xp_facts_read(&exporting.facts, directory);
-	if (!err)
-		err = export_all(&exporting, is_directory);
-	xp_facts_free(exporting.facts);
-	xp_recorded_free(&exporting.recorded);
-	return err ? err : exporting.broken ? -EBADMSG : 0;
+		err = export_all(&exporting);
+	broken = exporting.input.broken;
+	xp_model_input_close(&exporting.input);
+	return err ? err : broken ? -EBADMSG : 0;
 }

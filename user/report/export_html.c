@@ -1,189 +1,35 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/*
- * One HTML page: that of html_page.h, with the recording in it as JSON. The trees of functions are numbers in base64
- *(see page_data.js): a node takes about 6 bytes.
- *
- *	node: 0 if a group, otherwise 1 + (2 * function + is_inlined); its number - its parent's; (not of the root)
- *	      self[0]; self[1] - self[0] * period, signed
- */
+/* One HTML page with the samples and the calls of a recording. */
 #include "report/export.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/util.h"
-#include "report/export_names.h"
+#include "report/html_view.h"
 #include "report/json_data.h"
-#include "report/html_page.h"
 
-static const char data_mark[] = "@DATA@";
-
-struct view {
-	FILE *out;
-	struct xp_model *model;
-	const struct xp_export_options *options;
-	struct xp_model_tree tree;
-	uint32_t *numbers;   /* of each function on the page, plus 1; 0: not there */
-	uint32_t *functions; /* of the model, by their numbers on the page */
-	uint32_t function_count;
-};
-
-/* Only functions in the tree are on the page: others were not selected. */
-static int number_functions(struct view *view)
-{
-	size_t room = XP_MAX(view->model->function_count, (size_t)1);
-
-	view->numbers = calloc(room, sizeof(*view->numbers));
-	view->functions = calloc(room, sizeof(*view->functions));
-	if (!view->numbers || !view->functions)
-		return -ENOMEM;
-	for (size_t i = 1; i < view->tree.count; i++) {
-		uint32_t function = view->tree.nodes[i].function;
-
-		if (function == XP_MODEL_NONE || view->numbers[function])
-			continue;
-		view->functions[view->function_count++] = function;
-		view->numbers[function] = view->function_count;
-	}
-	return 0;
-}
-
-/* What put_list() writes of a function. */
-static void put_name(const struct view *view, const struct xp_model_function *function)
-{
-	char shown[XP_DEMANGLED_BYTES_MAX + 1];
-
-	xp_json_text(view->out, xp_export_name(shown, sizeof(shown), function, view->options->full_names));
-}
-
-static void put_kind(const struct view *view, const struct xp_model_function *function)
-{
-	fprintf(view->out, "%d", (int)function->kind);
-}
-
-static void put_object(const struct view *view, const struct xp_model_function *function)
-{
-	fprintf(view->out, "%" PRIu32, function->object);
-}
-
-static void put_list(const struct view *view, const char *name,
-		     void (*put)(const struct view *view, const struct xp_model_function *function))
-{
-	fprintf(view->out, ",\n\"%s\":[", name);
-	for (uint32_t i = 0; i < view->function_count; i++) {
-		if (i)
-			putc(',', view->out);
-		put(view, &view->model->functions[view->functions[i]]);
-	}
-	putc(']', view->out);
-}
-
-/* Each text once: files[0] is none. Functions of a file are often neighbours, so that the same number follows. */
-static int put_sources(const struct view *view)
-{
-	struct xp_u64_map known = { 0 };
-	uint32_t count = 0;
-	int err = 0;
-
-	fputs(",\n\"files\":[\"\"", view->out);
-	for (uint32_t i = 0; !err && i < view->function_count; i++) {
-		const char *file = view->model->functions[view->functions[i]].file;
-
-		if (!file || xp_u64_map_find(&known, (uintptr_t)file))
-			continue;
-		putc(',', view->out);
-		xp_json_text(view->out, file);
-		if (!xp_u64_map_add(&known, (uintptr_t)file, ++count))
-			err = -ENOMEM;
-	}
-	fputs("],\n\"sources\":[", view->out);
-	for (uint32_t i = 0; !err && i < view->function_count; i++) {
-		const char *file = view->model->functions[view->functions[i]].file;
-		const uint32_t *number = file ? xp_u64_map_find(&known, (uintptr_t)file) : NULL;
-
-		fprintf(view->out, i ? ",%" PRIu32 : "%" PRIu32, number ? *number : 0);
-	}
-	putc(']', view->out);
-	xp_u64_map_free(&known);
-	return err;
-}
-
-static void put_texts(const struct view *view)
-{
-	bool is_first = true;
-
-	fputs(",\n\"objects\":[", view->out);
-	for (size_t i = 0; i < view->model->object_count; i++) {
-		if (i)
-			putc(',', view->out);
-		xp_json_text(view->out, view->model->objects[i].name);
-	}
-	fputs("],\n\"groups\":[", view->out);
-	for (size_t i = 0; i < view->tree.count; i++) {
-		if (!view->tree.nodes[i].group)
-			continue;
-		if (!is_first)
-			putc(',', view->out);
-		is_first = false;
-		xp_json_text(view->out, view->tree.nodes[i].group);
-	}
-	putc(']', view->out);
-}
-
-static void put_tree(const struct view *view)
-{
-	struct xp_json_numbers numbers = { .out = view->out };
-	uint64_t period = view->model->period_ns;
-
-	fprintf(view->out, ",\n\"nodes\":%zu,\"tree\":\"", view->tree.count);
-	for (size_t i = 0; i < view->tree.count; i++) {
-		const struct xp_model_node *node = &view->tree.nodes[i];
-
-		if (i) {
-			uint64_t number = node->group ? 0 : view->numbers[node->function];
-
-			xp_json_number(&numbers, number ? (number - 1) * 2 + node->is_inlined + 1 : 0);
-			xp_json_number(&numbers, i - node->parent);
-		}
-		xp_json_number(&numbers, node->self[0]);
-		xp_json_signed(&numbers, (int64_t)(node->self[1] - node->self[0] * period));
-	}
-	xp_json_numbers_end(&numbers);
-	putc('"', view->out);
-}
-
-static int put_view(FILE *out, struct xp_model *model, const struct xp_export_options *options)
+static int put_view(FILE *out, struct xp_model *model, enum xp_model_group by)
 {
 	static const char *const groups[] = {
 		[XP_MODEL_BY_PROCESS] = "process", [XP_MODEL_BY_THREAD] = "thread", [XP_MODEL_BY_COMM] = "comm",
 		[XP_MODEL_BY_CPU] = "cpu",	   [XP_MODEL_BY_NONE] = "none",	    [XP_MODEL_BY_CGROUP] = "cgroup",
 	};
-	struct view view = { .out = out, .model = model, .options = options };
 	bool is_calls = model->kind == XP_MODEL_CALLS;
-	/* A call has no CPU. */
-	enum xp_model_group by = is_calls && options->by == XP_MODEL_BY_CPU ? XP_MODEL_BY_THREAD : options->by;
-	int err = xp_model_tree_make(&view.tree, model, by);
+	struct xp_model_tree tree;
+	int err;
 
-	if (!err)
-		err = number_functions(&view);
+	/* A call has no CPU. */
+	if (is_calls && by == XP_MODEL_BY_CPU)
+		by = XP_MODEL_BY_THREAD;
+	err = xp_model_tree_make(&tree, model, by);
 	if (!err) {
-		fprintf(out, "{\"kind\":\"%s\",\"by\":\"%s\",\"period\":%" PRIu64 ",\"dropped\":%" PRIu64,
-			is_calls ? "calls" : "samples", groups[by], model->period_ns, model->dropped);
-		put_list(&view, "names", put_name);
-		put_list(&view, "kinds", put_kind);
-		put_list(&view, "in", put_object);
-		err = put_sources(&view);
-	}
-	if (!err) {
-		put_texts(&view);
-		put_tree(&view);
+		fprintf(out, "{\"kind\":\"%s\",\"by\":\"%s\",\"dropped\":%" PRIu64, is_calls ? "calls" : "samples",
+			groups[by], model->dropped);
+		err = xp_html_put_view(out, model, &tree, model->period_ns);
 		putc('}', out);
 	}
-	free(view.numbers);
-	free(view.functions);
-	xp_model_tree_free(&view.tree);
+	xp_model_tree_free(&tree);
 	return err;
 }
 
@@ -207,20 +53,18 @@ static void put_facts(FILE *out, const struct xp_facts *facts)
 
 int xp_export_html(FILE *out, const struct xp_export_page *page, const struct xp_export_options *options)
 {
-	const unsigned char *mark = memmem(xp_html_page, xp_html_page_bytes, data_mark, strlen(data_mark));
-	const unsigned char *after = mark + strlen(data_mark);
 	int err = 0;
 
-	fwrite(xp_html_page, 1, (size_t)(mark - xp_html_page), out);
+	xp_html_put_start(out);
 	putc('{', out);
 	put_facts(out, page->facts);
 	fputs(",\n\"views\":[", out);
 	for (size_t i = 0; !err && i < page->model_count; i++) {
 		if (i)
 			fputs(",\n", out);
-		err = put_view(out, page->models[i], options);
+		err = put_view(out, page->models[i], options->by);
 	}
 	fputs("]}", out);
-	fwrite(after, 1, (size_t)(xp_html_page + xp_html_page_bytes - after), out);
+	xp_html_put_end(out);
 	return err;
 }

@@ -5,9 +5,6 @@
 
 #include "report/report.h"
 
-/* Whether this is a file with such a profile. */
-bool xp_report_is_pprof(const char *path);
-
 /*
  * Makes one table. Samples and calls are counted by the profile's value with the unit "count"; the time of calls by the
  * one in nanoseconds. Returns 0 or -errno: -EBADMSG if the file is malformed or has no such value (already reported),

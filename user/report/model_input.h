@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Opens what the command line names, and makes models of it: a recording's directory, or one of its files. */
+#ifndef XPROF_REPORT_MODEL_INPUT_H
+#define XPROF_REPORT_MODEL_INPUT_H
+
+#include <limits.h>
+#include <stdbool.h>
+
+#include "report/facts.h"
+#include "report/model_samples.h"
+#include "report/recorded.h"
+
+struct xp_model_input {
+	struct xp_recorded recorded;
+	struct xp_facts *facts;
+	char directory[PATH_MAX]; /* of the recording */
+	bool is_directory;	  /* it was named itself */
+	bool broken;		  /* a part of it cannot be read, which was reported */
+};
+
+/* *input: zeroed but for recorded.reads_pprof. Returns as xp_recorded_add(). Close it also after an error. */
+int xp_model_input_open(struct xp_model_input *input, const char *path);
+void xp_model_input_close(struct xp_model_input *input);
+
+/* What to read of it: all. Valid as long as the input. */
+struct xp_model_source xp_model_input_source(const struct xp_model_input *input);
+
+/* What a model keeps beside sums. */
+enum xp_model_keep { XP_MODEL_KEEP_SUMS, XP_MODEL_KEEP_TIMES, XP_MODEL_KEEP_DURATIONS };
+
+/*
+ * Makes a model of samples or calls, named and of a bounded depth. Warns of what is left out. The caller frees the
+ * model, also after an error. Returns as xp_model_read_samples().
+ */
+int xp_model_input_read(struct xp_model *model, struct xp_model_input *input, const struct xp_model_source *source,
+			enum xp_model_kind kind, enum xp_model_keep keep);
+
+#endif
