@@ -53,7 +53,7 @@ bool xp_report_is_sym_file(const char *path)
 /* Names in sym/ are LABEL.<number>.<token>.so. The label describes the file. */
 static void cut_to_label(char *name)
 {
-	char *parts[3];
+	char *parts[3] = { NULL };
 
 	for (int i = 0; i < 3; i++) {
 		parts[i] = strrchr(name, '.');
