@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "commands.h"
 #include "report/pager.h"
@@ -54,10 +55,22 @@ static int report_pprof(const struct xp_options *options, const struct xp_report
 	return err == -EBADMSG ? 0 : err;
 }
 
+/* A single recording tells more: its machine, and threads from perf.data. */
+static const char *only_directory(const struct xp_options *options)
+{
+	struct stat st;
+
+	return options->operand_count == 1 && !stat(options->operands[0], &st) && S_ISDIR(st.st_mode)
+		   ? options->operands[0]
+		   : NULL;
+}
+
 /* *failed: a part of it could not be read, and the error is printed. */
 static int report(const struct xp_options *options, struct xp_recorded *recorded, bool *failed)
 {
 	const struct xp_report_options how = {
+		.by = options->by >= 0 ? (enum xp_model_group)options->by : XP_MODEL_BY_PROCESS,
+		.directory = only_directory(options),
 		.by_line = options->lines,
 		.no_inlines = options->no_inlines,
 		.instr_map = options->instr_map,
@@ -92,7 +105,7 @@ enum xp_exit xp_cmd_report(const struct xp_options *options)
 	int err = report(options, &recorded, &failed);
 
 	xp_recorded_free(&recorded);
-	if (err)
+	if (err && err != -ENODATA)
 		xp_error("cannot make the report: %s", strerror(-err));
 	return err || failed ? XP_EXIT_FAILED : XP_EXIT_OK;
 }

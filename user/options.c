@@ -139,8 +139,8 @@ const struct xp_command_info xp_command_table[XP_COMMANDS] = {
 };
 
 #define TALKERS                                                                                                        \
-	(ON(RECORD) | ON(REPORT) | ON(EXPORT) | ON(EXPLAIN) | ON(LIST) | ON(DUMP) | ON(CHECK) | ON(RECOVER) | ON(RESTORE) |          \
-	 ON(DOCTOR))
+	(ON(RECORD) | ON(REPORT) | ON(EXPORT) | ON(EXPLAIN) | ON(LIST) | ON(DUMP) | ON(CHECK) | ON(RECOVER) |          \
+	 ON(RESTORE) | ON(DOCTOR))
 
 /* Options of one group are contiguous. */
 const struct xp_option xp_option_table[] = {
@@ -193,9 +193,14 @@ const struct xp_option xp_option_table[] = {
 	  "repeated." },
 	{ "calls", 0, NULL, NULL, XP_OPTION_FLAG, ON(EXPORT), SETS(calls), "What to export",
 	  "The calls that the sleds recorded, with their number and time, instead of the samples." },
-	{ "by", 0, "WHAT", "process|thread|comm|cpu|none", XP_OPTION_CHOICE, ON(EXPORT), SETS(by), "What to export",
-	  "Tell stacks apart by process, thread, name of the process or CPU, or not at all. Default: thread for pprof, "
-	  "speedscope and HTML, otherwise process." },
+	{ "by", 0, "WHAT", "process|thread|comm|cpu|none|cgroup", XP_OPTION_CHOICE, ON(EXPORT), SETS(by),
+	  "What to export",
+	  "Tell stacks apart by process, thread, name of the process, CPU or control group, or not at all. Default: "
+	  "thread for pprof, speedscope and HTML, otherwise process." },
+	{ "by", 0, "WHAT", "process|thread|comm|cpu|none|cgroup", XP_OPTION_CHOICE, ON(REPORT), SETS(by),
+	  "What to show",
+	  "A table for each process, thread, name of a process, CPU or control group, or one for all. Default: "
+	  "process." },
 	{ "function", 0, "GLOB", NULL, XP_OPTION_PATTERNS, ON(EXPLAIN), SETS(functions), "What to explain",
 	  "Calls of functions whose names match GLOB, or waits with such a function in their stack. May be repeated. "
 	  "Default: the function whose slowest call exceeds its median most." },
@@ -274,7 +279,7 @@ const struct xp_option xp_option_table[] = {
 	{ "debuginfod", 0, NULL, NULL, XP_OPTION_FLAG, ON(EXPORT), SETS(debuginfod), "Output",
 	  "Fetch missing debug information from the servers in DEBUGINFOD_URLS." },
 	{ "limit", 0, "N", "max", XP_OPTION_COUNT, ON(REPORT), SETS(limit), "Output",
-	  "Show this many functions per process, or max for all. Default: 30." },
+	  "Show this many functions per table and this many tables, or max for all. Default: 30." },
 	{ "sort", 0, "BY", "flat|cum|time", XP_OPTION_CHOICE, ON(REPORT), SETS(sort), "Output",
 	  "Sort by samples in the function itself (flat), samples that include its callees (cum), or time of its "
 	  "calls (time). Default: flat, or time if there are no samples." },
@@ -282,9 +287,10 @@ const struct xp_option xp_option_table[] = {
 	  "Show a row for each source line." },
 	{ "no-inlines", 0, NULL, NULL, XP_OPTION_FLAG, ON(REPORT), SETS(no_inlines), "Output",
 	  "Count inlined code for the function that it is inlined into." },
-	{ "full-names", 0, NULL, NULL, XP_OPTION_FLAG, ON(REPORT) | ON(EXPORT) | ON(EXPLAIN), SETS(full_names), "Output",
-	  "Show C++ function names with their parameters and template arguments." },
-	{ "instr-map", 0, "FILE", NULL, XP_OPTION_FILE, ON(REPORT) | ON(EXPORT) | ON(EXPLAIN) | ON(DUMP), SETS(instr_map), "Output",
+	{ "full-names", 0, NULL, NULL, XP_OPTION_FLAG, ON(REPORT) | ON(EXPORT) | ON(EXPLAIN), SETS(full_names),
+	  "Output", "Show C++ function names with their parameters and template arguments." },
+	{ "instr-map", 0, "FILE", NULL, XP_OPTION_FILE, ON(REPORT) | ON(EXPORT) | ON(EXPLAIN) | ON(DUMP),
+	  SETS(instr_map), "Output",
 	  "Take the names of the functions of FDR logs from this program, library or NAME.xray.so. Default: what the "
 	  "recording knows of them." },
 	{ "sleds", 0, NULL, NULL, XP_OPTION_FLAG, ON(LIST), SETS(sleds), "Output",

@@ -120,13 +120,14 @@ enum xp_sled_mode_option {
 	XP_SLED_MODE_OPTION_AUTO,   /* patched if everything needed is available */
 };
 
-/* What an export tells apart. */
+/* What an export or a report tells apart. */
 enum xp_by_option {
 	XP_BY_OPTION_PROCESS,
 	XP_BY_OPTION_THREAD,
 	XP_BY_OPTION_COMM,
 	XP_BY_OPTION_CPU,
 	XP_BY_OPTION_NONE,
+	XP_BY_OPTION_CGROUP,
 };
 
 /* Strings point into argv. Members that are not set are 0, false or NULL unless a default is given here. */

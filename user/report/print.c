@@ -6,12 +6,8 @@
 
 #include "base/util.h"
 #include "elf/demangle.h"
-
-#define BOLD "1"
-#define HOT "1;31"
-#define WARM "33"
-#define HOT_PERCENT 10.0
-#define WARM_PERCENT 2.0
+#include "report/print_machine.h"
+#include "report/print_text.h"
 
 #define NAME_COLUMNS_MIN 20
 #define NAME_COLUMNS_MAX 60 /* without a terminal; after a longer name, the object is out of its column */
@@ -35,81 +31,7 @@ struct page {
 	int name_columns;
 };
 
-static void start_colour(const struct page *page, const char *colour)
-{
-	if (page->style->colour && colour)
-		fprintf(page->out, "\033[%sm", colour);
-}
-
-static void end_colour(const struct page *page, const char *colour)
-{
-	if (page->style->colour && colour)
-		fputs("\033[0m", page->out);
-}
-
-static int digits(uint64_t number)
-{
-	int count = 1;
-
-	while (number /= 10)
-		count++;
-	return count;
-}
-
-static double percent(uint64_t part, uint64_t whole)
-{
-	return whole ? 100.0 * (double)part / (double)whole : 0;
-}
-
-static void format_time(char *to, size_t size, double seconds)
-{
-	if (seconds >= 1)
-		snprintf(to, size, "%.3f s", seconds);
-	else if (seconds >= 1e-3)
-		snprintf(to, size, "%.3f ms", seconds * 1e3);
-	else if (seconds >= 1e-6)
-		snprintf(to, size, "%.3f us", seconds * 1e6);
-	else
-		snprintf(to, size, "%.0f ns", seconds * 1e9);
-}
-
-/* With three digits. */
-static void format_short(char *to, size_t size, double seconds)
-{
-	static const char *const units[] = { "ns", "us", "ms", "s" };
-	size_t unit = 0;
-	double number = seconds * 1e9;
-
-	while (number >= 999.5 && unit + 1 < XP_ARRAY_SIZE(units)) {
-		number /= 1e3;
-		unit++;
-	}
-	snprintf(to, size, "%.*f %s", !unit || number >= 99.95 ? 0 : number >= 9.995 ? 1 : 2, number, units[unit]);
-}
-
 /* ---- names ---- */
-
-static bool begins_character(char byte)
-{
-	return ((unsigned char)byte & 0xc0) != 0x80; /* in UTF-8 */
-}
-
-static int text_columns(const char *text)
-{
-	int columns = 0;
-
-	for (; *text; text++)
-		columns += begins_character(*text);
-	return columns;
-}
-
-/* The text after its first characters. */
-static const char *skip(const char *text, int characters)
-{
-	while (*text && (characters || !begins_character(*text)))
-		characters -= begins_character(*text++);
-	return text;
-}
 
 /* "function", or "function file:line". */
 static void format_name(char *to, size_t size, const struct xp_report_row *row, bool full)
@@ -132,30 +54,25 @@ static void print_taken_out(const struct page *page, const struct xp_report_row 
 
 	if (!out)
 		return;
-	start_colour(page, WARM);
+	xp_colour_start(page->out, page->style->colour, XP_COLOUR_WARM);
 	xp_put(page->out, "  taken out %.1f s of %.1f s", out->out_s, row->recorded_s);
 	if (out->counted_s > 0)
 		xp_put(page->out, ", %" PRIu64 " calls counted in %.1f s of them", out->calls, out->counted_s);
 	else
 		xp_put(page->out, ", not counted");
-	end_colour(page, WARM);
+	xp_colour_end(page->out, page->style->colour, XP_COLOUR_WARM);
 }
 
-/* Prints the name. If it does not fit, its middle is cut, since both ends say more. */
 static void print_name(const struct page *page, const struct xp_report_row *row)
 {
 	char name[16384];
-	int columns, head = (page->name_columns - 2) / 2;
+	int columns;
 
 	format_name(name, sizeof(name), row, page->style->full_names);
-	columns = text_columns(name);
-	if (columns > page->name_columns && page->style->columns)
-		xp_put(page->out, "%.*s..%s", (int)(skip(name, head) - name), name,
-		       skip(name, columns - (page->name_columns - 2 - head)));
-	else
-		xp_put(page->out, "%s%*s", name, row->object ? XP_MAX(page->name_columns - columns, 0) : 0, "");
+	columns = xp_text_columns(name);
+	xp_put_cut(page->out, name, page->style->columns ? page->name_columns : columns);
 	if (row->object)
-		xp_put(page->out, "  %s", row->object);
+		xp_put(page->out, "%*s  %s", XP_MAX(page->name_columns - columns, 0), "", row->object);
 	print_taken_out(page, row);
 	fputc('\n', page->out);
 }
@@ -164,14 +81,9 @@ static void print_name(const struct page *page, const struct xp_report_row *row)
 
 static void print_share(const struct page *page, uint64_t samples)
 {
-	double share = percent(samples, page->table->samples);
-	const char *colour = share >= HOT_PERCENT ? HOT : share >= WARM_PERCENT ? WARM : NULL;
-
 	if (page->has_counts)
 		xp_put(page->out, "%*" PRIu64 "  ", page->count_columns, samples);
-	start_colour(page, colour);
-	xp_put(page->out, "%6.2f%%", share);
-	end_colour(page, colour);
+	xp_put_share(page->out, page->style->colour, xp_percent(samples, page->table->samples));
 	xp_put(page->out, "  ");
 }
 
@@ -187,13 +99,14 @@ static void format_quantile(char *to, size_t size, const struct xp_durations *du
 	if (!durations->count || (durations->lost && which < MAX))
 		*to = 0;
 	else
-		format_short(to, size, ns / 1e9);
+		xp_format_short(to, size, ns / 1e9);
 }
 
 /* Functions without sleds have no call figures, which is not the same as no calls. */
 static void print_calls(const struct page *page, const struct xp_report_row *row)
 {
-	void (*const format)(char *, size_t, double) = page->time_columns == TIME_COLUMNS ? format_time : format_short;
+	void (*const format)(char *, size_t, double) =
+	    page->time_columns == TIME_COLUMNS ? xp_format_time : xp_format_short;
 	char total[32] = "", mean[32] = "", calls[32] = "", quantile[32];
 
 	if (row->calls || row->ended)
@@ -215,7 +128,7 @@ static void print_header(const struct page *page)
 {
 	static const char *const shares[] = { "Flat", "Cum" };
 
-	start_colour(page, BOLD);
+	xp_colour_start(page->out, page->style->colour, XP_COLOUR_BOLD);
 	for (size_t i = 0; page->table->has_samples && i < XP_ARRAY_SIZE(shares); i++) {
 		if (page->has_counts)
 			xp_put(page->out, "%*s  ", page->count_columns, shares[i]);
@@ -229,7 +142,7 @@ static void print_header(const struct page *page)
 				xp_put(page->out, "%*s  ", SHORT_COLUMNS, quantile_titles[i]);
 	}
 	xp_put(page->out, "%-*s  Object", page->name_columns, "Function");
-	end_colour(page, BOLD);
+	xp_colour_end(page->out, page->style->colour, XP_COLOUR_BOLD);
 	fputc('\n', page->out);
 }
 
@@ -248,13 +161,13 @@ static void print_title(const struct page *page)
 {
 	const struct xp_report_table *table = page->table;
 
-	start_colour(page, BOLD);
+	xp_colour_start(page->out, page->style->colour, XP_COLOUR_BOLD);
 	xp_put(page->out, "%s:", table->name);
-	end_colour(page, BOLD);
+	xp_colour_end(page->out, page->style->colour, XP_COLOUR_BOLD);
 	if (table->has_samples) {
 		char time[32];
 
-		format_time(time, sizeof(time), (double)table->sampled_ns / 1e9);
+		xp_format_time(time, sizeof(time), (double)table->sampled_ns / 1e9);
 		xp_put(page->out, " %" PRIu64 " sample%s, one every %g ms, %s", table->samples,
 		       table->samples == 1 ? "" : "s", (double)table->period_us / 1e3, time);
 	}
@@ -299,14 +212,14 @@ static void choose_widths(struct page *page, size_t rows)
 
 	for (size_t i = 0; i < rows; i++) {
 		format_name(name, sizeof(name), &table->rows[i], page->style->full_names);
-		longest = XP_MAX(longest, text_columns(name));
+		longest = XP_MAX(longest, xp_text_columns(name));
 		if (table->rows[i].object)
-			object = XP_MAX(object, text_columns(table->rows[i].object));
+			object = XP_MAX(object, xp_text_columns(table->rows[i].object));
 		calls = XP_MAX(calls, table->rows[i].calls);
 	}
 	page->has_counts = !is_narrow;
-	page->count_columns = XP_MAX(digits(table->samples), 7);
-	page->call_columns = XP_MAX(digits(calls), is_narrow ? 6 : 9);
+	page->count_columns = XP_MAX(xp_digits(table->samples), 7);
+	page->call_columns = XP_MAX(xp_digits(calls), is_narrow ? 6 : 9);
 	page->time_columns = is_narrow ? SHORT_COLUMNS : TIME_COLUMNS;
 	if (table->has_samples)
 		taken += 2 * ((page->has_counts ? page->count_columns + 2 : 0) + 7 + 2);
@@ -335,34 +248,66 @@ static void print_table(FILE *out, struct xp_report_table *table, const struct x
 		xp_put_line(out, "... and %zu more", table->row_count - rows);
 }
 
-/* ---- all processes ---- */
+/* ---- all groups ---- */
+
+static const char *const group_titles[XP_MODEL_GROUPS] = {
+	[XP_MODEL_BY_PROCESS] = "Process", [XP_MODEL_BY_THREAD] = "Thread",  [XP_MODEL_BY_COMM] = "Program",
+	[XP_MODEL_BY_CPU] = "CPU",	   [XP_MODEL_BY_NONE] = "Recording", [XP_MODEL_BY_CGROUP] = "Control group",
+};
+
+static void print_overview_row(FILE *out, const struct xp_report_tables *tables, size_t index,
+			       const struct xp_report_style *style)
+{
+	const struct xp_report_table *table = &tables->tables[index];
+
+	xp_put(out, "%9" PRIu64 "  ", table->samples);
+	xp_put_share(out, style->colour, xp_percent(table->samples, tables->all.samples));
+	xp_put(out, "  ");
+	if (table->has_calls)
+		xp_put(out, "%12" PRIu64 "  ", table->calls);
+	else if (tables->all.has_calls)
+		xp_put(out, "%12s  ", "");
+	xp_put_line(out, "%s", table->name);
+}
 
 static void print_overview(FILE *out, const struct xp_report_tables *tables, const struct xp_report_style *style)
 {
-	struct page page = { .out = out, .style = style };
-	uint64_t samples = 0;
-	bool any_calls = false;
+	size_t rows = (size_t)XP_MIN((uint64_t)tables->count, style->limit);
 
-	for (size_t i = 0; i < tables->count; i++) {
-		samples += tables->tables[i].samples;
-		any_calls |= tables->tables[i].has_calls;
-	}
-	start_colour(&page, BOLD);
+	xp_colour_start(out, style->colour, XP_COLOUR_BOLD);
 	xp_put(out, "%9s  %7s  ", "Samples", "Share");
-	if (any_calls)
+	if (tables->all.has_calls)
 		xp_put(out, "%12s  ", "Calls");
-	xp_put(out, "Process");
-	end_colour(&page, BOLD);
+	xp_put(out, "%s", group_titles[tables->by]);
+	xp_colour_end(out, style->colour, XP_COLOUR_BOLD);
 	fputc('\n', out);
-	for (size_t i = 0; i < tables->count; i++) {
-		const struct xp_report_table *table = &tables->tables[i];
+	for (size_t i = 0; i < rows; i++)
+		print_overview_row(out, tables, i, style);
+	if (rows < tables->count)
+		xp_put_line(out, "... and %zu more", tables->count - rows);
+}
 
-		xp_put(out, "%9" PRIu64 "  %6.2f%%  ", table->samples, percent(table->samples, samples));
-		if (table->has_calls)
-			xp_put(out, "%12" PRIu64 "  ", table->calls);
-		else if (any_calls)
-			xp_put(out, "%12s  ", "");
-		xp_put_line(out, "%s", table->name);
+/* An empty line between parts. */
+static void begin_part(FILE *out, bool *begun)
+{
+	if (*begun)
+		fputc('\n', out);
+	*begun = true;
+}
+
+static void print_groups(FILE *out, struct xp_report_tables *tables, const struct xp_report_style *style, bool *begun)
+{
+	size_t shown = 0;
+
+	for (size_t i = 0; i < tables->count; i++) {
+		struct xp_report_table *table = &tables->tables[i];
+
+		if (!table->has_samples && !table->has_calls)
+			continue; /* nothing of it was readable, which has been reported */
+		if (shown++ == style->limit)
+			break;
+		begin_part(out, begun);
+		print_table(out, table, style);
 	}
 }
 
@@ -373,20 +318,17 @@ void xp_report_print(FILE *out, struct xp_report_tables *tables, const struct xp
 
 	for (size_t i = 0; i < recorded->heading_count; i++)
 		xp_put_line(out, "%s", recorded->headings[i]);
+	if (xp_report_is_machine(tables)) {
+		begin_part(out, &begun);
+		xp_report_print_machine(out, tables, style);
+	}
+	if (xp_report_is_machine(tables) && tables->count > 1) {
+		begin_part(out, &begun);
+		print_table(out, &tables->all, style);
+	}
 	if (tables->count > 1) {
-		if (begun)
-			fputc('\n', out);
+		begin_part(out, &begun);
 		print_overview(out, tables, style);
-		begun = true;
 	}
-	for (size_t i = 0; i < tables->count; i++) {
-		struct xp_report_table *table = &tables->tables[i];
-
-		if (!table->has_samples && !table->has_calls)
-			continue; /* nothing of it was readable, which has been reported */
-		if (begun)
-			fputc('\n', out);
-		begun = true;
-		print_table(out, table, style);
-	}
+	print_groups(out, tables, style, &begun);
 }

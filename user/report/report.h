@@ -71,7 +71,7 @@ struct xp_report_tables {
 	struct xp_symbolizer *symbolizer; /* owns the strings */
 	struct xp_report_table *tables;	  /* one per group, most samples first */
 	size_t count;
-	struct xp_report_table all; /* of all groups together, if there are several; without rows otherwise */
+	struct xp_report_table all; /* of all groups together; without rows if there is only one */
 	struct xp_report_machine machine;
 	struct xp_durations_memory memory; /* of all rows' durations */
 };

@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""`xprof report` of many processes: the machine first, and groups other than processes."""
+import json
+import re
+
+import pytest
+
+import hand_made
+from reported import on_terminal, report
+
+# (comm, pid, control group, samples in a user's function, samples in the kernel)
+PROCESSES = [
+    ("cc1", 100, "/build.slice", 40, 10), ("cc1", 101, "/build.slice", 30, 0), ("server", 102, "/pod/server", 8, 2),
+    *(("sh", 200 + i, "/build.slice", 0, 1) for i in range(9)), ("gone", 300, None, 1, 0),
+]
+WORK, SYSCALL = 0x1010, 0x8010
+MAPS = "1000-2000 r-xp 00000000 00:00 0 /bin/{}\n8000-9000 r-xp 00000000 00:00 0 {}/sym/kernel.1.x.so\n"
+
+
+def make(directory, processes=PROCESSES, **said):
+    (directory / "sym").mkdir(exist_ok=True)
+    entries = []
+    for comm, pid, cgroup, user, kernel in processes:
+        name = f"{comm}.{pid}.prof"
+        records = [(count, [pc]) for count, pc in ((user, WORK), (kernel, SYSCALL)) if count]
+        (directory / name).write_bytes(hand_made.profile(records, MAPS.format(comm, directory)))
+        entries.append({"pid": pid, "image": 1, "comm": comm, "file": name, "samples": user + kernel, **({"cgroup": cgroup} if cgroup else {})})
+    total = sum(user + kernel for *_, user, kernel in processes)
+    (directory / "manifest.json").write_text(json.dumps({
+        "manifest_version": 1, "started": "2026-01-02T03:04:05.000000006Z", "duration_s": 1.0,
+        "samples": {"seen": total, "written": total, "lost": 0, "period_ns": 10000000, **said, "profiles": entries}}))
+    return directory
+
+
+@pytest.fixture
+def machine(tmp_path):
+    return make(tmp_path, cpus=2)
+
+
+def parts(text):
+    """The parts between empty lines."""
+    return [part.splitlines() for part in text.split("\n\n")]
+
+
+def test_the_machine_comes_first(xprof, machine):
+    found = parts(report(xprof, machine).stdout)
+    assert found[1] == [
+        "2 CPUs for 1.0 s: 50.0% busy (1.00 s of CPU time), 50.0% idle (1.00 s); 21.0% of the busy time in the kernel",
+        "10 processes too short to say much of: fewer than 5 samples each, together 100 ms (10.0%)",
+    ]
+    assert found[2] == [
+        "CPU time    Share   Kernel  Processes  Program",
+        "  800 ms   80.00%   12.50%          2  cc1",
+        "  100 ms   10.00%   20.00%          1  server",
+        " 90.0 ms    9.00%  100.00%          9  sh",
+        " 10.0 ms    1.00%    0.00%          1  gone",
+    ]
+    assert found[3] == [
+        "CPU time    Share   Kernel  Processes  Control group",
+        "  890 ms   89.00%   21.35%         11  /build.slice",
+        "  100 ms   10.00%   20.00%          1  /pod/server",
+        " 10.0 ms    1.00%    0.00%          1  [unknown control group]",
+    ]
+    assert found[4][0] == "all: 100 samples, one every 10 ms, 1.000 s"
+    assert [line.split()[0:2] + line.split()[4:] for line in found[4][2:]] == [
+        ["70", "70.00%", "cc1+0x10", "cc1"], ["21", "21.00%", "kernel+0x10", "kernel"], ["8", "8.00%", "server+0x10", "server"],
+        ["1", "1.00%", "gone+0x10", "gone"]]
+    assert found[5][0].split() == ["Samples", "Share", "Process"] and len(found[5]) == 1 + len(PROCESSES)
+    assert found[6][0].startswith("cc1 (100): 50 samples")
+
+
+def test_a_limit_keeps_the_first_page_short(xprof, tmp_path):
+    processes = [(f"p{i}", 1000 + i, f"/g{i}", 7, 0) for i in range(1000)]
+    found = parts(report(xprof, make(tmp_path, processes, cpus=2)).stdout)
+    assert sum(map(len, found[:5])) < 60
+    assert found[2][-1] == "  69.3 s   99.00%    0.00%        990  ... and 990 more"
+    assert found[3][-1] == "  69.6 s   99.40%    0.00%        994  ... and 994 more"
+    assert found[5][-1] == "... and 970 more"
+    assert len(found) == 6 + 30
+    everything = parts(report(xprof, "--limit", "max", tmp_path).stdout)
+    assert [len(part) for part in everything[2:6]] == [1001, 1001, 1002, 1001]
+    assert len(everything) == 6 + 1000
+
+
+@pytest.mark.parametrize("by, titles", [
+    ("comm", {"cc1": 80, "server": 10, "sh": 9, "gone": 1}),
+    ("cgroup", {"/build.slice": 89, "/pod/server": 10, "[unknown control group]": 1, "/": None}),
+    ("none", {"all": 100}),
+])
+def test_groups(xprof, machine, by, titles):
+    text = report(xprof, "--by", by, machine).stdout
+    found = {m[1]: int(m[2]) for m in re.finditer(r"^(.+): (\d+) samples?, one every", text, re.M)}
+    assert {name: count for name, count in titles.items() if count} == {k: v for k, v in found.items() if by == "none" or k != "all"}
+
+
+def test_few_processes_are_listed_as_before(xprof, tmp_path):
+    """A report of some processes is no longer than it was."""
+    found = parts(report(xprof, make(tmp_path, PROCESSES[:3])).stdout)
+    assert [part[0].split()[0] for part in found[1:]] == ["Samples", "cc1", "cc1", "server"]
+    many = parts(report(xprof, make(tmp_path)).stdout)
+    assert many[1][0] == "13 processes: 1.00 s of CPU time, 21.0% of it in the kernel (210 ms)"
+
+
+@pytest.mark.parametrize("by", ["thread", "cpu"])
+def test_threads_need_perf_data(xprof, machine, by):
+    done = report(xprof, "--by", by, machine, status=1)
+    assert "only perf.data has the threads and CPUs of samples" in done.stderr
+    assert done.stderr.count("xprof:") == 1 and done.stdout == ""
+
+
+def test_hostile_names(xprof, tmp_path):
+    text = report(xprof, make(tmp_path, [(f"\x1b[31m{i}", i + 1, "/\u202e\nforged\x1b[0m", 6, 0) for i in range(12)], cpus=1)).stdout
+    assert "\x1b" not in text and "\u202e" not in text and "\nforged" not in text
+
+
+def test_names_in_sym_that_no_recorder_gives(xprof, tmp_path):
+    (tmp_path / "sym").mkdir()
+    for name in ("kernel", "kernel.so", "1.so", "..so", ".1.x.so", "kernel.1.x.so"):
+        path = tmp_path / "x.prof"
+        path.write_bytes(hand_made.profile([(1, [0x1010])], f"1000-2000 r-xp 00000000 00:00 0 {tmp_path}/sym/{name}\n"))
+        shown = "kernel" if name == "kernel.1.x.so" else name
+        assert f"{shown}+0x10  {shown}" in report(xprof, path).stdout
+
+
+def test_narrow_terminal(xprof, tmp_path):
+    processes = [(f"p{i}", 1000 + i, "/" + f"kubepods{i}" * 20, 7, 0) for i in range(12)]
+    text = on_terminal(xprof, make(tmp_path, processes, cpus=2), columns=80, PAGER="cat", NO_COLOR="1")
+    for line in parts(text)[3]:
+        assert len(line) <= 80
+    assert re.search(r"1  /kubepods0kube.*\.\..*kubepods0$", text, re.M)

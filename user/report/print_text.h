@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Pieces of the lines of a report: colours, shares, times and names. */
+#ifndef XPROF_REPORT_PRINT_TEXT_H
+#define XPROF_REPORT_PRINT_TEXT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#define XP_COLOUR_BOLD "1"
+#define XP_COLOUR_WARM "33"
+
+/* NULL: no colour. */
+void xp_colour_start(FILE *out, bool coloured, const char *colour);
+void xp_colour_end(FILE *out, bool coloured, const char *colour);
+
+/* 0 of 0 is 0. */
+double xp_percent(uint64_t part, uint64_t whole);
+/* Prints "12.34%", 7 columns wide, in the colour of how much that is. */
+void xp_put_share(FILE *out, bool coloured, double percent);
+
+/* "1.234 ms". */
+void xp_format_time(char *to, size_t size, double seconds);
+/* With three digits: "1.23 ms". */
+void xp_format_short(char *to, size_t size, double seconds);
+
+int xp_digits(uint64_t number);
+/* Characters of a text in UTF-8. */
+int xp_text_columns(const char *text);
+/* Prints a text. What is longer than so many columns loses its middle, since both ends say more. */
+void xp_put_cut(FILE *out, const char *text, int columns);
+
+#endif
