@@ -117,6 +117,7 @@ struct xp_model_sample {
 struct xp_model {
 	enum xp_model_kind kind;
 	bool keep_times;
+	bool keep_durations; /* of calls */
 	bool full_names;     /* names are shown as they are, not shortened by xp_short_name() */
 	bool has_threads;    /* the source tells threads apart */
 	bool has_cpus;	     /* and CPUs */
