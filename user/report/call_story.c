@@ -6,6 +6,8 @@
 
 #include "base/util.h"
 
+#define FRAMES_COMPARED 64 /* what is further out is hardly ever all that differs */
+
 /* How long two times overlap. */
 static uint64_t overlap(struct xp_time_range a, struct xp_time_range b)
 {
@@ -14,24 +16,43 @@ static uint64_t overlap(struct xp_time_range a, struct xp_time_range b)
 	return end > begin ? end - begin : 0;
 }
 
-static void add_wait(struct xp_story *story, const struct xp_timed_wait *wait)
+/* Whether the functions are the same, whatever the addresses in them: those that are shown. Each name has one address.
+ */
+static bool is_same(const struct xp_model *model, uint32_t a, uint32_t b)
 {
-	uint64_t until = xp_timed_wait_blocked_until(wait);
-	uint64_t blocked = overlap(story->range, (struct xp_time_range){ wait->begin_ns, until });
-	uint64_t runnable = overlap(story->range, (struct xp_time_range){ until, wait->end_ns });
+	const char *names_a[FRAMES_COMPARED], *names_b[FRAMES_COMPARED];
+	size_t count;
+
+	if (a == b)
+		return true;
+	count = xp_story_frames(model, a, names_a, FRAMES_COMPARED);
+	return count == xp_story_frames(model, b, names_b, FRAMES_COMPARED) &&
+	       !memcmp(names_a, names_b, XP_MIN(count, (size_t)FRAMES_COMPARED) * sizeof(names_a[0]));
+}
+
+static void add_wait(struct xp_story *story, const struct xp_thread_times *times, const struct xp_timed_wait *wait,
+		     struct xp_neighbours *neighbours)
+{
+	const struct xp_time_range waited = { xp_timed_wait_blocked_until(wait), wait->end_ns };
+	const struct xp_time_range here = { XP_MAX(waited.begin_ns, story->range.begin_ns),
+					    XP_MIN(waited.end_ns, story->range.end_ns) };
+	uint64_t runnable = overlap(story->range, waited);
+	uint64_t blocked = overlap(story->range, (struct xp_time_range){ wait->begin_ns, waited.begin_ns });
 	struct xp_story_wait *group = story->waits, *end = group + story->wait_count;
 
 	story->blocked_ns += blocked;
 	story->runnable_ns += runnable;
-	if (!story->starved || wait->runnable_ns > story->starved->runnable_ns)
-		story->starved = wait->runnable_ns ? wait : story->starved;
-	while (group < end && (group->longest->stack != wait->stack || group->longest->state != wait->state ||
-			       group->longest->waker_tid != wait->waker_tid))
-		group++;
-	if (group == end && story->wait_count == XP_STORY_WAITS_MAX) {
-		story->further_waits++;
-		return;
+	if (runnable)
+		xp_thread_times_neighbours(times, neighbours, wait->thread, wait->cpu, here);
+	if (runnable > story->starved_ns) {
+		story->starved_ns = runnable;
+		story->starved_cpu = wait->cpu;
 	}
+	while (group < end && (group->longest->state != wait->state || group->longest->waker_tid != wait->waker_tid ||
+			       !is_same(&times->model, group->longest->stack, wait->stack)))
+		group++;
+	if (group == end && story->wait_count == XP_STORY_WAITS_MAX)
+		return;
 	if (group == end) {
 		story->wait_count++;
 		*group = (struct xp_story_wait){ .longest = wait };
@@ -45,12 +66,12 @@ static void add_wait(struct xp_story *story, const struct xp_timed_wait *wait)
 	group->runnable_ns += runnable;
 }
 
-static void add_sample(struct xp_story *story, uint32_t stack)
+static void add_sample(struct xp_story *story, const struct xp_model *model, uint32_t stack)
 {
 	struct xp_story_stack *group = story->stacks, *end = group + story->stack_count;
 
 	story->samples++;
-	while (group < end && group->stack != stack)
+	while (group < end && !is_same(model, group->stack, stack))
 		group++;
 	if (group == end && story->stack_count == XP_STORY_STACKS_MAX)
 		return;
@@ -90,15 +111,14 @@ static void find_cause(struct xp_story *story, const struct xp_thread_times *tim
 		story->cause = XP_CAUSE_ON_CPU;
 }
 
-/* The time of the wait in which the thread could have run. */
-static void find_neighbour(struct xp_story *story, const struct xp_thread_times *times)
+static void find_neighbour(struct xp_story *story, const struct xp_neighbours *neighbours)
 {
-	const struct xp_timed_wait *wait = story->starved;
-
-	if (wait)
-		story->neighbour = xp_thread_times_neighbour(
-		    times, wait->thread, wait->cpu,
-		    (struct xp_time_range){ xp_timed_wait_blocked_until(wait), wait->end_ns }, &story->neighbour_ns);
+	for (size_t i = 0; i < neighbours->count; i++)
+		if (neighbours->ns[i] > story->neighbour_ns) {
+			story->neighbour = neighbours->threads[i];
+			story->neighbour_ns = neighbours->ns[i];
+		}
+	story->neighbour_ns = XP_MIN(story->neighbour_ns, story->runnable_ns);
 }
 
 void xp_story_make(struct xp_story *story, const struct xp_thread_times *times, uint32_t thread,
@@ -106,6 +126,7 @@ void xp_story_make(struct xp_story *story, const struct xp_thread_times *times, 
 {
 	const struct xp_timed_wait *waits;
 	const struct xp_model_sample *samples;
+	struct xp_neighbours neighbours = { .count = 0 };
 	uint64_t waited;
 	size_t count;
 
@@ -114,16 +135,16 @@ void xp_story_make(struct xp_story *story, const struct xp_thread_times *times, 
 		return;
 	waits = xp_thread_times_waits(times, thread, range, &count);
 	for (size_t i = 0; i < count; i++)
-		add_wait(story, &waits[i]);
+		add_wait(story, times, &waits[i], &neighbours);
 	samples = xp_thread_times_samples(times, thread, range, &count);
 	for (size_t i = 0; i < count; i++)
-		add_sample(story, samples[i].stack);
+		add_sample(story, &times->model, samples[i].stack);
 	waited = story->blocked_ns + story->runnable_ns;
 	story->on_cpu_ns = range.end_ns - range.begin_ns - XP_MIN(waited, range.end_ns - range.begin_ns);
 	qsort(story->waits, story->wait_count, sizeof(story->waits[0]), by_wait_ns);
 	qsort(story->stacks, story->stack_count, sizeof(story->stacks[0]), by_samples);
 	find_cause(story, times);
-	find_neighbour(story, times);
+	find_neighbour(story, &neighbours);
 }
 
 void xp_story_look_at_waker(struct xp_story_waker *waker, const struct xp_thread_times *times,

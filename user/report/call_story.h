@@ -12,7 +12,7 @@
 #define XP_STORY_WAITS_MAX 32
 #define XP_STORY_STACKS_MAX 16
 
-/* Waits with the same stack, state and waker. */
+/* Waits with the same functions in their stack, the same state and waker. */
 struct xp_story_wait {
 	const struct xp_timed_wait *longest;
 	uint64_t longest_ns;
@@ -49,13 +49,14 @@ struct xp_story {
 	uint64_t samples;
 	struct xp_story_wait waits[XP_STORY_WAITS_MAX]; /* the longest first */
 	size_t wait_count;
-	uint64_t further_waits;
 	struct xp_story_stack stacks[XP_STORY_STACKS_MAX]; /* the most frequent first */
 	size_t stack_count;
-	/* The wait with the longest time without a CPU, and who had that CPU meanwhile. */
-	const struct xp_timed_wait *starved; /* NULL: none */
-	uint32_t neighbour;		     /* XP_MODEL_NONE: unknown */
+	/* While it was runnable: the thread that had the CPU longest, and the CPU on which it ran after the longest
+	 * time. */
+	uint32_t neighbour; /* XP_MODEL_NONE: unknown */
 	uint64_t neighbour_ns;
+	uint32_t starved_cpu;
+	uint64_t starved_ns;	   /* that longest time; 0: none */
 	enum xp_story_cause cause; /* what took most of the time */
 };
 

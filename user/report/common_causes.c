@@ -122,7 +122,7 @@ static int add_neighbour(struct xp_commons *commons, struct xp_model *model, con
 	if (story->neighbour == XP_MODEL_NONE)
 		return 0;
 	snprintf(text, sizeof(text), "%s on CPU %" PRIu32, xp_story_thread(thread, model, story->neighbour),
-		 story->starved->cpu);
+		 story->starved_cpu);
 	return add(commons, model,
 		   (struct xp_common){ .kind = XP_COMMON_NEIGHBOUR, .text = text, .ns = { story->neighbour_ns } },
 		   is_slow);

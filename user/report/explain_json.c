@@ -73,9 +73,9 @@ static json_t *waker_value(const struct xp_explanation *explanation, const struc
 
 static json_t *neighbour_value(const struct xp_explanation *explanation, const struct xp_story *story)
 {
-	if (!story->starved)
+	if (!story->starved_ns)
 		return json_null();
-	return json_pack("{s:o, s:o, s:o}", "cpu", number(story->starved->cpu), "thread",
+	return json_pack("{s:o, s:o, s:o}", "cpu", number(story->starved_cpu), "thread",
 			 thread_value(&explanation->times.model, story->neighbour), "ns", number(story->neighbour_ns));
 }
 

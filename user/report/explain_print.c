@@ -66,13 +66,16 @@ static void put_piece(struct wrapped *list, const char *separator, const char *f
 		xp_put(list->page->out, "%*s", list->indent, "");
 		list->column = list->indent;
 	} else {
-		xp_put(list->page->out, "%s", list->separator);
-		list->column += (int)strlen(list->separator);
-		/* One more for what may follow. */
-		if (list->column + length + 1 > list->page->columns) {
-			xp_put_line(list->page->out, "%s", "");
+		int separator_columns = (int)strlen(list->separator);
+
+		/* Room for the next separator, too, without the blank at its end. */
+		if (list->column + separator_columns + length + 2 > list->page->columns) {
+			xp_put_line(list->page->out, "%.*s", XP_MAX(separator_columns - 1, 0), list->separator);
 			xp_put(list->page->out, "%*s", list->indent + 2, "");
 			list->column = list->indent + 2;
+		} else {
+			xp_put(list->page->out, "%s", list->separator);
+			list->column += separator_columns;
 		}
 	}
 	xp_put(list->page->out, "%s", shown.text);
@@ -86,16 +89,21 @@ static void end_list(struct wrapped *list)
 		xp_put_line(list->page->out, "%s", "");
 }
 
-static void print_stack(const struct page *page, int indent, uint32_t stack)
+/* Up to this function, whose callers are known; NULL: all. */
+static void print_stack(const struct page *page, int indent, uint32_t stack, const char *function)
 {
 	const struct xp_model *model = &page->explanation->times.model;
 	struct wrapped list = { .page = page, .indent = indent };
 	const char *names[FRAMES_SHOWN];
 	size_t count = xp_story_frames(model, stack, names, FRAMES_SHOWN);
 
-	for (size_t i = 0; i < XP_MIN(count, (size_t)FRAMES_SHOWN); i++)
+	bool ends = false;
+
+	for (size_t i = 0; i < XP_MIN(count, (size_t)FRAMES_SHOWN) && !ends; i++) {
 		put_piece(&list, " < ", "%s", names[i]);
-	if (count > FRAMES_SHOWN)
+		ends = function && strcmp(names[i], function) == 0;
+	}
+	if (count > FRAMES_SHOWN && !ends)
 		put_piece(&list, "", "%zu more", count - FRAMES_SHOWN);
 	if (!count)
 		put_piece(&list, "", "(no stack)");
@@ -132,15 +140,15 @@ static void print_meanwhile(const struct page *page, const struct xp_timed_wait 
 		xp_put_line(page->out, "       meanwhile %s waited %s (%s):",
 			    xp_story_thread(name, &explanation->times.model, waker.thread),
 			    time_text(time, (double)waker.wait_ns), xp_wait_state_text(waker.wait->state));
-		print_stack(page, 9, waker.wait->stack);
+		print_stack(page, 9, waker.wait->stack, NULL);
 	} else if (waker.samples) {
 		xp_put_line(page->out, "       meanwhile %s ran, %" PRIu64 " samples, most in:",
 			    xp_story_thread(name, &explanation->times.model, waker.thread), waker.samples);
-		print_stack(page, 9, waker.stack);
+		print_stack(page, 9, waker.stack, NULL);
 	}
 }
 
-static void print_waits(const struct page *page, const struct xp_story *story)
+static void print_waits(const struct page *page, const struct xp_story *story, const char *function)
 {
 	char time[TIME_BYTES], waker[XP_THREAD_TEXT_BYTES + 32], count[48];
 	uint64_t ns = story->range.end_ns - story->range.begin_ns;
@@ -156,27 +164,28 @@ static void print_waits(const struct page *page, const struct xp_story *story)
 		xp_put_line(page->out, "   %s %s%s%s:", time_text(time, (double)(wait->blocked_ns + wait->runnable_ns)),
 			    xp_wait_state_text(wait->longest->state), wait->count > 1 ? count : "",
 			    waker_text(waker, wait->longest));
-		print_stack(page, 7, wait->longest->stack);
+		print_stack(page, 7, wait->longest->stack, function);
 		if (wait->blocked_ns)
 			print_meanwhile(page, wait->longest);
 	}
 }
 
+/* It is told if it explains something. */
 static void print_neighbour(const struct page *page, const struct xp_story *story)
 {
 	char name[XP_THREAD_TEXT_BYTES], time[TIME_BYTES], had[TIME_BYTES];
 	uint64_t runnable = story->runnable_ns;
 
-	if (!story->starved || runnable * 20 < story->range.end_ns - story->range.begin_ns)
+	if (runnable * 20 < story->range.end_ns - story->range.begin_ns)
 		return;
+	time_text(time, (double)runnable);
 	if (story->neighbour == XP_MODEL_NONE)
-		xp_put_line(page->out, "   %s without a CPU; who had CPU %" PRIu32 " meanwhile was not recorded",
-			    time_text(time, (double)runnable), story->starved->cpu);
+		xp_put_line(page->out, "   %s without a CPU; no thread that was recorded had CPU %" PRIu32 " meanwhile",
+			    time, story->starved_cpu);
 	else
-		xp_put_line(page->out, "   %s without a CPU; longest while %s had CPU %" PRIu32 " for %s",
-			    time_text(time, (double)runnable),
+		xp_put_line(page->out, "   %s without a CPU; %s had CPU %" PRIu32 " for %s of that", time,
 			    xp_story_thread(name, &page->explanation->times.model, story->neighbour),
-			    story->starved->cpu, time_text(had, (double)story->neighbour_ns));
+			    story->starved_cpu, time_text(had, (double)story->neighbour_ns));
 }
 
 /* ---- calls ---- */
@@ -241,14 +250,14 @@ static void print_arguments(const struct page *page, const struct xp_slow_call *
 	end_list(&list);
 }
 
-static void print_samples(const struct page *page, const struct xp_story *story)
+static void print_samples(const struct page *page, const struct xp_story *story, const char *function)
 {
 	for (size_t i = 0; i < XP_MIN(story->stack_count, (size_t)STACKS_SHOWN); i++) {
 		const struct xp_story_stack *stack = &story->stacks[i];
 
 		xp_put_line(page->out, "   %" PRIu64 " of %" PRIu64 " sample%s on a CPU:", stack->samples,
 			    story->samples, story->samples == 1 ? "" : "s");
-		print_stack(page, 7, stack->stack);
+		print_stack(page, 7, stack->stack, function);
 	}
 }
 
@@ -271,11 +280,12 @@ static void print_call(const struct page *page, size_t number, const struct xp_e
 {
 	const struct xp_explanation *explanation = page->explanation;
 	const struct xp_slow_call *call = shown->call;
+	const char *function = explanation->calls.functions[call->function].name;
 	char time[TIME_BYTES], thread[XP_EXPLAINED_NAME_BYTES];
 
 	xp_put_line(page->out, "%s", "");
-	xp_put_line(page->out, "%zu. %s %s%s", number, explanation->calls.functions[call->function].name,
-		    time_text(time, (double)xp_slow_call_ns(call)), cause_text(&shown->story));
+	xp_put_line(page->out, "%zu. %s %s%s", number, function, time_text(time, (double)xp_slow_call_ns(call)),
+		    cause_text(&shown->story));
 	xp_explained_thread_name(thread, explanation, shown);
 	xp_put_line(page->out, "   at %.6f s in %s (%" PRIu64 "), on CPU %u", (double)call->begin_ns / 1e9,
 		    thread[0] ? thread : "thread", call->tid, call->cpu);
@@ -284,8 +294,8 @@ static void print_call(const struct page *page, size_t number, const struct xp_e
 	print_split(page, &shown->story);
 	print_callees(page, call);
 	print_neighbour(page, &shown->story);
-	print_waits(page, &shown->story);
-	print_samples(page, &shown->story);
+	print_waits(page, &shown->story, function);
+	print_samples(page, &shown->story, function);
 }
 
 static void print_functions(const struct page *page)
@@ -385,7 +395,7 @@ static void print_wait_group(const struct page *page, size_t number, const struc
 		    time_text(sum, group->blocked_ns + group->runnable_ns));
 	xp_put_line(page->out, "   at %.6f s in %s%s", (double)wait->begin_ns / 1e9,
 		    xp_story_thread(thread, &explanation->times.model, wait->thread), waker_text(waker, wait));
-	print_stack(page, 5, wait->stack);
+	print_stack(page, 5, wait->stack, NULL);
 	print_meanwhile(page, wait);
 	xp_story_make(&story, &explanation->times, wait->thread,
 		      (struct xp_time_range){ wait->begin_ns, wait->end_ns });

@@ -12,7 +12,7 @@
 
 #define CALLS_MIN 16	/* a function that is called less has no usual calls */
 #define OPEN_MAX 8	/* calls of a thread within each other that may be kept */
-#define SLOW_SHARE 10	/* a call is slow, too, if it took this part of the slowest one */
+#define SLOW_SHARE 100	/* a call is slow, too, if it took this part of the slowest one */
 #define USUAL_SHARE 900 /* in thousandths of the calls of a function, the shortest ones */
 #define SEED 0x9e3779b97f4a7c15u
 

@@ -9,8 +9,6 @@
 #include "base/util.h"
 #include "report/export_names.h"
 
-#define NEIGHBOURS_MAX 64 /* other threads on one CPU that are told apart in one time */
-
 static int add_wait(void *arg, const struct xp_model_sample *sample, const struct xp_wait_record *wait)
 {
 	struct xp_thread_times *times = arg;
@@ -87,8 +85,9 @@ static int find_runs(struct xp_thread_times *times)
 	times->runs = malloc((times->wait_count + 1) * sizeof(*times->runs));
 	if (!times->runs)
 		return -ENOMEM;
-	for (size_t i = 1; i < times->wait_count && !times->is_partial; i++)
-		if (waits[i].thread == waits[i - 1].thread && waits[i].begin_ns > waits[i - 1].end_ns)
+	for (size_t i = 1; i < times->wait_count; i++)
+		if (waits[i].thread == waits[i - 1].thread && waits[i].begin_ns > waits[i - 1].end_ns &&
+		    waits[i].chance == XP_WAIT_CHANCE_ONE && waits[i - 1].chance == XP_WAIT_CHANCE_ONE)
 			times->runs[times->run_count++] = (struct xp_timed_run){
 				waits[i].thread,
 				waits[i - 1].cpu,
@@ -269,19 +268,13 @@ const struct xp_model_sample *xp_thread_times_samples(const struct xp_thread_tim
 	return *count ? &times->model.samples[first] : NULL;
 }
 
-struct neighbours {
-	uint32_t threads[NEIGHBOURS_MAX];
-	uint64_t ns[NEIGHBOURS_MAX];
-	size_t count;
-};
-
-static void add_neighbour(struct neighbours *neighbours, uint32_t thread, uint64_t ns)
+static void add_neighbour(struct xp_neighbours *neighbours, uint32_t thread, uint64_t ns)
 {
 	size_t i = 0;
 
 	while (i < neighbours->count && neighbours->threads[i] != thread)
 		i++;
-	if (i == NEIGHBOURS_MAX)
+	if (i == XP_NEIGHBOURS_MAX)
 		return;
 	if (i == neighbours->count) {
 		neighbours->count++;
@@ -291,38 +284,31 @@ static void add_neighbour(struct neighbours *neighbours, uint32_t thread, uint64
 	neighbours->ns[i] += ns;
 }
 
-uint32_t xp_thread_times_neighbour(const struct xp_thread_times *times, uint32_t thread, uint32_t cpu,
-				   struct xp_time_range range, uint64_t *ns)
+void xp_thread_times_neighbours(const struct xp_thread_times *times, struct xp_neighbours *neighbours, uint32_t thread,
+				uint32_t cpu, struct xp_time_range range)
 {
 	const struct place place = { times, cpu, range.begin_ns };
 	const struct xp_model *model = &times->model;
-	struct neighbours neighbours = { .count = 0 };
-	uint32_t best = XP_MODEL_NONE;
+	bool is_known = false;
 
 	for (size_t i = lower_bound(times->run_count, run_is_before, &place); i < times->run_count; i++) {
 		const struct xp_timed_run *run = &times->runs[i];
 
 		if (run->cpu != cpu || run->begin_ns >= range.end_ns)
 			break;
-		if (run->thread != thread && run->end_ns > range.begin_ns)
-			add_neighbour(&neighbours, run->thread,
-				      XP_MIN(run->end_ns, range.end_ns) - XP_MAX(run->begin_ns, range.begin_ns));
+		if (run->thread == thread || run->end_ns <= range.begin_ns)
+			continue;
+		add_neighbour(neighbours, run->thread,
+			      XP_MIN(run->end_ns, range.end_ns) - XP_MAX(run->begin_ns, range.begin_ns));
+		is_known = true;
 	}
 	for (size_t i = lower_bound(model->sample_count, cpu_sample_is_before, &place);
-	     !neighbours.count && i < model->sample_count; i++) {
+	     !is_known && i < model->sample_count; i++) {
 		const struct xp_model_sample *sample = &model->samples[times->by_cpu[i]];
 
 		if (sample->cpu != cpu || sample->time_ns >= range.end_ns)
 			break;
 		if (sample->thread != thread)
-			add_neighbour(&neighbours, sample->thread, sample->values[1]);
+			add_neighbour(neighbours, sample->thread, sample->values[1]);
 	}
-	*ns = 0;
-	for (size_t i = 0; i < neighbours.count; i++)
-		if (neighbours.ns[i] > *ns) {
-			*ns = neighbours.ns[i];
-			best = neighbours.threads[i];
-		}
-	*ns = XP_MIN(*ns, range.end_ns - range.begin_ns);
-	return best;
 }

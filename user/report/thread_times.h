@@ -3,7 +3,7 @@
  * What threads did when: the samples and the waits of a perf.data by thread and by CPU, in the order of time.
  *
  * Between two waits a thread runs, on the CPU on which the first one ended: that tells who had a CPU while another
- * thread waited for it. Where waits are chosen at random (wait_record.h), only samples tell.
+ * thread waited for it. Between waits that were chosen at random (wait_record.h), only samples tell.
  *
  * Memory: 96 bytes a wait, up to XP_TIMED_WAITS_MAX, and 44 a sample, beside the model.
  */
@@ -79,8 +79,17 @@ const struct xp_timed_wait *xp_thread_times_waits(const struct xp_thread_times *
 const struct xp_model_sample *xp_thread_times_samples(const struct xp_thread_times *times, uint32_t thread,
 						      struct xp_time_range range, size_t *count);
 
-/* Which other thread had the CPU longest in that time, and how long; XP_MODEL_NONE: unknown. */
-uint32_t xp_thread_times_neighbour(const struct xp_thread_times *times, uint32_t thread, uint32_t cpu,
-				   struct xp_time_range range, uint64_t *ns);
+#define XP_NEIGHBOURS_MAX 32 /* that are told apart */
+
+/* Zeroed: none. */
+struct xp_neighbours {
+	uint32_t threads[XP_NEIGHBOURS_MAX];
+	uint64_t ns[XP_NEIGHBOURS_MAX];
+	size_t count;
+};
+
+/* Adds the other threads that had the CPU in that time. */
+void xp_thread_times_neighbours(const struct xp_thread_times *times, struct xp_neighbours *neighbours, uint32_t thread,
+				uint32_t cpu, struct xp_time_range range);
 
 #endif
