@@ -5,6 +5,8 @@
 #include <elfutils/libdwfl.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -37,6 +39,8 @@ static const Dwfl_Callbacks callbacks = {
 	.find_debuginfo = dwfl_standard_find_debuginfo,
 	.section_address = dwfl_offline_section_address,
 };
+
+#define DEBUG_DIR "/usr/lib/debug"
 
 static const char *const debug_frame_names[] = { ".debug_frame", ".zdebug_frame" };
 
@@ -163,6 +167,45 @@ static int find_separate(Dwfl_Module *module, const char *path)
 	return fd;
 }
 
+/*
+ * Whether a file is where the search for a separate file looks: under the build id, and beside the file, in .debug or
+ * under /usr/lib/debug by the name in .gnu_debuglink, there with or without the first parts of the path. The search
+ * itself takes milliseconds: elfutils 0.188 loads libdebuginfod with all its libraries at its end.
+ */
+static bool may_have_separate(Elf *elf, const char *path)
+{
+	static const char *const places[] = { "", ".debug/" };
+	size_t dir = strrchr(path, '/') ? (size_t)(strrchr(path, '/') + 1 - path) : 0;
+	GElf_Word checksum;
+	const char *link = dwelf_elf_gnu_debuglink(elf, &checksum), *part = path;
+	const uint8_t *id = NULL;
+	ssize_t id_bytes = dwelf_elf_gnu_build_id(elf, (const void **)&id);
+	char name[PATH_MAX + NAME_MAX];
+	int used;
+
+	if (id_bytes > 1 && id_bytes <= 64) {
+		used = snprintf(name, sizeof(name), DEBUG_DIR "/.build-id/%02x/", id[0]);
+		for (ssize_t i = 1; i < id_bytes; i++)
+			used += snprintf(name + used, sizeof(name) - (size_t)used, "%02x", id[i]);
+		snprintf(name + used, sizeof(name) - (size_t)used, ".debug");
+		if (!access(name, F_OK))
+			return true;
+	}
+	if (!link || strchr(link, '/') || strlen(link) >= NAME_MAX)
+		return link;
+	for (size_t i = 0; i < XP_ARRAY_SIZE(places); i++) {
+		snprintf(name, sizeof(name), "%.*s%s%s", (int)dir, path, places[i], link);
+		if (strcmp(name, path) && !access(name, F_OK))
+			return true;
+	}
+	for (; part && part < path + dir; part = strchr(part + 1, '/')) {
+		snprintf(name, sizeof(name), DEBUG_DIR "%.*s%s", (int)(path + dir - part), part, link);
+		if (!access(name, F_OK))
+			return true;
+	}
+	return false;
+}
+
 /* Opens the file with what was stripped from this one; -1 if there is none. */
 static int open_separate(const struct build *build, const char *path)
 {
@@ -230,7 +273,7 @@ static int read_fdes(struct build *build, const char *path, uint64_t code_bytes)
 		return err;
 	if (has_own_debug_frame(build)) {
 		err = read_debug_frame(build, build->fd);
-	} else if (path && !has_most(build, code_bytes)) {
+	} else if (path && !has_most(build, code_bytes) && may_have_separate(build->image.elf, path)) {
 		build->debug_fd = open_separate(build, path);
 		if (build->debug_fd >= 0)
 			err = read_debug_frame(build, build->debug_fd);
