@@ -6,28 +6,12 @@
 
 #include "base/util.h"
 
-#define FRAMES_COMPARED 64 /* what is further out is hardly ever all that differs */
-
 /* How long two times overlap. */
 static uint64_t overlap(struct xp_time_range a, struct xp_time_range b)
 {
 	uint64_t begin = XP_MAX(a.begin_ns, b.begin_ns), end = XP_MIN(a.end_ns, b.end_ns);
 
 	return end > begin ? end - begin : 0;
-}
-
-/* Whether the functions are the same, whatever the addresses in them: those that are shown. Each name has one address.
- */
-static bool is_same(const struct xp_model *model, uint32_t a, uint32_t b)
-{
-	const char *names_a[FRAMES_COMPARED], *names_b[FRAMES_COMPARED];
-	size_t count;
-
-	if (a == b)
-		return true;
-	count = xp_story_frames(model, a, names_a, FRAMES_COMPARED);
-	return count == xp_story_frames(model, b, names_b, FRAMES_COMPARED) &&
-	       !memcmp(names_a, names_b, XP_MIN(count, (size_t)FRAMES_COMPARED) * sizeof(names_a[0]));
 }
 
 static void add_wait(struct xp_story *story, const struct xp_thread_times *times, const struct xp_timed_wait *wait,
@@ -49,7 +33,7 @@ static void add_wait(struct xp_story *story, const struct xp_thread_times *times
 		story->starved_cpu = wait->cpu;
 	}
 	while (group < end && (group->longest->state != wait->state || group->longest->waker_tid != wait->waker_tid ||
-			       !is_same(&times->model, group->longest->stack, wait->stack)))
+			       times->shapes[group->longest->stack] != times->shapes[wait->stack]))
 		group++;
 	if (group == end && story->wait_count == XP_STORY_WAITS_MAX)
 		return;
@@ -66,12 +50,12 @@ static void add_wait(struct xp_story *story, const struct xp_thread_times *times
 	group->runnable_ns += runnable;
 }
 
-static void add_sample(struct xp_story *story, const struct xp_model *model, uint32_t stack)
+static void add_sample(struct xp_story *story, const struct xp_thread_times *times, uint32_t stack)
 {
 	struct xp_story_stack *group = story->stacks, *end = group + story->stack_count;
 
 	story->samples++;
-	while (group < end && !is_same(model, group->stack, stack))
+	while (group < end && times->shapes[group->stack] != times->shapes[stack])
 		group++;
 	if (group == end && story->stack_count == XP_STORY_STACKS_MAX)
 		return;
@@ -138,7 +122,7 @@ void xp_story_make(struct xp_story *story, const struct xp_thread_times *times, 
 		add_wait(story, times, &waits[i], &neighbours);
 	samples = xp_thread_times_samples(times, thread, range, &count);
 	for (size_t i = 0; i < count; i++)
-		add_sample(story, &times->model, samples[i].stack);
+		add_sample(story, times, samples[i].stack);
 	waited = story->blocked_ns + story->runnable_ns;
 	story->on_cpu_ns = range.end_ns - range.begin_ns - XP_MIN(waited, range.end_ns - range.begin_ns);
 	qsort(story->waits, story->wait_count, sizeof(story->waits[0]), by_wait_ns);

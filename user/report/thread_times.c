@@ -153,6 +153,41 @@ static int shorten_names(struct xp_model *model)
 	return 0;
 }
 
+static uint64_t mix(uint64_t hash, const char *name)
+{
+	/* Each name has one address. */
+	hash = (hash ^ (uintptr_t)name) * 0x9e3779b97f4a7c15u;
+	return hash ^ hash >> 32;
+}
+
+/* The shape of a stack is made of that of its callers, whose index is lower. */
+static int find_shapes(struct xp_thread_times *times)
+{
+	const struct xp_model *model = &times->model;
+	uint64_t *kernel = calloc(model->stack_count, sizeof(*kernel));
+
+	times->shapes = calloc(model->stack_count, sizeof(*times->shapes));
+	if (!kernel || !times->shapes) {
+		free(kernel);
+		return -ENOMEM;
+	}
+	for (size_t s = 1; s < model->stack_count; s++) {
+		const struct xp_model_location *location = &model->locations[model->stacks[s].location];
+		bool of_kernel = model->objects[location->object].kind == XP_CODE_KERNEL;
+		uint64_t *shape = of_kernel ? &kernel[s] : &times->shapes[s];
+
+		kernel[s] = kernel[model->stacks[s].callers];
+		times->shapes[s] = times->shapes[model->stacks[s].callers];
+		for (uint32_t i = location->frame_count; i--;)
+			*shape = mix(*shape, model->functions[model->frames[location->first_frame + i].function].name);
+	}
+	for (size_t s = 1; s < model->stack_count; s++)
+		if (!times->shapes[s])
+			times->shapes[s] = kernel[s];
+	free(kernel);
+	return 0;
+}
+
 int xp_thread_times_read(struct xp_thread_times *times, const struct xp_model_source *source, bool full_names,
 			 bool *broken)
 {
@@ -169,7 +204,7 @@ int xp_thread_times_read(struct xp_thread_times *times, const struct xp_model_so
 	times->model.keep_times = true;
 	times->model.full_names = full_names;
 	err = err ?: xp_model_read_samples(&times->model, &all, broken);
-	return err ?: shorten_names(&times->model) ?: sort(times);
+	return err ?: shorten_names(&times->model) ?: find_shapes(times) ?: sort(times);
 }
 
 void xp_thread_times_free(struct xp_thread_times *times)
@@ -179,6 +214,7 @@ void xp_thread_times_free(struct xp_thread_times *times)
 	free(times->waits);
 	free(times->runs);
 	free(times->by_cpu);
+	free(times->shapes);
 }
 
 /* ---- questions ---- */

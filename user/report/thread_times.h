@@ -48,6 +48,11 @@ struct xp_timed_run {
 
 struct xp_thread_times {
 	struct xp_model model; /* its samples are in the order of thread and time, and its names are those to show */
+	/*
+	 * By stack: the same number if the functions are the same, whatever the addresses in them. Functions of the
+	 * kernel count where there are no others.
+	 */
+	uint64_t *shapes;
 	struct xp_timed_wait *waits; /* in the order of thread and end */
 	size_t wait_count;
 	bool is_partial;  /* some waits were left out: those that are here stand for them, too */

@@ -12,9 +12,9 @@ static uint64_t length_ns(const struct xp_timed_wait *wait)
 	return wait->end_ns - wait->begin_ns;
 }
 
-static int add(struct xp_wait_groups *groups, const struct xp_timed_wait *wait)
+static int add(struct xp_wait_groups *groups, const struct xp_thread_times *times, const struct xp_timed_wait *wait)
 {
-	uint64_t key = (uint64_t)wait->stack << 32 | wait->state;
+	uint64_t key = times->shapes[wait->stack] * 31 + wait->state;
 	uint32_t *index = xp_u64_map_add(&groups->by_key, key, UINT32_MAX);
 	double weight = (double)XP_WAIT_CHANCE_ONE / wait->chance;
 	struct xp_wait_group *group;
@@ -70,7 +70,7 @@ int xp_wait_groups_make(struct xp_wait_groups *groups, const struct xp_thread_ti
 		const struct xp_timed_wait *wait = &times->waits[i];
 
 		if (length_ns(wait) > above_ns && xp_select_marked(select, marks_of(model, marks, wait->stack)))
-			err = add(groups, wait);
+			err = add(groups, times, wait);
 	}
 	free(marks);
 	if (!err && groups->count)
