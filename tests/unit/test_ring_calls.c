@@ -267,12 +267,49 @@ static void test_limits(void **state)
 	free(records);
 }
 
+/* Calls that cannot have cost the process as much as they would have are in the log, but not in the budget. */
+static void test_made_up_calls(void **state)
+{
+	enum { TICK_NS = 100000, CALL_NS = 100, RECORDS = 16000, ROUNDS = 10 };
+	struct xp_call_record *records = calloc(XP_CALL_RING_RECORDS, sizeof(*records));
+	struct xp_thread_ring ring = { 0 };
+	struct xp_call_slot slot = { 0 };
+	struct made made;
+
+	(void)state;
+	assert_non_null(records);
+	begin(&made, 0, 1000);
+	budget[1].memory_ns = CALL_NS;
+	xp_call_accounts_keep(&made.processes.accounts, 1, TICK_NS);
+	xp_call_account_trust(&made.processes.accounts, &made.process->account);
+	xp_call_ring_begin(&ring.ring, &slot, records, XP_CALL_RING_RECORDS);
+	for (uint64_t round = 0; round < ROUNDS; round++) {
+		const uint64_t first_tsc = 2000 + round * RECORDS;
+		const struct xp_call_range range = { .until_tsc = UINT64_MAX, .end = UINT64_MAX, .now_tsc = 1 << 20 };
+
+		for (uint64_t i = 0; i < RECORDS; i++)
+			records[slot.head++ % XP_CALL_RING_RECORDS] =
+			    (struct xp_call_record){ (first_tsc + i) << XP_CALL_CPU_BITS,
+						     xp_event_word(1001, i % 2 ? XP_EVENT_EXIT : XP_EVENT_ENTRY),
+						     5000 - !(i % 2) };
+		assert_int_equal(xp_ring_calls_take(made.process, &ring, TID, &range), 0);
+		xp_call_account_earn(&made.processes.accounts, &made.process->account, TICK_NS / 10);
+	}
+	assert_int_equal(xp_processes_end_thread(&made.processes, TID), 0);
+	assert_int_equal(made.process->sums.counts.written, ROUNDS * RECORDS);
+	assert_int_equal(budget[1].calls[XP_CALLS_MEMORY], (TICK_NS + (ROUNDS - 1) * TICK_NS / 10) / CALL_NS);
+	budget[1].memory_ns = 0;
+	end(&made);
+	free(records);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_all_calls),
 		cmocka_unit_test(test_short_calls),
 		cmocka_unit_test(test_limits),
+		cmocka_unit_test(test_made_up_calls),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

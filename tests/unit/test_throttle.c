@@ -21,6 +21,8 @@
 #define FUNCTIONS 3
 #define PROBES_MAX 256
 
+enum { ODD = 11, PEER = 12, OTHER = 21 };
+
 static struct {
 	struct probe {
 		uint32_t group;
@@ -38,6 +40,7 @@ static struct {
 	uint64_t cpu_ns;     /* of each process */
 	size_t stops;
 	struct xp_throttle *stop_after; /* the recording ends while a process is stopped */
+	uint64_t told[2];		/* what the stubs of ODD and PEER have counted since the last time */
 } kernel;
 
 static int add_probes(const struct xp_sled_choice *choice, bool counts)
@@ -158,6 +161,14 @@ static uint64_t play_cpu_ns(pid_t pid)
 	return kernel.cpu_ns;
 }
 
+static int play_counts(struct xp_patch *patch, pid_t pid, uint64_t counts[XP_STUB_COUNTERS_MAX])
+{
+	(void)patch;
+	counts[0] += kernel.told[pid == PEER];
+	return 0;
+}
+
+#define xp_patch_counts play_counts
 #define xp_patch_functions play_patch_functions
 #define xp_patch_stopped_ns play_stopped_ns
 #define xp_target_cpu_ns play_cpu_ns
@@ -193,8 +204,6 @@ struct fixture {
 	struct xp_function_budget budgets[2][FUNCTIONS + 1];
 	struct xp_processes processes; /* none, see add_process() */
 };
-
-enum { ODD = 11, PEER = 12, OTHER = 21 };
 
 static void set_member(struct fixture *f, size_t m, pid_t first, pid_t second)
 {
@@ -591,6 +600,38 @@ static void test_cut_short(void **state)
 	assert_int_equal(f->throttle.all[0].state, XP_BUDGET_OUT);
 }
 
+/*
+ * A process that writes whatever it likes into the counters of its stubs cannot have made more calls than it ran for:
+ * the other one of the program keeps its function.
+ */
+static void test_told_counts_are_bounded(void **state)
+{
+	enum { COUNT_NS = 2, HONEST = 1000 };
+	struct xp_target_info info = { 0 };
+	struct xp_process *process;
+	struct fixture *f = *state;
+	struct xp_throttled *one;
+
+	add_process(f);
+	assert_int_equal(xp_processes_add(&f->processes, &process, PEER, &info, 0), 0);
+	xp_call_accounts_keep(&f->processes.accounts, 1, TICK_NS);
+	f->throttle.options.patch = (struct xp_patch *)f;
+	f->throttle.options.probe_cost = (struct xp_probe_cost){ .count_ns = COUNT_NS, .counting_ns = 500 };
+	f->throttle.budget.share = 0.5;
+	kernel.cpu_ns = 1;
+	work(f, XP_BUDGET_COUNTED);
+	one = xp_throttle_find(&f->throttle, f->members[0].first);
+	pass(f, TICK_NS, 0);
+	kernel.told[0] = UINT64_MAX / 2;
+	kernel.told[1] = HONEST;
+	for (uint64_t tick = 2; tick < 12; tick++)
+		pass(f, tick * TICK_NS, TICK_NS / 10);
+	/* What both ran, and a tick of debt. */
+	assert_true(f->throttle.tracing_sum_ns <= 9 * TICK_NS / 10 + 10 * HONEST * COUNT_NS + TICK_NS + COUNT_NS);
+	assert_true(one->counted >= 10 * HONEST);
+	assert_true(one->counted <= (9 * TICK_NS / 10 + TICK_NS) / COUNT_NS + 10 * HONEST);
+}
+
 /* More functions are taken out than there are counters: those that are counted have one each, and pass it on. */
 static void test_counters_are_passed_on(void **state)
 {
@@ -659,6 +700,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_pass_that_is_cut_short, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_stops_are_charged, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_cut_short, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_told_counts_are_bounded, set_up, tear_down),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

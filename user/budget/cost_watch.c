@@ -11,11 +11,13 @@ uint64_t xp_cpu_since(struct xp_processes *processes, uint64_t elapsed_ns)
 {
 	uint64_t sum = 0;
 
+	xp_call_accounts_pass(&processes->accounts, elapsed_ns);
 	for (struct xp_process *process = processes->first_live; process; process = process->next_live) {
 		uint64_t now = xp_target_cpu_ns(process->pid);
 		uint64_t ran = now > process->cpu.used_ns && process->cpu.used_ns ? now - process->cpu.used_ns : 0;
 
 		sum += ran;
+		xp_call_account_earn(&processes->accounts, &process->account, ran);
 		if (elapsed_ns)
 			process->cpu.running = (double)ran / (double)elapsed_ns;
 		process->cpu.used_ns = now ? now : process->cpu.used_ns;

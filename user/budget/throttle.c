@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/array.h"
 #include "base/util.h"
@@ -27,6 +28,8 @@ int xp_throttle_new(struct xp_throttle **result, const struct xp_throttle_option
 	throttle->options = *options;
 	throttle->next_group = 1;
 	xp_budget_init(&throttle->budget, options->share, XP_THROTTLE_COUNTERS);
+	xp_call_accounts_keep(&options->processes->accounts, (unsigned int)XP_MAX(sysconf(_SC_NPROCESSORS_ONLN), 1),
+			      TICK_NS);
 	*result = throttle;
 	return 0;
 }
@@ -386,6 +389,30 @@ static void mark_unread(struct xp_throttle *throttle, pid_t pid)
 	}
 }
 
+/*
+ * What the stubs of a process have counted since the last time. The counters are in its memory: they count as far as it
+ * can have made so many calls.
+ */
+static void add_counters(struct xp_throttle *throttle, struct xp_process *process,
+			 uint64_t by_stubs[XP_STUB_COUNTERS_MAX])
+{
+	const struct xp_throttle_options *options = &throttle->options;
+	uint64_t told[XP_STUB_COUNTERS_MAX] = { 0 };
+	double sum = 0, part;
+
+	if (xp_patch_counts(options->patch, process->pid, told))
+		mark_unread(throttle, process->pid);
+	for (size_t i = 0; i < XP_STUB_COUNTERS_MAX; i++)
+		sum += (double)told[i];
+	if (!(sum > 0))
+		return;
+	part = (double)xp_call_account_draw_all(&options->processes->accounts, &process->account,
+						(uint64_t)XP_MIN(sum, 0x1p63), (uint32_t)options->probe_cost.count_ns) /
+	       sum;
+	for (size_t i = 0; i < XP_STUB_COUNTERS_MAX; i++)
+		by_stubs[i] += part >= 1 ? told[i] : (uint64_t)((double)told[i] * part);
+}
+
 static void gather_calls(struct xp_throttle *throttle)
 {
 	const struct xp_throttle_options *options = &throttle->options;
@@ -393,9 +420,9 @@ static void gather_calls(struct xp_throttle *throttle)
 
 	for (size_t m = 0; m < throttle->member_count; m++)
 		gather_recorded(throttle, &throttle->members[m]);
-	for (const struct xp_process *process = options->processes->first_live; process; process = process->next_live)
-		if (options->patch && throttle->count && xp_patch_counts(options->patch, process->pid, by_stubs))
-			mark_unread(throttle, process->pid);
+	for (struct xp_process *process = options->processes->first_live; process; process = process->next_live)
+		if (options->patch && throttle->count)
+			add_counters(throttle, process, by_stubs);
 	for (size_t i = 0; i < XP_THROTTLE_COUNTERS; i++) {
 		struct xp_throttled *one =
 		    throttle->counters[i].owner ? &throttle->all[throttle->counters[i].owner - 1] : NULL;
@@ -414,6 +441,8 @@ static void gather_calls(struct xp_throttle *throttle)
  */
 static void begin(struct xp_throttle *throttle)
 {
+	struct xp_processes *processes = throttle->options.processes;
+
 	gather_calls(throttle);
 	for (size_t i = 0; i < throttle->budget.count; i++) {
 		throttle->budget.functions[i].calls = 0;
@@ -421,7 +450,9 @@ static void begin(struct xp_throttle *throttle)
 	}
 	throttle->tracing_sum_ns = 0;
 	throttle->begin_tsc = throttle->mark_tsc;
-	xp_cpu_of_ended(throttle->options.processes);
+	for (struct xp_process *process = processes->first_live; process; process = process->next_live)
+		xp_call_account_trust(&processes->accounts, &process->account);
+	xp_cpu_of_ended(processes);
 }
 
 static void tick(struct xp_throttle *throttle, uint64_t now_tsc)
@@ -458,13 +489,16 @@ static uint64_t tick_ns(const struct xp_throttle *throttle, uint64_t mark_tsc)
 
 void xp_throttle_mark(struct xp_throttle *throttle, uint64_t mark_tsc)
 {
+	const struct xp_clock *clock = throttle->options.clock;
+	bool is_late;
 	uint64_t ran;
 
 	throttle->mark_tsc = mark_tsc;
-	throttle->due = mark_tsc - throttle->last_tick_tsc >=
-			    xp_clock_ticks(throttle->options.clock, tick_ns(throttle, mark_tsc)) &&
+	throttle->due = mark_tsc - throttle->last_tick_tsc >= xp_clock_ticks(clock, tick_ns(throttle, mark_tsc)) &&
 			(!throttle->busy || work_is_over(throttle, mark_tsc));
-	if (!throttle->due)
+	/* Work takes longer than a tick: meanwhile the processes earn what their calls may cost. */
+	is_late = throttle->busy && mark_tsc - throttle->cpu_tsc >= xp_clock_ticks(clock, TICK_NS);
+	if (!throttle->due && !is_late)
 		return;
 	/* Since the last tick, or since a mark whose pass was cut short. */
 	ran = xp_cpu_since(throttle->options.processes,

@@ -119,6 +119,9 @@ int xp_throttle_add_object(struct xp_throttle *throttle, struct xp_object *objec
 		member->beside[sled->function_id] |= !xp_patch_possible(sled);
 		member->any_beside |= !xp_patch_possible(sled);
 	}
+	for (size_t id = 1; id <= functions; id++)
+		member->functions[id].memory_ns =
+		    (uint32_t)call_ns(throttle, member, id, XP_CALLS_MEMORY, XP_BUDGET_RECORDED);
 	xp_throttle_set_costs(throttle, member, throttle->options.patch ? XP_SLEDS_PATCHED : XP_SLEDS_PROBED);
 	for (size_t id = 1; id <= functions && calls && own_ns; id++)
 		xp_budget_seed(&throttle->budget, member->first + id - 1, calls[id], own_ns);

@@ -38,6 +38,7 @@ enum xp_call_way {
 struct xp_function_budget {
 	uint64_t out_tsc;	      /* since when its sleds have been restored (atomic; UINT64_MAX: they have not) */
 	uint32_t calls[XP_CALL_WAYS]; /* entries recorded since the last reading */
+	uint32_t memory_ns;	      /* cost of a call that is recorded in memory */
 	bool alias;		      /* which of its two numbers is in use */
 	bool leaving;		      /* its probes are being removed: a call may have no exit */
 	uint8_t excluded;	      /* how its patched sleds are */

@@ -75,12 +75,17 @@ int xp_process_rename(struct xp_process *process, const struct xp_target_info *i
 	return 0;
 }
 
+/* The same process, ended or not, rather than another one with a reused pid. */
+static bool is_same(const struct xp_process *process, const struct xp_process *before)
+{
+	return !process->start_time || before->start_time == process->start_time;
+}
+
 /* Copies to an image what it takes over from the previous image of the same pid. */
 static void inherit(struct xp_process *process, struct xp_process *before)
 {
 	process->image = before->image + 1;
-	/* The same process, ended or not, rather than another one with a reused pid. */
-	if (process->start_time && before->start_time != process->start_time)
+	if (!is_same(process, before))
 		return;
 	process->attaching.flees = before->attaching.flees;
 	process->attaching.in_vain = before->attaching.in_vain;
@@ -94,10 +99,19 @@ static int add_newest(struct xp_processes *processes, struct xp_process *process
 	struct xp_process *before = xp_u64_map_get(&processes->newest, (uint32_t)process->pid);
 	int err = xp_u64_map_put(&processes->newest, (uint32_t)process->pid, process);
 
-	if (err || !before)
+	if (err)
 		return err;
-	inherit(process, before);
-	xp_process_end(before);
+	if (before) {
+		inherit(process, before);
+		xp_process_end(before);
+	}
+	if (!before || !is_same(process, before)) {
+		xp_call_account_open(&processes->accounts, &process->account);
+		return 0;
+	}
+	/* After its last calls. */
+	process->account = before->account;
+	before->account = (struct xp_call_account){ 0 };
 	return 0;
 }
 
@@ -229,6 +243,7 @@ static int flush_spool(struct xp_process *process)
 
 void xp_process_ran(struct xp_process *process, uint64_t cpu_ns)
 {
+	xp_call_account_earn(&process->all->accounts, &process->account, cpu_ns - XP_MIN(cpu_ns, process->cpu.used_ns));
 	if (process->cpu.used_ns && cpu_ns > process->cpu.used_ns)
 		process->all->ended_cpu_ns += cpu_ns - process->cpu.used_ns;
 	process->cpu.used_ns = 0;

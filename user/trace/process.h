@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "base/u64_map.h"
 #include "target/target.h"
+#include "trace/call_account.h"
 #include "trace/functions.h"
 #include "trace/process_flight.h"
 #include "trace/process_log.h"
@@ -29,6 +30,7 @@ struct xp_process_attaching {
 	unsigned int in_vain; /* the same, or soon after its sleds were patched */
 	bool inherits;	      /* its patched sleds are those of its parent */
 	bool denied;	      /* its sleds are skipped for lack of a capability */
+	bool has_no_tsc;      /* some of its threads cannot have a call ring */
 	/* xp_follow_check() found that it no longer runs, though no record has reported its end. */
 	bool missing;
 	int stops_when_loaded; /* calls of _dl_debug_state() after which all its objects are loaded; 0: static */
@@ -45,23 +47,22 @@ struct xp_process_cpu {
 
 /* How its call rings are read. */
 struct xp_ring_reading {
-	size_t next;	    /* the ring whose turn it is, modulo their number */
-	uint64_t since_tsc; /* since then: */
-	uint64_t ticks;	    /* time that reading took */
-	uint64_t calls;	    /* calls that were read */
-	uint64_t frames;    /* frames that were looked at for them */
+	uint32_t next;	       /* the ring whose turn it is, modulo their number */
+	uint32_t window_calls; /* in this turn: calls in windows that records of BPF needed */
+	uint64_t since_tsc;    /* since then: */
+	uint64_t ticks;	       /* time that reading took */
+	uint64_t calls;	       /* calls that were read */
+	uint64_t frames;       /* frames that were looked at for them */
 	/* In this turn: */
-	uint64_t work;	       /* frames that were looked at */
-	uint64_t window_calls; /* calls in windows that records of BPF needed */
-	uint64_t until_tsc;    /* when it ends; 0: when all calls are taken */
-	uint64_t tasks_lost;   /* as in struct xp_processes, when it was last looked at */
+	uint64_t work;	     /* frames that were looked at */
+	uint64_t until_tsc;  /* when it ends; 0: when all calls are taken */
+	uint64_t tasks_lost; /* as in struct xp_processes, when it was last looked at */
 };
 
 /* Calls that patched sleds recorded by their uprobe for lack of a call ring, or of room in it. */
 struct xp_fallen_calls {
 	uint64_t no_ring;
 	uint64_t full;
-	bool has_no_tsc; /* some of its threads cannot have a ring */
 };
 
 struct xp_process {
@@ -88,6 +89,7 @@ struct xp_process {
 	struct xp_process_flights flights; /* with --flight */
 	struct xp_process_attaching attaching;
 	struct xp_process_cpu cpu;
+	struct xp_call_account account;
 	struct xp_call_rings
 	    *rings; /* calls that its patched sleds record in memory; NULL: none, see process_rings.h */
 	struct xp_ring_reading reading;
@@ -122,8 +124,9 @@ struct xp_processes {
 	uint64_t flight_bytes;
 	struct xp_flight_writer *writer;
 	struct xp_triggers triggers; /* owned from xp_processes_init() on; with flight_bytes only */
-	uint64_t next_serial;  /* serial of the next thread */
-	uint64_t ended_cpu_ns; /* CPU time of ended processes, from the budget's last reading to their end */
+	uint64_t next_serial;	     /* serial of the next thread */
+	uint64_t ended_cpu_ns;	     /* CPU time of ended processes, from the budget's last reading to their end */
+	struct xp_call_accounts accounts;
 
 	struct xp_hits hits; /* so far */
 

@@ -220,7 +220,7 @@ int xp_processes_take_before(struct xp_processes *processes, const struct xp_eve
 	range.has_taken_back = true;
 	range.taken_back = (uint32_t)ring->ring.taken_back;
 	err = take_calls(process, ring, (pid_t)event->tid, &range);
-	reading->window_calls += ring->ring.wraps ? reading->calls - calls : 0;
+	reading->window_calls += ring->ring.wraps ? (uint32_t)(reading->calls - calls) : 0;
 	judge(process);
 	return err;
 }
@@ -438,11 +438,11 @@ int xp_processes_begin_task(struct xp_processes *processes, const struct xp_even
 
 	if (!process || !process->rings)
 		return 0;
-	if (event->clone_flags & XP_TASK_NO_TSC && !process->fallen.has_no_tsc) {
+	if (event->clone_flags & XP_TASK_NO_TSC && !process->attaching.has_no_tsc) {
 		xp_info("process %d (%s): threads that may not read the TSC (PR_SET_TSC in prctl(2)) are recorded "
 			"through the kernel, not in memory",
 			process->pid, process->comm);
-		process->fallen.has_no_tsc = true;
+		process->attaching.has_no_tsc = true;
 	}
 	/* The thread has set up its TLS, or has changed it. */
 	ring = xp_call_rings_of(process->rings, (pid_t)event->head.tid);

@@ -58,6 +58,13 @@ static bool find_plain_times(const struct xp_thread *thread, const struct xp_cal
 	return true;
 }
 
+/* For the budget. */
+static inline void count_entry(struct xp_process *process, struct xp_function_budget *budget)
+{
+	if (xp_call_account_draw(&process->all->accounts, &process->account, budget->memory_ns))
+		budget->calls[XP_CALLS_MEMORY]++;
+}
+
 /*
  * Takes plain calls, up to the first that is not. The process may write anything into the ring at any time: each
  * record's fields were read once, into the cursor. Returns their number.
@@ -98,7 +105,7 @@ static size_t take_plain(struct xp_thread *thread, struct xp_call_ring *ring, co
 		times.last = cursor.time;
 		xp_call_cursor_take(&cursor, behind);
 		if (budget && kind == XP_EVENT_ENTRY)
-			budget->calls[XP_CALLS_MEMORY]++;
+			count_entry(thread->process, budget);
 	}
 	run.last_tsc = times.tsc_high | times.last >> XP_CALL_CPU_BITS;
 	xp_thread_run_end(thread, &run);
@@ -106,7 +113,7 @@ static size_t take_plain(struct xp_thread *thread, struct xp_call_ring *ring, co
 	return cursor.next - begin;
 }
 
-bool xp_ring_call_convert(const struct xp_process *process, const struct xp_ring_call *from, struct xp_call *to)
+bool xp_ring_call_convert(struct xp_process *process, const struct xp_ring_call *from, struct xp_call *to)
 {
 	uint32_t kind = from->word >> XP_FN_BITS, id;
 	const struct xp_range *range = xp_functions_find(&process->functions, from->word & XP_FN_MAX, &id);
@@ -114,7 +121,7 @@ bool xp_ring_call_convert(const struct xp_process *process, const struct xp_ring
 	if (!range || kind > XP_EVENT_TAIL_EXIT)
 		return false;
 	if (range->budget && kind == XP_EVENT_ENTRY)
-		range->budget[id].calls[XP_CALLS_MEMORY]++;
+		count_entry(process, &range->budget[id]);
 	if (from->tsc < range->sleds.begin_tsc || from->tsc > process->all->stop_tsc ||
 	    (range->budget && xp_function_is_out(&range->budget[id], from->tsc)))
 		return false;

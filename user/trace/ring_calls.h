@@ -47,6 +47,6 @@ void xp_ring_count_taken_back(struct xp_counts *counts, struct xp_thread_ring *r
  * The call as xp_thread_put() takes it. False if it is not to be recorded: the process may write anything into a ring,
  * and only entries and exits belong there.
  */
-bool xp_ring_call_convert(const struct xp_process *process, const struct xp_ring_call *from, struct xp_call *to);
+bool xp_ring_call_convert(struct xp_process *process, const struct xp_ring_call *from, struct xp_call *to);
 
 #endif
