@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* What the calls that a process tells of may cost the budget, however many there are: what it ran, and a tick once. */
+/* What the calls that a process reports may cost the budget, however many there are: what it ran, and a tick once. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -76,7 +76,7 @@ static void test_a_process_that_ran_may_owe(void **state)
 	assert_int_equal(draw(&accounts, &account), 6 * TICK_NS / 4);
 }
 
-/* Children that tell of calls and end at once: together, they have one tick, and a hundredth of the time after it. */
+/* Children that report calls and end at once: together, they have one tick, and a hundredth of the time after it. */
 static void test_new_processes_share_a_loan(void **state)
 {
 	struct xp_call_accounts accounts;

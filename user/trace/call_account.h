@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What a process may tell of its own calls, if there is a budget. The records in its call rings and the counters of its
+ * What a process may report of its own calls, if there is a budget. The records in its call rings and the counters of its
  * stubs are in its memory: it can make up any number, and would use up the budget that other processes share with it.
  * But calls cost CPU time, so those of a process cannot have cost more than it ran. Its account earns the CPU time that
  * the kernel tells, once a tick, and each call that counts draws what it costs. Calls that do not count are recorded
