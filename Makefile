@@ -29,7 +29,7 @@ CFLAGS ?= -O2 -g
 XP_WARNINGS := -Wall -Wextra -Wshadow -Wmissing-prototypes -Wstrict-prototypes
 XP_CFLAGS = -std=gnu11 $(XP_WARNINGS) -Iinclude -Iuser -I$(O) -I$(O)/proto -D_GNU_SOURCE -DXPROF_VERSION='"$(VERSION)"' \
 	    -pthread $(CFLAGS)
-XP_LDLIBS := -lbpf -ldw -lelf -lz -lzstd -ljansson -lprotobuf-c -liberty -pthread $(LDLIBS)
+XP_LDLIBS := -lbpf -ldw -lelf -lz -lzstd -ljansson -lprotobuf-c -liberty -lm -pthread $(LDLIBS)
 BPF_CFLAGS := -target bpf -mcpu=v3 -O2 -g -Wall -Wextra -Wno-unused-parameter -Iinclude -Ivmlinux -Ibpf -D__TARGET_ARCH_x86
 FUZZ_CFLAGS = $(XP_CFLAGS) -Wno-missing-prototypes -fno-omit-frame-pointer
 FUZZ_CHECKS := address,undefined -fno-sanitize-recover=undefined
@@ -138,7 +138,7 @@ xprof: $(O)/user/main.o $(O)/libxprof.a
 
 # Man pages and completions, made from the option table
 
-$(O)/man/gen: user/man/gen.c $(O)/user/options.o $(O)/user/option_export.o $(O)/user/option_record.o $(O)/user/option_trigger.o $(O)/user/option_values.o $(O)/user/base/text.o $(O)/user/base/util.o | $(O)/man/
+$(O)/man/gen: user/man/gen.c $(O)/user/options.o $(O)/user/option_commands.o $(O)/user/option_export.o $(O)/user/option_record.o $(O)/user/option_trigger.o $(O)/user/option_values.o $(O)/user/base/text.o $(O)/user/base/util.o | $(O)/man/
 	$(call say,CC,$@)
 	$(Q)$(CC) $(XP_CFLAGS) -MMD -MP -o $@ $(filter %.c %.o,$^)
 

@@ -10,6 +10,7 @@ enum xp_exit xp_cmd_record(const struct xp_options *options);
 enum xp_exit xp_cmd_report(const struct xp_options *options);
 enum xp_exit xp_cmd_export(const struct xp_options *options);
 enum xp_exit xp_cmd_explain(const struct xp_options *options);
+enum xp_exit xp_cmd_diff(const struct xp_options *options);
 enum xp_exit xp_cmd_list(const struct xp_options *options);
 enum xp_exit xp_cmd_dump(const struct xp_options *options);
 enum xp_exit xp_cmd_check(const struct xp_options *options);

@@ -15,132 +15,9 @@
 #define ON(command) (1u << XP_CMD_##command)
 #define SETS(member) .offset = offsetof(struct xp_options, member)
 
-const struct xp_command_info xp_command_table[XP_COMMANDS] = {
-	[XP_CMD_RECORD] = {
-		.name = "record",
-		.synopsis = "(-p PID[,PID...] | -t TID | -a | --exec PATH | -- CMD [ARG...])",
-		.summary = "record function calls and samples of running processes",
-		.description = "Samples the target and writes one gperftools CPU profile per process and one "
-			       "perf.data for all of them. If a target is built with -fxray-instrument, xprof also "
-			       "attaches to its XRay sleds and writes every call to an FDR log. The recording ends "
-			       "after --duration, when the target ends, or at the first SIGINT or SIGTERM. A "
-			       "second signal aborts it.",
-		.operands_max = UINT_MAX,
-		.operands = XP_OPERAND_CHILD,
-	},
-	[XP_CMD_REPORT] = {
-		.name = "report",
-		.synopsis = "DIR|FILE...",
-		.summary = "show the top functions of a recording",
-		.description = "Prints a table of functions for each process: samples in the function itself "
-			       "(Flat), samples that include its callees (Cum), and the calls that its sleds "
-			       "counted with their time, callees included. Takes the directory of a recording, "
-			       "gperftools profiles, FDR logs and pprof profiles (.pb.gz).",
-		.operands_min = 1,
-		.operands_max = UINT_MAX,
-		.operands = XP_OPERAND_FILE,
-	},
-	[XP_CMD_EXPORT] = {
-		.name = "export",
-		.synopsis = "DIR|FILE",
-		.summary = "write a recording for flame graphs and other viewers",
-		.description = "Writes the samples or the calls of a recording in formats that other programs read, with the names "
-			       "of all functions in them, so that they can be read on any machine. Takes the directory "
-			       "of a recording, one gperftools profile or one FDR log.",
-		.operands_min = 1,
-		.operands_max = 1,
-		.operands = XP_OPERAND_FILE,
-	},
-	[XP_CMD_EXPLAIN] = {
-		.name = "explain",
-		.synopsis = "DIR",
-		.summary = "tell why the slowest calls of a recording were slow",
-		.description = "Shows the slowest calls of a function: when, where and by whom they were called, what "
-			       "they called, when they ran and what they waited for; and what they have in common that "
-			       "usual calls have not. Without calls in the recording, shows the longest waits.",
-		.operands_min = 1,
-		.operands_max = 1,
-		.operands = XP_OPERAND_FILE,
-	},
-	[XP_CMD_LIST] = {
-		.name = "list",
-		.synopsis = "PID|FILE...",
-		.summary = "list the instrumented functions of a process or an ELF file",
-		.description = "Prints the id, address, sleds and name of each instrumented function. A number "
-			       "means a process; write ./NUMBER for a file whose name is a number.",
-		.operands_min = 1,
-		.operands_max = UINT_MAX,
-		.operands = XP_OPERAND_FILE,
-	},
-	[XP_CMD_DUMP] = {
-		.name = "dump",
-		.synopsis = "FILE...",
-		.summary = "print a log, profile, perf.data or jitdump, record by record",
-		.description = "Prints XRay FDR logs of versions 1 to 5, gperftools CPU profiles, pprof profiles, "
-			       "jitdumps and little-endian perf.data files as text. Files written by XRay's own runtime, "
-			       "libprofiler, JIT runtimes and perf work too.",
-		.operands_min = 1,
-		.operands_max = UINT_MAX,
-		.operands = XP_OPERAND_FILE,
-	},
-	[XP_CMD_CHECK] = {
-		.name = "check",
-		.synopsis = "FILE|DIR...",
-		.summary = "check files against the specification of their format",
-		.description = "Prints the first violation in each file, with its offset. For the directory of a "
-			       "recording it checks every file.",
-		.operands_min = 1,
-		.operands_max = UINT_MAX,
-		.operands = XP_OPERAND_FILE,
-	},
-	[XP_CMD_RECOVER] = {
-		.name = "recover",
-		.synopsis = "DIR...",
-		.summary = "recover the files of a recording that was cut off",
-		.description = "Writes the final files from the spools that a recording left in its directory when "
-			       "xprof was killed or the disk was full. A process that was recorded with --sled-mode "
-			       "memory and still runs may hold more calls in its memory: these are taken, too.",
-		.operands_min = 1,
-		.operands_max = UINT_MAX,
-		.operands = XP_OPERAND_FILE,
-	},
-	[XP_CMD_RESTORE] = {
-		.name = "restore",
-		.synopsis = "-p PID[,PID...]",
-		.summary = "restore the sleds of a process after xprof was killed",
-		.description = "A recording with patched sleds restores them when it ends. If xprof is killed, the "
-			       "sleds stay patched, and each calls an empty function. This command finds them from "
-			       "the memory and the files of the process only. The next recording of the process "
-			       "does the same.",
-	},
-	[XP_CMD_DOCTOR] = {
-		.name = "doctor",
-		.synopsis = "[PID]",
-		.summary = "show what this machine can record and how to enable the rest",
-		.description = "Checks privileges, kernel, BPF, the clock and memory limits. With PID, also checks "
-			       "whether that process can be recorded.",
-		.operands_max = 1,
-		.operands = XP_OPERAND_PROCESS,
-	},
-	[XP_CMD_HELP] = {
-		.name = "help",
-		.synopsis = "[COMMAND]",
-		.summary = "explain a command",
-		.description = "Without COMMAND, lists the commands.",
-		.operands_max = 1,
-		.operands = XP_OPERAND_COMMAND,
-	},
-	[XP_CMD_VERSION] = {
-		.name = "version",
-		.synopsis = "",
-		.summary = "print the version",
-		.description = "Prints the versions of xprof and of the libbpf that it uses.",
-	},
-};
-
 #define TALKERS                                                                                                        \
-	(ON(RECORD) | ON(REPORT) | ON(EXPORT) | ON(EXPLAIN) | ON(LIST) | ON(DUMP) | ON(CHECK) | ON(RECOVER) |          \
-	 ON(RESTORE) | ON(DOCTOR))
+	(ON(RECORD) | ON(REPORT) | ON(EXPORT) | ON(EXPLAIN) | ON(DIFF) | ON(LIST) | ON(DUMP) | ON(CHECK) |             \
+	 ON(RECOVER) | ON(RESTORE) | ON(DOCTOR))
 
 /* Options of one group are contiguous. */
 const struct xp_option xp_option_table[] = {
@@ -179,6 +56,20 @@ const struct xp_option xp_option_table[] = {
 	  "One page for a browser, with flame graphs and tables of the samples and the calls." },
 	{ "perfetto", 0, NULL, NULL, XP_OPTION_FLAG, ON(EXPORT), SETS(perfetto), "Formats",
 	  "A timeline for Perfetto: calls, events and samples of each thread." },
+	{ "folded", 0, NULL, NULL, XP_OPTION_FLAG, ON(DIFF), SETS(folded), "Formats",
+	  "Folded stacks with the samples, or without samples the ns of calls, of A and B, for flamegraph.pl and "
+	  "inferno." },
+	{ "html", 0, NULL, NULL, XP_OPTION_FLAG, ON(DIFF), SETS(html), "Formats",
+	  "One page for a browser, with a differential flame graph." },
+	{ "json", 0, NULL, NULL, XP_OPTION_FLAG, ON(DIFF), SETS(json), "Formats", "JSON, for programs." },
+	{ "normalize", 0, NULL, NULL, XP_OPTION_FLAG, ON(DIFF), SETS(normalize), "What to compare",
+	  "Compare shares of all CPU time, in percent, instead of ms in each second of CPU time." },
+	{ "wall", 0, NULL, NULL, XP_OPTION_FLAG, ON(DIFF), SETS(wall), "What to compare",
+	  "Compare CPU time in each second of the recording: for programs with the same work in each." },
+	{ "comm", 0, "GLOB", NULL, XP_OPTION_PATTERNS, ON(DIFF), SETS(comms), "What to compare",
+	  "Only processes and threads with a name that matches GLOB. May be repeated." },
+	{ "sort", 0, "BY", "flat|cum", XP_OPTION_CHOICE, ON(DIFF), SETS(diff_sort), "What to compare",
+	  "Compare functions themselves (flat), or with their callees (cum). Default: flat." },
 	{ "pid", 'p', "PID", NULL, XP_OPTION_PIDS, ON(EXPORT), SETS(pids), "What to export",
 	  "Only these processes, as a comma-separated list of PIDs." },
 	{ "tid", 't', "TID", NULL, XP_OPTION_COUNT, ON(EXPORT), SETS(tid), "What to export", "Only this thread." },
@@ -276,10 +167,14 @@ const struct xp_option xp_option_table[] = {
 	  "recording." },
 	{ "json", 0, NULL, NULL, XP_OPTION_FLAG, ON(EXPLAIN), SETS(json), "Output",
 	  "Print JSON, which xprof-formats(5) describes." },
+	{ "output", 'o', "FILE", NULL, XP_OPTION_FILE, ON(DIFF), SETS(export_path), "Output",
+	  "Write to this file. Default: the standard output." },
 	{ "debuginfod", 0, NULL, NULL, XP_OPTION_FLAG, ON(EXPORT), SETS(debuginfod), "Output",
 	  "Fetch missing debug information from the servers in DEBUGINFOD_URLS." },
 	{ "limit", 0, "N", "max", XP_OPTION_COUNT, ON(REPORT), SETS(limit), "Output",
 	  "Show this many functions per table and this many tables, or max for all. Default: 30." },
+	{ "limit", 0, "N", "max", XP_OPTION_COUNT, ON(DIFF), SETS(limit), "Output",
+	  "Show this many functions in a table, or max for all. Default: 30." },
 	{ "sort", 0, "BY", "flat|cum|time", XP_OPTION_CHOICE, ON(REPORT), SETS(sort), "Output",
 	  "Sort by samples in the function itself (flat), samples that include its callees (cum), or time of its "
 	  "calls (time). Default: flat, or time if there are no samples." },
@@ -287,9 +182,9 @@ const struct xp_option xp_option_table[] = {
 	  "Show a row for each source line." },
 	{ "no-inlines", 0, NULL, NULL, XP_OPTION_FLAG, ON(REPORT), SETS(no_inlines), "Output",
 	  "Count inlined code for the function that it is inlined into." },
-	{ "full-names", 0, NULL, NULL, XP_OPTION_FLAG, ON(REPORT) | ON(EXPORT) | ON(EXPLAIN), SETS(full_names),
-	  "Output", "Show C++ function names with their parameters and template arguments." },
-	{ "instr-map", 0, "FILE", NULL, XP_OPTION_FILE, ON(REPORT) | ON(EXPORT) | ON(EXPLAIN) | ON(DUMP),
+	{ "full-names", 0, NULL, NULL, XP_OPTION_FLAG, ON(REPORT) | ON(EXPORT) | ON(EXPLAIN) | ON(DIFF),
+	  SETS(full_names), "Output", "Show C++ function names with their parameters and template arguments." },
+	{ "instr-map", 0, "FILE", NULL, XP_OPTION_FILE, ON(REPORT) | ON(EXPORT) | ON(EXPLAIN) | ON(DIFF) | ON(DUMP),
 	  SETS(instr_map), "Output",
 	  "Take the names of the functions of FDR logs from this program, library or NAME.xray.so. Default: what the "
 	  "recording knows of them." },

@@ -16,6 +16,7 @@ enum xp_command {
 	XP_CMD_REPORT,
 	XP_CMD_EXPORT,
 	XP_CMD_EXPLAIN,
+	XP_CMD_DIFF,
 	XP_CMD_LIST,
 	XP_CMD_DUMP,
 	XP_CMD_CHECK,
@@ -130,6 +131,12 @@ enum xp_by_option {
 	XP_BY_OPTION_CGROUP,
 };
 
+/* What `xprof diff` compares and sorts by. */
+enum xp_diff_sort_option {
+	XP_DIFF_SORT_OPTION_FLAT,
+	XP_DIFF_SORT_OPTION_CUM,
+};
+
 /* Strings point into argv. Members that are not set are 0, false or NULL unless a default is given here. */
 struct xp_options {
 	enum xp_command command;
@@ -202,12 +209,17 @@ struct xp_options {
 	/* explain; functions, full_names and instr_map, too */
 	uint64_t slowest;  /* calls that are shown; 0: not given */
 	uint64_t above_ns; /* only those that take longer; 0: all */
-	bool json;
+	bool json;	   /* diff, too */
+
+	/* diff; comms, folded, html, export_path, limit, full_names and instr_map, too */
+	bool normalize;
+	bool wall;
+	int diff_sort; /* enum xp_diff_sort_option */
 
 	/* list */
 	bool sleds;
 
-	/* report, export, list, dump, check, recover, doctor, help */
+	/* report, export, diff, list, dump, check, recover, doctor, help */
 	char **operands; /* part of argv */
 	size_t operand_count;
 };

@@ -233,13 +233,26 @@ int xp_model_sample(struct xp_model *model, const struct xp_model_sample *sample
 	return err;
 }
 
+int xp_model_call(struct xp_model *model, uint32_t location, uint64_t cycles)
+{
+	struct xp_model_call_times *times;
+
+	if (XP_ARRAY_RESERVE(model->call_times, model->call_time_room, (size_t)location + 1))
+		return -ENOMEM;
+	for (; model->call_time_count <= location; model->call_time_count++)
+		model->call_times[model->call_time_count] = (struct xp_model_call_times){ 0 };
+	times = &model->call_times[location];
+	times->cycles += (double)cycles;
+	return xp_durations_add(&times->durations, &model->durations_memory, cycles, 0, 0);
+}
+
 /* ---- the model ---- */
 
 int xp_model_init_detail(struct xp_model *model, enum xp_model_kind kind, enum xp_name_detail detail)
 {
 	uint32_t empty;
 
-	*model = (struct xp_model){ .kind = kind };
+	*model = (struct xp_model){ .kind = kind, .durations_memory.max = XP_DURATIONS_BYTES_MAX };
 	if (xp_symbolizer_new(&model->symbolizer, detail))
 		return -ENOMEM;
 	return xp_model_stack(model, XP_MODEL_NONE, XP_MODEL_NONE, &empty);
@@ -278,6 +291,9 @@ void xp_model_free(struct xp_model *model)
 	void *const arrays[] = { model->processes, model->threads,   model->objects, model->locations,
 				 model->stacks,	   model->functions, model->frames,  model->samples };
 
+	for (size_t i = 0; i < model->call_time_count; i++)
+		xp_durations_free(&model->call_times[i].durations, &model->durations_memory);
+	free(model->call_times);
 	for (size_t i = 0; i < XP_ARRAY_SIZE(hashes); i++)
 		xp_hash_free(hashes[i]);
 	for (size_t i = 0; i < XP_ARRAY_SIZE(arrays); i++)

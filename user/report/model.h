@@ -31,6 +31,7 @@
 
 #include "base/hash.h"
 #include "base/text_pool.h"
+#include "report/durations.h"
 #include "report/symbolize.h"
 
 #define XP_MODEL_LOCATIONS_MAX (4u << 20)
@@ -114,6 +115,12 @@ struct xp_model_sample {
 	uint64_t values[2];
 };
 
+/* The calls of a function that ended, callees included, in cycles. */
+struct xp_model_call_times {
+	struct xp_durations durations;
+	double cycles; /* their sum */
+};
+
 struct xp_model {
 	enum xp_model_kind kind;
 	bool keep_times;
@@ -144,11 +151,17 @@ struct xp_model {
 	struct xp_model_sample *samples;
 	size_t sample_count;
 
+	/* With keep_durations: of the first locations. Others have no calls. */
+	struct xp_model_call_times *call_times;
+	size_t call_time_count;
+	struct xp_durations_memory durations_memory;
+	uint64_t cycle_hz; /* 0: unknown */
+
 	struct xp_symbolizer *symbolizer; /* owns all texts */
 
 	/* private */
 	size_t process_room, thread_room, object_room, location_room, stack_room, function_room, frame_room,
-	    sample_room;
+	    sample_room, call_time_room;
 	struct xp_hash by_process, by_thread, by_object, by_location, by_stack, by_function, by_sample;
 };
 
@@ -184,6 +197,9 @@ int xp_model_function(struct xp_model *model, const struct xp_model_function *fu
 
 /* Adds a sample, or its values to a known one. */
 int xp_model_sample(struct xp_model *model, const struct xp_model_sample *sample);
+
+/* Adds a call of the function of a location. Returns 0 or -ENOMEM. */
+int xp_model_call(struct xp_model *model, uint32_t location, uint64_t cycles);
 
 /* The locations of a stack, the innermost first: for (s = stack; s; s = model->stacks[s].callers) */
 

@@ -180,6 +180,15 @@ static int count_call(struct reading *reading, const struct thread *thread, cons
 	return call->is_counted || cycles ? xp_model_sample(reading->model, &sample) : 0;
 }
 
+static int keep_duration(struct reading *reading, const struct open_call *call, uint64_t cycles)
+{
+	struct xp_model *model = reading->model;
+
+	if (!model->keep_durations || !call->is_counted)
+		return 0;
+	return xp_model_call(model, model->stacks[call->stack].location, cycles);
+}
+
 /* The innermost call has no exit in the log: its time belongs to nobody, that of its own calls is known. */
 static int abandon(struct reading *reading, struct thread *thread)
 {
@@ -230,7 +239,8 @@ static int leave(struct reading *reading, struct thread *thread, uint32_t id, ui
 	cycles = tsc - XP_MIN(tsc, call->tsc);
 	if (thread->depth)
 		call[-1].below += XP_MAX(cycles, call->below);
-	return count_call(reading, thread, call, cycles - XP_MIN(cycles, call->below));
+	err = keep_duration(reading, call, cycles);
+	return err ? err : count_call(reading, thread, call, cycles - XP_MIN(cycles, call->below));
 }
 
 static int take(struct reading *reading, const struct xp_fdr_record *record)
@@ -424,6 +434,7 @@ static int read_logs(struct xp_model *model, const struct xp_model_source *sourc
 	}
 	for (size_t i = 0; i < model->sample_count; i++)
 		model->samples[i].values[1] = scale(model->samples[i].values[1], XP_NS_PER_S, hz);
+	model->cycle_hz = hz;
 	return err;
 }
 

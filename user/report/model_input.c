@@ -45,7 +45,9 @@ struct xp_model_source xp_model_input_source(const struct xp_model_input *input)
 int xp_model_input_read(struct xp_model *model, struct xp_model_input *input, const struct xp_model_source *source,
 			enum xp_model_kind kind, enum xp_model_keep keep)
 {
-	int err = xp_model_init(model, kind);
+	/* Comparisons know no lines, which take the most time to find. */
+	int err =
+	    xp_model_init_detail(model, kind, keep == XP_MODEL_KEEP_DURATIONS ? XP_NAMES_FUNCTIONS : XP_NAMES_LINES);
 	const char *what = kind == XP_MODEL_CALLS ? "calls" : "samples";
 	struct xp_model_cut cut = { 0 };
 

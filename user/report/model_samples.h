@@ -34,7 +34,7 @@ struct xp_model_source {
 	/* If xp_code_places_read() has read them for the model's symbolizer already; NULL: it has not. */
 	const struct xp_code_places *places;
 	const struct xp_model_waits *waits; /* NULL: they are left out */
-	bool full_names;       /* as in struct xp_model */
+	bool full_names;		    /* as in struct xp_model */
 };
 
 /* Fills in what is known of the recording as a whole. */

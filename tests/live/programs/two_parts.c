@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Spends known CPU time in hot() and in rest(), in turn: two_parts HOT_MS REST_MS SECONDS, of CPU time in all. */
+#include <stdlib.h>
+#include <time.h>
+
+static double cpu_ms(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+	return now.tv_sec * 1e3 + now.tv_nsec / 1e6;
+}
+
+static volatile unsigned long sum;
+
+__attribute__((noinline)) static void hot(double end_ms)
+{
+	do
+		for (int i = 0; i < 100000; i++)
+			sum += i;
+	while (cpu_ms() < end_ms);
+}
+
+__attribute__((noinline)) static void rest(double end_ms)
+{
+	do
+		for (int i = 0; i < 100000; i++)
+			sum -= i;
+	while (cpu_ms() < end_ms);
+}
+
+int main(int argc, char **argv)
+{
+	double hot_ms = atof(argv[1]), rest_ms = atof(argv[2]), end_ms = 1e3 * atof(argv[3]), due = cpu_ms();
+
+	(void)argc;
+	while (due < end_ms) {
+		/* What one turn takes too long, the next one makes up for. */
+		due += hot_ms;
+		hot(due);
+		due += rest_ms;
+		rest(due);
+	}
+	return 0;
+}

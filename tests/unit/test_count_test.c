@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "report/count_test.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "base/util.h"
+
+static void assert_close(double found, double expected)
+{
+	if (fabs(found - expected) > 1e-9 * fabs(expected) + 1e-300)
+		fail_msg("%.17g is not %.17g", found, expected);
+}
+
+/* The sums of binomial coefficients are those of Pascal's triangle. */
+static void test_rates(void **state)
+{
+	const double same[2] = { 7, 7 }, twice[2] = { 10, 20 };
+
+	(void)state;
+	assert_close(xp_count_test_rates((uint64_t[]){ 3, 12 }, same).p, 2.0 * (1 + 15 + 105 + 455) / 32768);
+	assert_close(xp_count_test_rates((uint64_t[]){ 12, 3 }, same).p, 2.0 * (1 + 15 + 105 + 455) / 32768);
+	assert_close(xp_count_test_rates((uint64_t[]){ 3, 12 }, same).least, 2.0 / 32768);
+	assert_close(xp_count_test_rates((uint64_t[]){ 5, 5 }, same).p, 1);
+	/* (2/3)^4: all four are of the recording that is twice as long. */
+	assert_close(xp_count_test_rates((uint64_t[]){ 0, 4 }, twice).p, 2 * pow(2.0 / 3, 4));
+	assert_close(xp_count_test_rates((uint64_t[]){ 4, 0 }, twice).p, 2 * pow(1.0 / 3, 4));
+	assert_close(xp_count_test_rates((uint64_t[]){ 0, 0 }, same).p, 1);
+}
+
+/* Ways to choose: of 20, 10 of each recording, nine are of the function. */
+static void test_shares(void **state)
+{
+	const uint64_t totals[2] = { 10, 10 };
+
+	(void)state;
+	assert_close(xp_count_test_shares((uint64_t[]){ 1, 8 }, totals).p, 2.0 * (10 + 10 * 45) / 167960);
+	assert_close(xp_count_test_shares((uint64_t[]){ 8, 1 }, totals).p, 2.0 * (10 + 10 * 45) / 167960);
+	assert_close(xp_count_test_shares((uint64_t[]){ 1, 8 }, totals).least, 2.0 * 10 / 167960);
+	/* All samples are of it in both. */
+	assert_close(xp_count_test_shares((uint64_t[]){ 10, 10 }, totals).p, 1);
+	assert_close(xp_count_test_shares((uint64_t[]){ 3, 0 }, (uint64_t[]){ 3, 0 }).p, 1);
+	assert_close(xp_count_test_shares((uint64_t[]){ 0, 0 }, (uint64_t[]){ 0, 0 }).p, 1);
+}
+
+/* The sum of terms and the normal law, which replaces it, agree where both are good. */
+static void test_many_samples(void **state)
+{
+	const double same[2] = { 1, 1 };
+	double exact = xp_count_test_rates((uint64_t[]){ 4994000, 5005000 }, same).p;
+	double normal = xp_count_test_rates((uint64_t[]){ 4995000, 5006000 }, same).p;
+
+	(void)state;
+	assert_true(exact > 4e-4 && exact < 6e-4);
+	assert_true(fabs(exact / normal - 1) < 0.01);
+	assert_true(xp_count_test_rates((uint64_t[]){ UINT64_MAX / 2, UINT64_MAX / 4 }, same).p < 1e-9);
+	assert_true(xp_count_test_shares((uint64_t[]){ 1u << 30, 1u << 30 }, (uint64_t[]){ 1u << 31, 1u << 31 }).p >
+		    0.99);
+}
+
+static uint64_t random_bits(uint64_t *state)
+{
+	*state ^= *state << 13;
+	*state ^= *state >> 7;
+	*state ^= *state << 17;
+	return *state;
+}
+
+#define FUNCTIONS 300
+#define SAMPLES 4000
+
+/* Of a program with some hot functions and many with a few samples. */
+static void draw(uint64_t *state, uint64_t counts[FUNCTIONS][2], size_t side, double first)
+{
+	for (size_t i = 0; i < SAMPLES; i++) {
+		double at = (double)(random_bits(state) >> 11) / (double)(UINT64_C(1) << 53);
+		size_t function = at < first ? 0 : 1 + (size_t)((FUNCTIONS - 1) * pow((at - first) / (1 - first), 4));
+
+		counts[function][side]++;
+	}
+}
+
+static size_t found(uint64_t *state, double before, double after, bool *is_first)
+{
+	uint64_t counts[FUNCTIONS][2] = { { 0 } }, totals[2] = { SAMPLES, SAMPLES };
+	struct xp_count_test tests[FUNCTIONS], sorted[FUNCTIONS];
+	size_t significant = 0, tested;
+	double level;
+
+	draw(state, counts, 0, before);
+	draw(state, counts, 1, after);
+	for (size_t i = 0; i < FUNCTIONS; i++)
+		sorted[i] = tests[i] = xp_count_test_shares(counts[i], totals);
+	level = xp_count_test_level(sorted, FUNCTIONS, 0.01, &tested);
+	assert_in_range(tested, 2, FUNCTIONS / 2); /* most have too few samples */
+	for (size_t i = 0; i < FUNCTIONS; i++)
+		significant += tests[i].p <= level;
+	*is_first = tests[0].p <= level;
+	return significant;
+}
+
+/* Of 1000 programs without a change, at most some ten show one. */
+static void test_no_change(void **state)
+{
+	uint64_t seed = 88172645463325252u;
+	size_t wrong = 0;
+	bool is_first;
+
+	(void)state;
+	for (int i = 0; i < 1000; i++)
+		wrong += found(&seed, 0.3, 0.3, &is_first) > 0;
+	assert_in_range(wrong, 0, 18);
+}
+
+static void test_change(void **state)
+{
+	uint64_t seed = 88172645463325252u;
+	size_t right = 0;
+
+	(void)state;
+	for (int i = 0; i < 100; i++) {
+		bool is_first;
+
+		found(&seed, 0.3, 0.36, &is_first);
+		right += is_first;
+	}
+	assert_in_range(right, 95, 100);
+}
+
+/* Ten tests of which four can be significant at all: the level is divided by four. */
+static void test_level(void **state)
+{
+	struct xp_count_test tests[10];
+	size_t tested;
+
+	(void)state;
+	for (size_t i = 0; i < XP_ARRAY_SIZE(tests); i++)
+		tests[i] = (struct xp_count_test){ .p = 1, .least = i % 3 ? 0.5 : 1e-6 };
+	assert_close(xp_count_test_level(tests, XP_ARRAY_SIZE(tests), 0.01, &tested), 0.01 / 4);
+	assert_int_equal(tested, 4);
+	assert_close(xp_count_test_level(tests, 0, 0.01, &tested), 0.01);
+	assert_int_equal(tested, 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_rates),	  cmocka_unit_test(test_shares), cmocka_unit_test(test_many_samples),
+		cmocka_unit_test(test_no_change), cmocka_unit_test(test_change), cmocka_unit_test(test_level),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
