@@ -66,6 +66,15 @@ static pid_t pid_of(uint8_t number)
 	return FIRST_PID + number % PIDS;
 }
 
+/* A sample, or a switch of threads. */
+static void take(struct xp_samples *samples, const struct xp_event *event, const struct step *step)
+{
+	if (xp_event_fn(event) & XP_SAMPLE_SWITCH)
+		xp_perf_out_switch(samples->perf, (const struct xp_event_switch *)event, step->time, step->tid);
+	else
+		CHECK(!xp_samples_record(samples, event, step->bytes, step->tid, step->time));
+}
+
 static void add_sample(struct xp_samples *samples, const struct step *step, const uint8_t *data)
 {
 	struct xp_event *event = malloc(step->bytes); /* exactly: the sanitizer sees what is read beyond */
@@ -77,7 +86,7 @@ static void add_sample(struct xp_samples *samples, const struct step *step, cons
 		event->tid = (uint32_t)pid_of(step->tid);
 		event->word = xp_event_word(event->word, XP_EVENT_SAMPLE);
 		if (!xp_event_check(event, step->bytes))
-			CHECK(!xp_samples_record(samples, event, step->bytes, step->tid, step->time));
+			take(samples, event, step);
 	}
 	free(event);
 }
@@ -170,7 +179,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		.processes = &samples.processes,
 		.event = "cpu-clock",
 		.period = 1000,
-		.uncompressed = size % 2,
+		.compression = (enum xp_perf_out_compression)(size % (XP_PERF_OUT_NONE + 1)),
+		.switches = size / 8 % 2,
 	};
 
 	xp_log_level = XP_LOG_QUIET;
