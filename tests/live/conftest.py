@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Fixtures of the live tests."""
 import itertools
+import os
 
 import pytest
 
@@ -52,6 +53,14 @@ def clang(request):
     return request.param
 
 
+def yielding():
+    """
+    For targets that would keep a CPU or two from other tests while theirs waits for the kernel, as attaching mostly does:
+    whoever has something to do goes before them.
+    """
+    os.nice(10)
+
+
 @pytest.fixture
 def busy(program, start, tmp_path):
     """Starts live/programs/victim.c: busy(threads=2, pause_us=0) -> targets.Busy that works already."""
@@ -60,7 +69,8 @@ def busy(program, start, tmp_path):
     def start_one(threads=2, pause_us=0, path=None, *args):
         path = path or program("live/programs/victim.c", "-O2", project.no_runtime())
         progress = tmp_path / f"progress{next(numbers)}"
-        target = targets.Busy(start([path, threads, pause_us, progress, *args]), path, progress)
+        process = start([path, threads, pause_us, progress, *args], preexec_fn=yielding)
+        target = targets.Busy(process, path, progress)
         recording.wait_until(progress.exists, "the target does not start")
         target.assert_works()
         return target
@@ -76,7 +86,7 @@ def load(program, start, tmp_path):
     def start_one(threads=2, hot_calls=10, rounds=0, wait=False):
         path = program("live/programs/load.c", "-O2", project.no_runtime())
         progress = tmp_path / f"load{next(numbers)}"
-        process = start([path, "wait" if wait else "run", threads, rounds, hot_calls, progress])
+        process = start([path, "wait" if wait else "run", threads, rounds, hot_calls, progress], preexec_fn=yielding)
         if wait:
             assert process.stdout.readline() == "ready\n", process.communicate()
         recording.wait_until(lambda: progress.exists() and progress.stat().st_size, "the target does not start")
@@ -96,7 +106,7 @@ def churn(program, start, tmp_path):
         path = program("live/programs/churn.c", "-O2", project.no_runtime(), "-ldl")
         library = program("live/programs/churn.c", "-O2", project.no_runtime(), "-fPIC", "-shared", "-DLIBRARY")
         progress = tmp_path / f"generations-{what}"
-        target = targets.Churn(start([path, what, progress, library]), path, progress)
+        target = targets.Churn(start([path, what, progress, library], preexec_fn=yielding), path, progress)
         target.assert_works()
         return target
 
