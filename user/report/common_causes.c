@@ -108,7 +108,7 @@ static int add_wait(struct xp_commons *commons, struct xp_model *model, const st
 		 xp_story_place(place, model, wait->longest->stack, function));
 	err = add(commons, model,
 		  (struct xp_common){ .kind = XP_COMMON_BLOCKED, .text = text, .ns = { wait->blocked_ns } }, is_slow);
-	if (err || !wait->longest->waker_tid)
+	if (err || !wait->longest->waker_tid || wait->longest->flags & (XP_WAIT_HARDIRQ | XP_WAIT_SOFTIRQ))
 		return err;
 	xp_model_label(waker, sizeof(waker), wait->longest->waker_name, wait->longest->waker_tid);
 	return add(commons, model,

@@ -67,8 +67,8 @@ static json_t *waker_value(const struct xp_explanation *explanation, const struc
 		return json_pack("{s:b}", "interrupt", 1);
 	if (!wait->waker_tid)
 		return json_null();
-	return json_pack("{s:o, s:s, s:o}", "tid", number(wait->waker_tid), "name", wait->waker_name, "meanwhile",
-			 meanwhile_value(explanation, wait));
+	return json_pack("{s:o, s:s, s:b, s:o}", "tid", number(wait->waker_tid), "name", wait->waker_name, "softirq",
+			 (wait->flags & XP_WAIT_SOFTIRQ) != 0, "meanwhile", meanwhile_value(explanation, wait));
 }
 
 static json_t *neighbour_value(const struct xp_explanation *explanation, const struct xp_story *story)

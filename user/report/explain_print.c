@@ -96,7 +96,6 @@ static void print_stack(const struct page *page, int indent, uint32_t stack, con
 	struct wrapped list = { .page = page, .indent = indent };
 	const char *names[FRAMES_SHOWN];
 	size_t count = xp_story_frames(model, stack, names, FRAMES_SHOWN);
-
 	bool ends = false;
 
 	for (size_t i = 0; i < XP_MIN(count, (size_t)FRAMES_SHOWN) && !ends; i++) {
@@ -112,18 +111,19 @@ static void print_stack(const struct page *page, int indent, uint32_t stack, con
 
 /* ---- waits ---- */
 
-static const char *waker_text(char to[XP_THREAD_TEXT_BYTES + 32], const struct xp_timed_wait *wait)
+#define WAKER_BYTES (XP_THREAD_TEXT_BYTES + 64)
+
+static const char *waker_text(char to[WAKER_BYTES], const struct xp_timed_wait *wait)
 {
-	if (wait->state == XP_WAIT_PREEMPTED)
-		snprintf(to, XP_THREAD_TEXT_BYTES + 32, "%s", "");
-	else if (wait->flags & XP_WAIT_LAST)
-		snprintf(to, XP_THREAD_TEXT_BYTES + 32, ", not over at the end");
-	else if (wait->flags & XP_WAIT_HARDIRQ || !wait->waker_tid)
-		snprintf(to, XP_THREAD_TEXT_BYTES + 32, "%s",
-			 wait->flags & XP_WAIT_HARDIRQ ? ", woken by an interrupt or a timer" : "");
-	else
-		snprintf(to, XP_THREAD_TEXT_BYTES + 32, ", woken by %s (%" PRIu32 ")", wait->waker_name,
-			 wait->waker_tid);
+	to[0] = 0;
+	if (wait->flags & XP_WAIT_LAST)
+		snprintf(to, WAKER_BYTES, ", not over at the end");
+	else if (wait->flags & XP_WAIT_HARDIRQ)
+		snprintf(to, WAKER_BYTES, ", woken by an interrupt or a timer");
+	else if (wait->waker_tid)
+		snprintf(to, WAKER_BYTES, ", woken %s %s (%" PRIu32 ")%s",
+			 wait->flags & XP_WAIT_SOFTIRQ ? "by the kernel while" : "by", wait->waker_name,
+			 wait->waker_tid, wait->flags & XP_WAIT_SOFTIRQ ? " ran" : "");
 	return to;
 }
 
@@ -150,7 +150,7 @@ static void print_meanwhile(const struct page *page, const struct xp_timed_wait 
 
 static void print_waits(const struct page *page, const struct xp_story *story, const char *function)
 {
-	char time[TIME_BYTES], waker[XP_THREAD_TEXT_BYTES + 32], count[48];
+	char time[TIME_BYTES], waker[WAKER_BYTES], count[48];
 	uint64_t ns = story->range.end_ns - story->range.begin_ns;
 	size_t shown = 0;
 
@@ -385,7 +385,7 @@ static void print_wait_group(const struct page *page, size_t number, const struc
 {
 	const struct xp_explanation *explanation = page->explanation;
 	const struct xp_timed_wait *wait = group->longest;
-	char time[TIME_BYTES], sum[TIME_BYTES], thread[XP_THREAD_TEXT_BYTES], waker[XP_THREAD_TEXT_BYTES + 32];
+	char time[TIME_BYTES], sum[TIME_BYTES], thread[XP_THREAD_TEXT_BYTES], waker[WAKER_BYTES];
 	struct xp_story story;
 
 	xp_put_line(page->out, "%s", "");
