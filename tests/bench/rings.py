@@ -49,22 +49,39 @@ def bench_calls(table, quick, spread):
         table.add(f"entry and exit at full speed: memory / {way.__doc__}", f"{value:.3f}", f"{limit}", value <= limit)
 
 
+def find_threads(target):
+    """The command of a thread that has no ring, and of one that has: xprof decides which ones have."""
+    for without, within in (("last", "calls"), ("calls", "last")):
+        with memory(target, *PLAIN) as recording:
+            target.ask(f"{without} 100")
+        totals = recording.manifest["totals"]
+        if totals["seen"] == 200 and recording.manifest["processes"][0]["without_ring"] == 200:
+            return without, within
+    raise tracers.BenchError("both the first thread and the last have a ring")
+
+
 def bench_fallback(table, quick, spread):
-    """A thread that has no ring, and one whose ring is full since xprof stands still."""
+    """A thread that has no ring, and one whose ring is full since xprof stands still; each beside itself with patch."""
     calls = 3000
-    ns = {"no ring": [], "full ring": [], "patch": []}
+    ns = {"no ring": [], "full ring": [], "patch, no ring": [], "patch, full ring": []}
     with tracers.target("target") as target:
         target.ask(f"crowd {CROWD}")
+        without, within = find_threads(target)
         for _ in range(3 if quick else 9):
             with patch(target, *PLAIN):
-                ns["patch"].append(burst_ns(target, calls, "last"))
+                ns["patch, no ring"].append(burst_ns(target, calls, without))
+                ns["patch, full ring"].append(burst_ns(target, calls, within))
             with memory(target, *PLAIN) as recording:
-                ns["no ring"].append(burst_ns(target, calls, "last"))
+                ns["no ring"].append(burst_ns(target, calls, without))
                 with recording.standing_still():
-                    target.ask(f"calls {2 * RING_CALLS}")
-                    ns["full ring"].append(burst_ns(target, calls))
+                    target.ask(f"{within} {2 * RING_CALLS}")
+                    ns["full ring"].append(burst_ns(target, calls, within))
+            fallen = recording.manifest["processes"][0]
+            if fallen["without_ring"] != 3 * 2 * calls or fallen["full_ring"] < 3 * 2 * calls:
+                raise tracers.BenchError(f"calls that were to fall through did not: {fallen['without_ring']} without "
+                                         f"a ring, {fallen['full_ring']} with a full one")
     for what in ("no ring", "full ring"):
-        value = median_ratio(ns, what, "patch")
+        value = median_ratio(ns, what, f"patch, {what}")
         table.add(f"memory mode, a thread with {what}", spread(ns[what]))
         table.add(f"memory mode, a thread with {what} / patch", f"{value:.2f}", "1.1", value <= 1.1)
 
