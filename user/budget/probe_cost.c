@@ -25,7 +25,12 @@
 #define STUB_HITS 100
 #define COUNTS 2000 /* per batch of calls that are only counted, or recorded in memory */
 #define RING_RECORDS 4096
-_Static_assert(BATCHES *(ENTRIES + EXITS + STUB_HITS) * 32 <= XP_PROBE_COST_RING_BYTES, "no record is lost");
+/* With the header of the ring. */
+#define RECORD_BYTES (sizeof(struct xp_event_call) + 8)
+#define ARGS_RECORD_BYTES (sizeof(struct xp_event_args) + 8)
+_Static_assert(BATCHES *((ENTRIES + EXITS + STUB_HITS) * RECORD_BYTES + STUB_HITS * ARGS_RECORD_BYTES) <=
+		   XP_PROBE_COST_RING_BYTES,
+	       "no record is lost");
 
 /*
  * A function with an entry and an exit sled as clang emits them, and no body; and one that does what a patched sled
@@ -48,7 +53,7 @@ __asm__(".pushsection .text, \"ax\", @progbits\n"
 
 /* What the child is to call, and how often. */
 struct request {
-	enum { CALL_SLEDS, CALL_STUB, CALL_MEMORY, CALL_COUNTER } what;
+	enum { CALL_SLEDS, CALL_STUB, CALL_ARGS, CALL_MEMORY, CALL_COUNTER } what;
 	enum xp_stub_form form;
 	unsigned int calls;
 };
@@ -80,6 +85,8 @@ static uint64_t measure_call(const struct request *request, const uint8_t *stub)
 		stub += xp_stub_memory_entry(request->form, xp_stub_has_rdpid());
 	else if (request->what == CALL_STUB)
 		stub += xp_stub_entry(request->form, XP_STUB_CALL);
+	else if (request->what == CALL_ARGS)
+		stub += xp_stub_entry(request->form, XP_STUB_ARGS);
 	else if (request->what == CALL_COUNTER)
 		stub += XP_STUB_COUNT;
 	for (int batch = 0; batch < BATCHES; batch++) {
@@ -190,13 +197,30 @@ static int measure_counting(struct bench *bench, struct xp_probe_cost *cost)
 				  &cost->counting_ns);
 }
 
+static int attach_stub(const struct bench *bench, enum xp_stub_slot slot)
+{
+	return xp_attach_uprobe(bench->attach, xp_programs_stub_fd(bench->options->programs, slot), bench->stub_fd,
+				bench->child.pid, xp_stub_probe(bench->options->form, slot));
+}
+
+static int measure_args(struct bench *bench, struct xp_probe_cost *cost)
+{
+	const struct request args = { CALL_ARGS, bench->options->form, STUB_HITS };
+	int err = attach_stub(bench, XP_STUB_ARGS);
+
+	if (err)
+		return err;
+	err = ask(bench, &args, &cost->args_ns);
+	xp_attach_detach_all(bench->attach);
+	return err;
+}
+
 static int measure_stub(struct bench *bench, struct xp_probe_cost *cost)
 {
 	enum xp_stub_form form = bench->options->form;
 	const struct request hits = { CALL_STUB, form, STUB_HITS }, counts = { CALL_COUNTER, form, COUNTS };
 	const struct request memory = { CALL_MEMORY, form, COUNTS };
-	int err = xp_attach_uprobe(bench->attach, xp_programs_stub_fd(bench->options->programs, XP_STUB_CALL),
-				   bench->stub_fd, bench->child.pid, xp_stub_probe(form, XP_STUB_CALL));
+	int err = attach_stub(bench, XP_STUB_CALL);
 
 	if (err)
 		return err;
@@ -210,7 +234,7 @@ static int measure_stub(struct bench *bench, struct xp_probe_cost *cost)
 	cost->count_ns = XP_MAX(cost->count_ns, 1u);
 	if (bench->options->memory)
 		cost->memory_ns = XP_MAX(cost->memory_ns, 1u);
-	return err;
+	return err || !bench->options->args ? err : measure_args(bench, cost);
 }
 
 static int measure(struct bench *bench, struct xp_probe_cost *cost)
@@ -271,9 +295,12 @@ double xp_probe_cost_call_ns(const struct xp_probe_cost *cost, enum xp_call_way 
 {
 	switch (way) {
 	case XP_CALLS_STUB:
+		/* With arguments, these are all calls, whose exits are in memory if that is possible. */
+		if (cost->args_ns)
+			return (double)(cost->args_ns + (cost->memory_ns ?: cost->stub_ns));
 		return 2 * (double)cost->stub_ns;
 	case XP_CALLS_MEMORY:
-		return (double)(cost->args ? cost->stub_ns : cost->memory_ns) + (double)cost->memory_ns;
+		return (double)((cost->args_ns ?: cost->memory_ns) + cost->memory_ns);
 	default:
 		return (double)(cost->entry_ns + cost->exit_ns);
 	}

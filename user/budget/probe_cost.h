@@ -20,7 +20,8 @@ struct xp_probe_cost {
 	uint64_t stub_ns;     /* any patched sled; 0: not known */
 	uint64_t memory_ns;   /* a patched sled that records in memory; 0: not known */
 	uint64_t count_ns;    /* a call that the stub counts; 0: not known */
-	bool args;	      /* entries record arguments: in the kernel, also where exits are recorded in memory */
+	/* A patched sled of an entry whose arguments are recorded: in the kernel, also where exits are in memory. */
+	uint64_t args_ns; /* 0: no arguments are recorded, or not known */
 };
 
 /* What a call of a function with an entry and an exit takes; 0: not known. */
@@ -33,6 +34,7 @@ struct xp_probe_cost_options {
 	bool stub;		      /* sleds may be patched, with this form of the stub */
 	enum xp_stub_form form;
 	bool memory; /* stub only: calls may be recorded in memory; the CPU and the kernel allow it */
+	bool args;   /* stub only: entries record arguments */
 };
 #define XP_PROBE_COST_RING_BYTES (256u << 10)
 

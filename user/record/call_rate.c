@@ -294,12 +294,12 @@ static int make_rates(struct counting *counting)
 		.stub = plan->may_patch,
 		.form = plan->stub_form,
 		.memory = plan->memory,
+		.args = counting->recording->options->args,
 	};
 	int err = prepare(counting);
 
 	if (!err)
 		err = xp_probe_cost_measure(&rates->probe_cost, &options);
-	rates->probe_cost.args = counting->recording->options->args;
 	if (err || !rates->object_count)
 		return err;
 	err = attach(counting);

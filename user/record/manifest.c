@@ -391,6 +391,8 @@ static json_t *forecast_value(const struct xp_manifest *manifest)
 		put_number(&hit, "counted", manifest->probe_cost.count_ns);
 		if (manifest->probe_cost.memory_ns)
 			put_number(&hit, "memory", manifest->probe_cost.memory_ns);
+		if (manifest->probe_cost.args_ns)
+			put_number(&hit, "arguments", manifest->probe_cost.args_ns);
 	}
 	put(&section, "calls_per_s", json_real(forecast->calls_per_s));
 	put(&section, "call_ns", json_real(forecast->call_ns));

@@ -353,7 +353,7 @@ int xp_processes_record(struct xp_processes *processes, const struct xp_event *e
 	if (!range)
 		return -ENOENT;
 	if (range->sleds.mode == XP_SLEDS_PATCHED)
-		processes->hits.stub++;
+		++*(kind == XP_EVENT_ENTRY_ARGS ? &processes->hits.args : &processes->hits.stub);
 	else if (kind == XP_EVENT_EXIT)
 		processes->hits.stepped++;
 	else

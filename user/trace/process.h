@@ -100,7 +100,8 @@ struct xp_process {
 struct xp_hits {
 	uint64_t emulated; /* probed entries and tail exits */
 	uint64_t stepped;  /* probed exits */
-	uint64_t stub;	   /* the stub's uprobe, whatever the sled */
+	uint64_t stub;	   /* the stub's uprobe, whatever the sled, but for: */
+	uint64_t args;	   /* the same for entries with arguments */
 };
 
 struct xp_processes {
