@@ -6,38 +6,69 @@
 #include <sys/stat.h>
 
 #include "commands.h"
+#include "report/model_input.h"
 #include "report/pager.h"
 #include "report/pprof_file.h"
 #include "report/pprof_table.h"
 #include "report/print.h"
+#include "report/report_json.h"
+#include "report/tree_text.h"
+
+/* What is printed, before it is shown as a whole. */
+struct page {
+	struct xp_terminal terminal;
+	struct xp_report_style style;
+	char *text;
+	size_t bytes;
+	FILE *out;
+};
+
+static int begin_page(struct page *page, const struct xp_options *options)
+{
+	*page = (struct page){
+		.style = {
+			.full_names = options->full_names,
+			.limit = options->limit,
+			.sort = (enum xp_report_sort)options->sort,
+		},
+	};
+	/* JSON is for programs, also on a terminal. */
+	if (!options->json)
+		xp_terminal_look(&page->terminal);
+	page->style.colour = page->terminal.colour;
+	page->style.columns = page->terminal.columns;
+	page->out = open_memstream(&page->text, &page->bytes);
+	return page->out ? 0 : -ENOMEM;
+}
+
+/* err: of printing. */
+static int end_page(struct page *page, int err)
+{
+	if (!err && ferror(page->out))
+		err = -ENOMEM;
+	if (fclose(page->out) && !err)
+		err = -ENOMEM;
+	if (!err)
+		err = xp_page(&page->terminal, page->text, page->bytes);
+	free(page->text);
+	return err;
+}
 
 static int print_report(struct xp_report_tables *tables, const struct xp_recorded *recorded,
 			const struct xp_options *options)
 {
-	struct xp_terminal terminal;
-	struct xp_report_style style = {
-		.full_names = options->full_names,
-		.limit = options->limit,
-		.sort = (enum xp_report_sort)options->sort,
-	};
-	char *text = NULL;
-	size_t bytes = 0;
-	FILE *out = open_memstream(&text, &bytes);
-	int err;
+	struct page page;
+	int err = begin_page(&page, options);
 
-	if (!out)
-		return -ENOMEM;
-	xp_terminal_look(&terminal);
-	style.colour = terminal.colour;
-	style.columns = terminal.columns;
-	xp_report_print(out, tables, recorded, &style);
-	err = ferror(out) ? -ENOMEM : 0;
-	if (fclose(out) && !err)
-		err = -ENOMEM;
-	if (!err)
-		err = xp_page(&terminal, text, bytes);
-	free(text);
-	return err;
+	if (err)
+		return err;
+	if (options->json) {
+		xp_report_sort_all(tables, page.style.sort);
+		xp_report_json(page.out, tables, recorded);
+	} else {
+		xp_report_print(page.out, tables, recorded, &page.style);
+	}
+	return end_page(&page, 0);
 }
 
 /* A profile of pprof's own format has a report of its own: it has its names already. */
@@ -46,8 +77,14 @@ static int report_pprof(const struct xp_options *options, const struct xp_report
 {
 	const struct xp_recorded none = { 0 };
 	struct xp_report_tables tables = { 0 };
-	int err = xp_report_read_pprof(&tables, path, how);
+	int err;
 
+	if (options->json && options->operand_count > 1) {
+		xp_error("%s: --json takes one pprof profile at a time", path);
+		*failed = true;
+		return 0;
+	}
+	err = xp_report_read_pprof(&tables, path, how);
 	if (!err)
 		err = print_report(&tables, &none, options);
 	xp_report_free(&tables);
@@ -98,11 +135,83 @@ static int report(const struct xp_options *options, struct xp_recorded *recorded
 	return err;
 }
 
+/* ---- trees ---- */
+
+static int print_tree(struct xp_model *model, const struct xp_options *options)
+{
+	enum xp_model_group by = options->callers ? XP_MODEL_BY_NONE : XP_MODEL_BY_COMM;
+	struct xp_model_tree tree;
+	struct page page;
+	int err;
+
+	if (options->by >= 0)
+		by = (enum xp_model_group)options->by;
+	err = options->callers ? xp_model_tree_callers(&tree, model, by, options->callers)
+			       : xp_model_tree_make(&tree, model, by);
+	if (!err && options->callers && tree.count == 1) {
+		xp_error("no %s of a function whose name matches '%s'",
+			 model->kind == XP_MODEL_CALLS ? "calls" : "samples", options->callers);
+		err = -ENODATA;
+	}
+	if (!err)
+		err = begin_page(&page, options);
+	if (!err && options->json) {
+		xp_report_json_tree(page.out, model, &tree, by, options->callers);
+		err = end_page(&page, 0);
+	} else if (!err) {
+		err = end_page(&page, xp_report_print_tree(page.out, model, &tree, &page.style));
+	}
+	xp_model_tree_free(&tree);
+	return err;
+}
+
+/* As in the tables, samples come from the profiles unless threads or CPUs are told apart. */
+static int read_tree(struct xp_model_input *input, const struct xp_options *options)
+{
+	bool needs_perf = options->by == XP_BY_OPTION_THREAD || options->by == XP_BY_OPTION_CPU;
+	enum xp_model_kind kind = options->calls ? XP_MODEL_CALLS : XP_MODEL_SAMPLES;
+	struct xp_model_source source = xp_model_input_source(input);
+	const struct xp_select all = { 0 };
+	struct xp_model model;
+	int err;
+
+	source.select = &all;
+	source.instr_map = options->instr_map;
+	source.full_names = options->full_names;
+	if (!needs_perf)
+		source.directory = NULL;
+	err = xp_model_input_read(&model, input, &source, kind, XP_MODEL_KEEP_SUMS);
+	if (!err && !model.sample_count) {
+		xp_error("no %s in this recording", options->calls ? "calls" : "samples");
+		err = -ENODATA;
+	} else if (!err && needs_perf && !model.has_threads) {
+		xp_error(XP_REPORT_NEEDS_PERF);
+		err = -ENODATA;
+	}
+	if (!err)
+		err = print_tree(&model, options);
+	xp_model_free(&model);
+	return err;
+}
+
+static int report_tree(const struct xp_options *options, bool *failed)
+{
+	struct xp_model_input input = { 0 };
+	int err = xp_model_input_open(&input, options->operands[0]);
+
+	if (!err)
+		err = read_tree(&input, options);
+	*failed |= err == -ENOENT || input.broken;
+	xp_model_input_close(&input);
+	return err == -ENOENT ? 0 : err;
+}
+
 enum xp_exit xp_cmd_report(const struct xp_options *options)
 {
 	struct xp_recorded recorded = { .reads_pprof = true };
 	bool failed = false;
-	int err = report(options, &recorded, &failed);
+	int err =
+	    options->tree || options->callers ? report_tree(options, &failed) : report(options, &recorded, &failed);
 
 	xp_recorded_free(&recorded);
 	if (err && err != -ENODATA)

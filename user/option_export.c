@@ -69,3 +69,26 @@ int xp_option_export_check(const struct xp_options *options)
 	}
 	return 0;
 }
+
+int xp_option_report_check(const struct xp_options *options)
+{
+	bool is_tree = options->tree || options->callers;
+
+	if (options->calls && !is_tree) {
+		xp_error("--calls goes with --tree and --callers: the tables have the calls beside the samples");
+		return -EINVAL;
+	}
+	if (is_tree && (options->lines || options->no_inlines)) {
+		xp_error("--tree and --callers show whole functions: --lines and --no-inlines are for tables");
+		return -EINVAL;
+	}
+	if (is_tree && options->operand_count > 1) {
+		xp_error("--tree and --callers are for one recording");
+		return -EINVAL;
+	}
+	if (options->calls && options->by == XP_BY_OPTION_CPU) {
+		xp_error("calls may move from CPU to CPU: --calls and --by cpu exclude each other");
+		return -EINVAL;
+	}
+	return 0;
+}

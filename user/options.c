@@ -92,6 +92,12 @@ const struct xp_option xp_option_table[] = {
 	  "What to show",
 	  "A table for each process, thread, name of a process, CPU or control group, or one for all. Default: "
 	  "process." },
+	{ "tree", 0, NULL, NULL, XP_OPTION_FLAG, ON(REPORT), SETS(tree), "What to show",
+	  "A call tree instead of tables, by default for each program." },
+	{ "callers", 0, "GLOB", NULL, XP_OPTION_TEXT, ON(REPORT), SETS(callers), "What to show",
+	  "Who calls the functions whose name matches GLOB, as a tree from them to the outermost function." },
+	{ "calls", 0, NULL, NULL, XP_OPTION_FLAG, ON(REPORT), SETS(calls), "What to show",
+	  "With --tree or --callers: the calls that the sleds recorded, with their number and time, not samples." },
 	{ "function", 0, "GLOB", NULL, XP_OPTION_PATTERNS, ON(EXPLAIN), SETS(functions), "What to explain",
 	  "Calls of functions whose names match GLOB, or waits with such a function in their stack. May be repeated. "
 	  "Default: the function whose slowest call exceeds its median most." },
@@ -165,7 +171,7 @@ const struct xp_option xp_option_table[] = {
 	  "the directory of "
 	  "the "
 	  "recording." },
-	{ "json", 0, NULL, NULL, XP_OPTION_FLAG, ON(EXPLAIN), SETS(json), "Output",
+	{ "json", 0, NULL, NULL, XP_OPTION_FLAG, ON(REPORT) | ON(EXPLAIN), SETS(json), "Output",
 	  "Print JSON, which xprof-formats(5) describes." },
 	{ "output", 'o', "FILE", NULL, XP_OPTION_FILE, ON(DIFF), SETS(export_path), "Output",
 	  "Write to this file. Default: the standard output." },
@@ -425,6 +431,8 @@ int xp_options_parse(struct xp_options *options, int argc, char **argv)
 		return -EINVAL;
 	}
 	if (options->command == XP_CMD_EXPORT && xp_option_export_check(options))
+		return -EINVAL;
+	if (options->command == XP_CMD_REPORT && xp_option_report_check(options))
 		return -EINVAL;
 	return check_operands(options);
 }

@@ -190,6 +190,8 @@ struct xp_options {
 	bool lines;
 	bool no_inlines;
 	bool full_names;
+	bool tree;	     /* calls and by, too */
+	const char *callers; /* glob; NULL: not given */
 	const char *instr_map; /* dump too: file with the functions of a log; NULL: not given */
 
 	/* export; pids, tid, functions and full_names, too */

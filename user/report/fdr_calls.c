@@ -32,6 +32,7 @@ struct reading {
 	struct xp_file_view *view;
 	const struct xp_call_log_options *options;
 	double ns_per_cycle;
+	bool has_begun; /* the log's first_tsc is known */
 	size_t function_room;
 	struct xp_u64_map functions; /* by id, and by TID if threads are told apart */
 	struct thread *threads;
@@ -160,8 +161,9 @@ static int take(struct reading *reading, const struct xp_fdr_record *record)
 	uint32_t function;
 	int err;
 
-	if (!reading->log->first_tsc)
+	if (!reading->has_begun)
 		reading->log->first_tsc = record->tsc;
+	reading->has_begun = true;
 	reading->log->calls += entry;
 	err = function_index(reading, record, &function);
 	if (err)

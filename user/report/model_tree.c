@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "report/model_tree.h"
 
+#include <fnmatch.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -181,6 +182,14 @@ static int find_group(struct xp_model_tree *tree, struct xp_model *model, enum x
 	return err;
 }
 
+/* From the leaves to the root: children have higher indexes. */
+static void add_up(struct xp_model_tree *tree)
+{
+	for (size_t i = tree->count; i > 1; i--)
+		for (size_t j = 0; j < XP_ARRAY_SIZE(tree->nodes->total); j++)
+			tree->nodes[tree->nodes[i - 1].parent].total[j] += tree->nodes[i - 1].total[j];
+}
+
 int xp_model_tree_make(struct xp_model_tree *tree, struct xp_model *model, enum xp_model_group by)
 {
 	const struct xp_model_node root = { .parent = XP_MODEL_NONE, .function = XP_MODEL_NONE };
@@ -202,9 +211,107 @@ int xp_model_tree_make(struct xp_model_tree *tree, struct xp_model *model, enum 
 			tree->nodes[node].total[j] += sample->values[j];
 		}
 	}
-	for (size_t i = tree->count; !err && i > 1; i--)
-		for (size_t j = 0; j < XP_ARRAY_SIZE(root.total); j++)
-			tree->nodes[tree->nodes[i - 1].parent].total[j] += tree->nodes[i - 1].total[j];
+	if (!err)
+		add_up(tree);
+	return err;
+}
+
+/* Which functions match. */
+static bool *find_matching(const struct xp_model_tree *tree, const struct xp_model *model, const char *glob)
+{
+	bool *matching = calloc(XP_MAX(model->function_count, (size_t)1), sizeof(*matching));
+
+	for (size_t i = 0; matching && i < model->function_count; i++)
+		matching[i] = !fnmatch(glob, model->functions[i].name, 0) || !fnmatch(glob, tree->names[i], 0) ||
+			      !fnmatch(glob, model->functions[i].symbol, 0);
+	return matching;
+}
+
+/* A stack while its functions are added. */
+struct chain {
+	uint32_t node;
+	bool is_found; /* a matching function */
+	bool is_call;  /* and it is the innermost one of the stack */
+};
+
+/* Adds the functions from the innermost matching one outwards. */
+static int add_callers(struct xp_model_tree *tree, const struct xp_model *model, const bool *matching, uint32_t stack,
+		       struct chain *chain)
+{
+	bool is_innermost = true;
+	int err = 0;
+
+	for (; !err && stack; stack = model->stacks[stack].callers) {
+		const struct xp_model_location *at = &model->locations[model->stacks[stack].location];
+
+		for (uint32_t i = 0; !err && i < at->frame_count; i++) {
+			uint32_t function = model->frames[at->first_frame + i].function;
+			const struct xp_model_node new = { .parent = chain->node, .function = tree->same_as[function] };
+
+			if (!chain->is_found && matching[function])
+				chain->is_call = is_innermost;
+			chain->is_found |= matching[function];
+			is_innermost = false;
+			err = chain->is_found ? add_node(tree, &new, &chain->node) : 0;
+		}
+	}
+	return err;
+}
+
+static bool has_matching(const struct xp_model *model, const bool *matching, uint32_t stack)
+{
+	for (; stack; stack = model->stacks[stack].callers) {
+		const struct xp_model_location *at = &model->locations[model->stacks[stack].location];
+
+		for (uint32_t i = 0; i < at->frame_count; i++)
+			if (matching[model->frames[at->first_frame + i].function])
+				return true;
+	}
+	return false;
+}
+
+static int count_callers(struct xp_model_tree *tree, struct xp_model *model, enum xp_model_group by,
+			 const bool *matching, const struct xp_model_sample *sample)
+{
+	uint64_t values[] = { sample->values[0], sample->values[1] };
+	struct chain chain = { 0 };
+	int err;
+
+	/* A group without one would be an empty branch. */
+	if (!has_matching(model, matching, sample->stack))
+		return 0;
+	err = find_group(tree, model, by, sample, &chain.node);
+	if (!err)
+		err = add_callers(tree, model, matching, sample->stack, &chain);
+	if (err)
+		return err;
+	if (model->kind == XP_MODEL_CALLS && !chain.is_call)
+		values[0] = 0;
+	for (size_t j = 0; j < XP_ARRAY_SIZE(values); j++) {
+		tree->nodes[chain.node].self[j] += values[j];
+		tree->nodes[chain.node].total[j] += values[j];
+	}
+	return 0;
+}
+
+int xp_model_tree_callers(struct xp_model_tree *tree, struct xp_model *model, enum xp_model_group by, const char *glob)
+{
+	const struct xp_model_node root = { .parent = XP_MODEL_NONE, .function = XP_MODEL_NONE };
+	bool *matching = NULL;
+	uint32_t node;
+	int err;
+
+	*tree = (struct xp_model_tree){ .is_of_callers = true };
+	err = add_node(tree, &root, &node);
+	if (!err)
+		err = find_same(tree, model);
+	if (!err && !(matching = find_matching(tree, model, glob)))
+		err = -ENOMEM;
+	for (size_t i = 0; !err && i < model->sample_count; i++)
+		err = count_callers(tree, model, by, matching, &model->samples[i]);
+	free(matching);
+	if (!err)
+		add_up(tree);
 	return err;
 }
 

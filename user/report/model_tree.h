@@ -35,6 +35,7 @@ struct xp_model_tree {
 	struct xp_model_node *nodes;
 	size_t count;
 	const char **names; /* of each function of the model, as shown */
+	bool is_of_callers;
 	/* private */
 	size_t room;
 	uint32_t *same_as; /* of each function: the first one that is shown as the same */
@@ -46,6 +47,12 @@ struct xp_model_tree {
 
 /* The caller calls xp_model_tree_free(), also after an error. Texts belong to the model. Returns 0 or -ENOMEM. */
 int xp_model_tree_make(struct xp_model_tree *tree, struct xp_model *model, enum xp_model_group by);
+/*
+ * The tree of who calls the functions whose name matches a glob: a function's children are its callers. Each sample is
+ * there once, from the innermost of these functions in its stack. Calls of other functions count with their time only.
+ * self is that of stacks that begin here.
+ */
+int xp_model_tree_callers(struct xp_model_tree *tree, struct xp_model *model, enum xp_model_group by, const char *glob);
 void xp_model_tree_free(struct xp_model_tree *tree);
 
 /* Formats "comm (id)"; an id of 0 is left out. Returns to. */

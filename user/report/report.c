@@ -104,8 +104,7 @@ static int check_perf(const struct making *making)
 {
 	if (!needs_perf(making) || making->model.has_threads || !making->model.sample_count)
 		return 0;
-	xp_error("only perf.data has the threads and CPUs of samples, and there is none; give the directory of one "
-		 "recording, made without --no-perf-data");
+	xp_error(XP_REPORT_NEEDS_PERF);
 	return -ENODATA;
 }
 

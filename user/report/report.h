@@ -76,6 +76,10 @@ struct xp_report_tables {
 	struct xp_durations_memory memory; /* of all rows' durations */
 };
 
+#define XP_REPORT_NEEDS_PERF                                                                                           \
+	"only perf.data has the threads and CPUs of samples, and there is none; give the directory of one recording, " \
+	"made without --no-perf-data"
+
 /*
  * Makes the tables. A malformed part is reported when it is found, what precedes it counts, and *broken is set. The
  * recording must outlive the tables. The caller frees them with xp_report_free(), also after an error. Returns 0 or
@@ -87,5 +91,6 @@ void xp_report_free(struct xp_report_tables *tables);
 
 /* Sorts the rows: most samples first; by time of calls with XP_REPORT_TIME, or if there are no samples. */
 void xp_report_sort(struct xp_report_table *table, enum xp_report_sort sort);
+void xp_report_sort_all(struct xp_report_tables *tables, enum xp_report_sort sort);
 
 #endif

@@ -109,3 +109,10 @@ void xp_report_sort(struct xp_report_table *table, enum xp_report_sort sort)
 	if (table->row_count)
 		qsort(table->rows, table->row_count, sizeof(*table->rows), compare[sort]);
 }
+
+void xp_report_sort_all(struct xp_report_tables *tables, enum xp_report_sort sort)
+{
+	xp_report_sort(&tables->all, sort);
+	for (size_t i = 0; i < tables->count; i++)
+		xp_report_sort(&tables->tables[i], sort);
+}
