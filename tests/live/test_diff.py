@@ -121,6 +121,34 @@ def test_calls(diff):
     assert re.search(r"^A +\S+ +\S+ .*  hot\nB .*  two_parts\n", diff("a", "b"), re.M)
 
 
+BROWSER = shutil.which("chromium")
+
+
+@pytest.mark.skipif(not BROWSER, reason="no chromium here")
+def test_page(diff, sides, tmp_path):
+    """The page in a browser has the values that the JSON has, and its names are text only."""
+    hostile = "x--><img src=x onerror=alert(1)>"
+    (sides / hostile).symlink_to("a")
+    diff("--html", "-o", tmp_path / "d.html", hostile, "b")
+    done = project.run(
+        [BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", f"--user-data-dir={tmp_path}",
+         "--virtual-time-budget=5000", "--dump-dom", f"file://{tmp_path}/d.html#mode=table"],
+        env={"HOME": str(tmp_path), "PATH": "/usr/bin:/bin"},
+    )
+    assert 'data-ready="true"' in done.stdout and "<img" not in done.stdout
+    assert float(re.search(r'data-a="([\d.]+)"', done.stdout)[1]) == pytest.approx(1000)
+    _, found = rows(diff("--json", "a", "b"))
+    page = {
+        name: (float(before), float(after))
+        for before, after, name in re.findall(
+            r'<tr data-change="[^"]*" data-self-a="([^"]+)" data-self="([^"]+)".*?<td class="text name"[^>]*><i[^>]*></i>(\w+)<',
+            done.stdout,
+        )
+    }
+    for name in (PART, "rest"):
+        assert page[name] == pytest.approx(tuple(found[name, "two_parts"]["values"]))
+
+
 def test_cum(diff):
     view, found = rows(diff("--json", "--sort", "cum", "a", "b"))
     main = found["main", "two_parts"]

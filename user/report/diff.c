@@ -289,6 +289,17 @@ double xp_diff_percentile(const struct xp_diff *diff, const struct xp_diff_calls
 	return (double)cycles * 1e9 / (double)diff->sides[side].cycle_hz;
 }
 
+const char *xp_diff_per(const struct xp_diff *diff)
+{
+	static const char *const names[] = {
+		[XP_DIFF_PER_CPU_SECOND] = "cpu-second",
+		[XP_DIFF_PER_SECOND] = "second",
+		[XP_DIFF_SHARES] = "share",
+	};
+
+	return names[diff->basis];
+}
+
 const char *xp_diff_unit(const struct xp_diff *diff)
 {
 	return diff->basis == XP_DIFF_SHARES ? "%" : "ms/s";

@@ -116,6 +116,8 @@ double xp_diff_margin(const struct xp_diff *diff, const struct xp_diff_row *row)
 double xp_diff_mean(const struct xp_diff_calls *calls, size_t side);
 double xp_diff_percentile(const struct xp_diff *diff, const struct xp_diff_calls *calls, size_t side,
 			  unsigned int thousandths);
+/* "cpu-second", "second" or "share". */
+const char *xp_diff_per(const struct xp_diff *diff);
 /* "ms/s" or "%". */
 const char *xp_diff_unit(const struct xp_diff *diff);
 

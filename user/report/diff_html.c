@@ -15,7 +15,8 @@ static int put_view(FILE *out, const struct xp_diff *diff)
 
 	fprintf(out, "{\"kind\":\"%s\",\"by\":\"%s\",\"dropped\":0", is_calls ? "calls" : "samples",
 		by_comm ? "comm" : "none");
-	fprintf(out, ",\"unit\":\"%s\",\"scales\":[%.17g,%.17g]", xp_diff_unit(diff), sides[0].scale, sides[1].scale);
+	fprintf(out, ",\"unit\":\"%s\",\"per\":\"%s\",\"scales\":[%.17g,%.17g]", xp_diff_unit(diff), xp_diff_per(diff),
+		sides[0].scale, sides[1].scale);
 	if (is_calls)
 		fprintf(out, ",\"calls\":[%" PRIu64 ",%" PRIu64 "]", sides[0].calls, sides[1].calls);
 	return xp_html_put_view(out, &diff->model, &diff->tree, 1);

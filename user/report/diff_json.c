@@ -84,12 +84,6 @@ static json_t *row_of(const struct xp_diff *diff, const struct xp_diff_row *row)
 	return object;
 }
 
-static const char *const bases[] = {
-	[XP_DIFF_PER_CPU_SECOND] = "cpu-second",
-	[XP_DIFF_PER_SECOND] = "second",
-	[XP_DIFF_SHARES] = "share",
-};
-
 static json_t *view_of(const struct xp_diff *diff)
 {
 	bool is_calls = diff->kind == XP_MODEL_CALLS, is_rate = diff->basis == XP_DIFF_PER_SECOND;
@@ -99,7 +93,7 @@ static json_t *view_of(const struct xp_diff *diff)
 	for (size_t i = 0; i < diff->row_count; i++)
 		err |= json_array_append_new(functions, row_of(diff, &diff->rows[i]));
 	view = json_pack("{s:s, s:s, s:s, s:s, s:[o, o], s:o}", "of", is_calls ? "calls" : "samples", "unit",
-			 xp_diff_unit(diff), "per", bases[diff->basis], "compared", diff->by_total ? "total" : "self",
+			 xp_diff_unit(diff), "per", xp_diff_per(diff), "compared", diff->by_total ? "total" : "self",
 			 "sides", side_of(diff, 0), side_of(diff, 1), "functions", functions);
 	if (view && !is_calls)
 		err |= json_object_set_new(view, "test",

@@ -12,10 +12,15 @@
 "use strict";
 
 const $ = (id) => document.getElementById(id);
-const START = { view: 0, mode: "flame", reversed: false, scope: "split", threads: "merged", find: "", path: [], sort: "self" };
+const START = { view: 0, mode: "flame", reversed: false, scope: "split", threads: "merged", find: "", path: [], sort: "self", width: "b" };
+const SORTS = ["self", "total", "calls", "mean", "change", "totalChange", "selfA", "totalA"];
 const MODES = ["flame", "icicle", "table"];
 
 const recording = JSON.parse($("data").textContent);
+if (recording.sides) {
+	START.scope = "merged";
+	START.sort = "change";
+}
 const views = recording.views.map((raw) => new View(raw));
 const graph = new Graph($("canvas"), $("graph"), $("tall"));
 const table = new Table($("rows"), $("more"), (change) => go(change));
@@ -47,7 +52,8 @@ function stateOf(fragment) {
 		if (["merged", "split", "threads"].includes(words.get(key)) || isGroup(words.get(key)))
 			it[key] = words.get(key);
 	it.path = (words.get("path") || "").split(".").filter((code) => /^-?[0-9]{1,10}$/.test(code)).map(Number);
-	it.sort = ["self", "total", "calls", "mean"].includes(words.get("sort")) ? words.get("sort") : "self";
+	it.sort = SORTS.includes(words.get("sort")) ? words.get("sort") : START.sort;
+	it.width = words.get("width") === "a" ? "a" : "b";
 	return it;
 }
 
@@ -88,11 +94,15 @@ function codeMatcher(view) {
 }
 
 function amount(view, values) {
+	if (view.isDiff)
+		return amountOf(values[view.weight], view.unit);
 	return view.isCalls ? time(values[1]) : count(values[0], "sample");
 }
 
 function show() {
 	const view = views[state.view], isTable = state.mode === "table";
+	if (view.isDiff)
+		view.setWeight(state.width === "a" ? 0 : 1);
 	scope = scopeOf(view);
 	graph.isMatch = codeMatcher(view);
 	showControls(view);
@@ -111,6 +121,7 @@ function show() {
 		$("reset").hidden = graph.zoomed === root;
 	}
 	Object.assign(document.body.dataset, {
+		a: view.isDiff ? scope.view.total[0][scope.root] : "", b: view.isDiff ? scope.view.total[1][scope.root] : "",
 		view: view.kind, samples: view.isCalls ? 0 : scope.view.total[0][scope.root],
 		calls: view.isCalls ? scope.view.total[0][scope.root] : 0, ns: scope.view.total[1][scope.root],
 	});
@@ -118,7 +129,7 @@ function show() {
 
 /* Frames that are known stay: zooming and searching make no others. */
 function showGraph() {
-	const key = [state.view, state.scope, state.threads, state.reversed].join();
+	const key = [state.view, state.scope, state.threads, state.reversed, state.width].join();
 	if (key !== rootKey) {
 		root = Frame.root(scope, state.reversed);
 		rootKey = key;
@@ -140,6 +151,9 @@ function showControls(view) {
 		button.setAttribute("aria-pressed", button.dataset.mode === state.mode);
 	$("reversed").setAttribute("aria-pressed", state.reversed);
 	$("reversed").disabled = state.mode === "table";
+	$("widths").hidden = !view.isDiff;
+	for (const button of $("widths").children)
+		button.setAttribute("aria-pressed", button.dataset.width === state.width);
 	$("reset").hidden = true;
 	if ($("search").value !== state.find)
 		$("search").value = state.find;
@@ -177,7 +191,21 @@ function showScopes(view) {
 
 const KIND_NAMES = { user: "user", kernel: "kernel", jit: "JIT", unknown: "no object", inlined: "inlined", group: "process, thread" };
 
+function showChangeLegend(view) {
+	const entries = [["grew", [0, 1e9]], ["shrank", [1e9, 0]], ["within the noise of sampling", [0, 0]]];
+	$("legend").replaceChildren(...entries.slice(0, view.isCalls ? 2 : 3).map(([text, values]) => {
+		const entry = document.createElement("span");
+		entry.append(document.createElement("i"), text);
+		entry.firstChild.style.background = colourOfChange(view, values);
+		return entry;
+	}));
+}
+
 function showLegend(view) {
+	if (view.isDiff) {
+		showChangeLegend(view);
+		return;
+	}
 	const sums = scope.kinds(), used = view.kindsUsed;
 	$("legend").replaceChildren(...KINDS.flatMap((kind, i) => {
 		if (!sums[i] && !used.has(i))
@@ -199,11 +227,15 @@ function describe(frame) {
 	const parts = [`${amount(view, frame.total)} (${share(frame.total[which], scope.whole)})`];
 	if (graph.zoomed?.up && frame !== graph.zoomed)
 		parts.push(`${share(frame.total[which], graph.zoomed.total[which])} of ${short(nameOf(graph.zoomed))}`);
-	if (frame.self[which])
+	if (view.isDiff)
+		parts.push(changeOf(frame.total, view.unit), `A ${amountOf(frame.total[0], view.unit)}`, `B ${amountOf(frame.total[1], view.unit)}`);
+	if (view.isDiff && !frame.leaves && (frame.self[0] || frame.self[1]))
+		parts.push(`self ${changeOf(frame.self, view.unit)}${view.isBeyondNoise(frame.self) ? "" : ", within the noise"}`);
+	else if (frame.self[which])
 		parts.push(`self ${amount(view, frame.self)}`);
-	if (view.isCalls && !frame.leaves && frame.up && frame.self[0])
+	if (!view.isDiff && view.isCalls && !frame.leaves && frame.up && frame.self[0])
 		parts.push(count(frame.self[0], "call"), `mean ${time(frame.total[1] / frame.self[0])}`);
-	if (!view.isCalls && view.period)
+	if (!view.isDiff && !view.isCalls && view.period)
 		parts.push(`${time(frame.total[1])} of CPU`);
 	if (frame.up) {
 		const file = view.fileOf(frame.code), object = view.objectOf(frame.code);
@@ -220,7 +252,22 @@ function short(name) {
 
 /* ---- once ---- */
 
+function showSides() {
+	const [a, b] = recording.sides.map((side) => visible(side.path));
+	$("command").textContent = $("command").title = `A: ${a}   B: ${b}`;
+	document.title = `${b} against ${a} \u2013 xprof`;
+	$("summary").replaceChildren(...recording.sides.flatMap((side, i) => {
+		const one = document.createElement("span");
+		one.textContent = `${"AB"[i]}: ${side.lengthNs ? time(side.lengthNs) : "unknown length"}`;
+		return [one];
+	}));
+}
+
 function showHead() {
+	if (recording.sides) {
+		showSides();
+		return;
+	}
 	const of = recording, facts = [];
 	const add = (text, isLost) => text && facts.push([text, isLost]);
 	$("command").textContent = visible(of.command || "");
@@ -323,6 +370,8 @@ function onKey(event) {
 function listen() {
 	for (const button of $("modes").children)
 		button.addEventListener("click", () => go({ mode: button.dataset.mode }));
+	for (const button of $("widths").children)
+		button.addEventListener("click", () => go({ width: button.dataset.width }));
 	$("reversed").addEventListener("click", () => go({ reversed: !state.reversed }));
 	$("scope").addEventListener("change", () => go({ scope: $("scope").value }));
 	$("threads").addEventListener("change", () => go({ threads: $("threads").value }));

@@ -57,9 +57,27 @@ class View {
 		this.self = [new Float64Array(count), new Float64Array(count)];
 		this.total = [new Float64Array(count), new Float64Array(count)];
 		this.decode(numbers);
+		/* Of a comparison, the values are A's and B's, in its unit. */
+		this.isDiff = raw.scales !== undefined;
+		if (this.isDiff)
+			for (const side of [0, 1])
+				this.self[side] = this.self[side].map((value) => value * raw.scales[side]);
 		this.addUp();
-		this.weight = this.isCalls ? 1 : 0; /* what widths stand for: ns, samples */
-		this.whole = this.total[this.weight][0];
+		this.setWeight(this.isCalls || this.isDiff ? 1 : 0);
+	}
+	/* What widths stand for: samples or ns; A or B. */
+	setWeight(which) {
+		this.weight = which;
+		this.whole = this.total[which][0];
+	}
+	/* Whether samples of A and B differ by more than chance lets 3 of 1000 differ. Calls are all recorded. */
+	isBeyondNoise(values) {
+		if (this.isCalls)
+			return values[0] !== values[1];
+		/* Of samples that are all of one total, what is not here is elsewhere. */
+		const variance = (side) => values[side] * this.scales[side] *
+			(this.per === "second" ? 1 : 1 - values[side] / this.total[side][0]);
+		return Math.abs(values[1] - values[0]) > 3 * Math.sqrt(Math.max(variance(0), 0) + Math.max(variance(1), 0)) + 1e-9;
 	}
 	decode(numbers) {
 		let group = 0;

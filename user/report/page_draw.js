@@ -33,6 +33,24 @@ function colourOf(kind, name) {
 	return `hsl(${hue + shade * 1.6} ${saturation}% ${(isDark() ? dark : light) + shade}%)`;
 }
 
+/* Red grew, blue shrank: the more, the stronger; without a colour if it may be noise. */
+function colourOfChange(view, values) {
+	const [before, after] = values, grey = isDark() ? "hsl(215 6% 30%)" : "hsl(40 10% 88%)";
+	if (!view.isBeyondNoise(values))
+		return grey;
+	const strength = before && after ? Math.min(Math.abs(Math.log2(after / before)), 1) : 1;
+	const light = isDark() ? 32 + 6 * strength : 86 - 22 * strength;
+	return `hsl(${after > before ? 6 : 214} ${Math.round(30 + 50 * strength)}% ${light}%)`;
+}
+
+function colourOfFrame(frame, name) {
+	const { view } = frame.scope;
+	if (!view.isDiff)
+		return colourOf(frame.up ? view.kindOf(frame.code) : 5, name);
+	/* The change of the function itself, as flamegraph.pl colours it. Reversed, all that is drawn is of one. */
+	return colourOfChange(view, frame.leaves ? frame.total : frame.self);
+}
+
 class Graph {
 	constructor(canvas, area, tall) {
 		Object.assign(this, { canvas, area, tall });
@@ -140,7 +158,7 @@ class Graph {
 		const matches = frame?.up && this.isMatch?.(frame.code);
 		context.globalAlpha = box.above ? 0.55 : this.isMatch && !matches ? 0.4 : 1;
 		context.fillStyle = matches ? (isDark() ? "#a3256b" : "#f28fc0") :
-			frame ? colourOf(frame.up ? frame.scope.view.kindOf(frame.code) : 5, name) :
+			frame ? colourOfFrame(frame, name) :
 			isDark() ? "#3a3f47" : "#e3e3e0";
 		/* A gap between neighbours, where there is space for one. */
 		context.fillRect(box.x, y, Math.max(box.width - (box.width > 3 ? 1 : 0), 0.5), ROW - 1);

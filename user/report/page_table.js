@@ -12,7 +12,21 @@ class Table {
 		this.sort = "self";
 		more.addEventListener("click", () => this.add(10 * ROWS));
 	}
+	diffColumns(view) {
+		const unit = ` ${view.unit}`, show = (value) => amountOf(value), of = (what, side) => (row) => row[what][side];
+		const change = (what) => (row) => Math.abs(row[what][1] - row[what][0]);
+		return [
+			{ id: "change", title: "Change", unit, value: change("self"), text: (row) => changeOf(row.self), look: "number wide" },
+			{ id: "selfA", title: "Self A", value: of("self", 0), show, look: "share" },
+			{ id: "self", title: "Self B", value: of("self", 1), show, look: "number" },
+			{ id: "totalChange", title: "Total change", value: change("total"), text: (row) => changeOf(row.total), look: "number wide mean" },
+			{ id: "totalA", title: "Total A", value: of("total", 0), show, look: "share" },
+			{ id: "total", title: "Total B", value: of("total", 1), show, look: "number mean" },
+		];
+	}
 	columns(view) {
+		if (view.isDiff)
+			return this.diffColumns(view);
 		const which = view.weight, of = (what) => (row) => row[what][which];
 		const show = view.isCalls ? time : (value) => count(value);
 		const unit = view.isCalls ? " time" : " samples";
@@ -88,7 +102,7 @@ class Table {
 		for (const column of this.used) {
 			const cell = line.appendChild(document.createElement("td")), value = column.value(one);
 			cell.className = column.look;
-			cell.textContent = !value ? "" : column.isShare ? share(value, this.scope.whole) : column.show(value);
+			cell.textContent = !value ? "" : column.text ? column.text(one) : column.isShare ? share(value, this.scope.whole) : column.show(value);
 			if (column.isShare && value) {
 				const bar = cell.appendChild(document.createElement("span"));
 				bar.className = "bar";
@@ -99,7 +113,7 @@ class Table {
 		const name = line.appendChild(document.createElement("td")), object = line.appendChild(document.createElement("td"));
 		name.className = "text name";
 		name.append(document.createElement("i"), label(one.name));
-		name.firstChild.style.background = colourOf(view.kindOf(code), "");
+		name.firstChild.style.background = view.isDiff ? colourOfChange(view, one.self) : colourOf(view.kindOf(code), "");
 		name.title = label(one.name);
 		object.className = "text object";
 		object.textContent = label(view.objectOf(code));

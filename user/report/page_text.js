@@ -38,6 +38,19 @@ function time(ns) {
 	return `${ns < 10 && ns % 1 ? ns.toFixed(1) : Math.round(ns)} ns`;
 }
 
+/* A value of a comparison, in ms in each second or in percent. */
+function amountOf(value, unit) {
+	return `${value.toFixed(value < 10 ? 2 : 1)}${unit ? ` ${unit}` : ""}`;
+}
+
+function changeOf([before, after], unit) {
+	if (Math.abs(after - before) < 1e-9 * Math.max(before, after, 1))
+		return "no change";
+	const sign = after < before ? "\u2212" : "+";
+	const ratio = !before ? "new" : !after ? "gone" : `${sign}${share(Math.abs(after - before), before)}`;
+	return before || after ? `${sign}${amountOf(Math.abs(after - before), unit)} (${ratio})` : "";
+}
+
 /* A function that says whether a name matches; null: what to search for is not there, or no regular expression. */
 function matcher(text) {
 	if (!text)
