@@ -144,8 +144,8 @@ const struct xp_option xp_option_table[] = {
 	  "How to record",
 	  "How to record sleds. probe: a uprobe on each sled; patch: a call in each sled, as XRay's runtime writes "
 	  "it, to a stub with the uprobes, which costs the target much less; memory: patch, and the stub records "
-	  "calls in memory that xprof reads, without the kernel, which costs least; auto: patch where possible, "
-	  "otherwise print why not. Default: auto." },
+	  "calls in memory that xprof reads, without the kernel, which costs least; auto: memory where possible, "
+	  "else patch, else probe, and print why. Default: auto." },
 	{ "strict", 0, NULL, NULL, XP_OPTION_FLAG, ON(RECORD), SETS(strict), "How to record",
 	  "Exit with code 4 if any record was lost." },
 	{ "dry-run", 0, NULL, NULL, XP_OPTION_FLAG, ON(RECORD), SETS(dry_run), "How to record",

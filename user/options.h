@@ -118,7 +118,7 @@ enum xp_sled_mode_option {
 	XP_SLED_MODE_OPTION_PROBE,  /* a uprobe on each sled */
 	XP_SLED_MODE_OPTION_PATCH,  /* sleds patched from outside, uprobes on a stub */
 	XP_SLED_MODE_OPTION_MEMORY, /* patched, and their calls recorded in memory, if possible */
-	XP_SLED_MODE_OPTION_AUTO,   /* patched if everything needed is available */
+	XP_SLED_MODE_OPTION_AUTO,   /* the cheapest for which everything needed is available */
 };
 
 /* What an export or a report tells apart. */

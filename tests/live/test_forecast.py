@@ -93,8 +93,12 @@ def test_dry_run_tells_the_rate(xprof, load):
     leftovers.assert_nothing_left(target.pid)
 
 
+# What the entry and the exit of a call hit.
+HITS = {"probe": ("entry", "exit"), "patch": ("patched", "patched"), "memory": ("memory", "memory")}
+
+
 @alone
-@pytest.mark.parametrize("mode, hot_calls", [("probe", 60), ("auto", 1500)])
+@pytest.mark.parametrize("mode, hot_calls", [("probe", 60), ("patch", 1500), ("auto", 60000)])
 def test_forecast_is_what_it_costs(record, load, mode, hot_calls):
     """The share of the CPU time that the hits took, at the cost of each that xprof has measured, within a factor of two."""
     pairs = []
@@ -107,8 +111,7 @@ def test_forecast_is_what_it_costs(record, load, mode, hot_calls):
         recorded = session.stop().adds_up()
         told = recorded.manifest["forecast"]
         (process,) = recorded.manifest["processes"]
-        patched = process["objects"][0]["sled_mode"] == "patch"
-        hits = ("patched", "patched") if patched else ("entry", "exit")
+        hits = HITS[process["objects"][0]["sled_mode"]]
         cost = calls * sum(told["hit_ns"][hit] for hit in hits) / 1e9 / cpu_s
         sleds, _, said, call = forecast(recorded.messages)
         assert sleds == 6 and said == what_it_does(told)
@@ -129,7 +132,7 @@ def test_idle_target(xprof, start, program, tmp_path):
         sleds, rate, said, shares[mode] = forecast(done.stdout)
         assert (sleds, rate, said) == (6, 0, None), done.stdout
     assert shares["patch"] < shares["probe"]
-    done = xprof("record", "--dry-run", "--sled-mode", "memory", "-p", process.pid)
+    done = xprof("record", "--dry-run", "-p", process.pid)
     in_memory = "patched, not in memory: " not in done.stdout
     assert f"6 sleds, 6 to patch{' (calls in memory)' * in_memory}, 0 refused" in done.stdout, done.stdout
     process.kill()

@@ -150,7 +150,7 @@ def test_frozen_target(record, hostile, freezer):
     assert recorded.status == 0, recorded.messages
     assert "control group is frozen" in recorded.messages
     modes = {p["pid"]: p["objects"][0]["sled_mode"] for p in recorded.manifest["processes"]}
-    assert modes == {frozen.pid: "probe", other.pid: "patch"}
+    assert modes[frozen.pid] == "probe" and modes[other.pid] in ("patch", "memory")
     freezer.freeze(False)
     frozen.end_well()
     other.end_well()

@@ -395,13 +395,15 @@ def test_threads_without_tsc(waiting, program, record):
     assert found["work", ENTER] == found["work", EXIT] == recording.printed_calls(output)["work"] == 1000
 
 
-def test_budget_keeps_the_mode(busy, record):
+@pytest.mark.parametrize("mode", [MEMORY, "--sled-mode=auto"])
+def test_budget_keeps_the_mode(busy, record, mode):
     target = busy(pause_us=100)
-    recorded = record(MEMORY, "--no-samples", "--max-overhead=50%", "-p", target.pid, "-d", "200ms").finish().adds_up()
+    recorded = record(mode, "--no-samples", "--max-overhead=50%", "-p", target.pid, "-d", "200ms").finish().adds_up()
     assert in_memory(recorded) and recorded.totals["in_memory"] > 0
 
 
-def test_without_rdfsbase(busy, xprof, tmp_path):
+@pytest.mark.parametrize("mode", ["memory", "auto"])
+def test_without_rdfsbase(busy, xprof, tmp_path, mode):
     """A kernel that does not let programs use it, by what getauxval() says: patched sleds, and the reason wherever it belongs."""
     source, preload = tmp_path / "no.c", tmp_path / "no.so"
     source.write_text(
@@ -419,12 +421,13 @@ def test_without_rdfsbase(busy, xprof, tmp_path):
         return done
 
     why = "does not let programs use rdfsbase"
-    record = ("record", MEMORY, "--no-samples", "-p", target.pid)
+    record = ("record", f"--sled-mode={mode}", "--no-samples", "-p", target.pid)
     doctor = run("doctor", target.pid).stdout.splitlines()
     assert any(line.startswith("degraded  memory sleds") and why in line for line in doctor)
     assert any(line.endswith("its sleds can be patched") for line in doctor)
     assert f"  patched, not in memory: the kernel {why}" in run(*record, "--dry-run").stdout
-    assert why in run(*record, "-d", "100ms", "-o", directory).stderr
+    # Who has not asked for it is not told of it each time.
+    assert why in run(*record, "-d", "100ms", "-o", directory, *["-v"] * (mode == "auto")).stderr
     manifest = json.loads((directory / "manifest.json").read_text())
     assert why in manifest["processes"][0]["patched_because"]
     assert manifest["processes"][0]["objects"][0]["sled_mode"] == "patch"

@@ -28,10 +28,10 @@ PATCH = "--sled-mode=patch"
 
 
 def patched(recorded):
-    """Whether the sleds of every object of the recording were patched."""
+    """Whether the sleds of every object of the recording were patched, with calls in memory or not."""
     objects = [o for p in recorded.manifest["processes"] for o in p["objects"]]
     assert objects
-    return all(o["sled_mode"] == "patch" for o in objects)
+    return all(o["sled_mode"] in ("patch", "memory") for o in objects)
 
 
 def has_patches(pid):
@@ -40,7 +40,7 @@ def has_patches(pid):
 
 
 def stubs(pid):
-    return pathlib.Path(f"/proc/{pid}/maps").read_text().count("/memfd:xprof ")
+    return len(re.findall(" r-xp .*/memfd:xprof ", pathlib.Path(f"/proc/{pid}/maps").read_text()))
 
 
 # What it does to the target.

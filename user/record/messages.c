@@ -111,8 +111,8 @@ void xp_announce_cost(const struct xp_recording *recording, const struct xp_cost
 
 	if (mode == XP_SLED_MODE_OPTION_PROBE && hits->stepped > hits->stub)
 		cheaper = ", or omit --sled-mode probe";
-	else if (mode != XP_SLED_MODE_OPTION_MEMORY && hits->stub > hits->stepped)
-		cheaper = ", or use --sled-mode memory";
+	else if (mode == XP_SLED_MODE_OPTION_PATCH && hits->stub > hits->stepped)
+		cheaper = ", or omit --sled-mode patch";
 	xp_call_rates_format(rate, sizeof(rate), seen->calls_per_s);
 	snprintf(call, sizeof(call), seen->call_ns < 1000 ? "%.0f ns" : "%.1f us",
 		 seen->call_ns < 1000 ? seen->call_ns : seen->call_ns / 1000);

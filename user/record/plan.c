@@ -71,7 +71,7 @@ int xp_plan_make(struct xp_plan *plan, const struct xp_options *options, const s
 	if (err)
 		return err;
 	plan->may_patch = plan->sleds && options->sled_mode != XP_SLED_MODE_OPTION_PROBE && may_patch_new(options);
-	plan->memory = plan->may_patch && options->sled_mode == XP_SLED_MODE_OPTION_MEMORY;
+	plan->memory = plan->may_patch && options->sled_mode != XP_SLED_MODE_OPTION_PATCH;
 	plan->no_memory = plan->memory ? xp_stub_why_no_fsgsbase() : NULL;
 	if (plan->no_memory)
 		plan->memory = false;

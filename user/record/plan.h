@@ -26,7 +26,7 @@ struct xp_plan {
 	bool all_processes;	     /* probes are on all processes that map an object: --follow, --exec */
 	bool may_patch;		     /* sleds are to be patched where possible */
 	bool memory;		     /* calls of patched sleds are to be recorded in memory where possible */
-	const char *no_memory;	     /* why they are not, though asked for; NULL: they are */
+	const char *no_memory;	     /* why they cannot be, in no process; NULL: they can, or are not to be */
 	enum xp_stub_form stub_form; /* may_patch only, see xp_plan_choose_stub() */
 	struct stat exec_file;	     /* --exec */
 };

@@ -394,6 +394,15 @@ static bool may_sleep_long(const struct xp_recording *recording)
 	return true;
 }
 
+static bool all_in_memory(const struct xp_recording *recording)
+{
+	for (const struct xp_process *process = recording->traced.processes.first_live; process;
+	     process = process->next_live)
+		if (process->functions.range_count && !process->rings)
+			return false;
+	return recording->plan.memory;
+}
+
 /*
  * A flight recorder whose targets record in memory. Records of BPF are few, but for arguments; those of threads whose
  * ring is being read wake the reader.
@@ -402,8 +411,8 @@ static bool is_idle(const struct xp_recording *recording, int fill)
 {
 	const struct xp_options *options = recording->options;
 
-	return options->flight_bytes && recording->plan.memory && !options->args && !options->triggers.count &&
-	       !recording->sampling.sampler && !fill;
+	return options->flight_bytes && !options->args && !options->triggers.count && !recording->sampling.sampler &&
+	       !fill && all_in_memory(recording);
 }
 
 static uint64_t longest_poll_ns(const struct xp_recording *recording, int fill)

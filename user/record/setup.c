@@ -105,8 +105,8 @@ static int setup_kernel(struct xp_recording *recording)
 	int err = open_bpf_side(recording);
 
 	if (!err && recording->plan.memory && !xp_programs_know_tsc(&recording->bpf.programs)) {
-		xp_info("sleds are patched, but their calls are not recorded in memory: the kernel does not tell which "
-			"threads may not read the TSC (PR_SET_TSC in prctl(2))");
+		recording->plan.no_memory =
+		    "the kernel does not tell which threads may not read the TSC (PR_SET_TSC in prctl(2))";
 		recording->plan.memory = false;
 	}
 	if (!err && recording->plan.memory)

@@ -329,7 +329,10 @@ static void explain_excess(const struct xp_recording *recording)
 			100 * share);
 }
 
-/* Prints how calls were recorded: by mode, if not all in memory though they could have been. */
+/*
+ * Prints how calls were recorded: by mode, if not all in memory though they could have been. With --sled-mode auto,
+ * those that cannot are told by process.
+ */
 static void print_modes(const struct xp_recording *recording)
 {
 	size_t memory = 0, patched = 0, probed = 0;
@@ -347,7 +350,8 @@ static void print_modes(const struct xp_recording *recording)
 		patched += by_patches && !in_memory;
 		probed += process->functions.range_count && !by_patches;
 	}
-	if (recording->plan.memory && patched + probed)
+	if (recording->plan.memory && patched + probed &&
+	    (memory || recording->options->sled_mode == XP_SLED_MODE_OPTION_MEMORY))
 		xp_info("calls recorded in memory: of %zu processes; by patched sleds: of %zu; by probes: of %zu",
 			memory, patched, probed);
 }
