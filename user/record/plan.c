@@ -54,6 +54,14 @@ static bool may_patch_new(const struct xp_options *options)
 	return !(options->max_overhead > 0) && (!options->exec_path || asked);
 }
 
+/* Why no process is to record its calls in memory; NULL: it may. */
+static const char *why_no_memory(const struct xp_options *options)
+{
+	if (options->flight_bytes && options->sled_mode == XP_SLED_MODE_OPTION_AUTO)
+		return "--flight holds more calls without it, and knows which were open; --sled-mode memory costs less";
+	return xp_stub_why_no_fsgsbase();
+}
+
 int xp_plan_make(struct xp_plan *plan, const struct xp_options *options, const struct xp_preflight *preflight,
 		 char *why, size_t why_size)
 {
@@ -72,7 +80,7 @@ int xp_plan_make(struct xp_plan *plan, const struct xp_options *options, const s
 		return err;
 	plan->may_patch = plan->sleds && options->sled_mode != XP_SLED_MODE_OPTION_PROBE && may_patch_new(options);
 	plan->memory = plan->may_patch && options->sled_mode != XP_SLED_MODE_OPTION_PATCH;
-	plan->no_memory = plan->memory ? xp_stub_why_no_fsgsbase() : NULL;
+	plan->no_memory = plan->memory ? why_no_memory(options) : NULL;
 	if (plan->no_memory)
 		plan->memory = false;
 	if (options->exec_path && stat(options->exec_path, &plan->exec_file))
