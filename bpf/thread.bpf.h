@@ -26,12 +26,20 @@ extern __u64 tasks_lost;
 extern __u64 told_round;
 #define TOLD_ROUND_SHIFT 48 /* above a user's address */
 
-/* Threads that fell through to the uprobe -> the fs base that the loader was told of, and in which round. */
+/*
+ * Threads that fell through to the uprobe -> what the loader was told of them. Each time makes the loader work, and a
+ * thread can have another fs base for each call, so it is told once a millisecond at most.
+ */
+#define TOLD_PAUSE_NS 1000000
+struct told {
+	__u64 fs_base; /* and in which round */
+	__u64 ns;
+};
 extern struct told_threads {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 16384);
 	__type(key, __u32);
-	__type(value, __u64);
+	__type(value, struct told);
 } told_threads SEC(".maps");
 
 /*
@@ -100,17 +108,20 @@ static __always_inline bool record_thread(__u64 pid_tgid, struct task_struct *ta
 	return true;
 }
 
-/* A thread that has no call ring, or a full one: told once for each fs base that it has. */
+/* A thread that has no call ring, or a full one: told once for each fs base that it has for longer. */
 static __always_inline void tell_thread(__u64 pid_tgid, __u64 fs_base)
 {
 	__u32 tid = pid_tgid;
-	__u64 *told = bpf_map_lookup_elem(&told_threads, &tid);
-	__u64 now_told = fs_base | told_round << TOLD_ROUND_SHIFT;
+	const struct told *told = bpf_map_lookup_elem(&told_threads, &tid);
+	struct told now_told = { .fs_base = fs_base | told_round << TOLD_ROUND_SHIFT };
 	struct task_struct *task = (struct task_struct *)bpf_get_current_task();
 
-	if (told && *told == now_told)
+	if (told && told->fs_base == now_told.fs_base)
 		return;
-	if (record_thread(pid_tgid, task, fs_base, CLONE_VM | CLONE_THREAD, 0, XP_EVENT_THREAD))
+	now_told.ns = bpf_ktime_get_ns();
+	if (told && now_told.ns - told->ns < TOLD_PAUSE_NS)
+		return;
+	if (record_thread(pid_tgid, task, fs_base, CLONE_VM | CLONE_THREAD | XP_TASK_TOLD, 0, XP_EVENT_THREAD))
 		bpf_map_update_elem(&told_threads, &tid, &now_told, BPF_ANY);
 }
 

@@ -109,7 +109,10 @@ _Static_assert(sizeof(struct xp_event_payload) == 40, "xp_event_payload");
 struct xp_event_task {
 	/* The task that runs, ends or is created. EXEC: tid is the thread that executed, before it took pid. */
 	struct xp_event head;
-	__u32 ppid;	 /* FORK: the parent's thread group */
+	union {
+		__u32 ppid;   /* FORK: the parent's thread group */
+		__u32 no_tsc; /* EXIT_*: 1: the task may not execute rdtsc, as in XP_TASK_NO_TSC */
+	};
 	__u32 exit_code; /* EXIT_*: as in wait(2) */
 	union {
 		__u32 execs;	  /* EXEC: the count in `targets` for the process, including this exec */
@@ -127,6 +130,8 @@ _Static_assert(sizeof(struct xp_event_task) == 64, "xp_event_task");
 
 /* In clone_flags: it may not execute rdtsc (PR_SET_TSC), which a call ring takes. fs_base is 0 then. */
 #define XP_TASK_NO_TSC (1ull << 63)
+/* In clone_flags: no birth, but a thread that runs without a ring of its own, or with a full one. */
+#define XP_TASK_TOLD (1ull << 62)
 struct xp_event_thread {
 	struct xp_event head; /* pid: the process whose memory it shares; tid: the new task */
 	__u64 fs_base;	      /* of the new task, before its first instruction; 0: it can have no call ring */

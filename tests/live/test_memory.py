@@ -395,6 +395,44 @@ def test_threads_without_tsc(waiting, program, record):
     assert found["work", ENTER] == found["work", EXIT] == recording.printed_calls(output)["work"] == 1000
 
 
+def test_thread_that_forbids_itself_the_tsc(memory):
+    """The stub's rdtsc kills it: who records it is told why, and has its calls until then."""
+    process, recorded = memory("forbid_tsc", 100)
+    assert process.returncode == -signal.SIGSEGV
+    told = f"its thread {process.pid} forbade itself to read the TSC (PR_SET_TSC in prctl(2)) while its calls were recorded"
+    assert recorded.messages.count(told) == 1 and "record it with --sled-mode patch" in recorded.messages
+    found = recorded.log().calls()
+    assert found["work", ENTER] == found["inner", ENTER] == found["work", EXIT] == 100
+    # The entry that killed it was reserved.
+    assert recorded.totals["lost"]["total"] == 1
+
+
+def cpu_s(process):
+    fields = pathlib.Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def test_flood_of_fs_bases(program, record, start):
+    """A thread that has another one for each call makes xprof work little more than one that records through the kernel."""
+    spent = {}
+    for mode in ("patch", "memory"):
+        process = start([program("live/programs/memory.c", "-O1"), "wait", "flood", 20000])
+        assert process.stdout.readline() == "ready\n"
+        session = record(f"--sled-mode={mode}", "--no-samples", "-p", process.pid).wait_attached()
+        before = cpu_s(session.process)
+        process.send_signal(signal.SIGUSR1)
+        assert process.stdout.readline() == "ready\n"
+        time.sleep(0.3)
+        spent[mode] = cpu_s(session.process) - before
+        process.send_signal(signal.SIGUSR1)
+        assert process.wait(60) == 0
+        recorded = session.finish().adds_up()
+        # A ring that it has again, before xprof has taken its key away, is nobody's.
+        assert recorded.totals["seen"] == 80001
+        assert recorded.totals["lost"]["total"] <= (400 if mode == "memory" else 0)
+    assert spent["memory"] < 2 * spent["patch"] + 0.1, spent
+
+
 @pytest.mark.parametrize("mode", [MEMORY, "--sled-mode=auto"])
 def test_budget_keeps_the_mode(busy, record, mode):
     target = busy(pause_us=100)

@@ -291,13 +291,16 @@ int xp_follow_task(struct xp_recording *recording, const struct xp_event *record
 	case XP_EVENT_THREAD_GONE:
 		return xp_processes_end_task(&recording->traced.processes, (const struct xp_event_thread *)record, tsc);
 	case XP_EVENT_EXIT_THREAD:
-		if (process)
+		if (process) {
+			xp_process_explain_end(process, task);
 			process->signal = task->exit_code & 0x7f;
+		}
 		err = xp_processes_end_calls(&recording->traced.processes, task, tsc);
 		return err ? err : xp_processes_end_thread(&recording->traced.processes, record->tid);
 	case XP_EVENT_EXIT_PROCESS:
 		if (!process)
 			return 0;
+		xp_process_explain_end(process, task);
 		process->signal = task->exit_code & 0x7f; /* like WTERMSIG() */
 		xp_process_ran(process, task->cpu_ns);
 		return on_end(recording, process);

@@ -31,6 +31,7 @@ struct xp_process_attaching {
 	bool inherits;	      /* its patched sleds are those of its parent */
 	bool denied;	      /* its sleds are skipped for lack of a capability */
 	bool has_no_tsc;      /* some of its threads cannot have a call ring */
+	bool killed_by_tsc;   /* the stub's rdtsc has killed one of its threads */
 	/* xp_follow_check() found that it no longer runs, though no record has reported its end. */
 	bool missing;
 	int stops_when_loaded; /* calls of _dl_debug_state() after which all its objects are loaded; 0: static */
@@ -53,6 +54,7 @@ struct xp_ring_reading {
 	uint64_t ticks;	       /* time that reading took */
 	uint64_t calls;	       /* calls that were read */
 	uint64_t frames;       /* frames that were looked at for them */
+	uint64_t told_ticks;   /* time for rings of threads that were told of, and not born */
 	/* In this turn: */
 	uint64_t work;	     /* frames that were looked at */
 	uint64_t until_tsc;  /* when it ends; 0: when all calls are taken */

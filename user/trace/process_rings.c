@@ -36,6 +36,11 @@
  */
 #define SOUGHT_FRAMES_A_CALL 512
 #define SOUGHT_FRAMES (16ull * XP_RING_WORK)
+/*
+ * How long in a second xprof gives rings to threads of one process that say that they have none, some thousand times.
+ * Its threads can say so at each call, of fs bases that they make up. Those that come later enter the kernel meanwhile.
+ */
+#define TOLD_NS 50000000
 /* Rings that wrap are read before records of BPF: so many calls of a process in one turn. Later ones come later. */
 #define WINDOW_CALLS (512u << 10)
 
@@ -428,16 +433,13 @@ static int take_before_task(struct xp_process *process, struct xp_thread_ring *r
 	return xp_processes_end_thread(process->all, ring->left_tid) ?: err;
 }
 
-int xp_processes_begin_task(struct xp_processes *processes, const struct xp_event_thread *event, uint64_t tsc)
+static int begin_task(struct xp_process *process, const struct xp_event_thread *event, uint64_t tsc)
 {
-	struct xp_process *process = xp_processes_find(processes, (pid_t)event->head.pid);
 	bool borrows = event->clone_flags & CLONE_VFORK && !(event->clone_flags & CLONE_THREAD);
 	struct xp_thread_ring *ring;
 	size_t index;
 	int err = 0;
 
-	if (!process || !process->rings)
-		return 0;
 	if (event->clone_flags & XP_TASK_NO_TSC && !process->attaching.has_no_tsc) {
 		xp_info("process %d (%s): threads that may not read the TSC (PR_SET_TSC in prctl(2)) are recorded "
 			"through the kernel, not in memory",
@@ -465,6 +467,25 @@ int xp_processes_begin_task(struct xp_processes *processes, const struct xp_even
 	return err;
 }
 
+int xp_processes_begin_task(struct xp_processes *processes, const struct xp_event_thread *event, uint64_t tsc)
+{
+	struct xp_process *process = xp_processes_find(processes, (pid_t)event->head.pid);
+	const uint64_t begin_tsc = xp_clock_now_tsc();
+	int err;
+
+	if (!process || !process->rings)
+		return 0;
+	if (!(event->clone_flags & XP_TASK_TOLD))
+		return begin_task(process, event, tsc);
+	if (process->reading.told_ticks > xp_clock_ticks(processes->clock, TOLD_NS)) {
+		process->rings->refused = true;
+		return 0;
+	}
+	err = begin_task(process, event, tsc);
+	process->reading.told_ticks += xp_clock_now_tsc() - begin_tsc;
+	return err;
+}
+
 int xp_processes_end_task(struct xp_processes *processes, const struct xp_event_thread *event, uint64_t tsc)
 {
 	struct xp_process *process = xp_processes_find(processes, (pid_t)event->head.pid);
@@ -485,6 +506,19 @@ int xp_processes_end_task(struct xp_processes *processes, const struct xp_event_
 	}
 	/* One with TLS of its own has a ring of its own. */
 	return end_calls(process, (pid_t)event->head.tid, 0, 0, tsc) ?: err;
+}
+
+void xp_process_explain_end(struct xp_process *process, const struct xp_event_task *event)
+{
+	const pid_t tid = (pid_t)event->head.tid;
+
+	if (!event->no_tsc || (event->exit_code & 0x7f) != SIGSEGV || process->attaching.killed_by_tsc ||
+	    !process->rings || !xp_call_rings_of(process->rings, tid))
+		return;
+	process->attaching.killed_by_tsc = true;
+	xp_warn("process %d (%s) died because its thread %d forbade itself to read the TSC (PR_SET_TSC in prctl(2)) "
+		"while its calls were recorded in memory; record it with --sled-mode patch",
+		process->pid, process->comm, tid);
 }
 
 int xp_processes_end_calls(struct xp_processes *processes, const struct xp_event_task *event, uint64_t tsc)

@@ -28,6 +28,11 @@ int xp_process_take_windows(struct xp_process *process, uint64_t done_tsc);
 int xp_processes_begin_task(struct xp_processes *processes, const struct xp_event_thread *event, uint64_t tsc);
 int xp_processes_end_task(struct xp_processes *processes, const struct xp_event_thread *event, uint64_t tsc);
 
+/*
+ * A thread has ended. If it had a ring and forbade itself to read the TSC, the stub's next rdtsc killed it: says so,
+ * once for a process.
+ */
+void xp_process_explain_end(struct xp_process *process, const struct xp_event_task *event);
 /* A thread has ended at that TSC: takes its last calls. Its ring is for the next thread. */
 int xp_processes_end_calls(struct xp_processes *processes, const struct xp_event_task *event, uint64_t tsc);
 /* The process ends, or is no longer recorded: takes all that is left, and drops the rings. */

@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/wait.h>
@@ -224,13 +225,37 @@ UNTRACED static void scribble(long count)
 	wait_for_go(go_argc, go_argv);
 }
 
+/* Each call has another fs base. Nothing here uses TLS meanwhile. Waits when done. */
+__attribute__((target("fsgsbase"))) UNTRACED static void flood(long count)
+{
+	const unsigned long fs_base = __builtin_ia32_rdfsbase64();
+
+	for (long i = 0; i < count; i++) {
+		__builtin_ia32_wrfsbase64(fs_base + 4096 * (unsigned long)(1 + i % 200));
+		work(i);
+	}
+	__builtin_ia32_wrfsbase64(fs_base);
+	calls_of_work += count;
+	calls_of_inner += count;
+	wait_for_go(go_argc, go_argv);
+}
+
+/* The stub's rdtsc kills it then. */
+UNTRACED static void forbid_tsc(long count)
+{
+	work_often((void *)count);
+	prctl(PR_SET_TSC, PR_TSC_SIGSEGV);
+	work_often((void *)1);
+}
+
 int main(int argc, char **argv)
 {
 	static const struct {
 		const char *name;
 		void (*run)(long count);
-	} ways[] = { { "fast", fast },	{ "threads", threads }, { "signals", signals }, { "vfork", vforks },
-		     { "fork", forks }, { "shared", shared },	{ "steal", steal },	{ "scribble", scribble } };
+	} ways[] = { { "fast", fast },	 { "threads", threads },      { "signals", signals }, { "vfork", vforks },
+		     { "fork", forks },	 { "shared", shared },	      { "steal", steal },     { "scribble", scribble },
+		     { "flood", flood }, { "forbid_tsc", forbid_tsc } };
 	long count;
 
 	if (argc < 4)
