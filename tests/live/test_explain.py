@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""xprof explain of a server whose faults are known: it names the cause of each slow request."""
+import json
+import signal
+
+import pytest
+
+import project
+
+pytestmark = pytest.mark.uprobes
+
+FAULT_NS = 60_000_000  # how long a lock is held, and how long an answer takes
+
+
+@pytest.fixture(scope="module")
+def faults(program):
+    return program("live/programs/three_faults.c", "-O2", "-g", "-D_GNU_SOURCE", "-pthread", project.no_runtime())
+
+
+def names(wait):
+    return "".join(f"{name} " for name in wait["stack"])
+
+
+def test_three_faults(xprof, record, waiting, faults):
+    """A lock held across a sleep, a slow answer of a storage, a thread beside a busy neighbour."""
+    if "--off-cpu" not in xprof("help", "record").stdout:
+        pytest.skip("this xprof records no waits")
+    process = waiting(faults, 4000)
+    session = record("--off-cpu", "-p", process.pid).wait_attached()
+    process.send_signal(signal.SIGUSR1)
+    assert process.stdout.readline() == "done\n"
+    assert process.stdout.readline() == "ready\n"
+    recorded = session.stop().adds_up()
+    done = xprof("explain", "--json", "--slowest=30", "--function=handle_request", recorded.directory)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["functions"][0]["calls"] == 4000 and found["has_waits"]
+    calls = found["slow_calls"]
+    assert all(call["thread"] == "worker" and call["callers"] == ["serve"] for call in calls)
+    for call in calls:
+        assert sum(call["time"].values()) == call["duration_ns"]
+
+    (reading,) = [call for call in calls if any(callee["function"] == "load_block" for callee in call["callees"])]
+    assert reading["time"]["blocked_ns"] >= 0.9 * FAULT_NS
+    answer = reading["waits"][0]
+    assert answer["state"] == "sleeping" and "load_block handle_request " in names(answer)
+    assert answer["waker"]["name"] == "storage" and "sleep_ms storage " in names(answer["waker"]["meanwhile"])
+
+    # Of both workers, which may wait for the lock one behind the other, the first to get it.
+    locked = [(call, wait) for call in calls for wait in call["waits"]
+              if wait["state"] == "lock" and wait["waker"] and wait["waker"]["name"] == "refresher"]
+    assert locked
+    for call, wait in locked:
+        assert "lookup handle_request " in names(wait)
+        assert "sleep_ms refresher " in names(wait["waker"]["meanwhile"])
+        assert wait["blocked_ns"] >= 0.5 * call["time"]["blocked_ns"]
+
+    (starved,) = [call for call in calls if any(callee["function"] == "compute" for callee in call["callees"])]
+    assert starved["cause"] == "runnable" and starved["time"]["on_cpu_ns"] >= 2_000_000
+    assert starved["callees"][0]["function"] == "compute"
+    assert starved["neighbour"]["cpu"] == 0 and starved["neighbour"]["thread"]["name"] == "busy"
+    assert starved["waits"][0]["state"] == "preempted" and "compute handle_request " in names(starved["waits"][0])
+
+    common = {(part["kind"], part["what"].split(" (")[0]) for part in found["in_common"]}
+    assert {("callee", "compute"), ("runnable", ""), ("neighbour", "busy")} <= common
