@@ -203,8 +203,9 @@ test:
 # Unless -j says otherwise.
 all_cpus = $(if $(filter -j%,$(MAKEFLAGS)),,-j$(shell nproc))
 pytest = O=$(O) CLANG=$(CLANG) $(PYTHON) -B -m pytest
-# No more than CPUs: with 3 and 4 workers on 2 CPUs, attaching took more than 10 s at times.
-WORKERS ?= $(shell $(PYTHON) -c 'import os, xdist; print(len(os.sched_getaffinity(0)))' 2>/dev/null || echo 0)
+# Two for a CPU: a test waits for the kernel, which attaches and detaches probes, for two thirds of its time. On a machine
+# with much other work, attaching takes more than 10 s at times, which ends a recording: WORKERS=2 is for that.
+WORKERS ?= $(shell $(PYTHON) -c 'import os, xdist; print(2 * len(os.sched_getaffinity(0)))' 2>/dev/null || echo 0)
 workers = $(patsubst %,-n % --dist loadgroup,$(filter-out 0,$(WORKERS)))
 
 build-tests: all unit fuzz $(EXAMPLES)
