@@ -42,7 +42,7 @@ static void write_all(struct xp_model *model)
 	FILE *out = fopen("/dev/null", "w");
 
 	CHECK(out);
-	for (int by = XP_MODEL_BY_PROCESS; by <= XP_MODEL_BY_NONE; by++) {
+	for (int by = XP_MODEL_BY_PROCESS; by < XP_MODEL_GROUPS; by++) {
 		const struct xp_export_options options = { .by = (enum xp_model_group)by };
 
 		CHECK(!xp_export_folded(out, model, &options));

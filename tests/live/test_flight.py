@@ -88,7 +88,7 @@ def test_killed_by_a_signal(xprof, record, rounds):
     # It stood in last(), which all_rounds() had called, which main() had called before the recording began.
     said = "in last, called by all_rounds"
     assert f"which was killed by signal 11 (SEGV) {said}\n" in recorded.messages
-    assert re.search(rf"{re.escape(log.path.name)}  [\d.]+ MB, killed by SIGSEGV {said}\n", recorded.messages)
+    assert re.search(rf"{re.escape(log.path.name)}  [\d.]+ [KM]B, killed by SIGSEGV {said}\n", recorded.messages)
     (caller,) = log.flight["open_calls"]
     assert caller["tid"] == process.pid and [call["name"] for call in caller["calls"]] == ["last", "all_rounds"]
     everything = [*truth(0, count), ("last", ENTER)]

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """A recording of the whole machine, with many short processes in a control group of their own."""
+import json
 import os
 import pathlib
 import shutil
@@ -51,3 +52,44 @@ def test_control_groups_and_cpus(machine, group):
     its = {e["comm"] for e in said["profiles"] if e.get("cgroup") == "/" + group.name}
     assert "brief" in its and not any(comm.startswith("xprof") for comm in its), its
     assert said["cpus"] == len(os.sched_getaffinity(0))
+
+
+@pytest.fixture(scope="module")
+def reported(machine, xprof):
+    done = xprof("report", "--json", machine.directory)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_report_of_the_machine(reported, machine, group):
+    """All samples are there once, however they are told apart."""
+    said, found = machine.manifest["samples"], reported["machine"]
+    assert (found["samples"], found["kernel_samples"], found["cpus"]) == (said["written"], said["kernel"], said["cpus"])
+    assert found["idle_ns"] == max(found["cpus"] * found["length_ns"] - found["cpu_ns"], 0)
+    for shares in (found["programs"], found["cgroups"]):
+        assert sum(s["samples"] for s in shares) == said["written"]
+        assert sum(s["processes"] for s in shares) == len(said["profiles"])
+    (brief,) = [p for p in found["programs"] if p["name"] == "brief"]
+    assert brief["processes"] == SHORT and brief["cpu_ns"] >= 0.9 * SHORT * CPU_S * 1e9
+    (its,) = [p for p in found["cgroups"] if p["name"] == "/" + group.name]
+    assert its["processes"] >= SHORT and its["samples"] >= brief["samples"]
+    spin = [f for f in reported["all"]["functions"] if f["function"] == "spin" and f["object"].startswith("brief")]
+    assert len(spin) == 1 and spin[0]["flat"] > brief["samples"] / 2
+
+
+@pytest.mark.parametrize("by", ["comm", "thread", "cpu", "cgroup", "none"])
+def test_groups_have_all_samples(xprof, machine, reported, by):
+    done = xprof("report", "--json", "--by", by, machine.directory)
+    groups = json.loads(done.stdout)["groups"]
+    assert sum(g["samples"] for g in groups) == reported["machine"]["samples"], done.stderr
+    if by == "cpu":
+        assert {g["name"] for g in groups} <= {f"cpu {i}" for i in range(os.cpu_count())} and len(groups) > 1
+    if by == "thread":
+        assert all(g["tid"] for g in groups) and sum(g["name"].startswith("brief (") for g in groups) == SHORT
+
+
+@pytest.mark.parametrize("by", ["comm", "cpu"])
+def test_trees_have_all_samples(xprof, machine, reported, by):
+    done = xprof("report", "--json", "--tree", "--by", by, machine.directory)
+    nodes = json.loads(done.stdout)["nodes"]
+    assert sum(n["self"] for n in nodes) == nodes[0]["total"] == reported["machine"]["samples"], done.stderr

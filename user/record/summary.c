@@ -64,12 +64,23 @@ static void print_account(const struct xp_recording *recording, const struct xp_
 	xp_put_line(stderr, "    llvm-xray account %s -instr_map=%s", log.text, map.text);
 }
 
+#define SIZE_TEXT_BYTES 32
+
+/* The log of a short recording is no 0.0 MB. */
+static void size_text(char *to, size_t size, uint64_t bytes)
+{
+	if (bytes < 100000)
+		snprintf(to, size, "%.1f KB", (double)bytes / 1e3);
+	else
+		snprintf(to, size, "%.1f MB", (double)bytes / 1e6);
+}
+
 /* Prints the log with the most records, and the commands for it. */
 static void print_logs(const struct xp_recording *recording)
 {
 	const struct xp_process *most = NULL;
 	const char *dir = recording->outdir.path;
-	char others[64] = "";
+	char others[64] = "", size[SIZE_TEXT_BYTES];
 	size_t count = 0;
 
 	for (const struct xp_process *process = recording->traced.processes.first; process; process = process->next) {
@@ -81,7 +92,8 @@ static void print_logs(const struct xp_recording *recording)
 		return;
 	if (count > 1)
 		snprintf(others, sizeof(others), ", the one of %zu logs with the most records", count);
-	xp_put_line(stderr, "  %s/%s  %.1f MB%s%s", dir, most->log.name, most->log.bytes / 1e6,
+	size_text(size, sizeof(size), most->log.bytes);
+	xp_put_line(stderr, "  %s/%s  %s%s%s", dir, most->log.name, size,
 		    xp_summary_has_other_version(recording, most) ? ", version 5: it has typed events" : "", others);
 	print_account(recording, most, most->log.name);
 }
@@ -136,8 +148,8 @@ static void print_perf(const struct xp_recording *recording)
 			" functions are not in the jitdumps, because they are too large or there was no room",
 			jit.functions_lost);
 	if (jit.bytes)
-		xp_put_line(stderr, "  %s/jit-*.dump  %" PRIu64 " functions, %.1f KB", dir, jit.functions,
-			    jit.bytes / 1e3);
+		xp_put_line(stderr, "  %s/jit-*.dump  %" PRIu64 " function%s, %.1f KB", dir, jit.functions,
+			    jit.functions == 1 ? "" : "s", jit.bytes / 1e3);
 	if (!perf || !xp_perf_out_samples(perf))
 		return;
 	xp_put_line(stderr, "  %s/%s  %" PRIu64 " samples, %.1f KB%s", dir, name, xp_perf_out_samples(perf),
@@ -169,7 +181,7 @@ static void print_flights(const struct xp_recording *recording)
 {
 	const struct xp_flight_log *log = NULL;
 	const struct xp_process *whose = NULL;
-	char calls[XP_FLIGHT_CALLS_TEXT_BYTES], killed[64] = "", others[48] = "";
+	char calls[XP_FLIGHT_CALLS_TEXT_BYTES], killed[64] = "", others[48] = "", size[SIZE_TEXT_BYTES];
 	const char *before = "";
 	size_t count = 0;
 
@@ -197,8 +209,9 @@ static void print_flights(const struct xp_recording *recording)
 		xp_flight_calls_text(calls, sizeof(calls), whose, log);
 	if (calls[0] && !killed[0])
 		before = log->cause == XP_FLIGHT_TRIGGER ? ", " : ", ends";
-	xp_put_line(stderr, "  %s/%s  %.1f MB%s%s%s%s", recording->outdir.path, log->name, log->bytes / 1e6, others,
-		    killed, before, calls);
+	size_text(size, sizeof(size), log->bytes);
+	xp_put_line(stderr, "  %s/%s  %s%s%s%s%s", recording->outdir.path, log->name, size, others, killed, before,
+		    calls);
 	print_account(recording, whose, log->name);
 }
 
@@ -233,9 +246,10 @@ static void print_jit(const struct xp_recording *recording)
 		functions += image->jit ? xp_jit_functions(image->jit) : 0;
 	}
 	if (named + unnamed)
-		xp_info("%" PRIu64 " samples in JIT code = %" PRIu64 " in a known function + %" PRIu64
-			" without a name; %" PRIu64 " functions known",
-			named + unnamed, named, unnamed, functions);
+		xp_info("%" PRIu64 " sample%s in JIT code = %" PRIu64 " in a known function + %" PRIu64
+			" without a name; %" PRIu64 " function%s known",
+			named + unnamed, named + unnamed == 1 ? "" : "s", named, unnamed, functions,
+			functions == 1 ? "" : "s");
 }
 
 static void print_samples(const struct xp_recording *recording, const struct xp_totals *totals)

@@ -10,6 +10,8 @@
 #include "base/util.h"
 #include "report/model.h"
 
+#define ID_MASK ((UINT64_C(1) << 22) - 1)
+
 /* ---- what manifests say ---- */
 
 static const struct xp_facts *facts_of(const struct xp_report_groups *groups, const char *directory)
@@ -153,14 +155,16 @@ int xp_report_groups_process(struct xp_report_groups *groups, size_t process, si
 	return find_table(groups, (uintptr_t) new.name, &new, table);
 }
 
-int xp_report_groups_thread(struct xp_report_groups *groups, uint64_t pid, uint64_t tid, const char *thread,
-			    size_t *table)
+/* A thread that runs another program is another one. The kernel's ids have at most 22 bits. */
+int xp_report_groups_thread(struct xp_report_groups *groups, const struct xp_model_process *process, uint64_t tid,
+			    const char *thread, size_t *table)
 {
-	struct xp_report_table new = { .pid = pid, .tid = tid };
+	struct xp_report_table new = { .pid = process->pid, .image = process->image, .tid = tid };
+	uint64_t key = (uint64_t)process->image << 44 | (process->pid & ID_MASK) << 22 | (tid & ID_MASK);
 	char label[XP_MODEL_LABEL_BYTES];
 
 	new.name = xp_symbolizer_text(groups->tables->symbolizer, xp_model_label(label, sizeof(label), thread, tid));
-	return find_table(groups, pid << 32 | (tid & UINT32_MAX), &new, table);
+	return find_table(groups, key, &new, table);
 }
 
 int xp_report_groups_logged(struct xp_report_groups *groups, size_t process, uint64_t tid, size_t *table)
@@ -169,11 +173,13 @@ int xp_report_groups_logged(struct xp_report_groups *groups, size_t process, uin
 	const struct xp_facts *facts = facts_of(groups, from->directory);
 	const char *name = xp_facts_thread(facts, from->pid, from->image, tid);
 
+	const struct xp_model_process its = { .pid = from->pid, .image = (uint32_t)from->image };
+
 	if (groups->tables->by != XP_MODEL_BY_THREAD)
 		return xp_report_groups_process(groups, process, table);
 	if (!name)
 		name = xp_facts_comm(facts, from->pid, from->image);
-	return xp_report_groups_thread(groups, from->pid, tid, name ? name : from->name, table);
+	return xp_report_groups_thread(groups, &its, tid, name ? name : from->name, table);
 }
 
 int xp_report_groups_cpu(struct xp_report_groups *groups, uint32_t cpu, size_t *table)

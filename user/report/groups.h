@@ -4,6 +4,7 @@
 #define XPROF_REPORT_GROUPS_H
 
 #include "report/facts.h"
+#include "report/model.h"
 #include "report/report.h"
 #include "report/rows.h"
 
@@ -50,8 +51,8 @@ int xp_report_groups_process(struct xp_report_groups *groups, size_t process, si
 /* That of a thread in a log, unless CPUs are told apart. */
 int xp_report_groups_logged(struct xp_report_groups *groups, size_t process, uint64_t tid, size_t *table);
 /* thread: its name, which is cleaned. */
-int xp_report_groups_thread(struct xp_report_groups *groups, uint64_t pid, uint64_t tid, const char *thread,
-			    size_t *table);
+int xp_report_groups_thread(struct xp_report_groups *groups, const struct xp_model_process *process, uint64_t tid,
+			    const char *thread, size_t *table);
 /* XP_MODEL_CPU_UNKNOWN is one, too. */
 int xp_report_groups_cpu(struct xp_report_groups *groups, uint32_t cpu, size_t *table);
 

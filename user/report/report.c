@@ -193,7 +193,7 @@ static int find_table(struct making *making, const struct xp_model_sample *sampl
 	const struct xp_model_process *process = &making->model.processes[thread->process];
 
 	if (making->options->by == XP_MODEL_BY_THREAD)
-		return xp_report_groups_thread(&making->groups, process->pid, thread->tid, thread->name, table);
+		return xp_report_groups_thread(&making->groups, process, thread->tid, thread->name, table);
 	if (making->options->by == XP_MODEL_BY_CPU)
 		return xp_report_groups_cpu(&making->groups, sample->cpu, table);
 	return xp_report_groups_process(&making->groups, process->image - 1, table);
