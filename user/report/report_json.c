@@ -90,14 +90,22 @@ static void put_durations(FILE *out, const struct xp_durations *durations)
 	fprintf(out, "\"slowest_tid\":%" PRIu32 "}", durations->max_where);
 }
 
+/* The manifest may say anything. */
+static uint64_t ns_of(double seconds)
+{
+	return (uint64_t)(XP_MIN(XP_MAX(seconds, 0.0), 1e9) * 1e9);
+}
+
 static void put_taken_out(FILE *out, const struct xp_report_row *row)
 {
 	const struct xp_recorded_taken_out *taken = row->taken_out;
 
 	if (!taken)
 		return;
-	fprintf(out, ",\"taken_out\":{\"out_ns\":%.0f,\"counted_ns\":%.0f,\"calls_counted\":%" PRIu64 "}",
-		taken->out_s * 1e9, taken->counted_s * 1e9, taken->calls);
+	fputs(",\"taken_out\":{", out);
+	put_number(out, "out_ns", ns_of(taken->out_s));
+	put_number(out, "counted_ns", ns_of(taken->counted_s));
+	fprintf(out, "\"calls_counted\":%" PRIu64 "}", taken->calls);
 }
 
 static void put_row(FILE *out, const struct xp_report_table *table, const struct xp_report_row *row)
