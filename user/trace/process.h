@@ -54,11 +54,12 @@ struct xp_ring_reading {
 	uint64_t ticks;	       /* time that reading took */
 	uint64_t calls;	       /* calls that were read */
 	uint64_t frames;       /* frames that were looked at for them */
-	uint64_t told_ticks;   /* time for rings of threads that were told of, and not born */
+	/* As in struct xp_processes, when it was last looked at, the low 32 bits. */
+	uint32_t tasks_lost;
+	uint32_t told_us; /* time for rings of threads that were told of, and not born */
 	/* In this turn: */
-	uint64_t work;	     /* frames that were looked at */
-	uint64_t until_tsc;  /* when it ends; 0: when all calls are taken */
-	uint64_t tasks_lost; /* as in struct xp_processes, when it was last looked at */
+	uint64_t work;	    /* frames that were looked at */
+	uint64_t until_tsc; /* when it ends; 0: when all calls are taken */
 };
 
 /* Calls that patched sleds recorded by their uprobe for lack of a call ring, or of room in it. */

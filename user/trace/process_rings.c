@@ -40,7 +40,7 @@
  * How long in a second xprof gives rings to threads of one process that say that they have none, some thousand times.
  * Its threads can say so at each call, of fs bases that they make up. Those that come later enter the kernel meanwhile.
  */
-#define TOLD_NS 50000000
+#define TOLD_US 50000
 /* Rings that wrap are read before records of BPF: so many calls of a process in one turn. Later ones come later. */
 #define WINDOW_CALLS (512u << 10)
 
@@ -238,7 +238,8 @@ int xp_processes_take_before(struct xp_processes *processes, const struct xp_eve
 static void suspect(struct xp_process *process)
 {
 	struct xp_call_rings *rings = process->rings;
-	uint64_t lost = process->all->tasks_lost ? __atomic_load_n(process->all->tasks_lost, __ATOMIC_ACQUIRE) : 0;
+	uint32_t lost =
+	    process->all->tasks_lost ? (uint32_t)__atomic_load_n(process->all->tasks_lost, __ATOMIC_ACQUIRE) : 0;
 
 	if (lost == process->reading.tasks_lost)
 		return;
@@ -471,18 +472,21 @@ int xp_processes_begin_task(struct xp_processes *processes, const struct xp_even
 {
 	struct xp_process *process = xp_processes_find(processes, (pid_t)event->head.pid);
 	const uint64_t begin_tsc = xp_clock_now_tsc();
+	uint64_t told_us;
 	int err;
 
 	if (!process || !process->rings)
 		return 0;
 	if (!(event->clone_flags & XP_TASK_TOLD))
 		return begin_task(process, event, tsc);
-	if (process->reading.told_ticks > xp_clock_ticks(processes->clock, TOLD_NS)) {
+	if (process->reading.told_us > TOLD_US) {
 		process->rings->refused = true;
 		return 0;
 	}
 	err = begin_task(process, event, tsc);
-	process->reading.told_ticks += xp_clock_now_tsc() - begin_tsc;
+	/* Rounded up: what is told takes some time in any case. */
+	told_us = process->reading.told_us + xp_clock_ns(processes->clock, xp_clock_now_tsc() - begin_tsc) / 1000 + 1;
+	process->reading.told_us = (uint32_t)XP_MIN(told_us, UINT32_MAX);
 	return err;
 }
 
