@@ -372,21 +372,22 @@ static void test_endless(void **state)
 /* A smaller file overtakes those that the process does not have yet. */
 static void test_smallest_first(void **state)
 {
+	enum { SENT = 8 }; /* as in cfi_tables.c */
 	struct xp_cfi_tables *tables = start();
 	int slow = endless_cfi_elf(), small = big_cfi_elf(1, 2, 1);
 
 	(void)state;
-	for (size_t i = 0; i < 3; i++)
-		ask(tables, i, slow); /* the process has two of them */
-	ask(tables, 3, small);
-	kill(worker_pid(), SIGKILL);
-	wait_for(tables, 1);
-	kill(worker_pid(), SIGKILL);
-	wait_for(tables, 2);
-	assert_int_equal(state_of(tables, 0), XP_CFI_ABSENT);
-	assert_int_equal(state_of(tables, 1), XP_CFI_ABSENT);
-	assert_int_equal(state_of(tables, 2), XP_CFI_BUILDING);
-	assert_int_equal(state_of(tables, 3), XP_CFI_READY);
+	for (size_t i = 0; i <= SENT; i++)
+		ask(tables, i, slow); /* the process has all but the last */
+	ask(tables, SENT + 1, small);
+	for (size_t i = 0; i < SENT; i++) {
+		assert_int_equal(state_of(tables, i), XP_CFI_BUILDING);
+		kill(worker_pid(), SIGKILL);
+		wait_for(tables, i + 1 < SENT ? 1 : 2);
+		assert_int_equal(state_of(tables, i), XP_CFI_ABSENT);
+	}
+	assert_int_equal(state_of(tables, SENT), XP_CFI_BUILDING);
+	assert_int_equal(state_of(tables, SENT + 1), XP_CFI_READY);
 	close(slow);
 	close(small);
 	xp_cfi_tables_free(tables);
@@ -513,11 +514,11 @@ static void test_no_circle(void **state)
 	xp_cfi_tables_free(tables);
 }
 
-/* Each piece of a large file is built when requested, and covers only itself. */
-static void test_pieces(void **state)
+/* A file without an index: each wide piece is built when requested, and covers only itself. */
+static void test_wide_pieces(void **state)
 {
 	enum { ENTRIES = 4096, ROWS = 32, STEP = 63, BYTES = ENTRIES * ROWS * STEP };
-	static const uint64_t offsets[] = { CFI_ELF_CODE, BYTES - STEP, XP_CFI_PIECE_BYTES - 1 };
+	static const uint64_t offsets[] = { CFI_ELF_CODE, BYTES - STEP, XP_CFI_WIDE_BYTES - 1 };
 	const struct xp_cfi_table *tables_of[XP_ARRAY_SIZE(offsets)];
 	struct xp_cfi_tables *tables = start();
 	int fd = big_cfi_elf(ENTRIES, ROWS, STEP);
@@ -537,7 +538,7 @@ static void test_pieces(void **state)
 	assert_ptr_equal(tables_of[0], tables_of[2]);
 	for (uint64_t offset = CFI_ELF_CODE; offset < CFI_ELF_CODE + BYTES; offset += STEP) {
 		for (size_t i = 0; i < 2; i++) {
-			bool is_its = offset / XP_CFI_PIECE_BYTES == i;
+			bool is_its = offset / XP_CFI_WIDE_BYTES == i;
 
 			assert_int_equal(xp_cfi_find(tables_of[i], offset)->rule, is_its ? XP_CFI_RSP : XP_CFI_NONE);
 		}
@@ -550,6 +551,77 @@ static void test_pieces(void **state)
 	wait_for(tables, 1);
 	assert_int_equal(xp_cfi_tables_get(tables, &file, 100u << 20, &tables_of[0]), XP_CFI_READY);
 	assert_int_equal(xp_cfi_table_header(tables_of[0])->row_count, 1);
+	close(fd);
+	xp_cfi_tables_free(tables);
+}
+
+enum { INDEXED_ENTRIES = 40, INDEXED_STEP = 63, INDEXED_ROWS = 1000 };
+
+static void put_indexed(uint8_t *eh_frame, uint64_t section, struct big_cfi_index *index)
+{
+	size_t at = sizeof(big_cfi_cie);
+
+	memcpy(eh_frame, big_cfi_cie, sizeof(big_cfi_cie));
+	for (uint32_t i = 0; i < INDEXED_ENTRIES; i++) {
+		const uint32_t vaddr = CFI_ELF_CODE + i * INDEXED_ROWS * INDEXED_STEP;
+
+		index->entries[2 * i] = (int32_t)vaddr;
+		index->entries[2 * i + 1] = (int32_t)at;
+		at += big_cfi_fde(eh_frame + at, at, vaddr, section, INDEXED_ROWS, INDEXED_STEP);
+	}
+}
+
+/* Of a file with an index, a table costs what the piece has: it covers only that. */
+static void test_pieces(void **state)
+{
+	enum { BYTES = INDEXED_ENTRIES * INDEXED_ROWS * INDEXED_STEP };
+	struct xp_cfi_tables *tables = start();
+	int fd = indexed_cfi_elf(BYTES, INDEXED_ENTRIES * (INDEXED_ROWS * 3ul + 24) + 64, INDEXED_ENTRIES, put_indexed);
+	const struct xp_file file = file_of(0);
+
+	(void)state;
+	for (uint64_t at = CFI_ELF_CODE; at < BYTES; at += XP_CFI_PIECE_BYTES) {
+		const uint64_t start = at - at % XP_CFI_PIECE_BYTES, end = start + XP_CFI_PIECE_BYTES;
+		const struct xp_cfi_table *table;
+
+		assert_int_equal(xp_cfi_tables_get(tables, &file, at, &table), XP_CFI_UNASKED);
+		assert_int_equal(xp_cfi_tables_ask(tables, &file, at, fd), 0);
+		wait_for(tables, 1);
+		assert_int_equal(xp_cfi_tables_get(tables, &file, end - 1, &table), XP_CFI_READY);
+		assert_int_equal(xp_cfi_tables_get(tables, &file, start, &table), XP_CFI_READY);
+		assert_false(xp_cfi_table_header(table)->is_wide);
+		assert_int_equal(xp_cfi_find(table, XP_MAX(start, (uint64_t)CFI_ELF_CODE))->rule, XP_CFI_RSP);
+		if (end < BYTES)
+			assert_int_equal(xp_cfi_find(table, end - 1)->rule, XP_CFI_RSP);
+		assert_int_equal(xp_cfi_find(table, end)->rule, XP_CFI_NONE);
+		if (start)
+			assert_int_equal(xp_cfi_find(table, start - 1)->rule, XP_CFI_NONE);
+	}
+	close(fd);
+	xp_cfi_tables_free(tables);
+}
+
+/* Many pieces of a file without an index are asked for before it is known: one table serves them all. */
+static void test_becomes_wide(void **state)
+{
+	enum { ENTRIES = 2048, ROWS = 32, STEP = 63, PIECES = 12 };
+	struct xp_cfi_tables *tables = start();
+	int fd = big_cfi_elf(ENTRIES, ROWS, STEP);
+	const struct xp_file file = file_of(0);
+	const struct xp_cfi_table *table, *first;
+
+	(void)state;
+	for (uint64_t i = 0; i < PIECES; i++)
+		assert_int_equal(xp_cfi_tables_ask(tables, &file, i * XP_CFI_PIECE_BYTES, fd), 0);
+	wait_for(tables, PIECES);
+	assert_int_equal(xp_cfi_tables_get(tables, &file, 0, &first), XP_CFI_READY);
+	assert_true(xp_cfi_table_header(first)->is_wide);
+	for (uint64_t i = 0; i < PIECES; i++) {
+		assert_int_equal(xp_cfi_tables_get(tables, &file, i * XP_CFI_PIECE_BYTES, &table), XP_CFI_READY);
+		assert_ptr_equal(table, first);
+		assert_int_equal(xp_cfi_tables_ask(tables, &file, i * XP_CFI_PIECE_BYTES, fd), 0); /* nothing to do */
+	}
+	assert_int_equal(xp_cfi_tables_collect(tables), 0);
 	close(fd);
 	xp_cfi_tables_free(tables);
 }
@@ -672,7 +744,9 @@ int main(void)
 		cmocka_unit_test(test_memory_hog),
 		cmocka_unit_test(test_oldest_is_forgotten),
 		cmocka_unit_test(test_no_circle),
+		cmocka_unit_test(test_wide_pieces),
 		cmocka_unit_test(test_pieces),
+		cmocka_unit_test(test_becomes_wide),
 		cmocka_unit_test(test_no_entries),
 		cmocka_unit_test(test_too_many_rows),
 		cmocka_unit_test(test_dies_with_us),

@@ -25,6 +25,7 @@ struct build {
 	uint64_t start; /* the piece, as offsets in the file */
 	uint64_t end;
 	bool has_entries; /* the file has entries, for whatever code */
+	bool is_indexed;  /* by an .eh_frame_hdr */
 	struct xp_elf_file image;
 	struct xp_cfi_fdes fdes;
 	Elf *debug_elf; /* the ELF with .debug_frame; not mapped, since uncompressing a section changes it */
@@ -94,6 +95,7 @@ static int read_eh_frame(struct build *build)
 	build->has_entries = true;
 	if (get_section(elf, xp_elf_file_section(&build->image, ".eh_frame_hdr", 0, &header), &header, &index))
 		ret = xp_cfi_fdes_read_indexed(&build->fdes, &section, &index);
+	build->is_indexed = ret != 1;
 	return ret == 1 ? xp_cfi_fdes_read(&build->fdes, &section) : ret;
 }
 
@@ -265,15 +267,52 @@ static bool has_most(const struct build *build, uint64_t code_bytes)
 	return covered >= code_bytes / 2;
 }
 
-static int read_fdes(struct build *build, const char *path, uint64_t code_bytes)
-{
-	int err = read_eh_frame(build);
+enum frames {
+	FRAMES_HERE,	 /* .eh_frame has most, or all that there is */
+	FRAMES_ALSO_OWN, /* .debug_frame, too */
+	FRAMES_SEPARATE, /* perhaps in a separate file */
+};
 
+static enum frames find_frames(struct build *build, const char *path, uint64_t code_bytes)
+{
+	if (has_own_debug_frame(build))
+		return FRAMES_ALSO_OWN;
+	return path && !has_most(build, code_bytes) && may_have_separate(build->image.elf, path) ? FRAMES_SEPARATE
+												 : FRAMES_HERE;
+}
+
+/* From now on builds the wide range. Returns whether that is more. */
+static bool widen(struct build *build, const struct xp_cfi_range *range)
+{
+	if (build->start == range->wide_start && build->end == range->wide_end)
+		return false;
+	xp_cfi_fdes_free(&build->fdes);
+	build->fdes = (struct xp_cfi_fdes){ 0 };
+	build->start = range->wide_start;
+	build->end = range->wide_end;
+	build->header.is_wide = 1;
+	find_addresses(build);
+	return true;
+}
+
+static int read_fdes(struct build *build, const char *path, const struct xp_cfi_range *range, uint64_t *code_bytes)
+{
+	enum frames frames;
+	int err;
+
+	find_addresses(build);
+	*code_bytes = executable_bytes(build);
+	err = read_eh_frame(build);
 	if (err)
 		return err;
-	if (has_own_debug_frame(build)) {
+	frames = find_frames(build, path, *code_bytes);
+	if ((frames != FRAMES_HERE || (build->has_entries && !build->is_indexed)) && widen(build, range)) {
+		*code_bytes = executable_bytes(build);
+		err = read_eh_frame(build);
+	}
+	if (!err && frames == FRAMES_ALSO_OWN)
 		err = read_debug_frame(build, build->fd);
-	} else if (path && !has_most(build, code_bytes) && may_have_separate(build->image.elf, path)) {
+	if (!err && frames == FRAMES_SEPARATE) {
 		build->debug_fd = open_separate(build, path);
 		if (build->debug_fd >= 0)
 			err = read_debug_frame(build, build->debug_fd);
@@ -403,17 +442,15 @@ static int map_file(struct build *build)
 	return xp_elf_file_memory(&build->image, build->bytes, (size_t)st.st_size, NULL, 0);
 }
 
-static int make(struct build *build, const char *path, int to_fd)
+static int make(struct build *build, const char *path, const struct xp_cfi_range *range, int to_fd)
 {
 	uint64_t start_ns = xp_now_ns(), code_bytes;
 	int err = map_file(build);
 
 	if (err)
 		return err;
-	find_addresses(build);
-	code_bytes = executable_bytes(build);
+	err = read_fdes(build, path, range, &code_bytes);
 	xp_cfi_synthetic_init(&build->synthetic, &build->image, build->start, build->end, &build->rows);
-	err = read_fdes(build, path, code_bytes);
 	if (!err)
 		err = add_segments(build);
 	if (!err && !build->rows.count && !build->has_entries)
@@ -425,7 +462,7 @@ static int make(struct build *build, const char *path, int to_fd)
 	return xp_cfi_rows_write(&build->rows, &build->header, to_fd);
 }
 
-int xp_cfi_build(int fd, const char *path, uint32_t start, uint32_t end, int to_fd)
+int xp_cfi_build(int fd, const char *path, const struct xp_cfi_range *range, int to_fd)
 {
 	struct build *build = calloc(1, sizeof(*build));
 	int err;
@@ -434,9 +471,9 @@ int xp_cfi_build(int fd, const char *path, uint32_t start, uint32_t end, int to_
 		return -ENOMEM;
 	build->fd = fd;
 	build->debug_fd = -1;
-	build->start = start;
-	build->end = end;
-	err = make(build, path, to_fd);
+	build->start = range->start;
+	build->end = range->end;
+	err = make(build, path, range, to_fd);
 	xp_cfi_rows_free(&build->rows);
 	xp_cfi_fdes_free(&build->fdes);
 	elf_end(build->debug_elf);

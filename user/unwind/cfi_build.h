@@ -13,9 +13,19 @@
 
 #include <stdint.h>
 
+/* Parts of a file, as offsets: end is within the first 4 GiB. */
+struct xp_cfi_range {
+	uint32_t start; /* [start, end) is part of [wide_start, wide_end) */
+	uint32_t end;
+	uint32_t wide_start;
+	uint32_t wide_end;
+};
+#define XP_CFI_WHOLE_FILE (&(const struct xp_cfi_range){ 0, UINT32_MAX, 0, UINT32_MAX })
+
 /*
- * Builds the table of [start, end) of the file; end is within the first 4 GiB. If the file has an .eh_frame_hdr, the
- * cost depends on the piece, not on the file. fd: the ELF file, open for reading. It is mapped: if someone truncates
+ * Builds the table of a part of the file: of the narrow range if all that is known of it is in an .eh_frame with an
+ * index (.eh_frame_hdr), since the cost depends on the range then. Otherwise all entries of the file have to be read,
+ * and the table is that of the wide range. fd: the ELF file, open for reading. It is mapped: if someone truncates
  * the file meanwhile, the process gets SIGBUS. path: where the search for a separate file starts; NULL: no search.
  * to_fd: an empty file that receives the table.
  *
@@ -23,6 +33,6 @@
  * it is not an ELF file or is malformed, -EFBIG if the table has more than XP_CFI_ROWS_MAX rows, -ENOMEM, or an error
  * of write(2).
  */
-int xp_cfi_build(int fd, const char *path, uint32_t start, uint32_t end, int to_fd);
+int xp_cfi_build(int fd, const char *path, const struct xp_cfi_range *range, int to_fd);
 
 #endif

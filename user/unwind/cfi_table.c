@@ -54,7 +54,7 @@ static bool check_header(struct xp_cfi_table *table)
 	const struct xp_cfi_header *header = table->header;
 
 	if (header->magic != XP_CFI_MAGIC || !header->row_count || header->row_count > XP_CFI_ROWS_MAX ||
-	    header->deref_count > UINT16_MAX + 1u)
+	    header->deref_count > UINT16_MAX + 1u || header->is_wide > 1 || header->pad)
 		return false;
 	table->rows = (const struct xp_cfi_row *)(header + 1);
 	table->derefs = (const struct xp_cfi_deref *)(table->rows + header->row_count);

@@ -98,8 +98,10 @@ enum xp_cfi_reason {
 
 struct xp_cfi_header {
 	uint64_t magic;
-	uint32_t row_count;		     /* at least 1; the last row is XP_CFI_NONE */
-	uint32_t deref_count;		     /* at most 65536 */
+	uint32_t row_count;   /* at least 1; the last row is XP_CFI_NONE */
+	uint32_t deref_count; /* at most 65536 */
+	uint32_t is_wide;     /* 1: of the wide range of struct xp_cfi_range */
+	uint32_t pad;
 	uint64_t build_ns;		     /* time it took to build the table */
 	uint64_t code_bytes[XP_CFI_REASONS]; /* bytes of the piece's executable sections, by reason */
 };

@@ -37,6 +37,7 @@ struct entry {
 	bool is_absent;
 	uint8_t failures; /* to open the file */
 	bool is_foreign;  /* as far as known: set when it is first requested */
+	bool is_wide;	  /* its pieces have XP_CFI_WIDE_BYTES, as its first table told */
 };
 
 /* A piece waiting for its table. */
@@ -45,6 +46,7 @@ struct job {
 	uint64_t id;
 	size_t entry;
 	struct xp_cfi_piece *piece;
+	struct xp_cfi_range range;
 	uint64_t bytes; /* bytes of the file in the piece */
 	bool is_foreign;
 	bool is_system;
@@ -84,15 +86,17 @@ static struct entry *entry_of(struct xp_cfi_tables *tables, size_t index)
 	return &tables->entries[index];
 }
 
-/* Only the first 4 GiB of a file have pieces. */
-static uint64_t key_of(const struct xp_file *file, uint64_t offset)
+static uint32_t piece_bytes(const struct entry *entry)
 {
-	return (uint64_t)file->index << 32 | offset / XP_CFI_PIECE_BYTES;
+	return entry->is_wide ? XP_CFI_WIDE_BYTES : XP_CFI_PIECE_BYTES;
 }
 
-static uint64_t piece_start(const struct xp_cfi_piece *piece)
+/* Only the first 4 GiB of a file have pieces. */
+static uint64_t key_of(const struct xp_cfi_tables *tables, size_t index, uint64_t offset)
 {
-	return (piece->key & UINT32_MAX) * XP_CFI_PIECE_BYTES;
+	const struct entry *entry = &tables->entries[index];
+
+	return (uint64_t)index << 32 | (uint64_t)entry->is_wide << 31 | offset / piece_bytes(entry);
 }
 
 /* ---- jobs ---- */
@@ -141,9 +145,9 @@ static bool is_system(const char *path, const struct stat *st)
 }
 
 /* Returns NULL and sets errno on error. */
-static struct job *new_job(const char *path, uint64_t offset, int fd)
+static struct job *new_job(const char *path, uint64_t offset, uint32_t bytes, int fd)
 {
-	uint64_t start = offset - offset % XP_CFI_PIECE_BYTES;
+	uint64_t start = offset - offset % bytes, wide = offset - offset % XP_CFI_WIDE_BYTES;
 	struct job *job;
 	struct stat st;
 
@@ -153,7 +157,13 @@ static struct job *new_job(const char *path, uint64_t offset, int fd)
 	if (!job)
 		return NULL;
 	strcpy(job->path, path);
-	job->bytes = XP_MIN((uint64_t)st.st_size - XP_MIN((uint64_t)st.st_size, start), (uint64_t)XP_CFI_PIECE_BYTES);
+	job->range = (struct xp_cfi_range){
+		.start = (uint32_t)start,
+		.end = (uint32_t)XP_MIN(start + bytes, (uint64_t)UINT32_MAX),
+		.wide_start = (uint32_t)wide,
+		.wide_end = (uint32_t)XP_MIN(wide + XP_CFI_WIDE_BYTES, (uint64_t)UINT32_MAX),
+	};
+	job->bytes = XP_MIN((uint64_t)st.st_size - XP_MIN((uint64_t)st.st_size, start), (uint64_t)bytes);
 	job->is_foreign = is_foreign(&st);
 	job->is_system = is_system(path, &st);
 	job->fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
@@ -176,6 +186,53 @@ static void remove_first_job(struct xp_cfi_tables *tables)
 	free(job);
 }
 
+/*
+ * The first table that is wide: samples that wait for further ones look again, and ask for wide ones that are not there
+ * yet. Those that are sent already, of which there are few, are made in vain.
+ */
+static void become_wide(struct xp_cfi_tables *tables, size_t entry, bool is_foreign)
+{
+	struct job **link = &tables->jobs;
+	size_t place = 0;
+
+	tables->entries[entry].is_wide = true;
+	while (*link) {
+		struct job *job = *link;
+
+		if (place++ < tables->sent_count || job->entry != entry) {
+			link = &job->next;
+			continue;
+		}
+		*link = job->next;
+		xp_cfi_store_remove(&tables->stores[is_foreign], job->piece);
+		tables->job_count--;
+		tables->foreign_count -= is_foreign;
+		tables->finished++;
+		close(job->fd);
+		free(job);
+	}
+}
+
+/* Takes the table, which may be that of a wider piece than was requested. */
+static void keep_table(struct xp_cfi_tables *tables, const struct job *job, struct xp_cfi_table *table)
+{
+	struct xp_cfi_store *store = &tables->stores[job->is_foreign];
+	struct xp_cfi_piece *piece = job->piece;
+	uint64_t now_ns = xp_now_ns(), key;
+
+	if (xp_cfi_table_header(table)->is_wide) {
+		if (!tables->entries[job->entry].is_wide)
+			become_wide(tables, job->entry, job->is_foreign);
+		xp_cfi_store_remove(store, piece);
+		key = key_of(tables, job->entry, job->range.start);
+		piece = xp_cfi_store_find(store, key, now_ns) ? NULL : xp_cfi_store_add(store, key);
+	}
+	if (piece)
+		xp_cfi_store_insert(store, piece, table, now_ns);
+	else /* it is there, or out of memory, and will be requested again */
+		xp_cfi_table_free(table);
+}
+
 static void finish_first_job(struct xp_cfi_tables *tables, int err, int fd)
 {
 	const struct job *job = tables->jobs;
@@ -187,11 +244,12 @@ static void finish_first_job(struct xp_cfi_tables *tables, int err, int fd)
 	if (!err) {
 		const struct xp_cfi_header *header = xp_cfi_table_header(table);
 
-		xp_debug("%s: unwind table of %" PRIu32 " rows from %" PRIu64 " MiB on in %.1f ms", job->path,
-			 header->row_count, piece_start(job->piece) >> 20, (double)header->build_ns / 1e6);
-		xp_cfi_store_insert(store, job->piece, table, xp_now_ns());
+		xp_debug("%s: unwind table of %" PRIu32 " rows from %" PRIu32 " KiB on in %.1f ms", job->path,
+			 header->row_count, (header->is_wide ? job->range.wide_start : job->range.start) >> 10,
+			 (double)header->build_ns / 1e6);
+		keep_table(tables, job, table);
 	} else if (err == -ENOENT) { /* no table for this piece */
-		xp_debug("%s: no unwind table from %" PRIu64 " MiB on", job->path, piece_start(job->piece) >> 20);
+		xp_debug("%s: no unwind table from %" PRIu32 " KiB on", job->path, job->range.start >> 10);
 		xp_cfi_store_insert(store, job->piece, NULL, xp_now_ns());
 	} else {
 		tables->entries[job->entry].is_absent = true;
@@ -264,13 +322,7 @@ static int send_jobs(struct xp_cfi_tables *tables)
 	for (size_t i = 0; i < tables->sent_count; i++, job = job->next)
 		sent_bytes += sent_weight(job);
 	while (!err && job && may_send(tables, job, sent_bytes)) {
-		uint64_t start = piece_start(job->piece);
-		struct xp_cfi_request request = {
-			.id = job->id,
-			.start = (uint32_t)start,
-			.end = (uint32_t)XP_MIN(start + XP_CFI_PIECE_BYTES, (uint64_t)UINT32_MAX),
-			.is_system = job->is_system,
-		};
+		struct xp_cfi_request request = { .id = job->id, .range = job->range, .is_system = job->is_system };
 		size_t bytes = offsetof(struct xp_cfi_request, path) + strlen(job->path) + 1;
 
 		memcpy(request.path, job->path, strlen(job->path) + 1);
@@ -353,7 +405,7 @@ enum xp_cfi_state xp_cfi_tables_get(struct xp_cfi_tables *tables, const struct x
 		return XP_CFI_ABSENT;
 	if (!entry)
 		return XP_CFI_UNASKED;
-	piece = xp_cfi_store_find(&tables->stores[entry->is_foreign], key_of(file, offset), now_ns);
+	piece = xp_cfi_store_find(&tables->stores[entry->is_foreign], key_of(tables, file->index, offset), now_ns);
 	if (piece) {
 		*table = piece->table;
 		return !piece->is_made ? XP_CFI_BUILDING : piece->table ? XP_CFI_READY : XP_CFI_ABSENT;
@@ -368,14 +420,15 @@ enum xp_cfi_state xp_cfi_tables_get(struct xp_cfi_tables *tables, const struct x
 static int ask(struct xp_cfi_tables *tables, const struct xp_file *file, uint64_t offset, int fd)
 {
 	const char *path = file->path && *file->path == '/' && strlen(file->path) < PATH_MAX ? file->path : "";
-	struct job *job = new_job(path, offset, fd);
+	struct job *job = new_job(path, offset, piece_bytes(&tables->entries[file->index]), fd);
 	int err;
 
 	if (!job)
 		return -errno;
 	tables->entries[file->index].is_foreign = job->is_foreign;
 	err = xp_cfi_tables_have_room(tables, file) ? 0 : -EAGAIN;
-	job->piece = err ? NULL : xp_cfi_store_add(&tables->stores[job->is_foreign], key_of(file, offset));
+	job->piece =
+	    err ? NULL : xp_cfi_store_add(&tables->stores[job->is_foreign], key_of(tables, file->index, offset));
 	if (!job->piece) {
 		close(job->fd);
 		free(job);

@@ -96,7 +96,7 @@ static const struct xp_child_limits limits = {
 
 static int build_file(int fd, const struct xp_cfi_request *request, int table)
 {
-	return xp_cfi_build(fd, *request->path ? request->path : NULL, request->start, request->end, table);
+	return xp_cfi_build(fd, *request->path ? request->path : NULL, &request->range, table);
 }
 
 /* The descriptors of a child that builds a table. */

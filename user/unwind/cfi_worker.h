@@ -15,6 +15,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "unwind/cfi_build.h"
+
 /* Time limits for one piece of a file. Files made by compilers take some milliseconds. */
 #define XP_CFI_BUILD_SECONDS 20
 #define XP_CFI_BUILD_CPU_SECONDS 5
@@ -22,8 +24,7 @@
 /* A message on a SOCK_SEQPACKET socket, together with the file's descriptor. */
 struct xp_cfi_request {
 	uint64_t id;
-	uint32_t start; /* the piece [start, end) of the file */
-	uint32_t end;
+	struct xp_cfi_range range;
 	bool is_system;	     /* shares a process with others */
 	char path[PATH_MAX]; /* sent up to its terminator; "": none */
 };
