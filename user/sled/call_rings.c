@@ -11,12 +11,15 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/memory_room.h"
 #include "base/util.h"
 #include "sled/ring_pages.h"
 
 /* The most that the rings of all processes have: of memory, and of the machine's. */
 #define ALL_RINGS_BYTES (1ull << 30)
 #define ALL_RINGS_SHARE 8
+/* What the control group of xprof must leave it besides: chunks, stacks and buffers of a busy recording. */
+#define OTHER_BYTES (32ull << 20)
 #define FIXED_BYTES (XP_CALL_TABLE_BYTES + XP_CALL_OWNERS_BYTES) /* of a process without rings */
 #define WRAPPING_BYTES_MIN 65536
 
@@ -31,12 +34,28 @@ static void give_up_bytes(size_t bytes)
 	__atomic_sub_fetch(&bytes_of_all, bytes, __ATOMIC_RELAXED);
 }
 
+/* Whether the control group of xprof has room for it. */
+static bool has_room(size_t bytes)
+{
+	static bool told;
+
+	if (xp_memory_room() >= bytes + OTHER_BYTES)
+		return true;
+	if (!__atomic_exchange_n(&told, true, __ATOMIC_RELAXED))
+		xp_warn("the calls of further threads are recorded through the kernel, not in memory: the memory limit "
+			"of xprof's control group (memory.max) leaves no room for them; raise it, or run xprof in "
+			"another group");
+	return false;
+}
+
 static bool may_take(size_t bytes)
 {
 	const uint64_t memory = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
 	const uint64_t limit = XP_MIN(memory / ALL_RINGS_SHARE, ALL_RINGS_BYTES);
 	static bool told;
 
+	if (!has_room(bytes))
+		return false;
 	if (__atomic_add_fetch(&bytes_of_all, bytes, __ATOMIC_RELAXED) <= limit)
 		return true;
 	give_up_bytes(bytes);
