@@ -470,3 +470,24 @@ def test_without_rdfsbase(busy, xprof, tmp_path, mode):
     assert why in manifest["processes"][0]["patched_because"]
     assert manifest["processes"][0]["objects"][0]["sled_mode"] == "patch"
     assert manifest["totals"]["in_memory"] == 0 < manifest["totals"]["written"]
+
+
+def test_memfd_create_is_refused(waiting, program, record):
+    """A process without a free descriptor is probed, and says why; once it has one, its calls are in memory."""
+    process = waiting(program("live/programs/memory.c", "-O1"), "rounds", 200)
+    used = 1 + max(int(fd) for fd in os.listdir(f"/proc/{process.pid}/fd"))
+    before = resource.prlimit(process.pid, resource.RLIMIT_NOFILE)
+    resource.prlimit(process.pid, resource.RLIMIT_NOFILE, (used, before[1]))
+    for is_limited in (True, False):
+        session = record(MEMORY, "--no-samples", "-p", process.pid).wait_attached()
+        process.send_signal(signal.SIGUSR1)
+        assert process.stdout.readline() == "ready\n"
+        recorded = session.stop().ok()
+        assert in_memory(recorded) != is_limited and recorded.totals["lost"]["total"] == 0
+        why = "are probed, not patched: it cannot map the stub: Too many open files"
+        assert (why in recorded.messages) == is_limited, recorded.messages
+        found = recorded.log().calls()
+        assert found["work", ENTER] == found["work", EXIT] == 200
+        process.send_signal(signal.SIGUSR1)  # it waits in the middle of a call
+        assert process.stdout.readline() == "ready\n"
+        resource.prlimit(process.pid, resource.RLIMIT_NOFILE, before)
