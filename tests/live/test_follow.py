@@ -185,7 +185,7 @@ def test_fork_whose_record_was_lost(record, start, program):
     """The rings are full when the child is born. What it calls after that is its own."""
     parent = start([program("live/programs/parent.c", "-O1", project.no_runtime())])
     assert parent.stdout.readline() == "ready\n"
-    session = record("--no-samples", "--follow", "--buffer=64K", "-p", parent.pid).wait_attached()
+    session = record("--no-samples", "--sled-mode=patch", "--follow", "--buffer=64K", "-p", parent.pid).wait_attached()
     session.process.send_signal(signal.SIGSTOP)
     time.sleep(2)
     parent.send_signal(signal.SIGUSR1)
