@@ -214,6 +214,8 @@ static void add_labels(const struct writing *writing, const struct xp_model_samp
 	}
 	if (by == XP_MODEL_BY_PROCESS || by == XP_MODEL_BY_THREAD || by == XP_MODEL_BY_COMM)
 		add_label(sample, "comm", process->name);
+	if (by == XP_MODEL_BY_CGROUP && process->cgroup)
+		add_label(sample, "cgroup", process->cgroup);
 }
 
 static int put_sample(struct writing *writing, const struct xp_model_sample *from)
