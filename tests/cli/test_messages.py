@@ -32,7 +32,7 @@ def run(xprof, *args, **options):
 
 
 # Text goes to a terminal by text.c alone, which cleans it. These write only what is their own.
-OWN = {"text.c", "progress.c", "cmd_help.c", "gen.c"}
+OWN = {"text.c", "progress.c", "progress_line.c", "cmd_help.c", "gen.c"}
 WRITES = re.compile(r"(?<!\w)(?:v?printf|puts|perror|psignal)\(|(?<!\w)(?:v?fprintf|fputs|fputc|putc|fwrite)\([^;]*?std(?:out|err)\b")
 
 

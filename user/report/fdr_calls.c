@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/progress_line.h"
 #include "base/array.h"
 #include "base/u64_map.h"
 #include "base/util.h"
@@ -180,20 +181,24 @@ static int take(struct reading *reading, const struct xp_fdr_record *record)
 static int read_all(struct reading *reading, struct xp_fdr_reader *reader, struct xp_violation *violation)
 {
 	uint64_t release = XP_FILE_VIEW_WINDOW;
+	struct xp_progress_line line;
 	struct xp_fdr_record record;
-	int more;
+	int more, err = 0;
 
+	xp_progress_line_begin(&line, "reading calls", XP_PROGRESS_BYTES, reading->view->size);
 	while ((more = xp_fdr_reader_next(reader, &record, violation)) > 0) {
-		int err = record.is_function ? take(reading, &record) : 0;
-
+		xp_progress_line_step(&line, record.offset);
+		err = record.is_function ? take(reading, &record) : 0;
 		if (err && err != -E2BIG)
-			return err;
+			break;
+		err = 0;
 		if (record.offset >= release) {
 			xp_file_view_release(reading->view, record.offset);
 			release = record.offset + XP_FILE_VIEW_WINDOW;
 		}
 	}
-	return more;
+	xp_progress_line_end(&line);
+	return err ? err : more;
 }
 
 static void reading_free(struct reading *reading)

@@ -10,6 +10,7 @@
 
 #include "base/array.h"
 #include "base/file_view.h"
+#include "base/progress_line.h"
 #include "base/u64_map.h"
 #include "base/util.h"
 #include "format/fdr_reader.h"
@@ -260,18 +261,23 @@ static int take(struct reading *reading, const struct xp_fdr_record *record)
 
 /* ---- logs ---- */
 
-static int read_records(struct reading *reading, struct xp_fdr_reader *reader, struct xp_violation *violation)
+static int read_records(struct reading *reading, struct xp_fdr_reader *reader, uint64_t bytes,
+			struct xp_violation *violation)
 {
+	struct xp_progress_line line;
 	struct xp_fdr_record record;
 	int more, err = 0;
 
+	xp_progress_line_begin(&line, "reading calls", XP_PROGRESS_BYTES, bytes);
 	while (!err && (more = xp_fdr_reader_next(reader, &record, violation)) > 0) {
+		xp_progress_line_step(&line, record.offset);
 		err = record.is_function ? take(reading, &record) : 0;
 		if (err == -E2BIG) {
 			reading->model->dropped++;
 			err = 0;
 		}
 	}
+	xp_progress_line_end(&line);
 	for (size_t i = 0; !err && i < reading->thread_count; i++)
 		while (!err && reading->threads[i].depth)
 			err = abandon(reading, &reading->threads[i]);
@@ -388,7 +394,7 @@ static int read_log(struct reading *reading, const struct xp_file_view *view, ui
 	reading->cycle_hz = *hz;
 	set_window(reading);
 	err = find_functions(reading, view);
-	return err ? err : read_records(reading, &reader, violation);
+	return err ? err : read_records(reading, &reader, view->size, violation);
 }
 
 static int read_logs(struct xp_model *model, const struct xp_model_source *source, const struct xp_code_places *places,

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/progress_line.h"
 #include "base/util.h"
 #include "format/gperf_quirks.h"
 #include "report/objects.h"
@@ -77,12 +78,17 @@ int xp_perf_samples_look(struct xp_perf_samples *samples, const struct xp_file_v
 {
 	struct xp_perfdata_reader reader;
 	struct xp_perfdata_record record;
+	struct xp_progress_line line;
 	int more = xp_perfdata_reader_init(&reader, view->bytes, view->size, violation), err = 0;
 
 	if (more)
 		return more;
-	while (!err && (more = xp_perfdata_reader_next(&reader, &record, violation)) > 0)
+	xp_progress_line_begin(&line, "looking at samples", XP_PROGRESS_BYTES, view->size);
+	while (!err && (more = xp_perfdata_reader_next(&reader, &record, violation)) > 0) {
+		xp_progress_line_step(&line, record.offset);
 		err = look_at(samples, &record);
+	}
+	xp_progress_line_end(&line);
 	xp_perfdata_reader_end(&reader);
 	if (!err)
 		err = xp_jit_codes_read(&samples->jit, directory, &samples->tracks,
@@ -370,11 +376,14 @@ static int add_all(struct adding *adding, const struct xp_file_view *view)
 	struct xp_violation violation;
 	struct xp_perfdata_reader reader;
 	struct xp_perfdata_record record;
+	struct xp_progress_line line;
 	int err = 0;
 
 	if (xp_perfdata_reader_init(&reader, view->bytes, view->size, &violation))
 		return 0;
+	xp_progress_line_begin(&line, "reading samples", XP_PROGRESS_BYTES, view->size);
 	while (!err && xp_perfdata_reader_next(&reader, &record, &violation) > 0) {
+		xp_progress_line_step(&line, record.offset);
 		if (record.type == PERF_RECORD_SAMPLE)
 			err = add_sample(adding, &record);
 		if (err == -E2BIG) {
@@ -382,6 +391,7 @@ static int add_all(struct adding *adding, const struct xp_file_view *view)
 			err = 0;
 		}
 	}
+	xp_progress_line_end(&line);
 	xp_perfdata_reader_end(&reader);
 	return err;
 }

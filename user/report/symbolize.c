@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/progress_line.h"
 #include "base/array.h"
 #include "base/text_pool.h"
 #include "base/u64_map.h"
@@ -407,10 +408,15 @@ static void tell_late(const struct xp_symbolizer *symbolizer)
  */
 int xp_symbolizer_run(struct xp_symbolizer *symbolizer)
 {
+	struct xp_progress_line line;
 	int err = 0;
 
-	for (size_t i = 0; !err && i < symbolizer->file_count; i++)
+	xp_progress_line_begin(&line, "finding function names", XP_PROGRESS_FILES, symbolizer->file_count);
+	for (size_t i = 0; !err && i < symbolizer->file_count; i++) {
+		xp_progress_line_step(&line, i);
 		err = ask_reader(symbolizer, symbolizer->files[i], symbolizer->detail);
+	}
+	xp_progress_line_end(&line);
 	for (size_t i = 0; !err && i < symbolizer->file_count; i++) {
 		struct file *file = symbolizer->files[i];
 

@@ -11,6 +11,7 @@
 
 #include "base/file_lock.h"
 #include "base/own_file.h"
+#include "base/progress_line.h"
 #include "base/util.h"
 #include "trace/chunk_log.h"
 
@@ -81,6 +82,7 @@ struct reader {
 	struct xp_fdr_chunk_stats stats;
 	struct xp_spool_frame frame;	    /* the last one */
 	const struct xp_spool_taker *taker; /* NULL: notes are skipped */
+	struct xp_progress_line line;	    /* while the log is written */
 };
 
 /* Gets the chunk of the frame that ends at pos. Returns 1 if it is whole, and the one that the frame announces. */
@@ -151,6 +153,7 @@ static int next_chunk(void *arg, struct xp_chunk *chunk)
 		return -EBADMSG;
 	if (more <= 0)
 		return more;
+	xp_progress_line_step(&reader->line, reader->pos);
 	*chunk = (struct xp_chunk){
 		.tid = frame->tid,
 		.bytes = frame->chunk_bytes,
@@ -289,7 +292,10 @@ static int write_log(void *arg, int fd)
 	reader->pos = XP_SPOOL_HEADER_BYTES;
 	reader->with_chunks = reader->no_gap = true;
 	reader->stats = (struct xp_fdr_chunk_stats){ 0 };
-	return xp_chunk_log_write(&run->log, fd, &run->info, &source);
+	xp_progress_line_begin(&reader->line, "laying out calls", XP_PROGRESS_BYTES, reader->window.end);
+	err = xp_chunk_log_write(&run->log, fd, &run->info, &source);
+	xp_progress_line_end(&reader->line);
+	return err;
 }
 
 static void describe(struct xp_spool_result *result, const struct run *run, uint64_t spool_bytes)

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "base/progress_line.h"
+
+#include <pty.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/util.h"
+
+static char text[4096];
+
+/* What a step of 4 MB shows, half done, on a terminal or in a pipe. waited: it takes longer than a moment. */
+static const char *shown(bool on_terminal, bool waited, enum xp_progress_unit unit)
+{
+	struct xp_progress_line line;
+	uint64_t before_ns;
+	int ends[2], saved = dup(STDERR_FILENO);
+	ssize_t got;
+
+	if (on_terminal)
+		assert_int_equal(openpty(&ends[0], &ends[1], NULL, NULL, NULL), 0);
+	else
+		assert_int_equal(pipe(ends), 0);
+	assert_int_equal(dup2(ends[1], STDERR_FILENO), STDERR_FILENO);
+	close(ends[1]);
+	xp_progress_line_begin(&line, "reading a\nfile", unit, 4000000);
+	if (waited)
+		line.next_ns = 0;
+	before_ns = xp_now_ns();
+	/* Of bytes, only the first of so many steps looks at the clock. */
+	for (int i = 0; i < (unit == XP_PROGRESS_BYTES ? 200 : 1); i++)
+		xp_progress_line_step(&line, 2000000);
+	if (line.shown)
+		assert_true(line.next_ns >= before_ns + XP_NS_PER_S / 5);
+	xp_progress_line_end(&line);
+	xp_progress_line_step(&line, 2000000);
+	fputs(".", stderr); /* so that there is something to read */
+	fflush(stderr);
+	assert_int_equal(dup2(saved, STDERR_FILENO), STDERR_FILENO);
+	close(saved);
+	got = read(ends[0], text, sizeof(text) - 1);
+	assert_true(got >= 0);
+	text[got] = '\0';
+	close(ends[0]);
+	return text;
+}
+
+/* Once, and the next one not before a fifth of a second; then it is erased. */
+static void test_terminal(void **state)
+{
+	(void)state;
+	assert_string_equal(shown(true, true, XP_PROGRESS_BYTES), "reading a?file: 2.0 of 4.0 MB, 50 %\033[K\r\033[K.");
+	assert_string_equal(shown(true, true, XP_PROGRESS_FILES),
+			    "reading a?file: 2000000 of 4000000 files, 50 %\033[K\r\033[K.");
+}
+
+static void test_nothing(void **state)
+{
+	(void)state;
+	assert_string_equal(shown(true, false, XP_PROGRESS_BYTES), ".");
+	assert_string_equal(shown(false, true, XP_PROGRESS_BYTES), ".");
+	xp_log_level = XP_LOG_QUIET;
+	assert_string_equal(shown(true, true, XP_PROGRESS_BYTES), ".");
+	xp_log_level = XP_LOG_NORMAL;
+	setenv("TERM", "dumb", 1);
+	assert_string_equal(shown(true, true, XP_PROGRESS_BYTES), ".");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_terminal),
+		cmocka_unit_test(test_nothing),
+	};
+
+	setenv("TERM", "xterm", 1);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

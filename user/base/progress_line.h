@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A line on a terminal that says how far a long step is, such as "reading perf.data: 120.5 of 241.0 MB, 50 %". Nothing
+ * is written if stderr is not a terminal, with -q, in the first second, or more often than five times a second. The
+ * cursor stays at the start of the line, so that a message, or the shell's prompt after ^C, replaces it.
+ */
+#ifndef XPROF_BASE_PROGRESS_LINE_H
+#define XPROF_BASE_PROGRESS_LINE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum xp_progress_unit { XP_PROGRESS_BYTES, XP_PROGRESS_FILES };
+
+struct xp_progress_line {
+	const char *what; /* valid until the end: "reading perf.data" */
+	enum xp_progress_unit unit;
+	uint64_t total;
+	uint64_t next_ns; /* CLOCK_MONOTONIC: not before */
+	uint64_t steps;
+	bool enabled;
+	bool shown;
+};
+
+void xp_progress_line_begin(struct xp_progress_line *line, const char *what, enum xp_progress_unit unit,
+			    uint64_t total);
+/* Cheap: for each of millions of records. Looks at the clock in every 256th call; of files, in each. */
+void xp_progress_line_step(struct xp_progress_line *line, uint64_t done);
+/* Erases the line. */
+void xp_progress_line_end(struct xp_progress_line *line);
+
+#endif
