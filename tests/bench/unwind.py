@@ -7,7 +7,7 @@ A sample's CPU time has two parts, as in sampling.py. One is the tool's own, use
 file; of xprof also that of the making of unwind tables. The other is paid by who is interrupted: there perf and the BPF
 program take the stack. The timer's interrupt, which no tool can save, is measured by itself and taken off. What perf
 needs afterwards, to unwind, is not counted. What all of it takes from the program shows in its throughput, in rounds
-that alternate with such without a tool.
+that alternate with such without a tool. The first 32 MB of perf.data are not compressed, unless asked for: -z.
 """
 import contextlib
 import os
@@ -77,12 +77,12 @@ def bpf_seconds(pid):
     raise tracers.BenchError("xprof has no sampling program")
 
 
-def xprof(load, hz, seconds):
+def xprof(load, hz, seconds, *more):
     """xprof record --call-graph auto"""
     directory = DIR / "unwind.out"
     shutil.rmtree(directory, ignore_errors=True)
     cost, recording = Cost(), tracers.Recording()
-    argv = [project.XPROF, "record", "--no-sleds", "-p", load.process.pid, "-F", hz, "-o", directory]
+    argv = [project.XPROF, "record", "--no-sleds", "-p", load.process.pid, "-F", hz, *more, "-o", directory]
     try:
         with tracers.running(argv, signal.SIGINT) as process:
             tracers.wait_until(lambda: "xprof: recording" in (DIR / "xprof.err").read_text() or process.poll() is not None,
@@ -167,9 +167,11 @@ def measure(table, load, hz, rounds, seconds):
         limit = ("1/3", value <= CPU_LIMIT) if name == "perf dwarf" else ("", None)
         table.add(f"{what}: xprof / {name}, CPU time", f"{value:.2f}", *limit)
         table.add(f"{what}: xprof / {name}, own CPU time", f"{own['xprof'] / own[name]:.2f}")
-    value = bytes_each["perf dwarf"] / max(bytes_each["xprof"], 1e-9)
+    packed = xprof(load, hz, seconds, "-z")
+    bytes_each["xprof -z"] = packed.bytes / max(packed.samples, 1)
+    value = bytes_each["perf dwarf"] / max(bytes_each["xprof -z"], 1e-9)
     table.add(f"{what}: bytes of a sample",
-              ", ".join(f"{name} {bytes_each[name]:.1f}" for name in TOOLS) + f"; perf dwarf's / {value:.0f}",
+              ", ".join(f"{name} {size:.1f}" for name, size in bytes_each.items()) + f"; with -z perf dwarf's / {value:.0f}",
               "perf dwarf's / 50", value >= DISK_LIMIT)
     table.add(f"{what}: throughput taken", ", ".join(f"{name} {100 * overhead[name]:.1f} %" for name in TOOLS),
               "perf dwarf's", overhead["xprof"] <= overhead["perf dwarf"])
