@@ -47,8 +47,10 @@ say = @printf '  %-8s %s\n' $(1) $(patsubst $(O)/%,%,$(2));
 MAKEFLAGS += --no-print-directory
 endif
 
-# The maps go first: libbpf's linker loses the places of maps that are used before they are defined.
-BPF_OBJS := $(patsubst bpf/%.c,$(O)/bpf/%.o,bpf/maps.bpf.c $(filter-out bpf/maps.bpf.c,$(wildcard bpf/*.bpf.c)))
+# The maps go first: libbpf's linker loses the places of maps that are used before they are defined. The programs on waits
+# are an object of their own, since what they use of the kernel's types costs each load.
+BPF_OBJS := $(patsubst bpf/%.c,$(O)/bpf/%.o,bpf/maps.bpf.c \
+	    $(filter-out bpf/maps.bpf.c bpf/wait.bpf.c,$(wildcard bpf/*.bpf.c)))
 USER_SRCS := $(filter-out user/man/%,$(wildcard user/*.c user/*/*.c user/arch/*/*.c))
 USER_OBJS := $(USER_SRCS:%.c=$(O)/%.o)
 # Packs the messages of protobuf formats.
@@ -95,6 +97,10 @@ $(O)/xprof.skel.h: $(O)/xprof.bpf.o
 	$(call say,SKEL,$@)
 	$(Q)$(BPFTOOL) gen skeleton $< name xprof_bpf > $@
 
+$(O)/wait.skel.h: $(O)/bpf/wait.bpf.o
+	$(call say,SKEL,$@)
+	$(Q)$(BPFTOOL) gen skeleton $< name wait_bpf > $@
+
 # Messages of protobuf formats
 
 $(O)/proto/%.pb-c.c $(O)/proto/%.pb-c.h: user/format/%.proto | $(O)/proto/
@@ -125,7 +131,7 @@ $(O)/user/%.o: user/%.c $(O)/flags
 	$(Q)$(CC) $(XP_CFLAGS) -MMD -MP -c $< -o $@
 
 # The headers made here must exist before the first compilation; -MMD keeps it right from then on.
-$(USER_OBJS) $(FUZZ_OBJS): | $(O)/xprof.skel.h $(O)/report/page.inc $(PROTO_OBJS:.o=.h)
+$(USER_OBJS) $(FUZZ_OBJS): | $(O)/xprof.skel.h $(O)/wait.skel.h $(O)/report/page.inc $(PROTO_OBJS:.o=.h)
 $(foreach object,$(USER_OBJS) $(FUZZ_OBJS),$(eval $(object): | $(dir $(object))))
 
 $(O)/libxprof.a: $(filter-out $(O)/user/main.o,$(USER_OBJS)) $(PROTO_OBJS)

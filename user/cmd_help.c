@@ -45,6 +45,7 @@ static void print_options(enum xp_command command)
 
 	for (size_t i = 0; i < xp_option_count; i++) {
 		const struct xp_option *option = &xp_option_table[i];
+		bool optional = option->type == XP_OPTION_OPTIONAL_DURATION;
 		char head[64];
 
 		if (!(option->commands & (1u << command)))
@@ -52,9 +53,12 @@ static void print_options(enum xp_command command)
 		if (strcmp(group, option->group) != 0)
 			printf("\n%s:\n", option->group);
 		group = option->group;
-		snprintf(head, sizeof(head), "%c%c%c --%s%s%s", option->short_name ? '-' : ' ',
+		snprintf(head, sizeof(head), "%c%c%c --%s%s%s%s", option->short_name ? '-' : ' ',
 			 option->short_name ? option->short_name : ' ', option->short_name ? ',' : ' ', option->name,
-			 option->argument ? " " : "", option->argument ? option->argument : "");
+			 optional	    ? "[="
+			 : option->argument ? " "
+					    : "",
+			 option->argument ? option->argument : "", optional ? "]" : "");
 		print_entry(head, option->help);
 	}
 }

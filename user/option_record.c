@@ -12,6 +12,10 @@ static int check_samples(const struct xp_options *options)
 		xp_error("--cpu goes with --all only");
 		return -EINVAL;
 	}
+	if (options->off_cpu.given && options->no_samples) {
+		xp_error("--off-cpu records stacks as samples do, which --no-samples omits");
+		return -EINVAL;
+	}
 	if (options->no_samples && (options->all || options->tid)) {
 		xp_error("--no-samples leaves nothing of --all or --tid, which only sample");
 		return -EINVAL;

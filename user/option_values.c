@@ -219,6 +219,10 @@ int xp_option_set(struct xp_options *options, const struct xp_option *option, co
 		return 0;
 	case XP_OPTION_DURATION:
 		return set_duration(option->name, to, text);
+	case XP_OPTION_OPTIONAL_DURATION:
+		((struct xp_optional_duration *)to)->given = true;
+		((struct xp_optional_duration *)to)->ns = 0;
+		return text ? set_duration(option->name, &((struct xp_optional_duration *)to)->ns, text) : 0;
 	case XP_OPTION_SIZE:
 		return set_size(option, to, text);
 	case XP_OPTION_NUMBER:

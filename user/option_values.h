@@ -5,7 +5,8 @@
 
 #include "options.h"
 
-/* text: NULL for a flag. Returns 0 or -errno: -EINVAL if it is no value of this option, which was printed; -ENOMEM. */
+/* text: NULL for a flag, and for an optional value that is omitted. Returns 0 or -errno: -EINVAL if it is no value of
+ * this option, which was printed; -ENOMEM. */
 int xp_option_set(struct xp_options *options, const struct xp_option *option, const char *text);
 
 #endif

@@ -115,6 +115,9 @@ const struct xp_option xp_option_table[] = {
 	{ "call-graph", 0, "METHOD", "auto|fp|dwarf|none", XP_OPTION_CHOICE, ON(RECORD), SETS(call_graph), "Samples",
 	  "How to find callers. dwarf: unwind tables of the binaries (.eh_frame, .debug_frame); fp: frame "
 	  "pointers; auto: tables, and frame pointers for code without tables; none: no callers. Default: auto." },
+	{ "off-cpu", 0, "TIME", NULL, XP_OPTION_OPTIONAL_DURATION, ON(RECORD), SETS(off_cpu), "Samples",
+	  "Also record where threads wait, for how long, and who wakes them; with TIME, such as 1ms, only waits of at "
+	  "least that. Of too many waits, some are recorded for all." },
 	{ "switch-events", 0, NULL, NULL, XP_OPTION_FLAG, ON(RECORD), SETS(switch_events), "Samples",
 	  "Also write to perf.data when each thread got a CPU and left it, for perf report --latency (perf 6.15). "
 	  "Each switch costs 0.7 us." },
@@ -234,7 +237,9 @@ static void getopt_tables_make(struct getopt_tables *tables, enum xp_command com
 		if (!(option->commands & (1u << command)))
 			continue;
 		longs->name = option->name;
-		longs->has_arg = option->argument ? required_argument : no_argument;
+		longs->has_arg = option->type == XP_OPTION_OPTIONAL_DURATION ? optional_argument
+				 : option->argument			     ? required_argument
+									     : no_argument;
 		longs->val = OPTION_VALUE(i);
 		longs++;
 		if (option->short_name) {

@@ -48,19 +48,20 @@ struct xp_command_info {
 };
 
 enum xp_option_type {
-	XP_OPTION_FLAG,	     /* bool */
-	XP_OPTION_DURATION,  /* uint64_t in ns; a number without a unit is in seconds */
-	XP_OPTION_SIZE,	     /* uint64_t in bytes, a power of two, at least a page */
-	XP_OPTION_NUMBER,    /* unsigned int, one of the choices */
-	XP_OPTION_CHOICE,    /* int, the index of the choice */
-	XP_OPTION_COUNT,     /* uint64_t, 1 or more; if `choices` is "max", that means UINT64_MAX */
-	XP_OPTION_PERCENT,   /* double, 0.05 for 5%; above 0 and below 100% */
-	XP_OPTION_FILE,	     /* const char * */
-	XP_OPTION_DIRECTORY, /* const char * */
-	XP_OPTION_TEXT,	     /* const char *, not empty */
-	XP_OPTION_PIDS,	     /* struct xp_pid_list; each use adds to it */
-	XP_OPTION_PATTERNS,  /* struct xp_text_list; each use adds to it */
-	XP_OPTION_TRIGGERS,  /* struct xp_trigger_list; each use adds to it */
+	XP_OPTION_FLAG,		     /* bool */
+	XP_OPTION_DURATION,	     /* uint64_t in ns; a number without a unit is in seconds */
+	XP_OPTION_OPTIONAL_DURATION, /* struct xp_optional_duration; the value may be omitted */
+	XP_OPTION_SIZE,		     /* uint64_t in bytes, a power of two, at least a page */
+	XP_OPTION_NUMBER,	     /* unsigned int, one of the choices */
+	XP_OPTION_CHOICE,	     /* int, the index of the choice */
+	XP_OPTION_COUNT,	     /* uint64_t, 1 or more; if `choices` is "max", that means UINT64_MAX */
+	XP_OPTION_PERCENT,	     /* double, 0.05 for 5%; above 0 and below 100% */
+	XP_OPTION_FILE,		     /* const char * */
+	XP_OPTION_DIRECTORY,	     /* const char * */
+	XP_OPTION_TEXT,		     /* const char *, not empty */
+	XP_OPTION_PIDS,		     /* struct xp_pid_list; each use adds to it */
+	XP_OPTION_PATTERNS,	     /* struct xp_text_list; each use adds to it */
+	XP_OPTION_TRIGGERS,	     /* struct xp_trigger_list; each use adds to it */
 };
 
 struct xp_option {
@@ -78,6 +79,11 @@ struct xp_option {
 struct xp_pid_list {
 	pid_t *pids; /* without duplicates, in the order given */
 	size_t count;
+};
+
+struct xp_optional_duration {
+	bool given;
+	uint64_t ns; /* 0: without a value */
 };
 
 struct xp_text_list {
@@ -163,6 +169,7 @@ struct xp_options {
 	bool compress;
 	bool no_compression;
 	bool switch_events;
+	struct xp_optional_duration off_cpu; /* its waits are at least this long */
 	uint64_t hz;	  /* samples per second, default 99; UINT64_MAX: as many as the kernel allows */
 	uint64_t period;  /* -c: events between samples, instead of hz; 0: not given */
 	const char *cpus; /* -C: with -a, only these; NULL: all */

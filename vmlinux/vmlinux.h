@@ -40,6 +40,7 @@ enum bpf_map_type {
 	BPF_MAP_TYPE_LRU_HASH = 9,
 	BPF_MAP_TYPE_ARRAY_OF_MAPS = 12,
 	BPF_MAP_TYPE_RINGBUF = 27,
+	BPF_MAP_TYPE_TASK_STORAGE = 29,
 };
 
 enum {
@@ -135,6 +136,7 @@ struct task_struct {
 	struct thread_info thread_info;
 	unsigned int __state;
 	unsigned int flags;
+	int on_cpu;
 	int exit_code;
 	pid_t pid;
 	pid_t tgid;
@@ -155,6 +157,10 @@ struct linux_binprm {
 
 enum {
 	BPF_F_USER_STACK = 256,
+};
+
+enum {
+	BPF_LOCAL_STORAGE_GET_F_CREATE = 1,
 };
 
 #endif

@@ -10,6 +10,7 @@
 #define XP_MANIFEST_NAME "manifest.json"
 #define XP_SPOOL_SUFFIX ".spool" /* suffix of every spool's name, for `xprof recover` */
 #define XP_FILE_BASE_BYTES 48
+#define XP_WAIT_PROFILE_SUFFIX ".wait.prof" /* of a profile of waits; ".prof" of that of CPU time */
 
 /* What `xprof export` makes in the directory of a recording: samples.FORMAT, calls.FORMAT and recording.html. */
 #define XP_EXPORT_SAMPLES "samples"

@@ -3,7 +3,10 @@
 
 #include <errno.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <string.h>
+
+#include "xprof/wait.h"
 
 static bool ends(const char comm[16])
 {
@@ -24,6 +27,27 @@ static bool is_sample(const struct xp_event_sample *sample, size_t size)
 		return false;
 	frames = sample->kernel_frames + sample->user_frames;
 	return size - sizeof(*sample) >= frames * sizeof(__u64) + sample->stack_bytes && ends(sample->comm);
+}
+
+static bool is_wait(const struct xp_event_wait *wait, size_t size)
+{
+	return size >= sizeof(*wait) && wait->kernel_frames <= XP_SAMPLE_FRAMES_MAX &&
+	       size - sizeof(*wait) >= wait->kernel_frames * sizeof(__u64) && wait->chance &&
+	       wait->chance <= XP_WAIT_CHOSEN && ends(wait->comm) && ends(wait->waker_comm);
+}
+
+static bool is_kind_of_sample(const struct xp_event *event, size_t size)
+{
+	uint32_t flags = xp_event_fn(event);
+
+	if (flags & XP_SAMPLE_SWITCH)
+		return size >= sizeof(struct xp_event_switch);
+	if (flags & XP_SAMPLE_WAIT_END)
+		return is_wait((const struct xp_event_wait *)event, size);
+	if (flags & XP_SAMPLE_WAIT_SUM)
+		return size >= sizeof(struct xp_event_wait_sum) &&
+		       ends(((const struct xp_event_wait_sum *)event)->comm);
+	return is_sample((const struct xp_event_sample *)event, size);
 }
 
 static bool is_whole(const struct xp_event *event, size_t size)
@@ -50,9 +74,7 @@ static bool is_whole(const struct xp_event *event, size_t size)
 	case XP_EVENT_EXIT_PROCESS:
 		return size >= sizeof(struct xp_event_task) && ends(((const struct xp_event_task *)event)->comm);
 	case XP_EVENT_SAMPLE:
-		if (xp_event_fn(event) & XP_SAMPLE_SWITCH)
-			return size >= sizeof(struct xp_event_switch);
-		return is_sample((const struct xp_event_sample *)event, size);
+		return is_kind_of_sample(event, size);
 	default:
 		return false;
 	}

@@ -482,6 +482,11 @@ int xp_programs_rings_fd(const struct xp_programs *programs)
 	return bpf_map__fd(programs->skeleton->maps.rings);
 }
 
+int xp_programs_map_fd(const struct xp_programs *programs, const char *name)
+{
+	return bpf_object__find_map_fd_by_name(programs->skeleton->obj, name);
+}
+
 int xp_programs_counters(const struct xp_programs *programs, struct xp_bpf_counters *counters)
 {
 	uint32_t zero = 0;

@@ -102,6 +102,8 @@ int xp_programs_sample_fd(const struct xp_programs *programs);
 int xp_programs_set_stack(struct xp_programs *programs, pid_t tid, const struct xp_stack_size *size);
 int xp_programs_jit_fd(const struct xp_programs *programs);
 int xp_programs_rings_fd(const struct xp_programs *programs);
+/* Returns the descriptor, which the programs keep, of a map that another BPF object shares, or -errno. */
+int xp_programs_map_fd(const struct xp_programs *programs, const char *name);
 
 /*
  * The kernel's symbolic names for its addresses; needs options.samples. An xp_ksym_describe; arg is the struct

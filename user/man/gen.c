@@ -58,7 +58,9 @@ static void man_option(const struct xp_option *option)
 	fputs("\\fB\\-\\-", stdout);
 	put_roff(option->name);
 	fputs("\\fR", stdout);
-	if (option->argument)
+	if (option->type == XP_OPTION_OPTIONAL_DURATION)
+		printf("[\\fB=\\fI%s\\fR]", option->argument);
+	else if (option->argument)
 		printf(" \\fI%s\\fR", option->argument);
 	putchar('\n');
 	put_roff(option->help);
@@ -281,7 +283,7 @@ static void bash(void)
 	fputs(bash_head, stdout);
 	for (unsigned int c = 0; c < XP_COMMANDS; c++)
 		for (const struct xp_option *o = xp_option_table; o < end; o++)
-			if (o->argument && o->commands & (1u << c))
+			if (o->argument && o->type != XP_OPTION_OPTIONAL_DURATION && o->commands & (1u << c))
 				bash_option_value(xp_command_table[c].name, o);
 	puts("\t*)");
 	puts("\t\tcase $command:$cur in");
@@ -316,7 +318,8 @@ static void put_zsh(const char *text)
 static void zsh_option(const struct xp_option *option)
 {
 	bool repeated = option->type == XP_OPTION_PIDS || option->type == XP_OPTION_PATTERNS;
-	const char *equals = option->argument ? "=" : "";
+	bool optional = option->type == XP_OPTION_OPTIONAL_DURATION;
+	const char *equals = optional ? "=-" : option->argument ? "=" : "";
 
 	fputs("\t\t\t", stdout);
 	if (!option->short_name)
@@ -329,7 +332,7 @@ static void zsh_option(const struct xp_option *option)
 	put_zsh(option->help);
 	putchar(']');
 	if (option->argument)
-		printf(":%s:", option->argument);
+		printf("%s:%s:", optional ? ":" : "", option->argument);
 	if (option->choices) {
 		putchar('(');
 		put_choices(option->choices);

@@ -248,7 +248,8 @@ static int descend_all(struct xp_profile *profile, const struct xp_frame *frames
 	return err;
 }
 
-int xp_profile_add(struct xp_profile *profile, const struct xp_frame *frames, size_t count, struct xp_frame_path *path)
+static int add(struct xp_profile *profile, const struct xp_frame *frames, size_t count, struct xp_frame_path *path,
+	       uint64_t weight)
 {
 	uint32_t node = XP_CALL_TREE_ROOT;
 	size_t known;
@@ -277,9 +278,19 @@ int xp_profile_add(struct xp_profile *profile, const struct xp_frame *frames, si
 		path->tree = profile;
 		path->known = XP_MIN(count, path->count);
 	}
-	profile->tree.nodes[node].count++;
+	profile->tree.nodes[node].count += weight;
 	profile->samples++;
 	return 0;
+}
+
+int xp_profile_add(struct xp_profile *profile, const struct xp_frame *frames, size_t count, struct xp_frame_path *path)
+{
+	return add(profile, frames, count, path, 1);
+}
+
+int xp_profile_add_weighted(struct xp_profile *profile, const struct xp_frame *frames, size_t count, uint64_t weight)
+{
+	return add(profile, frames, count, NULL, weight);
 }
 
 uint64_t xp_profile_samples(const struct xp_profile *profile)

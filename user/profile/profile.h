@@ -34,6 +34,8 @@ void xp_profile_free(struct xp_profile *profile);
  * pread(2).
  */
 int xp_profile_add(struct xp_profile *profile, const struct xp_frame *frames, size_t count, struct xp_frame_path *path);
+/* Adds a chain with a weight above 0, such as the us of a wait. Otherwise as xp_profile_add() without a path. */
+int xp_profile_add_weighted(struct xp_profile *profile, const struct xp_frame *frames, size_t count, uint64_t weight);
 /* How many of the outermost frames the profile already has, from a chain that was added before. */
 size_t xp_profile_known(const struct xp_profile *profile, const struct xp_frame_path *path);
 

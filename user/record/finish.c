@@ -40,6 +40,7 @@ void xp_finish_stop(struct xp_recording *recording)
 
 	/* Losses from here on are not part of the recording, like records: see `outside`. */
 	recording->traced.processes.stop_tsc = begin;
+	xp_off_cpu_stop(&recording->off_cpu);
 	recording->probes.stopped = true;
 	xp_bpf_side_read_losses(&recording->bpf);
 	xp_follow_release(recording);

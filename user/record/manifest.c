@@ -10,6 +10,7 @@
 #include "record/manifest_file.h"
 #include "record/manifest_flights.h"
 #include "record/manifest_json.h"
+#include "record/manifest_waits.h"
 
 /* ---- values ---- */
 
@@ -456,6 +457,8 @@ static json_t *manifest_value(const struct xp_manifest *manifest)
 	put(&section, "totals", totals_value(manifest));
 	if (manifest->samples.event)
 		put(&section, "samples", samples_value(&manifest->samples));
+	if (manifest->off_cpu)
+		put(&section, "waits", xp_manifest_waits_value(manifest->off_cpu));
 	put(&section, "processes", list(manifest->process_count, process_value, manifest->processes));
 	put(&section, "files", list(manifest->file_count, file_value, manifest->files));
 	put(&section, "notices", list(manifest->notice_count, text_item, manifest->notices));

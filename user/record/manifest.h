@@ -201,6 +201,8 @@ struct xp_manifest_budget {
 	double stopped; /* the part of that from stops for changes */
 };
 
+struct xp_off_cpu;
+
 struct xp_manifest {
 	char *const *argv; /* NULL-terminated */
 	uint64_t start_wall_ns;
@@ -226,6 +228,7 @@ struct xp_manifest {
 	size_t cpu_count;
 
 	struct xp_manifest_samples samples;
+	const struct xp_off_cpu *off_cpu; /* NULL: no waits were recorded */
 	const struct xp_manifest_process *processes;
 	size_t process_count;
 	const struct xp_manifest_file *files;

@@ -97,11 +97,11 @@ static int record_all(struct xp_recording *recording, int signal_fd, bool *store
 		code = code == XP_EXIT_OK ? XP_EXIT_FAILED : code;
 	}
 	xp_summary_print(recording, &totals);
-	if (code == XP_EXIT_OK && totals.lost + totals.samples_lost + totals.switches_lost &&
+	if (code == XP_EXIT_OK && totals.lost + totals.samples_lost + totals.switches_lost + totals.waits_lost &&
 	    recording->options->strict) {
-		xp_error("%" PRIu64 " events were lost (--strict), %" PRIu64 " samples and %" PRIu64
-			 " switches of threads",
-			 totals.lost, totals.samples_lost, totals.switches_lost);
+		xp_error("%" PRIu64 " events were lost (--strict), %" PRIu64 " samples, %" PRIu64
+			 " switches and %" PRIu64 " waits of threads",
+			 totals.lost, totals.samples_lost, totals.switches_lost, totals.waits_lost);
 		code = XP_EXIT_LOST;
 	}
 	return code;

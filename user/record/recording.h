@@ -4,10 +4,10 @@
  * what. These are the steps, in order, and the parts that each of them fills or ends:
  *
  *	plan	 recording.c	  plan, clock, outdir
- *	setup	 setup.c	  traced, bpf, sampling and probes, without touching a target; rates (call_rate.c)
- *	attach	 targets.c	  probes, traced and command: what the command line requests, by follow*.c
- *	run	 run.c		  reads bpf into traced and sampling; follow*.c attaches what appears or changes
- *	stop	 finish.c	  restores patched sleds and the command; later events are not part of the recording
+ *	setup	 setup.c	  traced, bpf, sampling, off_cpu and probes, without touching a target; rates
+ *(call_rate.c) attach	 targets.c	  probes, traced and command: what the command line requests, by follow*.c run
+ *run.c		  reads bpf into traced and sampling; follow*.c attaches what appears or changes stop	 finish.c
+ *restores patched sleds and the command; later events are not part of the recording
  *	detach	 finish.c	  ends probes; reads what is left in the rings
  *	files	 finish.c	  logs of traced, profiles and perf.data of sampling, in outdir
  *	summary	 summary*.c	  reads all parts: figures on stderr, manifest.json
@@ -25,6 +25,7 @@
 #include "record/bpf_side.h"
 #include "record/call_rate.h"
 #include "record/command.h"
+#include "record/off_cpu.h"
 #include "record/outdir.h"
 #include "record/plan.h"
 #include "record/probes.h"
@@ -41,6 +42,7 @@ struct xp_recording {
 	struct xp_probes probes;
 	struct xp_traced traced;
 	struct xp_sampling sampling;
+	struct xp_off_cpu off_cpu;
 	struct xp_started_command command;
 	uint64_t run_tsc;	/* when everything was attached; 0 before. traced.processes has the start and the end */
 	char why[2 * PATH_MAX]; /* sentence about the last refusal, with room for a path and its remedy */
@@ -145,9 +147,10 @@ struct xp_totals {
 	uint64_t lost;		 /* lost_ring + events that could not be stored */
 	uint64_t samples;	 /* in profiles */
 	uint64_t samples_lost;	 /* no room in a ring buffer; samples seen = samples + samples_lost */
-	uint64_t switches_lost;	 /* switches of threads, likewise */
-	uint64_t idle;		 /* samples of idle CPUs, which are only counted */
-	uint64_t missed;	 /* periods without a sample, see xp_sampler_periods() */
+	uint64_t waits_lost;
+	uint64_t switches_lost; /* switches of threads, likewise */
+	uint64_t idle;		/* samples of idle CPUs, which are only counted */
+	uint64_t missed;	/* periods without a sample, see xp_sampler_periods() */
 	size_t processes;
 	size_t threads;
 };

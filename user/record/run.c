@@ -86,6 +86,8 @@ static int take(struct xp_recording *recording, const struct xp_event *record, s
 		xp_sampling_switch(recording, (const struct xp_event_switch *)record, tsc, cpu);
 		return 0;
 	}
+	if (kind == XP_EVENT_SAMPLE && xp_event_fn(record) & XP_SAMPLE_OF_WAIT)
+		return xp_waits_take(&recording->off_cpu.waits, record, cpu, tsc);
 	if (kind == XP_EVENT_SAMPLE)
 		return tsc > recording->traced.processes.stop_tsc
 			   ? 0
@@ -111,8 +113,12 @@ static int take(struct xp_recording *recording, const struct xp_event *record, s
 }
 
 /* All others are timed by CLOCK_MONOTONIC (bpf/common.bpf.h). */
-static bool is_timed_by_tsc(const struct xp_recording *recording, enum xp_event_kind kind)
+static bool is_timed_by_tsc(const struct xp_recording *recording, const struct xp_event *record)
 {
+	enum xp_event_kind kind = xp_event_kind(record);
+
+	if (kind == XP_EVENT_SAMPLE && xp_event_fn(record) & XP_SAMPLE_OF_WAIT)
+		return false;
 	return !recording->plan.memory && kind != XP_EVENT_THREAD && kind != XP_EVENT_THREAD_GONE &&
 	       kind != XP_EVENT_EXIT_THREAD;
 }
@@ -122,7 +128,7 @@ static int sink(void *arg, const struct xp_event *record, size_t size, unsigned 
 	struct xp_recording *recording = arg;
 	int err = take(recording, record, size, cpu, tsc);
 
-	recording->bpf.by_ktime += is_timed_by_tsc(recording, xp_event_kind(record)) && record->time & XP_TIME_KTIME;
+	recording->bpf.by_ktime += is_timed_by_tsc(recording, record) && record->time & XP_TIME_KTIME;
 	/* A refusal on the way (an object without sleds) does not explain a later error. */
 	if (!err)
 		recording->why[0] = 0;
@@ -362,6 +368,8 @@ static int housekeeping(struct loop *loop)
 	xp_follow_release_stubs(recording);
 	if (!err)
 		err = xp_sampling_tend(&recording->sampling);
+	if (!err)
+		err = xp_off_cpu_tend(&recording->off_cpu);
 	/* A crash of xprof costs about a second of records. */
 	if (!err)
 		err = xp_processes_flush(&recording->traced.processes);

@@ -123,6 +123,7 @@ static int setup_perf(struct xp_recording *recording)
 			       : recording->options->compress	  ? XP_PERF_OUT_ALL
 								  : XP_PERF_OUT_LARGE,
 		.switches = recording->options->switch_events,
+		.waits = recording->options->off_cpu.given,
 		.describe = xp_programs_describe,
 		.describe_arg = &recording->bpf.programs,
 		.late_ns = 2 * XP_SAMPLES_WAIT_NS,

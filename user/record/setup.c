@@ -121,6 +121,8 @@ static int setup_kernel(struct xp_recording *recording)
 		err = xp_sampling_setup(recording);
 	if (!err && xp_plan_switches(&recording->plan, options))
 		err = xp_programs_attach_switches(&recording->bpf.programs);
+	if (!err && options->off_cpu.given)
+		err = xp_off_cpu_setup(recording);
 	if (err && !recording->why[0])
 		snprintf(recording->why, sizeof(recording->why),
 			 "cannot set up the BPF side: %s; `xprof doctor` shows what is "
@@ -175,6 +177,7 @@ int xp_setup_budget(struct xp_recording *recording)
 
 void xp_setup_free(struct xp_recording *recording)
 {
+	xp_off_cpu_free(&recording->off_cpu);
 	xp_sampling_free(&recording->sampling);
 	xp_probes_free(&recording->probes);
 	xp_bpf_side_close(&recording->bpf);

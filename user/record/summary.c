@@ -12,6 +12,8 @@
 
 void xp_recording_totals(const struct xp_recording *recording, struct xp_totals *totals)
 {
+	struct xp_off_cpu_totals waits;
+
 	memset(totals, 0, sizeof(*totals));
 	for (const struct xp_process *process = recording->traced.processes.first; process; process = process->next) {
 		xp_counts_add(&totals->counts, &process->sums.counts);
@@ -30,6 +32,8 @@ void xp_recording_totals(const struct xp_recording *recording, struct xp_totals 
 		totals->idle += recording->bpf.counters[cpu].idle;
 		totals->switches_lost += recording->bpf.counters[cpu].switches_lost;
 	}
+	xp_off_cpu_totals(&recording->off_cpu, &waits);
+	totals->waits_lost = waits.lost;
 	totals->samples_lost += recording->sampling.samples.unstored;
 	totals->samples = recording->sampling.samples.samples - recording->sampling.samples.unstored;
 	if (recording->sampling.sampler)
@@ -118,6 +122,25 @@ static void print_profiles(const struct xp_recording *recording)
 	xp_put_line(stderr, "    go tool pprof -top %s", xp_shell_path(&path, "%s/%s", dir, most->name));
 }
 
+/* The profile with the most waits. */
+static void print_wait_profile(const struct xp_recording *recording)
+{
+	const struct xp_sampled_processes *processes = &recording->sampling.samples.processes;
+	const char *dir = recording->outdir.path;
+	const struct xp_image *most = NULL;
+	struct xp_shell_path path;
+
+	for (size_t i = 0; i < processes->image_count; i++)
+		if (processes->images[i]->wait_name[0] &&
+		    (!most || processes->images[i]->wait_count > most->wait_count))
+			most = processes->images[i];
+	if (!most)
+		return;
+	xp_put_line(stderr, "  %s/%s  %" PRIu64 " waits, %.1f KB", dir, most->wait_name, most->wait_count,
+		    most->wait_bytes / 1e3);
+	xp_put_line(stderr, "    go tool pprof -top %s", xp_shell_path(&path, "%s/%s", dir, most->wait_name));
+}
+
 /* Sums up the contents of all jitdumps. */
 static struct xp_jit_dump_out_counts count_jitdumps(const struct xp_recording *recording)
 {
@@ -142,6 +165,7 @@ static void print_perf(const struct xp_recording *recording)
 	const struct xp_perf_out *perf = recording->sampling.samples.perf;
 	const char *dir = recording->outdir.path, *name = XP_PERF_OUT_NAME;
 	struct xp_shell_path path, injected;
+	char waits[48] = "";
 
 	if (jit.functions_lost)
 		xp_warn("%" PRIu64
@@ -150,9 +174,11 @@ static void print_perf(const struct xp_recording *recording)
 	if (jit.bytes)
 		xp_put_line(stderr, "  %s/jit-*.dump  %" PRIu64 " function%s, %.1f KB", dir, jit.functions,
 			    jit.functions == 1 ? "" : "s", jit.bytes / 1e3);
-	if (!perf || !xp_perf_out_samples(perf))
+	if (!perf || !(xp_perf_out_samples(perf) + recording->sampling.samples.waits))
 		return;
-	xp_put_line(stderr, "  %s/%s  %" PRIu64 " samples, %.1f KB%s", dir, name, xp_perf_out_samples(perf),
+	if (recording->off_cpu.on)
+		snprintf(waits, sizeof(waits), ", %" PRIu64 " waits", recording->sampling.samples.waits);
+	xp_put_line(stderr, "  %s/%s  %" PRIu64 " samples%s, %.1f KB%s", dir, name, xp_perf_out_samples(perf), waits,
 		    xp_perf_out_bytes(perf) / 1e3,
 		    xp_perf_out_is_compressed(perf) && !recording->options->compress
 			? ", compressed: only perf reads it (others: --no-compression)"
@@ -252,6 +278,25 @@ static void print_jit(const struct xp_recording *recording)
 			functions == 1 ? "" : "s");
 }
 
+/* A thread's share of the time, and what became of its waits. */
+static void print_waits(const struct xp_off_cpu *off_cpu)
+{
+	struct xp_off_cpu_totals totals;
+	double running;
+
+	xp_off_cpu_totals(off_cpu, &totals);
+	running = totals.span_ns - totals.blocked_ns - totals.runnable_ns;
+	xp_info("%" PRIu64 " waits seen = %" PRIu64 " written + %" PRIu64 " filtered + %" PRIu64 " lost%s", totals.seen,
+		totals.written, totals.brief + totals.passed, totals.lost,
+		totals.passed ? "; those written stand for the others" : "");
+	if (totals.missed)
+		xp_info("  %" PRIu64 " more were not reported by the kernel; the times below have them", totals.missed);
+	if (totals.span_ns > 0)
+		xp_info("%zu threads: %.1f %% of the time running, %.1f %% runnable, %.1f %% blocked",
+			off_cpu->waits.sum_count, 100 * running / totals.span_ns,
+			100 * totals.runnable_ns / totals.span_ns, 100 * totals.blocked_ns / totals.span_ns);
+}
+
 static void print_samples(const struct xp_recording *recording, const struct xp_totals *totals)
 {
 	uint64_t seen = totals->samples + totals->samples_lost;
@@ -307,6 +352,8 @@ static void print_figures(const struct xp_recording *recording, const struct xp_
 	print_fallen(recording, totals);
 	if (recording->sampling.sampler)
 		print_samples(recording, totals);
+	if (recording->off_cpu.on)
+		print_waits(&recording->off_cpu);
 }
 
 /* A budget that was exceeded: when, or by what. */
@@ -423,5 +470,6 @@ void xp_summary_print(const struct xp_recording *recording, const struct xp_tota
 	print_logs(recording);
 	print_flights(recording);
 	print_profiles(recording);
+	print_wait_profile(recording);
 	print_perf(recording);
 }

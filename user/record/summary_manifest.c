@@ -222,6 +222,9 @@ static size_t list_files(const struct xp_recording *recording, struct xp_manifes
 
 		if (images[i]->name[0])
 			files[count++] = (struct xp_manifest_file){ images[i]->name, "gperftools", images[i]->bytes };
+		if (images[i]->wait_name[0])
+			files[count++] =
+			    (struct xp_manifest_file){ images[i]->wait_name, "gperftools", images[i]->wait_bytes };
 		if (dump_name && dump.bytes)
 			files[count++] = (struct xp_manifest_file){ dump_name, "jitdump", dump.bytes };
 	}
@@ -324,6 +327,7 @@ int xp_summary_reserve(const struct xp_recording *recording)
 	for (const struct xp_process *process = recording->traced.processes.first; process; process = process->next)
 		bytes += MANIFEST_PROCESS_BYTES +
 			 XP_MIN(process->sums.thread_count, (size_t)XP_MANIFEST_THREADS_MAX) * MANIFEST_THREAD_BYTES;
+	bytes += XP_MIN(recording->off_cpu.waits.sum_count, (size_t)XP_MANIFEST_THREADS_MAX) * MANIFEST_THREAD_BYTES;
 	return xp_manifest_reserve(recording->outdir.fd, bytes);
 }
 
@@ -369,11 +373,10 @@ static struct xp_manifest_budget budget_of(const struct xp_recording *recording)
 int xp_summary_manifest(const struct xp_recording *recording, const struct xp_totals *totals, int reserved_fd)
 {
 	struct xp_manifest_process *processes = calloc(totals->processes + 1, sizeof(*processes));
-	struct xp_manifest_file *files = calloc(2 * totals->processes + count_flights(recording) +
-						    2 * recording->sampling.samples.processes.image_count + 2,
-						sizeof(*files));
-	struct xp_manifest_profile *profiles =
-	    calloc(recording->sampling.samples.processes.image_count + 1, sizeof(*profiles));
+	size_t images = recording->sampling.samples.processes.image_count;
+	struct xp_manifest_file *files =
+	    calloc(2 * totals->processes + count_flights(recording) + 3 * images + 2, sizeof(*files));
+	struct xp_manifest_profile *profiles = calloc(images + 1, sizeof(*profiles));
 	char **argv = xp_command_line_read();
 	size_t count = 0;
 	uint64_t stacks[XP_UNWIND_ENDS];
@@ -394,6 +397,7 @@ int xp_summary_manifest(const struct xp_recording *recording, const struct xp_to
 		.budget = budget_of(recording),
 		.flight_bytes = recording->options->flight_bytes,
 		.triggers = manifest_triggers(recording),
+		.off_cpu = recording->off_cpu.on ? &recording->off_cpu : NULL,
 		.counts = totals->counts,
 		.other_process = recording->traced.other_process,
 		.missed = recording->bpf.missed,

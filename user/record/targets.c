@@ -109,6 +109,8 @@ int xp_targets_attach(struct xp_recording *recording)
 		err = xp_sampler_add_thread(recording->sampling.sampler, options->tid);
 	if (options->all && recording->sampling.sampler && !err)
 		err = xp_sampling_add_cpus(&recording->sampling);
+	if (!err)
+		err = xp_off_cpu_scan(&recording->off_cpu);
 	/* Samples wait in the rings meanwhile; from now on the side-band reports what happens. */
 	if (recording->sampling.sampler && !err)
 		err = scan_sampled(recording);

@@ -14,6 +14,7 @@ struct xp_jit_sample {
 	struct xp_image *image;
 	struct xp_address_space *space; /* shared: the frames point to its mappings */
 	uint64_t tsc;
+	uint64_t wait_ns;
 	size_t count;
 	struct xp_frame frames[];
 };
@@ -38,8 +39,11 @@ static int name_frames(struct xp_jit *jit, uint64_t tsc, struct xp_frame *frames
 }
 
 /* Finds the user code that the sample hit, or that called the kernel, and counts the sample as named or unnamed. */
-static void count_sample(struct xp_image *image, const struct xp_frame *frames, size_t count)
+static void count_sample(const struct xp_jit_samples *jits, struct xp_image *image, const struct xp_frame *frames,
+			 size_t count)
 {
+	if (jits->wait_ns)
+		return;
 	for (size_t i = 0; i < count; i++) {
 		const struct xp_vma *vma = frames[i].vma;
 
@@ -88,7 +92,7 @@ static int add(struct xp_jit_samples *jits, struct xp_image *image, struct xp_ad
 	sample = malloc(sample_bytes(count));
 	if (!sample)
 		return -ENOMEM;
-	*sample = (struct xp_jit_sample){ NULL, image, xp_address_space_share(space), tsc, count };
+	*sample = (struct xp_jit_sample){ NULL, image, xp_address_space_share(space), tsc, jits->wait_ns, count };
 	memcpy(sample->frames, frames, count * sizeof(*frames));
 	*(jits->last ? &jits->last->next : &jits->first) = sample;
 	jits->last = sample;
@@ -137,7 +141,7 @@ int xp_jit_samples_name(struct xp_jit_samples *jits, struct xp_image *image, str
 		if (err != -ENOSPC)
 			return err ? err : 1;
 	}
-	count_sample(image, frames, count);
+	count_sample(jits, image, frames, count);
 	return 0;
 }
 
@@ -165,7 +169,8 @@ static int deliver_named(struct xp_jit_samples *jits, uint64_t oldest_tsc, xp_ji
 			link = &sample->next;
 			continue;
 		}
-		count_sample(sample->image, sample->frames, sample->count);
+		jits->wait_ns = sample->wait_ns;
+		count_sample(jits, sample->image, sample->frames, sample->count);
 		first = first ?: deliver(arg, sample->image, sample->frames, sample->count);
 		*link = sample->next;
 		drop(jits, sample);

@@ -23,6 +23,12 @@
 struct xp_jit_samples {
 	struct xp_jits jits; /* the caller fills in the caller's part; without a clock no frame is named */
 
+	/*
+	 * Time that the sample stands for which is being named (set by the caller), or delivered: a wait; 0: any other
+	 * sample.
+	 */
+	uint64_t wait_ns;
+
 	/* private */
 	struct xp_jit_sample *first; /* the oldest */
 	struct xp_jit_sample *last;

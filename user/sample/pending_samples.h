@@ -10,6 +10,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "format/wait_record.h"
 #include "sample/sampled_process.h"
 #include "xprof/event.h"
 
@@ -26,6 +27,8 @@ struct xp_pending_sample {
 	uint64_t since_ns; /* CLOCK_MONOTONIC */
 	uint64_t tsc;
 	unsigned int cpu;
+	bool is_wait;
+	struct xp_wait_record wait;
 	size_t size;
 	struct xp_event_sample record; /* size bytes in all */
 };

@@ -172,6 +172,7 @@ static bool start(struct xp_perf_out *out)
 		.period = out->options.period,
 		.late_ns = out->options.late_ns,
 		.switches = out->options.switches,
+		.waits = out->options.waits,
 		.compression_level = out->options.compression == XP_PERF_OUT_NONE ? 0 : COMPRESSION_LEVEL,
 		.plain_bytes = out->options.compression == XP_PERF_OUT_ALL ? 0 : XP_PERF_OUT_PLAIN_BYTES,
 	};
@@ -437,15 +438,16 @@ static void keep_room(struct xp_perf_out *out)
 
 /* ---- samples ---- */
 
-void xp_perf_out_sample(struct xp_perf_out *out, const struct xp_event_sample *record, uint64_t tsc, unsigned int cpu,
+void xp_perf_out_sample(struct xp_perf_out *out, const struct xp_perf_out_sampled *sampled,
 			const struct xp_frame *frames, size_t count)
 {
 	uint64_t addresses[XP_SAMPLE_FRAMES_MAX + XP_UNWIND_FRAMES_MAX];
+	const struct xp_event_sample *record = sampled->record;
 	struct xp_perfdata_sample sample = {
-		.tsc = tsc,
+		.tsc = sampled->tsc,
 		.pid = record->head.pid,
 		.tid = record->head.tid,
-		.cpu = cpu,
+		.cpu = sampled->cpu,
 		.kernel = addresses,
 		.kernel_count = record->kernel_frames,
 		.user = addresses + record->kernel_frames,
@@ -456,10 +458,12 @@ void xp_perf_out_sample(struct xp_perf_out *out, const struct xp_event_sample *r
 		return;
 	for (size_t i = 0; i < count; i++)
 		addresses[i] = frames[i].address;
-	fail(out, xp_perfdata_sample(out->maps.perfdata, &sample));
-	out->samples += !out->err;
-	if (!out->err)
-		keep_room(out);
+	fail(out, sampled->wait ? xp_perfdata_wait(out->maps.perfdata, &sample, sampled->wait)
+				: xp_perfdata_sample(out->maps.perfdata, &sample));
+	if (out->err)
+		return;
+	out->samples += !sampled->wait;
+	keep_room(out);
 }
 
 /* The entry of a thread that has a switch, with a name: perf would show an unnamed one by its number. */

@@ -22,6 +22,7 @@
 #include <stdint.h>
 
 #include "base/clock.h"
+#include "format/wait_record.h"
 #include "kernel/sideband.h"
 #include "profile/ksym.h"
 #include "profile/profile.h"
@@ -50,6 +51,7 @@ struct xp_perf_out_options {
 	const char *event;
 	uint64_t period; /* of each sample: cycles or ns */
 	enum xp_perf_out_compression compression;
+	bool waits;		    /* there will be samples that are waits */
 	bool switches;		    /* there will be xp_perf_out_switch() */
 	xp_ksym_describe *describe; /* names BPF programs; NULL: they have no names */
 	void *describe_arg;
@@ -71,7 +73,13 @@ void xp_perf_out_seen(struct xp_perf_out *out, const struct xp_event_sample *rec
 /*
  * Writes a sample after xp_perf_out_seen(). frames: the kernel frames as in record, then the user frames; count >= 1.
  */
-void xp_perf_out_sample(struct xp_perf_out *out, const struct xp_event_sample *record, uint64_t tsc, unsigned int cpu,
+struct xp_perf_out_sampled {
+	const struct xp_event_sample *record;
+	uint64_t tsc;
+	unsigned int cpu;
+	const struct xp_wait_record *wait; /* NULL: it is no wait */
+};
+void xp_perf_out_sample(struct xp_perf_out *out, const struct xp_perf_out_sampled *sampled,
 			const struct xp_frame *frames, size_t count);
 /* A switch of threads has left the merge. */
 void xp_perf_out_switch(struct xp_perf_out *out, const struct xp_event_switch *record, uint64_t tsc, unsigned int cpu);

@@ -26,6 +26,7 @@ void xp_sampled_processes_free(struct xp_sampled_processes *processes)
 		process_free(processes->by_pid.entries[i].pointer);
 	for (size_t i = 0; i < processes->image_count; i++) {
 		xp_profile_free(processes->images[i]->profile);
+		xp_profile_free(processes->images[i]->waits);
 		xp_jit_free(processes->images[i]->jit);
 		xp_address_space_release(processes->images[i]->jit_space);
 		free(processes->images[i]);

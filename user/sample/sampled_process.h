@@ -30,6 +30,10 @@ struct xp_image {
 	uint64_t rested_at;		 /* samples in the profile at the last xp_samples_rest() */
 	uint64_t samples;		 /* including those that wait for an unwind table */
 	uint64_t stacks[XP_UNWIND_ENDS]; /* how the walks of user stacks ended */
+	struct xp_profile *waits;	 /* its waits, in us; NULL: none yet, or written */
+	uint64_t waits_rested_at;	 /* as rested_at */
+	uint64_t wait_count;		 /* waits in that profile */
+	uint64_t wait_ns;		 /* not in the profile yet, less than 1 us */
 	bool is_over;			 /* the process has since run another program */
 
 	/* For jit_samples.h: */
@@ -40,8 +44,10 @@ struct xp_image {
 	uint64_t jit_named;   /* samples in JIT code whose function is known; unnamed: is not */
 	uint64_t jit_unnamed;
 
-	char name[64];	/* name of the profile's file; "" until it is written, or if it could not be */
-	uint64_t bytes; /* size of the file */
+	char name[64];	    /* name of the profile's file; "" until it is written, or if it could not be */
+	uint64_t bytes;	    /* size of the file */
+	char wait_name[64]; /* the same of the profile of waits */
+	uint64_t wait_bytes;
 };
 
 struct xp_sampled_process {

@@ -55,10 +55,26 @@ static int keep_file(struct xp_samples *samples, pid_t pid, const struct xp_vma 
 	return err == -ENOMEM ? err : 0;
 }
 
+/* The profile counts whole us; the rest goes to the next wait, so that the sum is right. */
+static int add_wait(struct xp_image *image, const struct xp_frame *frames, size_t count, uint64_t wait_ns)
+{
+	int err = image->waits ? 0 : xp_profile_new(&image->waits);
+
+	if (err)
+		return err;
+	image->wait_count++;
+	image->wait_ns += wait_ns;
+	if (image->wait_ns >= 1000)
+		err = xp_profile_add_weighted(image->waits, frames, count, image->wait_ns / 1000);
+	image->wait_ns %= 1000;
+	return err;
+}
+
 static int add_to_profile(void *arg, struct xp_image *image, const struct xp_frame *frames, size_t count)
 {
-	(void)arg;
-	return xp_profile_add(image->profile, frames, count, NULL);
+	uint64_t wait_ns = ((struct xp_samples *)arg)->jit.wait_ns;
+
+	return wait_ns ? add_wait(image, frames, count, wait_ns) : xp_profile_add(image->profile, frames, count, NULL);
 }
 
 /* walk: the stack walk that gave the last frames; NULL: none. */
@@ -66,7 +82,11 @@ static int deliver(struct xp_samples *samples, const struct xp_pending_sample *s
 		   const struct xp_event_sample *record, size_t count, const struct xp_unwind_result *walk)
 {
 	struct xp_profile *profile = sample->image->profile;
-	struct xp_frame_path *path = walk ? walk->path : NULL;
+	struct xp_frame_path *path = walk && !sample->is_wait ? walk->path : NULL;
+	const struct xp_perf_out_sampled sampled = { record, sample->tsc, sample->cpu,
+						     sample->is_wait ? &sample->wait : NULL };
+	/* At least 1: 0 means that it is no wait. */
+	uint64_t wait_ns = sample->is_wait ? XP_MAX(xp_wait_record_period(&sample->wait), (uint64_t)1) : 0;
 	/* Frames that are already in the profile have their files kept already and are not in JIT code. */
 	size_t new_count = count - xp_profile_known(profile, path);
 	const struct xp_vma *last = NULL;
@@ -80,15 +100,17 @@ static int deliver(struct xp_samples *samples, const struct xp_pending_sample *s
 		last = vma;
 	}
 	if (samples->perf)
-		xp_perf_out_sample(samples->perf, record, sample->tsc, sample->cpu, samples->frames, count);
+		xp_perf_out_sample(samples->perf, &sampled, samples->frames, count);
 	if (!err && xp_jit_samples_concern(&samples->jit, samples->frames, new_count)) {
 		path = NULL; /* the name of JIT code depends on the time */
+		samples->jit.wait_ns = wait_ns;
 		err = xp_jit_samples_name(&samples->jit, sample->image, sample->space, sample->tsc, samples->frames,
 					  count);
 	}
 	if (err)
 		return XP_MIN(err, 0);
-	return xp_profile_add(profile, samples->frames, count, path);
+	return wait_ns ? add_wait(sample->image, samples->frames, count, wait_ns)
+		       : xp_profile_add(profile, samples->frames, count, path);
 }
 
 /* ---- the frames of a sample ---- */
@@ -166,7 +188,8 @@ static int unwind(struct xp_samples *samples, struct xp_pending_sample *sample, 
 	}
 	if (xp_event_fn(&record->head) & XP_SAMPLE_NO_ROOM)
 		result.end = XP_UNWIND_NO_DUMP;
-	sample->image->stacks[result.end]++;
+	if (!sample->is_wait)
+		sample->image->stacks[result.end]++;
 	user->interrupted = is_interrupted(record);
 	for (uint32_t i = 0; i < record->kernel_frames; i++)
 		samples->frames[i] = (struct xp_frame){ .address = addresses_of(record)[i] };
@@ -308,12 +331,14 @@ int xp_samples_drain(struct xp_samples *samples)
 
 /* ---- arriving samples ---- */
 
-int xp_samples_record(struct xp_samples *samples, const struct xp_event *event, size_t size, unsigned int cpu,
-		      uint64_t tsc)
+/* sample: with what is known besides the process. */
+/* from: with what is known besides the process. */
+static int arrive(struct xp_samples *samples, const struct xp_event_sample *record,
+		  const struct xp_pending_sample *from)
 {
-	const struct xp_event_sample *record = (const struct xp_event_sample *)event;
+	const struct xp_event *event = &record->head;
 	bool is_kernel_thread = xp_event_fn(event) & XP_SAMPLE_KTHREAD;
-	struct xp_pending_sample sample = { .tsc = tsc, .cpu = cpu, .size = size };
+	struct xp_pending_sample sample = *from;
 	const struct xp_vma *leaf;
 	struct xp_sampled_process *process;
 	int err = xp_sampled_processes_sampled(&samples->processes, is_kernel_thread ? 0 : (pid_t)event->pid,
@@ -321,14 +346,12 @@ int xp_samples_record(struct xp_samples *samples, const struct xp_event *event, 
 
 	if (err)
 		return err;
-	samples->samples++;
-	samples->kernel_samples += record->kernel_frames > 0;
-	process->image->samples++;
+	process->image->samples += !sample.is_wait;
 	sample.pid = process->pid;
 	sample.image = process->image;
 	sample.space = process->space;
 	if (samples->perf)
-		xp_perf_out_seen(samples->perf, record, tsc, cpu, process->space);
+		xp_perf_out_seen(samples->perf, record, sample.tsc, sample.cpu, process->space);
 	if (!samples->stacks || xp_event_fn(event) & XP_SAMPLE_NO_USER)
 		return take_frames(samples, &sample, record);
 	err = unwind(samples, &sample, record, true);
@@ -349,53 +372,101 @@ int xp_samples_record(struct xp_samples *samples, const struct xp_event *event, 
 	return err == -ENOSPC ? unwind(samples, &sample, record, false) : err;
 }
 
+int xp_samples_record(struct xp_samples *samples, const struct xp_event *event, size_t size, unsigned int cpu,
+		      uint64_t tsc)
+{
+	const struct xp_event_sample *record = (const struct xp_event_sample *)event;
+	const struct xp_pending_sample sample = { .tsc = tsc, .cpu = cpu, .size = size };
+	int err = arrive(samples, record, &sample);
+
+	if (err)
+		return err;
+	samples->samples++;
+	samples->kernel_samples += record->kernel_frames > 0;
+	return 0;
+}
+
+int xp_samples_wait(struct xp_samples *samples, const struct xp_samples_wait *wait)
+{
+	const struct xp_pending_sample sample = {
+		.tsc = wait->tsc, .cpu = wait->cpu, .is_wait = true, .wait = wait->wait, .size = wait->size
+	};
+	int err = arrive(samples, wait->record, &sample);
+
+	samples->waits += !err;
+	return err;
+}
+
 /* ---- memory ---- */
 
 /* A profile that has been in the store goes back there; on an error it stays in memory. */
-static void let_rest(struct xp_samples *samples, struct xp_image *image)
+static void let_rest(struct xp_samples *samples, struct xp_profile *profile)
 {
 	if (samples->store)
-		xp_profile_store_write(samples->store, image->profile);
+		xp_profile_store_write(samples->store, profile);
+}
+
+/* rested_at: samples in the profile at the last call. */
+static void rest_if_idle(struct xp_samples *samples, struct xp_profile *profile, uint64_t *rested_at)
+{
+	uint64_t count = profile ? xp_profile_samples(profile) : 0;
+
+	if (samples->store && profile && count == *rested_at)
+		let_rest(samples, profile);
+	*rested_at = count;
 }
 
 void xp_samples_rest(struct xp_samples *samples)
 {
 	const struct xp_sampled_processes *processes = &samples->processes;
 	size_t bytes = 0;
+	bool is_much;
 
 	xp_sampled_processes_forget_gone(&samples->processes);
-	for (size_t i = 0; i < processes->image_count; i++)
-		bytes += xp_profile_memory_bytes(processes->images[i]->profile);
-	if (bytes > PROFILES_BYTES_MAX && !samples->store)
+	for (size_t i = 0; i < processes->image_count; i++) {
+		const struct xp_image *image = processes->images[i];
+
+		bytes += xp_profile_memory_bytes(image->profile);
+		bytes += image->waits ? xp_profile_memory_bytes(image->waits) : 0;
+	}
+	is_much = bytes > PROFILES_BYTES_MAX;
+	if (is_much && !samples->store)
 		xp_profile_store_new(&samples->store, samples->dir_fd);
 	for (size_t i = 0; i < processes->image_count; i++) {
 		struct xp_image *image = processes->images[i];
-		uint64_t count = xp_profile_samples(image->profile);
 
-		if (bytes > PROFILES_BYTES_MAX && count == image->rested_at)
-			let_rest(samples, image);
-		image->rested_at = count;
+		rest_if_idle(samples, is_much ? image->profile : NULL, &image->rested_at);
+		rest_if_idle(samples, is_much ? image->waits : NULL, &image->waits_rested_at);
 	}
 }
 
 /* ---- files ---- */
 
-static int write_profile(struct xp_samples *samples, struct xp_image *image, uint64_t period_us)
+/* A profile of an image, and where it goes. */
+struct profile_out {
+	struct xp_profile **profile; /* freed when it is written */
+	const char *suffix;
+	uint64_t period_us;
+	char *name; /* [64]; set when it is written */
+	uint64_t *bytes;
+};
+
+static int write_profile(struct xp_samples *samples, struct xp_image *image, const struct profile_out *out)
 {
 	struct xp_profile_files files = { xp_sym_files_find, samples->sym_files };
 	const struct xp_sym *jit_functions = NULL;
 	size_t jit_count = image->jit ? xp_jit_syms(image->jit, &jit_functions) : 0;
-	char base[48], name[64];
+	char base[XP_FILE_BASE_BYTES], name[sizeof(image->name)];
 	struct stat st;
 	int fd, err;
 
 	xp_file_base_name(base, sizeof(base), image->comm, image->pid, image->number);
-	snprintf(name, sizeof(name), "%s.prof", base);
+	snprintf(name, sizeof(name), "%s%s", base, out->suffix);
 	fd = xp_own_file_create(samples->dir_fd, name, O_WRONLY);
 	if (fd < 0)
 		return fd;
 	xp_sym_files_set_jit(samples->sym_files, jit_functions, jit_count);
-	err = xp_profile_write(image->profile, fd, period_us, &files);
+	err = xp_profile_write(*out->profile, fd, out->period_us, &files);
 	if (!err && fstat(fd, &st))
 		err = -errno;
 	if (close(fd) && !err)
@@ -404,9 +475,28 @@ static int write_profile(struct xp_samples *samples, struct xp_image *image, uin
 		unlinkat(samples->dir_fd, name, 0);
 		return err;
 	}
-	image->bytes = st.st_size;
-	snprintf(image->name, sizeof(image->name), "%s", name);
+	*out->bytes = st.st_size;
+	memcpy(out->name, name, sizeof(name));
 	return 0;
+}
+
+/* Both profiles of an image. */
+static int write_image(struct xp_samples *samples, struct xp_image *image, uint64_t period_us)
+{
+	const struct profile_out cpu = { &image->profile, ".prof", period_us, image->name, &image->bytes };
+	const struct profile_out waits = { &image->waits, XP_WAIT_PROFILE_SUFFIX, 1, image->wait_name,
+					   &image->wait_bytes };
+	int err = write_profile(samples, image, &cpu);
+	int wait_err = image->waits ? write_profile(samples, image, &waits) : 0;
+
+	if (err)
+		samples->unstored += image->samples;
+	if (wait_err)
+		samples->waits_unstored += image->wait_count;
+	xp_profile_free(image->profile);
+	xp_profile_free(image->waits);
+	image->profile = image->waits = NULL;
+	return err ?: wait_err;
 }
 
 int xp_samples_finish(struct xp_samples *samples, uint64_t period_ns)
@@ -417,17 +507,19 @@ int xp_samples_finish(struct xp_samples *samples, uint64_t period_ns)
 
 	xp_sampled_processes_settle(processes);
 	for (size_t i = 0; i < processes->image_count; i++) {
-		first = xp_sym_files_add(samples->sym_files, processes->images[i]->profile) ?: first;
-		let_rest(samples, processes->images[i]);
+		struct xp_image *image = processes->images[i];
+
+		first = xp_sym_files_add(samples->sym_files, image->profile) ?: first;
+		let_rest(samples, image->profile);
+		if (!image->waits)
+			continue;
+		first = xp_sym_files_add(samples->sym_files, image->waits) ?: first;
+		let_rest(samples, image->waits);
 	}
 	first = xp_sym_files_write(samples->sym_files, samples->describe, samples->describe_arg) ?: first;
 	for (size_t i = 0; i < processes->image_count; i++) {
-		int err = write_profile(samples, processes->images[i], period_us);
+		int err = write_image(samples, processes->images[i], period_us);
 
-		if (err)
-			samples->unstored += processes->images[i]->samples;
-		xp_profile_free(processes->images[i]->profile);
-		processes->images[i]->profile = NULL;
 		first = first ?: err;
 	}
 	return first;

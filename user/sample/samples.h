@@ -42,6 +42,8 @@ struct xp_samples {
 	uint64_t samples;
 	uint64_t kernel_samples;
 	uint64_t unstored; /* samples whose profile could not be written */
+	uint64_t waits;
+	uint64_t waits_unstored; /* likewise */
 	/* The current sample: kernel frames, then user frames. */
 	struct xp_frame frames[XP_SAMPLE_FRAMES_MAX + XP_UNWIND_FRAMES_MAX];
 };
@@ -53,6 +55,16 @@ void xp_samples_free(struct xp_samples *samples);
 /* Takes a checked record (event_check.h), with its cpu and tsc. Returns 0 or -ENOMEM. */
 int xp_samples_record(struct xp_samples *samples, const struct xp_event *record, size_t size, unsigned int cpu,
 		      uint64_t tsc);
+/* A wait that is over, as if it were a sample. */
+struct xp_samples_wait {
+	const struct xp_event_sample *record; /* where the thread waited; checked */
+	size_t size;
+	uint64_t tsc; /* of the end */
+	unsigned int cpu;
+	struct xp_wait_record wait;
+};
+/* Returns 0 or -ENOMEM. */
+int xp_samples_wait(struct xp_samples *samples, const struct xp_samples_wait *wait);
 /*
  * Drops the address spaces of processes that are gone. When all profiles together take much memory, those without a
  * sample since the last call go to disk; if the disk is full they stay in memory. Call it every second.

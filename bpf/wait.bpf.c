@@ -1,0 +1,502 @@
+// SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
+/*
+ * The programs of record --off-cpu: what threads wait for, and for how long. An object of its own, which is only loaded
+ * then: its programs use types of the whole kernel (tp_btf), so that they read tasks at the cost of a load, and find
+ * the data of a thread in its task. With the run queue's lock held, nothing is allocated here: threads get their data
+ * when they are created, or when the loader looks for them. Other threads have none, and cost nothing more.
+ */
+#include "wait.bpf.h"
+
+/* ---- the begin of a wait ---- */
+
+/* Copies the next piece of the running thread's stack. Returns non-zero at the end. See copy_piece(). */
+__noinline int copy_own_piece(__u32 number)
+{
+	struct room *room = room_at(bpf_get_smp_processor_id());
+	struct piece piece;
+
+	if (!room || !next_piece(&room->sample, &piece))
+		return 1;
+	return !note_piece(&room->sample, number,
+			   !bpf_probe_read_user(&room->sample.rest[piece.at], piece.size, (void *)piece.from));
+}
+
+/* Fills in the begin of a record; the stack comes later. Returns its flags. */
+static __always_inline __u32 start_sample(struct sample *s, struct task_struct *task, __u64 time)
+{
+	struct registers user;
+	__u32 flags = registers_under_kernel(task, &user);
+
+	if (!(flags & XP_SAMPLE_NO_USER))
+		user.ip = probed_ip(task, user.ip);
+	s->head.head.time = time | XP_TIME_KTIME;
+	s->head.head.pid = task->tgid;
+	s->head.head.tid = task->pid;
+	s->head.kernel_frames = 0;
+	s->head.user_frames = 0;
+	s->head.stack_bytes = 0;
+	s->head.stack_missing = 0;
+	record_registers(s, &user);
+	__builtin_memcpy(s->head.comm, task->comm, sizeof(s->head.comm));
+	s->frames_bytes = 0;
+	s->wanted = 0;
+	s->done = 0;
+	s->failures = 0;
+	return flags;
+}
+
+/*
+ * How much of the stack to copy. Little is copied while the thread was not unwound yet: where many threads wait, their
+ * stacks would fill the ring, and those that wait are rarely deep. The unwinder asks for more if it needs more.
+ */
+static __always_inline __u32 bytes_to_wait_for(struct task_struct *task, __u64 sp, __u32 *flags)
+{
+	__u32 tid = task->pid, bytes = bytes_to_copy(task, tid, sp, flags);
+
+	if (bytes <= FIRST_BYTES_MAX || bpf_map_lookup_elem(&stack_sizes, &tid))
+		return bytes;
+	*flags &= ~(XP_SAMPLE_WHOLE | XP_SAMPLE_TOP);
+	return FIRST_BYTES_MAX;
+}
+
+/* Without room for the stack, nothing: the end says all else. */
+static __always_inline bool ship_begin(struct sample *s, void *ring, __u32 flags)
+{
+	__u32 size = sizeof(s->head) + s->frames_bytes + s->head.stack_bytes;
+	__u64 room, used;
+
+	barrier_var(size);
+	if (size > sizeof(s->head) + sizeof(s->rest))
+		return false;
+	s->head.head.word = xp_event_word(flags | XP_SAMPLE_WAIT, XP_EVENT_SAMPLE);
+	room = bpf_ringbuf_query(ring, BPF_RB_RING_SIZE);
+	used = bpf_ringbuf_query(ring, BPF_RB_AVAIL_DATA);
+	if (used + size <= room - room / 4 && !bpf_ringbuf_output(ring, &s->head, size, xp_wakeup(used, size, room)))
+		return true;
+	COUNT_WAIT(no_stack);
+	return false;
+}
+
+/* Few waits are chosen while the ring is filling up: fewer, at the chances that are left, lose nothing. */
+static __always_inline bool has_pressure(struct thread *thread, void *ring)
+{
+	__u64 room = bpf_ringbuf_query(ring, BPF_RB_RING_SIZE);
+	__u64 used = bpf_ringbuf_query(ring, BPF_RB_AVAIL_DATA);
+	__u32 shift = used > room / 2 ? 6 : 3;
+
+	if (used <= room / 4 || !(thread->chance >> shift))
+		return false;
+	thread->chance >>= shift;
+	return bpf_get_prandom_u32() & ((1u << shift) - 1);
+}
+
+static __always_inline void send_begin(void *ctx, struct task_struct *task, struct thread *thread)
+{
+	struct room *room = room_at(bpf_get_smp_processor_id());
+	void *ring = ring_here();
+	struct sample *s;
+	__u32 flags;
+
+	if (!room || !ring)
+		return;
+	if (has_pressure(thread, ring)) {
+		thread->chance = 0;
+		return;
+	}
+	s = &room->sample;
+	flags = start_sample(s, task, thread->began);
+	if (flags & XP_SAMPLE_NO_USER)
+		return;
+	if (sample_stacks == XP_STACKS_FRAMES) {
+		s->head.user_frames = frames_of(bpf_get_stack(ctx, s->rest, FRAMES_BYTES, BPF_F_USER_STACK));
+		s->frames_bytes = s->head.user_frames * sizeof(__u64);
+		if (s->frames_bytes > FRAMES_BYTES) /* never true: for the verifier */
+			s->frames_bytes = FRAMES_BYTES;
+	} else if (sample_stacks == XP_STACKS_DUMP) {
+		s->wanted = bytes_to_wait_for(task, s->head.sp, &flags);
+		for (__u32 i = 0; i < XP_STACK_PIECES_MAX; i++)
+			if (copy_own_piece(i))
+				break;
+	}
+	thread->has_stack = ship_begin(s, ring, flags);
+}
+
+/*
+ * The kernel does not report all switches: some virtual machines run code of their host on a CPU, beside whose switches
+ * no tracepoint runs, for perf neither. Its own accounts show that. Returns whether there are as many more as we know.
+ */
+static __always_inline bool note_switches(struct task_struct *task, struct thread *thread, __u64 more)
+{
+	__u64 switches = switches_of(task), missed = switches - thread->switches - more;
+
+	thread->switches = switches;
+	if (!missed || missed > 1ull << 32)
+		return true;
+	thread->missed += missed;
+	return false;
+}
+
+static __always_inline void begin_wait(void *ctx, struct task_struct *task, struct thread *thread, bool preempt,
+				       __u64 now)
+{
+	__u32 state = preempt ? 0 : task->__state;
+
+	if (thread->has_ended || state & XP_TASK_DEAD)
+		return;
+	note_switches(task, thread, 1);
+	thread->missed += thread->began != 0; /* the end of that wait */
+	thread->began = now;
+	thread->woken = state ? 0 : now;
+	thread->state = state;
+	thread->flags = 0;
+	thread->has_stack = false;
+	thread->chance = next_chance(thread, now);
+	if (!draw(thread->chance))
+		thread->chance = 0;
+	else
+		send_begin(ctx, task, thread);
+}
+
+/* ---- its end ---- */
+
+static __always_inline bool ship_end(struct end *end, struct task_struct *task, struct thread *thread, __u64 now)
+{
+	struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(task);
+	__u32 most = sample_stacks == XP_STACKS_NONE ? sizeof(__u64) : FRAMES_BYTES;
+	void *ring = ring_here();
+	__u32 flags = 0, size;
+
+	if (!ring)
+		return false;
+	if (task->flags & PF_KTHREAD)
+		flags |= XP_SAMPLE_KTHREAD | XP_SAMPLE_NO_USER;
+	else if (!task->mm)
+		flags |= XP_SAMPLE_NO_USER;
+	end->wait.head.time = now | XP_TIME_KTIME;
+	end->wait.head.pid = task->tgid;
+	end->wait.head.tid = task->pid;
+	end->wait.head.word = xp_event_word(flags | XP_SAMPLE_WAIT_END, XP_EVENT_SAMPLE);
+	end->wait.ip = flags & XP_SAMPLE_NO_USER ? 0 : BPF_CORE_READ(regs, ip);
+	end->wait.syscall = flags & XP_SAMPLE_NO_USER ? -1 : (__s64)BPF_CORE_READ(regs, orig_ax);
+	end->wait.chance = thread->chance;
+	end->wait.state = thread->state;
+	end->wait.flags = thread->flags;
+	end->wait.waker_pid = 0;
+	end->wait.waker_tid = 0;
+	__builtin_memset(end->wait.waker_comm, 0, sizeof(end->wait.waker_comm));
+	if (thread->state && thread->woken) {
+		end->wait.flags |= thread->waker_flags;
+		end->wait.waker_pid = thread->waker_pid;
+		end->wait.waker_tid = thread->waker_tid;
+		__builtin_memcpy(end->wait.waker_comm, thread->waker_comm, sizeof(end->wait.waker_comm));
+	}
+	__builtin_memcpy(end->wait.comm, task->comm, sizeof(end->wait.comm));
+	end->wait.kernel_frames = frames_of(bpf_get_task_stack(task, end->frames, most, 0));
+	size = sizeof(end->wait) + end->wait.kernel_frames * sizeof(__u64);
+	barrier_var(size);
+	if (size > sizeof(end->wait) + sizeof(end->frames))
+		return false;
+	return !bpf_ringbuf_output(ring, &end->wait, size, BPF_RB_NO_WAKEUP);
+}
+
+static __always_inline void end_wait(struct task_struct *task, struct thread *thread, __u64 now, struct room *room)
+{
+	__u64 began = thread->began, woken = thread->woken;
+	__u64 blocked_ns = (woken ? woken : now) - began, ns = now - began;
+
+	thread->began = 0;
+	/* It ran meanwhile, and this is another wait: one of those missed. */
+	if (!note_switches(task, thread, 0)) {
+		thread->missed++;
+		return;
+	}
+	if (blocked_ns > ns) /* the CPUs' clocks are not in step */
+		blocked_ns = ns;
+	thread->waits++;
+	thread->blocked_ns += blocked_ns;
+	thread->runnable_ns += ns - blocked_ns;
+	COUNT_WAIT(seen);
+	if (ns < min_ns) {
+		COUNT_WAIT(brief);
+	} else if (!thread->chance && ns < long_ns << (slow & 31)) {
+		COUNT_WAIT(passed);
+	} else if (room) {
+		if (ns >= long_ns << (slow & 31))
+			thread->chance = XP_WAIT_CHOSEN;
+		room->end.wait.began = began | XP_TIME_KTIME;
+		room->end.wait.blocked_ns = blocked_ns;
+		room->end.wait.runnable_ns = ns - blocked_ns;
+		if (ship_end(&room->end, task, thread, now))
+			COUNT_WAIT(sent);
+		else
+			COUNT_WAIT(lost);
+	} else {
+		COUNT_WAIT(lost);
+	}
+}
+
+SEC("tp_btf/sched_switch")
+int BPF_PROG(wait_switch, bool preempt, struct task_struct *prev, struct task_struct *next)
+{
+	struct thread *thread;
+	__u64 now = 0;
+
+	if (stopped)
+		return 0;
+	thread = thread_of(next);
+	if (thread && thread->began) {
+		now = bpf_ktime_get_ns();
+		end_wait(next, thread, now, room_at(bpf_get_smp_processor_id()));
+	}
+	thread = thread_of(prev);
+	if (thread)
+		begin_wait(ctx, prev, thread, preempt, now ?: bpf_ktime_get_ns());
+	return 0;
+}
+
+/* ---- who wakes whom ---- */
+
+/*
+ * By the one who wakes. The thread may not have left its CPU yet: what is noted here counts when it is woken after
+ * that.
+ */
+SEC("tp_btf/sched_waking")
+int BPF_PROG(wait_waking, struct task_struct *task)
+{
+	struct thread *thread = thread_of(task);
+	struct task_struct *waker;
+	__u32 level;
+
+	if (!thread)
+		return 0;
+	waker = bpf_get_current_task_btf();
+	level = preempt_count(waker);
+	thread->waker_flags = 0;
+	if (level & (HARDIRQ_MASK | NMI_MASK)) {
+		/* Of whatever the interrupt has hit. */
+		thread->waker_flags = XP_WAIT_BY_HARDIRQ;
+		thread->waker_pid = 0;
+		thread->waker_tid = 0;
+		thread->waker_comm[0] = 0;
+		return 0;
+	}
+	if (level & SOFTIRQ_SERVED)
+		thread->waker_flags = XP_WAIT_BY_SOFTIRQ;
+	thread->waker_pid = waker->tgid;
+	thread->waker_tid = waker->pid;
+	__builtin_memcpy(thread->waker_comm, waker->comm, sizeof(thread->waker_comm));
+	return 0;
+}
+
+/* On the CPU that puts it into its queue. */
+SEC("tp_btf/sched_wakeup")
+int BPF_PROG(wait_wakeup, struct task_struct *task)
+{
+	struct thread *thread = thread_of(task);
+
+	if (thread && thread->began && !thread->woken)
+		thread->woken = bpf_ktime_get_ns();
+	return 0;
+}
+
+/* ---- threads come and go ---- */
+
+static __always_inline bool is_ours(struct task_struct *task)
+{
+	if (only_tid)
+		return (__u32)task->pid == only_tid;
+	return all_threads || followed(task->tgid);
+}
+
+/* Its first wait is that for a CPU. */
+SEC("tp_btf/sched_process_fork")
+int BPF_PROG(wait_fork, struct task_struct *parent, struct task_struct *child)
+{
+	struct thread *thread;
+
+	if (only_tid || !is_ours(parent) || (!all_threads && !follow_children && parent->tgid != child->tgid))
+		return 0;
+	thread = bpf_task_storage_get(&threads, child, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (!thread)
+		return 0;
+	start_accounts(child, thread, bpf_ktime_get_ns());
+	thread->began = thread->woken = thread->since;
+	thread->chance = next_chance(thread, thread->since) >> (slow & 31);
+	if (!draw(thread->chance))
+		thread->chance = 0;
+	return 0;
+}
+
+/* A process that is followed from now on. */
+SEC("tp_btf/sched_process_exec")
+int BPF_PROG(wait_exec, struct task_struct *task)
+{
+	struct thread *thread;
+
+	if (thread_of(task) || !is_ours(task))
+		return 0;
+	thread = bpf_task_storage_get(&threads, task, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (!thread)
+		return 0;
+	start_accounts(task, thread, bpf_ktime_get_ns());
+	return 0;
+}
+
+/*
+ * The kernel's clock stands still from a wake-up until the thread that it preempts is gone (rq_clock_skip_update()), so
+ * its account of how long threads were runnable is some us less a wait than what the records say. Sums are by the
+ * kernel's account, that of /proc/PID/schedstat.
+ */
+static __always_inline void correct_sums(struct task_struct *task, struct thread *thread, __u64 now)
+{
+	__u64 off_ns = thread->blocked_ns + thread->runnable_ns, run_delay;
+
+	if (thread->missed) {
+		/* Up to the last tick of a thread that runs. */
+		__u64 run_ns = ((struct task_struct___group *)task)->se.sum_exec_runtime - thread->run_ns;
+		__u64 rest_ns = now - thread->since - run_ns;
+
+		if (rest_ns > off_ns && rest_ns <= now - thread->since)
+			off_ns = rest_ns;
+		thread->waits += thread->missed;
+		thread->blocked_ns = off_ns - thread->runnable_ns;
+	}
+	if (!read_run_delay(task, &run_delay))
+		return;
+	/* The kernel adds a wait to its account when it is over. */
+	run_delay += thread->open_ns - thread->run_delay;
+	thread->runnable_ns = run_delay < off_ns ? run_delay : off_ns;
+	thread->blocked_ns = off_ns - thread->runnable_ns;
+}
+
+static __always_inline void send_sum(struct task_struct *task, struct thread *thread, __u64 now)
+{
+	struct xp_event_wait_sum sum = {
+		.head = { .time = now | XP_TIME_KTIME,
+			  .pid = task->tgid,
+			  .tid = task->pid,
+			  .word = xp_event_word(XP_SAMPLE_WAIT_SUM, XP_EVENT_SAMPLE) },
+		.span_ns = now - thread->since,
+		.blocked_ns = thread->blocked_ns,
+		.runnable_ns = thread->runnable_ns,
+		.waits = thread->waits,
+		.missed = thread->missed,
+	};
+	void *ring = ring_here();
+
+	__builtin_memcpy(sum.comm, task->comm, sizeof(sum.comm));
+	if (!ring || bpf_ringbuf_output(ring, &sum, sizeof(sum), BPF_RB_NO_WAKEUP))
+		COUNT_WAIT(sums_lost);
+}
+
+SEC("tp_btf/sched_process_exit")
+int BPF_PROG(wait_exit, struct task_struct *task)
+{
+	struct thread *thread = thread_of(task);
+	__u64 now;
+
+	if (!thread || thread->has_ended || stopped)
+		return 0;
+	thread->has_ended = true;
+	now = bpf_ktime_get_ns();
+	note_switches(task, thread, 0);
+	correct_sums(task, thread, now);
+	send_sum(task, thread, now);
+	return 0;
+}
+
+/* ---- what the loader runs: it may read the stack of a thread that waits ---- */
+
+struct bpf_iter__task {
+	struct task_struct *task;
+} __attribute__((preserve_access_index));
+
+static __always_inline void send_stack(struct task_struct *task, struct thread *thread, struct sample *s)
+{
+	void *ring = ring_here();
+	__u64 began = thread->began;
+	__u32 flags;
+
+	if (!ring)
+		return;
+	flags = start_sample(s, task, began);
+	if (flags & XP_SAMPLE_NO_USER || sample_stacks != XP_STACKS_DUMP)
+		return;
+	s->wanted = bytes_to_wait_for(task, s->head.sp, &flags);
+	for (__u32 i = 0; i < XP_STACK_PIECES_MAX; i++) {
+		struct piece piece;
+
+		if (!next_piece(s, &piece) ||
+		    !note_piece(s, i,
+				!bpf_copy_from_user_task(&s->rest[piece.at], piece.size, (void *)piece.from, task, 0)))
+			break;
+	}
+	/* It may have gone on meanwhile. */
+	if (thread->began == began && !task->on_cpu)
+		thread->has_stack = ship_begin(s, ring, flags);
+}
+
+/*
+ * Threads that were there before, and stacks that were not read: of threads that waited before, and of waits that were
+ * not chosen but last.
+ */
+SEC("iter.s/task")
+int scan_waits(struct bpf_iter__task *ctx)
+{
+	struct task_struct *task = ctx->task;
+	struct room *room = room_at(room_of_iterator);
+	struct thread *thread;
+
+	if (!task || !room || !task->pid || task->flags & PF_EXITING || !is_ours(task))
+		return 0;
+	thread = bpf_task_storage_get(&threads, task, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (!thread)
+		return 0;
+	if (!thread->since) {
+		__u64 now = bpf_ktime_get_ns();
+		__u32 state = task->__state;
+
+		start_accounts(task, thread, now);
+		if (!task->on_cpu) {
+			thread->state = state;
+			thread->woken = state ? 0 : now;
+			thread->flags = XP_WAIT_IS_FIRST;
+			thread->chance = XP_WAIT_CHOSEN;
+			thread->began = now;
+			if (task->on_cpu)
+				thread->began = 0;
+		}
+	}
+	if (thread->began && !thread->has_stack)
+		send_stack(task, thread, &room->sample);
+	return 0;
+}
+
+/* When the other programs are detached: the waits that are open, and the sums. */
+SEC("iter.s/task")
+int finish_waits(struct bpf_iter__task *ctx)
+{
+	struct task_struct *task = ctx->task;
+	struct room *room = room_at(room_of_iterator);
+	struct thread *thread;
+
+	if (!task || !room)
+		return 0;
+	thread = thread_of(task);
+	if (!thread || thread->has_ended)
+		return 0;
+	thread->has_ended = true;
+	if (thread->began) {
+		if (!thread->has_stack)
+			send_stack(task, thread, &room->sample);
+		thread->flags |= XP_WAIT_IS_LAST;
+		if (thread->woken && thread->woken < stopped)
+			thread->open_ns = stopped - thread->woken;
+		end_wait(task, thread, stopped, room);
+	}
+	correct_sums(task, thread, stopped);
+	send_sum(task, thread, stopped);
+	return 0;
+}
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";

@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * What the programs of wait.bpf.c know of a thread, and which of its waits are recorded.
+ *
+ * Each thread chooses its waits at random when they begin, with a chance that depends on how many it had before, but
+ * not on the wait itself: so sums over chosen waits, divided by their chances, are unbiased. A thread saves up time
+ * (paid_ns): a wait is worth PRICE_NS. While it has saved CREDIT_NS, each wait is chosen; with less, a part in
+ * proportion. So a thread that waits without end has 1 s / PRICE_NS waits a second recorded, and bursts wholly. Long
+ * waits, of which there can be only few, are recorded in any case.
+ */
+#ifndef XPROF_WAIT_BPF_H
+#define XPROF_WAIT_BPF_H
+
+#include "stack.bpf.h"
+#include "xprof/wait.h"
+
+#define PRICE_SHIFT 21	/* 2.1 ms: 477 waits a second */
+#define CREDIT_SHIFT 28 /* 268 ms: a burst of 128 waits */
+#define CHANCE_SHIFT 16
+#define CHANCE_MIN (XP_WAIT_CHOSEN >> 12)
+_Static_assert(XP_WAIT_CHOSEN == 1 << CHANCE_SHIFT, "chances");
+#define FIRST_BYTES_MAX 16384u
+
+#define PF_EXITING 0x00000004
+
+struct rings rings SEC(".maps");
+struct targets targets SEC(".maps");
+struct stack_sizes stack_sizes SEC(".maps");
+
+struct thread {
+	__u64 began; /* 0: it runs */
+	__u64 woken; /* 0: it is blocked */
+	__u32 state;
+	__u32 chance; /* 0: not chosen */
+	__u32 flags;
+	bool has_stack; /* the record of the begin was sent */
+	bool has_ended;
+	__u64 paid;
+	/* The newest attempt to wake it. */
+	__u32 waker_pid;
+	__u32 waker_tid;
+	__u32 waker_flags;
+	__u32 unused;
+	char waker_comm[16];
+	/* Sums. */
+	__u64 since;
+	__u64 waits;
+	__u64 blocked_ns;
+	__u64 runnable_ns;
+	__u64 missed; /* switches that were not reported to us */
+	/* The kernel's accounts: of switches at the begin of the wait, or else of the last one; of times at first. */
+	__u64 switches;
+	__u64 run_delay;
+	__u64 run_ns;
+	__u64 open_ns; /* not in the kernel's account at the end */
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct thread);
+} threads SEC(".maps");
+
+struct end {
+	struct xp_event_wait wait;
+	__u64 frames[XP_SAMPLE_FRAMES_MAX];
+	__u64 behind; /* for the verifier */
+};
+
+struct room {
+	struct sample sample;
+	struct end end;
+};
+
+/* One per CPU, for programs that nothing interrupts, and one more for the loader's iterators. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct room);
+} wait_rooms SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct xp_wait_counters);
+} wait_counters SEC(".maps");
+
+const volatile __u32 sample_stacks; /* enum xp_sample_stacks */
+const volatile bool all_threads = false;
+const volatile __u32 only_tid = 0;
+const volatile bool follow_children = false;
+const volatile __u32 room_of_iterator = 0; /* its index in wait_rooms */
+const volatile __u64 min_ns = 0;
+const volatile __u64 long_ns = 0; /* recorded in any case */
+
+/* Set by the loader: a wait costs the thread 2^slow times as much, since there are many threads. */
+__u32 slow = 0;
+/* Set by the loader: the time of the end; open waits end then. 0: not yet. */
+__u64 stopped = 0;
+
+/*
+ * Set by the loader: where the kernel counts what interrupts what (preempt_count), from the run queue of the same CPU.
+ * Both are per-CPU variables, to whose places BTF has the offsets; kernels without CONFIG_KALLSYMS_ALL have no symbol.
+ * 0: not known.
+ */
+const volatile __s64 count_from_queue = 0;
+struct cfs_rq {
+	void *rq;
+} __attribute__((preserve_access_index));
+struct sched_entity___group {
+	unsigned long long sum_exec_runtime;
+	struct cfs_rq *cfs_rq;
+} __attribute__((preserve_access_index));
+struct sched_info {
+	unsigned long long run_delay;
+} __attribute__((preserve_access_index));
+struct task_struct___group {
+	struct sched_entity___group se;
+	struct sched_info sched_info;
+	unsigned long nvcsw;
+	unsigned long nivcsw;
+} __attribute__((preserve_access_index));
+/* include/linux/preempt.h */
+#define SOFTIRQ_SERVED 0x00000100
+#define HARDIRQ_MASK 0x000f0000
+#define NMI_MASK 0x00f00000
+
+static __always_inline struct thread *thread_of(struct task_struct *task)
+{
+	return bpf_task_storage_get(&threads, task, NULL, 0);
+}
+
+static __always_inline struct room *room_at(__u32 index)
+{
+	return bpf_map_lookup_elem(&wait_rooms, &index);
+}
+
+/* Not atomic: nothing interrupts these programs, and the iterator that counts runs when the others are gone. */
+#define COUNT_WAIT(member)                                                                                             \
+	do {                                                                                                           \
+		__u32 zero_ = 0;                                                                                       \
+		struct xp_wait_counters *here_ = bpf_map_lookup_elem(&wait_counters, &zero_);                          \
+                                                                                                                       \
+		if (here_)                                                                                             \
+			here_->member++;                                                                               \
+	} while (0)
+
+static __always_inline void *ring_here(void)
+{
+	__u32 cpu = bpf_get_smp_processor_id();
+
+	return bpf_map_lookup_elem(&rings, &cpu);
+}
+
+static __always_inline __u32 next_chance(struct thread *thread, __u64 now)
+{
+	__s64 saved = now - thread->paid;
+	__u32 chance;
+
+	if (saved > 2ll << CREDIT_SHIFT) {
+		saved = 2ll << CREDIT_SHIFT;
+		thread->paid = now - saved;
+	}
+	chance = saved < 0 ? 0 : saved >> (CREDIT_SHIFT - CHANCE_SHIFT);
+	if (chance < CHANCE_MIN)
+		chance = CHANCE_MIN;
+	if (chance > XP_WAIT_CHOSEN)
+		chance = XP_WAIT_CHOSEN;
+	/* What is expected is paid, not what is drawn: the chance varies less, and with it the weights. */
+	thread->paid += (__u64)chance << (PRICE_SHIFT - CHANCE_SHIFT + (slow & 31));
+	return chance;
+}
+
+static __always_inline bool draw(__u32 chance)
+{
+	return chance >= XP_WAIT_CHOSEN || (bpf_get_prandom_u32() & (XP_WAIT_CHOSEN - 1)) < chance;
+}
+
+static __always_inline __u32 preempt_count(struct task_struct *current)
+{
+	struct task_struct___group *task = (void *)current;
+	__u64 queue;
+	__u32 count;
+
+	if (!count_from_queue || !bpf_core_field_exists(task->se.cfs_rq))
+		return 0;
+	queue = (__u64)BPF_CORE_READ(task, se.cfs_rq, rq);
+	return bpf_probe_read_kernel(&count, sizeof(count), (void *)(queue + count_from_queue)) ? 0 : count;
+}
+
+/* The time that the thread was runnable, up to its last wait, by the kernel's account. false: there is none. */
+static __always_inline bool read_run_delay(struct task_struct *current, __u64 *run_delay)
+{
+	struct task_struct___group *task = (void *)current;
+
+	if (!bpf_core_field_exists(task->sched_info.run_delay))
+		return false;
+	*run_delay = BPF_CORE_READ(task, sched_info.run_delay);
+	return true;
+}
+
+/* How often the thread has left its CPU. */
+static __always_inline __u64 switches_of(struct task_struct *current)
+{
+	struct task_struct___group *task = (void *)current;
+
+	return task->nvcsw + task->nivcsw;
+}
+
+static __always_inline void start_accounts(struct task_struct *current, struct thread *thread, __u64 now)
+{
+	struct task_struct___group *task = (void *)current;
+
+	thread->since = now;
+	thread->switches = switches_of(current);
+	thread->run_ns = task->se.sum_exec_runtime;
+	read_run_delay(current, &thread->run_delay);
+}
+
+#endif

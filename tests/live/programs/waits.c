@@ -1,0 +1,287 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * Threads that wait in known ways: waits SECONDS. Each does nothing but one kind of wait, in a function of its own, and
+ * measures it by the clock. At its end it prints, as one line,
+ *
+ *   NAME TID WAITED_NS SWITCHES RUN_DELAY_NS LIFE_NS
+ *
+ * the time in those functions, and the kernel's account of the thread: /proc/thread-self/status and schedstat.
+ * "hanging" never ends: it waits for a lock that its holder does not give back, when the process ends.
+ */
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define HERE __attribute__((noinline))
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER, kept = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t mail = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t mailed = PTHREAD_COND_INITIALIZER;
+static int letters, ends[2];
+static atomic_bool is_over;
+static uint64_t until_ns, born_ns[6];
+
+static uint64_t now_ns(clockid_t clock)
+{
+	struct timespec now;
+
+	clock_gettime(clock, &now);
+	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+static int is_time_left(void)
+{
+	return now_ns(CLOCK_MONOTONIC) < until_ns;
+}
+
+static void doze(unsigned int us)
+{
+	const struct timespec time = { us / 1000000, us % 1000000 * 1000 };
+
+	nanosleep(&time, NULL);
+}
+
+static HERE void wait_asleep(void)
+{
+	doze(7000);
+	__asm__ volatile("");
+}
+
+static HERE void wait_for_lock(void)
+{
+	pthread_mutex_lock(&lock);
+	__asm__ volatile("");
+}
+
+static HERE void wait_for_pipe(void)
+{
+	char byte;
+
+	if (read(ends[0], &byte, 1) != 1)
+		abort();
+	__asm__ volatile("");
+}
+
+static HERE void wait_for_mail(void)
+{
+	pthread_mutex_lock(&mail);
+	while (!letters)
+		pthread_cond_wait(&mailed, &mail);
+	letters--;
+	pthread_mutex_unlock(&mail);
+}
+
+/* The parent of vfork() cannot be interrupted: state D. */
+static HERE void wait_for_child(void)
+{
+	pid_t child = vfork();
+
+	if (!child) {
+		doze(20000);
+		_exit(0);
+	}
+	__asm__ volatile("" ::"r"(child));
+	waitpid(child, NULL, 0);
+}
+
+static HERE void wait_for_cpu(void)
+{
+	uint64_t wall_ns = now_ns(CLOCK_MONOTONIC);
+
+	while (now_ns(CLOCK_MONOTONIC) - wall_ns < 20000000)
+		;
+}
+
+/* ---- threads ---- */
+
+static uint64_t account(const char *file, const char *key)
+{
+	char path[64], line[256];
+	uint64_t value = 0;
+	FILE *stream;
+
+	snprintf(path, sizeof(path), "/proc/thread-self/%s", file);
+	stream = fopen(path, "r");
+	while (stream && fgets(line, sizeof(line), stream)) {
+		if (!key)
+			sscanf(line, "%*u %lu", &value);
+		else if (!strncmp(line, key, strlen(key)))
+			value += strtoull(line + strlen(key), NULL, 10);
+	}
+	if (stream)
+		fclose(stream);
+	return value;
+}
+
+static void begin(const char *name)
+{
+	pthread_setname_np(pthread_self(), name);
+}
+
+static void end(const char *name, uint64_t waited_ns, uint64_t begun_ns)
+{
+	uint64_t switches =
+	    account("status", "voluntary_ctxt_switches:") + account("status", "nonvoluntary_ctxt_switches:");
+
+	printf("%s %d %lu %lu %lu %lu\n", name, gettid(), waited_ns, switches, account("schedstat", NULL),
+	       now_ns(CLOCK_MONOTONIC) - begun_ns);
+	fflush(stdout);
+}
+
+/* Waits again and again, and does `after` in between. */
+static void repeat(const char *name, const uint64_t *born, void (*wait)(void), void (*after)(void))
+{
+	uint64_t waited_ns = 0;
+
+	begin(name);
+	while (is_time_left()) {
+		uint64_t from_ns = now_ns(CLOCK_MONOTONIC);
+
+		wait();
+		waited_ns += now_ns(CLOCK_MONOTONIC) - from_ns;
+		if (after)
+			after();
+	}
+	end(name, waited_ns, *born);
+}
+
+static void give_lock(void)
+{
+	pthread_mutex_unlock(&lock);
+	doze(1000);
+}
+
+static void *sleeper(void *arg)
+{
+	repeat("sleeper", arg, wait_asleep, NULL);
+	return arg;
+}
+
+static void *taker(void *arg)
+{
+	doze(1000); /* the holder comes first */
+	repeat("taker", arg, wait_for_lock, give_lock);
+	return arg;
+}
+
+static void *holder(void *arg)
+{
+	begin("holder");
+	while (!is_over) {
+		pthread_mutex_lock(&lock);
+		doze(12000);
+		pthread_mutex_unlock(&lock);
+		doze(3000);
+	}
+	return arg;
+}
+
+static void *reader(void *arg)
+{
+	repeat("reader", arg, wait_for_pipe, NULL);
+	return arg;
+}
+
+static void *writer(void *arg)
+{
+	begin("writer");
+	while (!is_over) {
+		doze(5000);
+		if (write(ends[1], "", 1) != 1)
+			abort();
+	}
+	return arg;
+}
+
+static void *addressee(void *arg)
+{
+	repeat("addressee", arg, wait_for_mail, NULL);
+	return arg;
+}
+
+static void *mailer(void *arg)
+{
+	begin("mailer");
+	while (!is_over) {
+		doze(9000);
+		pthread_mutex_lock(&mail);
+		letters++;
+		pthread_cond_signal(&mailed);
+		pthread_mutex_unlock(&mail);
+	}
+	return arg;
+}
+
+static void *parent(void *arg)
+{
+	repeat("parent", arg, wait_for_child, NULL);
+	return arg;
+}
+
+static void pin(void)
+{
+	cpu_set_t set;
+
+	CPU_ZERO(&set);
+	CPU_SET(sysconf(_SC_NPROCESSORS_ONLN) - 1, &set);
+	pthread_setaffinity_np(pthread_self(), sizeof(set), &set);
+}
+
+/* What the thread has not run is waited. */
+static void *starved(void *arg)
+{
+	uint64_t begun_ns = now_ns(CLOCK_MONOTONIC), ran_ns = now_ns(CLOCK_THREAD_CPUTIME_ID);
+
+	begin("starved");
+	pin();
+	while (is_time_left())
+		wait_for_cpu();
+	ran_ns = now_ns(CLOCK_THREAD_CPUTIME_ID) - ran_ns;
+	end("starved", now_ns(CLOCK_MONOTONIC) - begun_ns - ran_ns, *(uint64_t *)arg);
+	return arg;
+}
+
+static void *neighbour(void *arg)
+{
+	begin("neighbour");
+	pin();
+	while (!is_over)
+		;
+	return arg;
+}
+
+static void *hanging(void *arg)
+{
+	begin("hanging");
+	pthread_mutex_lock(&kept);
+	return arg;
+}
+
+int main(int argc, char **argv)
+{
+	static void *(*const helpers[])(void *) = { holder, writer, mailer, neighbour, hanging };
+	static void *(*const measured[])(void *) = { sleeper, taker, reader, addressee, parent, starved };
+	pthread_t threads[6], thread;
+
+	until_ns = now_ns(CLOCK_MONOTONIC) + (uint64_t)(1e9 * (argc > 1 ? atof(argv[1]) : 1));
+	if (pipe(ends))
+		return 1;
+	pthread_mutex_lock(&kept);
+	for (int i = 0; i < 5; i++)
+		pthread_create(&thread, NULL, helpers[i], NULL);
+	for (int i = 0; i < 6; i++) {
+		born_ns[i] = now_ns(CLOCK_MONOTONIC);
+		pthread_create(&threads[i], NULL, measured[i], &born_ns[i]);
+	}
+	for (int i = 0; i < 6; i++)
+		pthread_join(threads[i], NULL);
+	is_over = 1;
+	return 0;
+}

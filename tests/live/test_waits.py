@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""record --off-cpu: what threads wait for, for how long, and who wakes them."""
+import collections
+import re
+import subprocess
+
+import pytest
+
+import perf_tool
+import project
+import recording
+
+pytestmark = pytest.mark.uprobes
+
+STATES = {"sleeper": "sleeping", "taker": "lock", "reader": "sleeping", "addressee": "lock", "parent": "disk",
+          "starved": "preempted"}
+# Not "parent": glibc's vfork() has its return address in a register, which no rule of ours describes.
+PLACES = {"sleeper": "wait_asleep", "taker": "wait_for_lock", "reader": "wait_for_pipe", "addressee": "wait_for_mail",
+          "starved": "wait_for_cpu"}
+WAKERS = {"taker": "holder", "reader": "writer", "addressee": "mailer"}
+
+Truth = collections.namedtuple("Truth", "name tid waited_ns switches run_delay_ns life_ns")
+Wait = collections.namedtuple("Wait", "pid tid state blocked runnable chance waker waker_name flags period")
+
+DUMPED = re.compile(r"^\S+ +(\d+) +(\d+) .* SAMPLE ip \S+ period (\d+).*? (\w+) blocked (\d+) runnable (\d+) chance (\d+)/65536"
+                    r"(?: syscall \d+)?(?: waker \d+/(\d+) \"(.*?)\")?((?: [a-z-]+)*)$", re.M)
+
+
+def waits_of(xprof, directory):
+    for m in DUMPED.finditer(xprof("dump", directory / "perf.data").stdout):
+        pid, tid, period, state, blocked, runnable, chance, waker, name, flags = m.groups()
+        yield Wait(int(pid), int(tid), state, int(blocked), int(runnable), int(chance), waker and int(waker), name,
+                   set(flags.split()), int(period))
+
+
+def adds_up(recorded):
+    assert recorded.status == 0, recorded.messages
+    waits = recorded.manifest["waits"]
+    assert waits["seen"] == waits["written"] + sum(waits["filtered"].values()) + waits["lost"], waits
+    assert waits["lost"] == waits["stacks_lost"] == waits["sums_lost"] == 0, waits
+    return waits
+
+
+class Known:
+    """A recording of live/programs/waits.c from its first instruction on."""
+
+    def __init__(self, xprof, recorded):
+        self.recorded = recorded
+        lines = [line.split() for line in recorded.output.splitlines()]
+        self.truths = [Truth(name, *map(int, numbers)) for name, *numbers in lines]
+        self.waits = collections.defaultdict(list)
+        for wait in waits_of(xprof, recorded.directory):
+            self.waits[wait.tid].append(wait)
+        self.threads = {thread["tid"]: thread for thread in adds_up(recorded)["threads"]}
+        self.tid = {thread["name"]: thread["tid"] for thread in self.threads.values()}
+
+
+@pytest.fixture(scope="module")
+def known(xprof, program, tmp_path_factory):
+    path = program("live/programs/waits.c", "-g", "-O2", "-fomit-frame-pointer", "-pthread", "-D_GNU_SOURCE", instrument=False)
+    directory = tmp_path_factory.mktemp("waits") / "out"
+    return Known(xprof, recording.Session(xprof, directory, ["--off-cpu", "--", path, 3]).finish())
+
+
+def test_durations(known):
+    """What the program measured, within 2 %, and in which state."""
+    assert {truth.name for truth in known.truths} == set(STATES)
+    for truth in known.truths:
+        thread = known.threads[truth.tid]
+        waits = known.waits[truth.tid]
+        if truth.name == "taker":  # beside the lock, it dozes
+            waits = [w for w in waits if w.state == "lock"]
+        elif truth.name != "starved":
+            # Those of other kinds are when the thread is preempted, in its function, too.
+            of_kind = sum(w.period for w in waits if w.state == STATES[truth.name])
+            assert of_kind > 0.97 * sum(w.period for w in waits), truth
+        # Some machines do not report all switches; the waits of these are the missing ones.
+        lost_ns = 1e9 * (thread["blocked_s"] + thread["runnable_s"]) - sum(w.period for w in known.waits[truth.tid])
+        assert thread["missed"] or abs(lost_ns) < 1e7, thread
+        if lost_ns < 0.01 * truth.waited_ns:
+            assert sum(w.period for w in waits) == pytest.approx(truth.waited_ns, rel=0.02), (truth, thread)
+
+
+def test_kernel_accounts(known):
+    """The sums of threads are those of the kernel, within 1 %, and the switches are the same."""
+    for truth in known.truths:
+        thread = known.threads[truth.tid]
+        missed = thread["missed"]  # as far as the kernel has reported all switches
+        # The first wait is that of a new thread for a CPU. Printing may make a thread wait, after it has looked.
+        assert truth.switches + 1 <= thread["waits"] <= truth.switches + 12, truth
+        off_s = thread["blocked_s"] + thread["runnable_s"]
+        if truth.name == "starved" and not missed:  # by our own clock, too
+            assert sum(w.runnable for w in known.waits[truth.tid]) == pytest.approx(truth.run_delay_ns, rel=0.01)
+        assert thread["runnable_s"] == pytest.approx(truth.run_delay_ns / 1e9, rel=0.01, abs=0.003), truth
+        assert off_s + thread["running_s"] == pytest.approx(truth.life_ns / 1e9, rel=0.01, abs=0.003), truth
+        assert missed or off_s == pytest.approx(sum(w.period for w in known.waits[truth.tid]) / 1e9, rel=0.01)
+
+
+def test_wakers(known):
+    for name, waker in WAKERS.items():
+        waits = [w for w in known.waits[known.tid[name]] if w.state == STATES[name] and w.blocked > 2_000_000]
+        assert len(waits) > 50
+        assert {(w.waker, w.waker_name) for w in waits} == {(known.tid[waker], waker)}, name
+    sleeps = [w for w in known.waits[known.tid["sleeper"]] if w.state == "sleeping"]
+    assert sleeps and not any(w.waker for w in sleeps)
+    assert sum("hardirq" in w.flags for w in sleeps) >= 0.98 * len(sleeps)
+    # A child of vfork() wakes its parent; it has ended by then.
+    forks = [w for w in known.waits[known.tid["parent"]] if w.state == "disk" and w.blocked > 10_000_000]
+    assert forks and all(w.waker not in (None, w.tid) and w.waker_name == "parent" for w in forks)
+
+
+def test_end_while_waiting(known):
+    """A thread that the end of its process wakes; and it is written before its process is gone."""
+    (wait,) = [w for w in known.waits[known.tid["hanging"]] if w.state == "lock"]
+    assert wait.blocked > 2.5e9 and "last" not in wait.flags
+    assert wait.waker_name == "waits" or wait.waker_name.startswith("waits")
+
+
+@pytest.mark.parametrize("path", perf_tool.PATHS or [None])
+def test_stacks(known, path, tmp_path):
+    """Whole, without frame pointers; perf shows the same durations."""
+    perf = perf_tool.Perf(path, tmp_path)
+    text = perf("script", "-i", known.recorded.directory / "perf.data", "--no-inline", "--ns", "-F",
+                "comm,pid,tid,cpu,time,period,event,ip,sym,dso", "-f")
+    samples = [perf_tool.Sample(block) for block in re.split(r"\n\s*\n", text) if block.strip()]
+    for name, place in PLACES.items():
+        of_thread = [s for s in samples if s.tid == known.tid[name] and s.event.startswith("offcpu-time")]
+        assert sum(s.period for s in of_thread) == sum(w.period for w in known.waits[known.tid[name]])
+        whole = [s for s in of_thread if place in s.names]
+        share = sum(s.period for s in whole) / sum(s.period for s in of_thread)
+        assert share > (0.6 if name == "taker" else 0.9), (name, share)
+        assert all(s.names[-1] in ("clone3", "__clone3", "clone") for s in whole), name
+
+
+def test_profile(known):
+    """The profile of waits beside that of CPU time, in us."""
+    waits = known.recorded.manifest["waits"]
+    (profile,) = [p for p in waits["profiles"] if p["file"].startswith("waits.") and p["waits"] > 1000]
+    shown = project.run(["go", "tool", "pprof", "-raw", known.recorded.directory / profile["file"]])
+    if shown.returncode:
+        pytest.skip("no go tool pprof here")
+    us = sum(int(m) for m in re.findall(r"^ +(\d+) +\d+: ", shown.stdout, re.M))
+    ns = sum(w.period for waits in known.waits.values() for w in waits if w.pid == profile["pid"])
+    assert us == pytest.approx(ns / 1000, abs=2)
+
+
+def test_open_waits(xprof, record, program, start):
+    """Waits that began before the recording, or are not over at its end, have stacks, and count as long as it lasts."""
+    path = program.text("openwait", r"""
+#include <pthread.h>
+#include <unistd.h>
+static pthread_mutex_t m = PTHREAD_MUTEX_INITIALIZER;
+__attribute__((noinline)) void locked_out(void) { pthread_mutex_lock(&m); pthread_mutex_unlock(&m); }
+static void *wait(void *arg) { locked_out(); return arg; }
+int main(void) { pthread_t t; pthread_mutex_lock(&m); pthread_create(&t, 0, wait, 0); for (;;) pause(); }
+""", "-g", "-O1", "-fomit-frame-pointer", "-pthread", instrument=False)
+    process = start([path])
+    session = record("--off-cpu", "-p", process.pid, "-d", 1)
+    recorded = session.finish()
+    waits = adds_up(recorded)
+    found = list(waits_of(xprof, recorded.directory))
+    assert [w.state for w in sorted(found)] == ["sleeping", "lock"]
+    assert all({"first", "last"} <= w.flags and "no-stack" not in w.flags for w in found)
+    assert all(w.blocked == pytest.approx(recorded.manifest["duration_s"] * 1e9, rel=0.3) for w in found)
+    assert waits["running_s"] == pytest.approx(0, abs=1e-3)
+
+
+def test_minimum(xprof, record, program):
+    """Shorter waits are counted only."""
+    path = program("live/programs/waits.c", "-g", "-O2", "-fomit-frame-pointer", "-pthread", "-D_GNU_SOURCE", instrument=False)
+    recorded = record("--off-cpu=6ms", "--", path, 0.5).finish()
+    waits = adds_up(recorded)
+    found = list(waits_of(xprof, recorded.directory))
+    assert waits["filtered"]["shorter"] > 100
+    assert found and all(w.blocked + w.runnable >= 6_000_000 or "last" in w.flags for w in found)

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "record/manifest_waits.h"
+
+#include <string.h>
+
+#include "record/manifest.h"
+#include "record/manifest_json.h"
+
+static double seconds(uint64_t ns)
+{
+	return (double)ns / NS_PER_S;
+}
+
+static json_t *thread_value(const void *arg, size_t index)
+{
+	const struct xp_wait_sum *sum = (const struct xp_wait_sum *)arg + index;
+	uint64_t off_ns = sum->blocked_ns + sum->runnable_ns;
+	struct section section = begin();
+
+	put_number(&section, "pid", (uint64_t)sum->pid);
+	put_number(&section, "tid", (uint64_t)sum->tid);
+	put_text(&section, "name", sum->comm);
+	put_number(&section, "waits", sum->waits);
+	put_number(&section, "missed", sum->missed);
+	put(&section, "running_s", json_real(seconds(sum->span_ns - XP_MIN(off_ns, sum->span_ns))));
+	put(&section, "runnable_s", json_real(seconds(sum->runnable_ns)));
+	put(&section, "blocked_s", json_real(seconds(sum->blocked_ns)));
+	return done(&section);
+}
+
+/* The profiles of waits; an image without one is skipped. */
+static json_t *profiles_value(const struct xp_sampled_processes *processes)
+{
+	json_t *array = json_array();
+
+	for (size_t i = 0; i < processes->image_count; i++) {
+		const struct xp_image *image = processes->images[i];
+		struct section section;
+
+		if (!image->wait_name[0])
+			continue;
+		section = begin();
+		put_number(&section, "pid", (uint64_t)image->pid);
+		put_number(&section, "image", image->number);
+		put_text(&section, "comm", image->comm);
+		put_text(&section, "file", image->wait_name);
+		put_number(&section, "waits", image->wait_count);
+		if (json_array_append_new(array, done(&section))) {
+			json_decref(array);
+			return NULL;
+		}
+	}
+	return array;
+}
+
+json_t *xp_manifest_waits_value(const struct xp_off_cpu *off_cpu)
+{
+	const struct xp_waits *waits = &off_cpu->waits;
+	size_t threads = XP_MIN(waits->sum_count, (size_t)XP_MANIFEST_THREADS_MAX);
+	struct section section = begin(), filtered = begin();
+	struct xp_off_cpu_totals totals;
+
+	xp_off_cpu_totals(off_cpu, &totals);
+	put_number(&section, "seen", totals.seen);
+	put_number(&section, "written", totals.written);
+	put_number(&filtered, "shorter", totals.brief);
+	put_number(&filtered, "not_chosen", totals.passed);
+	put(&section, "filtered", done(&filtered));
+	put_number(&section, "lost", totals.lost);
+	put_number(&section, "missed", totals.missed);
+	put_number(&section, "stacks_lost", off_cpu->counters.no_stack);
+	put_number(&section, "sums_lost", off_cpu->counters.sums_lost);
+	put(&section, "running_s", json_real((totals.span_ns - totals.blocked_ns - totals.runnable_ns) / NS_PER_S));
+	put(&section, "runnable_s", json_real(totals.runnable_ns / NS_PER_S));
+	put(&section, "blocked_s", json_real(totals.blocked_ns / NS_PER_S));
+	put(&section, "profiles", profiles_value(&waits->samples->processes));
+	put_number(&section, "thread_count", waits->sum_count);
+	put(&section, "threads", list(threads, thread_value, waits->sums));
+	put_number(&section, "threads_omitted", waits->sum_count - threads);
+	return done(&section);
+}

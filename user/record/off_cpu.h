@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The waits of a recording (record --off-cpu): owns the programs on the scheduler's tracepoints, and what becomes of
+ * their records before they are samples. All is zero without the option, and the functions then do nothing.
+ */
+#ifndef XPROF_RECORD_OFF_CPU_H
+#define XPROF_RECORD_OFF_CPU_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "kernel/wait_programs.h"
+#include "sample/waits.h"
+
+struct xp_recording;
+
+struct xp_off_cpu {
+	bool on;
+	struct xp_wait_programs programs;
+	struct xp_waits waits;
+	struct xp_wait_counters counters; /* as of the last xp_off_cpu_tend(), or the end */
+	unsigned int slow;		  /* see xp_wait_programs_slow() */
+	uint64_t tended_ns;
+};
+
+/*
+ * After the other programs and sampling. From then on, threads that targets create are recorded. Returns 0 or -errno;
+ * recording->why has the sentence.
+ */
+int xp_off_cpu_setup(struct xp_recording *recording);
+void xp_off_cpu_free(struct xp_off_cpu *off_cpu);
+
+/* Records the threads that new targets have. */
+int xp_off_cpu_scan(struct xp_off_cpu *off_cpu);
+/* Call it every second. */
+int xp_off_cpu_tend(struct xp_off_cpu *off_cpu);
+/* Ends the waits that are open. */
+void xp_off_cpu_stop(struct xp_off_cpu *off_cpu);
+
+/* What became of the waits: seen = written + filtered + lost. */
+struct xp_off_cpu_totals {
+	uint64_t seen;
+	uint64_t written;
+	uint64_t brief;	 /* shorter than the option says */
+	uint64_t passed; /* others stand for them */
+	uint64_t lost;	 /* no room in a ring, or no place on the disk */
+	uint64_t missed; /* the kernel counted them, but did not report them; not part of seen */
+	/* The sums of all waits, recorded or not. */
+	double span_ns;
+	double blocked_ns;
+	double runnable_ns;
+};
+void xp_off_cpu_totals(const struct xp_off_cpu *off_cpu, struct xp_off_cpu_totals *totals);
+
+#endif

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The path of a wait (record --off-cpu): the record of its begin, with the user stack, is kept until that of its end
+ * arrives; both together become a sample (samples.h), with what a file says of a wait (format/wait_record.h). Also the
+ * sums of all waits of each thread, which the BPF side counts whatever it records.
+ */
+#ifndef XPROF_SAMPLE_WAITS_H
+#define XPROF_SAMPLE_WAITS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/u64_map.h"
+#include "sample/samples.h"
+#include "xprof/wait.h"
+
+/* Bytes of the begins that are kept: one for each thread that waits. Beyond, their stacks are left out. */
+#define XP_WAITS_BYTES_MAX (16u << 20)
+/* Of sums of threads: later threads of a process are summed up as one, with tid 0. */
+#define XP_WAIT_SUMS_MAX 65536u
+
+/* A thread, while it was recorded: running_ns is what is left of span_ns. */
+struct xp_wait_sum {
+	pid_t pid;
+	pid_t tid;
+	char comm[16];
+	uint64_t span_ns;
+	uint64_t blocked_ns;
+	uint64_t runnable_ns;
+	uint64_t waits;
+	uint64_t missed; /* those of the waits that the kernel counted, but did not report */
+};
+
+/* Zeroed: empty. */
+struct xp_waits {
+	struct xp_samples *samples; /* set by the caller */
+
+	struct xp_wait_sum *sums;
+	size_t sum_count;
+	size_t sum_room;
+	/* The kinds of what was recorded; with weights, since they stand for others. */
+	double blocked_ns;
+	double runnable_ns;
+
+	/* private */
+	struct xp_u64_map begins; /* by tid */
+	size_t bytes;
+	struct xp_u64_map sums_by_thread; /* pid << 32 | tid -> index */
+	uint8_t *together;		  /* a begin and an end */
+};
+
+void xp_waits_free(struct xp_waits *waits);
+
+/* Takes a checked record of a wait, with its cpu and tsc. Returns 0 or -ENOMEM. */
+int xp_waits_take(struct xp_waits *waits, const struct xp_event *event, unsigned int cpu, uint64_t tsc);
+
+#endif
