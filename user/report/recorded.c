@@ -469,7 +469,9 @@ static int add_directory(struct xp_recorded *recorded, struct place *place, int 
 	if (count < 0)
 		return -errno;
 	for (int i = 0; i < count; i++) {
-		int its_err = err == -ENOMEM ? err : add_entry(recorded, place, dir_fd, entries[i]->d_name);
+		/* The us of a profile of waits are no samples of CPU time. */
+		bool is_left_out = err == -ENOMEM || has_suffix(entries[i]->d_name, XP_WAIT_PROFILE_SUFFIX);
+		int its_err = is_left_out ? -ENOENT : add_entry(recorded, place, dir_fd, entries[i]->d_name);
 
 		if (its_err == -ENOMEM)
 			err = its_err;
