@@ -33,26 +33,16 @@ static int write_file(void *arg, FILE *out)
 
 static int show(const struct writing *writing)
 {
-	struct xp_terminal terminal;
 	struct xp_diff_style style = { .limit = writing->options->limit };
-	char *text = NULL;
-	size_t bytes = 0;
-	FILE *out = open_memstream(&text, &bytes);
-	int err;
+	struct xp_page page;
+	int err = xp_page_begin(&page, false);
 
-	if (!out)
-		return -ENOMEM;
-	xp_terminal_look(&terminal);
-	style.colour = terminal.colour;
-	style.columns = terminal.columns;
-	xp_diff_print(out, writing->pair, &style);
-	err = ferror(out) ? -ENOMEM : 0;
-	if (fclose(out) && !err)
-		err = -ENOMEM;
-	if (!err)
-		err = xp_page(&terminal, text, bytes);
-	free(text);
-	return err;
+	if (err)
+		return err;
+	style.colour = page.terminal.colour;
+	style.columns = page.terminal.columns;
+	xp_diff_print(page.out, writing->pair, &style);
+	return xp_page_end(&page, 0);
 }
 
 static int write_diff(const struct xp_diff_pair *pair, const struct xp_options *options)

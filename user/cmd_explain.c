@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* `xprof explain DIR`: tells why the slowest calls of a recording were slow. */
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "commands.h"
@@ -12,23 +11,13 @@
 
 static int print(const struct xp_explanation *explanation)
 {
-	struct xp_terminal terminal;
-	char *text = NULL;
-	size_t bytes = 0;
-	FILE *out = open_memstream(&text, &bytes);
-	int err;
+	struct xp_page page;
+	int err = xp_page_begin(&page, false);
 
-	if (!out)
-		return -ENOMEM;
-	xp_terminal_look(&terminal);
-	xp_explanation_print(out, explanation, COLUMNS);
-	err = ferror(out) ? -ENOMEM : 0;
-	if (fclose(out) && !err)
-		err = -ENOMEM;
-	if (!err)
-		err = xp_page(&terminal, text, bytes);
-	free(text);
-	return err;
+	if (err)
+		return err;
+	xp_explanation_print(page.out, explanation, COLUMNS);
+	return xp_page_end(&page, 0);
 }
 
 enum xp_exit xp_cmd_explain(const struct xp_options *options)

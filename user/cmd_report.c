@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* `xprof report DIR|FILE...`: prints the top functions of a recording. */
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -14,61 +13,34 @@
 #include "report/report_json.h"
 #include "report/tree_text.h"
 
-/* What is printed, before it is shown as a whole. */
-struct page {
-	struct xp_terminal terminal;
-	struct xp_report_style style;
-	char *text;
-	size_t bytes;
-	FILE *out;
-};
-
-static int begin_page(struct page *page, const struct xp_options *options)
+static struct xp_report_style style_of(const struct xp_page *page, const struct xp_options *options)
 {
-	*page = (struct page){
-		.style = {
-			.full_names = options->full_names,
-			.limit = options->limit,
-			.sort = (enum xp_report_sort)options->sort,
-		},
+	return (struct xp_report_style){
+		.colour = page->terminal.colour,
+		.columns = page->terminal.columns,
+		.full_names = options->full_names,
+		.limit = options->limit,
+		.sort = (enum xp_report_sort)options->sort,
 	};
-	/* JSON is for programs, also on a terminal. */
-	if (!options->json)
-		xp_terminal_look(&page->terminal);
-	page->style.colour = page->terminal.colour;
-	page->style.columns = page->terminal.columns;
-	page->out = open_memstream(&page->text, &page->bytes);
-	return page->out ? 0 : -ENOMEM;
-}
-
-/* err: of printing. */
-static int end_page(struct page *page, int err)
-{
-	if (!err && ferror(page->out))
-		err = -ENOMEM;
-	if (fclose(page->out) && !err)
-		err = -ENOMEM;
-	if (!err)
-		err = xp_page(&page->terminal, page->text, page->bytes);
-	free(page->text);
-	return err;
 }
 
 static int print_report(struct xp_report_tables *tables, const struct xp_recorded *recorded,
 			const struct xp_options *options)
 {
-	struct page page;
-	int err = begin_page(&page, options);
+	struct xp_report_style style;
+	struct xp_page page;
+	int err = xp_page_begin(&page, options->json);
 
 	if (err)
 		return err;
+	style = style_of(&page, options);
 	if (options->json) {
-		xp_report_sort_all(tables, page.style.sort);
+		xp_report_sort_all(tables, style.sort);
 		xp_report_json(page.out, tables, recorded);
 	} else {
-		xp_report_print(page.out, tables, recorded, &page.style);
+		xp_report_print(page.out, tables, recorded, &style);
 	}
-	return end_page(&page, 0);
+	return xp_page_end(&page, 0);
 }
 
 /* A profile of pprof's own format has a report of its own: it has its names already. */
@@ -137,11 +109,27 @@ static int report(const struct xp_options *options, struct xp_recorded *recorded
 
 /* ---- trees ---- */
 
+static int show_tree(struct xp_model *model, const struct xp_model_tree *tree, enum xp_model_group by,
+		     const struct xp_options *options)
+{
+	struct xp_report_style style;
+	struct xp_page page;
+	int err = xp_page_begin(&page, options->json);
+
+	if (err)
+		return err;
+	style = style_of(&page, options);
+	if (options->json)
+		xp_report_json_tree(page.out, model, tree, by, options->callers);
+	else
+		err = xp_report_print_tree(page.out, model, tree, &style);
+	return xp_page_end(&page, err);
+}
+
 static int print_tree(struct xp_model *model, const struct xp_options *options)
 {
 	enum xp_model_group by = options->callers ? XP_MODEL_BY_NONE : XP_MODEL_BY_COMM;
 	struct xp_model_tree tree;
-	struct page page;
 	int err;
 
 	if (options->by >= 0)
@@ -154,13 +142,7 @@ static int print_tree(struct xp_model *model, const struct xp_options *options)
 		err = -ENODATA;
 	}
 	if (!err)
-		err = begin_page(&page, options);
-	if (!err && options->json) {
-		xp_report_json_tree(page.out, model, &tree, by, options->callers);
-		err = end_page(&page, 0);
-	} else if (!err) {
-		err = end_page(&page, xp_report_print_tree(page.out, model, &tree, &page.style));
-	}
+		err = show_tree(model, &tree, by, options);
 	xp_model_tree_free(&tree);
 	return err;
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "report/pager.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -11,12 +12,11 @@
 #include "base/child.h"
 #include "base/util.h"
 
-void xp_terminal_look(struct xp_terminal *terminal)
+static void look_at_terminal(struct xp_terminal *terminal)
 {
 	const char *term = getenv("TERM"), *no_color = getenv("NO_COLOR");
 	struct winsize size;
 
-	memset(terminal, 0, sizeof(*terminal));
 	terminal->is_terminal = isatty(STDOUT_FILENO);
 	if (!terminal->is_terminal)
 		return;
@@ -82,13 +82,35 @@ static bool show(const char *command, const char *text, size_t bytes)
 	return pid > 0 && code != 126 && code != 127;
 }
 
-int xp_page(const struct xp_terminal *terminal, const char *text, size_t bytes)
+static int show_page(const struct xp_page *page)
 {
 	const char *command = getenv("PAGER");
 
 	if (!command)
 		command = "command -v less >/dev/null || exit 127; less";
-	if (terminal->is_terminal && *command && strcmp(command, "cat") != 0 && show(command, text, bytes))
+	if (page->terminal.is_terminal && *command && strcmp(command, "cat") != 0 &&
+	    show(command, page->text, page->bytes))
 		return 0;
-	return xp_write_all(STDOUT_FILENO, text, bytes);
+	return xp_write_all(STDOUT_FILENO, page->text, page->bytes);
+}
+
+int xp_page_begin(struct xp_page *page, bool is_data)
+{
+	memset(page, 0, sizeof(*page));
+	if (!is_data)
+		look_at_terminal(&page->terminal);
+	page->out = open_memstream(&page->text, &page->bytes);
+	return page->out ? 0 : -ENOMEM;
+}
+
+int xp_page_end(struct xp_page *page, int err)
+{
+	if (!err && ferror(page->out))
+		err = -ENOMEM;
+	if (fclose(page->out) && !err)
+		err = -ENOMEM;
+	if (!err)
+		err = show_page(page);
+	free(page->text);
+	return err;
 }

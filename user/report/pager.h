@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdio.h>
 
 /* The kind of standard output. */
 struct xp_terminal {
@@ -13,13 +14,26 @@ struct xp_terminal {
 	unsigned int columns; /* 0: unknown, or not a terminal */
 };
 
-void xp_terminal_look(struct xp_terminal *terminal);
+/* What is printed, before it is shown as a whole. */
+struct xp_page {
+	struct xp_terminal terminal;
+	FILE *out; /* to print to */
+	/* private */
+	char *text;
+	size_t bytes;
+};
 
 /*
- * Shows the text. The pager is $PAGER or else less, which exits at once if the text fits on the screen. No pager is
- * used if PAGER is empty or "cat", or if it does not start. Returns 0 or an error of writing; leaving the pager early
- * is no error.
+ * Begins a page. is_data: it is for programs, so it has neither colours nor a pager, also on a terminal. Returns 0 or
+ * -ENOMEM; the caller calls xp_page_end() after 0 only.
  */
-int xp_page(const struct xp_terminal *terminal, const char *text, size_t bytes);
+int xp_page_begin(struct xp_page *page, bool is_data);
+
+/*
+ * Shows what was printed, unless err is an error of printing it, which is returned. The pager is $PAGER or else less,
+ * which exits at once if the text fits on the screen. No pager is used if PAGER is empty or "cat", or if it does not
+ * start. Returns 0, -ENOMEM or an error of writing; leaving the pager early is no error.
+ */
+int xp_page_end(struct xp_page *page, int err);
 
 #endif
