@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "base/util.h"
+#include "report/print_text.h"
 
-#define BOLD "1"
 #define RED "31"
 #define BLUE "34"
 
@@ -23,17 +23,15 @@ struct page {
 
 static void put_coloured(const struct page *page, const char *colour, const char *text)
 {
-	if (page->style->colour && *colour)
-		fprintf(page->out, "\033[%sm", colour);
+	xp_colour_start(page->out, page->style->colour, colour);
 	xp_put(page->out, "%s", text);
-	if (page->style->colour && *colour)
-		fputs("\033[0m", page->out);
+	xp_colour_end(page->out, page->style->colour, colour);
 }
 
 static void put_heading(const struct page *page, const char *text)
 {
 	putc('\n', page->out);
-	put_coloured(page, BOLD, text);
+	put_coloured(page, XP_COLOUR_BOLD, text);
 	putc('\n', page->out);
 }
 
@@ -87,7 +85,7 @@ static const char *colour_of(const struct xp_diff_row *row)
 	case XP_DIFF_SHRANK:
 		return BLUE;
 	default:
-		return "";
+		return NULL;
 	}
 }
 
@@ -152,7 +150,7 @@ static void put_sides(const struct page *page)
 	for (size_t i = 0; i < 2; i++) {
 		const struct xp_diff_side *side = &page->diff->sides[i];
 
-		xp_put(page->out, "%c: %s", "AB"[i], side -> path);
+		xp_put(page->out, "%c: %s", (int)('A' + i), side->path);
 		if (page->diff->kind == XP_MODEL_CALLS)
 			xp_put(page->out, ", %" PRIu64 " calls", side->calls);
 		else
@@ -217,14 +215,8 @@ static void format_time(char *to, size_t size, double ns)
 {
 	if (ns < 0)
 		snprintf(to, size, "-");
-	else if (ns >= 1e9)
-		snprintf(to, size, "%.2f s", ns / 1e9);
-	else if (ns >= 1e6)
-		snprintf(to, size, "%.2f ms", ns / 1e6);
-	else if (ns >= 1e3)
-		snprintf(to, size, "%.2f us", ns / 1e3);
 	else
-		snprintf(to, size, "%.0f ns", ns);
+		xp_format_brief(to, size, ns / 1e9);
 }
 
 #define TIMES 5

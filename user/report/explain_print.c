@@ -7,6 +7,7 @@
 
 #include "base/text.h"
 #include "base/util.h"
+#include "report/print_text.h"
 
 #define FRAMES_SHOWN 12
 #define FUNCTIONS_SHOWN 5
@@ -28,14 +29,7 @@ struct page {
 
 static const char *time_text(char to[TIME_BYTES], double ns)
 {
-	if (ns >= 1e9)
-		snprintf(to, TIME_BYTES, "%.2f s", ns / 1e9);
-	else if (ns >= 1e6)
-		snprintf(to, TIME_BYTES, "%.2f ms", ns / 1e6);
-	else if (ns >= 1e3)
-		snprintf(to, TIME_BYTES, "%.1f us", ns / 1e3);
-	else
-		snprintf(to, TIME_BYTES, "%.0f ns", ns);
+	xp_format_brief(to, TIME_BYTES, ns / 1e9);
 	return to;
 }
 

@@ -35,28 +35,41 @@ void xp_put_share(FILE *out, bool coloured, double percent)
 	xp_colour_end(out, coloured, colour);
 }
 
+static const char *const units[] = { "ns", "us", "ms", "s" };
+
+/* The time in the largest unit that it has 1 of. What `limit` of a unit and more rounds to is 1 of the next one. */
+static double in_unit(double seconds, double limit, size_t *unit)
+{
+	double number = seconds * 1e9;
+
+	for (*unit = 0; number >= limit && *unit + 1 < XP_ARRAY_SIZE(units); ++*unit)
+		number /= 1e3;
+	return number;
+}
+
+static void format_decimals(char *to, size_t size, double seconds, int decimals, double limit)
+{
+	size_t unit;
+	double number = in_unit(seconds, limit, &unit);
+
+	snprintf(to, size, "%.*f %s", unit ? decimals : 0, number, units[unit]);
+}
+
 void xp_format_time(char *to, size_t size, double seconds)
 {
-	if (seconds >= 1)
-		snprintf(to, size, "%.3f s", seconds);
-	else if (seconds >= 1e-3)
-		snprintf(to, size, "%.3f ms", seconds * 1e3);
-	else if (seconds >= 1e-6)
-		snprintf(to, size, "%.3f us", seconds * 1e6);
-	else
-		snprintf(to, size, "%.0f ns", seconds * 1e9);
+	format_decimals(to, size, seconds, 3, 999.9995);
+}
+
+void xp_format_brief(char *to, size_t size, double seconds)
+{
+	format_decimals(to, size, seconds, 2, 999.995);
 }
 
 void xp_format_short(char *to, size_t size, double seconds)
 {
-	static const char *const units[] = { "ns", "us", "ms", "s" };
-	size_t unit = 0;
-	double number = seconds * 1e9;
+	size_t unit;
+	double number = in_unit(seconds, 999.5, &unit);
 
-	while (number >= 999.5 && unit + 1 < XP_ARRAY_SIZE(units)) {
-		number /= 1e3;
-		unit++;
-	}
 	snprintf(to, size, "%.*f %s", !unit || number >= 99.95 ? 0 : number >= 9.995 ? 1 : 2, number, units[unit]);
 }
 

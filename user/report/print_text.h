@@ -19,8 +19,10 @@ double xp_percent(uint64_t part, uint64_t whole);
 /* Prints "12.34%", 7 columns wide, in the colour of how much that is. */
 void xp_put_share(FILE *out, bool coloured, double percent);
 
-/* "1.234 ms". */
+/* With three decimals, for columns: "1.234 ms". */
 void xp_format_time(char *to, size_t size, double seconds);
+/* With two, for sentences: "1.23 ms". */
+void xp_format_brief(char *to, size_t size, double seconds);
 /* With three digits: "1.23 ms". */
 void xp_format_short(char *to, size_t size, double seconds);
 
