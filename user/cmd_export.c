@@ -33,7 +33,7 @@ enum xp_exit xp_cmd_export(const struct xp_options *options)
 {
 	const struct xp_export_options how = {
 		.formats = formats_of(options),
-		.kind = options->calls ? XP_MODEL_CALLS : XP_MODEL_SAMPLES,
+		.kind = options->waits ? XP_MODEL_WAITS : options->calls ? XP_MODEL_CALLS : XP_MODEL_SAMPLES,
 		.has_by = options->by >= 0,
 		.by = options->by >= 0 ? (enum xp_model_group)options->by : XP_MODEL_BY_PROCESS,
 		.full_names = options->full_names,

@@ -33,7 +33,7 @@ const struct xp_command_info xp_command_table[XP_COMMANDS] = {
 		.name = "export",
 		.synopsis = "DIR|FILE",
 		.summary = "write a recording for flame graphs and other viewers",
-		.description = "Writes the samples or the calls of a recording in formats that other programs read, with the names "
+		.description = "Writes the samples, the calls or the waits of a recording in formats that other programs read, with the names "
 			       "of all functions in them, so that they can be read on any machine. Takes the directory "
 			       "of a recording, one gperftools profile or one FDR log.",
 		.operands_min = 1,

@@ -84,6 +84,9 @@ const struct xp_option xp_option_table[] = {
 	  "repeated." },
 	{ "calls", 0, NULL, NULL, XP_OPTION_FLAG, ON(EXPORT), SETS(calls), "What to export",
 	  "The calls that the sleds recorded, with their number and time, instead of the samples." },
+	{ "off-cpu", 0, NULL, NULL, XP_OPTION_FLAG, ON(EXPORT), SETS(waits), "What to export",
+	  "Where threads waited, with the number of waits and their time, instead of the samples. It needs a recording "
+	  "with --off-cpu." },
 	{ "by", 0, "WHAT", "process|thread|comm|cpu|none|cgroup", XP_OPTION_CHOICE, ON(EXPORT), SETS(by),
 	  "What to export",
 	  "Tell stacks apart by process, thread, name of the process, CPU or control group, or not at all. Default: "
@@ -170,7 +173,8 @@ const struct xp_option xp_option_table[] = {
 	{ "jitdump-version", 0, "N", "1|2", XP_OPTION_NUMBER, ON(RECORD), SETS(jitdump_version), "Output",
 	  "Version of the jitdumps: 1 as perf accepts them, 2 exactly as specified. Default: 1." },
 	{ "output", 'o', "FILE", NULL, XP_OPTION_FILE, ON(EXPORT), SETS(export_path), "Output",
-	  "Write to this file; - is the standard output. Default: samples.FORMAT, calls.FORMAT or recording.html in "
+	  "Write to this file; - is the standard output. Default: samples.FORMAT, calls.FORMAT, waits.FORMAT or "
+	  "recording.html in "
 	  "the directory of "
 	  "the "
 	  "recording." },

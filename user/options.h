@@ -197,12 +197,13 @@ struct xp_options {
 	bool lines;
 	bool no_inlines;
 	bool full_names;
-	bool tree;	     /* calls and by, too */
-	const char *callers; /* glob; NULL: not given */
+	bool tree;	       /* calls and by, too */
+	const char *callers;   /* glob; NULL: not given */
 	const char *instr_map; /* dump too: file with the functions of a log; NULL: not given */
 
 	/* export; pids, tid, functions and full_names, too */
 	bool calls; /* of the logs instead of the samples */
+	bool waits; /* --off-cpu of export: those instead of the samples */
 	bool pprof; /* the formats: --export of a recording sets them, too */
 	bool folded;
 	bool speedscope;

@@ -173,3 +173,18 @@ def test_minimum(xprof, record, program):
     found = list(waits_of(xprof, recorded.directory))
     assert waits["filtered"]["shorter"] > 100
     assert found and all(w.blocked + w.runnable >= 6_000_000 or "last" in w.flags for w in found)
+
+
+def test_export(known, xprof):
+    """Its sums are those of the waits themselves."""
+    done = xprof("export", "--off-cpu", "--folded", "-o", "-", "--by=thread", known.recorded.directory)
+    assert done.returncode == 0, done.stderr
+    sums, places = collections.Counter(), collections.Counter()
+    for stack, _, ns in (line.rpartition(" ") for line in done.stdout.splitlines()):
+        thread = int(re.match(r"[^;]*;[^;]* \((\d+)\)", stack)[1])
+        sums[thread] += int(ns)
+        places.update({(thread, place): int(ns) for place in PLACES.values() if f";{place};" in f"{stack};"})
+    assert sums == {tid: sum(w.period for w in waits) for tid, waits in known.waits.items()}
+    for name in ("sleeper", "reader", "addressee"):
+        tid = known.tid[name]
+        assert places[tid, PLACES[name]] > 0.9 * sums[tid], name

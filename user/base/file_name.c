@@ -25,5 +25,6 @@ bool xp_file_is_export(const char *name)
 {
 	return strcmp(name, XP_EXPORT_RECORDING ".html") == 0 ||
 	       !strncmp(name, XP_EXPORT_SAMPLES ".", strlen(XP_EXPORT_SAMPLES ".")) ||
-	       !strncmp(name, XP_EXPORT_CALLS ".", strlen(XP_EXPORT_CALLS "."));
+	       !strncmp(name, XP_EXPORT_CALLS ".", strlen(XP_EXPORT_CALLS ".")) ||
+	       !strncmp(name, XP_EXPORT_WAITS ".", strlen(XP_EXPORT_WAITS "."));
 }

@@ -15,6 +15,7 @@
 /* What `xprof export` makes in the directory of a recording: samples.FORMAT, calls.FORMAT and recording.html. */
 #define XP_EXPORT_SAMPLES "samples"
 #define XP_EXPORT_CALLS "calls"
+#define XP_EXPORT_WAITS "waits"
 #define XP_EXPORT_RECORDING "recording"
 bool xp_file_is_export(const char *name);
 

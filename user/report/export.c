@@ -68,6 +68,8 @@ static int write_one(struct writing *writing, const char *directory)
 
 	if (writing->options.kind == XP_MODEL_CALLS)
 		what = XP_EXPORT_CALLS;
+	else if (writing->options.kind == XP_MODEL_WAITS)
+		what = XP_EXPORT_WAITS;
 	else if (formats[writing->format].is_page)
 		what = XP_EXPORT_RECORDING;
 	snprintf(name, sizeof(name), "%s.%s", what, formats[writing->format].suffix);
@@ -114,13 +116,14 @@ static int say_nothing(const struct exporting *exporting, bool is_page)
 {
 	const struct xp_export_options *options = exporting->options;
 	bool is_calls = options->kind == XP_MODEL_CALLS, has_logs = false, has_profiles = false, is_missing;
-	const char *what = is_calls ? "call" : is_page ? "sample or call" : "sample";
+	bool is_waits = options->kind == XP_MODEL_WAITS;
+	const char *what = is_calls ? "call" : is_waits ? "wait" : is_page ? "sample or call" : "sample";
 
 	for (size_t i = 0; i < exporting->input.recorded.process_count; i++) {
 		has_logs |= !!exporting->input.recorded.processes[i].log;
 		has_profiles |= !!exporting->input.recorded.processes[i].profile;
 	}
-	is_missing = !is_page && !(is_calls ? has_logs : has_profiles);
+	is_missing = !is_page && !is_waits && !(is_calls ? has_logs : has_profiles);
 	if (options->may_be_empty && !exporting->input.broken) {
 		xp_info("nothing to export: no %s was recorded", what);
 		return 0;

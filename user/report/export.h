@@ -30,9 +30,8 @@ enum xp_export_format {
 };
 
 struct xp_export_options {
-	unsigned int formats; /* 1u << enum xp_export_format, or'ed */
-	enum xp_model_kind
-	    kind; /* XP_MODEL_CALLS: of the FDR logs instead of the samples; HTML: nothing but the calls */
+	unsigned int formats;	 /* 1u << enum xp_export_format, or'ed */
+	enum xp_model_kind kind; /* calls or waits instead of the samples; HTML: nothing but these */
 	bool has_by;
 	enum xp_model_group by; /* unless has_by, each format has its own */
 	bool full_names;	/* instead of names shortened by xp_short_name() */

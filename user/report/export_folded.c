@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* A line for each stack (folded_stack.h), then a blank and a number: of samples, or of ns in calls. */
+/* A line for each stack (folded_stack.h), then a blank and a number: of samples, or of ns in calls or waits. */
 #include "report/export.h"
 
 #include <inttypes.h>
@@ -8,7 +8,7 @@
 
 int xp_export_folded(FILE *out, struct xp_model *model, const struct xp_export_options *options)
 {
-	size_t which = model->kind == XP_MODEL_CALLS ? 1 : 0;
+	size_t which = model->kind == XP_MODEL_SAMPLES ? 0 : 1;
 	struct xp_model_tree tree;
 	struct xp_folded folded = { .out = out, .model = model, .tree = &tree };
 	int err = xp_model_tree_make(&tree, model, options->by);

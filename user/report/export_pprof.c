@@ -14,6 +14,7 @@
 #include "base/util.h"
 #include "format/pprof.h"
 #include "report/export_names.h"
+#include "report/waits.h"
 
 struct writing {
 	struct xp_pprof *pprof;
@@ -216,6 +217,8 @@ static void add_labels(const struct writing *writing, const struct xp_model_samp
 		add_label(sample, "comm", process->name);
 	if (by == XP_MODEL_BY_CGROUP && process->cgroup)
 		add_label(sample, "cgroup", process->cgroup);
+	if (writing->model->kind == XP_MODEL_WAITS)
+		add_label(sample, "state", xp_waits_state(from->state));
 }
 
 static int put_sample(struct writing *writing, const struct xp_model_sample *from)
@@ -236,17 +239,20 @@ static int put_sample(struct writing *writing, const struct xp_model_sample *fro
 
 static struct xp_pprof_options describe(const struct xp_model *model)
 {
-	static const struct xp_pprof_value_type samples[] = { { "samples", "count" }, { "cpu", "nanoseconds" } };
-	static const struct xp_pprof_value_type calls[] = { { "calls", "count" }, { "wall", "nanoseconds" } };
+	static const struct xp_pprof_value_type types[][2] = {
+		[XP_MODEL_SAMPLES] = { { "samples", "count" }, { "cpu", "nanoseconds" } },
+		[XP_MODEL_CALLS] = { { "calls", "count" }, { "wall", "nanoseconds" } },
+		[XP_MODEL_WAITS] = { { "waits", "count" }, { "off_cpu", "nanoseconds" } },
+	};
 	struct xp_pprof_options options = {
 		.time_ns = model->start_ns,
 		.duration_ns = model->length_ns,
 		.comment = model->comment,
 	};
 
-	memcpy(options.types, model->kind == XP_MODEL_CALLS ? calls : samples, sizeof(options.types));
+	memcpy(options.types, types[model->kind], sizeof(options.types));
 	if (model->kind == XP_MODEL_SAMPLES) {
-		options.period_type = samples[1];
+		options.period_type = types[XP_MODEL_SAMPLES][1];
 		options.period = model->period_ns;
 	}
 	return options;

@@ -61,7 +61,7 @@ static uint64_t sample_key(const void *elements, uint32_t index)
 {
 	const struct xp_model_sample *sample = (const struct xp_model_sample *)elements + index;
 
-	return mix(mix(sample->stack, sample->thread), sample->cpu);
+	return mix(mix(mix(sample->stack, sample->thread), sample->cpu), sample->state);
 }
 
 /* ---- equality ---- */
@@ -112,7 +112,7 @@ static bool same_sample(const void *a, const void *b)
 {
 	const struct xp_model_sample *x = a, *y = b;
 
-	return x->stack == y->stack && x->thread == y->thread && x->cpu == y->cpu;
+	return x->stack == y->stack && x->thread == y->thread && x->cpu == y->cpu && x->state == y->state;
 }
 
 /* ---- sets ---- */

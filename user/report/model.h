@@ -39,7 +39,7 @@
 #define XP_MODEL_SAMPLES_MAX (64u << 20)
 #define XP_MODEL_THREADS_MAX (4u << 20)
 
-enum xp_model_kind { XP_MODEL_SAMPLES, XP_MODEL_CALLS };
+enum xp_model_kind { XP_MODEL_SAMPLES, XP_MODEL_CALLS, XP_MODEL_WAITS };
 
 enum xp_code_kind {
 	XP_CODE_USER,
@@ -111,6 +111,7 @@ struct xp_model_sample {
 	uint32_t stack; /* 0: unknown */
 	uint32_t thread;
 	uint32_t cpu;	  /* XP_MODEL_CPU_UNKNOWN */
+	uint32_t state;	  /* of waits: enum xp_wait_state; otherwise 0 */
 	uint64_t time_ns; /* since the start of the recording; 0 unless keep_times */
 	uint64_t values[2];
 };
@@ -132,7 +133,8 @@ struct xp_model {
 	uint64_t start_ns;   /* of the recording: CLOCK_REALTIME; 0: unknown */
 	uint64_t length_ns;  /* of the recording; 0: unknown */
 	const char *comment; /* the version and the command that recorded; NULL: unknown */
-	uint64_t dropped;    /* samples or calls beyond a limit */
+	uint64_t dropped;    /* samples, calls or waits beyond a limit */
+	uint64_t waits;	     /* that the source of samples has, too */
 
 	struct xp_model_process *processes;
 	size_t process_count;

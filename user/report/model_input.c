@@ -9,6 +9,7 @@
 #include "base/util.h"
 #include "report/model_calls.h"
 #include "report/model_depth.h"
+#include "report/waits.h"
 
 int xp_model_input_open(struct xp_model_input *input, const char *path)
 {
@@ -48,7 +49,8 @@ int xp_model_input_read(struct xp_model *model, struct xp_model_input *input, co
 	/* Comparisons know no lines, which take the most time to find. */
 	int err =
 	    xp_model_init_detail(model, kind, keep == XP_MODEL_KEEP_DURATIONS ? XP_NAMES_FUNCTIONS : XP_NAMES_LINES);
-	const char *what = kind == XP_MODEL_CALLS ? "calls" : "samples";
+	static const char *const whats[] = { "samples", "calls", "waits" };
+	const char *what = whats[kind];
 	struct xp_model_cut cut = { 0 };
 
 	model->keep_times = keep == XP_MODEL_KEEP_TIMES;
@@ -56,6 +58,8 @@ int xp_model_input_read(struct xp_model *model, struct xp_model_input *input, co
 	model->full_names = source->full_names;
 	if (!err && model->kind == XP_MODEL_CALLS)
 		err = xp_model_read_calls(model, source, &input->broken);
+	else if (!err && model->kind == XP_MODEL_WAITS)
+		err = xp_waits_read(model, source, &input->broken);
 	else if (!err)
 		err = xp_model_read_samples(model, source, &input->broken);
 	if (!err)

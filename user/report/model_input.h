@@ -29,7 +29,7 @@ struct xp_model_source xp_model_input_source(const struct xp_model_input *input)
 enum xp_model_keep { XP_MODEL_KEEP_SUMS, XP_MODEL_KEEP_TIMES, XP_MODEL_KEEP_DURATIONS };
 
 /*
- * Makes a model of samples or calls, named and of a bounded depth. Warns of what is left out. The caller frees the
+ * Makes a model of samples, calls or waits, named and of a bounded depth. Warns of what is left out. The caller frees the
  * model, also after an error. Returns as xp_model_read_samples().
  */
 int xp_model_input_read(struct xp_model *model, struct xp_model_input *input, const struct xp_model_source *source,

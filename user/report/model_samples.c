@@ -67,7 +67,8 @@ static bool prefer_perf(const struct reading *reading)
 	bool needed = xp_select_needs_threads(reading->source->select) || reading->source->waits;
 	bool complete = reading->perf.count >= written;
 
-	if (reading->has_perf && !complete)
+	reading->model->waits = reading->perf.wait_count;
+	if (reading->has_perf && !complete && reading->model->kind != XP_MODEL_WAITS)
 		xp_warn("perf.data has %" PRIu64 " of %" PRIu64 " samples; %s", reading->perf.count, written,
 			needed ? "the selection by threads or times is of these only"
 			       : "the profiles are used, which do not tell threads apart");
@@ -94,6 +95,9 @@ static int read_samples(struct reading *reading)
 	if (prefer_perf(reading)) {
 		model->has_threads = model->has_cpus = true;
 		err = xp_perf_samples_add(&reading->perf, &reading->view, model, reading->source, places);
+	} else if (model->kind == XP_MODEL_WAITS) {
+		xp_error("only perf.data has the waits of threads, and there is none; record without --no-perf-data");
+		return -ENODATA;
 	} else if (xp_select_needs_threads(reading->source->select)) {
 		xp_error("only perf.data has the threads and times of samples, and there is none; record without "
 			 "--no-perf-data");

@@ -353,7 +353,7 @@ static int add_sample(struct adding *adding, const struct xp_perfdata_record *re
 	bool waits_here = is_wait(record, &wait);
 	int err;
 
-	if (waits_here && !waits)
+	if (waits_here ? !waits : adding->model->kind == XP_MODEL_WAITS)
 		return 0;
 	if (!track)
 		return -E2BIG;

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "report/waits.h"
+
+#include "base/util.h"
+
+struct counting {
+	struct xp_model *model;
+	double owed; /* the part of a wait that the counts so far leave out: a weight is no whole number */
+};
+
+const char *xp_waits_state(uint32_t state)
+{
+	return state == XP_WAIT_PREEMPTED ? "runnable" : xp_wait_state_text(state);
+}
+
+/* States that have one name are one. */
+static uint32_t known_state(uint32_t state)
+{
+	static const uint32_t known[] = { XP_WAIT_SLEEP,   XP_WAIT_LOCK,   XP_WAIT_DISK,
+					  XP_WAIT_STOPPED, XP_WAIT_TRACED, XP_WAIT_IDLE };
+
+	for (size_t i = 0; i < XP_ARRAY_SIZE(known); i++)
+		if (state == known[i])
+			return state;
+	return XP_WAIT_OTHER;
+}
+
+/* Rounded down, and the rest counts for the next wait, so that the sum is off by less than 1. */
+static uint64_t count_of(struct counting *counting, const struct xp_wait_record *wait)
+{
+	double exact = xp_wait_record_weight(wait) + counting->owed;
+	uint64_t count = (uint64_t)exact;
+
+	counting->owed = exact - (double)count;
+	return count;
+}
+
+static int add(void *arg, const struct xp_model_sample *sample, const struct xp_wait_record *wait)
+{
+	struct counting *counting = arg;
+	uint64_t ns = xp_wait_record_ns(wait), period = xp_wait_record_period(wait);
+	struct xp_model_sample blocked = *sample, runnable = *sample;
+	int err = 0;
+
+	runnable.state = XP_WAIT_PREEMPTED;
+	runnable.values[0] = 0;
+	runnable.values[1] = ns ? (uint64_t)((unsigned __int128)period * wait->runnable_ns / ns) : 0;
+	blocked.state = known_state(wait->state);
+	blocked.values[0] = count_of(counting, wait);
+	blocked.values[1] = period - runnable.values[1];
+	if (!wait->blocked_ns) {
+		runnable.values[0] = blocked.values[0];
+		return xp_model_sample(counting->model, &runnable);
+	}
+	err = xp_model_sample(counting->model, &blocked);
+	return err || !wait->runnable_ns ? err : xp_model_sample(counting->model, &runnable);
+}
+
+int xp_waits_read(struct xp_model *model, const struct xp_model_source *source, bool *broken)
+{
+	struct counting counting = { .model = model };
+	const struct xp_model_waits waits = { add, &counting };
+	struct xp_model_source of_waits = *source;
+
+	of_waits.waits = &waits;
+	return xp_model_read_samples(model, &of_waits, broken);
+}

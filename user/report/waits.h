@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A model of the waits of a recording (model.h): its samples are waits with the stack where the thread waited. Their
+ * values are a number of waits and their time in ns, both as many as the recorded ones stand for (wait_record.h), so
+ * that sums are those of all waits.
+ *
+ * A wait is two samples: the blocked part in the state of the thread, and the part in which it was runnable and had no
+ * CPU in state XP_WAIT_PREEMPTED. It counts as one, in the first part that it has.
+ */
+#ifndef XPROF_REPORT_WAITS_H
+#define XPROF_REPORT_WAITS_H
+
+#include "report/model_samples.h"
+
+/* As xp_model_read_samples(), for a model of kind XP_MODEL_WAITS. -ENODATA also if there is no perf.data. */
+int xp_waits_read(struct xp_model *model, const struct xp_model_source *source, bool *broken);
+
+/* The state of a sample of such a model, for people: "sleeping", ..., "runnable". */
+const char *xp_waits_state(uint32_t state);
+
+#endif
