@@ -1,9 +1,14 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* `xprof recover DIR...`: writes the logs of recordings that were cut off, from their spools. */
+/*
+ * `xprof recover`: writes the logs of recordings that were cut off, from their spools. Directories name the recordings,
+ * or processes that still hold calls of them.
+ */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -14,10 +19,13 @@
 #include "base/owner_rights.h"
 #include "base/trusted_dir.h"
 #include "commands.h"
+#include "kernel/privilege.h"
+#include "record/left_recording.h"
 #include "record/manifest.h"
 #include "record/outdir.h"
 #include "record/recovered.h"
 #include "sample/perf_out.h"
+#include "target/target.h"
 #include "trace/ring_recovery.h"
 #include "trace/spool_layout.h"
 
@@ -132,10 +140,7 @@ static void recover_entry(const struct place *place, const char *entry, uint64_t
 
 static int is_spool(const struct dirent *entry)
 {
-	size_t length = strlen(entry->d_name);
-	size_t suffix = strlen(XP_SPOOL_SUFFIX);
-
-	return length > suffix && !strcmp(entry->d_name + length - suffix, XP_SPOOL_SUFFIX);
+	return xp_file_is_spool(entry->d_name);
 }
 
 /* Left by a recording that was killed after it created the file. A running recording holds a lock on it. */
@@ -217,7 +222,7 @@ static void recover_opened(int dir_fd, const char *dir_name, bool *failed)
 		xp_error("%s: cannot read the directory: %s", dir_name, strerror(errno));
 		has_failed = true;
 	} else {
-		place.is_ours = dir.st_uid == geteuid() && !(dir.st_mode & (S_IWGRP | S_IWOTH));
+		place.is_ours = xp_left_recording_is_ours(&dir);
 		has_failed = !take_owners_rights(&dir, dir_name);
 	}
 	if (!has_failed)
@@ -247,10 +252,66 @@ static void recover_directory(const char *path, bool *failed)
 	close(dir_fd);
 }
 
+/* The recording of a process. */
+static enum xp_exit find_recording(pid_t pid, struct xp_left_recording *recording)
+{
+	struct xp_target_info info;
+	char why[PATH_MAX + 512], lacks[256];
+	int err = xp_target_check(pid, &info, why, sizeof(why));
+
+	if (!err && xp_privilege_patch(pid, lacks, sizeof(lacks)) == -EACCES) {
+		snprintf(why, sizeof(why), "process %d (%s): %s; run `sudo xprof recover -p %d`", pid, info.comm, lacks,
+			 pid);
+		err = -EACCES;
+	}
+	if (!err)
+		err = xp_left_recording_find(recording, pid, why, sizeof(why));
+	if (!err)
+		return XP_EXIT_OK;
+	xp_error("%s", why);
+	return err == -EACCES ? XP_EXIT_ENVIRONMENT : XP_EXIT_FAILED;
+}
+
+/* Finds all recordings first: the recovery of one takes the calls of all its processes. */
+static enum xp_exit recover_processes(const struct xp_pid_list *pids)
+{
+	struct xp_left_recording *list = calloc(pids->count, sizeof(*list));
+	enum xp_exit code = XP_EXIT_OK;
+	size_t count = 0;
+	bool failed = false;
+
+	if (!list) {
+		xp_error("out of memory");
+		return XP_EXIT_FAILED;
+	}
+	for (size_t i = 0; i < pids->count; i++) {
+		enum xp_exit its_code = find_recording(pids->pids[i], &list[count]);
+		bool known = false;
+
+		code = code == XP_EXIT_OK ? its_code : code;
+		if (its_code != XP_EXIT_OK)
+			continue;
+		for (size_t k = 0; k < count && !known; k++)
+			known = list[k].dev == list[count].dev && list[k].inode == list[count].inode;
+		if (known)
+			close(list[count].dir_fd);
+		else
+			count++;
+	}
+	for (size_t i = 0; i < count; i++) {
+		recover_opened(list[i].dir_fd, list[i].path, &failed);
+		close(list[i].dir_fd);
+	}
+	free(list);
+	return code == XP_EXIT_OK && failed ? XP_EXIT_FAILED : code;
+}
+
 enum xp_exit xp_cmd_recover(const struct xp_options *options)
 {
 	bool failed = false;
 
+	if (options->pids.count)
+		return recover_processes(&options->pids);
 	for (size_t i = 0; i < options->operand_count; i++)
 		recover_directory(options->operands[i], &failed);
 	return failed ? XP_EXIT_FAILED : XP_EXIT_OK;

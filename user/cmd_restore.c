@@ -22,9 +22,9 @@ static void tell_left(pid_t pid)
 	xp_left_rings_free(left);
 	if (count)
 		xp_info("  %" PRIu64
-			" records of calls are still in its memory: `xprof recover` of the recording that was cut off "
-			"saves them, as long as the process runs",
-			count);
+			" records of calls are still in its memory: `xprof recover -p %d` saves them, as long as the "
+			"process runs",
+			count, pid);
 }
 
 static enum xp_exit restore(pid_t pid)

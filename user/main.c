@@ -9,10 +9,12 @@
  * The other commands open only what their user may open, and their children, such as a pager, get no more rights than
  * that.
  */
-static bool needs_privilege(enum xp_command command)
+static bool needs_privilege(const struct xp_options *options)
 {
+	enum xp_command command = options->command;
+
 	return command == XP_CMD_RECORD || command == XP_CMD_LIST || command == XP_CMD_RESTORE ||
-	       command == XP_CMD_DOCTOR;
+	       command == XP_CMD_DOCTOR || (command == XP_CMD_RECOVER && options->pids.count);
 }
 
 static enum xp_exit (*const commands[XP_COMMANDS])(const struct xp_options *) = {
@@ -40,7 +42,7 @@ int main(int argc, char **argv)
 			xp_log_level = XP_LOG_QUIET;
 		else if (options.verbose)
 			xp_log_level = XP_LOG_VERBOSE;
-		if (!needs_privilege(options.command))
+		if (!needs_privilege(&options))
 			xp_privilege_drop();
 		code = commands[options.command](&options);
 	}

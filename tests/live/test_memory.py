@@ -290,11 +290,85 @@ def test_recover_counts_what_is_lost(cut_off, xprof):
 
 def test_recover_tells_of_full_rings(cut_off, xprof):
     process, session = cut_off(stored=True, count=5000)
-    assert re.search(r"  \d{5} records of calls are still in its memory: `xprof recover`", xprof("restore", "-p", process.pid).stderr)
+    assert re.search(rf"  \d{{5}} records of calls are still in its memory: `xprof recover -p {process.pid}`", xprof("restore", "-p", process.pid).stderr)
     done = xprof("recover", session.directory)
     assert "the memory of 1 of them was full: their later records are missing" in done.stderr
     found = calls_in(session.directory, process)
     assert 5000 + 16384 / 4 - 128 <= found["work", ENTER] <= 5000 + 16384 / 4
+
+
+def test_recover_by_process(cut_off, xprof):
+    """The process tells where its recording is, also after a later one has taken its name."""
+    process, session = cut_off(stored=True)
+    assert f"its memory: `xprof recover -p {process.pid}` saves them" in xprof("restore", "-p", process.pid).stderr
+    older = session.directory.with_name(session.directory.name + ".old")
+    session.directory.rename(older)
+    done = xprof("recover", "-p", process.pid)
+    assert done.returncode == 0, done.stderr
+    assert f" calls of 1 threads were still in the memory of process {process.pid}\n" in done.stderr
+    assert done.stderr.endswith(f"xprof report {older}\n")
+    found = calls_in(older, process)
+    assert found["work", ENTER] == found["work", EXIT] == found["inner", ENTER] == 3000
+    # A second time there is nothing.
+    done = xprof("recover", "-p", process.pid)
+    assert (done.returncode, done.stderr) == (
+        1,
+        f"xprof: error: process {process.pid} holds no calls of a recording that was cut off\n",
+    )
+
+
+def test_recover_by_process_at_full_speed(waiting, program, record, xprof):
+    """All calls up to the kill, and those that the ring has room for after it."""
+    process = waiting(program("live/programs/memory.c", "-O1"), "rounds", 3000000)
+    session = record(MEMORY, "--no-samples", "-p", process.pid).wait_attached()
+    spool = next(session.directory.glob("*.spool"))
+    process.send_signal(signal.SIGUSR1)
+    recording.wait_until(lambda: spool.stat().st_size > 1 << 20, "the calls are not stored")
+    session.process.kill()
+    session.finish()
+    # As 8 bytes each at least, 4 records a round.
+    stored = spool.stat().st_size // 64
+    done = xprof("recover", "-p", process.pid)
+    assert done.returncode == 0, done.stderr
+    assert re.search(r": \d{5} records of calls of 1 threads were still in the memory of process", done.stderr)
+    assert "the memory of 1 of them was full: their later records are missing" in done.stderr
+    found = calls_in(session.directory, process)
+    lost = re.search(r"up to (\d+) records before them are lost", done.stderr)
+    assert found["work", ENTER] > stored + (16384 - 256) // 4
+    assert abs(found["work", ENTER] - found["inner", ENTER]) <= 1 + (int(lost[1]) if lost else 0)
+    assert xprof("check", next(session.directory.glob("*.fdr"))).returncode == 0
+
+
+def test_recover_by_process_without_a_directory(cut_off, xprof):
+    process, session = cut_off(stored=True)
+    hidden = session.directory.with_name("hidden")
+    session.directory.rename(hidden)
+    done = xprof("recover", "-p", process.pid)
+    assert done.returncode == 1
+    assert f"the recording that was cut off is not in {session.directory}, or" in done.stderr
+    assert xprof("recover", hidden).returncode == 0
+    assert calls_in(hidden, process)["work", ENTER] == 3000
+
+
+def test_recover_by_process_that_is_recorded(waiting, program, record, xprof):
+    process = waiting(program("live/programs/memory.c", "-O1"), "rounds", 10)
+    session = record(MEMORY, "--no-samples", "-p", process.pid).wait_attached()
+    done = xprof("recover", "-p", process.pid)
+    assert done.returncode == 1
+    assert f"process {process.pid} is being recorded by another xprof" in done.stderr
+    session.stop().ok()
+    done = xprof("recover", "-p", process.pid)
+    assert f"process {process.pid} holds no calls of a recording that was cut off" in done.stderr
+
+
+def test_recover_by_process_with_a_wrong_pid(xprof):
+    done = xprof("recover", "-p", os.getpid())
+    assert (done.returncode, done.stderr) == (
+        1,
+        f"xprof: error: process {os.getpid()} holds no calls of a recording that was cut off\n",
+    )
+    done = xprof("recover", "-p", 4194304)
+    assert done.returncode == 1 and "4194304" in done.stderr
 
 
 def test_recover_from_a_target_that_lies(cut_off, xprof):

@@ -17,6 +17,7 @@
 #include <cmocka.h>
 
 #include "base/clock.h"
+#include "record/left_recording.h"
 #include "sled/call_rings.h"
 #include "sled/left_rings.h"
 #include "target/target.h"
@@ -313,6 +314,82 @@ static void test_stacks_without_end(void **state)
 	assert_int_equal(unmatched(XP_SPOOL_STACK_MAX, 4096), 1);
 }
 
+/* ---- the process tells where the recording is ---- */
+
+static int find(struct xp_left_recording *found, const char *path)
+{
+	char why[PATH_MAX + 512];
+	int err;
+
+	memset(test.owners->directory, 0, sizeof(test.owners->directory));
+	strcpy(test.owners->directory, path);
+	err = xp_left_recording_find(found, getpid(), why, sizeof(why));
+	assert_true(!why[0] == !err);
+	return err;
+}
+
+static void test_directory_of_the_recording(void **state)
+{
+	struct xp_left_recording found;
+	struct xp_call_rings rings = { .memory = test.memory };
+	char path[64];
+	off_t before;
+
+	(void)state;
+	make_spool();
+	before = spool_bytes();
+	write_calls(CALLS);
+	xp_call_rings_note_directory(&rings, test.dir_fd);
+	assert_string_equal(test.owners->directory, directory);
+	/* What is shown is the true path. */
+	snprintf(path, sizeof(path), "/tmp/../%s/.", directory);
+	assert_int_equal(find(&found, path), 0);
+	assert_string_equal(found.path, directory);
+	close(found.dir_fd);
+	assert_int_equal(spool_bytes(), before);
+	/* It was killed before it stored where. */
+	assert_int_equal(find(&found, ""), -ENODATA);
+}
+
+/* The process may tell any path. */
+static void test_directory_that_is_not_believed(void **state)
+{
+	struct xp_left_recording found;
+	char here[PATH_MAX];
+
+	(void)state;
+	make_spool();
+	write_calls(CALLS);
+	assert_int_equal(find(&found, "/proc/self/fd"), -ENOENT);
+	assert_int_equal(find(&found, "/dev/null"), -ENOENT);
+	assert_non_null(getcwd(here, sizeof(here)));
+	assert_int_equal(chdir(directory), 0);
+	assert_int_equal(find(&found, "."), -ENOENT);
+	assert_int_equal(chdir(here), 0);
+	/* Others may have made what is there. */
+	assert_int_equal(fchmod(test.dir_fd, 0720), 0);
+	assert_int_equal(find(&found, directory), -ENOENT);
+	assert_int_equal(fchmod(test.dir_fd, 0702), 0);
+	assert_int_equal(find(&found, directory), -ENOENT);
+	assert_int_equal(fchmod(test.dir_fd, 0700), 0);
+	assert_int_equal(find(&found, directory), 0);
+	close(found.dir_fd);
+	if (!geteuid()) {
+		assert_int_equal(fchown(test.dir_fd, 1, 1), 0);
+		assert_int_equal(find(&found, directory), -ENOENT);
+		assert_int_equal(fchown(test.dir_fd, 0, 0), 0);
+	}
+	/* Of another recording, or of another process. */
+	test.owners->recording[1]++;
+	assert_int_equal(find(&found, directory), -ENOENT);
+	test.owners->recording[1]--;
+	assert_true(xp_ring_recovery_is_of(test.dir_fd, NAME, 0, getpid(), recording));
+	assert_false(xp_ring_recovery_is_of(test.dir_fd, NAME, 0, getpid() + 1, recording));
+	/* Without an end. */
+	memset(test.owners->directory, '/', sizeof(test.owners->directory));
+	assert_int_equal(xp_left_recording_find(&found, getpid(), here, sizeof(here)), -ENOENT);
+}
+
 /* ---- the process goes on ---- */
 
 /* It writes as many calls as were taken, and some behind. Other calls would never end. */
@@ -361,6 +438,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_a_recovery_that_was_cut_off, begin, end),
 		cmocka_unit_test_setup_teardown(test_no_descriptors, begin, end),
 		cmocka_unit_test_setup_teardown(test_stacks_without_end, begin, end),
+		cmocka_unit_test_setup_teardown(test_directory_of_the_recording, begin, end),
+		cmocka_unit_test_setup_teardown(test_directory_that_is_not_believed, begin, end),
 		cmocka_unit_test_setup_teardown(test_a_process_that_keeps_up, begin, end),
 	};
 

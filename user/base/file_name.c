@@ -21,6 +21,13 @@ void xp_file_base_name(char *name, size_t size, const char *comm, pid_t pid, uns
 		snprintf(name, size, "%s.%d.%u", safe, pid, image);
 }
 
+bool xp_file_is_spool(const char *name)
+{
+	size_t length = strlen(name), suffix = strlen(XP_SPOOL_SUFFIX);
+
+	return length > suffix && !strcmp(name + length - suffix, XP_SPOOL_SUFFIX);
+}
+
 bool xp_file_is_export(const char *name)
 {
 	return strcmp(name, XP_EXPORT_RECORDING ".html") == 0 ||

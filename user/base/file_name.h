@@ -9,6 +9,7 @@
 
 #define XP_MANIFEST_NAME "manifest.json"
 #define XP_SPOOL_SUFFIX ".spool" /* suffix of every spool's name, for `xprof recover` */
+bool xp_file_is_spool(const char *name);
 #define XP_FILE_BASE_BYTES 48
 #define XP_WAIT_PROFILE_SUFFIX ".wait.prof" /* of a profile of waits; ".prof" of that of CPU time */
 

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -301,6 +302,19 @@ static void clear_key(struct xp_thread_ring *ring)
 		return;
 	__atomic_store_n(&ring->ring.slot->key, 0, __ATOMIC_RELEASE);
 	ring->free_tsc = xp_clock_now_tsc();
+}
+
+void xp_call_rings_note_directory(struct xp_call_rings *rings, int dir_fd)
+{
+	char link[32], path[XP_RING_DIRECTORY_BYTES];
+	ssize_t length;
+
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", dir_fd);
+	length = readlink(link, path, sizeof(path));
+	if (length < 0 || (size_t)length == sizeof(path)) /* perhaps cut off */
+		length = 0;
+	memset(path + length, 0, sizeof(path) - (size_t)length);
+	memcpy(owners(rings)->directory, path, sizeof(path));
 }
 
 /*

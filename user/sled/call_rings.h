@@ -53,9 +53,12 @@ struct xp_ring_owner {
 	uint64_t taken;	 /* the next record to take */
 	uint64_t stored; /* the records before that are on disk */
 };
+#define XP_RING_DIRECTORY_BYTES 4064
 struct xp_ring_owners {
 	uint64_t recording[2]; /* a random number, which only xprof and the process know; 0: nothing is left */
 	struct xp_ring_owner list[XP_CALL_RINGS_MAX];
+	/* Path of the recording, for `xprof recover -p`. "": its spool does not say yet what the rings hold. */
+	char directory[XP_RING_DIRECTORY_BYTES];
 };
 _Static_assert(sizeof(struct xp_ring_owners) <= XP_CALL_OWNERS_BYTES, "they have their own pages");
 
@@ -149,6 +152,8 @@ struct xp_thread_ring *xp_call_rings_at(struct xp_call_rings *rings, uint64_t fs
 /* Calls were taken from a ring. All that were taken are on disk. */
 void xp_call_rings_note_taken(struct xp_call_rings *rings, const struct xp_thread_ring *ring);
 void xp_call_rings_note_stored(struct xp_call_rings *rings);
+/* The spool in this directory says what the rings hold. */
+void xp_call_rings_note_directory(struct xp_call_rings *rings, int dir_fd);
 
 /*
  * Prepares the rings of ended threads for other threads. done_tsc: all events and records before it have been taken, so

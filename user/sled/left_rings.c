@@ -135,6 +135,13 @@ static bool open_ring(const struct xp_left_rings *left, size_t index, struct xp_
 	return true;
 }
 
+void xp_left_rings_recording(const struct xp_left_rings *left, uint64_t recording[2], char *directory)
+{
+	memcpy(recording, owners(left)->recording, sizeof(owners(left)->recording));
+	memcpy(directory, owners(left)->directory, XP_RING_DIRECTORY_BYTES);
+	directory[XP_RING_DIRECTORY_BYTES - 1] = 0;
+}
+
 uint64_t xp_left_rings_count(const struct xp_left_rings *left)
 {
 	struct xp_ring_owner owner;

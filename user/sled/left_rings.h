@@ -41,6 +41,11 @@ int xp_left_rings_take(struct xp_left_rings *left,
 		       struct xp_left_counts *counts);
 /* The calls are stored: the memory is for another recording. Its pages are given back with xp_left_rings_free(). */
 void xp_left_rings_clear(struct xp_left_rings *left);
+/*
+ * The recording whose rings they are, as in struct xp_ring_owners: its number, and the path of its directory, of
+ * XP_RING_DIRECTORY_BYTES and terminated. The process can have written anything there.
+ */
+void xp_left_rings_recording(const struct xp_left_rings *left, uint64_t recording[2], char *directory);
 /* How many calls are there to take, as far as the process says the truth. */
 uint64_t xp_left_rings_count(const struct xp_left_rings *left);
 

@@ -104,6 +104,11 @@ int xp_process_note_rings(struct xp_process *process)
 		process->log.error = xp_spool_note(process->log.spool, XP_SPOOL_NOTE_RINGS, 0, note, bytes);
 	if (!process->log.error)
 		note_objects(process);
+	/* With a note that is still in the buffer, a kill leaves a spool that does not name the rings. */
+	if (!process->log.error)
+		process->log.error = xp_spool_flush(process->log.spool);
+	if (!process->log.error)
+		xp_call_rings_note_directory(process->rings, process->all->dir_fd);
 	process->log.noted_ranges = functions->range_count;
 	free(note);
 	return process->log.error;

@@ -4,11 +4,13 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/u64_map.h"
 #include "base/util.h"
 #include "target/target.h"
 #include "trace/ring_calls.h"
+#include "trace/spool_layout.h"
 
 /* A spool may have been made by anybody: further stacks are empty. */
 #define STACK_BYTES_MAX (16u << 20)
@@ -253,4 +255,36 @@ int xp_ring_recover(struct xp_ring_recovery *recovery, int dir_fd, const char *n
 	free_stacks(&work);
 	free(work.rings);
 	return err;
+}
+
+/* ---- of which recording it is ---- */
+
+/* Ends the reading of a spool at the note that was looked for. */
+#define FOUND (-EEXIST)
+
+static int find_recording(void *arg, int kind, int32_t tid, uint64_t tsc, const uint8_t *bytes, size_t size)
+{
+	const uint64_t *recording = arg;
+	struct xp_spool_rings rings;
+
+	(void)tid;
+	(void)tsc;
+	if (kind != XP_SPOOL_NOTE_RINGS || size < sizeof(rings))
+		return 0;
+	memcpy(&rings, bytes, sizeof(rings));
+	return memcmp(rings.recording, recording, sizeof(rings.recording)) ? 0 : FOUND;
+}
+
+bool xp_ring_recovery_is_of(int dir_fd, const char *name, uint64_t patience_ns, pid_t pid, const uint64_t recording[2])
+{
+	uint64_t wanted[2] = { recording[0], recording[1] }, end;
+	const struct xp_spool_taker taker = { find_recording, wanted };
+	int fd = xp_spool_open(dir_fd, name, patience_ns), err;
+	pid_t its_pid = 0;
+
+	if (fd < 0)
+		return false;
+	err = xp_spool_read(fd, name, &its_pid, &end, &taker);
+	close(fd);
+	return err == FOUND && its_pid == pid;
 }

@@ -7,6 +7,7 @@
 #ifndef XPROF_TRACE_RING_RECOVERY_H
 #define XPROF_TRACE_RING_RECOVERY_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -28,5 +29,11 @@ struct xp_ring_recovery {
  */
 int xp_ring_recover(struct xp_ring_recovery *recovery, int dir_fd, const char *name, uint64_t patience_ns, char *why,
 		    size_t why_size);
+
+/*
+ * Whether a spool that a crash has left is of this process, and tells what the rings of this recording hold. The spool
+ * stays as it is.
+ */
+bool xp_ring_recovery_is_of(int dir_fd, const char *name, uint64_t patience_ns, pid_t pid, const uint64_t recording[2]);
 
 #endif
