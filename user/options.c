@@ -53,7 +53,7 @@ const struct xp_option xp_option_table[] = {
 	{ "speedscope", 0, NULL, NULL, XP_OPTION_FLAG, ON(EXPORT), SETS(speedscope), "Formats",
 	  "JSON for speedscope, with the samples of each thread in the order of time." },
 	{ "html", 0, NULL, NULL, XP_OPTION_FLAG, ON(EXPORT), SETS(html), "Formats",
-	  "One page for a browser, with flame graphs and tables of the samples and the calls." },
+	  "One page for a browser, with flame graphs and tables of the samples, the calls and the waits." },
 	{ "perfetto", 0, NULL, NULL, XP_OPTION_FLAG, ON(EXPORT), SETS(perfetto), "Formats",
 	  "A timeline for Perfetto: calls, events and samples of each thread." },
 	{ "folded", 0, NULL, NULL, XP_OPTION_FLAG, ON(DIFF), SETS(folded), "Formats",

@@ -89,3 +89,20 @@ def test_what_has_no_waits(xprof, tmp_path):
     for other in "--calls", "--perfetto":
         refused = xprof("export", "--off-cpu", "--html", other, directory)
         assert refused.returncode == 2 and "--off-cpu" in refused.stderr
+
+
+def views(xprof, directory, *args):
+    """{kind: the data of the view} of the HTML page."""
+    done = xprof("export", "--html", "-o", "-", *args, directory)
+    assert done.returncode == 0, done.stderr
+    data = json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', done.stdout, re.S)[1])
+    return {view["kind"]: view for view in data["views"]}
+
+
+def test_html(xprof, directory):
+    """Waits are beside the samples, and alone if they are asked for."""
+    both, alone = views(xprof, directory), views(xprof, directory, "--off-cpu")
+    assert list(both) == ["samples", "waits"] and list(alone) == ["waits"]
+    assert both["waits"] == alone["waits"] and both["waits"]["period"] == 0
+    assert sorted(both["waits"]["names"]) == ["app+0x11", "app+0x200", "app+0x300", "app+0x40", "app+0x50"]
+    assert "waits" not in views(xprof, directory, "--to=5ms")

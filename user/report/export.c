@@ -189,15 +189,19 @@ static int export_model(struct exporting *exporting, const struct xp_model_sourc
 	return err;
 }
 
-/* Samples and calls, as far as there are any. */
+/* Samples, calls and waits, as far as there are any. */
 static int export_page(struct exporting *exporting, const struct xp_model_source *source)
 {
 	struct xp_export_page page = { .facts = exporting->input.facts };
-	struct xp_model models[2];
+	struct xp_model models[XP_EXPORT_VIEWS];
+	enum xp_model_kind asked = exporting->options->kind;
 	int err = 0;
 
 	memset(models, 0, sizeof(models));
-	for (int kind = exporting->options->kind; !err && kind <= XP_MODEL_CALLS; kind++) {
+	for (int kind = XP_MODEL_SAMPLES; !err && kind < XP_EXPORT_VIEWS; kind++) {
+		if (asked != XP_MODEL_SAMPLES ? kind != (int)asked
+					      : kind == XP_MODEL_WAITS && !models[XP_MODEL_SAMPLES].waits)
+			continue;
 		/* Calls alone can be selected by threads where there are no samples. */
 		if (kind == XP_MODEL_SAMPLES && !xp_facts_summary(exporting->input.facts)->samples &&
 		    xp_select_needs_threads(source->select))

@@ -5,7 +5,7 @@
  *
  *	recording  -->  model (model.h)  -->  one writer a format: xp_export_<format>()
  *
- * The HTML page shows two models, of samples and of calls.
+ * The HTML page shows up to three models: of samples, calls and waits.
  *
  * A new format is a line in the table of export.c and a writer.
  */
@@ -58,9 +58,11 @@ int xp_export_speedscope(FILE *out, struct xp_model *model, const struct xp_expo
 /* The model's samples, and the calls and events of the source. -ENODATA: there are none. */
 int xp_export_perfetto(FILE *out, struct xp_model *model, const struct xp_export_options *options);
 
+#define XP_EXPORT_VIEWS 3 /* one for each kind of model */
+
 /* What is on an HTML page. */
 struct xp_export_page {
-	struct xp_model *models[2]; /* with samples or calls */
+	struct xp_model *models[XP_EXPORT_VIEWS]; /* with samples, calls or waits */
 	size_t model_count;
 	const struct xp_facts *facts;
 };

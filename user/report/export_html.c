@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* One HTML page with the samples and the calls of a recording. */
+/* One HTML page with the samples, the calls and the waits of a recording. */
 #include "report/export.h"
 
 #include <inttypes.h>
@@ -15,17 +15,19 @@ static int put_view(FILE *out, struct xp_model *model, enum xp_model_group by)
 		[XP_MODEL_BY_PROCESS] = "process", [XP_MODEL_BY_THREAD] = "thread", [XP_MODEL_BY_COMM] = "comm",
 		[XP_MODEL_BY_CPU] = "cpu",	   [XP_MODEL_BY_NONE] = "none",	    [XP_MODEL_BY_CGROUP] = "cgroup",
 	};
-	bool is_calls = model->kind == XP_MODEL_CALLS;
+	static const char *const kinds[] = {
+		[XP_MODEL_SAMPLES] = "samples", [XP_MODEL_CALLS] = "calls", [XP_MODEL_WAITS] = "waits"
+	};
 	struct xp_model_tree tree;
 	int err;
 
 	/* A call has no CPU. */
-	if (is_calls && by == XP_MODEL_BY_CPU)
+	if (model->kind == XP_MODEL_CALLS && by == XP_MODEL_BY_CPU)
 		by = XP_MODEL_BY_THREAD;
 	err = xp_model_tree_make(&tree, model, by);
 	if (!err) {
-		fprintf(out, "{\"kind\":\"%s\",\"by\":\"%s\",\"dropped\":%" PRIu64, is_calls ? "calls" : "samples",
-			groups[by], model->dropped);
+		fprintf(out, "{\"kind\":\"%s\",\"by\":\"%s\",\"dropped\":%" PRIu64, kinds[model->kind], groups[by],
+			model->dropped);
 		err = xp_html_put_view(out, model, &tree, model->period_ns);
 		putc('}', out);
 	}

@@ -96,7 +96,7 @@ function codeMatcher(view) {
 function amount(view, values) {
 	if (view.isDiff)
 		return amountOf(values[view.weight], view.unit);
-	return view.isCalls ? time(values[1]) : count(values[0], "sample");
+	return view.isTimed ? time(values[1]) : count(values[0], "sample");
 }
 
 function show() {
@@ -110,7 +110,7 @@ function show() {
 	$("graph").hidden = isTable;
 	$("rows").hidden = !isTable;
 	$("message").hidden = scope.whole > 0;
-	$("message").textContent = view.isCalls ? "No call has ended, so there are no times. The table has the calls." : "No samples.";
+	$("message").textContent = view.isCalls ? "No call has ended, so there are no times. The table has the calls." : `No ${view.kind}.`;
 	if (isTable) {
 		table.sort = state.sort;
 		table.show(scope, graph.isMatch);
@@ -122,7 +122,8 @@ function show() {
 	}
 	Object.assign(document.body.dataset, {
 		a: view.isDiff ? scope.view.total[0][scope.root] : "", b: view.isDiff ? scope.view.total[1][scope.root] : "",
-		view: view.kind, samples: view.isCalls ? 0 : scope.view.total[0][scope.root],
+		view: view.kind, waits: view.kind === "waits" ? scope.view.total[0][scope.root] : 0,
+		samples: view.isTimed ? 0 : scope.view.total[0][scope.root],
 		calls: view.isCalls ? scope.view.total[0][scope.root] : 0, ns: scope.view.total[1][scope.root],
 	});
 }
@@ -235,7 +236,7 @@ function describe(frame) {
 		parts.push(`self ${amount(view, frame.self)}`);
 	if (!view.isDiff && view.isCalls && !frame.leaves && frame.up && frame.self[0])
 		parts.push(count(frame.self[0], "call"), `mean ${time(frame.total[1] / frame.self[0])}`);
-	if (!view.isDiff && !view.isCalls && view.period)
+	if (!view.isDiff && !view.isTimed && view.period)
 		parts.push(`${time(frame.total[1])} of CPU`);
 	if (frame.up) {
 		const file = view.fileOf(frame.code), object = view.objectOf(frame.code);
@@ -279,8 +280,8 @@ function showHead() {
 	if (of.lengthNs)
 		add(time(of.lengthNs));
 	for (const view of views) {
-		add(`${count(view.total[0][0], view.isCalls ? "call" : "sample")}` +
-			`${!view.isCalls && view.period ? `, one every ${time(view.period)}` : ""}`);
+		add(`${count(view.total[0][0], view.one)}` +
+			`${!view.isTimed && view.period ? `, one every ${time(view.period)}` : ""}`);
 		if (view.dropped)
 			add(`${count(view.dropped)} ${view.kind} left out`, true);
 	}
@@ -299,7 +300,7 @@ function addTabs() {
 		const tab = document.createElement("button");
 		tab.type = "button";
 		tab.setAttribute("role", "tab");
-		tab.textContent = view.isCalls ? "Calls" : "CPU";
+		tab.textContent = { samples: "CPU", calls: "Calls", waits: "Waits" }[view.kind];
 		tab.addEventListener("click", () => go({ view: i }));
 		$("views").append(tab);
 		view.kindsUsed = new Set();

@@ -2,7 +2,7 @@
 /*
  * The recording of the page: decodes what export_html.c writes, and answers what the pictures ask.
  *
- * A view (samples or calls) is one tree of numbered nodes; a parent's number is lower than its children's. Node 0 is the
+ * A view (samples, calls or waits) is one tree of numbered nodes; a parent's number is lower than its children's. Node 0 is the
  * root, and below it are nodes of processes, and of threads below these ("groups"). All is in typed arrays:
  * 500 000 nodes are decoded in a fraction of a second.
  *
@@ -49,6 +49,8 @@ class View {
 		const numbers = new Numbers(bytesOf(raw.tree)), count = raw.nodes;
 		Object.assign(this, raw);
 		this.isCalls = raw.kind === "calls";
+		this.isTimed = this.isCalls || raw.kind === "waits"; /* widths are times */
+		this.one = raw.kind.slice(0, -1);
 		this.count = count;
 		this.parent = new Int32Array(count);
 		this.code = new Int32Array(count);
@@ -63,7 +65,7 @@ class View {
 			for (const side of [0, 1])
 				this.self[side] = this.self[side].map((value) => value * raw.scales[side]);
 		this.addUp();
-		this.setWeight(this.isCalls || this.isDiff ? 1 : 0);
+		this.setWeight(this.isTimed || this.isDiff ? 1 : 0);
 	}
 	/* What widths stand for: samples or ns; A or B. */
 	setWeight(which) {

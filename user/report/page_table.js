@@ -28,8 +28,8 @@ class Table {
 		if (view.isDiff)
 			return this.diffColumns(view);
 		const which = view.weight, of = (what) => (row) => row[what][which];
-		const show = view.isCalls ? time : (value) => count(value);
-		const unit = view.isCalls ? " time" : " samples";
+		const show = view.isTimed ? time : (value) => count(value);
+		const unit = view.isTimed ? " time" : " samples";
 		const columns = [
 			{ id: "self", title: "Self", unit, value: of("self"), show },
 			{ id: "self-share", title: "Self", value: of("self"), isShare: true, by: "self" },
