@@ -71,12 +71,13 @@ static void print_account(const struct xp_recording *recording, const struct xp_
 #define SIZE_TEXT_BYTES 32
 
 /* The log of a short recording is no 0.0 MB. */
-static void size_text(char *to, size_t size, uint64_t bytes)
+static const char *size_text(char to[SIZE_TEXT_BYTES], uint64_t bytes)
 {
 	if (bytes < 100000)
-		snprintf(to, size, "%.1f KB", (double)bytes / 1e3);
+		snprintf(to, SIZE_TEXT_BYTES, "%.1f KB", (double)bytes / 1e3);
 	else
-		snprintf(to, size, "%.1f MB", (double)bytes / 1e6);
+		snprintf(to, SIZE_TEXT_BYTES, "%.1f MB", (double)bytes / 1e6);
+	return to;
 }
 
 /* Prints the log with the most records, and the commands for it. */
@@ -96,8 +97,7 @@ static void print_logs(const struct xp_recording *recording)
 		return;
 	if (count > 1)
 		snprintf(others, sizeof(others), ", the one of %zu logs with the most records", count);
-	size_text(size, sizeof(size), most->log.bytes);
-	xp_put_line(stderr, "  %s/%s  %s%s%s", dir, most->log.name, size,
+	xp_put_line(stderr, "  %s/%s  %s%s%s", dir, most->log.name, size_text(size, most->log.bytes),
 		    xp_summary_has_other_version(recording, most) ? ", version 5: it has typed events" : "", others);
 	print_account(recording, most, most->log.name);
 }
@@ -108,6 +108,7 @@ static void print_profiles(const struct xp_recording *recording)
 	const struct xp_image *most = NULL;
 	const char *dir = recording->outdir.path;
 	struct xp_shell_path path;
+	char size[SIZE_TEXT_BYTES];
 
 	for (size_t i = 0; i < recording->sampling.samples.processes.image_count; i++) {
 		const struct xp_image *image = recording->sampling.samples.processes.images[i];
@@ -117,7 +118,8 @@ static void print_profiles(const struct xp_recording *recording)
 	}
 	if (!most)
 		return;
-	xp_put_line(stderr, "  %s/%s  %" PRIu64 " samples, %.1f KB", dir, most->name, most->samples, most->bytes / 1e3);
+	xp_put_line(stderr, "  %s/%s  %" PRIu64 " sample%s, %s", dir, most->name, most->samples,
+		    most->samples == 1 ? "" : "s", size_text(size, most->bytes));
 	xp_put_line(stderr, "    xprof report %s", xp_shell_path(&path, "%s", dir));
 	xp_put_line(stderr, "    go tool pprof -top %s", xp_shell_path(&path, "%s/%s", dir, most->name));
 }
@@ -129,6 +131,7 @@ static void print_wait_profile(const struct xp_recording *recording)
 	const char *dir = recording->outdir.path;
 	const struct xp_image *most = NULL;
 	struct xp_shell_path path;
+	char size[SIZE_TEXT_BYTES];
 
 	for (size_t i = 0; i < processes->image_count; i++)
 		if (processes->images[i]->wait_name[0] &&
@@ -136,8 +139,8 @@ static void print_wait_profile(const struct xp_recording *recording)
 			most = processes->images[i];
 	if (!most)
 		return;
-	xp_put_line(stderr, "  %s/%s  %" PRIu64 " waits, %.1f KB", dir, most->wait_name, most->wait_count,
-		    most->wait_bytes / 1e3);
+	xp_put_line(stderr, "  %s/%s  %" PRIu64 " wait%s, %s", dir, most->wait_name, most->wait_count,
+		    most->wait_count == 1 ? "" : "s", size_text(size, most->wait_bytes));
 	xp_put_line(stderr, "    go tool pprof -top %s", xp_shell_path(&path, "%s/%s", dir, most->wait_name));
 }
 
@@ -165,21 +168,22 @@ static void print_perf(const struct xp_recording *recording)
 	const struct xp_perf_out *perf = recording->sampling.samples.perf;
 	const char *dir = recording->outdir.path, *name = XP_PERF_OUT_NAME;
 	struct xp_shell_path path, injected;
-	char waits[48] = "";
+	char waits[48] = "", size[SIZE_TEXT_BYTES];
+	uint64_t samples = perf ? xp_perf_out_samples(perf) : 0, wait_count = recording->sampling.samples.waits;
 
 	if (jit.functions_lost)
 		xp_warn("%" PRIu64
 			" functions are not in the jitdumps, because they are too large or there was no room",
 			jit.functions_lost);
 	if (jit.bytes)
-		xp_put_line(stderr, "  %s/jit-*.dump  %" PRIu64 " function%s, %.1f KB", dir, jit.functions,
-			    jit.functions == 1 ? "" : "s", jit.bytes / 1e3);
-	if (!perf || !(xp_perf_out_samples(perf) + recording->sampling.samples.waits))
+		xp_put_line(stderr, "  %s/jit-*.dump  %" PRIu64 " function%s, %s", dir, jit.functions,
+			    jit.functions == 1 ? "" : "s", size_text(size, jit.bytes));
+	if (!perf || !(samples + wait_count))
 		return;
 	if (recording->off_cpu.on)
-		snprintf(waits, sizeof(waits), ", %" PRIu64 " waits", recording->sampling.samples.waits);
-	xp_put_line(stderr, "  %s/%s  %" PRIu64 " samples%s, %.1f KB%s", dir, name, xp_perf_out_samples(perf), waits,
-		    xp_perf_out_bytes(perf) / 1e3,
+		snprintf(waits, sizeof(waits), ", %" PRIu64 " wait%s", wait_count, wait_count == 1 ? "" : "s");
+	xp_put_line(stderr, "  %s/%s  %" PRIu64 " sample%s%s, %s%s", dir, name, samples, samples == 1 ? "" : "s", waits,
+		    size_text(size, xp_perf_out_bytes(perf)),
 		    xp_perf_out_is_compressed(perf) && !recording->options->compress
 			? ", compressed: only perf reads it (others: --no-compression)"
 			: "");
@@ -235,7 +239,7 @@ static void print_flights(const struct xp_recording *recording)
 		xp_flight_calls_text(calls, sizeof(calls), whose, log);
 	if (calls[0] && !killed[0])
 		before = log->cause == XP_FLIGHT_TRIGGER ? ", " : ", ends";
-	size_text(size, sizeof(size), log->bytes);
+	size_text(size, log->bytes);
 	xp_put_line(stderr, "  %s/%s  %s%s%s%s%s", recording->outdir.path, log->name, size, others, killed, before,
 		    calls);
 	print_account(recording, whose, log->name);
@@ -286,15 +290,16 @@ static void print_waits(const struct xp_off_cpu *off_cpu)
 
 	xp_off_cpu_totals(off_cpu, &totals);
 	running = totals.span_ns - totals.blocked_ns - totals.runnable_ns;
-	xp_info("%" PRIu64 " waits seen = %" PRIu64 " written + %" PRIu64 " filtered + %" PRIu64 " lost%s", totals.seen,
-		totals.written, totals.brief + totals.passed, totals.lost,
+	xp_info("%" PRIu64 " wait%s seen = %" PRIu64 " written + %" PRIu64 " filtered + %" PRIu64 " lost%s",
+		totals.seen, totals.seen == 1 ? "" : "s", totals.written, totals.brief + totals.passed, totals.lost,
 		totals.passed ? "; those written stand for the others" : "");
 	if (totals.missed)
 		xp_info("  %" PRIu64 " more were not reported by the kernel; the times below have them", totals.missed);
 	if (totals.span_ns > 0)
-		xp_info("%zu threads: %.1f %% of the time running, %.1f %% runnable, %.1f %% blocked",
-			off_cpu->waits.sum_count, 100 * running / totals.span_ns,
-			100 * totals.runnable_ns / totals.span_ns, 100 * totals.blocked_ns / totals.span_ns);
+		xp_info("%zu thread%s: %.1f %% of the time running, %.1f %% runnable, %.1f %% blocked",
+			off_cpu->waits.sum_count, off_cpu->waits.sum_count == 1 ? "" : "s",
+			100 * running / totals.span_ns, 100 * totals.runnable_ns / totals.span_ns,
+			100 * totals.blocked_ns / totals.span_ns);
 }
 
 static void print_samples(const struct xp_recording *recording, const struct xp_totals *totals)
