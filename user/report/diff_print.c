@@ -176,10 +176,13 @@ static void put_verdict(const struct page *page)
 	else
 		xp_put(page->out, "No function changed by more than the noise of sampling%s.",
 		       with_total ? ", but with all CPU time" : "");
-	xp_put_line(page->out, " (%s, level %g %% for all %zu functions that have samples enough together)",
-		    diff->basis == XP_DIFF_PER_SECOND ? "exact conditional test of Poisson rates"
-						      : "Fisher's exact test",
-		    100 * XP_DIFF_LEVEL, diff->tested);
+	if (diff->tested)
+		xp_put_line(page->out, " (%s, level %g %% for all %zu functions that have samples enough together)",
+			    diff->basis == XP_DIFF_PER_SECOND ? "exact conditional test of Poisson rates"
+							      : "Fisher's exact test",
+			    100 * XP_DIFF_LEVEL, diff->tested);
+	else
+		xp_put_line(page->out, " No function has enough samples for the test.");
 	if (with_total)
 		xp_put_line(
 		    page->out,
