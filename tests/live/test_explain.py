@@ -21,10 +21,9 @@ def names(wait):
     return "".join(f"{name} " for name in wait["stack"])
 
 
+@pytest.mark.alone("whatever else runs is a neighbour, too")
 def test_three_faults(xprof, record, waiting, faults):
     """A lock held across a sleep, a slow answer of a storage, a thread beside a busy neighbour."""
-    if "--off-cpu" not in xprof("help", "record").stdout:
-        pytest.skip("this xprof records no waits")
     process = waiting(faults, 4000)
     session = record("--off-cpu", "-p", process.pid).wait_attached()
     process.send_signal(signal.SIGUSR1)
