@@ -6,6 +6,15 @@
 #include "base/util.h"
 #include "option_trigger.h"
 
+static int check_min_duration(const struct xp_options *options)
+{
+	if (options->min_duration_ns && (options->no_sleds || options->all || options->tid)) {
+		xp_error("--min-duration drops calls of sleds, and there are none with --no-sleds, --all or --tid");
+		return -EINVAL;
+	}
+	return 0;
+}
+
 static int check_samples(const struct xp_options *options)
 {
 	if (options->cpus && !options->all) {
@@ -63,7 +72,7 @@ int xp_option_record_check(struct xp_options *options, bool separated)
 		xp_error("--flight keeps records of sleds, and there are none with --no-sleds, --all or --tid");
 		return -EINVAL;
 	}
-	if (xp_option_triggers_check(options))
+	if (check_min_duration(options) || xp_option_triggers_check(options))
 		return -EINVAL;
 	if ((options->sled_mode == XP_SLED_MODE_OPTION_PATCH || options->sled_mode == XP_SLED_MODE_OPTION_MEMORY) &&
 	    (options->follow || options->exec_path) && options->max_overhead > 0) {

@@ -88,6 +88,9 @@ def test_version(xprof, args):
         (["record", "-p", "1", "--no-samples", "--no-sleds"], "--no-sleds and --no-samples together leave nothing to record"),
         (["record", "--exec", "/bin/ls", "--no-sleds"], "--no-sleds leaves nothing of --exec, which only records sleds"),
         (["record", "-a", "--flight", "64M"], "--flight keeps records of sleds, and there are none with --no-sleds, --all or --tid"),
+        *((["record", *args, "--min-duration", "1us"],
+           "--min-duration drops calls of sleds, and there are none with --no-sleds, --all or --tid")
+          for args in (["-a"], ["-t", "1"], ["-p", "1", "--no-sleds"])),
         (["record", "-p", "1", "--max-overhead", "100%"], "--max-overhead takes a percentage such as 5% or 0.5%, below 100%, not '100%'"),
         (["record", "-p", "1", "--max-overhead", "-1"], "--max-overhead takes a percentage such as 5% or 0.5%, below 100%, not '-1'"),
         (["record", "-p", "1", "--max-overhead", "5s"], "--max-overhead takes a percentage such as 5% or 0.5%, below 100%, not '5s'"),
