@@ -160,7 +160,8 @@ int xp_wait_programs_open(struct xp_wait_programs *programs, const struct xp_wai
 		wait_bpf__destroy(skeleton);
 		snprintf(
 		    why, why_size,
-		    "cannot load the programs of --off-cpu: %s; they need Linux 5.18, -v shows the kernel's messages",
+		    "cannot load the programs of --off-cpu: %s; they need bpf_copy_from_user_task() of Linux 5.18, -v "
+		    "shows the kernel's messages",
 		    strerror(-err));
 		return err;
 	}

@@ -7,8 +7,8 @@
 #include "record/recording.h"
 
 /*
- * How many waits a second may be recorded of all threads together. A begin and an end cost some 5 us in BPF and 10 us
- * in the reader: 3 % of a CPU at this rate.
+ * How many waits a second may be recorded of all threads together. It bounds what the records cost the threads and the
+ * reader, however many threads wait.
  */
 #define WAITS_PER_S_MAX 4000u
 
