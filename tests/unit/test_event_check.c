@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "kernel/event_check.h"
+#include "xprof/wait.h"
 
 static union {
 	struct xp_event head;
@@ -16,6 +17,8 @@ static union {
 	struct xp_event_payload event;
 	struct xp_event_task task;
 	struct xp_event_sample sample;
+	struct xp_event_wait wait;
+	struct xp_event_wait_sum sum;
 	uint8_t bytes[sizeof(struct xp_event_sample) + XP_STACK_BYTES_MAX + 4096];
 } record;
 
@@ -41,6 +44,49 @@ static void test_plain(void **state)
 		begin(kinds[i]);
 		assert_needs(sizeof(struct xp_event));
 	}
+}
+
+static void assert_refused(void)
+{
+	assert_int_equal(xp_event_check(&record.head, sizeof(record)), -EBADMSG);
+}
+
+static void begin_wait(void)
+{
+	begin(XP_EVENT_SAMPLE);
+	record.head.word = xp_event_word(XP_SAMPLE_WAIT_END, XP_EVENT_SAMPLE);
+	record.wait.chance = XP_WAIT_CHOSEN;
+	record.wait.kernel_frames = 3;
+}
+
+static void test_waits(void **state)
+{
+	(void)state;
+	begin_wait();
+	assert_needs(sizeof(struct xp_event_wait) + 3 * sizeof(uint64_t));
+	record.wait.kernel_frames = XP_SAMPLE_FRAMES_MAX + 1;
+	assert_refused();
+	begin_wait();
+	record.wait.chance = 0;
+	assert_refused();
+	record.wait.chance = XP_WAIT_CHOSEN + 1;
+	assert_refused();
+	begin_wait();
+	memset(record.wait.comm, 'x', sizeof(record.wait.comm));
+	assert_refused();
+	begin_wait();
+	memset(record.wait.waker_comm, 'x', sizeof(record.wait.waker_comm));
+	assert_refused();
+}
+
+static void test_sums_of_waits(void **state)
+{
+	(void)state;
+	begin(XP_EVENT_SAMPLE);
+	record.head.word = xp_event_word(XP_SAMPLE_WAIT_SUM, XP_EVENT_SAMPLE);
+	assert_needs(sizeof(struct xp_event_wait_sum));
+	memset(record.sum.comm, 'x', sizeof(record.sum.comm));
+	assert_refused();
 }
 
 static void test_no_kind(void **state)
@@ -132,9 +178,10 @@ static void test_switches(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_plain),	cmocka_unit_test(test_no_kind),	 cmocka_unit_test(test_arguments),
-		cmocka_unit_test(test_events),	cmocka_unit_test(test_tasks),	 cmocka_unit_test(test_samples),
-		cmocka_unit_test(test_threads), cmocka_unit_test(test_switches),
+		cmocka_unit_test(test_plain),	 cmocka_unit_test(test_waits),	   cmocka_unit_test(test_sums_of_waits),
+		cmocka_unit_test(test_no_kind),	 cmocka_unit_test(test_arguments), cmocka_unit_test(test_events),
+		cmocka_unit_test(test_tasks),	 cmocka_unit_test(test_samples),   cmocka_unit_test(test_threads),
+		cmocka_unit_test(test_switches),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
