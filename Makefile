@@ -249,7 +249,7 @@ run-demo: all $(EXAMPLES)
 
 BENCH_FLAGS = -O2 -g -pthread -fxray-instrument -fxray-instruction-threshold=1000000 -fxray-ignore-loops $(NO_RUNTIME)
 BENCH_PROGRAMS := $(addprefix $(O)/bench/,target target-entry target-runtime target-uftrace many connects empty empty.bpf.o busy \
-		  tick load graded deep)
+		  tick load graded deep pingpong empty_switch.bpf.o)
 
 $(O)/bench/:
 	$(Q)mkdir -p $@
@@ -279,7 +279,7 @@ $(O)/bench/empty: tests/bench/empty.c $(O)/libxprof.a | $(O)/bench/
 	$(call say,BENCH,$@)
 	$(Q)$(CC) $(XP_CFLAGS) -MMD -MP -MF $@.d -o $@ $< $(O)/libxprof.a $(XP_LDLIBS)
 
-$(O)/bench/busy $(O)/bench/tick: $(O)/bench/%: tests/bench/%.c | $(O)/bench/
+$(O)/bench/busy $(O)/bench/tick $(O)/bench/pingpong: $(O)/bench/%: tests/bench/%.c | $(O)/bench/
 	$(call say,BENCH,$@)
 	$(Q)$(CC) -O1 -g -fno-omit-frame-pointer -pthread -o $@ $<
 
@@ -295,7 +295,7 @@ $(O)/bench/graded: tests/bench/graded.c | $(O)/bench/
 	$(call say,BENCH,$@)
 	$(Q)$(CLANG) $(BENCH_FLAGS) -o $@ $<
 
-$(O)/bench/empty.bpf.o: tests/bench/empty.bpf.c $(O)/flags | $(O)/bench/
+$(O)/bench/%.bpf.o: tests/bench/%.bpf.c $(O)/flags | $(O)/bench/
 	$(call say,BENCH,$@)
 	$(Q)$(CLANG) $(BPF_CFLAGS) -MMD -MP -c $< -o $@
 

@@ -2,6 +2,7 @@
 /*
  * empty OBJECT PID FILE OFFSET...: puts the empty program on these offsets of FILE in the process, the way xprof
  * attaches its own, says so on standard output, and detaches at the end of standard input.
+ * empty OBJECT: the same for a program whose section says where it goes.
  */
 #include <bpf/libbpf.h>
 #include <errno.h>
@@ -30,6 +31,33 @@ static int load(const char *path, struct bpf_object **object)
 	return err ? err : bpf_program__fd(program);
 }
 
+static void wait_for_end(void)
+{
+	puts("attached");
+	fflush(stdout);
+	while (getchar() != EOF)
+		;
+}
+
+static int attach_by_section(const char *path)
+{
+	struct bpf_object *object = bpf_object__open_file(path, NULL);
+	struct bpf_link *link = NULL;
+	int err = object ? bpf_object__load(object) : -errno;
+
+	if (!err) {
+		link = bpf_program__attach(bpf_object__next_program(object, NULL));
+		err = link ? 0 : -errno;
+	}
+	if (err)
+		fprintf(stderr, "empty: %s\n", strerror(-err));
+	else
+		wait_for_end();
+	bpf_link__destroy(link);
+	bpf_object__close(object);
+	return err ? 1 : 0;
+}
+
 int main(int argc, char **argv)
 {
 	struct xp_uprobe probes[PROBES_MAX] = { 0 };
@@ -38,6 +66,8 @@ int main(int argc, char **argv)
 	int count = argc - 4;
 	int program, file, err;
 
+	if (argc == 2)
+		return attach_by_section(argv[1]);
 	if (count < 1 || count > PROBES_MAX)
 		return 2;
 	for (int i = 0; i < count; i++)
@@ -51,10 +81,7 @@ int main(int argc, char **argv)
 	if (err) {
 		fprintf(stderr, "empty: %s\n", strerror(-err));
 	} else {
-		puts("attached");
-		fflush(stdout);
-		while (getchar() != EOF)
-			;
+		wait_for_end();
 	}
 	xp_attach_free(attach);
 	bpf_object__close(object);
