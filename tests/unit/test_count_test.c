@@ -6,6 +6,8 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -147,11 +149,29 @@ static void test_level(void **state)
 	assert_int_equal(tested, 0);
 }
 
+/* All tests can reach any level. In a time that grows with their number, not with its square. */
+static void test_level_of_many(void **state)
+{
+	const size_t count = 1u << 20;
+	struct xp_count_test *tests = calloc(count, sizeof(*tests));
+	size_t tested;
+
+	(void)state;
+	assert_non_null(tests);
+	alarm(60);
+	assert_close(xp_count_test_level(tests, count, 0.05, &tested), 0.05 / (double)count);
+	alarm(0);
+	assert_int_equal(tested, count);
+	free(tests);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_rates),	  cmocka_unit_test(test_shares), cmocka_unit_test(test_many_samples),
-		cmocka_unit_test(test_no_change), cmocka_unit_test(test_change), cmocka_unit_test(test_level),
+		cmocka_unit_test(test_rates),	     cmocka_unit_test(test_shares),
+		cmocka_unit_test(test_many_samples), cmocka_unit_test(test_level_of_many),
+		cmocka_unit_test(test_no_change),    cmocka_unit_test(test_change),
+		cmocka_unit_test(test_level),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -124,15 +124,15 @@ static int compare_least(const void *a, const void *b)
 
 double xp_count_test_level(struct xp_count_test *tests, size_t count, double level, size_t *tested)
 {
-	size_t able = 0, divisor = 0;
+	size_t able = count, divisor = 0;
 
 	if (count)
 		qsort(tests, count, sizeof(*tests), compare_least);
 	/* The least divisor with no more tests than that which can reach the level that it gives. */
 	do {
 		divisor++;
-		for (able = 0; able < count && tests[able].least <= level / (double)divisor;)
-			able++;
+		while (able && !(tests[able - 1].least <= level / (double)divisor))
+			able--;
 	} while (able > divisor && divisor < count);
 	if (tested)
 		*tested = able;
