@@ -60,21 +60,20 @@ static __always_inline __u32 bytes_to_wait_for(struct task_struct *task, __u64 s
 }
 
 /* Without room for the stack, nothing: the end says all else. */
-static __always_inline bool ship_begin(struct sample *s, void *ring, __u32 flags)
+static __always_inline void ship_begin(struct sample *s, void *ring, __u32 flags)
 {
 	__u32 size = sizeof(s->head) + s->frames_bytes + s->head.stack_bytes;
 	__u64 room, used;
 
 	barrier_var(size);
 	if (size > sizeof(s->head) + sizeof(s->rest))
-		return false;
+		return;
 	s->head.head.word = xp_event_word(flags | XP_SAMPLE_WAIT, XP_EVENT_SAMPLE);
 	room = bpf_ringbuf_query(ring, BPF_RB_RING_SIZE);
 	used = bpf_ringbuf_query(ring, BPF_RB_AVAIL_DATA);
 	if (used + size <= room - room / 4 && !bpf_ringbuf_output(ring, &s->head, size, xp_wakeup(used, size, room)))
-		return true;
+		return;
 	COUNT_WAIT(no_stack);
-	return false;
 }
 
 /* Few waits are chosen while the ring is filling up: fewer, at the chances that are left, lose nothing. */
@@ -118,7 +117,7 @@ static __always_inline void send_begin(void *ctx, struct task_struct *task, stru
 			if (copy_own_piece(i))
 				break;
 	}
-	thread->has_stack = ship_begin(s, ring, flags);
+	ship_begin(s, ring, flags);
 }
 
 /*
@@ -149,7 +148,6 @@ static __always_inline void begin_wait(void *ctx, struct task_struct *task, stru
 	thread->woken = state ? 0 : now;
 	thread->state = state;
 	thread->flags = 0;
-	thread->has_stack = false;
 	thread->chance = next_chance(thread, now);
 	if (!draw(thread->chance))
 		thread->chance = 0;
@@ -405,49 +403,26 @@ int BPF_PROG(wait_exit, struct task_struct *task)
 	return 0;
 }
 
-/* ---- what the loader runs: it may read the stack of a thread that waits ---- */
+/*
+ * ---- what the loader runs ----
+ *
+ * The user stacks of other threads are not read here. bpf_copy_from_user_task() waits for ever, even with SIGKILL, for
+ * the server of a file (FUSE) that a thread has mapped where its stack pointer is, and meanwhile nobody can detach a
+ * sleepable program or a uprobe.
+ */
 
 struct bpf_iter__task {
 	struct task_struct *task;
 } __attribute__((preserve_access_index));
 
-static __always_inline void send_stack(struct task_struct *task, struct thread *thread, struct sample *s)
-{
-	void *ring = ring_here();
-	__u64 began = thread->began;
-	__u32 flags;
-
-	if (!ring)
-		return;
-	flags = start_sample(s, task, began);
-	if (flags & XP_SAMPLE_NO_USER || sample_stacks != XP_STACKS_DUMP)
-		return;
-	s->wanted = bytes_to_wait_for(task, s->head.sp, &flags);
-	for (__u32 i = 0; i < XP_STACK_PIECES_MAX; i++) {
-		struct piece piece;
-
-		if (!next_piece(s, &piece) ||
-		    !note_piece(s, i,
-				!bpf_copy_from_user_task(&s->rest[piece.at], piece.size, (void *)piece.from, task, 0)))
-			break;
-	}
-	/* It may have gone on meanwhile. */
-	if (thread->began == began && !task->on_cpu)
-		thread->has_stack = ship_begin(s, ring, flags);
-}
-
-/*
- * Threads that were there before, and stacks that were not read: of threads that waited before, and of waits that were
- * not chosen but last.
- */
-SEC("iter.s/task")
+/* Threads that were there before. */
+SEC("iter/task")
 int scan_waits(struct bpf_iter__task *ctx)
 {
 	struct task_struct *task = ctx->task;
-	struct room *room = room_at(room_of_iterator);
 	struct thread *thread;
 
-	if (!task || !room || !task->pid || task->flags & PF_EXITING || !is_ours(task))
+	if (!task || !task->pid || task->flags & PF_EXITING || !is_ours(task))
 		return 0;
 	thread = bpf_task_storage_get(&threads, task, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (!thread)
@@ -467,13 +442,11 @@ int scan_waits(struct bpf_iter__task *ctx)
 				thread->began = 0;
 		}
 	}
-	if (thread->began && !thread->has_stack)
-		send_stack(task, thread, &room->sample);
 	return 0;
 }
 
 /* When the other programs are detached: the waits that are open, and the sums. */
-SEC("iter.s/task")
+SEC("iter/task")
 int finish_waits(struct bpf_iter__task *ctx)
 {
 	struct task_struct *task = ctx->task;
@@ -487,8 +460,6 @@ int finish_waits(struct bpf_iter__task *ctx)
 		return 0;
 	thread->has_ended = true;
 	if (thread->began) {
-		if (!thread->has_stack)
-			send_stack(task, thread, &room->sample);
 		thread->flags |= XP_WAIT_IS_LAST;
 		if (thread->woken && thread->woken < stopped)
 			thread->open_ns = stopped - thread->woken;

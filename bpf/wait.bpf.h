@@ -33,7 +33,6 @@ struct thread {
 	__u32 state;
 	__u32 chance; /* 0: not chosen */
 	__u32 flags;
-	bool has_stack; /* the record of the begin was sent */
 	bool has_ended;
 	__u64 paid;
 	/* The newest attempt to wake it. */

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Targets whose files are on a file system that a process serves (FUSE), which may stop answering at any time."""
+import json
 import os
 import pathlib
 import signal
@@ -157,3 +158,18 @@ def test_mappings_held_by_a_bystander(xprof, holder, tmp_path):
     assert code == 0, err
     # The summary tells of some profiles only.
     assert list((tmp_path / "out").glob(f"*.{holder.pid}.prof")), out + err
+
+
+def test_stack_in_a_served_file(xprof, served, program, start, tmp_path):
+    """A thread that waits with its stack in a file of a server that does not answer."""
+    data = tmp_path / "data"
+    data.write_bytes(bytes(65536))
+    system = served(data)
+    path = program("live/programs/stack_in_file.c", "-O2", instrument=False)
+    process = start([path, system.program])
+    assert process.stdout.readline() == "ready\n"
+    system.silence()
+    code, _, err = finish([xprof.path, "record", "--off-cpu", "-d", "1", "-p", process.pid, "-o", tmp_path / "out"])
+    assert code == 0, err
+    waits = json.loads((tmp_path / "out/manifest.json").read_text())["waits"]
+    assert waits["written"] == waits["seen"] == 1 and waits["blocked_s"] > 0.9, waits

@@ -158,11 +158,10 @@ int xp_wait_programs_open(struct xp_wait_programs *programs, const struct xp_wai
 		err = wait_bpf__load(skeleton);
 	if (err) {
 		wait_bpf__destroy(skeleton);
-		snprintf(
-		    why, why_size,
-		    "cannot load the programs of --off-cpu: %s; they need bpf_copy_from_user_task() of Linux 5.18, -v "
-		    "shows the kernel's messages",
-		    strerror(-err));
+		snprintf(why, why_size,
+			 "cannot load the programs of --off-cpu: %s; -v shows the kernel's messages, and xprof works "
+			 "without --off-cpu",
+			 strerror(-err));
 		return err;
 	}
 	programs->skeleton = skeleton;

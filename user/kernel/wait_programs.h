@@ -52,8 +52,8 @@ void xp_wait_programs_close(struct xp_wait_programs *programs);
 /* From now on, threads that targets create are recorded. Returns 0 or -errno. */
 int xp_wait_programs_attach(struct xp_wait_programs *programs);
 /*
- * Records the threads that were there before: call it when there are new targets. Also reads the stacks of waits that
- * last and have none yet: call it every second. Returns 0 or -errno.
+ * Records the threads that were there before, whose first wait has no user stack but its leaf: call it when there are
+ * new targets. Returns 0 or -errno.
  */
 int xp_wait_programs_scan(struct xp_wait_programs *programs);
 /* Ends all waits that are open, and reports all sums. No record arrives after this. Returns 0 or -errno. */
