@@ -327,7 +327,7 @@ static void on_name(struct xp_perf_out *out, const struct xp_sideband_event *eve
 	bool exec = event->kind == XP_SIDEBAND_EXEC;
 	char comm[sizeof(thread->comm)] = "";
 
-	if (exec)
+	if (exec && out->options.switches)
 		end_other_threads(out, event);
 	if (!thread || thread->pid != event->pid || !(exec ? thread->mapped : thread->is_named))
 		return;

@@ -190,7 +190,7 @@ static void remove_first_job(struct xp_cfi_tables *tables)
  * The first table that is wide: samples that wait for further ones look again, and ask for wide ones that are not there
  * yet. Those that are sent already, of which there are few, are made in vain.
  */
-static void become_wide(struct xp_cfi_tables *tables, size_t entry, bool is_foreign)
+static void become_wide(struct xp_cfi_tables *tables, size_t entry)
 {
 	struct job **link = &tables->jobs;
 	size_t place = 0;
@@ -204,9 +204,9 @@ static void become_wide(struct xp_cfi_tables *tables, size_t entry, bool is_fore
 			continue;
 		}
 		*link = job->next;
-		xp_cfi_store_remove(&tables->stores[is_foreign], job->piece);
+		xp_cfi_store_remove(&tables->stores[job->is_foreign], job->piece);
 		tables->job_count--;
-		tables->foreign_count -= is_foreign;
+		tables->foreign_count -= job->is_foreign;
 		tables->finished++;
 		close(job->fd);
 		free(job);
@@ -222,7 +222,7 @@ static void keep_table(struct xp_cfi_tables *tables, const struct job *job, stru
 
 	if (xp_cfi_table_header(table)->is_wide) {
 		if (!tables->entries[job->entry].is_wide)
-			become_wide(tables, job->entry, job->is_foreign);
+			become_wide(tables, job->entry);
 		xp_cfi_store_remove(store, piece);
 		key = key_of(tables, job->entry, job->range.start);
 		piece = xp_cfi_store_find(store, key, now_ns) ? NULL : xp_cfi_store_add(store, key);
