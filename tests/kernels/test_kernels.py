@@ -212,11 +212,11 @@ def test_verification_is_far_from_the_limit(guest):
 # Calls
 
 CALLS = {
-    "command": "patch",
-    "shell": "patch",
-    "running": "patch",
+    "command": "memory",
+    "shell": "memory",
+    "running": "memory",
     "single": "patch",
-    "arguments": "patch",
+    "arguments": "memory",
     "running_probed": "probe",
     "single_probed": "probe",
     "probed_arguments": "probe",
@@ -357,7 +357,7 @@ def test_jit(guest, xprof, way, function):
 def test_forecast(guest):
     assert guest.status("dry_run") == 0, guest.text("dry_run.messages")
     output = guest.text("dry_run.output")
-    assert re.search(r"6 sleds, 6 to patch, 0 refused$", output, re.M), output
+    assert re.search(r"6 sleds, 6 to patch \(calls in memory\), 0 refused$", output, re.M), output
     if has_multi(guest):
         assert re.search(r"^forecast: 6 sleds, about [\d ]+ calls/s", output, re.M), output
     else:
@@ -437,7 +437,7 @@ def test_patched_sleds_are_put_back(guest, programs):
     assert guest.status("restore") == 0, guest.text("restore.output")
     assert differences(guest, "restored", path) == []
     recorded = guest.recording("next").adds_up()
-    assert recorded.status == 0 and recorded.totals["written"] > 0 and modes(recorded) == {"patch"}
+    assert recorded.status == 0 and recorded.totals["written"] > 0 and modes(recorded) == {"memory"}
     assert differences(guest, "next", path) == []
     assert guest.text("restore.progress").split() == ["1", "0"]
     assert_no_links(guest.text("restore.links"))

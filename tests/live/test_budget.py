@@ -281,7 +281,8 @@ def test_process_that_cannot_be_stopped(record, load, start, tmp_path):
     target = load(threads=2, hot_calls=2000, wait=True)
     target.process.send_signal(signal.SIGUSR2)
     target.process.send_signal(signal.SIGUSR1)
-    session = record("--no-samples", "--max-overhead=10%", "-p", target.pid).wait_attached()
+    # Calls in memory cost too little for this budget.
+    session = record("--no-samples", "--max-overhead=10%", "--sled-mode=patch", "-p", target.pid).wait_attached()
     tracer = start(["strace", "-f", "-o", tmp_path / "trace", "-p", target.pid])
     status = pathlib.Path(f"/proc/{target.pid}/status")
     recording.wait_until(lambda: "TracerPid:\t0\n" not in status.read_text(), "strace does not attach")
@@ -333,7 +334,9 @@ def test_nothing_is_missed_while_memory_is_shared(record, load):
     target.process.send_signal(signal.SIGUSR2)
     target.process.send_signal(signal.SIGUSR1)
     # Rings for all of it: on a busy machine the reader may be late.
-    session = record("--no-samples", "--buffer=16M", "--max-overhead=1%", "-p", target.pid).wait_attached()
+    # In memory, the first calls of the process that shares it are taken for the target's.
+    options = ["--no-samples", "--buffer=16M", "--max-overhead=1%", "--sled-mode=patch"]
+    session = record(*options, "-p", target.pid).wait_attached()
     target.process.send_signal(signal.SIGHUP)
     recording.wait_until(lambda: targets.children(target.pid), "no process shares its memory")
     target.process.send_signal(signal.SIGUSR2)

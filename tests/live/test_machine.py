@@ -13,6 +13,7 @@ import recording
 pytestmark = pytest.mark.uprobes
 
 SHORT, CPU_S = 25, 0.03
+BRIEF = f"brief-{os.getpid()}" # unique: another worker's processes are on the machine, too
 MOUNTS = [pathlib.Path(path) for path in ("/sys/fs/cgroup", "/sys/fs/cgroup/unified")]
 
 
@@ -31,7 +32,7 @@ def group():
 def machine(xprof, program, group, tmp_path_factory):
     """The recording."""
     directory = tmp_path_factory.mktemp("machine")
-    brief = shutil.copy(program("live/programs/shares.c", "-O1", "-g", instrument=False), directory / "brief")
+    brief = shutil.copy(program("live/programs/shares.c", "-O1", "-g", instrument=False), directory / BRIEF)
     loop = f"echo $$ > {group}/cgroup.procs; for i in $(seq {SHORT}); do {brief} {CPU_S} > {directory}/said; done"
     session = recording.Session(xprof, directory / "out", ["--no-sleds", "-F", "999", "-a"]).wait_attached()
     try:
@@ -45,12 +46,12 @@ def machine(xprof, program, group, tmp_path_factory):
 def test_control_groups_and_cpus(machine, group):
     """Also of processes that are gone before anybody could look at them: they inherit it."""
     said = machine.manifest["samples"]
-    entries = [e for e in said["profiles"] if e["comm"] == "brief"]
+    entries = [e for e in said["profiles"] if e["comm"] == BRIEF]
     assert len(entries) == SHORT
     assert {e.get("cgroup") for e in entries} == {"/" + group.name}
     assert any(e.get("cgroup", "").startswith("/") and e not in entries for e in said["profiles"])
     its = {e["comm"] for e in said["profiles"] if e.get("cgroup") == "/" + group.name}
-    assert "brief" in its and not any(comm.startswith("xprof") for comm in its), its
+    assert BRIEF in its and not any(comm.startswith("xprof") for comm in its), its
     assert said["cpus"] == len(os.sched_getaffinity(0))
 
 
@@ -69,11 +70,11 @@ def test_report_of_the_machine(reported, machine, group):
     for shares in (found["programs"], found["cgroups"]):
         assert sum(s["samples"] for s in shares) == said["written"]
         assert sum(s["processes"] for s in shares) == len(said["profiles"])
-    (brief,) = [p for p in found["programs"] if p["name"] == "brief"]
+    (brief,) = [p for p in found["programs"] if p["name"] == BRIEF]
     assert brief["processes"] == SHORT and brief["cpu_ns"] >= 0.9 * SHORT * CPU_S * 1e9
     (its,) = [p for p in found["cgroups"] if p["name"] == "/" + group.name]
     assert its["processes"] >= SHORT and its["samples"] >= brief["samples"]
-    spin = [f for f in reported["all"]["functions"] if f["function"] == "spin" and f["object"].startswith("brief")]
+    spin = [f for f in reported["all"]["functions"] if f["function"] == "spin" and f["object"].startswith(BRIEF)]
     assert len(spin) == 1 and spin[0]["flat"] > brief["samples"] / 2
 
 
@@ -85,7 +86,7 @@ def test_groups_have_all_samples(xprof, machine, reported, by):
     if by == "cpu":
         assert {g["name"] for g in groups} <= {f"cpu {i}" for i in range(os.cpu_count())} and len(groups) > 1
     if by == "thread":
-        assert all(g["tid"] for g in groups) and sum(g["name"].startswith("brief (") for g in groups) == SHORT
+        assert all(g["tid"] for g in groups) and sum(g["name"].startswith(f"{BRIEF} (") for g in groups) == SHORT
 
 
 @pytest.mark.parametrize("by", ["comm", "cpu"])
