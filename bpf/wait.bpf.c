@@ -121,8 +121,8 @@ static __always_inline void send_begin(void *ctx, struct task_struct *task, stru
 }
 
 /*
- * On some virtual machines, the kernel counts switches of a thread (nvcsw, nivcsw) at which these programs were not run,
- * and of which perf's sched_switch events have none either. Returns whether there are as many more as we know.
+ * On some virtual machines, the kernel counts switches of a thread (nvcsw, nivcsw) at which these programs were not
+ * run, and of which perf's sched_switch events have none either. Returns whether there are as many more as we know.
  */
 static __always_inline bool note_switches(struct task_struct *task, struct thread *thread, __u64 more)
 {
