@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * Fuzzes the way of samples and of what the side-band tells, into profiles and a perf.data: what comes out are files
- * that their readers take. The input is a row of steps: records as rings hold them, and events of the side-band, whose
- * texts any process can choose. The kernel's answers to questions for names are of the input too.
+ * Fuzzes the path of samples and waits and of what the side-band tells, into profiles and a perf.data: what comes out
+ * are files that their readers take. The input is a row of steps: records as rings hold them, and events of the
+ * side-band, whose texts any process can choose. The kernel's answers to questions for names are of the input too.
  */
 #include <dirent.h>
 #include <stdint.h>
@@ -11,6 +11,7 @@
 
 #include "kernel/event_check.h"
 #include "sample/samples.h"
+#include "sample/waits.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -66,16 +67,20 @@ static pid_t pid_of(uint8_t number)
 	return FIRST_PID + number % PIDS;
 }
 
-/* A sample, or a switch of threads. */
-static void take(struct xp_samples *samples, const struct xp_event *event, const struct step *step)
+/* A sample, a switch of threads, or a record of a wait, told apart as in a recording. */
+static void take(struct xp_waits *waits, const struct xp_event *event, const struct step *step)
 {
+	struct xp_samples *samples = waits->samples;
+
 	if (xp_event_fn(event) & XP_SAMPLE_SWITCH)
 		xp_perf_out_switch(samples->perf, (const struct xp_event_switch *)event, step->time, step->tid);
+	else if (xp_event_fn(event) & XP_SAMPLE_OF_WAIT)
+		CHECK(!xp_waits_take(waits, event, step->tid, step->time));
 	else
 		CHECK(!xp_samples_record(samples, event, step->bytes, step->tid, step->time));
 }
 
-static void add_sample(struct xp_samples *samples, const struct step *step, const uint8_t *data)
+static void add_sample(struct xp_waits *waits, const struct step *step, const uint8_t *data)
 {
 	struct xp_event *event = malloc(step->bytes); /* exactly: the sanitizer sees what is read beyond */
 
@@ -86,7 +91,7 @@ static void add_sample(struct xp_samples *samples, const struct step *step, cons
 		event->tid = (uint32_t)pid_of(step->tid);
 		event->word = xp_event_word(event->word, XP_EVENT_SAMPLE);
 		if (!xp_event_check(event, step->bytes))
-			take(samples, event, step);
+			take(waits, event, step);
 	}
 	free(event);
 }
@@ -118,7 +123,7 @@ static void add_event(struct xp_samples *samples, const struct step *step, struc
 	free(event.text);
 }
 
-static void add_steps(struct xp_samples *samples, struct input *input)
+static void add_steps(struct xp_waits *waits, struct input *input)
 {
 	for (int i = 0; i < STEPS_MAX; i++) {
 		struct step step;
@@ -127,9 +132,9 @@ static void add_steps(struct xp_samples *samples, struct input *input)
 			return;
 		step.bytes = (uint16_t)XP_MIN((size_t)step.bytes, input->size);
 		if (step.what > XP_SIDEBAND_EXIT)
-			add_sample(samples, &step, input->data);
+			add_sample(waits, &step, input->data);
 		else
-			add_event(samples, &step, (struct input){ input->data, step.bytes });
+			add_event(waits->samples, &step, (struct input){ input->data, step.bytes });
 		input->data += step.bytes;
 		input->size -= step.bytes;
 	}
@@ -170,6 +175,7 @@ static void check_files(const char *path, int dir_fd)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static struct xp_samples samples; /* large */
+	struct xp_waits waits = { .samples = &samples };
 	struct scratch scratch;
 	struct input input = { data, size };
 	struct xp_clock_cpu cpus[1] = { { .fd = -1 } };
@@ -181,6 +187,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		.period = 1000,
 		.compression = (enum xp_perf_out_compression)(size % (XP_PERF_OUT_NONE + 1)),
 		.switches = size / 8 % 2,
+		.waits = true,
 	};
 
 	xp_log_level = XP_LOG_QUIET;
@@ -190,12 +197,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	samples.describe = describe;
 	samples.describe_arg = &input;
 	CHECK(!xp_samples_init(&samples, NULL) && !xp_perf_out_new(&samples.perf, &options));
-	add_steps(&samples, &input);
+	add_steps(&waits, &input);
 	xp_samples_rest(&samples);
 	CHECK(!xp_samples_drain(&samples));
 	CHECK(!xp_samples_finish(&samples, 1000000));
 	CHECK(!xp_perf_out_finish(samples.perf));
 	xp_perf_out_free(samples.perf);
+	xp_waits_free(&waits);
 	xp_samples_free(&samples);
 	check_files(scratch.path, scratch.fd);
 	scratch_remove(&scratch);

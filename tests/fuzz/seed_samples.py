@@ -7,6 +7,7 @@ import sys
 
 MMAP, COMM, EXEC, FORK, EXIT, SAMPLE = range(6)
 KERNEL, SYSCALL, KTHREAD = 1, 2, 4
+WAIT, WAIT_END, WAIT_SUM = 1 << 8, 1 << 9, 1 << 10
 TEXT = 0xFFFFFFFF81000000
 
 
@@ -26,6 +27,16 @@ def sample(ip, time=0, kernel=(), user=(), flags=0, stack=b"", comm=b"program", 
     return step(SAMPLE, head + struct.pack("<%dQ" % len(frames), *frames) + stack, time, **of)
 
 
+def wait_end(began, time, kernel=(), state=1, syscall=-1, chance=65536, **of):
+    head = struct.pack("<QIIII", time, 0, 0, WAIT_END, 0)
+    head += struct.pack("<QQQQqIIIIII16s16s", began, 5, 6, 0x401000, syscall, chance, state, 0, 1, 1, len(kernel), b"program", b"waker")
+    return step(SAMPLE, head + struct.pack("<%dQ" % len(kernel), *kernel), time, **of)
+
+
+def wait_sum(time, **of):
+    return step(SAMPLE, struct.pack("<QIIII5Q16s", time, 0, 0, WAIT_SUM, 0, 100, 20, 30, 2, 0, b"program"), time, **of)
+
+
 PROGRAM = step(EXEC, b"program", 1) + mapping(0x400000, b"/bin/program", 2)
 SEEDS = {
     "user": PROGRAM + sample(0x401000, 3, user=(0x401000, 0x402000)) + sample(0x401000, 4, user=(0x401000,)),
@@ -38,6 +49,9 @@ SEEDS = {
     + step(COMM, b"new name", 8) + step(EXIT, time=9, pid=1) + sample(0x401000, 10, user=(0x401000,), tid=2),
     "overlap": PROGRAM + mapping(0x404000, b"/lib/a.so", 3, 0x2000, 0x1000, 78) + mapping(0x3FF000, b"[vdso]", 4, 0x2000, inode=0)
     + sample(0x404500, 5, user=(0x404500, 0x3FF100, 0x409000, 0x10)),
+    "waits": PROGRAM + sample(0x401000, 3, user=(0x401000, 0x402000), flags=WAIT) + wait_end(3, 9, (TEXT, TEXT + 64), syscall=202)
+    + wait_end(4, 12, state=0, chance=1, pid=1) + sample(0x401000, 13, stack=bytes(64), flags=WAIT) + wait_end(13, 20, state=2)
+    + wait_sum(21) + wait_sum(22, pid=1),
     "unknown": sample(0x401000, 3) + sample(2**64 - 1, 4, user=(2**64 - 1, 0)) + sample(5, 5, stack=bytes(64)),
 }
 
