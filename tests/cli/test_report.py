@@ -370,7 +370,7 @@ def manifest(app, **process):
     build_id = re.search(r"Build ID: (\w+)", project.run(["readelf", "-n", app]).stdout)
     objects = [{"path": str(app), "functions": 3, "first_id": 1, **({"build_id": build_id.group(1)} if build_id else {})}]
     return {
-        "manifest_version": 1, "started": "2026-01-02T03:04:05.000000006Z", "duration_s": 2.5,
+        "manifest_version": 1, "started": "2026-01-02T03:04:05.000000006Z", "attached_after_s": 0.25, "duration_s": 2.5,
         "totals": {"seen": 12, "lost": {"total": 2}},
         "samples": {"seen": 11, "lost": 1, "profiles": [{"pid": 71, "image": 1, "comm": "other", "file": "calls.71.prof"}]},
         "processes": [{"pid": 71, "image": 1, "comm": "calls\x1b[31m", "log": "calls.71.fdr", "objects": objects, **process}],
@@ -384,7 +384,7 @@ def test_calls_alone(xprof, tmp_path, traced):
     assert calls(done.stdout) == EXPECTED_CALLS
     assert list(table(done.stdout)) == ["Machine::spin(int)", "leaf", "main"]
     assert done.stdout.splitlines()[:3] == [
-        f"{tmp_path}: 2026-01-02T03:04:05.000000006Z, 2.5 s, 1 of 11 samples lost, 2 of 12 events lost",
+        f"{tmp_path}: 2026-01-02T03:04:05.000000006Z, 2.5 s (from 0.2 s to 2.8 s), 1 of 11 samples lost, 2 of 12 events lost",
         "",
         "calls?[31m (71): 6 calls, 2 of them without an end",
     ]

@@ -543,7 +543,7 @@ def test_periods_without_a_sample(xprof, record, program, count, ms):
     used = charged_of(recorded.output)
     assert_cpu_time((seen + missed) * totals["period_ns"] / 1e9, used, 0.12 + 0.02 / used)
     assert seen > missed, totals
-    assert ("have no sample" in recorded.messages) == (missed > (seen + missed) // 30), recorded.messages
+    assert ("have no sample" in recorded.messages) == (missed > max((seen + missed) // 30, 10)), recorded.messages
 
 
 # Names of the kernel.

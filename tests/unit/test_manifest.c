@@ -91,6 +91,7 @@ static struct xp_manifest minimal(void)
 	return (struct xp_manifest){
 		.argv = argv_two,
 		.start_wall_ns = 1700000000123456789,
+		.attached_after_ns = 750000000,
 		.duration_ns = 2500000000,
 		.clock = { .source = "msr/tsc",
 			   .hz = 2600000000,
@@ -98,10 +99,10 @@ static struct xp_manifest minimal(void)
 			   .error_bound_ns = 130,
 			   .constant_tsc = true,
 			   .records_by_ktime = 3 },
-		.attach_method = "uprobe_multi",
-		.stopped_ns = 7500000,
-		.longest_stop_ns = 5000000,
-		.attach_ns = 12500000,
+		.attach = { .method = "uprobe_multi",
+			    .attach_ns = 12500000,
+			    .stopped_ns = 7500000,
+			    .longest_stop_ns = 5000000 },
 	};
 }
 
@@ -120,6 +121,7 @@ static void head_is_written(void **state)
 	assert_int_equal(json_array_size(at(json, "command")), 2);
 	assert_string_equal(text(json, "command.1"), "record??\xc3\xa9");
 	assert_string_equal(text(json, "started"), "2023-11-14T22:13:20.123456789Z");
+	assert_true(json_real_value(at(json, "attached_after_s")) == 0.75);
 	assert_true(json_real_value(at(json, "duration_s")) == 2.5);
 	assert_string_equal(text(json, "kernel.machine"), "x86_64");
 	assert_string_equal(text(json, "clock.source"), "msr/tsc");

@@ -367,15 +367,15 @@ static json_t *clock_value(const struct xp_manifest_clock *clock)
 	return done(&section);
 }
 
-static json_t *attach_value(const struct xp_manifest *manifest)
+static json_t *attach_value(const struct xp_manifest_attach *attach)
 {
 	struct section section = begin();
 
-	put_text(&section, "method", manifest->attach_method);
-	put(&section, "attach_ms", json_real(manifest->attach_ns / 1e6));
-	put(&section, "detach_ms", json_real(manifest->detach_ns / 1e6));
-	put(&section, "stopped_ms", json_real(manifest->stopped_ns / 1e6));
-	put(&section, "longest_stop_ms", json_real(manifest->longest_stop_ns / 1e6));
+	put_text(&section, "method", attach->method);
+	put(&section, "attach_ms", json_real(attach->attach_ns / 1e6));
+	put(&section, "detach_ms", json_real(attach->detach_ns / 1e6));
+	put(&section, "stopped_ms", json_real(attach->stopped_ns / 1e6));
+	put(&section, "longest_stop_ms", json_real(attach->longest_stop_ns / 1e6));
 	return done(&section);
 }
 
@@ -439,10 +439,11 @@ static json_t *manifest_value(const struct xp_manifest *manifest)
 	put_text(&section, "xprof_version", XPROF_VERSION);
 	put(&section, "command", list(argc, text_item, manifest->argv));
 	put_text(&section, "started", started);
+	put(&section, "attached_after_s", json_real((double)manifest->attached_after_ns / NS_PER_S));
 	put(&section, "duration_s", json_real((double)manifest->duration_ns / NS_PER_S));
 	put(&section, "kernel", kernel_value());
 	put(&section, "clock", clock_value(&manifest->clock));
-	put(&section, "attach", attach_value(manifest));
+	put(&section, "attach", attach_value(&manifest->attach));
 	if (manifest->forecast)
 		put(&section, "forecast", forecast_value(manifest));
 	if (manifest->budget.share > 0)

@@ -203,18 +203,24 @@ struct xp_manifest_budget {
 
 struct xp_off_cpu;
 
-struct xp_manifest {
-	char *const *argv; /* NULL-terminated */
-	uint64_t start_wall_ns;
-	uint64_t duration_ns;
-	struct xp_manifest_clock clock;
-
-	const char *attach_method; /* "uprobe_multi" or "perf_uprobe" */
+/* How sleds were attached. */
+struct xp_manifest_attach {
+	const char *method; /* "uprobe_multi" or "perf_uprobe" */
 	uint64_t attach_ns;
 	uint64_t detach_ns;
 	/* How long targets were stopped to patch and restore sleds, in total; then the longest stop. */
 	uint64_t stopped_ns;
 	uint64_t longest_stop_ns;
+};
+
+struct xp_manifest {
+	char *const *argv; /* NULL-terminated */
+	uint64_t start_wall_ns;
+	uint64_t attached_after_ns; /* from the start until all was attached: then the duration begins */
+	uint64_t duration_ns;
+	struct xp_manifest_clock clock;
+
+	struct xp_manifest_attach attach;
 
 	const struct xp_forecast *forecast; /* NULL: none was made */
 	struct xp_probe_cost probe_cost;    /* as measured for the forecast */

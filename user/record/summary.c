@@ -7,8 +7,9 @@
 #include "record/calls_text.h"
 #include "record/summary.h"
 
-/* One missed period in this many is not reported. */
+/* One missed period in this many is not reported, nor are a few: the periods at both ends of a recording are cut. */
 #define MISSED_WORTH_TELLING 30
+#define MISSED_FEW 10
 
 void xp_recording_totals(const struct xp_recording *recording, struct xp_totals *totals)
 {
@@ -312,7 +313,7 @@ static void print_samples(const struct xp_recording *recording, const struct xp_
 	xp_info("%.1f s: %" PRIu64 " samples seen = %" PRIu64 " written + %" PRIu64 " lost; %zu profile%s",
 		xp_summary_duration_ns(recording) / 1e9, seen, totals->samples, totals->samples_lost, profiles,
 		profiles == 1 ? "" : "s");
-	if (totals->missed > (seen + totals->missed) / MISSED_WORTH_TELLING)
+	if (totals->missed > XP_MAX((seen + totals->missed) / MISSED_WORTH_TELLING, (uint64_t)MISSED_FEW))
 		xp_warn("%" PRIu64
 			" periods of the threads' CPU time have no sample: interrupts were off, a hypervisor "
 			"had taken the CPU, or threads were shorter than a period",

@@ -345,6 +345,17 @@ static struct xp_manifest_clock manifest_clock(const struct xp_recording *record
 	};
 }
 
+static struct xp_manifest_attach manifest_attach(const struct xp_recording *recording)
+{
+	return (struct xp_manifest_attach){
+		.method = recording->plan.multi ? "uprobe_multi" : "perf_uprobe",
+		.attach_ns = recording->probes.attach_ns,
+		.detach_ns = recording->probes.detach_ns,
+		.stopped_ns = recording->probes.stopped_ns,
+		.longest_stop_ns = recording->probes.longest_stop_ns,
+	};
+}
+
 static void free_processes(struct xp_manifest_process *processes, size_t count)
 {
 	for (size_t i = 0; i < count; i++) {
@@ -385,13 +396,11 @@ int xp_summary_manifest(const struct xp_recording *recording, const struct xp_to
 	struct xp_manifest manifest = {
 		.argv = argv,
 		.start_wall_ns = xp_clock_wall_ns(recording->clock, recording->traced.processes.start_tsc),
+		.attached_after_ns =
+		    xp_clock_ns(recording->clock, recording->run_tsc - recording->traced.processes.start_tsc),
 		.duration_ns = xp_summary_duration_ns(recording),
 		.clock = manifest_clock(recording),
-		.attach_method = recording->plan.multi ? "uprobe_multi" : "perf_uprobe",
-		.attach_ns = recording->probes.attach_ns,
-		.detach_ns = recording->probes.detach_ns,
-		.stopped_ns = recording->probes.stopped_ns,
-		.longest_stop_ns = recording->probes.longest_stop_ns,
+		.attach = manifest_attach(recording),
 		.forecast = recording->rates.made ? &recording->rates.forecast : NULL,
 		.probe_cost = recording->rates.probe_cost,
 		.budget = budget_of(recording),

@@ -291,13 +291,17 @@ static int add_heading(struct xp_recorded *recorded, const struct place *place)
 	const json_t *totals = json_object_get(place->manifest, "totals");
 	const json_t *samples = json_object_get(place->manifest, "samples");
 	const char *started = json_string_value(json_object_get(place->manifest, "started"));
-	char events_lost[96], samples_lost[96], duration[32];
+	double attached_after_s = json_number_value(json_object_get(place->manifest, "attached_after_s"));
+	double duration_s = json_number_value(json_object_get(place->manifest, "duration_s"));
+	char events_lost[96], samples_lost[96], duration[64];
 	char *heading;
 
 	if (XP_ARRAY_RESERVE(recorded->headings, recorded->heading_room, recorded->heading_count + 1))
 		return -ENOMEM;
-	snprintf(duration, sizeof(duration), "%.1f s",
-		 json_number_value(json_object_get(place->manifest, "duration_s")));
+	snprintf(duration, sizeof(duration), "%.1f s", duration_s);
+	if (attached_after_s > 0) /* as times are shown */
+		snprintf(duration, sizeof(duration), "%.1f s (from %.1f s to %.1f s)", duration_s, attached_after_s,
+			 attached_after_s + duration_s);
 	describe_losses(events_lost, sizeof(events_lost), number_of(json_object_get(totals, "lost"), "total"),
 			number_of(totals, "seen"), "events");
 	describe_losses(samples_lost, sizeof(samples_lost), number_of(samples, "lost"), number_of(samples, "seen"),
