@@ -96,7 +96,9 @@ void xp_file_view_release(struct xp_file_view *view, uint64_t offset)
 {
 	uint64_t end = XP_MIN(offset, view->size) / XP_FILE_VIEW_WINDOW * XP_FILE_VIEW_WINDOW;
 
-	if (!view->is_mapped || end <= view->released)
+	if (end < view->released)
+		view->released = 0; /* it is read once more */
+	if (!view->is_mapped || end == view->released)
 		return;
 	/* Advice only: where it fails, the memory stays. */
 	madvise((uint8_t *)view->bytes + view->released, end - view->released, MADV_DONTNEED);

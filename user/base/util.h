@@ -37,6 +37,14 @@ void xp_warn(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void xp_info(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void xp_debug(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+/* number * to / from, or UINT64_MAX if it is more. from 0: unknown, returns number. */
+static inline uint64_t xp_scale(uint64_t number, uint64_t to, uint64_t from)
+{
+	unsigned __int128 scaled = from ? (unsigned __int128)number * to / from : number;
+
+	return scaled > UINT64_MAX ? UINT64_MAX : (uint64_t)scaled;
+}
+
 /* CLOCK_MONOTONIC, ns. */
 uint64_t xp_now_ns(void);
 

@@ -21,10 +21,7 @@
 
 uint64_t xp_wait_record_period(const struct xp_wait_record *wait)
 {
-	unsigned __int128 scaled =
-	    (unsigned __int128)xp_wait_record_ns(wait) * XP_WAIT_CHANCE_ONE / XP_MAX(wait->chance, 1u);
-
-	return scaled > UINT64_MAX ? UINT64_MAX : (uint64_t)scaled;
+	return xp_scale(xp_wait_record_ns(wait), XP_WAIT_CHANCE_ONE, XP_MAX(wait->chance, 1u));
 }
 
 void xp_wait_record_write(const struct xp_wait_record *wait, uint8_t raw[XP_WAIT_RECORD_BYTES])

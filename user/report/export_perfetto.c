@@ -245,7 +245,7 @@ int xp_export_perfetto(FILE *out, struct xp_model *model, const struct xp_export
 	struct writing writing = {
 		.model = model,
 		.full_names = options->full_names,
-		.start_ns = xp_timeline_ns(facts->start_tsc, facts->tsc_hz),
+		.start_ns = xp_scale(facts->start_tsc, XP_NS_PER_S, facts->tsc_hz),
 	};
 	const struct xp_perfetto_options head = {
 		.start_ns = writing.start_ns,

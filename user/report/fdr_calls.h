@@ -2,8 +2,8 @@
 /*
  * The calls in an FDR log, summed by function: what `llvm-xray account` counts, in one pass over the log.
  *
- * Memory: about 100 bytes per function and thread, and 16 bytes per open call, up to fixed limits; of the log, 8
- * MiB at most, whatever its length; durations as durations.h says. Calls beyond these limits are counted but not timed.
+ * Memory: that of log_walk.h, about 100 bytes for each function, and durations as durations.h says, up to fixed limits.
+ * Calls beyond these are counted but not timed.
  */
 #ifndef XPROF_REPORT_FDR_CALLS_H
 #define XPROF_REPORT_FDR_CALLS_H

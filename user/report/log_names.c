@@ -7,7 +7,7 @@
 
 #include "base/file_view.h"
 #include "base/util.h"
-#include "report/fdr_calls.h"
+#include "report/log_walk.h"
 #include "report/objects.h"
 
 struct xp_log_names {
@@ -16,43 +16,25 @@ struct xp_log_names {
 	struct xp_report_functions functions;
 };
 
-/* The highest function ID, up to where the log is well formed. */
-static int find_last_id(const char *path, uint32_t *last)
-{
-	const struct xp_call_log_options options = { 0 };
-	struct xp_violation violation;
-	struct xp_file_view view;
-	struct xp_call_log log;
-	int err = xp_file_view_open(&view, AT_FDCWD, path);
-
-	*last = 0;
-	if (err)
-		return err == -ENOMEM ? err : -ENOENT;
-	err = xp_call_log_read(&log, &view, &options, &violation);
-	xp_file_view_close(&view);
-	if (err == -ENOMEM)
-		return err;
-	for (size_t i = 0; i < log.function_count; i++)
-		*last = XP_MAX(*last, log.functions[i].function_id);
-	xp_call_log_free(&log);
-	return 0;
-}
-
 static int find(struct xp_log_names *names, const char *path, const char *instr_map)
 {
 	const struct xp_report_objects none = { 0 };
+	struct xp_file_view view;
 	uint32_t last;
-	int err = find_last_id(path, &last);
+	int err = xp_file_view_open(&view, AT_FDCWD, path);
 
-	if (!err)
-		err = xp_recorded_add(&names->recorded, path);
+	if (err)
+		return err == -ENOMEM ? err : -ENOENT;
+	last = xp_log_extent(&view).last_id;
+	xp_file_view_close(&view);
+	err = xp_recorded_add(&names->recorded, path);
 	if (!err)
 		err = xp_symbolizer_new(&names->symbolizer, XP_NAMES_FUNCTIONS);
 	if (!err && instr_map && !xp_report_instr_map_is_good(instr_map, names->symbolizer))
 		err = -ENOEXEC;
 	if (!err)
-		err = xp_report_functions_find(&names->functions, XP_MIN(last, XP_REPORT_FUNCTIONS_MAX),
-					       &names->recorded.processes[0], &none, instr_map, names->symbolizer);
+		err = xp_report_functions_find(&names->functions, last, &names->recorded.processes[0], &none, instr_map,
+					       names->symbolizer);
 	return err ? err : xp_symbolizer_run(names->symbolizer);
 }
 

@@ -99,10 +99,9 @@ static struct xp_report_row *row_of(const struct xp_report_place *place, const s
 static void set_start(struct xp_durations *durations, const struct xp_report_log *log, uint64_t start_tsc)
 {
 	uint64_t start = start_tsc ? start_tsc : log->calls.first_tsc;
-	unsigned __int128 since = durations->max_at - XP_MIN(start, durations->max_at);
 
-	since = since * XP_NS_PER_S / XP_MAX(log->calls.cycle_hz, UINT64_C(1));
-	durations->max_at = since > UINT64_MAX ? UINT64_MAX : (uint64_t)since;
+	durations->max_at = xp_scale(durations->max_at - XP_MIN(start, durations->max_at), XP_NS_PER_S,
+				     XP_MAX(log->calls.cycle_hz, UINT64_C(1)));
 }
 
 static int count_function(struct xp_report_log *log, struct xp_report_groups *groups, size_t process,

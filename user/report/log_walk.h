@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Goes over the calls in the FDR logs of a recording, log by log, in the order of their records. Calls are matched as
- * by fdr_calls.h.
+ * Goes over FDR logs: their records one by one, or their calls, for which entries are matched with exits as in
+ * `llvm-xray account`. Calls above the one that ends have no exit. An exit without an entry belongs to a call that
+ * began before the log.
  *
- * Memory: a window of the log, 16 bytes for each open call up to XP_LOG_WALK_OPEN_MAX, and some dozens for each thread.
+ * Memory: a window of the log, and of each thread some dozens of bytes and 24 for each open call, up to the limits
+ * below, whatever the log contains. Calls beyond them are counted as dropped.
  */
 #ifndef XPROF_REPORT_LOG_WALK_H
 #define XPROF_REPORT_LOG_WALK_H
@@ -12,44 +14,99 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/file_view.h"
+#include "base/progress_line.h"
 #include "format/fdr_reader.h"
 #include "report/model_samples.h"
 
-/* Open calls of all threads of a log. What is beyond is counted as dropped. */
-#define XP_LOG_WALK_OPEN_MAX (2u << 20)
+#define XP_LOG_WALK_OPEN_MAX (2u << 20)	     /* open calls of all threads of a log: 48 MiB */
+#define XP_LOG_WALK_THREADS_MAX (512u << 10) /* with their table: 44 MiB */
+
+/* ---- records ---- */
+
+struct xp_log_cursor {
+	struct xp_fdr_reader reader;
+	/* private */
+	struct xp_file_view *view;
+	struct xp_progress_line line;
+	uint64_t release;
+};
+
+/* The caller calls xp_log_cursor_close(), also after an error. Returns 0, or -EBADMSG with *violation set. */
+int xp_log_cursor_open(struct xp_log_cursor *cursor, struct xp_file_view *view, struct xp_violation *violation);
+/* As xp_fdr_reader_next(). */
+int xp_log_cursor_next(struct xp_log_cursor *cursor, struct xp_fdr_record *record, struct xp_violation *violation);
+void xp_log_cursor_close(struct xp_log_cursor *cursor);
+
+/* What a log has, up to where it is well formed. */
+struct xp_log_extent {
+	uint32_t last_id;   /* the highest function id that can have a name (objects.h); 0: none */
+	uint64_t first_tsc; /* of calls and returns; UINT64_MAX: none */
+};
+
+struct xp_log_extent xp_log_extent(struct xp_file_view *view);
+
+/* ---- calls ---- */
 
 struct xp_walked_call {
 	uint32_t function; /* id in the log */
+	uint32_t mark;	   /* the visitor's; 0 at first */
 	uint64_t tsc;
+	uint64_t sum; /* the same */
 };
 
 struct xp_walked_thread {
-	uint64_t pid, tid;
-	struct xp_walked_call *calls; /* that are open, the innermost last */
-	size_t depth;
-	void *own; /* the visitor's, with free_own(); NULL at first */
-	size_t room;
-};
-
-struct xp_log_visitor {
-	/* Each returns 0 or -ENOMEM, and may be NULL. The call is the thread's innermost one, its entry or its exit. */
-	int (*enter)(void *arg, struct xp_walked_thread *thread, const struct xp_fdr_record *record);
-	/* An argument of the entry before. */
-	void (*argument)(void *arg, struct xp_walked_thread *thread, uint64_t value);
-	int (*leave)(void *arg, struct xp_walked_thread *thread, const struct xp_fdr_record *record);
-	/* The same without an exit in the log. */
-	void (*abandon)(void *arg, struct xp_walked_thread *thread);
-	void (*free_own)(void *own);
-	void *arg;
-	/* Of the log: set before the first call in it. */
-	size_t process; /* of the recording */
-	uint64_t hz;
-	uint64_t dropped; /* calls that there was no room for */
+	uint32_t pid, tid;
+	bool is_left_out; /* set by the visitor: its records are skipped */
+	bool has_records; /* before the current one */
+	uint32_t number;  /* the visitor's; 0 at first */
+	void *own;	  /* the same, with free_own() */
+	/* Those that are open, the innermost last. */
+	struct xp_walked_call *calls;
+	size_t depth, room;
 };
 
 /*
- * A malformed log is reported if `broken` is given, which is set then; what precedes it counts. Returns 0 or -ENOMEM.
+ * What a visitor does with a log. Each function may be NULL, and returns 0 or -errno, which ends the walk; -E2BIG:
+ * there is no room for the thread or the call, which is dropped.
+ */
+struct xp_log_visitor {
+	/* Before the first record. -EBADMSG with *violation set: the log is none. end() is called also then. */
+	int (*begin)(void *arg, struct xp_file_view *view, struct xp_violation *violation);
+	/* Each call, return and, if there is event(), event, before anything else of it. */
+	int (*record)(void *arg, const struct xp_fdr_record *record);
+	/* The first record of a thread. */
+	int (*add_thread)(void *arg, struct xp_walked_thread *thread);
+	/* The call is the thread's innermost one, at its entry and its exit. */
+	int (*enter)(void *arg, struct xp_walked_thread *thread, const struct xp_fdr_record *record);
+	/* An argument of the entry before. */
+	int (*argument)(void *arg, struct xp_walked_thread *thread, uint64_t value);
+	int (*leave)(void *arg, struct xp_walked_thread *thread, const struct xp_fdr_record *record);
+	/* The innermost call has no exit. record: the exit of one of its callers; NULL: the end of the log. */
+	int (*abandon)(void *arg, struct xp_walked_thread *thread, const struct xp_fdr_record *record);
+	int (*event)(void *arg, struct xp_walked_thread *thread, const struct xp_fdr_record *record);
+	void (*end)(void *arg);
+	void (*free_own)(void *own);
+	void *arg;
+
+	/* Of the log: set before begin(). */
+	size_t process; /* of the recording */
+	uint64_t hz;
+	uint64_t from_tsc, to_tsc; /* the selected times */
+	uint64_t last_tsc;	   /* of the records so far */
+	/* Of all logs. */
+	uint64_t dropped; /* calls and events */
+	/* private */
+	const struct xp_model_source *source; /* NULL: none */
+	uint64_t start_tsc;		      /* what the selected times count from */
+};
+
+/*
+ * Walks over the logs of a recording. A log that is malformed or cannot be read is reported if `broken` is given, which
+ * is set then; what precedes counts. Returns 0, or what a function returned.
  */
 int xp_log_walk(struct xp_log_visitor *visitor, const struct xp_model_source *source, bool *broken);
+/* Walks over one log. Returns the same, or -EBADMSG with *violation set. */
+int xp_log_walk_view(struct xp_log_visitor *visitor, struct xp_file_view *view, struct xp_violation *violation);
 
 #endif

@@ -8,7 +8,6 @@
 #include "base/array.h"
 #include "base/util.h"
 #include "report/log_walk.h"
-#include "report/timeline.h"
 
 #define CALLS_MIN 16	/* a function that is called less has no usual calls */
 #define OPEN_MAX 8	/* calls of a thread within each other that may be kept */
@@ -104,7 +103,7 @@ static int function_of(struct reading *reading, uint32_t id, uint32_t *index)
 
 static uint64_t took_ns(const struct reading *reading, uint64_t begin_tsc, uint64_t end_tsc)
 {
-	return xp_timeline_ns(end_tsc - XP_MIN(end_tsc, begin_tsc), reading->visitor.hz);
+	return xp_scale(end_tsc - XP_MIN(end_tsc, begin_tsc), XP_NS_PER_S, reading->visitor.hz);
 }
 
 static int measure(void *arg, struct xp_walked_thread *thread, const struct xp_fdr_record *record)
@@ -222,17 +221,18 @@ static int begin_call(void *arg, struct xp_walked_thread *thread, const struct x
 	return note_callers(reading, thread, &open->call);
 }
 
-static void note_argument(void *arg, struct xp_walked_thread *thread, uint64_t value)
+static int note_argument(void *arg, struct xp_walked_thread *thread, uint64_t value)
 {
 	struct own *own = thread->own;
 	struct xp_slow_call *call;
 
 	(void)arg;
 	if (!own || !own->takes_arguments)
-		return;
+		return 0;
 	call = &own->open[own->count - 1]->call;
 	if (call->arg_count < XP_CALL_ARGS_MAX)
 		call->args[call->arg_count++] = value;
+	return 0;
 }
 
 /* A call that a kept one has made has ended. */
@@ -350,13 +350,15 @@ static int end_call(void *arg, struct xp_walked_thread *thread, const struct xp_
 	return err;
 }
 
-static void drop_call(void *arg, struct xp_walked_thread *thread)
+static int drop_call(void *arg, struct xp_walked_thread *thread, const struct xp_fdr_record *record)
 {
 	struct own *own = thread->own;
 
 	(void)arg;
+	(void)record;
 	if (own && own->count && own->open[own->count - 1]->depth == thread->depth)
 		own->count--;
+	return 0;
 }
 
 static int by_callee_ns(const void *a, const void *b)

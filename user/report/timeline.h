@@ -2,12 +2,11 @@
 /*
  * Writes the calls and the events in the FDR logs of a recording as the slices and instants of a timeline.
  *
- * Calls are matched as by fdr_calls.h, so the slices of a function last as long together as `llvm-xray account` says. A
- * call without an exit ends with its caller, or with the program that was replaced by exec, and says so; at the end of
- * the recording it stays open. Of a window of time, calls that began before it begin with it, and those that end after
- * it end with it.
+ * The slices of a function last as long together as `llvm-xray account` says. A call without an exit ends with its
+ * caller, or with the program that was replaced by exec, and says so; at the end of the recording it stays open. Of a
+ * window of time, calls that began before it begin with it, and those that end after it end with it.
  *
- * Memory: a window of the log, some dozens of bytes for each function and thread of a log, 16 per open call.
+ * Memory: that of log_walk.h, and some dozens of bytes for each function of a log.
  */
 #ifndef XPROF_REPORT_TIMELINE_H
 #define XPROF_REPORT_TIMELINE_H
@@ -15,16 +14,10 @@
 #include "format/perfetto.h"
 #include "report/model_samples.h"
 
-/* Open calls of all threads of a log. What is beyond is counted as dropped. */
-#define XP_TIMELINE_CALLS_OPEN_MAX (2u << 20)
-
 struct xp_timeline_counts {
 	uint64_t written; /* calls and events */
 	uint64_t dropped;
 };
-
-/* The time of a TSC: ns since it was 0. hz 0: unknown, returns tsc. */
-uint64_t xp_timeline_ns(uint64_t tsc, uint64_t hz);
 
 /*
  * A malformed log is reported when it is found, what precedes it counts, and *broken is set. Returns 0, -ENOMEM,

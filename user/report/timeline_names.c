@@ -9,7 +9,7 @@
 #include "base/file_view.h"
 #include "base/util.h"
 #include "elf/demangle.h"
-#include "format/fdr_reader.h"
+#include "report/log_walk.h"
 #include "report/objects.h"
 
 #define UNNAMED (1ull << 32) /* numbers of functions without names begin here */
@@ -24,31 +24,26 @@ static uint64_t key_of(size_t process, uint32_t id)
 /* Enters the functions of a log. *last: the highest id that may have a name. */
 static int find_ids(struct xp_timeline_names *names, size_t process, struct xp_file_view *view, uint32_t *last)
 {
-	uint64_t release = XP_FILE_VIEW_WINDOW;
 	struct xp_violation violation;
 	struct xp_fdr_record record;
-	struct xp_fdr_reader reader;
+	struct xp_log_cursor cursor;
 	uint32_t previous = 0;
+	int err = xp_log_cursor_open(&cursor, view, &violation);
 
 	*last = 0;
-	if (xp_fdr_reader_init(&reader, view->bytes, view->size, &violation))
-		return 0;
-	while (xp_fdr_reader_next(&reader, &record, &violation) > 0) {
+	while (!err && xp_log_cursor_next(&cursor, &record, &violation) > 0) {
 		uint32_t id = record.is_function ? record.function.fn_id : 0;
 
-		if (record.offset >= release) {
-			xp_file_view_release(view, record.offset);
-			release = record.offset + XP_FILE_VIEW_WINDOW;
-		}
 		if (!id || id == previous || id > XP_REPORT_FUNCTIONS_MAX ||
 		    names->of.count >= XP_TIMELINE_FUNCTIONS_MAX)
 			continue;
 		if (!xp_u64_map_add(&names->of, key_of(process, id), 0))
-			return -ENOMEM;
+			err = -ENOMEM;
 		previous = id;
 		*last = XP_MAX(*last, id);
 	}
-	return 0;
+	xp_log_cursor_close(&cursor);
+	return err == -EBADMSG ? 0 : err;
 }
 
 /* Keeps the places of the functions that the log has: entries from `first` on. */
