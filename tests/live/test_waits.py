@@ -19,6 +19,9 @@ PLACES = {"sleeper": "wait_asleep", "taker": "wait_for_lock", "reader": "wait_fo
           "starved": "wait_for_cpu"}
 WAKERS = {"taker": "holder", "reader": "writer", "addressee": "mailer"}
 
+# How far the scheduler's own clock, which it reads once for what it does in a row, is behind at the begin of a wait.
+CLOCK_NS = 10_000
+
 Truth = collections.namedtuple("Truth", "name tid waited_ns switches run_delay_ns life_ns")
 Wait = collections.namedtuple("Wait", "pid tid state blocked runnable chance waker waker_name flags period")
 
@@ -54,6 +57,14 @@ class Known:
         self.threads = {thread["tid"]: thread for thread in adds_up(recorded)["threads"]}
         self.tid = {thread["name"]: thread["tid"] for thread in self.threads.values()}
 
+    def is_whole(self, tid):
+        """
+        Whether each wait that the kernel has counted is recorded. On a busy machine, a thread may have a burst of waits,
+        or the reader may be late: some waits then stand for others, so that sums are right on average only. And some
+        machines do not report all switches.
+        """
+        return self.threads[tid]["waits"] == len(self.waits[tid])
+
 
 @pytest.fixture(scope="module")
 def known(xprof, program, tmp_path_factory):
@@ -65,6 +76,7 @@ def known(xprof, program, tmp_path_factory):
 def test_durations(known):
     """What the program measured, within 2 %, and in which state."""
     assert {truth.name for truth in known.truths} == set(STATES)
+    whole = 0
     for truth in known.truths:
         thread = known.threads[truth.tid]
         waits = known.waits[truth.tid]
@@ -74,26 +86,29 @@ def test_durations(known):
             # Those of other kinds are when the thread is preempted, in its function, too.
             of_kind = sum(w.period for w in waits if w.state == STATES[truth.name])
             assert of_kind > 0.97 * sum(w.period for w in waits), truth
-        # Some machines do not report all switches; the waits of these are the missing ones.
-        lost_ns = 1e9 * (thread["blocked_s"] + thread["runnable_s"]) - sum(w.period for w in known.waits[truth.tid])
-        assert thread["missed"] or abs(lost_ns) < 1e7, thread
-        if lost_ns < 0.01 * truth.waited_ns:
+        if known.is_whole(truth.tid):
+            whole += 1
+            off_ns = 1e9 * (thread["blocked_s"] + thread["runnable_s"])
+            assert sum(w.period for w in known.waits[truth.tid]) == pytest.approx(off_ns, rel=0, abs=1e7 + CLOCK_NS * len(waits)), thread
             assert sum(w.period for w in waits) == pytest.approx(truth.waited_ns, rel=0.02), (truth, thread)
+    assert whole
 
 
 def test_kernel_accounts(known):
     """The sums of threads are those of the kernel, within 1 %, and the switches are the same."""
     for truth in known.truths:
         thread = known.threads[truth.tid]
-        missed = thread["missed"]  # as far as the kernel has reported all switches
         # The first wait is that of a new thread for a CPU. Printing may make a thread wait, after it has looked.
         assert truth.switches + 1 <= thread["waits"] <= truth.switches + 12, truth
         off_s = thread["blocked_s"] + thread["runnable_s"]
-        if truth.name == "starved" and not missed:  # by our own clock, too
-            assert sum(w.runnable for w in known.waits[truth.tid]) == pytest.approx(truth.run_delay_ns, rel=0.01)
         assert thread["runnable_s"] == pytest.approx(truth.run_delay_ns / 1e9, rel=0.01, abs=0.003), truth
         assert off_s + thread["running_s"] == pytest.approx(truth.life_ns / 1e9, rel=0.01, abs=0.003), truth
-        assert missed or off_s == pytest.approx(sum(w.period for w in known.waits[truth.tid]) / 1e9, rel=0.01)
+        if known.is_whole(truth.tid):  # by our own clock, too
+            waits = known.waits[truth.tid]
+            assert sum(w.period for w in waits) / 1e9 == pytest.approx(off_s, rel=0.01), truth
+            if truth.name == "starved":
+                tolerance_ns = 0.005 * truth.run_delay_ns + CLOCK_NS * len(waits)
+                assert sum(w.runnable for w in waits) == pytest.approx(truth.run_delay_ns, rel=0, abs=tolerance_ns)
 
 
 def test_wakers(known):
