@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The memory that `xprof report` takes for a log does not grow with the log."""
+"""The memory that xprof takes to read a log does not grow with the log."""
+import re
 import struct
 import sys
 
 import project
+import pytest
 
 LIMIT_KB = 64 << 10
 HEADER_BYTES = 32
@@ -26,12 +28,16 @@ def record(kind, function):
     return struct.pack("<II", function << 4 | kind << 1, 1)
 
 
-def report(xprof, path, blocks):
-    """(lines of the report, peak of its memory in KiB)"""
+def write(path, blocks):
     with open(path, "wb") as log:
         log.write(struct.pack("<HHIQ", 5, 1, 3, 1000000000).ljust(HEADER_BYTES, b"\0"))
         for data in blocks:
             log.write(data)
+
+
+def report(xprof, path, blocks):
+    """(lines of the report, peak of its memory in KiB)"""
+    write(path, blocks)
     done = project.run([sys.executable, "-S", "-c", PEAK, xprof.path, "report", path])
     assert done.returncode == 0, done.stderr
     return (path.parent / (path.name + ".txt")).read_text().splitlines(), int(done.stdout)
@@ -54,3 +60,30 @@ def test_log_of_many_threads(xprof, tmp_path):
     lines, peak = report(xprof, tmp_path / "many.fdr", [*blocks, block(threads + 1, record(0, 1) * deep + record(1, 1) * deep)])
     assert lines[0] == f"many: {9 * threads + deep} calls"
     assert peak < LIMIT_KB
+
+
+ENTRIES, THREADS = 1 << 20, 4
+
+
+@pytest.fixture(scope="module")
+def entries(tmp_path_factory):
+    """The directory of a recording whose calls never end, but for one of fn_2 in each thread."""
+    directory = tmp_path_factory.mktemp("entries")
+    body = record(0, 1) * ENTRIES + record(0, 2) + record(1, 2)
+    write(directory / "entries.7.fdr", [block(tid, body) for tid in range(1, THREADS + 1)])
+    (directory / "manifest.json").write_text('{"clock": {"start_tsc": 1, "hz": 1000000000}}')
+    return directory
+
+
+# What a model of calls takes beside the open calls depends on its stacks: as many as there are open calls at most.
+@pytest.mark.parametrize("command, limit_kb", [
+    (["report"], LIMIT_KB), (["explain"], LIMIT_KB), (["export", "--perfetto"], LIMIT_KB), (["export", "--calls", "--folded"], 4 * LIMIT_KB)],
+    ids=["report", "explain", "perfetto", "calls"])
+def test_calls_that_never_end(xprof, entries, tmp_path, command, limit_kb):
+    output = ["-o", tmp_path / "out"] if command[0] == "export" else []
+    done = project.run([sys.executable, "-S", "-c", PEAK, xprof.path, *command, *output, entries])
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) < limit_kb
+    said = re.search(r"(\d+) calls are (missing|counted but not timed): too many calls or threads at the same time", done.stderr)
+    # At most 2 Mi are open, and what a thread has room for is no more than half unused.
+    assert THREADS * (ENTRIES + 1) - (2 << 20) <= int(said[1]) <= THREADS * (ENTRIES + 1) - (1 << 20)

@@ -6,7 +6,6 @@
 #include "report/export.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <stdlib.h>
 
 #include "base/array.h"
@@ -226,15 +225,13 @@ static const char *text_of(struct xp_model *model, const char *text)
 static int put_all(struct writing *writing, const struct xp_export_options *options)
 {
 	bool has_samples = writing->model->has_threads && writing->model->sample_count;
-	struct xp_timeline_counts counts;
+	uint64_t written;
 	int err = has_samples ? put_samples(writing) : 0;
 
 	if (!err)
-		err = xp_timeline_write_calls(writing->perfetto, options->source, options->full_names, &counts,
+		err = xp_timeline_write_calls(writing->perfetto, options->source, options->full_names, &written,
 					      options->broken);
-	if (!err && counts.dropped)
-		xp_warn("%" PRIu64 " calls are missing: too many are open at the same time", counts.dropped);
-	if (!err && !has_samples && !counts.written)
+	if (!err && !has_samples && !written)
 		return -ENODATA;
 	return err ? err : xp_perfetto_finish(writing->perfetto);
 }

@@ -114,6 +114,7 @@ int xp_call_log_read(struct xp_call_log *log, struct xp_file_view *view, const s
 	err = xp_log_walk_view(&reading.visitor, view, violation);
 	xp_u64_map_free(&reading.functions);
 	log->open = log->calls;
+	log->untimed = reading.visitor.dropped + reading.visitor.refused;
 	for (size_t i = 0; i < log->function_count; i++)
 		log->open -= log->functions[i].ended;
 	if (err == -ENOMEM)

@@ -31,6 +31,7 @@ struct xp_call_log {
 	uint64_t first_tsc; /* of the first call or return */
 	uint64_t calls;
 	uint64_t open;		    /* entries without an exit */
+	uint64_t untimed;	    /* of these, those that there was no room for */
 	struct xp_calls *functions; /* in the order of their first calls */
 	size_t function_count;
 	struct xp_durations_memory *memory; /* private */

@@ -9,6 +9,7 @@
 
 #include "base/file_view.h"
 #include "base/util.h"
+#include "report/log_walk.h"
 
 /* ---- reading ---- */
 
@@ -52,6 +53,9 @@ int xp_report_log_read(struct xp_report_log *log, struct xp_report_groups *group
 	}
 	if (err)
 		return err;
+	if (log->calls.untimed)
+		xp_warn("%s: %" PRIu64 " calls are counted but not timed: " XP_LOG_WALK_DROPPED, path,
+			log->calls.untimed);
 	log->has_log = true;
 	return find_functions(log, groups, process, objects, instr_map);
 }

@@ -84,8 +84,6 @@ static int add_thread(struct walk *walk, uint64_t key, const struct xp_fdr_recor
 	struct xp_walked_thread thread = { .pid = (uint32_t)record->pid, .tid = (uint32_t)record->tid };
 	int err;
 
-	if (walk->count == XP_LOG_WALK_THREADS_MAX)
-		return -E2BIG;
 	if (record->pid <= 0 && visitor->source)
 		thread.pid = (uint32_t)visitor->source->recorded->processes[visitor->process].pid;
 	if (XP_ARRAY_RESERVE(walk->threads, walk->room, walk->count + 1))
@@ -98,14 +96,18 @@ static int add_thread(struct walk *walk, uint64_t key, const struct xp_fdr_recor
 	return err;
 }
 
+/* *thread: NULL if there are too many. */
 static int find_thread(struct walk *walk, const struct xp_fdr_record *record, struct xp_walked_thread **thread)
 {
 	uint64_t key = (uint64_t)(uint32_t)record->pid << 32 | (uint32_t)record->tid;
 	const uint32_t *known;
 	int err;
 
+	*thread = NULL;
 	if (!walk->last_index || walk->last_key != key) {
 		known = xp_u64_map_find(&walk->by_id, key);
+		if (!known && walk->count == XP_LOG_WALK_THREADS_MAX)
+			return 0;
 		err = known ? 0 : add_thread(walk, key, record);
 		if (err)
 			return err;
@@ -140,10 +142,9 @@ static bool take_back(struct walk *walk, size_t more)
 
 /* ---- calls ---- */
 
-/* What there was no room for is counted and skipped. */
-static int count_dropped(struct walk *walk, int err)
+static int count_refused(struct walk *walk, int err)
 {
-	walk->visitor->dropped += err == -E2BIG;
+	walk->visitor->refused += err == -E2BIG;
 	return err == -E2BIG ? 0 : err;
 }
 
@@ -154,8 +155,10 @@ static int enter(struct walk *walk, struct xp_walked_thread *thread, const struc
 	int err;
 
 	if (thread->depth == room) {
-		if (walk->open + more > walk->open_max && !take_back(walk, more))
-			return -E2BIG;
+		if (walk->open + more > walk->open_max && !take_back(walk, more)) {
+			visitor->dropped++;
+			return 0;
+		}
 		room = thread->room;
 		if (XP_ARRAY_RESERVE(thread->calls, thread->room, thread->depth + 1))
 			return -ENOMEM;
@@ -177,7 +180,7 @@ static int abandon(struct walk *walk, struct xp_walked_thread *thread, const str
 	int err = visitor->abandon ? visitor->abandon(visitor->arg, thread, record) : 0;
 
 	thread->depth--;
-	return count_dropped(walk, err);
+	return count_refused(walk, err);
 }
 
 static int leave(struct walk *walk, struct xp_walked_thread *thread, const struct xp_fdr_record *record)
@@ -218,15 +221,19 @@ static int take(struct walk *walk, const struct xp_fdr_record *record)
 	err = visitor->record ? visitor->record(visitor->arg, record) : 0;
 	err = err ?: find_thread(walk, record, &thread);
 	if (err == -E2BIG && record->is_function && !is_entry)
-		return 0; /* its call was dropped */
-	if (err || thread->is_left_out)
-		return count_dropped(walk, err);
+		return 0; /* the entry was counted */
+	if (err)
+		return count_refused(walk, err);
+	if (!thread)
+		visitor->dropped += is_entry || !record->is_function;
+	if (!thread || thread->is_left_out)
+		return 0;
 	if (!record->is_function)
 		err = visitor->event(visitor->arg, thread, record);
 	else
 		err = is_entry ? enter(walk, thread, record) : leave(walk, thread, record);
 	thread->has_records = true;
-	return count_dropped(walk, err);
+	return count_refused(walk, err);
 }
 
 static int take_all(struct walk *walk, struct xp_log_cursor *cursor, struct xp_violation *violation)
@@ -335,5 +342,7 @@ int xp_log_walk(struct xp_log_visitor *visitor, const struct xp_model_source *so
 		if (source->recorded->processes[i].log)
 			err = walk_log(visitor, source->recorded->processes[i].log, broken);
 	}
+	if (!err && broken && visitor->dropped)
+		xp_warn("%" PRIu64 " calls are missing: " XP_LOG_WALK_DROPPED, visitor->dropped);
 	return err;
 }

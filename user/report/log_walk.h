@@ -5,7 +5,7 @@
  * began before the log.
  *
  * Memory: a window of the log, and of each thread some dozens of bytes and 24 for each open call, up to the limits
- * below, whatever the log contains. Calls beyond them are counted as dropped.
+ * below, whatever the log contains. Calls beyond them are dropped, counted, and told.
  */
 #ifndef XPROF_REPORT_LOG_WALK_H
 #define XPROF_REPORT_LOG_WALK_H
@@ -21,6 +21,7 @@
 
 #define XP_LOG_WALK_OPEN_MAX (2u << 20)	     /* open calls of all threads of a log: 48 MiB */
 #define XP_LOG_WALK_THREADS_MAX (512u << 10) /* with their table: 44 MiB */
+#define XP_LOG_WALK_DROPPED "too many calls or threads at the same time"
 
 /* ---- records ---- */
 
@@ -95,7 +96,8 @@ struct xp_log_visitor {
 	uint64_t from_tsc, to_tsc; /* the selected times */
 	uint64_t last_tsc;	   /* of the records so far */
 	/* Of all logs. */
-	uint64_t dropped; /* calls and events */
+	uint64_t dropped; /* calls and events beyond the limits */
+	uint64_t refused; /* what the visitor had no room for */
 	/* private */
 	const struct xp_model_source *source; /* NULL: none */
 	uint64_t start_tsc;		      /* what the selected times count from */
@@ -103,7 +105,7 @@ struct xp_log_visitor {
 
 /*
  * Walks over the logs of a recording. A log that is malformed or cannot be read is reported if `broken` is given, which
- * is set then; what precedes counts. Returns 0, or what a function returned.
+ * is set then; what precedes counts. What is dropped is reported with it, too. Returns 0, or what a function returned.
  */
 int xp_log_walk(struct xp_log_visitor *visitor, const struct xp_model_source *source, bool *broken);
 /* Walks over one log. Returns the same, or -EBADMSG with *violation set. */

@@ -242,7 +242,7 @@ static int read_logs(struct xp_model *model, const struct xp_model_source *sourc
 	for (size_t i = 0; i < model->sample_count; i++)
 		model->samples[i].values[1] = xp_scale(model->samples[i].values[1], XP_NS_PER_S, reading.cycle_hz);
 	model->cycle_hz = reading.cycle_hz;
-	model->dropped += reading.visitor.dropped;
+	model->dropped += reading.visitor.refused;
 	return err;
 }
 

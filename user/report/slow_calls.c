@@ -425,7 +425,6 @@ static int read_all(struct reading *reading, bool *broken)
 	if (!err) {
 		reading->visitor = (struct xp_log_visitor){ .leave = measure, .arg = reading };
 		err = xp_log_walk(&reading->visitor, reading->source, broken);
-		calls->dropped = reading->visitor.dropped;
 	}
 	if (!err && !reading->source->select->function_count)
 		choose(calls);

@@ -77,7 +77,6 @@ struct xp_slow_calls {
 	    *usual; /* chosen at random among the 90 % of each function that are shorter than the rest */
 	size_t usual_count;
 	uint64_t above; /* how many calls took longer than above_ns, kept or not */
-	uint64_t dropped;
 	/* private */
 	struct xp_timeline_names names;
 	struct xp_durations_memory memory;

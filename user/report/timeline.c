@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "report/timeline.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/text.h"
+#include "base/u64_map.h"
 #include "base/util.h"
 #include "report/log_walk.h"
 #include "report/timeline_names.h"
@@ -23,9 +25,10 @@ struct reading {
 	struct xp_perfetto *perfetto;
 	const struct xp_model_source *source;
 	const struct xp_timeline_names *names;
-	struct xp_timeline_counts *counts;
+	uint64_t *written;
 	struct xp_log_visitor visitor;
 	uint64_t start_tsc, start_ns; /* the same time */
+	struct xp_u64_map last;	      /* by PID: the process of the recording with its last program */
 	bool ends;		      /* the process runs another program after this log */
 	/* An entry whose arguments may follow. */
 	struct xp_perfetto_event entry;
@@ -95,7 +98,7 @@ static int write_entry(struct reading *reading)
 		return 0;
 	reading->entry.name.text = xp_timeline_names_get(
 	    reading->names, reading->visitor.process, reading->entry_function, room, &reading->entry.name.id, &marks);
-	reading->counts->written++;
+	(*reading->written)++;
 	reading->has_entry = false;
 	return xp_perfetto_event(reading->perfetto, reading->entry_sequence, &reading->entry);
 }
@@ -249,25 +252,36 @@ static int write_event(void *arg, struct xp_walked_thread *thread, const struct 
 		return 0;
 	snprintf(name, sizeof(name), is_typed ? "typed event %u" : "custom event", record->event.type);
 	show_data(data, sizeof(data), record->event.data, XP_MIN(record->event.bytes, (uint32_t)EVENT_BYTES_MAX));
-	reading->counts->written++;
+	(*reading->written)++;
 	return xp_perfetto_event(reading->perfetto, thread->number, &event);
 }
 
 /* ---- logs ---- */
 
-/* Whether the process runs another program later. */
+static int find_last(struct reading *reading)
+{
+	const struct xp_recorded *recorded = reading->source->recorded;
+
+	for (size_t i = 0; i < recorded->process_count; i++) {
+		uint32_t *last = xp_u64_map_add(&reading->last, recorded->processes[i].pid, (uint32_t)i);
+
+		if (!last)
+			return -ENOMEM;
+		if (recorded->processes[i].image > recorded->processes[*last].image)
+			*last = (uint32_t)i;
+	}
+	return 0;
+}
+
 static int begin(void *arg, struct xp_file_view *view, struct xp_violation *violation)
 {
 	struct reading *reading = arg;
-	const struct xp_recorded *recorded = reading->source->recorded;
 	const struct xp_recorded_process *process = process_of(reading);
+	const uint32_t *last = xp_u64_map_find(&reading->last, process->pid);
 
 	(void)view;
 	(void)violation;
-	reading->ends = false;
-	for (size_t i = 0; !reading->ends && i < recorded->process_count; i++)
-		reading->ends =
-		    recorded->processes[i].pid == process->pid && recorded->processes[i].image > process->image;
+	reading->ends = reading->source->recorded->processes[*last].image > process->image;
 	return 0;
 }
 
@@ -277,7 +291,7 @@ static void end(void *arg)
 }
 
 int xp_timeline_write_calls(struct xp_perfetto *perfetto, const struct xp_model_source *source, bool full_names,
-			    struct xp_timeline_counts *counts, bool *broken)
+			    uint64_t *written, bool *broken)
 {
 	const struct xp_facts_summary *facts = xp_facts_summary(source->facts);
 	struct xp_timeline_names names;
@@ -285,7 +299,7 @@ int xp_timeline_write_calls(struct xp_perfetto *perfetto, const struct xp_model_
 		.perfetto = perfetto,
 		.source = source,
 		.names = &names,
-		.counts = counts,
+		.written = written,
 		.start_tsc = facts->start_tsc,
 		.start_ns = xp_scale(facts->start_tsc, XP_NS_PER_S, facts->tsc_hz),
 		.visitor = {
@@ -303,9 +317,9 @@ int xp_timeline_write_calls(struct xp_perfetto *perfetto, const struct xp_model_
 	};
 	int err = xp_timeline_names_read(&names, source, full_names, broken);
 
-	*counts = (struct xp_timeline_counts){ 0 };
-	err = err ?: xp_log_walk(&reading.visitor, source, broken);
-	counts->dropped = reading.visitor.dropped;
+	*written = 0;
+	err = err ?: find_last(&reading) ?: xp_log_walk(&reading.visitor, source, broken);
 	xp_timeline_names_free(&names);
+	xp_u64_map_free(&reading.last);
 	return err;
 }

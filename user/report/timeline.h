@@ -14,16 +14,10 @@
 #include "format/perfetto.h"
 #include "report/model_samples.h"
 
-struct xp_timeline_counts {
-	uint64_t written; /* calls and events */
-	uint64_t dropped;
-};
-
 /*
- * A malformed log is reported when it is found, what precedes it counts, and *broken is set. Returns 0, -ENOMEM,
- * -EAGAIN, or an error of writing.
+ * As xp_log_walk(). *written: calls and events. Returns 0, -ENOMEM, -EAGAIN, or an error of writing.
  */
 int xp_timeline_write_calls(struct xp_perfetto *perfetto, const struct xp_model_source *source, bool full_names,
-			    struct xp_timeline_counts *counts, bool *broken);
+			    uint64_t *written, bool *broken);
 
 #endif
