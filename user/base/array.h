@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Growing arrays: a pointer, the number of elements in use, and the number there is room for. */
+/*
+ * Growing arrays: a pointer, the number of elements in use, and the number there is room for. And the binary search in
+ * any array.
+ */
 #ifndef XPROF_BASE_ARRAY_H
 #define XPROF_BASE_ARRAY_H
 
@@ -19,6 +22,23 @@ void *xp_array_grow(void *array, size_t *room, size_t need, size_t element_bytes
 		if (grown_)                                                                                            \
 			(array) = grown_;                                                                              \
 		grown_ ? 0 : -ENOMEM;                                                                                  \
+	})
+
+/*
+ * Returns the first of `count` indices for which is_before, an expression of the variable that `index` names, is false;
+ * count if there is none. It has to be true for all indices before that one, and false for all behind it.
+ */
+#define XP_FIND_FIRST(count, index, is_before)                                                                         \
+	({                                                                                                             \
+		size_t low_ = 0, high_ = (count);                                                                      \
+		while (low_ < high_) {                                                                                 \
+			size_t index = low_ + (high_ - low_) / 2;                                                      \
+			if (is_before)                                                                                 \
+				low_ = index + 1;                                                                      \
+			else                                                                                           \
+				high_ = index;                                                                         \
+		}                                                                                                      \
+		low_;                                                                                                  \
 	})
 
 #endif

@@ -41,16 +41,8 @@ void xp_interval_map_sort(struct xp_interval_map *intervals)
 
 const struct xp_interval *xp_interval_map_find(const struct xp_interval_map *intervals, uint64_t address)
 {
-	size_t low = 0, high = intervals->count;
+	size_t low = XP_FIND_FIRST(intervals->count, i, intervals->all[i].start <= address);
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (intervals->all[middle].start <= address)
-			low = middle + 1;
-		else
-			high = middle;
-	}
 	for (size_t step = 0; step < STEPS_MAX && step < low; step++) {
 		const struct xp_interval *interval = &intervals->all[low - 1 - step];
 

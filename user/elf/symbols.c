@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/util.h"
 
 #define NAME_PIECE_BYTES 256
@@ -36,16 +37,8 @@ static int compare_wanted(const void *a, const void *b)
 /* The first item at or above vaddr, or NULL if all are below. */
 static struct wanted *find_wanted(const struct wanted_list *list, uint64_t vaddr)
 {
-	size_t low = 0, high = list->count;
+	size_t low = XP_FIND_FIRST(list->count, i, list->items[i].vaddr < vaddr);
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (list->items[middle].vaddr < vaddr)
-			low = middle + 1;
-		else
-			high = middle;
-	}
 	return low < list->count ? &list->items[low] : NULL;
 }
 

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/util.h"
 
 #define UNKNOWN_MASK (XP_GPERF_UNKNOWN_BASE - 1)
@@ -86,16 +87,8 @@ static int find_places(struct profile *profile)
 /* The place that covers an address, or NULL. */
 static const struct place *place_of(const struct profile *profile, uint64_t address)
 {
-	size_t low = 0, high = profile->object_count;
+	size_t low = XP_FIND_FIRST(profile->object_count, i, address >= profile->places[i].end);
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (address >= profile->places[middle].end)
-			low = middle + 1;
-		else
-			high = middle;
-	}
 	if (low == profile->object_count || address < profile->places[low].start)
 		return NULL;
 	return &profile->places[low];

@@ -63,16 +63,8 @@ static void join_ranges(struct ranges *ranges)
 
 static bool covered(const struct ranges *ranges, uint64_t address)
 {
-	size_t low = 0, high = ranges->count;
+	size_t low = XP_FIND_FIRST(ranges->count, i, address >= ranges->ranges[i].end);
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (address >= ranges->ranges[middle].end)
-			low = middle + 1;
-		else
-			high = middle;
-	}
 	return low < ranges->count && address >= ranges->ranges[low].start;
 }
 

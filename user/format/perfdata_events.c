@@ -4,6 +4,8 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+#include "base/array.h"
+
 /* perf has one per event and CPU. */
 #define EVENTS_MAX 4096
 #define IDS_MAX 65536
@@ -123,7 +125,7 @@ void xp_perfdata_events_free(struct xp_perfdata_events *events)
 
 bool xp_perfdata_events_find(struct xp_perfdata_events *events, uint64_t id)
 {
-	size_t begin = 0, end = events->id_count;
+	size_t at;
 
 	if (id && id == events->current_id)
 		return true;
@@ -133,17 +135,10 @@ bool xp_perfdata_events_find(struct xp_perfdata_events *events, uint64_t id)
 		events->current_id = 0;
 		return true;
 	}
-	while (begin < end) {
-		size_t middle = begin + (end - begin) / 2;
-
-		if (events->ids[middle].id < id)
-			begin = middle + 1;
-		else
-			end = middle;
-	}
-	if (begin == events->id_count || events->ids[begin].id != id)
+	at = XP_FIND_FIRST(events->id_count, i, events->ids[i].id < id);
+	if (at == events->id_count || events->ids[at].id != id)
 		return false;
-	xp_perfdata_events_get(events, events->ids[begin].event, &events->current);
+	xp_perfdata_events_get(events, events->ids[at].event, &events->current);
 	events->current_id = id;
 	return true;
 }

@@ -335,16 +335,8 @@ static void put_header(struct writer *writer, const struct xp_jit_fde *fdes, siz
 static const struct xp_jit_fde *find(const struct xp_jit_eh_frames *frames, uint64_t start, uint64_t size,
 				     size_t *count)
 {
-	size_t low = 0, high = frames->count;
+	size_t low = XP_FIND_FIRST(frames->count, i, frames->fdes[i].start < start), high;
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (frames->fdes[middle].start < start)
-			low = middle + 1;
-		else
-			high = middle;
-	}
 	for (high = low; high < frames->count; high++) {
 		uint64_t offset = frames->fdes[high].start - start;
 

@@ -204,16 +204,8 @@ static const struct xp_jit_range_use *before(const struct xp_jit_ranges *pieces,
 					     uint64_t address)
 {
 	const struct xp_jit_range_use *first = &pieces->old[piece->before];
-	uint32_t low = 0, high = piece->before_count;
+	size_t low = XP_FIND_FIRST(piece->before_count, i, address >= first[i].end);
 
-	while (low < high) {
-		uint32_t middle = low + (high - low) / 2;
-
-		if (address >= first[middle].end)
-			low = middle + 1;
-		else
-			high = middle;
-	}
 	return low < piece->before_count && address >= first[low].start ? &first[low] : NULL;
 }
 

@@ -356,17 +356,7 @@ void xp_jit_lines_free(struct xp_jit_lines *lines)
 /* Returns the first line at or after an address. */
 static size_t first_from(const struct xp_jit_lines *lines, uint64_t address)
 {
-	size_t low = 0, high = lines->count;
-
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (lines->lines[middle].address < address)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	return XP_FIND_FIRST(lines->count, i, lines->lines[i].address < address);
 }
 
 const struct xp_jit_line *xp_jit_lines_of(const struct xp_jit_lines *lines, uint64_t start, uint64_t size,

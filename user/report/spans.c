@@ -61,33 +61,13 @@ int xp_spans_sort(struct xp_spans *spans)
 
 size_t xp_spans_generation(const struct xp_spans *spans, uint64_t at_ns)
 {
-	size_t low = 0, high = spans->clear_count;
-
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (spans->clear[middle] <= at_ns)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	return XP_FIND_FIRST(spans->clear_count, i, spans->clear[i] <= at_ns);
 }
 
 /* The number of ranges that start at or below the address. */
 static size_t count_below(const struct xp_spans *spans, uint64_t address)
 {
-	size_t low = 0, high = spans->count;
-
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (spans->all[middle].start <= address)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	return XP_FIND_FIRST(spans->count, i, spans->all[i].start <= address);
 }
 
 const struct xp_span *xp_spans_find(const struct xp_spans *spans, uint64_t address, uint64_t at_ns)

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/util.h"
 
 /* Excludes what the kernel itself maps, because every process has that. */
@@ -69,16 +70,8 @@ int xp_perf_maps_write_all(struct xp_perf_maps *maps, uint64_t tsc, pid_t pid, c
 /* Returns the first mapping of JIT memory that ends above address, or NULL. */
 static const struct xp_vma *next_jit(const struct xp_address_space *space, uint64_t address)
 {
-	size_t low = 0, high = space ? space->count : 0;
+	size_t low = XP_FIND_FIRST(space ? space->count : 0, i, space->vmas[i].end <= address);
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (space->vmas[middle].end <= address)
-			low = middle + 1;
-		else
-			high = middle;
-	}
 	for (; space && low < space->count; low++)
 		if (is_jit_memory(space->vmas[low].file))
 			return &space->vmas[low];

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/array.h"
 #include "base/interrupt.h"
 #include "base/util.h"
 #include "elf/demangle.h"
@@ -73,17 +74,8 @@ static void sort_selected(struct xp_object *object)
 
 size_t xp_object_selected_from(const struct xp_object *object, uint64_t file_offset)
 {
-	size_t low = 0, high = object->selected_count;
-
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (object->table->sleds[object->selected[middle]].file_offset < file_offset)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	return XP_FIND_FIRST(object->selected_count, i,
+			     object->table->sleds[object->selected[i]].file_offset < file_offset);
 }
 
 /* Of which glob the function is; 0: of none. */

@@ -170,17 +170,7 @@ void xp_files_free(struct xp_files *files)
 /* Index of the first mapping that ends above address; count if there is none. */
 static size_t first_above(const struct xp_address_space *space, uint64_t address)
 {
-	size_t low = 0, high = space->count;
-
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (space->vmas[middle].end > address)
-			high = middle;
-		else
-			low = middle + 1;
-	}
-	return low;
+	return XP_FIND_FIRST(space->count, i, space->vmas[i].end <= address);
 }
 
 const struct xp_vma *xp_address_space_find(const struct xp_address_space *space, uint64_t address)

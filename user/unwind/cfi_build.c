@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/array.h"
 #include "base/util.h"
 #include "elf/file.h"
 #include "unwind/cfi_fdes.h"
@@ -326,16 +327,8 @@ static int read_fdes(struct build *build, const char *path, const struct xp_cfi_
 /* The first entry that may have code at or above vaddr. */
 static size_t first_fde(const struct xp_cfi_fdes *fdes, uint64_t vaddr)
 {
-	size_t low = 0, high = fdes->count;
+	size_t low = XP_FIND_FIRST(fdes->count, i, fdes->all[i].vaddr < vaddr);
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (fdes->all[middle].vaddr < vaddr)
-			low = middle + 1;
-		else
-			high = middle;
-	}
 	return low ? low - 1 : 0;
 }
 

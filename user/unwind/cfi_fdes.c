@@ -234,16 +234,8 @@ static struct index_entry entry_at(const uint8_t *entries, size_t i)
 /* The first entry that may have code at or above vaddr. */
 static size_t first_indexed(const uint8_t *entries, size_t count, uint64_t base, uint64_t vaddr)
 {
-	size_t low = 0, high = count;
+	size_t low = XP_FIND_FIRST(count, i, base + (uint64_t)(int64_t)entry_at(entries, i).code <= vaddr);
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (base + (uint64_t)(int64_t)entry_at(entries, middle).code <= vaddr)
-			low = middle + 1;
-		else
-			high = middle;
-	}
 	return low ? low - 1 : 0;
 }
 

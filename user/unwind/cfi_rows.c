@@ -257,16 +257,8 @@ int xp_cfi_rows_run(struct xp_cfi_rows *rows, struct xp_cfi_program *program, ui
 
 void xp_cfi_rows_find(const struct xp_cfi_rows *rows, uint32_t offset, struct xp_cfi_found *found)
 {
-	size_t low = 0, high = rows->count;
+	size_t low = XP_FIND_FIRST(rows->count, i, rows->all[i].pc <= offset);
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (rows->all[middle].pc <= offset)
-			low = middle + 1;
-		else
-			high = middle;
-	}
 	*found = (struct xp_cfi_found){ .row.rule = XP_CFI_NONE };
 	if (!low)
 		return;
