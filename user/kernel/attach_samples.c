@@ -2,7 +2,6 @@
 #include "kernel/attach_samples.h"
 
 #include <bpf/bpf.h>
-#include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
@@ -17,6 +16,7 @@
 
 #include "base/array.h"
 #include "base/util.h"
+#include "target/target.h"
 
 #define NS_PER_S 1000000000u
 #define CPU_CLOCK_MIN_NS (NS_PER_S / XP_SAMPLER_CPU_CLOCK_HZ_MAX)
@@ -218,25 +218,20 @@ int xp_sampler_add_process(struct xp_sampler *sampler, pid_t pid)
 {
 	struct perf_event_attr attr = sampler->attr;
 	size_t before = sampler->count;
-	struct dirent *entry;
-	char path[64];
+	DIR *list = xp_target_list(pid);
 	int err = 0;
-	DIR *dir;
+	pid_t tid;
 
+	if (!list)
+		return -ESRCH;
 	attr.inherit = 1;
 	attr.inherit_thread = !sampler->options.children;
-	snprintf(path, sizeof(path), "/proc/%d/task", pid);
-	dir = opendir(path);
-	if (!dir)
-		return -ESRCH;
-	while (!err && (entry = readdir(dir))) {
-		if (!isdigit((unsigned char)entry->d_name[0]))
-			continue;
-		err = add_event(sampler, &attr, atoi(entry->d_name), -1);
+	while (!err && (tid = xp_target_next(list))) {
+		err = add_event(sampler, &attr, tid, -1);
 		if (err == -ESRCH) /* the thread has ended */
 			err = 0;
 	}
-	closedir(dir);
+	closedir(list);
 	if (err)
 		return err;
 	return sampler->count > before ? 0 : -ESRCH;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "record/family.h"
 
-#include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -10,6 +9,7 @@
 #include "base/util.h"
 #include "record/follow.h"
 #include "record/recording.h"
+#include "target/target.h"
 
 /* Of a forest of processes, the nearest to the roots: their number bounds the time that the count takes. */
 #define MEMBERS_MAX 4096
@@ -26,22 +26,18 @@ struct processes {
 
 static int list_processes(struct processes *processes)
 {
-	DIR *dir = opendir("/proc");
-	struct dirent *entry;
+	DIR *list = xp_target_list(0);
 	int err = 0;
+	pid_t pid;
 
-	if (!dir)
+	if (!list)
 		return -errno;
-	while (!err && (entry = readdir(dir))) {
-		pid_t pid = atoi(entry->d_name);
-
-		if (!isdigit((unsigned char)entry->d_name[0]))
-			continue;
+	while (!err && (pid = xp_target_next(list))) {
 		err = XP_ARRAY_RESERVE(processes->list, processes->room, processes->count + 1);
 		if (!err)
 			processes->list[processes->count++] = (struct process){ pid, xp_target_parent(pid) };
 	}
-	closedir(dir);
+	closedir(list);
 	return err;
 }
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Attaches what belongs to a traced process when it appears or changes. */
-#include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -11,6 +10,7 @@
 #include "base/file_view.h"
 #include "record/follow.h"
 #include "sled/unpatch.h"
+#include "target/target.h"
 #include "trace/process_rings.h"
 
 /* A program that lived no longer was executed before its sleds were patched, or shortly after. */
@@ -358,27 +358,26 @@ static int attach_exec_file(struct xp_recording *recording)
 
 int xp_follow_exec_file(struct xp_recording *recording)
 {
-	struct dirent *entry;
-	DIR *dir;
 	int err = attach_exec_file(recording);
+	DIR *list;
+	pid_t pid;
 
 	if (err)
 		return err;
-	dir = opendir("/proc");
-	if (!dir)
+	list = xp_target_list(0);
+	if (!list)
 		return -errno;
-	while (!err && (entry = readdir(dir))) {
+	while (!err && (pid = xp_target_next(list))) {
 		struct xp_process *process;
 		struct stat st;
 
-		if (!isdigit((unsigned char)entry->d_name[0]) || xp_target_stat_exe(atoi(entry->d_name), &st) ||
-		    !xp_follow_same_file(&st, &recording->plan.exec_file))
+		if (xp_target_stat_exe(pid, &st) || !xp_follow_same_file(&st, &recording->plan.exec_file))
 			continue;
-		err = xp_follow_add(recording, &process, atoi(entry->d_name), xp_clock_now_tsc());
+		err = xp_follow_add(recording, &process, pid, xp_clock_now_tsc());
 		if (err == -ESRCH)
 			err = 0;
 	}
-	closedir(dir);
+	closedir(list);
 	return err;
 }
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "sample/sampled_process.h"
 
-#include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
@@ -235,16 +234,15 @@ static int scan(struct xp_sampled_processes *processes, pid_t pid, bool anew)
 
 static int scan_all(struct xp_sampled_processes *processes, bool anew)
 {
-	DIR *dir = opendir("/proc");
-	struct dirent *entry;
+	DIR *list = xp_target_list(0);
 	int err = 0;
+	pid_t pid;
 
-	if (!dir)
+	if (!list)
 		return -errno;
-	while (!err && (entry = readdir(dir)))
-		if (isdigit((unsigned char)entry->d_name[0]))
-			err = scan(processes, atoi(entry->d_name), anew);
-	closedir(dir);
+	while (!err && (pid = xp_target_next(list)))
+		err = scan(processes, pid, anew);
+	closedir(list);
 	return err;
 }
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "sled/patch_check.h"
 
-#include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
 #include <linux/kcmp.h>
@@ -13,6 +12,7 @@
 #include "kernel/privilege.h"
 #include "target/frozen.h"
 #include "target/status.h"
+#include "target/target.h"
 
 static int check_thread(pid_t pid, pid_t tid, pid_t tracer, char *why, size_t why_size)
 {
@@ -33,43 +33,34 @@ static int check_thread(pid_t pid, pid_t tid, pid_t tracer, char *why, size_t wh
 
 static int check_threads(pid_t pid, pid_t tracer, char *why, size_t why_size)
 {
-	struct dirent *entry;
-	char path[64];
+	DIR *list = xp_target_list(pid);
 	int err = 0;
-	DIR *dir;
+	pid_t tid;
 
-	snprintf(path, sizeof(path), "/proc/%d/task", pid);
-	dir = opendir(path);
-	if (!dir) {
+	if (!list) {
 		snprintf(why, why_size, "process %d has ended", pid);
 		return -ESRCH;
 	}
-	while (!err && (entry = readdir(dir)))
-		if (isdigit((unsigned char)entry->d_name[0]))
-			err = check_thread(pid, atoi(entry->d_name), tracer, why, why_size);
-	closedir(dir);
+	while (!err && (tid = xp_target_next(list)))
+		err = check_thread(pid, tid, tracer, why, why_size);
+	closedir(list);
 	return err;
 }
 
 int xp_patch_check_sharing(pid_t pid, char *why, size_t why_size)
 {
-	DIR *dir = opendir("/proc");
-	struct dirent *entry;
+	DIR *list = xp_target_list(0);
 	int err = 0;
+	pid_t other;
 
-	if (!dir)
+	if (!list)
 		return -errno;
-	while (!err && (entry = readdir(dir))) {
-		pid_t other = atoi(entry->d_name);
-
-		if (!isdigit((unsigned char)entry->d_name[0]) || other == pid)
-			continue;
-		if (syscall(SYS_kcmp, pid, other, KCMP_VM, 0, 0) == 0) {
+	while (!err && (other = xp_target_next(list)))
+		if (other != pid && syscall(SYS_kcmp, pid, other, KCMP_VM, 0, 0) == 0) {
 			snprintf(why, why_size, "process %d shares its memory (vfork)", other);
 			err = -EBUSY;
 		}
-	}
-	closedir(dir);
+	closedir(list);
 	return err;
 }
 

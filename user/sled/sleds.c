@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "sled/sleds.h"
 
-#include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -17,6 +16,7 @@
 #include "sled/sled_lock.h"
 #include "target/chosen_file.h"
 #include "target/memory_window.h"
+#include "target/target.h"
 
 #define BREAKPOINT 0xcc
 /* Scanned in less than 0.1 s, between two interrupt checks. */
@@ -157,21 +157,19 @@ static int judge_process(const struct xp_sled_choice *choice, pid_t pid, uint8_t
 
 static int judge_all_processes(const struct xp_sled_choice *choice, uint8_t *verdicts, pid_t *patched_pid)
 {
-	DIR *dir = opendir("/proc");
-	struct dirent *entry;
+	DIR *list = xp_target_list(0);
 	int err = 0;
+	pid_t pid;
 
-	if (!dir)
+	if (!list)
 		return -errno;
-	while (!err && (entry = readdir(dir))) {
-		if (!isdigit((unsigned char)entry->d_name[0]))
-			continue;
-		err = judge_process(choice, atoi(entry->d_name), verdicts, patched_pid);
+	while (!err && (pid = xp_target_next(list))) {
+		err = judge_process(choice, pid, verdicts, patched_pid);
 		/* It has ended, or is ending and refuses access. */
 		if (err == -ESRCH || err == -EACCES || err == -EPERM || err == -E2BIG)
 			err = 0;
 	}
-	closedir(dir);
+	closedir(list);
 	return err;
 }
 

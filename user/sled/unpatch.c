@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "sled/unpatch.h"
 
-#include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
@@ -280,15 +279,12 @@ static void restore_child(pid_t pid)
 /* Returns how many children it has found, or -ENOMEM. */
 static int restore_children(const ino_t *stubs, size_t count, struct done *done)
 {
-	DIR *dir = opendir("/proc");
-	struct dirent *entry;
+	DIR *list = xp_target_list(0);
 	int found = 0, err = 0;
+	pid_t pid;
 
-	while (dir && !err && (entry = readdir(dir))) {
-		pid_t pid = atoi(entry->d_name);
-
-		if (!isdigit((unsigned char)entry->d_name[0]) || is_in(done->pids, done->count, pid) ||
-		    !xp_unpatch_has_stub(pid, stubs, count))
+	while (list && !err && (pid = xp_target_next(list))) {
+		if (is_in(done->pids, done->count, pid) || !xp_unpatch_has_stub(pid, stubs, count))
 			continue;
 		err = XP_ARRAY_RESERVE(done->pids, done->room, done->count + 1);
 		if (err)
@@ -297,8 +293,8 @@ static int restore_children(const ino_t *stubs, size_t count, struct done *done)
 		found++;
 		restore_child(pid);
 	}
-	if (dir)
-		closedir(dir);
+	if (list)
+		closedir(list);
 	return err ? err : found;
 }
 

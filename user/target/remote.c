@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "target/remote.h"
 
-#include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
@@ -20,6 +19,7 @@
 #include "base/util.h"
 #include "target/remote_thread.h"
 #include "target/status.h"
+#include "target/target.h"
 
 #define LATE_NS (3 * XP_NS_PER_S)
 #define HOLD_NS (10 * XP_NS_PER_S) /* a started program only needs to get the CPU */
@@ -74,24 +74,19 @@ static int seize(struct xp_remote *remote, pid_t tid, char *why, size_t why_size
 /* Seizes the threads that are not seized yet. Returns their number, or -errno. */
 static int seize_new(struct xp_remote *remote, char *why, size_t why_size)
 {
-	struct dirent *entry;
-	char path[64];
+	DIR *list = xp_target_list(remote->pid);
 	int added = 0, err = 0;
-	DIR *dir;
+	pid_t tid;
 
-	snprintf(path, sizeof(path), "/proc/%d/task", remote->pid);
-	dir = opendir(path);
-	if (!dir)
+	if (!list)
 		return errno == ENOENT ? -ESRCH : -errno;
-	while (!err && (entry = readdir(dir))) {
-		pid_t tid = atoi(entry->d_name);
-
-		if (!isdigit((unsigned char)entry->d_name[0]) || is_known(remote, tid))
+	while (!err && (tid = xp_target_next(list))) {
+		if (is_known(remote, tid))
 			continue;
 		err = seize(remote, tid, why, why_size);
 		added++;
 	}
-	closedir(dir);
+	closedir(list);
 	return err ? err : added;
 }
 

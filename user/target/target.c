@@ -151,6 +151,24 @@ void xp_target_thread_name(pid_t pid, pid_t tid, char name[16])
 	read_comm(path, name);
 }
 
+DIR *xp_target_list(pid_t pid)
+{
+	char path[64] = "/proc";
+
+	if (pid)
+		snprintf(path, sizeof(path), "/proc/%d/task", pid);
+	return opendir(path);
+}
+
+pid_t xp_target_next(DIR *list)
+{
+	const struct dirent *entry = readdir(list);
+
+	while (entry && !isdigit((unsigned char)entry->d_name[0]))
+		entry = readdir(list);
+	return entry ? atoi(entry->d_name) : 0;
+}
+
 pid_t xp_target_process(pid_t tid)
 {
 	struct xp_target_status status;

@@ -6,6 +6,7 @@
 #ifndef XPROF_TARGET_TARGET_H
 #define XPROF_TARGET_TARGET_H
 
+#include <dirent.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -27,6 +28,14 @@ struct xp_target_info {
  * - -ETIMEDOUT if its mappings cannot be read in time (memory.h).
  */
 int xp_target_check(pid_t pid, struct xp_target_info *info, char *why, size_t why_size);
+
+/*
+ * Opens the list of all processes (pid 0), or of the threads of a process. Returns NULL with errno set, ENOENT if the
+ * process has ended. The caller closes it by closedir().
+ */
+DIR *xp_target_list(pid_t pid);
+/* The next process or thread of a list; 0: its end. What starts or ends meanwhile may be there or not. */
+pid_t xp_target_next(DIR *list);
 
 /* The process (thread group) of a thread, or 0 if it is unknown. */
 pid_t xp_target_process(pid_t tid);
