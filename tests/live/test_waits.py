@@ -83,9 +83,10 @@ def test_durations(known):
         if truth.name == "taker":  # beside the lock, it dozes
             waits = [w for w in waits if w.state == "lock"]
         elif truth.name != "starved":
-            # Those of other kinds are when the thread is preempted, in its function, too.
-            of_kind = sum(w.period for w in waits if w.state == STATES[truth.name])
+            # On a busy machine, the thread is often preempted, in its function, too.
+            of_kind = sum(w.period for w in waits if w.state in (STATES[truth.name], "preempted"))
             assert of_kind > 0.97 * sum(w.period for w in waits), truth
+            assert any(w.state == STATES[truth.name] for w in waits), truth
         if known.is_whole(truth.tid):
             whole += 1
             off_ns = 1e9 * (thread["blocked_s"] + thread["runnable_s"])
