@@ -249,7 +249,7 @@ run-demo: all $(EXAMPLES)
 
 BENCH_FLAGS = -O2 -g -pthread -fxray-instrument -fxray-instruction-threshold=1000000 -fxray-ignore-loops $(NO_RUNTIME)
 BENCH_PROGRAMS := $(addprefix $(O)/bench/,target target-entry target-runtime target-uftrace many connects empty empty.bpf.o busy \
-		  tick load graded deep pingpong empty_switch.bpf.o)
+		  tick load graded deep pingpong empty_switch.bpf.o large)
 
 $(O)/bench/:
 	$(Q)mkdir -p $@
@@ -294,6 +294,20 @@ $(O)/bench/load: tests/live/programs/load.c | $(O)/bench/
 $(O)/bench/graded: tests/bench/graded.c | $(O)/bench/
 	$(call say,BENCH,$@)
 	$(Q)$(CLANG) $(BENCH_FLAGS) -o $@ $<
+
+# A program of 100 MB in seconds: one object as many times, each with its entry under another name.
+LARGE_PARTS := $(shell seq 72)
+$(O)/bench/large-part.o: tests/bench/large_part.cc | $(O)/bench/
+	$(call say,BENCH,$@)
+	$(Q)$(CLANG) -std=c++17 -O1 -g -c -o $@.groups $< && ld -r --force-group-allocation -o $@ $@.groups && rm $@.groups
+
+$(O)/bench/large: tests/bench/large.c $(O)/bench/large-part.o
+	$(call say,BENCH,$@)
+	$(Q)for i in $(LARGE_PARTS); do \
+		objcopy --redefine-sym part=part$$i --keep-global-symbol=part$$i $(O)/bench/large-part.o $@.part$$i.o || exit; \
+	done
+	$(Q)$(CLANG) $(BENCH_FLAGS) '-DPARTS=$(patsubst %,P(%),$(LARGE_PARTS))' -o $@ $< $(LARGE_PARTS:%=$@.part%.o) -lstdc++
+	$(Q)rm $(LARGE_PARTS:%=$@.part%.o)
 
 $(O)/bench/%.bpf.o: tests/bench/%.bpf.c $(O)/flags | $(O)/bench/
 	$(call say,BENCH,$@)
