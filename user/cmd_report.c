@@ -74,6 +74,12 @@ static const char *only_directory(const struct xp_options *options)
 		   : NULL;
 }
 
+static int say_no_waits(void)
+{
+	xp_error("no waits in this recording; `xprof record --off-cpu` records where threads wait");
+	return -ENODATA;
+}
+
 /* *failed: a part of it could not be read, and the error is printed. */
 static int report(const struct xp_options *options, struct xp_recorded *recorded, bool *failed)
 {
@@ -83,6 +89,8 @@ static int report(const struct xp_options *options, struct xp_recorded *recorded
 		.by_line = options->lines,
 		.no_inlines = options->no_inlines,
 		.instr_map = options->instr_map,
+		.full_names = options->full_names,
+		.only_waits = options->waits,
 	};
 	struct xp_report_tables tables;
 	bool broken;
@@ -101,6 +109,8 @@ static int report(const struct xp_options *options, struct xp_recorded *recorded
 		return 0;
 	err = xp_report_make(&tables, recorded, &how, &broken);
 	*failed |= broken;
+	if (!err && options->waits && !tables.has_waits)
+		err = say_no_waits();
 	if (!err)
 		err = print_report(&tables, recorded, options);
 	xp_report_free(&tables);
@@ -128,6 +138,7 @@ static int show_tree(struct xp_model *model, const struct xp_model_tree *tree, e
 
 static int print_tree(struct xp_model *model, const struct xp_options *options)
 {
+	static const char *const whats[] = { "samples", "calls", "waits" };
 	enum xp_model_group by = options->callers ? XP_MODEL_BY_NONE : XP_MODEL_BY_COMM;
 	struct xp_model_tree tree;
 	int err;
@@ -137,8 +148,7 @@ static int print_tree(struct xp_model *model, const struct xp_options *options)
 	err = options->callers ? xp_model_tree_callers(&tree, model, by, options->callers)
 			       : xp_model_tree_make(&tree, model, by);
 	if (!err && options->callers && tree.count == 1) {
-		xp_error("no %s of a function whose name matches '%s'",
-			 model->kind == XP_MODEL_CALLS ? "calls" : "samples", options->callers);
+		xp_error("no %s of a function whose name matches '%s'", whats[model->kind], options->callers);
 		err = -ENODATA;
 	}
 	if (!err)
@@ -151,7 +161,7 @@ static int print_tree(struct xp_model *model, const struct xp_options *options)
 static int read_tree(struct xp_model_input *input, const struct xp_options *options)
 {
 	bool needs_perf = options->by == XP_BY_OPTION_THREAD || options->by == XP_BY_OPTION_CPU;
-	enum xp_model_kind kind = options->calls ? XP_MODEL_CALLS : XP_MODEL_SAMPLES;
+	enum xp_model_kind kind = options->waits ? XP_MODEL_WAITS : options->calls ? XP_MODEL_CALLS : XP_MODEL_SAMPLES;
 	struct xp_model_source source = xp_model_input_source(input);
 	const struct xp_select all = { 0 };
 	struct xp_model model;
@@ -160,10 +170,12 @@ static int read_tree(struct xp_model_input *input, const struct xp_options *opti
 	source.select = &all;
 	source.instr_map = options->instr_map;
 	source.full_names = options->full_names;
-	if (!needs_perf)
+	if (!needs_perf && !options->waits)
 		source.directory = NULL;
 	err = xp_model_input_read(&model, input, &source, kind, XP_MODEL_KEEP_SUMS);
-	if (!err && !model.sample_count) {
+	if (!err && !model.sample_count && options->waits) {
+		err = say_no_waits();
+	} else if (!err && !model.sample_count) {
 		xp_error("no %s in this recording", options->calls ? "calls" : "samples");
 		err = -ENODATA;
 	} else if (!err && needs_perf && !model.has_threads) {

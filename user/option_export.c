@@ -98,5 +98,17 @@ int xp_option_report_check(const struct xp_options *options)
 		xp_error("calls may move from CPU to CPU: --calls and --by cpu exclude each other");
 		return -EINVAL;
 	}
+	if (options->calls && options->waits) {
+		xp_error("--calls and --off-cpu exclude each other");
+		return -EINVAL;
+	}
+	if (options->waits && (options->lines || options->no_inlines)) {
+		xp_error("--off-cpu shows whole functions: --lines and --no-inlines are for samples");
+		return -EINVAL;
+	}
+	if (options->waits && options->operand_count > 1) {
+		xp_error("--off-cpu is for one recording");
+		return -EINVAL;
+	}
 	return 0;
 }

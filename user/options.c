@@ -103,6 +103,9 @@ const struct xp_option xp_option_table[] = {
 	  "Who calls the functions whose name matches GLOB, as a tree from them to the outermost function." },
 	{ "calls", 0, NULL, NULL, XP_OPTION_FLAG, ON(REPORT), SETS(calls), "What to show",
 	  "With --tree or --callers: the calls that the sleds recorded, with their number and time, not samples." },
+	{ "off-cpu", 0, NULL, NULL, XP_OPTION_FLAG, ON(REPORT), SETS(waits), "What to show",
+	  "Where threads waited, for how long and who woke them, without samples and calls; with --tree or --callers, as a "
+	  "tree. It needs a recording with --off-cpu." },
 	{ "function", 0, "GLOB", NULL, XP_OPTION_PATTERNS, ON(EXPLAIN), SETS(functions), "What to explain",
 	  "Calls of functions whose names match GLOB, or waits with such a function in their stack. May be repeated. "
 	  "Default: the function whose slowest call exceeds its median most." },

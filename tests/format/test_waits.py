@@ -91,6 +91,87 @@ def test_what_has_no_waits(xprof, tmp_path):
         assert refused.returncode == 2 and "--off-cpu" in refused.stderr
 
 
+ACCOUNTS = {"seen": 12, "written": 4, "filtered": {"shorter": 5, "not_chosen": 3}, "lost": 0, "missed": 0, "thread_count": 2,
+            "running_s": 0.5, "runnable_s": 0.013, "blocked_s": 0.02,
+            "threads": [{"pid": SERVER, "tid": SERVER, "name": "server", "running_s": 0.25, "runnable_s": 0.003, "blocked_s": 0.009},
+                        {"pid": SERVER, "tid": HOLDER, "name": "holder", "running_s": 0.25, "runnable_s": 0.01, "blocked_s": 0.011}]}
+
+
+def reported(xprof, *args):
+    done = xprof("report", *args)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_report(xprof, tmp_path):
+    """Beside the samples: how threads spent their time, and where they waited, each wait times its weight."""
+    directory = made(tmp_path / "recording", LINES, waits=ACCOUNTS)
+    (process,) = json.loads(reported(xprof, "--json", directory))["groups"]
+    assert process["waits"]["account"] == {"threads": 2, "running_ns": 500 * MS, "runnable_ns": 13 * MS, "blocked_ns": 20 * MS}
+    assert (process["waits"]["recorded"], process["waits"]["count"]) == (4, 7)
+    assert (process["waits"]["total_ns"], process["waits"]["runnable_ns"]) == (WHOLE, MS + 7 * MS + 4 * MS // 2)
+    lock, of_many, preempted = process["waits"]["places"]
+    assert lock == {
+        "state": "lock", "count": 2, "total_ns": 9 * MS, "runnable_ns": MS, "max_ns": 5 * MS, "longest_start_ns": 15 * MS,
+        "wakers": 1, "waker": {"tid": HOLDER, "name": "holder", "in_softirq": False, "ns": 9 * MS}, "by_interrupt": False,
+        "is_over": True, "stack": ["app+0x11", "app+0x200"]}
+    assert (of_many["count"], of_many["total_ns"], of_many["runnable_ns"], of_many["max_ns"]) == (4, 8 * MS, 2 * MS, 2 * MS)
+    assert (preempted["state"], preempted["total_ns"], preempted["waker"]) == ("preempted", 7 * MS, None)
+    text = reported(xprof, directory)
+    assert "not in the tables of waits: 5 shorter than the minimum\n" in text
+    assert "2 threads: 500 ms on a CPU, 13.0 ms runnable, 20.0 ms blocked\n" in text
+    assert "7 waits, 24.0 ms together; 4 of them were recorded and stand for all\n" in text
+    assert re.search(r"^ +2 +9.00 ms +37.50% +1.00 ms +5.00 ms  lock +holder \(8\) +app\+0x11 < app\+0x200$", text, re.M)
+
+
+def test_report_of_groups(xprof, tmp_path):
+    directory = made(tmp_path / "recording", LINES, waits=ACCOUNTS)
+    threads = json.loads(reported(xprof, "--json", "--off-cpu", "--by=thread", directory))
+    assert {group["tid"]: group["waits"]["total_ns"] for group in threads["groups"]} == {SERVER: 9 * MS, HOLDER: 15 * MS}
+    assert {group["tid"]: group["waits"]["account"]["blocked_ns"] for group in threads["groups"]} == {SERVER: 9 * MS, HOLDER: 11 * MS}
+    assert threads["all"]["waits"]["total_ns"] == WHOLE and threads["all"]["waits"]["account"]["running_ns"] == 500 * MS
+    assert all("samples" not in group for group in threads["groups"])
+    cpus = json.loads(reported(xprof, "--json", "--off-cpu", "--by=cpu", directory))
+    assert {group["name"]: group["waits"]["total_ns"] for group in cpus["groups"]} == {"cpu 0": 4 * MS, "cpu 1": 20 * MS}
+    text = reported(xprof, "--by=thread", directory)
+    assert re.search(r"^ +1 +100.00% +3.00 ms +9.00 ms  server \(7\)$", text, re.M)
+    assert re.search(r"^ +0 +0.00% +10.0 ms +11.0 ms  holder \(8\)$", text, re.M)
+
+
+def test_report_without_accounts(xprof, directory):
+    """Of a manifest that is lost, or of a wait that nothing else is known of, the records tell."""
+    (directory / "manifest.json").unlink()
+    assert "waits: 10.0 ms runnable, 14.0 ms blocked\n" in reported(xprof, directory)
+
+
+def test_report_of_a_thread_that_only_waits(xprof, tmp_path):
+    directory = made(tmp_path / "recording", LINES[:2] + LINES[4:5], waits={})
+    (directory / "server.7.prof").write_bytes(hand_made.profile([], ""))
+    assert "1 wait, 4.00 ms together\n" in reported(xprof, directory)
+
+
+def test_tree(xprof, directory):
+    """In times, with the number of waits; from the outermost function, and from a function to its callers."""
+    tree = reported(xprof, "--off-cpu", "--tree", directory)
+    assert tree.startswith("  Total     Self         Waits      Time  Function\n100.00%    0.00%             0   24.0 ms  server\n")
+    assert re.search(r"^ 37.50%   37.50%             2   9.00 ms .* app\+0x11$", tree, re.M)
+    found = json.loads(reported(xprof, "--off-cpu", "--callers=app+0x11", "--json", directory))
+    assert (found["of"], found["whole_ns"], found["nodes"][1]["total_ns"]) == ("waits", WHOLE, 9 * MS)
+
+
+def test_report_that_has_no_waits(xprof, tmp_path):
+    directory = made(tmp_path / "recording", LINES[:4])
+    for args in (["--off-cpu"], ["--off-cpu", "--tree"]):
+        refused = xprof("report", *args, directory)
+        assert refused.returncode == 1 and "`xprof record --off-cpu`" in refused.stderr
+    assert "together" not in reported(xprof, directory)
+    for other in "--calls", "--lines", "--no-inlines", directory:
+        refused = xprof("report", "--off-cpu", directory, other)
+        assert refused.returncode == 2 and ("--off-cpu" in refused.stderr or other == "--calls"), refused.stderr
+    refused = xprof("report", "--off-cpu", "--calls", "--tree", directory)
+    assert refused.returncode == 2 and "--calls and --off-cpu exclude each other" in refused.stderr
+
+
 def views(xprof, directory, *args):
     """{kind: the data of the view} of the HTML page."""
     done = xprof("export", "--html", "-o", "-", *args, directory)

@@ -156,26 +156,3 @@ void xp_story_look_at_waker(struct xp_story_waker *waker, const struct xp_thread
 		}
 	}
 }
-
-static size_t frames_of(const struct xp_model *model, uint32_t stack, bool of_kernel, const char **names, size_t max)
-{
-	size_t count = 0;
-
-	for (uint32_t s = stack; s; s = model->stacks[s].callers) {
-		const struct xp_model_location *location = &model->locations[model->stacks[s].location];
-
-		if ((model->objects[location->object].kind == XP_CODE_KERNEL) != of_kernel)
-			continue;
-		for (uint32_t i = 0; i < location->frame_count; i++, count++)
-			if (count < max)
-				names[count] = model->functions[model->frames[location->first_frame + i].function].name;
-	}
-	return count;
-}
-
-size_t xp_story_frames(const struct xp_model *model, uint32_t stack, const char **names, size_t max)
-{
-	size_t count = frames_of(model, stack, false, names, max);
-
-	return count ? count : frames_of(model, stack, true, names, max);
-}

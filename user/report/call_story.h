@@ -66,10 +66,4 @@ void xp_story_make(struct xp_story *story, const struct xp_thread_times *times, 
 void xp_story_look_at_waker(struct xp_story_waker *waker, const struct xp_thread_times *times,
 			    const struct xp_timed_wait *wait);
 
-/*
- * The names of the functions of a stack, the innermost first: those of the program, or of the kernel if it has no
- * others. Returns how many there are, of which at most max are in names[].
- */
-size_t xp_story_frames(const struct xp_model *model, uint32_t stack, const char **names, size_t max);
-
 #endif

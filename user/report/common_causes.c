@@ -11,6 +11,7 @@
 #include "base/text.h"
 #include "base/util.h"
 #include "report/model_tree.h"
+#include "report/stack_shapes.h"
 
 #define PLACE_FRAMES_MAX 5
 #define PLACE_NAME_BYTES 80
@@ -32,7 +33,7 @@ const char *xp_common_kind_name(enum xp_common_kind kind)
 const char *xp_story_place(char to[XP_PLACE_BYTES], const struct xp_model *model, uint32_t stack, const char *function)
 {
 	const char *names[PLACE_FRAMES_MAX];
-	size_t count = XP_MIN(xp_story_frames(model, stack, names, PLACE_FRAMES_MAX), (size_t)PLACE_FRAMES_MAX);
+	size_t count = XP_MIN(xp_stack_frames(model, stack, names, PLACE_FRAMES_MAX), (size_t)PLACE_FRAMES_MAX);
 	size_t used = 0;
 
 	to[0] = 0;

@@ -6,6 +6,7 @@
 #include <jansson.h>
 
 #include "base/util.h"
+#include "report/stack_shapes.h"
 
 #define FRAMES_MAX 256
 
@@ -29,7 +30,7 @@ static json_t *append(json_t *list, json_t *value)
 static json_t *stack_value(const struct xp_model *model, uint32_t stack)
 {
 	const char *names[FRAMES_MAX];
-	size_t count = XP_MIN(xp_story_frames(model, stack, names, FRAMES_MAX), (size_t)FRAMES_MAX);
+	size_t count = XP_MIN(xp_stack_frames(model, stack, names, FRAMES_MAX), (size_t)FRAMES_MAX);
 	json_t *list = json_array();
 
 	for (size_t i = 0; i < count && list; i++)

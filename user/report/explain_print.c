@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "base/util.h"
 #include "report/print_text.h"
+#include "report/stack_shapes.h"
 
 #define FRAMES_SHOWN 12
 #define FUNCTIONS_SHOWN 5
@@ -89,7 +90,7 @@ static void print_stack(const struct page *page, int indent, uint32_t stack, con
 	const struct xp_model *model = &page->explanation->times.model;
 	struct wrapped list = { .page = page, .indent = indent };
 	const char *names[FRAMES_SHOWN];
-	size_t count = xp_story_frames(model, stack, names, FRAMES_SHOWN);
+	size_t count = xp_stack_frames(model, stack, names, FRAMES_SHOWN);
 	bool ends = false;
 
 	for (size_t i = 0; i < XP_MIN(count, (size_t)FRAMES_SHOWN) && !ends; i++) {

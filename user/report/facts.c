@@ -171,6 +171,49 @@ const struct xp_facts_summary *xp_facts_summary(const struct xp_facts *facts)
 	return &facts->summary;
 }
 
+static uint64_t ns_of(const json_t *object, const char *key)
+{
+	double seconds = json_number_value(json_object_get(object, key));
+
+	return (uint64_t)(XP_MIN(XP_MAX(seconds, 0.0), 1e9) * 1e9);
+}
+
+bool xp_facts_waits(const struct xp_facts *facts, struct xp_facts_waits *waits)
+{
+	const json_t *from = json_object_get(facts->manifest, "waits");
+	const json_t *filtered = json_object_get(from, "filtered");
+
+	*waits = (struct xp_facts_waits){
+		.seen = number_of(from, "seen"),
+		.written = number_of(from, "written"),
+		.shorter = number_of(filtered, "shorter"),
+		.not_chosen = number_of(filtered, "not_chosen"),
+		.lost = number_of(from, "lost"),
+		.missed = number_of(from, "missed"),
+		.threads = number_of(from, "thread_count"),
+		.running_ns = ns_of(from, "running_s"),
+		.runnable_ns = ns_of(from, "runnable_s"),
+		.blocked_ns = ns_of(from, "blocked_s"),
+	};
+	return json_is_object(from);
+}
+
+bool xp_facts_account(const struct xp_facts *facts, size_t index, struct xp_facts_account *account)
+{
+	const json_t *threads = json_object_get(json_object_get(facts->manifest, "waits"), "threads");
+	const json_t *from = json_array_get(threads, index);
+
+	*account = (struct xp_facts_account){
+		.pid = number_of(from, "pid"),
+		.tid = number_of(from, "tid"),
+		.name = text_of(from, "name"),
+		.running_ns = ns_of(from, "running_s"),
+		.runnable_ns = ns_of(from, "runnable_s"),
+		.blocked_ns = ns_of(from, "blocked_s"),
+	};
+	return index < json_array_size(threads);
+}
+
 char *xp_facts_comment(const struct xp_facts *facts)
 {
 	const json_t *command = json_object_get(facts->manifest, "command");
@@ -238,6 +281,16 @@ uint32_t xp_facts_image(const struct xp_facts *facts, uint64_t pid, const char *
 		found = first;
 	*name = found ? text_of(found->entry, "comm") : NULL;
 	return found ? (uint32_t)XP_MIN(found->image, (uint64_t)UINT32_MAX) : 0;
+}
+
+uint32_t xp_facts_only_image(const struct xp_facts *facts, uint64_t pid)
+{
+	const struct image *first = first_image(facts, pid);
+
+	for (const struct image *at = first; at; at = next_image(facts, at))
+		if (at->image != first->image)
+			return 0;
+	return first ? (uint32_t)XP_MIN(first->image, (uint64_t)UINT32_MAX) : 0;
 }
 
 static const char *text_of_image(const struct xp_facts *facts, uint64_t pid, uint64_t image, const char *key)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "report/groups.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -89,6 +90,22 @@ static int find_table(struct xp_report_groups *groups, uint64_t key, const struc
 	return err || xp_u64_map_add(&groups->by_key, key, (uint32_t)*found) ? err : -ENOMEM;
 }
 
+static uint64_t process_key(uint64_t pid, uint64_t image)
+{
+	return image << 22 | (pid & ID_MASK);
+}
+
+/* A process may have several logs: the one beside the profile counts. */
+static int know_process(struct xp_report_groups *groups, size_t index)
+{
+	const struct xp_recorded_process *process = &groups->recorded->processes[index];
+	uint32_t *known = xp_u64_map_add(&groups->by_key, process_key(process->pid, process->image), (uint32_t)index);
+
+	if (known && process->profile)
+		*known = (uint32_t)index;
+	return known ? 0 : -ENOMEM;
+}
+
 static int add_processes(struct xp_report_groups *groups)
 {
 	int err = 0;
@@ -102,7 +119,7 @@ static int add_processes(struct xp_report_groups *groups)
 			.stacks = process->stacks,
 		};
 
-		err = add_table(groups, &table);
+		err = add_table(groups, &table) ?: know_process(groups, i);
 	}
 	return err;
 }
@@ -153,6 +170,36 @@ int xp_report_groups_process(struct xp_report_groups *groups, size_t process, si
 	else
 		new.name = xp_symbolizer_text(symbolizer, "all");
 	return find_table(groups, (uintptr_t) new.name, &new, table);
+}
+
+int xp_report_groups_model(struct xp_report_groups *groups, const struct xp_model_process *process, uint64_t tid,
+			   const char *thread, size_t *table)
+{
+	struct xp_symbolizer *symbolizer = groups->tables->symbolizer;
+	struct xp_report_table new = { 0 };
+	char label[XP_MODEL_LABEL_BYTES];
+	uint64_t key;
+
+	switch (groups->tables->by) {
+	case XP_MODEL_BY_THREAD:
+		return xp_report_groups_thread(groups, process, tid, thread, table);
+	case XP_MODEL_BY_PROCESS:
+		new.pid = process->pid;
+		new.image = process->image;
+		new.name =
+		    xp_symbolizer_text(symbolizer, xp_model_label(label, sizeof(label), process->name, process->pid));
+		break;
+	case XP_MODEL_BY_COMM:
+		new.name = process->name;
+		break;
+	case XP_MODEL_BY_CGROUP:
+		new.name = process->cgroup ? process->cgroup : xp_symbolizer_text(symbolizer, XP_MODEL_NO_CGROUP);
+		break;
+	default:
+		new.name = xp_symbolizer_text(symbolizer, "all");
+	}
+	key = new.image ? process_key(new.pid, new.image) : (uintptr_t) new.name;
+	return find_table(groups, key, &new, table);
 }
 
 /* A thread that runs another program is another one. The kernel's ids have at most 22 bits. */

@@ -56,6 +56,11 @@ int xp_report_groups_thread(struct xp_report_groups *groups, const struct xp_mod
 /* XP_MODEL_CPU_UNKNOWN is one, too. */
 int xp_report_groups_cpu(struct xp_report_groups *groups, uint32_t cpu, size_t *table);
 
+/* That of a thread of a model of this recording, unless CPUs are told apart. Texts: from the symbolizer of the tables.
+ */
+int xp_report_groups_model(struct xp_report_groups *groups, const struct xp_model_process *process, uint64_t tid,
+			   const char *thread, size_t *table);
+
 /* That table, and the table of all, if it is made. Valid until the next table is added. Returns their number. */
 size_t xp_report_groups_places(struct xp_report_groups *groups, size_t table, struct xp_report_place places[2]);
 

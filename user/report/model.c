@@ -248,14 +248,27 @@ int xp_model_call(struct xp_model *model, uint32_t location, uint64_t cycles)
 
 /* ---- the model ---- */
 
-int xp_model_init_detail(struct xp_model *model, enum xp_model_kind kind, enum xp_name_detail detail)
+int xp_model_init_beside(struct xp_model *model, enum xp_model_kind kind, struct xp_symbolizer *symbolizer)
 {
 	uint32_t empty;
 
-	*model = (struct xp_model){ .kind = kind, .durations_memory.max = XP_DURATIONS_BYTES_MAX };
-	if (xp_symbolizer_new(&model->symbolizer, detail))
-		return -ENOMEM;
+	*model = (struct xp_model){
+		.kind = kind,
+		.durations_memory.max = XP_DURATIONS_BYTES_MAX,
+		.symbolizer = symbolizer,
+	};
 	return xp_model_stack(model, XP_MODEL_NONE, XP_MODEL_NONE, &empty);
+}
+
+int xp_model_init_detail(struct xp_model *model, enum xp_model_kind kind, enum xp_name_detail detail)
+{
+	struct xp_symbolizer *symbolizer;
+
+	if (xp_symbolizer_new(&symbolizer, detail)) {
+		*model = (struct xp_model){ .kind = kind };
+		return -ENOMEM;
+	}
+	return xp_model_init_beside(model, kind, symbolizer);
 }
 
 int xp_model_init(struct xp_model *model, enum xp_model_kind kind)

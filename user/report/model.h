@@ -171,6 +171,11 @@ struct xp_model {
 int xp_model_init(struct xp_model *model, enum xp_model_kind kind);
 /* The same for names of this detail, instead of all: source lines take the most time to find. */
 int xp_model_init_detail(struct xp_model *model, enum xp_model_kind kind, enum xp_name_detail detail);
+/*
+ * The same with the symbolizer of another model, which outlives this one: each binary is read once for both. Take it
+ * out (symbolizer = NULL) before xp_model_free().
+ */
+int xp_model_init_beside(struct xp_model *model, enum xp_model_kind kind, struct xp_symbolizer *symbolizer);
 void xp_model_free(struct xp_model *model);
 
 /* The only copy of this text, cleaned, which lives as long as the model. NULL: out of memory. */

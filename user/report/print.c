@@ -8,6 +8,7 @@
 #include "elf/demangle.h"
 #include "report/print_machine.h"
 #include "report/print_text.h"
+#include "report/print_waits.h"
 
 #define NAME_COLUMNS_MIN 20
 #define NAME_COLUMNS_MAX 60 /* without a terminal; after a longer name, the object is out of its column */
@@ -180,6 +181,7 @@ static void print_title(const struct page *page)
 	fputc('\n', page->out);
 	if (table->has_samples && table->stacks)
 		xp_put_line(page->out, "%s", table->stacks);
+	xp_report_print_account(page->out, table);
 }
 
 /* The most telling ones that fit into these columns. */
@@ -232,7 +234,8 @@ static void choose_widths(struct page *page, size_t rows)
 	page->name_columns = XP_MIN(longest, XP_MAX(limit, NAME_COLUMNS_MIN));
 }
 
-static void print_table(FILE *out, struct xp_report_table *table, const struct xp_report_style *style)
+static void print_table(FILE *out, const struct xp_report_tables *tables, struct xp_report_table *table,
+			const struct xp_report_style *style)
 {
 	size_t rows = (size_t)XP_MIN((uint64_t)table->row_count, style->limit);
 	struct page page = { .out = out, .style = style, .table = table };
@@ -246,6 +249,7 @@ static void print_table(FILE *out, struct xp_report_table *table, const struct x
 		print_row(&page, &table->rows[i]);
 	if (rows < table->row_count)
 		xp_put_line(out, "... and %zu more", table->row_count - rows);
+	xp_report_print_waits(out, tables, table, style);
 }
 
 /* ---- all groups ---- */
@@ -255,18 +259,43 @@ static const char *const group_titles[XP_MODEL_GROUPS] = {
 	[XP_MODEL_BY_CPU] = "CPU",	   [XP_MODEL_BY_NONE] = "Recording", [XP_MODEL_BY_CGROUP] = "Control group",
 };
 
+/* With nothing else. */
+static bool is_of_waits(const struct xp_report_tables *tables)
+{
+	return tables->has_waits && !tables->all.has_samples && !tables->all.has_calls;
+}
+
+/* Of the account of all switches, or else of the recorded waits. */
+static void print_waiting(FILE *out, const struct xp_report_table *table)
+{
+	const struct xp_report_account *account = &table->account;
+	uint64_t runnable_ns = account->threads ? account->runnable_ns : table->waits.runnable_ns;
+	uint64_t blocked_ns = account->threads ? account->blocked_ns : table->waits.total_ns - table->waits.runnable_ns;
+	char runnable[32] = "", blocked[32] = "";
+
+	if (xp_report_has_waits(table)) {
+		xp_format_short(runnable, sizeof(runnable), (double)runnable_ns / 1e9);
+		xp_format_short(blocked, sizeof(blocked), (double)blocked_ns / 1e9);
+	}
+	xp_put(out, "%*s  %*s  ", SHORT_COLUMNS, runnable, SHORT_COLUMNS, blocked);
+}
+
 static void print_overview_row(FILE *out, const struct xp_report_tables *tables, size_t index,
 			       const struct xp_report_style *style)
 {
 	const struct xp_report_table *table = &tables->tables[index];
 
-	xp_put(out, "%9" PRIu64 "  ", table->samples);
-	xp_put_share(out, style->colour, xp_percent(table->samples, tables->all.samples));
-	xp_put(out, "  ");
+	if (!is_of_waits(tables)) {
+		xp_put(out, "%9" PRIu64 "  ", table->samples);
+		xp_put_share(out, style->colour, xp_percent(table->samples, tables->all.samples));
+		xp_put(out, "  ");
+	}
 	if (table->has_calls)
 		xp_put(out, "%12" PRIu64 "  ", table->calls);
 	else if (tables->all.has_calls)
 		xp_put(out, "%12s  ", "");
+	if (tables->has_waits)
+		print_waiting(out, table);
 	xp_put_line(out, "%s", table->name);
 }
 
@@ -275,9 +304,12 @@ static void print_overview(FILE *out, const struct xp_report_tables *tables, con
 	size_t rows = (size_t)XP_MIN((uint64_t)tables->count, style->limit);
 
 	xp_colour_start(out, style->colour, XP_COLOUR_BOLD);
-	xp_put(out, "%9s  %7s  ", "Samples", "Share");
+	if (!is_of_waits(tables))
+		xp_put(out, "%9s  %7s  ", "Samples", "Share");
 	if (tables->all.has_calls)
 		xp_put(out, "%12s  ", "Calls");
+	if (tables->has_waits)
+		xp_put(out, "%*s  %*s  ", SHORT_COLUMNS, "Runnable", SHORT_COLUMNS, "Blocked");
 	xp_put(out, "%s", group_titles[tables->by]);
 	xp_colour_end(out, style->colour, XP_COLOUR_BOLD);
 	fputc('\n', out);
@@ -302,12 +334,12 @@ static void print_groups(FILE *out, struct xp_report_tables *tables, const struc
 	for (size_t i = 0; i < tables->count; i++) {
 		struct xp_report_table *table = &tables->tables[i];
 
-		if (!table->has_samples && !table->has_calls)
+		if (!table->has_samples && !table->has_calls && !xp_report_has_waits(table))
 			continue; /* nothing of it was readable, which has been reported */
 		if (shown++ == style->limit)
 			break;
 		begin_part(out, begun);
-		print_table(out, table, style);
+		print_table(out, tables, table, style);
 	}
 }
 
@@ -318,13 +350,14 @@ void xp_report_print(FILE *out, struct xp_report_tables *tables, const struct xp
 
 	for (size_t i = 0; i < recorded->heading_count; i++)
 		xp_put_line(out, "%s", recorded->headings[i]);
+	xp_report_print_waits_left_out(out, tables);
 	if (xp_report_is_machine(tables)) {
 		begin_part(out, &begun);
 		xp_report_print_machine(out, tables, style);
 	}
-	if (xp_report_is_machine(tables) && tables->count > 1) {
+	if (tables->count > 1 && (xp_report_is_machine(tables) || is_of_waits(tables))) {
 		begin_part(out, &begun);
-		print_table(out, &tables->all, style);
+		print_table(out, tables, &tables->all, style);
 	}
 	if (tables->count > 1) {
 		begin_part(out, &begun);

@@ -15,6 +15,7 @@
 #include "report/groups.h"
 #include "report/log_rows.h"
 #include "report/model_samples.h"
+#include "report/report_waits.h"
 #include "report/rows.h"
 
 /* What a process of the model is counted in the machine as. */
@@ -125,6 +126,22 @@ static int read_samples(struct making *making)
 		xp_warn("%" PRIu64 " samples are missing: the recording has too many different stacks",
 			making->model.dropped);
 	return err ? err : check_perf(making);
+}
+
+/* Those of one recording. Several together have no common time. */
+static int read_waits(struct making *making)
+{
+	const struct xp_select all = { 0 };
+	const struct xp_model_source source = {
+		.recorded = making->recorded,
+		.directory = making->options->directory,
+		.facts = making->groups.fact_count ? making->groups.facts[0].facts : making->nothing,
+		.select = &all,
+		.places = &making->places,
+		.full_names = making->options->full_names,
+	};
+
+	return source.directory ? xp_report_waits_read(&making->groups, &source, &making->broken) : 0;
 }
 
 /* ---- step 2: samples to rows ---- */
@@ -288,6 +305,8 @@ static int compare_tables(const void *a, const void *b)
 		return x->samples > y->samples ? -1 : 1;
 	if (x->calls != y->calls)
 		return x->calls > y->calls ? -1 : 1;
+	if (x->waits.total_ns != y->waits.total_ns)
+		return x->waits.total_ns > y->waits.total_ns ? -1 : 1;
 	return strcmp(x->name, y->name);
 }
 
@@ -311,11 +330,10 @@ static int make(struct making *making)
 		err = xp_code_places_read(&making->places, making->recorded, making->model.symbolizer, &making->broken);
 	if (err)
 		return err;
+	if (making->options->only_waits)
+		return read_waits(making);
 	check_instr_map(making);
-	err = read_logs(making);
-	if (!err)
-		err = read_samples(making);
-	return err ? err : count_all(making);
+	return read_logs(making) ?: read_samples(making) ?: count_all(making) ?: read_waits(making);
 }
 
 static void making_free(struct making *making)
@@ -359,6 +377,7 @@ static void table_free(struct xp_report_table *table, struct xp_durations_memory
 	for (size_t i = 0; i < table->row_count; i++)
 		xp_durations_free(&table->rows[i].durations, memory);
 	free(table->rows);
+	xp_wait_table_free(&table->waits);
 }
 
 void xp_report_free(struct xp_report_tables *tables)
@@ -368,6 +387,7 @@ void xp_report_free(struct xp_report_tables *tables)
 	table_free(&tables->all, &tables->memory);
 	free(tables->tables);
 	xp_report_machine_free(&tables->machine);
+	xp_wait_places_free(&tables->waits);
 	xp_symbolizer_free(tables->symbolizer);
 	memset(tables, 0, sizeof(*tables));
 }

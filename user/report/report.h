@@ -17,10 +17,12 @@
 #include <stdint.h>
 
 #include "report/durations.h"
+#include "report/facts.h"
 #include "report/machine.h"
 #include "report/model_tree.h"
 #include "report/recorded.h"
 #include "report/symbolize.h"
+#include "report/wait_table.h"
 
 struct xp_report_options {
 	enum xp_model_group by;
@@ -28,6 +30,8 @@ struct xp_report_options {
 	bool by_line;	       /* one row per source line; without calls, unless there are only calls */
 	bool no_inlines;       /* count inlined code for the function that contains it */
 	const char *instr_map; /* file with the functions of every log, see objects.h; NULL: none */
+	bool full_names;       /* of functions in stacks of waits */
+	bool only_waits;       /* nothing of samples and calls */
 };
 
 struct xp_report_row {
@@ -46,6 +50,12 @@ struct xp_report_row {
 	uint64_t seen;				       /* private: the last stack that was added to cum */
 };
 
+/* How threads spent their time, as the kernel reported all switches (--off-cpu). */
+struct xp_report_account {
+	uint64_t threads; /* 0: unknown */
+	uint64_t running_ns, runnable_ns, blocked_ns;
+};
+
 struct xp_report_table {
 	const char *name; /* clean: "COMM (PID)", "cpu 0" and so on */
 	uint64_t pid;	  /* of a process or a thread; 0: unknown, or another group */
@@ -62,6 +72,8 @@ struct xp_report_table {
 	uint64_t open; /* calls that had not returned at the end */
 	struct xp_report_row *rows;
 	size_t row_count;
+	struct xp_report_account account;
+	struct xp_wait_table waits; /* of its threads; their stacks are in tables->waits */
 };
 
 enum xp_report_sort { XP_REPORT_FLAT, XP_REPORT_CUM, XP_REPORT_TIME };
@@ -74,6 +86,9 @@ struct xp_report_tables {
 	struct xp_report_table all; /* of all groups together; without rows if there is only one */
 	struct xp_report_machine machine;
 	struct xp_durations_memory memory; /* of all rows' durations */
+	struct xp_facts_waits wait_facts;
+	bool has_waits; /* the recording has some, or says that there were none */
+	struct xp_wait_places waits;
 };
 
 #define XP_REPORT_NEEDS_PERF                                                                                           \
@@ -88,6 +103,12 @@ struct xp_report_tables {
 int xp_report_make(struct xp_report_tables *tables, const struct xp_recorded *recorded,
 		   const struct xp_report_options *options, bool *broken);
 void xp_report_free(struct xp_report_tables *tables);
+
+/* Whether anything is known of waits in it. */
+static inline bool xp_report_has_waits(const struct xp_report_table *table)
+{
+	return table->account.threads || table->waits.recorded;
+}
 
 /* Sorts the rows: most samples first; by time of calls with XP_REPORT_TIME, or if there are no samples. */
 void xp_report_sort(struct xp_report_table *table, enum xp_report_sort sort);

@@ -5,6 +5,9 @@
 
 #include "base/util.h"
 #include "report/json_data.h"
+#include "report/stack_shapes.h"
+
+#define WAIT_FRAMES_MAX 1024
 
 static const char *const groups[XP_MODEL_GROUPS] = {
 	[XP_MODEL_BY_PROCESS] = "process", [XP_MODEL_BY_THREAD] = "thread", [XP_MODEL_BY_COMM] = "comm",
@@ -135,7 +138,69 @@ static void put_row(FILE *out, const struct xp_report_table *table, const struct
 	fputc('}', out);
 }
 
-static void put_table(FILE *out, const struct xp_report_table *table)
+static void put_waker(FILE *out, const struct xp_wait_row *row)
+{
+	const struct xp_wait_waker *waker = &row->waker;
+
+	fprintf(out, "\"wakers\":%" PRIu64 ",\"waker\":", row->wakers);
+	if (waker->tid) {
+		fputs("{", out);
+		put_number(out, "tid", waker->tid);
+		put_text(out, "name", waker->name);
+		fprintf(out, "\"in_softirq\":%s,\"ns\":%" PRIu64 "},",
+			waker->flags & XP_WAIT_SOFTIRQ ? "true" : "false", row->waker_ns);
+	} else {
+		fputs("null,", out);
+	}
+	fprintf(out, "\"by_interrupt\":%s,\"is_over\":%s,", waker->flags & XP_WAIT_HARDIRQ ? "true" : "false",
+		waker->flags & XP_WAIT_LAST ? "false" : "true");
+}
+
+static void put_wait(FILE *out, const struct xp_model *model, const struct xp_wait_row *row)
+{
+	const char *names[WAIT_FRAMES_MAX];
+	size_t count = xp_stack_frames(model, row->stack, names, WAIT_FRAMES_MAX);
+
+	fputc('{', out);
+	put_text(out, "state", xp_wait_state_text(row->state));
+	fprintf(out, "\"count\":%.0f,", row->count);
+	put_number(out, "total_ns", row->total_ns);
+	put_number(out, "runnable_ns", row->runnable_ns);
+	put_number(out, "max_ns", row->longest_ns);
+	put_number(out, "longest_start_ns", row->longest_at_ns);
+	put_waker(out, row);
+	fputs("\"stack\":[", out);
+	for (size_t i = 0; i < XP_MIN(count, (size_t)WAIT_FRAMES_MAX); i++) {
+		fputs(i ? "," : "", out);
+		xp_json_text(out, names[i]);
+	}
+	fputs("]}", out);
+}
+
+static void put_waits(FILE *out, const struct xp_model *model, const struct xp_report_table *table)
+{
+	const struct xp_report_account *account = &table->account;
+	const struct xp_wait_table *waits = &table->waits;
+
+	fputs("\"waits\":{", out);
+	if (account->threads)
+		fprintf(out,
+			"\"account\":{\"threads\":%" PRIu64 ",\"running_ns\":%" PRIu64 ",\"runnable_ns\":%" PRIu64
+			",\"blocked_ns\":%" PRIu64 "},",
+			account->threads, account->running_ns, account->runnable_ns, account->blocked_ns);
+	put_number(out, "recorded", waits->recorded);
+	fprintf(out, "\"count\":%.0f,", waits->count);
+	put_number(out, "total_ns", waits->total_ns);
+	put_number(out, "runnable_ns", waits->runnable_ns);
+	fputs("\"places\":[", out);
+	for (size_t i = 0; i < waits->row_count; i++) {
+		fputs(i ? ",\n    " : "\n    ", out);
+		put_wait(out, model, &waits->rows[i]);
+	}
+	fputs("]},", out);
+}
+
+static void put_table(FILE *out, const struct xp_model *stacks, const struct xp_report_table *table)
 {
 	fputc('{', out);
 	put_text(out, "name", table->name);
@@ -155,6 +220,8 @@ static void put_table(FILE *out, const struct xp_report_table *table)
 		put_number(out, "calls", table->calls);
 		put_number(out, "open_calls", table->open);
 	}
+	if (xp_report_has_waits(table))
+		put_waits(out, stacks, table);
 	fputs("\"functions\":[", out);
 	for (size_t i = 0; i < table->row_count; i++) {
 		fputs(i ? ",\n    " : "\n    ", out);
@@ -177,15 +244,16 @@ void xp_report_json(FILE *out, const struct xp_report_tables *tables, const stru
 		put_machine(out, &tables->machine);
 	if (tables->count > 1) {
 		fputs("\"all\":", out);
-		put_table(out, &tables->all);
+		put_table(out, &tables->waits.model, &tables->all);
 		fputs(",\n", out);
 	}
 	fputs("\"groups\":[", out);
 	for (size_t i = 0; i < tables->count; i++) {
-		if (!tables->tables[i].has_samples && !tables->tables[i].has_calls)
+		if (!tables->tables[i].has_samples && !tables->tables[i].has_calls &&
+		    !xp_report_has_waits(&tables->tables[i]))
 			continue;
 		fputs(first ? "\n  " : ",\n  ", out);
-		put_table(out, &tables->tables[i]);
+		put_table(out, &tables->waits.model, &tables->tables[i]);
 		first = false;
 	}
 	fputs("]}\n", out);
@@ -218,11 +286,12 @@ static void put_node(FILE *out, const struct xp_model *model, const struct xp_mo
 void xp_report_json_tree(FILE *out, const struct xp_model *model, const struct xp_model_tree *tree,
 			 enum xp_model_group by, const char *callers)
 {
+	static const char *const kinds[] = { "samples", "calls", "waits" };
 	uint64_t totals[2];
 
 	xp_model_totals(model, totals);
 	fprintf(out, "{\"xprof_report\":%d,\n\"by\":\"%s\",\n\"of\":\"%s\",\n", XP_REPORT_JSON_VERSION, groups[by],
-		model->kind == XP_MODEL_CALLS ? "calls" : "samples");
+		kinds[model->kind]);
 	if (callers)
 		put_text(out, "callers", callers);
 	put_number(out, "whole", totals[0]);

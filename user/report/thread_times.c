@@ -7,7 +7,7 @@
 
 #include "base/array.h"
 #include "base/util.h"
-#include "report/export_names.h"
+#include "report/stack_shapes.h"
 
 static int add_wait(void *arg, const struct xp_model_sample *sample, const struct xp_wait_record *wait)
 {
@@ -139,55 +139,6 @@ static int sort(struct xp_thread_times *times)
 	return find_runs(times) ?: find_threads(times);
 }
 
-static int shorten_names(struct xp_model *model)
-{
-	char shown[XP_DEMANGLED_BYTES_MAX];
-
-	for (size_t i = 0; i < model->function_count; i++) {
-		const char *name = xp_export_name(shown, sizeof(shown), &model->functions[i], model->full_names);
-
-		model->functions[i].name = xp_model_text(model, name);
-		if (!model->functions[i].name)
-			return -ENOMEM;
-	}
-	return 0;
-}
-
-static uint64_t mix(uint64_t hash, const char *name)
-{
-	/* Each name has one address. */
-	hash = (hash ^ (uintptr_t)name) * 0x9e3779b97f4a7c15u;
-	return hash ^ hash >> 32;
-}
-
-/* The shape of a stack is made of that of its callers, whose index is lower. */
-static int find_shapes(struct xp_thread_times *times)
-{
-	const struct xp_model *model = &times->model;
-	uint64_t *kernel = calloc(model->stack_count, sizeof(*kernel));
-
-	times->shapes = calloc(model->stack_count, sizeof(*times->shapes));
-	if (!kernel || !times->shapes) {
-		free(kernel);
-		return -ENOMEM;
-	}
-	for (size_t s = 1; s < model->stack_count; s++) {
-		const struct xp_model_location *location = &model->locations[model->stacks[s].location];
-		bool of_kernel = model->objects[location->object].kind == XP_CODE_KERNEL;
-		uint64_t *shape = of_kernel ? &kernel[s] : &times->shapes[s];
-
-		kernel[s] = kernel[model->stacks[s].callers];
-		times->shapes[s] = times->shapes[model->stacks[s].callers];
-		for (uint32_t i = location->frame_count; i--;)
-			*shape = mix(*shape, model->functions[model->frames[location->first_frame + i].function].name);
-	}
-	for (size_t s = 1; s < model->stack_count; s++)
-		if (!times->shapes[s])
-			times->shapes[s] = kernel[s];
-	free(kernel);
-	return 0;
-}
-
 int xp_thread_times_read(struct xp_thread_times *times, const struct xp_model_source *source, bool full_names,
 			 bool *broken)
 {
@@ -204,7 +155,7 @@ int xp_thread_times_read(struct xp_thread_times *times, const struct xp_model_so
 	times->model.keep_times = true;
 	times->model.full_names = full_names;
 	err = err ?: xp_model_read_samples(&times->model, &all, broken);
-	return err ?: shorten_names(&times->model) ?: find_shapes(times) ?: sort(times);
+	return err ?: xp_stack_shorten_names(&times->model) ?: xp_stack_shapes(&times->model, &times->shapes) ?: sort(times);
 }
 
 void xp_thread_times_free(struct xp_thread_times *times)

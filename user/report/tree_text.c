@@ -18,8 +18,8 @@ struct page {
 	const struct xp_model *model;
 	const struct xp_model_tree *tree;
 	const struct xp_report_style *style;
-	bool is_calls;
-	size_t value; /* the one that shares are of */
+	bool is_timed; /* calls or waits, which have a number and a time */
+	size_t value;  /* the one that shares are of */
 	uint64_t whole;
 	uint32_t *children; /* all nodes but the root, by parent, the largest first */
 	uint32_t *first;    /* of each node: its first child there; and the end of the last one's */
@@ -86,7 +86,7 @@ static void put_values(const struct page *page, const uint64_t *total, const uin
 		xp_put(page->out, "  %6.2f%%  ", xp_percent(self[page->value], page->whole));
 	else
 		xp_put(page->out, "%11s", "");
-	if (!page->is_calls)
+	if (!page->is_timed)
 		return;
 	xp_format_short(time, sizeof(time), (double)total[1] / 1e9);
 	/* Whoever calls a function is not called as often itself. */
@@ -109,7 +109,7 @@ static const char *object_of(const struct page *page, uint32_t node)
 static void put_name(const struct page *page, uint32_t index)
 {
 	const struct xp_model_node *node = &page->tree->nodes[index];
-	int columns = (int)page->style->columns - share_columns(page) - (page->is_calls ? CALL_COLUMNS : 0) -
+	int columns = (int)page->style->columns - share_columns(page) - (page->is_timed ? CALL_COLUMNS : 0) -
 		      2 * (int)XP_MIN(page->levels, (size_t)1000);
 	const char *object = object_of(page, index);
 	bool is_elsewhere = *object && object != object_of(page, node->parent);
@@ -164,7 +164,7 @@ static void put_children(struct page *page, uint32_t parent)
 		/* Until there is a branch, functions follow each other. */
 		while (is_chained(page, node)) {
 			node = page->children[page->first[node]];
-			if (is_chained(page, node) && !page->is_calls)
+			if (is_chained(page, node) && !page->is_timed)
 				xp_put(page->out, "%*s", share_columns(page), "");
 			else
 				put_values(page, page->tree->nodes[node].total, page->tree->nodes[node].self);
@@ -184,8 +184,8 @@ int xp_report_print_tree(FILE *out, const struct xp_model *model, const struct x
 	uint64_t totals[2];
 	int err;
 
-	page.is_calls = model->kind == XP_MODEL_CALLS;
-	page.value = page.is_calls;
+	page.is_timed = model->kind != XP_MODEL_SAMPLES;
+	page.value = page.is_timed;
 	err = prepare(&page);
 	xp_model_totals(model, totals);
 	page.whole = totals[page.value];
@@ -193,8 +193,8 @@ int xp_report_print_tree(FILE *out, const struct xp_model *model, const struct x
 	xp_put(out, "%7s  ", "Total");
 	if (!tree->is_of_callers)
 		xp_put(out, "%7s  ", "Self");
-	if (page.is_calls)
-		xp_put(out, "%12s  %8s  ", "Calls", "Time");
+	if (page.is_timed)
+		xp_put(out, "%12s  %8s  ", model->kind == XP_MODEL_WAITS ? "Waits" : "Calls", "Time");
 	xp_put(out, "Function");
 	xp_colour_end(out, style->colour, XP_COLOUR_BOLD);
 	fputc('\n', out);

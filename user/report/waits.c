@@ -13,15 +13,16 @@ const char *xp_waits_state(uint32_t state)
 	return state == XP_WAIT_PREEMPTED ? "runnable" : xp_wait_state_text(state);
 }
 
-/* States that have one name are one. */
-static uint32_t known_state(uint32_t state)
+uint32_t xp_waits_known_state(const struct xp_wait_record *wait)
 {
 	static const uint32_t known[] = { XP_WAIT_SLEEP,   XP_WAIT_LOCK,   XP_WAIT_DISK,
 					  XP_WAIT_STOPPED, XP_WAIT_TRACED, XP_WAIT_IDLE };
 
+	if (!wait->blocked_ns)
+		return XP_WAIT_PREEMPTED;
 	for (size_t i = 0; i < XP_ARRAY_SIZE(known); i++)
-		if (state == known[i])
-			return state;
+		if (wait->state == known[i])
+			return wait->state;
 	return XP_WAIT_OTHER;
 }
 
@@ -35,19 +36,25 @@ static uint64_t count_of(struct counting *counting, const struct xp_wait_record 
 	return count;
 }
 
+uint64_t xp_waits_runnable_ns(const struct xp_wait_record *wait)
+{
+	uint64_t ns = xp_wait_record_ns(wait);
+
+	return ns ? (uint64_t)((unsigned __int128)xp_wait_record_period(wait) * wait->runnable_ns / ns) : 0;
+}
+
 static int add(void *arg, const struct xp_model_sample *sample, const struct xp_wait_record *wait)
 {
 	struct counting *counting = arg;
-	uint64_t ns = xp_wait_record_ns(wait), period = xp_wait_record_period(wait);
 	struct xp_model_sample blocked = *sample, runnable = *sample;
 	int err = 0;
 
 	runnable.state = XP_WAIT_PREEMPTED;
 	runnable.values[0] = 0;
-	runnable.values[1] = ns ? (uint64_t)((unsigned __int128)period * wait->runnable_ns / ns) : 0;
-	blocked.state = known_state(wait->state);
+	runnable.values[1] = xp_waits_runnable_ns(wait);
+	blocked.state = xp_waits_known_state(wait);
 	blocked.values[0] = count_of(counting, wait);
-	blocked.values[1] = period - runnable.values[1];
+	blocked.values[1] = xp_wait_record_period(wait) - runnable.values[1];
 	if (!wait->blocked_ns) {
 		runnable.values[0] = blocked.values[0];
 		return xp_model_sample(counting->model, &runnable);

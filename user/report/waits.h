@@ -15,6 +15,12 @@
 /* As xp_model_read_samples(), for a model of kind XP_MODEL_WAITS. -ENODATA also if there is no perf.data. */
 int xp_waits_read(struct xp_model *model, const struct xp_model_source *source, bool *broken);
 
+/* Of the time that a wait stands for, the part in which the thread was runnable. At most its period. */
+uint64_t xp_waits_runnable_ns(const struct xp_wait_record *wait);
+
+/* What it waited for: XP_WAIT_PREEMPTED if it was runnable all the time. States that have one name are one. */
+uint32_t xp_waits_known_state(const struct xp_wait_record *wait);
+
 /* The state of a sample of such a model, for people: "sleeping", ..., "runnable". */
 const char *xp_waits_state(uint32_t state);
 

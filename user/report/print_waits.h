@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Prints how threads spent their time, and where they waited. */
+#ifndef XPROF_REPORT_PRINT_WAITS_H
+#define XPROF_REPORT_PRINT_WAITS_H
+
+#include "report/print.h"
+
+/* "6 threads: 136 ms on a CPU, 612 ms runnable, 16.2 s blocked"; nothing if nothing is known of waits. */
+void xp_report_print_account(FILE *out, const struct xp_report_table *table);
+
+/* What is not in the tables of waits: shorter ones, lost ones; one line, or none. */
+void xp_report_print_waits_left_out(FILE *out, const struct xp_report_tables *tables);
+
+/* The places where the threads of a table waited, after its functions. Nothing if there are none. */
+void xp_report_print_waits(FILE *out, const struct xp_report_tables *tables, const struct xp_report_table *table,
+			   const struct xp_report_style *style);
+
+/* Who ended the waits of a row: "refresher (17903) +2". Returns to. */
+#define XP_WAKER_TEXT_BYTES 96
+const char *xp_report_waker_text(char to[XP_WAKER_TEXT_BYTES], const struct xp_wait_row *row);
+
+#endif
