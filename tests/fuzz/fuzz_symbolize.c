@@ -21,20 +21,22 @@ static void check_text(const char *text)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct xp_source_frame frames[XP_NAME_FRAMES_MAX];
-	struct xp_text_pool texts = { 0 };
-	FILE *in = size ? fmemopen((void *)data, size, "r") : NULL;
+	struct xp_text_pool texts = { .bytes_max = 1 << 20 };
+	struct hearing hearing = { .in = size ? fmemopen((void *)data, size, "r") : NULL, .pool = &texts };
 	uint32_t count;
 
-	if (!in)
+	if (!hearing.in)
 		return 0;
-	for (uint64_t i = 0; i < WANTED && get_frames(&texts, in, 16 * i, frames, &count); i++) {
+	for (uint64_t i = 0; i < WANTED && hear_frames(&hearing, 16 * i, frames, &count); i++) {
 		CHECK(count <= XP_NAME_FRAMES_MAX);
 		for (uint32_t j = 0; j < count; j++) {
 			check_text(frames[j].function);
+			check_text(frames[j].symbol);
 			check_text(frames[j].file);
 		}
 	}
-	fclose(in);
+	fclose(hearing.in);
+	free(hearing.texts);
 	xp_text_pool_free(&texts);
 	return 0;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Reads DWARF's numbers and texts, little-endian, from untrusted bytes of a target. */
-#ifndef XPROF_JIT_DWARF_CURSOR_H
-#define XPROF_JIT_DWARF_CURSOR_H
+#ifndef XPROF_ELF_DWARF_CURSOR_H
+#define XPROF_ELF_DWARF_CURSOR_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -14,9 +14,10 @@
 #include "base/interval_map.h"
 #include "base/u64_map.h"
 #include "base/util.h"
+#include "elf/code_scopes.h"
+#include "elf/die_walk.h"
 #include "elf/symbols.h"
 
-#define DEPTH_MAX 64 /* of nested scopes */
 #define QUALIFIED_BYTES_MAX 4096
 
 /* A compilation unit. */
@@ -24,6 +25,7 @@ struct unit {
 	Dwarf_Die die;	/* has the line table */
 	Dwarf_Die code; /* has the functions: the same DIE, or its counterpart in a .dwo file */
 	bool indexed;
+	struct xp_die_shapes shapes;
 	struct xp_interval_map functions; /* index: in dies */
 	Dwarf_Die *dies;
 	size_t die_count;
@@ -41,6 +43,7 @@ struct xp_elf_names {
 	size_t unit_count;
 	size_t unit_room;
 	struct xp_interval_map unit_intervals; /* index: in units */
+	struct xp_code_scopes scopes;	       /* of the function named last */
 	struct xp_u64_map qualified;	       /* the name made for a DIE, by its address in memory */
 };
 
@@ -194,37 +197,18 @@ static int add_function(struct unit *unit, const Dwarf_Die *die)
 }
 
 /* Functions occur in namespaces, in types and, in some languages, in functions. */
-static bool may_hold_functions(int tag)
+static int add_functions(struct unit *unit)
 {
-	switch (tag) {
-	case DW_TAG_namespace:
-	case DW_TAG_module:
-	case DW_TAG_class_type:
-	case DW_TAG_structure_type:
-	case DW_TAG_union_type:
-	case DW_TAG_enumeration_type:
-	case DW_TAG_subprogram:
-		return true;
-	}
-	return false;
-}
+	struct xp_die_walk walk;
+	int err = xp_die_shapes_read(&unit->shapes, &unit->code);
 
-static int add_functions(struct unit *unit, Dwarf_Die *parent, unsigned int depth)
-{
-	Dwarf_Die die;
-
-	if (depth == DEPTH_MAX || dwarf_child(parent, &die))
-		return 0;
-	do {
-		int tag = dwarf_tag(&die);
-		int err = tag == DW_TAG_subprogram ? add_function(unit, &die) : 0;
-
-		if (!err && may_hold_functions(tag) && dwarf_haschildren(&die) > 0)
-			err = add_functions(unit, &die, depth + 1);
-		if (err)
-			return err;
-	} while (!dwarf_siblingof(&die, &die));
-	return 0;
+	if (err)
+		return err;
+	xp_die_walk_begin(&walk, &unit->shapes, &unit->code);
+	while (!err && xp_die_walk_next(&walk))
+		if (walk.shape->tag == DW_TAG_subprogram && walk.shape->has_code)
+			err = add_function(unit, &walk.die);
+	return err;
 }
 
 static Dwarf_Die *function_at(struct unit *unit, uint64_t address)
@@ -233,40 +217,12 @@ static Dwarf_Die *function_at(struct unit *unit, uint64_t address)
 
 	if (!unit->indexed) {
 		unit->indexed = true;
-		if (add_functions(unit, &unit->code, 0))
+		if (add_functions(unit))
 			return NULL;
 		xp_interval_map_sort(&unit->functions);
 	}
 	interval = xp_interval_map_find(&unit->functions, address);
 	return interval ? &unit->dies[interval->index] : NULL;
-}
-
-/* Finds the functions inlined at address, from the outermost inwards. Returns their number. */
-static size_t inlined_at(Dwarf_Die *function, uint64_t address, Dwarf_Die *dies, size_t room)
-{
-	Dwarf_Die scope = *function;
-	size_t count = 0;
-
-	for (unsigned int depth = 0; depth < DEPTH_MAX * 4 && count < room; depth++) {
-		Dwarf_Die die;
-		int more;
-
-		if (dwarf_child(&scope, &die))
-			break;
-		for (more = 0; !more; more = dwarf_siblingof(&die, &die)) {
-			int tag = dwarf_tag(&die);
-
-			if ((tag == DW_TAG_inlined_subroutine || tag == DW_TAG_lexical_block) &&
-			    dwarf_haspc(&die, address) > 0)
-				break;
-		}
-		if (more)
-			break;
-		scope = die;
-		if (dwarf_tag(&die) == DW_TAG_inlined_subroutine)
-			dies[count++] = die;
-	}
-	return count;
 }
 
 static const char *linkage_name(Dwarf_Die *die)
@@ -370,15 +326,18 @@ static bool is_c(struct unit *unit)
 }
 
 /* gcc gives no linkage name to a static C++ function that is only inlined. */
-static const char *inlined_name(struct xp_elf_names *names, struct unit *unit, Dwarf_Die *die)
+static const char *inlined_name(struct xp_elf_names *names, struct unit *unit, struct xp_code_scope *scope)
 {
-	const char *name = linkage_name(die);
 	Dwarf_Die declared;
 
-	if (name)
-		return name;
-	name = plain_name(die);
-	return name && !is_c(unit) ? qualified_name(names, declaration(die, &declared), name) : name;
+	if (!scope->name)
+		scope->name = linkage_name(&scope->die);
+	if (scope->name)
+		return scope->name;
+	scope->name = plain_name(&scope->die);
+	if (scope->name && !is_c(unit))
+		scope->name = qualified_name(names, declaration(&scope->die, &declared), scope->name);
+	return scope->name;
 }
 
 static uint32_t constant_of(Dwarf_Die *die, unsigned int name)
@@ -419,7 +378,7 @@ static void set_line(struct unit *unit, uint64_t address, struct xp_name_frame *
 static size_t name_frames(struct xp_elf_names *names, struct unit *unit, uint64_t address, const char *symbol,
 			  struct xp_name_frame *frames)
 {
-	Dwarf_Die inlined[XP_NAME_FRAMES_MAX - 1];
+	struct xp_code_scope *inlined[XP_NAME_FRAMES_MAX - 1];
 	Dwarf_Die *function = function_at(unit, address);
 	size_t count;
 
@@ -429,11 +388,12 @@ static size_t name_frames(struct xp_elf_names *names, struct unit *unit, uint64_
 			set_line(unit, address, &frames[0]);
 		return symbol || frames[0].file ? 1 : 0;
 	}
-	count = inlined_at(function, address, inlined, XP_ARRAY_SIZE(inlined));
+	count =
+	    xp_code_scopes_inlined(&names->scopes, &unit->shapes, function, address, inlined, XP_ARRAY_SIZE(inlined));
 	for (size_t i = 0; i < count; i++) {
-		frames[i].symbol = inlined_name(names, unit, &inlined[count - 1 - i]);
+		frames[i].symbol = inlined_name(names, unit, inlined[count - 1 - i]);
 		if (names->detail == XP_NAMES_LINES)
-			set_call_line(unit, &inlined[count - 1 - i], &frames[i + 1]);
+			set_call_line(unit, &inlined[count - 1 - i]->die, &frames[i + 1]);
 	}
 	frames[count].symbol = function_name(function, symbol);
 	if (names->detail == XP_NAMES_LINES)
@@ -502,11 +462,13 @@ void xp_elf_names_free(struct xp_elf_names *names)
 		return;
 	for (size_t i = 0; i < names->unit_count; i++) {
 		xp_interval_map_free(&names->units[i].functions);
+		xp_die_shapes_free(&names->units[i].shapes);
 		free(names->units[i].dies);
 	}
 	for (size_t i = 0; i < names->qualified.count; i++)
 		free(names->qualified.entries[i].pointer);
 	xp_u64_map_free(&names->qualified);
+	xp_code_scopes_free(&names->scopes);
 	free(names->units);
 	xp_interval_map_free(&names->unit_intervals);
 	xp_interval_map_free(&names->symbols);

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
+#include "base/u64_map.h"
 #include "base/util.h"
 #include "elf/demangle.h"
 #include "elf/sled_table.h"
@@ -129,7 +131,9 @@ int xp_elf_ask_functions(struct xp_elf_functions *functions, const char *path, s
 }
 
 /*
- * ---- names: for each address, in order, a struct named, then per frame a struct named_frame and three strings ----
+ * ---- names: for each address, in order, a struct named, then its frames ----
+ *
+ * A frame has texts by number. The first frame with a text is followed by it: few functions have many addresses.
  */
 
 struct named {
@@ -139,9 +143,20 @@ struct named {
 
 struct named_frame {
 	uint32_t line;
-	uint32_t function_bytes; /* 0: unknown */
-	uint32_t symbol_bytes;	 /* 0: the same as the function */
-	uint32_t file_bytes;
+	uint32_t name; /* of texts, from 1; 0: unknown; one more than there were: new, told next */
+	uint32_t file;
+};
+
+/* Before its strings. */
+struct told_text {
+	uint32_t bytes;	       /* 0: unknown */
+	uint32_t symbol_bytes; /* of a demangled name's symbol; 0: the same text, or a file */
+};
+
+/* What the reader has told, by the address of the string, which libdw keeps. */
+struct telling {
+	FILE *out;
+	struct xp_u64_map texts;
 };
 
 static size_t bounded_length(const char *text, size_t max)
@@ -149,40 +164,61 @@ static size_t bounded_length(const char *text, size_t max)
 	return text ? strnlen(text, max) : 0;
 }
 
-static bool tell_frame(FILE *out, const struct xp_name_frame *frame)
+/* Sets *number, and *is_new if the text is to be told. */
+static bool number_text(struct telling *telling, const char *text, uint32_t *number, bool *is_new)
 {
-	char *demangled = frame->symbol ? xp_demangle(frame->symbol) : NULL;
-	const char *function = demangled ? demangled : frame->symbol;
-	struct named_frame head = {
-		.line = frame->line,
-		.function_bytes = (uint32_t)bounded_length(function, XP_DEMANGLED_BYTES_MAX),
-		.symbol_bytes = demangled ? (uint32_t)bounded_length(frame->symbol, XP_DEMANGLED_BYTES_MAX) : 0,
-		.file_bytes = (uint32_t)bounded_length(frame->file, SOURCE_BYTES_MAX),
-	};
-	bool good = fwrite(&head, sizeof(head), 1, out) == 1;
+	uint32_t next = (uint32_t)telling->texts.count + 1;
+	uint32_t *found = text ? xp_u64_map_add(&telling->texts, (uintptr_t)text, next) : NULL;
 
-	if (head.function_bytes)
-		good &= fwrite(function, head.function_bytes, 1, out) == 1;
-	if (head.symbol_bytes)
-		good &= fwrite(frame->symbol, head.symbol_bytes, 1, out) == 1;
-	if (head.file_bytes)
-		good &= fwrite(frame->file, head.file_bytes, 1, out) == 1;
+	*number = found ? *found : 0;
+	*is_new = telling->texts.count == next;
+	return found || !text;
+}
+
+static bool tell_text(FILE *out, const char *text, size_t max, const char *symbol)
+{
+	const struct told_text head = {
+		.bytes = (uint32_t)bounded_length(text, max),
+		.symbol_bytes = (uint32_t)bounded_length(symbol, max),
+	};
+
+	return fwrite(&head, sizeof(head), 1, out) == 1 && fwrite(text, 1, head.bytes, out) == head.bytes &&
+	       fwrite(symbol ? symbol : "", 1, head.symbol_bytes, out) == head.symbol_bytes;
+}
+
+static bool tell_symbol(FILE *out, const char *symbol)
+{
+	char *demangled = xp_demangle(symbol);
+	bool good = tell_text(out, demangled ? demangled : symbol, XP_DEMANGLED_BYTES_MAX, demangled ? symbol : NULL);
+
 	free(demangled);
 	return good;
 }
 
-static bool tell_frames(FILE *out, uint64_t vaddr, const struct xp_name_frame *frames, size_t count)
+static bool tell_frame(struct telling *telling, const struct xp_name_frame *frame)
+{
+	struct named_frame head = { .line = frame->line };
+	bool new_name, new_file;
+
+	return number_text(telling, frame->symbol, &head.name, &new_name) &&
+	       number_text(telling, frame->file, &head.file, &new_file) &&
+	       fwrite(&head, sizeof(head), 1, telling->out) == 1 &&
+	       (!new_name || tell_symbol(telling->out, frame->symbol)) &&
+	       (!new_file || tell_text(telling->out, frame->file, SOURCE_BYTES_MAX, NULL));
+}
+
+static bool tell_frames(struct telling *telling, uint64_t vaddr, const struct xp_name_frame *frames, size_t count)
 {
 	const struct named named = { .vaddr = vaddr, .frame_count = (uint32_t)count };
-	bool good = fwrite(&named, sizeof(named), 1, out) == 1;
+	bool good = fwrite(&named, sizeof(named), 1, telling->out) == 1;
 
 	for (size_t i = 0; good && i < count; i++)
-		good = tell_frame(out, &frames[i]);
+		good = tell_frame(telling, &frames[i]);
 	return good;
 }
 
 /* Handles files with only names. libdw rejects them, since they have no segments. */
-static int tell_symbols(int fd, FILE *out, const struct xp_elf_addresses *addresses)
+static int tell_symbols(int fd, struct telling *telling, const struct xp_elf_addresses *addresses)
 {
 	struct xp_function *functions = calloc(XP_MAX(addresses->count, (size_t)1), sizeof(*functions));
 	struct xp_elf_file image;
@@ -195,7 +231,7 @@ static int tell_symbols(int fd, FILE *out, const struct xp_elf_addresses *addres
 	for (size_t i = 0; good && i < addresses->count; i++) {
 		const struct xp_name_frame frame = { .symbol = functions[i].name };
 
-		good = tell_frames(out, addresses->vaddrs[i], &frame, frame.symbol ? 1 : 0);
+		good = tell_frames(telling, addresses->vaddrs[i], &frame, frame.symbol ? 1 : 0);
 	}
 	return good ? 0 : 1; /* the process ends next */
 }
@@ -204,57 +240,91 @@ static int tell_names(int fd, FILE *out, const void *arg)
 {
 	const struct xp_elf_addresses *addresses = arg;
 	struct xp_name_frame frames[XP_NAME_FRAMES_MAX];
+	struct telling telling = { .out = out };
 	struct xp_elf_names *names;
 	bool good = true;
 	int err = xp_elf_names_open(&names, fd, addresses->search_path, addresses->detail);
 
 	if (err)
-		return err == -EINVAL ? tell_symbols(fd, out, addresses) : 1;
+		return err == -EINVAL ? tell_symbols(fd, &telling, addresses) : 1;
 	for (size_t i = 0; good && i < addresses->count; i++) {
 		uint64_t vaddr = addresses->vaddrs[i];
 
-		good = tell_frames(out, vaddr, frames, xp_elf_names_at(names, vaddr, frames));
+		good = tell_frames(&telling, vaddr, frames, xp_elf_names_at(names, vaddr, frames));
 	}
 	return good ? 0 : 1;
 }
 
-static bool get_text(struct xp_text_pool *texts, FILE *in, uint32_t bytes, size_t max, const char **kept)
+/* A text that was heard. */
+struct heard_text {
+	const char *text;   /* NULL: unknown */
+	const char *symbol; /* NULL: the text itself */
+};
+
+struct hearing {
+	FILE *in;
+	struct xp_text_pool *pool;
+	struct heard_text *texts;
+	size_t count;
+	size_t room;
+};
+
+static bool hear_string(struct hearing *hearing, uint32_t bytes, const char **kept)
 {
-	char text[XP_DEMANGLED_BYTES_MAX + 1], clean[sizeof(text)];
+	char text[XP_DEMANGLED_BYTES_MAX + 1];
 
 	*kept = NULL;
-	if (bytes > max || (bytes && fread(text, bytes, 1, in) != 1))
+	if (bytes > XP_DEMANGLED_BYTES_MAX || (bytes && fread(text, bytes, 1, hearing->in) != 1))
 		return false;
-	if (!bytes)
-		return true;
 	text[bytes] = 0;
-	xp_clean_text(clean, sizeof(clean), text);
-	*kept = xp_text_pool_keep(texts, clean);
+	xp_clean_text(text, sizeof(text), text);
+	if (bytes)
+		*kept = xp_text_pool_keep(hearing->pool, text);
 	return true;
 }
 
-static bool get_frame(struct xp_text_pool *texts, FILE *in, struct xp_source_frame *frame)
+/* Sets *text to the one with this number, which may follow. */
+static bool hear_text(struct hearing *hearing, uint32_t number, struct heard_text *text)
 {
-	struct named_frame head;
+	struct told_text head;
 
-	if (fread(&head, sizeof(head), 1, in) != 1)
+	*text = (struct heard_text){ 0 };
+	if (!number)
+		return true;
+	if (number <= hearing->count) {
+		*text = hearing->texts[number - 1];
+		return true;
+	}
+	if (number - 1 > hearing->count || XP_ARRAY_RESERVE(hearing->texts, hearing->room, hearing->count + 1) ||
+	    fread(&head, sizeof(head), 1, hearing->in) != 1 || !hear_string(hearing, head.bytes, &text->text) ||
+	    !hear_string(hearing, head.symbol_bytes, &text->symbol))
 		return false;
-	frame->line = head.line;
-	return get_text(texts, in, head.function_bytes, XP_DEMANGLED_BYTES_MAX, &frame->function) &&
-	       get_text(texts, in, head.symbol_bytes, XP_DEMANGLED_BYTES_MAX, &frame->symbol) &&
-	       get_text(texts, in, head.file_bytes, SOURCE_BYTES_MAX, &frame->file);
+	hearing->texts[hearing->count++] = *text;
+	return true;
 }
 
-static bool get_frames(struct xp_text_pool *texts, FILE *in, uint64_t vaddr, struct xp_source_frame *frames,
-		       uint32_t *count)
+static bool hear_frame(struct hearing *hearing, struct xp_source_frame *frame)
+{
+	struct heard_text name, file;
+	struct named_frame head;
+
+	if (fread(&head, sizeof(head), 1, hearing->in) != 1 || !hear_text(hearing, head.name, &name) ||
+	    !hear_text(hearing, head.file, &file))
+		return false;
+	*frame = (struct xp_source_frame){ name.text, name.symbol, file.text, head.line };
+	return true;
+}
+
+static bool hear_frames(struct hearing *hearing, uint64_t vaddr, struct xp_source_frame *frames, uint32_t *count)
 {
 	struct named named;
 
-	if (fread(&named, sizeof(named), 1, in) != 1 || named.vaddr != vaddr || named.frame_count > XP_NAME_FRAMES_MAX)
+	if (fread(&named, sizeof(named), 1, hearing->in) != 1 || named.vaddr != vaddr ||
+	    named.frame_count > XP_NAME_FRAMES_MAX)
 		return false;
 	*count = named.frame_count;
 	for (uint32_t i = 0; i < named.frame_count; i++)
-		if (!get_frame(texts, in, &frames[i]))
+		if (!hear_frame(hearing, &frames[i]))
 			return false;
 	return true;
 }
@@ -263,17 +333,20 @@ int xp_elf_ask_names(const char *path, const struct xp_elf_addresses *addresses,
 		     const struct xp_confined_limits *limits, const struct xp_elf_named *named)
 {
 	struct xp_source_frame frames[XP_NAME_FRAMES_MAX];
+	struct hearing hearing = { .pool = named->texts };
 	struct xp_confined *confined;
 	uint32_t count;
 	int err = xp_confined_start(&confined, path, tell_names, addresses, limits);
 
 	if (err)
 		return err;
+	hearing.in = xp_confined_answers(confined);
 	for (size_t i = 0; !err && i < addresses->count; i++) {
-		if (!get_frames(named->texts, xp_confined_answers(confined), addresses->vaddrs[i], frames, &count))
+		if (!hear_frames(&hearing, addresses->vaddrs[i], frames, &count))
 			break;
 		err = named->add(named->arg, addresses->vaddrs[i], frames, count);
 	}
+	free(hearing.texts);
 	if (xp_confined_end(confined) == XP_CONFINED_LATE)
 		err = -ETIMEDOUT;
 	return err;

@@ -8,7 +8,7 @@
 
 #include "base/array.h"
 #include "base/util.h"
-#include "jit/dwarf_cursor.h"
+#include "elf/dwarf_cursor.h"
 
 #define PCREL_SDATA4 0x1b
 #define TABLE_ENTRY_BYTES 8
