@@ -145,17 +145,23 @@ static int patch_object(struct xp_recording *recording, struct xp_process *proce
 	return 1;
 }
 
-/* Returns -ENOBUFS if it has more sleds than can be probed, -EREMOTE if it cannot be probed where it is. */
+/*
+ * Returns -ENOBUFS if it has more sleds than can be probed, -E2BIG if a budget cannot take functions out of so many in
+ * time, -EREMOTE if it cannot be probed where it is.
+ */
 static int check_room(const struct xp_recording *recording, const struct xp_object *object)
 {
-	size_t room;
+	size_t max = xp_attach_max(recording->plan.multi), room = max;
 
 	if (object->is_copy)
 		return -EREMOTE;
-	room =
-	    recording->probes.attach ? xp_attach_room(recording->probes.attach) : xp_attach_max(recording->plan.multi);
-
-	return object->selected_count > room ? -ENOBUFS : 0;
+	if (recording->probes.attach)
+		room = xp_attach_room(recording->probes.attach);
+	if (object->selected_count > room)
+		return -ENOBUFS;
+	return recording->options->max_overhead > 0 && max - room + object->selected_count > XP_THROTTLE_PROBES_MAX
+		   ? -E2BIG
+		   : 0;
 }
 
 /* Attaches with a budget. Which functions it leaves out depends on the cost of their calls, and so on the mode. */
@@ -228,6 +234,20 @@ static void explain_limit(struct xp_recording *recording, const struct xp_object
 		 *or_patch ? ", or have up to 2 000 000 patched" : "", or_patch);
 }
 
+static void explain_budget(struct xp_recording *recording, const struct xp_object *object)
+{
+	const struct xp_options *options = recording->options;
+	const char *patched =
+	    options->sled_mode == XP_SLED_MODE_OPTION_PROBE ? "; patched sleds have no such limit" : "";
+
+	if (options->follow && !options->exec_path)
+		patched = ", or omit --max-overhead: the sleds are patched then, and a call costs much less";
+	snprintf(recording->why, sizeof(recording->why),
+		 "%s has %zu sleds to probe: it takes seconds to take functions out of more than %u probes, and no "
+		 "budget holds meanwhile; choose functions with --functions GLOB (`xprof list` shows their names)%s",
+		 object->path, object->selected_count, XP_THROTTLE_PROBES_MAX, patched);
+}
+
 /* Turns an error of attaching into a sentence. */
 static void explain(struct xp_recording *recording, const struct xp_object *object, pid_t pid, int err)
 {
@@ -239,6 +259,8 @@ static void explain(struct xp_recording *recording, const struct xp_object *obje
 		xp_refuse(why, why_size, err, "process %d ended while it was being attached", pid);
 	else if (err == -ENOBUFS)
 		explain_limit(recording, object, or_patch);
+	else if (err == -E2BIG)
+		explain_budget(recording, object);
 	else if (err == -EREMOTE)
 		xp_refuse(why, why_size, err,
 			  "%s is on a FUSE file system, which the kernel would wait for at each probe: copy it to a "
@@ -269,7 +291,7 @@ static int attach_sleds(struct xp_recording *recording, struct xp_object *object
 /* An object loaded during the recording does not end it, nor do programs that others run. */
 static bool may_be_missing(const struct xp_recording *recording, int err)
 {
-	if (err == -ENOBUFS)
+	if (err == -ENOBUFS || err == -E2BIG)
 		return recording->run_tsc;
 	return err == -EREMOTE && (recording->run_tsc || recording->plan.samples || recording->plan.all_processes);
 }
