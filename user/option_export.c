@@ -63,10 +63,6 @@ int xp_option_export_check(const struct xp_options *options)
 		xp_error("--calls and --off-cpu exclude each other");
 		return -EINVAL;
 	}
-	if (options->waits && options->perfetto) {
-		xp_error("--off-cpu is for --pprof, --folded, --speedscope and --html");
-		return -EINVAL;
-	}
 	if (options->calls && options->by == XP_BY_OPTION_CPU) {
 		xp_error("calls may move from CPU to CPU: --calls and --by cpu exclude each other");
 		return -EINVAL;

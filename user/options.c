@@ -55,7 +55,7 @@ const struct xp_option xp_option_table[] = {
 	{ "html", 0, NULL, NULL, XP_OPTION_FLAG, ON(EXPORT), SETS(html), "Formats",
 	  "One page for a browser, with flame graphs and tables of the samples, the calls and the waits." },
 	{ "perfetto", 0, NULL, NULL, XP_OPTION_FLAG, ON(EXPORT), SETS(perfetto), "Formats",
-	  "A timeline for Perfetto: calls, events and samples of each thread." },
+	  "A timeline for Perfetto: calls, events, samples and waits of each thread." },
 	{ "folded", 0, NULL, NULL, XP_OPTION_FLAG, ON(DIFF), SETS(folded), "Formats",
 	  "Folded stacks with the samples, or without samples the ns of calls, of A and B, for flamegraph.pl and "
 	  "inferno." },

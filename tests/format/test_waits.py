@@ -6,6 +6,7 @@ import re
 import pytest
 
 import hand_made
+import perfetto
 import profiles
 import project
 
@@ -86,9 +87,8 @@ def test_what_has_no_waits(xprof, tmp_path):
     (directory / "perf.data").unlink()
     refused = xprof("export", "--off-cpu", "--folded", "-o", "-", directory)
     assert refused.returncode == 1 and "only perf.data has the waits" in refused.stderr
-    for other in "--calls", "--perfetto":
-        refused = xprof("export", "--off-cpu", "--html", other, directory)
-        assert refused.returncode == 2 and "--off-cpu" in refused.stderr
+    refused = xprof("export", "--off-cpu", "--html", "--calls", directory)
+    assert refused.returncode == 2 and "--off-cpu" in refused.stderr
 
 
 ACCOUNTS = {"seen": 12, "written": 4, "filtered": {"shorter": 5, "not_chosen": 3}, "lost": 0, "missed": 0, "thread_count": 2,
@@ -187,3 +187,53 @@ def test_html(xprof, directory):
     assert both["waits"] == alone["waits"] and both["waits"]["period"] == 0
     assert sorted(both["waits"]["names"]) == ["app+0x11", "app+0x200", "app+0x300", "app+0x40", "app+0x50"]
     assert "waits" not in views(xprof, directory, "--to=5ms")
+
+
+def timeline(xprof, directory, *args):
+    """{(thread, name, start, ns): arguments} of the waits, and the trace."""
+    path = directory / "trace.pftrace"
+    done = xprof("export", "--perfetto", "-o", path, *args, directory)
+    assert done.returncode == 0, done.stderr
+    checked = xprof("check", path)
+    assert checked.returncode == 0 and "not known to xprof: 0 packets, 0 fields" in checked.stdout, checked
+    trace = perfetto.Trace(path.read_bytes())
+    start = trace.clocks[3]
+    return {(s.tid, s.name, s.start - start, s.ns): s.arguments for s in trace.waits}, trace
+
+
+def test_perfetto(xprof, directory):
+    """A slice until the thread is woken, one until it runs, and an arrow from the thread that woke it."""
+    waits, trace = timeline(xprof, directory)
+    lock, lone = {"where": "app+0x11 < app+0x200", "woken by": "holder (8)"}, {"where": "app+0x40"}
+    of_many = {"where": "app+0x50 < app+0x300", "woken by": "a waker (10)", "weight": "4"}
+    assert waits == {
+        (SERVER, "lock", 6 * MS, 3 * MS): lock, (SERVER, "runnable", 9 * MS, MS): lock, (SERVER, "lock", 15 * MS, 5 * MS): lock,
+        (HOLDER, "runnable", 23 * MS, 7 * MS): lone,
+        (HOLDER, "lock", 38 * MS, 3 * MS // 2): of_many, (HOLDER, "runnable", 79 * MS // 2, MS // 2): of_many,
+    }
+    (wake,) = trace.wakes  # the other wait ends with a thread that runs at once
+    start = trace.clocks[3]
+    assert (wake.tid, wake.time_ns - start, wake.arguments) == (HOLDER, 9 * MS, {"thread": "server (7)"})
+    assert trace.flow_ends == {wake.flow: (SERVER, start + 9 * MS)}
+    assert len(trace.samples) == 1 and sum(ns * float(a.get("weight", 1)) for (_, _, _, ns), a in waits.items()) == WHOLE
+
+
+def test_perfetto_of_a_selection(xprof, directory):
+    """Waits alone; by thread, by function, and by their end, with what precedes --from cut off."""
+    alone, trace = timeline(xprof, directory, "--off-cpu")
+    assert len(alone) == 6 and not trace.samples
+    of_holder, trace = timeline(xprof, directory, "--tid=8")
+    assert {tid for tid, *_ in of_holder} == {HOLDER} == trace.threads.keys() and len(of_holder) == 3
+    assert {key[1] for key in timeline(xprof, directory, "--functions=app+0x300")[0]} == {"lock", "runnable"}
+    cut, _ = timeline(xprof, directory, "--from=7ms", "--to=25ms")
+    assert cut.keys() == {(SERVER, "lock", 7 * MS, 2 * MS), (SERVER, "runnable", 9 * MS, MS), (SERVER, "lock", 15 * MS, 5 * MS)}
+    assert not timeline(xprof, directory, "--to=5ms")[0]
+
+
+def test_perfetto_of_records_that_contradict_each_other(xprof, tmp_path):
+    """Waits of a thread at the same time, or from before the recording: all slices end, in the order of time."""
+    lines = [*LINES[:3], ("waiting", TSC + 10 * MS, SERVER, SERVER, 0, 8 * MS, MS, "S", HOLDER, "holder", "1011"),
+             ("waiting", TSC + 9 * MS, SERVER, SERVER, 0, 5 * MS, 2 * MS, "S", HOLDER, "holder", "1011"),
+             ("waiting", TSC + 20 * MS, SERVER, SERVER, 0, 2**63, 2**62, "S", SERVER, "server", "1011")]
+    waits, trace = timeline(xprof, made(tmp_path / "recording", lines))
+    assert trace.open == 0 and len(waits) >= 4

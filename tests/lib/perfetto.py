@@ -20,11 +20,14 @@ def fields(data):
     found, at = collections.defaultdict(list), 0
     while at < len(data):
         key, at = varint(data, at)
-        value, at = varint(data, at)
-        assert key & 7 in (0, 2), key
+        assert key & 7 in (0, 1, 2), key
+        if key & 7 == 1:
+            value, at = int.from_bytes(data[at : at + 8], "little"), at + 8
+        else:
+            value, at = varint(data, at)
         if key & 7 == 2:
             value, at = data[at : at + value], at + value
-            assert at <= len(data)
+        assert at <= len(data)
         found[key >> 3].append(value)
     return found
 
@@ -43,13 +46,18 @@ def number(message, field, otherwise=0):
 
 
 Slice = collections.namedtuple("Slice", "tid name start ns depth arguments")
+Wake = collections.namedtuple("Wake", "tid time_ns arguments flow")
 Sample = collections.namedtuple("Sample", "time_ns pid tid frames weight_ns")
 
 
 class Trace:
-    """slices that ended, instants, samples with the names of frames (outermost first), threads {tid: (pid, name)}."""
+    """
+    slices that ended, instants, samples with the names of frames (outermost first), threads {tid: (pid, name)}; on the
+    tracks of waits: waits (slices), wakes, and flows that end {id: (tid, when)}.
+    """
 
     def __init__(self, data):
+        self.waits, self.wakes, self.flow_ends, self.of_waits = [], [], {}, set()
         self.slices, self.instants, self.samples, self.threads, self.open = [], [], [], {}, 0
         self.clocks, self.system, self.kinds = {}, None, {}
         tracks, sequences = {}, collections.defaultdict(lambda: {"names": {}, "stack": [], "time": 0})
@@ -72,11 +80,15 @@ class Trace:
                 for thread in map(fields, track[4]):
                     self.threads[thread[2][0]] = (thread[1][0], thread[5][0].decode())
                     tracks[track[1][0]] = thread[2][0]
+                if track[2]:
+                    assert track[2] == [b"Waits"]
+                    tracks[track[1][0]] = tracks[track[5][0]]
+                    self.of_waits.add(track[1][0])
             for sample in map(fields, packet[135]):
                 self._sample(packet, sequence["names"], sample)
             for event in map(fields, packet[11]):
                 sequence["time"] += number(packet, 8)
-                self._event(tracks[sequence["track"]], sequence, event)
+                self._event(tracks[sequence["track"]], sequence, event, sequence["track"] in self.of_waits)
         self.open = sum(len(sequence["stack"]) for sequence in sequences.values())
 
     def _sample(self, packet, names, sample):
@@ -88,16 +100,21 @@ class Trace:
             frames.append(name)
         self.samples.append(Sample(packet[8][0], task[2][0], task[3][0], tuple(frames), sample[11][0]))
 
-    def _event(self, tid, sequence, event):
+    def _event(self, tid, sequence, event, is_wait):
         names, stack = sequence["names"], sequence["stack"]
         arguments = {
             names[3, a[1][0]][2][0].decode(): a[3][0] if a[3] else a[6][0].decode() for a in map(fields, event[4])
         }
         name = names[2, event[10][0]][2][0].decode() if event[10] else None
+        for flow in event[48]:
+            assert self.flow_ends.setdefault(flow, (tid, sequence["time"])) == (tid, sequence["time"])
         if event[9] == [1]:
             stack.append((name, sequence["time"], arguments))
         elif event[9] == [2]:
             name, start, given = stack.pop()
-            self.slices.append(Slice(tid, name, start, sequence["time"] - start, len(stack), given | arguments))
+            (self.waits if is_wait else self.slices).append(Slice(tid, name, start, sequence["time"] - start, len(stack), given | arguments))
+        elif is_wait:
+            assert name == "wakes"
+            self.wakes.append(Wake(tid, sequence["time"], arguments, event[47][0]))
         else:
             self.instants.append((tid, name, sequence["time"], arguments))

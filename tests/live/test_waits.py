@@ -7,6 +7,7 @@ import subprocess
 import pytest
 
 import perf_tool
+import perfetto
 import project
 import recording
 
@@ -192,6 +193,22 @@ def test_minimum(xprof, record, program):
     found = list(waits_of(xprof, recorded.directory))
     assert waits["filtered"]["shorter"] > 100
     assert found and all(w.blocked + w.runnable >= 6_000_000 or "last" in w.flags for w in found)
+
+
+def test_timeline(known, xprof, tmp_path):
+    """A slice for each part of each wait, and arrows from those who woke."""
+    done = xprof("export", "--off-cpu", "--perfetto", "-o", tmp_path / "trace", known.recorded.directory)
+    assert done.returncode == 0, done.stderr
+    trace = perfetto.Trace((tmp_path / "trace").read_bytes())
+    sums = collections.Counter()
+    for part in trace.waits:
+        sums[part.tid] += part.ns * float(part.arguments.get("weight", 1))
+    for tid, waits in known.waits.items():
+        # Ends of slices are whole ns of another clock than those of waits; weights have six digits.
+        assert sums[tid] == pytest.approx(sum(w.period for w in waits), rel=1e-5, abs=10 * len(waits)), tid
+    taken = [wake for wake in trace.wakes if trace.flow_ends[wake.flow][0] == known.tid["taker"]]
+    assert sum(wake.tid == known.tid["holder"] for wake in taken) > 50
+    assert all(trace.flow_ends[wake.flow][1] == wake.time_ns for wake in trace.wakes)
 
 
 def test_export(known, xprof):

@@ -101,6 +101,8 @@ static struct bytes write_small(void)
 #define SAMPLE "\x0a\x1a\x40\xf8\x0a\x50\x01\x68\x02\xba\x08\x10\x0a\x04\x10\x07\x18\x08\x1a\x04\x10\x01\x18\x02\x30\x09\x58\x64"
 // clang-format on
 
+/* type 3, and a flow by its key: flow_ids or terminating_flow_ids, of type fixed64 */
+#define FLOW(key) "\x0a\x12\x50\x02\x5a\x0c\x48\x03" key "\x02\x01\0\0\0\0\0\0\x68\x02"
 #define STATE SYSTEM DEFAULTS PROCESS THREAD SEQUENCE
 #define CODE FUNCTION PATH MAPPING FRAME INLINED CALLSTACK
 
@@ -326,6 +328,11 @@ static void test_violations(void **state)
 		CASE(CLOCKS STATE "\x0a\x07\x40\x01\x50\x01\xd0\x03\x40", "a clock that no snapshot has: 64"),
 		CASE(CLOCKS "\x0a\x07\x40\x01\x50\x01\xd0\x03\x03", NULL),
 		CASE(CLOCKS SYSTEM DEFAULTS THREAD, "a parent that is not described: track 38654705663"),
+		/* Flows: one that begins, an end of it, and again. */
+		CASE(CLOCKS STATE FLOW("\xf9\x02") FLOW("\x81\x03"), NULL),
+		CASE(CLOCKS STATE FLOW("\xf9\x02") FLOW("\xf9\x02"), "a flow begins twice: 258"),
+		CASE(CLOCKS STATE FLOW("\x81\x03") FLOW("\x81\x03"), "a flow ends twice: 258"),
+		CASE(CLOCKS STATE "\x0a\x0b\x50\x02\x5a\x05\x48\x03\xf8\x02\x01\x68\x02", "field 47 has type 0"),
 		CASE(CLOCKS "\x0a\x05\x92\x03\x02\x78\x9c", "cannot be decompressed"),
 	};
 
@@ -338,6 +345,36 @@ static void test_violations(void **state)
 		    (cases[i].words && !strstr(violation.text, cases[i].words)))
 			fail_msg("case %zu: %d, %s", i, err, violation.text);
 	}
+}
+
+/* What is on a further track of a thread, and an arrow from there. Its end precedes its beginning in the file. */
+static void test_flows(void **state)
+{
+	struct bytes bytes;
+	FILE *out = open_memstream(&bytes.all, &bytes.size);
+	uint32_t first, second;
+	struct xp_perfetto *perfetto = start(out, &first);
+	struct xp_perfetto_event from = { .type = XP_PERFETTO_INSTANT, .time_ns = 1400, .name = { 6, "g" } },
+				 to = begin;
+	struct xp_report report = { 0 };
+
+	(void)state;
+	to.flow_end = from.flow_begin = UINT64_C(1) << 63 | 1;
+	assert_int_equal(xp_perfetto_sequence_beside(perfetto, 7, 8, "w", &second), 0);
+	assert_int_equal(xp_perfetto_event(perfetto, second, &to), 0);
+	assert_int_equal(xp_perfetto_event(perfetto, second, &end), 0);
+	for (int round = 0; round < 2; round++) {
+		assert_int_equal(xp_perfetto_finish(perfetto), 0);
+		assert_int_equal(fflush(out), 0);
+		memset(&report, 0, sizeof(report));
+		assert_int_equal(xp_format_perfetto.check((uint8_t *)bytes.all, bytes.size, &report), 0);
+		assert_int_equal(report.finding_count, round ? 0 : 1);
+		assert_non_null(strstr(report.summary, round ? "1 slices (0 open), 1 instants, 1 flows" : "0 flows"));
+		assert_int_equal(xp_perfetto_event(perfetto, first, &from), 0);
+	}
+	xp_perfetto_free(perfetto);
+	assert_int_equal(fclose(out), 0);
+	free(bytes.all);
 }
 
 /* Compressed packets in compressed packets, and more than the reader takes. */
@@ -377,13 +414,10 @@ static void test_bundles_of_others(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_writer),
-		cmocka_unit_test(test_sequences),
-		cmocka_unit_test(test_bundles),
-		cmocka_unit_test(test_full_disk),
-		cmocka_unit_test(test_reader),
-		cmocka_unit_test(test_violations),
-		cmocka_unit_test(test_bundles_of_others),
+		cmocka_unit_test(test_writer),	cmocka_unit_test(test_sequences),
+		cmocka_unit_test(test_bundles), cmocka_unit_test(test_full_disk),
+		cmocka_unit_test(test_reader),	cmocka_unit_test(test_violations),
+		cmocka_unit_test(test_flows),	cmocka_unit_test(test_bundles_of_others),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -262,11 +262,17 @@ int xp_perfetto_thread(struct xp_perfetto *perfetto, const struct xp_perfetto_th
 	return err ? err : put(perfetto, &packet);
 }
 
+/* The tracks of threads have numbers below. */
+static uint64_t track_beside(uint32_t pid, uint32_t tid)
+{
+	return track_of(pid, tid) | UINT64_C(1) << 63;
+}
+
 /*
  * All snapshots tell the same time of CLOCK_MONOTONIC: trace_processor (clock_tracker.cc) accepts none that goes
  * back.
  */
-int xp_perfetto_sequence(struct xp_perfetto *perfetto, uint32_t pid, uint32_t tid, uint32_t *sequence)
+static int begin_sequence(struct xp_perfetto *perfetto, uint64_t track, uint32_t *sequence)
 {
 	Xprof__Perfetto__Clock monotonic = XPROF__PERFETTO__CLOCK__INIT, own = XPROF__PERFETTO__CLOCK__INIT;
 	Xprof__Perfetto__Clock *clocks[] = { &own, &monotonic };
@@ -288,7 +294,7 @@ int xp_perfetto_sequence(struct xp_perfetto *perfetto, uint32_t pid, uint32_t ti
 	snapshot.n_clocks = 2;
 	snapshot.clocks = clocks;
 	events.has_track_uuid = true;
-	events.track_uuid = track_of(pid, tid);
+	events.track_uuid = track;
 	defaults.has_timestamp_clock_id = true;
 	defaults.timestamp_clock_id = CLOCK_OF_SEQUENCE;
 	defaults.track_event_defaults = &events;
@@ -298,6 +304,29 @@ int xp_perfetto_sequence(struct xp_perfetto *perfetto, uint32_t pid, uint32_t ti
 	packet.trusted_packet_sequence_id = *sequence;
 	packet.sequence_flags = STATE_CLEARED;
 	return put(perfetto, &packet);
+}
+
+int xp_perfetto_sequence(struct xp_perfetto *perfetto, uint32_t pid, uint32_t tid, uint32_t *sequence)
+{
+	return begin_sequence(perfetto, track_of(pid, tid), sequence);
+}
+
+int xp_perfetto_sequence_beside(struct xp_perfetto *perfetto, uint32_t pid, uint32_t tid, const char *name,
+				uint32_t *sequence)
+{
+	Xprof__Perfetto__TrackDescriptor track = XPROF__PERFETTO__TRACK_DESCRIPTOR__INIT;
+	Packet packet = XPROF__PERFETTO__TRACE_PACKET__INIT;
+	int err;
+
+	track.has_uuid = track.has_parent_uuid = true;
+	track.uuid = track_beside(pid, tid);
+	track.name = (char *)name;
+	track.parent_uuid = track_of(pid, tid);
+	packet.track_descriptor = &track;
+	packet.has_trusted_packet_sequence_id = true;
+	packet.trusted_packet_sequence_id = SAMPLES_SEQUENCE;
+	err = put(perfetto, &packet);
+	return err ? err : begin_sequence(perfetto, track.uuid, sequence);
 }
 
 /* ---- events ---- */
@@ -356,6 +385,7 @@ int xp_perfetto_event(struct xp_perfetto *perfetto, uint32_t sequence, const str
 	uint64_t *last_ns = &perfetto->times[sequence - perfetto->first_sequence];
 	struct event_packet to;
 	Packet *packet = &to.packet;
+	uint64_t flow_begin = from->flow_begin, flow_end = from->flow_end;
 
 	xprof__perfetto__trace_packet__init(packet);
 	xprof__perfetto__track_event__init(&to.event);
@@ -369,6 +399,10 @@ int xp_perfetto_event(struct xp_perfetto *perfetto, uint32_t sequence, const str
 	to.event.has_type = true;
 	to.event.type = from->type;
 	to.event.debug_annotations = to.argument_pointers;
+	to.event.n_flow_ids = flow_begin > 0;
+	to.event.flow_ids = &flow_begin;
+	to.event.n_terminating_flow_ids = flow_end > 0;
+	to.event.terminating_flow_ids = &flow_end;
 	to.interned.event_names = to.names;
 	to.interned.debug_annotation_names = to.news;
 	to.names[0] = &to.name;

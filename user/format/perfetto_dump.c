@@ -61,13 +61,16 @@ static int check(const uint8_t *bytes, uint64_t size, struct xp_report *report)
 		more = xp_violate(&violation, 0,
 				  "a packet of compressed ones has %" PRIu32 " bytes; 512 KiB are the limit",
 				  reader.bundle_bytes);
+	if (!more && reader.stray_flows)
+		more = xp_violate(&violation, 0, "%" PRIu64 " flows end that do not begin", reader.stray_flows);
 	if (more == -EBADMSG)
 		xp_report_add(report, "", &violation);
 	snprintf(report->summary, sizeof(report->summary),
 		 "Perfetto trace: %" PRIu64 " packets, %" PRIu64 " slices (%" PRIu64 " open), %" PRIu64
-		 " instants, %" PRIu64 " samples; not known to xprof: %" PRIu64 " packets, %" PRIu64 " fields",
+		 " instants, %" PRIu64 " flows, %" PRIu64 " samples; not known to xprof: %" PRIu64 " packets, %" PRIu64
+		 " fields",
 		 reader.packets, counts[XP_PERFETTO_SLICE_BEGIN], reader.open_slices, counts[XP_PERFETTO_INSTANT_EVENT],
-		 counts[XP_PERFETTO_STACK_SAMPLE], counts[XP_PERFETTO_OTHER], reader.unknown_fields);
+		 reader.flows, counts[XP_PERFETTO_STACK_SAMPLE], counts[XP_PERFETTO_OTHER], reader.unknown_fields);
 	xp_perfetto_reader_free(&reader);
 	return more == -ENOMEM ? more : 0;
 }

@@ -14,7 +14,7 @@ _Static_assert(XP_PERFETTO_STATES_MAX == 1u << (64 - ID_BITS - KIND_BITS), "keys
 
 /* ---- fields ---- */
 
-enum { NUMBER = 1, BYTES, NUMBERS };
+enum { NUMBER = 1, BYTES, NUMBERS, FIXED };
 
 struct rule {
 	uint32_t number;
@@ -40,7 +40,13 @@ static const struct rule rules[][RULES] = {
 	[XP_PERFETTO_SNAPSHOT] = { { 1, BYTES }, { 2, NUMBER } },
 	[XP_PERFETTO_CLOCK] = { { 1, NUMBER }, { 2, NUMBER }, { 3, NUMBER }, { 4, NUMBER } },
 	[XP_PERFETTO_TRACK_DESCRIPTOR] = { { 1, NUMBER }, { 2, BYTES }, { 3, BYTES }, { 4, BYTES }, { 5, NUMBER } },
-	[XP_PERFETTO_TRACK_EVENT] = { { 4, BYTES }, { 9, NUMBER }, { 10, NUMBER }, { 11, NUMBER }, { 23, BYTES } },
+	[XP_PERFETTO_TRACK_EVENT] = { { 4, BYTES },
+				      { 9, NUMBER },
+				      { 10, NUMBER },
+				      { 11, NUMBER },
+				      { 23, BYTES },
+				      { 47, FIXED },
+				      { 48, FIXED } },
 	[XP_PERFETTO_ANNOTATION] = { { 1, NUMBER }, { 3, NUMBER }, { 6, BYTES }, { 10, BYTES } },
 	[XP_PERFETTO_INTERNED_DATA] = { { 2, BYTES },
 					{ 3, BYTES },
@@ -88,8 +94,9 @@ int xp_perfetto_field(const struct xp_perfetto_reading *reading, struct xp_proto
 			reading->reader->unknown_fields++;
 			continue;
 		}
-		if ((field->type == XP_PROTO_VARINT && rule[i].type != BYTES) ||
-		    (field->type == XP_PROTO_BYTES && rule[i].type != NUMBER))
+		if ((field->type == XP_PROTO_VARINT && rule[i].type != BYTES && rule[i].type != FIXED) ||
+		    (field->type == XP_PROTO_BYTES && rule[i].type != NUMBER && rule[i].type != FIXED) ||
+		    (field->type == XP_PROTO_FIXED64 && rule[i].type == FIXED))
 			return 1;
 		return xp_violate(reading->violation, reading->reader->offset,
 				  "field %" PRIu32 " has type %" PRIu32 ", not that of the schema", field->number,

@@ -19,6 +19,9 @@
 #define STATE_CLEARED 1
 #define STATE_NEEDED 2
 #define EVENT_TYPES 5
+#define FLOW_BEGINS 47 /* flow_ids, terminating_flow_ids */
+#define FLOW_ENDS 48
+enum { HAS_BEGUN = 1, HAS_ENDED = 2 };
 
 /* ---- clocks, sequences and tracks ---- */
 
@@ -144,6 +147,29 @@ static int nest(const struct xp_perfetto_reading *reading, uint64_t type)
 	return 0;
 }
 
+/* Sequences follow each other, so an end may precede its beginning in the file. */
+static int read_flow(const struct xp_perfetto_reading *reading, const struct xp_proto_field *field)
+{
+	struct xp_perfetto_reader *reader = reading->reader;
+	uint32_t which = field->number == FLOW_BEGINS ? HAS_BEGUN : HAS_ENDED, *known;
+	uint64_t id = 0;
+
+	for (int i = 7; i >= 0; i--)
+		id = id << 8 | field->bytes.at[i];
+	if (xp_perfetto_room(reading, &reader->flow_ids))
+		return -EBADMSG;
+	known = xp_u64_map_add(&reader->flow_ids, id, 0);
+	if (!known)
+		return -ENOMEM;
+	if (*known & which)
+		return xp_perfetto_violate(reading,
+					   which == HAS_BEGUN ? "a flow begins twice:" : "a flow ends twice:", id);
+	reader->flows += which == HAS_BEGUN;
+	reader->stray_flows += *known ? (which == HAS_BEGUN ? (uint64_t)-1 : 0) : which == HAS_ENDED;
+	*known |= which;
+	return 0;
+}
+
 static int read_event(const struct xp_perfetto_reading *reading, struct xp_proto_cursor cursor)
 {
 	static const enum xp_perfetto_record_kind kinds[EVENT_TYPES + 1] = {
@@ -165,6 +191,8 @@ static int read_event(const struct xp_perfetto_reading *reading, struct xp_proto
 					       "no name of an event:", &record->name);
 		else if (field.number == 11)
 			record->track = field.value;
+		else if (field.number == FLOW_BEGINS || field.number == FLOW_ENDS)
+			err = read_flow(reading, &field);
 	}
 	if (err || more)
 		return err ? err : more;
@@ -389,6 +417,7 @@ void xp_perfetto_reader_free(struct xp_perfetto_reader *reader)
 	xp_u64_map_free(&reader->interned);
 	xp_u64_map_free(&reader->tracks);
 	xp_u64_map_free(&reader->clocks);
+	xp_u64_map_free(&reader->flow_ids);
 	xp_text_pool_free(&reader->texts);
 }
 

@@ -52,6 +52,8 @@ struct xp_perfetto_sequence_state;
 
 struct xp_perfetto_reader {
 	uint64_t packets, unknown_fields, open_slices;
+	uint64_t flows;	       /* that have begun */
+	uint64_t stray_flows;  /* that have ended and not begun: at the end of the file there should be none */
 	uint32_t bundle_bytes; /* the longest packet of compressed ones */
 
 	/* private */
@@ -64,7 +66,7 @@ struct xp_perfetto_reader {
 	struct xp_perfetto_sequence_state *sequences;
 	size_t sequence_count, sequence_room;
 	uint32_t states; /* each gets its own ids */
-	struct xp_u64_map by_sequence, interned, tracks, clocks;
+	struct xp_u64_map by_sequence, interned, tracks, clocks, flow_ids;
 	struct xp_text_pool texts;
 };
 

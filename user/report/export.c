@@ -2,6 +2,7 @@
 #include "report/export.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -12,6 +13,7 @@
 #include "report/export_file.h"
 #include "report/facts.h"
 #include "report/model_input.h"
+#include "report/timeline_waits.h"
 
 static const struct {
 	const char *suffix; /* of the file's name beside the recording */
@@ -144,23 +146,42 @@ static bool has_times(const struct exporting *exporting, const struct xp_model_s
 {
 	char path[PATH_MAX];
 
-	return exporting->options->kind == XP_MODEL_SAMPLES && source->directory &&
+	return exporting->options->kind != XP_MODEL_CALLS && source->directory &&
 	       (size_t)snprintf(path, sizeof(path), "%s/" XP_PERF_DATA_NAME, source->directory) < sizeof(path) &&
 	       !access(path, F_OK);
 }
 
-/* Samples with times; the writer reads the calls. */
+/* Samples and waits with times. Waits alone are those of a model without its samples. */
+static int read_timeline(struct exporting *exporting, const struct xp_model_source *source, struct xp_model *model,
+			 struct xp_timeline_waits *waits)
+{
+	const struct xp_model_waits taker = { xp_timeline_waits_add, waits };
+	struct xp_model_source with_waits = *source;
+	int err;
+
+	with_waits.waits = &taker;
+	err = xp_model_input_read(model, &exporting->input, &with_waits, XP_MODEL_SAMPLES, XP_MODEL_KEEP_TIMES);
+	if (exporting->options->kind == XP_MODEL_WAITS)
+		model->sample_count = 0;
+	if (!err && waits->dropped)
+		xp_warn("%" PRIu64 " waits are missing: the recording has too many", waits->dropped);
+	return err ?: xp_timeline_waits_select(waits, source->select);
+}
+
+/* The writer reads the calls. */
 static int export_timeline(struct exporting *exporting, const struct xp_model_source *source)
 {
 	struct xp_export_options options = *exporting->options;
 	struct xp_model model;
+	struct xp_timeline_waits waits = { .model = &model, .from_ns = source->select->from_ns };
 	const struct xp_export_page page = { .models = { &model }, .model_count = 1, .facts = exporting->input.facts };
 	int err;
 
 	options.source = source;
 	options.broken = &exporting->input.broken;
+	options.waits = &waits;
 	if (has_times(exporting, source)) {
-		err = xp_model_input_read(&model, &exporting->input, source, XP_MODEL_SAMPLES, XP_MODEL_KEEP_TIMES);
+		err = read_timeline(exporting, source, &model, &waits);
 	} else {
 		err = xp_model_init(&model, XP_MODEL_SAMPLES);
 		model.keep_times = true;
@@ -171,6 +192,7 @@ static int export_timeline(struct exporting *exporting, const struct xp_model_so
 		err = write_all(&page, true, &options, exporting->input.directory);
 	if (err == -ENODATA)
 		err = say_nothing(exporting, true);
+	xp_timeline_waits_free(&waits);
 	xp_model_free(&model);
 	return err;
 }

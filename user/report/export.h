@@ -20,6 +20,8 @@
 #include "report/model_tree.h"
 #include "report/select.h"
 
+struct xp_timeline_waits;
+
 enum xp_export_format {
 	XP_EXPORT_PPROF,
 	XP_EXPORT_FOLDED,
@@ -42,6 +44,7 @@ struct xp_export_options {
 	/* Set by xp_export(), for writers that read the calls themselves. */
 	const struct xp_model_source *source;
 	bool *broken;
+	struct xp_timeline_waits *waits; /* of the model's threads, for a timeline */
 };
 
 /*
@@ -55,7 +58,7 @@ int xp_export(const char *recording, const struct xp_export_options *options);
 int xp_export_pprof(FILE *out, struct xp_model *model, const struct xp_export_options *options);
 int xp_export_folded(FILE *out, struct xp_model *model, const struct xp_export_options *options);
 int xp_export_speedscope(FILE *out, struct xp_model *model, const struct xp_export_options *options);
-/* The model's samples, and the calls and events of the source. -ENODATA: there are none. */
+/* The model's samples, the waits, and the calls and events of the source. -ENODATA: there are none. */
 int xp_export_perfetto(FILE *out, struct xp_model *model, const struct xp_export_options *options);
 
 #define XP_EXPORT_VIEWS 3 /* one for each kind of model */

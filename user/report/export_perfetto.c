@@ -13,7 +13,9 @@
 #include "base/util.h"
 #include "format/perfetto.h"
 #include "report/export_names.h"
+#include "report/stack_shapes.h"
 #include "report/timeline.h"
+#include "report/timeline_waits.h"
 
 struct writing {
 	struct xp_perfetto *perfetto;
@@ -198,7 +200,7 @@ static int put_sample(struct writing *writing, const struct xp_model_sample *fro
 static int put_samples(struct writing *writing)
 {
 	struct xp_model *model = writing->model;
-	int err = put_threads(writing) ?: put_code(writing);
+	int err = put_code(writing);
 
 	writing->order = calloc(model->sample_count, sizeof(*writing->order));
 	writing->has_stack = calloc(model->stack_count, sizeof(*writing->has_stack));
@@ -224,14 +226,20 @@ static const char *text_of(struct xp_model *model, const char *text)
 /* Profiles, which are read without a perf.data, have samples without times. */
 static int put_all(struct writing *writing, const struct xp_export_options *options)
 {
+	struct xp_timeline_waits *waits = options->waits;
 	bool has_samples = writing->model->has_threads && writing->model->sample_count;
-	uint64_t written;
-	int err = has_samples ? put_samples(writing) : 0;
+	uint64_t written = 0;
+	int err = has_samples || waits->count ? put_threads(writing) : 0;
 
-	if (!err)
+	if (!err && has_samples)
+		err = put_samples(writing);
+	if (!err && waits->count)
+		err = xp_stack_shorten_names(writing->model)
+			  ?: xp_timeline_waits_write(waits, writing->perfetto, writing->start_ns);
+	if (!err && options->kind != XP_MODEL_WAITS)
 		err = xp_timeline_write_calls(writing->perfetto, options->source, options->full_names, &written,
 					      options->broken);
-	if (!err && !has_samples && !written)
+	if (!err && !has_samples && !waits->count && !written)
 		return -ENODATA;
 	return err ? err : xp_perfetto_finish(writing->perfetto);
 }

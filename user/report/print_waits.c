@@ -8,6 +8,7 @@
 #include "base/util.h"
 #include "report/print_text.h"
 #include "report/stack_shapes.h"
+#include "report/waits.h"
 
 #define PLACES_SHARE 3 /* of the rows of a table of functions */
 #define FRAMES_SHOWN 6
@@ -70,24 +71,15 @@ void xp_report_print_waits_left_out(FILE *out, const struct xp_report_tables *ta
 
 /* ---- places ---- */
 
-const char *xp_report_waker_text(char to[XP_WAKER_TEXT_BYTES], const struct xp_wait_row *row)
-{
-	const struct xp_wait_waker *waker = &row->waker;
-	size_t used;
+#define WAKER_BYTES (XP_WAKER_BYTES + 32)
 
-	if (waker->flags & XP_WAIT_LAST)
-		snprintf(to, XP_WAKER_TEXT_BYTES, "(not over)");
-	else if (waker->flags & XP_WAIT_HARDIRQ)
-		snprintf(to, XP_WAKER_TEXT_BYTES, "timer or interrupt");
-	else if (waker->flags & XP_WAIT_SOFTIRQ)
-		snprintf(to, XP_WAKER_TEXT_BYTES, "kernel, in %.40s (%" PRIu32 ")", waker->name, waker->tid);
-	else if (waker->tid)
-		snprintf(to, XP_WAKER_TEXT_BYTES, "%.40s (%" PRIu32 ")", waker->name, waker->tid);
-	else
-		snprintf(to, XP_WAKER_TEXT_BYTES, "-");
-	used = strlen(to);
+/* And how many others there are: "refresher (17903) +2". */
+static const char *waker_text(char to[WAKER_BYTES], const struct xp_wait_row *row)
+{
+	size_t used = strlen(xp_waits_waker(to, row->waker.flags, row->waker.name, row->waker.tid));
+
 	if (row->wakers > 1)
-		snprintf(to + used, XP_WAKER_TEXT_BYTES - used, " +%" PRIu64, row->wakers - 1);
+		snprintf(to + used, WAKER_BYTES - used, " +%" PRIu64, row->wakers - 1);
 	return to;
 }
 
@@ -125,11 +117,11 @@ static void put_place(const struct page *page, const struct xp_wait_row *row)
 
 static void put_row(const struct page *page, const struct xp_wait_row *row)
 {
-	char total[32], runnable[32], most[32], waker[XP_WAKER_TEXT_BYTES];
+	char total[32], runnable[32], most[32], waker[WAKER_BYTES];
 
 	xp_put(page->out, "%*.0f  %8s  ", page->count_columns, row->count, time_text(total, row->total_ns));
 	xp_put_share(page->out, page->style->colour, xp_percent(row->total_ns, page->waits->total_ns));
-	xp_report_waker_text(waker, row);
+	waker_text(waker, row);
 	xp_put(page->out, "  %8s  %8s  %-9s  ", time_text(runnable, row->runnable_ns), time_text(most, row->longest_ns),
 	       xp_wait_state_text(row->state));
 	xp_put_cut(page->out, waker, page->waker_columns);
@@ -170,7 +162,7 @@ void xp_report_print_waits(FILE *out, const struct xp_report_tables *tables, con
 	bool is_alone = !table->has_samples && !table->has_calls;
 	uint64_t limit =
 	    is_alone || style->limit == UINT64_MAX ? style->limit : XP_MAX(style->limit / PLACES_SHARE, (uint64_t)1);
-	char waker[XP_WAKER_TEXT_BYTES];
+	char waker[WAKER_BYTES];
 	struct page page = {
 		.out = out,
 		.model = &tables->waits.model,
@@ -188,7 +180,7 @@ void xp_report_print_waits(FILE *out, const struct xp_report_tables *tables, con
 		fputc('\n', out);
 	for (size_t i = 0; i < page.rows; i++)
 		page.waker_columns =
-		    XP_MAX(page.waker_columns, xp_text_columns(xp_report_waker_text(waker, &table->waits.rows[i])));
+		    XP_MAX(page.waker_columns, xp_text_columns(waker_text(waker, &table->waits.rows[i])));
 	page.waker_columns = XP_MIN(page.waker_columns, WAKER_COLUMNS_MAX);
 	put_title(&page);
 	put_header(&page);

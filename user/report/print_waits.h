@@ -15,8 +15,4 @@ void xp_report_print_waits_left_out(FILE *out, const struct xp_report_tables *ta
 void xp_report_print_waits(FILE *out, const struct xp_report_tables *tables, const struct xp_report_table *table,
 			   const struct xp_report_style *style);
 
-/* Who ended the waits of a row: "refresher (17903) +2". Returns to. */
-#define XP_WAKER_TEXT_BYTES 96
-const char *xp_report_waker_text(char to[XP_WAKER_TEXT_BYTES], const struct xp_wait_row *row);
-
 #endif

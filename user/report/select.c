@@ -83,23 +83,36 @@ static void mark_stacks(const struct xp_model *model, const uint8_t *functions, 
 	}
 }
 
-int xp_select_stacks(const struct xp_select *select, struct xp_model *model)
+int xp_select_mark_stacks(const struct xp_select *select, const struct xp_model *model, uint8_t **stacks)
 {
 	uint8_t *functions = calloc(XP_MAX(model->function_count, (size_t)1), 1);
-	uint8_t *stacks = calloc(model->stack_count, 1);
-	size_t kept = 0;
-	int err = functions && stacks ? 0 : -ENOMEM;
 
-	if (!err && select->function_count) {
-		for (size_t i = 0; i < model->function_count; i++)
-			functions[i] = xp_select_marks(select, model->functions[i].name, model->functions[i].symbol);
-		mark_stacks(model, functions, stacks);
-		for (size_t i = 0; i < model->sample_count; i++)
-			if (xp_select_marked(select, stacks[model->samples[i].stack]))
-				model->samples[kept++] = model->samples[i];
-		model->sample_count = kept;
+	*stacks = calloc(model->stack_count, 1);
+	if (!functions || !*stacks) {
+		free(functions);
+		return -ENOMEM;
 	}
+	for (size_t i = 0; select->function_count && i < model->function_count; i++)
+		functions[i] = xp_select_marks(select, model->functions[i].name, model->functions[i].symbol);
+	mark_stacks(model, functions, *stacks);
 	free(functions);
+	return 0;
+}
+
+int xp_select_stacks(const struct xp_select *select, struct xp_model *model)
+{
+	uint8_t *stacks;
+	size_t kept = 0;
+	int err;
+
+	if (!select->function_count)
+		return 0;
+	err = xp_select_mark_stacks(select, model, &stacks);
+	for (size_t i = 0; !err && i < model->sample_count; i++)
+		if (xp_select_marked(select, stacks[model->samples[i].stack]))
+			model->samples[kept++] = model->samples[i];
+	if (!err)
+		model->sample_count = kept;
 	free(stacks);
 	return err;
 }

@@ -42,6 +42,11 @@ bool xp_select_needs_threads(const struct xp_select *select);
 uint8_t xp_select_marks(const struct xp_select *select, const char *name, const char *symbol);
 bool xp_select_marked(const struct xp_select *select, uint8_t marks);
 
+/*
+ * The marks of each stack, after naming. The caller frees *stacks, also after an error. Returns 0 or -ENOMEM.
+ */
+int xp_select_mark_stacks(const struct xp_select *select, const struct xp_model *model, uint8_t **stacks);
+
 /* Removes the samples whose stacks are not selected by `functions`. Call it after naming. Returns 0 or -ENOMEM. */
 int xp_select_stacks(const struct xp_select *select, struct xp_model *model);
 

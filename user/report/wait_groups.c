@@ -36,19 +36,6 @@ static int add(struct xp_wait_groups *groups, const struct xp_thread_times *time
 	return 0;
 }
 
-static uint8_t marks_of(const struct xp_model *model, const uint8_t *marks, uint32_t stack)
-{
-	uint8_t all = 0;
-
-	for (uint32_t s = stack; s; s = model->stacks[s].callers) {
-		const struct xp_model_location *location = &model->locations[model->stacks[s].location];
-
-		for (uint32_t i = 0; i < location->frame_count; i++)
-			all |= marks[model->frames[location->first_frame + i].function];
-	}
-	return all;
-}
-
 static int by_longest(const void *a, const void *b)
 {
 	const struct xp_wait_group *left = a, *right = b;
@@ -60,16 +47,13 @@ static int by_longest(const void *a, const void *b)
 int xp_wait_groups_make(struct xp_wait_groups *groups, const struct xp_thread_times *times,
 			const struct xp_select *select, uint64_t above_ns)
 {
-	const struct xp_model *model = &times->model;
-	uint8_t *marks = calloc(model->function_count + 1, 1);
-	int err = marks ? 0 : -ENOMEM;
+	uint8_t *marks;
+	int err = xp_select_mark_stacks(select, &times->model, &marks);
 
-	for (size_t i = 0; !err && i < model->function_count; i++)
-		marks[i] = xp_select_marks(select, model->functions[i].name, model->functions[i].symbol);
 	for (size_t i = 0; !err && i < times->wait_count; i++) {
 		const struct xp_timed_wait *wait = &times->waits[i];
 
-		if (length_ns(wait) > above_ns && xp_select_marked(select, marks_of(model, marks, wait->stack)))
+		if (length_ns(wait) > above_ns && xp_select_marked(select, marks[wait->stack]))
 			err = add(groups, times, wait);
 	}
 	free(marks);

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "report/waits.h"
 
+#include <inttypes.h>
+#include <stdio.h>
+
 #include "base/util.h"
 
 struct counting {
@@ -71,4 +74,19 @@ int xp_waits_read(struct xp_model *model, const struct xp_model_source *source, 
 
 	of_waits.waits = &waits;
 	return xp_model_read_samples(model, &of_waits, broken);
+}
+
+const char *xp_waits_waker(char to[XP_WAKER_BYTES], uint32_t flags, const char *name, uint32_t tid)
+{
+	if (flags & XP_WAIT_LAST)
+		snprintf(to, XP_WAKER_BYTES, "(not over)");
+	else if (flags & XP_WAIT_HARDIRQ)
+		snprintf(to, XP_WAKER_BYTES, "timer or interrupt");
+	else if (flags & XP_WAIT_SOFTIRQ)
+		snprintf(to, XP_WAKER_BYTES, "kernel, in %.40s (%" PRIu32 ")", name, tid);
+	else if (tid)
+		snprintf(to, XP_WAKER_BYTES, "%.40s (%" PRIu32 ")", name, tid);
+	else
+		snprintf(to, XP_WAKER_BYTES, "-");
+	return to;
 }
