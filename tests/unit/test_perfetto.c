@@ -30,6 +30,8 @@ static const struct xp_perfetto_event begin = {
 	.arguments = { { .name = { 1, "arg1" }, .number = 9 } },
 	.argument_count = 1,
 };
+/* With a name that its sequence has, and no arguments. */
+static const struct xp_perfetto_event again = { .type = XP_PERFETTO_BEGIN, .time_ns = 1700, .name = { 5, "f" } };
 static const struct xp_perfetto_event end = { .type = XP_PERFETTO_END, .time_ns = 1310 };
 
 static struct xp_perfetto *start(FILE *out, uint32_t *sequence)
@@ -55,6 +57,7 @@ static struct bytes write_small(void)
 
 	assert_int_equal(xp_perfetto_event(perfetto, sequence, &begin), 0);
 	assert_int_equal(xp_perfetto_event(perfetto, sequence, &end), 0);
+	assert_int_equal(xp_perfetto_event(perfetto, sequence, &again), 0);
 	assert_int_equal(xp_perfetto_text(perfetto, XP_PERFETTO_FUNCTION, 1, "f"), 0);
 	assert_int_equal(xp_perfetto_text(perfetto, XP_PERFETTO_PATH, 1, "/a"), 0);
 	assert_int_equal(xp_perfetto_mapping(perfetto, 1, 1, (const uint8_t *)"\xab", 1), 0);
@@ -89,6 +92,7 @@ static struct bytes write_small(void)
 #define BEGIN "\x0a\x26\x40\xac\x02\x50\x02\x5a\x0a\x22\x04\x08\x01\x18\x09\x48\x01\x50\x05" \
 	"\x62\x11\x12\x05\x08\x05\x12\x01" "f\x1a\x08\x08\x01\x12\x04" "arg1\x68\x02"
 #define END "\x0a\x0a\x40\x0a\x50\x02\x5a\x02\x48\x02\x68\x02"
+#define AGAIN "\x0a\x0d\x40\x86\x03\x50\x02\x5a\x04\x48\x01\x50\x05\x68\x02"
 #define FUNCTION "\x0a\x0d\x50\x01\x62\x07\x2a\x05\x08\x01\x12\x01" "f\x68\x02"
 #define PATH "\x0a\x0f\x50\x01\x62\x09\x8a\x01\x06\x08\x01\x12\x02/a\x68\x02"
 /* build_ids and mappings */
@@ -109,7 +113,7 @@ static struct bytes write_small(void)
 /* A trace of one bundle has a packet of it, whose length takes two bytes: field 50 of the packet. */
 static void test_writer(void **state)
 {
-	static const char packets[] = STATE BEGIN END CODE SAMPLE;
+	static const char packets[] = STATE BEGIN END AGAIN CODE SAMPLE;
 	struct bytes bytes = write_small();
 	uint8_t inflated[1024];
 	uLongf size = sizeof(inflated);

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The packets of a Perfetto trace on their way to a file: many of them in one that is compressed. */
+#ifndef XPROF_FORMAT_PERFETTO_BUNDLE_H
+#define XPROF_FORMAT_PERFETTO_BUNDLE_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include <zlib.h>
+
+#include "perfetto.pb-c.h"
+
+#define XP_PERFETTO_PACKED_BYTES_MAX 127 /* for xp_perfetto_bundle_put_packed(): its length takes a byte */
+
+struct xp_perfetto_bundle {
+	FILE *out;
+	int err;	  /* the first one; nothing is written after it */
+	uint8_t *packets; /* with their keys and lengths */
+	size_t size;
+	uint8_t *deflated;
+	size_t deflated_room;
+	z_stream deflater;
+	uint8_t *packed; /* a packet that is too large for a bundle */
+	size_t packed_room;
+};
+
+/* All return 0 or -errno. out stays the caller's. The caller calls xp_perfetto_bundle_free(), also after an error. */
+int xp_perfetto_bundle_begin(struct xp_perfetto_bundle *bundle, FILE *out);
+int xp_perfetto_bundle_put(struct xp_perfetto_bundle *bundle, const Xprof__Perfetto__TracePacket *packet);
+int xp_perfetto_bundle_put_packed(struct xp_perfetto_bundle *bundle, const uint8_t *packed, size_t size);
+/* Not compressed. */
+int xp_perfetto_bundle_put_alone(struct xp_perfetto_bundle *bundle, const Xprof__Perfetto__TracePacket *packet);
+int xp_perfetto_bundle_flush(struct xp_perfetto_bundle *bundle);
+void xp_perfetto_bundle_free(struct xp_perfetto_bundle *bundle);
+
+/* Keeps the first error, which it returns. */
+int xp_perfetto_bundle_fail(struct xp_perfetto_bundle *bundle, int err);
+
+/* At most 10 bytes. Returns how many. */
+size_t xp_perfetto_put_varint(uint8_t *to, uint64_t value);
+
+#endif
