@@ -5,6 +5,7 @@ import re
 
 import pytest
 
+import browser
 import hand_made
 import perfetto
 import profiles
@@ -237,3 +238,29 @@ def test_perfetto_of_records_that_contradict_each_other(xprof, tmp_path):
              ("waiting", TSC + 20 * MS, SERVER, SERVER, 0, 2**63, 2**62, "S", SERVER, "server", "1011")]
     waits, trace = timeline(xprof, made(tmp_path / "recording", lines))
     assert trace.open == 0 and len(waits) >= 4
+
+
+@pytest.fixture(scope="module")
+def browse(tmp_path_factory):
+    if not browser.PATH:
+        pytest.skip("no chromium here")
+    return browser.Browser(tmp_path_factory.mktemp("browser"))
+
+
+def test_page(xprof, tmp_path, browse):
+    """In a browser: sums of the report, by function and by state; names are only text."""
+    lines = [line if line[0] != "comm" or line[3] == SERVER else (*line[:4], "<img src=x>") for line in LINES]
+    directory = made(tmp_path / "recording", lines)
+    path = tmp_path / "page.html"
+    done = xprof("export", "--html", "-o", path, directory)
+    assert done.returncode == 0, done.stderr
+    table = browse(path, view="waits", mode="table", scope="merged")
+    assert (table.body["view"], int(table.body["waits"]), int(table.body["ns"])) == ("waits", 7, WHOLE)
+    rows = {row["name"]: (row["waits"], row["self"], row["total"]) for row in table.rows}
+    assert rows == {"app+0x200": (2, 0, 9 * MS), "app+0x11": (2, 9 * MS, 9 * MS), "app+0x300": (4, 0, 8 * MS),
+                    "app+0x50": (4, 8 * MS, 8 * MS), "app+0x40": (1, 7 * MS, 7 * MS)}
+    # 3 + 5 + 6 ms for locks, 1 + 7 + 2 ms without a CPU.
+    assert table.texts["legend"] == "lock 58.3 %runnable 41.7 %"
+    whole = browse(path, view="waits", scope="threads")
+    assert "24.0 ms (100.0 %) \u00b7 7 waits \u00b7 lock 14.0 ms \u00b7 runnable 10.0 ms" in whole.texts["numbers"]
+    assert "img" not in whole.tags and "<img src=x> (8)" in path.read_text().replace("\\u003c", "<").replace("\\u003e", ">")

@@ -2,22 +2,19 @@
 """The page of `xprof export --html` in a browser: its numbers are those of `xprof report`, names are only ever text,
 and it fetches nothing."""
 import base64
-import html.parser
 import http.server
 import json
 import os
 import re
-import shutil
 import subprocess
 import threading
-import urllib.parse
 
 import pytest
 
+import browser
 from exported import PRICE, SOURCE, folded
 
-BROWSER = shutil.which("chromium")
-pytestmark = [pytest.mark.uprobes, pytest.mark.together("exports"), pytest.mark.skipif(not BROWSER, reason="no chromium here")]
+pytestmark = [pytest.mark.uprobes, pytest.mark.together("exports"), pytest.mark.skipif(not browser.PATH, reason="no chromium here")]
 
 # New names of functions. Without debug information, these are what the symbol table says.
 HOSTILE = {
@@ -27,52 +24,9 @@ HOSTILE = {
 PROGRAM = "<b>\u202e\"'"
 
 
-class Page(html.parser.HTMLParser):
-    """What a browser has made of a page."""
-
-    def __init__(self, text):
-        super().__init__()
-        self.body, self.rows, self.tags, self.texts, self.into = {}, [], [], {}, None
-        self.feed(text)
-
-    def handle_starttag(self, tag, attrs):
-        attrs = dict(attrs)
-        self.tags.append(tag)
-        if tag == "body":
-            self.body = {key[5:]: value for key, value in attrs.items() if key.startswith("data-")}
-        elif tag == "tr" and "data-self" in attrs:
-            self.rows.append({key: float(attrs[f"data-{key}"]) for key in ("self", "total", "calls") if f"data-{key}" in attrs})
-            self.rows[-1]["name"] = ""
-        if tag not in ("i", "option") and (tag != "span" or "id" in attrs):
-            self.into = "name" if "name" in attrs.get("class", "").split() and self.rows else attrs.get("id")
-
-    def handle_endtag(self, tag):
-        if tag not in ("i", "span"):
-            self.into = None
-
-    def handle_data(self, data):
-        if self.into == "name":
-            self.rows[-1]["name"] += data
-        elif self.into:
-            self.texts[self.into] = self.texts.get(self.into, "") + data
-
-
 @pytest.fixture(scope="module")
 def browse(tmp_path_factory):
-    home = tmp_path_factory.mktemp("browser")
-
-    def look(file, **fragment):
-        url = f"file://{urllib.parse.quote(str(file))}#{urllib.parse.urlencode(fragment)}"
-        done = subprocess.run(
-            [BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", f"--user-data-dir={home}",
-             "--virtual-time-budget=5000", "--dump-dom", url],
-            stdin=subprocess.DEVNULL, capture_output=True, timeout=120, env={**os.environ, "HOME": str(home)},
-        )
-        page = Page(done.stdout.decode())
-        assert page.body.get("ready") == "true", done.stderr.decode()[-2000:]
-        return page
-
-    return look
+    return browser.Browser(tmp_path_factory.mktemp("browser"))
 
 
 def sums(page, *keys):

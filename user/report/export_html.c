@@ -2,12 +2,62 @@
 /* One HTML page with the samples, the calls and the waits of a recording. */
 #include "report/export.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/util.h"
 #include "report/html_view.h"
 #include "report/json_data.h"
+#include "report/waits.h"
+
+#define STATES_MAX 8 /* that waits.h tells apart */
+
+/* The letters of the states that waits have. Returns their number. */
+static size_t find_states(const struct xp_model *model, uint32_t states[STATES_MAX])
+{
+	size_t count = 0, s;
+
+	for (size_t i = 0; i < model->sample_count; i++) {
+		for (s = 0; s < count && states[s] != model->samples[i].state;)
+			s++;
+		if (s == count && count < STATES_MAX)
+			states[count++] = model->samples[i].state;
+	}
+	return count;
+}
+
+/* The time of each node itself in each state, for nodes that have any. */
+static int put_states(FILE *out, struct xp_model *model, struct xp_model_tree *tree, enum xp_model_group by)
+{
+	struct xp_json_numbers numbers = { .out = out };
+	uint32_t states[STATES_MAX], node;
+	size_t count = find_states(model, states), s;
+	uint64_t *ns = calloc(tree->count * XP_MAX(count, (size_t)1), sizeof(*ns));
+	int err = ns ? 0 : -ENOMEM;
+
+	for (size_t i = 0; !err && i < model->sample_count; i++) {
+		for (s = 0; s + 1 < count && states[s] != model->samples[i].state;)
+			s++;
+		err = xp_model_tree_node(tree, model, by, &model->samples[i], &node);
+		if (!err)
+			ns[node * count + s] += model->samples[i].values[1];
+	}
+	fputs(",\n\"states\":[", out);
+	for (s = 0; s < count; s++) {
+		fputs(s ? "," : "", out);
+		xp_json_text(out, xp_waits_state(states[s]));
+	}
+	fputs("],\"byState\":\"", out);
+	for (size_t i = 0; !err && i < tree->count; i++)
+		for (s = 0; tree->nodes[i].self[1] && s < count; s++)
+			xp_json_number(&numbers, ns[i * count + s]);
+	xp_json_numbers_end(&numbers);
+	putc('"', out);
+	free(ns);
+	return err;
+}
 
 static int put_view(FILE *out, struct xp_model *model, enum xp_model_group by)
 {
@@ -29,6 +79,8 @@ static int put_view(FILE *out, struct xp_model *model, enum xp_model_group by)
 		fprintf(out, "{\"kind\":\"%s\",\"by\":\"%s\",\"dropped\":%" PRIu64, kinds[model->kind], groups[by],
 			model->dropped);
 		err = xp_html_put_view(out, model, &tree, model->period_ns);
+		if (!err && model->kind == XP_MODEL_WAITS)
+			err = put_states(out, model, &tree, by);
 		putc('}', out);
 	}
 	xp_model_tree_free(&tree);

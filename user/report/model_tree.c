@@ -190,6 +190,12 @@ static void add_up(struct xp_model_tree *tree)
 			tree->nodes[tree->nodes[i - 1].parent].total[j] += tree->nodes[i - 1].total[j];
 }
 
+int xp_model_tree_node(struct xp_model_tree *tree, struct xp_model *model, enum xp_model_group by,
+		       const struct xp_model_sample *sample, uint32_t *node)
+{
+	return find_group(tree, model, by, sample, node) ?: find_stack(tree, model, *node, sample->stack, node);
+}
+
 int xp_model_tree_make(struct xp_model_tree *tree, struct xp_model *model, enum xp_model_group by)
 {
 	const struct xp_model_node root = { .parent = XP_MODEL_NONE, .function = XP_MODEL_NONE };
@@ -203,9 +209,7 @@ int xp_model_tree_make(struct xp_model_tree *tree, struct xp_model *model, enum 
 	for (size_t i = 0; !err && i < model->sample_count; i++) {
 		const struct xp_model_sample *sample = &model->samples[i];
 
-		err = find_group(tree, model, by, sample, &node);
-		if (!err)
-			err = find_stack(tree, model, node, sample->stack, &node);
+		err = xp_model_tree_node(tree, model, by, sample, &node);
 		for (size_t j = 0; !err && j < XP_ARRAY_SIZE(sample->values); j++) {
 			tree->nodes[node].self[j] += sample->values[j];
 			tree->nodes[node].total[j] += sample->values[j];

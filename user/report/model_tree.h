@@ -47,6 +47,9 @@ struct xp_model_tree {
 
 /* The caller calls xp_model_tree_free(), also after an error. Texts belong to the model. Returns 0 or -ENOMEM. */
 int xp_model_tree_make(struct xp_model_tree *tree, struct xp_model *model, enum xp_model_group by);
+/* The node of such a tree in whose `self` a sample is. */
+int xp_model_tree_node(struct xp_model_tree *tree, struct xp_model *model, enum xp_model_group by,
+		       const struct xp_model_sample *sample, uint32_t *node);
 /*
  * The tree of who calls the functions whose name matches a glob: a function's children are its callers. Each sample is
  * there once, from the innermost of these functions in its stack. Calls of other functions count with their time only.

@@ -13,7 +13,7 @@
 
 const $ = (id) => document.getElementById(id);
 const START = { view: 0, mode: "flame", reversed: false, scope: "split", threads: "merged", find: "", path: [], sort: "self", width: "b" };
-const SORTS = ["self", "total", "calls", "mean", "change", "totalChange", "selfA", "totalA"];
+const SORTS = ["self", "total", "calls", "waits", "mean", "change", "totalChange", "selfA", "totalA"];
 const MODES = ["flame", "icicle", "table"];
 
 const recording = JSON.parse($("data").textContent);
@@ -202,9 +202,19 @@ function showChangeLegend(view) {
 	}));
 }
 
+function showStateLegend(view) {
+	const order = view.states.map((state, i) => [state, view.stateTotal[i][scope.root]]).filter(([, ns]) => ns);
+	$("legend").replaceChildren(...order.sort((a, b) => b[1] - a[1]).map(([state, ns]) => {
+		const entry = document.createElement("span");
+		entry.append(document.createElement("i"), `${state} ${share(ns, scope.whole)}`);
+		entry.firstChild.style.background = colourOfStates(view, view.states.map((one) => Number(one === state)), "");
+		return entry;
+	}));
+}
+
 function showLegend(view) {
-	if (view.isDiff) {
-		showChangeLegend(view);
+	if (view.isDiff || view.states) {
+		(view.isDiff ? showChangeLegend : showStateLegend)(view);
 		return;
 	}
 	const sums = scope.kinds(), used = view.kindsUsed;
@@ -236,6 +246,11 @@ function describe(frame) {
 		parts.push(`self ${amount(view, frame.self)}`);
 	if (!view.isDiff && view.isCalls && !frame.leaves && frame.up && frame.self[0])
 		parts.push(count(frame.self[0], "call"), `mean ${time(frame.total[1] / frame.self[0])}`);
+	if (view.states) {
+		parts.push(count(frame.total[0], "wait"));
+		parts.push(...view.states.map((state, i) => [state, frame.states[i]]).filter(([, ns]) => ns)
+			.sort((a, b) => b[1] - a[1]).map(([state, ns]) => `${state} ${time(ns)}`));
+	}
 	if (!view.isDiff && !view.isTimed && view.period)
 		parts.push(`${time(frame.total[1])} of CPU`);
 	if (frame.up) {

@@ -65,6 +65,8 @@ class View {
 			for (const side of [0, 1])
 				this.self[side] = this.self[side].map((value) => value * raw.scales[side]);
 		this.addUp();
+		if (raw.states)
+			this.decodeStates(new Numbers(bytesOf(raw.byState)));
 		this.setWeight(this.isTimed || this.isDiff ? 1 : 0);
 	}
 	/* What widths stand for: samples or ns; A or B. */
@@ -92,6 +94,18 @@ class View {
 			this.self[0][i] = numbers.next();
 			this.self[1][i] = this.self[0][i] * this.period + numbers.nextSigned();
 		}
+	}
+	/* Of waits: the time in each state. */
+	decodeStates(numbers) {
+		this.stateSelf = this.states.map(() => new Float64Array(this.count));
+		for (let i = 0; i < this.count; i++)
+			if (this.self[1][i])
+				for (const of of this.stateSelf)
+					of[i] = numbers.next();
+		this.stateTotal = this.stateSelf.map((of) => Float64Array.from(of));
+		for (let i = this.count - 1; i > 0; i--)
+			for (const of of this.stateTotal)
+				of[this.parent[i]] += of[i];
 	}
 	addUp() {
 		for (const which of [0, 1])
@@ -179,7 +193,7 @@ class Scope {
 			const key = view.code[node] >> 1;
 			let row = rows.get(key);
 			if (!row)
-				rows.set(key, row = { key, self: [0, 0], total: [0, 0], spent: 0 });
+				rows.set(key, row = { key, self: [0, 0], total: [0, 0], spent: 0, states: (view.states || []).map(() => 0) });
 			const depth = open.get(key) || 0;
 			open.set(key, depth + 1);
 			for (const which of [0, 1]) {
@@ -187,6 +201,8 @@ class Scope {
 				if (!depth)
 					row.total[which] += view.total[which][node];
 			}
+			for (let state = 0; !depth && state < row.states.length; state++)
+				row.states[state] += view.stateTotal[state][node];
 			row.spent += view.total[1][node]; /* of each call, also those within another */
 		}, (node) => {
 			if (node !== this.root && view.code[node] >= 0)
@@ -235,6 +251,7 @@ class Frame {
 		this.total = [0, 0];
 		this.self = [0, 0];
 		this.known = null;
+		this.knownStates = null;
 	}
 	static root(scope, isReversed) {
 		const root = new Frame(scope, null, null), { view } = scope;
@@ -257,6 +274,12 @@ class Frame {
 			this.total[which] += of[which][leaf ?? node];
 			this.self[which] += leaf === undefined ? view.self[which][node] : 0;
 		}
+	}
+	/* Of waits: the time in each state. */
+	get states() {
+		const { view } = this.scope, of = this.leaves ? view.stateSelf : view.stateTotal;
+		this.knownStates ??= of.map((ns) => (this.leaves || this.nodes).reduce((sum, node) => sum + ns[node], 0));
+		return this.knownStates;
 	}
 	get width() {
 		return this.total[this.scope.view.weight];

@@ -19,17 +19,37 @@ const COLOURS = {
 	group: [215, 16, 87, 26],
 };
 
+/* The same of each state of waits. */
+const STATE_COLOURS = {
+	sleeping: [208, 48, 78, 36],
+	lock: [3, 62, 77, 37],
+	disk: [30, 82, 71, 36],
+	runnable: [132, 40, 70, 30],
+	stopped: [52, 60, 72, 32],
+	traced: [276, 40, 80, 38],
+	idle: [215, 6, 84, 28],
+	other: [40, 6, 76, 34],
+};
+
 function isDark() {
 	return document.documentElement.dataset.theme === "dark";
 }
 
 function colourOf(kind, name) {
-	const [hue, saturation, light, dark] = COLOURS[KINDS[kind]];
+	return shaded(COLOURS[KINDS[kind]], kind === 5 ? "" : name);
+}
+
+/* The state that took most time. */
+function colourOfStates(view, states, name) {
+	return shaded(STATE_COLOURS[view.states[states.indexOf(Math.max(...states))]] || STATE_COLOURS.other, name);
+}
+
+function shaded([hue, saturation, light, dark], name) {
 	let hash = 0;
 	for (let i = 0; i < Math.min(name.length, 64); i++)
 		hash = (hash * 31 + name.charCodeAt(i)) | 0;
 	/* Neighbours differ a little. */
-	const shade = kind === 5 || !name ? 0 : (hash >>> 3) % 7 - 3;
+	const shade = !name ? 0 : (hash >>> 3) % 7 - 3;
 	return `hsl(${hue + shade * 1.6} ${saturation}% ${(isDark() ? dark : light) + shade}%)`;
 }
 
@@ -45,6 +65,8 @@ function colourOfChange(view, values) {
 
 function colourOfFrame(frame, name) {
 	const { view } = frame.scope;
+	if (view.states && frame.up && frame.code >= 0)
+		return colourOfStates(view, frame.states, name);
 	if (!view.isDiff)
 		return colourOf(frame.up ? view.kindOf(frame.code) : 5, name);
 	/* The change of the function itself, as flamegraph.pl colours it. Reversed, all that is drawn is of one. */

@@ -38,6 +38,8 @@ class Table {
 		];
 		if (view.isCalls)
 			columns.unshift({ id: "calls", title: "Calls", value: (row) => row.self[0], show: (value) => count(value) });
+		if (view.states)
+			columns.unshift({ id: "waits", title: "Waits", value: (row) => row.total[0], show: (value) => count(value) });
 		if (view.isCalls)
 			columns.push({ id: "mean", title: "Mean", show: time,
 				value: (row) => row.self[0] ? row.spent / row.self[0] : 0 });
@@ -113,7 +115,8 @@ class Table {
 		const name = line.appendChild(document.createElement("td")), object = line.appendChild(document.createElement("td"));
 		name.className = "text name";
 		name.append(document.createElement("i"), label(one.name));
-		name.firstChild.style.background = view.isDiff ? colourOfChange(view, one.self) : colourOf(view.kindOf(code), "");
+		name.firstChild.style.background = view.isDiff ? colourOfChange(view, one.self) :
+			view.states ? colourOfStates(view, one.states, "") : colourOf(view.kindOf(code), "");
 		name.title = label(one.name);
 		object.className = "text object";
 		object.textContent = label(view.objectOf(code));

@@ -29,7 +29,7 @@ uint32_t xp_waits_known_state(const struct xp_wait_record *wait)
 	return XP_WAIT_OTHER;
 }
 
-/* Rounded down, and the rest counts for the next wait, so that the sum is off by less than 1. */
+/* Rounded down, and the rest counts for the next wait, so that a sum of all is rounded to the nearest number. */
 static uint64_t count_of(struct counting *counting, const struct xp_wait_record *wait)
 {
 	double exact = xp_wait_record_weight(wait) + counting->owed;
@@ -68,7 +68,7 @@ static int add(void *arg, const struct xp_model_sample *sample, const struct xp_
 
 int xp_waits_read(struct xp_model *model, const struct xp_model_source *source, bool *broken)
 {
-	struct counting counting = { .model = model };
+	struct counting counting = { .model = model, .owed = 0.5 };
 	const struct xp_model_waits waits = { add, &counting };
 	struct xp_model_source of_waits = *source;
 
