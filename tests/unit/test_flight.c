@@ -19,6 +19,7 @@
 #include "base/util.h"
 #include "format/formats.h"
 #include "trace/flight.h"
+#include "trace/triggers.h"
 
 #define RING_BYTES (128u << 10)
 #define THREADS 3
@@ -285,6 +286,38 @@ static void failure_tells_what_is_lost(void **state)
 	free(result.shares);
 }
 
+/* One process that is always slow leaves logs to others; alone, it gets all. A minute later there are as many again. */
+static void one_process_does_not_take_all_logs(void **state)
+{
+	struct xp_triggers triggers;
+	unsigned int logs[4] = { 0 };
+	uint64_t now = 1000;
+
+	(void)state;
+	assert_int_equal(xp_triggers_new(&triggers, 1, 6, 100), 0);
+	for (int i = 0; i < 10; i++)
+		logs[0] += xp_triggers_ask(&triggers, 7, false, now++) == XP_TRIGGER_WRITES;
+	assert_int_equal(xp_triggers_ask(&triggers, 7, false, now++), XP_TRIGGER_BEYOND_SHARE);
+	for (int pid = 8; pid < 11; pid++)
+		for (int i = 0; i < 10; i++)
+			logs[pid - 7] += xp_triggers_ask(&triggers, pid, false, now++) == XP_TRIGGER_WRITES;
+	assert_int_equal(logs[0], 3);
+	assert_int_equal(logs[1], 2);
+	assert_int_equal(logs[2], 1);
+	assert_int_equal(logs[3], 0);
+	assert_int_equal(xp_triggers_ask(&triggers, 11, false, now), XP_TRIGGER_BEYOND_LIMIT);
+	/* The three of the first have just become old. */
+	assert_int_equal(xp_triggers_ask(&triggers, 7, false, 1103), XP_TRIGGER_WRITES);
+	xp_triggers_free(&triggers);
+
+	assert_int_equal(xp_triggers_new(&triggers, 1, 2, 100), 0);
+	assert_int_equal(xp_triggers_ask(&triggers, 7, true, 1), XP_TRIGGER_WRITES);
+	assert_int_equal(xp_triggers_ask(&triggers, 7, true, 2), XP_TRIGGER_WRITES);
+	assert_int_equal(xp_triggers_ask(&triggers, 7, true, 3), XP_TRIGGER_BEYOND_LIMIT);
+	assert_int_equal(xp_triggers_ask(&triggers, 7, true, 101), XP_TRIGGER_WRITES);
+	xp_triggers_free(&triggers);
+}
+
 static int make_dir(void **state)
 {
 	(void)state;
@@ -311,6 +344,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(threads_of_one_number_share_it, make_world, drop_world),
 		cmocka_unit_test_setup_teardown(nothing_is_no_log, make_world, drop_world),
 		cmocka_unit_test_setup_teardown(failure_tells_what_is_lost, make_world, drop_world),
+		cmocka_unit_test(one_process_does_not_take_all_logs),
 	};
 
 	return cmocka_run_group_tests(tests, make_dir, drop_dir);

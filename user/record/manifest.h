@@ -91,10 +91,11 @@ struct xp_manifest_slow_call {
 /* --trigger. calls = logs + shared + beyond. */
 struct xp_manifest_trigger {
 	const char *text;
-	uint64_t calls;	 /* that took longer */
-	uint64_t logs;	 /* that were asked for because of them */
-	uint64_t shared; /* calls that are in the log of an earlier one */
-	uint64_t beyond; /* calls for which no log was asked for: --trigger-limit */
+	uint64_t calls;	       /* that took longer */
+	uint64_t logs;	       /* that were asked for because of them */
+	uint64_t shared;       /* calls that are in the log of an earlier one */
+	uint64_t beyond;       /* calls for which no log was asked for: --trigger-limit */
+	uint64_t beyond_share; /* the same: the share of their process was used up */
 };
 
 #define XP_MANIFEST_TRIGGERS_MAX 64

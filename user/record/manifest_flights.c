@@ -49,6 +49,7 @@ json_t *xp_manifest_trigger_value(const void *arg, size_t index)
 	put_number(&section, "logs", trigger->logs);
 	put_number(&section, "in_an_earlier_log", trigger->shared);
 	put_number(&section, "beyond_limit", trigger->beyond);
+	put_number(&section, "beyond_share", trigger->beyond_share);
 	return done(&section);
 }
 

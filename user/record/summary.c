@@ -453,15 +453,20 @@ static void print_triggers(const struct xp_recording *recording)
 {
 	const struct xp_triggers *triggers = &recording->traced.processes.triggers;
 	struct xp_short_text text;
+	char share[64];
 
 	for (size_t i = 0; i < triggers->count; i++) {
 		const struct xp_trigger *trigger = &triggers->list[i];
 
+		snprintf(share, sizeof(share), ", %" PRIu64 " beyond the share of their process",
+			 trigger->beyond_share);
+		if (!trigger->beyond_share)
+			share[0] = 0;
 		xp_info("--trigger '%s': %" PRIu64 " call%s took longer: %" PRIu64 " log%s, %" PRIu64
-			" in the log of an earlier one, %" PRIu64 " beyond %zu logs a minute",
+			" in the log of an earlier one, %" PRIu64 " beyond %zu logs a minute%s",
 			xp_short_text(&text, trigger->text), trigger->calls, trigger->calls == 1 ? "" : "s",
-			trigger->logs, trigger->logs == 1 ? "" : "s", trigger->shared, trigger->beyond,
-			triggers->limit);
+			trigger->logs, trigger->logs == 1 ? "" : "s", trigger->shared, trigger->beyond, triggers->limit,
+			share);
 	}
 }
 

@@ -115,6 +115,7 @@ static struct xp_manifest_triggers manifest_triggers(const struct xp_recording *
 			.logs = triggers->list[i].logs,
 			.shared = triggers->list[i].shared,
 			.beyond = triggers->list[i].beyond,
+			.beyond_share = triggers->list[i].beyond_share,
 		};
 	return all;
 }

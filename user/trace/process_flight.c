@@ -135,6 +135,11 @@ static int gather(struct xp_process *process)
 	return err;
 }
 
+static bool is_only_live(const struct xp_process *process)
+{
+	return process->all->first_live == process && !process->next_live;
+}
+
 void xp_process_watched_end(void *arg, const struct xp_thread *thread, const struct xp_ended_call *call)
 {
 	struct xp_process *process = arg;
@@ -142,6 +147,7 @@ void xp_process_watched_end(void *arg, const struct xp_thread *thread, const str
 	size_t index = process->functions.watched.by_id[call->fn_id] - 1u;
 	struct xp_flight_slow_call *slow = process->flights.slow;
 	struct xp_trigger *trigger = &triggers->list[index];
+	enum xp_trigger_answer answer;
 
 	if (call->end_tsc - call->begin_tsc <= trigger->above_ticks)
 		return;
@@ -152,8 +158,11 @@ void xp_process_watched_end(void *arg, const struct xp_thread *thread, const str
 		return;
 	}
 	slow = calloc(1, sizeof(*slow));
-	if (!slow || !xp_triggers_may_write(triggers, xp_clock_now_tsc())) {
-		trigger->beyond++;
+	answer = !slow ? XP_TRIGGER_BEYOND_LIMIT
+		       : xp_triggers_ask(triggers, process->pid, is_only_live(process), xp_clock_now_tsc());
+	if (answer != XP_TRIGGER_WRITES) {
+		trigger->beyond += answer == XP_TRIGGER_BEYOND_LIMIT;
+		trigger->beyond_share += answer == XP_TRIGGER_BEYOND_SHARE;
 		free(slow);
 		return;
 	}

@@ -9,28 +9,38 @@ int xp_triggers_new(struct xp_triggers *triggers, size_t count, size_t limit, ui
 	*triggers = (struct xp_triggers){
 		.list = calloc(count, sizeof(*triggers->list)),
 		.globs = calloc(count, sizeof(*triggers->globs)),
-		.asked = calloc(limit, sizeof(*triggers->asked)),
+		.logs = calloc(limit, sizeof(*triggers->logs)),
 		.count = count,
 		.limit = limit,
 		.minute_ticks = minute_ticks,
 	};
-	return triggers->list && triggers->globs && triggers->asked ? 0 : -ENOMEM;
+	return triggers->list && triggers->globs && triggers->logs ? 0 : -ENOMEM;
 }
 
 void xp_triggers_free(struct xp_triggers *triggers)
 {
 	free(triggers->list);
 	free(triggers->globs);
-	free(triggers->asked);
+	free(triggers->logs);
 }
 
-bool xp_triggers_may_write(struct xp_triggers *triggers, uint64_t now_tsc)
+enum xp_trigger_answer xp_triggers_ask(struct xp_triggers *triggers, int pid, bool is_only_process, uint64_t now_tsc)
 {
-	uint64_t *oldest = &triggers->asked[triggers->next];
+	struct xp_trigger_log *oldest = &triggers->logs[triggers->next];
+	size_t left = 0, own = 0;
 
-	if (*oldest && now_tsc - *oldest < triggers->minute_ticks)
-		return false;
-	*oldest = now_tsc;
+	if (oldest->asked_tsc && now_tsc - oldest->asked_tsc < triggers->minute_ticks)
+		return XP_TRIGGER_BEYOND_LIMIT;
+	for (size_t i = 0; !is_only_process && i < triggers->limit; i++) {
+		const struct xp_trigger_log *log = &triggers->logs[i];
+		bool is_recent = log->asked_tsc && now_tsc - log->asked_tsc < triggers->minute_ticks;
+
+		left += !is_recent;
+		own += is_recent && log->pid == pid;
+	}
+	if (!is_only_process && own >= left)
+		return XP_TRIGGER_BEYOND_SHARE;
+	*oldest = (struct xp_trigger_log){ now_tsc, pid };
 	triggers->next = (triggers->next + 1) % triggers->limit;
-	return true;
+	return XP_TRIGGER_WRITES;
 }

@@ -25,7 +25,13 @@ struct xp_trigger {
 	/* Calls without a log of their own: they are in the log that an earlier one of the same pass has asked for...
 	 */
 	uint64_t shared;
-	uint64_t beyond; /* ... or there had been too many logs in that minute */
+	uint64_t beyond;       /* ... or there had been too many logs in that minute, */
+	uint64_t beyond_share; /* or the process had had its share of them */
+};
+
+struct xp_trigger_log {
+	uint64_t asked_tsc; /* 0: never */
+	int pid;
 };
 
 /* All zero: none. */
@@ -34,8 +40,7 @@ struct xp_triggers {
 	const char **globs; /* of the functions, by trigger: xp_objects.watched. Borrowed */
 	size_t count;
 	uint64_t minute_ticks;
-	/* When the last logs were asked for, as many as there may be in a minute: a circle. 0: never. */
-	uint64_t *asked;
+	struct xp_trigger_log *logs; /* that were asked for last, as many as there may be in a minute: a circle */
 	size_t limit;
 	size_t next;
 	size_t waiting; /* processes whose log is to be written */
@@ -45,7 +50,12 @@ struct xp_triggers {
 int xp_triggers_new(struct xp_triggers *triggers, size_t count, size_t limit, uint64_t minute_ticks);
 void xp_triggers_free(struct xp_triggers *triggers);
 
-/* Whether one more log may be written now; it counts then. */
-bool xp_triggers_may_write(struct xp_triggers *triggers, uint64_t now_tsc);
+enum xp_trigger_answer { XP_TRIGGER_WRITES, XP_TRIGGER_BEYOND_LIMIT, XP_TRIGGER_BEYOND_SHARE };
+
+/*
+ * Whether one more log of a process may be written now; it counts then. Beside others, a process gets one only if it
+ * had fewer in the last minute than may still be written: one that is slow all the time has half of them.
+ */
+enum xp_trigger_answer xp_triggers_ask(struct xp_triggers *triggers, int pid, bool is_only_process, uint64_t now_tsc);
 
 #endif
