@@ -28,7 +28,7 @@ static void ring_close(struct xp_ring *ring)
 		close(ring->map_fd);
 }
 
-static int ring_open(struct xp_ring *ring, unsigned int cpu, int outer_fd, uint64_t bytes)
+static int ring_open(struct xp_ring *ring, uint64_t bytes)
 {
 	size_t page = sysconf(_SC_PAGESIZE);
 	void *map;
@@ -46,16 +46,38 @@ static int ring_open(struct xp_ring *ring, unsigned int cpu, int outer_fd, uint6
 		return -errno;
 	ring->producer = map;
 	ring->data = (uint8_t *)map + page;
-	if (bpf_map_update_elem(outer_fd, &cpu, &ring->map_fd, BPF_ANY))
-		return -errno;
 	return 0;
+}
+
+/*
+ * After each update of an array of maps, the kernel waits for an RCU grace period, some 10 ms
+ * (maybe_wait_bpf_programs(), kernel/bpf/syscall.c). After a batch, it waits once for all CPUs. Linux before 5.16 has
+ * no batches for arrays of maps.
+ */
+static int insert_rings(const struct xp_rings *rings, int outer_fd)
+{
+	unsigned int *cpus = calloc(rings->count, sizeof(*cpus));
+	int *fds = calloc(rings->count, sizeof(*fds));
+	uint32_t count = rings->count;
+	int err = cpus && fds ? 0 : -ENOMEM;
+
+	for (unsigned int cpu = 0; cpu < rings->count && !err; cpu++) {
+		cpus[cpu] = cpu;
+		fds[cpu] = rings->rings[cpu].map_fd;
+	}
+	if (!err && bpf_map_update_batch(outer_fd, cpus, fds, &count, NULL))
+		for (unsigned int cpu = 0; cpu < rings->count && !err; cpu++)
+			err = bpf_map_update_elem(outer_fd, &cpu, &fds[cpu], BPF_ANY) ? -errno : 0;
+	free(cpus);
+	free(fds);
+	return err;
 }
 
 int xp_rings_open(struct xp_rings **result, int outer_fd, uint64_t bytes)
 {
 	int cpus = libbpf_num_possible_cpus();
 	struct xp_rings *rings;
-	int err;
+	int err = 0;
 
 	if (cpus < 0)
 		return cpus;
@@ -70,16 +92,15 @@ int xp_rings_open(struct xp_rings **result, int outer_fd, uint64_t bytes)
 	for (int cpu = 0; cpu < cpus; cpu++)
 		rings->rings[cpu].map_fd = -1;
 	rings->count = cpus;
-	for (int cpu = 0; cpu < cpus; cpu++) {
-		err = ring_open(&rings->rings[cpu], cpu, outer_fd,
-				xp_cpu_online(cpu) ? bytes : XP_MIN(bytes, OFFLINE_RING_BYTES));
-		if (err) {
-			xp_rings_free(rings);
-			return err;
-		}
-	}
-	*result = rings;
-	return 0;
+	for (int cpu = 0; cpu < cpus && !err; cpu++)
+		err = ring_open(&rings->rings[cpu], xp_cpu_online(cpu) ? bytes : XP_MIN(bytes, OFFLINE_RING_BYTES));
+	if (!err)
+		err = insert_rings(rings, outer_fd);
+	if (err)
+		xp_rings_free(rings);
+	else
+		*result = rings;
+	return err;
 }
 
 void xp_rings_free(struct xp_rings *rings)
