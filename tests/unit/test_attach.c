@@ -6,6 +6,7 @@
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -30,6 +31,38 @@ static struct {
 	int (*end)(void);
 } kernel;
 
+/* The links that are closed, in order, and how many at the same time. */
+static struct {
+	bool watched;
+	unsigned int gather; /* a close waits for so many at the same time, up to 5 s */
+	unsigned int inside, most, closed;
+	int fds[16];
+} closing;
+
+static int close_watched(int fd)
+{
+	if (closing.watched) {
+		unsigned int inside = __atomic_add_fetch(&closing.inside, 1, __ATOMIC_SEQ_CST);
+		unsigned int most = __atomic_load_n(&closing.most, __ATOMIC_SEQ_CST);
+		uint64_t until_ns = xp_now_ns() + 5 * XP_NS_PER_S;
+
+		while (inside > most && !__atomic_compare_exchange_n(&closing.most, &most, inside, false,
+								     __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
+			;
+		while (__atomic_load_n(&closing.most, __ATOMIC_SEQ_CST) < closing.gather && xp_now_ns() < until_ns)
+			usleep(100);
+		closing.fds[__atomic_fetch_add(&closing.closed, 1, __ATOMIC_SEQ_CST) % 16] = fd;
+		__atomic_sub_fetch(&closing.inside, 1, __ATOMIC_SEQ_CST);
+	}
+	return close_range((unsigned int)fd, (unsigned int)fd, 0);
+}
+
+/* Replaces libc's close(). */
+int close(int fd)
+{
+	return close_watched(fd);
+}
+
 /* Replaces libc's syscall(): links are files that do nothing. */
 long syscall(long number, ...)
 {
@@ -41,9 +74,17 @@ long syscall(long number, ...)
 	va_list list;
 	const void *from;
 
-	if (number != __NR_bpf)
-		return 0;
 	va_start(list, number);
+	if (number == __NR_close) {
+		int fd = va_arg(list, int);
+
+		va_end(list);
+		return close_watched(fd);
+	}
+	if (number != __NR_bpf) {
+		va_end(list);
+		return 0;
+	}
 	assert_int_equal(va_arg(list, int), BPF_LINK_CREATE);
 	from = va_arg(list, const void *);
 	va_end(list);
@@ -91,6 +132,57 @@ static void test_batches(void **state)
 	xp_attach_detach_all(attach);
 	assert_int_equal(open_files(), files);
 	assert_int_equal(xp_attach_room(attach), XP_ATTACH_MAX);
+	xp_attach_free(attach);
+}
+
+/* Detaches all, with so many at the same time. */
+static void watch_detach(struct xp_attach *attach, unsigned int gather)
+{
+	memset(&closing, 0, sizeof(closing));
+	closing.gather = gather;
+	closing.watched = true;
+	xp_attach_detach_all(attach);
+	closing.watched = false;
+	assert_int_equal(closing.most, gather);
+}
+
+/* The anchors of processes are detached at the same time, and no task is left. */
+static void test_anchors(void **state)
+{
+	struct xp_attach *attach;
+	unsigned int files = open_files();
+
+	(void)state;
+	memset(&kernel, 0, sizeof(kernel));
+	assert_int_equal(xp_attach_new(&attach, true), 0);
+	for (pid_t pid = 1; pid <= 37; pid++)
+		assert_int_equal(xp_attach_uprobe(attach, -1, -1, pid, 0), 0);
+	watch_detach(attach, 16);
+	assert_int_equal(closing.closed, 37);
+	assert_int_equal(open_files(), files);
+	assert_int_equal(waitpid(-1, NULL, __WALL), -1);
+	assert_int_equal(errno, ECHILD);
+	xp_attach_free(attach);
+}
+
+/* Other probes are detached one after the other, the last first, and the anchor of the process last of all. */
+static void test_order(void **state)
+{
+	const struct xp_uprobe probe = { .offset = 3 };
+	const struct xp_uprobe_set extra = { .pid = getpid(), .list = &probe, .count = 1, .anchor = true };
+	struct xp_attach *attach;
+
+	(void)state;
+	memset(&kernel, 0, sizeof(kernel));
+	assert_int_equal(xp_attach_new(&attach, true), 0);
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(xp_attach_uprobe(attach, -1, -1, getpid(), (uint64_t)i), 0);
+	assert_int_equal(xp_attach_uprobes(attach, &extra), 0);
+	watch_detach(attach, 1);
+	assert_int_equal(closing.closed, 4);
+	assert_int_equal(closing.fds[0], 513);
+	assert_int_equal(closing.fds[1], 512);
+	assert_true(closing.fds[2] < 512 && closing.fds[2] > closing.fds[3]);
 	xp_attach_free(attach);
 }
 
@@ -184,10 +276,9 @@ static void test_target_ends(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_batches),
-		cmocka_unit_test(test_batch_size),
-		cmocka_unit_test(test_interrupted),
-		cmocka_unit_test(test_target_ends),
+		cmocka_unit_test(test_batches),	    cmocka_unit_test(test_anchors),
+		cmocka_unit_test(test_order),	    cmocka_unit_test(test_batch_size),
+		cmocka_unit_test(test_interrupted), cmocka_unit_test(test_target_ends),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

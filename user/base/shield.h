@@ -11,6 +11,8 @@
 #ifndef XPROF_BASE_SHIELD_H
 #define XPROF_BASE_SHIELD_H
 
+#include <stddef.h>
+
 /*
  * Calls work(arg) in a separate task that shares memory and files with the caller, and waits for it. If the caller is
  * killed meanwhile, the work continues to its end, and only then are the shared files closed. Other signals stay
@@ -18,5 +20,12 @@
  * done.
  */
 int xp_shielded(int (*work)(void *arg), void *arg);
+
+/*
+ * For work under the shield: calls work(arg, i) for every i below count, several at the same time, each in a task that
+ * shares memory and files with the caller. Returns when all have returned. Where no task can be created, the caller
+ * does the work alone. work may only do system calls.
+ */
+void xp_shielded_each(void (*work)(void *arg, size_t i), void *arg, size_t count);
 
 #endif
