@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -186,6 +187,37 @@ static void test_order(void **state)
 	xp_attach_free(attach);
 }
 
+static size_t descriptor_room(void)
+{
+	FILE *file = fopen("/proc/self/status", "re");
+	char line[128];
+	size_t room = 0;
+
+	while (file && fgets(line, sizeof(line), file))
+		sscanf(line, "FDSize: %zu", &room);
+	if (file)
+		fclose(file);
+	return room;
+}
+
+/* The table of descriptors is long enough before tasks share it. A child begins with a short one. */
+static void test_descriptors(void **state)
+{
+	struct xp_attach *attach;
+	int status;
+	pid_t pid = fork();
+
+	(void)state;
+	if (!pid) {
+		size_t before = descriptor_room();
+		int err = xp_attach_new(&attach, true);
+
+		_exit(err || before > 512 || descriptor_room() <= 512);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+}
+
 static void test_batch_size(void **state)
 {
 	uint32_t batch = 4096;
@@ -277,8 +309,9 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_batches),	    cmocka_unit_test(test_anchors),
-		cmocka_unit_test(test_order),	    cmocka_unit_test(test_batch_size),
-		cmocka_unit_test(test_interrupted), cmocka_unit_test(test_target_ends),
+		cmocka_unit_test(test_order),	    cmocka_unit_test(test_descriptors),
+		cmocka_unit_test(test_batch_size),  cmocka_unit_test(test_interrupted),
+		cmocka_unit_test(test_target_ends),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -60,12 +60,29 @@ struct xp_attach {
 	void *tell_arg;
 };
 
+/*
+ * Makes the table of descriptors long enough for move_up(). While tasks share the table, as under the shield, the
+ * kernel waits for an RCU grace period to make it longer (expand_fdtable(), fs/file.c).
+ */
+static void make_room_for_links(void)
+{
+	int file = open("/dev/null", O_RDONLY | O_CLOEXEC), high;
+
+	if (file < 0)
+		return;
+	high = fcntl(file, F_DUPFD_CLOEXEC, LINK_FD_MIN);
+	if (high >= 0)
+		close(high);
+	close(file);
+}
+
 int xp_attach_new(struct xp_attach **result, bool multi)
 {
 	struct xp_attach *attach = calloc(1, sizeof(*attach));
 
 	if (!attach)
 		return -ENOMEM;
+	make_room_for_links();
 	attach->multi = multi;
 	attach->batch = BATCH_FIRST;
 	pthread_mutex_init(&attach->lock, NULL);
