@@ -166,6 +166,21 @@ static void test_anchors(void **state)
 	xp_attach_free(attach);
 }
 
+/* Probes of one process, too, if it is xprof's own. */
+static void test_own_probes(void **state)
+{
+	struct xp_attach *attach;
+
+	(void)state;
+	memset(&kernel, 0, sizeof(kernel));
+	assert_int_equal(xp_attach_new(&attach, true), 0);
+	for (uint64_t offset = 0; offset < 5; offset++)
+		assert_int_equal(xp_attach_own_uprobe(attach, -1, -1, getpid(), offset), 0);
+	watch_detach(attach, 5);
+	assert_int_equal(closing.closed, 5);
+	xp_attach_free(attach);
+}
+
 /* Other probes are detached one after the other, the last first, and the anchor of the process last of all. */
 static void test_order(void **state)
 {
@@ -309,9 +324,9 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_batches),	    cmocka_unit_test(test_anchors),
-		cmocka_unit_test(test_order),	    cmocka_unit_test(test_descriptors),
-		cmocka_unit_test(test_batch_size),  cmocka_unit_test(test_interrupted),
-		cmocka_unit_test(test_target_ends),
+		cmocka_unit_test(test_own_probes),  cmocka_unit_test(test_order),
+		cmocka_unit_test(test_descriptors), cmocka_unit_test(test_batch_size),
+		cmocka_unit_test(test_interrupted), cmocka_unit_test(test_target_ends),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -33,27 +33,34 @@ _Static_assert(BATCHES *((ENTRIES + EXITS + STUB_HITS) * RECORD_BYTES + STUB_HIT
 	       "no record is lost");
 
 /*
- * A function with an entry and an exit sled as clang emits them, and no body; and one that does what a patched sled
- * does. Both take the same arguments.
+ * Functions with an entry and an exit sled as clang emits them, and no body, each with a probe on one sled; and one
+ * that does what a patched sled does. All take the same arguments.
  */
-extern const uint8_t xp_probe_cost_entry[], xp_probe_cost_exit[];
-void xp_probe_cost_function(const uint8_t *slot, uint32_t word);
+#define SLEDS(name)                                                                                                    \
+	".pushsection .text, \"ax\", @progbits\n"                                                                      \
+	".balign 16\n" name ":\n"                                                                                      \
+	"	.byte 0xeb, 0x09, 0x66, 0x0f, 0x1f, 0x84, 0x00, 0x00, 0x02, 0x00, 0x00\n"                                    \
+	"	.byte 0xc3, 0x2e, 0x66, 0x0f, 0x1f, 0x84, 0x00, 0x00, 0x02, 0x00, 0x00\n"                                    \
+	".popsection\n"
+#define EXIT_SLED 11 /* offset from the entry sled */
+void xp_probe_cost_entry(const uint8_t *slot, uint32_t word);
+void xp_probe_cost_exit(const uint8_t *slot, uint32_t word);
+void xp_probe_cost_counted(const uint8_t *slot, uint32_t word);
 void xp_probe_cost_slot(const uint8_t *slot, uint32_t word);
+__asm__(SLEDS("xp_probe_cost_entry"));
+__asm__(SLEDS("xp_probe_cost_exit"));
+__asm__(SLEDS("xp_probe_cost_counted"));
 __asm__(".pushsection .text, \"ax\", @progbits\n"
-	".balign 16\n"
-	"xp_probe_cost_function:\n"
-	"xp_probe_cost_entry:\n"
-	"	.byte 0xeb, 0x09, 0x66, 0x0f, 0x1f, 0x84, 0x00, 0x00, 0x02, 0x00, 0x00\n"
-	"xp_probe_cost_exit:\n"
-	"	.byte 0xc3, 0x2e, 0x66, 0x0f, 0x1f, 0x84, 0x00, 0x00, 0x02, 0x00, 0x00\n"
 	"xp_probe_cost_slot:\n"
 	"	mov %esi,%r10d\n"
 	"	jmp *%rdi\n"
 	".popsection\n");
 
 /* What the child is to call, and how often. */
+enum call { CALL_ENTRY, CALL_EXIT, CALL_COUNTED, CALL_STUB, CALL_ARGS, CALL_MEMORY, CALL_COUNTER };
+
 struct request {
-	enum { CALL_SLEDS, CALL_STUB, CALL_ARGS, CALL_MEMORY, CALL_COUNTER } what;
+	enum call what;
 	enum xp_stub_form form;
 	unsigned int calls;
 };
@@ -73,11 +80,24 @@ static int compare(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
+static void (*function_of(enum call what))(const uint8_t *slot, uint32_t word)
+{
+	switch (what) {
+	case CALL_ENTRY:
+		return xp_probe_cost_entry;
+	case CALL_EXIT:
+		return xp_probe_cost_exit;
+	case CALL_COUNTED:
+		return xp_probe_cost_counted;
+	default:
+		return xp_probe_cost_slot;
+	}
+}
+
 /* CPU time of a call: the median of some batches. */
 static uint64_t measure_call(const struct request *request, const uint8_t *stub)
 {
-	void (*function)(const uint8_t *, uint32_t) =
-	    request->what == CALL_SLEDS ? xp_probe_cost_function : xp_probe_cost_slot;
+	void (*function)(const uint8_t *, uint32_t) = function_of(request->what);
 	uint32_t word = xp_event_word(0, request->what == CALL_COUNTER ? XP_EVENT_NONE : XP_EVENT_ENTRY);
 	uint64_t ns[BATCHES];
 
@@ -171,81 +191,80 @@ static int ask(const struct bench *bench, const struct request *request, uint64_
 	return 0;
 }
 
-static int measure_sled(struct bench *bench, int program_fd, const uint8_t *sled, unsigned int calls, uint64_t *ns)
+static int attach_sled(const struct bench *bench, int program_fd, const void *sled)
 {
-	const struct request request = { .what = CALL_SLEDS, .calls = calls };
 	uint64_t offset;
 	int err = file_offset(bench->child.pid, sled, &offset);
 
+	return err ? err : xp_attach_own_uprobe(bench->attach, program_fd, bench->exe_fd, bench->child.pid, offset);
+}
+
+static int attach_stub(const struct bench *bench, enum xp_stub_slot slot)
+{
+	return xp_attach_own_uprobe(bench->attach, xp_programs_stub_fd(bench->options->programs, slot), bench->stub_fd,
+				    bench->child.pid, xp_stub_probe(bench->options->form, slot));
+}
+
+/*
+ * Attaches all probes before anything is measured, so that they are detached at the same time: the kernel waits for RCU
+ * grace periods whenever it detaches.
+ */
+static int attach_all(const struct bench *bench)
+{
+	const struct xp_programs *programs = bench->options->programs;
+	const uint8_t *exit_sled = (const uint8_t *)(uintptr_t)xp_probe_cost_exit + EXIT_SLED;
+	int err = attach_sled(bench, xp_programs_sled_fd(programs, XP_EVENT_ENTRY, false),
+			      (const void *)(uintptr_t)xp_probe_cost_entry);
+
 	if (!err)
-		err = xp_attach_uprobe(bench->attach, program_fd, bench->exe_fd, bench->child.pid, offset);
-	if (err)
-		return err;
-	err = ask(bench, &request, ns);
-	xp_attach_detach_all(bench->attach);
+		err = attach_sled(bench, xp_programs_sled_fd(programs, XP_EVENT_EXIT, false), exit_sled);
+	if (!err)
+		err =
+		    attach_sled(bench, xp_programs_count_fd(programs), (const void *)(uintptr_t)xp_probe_cost_counted);
+	if (!err && bench->options->stub)
+		err = attach_stub(bench, XP_STUB_CALL);
+	if (!err && bench->options->stub && bench->options->args)
+		err = attach_stub(bench, XP_STUB_ARGS);
 	return err;
 }
 
 /* Only targets are counted. The probe's cookie is 0, the first counter. */
 static int measure_counting(struct bench *bench, struct xp_probe_cost *cost)
 {
-	struct xp_programs *programs = bench->options->programs;
-	int err = xp_programs_add_target(programs, bench->child.pid);
+	const struct request request = { .what = CALL_COUNTED, .calls = ENTRIES };
+	int err = xp_programs_add_target(bench->options->programs, bench->child.pid);
 
-	return err ? err
-		   : measure_sled(bench, xp_programs_count_fd(programs), xp_probe_cost_entry, ENTRIES,
-				  &cost->counting_ns);
-}
-
-static int attach_stub(const struct bench *bench, enum xp_stub_slot slot)
-{
-	return xp_attach_uprobe(bench->attach, xp_programs_stub_fd(bench->options->programs, slot), bench->stub_fd,
-				bench->child.pid, xp_stub_probe(bench->options->form, slot));
-}
-
-static int measure_args(struct bench *bench, struct xp_probe_cost *cost)
-{
-	const struct request args = { CALL_ARGS, bench->options->form, STUB_HITS };
-	int err = attach_stub(bench, XP_STUB_ARGS);
-
-	if (err)
-		return err;
-	err = ask(bench, &args, &cost->args_ns);
-	xp_attach_detach_all(bench->attach);
-	return err;
+	return err ? err : ask(bench, &request, &cost->counting_ns);
 }
 
 static int measure_stub(struct bench *bench, struct xp_probe_cost *cost)
 {
 	enum xp_stub_form form = bench->options->form;
 	const struct request hits = { CALL_STUB, form, STUB_HITS }, counts = { CALL_COUNTER, form, COUNTS };
-	const struct request memory = { CALL_MEMORY, form, COUNTS };
-	int err = attach_stub(bench, XP_STUB_CALL);
+	const struct request memory = { CALL_MEMORY, form, COUNTS }, args = { CALL_ARGS, form, STUB_HITS };
+	int err = ask(bench, &hits, &cost->stub_ns);
 
-	if (err)
-		return err;
-	err = ask(bench, &hits, &cost->stub_ns);
 	if (!err)
 		err = ask(bench, &counts, &cost->count_ns);
 	if (!err && bench->options->memory)
 		err = ask(bench, &memory, &cost->memory_ns);
-	xp_attach_detach_all(bench->attach);
 	/* A cost too small to measure is not zero. */
 	cost->count_ns = XP_MAX(cost->count_ns, 1u);
 	if (bench->options->memory)
 		cost->memory_ns = XP_MAX(cost->memory_ns, 1u);
-	return err || !bench->options->args ? err : measure_args(bench, cost);
+	return err || !bench->options->args ? err : ask(bench, &args, &cost->args_ns);
 }
 
 static int measure(struct bench *bench, struct xp_probe_cost *cost)
 {
-	const struct xp_programs *programs = bench->options->programs;
-	int err = measure_sled(bench, xp_programs_sled_fd(programs, XP_EVENT_ENTRY, false), xp_probe_cost_entry,
-			       ENTRIES, &cost->entry_ns);
+	const struct request entry = { .what = CALL_ENTRY, .calls = ENTRIES };
+	const struct request exit = { .what = CALL_EXIT, .calls = EXITS };
+	int err = attach_all(bench);
 
 	if (!err)
-		err = measure_sled(bench, xp_programs_sled_fd(programs, XP_EVENT_EXIT, false), xp_probe_cost_exit,
-				   EXITS, &cost->exit_ns);
+		err = ask(bench, &entry, &cost->entry_ns);
+	if (!err)
+		err = ask(bench, &exit, &cost->exit_ns);
 	if (!err)
 		err = measure_counting(bench, cost);
 	return err || !bench->options->stub ? err : measure_stub(bench, cost);

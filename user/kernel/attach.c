@@ -403,6 +403,14 @@ int xp_attach_uprobe(struct xp_attach *attach, int program_fd, int file_fd, pid_
 	return xp_attach_uprobes(attach, &uprobes);
 }
 
+int xp_attach_own_uprobe(struct xp_attach *attach, int program_fd, int file_fd, pid_t pid, uint64_t offset)
+{
+	const struct xp_uprobe probe = { .offset = offset };
+	const struct xp_uprobe_set uprobes = { program_fd, file_fd, pid, 0, &probe, 1, true };
+
+	return xp_attach_uprobes(attach, &uprobes);
+}
+
 int xp_attach_anchor(struct xp_attach *attach, int program_fd, int file_fd, pid_t pid, uint64_t offset)
 {
 	return has_anchor(attach, pid) ? 0 : xp_attach_uprobe(attach, program_fd, file_fd, pid, offset);
