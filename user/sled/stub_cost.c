@@ -73,18 +73,25 @@ static bool kills_fork(void (*slot)(void))
 	return xp_child_start(&child, &options, call_slot, (void *)(uintptr_t)slot) || xp_child_wait(child.pid, -1);
 }
 
-/* Skips a form on which this kernel refuses a probe. */
+/*
+ * Skips a form on which this kernel refuses a probe. Attaches all of them before it measures: the kernel waits for an
+ * RCU grace period before the first uprobe, and not again before others that follow soon.
+ */
 static int measure(struct xp_attach *attach, int program, int fd, const uint8_t *page,
 		   struct xp_stub_cost costs[XP_STUB_FORMS])
 {
+	bool attached[XP_STUB_FORMS];
 	int err = -ENOENT;
 
+	for (int i = 0; i < XP_STUB_FORMS; i++)
+		attached[i] = !xp_attach_own_uprobe(attach, program, fd, getpid(),
+						    xp_stub_probe((enum xp_stub_form)i, XP_STUB_CALL));
 	for (int i = 0; i < XP_STUB_FORMS; i++) {
 		enum xp_stub_form form = (enum xp_stub_form)i;
 		void (*slot)(void) = (void (*)(void))(uintptr_t)(page + xp_stub_entry(form, XP_STUB_CALL));
 
 		costs[form] = (struct xp_stub_cost){ 0 };
-		if (xp_attach_uprobe(attach, program, fd, getpid(), xp_stub_probe(form, XP_STUB_CALL)))
+		if (!attached[i])
 			continue;
 		costs[form].hit_ns = hit_ns(slot);
 		costs[form].kills_fork = kills_fork(slot);
