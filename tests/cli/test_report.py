@@ -594,6 +594,21 @@ def test_bad_manifest(xprof, tmp_path, text):
     assert samples(report(xprof, tmp_path).stdout) == {"0x10": (1, 1)}
 
 
+@pytest.mark.parametrize("command", [["report"], ["export", "--folded", "-o", "-"], ["explain"], ["diff", "old"]])
+def test_newer_manifest(xprof, tmp_path, command):
+    """Its members may mean something else: nothing is told rather than something false."""
+    for name, version in (("old", 1), ("new", 2)):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "x.prof").write_bytes(hand_made.profile([(1, [16])], ""))
+        (tmp_path / name / "manifest.json").write_text(
+            json.dumps({"manifest_version": version, "xprof_version": "9.1\x1b[m", "started": "2026-01-02T03:04:05Z"}))
+    done = xprof(*command, "new", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("xprof: error: new/manifest.json: manifest_version 2 is newer than this xprof, ")
+    assert done.stderr.endswith(": use the version that wrote it: 9.1?[m\n")
+    assert xprof("report", "new/x.prof", cwd=tmp_path).returncode == 1
+
+
 def test_output_full(xprof, tmp_path):
     path = tmp_path / "x.prof"
     path.write_bytes(hand_made.profile([(1, [16])], ""))

@@ -8,6 +8,8 @@
 #include <sys/types.h>
 
 #define XP_MANIFEST_NAME "manifest.json"
+/* Version of its layout: increases when a member changes its meaning or is removed. */
+#define XP_MANIFEST_VERSION 1
 #define XP_SPOOL_SUFFIX ".spool" /* suffix of every spool's name, for `xprof recover` */
 bool xp_file_is_spool(const char *name);
 #define XP_FILE_BASE_BYTES 48

@@ -7,6 +7,7 @@
 
 #include <jansson.h>
 
+#include "base/file_name.h"
 #include "record/manifest_file.h"
 #include "record/manifest_flights.h"
 #include "record/manifest_json.h"

@@ -21,8 +21,6 @@
 #include "unwind/unwind.h"
 #include "xprof/event.h"
 
-/* Version of the file's layout: increases when a member changes its meaning or is removed. */
-#define XP_MANIFEST_VERSION 1
 /* Further threads of a process are only counted. */
 #define XP_MANIFEST_THREADS_MAX 1000
 

@@ -2,22 +2,16 @@
 #include "report/facts.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-#include <jansson.h>
-
 #include "base/array.h"
-#include "base/file_name.h"
-#include "base/file_view.h"
 #include "base/u64_map.h"
 #include "base/util.h"
-#include "report/recorded.h"
+#include "report/read_manifest.h"
 
 #define COMMENT_BYTES_MAX 4096
 
@@ -132,20 +126,14 @@ static int summarize(struct xp_facts *facts)
 int xp_facts_read(struct xp_facts **facts, const char *directory)
 {
 	struct xp_facts *new = calloc(1, sizeof(*new));
-	struct xp_file_view view;
-	json_error_t error;
-	char path[PATH_MAX];
 	int err = 0;
 
 	*facts = new;
 	if (!new)
 		return -ENOMEM;
-	if (!directory || (size_t)snprintf(path, sizeof(path), "%s/" XP_MANIFEST_NAME, directory) >= sizeof(path) ||
-	    xp_file_view_open(&view, AT_FDCWD, path))
-		return 0;
-	if (view.size <= XP_RECORDED_MANIFEST_BYTES_MAX)
-		new->manifest = json_loadb((const char *)view.bytes, view.size, 0, &error);
-	xp_file_view_close(&view);
+	/* Whoever looked for the files has told. */
+	if (directory)
+		xp_read_manifest(&new->manifest, directory, true);
 	if (new->manifest)
 		err = summarize(new);
 	if (err) {

@@ -19,6 +19,7 @@
 #include "base/util.h"
 #include "format/fdr_reader.h"
 #include "format/gperf_reader.h"
+#include "report/read_manifest.h"
 #include "unwind/unwind.h"
 
 /* Limit for information from all manifests. A process may have many logs, and each keeps a copy of it. */
@@ -38,24 +39,6 @@ struct place {
 };
 
 /* ---- the manifest ---- */
-
-static json_t *load_manifest(const char *directory)
-{
-	struct xp_file_view view;
-	json_t *manifest = NULL;
-	json_error_t error;
-	char path[PATH_MAX];
-
-	if ((size_t)snprintf(path, sizeof(path), "%s/" XP_MANIFEST_NAME, directory) >= sizeof(path) ||
-	    xp_file_view_open(&view, AT_FDCWD, path))
-		return NULL;
-	if (view.size <= XP_RECORDED_MANIFEST_BYTES_MAX)
-		manifest = json_loadb((const char *)view.bytes, view.size, 0, &error);
-	if (!manifest)
-		xp_warn("%s: cannot read the manifest; continuing without it", path);
-	xp_file_view_close(&view);
-	return manifest;
-}
 
 static uint64_t number_of(const json_t *object, const char *key)
 {
@@ -504,6 +487,8 @@ static bool is_perf_data(const char *path)
 static void report_error(const struct xp_recorded *recorded, const char *path, int err, const struct place *place,
 			 bool is_directory)
 {
+	if (err == -EPROTO)
+		return; /* told already */
 	if (err != -ENOENT || access(path, F_OK))
 		xp_error("%s: cannot read it: %s", path, err == -EINVAL ? "not a regular file" : strerror(-err));
 	else if (place->cut_off)
@@ -525,7 +510,9 @@ static int add_path(struct xp_recorded *recorded, struct place *place, const cha
 
 	if (dir_fd >= 0) {
 		place->path = path;
-		place->manifest = load_manifest(path);
+		err = xp_read_manifest(&place->manifest, place->path, false);
+		if (err)
+			return err;
 		index_manifest(place);
 		return add_directory(recorded, place, dir_fd);
 	}
@@ -533,10 +520,12 @@ static int add_path(struct xp_recorded *recorded, struct place *place, const cha
 	if (!directory)
 		return -ENOMEM;
 	place->path = directory;
-	place->manifest = load_manifest(directory);
-	index_manifest(place);
-	dir_fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	err = dir_fd < 0 ? -errno : add_entry(recorded, place, dir_fd, slash ? slash + 1 : path);
+	err = xp_read_manifest(&place->manifest, place->path, false);
+	if (!err)
+		index_manifest(place);
+	dir_fd = err ? -1 : open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (!err)
+		err = dir_fd < 0 ? -errno : add_entry(recorded, place, dir_fd, slash ? slash + 1 : path);
 	if (dir_fd >= 0)
 		close(dir_fd);
 	place->path = NULL;
