@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "base/clock.h"
+#include "base/util.h"
 #include "sled/call_rings.h"
 #include "trace/process.h"
 #include "trace/process_rings.h"
@@ -145,6 +146,27 @@ static void test_pages_that_take_too_long(void **state)
 	assert_null(test.process->rings);
 	assert_int_equal(test.process->sums.counts.unstored, 40);
 	end(state);
+}
+
+/* A ring that its thread finds full has been full for an unknown time: the reader must know it from one that was not.
+ */
+static void test_full_rings(void **state)
+{
+	const uint64_t full = XP_CALL_RING_RECORDS - XP_CALL_RING_MARGIN;
+	const struct {
+		uint64_t records;
+		int percent;
+	} fills[] = { { full / 2, 50 }, { full - full / 100, 99 }, { full, 100 } };
+
+	for (size_t i = 0; i < XP_ARRAY_SIZE(fills); i++) {
+		begin(state);
+		test.processes.dir_fd = -1;
+		bind();
+		write_records(fills[i].records, fills[i].records);
+		assert_int_equal(xp_processes_take_calls(&test.processes, xp_clock_now_tsc() + (1 << 20)),
+				 fills[i].percent);
+		end(state);
+	}
 }
 
 /*
@@ -435,6 +457,7 @@ int main(void)
 		cmocka_unit_test(test_pages_that_go_at_first),
 		cmocka_unit_test(test_pages_that_cannot_be_had),
 		cmocka_unit_test(test_pages_that_take_too_long),
+		cmocka_unit_test(test_full_rings),
 		cmocka_unit_test(test_lost_ends),
 		cmocka_unit_test(test_birth_after_a_lost_end),
 		cmocka_unit_test(test_calls_that_fell_through),
