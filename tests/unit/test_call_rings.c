@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "base/clock.h"
+#include "base/memory_room.h"
 #include "base/util.h"
 #include "sled/call_rings.h"
 #include "trace/process.h"
@@ -266,6 +267,38 @@ static void test_memory_of_all_rings(void **state)
 	end(state);
 }
 
+/* In place of the kernel's answer: the room in xprof's control group, and how often it was asked for. */
+static struct {
+	uint64_t bytes; /* with no ring taken; 0: no limit */
+	unsigned int asked;
+} group;
+
+uint64_t xp_memory_room(void)
+{
+	group.asked++;
+	return group.bytes ? group.bytes - test.rings->clean * XP_CALL_RING_BYTES : UINT64_MAX;
+}
+
+/* The kernel is asked once for many rings, and what they take counts. A while later, it is asked again. */
+static void test_room_in_the_control_group(void **state)
+{
+	uint64_t begin_ns;
+
+	begin(state);
+	usleep(20000);
+	group.bytes = (32u << 20) + 5 * XP_CALL_RING_BYTES + XP_CALL_RING_BYTES / 2;
+	group.asked = 0;
+	begin_ns = xp_now_ns();
+	xp_call_rings_prepare(test.rings, 8);
+	assert_int_equal(test.rings->clean, 5);
+	assert_in_range(group.asked, 1, 1 + (xp_now_ns() - begin_ns) / 10000000);
+	group.bytes = 0;
+	usleep(20000);
+	xp_call_rings_prepare(test.rings, 8);
+	assert_int_equal(test.rings->clean, 8);
+	end(state);
+}
+
 /* A thread in the stub may have the mask of the largest ring, from before, and now has the last ring. */
 static void test_masks_of_earlier_rings(void **state)
 {
@@ -463,6 +496,7 @@ int main(void)
 		cmocka_unit_test(test_calls_that_fell_through),
 		cmocka_unit_test(test_masks_of_earlier_rings),
 		cmocka_unit_test(test_memory_of_all_rings),
+		cmocka_unit_test(test_room_in_the_control_group),
 		cmocka_unit_test(test_made_up_calls),
 		cmocka_unit_test(test_made_up_calls_before_records),
 		cmocka_unit_test(test_made_up_windows),

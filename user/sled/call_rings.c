@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,6 +22,7 @@
 #define ALL_RINGS_SHARE 8
 /* What the control group of xprof must leave it besides: chunks, stacks and buffers of a busy recording. */
 #define OTHER_BYTES (32ull << 20)
+#define ROOM_NS 10000000
 #define FIXED_BYTES (XP_CALL_TABLE_BYTES + XP_CALL_OWNERS_BYTES) /* of a process without rings */
 #define WRAPPING_BYTES_MIN 65536
 
@@ -35,12 +37,27 @@ static void give_up_bytes(size_t bytes)
 	__atomic_sub_fetch(&bytes_of_all, bytes, __ATOMIC_RELAXED);
 }
 
-/* Whether the control group of xprof has room for it. */
+/*
+ * Whether the control group of xprof has room for it. To ask the kernel takes some 50 us, and a process may begin a
+ * thousand threads in a second: what it said holds for a while, less what was taken since.
+ */
 static bool has_room(size_t bytes)
 {
+	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+	static uint64_t room, asked_ns;
 	static bool told;
+	bool found;
 
-	if (xp_memory_room() >= bytes + OTHER_BYTES)
+	pthread_mutex_lock(&lock);
+	if (xp_now_ns() - asked_ns > ROOM_NS) {
+		room = xp_memory_room();
+		asked_ns = xp_now_ns();
+	}
+	found = room >= bytes + OTHER_BYTES;
+	if (found && room != UINT64_MAX)
+		room -= bytes;
+	pthread_mutex_unlock(&lock);
+	if (found)
 		return true;
 	if (!__atomic_exchange_n(&told, true, __ATOMIC_RELAXED))
 		xp_warn("the calls of further threads are recorded through the kernel, not in memory: the memory limit "
