@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Calls that patched sleds record in memory: each one is in the log of its thread, or counted."""
 import collections
+import contextlib
 import ctypes
 import fcntl
 import itertools
@@ -15,6 +16,7 @@ import time
 
 import pytest
 
+import project
 import recording
 from recording import ENTER, ENTER_ARGS, EXIT, TAIL
 
@@ -315,6 +317,32 @@ def test_recover_by_process(cut_off, xprof):
         1,
         f"xprof: error: process {process.pid} holds no calls of a recording that was cut off\n",
     )
+
+
+def test_recover_when_killed_while_attaching(waiting, program, xprof, tmp_path):
+    """xprof is killed before it first looks at the rings, at its first message: they are known by then."""
+    process = waiting(program("live/programs/memory.c", "-O1"), "rounds", 1500)
+    directory = tmp_path / "killed"
+    reading, writing = os.pipe2(os.O_NONBLOCK)
+    with contextlib.suppress(BlockingIOError):
+        while True:
+            os.write(writing, bytes(4096))
+    os.set_blocking(writing, True)
+    argv = [project.XPROF, "record", MEMORY, "--no-samples", "-p", str(process.pid), "-o", directory]
+    with subprocess.Popen(argv, stderr=writing) as killed:
+        try:
+            recording.wait_until(lambda: any(directory.glob("*.spool")), "nothing says what the rings hold")
+            process.send_signal(signal.SIGUSR1)
+            assert process.stdout.readline() == "ready\n"
+        finally:
+            killed.kill()
+            os.close(reading)
+            os.close(writing)
+    done = xprof("recover", "-p", process.pid)
+    assert done.returncode == 0, done.stderr
+    found = calls_in(directory, process)
+    assert found["work", ENTER] == found["work", EXIT] == found["inner", ENTER] == 1500
+    assert xprof("restore", "-p", process.pid).returncode == 0
 
 
 def test_recover_by_process_at_full_speed(waiting, program, record, xprof):

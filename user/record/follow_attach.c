@@ -432,5 +432,9 @@ int xp_follow_add_object(struct xp_recording *recording, struct xp_process *proc
 	xp_follow_warn_refused(object, process->pid, &sleds);
 	if (main)
 		process->functions.main_object = object;
-	return XP_MIN(xp_functions_add(&process->functions, object, &sleds), 0);
+	err = XP_MIN(xp_functions_add(&process->functions, object, &sleds), 0);
+	/* There are calls in the rings already. An error is that of the log. */
+	if (!err)
+		xp_process_note_rings(process);
+	return err;
 }

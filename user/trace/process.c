@@ -231,8 +231,7 @@ static int end_threads(struct xp_process *process)
 
 static int flush_spool(struct xp_process *process)
 {
-	if (process->rings && !process->all->flight_bytes)
-		xp_process_note_rings(process);
+	xp_process_note_rings(process);
 	if (!process->log.spool || process->log.error)
 		return 0;
 	process->log.error = xp_spool_flush(process->log.spool);

@@ -82,6 +82,8 @@ int xp_process_note_rings(struct xp_process *process)
 	size_t bytes = sizeof(struct xp_spool_rings) + functions->range_count * sizeof(struct xp_spool_range);
 	struct xp_spool_rings *note;
 
+	if (!process->rings || process->all->flight_bytes)
+		return 0;
 	if (process->log.error || process->log.noted_ranges == functions->range_count)
 		return process->log.error;
 	note = calloc(1, bytes);

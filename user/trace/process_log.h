@@ -18,11 +18,12 @@ struct xp_process_log {
 	int error;	      /* error of the spool or the files: the log is incomplete */
 };
 
-/* The functions are for process.c and process_flight.c. */
-
 /* Stores a thread's chunk. Returns 0 or the first error, which is kept in process->log.error. */
 int xp_process_spool_chunk(struct xp_process *process, struct xp_thread *thread);
-/* Notes in the spool what is needed to find the process's call rings if xprof is killed. Returns the same. */
+/*
+ * Notes in the spool what is needed to find the process's call rings if xprof is killed, unless it is there or they
+ * wrap. Call it as soon as the process has rings and functions. Returns the same.
+ */
 int xp_process_note_rings(struct xp_process *process);
 /* Makes the files, after all threads have ended. Returns the same. */
 int xp_process_finish_log(struct xp_process *process);
