@@ -18,7 +18,7 @@ alone = pytest.mark.alone("measures what calls cost")
 
 FORECAST = re.compile(
     r"forecast: (\d+) sleds, (?:no calls now|about ([\d ]+) calls/s: the target will (.*));"
-    r" 1 000 calls/s take ([\d.e-]+) % of a core, ([\d ]+) a whole one$",
+    r" 1 000 calls/s take ([\d.e-]+) % of a core, ([\d ]+) a whole one(?:; in children of the target ([\d.e-]+) %)?$",
     re.M,
 )
 
@@ -140,6 +140,18 @@ def test_idle_target(xprof, start, program, tmp_path):
     # Nothing runs the file.
     done = xprof("record", "--dry-run", "--exec", path)
     assert done.returncode == 0 and forecast(done.stdout)[:3] == (6, 0, None), done.stdout
+
+
+def test_what_calls_of_children_cost(xprof, busy):
+    """They are not recorded in memory."""
+    target = busy(pause_us=1000)
+    told = {}
+    for options in ([], ["--follow"], ["--follow", "--sled-mode=patch"]):
+        done = xprof("record", "--dry-run", *options, "-p", target.pid)
+        told[len(options)] = forecast(done.stdout)[3], FORECAST.search(done.stdout)[6], done.stdout
+    assert told[0][1] is None and told[2][1] is None, told
+    if "calls in memory" in told[1][2]:
+        assert float(told[1][1]) > 300 * told[1][0] and told[1][0] < told[2][0] / 3, told
 
 
 def test_children_and_programs(xprof, program, start, tmp_path):

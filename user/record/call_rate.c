@@ -335,6 +335,9 @@ void xp_call_rates_count(struct xp_recording *recording)
 	if (err)
 		xp_debug("no forecast: %s", strerror(-err));
 	recording->rates.processes = counting.family.count;
+	recording->rates.follows = recording->options->follow;
+	recording->rates.has_children =
+	    recording->options->follow && counting.family.count > recording->options->pids.count;
 	xp_family_free(&counting.family);
 	free(counting.counts);
 	xp_attach_free(counting.attach);
@@ -356,28 +359,38 @@ static double typical_call_ns(const struct xp_call_rates *rates, const struct xp
 										       : XP_CALLS_STUB);
 }
 
-void xp_call_rates_forecast(struct xp_call_rates *rates, const struct xp_probes *probes)
+/* Of each way, from the calls that were counted. */
+static void forecast_counted(struct xp_call_rates *rates, const struct xp_probes *probes)
 {
-	struct xp_forecast *forecast = &rates->forecast;
-
-	if (!rates->made) {
-		rates->sleds = xp_probes_sum(probes).attached;
-		rates->call_ns = typical_call_ns(rates, probes);
-		return;
-	}
 	rates->input.patched = rates->input.in_memory = rates->input.emulated = 0;
 	for (size_t i = 0; i < rates->object_count; i++) {
 		const struct xp_sled_result *sleds = xp_probes_cheapest(probes, rates->objects[i].object);
 
 		if (!sleds || sleds->mode == XP_SLEDS_PROBED)
 			rates->input.emulated += emulated_calls(&rates->objects[i]);
-		else if (sleds->memory)
+		else if (sleds->memory && !rates->has_children)
 			rates->input.in_memory += sum_calls(&rates->objects[i]);
 		else
 			rates->input.patched += sum_calls(&rates->objects[i]);
 	}
-	xp_forecast_make(forecast, &rates->input);
-	rates->call_ns = forecast->call_ns > 0 ? forecast->call_ns : typical_call_ns(rates, probes);
+	xp_forecast_make(&rates->forecast, &rates->input);
+}
+
+void xp_call_rates_forecast(struct xp_call_rates *rates, const struct xp_probes *probes)
+{
+	double typical_ns = typical_call_ns(rates, probes);
+
+	rates->call_ns = typical_ns;
+	if (!rates->made)
+		rates->sleds = xp_probes_sum(probes).attached;
+	else
+		forecast_counted(rates, probes);
+	if (rates->made && rates->forecast.call_ns > 0)
+		rates->call_ns = rates->forecast.call_ns;
+	if (rates->follows && typical_ns > 0)
+		rates->child_ns = XP_MAX(xp_probe_cost_call_ns(&rates->probe_cost, XP_CALLS_STUB), typical_ns);
+	if (rates->child_ns <= rates->call_ns)
+		rates->child_ns = 0;
 }
 
 void xp_call_rates_free(struct xp_call_rates *rates)
@@ -424,7 +437,7 @@ static void format_cost(const struct xp_forecast *forecast, char *text, size_t s
 void xp_call_rates_text(const struct xp_call_rates *rates, char *text, size_t size)
 {
 	bool called = rates->made && rates->forecast.calls_per_s >= 1;
-	char rate[48] = "", full[48], cost[96] = "";
+	char rate[48] = "", full[48], cost[96] = "", children[64] = "";
 
 	*text = 0;
 	if (!(rates->call_ns > 0) || !rates->sleds)
@@ -435,7 +448,9 @@ void xp_call_rates_text(const struct xp_call_rates *rates, char *text, size_t si
 	}
 	xp_call_rates_format(full, sizeof(full), XP_NS_PER_S / rates->call_ns);
 	/* 1 000 calls of 10 us are 1 % of a second. */
-	snprintf(text, size, "%zu sleds, %s%s%s%s; 1 000 calls/s take %.2g %% of a core, %s a whole one", rates->sleds,
-		 called ? "about " : "no calls now", rate, cost[0] ? " calls/s: " : "", cost, rates->call_ns / 1e4,
-		 full);
+	if (rates->child_ns > 0)
+		snprintf(children, sizeof(children), "; in children of the target %.2g %%", rates->child_ns / 1e4);
+	snprintf(text, size, "%zu sleds, %s%s%s%s; 1 000 calls/s take %.2g %% of a core, %s a whole one%s",
+		 rates->sleds, called ? "about " : "no calls now", rate, cost[0] ? " calls/s: " : "", cost,
+		 rates->call_ns / 1e4, full, children);
 }

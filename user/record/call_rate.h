@@ -28,11 +28,14 @@ struct xp_call_rates {
 	size_t processes;
 	size_t sleds;
 	uint64_t own_ns; /* CPU time of the targets during the count, without that of the counting */
+	/* Children of fork() are recorded by patched sleds, but not in memory; the count had some. */
+	bool follows, has_children;
 	struct xp_probe_cost probe_cost;
 	struct xp_forecast_input input;
 	/* After xp_call_rates_forecast(): */
 	struct xp_forecast forecast;
-	double call_ns; /* cost of a call, the average of those counted, or a typical one; 0: not known */
+	double call_ns;	 /* cost of a call, the average of those counted, or a typical one; 0: not known */
+	double child_ns; /* of a call in children to come, where it costs more; otherwise 0 */
 };
 
 /*
