@@ -4,6 +4,7 @@ import os
 import pathlib
 import shutil
 import signal
+import subprocess
 import sys
 import time
 
@@ -152,6 +153,20 @@ def test_status_and_output_of_the_command(record, chain):
     assert recorded.status == 128 + signal.SIGTERM, recorded.messages
     assert recorded.output == "out\n"
     assert "err\n" in recorded.messages
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=lambda n: n.name)
+def test_signal_before_the_command_starts(xprof, tmp_path, number):
+    """The command does not start: xprof has the signal from its first instruction on."""
+
+    def raise_it():
+        signal.pthread_sigmask(signal.SIG_BLOCK, [number])
+        os.kill(os.getpid(), number)
+
+    arguments = ["--no-samples", "-o", tmp_path / "out", "--", "touch", tmp_path / "started"]
+    done = subprocess.run([xprof.path, "record", *arguments], preexec_fn=raise_it, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1 and "stopped while attaching: nothing was recorded" in done.stderr, done
+    assert not list(tmp_path.iterdir())
 
 
 # fork

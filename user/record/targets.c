@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "base/interrupt.h"
 #include "base/util.h"
 #include "record/messages.h"
 #include "record/recording.h"
@@ -14,11 +15,12 @@
 /* For a process that executes programs faster than they can be attached. After that, its exec records are used. */
 #define SCAN_TRIES_MAX 20
 
-/* Starts the command, and holds it until everything is attached. */
+/* Starts the command, and holds it until everything is attached. A signal from before that is not for the command. */
 static int start_command(struct xp_recording *recording)
 {
-	int err = xp_launch_start(&recording->command.launch, recording->options->child_argv, recording->why,
-				  sizeof(recording->why));
+	int err = xp_interrupted() ? -ECANCELED
+				   : xp_launch_start(&recording->command.launch, recording->options->child_argv,
+						     recording->why, sizeof(recording->why));
 
 	if (!err && recording->sampling.sampler)
 		err = xp_sampling_add_process(&recording->sampling, recording->command.launch.pid, recording->why,

@@ -40,21 +40,24 @@ static void child(char **argv, int go_fd, int error_fd)
 	_exit(err == ENOENT ? EXIT_NOT_FOUND : EXIT_NOT_EXECUTABLE);
 }
 
-/* Returns its next stop, 0 if it has ended, or -EINTR if xprof is asked to stop. */
+/* Returns its next stop, 0 if it has ended, or -ECANCELED if xprof is asked to stop. ^C is for the process, too. */
 static int wait_stop(struct xp_launch *launch)
 {
 	sigset_t signals;
-	int status = 0;
+	int status = 0, number = 0;
 	pid_t pid;
 
 	sigemptyset(&signals);
 	sigaddset(&signals, SIGCHLD);
 	sigaddset(&signals, SIGTERM);
+	sigaddset(&signals, SIGHUP);
 	while ((pid = waitpid(launch->pid, &status, WNOHANG)) != launch->pid) {
 		if (pid < 0 && errno != EINTR)
 			return -errno;
-		if (!pid && sigwaitinfo(&signals, NULL) == SIGTERM)
-			return -EINTR;
+		if (!pid)
+			number = sigwaitinfo(&signals, NULL);
+		if (number == SIGTERM || number == SIGHUP)
+			return -ECANCELED;
 	}
 	if (WIFSTOPPED(status))
 		return status;

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Starts a command that does not get as far as execve(): see read(). */
+#include <errno.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "target/launch.h"
+
+static pid_t test_pid;
+
+/* Replaces libc's read(): the new process waits for ever for what tells it to go on. */
+ssize_t read(int fd, void *data, size_t size)
+{
+	while (getpid() != test_pid)
+		pause();
+	return syscall(SYS_read, fd, data, size);
+}
+
+/* xprof is asked to stop. */
+static void check_stopped(int number)
+{
+	char *argv[] = { "true", NULL }, why[256] = "";
+	struct xp_launch launch;
+	sigset_t pending;
+
+	assert_int_equal(raise(number), 0);
+	alarm(10);
+	assert_int_equal(xp_launch_start(&launch, argv, why, sizeof(why)), -ECANCELED);
+	alarm(0);
+	assert_string_equal(why, "");
+	assert_int_equal(sigpending(&pending), 0);
+	assert_int_equal(sigismember(&pending, number), 0);
+	assert_int_equal(kill(launch.pid, SIGKILL), 0);
+	xp_launch_wait(&launch);
+	assert_true(launch.ended && WIFSIGNALED(launch.status));
+}
+
+static void test_stopped(void **state)
+{
+	sigset_t signals;
+
+	(void)state;
+	sigemptyset(&signals);
+	sigaddset(&signals, SIGCHLD);
+	sigaddset(&signals, SIGTERM);
+	sigaddset(&signals, SIGHUP);
+	assert_int_equal(sigprocmask(SIG_BLOCK, &signals, NULL), 0);
+	test_pid = getpid();
+	check_stopped(SIGTERM);
+	check_stopped(SIGHUP);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_stopped),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
