@@ -135,9 +135,39 @@ def test_each_fault_is_named(explained):
     assert waker["meanwhile"]["wait_ns"] == 48 * MS - 20 * US and waker["meanwhile"]["stack"] == ["app+0x21", "app+0x300"]
     (disk,) = reading["waits"]
     assert disk["waker"] is None and disk["stack"][0] == "app+0x31" and disk["blocked_ns"] == 18 * MS
-    assert "1. fn_2 80.00 ms: mostly without a CPU\n   at 0.300000 s in worker (7), on CPU 0\n   called by fn_1\n" in text
+    assert "1. fn_2 80.00 ms: mostly without a CPU: busy (9) had CPU 1\n   at 0.300000 s in worker (7), on CPU 0\n   called by fn_1\n" in text
     assert "77.00 ms without a CPU; busy (9) had CPU 1 for 77.00 ms of that\n" in text
     assert ", woken by holder (8):\n       app+0x11 < app+0x400 < app+0x100 < app+0x200\n       meanwhile holder (8) waited 47.98 ms" in text
+
+
+def test_a_chain_of_wakers(explained):
+    """The lock came from a thread that had waited for it, too: down to the one that kept it."""
+    calls = [(ENTER, SERVE, 0), *usual_calls(50), (ENTER, HANDLE, LOCKED), (EXIT, HANDLE, LOCKED + 50 * MS)]
+    lines = [
+        *threads(),
+        wait(HOLDER, LOCKED - MS, 47 * MS, 0, "S", SLEEP, "1301"),
+        wait(NEIGHBOUR, LOCKED, 47 * MS, 0, "L", LOCK, "1501", waker=HOLDER, name="holder"),
+        wait(SERVER, LOCKED + 20 * US, 48 * MS, 0, "L", LOCK, "1401", *IN_HANDLE, waker=NEIGHBOUR, name="busy"),
+    ]
+    found, text = explained(lines, {SERVER: calls})
+    assert "1. fn_2 50.00 ms: mostly blocked: lock, woken by busy (9)\n" in text
+    assert "meanwhile busy (9) waited 46.98 ms (lock), woken by holder (8):\n         app+0x11 < app+0x500\n" \
+           "       meanwhile holder (8) waited 46.00 ms (sleeping):\n         app+0x21 < app+0x300\n" in text
+    meanwhile = found["slow_calls"][0]["waits"][0]["waker"]["meanwhile"]
+    assert (meanwhile["state"], meanwhile["waker"]["name"]) == ("lock", "holder")
+    assert (meanwhile["waker"]["meanwhile"]["stack"], meanwhile["waker"]["meanwhile"]["waker"]) == (["app+0x21", "app+0x300"], None)
+
+
+def test_threads_that_wake_each_other(explained):
+    """A chain that is a circle ends."""
+    calls = [(ENTER, SERVE, 0), *usual_calls(50), (ENTER, HANDLE, LOCKED), (EXIT, HANDLE, LOCKED + 50 * MS)]
+    lines = [
+        *threads(),
+        wait(HOLDER, LOCKED, 48 * MS, 0, "S", SLEEP, waker=SERVER, name="worker"),
+        wait(SERVER, LOCKED, 49 * MS, 0, "L", LOCK, *IN_HANDLE, waker=HOLDER, name="holder"),
+    ]
+    _, text = explained(lines, {SERVER: calls})
+    assert 2 <= text.count("meanwhile") <= 4
 
 
 def test_what_slow_calls_have_in_common(explained):

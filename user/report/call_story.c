@@ -6,6 +6,8 @@
 
 #include "base/util.h"
 
+#define MEANWHILE_SHARE 0.25 /* of a wait, that the waker's own wait took, to be worth telling */
+
 /* How long two times overlap. */
 static uint64_t overlap(struct xp_time_range a, struct xp_time_range b)
 {
@@ -131,7 +133,7 @@ void xp_story_make(struct xp_story *story, const struct xp_thread_times *times, 
 	find_neighbour(story, &neighbours);
 }
 
-void xp_story_look_at_waker(struct xp_story_waker *waker, const struct xp_thread_times *times,
+bool xp_story_look_at_waker(struct xp_story_waker *waker, const struct xp_thread_times *times,
 			    const struct xp_timed_wait *wait)
 {
 	struct xp_time_range range = { wait->begin_ns, xp_timed_wait_blocked_until(wait) };
@@ -142,7 +144,7 @@ void xp_story_look_at_waker(struct xp_story_waker *waker, const struct xp_thread
 
 	*waker = (struct xp_story_waker){ .thread = thread };
 	if (thread == XP_MODEL_NONE || thread == wait->thread)
-		return;
+		return false;
 	xp_story_make(&story, times, thread, range);
 	waker->samples = story.samples;
 	waker->stack = story.stack_count ? story.stacks[0].stack : 0;
@@ -155,4 +157,7 @@ void xp_story_look_at_waker(struct xp_story_waker *waker, const struct xp_thread
 			waker->wait_ns = ns;
 		}
 	}
+	if ((double)waker->wait_ns < MEANWHILE_SHARE * (double)(range.end_ns - range.begin_ns))
+		waker->wait = NULL;
+	return waker->wait || waker->samples;
 }

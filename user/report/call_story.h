@@ -63,7 +63,13 @@ struct xp_story {
 void xp_story_make(struct xp_story *story, const struct xp_thread_times *times, uint32_t thread,
 		   struct xp_time_range range);
 
-void xp_story_look_at_waker(struct xp_story_waker *waker, const struct xp_thread_times *times,
+#define XP_STORY_WAKERS_MAX 4 /* of a chain that are told: each waited for the next one */
+
+/*
+ * Returns whether it did anything worth telling: a wait of at least a quarter of that time, or else samples, without
+ * `wait`.
+ */
+bool xp_story_look_at_waker(struct xp_story_waker *waker, const struct xp_thread_times *times,
 			    const struct xp_timed_wait *wait);
 
 #endif

@@ -47,29 +47,31 @@ static json_t *thread_value(const struct xp_model *model, uint32_t thread)
 
 /* ---- waits ---- */
 
-static json_t *meanwhile_value(const struct xp_explanation *explanation, const struct xp_timed_wait *wait)
+static json_t *waker_value(const struct xp_explanation *explanation, const struct xp_timed_wait *wait, int depth);
+
+/* depth: of the chain of wakers. */
+static json_t *meanwhile_value(const struct xp_explanation *explanation, const struct xp_timed_wait *wait, int depth)
 {
 	const struct xp_model *model = &explanation->times.model;
 	struct xp_story_waker waker;
 
-	xp_story_look_at_waker(&waker, &explanation->times, wait);
+	if (depth == XP_STORY_WAKERS_MAX || !xp_story_look_at_waker(&waker, &explanation->times, wait))
+		return json_null();
 	if (waker.wait)
-		return json_pack("{s:o, s:s, s:o}", "wait_ns", number(waker.wait_ns), "state",
-				 xp_wait_state_text(waker.wait->state), "stack", stack_value(model, waker.wait->stack));
-	if (waker.samples)
-		return json_pack("{s:o, s:o}", "samples", number(waker.samples), "stack",
-				 stack_value(model, waker.stack));
-	return json_null();
+		return json_pack("{s:o, s:s, s:o, s:o}", "wait_ns", number(waker.wait_ns), "state",
+				 xp_wait_state_text(waker.wait->state), "stack", stack_value(model, waker.wait->stack),
+				 "waker", waker_value(explanation, waker.wait, depth + 1));
+	return json_pack("{s:o, s:o}", "samples", number(waker.samples), "stack", stack_value(model, waker.stack));
 }
 
-static json_t *waker_value(const struct xp_explanation *explanation, const struct xp_timed_wait *wait)
+static json_t *waker_value(const struct xp_explanation *explanation, const struct xp_timed_wait *wait, int depth)
 {
 	if (wait->flags & XP_WAIT_HARDIRQ)
 		return json_pack("{s:b}", "interrupt", 1);
 	if (!wait->waker_tid)
 		return json_null();
 	return json_pack("{s:o, s:s, s:b, s:o}", "tid", number(wait->waker_tid), "name", wait->waker_name, "softirq",
-			 (wait->flags & XP_WAIT_SOFTIRQ) != 0, "meanwhile", meanwhile_value(explanation, wait));
+			 (wait->flags & XP_WAIT_SOFTIRQ) != 0, "meanwhile", meanwhile_value(explanation, wait, depth));
 }
 
 static json_t *neighbour_value(const struct xp_explanation *explanation, const struct xp_story *story)
@@ -91,7 +93,7 @@ static json_t *waits_value(const struct xp_explanation *explanation, const struc
 					      xp_wait_state_text(wait->longest->state), "count", number(wait->count),
 					      "blocked_ns", number(wait->blocked_ns), "runnable_ns",
 					      number(wait->runnable_ns), "syscall", (int)wait->longest->syscall,
-					      "waker", waker_value(explanation, wait->longest), "stack",
+					      "waker", waker_value(explanation, wait->longest, 0), "stack",
 					      stack_value(&explanation->times.model, wait->longest->stack)));
 	}
 	return list;
@@ -222,13 +224,13 @@ static json_t *groups_value(const struct xp_explanation *explanation)
 		const struct xp_wait_group *group = &groups->list[i];
 		const struct xp_timed_wait *wait = group->longest;
 
-		list =
-		    append(list, json_pack("{s:s, s:f, s:f, s:f, s:o, s:o, s:o, s:o, s:o}", "state",
-					   xp_wait_state_text(wait->state), "count", group->count, "blocked_ns",
-					   group->blocked_ns, "runnable_ns", group->runnable_ns, "longest_ns",
-					   number(wait->end_ns - wait->begin_ns), "longest_start_ns",
-					   number(wait->begin_ns), "thread", thread_value(model, wait->thread), "waker",
-					   waker_value(explanation, wait), "stack", stack_value(model, wait->stack)));
+		list = append(list,
+			      json_pack("{s:s, s:f, s:f, s:f, s:o, s:o, s:o, s:o, s:o}", "state",
+					xp_wait_state_text(wait->state), "count", group->count, "blocked_ns",
+					group->blocked_ns, "runnable_ns", group->runnable_ns, "longest_ns",
+					number(wait->end_ns - wait->begin_ns), "longest_start_ns",
+					number(wait->begin_ns), "thread", thread_value(model, wait->thread), "waker",
+					waker_value(explanation, wait, 0), "stack", stack_value(model, wait->stack)));
 	}
 	return list;
 }

@@ -15,8 +15,7 @@
 #define CALLEES_SHOWN 4
 #define WAITS_SHOWN 3
 #define STACKS_SHOWN 3
-#define COMMON_COLUMNS 33    /* before the text of a part */
-#define MEANWHILE_SHARE 0.25 /* of a wait, that the waker's own wait took, to be worth telling */
+#define COMMON_COLUMNS 33 /* before the text of a part */
 
 struct page {
 	FILE *out;
@@ -122,24 +121,35 @@ static const char *waker_text(char to[WAKER_BYTES], const struct xp_timed_wait *
 	return to;
 }
 
-/* What the thread that ended the wait did meanwhile: a lock is held where its holder waits. */
+/*
+ * What the thread that ended the wait did meanwhile: a lock is held where its holder waits. It may itself have waited
+ * for another one, and so on.
+ */
 static void print_meanwhile(const struct page *page, const struct xp_timed_wait *wait)
 {
 	const struct xp_explanation *explanation = page->explanation;
-	uint64_t blocked_ns = xp_timed_wait_blocked_until(wait) - wait->begin_ns;
-	char name[XP_THREAD_TEXT_BYTES], time[TIME_BYTES];
+	char name[XP_THREAD_TEXT_BYTES], time[TIME_BYTES], waker_of[WAKER_BYTES];
+	struct wrapped line = { .page = page, .indent = 7 };
 	struct xp_story_waker waker;
 
-	xp_story_look_at_waker(&waker, &explanation->times, wait);
-	if (waker.wait && (double)waker.wait_ns >= MEANWHILE_SHARE * (double)blocked_ns) {
-		xp_put_line(page->out, "       meanwhile %s waited %s (%s):",
-			    xp_story_thread(name, &explanation->times.model, waker.thread),
-			    time_text(time, (double)waker.wait_ns), xp_wait_state_text(waker.wait->state));
+	for (int i = 0; i < XP_STORY_WAKERS_MAX && wait; i++, wait = waker.wait) {
+		if (!xp_story_look_at_waker(&waker, &explanation->times, wait))
+			return;
+		xp_story_thread(name, &explanation->times.model, waker.thread);
+		if (!waker.wait) {
+			xp_put_line(page->out, "       meanwhile %s ran, %" PRIu64 " samples, most in:", name,
+				    waker.samples);
+			print_stack(page, 9, waker.stack, NULL);
+			return;
+		}
+		line.column = 0;
+		waker_text(waker_of, waker.wait);
+		put_piece(&line, ", ", "meanwhile %s waited %s (%s)%s", name, time_text(time, (double)waker.wait_ns),
+			  xp_wait_state_text(waker.wait->state), waker_of[0] ? "" : ":");
+		if (waker_of[0])
+			put_piece(&line, "", "%s:", waker_of + strlen(", "));
+		end_list(&line);
 		print_stack(page, 9, waker.wait->stack, NULL);
-	} else if (waker.samples) {
-		xp_put_line(page->out, "       meanwhile %s ran, %" PRIu64 " samples, most in:",
-			    xp_story_thread(name, &explanation->times.model, waker.thread), waker.samples);
-		print_stack(page, 9, waker.stack, NULL);
 	}
 }
 
@@ -256,19 +266,31 @@ static void print_samples(const struct page *page, const struct xp_story *story,
 	}
 }
 
-static const char *cause_text(const struct xp_story *story)
+/* The answer in a line: what took most of the call, and who it was. */
+static void put_cause(struct wrapped *line, const struct xp_explanation *explanation, const struct xp_story *story)
 {
+	const struct xp_timed_wait *wait = story->wait_count ? story->waits[0].longest : NULL;
+	char name[XP_THREAD_TEXT_BYTES], waker[WAKER_BYTES];
+
 	switch (story->cause) {
 	case XP_CAUSE_ON_CPU:
-		return ": mostly on a CPU";
+		put_piece(line, "", "mostly on a CPU");
+		break;
 	case XP_CAUSE_RUNNABLE:
-		return ": mostly without a CPU";
+		put_piece(line, ": ", "mostly without a CPU");
+		if (story->neighbour != XP_MODEL_NONE && story->neighbour_ns * 2 >= story->runnable_ns)
+			put_piece(line, "", "%s had CPU %" PRIu32,
+				  xp_story_thread(name, &explanation->times.model, story->neighbour),
+				  story->starved_cpu);
+		break;
 	case XP_CAUSE_BLOCKED:
-		return ": mostly blocked";
+		put_piece(line, ": ", "mostly blocked");
+		if (wait)
+			put_piece(line, "", "%s%s", xp_wait_state_text(wait->state), waker_text(waker, wait));
+		break;
 	case XP_CAUSE_UNKNOWN:
 		break;
 	}
-	return "";
 }
 
 static void print_call(const struct page *page, size_t number, const struct xp_explained_call *shown)
@@ -277,10 +299,12 @@ static void print_call(const struct page *page, size_t number, const struct xp_e
 	const struct xp_slow_call *call = shown->call;
 	const char *function = explanation->calls.functions[call->function].name;
 	char time[TIME_BYTES], thread[XP_EXPLAINED_NAME_BYTES];
+	struct wrapped line = { .page = page, .indent = 0 };
 
 	xp_put_line(page->out, "%s", "");
-	xp_put_line(page->out, "%zu. %s %s%s", number, function, time_text(time, (double)xp_slow_call_ns(call)),
-		    cause_text(&shown->story));
+	put_piece(&line, ": ", "%zu. %s %s", number, function, time_text(time, (double)xp_slow_call_ns(call)));
+	put_cause(&line, explanation, &shown->story);
+	end_list(&line);
 	xp_explained_thread_name(thread, explanation, shown);
 	xp_put_line(page->out, "   at %.6f s in %s (%" PRIu64 "), on CPU %u", (double)call->begin_ns / 1e9,
 		    thread[0] ? thread : "thread", call->tid, call->cpu);
