@@ -27,7 +27,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	bytes = malloc(XP_STDIO_TAIL_BYTES_MAX);
 	CHECK(bytes);
 	fake_memory(data + 1, size - 1, data[0] % 8);
-	CHECK(xp_stdio_tail_read(&tail, bytes) <= size);
+	CHECK(xp_stdio_tail_read(&tail, bytes) <= (ssize_t)size);
 	free(bytes);
 	return 0;
 }

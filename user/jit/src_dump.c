@@ -400,9 +400,24 @@ static int take_buffer(struct taker *taker, size_t size, uint64_t file_bytes)
 	return XP_MIN(more, 0);
 }
 
+static uint64_t bytes_of(const struct stat *st)
+{
+	return XP_MIN((uint64_t)st->st_size, XP_JIT_SRC_DUMP_BYTES_MAX);
+}
+
+/* The file has the bytes of a buffer before the library says that the buffer is empty. */
+static bool is_in_file(struct xp_jit_src_dump *dump, size_t bytes)
+{
+	_Static_assert(BUFFER_BYTES_MIN >= XP_STDIO_TAIL_BYTES_MAX, "the buffer takes a tail");
+
+	return bytes <= dump->file_bytes &&
+	       pread(dump->fd, dump->buffer, bytes, (off_t)(dump->file_bytes - bytes)) == (ssize_t)bytes &&
+	       !memcmp(dump->buffer, dump->tail_bytes, bytes);
+}
+
 /*
  * Takes the data that the process has written but its C library still buffers. It belongs to the file, and will appear
- * after its current end.
+ * after its current end. Returns 1 if the process wrote meanwhile: a record before this look may be missing.
  */
 static int take_tail(struct taker *taker)
 {
@@ -411,21 +426,25 @@ static int take_tail(struct taker *taker)
 	uint64_t taken = dump->file_bytes < dump->offset ? dump->offset - dump->file_bytes : 0;
 	bool had_header = dump->has_header;
 	struct stat st;
-	size_t bytes;
+	ssize_t bytes;
 	int err;
 
 	if (!dump->tail.stream || left > RECORD_BYTES_MAX || xp_target_start_time(dump->pid) != dump->start_time)
 		return 0;
 	bytes = xp_stdio_tail_read(&dump->tail, dump->tail_bytes);
-	if (bytes <= taken || fstat(dump->fd, &st) || (uint64_t)st.st_size != dump->file_bytes)
+	if (fstat(dump->fd, &st))
 		return 0;
-	err = XP_ARRAY_RESERVE(dump->buffer, dump->room, left + bytes);
+	if (bytes < 0 || bytes_of(&st) != dump->file_bytes)
+		return 1;
+	if ((size_t)bytes <= taken || is_in_file(dump, (size_t)bytes))
+		return 0;
+	err = XP_ARRAY_RESERVE(dump->buffer, dump->room, left + (size_t)bytes);
 	if (err)
 		return err;
 	if (pread(dump->fd, dump->buffer, left, (off_t)dump->offset) != (ssize_t)left)
 		return 0;
-	memcpy(dump->buffer + left, dump->tail_bytes + taken, bytes - taken);
-	err = take_buffer(taker, left + bytes - taken, dump->file_bytes + bytes);
+	memcpy(dump->buffer + left, dump->tail_bytes + taken, (size_t)bytes - taken);
+	err = take_buffer(taker, left + (size_t)bytes - taken, dump->file_bytes + (size_t)bytes);
 	if (err == -EBADMSG) {
 		/* The buffer was being written at that moment, or is no stdio buffer. The file itself may be fine. */
 		dump->tail.stream = 0;
@@ -469,7 +488,7 @@ int xp_jit_src_dump_refresh(struct xp_jit_src_dump *dump, struct xp_jit_code *co
 		return -EBADMSG;
 	if (fstat(dump->fd, &st))
 		return -errno;
-	bytes = XP_MIN((uint64_t)st.st_size, XP_JIT_SRC_DUMP_BYTES_MAX);
+	bytes = bytes_of(&st);
 	if (bytes < dump->file_bytes)
 		begin_anew(dump);
 	dump->file_bytes = bytes;

@@ -168,7 +168,7 @@ int xp_stdio_tail_find(struct xp_stdio_tail *tail, pid_t pid, int file)
 	return -ENOENT;
 }
 
-size_t xp_stdio_tail_read(const struct xp_stdio_tail *tail, uint8_t bytes[XP_STDIO_TAIL_BYTES_MAX])
+ssize_t xp_stdio_tail_read(const struct xp_stdio_tail *tail, uint8_t bytes[XP_STDIO_TAIL_BYTES_MAX])
 {
 	struct stream stream, again;
 	uint64_t size;
@@ -180,8 +180,7 @@ size_t xp_stdio_tail_read(const struct xp_stdio_tail *tail, uint8_t bytes[XP_STD
 	    stream.write_ptr <= stream.write_base || size > XP_STDIO_TAIL_BYTES_MAX ||
 	    xp_target_memory_read(tail->memory, tail->pid, stream.write_base, bytes, size))
 		return 0;
-	/* Discards the bytes if the buffer was written or filled meanwhile. */
-	if (!read_stream(tail, tail->stream, &again) || memcmp(&stream, &again, sizeof(stream)) != 0)
+	if (!read_stream(tail, tail->stream, &again))
 		return 0;
-	return size;
+	return memcmp(&stream, &again, sizeof(stream)) != 0 ? -EAGAIN : (ssize_t)size;
 }

@@ -30,8 +30,8 @@ struct xp_stdio_tail {
 int xp_stdio_tail_find(struct xp_stdio_tail *tail, pid_t pid, int file);
 /*
  * Reads the unwritten bytes, which belong after the current end of the file. Returns their number; 0 also if they
- * cannot be read.
+ * cannot be read; -EAGAIN if the process wrote or filled the buffer meanwhile.
  */
-size_t xp_stdio_tail_read(const struct xp_stdio_tail *tail, uint8_t bytes[XP_STDIO_TAIL_BYTES_MAX]);
+ssize_t xp_stdio_tail_read(const struct xp_stdio_tail *tail, uint8_t bytes[XP_STDIO_TAIL_BYTES_MAX]);
 
 #endif
