@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Exports of perf.data files made by hand: who ran what when, over forks, execs and changes of mappings."""
+import json
 import os
+import resource
 import stat
 import struct
 
@@ -242,3 +244,21 @@ def test_deep_recursion(xprof, tmp_path):
     shown = xprof("report", tmp_path / "pprof")
     assert shown.returncode == 0 and f"{depth} calls" in shown.stdout, shown
     assert "[deeper]" in (tmp_path / "speedscope").read_text()
+
+
+def limit_cpu():
+    resource.setrlimit(resource.RLIMIT_CPU, (20, 20))
+
+
+def test_process_of_many_programs(xprof, tmp_path):
+    """That a process has run many programs does not slow down the search for each."""
+    count = 60000  # the square of it takes over 100 s
+    images = [{"pid": 7, "image": i, "comm": f"p{i}", "file": "a.7.prof"} for i in range(1, count + 1)]
+    (tmp_path / "a.7.prof").write_bytes(hand_made.profile([], ""))
+    (tmp_path / "manifest.json").write_text(json.dumps({"clock": {"start_tsc": TSC, "hz": HZ}, "samples": {"profiles": images, "written": count}}))
+    text = "".join(f"exec\t{TSC + 1000 * i}\t7\t7\tp{i}\nsample\t{TSC + 1000 * i + 1}\t7\t7\t0\t0\t1500\n" for i in range(1, count + 1))
+    made = project.run([GENERATOR, tmp_path / "perf.data", 10**9, HZ, TSC, NS, 0], stdin=None, input=text)
+    assert made.returncode == 0, made.stderr
+    done = xprof("export", "--folded", "-o", "-", tmp_path, preexec_fn=limit_cpu)
+    assert done.returncode == 0, done.stderr
+    assert sorted(done.stdout.splitlines()) == sorted(f"p{i} (7);[unknown] 1" for i in range(1, count + 1))

@@ -7,18 +7,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <jansson.h>
-
 #include "base/array.h"
 #include "base/file_name.h"
-#include "base/file_view.h"
 #include "base/util.h"
+#include "format/manifest_reader.h"
 #include "record/manifest.h"
 #include "record/manifest_file.h"
 #include "record/manifest_text.h"
 
-#define OBJECTS_MAX 65536	       /* of a log */
-#define MANIFEST_BYTES_MAX (64u << 20) /* a larger one is replaced */
+#define OBJECTS_MAX 65536 /* of a log */
 #define IMAGES_MAX 4096
 #define NOTICE                                                                                                         \
 	"The recording was cut off, and xprof recover made its logs of what was on disk. How many events were seen, "  \
@@ -201,17 +198,12 @@ static bool add_log(json_t *manifest, const struct xp_recovered_log *log)
 
 /* ---- the manifest ---- */
 
-/* The manifest of a recording that ended, but without this log. NULL: there is none. */
+/* The manifest of a recording that ended, but without this log. NULL: there is none; another one is replaced. */
 static json_t *load(int dir_fd)
 {
-	struct xp_file_view view;
-	json_t *manifest = NULL;
+	json_t *manifest;
 
-	if (xp_file_view_open(&view, dir_fd, XP_MANIFEST_NAME))
-		return NULL;
-	if (view.size <= MANIFEST_BYTES_MAX)
-		manifest = json_loadb((const char *)view.bytes, view.size, 0, NULL);
-	xp_file_view_close(&view);
+	xp_manifest_load(&manifest, dir_fd, XP_MANIFEST_NAME);
 	if (manifest && json_is_array(json_object_get(manifest, "processes")) &&
 	    json_is_array(json_object_get(manifest, "files")))
 		return manifest;

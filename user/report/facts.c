@@ -9,76 +9,145 @@
 #include <time.h>
 
 #include "base/array.h"
+#include "base/hash.h"
+#include "base/text_pool.h"
 #include "base/u64_map.h"
 #include "base/util.h"
+#include "format/manifest_reader.h"
 #include "report/read_manifest.h"
 
 #define COMMENT_BYTES_MAX 4096
 
-/* An image of a process. */
+/* An image of a process. What the manifest says last of it counts. */
 struct image {
 	uint64_t pid;
 	uint64_t image;
-	const json_t *entry;
-	uint32_t next; /* index plus one of another one with the same pid; 0: none */
+	const char *comm, *cgroup; /* NULL: unknown */
+};
+
+/* A name that images of a process had. */
+struct name {
+	uint64_t pid;
+	const char *comm; /* NULL: any */
+	uint32_t image;	  /* index of the one with the lowest number */
+	bool has_others;
 };
 
 struct xp_facts {
 	json_t *manifest; /* NULL: none */
 	struct xp_facts_summary summary;
 	struct image *images;
-	size_t image_count;
-	size_t image_room;
-	struct xp_u64_map by_pid;  /* the first image's index */
-	struct xp_u64_map threads; /* by the address of a process's entry and the tid: the thread's entry */
+	size_t image_count, image_room;
+	struct xp_u64_map by_image; /* by pid and number: index of what may be the image */
+	struct name *names;
+	size_t name_count, name_room;
+	struct xp_hash by_comm;	   /* names, by pid and name */
+	struct xp_u64_map threads; /* by index of the image and tid: the thread's entry */
 };
 
-static uint64_t number_of(const json_t *object, const char *key)
+static uint64_t image_key(uint64_t pid, uint64_t image)
 {
-	json_int_t number = json_integer_value(json_object_get(object, key));
-
-	return number > 0 ? (uint64_t)number : 0;
+	return pid * 0x9e3779b97f4a7c15u + image;
 }
 
-static const char *text_of(const json_t *object, const char *key)
+static uint64_t comm_key(const void *elements, uint32_t index)
 {
-	return json_string_value(json_object_get(object, key));
+	const struct name *name = (const struct name *)elements + index;
+
+	return image_key(name->pid, name->comm ? (uint64_t)xp_text_hash(name->comm) << 32 : 0);
 }
 
-static uint64_t thread_key(const json_t *process, uint64_t tid)
+static struct image *find_image(const struct xp_facts *facts, uint64_t pid, uint64_t image)
 {
-	return ((uintptr_t)process ^ tid << 40) * 0x9e3779b97f4a7c15u ^ tid;
+	const uint32_t *index = xp_u64_map_find(&facts->by_image, image_key(pid, image));
+	struct image *found = index ? &facts->images[*index] : NULL;
+
+	return found && found->pid == pid && found->image == image ? found : NULL;
 }
 
-static int index_threads(struct xp_facts *facts, const json_t *process)
+static struct name *find_name(const struct xp_facts *facts, uint64_t pid, const char *comm)
 {
-	const json_t *threads = json_object_get(process, "threads");
+	const struct name wanted = { .pid = pid, .comm = comm };
+
+	for (const uint32_t *slot = xp_hash_first(&facts->by_comm, comm_key(&wanted, 0)); *slot;
+	     slot = xp_hash_next(&facts->by_comm, slot)) {
+		struct name *name = &facts->names[*slot - 1];
+
+		if (name->pid == pid && !name->comm == !comm && (!comm || strcmp(name->comm, comm) == 0))
+			return name;
+	}
+	return NULL;
+}
+
+static int index_name(struct xp_facts *facts, const char *comm, uint32_t image)
+{
+	struct name *name = find_name(facts, facts->images[image].pid, comm);
+
+	if (name) {
+		name->has_others |= name->image != image;
+		if (facts->images[image].image < facts->images[name->image].image)
+			name->image = image;
+		return 0;
+	}
+	if (XP_ARRAY_RESERVE(facts->names, facts->name_room, facts->name_count + 1))
+		return -ENOMEM;
+	name = &facts->names[facts->name_count];
+	*name = (struct name){ .pid = facts->images[image].pid, .comm = comm, .image = image };
+	return xp_hash_add(&facts->by_comm, comm_key(name, 0), (uint32_t)facts->name_count++, comm_key, facts->names);
+}
+
+static uint64_t thread_key(size_t image, uint64_t tid)
+{
+	return (uint64_t)image << 32 | (uint32_t)tid;
+}
+
+static int index_threads(struct xp_facts *facts, size_t image, const json_t *threads)
+{
 	int err = 0;
 
 	for (size_t i = 0; !err && i < json_array_size(threads); i++) {
 		json_t *thread = json_array_get(threads, i);
 
-		err = xp_u64_map_put(&facts->threads, thread_key(process, number_of(thread, "tid")), thread);
+		err = xp_u64_map_put(&facts->threads, thread_key(image, xp_manifest_number(thread, "tid")), thread);
 	}
 	return err;
 }
 
+static struct image *image_of(struct xp_facts *facts, uint64_t pid, uint64_t number)
+{
+	struct image *image = find_image(facts, pid, number);
+
+	if (image)
+		return image;
+	if (XP_ARRAY_RESERVE(facts->images, facts->image_room, facts->image_count + 1) ||
+	    !xp_u64_map_add(&facts->by_image, image_key(pid, number), (uint32_t)facts->image_count))
+		return NULL;
+	facts->images[facts->image_count] = (struct image){ .pid = pid, .image = number };
+	return &facts->images[facts->image_count++];
+}
+
+static int index_image(struct xp_facts *facts, const json_t *entry)
+{
+	const char *comm = xp_manifest_string(entry, "comm"), *cgroup = xp_manifest_string(entry, "cgroup");
+	struct image *image = image_of(facts, xp_manifest_number(entry, "pid"), xp_manifest_number(entry, "image"));
+	uint32_t index = image ? (uint32_t)(image - facts->images) : 0;
+
+	if (!image)
+		return -ENOMEM;
+	image->comm = comm ? comm : image->comm;
+	image->cgroup = cgroup ? cgroup : image->cgroup;
+	if (index_name(facts, NULL, index) || (comm && index_name(facts, comm, index)))
+		return -ENOMEM;
+	return index_threads(facts, index, json_object_get(entry, "threads"));
+}
+
 static int index_images(struct xp_facts *facts, const json_t *list)
 {
-	for (size_t i = 0; i < json_array_size(list); i++) {
-		const json_t *entry = json_array_get(list, i);
-		uint64_t pid = number_of(entry, "pid");
-		uint32_t *first;
+	int err = 0;
 
-		if (XP_ARRAY_RESERVE(facts->images, facts->image_room, facts->image_count + 1))
-			return -ENOMEM;
-		first = xp_u64_map_add(&facts->by_pid, pid, 0);
-		if (!first || index_threads(facts, entry))
-			return -ENOMEM;
-		facts->images[facts->image_count++] = (struct image){ pid, number_of(entry, "image"), entry, *first };
-		*first = (uint32_t)facts->image_count;
-	}
-	return 0;
+	for (size_t i = 0; !err && i < json_array_size(list); i++)
+		err = index_image(facts, json_array_get(list, i));
+	return err;
 }
 
 /* "2026-11-23T06:30:24.126621888Z" */
@@ -107,17 +176,18 @@ static int summarize(struct xp_facts *facts)
 	int err;
 
 	facts->summary = (struct xp_facts_summary){
-		.started_ns = parse_time(text_of(facts->manifest, "started")),
+		.started_ns = parse_time(xp_manifest_string(facts->manifest, "started")),
 		.length_ns = length_s > 0 && length_s < 1e9 ? (uint64_t)(length_s * 1e9) : 0,
-		.start_tsc = number_of(clock, "start_tsc"),
-		.tsc_hz = number_of(clock, "hz"),
-		.period_ns = number_of(samples, "period_ns"),
-		.samples = number_of(samples, "written"),
-		.cpus = number_of(samples, "cpus"),
-		.lost = number_of(samples, "lost") +
-			number_of(json_object_get(json_object_get(facts->manifest, "totals"), "lost"), "total"),
-		.release = text_of(kernel, "release"),
-		.machine = text_of(kernel, "machine"),
+		.start_tsc = xp_manifest_number(clock, "start_tsc"),
+		.tsc_hz = xp_manifest_number(clock, "hz"),
+		.period_ns = xp_manifest_number(samples, "period_ns"),
+		.samples = xp_manifest_number(samples, "written"),
+		.cpus = xp_manifest_number(samples, "cpus"),
+		.lost =
+		    xp_manifest_number(samples, "lost") +
+		    xp_manifest_number(json_object_get(json_object_get(facts->manifest, "totals"), "lost"), "total"),
+		.release = xp_manifest_string(kernel, "release"),
+		.machine = xp_manifest_string(kernel, "machine"),
 	};
 	err = index_images(facts, json_object_get(samples, "profiles"));
 	return err ? err : index_images(facts, json_object_get(facts->manifest, "processes"));
@@ -125,19 +195,18 @@ static int summarize(struct xp_facts *facts)
 
 int xp_facts_read(struct xp_facts **facts, const char *directory)
 {
-	struct xp_facts *new = calloc(1, sizeof(*new));
 	int err = 0;
 
-	*facts = new;
-	if (!new)
+	*facts = calloc(1, sizeof(**facts));
+	if (!*facts)
 		return -ENOMEM;
 	/* Whoever looked for the files has told. */
 	if (directory)
-		xp_read_manifest(&new->manifest, directory, true);
-	if (new->manifest)
-		err = summarize(new);
+		xp_read_manifest(&(*facts)->manifest, directory, true);
+	if ((*facts)->manifest)
+		err = summarize(*facts);
 	if (err) {
-		xp_facts_free(new);
+		xp_facts_free(*facts);
 		*facts = NULL;
 	}
 	return err;
@@ -147,9 +216,11 @@ void xp_facts_free(struct xp_facts *facts)
 {
 	if (!facts)
 		return;
-	xp_u64_map_free(&facts->by_pid);
+	xp_u64_map_free(&facts->by_image);
+	xp_hash_free(&facts->by_comm);
 	xp_u64_map_free(&facts->threads);
 	free(facts->images);
+	free(facts->names);
 	json_decref(facts->manifest);
 	free(facts);
 }
@@ -172,13 +243,13 @@ bool xp_facts_waits(const struct xp_facts *facts, struct xp_facts_waits *waits)
 	const json_t *filtered = json_object_get(from, "filtered");
 
 	*waits = (struct xp_facts_waits){
-		.seen = number_of(from, "seen"),
-		.written = number_of(from, "written"),
-		.shorter = number_of(filtered, "shorter"),
-		.not_chosen = number_of(filtered, "not_chosen"),
-		.lost = number_of(from, "lost"),
-		.missed = number_of(from, "missed"),
-		.threads = number_of(from, "thread_count"),
+		.seen = xp_manifest_number(from, "seen"),
+		.written = xp_manifest_number(from, "written"),
+		.shorter = xp_manifest_number(filtered, "shorter"),
+		.not_chosen = xp_manifest_number(filtered, "not_chosen"),
+		.lost = xp_manifest_number(from, "lost"),
+		.missed = xp_manifest_number(from, "missed"),
+		.threads = xp_manifest_number(from, "thread_count"),
 		.running_ns = ns_of(from, "running_s"),
 		.runnable_ns = ns_of(from, "runnable_s"),
 		.blocked_ns = ns_of(from, "blocked_s"),
@@ -192,9 +263,9 @@ bool xp_facts_account(const struct xp_facts *facts, size_t index, struct xp_fact
 	const json_t *from = json_array_get(threads, index);
 
 	*account = (struct xp_facts_account){
-		.pid = number_of(from, "pid"),
-		.tid = number_of(from, "tid"),
-		.name = text_of(from, "name"),
+		.pid = xp_manifest_number(from, "pid"),
+		.tid = xp_manifest_number(from, "tid"),
+		.name = xp_manifest_string(from, "name"),
 		.running_ns = ns_of(from, "running_s"),
 		.runnable_ns = ns_of(from, "runnable_s"),
 		.blocked_ns = ns_of(from, "blocked_s"),
@@ -205,7 +276,7 @@ bool xp_facts_account(const struct xp_facts *facts, size_t index, struct xp_fact
 char *xp_facts_comment(const struct xp_facts *facts)
 {
 	const json_t *command = json_object_get(facts->manifest, "command");
-	const char *version = text_of(facts->manifest, "xprof_version");
+	const char *version = xp_manifest_string(facts->manifest, "xprof_version");
 	size_t bytes = 0;
 	char *text = NULL;
 	FILE *out;
@@ -233,7 +304,7 @@ char *xp_facts_comment(const struct xp_facts *facts)
 char *xp_facts_machine(const struct xp_facts *facts)
 {
 	const json_t *kernel = json_object_get(facts->manifest, "kernel");
-	const char *release = text_of(kernel, "release"), *machine = text_of(kernel, "machine");
+	const char *release = xp_manifest_string(kernel, "release"), *machine = xp_manifest_string(kernel, "machine");
 	char *text = NULL;
 
 	if (release && machine && asprintf(&text, "Linux %.128s %.64s", release, machine) < 0)
@@ -241,72 +312,44 @@ char *xp_facts_machine(const struct xp_facts *facts)
 	return text;
 }
 
-static const struct image *first_image(const struct xp_facts *facts, uint64_t pid)
-{
-	const uint32_t *first = xp_u64_map_find(&facts->by_pid, pid);
-
-	return first && *first ? &facts->images[*first - 1] : NULL;
-}
-
-static const struct image *next_image(const struct xp_facts *facts, const struct image *image)
-{
-	return image->next ? &facts->images[image->next - 1] : NULL;
-}
-
 uint32_t xp_facts_image(const struct xp_facts *facts, uint64_t pid, const char *comm, const char **name)
 {
-	const struct image *found = NULL, *first = first_image(facts, pid);
-	bool only_one = true;
+	const struct name *known = find_name(facts, pid, comm), *any = find_name(facts, pid, NULL);
+	const struct image *found;
 
-	for (const struct image *at = first; at; at = next_image(facts, at)) {
-		const char *its = text_of(at->entry, "comm");
-
-		only_one &= at->image == first->image;
-		if (its && (!comm || strcmp(its, comm) == 0) && (!found || at->image < found->image))
-			found = at;
-	}
-	if (!found && only_one && first && text_of(first->entry, "comm"))
-		found = first;
-	*name = found ? text_of(found->entry, "comm") : NULL;
-	return found ? (uint32_t)XP_MIN(found->image, (uint64_t)UINT32_MAX) : 0;
+	if (!known && any && !any->has_others)
+		known = any;
+	found = known ? &facts->images[known->image] : NULL;
+	*name = !known ? NULL : known->comm ? known->comm : found->comm;
+	return *name ? (uint32_t)XP_MIN(found->image, (uint64_t)UINT32_MAX) : 0;
 }
 
 uint32_t xp_facts_only_image(const struct xp_facts *facts, uint64_t pid)
 {
-	const struct image *first = first_image(facts, pid);
+	const struct name *any = find_name(facts, pid, NULL);
 
-	for (const struct image *at = first; at; at = next_image(facts, at))
-		if (at->image != first->image)
-			return 0;
-	return first ? (uint32_t)XP_MIN(first->image, (uint64_t)UINT32_MAX) : 0;
-}
-
-static const char *text_of_image(const struct xp_facts *facts, uint64_t pid, uint64_t image, const char *key)
-{
-	for (const struct image *at = first_image(facts, pid); at; at = next_image(facts, at))
-		if (at->image == image && text_of(at->entry, key))
-			return text_of(at->entry, key);
-	return NULL;
+	return any && !any->has_others ? (uint32_t)XP_MIN(facts->images[any->image].image, (uint64_t)UINT32_MAX) : 0;
 }
 
 const char *xp_facts_comm(const struct xp_facts *facts, uint64_t pid, uint64_t image)
 {
-	return text_of_image(facts, pid, image, "comm");
+	const struct image *found = find_image(facts, pid, image);
+
+	return found ? found->comm : NULL;
 }
 
 const char *xp_facts_cgroup(const struct xp_facts *facts, uint64_t pid, uint64_t image)
 {
-	return text_of_image(facts, pid, image, "cgroup");
+	const struct image *found = find_image(facts, pid, image);
+
+	return found ? found->cgroup : NULL;
 }
 
 const char *xp_facts_thread(const struct xp_facts *facts, uint64_t pid, uint64_t image, uint64_t tid)
 {
-	for (const struct image *at = first_image(facts, pid); at; at = next_image(facts, at)) {
-		const json_t *thread =
-		    at->image == image ? xp_u64_map_get(&facts->threads, thread_key(at->entry, tid)) : NULL;
+	const struct image *found = find_image(facts, pid, image);
+	const json_t *thread =
+	    found ? xp_u64_map_get(&facts->threads, thread_key((size_t)(found - facts->images), tid)) : NULL;
 
-		if (thread && number_of(thread, "tid") == tid)
-			return text_of(thread, "name");
-	}
-	return NULL;
+	return thread && xp_manifest_number(thread, "tid") == tid ? xp_manifest_string(thread, "name") : NULL;
 }

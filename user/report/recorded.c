@@ -11,14 +11,13 @@
 #include <string.h>
 #include <unistd.h>
 
-#include <jansson.h>
-
 #include "base/array.h"
 #include "base/file_name.h"
 #include "base/file_view.h"
 #include "base/util.h"
 #include "format/fdr_reader.h"
 #include "format/gperf_reader.h"
+#include "format/manifest_reader.h"
 #include "report/read_manifest.h"
 #include "unwind/unwind.h"
 
@@ -40,17 +39,10 @@ struct place {
 
 /* ---- the manifest ---- */
 
-static uint64_t number_of(const json_t *object, const char *key)
-{
-	json_int_t number = json_integer_value(json_object_get(object, key));
-
-	return number > 0 ? (uint64_t)number : 0;
-}
-
 /* The first value with a name keeps it. */
 static void add_named(json_t *index, const json_t *object, const char *key, json_t *value)
 {
-	const char *name = json_string_value(json_object_get(object, key));
+	const char *name = xp_manifest_string(object, key);
 
 	if (name && !json_object_get(index, name))
 		json_object_set(index, name, value);
@@ -134,7 +126,7 @@ static int add_taken_out(struct xp_recorded *recorded, struct xp_recorded_proces
 	process->taken_out = all;
 	for (size_t i = 0; i < count; i++) {
 		const json_t *json = json_array_get(list, i);
-		uint64_t id = number_of(json, "id");
+		uint64_t id = xp_manifest_number(json, "id");
 
 		if (!id || id > object->functions)
 			continue;
@@ -142,7 +134,7 @@ static int add_taken_out(struct xp_recorded *recorded, struct xp_recorded_proces
 			.id = object->first_id + (uint32_t)id - 1,
 			.out_s = json_number_value(json_object_get(json, "out_s")),
 			.counted_s = json_number_value(json_object_get(json, "counted_s")),
-			.calls = number_of(json, "calls_counted"),
+			.calls = xp_manifest_number(json, "calls_counted"),
 		};
 	}
 	return 0;
@@ -151,7 +143,7 @@ static int add_taken_out(struct xp_recorded *recorded, struct xp_recorded_proces
 static int add_object(struct xp_recorded *recorded, struct xp_recorded_process *process, const json_t *json)
 {
 	struct xp_recorded_object *object = &process->objects[process->object_count];
-	const char *path = json_string_value(json_object_get(json, "path"));
+	const char *path = xp_manifest_string(json, "path");
 
 	if (!path || !take_bytes(recorded, strlen(path)))
 		return 0;
@@ -159,9 +151,9 @@ static int add_object(struct xp_recorded *recorded, struct xp_recorded_process *
 	if (!object->path)
 		return -ENOMEM;
 	object->build_id_bytes =
-	    parse_hex(json_string_value(json_object_get(json, "build_id")), object->build_id, sizeof(object->build_id));
-	object->first_id = (uint32_t)XP_MIN(number_of(json, "first_id"), (uint64_t)UINT32_MAX);
-	object->functions = (uint32_t)XP_MIN(number_of(json, "functions"), (uint64_t)UINT32_MAX);
+	    parse_hex(xp_manifest_string(json, "build_id"), object->build_id, sizeof(object->build_id));
+	object->first_id = (uint32_t)XP_MIN(xp_manifest_number(json, "first_id"), (uint64_t)UINT32_MAX);
+	object->functions = (uint32_t)XP_MIN(xp_manifest_number(json, "functions"), (uint64_t)UINT32_MAX);
 	process->object_count++;
 	return add_taken_out(recorded, process, object, json_object_get(json, "taken_out"));
 }
@@ -203,7 +195,7 @@ static __attribute__((format(printf, 1, 2))) char *clean_text(const char *format
 /* Describes how many user stacks are incomplete and why, the most frequent reason first. */
 static int describe_stacks(struct xp_recorded_process *process, const json_t *json)
 {
-	uint64_t seen = number_of(json, "seen"), complete = number_of(json, "complete");
+	uint64_t seen = xp_manifest_number(json, "seen"), complete = xp_manifest_number(json, "complete");
 	bool told[XP_UNWIND_ENDS] = { false };
 	size_t size = 0;
 	FILE *text;
@@ -219,7 +211,7 @@ static int describe_stacks(struct xp_recorded_process *process, const json_t *js
 		int which = 0;
 
 		for (int end = XP_UNWIND_COMPLETE + 1; end < XP_UNWIND_ENDS; end++) {
-			uint64_t count = number_of(json, xp_unwind_end_key((enum xp_unwind_end)end));
+			uint64_t count = xp_manifest_number(json, xp_unwind_end_key((enum xp_unwind_end)end));
 
 			if (count > most && !told[end]) {
 				most = count;
@@ -238,12 +230,12 @@ static int describe_stacks(struct xp_recorded_process *process, const json_t *js
 static int describe(struct xp_recorded *recorded, struct xp_recorded_process *process, const json_t *json,
 		    unsigned int flight)
 {
-	const char *comm = json_string_value(json_object_get(json, "comm"));
+	const char *comm = xp_manifest_string(json, "comm");
 	char *name;
 	int err;
 
-	process->pid = number_of(json, "pid");
-	process->image = number_of(json, "image");
+	process->pid = xp_manifest_number(json, "pid");
+	process->image = xp_manifest_number(json, "image");
 	if (comm && !process->flight) {
 		process->flight = flight;
 		if (flight)
@@ -273,7 +265,7 @@ static int add_heading(struct xp_recorded *recorded, const struct place *place)
 {
 	const json_t *totals = json_object_get(place->manifest, "totals");
 	const json_t *samples = json_object_get(place->manifest, "samples");
-	const char *started = json_string_value(json_object_get(place->manifest, "started"));
+	const char *started = xp_manifest_string(place->manifest, "started");
 	double attached_after_s = json_number_value(json_object_get(place->manifest, "attached_after_s"));
 	double duration_s = json_number_value(json_object_get(place->manifest, "duration_s"));
 	char events_lost[96], samples_lost[96], duration[64];
@@ -285,10 +277,10 @@ static int add_heading(struct xp_recorded *recorded, const struct place *place)
 	if (attached_after_s > 0) /* as times are shown */
 		snprintf(duration, sizeof(duration), "%.1f s (from %.1f s to %.1f s)", duration_s, attached_after_s,
 			 attached_after_s + duration_s);
-	describe_losses(events_lost, sizeof(events_lost), number_of(json_object_get(totals, "lost"), "total"),
-			number_of(totals, "seen"), "events");
-	describe_losses(samples_lost, sizeof(samples_lost), number_of(samples, "lost"), number_of(samples, "seen"),
-			"samples");
+	describe_losses(events_lost, sizeof(events_lost), xp_manifest_number(json_object_get(totals, "lost"), "total"),
+			xp_manifest_number(totals, "seen"), "events");
+	describe_losses(samples_lost, sizeof(samples_lost), xp_manifest_number(samples, "lost"),
+			xp_manifest_number(samples, "seen"), "samples");
 	heading = clean_text(
 	    "%s: %.*s, %s%s%s", place->path, TIME_BYTES_MAX, started ? started : "at an unknown time",
 	    json_is_true(json_object_get(place->manifest, "recovered")) ? "recovered after it was cut off" : duration,
@@ -350,7 +342,7 @@ static int enter(struct xp_u64_map *map, uint64_t key, size_t index)
 static struct xp_recorded_process *find_same(const struct xp_recorded *recorded, const char *directory,
 					     const char *stem, const json_t *json, bool is_profile)
 {
-	uint64_t pid = number_of(json, "pid"), image = number_of(json, "image");
+	uint64_t pid = xp_manifest_number(json, "pid"), image = xp_manifest_number(json, "image");
 	struct xp_recorded_process *process =
 	    look_up(recorded, &recorded->by_stem, stem_key(directory, stem), directory);
 
@@ -426,7 +418,8 @@ static int add_file(struct xp_recorded *recorded, const struct place *place, con
 	err = set_file(process, place, name, stem, is_profile);
 	process->duration_s = json_number_value(json_object_get(place->manifest, "duration_s"));
 	if (!err && json)
-		err = describe(recorded, process, json, is_profile ? 0 : (unsigned int)number_of(place->flights, name));
+		err = describe(recorded, process, json,
+			       is_profile ? 0 : (unsigned int)xp_manifest_number(place->flights, name));
 	return err ? err : enter_process(recorded, process);
 }
 

@@ -12,9 +12,6 @@
 
 #include "base/u64_map.h"
 
-/* A larger manifest is ignored. */
-#define XP_RECORDED_MANIFEST_BYTES_MAX (64u << 20)
-
 /* A file with functions that have IDs in the log. */
 struct xp_recorded_object {
 	char *path;

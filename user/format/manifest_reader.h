@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Reads manifest.json of a recording (xprof-formats(5)). Any of it may be missing, or be something else. */
+#ifndef XPROF_FORMAT_MANIFEST_READER_H
+#define XPROF_FORMAT_MANIFEST_READER_H
+
+#include <stdint.h>
+
+#include <jansson.h>
+
+#define XP_MANIFEST_BYTES_MAX (64u << 20) /* a larger one is not read */
+
+/*
+ * name: relative to dir_fd, which may be AT_FDCWD. The caller calls json_decref(*manifest). Returns 0 or -errno, where
+ * *manifest is NULL: an error of xp_file_view_open(), or -EBADMSG if the file is too large or no JSON.
+ */
+int xp_manifest_load(json_t **manifest, int dir_fd, const char *name);
+
+/* A member of an object; 0: it has none, or that is no number above 0. */
+uint64_t xp_manifest_number(const json_t *object, const char *key);
+/* The same; NULL: none, or no text. Valid as long as the object. */
+const char *xp_manifest_string(const json_t *object, const char *key);
+
+#endif
