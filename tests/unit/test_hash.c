@@ -9,9 +9,12 @@
 // clang-format on
 
 #include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/hash.h"
+#include "base/text_pool.h"
 #include "base/u64_map.h"
 #include "base/util.h"
 
@@ -119,13 +122,73 @@ static void test_same_keys(void **state)
 	xp_hash_free(&hash);
 }
 
+#define PIECE_BYTES 6
+#define PIECES 15
+
+/* FNV-1a: of a kind whose state whoever chooses the text knows. */
+static uint32_t known_hash(uint32_t hash, const char *text)
+{
+	for (; *text; text++)
+		hash = (hash ^ (unsigned char)*text) * 16777619u;
+	return hash;
+}
+
+/* Two pieces that lead from one state to another one. */
+static uint32_t find_pair(uint32_t from, char pair[2][PIECE_BYTES + 1])
+{
+	struct xp_u64_map seen = { 0 };
+	uint32_t i = 0, to, *other;
+
+	do {
+		snprintf(pair[1], sizeof(pair[1]), "%06x", ++i);
+		to = known_hash(from, pair[1]);
+		other = xp_u64_map_add(&seen, to, i);
+	} while (*other == i);
+	snprintf(pair[0], sizeof(pair[0]), "%06x", *other);
+	xp_u64_map_free(&seen);
+	return to;
+}
+
+/* Each of some places has one of two pieces: the known hash of all such texts is one. */
+static void test_chosen_texts(void **state)
+{
+	struct xp_text_pool pool = { .bytes_max = 16 << 20 };
+	char pairs[PIECES][2][PIECE_BYTES + 1], text[PIECES * PIECE_BYTES + 1];
+	uint32_t all = 2166136261u;
+	clock_t begun = clock();
+
+	(void)state;
+	for (size_t i = 0; i < PIECES; i++)
+		all = find_pair(all, pairs[i]);
+	for (uint32_t i = 0; i < 1u << PIECES; i++) {
+		for (size_t at = 0; at < PIECES; at++)
+			memcpy(text + at * PIECE_BYTES, pairs[at][i >> at & 1], PIECE_BYTES + 1);
+		assert_int_equal(known_hash(2166136261u, text), all);
+		assert_string_equal(xp_text_pool_keep(&pool, text), text);
+	}
+	assert_int_equal(pool.count, 1 << PIECES);
+	assert_ptr_equal(xp_text_pool_keep(&pool, text), xp_text_pool_keep(&pool, text));
+	assert_true((clock() - begun) / CLOCKS_PER_SEC < 5);
+	xp_text_pool_free(&pool);
+	assert_null(pool.texts);
+}
+
+static void test_texts_have_keys(void **state)
+{
+	(void)state;
+	assert_int_equal(xp_hash_text("a text of some length"), xp_hash_text("a text of some length"));
+	assert_int_not_equal(xp_hash_text(""), xp_hash_text("a"));
+	assert_int_not_equal(xp_hash_text("12345678a"), xp_hash_text("12345678b"));
+	assert_int_not_equal(xp_hash_mix(1, 1), xp_hash_mix(2, 2));
+	assert_int_not_equal(xp_hash_mix(1, 2), xp_hash_mix(2, 1));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_empty),
-		cmocka_unit_test(test_values),
-		cmocka_unit_test(test_put_and_remove),
-		cmocka_unit_test(test_same_keys),
+		cmocka_unit_test(test_empty),	       cmocka_unit_test(test_values),
+		cmocka_unit_test(test_put_and_remove), cmocka_unit_test(test_same_keys),
+		cmocka_unit_test(test_chosen_texts),   cmocka_unit_test(test_texts_have_keys),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include <cmocka.h>
 
@@ -398,6 +399,33 @@ static void test_many_deep_stacks(void **state)
 	assert_int_equal(totals[0], XP_MODEL_DEPTH_MAX + 1 + count);
 }
 
+#define MANY 100000u
+
+/* Many locations have no name but their own; and files choose numbers so that threads and stacks go in step. */
+static void test_no_keys_are_alike(void **state)
+{
+	struct recording *recording = *state;
+	struct xp_model *model = &recording->model;
+	clock_t begun = clock();
+	char name[32];
+
+	for (uint32_t i = 0; i < MANY; i++) {
+		struct xp_model_function function = { .object = recording->object, .kind = XP_CODE_USER };
+		const struct xp_model_thread thread = { .process = recording->process, .tid = 1000 + i, .name = "" };
+		struct xp_model_sample sample = { .values = { 1, 1 } };
+		uint32_t index;
+
+		snprintf(name, sizeof(name), "app+0x%x", i);
+		function.name = function.symbol = xp_model_text(model, name);
+		assert_int_equal(xp_model_function(model, &function, &index), 0);
+		assert_int_equal(xp_model_thread(model, &thread, &sample.thread), 0);
+		assert_int_equal(xp_model_stack(model, 0, i, &sample.stack), 0);
+		sample.thread = sample.stack;
+		assert_int_equal(xp_model_sample(model, &sample), 0);
+	}
+	assert_true((clock() - begun) / CLOCKS_PER_SEC < 5);
+}
+
 #define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
 
 int main(void)
@@ -416,6 +444,7 @@ int main(void)
 		TEST(test_depth_is_bounded),
 		TEST(test_shallow_stacks_are_whole),
 		TEST(test_many_deep_stacks),
+		TEST(test_no_keys_are_alike),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

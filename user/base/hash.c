@@ -27,6 +27,38 @@ static uint64_t seed(void)
 	return bytes[0] * 0x9e3779b97f4a7c15u + bytes[1];
 }
 
+/* Of all keys. Keys are made often, and the kernel's bytes are found by a search. */
+static uint64_t secret(void)
+{
+	static uint64_t known;
+	uint64_t value = __atomic_load_n(&known, __ATOMIC_RELAXED);
+
+	if (!value) {
+		value = xp_hash_scramble(seed()) | 1;
+		__atomic_store_n(&known, value, __ATOMIC_RELAXED);
+	}
+	return value;
+}
+
+uint64_t xp_hash_mix(uint64_t key, uint64_t value)
+{
+	return xp_hash_scramble(key ^ secret()) + value;
+}
+
+uint64_t xp_hash_text(const char *text)
+{
+	size_t length = strlen(text);
+	uint64_t key = length;
+
+	for (size_t at = 0; at < length; at += sizeof(uint64_t)) {
+		uint64_t piece = 0;
+
+		memcpy(&piece, text + at, length - at < sizeof(piece) ? length - at : sizeof(piece));
+		key = xp_hash_mix(key, piece);
+	}
+	return key;
+}
+
 static int grow(struct xp_hash *hash, xp_hash_key_of *key_of, const void *elements)
 {
 	struct xp_hash larger = { .room = hash->room ? 2 * hash->room : ROOM_MIN,

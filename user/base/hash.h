@@ -3,6 +3,9 @@
  * A hash table over the elements of an array. It holds only their indexes, so an element takes some 8 bytes here; the
  * elements themselves, with their keys, are the caller's. Whoever chooses keys cannot choose their slots, because each
  * process places them by a random number of its own. u64_map.h is for keys that have no array yet.
+ *
+ * A key of several values, or of a text, is made by xp_hash_mix() and xp_hash_text(): whoever chooses these values
+ * cannot make different ones have the same key, which would be one slot.
  */
 #ifndef XPROF_BASE_HASH_H
 #define XPROF_BASE_HASH_H
@@ -18,16 +21,25 @@ struct xp_hash {
 	uint64_t seed;
 };
 
+/* The key of some values and one more. */
+uint64_t xp_hash_mix(uint64_t key, uint64_t value);
+uint64_t xp_hash_text(const char *text);
+
 /* The key of an element: the same number for elements that are equal, and mostly another one for others. */
 typedef uint64_t xp_hash_key_of(const void *elements, uint32_t index);
 
-static inline size_t xp_hash_place(const struct xp_hash *hash, uint64_t key)
+/* splitmix64's finalizer. */
+static inline uint64_t xp_hash_scramble(uint64_t key)
 {
-	/* splitmix64's finalizer: the low bits of addresses and ids repeat. */
-	key ^= hash->seed;
 	key = (key ^ key >> 30) * 0xbf58476d1ce4e5b9u;
 	key = (key ^ key >> 27) * 0x94d049bb133111ebu;
-	return (key ^ key >> 31) & (hash->room - 1);
+	return key ^ key >> 31;
+}
+
+/* The low bits of addresses and ids repeat. */
+static inline size_t xp_hash_place(const struct xp_hash *hash, uint64_t key)
+{
+	return xp_hash_scramble(key ^ hash->seed) & (hash->room - 1);
 }
 
 /*

@@ -4,50 +4,41 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct xp_pooled_text {
-	struct xp_pooled_text *next; /* next one with the same hash */
-	char text[];
-};
+#include "base/array.h"
 
-uint32_t xp_text_hash(const char *text)
+static uint64_t key_of(const void *texts, uint32_t index)
 {
-	uint32_t hash = 2166136261u;
-
-	for (; *text; text++)
-		hash = (hash ^ (unsigned char)*text) * 16777619u;
-	return hash ^ hash >> 16;
+	return xp_hash_text(((char *const *)texts)[index]);
 }
 
 const char *xp_text_pool_keep(struct xp_text_pool *pool, const char *text)
 {
-	struct xp_pooled_text **slot = &pool->slots[xp_text_hash(text) % XP_TEXT_POOL_SLOTS], *kept;
+	uint64_t key = xp_hash_text(text);
 	size_t bytes = strlen(text) + 1;
+	char *kept;
 
-	for (kept = *slot; kept; kept = kept->next)
-		if (strcmp(kept->text, text) == 0)
-			return kept->text;
-	if (pool->bytes + bytes > pool->bytes_max)
+	for (const uint32_t *slot = xp_hash_first(&pool->by_text, key); *slot;
+	     slot = xp_hash_next(&pool->by_text, slot))
+		if (strcmp(pool->texts[*slot - 1], text) == 0)
+			return pool->texts[*slot - 1];
+	if (pool->count >= UINT32_MAX || bytes > pool->bytes_max - pool->bytes ||
+	    XP_ARRAY_RESERVE(pool->texts, pool->room, pool->count + 1))
 		return NULL;
-	kept = malloc(sizeof(*kept) + bytes);
-	if (!kept)
+	kept = strdup(text);
+	if (!kept || xp_hash_add(&pool->by_text, key, (uint32_t)pool->count, key_of, pool->texts)) {
+		free(kept);
 		return NULL;
-	memcpy(kept->text, text, bytes);
-	kept->next = *slot;
-	*slot = kept;
+	}
+	pool->texts[pool->count++] = kept;
 	pool->bytes += bytes;
-	return kept->text;
+	return kept;
 }
 
 void xp_text_pool_free(struct xp_text_pool *pool)
 {
-	for (size_t i = 0; i < XP_TEXT_POOL_SLOTS; i++) {
-		struct xp_pooled_text *next;
-
-		for (struct xp_pooled_text *text = pool->slots[i]; text; text = next) {
-			next = text->next;
-			free(text);
-		}
-		pool->slots[i] = NULL;
-	}
-	pool->bytes = 0;
+	for (size_t i = 0; i < pool->count; i++)
+		free(pool->texts[i]);
+	free(pool->texts);
+	xp_hash_free(&pool->by_text);
+	*pool = (struct xp_text_pool){ .bytes_max = pool->bytes_max };
 }

@@ -4,13 +4,15 @@
 #define XPROF_BASE_TEXT_POOL_H
 
 #include <stddef.h>
-#include <stdint.h>
 
-#define XP_TEXT_POOL_SLOTS (1 << 16)
+#include "base/hash.h"
 
 /* All 0 but bytes_max: an empty pool. */
 struct xp_text_pool {
-	struct xp_pooled_text *slots[XP_TEXT_POOL_SLOTS]; /* hash table */
+	char **texts;
+	size_t count;
+	size_t room;
+	struct xp_hash by_text;
 	size_t bytes;
 	size_t bytes_max;
 };
@@ -18,8 +20,5 @@ struct xp_text_pool {
 /* The pool's copy of the string, valid until the pool is freed. NULL: out of memory, or beyond bytes_max. */
 const char *xp_text_pool_keep(struct xp_text_pool *pool, const char *text);
 void xp_text_pool_free(struct xp_text_pool *pool);
-
-/* FNV-1a, folded into its low 16 bits too. */
-uint32_t xp_text_hash(const char *text);
 
 #endif

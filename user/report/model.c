@@ -7,39 +7,34 @@
 #include "base/array.h"
 #include "base/util.h"
 
-static uint64_t mix(uint64_t hash, uint64_t value)
-{
-	return (hash ^ value) * 0x9e3779b97f4a7c15u + (hash >> 29);
-}
-
 /* ---- keys: equal elements have equal ones ---- */
 
 static uint64_t process_key(const void *elements, uint32_t index)
 {
 	const struct xp_model_process *process = (const struct xp_model_process *)elements + index;
 
-	return mix(process->pid, process->image);
+	return xp_hash_mix(process->pid, process->image);
 }
 
 static uint64_t thread_key(const void *elements, uint32_t index)
 {
 	const struct xp_model_thread *thread = (const struct xp_model_thread *)elements + index;
 
-	return mix(thread->tid, thread->process);
+	return xp_hash_mix(thread->tid, thread->process);
 }
 
 static uint64_t object_key(const void *elements, uint32_t index)
 {
 	const struct xp_model_object *object = (const struct xp_model_object *)elements + index;
 
-	return mix(mix((uintptr_t)object->path, object->file), object->kind);
+	return xp_hash_mix(xp_hash_mix((uintptr_t)object->path, object->file), object->kind);
 }
 
 static uint64_t location_key(const void *elements, uint32_t index)
 {
 	const struct xp_model_location *location = (const struct xp_model_location *)elements + index;
 
-	return mix(mix(location->address, location->object), location->jit);
+	return xp_hash_mix(xp_hash_mix(location->address, location->object), location->jit);
 }
 
 static uint64_t stack_key(const void *elements, uint32_t index)
@@ -53,15 +48,16 @@ static uint64_t function_key(const void *elements, uint32_t index)
 {
 	const struct xp_model_function *function = (const struct xp_model_function *)elements + index;
 
-	return mix(mix(mix((uintptr_t)function->name, (uintptr_t)function->symbol), (uintptr_t)function->file),
-		   function->object);
+	return xp_hash_mix(
+	    xp_hash_mix(xp_hash_mix((uintptr_t)function->name, (uintptr_t)function->symbol), (uintptr_t)function->file),
+	    function->object);
 }
 
 static uint64_t sample_key(const void *elements, uint32_t index)
 {
 	const struct xp_model_sample *sample = (const struct xp_model_sample *)elements + index;
 
-	return mix(mix(mix(sample->stack, sample->thread), sample->cpu), sample->state);
+	return xp_hash_mix(xp_hash_mix(xp_hash_mix(sample->stack, sample->thread), sample->cpu), sample->state);
 }
 
 /* ---- equality ---- */

@@ -168,14 +168,14 @@ static struct file *file_new(const char *path)
 
 static uint64_t path_key(const void *files, uint32_t index)
 {
-	return xp_text_hash(((struct file *const *)files)[index]->path);
+	return xp_hash_text(((struct file *const *)files)[index]->path);
 }
 
 static struct file *find_file(const struct xp_symbolizer *symbolizer, const char *path, bool is_other, uint32_t *number)
 {
 	const struct xp_hash *hash = &symbolizer->by_path;
 
-	for (const uint32_t *slot = xp_hash_first(hash, xp_text_hash(path)); *slot; slot = xp_hash_next(hash, slot)) {
+	for (const uint32_t *slot = xp_hash_first(hash, xp_hash_text(path)); *slot; slot = xp_hash_next(hash, slot)) {
 		struct file *file = symbolizer->files[*slot - 1];
 
 		if (file->is_other == is_other && strcmp(file->path, path) == 0) {
@@ -191,7 +191,7 @@ static int add_file(struct xp_symbolizer *symbolizer, struct file *file, uint32_
 {
 	*number = (uint32_t)symbolizer->file_count;
 	if (XP_ARRAY_RESERVE(symbolizer->files, symbolizer->file_room, symbolizer->file_count + 1) ||
-	    xp_hash_add(&symbolizer->by_path, xp_text_hash(file->path), *number, path_key, symbolizer->files)) {
+	    xp_hash_add(&symbolizer->by_path, xp_hash_text(file->path), *number, path_key, symbolizer->files)) {
 		file_free(file);
 		return -ENOMEM;
 	}

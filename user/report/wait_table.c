@@ -13,18 +13,13 @@
 
 /* ---- places ---- */
 
-static uint64_t mix(uint64_t hash, uint64_t value)
-{
-	return (hash ^ value) * 0x9e3779b97f4a7c15u + (hash >> 29);
-}
-
 static uint64_t place_key(const void *elements, uint32_t index)
 {
 	const struct xp_wait_place *place = (const struct xp_wait_place *)elements + index;
 	uint64_t key = (uint64_t)place->thread << 32 | place->stack;
 
-	key = mix(key, (uint64_t)place->cpu << 32 | place->state);
-	return mix(key, (uint64_t)place->waker.flags << 32 | place->waker.tid);
+	key = xp_hash_mix(key, (uint64_t)place->cpu << 32 | place->state);
+	return xp_hash_mix(key, (uint64_t)place->waker.flags << 32 | place->waker.tid);
 }
 
 static bool same_place(const struct xp_wait_place *a, const struct xp_wait_place *b)

@@ -5,17 +5,17 @@
 #include <string.h>
 
 #include "base/array.h"
-#include "base/text_pool.h"
+#include "base/hash.h"
 #include "target/cgroup.h"
 
 static uint64_t path_key(const void *elements, uint32_t index)
 {
-	return xp_text_hash(((char *const *)elements)[index]);
+	return xp_hash_text(((char *const *)elements)[index]);
 }
 
 static const char *keep(struct xp_cgroups *cgroups, const char *path)
 {
-	uint64_t key = xp_text_hash(path);
+	uint64_t key = xp_hash_text(path);
 	char *copy;
 
 	for (const uint32_t *slot = xp_hash_first(&cgroups->by_path, key); *slot;
