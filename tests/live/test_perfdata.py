@@ -217,6 +217,22 @@ def test_switches(perf, record, xprof, start, program):
     assert f"{len(switches)} switches" in xprof("check", path).stdout
 
 
+def test_switches_leave_room(record, start, program):
+    """While nobody reads the rings, switches fill them up to what is left to samples."""
+    process = start([program("live/programs/wakes.c", *BUILD, "-pthread", instrument=False)], stdin=subprocess.PIPE)
+    options = ("--no-sleds", "-F", "99", "--switch-events", "--buffer", "1M", "--strict", "-p", process.pid)
+    session = record(*options).wait_attached()
+    session.process.send_signal(signal.SIGSTOP)
+    enough = switches_by_kernel(process.pid) + 2 * (1 << 20) // 40
+    recording.wait_until(lambda: switches_by_kernel(process.pid) > enough, "no switches")
+    time.sleep(0.1)
+    session.process.send_signal(signal.SIGCONT)
+    recorded = session.stop()
+    samples = recorded.manifest["samples"]
+    assert samples["switches_lost"] > 0 and samples["lost"] == 0 < samples["written"], samples
+    assert recorded.status == 4 and "switches" in recorded.messages
+
+
 def test_names(perf, sampled, program):
     """Of threads, which change theirs; of a child before and behind its exec."""
     path = program.text("thread-names", THREADS, *BUILD, instrument=False)
