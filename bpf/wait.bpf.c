@@ -63,6 +63,7 @@ static __always_inline __u32 bytes_to_wait_for(struct task_struct *task, __u64 s
 static __always_inline void ship_begin(struct sample *s, void *ring, __u32 flags)
 {
 	__u32 size = sizeof(s->head) + s->frames_bytes + s->head.stack_bytes;
+	struct xp_wait_counters *counters;
 	__u64 room, used;
 
 	barrier_var(size);
@@ -73,7 +74,9 @@ static __always_inline void ship_begin(struct sample *s, void *ring, __u32 flags
 	used = bpf_ringbuf_query(ring, BPF_RB_AVAIL_DATA);
 	if (used + size <= room - room / 4 && !bpf_ringbuf_output(ring, &s->head, size, xp_wakeup(used, size, room)))
 		return;
-	COUNT_WAIT(no_stack);
+	counters = counters_here();
+	if (counters)
+		counters->no_stack++;
 }
 
 /*
@@ -93,7 +96,7 @@ static __always_inline bool has_pressure(struct thread *thread, void *ring)
 	if (!(thread->chance >> shift))
 		return false;
 	thread->chance >>= shift;
-	return bpf_get_prandom_u32() & ((1u << shift) - 1);
+	return next_random(thread) & ((1u << shift) - 1);
 }
 
 static __always_inline void send_begin(void *ctx, struct task_struct *task, struct thread *thread)
@@ -110,7 +113,7 @@ static __always_inline void send_begin(void *ctx, struct task_struct *task, stru
 		return;
 	}
 	s = &room->sample;
-	flags = start_sample(s, task, thread->began);
+	flags = start_sample(s, task, thread->began_ns);
 	if (flags & XP_SAMPLE_NO_USER)
 		return;
 	if (sample_stacks == XP_STACKS_FRAMES) {
@@ -143,7 +146,7 @@ static __always_inline bool note_switches(struct task_struct *task, struct threa
 }
 
 static __always_inline void begin_wait(void *ctx, struct task_struct *task, struct thread *thread, bool preempt,
-				       __u64 now)
+				       __u64 clock)
 {
 	__u32 state = preempt ? 0 : task->__state;
 
@@ -151,20 +154,24 @@ static __always_inline void begin_wait(void *ctx, struct task_struct *task, stru
 		return;
 	note_switches(task, thread, 1);
 	thread->missed += thread->began != 0; /* the end of that wait */
-	thread->began = now;
-	thread->woken = state ? 0 : now;
+	thread->began = clock;
+	thread->began_ns = 0;
+	read_run_delay(task, &thread->delay);
 	thread->state = state;
 	thread->flags = 0;
-	thread->chance = next_chance(thread, now);
-	if (!draw(thread->chance))
+	thread->chance = next_chance(thread, clock);
+	if (!draw(thread)) {
 		thread->chance = 0;
-	else
-		send_begin(ctx, task, thread);
+		return;
+	}
+	thread->began_ns = ktime_at(clock);
+	send_begin(ctx, task, thread);
 }
 
 /* ---- its end ---- */
 
-static __always_inline bool ship_end(struct end *end, struct task_struct *task, struct thread *thread, __u64 now)
+static __always_inline bool ship_end(struct end *end, struct task_struct *task, struct thread *thread, bool woken,
+				     __u64 now)
 {
 	struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(task);
 	__u32 most = sample_stacks == XP_STACKS_NONE ? sizeof(__u64) : FRAMES_BYTES;
@@ -189,7 +196,7 @@ static __always_inline bool ship_end(struct end *end, struct task_struct *task, 
 	end->wait.waker_pid = 0;
 	end->wait.waker_tid = 0;
 	__builtin_memset(end->wait.waker_comm, 0, sizeof(end->wait.waker_comm));
-	if (thread->state && thread->woken) {
+	if (thread->state && woken) {
 		end->wait.flags |= thread->waker_flags;
 		end->wait.waker_pid = thread->waker_pid;
 		end->wait.waker_tid = thread->waker_tid;
@@ -204,58 +211,70 @@ static __always_inline bool ship_end(struct end *end, struct task_struct *task, 
 	return !bpf_ringbuf_output(ring, &end->wait, size, BPF_RB_NO_WAKEUP);
 }
 
-static __always_inline void end_wait(struct task_struct *task, struct thread *thread, __u64 now, struct room *room)
+/* room: the index of one that nobody else uses now. now: 0: at clock. */
+static __always_inline void end_wait(struct task_struct *task, struct thread *thread, __u64 clock, __u64 now,
+				     __u32 room)
 {
-	__u64 began = thread->began, woken = thread->woken;
-	__u64 blocked_ns = (woken ? woken : now) - began, ns = now - began;
+	struct xp_wait_counters *counters = counters_here();
+	__u64 began_ns = thread->began_ns, ns = duration_of(task, thread, clock, now);
+	__u64 runnable_ns = runnable_of(task, thread, clock, ns);
+	bool woken = thread->woken;
+	struct room *here;
 
 	thread->began = 0;
+	thread->woken = 0;
 	/* It ran meanwhile, and this is another wait: one of those missed. */
 	if (!note_switches(task, thread, 0)) {
 		thread->missed++;
 		return;
 	}
-	if (blocked_ns > ns) /* the CPUs' clocks are not in step */
-		blocked_ns = ns;
 	thread->waits++;
-	thread->blocked_ns += blocked_ns;
-	thread->runnable_ns += ns - blocked_ns;
-	COUNT_WAIT(seen);
+	thread->blocked_ns += ns - runnable_ns;
+	thread->runnable_ns += runnable_ns;
+	if (!counters) /* never true: for the verifier */
+		return;
+	counters->seen++;
 	if (ns < min_ns) {
-		COUNT_WAIT(brief);
-	} else if (!thread->chance && ns < long_ns << (slow & 31)) {
-		COUNT_WAIT(passed);
-	} else if (room) {
-		if (ns >= long_ns << (slow & 31))
-			thread->chance = XP_WAIT_CHOSEN;
-		room->end.wait.began = began | XP_TIME_KTIME;
-		room->end.wait.blocked_ns = blocked_ns;
-		room->end.wait.runnable_ns = ns - blocked_ns;
-		if (ship_end(&room->end, task, thread, now))
-			COUNT_WAIT(sent);
-		else
-			COUNT_WAIT(lost);
-	} else {
-		COUNT_WAIT(lost);
+		counters->brief++;
+		return;
 	}
+	if (ns >= long_ns << (slow & 31)) {
+		thread->chance = XP_WAIT_CHOSEN;
+	} else if (!thread->chance) {
+		counters->passed++;
+		return;
+	}
+	here = room_at(room);
+	if (!here) {
+		counters->lost++;
+		return;
+	}
+	now = now ?: ktime_at(clock);
+	here->end.wait.began = (began_ns ?: now - ns) | XP_TIME_KTIME;
+	here->end.wait.blocked_ns = ns - runnable_ns;
+	here->end.wait.runnable_ns = runnable_ns;
+	if (ship_end(&here->end, task, thread, woken, now))
+		counters->sent++;
+	else
+		counters->lost++;
 }
 
 SEC("tp_btf/sched_switch")
 int BPF_PROG(wait_switch, bool preempt, struct task_struct *prev, struct task_struct *next)
 {
 	struct thread *thread;
-	__u64 now = 0;
+	__u64 clock = 0;
 
 	if (stopped)
 		return 0;
 	thread = thread_of(next);
 	if (thread && thread->began) {
-		now = bpf_ktime_get_ns();
-		end_wait(next, thread, now, room_at(bpf_get_smp_processor_id()));
+		clock = clock_of(next);
+		end_wait(next, thread, clock, 0, bpf_get_smp_processor_id());
 	}
 	thread = thread_of(prev);
 	if (thread)
-		begin_wait(ctx, prev, thread, preempt, now ?: bpf_ktime_get_ns());
+		begin_wait(ctx, prev, thread, preempt, clock ?: clock_of(prev));
 	return 0;
 }
 
@@ -263,7 +282,7 @@ int BPF_PROG(wait_switch, bool preempt, struct task_struct *prev, struct task_st
 
 /*
  * By the one who wakes. The thread may not have left its CPU yet: what is noted here counts when it is woken after
- * that.
+ * that. Since when it is runnable the scheduler tells.
  */
 SEC("tp_btf/sched_waking")
 int BPF_PROG(wait_waking, struct task_struct *task)
@@ -272,8 +291,10 @@ int BPF_PROG(wait_waking, struct task_struct *task)
 	struct task_struct *waker;
 	__u32 level;
 
-	if (!thread)
+	/* A thread that was preempted on its way to sleep is runnable anyway. */
+	if (!thread || (thread->began && !thread->state))
 		return 0;
+	thread->woken = has_scheduler_clock() ? 1 : bpf_ktime_get_ns();
 	waker = bpf_get_current_task_btf();
 	level = preempt_count(waker);
 	thread->waker_flags = 0;
@@ -290,17 +311,6 @@ int BPF_PROG(wait_waking, struct task_struct *task)
 	thread->waker_pid = waker->tgid;
 	thread->waker_tid = waker->pid;
 	__builtin_memcpy(thread->waker_comm, waker->comm, sizeof(thread->waker_comm));
-	return 0;
-}
-
-/* On the CPU that puts it into its queue. */
-SEC("tp_btf/sched_wakeup")
-int BPF_PROG(wait_wakeup, struct task_struct *task)
-{
-	struct thread *thread = thread_of(task);
-
-	if (thread && thread->began && !thread->woken)
-		thread->woken = bpf_ktime_get_ns();
 	return 0;
 }
 
@@ -325,9 +335,11 @@ int BPF_PROG(wait_fork, struct task_struct *parent, struct task_struct *child)
 	if (!thread)
 		return 0;
 	start_accounts(child, thread, bpf_ktime_get_ns());
-	thread->began = thread->woken = thread->since;
-	thread->chance = next_chance(thread, thread->since) >> (slow & 31);
-	if (!draw(thread->chance))
+	thread->is_new = true;
+	thread->began = BEGAN_AT_NS;
+	thread->began_ns = thread->since;
+	thread->chance = next_chance(thread, clock_of(child)) >> (slow & 31);
+	if (!draw(thread))
 		thread->chance = 0;
 	return 0;
 }
@@ -347,11 +359,7 @@ int BPF_PROG(wait_exec, struct task_struct *task)
 	return 0;
 }
 
-/*
- * The kernel's clock stands still from a wake-up until the thread that it preempts is gone (rq_clock_skip_update()), so
- * its account of how long threads were runnable is some us less a wait than what the records say. Sums are by the
- * kernel's account, that of /proc/PID/schedstat.
- */
+/* Sums are by the kernel's account, that of /proc/PID/schedstat: it also has the waits that were not reported here. */
 static __always_inline void correct_sums(struct task_struct *task, struct thread *thread, __u64 now)
 {
 	__u64 off_ns = thread->blocked_ns + thread->runnable_ns, run_delay;
@@ -387,11 +395,15 @@ static __always_inline void send_sum(struct task_struct *task, struct thread *th
 		.waits = thread->waits,
 		.missed = thread->missed,
 	};
+	struct xp_wait_counters *counters;
 	void *ring = ring_here();
 
 	__builtin_memcpy(sum.comm, task->comm, sizeof(sum.comm));
-	if (!ring || bpf_ringbuf_output(ring, &sum, sizeof(sum), BPF_RB_NO_WAKEUP))
-		COUNT_WAIT(sums_lost);
+	if (ring && !bpf_ringbuf_output(ring, &sum, sizeof(sum), BPF_RB_NO_WAKEUP))
+		return;
+	counters = counters_here();
+	if (counters)
+		counters->sums_lost++;
 }
 
 SEC("tp_btf/sched_process_exit")
@@ -441,10 +453,11 @@ int scan_waits(struct bpf_iter__task *ctx)
 		start_accounts(task, thread, now);
 		if (!task->on_cpu) {
 			thread->state = state;
-			thread->woken = state ? 0 : now;
+			thread->delay = thread->run_delay;
 			thread->flags = XP_WAIT_IS_FIRST;
 			thread->chance = XP_WAIT_CHOSEN;
-			thread->began = now;
+			thread->began_ns = now;
+			thread->began = BEGAN_AT_NS;
 			if (task->on_cpu)
 				thread->began = 0;
 		}
@@ -457,10 +470,10 @@ SEC("iter/task")
 int finish_waits(struct bpf_iter__task *ctx)
 {
 	struct task_struct *task = ctx->task;
-	struct room *room = room_at(room_of_iterator);
+	__u64 clock = stopped - clock_offset;
 	struct thread *thread;
 
-	if (!task || !room)
+	if (!task)
 		return 0;
 	thread = thread_of(task);
 	if (!thread || thread->has_ended)
@@ -468,9 +481,10 @@ int finish_waits(struct bpf_iter__task *ctx)
 	thread->has_ended = true;
 	if (thread->began) {
 		thread->flags |= XP_WAIT_IS_LAST;
-		if (thread->woken && thread->woken < stopped)
-			thread->open_ns = stopped - thread->woken;
-		end_wait(task, thread, stopped, room);
+		thread->open_ns = queued_ns(task, thread, clock);
+		if (has_scheduler_clock()) /* nobody may have reported the wake-up */
+			thread->woken = thread->open_ns;
+		end_wait(task, thread, clock, stopped, room_of_iterator);
 	}
 	correct_sums(task, thread, stopped);
 	send_sum(task, thread, stopped);

@@ -21,6 +21,8 @@
 _Static_assert(XP_WAIT_CHOSEN == 1 << CHANCE_SHIFT, "chances");
 #define FIRST_BYTES_MAX 16384u
 
+#define BEGAN_AT_NS 1
+
 #define PF_EXITING 0x00000004
 
 struct rings rings SEC(".maps");
@@ -28,18 +30,21 @@ struct targets targets SEC(".maps");
 struct stack_sizes stack_sizes SEC(".maps");
 
 struct thread {
-	__u64 began; /* 0: it runs */
-	__u64 woken; /* 0: it is blocked */
+	__u64 began;	/* by clock_of(); BEGAN_AT_NS; 0: it runs */
+	__u64 began_ns; /* by bpf_ktime_get_ns(); 0: unknown, for most of the waits that are not chosen */
+	__u64 woken;	/* by clock_of(), where the scheduler does not tell; else non-zero; 0: not since it ran */
+	__u64 delay;	/* run_delay at the begin of the wait */
 	__u32 state;
 	__u32 chance; /* 0: not chosen */
 	__u32 flags;
 	bool has_ended;
+	bool is_new; /* it has not run yet */
 	__u64 paid;
 	/* The newest attempt to wake it. */
 	__u32 waker_pid;
 	__u32 waker_tid;
 	__u32 waker_flags;
-	__u32 unused;
+	__u32 random;
 	char waker_comm[16];
 	/* Sums. */
 	__u64 since;
@@ -99,6 +104,8 @@ const volatile __u64 long_ns = 0; /* recorded in any case */
 __u32 slow = 0;
 /* Set by the loader: the time of the end; open waits end then. 0: not yet. */
 __u64 stopped = 0;
+/* From clock_of() to bpf_ktime_get_ns(), as it was when both were last read. */
+__u64 clock_offset = 0;
 
 /*
  * Set by the loader: where the kernel counts what interrupts what (preempt_count), from the run queue of the same CPU.
@@ -106,8 +113,11 @@ __u64 stopped = 0;
  * 0: not known.
  */
 const volatile __s64 count_from_queue = 0;
+struct rq {
+	unsigned long long clock;
+} __attribute__((preserve_access_index));
 struct cfs_rq {
-	void *rq;
+	struct rq *rq;
 } __attribute__((preserve_access_index));
 struct sched_entity___group {
 	unsigned long long sum_exec_runtime;
@@ -115,6 +125,7 @@ struct sched_entity___group {
 } __attribute__((preserve_access_index));
 struct sched_info {
 	unsigned long long run_delay;
+	unsigned long long last_queued;
 } __attribute__((preserve_access_index));
 struct task_struct___group {
 	struct sched_entity___group se;
@@ -138,14 +149,12 @@ static __always_inline struct room *room_at(__u32 index)
 }
 
 /* Not atomic: nothing interrupts these programs, and the iterator that counts runs when the others are gone. */
-#define COUNT_WAIT(member)                                                                                             \
-	do {                                                                                                           \
-		__u32 zero_ = 0;                                                                                       \
-		struct xp_wait_counters *here_ = bpf_map_lookup_elem(&wait_counters, &zero_);                          \
-                                                                                                                       \
-		if (here_)                                                                                             \
-			here_->member++;                                                                               \
-	} while (0)
+static __always_inline struct xp_wait_counters *counters_here(void)
+{
+	__u32 zero = 0;
+
+	return bpf_map_lookup_elem(&wait_counters, &zero);
+}
 
 static __always_inline void *ring_here(void)
 {
@@ -173,9 +182,21 @@ static __always_inline __u32 next_chance(struct thread *thread, __u64 now)
 	return chance;
 }
 
-static __always_inline bool draw(__u32 chance)
+/* Marsaglia's xorshift: bpf_get_prandom_u32() takes 20 ns. */
+static __always_inline __u32 next_random(struct thread *thread)
 {
-	return chance >= XP_WAIT_CHOSEN || (bpf_get_prandom_u32() & (XP_WAIT_CHOSEN - 1)) < chance;
+	__u32 random = thread->random;
+
+	random ^= random << 13;
+	random ^= random >> 17;
+	random ^= random << 5;
+	thread->random = random;
+	return random;
+}
+
+static __always_inline bool draw(struct thread *thread)
+{
+	return thread->chance >= XP_WAIT_CHOSEN || (next_random(thread) & (XP_WAIT_CHOSEN - 1)) < thread->chance;
 }
 
 static __always_inline __u32 preempt_count(struct task_struct *current)
@@ -186,7 +207,7 @@ static __always_inline __u32 preempt_count(struct task_struct *current)
 
 	if (!count_from_queue || !bpf_core_field_exists(task->se.cfs_rq))
 		return 0;
-	queue = (__u64)BPF_CORE_READ(task, se.cfs_rq, rq);
+	queue = (__u64)task->se.cfs_rq->rq;
 	return bpf_probe_read_kernel(&count, sizeof(count), (void *)(queue + count_from_queue)) ? 0 : count;
 }
 
@@ -197,8 +218,91 @@ static __always_inline bool read_run_delay(struct task_struct *current, __u64 *r
 
 	if (!bpf_core_field_exists(task->sched_info.run_delay))
 		return false;
-	*run_delay = BPF_CORE_READ(task, sched_info.run_delay);
+	*run_delay = task->sched_info.run_delay;
 	return true;
+}
+
+/* Whether the scheduler tells when it puts a thread into a queue, and its clock. The loader's relocations decide. */
+static __always_inline bool has_scheduler_clock(void)
+{
+	struct task_struct___group *task = NULL;
+	struct cfs_rq *cfs_rq = NULL;
+	struct rq *rq = NULL;
+
+	return bpf_core_field_exists(task->sched_info.last_queued) && bpf_core_field_exists(task->se.cfs_rq) &&
+	       bpf_core_field_exists(cfs_rq->rq) && bpf_core_field_exists(rq->clock);
+}
+
+/*
+ * The time of a switch of this thread. The scheduler has just read its clock for this: that saves bpf_ktime_get_ns(),
+ * some 70 ns of what a switch costs, and durations are those of the kernel's accounts. Its rate is that of the TSC, not
+ * adjusted by NTP (at most 0.05 %).
+ */
+static __always_inline __u64 clock_of(struct task_struct *current)
+{
+	struct task_struct___group *task = (void *)current;
+
+	return has_scheduler_clock() ? task->se.cfs_rq->rq->clock : bpf_ktime_get_ns();
+}
+
+/* Both clocks at a switch. */
+static __always_inline __u64 ktime_at(__u64 clock)
+{
+	__u64 now = bpf_ktime_get_ns();
+
+	clock_offset = now - clock;
+	return now;
+}
+
+/* How long a thread that waits has been in a queue, which is not in the kernel's account yet. */
+static __always_inline __u64 queued_ns(struct task_struct *current, const struct thread *thread, __u64 clock)
+{
+	struct task_struct___group *task = (void *)current;
+	__u64 since;
+
+	if (has_scheduler_clock())
+		since = task->sched_info.last_queued;
+	else if (thread->state)
+		since = thread->woken;
+	else
+		since = thread->began == BEGAN_AT_NS ? thread->began_ns : thread->began;
+	return since && since < clock ? clock - since : 0;
+}
+
+/* How long a thread was in a queue during its wait. Each change of the queue adds to the account what was before. */
+static __always_inline __u64 delay_of(struct task_struct *current, const struct thread *thread, __u64 clock)
+{
+	struct task_struct___group *task = (void *)current;
+
+	return task->sched_info.run_delay - thread->delay + queued_ns(current, thread, clock);
+}
+
+/* The duration of a wait that ends at this time. now: by the other clock, or 0. */
+static __always_inline __u64 duration_of(struct task_struct *current, struct thread *thread, __u64 clock, __u64 now)
+{
+	__u64 ns = clock - thread->began;
+
+	if (thread->began == BEGAN_AT_NS)
+		ns = (now ?: ktime_at(clock)) - thread->began_ns;
+	if (thread->is_new && has_scheduler_clock())
+		ns = delay_of(current, thread, clock);
+	thread->is_new = false;
+	return ns > 1ull << 63 ? 0 : ns; /* the CPUs' clocks are not in step */
+}
+
+/* How long a thread was runnable, of a wait of ns that ends at this time. */
+static __always_inline __u64 runnable_of(struct task_struct *current, const struct thread *thread, __u64 clock,
+					 __u64 ns)
+{
+	__u64 delay;
+
+	if (!thread->state)
+		return ns;
+	if (has_scheduler_clock())
+		delay = delay_of(current, thread, clock);
+	else /* it may be woken while it is about to leave its CPU */
+		delay = !thread->woken ? 0 : thread->woken < thread->began ? ns : clock - thread->woken;
+	return delay < ns ? delay : ns;
 }
 
 /* How often the thread has left its CPU. */
@@ -214,6 +318,7 @@ static __always_inline void start_accounts(struct task_struct *current, struct t
 	struct task_struct___group *task = (void *)current;
 
 	thread->since = now;
+	thread->random = bpf_get_prandom_u32() | 1;
 	thread->switches = switches_of(current);
 	thread->run_ns = task->se.sum_exec_runtime;
 	read_run_delay(current, &thread->run_delay);

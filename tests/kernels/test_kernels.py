@@ -20,6 +20,7 @@ import profiles
 import project
 import recording
 import virtual_machines
+import wait_records
 from recording import ENTER, ENTER_ARGS
 
 KERNELS = os.environ.get("KERNELS")
@@ -75,6 +76,7 @@ def programs(program):
         "shares": program(
             "live/programs/shares.c", "-O1", "-g", "-fno-omit-frame-pointer", "-Wl,--build-id=sha1", instrument=False
         ),
+        "waits": program("live/programs/waits.c", "-O1", "-pthread", "-D_GNU_SOURCE", instrument=False),
         "jit": program("live/programs/jit.c", "-O1", instrument=False),
         "verified": program("kernels/verified.c", "-O1", "-lbpf", instrument=False),
     }
@@ -338,6 +340,36 @@ def test_perf_data(guest, programs, tmp_path):
     rows = perf.report(path, "sym", args=["--symfs", root, "--force"])
     assert sum(rows.values()) == recorded.manifest["samples"]["written"]
     assert rows["spin",] > 0.5 * sum(rows.values()), rows
+
+
+def test_waits(guest, xprof):
+    """Each thread's times are those of the kernel's accounts, of which waits.c prints its own."""
+    recorded = guest.recording("waits")
+    assert recorded.status == 0, recorded.messages
+    assert_checked(xprof, recorded)
+    waits = recorded.manifest["waits"]
+    assert waits["seen"] == waits["written"] + sum(waits["filtered"].values()) + waits["lost"], waits
+    assert waits["lost"] == waits["stacks_lost"] == waits["sums_lost"] == 0 < waits["written"], waits
+    threads = {thread["tid"]: thread for thread in waits["threads"]}
+    records = collections.defaultdict(list)
+    for wait in wait_records.read(xprof, recorded.directory):
+        records[wait.tid].append(wait)
+    truths = [line.split() for line in guest.text("waits.output").splitlines()]
+    assert len(truths) == 6
+    for name, *numbers in truths:
+        tid, waited_ns, switches, run_delay_ns, _ = map(int, numbers)
+        thread = threads[tid]
+        off_s = thread["blocked_s"] + thread["runnable_s"]
+        # With one CPU for all, a thread waits some time more from what it has printed until it has ended.
+        assert switches + 1 <= thread["waits"] <= switches + 12, (name, thread)
+        assert thread["runnable_s"] > 0.99 * run_delay_ns / 1e9 - 0.003, (name, thread)
+        if name in ("sleeper", "reader", "addressee", "starved"):
+            assert off_s > 0.98 * waited_ns / 1e9 - 0.003, (name, thread)
+        if thread["waits"] == len(records[tid]):  # by our own account, too
+            runnable_s = sum(wait.runnable for wait in records[tid]) / 1e9
+            assert runnable_s == pytest.approx(thread["runnable_s"], rel=0.01, abs=0.003), (name, thread)
+            assert sum(wait.period for wait in records[tid]) / 1e9 == pytest.approx(off_s, rel=0.01, abs=0.003)
+    assert any(threads[int(line[1])]["waits"] == len(records[int(line[1])]) for line in truths)
 
 
 @pytest.mark.parametrize("way, function", [("map", "count_down"), ("list", "brief_")])

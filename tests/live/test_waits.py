@@ -10,6 +10,7 @@ import perf_tool
 import perfetto
 import project
 import recording
+import wait_records
 
 pytestmark = pytest.mark.uprobes
 
@@ -20,21 +21,7 @@ PLACES = {"sleeper": "wait_asleep", "taker": "wait_for_lock", "reader": "wait_fo
           "starved": "wait_for_cpu"}
 WAKERS = {"taker": "holder", "reader": "writer", "addressee": "mailer"}
 
-# How far the scheduler's own clock, which it reads once for what it does in a row, is behind at the begin of a wait.
-CLOCK_NS = 10_000
-
 Truth = collections.namedtuple("Truth", "name tid waited_ns switches run_delay_ns life_ns")
-Wait = collections.namedtuple("Wait", "pid tid state blocked runnable chance waker waker_name flags period")
-
-DUMPED = re.compile(r"^\S+ +(\d+) +(\d+) .* SAMPLE ip \S+ period (\d+).*? (\w+) blocked (\d+) runnable (\d+) chance (\d+)/65536"
-                    r"(?: syscall \d+)?(?: waker \d+/(\d+) \"(.*?)\")?((?: [a-z-]+)*)$", re.M)
-
-
-def waits_of(xprof, directory):
-    for m in DUMPED.finditer(xprof("dump", directory / "perf.data").stdout):
-        pid, tid, period, state, blocked, runnable, chance, waker, name, flags = m.groups()
-        yield Wait(int(pid), int(tid), state, int(blocked), int(runnable), int(chance), waker and int(waker), name,
-                   set(flags.split()), int(period))
 
 
 def adds_up(recorded):
@@ -53,7 +40,7 @@ class Known:
         lines = [line.split() for line in recorded.output.splitlines()]
         self.truths = [Truth(name, *map(int, numbers)) for name, *numbers in lines]
         self.waits = collections.defaultdict(list)
-        for wait in waits_of(xprof, recorded.directory):
+        for wait in wait_records.read(xprof, recorded.directory):
             self.waits[wait.tid].append(wait)
         self.threads = {thread["tid"]: thread for thread in adds_up(recorded)["threads"]}
         self.tid = {thread["name"]: thread["tid"] for thread in self.threads.values()}
@@ -91,7 +78,7 @@ def test_durations(known):
         if known.is_whole(truth.tid):
             whole += 1
             off_ns = 1e9 * (thread["blocked_s"] + thread["runnable_s"])
-            assert sum(w.period for w in known.waits[truth.tid]) == pytest.approx(off_ns, rel=0, abs=1e7 + CLOCK_NS * len(waits)), thread
+            assert sum(w.period for w in known.waits[truth.tid]) == pytest.approx(off_ns, rel=0, abs=1e7), thread
             assert sum(w.period for w in waits) == pytest.approx(truth.waited_ns, rel=0.02), (truth, thread)
     assert whole
 
@@ -108,16 +95,16 @@ def test_kernel_accounts(known):
         if known.is_whole(truth.tid):  # by our own clock, too
             waits = known.waits[truth.tid]
             assert sum(w.period for w in waits) / 1e9 == pytest.approx(off_s, rel=0.01), truth
-            if truth.name == "starved":
-                tolerance_ns = 0.005 * truth.run_delay_ns + CLOCK_NS * len(waits)
-                assert sum(w.runnable for w in waits) == pytest.approx(truth.run_delay_ns, rel=0, abs=tolerance_ns)
+            runnable_ns = sum(w.runnable for w in waits)
+            assert runnable_ns == pytest.approx(truth.run_delay_ns, rel=0.01, abs=3e6), truth
 
 
 def test_wakers(known):
     for name, waker in WAKERS.items():
         waits = [w for w in known.waits[known.tid[name]] if w.state == STATES[name] and w.blocked > 2_000_000]
         assert len(waits) > 50
-        assert {(w.waker, w.waker_name) for w in waits} == {(known.tid[waker], waker)}, name
+        # The last wait may be for another thread that prints, too.
+        assert {(w.waker, w.waker_name) for w in waits[:-1]} == {(known.tid[waker], waker)}, name
     sleeps = [w for w in known.waits[known.tid["sleeper"]] if w.state == "sleeping"]
     assert sleeps and not any(w.waker for w in sleeps)
     assert sum("hardirq" in w.flags for w in sleeps) >= 0.98 * len(sleeps)
@@ -144,8 +131,8 @@ def test_stacks(known, path, tmp_path):
         of_thread = [s for s in samples if s.tid == known.tid[name] and s.event.startswith("offcpu-time")]
         assert sum(s.period for s in of_thread) == sum(w.period for w in known.waits[known.tid[name]])
         whole = [s for s in of_thread if place in s.names]
-        share = sum(s.period for s in whole) / sum(s.period for s in of_thread)
-        assert share > (0.6 if name == "taker" else 0.9), (name, share)
+        in_place = sum(w.period for w in known.waits[known.tid[name]] if w.state == STATES[name])
+        assert sum(s.period for s in whole) > 0.9 * in_place > 0, name
         assert all(s.names[-1] in ("clone3", "__clone3", "clone") for s in whole), name
 
 
@@ -178,7 +165,7 @@ int main(void) { pthread_t t; pthread_mutex_lock(&m); pthread_create(&t, 0, wait
     session = record("--off-cpu", "-p", process.pid, "-d", 1)
     recorded = session.finish()
     waits = adds_up(recorded)
-    found = list(waits_of(xprof, recorded.directory))
+    found = list(wait_records.read(xprof, recorded.directory))
     assert [w.state for w in sorted(found)] == ["sleeping", "lock"]
     assert all({"first", "last", "no-stack"} <= w.flags for w in found)
     assert all(w.blocked == pytest.approx(recorded.manifest["duration_s"] * 1e9, rel=0.3) for w in found)
@@ -190,8 +177,8 @@ def test_minimum(xprof, record, program):
     path = program("live/programs/waits.c", "-g", "-O2", "-fomit-frame-pointer", "-pthread", "-D_GNU_SOURCE", instrument=False)
     recorded = record("--off-cpu=6ms", "--", path, 0.5).finish()
     waits = adds_up(recorded)
-    found = list(waits_of(xprof, recorded.directory))
-    assert waits["filtered"]["shorter"] > 100
+    found = list(wait_records.read(xprof, recorded.directory))
+    assert waits["filtered"]["shorter"] > 10
     assert found and all(w.blocked + w.runnable >= 6_000_000 or "last" in w.flags for w in found)
 
 

@@ -16,8 +16,8 @@
 /* ---- what the kernel has ---- */
 
 /* The tracepoints that the programs are attached to, as BTF names them. */
-static const char *const tracepoints[] = { "sched_switch",	 "sched_waking",       "sched_wakeup",
-					   "sched_process_fork", "sched_process_exec", "sched_process_exit" };
+static const char *const tracepoints[] = { "sched_switch", "sched_waking", "sched_process_fork", "sched_process_exec",
+					   "sched_process_exit" };
 
 static int check_tracepoints(const struct btf *btf, char *why, size_t why_size)
 {
@@ -190,8 +190,6 @@ int xp_wait_programs_attach(struct xp_wait_programs *programs)
 
 	if (!err)
 		err = attach(skeleton->progs.wait_waking, &skeleton->links.wait_waking);
-	if (!err)
-		err = attach(skeleton->progs.wait_wakeup, &skeleton->links.wait_wakeup);
 	if (!err)
 		err = attach(skeleton->progs.wait_fork, &skeleton->links.wait_fork);
 	if (!err)
