@@ -10,7 +10,6 @@
 
 #include "base/array.h"
 #include "base/hash.h"
-#include "base/text_pool.h"
 #include "base/u64_map.h"
 #include "base/util.h"
 #include "format/manifest_reader.h"
@@ -54,7 +53,7 @@ static uint64_t comm_key(const void *elements, uint32_t index)
 {
 	const struct name *name = (const struct name *)elements + index;
 
-	return image_key(name->pid, name->comm ? (uint64_t)xp_text_hash(name->comm) << 32 : 0);
+	return xp_hash_mix(name->pid, name->comm ? xp_hash_text(name->comm) : 0);
 }
 
 static struct image *find_image(const struct xp_facts *facts, uint64_t pid, uint64_t image)
