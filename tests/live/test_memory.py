@@ -467,6 +467,75 @@ def test_limit_of_the_address_space(waiting, program, record):
     assert len(re.findall(r" r-xp .*/memfd:xprof", maps)) == 1
 
 
+@pytest.fixture
+def memory_group():
+    """A control group of memory, of version 1 or 2: memory_group(limit in bytes) -> its directory."""
+    mounts = [pathlib.Path("/sys/fs/cgroup/memory"), pathlib.Path("/sys/fs/cgroup")]
+    limits = ["memory.limit_in_bytes", "memory.max"]
+    made = []
+
+    def make(limit):
+        for mount, name in zip(mounts, limits):
+            group = mount / f"xprof-test-{os.getpid()}"
+            if name == limits[0] and not (mount / name).exists():
+                continue
+            with contextlib.suppress(OSError):
+                group.mkdir()
+                made.append(group)
+            if (group / name).exists():
+                (group / name).write_text(str(limit))
+                return group
+        return pytest.skip("no control groups of memory here")
+
+    yield make
+    for group in made:
+        for pid in (group / "cgroup.procs").read_text().split():
+            (group.parent / "cgroup.procs").write_text(pid)
+        group.rmdir()
+
+
+@pytest.mark.parametrize("mode", ["memory", "probe"])
+def test_memory_limit_of_the_target(waiting, program, record, xprof, tmp_path, memory_group, mode):
+    """Copies of its text would make the kernel kill it: its sleds are left alone."""
+    process = waiting(program("live/programs/memory.c", "-O1"), "rounds", 200)
+    group = memory_group(512 << 10)
+    (group / "cgroup.procs").write_text(str(process.pid))
+    options = ["record", f"--sled-mode={mode}", "--no-samples", "-p", process.pid, "-o", tmp_path / "out"]
+    refused = xprof(*options)
+    assert refused.returncode == 1 and not (tmp_path / "out").exists()
+    said = r"the memory limit of its control group \(memory\.max\) leaves it \d+ KiB, of up to \d+ KiB that it may need"
+    assert re.search(said, refused.stderr)
+    memory_group(64 << 20)
+    session = record(f"--sled-mode={mode}", "--no-samples", "-p", process.pid).wait_attached()
+    process.send_signal(signal.SIGUSR1)
+    assert process.stdout.readline() == "ready\n"
+    assert session.stop().adds_up().log().calls()["work", ENTER] == 200
+
+
+def test_memory_limit_of_xprof(waiting, program, tmp_path, memory_group):
+    """No call is recorded in memory if its rings could make the kernel kill xprof: it says so, and loses nothing."""
+    process = waiting(program("live/programs/memory.c", "-O1"), "rounds", 200)
+    group = memory_group(40 << 20)
+    directory = tmp_path / "out"
+    argv = [project.XPROF, "record", "--sled-mode=auto", "--no-samples", "-p", str(process.pid), "-o", directory]
+    join = ["sh", "-c", f'echo $$ > {group}/cgroup.procs && exec "$@"', "sh"]
+    with subprocess.Popen(join + argv, stderr=subprocess.PIPE, text=True) as limited:
+        said = ""
+        while "recording process" not in said:
+            said += limited.stderr.readline() or pytest.fail(said)
+        process.send_signal(signal.SIGUSR1)
+        assert process.stdout.readline() == "ready\n"
+        limited.send_signal(signal.SIGINT)
+        said += limited.communicate(timeout=60)[1]
+    assert limited.returncode == 0, said
+    assert "the memory limit of xprof's control group (memory.max) leaves no room for them" in said
+    manifest = json.loads((directory / "manifest.json").read_text())
+    (traced,) = manifest["processes"]
+    assert {o["sled_mode"] for o in traced["objects"]} == {"patch"}
+    assert manifest["totals"]["lost"]["total"] == 0
+    assert recording.Log(directory, traced).calls()["work", ENTER] == 200
+
+
 def test_debugger_takes_another_mode(waiting, program, record):
     """It cannot be stopped while another one traces it: it is probed, and nothing is lost."""
     process = waiting(program("live/programs/memory.c", "-O1"), "rounds", 200)

@@ -3,11 +3,13 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/interrupt.h"
 #include "kernel/privilege.h"
 #include "record/follow.h"
 #include "sled/unpatch.h"
+#include "target/room.h"
 
 /* Costs of a probe in s (and MB): see XP_ATTACH_MAX. */
 #define PROBE_ATTACH_S 6e-6
@@ -15,6 +17,8 @@
 #define EVENT_ATTACH_S 1e-3
 #define EVENT_DETACH_S 3e-2
 #define PROBE_MB 3e-4
+/* Page tables, the stub, a mapping for probes: what attaching takes of a process besides copies of its text. */
+#define ATTACH_BYTES (1u << 20)
 
 pid_t xp_follow_probe_pid(const struct xp_recording *recording, pid_t pid)
 {
@@ -276,13 +280,41 @@ static void explain(struct xp_recording *recording, const struct xp_object *obje
 			  strerror(-err));
 }
 
+/*
+ * Each page of text with a sled becomes a copy, whether it is patched or probed, and the kernel charges it to the
+ * process: where the memory of its control group is at its limit, it would be killed (OOM) instead of recorded.
+ */
+static int check_group(struct xp_recording *recording, const struct xp_object *object, pid_t pid)
+{
+	const uint64_t page_bytes = (uint64_t)sysconf(_SC_PAGESIZE);
+	uint64_t pages = 0, last = UINT64_MAX;
+	char why[256];
+
+	for (size_t i = 0; i < object->selected_count; i++) {
+		uint64_t page = object->table->sleds[object->selected[i]].file_offset / page_bytes;
+
+		pages += page != last;
+		last = page;
+	}
+	if (!pages || !xp_target_group_lacks_room(pid, pages * page_bytes + ATTACH_BYTES, why, sizeof(why)))
+		return 0;
+	return xp_refuse(
+	    recording->why, sizeof(recording->why), -EDQUOT,
+	    "the sleds of %s in process %d cannot be recorded: %s, or choose fewer functions with --functions",
+	    object->path, pid, why);
+}
+
 /* Attaches with the budget if there is one. probe_pid: the process that it is probed in, or 0. */
 static int attach_sleds(struct xp_recording *recording, struct xp_object *object, struct xp_process *process,
 			pid_t probe_pid, struct xp_sled_result *sleds)
 {
 	uint64_t begin = xp_clock_now_tsc();
-	int err = recording->probes.throttle ? attach_throttled(recording, object, process, probe_pid, sleds)
-					     : attach_unthrottled(recording, object, process, probe_pid, sleds);
+	int err = process ? check_group(recording, object, process->pid) : 0;
+
+	if (err)
+		return err;
+	err = recording->probes.throttle ? attach_throttled(recording, object, process, probe_pid, sleds)
+					 : attach_unthrottled(recording, object, process, probe_pid, sleds);
 
 	recording->probes.attach_ns += xp_clock_ns(recording->clock, xp_clock_now_tsc() - begin);
 	return err;
@@ -293,7 +325,8 @@ static bool may_be_missing(const struct xp_recording *recording, int err)
 {
 	if (err == -ENOBUFS || err == -E2BIG)
 		return recording->run_tsc;
-	return err == -EREMOTE && (recording->run_tsc || recording->plan.samples || recording->plan.all_processes);
+	return (err == -EREMOTE || err == -EDQUOT) &&
+	       (recording->run_tsc || recording->plan.samples || recording->plan.all_processes);
 }
 
 int xp_follow_attach_object(struct xp_recording *recording, struct xp_object *object, struct xp_process *process,

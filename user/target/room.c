@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/resource.h>
 
+#include "base/memory_room.h"
 #include "target/status.h"
 #include "target/target.h"
 
@@ -57,5 +58,21 @@ bool xp_target_lacks_room(pid_t pid, uint64_t bytes, uint64_t mappings, char *wh
 			 "it has reached its limit of mappings: raise that with `sysctl vm.max_map_count=262144`");
 	else
 		return false;
+	return true;
+}
+
+bool xp_target_group_lacks_room(pid_t pid, uint64_t bytes, char *why, size_t why_size)
+{
+	char groups[64];
+	uint64_t room;
+
+	snprintf(groups, sizeof(groups), "/proc/%d/cgroup", pid);
+	room = xp_memory_room_in(groups, "/sys/fs/cgroup");
+	if (room >= bytes)
+		return false;
+	snprintf(why, why_size,
+		 "the memory limit of its control group (memory.max) leaves it %" PRIu64 " KiB, of up to %" PRIu64
+		 " KiB that it may need: beyond that the kernel would kill it; raise the limit",
+		 room >> 10, bytes >> 10);
 	return true;
 }

@@ -16,4 +16,10 @@
  */
 bool xp_target_lacks_room(pid_t pid, uint64_t bytes, uint64_t mappings, char *why, size_t why_size);
 
+/*
+ * True if the memory limits of the process's control groups leave less than that. Beyond them the kernel does not
+ * refuse memory: it kills the process, or another one of the group. why then has the reason and the remedy.
+ */
+bool xp_target_group_lacks_room(pid_t pid, uint64_t bytes, char *why, size_t why_size);
+
 #endif
