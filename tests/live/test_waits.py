@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """record --off-cpu: what threads wait for, for how long, and who wakes them."""
 import collections
+import json
 import re
 import subprocess
 
@@ -180,6 +181,22 @@ def test_minimum(xprof, record, program):
     found = list(wait_records.read(xprof, recorded.directory))
     assert waits["filtered"]["shorter"] > 10
     assert found and all(w.blocked + w.runnable >= 6_000_000 or "last" in w.flags for w in found)
+
+
+def test_report(known, xprof):
+    """Each thread's account, its waits to the ns, and who woke it."""
+    done = xprof("report", "--json", "--off-cpu", "--by=thread", known.recorded.directory)
+    assert done.returncode == 0, done.stderr
+    groups = {group["tid"]: group["waits"] for group in json.loads(done.stdout)["groups"]}
+    for tid, waits in known.waits.items():
+        assert groups[tid]["total_ns"] == sum(w.period for w in waits) == sum(p["total_ns"] for p in groups[tid]["places"])
+        assert groups[tid]["recorded"] == len(waits)
+        assert groups[tid]["count"] == pytest.approx(sum(65536 / w.chance for w in waits), abs=1)
+        for key in "running", "runnable", "blocked":
+            assert groups[tid]["account"][f"{key}_ns"] == pytest.approx(1e9 * known.threads[tid][f"{key}_s"], abs=1)
+    for name, waker in WAKERS.items():
+        place = next(p for p in groups[known.tid[name]]["places"] if p["state"] == STATES[name] and PLACES[name] in p["stack"])
+        assert (place["waker"]["tid"], place["waker"]["name"]) == (known.tid[waker], waker), place
 
 
 def test_timeline(known, xprof, tmp_path):
