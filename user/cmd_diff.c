@@ -87,6 +87,7 @@ enum xp_exit xp_cmd_diff(const struct xp_options *options)
 					    : XP_DIFF_PER_CPU_SECOND,
 		.by_total = options->diff_sort == XP_DIFF_SORT_OPTION_CUM,
 		.full_names = options->full_names,
+		.waits = options->waits,
 		.instr_map = options->instr_map,
 		.select = { .comms = options->comms.texts, .comm_count = options->comms.count },
 	};

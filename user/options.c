@@ -66,6 +66,9 @@ const struct xp_option xp_option_table[] = {
 	  "Compare shares of all CPU time, in percent, instead of ms in each second of CPU time." },
 	{ "wall", 0, NULL, NULL, XP_OPTION_FLAG, ON(DIFF), SETS(wall), "What to compare",
 	  "Compare CPU time in each second of the recording: for programs with the same work in each." },
+	{ "off-cpu", 0, NULL, NULL, XP_OPTION_FLAG, ON(DIFF), SETS(waits), "What to compare",
+	  "How long functions waited, in ms of each second, instead of samples and calls. Both recordings need "
+	  "--off-cpu." },
 	{ "comm", 0, "GLOB", NULL, XP_OPTION_PATTERNS, ON(DIFF), SETS(comms), "What to compare",
 	  "Only processes and threads with a name that matches GLOB. May be repeated." },
 	{ "sort", 0, "BY", "flat|cum", XP_OPTION_CHOICE, ON(DIFF), SETS(diff_sort), "What to compare",

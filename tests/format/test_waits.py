@@ -264,3 +264,28 @@ def test_page(xprof, tmp_path, browse):
     whole = browse(path, view="waits", scope="threads")
     assert "24.0 ms (100.0 %) \u00b7 7 waits \u00b7 lock 14.0 ms \u00b7 runnable 10.0 ms" in whole.texts["numbers"]
     assert "img" not in whole.tags and "<img src=x> (8)" in path.read_text().replace("\\u003c", "<").replace("\\u003e", ">")
+
+
+def test_diff(xprof, tmp_path):
+    """Time waited in each second, of A and B, by function and by what it is called from."""
+    longer = [line if line[0] != "waiting" or line[5] != 5 * MS else (*line[:5], 25 * MS, *line[6:]) for line in LINES]
+    before = made(tmp_path / "a", LINES, duration_s=1.0, started="2026-01-01T00:00:00Z")
+    after = made(tmp_path / "b", longer, duration_s=2.0, started="2026-01-01T00:00:00Z")
+    done = xprof("diff", "--off-cpu", "--json", before, after)
+    assert done.returncode == 0, done.stderr
+    (view,) = json.loads(done.stdout)["views"]
+    assert (view["of"], view["unit"]) == ("waits", "ms/s") and "test" not in view
+    assert [side["waits_ns"] for side in view["sides"]] == [WHOLE, WHOLE + 20 * MS]
+    # Code without a name is one function of its file.
+    assert [(f["function"], f["values"]) for f in view["functions"]] == [("[app]", [24.0, 22.0])]
+    assert view["all"]["values"] == [24.0, 22.0]
+    text = xprof("diff", "--off-cpu", before, after).stdout
+    assert re.search(r"^    24.00     22.00     -2.00    -8.3 %  \[app\] +app$", text, re.M), text
+    assert text.startswith(f"A: {before}, 0.02 s of waits in 1.00 s\n") and "samples" not in text
+    without = made(tmp_path / "c", LINES[:4])
+    refused = xprof("diff", "--off-cpu", without, without)
+    assert refused.returncode == 1 and "no waits in both" in refused.stderr
+    profile = tmp_path / "p.pb.gz"
+    assert xprof("export", "--pprof", "--off-cpu", "-o", profile, before).returncode == 0
+    refused = xprof("diff", "--off-cpu", profile, before)
+    assert refused.returncode == 1 and "--off-cpu compares recordings" in refused.stderr

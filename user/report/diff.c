@@ -107,14 +107,14 @@ static bool knows_rates(const struct xp_diff *diff)
 	for (size_t i = 0; i < 2; i++) {
 		const struct xp_diff_side *side = &diff->sides[i];
 
-		knows &= side->length_ns && (diff->kind == XP_MODEL_CALLS || side->period_ns > 0);
+		knows &= side->length_ns && (diff->kind != XP_MODEL_SAMPLES || side->period_ns > 0);
 	}
 	return knows;
 }
 
 static void choose_unit(struct xp_diff *diff, enum xp_diff_basis basis)
 {
-	if (basis == XP_DIFF_PER_CPU_SECOND && diff->kind == XP_MODEL_CALLS)
+	if (basis == XP_DIFF_PER_CPU_SECOND && diff->kind != XP_MODEL_SAMPLES)
 		basis = XP_DIFF_PER_SECOND;
 	if (basis == XP_DIFF_PER_SECOND && !knows_rates(diff))
 		basis = XP_DIFF_SHARES;
@@ -298,6 +298,17 @@ const char *xp_diff_per(const struct xp_diff *diff)
 	};
 
 	return names[diff->basis];
+}
+
+const char *xp_diff_of(const struct xp_diff *diff)
+{
+	static const char *const names[] = {
+		[XP_MODEL_SAMPLES] = "samples",
+		[XP_MODEL_CALLS] = "calls",
+		[XP_MODEL_WAITS] = "waits",
+	};
+
+	return names[diff->kind];
 }
 
 const char *xp_diff_unit(const struct xp_diff *diff)

@@ -28,9 +28,9 @@
 #include "report/model_tree.h"
 
 enum xp_diff_basis {
-	XP_DIFF_PER_CPU_SECOND, /* ms; of calls: as per second */
+	XP_DIFF_PER_CPU_SECOND, /* ms; of calls and waits: as per second */
 	XP_DIFF_PER_SECOND,	/* ms in each second of the recording */
-	XP_DIFF_SHARES,		/* % of all samples, or of all time in calls */
+	XP_DIFF_SHARES,		/* % of all samples, or of all time in calls or waits */
 };
 
 /* The chance that one of all functions is called changed though none has. */
@@ -55,19 +55,19 @@ struct xp_diff_row {
 	const char *function; /* clean */
 	const char *object;   /* clean; "": unknown */
 	enum xp_code_kind kind;
-	/* Samples, or ns in calls, of A and B: in the function itself, and with its callees. */
+	/* Samples, or ns in calls or waits, of A and B: in the function itself, and with its callees. */
 	uint64_t self[2], total[2];
 	/* That of self or total, by which rows are compared. Calls have 1 and XP_DIFF_NOISE. */
 	double p;
 	enum xp_diff_verdict verdict;
-	const struct xp_diff_calls *calls; /* NULL: of samples */
+	const struct xp_diff_calls *calls; /* NULL: of samples or waits */
 };
 
 struct xp_diff_side {
 	const char *path;   /* as the user named it; set by the caller */
 	uint64_t length_ns; /* of the recording; 0: unknown */
 	double period_ns;   /* CPU time that a sample stands for; 0: unknown */
-	uint64_t total;	    /* samples, or ns in calls */
+	uint64_t total;	    /* samples, or ns in calls or waits */
 	double scale;	    /* the unit's value of a sample, or of a ns */
 	uint64_t calls;
 	uint64_t cycle_hz;   /* of durations */
@@ -110,7 +110,7 @@ int xp_diff_make(struct xp_diff *diff, enum xp_diff_basis basis, bool by_total);
 
 /* What the row is compared by, in the unit; of A and B. */
 double xp_diff_value(const struct xp_diff *diff, const struct xp_diff_row *row, size_t side);
-/* Half of the width of the interval that has the true change in 95 of 100 cases, in the unit. 0: of calls. */
+/* Half of the width of the interval that has the true change in 95 of 100 cases, in the unit. 0: of calls and waits. */
 double xp_diff_margin(const struct xp_diff *diff, const struct xp_diff_row *row);
 /* Mean or percentile (thousandths; 1000: the slowest) of the calls of A or B, in ns. Below 0: unknown. */
 double xp_diff_mean(const struct xp_diff_calls *calls, size_t side);
@@ -119,6 +119,8 @@ double xp_diff_percentile(const struct xp_diff *diff, const struct xp_diff_calls
 /* "cpu-second", "second" or "share". */
 const char *xp_diff_per(const struct xp_diff *diff);
 /* "ms/s" or "%". */
+/* What is compared: "samples", "calls" or "waits". */
+const char *xp_diff_of(const struct xp_diff *diff);
 const char *xp_diff_unit(const struct xp_diff *diff);
 
 #endif

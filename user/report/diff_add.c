@@ -181,7 +181,7 @@ static int add_thread(struct adding *adding, size_t index)
 
 static int add_samples(struct adding *adding)
 {
-	size_t value = adding->from->kind == XP_MODEL_CALLS;
+	size_t value = adding->from->kind != XP_MODEL_SAMPLES;
 	struct xp_diff_side *side = &adding->diff->sides[adding->side];
 	uint64_t totals[2];
 	int err = 0;

@@ -30,6 +30,8 @@ static json_t *side_of(const struct xp_diff *diff, size_t i)
 
 	if (diff->kind == XP_MODEL_CALLS)
 		json_object_set_new(object, "calls", json_integer((json_int_t)side->calls));
+	else if (diff->kind == XP_MODEL_WAITS)
+		json_object_set_new(object, "waits_ns", json_integer((json_int_t)side->total));
 	else
 		json_object_set_new(object, "samples", json_integer((json_int_t)side->total));
 	return object;
@@ -86,21 +88,21 @@ static json_t *row_of(const struct xp_diff *diff, const struct xp_diff_row *row)
 
 static json_t *view_of(const struct xp_diff *diff)
 {
-	bool is_calls = diff->kind == XP_MODEL_CALLS, is_rate = diff->basis == XP_DIFF_PER_SECOND;
+	bool is_samples = diff->kind == XP_MODEL_SAMPLES, is_rate = diff->basis == XP_DIFF_PER_SECOND;
 	json_t *functions = json_array(), *view;
 	int err = 0;
 
 	for (size_t i = 0; i < diff->row_count; i++)
 		err |= json_array_append_new(functions, row_of(diff, &diff->rows[i]));
-	view = json_pack("{s:s, s:s, s:s, s:s, s:[o, o], s:o}", "of", is_calls ? "calls" : "samples", "unit",
-			 xp_diff_unit(diff), "per", xp_diff_per(diff), "compared", diff->by_total ? "total" : "self",
-			 "sides", side_of(diff, 0), side_of(diff, 1), "functions", functions);
-	if (view && !is_calls)
+	view = json_pack("{s:s, s:s, s:s, s:s, s:[o, o], s:o}", "of", xp_diff_of(diff), "unit", xp_diff_unit(diff),
+			 "per", xp_diff_per(diff), "compared", diff->by_total ? "total" : "self", "sides",
+			 side_of(diff, 0), side_of(diff, 1), "functions", functions);
+	if (view && is_samples)
 		err |= json_object_set_new(view, "test",
 					   json_pack("{s:s, s:f, s:I, s:f}", "name",
 						     is_rate ? "poisson-exact" : "fisher-exact", "level", XP_DIFF_LEVEL,
 						     "functions", (json_int_t)diff->tested, "p_limit", diff->limit));
-	if (view && !is_calls && is_rate)
+	if (view && diff->kind != XP_MODEL_CALLS && is_rate)
 		err |= json_object_set_new(view, "all", row_of(diff, &diff->total));
 	if (err) {
 		json_decref(view);

@@ -153,6 +153,8 @@ static void put_sides(const struct page *page)
 		xp_put(page->out, "%c: %s", (int)('A' + i), side->path);
 		if (page->diff->kind == XP_MODEL_CALLS)
 			xp_put(page->out, ", %" PRIu64 " calls", side->calls);
+		else if (page->diff->kind == XP_MODEL_WAITS)
+			xp_put(page->out, ", %.2f s of waits", (double)side->total / 1e9);
 		else
 			xp_put(page->out, ", %" PRIu64 " samples", side->total);
 		if (side->length_ns)
@@ -210,6 +212,33 @@ static void put_samples(struct page *page)
 	put_rows(page, XP_DIFF_WITH_TOTAL);
 	put_rows(page, XP_DIFF_NOISE);
 	put_verdict(page);
+}
+
+/* ---- waits ---- */
+
+static void put_waits(struct page *page)
+{
+	const struct xp_diff *diff = page->diff;
+	size_t shown = XP_MIN(diff->row_count, page->style->limit);
+	char heading[160], ratio[32];
+
+	find_name_columns(page, shown);
+	snprintf(heading, sizeof(heading), "%s (%zu of %zu functions), by the change of their time",
+		 diff->basis == XP_DIFF_SHARES ? "Share of all waits, %" : "ms of waits in each second", shown,
+		 diff->row_count);
+	put_heading(page, heading);
+	fprintf(page->out, "%9s %9s %9s %9s  %-*s  Object\n", "A", "B", "Change", "", page->name_columns,
+		diff->by_total ? "Function and its callees" : "Function");
+	for (size_t i = 0; i <= shown; i++) {
+		const struct xp_diff_row *row = i ? &diff->rows[i - 1] : &diff->total;
+		double before = xp_diff_value(diff, row, 0), after = xp_diff_value(diff, row, 1);
+
+		if (!i && diff->basis == XP_DIFF_SHARES)
+			continue;
+		format_ratio(ratio, sizeof(ratio), before, after);
+		fprintf(page->out, "%9.2f %9.2f %+9.2f %9s  ", before, after, after - before, ratio);
+		put_name(page, row, 41);
+	}
 }
 
 /* ---- calls ---- */
@@ -304,6 +333,8 @@ void xp_diff_print(FILE *out, const struct xp_diff_pair *pair, const struct xp_d
 		put_sides(&page);
 		if (page.diff->kind == XP_MODEL_CALLS)
 			put_calls(&page);
+		else if (page.diff->kind == XP_MODEL_WAITS)
+			put_waits(&page);
 		else
 			put_samples(&page);
 	}

@@ -49,7 +49,8 @@ static int read_recording(struct xp_diff_reading *reading, size_t side, const ch
 	struct xp_model_input input = { .recorded.reads_pprof = true };
 	int err = xp_model_input_open(&input, path);
 
-	for (int kind = XP_MODEL_SAMPLES; !err && kind <= XP_MODEL_CALLS; kind++) {
+	for (int kind = options->waits ? XP_MODEL_WAITS : XP_MODEL_SAMPLES;
+	     !err && kind <= (options->waits ? XP_MODEL_WAITS : XP_MODEL_CALLS); kind++) {
 		struct xp_model_source source = xp_model_input_source(&input);
 		struct xp_model model;
 
@@ -76,6 +77,12 @@ static char *clean_name(const char *path)
 	return name;
 }
 
+static int refuse_pprof(const char *path)
+{
+	xp_error("%s: --off-cpu compares recordings, not profiles of pprof", path);
+	return -EBADMSG;
+}
+
 static int read_side(struct xp_diff_reading *reading, size_t side, const char *path,
 		     const struct xp_diff_options *options)
 {
@@ -84,8 +91,9 @@ static int read_side(struct xp_diff_reading *reading, size_t side, const char *p
 		return -ENOMEM;
 	for (size_t i = 0; i < XP_ARRAY_SIZE(reading->diffs); i++)
 		reading->diffs[i].sides[side].path = reading->names[side];
-	return xp_pprof_file_is_one(path) ? read_pprof(reading, side, path, options)
-					  : read_recording(reading, side, path, options);
+	if (!xp_pprof_file_is_one(path))
+		return read_recording(reading, side, path, options);
+	return options->waits ? refuse_pprof(path) : read_pprof(reading, side, path, options);
 }
 
 static bool has_any(const struct xp_diff *diff)
@@ -101,8 +109,8 @@ static bool has_both(const struct xp_diff *diff)
 	for (size_t i = 0; i < 2; i++)
 		has[i] = diff->sides[i].total || diff->sides[i].calls;
 	if (has[0] != has[1])
-		xp_warn("%s has no %s, %s has: they are not compared", diff->sides[has[0]].path,
-			diff->kind == XP_MODEL_CALLS ? "calls" : "samples", diff->sides[!has[0]].path);
+		xp_warn("%s has no %s, %s has: they are not compared", diff->sides[has[0]].path, xp_diff_of(diff),
+			diff->sides[!has[0]].path);
 	return has[0] && has[1];
 }
 
@@ -124,8 +132,9 @@ static int compare(struct xp_diff_reading *reading, const struct xp_diff_options
 	}
 	if (err || reading->pair.count)
 		return err;
-	xp_error("nothing to compare: %s",
-		 xp_select_is_given(&options->select) ? "nothing is selected in both" : "no samples or calls in both");
+	xp_error("nothing to compare: %s", xp_select_is_given(&options->select) ? "nothing is selected in both"
+					   : options->waits			? "no waits in both"
+										: "no samples or calls in both");
 	return -ENODATA;
 }
 
@@ -135,7 +144,7 @@ int xp_diff_read(struct xp_diff_reading *reading, const char *const paths[2], co
 
 	memset(reading, 0, sizeof(*reading));
 	for (size_t i = 0; !err && i < XP_ARRAY_SIZE(reading->diffs); i++)
-		err = xp_diff_init(&reading->diffs[i], i ? XP_MODEL_CALLS : XP_MODEL_SAMPLES);
+		err = xp_diff_init(&reading->diffs[i], (enum xp_model_kind)i);
 	for (size_t i = 0; !err && i < 2; i++)
 		err = read_side(reading, i, paths[i], options);
 	return err ? err : compare(reading, options);

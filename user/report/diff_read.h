@@ -11,12 +11,13 @@ struct xp_diff_options {
 	enum xp_diff_basis basis;
 	bool by_total;
 	bool full_names;
+	bool waits;	       /* instead of samples and calls */
 	const char *instr_map; /* as in struct xp_model_source */
 	struct xp_select select;
 };
 
 struct xp_diff_reading {
-	struct xp_diff diffs[2]; /* of samples, of calls */
+	struct xp_diff diffs[3]; /* by what is compared: enum xp_model_kind */
 	struct xp_diff_pair pair;
 	char *names[2]; /* of A and B, clean */
 	bool broken;	/* a part of one cannot be read, which was reported */

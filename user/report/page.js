@@ -194,7 +194,7 @@ const KIND_NAMES = { user: "user", kernel: "kernel", jit: "JIT", unknown: "no ob
 
 function showChangeLegend(view) {
 	const entries = [["grew", [0, 1e9]], ["shrank", [1e9, 0]], ["within the noise of sampling", [0, 0]]];
-	$("legend").replaceChildren(...entries.slice(0, view.isCalls ? 2 : 3).map(([text, values]) => {
+	$("legend").replaceChildren(...entries.slice(0, view.isTimed ? 2 : 3).map(([text, values]) => {
 		const entry = document.createElement("span");
 		entry.append(document.createElement("i"), text);
 		entry.firstChild.style.background = colourOfChange(view, values);

@@ -74,9 +74,9 @@ class View {
 		this.weight = which;
 		this.whole = this.total[which][0];
 	}
-	/* Whether samples of A and B differ by more than chance lets 3 of 1000 differ. Calls are all recorded. */
+	/* Whether samples of A and B differ by more than chance lets 3 of 1000 differ. Calls and waits are no samples. */
 	isBeyondNoise(values) {
-		if (this.isCalls)
+		if (this.isTimed)
 			return values[0] !== values[1];
 		/* Of samples that are all of one total, what is not here is elsewhere. */
 		const variance = (side) => values[side] * this.scales[side] *
