@@ -20,6 +20,7 @@ static char text[4096];
 static const char *shown(bool on_terminal, bool waited, enum xp_progress_unit unit)
 {
 	struct xp_progress_line line;
+	FILE *file = tmpfile();
 	uint64_t before_ns;
 	int ends[2], saved = dup(STDERR_FILENO);
 	ssize_t got;
@@ -31,11 +32,14 @@ static const char *shown(bool on_terminal, bool waited, enum xp_progress_unit un
 	assert_int_equal(dup2(ends[1], STDERR_FILENO), STDERR_FILENO);
 	close(ends[1]);
 	xp_progress_line_begin(&line, "reading a\nfile", unit, 4000000);
+	if (unit == XP_PROGRESS_WRITING)
+		xp_progress_line_begin_writing(&line, file, 4000000);
 	if (waited)
 		line.next_ns = 0;
+	assert_int_equal(fseek(file, 3500000, SEEK_SET), 0);
 	before_ns = xp_now_ns();
 	/* Of bytes, only the first of so many steps looks at the clock. */
-	for (int i = 0; i < (unit == XP_PROGRESS_BYTES ? 200 : 1); i++)
+	for (int i = 0; i < (unit == XP_PROGRESS_FILES ? 1 : 200); i++)
 		xp_progress_line_step(&line, 2000000);
 	if (line.shown)
 		assert_true(line.next_ns >= before_ns + XP_NS_PER_S / 5);
@@ -47,6 +51,7 @@ static const char *shown(bool on_terminal, bool waited, enum xp_progress_unit un
 	close(saved);
 	got = read(ends[0], text, sizeof(text) - 1);
 	assert_true(got >= 0);
+	fclose(file);
 	text[got] = '\0';
 	close(ends[0]);
 	return text;
@@ -59,6 +64,28 @@ static void test_terminal(void **state)
 	assert_string_equal(shown(true, true, XP_PROGRESS_BYTES), "reading a?file: 2.0 of 4.0 MB, 50 %\033[K\r\033[K.");
 	assert_string_equal(shown(true, true, XP_PROGRESS_FILES),
 			    "reading a?file: 2000000 of 4000000 files, 50 %\033[K\r\033[K.");
+}
+
+/* The size of a file that is being written is not known before; that of a pipe is not known at all. */
+static void test_writing(void **state)
+{
+	struct xp_progress_line line = { .what = "writing", .unit = XP_PROGRESS_WRITING, .total = 8, .enabled = true };
+	int ends[2], saved = dup(STDERR_FILENO);
+
+	(void)state;
+	assert_string_equal(shown(true, true, XP_PROGRESS_WRITING), "writing: 3.5 MB, 50 %\033[K\r\033[K.");
+	assert_string_equal(shown(false, true, XP_PROGRESS_WRITING), ".");
+	assert_int_equal(pipe(ends), 0);
+	line.out = fdopen(ends[1], "w");
+	assert_int_equal(dup2(ends[1], STDERR_FILENO), STDERR_FILENO);
+	xp_progress_line_step(&line, 4);
+	fflush(stderr);
+	assert_int_equal(dup2(saved, STDERR_FILENO), STDERR_FILENO);
+	close(saved);
+	text[read(ends[0], text, sizeof(text) - 1)] = '\0';
+	assert_string_equal(text, "writing: 50 %\033[K\r");
+	fclose(line.out);
+	close(ends[0]);
 }
 
 static void test_nothing(void **state)
@@ -77,6 +104,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_terminal),
+		cmocka_unit_test(test_writing),
 		cmocka_unit_test(test_nothing),
 	};
 

@@ -28,19 +28,39 @@ void xp_progress_line_begin(struct xp_progress_line *line, const char *what, enu
 	};
 }
 
+void xp_progress_line_begin_writing(struct xp_progress_line *line, FILE *out, uint64_t total)
+{
+	xp_progress_line_begin(line, "writing", XP_PROGRESS_WRITING, total);
+	line->out = out;
+	line->enabled &= !isatty(fileno(out));
+}
+
+/* A pipe does not tell how many bytes it got. */
+static void put_written(const struct xp_progress_line *line, double percent)
+{
+	off_t bytes = ftello(line->out);
+
+	if (bytes < 0)
+		xp_put(stderr, "%s: %.0f %%", line->what, percent);
+	else
+		xp_put(stderr, "%s: %.1f MB, %.0f %%", line->what, (double)bytes / 1e6, percent);
+}
+
 void xp_progress_line_step(struct xp_progress_line *line, uint64_t done)
 {
 	double percent = 100 * (double)XP_MIN(done, line->total) / (double)XP_MAX(line->total, (uint64_t)1);
 	uint64_t now;
 
-	if (!line->enabled || (line->unit == XP_PROGRESS_BYTES && line->steps++ % STEPS))
+	if (!line->enabled || (line->unit != XP_PROGRESS_FILES && line->steps++ % STEPS))
 		return;
 	now = xp_now_ns();
 	if (now < line->next_ns)
 		return;
 	line->next_ns = now + PAUSE_NS;
 	line->shown = true;
-	if (line->unit == XP_PROGRESS_BYTES)
+	if (line->unit == XP_PROGRESS_WRITING)
+		put_written(line, percent);
+	else if (line->unit == XP_PROGRESS_BYTES)
 		xp_put(stderr, "%s: %.1f of %.1f MB, %.0f %%", line->what, (double)done / 1e6,
 		       (double)line->total / 1e6, percent);
 	else

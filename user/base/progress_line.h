@@ -1,21 +1,24 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A line on a terminal that says how far a long step is, such as "reading perf.data: 120.5 of 241.0 MB, 50 %". Nothing
- * is written if stderr is not a terminal, with -q, in the first second, or more often than five times a second. The
- * cursor stays at the start of the line, so that a message, or the shell's prompt after ^C, replaces it.
+ * A line on a terminal that says how far a long step is, such as "reading perf.data: 120.5 of 241.0 MB, 50 %", or, of a
+ * file whose size is not known before, "writing: 12.0 MB, 50 %". Nothing is written if stderr is not a terminal, with
+ * -q, in the first second, or more often than five times a second. The cursor stays at the start of the line, so that a
+ * message, or the shell's prompt after ^C, replaces it.
  */
 #ifndef XPROF_BASE_PROGRESS_LINE_H
 #define XPROF_BASE_PROGRESS_LINE_H
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 
-enum xp_progress_unit { XP_PROGRESS_BYTES, XP_PROGRESS_FILES };
+enum xp_progress_unit { XP_PROGRESS_BYTES, XP_PROGRESS_FILES, XP_PROGRESS_WRITING };
 
 struct xp_progress_line {
 	const char *what; /* valid until the end: "reading perf.data" */
 	enum xp_progress_unit unit;
 	uint64_t total;
+	FILE *out;	  /* XP_PROGRESS_WRITING: the file */
 	uint64_t next_ns; /* CLOCK_MONOTONIC: not before */
 	uint64_t steps;
 	bool enabled;
@@ -24,6 +27,8 @@ struct xp_progress_line {
 
 void xp_progress_line_begin(struct xp_progress_line *line, const char *what, enum xp_progress_unit unit,
 			    uint64_t total);
+/* total: of whatever becomes the file, such as samples. out: a file, not a terminal. */
+void xp_progress_line_begin_writing(struct xp_progress_line *line, FILE *out, uint64_t total);
 /* Cheap: for each of millions of records. Looks at the clock in every 256th call; of files, in each. */
 void xp_progress_line_step(struct xp_progress_line *line, uint64_t done);
 /* Erases the line. */

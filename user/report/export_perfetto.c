@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "base/array.h"
+#include "base/progress_line.h"
 #include "base/u64_map.h"
 #include "base/util.h"
 #include "format/perfetto.h"
@@ -18,6 +19,7 @@
 #include "report/timeline_waits.h"
 
 struct writing {
+	FILE *out;
 	struct xp_perfetto *perfetto;
 	struct xp_model *model;
 	bool full_names;
@@ -200,6 +202,7 @@ static int put_sample(struct writing *writing, const struct xp_model_sample *fro
 static int put_samples(struct writing *writing)
 {
 	struct xp_model *model = writing->model;
+	struct xp_progress_line line;
 	int err = put_code(writing);
 
 	writing->order = calloc(model->sample_count, sizeof(*writing->order));
@@ -211,8 +214,12 @@ static int put_samples(struct writing *writing)
 	for (size_t i = 0; i < model->sample_count; i++)
 		writing->order[i] = (uint32_t)i;
 	qsort_r(writing->order, model->sample_count, sizeof(*writing->order), compare_times, model);
-	for (size_t i = 0; !err && i < model->sample_count; i++)
+	xp_progress_line_begin_writing(&line, writing->out, model->sample_count);
+	for (size_t i = 0; !err && i < model->sample_count; i++) {
+		xp_progress_line_step(&line, i);
 		err = put_sample(writing, &model->samples[writing->order[i]]);
+	}
+	xp_progress_line_end(&line);
 	return err;
 }
 
@@ -248,6 +255,7 @@ int xp_export_perfetto(FILE *out, struct xp_model *model, const struct xp_export
 {
 	const struct xp_facts_summary *facts = xp_facts_summary(options->source->facts);
 	struct writing writing = {
+		.out = out,
 		.model = model,
 		.full_names = options->full_names,
 		.start_ns = xp_scale(facts->start_tsc, XP_NS_PER_S, facts->tsc_hz),

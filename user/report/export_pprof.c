@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "base/progress_line.h"
 #include "base/util.h"
 #include "format/pprof.h"
 #include "report/export_names.h"
@@ -262,12 +263,17 @@ int xp_export_pprof(FILE *out, struct xp_model *model, const struct xp_export_op
 {
 	const struct xp_pprof_options head = describe(model);
 	struct writing writing = { .model = model, .by = options->by, .full_names = options->full_names };
+	struct xp_progress_line line;
 	int err = xp_pprof_new(&writing.pprof, out, &head);
 
 	if (!err)
 		err = put_code(&writing);
-	for (size_t i = 0; !err && i < model->sample_count; i++)
+	xp_progress_line_begin_writing(&line, out, model->sample_count);
+	for (size_t i = 0; !err && i < model->sample_count; i++) {
+		xp_progress_line_step(&line, i);
 		err = put_sample(&writing, &model->samples[i]);
+	}
+	xp_progress_line_end(&line);
 	if (!err)
 		err = xp_pprof_finish(writing.pprof);
 	xp_pprof_free(writing.pprof);

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "base/progress_line.h"
 #include "base/util.h"
 #include "report/export_names.h"
 
@@ -22,6 +23,7 @@ struct writing {
 	uint64_t *groups; /* of each sample */
 	uint32_t *path;	  /* frames of a stack, the innermost first */
 	size_t path_room;
+	struct xp_progress_line line;
 };
 
 /* Clean texts have no control characters. */
@@ -174,6 +176,7 @@ static int put_profile(struct writing *writing, size_t from, size_t to)
 	fprintf(writing->out, ",\"unit\":\"nanoseconds\",\"startValue\":0,\"endValue\":%" PRIu64 ",\"samples\":[",
 		total);
 	for (size_t i = from; !err && i < to; i++) {
+		xp_progress_line_step(&writing->line, i);
 		if (i > from)
 			putc(',', writing->out);
 		err = put_stack(writing, samples[writing->order[i]].stack);
@@ -190,6 +193,7 @@ static int put_profiles(struct writing *writing)
 	size_t count = writing->model->sample_count, to;
 	int err = sort_samples(writing);
 
+	xp_progress_line_begin_writing(&writing->line, writing->out, count);
 	fputs("\"profiles\":[", writing->out);
 	for (size_t from = 0; !err && from < count && !ferror(writing->out); from = to) {
 		uint64_t group = writing->groups[writing->order[from]];
@@ -198,6 +202,7 @@ static int put_profiles(struct writing *writing)
 			to++;
 		err = put_profile(writing, from, to);
 	}
+	xp_progress_line_end(&writing->line);
 	fputs("]}\n", writing->out);
 	return err;
 }

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/progress_line.h"
 #include "base/u64_map.h"
 #include "base/util.h"
 #include "report/export_names.h"
@@ -130,11 +131,14 @@ static void put_texts(const struct view *view)
 static void put_tree(const struct view *view)
 {
 	struct xp_json_numbers numbers = { .out = view->out };
+	struct xp_progress_line line;
 
+	xp_progress_line_begin_writing(&line, view->out, view->tree->count);
 	fprintf(view->out, ",\n\"nodes\":%zu,\"tree\":\"", view->tree->count);
 	for (size_t i = 0; i < view->tree->count; i++) {
 		const struct xp_model_node *node = &view->tree->nodes[i];
 
+		xp_progress_line_step(&line, i);
 		if (i) {
 			uint64_t number = node->group ? 0 : view->numbers[node->function];
 
@@ -144,6 +148,7 @@ static void put_tree(const struct view *view)
 		xp_json_number(&numbers, node->self[0]);
 		xp_json_signed(&numbers, (int64_t)(node->self[1] - node->self[0] * view->period));
 	}
+	xp_progress_line_end(&line);
 	xp_json_numbers_end(&numbers);
 	putc('"', view->out);
 }
