@@ -48,9 +48,6 @@ int xp_follow_add(struct xp_recording *recording, struct xp_process **process, p
 	/* This comes first, so that nothing that happens to the process during the scan goes unnoticed. */
 	if (!err && recording->probes.attach)
 		err = xp_programs_add_target(&recording->bpf.programs, pid);
-	/* Later ones are found by BPF, when they are created or execute. */
-	if (!err && !recording->run_tsc)
-		err = xp_off_cpu_scan(&recording->off_cpu);
 	if (!err && recording->probes.attach)
 		(*process)->attaching.execs = xp_programs_execs(&recording->bpf.programs, pid);
 	if (!err)
