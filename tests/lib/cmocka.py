@@ -12,6 +12,7 @@ import subprocess
 import pytest
 
 import project
+import time_limit
 
 LIMIT_S = 110
 NAMED = re.compile(r"\b(?:cmocka_unit_test(?:_setup|_teardown|_setup_teardown)?|TEST)\((\w+)")
@@ -79,25 +80,41 @@ class UnitItem(pytest.Item):
         return self.path, None, self.name
 
 
+def output_of(process, limit):
+    """(all that it printed, whether it was killed at the limit)"""
+    try:
+        while True:
+            try:
+                return process.communicate(timeout=max(limit.left_s(), 0))[0], False
+            except subprocess.TimeoutExpired as late:
+                if limit.left_s() <= 0:
+                    return (late.output or b"").decode(errors="replace"), True
+    finally:
+        # Only its own end is waited for: its children may hold the pipe.
+        process.kill()
+        process.wait()
+        process.stdout.close()
+
+
 def run_binary(binary):
     """({name: outcome}, what is wrong with the run as a whole or "", all that it printed)"""
-    try:
-        done = subprocess.run(
-            [binary], cwd=project.REPO, env=environment(), timeout=LIMIT_S, stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", check=False,
-        )
-    except subprocess.TimeoutExpired as late:
-        return {}, f"{binary.name} took longer than {LIMIT_S} s", (late.output or b"").decode(errors="replace")
-    results, planned = parse(done.stdout)
+    process = subprocess.Popen(
+        [binary], cwd=project.REPO, env=environment(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT, text=True, errors="replace",
+    )
+    output, is_late = output_of(process, time_limit.Limit(LIMIT_S))
+    if is_late:
+        return {}, f"{binary.name} took longer than {LIMIT_S} s", output
+    results, planned = parse(output)
     failed = "failed" in results.values()
     trouble = ""
-    if done.returncode < 0:
-        trouble = f"{binary.name} was killed by signal {-done.returncode}"
+    if process.returncode < 0:
+        trouble = f"{binary.name} was killed by signal {-process.returncode}"
     elif len(results) != planned or not results:
         trouble = f"{binary.name} ran {len(results)} of {planned} tests"
-    elif done.returncode and not failed:
-        trouble = f"{binary.name} ended with status {done.returncode}"
-    return results, trouble, done.stdout
+    elif process.returncode and not failed:
+        trouble = f"{binary.name} ended with status {process.returncode}"
+    return results, trouble, output
 
 
 def numbered(names):
