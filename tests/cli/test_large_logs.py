@@ -62,6 +62,15 @@ def test_log_of_many_threads(xprof, tmp_path):
     assert peak < LIMIT_KB
 
 
+def test_manifest_of_empty_objects(xprof, tmp_path):
+    """Each takes 80 times its bytes in memory: 800 MB here."""
+    objects = 10 << 20
+    (tmp_path / "manifest.json").write_text('{"processes": [' + ",".join(["{}"] * (objects // 3)) + "]}")
+    lines, peak = report(xprof, tmp_path / "app.7.fdr", [block(1, record(0, 1) + record(1, 1))])
+    assert lines[0] == "app.7: 1 call"
+    assert 64 << 10 < peak < 480 << 10
+
+
 ENTRIES, THREADS = 1 << 20, 4
 
 
