@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """xprof explain of recordings made by hand: calls, samples and waits of which every ns is known."""
 import json
+import resource
 
 import pytest
 
@@ -256,3 +257,21 @@ def test_times_that_do_not_fit(explained):
     lines, calls = three_faults()
     found, _ = explained(lines, calls, start_tsc=0)
     assert all(call["time"] is None and call["waits"] == [] for call in found["slow_calls"])
+
+
+def limit_cpu():
+    resource.setrlimit(resource.RLIMIT_CPU, (3, 3))
+
+
+def test_times_that_overlap(xprof, recorded):
+    """No thread waits twice at once and no CPU runs two threads. It takes 0.05 s, and over 5 s where each wait is looked at with each run."""
+    count, end = 40000, 500 * MS
+    lines = threads()
+    for i in range(1, count + 1):
+        lines.append(wait(SERVER, 100000, 0, end + i, "R", *IN_HANDLE))
+        lines += [wait(1000 + i, i, 5, 0, "L", LOCK), wait(1000 + i, 900 * MS + i, 5, 0, "L", LOCK)]
+    directory = recorded(lines, {SERVER: [(ENTER, HANDLE, 50000), (EXIT, HANDLE, 950 * MS)]})
+    done = xprof("explain", "--json", directory, preexec_fn=limit_cpu)
+    assert done.returncode == 0, done.stderr
+    (call,) = json.loads(done.stdout)["slow_calls"]
+    assert call["time"]["runnable_ns"] == end + count

@@ -78,6 +78,35 @@ static int by_cpu_and_time(const void *a, const void *b, void *arg)
 	return compare(left->cpu, right->cpu) ?: compare(left->time_ns, right->time_ns);
 }
 
+/* What a file says may overlap. A thread waits once at a time: then what one call waited for is looked at once. */
+static void separate_waits(struct xp_thread_times *times)
+{
+	struct xp_timed_wait *waits = times->waits;
+
+	for (size_t i = 1; i < times->wait_count; i++) {
+		if (waits[i].thread != waits[i - 1].thread)
+			continue;
+		waits[i].begin_ns = XP_MAX(waits[i].begin_ns, waits[i - 1].end_ns);
+		waits[i].runnable_ns = XP_MIN(waits[i].runnable_ns, waits[i].end_ns - waits[i].begin_ns);
+	}
+}
+
+/* A CPU runs one thread at a time. */
+static void separate_runs(struct xp_thread_times *times)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < times->run_count; i++) {
+		struct xp_timed_run run = times->runs[i];
+
+		if (count && times->runs[count - 1].cpu == run.cpu)
+			run.begin_ns = XP_MAX(run.begin_ns, times->runs[count - 1].end_ns);
+		if (run.begin_ns < run.end_ns)
+			times->runs[count++] = run;
+	}
+	times->run_count = count;
+}
+
 static int find_runs(struct xp_thread_times *times)
 {
 	const struct xp_timed_wait *waits = times->waits;
@@ -95,6 +124,7 @@ static int find_runs(struct xp_thread_times *times)
 				waits[i].begin_ns,
 			};
 	qsort(times->runs, times->run_count, sizeof(*times->runs), by_cpu_and_begin);
+	separate_runs(times);
 	return 0;
 }
 
@@ -136,6 +166,7 @@ static int sort(struct xp_thread_times *times)
 	for (size_t i = 0; i < model->sample_count; i++)
 		times->by_cpu[i] = (uint32_t)i;
 	qsort_r(times->by_cpu, model->sample_count, sizeof(*times->by_cpu), by_cpu_and_time, model->samples);
+	separate_waits(times);
 	return find_runs(times) ?: find_threads(times);
 }
 
