@@ -168,7 +168,8 @@ static int end_wait(struct xp_waits *waits, const struct xp_event_wait *end, uns
 static int add_sum(struct xp_waits *waits, const struct xp_event_wait_sum *from)
 {
 	bool is_one_too_many = waits->sum_count >= XP_WAIT_SUMS_MAX;
-	pid_t pid = (pid_t)from->head.pid, tid = is_one_too_many ? 0 : (pid_t)from->head.tid;
+	pid_t pid = waits->sum_count >= 2 * XP_WAIT_SUMS_MAX ? 0 : (pid_t)from->head.pid;
+	pid_t tid = is_one_too_many ? 0 : (pid_t)from->head.tid;
 	uint64_t key = (uint64_t)pid << 32 | (uint32_t)tid;
 	uint32_t *index = xp_u64_map_find(&waits->sums_by_thread, key);
 	struct xp_wait_sum *sum;

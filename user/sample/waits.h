@@ -18,7 +18,10 @@
 
 /* Bytes of the begins that are kept: one for each thread that waits. Beyond, their stacks are left out. */
 #define XP_WAITS_BYTES_MAX (16u << 20)
-/* Of sums of threads: later threads of a process are summed up as one, with tid 0. */
+/*
+ * Of sums of threads: later threads of a process are summed up as one, with tid 0. Beyond twice as many, all are, with
+ * pid 0, too: a machine has up to 4 million ids, and short-lived processes use all of them.
+ */
 #define XP_WAIT_SUMS_MAX 65536u
 
 /* A thread, while it was recorded: running_ns is what is left of span_ns. */
