@@ -2,6 +2,7 @@
 """record --off-cpu: what threads wait for, for how long, and who wakes them."""
 import collections
 import json
+import os
 import re
 import subprocess
 
@@ -228,3 +229,97 @@ def test_export(known, xprof):
     for name in ("sleeper", "reader", "addressee"):
         tid = known.tid[name]
         assert places[tid, PLACES[name]] > 0.9 * sums[tid], name
+
+
+NAPS = r"""
+#include <pthread.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+static int rounds;
+static void *nap(void *arg) { for (int i = 0; i < rounds; i++) usleep(5000); return arg; }
+int main(int argc, char **argv) {
+    pthread_t t;
+    rounds = atoi(argv[1]);
+    if (argc > 2 && fork()) return wait(0) < 0;
+    pthread_create(&t, 0, nap, 0);
+    nap(0);
+    return pthread_join(t, 0);
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def naps(program):
+    return program.text("naps", NAPS, "-g", "-O1", "-pthread", instrument=False)
+
+
+# Each thread waits for the other, 50 000 times.
+PINGPONG = r"""
+#include <pthread.h>
+#include <sched.h>
+#include <unistd.h>
+static int there[2], back[2];
+static void *echo(void *arg) { char c; while (read(there[0], &c, 1) == 1 && write(back[1], &c, 1) == 1); return arg; }
+int main(void) {
+    cpu_set_t one;
+    pthread_t t;
+    char c = 0;
+    CPU_ZERO(&one);
+    CPU_SET(sched_getcpu(), &one);
+    sched_setaffinity(0, sizeof(one), &one);
+    if (pipe(there) || pipe(back) || pthread_create(&t, 0, echo, 0)) return 1;
+    for (int i = 0; i < 50000; i++)
+        if (write(there[1], &c, 1) != 1 || read(back[0], &c, 1) != 1) return 1;
+    close(there[1]);
+    return pthread_join(t, 0);
+}
+"""
+
+
+def test_one_thread_and_all(xprof, record, naps, start):
+    """Of a thread, and of all processes."""
+    process = start([naps, 100000])
+    recording.wait_until(lambda: len(os.listdir(f"/proc/{process.pid}/task")) == 2, "no thread")
+    tids = {int(tid) for tid in os.listdir(f"/proc/{process.pid}/task")}
+    (other,) = tids - {process.pid}
+    recorded = record("--off-cpu", "-t", other, "-d", 0.5).finish()
+    assert {thread["tid"] for thread in adds_up(recorded)["threads"]} == {other}
+    found = list(wait_records.read(xprof, recorded.directory))
+    assert {w.tid for w in found} == {other} and len([w for w in found if w.state == "sleeping"]) > 10
+    recorded = record("--off-cpu", "-a", "-d", 0.5).finish()
+    threads = {thread["tid"]: thread for thread in adds_up(recorded)["threads"]}
+    assert set(tids) < set(threads) and all(threads[tid]["blocked_s"] > 0.25 for tid in tids)
+    found = list(wait_records.read(xprof, recorded.directory))
+    assert all(sum(w.tid == tid and w.state == "sleeping" for w in found) > 10 for tid in tids)
+
+
+def test_children(xprof, record, naps):
+    """Of a child and its threads, to their ends; without --follow, of the command alone."""
+    for options, count in ((["--follow"], 3), ([], 1)):
+        recorded = record("--off-cpu", *options, "--", naps, 40, "child").finish()
+        threads = adds_up(recorded)["threads"]
+        assert len(threads) == count, threads
+        naps_of = [thread for thread in threads if thread["waits"] >= 40]
+        assert len(naps_of) == count - 1, threads
+        assert all(thread["blocked_s"] > 0.19 for thread in naps_of)
+
+
+def test_weights(xprof, record, program):
+    """Of waits that are too many, some stand for all: sums are right as far as chance allows (5 sigma)."""
+    path = program.text("pingpong", PINGPONG, "-O1", "-pthread", "-D_GNU_SOURCE", instrument=False)
+    recorded = record("--off-cpu", "--", path).finish()
+    waits = adds_up(recorded)
+    assert waits["filtered"]["not_chosen"] > 10 * waits["written"], waits
+    found = list(wait_records.read(xprof, recorded.directory))
+    for thread in waits["threads"]:
+        of_thread = [w for w in found if w.tid == thread["tid"]]
+        weights = [65536 / w.chance for w in of_thread]
+        variance = sum(weight * (weight - 1) for weight in weights)
+        assert sum(weights) == pytest.approx(thread["waits"] - thread["missed"], abs=5 * variance**0.5 + 1)
+        periods = [weight * (w.blocked + w.runnable) for weight, w in zip(weights, of_thread)]
+        variance = sum(period**2 * (1 - 1 / weight) for weight, period in zip(weights, periods))
+        off_ns = 1e9 * (thread["blocked_s"] + thread["runnable_s"])
+        # Some machines do not report all switches, and a wait that is missing may be long.
+        assert thread["missed"] or sum(periods) == pytest.approx(off_ns, rel=0.01, abs=5 * variance**0.5), thread
+        assert sum(w.period for w in of_thread) == pytest.approx(sum(periods), rel=0.001)
