@@ -14,6 +14,7 @@
 #include "elf/sled_table.h"
 #include "kernel/preflight.h"
 #include "kernel/privilege.h"
+#include "kernel/wait_programs.h"
 #include "sled/patch_check.h"
 #include "sled/stub_cost.h"
 #include "target/target.h"
@@ -102,6 +103,21 @@ static void print_memory(void)
 	}
 	xp_put_line(stdout, "%-9s %-14s rdfsbase%s: patched sleds record calls without the kernel", "ok",
 		    "memory sleds", xp_stub_has_rdpid() ? " and rdpid" : "");
+}
+
+/* ---- waits ---- */
+
+static void print_waits(const struct xp_preflight *preflight)
+{
+	char why[256];
+
+	if (!preflight->privileged)
+		xp_put_line(stdout, "%-9s %-14s %s", "untested", "waits", "cannot be tested without privilege");
+	else if (xp_wait_programs_check(why, sizeof(why)))
+		xp_put_line(stdout, "%-9s %-14s %s", "degraded", "waits", why);
+	else
+		xp_put_line(stdout, "%-9s %-14s %s", "ok", "waits",
+			    "the scheduler's tracepoints, for record --off-cpu");
 }
 
 /* ---- analyzers ---- */
@@ -279,6 +295,7 @@ enum xp_exit xp_cmd_doctor(const struct xp_options *options)
 	print_checks(&preflight);
 	print_patching(&preflight);
 	print_memory();
+	print_waits(&preflight);
 	print_privileges();
 	putchar('\n');
 	for (size_t i = 0; i < XP_ARRAY_SIZE(analyzers); i++)

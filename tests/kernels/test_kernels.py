@@ -181,7 +181,8 @@ def test_doctor(guest):
     assert guest.status("doctor") == 0
     doctor = guest.text("doctor")
     states = {m[2]: m[1] for m in re.finditer(r"^(ok|degraded|missing) +(\S+(?: \S+)*?)  ", doctor, re.M)}
-    for name in ("kernel", "BTF", "ring buffer", "tracepoints", "uprobes", "perf events", "TSC counter", "patched sleds"):
+    for name in ("kernel", "BTF", "ring buffer", "tracepoints", "uprobes", "perf events", "TSC counter", "patched sleds",
+                 "waits"):
         assert states[name] == "ok", doctor
     assert states["uprobe_multi"] == ("ok" if has_multi(guest) else "degraded"), doctor
 

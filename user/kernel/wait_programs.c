@@ -130,15 +130,12 @@ static int configure(struct wait_bpf *skeleton, const struct xp_wait_options *op
 	return err;
 }
 
-int xp_wait_programs_open(struct xp_wait_programs *programs, const struct xp_wait_options *options, char *why,
-			  size_t why_size)
+/* Returns 0 and the place for count_from_queue, or -EOPNOTSUPP. */
+static int check(int64_t *count_offset, char *why, size_t why_size)
 {
 	struct btf *btf = btf__load_vmlinux_btf();
-	struct wait_bpf *skeleton;
-	int64_t count_offset;
 	int err;
 
-	memset(programs, 0, sizeof(*programs));
 	if (!btf) {
 		snprintf(
 		    why, why_size,
@@ -148,8 +145,27 @@ int xp_wait_programs_open(struct xp_wait_programs *programs, const struct xp_wai
 		return -EOPNOTSUPP;
 	}
 	err = check_tracepoints(btf, why, why_size);
-	count_offset = err ? 0 : count_from_queue(btf);
+	*count_offset = err ? 0 : count_from_queue(btf);
 	btf__free(btf);
+	return err;
+}
+
+int xp_wait_programs_check(char *why, size_t why_size)
+{
+	int64_t unused;
+
+	return check(&unused, why, why_size);
+}
+
+int xp_wait_programs_open(struct xp_wait_programs *programs, const struct xp_wait_options *options, char *why,
+			  size_t why_size)
+{
+	struct wait_bpf *skeleton;
+	int64_t count_offset;
+	int err;
+
+	memset(programs, 0, sizeof(*programs));
+	err = check(&count_offset, why, why_size);
 	if (err)
 		return err;
 	skeleton = wait_bpf__open();
