@@ -69,7 +69,7 @@ def test_busy_threads_keep_their_budget(record, load, xprof, mode, hot_calls):
     # A machine that is away for a moment lengthens what it meets, also the stops in which functions are taken out.
     stopped = recorded.manifest["attach"]["stopped_ms"] / 1000 / recorded.manifest["duration_s"]
     assert told["share"] == 0.05 and told["spent"] < 0.08 + stopped
-    assert out["hot"]["out_s"] > 2 and out["hot"]["times"] >= 1
+    assert 2 < out["hot"]["out_s"] <= recorded.manifest["duration_s"] and out["hot"]["times"] >= 1
     # Without the budget it would have cost several times as much.
     assert recorded.manifest["forecast"]["cost_share"] > 3 * told["share"]
     report = xprof("report", recorded.directory)

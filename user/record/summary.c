@@ -442,7 +442,8 @@ static void print_budget(const struct xp_recording *recording)
 	if (most)
 		snprintf(text, sizeof(text), "%zu function%s taken out, %s for %.1f s%s", out,
 			 out == 1 ? " was" : "s were", xp_object_function_text(&name, most->object, most->function_id),
-			 xp_clock_ns(recording->clock, most->out_ticks) / 1e9,
+			 XP_MIN(xp_clock_ns(recording->clock, most->out_ticks), xp_summary_duration_ns(recording)) /
+			     1e9,
 			 out > 1 ? " (`xprof report` has all)" : "");
 	explain_excess(recording);
 	xp_info("budget %.3g %%: recording took about %.1f %% of the CPU time; %s",

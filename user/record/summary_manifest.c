@@ -22,6 +22,8 @@ static struct xp_manifest_taken_out *list_taken_out(const struct xp_recording *r
 {
 	struct xp_manifest_taken_out *list;
 	const struct xp_throttled *all;
+	/* Functions are taken out before the recording begins, and put back after its end. */
+	uint64_t length_ns = xp_summary_duration_ns(recording);
 	size_t all_count;
 
 	*count = 0;
@@ -38,8 +40,8 @@ static struct xp_manifest_taken_out *list_taken_out(const struct xp_recording *r
 			.id = one->function_id,
 			.name = object->table->functions[one->function_id - 1].name,
 			.times = one->times,
-			.out_ns = xp_clock_ns(recording->clock, one->out_ticks),
-			.counted_ns = xp_clock_ns(recording->clock, one->counted_ticks),
+			.out_ns = XP_MIN(xp_clock_ns(recording->clock, one->out_ticks), length_ns),
+			.counted_ns = XP_MIN(xp_clock_ns(recording->clock, one->counted_ticks), length_ns),
 			.calls = one->counted,
 		};
 	}
