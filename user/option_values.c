@@ -145,6 +145,9 @@ static int set_duration(const char *name, uint64_t *ns, const char *text)
 {
 	int err = xp_duration_parse(text, ns);
 
+	/* Without --duration there is no end, which 0 does not ask for. */
+	if (!err && !*ns && strcmp(name, "duration") == 0)
+		err = -EINVAL;
 	if (err)
 		xp_error("--%s takes a time such as 10s, 500ms, 5us or 2m, not '%s'%s", name, text,
 			 err == -ERANGE ? ", which is too long" : "");

@@ -142,7 +142,7 @@ def test_bad_pid(xprof, text):
     assert "--pid takes process IDs" in one_line(done.stderr)
 
 
-@pytest.mark.parametrize("text", ["", "x", "10x", "s", ".", "1.", ".5", "1.2.3", "-1", "+1", " 1", "1 s", "1e3", "99999999999999999999", "5124095576030431h"])
+@pytest.mark.parametrize("text", ["", "0", "0s", "x", "10x", "s", ".", "1.", ".5", "1.2.3", "-1", "+1", " 1", "1 s", "1e3", "99999999999999999999", "5124095576030431h"])
 def test_bad_duration(xprof, text):
     done = xprof("record", "-p", "1", "-d", text)
     assert done.returncode == 2
