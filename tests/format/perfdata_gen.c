@@ -4,14 +4,23 @@
  * Addresses are hexadecimal, all other numbers decimal. What perf's features say is made up here.
  *
  *   perfdata_gen OUT LATE_NS HZ TSC NS LEVEL[@BYTES] [waits]
- *                                                           the conversion of times: NS is the time at TSC; LEVEL: of
- * zstd, 0: none kernel START BYTES module START BYTES PATH map TSC PID TID START BYTES OFFSET BUILD_ID PATH BUILD_ID: -
- * for none comm TSC PID TID NAME exec TSC PID TID NAME fork TSC BORN_TSC PID TID PPID MAPS exit TSC PID TID PPID sample
- * TSC PID TID CPU KERNEL_COUNT ADDRESS... wait (as sample)                                        2 ms in futex(2), one
- * of four, with `waits` jit PATH sync                                                    writes what has come so far
- *     waiting TSC PID TID CPU BLOCKED RUNNABLE STATE WAKER_TID WAKER_NAME ADDRESS...   every one, with `waits`
- *     cut                                                     ends without the rest, as a crash would
- *     buildid BUILD_ID PATH                                   of the kernel, for the features
+ *
+ * NS is the time at TSC; LEVEL: of zstd, 0: none. Lines:
+ *
+ *   kernel START BYTES
+ *   module START BYTES PATH
+ *   map TSC PID TID START BYTES OFFSET BUILD_ID PATH             BUILD_ID: - for none
+ *   comm TSC PID TID NAME
+ *   exec TSC PID TID NAME
+ *   fork TSC BORN_TSC PID TID PPID MAPS
+ *   exit TSC PID TID PPID
+ *   sample TSC PID TID CPU KERNEL_COUNT ADDRESS...
+ *   wait (as sample)                                             2 ms in futex(2), one of four, with `waits`
+ *   waiting TSC PID TID CPU BLOCKED RUNNABLE STATE WAKER_TID WAKER_NAME ADDRESS...   every one, with `waits`
+ *   jit PATH
+ *   buildid BUILD_ID PATH                                        of the kernel, for the features
+ *   sync                                                         writes what has come so far
+ *   cut                                                          ends without the rest, as a crash would
  */
 #include <errno.h>
 #include <fcntl.h>
