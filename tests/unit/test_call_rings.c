@@ -149,25 +149,35 @@ static void test_pages_that_take_too_long(void **state)
 	end(state);
 }
 
+static int percent_of(uint64_t records)
+{
+	int percent;
+
+	begin(NULL);
+	test.processes.dir_fd = -1;
+	bind();
+	write_records(records, records);
+	percent = xp_processes_take_calls(&test.processes, xp_clock_now_tsc() + (1 << 20));
+	end(NULL);
+	return percent;
+}
+
 /* A ring that its thread finds full has been full for an unknown time: the reader must know it from one that was not.
  */
 static void test_full_rings(void **state)
 {
 	const uint64_t full = XP_CALL_RING_RECORDS - XP_CALL_RING_MARGIN;
-	const struct {
-		uint64_t records;
-		int percent;
-	} fills[] = { { full / 2, 50 }, { full - full / 100, 99 }, { full, 100 } };
+	int half = 100, nearly = 100;
 
-	for (size_t i = 0; i < XP_ARRAY_SIZE(fills); i++) {
-		begin(state);
-		test.processes.dir_fd = -1;
-		bind();
-		write_records(fills[i].records, fills[i].records);
-		assert_int_equal(xp_processes_take_calls(&test.processes, xp_clock_now_tsc() + (1 << 20)),
-				 fills[i].percent);
-		end(state);
-	}
+	(void)state;
+	assert_int_equal(percent_of(full), 100);
+	/* If the machine is busy, the turn may be over before all was taken: that counts as full. */
+	for (int i = 0; i < 50 && half == 100; i++)
+		half = percent_of(full / 2);
+	for (int i = 0; i < 50 && nearly == 100; i++)
+		nearly = percent_of(full - full / 100);
+	assert_int_equal(half, 50);
+	assert_int_equal(nearly, 99);
 }
 
 /*

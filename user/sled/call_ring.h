@@ -116,9 +116,10 @@ struct xp_call_cursor {
 	struct xp_call_record *records;
 	uint64_t mask;
 	uint64_t next;
-	uint64_t end;  /* the number of a record in the ring */
-	uint64_t time; /* of the next one, with the CPU in the low bits, as it was written */
-	uint64_t word; /* 0: it is not committed */
+	uint64_t end;	    /* the number of a record in the ring */
+	uint64_t ahead_end; /* where to stop asking for lines: the writer is not farther */
+	uint64_t time;	    /* of the next one, with the CPU in the low bits, as it was written */
+	uint64_t word;	    /* 0: it is not committed */
 };
 
 /*
@@ -174,6 +175,7 @@ static inline struct xp_call_cursor xp_call_cursor_begin(const struct xp_call_ri
 		.mask = ring->mask,
 		.next = ring->next,
 		.end = end < ring->next + room ? end : ring->next + room,
+		.ahead_end = end > XP_CALL_RING_AHEAD ? end - XP_CALL_RING_AHEAD : 0,
 		.word = xp_call_record_word(record),
 		.time = xp_call_record_time(record),
 	};
@@ -209,7 +211,7 @@ static inline __attribute__((always_inline)) void xp_call_cursor_take(struct xp_
 	uint64_t *word = (uint64_t *)&cursor->records[cursor->next & cursor->mask] + 1;
 
 	__atomic_store_n(word, 0, __ATOMIC_RELAXED);
-	if (!(cursor->next % 4) && cursor->end - cursor->next > XP_CALL_RING_AHEAD)
+	if (!(cursor->next % 4) && cursor->next < cursor->ahead_end)
 		__builtin_prefetch(&cursor->records[(cursor->next + XP_CALL_RING_AHEAD) & cursor->mask], 1);
 	cursor->next++;
 	cursor->word = behind.word;

@@ -67,9 +67,11 @@ static inline void count_entry(struct xp_process *process, struct xp_function_bu
 
 /*
  * Takes plain calls, up to the first that is not. The process may write anything into the ring at any time: each
- * record's fields were read once, into the cursor. Returns their number.
+ * record's fields were read once, into the cursor. Returns their number. looked_at: functions may have a budget, or be
+ * watched; a constant, so that the loop is without these tests if they do not.
  */
-static size_t take_plain(struct xp_thread *thread, struct xp_call_ring *ring, const struct xp_call_range *range)
+static inline __attribute__((always_inline)) size_t take_run(struct xp_thread *thread, struct xp_call_ring *ring,
+							     const struct xp_call_range *range, bool looked_at)
 {
 	struct xp_call_cursor cursor = xp_call_cursor_begin(ring, range, CALLS_PER_RUN);
 	struct xp_thread_run run = xp_thread_run_begin(thread, thread->enc.cpu);
@@ -79,6 +81,8 @@ static size_t take_plain(struct xp_thread *thread, struct xp_call_ring *ring, co
 
 	if (!find_plain_times(thread, range, &times))
 		return 0;
+	if (!looked_at)
+		run.watched = NULL;
 	while (cursor.next < cursor.end && cursor.word) {
 		const struct xp_call_behind behind = xp_call_cursor_behind(&cursor);
 		const uint64_t since_last = cursor.time - times.last;
@@ -92,9 +96,10 @@ static size_t take_plain(struct xp_thread *thread, struct xp_call_ring *ring, co
 		/* Later ones are not older. */
 		if (fn - functions.first >= functions.count &&
 		    (!find_plain_functions(thread->process, fn, &functions) ||
-		     (times.tsc_high | cursor.time >> XP_CALL_CPU_BITS) < functions.begin_tsc))
+		     (times.tsc_high | cursor.time >> XP_CALL_CPU_BITS) < functions.begin_tsc ||
+		     (!looked_at && functions.budget)))
 			break;
-		if (functions.budget) {
+		if (looked_at && functions.budget) {
 			budget = &functions.budget[1 + fn - functions.first];
 			if (xp_function_is_out(budget, times.tsc_high | cursor.time >> XP_CALL_CPU_BITS))
 				break;
@@ -111,6 +116,13 @@ static size_t take_plain(struct xp_thread *thread, struct xp_call_ring *ring, co
 	xp_thread_run_end(thread, &run);
 	xp_call_ring_advance(ring, cursor.next);
 	return cursor.next - begin;
+}
+
+static size_t take_plain(struct xp_thread *thread, struct xp_call_ring *ring, const struct xp_call_range *range)
+{
+	if (thread->process->all->accounts.kept || thread->options->watched)
+		return take_run(thread, ring, range, true);
+	return take_run(thread, ring, range, false);
 }
 
 bool xp_ring_call_convert(struct xp_process *process, const struct xp_ring_call *from, struct xp_call *to)
