@@ -13,6 +13,7 @@ import pytest
 import perfetto
 import profiles
 import project
+import reported
 from exported import NAME, PRICE, SOURCE, Made, folded
 
 pytestmark = [pytest.mark.uprobes, pytest.mark.together("exports")]
@@ -71,6 +72,56 @@ def go_pprof(*args):
     done = project.run([profiles.GO, "tool", "pprof", *args])
     assert done.returncode == 0, done.stderr
     return done.stdout
+
+
+GCC_SOURCE = r"""
+#include <stdlib.h>
+#include <time.h>
+struct Box { int bytes[64]; };
+__attribute__((noipa)) static long weigh(Box const &box, unsigned long rounds)
+{
+	volatile long sum = 0;
+	while (rounds--)
+		sum = sum + box.bytes[rounds % 64];
+	return sum;
+}
+static int compare(const void *a, const void *b) { return *(const int *)a - *(const int *)b; }
+int main()
+{
+	static int numbers[20000];
+	static Box box;
+	long sum = 0;
+	while (clock() < CLOCKS_PER_SEC * 6 / 10) {
+		for (int &number : numbers)
+			number = rand();
+		for (int i = 0; i < 20000; i += 5000)
+			qsort(numbers + i, 5000, sizeof(int), compare);
+		sum += weigh(box, 200000);
+		for (volatile int i = 0; i < 200000; i = i + 1)
+			;
+	}
+	return sum == 1;
+}
+"""
+
+
+@pytest.mark.skipif(not profiles.GO, reason="no go here")
+@pytest.mark.skipif(not shutil.which("g++"), reason="no g++ here")
+def test_pprof_beyond_dwarf(xprof, tmp_path):
+    """Names with blanks, gcc's main and a C library without debug information: go's own symbolizer has none of them."""
+    program, directory, profile = (tmp_path / name for name in ("boxes", "recording", "p.pb.gz"))
+    (tmp_path / "boxes.cc").write_text(GCC_SOURCE)
+    assert project.run(["g++", "-O2", "-g", "-o", program, tmp_path / "boxes.cc"]).returncode == 0
+    assert xprof("record", "-F", "499", "-o", directory, "--", program).returncode == 0
+    bare = ["unshare", "-m", "sh", "-c", '[ ! -d /usr/lib/debug ] || mount -t tmpfs none /usr/lib/debug; exec "$@"', "sh"]
+    shown = project.run([*bare, xprof.path, "report", "--limit", "max", "--full-names", directory]).stdout
+    done = project.run([*bare, xprof.path, "export", "--pprof", "--full-names", "-o", profile, directory])
+    assert done.returncode == 0, done.stderr
+    program.unlink()
+    rows = {row["Function"]: (int(row["Flat"]), int(row["Cum"])) for row in reported.rows(shown)}
+    assert rows["weigh(Box const&, unsigned long)"][0] > 5 and rows["main"][0] > 5
+    assert sum(flat for name, (flat, _) in rows.items() if name.startswith("libc.so.6+0x")) > 5
+    assert rows == profiles.go_top(profile)
 
 
 @pytest.mark.skipif(not profiles.GO, reason="no go here")
