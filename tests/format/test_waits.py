@@ -98,6 +98,15 @@ ACCOUNTS = {"seen": 12, "written": 4, "filtered": {"shorter": 5, "not_chosen": 3
                         {"pid": SERVER, "tid": HOLDER, "name": "holder", "running_s": 0.25, "runnable_s": 0.01, "blocked_s": 0.011}]}
 
 
+def test_sums_do_not_wrap(xprof, tmp_path):
+    """Of waits of 292 years each, which only a file can claim."""
+    ever = ("waiting", TSC + MS, SERVER, SERVER, 0, 2**63 - 1, 2**63 - 1, "L", HOLDER, "holder", "1011", "1201")
+    directory = made(tmp_path / "recording", [*LINES, *[ever] * 3])
+    (process,) = json.loads(reported(xprof, "--json", directory))["groups"]
+    assert process["waits"]["total_ns"] == process["waits"]["places"][0]["total_ns"] == 2**63 - 1
+    assert process["waits"]["runnable_ns"] == 2**63 - 1
+
+
 def reported(xprof, *args):
     done = xprof("report", *args)
     assert done.returncode == 0, done.stderr
