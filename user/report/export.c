@@ -246,6 +246,11 @@ static int export_page(struct exporting *exporting, const struct xp_model_source
 static int export_all(struct exporting *exporting)
 {
 	struct xp_model_source source = xp_model_input_source(&exporting->input);
+	const enum xp_model_keep keeps[2] = {
+		/* Of these, only folded stacks have no lines. */
+		exporting->options->formats & 1u << XP_EXPORT_PPROF ? XP_MODEL_KEEP_SUMS : XP_MODEL_KEEP_FUNCTIONS,
+		XP_MODEL_KEEP_TIMES,
+	};
 	bool needed[2] = { false, false };
 	int err = 0;
 
@@ -257,7 +262,7 @@ static int export_all(struct exporting *exporting)
 			needed[formats[i].has_times] |= exporting->options->formats & 1u << i;
 	for (int times = 0; !err && times < 2; times++)
 		if (needed[times])
-			err = export_model(exporting, &source, times ? XP_MODEL_KEEP_TIMES : XP_MODEL_KEEP_SUMS);
+			err = export_model(exporting, &source, keeps[times]);
 	if (!err && exporting->options->formats & 1u << XP_EXPORT_PERFETTO)
 		err = export_timeline(exporting, &source);
 	if (!err && exporting->options->formats & 1u << XP_EXPORT_HTML)

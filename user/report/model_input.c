@@ -46,9 +46,8 @@ struct xp_model_source xp_model_input_source(const struct xp_model_input *input)
 int xp_model_input_read(struct xp_model *model, struct xp_model_input *input, const struct xp_model_source *source,
 			enum xp_model_kind kind, enum xp_model_keep keep)
 {
-	/* Comparisons know no lines, which take the most time to find. */
-	int err =
-	    xp_model_init_detail(model, kind, keep == XP_MODEL_KEEP_DURATIONS ? XP_NAMES_FUNCTIONS : XP_NAMES_LINES);
+	bool has_lines = keep == XP_MODEL_KEEP_SUMS || keep == XP_MODEL_KEEP_TIMES;
+	int err = xp_model_init_detail(model, kind, has_lines ? XP_NAMES_LINES : XP_NAMES_FUNCTIONS);
 	static const char *const whats[] = { "samples", "calls", "waits" };
 	const char *what = whats[kind];
 	struct xp_model_cut cut = { 0 };

@@ -25,12 +25,17 @@ void xp_model_input_close(struct xp_model_input *input);
 /* What to read of it: all. Valid as long as the input. */
 struct xp_model_source xp_model_input_source(const struct xp_model_input *input);
 
-/* What a model keeps beside sums. */
-enum xp_model_keep { XP_MODEL_KEEP_SUMS, XP_MODEL_KEEP_TIMES, XP_MODEL_KEEP_DURATIONS };
+/* What a model keeps beside sums. Lines take the most time to find. */
+enum xp_model_keep {
+	XP_MODEL_KEEP_SUMS,	 /* and lines */
+	XP_MODEL_KEEP_TIMES,	 /* and lines */
+	XP_MODEL_KEEP_FUNCTIONS, /* no lines */
+	XP_MODEL_KEEP_DURATIONS, /* no lines */
+};
 
 /*
- * Makes a model of samples, calls or waits, named and of a bounded depth. Warns of what is left out. The caller frees the
- * model, also after an error. Returns as xp_model_read_samples().
+ * Makes a model of samples, calls or waits, named and of a bounded depth. Warns of what is left out. The caller frees
+ * the model, also after an error. Returns as xp_model_read_samples().
  */
 int xp_model_input_read(struct xp_model *model, struct xp_model_input *input, const struct xp_model_source *source,
 			enum xp_model_kind kind, enum xp_model_keep keep);
