@@ -149,6 +149,14 @@ static int patch_object(struct xp_recording *recording, struct xp_process *proce
 	return 1;
 }
 
+/* Whether the targets were at work when their calls were counted: what is too hot is taken out beforehand then. */
+static bool knows_load(const struct xp_recording *recording)
+{
+	const struct xp_forecast_input *input = &recording->rates.input;
+
+	return recording->rates.made && input->cpu_ns >= input->wall_ns / 4;
+}
+
 /*
  * Returns -ENOBUFS if it has more sleds than can be probed, -E2BIG if a budget cannot take functions out of so many in
  * time, -EREMOTE if it cannot be probed where it is.
@@ -163,9 +171,9 @@ static int check_room(const struct xp_recording *recording, const struct xp_obje
 		room = xp_attach_room(recording->probes.attach);
 	if (object->selected_count > room)
 		return -ENOBUFS;
-	return recording->options->max_overhead > 0 && max - room + object->selected_count > XP_THROTTLE_PROBES_MAX
-		   ? -E2BIG
-		   : 0;
+	if (!(recording->options->max_overhead > 0) || knows_load(recording))
+		return 0;
+	return max - room + object->selected_count > XP_THROTTLE_PROBES_MAX ? -E2BIG : 0;
 }
 
 /* Attaches with a budget. Which functions it leaves out depends on the cost of their calls, and so on the mode. */
@@ -246,10 +254,12 @@ static void explain_budget(struct xp_recording *recording, const struct xp_objec
 
 	if (options->follow && !options->exec_path)
 		patched = ", or omit --max-overhead: the sleds are patched then, and a call costs much less";
-	snprintf(recording->why, sizeof(recording->why),
-		 "%s has %zu sleds to probe: it takes seconds to take functions out of more than %u probes, and no "
-		 "budget holds meanwhile; choose functions with --functions GLOB (`xprof list` shows their names)%s",
-		 object->path, object->selected_count, XP_THROTTLE_PROBES_MAX, patched);
+	snprintf(
+	    recording->why, sizeof(recording->why),
+	    "%s has %zu sleds to probe, and it is not known yet which are hot: it takes seconds to take functions out "
+	    "of more than %u probes, and no budget holds meanwhile; record it under load, choose functions with "
+	    "--functions GLOB (`xprof list` shows their names)%s",
+	    object->path, object->selected_count, XP_THROTTLE_PROBES_MAX, patched);
 }
 
 /* Turns an error of attaching into a sentence. */
