@@ -309,9 +309,10 @@ def whole_call(log, hz, name, milliseconds):
 @pytest.mark.parametrize("mode", ["probe", "patch", "memory"])
 def test_slow_call_is_written(xprof, record, slow_calls, mode):
     """One call in thousands takes long: the log that is written then ends after it, and has it with its callers."""
-    process = slow_calls("2000:300")
+    # On a busy machine, any call may wait for a CPU for a quarter of a second.
+    process = slow_calls("2000:1100")
     options = ["--no-samples", "--flight=1M", f"--sled-mode={mode}"]
-    session = record(*options, "--trigger", "handle_*>250ms", "--trigger=parse > 250ms", "-p", process.pid).wait_attached()
+    session = record(*options, "--trigger", "handle_*>900ms", "--trigger=parse > 900ms", "-p", process.pid).wait_attached()
     process.send_signal(signal.SIGUSR1)
     assert process.stdout.readline() == "ready\n"
     wait_written(session, 1)
@@ -320,16 +321,16 @@ def test_slow_call_is_written(xprof, record, slow_calls, mode):
     assert all(o["sled_mode"] == mode for p in recorded.manifest["processes"] for o in p["objects"])
     assert slow.flight["cause"] == "trigger" and all(log.flight["cause"] == "end" for log in rest)
     call = slow.flight["slow_call"]
-    assert call["trigger"] == "handle_*>250ms" and call["duration_s"] >= 0.3 and call["further_calls"] == 0
+    assert call["trigger"] == "handle_*>900ms" and call["duration_s"] >= 1.1 and call["further_calls"] == 0
     assert [called["name"] for called in call["calls"]] == ["handle_request", "serve"]
     assert not any("slow_call" in log.flight for log in rest)
-    callers, inner = whole_call(slow, recorded.manifest["clock"]["hz"], "handle_request", 300)
+    callers, inner = whole_call(slow, recorded.manifest["clock"]["hz"], "handle_request", 1100)
     assert callers == ["serve"] and inner == ["parse", "slow_part"]
     # Those after the slow one are in the first log if they came before xprof saw it.
     assert sum(log.body().count(("handle_request", ENTER)) for log in (slow, *rest)) == REQUESTS
     assert slow.calls.count(("handle_request", ENTER)) >= 2001
     assert [t["calls"] for t in recorded.manifest["triggers"]] == [1, 0]
-    assert re.search(r"handle_request took [\d.]+ ms, called by serve \(--trigger 'handle_\*>250ms'\)\n", recorded.messages)
+    assert re.search(r"handle_request took [\d.]+ ms, called by serve \(--trigger 'handle_\*>900ms'\)\n", recorded.messages)
     assert recorded.totals["lost"]["total"] == 0
     check(xprof, recorded)
 
