@@ -4,7 +4,6 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <zlib.h>
 
 #include "format/formats.h"
 #include "format/pprof_reader.h"
@@ -18,21 +17,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 	} while (0)
 
 #include "check_format.h"
-
-/* Makes a gzip file of it. */
-static uint8_t *zip(const uint8_t *data, size_t size, size_t *zipped_size)
-{
-	uint8_t *zipped = malloc(size + size / 1000 + 1024);
-	z_stream stream = { .next_in = (uint8_t *)data, .avail_in = (unsigned int)size, .next_out = zipped };
-
-	CHECK(zipped);
-	stream.avail_out = (unsigned int)(size + size / 1000 + 1024);
-	CHECK(deflateInit2(&stream, 0, Z_DEFLATED, 31, 8, Z_DEFAULT_STRATEGY) == Z_OK);
-	CHECK(deflate(&stream, Z_FINISH) == Z_STREAM_END);
-	*zipped_size = stream.total_out;
-	deflateEnd(&stream);
-	return zipped;
-}
+#include "gzip.h"
 
 /* Parts of samples are what the profile has. */
 static void read_samples(const struct xp_pprof_profile *profile)
@@ -71,7 +56,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct xp_violation violation = { .text = "" };
 	struct xp_pprof_profile profile;
 	size_t zipped_size;
-	uint8_t *zipped = zip(data, size, &zipped_size);
+	uint8_t *zipped = gzip(data, size, &zipped_size);
 	int err = xp_pprof_read(&profile, zipped, zipped_size, &violation);
 
 	CHECK(!err || err == -EBADMSG);
