@@ -232,17 +232,23 @@ static void close_nth(void *fds, size_t i)
 	syscall(SYS_close, ((const int *)fds)[i]);
 }
 
+/* In which of three turns the link is closed: anchors come after all others, those of no process before the rest. */
+static int turn_of(const struct link *link)
+{
+	return !link->anchor ? 0 : link->extra ? 1 : 2;
+}
+
 /*
  * To close a link takes 20 to 80 ms, nearly all of it waiting for RCU grace periods. Links that are closed at the same
  * time share them. Allocates nothing: xprof may have been killed while another thread did.
  */
-static void close_anchors(const struct link *links, size_t count, bool extra)
+static void close_turn(const struct link *links, size_t count, int turn)
 {
 	int fds[CLOSED_TOGETHER];
 	size_t some = 0;
 
 	for (size_t i = count; i--;) {
-		if (!links[i].anchor || links[i].extra != extra)
+		if (turn_of(&links[i]) != turn)
 			continue;
 		fds[some++] = links[i].fd;
 		if (some == CLOSED_TOGETHER) {
@@ -253,24 +259,21 @@ static void close_anchors(const struct link *links, size_t count, bool extra)
 	xp_shielded_each(close_nth, fds, some);
 }
 
-/* Closes the last links first, and anchors after all others: those of no process first. */
 static void close_links(const struct link *links, size_t count)
 {
 	size_t anchors = 0;
 
-	for (size_t i = count; i--;) {
+	for (size_t i = 0; i < count; i++)
 		anchors += links[i].anchor;
-		if (!links[i].anchor)
-			close(links[i].fd);
-	}
+	close_turn(links, count, 0);
 	/*
 	 * Same as synchronize_rcu(). Where membarrier is off, for CPUs without a tick, closing a link waits for
 	 * something similar.
 	 */
 	if (anchors && anchors < count)
 		syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0);
-	close_anchors(links, count, true);
-	close_anchors(links, count, false);
+	close_turn(links, count, 1);
+	close_turn(links, count, 2);
 }
 
 uint32_t xp_attach_batch(uint32_t batch, uint64_t took_ns)
