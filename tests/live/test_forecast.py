@@ -2,7 +2,6 @@
 """What is said of a recording's cost before it begins."""
 import re
 import signal
-import statistics
 import time
 
 import pytest
@@ -74,12 +73,17 @@ def test_needs_uprobe_multi(xprof, busy):
     assert done.stdout.splitlines()[-1] == "no forecast: it needs uprobe_multi, Linux 6.6"
 
 
+def median_is_within(values, count, least, most):
+    """Whether that is certain of the median of so many values, whatever those are that are not there yet."""
+    return sum(least < value < most for value in values) > count // 2
+
+
 @alone
 def test_dry_run_tells_the_rate(xprof, load):
     """Neighbours on a busy machine change the rate from moment to moment, so the median of some."""
     target = load(threads=1, hot_calls=100)
     rates = []
-    for _ in range(5):
+    while len(rates) < 5 and not median_is_within(rates, 5, 0.3, 3):
         before, begin = target.counters(), time.monotonic()
         done = xprof("record", "--dry-run", "-p", target.pid)
         calls = sum(target.counters()[1:]) - sum(before[1:])
@@ -88,7 +92,7 @@ def test_dry_run_tells_the_rate(xprof, load):
         sleds, told, _, _ = forecast(done.stdout)
         assert sleds == 6
         rates.append(told / rate)
-    assert 0.3 < statistics.median(rates) < 3, rates
+    assert median_is_within(rates, 5, 0.3, 3), rates
     target.assert_works()
     leftovers.assert_nothing_left(target.pid)
 
@@ -101,9 +105,9 @@ HITS = {"probe": ("entry", "exit"), "patch": ("patched", "patched"), "memory": (
 @pytest.mark.parametrize("mode, hot_calls", [("probe", 60), ("patch", 1500), ("auto", 60000)])
 def test_forecast_is_what_it_costs(record, load, mode, hot_calls):
     """The share of the CPU time that the hits took, at the cost of each that xprof has measured, within a factor of two."""
-    pairs = []
+    ratios = []
     target = load(threads=2, hot_calls=hot_calls)
-    for _ in range(3):
+    while len(ratios) < 3 and not median_is_within(ratios, 3, 0.5, 2):
         session = record("--no-samples", "--sled-mode", mode, "-p", target.pid).wait_attached()
         cpu_s, calls = target.cpu_s(), sum(target.counters()[1:])
         target.work_rate(1)
@@ -116,9 +120,8 @@ def test_forecast_is_what_it_costs(record, load, mode, hot_calls):
         sleds, _, said, call = forecast(recorded.messages)
         assert sleds == 6 and said == what_it_does(told)
         assert call == pytest.approx(told["call_ns"] / 1e6, rel=0.06)
-        pairs.append((told["cost_share"], min(cost, 1)))
-    share, cost = (statistics.median(column) for column in zip(*pairs))
-    assert cost / 2 < share < cost * 2, pairs
+        ratios.append(told["cost_share"] / min(cost, 1))
+    assert median_is_within(ratios, 3, 0.5, 2), ratios
 
 
 def test_idle_target(xprof, start, program, tmp_path):
