@@ -49,13 +49,6 @@ static void cannot_read(const char *name, int err, struct tally *tally)
 	tally->failed = true;
 }
 
-static bool has_suffix(const char *name, const char *suffix)
-{
-	size_t length = strlen(name), suffix_length = strlen(suffix);
-
-	return length >= suffix_length && !strcmp(name + length - suffix_length, suffix);
-}
-
 static void check_entry(int dir_fd, const char *dir_name, const char *entry, struct tally *tally)
 {
 	const struct xp_format *format;
@@ -64,7 +57,7 @@ static void check_entry(int dir_fd, const char *dir_name, const char *entry, str
 	int err;
 
 	snprintf(name, sizeof(name), "%s/%s", dir_name, entry);
-	if (has_suffix(entry, XP_SPOOL_SUFFIX)) {
+	if (xp_file_is_spool(entry)) {
 		xp_error("%s: the recording was cut off; `xprof recover` writes its log", name);
 		tally->known++;
 		tally->failed = true;

@@ -21,11 +21,16 @@ void xp_file_base_name(char *name, size_t size, const char *comm, pid_t pid, uns
 		snprintf(name, size, "%s.%d.%u", safe, pid, image);
 }
 
+bool xp_file_ends_with(const char *name, const char *suffix)
+{
+	size_t length = strlen(name), suffix_length = strlen(suffix);
+
+	return length > suffix_length && strcmp(name + length - suffix_length, suffix) == 0;
+}
+
 bool xp_file_is_spool(const char *name)
 {
-	size_t length = strlen(name), suffix = strlen(XP_SPOOL_SUFFIX);
-
-	return length > suffix && !strcmp(name + length - suffix, XP_SPOOL_SUFFIX);
+	return xp_file_ends_with(name, XP_SPOOL_SUFFIX);
 }
 
 bool xp_file_is_export(const char *name)

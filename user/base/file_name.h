@@ -10,6 +10,8 @@
 #define XP_MANIFEST_NAME "manifest.json"
 /* Version of its layout: increases when a member changes its meaning or is removed. */
 #define XP_MANIFEST_VERSION 1
+/* Whether a name, or a path, has the suffix and something before it. */
+bool xp_file_ends_with(const char *name, const char *suffix);
 #define XP_SPOOL_SUFFIX ".spool" /* suffix of every spool's name, for `xprof recover` */
 bool xp_file_is_spool(const char *name);
 #define XP_FILE_BASE_BYTES 48

@@ -22,25 +22,18 @@
 
 /* ---- the contents of a directory ---- */
 
-static bool ends_with(const char *name, const char *suffix)
-{
-	size_t length = strlen(name), suffix_length = strlen(suffix);
-
-	return length > suffix_length && !strcmp(name + length - suffix_length, suffix);
-}
-
 /* The file names in a recording's directory. */
 static bool is_ours(const char *name)
 {
-	return !strcmp(name, "manifest.json") || !strcmp(name, "perf.data") || ends_with(name, ".fdr") ||
-	       xp_file_is_export(name) || ends_with(name, ".xray.so") || ends_with(name, ".prof") ||
-	       ends_with(name, ".dump") || ends_with(name, ".spool") || ends_with(name, ".part");
+	return !strcmp(name, XP_MANIFEST_NAME) || !strcmp(name, "perf.data") || xp_file_ends_with(name, ".fdr") ||
+	       xp_file_is_export(name) || xp_file_ends_with(name, ".xray.so") || xp_file_ends_with(name, ".prof") ||
+	       xp_file_ends_with(name, ".dump") || xp_file_is_spool(name) || xp_file_ends_with(name, ".part");
 }
 
 /* Files that identify a recording: a complete one has a manifest, one that was cut off has spools. */
 static bool is_mark(const char *name)
 {
-	return !strcmp(name, "manifest.json") || ends_with(name, ".spool");
+	return !strcmp(name, XP_MANIFEST_NAME) || xp_file_is_spool(name);
 }
 
 /* Calls visit for each entry until one returns non-zero, and returns that, or -errno. */

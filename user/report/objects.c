@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "base/file_name.h"
 #include "base/util.h"
 #include "elf/instr_map.h"
 
@@ -33,13 +34,6 @@ const char *xp_object_label(char *to, size_t size, const char *path)
 	else
 		snprintf(to, size, "%s", xp_object_base_name(path));
 	return to;
-}
-
-static bool ends_with(const char *text, const char *suffix)
-{
-	size_t length = strlen(text), suffix_length = strlen(suffix);
-
-	return length >= suffix_length && !strcmp(text + length - suffix_length, suffix);
 }
 
 bool xp_report_is_sym_file(const char *path)
@@ -299,7 +293,7 @@ bool xp_report_instr_map_is_good(const char *path, struct xp_symbolizer *symboli
 
 	if (!realpath(path, real) || xp_symbolizer_file(symbolizer, real, NULL, 0, &file))
 		return false;
-	if (ends_with(real, SIDE_ELF_SUFFIX))
+	if (xp_file_ends_with(real, SIDE_ELF_SUFFIX))
 		return xp_symbolizer_is_readable(symbolizer, file);
 	if (xp_symbolizer_functions(symbolizer, file, 1, &sleds))
 		return false;
@@ -318,7 +312,7 @@ static int add_given(struct xp_report_functions *functions, const char *path, st
 
 	if (!realpath(path, real))
 		return 0; /* it was there when it was looked at first */
-	if (ends_with(real, SIDE_ELF_SUFFIX))
+	if (xp_file_ends_with(real, SIDE_ELF_SUFFIX))
 		return add_side_elf(functions, real, symbolizer);
 	err = xp_symbolizer_file(symbolizer, real, NULL, 0, &file);
 	if (err)

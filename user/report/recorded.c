@@ -293,13 +293,6 @@ static int add_heading(struct xp_recorded *recorded, const struct place *place)
 
 /* ---- files ---- */
 
-static bool has_suffix(const char *name, const char *suffix)
-{
-	size_t length = strlen(name), suffix_length = strlen(suffix);
-
-	return length > suffix_length && strcmp(name + length - suffix_length, suffix) == 0;
-}
-
 static uint64_t hash_text(uint64_t hash, const char *text)
 {
 	for (; *text; text++)
@@ -405,7 +398,7 @@ static int set_file(struct xp_recorded_process *process, const struct place *pla
 
 static int add_file(struct xp_recorded *recorded, const struct place *place, const char *name, bool is_profile)
 {
-	bool suffixed = has_suffix(name, is_profile ? ".prof" : ".fdr");
+	bool suffixed = xp_file_ends_with(name, is_profile ? ".prof" : ".fdr");
 	char *stem = strndup(name, suffixed ? (size_t)(strrchr(name, '.') - name) : strlen(name));
 	const json_t *json = json_object_get(is_profile ? place->profiles : place->logs, name);
 	struct xp_recorded_process *process = stem ? find_process(recorded, place->path, stem, json, is_profile) : NULL;
@@ -437,7 +430,7 @@ static int add_entry(struct xp_recorded *recorded, struct place *place, int dir_
 	xp_file_view_close(&view);
 	if (is_profile || is_log)
 		return add_file(recorded, place, name, is_profile);
-	place->cut_off |= has_suffix(name, XP_SPOOL_SUFFIX);
+	place->cut_off |= xp_file_is_spool(name);
 	return -ENOENT;
 }
 
@@ -450,7 +443,7 @@ static int add_directory(struct xp_recorded *recorded, struct place *place, int 
 		return -errno;
 	for (int i = 0; i < count; i++) {
 		/* The us of a profile of waits are no samples of CPU time. */
-		bool is_left_out = err == -ENOMEM || has_suffix(entries[i]->d_name, XP_WAIT_PROFILE_SUFFIX);
+		bool is_left_out = err == -ENOMEM || xp_file_ends_with(entries[i]->d_name, XP_WAIT_PROFILE_SUFFIX);
 		int its_err = is_left_out ? -ENOENT : add_entry(recorded, place, dir_fd, entries[i]->d_name);
 
 		if (its_err == -ENOMEM)
