@@ -138,7 +138,6 @@ static int show_tree(struct xp_model *model, const struct xp_model_tree *tree, e
 
 static int print_tree(struct xp_model *model, const struct xp_options *options)
 {
-	static const char *const whats[] = { "samples", "calls", "waits" };
 	enum xp_model_group by = options->callers ? XP_MODEL_BY_NONE : XP_MODEL_BY_COMM;
 	struct xp_model_tree tree;
 	int err;
@@ -148,7 +147,8 @@ static int print_tree(struct xp_model *model, const struct xp_options *options)
 	err = options->callers ? xp_model_tree_callers(&tree, model, by, options->callers)
 			       : xp_model_tree_make(&tree, model, by);
 	if (!err && options->callers && tree.count == 1) {
-		xp_error("no %s of a function whose name matches '%s'", whats[model->kind], options->callers);
+		xp_error("no %s of a function whose name matches '%s'", xp_model_kind_name(model->kind),
+			 options->callers);
 		err = -ENODATA;
 	}
 	if (!err)

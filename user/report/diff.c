@@ -300,17 +300,6 @@ const char *xp_diff_per(const struct xp_diff *diff)
 	return names[diff->basis];
 }
 
-const char *xp_diff_of(const struct xp_diff *diff)
-{
-	static const char *const names[] = {
-		[XP_MODEL_SAMPLES] = "samples",
-		[XP_MODEL_CALLS] = "calls",
-		[XP_MODEL_WAITS] = "waits",
-	};
-
-	return names[diff->kind];
-}
-
 const char *xp_diff_unit(const struct xp_diff *diff)
 {
 	return diff->basis == XP_DIFF_SHARES ? "%" : "ms/s";

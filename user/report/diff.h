@@ -119,8 +119,6 @@ double xp_diff_percentile(const struct xp_diff *diff, const struct xp_diff_calls
 /* "cpu-second", "second" or "share". */
 const char *xp_diff_per(const struct xp_diff *diff);
 /* "ms/s" or "%". */
-/* What is compared: "samples", "calls" or "waits". */
-const char *xp_diff_of(const struct xp_diff *diff);
 const char *xp_diff_unit(const struct xp_diff *diff);
 
 #endif

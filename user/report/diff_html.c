@@ -13,7 +13,8 @@ static int put_view(FILE *out, const struct xp_diff *diff)
 	bool is_calls = diff->kind == XP_MODEL_CALLS;
 	bool by_comm = sides[0].many_processes && sides[1].many_processes;
 
-	fprintf(out, "{\"kind\":\"%s\",\"by\":\"%s\",\"dropped\":0", xp_diff_of(diff), by_comm ? "comm" : "none");
+	fprintf(out, "{\"kind\":\"%s\",\"by\":\"%s\",\"dropped\":0", xp_model_kind_name(diff->kind),
+		by_comm ? "comm" : "none");
 	fprintf(out, ",\"unit\":\"%s\",\"per\":\"%s\",\"scales\":[%.17g,%.17g]", xp_diff_unit(diff), xp_diff_per(diff),
 		sides[0].scale, sides[1].scale);
 	if (is_calls)

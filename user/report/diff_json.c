@@ -94,9 +94,9 @@ static json_t *view_of(const struct xp_diff *diff)
 
 	for (size_t i = 0; i < diff->row_count; i++)
 		err |= json_array_append_new(functions, row_of(diff, &diff->rows[i]));
-	view = json_pack("{s:s, s:s, s:s, s:s, s:[o, o], s:o}", "of", xp_diff_of(diff), "unit", xp_diff_unit(diff),
-			 "per", xp_diff_per(diff), "compared", diff->by_total ? "total" : "self", "sides",
-			 side_of(diff, 0), side_of(diff, 1), "functions", functions);
+	view = json_pack("{s:s, s:s, s:s, s:s, s:[o, o], s:o}", "of", xp_model_kind_name(diff->kind), "unit",
+			 xp_diff_unit(diff), "per", xp_diff_per(diff), "compared", diff->by_total ? "total" : "self",
+			 "sides", side_of(diff, 0), side_of(diff, 1), "functions", functions);
 	if (view && is_samples)
 		err |= json_object_set_new(view, "test",
 					   json_pack("{s:s, s:f, s:I, s:f}", "name",

@@ -109,8 +109,8 @@ static bool has_both(const struct xp_diff *diff)
 	for (size_t i = 0; i < 2; i++)
 		has[i] = diff->sides[i].total || diff->sides[i].calls;
 	if (has[0] != has[1])
-		xp_warn("%s has no %s, %s has: they are not compared", diff->sides[has[0]].path, xp_diff_of(diff),
-			diff->sides[!has[0]].path);
+		xp_warn("%s has no %s, %s has: they are not compared", diff->sides[has[0]].path,
+			xp_model_kind_name(diff->kind), diff->sides[!has[0]].path);
 	return has[0] && has[1];
 }
 

@@ -65,9 +65,6 @@ static int put_view(FILE *out, struct xp_model *model, enum xp_model_group by)
 		[XP_MODEL_BY_PROCESS] = "process", [XP_MODEL_BY_THREAD] = "thread", [XP_MODEL_BY_COMM] = "comm",
 		[XP_MODEL_BY_CPU] = "cpu",	   [XP_MODEL_BY_NONE] = "none",	    [XP_MODEL_BY_CGROUP] = "cgroup",
 	};
-	static const char *const kinds[] = {
-		[XP_MODEL_SAMPLES] = "samples", [XP_MODEL_CALLS] = "calls", [XP_MODEL_WAITS] = "waits"
-	};
 	struct xp_model_tree tree;
 	int err;
 
@@ -76,8 +73,8 @@ static int put_view(FILE *out, struct xp_model *model, enum xp_model_group by)
 		by = XP_MODEL_BY_THREAD;
 	err = xp_model_tree_make(&tree, model, by);
 	if (!err) {
-		fprintf(out, "{\"kind\":\"%s\",\"by\":\"%s\",\"dropped\":%" PRIu64, kinds[model->kind], groups[by],
-			model->dropped);
+		fprintf(out, "{\"kind\":\"%s\",\"by\":\"%s\",\"dropped\":%" PRIu64, xp_model_kind_name(model->kind),
+			groups[by], model->dropped);
 		err = xp_html_put_view(out, model, &tree, model->period_ns);
 		if (!err && model->kind == XP_MODEL_WAITS)
 			err = put_states(out, model, &tree, by);

@@ -7,6 +7,17 @@
 #include "base/array.h"
 #include "base/util.h"
 
+const char *xp_model_kind_name(enum xp_model_kind kind)
+{
+	static const char *const names[] = {
+		[XP_MODEL_SAMPLES] = "samples",
+		[XP_MODEL_CALLS] = "calls",
+		[XP_MODEL_WAITS] = "waits",
+	};
+
+	return names[kind];
+}
+
 /* ---- keys: equal elements have equal ones ---- */
 
 static uint64_t process_key(const void *elements, uint32_t index)

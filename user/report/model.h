@@ -41,6 +41,9 @@
 
 enum xp_model_kind { XP_MODEL_SAMPLES, XP_MODEL_CALLS, XP_MODEL_WAITS };
 
+/* "samples", "calls" or "waits". */
+const char *xp_model_kind_name(enum xp_model_kind kind);
+
 enum xp_code_kind {
 	XP_CODE_USER,
 	XP_CODE_KERNEL,

@@ -48,8 +48,7 @@ int xp_model_input_read(struct xp_model *model, struct xp_model_input *input, co
 {
 	bool has_lines = keep == XP_MODEL_KEEP_SUMS || keep == XP_MODEL_KEEP_TIMES;
 	int err = xp_model_init_detail(model, kind, has_lines ? XP_NAMES_LINES : XP_NAMES_FUNCTIONS);
-	static const char *const whats[] = { "samples", "calls", "waits" };
-	const char *what = whats[kind];
+	const char *what = xp_model_kind_name(kind);
 	struct xp_model_cut cut = { 0 };
 
 	model->keep_times = keep == XP_MODEL_KEEP_TIMES;

@@ -286,12 +286,11 @@ static void put_node(FILE *out, const struct xp_model *model, const struct xp_mo
 void xp_report_json_tree(FILE *out, const struct xp_model *model, const struct xp_model_tree *tree,
 			 enum xp_model_group by, const char *callers)
 {
-	static const char *const kinds[] = { "samples", "calls", "waits" };
 	uint64_t totals[2];
 
 	xp_model_totals(model, totals);
 	fprintf(out, "{\"xprof_report\":%d,\n\"by\":\"%s\",\n\"of\":\"%s\",\n", XP_REPORT_JSON_VERSION, groups[by],
-		kinds[model->kind]);
+		xp_model_kind_name(model->kind));
 	if (callers)
 		put_text(out, "callers", callers);
 	put_number(out, "whole", totals[0]);
