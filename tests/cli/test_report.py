@@ -271,6 +271,13 @@ def test_empty_profile(xprof, tmp_path):
     assert report(xprof, path).stdout == "none: 0 samples, one every 10 ms, 0 ns\n"
 
 
+def test_profile_of_waits(xprof, tmp_path):
+    """Its microseconds are no samples."""
+    path = tmp_path / "app.7.wait.prof"
+    path.write_bytes(hand_made.profile([(1500, [16])], "", period_us=1))
+    assert report(xprof, path).stdout.startswith("app.7.wait: 1.500 ms of waits, in us\n")
+
+
 # What pprof says of the same profile
 
 

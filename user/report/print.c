@@ -169,8 +169,11 @@ static void print_title(const struct page *page)
 		char time[32];
 
 		xp_format_time(time, sizeof(time), (double)table->sampled_ns / 1e9);
-		xp_put(page->out, " %" PRIu64 " sample%s, one every %g ms, %s", table->samples,
-		       table->samples == 1 ? "" : "s", (double)table->period_us / 1e3, time);
+		if (table->is_of_waits)
+			xp_put(page->out, " %s of waits, in us", time);
+		else
+			xp_put(page->out, " %" PRIu64 " sample%s, one every %g ms, %s", table->samples,
+			       table->samples == 1 ? "" : "s", (double)table->period_us / 1e3, time);
 	}
 	if (table->has_calls) {
 		xp_put(page->out, "%s %" PRIu64 " call%s", table->has_samples ? ";" : "", table->calls,

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/file_name.h"
 #include "base/file_view.h"
 #include "base/util.h"
 #include "format/gperf_reader.h"
@@ -76,6 +77,7 @@ static void look_at_profile(struct making *making, size_t process)
 	    making->options->by == XP_MODEL_BY_PROCESS) {
 		making->tables->tables[process].has_samples = true;
 		making->tables->tables[process].period_us = reader.period_us;
+		making->tables->tables[process].is_of_waits = xp_file_ends_with(path, XP_WAIT_PROFILE_SUFFIX);
 	}
 	xp_file_view_close(&view);
 }

@@ -63,6 +63,7 @@ struct xp_report_table {
 	uint64_t tid;	    /* of a thread */
 	const char *stacks; /* of a process: as in struct xp_recorded_process */
 	bool has_samples;
+	bool is_of_waits; /* its samples are us of waits, of a .wait.prof */
 	bool has_calls;
 	uint64_t samples;
 	uint64_t kernel_samples; /* of these, in the kernel */
