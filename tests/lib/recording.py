@@ -27,7 +27,7 @@ RECORD = re.compile(
     r"(?:, data: (?P<data>.*))? \}$"
 )
 RECORDING = re.compile(r"^xprof: recording\b", re.M)
-SEEN = re.compile(r"(\d+) events seen = (\d+) written \+ (\d+) filtered \+ (\d+) lost(?: \+ (\d+) overwritten)?$", re.M)
+SEEN = re.compile(r"(\d+) events? seen = (\d+) written \+ (\d+) filtered \+ (\d+) lost(?: \+ (\d+) overwritten)?$", re.M)
 
 
 class Record:

@@ -310,9 +310,9 @@ static void print_samples(const struct xp_recording *recording, const struct xp_
 
 	for (size_t i = 0; i < recording->sampling.samples.processes.image_count; i++)
 		profiles += recording->sampling.samples.processes.images[i]->name[0] != 0;
-	xp_info("%.1f s: %" PRIu64 " samples seen = %" PRIu64 " written + %" PRIu64 " lost; %zu profile%s",
-		xp_summary_duration_ns(recording) / 1e9, seen, totals->samples, totals->samples_lost, profiles,
-		profiles == 1 ? "" : "s");
+	xp_info("%.1f s: %" PRIu64 " sample%s seen = %" PRIu64 " written + %" PRIu64 " lost; %zu profile%s",
+		xp_summary_duration_ns(recording) / 1e9, seen, seen == 1 ? "" : "s", totals->samples,
+		totals->samples_lost, profiles, profiles == 1 ? "" : "s");
 	if (totals->missed > XP_MAX((seen + totals->missed) / MISSED_WORTH_TELLING, (uint64_t)MISSED_FEW))
 		xp_warn("%" PRIu64
 			" periods of the threads' CPU time have no sample: interrupts were off, a hypervisor "
@@ -350,11 +350,11 @@ static void print_figures(const struct xp_recording *recording, const struct xp_
 	if (recording->options->flight_bytes)
 		snprintf(overwritten, sizeof(overwritten), " + %" PRIu64 " overwritten", totals->counts.overwritten);
 	if (recording->probes.attached_count || totals->seen || !recording->sampling.sampler)
-		xp_info("%.1f s, %zu process%s, %zu thread%s: %" PRIu64 " events seen = %" PRIu64 " written + %" PRIu64
+		xp_info("%.1f s, %zu process%s, %zu thread%s: %" PRIu64 " event%s seen = %" PRIu64 " written + %" PRIu64
 			" filtered + %" PRIu64 " lost%s",
 			seconds, totals->processes, totals->processes == 1 ? "" : "es", totals->threads,
-			totals->threads == 1 ? "" : "s", totals->seen, totals->counts.written, totals->filtered,
-			totals->lost, overwritten);
+			totals->threads == 1 ? "" : "s", totals->seen, totals->seen == 1 ? "" : "s",
+			totals->counts.written, totals->filtered, totals->lost, overwritten);
 	print_fallen(recording, totals);
 	if (recording->sampling.sampler)
 		print_samples(recording, totals);
