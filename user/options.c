@@ -57,7 +57,7 @@ const struct xp_option xp_option_table[] = {
 	{ "perfetto", 0, NULL, NULL, XP_OPTION_FLAG, ON(EXPORT), SETS(perfetto), "Formats",
 	  "A timeline for Perfetto: calls, events, samples and waits of each thread." },
 	{ "folded", 0, NULL, NULL, XP_OPTION_FLAG, ON(DIFF), SETS(folded), "Formats",
-	  "Folded stacks with the samples, or without samples the ns of calls, of A and B, for flamegraph.pl and "
+	  "Folded stacks with the samples of A and B, or with the ns of calls or waits, for flamegraph.pl and "
 	  "inferno." },
 	{ "html", 0, NULL, NULL, XP_OPTION_FLAG, ON(DIFF), SETS(html), "Formats",
 	  "One page for a browser, with a differential flame graph." },
@@ -107,8 +107,8 @@ const struct xp_option xp_option_table[] = {
 	{ "calls", 0, NULL, NULL, XP_OPTION_FLAG, ON(REPORT), SETS(calls), "What to show",
 	  "With --tree or --callers: the calls that the sleds recorded, with their number and time, not samples." },
 	{ "off-cpu", 0, NULL, NULL, XP_OPTION_FLAG, ON(REPORT), SETS(waits), "What to show",
-	  "Where threads waited, for how long and who woke them, without samples and calls; with --tree or --callers, as a "
-	  "tree. It needs a recording with --off-cpu." },
+	  "Where threads waited, for how long and who woke them, without samples and calls; with --tree or --callers, "
+	  "as a tree. It needs a recording with --off-cpu." },
 	{ "function", 0, "GLOB", NULL, XP_OPTION_PATTERNS, ON(EXPLAIN), SETS(functions), "What to explain",
 	  "Calls of functions whose names match GLOB, or waits with such a function in their stack. May be repeated. "
 	  "Default: the function whose slowest call exceeds its median most." },

@@ -293,7 +293,7 @@ def test_diff(xprof, tmp_path):
     assert text.startswith(f"A: {before}, 0.02 s of waits in 1.00 s\n") and "samples" not in text
     without = made(tmp_path / "c", LINES[:4])
     refused = xprof("diff", "--off-cpu", without, without)
-    assert refused.returncode == 1 and "no waits in both" in refused.stderr
+    assert refused.returncode == 1 and "not both have waits; `xprof record --off-cpu` records them" in refused.stderr
     profile = tmp_path / "p.pb.gz"
     assert xprof("export", "--pprof", "--off-cpu", "-o", profile, before).returncode == 0
     refused = xprof("diff", "--off-cpu", profile, before)

@@ -133,8 +133,9 @@ static int compare(struct xp_diff_reading *reading, const struct xp_diff_options
 	if (err || reading->pair.count)
 		return err;
 	xp_error("nothing to compare: %s", xp_select_is_given(&options->select) ? "nothing is selected in both"
-					   : options->waits			? "no waits in both"
-										: "no samples or calls in both");
+					   : options->waits
+					       ? "not both have waits; `xprof record --off-cpu` records them"
+					       : "no samples or calls in both");
 	return -ENODATA;
 }
 
