@@ -46,7 +46,7 @@ struct xp_facts {
 
 static uint64_t image_key(uint64_t pid, uint64_t image)
 {
-	return pid * 0x9e3779b97f4a7c15u + image;
+	return xp_hash_mix(pid, image);
 }
 
 static uint64_t comm_key(const void *elements, uint32_t index)

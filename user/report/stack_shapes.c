@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/hash.h"
 #include "report/export_names.h"
 
 int xp_stack_shorten_names(struct xp_model *model)
@@ -20,14 +21,7 @@ int xp_stack_shorten_names(struct xp_model *model)
 	return 0;
 }
 
-static uint64_t mix(uint64_t hash, const char *name)
-{
-	/* Each name has one address. */
-	hash = (hash ^ (uintptr_t)name) * 0x9e3779b97f4a7c15u;
-	return hash ^ hash >> 32;
-}
-
-/* The shape of a stack is made of that of its callers, whose index is lower. */
+/* The shape of a stack is made of that of its callers, whose index is lower. Each name has one address. */
 int xp_stack_shapes(const struct xp_model *model, uint64_t **shapes)
 {
 	uint64_t *kernel = calloc(model->stack_count, sizeof(*kernel));
@@ -46,7 +40,9 @@ int xp_stack_shapes(const struct xp_model *model, uint64_t **shapes)
 		kernel[s] = kernel[model->stacks[s].callers];
 		all[s] = all[model->stacks[s].callers];
 		for (uint32_t i = location->frame_count; i--;)
-			*shape = mix(*shape, model->functions[model->frames[location->first_frame + i].function].name);
+			*shape = xp_hash_mix(
+			    *shape,
+			    (uintptr_t)model->functions[model->frames[location->first_frame + i].function].name);
 	}
 	for (size_t s = 1; s < model->stack_count; s++)
 		if (!all[s])
