@@ -21,6 +21,7 @@
 _Static_assert(XP_WAIT_CHOSEN == 1 << CHANCE_SHIFT, "chances");
 #define FIRST_BYTES_MAX 16384u
 
+/* Of thread.began: only began_ns tells when. No wait begins in the first ns of a clock. */
 #define BEGAN_AT_NS 1
 
 #define PF_EXITING 0x00000004

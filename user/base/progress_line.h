@@ -12,6 +12,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
+/* XP_PROGRESS_WRITING: the bytes of a file whose size is not known before, and the share of what becomes the file. */
 enum xp_progress_unit { XP_PROGRESS_BYTES, XP_PROGRESS_FILES, XP_PROGRESS_WRITING };
 
 struct xp_progress_line {

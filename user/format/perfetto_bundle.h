@@ -28,6 +28,7 @@ struct xp_perfetto_bundle {
 /* All return 0 or -errno. out stays the caller's. The caller calls xp_perfetto_bundle_free(), also after an error. */
 int xp_perfetto_bundle_begin(struct xp_perfetto_bundle *bundle, FILE *out);
 int xp_perfetto_bundle_put(struct xp_perfetto_bundle *bundle, const Xprof__Perfetto__TracePacket *packet);
+/* A packet as it stands in the file, of at most XP_PERFETTO_PACKED_BYTES_MAX. */
 int xp_perfetto_bundle_put_packed(struct xp_perfetto_bundle *bundle, const uint8_t *packed, size_t size);
 /* Not compressed. */
 int xp_perfetto_bundle_put_alone(struct xp_perfetto_bundle *bundle, const Xprof__Perfetto__TracePacket *packet);

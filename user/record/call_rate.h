@@ -27,9 +27,9 @@ struct xp_call_rates {
 	size_t object_room;
 	size_t processes;
 	size_t sleds;
-	uint64_t own_ns; /* CPU time of the targets during the count, without that of the counting */
-	/* Children of fork() are recorded by patched sleds, but not in memory; the count had some. */
-	bool follows, has_children;
+	uint64_t own_ns;   /* CPU time of the targets during the count, without that of the counting */
+	bool follows;	   /* children of fork() are recorded, too, by patched sleds, but not in memory */
+	bool has_children; /* some of the processes are such children */
 	struct xp_probe_cost probe_cost;
 	struct xp_forecast_input input;
 	/* After xp_call_rates_forecast(): */

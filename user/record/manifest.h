@@ -86,7 +86,7 @@ struct xp_manifest_slow_call {
 	uint64_t further; /* such calls in the same log */
 };
 
-/* --trigger. calls = logs + shared + beyond. */
+/* --trigger. calls = logs + shared + beyond + beyond_share. */
 struct xp_manifest_trigger {
 	const char *text;
 	uint64_t calls;	       /* that took longer */

@@ -47,7 +47,7 @@ struct xp_model_tree {
 
 /* The caller calls xp_model_tree_free(), also after an error. Texts belong to the model. Returns 0 or -ENOMEM. */
 int xp_model_tree_make(struct xp_model_tree *tree, struct xp_model *model, enum xp_model_group by);
-/* The node of such a tree in whose `self` a sample is. */
+/* Finds the node of such a tree in whose `self` a sample is. by: that of the tree. Returns 0 or -ENOMEM. */
 int xp_model_tree_node(struct xp_model_tree *tree, struct xp_model *model, enum xp_model_group by,
 		       const struct xp_model_sample *sample, uint32_t *node);
 /*

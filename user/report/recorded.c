@@ -274,7 +274,7 @@ static int add_heading(struct xp_recorded *recorded, const struct place *place)
 	if (XP_ARRAY_RESERVE(recorded->headings, recorded->heading_room, recorded->heading_count + 1))
 		return -ENOMEM;
 	snprintf(duration, sizeof(duration), "%.1f s", duration_s);
-	if (attached_after_s > 0) /* as times are shown */
+	if (attached_after_s > 0) /* all times count from the start, before sleds are attached */
 		snprintf(duration, sizeof(duration), "%.1f s (from %.1f s to %.1f s)", duration_s, attached_after_s,
 			 attached_after_s + duration_s);
 	describe_losses(events_lost, sizeof(events_lost), xp_manifest_number(json_object_get(totals, "lost"), "total"),

@@ -18,8 +18,11 @@
 #define TYPED_EVENT_ID (1ull << 32 | 1u << 31)			     /* and the type */
 enum { DATA_ID = XP_PERFETTO_ARGUMENTS_MAX + 1, BYTES_ID, EXIT_ID }; /* below: the number of the argument */
 
-/* A call's mark: the marks of its function and of its callers, and */
-enum { IS_SHOWN = 1 << 8, /* it is in the timeline if it is selected */ IS_OPEN = 1 << 9 /* it is there */ };
+/* The mark of a call has those of its function and its callers (select.h) in the low byte, and these: */
+enum {
+	IS_SHOWN = 1 << 8, /* it is in the timeline if it is selected */
+	IS_OPEN = 1 << 9,  /* its slice has begun */
+};
 
 struct reading {
 	struct xp_perfetto *perfetto;

@@ -82,9 +82,9 @@ void xp_timeline_waits_free(struct xp_timeline_waits *waits)
 struct item {
 	uint64_t time_ns;
 	uint32_t thread;
-	uint32_t wait; /* and */
-#define IS_WAKING (1u << 31)
+	uint32_t wait; /* its index, with IS_WAKING or without */
 };
+#define IS_WAKING (1u << 31)
 _Static_assert(XP_TIMED_WAITS_MAX <= IS_WAKING, "indexes have room for the bit");
 
 struct writing {
@@ -95,9 +95,8 @@ struct writing {
 	size_t item_count;
 	struct xp_u64_map by_tid; /* the thread plus one */
 	uint32_t sequence;
-	/* The open slice of the thread: where it becomes that of a runnable one, and ends; 0: none, or not again. */
-	const struct xp_timed_wait *open;
-	bool is_blocked;
+	const struct xp_timed_wait *open; /* the wait that has an open slice; NULL: none */
+	bool is_blocked;		  /* that slice ends where something wakes the thread */
 };
 
 static int compare_items(const void *a, const void *b)

@@ -27,7 +27,7 @@ struct xp_timeline_waits {
 	size_t room;
 };
 
-/* Takes a wait, as the function of struct xp_model_waits. arg: the struct xp_timeline_waits. */
+/* Takes a wait, as the function of struct xp_model_waits. arg: the struct xp_timeline_waits. Returns 0 or -ENOMEM. */
 int xp_timeline_waits_add(void *arg, const struct xp_model_sample *sample, const struct xp_wait_record *wait);
 
 /* Leaves those whose stacks are selected by functions. Call it after naming. Returns 0 or -ENOMEM. */

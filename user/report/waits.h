@@ -24,7 +24,10 @@ uint32_t xp_waits_known_state(const struct xp_wait_record *wait);
 /* The state of a sample of such a model, for people: "sleeping", ..., "runnable". */
 const char *xp_waits_state(uint32_t state);
 
-/* Who ended a wait: "refresher (17903)", "timer or interrupt", "-" if that is not known, ... Returns to. */
+/*
+ * Who ended a wait: "refresher (17903)", "timer or interrupt", "-" if that is not known, ... flags: XP_WAIT_LAST and so
+ * on. name: clean. Returns to.
+ */
 #define XP_WAKER_BYTES 96
 const char *xp_waits_waker(char to[XP_WAKER_BYTES], uint32_t flags, const char *name, uint32_t tid);
 

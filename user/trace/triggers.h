@@ -29,6 +29,7 @@ struct xp_trigger {
 	uint64_t beyond_share; /* or the process had had its share of them */
 };
 
+/* A log that a trigger asked for. */
 struct xp_trigger_log {
 	uint64_t asked_tsc; /* 0: never */
 	int pid;
