@@ -176,7 +176,7 @@ static int read_tree(struct xp_model_input *input, const struct xp_options *opti
 	if (!err && !model.sample_count && options->waits) {
 		err = say_no_waits();
 	} else if (!err && !model.sample_count) {
-		xp_error("no %s in this recording", options->calls ? "calls" : "samples");
+		xp_error("no %s in this recording", xp_model_kind_name(kind));
 		err = -ENODATA;
 	} else if (!err && needs_perf && !model.has_threads) {
 		xp_error(XP_REPORT_NEEDS_PERF);

@@ -241,7 +241,7 @@ def test_calls_without_samples(made, tmp_path):
     text = (directory / "recording.html").read_text()
     assert '"kind":"calls"' in text and '"kind":"samples"' not in text
     done = made.export("--html", "-o", tmp_path / "page.html", "--tid", "1", directory=directory, status=1)
-    assert "nothing to export: no sample or call is selected" in done.stderr and not (tmp_path / "page.html").exists()
+    assert "nothing to export: no sample, call or wait is selected" in done.stderr and not (tmp_path / "page.html").exists()
 
 
 def test_output_that_fails(made):

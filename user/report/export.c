@@ -119,7 +119,7 @@ static int say_nothing(const struct exporting *exporting, bool is_page)
 	const struct xp_export_options *options = exporting->options;
 	bool is_calls = options->kind == XP_MODEL_CALLS, has_logs = false, has_profiles = false, is_missing;
 	bool is_waits = options->kind == XP_MODEL_WAITS;
-	const char *what = is_calls ? "call" : is_waits ? "wait" : is_page ? "sample or call" : "sample";
+	const char *what = is_calls ? "call" : is_waits ? "wait" : is_page ? "sample, call or wait" : "sample";
 
 	for (size_t i = 0; i < exporting->input.recorded.process_count; i++) {
 		has_logs |= !!exporting->input.recorded.processes[i].log;

@@ -96,7 +96,9 @@ static int read_samples(struct reading *reading)
 		model->has_threads = model->has_cpus = true;
 		err = xp_perf_samples_add(&reading->perf, &reading->view, model, reading->source, places);
 	} else if (model->kind == XP_MODEL_WAITS) {
-		xp_error("only perf.data has the waits of threads, and there is none; record without --no-perf-data");
+		xp_error(
+		    "only perf.data has the waits of threads, and there is none; record with --off-cpu, and without "
+		    "--no-perf-data");
 		return -ENODATA;
 	} else if (xp_select_needs_threads(reading->source->select)) {
 		xp_error("only perf.data has the threads and times of samples, and there is none; record without "

@@ -150,6 +150,7 @@ int xp_report_waits_read(struct xp_report_groups *groups, const struct xp_model_
 	if (!access(path, F_OK))
 		return add_places(groups, source, broken);
 	if (tables->has_waits)
-		xp_warn("only perf.data has the places where threads waited, and there is none");
+		xp_warn("only perf.data has the places where threads waited, and there is none; record without "
+			"--no-perf-data");
 	return 0;
 }
