@@ -239,13 +239,9 @@ static uint64_t ns_of(const json_t *object, const char *key)
 bool xp_facts_waits(const struct xp_facts *facts, struct xp_facts_waits *waits)
 {
 	const json_t *from = json_object_get(facts->manifest, "waits");
-	const json_t *filtered = json_object_get(from, "filtered");
 
 	*waits = (struct xp_facts_waits){
-		.seen = xp_manifest_number(from, "seen"),
-		.written = xp_manifest_number(from, "written"),
-		.shorter = xp_manifest_number(filtered, "shorter"),
-		.not_chosen = xp_manifest_number(filtered, "not_chosen"),
+		.shorter = xp_manifest_number(json_object_get(from, "filtered"), "shorter"),
 		.lost = xp_manifest_number(from, "lost"),
 		.missed = xp_manifest_number(from, "missed"),
 		.threads = xp_manifest_number(from, "thread_count"),

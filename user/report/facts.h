@@ -26,9 +26,7 @@ struct xp_facts_summary {
 
 /* What the recorder knows of all waits (--off-cpu), those without a record of their own included. */
 struct xp_facts_waits {
-	uint64_t seen, written;
 	uint64_t shorter; /* than the minimum that was asked for: only counted */
-	uint64_t not_chosen;
 	uint64_t lost;
 	uint64_t missed; /* switches that the kernel did not report */
 	uint64_t threads;
