@@ -28,30 +28,42 @@ static size_t find_states(const struct xp_model *model, uint32_t states[STATES_M
 	return count;
 }
 
-/* The time of each node itself in each state, for nodes that have any. */
-static int put_states(FILE *out, struct xp_model *model, struct xp_model_tree *tree, enum xp_model_group by)
+/* Adds up the time of each node itself in each state: count numbers a node. A further state counts as the last one. */
+static int add_up_states(uint64_t *ns, const uint32_t *states, size_t count, struct xp_model *model,
+			 struct xp_model_tree *tree, enum xp_model_group by)
 {
-	struct xp_json_numbers numbers = { .out = out };
-	uint32_t states[STATES_MAX], node;
-	size_t count = find_states(model, states), s;
-	uint64_t *ns = calloc(tree->count * XP_MAX(count, (size_t)1), sizeof(*ns));
-	int err = ns ? 0 : -ENOMEM;
+	uint32_t node;
+	int err = 0;
 
 	for (size_t i = 0; !err && i < model->sample_count; i++) {
-		for (s = 0; s + 1 < count && states[s] != model->samples[i].state;)
+		size_t s = 0;
+
+		while (s + 1 < count && states[s] != model->samples[i].state)
 			s++;
 		err = xp_model_tree_node(tree, model, by, &model->samples[i], &node);
 		if (!err)
 			ns[node * count + s] += model->samples[i].values[1];
 	}
+	return err;
+}
+
+/* The states, and the times in them of the nodes that have any. */
+static int put_states(FILE *out, struct xp_model *model, struct xp_model_tree *tree, enum xp_model_group by)
+{
+	struct xp_json_numbers numbers = { .out = out };
+	uint32_t states[STATES_MAX];
+	size_t count = find_states(model, states);
+	uint64_t *ns = calloc(tree->count * XP_MAX(count, (size_t)1), sizeof(*ns));
+	int err = ns ? add_up_states(ns, states, count, model, tree, by) : -ENOMEM;
+
 	fputs(",\n\"states\":[", out);
-	for (s = 0; s < count; s++) {
+	for (size_t s = 0; s < count; s++) {
 		fputs(s ? "," : "", out);
 		xp_json_text(out, xp_waits_state(states[s]));
 	}
 	fputs("],\"byState\":\"", out);
 	for (size_t i = 0; !err && i < tree->count; i++)
-		for (s = 0; tree->nodes[i].self[1] && s < count; s++)
+		for (size_t s = 0; tree->nodes[i].self[1] && s < count; s++)
 			xp_json_number(&numbers, ns[i * count + s]);
 	xp_json_numbers_end(&numbers);
 	putc('"', out);
