@@ -64,6 +64,8 @@ static void test_missing_pages(void **state)
 	assert_true(pages.torn && !other.torn);
 	/* In the task that stops a process, which shares the memory. */
 	assert_int_equal(xp_shielded(touch, pages.start + 2 * PAGE), 7);
+	/* A page that goes has nothing of what was written in place of another one. */
+	assert_int_equal(*(volatile uint8_t *)(pages.start + 3 * PAGE), 0);
 	assert_int_equal(touch(other.start + PAGE), 7);
 	assert_false(other.torn);
 	xp_shared_pages_forget(&pages);

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -30,6 +31,7 @@ static bool put_page(const siginfo_t *info)
 
 	if (!pages || mmap(page, PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, page_fd, 0) == MAP_FAILED)
 		return false;
+	memset(page, 0, PAGE_BYTES); /* what was written to it in place of another page is no content of this one */
 	pages->torn = true;
 	return true;
 }

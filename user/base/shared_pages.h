@@ -17,7 +17,7 @@
 struct xp_shared_pages {
 	uint8_t *start;
 	size_t bytes;
-	volatile bool torn; /* pages are missing; what was read from them is zero, or anything */
+	volatile bool torn; /* pages are missing; what is read from them is zero, or what was written to one of them */
 	struct xp_shared_pages *next;
 };
 
