@@ -418,7 +418,8 @@ static void test_foreign(void **state)
 	assert_true(xp_cfi_tables_have_room(tables, &other));
 	ask(tables, other.index, plain);
 	/* The process has priority over others, but not for these files. */
-	while (!child_of(worker_pid()) || getpriority(PRIO_PROCESS, child_of(worker_pid())))
+	while (!child_of(worker_pid()) ||
+	       getpriority(PRIO_PROCESS, child_of(worker_pid())) != getpriority(PRIO_PROCESS, 0))
 		usleep(1000);
 	kill(worker_pid(), SIGKILL);
 	wait_for(tables, 2);
